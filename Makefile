@@ -1,0 +1,131 @@
+# Soma. `make` builds everything into build/; the other targets:
+#   test      unit tests, golden files, Lua tests, samples; ends with a count
+#   conform   conformance cases of every instruction
+#   bench     benchmarks, as ratios within one run
+#   ulp       error of every activation function against MPFR, on 2^24 points each
+#   debug asan ubsan   the same build with other flags, into build-debug/ and so on
+#   lint      format, include rules, budgets, cppcheck
+#   install   to $(DESTDIR)$(PREFIX)
+#   clean
+# V=1 shows commands. CC, CFLAGS, BUILD and PREFIX may be given.
+
+CC ?= gcc
+BUILD ?= build
+PREFIX ?= /usr/local
+OPT ?= -O2
+SAN ?=
+VERSION := 0.1.0
+LUA_CFLAGS := $(shell pkg-config --cflags lua5.4 2>/dev/null || echo -I/usr/include/lua5.4)
+LUA_LIBS := $(shell pkg-config --libs lua5.4 2>/dev/null || echo -llua5.4)
+
+WARN := -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes \
+        -Wmissing-prototypes -Werror
+# No contraction: a fused multiply-add happens only where the source says so.
+override CFLAGS += -std=c11 $(OPT) -g $(WARN) -ffp-contract=off -fPIC \
+                   -D_DEFAULT_SOURCE -D_POSIX_C_SOURCE=200809L $(SAN)
+override LDFLAGS += $(SAN)
+Q := $(if $(V),,@)
+
+# ---- Sources -------------------------------------------------------------------------------
+# vm/kern_*.c hold the numeric loops; each is compiled once a SIMD level.
+KERN_SRC := $(filter-out vm/kern_table.c,$(wildcard vm/kern_*.c))
+ifneq ($(filter x86_64%,$(shell $(CC) -dumpmachine)),)
+LEVELS := plain avx2 avx512
+else
+LEVELS := plain
+endif
+KERN_FLAGS_plain := -O3
+KERN_FLAGS_avx2 := -O3 -mavx2 -mfma -mf16c
+KERN_FLAGS_avx512 := -O3 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mf16c
+
+LIB_SRC := $(wildcard isa/*.c) $(filter-out asm/soma_as.c asm/soma_dis.c asm/cli.c,$(wildcard asm/*.c)) \
+           $(filter-out $(KERN_SRC),$(wildcard vm/*.c))
+LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o) \
+           $(foreach l,$(LEVELS),$(KERN_SRC:%.c=$(BUILD)/%.$(l).o))
+LUA_SRC := $(filter-out lua/soma_main.c,$(wildcard lua/*.c))
+LUA_OBJ := $(LUA_SRC:%.c=$(BUILD)/%.o)
+CLI_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard asm/cli.c))
+
+PROGRAMS := $(BUILD)/soma $(BUILD)/soma-as $(BUILD)/soma-dis
+LIBS := $(BUILD)/libsoma.a $(BUILD)/libsoma.so $(BUILD)/soma.so
+
+all: $(PROGRAMS) $(LIBS)
+
+# ---- Objects -------------------------------------------------------------------------------
+define kern_rule
+$$(BUILD)/vm/kern_%.$(1).o: vm/kern_%.c
+	@mkdir -p $$(@D)
+	$$(Q)$$(CC) $$(CFLAGS) $$(KERN_FLAGS_$(1)) -DKERN_LEVEL=$(1) -MMD -MP -c $$< -o $$@
+endef
+$(foreach l,$(LEVELS),$(eval $(call kern_rule,$(l))))
+
+$(BUILD)/lua/%.o: lua/%.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LUA_CFLAGS) -MMD -MP -c $< -o $@
+
+$(BUILD)/%.o: %.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
+
+$(BUILD)/libsoma.a: $(LIB_OBJ)
+	@echo "  AR    $@"
+	$(Q)rm -f $@ && ar rcs $@ $^
+
+$(BUILD)/libsoma.so: $(LIB_OBJ) vm/libsoma.map
+	@echo "  LD    $@"
+	$(Q)$(CC) $(LDFLAGS) -shared -Wl,-soname,libsoma.so.0 -Wl,--version-script=vm/libsoma.map \
+	  -Wl,--no-undefined $(LIB_OBJ) -o $@
+
+$(BUILD)/soma.so: $(LUA_OBJ) $(BUILD)/libsoma.a lua/soma.map
+	@echo "  LD    $@"
+	$(Q)$(CC) $(LDFLAGS) -shared -Wl,--version-script=lua/soma.map $(LUA_OBJ) $(BUILD)/libsoma.a -o $@
+
+$(BUILD)/soma: $(BUILD)/lua/soma_main.o $(LUA_OBJ) $(BUILD)/libsoma.a
+	@echo "  LD    $@"
+	$(Q)$(CC) $(LDFLAGS) $^ $(LUA_LIBS) -o $@
+
+$(BUILD)/soma-as: $(BUILD)/asm/soma_as.o $(CLI_OBJ) $(BUILD)/libsoma.a
+	@echo "  LD    $@"
+	$(Q)$(CC) $(LDFLAGS) $^ -o $@
+
+$(BUILD)/soma-dis: $(BUILD)/asm/soma_dis.o $(CLI_OBJ) $(BUILD)/libsoma.a
+	@echo "  LD    $@"
+	$(Q)$(CC) $(LDFLAGS) $^ -o $@
+
+# ---- Tests ---------------------------------------------------------------------------------
+UNIT := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
+BENCH := $(patsubst tests/bench/%.c,$(BUILD)/tests/%,$(wildcard tests/bench/bench_*.c))
+$(BUILD)/tests/test_actfn: TEST_LIBS := -lmpfr -lgmp
+
+$(BUILD)/tests/%: tests/unit/%.c $(BUILD)/libsoma.a
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -MMD -MP $< $(BUILD)/libsoma.a $(LDFLAGS) -lcmocka $(TEST_LIBS) -lm -o $@
+
+$(BUILD)/tests/bench_%: tests/bench/bench_%.c $(BUILD)/libsoma.a
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -O3 -MMD -MP $< $(BUILD)/libsoma.a $(LDFLAGS) -lm -o $@
+
+$(BUILD)/tests/ulp: tests/ulp/ulp.c $(BUILD)/libsoma.a
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -MMD -MP $< $(BUILD)/libsoma.a $(LDFLAGS) -lmpfr -lgmp -lm -o $@
+
+unit: $(UNIT)
+test: all unit
+	$(Q)BUILD=$(BUILD) CC="$(CC)" tests/run.sh
+bench: all $(BENCH)
+	$(Q)for b in $(BENCH); do $$b || exit 1; done
+ulp: $(BUILD)/tests/ulp
+	$(Q)$<
+
+debug:
+	$(Q)$(MAKE) BUILD=build-debug OPT="-O0"
+asan:
+	$(Q)$(MAKE) BUILD=build-asan OPT="-O1" SAN="-fsanitize=address,undefined -fno-sanitize-recover=all"
+ubsan:
+	$(Q)$(MAKE) BUILD=build-ubsan OPT="-O1" SAN="-fsanitize=undefined -fno-sanitize-recover=all"
+
+clean:
+	rm -rf build build-*
+
+.PHONY: all unit test bench ulp debug asan ubsan clean
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

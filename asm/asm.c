@@ -1,0 +1,86 @@
+/* The assembler as a library: one job from text to program. The only place where a failed job
+ * lands: everything a job has is in its arena, the program, or the result. */
+#include "stmt.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void run_preprocess(as_job *j, as_pp *pp) {
+  as_line line;
+  as_marks marks = {0};
+  while (as_pp_line(pp, &line)) as_line_print_marked(j, &line, &marks, &j->out->preprocessed);
+  if (j->out->preprocessed.failed) as_nomem(j);
+}
+
+static void run_assemble(as_job *j, as_pp *pp) {
+  as_line line;
+  while (as_pp_line(pp, &line)) as_parse_line(j, &line);
+  as_layout(j);
+  if (j->errors == 0 && j->o->want_listing) as_listing(j);
+  if (j->out->listing.failed) as_nomem(j);
+}
+
+static void choose_target(as_job *j) {
+  const char *name = j->o->target ? j->o->target : "trn2";
+  int t = isa_target_find(name, strlen(name));
+  if (t < 0) as_fatal(j, (as_pos){0}, "unknown target `%s`", name);
+  j->target = &isa_targets[t];
+}
+
+/* path NULL: text is the source. */
+static void run(as_job *j, const char *path, const char *text, size_t n, const char *name) {
+  if (setjmp(j->bail)) return;
+  as_diag_open(j);
+  j->unit = as_new(j, sizeof *j->unit);
+  j->unit->engine = ISA_NENGINES;
+  j->name_value = as_sym_value;
+  j->name_near = as_sym_near;
+  j->is_word = as_is_word;
+  choose_target(j);
+  uint32_t source;
+  if (!path) source = as_src_text(j, name, text, n);
+  else if (!as_src_load(j, (as_pos){0}, 1, path, &source)) return;
+  as_pp *pp = as_pp_open(j, source);
+  if (j->o->only_preprocess) run_preprocess(j, pp);
+  else run_assemble(j, pp);
+}
+
+static isa_status assemble(const char *path, const char *text, size_t n, const char *name,
+                           const as_options *o, as_result *out) {
+  static const as_options none = {0};
+  as_job job;
+  memset(&job, 0, sizeof job);
+  memset(out, 0, sizeof *out);
+  job.o = o ? o : &none;
+  job.out = out;
+  job.al = job.o->alloc ? *job.o->alloc : isa_alloc_default();
+  isa_arena_init(&job.arena, &job.al);
+  isa_arena_init(&out->arena, &job.al);
+  isa_buf_init(&out->listing, &job.al);
+  isa_buf_init(&out->preprocessed, &job.al);
+  run(&job, path, text, n, name);
+  if (job.status == ISA_OK && job.errors) job.status = ISA_SYNTAX;
+  if (job.status == ISA_OK && !job.o->only_preprocess) {
+    out->program = job.program;
+    job.program = NULL;
+  }
+  isa_program_free(job.program);
+  isa_arena_free(&job.arena);
+  return job.status;
+}
+
+isa_status as_assemble(const char *text, size_t n, const char *name, const as_options *o,
+                       as_result *out) {
+  return assemble(NULL, text, n, name, o, out);
+}
+
+isa_status as_assemble_file(const char *path, const as_options *o, as_result *out) {
+  return assemble(path, NULL, 0, path, o, out);
+}
+
+void as_result_free(as_result *r) {
+  isa_buf_free(&r->listing);
+  isa_buf_free(&r->preprocessed);
+  isa_arena_free(&r->arena);
+  memset(r, 0, sizeof *r);
+}

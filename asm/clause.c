@@ -1,0 +1,164 @@
+/* The `$` clauses behind the operands: one wait, one update.
+ *   $name>=n  $name>=r1 (> == <= < !=)    $name++ $name-- $name+=n $name-=n $name=n [@read|@complete]
+ *   $name on a DMA line: its completion semaphore    $S[12] and $S[1,12] by number */
+#include "stmt.h"
+
+#include <string.h>
+
+typedef struct sem {
+  const as_tok *at;
+  uint8_t core, number;
+} sem;
+
+/* `S[12]`, `S[1,12]` */
+static bool numbered(as_cur *c, sem *s) {
+  int64_t a, b;
+  c->t += 2;
+  if (!as_expr_int(c, &a)) return false;
+  b = a;
+  a = 0;
+  if (as_take(c, ',')) {
+    a = b;
+    if (!as_expr_int(c, &b)) return false;
+  }
+  if (a < 0 || a >= ISA_MAX_CORES || b < 0 || b >= ISA_NSEMS) {
+    as_error(c->j, s->at->pos, as_span_of(s->at, c->t),
+             "there is no semaphore %lld of core %lld; cores are 0 and 1, semaphores 0 to %d",
+             (long long)b, (long long)a, ISA_NSEMS - 1);
+    return false;
+  }
+  s->core = (uint8_t)a;
+  s->number = (uint8_t)b;
+  return as_need(c, ']', "the number of a semaphore");
+}
+
+static bool parse_sem(as_cur *c, sem *s) {
+  *s = (sem){.at = c->t++};
+  if (!as_at_name(c)) {
+    as_error(c->j, c->t->pos, c->t->len, "expected the name of a semaphore after `$`, not %s",
+             as_tok_show(c->j, c->t));
+    return false;
+  }
+  if (as_tok_is(c->t, "S") && c->t[1].kind == AS_T_PUNCT && c->t[1].punct == '[') {
+    if (!numbered(c, s)) return false;
+  } else {
+    const as_sym *y = as_sym_need(c->j, c->t, 1 << AS_S_SEM);
+    if (!y) return false;
+    c->t++;
+    s->number = (uint8_t)y->index;
+  }
+  return true;
+}
+
+static unsigned wait_cond(const as_cur *c) {
+  if (c->t->kind != AS_T_PUNCT) return ISA_WAIT_none;
+  switch (c->t->punct) {
+  case AS_P_GE: return ISA_WAIT_ge;
+  case '>': return ISA_WAIT_gt;
+  case AS_P_EQ: return ISA_WAIT_eq;
+  case AS_P_LE: return ISA_WAIT_le;
+  case '<': return ISA_WAIT_lt;
+  case AS_P_NE: return ISA_WAIT_ne;
+  default: return ISA_WAIT_none;
+  }
+}
+
+static unsigned update_kind(const as_cur *c) {
+  if (c->t->kind != AS_T_PUNCT) return ISA_UPD_none;
+  switch (c->t->punct) {
+  case AS_P_INC: return ISA_UPD_inc;
+  case AS_P_DEC: return ISA_UPD_dec;
+  case AS_P_ADDEQ: return ISA_UPD_add;
+  case AS_P_SUBEQ: return ISA_UPD_sub;
+  case '=': return ISA_UPD_write;
+  default: return ISA_UPD_none;
+  }
+}
+
+/* A second wait or update: an error at it, a note at the first. */
+static bool only_one(as_cur *c, bool had, const as_tok *first, const sem *s, const char *what) {
+  if (!had) return true;
+  as_error(c->j, s->at->pos, as_span_of(s->at, c->t), "an instruction has one %s", what);
+  as_note(c->j, first->pos, "the first %s is here", what);
+  return false;
+}
+
+static bool parse_wait(as_cur *c, as_stmt *st, const sem *s, unsigned cond) {
+  c->t++;
+  isa_wait *w = &st->part[0].wait;
+  if (!only_one(c, st->has_wait, &st->wait_at, s, "wait")) return false;
+  st->has_wait = true;
+  st->wait_at = *s->at;
+  *w = (isa_wait){.cond = (uint8_t)cond, .core = s->core, .sem = s->number};
+  int reg = as_tok_reg(c->t);
+  if (reg >= 0) {
+    c->t++;
+    w->is_reg = 1;
+    w->value = (uint32_t)reg;
+    return true;
+  }
+  int64_t v;
+  if (!as_int_in(c, "the value to wait for", 0, ISA_SEM_MAX, &v)) return false;
+  w->value = (uint32_t)v;
+  return true;
+}
+
+static bool parse_when(as_cur *c, isa_update *u) {
+  if (!as_take(c, '@')) return true;
+  if (as_take_name(c, "complete")) return true;
+  if (as_take_name(c, "read")) {
+    u->at_read = 1;
+    return true;
+  }
+  as_error(c->j, c->t->pos, c->t->len, "expected read or complete after `@`, not %s",
+           as_tok_show(c->j, c->t));
+  return false;
+}
+
+static bool parse_update(as_cur *c, as_stmt *st, const sem *s, unsigned kind) {
+  isa_update *u = &st->part[st->nparts - 1].upd;
+  if (kind != ISA_UPD_dma) c->t++;
+  if (!only_one(c, st->has_update, &st->update_at, s, "update")) return false;
+  st->has_update = true;
+  st->update_at = *s->at;
+  *u = (isa_update){.kind = (uint8_t)kind, .core = s->core, .sem = s->number};
+  if (kind == ISA_UPD_add || kind == ISA_UPD_sub || kind == ISA_UPD_write) {
+    int64_t v;
+    if (as_tok_reg(c->t) >= 0) {
+      as_error(c->j, c->t->pos, c->t->len, "an update takes a number, not a register");
+      return false;
+    }
+    if (!as_int_in(c, "the value of an update", 0, ISA_SEM_MAX, &v)) return false;
+    u->value = (uint32_t)v;
+  }
+  return parse_when(c, u);
+}
+
+static bool parse_bare(as_cur *c, as_stmt *st, const sem *s) {
+  unsigned op = st->part[st->nparts - 1].op;
+  if (isa_op_is_dma(op)) return parse_update(c, st, s, ISA_UPD_dma);
+  as_error(c->j, s->at->pos, as_span_of(s->at, c->t),
+           "a `$` name alone is the completion semaphore of a DMA, and `%s` is none",
+           isa_ops[op].name);
+  as_note(c->j, (as_pos){0},
+          "an update is `$name++` or `$name+=n`, a wait `$name>=n`");
+  return false;
+}
+
+bool as_clauses(as_cur *c, as_stmt *st) {
+  while (!as_at_end(c)) {
+    if (!as_at_punct(c, '$')) {
+      as_error(c->j, c->t->pos, c->t->len, "expected a `$` clause or the end of the line, not %s",
+               as_tok_show(c->j, c->t));
+      return false;
+    }
+    sem s;
+    if (!parse_sem(c, &s)) return false;
+    unsigned cond = wait_cond(c), kind = update_kind(c);
+    bool ok = cond   ? parse_wait(c, st, &s, cond)
+              : kind ? parse_update(c, st, &s, kind)
+                     : parse_bare(c, st, &s);
+    if (!ok) return false;
+  }
+  return true;
+}

@@ -1,0 +1,135 @@
+/* Files and arguments of the commands. */
+#include "cli.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+bool as_cli_read(const char *path, isa_buf *out, isa_error *e) {
+  bool std = strcmp(path, "-") == 0;
+  FILE *f = std ? stdin : fopen(path, "rb");
+  if (!f) return isa_fail(e, ISA_IO, ISA_NOFIELD, "cannot read %.300s: %s", path, strerror(errno));
+  char chunk[16384];
+  size_t n;
+  errno = 0;
+  while ((n = fread(chunk, 1, sizeof chunk, f)) > 0) isa_buf_add(out, chunk, n);
+  bool bad = ferror(f) != 0;
+  int why = errno;
+  if (!std) fclose(f);
+  if (bad) return isa_fail(e, ISA_IO, ISA_NOFIELD, "cannot read %.300s: %s", path, strerror(why));
+  return out->failed ? isa_fail(e, ISA_NOMEM, ISA_NOFIELD, "out of memory") : true;
+}
+
+static bool is_std(const as_cli_file *f) { return strcmp(f->path, "-") == 0; }
+
+/* True when path names something that a rename would replace by a file of another kind. */
+static bool special(const char *path) {
+  struct stat st;
+  return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
+}
+
+static bool write_all(int fd, const char *p, size_t n) {
+  while (n > 0) {
+    ssize_t k = write(fd, p, n);
+    if (k < 0 && errno == EINTR) continue;
+    if (k < 0) return false;
+    p += k;
+    n -= (size_t)k;
+  }
+  return true;
+}
+
+static bool cannot_write(const as_cli_file *f, int why, isa_error *e) {
+  return isa_fail(e, ISA_IO, ISA_NOFIELD, "cannot write %.300s: %s",
+                  is_std(f) ? "standard output" : f->path, strerror(why));
+}
+
+static bool write_fd(const as_cli_file *f, int fd, isa_error *e) {
+  bool ok = write_all(fd, f->data, f->n);
+  int why = errno;
+  if (fd > 2 && close(fd) != 0 && ok) {
+    ok = false;
+    why = errno;
+  }
+  return ok || cannot_write(f, why, e);
+}
+
+static bool write_temp(as_cli_file *f, isa_error *e) {
+  size_t n = strlen(f->path) + 40;
+  f->temp = malloc(n);
+  if (!f->temp) return isa_fail(e, ISA_NOMEM, ISA_NOFIELD, "out of memory");
+  snprintf(f->temp, n, "%s.%ld.tmp", f->path, (long)getpid());
+  int fd = open(f->temp, O_WRONLY | O_CREAT | O_EXCL, 0666);
+  if (fd < 0) {
+    int why = errno;
+    free(f->temp);
+    f->temp = NULL;
+    return cannot_write(f, why, e);
+  }
+  return write_fd(f, fd, e);
+}
+
+static bool write_direct(as_cli_file *f, isa_error *e) {
+  int fd = is_std(f) ? 1 : open(f->path, O_WRONLY);
+  return fd < 0 ? cannot_write(f, errno, e) : write_fd(f, fd, e);
+}
+
+bool as_cli_write(as_cli_file *files, unsigned n, isa_error *e) {
+  bool ok = true;
+  for (unsigned i = 0; i < n; i++) files[i].temp = NULL;
+  for (unsigned i = 0; ok && i < n; i++)
+    if (!is_std(&files[i]) && !special(files[i].path)) ok = write_temp(&files[i], e);
+  for (unsigned i = 0; ok && i < n; i++)
+    if (!files[i].temp) ok = write_direct(&files[i], e);
+  for (unsigned i = 0; i < n; i++) {
+    as_cli_file *f = &files[i];
+    if (!f->temp) continue;
+    if (ok && rename(f->temp, f->path) != 0) ok = cannot_write(f, errno, e);
+    if (!ok) unlink(f->temp);
+    free(f->temp);
+    f->temp = NULL;
+  }
+  return ok;
+}
+
+static bool blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+bool as_cli_split(isa_arena *a, const char *text, size_t n, const char ***argv, uint32_t *argc,
+                  uint32_t *cap) {
+  for (size_t i = 0; i < n;) {
+    if (blank(text[i])) {
+      i++;
+      continue;
+    }
+    char *word = isa_arena_alloc(a, n - i + 1), quote = 0;
+    size_t len = 0;
+    if (!word) return false;
+    for (; i < n && (quote || !blank(text[i])); i++) {
+      if (quote ? text[i] == quote : text[i] == '"' || text[i] == '\'')
+        quote = quote ? 0 : text[i];
+      else
+        word[len++] = text[i];
+    }
+    if (!isa_array_grow(&a->al, argv, *argc, cap, sizeof **argv)) return false;
+    (*argv)[(*argc)++] = word;
+  }
+  return true;
+}
+
+void as_cli_near(const char *want, const char *const *names, unsigned n, char *out) {
+  unsigned best = 3;
+  size_t len = strlen(want);
+  const char *hit = NULL;
+  for (unsigned i = 0; i < n; i++) {
+    unsigned d = isa_edit_distance(want, len, names[i], strlen(names[i]), best);
+    if (d >= best || d + 1 >= len) continue;
+    best = d;
+    hit = names[i];
+  }
+  out[0] = 0;
+  if (hit) snprintf(out, 80, "; did you mean `%.50s`?", hit);
+}

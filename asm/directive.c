@@ -1,0 +1,432 @@
+/* Directives: lines that define a name, and lines that start with a word of directives.def. */
+#include "stmt.h"
+
+#include <string.h>
+
+/* DIRECTIVE(word, handler, defines a name before it) */
+#define DIRECTIVES(D)                                                                    \
+  D(tensor, 1) D(tile, 1) D(sem, 1) D(queue, 1) D(equ, 1) D(target, 0) D(section, 0)     \
+  D(align, 0) D(global, 0) D(extern, 0) D(dma, 0) D(loop, 0) D(endloop, 0)
+
+enum directive {
+#define D(word, defines) DIR_##word,
+  DIRECTIVES(D)
+#undef D
+  NDIRECTIVES
+};
+static const struct {
+  const char *word;
+  bool defines;
+} directives[NDIRECTIVES] = {
+#define D(word, defines) {#word, defines},
+    DIRECTIVES(D)
+#undef D
+};
+
+int as_directive_find(const char *name) {
+  for (int i = 0; i < NDIRECTIVES; i++)
+    if (strcmp(directives[i].word, name) == 0) return i;
+  return -1;
+}
+
+void as_directive_near(as_near *w) {
+  for (int i = 0; i < NDIRECTIVES; i++) as_near_try(w, directives[i].word);
+}
+
+static void declared(as_cur *c, const as_tok *name) {
+  as_list_insns(c->j, name->pos, ISA_NENGINES, 0, 0, false);
+}
+
+/* One of several words; gives its index, -1 after an error. */
+static int choose(as_cur *c, const char *what, const char *const *words, int n) {
+  if (!as_at_name(c)) {
+    as_error(c->j, c->t->pos, c->t->len, "expected %s, not %s", what, as_tok_show(c->j, c->t));
+    return -1;
+  }
+  as_near w = as_near_open(c->t->text, strlen(c->t->text));
+  for (int i = 0; i < n; i++) {
+    if (strcmp(c->t->text, words[i]) == 0) {
+      c->t++;
+      return i;
+    }
+    as_near_try(&w, words[i]);
+  }
+  as_error(c->j, c->t->pos, c->t->len, "unknown %s `%s`%s", strchr(what, ' ') + 1, c->t->text,
+           as_near_text(c->j, &w));
+  return -1;
+}
+
+static int choose_engine(as_cur *c) {
+  const char *words[ISA_NENGINES];
+  for (int i = 0; i < ISA_NENGINES; i++) words[i] = isa_engines[i].name;
+  return choose(c, "an engine", words, ISA_NENGINES);
+}
+
+bool as_parse_type(as_cur *c, unsigned *dtype, unsigned max, int64_t *shape, unsigned *ndim) {
+  const as_tok *t = c->t;
+  int d = as_at_name(c) ? isa_dtype_find(t->text, strlen(t->text)) : -1;
+  if (d < 0) {
+    as_near w = as_near_open(as_at_name(c) ? t->text : "", as_at_name(c) ? strlen(t->text) : 0);
+    for (unsigned i = 1; i < ISA_NDTYPES; i++) as_near_try(&w, isa_dtypes[i].name);
+    as_error(c->j, t->pos, t->len, "expected a data type, not %s%s", as_tok_show(c->j, t),
+             as_near_text(c->j, &w));
+    return false;
+  }
+  *dtype = (unsigned)d;
+  c->t++;
+  if (!as_need(c, '[', "the data type")) return false;
+  for (*ndim = 0; *ndim == 0 || as_take(c, ',');) {
+    if (*ndim == max) {
+      as_error(c->j, c->t->pos, c->t->len, "more than %u dimensions", max);
+      return false;
+    }
+    if (!as_int_in(c, "a dimension", 1, UINT32_MAX, &shape[(*ndim)++])) return false;
+  }
+  return as_need(c, ']', "the last dimension");
+}
+
+/* ---- Tensors ------------------------------------------------------------------------------ */
+
+static void store(uint8_t *to, uint64_t bits, unsigned bytes) {
+  for (unsigned i = 0; i < bytes; i++) to[i] = (uint8_t)(bits >> 8 * i);
+}
+
+/* A value as the bits of an element of a type. */
+static bool element_bits(as_cur *c, unsigned dtype, uint64_t *out) {
+  const as_tok *at = c->t;
+  as_val v;
+  if (!as_expr(c, &v)) return false;
+  const isa_dtype_row *row = &isa_dtypes[dtype];
+  bool number = v.kind == AS_V_INT || v.kind == AS_V_FLOAT;
+  if (number && row->cls == ISA_FLOAT) {
+    double x = v.kind == AS_V_INT ? (double)v.i : v.f;
+    *out = isa_from_f32(dtype, (float)x, 0);
+    return true;
+  }
+  bool whole = isa_dtype_is_int(dtype) || row->cls == ISA_BOOL;
+  if (v.kind == AS_V_INT && whole) {
+    bool sgn = row->cls == ISA_INT;
+    unsigned bits = row->cls == ISA_BOOL ? 1 : row->bits;
+    int64_t hi = bits == 64 ? INT64_MAX : ((int64_t)1 << (bits - (sgn ? 1 : 0))) - 1;
+    int64_t lo = sgn ? -hi - 1 : bits == 64 ? INT64_MIN : 0; /* uint64 by its bits */
+    *out = (uint64_t)v.i;
+    if (v.i >= lo && v.i <= hi) return true;
+    as_error(c->j, at->pos, as_span_of(at, c->t), "%lld does not fit %s, %lld to %lld",
+             (long long)v.i, row->name, (long long)lo, (long long)hi);
+    return false;
+  }
+  as_error(c->j, at->pos, as_span_of(at, c->t), "an element of %s is %s", row->name,
+           whole                  ? "an integer"
+           : row->cls == ISA_PACK ? "written as its bits, in {...}"
+                                  : "a number");
+  return false;
+}
+
+/* `{bits, ...}` or `[values, ...]`, one an element. */
+static bool const_list(as_cur *c, const isa_tensor *t, uint8_t *data, bool bits) {
+  unsigned size = isa_dtype_bytes(t->dtype);
+  uint64_t n = t->bytes / size, i = 0;
+  const as_tok *open = c->t++;
+  unsigned close = bits ? '}' : ']';
+  while (!as_at_punct(c, close)) {
+    uint64_t v;
+    int64_t raw;
+    if (i > 0 && !as_need(c, ',', "an element")) return false;
+    if (i == n) {
+      as_error(c->j, c->t->pos, c->t->len, "more than the %llu elements of `%s`",
+               (unsigned long long)n, t->name);
+      return false;
+    }
+    if (bits) {
+      int64_t hi = size == 8 ? INT64_MAX : ((int64_t)1 << 8 * size) - 1;
+      if (!as_int_in(c, "the bits of an element", size == 8 ? INT64_MIN : 0, hi, &raw))
+        return false;
+      v = (uint64_t)raw;
+    } else if (!element_bits(c, t->dtype, &v)) {
+      return false;
+    }
+    store(data + i++ * size, v, size);
+  }
+  c->t++;
+  if (i == n) return true;
+  as_error(c->j, open->pos, 1, "`%s` has %llu elements, here are %llu", t->name,
+           (unsigned long long)n, (unsigned long long)i);
+  return false;
+}
+
+static bool const_file(as_cur *c, isa_tensor *t) {
+  const as_tok *at = c->t;
+  if (at->kind != AS_T_STR) {
+    as_error(c->j, at->pos, at->len, "expected a file name in quotes after `incbin`, not %s",
+             as_tok_show(c->j, at));
+    return false;
+  }
+  size_t n;
+  const char *found;
+  const char *data = as_src_read(c->j, at->pos, at->len, at->text, &n, &found);
+  if (!data) return false;
+  c->t++;
+  t->data = (const uint8_t *)data;
+  if (n == t->bytes) return true;
+  as_error(c->j, at->pos, at->len, "`%s` has %llu bytes, `%s` has %llu", found,
+           (unsigned long long)n, t->name, (unsigned long long)t->bytes);
+  return false;
+}
+
+enum { MAX_CONST = 1 << 30 }; /* bytes */
+
+static bool const_data(as_cur *c, isa_tensor *t) {
+  if (!as_take(c, '=')) {
+    as_error(c->j, c->t->pos, c->t->len,
+             "a const tensor needs its data: `= [1.5, 2]`, `= {0x3fc00000}` or `= incbin \"f\"`");
+    return false;
+  }
+  if (as_take_name(c, "incbin")) return const_file(c, t);
+  if (t->bytes > MAX_CONST) {
+    as_error(c->j, c->t->pos, c->t->len, "%llu bytes of data; the most is %d",
+             (unsigned long long)t->bytes, MAX_CONST);
+    return false;
+  }
+  bool bits = as_at_punct(c, '{');
+  if (!bits && !as_at_punct(c, '[')) {
+    as_error(c->j, c->t->pos, c->t->len, "expected `[values]`, `{bits}` or `incbin`, not %s",
+             as_tok_show(c->j, c->t));
+    return false;
+  }
+  uint8_t *data = as_new(c->j, (size_t)t->bytes);
+  t->data = data;
+  return const_list(c, t, data, bits);
+}
+
+static void define_tensor(as_cur *c, const as_tok *name) {
+  static const char *const roles[ISA_NROLES] = {"temp", "input", "output", "const"};
+  isa_tensor t = {.name = name->text};
+  unsigned dtype, ndim;
+  const as_tok *at = c->t;
+  if (!as_parse_type(c, &dtype, ISA_TENSOR_DIMS, t.shape, &ndim)) return;
+  t.dtype = (uint8_t)dtype;
+  t.ndim = (uint8_t)ndim;
+  t.bytes = isa_dtype_bytes(dtype);
+  for (unsigned d = 0; d < ndim; d++)
+    if (__builtin_mul_overflow(t.bytes, (uint64_t)t.shape[d], &t.bytes) || t.bytes >> 47) {
+      as_error(c->j, at->pos, as_span_of(at, c->t), "the tensor is larger than 2^47 bytes");
+      return;
+    }
+  if (as_take(c, ',')) {
+    int role = choose(c, "a role", roles, ISA_NROLES);
+    if (role < 0) return;
+    t.role = (uint8_t)role;
+    if (role == ISA_CONST && !const_data(c, &t)) return;
+  }
+  if (!as_need_end(c, "a tensor")) return;
+  as_sym *s = as_sym_define(c->j, AS_S_TENSOR, name);
+  if (!s) return;
+  s->index = isa_program_tensor(as_program(c->j), &t);
+  if (s->index == 0) as_nomem(c->j);
+}
+
+/* ---- Semaphores, queues, constants -------------------------------------------------------- */
+
+static void define_sem(as_cur *c, const as_tok *name) {
+  isa_program *p = as_program(c->j);
+  const char **names = p->cores[0].sem_names;
+  int64_t n = 0;
+  const as_tok *at = c->t;
+  if (as_at_end(c)) {
+    while (n < ISA_NSEMS && names[n]) n++;
+    if (n == ISA_NSEMS) {
+      as_error(c->j, name->pos, name->len, "all %d semaphores have names", ISA_NSEMS);
+      return;
+    }
+  } else if (!as_int_in(c, "the number of a semaphore", 0, ISA_NSEMS - 1, &n) ||
+             !as_need_end(c, "a semaphore")) {
+    return;
+  }
+  if (names[n]) {
+    as_error(c->j, at->pos, as_span_of(at, c->t), "semaphore %lld is already `%s`", (long long)n,
+             names[n]);
+    return;
+  }
+  as_sym *s = as_sym_define(c->j, AS_S_SEM, name);
+  if (!s) return;
+  s->index = (uint32_t)n;
+  names[n] = isa_arena_strn(&p->arena, name->text, strlen(name->text));
+  if (!names[n]) as_nomem(c->j);
+}
+
+static bool queue_option(as_cur *c, isa_queue *q) {
+  static const char *const keys[] = {"rings", "dge", "owner", "prio"};
+  static const char *const dges[] = {"none", "swdge", "hwdge"};
+  int64_t v;
+  int k = choose(c, "a queue option", keys, 4);
+  if (k < 0 || !as_need(c, '=', "the name of an option")) return false;
+  switch (k) {
+  case 0:
+    if (!as_int_in(c, "rings", 1, ISA_NDMA, &v)) return false;
+    q->rings = (uint8_t)v;
+    return true;
+  case 1: k = choose(c, "a descriptor generation mode", dges, 3); q->dge = (uint8_t)k; break;
+  case 2: k = choose_engine(c); q->owner = (uint8_t)k; break;
+  default:
+    if (!as_int_in(c, "prio", 0, 3, &v)) return false;
+    q->prio = (uint8_t)v;
+    return true;
+  }
+  return k >= 0;
+}
+
+static bool queue_legal(as_cur *c, const as_tok *name, isa_queue *q, bool owned) {
+  const isa_target *t = as_program(c->j)->target;
+  const char *why = NULL;
+  if (q->dge == ISA_DGE_hwdge && !t->hwdge) why = "has no hardware descriptor generation";
+  else if (q->prio && t->gen < ISA_GEN4) why = "has no queue priorities";
+  if (why) {
+    as_error(c->j, name->pos, name->len, "%s %s", t->name, why);
+    return false;
+  }
+  if (q->dge == ISA_DGE_swdge && !owned) q->owner = ISA_ENG_gpsimd;
+  if (q->dge == ISA_DGE_swdge && q->owner != ISA_ENG_gpsimd) why = "swdge is owned by gpsimd";
+  else if (q->dge == ISA_DGE_hwdge && owned && q->owner != ISA_ENG_sync &&
+           q->owner != ISA_ENG_scalar)
+    why = "hwdge is owned by sync or scalar";
+  if (!why) return true;
+  as_error(c->j, name->pos, name->len, "a queue with dge=%s, not by %s", why,
+           isa_engines[q->owner].name);
+  return false;
+}
+
+static void define_queue(as_cur *c, const as_tok *name) {
+  isa_queue q = {.name = name->text, .rings = ISA_NDMA, .owner = ISA_NENGINES};
+  if (!as_at_end(c))
+    do
+      if (!queue_option(c, &q)) return;
+    while (as_take(c, ','));
+  isa_program *p = as_program(c->j);
+  if (!as_need_end(c, "a queue") || !queue_legal(c, name, &q, q.owner < ISA_NENGINES)) return;
+  if (p->cores[0].nqueues == ISA_MAX_QUEUES) {
+    as_error(c->j, name->pos, name->len, "a core has at most %d queues", ISA_MAX_QUEUES);
+    return;
+  }
+  as_sym *s = as_sym_define(c->j, AS_S_QUEUE, name);
+  if (!s) return;
+  uint32_t index = isa_program_queue(p, 0, &q);
+  if (index == 0) as_nomem(c->j);
+  s->index = index - 1;
+}
+
+static void define_equ(as_cur *c, const as_tok *name) {
+  as_val *v = as_new(c->j, sizeof *v);
+  if (!as_expr(c, v) || !as_need_end(c, "a constant")) return;
+  as_sym *s = as_sym_define(c->j, AS_S_EQU, name);
+  if (s) s->value = v;
+}
+
+bool as_definition(as_cur *c) {
+  const as_tok *name = c->t;
+  if (name[1].kind != AS_T_NAME || as_directive_find(name->text) >= 0) return false;
+  int d = as_directive_find(name[1].text);
+  if (d < 0 || !directives[d].defines) return false;
+  static const uint8_t kinds[] = {AS_S_TENSOR, AS_S_TILE, AS_S_SEM, AS_S_QUEUE, AS_S_EQU};
+  uint32_t errors = c->j->errors;
+  bool again = as_sym_find(c->j, name->text, 0) != NULL;
+  c->t += 2;
+  switch (d) {
+  case DIR_tensor: define_tensor(c, name); break;
+  case DIR_tile: as_tile(c, name); break;
+  case DIR_sem: define_sem(c, name); break;
+  case DIR_queue: define_queue(c, name); break;
+  default: define_equ(c, name); break;
+  }
+  if (c->j->errors == errors) declared(c, name);
+  else if (!again) as_sym_get(c->j, name->text, 0, kinds[d], name)->bad = true;
+  return true;
+}
+
+/* ---- The others --------------------------------------------------------------------------- */
+
+static void do_target(as_cur *c, const as_tok *at) {
+  const char *words[ISA_NTARGETS];
+  for (int i = 0; i < ISA_NTARGETS; i++) words[i] = isa_targets[i].name;
+  int t = choose(c, "a target", words, ISA_NTARGETS);
+  if (t < 0 || !as_need_end(c, "a target")) return;
+  if (c->j->unit->target_fixed && c->j->target != &isa_targets[t]) {
+    as_error(c->j, at->pos, as_span_of(at, c->t),
+             "`target` comes too late: lines before it were assembled for %s",
+             c->j->target->name);
+    return;
+  }
+  c->j->target = &isa_targets[t];
+}
+
+static void do_section(as_cur *c) {
+  int e = choose_engine(c);
+  if (e < 0) return;
+  if (as_take_name(c, "core")) {
+    int64_t core;
+    const as_tok *at = c->t;
+    if (!as_need(c, '=', "`core`") || !as_int_in(c, "core", 0, ISA_MAX_CORES - 1, &core)) return;
+    if (core != 0) {
+      as_error(c->j, at->pos, as_span_of(at, c->t), "a second core is not built");
+      return;
+    }
+  }
+  if (as_need_end(c, "a section")) c->j->unit->engine = (unsigned)e;
+}
+
+static bool in_section(as_cur *c, const as_tok *at) {
+  if (c->j->unit->engine < ISA_NENGINES) return true;
+  as_error(c->j, at->pos, at->len, "`%s` belongs in a section", at->text);
+  return false;
+}
+
+/* Pads the section with nop to a multiple of n instructions. */
+static void do_align(as_cur *c, const as_tok *at) {
+  int64_t n;
+  if (!in_section(c, at) || !as_int_in(c, "the alignment", 1, 65536, &n) ||
+      !as_need_end(c, "an alignment"))
+    return;
+  unsigned e = c->j->unit->engine;
+  const isa_code *code = &as_program(c->j)->cores[0].code[e];
+  uint32_t pc = code->n;
+  isa_insn nop;
+  memset(&nop, 0, sizeof nop);
+  nop.op = ISA_OP_nop;
+  while (code->n % n != 0) as_emit(c->j, &nop, NULL);
+  as_list_insns(c->j, at->pos, e, pc, code->n - pc, true);
+}
+
+static void do_global(as_cur *c, const as_tok *at) {
+  if (!in_section(c, at)) return;
+  do {
+    const as_tok *t = c->t;
+    as_sym *s = as_label_ref(c);
+    if (!s) return;
+    if (s->name[0] == '.') {
+      as_error(c->j, t->pos, t->len, "a local label cannot be global");
+      return;
+    }
+    s->global = true;
+  } while (as_take(c, ','));
+  as_need_end(c, "a global name");
+}
+
+void as_directive(as_cur *c, int directive) {
+  const as_tok *at = c->t++;
+  uint32_t errors = c->j->errors;
+  switch (directive) {
+  case DIR_target: do_target(c, at); break;
+  case DIR_section: do_section(c); break;
+  case DIR_align: do_align(c, at); return;
+  case DIR_global: do_global(c, at); break;
+  case DIR_extern:
+    as_error(c->j, at->pos, at->len, "`extern` is not built: there is no linker yet");
+    break;
+  case DIR_dma: c->t--; as_match_dma(c); return;
+  case DIR_loop: c->t--; as_loop(c); return;
+  case DIR_endloop: c->t--; as_endloop(c); return;
+  default:
+    as_error(c->j, at->pos, at->len, "`%s` needs a name before it, as in `name %s ...`", at->text,
+             at->text);
+  }
+  if (c->j->errors == errors) declared(c, at);
+}

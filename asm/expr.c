@@ -1,0 +1,449 @@
+/* Expressions: precedence climbing over a line's tokens, evaluated as they are read. */
+#include "as.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MAX_DEPTH = 200, MAX_ARGS = 16 };
+
+typedef struct eval {
+  as_cur *c;
+  const as_tok **unknown; /* as_expr_try: where an unknown name goes */
+  unsigned depth;
+  unsigned dead; /* > 0: the side of && or || that does not count is only parsed */
+} eval;
+
+static bool binary(eval *e, unsigned level, as_val *out);
+
+static as_val int_val(int64_t i) { return (as_val){.kind = AS_V_INT, .i = i}; }
+static as_val float_val(double f) { return (as_val){.kind = AS_V_FLOAT, .f = f}; }
+static double as_double(const as_val *v) { return v->kind == AS_V_INT ? (double)v->i : v->f; }
+
+static bool at(const eval *e, unsigned punct) {
+  return e->c->t->kind == AS_T_PUNCT && e->c->t->punct == punct;
+}
+
+static bool take(eval *e, unsigned punct) {
+  if (!at(e, punct)) return false;
+  e->c->t++;
+  return true;
+}
+
+/* Reports an error at a token unless the value does not count; gives !dead's answer to "go on". */
+static bool complain(eval *e, const as_tok *t, const char *text) {
+  if (e->dead) return true;
+  as_error(e->c->j, t->pos, t->len, "%s", text);
+  return false;
+}
+
+static bool expected(eval *e, const char *what) {
+  as_error(e->c->j, e->c->t->pos, e->c->t->len, "expected %s, not %s", what,
+           as_tok_show(e->c->j, e->c->t));
+  return false;
+}
+
+static int64_t wrap(uint64_t u) {
+  int64_t i;
+  memcpy(&i, &u, sizeof i);
+  return i;
+}
+
+/* ---- Operators ---------------------------------------------------------------------------- */
+
+/* The level of an operator, 1 binds loosest; 0 when t is none. */
+static unsigned level_of(const as_tok *t) {
+  if (t->kind != AS_T_PUNCT) return 0;
+  switch (t->punct) {
+  case AS_P_OROR: return 1;
+  case AS_P_ANDAND: return 2;
+  case '|': return 3;
+  case '^': return 4;
+  case '&': return 5;
+  case AS_P_EQ: case AS_P_NE: return 6;
+  case '<': case '>': case AS_P_LE: case AS_P_GE: return 7;
+  case AS_P_SHL: case AS_P_SHR: return 8;
+  case '+': case '-': return 9;
+  case '*': case '/': case '%': return 10;
+  default: return 0;
+  }
+}
+
+static bool truth(const as_val *v) {
+  return v->kind == AS_V_STR ? v->slen > 0 : v->kind == AS_V_INT ? v->i != 0 : v->f != 0;
+}
+
+static bool divide(eval *e, const as_tok *op, int64_t a, int64_t b, int64_t *out) {
+  *out = 0;
+  if (b == 0) return complain(e, op, "division by zero");
+  if (b == -1) *out = op->punct == '/' ? wrap(0 - (uint64_t)a) : 0;
+  else *out = op->punct == '/' ? a / b : a % b;
+  return true;
+}
+
+/* Shifts by 64 or more leave nothing, or the sign. */
+static bool shift(eval *e, const as_tok *op, int64_t a, int64_t b, int64_t *out) {
+  *out = 0;
+  if (b < 0) return complain(e, op, "shift by a negative count");
+  if (op->punct == AS_P_SHL) {
+    *out = b > 63 ? 0 : wrap((uint64_t)a << b);
+  } else {
+    uint64_t sign = a < 0 ? UINT64_MAX : 0;
+    *out = b > 63 ? wrap(sign) : b == 0 ? a : wrap((uint64_t)a >> b | sign << (64 - b));
+  }
+  return true;
+}
+
+static bool int_op(eval *e, const as_tok *op, int64_t a, int64_t b, int64_t *out) {
+  uint64_t x = (uint64_t)a, y = (uint64_t)b;
+  switch (op->punct) {
+  case '|': *out = wrap(x | y); return true;
+  case '^': *out = wrap(x ^ y); return true;
+  case '&': *out = wrap(x & y); return true;
+  case AS_P_EQ: *out = a == b; return true;
+  case AS_P_NE: *out = a != b; return true;
+  case '<': *out = a < b; return true;
+  case '>': *out = a > b; return true;
+  case AS_P_LE: *out = a <= b; return true;
+  case AS_P_GE: *out = a >= b; return true;
+  case AS_P_SHL: case AS_P_SHR: return shift(e, op, a, b, out);
+  case '+': *out = wrap(x + y); return true;
+  case '-': *out = wrap(x - y); return true;
+  case '*': *out = wrap(x * y); return true;
+  default: return divide(e, op, a, b, out);
+  }
+}
+
+static bool float_op(eval *e, const as_tok *op, double a, double b, as_val *out) {
+  *out = float_val(0);
+  switch (op->punct) {
+  case AS_P_EQ: *out = int_val(a == b); return true;
+  case AS_P_NE: *out = int_val(a != b); return true;
+  case '<': *out = int_val(a < b); return true;
+  case '>': *out = int_val(a > b); return true;
+  case AS_P_LE: *out = int_val(a <= b); return true;
+  case AS_P_GE: *out = int_val(a >= b); return true;
+  case '+': out->f = a + b; return true;
+  case '-': out->f = a - b; return true;
+  case '*': out->f = a * b; return true;
+  case '/':
+    if (b == 0) return complain(e, op, "division by zero");
+    out->f = a / b;
+    return true;
+  default: return complain(e, op, "this operator needs integers");
+  }
+}
+
+static bool apply(eval *e, const as_tok *op, const as_val *a, const as_val *b, as_val *out) {
+  *out = int_val(0);
+  if (a->kind == AS_V_STR || b->kind == AS_V_STR) {
+    if (a->kind != b->kind) return complain(e, op, "a string and a number");
+    if (op->punct != AS_P_EQ && op->punct != AS_P_NE)
+      return complain(e, op, "strings have only == and !=");
+    bool same = a->slen == b->slen && memcmp(a->s, b->s, a->slen) == 0;
+    out->i = same == (op->punct == AS_P_EQ);
+    return true;
+  }
+  if (a->kind == AS_V_FLOAT || b->kind == AS_V_FLOAT)
+    return float_op(e, op, as_double(a), as_double(b), out);
+  return int_op(e, op, a->i, b->i, &out->i);
+}
+
+/* ---- Built-in functions ------------------------------------------------------------------- */
+
+/* align_up(a, b) and ceil_div(a, b): b is positive, and a as well for a result without surprise. */
+static bool round_up(eval *e, const as_tok *name, int64_t a, int64_t b, bool align, as_val *out) {
+  if (a < 0 || b <= 0) return complain(e, name, "needs a >= 0 and b > 0");
+  int64_t q = a / b + (a % b != 0);
+  if (align && q > INT64_MAX / b) return complain(e, name, "the result is beyond 64 bits");
+  *out = int_val(align ? q * b : q);
+  return true;
+}
+
+static bool fn_extreme(eval *e, const as_tok *name, const as_val *v, unsigned n, bool max,
+                       as_val *out) {
+  as_tok less = {.kind = AS_T_PUNCT, .punct = '<', .pos = name->pos, .len = name->len};
+  *out = v[0];
+  for (unsigned i = 1; i < n; i++) {
+    as_val r;
+    if (!apply(e, &less, max ? out : &v[i], max ? &v[i] : out, &r)) return false;
+    if (r.i) *out = v[i];
+  }
+  return true;
+}
+
+enum fn { FN_MIN, FN_MAX, FN_ABS, FN_CEIL_DIV, FN_ALIGN_UP, FN_STRLEN, FN_INT, FN_LOG2, FN_N };
+static const struct {
+  const char *name;
+  uint8_t least, most;
+  uint8_t takes; /* kind of the arguments, 0: any number */
+} fns[FN_N] = {[FN_MIN] = {"min", 1, MAX_ARGS, 0},
+               [FN_MAX] = {"max", 1, MAX_ARGS, 0},
+               [FN_ABS] = {"abs", 1, 1, 0},
+               [FN_CEIL_DIV] = {"ceil_div", 2, 2, AS_V_INT},
+               [FN_ALIGN_UP] = {"align_up", 2, 2, AS_V_INT},
+               [FN_STRLEN] = {"strlen", 1, 1, AS_V_STR},
+               [FN_INT] = {"int", 1, 1, 0},
+               [FN_LOG2] = {"log2", 1, 1, AS_V_INT}};
+
+static int find_fn(const as_tok *t) {
+  for (int i = 0; i < FN_N; i++)
+    if (strcmp(t->text, fns[i].name) == 0) return i;
+  return -1;
+}
+
+static bool call_fn(eval *e, const as_tok *name, enum fn fn, const as_val *v, unsigned n,
+                    as_val *out) {
+  *out = int_val(0);
+  switch (fn) {
+  case FN_MIN: return fn_extreme(e, name, v, n, false, out);
+  case FN_MAX: return fn_extreme(e, name, v, n, true, out);
+  case FN_ABS:
+    if (v->kind == AS_V_FLOAT) *out = float_val(v->f < 0 ? -v->f : v->f);
+    else *out = int_val(v->i < 0 ? wrap(0 - (uint64_t)v->i) : v->i);
+    return true;
+  case FN_CEIL_DIV:
+  case FN_ALIGN_UP: return round_up(e, name, v[0].i, v[1].i, fn == FN_ALIGN_UP, out);
+  case FN_STRLEN: out->i = v->slen; return true;
+  case FN_INT:
+    if (v->kind == AS_V_INT) *out = *v;
+    else if (v->f > -9223372036854775808.0 && v->f < 9223372036854775808.0) out->i = (int64_t)v->f;
+    else return complain(e, name, "the value does not fit in 64 bits");
+    return true;
+  default: /* log2, rounded down */
+    if (v->i <= 0) return complain(e, name, "needs a positive value");
+    for (uint64_t u = (uint64_t)v->i; u > 1; u >>= 1) out->i++;
+    return true;
+  }
+}
+
+static bool check_args(eval *e, const as_tok *name, enum fn fn, const as_val *v, unsigned n) {
+  as_job *j = e->c->j;
+  if (n < fns[fn].least || n > fns[fn].most) {
+    as_error(j, name->pos, name->len, "`%s` takes %u argument%s%s, not %u", name->text,
+             fns[fn].least, fns[fn].least == 1 ? "" : "s",
+             fns[fn].most > fns[fn].least ? " or more" : "", n);
+    return false;
+  }
+  for (unsigned i = 0; i < n && !e->dead; i++) {
+    bool ok = fns[fn].takes ? v[i].kind == fns[fn].takes : v[i].kind != AS_V_STR;
+    if (ok) continue;
+    as_error(j, name->pos, name->len, "argument %u of `%s` is not %s", i + 1, name->text,
+             fns[fn].takes == AS_V_INT ? "an integer" : fns[fn].takes ? "a string" : "a number");
+    return false;
+  }
+  return true;
+}
+
+static bool function(eval *e, const as_tok *name, enum fn fn, as_val *out) {
+  as_val v[MAX_ARGS] = {{0}};
+  unsigned n = 0;
+  e->c->t += 2; /* name and parenthesis */
+  if (!at(e, ')')) {
+    do {
+      as_val arg;
+      if (!binary(e, 1, &arg)) return false;
+      if (n < MAX_ARGS) v[n] = arg;
+      n++;
+    } while (take(e, ','));
+  }
+  if (!at(e, ')')) return expected(e, "`)` after the arguments");
+  e->c->t++;
+  return check_args(e, name, fn, v, n) && (e->dead || call_fn(e, name, fn, v, n, out));
+}
+
+/* ---- Names -------------------------------------------------------------------------------- */
+
+static bool need_target(eval *e, const as_tok *name) {
+  if (e->c->j->target) return true;
+  as_error(e->c->j, name->pos, name->len, "`%s` needs a target: none is known yet", name->text);
+  return false;
+}
+
+/* A parameter of the machine: 0 not one, 1 filled, -1 reported. */
+static int builtin(eval *e, const as_tok *name, as_val *out) {
+  const isa_target *T = e->c->j->target;
+  if (strcmp(name->text, "inf") == 0) *out = float_val((double)INFINITY);
+  else if (strcmp(name->text, "nan") == 0) *out = float_val((double)NAN);
+  else if (name->text[0] != '_' || name->text[1] != '_') return 0;
+  else if (strcmp(name->text, "__TARGET__") == 0) {
+    if (!need_target(e, name)) return -1;
+    *out = (as_val){.kind = AS_V_STR, .s = T->name, .slen = (uint32_t)strlen(T->name)};
+  }
+#define BUILTIN(id, value) else if (strcmp(name->text, #id) == 0) *out = int_val(value);
+#define TARGET_BUILTIN(id, value)               \
+  else if (strcmp(name->text, #id) == 0) {      \
+    if (!need_target(e, name)) return -1;       \
+    *out = int_val((int64_t)(value));           \
+  }
+#include "builtins.def"
+#undef BUILTIN
+#undef TARGET_BUILTIN
+  else return 0;
+  return 1;
+}
+
+static bool unknown_name(eval *e, const as_tok *name) {
+  as_job *j = e->c->j;
+  if (e->unknown) {
+    if (!*e->unknown) *e->unknown = name;
+    return false;
+  }
+  const char *near = j->name_near ? j->name_near(j, name->text, name->len) : NULL;
+  as_error(j, name->pos, name->len, near ? "`%s` is not defined; did you mean `%s`?" :
+                                           "`%s` is not defined", name->text, near);
+  return false;
+}
+
+static bool look_up(eval *e, const as_tok *name, const char *attr, const int64_t *index,
+                    as_val *out) {
+  as_job *j = e->c->j;
+  *out = int_val(0);
+  if (e->dead) return true;
+  enum as_known k = j->name_value ? j->name_value(j, name, attr, index, out) : AS_UNKNOWN;
+  if (k == AS_UNKNOWN && attr && strcmp(attr, "sizeof") == 0) {
+    int d = isa_dtype_find(name->text, name->len);
+    if (d > 0) *out = int_val(isa_dtype_bytes((unsigned)d));
+    if (d > 0) return true;
+  }
+  return k == AS_KNOWN || (k == AS_UNKNOWN && unknown_name(e, name));
+}
+
+/* `sizeof(name)`, `addr(name)`. */
+static bool query(eval *e, const as_tok *fn, as_val *out) {
+  e->c->t += 2;
+  const as_tok *name = e->c->t;
+  if (name->kind != AS_T_NAME) return expected(e, "a name");
+  e->c->t++;
+  if (!at(e, ')')) return expected(e, "`)` after the name");
+  e->c->t++;
+  return look_up(e, name, fn->text, NULL, out);
+}
+
+static bool attribute(eval *e, const as_tok *name, as_val *out) {
+  e->c->t++;
+  const as_tok *attr = e->c->t;
+  if (attr->kind != AS_T_NAME) return expected(e, "an attribute after `.`");
+  e->c->t++;
+  if (!take(e, '[')) return look_up(e, name, attr->text, NULL, out);
+  as_val index;
+  if (!binary(e, 1, &index)) return false;
+  if (!at(e, ']')) return expected(e, "`]` after the index");
+  if (index.kind != AS_V_INT && !complain(e, e->c->t, "the index is not an integer")) return false;
+  e->c->t++;
+  return look_up(e, name, attr->text, &index.i, out);
+}
+
+static bool name_value(eval *e, as_val *out) {
+  const as_tok *name = e->c->t;
+  bool call = name[1].kind == AS_T_PUNCT && name[1].punct == '(';
+  if (call && (strcmp(name->text, "sizeof") == 0 || strcmp(name->text, "addr") == 0))
+    return query(e, name, out);
+  int fn = call ? find_fn(name) : -1;
+  if (fn >= 0) return function(e, name, (enum fn)fn, out);
+  e->c->t++;
+  if (at(e, '.')) return attribute(e, name, out);
+  int b = builtin(e, name, out);
+  if (b < 0 && e->dead) return true;
+  return b ? b > 0 : look_up(e, name, NULL, NULL, out);
+}
+
+/* ---- Grammar ------------------------------------------------------------------------------ */
+
+static bool primary(eval *e, as_val *out) {
+  const as_tok *t = e->c->t;
+  switch (t->kind) {
+  case AS_T_INT: *out = int_val(t->v.ival); break;
+  case AS_T_FLOAT: *out = float_val(t->v.fval); break;
+  case AS_T_STR: *out = (as_val){.kind = AS_V_STR, .s = t->text, .slen = t->len}; break;
+  case AS_T_NAME: return name_value(e, out);
+  default:
+    if (!take(e, '(')) return expected(e, "an expression");
+    if (!binary(e, 1, out)) return false;
+    if (!at(e, ')')) return expected(e, "`)`");
+  }
+  e->c->t++;
+  return true;
+}
+
+static bool negate(eval *e, const as_tok *op, as_val *v) {
+  if (v->kind == AS_V_STR && op->punct != '!') {
+    *v = int_val(0);
+    return complain(e, op, "this operator needs a number");
+  }
+  if (op->punct == '!') *v = int_val(!truth(v));
+  else if (op->punct == '~' && v->kind == AS_V_FLOAT) {
+    *v = int_val(0);
+    return complain(e, op, "this operator needs an integer");
+  }
+  else if (op->punct == '~') v->i = wrap(~(uint64_t)v->i);
+  else if (op->punct == '-' && v->kind == AS_V_FLOAT) v->f = -v->f;
+  else if (op->punct == '-') v->i = wrap(0 - (uint64_t)v->i);
+  return true;
+}
+
+static bool unary(eval *e, as_val *out) {
+  const as_tok *op = e->c->t;
+  bool prefix = op->kind == AS_T_PUNCT && op->punct < 256 && strchr("+-~!", op->punct) != NULL;
+  if (!prefix) return primary(e, out);
+  e->c->t++;
+  if (++e->depth > MAX_DEPTH) {
+    as_error(e->c->j, op->pos, 1, "the expression is nested deeper than %d", MAX_DEPTH);
+    return false;
+  }
+  bool ok = unary(e, out) && negate(e, op, out);
+  e->depth--;
+  return ok;
+}
+
+/* && and ||: the right side counts only when the left one does not decide. */
+static bool logical(eval *e, const as_tok *op, as_val *left) {
+  bool is_or = op->punct == AS_P_OROR, decided = truth(left) == is_or;
+  as_val right;
+  e->dead += decided;
+  bool ok = binary(e, level_of(op) + 1, &right);
+  e->dead -= decided;
+  *left = int_val(decided ? is_or : ok && truth(&right));
+  return ok;
+}
+
+static bool binary(eval *e, unsigned level, as_val *out) {
+  if (++e->depth > MAX_DEPTH) {
+    as_error(e->c->j, e->c->t->pos, 1, "the expression is nested deeper than %d", MAX_DEPTH);
+    return false;
+  }
+  bool ok = unary(e, out);
+  for (unsigned l; ok && (l = level_of(e->c->t)) >= level;) {
+    const as_tok *op = e->c->t++;
+    as_val left = *out, right;
+    if (l <= 2) ok = logical(e, op, out);
+    else ok = binary(e, l + 1, &right) && apply(e, op, &left, &right, out);
+  }
+  e->depth--;
+  return ok;
+}
+
+bool as_expr(as_cur *c, as_val *out) {
+  eval e = {.c = c};
+  *out = (as_val){0};
+  return binary(&e, 1, out);
+}
+
+bool as_expr_try(as_cur *c, as_val *out, const as_tok **unknown) {
+  eval e = {.c = c, .unknown = unknown};
+  *out = (as_val){0};
+  *unknown = NULL;
+  return binary(&e, 1, out);
+}
+
+bool as_expr_int(as_cur *c, int64_t *out) {
+  const as_tok *start = c->t;
+  as_val v;
+  if (!as_expr(c, &v)) return false;
+  if (v.kind == AS_V_INT) {
+    *out = v.i;
+    return true;
+  }
+  as_error(c->j, start->pos, start->len, "expected an integer, not a %s",
+           v.kind == AS_V_STR ? "string" : "float");
+  return false;
+}

@@ -1,0 +1,170 @@
+/* The listing: the source with the place of each instruction, what macros and pseudo-instructions
+ * became, then the tables of the program. */
+#include "stmt.h"
+
+#include <string.h>
+
+void as_list_insns(as_job *j, as_pos pos, unsigned engine, uint32_t pc, uint32_t n, bool shown) {
+  struct as_unit *u = j->unit;
+  if (!j->o->want_listing) return;
+  if (u->nentries == u->cap_entries) {
+    as_entry *old = u->entries;
+    u->cap_entries = u->cap_entries ? u->cap_entries * 2 : 256;
+    u->entries = as_new(j, u->cap_entries * sizeof *u->entries);
+    if (old) memcpy(u->entries, old, u->nentries * sizeof *old);
+  }
+  as_pos outer = as_pos_outer(pos);
+  u->entries[u->nentries++] = (as_entry){
+      .pos = outer,
+      .pc = pc,
+      .n = n,
+      .engine = (uint8_t)engine,
+      .shown = shown || pos.expansion || u->line->depth > 0,
+  };
+}
+
+enum { PLACE = 14 }; /* columns of the place of an instruction */
+
+static void put_place(isa_buf *out, uint32_t line, const as_entry *e, uint32_t pc) {
+  if (line) isa_buf_printf(out, "%6u ", line);
+  else isa_buf_puts(out, "       ");
+  if (e && e->n) isa_buf_printf(out, "%7s:%-6u", isa_engines[e->engine].name, pc);
+  else isa_buf_printf(out, "%*s", PLACE, "");
+}
+
+static void put_source(as_job *j, uint32_t file, uint32_t line, const as_entry *e) {
+  isa_buf *out = &j->out->listing;
+  uint32_t n = 0;
+  const char *text = as_src_line(j, file, line, &n);
+  put_place(out, line, e, e ? e->pc : 0);
+  size_t start = out->len;
+  isa_buf_puts(out, " ");
+  if (text) isa_buf_add(out, text, n);
+  while (out->len > start && out->data[out->len - 1] == ' ') out->len--;
+  if (!e || !e->n) /* nothing but blanks before: an empty line keeps its number only */
+    while (out->len > 0 && out->data[out->len - 1] == ' ') out->len--;
+  isa_buf_puts(out, "\n");
+}
+
+static void put_code(as_job *j, const as_entry *e) {
+  isa_buf *out = &j->out->listing;
+  const isa_code *code = &j->program->cores[0].code[e->engine];
+  for (uint32_t i = 0; i < e->n; i++) {
+    put_place(out, 0, e, e->pc + i);
+    isa_buf_puts(out, " > ");
+    isa_print_insn(j->program, 0, e->engine, &code->insns[e->pc + i], out);
+    isa_buf_puts(out, "\n");
+  }
+}
+
+/* Lines of the source that made nothing stand before the next that did. */
+static void put_lines(as_job *j) {
+  struct as_unit *u = j->unit;
+  uint32_t *last = as_new(j, ((size_t)j->nsources + 1) * sizeof *last); /* printed of each source */
+  uint32_t file = UINT32_MAX;
+  for (uint32_t i = 0; i < u->nentries; i++) {
+    const as_entry *e = &u->entries[i];
+    uint32_t f = e->pos.file, line = e->pos.line;
+    if (f != file) {
+      isa_buf_printf(&j->out->listing, "; %s\n", j->sources[f].name);
+      file = f;
+    }
+    bool again = i > 0 && line == last[f] && u->entries[i - 1].pos.file == f && e->shown &&
+                 u->entries[i - 1].shown;
+    while (last[f] + 1 < line) put_source(j, f, ++last[f], NULL);
+    if (!again) put_source(j, f, line, e->shown ? NULL : e);
+    last[f] = line;
+    if (e->shown) put_code(j, e);
+  }
+  if (file == UINT32_MAX) isa_buf_printf(&j->out->listing, "; %s\n", j->sources[0].name);
+  uint32_t n, after;
+  while (as_src_line(j, 0, last[0] + 1, &n) && (n > 0 || as_src_line(j, 0, last[0] + 2, &after)))
+    put_source(j, 0, ++last[0], NULL);
+}
+
+/* ---- Tables ------------------------------------------------------------------------------- */
+
+static void put_type(isa_buf *out, unsigned dtype, unsigned ndim, const int64_t *shape) {
+  isa_buf_puts(out, isa_dtypes[dtype].name);
+  for (unsigned d = 0; d < ndim; d++)
+    isa_buf_printf(out, "%s%lld", d ? "," : "[", (long long)shape[d]);
+  isa_buf_puts(out, "]");
+}
+
+static void put_tensors(const isa_program *p, isa_buf *out) {
+  if (p->ntensors) isa_buf_puts(out, "\ntensors             bytes  role    type\n");
+  for (uint32_t i = 0; i < p->ntensors; i++) {
+    const isa_tensor *t = &p->tensors[i];
+    isa_buf_printf(out, "  %-12s %10llu  %-6s  ", t->name, (unsigned long long)t->bytes,
+                   isa_role_name(t->role));
+    put_type(out, t->dtype, t->ndim, t->shape);
+    isa_buf_puts(out, "\n");
+  }
+}
+
+static void put_tile(const isa_tile *t, isa_buf *out) {
+  int64_t shape[ISA_TILE_DIMS];
+  for (unsigned d = 0; d < t->ndim; d++) shape[d] = t->shape[d];
+  isa_buf_printf(out, "  %-12s %s  %3u to %3u  %7u to %7u  %7u", t->name,
+                 isa_space_name(t->space), t->part, t->part + t->shape[0] - 1, t->offset,
+                 t->offset + t->bytes - 1, t->bytes);
+  if (t->space == ISA_PSUM) isa_buf_printf(out, "  %4u", t->offset / ISA_PSUM_BANK);
+  else isa_buf_puts(out, "     -");
+  isa_buf_puts(out, "  ");
+  put_type(out, t->dtype, t->ndim, shape);
+  if (t->overlay) isa_buf_printf(out, " overlay=%s", t->overlay);
+  isa_buf_puts(out, "\n");
+}
+
+/* Bytes of a partition that no tile has, counted in the fullest partition's regions. */
+static uint32_t taken(const as_regions *rs) {
+  uint32_t end = 0, sum = 0;
+  for (uint32_t i = 0; i < rs->n; i++) {
+    uint32_t lo = rs->v[i].lo > end ? rs->v[i].lo : end;
+    if (rs->v[i].hi > lo) sum += rs->v[i].hi - lo;
+    if (rs->v[i].hi > end) end = rs->v[i].hi;
+  }
+  return sum;
+}
+
+static void put_tiles(as_job *j, isa_buf *out) {
+  const isa_program *p = j->program;
+  if (p->ntiles == 0) return;
+  isa_buf_puts(out, "\ntiles        mem   partitions               bytes     size  bank  type\n");
+  for (uint32_t i = 0; i < p->ntiles; i++) put_tile(&p->tiles[i], out);
+  isa_buf_printf(out, "  sbuf: %u of %u bytes of a partition taken; psum: %u of %u\n",
+                 taken(&j->unit->sbuf), j->target->sbuf_usable, taken(&j->unit->psum),
+                 (uint32_t)ISA_PSUM_BYTES);
+}
+
+static void put_core(const isa_core *c, isa_buf *out) {
+  bool any = false;
+  for (unsigned s = 0; s < ISA_NSEMS; s++) {
+    if (!c->sem_names[s]) continue;
+    if (!any) isa_buf_puts(out, "\nsemaphores\n");
+    any = true;
+    isa_buf_printf(out, "  %3u  %s\n", s, c->sem_names[s]);
+  }
+  if (c->nqueues) isa_buf_puts(out, "\nqueues       rings  dge    owner   static transfers\n");
+  for (uint32_t q = 0; q < c->nqueues; q++) {
+    const isa_queue *u = &c->queues[q];
+    isa_buf_printf(out, "  %-12s %2u  %-5s  %-6s  %u\n", u->name, u->rings,
+                   isa_set_item(ISA_SET_DGE, u->dge),
+                   u->owner < ISA_NENGINES ? isa_engines[u->owner].name : "any", u->nstatics);
+  }
+}
+
+static void put_sections(const isa_core *c, isa_buf *out) {
+  isa_buf_puts(out, "\nsections     instructions\n");
+  for (unsigned e = 0; e < ISA_NENGINES; e++)
+    if (c->code[e].n) isa_buf_printf(out, "  %-12s %10u\n", isa_engines[e].name, c->code[e].n);
+}
+
+void as_listing(as_job *j) {
+  isa_buf *out = &j->out->listing;
+  put_lines(j);
+  put_tensors(j->program, out);
+  put_tiles(j, out);
+  put_core(&j->program->cores[0], out);
+  put_sections(&j->program->cores[0], out);
+}

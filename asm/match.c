@@ -1,0 +1,312 @@
+/* A statement to instructions: operands in the order of the form, then keywords, then `$` clauses,
+ * then the rules of the machine. The parts of a pseudo-instruction go the same way. */
+#include "stmt.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool slot_fill(as_cur *c, as_stmt *st, as_slot *s) {
+  const as_tok *at = c->t;
+  s->seen = true;
+  s->pos = at->pos;
+  if (!as_value(c, st, s)) return false;
+  s->span = as_span_of(at, c->t);
+  return true;
+}
+
+static bool at_clause(const as_cur *c) { return as_at_end(c) || as_at_punct(c, '$'); }
+
+static bool missing(as_cur *c, const as_stmt *st, const as_slot *s) {
+  bool keyword = s->mode != ISA_MODE_P;
+  as_error(c->j, st->name->pos, st->name->len, "`%s` needs %s`%s%s`", st->name->text,
+           keyword ? "the keyword operand " : "the operand ", s->name, keyword ? "=" : "");
+  char text[400];
+  size_t n = 0;
+  for (unsigned i = 0; i < st->nslots && n + 40 < sizeof text; i++) {
+    const as_slot *o = &st->slot[i];
+    if (o->owner != i) continue;
+    int k = snprintf(text + n, sizeof text - n, "%s%s%s%s%s", n > 0 ? ", " : "",
+                     o->mode == ISA_MODE_D ? "[" : "", o->name, o->mode == ISA_MODE_P ? "" : "=",
+                     o->mode == ISA_MODE_D ? "]" : "");
+    n += (size_t)k;
+  }
+  as_note(c->j, (as_pos){0}, "its operands: %s", text);
+  return false;
+}
+
+static bool positional(as_cur *c, as_stmt *st, bool *first) {
+  for (unsigned i = 0; i < st->nslots; i++) {
+    as_slot *s = &st->slot[i];
+    if (s->mode != ISA_MODE_P) continue;
+    if (at_clause(c) || as_at_keyword(c)) return true; /* may still be given by name */
+    if (!*first && !as_need(c, ',', "an operand")) return false;
+    *first = true; /* no comma is due before what comes */
+    if (as_at_keyword(c)) return true;
+    *first = false;
+    if (!slot_fill(c, st, s)) return false;
+    if (!at_clause(c) && !as_at_punct(c, ',')) {
+      as_error(c->j, c->t->pos, c->t->len, "expected `,` after `%s`, not %s", s->name,
+               as_tok_show(c->j, c->t));
+      return false;
+    }
+  }
+  return true;
+}
+
+static as_slot *slot_named(as_stmt *st, const char *name) {
+  for (unsigned i = 0; i < st->nslots; i++)
+    if (st->slot[i].owner == i && strcmp(st->slot[i].name, name) == 0) return &st->slot[i];
+  return NULL;
+}
+
+static bool unknown_keyword(as_cur *c, const as_stmt *st) {
+  as_near w = as_near_open(c->t->text, strlen(c->t->text));
+  for (unsigned i = 0; i < st->nslots; i++) as_near_try(&w, st->slot[i].name);
+  as_error(c->j, c->t->pos, c->t->len, "`%s` has no operand `%s=`%s", st->name->text, c->t->text,
+           as_near_text(c->j, &w));
+  return false;
+}
+
+/* A flag may stand alone: `negate` is `negate=true`. */
+static bool bare_flag(as_cur *c, as_stmt *st) {
+  as_slot *s = as_at_name(c) ? slot_named(st, c->t->text) : NULL;
+  if (s && s->f->kind == ISA_K_ENUM && s->f->arg == ISA_SET_BOOL && !s->seen) {
+    *(uint8_t *)isa_member(&st->part[s->part], s->f) = ISA_BOOL_true;
+    s->seen = true;
+    s->pos = c->t->pos;
+    s->span = c->t->len;
+    c->t++;
+    return true;
+  }
+  as_error(c->j, c->t->pos, c->t->len, "`%s` takes no more operands without a name; %s",
+           st->name->text, st->nslots ? "the others are written `name=value`" : "it has none");
+  return false;
+}
+
+static bool keyword(as_cur *c, as_stmt *st) {
+  if (!as_at_keyword(c)) return bare_flag(c, st);
+  as_slot *s = slot_named(st, c->t->text);
+  if (!s) return unknown_keyword(c, st);
+  if (s->seen) {
+    as_error(c->j, c->t->pos, c->t->len, "`%s` is given twice", s->name);
+    as_note(c->j, s->pos, "the first is here");
+    return false;
+  }
+  c->t += 2;
+  return slot_fill(c, st, s);
+}
+
+static bool operands(as_cur *c, as_stmt *st) {
+  bool first = true;
+  if (!positional(c, st, &first)) return false;
+  while (!at_clause(c)) {
+    if (!first && !as_need(c, ',', "an operand")) return false;
+    first = false;
+    if (!keyword(c, st)) return false;
+    if (!at_clause(c) && !as_at_punct(c, ',')) {
+      as_error(c->j, c->t->pos, c->t->len, "expected `,` after an operand, not %s",
+               as_tok_show(c->j, c->t));
+      return false;
+    }
+  }
+  for (unsigned i = 0; i < st->nslots; i++)
+    if (!st->slot[i].seen && st->slot[i].mode != ISA_MODE_D && st->slot[i].owner == i)
+      return missing(c, st, &st->slot[i]);
+  return true;
+}
+
+/* Bytes of a field's member in isa_insn. */
+static const uint8_t kind_size[ISA_NKINDS] = {
+#define KIND(name, type, bytes) sizeof(type),
+    ISA_KINDS(KIND)
+#undef KIND
+};
+
+/* A slot that repeats another gets its value in its own part. */
+static void repeat(as_stmt *st) {
+  for (unsigned i = 0; i < st->nslots; i++) {
+    as_slot *s = &st->slot[i];
+    const as_slot *o = &st->slot[s->owner];
+    if (s->owner == i || !o->seen) continue;
+    memcpy(isa_member(&st->part[s->part], s->f), isa_member(&st->part[o->part], o->f),
+           kind_size[s->f->kind]);
+    s->seen = true;
+    s->pos = o->pos;
+    s->span = o->span;
+  }
+}
+
+bool as_match(as_cur *c, as_stmt *st) {
+  if (!operands(c, st) || !as_clauses(c, st)) return false;
+  repeat(st);
+  for (unsigned i = 0; i < st->nslots; i++)
+    if (!as_num_settle(c->j, st, &st->slot[i])) return false;
+  return true;
+}
+
+/* ---- Rules -------------------------------------------------------------------------------- */
+
+/* The owner of a queue that does not say it is the first engine that uses it. */
+static void own_queue(isa_program *p, unsigned engine, const isa_insn *in) {
+  const isa_form *f = isa_form_of(in->op);
+  for (unsigned i = 0; i < f->nfields; i++) {
+    if (f->fields[i].kind != ISA_K_QUEUE) continue;
+    isa_queue *q = &p->cores[0].queues[*(const uint8_t *)isa_member_c(in, &f->fields[i])];
+    bool may = engine == ISA_ENG_sync || engine == ISA_ENG_scalar;
+    if (q->dge == ISA_DGE_hwdge && q->owner == ISA_NENGINES && may) q->owner = (uint8_t)engine;
+  }
+}
+
+/* Reports a refusal at the operand it speaks of. */
+static void refuse(as_job *j, const as_stmt *st, unsigned part, const isa_error *e) {
+  as_pos pos = st->name->pos;
+  uint32_t span = st->name->len;
+  const isa_form *f = isa_form_of(st->part[part].op);
+  if (e->status == ISA_NOMEM) as_nomem(j);
+  if (e->field >= 0 && e->field < f->nfields)
+    for (unsigned i = 0; i < st->nslots; i++)
+      if (st->slot[i].part == part && st->slot[i].seen && st->slot[i].f == &f->fields[e->field]) {
+        pos = st->slot[i].pos;
+        span = st->slot[i].span;
+      }
+  as_error(j, pos, span, "%s", e->text);
+}
+
+static bool need_section(as_job *j, const as_stmt *st) {
+  if (j->unit->engine < ISA_NENGINES) return true;
+  as_error(j, st->name->pos, st->name->len,
+           "`%s` is not in a section; write `section %s` before it", st->name->text,
+           isa_ops[st->part[0].op].engines & ISA_MASK_V ? "vector" : "sync");
+  return false;
+}
+
+static bool legal(as_job *j, const as_stmt *st, unsigned part) {
+  isa_error e;
+  isa_program *p = as_program(j);
+  own_queue(p, j->unit->engine, &st->part[part]);
+  if (isa_check_insn(p, 0, j->unit->engine, &st->part[part], 0, &e)) return true;
+  refuse(j, st, part, &e);
+  return false;
+}
+
+bool as_match_emit(as_job *j, as_stmt *st) {
+  if (!need_section(j, st)) return false;
+  for (unsigned i = 0; i < st->nparts; i++)
+    if (!legal(j, st, i)) return false;
+  struct as_unit *u = j->unit;
+  uint32_t pc = as_program(j)->cores[0].code[u->engine].n;
+  for (unsigned i = 0; i < st->nparts; i++) as_emit(j, &st->part[i], st);
+  bool other = st->nparts > 1 || !as_tok_is(st->name, isa_ops[st->part[0].op].name);
+  as_list_insns(j, st->name->pos, u->engine, pc, st->nparts, other);
+  return true;
+}
+
+/* ---- Entries ------------------------------------------------------------------------------ */
+
+static void open_insn(as_stmt *st, const as_tok *name, int op) {
+  const isa_form *f = isa_form_of((unsigned)op);
+  st->name = name;
+  st->nparts = 1;
+  st->part[0].op = (uint16_t)op;
+  st->nslots = f->nfields;
+  for (unsigned i = 0; i < f->nfields; i++)
+    st->slot[i] = (as_slot){.f = &f->fields[i], .name = f->fields[i].name,
+                            .mode = f->fields[i].mode, .owner = (uint8_t)i};
+}
+
+/* A static transfer into its queue; st has it in part 0. */
+static bool emit_static(as_job *j, const as_stmt *st, unsigned queue) {
+  isa_program *p = as_program(j);
+  isa_error e;
+  unsigned engine = j->unit->engine < ISA_NENGINES ? j->unit->engine : ISA_ENG_sync;
+  if (!isa_check_insn(p, 0, engine, &st->part[0], 0, &e)) {
+    refuse(j, st, 0, &e);
+    return false;
+  }
+  if (!isa_program_static(p, 0, queue, &st->part[0])) as_nomem(j);
+  return true;
+}
+
+/* dma_copy on a queue with dge=none: the transfer joins the queue, one dma_trigger stays. */
+static bool copy_to_static(as_job *j, as_stmt *st) {
+  const isa_insn *in = &st->part[0];
+  if (isa_ops[in->op].cost != ISA_COST_DMA || in->op >= ISA_OP_ldweights) return false;
+  unsigned queue = in->op == ISA_OP_dma_copy        ? in->u.DMA_COPY.queue
+                   : in->op == ISA_OP_dma_transpose ? in->u.DMA_TRANSPOSE.queue
+                                                    : in->u.DMA_COMPUTE.queue;
+  if (as_program(j)->cores[0].queues[queue].dge != ISA_DGE_none) return false;
+  if (!need_section(j, st)) return true;
+  isa_wait wait = in->wait;
+  isa_update upd = in->upd;
+  st->part[0].wait = (isa_wait){0};
+  st->part[0].upd = (isa_update){0};
+  if (!emit_static(j, st, queue)) return true;
+  as_stmt trigger;
+  memset(&trigger, 0, sizeof trigger);
+  open_insn(&trigger, st->name, ISA_OP_dma_trigger);
+  trigger.part[0].wait = wait;
+  trigger.part[0].upd = upd;
+  trigger.part[0].u.TRIGGER.queue = (uint8_t)queue;
+  trigger.part[0].u.TRIGGER.count.v = 1;
+  as_match_emit(j, &trigger);
+  return true;
+}
+
+void as_match_insn(as_cur *c, int op) {
+  as_stmt st;
+  memset(&st, 0, sizeof st);
+  open_insn(&st, c->t - 1, op);
+  if (!as_match(c, &st)) return;
+  if (isa_op_is_dma((unsigned)op) && copy_to_static(c->j, &st)) return;
+  as_match_emit(c->j, &st);
+}
+
+void as_match_pseudo(as_cur *c, int ps) {
+  as_stmt st;
+  memset(&st, 0, sizeof st);
+  st.name = c->t - 1;
+  as_pseudo_open(ps, &st);
+  if (as_match(c, &st) && as_pseudo_finish(c->j, ps, &st)) as_match_emit(c->j, &st);
+}
+
+/* `dma q, dst, src, key=value...`; with srcs= it is a dma_compute. */
+void as_match_dma(as_cur *c) {
+  as_stmt st;
+  memset(&st, 0, sizeof st);
+  const as_tok *name = c->t++;
+  if (!as_at_name(c)) {
+    as_error(c->j, c->t->pos, c->t->len, "expected a queue after `dma`, not %s",
+             as_tok_show(c->j, c->t));
+    return;
+  }
+  const as_sym *q = as_sym_need(c->j, c->t, 1 << AS_S_QUEUE);
+  if (!q) return;
+  if (as_program(c->j)->cores[0].queues[q->index].dge != ISA_DGE_none) {
+    as_error(c->j, c->t->pos, c->t->len,
+             "`dma` adds a static transfer, but `%s` does not have dge=none", q->name);
+    as_note(c->j, q->pos, "`%s` was declared here", q->name);
+    return;
+  }
+  as_cur rest = {c->j, ++c->t};
+  bool compute = false;
+  for (; rest.t->kind != AS_T_END; rest.t++)
+    compute = compute || (as_tok_is(rest.t, "srcs") && as_at_keyword(&rest));
+  if (!as_need(c, ',', "the queue")) return;
+  open_insn(&st, name, compute ? ISA_OP_dma_compute : ISA_OP_dma_copy);
+  for (unsigned i = 0; i < st.nslots; i++)
+    if (st.slot[i].f->kind == ISA_K_QUEUE) {
+      *(uint8_t *)isa_member(&st.part[0], st.slot[i].f) = (uint8_t)q->index;
+      st.slot[i].seen = true;
+      st.slot[i].pos = c->t[-2].pos;
+      st.slot[i].span = c->t[-2].len;
+    }
+  if (!as_match(c, &st)) return;
+  if (st.has_wait || st.has_update) {
+    const as_tok *at = st.has_wait ? &st.wait_at : &st.update_at;
+    as_error(c->j, at->pos, at->len,
+             "a static transfer has no `$` clause; its dma_trigger has it");
+    return;
+  }
+  if (emit_static(c->j, &st, q->index))
+    as_list_insns(c->j, name->pos, ISA_NENGINES, 0, 0, false);
+}

@@ -1,0 +1,85 @@
+/* Memory of a job: the arena, interned names, token buffers. */
+#include "as.h"
+
+#include <string.h>
+
+/* Macros can ask for any amount: past this the job ends with an error instead of the machine. */
+static const uint64_t max_arena = UINT64_C(4) << 30;
+
+void *as_new(as_job *j, size_t n) {
+  if (j->arena.total > max_arena)
+    as_fatal(j, (as_pos){0}, "the source needs more than %u GiB of memory to assemble",
+             (unsigned)(max_arena >> 30));
+  void *p = isa_arena_alloc(&j->arena, n ? n : 1);
+  if (!p) as_nomem(j);
+  return p;
+}
+
+char *as_strn(as_job *j, const char *s, size_t n) {
+  char *p = as_new(j, n + 1);
+  if (n) memcpy(p, s, n);
+  return p;
+}
+
+/* ---- Names -------------------------------------------------------------------------------- */
+
+struct as_intern_table {
+  as_name **slots; /* open addressing, a power of two, at most 3/4 full */
+  uint32_t n, cap;
+};
+
+static void rehash(as_job *j, struct as_intern_table *t) {
+  uint32_t cap = t->cap ? t->cap * 2 : 1024;
+  as_name **slots = as_new(j, cap * sizeof *slots);
+  for (uint32_t i = 0; i < t->cap; i++) {
+    as_name *name = t->slots[i];
+    if (!name) continue;
+    uint32_t at = name->hash & (cap - 1);
+    while (slots[at]) at = (at + 1) & (cap - 1);
+    slots[at] = name;
+  }
+  t->slots = slots;
+  t->cap = cap;
+}
+
+static uint32_t hash_bytes(const char *s, size_t n) {
+  uint32_t h = 2166136261u;
+  for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char)s[i]) * 16777619u;
+  return h ^ h >> 15;
+}
+
+const char *as_intern(as_job *j, const char *s, size_t n) {
+  if (!j->interned) j->interned = as_new(j, sizeof *j->interned);
+  struct as_intern_table *t = j->interned;
+  if (t->n >= t->cap / 4 * 3) rehash(j, t);
+  uint32_t h = hash_bytes(s, n), at = h & (t->cap - 1);
+  for (as_name *name; (name = t->slots[at]) != NULL; at = (at + 1) & (t->cap - 1))
+    if (name->hash == h && name->len == n && memcmp(name->text, s, n) == 0) return name->text;
+  as_name *name = as_new(j, sizeof *name + n + 1);
+  name->hash = h;
+  name->len = (uint32_t)n;
+  memcpy(name->text, s, n);
+  t->slots[at] = name;
+  t->n++;
+  return name->text;
+}
+
+/* ---- Token buffers ------------------------------------------------------------------------ */
+
+as_tok *as_toks_grow(as_job *j, as_toks *t, uint32_t n) {
+  if (n > t->cap - t->n) {
+    uint64_t want = (uint64_t)t->n + n, cap = t->cap ? (uint64_t)t->cap * 2 : 64;
+    if (cap < want) cap = want;
+    if (cap > UINT32_MAX) as_nomem(j);
+    as_tok *v = as_new(j, (size_t)cap * sizeof *v);
+    if (t->n) memcpy(v, t->v, t->n * sizeof *v);
+    t->v = v;
+    t->cap = (uint32_t)cap;
+  }
+  return t->v + t->n;
+}
+
+as_pos as_pos_outer(as_pos at) {
+  while (at.expansion) at = at.expansion->call;
+  return at;
+}

@@ -1,0 +1,140 @@
+/* What may follow an operand:
+ *
+ *   .ap([[step,num],...], offset=n)   other dimensions over the same place: the free ones of a tile
+ *                                     (its partitions stay), all of a tensor; offset in elements
+ *   .view(dtype)                      the same bytes as another type; the last dimension scales
+ *   .broadcast(dim, n)                a dimension of one element n times; a tile's partitions are 0
+ *   .gather(idx, dim)                 DMA: an index vector instead of dimension dim (0 if left out)
+ *   .indirect(idx)                    gen4: elements of the free dimensions by an index */
+#include "stmt.h"
+
+#include <string.h>
+
+static bool view_ap(as_cur *c, as_operand *o, const as_tok *at) {
+  int64_t pair[ISA_MAX_DIMS][2], offset = 0;
+  unsigned n, max = as_operand_is_tile(o) ? ISA_MAX_DIMS - 1 : ISA_MAX_DIMS;
+  if (!as_steps(c, pair, max, &n)) return false;
+  if (as_take(c, ',')) {
+    if (!as_take_name(c, "offset") || !as_take(c, '=')) {
+      as_error(c->j, c->t->pos, c->t->len, "expected `offset=` in `.ap`, not %s",
+               as_tok_show(c->j, c->t));
+      return false;
+    }
+    if (!as_int_in(c, "the offset", INT32_MIN, INT64_C(1) << 48, &offset)) return false;
+  }
+  if (o->ap.size_dim > 1) {
+    as_error(c->j, at->pos, at->len, "`.ap` cannot replace a dimension whose size is a register");
+    return false;
+  }
+  for (unsigned d = 0; d < n; d++) o->dim[d] = (isa_dim){pair[d][0], (uint32_t)pair[d][1]};
+  o->ndim = n;
+  o->ap.offset += offset * (int64_t)isa_dtype_bytes(o->ap.dtype);
+  return true;
+}
+
+/* Scales a step from elements of from bytes to elements of to bytes. */
+static bool rescale(int64_t *step, unsigned from, unsigned to) {
+  int64_t bytes;
+  if (__builtin_mul_overflow(*step, (int64_t)from, &bytes) || bytes % to != 0) return false;
+  *step = bytes / to;
+  return true;
+}
+
+static bool view_type(as_cur *c, as_operand *o, const as_tok *at) {
+  const as_tok *t = c->t;
+  int dtype = as_at_name(c) ? isa_dtype_find(t->text, strlen(t->text)) : -1;
+  if (dtype < 0) {
+    as_error(c->j, t->pos, t->len, "expected a data type in `.view`, not %s",
+             as_tok_show(c->j, t));
+    return false;
+  }
+  c->t++;
+  unsigned from = isa_dtype_bytes(o->ap.dtype), to = isa_dtype_bytes((unsigned)dtype);
+  const char *was = isa_dtypes[o->ap.dtype].name;
+  o->ap.dtype = (uint8_t)dtype;
+  if (from == to) return true;
+  if (o->ndim == 0) o->dim[o->ndim++] = (isa_dim){1, 1};
+  isa_dim *last = &o->dim[o->ndim - 1];
+  uint64_t bytes = (uint64_t)last->num * from;
+  bool fits = (last->step == 1 || last->num == 1) && bytes % to == 0 &&
+              bytes / to <= UINT32_MAX && o->ap.offset % to == 0 &&
+              o->ap.size_dim != o->ndim + 1;
+  for (unsigned d = 0; fits && d + 1 < o->ndim; d++) fits = rescale(&o->dim[d].step, from, to);
+  for (unsigned d = 0; fits && d < o->ndyn; d++) fits = rescale(&o->ap.dyn[d].stride, from, to);
+  if (!fits) {
+    as_error(c->j, at->pos, as_span_of(at, c->t),
+             "%s cannot be viewed as %s: the last dimension (%u elements, step %lld) and the steps "
+             "of the others must be whole elements of %u bytes",
+             was, isa_dtypes[dtype].name, last->num, (long long)last->step, to);
+    return false;
+  }
+  *last = (isa_dim){1, (uint32_t)(bytes / to)};
+  return true;
+}
+
+static bool view_broadcast(as_cur *c, as_operand *o, const as_tok *at) {
+  int64_t dim, n;
+  bool tile = as_operand_is_tile(o);
+  int64_t ndim = (int64_t)o->ndim + (tile ? 1 : 0);
+  if (!as_int_in(c, "the dimension", 0, ndim - 1, &dim) || !as_need(c, ',', "the dimension") ||
+      !as_int_in(c, "the count", 1, UINT32_MAX, &n))
+    return false;
+  if (tile && dim == 0) {
+    as_error(c->j, at->pos, at->len, "partitions cannot be broadcast; the partition step is 1");
+    return false;
+  }
+  isa_dim *d = &o->dim[dim - (tile ? 1 : 0)];
+  if (d->num != 1) {
+    as_error(c->j, at->pos, at->len, "dimension %lld has %u elements; only one can be broadcast",
+             (long long)dim, d->num);
+    return false;
+  }
+  *d = (isa_dim){0, (uint32_t)n};
+  return true;
+}
+
+static bool view_index(as_cur *c, as_operand *o, const as_tok *at, unsigned kind) {
+  if (o->ap.index_kind) {
+    as_error(c->j, at->pos, at->len, "an operand has at most one index");
+    return false;
+  }
+  int64_t dim = 0;
+  if (!as_operand_parse(c, &o->ap.index)) return false;
+  if (kind == ISA_INDEX_gather && as_take(c, ',') &&
+      !as_int_in(c, "the dimension", 0, ISA_MAX_DIMS - 1, &dim))
+    return false;
+  o->ap.index_kind = (uint8_t)kind;
+  o->ap.index_dim = (uint8_t)dim;
+  return true;
+}
+
+static bool one_view(as_cur *c, as_operand *o, const char *name, const as_tok *at) {
+  if (strcmp(name, "ap") == 0) return view_ap(c, o, at);
+  if (strcmp(name, "view") == 0) return view_type(c, o, at);
+  if (strcmp(name, "broadcast") == 0) return view_broadcast(c, o, at);
+  if (strcmp(name, "gather") == 0) return view_index(c, o, at, ISA_INDEX_gather);
+  return view_index(c, o, at, ISA_INDEX_indirect);
+}
+
+bool as_operand_views(as_cur *c, as_operand *o) {
+  static const char *const names[] = {"ap", "view", "broadcast", "gather", "indirect"};
+  while (as_at_punct(c, '.') && c->t[1].kind == AS_T_NAME) {
+    const as_tok *at = c->t + 1;
+    const char *name = at->text;
+    c->t += 2;
+    as_near w = as_near_open(name, strlen(name));
+    bool known = false;
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+      known = known || strcmp(name, names[i]) == 0;
+      as_near_try(&w, names[i]);
+    }
+    if (!known) {
+      as_error(c->j, at->pos, at->len, "an operand has no `.%s`%s", name, as_near_text(c->j, &w));
+      return false;
+    }
+    if (!as_need(c, '(', "the name of a view") || !one_view(c, o, name, at) ||
+        !as_need(c, ')', "the arguments of a view"))
+      return false;
+  }
+  return true;
+}

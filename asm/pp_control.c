@@ -1,0 +1,185 @@
+/* Directives that move the input: %rep, %rotate, %include, the exits; contexts; %error; %line. */
+#include "pp.h"
+
+#include <string.h>
+
+/* ---- Repetition --------------------------------------------------------------------------- */
+
+/* An integer that is all of the line; false after an error. */
+static bool read_int(as_pp *pp, const as_tok *v, uint32_t n, int64_t *out) {
+  if (!pp_expand(pp, v + 1, n - 1, v + n, &pp->out)) return false;
+  as_cur c = {pp->j, pp->out.v};
+  return as_expr_int(&c, out) && pp_at_end(pp, c.t, "the number");
+}
+
+static void rep(as_pp *pp, const as_tok *v, uint32_t n) {
+  as_pos at = v->pos;
+  int64_t count = 0;
+  pp_body body;
+  bool ok = read_int(pp, v, n, &count);
+  if (ok && count < 0) as_error(pp->j, at, 4, "%%rep of %lld times", (long long)count);
+  if (ok && count > PP_MAX_REP)
+    as_fatal(pp->j, at, "%%rep of %lld times: the most is %d", (long long)count, PP_MAX_REP);
+  if (!pp_collect(pp, at, false, &body) || !ok || count <= 0 || body.begin == body.end) return;
+  pp_frame *outer = pp_top(pp), *f = pp_push(pp, PP_REP, at);
+  f->call = outer->call;
+  f->expansion = outer->kind == PP_FILE ? NULL : outer->expansion;
+  f->body = body;
+  f->at = body.begin;
+  f->left = (uint64_t)count - 1;
+}
+
+static void exit_rep(as_pp *pp, const as_tok *v) {
+  if (!pp_at_end(pp, v + 1, "`%exitrep`")) return;
+  if (pp_top(pp)->kind != PP_REP) {
+    as_error(pp->j, v->pos, v->len, "`%%exitrep` is not inside a %%rep");
+    return;
+  }
+  pp->nconds = pp_top(pp)->nconds;
+  pp_pop(pp);
+}
+
+static void exit_macro(as_pp *pp, const as_tok *v) {
+  if (!pp_at_end(pp, v + 1, "`%exitmacro`")) return;
+  pp_frame *call = pp_top(pp)->call;
+  if (!call) {
+    as_error(pp->j, v->pos, v->len, "`%%exitmacro` is not inside a macro");
+    return;
+  }
+  while (pp_top(pp) != call) pp_pop(pp);
+  pp->nconds = call->nconds;
+  pp_pop(pp);
+}
+
+static void rotate(as_pp *pp, const as_tok *v, uint32_t n) {
+  int64_t by;
+  pp_frame *call = pp_top(pp)->call;
+  if (!call) {
+    as_error(pp->j, v->pos, v->len, "`%%rotate` is not inside a macro");
+    return;
+  }
+  if (!read_int(pp, v, n, &by) || call->nargs == 0) return;
+  int64_t m = call->nargs, r = ((int64_t)call->rotate + by % m + m) % m;
+  call->rotate = (uint32_t)r;
+}
+
+/* ---- Contexts ----------------------------------------------------------------------------- */
+
+/* The optional name behind %push, %pop and %repl; false after an error. */
+static bool read_context(as_pp *pp, const as_tok *v, const char **name) {
+  *name = NULL;
+  if (v[1].kind == AS_T_END) return true;
+  if (v[1].kind != AS_T_NAME) {
+    as_error(pp->j, v[1].pos, v[1].len, "expected the name of a context, not %s",
+             as_tok_show(pp->j, &v[1]));
+    return false;
+  }
+  *name = v[1].text;
+  return pp_at_end(pp, v + 2, "the context");
+}
+
+static void context(as_pp *pp, unsigned d, const as_tok *v) {
+  const char *name;
+  if (!read_context(pp, v, &name)) return;
+  pp_context *c = pp->context;
+  if (d == PP_D_push) {
+    c = as_new(pp->j, sizeof *c);
+    *c = (pp_context){pp->context, name, ++pp->ids};
+    pp->context = c;
+  } else if (!c) {
+    as_error(pp->j, v->pos, v->len, "`%%%s`: no context is open", v->text);
+  } else if (d == PP_D_repl) {
+    c->name = name;
+  } else if (name && c->name != name) {
+    as_error(pp->j, v[1].pos, v[1].len, "the open context is `%s`, not `%s`",
+             c->name ? c->name : "", name);
+  } else {
+    pp->context = c->outer;
+  }
+}
+
+/* ---- Files -------------------------------------------------------------------------------- */
+
+static void include(as_pp *pp, const as_tok *v, uint32_t n) {
+  if (!pp_expand(pp, v + 1, n - 1, v + n, &pp->out)) return;
+  const as_tok *path = pp->out.v;
+  uint32_t source;
+  if (path->kind != AS_T_STR || memchr(path->text, 0, path->len) || path->len == 0) {
+    as_error(pp->j, path->pos, path->len, "expected the name of a file in quotes, not %s",
+             as_tok_show(pp->j, path));
+    return;
+  }
+  if (!pp_at_end(pp, path + 1, "the file")) return;
+  as_pos at = v->pos;
+  if (!as_src_load(pp->j, at, v->len, path->text, &source)) return;
+  as_lex_open(pp->j, source, &pp_push(pp, PP_FILE, at)->lex);
+}
+
+/* `%line N[+STEP] ["file"]`: what the next line counts as. */
+static void line(as_pp *pp, const as_tok *v) {
+  pp_frame *f = pp_top(pp);
+  const as_tok *t = v + 1;
+  uint32_t step = 1, file = f->lex.file;
+  bool ok = f->kind == PP_FILE && t->kind == AS_T_INT && t->v.ival > 0 && t->v.ival <= INT32_MAX;
+  int64_t number = t->v.ival;
+  if (ok) t++;
+  if (ok && t->kind == AS_T_PUNCT && t->punct == '+') {
+    ok = t[1].kind == AS_T_INT && t[1].v.ival >= 0 && t[1].v.ival <= INT32_MAX;
+    if (ok) step = (uint32_t)t[1].v.ival;
+    t += 2;
+  }
+  if (ok && t->kind == AS_T_STR && !memchr(t->text, 0, t->len))
+    file = as_src_name(pp->j, t++->text);
+  if (!ok || t->kind != AS_T_END) {
+    as_error(pp->j, v->pos, v->len, f->kind == PP_FILE ? "expected `%%line NUMBER[+STEP] [\"FILE\"]`"
+                                                       : "`%%line` is inside a macro or %%rep");
+    return;
+  }
+  f->lex.line = (uint32_t)number;
+  f->lex.step = step;
+  f->lex.file = file;
+}
+
+/* ---- Messages ----------------------------------------------------------------------------- */
+
+static void message(as_pp *pp, unsigned d, const as_tok *v, uint32_t n) {
+  if (!pp_expand(pp, v + 1, n - 1, v + n, &pp->out)) return;
+  const as_toks *t = &pp->out;
+  isa_buf b;
+  isa_buf_init(&b, &pp->j->al);
+  for (uint32_t i = 0; i < t->n; i++) {
+    if (i > 0 && t->v[i].space_before) isa_buf_puts(&b, " ");
+    if (t->v[i].kind == AS_T_STR) isa_buf_add(&b, t->v[i].text, t->v[i].len);
+    else as_tok_print(&t->v[i], &b);
+  }
+  const char *s = isa_buf_str(&b);
+  for (size_t i = 0; i < b.len && b.data; i++)
+    if ((unsigned char)b.data[i] < ' ') b.data[i] = ' ';
+  char *text = b.failed ? NULL : isa_arena_strn(&pp->j->arena, s, b.len);
+  isa_buf_free(&b);
+  if (!text) as_nomem(pp->j);
+  switch (d) {
+  case PP_D_error: as_error(pp->j, v->pos, v->len, "%s", text); break;
+  case PP_D_fatal: as_fatal(pp->j, v->pos, "%s", text);
+  case PP_D_warning: as_warning(pp->j, "user", v->pos, v->len, "%s", text); break;
+  default: as_remark(pp->j, v->pos, v->len, "%s", text); break;
+  }
+}
+
+void pp_do_control(as_pp *pp, unsigned d, const as_tok *v, uint32_t n) {
+  switch (d) {
+  case PP_D_rep: rep(pp, v, n); break;
+  case PP_D_exitrep: exit_rep(pp, v); break;
+  case PP_D_exitmacro: exit_macro(pp, v); break;
+  case PP_D_rotate: rotate(pp, v, n); break;
+  case PP_D_push:
+  case PP_D_pop:
+  case PP_D_repl: context(pp, d, v); break;
+  case PP_D_include: include(pp, v, n); break;
+  case PP_D_line: line(pp, v); break;
+  case PP_D_endrep: as_error(pp->j, v->pos, v->len, "`%%endrep` without `%%rep`"); break;
+  case PP_D_endmacro:
+  case PP_D_endm: as_error(pp->j, v->pos, v->len, "`%%%s` without `%%macro`", v->text); break;
+  default: message(pp, d, v, n); break;
+  }
+}

@@ -1,0 +1,152 @@
+/* %define, %xdefine, %assign, %undef. */
+#include "pp.h"
+
+#include <string.h>
+
+enum { MAX_ARGS = 256 };
+
+/* ---- Forms -------------------------------------------------------------------------------- */
+
+static pp_define **chain(as_pp *pp, const char *name, bool nocase) {
+  if (!nocase) return &pp_macros(pp, name)->def;
+  pp->any_nocase = true;
+  return &pp_macros(pp, pp_lower(pp, name))->def_nocase;
+}
+
+pp_define *pp_form(as_pp *pp, const as_tok *name, int32_t nparams, bool nocase) {
+  pp_define **at = chain(pp, name->text, nocase);
+  if (*at && ((*at)->nparams < 0) != (nparams < 0)) {
+    as_error(pp->j, name->pos, name->len, "`%s` is already defined %s parameters", name->text,
+             nparams < 0 ? "with" : "without");
+    as_note(pp->j, (as_pos){0}, "`%%undef %s` makes room for the other form", name->text);
+    return NULL;
+  }
+  while (*at && (*at)->nparams != nparams) at = &(*at)->next;
+  if (!*at) {
+    *at = as_new(pp->j, sizeof **at);
+    (*at)->nparams = nparams;
+    (*at)->nocase = nocase;
+  }
+  (*at)->name = name->text;
+  (*at)->magic = PP_PLAIN;
+  return *at;
+}
+
+void pp_set_body(as_pp *pp, pp_define *d, const as_tok *v, uint32_t n) {
+  if (n > d->cap) {
+    uint32_t cap = d->cap ? d->cap * 2 : 1;
+    d->cap = cap > n ? cap : n;
+    d->body = as_new(pp->j, d->cap * sizeof *d->body);
+  }
+  if (n) memcpy(d->body, v, n * sizeof *v);
+  if (n) d->body[0].space_before = false;
+  d->n = n;
+}
+
+/* ---- %define ------------------------------------------------------------------------------ */
+
+/* Reads `a, b)`; the number of parameters, or -1 after an error. */
+static int32_t read_params(as_pp *pp, const as_tok **t, const char **params) {
+  int32_t n = 0;
+  if ((*t)->kind == AS_T_PUNCT && (*t)->punct == ')') {
+    ++*t;
+    return 0;
+  }
+  for (;; ++*t) {
+    if ((*t)->kind != AS_T_NAME || n == MAX_ARGS) {
+      as_error(pp->j, (*t)->pos, (*t)->len,
+               n == MAX_ARGS ? "more than %d parameters" : "expected the name of parameter %d, not %s",
+               n == MAX_ARGS ? MAX_ARGS : n + 1, as_tok_show(pp->j, *t));
+      return -1;
+    }
+    params[n++] = (*t)->text;
+    ++*t;
+    if ((*t)->kind == AS_T_PUNCT && (*t)->punct == ',') continue;
+    if ((*t)->kind == AS_T_PUNCT && (*t)->punct == ')') break;
+    as_error(pp->j, (*t)->pos, (*t)->len, "expected `,` or `)` after a parameter, not %s",
+             as_tok_show(pp->j, *t));
+    return -1;
+  }
+  ++*t;
+  return n;
+}
+
+/* Copies a body to pp->temp, its parameters replaced by their numbers. */
+static void mark_params(as_pp *pp, const as_tok *t, const char **params, int32_t nparams) {
+  pp->temp.n = 0;
+  for (; t->kind != AS_T_END; t++) {
+    as_tok *to = as_toks_add(pp->j, &pp->temp);
+    *to = *t;
+    for (int32_t i = 0; i < nparams && t->kind == AS_T_NAME; i++) {
+      if (params[i] != t->text) continue;
+      to->kind = AS_T_PP;
+      to->punct = AS_PP_ARG;
+      to->v.ival = i;
+      break;
+    }
+  }
+}
+
+static void define(as_pp *pp, const as_tok *name, bool now, bool nocase) {
+  const char *params[MAX_ARGS];
+  const as_tok *t = name + 1;
+  int32_t nparams = -1;
+  if (t->kind == AS_T_PUNCT && t->punct == '(' && !t->space_before) {
+    t++;
+    nparams = read_params(pp, &t, params);
+    if (nparams < 0) return;
+  }
+  mark_params(pp, t, params, nparams);
+  as_toks *body = &pp->temp;
+  if (now) {
+    if (!pp_expand(pp, pp->temp.v, pp->temp.n, name, &pp->out)) return;
+    body = &pp->out;
+  }
+  pp_define *d = pp_form(pp, name, nparams, nocase);
+  if (d) pp_set_body(pp, d, body->v, body->n);
+}
+
+static void assign(as_pp *pp, const as_tok *name, uint32_t n, bool nocase) {
+  as_val v;
+  if (!pp_expand(pp, name + 1, n, name + 1 + n, &pp->out)) return;
+  as_cur c = {pp->j, pp->out.v};
+  if (!as_expr(&c, &v) || !pp_at_end(pp, c.t, "the value")) return;
+  if (v.kind == AS_V_INT) {
+    pp_set_int(pp, name, v.i, nocase);
+  } else if (v.kind == AS_V_STR) {
+    pp_set_string(pp, name, v.s, v.slen, nocase);
+  } else {
+    as_tok t[2] = {{.kind = AS_T_PUNCT, .punct = '-', .text = "-", .len = 1, .pos = name->pos},
+                   {.kind = AS_T_FLOAT, .text = "", .pos = name->pos}};
+    bool minus = v.f < 0;
+    t[1].v.fval = minus ? -v.f : v.f;
+    bool finite = v.f - v.f == 0;
+    if (!finite) t[1] = (as_tok){.kind = AS_T_NAME, .pos = name->pos, .len = 3,
+                                 .text = as_intern(pp->j, v.f == v.f ? "inf" : "nan", 3)};
+    pp_set(pp, name, minus ? t : t + 1, minus ? 2 : 1, nocase);
+  }
+}
+
+static void undef(as_pp *pp, const as_tok *name) {
+  *chain(pp, name->text, false) = NULL;
+  if (pp->any_nocase) *chain(pp, name->text, true) = NULL;
+  pp_at_end(pp, name + 1, "the name");
+}
+
+void pp_do_define(as_pp *pp, unsigned d, const as_tok *v, uint32_t n) {
+  const as_tok *name = v + 1;
+  if (n < 2 || name->kind != AS_T_NAME) {
+    as_error(pp->j, name->pos, name->len, "expected a name after `%%%s`, not %s", v->text,
+             as_tok_show(pp->j, name));
+    return;
+  }
+  switch (d) {
+  case PP_D_define:
+  case PP_D_idefine: define(pp, name, false, d == PP_D_idefine); break;
+  case PP_D_xdefine:
+  case PP_D_ixdefine: define(pp, name, true, d == PP_D_ixdefine); break;
+  case PP_D_assign:
+  case PP_D_iassign: assign(pp, name, n - 2, d == PP_D_iassign); break;
+  default: undef(pp, name); break;
+  }
+}

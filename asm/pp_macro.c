@@ -1,0 +1,315 @@
+/* Multi-line macros: their definition and their calls. */
+#include "pp.h"
+
+#include <string.h>
+
+static bool is_punct(const as_tok *t, unsigned c) { return t->kind == AS_T_PUNCT && t->punct == c; }
+
+/* ---- Parameters --------------------------------------------------------------------------- */
+
+static bool read_number(as_pp *pp, const as_tok **t, uint32_t *out) {
+  if ((*t)->kind == AS_T_INT && (*t)->v.ival >= 0 && (*t)->v.ival <= PP_MAX_PARAMS) {
+    *out = (uint32_t)(*t)->v.ival;
+    ++*t;
+    return true;
+  }
+  as_error(pp->j, (*t)->pos, (*t)->len, "expected a number of parameters up to %d, not %s",
+           PP_MAX_PARAMS, as_tok_show(pp->j, *t));
+  return false;
+}
+
+bool pp_read_count(as_pp *pp, const as_tok **t, pp_count_spec *out) {
+  *out = (pp_count_spec){0, 0, false};
+  if ((*t)->kind == AS_T_END) return true;
+  const as_tok *first = *t;
+  if (!read_number(pp, t, &out->least)) return false;
+  out->most = out->least;
+  if (is_punct(*t, '-')) {
+    ++*t;
+    if (is_punct(*t, '*')) {
+      ++*t;
+      out->most = UINT32_MAX;
+    } else if (!read_number(pp, t, &out->most)) {
+      return false;
+    }
+  }
+  if (out->most < out->least) {
+    as_error(pp->j, first->pos, first->len, "a macro of %u to %u parameters takes none at all",
+             out->least, out->most);
+    return false;
+  }
+  if (is_punct(*t, '+')) {
+    ++*t;
+    out->greedy = true;
+  }
+  return true;
+}
+
+/* `.nolist` is accepted and means nothing here. */
+static void skip_nolist(const as_tok **t) {
+  if ((*t)->kind == AS_T_NAME && strcmp((*t)->text, ".nolist") == 0) ++*t;
+  else if (is_punct(*t, '.') && (*t)[1].kind == AS_T_NAME && strcmp((*t)[1].text, "nolist") == 0)
+    *t += 2;
+}
+
+static void add_piece(as_pp *pp, uint32_t at, uint32_t n) {
+  if (pp->npieces == pp->cap_pieces) {
+    uint32_t cap = pp->cap_pieces ? pp->cap_pieces * 2 : 32;
+    pp_range *v = as_new(pp->j, cap * sizeof *v);
+    if (pp->npieces) memcpy(v, pp->pieces, pp->npieces * sizeof *v);
+    pp->pieces = v;
+    pp->cap_pieces = cap;
+  }
+  pp->pieces[pp->npieces++] = (pp_range){at, n};
+}
+
+/* The end of the piece at i: a comma outside brackets, or n. A closing bracket too many does not
+ * count; one too few takes the rest of the line. */
+static uint32_t piece_end(const as_tok *v, uint32_t i, uint32_t n) {
+  uint32_t depth = 0;
+  for (; i < n; i++) {
+    if (v[i].kind != AS_T_PUNCT) continue;
+    unsigned c = v[i].punct;
+    if (c == ',' && depth == 0) break;
+    if (c == '(' || c == '[' || c == '{') depth++;
+    if ((c == ')' || c == ']' || c == '}') && depth > 0) depth--;
+  }
+  return i;
+}
+
+/* The index of the brace that closes the one at i, n when there is none. */
+static uint32_t brace_end(const as_tok *v, uint32_t i, uint32_t n) {
+  for (uint32_t depth = 0; i < n; i++) {
+    if (is_punct(&v[i], '{')) depth++;
+    if (is_punct(&v[i], '}') && --depth == 0) return i;
+  }
+  return n;
+}
+
+bool pp_split(as_pp *pp, const as_tok *v, uint32_t n, uint32_t greedy) {
+  pp->npieces = 0;
+  if (n == 0) return true;
+  for (uint32_t at = 0;; at++) {
+    bool rest = greedy && pp->npieces + 1 == greedy;
+    uint32_t end = rest ? n : piece_end(v, at, n);
+    if (at < end && is_punct(&v[at], '{')) {
+      uint32_t close = brace_end(v, at, n);
+      if (close + 1 == end) {
+        add_piece(pp, at + 1, close - at - 1);
+      } else if (rest) {
+        add_piece(pp, at, end - at);
+      } else {
+        as_error(pp->j, v[at].pos, 1, close == n ? "`{` has no `}`" :
+                                                   "the braces do not enclose the whole parameter");
+        return false;
+      }
+    } else {
+      add_piece(pp, at, end - at);
+    }
+    at = end;
+    if (at >= n) return true;
+    if (pp->npieces > PP_MAX_PARAMS)
+      as_fatal(pp->j, v[at].pos, "more than %d parameters", PP_MAX_PARAMS);
+  }
+}
+
+/* ---- Definition --------------------------------------------------------------------------- */
+
+static pp_macro **chain(as_pp *pp, const char *name, bool nocase) {
+  if (!nocase) return &pp_macros(pp, name)->mac;
+  pp->any_nocase = true;
+  return &pp_macros(pp, pp_lower(pp, name))->mac_nocase;
+}
+
+static bool overlaps(const pp_macro *a, const pp_macro *b) {
+  return a->least <= b->most && b->least <= a->most;
+}
+
+static void set_defaults(as_pp *pp, pp_macro *m, const as_tok *t) {
+  uint32_t n = 0;
+  while (t[n].kind != AS_T_END) n++;
+  if (!pp_split(pp, t, n, 0)) return;
+  if (pp->npieces > m->most - m->least) {
+    as_error(pp->j, t->pos, t->len, "%u defaults for %u optional parameters", pp->npieces,
+             m->most - m->least);
+    return;
+  }
+  as_toks_grow(pp->j, &m->defaults, n + 1);
+  memcpy(m->defaults.v, t, n * sizeof *t);
+  m->defaults.n = n;
+  m->ndefs = pp->npieces;
+  m->def = as_new(pp->j, (pp->npieces + 1) * sizeof *m->def);
+  if (pp->npieces) memcpy(m->def, pp->pieces, pp->npieces * sizeof *m->def);
+}
+
+static bool takes_label(const pp_body *b) {
+  for (uint32_t i = b->begin; i < b->end; i++)
+    for (uint32_t k = 0; b->lines[i].has_pp && k < b->lines[i].n; k++)
+      if (b->lines[i].v[k].kind == AS_T_PP && b->lines[i].v[k].punct == AS_PP_LABEL) return true;
+  return false;
+}
+
+/* Reads `name count defaults`; NULL after an error. */
+static pp_macro *read_head(as_pp *pp, const as_tok *v, bool nocase) {
+  const as_tok *t = v + 1;
+  pp_count_spec count;
+  if (t->kind != AS_T_NAME) {
+    as_error(pp->j, t->pos, t->len, "expected a name after `%%%s`, not %s", v->text,
+             as_tok_show(pp->j, t));
+    return NULL;
+  }
+  pp_macro *m = as_new(pp->j, sizeof *m);
+  m->name = t->text;
+  m->nocase = nocase;
+  m->pos = t->pos;
+  t++;
+  if (!pp_read_count(pp, &t, &count)) return NULL;
+  m->least = count.least;
+  m->most = count.most;
+  m->greedy = count.greedy;
+  skip_nolist(&t);
+  if (t->kind != AS_T_END) set_defaults(pp, m, t);
+  return m;
+}
+
+void pp_do_macro(as_pp *pp, unsigned d, const as_tok *v, uint32_t n) {
+  (void)n;
+  as_pos at = v->pos;
+  pp_macro *m = read_head(pp, v, d == PP_D_imacro);
+  pp_body body;
+  if (!pp_collect(pp, at, true, &body) || !m) return;
+  m->body = body;
+  m->takes_label = takes_label(&body);
+  pp_macro **to = chain(pp, m->name, m->nocase);
+  for (pp_macro *old = *to; old; old = old->next) {
+    if (!overlaps(old, m)) continue;
+    as_error(pp->j, m->pos, as_name_of(m->name)->len,
+             "macro `%s` is already defined for such a number of parameters", m->name);
+    as_note(pp->j, old->pos, "here; `%%unmacro` removes it");
+    return;
+  }
+  while (*to) to = &(*to)->next;
+  *to = m;
+}
+
+void pp_do_unmacro(as_pp *pp, unsigned d, const as_tok *v, uint32_t n) {
+  const as_tok *t = v + 1;
+  pp_count_spec count;
+  (void)n;
+  if (t->kind != AS_T_NAME) {
+    as_error(pp->j, t->pos, t->len, "expected a name after `%%%s`, not %s", v->text,
+             as_tok_show(pp->j, t));
+    return;
+  }
+  t++;
+  if (!pp_read_count(pp, &t, &count) || !pp_at_end(pp, t, "the number of parameters")) return;
+  for (pp_macro **m = chain(pp, v[1].text, d == PP_D_unimacro); *m; m = &(*m)->next)
+    if ((*m)->least == count.least && (*m)->most == count.most && (*m)->greedy == count.greedy) {
+      *m = (*m)->next;
+      return;
+    }
+}
+
+/* ---- Calls -------------------------------------------------------------------------------- */
+
+static bool is_word(as_pp *pp, const as_tok *t) {
+  if (pp->j->is_word) return pp->j->is_word(pp->j, t->text);
+  return isa_op_find(t->text, t->len) >= 0;
+}
+
+static pp_macro *choose(pp_macro *m, uint32_t n) {
+  while (m && (n < m->least || (n > m->most && !m->greedy))) m = m->next;
+  return m;
+}
+
+static void no_form(as_pp *pp, const as_tok *name, pp_macro *m, uint32_t n) {
+  as_error(pp->j, name->pos, name->len, "macro `%s` does not take %u parameter%s", name->text, n,
+           n == 1 ? "" : "s");
+  for (; m; m = m->next) {
+    if (m->most == UINT32_MAX || m->greedy)
+      as_note(pp->j, m->pos, "this form takes %u or more", m->least);
+    else if (m->most > m->least)
+      as_note(pp->j, m->pos, "this form takes %u to %u", m->least, m->most);
+    else
+      as_note(pp->j, m->pos, "this form takes %u", m->least);
+  }
+}
+
+static void add_arg(as_pp *pp, pp_frame *f, const as_tok *v, pp_range r) {
+  if (f->nargs == f->cap_args) {
+    uint32_t cap = f->cap_args ? f->cap_args * 2 : 8;
+    pp_range *a = as_new(pp->j, cap * sizeof *a);
+    if (f->nargs) memcpy(a, f->arg, f->nargs * sizeof *a);
+    f->arg = a;
+    f->cap_args = cap;
+  }
+  as_tok *to = as_toks_grow(pp->j, &f->args, r.n);
+  if (r.n) memcpy(to, v + r.at, r.n * sizeof *to);
+  f->arg[f->nargs++] = (pp_range){f->args.n, r.n};
+  f->args.n += r.n;
+}
+
+static void fill_args(as_pp *pp, pp_frame *f, const as_tok *v) {
+  const pp_macro *m = f->macro;
+  f->args.n = f->nargs = f->rotate = 0;
+  for (uint32_t i = 0; i < pp->npieces; i++) add_arg(pp, f, v, pp->pieces[i]);
+  for (uint32_t i = f->nargs - m->least; i < m->ndefs; i++)
+    add_arg(pp, f, m->defaults.v, m->def[i]);
+  pp->arg_tokens += f->args.n;
+  if (pp->arg_tokens > PP_MAX_ARG_TOKENS)
+    as_fatal(pp->j, f->pos, "the open macro calls have more than %d tokens of parameters",
+             PP_MAX_ARG_TOKENS);
+}
+
+static void enter(as_pp *pp, pp_macro *m, const as_tok *name, const as_tok *label) {
+  if (++pp->calls > PP_MAX_CALLS)
+    as_fatal(pp->j, name->pos, "more than %d macro calls", PP_MAX_CALLS);
+  as_expansion *e = as_new(pp->j, sizeof *e);
+  *e = (as_expansion){m->name, name->pos};
+  pp_frame *f = pp_push(pp, PP_MACRO, name->pos);
+  f->macro = m;
+  f->called = name->text;
+  f->call = f;
+  f->expansion = e;
+  f->body = m->body;
+  f->at = m->body.begin;
+  f->id = ++pp->ids;
+  f->label = label ? *label : (as_tok){.kind = AS_T_END};
+  m->busy++;
+}
+
+/* The macro called at v[i], its parameters split; NULL when there is none. *reported: there was an
+ * error. A mnemonic is itself inside the macro of its name, and where no form fits. */
+static pp_macro *called(as_pp *pp, const as_tok *v, uint32_t i, uint32_t n, bool *reported) {
+  pp_macro *head = v[i].kind == AS_T_NAME ? pp_find_macro(pp, v[i].text) : NULL;
+  if (!head) return NULL;
+  *reported = !pp_split(pp, v + i + 1, n - i - 1, 0);
+  if (*reported) return NULL;
+  uint32_t count = pp->npieces;
+  pp_macro *m = choose(head, count);
+  if ((!m || m->busy) && is_word(pp, &v[i])) return NULL;
+  if (!m) {
+    no_form(pp, &v[i], head, count);
+    *reported = true;
+  } else if (m->greedy && count > m->most) {
+    *reported = !pp_split(pp, v + i + 1, n - i - 1, m->most);
+  }
+  return *reported ? NULL : m;
+}
+
+bool pp_call(as_pp *pp, const as_tok *v, uint32_t n, uint32_t *label) {
+  bool reported = false;
+  uint32_t i = 0;
+  *label = 0;
+  pp_macro *m = called(pp, v, 0, n, &reported);
+  if (!m && !reported && n > 1 && v[0].kind == AS_T_NAME) {
+    bool colon = is_punct(&v[1], ':');
+    i = colon ? 2 : 1;
+    if (i < n && (colon || !is_word(pp, &v[0]))) m = called(pp, v, i, n, &reported);
+  }
+  if (!m) return reported;
+  enter(pp, m, &v[i], i ? v : NULL);
+  fill_args(pp, pp_top(pp), v + i + 1);
+  if (i && !m->takes_label) *label = i;
+  return true;
+}

@@ -1,0 +1,159 @@
+/* What stands for something else in a line of a macro: parameters, local names, the macro's name. */
+#include "pp.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct subst {
+  as_pp *pp;
+  pp_frame *f, *call;
+  as_toks *out;
+  bool space; /* something with a space before it came to nothing */
+} subst;
+
+static bool is_word(const as_tok *t) {
+  return t->kind == AS_T_NAME || t->kind == AS_T_INT || t->kind == AS_T_FLOAT;
+}
+
+/* Appends t. Two words without a space between them can only come of a replacement: they join. */
+static void put(subst *s, const as_tok *t, bool space) {
+  space |= s->space;
+  s->space = false;
+  if (!space && s->out->n > 0 && is_word(t) && is_word(&s->out->v[s->out->n - 1])) {
+    as_tok last = s->out->v[--s->out->n];
+    if (pp_paste(s->pp, &last, t, s->out)) return;
+    s->out->v[s->out->n++] = last;
+    space = true;
+  }
+  as_tok *to = as_toks_add(s->pp->j, s->out);
+  *to = *t;
+  to->space_before = space;
+}
+
+static void put_range(subst *s, const as_tok *at, pp_range r) {
+  s->space |= at->space_before;
+  for (uint32_t i = 0; i < r.n; i++) {
+    const as_tok *t = &s->call->args.v[r.at + i];
+    put(s, t, i > 0 && t->space_before);
+  }
+}
+
+static void put_name(subst *s, const as_tok *at, const char *name) {
+  as_tok t = *at;
+  t.kind = AS_T_NAME;
+  t.punct = 0;
+  t.text = name;
+  t.len = as_name_of(name)->len;
+  put(s, &t, at->space_before);
+}
+
+/* The name `..12?x`, which no source would write and every source may. */
+static void put_local(subst *s, const as_tok *at, uint64_t id) {
+  char head[32];
+  int n = snprintf(head, sizeof head, "..%llu?", (unsigned long long)id);
+  char *name = as_new(s->pp->j, (size_t)n + strlen(at->text) + 1);
+  memcpy(name, head, (size_t)n);
+  memcpy(name + n, at->text, strlen(at->text) + 1);
+  put_name(s, at, as_intern(s->pp->j, name, strlen(name)));
+}
+
+static pp_range param(const pp_frame *call, uint32_t i) {
+  return call->arg[(i + call->rotate) % call->nargs];
+}
+
+static void put_param(subst *s, const as_tok *t) {
+  if (t->v.ival == 0) {
+    as_tok n = {.kind = AS_T_INT, .text = "", .pos = t->pos, .v.ival = s->call->nargs};
+    put(s, &n, t->space_before);
+    return;
+  }
+  pp_range r = {0, 0};
+  if (t->v.ival <= s->call->nargs) r = param(s->call, (uint32_t)t->v.ival - 1);
+  put_range(s, t, r);
+}
+
+/* %{a:b}: negative ones count from the end; a > b gives them in reverse. */
+static bool put_params(subst *s, const as_tok *t) {
+  uint64_t both = (uint64_t)t->v.ival;
+  uint32_t low = (uint32_t)both, high = (uint32_t)(both >> 32);
+  int32_t a, b, n = (int32_t)s->call->nargs;
+  memcpy(&a, &low, sizeof a);
+  memcpy(&b, &high, sizeof b);
+  if (n == 0) {
+    s->space |= t->space_before;
+    return true;
+  }
+  int32_t from = a < 0 ? a + n + 1 : a, to = b < 0 ? b + n + 1 : b;
+  if (from < 1 || to < 1 || from > n || to > n) {
+    as_error(s->pp->j, t->pos, t->len, "%s is outside the %d parameter%s",
+             as_tok_show(s->pp->j, t), n, n == 1 ? "" : "s");
+    return false;
+  }
+  as_tok comma = {.kind = AS_T_PUNCT, .punct = ',', .text = ",", .len = 1, .pos = t->pos};
+  for (int32_t i = from, step = from <= to ? 1 : -1;; i += step) {
+    put_range(s, t, param(s->call, (uint32_t)i - 1));
+    if (i == to) return true;
+    put(s, &comma, false);
+  }
+}
+
+static bool put_context(subst *s, const as_tok *t) {
+  pp_context *c = s->pp->context;
+  for (int64_t i = 1; i < t->v.ival && c; i++) c = c->outer;
+  if (!c) {
+    as_error(s->pp->j, t->pos, t->len, "%s needs %lld context%s: `%%push` opens one",
+             as_tok_show(s->pp->j, t), (long long)t->v.ival, t->v.ival == 1 ? "" : "s");
+    return false;
+  }
+  put_local(s, t, c->id);
+  return true;
+}
+
+static bool put_pp(subst *s, const as_tok *t) {
+  if (t->punct == AS_PP_CONTEXT) return put_context(s, t);
+  bool keeps = t->punct == AS_PP_DIRECTIVE || t->punct == AS_PP_PASTE || t->punct == AS_PP_ARG;
+  bool self = t->punct == AS_PP_CALLED || t->punct == AS_PP_DEFINED;
+  if (keeps || (self && !s->call)) {
+    put(s, t, t->space_before);
+    s->out->has_pp = true;
+    return true;
+  }
+  if (!s->call) {
+    as_error(s->pp->j, t->pos, t->len, "%s is not inside a macro", as_tok_show(s->pp->j, t));
+    if (t->punct == AS_PP_PARAM)
+      as_note(s->pp->j, (as_pos){0}, "a remainder needs a space after its `%%`");
+    return false;
+  }
+  switch (t->punct) {
+  case AS_PP_PARAM: put_param(s, t); break;
+  case AS_PP_RANGE: return put_params(s, t);
+  case AS_PP_LABEL:
+    s->space |= t->space_before;
+    if (s->call->label.kind == AS_T_NAME) put(s, &s->call->label, false);
+    break;
+  case AS_PP_LOCAL: put_local(s, t, s->call->id); break;
+  case AS_PP_CALLED: put_name(s, t, s->call->called); break;
+  default: put_name(s, t, s->call->macro->name); break;
+  }
+  return true;
+}
+
+bool pp_subst(as_pp *pp, const as_tok *v, uint32_t n, as_toks *out) {
+  pp_frame *f = pp_top(pp);
+  subst s = {.pp = pp, .f = f, .call = f->call, .out = out};
+  out->n = 0;
+  out->has_pp = out->bad = false;
+  as_toks_grow(pp->j, out, n + 1);
+  for (uint32_t i = 0; i <= n; i++) {
+    as_tok t = v[i];
+    if (f->kind != PP_FILE) t.pos.expansion = f->expansion;
+    if (t.kind == AS_T_PP) {
+      if (!put_pp(&s, &t)) return false;
+      if (out->n > PP_MAX_LINE) as_fatal(pp->j, t.pos, "more than %d tokens in a line", PP_MAX_LINE);
+    } else {
+      put(&s, &t, t.space_before);
+    }
+  }
+  out->n--; /* the AS_T_END */
+  return true;
+}

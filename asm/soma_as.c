@@ -1,0 +1,332 @@
+/* soma-as: assembles one source file. */
+#include "cli.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifndef SOMA_VERSION
+#define SOMA_VERSION "0.1"
+#endif
+
+static const char usage_text[] =
+    "usage: soma-as [options] in.s        (- is standard input or output)\n"
+    "  -o FILE         output; default: in.sbc, or standard output for - and -E\n"
+    "  -f sbc|lst|json format of the output: program file, listing, or JSON\n"
+    "  -l FILE         also write a listing\n"
+    "  -t TARGET       default target: trn1 inf2 trn2 trn3\n"
+    "  -g              keep the line table\n"
+    "  -I DIR          search DIR for included files; may be repeated\n"
+    "  -D NAME[=VALUE] define a macro; -U NAME undefines it\n"
+    "  -E              preprocess only\n"
+    "  -M              print the make rule of the files read, and nothing else\n"
+    "  -MD FILE        also write that rule\n"
+    "  -w+NAME -w-NAME switch a class of warnings on or off; -Werror makes them errors\n"
+    "  -@ FILE         more arguments from FILE\n"
+    "  --error-format=text|json  how messages are printed\n"
+    "  --help, --version\n";
+
+typedef struct cli {
+  isa_arena arena;
+  const char **argv; /* after argument files are read in */
+  uint32_t argc, cap, at;
+  const char *in, *out, *list, *deps, *format;
+  bool preprocess, only_deps, lines, json_errors, done;
+  as_options o;
+  const char **include_dirs, **warnings;
+  as_define *defines;
+  uint32_t cap_dirs, cap_warnings, cap_defines;
+} cli;
+
+static bool usage(const char *fmt, const char *a, const char *b) {
+  fprintf(stderr, "soma-as: ");
+  fprintf(stderr, fmt, a, b);
+  fprintf(stderr, "\ntry soma-as --help\n");
+  return false;
+}
+
+static bool no_memory(void) {
+  fprintf(stderr, "soma-as: out of memory\n");
+  return false;
+}
+
+/* The value of an option: behind its letters, or the next argument. */
+static const char *value(cli *c, const char *arg, size_t letters) {
+  if (arg[letters]) return arg + letters;
+  if (c->at < c->argc) return c->argv[c->at++];
+  usage("%s needs a value%s", arg, "");
+  return NULL;
+}
+
+static bool add_string(cli *c, const char ***list, uint32_t *n, uint32_t *cap, const char *s) {
+  if (!isa_array_grow(&c->arena.al, list, *n, cap, sizeof **list)) return no_memory();
+  (*list)[(*n)++] = s;
+  return true;
+}
+
+static bool add_define(cli *c, const char *text, bool undefine) {
+  if (!isa_array_grow(&c->arena.al, &c->defines, c->o.ndefines, &c->cap_defines,
+                      sizeof *c->defines))
+    return no_memory();
+  size_t n = strcspn(text, "=");
+  char *name = isa_arena_strn(&c->arena, text, n);
+  if (!name) return no_memory();
+  if (n == 0 || (undefine && text[n])) return usage("-%s: `%s` is not a name", undefine ? "U" : "D", text);
+  c->defines[c->o.ndefines++] =
+      (as_define){.name = name, .value = text[n] ? text + n + 1 : NULL, .undefine = undefine};
+  return true;
+}
+
+/* Reads an argument file into the place of the argument. */
+static bool splice(cli *c, const char *path) {
+  isa_buf text;
+  isa_error e;
+  isa_buf_init(&text, &c->arena.al);
+  bool ok = as_cli_read(path, &text, &e);
+  if (!ok) fprintf(stderr, "soma-as: %s\n", e.text);
+  const char **rest = c->argv;
+  uint32_t n = c->argc, cap = c->cap, at = c->at;
+  c->argv = NULL;
+  c->argc = c->cap = c->at = 0;
+  if (ok) ok = as_cli_split(&c->arena, isa_buf_str(&text), text.len, &c->argv, &c->argc, &c->cap);
+  for (; ok && at < n; at++) ok = add_string(c, &c->argv, &c->argc, &c->cap, rest[at]);
+  isa_free(&c->arena.al, rest, cap * sizeof *rest);
+  isa_buf_free(&text);
+  return ok;
+}
+
+static bool set_format(cli *c, const char *f) {
+  if (strcmp(f, "sbc") != 0 && strcmp(f, "lst") != 0 && strcmp(f, "json") != 0)
+    return usage("unknown format `%s`: sbc, lst or json%s", f, "");
+  c->format = f;
+  return true;
+}
+
+static bool set_target(cli *c, const char *t) {
+  if (isa_target_find(t, strlen(t)) < 0) return usage("unknown target `%s`%s", t, "");
+  c->o.target = t;
+  return true;
+}
+
+static bool long_option(cli *c, const char *arg) {
+  static const char *const names[] = {"--help", "--version", "--error-format=text",
+                                      "--error-format=json"};
+  char near[80];
+  if (strcmp(arg, "--help") == 0) {
+    fputs(usage_text, stdout);
+    c->done = true;
+  } else if (strcmp(arg, "--version") == 0) {
+    puts("soma-as " SOMA_VERSION);
+    c->done = true;
+  } else if (strcmp(arg, names[2]) == 0 || strcmp(arg, names[3]) == 0) {
+    c->json_errors = strcmp(arg, names[3]) == 0;
+  } else {
+    as_cli_near(arg, names, 4, near);
+    return usage("unknown option `%s`%s", arg, near);
+  }
+  return true;
+}
+
+static bool unknown_option(const char *arg) {
+  static const char *const names[] = {"-o", "-f", "-l", "-t", "-g", "-I", "-D", "-U", "-E", "-M",
+                                      "-MD", "-Werror", "-@", "--help", "--version"};
+  char near[80];
+  as_cli_near(arg, names, sizeof names / sizeof *names, near);
+  return usage("unknown option `%s`%s", arg, near);
+}
+
+static bool with_value(cli *c, const char *arg) {
+  const char *v = value(c, arg, 2);
+  if (!v) return false;
+  switch (arg[1]) {
+  case 'o': c->out = v; return true;
+  case 'l': c->list = v; return true;
+  case 'f': return set_format(c, v);
+  case 't': return set_target(c, v);
+  case 'I': return add_string(c, &c->include_dirs, &c->o.ninclude_dirs, &c->cap_dirs, v);
+  case 'D': return add_define(c, v, false);
+  case 'U': return add_define(c, v, true);
+  default: return splice(c, v);
+  }
+}
+
+static bool option(cli *c, const char *arg) {
+  if (strcmp(arg, "-E") == 0) return c->preprocess = true;
+  if (strcmp(arg, "-M") == 0) return c->only_deps = true;
+  if (strcmp(arg, "-MD") == 0) return (c->deps = value(c, arg, 3)) != NULL;
+  if (strcmp(arg, "-g") == 0) return c->lines = true;
+  if (strcmp(arg, "-Werror") == 0) return c->o.warnings_are_errors = true;
+  if (strncmp(arg, "-w", 2) == 0 && (arg[2] == '+' || arg[2] == '-') && arg[3])
+    return add_string(c, &c->warnings, &c->o.nwarnings, &c->cap_warnings, arg + 2);
+  if (strncmp(arg, "--", 2) == 0) return long_option(c, arg);
+  if (arg[1] && strchr("oftlIDU@", arg[1])) return with_value(c, arg);
+  return unknown_option(arg);
+}
+
+static bool parse_args(cli *c) {
+  unsigned steps = 0;
+  while (c->at < c->argc && !c->done) {
+    const char *arg = c->argv[c->at++];
+    if (++steps > 100000) return usage("the argument files have no end%s%s", "", "");
+    if (arg[0] == '-' && arg[1]) {
+      if (!option(c, arg)) return false;
+    } else if (c->in) {
+      return usage("one source at a time: `%s` and `%s`", c->in, arg);
+    } else {
+      c->in = arg;
+    }
+  }
+  if (c->done) return true;
+  if (!c->in) return usage("no source file%s%s", "", "");
+  if (c->preprocess && c->format) return usage("-E and -f %s do not go together%s", c->format, "");
+  c->o.include_dirs = c->include_dirs;
+  c->o.warnings = c->warnings;
+  c->o.defines = c->defines;
+  c->o.only_preprocess = c->preprocess || c->only_deps;
+  c->o.want_listing = c->list || (c->format && strcmp(c->format, "lst") == 0);
+  return true;
+}
+
+/* in.s -> in.sbc beside it. */
+static const char *default_out(cli *c) {
+  if (strcmp(c->in, "-") == 0 || c->o.only_preprocess) return "-";
+  const char *ext = c->format ? c->format : "sbc", *slash = strrchr(c->in, '/');
+  const char *dot = strrchr(slash ? slash : c->in, '.');
+  size_t n = dot && dot != (slash ? slash + 1 : c->in) ? (size_t)(dot - c->in) : strlen(c->in);
+  char *s = isa_arena_alloc(&c->arena, n + strlen(ext) + 2);
+  if (!s) return NULL;
+  memcpy(s, c->in, n);
+  s[n] = '.';
+  memcpy(s + n + 1, ext, strlen(ext) + 1);
+  return strcmp(s, c->in) == 0 ? "a.sbc" : s;
+}
+
+static void put_rule(const cli *c, const as_result *r, isa_buf *out) {
+  isa_buf_printf(out, "%s:", strcmp(c->out, "-") == 0 ? "-" : c->out);
+  for (uint32_t i = 0; i < r->ndeps; i++) {
+    isa_buf_puts(out, " ");
+    for (const char *s = r->deps[i]; *s; s++) {
+      if (*s == ' ' || *s == '#') isa_buf_puts(out, "\\");
+      if (*s == '$') isa_buf_puts(out, "$");
+      isa_buf_add(out, s, 1);
+    }
+  }
+  isa_buf_puts(out, "\n");
+}
+
+static void print_diags(const cli *c, const as_result *r) {
+  isa_buf b;
+  isa_buf_init(&b, &c->arena.al);
+  const char *no_color = getenv("NO_COLOR");
+  bool color = isatty(2) && !(no_color && *no_color);
+  for (uint32_t i = 0; i < r->ndiags; i++) {
+    if (c->json_errors) {
+      as_json_diag(&r->diags[i], &b);
+      isa_buf_puts(&b, "\n");
+    } else {
+      as_diag_print(&r->diags[i], color, &b);
+    }
+  }
+  fwrite(isa_buf_str(&b), 1, b.len, stderr);
+  isa_buf_free(&b);
+}
+
+static void drop_lines(isa_program *p) {
+  isa_alloc al = p->arena.al;
+  for (unsigned core = 0; core < p->ncores; core++)
+    for (unsigned e = 0; e < ISA_NENGINES; e++) {
+      isa_code *code = &p->cores[core].code[e];
+      isa_free(&al, code->lines, code->cap_lines * sizeof *code->lines);
+      code->lines = NULL;
+      code->cap_lines = 0;
+    }
+  p->nfiles = 0;
+}
+
+/* Fills the main output. */
+static bool make_output(const cli *c, as_result *r, isa_buf *out) {
+  if (c->preprocess) {
+    isa_buf_add(out, r->preprocessed.data, r->preprocessed.len);
+  } else if (c->format && strcmp(c->format, "lst") == 0) {
+    isa_buf_add(out, r->listing.data, r->listing.len);
+  } else {
+    if (!c->lines) drop_lines(r->program);
+    if (c->format && strcmp(c->format, "json") == 0) as_json_program(r->program, out);
+    else if (!isa_image_write(r->program, out)) return false;
+  }
+  return !out->failed;
+}
+
+static int write_outputs(const cli *c, as_result *r) {
+  isa_buf out, rule;
+  isa_error e;
+  as_cli_file files[3];
+  unsigned n = 0;
+  isa_buf_init(&out, &c->arena.al);
+  isa_buf_init(&rule, &c->arena.al);
+  put_rule(c, r, &rule);
+  bool ok = c->only_deps || make_output(c, r, &out);
+  if (!ok || rule.failed) {
+    ok = no_memory();
+  } else {
+    if (c->deps) files[n++] = (as_cli_file){.path = c->deps, .data = isa_buf_str(&rule), .n = rule.len};
+    if (c->list && !c->only_deps)
+      files[n++] = (as_cli_file){.path = c->list, .data = isa_buf_str(&r->listing),
+                                 .n = r->listing.len};
+    if (c->only_deps)
+      files[n++] = (as_cli_file){.path = "-", .data = isa_buf_str(&rule), .n = rule.len};
+    else files[n++] = (as_cli_file){.path = c->out, .data = isa_buf_str(&out), .n = out.len};
+    ok = as_cli_write(files, n, &e);
+    if (!ok) fprintf(stderr, "soma-as: %s\n", e.text);
+  }
+  isa_buf_free(&rule);
+  isa_buf_free(&out);
+  return ok ? 0 : 1;
+}
+
+static int assemble(cli *c) {
+  as_result r;
+  isa_status s;
+  isa_error e;
+  isa_buf text;
+  isa_buf_init(&text, &c->arena.al);
+  if (strcmp(c->in, "-") == 0) {
+    if (!as_cli_read("-", &text, &e)) {
+      fprintf(stderr, "soma-as: %s\n", e.text);
+      isa_buf_free(&text);
+      return 1;
+    }
+    s = as_assemble(isa_buf_str(&text), text.len, "<stdin>", &c->o, &r);
+  } else {
+    s = as_assemble_file(c->in, &c->o, &r);
+  }
+  print_diags(c, &r);
+  int exit_status = 1;
+  if (s == ISA_OK) exit_status = write_outputs(c, &r);
+  else if (r.nerrors == 0) fprintf(stderr, "soma-as: %s\n", isa_status_text((int)s));
+  isa_program_free(r.program);
+  as_result_free(&r);
+  isa_buf_free(&text);
+  return exit_status;
+}
+
+int main(int argc, char **argv) {
+  cli c;
+  isa_alloc al = isa_alloc_default();
+  memset(&c, 0, sizeof c);
+  isa_arena_init(&c.arena, &al);
+  int status = 2;
+  bool ok = true;
+  for (int i = 1; ok && i < argc; i++) ok = add_string(&c, &c.argv, &c.argc, &c.cap, argv[i]);
+  if (ok && parse_args(&c)) {
+    if (!c.done && !c.out) c.out = default_out(&c);
+    status = c.done ? 0 : c.out ? assemble(&c) : 1;
+  }
+  isa_free(&al, c.argv, c.cap * sizeof *c.argv);
+  isa_free(&al, c.include_dirs, c.cap_dirs * sizeof *c.include_dirs);
+  isa_free(&al, c.warnings, c.cap_warnings * sizeof *c.warnings);
+  isa_free(&al, c.defines, c.cap_defines * sizeof *c.defines);
+  isa_arena_free(&c.arena);
+  return status;
+}

@@ -1,0 +1,262 @@
+/* The back half of the assembler: names, statements, operands, layout. Private to asm/.
+ *
+ * One statement is parsed, matched and checked at a time, straight from its tokens: there is no
+ * tree. What outlives a statement is a name (as_sym), an instruction in the program, a fixup of a
+ * forward branch, and with a listing one as_entry. */
+#ifndef ASM_STMT_H
+#define ASM_STMT_H
+
+#include "as.h"
+
+/* ---- Names (sym.c) ------------------------------------------------------------------------ */
+
+enum as_sym_kind { AS_S_TENSOR, AS_S_TILE, AS_S_SEM, AS_S_QUEUE, AS_S_EQU, AS_S_LABEL, AS_S_KINDS };
+enum as_sym_mask { AS_M_DATA = 1 << AS_S_TENSOR | 1 << AS_S_TILE, AS_M_ALL = (1 << AS_S_KINDS) - 1 };
+
+/* A label's scope is its engine + 1; every other name's is 0. */
+typedef struct as_sym {
+  const char *name; /* interned */
+  struct as_sym *same; /* of the same name in another scope */
+  struct as_sym *next; /* in order of declaration */
+  uint8_t kind, scope;
+  bool defined, used, global;
+  bool bad; /* an error in its definition was reported: uses are not */
+  uint32_t index;  /* tensor, tile: 1-based; sem: its number; queue: index; label: its pc */
+  uint32_t ap;     /* pattern of the whole tensor or tile, once it is used so; else 0 */
+  uint32_t order;  /* of a label, while they are sorted */
+  as_pos pos;      /* of the definition; of the first use while a label is not defined */
+  uint32_t span;
+  const as_val *value; /* of an equ */
+} as_sym;
+
+as_sym *as_sym_find(as_job *j, const char *interned, unsigned scope);
+/* Finds or adds; a new one is undefined, of kind, at tok. */
+as_sym *as_sym_get(as_job *j, const char *interned, unsigned scope, unsigned kind,
+                   const as_tok *tok);
+/* Adds a defined name; NULL after an error when it exists, or is not fit to be a name. */
+as_sym *as_sym_define(as_job *j, unsigned kind, const as_tok *tok);
+as_sym *as_sym_first(as_job *j);
+const char *as_sym_kind_name(unsigned kind); /* "a tile" */
+/* A name of one of the kinds in mask, or NULL after an error that names what was meant. */
+as_sym *as_sym_need(as_job *j, const as_tok *tok, unsigned mask);
+/* as_name_fn: equ constants, numbers of semaphores, attributes of tensors and tiles. */
+enum as_known as_sym_value(as_job *j, const as_tok *name, const char *attr, const int64_t *index,
+                           as_val *v);
+const char *as_sym_near(as_job *j, const char *name, size_t n); /* as_near_fn */
+
+/* What the first word of a statement is: an opcode, AS_WORD_PSEUDO + n, AS_WORD_DIRECTIVE + n, or
+ * -1. Remembered with the name. */
+enum { AS_WORD_SCOPE = 255, AS_WORD_PSEUDO = 1000, AS_WORD_DIRECTIVE = 2000 };
+int as_word(as_job *j, const char *interned);
+bool as_is_word(as_job *j, const char *interned); /* as_word_fn */
+
+/* The nearest of many names by edit distance, for "did you mean". */
+typedef struct as_near {
+  const char *want, *hit;
+  size_t n;
+  unsigned best;
+} as_near;
+as_near as_near_open(const char *want, size_t n);
+void as_near_try(as_near *w, const char *name);
+/* "; did you mean `x`?" or "", in the job's arena. */
+const char *as_near_text(as_job *j, const as_near *w);
+
+/* ---- Cursor helpers (parse.c) ------------------------------------------------------------- */
+
+static inline bool as_at_punct(const as_cur *c, unsigned punct) {
+  return c->t->kind == AS_T_PUNCT && c->t->punct == punct;
+}
+static inline bool as_at_name(const as_cur *c) { return c->t->kind == AS_T_NAME; }
+static inline bool as_at_end(const as_cur *c) { return c->t->kind == AS_T_END; }
+bool as_tok_is(const as_tok *t, const char *text);
+bool as_take(as_cur *c, unsigned punct);               /* true when it was there */
+bool as_take_name(as_cur *c, const char *text);
+bool as_need(as_cur *c, unsigned punct, const char *after); /* error: expected ... after ... */
+bool as_need_end(as_cur *c, const char *after);
+/* Columns from a token to the one before end. */
+uint32_t as_span_of(const as_tok *from, const as_tok *end);
+/* A register name: 0 to 63, or -1. */
+int as_tok_reg(const as_tok *t);
+/* `name =`, the start of a keyword operand. */
+bool as_at_keyword(const as_cur *c);
+
+/* ---- Operands (operand.c, operand_raw.c, operand_view.c) ---------------------------------- */
+
+/* An operand while it is built: dim and ndim here stand for those of ap, because a tensor has
+ * more dimensions than a pattern before it is sliced. ap.size_dim counts in dim. */
+typedef struct as_operand {
+  isa_ap ap;
+  isa_dim dim[ISA_TENSOR_DIMS]; /* free dimensions of a tile, all of a tensor; outermost first */
+  unsigned ndim, ndyn;
+  const as_tok *at; /* its first token */
+} as_operand;
+
+/* Whether the next token starts a pattern: a tensor, a tile, or TYPE@. */
+bool as_at_operand(const as_cur *c);
+/* Parses a pattern with its slices and views, adds it to the program, gives its index. */
+bool as_operand_parse(as_cur *c, uint32_t *index);
+bool as_operand_raw(as_cur *c, as_operand *o);
+/* `[...]` behind a name. */
+bool as_operand_slice(as_cur *c, as_operand *o);
+/* `.view(...)` and the like, until there is none. */
+bool as_operand_views(as_cur *c, as_operand *o);
+/* Adds a dynamic offset; false after an error when there are too many. */
+bool as_operand_dyn(as_cur *c, as_operand *o, isa_dyn d, const as_tok *at);
+/* Makes a register the size of dimension dim (as isa_ap.size_dim). */
+bool as_operand_size(as_cur *c, as_operand *o, unsigned dim, unsigned reg, const as_tok *at);
+static inline bool as_operand_is_tile(const as_operand *o) { return o->ap.space != ISA_HBM; }
+/* `rN<=bound`: gives true after filling both; *reg is -1 when it is a plain expression. */
+bool as_size(as_cur *c, const char *what, int64_t hi, int *reg, int64_t *n);
+/* `[[step,num],...]` in order, at most max pairs. */
+bool as_steps(as_cur *c, int64_t (*out)[2], unsigned max, unsigned *n);
+/* An integer expression from lo to hi; what names it in messages. */
+bool as_int_in(as_cur *c, const char *what, int64_t lo, int64_t hi, int64_t *out);
+
+/* ---- Statements --------------------------------------------------------------------------- */
+
+/* An operand of an instruction or pseudo-instruction, and where its value goes. */
+typedef struct as_slot {
+  const isa_field *f;
+  const char *name; /* as written */
+  uint8_t mode, part; /* isa_mode; index of the instruction */
+  uint8_t owner;      /* index of the slot this one repeats, or its own */
+  bool seen;
+  bool is_int; /* a NUM that was written as the integer i */
+  int64_t i;
+  as_pos pos;
+  uint32_t span;
+} as_slot;
+
+enum { AS_MAX_PARTS = 2, AS_MAX_SLOTS = 32 };
+
+typedef struct as_stmt {
+  const as_tok *name;
+  isa_insn part[AS_MAX_PARTS];
+  unsigned nparts;
+  as_slot slot[AS_MAX_SLOTS];
+  unsigned nslots;
+  bool has_wait, has_update;
+  as_tok wait_at, update_at;
+  as_sym *label; /* of a branch */
+  uint32_t label_span;
+  as_pos label_pos;
+} as_stmt;
+
+/* match.c */
+void as_match_insn(as_cur *c, int op);   /* after the mnemonic, to the end of the line */
+void as_match_pseudo(as_cur *c, int ps);
+void as_match_dma(as_cur *c);            /* the `dma` directive */
+/* Operands and clauses of st from the cursor, then its rules. False after an error. */
+bool as_match(as_cur *c, as_stmt *st);
+/* Adds the parts of st to the current section. */
+bool as_match_emit(as_job *j, as_stmt *st);
+
+/* value.c: one operand by its kind into its member. */
+bool as_value(as_cur *c, as_stmt *st, as_slot *s);
+/* An immediate written as an integer: a float, or for a bit operator its bits. Once all operands
+ * are known. */
+bool as_num_settle(as_job *j, as_stmt *st, as_slot *s);
+bool as_int(as_cur *c, isa_int *out);
+
+/* clause.c: `$...`. */
+bool as_clauses(as_cur *c, as_stmt *st);
+
+/* pseudo.c */
+int as_pseudo_find(const char *name, size_t n); /* -1 when there is none */
+void as_pseudo_near(as_near *w);
+void as_pseudo_open(int ps, as_stmt *st);       /* parts and slots */
+bool as_pseudo_finish(as_job *j, int ps, as_stmt *st); /* what no field says; false after an error */
+
+/* loop.c: `loop rN, start, stop, step` and `endloop`. */
+void as_loop(as_cur *c);
+void as_endloop(as_cur *c);
+void as_loops_end(as_job *j); /* reports loops without an end */
+
+/* directive.c */
+int as_directive_find(const char *name); /* -1 when there is none */
+void as_directive_near(as_near *w);
+void as_directive(as_cur *c, int directive); /* at its name */
+bool as_definition(as_cur *c); /* NAME tile ...; false when the line defines nothing */
+
+/* TYPE[dimensions], each at least 1, at most max of them. */
+bool as_parse_type(as_cur *c, unsigned *dtype, unsigned max, int64_t *shape, unsigned *ndim);
+
+/* tile.c: after `NAME tile`. */
+void as_tile(as_cur *c, const as_tok *name);
+
+/* parse.c: one line. */
+void as_parse_line(as_job *j, const as_line *line);
+
+/* layout.c */
+as_sym *as_label_ref(as_cur *c); /* parses a label operand */
+void as_label_define(as_job *j, const as_tok *first, const as_tok *local);
+/* Appends one instruction to the current section. st has the label of its branch, or is NULL. */
+void as_emit(as_job *j, const isa_insn *in, const as_stmt *st);
+/* At the end of the source: branches, checks of the whole; then symbols and order of patterns. */
+void as_layout(as_job *j);
+
+/* listing.c */
+void as_list_insns(as_job *j, as_pos pos, unsigned engine, uint32_t pc, uint32_t n, bool shown);
+void as_listing(as_job *j);
+
+/* ---- The unit: what the back half keeps between lines --------------------------------------- */
+
+typedef struct as_fixup { /* a branch whose label was not defined yet */
+  uint32_t pc, span;
+  uint8_t engine;
+  as_sym *label;
+  as_pos pos;
+} as_fixup;
+
+typedef struct as_region { /* bytes of a memory that a tile has */
+  uint32_t tile;           /* 1-based */
+  uint32_t lo, hi;         /* within a partition */
+  uint16_t part, nparts;
+  const char *overlay;
+} as_region;
+
+typedef struct as_regions { /* ascending lo */
+  as_region *v;
+  uint32_t n, cap;
+} as_regions;
+
+typedef struct as_loop_level {
+  as_pos pos;
+  uint32_t span;
+  uint8_t reg, engine;
+  bool bad; /* reported; its endloop is skipped */
+  isa_int stop;
+  int32_t step;
+  uint32_t top; /* pc of the first instruction of the body */
+  int64_t guard; /* pc of the branch around the loop, -1: there is none */
+} as_loop_level;
+enum { AS_MAX_LOOPS = 32 };
+
+typedef struct as_entry { /* a line of the listing */
+  as_pos pos;
+  uint32_t pc, n;
+  uint8_t engine; /* ISA_NENGINES: no code */
+  bool shown;     /* print the instructions too */
+} as_entry;
+
+struct as_unit {
+  bool target_fixed; /* something depends on it */
+  unsigned engine;   /* of the section, ISA_NENGINES before the first */
+  const char *base[ISA_NENGINES]; /* last code label */
+  as_fixup *fixups;
+  uint32_t nfixups, cap_fixups;
+  as_regions sbuf, psum;
+  as_loop_level loops[AS_MAX_LOOPS];
+  unsigned nloops;
+  as_entry *entries;
+  uint32_t nentries, cap_entries;
+  as_pos last[ISA_NENGINES]; /* of the last instruction of each section */
+  const as_line *line;       /* the current one */
+  uint32_t *files;           /* the program's number of each source, 0: not added */
+  uint32_t nfiles;
+};
+
+/* The program, made with the target on first use. */
+isa_program *as_program(as_job *j);
+
+#endif

@@ -1,0 +1,249 @@
+/* Names: a hash table over (interned name, scope), in order of declaration, and what to say of a
+ * name that is not there. */
+#include "stmt.h"
+
+#include <string.h>
+
+struct as_symtab {
+  as_sym *first, *last;
+};
+
+static const char *const kind_names[AS_S_KINDS] = {
+    [AS_S_TENSOR] = "a tensor", [AS_S_TILE] = "a tile",    [AS_S_SEM] = "a semaphore",
+    [AS_S_QUEUE] = "a queue",   [AS_S_EQU] = "a constant", [AS_S_LABEL] = "a label",
+};
+
+const char *as_sym_kind_name(unsigned kind) { return kind_names[kind]; }
+
+static struct as_symtab *table(as_job *j) {
+  if (!j->syms) j->syms = as_new(j, sizeof *j->syms);
+  return j->syms;
+}
+
+as_sym *as_sym_find(as_job *j, const char *interned, unsigned scope) {
+  (void)j;
+  as_sym *s = as_name_of(interned)->sym;
+  while (s && s->scope != scope) s = s->same;
+  return s;
+}
+
+static as_sym *add(as_job *j, const char *interned, unsigned scope) {
+  as_name *n = as_name_of(interned);
+  as_sym *s = as_new(j, sizeof *s);
+  s->name = interned;
+  s->scope = (uint8_t)scope;
+  s->same = n->sym;
+  n->sym = s;
+  return s;
+}
+
+as_sym *as_sym_get(as_job *j, const char *interned, unsigned scope, unsigned kind,
+                   const as_tok *tok) {
+  as_sym *s = as_sym_find(j, interned, scope);
+  if (s) return s;
+  struct as_symtab *t = table(j);
+  s = add(j, interned, scope);
+  s->kind = (uint8_t)kind;
+  s->pos = tok->pos;
+  s->span = tok->len;
+  if (t->last) t->last->next = s;
+  else t->first = s;
+  t->last = s;
+  return s;
+}
+
+int as_word(as_job *j, const char *interned) {
+  as_sym *s = as_sym_find(j, interned, AS_WORD_SCOPE);
+  if (!s) {
+    size_t n = as_name_of(interned)->len;
+    int op = isa_op_find(interned, n), ps = op < 0 ? as_pseudo_find(interned, n) : -1;
+    int dir = op < 0 && ps < 0 ? as_directive_find(interned) : -1;
+    s = add(j, interned, AS_WORD_SCOPE);
+    s->index = op >= 0    ? (uint32_t)op + 1
+               : ps >= 0  ? AS_WORD_PSEUDO + (uint32_t)ps
+               : dir >= 0 ? AS_WORD_DIRECTIVE + (uint32_t)dir
+                          : 0;
+  }
+  return s->index == 0 ? -1 : s->index < AS_WORD_PSEUDO ? (int)s->index - 1 : (int)s->index;
+}
+
+bool as_is_word(as_job *j, const char *interned) { return as_word(j, interned) >= 0; }
+
+as_sym *as_sym_first(as_job *j) { return table(j)->first; }
+
+as_sym *as_sym_define(as_job *j, unsigned kind, const as_tok *tok) {
+  as_sym *old = as_sym_find(j, tok->text, 0);
+  if (old) {
+    as_error(j, tok->pos, tok->len, "`%s` is already %s", tok->text, kind_names[old->kind]);
+    as_note(j, old->pos, "`%s` was declared here", tok->text);
+    return NULL;
+  }
+  if (tok->text[0] == '.') {
+    as_error(j, tok->pos, tok->len, "`%s` is a local name; %s needs a name without a dot",
+             tok->text, kind_names[kind]);
+    return NULL;
+  }
+  const char *other = as_tok_reg(tok) >= 0                        ? "register"
+                      : isa_dtype_find(tok->text, tok->len) >= 0  ? "data type"
+                      : as_directive_find(tok->text) >= 0         ? "directive"
+                                                                  : NULL;
+  if (other) {
+    as_error(j, tok->pos, tok->len, "`%s` is the name of a %s; choose another", tok->text, other);
+    return NULL;
+  }
+  as_sym *s = as_sym_get(j, tok->text, 0, kind, tok);
+  s->defined = true;
+  return s;
+}
+
+/* ---- Did you mean ------------------------------------------------------------------------- */
+
+as_near as_near_open(const char *want, size_t n) {
+  return (as_near){.want = want, .n = n, .best = n < 5 ? 1 : n < 9 ? 2 : 3};
+}
+
+/* Two neighbours exchanged: the commonest slip, and two edits by distance. */
+static bool swapped(const char *a, const char *b, size_t n) {
+  size_t i = 0;
+  while (i < n && a[i] == b[i]) i++;
+  return i + 1 < n && a[i] == b[i + 1] && a[i + 1] == b[i] &&
+         memcmp(a + i + 2, b + i + 2, n - i - 2) == 0;
+}
+
+void as_near_try(as_near *w, const char *name) {
+  size_t n = strlen(name);
+  if (w->best == 0 || n == 0) return;
+  bool swap = n == w->n && swapped(w->want, name, n);
+  unsigned d = swap ? 1 : isa_edit_distance(w->want, w->n, name, n, w->best);
+  /* A name that shares nothing with the wanted one is no help. */
+  if (d > w->best || d >= n || d >= w->n) return;
+  if (w->hit && d == w->best) return; /* the first of equals */
+  w->best = d;
+  w->hit = name;
+}
+
+const char *as_near_text(as_job *j, const as_near *w) {
+  if (!w->hit) return "";
+  size_t n = strlen(w->hit);
+  static const char head[] = "; did you mean `", tail[] = "`?";
+  char *out = as_new(j, sizeof head + n + sizeof tail);
+  memcpy(out, head, sizeof head - 1);
+  memcpy(out + sizeof head - 1, w->hit, n);
+  memcpy(out + sizeof head - 1 + n, tail, sizeof tail);
+  return out;
+}
+
+/* "a tile or tensor", for what was expected. */
+static const char *mask_name(unsigned mask) {
+  if (mask == AS_M_DATA) return "tile or tensor";
+  for (unsigned k = 0; k < AS_S_KINDS; k++)
+    if (mask == 1u << k) return kind_names[k] + 2;
+  return "name";
+}
+
+as_sym *as_sym_need(as_job *j, const as_tok *tok, unsigned mask) {
+  as_sym *s = as_sym_find(j, tok->text, 0);
+  if (s && (mask >> s->kind & 1)) {
+    s->used = true;
+    return s->bad ? NULL : s;
+  }
+  if (s) {
+    as_error(j, tok->pos, tok->len, "`%s` is %s, not a %s", tok->text, kind_names[s->kind],
+             mask_name(mask));
+    as_note(j, s->pos, "`%s` was declared here", tok->text);
+    return NULL;
+  }
+  as_near w = as_near_open(tok->text, strlen(tok->text));
+  for (as_sym *o = as_sym_first(j); o; o = o->next)
+    if (o->scope == 0 && (mask >> o->kind & 1)) as_near_try(&w, o->name);
+  as_error(j, tok->pos, tok->len, "unknown %s `%s`%s", mask_name(mask), tok->text,
+           as_near_text(j, &w));
+  return NULL;
+}
+
+const char *as_sym_near(as_job *j, const char *name, size_t n) {
+  as_near w = as_near_open(name, n);
+  for (as_sym *o = as_sym_first(j); o; o = o->next)
+    if (o->kind != AS_S_LABEL) as_near_try(&w, o->name);
+  return w.hit;
+}
+
+/* ---- Values of names ---------------------------------------------------------------------- */
+
+/* What an attribute asks for: the shape as numbers, and plain numbers by name. */
+typedef struct facts {
+  int64_t shape[ISA_TENSOR_DIMS];
+  unsigned ndim;
+  int64_t bytes, itemsize, part, offset; /* bytes: of a tile, in each partition */
+} facts;
+
+static void facts_of(as_job *j, const as_sym *s, facts *f) {
+  const isa_program *p = as_program(j);
+  *f = (facts){0};
+  if (s->kind == AS_S_TENSOR) {
+    const isa_tensor *t = &p->tensors[s->index - 1];
+    f->ndim = t->ndim;
+    memcpy(f->shape, t->shape, sizeof f->shape);
+    f->bytes = (int64_t)t->bytes;
+    f->itemsize = (int64_t)isa_dtype_bytes(t->dtype);
+    return;
+  }
+  const isa_tile *t = &p->tiles[s->index - 1];
+  f->ndim = t->ndim;
+  for (unsigned d = 0; d < t->ndim; d++) f->shape[d] = t->shape[d];
+  f->bytes = t->bytes;
+  f->itemsize = (int64_t)isa_dtype_bytes(t->dtype);
+  f->part = t->part;
+  f->offset = t->offset;
+}
+
+static enum as_known attribute(as_job *j, const as_tok *name, const as_sym *s, const char *attr,
+                               const int64_t *index, int64_t *out) {
+  facts f;
+  facts_of(j, s, &f);
+  if (strcmp(attr, "shape") == 0) {
+    if (index && *index >= 0 && *index < f.ndim) {
+      *out = f.shape[*index];
+      return AS_KNOWN;
+    }
+    as_error(j, name->pos, name->len, "`%s.shape` takes an index from 0 to %u, as in `%s.shape[0]`",
+             name->text, f.ndim - 1, name->text);
+    return AS_REPORTED;
+  }
+  const struct {
+    const char *name;
+    int64_t v;
+  } plain[] = {{"ndim", f.ndim},         {"bytes", f.bytes},   {"sizeof", f.bytes},
+               {"itemsize", f.itemsize}, {"part", f.part},     {"offset", f.offset},
+               {"addr", f.offset}};
+  as_near w = as_near_open(attr, strlen(attr));
+  for (unsigned i = 0; i < sizeof plain / sizeof *plain; i++) {
+    if (strcmp(attr, plain[i].name) == 0 && !index) {
+      *out = plain[i].v;
+      return AS_KNOWN;
+    }
+    as_near_try(&w, plain[i].name);
+  }
+  as_error(j, name->pos, name->len, "`%s` is %s and has no number `%s`%s", name->text,
+           kind_names[s->kind], attr, as_near_text(j, &w));
+  return AS_REPORTED;
+}
+
+enum as_known as_sym_value(as_job *j, const as_tok *name, const char *attr, const int64_t *index,
+                           as_val *v) {
+  as_sym *s = as_sym_find(j, name->text, 0);
+  if (!s) return AS_UNKNOWN;
+  s->used = true;
+  *v = (as_val){.kind = AS_V_INT};
+  if (s->bad) return AS_REPORTED;
+  bool data = s->kind == AS_S_TENSOR || s->kind == AS_S_TILE;
+  if (data && attr) return attribute(j, name, s, attr, index, &v->i);
+  if (attr || data || s->kind == AS_S_QUEUE) {
+    as_error(j, name->pos, name->len, "`%s` is %s%s", name->text, kind_names[s->kind],
+             attr ? " and has no attributes" : ", not a number");
+    return AS_REPORTED;
+  }
+  if (s->kind == AS_S_EQU) *v = *s->value;
+  else v->i = s->index;
+  return AS_KNOWN;
+}

@@ -1,0 +1,258 @@
+/* `NAME tile sbuf TYPE[...]`: places a tile.
+ *
+ * A tile without at= goes to the lowest place that is free in all its partitions, in order of
+ * declaration: in SBUF aligned to 64 bytes (options), in PSUM whole banks. The tiles of one
+ * overlay group do not stand in each other's way, and none of the others may share bytes. */
+#include "stmt.h"
+
+#include <string.h>
+
+typedef struct request {
+  const as_tok *name;
+  isa_tile t;
+  int64_t at_part, at_offset, banks, align, bytes; /* -1: not given */
+} request;
+
+static bool parse_at(as_cur *c, request *r) {
+  if (!as_take(c, '[')) return as_int_in(c, "the address", 0, UINT32_MAX, &r->at_offset);
+  return as_int_in(c, "the partition", 0, ISA_PMAX - 1, &r->at_part) &&
+         as_need(c, ',', "the partition") &&
+         as_int_in(c, "the address", 0, UINT32_MAX, &r->at_offset) &&
+         as_need(c, ']', "the address");
+}
+
+static bool parse_option(as_cur *c, request *r) {
+  static const char *const keys[] = {"at", "part", "banks", "align", "bytes", "overlay"};
+  const as_tok *key = c->t;
+  as_near w = as_near_open(as_at_name(c) ? key->text : "", as_at_name(c) ? strlen(key->text) : 0);
+  for (unsigned i = 0; i < sizeof keys / sizeof *keys; i++) as_near_try(&w, keys[i]);
+  if (!as_at_keyword(c)) {
+    as_error(c->j, key->pos, key->len, "expected an option of a tile, not %s%s",
+             as_tok_show(c->j, key), as_near_text(c->j, &w));
+    return false;
+  }
+  c->t += 2;
+  if (strcmp(key->text, "at") == 0) return parse_at(c, r);
+  if (strcmp(key->text, "part") == 0)
+    return as_int_in(c, "the partition", 0, ISA_PMAX - 1, &r->at_part);
+  if (strcmp(key->text, "banks") == 0)
+    return as_int_in(c, "banks", 1, ISA_PSUM_BYTES / ISA_PSUM_BANK, &r->banks);
+  if (strcmp(key->text, "align") == 0)
+    return as_int_in(c, "the alignment", 1, 65536, &r->align);
+  if (strcmp(key->text, "bytes") == 0)
+    return as_int_in(c, "bytes", 1, UINT32_MAX, &r->bytes);
+  if (strcmp(key->text, "overlay") != 0) {
+    as_error(c->j, key->pos, key->len, "a tile has no option `%s`%s", key->text,
+             as_near_text(c->j, &w));
+    return false;
+  }
+  if (!as_at_name(c)) {
+    as_error(c->j, c->t->pos, c->t->len, "expected the name of an overlay group, not %s",
+             as_tok_show(c->j, c->t));
+    return false;
+  }
+  r->t.overlay = c->t++->text;
+  return true;
+}
+
+static bool parse_shape(as_cur *c, request *r) {
+  int64_t shape[ISA_TILE_DIMS];
+  unsigned dtype, ndim;
+  const as_tok *at = c->t;
+  if (!as_parse_type(c, &dtype, ISA_TILE_DIMS, shape, &ndim)) return false;
+  r->t.dtype = (uint8_t)dtype;
+  r->t.ndim = (uint8_t)ndim;
+  if (shape[0] > ISA_PMAX) {
+    as_error(c->j, at->pos, as_span_of(at, c->t),
+             "the tile has %lld partitions; the first dimension is at most %d",
+             (long long)shape[0], ISA_PMAX);
+    return false;
+  }
+  uint64_t bytes = isa_dtype_bytes(dtype);
+  for (unsigned d = 0; d < ndim; d++) {
+    r->t.shape[d] = (uint32_t)shape[d];
+    if (d > 0 && (__builtin_mul_overflow(bytes, (uint64_t)shape[d], &bytes) ||
+                  bytes > UINT32_MAX)) {
+      as_error(c->j, at->pos, as_span_of(at, c->t),
+               "the tile has more than 2^32 bytes in a partition");
+      return false;
+    }
+  }
+  r->t.bytes = (uint32_t)bytes;
+  return true;
+}
+
+static uint32_t space_bytes(const as_job *j, unsigned space) {
+  return space == ISA_PSUM ? ISA_PSUM_BYTES : j->target->sbuf_usable;
+}
+
+/* ---- Free and taken places ---------------------------------------------------------------- */
+
+static bool hits(const as_region *r, uint32_t lo, uint32_t hi, unsigned part, unsigned nparts,
+                 const char *overlay) {
+  return r->lo < hi && lo < r->hi && r->part < part + nparts && part < r->part + r->nparts &&
+         !(overlay && overlay == r->overlay);
+}
+
+/* The lowest free multiple of align with room for n bytes; limit when there is none. */
+static uint32_t first_fit(const as_regions *rs, const as_region *want, uint32_t n, uint32_t align,
+                          uint32_t limit) {
+  uint32_t lo = 0;
+  for (uint32_t i = 0; i < rs->n && rs->v[i].lo < limit; i++) {
+    const as_region *r = &rs->v[i];
+    if (r->lo >= lo + n) break; /* all others start behind */
+    if (hits(r, lo, lo + n, want->part, want->nparts, want->overlay))
+      lo = (r->hi + align - 1) / align * align;
+    if (lo > limit || n > limit - lo) return limit;
+  }
+  return n <= limit && lo <= limit - n ? lo : limit;
+}
+
+static const as_region *conflict(const as_regions *rs, const as_region *want) {
+  for (uint32_t i = 0; i < rs->n && rs->v[i].lo < want->hi; i++)
+    if (hits(&rs->v[i], want->lo, want->hi, want->part, want->nparts, want->overlay))
+      return &rs->v[i];
+  return NULL;
+}
+
+/* Keeps the regions in order of lo. A region within one of its own group adds nothing. */
+static void take(as_job *j, as_regions *rs, const as_region *r) {
+  uint32_t at = rs->n;
+  while (at > 0 && rs->v[at - 1].lo > r->lo) at--;
+  if (r->overlay && at > 0) {
+    const as_region *o = &rs->v[at - 1];
+    if (o->overlay == r->overlay && o->hi >= r->hi && o->part <= r->part &&
+        o->part + o->nparts >= r->part + r->nparts)
+      return;
+  }
+  if (rs->n == rs->cap) {
+    as_region *old = rs->v;
+    rs->cap = rs->cap ? rs->cap * 2 : 64;
+    rs->v = as_new(j, rs->cap * sizeof *rs->v);
+    if (old) memcpy(rs->v, old, rs->n * sizeof *rs->v);
+  }
+  memmove(&rs->v[at + 1], &rs->v[at], (rs->n - at) * sizeof *rs->v);
+  rs->v[at] = *r;
+  rs->n++;
+}
+
+static void note_tile(as_job *j, const as_region *r) {
+  const isa_tile *t = &as_program(j)->tiles[r->tile - 1];
+  as_note(j, (as_pos){0}, "%s `%s` has partitions %u to %u, bytes %u to %u",
+          isa_space_name(t->space), t->name, r->part, r->part + r->nparts - 1u, r->lo, r->hi - 1);
+}
+
+enum { MAX_NOTES = 12 };
+
+static void no_room(as_job *j, const request *r, const as_regions *rs, uint32_t n) {
+  uint32_t limit = space_bytes(j, r->t.space), shown = 0, more = 0;
+  as_error(j, r->name->pos, r->name->len,
+           "no room for `%s` in %s: %u bytes in each of partitions %u to %u, of %u", r->name->text,
+           isa_space_name(r->t.space), n, r->t.part, r->t.part + r->t.shape[0] - 1, limit);
+  for (uint32_t i = 0; i < rs->n; i++) {
+    if (!hits(&rs->v[i], 0, limit, r->t.part, r->t.shape[0], NULL)) continue;
+    if (shown++ < MAX_NOTES) note_tile(j, &rs->v[i]);
+    else more++;
+  }
+  if (more) as_note(j, (as_pos){0}, "and %u more", more);
+}
+
+/* ---- Placing ------------------------------------------------------------------------------ */
+
+/* Bytes that a tile keeps from others: in PSUM whole banks. False after an error. */
+static bool reserve(as_job *j, const request *r, uint32_t *n) {
+  *n = r->t.bytes;
+  if (r->t.space != ISA_PSUM) {
+    if (r->banks < 0) return true;
+    as_error(j, r->name->pos, r->name->len, "banks= is of PSUM tiles; `%s` is in SBUF",
+             r->name->text);
+    return false;
+  }
+  uint32_t banks = r->banks < 0 ? 1 : (uint32_t)r->banks;
+  uint32_t need = (r->t.bytes + ISA_PSUM_BANK - 1) / ISA_PSUM_BANK;
+  if (need > banks && r->at_offset < 0) {
+    as_error(j, r->name->pos, r->name->len,
+             "`%s` has %u bytes in a partition; %u bank%s of PSUM ha%s %u", r->name->text,
+             r->t.bytes, banks, banks == 1 ? "" : "s", banks == 1 ? "s" : "ve",
+             banks * ISA_PSUM_BANK);
+    if (need <= ISA_PSUM_BYTES / ISA_PSUM_BANK)
+      as_note(j, (as_pos){0}, "banks=%u gives it room", need);
+    return false;
+  }
+  if (r->at_offset < 0) *n = banks * ISA_PSUM_BANK;
+  return true;
+}
+
+static bool place(as_job *j, request *r) {
+  as_regions *rs = r->t.space == ISA_PSUM ? &j->unit->psum : &j->unit->sbuf;
+  uint32_t limit = space_bytes(j, r->t.space), n;
+  bool fixed = r->at_offset >= 0;
+  if (!reserve(j, r, &n)) return false;
+  /* A bank belongs to one tile, in all partitions. */
+  bool banked = r->t.space == ISA_PSUM && !fixed;
+  as_region want = {.part = banked ? 0 : r->t.part,
+                    .nparts = (uint16_t)(banked ? ISA_PMAX : r->t.shape[0]),
+                    .overlay = r->t.overlay};
+  uint32_t align = r->align >= 0          ? (uint32_t)r->align
+                   : r->t.space == ISA_PSUM ? ISA_PSUM_BANK
+                   : j->o->tile_align     ? j->o->tile_align
+                                          : 64;
+  want.lo = fixed ? (uint32_t)r->at_offset : first_fit(rs, &want, n, align, limit);
+  if (want.lo >= limit || n > limit - want.lo) {
+    no_room(j, r, rs, n);
+    return false;
+  }
+  want.hi = want.lo + n;
+  const as_region *other = conflict(rs, &want);
+  if (other) {
+    as_error(j, r->name->pos, r->name->len, "`%s` shares bytes with `%s`", r->name->text,
+             as_program(j)->tiles[other->tile - 1].name);
+    note_tile(j, other);
+    as_note(j, (as_pos){0}, "tiles of one overlay= group may share bytes");
+    return false;
+  }
+  r->t.offset = want.lo;
+  want.tile = as_program(j)->ntiles + 1;
+  take(j, rs, &want);
+  return true;
+}
+
+static bool finish_request(as_job *j, request *r) {
+  r->t.part = (uint16_t)(r->at_part < 0 ? 0 : r->at_part);
+  if (r->t.part + r->t.shape[0] > ISA_PMAX) {
+    as_error(j, r->name->pos, r->name->len, "`%s` has partitions %u to %u; the last is %d",
+             r->name->text, r->t.part, r->t.part + r->t.shape[0] - 1, ISA_PMAX - 1);
+    return false;
+  }
+  if (r->bytes < 0) return true;
+  if (r->bytes < r->t.bytes) {
+    as_error(j, r->name->pos, r->name->len, "bytes=%lld is less than the %u of its shape",
+             (long long)r->bytes, r->t.bytes);
+    return false;
+  }
+  r->t.bytes = (uint32_t)r->bytes;
+  return true;
+}
+
+void as_tile(as_cur *c, const as_tok *name) {
+  request r = {.name = name, .at_part = -1, .at_offset = -1, .banks = -1, .align = -1, .bytes = -1};
+  r.t.name = name->text;
+  as_program(c->j);
+  if (as_take_name(c, "sbuf")) {
+    r.t.space = ISA_SBUF;
+  } else if (as_take_name(c, "psum")) {
+    r.t.space = ISA_PSUM;
+  } else {
+    as_error(c->j, c->t->pos, c->t->len, "a tile is in sbuf or psum, not in %s",
+             as_tok_show(c->j, c->t));
+    return;
+  }
+  if (!parse_shape(c, &r)) return;
+  while (as_take(c, ','))
+    if (!parse_option(c, &r)) return;
+  if (!as_need_end(c, "a tile") || !finish_request(c->j, &r)) return;
+  as_sym *s = as_sym_define(c->j, AS_S_TILE, name);
+  if (!s || !place(c->j, &r)) return;
+  s->index = isa_program_tile(as_program(c->j), &r.t);
+  if (s->index == 0) as_nomem(c->j);
+}

@@ -1,0 +1,161 @@
+/* Tokens to text: for -E, for %defstr and for messages. */
+#include "as.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const long_puncts[] = {"<<", ">>", "==", "!=", "<=", ">=",
+                                          "&&", "||", "++", "--", "+=", "-="};
+
+static void print_string(const as_tok *t, isa_buf *out) {
+  isa_buf_puts(out, "\"");
+  for (uint32_t i = 0; i < t->len; i++) {
+    unsigned char c = (unsigned char)t->text[i];
+    if (c == '"' || c == '\\') isa_buf_printf(out, "\\%c", c);
+    else if (c < ' ' || c >= 0x7f) isa_buf_printf(out, "\\x%02x", c);
+    else isa_buf_add(out, &c, 1);
+  }
+  isa_buf_puts(out, "\"");
+}
+
+/* Enough digits to read the same double again, with a point whatever the locale has. */
+static void print_float(double v, isa_buf *out) {
+  char s[40];
+  if (isnan(v) || isinf(v)) {
+    isa_buf_puts(out, isnan(v) ? "nan" : v < 0 ? "-inf" : "inf");
+    return;
+  }
+  snprintf(s, sizeof s, "%.17g", v);
+  bool whole = true;
+  for (char *p = s; *p; p++) {
+    if ((*p < '0' || *p > '9') && *p != '-' && *p != '+' && *p != 'e') *p = '.';
+    whole = whole && *p != '.' && *p != 'e';
+  }
+  isa_buf_puts(out, s);
+  if (whole) isa_buf_puts(out, ".0");
+}
+
+static void print_pp(const as_tok *t, isa_buf *out) {
+  uint32_t v = (uint32_t)(uint64_t)t->v.ival;
+  int32_t first, last;
+  uint32_t high = (uint32_t)((uint64_t)t->v.ival >> 32);
+  memcpy(&first, &v, 4);
+  memcpy(&last, &high, 4);
+  switch (t->punct) {
+  case AS_PP_DIRECTIVE: isa_buf_printf(out, "%%%s", t->text); break;
+  case AS_PP_RANGE: isa_buf_printf(out, "%%{%d:%d}", (int)first, (int)last); break;
+  case AS_PP_LABEL: isa_buf_puts(out, "%00"); break;
+  case AS_PP_LOCAL: isa_buf_printf(out, "%%%%%s", t->text); break;
+  case AS_PP_CONTEXT:
+    isa_buf_puts(out, "%");
+    for (int64_t i = 0; i < t->v.ival; i++) isa_buf_puts(out, "$");
+    isa_buf_puts(out, t->text);
+    break;
+  case AS_PP_PASTE: isa_buf_puts(out, "%+"); break;
+  case AS_PP_CALLED: isa_buf_puts(out, "%?"); break;
+  case AS_PP_DEFINED: isa_buf_puts(out, "%??"); break;
+  default: isa_buf_printf(out, "%%%d", (int)first); break;
+  }
+}
+
+void as_tok_print(const as_tok *t, isa_buf *out) {
+  switch (t->kind) {
+  case AS_T_STR: print_string(t, out); break;
+  case AS_T_INT:
+    if (t->len) isa_buf_add(out, t->text, t->len);
+    else isa_buf_printf(out, "%lld", (long long)t->v.ival);
+    break;
+  case AS_T_FLOAT:
+    if (t->len) isa_buf_add(out, t->text, t->len);
+    else print_float(t->v.fval, out);
+    break;
+  case AS_T_PUNCT:
+    if (t->punct >= AS_P_SHL) isa_buf_puts(out, long_puncts[t->punct - AS_P_SHL]);
+    else isa_buf_printf(out, "%c", t->punct);
+    break;
+  case AS_T_PP: print_pp(t, out); break;
+  case AS_T_NAME: isa_buf_add(out, t->text, t->len); break;
+  default: break;
+  }
+}
+
+const char *as_tok_show(as_job *j, const as_tok *t) {
+  if (t->kind == AS_T_END) return "end of line";
+  isa_buf b;
+  isa_buf_init(&b, &j->al);
+  as_tok_print(t, &b);
+  const char *s = b.failed ? NULL : isa_buf_str(&b);
+  size_t n = s ? b.len : 0;
+  char *out = s ? isa_arena_alloc(&j->arena, 72) : NULL;
+  if (out) snprintf(out, 72, n > 60 ? "`%.56s...`" : "`%.60s`", s);
+  isa_buf_free(&b);
+  if (!out) as_nomem(j);
+  return out;
+}
+
+/* ---- Runs of tokens ----------------------------------------------------------------------- */
+
+static bool is_word(const as_tok *t) {
+  return t->kind == AS_T_NAME || t->kind == AS_T_INT || t->kind == AS_T_FLOAT;
+}
+
+static bool is_punct(const as_tok *t, unsigned c) { return t->kind == AS_T_PUNCT && t->punct == c; }
+
+/* Whether a dot right behind t selects an attribute, as lex.c decides it. */
+static bool selects(const as_tok *t) {
+  if (t->kind == AS_T_INT || t->kind == AS_T_FLOAT) return false;
+  return t->kind != AS_T_PUNCT || t->punct == ']' || t->punct == ')' || t->punct == '}';
+}
+
+static bool merges(unsigned a, unsigned b) {
+  char last = a >= AS_P_SHL ? long_puncts[a - AS_P_SHL][1] : (char)a;
+  char first = b >= AS_P_SHL ? long_puncts[b - AS_P_SHL][0] : (char)b;
+  if (a == '%' || a == '.') return true;
+  if (a >= AS_P_SHL) return false;
+  return (first == '=' && strchr("=!<>+-", last)) || (first == last && strchr("<>&|+-", last));
+}
+
+static bool needs_space(const as_tok *a, const as_tok *b, bool dot_apart) {
+  if (b->space_before || is_punct(a, '%')) return true;
+  if (is_punct(a, '.')) return dot_apart || !is_word(b) || b->text[0] == '.' || b->kind != AS_T_NAME;
+  if (is_punct(b, '.')) return !selects(a);
+  if (b->kind == AS_T_NAME && b->text[0] == '.') return a->kind != AS_T_PUNCT || selects(a);
+  if ((is_word(a) || a->kind == AS_T_PP) && (is_word(b) || b->kind == AS_T_STR)) return true;
+  if (a->kind == AS_T_PUNCT && b->kind == AS_T_PUNCT) return merges(a->punct, b->punct);
+  return b->kind == AS_T_FLOAT && b->len && b->text[0] == '.';
+}
+
+void as_toks_print(const as_tok *t, uint32_t n, isa_buf *out) {
+  bool apart = true; /* of the last token from the one before it */
+  for (uint32_t i = 0; i < n; i++) {
+    bool space = i > 0 && needs_space(&t[i - 1], &t[i], apart);
+    if (space) isa_buf_puts(out, " ");
+    as_tok_print(&t[i], out);
+    apart = space || i == 0;
+  }
+}
+
+/* ---- Lines -------------------------------------------------------------------------------- */
+
+void as_line_print(const as_line *l, isa_buf *out) {
+  as_toks_print(l->toks, l->n, out);
+  isa_buf_puts(out, "\n");
+}
+
+void as_line_print_marked(const as_job *j, const as_line *l, as_marks *m, isa_buf *out) {
+  enum { MAX_BLANK = 8 }; /* a longer gap is shorter as a mark */
+  bool follows = m->line && m->file == l->pos.file && l->pos.line >= m->line;
+  if (follows && l->pos.line - m->line <= MAX_BLANK) {
+    for (; m->line < l->pos.line; m->line++) isa_buf_puts(out, "\n");
+  } else {
+    const char *name = j->sources[l->pos.file].name;
+    as_tok file = {.kind = AS_T_STR, .text = name, .len = (uint32_t)strlen(name)};
+    isa_buf_printf(out, "%%line %u ", l->pos.line);
+    as_tok_print(&file, out);
+    isa_buf_puts(out, "\n");
+  }
+  m->file = l->pos.file;
+  m->line = l->pos.line + 1;
+  as_line_print(l, out);
+}

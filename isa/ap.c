@@ -1,0 +1,255 @@
+/* Access patterns: size, extent, canonical form, overlap. */
+#include "isa.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool add_ok(int64_t a, int64_t b, int64_t *out) {
+  if (b > 0 ? a > INT64_MAX - b : a < INT64_MIN - b)
+    return false;
+  *out = a + b;
+  return true;
+}
+
+/* a * n; the one product that is refused without need is INT64_MIN itself. */
+static bool mul_ok(int64_t a, uint64_t n, int64_t *out) {
+  uint64_t m = a < 0 ? 0 - (uint64_t)a : (uint64_t)a;
+  if (m != 0 && n > (uint64_t)INT64_MAX / m)
+    return false;
+  *out = a < 0 ? -(int64_t)(m * n) : (int64_t)(m * n);
+  return true;
+}
+
+uint64_t isa_ap_elems(const isa_ap *ap) {
+  uint64_t n = 1;
+  for (unsigned d = 0; d < ap->ndim; d++) {
+    if (ap->dim[d].num != 0 && n > UINT64_MAX / ap->dim[d].num)
+      return UINT64_MAX;
+    n *= ap->dim[d].num;
+  }
+  return n;
+}
+
+bool isa_ap_extent(const isa_ap *ap, int64_t *lo, int64_t *hi) {
+  uint64_t size = isa_dtype_bytes(ap->dtype);
+  *lo = 0;
+  *hi = (int64_t)size;
+  for (unsigned d = 0; d < ap->ndim; d++) {
+    uint64_t last = ap->dim[d].num > 0 ? ap->dim[d].num - 1 : 0;
+    int64_t *end = ap->dim[d].step < 0 ? lo : hi, far;
+    if (!mul_ok(ap->dim[d].step, last * size, &far) || !add_ok(*end, far, end))
+      return false;
+  }
+  return true;
+}
+
+int64_t isa_ap_at(const isa_ap *ap, uint64_t i) {
+  uint64_t at = 0; /* unsigned: a pattern that overflows is refused elsewhere, and wraps here */
+  for (unsigned d = ap->ndim; d-- > 0;) {
+    uint64_t n = ap->dim[d].num > 0 ? ap->dim[d].num : 1;
+    at += (uint64_t)ap->dim[d].step * (i % n);
+    i /= n;
+  }
+  return (int64_t)(at * isa_dtype_bytes(ap->dtype));
+}
+
+void isa_ap_merge(const isa_ap *ap, isa_ap *out) {
+  isa_ap r = *ap;
+  *out = r;
+  if (ap->size_dim >= 2 || ap->index_kind != ISA_INDEX_none)
+    return; /* its dimensions have names */
+  isa_dim kept[ISA_MAX_DIMS]; /* innermost first */
+  unsigned n = 0;
+  for (unsigned d = ap->ndim; d-- > 0;) {
+    isa_dim outer = r.dim[d];
+    int64_t next;
+    if (outer.num == 1)
+      continue;
+    if (n > 0 && mul_ok(kept[n - 1].step, kept[n - 1].num, &next) && next == outer.step &&
+        (uint64_t)kept[n - 1].num * outer.num <= UINT32_MAX)
+      kept[n - 1].num *= outer.num;
+    else
+      kept[n++] = outer;
+  }
+  if (n == 0)
+    kept[n++] = (isa_dim){1, 1};
+  memset(out->dim, 0, sizeof out->dim);
+  out->ndim = (uint8_t)n;
+  for (unsigned d = 0; d < n; d++)
+    out->dim[d] = kept[n - 1 - d];
+}
+
+static bool same_dims(const isa_ap *a, const isa_ap *b) {
+  if (a->ndim != b->ndim)
+    return false;
+  for (unsigned d = 0; d < a->ndim; d++)
+    if (a->dim[d].step != b->dim[d].step || a->dim[d].num != b->dim[d].num)
+      return false;
+  return true;
+}
+
+static bool same_dyn(const isa_ap *a, const isa_ap *b) {
+  for (unsigned i = 0; i < ISA_MAX_DYN; i++) {
+    const isa_dyn *x = &a->dyn[i], *y = &b->dyn[i];
+    if (x->kind != y->kind || x->reg != y->reg || x->ap != y->ap || x->stride != y->stride)
+      return false;
+  }
+  return true;
+}
+
+static bool same_dynamics(const isa_ap *a, const isa_ap *b) {
+  return a->index_kind == b->index_kind && a->index_dim == b->index_dim &&
+         a->index == b->index && a->size_dim == b->size_dim && a->size_reg == b->size_reg &&
+         same_dyn(a, b);
+}
+
+static bool same_place(const isa_ap *a, const isa_ap *b) {
+  return a->space == b->space && a->part == b->part && a->nparts == b->nparts &&
+         a->offset == b->offset;
+}
+
+bool isa_ap_equal(const isa_ap *a, const isa_ap *b) {
+  return a->dtype == b->dtype && a->base == b->base && same_place(a, b) && same_dims(a, b) &&
+         same_dynamics(a, b);
+}
+
+/* Whether the pattern's first byte is known: a dynamic size only leaves out a part of it. */
+static bool stands_still(const isa_ap *ap) {
+  for (unsigned i = 0; i < ISA_MAX_DYN; i++)
+    if (ap->dyn[i].kind != ISA_DYN_none)
+      return false;
+  return ap->index_kind == ISA_INDEX_none;
+}
+
+bool isa_ap_is_static(const isa_ap *ap) { return ap->size_dim == 0 && stands_still(ap); }
+
+/* ---- Overlap ------------------------------------------------------------------------------ */
+
+/* The bytes of one partition of a static pattern as a set: runs of `run` bytes at start + the
+ * sum of i[d] * step[d], 0 <= i[d] < num[d], steps positive and falling. span[d] is the length
+ * of the box that holds dimensions d and on. */
+typedef struct byteset {
+  int64_t start, run;
+  unsigned n;
+  int64_t step[ISA_MAX_DIMS], num[ISA_MAX_DIMS], span[ISA_MAX_DIMS + 1];
+} byteset;
+
+enum { OVERLAP_WORK = 1 << 20 }; /* boxes compared before the answer is "may meet" */
+
+static int by_step(const void *a, const void *b) {
+  const isa_dim *x = a, *y = b;
+  return (x->step < y->step) - (x->step > y->step);
+}
+
+/* False when the places do not fit in 61 bits, so that no difference of two overflows. */
+static bool to_byteset(const isa_ap *ap, byteset *s) {
+  int64_t lo, hi, far = INT64_MAX / 4;
+  if (!isa_ap_extent(ap, &lo, &hi) || lo < -far || hi > far || ap->offset < -far ||
+      ap->offset > far)
+    return false;
+  int64_t size = (int64_t)isa_dtype_bytes(ap->dtype);
+  isa_dim dims[ISA_MAX_DIMS];
+  unsigned n = 0;
+  for (unsigned d = 0; d < ap->ndim; d++)
+    if (ap->dim[d].num > 1 && ap->dim[d].step != 0) {
+      int64_t step = ap->dim[d].step * size;
+      dims[n++] = (isa_dim){step < 0 ? -step : step, ap->dim[d].num};
+    }
+  qsort(dims, n, sizeof dims[0], by_step);
+  s->start = ap->offset + lo;
+  s->run = size;
+  for (; n > 0 && dims[n - 1].step <= s->run; n--) /* the runs touch: one longer run */
+    s->run += dims[n - 1].step * ((int64_t)dims[n - 1].num - 1);
+  s->n = n;
+  s->span[n] = s->run;
+  for (unsigned d = n; d-- > 0;) {
+    s->step[d] = dims[d].step;
+    s->num[d] = dims[d].num;
+    s->span[d] = s->span[d + 1] + s->step[d] * (s->num[d] - 1);
+  }
+  return true;
+}
+
+/* Whether the parts of a and b from dimensions da and db on meet when they start at pa and pb.
+ * The longer box is cut along its outermost dimension, and only the pieces that reach the other
+ * box are looked at. */
+static bool meet(const byteset *a, unsigned da, int64_t pa, const byteset *b, unsigned db,
+                 int64_t pb, uint32_t *work) {
+  if (pa + a->span[da] <= pb || pb + b->span[db] <= pa)
+    return false;
+  if (*work == 0)
+    return true;
+  --*work;
+  if (da == a->n && db == b->n)
+    return true;
+  if (da == a->n || (db < b->n && b->span[db] > a->span[da]))
+    return meet(b, db, pb, a, da, pa, work);
+  int64_t step = a->step[da], before = pb - pa - a->span[da + 1];
+  int64_t first = before < 0 ? 0 : before / step + 1;
+  int64_t last = (pb + b->span[db] - 1 - pa) / step;
+  if (last >= a->num[da])
+    last = a->num[da] - 1;
+  for (int64_t i = first; i <= last; i++)
+    if (meet(a, da + 1, pa + i * step, b, db, pb, work))
+      return true;
+  return false;
+}
+
+static int64_t gcd(int64_t a, int64_t b) {
+  while (b != 0) {
+    int64_t r = a % b;
+    a = b;
+    b = r;
+  }
+  return a;
+}
+
+/* All places are equal modulo the steps' common divisor g, so two runs whose residues do not
+ * meet never do: even and odd elements, different columns of one matrix. */
+static bool apart_by_residue(const byteset *a, const byteset *b) {
+  int64_t g = 0;
+  for (unsigned d = 0; d < a->n; d++)
+    g = gcd(a->step[d], g);
+  for (unsigned d = 0; d < b->n; d++)
+    g = gcd(b->step[d], g);
+  if (g == 0)
+    return false;
+  int64_t gap = (b->start - a->start) % g; /* from a's run to the next run of b */
+  if (gap < 0)
+    gap += g;
+  return gap >= a->run && gap + b->run <= g;
+}
+
+/* Whether the distance of the two is known: neither moves, or both by the same bytes. */
+static bool known_distance(const isa_ap *a, const isa_ap *b) {
+  if (stands_still(a) && stands_still(b))
+    return true;
+  return a->index_kind == ISA_INDEX_none && b->index_kind == ISA_INDEX_none && same_dyn(a, b) &&
+         isa_dtype_bytes(a->dtype) == isa_dtype_bytes(b->dtype);
+}
+
+static bool same_bytes(const isa_ap *a, const isa_ap *b) {
+  isa_ap x, y;
+  isa_ap_merge(a, &x);
+  isa_ap_merge(b, &y);
+  return isa_dtype_bytes(a->dtype) == isa_dtype_bytes(b->dtype) && same_place(a, b) &&
+         same_dims(&x, &y) && same_dynamics(a, b);
+}
+
+int isa_ap_overlap(const isa_ap *a, const isa_ap *b) {
+  if (a->space != b->space)
+    return 0;
+  if (a->space == ISA_HBM ? a->base != b->base
+                          : a->part >= b->part + b->nparts || b->part >= a->part + a->nparts)
+    return 0;
+  if (same_bytes(a, b))
+    return 2;
+  bool still = known_distance(a, b);
+  if (!still && a->base != b->base && a->base != 0 && b->base != 0)
+    return 0;
+  byteset x, y;
+  if (!still || !to_byteset(a, &x) || !to_byteset(b, &y))
+    return 1;
+  uint32_t work = OVERLAP_WORK;
+  return !apart_by_residue(&x, &y) && meet(&x, 0, x.start, &y, 0, y.start, &work);
+}

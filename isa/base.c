@@ -1,0 +1,204 @@
+/* Memory and messages: everything base.h declares. */
+#include "base.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *isa_status_text(int status) {
+  static const char *const texts[ISA_NSTATUS] = {
+#define STATUS(name, text) text,
+#include "status.def"
+#undef STATUS
+  };
+  return status >= 0 && status < ISA_NSTATUS ? texts[status] : "unknown status";
+}
+
+/* ---- Allocation --------------------------------------------------------------------------- */
+
+static void *default_alloc(void *ud, void *p, size_t old, size_t n) {
+  (void)ud;
+  (void)old;
+  if (n == 0) {
+    free(p);
+    return NULL;
+  }
+  return realloc(p, n);
+}
+
+isa_alloc isa_alloc_default(void) { return (isa_alloc){default_alloc, NULL}; }
+
+void *isa_zalloc(const isa_alloc *al, size_t n) {
+  void *p = al->fn(al->ud, NULL, 0, n);
+  if (p)
+    memset(p, 0, n);
+  return p;
+}
+
+void isa_free(const isa_alloc *al, void *p, size_t n) {
+  if (p)
+    al->fn(al->ud, p, n, 0);
+}
+
+bool isa_array_grow(const isa_alloc *al, void *array_ptr, uint32_t n, uint32_t *cap, size_t size) {
+  if (n < *cap)
+    return true;
+  uint64_t want = (uint64_t)*cap + *cap / 2;
+  if (want < 8)
+    want = 8;
+  if (want > UINT32_MAX)
+    want = UINT32_MAX;
+  if (want <= n || want > SIZE_MAX / size)
+    return false;
+  char *p;
+  memcpy(&p, array_ptr, sizeof p); /* array_ptr is the address of any type's pointer */
+  size_t old = *cap * size, bytes = (size_t)want * size;
+  p = al->fn(al->ud, p, old, bytes);
+  if (!p)
+    return false;
+  memset(p + old, 0, bytes - old);
+  memcpy(array_ptr, &p, sizeof p);
+  *cap = (uint32_t)want;
+  return true;
+}
+
+/* ---- Growable bytes ----------------------------------------------------------------------- */
+
+void isa_buf_init(isa_buf *b, const isa_alloc *al) {
+  *b = (isa_buf){.al = *al};
+}
+
+void isa_buf_free(isa_buf *b) {
+  isa_free(&b->al, b->data, b->cap);
+  isa_buf_init(b, &(isa_alloc){b->al.fn, b->al.ud});
+}
+
+/* Room for n more bytes and the 0 behind them. Failure sticks, so that no later append leaves a
+ * hole before itself. */
+static bool buf_reserve(isa_buf *b, size_t n) {
+  if (b->failed)
+    return false;
+  if (n < b->cap - b->len) /* also false for the empty buffer */
+    return true;
+  size_t need = b->len + n + 1;
+  size_t cap = b->cap + b->cap / 2;
+  if (cap < need)
+    cap = need < 64 ? 64 : need;
+  char *p = need > b->len ? b->al.fn(b->al.ud, b->data, b->cap, cap) : NULL;
+  if (!p) {
+    b->failed = true;
+    return false;
+  }
+  b->data = p;
+  b->cap = cap;
+  return true;
+}
+
+char *isa_buf_grow(isa_buf *b, size_t n) {
+  if (!buf_reserve(b, n))
+    return NULL;
+  char *p = b->data + b->len;
+  b->len += n;
+  b->data[b->len] = 0;
+  return p;
+}
+
+void isa_buf_add(isa_buf *b, const void *p, size_t n) {
+  char *to = isa_buf_grow(b, n);
+  if (to && n > 0)
+    memcpy(to, p, n);
+}
+
+void isa_buf_puts(isa_buf *b, const char *s) { isa_buf_add(b, s, strlen(s)); }
+
+void isa_buf_vprintf(isa_buf *b, const char *fmt, va_list ap) {
+  va_list again;
+  va_copy(again, ap);
+  int n = vsnprintf(NULL, 0, fmt, ap);
+  if (n < 0)
+    b->failed = true;
+  else if (buf_reserve(b, (size_t)n)) {
+    vsnprintf(b->data + b->len, (size_t)n + 1, fmt, again);
+    b->len += (size_t)n;
+  }
+  va_end(again);
+}
+
+void isa_buf_printf(isa_buf *b, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  isa_buf_vprintf(b, fmt, ap);
+  va_end(ap);
+}
+
+const char *isa_buf_str(isa_buf *b) { return b->data && !b->failed ? b->data : ""; }
+
+/* ---- Arena -------------------------------------------------------------------------------- */
+
+struct isa_arena_block {
+  struct isa_arena_block *next;
+  size_t size, used; /* of the whole block, this header included */
+};
+
+enum { ARENA_FIRST = 1024, ARENA_MOST = 65536 };
+
+static size_t align_up(size_t n) {
+  size_t a = _Alignof(max_align_t);
+  return (n + a - 1) / a * a;
+}
+
+void isa_arena_init(isa_arena *a, const isa_alloc *al) { *a = (isa_arena){.al = *al}; }
+
+void isa_arena_free(isa_arena *a) {
+  while (a->blocks) {
+    struct isa_arena_block *b = a->blocks;
+    a->blocks = b->next;
+    isa_free(&a->al, b, b->size);
+  }
+  a->total = 0;
+}
+
+void *isa_arena_alloc(isa_arena *a, size_t n) {
+  size_t head = align_up(sizeof(struct isa_arena_block));
+  if (n > SIZE_MAX - head - 64)
+    return NULL;
+  size_t need = align_up(n > 0 ? n : 1);
+  struct isa_arena_block *b = a->blocks;
+  if (!b || b->size - b->used < need) {
+    size_t size = b && b->size < ARENA_MOST ? 2 * b->size : b ? ARENA_MOST : ARENA_FIRST;
+    bool big = need > size / 4; /* a block of its own: the rest of the current one stays in use */
+    b = isa_zalloc(&a->al, big ? head + need : size);
+    if (!b)
+      return NULL;
+    b->size = big ? head + need : size;
+    b->used = head;
+    a->total += b->size;
+    struct isa_arena_block **at = big && a->blocks ? &a->blocks->next : &a->blocks;
+    b->next = *at;
+    *at = b;
+  }
+  void *p = (char *)b + b->used;
+  b->used += need;
+  return p;
+}
+
+char *isa_arena_strn(isa_arena *a, const char *s, size_t n) {
+  char *p = n < SIZE_MAX ? isa_arena_alloc(a, n + 1) : NULL;
+  if (p && n > 0)
+    memcpy(p, s, n);
+  return p;
+}
+
+/* ---- Errors ------------------------------------------------------------------------------- */
+
+bool isa_fail(isa_error *e, isa_status status, int field, const char *fmt, ...) {
+  if (!e)
+    return false;
+  e->status = status;
+  e->field = field;
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(e->text, sizeof e->text, fmt, ap);
+  va_end(ap);
+  return false;
+}

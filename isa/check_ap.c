@@ -1,0 +1,409 @@
+/* Access patterns: legal by themselves, and as operands. */
+#include "rules.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- A pattern by itself ------------------------------------------------------------------ */
+
+/* The bytes a pattern must stay in: a tile, a tensor, or a partition of the whole memory. */
+typedef struct home {
+  int64_t lo, hi;
+  char name[80];
+} home;
+
+static bool find_home(const isa_program *p, const isa_ap *ap, home *h, isa_error *e) {
+  if (ap->space == ISA_HBM) {
+    if (ap->base == 0 || ap->base > p->ntensors)
+      return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
+                      "no tensor %" PRIu32 ": the program has %" PRIu32, ap->base, p->ntensors);
+    const isa_tensor *t = &p->tensors[ap->base - 1];
+    if (t->bytes > INT64_MAX)
+      return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "tensor %" PRIu32 " has %" PRIu64 " bytes",
+                      ap->base, t->bytes);
+    h->lo = 0;
+    h->hi = (int64_t)t->bytes;
+    snprintf(h->name, sizeof h->name, "tensor %.60s", t->name ? t->name : "?");
+    return true;
+  }
+  if (ap->base > p->ntiles)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "no tile %" PRIu32 ": the program has %" PRIu32,
+                    ap->base, p->ntiles);
+  if (ap->base == 0) {
+    h->lo = 0;
+    h->hi = ap->space == ISA_PSUM ? ISA_PSUM_BYTES : p->target->sbuf_usable;
+    snprintf(h->name, sizeof h->name, "a %s partition of %s", isa_space_name(ap->space),
+             p->target->name);
+    return true;
+  }
+  const isa_tile *t = &p->tiles[ap->base - 1];
+  snprintf(h->name, sizeof h->name, "tile %.60s", t->name ? t->name : "?");
+  if (t->space != ap->space)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%s is in %s, the operand in %s", h->name,
+                    isa_space_name(t->space), isa_space_name(ap->space));
+  if (ap->part < t->part || (uint32_t)ap->part + ap->nparts > t->part + t->shape[0])
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
+                    "partitions %d..%d: %s has %d..%" PRIu32, ap->part, ap->part + ap->nparts - 1,
+                    h->name, t->part, t->part + t->shape[0] - 1);
+  h->lo = t->offset;
+  h->hi = (int64_t)t->offset + t->bytes;
+  return true;
+}
+
+static bool check_parts(const isa_ap *ap, isa_error *e) {
+  if (ap->space == ISA_HBM) {
+    if (ap->part || ap->nparts)
+      return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "an HBM operand has no partitions");
+    return true;
+  }
+  if (ap->nparts == 0)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "0 partitions: an operand has at least 1");
+  if (ap->nparts > ISA_PMAX)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%d partitions: an operand has at most %d",
+                    ap->nparts, ISA_PMAX);
+  if (ap->part + ap->nparts > ISA_PMAX)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
+                    "partitions %d..%d: a memory has %d (start %d, count %d)", ap->part,
+                    ap->part + ap->nparts - 1, ISA_PMAX, ap->part, ap->nparts);
+  return true;
+}
+
+static bool check_dims(const isa_ap *ap, isa_error *e) {
+  bool hbm = ap->space == ISA_HBM;
+  if (ap->ndim > ISA_MAX_DIMS)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%d dimensions: a pattern has at most %d",
+                    ap->ndim, ISA_MAX_DIMS);
+  for (int d = 0; d < ap->ndim; d++) {
+    int64_t step = ap->dim[d].step;
+    uint32_t num = ap->dim[d].num;
+    if (num == 0)
+      return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "dimension %d has 0 elements", d);
+    if (!hbm && num > UINT16_MAX)
+      return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
+                      "dimension %d has %" PRIu32 " elements: at most 65535 in %s", d, num,
+                      isa_space_name(ap->space));
+    if (!hbm && (step < INT16_MIN || step > INT16_MAX))
+      return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
+                      "dimension %d has step %" PRId64 ": -32768 to 32767 in %s", d, step,
+                      isa_space_name(ap->space));
+    if (hbm && (step < -ISA_CK_STEP || step > ISA_CK_STEP))
+      return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "dimension %d has step %" PRId64
+                      ": at most 2^40 in size", d, step);
+  }
+  return true;
+}
+
+/* Patterns behind a pattern: static, in SBUF, 32-bit integers. They cannot refer to others, so
+ * the check does not recurse. */
+static bool check_inner(const isa_program *p, unsigned core, uint32_t index, bool single,
+                        isa_error *e);
+
+static bool check_dyn(const isa_program *p, unsigned core, const isa_ap *ap, isa_error *e) {
+  for (int i = 0; i < ISA_MAX_DYN; i++) {
+    const isa_dyn *d = &ap->dyn[i];
+    if (d->kind == ISA_DYN_none)
+      continue;
+    if (d->kind > ISA_DYN_elem)
+      return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "unknown kind %d of dynamic offset", d->kind);
+    if (d->kind == ISA_DYN_reg && d->reg >= ISA_NREGS)
+      return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "register r%d: a sequencer has r0 to r%d",
+                      d->reg, ISA_NREGS - 1);
+    if (d->kind == ISA_DYN_elem && !check_inner(p, core, d->ap, true, e))
+      return false;
+    int64_t most = ISA_CK_STRIDE / (int64_t)isa_dtype_bytes(ap->dtype);
+    if (d->stride < -most || d->stride > most)
+      return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
+                      "a dynamic offset's stride of %" PRId64 " elements: at most %" PRId64
+                      " in size", d->stride, most);
+  }
+  return true;
+}
+
+static bool check_size(const isa_ap *ap, isa_error *e) {
+  if (ap->size_dim == 0)
+    return true;
+  if (ap->size_reg >= ISA_NREGS)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "register r%d: a sequencer has r0 to r%d",
+                    ap->size_reg, ISA_NREGS - 1);
+  if (ap->size_dim == 1 && ap->space == ISA_HBM)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "an HBM operand has no partitions");
+  if (ap->size_dim > 1 && ap->size_dim - 2 >= ap->ndim)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
+                    "the size of dimension %d is a register: the pattern has %d",
+                    ap->size_dim - 2, ap->ndim);
+  return true;
+}
+
+static bool check_index(const isa_program *p, unsigned core, const isa_ap *ap, isa_error *e) {
+  if (ap->index_kind == ISA_INDEX_none)
+    return true;
+  if (ap->index_kind > ISA_INDEX_indirect)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "unknown kind %d of index", ap->index_kind);
+  if (ap->index_kind == ISA_INDEX_gather && ap->space != ISA_HBM)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, ".gather of %s: the indexed tensor is in hbm",
+                    isa_space_name(ap->space));
+  if (ap->index_kind == ISA_INDEX_gather && ap->index_dim >= ap->ndim)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, ".gather of dimension %d: the pattern has %d",
+                    ap->index_dim, ap->ndim);
+  if (ap->index_kind == ISA_INDEX_indirect && p->target->gen < ISA_GEN4)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, ".indirect needs gen4: %s is gen%d",
+                    p->target->name, p->target->gen);
+  if (ap->index_kind == ISA_INDEX_indirect && ap->space == ISA_HBM)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, ".indirect of hbm: only of sbuf and psum");
+  return check_inner(p, core, ap->index, false, e);
+}
+
+/* Without dynamic parts the pattern is inside its home; with them it must at least fit there, and
+ * the VM checks each address. */
+static bool check_bounds(const isa_ap *ap, const home *h, isa_error *e) {
+  int64_t bytes = (int64_t)isa_dtype_bytes(ap->dtype);
+  int64_t lo = 0, hi = 0;
+  if (ap->offset % bytes != 0)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "offset %" PRId64 ": %s needs a multiple of %"
+                    PRId64, ap->offset, isa_dtypes[ap->dtype].name, bytes);
+  if (ap->offset > ISA_CK_OFFSET || ap->offset < -ISA_CK_OFFSET)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "offset %" PRId64 ": at most 2^48 in size",
+                    ap->offset);
+  bool fits = isa_ap_extent(ap, &lo, &hi);
+  bool moves = ap->dyn[0].kind || ap->dyn[1].kind || ap->index_kind;
+  if (fits && moves) {
+    if (hi - lo > h->hi - h->lo)
+      return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%" PRId64 " bytes: %s has %" PRId64, hi - lo,
+                      h->name, h->hi - h->lo);
+    return true;
+  }
+  /* Compared without adding to hi, which may be near the end of int64. */
+  if (!fits || ap->offset < h->lo - lo || hi > h->hi - ap->offset) {
+    if (!fits)
+      return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "the pattern leaves %s: its extent overflows",
+                      h->name);
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
+                    "bytes %" PRId64 "..%" PRId64 ": %s has %" PRId64 "..%" PRId64,
+                    ap->offset + lo, ap->offset + (hi - 1), h->name, h->lo, h->hi - 1);
+  }
+  return true;
+}
+
+static bool check_shape(const isa_program *p, const isa_ap *ap, isa_error *e) {
+  home h = {0};
+  if (!isa_dtype_valid(ap->dtype))
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "no data type has code %d", ap->dtype);
+  if (ap->space < ISA_SBUF || ap->space > ISA_HBM)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "no memory has code %d", ap->space);
+  return check_parts(ap, e) && check_dims(ap, e) && find_home(p, ap, &h, e) &&
+         check_size(ap, e) && check_bounds(ap, &h, e);
+}
+
+static bool check_inner(const isa_program *p, unsigned core, uint32_t index, bool single,
+                        isa_error *e) {
+  const isa_core *c = &p->cores[core];
+  const char *what = single ? "the element of a dynamic offset" : "an index vector";
+  if (index == 0 || index > c->naps)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%s is pattern %" PRIu32 ": the core has %" PRIu32,
+                    what, index, c->naps);
+  const isa_ap *ap = &c->aps[index - 1];
+  if (!check_shape(p, ap, e))
+    return false;
+  if (ap->space != ISA_SBUF)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%s is in %s: it must be in sbuf", what,
+                    isa_space_name(ap->space));
+  if (ap->dyn[0].kind || ap->dyn[1].kind || ap->size_dim || ap->index_kind)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%s is dynamic itself", what);
+  if (single && (ap->nparts != 1 || isa_ap_elems(ap) != 1))
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%s is %d x %" PRIu64 ": it must be 1 x 1", what,
+                    ap->nparts, isa_ap_elems(ap));
+  if (single && ap->dtype != ISA_int32 && ap->dtype != ISA_uint32)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%s is %s: it must be int32 or uint32", what,
+                    isa_dtypes[ap->dtype].name);
+  if (!single && !isa_dtype_is_int(ap->dtype))
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%s is %s: it must be an integer type", what,
+                    isa_dtypes[ap->dtype].name);
+  return true;
+}
+
+bool isa_check_ap(const isa_program *p, unsigned core, uint32_t index, isa_error *e) {
+  if (core >= p->ncores || index == 0 || index > p->cores[core].naps)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "no pattern %" PRIu32 ": core %u has %" PRIu32,
+                    index, core, core < p->ncores ? p->cores[core].naps : 0);
+  const isa_ap *ap = &p->cores[core].aps[index - 1];
+  return check_shape(p, ap, e) && check_dyn(p, core, ap, e) && check_index(p, core, ap, e);
+}
+
+/* ---- A pattern as an operand -------------------------------------------------------------- */
+
+/* Memories an instruction of that engine reaches, as AP_S | AP_M | AP_H (02-machine). */
+static uint32_t reach(const isa_ck *c, bool write) {
+  unsigned op = c->in->op;
+  if (isa_op_is_dma(op) || isa_op_is_control(op))
+    return AP_S | AP_H;
+  switch (c->engine) {
+  case ISA_ENG_tensor: return write ? AP_M : AP_S;
+  case ISA_ENG_vector:
+  case ISA_ENG_scalar: return AP_S | AP_M;
+  case ISA_ENG_gpsimd: return AP_S;
+  default: return AP_S | AP_H; /* between cores: these are DMA transfers */
+  }
+}
+
+static uint32_t space_flag(unsigned space) {
+  return space == ISA_SBUF ? AP_S : space == ISA_PSUM ? AP_M : AP_H;
+}
+
+static bool operand_memory(const isa_ck *c, int f, const isa_ap *ap, uint32_t flags) {
+  unsigned op = c->in->op;
+  bool write = (flags & AP_W) != 0;
+  uint32_t space = space_flag(ap->space);
+  const char *verb = write ? "write" : "read";
+  const char *name = isa_space_name(ap->space);
+  if (space & flags & reach(c, write))
+    return true;
+  if (isa_op_is_dma(op) && ap->space == ISA_PSUM)
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    "DMA does not reach psum: copy to or from sbuf with an engine first");
+  if (isa_op_is_control(op))
+    return isa_fail(c->e, ISA_ILLEGAL, f, "a sequencer does not reach %s: only hbm and sbuf", name);
+  if (ap->space == ISA_HBM)
+    return isa_fail(c->e, ISA_ILLEGAL, f, "%s does not take an hbm operand here: copy it to sbuf "
+                    "with DMA", isa_ops[op].name);
+  if (c->engine == ISA_ENG_gpsimd && ap->space == ISA_PSUM)
+    return isa_fail(c->e, ISA_ILLEGAL, f, "gpsimd does not reach psum: use vector or scalar");
+  return isa_fail(c->e, ISA_ILLEGAL, f, "the %s engine does not %s %s in %s",
+                  isa_engines[c->engine].name, verb, name, isa_ops[op].name);
+}
+
+/* Block scales sit in quadrants of their own layout and may start anywhere. */
+static bool is_scale(const isa_ck *c, int f) {
+  return (c->row->rule == ISA_RULE_LDWMX && f == ISA_F_LDWEIGHTS_MX_scale) ||
+         (c->row->rule == ISA_RULE_MMMX && f == ISA_F_MATMUL_MX_scale) ||
+         (c->row->rule == ISA_RULE_QUANT);
+}
+
+static bool operand_start(const isa_ck *c, int f, const isa_ap *ap) {
+  unsigned op = c->in->op;
+  if (ap->space == ISA_HBM || isa_op_is_dma(op) || isa_op_is_control(op) || is_scale(c, f))
+    return true;
+  if (ap->nparts > 64 && ap->part != 0)
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    "start partition %d: an operand of %d partitions starts at 0", ap->part,
+                    ap->nparts);
+  if (ap->nparts > 32 && ap->part % 64 != 0)
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    "start partition %d: an operand of %d partitions starts at 0 or 64", ap->part,
+                    ap->nparts);
+  if (ap->part % 32 != 0)
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    "start partition %d: an operand of %d partitions starts at 0, 32, 64 or 96",
+                    ap->part, ap->nparts);
+  return true;
+}
+
+/* Instructions that move or fill whole packed elements, or compute with them. */
+static bool takes_packed(const isa_ck *c) {
+  switch (c->row->rule) {
+  case ISA_RULE_COPY:
+  case ISA_RULE_MEMSET:
+  case ISA_RULE_LDWMX:
+  case ISA_RULE_MMMX:
+  case ISA_RULE_QUANT:
+  case ISA_RULE_DMACOPY:
+  case ISA_RULE_DMATR:
+  case ISA_RULE_CUSTOM: return true;
+  default: return c->row->number >= 0x200; /* between cores: bits are moved */
+  }
+}
+
+static bool operand_type(const isa_ck *c, int f, const isa_ap *ap) {
+  const char *type = isa_dtypes[ap->dtype].name;
+  if (isa_dtype_bytes(ap->dtype) == 8 && c->row->rule != ISA_RULE_DMACOPY)
+    return isa_fail(c->e, ISA_ILLEGAL, f, "%s: 64-bit types are for dma_copy only", type);
+  if (isa_ck_packed(ap->dtype) && !takes_packed(c))
+    return isa_fail(c->e, ISA_ILLEGAL, f, "%s does not take the packed type %s",
+                    isa_ops[c->in->op].name, type);
+  return true;
+}
+
+/* Whether two positions of the dimensions give the same element. Exact for one and two
+ * dimensions with num > 1; for more, nested ranges are known to be distinct and anything else is
+ * taken as coinciding. */
+static int64_t gcd(int64_t a, int64_t b) {
+  while (b) {
+    int64_t r = a % b;
+    a = b;
+    b = r;
+  }
+  return a;
+}
+
+static bool coincides(const isa_ap *ap) {
+  int64_t step[ISA_MAX_DIMS], num[ISA_MAX_DIMS], reached = 0;
+  int n = 0;
+  bool nested = true;
+  for (int d = 0; d < ap->ndim; d++) {
+    if (ap->dim[d].num < 2)
+      continue;
+    int64_t s = llabs(ap->dim[d].step);
+    int at = n++;
+    for (; at > 0 && step[at - 1] > s; at--) {
+      step[at] = step[at - 1];
+      num[at] = num[at - 1];
+    }
+    step[at] = s;
+    num[at] = ap->dim[d].num;
+  }
+  if (n > 0 && step[0] == 0)
+    return true;
+  for (int i = 0; i < n && nested; i++) {
+    nested = step[i] > reached;
+    reached += step[i] * (num[i] - 1); /* inside a memory: the bounds are checked before */
+  }
+  if (nested || n > 2)
+    return !nested;
+  int64_t g = gcd(step[0], step[1]);
+  return step[1] / g < num[0] && step[0] / g < num[1];
+}
+
+static bool operand_write(const isa_ck *c, int f, const isa_ap *ap) {
+  if (coincides(ap))
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    "elements of the destination coincide: each must be written once");
+  if (ap->space == ISA_HBM && c->p->tensors[ap->base - 1].role == ISA_CONST)
+    return isa_fail(c->e, ISA_ILLEGAL, f, "tensor %.60s is const: it cannot be written",
+                    c->p->tensors[ap->base - 1].name);
+  return true;
+}
+
+static bool operand_shape(const isa_ck *c, int f, const isa_ap *ap, uint32_t flags) {
+  const char *op = isa_ops[c->in->op].name;
+  if (ap->ndim > (flags & AP_DIMS))
+    return isa_fail(c->e, ISA_ILLEGAL, f, "%d free dimensions: %s takes at most %d here", ap->ndim,
+                    op, (int)(flags & AP_DIMS));
+  if ((flags & AP_COL) && isa_ap_elems(ap) != 1)
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    "%" PRIu64 " elements per partition: the operand is a [P, 1] vector",
+                    isa_ap_elems(ap));
+  if ((flags & AP_ELEM) && (isa_ck_parts(ap) != 1 || isa_ap_elems(ap) != 1))
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    "%" PRIu32 " x %" PRIu64 " elements: the operand is a single element",
+                    isa_ck_parts(ap), isa_ap_elems(ap));
+  if ((flags & (AP_COL | AP_ELEM)) && ap->size_dim > ((flags & AP_COL) ? 1 : 0))
+    return isa_fail(c->e, ISA_ILLEGAL, f, "the size of this operand cannot be a register");
+  if (ap->index_kind == ISA_INDEX_indirect && !(flags & AP_IND))
+    return isa_fail(c->e, ISA_ILLEGAL, f, "%s does not take .indirect here", op);
+  if (ap->index_kind == ISA_INDEX_gather && !(flags & AP_GATHER))
+    return isa_fail(c->e, ISA_ILLEGAL, f, "%s does not take .gather here", op);
+  return true;
+}
+
+bool isa_ck_operand(const isa_ck *c, int f, uint32_t index, uint32_t flags) {
+  unsigned core = (unsigned)(c->core - c->p->cores);
+  if (!isa_check_ap(c->p, core, index, c->e)) {
+    if (c->e)
+      c->e->field = f;
+    return false;
+  }
+  const isa_ap *ap = isa_ck_ap(c, index);
+  return operand_memory(c, f, ap, flags) && operand_shape(c, f, ap, flags) &&
+         operand_start(c, f, ap) && operand_type(c, f, ap) &&
+         (!(flags & AP_W) || operand_write(c, f, ap));
+}

@@ -1,0 +1,334 @@
+/* The verifier of a whole program: its tables, then every instruction, then what this version
+ * cannot run. The program may be hostile; nothing is used before it is bounded. */
+#include "rules.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static bool fail_at(isa_place *at, int core, int engine, uint32_t pc) {
+  if (at)
+    *at = (isa_place){.core = core, .engine = engine, .pc = pc};
+  return false;
+}
+
+/* ---- Tables ------------------------------------------------------------------------------- */
+
+/* Names are printed as source text and used in messages. */
+static bool check_name(const char *what, uint32_t i, const char *s, isa_error *e) {
+  static const char extra[] = "_.@$?~#";
+  if (!s || !s[0])
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%s %" PRIu32 " has no name", what, i);
+  for (const char *p = s; *p; p++) {
+    bool letter = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || strchr(extra, *p);
+    bool digit = *p >= '0' && *p <= '9';
+    if (!letter && (!digit || p == s))
+      return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
+                      "the name of %s %" PRIu32 " is not a name: character %d of it", what, i,
+                      (int)(p - s) + 1);
+  }
+  return true;
+}
+
+static bool check_tensor(const isa_tensor *t, isa_error *e) {
+  uint64_t n = 1;
+  if (!isa_dtype_valid(t->dtype))
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "tensor %.60s: no data type has code %d", t->name,
+                    t->dtype);
+  if (t->role >= ISA_NROLES)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "tensor %.60s: no role has code %d", t->name,
+                    t->role);
+  if (t->ndim == 0 || t->ndim > ISA_TENSOR_DIMS)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "tensor %.60s: %d dimensions, 1 to %d", t->name,
+                    t->ndim, ISA_TENSOR_DIMS);
+  for (int d = 0; d < t->ndim; d++) {
+    if (t->shape[d] < 1)
+      return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
+                      "tensor %.60s: dimension %d has %" PRId64 " elements, at least 1", t->name, d,
+                      t->shape[d]);
+    if ((uint64_t)t->shape[d] > (uint64_t)INT64_MAX / 8 / n)
+      return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "tensor %.60s: its size overflows", t->name);
+    n *= (uint64_t)t->shape[d];
+  }
+  n *= isa_dtype_bytes(t->dtype);
+  if (n != t->bytes)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "tensor %.60s: %" PRIu64
+                    " bytes, its shape has %" PRIu64, t->name, t->bytes, n);
+  if ((t->role == ISA_CONST) != (t->data != NULL))
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "tensor %.60s: %s", t->name,
+                    t->data ? "data, but it is not const" : "const, but without data");
+  return true;
+}
+
+static bool check_tensors(const isa_program *p, isa_error *e) {
+  uint64_t total = 0, hbm = (uint64_t)p->target->hbm_gib << 30;
+  for (uint32_t i = 0; i < p->ntensors; i++) {
+    if (!check_name("tensor", i + 1, p->tensors[i].name, e) || !check_tensor(&p->tensors[i], e))
+      return false;
+    if (p->tensors[i].bytes > hbm - total)
+      return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "tensor %.60s does not fit: %s has %" PRIu32
+                      " GiB of hbm", p->tensors[i].name, p->target->name, p->target->hbm_gib);
+    total += p->tensors[i].bytes;
+  }
+  return true;
+}
+
+static bool check_tile_place(const isa_program *p, const isa_tile *t, isa_error *e) {
+  uint32_t room = t->space == ISA_PSUM ? ISA_PSUM_BYTES : p->target->sbuf_usable;
+  if (t->shape[0] == 0 || t->shape[0] > ISA_PMAX || t->part + t->shape[0] > ISA_PMAX)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
+                    "tile %.60s: %" PRIu32 " partitions from %d, a memory has %d", t->name,
+                    t->shape[0], t->part, ISA_PMAX);
+  if (t->offset > room || t->bytes > room - t->offset)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "tile %.60s: bytes %" PRIu32 "..%" PRIu64
+                    ", a %s partition of %s has %" PRIu32, t->name, t->offset,
+                    (uint64_t)t->offset + t->bytes - 1, isa_space_name(t->space), p->target->name,
+                    room);
+  if (t->offset % isa_dtype_bytes(t->dtype))
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "tile %.60s: offset %" PRIu32
+                    ", %s needs a multiple of %u", t->name, t->offset, isa_dtypes[t->dtype].name,
+                    isa_dtype_bytes(t->dtype));
+  return true;
+}
+
+static bool check_tile(const isa_program *p, const isa_tile *t, isa_error *e) {
+  if (!isa_dtype_valid(t->dtype))
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "tile %.60s: no data type has code %d", t->name,
+                    t->dtype);
+  if (t->space != ISA_SBUF && t->space != ISA_PSUM)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "tile %.60s: a tile is in sbuf or psum", t->name);
+  if (t->ndim == 0 || t->ndim > ISA_TILE_DIMS)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "tile %.60s: %d dimensions, 1 to %d", t->name,
+                    t->ndim, ISA_TILE_DIMS);
+  if (!check_tile_place(p, t, e))
+    return false;
+  uint64_t n = isa_dtype_bytes(t->dtype);
+  for (int d = 1; d < t->ndim; d++) {
+    n *= t->shape[d]; /* below 2^18 before, so no overflow */
+    if (t->shape[d] == 0 || n > t->bytes)
+      return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
+                      "tile %.60s: its shape does not fit in %" PRIu32 " bytes of a partition",
+                      t->name, t->bytes);
+  }
+  if (n > t->bytes)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "tile %.60s: %" PRIu32
+                    " bytes of a partition, an element has %" PRIu64, t->name, t->bytes, n);
+  return !t->overlay || check_name("the overlay of a tile", 1, t->overlay, e);
+}
+
+static bool check_queue_row(const isa_program *p, const isa_queue *q, isa_error *e) {
+  if (q->rings < 1 || q->rings > ISA_NDMA)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "queue %.60s: rings=%d, 1 to %d", q->name,
+                    q->rings, ISA_NDMA);
+  if (q->owner > ISA_NENGINES)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "queue %.60s: no engine has code %d", q->name,
+                    q->owner);
+  if (q->prio && p->target->gen < ISA_GEN4)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "queue %.60s: prio=%d needs gen4: %s is gen%d",
+                    q->name, q->prio, p->target->name, p->target->gen);
+  if (q->prio > 3)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "queue %.60s: prio=%d, 0 to 3", q->name, q->prio);
+  switch (q->dge) {
+  case ISA_DGE_none: return true;
+  case ISA_DGE_swdge:
+    if (q->owner != ISA_ENG_gpsimd)
+      return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "queue %.60s: dge=swdge belongs to gpsimd",
+                      q->name);
+    break;
+  case ISA_DGE_hwdge:
+    if (!p->target->hwdge)
+      return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "queue %.60s: dge=hwdge, %s has no hardware DGE",
+                      q->name, p->target->name);
+    if (q->owner != ISA_ENG_sync && q->owner != ISA_ENG_scalar)
+      return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
+                      "queue %.60s: dge=hwdge belongs to sync or scalar", q->name);
+    break;
+  default:
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "queue %.60s: no dge has code %d", q->name,
+                    q->dge);
+  }
+  if (q->nstatics)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
+                    "queue %.60s: static transfers, but dge=%s makes its own", q->name,
+                    isa_set_item(ISA_SET_DGE, q->dge));
+  return true;
+}
+
+static bool check_symbol(const isa_program *p, uint32_t i, isa_error *e) {
+  const isa_symbol *s = &p->symbols[i];
+  if (!check_name("symbol", i + 1, s->name, e))
+    return false;
+  if (s->core >= p->ncores || s->engine >= ISA_NENGINES)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "symbol %.60s: no engine %d of core %d", s->name,
+                    s->engine, s->core);
+  if (s->pc > p->cores[s->core].code[s->engine].n)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
+                    "symbol %.60s: pc %" PRIu32 ", section %s has %" PRIu32 " instructions",
+                    s->name, s->pc, isa_engines[s->engine].name,
+                    p->cores[s->core].code[s->engine].n);
+  return true;
+}
+
+static bool check_tables(const isa_program *p, isa_error *e) {
+  if (!p->target)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "the program has no target");
+  if (p->ncores == 0 || p->ncores > ISA_MAX_CORES)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%" PRIu32 " cores: 1 or 2", p->ncores);
+  if (!check_tensors(p, e))
+    return false;
+  for (uint32_t i = 0; i < p->ntiles; i++)
+    if (!check_name("tile", i + 1, p->tiles[i].name, e) || !check_tile(p, &p->tiles[i], e))
+      return false;
+  for (uint32_t i = 0; i < p->nsymbols; i++)
+    if (!check_symbol(p, i, e))
+      return false;
+  return true;
+}
+
+/* ---- What is known but not built ---------------------------------------------------------- */
+
+static bool unbuilt(const isa_ck *c, int f, const char *what) {
+  return isa_fail(c->e, ISA_UNBUILT, f, "%s is known but not built in this version", what);
+}
+
+static bool built_pattern(const isa_ck *c, int f, uint32_t index) {
+  if (!index)
+    return true;
+  switch (isa_ck_ap(c, index)->index_kind) {
+  case ISA_INDEX_gather: return unbuilt(c, f, ".gather");
+  case ISA_INDEX_indirect: return unbuilt(c, f, ".indirect");
+  default: return true;
+  }
+}
+
+static bool built_field(const isa_ck *c, int f) {
+  const isa_field *fd = &c->form->fields[f];
+  const void *m = isa_member_c(c->in, fd);
+  if (fd->kind == ISA_K_AP)
+    return built_pattern(c, f, *(const isa_t_AP *)m);
+  if (fd->kind == ISA_K_ENUM && *(const isa_t_ENUM *)m) {
+    if (fd->arg == ISA_SET_ROUND)
+      return unbuilt(c, f, "round=stochastic");
+    if (fd->arg == ISA_SET_PERF)
+      return unbuilt(c, f, "perf=double_row");
+    if (strcmp(fd->name, "transpose") == 0)
+      return unbuilt(c, f, "transpose=true");
+  }
+  if (fd->kind == ISA_K_U8 && *(const isa_t_U8 *)m && strncmp(fd->name, "tile_", 5) == 0)
+    return unbuilt(c, f, "tiling of the tensor engine");
+  return true;
+}
+
+static bool built(const isa_ck *c) {
+  if (c->row->status != ISA_DONE)
+    return unbuilt(c, ISA_NOFIELD, c->row->name);
+  if ((c->in->wait.cond && c->in->wait.core) || (c->in->upd.kind && c->in->upd.core))
+    return unbuilt(c, ISA_NOFIELD, "a semaphore of another core");
+  if (c->row->rule == ISA_RULE_DMACOPY && c->in->u.DMA_COPY.op != ISA_ALU_bypass)
+    return unbuilt(c, ISA_F_DMA_COPY_op, "accumulation by dma_copy");
+  for (int f = 0; f < c->form->nfields; f++)
+    if (!built_field(c, f))
+      return false;
+  return true;
+}
+
+/* ---- Code --------------------------------------------------------------------------------- */
+
+static isa_ck context(const isa_program *p, uint32_t core, unsigned engine, const isa_insn *in,
+                      isa_error *e) {
+  return (isa_ck){.p = p, .core = &p->cores[core], .engine = engine, .in = in,
+                  .row = &isa_ops[in->op], .form = isa_form_of(in->op), .e = e};
+}
+
+static bool check_one(const isa_program *p, uint32_t core, unsigned engine, const isa_insn *in,
+                      uint32_t code_n, isa_error *e) {
+  if (!isa_check_insn(p, core, engine, in, code_n, e))
+    return false;
+  isa_ck c = context(p, core, engine, in, e);
+  return built(&c);
+}
+
+/* A static transfer: dma_copy or dma_compute on its own queue, without clauses. */
+static bool check_static(const isa_program *p, uint32_t core, uint32_t q, const isa_insn *in,
+                         isa_error *e) {
+  const isa_queue *row = &p->cores[core].queues[q];
+  unsigned engine = row->owner < ISA_NENGINES ? row->owner : (unsigned)ISA_ENG_sync;
+  if (in->op != ISA_OP_dma_copy && in->op != ISA_OP_dma_compute)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
+                    "queue %.60s: %s is not a static transfer (dma_copy, dma_compute)", row->name,
+                    in->op < ISA_NOPS ? isa_ops[in->op].name : "?");
+  uint8_t own = in->op == ISA_OP_dma_copy ? in->u.DMA_COPY.queue : in->u.DMA_COMPUTE.queue;
+  if (own != q)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
+                    "queue %.60s: its static transfer names queue %d, it is %" PRIu32, row->name,
+                    own, q);
+  if (in->wait.cond || in->upd.kind)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
+                    "queue %.60s: a static transfer has no wait and no update, its trigger has",
+                    row->name);
+  return check_one(p, core, engine, in, 0, e);
+}
+
+static bool check_code(const isa_program *p, uint32_t core, unsigned engine, isa_place *at,
+                       isa_error *e) {
+  const isa_code *code = &p->cores[core].code[engine];
+  for (uint32_t pc = 0; pc < code->n; pc++)
+    if (!check_one(p, core, engine, &code->insns[pc], code->n, e))
+      return fail_at(at, (int)core, (int)engine, pc);
+  if (code->n == 0)
+    return true;
+  unsigned last = code->insns[code->n - 1].op;
+  if (last != ISA_OP_halt && last != ISA_OP_jmp && last != ISA_OP_ret) {
+    isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
+             "falls off the end of section %s: the last instruction must be halt, jmp or ret",
+             isa_engines[engine].name);
+    return fail_at(at, (int)core, (int)engine, code->n - 1);
+  }
+  return true;
+}
+
+static bool check_queues(const isa_program *p, uint32_t core, isa_place *at, isa_error *e) {
+  const isa_core *c = &p->cores[core];
+  if (c->nqueues > ISA_MAX_QUEUES)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%" PRIu32 " queues: a core has at most %d",
+                    c->nqueues, ISA_MAX_QUEUES);
+  for (uint32_t q = 0; q < c->nqueues; q++) {
+    const isa_queue *row = &c->queues[q];
+    if (!check_name("queue", q + 1, row->name, e) || !check_queue_row(p, row, e))
+      return false;
+    for (uint32_t i = 0; i < row->nstatics; i++)
+      if (!check_static(p, core, q, &row->statics[i], e))
+        return fail_at(at, (int)core, -1, i);
+  }
+  return true;
+}
+
+static bool check_core(const isa_program *p, uint32_t core, isa_place *at, isa_error *e) {
+  const isa_core *c = &p->cores[core];
+  fail_at(at, (int)core, -1, 0);
+  for (uint32_t s = 0; s < ISA_NSEMS; s++)
+    if (c->sem_names[s] && !check_name("semaphore", s, c->sem_names[s], e))
+      return false;
+  for (uint32_t i = 1; i <= c->naps; i++)
+    if (!isa_check_ap(p, core, i, e))
+      return false;
+  if (!check_queues(p, core, at, e))
+    return false;
+  for (unsigned g = 0; g < ISA_NENGINES; g++)
+    if (!check_code(p, core, g, at, e))
+      return false;
+  return true;
+}
+
+bool isa_check_program(const isa_program *p, isa_place *at, isa_error *e) {
+  fail_at(at, -1, -1, 0);
+  if (!check_tables(p, e))
+    return false;
+  if (p->ncores > 1)
+    return isa_fail(e, ISA_UNBUILT, ISA_NOFIELD,
+                    "a program of %" PRIu32 " cores is known but not built in this version",
+                    p->ncores);
+  for (uint32_t core = 0; core < p->ncores; core++)
+    if (!check_core(p, core, at, e))
+      return false;
+  return true;
+}

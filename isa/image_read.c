@@ -1,0 +1,587 @@
+/* Reads an .sbc file as hostile input. Nothing is allocated before its size has been compared
+ * with the bytes that are there, so memory stays within a small multiple of the file's size, and
+ * no table entry leads out of its table. What the fields mean together is check.c's. */
+#include "image.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_PATTERNS = 16 }; /* in one APS list: what a handler has room for */
+
+typedef struct section {
+  const uint8_t *at; /* NULL: not in the file */
+  uint64_t offset, size;
+  uint32_t n; /* records, where a record is more than a byte */
+  uint8_t kind, core, engine;
+} section;
+
+typedef struct image {
+  const uint8_t *data;
+  size_t n;
+  uint32_t nsections;
+  isa_program *p;
+  isa_error *e;
+  const char *strings; /* STRS, copied to the arena */
+  size_t nstrings;
+  section s[IMAGE_NSECTIONS][ISA_MAX_CORES][ISA_NENGINES];
+} image;
+
+static const section *program_section(const image *im, unsigned kind) {
+  return &im->s[kind][0][0];
+}
+static const section *core_section(const image *im, unsigned kind, unsigned core) {
+  return &im->s[kind][core][0];
+}
+
+/* ---- Refusals ----------------------------------------------------------------------------- */
+
+static bool no_memory(const image *im) {
+  return isa_fail(im->e, ISA_NOMEM, ISA_NOFIELD, "out of memory");
+}
+
+ISA_PRINTF(3, 4)
+static bool bad(const image *im, const section *s, const char *fmt, ...) {
+  static const char *const owners[ISA_MAX_CORES] = {" of core 0", " of core 1"};
+  const image_kind *k = &isa_image_kinds[s->kind];
+  char text[400];
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(text, sizeof text, fmt, ap);
+  va_end(ap);
+  return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD, "section %s%s%s%s at byte 0x%llx: %s", k->tag,
+                  k->per == IMAGE_PROGRAM ? "" : owners[s->core],
+                  k->per == IMAGE_ENGINE ? ", " : "",
+                  k->per == IMAGE_ENGINE ? isa_engines[s->engine].name : "",
+                  (unsigned long long)s->offset, text);
+}
+
+/* A record's own refusal, with the record's place put before it. */
+static bool bad_record(const image *im, const section *s, const char *what, uint32_t i,
+                       const isa_error *inner) {
+  bad(im, s, "%s %u: %s", what, i, inner->text);
+  if (im->e)
+    im->e->field = inner->field;
+  return false;
+}
+
+/* ---- Header and section table ------------------------------------------------------------- */
+
+static bool bad_head(const image *im, unsigned at, const char *text) {
+  return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD, "byte 0x%x: %s", at, text);
+}
+
+static bool read_header(image *im) {
+  const uint8_t *h = im->data;
+  if (im->n < IMAGE_TABLE)
+    return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD, "%zu bytes: a program file has at least %d",
+                    im->n, IMAGE_TABLE);
+  if (memcmp(h, "SOMA", 4) != 0)
+    return bad_head(im, 0, "not a program file: it does not begin with SOMA");
+  if (isa_get16(h + 4) != IMAGE_VERSION)
+    return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD, "format version %u: this reader knows %d",
+                    isa_get16(h + 4), IMAGE_VERSION);
+  if (isa_get16(h + 6) != 0)
+    return bad_head(im, 6, "reserved, must be 0");
+  uint64_t hash = isa_fnv(ISA_FNV_START, h + IMAGE_HASHED, im->n - IMAGE_HASHED);
+  if (hash != isa_get64(h + 8))
+    return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD,
+                    "the content's hash is %016llx, the header says %016llx: the file is damaged",
+                    (unsigned long long)hash, (unsigned long long)isa_get64(h + 8));
+  const char *name = (const char *)h + 16;
+  const char *end = memchr(name, 0, IMAGE_TARGET);
+  size_t len = end ? (size_t)(end - name) : IMAGE_TARGET;
+  int target = isa_target_find(name, len);
+  if (target < 0)
+    return bad_head(im, 16, "no such target");
+  for (size_t i = len; i < IMAGE_TARGET; i++)
+    if (name[i] != 0)
+      return bad_head(im, 16, "bytes behind the target's name");
+  if (isa_get32(h + 32) != 0)
+    return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD, "unknown feature bits 0x%x",
+                    isa_get32(h + 32));
+  uint32_t ncores = isa_get32(h + 36);
+  if (ncores < 1 || ncores > ISA_MAX_CORES)
+    return bad_head(im, 36, "a program has 1 or 2 cores");
+  if (isa_get32(h + 44) != 0)
+    return bad_head(im, 44, "reserved, must be 0");
+  im->nsections = isa_get32(h + 40);
+  im->p->target = &isa_targets[target];
+  im->p->ncores = ncores;
+  im->p->hash = hash;
+  return true;
+}
+
+/* The kind of a tag, or IMAGE_NSECTIONS. */
+static unsigned find_kind(uint32_t tag) {
+  unsigned kind = 0;
+  while (kind < IMAGE_NSECTIONS && image_tag(isa_image_kinds[kind].tag) != tag)
+    kind++;
+  return kind;
+}
+
+/* A section of no kind that is known: fine when it says so itself. */
+static bool unknown_section(image *im, uint32_t tag, uint32_t flags) {
+  if (tag == image_tag("EXTN") || tag == image_tag("RELO"))
+    return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD,
+                    "unresolved external symbols: link it first");
+  if (flags & IMAGE_OPTIONAL)
+    return true;
+  return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD, "unknown section with tag 0x%08x", tag);
+}
+
+static bool known_section(image *im, unsigned kind, uint32_t flags, uint64_t offset,
+                          uint64_t size) {
+  const image_kind *k = &isa_image_kinds[kind];
+  section s = {im->data + offset, offset, size, 0, (uint8_t)kind, 0, 0};
+  uint32_t core = flags >> 8 & 255, engine = flags >> 16 & 255;
+  if (core >= image_cores(k, im->p->ncores) || engine >= image_engines(k) || flags >> 24 != 0 ||
+      (flags & 255) != k->optional)
+    return bad(im, &s, "flags 0x%x do not suit it", flags);
+  s.core = (uint8_t)core;
+  s.engine = (uint8_t)engine;
+  section *slot = &im->s[kind][core][engine];
+  if (slot->at)
+    return bad(im, &s, "a second one; the first is at byte 0x%llx",
+               (unsigned long long)slot->offset);
+  if (size % k->record != 0)
+    return bad(im, &s, "%llu bytes is not a multiple of %u", (unsigned long long)size, k->record);
+  if (k->record > 1 && size / k->record > UINT32_MAX)
+    return bad(im, &s, "too many records");
+  s.n = k->record > 1 ? (uint32_t)(size / k->record) : 0;
+  *slot = s;
+  return true;
+}
+
+/* Sections follow one another without overlap or room, so each place is known before it is
+ * read; the gap to a multiple of 8 is zero. */
+static bool read_table(image *im) {
+  if (im->nsections > (im->n - IMAGE_TABLE) / IMAGE_ENTRY)
+    return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD, "%u sections do not fit in %zu bytes",
+                    im->nsections, im->n);
+  uint64_t end = IMAGE_TABLE + (uint64_t)im->nsections * IMAGE_ENTRY;
+  for (uint32_t i = 0; i < im->nsections; i++) {
+    const uint8_t *entry = im->data + IMAGE_TABLE + (size_t)i * IMAGE_ENTRY;
+    uint64_t offset = isa_get64(entry + 8), size = isa_get64(entry + 16);
+    uint64_t want = image_align(end, 8);
+    if (offset != want || offset > im->n || size == 0 || size > im->n - offset)
+      return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD,
+                      "section %u: %llu bytes at 0x%llx; it should begin at 0x%llx and not be "
+                      "empty, and the file has %zu bytes", i, (unsigned long long)size,
+                      (unsigned long long)offset, (unsigned long long)want, im->n);
+    for (; end < want; end++)
+      if (im->data[end] != 0)
+        return bad_head(im, (unsigned)end, "padding between sections must be 0");
+    uint32_t tag = isa_get32(entry), flags = isa_get32(entry + 4);
+    unsigned kind = find_kind(tag);
+    if (kind == IMAGE_NSECTIONS ? !unknown_section(im, tag, flags)
+                                : !known_section(im, kind, flags, offset, size))
+      return false;
+    end = offset + size;
+  }
+  if (end != im->n)
+    return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD,
+                    "the last section ends at byte 0x%llx, the file has %zu bytes",
+                    (unsigned long long)end, im->n);
+  return true;
+}
+
+/* ---- Strings and arrays ------------------------------------------------------------------- */
+
+static bool read_strings(image *im) {
+  const section *s = program_section(im, IMAGE_STRS);
+  if (!s->at)
+    return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD, "section STRS is missing");
+  im->nstrings = (size_t)s->size;
+  if (s->at[0] != 0 || s->at[im->nstrings - 1] != 0)
+    return bad(im, s, "strings begin with an empty one and end with 0");
+  for (size_t i = 0; i < im->nstrings; i++)
+    if ((s->at[i] != 0 && s->at[i] < 32) || s->at[i] == 127)
+      return bad(im, s, "control character %u at 0x%zx of the names", s->at[i], i);
+  im->strings = isa_arena_strn(&im->p->arena, (const char *)s->at, im->nstrings);
+  return im->strings || no_memory(im);
+}
+
+/* The name at an offset of STRS. */
+static bool get_name(const image *im, const section *s, uint32_t i, uint32_t at,
+                     const char **out) {
+  if (at >= im->nstrings || im->strings[at] == 0)
+    return bad(im, s, "record %u: no name at offset %u; STRS has %zu bytes", i, at,
+               im->nstrings);
+  *out = im->strings + at;
+  return true;
+}
+
+/* Zeroed room for n elements, of which the section's size bounds n; cap is set to n. */
+static bool get_array(const image *im, void *array_ptr, uint32_t n, uint32_t *cap, size_t size) {
+  if (n == 0)
+    return true;
+  void *a = n <= SIZE_MAX / size ? isa_zalloc(&im->p->arena.al, n * size) : NULL;
+  if (!a)
+    return no_memory(im);
+  memcpy(array_ptr, &a, sizeof a);
+  *cap = n;
+  return true;
+}
+
+static bool read_files(image *im) {
+  const section *s = program_section(im, IMAGE_FILE);
+  isa_program *p = im->p;
+  if (!get_array(im, &p->files, s->n, &p->cap_files, sizeof(char *)))
+    return false;
+  for (uint32_t i = 0; i < s->n; i++)
+    if (!get_name(im, s, i, isa_get32(s->at + 4 * (size_t)i), &p->files[i]))
+      return false;
+  p->nfiles = s->n;
+  return true;
+}
+
+/* ---- Tensors, tiles, symbols -------------------------------------------------------------- */
+
+static bool get_shape(const image *im, const section *s, uint32_t i, const uint8_t *r,
+                      isa_tensor *t) {
+  uint64_t bytes = isa_dtype_bytes(t->dtype);
+  for (unsigned d = 0; d < ISA_TENSOR_DIMS; d++) {
+    uint64_t size = isa_get64(r + 8 + 8 * d);
+    if (d >= t->ndim ? size != 0 : size == 0 || size > INT64_MAX)
+      return bad(im, s, "tensor %u: dimension %u has size %lld; it should be %s", i, d,
+                 (long long)size, d < t->ndim ? "at least 1" : "0");
+    if (d < t->ndim && bytes > (uint64_t)INT64_MAX / size)
+      return bad(im, s, "tensor %u: more than 2^63 bytes", i);
+    bytes *= d < t->ndim ? size : 1;
+    t->shape[d] = (int64_t)size;
+  }
+  t->bytes = isa_get64(r + 72);
+  if (t->bytes != bytes)
+    return bad(im, s, "tensor %u: %llu bytes, but its shape and type make %llu", i,
+               (unsigned long long)t->bytes, (unsigned long long)bytes);
+  return true;
+}
+
+/* Where the data of a const tensor must lie: behind those before it. end: where they end. */
+static bool get_data(const image *im, const section *s, uint32_t i, const uint8_t *r,
+                     const uint8_t *data, uint64_t *end, isa_tensor *t) {
+  const section *ds = program_section(im, IMAGE_DATA);
+  uint64_t at = isa_get64(r + 80);
+  if (t->role != ISA_CONST)
+    return at == 0 || bad(im, s, "tensor %u: not const, so without data", i);
+  uint64_t want = image_align(*end, IMAGE_DATA_ALIGN);
+  if (at != want || at > ds->size || t->bytes > ds->size - at)
+    return bad(im, s, "tensor %u: %llu bytes of data at 0x%llx; they should be at 0x%llx, and "
+               "DATA has %llu bytes", i, (unsigned long long)t->bytes, (unsigned long long)at,
+               (unsigned long long)want, (unsigned long long)ds->size);
+  for (; *end < want; ++*end)
+    if (data[*end] != 0)
+      return bad(im, ds, "padding at 0x%llx must be 0", (unsigned long long)*end);
+  *end = at + t->bytes;
+  t->data = data + at;
+  return true;
+}
+
+static bool read_tensors(image *im) {
+  const section *s = program_section(im, IMAGE_TNSR), *ds = program_section(im, IMAGE_DATA);
+  isa_program *p = im->p;
+  uint8_t *data = NULL;
+  uint64_t end = 0;
+  if (!get_array(im, &p->tensors, s->n, &p->cap_tensors, sizeof(isa_tensor)))
+    return false;
+  if (ds->at) {
+    data = isa_arena_alloc(&p->arena, (size_t)ds->size);
+    if (!data)
+      return no_memory(im);
+    memcpy(data, ds->at, (size_t)ds->size);
+  }
+  for (uint32_t i = 0; i < s->n; i++) {
+    const uint8_t *r = s->at + 88 * (size_t)i;
+    isa_tensor *t = &p->tensors[i];
+    t->dtype = r[4];
+    t->role = r[5];
+    t->ndim = r[6];
+    if (!isa_dtype_valid(t->dtype) || t->role >= ISA_NROLES || t->ndim > ISA_TENSOR_DIMS ||
+        r[7] != 0)
+      return bad(im, s, "tensor %u: type %u, role %u, %u dimensions, reserved %u", i, t->dtype,
+                 t->role, t->ndim, r[7]);
+    if (!get_name(im, s, i, isa_get32(r), &t->name) || !get_shape(im, s, i, r, t) ||
+        !get_data(im, s, i, r, data, &end, t))
+      return false;
+  }
+  p->ntensors = s->n;
+  if (end != ds->size)
+    return bad(im, ds, "%llu bytes, but const tensors have %llu", (unsigned long long)ds->size,
+               (unsigned long long)end);
+  return true;
+}
+
+static bool get_tile(const image *im, const section *s, uint32_t i, isa_tile *t) {
+  const uint8_t *r = s->at + 48 * (size_t)i;
+  uint32_t overlay = isa_get32(r + 4);
+  t->dtype = r[8];
+  t->space = r[9];
+  t->ndim = r[10];
+  t->part = isa_get16(r + 12);
+  t->offset = isa_get32(r + 36);
+  t->bytes = isa_get32(r + 40);
+  if (r[11] != 0 || isa_get16(r + 14) != 0 || isa_get32(r + 44) != 0)
+    return bad(im, s, "tile %u: reserved bytes must be 0", i);
+  if (!isa_dtype_valid(t->dtype) || (t->space != ISA_SBUF && t->space != ISA_PSUM) ||
+      t->ndim < 1 || t->ndim > ISA_TILE_DIMS || t->part >= ISA_PMAX)
+    return bad(im, s, "tile %u: type %u, memory %u, %u dimensions, partition %u", i, t->dtype,
+               t->space, t->ndim, t->part);
+  for (unsigned d = 0; d < ISA_TILE_DIMS; d++) {
+    t->shape[d] = isa_get32(r + 16 + 4 * d);
+    if ((t->shape[d] == 0) == (d < t->ndim))
+      return bad(im, s, "tile %u: dimension %u of %u has size %u", i, d, t->ndim, t->shape[d]);
+  }
+  return get_name(im, s, i, isa_get32(r), &t->name) &&
+         (overlay == 0 || get_name(im, s, i, overlay, &t->overlay));
+}
+
+static bool read_tiles(image *im) {
+  const section *s = program_section(im, IMAGE_TILE);
+  isa_program *p = im->p;
+  if (!get_array(im, &p->tiles, s->n, &p->cap_tiles, sizeof(isa_tile)))
+    return false;
+  for (uint32_t i = 0; i < s->n; i++)
+    if (!get_tile(im, s, i, &p->tiles[i]))
+      return false;
+  p->ntiles = s->n;
+  return true;
+}
+
+static bool read_symbols(image *im) {
+  const section *s = program_section(im, IMAGE_SYMB);
+  isa_program *p = im->p;
+  if (!get_array(im, &p->symbols, s->n, &p->cap_symbols, sizeof(isa_symbol)))
+    return false;
+  for (uint32_t i = 0; i < s->n; i++) {
+    const uint8_t *r = s->at + 12 * (size_t)i;
+    isa_symbol *y = &p->symbols[i];
+    *y = (isa_symbol){NULL, r[4], r[5], r[6], isa_get32(r + 8)};
+    if (y->core >= p->ncores || y->engine >= ISA_NENGINES || y->global > 1 || r[7] != 0)
+      return bad(im, s, "symbol %u: core %u, engine %u, global %u, reserved %u", i, y->core,
+                 y->engine, y->global, r[7]);
+    if (y->pc > p->cores[y->core].code[y->engine].n)
+      return bad(im, s, "symbol %u: pc %u, but the engine has %u instructions", i, y->pc,
+                 p->cores[y->core].code[y->engine].n);
+    if (!get_name(im, s, i, isa_get32(r), &y->name))
+      return false;
+  }
+  p->nsymbols = s->n;
+  return true;
+}
+
+static bool read_pool(image *im) {
+  const section *s = program_section(im, IMAGE_POOL);
+  if (s->at)
+    isa_buf_add(&im->p->pool, s->at, (size_t)s->size);
+  return !im->p->pool.failed || no_memory(im);
+}
+
+/* ---- Patterns, queues, code --------------------------------------------------------------- */
+
+/* A pattern names only patterns before it, so that following them ends. */
+static bool ap_in_tables(const isa_program *p, const isa_ap *ap, uint32_t i, isa_error *e) {
+  uint32_t bases = ap->space == ISA_HBM ? p->ntensors : p->ntiles;
+  if (ap->base > bases)
+    return isa_fail(e, ISA_FORMAT, ISA_NOFIELD, "it names %s %u, of %u",
+                    ap->space == ISA_HBM ? "tensor" : "tile", ap->base, bases);
+  uint32_t named = ap->index;
+  for (unsigned d = 0; d < ISA_MAX_DYN; d++)
+    if (ap->dyn[d].ap > named)
+      named = ap->dyn[d].ap;
+  if (named >= i)
+    return isa_fail(e, ISA_FORMAT, ISA_NOFIELD, "it names pattern %u, which is not before it",
+                    named);
+  return true;
+}
+
+static bool read_patterns(image *im, unsigned core) {
+  const section *s = core_section(im, IMAGE_PATS, core);
+  isa_core *c = &im->p->cores[core];
+  isa_error e;
+  if (!get_array(im, &c->aps, s->n, &c->cap_aps, sizeof(isa_ap)))
+    return false;
+  for (uint32_t i = 0; i < s->n; i++)
+    if (!isa_decode_ap(s->at + ISA_AP_RECORD * (size_t)i, &c->aps[i], &e) ||
+        !ap_in_tables(im->p, &c->aps[i], i + 1, &e))
+      return bad_record(im, s, "pattern", i + 1, &e);
+  c->naps = s->n;
+  return true;
+}
+
+static bool pattern_exists(const isa_core *c, const isa_field *f, int field, uint32_t ap,
+                           isa_error *e) {
+  return ap <= c->naps || isa_fail(e, ISA_FORMAT, field, "operand %s: pattern %u, of %u", f->name,
+                                   ap, c->naps);
+}
+
+static bool list_in_pool(const isa_program *p, const isa_core *c, const isa_field *f, int field,
+                         isa_ref ref, isa_error *e) {
+  const uint8_t *list = isa_program_list(p, ref, f->kind);
+  if (!list)
+    return isa_fail(e, ISA_FORMAT, field, "operand %s: %u elements at offset %u of the pool, "
+                    "which has %zu bytes", f->name, ref.count, ref.offset, p->pool.len);
+  if (f->kind != ISA_K_APS)
+    return true;
+  if (ref.count > MOST_PATTERNS)
+    return isa_fail(e, ISA_FORMAT, field, "operand %s: %u patterns, at most %d", f->name,
+                    ref.count, MOST_PATTERNS);
+  for (uint32_t i = 0; i < ref.count; i++) {
+    uint32_t ap = isa_get32(list + 4 * (size_t)i);
+    if (ap == 0)
+      return isa_fail(e, ISA_FORMAT, field, "operand %s: pattern 0 in a list", f->name);
+    if (!pattern_exists(c, f, field, ap, e))
+      return false;
+  }
+  return true;
+}
+
+/* Every pattern, list and queue that an instruction names is there. */
+static bool insn_in_tables(const isa_program *p, const isa_core *c, const isa_insn *in,
+                           isa_error *e) {
+  const isa_form *form = isa_form_of(in->op);
+  for (int i = 0; i < form->nfields; i++) {
+    const isa_field *f = &form->fields[i];
+    const void *m = isa_member_c(in, f);
+    isa_num num = {0, 0};
+    uint32_t ap = 0;
+    isa_ref ref;
+    if (f->kind == ISA_K_NUM)
+      memcpy(&num, m, sizeof num);
+    if (f->kind == ISA_K_AP)
+      memcpy(&ap, m, sizeof ap);
+    if (num.kind == ISA_NUM_ap)
+      ap = num.v;
+    if (!pattern_exists(c, f, i, ap, e))
+      return false;
+    if (f->kind == ISA_K_QUEUE && *(const uint8_t *)m >= c->nqueues)
+      return isa_fail(e, ISA_FORMAT, i, "operand %s: queue %u, of %u", f->name,
+                      *(const uint8_t *)m, c->nqueues);
+    if (isa_kind_elem[f->kind] == 0)
+      continue;
+    memcpy(&ref, m, sizeof ref);
+    if (!list_in_pool(p, c, f, i, ref, e))
+      return false;
+  }
+  return true;
+}
+
+/* Records first .. first + n - 1 of a section; what names one in a message. */
+static bool read_insns(const image *im, const section *s, const char *what, uint32_t first,
+                       uint32_t n, isa_insn *out) {
+  isa_error e;
+  for (uint32_t i = 0; i < n; i++)
+    if (!isa_decode(s->at + ISA_RECORD * ((size_t)first + i), &out[i], &e) ||
+        !insn_in_tables(im->p, &im->p->cores[s->core], &out[i], &e))
+      return bad_record(im, s, what, first + i, &e);
+  return true;
+}
+
+static bool get_queue(const image *im, const section *s, uint32_t i, isa_queue *q) {
+  const uint8_t *r = s->at + 12 * (size_t)i;
+  q->dge = r[4];
+  q->rings = r[5];
+  q->owner = r[6];
+  q->prio = r[7];
+  if (!isa_set_item(ISA_SET_DGE, q->dge) || q->rings < 1 || q->rings > ISA_NDMA ||
+      q->owner > ISA_NENGINES || q->prio > 3)
+    return bad(im, s, "queue %u: descriptor generation %u, %u rings, owner %u, priority %u", i,
+               q->dge, q->rings, q->owner, q->prio);
+  return get_name(im, s, i, isa_get32(r), &q->name);
+}
+
+static bool read_queues(image *im, unsigned core) {
+  const section *s = core_section(im, IMAGE_QUES, core);
+  const section *ds = core_section(im, IMAGE_DESC, core);
+  isa_core *c = &im->p->cores[core];
+  if (s->n > ISA_MAX_QUEUES)
+    return bad(im, s, "%u queues, at most %d", s->n, ISA_MAX_QUEUES);
+  for (uint32_t i = 0; i < s->n; i++)
+    if (!get_queue(im, s, i, &c->queues[i]))
+      return false;
+  c->nqueues = s->n;
+  uint32_t first = 0;
+  for (uint32_t i = 0; i < s->n; i++) {
+    isa_queue *q = &c->queues[i];
+    uint32_t n = isa_get32(s->at + 12 * (size_t)i + 8);
+    if (n > ds->n - first)
+      return bad(im, s, "queue %u: %u static transfers, but section DESC has %u more", i, n,
+                 ds->n - first);
+    if (!get_array(im, &q->statics, n, &q->cap_statics, sizeof(isa_insn)) ||
+        !read_insns(im, ds, "transfer", first, n, q->statics))
+      return false;
+    q->nstatics = n;
+    first += n;
+  }
+  return first == ds->n || bad(im, ds, "%u transfers, but the queues have %u", ds->n, first);
+}
+
+static bool read_sems(image *im, unsigned core) {
+  const section *s = core_section(im, IMAGE_SEMS, core);
+  uint32_t next = 0;
+  for (uint32_t i = 0; i < s->n; i++) {
+    const uint8_t *r = s->at + 8 * (size_t)i;
+    uint32_t sem = isa_get32(r);
+    if (sem < next || sem >= ISA_NSEMS)
+      return bad(im, s, "semaphore %u: it should be %u to %d", sem, next, ISA_NSEMS - 1);
+    if (!get_name(im, s, i, isa_get32(r + 4), &im->p->cores[core].sem_names[sem]))
+      return false;
+    next = sem + 1;
+  }
+  return true;
+}
+
+static bool read_lines(const image *im, const section *s, isa_code *code) {
+  if (!s->at)
+    return true;
+  if (s->n != code->n)
+    return bad(im, s, "%u lines for %u instructions", s->n, code->n);
+  if (!get_array(im, &code->lines, s->n, &code->cap_lines, sizeof(isa_line)))
+    return false;
+  for (uint32_t i = 0; i < s->n; i++) {
+    const uint8_t *r = s->at + 8 * (size_t)i;
+    code->lines[i] = (isa_line){isa_get32(r), isa_get32(r + 4)};
+    if (code->lines[i].file > im->p->nfiles)
+      return bad(im, s, "pc %u: file %u, of %u", i, code->lines[i].file, im->p->nfiles);
+  }
+  return true;
+}
+
+static bool read_code(image *im, unsigned core, unsigned engine) {
+  const section *s = &im->s[IMAGE_CODE][core][engine];
+  isa_code *code = &im->p->cores[core].code[engine];
+  if (!get_array(im, &code->insns, s->n, &code->cap, sizeof(isa_insn)) ||
+      !read_insns(im, s, "pc", 0, s->n, code->insns))
+    return false;
+  code->n = s->n;
+  return read_lines(im, &im->s[IMAGE_LINE][core][engine], code);
+}
+
+static bool read_core(image *im, unsigned core) {
+  if (!read_patterns(im, core) || !read_queues(im, core) || !read_sems(im, core))
+    return false;
+  for (unsigned engine = 0; engine < ISA_NENGINES; engine++)
+    if (!read_code(im, core, engine))
+      return false;
+  return true;
+}
+
+static bool read_image(image *im) {
+  if (!read_header(im) || !read_table(im) || !read_strings(im) || !read_files(im) ||
+      !read_tensors(im) || !read_tiles(im) || !read_pool(im))
+    return false;
+  for (unsigned core = 0; core < im->p->ncores; core++)
+    if (!read_core(im, core))
+      return false;
+  return read_symbols(im);
+}
+
+isa_program *isa_image_read(const isa_alloc *al, const void *data, size_t n, isa_error *e) {
+  image im = {.data = data, .n = n, .e = e};
+  im.p = isa_program_new(al, NULL);
+  if (!im.p)
+    no_memory(&im);
+  else if (read_image(&im))
+    return im.p;
+  isa_program_free(im.p);
+  return NULL;
+}

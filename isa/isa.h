@@ -1,0 +1,424 @@
+/* The instruction set: tables, decoded instructions, access patterns.
+ *
+ *   opcodes.def  forms.def          one row an instruction, one list a form
+ *        |           |
+ *   isa_insn (decoded)  <-- codec.c -->  64-byte record
+ *        |                                     |
+ *   print.c (text)                        image.c (file)
+ *
+ * Everything here is plain data: no function keeps state, prints, or fails other than by its
+ * result. */
+#ifndef ISA_ISA_H
+#define ISA_ISA_H
+
+#include "base.h"
+
+/* ---- Small tables ------------------------------------------------------------------------- */
+
+enum { ISA_GEN2 = 2, ISA_GEN3 = 3, ISA_GEN4 = 4 };
+
+enum isa_engine {
+#define ENGINE(name, hw) ISA_ENG_##name,
+#include "engines.def"
+#undef ENGINE
+  ISA_NENGINES
+};
+
+/* Masks of engines, by the letters used in the tables. */
+enum isa_engine_mask {
+  ISA_MASK_T = 1 << ISA_ENG_tensor,
+  ISA_MASK_V = 1 << ISA_ENG_vector,
+  ISA_MASK_S = 1 << ISA_ENG_scalar,
+  ISA_MASK_G = 1 << ISA_ENG_gpsimd,
+  ISA_MASK_Y = 1 << ISA_ENG_sync,
+  ISA_MASK_VS = ISA_MASK_V | ISA_MASK_S,
+  ISA_MASK_VG = ISA_MASK_V | ISA_MASK_G,
+  ISA_MASK_VSG = ISA_MASK_V | ISA_MASK_S | ISA_MASK_G,
+  ISA_MASK_ANY = ISA_MASK_T | ISA_MASK_VSG | ISA_MASK_Y
+};
+
+typedef struct isa_engine_row {
+  const char *name, *hw;
+} isa_engine_row;
+extern const isa_engine_row isa_engines[ISA_NENGINES];
+
+enum isa_space { ISA_SBUF = 1, ISA_PSUM, ISA_HBM };
+const char *isa_space_name(unsigned space); /* "sbuf" "psum" "hbm"; "?" */
+
+/* Facts of every generation (nki/guides/architecture). */
+enum {
+  ISA_PMAX = 128,           /* partitions of SBUF and PSUM */
+  ISA_PSUM_BYTES = 16384,   /* of a PSUM partition */
+  ISA_PSUM_BANK = 2048,     /* bytes of a bank in a partition */
+  ISA_NREGS = 64,           /* registers of a sequencer */
+  ISA_NSEMS = 256,          /* semaphores of a core */
+  ISA_SEM_MAX = 0x7fffffff, /* the profile's field is int32 */
+  ISA_NDMA = 16,            /* DMA engines of a core */
+  ISA_MAX_QUEUES = 16,      /* queues of a core */
+  ISA_MAX_CORES = 2         /* cores of a logical core */
+};
+
+typedef struct isa_target {
+  const char *name;
+  int gen;
+  uint32_t sbuf_bytes, sbuf_usable; /* of a partition */
+  uint32_t cores, hbm_stacks, hbm_gib, dma_engines, dma_rings;
+  uint32_t khz[ISA_NENGINES]; /* sync's is the base clock, which runs all sequencers */
+  bool hwdge;
+  uint32_t mm_fp32, mm_bf16; /* most columns of a matmul's destination, by its type */
+} isa_target;
+
+enum isa_target_id {
+#define TARGET(name, ...) ISA_##name,
+#include "targets.def"
+#undef TARGET
+  ISA_NTARGETS
+};
+extern const isa_target isa_targets[ISA_NTARGETS];
+/* Index of the target of that name, -1 when there is none. The same shape for all find calls
+ * below: name need not be terminated, n is its length. */
+int isa_target_find(const char *name, size_t n);
+
+enum isa_dtype_class { ISA_UINT = 1, ISA_INT, ISA_FLOAT, ISA_PACK, ISA_BOOL };
+enum isa_dtype {
+#define DTYPE(name, code, bits, cls, e, m, lanes) ISA_##name = code,
+#include "dtypes.def"
+#undef DTYPE
+  ISA_NDTYPES
+};
+typedef struct isa_dtype_row {
+  const char *name; /* NULL for code 0 */
+  uint8_t bytes, bits, cls, ebits, mbits, lanes;
+} isa_dtype_row;
+extern const isa_dtype_row isa_dtypes[ISA_NDTYPES];
+int isa_dtype_find(const char *name, size_t n);
+static inline bool isa_dtype_valid(unsigned d) { return d > 0 && d < ISA_NDTYPES; }
+static inline unsigned isa_dtype_bytes(unsigned d) { return isa_dtypes[d].bytes; }
+static inline bool isa_dtype_is_int(unsigned d) {
+  return isa_dtypes[d].cls == ISA_UINT || isa_dtypes[d].cls == ISA_INT;
+}
+
+enum isa_op_class { ISA_OP_BIT = 1, ISA_OP_ARITH = 2, ISA_OP_BOTH = 3 };
+enum isa_aluop {
+#define ALUOP(name, code, cls, arity, red, eng, gen, hw) ISA_ALU_##name = code,
+#include "aluops.def"
+#undef ALUOP
+  ISA_NALUOPS
+};
+typedef struct isa_aluop_row {
+  const char *name;
+  uint8_t cls, arity, engines, gen;
+  bool reduces, in_hardware;
+} isa_aluop_row;
+extern const isa_aluop_row isa_aluops[ISA_NALUOPS];
+int isa_aluop_find(const char *name, size_t n);
+
+enum isa_actfn {
+#define ACTFN(name, code, lo, hi, gen) ISA_FN_##name = code,
+#include "actfns.def"
+#undef ACTFN
+  ISA_NACTFNS
+};
+typedef struct isa_actfn_row {
+  const char *name;
+  float lo, hi; /* valid inputs; of reciprocal, valid magnitudes */
+  uint8_t gen;
+} isa_actfn_row;
+extern const isa_actfn_row isa_actfns[ISA_NACTFNS];
+int isa_actfn_find(const char *name, size_t n);
+
+enum isa_set {
+#define SET(id, prose) ISA_SET_##id,
+#define ITEM(set, name)
+#include "enums.def"
+#undef SET
+#undef ITEM
+  ISA_NSETS
+};
+/* Members of the sets, ISA_CMD_reset_reduce and so on: one enum a set, each from 0. */
+enum {
+  ISA_SETS_
+#define SET(id, prose) }; enum isa_set_of_##id {
+#define ITEM(set, name) ISA_##set##_##name,
+#include "enums.def"
+#undef SET
+#undef ITEM
+};
+const char *isa_set_name(unsigned set);                 /* prose name, or NULL */
+const char *isa_set_item(unsigned set, unsigned item);  /* NULL past the last */
+int isa_set_find(unsigned set, const char *name, size_t n);
+
+/* ---- Decoded instructions ----------------------------------------------------------------- */
+
+/* A wait: `sem` of core (0 or 1 of the logical core) compared with value or register. */
+enum isa_cond { ISA_WAIT_none, ISA_WAIT_ge, ISA_WAIT_gt, ISA_WAIT_eq, ISA_WAIT_le, ISA_WAIT_lt,
+                ISA_WAIT_ne, ISA_NCONDS };
+/* An update. ISA_UPD_dma is the completion semaphore of a DMA line: + 1 by each ring. */
+enum isa_upd { ISA_UPD_none, ISA_UPD_inc, ISA_UPD_dec, ISA_UPD_add, ISA_UPD_sub, ISA_UPD_write,
+               ISA_UPD_dma, ISA_NUPDS };
+typedef struct isa_wait {
+  uint8_t cond, core, sem, is_reg;
+  uint32_t value; /* at most ISA_SEM_MAX, or a register number */
+} isa_wait;
+typedef struct isa_update {
+  uint8_t kind, at_read, core, sem;
+  uint32_t value; /* of add, sub and write; else 0 */
+} isa_update;
+
+typedef struct isa_int { /* a 32-bit immediate or a register */
+  bool is_reg;
+  int32_t v;
+} isa_int;
+
+enum isa_num_kind { ISA_NUM_none, ISA_NUM_imm, ISA_NUM_reg, ISA_NUM_ap };
+typedef struct isa_num { /* a float immediate's bits, a register, or a [P, 1] pattern */
+  uint8_t kind;
+  uint32_t v;
+} isa_num;
+
+typedef struct isa_ref { /* count elements at byte offset in the program's pool */
+  uint32_t offset, count;
+} isa_ref;
+
+/* KIND(name, C type, bytes in the record). An AP is the 1-based index of a pattern of the core,
+ * 0 for none. The lists live in the pool: STR and BYTES of bytes, STEPS of isa_step (8 bytes,
+ * outermost first), APS of u32 pattern indices, F32S of float bits, I32S of int32. */
+#define ISA_KINDS(KIND)  \
+  KIND(REG, uint8_t, 1)  \
+  KIND(INT, isa_int, 5)  \
+  KIND(NUM, isa_num, 5)  \
+  KIND(AP, uint32_t, 4)  \
+  KIND(U8, uint8_t, 1)   \
+  KIND(U16, uint16_t, 2) \
+  KIND(U32, uint32_t, 4) \
+  KIND(I32, int32_t, 4)  \
+  KIND(ENUM, uint8_t, 1) \
+  KIND(ALU, uint8_t, 1)  \
+  KIND(ACTF, uint8_t, 1) \
+  KIND(LABEL, uint32_t, 4) \
+  KIND(QUEUE, uint8_t, 1) \
+  KIND(STR, isa_ref, 8)  \
+  KIND(BYTES, isa_ref, 8) \
+  KIND(STEPS, isa_ref, 8) \
+  KIND(APS, isa_ref, 8)  \
+  KIND(F32S, isa_ref, 8) \
+  KIND(I32S, isa_ref, 8)
+
+enum isa_kind {
+#define KIND(name, type, bytes) ISA_K_##name,
+  ISA_KINDS(KIND)
+#undef KIND
+  ISA_NKINDS
+};
+#define KIND(name, type, bytes) typedef type isa_t_##name;
+ISA_KINDS(KIND)
+#undef KIND
+extern const uint8_t isa_kind_bytes[ISA_NKINDS];
+extern const uint8_t isa_kind_elem[ISA_NKINDS]; /* bytes of a list's element, 0 for the others */
+
+typedef struct isa_step {
+  int32_t step;
+  uint32_t num;
+} isa_step;
+
+/* The operand struct of each form, struct isa_TENSOR_TENSOR and so on. */
+#define FORM(id) struct isa_##id {
+#define FIELD(form, name, kind, mode, arg) isa_t_##kind name;
+#define END(id)  \
+  uint8_t end_;  \
+  }              \
+  ;
+#include "forms.def"
+#undef FORM
+#undef FIELD
+#undef END
+
+typedef struct isa_insn {
+  uint16_t op; /* index into isa_ops, not the opcode's number */
+  isa_wait wait;
+  isa_update upd;
+  union {
+#define FORM(id) struct isa_##id id;
+#define FIELD(form, name, kind, mode, arg)
+#define END(id)
+#include "forms.def"
+#undef FORM
+#undef FIELD
+#undef END
+  } u;
+} isa_insn;
+
+/* Access flags of an AP field; the low three bits are the most free dimensions. */
+enum isa_access {
+  AP_DIMS = 7, AP_R = 1 << 3, AP_W = 1 << 4, AP_S = 1 << 5, AP_M = 1 << 6, AP_H = 1 << 7,
+  AP_COL = 1 << 8, AP_ELEM = 1 << 9, AP_IND = 1 << 10, AP_GATHER = 1 << 11
+};
+enum isa_mode { ISA_MODE_P, ISA_MODE_K, ISA_MODE_D };
+
+typedef struct isa_field {
+  const char *name;
+  uint8_t kind, mode;
+  uint8_t at;      /* byte offset in the record */
+  uint16_t offset; /* of the member in isa_insn */
+  uint32_t arg;
+} isa_field;
+
+typedef struct isa_form {
+  const char *name;
+  const isa_field *fields;
+  uint8_t nfields;
+} isa_form;
+
+enum isa_form_id {
+#define FORM(id) ISA_FORM_##id,
+#define FIELD(form, name, kind, mode, arg)
+#define END(id)
+#include "forms.def"
+#undef FORM
+#undef FIELD
+#undef END
+  ISA_NFORMS
+};
+extern const isa_form isa_forms[ISA_NFORMS];
+
+/* Constraint classes (check.c) and cost classes (vm/cost.c). */
+#define ISA_RULES(X) \
+  X(NONE) X(REGELEM) X(EVENT) X(SEMRANGE) X(TRIGGER) X(PRINT) X(DMACOPY) X(DMATR) X(DMACOMP) \
+  X(LDW) X(MM) X(LDWMX) X(MMMX) X(ACT) X(READACC) X(ACT2) X(COPY) X(MEMSET) X(TT) X(TS) X(STT) \
+  X(REDUCE) X(UNARY) X(PRED) X(SELRED) X(RANGE) X(SCAN) X(CUMUL) X(TSRED) X(BNSTATS) X(BNAGGR) \
+  X(MAX8) X(MATCHV) X(FIND8) X(REPL8) X(TR32) X(MASK) X(SHUFFLE) X(DROPOUT) X(RNG) X(EXPO) \
+  X(QUANT) X(IOTA) X(AFFINE) X(LGATHER) X(NGATHER) X(PREDUCE) X(SEQB) X(NONZERO) X(TOPK) \
+  X(CUSTOM)
+enum isa_rule {
+#define X(name) ISA_RULE_##name,
+  ISA_RULES(X)
+#undef X
+  ISA_NRULES
+};
+#define ISA_COSTS(X) \
+  X(CTL) X(MEM) X(SEM) X(TRIG) X(DMA) X(LDW) X(MM) X(ACT) X(ACC) X(COPY) X(SET) X(TT) X(TS) \
+  X(RED) X(RCP) X(PRED) X(SCAN) X(BNAG) X(QUAD) X(GP) X(GATH) X(TOPK) X(CUST)
+enum isa_cost {
+#define X(name) ISA_COST_##name,
+  ISA_COSTS(X)
+#undef X
+  ISA_NCOSTS
+};
+enum isa_built { ISA_DONE = 1, ISA_PLANNED };
+
+enum isa_op {
+#define INSN(name, number, eng, gen, form, rule, cost, status, prof, text) ISA_OP_##name,
+#include "opcodes.def"
+#undef INSN
+  ISA_NOPS
+};
+typedef struct isa_op_row {
+  const char *name, *profile_name, *meaning;
+  uint16_t number;
+  uint8_t engines, gen, form, rule, cost, status;
+} isa_op_row;
+extern const isa_op_row isa_ops[ISA_NOPS];
+int isa_op_find(const char *name, size_t n);
+int isa_op_by_number(unsigned number); /* -1 when no opcode has it */
+static inline const isa_form *isa_form_of(unsigned op) { return &isa_forms[isa_ops[op].form]; }
+/* The member of in that a field describes. */
+static inline void *isa_member(isa_insn *in, const isa_field *f) { return (char *)in + f->offset; }
+static inline const void *isa_member_c(const isa_insn *in, const isa_field *f) {
+  return (const char *)in + f->offset;
+}
+/* True for the DMA instructions, whose update is a completion semaphore. */
+static inline bool isa_op_is_dma(unsigned op) {
+  return isa_ops[op].cost == ISA_COST_DMA || isa_ops[op].cost == ISA_COST_TRIG;
+}
+/* True when the instruction runs in the sequencer itself, without the data path or a DMA. */
+static inline bool isa_op_is_control(unsigned op) { return isa_ops[op].number < 0x80; }
+
+/* Nearest name in a table by edit distance, for "did you mean"; NULL when none is near. */
+const char *isa_op_nearest(const char *name, size_t n);
+/* Edit distance of two names, at most limit + 1. Shared by every did-you-mean. */
+unsigned isa_edit_distance(const char *a, size_t na, const char *b, size_t nb, unsigned limit);
+
+/* ---- Access patterns ---------------------------------------------------------------------- */
+
+enum { ISA_MAX_DIMS = 5, ISA_MAX_DYN = 2 };
+
+typedef struct isa_dim {
+  int64_t step; /* in elements, may be 0 or negative; int16 for SBUF and PSUM */
+  uint32_t num; /* at least 1; uint16 for SBUF and PSUM */
+} isa_dim;
+
+/* A dynamic offset: the signed 32-bit value of a register or of a 1x1 SBUF element, times
+ * stride elements. */
+enum isa_dyn_kind { ISA_DYN_none, ISA_DYN_reg, ISA_DYN_elem };
+typedef struct isa_dyn {
+  uint8_t kind, reg;
+  uint32_t ap; /* 1-based pattern of the element */
+  int64_t stride;
+} isa_dyn;
+
+enum isa_index_kind { ISA_INDEX_none, ISA_INDEX_gather, ISA_INDEX_indirect };
+
+typedef struct isa_ap {
+  uint8_t dtype, space, ndim; /* ndim free dimensions (HBM: all dimensions), outermost first */
+  uint8_t index_kind, index_dim; /* gather: the dimension that the index vector replaces */
+  uint8_t size_dim;  /* 0 none; 1 partitions; 2 + d dimension d: its size is register size_reg */
+  uint8_t size_reg;  /* and its num (or nparts) the static bound */
+  uint16_t part, nparts; /* start partition and count; 0 in HBM */
+  uint32_t base;  /* 1-based tile (SBUF, PSUM; 0: the whole memory) or tensor (HBM) */
+  uint32_t index; /* 1-based pattern of the index vector */
+  int64_t offset; /* bytes: within the partition, or within the tensor */
+  isa_dim dim[ISA_MAX_DIMS];
+  isa_dyn dyn[ISA_MAX_DYN];
+} isa_ap;
+
+/* Elements of one partition (of the whole pattern in HBM). Saturates at UINT64_MAX. */
+uint64_t isa_ap_elems(const isa_ap *ap);
+/* Lowest and one past the highest byte touched relative to ap->offset, dynamic offsets taken as
+ * 0: lo <= 0 < hi. False when that overflows int64. */
+bool isa_ap_extent(const isa_ap *ap, int64_t *lo, int64_t *hi);
+/* Byte offset, relative to ap->offset, of element i in row-major order. */
+int64_t isa_ap_at(const isa_ap *ap, uint64_t i);
+/* Writes the same pattern with adjacent dimensions merged where that keeps the order, unit
+ * dimensions dropped (at least one dimension is left). */
+void isa_ap_merge(const isa_ap *ap, isa_ap *out);
+/* Whether the bytes of two static patterns of one memory meet: 0 disjoint, 1 they do, 2 they are
+ * the same bytes in the same order with the same element size ("exact in-place"). Different
+ * partitions do not meet. Patterns with dynamic parts give 1 when they may meet; where one moves
+ * by an offset that the other has not, two different tiles count as disjoint, as a pattern stays
+ * in its tile: of tiles that share bytes (overlay) the caller compares the whole tiles. Exact, but
+ * for sets so entangled that 2^20 boxes do not decide: then 1. */
+int isa_ap_overlap(const isa_ap *a, const isa_ap *b);
+bool isa_ap_equal(const isa_ap *a, const isa_ap *b);
+bool isa_ap_is_static(const isa_ap *ap);
+
+/* ---- Conversions (dtype.c): the definition of 05-numerics --------------------------------- */
+
+/* Options of a conversion to a narrower float. */
+enum isa_cvt { ISA_CVT_saturate = 1 }; /* float8_e4m3fn overflow gives 448, not NaN */
+/* Element bits (in the low end) to fp32. 32-bit integers round to nearest even; NaN becomes the
+ * canonical 7fc00000 for float types except float32, whose payload is kept (the arithmetic that
+ * follows canonicalises). Not for packed and 64-bit types: gives NaN. */
+float isa_to_f32(unsigned dtype, uint32_t bits);
+/* fp32 to element bits: round to nearest even, integers saturate (NaN gives 0), floats overflow
+ * to infinity or NaN as 05 says, NaN becomes the type's canonical NaN. bool: 1 unless x is a zero.
+ * float8_e8m0fnu: the nearest power of two, ties to the even code, zero to 2^-127; NaN for negative
+ * values and above 1.5 * 2^127. */
+uint32_t isa_from_f32(unsigned dtype, float x, unsigned cvt);
+/* The same with stochastic rounding to the floats of 19 bits and less: up when random is below the
+ * dropped fraction times 2^32. Other types as isa_from_f32. */
+uint32_t isa_from_f32_sr(unsigned dtype, float x, unsigned cvt, uint32_t random);
+/* One lane of a packed type, lane 0 lowest: its fp32 value, and back (round to nearest even;
+ * infinity and overflow give the largest finite value, NaN the type's NaN, in float4 zero). */
+float isa_lane_to_f32(unsigned dtype, uint32_t bits, unsigned lane);
+uint32_t isa_lane_from_f32(unsigned dtype, float x);
+
+static inline uint32_t isa_f32_bits(float x) {
+  union { float f; uint32_t u; } v = {.f = x};
+  return v.u;
+}
+static inline float isa_bits_f32(uint32_t u) {
+  union { uint32_t u; float f; } v = {.u = u};
+  return v.f;
+}
+
+#endif

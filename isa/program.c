@@ -1,0 +1,258 @@
+/* Building a program: tables that grow, patterns and pool runs that are kept once. */
+#include "program.h"
+
+#include "bytes.h"
+
+#include <string.h>
+
+const char *isa_role_name(unsigned role) {
+  static const char *const names[ISA_NROLES] = {"temp", "input", "output", "const"};
+  return role < ISA_NROLES ? names[role] : "?";
+}
+
+isa_program *isa_program_new(const isa_alloc *al, const isa_target *target) {
+  isa_program *p = isa_zalloc(al, sizeof *p);
+  if (!p)
+    return NULL;
+  isa_arena_init(&p->arena, al);
+  isa_buf_init(&p->pool, al);
+  p->target = target;
+  p->ncores = 1;
+  return p;
+}
+
+static void free_core(const isa_alloc *al, isa_core *c) {
+  for (unsigned e = 0; e < ISA_NENGINES; e++) {
+    isa_free(al, c->code[e].insns, c->code[e].cap * sizeof(isa_insn));
+    isa_free(al, c->code[e].lines, c->code[e].cap_lines * sizeof(isa_line));
+  }
+  for (unsigned q = 0; q < ISA_MAX_QUEUES; q++)
+    isa_free(al, c->queues[q].statics, c->queues[q].cap_statics * sizeof(isa_insn));
+  isa_free(al, c->aps, c->cap_aps * sizeof(isa_ap));
+  isa_free(al, c->ap_table, c->ap_table_size * sizeof(uint32_t));
+}
+
+void isa_program_free(isa_program *p) {
+  if (!p)
+    return;
+  isa_alloc al = p->arena.al;
+  for (unsigned c = 0; c < ISA_MAX_CORES; c++)
+    free_core(&al, &p->cores[c]);
+  isa_free(&al, p->tensors, p->cap_tensors * sizeof(isa_tensor));
+  isa_free(&al, p->tiles, p->cap_tiles * sizeof(isa_tile));
+  isa_free(&al, p->symbols, p->cap_symbols * sizeof(isa_symbol));
+  isa_free(&al, p->files, p->cap_files * sizeof(char *));
+  isa_free(&al, p->pool_runs, p->cap_pool_runs * sizeof(isa_ref));
+  isa_free(&al, p->pool_table, p->pool_table_size * sizeof(uint32_t));
+  isa_buf_free(&p->pool);
+  isa_arena_free(&p->arena);
+  isa_free(&al, p, sizeof *p);
+}
+
+/* Replaces a string by its copy in the arena; NULL stays. */
+static bool own(isa_program *p, const char **s) {
+  if (!*s)
+    return true;
+  *s = isa_arena_strn(&p->arena, *s, strlen(*s));
+  return *s != NULL;
+}
+
+uint32_t isa_program_tensor(isa_program *p, const isa_tensor *t) {
+  isa_tensor copy = *t;
+  if (!isa_array_grow(&p->arena.al, &p->tensors, p->ntensors, &p->cap_tensors, sizeof copy) ||
+      !own(p, &copy.name))
+    return 0;
+  if (t->data) {
+    if (t->bytes > SIZE_MAX)
+      return 0;
+    uint8_t *data = isa_arena_alloc(&p->arena, (size_t)t->bytes);
+    if (!data)
+      return 0;
+    memcpy(data, t->data, (size_t)t->bytes);
+    copy.data = data;
+  }
+  p->tensors[p->ntensors] = copy;
+  return ++p->ntensors;
+}
+
+uint32_t isa_program_tile(isa_program *p, const isa_tile *t) {
+  isa_tile copy = *t;
+  if (!isa_array_grow(&p->arena.al, &p->tiles, p->ntiles, &p->cap_tiles, sizeof copy) ||
+      !own(p, &copy.name) || !own(p, &copy.overlay))
+    return 0;
+  p->tiles[p->ntiles] = copy;
+  return ++p->ntiles;
+}
+
+uint32_t isa_program_file(isa_program *p, const char *name) {
+  if (!isa_array_grow(&p->arena.al, &p->files, p->nfiles, &p->cap_files, sizeof name) ||
+      !own(p, &name))
+    return 0;
+  p->files[p->nfiles] = name;
+  return ++p->nfiles;
+}
+
+uint32_t isa_program_symbol(isa_program *p, const isa_symbol *s) {
+  isa_symbol copy = *s;
+  if (!isa_array_grow(&p->arena.al, &p->symbols, p->nsymbols, &p->cap_symbols, sizeof copy) ||
+      !own(p, &copy.name))
+    return 0;
+  p->symbols[p->nsymbols] = copy;
+  return ++p->nsymbols;
+}
+
+uint32_t isa_program_queue(isa_program *p, unsigned core, const isa_queue *q) {
+  isa_core *c = &p->cores[core];
+  isa_queue copy = *q;
+  copy.statics = NULL;
+  copy.nstatics = copy.cap_statics = 0;
+  if (c->nqueues == ISA_MAX_QUEUES || !own(p, &copy.name))
+    return 0;
+  c->queues[c->nqueues] = copy;
+  return ++c->nqueues;
+}
+
+bool isa_program_insn(isa_program *p, unsigned core, unsigned engine, const isa_insn *in,
+                      isa_line at) {
+  isa_code *c = &p->cores[core].code[engine];
+  const isa_alloc *al = &p->arena.al;
+  bool lines = c->lines || c->n == 0; /* code that was read without a line table stays so */
+  if (!isa_array_grow(al, &c->insns, c->n, &c->cap, sizeof *in) ||
+      (lines && !isa_array_grow(al, &c->lines, c->n, &c->cap_lines, sizeof at)))
+    return false;
+  if (lines)
+    c->lines[c->n] = at;
+  c->insns[c->n++] = *in;
+  return true;
+}
+
+bool isa_program_static(isa_program *p, unsigned core, unsigned queue, const isa_insn *in) {
+  isa_queue *q = &p->cores[core].queues[queue];
+  if (!isa_array_grow(&p->arena.al, &q->statics, q->nstatics, &q->cap_statics, sizeof *in))
+    return false;
+  q->statics[q->nstatics++] = *in;
+  return true;
+}
+
+int isa_program_find_tensor(const isa_program *p, const char *name, size_t n) {
+  for (uint32_t i = 0; i < p->ntensors; i++)
+    if (p->tensors[i].name && strlen(p->tensors[i].name) == n &&
+        memcmp(p->tensors[i].name, name, n) == 0)
+      return (int)i;
+  return -1;
+}
+
+/* ---- Things kept once --------------------------------------------------------------------- */
+
+/* A hash table of 1-based indices into an array, open addressing, at most half full. */
+typedef struct index_table {
+  uint32_t **slots, *size;
+  uint64_t (*hash)(const void *owner, uint32_t i);
+  const void *owner;
+} index_table;
+
+static void insert_index(const index_table *t, uint32_t i) {
+  uint32_t mask = *t->size - 1, at = (uint32_t)t->hash(t->owner, i) & mask;
+  while ((*t->slots)[at] != 0)
+    at = (at + 1) & mask;
+  (*t->slots)[at] = i + 1;
+}
+
+/* Makes room for index n; a table of another size, or none, is built from the array itself. */
+static bool table_room(const isa_alloc *al, const index_table *t, uint32_t n) {
+  uint32_t size = *t->size ? *t->size : 64;
+  while (size / 2 <= n && size < UINT32_C(1) << 31)
+    size *= 2;
+  if (size == *t->size)
+    return true;
+  uint32_t *slots = size / 2 > n ? isa_zalloc(al, size * sizeof *slots) : NULL;
+  if (!slots)
+    return false;
+  isa_free(al, *t->slots, *t->size * sizeof *slots);
+  *t->slots = slots;
+  *t->size = size;
+  for (uint32_t i = 0; i < n; i++)
+    insert_index(t, i);
+  return true;
+}
+
+static uint64_t spread(uint64_t h) { return h ^ h >> 32; } /* the low bits see all bits */
+
+static uint64_t ap_hash(const isa_ap *ap) {
+  uint8_t record[ISA_AP_RECORD];
+  isa_encode_ap(ap, record);
+  return spread(isa_fnv(ISA_FNV_START, record, sizeof record));
+}
+
+static uint64_t core_ap_hash(const void *core, uint32_t i) {
+  return ap_hash(&((const isa_core *)core)->aps[i]);
+}
+
+uint32_t isa_program_ap(isa_program *p, unsigned core, const isa_ap *ap) {
+  isa_core *c = &p->cores[core];
+  index_table t = {&c->ap_table, &c->ap_table_size, core_ap_hash, c};
+  if (!table_room(&p->arena.al, &t, c->naps))
+    return 0;
+  uint32_t mask = c->ap_table_size - 1, at = (uint32_t)ap_hash(ap) & mask;
+  for (; c->ap_table[at] != 0; at = (at + 1) & mask)
+    if (isa_ap_equal(&c->aps[c->ap_table[at] - 1], ap))
+      return c->ap_table[at];
+  if (!isa_array_grow(&p->arena.al, &c->aps, c->naps, &c->cap_aps, sizeof *ap))
+    return 0;
+  isa_ap *copy = &c->aps[c->naps];
+  *copy = *ap;
+  for (unsigned d = ap->ndim; d < ISA_MAX_DIMS; d++)
+    copy->dim[d] = (isa_dim){0, 0};
+  return c->ap_table[at] = ++c->naps;
+}
+
+static uint64_t bytes_hash(const void *data, size_t n) {
+  return spread(isa_fnv(ISA_FNV_START, data, n));
+}
+
+static uint64_t pool_run_hash(const void *program, uint32_t i) {
+  const isa_program *p = program;
+  return bytes_hash(p->pool.data + p->pool_runs[i].offset, p->pool_runs[i].count);
+}
+
+bool isa_program_pool(isa_program *p, const void *data, uint32_t count, unsigned size,
+                      isa_ref *out) {
+  uint64_t n = (uint64_t)count * size;
+  *out = (isa_ref){0, count};
+  if (n == 0)
+    return true; /* the empty list is {0, 0} */
+  index_table t = {&p->pool_table, &p->pool_table_size, pool_run_hash, p};
+  if (p->pool.len + n + 7 > UINT32_MAX || !table_room(&p->arena.al, &t, p->npool_runs))
+    return false;
+  uint32_t mask = p->pool_table_size - 1, at = (uint32_t)bytes_hash(data, (size_t)n) & mask;
+  for (; p->pool_table[at] != 0; at = (at + 1) & mask) {
+    isa_ref run = p->pool_runs[p->pool_table[at] - 1];
+    out->offset = run.offset;
+    if (run.count == n && memcmp(p->pool.data + run.offset, data, (size_t)n) == 0)
+      return true;
+  }
+  size_t pad = (8 - p->pool.len % 8) % 8;
+  if (!isa_array_grow(&p->arena.al, &p->pool_runs, p->npool_runs, &p->cap_pool_runs,
+                      sizeof(isa_ref)))
+    return false;
+  char *to = isa_buf_grow(&p->pool, pad + (size_t)n);
+  if (!to)
+    return false;
+  memset(to, 0, pad);
+  memcpy(to + pad, data, (size_t)n);
+  out->offset = (uint32_t)(p->pool.len - n);
+  p->pool_runs[p->npool_runs++] = (isa_ref){out->offset, (uint32_t)n};
+  p->pool_table[at] = p->npool_runs;
+  return true;
+}
+
+const void *isa_program_list(const isa_program *p, isa_ref r, unsigned kind) {
+  static const uint64_t empty = 0;
+  if (kind >= ISA_NKINDS || isa_kind_elem[kind] == 0 || r.offset % 8 != 0)
+    return NULL;
+  if (r.count == 0)
+    return &empty;
+  if (r.offset + (uint64_t)r.count * isa_kind_elem[kind] > p->pool.len)
+    return NULL;
+  return p->pool.data + r.offset;
+}

@@ -1,0 +1,163 @@
+/* A program in memory, and its file. The assembler fills one, the loader reads one; both go
+ * through the same checks. Everything in it lives in its arena and dies with it. */
+#ifndef ISA_PROGRAM_H
+#define ISA_PROGRAM_H
+
+#include "isa.h"
+
+enum isa_role { ISA_TEMP, ISA_INPUT, ISA_OUTPUT, ISA_CONST, ISA_NROLES };
+const char *isa_role_name(unsigned role); /* "temp" "input" "output" "const" */
+
+enum { ISA_TENSOR_DIMS = 8, ISA_TILE_DIMS = 5 };
+
+typedef struct isa_tensor { /* in HBM, row-major, dense */
+  const char *name;
+  uint8_t dtype, role, ndim;
+  int64_t shape[ISA_TENSOR_DIMS]; /* each at least 1 */
+  uint64_t bytes;
+  const uint8_t *data; /* of a const tensor: bytes bytes; else NULL */
+} isa_tensor;
+
+typedef struct isa_tile { /* in SBUF or PSUM: partitions, then up to four free dimensions */
+  const char *name;
+  uint8_t dtype, space, ndim;   /* ndim counts the partition dimension: 1 to 5 */
+  uint16_t part;                /* start partition */
+  uint32_t shape[ISA_TILE_DIMS]; /* shape[0] partitions */
+  uint32_t offset, bytes;       /* place and size within each partition */
+  const char *overlay;          /* group whose tiles share bytes, or NULL */
+} isa_tile;
+
+typedef struct isa_queue {
+  const char *name;
+  uint8_t dge, rings, owner; /* owner: the engine that may trigger it; ISA_NENGINES any (static) */
+  uint8_t prio;
+  isa_insn *statics; /* transfers of a queue with dge=none, dma_copy / compute, in order */
+  uint32_t nstatics, cap_statics;
+} isa_queue;
+
+typedef struct isa_line { /* where an instruction came from; file is 1-based, 0 unknown */
+  uint32_t file, line;
+} isa_line;
+
+typedef struct isa_code {
+  isa_insn *insns;
+  isa_line *lines; /* as many as insns, or NULL */
+  uint32_t n, cap, cap_lines;
+} isa_code;
+
+typedef struct isa_core {
+  isa_code code[ISA_NENGINES];
+  isa_ap *aps; /* pattern i of the text is aps[i - 1]; deduplicated, in order of first use */
+  uint32_t naps, cap_aps;
+  uint32_t *ap_table; /* hash of aps while building, power of two */
+  uint32_t ap_table_size;
+  isa_queue queues[ISA_MAX_QUEUES];
+  uint32_t nqueues;
+  const char *sem_names[ISA_NSEMS]; /* NULL: not named */
+} isa_core;
+
+typedef struct isa_symbol { /* a code label, or exported name */
+  const char *name;
+  uint8_t core, engine, global;
+  uint32_t pc;
+} isa_symbol;
+
+typedef struct isa_program {
+  isa_arena arena;
+  const isa_target *target;
+  uint32_t features; /* reserved, 0 */
+  isa_core cores[ISA_MAX_CORES];
+  uint32_t ncores;
+  isa_tensor *tensors;
+  uint32_t ntensors, cap_tensors;
+  isa_tile *tiles;
+  uint32_t ntiles, cap_tiles;
+  isa_symbol *symbols;
+  uint32_t nsymbols, cap_symbols;
+  const char **files; /* file i is files[i - 1] */
+  uint32_t nfiles, cap_files;
+  isa_buf pool;
+  isa_ref *pool_runs; /* offset and bytes of what isa_program_pool put there, and their hash */
+  uint32_t npool_runs, cap_pool_runs;
+  uint32_t *pool_table;
+  uint32_t pool_table_size;
+  uint64_t hash; /* content hash; set by read and write */
+} isa_program;
+
+/* A new, empty program of one core; NULL when memory is out. Free with isa_program_free, which
+ * takes NULL. al is copied. */
+isa_program *isa_program_new(const isa_alloc *al, const isa_target *target);
+void isa_program_free(isa_program *p);
+
+/* Each adds one and gives its 1-based index, 0 when memory is out. Contents are copied, strings
+ * into the arena. isa_program_ap gives the index of an equal pattern that is already there. */
+uint32_t isa_program_tensor(isa_program *p, const isa_tensor *t);
+uint32_t isa_program_tile(isa_program *p, const isa_tile *t);
+uint32_t isa_program_ap(isa_program *p, unsigned core, const isa_ap *ap);
+uint32_t isa_program_file(isa_program *p, const char *name);
+uint32_t isa_program_symbol(isa_program *p, const isa_symbol *s);
+uint32_t isa_program_queue(isa_program *p, unsigned core, const isa_queue *q);
+bool isa_program_insn(isa_program *p, unsigned core, unsigned engine, const isa_insn *in,
+                      isa_line at);
+bool isa_program_static(isa_program *p, unsigned core, unsigned queue, const isa_insn *in);
+/* Appends count elements of size bytes each to the pool, 8-byte aligned, reusing an equal run.
+ * False when memory is out. */
+bool isa_program_pool(isa_program *p, const void *data, uint32_t count, unsigned size,
+                      isa_ref *out);
+/* The pool's bytes behind a list field of that kind; NULL when it does not fit in the pool. */
+const void *isa_program_list(const isa_program *p, isa_ref r, unsigned kind);
+
+/* Index of the tensor of that name, -1 when there is none. */
+int isa_program_find_tensor(const isa_program *p, const char *name, size_t n);
+
+/* ---- Codec: one instruction, one pattern -------------------------------------------------- */
+
+enum { ISA_RECORD = 64, ISA_AP_RECORD = 128 };
+/* Writes the record of in. in must be valid for isa_check_insn's ranges of fields (register
+ * numbers and so on), else the result is unspecified but nothing else is touched. */
+void isa_encode(const isa_insn *in, uint8_t out[ISA_RECORD]);
+/* Decodes a record. Refuses an unknown opcode, a field out of its range, and any nonzero byte
+ * without meaning: isa_encode of the result gives the same bytes. */
+bool isa_decode(const uint8_t in[ISA_RECORD], isa_insn *out, isa_error *e);
+void isa_encode_ap(const isa_ap *ap, uint8_t out[ISA_AP_RECORD]);
+bool isa_decode_ap(const uint8_t in[ISA_AP_RECORD], isa_ap *out, isa_error *e);
+
+/* ---- Text --------------------------------------------------------------------------------- */
+
+/* Canonical source text of an instruction of a core, without label or newline, as the assembler
+ * accepts it: mnemonic, operands in raw form, `$name` clauses. A label prints as `name`, or `L12`
+ * when there is none at that pc (print.c prints the pc's own label the same way). */
+void isa_print_insn(const isa_program *p, unsigned core, unsigned engine, const isa_insn *in,
+                    isa_buf *out);
+void isa_print_ap(const isa_program *p, unsigned core, uint32_t ap, isa_buf *out);
+/* The whole program as source that assembles to the same bytes. */
+void isa_print_program(const isa_program *p, isa_buf *out);
+
+/* ---- Rules (check.c) ---------------------------------------------------------------------- */
+
+/* Whether instruction pc of an engine of a core is legal: engine, generation, operand memories,
+ * partitions, shapes, types, ranges, branch target, queue and semaphore. code_n is the number of
+ * instructions of that engine (0: targets are not checked). On refusal e names the operand, the
+ * rule and the values. */
+bool isa_check_insn(const isa_program *p, unsigned core, unsigned engine, const isa_insn *in,
+                    uint32_t code_n, isa_error *e);
+/* A pattern by itself: type, memory, bounds within its tile or tensor, steps and counts. */
+bool isa_check_ap(const isa_program *p, unsigned core, uint32_t ap, isa_error *e);
+
+/* A place in a program for a message about it. */
+typedef struct isa_place {
+  int core, engine; /* -1: the program as a whole */
+  uint32_t pc;
+} isa_place;
+/* The verifier: every table and instruction of p, PLANNED instructions refused as ISA_UNBUILT. */
+bool isa_check_program(const isa_program *p, isa_place *at, isa_error *e);
+
+/* ---- File (image.c): .sbc ----------------------------------------------------------------- */
+
+/* Appends the file's bytes; the same program gives the same bytes. False when memory is out. */
+bool isa_image_write(isa_program *p, isa_buf *out);
+/* Reads a file's bytes as hostile input: every count, offset, string and index is bounded before
+ * use. The result has passed the structural checks, not isa_check_program. NULL on refusal. */
+isa_program *isa_image_read(const isa_alloc *al, const void *data, size_t n, isa_error *e);
+
+#endif

@@ -1,0 +1,317 @@
+/* Constraints of the elementwise, reducing and pattern instructions, one function a class. The
+ * facts are those of the nki.isa reference; each function names nothing that a field's generic
+ * checks cover. */
+#include "rules.h"
+
+#include <inttypes.h>
+
+#define FIELD_NAME(c, f) ((c)->form->fields[f].name)
+
+/* ---- Helpers ------------------------------------------------------------------------------ */
+
+bool isa_ck_agree_parts(const isa_ck *c, int f, uint32_t ia, int g, uint32_t ib) {
+  const isa_ap *a = isa_ck_ap(c, ia), *b = isa_ck_ap(c, ib);
+  if (a->nparts != b->nparts)
+    return isa_fail(c->e, ISA_ILLEGAL, f, "%d partitions: %s has %d", a->nparts, FIELD_NAME(c, g),
+                    b->nparts);
+  bool da = a->size_dim == 1, db = b->size_dim == 1;
+  if (da != db)
+    return isa_fail(c->e, ISA_ILLEGAL, f, "the partition count of %s is a register, that of %s is "
+                    "not", FIELD_NAME(c, da ? f : g), FIELD_NAME(c, da ? g : f));
+  if (da && a->size_reg != b->size_reg)
+    return isa_fail(c->e, ISA_ILLEGAL, f, "the partition count is r%d: that of %s is r%d",
+                    a->size_reg, FIELD_NAME(c, g), b->size_reg);
+  return true;
+}
+
+/* Sizes of free dimensions that a register gives: the same register and bound, or none. */
+static bool agree_free_size(const isa_ck *c, int f, const isa_ap *a, int g, const isa_ap *b) {
+  bool da = a->size_dim > 1, db = b->size_dim > 1;
+  if (!da && !db)
+    return true;
+  if (da != db)
+    return isa_fail(c->e, ISA_ILLEGAL, f, "a size of %s is a register, none of %s is",
+                    FIELD_NAME(c, da ? f : g), FIELD_NAME(c, da ? g : f));
+  uint32_t na = a->dim[a->size_dim - 2].num, nb = b->dim[b->size_dim - 2].num;
+  if (a->size_reg != b->size_reg || na != nb)
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    "a size is r%d<=%" PRIu32 ": that of %s is r%d<=%" PRIu32, a->size_reg, na,
+                    FIELD_NAME(c, g), b->size_reg, nb);
+  return true;
+}
+
+/* The same partitions, and the same elements in each. */
+static bool agree(const isa_ck *c, int f, uint32_t ia, int g, uint32_t ib) {
+  const isa_ap *a = isa_ck_ap(c, ia), *b = isa_ck_ap(c, ib);
+  uint64_t na = isa_ap_elems(a), nb = isa_ap_elems(b);
+  if (!isa_ck_agree_parts(c, f, ia, g, ib))
+    return false;
+  if (na != nb)
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    "%" PRIu64 " elements per partition: %s has %" PRIu64, na, FIELD_NAME(c, g),
+                    nb);
+  return agree_free_size(c, f, a, g, b);
+}
+
+/* The product of a STEPS list equals the elements of a partition of the pattern. */
+static bool steps_fill(const isa_ck *c, int f, isa_ref steps, int g, uint32_t index) {
+  const isa_ap *ap = isa_ck_ap(c, index);
+  const isa_step *s = isa_program_list(c->p, steps, ISA_K_STEPS);
+  uint64_t n = 1;
+  for (uint32_t i = 0; i < steps.count; i++)
+    n *= s[i].num; /* at most four times 16 bits */
+  if (n != isa_ap_elems(ap))
+    return isa_fail(c->e, ISA_ILLEGAL, f, "%" PRIu64 " values: %s has %" PRIu64
+                    " elements per partition", n, FIELD_NAME(c, g), isa_ap_elems(ap));
+  if (ap->size_dim > 1)
+    return isa_fail(c->e, ISA_ILLEGAL, g, "a size is a register: a pattern's product is fixed");
+  return true;
+}
+
+static bool engine_has(const isa_ck *c, int f, unsigned op) {
+  const isa_aluop_row *row = &isa_aluops[op];
+  if (!(row->engines & (1u << c->engine)))
+    return isa_fail(c->e, ISA_ILLEGAL, f, "the %s engine does not have the operator %s",
+                    isa_engines[c->engine].name, row->name);
+  return true;
+}
+
+/* A [P, 1] vector of field f has that type; other kinds of number pass. */
+static bool vector_type(const isa_ck *c, int f, isa_num n, unsigned dtype) {
+  if (n.kind != ISA_NUM_ap)
+    return true;
+  unsigned got = isa_ck_ap(c, n.v)->dtype;
+  if (got != dtype)
+    return isa_fail(c->e, ISA_ILLEGAL, f, "%s: a vector operand here is %s", isa_dtypes[got].name,
+                    isa_dtypes[dtype].name);
+  return true;
+}
+
+static unsigned dtype_of(const isa_ck *c, uint32_t index) { return isa_ck_ap(c, index)->dtype; }
+
+/* Bit patterns: integers as wide as those of the first operand. */
+static bool bits_type(const isa_ck *c, int f, uint32_t index, unsigned first, unsigned op) {
+  unsigned d = dtype_of(c, index);
+  if (!isa_dtype_is_int(d))
+    return isa_fail(c->e, ISA_ILLEGAL, f, "%s: %s works on bit patterns of integer types",
+                    isa_dtypes[d].name, isa_aluops[op].name);
+  if (isa_dtype_bytes(d) != isa_dtype_bytes(first))
+    return isa_fail(c->e, ISA_ILLEGAL, f, "%s: %s converts nothing, all types are as wide as %s",
+                    isa_dtypes[d].name, isa_aluops[op].name, isa_dtypes[first].name);
+  return true;
+}
+
+static bool is_bits(unsigned op) { return isa_aluops[op].cls == ISA_OP_BIT; }
+
+/* dst = f(src), element by element: src has the same partitions and elements in each. */
+static bool one_to_one(const isa_ck *c, int dst, uint32_t idst, int src, uint32_t isrc) {
+  return agree(c, src, isrc, dst, idst);
+}
+
+/* ---- Copies and fills --------------------------------------------------------------------- */
+
+bool isa_rule_copy(const isa_ck *c) {
+  const struct isa_COPY *u = &c->in->u.COPY;
+  unsigned d = dtype_of(c, u->dst), s = dtype_of(c, u->src);
+  if (c->engine == ISA_ENG_scalar && c->p->target->gen < ISA_GEN3)
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD,
+                    "tensor_copy on the scalar engine needs gen3: use activate with fn=copy");
+  if (!one_to_one(c, ISA_F_COPY_dst, u->dst, ISA_F_COPY_src, u->src))
+    return false;
+  if (d != s && (isa_ck_packed(d) || isa_ck_packed(s)))
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_COPY_src,
+                    "%s to %s: packed types are copied, not converted", isa_dtypes[s].name,
+                    isa_dtypes[d].name);
+  return true;
+}
+
+bool isa_rule_memset(const isa_ck *c) {
+  const struct isa_MEMSET *u = &c->in->u.MEMSET;
+  if (u->value.kind == ISA_NUM_ap)
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_MEMSET_value,
+                    "a pattern: the value is a number or a register");
+  if (isa_ck_packed(dtype_of(c, u->dst)) && (u->value.kind != ISA_NUM_imm || u->value.v != 0))
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_MEMSET_value, "%s can only be set to 0.0",
+                    isa_dtypes[dtype_of(c, u->dst)].name);
+  return true;
+}
+
+bool isa_rule_unary(const isa_ck *c) {
+  const struct isa_UNARY *u = &c->in->u.UNARY;
+  return one_to_one(c, ISA_F_UNARY_dst, u->dst, ISA_F_UNARY_src, u->src);
+}
+
+/* ---- ALU instructions --------------------------------------------------------------------- */
+
+bool isa_rule_tt(const isa_ck *c) {
+  const struct isa_TENSOR_TENSOR *u = &c->in->u.TENSOR_TENSOR;
+  unsigned first = dtype_of(c, u->src0);
+  if (isa_aluops[u->op].arity != 2)
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_TENSOR_TENSOR_op,
+                    "%s takes one operand: tensor_tensor needs an operator of two",
+                    isa_aluops[u->op].name);
+  if (!engine_has(c, ISA_F_TENSOR_TENSOR_op, u->op) ||
+      !one_to_one(c, ISA_F_TENSOR_TENSOR_dst, u->dst, ISA_F_TENSOR_TENSOR_src0, u->src0) ||
+      !one_to_one(c, ISA_F_TENSOR_TENSOR_dst, u->dst, ISA_F_TENSOR_TENSOR_src1, u->src1))
+    return false;
+  if (isa_ck_ap(c, u->src0)->space == ISA_PSUM && isa_ck_ap(c, u->src1)->space == ISA_PSUM)
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_TENSOR_TENSOR_src1,
+                    "src0 and src1 are both in psum: one of them must be in sbuf");
+  return !is_bits(u->op) ||
+         (bits_type(c, ISA_F_TENSOR_TENSOR_src0, u->src0, first, u->op) &&
+          bits_type(c, ISA_F_TENSOR_TENSOR_src1, u->src1, first, u->op) &&
+          bits_type(c, ISA_F_TENSOR_TENSOR_dst, u->dst, first, u->op));
+}
+
+/* One stage of tensor_scalar: operator, scalar and order fit each other. */
+static bool ts_stage(const isa_ck *c, int fop, unsigned op, int fimm, isa_num imm, int frev,
+                     unsigned reverse) {
+  const struct isa_TENSOR_SCALAR *u = &c->in->u.TENSOR_SCALAR;
+  const isa_aluop_row *row = &isa_aluops[op];
+  if (!engine_has(c, fop, op))
+    return false;
+  if (row->arity == 2 && imm.kind == ISA_NUM_none)
+    return isa_fail(c->e, ISA_ILLEGAL, fimm, "missing: %s takes two operands", row->name);
+  if (row->arity == 1 && imm.kind != ISA_NUM_none && (imm.kind != ISA_NUM_imm || imm.v != 0))
+    return isa_fail(c->e, ISA_ILLEGAL, fimm, "%s takes one operand: leave it out", row->name);
+  if (row->arity == 1 && reverse)
+    return isa_fail(c->e, ISA_ILLEGAL, frev, "%s takes one operand: nothing to reverse",
+                    row->name);
+  if (!is_bits(op))
+    return vector_type(c, fimm, imm, ISA_float32);
+  return imm.kind != ISA_NUM_ap || bits_type(c, fimm, imm.v, dtype_of(c, u->src), op);
+}
+
+/* Which pairs the engine has: gpsimd rsqrt alone, gen3's scalar engine three pairs. */
+static bool ts_engine(const isa_ck *c) {
+  const struct isa_TENSOR_SCALAR *u = &c->in->u.TENSOR_SCALAR;
+  unsigned op0 = u->op0, op1 = u->op1;
+  int gen = c->p->target->gen;
+  if (c->engine == ISA_ENG_gpsimd && (op0 != ISA_ALU_rsqrt || op1 != ISA_ALU_bypass))
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_TENSOR_SCALAR_op0,
+                    "%s, %s: tensor_scalar on gpsimd has only op0=rsqrt", isa_aluops[op0].name,
+                    isa_aluops[op1].name);
+  if (c->engine != ISA_ENG_scalar)
+    return true;
+  if (gen < ISA_GEN3)
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD,
+                    "tensor_scalar on the scalar engine needs gen3: use activate with scale");
+  bool pair = (op0 == ISA_ALU_mult && (op1 == ISA_ALU_add || op1 == ISA_ALU_bypass)) ||
+              (op0 == ISA_ALU_add && op1 == ISA_ALU_bypass);
+  if (gen == ISA_GEN3 && !pair)
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_TENSOR_SCALAR_op0,
+                    "%s, %s: the scalar engine of gen3 has mult, add, and mult with add",
+                    isa_aluops[op0].name, isa_aluops[op1].name);
+  return true;
+}
+
+bool isa_rule_ts(const isa_ck *c) {
+  const struct isa_TENSOR_SCALAR *u = &c->in->u.TENSOR_SCALAR;
+  const isa_aluop_row *r0 = &isa_aluops[u->op0], *r1 = &isa_aluops[u->op1];
+  unsigned first = dtype_of(c, u->src);
+  if (!one_to_one(c, ISA_F_TENSOR_SCALAR_dst, u->dst, ISA_F_TENSOR_SCALAR_src, u->src) ||
+      !ts_engine(c))
+    return false;
+  if (!(r0->cls & r1->cls))
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_TENSOR_SCALAR_op1,
+                    "%s and %s: both operators work on numbers or both on bit patterns", r0->name,
+                    r1->name);
+  if (!ts_stage(c, ISA_F_TENSOR_SCALAR_op0, u->op0, ISA_F_TENSOR_SCALAR_imm0, u->imm0,
+                ISA_F_TENSOR_SCALAR_reverse0, u->reverse0))
+    return false;
+  bool second = u->op1 != ISA_ALU_bypass || u->imm1.kind || u->reverse1;
+  if (second && c->engine != ISA_ENG_gpsimd &&
+      !ts_stage(c, ISA_F_TENSOR_SCALAR_op1, u->op1, ISA_F_TENSOR_SCALAR_imm1, u->imm1,
+                ISA_F_TENSOR_SCALAR_reverse1, u->reverse1))
+    return false;
+  if (second && c->engine == ISA_ENG_gpsimd)
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_TENSOR_SCALAR_imm1, "there is no op1 to use it");
+  unsigned bits = is_bits(u->op0) ? u->op0 : u->op1;
+  return !is_bits(bits) || (bits_type(c, ISA_F_TENSOR_SCALAR_src, u->src, first, bits) &&
+                            bits_type(c, ISA_F_TENSOR_SCALAR_dst, u->dst, first, bits));
+}
+
+/* Elements that are left when the trailing axes of src are reduced. */
+static uint64_t kept(const isa_ap *src, unsigned axes) {
+  uint64_t n = 1;
+  for (unsigned d = 0; d + axes < src->ndim; d++)
+    n *= src->dim[d].num; /* within a memory: fits */
+  return n;
+}
+
+bool isa_rule_reduce(const isa_ck *c) {
+  const struct isa_TENSOR_REDUCE *u = &c->in->u.TENSOR_REDUCE;
+  const isa_ap *dst = isa_ck_ap(c, u->dst), *src = isa_ck_ap(c, u->src);
+  const isa_aluop_row *row = &isa_aluops[u->op];
+  unsigned axes = u->axes ? u->axes : src->ndim;
+  int fop = ISA_F_TENSOR_REDUCE_op, fdst = ISA_F_TENSOR_REDUCE_dst, fsrc = ISA_F_TENSOR_REDUCE_src;
+  if (!row->reduces)
+    return isa_fail(c->e, ISA_ILLEGAL, fop, "%s is not a reduction", row->name);
+  if (!engine_has(c, fop, u->op) || !isa_ck_agree_parts(c, fsrc, u->src, fdst, u->dst))
+    return false;
+  if (axes > src->ndim)
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_TENSOR_REDUCE_axes,
+                    "%u axes: src has %d free dimensions", axes, src->ndim);
+  if (isa_ap_elems(dst) != kept(src, axes))
+    return isa_fail(c->e, ISA_ILLEGAL, fdst, "%" PRIu64 " elements per partition: reducing the "
+                    "last %u of src leaves %" PRIu64, isa_ap_elems(dst), axes, kept(src, axes));
+  /* A size that is reduced away is src's alone; one that is kept must be in dst too. */
+  bool reduced = src->size_dim > 1 && src->size_dim - 2u + axes >= src->ndim;
+  if (reduced && dst->size_dim > 1)
+    return isa_fail(c->e, ISA_ILLEGAL, fdst, "a size is a register: that of src is reduced");
+  if (!reduced && !agree_free_size(c, fsrc, src, fdst, dst))
+    return false;
+  if (!is_bits(u->op))
+    return true;
+  if (u->negate)
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_TENSOR_REDUCE_negate,
+                    "%s works on bit patterns: only numbers are negated", row->name);
+  return bits_type(c, fsrc, u->src, src->dtype, u->op) &&
+         bits_type(c, fdst, u->dst, src->dtype, u->op);
+}
+
+/* ---- Scalar engine ------------------------------------------------------------------------ */
+
+bool isa_rule_act(const isa_ck *c) {
+  const struct isa_ACTIVATE *u = &c->in->u.ACTIVATE;
+  bool gen2 = c->p->target->gen < ISA_GEN3;
+  if (!one_to_one(c, ISA_F_ACTIVATE_dst, u->dst, ISA_F_ACTIVATE_src, u->src) ||
+      !vector_type(c, ISA_F_ACTIVATE_scale, u->scale, ISA_float32))
+    return false;
+  if (u->fn == ISA_FN_prelu)
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_ACTIVATE_fn,
+                    "prelu has a parameter: it is a function of activate2");
+  if (gen2 && (u->bias.kind == ISA_NUM_imm || u->bias.kind == ISA_NUM_reg))
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_ACTIVATE_bias,
+                    "a number: on gen2 the bias is a [P, 1] vector or left out");
+  if (gen2 && u->fn == ISA_FN_reciprocal && u->bias.kind)
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_ACTIVATE_bias, "fn=reciprocal takes no bias on gen2");
+  if (u->bias.kind == ISA_NUM_ap && dtype_of(c, u->bias.v) == ISA_tfloat32)
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_ACTIVATE_bias,
+                    "tfloat32: a bias may have any type but this");
+  if (u->reduce == ISA_CMD_load_reduce)
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_ACTIVATE_reduce,
+                    "load_reduce is not a command of the scalar engine");
+  return true;
+}
+
+/* ---- GpSimd ------------------------------------------------------------------------------- */
+
+bool isa_rule_iota(const isa_ck *c) {
+  const struct isa_IOTA *u = &c->in->u.IOTA;
+  return steps_fill(c, ISA_F_IOTA_pattern, u->pattern, ISA_F_IOTA_dst, u->dst);
+}
+
+bool isa_rule_affine(const isa_ck *c) {
+  const struct isa_AFFINE_SELECT *u = &c->in->u.AFFINE_SELECT;
+  if (!one_to_one(c, ISA_F_AFFINE_SELECT_dst, u->dst, ISA_F_AFFINE_SELECT_src, u->src) ||
+      !steps_fill(c, ISA_F_AFFINE_SELECT_pattern, u->pattern, ISA_F_AFFINE_SELECT_dst, u->dst))
+    return false;
+  if (u->fill.kind == ISA_NUM_ap)
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_AFFINE_SELECT_fill,
+                    "a pattern: the value is a number or a register");
+  if (u->cmp < ISA_ALU_is_equal || u->cmp > ISA_ALU_is_lt)
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_AFFINE_SELECT_cmp, "%s is not a comparison",
+                    isa_aluops[u->cmp].name);
+  return true;
+}

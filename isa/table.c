@@ -1,0 +1,235 @@
+/* Expands the .def tables and looks names up in them. */
+#include "isa.h"
+
+#include <math.h>
+#include <string.h>
+
+#define GEN2 ISA_GEN2
+#define GEN3 ISA_GEN3
+#define GEN4 ISA_GEN4
+
+const isa_engine_row isa_engines[ISA_NENGINES] = {
+#define ENGINE(name, hw) {#name, hw},
+#include "engines.def"
+#undef ENGINE
+};
+
+const isa_target isa_targets[ISA_NTARGETS] = {
+#define TARGET(name, gen, sbuf, usable, cores, stacks, gib, dma, rings, kt, kv, ks, kg, kb, hw, \
+               mf, mb)                                                                          \
+  {#name, gen, sbuf, usable, cores, stacks, gib, dma, rings, {kt, kv, ks, kg, kb}, hw, mf, mb},
+#include "targets.def"
+#undef TARGET
+};
+
+const isa_dtype_row isa_dtypes[ISA_NDTYPES] = {
+#define DTYPE(name, code, bits, cls, e, m, lanes) [code] = {#name, bits / 8, bits, ISA_##cls, e, m, lanes},
+#include "dtypes.def"
+#undef DTYPE
+};
+
+const isa_aluop_row isa_aluops[ISA_NALUOPS] = {
+#define ALUOP(name, code, cls, arity, red, eng, gen, hw) \
+  [code] = {#name, ISA_OP_##cls, arity, ISA_MASK_##eng, gen, red, hw},
+#include "aluops.def"
+#undef ALUOP
+};
+
+const isa_actfn_row isa_actfns[ISA_NACTFNS] = {
+#define ACTFN(name, code, lo, hi, gen) [code] = {#name, lo, hi, gen},
+#include "actfns.def"
+#undef ACTFN
+};
+
+static const char *const set_names[ISA_NSETS] = {
+#define SET(id, prose) prose,
+#define ITEM(set, name)
+#include "enums.def"
+#undef SET
+#undef ITEM
+};
+
+static const struct {
+  uint8_t set;
+  const char *name;
+} set_items[] = {
+#define SET(id, prose)
+#define ITEM(set, name) {ISA_SET_##set, #name},
+#include "enums.def"
+#undef SET
+#undef ITEM
+};
+
+const uint8_t isa_kind_bytes[ISA_NKINDS] = {
+#define KIND(name, type, bytes) bytes,
+    ISA_KINDS(KIND)
+#undef KIND
+};
+
+const uint8_t isa_kind_elem[ISA_NKINDS] = {
+    [ISA_K_STR] = 1, [ISA_K_BYTES] = 1, [ISA_K_STEPS] = 8,
+    [ISA_K_APS] = 4, [ISA_K_F32S] = 4,  [ISA_K_I32S] = 4,
+};
+
+/* Byte places: a struct of byte arrays has no padding, so offsetof in it is the running sum. */
+#define FORM(id) struct place_##id {
+#define FIELD(form, name, kind, mode, arg) uint8_t name[ISA_BYTES_##kind];
+#define END(id)  \
+  uint8_t end_;  \
+  }              \
+  ;
+#define KIND(name, type, bytes) ISA_BYTES_##name = bytes,
+enum { ISA_KINDS(KIND) ISA_BYTES_END };
+#undef KIND
+#include "forms.def"
+#undef FORM
+#undef FIELD
+#undef END
+
+enum { OPERANDS_AT = 16, OPERAND_BYTES = 48 };
+#define FORM(id)
+#define FIELD(form, name, kind, mode, arg)
+#define END(id)                                                       \
+  _Static_assert(sizeof(struct place_##id) - 1 <= OPERAND_BYTES, #id \
+                 " does not fit in a record");
+#include "forms.def"
+#undef FORM
+#undef FIELD
+#undef END
+
+/* An ENUM field's arg is written as the set's name, any other kind's as flags or a number. */
+#define ARG_ENUM(arg) ISA_SET_##arg
+#define ARG_OTHER(arg) arg
+#define ARG_REG ARG_OTHER
+#define ARG_INT ARG_OTHER
+#define ARG_NUM ARG_OTHER
+#define ARG_AP ARG_OTHER
+#define ARG_U8 ARG_OTHER
+#define ARG_U16 ARG_OTHER
+#define ARG_U32 ARG_OTHER
+#define ARG_I32 ARG_OTHER
+#define ARG_ALU ARG_OTHER
+#define ARG_ACTF ARG_OTHER
+#define ARG_LABEL ARG_OTHER
+#define ARG_QUEUE ARG_OTHER
+#define ARG_STR ARG_OTHER
+#define ARG_BYTES ARG_OTHER
+#define ARG_STEPS ARG_OTHER
+#define ARG_APS ARG_OTHER
+#define ARG_F32S ARG_OTHER
+#define ARG_I32S ARG_OTHER
+
+#define FORM(id) static const isa_field fields_##id[] = {
+#define FIELD(form, name, kind, mode, arg)                                   \
+  {#name,                                                                    \
+   ISA_K_##kind,                                                             \
+   ISA_MODE_##mode,                                                          \
+   (uint8_t)(OPERANDS_AT + offsetof(struct place_##form, name)),             \
+   (uint16_t)(offsetof(isa_insn, u) + offsetof(struct isa_##form, name)),    \
+   (uint32_t)(ARG_##kind(arg))},
+#define END(id) {NULL, 0, 0, 0, 0, 0}};
+#include "forms.def"
+#undef FORM
+#undef FIELD
+#undef END
+
+const isa_form isa_forms[ISA_NFORMS] = {
+#define FORM(id) {#id, fields_##id, sizeof fields_##id / sizeof fields_##id[0] - 1},
+#define FIELD(form, name, kind, mode, arg)
+#define END(id)
+#include "forms.def"
+#undef FORM
+#undef FIELD
+#undef END
+};
+
+const isa_op_row isa_ops[ISA_NOPS] = {
+#define INSN(name, number, eng, gen, form, rule, cost, status, prof, text)                    \
+  {#name, prof, text, number, ISA_MASK_##eng, gen, ISA_FORM_##form, ISA_RULE_##rule, \
+   ISA_COST_##cost, ISA_##status},
+#include "opcodes.def"
+#undef INSN
+};
+
+int isa_op_by_number(unsigned number) {
+  switch (number) { /* a number used twice is a compile error here */
+#define INSN(name, number, eng, gen, form, rule, cost, status, prof, text) \
+  case number:                                                            \
+    return ISA_OP_##name;
+#include "opcodes.def"
+#undef INSN
+  default: return -1;
+  }
+}
+
+static bool same(const char *row, const char *name, size_t n) {
+  return row && strlen(row) == n && memcmp(row, name, n) == 0;
+}
+
+#define FIND(fn, table, count)                \
+  int fn(const char *name, size_t n) {        \
+    for (int i = 0; i < (int)(count); i++)    \
+      if (same(table[i].name, name, n))       \
+        return i;                             \
+    return -1;                                \
+  }
+FIND(isa_target_find, isa_targets, ISA_NTARGETS)
+FIND(isa_dtype_find, isa_dtypes, ISA_NDTYPES)
+FIND(isa_aluop_find, isa_aluops, ISA_NALUOPS)
+FIND(isa_actfn_find, isa_actfns, ISA_NACTFNS)
+FIND(isa_op_find, isa_ops, ISA_NOPS)
+
+const char *isa_space_name(unsigned space) {
+  static const char *const names[] = {"?", "sbuf", "psum", "hbm"};
+  return names[space <= ISA_HBM ? space : 0];
+}
+
+const char *isa_set_name(unsigned set) { return set < ISA_NSETS ? set_names[set] : NULL; }
+
+const char *isa_set_item(unsigned set, unsigned item) {
+  for (size_t i = 0; i < sizeof set_items / sizeof set_items[0]; i++)
+    if (set_items[i].set == set && item-- == 0)
+      return set_items[i].name;
+  return NULL;
+}
+
+int isa_set_find(unsigned set, const char *name, size_t n) {
+  const char *item;
+  for (unsigned i = 0; (item = isa_set_item(set, i)) != NULL; i++)
+    if (same(item, name, n))
+      return (int)i;
+  return -1;
+}
+
+unsigned isa_edit_distance(const char *a, size_t na, const char *b, size_t nb, unsigned limit) {
+  enum { LONGEST = 64 };
+  unsigned row[LONGEST + 1];
+  if (na > LONGEST || nb > LONGEST || (na > nb ? na - nb : nb - na) > limit)
+    return limit + 1;
+  for (size_t j = 0; j <= nb; j++)
+    row[j] = (unsigned)j;
+  for (size_t i = 1; i <= na; i++) {
+    unsigned diagonal = row[0];
+    row[0] = (unsigned)i;
+    for (size_t j = 1; j <= nb; j++) {
+      unsigned change = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      unsigned gap = 1 + (row[j] < row[j - 1] ? row[j] : row[j - 1]);
+      row[j] = change < gap ? change : gap;
+    }
+  }
+  return row[nb] <= limit ? row[nb] : limit + 1;
+}
+
+const char *isa_op_nearest(const char *name, size_t n) {
+  unsigned best = n < 4 ? 2 : 3; /* one past the largest distance that still helps */
+  const char *found = NULL;
+  for (int i = 0; i < ISA_NOPS; i++) {
+    unsigned d = isa_edit_distance(isa_ops[i].name, strlen(isa_ops[i].name), name, n, best - 1);
+    if (d < best) {
+      best = d;
+      found = isa_ops[i].name;
+    }
+  }
+  return found;
+}

@@ -1,0 +1,198 @@
+/* The module's entry, argument and option checks, the step from soma_status to Lua errors. */
+#include "bind.h"
+
+#include <string.h>
+
+#include "tensor.h"
+
+const char *lb_nearest(const char *name, const char *const *known) {
+  const char *best = NULL;
+  unsigned least = 3;
+  for (; *known != NULL; known++) {
+    unsigned d = isa_edit_distance(name, strlen(name), *known, strlen(*known), least);
+    if (d < least) {
+      least = d;
+      best = *known;
+    }
+  }
+  return best;
+}
+
+static int unknown_option(lua_State *L, const char *what, const char *const *known) {
+  luaL_Buffer b;
+  const char *name = luaL_tolstring(L, -2, NULL), *near = lb_nearest(name, known);
+  luaL_buffinit(L, &b);
+  for (size_t i = 0; known[i] != NULL; i++) {
+    if (i > 0) luaL_addstring(&b, ", ");
+    luaL_addstring(&b, known[i]);
+  }
+  luaL_pushresult(&b);
+  const char *all = lua_tostring(L, -1);
+  if (near != NULL)
+    return luaL_error(L, "%s: unknown option '%s' (did you mean '%s'?); it takes: %s", what, name,
+                      near, all);
+  return luaL_error(L, "%s: unknown option '%s'; it takes: %s", what, name, all);
+}
+
+bool lb_options(lua_State *L, int arg, const char *what, const char *const *known) {
+  if (lua_isnoneornil(L, arg)) return false;
+  luaL_checktype(L, arg, LUA_TTABLE);
+  luaL_checkstack(L, 8, what);
+  lua_pushnil(L);
+  while (lua_next(L, arg) != 0) {
+    bool found = false;
+    for (size_t i = 0; known[i] != NULL && !found; i++)
+      found = lua_type(L, -2) == LUA_TSTRING && strcmp(lua_tostring(L, -2), known[i]) == 0;
+    if (!found) unknown_option(L, what, known);
+    lua_pop(L, 1);
+  }
+  return true;
+}
+
+int lb_option(lua_State *L, int arg, const char *name) {
+  if (lua_isnoneornil(L, arg)) {
+    lua_pushnil(L);
+    return LUA_TNIL;
+  }
+  lua_pushstring(L, name);
+  return lua_rawget(L, arg);
+}
+
+static int wrong_type(lua_State *L, const char *what, const char *name, const char *expected) {
+  return luaL_error(L, "%s: option '%s' must be %s, not %s", what, name, expected,
+                    luaL_typename(L, -1));
+}
+
+const char *lb_string(lua_State *L, int arg, const char *what, const char *name) {
+  int type = lb_option(L, arg, name);
+  if (type != LUA_TNIL && type != LUA_TSTRING) wrong_type(L, what, name, "a string");
+  const char *s = lua_tostring(L, -1);
+  lua_pop(L, 1);
+  return s;
+}
+
+bool lb_bool(lua_State *L, int arg, const char *what, const char *name, bool fallback) {
+  int type = lb_option(L, arg, name);
+  if (type != LUA_TNIL && type != LUA_TBOOLEAN) wrong_type(L, what, name, "a boolean");
+  bool v = type == LUA_TNIL ? fallback : lua_toboolean(L, -1) != 0;
+  lua_pop(L, 1);
+  return v;
+}
+
+double lb_number(lua_State *L, int arg, const char *what, const char *name, double fallback) {
+  int type = lb_option(L, arg, name);
+  if (type != LUA_TNIL && type != LUA_TNUMBER) wrong_type(L, what, name, "a number");
+  double v = type == LUA_TNIL ? fallback : lua_tonumber(L, -1);
+  lua_pop(L, 1);
+  if (v != v) luaL_error(L, "%s: option '%s' is not a number (NaN)", what, name);
+  return v;
+}
+
+lua_Integer lb_integer(lua_State *L, int arg, const char *what, const char *name, lua_Integer lo,
+                       lua_Integer hi, lua_Integer fallback) {
+  int type = lb_option(L, arg, name), exact = 1;
+  if (type != LUA_TNIL && type != LUA_TNUMBER) wrong_type(L, what, name, "an integer");
+  lua_Integer v = type == LUA_TNIL ? fallback : lua_tointegerx(L, -1, &exact);
+  if (!exact || (type != LUA_TNIL && (v < lo || v > hi)))
+    luaL_error(L, "%s: option '%s' is %s, not an integer from %I to %I", what, name,
+               luaL_tolstring(L, -1, NULL), (LUAI_UACINT)lo, (LUAI_UACINT)hi);
+  lua_pop(L, 1);
+  return v;
+}
+
+static int find_dtype(lua_State *L, int index) {
+  size_t n;
+  const char *name = lua_tolstring(L, index, &n);
+  return isa_dtype_find(name, n);
+}
+
+static const char *unknown_dtype(lua_State *L, const char *name) {
+  const char *known[ISA_NDTYPES];
+  for (unsigned d = 1; d < ISA_NDTYPES; d++) known[d - 1] = isa_dtypes[d].name;
+  known[ISA_NDTYPES - 1] = NULL;
+  const char *near = lb_nearest(name, known);
+  if (near == NULL) return lua_pushfstring(L, "'%s' is not a dtype (soma.dtypes lists them)", name);
+  return lua_pushfstring(L, "'%s' is not a dtype (did you mean '%s'?)", name, near);
+}
+
+unsigned lb_dtype(lua_State *L, int arg) {
+  luaL_checktype(L, arg, LUA_TSTRING);
+  int d = find_dtype(L, arg);
+  if (d < 0) luaL_argerror(L, arg, unknown_dtype(L, lua_tostring(L, arg)));
+  return (unsigned)d;
+}
+
+unsigned lb_dtype_or(lua_State *L, int arg, unsigned fallback) {
+  return lua_isnoneornil(L, arg) ? fallback : lb_dtype(L, arg);
+}
+
+unsigned lb_dtype_option(lua_State *L, int arg, const char *what, unsigned fallback) {
+  int type = lb_option(L, arg, "dtype");
+  if (type != LUA_TNIL && type != LUA_TSTRING) wrong_type(L, what, "dtype", "a string");
+  int d = type == LUA_TNIL ? (int)fallback : find_dtype(L, -1);
+  if (d < 0) luaL_error(L, "%s: %s", what, unknown_dtype(L, lua_tostring(L, -1)));
+  lua_pop(L, 1);
+  return (unsigned)d;
+}
+
+int lb_fail(lua_State *L, const char *what, const soma_machine *m, soma_status s) {
+  const char *text = m != NULL ? soma_error(m) : "";
+  if (text[0] == '\0') text = soma_status_text(s);
+  return luaL_error(L, "%s: %s", what, text);
+}
+
+int lb_engine(lua_State *L, int arg) {
+  const char *names[SOMA_ENGINES + 1] = {NULL};
+  for (int e = 0; e < SOMA_ENGINES; e++) names[e] = soma_engine_name((soma_engine)e);
+  return luaL_checkoption(L, arg, NULL, names);
+}
+
+void lb_push_shape(lua_State *L, uint32_t n, const int64_t *shape) {
+  lua_createtable(L, (int)n, 0);
+  for (uint32_t d = 0; d < n; d++) {
+    lua_pushinteger(L, shape[d]);
+    lua_rawseti(L, -2, (lua_Integer)d + 1);
+  }
+}
+
+void lb_class(lua_State *L, const char *name, const luaL_Reg *meta, const luaL_Reg *methods) {
+  luaL_newmetatable(L, name);
+  luaL_setfuncs(L, meta, 0);
+  if (methods != NULL) {
+    lua_newtable(L);
+    luaL_setfuncs(L, methods, 0);
+    lua_setfield(L, -2, "__index");
+  }
+  lua_pushliteral(L, "protected");
+  lua_setfield(L, -2, "__metatable");
+  lua_pop(L, 1);
+}
+
+int luaopen_soma(lua_State *L) {
+  luaL_checkversion(L);
+  lua_newtable(L);
+  luaL_setfuncs(L, lt_make_functions, 0);
+  luaL_setfuncs(L, lt_op_functions, 0);
+  luaL_setfuncs(L, lt_math_functions, 0);
+  luaL_setfuncs(L, lt_reduce_functions, 0);
+  luaL_setfuncs(L, lt_compare_functions, 0);
+  luaL_setfuncs(L, lt_npy_functions, 0);
+  luaL_setfuncs(L, lb_program_functions, 0);
+  luaL_setfuncs(L, lb_core_functions, 0);
+  lua_pushstring(L, SOMA_VERSION);
+  lua_setfield(L, -2, "version");
+  lua_createtable(L, ISA_NDTYPES, 0);
+  for (unsigned d = 1; d < ISA_NDTYPES; d++) {
+    lua_pushstring(L, isa_dtypes[d].name);
+    lua_rawseti(L, -2, d);
+  }
+  lua_setfield(L, -2, "dtypes");
+  lb_open_file(L);
+  lt_open(L);
+  lb_open_program(L);
+  lb_open_core(L);
+  lb_open_memory(L);
+  lb_open_stats(L);
+  lb_open_run(L);
+  return 1;
+}

@@ -1,0 +1,141 @@
+/* What the files of the Lua module share: argument checks, option tables, files, tensors.
+ *
+ * Every function here that takes a lua_State may raise a Lua error; memory that must survive one
+ * sits in userdata. Positions in messages are those of the Lua caller (luaL_error, level 1). */
+#ifndef LUA_BIND_H
+#define LUA_BIND_H
+
+#include <lauxlib.h>
+#include <lua.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "../isa/isa.h"
+#include "../vm/soma.h"
+
+LUAMOD_API int luaopen_soma(lua_State *L);
+
+/* ---- Arguments (bind.c) -------------------------------------------------------------------- */
+
+/* Checks that the value at arg is nil or a table whose keys are all in known; raises an error
+ * that names the unknown one and the known ones. True when there is a table. */
+bool lb_options(lua_State *L, int arg, const char *what, const char *const *known);
+/* The named option of the table at arg (absent table: nil) is pushed; its type is returned. */
+int lb_option(lua_State *L, int arg, const char *name);
+/* Options by type; fallback when absent. Strings stay valid while the table holds them. */
+const char *lb_string(lua_State *L, int arg, const char *what, const char *name);
+bool lb_bool(lua_State *L, int arg, const char *what, const char *name, bool fallback);
+double lb_number(lua_State *L, int arg, const char *what, const char *name, double fallback);
+lua_Integer lb_integer(lua_State *L, int arg, const char *what, const char *name,
+                       lua_Integer lo, lua_Integer hi, lua_Integer fallback);
+/* An engine given by name. */
+int lb_engine(lua_State *L, int arg);
+/* `name` when there is such a target (or NULL); else raises an error that lists them. */
+const char *lb_target(lua_State *L, const char *what, const char *name);
+/* The name nearest to `name` in the list, or NULL. */
+const char *lb_nearest(const char *name, const char *const *known);
+/* A dtype given by name; raises an argument error that suggests the nearest one. */
+unsigned lb_dtype(lua_State *L, int arg);
+/* The same of an optional argument or of the option "dtype"; fallback when absent. */
+unsigned lb_dtype_or(lua_State *L, int arg, unsigned fallback);
+unsigned lb_dtype_option(lua_State *L, int arg, const char *what, unsigned fallback);
+/* Raises "what: text" for a failed call on m; the status text alone when m is NULL. */
+int lb_fail(lua_State *L, const char *what, const soma_machine *m, soma_status s);
+
+/* ---- Files (file.c) ------------------------------------------------------------------------ */
+
+/* A file being written. It appears under its name, complete, at lb_file_commit; until then, and
+ * after an error, what was there before is untouched. A userdata, collected on errors. */
+typedef struct lb_file {
+  FILE *f;
+  char *path, *temp; /* temp NULL: the path is a device or a pipe, written in place */
+} lb_file;
+/* Pushes a new file; NULL with nil and a message pushed when it cannot be opened. */
+lb_file *lb_file_create(lua_State *L, const char *path);
+/* Closes and renames. False with nil and a message pushed when that failed. */
+bool lb_file_commit(lua_State *L, lb_file *f);
+/* Pushes a file opened for reading; NULL with nil and a message pushed when it cannot be. */
+lb_file *lb_file_open(lua_State *L, const char *path);
+/* Closes a file early; what was written to it is dropped. */
+void lb_file_close(lb_file *f);
+/* Pushes a whole file as a string. False with nil and a message pushed on failure. */
+bool lb_read_file(lua_State *L, const char *path);
+void lb_open_file(lua_State *L);
+
+/* ---- Programs, machines, runs -------------------------------------------------------------- */
+
+#define LB_PROGRAM "soma.program"
+#define LB_CORE "soma.core"
+#define LB_RUN "soma.run"
+
+typedef struct lb_program {
+  soma_program *p; /* NULL after close */
+  char *warnings;  /* the assembler's, or NULL; from malloc */
+} lb_program;
+lb_program *lb_check_program(lua_State *L, int arg);
+/* Index of the program's tensor of that name, -1 when there is none; fills info. */
+int lb_program_tensor(const soma_program *p, const char *name, soma_tensor_info *info);
+bool lb_program_tile(const soma_program *p, const char *name, soma_tile_info *info);
+/* Pushes a sequence of n dimensions. */
+void lb_push_shape(lua_State *L, uint32_t n, const int64_t *shape);
+
+struct lb_trace;
+typedef struct lb_core {
+  soma_machine *m; /* NULL after close */
+  struct lb_run *current;
+  lua_State *running;     /* the thread inside soma_run_until, else NULL */
+  int index;              /* stack position of the core in that thread */
+  struct lb_trace *trace; /* where its events go, or NULL */
+  double started;         /* host time at which this stretch of the run began */
+  bool traces, calls_events;
+  bool failed;            /* a callback raised user value LB_CORE_ERROR */
+} lb_core;
+/* User values of a core; LB_CORE_BOUND: tensors that the machine may still read, by program. */
+enum { LB_CORE_EVENT = 1, LB_CORE_PROGRESS, LB_CORE_PRINT, LB_CORE_ERROR, LB_CORE_BOUND,
+       LB_CORE_PROGRAM, LB_CORE_SLOTS = LB_CORE_PROGRAM };
+/* An open core that is not running. */
+lb_core *lb_check_core(lua_State *L, int arg);
+/* core.sbuf and core.psum: pushes the memory of the core at index. */
+void lb_push_memory(lua_State *L, int index, soma_memory which);
+double lb_host_seconds(void);
+
+typedef struct lb_run {
+  soma_run *r;   /* NULL when closed, or when the core has gone on to another run */
+  lb_core *core; /* kept alive by user value LB_RUN_CORE */
+  struct lb_trace *trace;
+  soma_stats stats; /* of a run whose r is NULL */
+  bool ended, returns_faults;
+} lb_run;
+enum { LB_RUN_CORE = 1, LB_RUN_PROGRAM, LB_RUN_OUT, LB_RUN_FAULT, LB_RUN_SLOTS = LB_RUN_FAULT };
+lb_run *lb_check_run(lua_State *L, int arg);
+/* core:run and core:start. */
+int lb_core_run(lua_State *L);
+int lb_core_start(lua_State *L);
+/* Lets go of the machine's run; its statistics are kept. */
+void lb_run_detach(lb_run *run);
+soma_stats lb_run_stats(const lb_run *run);
+
+/* What a run has done, as a text and as a table (stats.c). */
+int lb_run_summary(lua_State *L);
+void lb_push_stats(lua_State *L, const lb_run *run);
+/* Pushes the fault of a run as a table with a __tostring. */
+void lb_push_fault(lua_State *L, const soma_run *r);
+
+/* Recorded events (trace.c). */
+struct lb_trace *lb_trace_new(void); /* NULL: out of memory */
+void lb_trace_free(struct lb_trace *t);
+void lb_trace_add(struct lb_trace *t, const soma_event *e);
+/* run:save_trace(path): Chrome's trace event format, as Perfetto opens it. */
+int lb_run_save_trace(lua_State *L);
+
+extern const luaL_Reg lb_program_functions[], lb_core_functions[];
+void lb_open_program(lua_State *L);
+void lb_open_core(lua_State *L);
+void lb_open_memory(lua_State *L);
+void lb_open_run(lua_State *L);
+void lb_open_stats(lua_State *L);
+
+/* Registers a metatable of that name with these methods in __index; leaves nothing. */
+void lb_class(lua_State *L, const char *name, const luaL_Reg *meta, const luaL_Reg *methods);
+
+#endif

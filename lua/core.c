@@ -1,0 +1,324 @@
+/* Machines of one core: options, callbacks from a run into Lua, semaphores and registers. */
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+#include "bind.h"
+
+double lb_host_seconds(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* ---- Callbacks ----------------------------------------------------------------------------- */
+/* A Lua error must not jump over the VM's frames: each callback runs in a protected call, the
+ * first error is kept in the core, the run is stopped, and run.c raises the error then. */
+
+static bool call_protected(lb_core *core, lua_CFunction fn, void *arg) {
+  lua_State *L = core->running;
+  if (core->failed || !lua_checkstack(L, 8)) return false;
+  lua_pushcfunction(L, fn);
+  lua_pushvalue(L, core->index);
+  lua_pushlightuserdata(L, arg);
+  if (lua_pcall(L, 2, 0, 0) == LUA_OK) return true;
+  lua_setiuservalue(L, core->index, LB_CORE_ERROR);
+  core->failed = true;
+  soma_machine_interrupt(core->m);
+  return false;
+}
+
+static void set_time(lua_State *L, const char *key, soma_time t) {
+  lua_pushnumber(L, (double)t * 1e-6);
+  lua_setfield(L, -2, key);
+}
+
+static void set_integer(lua_State *L, const char *key, uint64_t v) {
+  lua_pushinteger(L, (lua_Integer)v);
+  lua_setfield(L, -2, key);
+}
+
+static int call_event(lua_State *L) {
+  static const char *const kinds[] = {"?", "instruction", "dma", "semaphore", "notify", "wait"};
+  const soma_event *e = lua_touserdata(L, 2);
+  lua_getiuservalue(L, 1, LB_CORE_EVENT);
+  lua_createtable(L, 0, 10);
+  lua_pushstring(L, kinds[e->kind <= SOMA_EV_WAIT ? e->kind : 0]);
+  lua_setfield(L, -2, "kind");
+  if (e->kind != SOMA_EV_DMA && e->engine < SOMA_ENGINES) {
+    lua_pushstring(L, soma_engine_name((soma_engine)e->engine));
+    lua_setfield(L, -2, "engine");
+  } else if (e->kind == SOMA_EV_DMA) {
+    set_integer(L, "dma_engine", e->engine);
+    set_integer(L, "bytes", e->bytes);
+  }
+  set_integer(L, "pc", e->pc);
+  set_integer(L, "id", e->id);
+  if (e->kind == SOMA_EV_SEM) set_integer(L, "value", e->value);
+  set_time(L, "start_ns", e->start);
+  set_time(L, "end_ns", e->end);
+  lua_pushstring(L, e->name);
+  lua_setfield(L, -2, "name");
+  if (e->file != NULL) {
+    lua_pushstring(L, e->file);
+    lua_setfield(L, -2, "file");
+    set_integer(L, "line", e->line);
+  }
+  lua_call(L, 1, 0);
+  return 0;
+}
+
+static void on_event(void *ud, const soma_event *e) {
+  lb_core *core = ud;
+  if (core->trace != NULL) lb_trace_add(core->trace, e);
+  if (core->running == NULL) return;
+  if (core->calls_events) call_protected(core, call_event, (void *)(uintptr_t)e);
+}
+
+typedef struct progress {
+  uint64_t instructions;
+  soma_time time;
+} progress;
+
+/* Also the place where a pending debug hook, such as the interpreter's Ctrl-C, gets to run. */
+static int call_progress(lua_State *L) {
+  const lb_core *core = lua_touserdata(L, 1);
+  const progress *p = lua_touserdata(L, 2);
+  if (lua_getiuservalue(L, 1, LB_CORE_PROGRESS) == LUA_TNIL) return 0;
+  lua_pushinteger(L, (lua_Integer)p->instructions);
+  lua_pushnumber(L, (double)p->time * 1e-6);
+  lua_pushnumber(L, lb_host_seconds() - core->started);
+  lua_call(L, 3, 0);
+  return 0;
+}
+
+static int on_progress(void *ud, uint64_t instructions, soma_time t) {
+  lb_core *core = ud;
+  progress p = {instructions, t};
+  if (core->running == NULL) return 0;
+  return !call_protected(core, call_progress, &p);
+}
+
+typedef struct output {
+  const char *text;
+  size_t n;
+  int to_stderr;
+} output;
+
+static int call_print(lua_State *L) {
+  const output *o = lua_touserdata(L, 2);
+  if (lua_getiuservalue(L, 1, LB_CORE_PRINT) == LUA_TNIL) {
+    fwrite(o->text, 1, o->n, o->to_stderr ? stderr : stdout);
+    return 0;
+  }
+  lua_pushlstring(L, o->text, o->n);
+  lua_pushboolean(L, o->to_stderr);
+  lua_call(L, 2, 0);
+  return 0;
+}
+
+static void on_print(void *ud, int to_stderr, const char *text, size_t n) {
+  lb_core *core = ud;
+  output o = {text, n, to_stderr};
+  if (core->running != NULL) call_protected(core, call_print, &o);
+}
+
+/* ---- Making one ---------------------------------------------------------------------------- */
+
+static lb_core *check_any(lua_State *L, int arg) { return luaL_checkudata(L, arg, LB_CORE); }
+
+lb_core *lb_check_core(lua_State *L, int arg) {
+  lb_core *core = check_any(L, arg);
+  luaL_argcheck(L, core->m != NULL, arg, "the core is closed");
+  luaL_argcheck(L, core->running == NULL, arg, "the core is running: not from its own callback");
+  return core;
+}
+
+static bool callback(lua_State *L, const char *name, int slot) {
+  int type = lb_option(L, 1, name);
+  if (type != LUA_TNIL && type != LUA_TFUNCTION)
+    luaL_error(L, "core: option '%s' must be a function, not %s", name, luaL_typename(L, -1));
+  lua_setiuservalue(L, 2, slot);
+  return type == LUA_TFUNCTION;
+}
+
+static double limit(lua_State *L, const char *name) {
+  double v = lb_number(L, 1, "core", name, 0);
+  if (v < 0) luaL_error(L, "core: option '%s' is negative: %f", name, v);
+  return v;
+}
+
+static void refuse_checks(lua_State *L) {
+  const char *checks = lb_string(L, 1, "core", "checks");
+  if (checks != NULL && strcmp(checks, "none") != 0)
+    luaL_error(L, "core: checks = \"%s\" is not built in this version; only \"none\" is", checks);
+}
+
+static const char *simd_option(lua_State *L) {
+  const char *simd = lb_string(L, 1, "core", "simd");
+  static const char *const levels[] = {"plain", "avx2", "avx512"};
+  for (unsigned i = 0; simd != NULL && i < 3; i++)
+    if (strcmp(simd, levels[i]) == 0) return simd;
+  if (simd != NULL)
+    luaL_error(L, "core: unknown simd level '%s'; there are: plain, avx2, avx512", simd);
+  return NULL;
+}
+
+/* soma.core{target, max_instructions, max_time (ns), max_seconds, max_hbm_bytes, simd, saturate,
+ * trace, events, progress, print}: a machine of one core. Each limit: 0 for none. */
+static int new_core(lua_State *L) {
+  static const char *const known[] = {
+      "target", "checks", "max_instructions", "max_time", "max_seconds", "max_hbm_bytes", "simd",
+      "saturate", "trace", "events", "progress", "print", NULL};
+  soma_options o = SOMA_OPTIONS_INIT;
+  lua_settop(L, 1);
+  lb_options(L, 1, "core", known);
+  refuse_checks(L);
+  o.target = lb_target(L, "core", lb_string(L, 1, "core", "target"));
+  o.simd = simd_option(L);
+  o.saturate = lb_bool(L, 1, "core", "saturate", false);
+  o.max_instructions =
+      (uint64_t)lb_integer(L, 1, "core", "max_instructions", 0, LUA_MAXINTEGER, 0);
+  o.max_hbm_bytes = (uint64_t)lb_integer(L, 1, "core", "max_hbm_bytes", 0, LUA_MAXINTEGER, 0);
+  double max_time = limit(L, "max_time") * 1e6;
+  o.max_time = max_time < 0x1p63 ? (soma_time)max_time : 0;
+  o.max_seconds = limit(L, "max_seconds");
+  lb_core *core = lua_newuserdatauv(L, sizeof *core, LB_CORE_SLOTS);
+  *core = (lb_core){.traces = lb_bool(L, 1, "core", "trace", false)};
+  luaL_setmetatable(L, LB_CORE);
+  core->calls_events = callback(L, "events", LB_CORE_EVENT);
+  callback(L, "progress", LB_CORE_PROGRESS);
+  callback(L, "print", LB_CORE_PRINT);
+  lua_newtable(L);
+  lua_setiuservalue(L, 2, LB_CORE_BOUND);
+  if (core->calls_events || core->traces) o.event = on_event;
+  o.progress = on_progress;
+  o.print = on_print;
+  o.event_ud = o.progress_ud = o.print_ud = core;
+  soma_status s = soma_machine_new(&o, &core->m);
+  if (s == SOMA_ARG && o.simd != NULL)
+    return luaL_error(L, "core: this host has no simd level '%s'", o.simd);
+  if (s != SOMA_OK) return lb_fail(L, "core", NULL, s);
+  return 1;
+}
+
+/* core:close(): frees the machine and its run; also at collection and by <close>. */
+static int core_close(lua_State *L) {
+  lb_core *core = check_any(L, 1);
+  luaL_argcheck(L, core->running == NULL, 1, "the core is running: not from its own callback");
+  if (core->current != NULL) lb_run_detach(core->current);
+  soma_machine_free(core->m);
+  core->m = NULL;
+  return 0;
+}
+
+static int core_tostring(lua_State *L) {
+  const lb_core *core = check_any(L, 1);
+  const char *target = core->m != NULL ? soma_target(core->m) : NULL;
+  if (core->m == NULL) lua_pushliteral(L, "soma.core (closed)");
+  else if (target == NULL) lua_pushliteral(L, "soma.core");
+  else lua_pushfstring(L, "soma.core of %s", target);
+  return 1;
+}
+
+/* ---- State --------------------------------------------------------------------------------- */
+
+static uint32_t semaphore_id(lua_State *L, int arg) {
+  if (lua_type(L, arg) == LUA_TNUMBER) {
+    lua_Integer id = luaL_checkinteger(L, arg);
+    luaL_argcheck(L, id >= 0 && id < ISA_NSEMS, arg, "a semaphore is 0 to 255");
+    return (uint32_t)id;
+  }
+  const char *name = luaL_checkstring(L, arg);
+  lua_getiuservalue(L, 1, LB_CORE_PROGRAM);
+  const lb_program *p = lua_touserdata(L, -1);
+  if (p == NULL || p->p == NULL)
+    luaL_error(L, "semaphore '%s': the core has no program yet", name);
+  int id = soma_program_semaphore(p->p, name);
+  if (id < 0) luaL_error(L, "the program has no semaphore '%s'", name);
+  return (uint32_t)id;
+}
+
+/* core:semaphore(name or number) */
+static int core_semaphore(lua_State *L) {
+  lb_core *core = lb_check_core(L, 1);
+  uint32_t value = 0;
+  soma_status s = soma_semaphore_get(core->m, semaphore_id(L, 2), &value);
+  if (s != SOMA_OK) return lb_fail(L, "semaphore", core->m, s);
+  lua_pushinteger(L, value);
+  return 1;
+}
+
+/* core:set_semaphore(name or number, value) */
+static int core_set_semaphore(lua_State *L) {
+  lb_core *core = lb_check_core(L, 1);
+  lua_Integer v = luaL_checkinteger(L, 3);
+  luaL_argcheck(L, v >= 0 && v <= ISA_SEM_MAX, 3, "a semaphore's value is 0 to 2147483647");
+  soma_status s = soma_semaphore_set(core->m, semaphore_id(L, 2), (uint32_t)v);
+  return s == SOMA_OK ? 0 : lb_fail(L, "set_semaphore", core->m, s);
+}
+
+static uint32_t register_id(lua_State *L, int arg) {
+  lua_Integer n = luaL_checkinteger(L, arg);
+  luaL_argcheck(L, n >= 0 && n < ISA_NREGS, arg, "a register is 0 to 63");
+  return (uint32_t)n;
+}
+
+/* core:register(engine, number): its value as a signed 32-bit integer. */
+static int core_register(lua_State *L) {
+  lb_core *core = lb_check_core(L, 1);
+  soma_engine e = (soma_engine)lb_engine(L, 2);
+  uint32_t value = 0;
+  soma_status s = soma_register_get(core->m, e, register_id(L, 3), &value);
+  if (s != SOMA_OK) return lb_fail(L, "register", core->m, s);
+  lua_pushinteger(L, value > INT32_MAX ? (lua_Integer)value - ((lua_Integer)1 << 32) : value);
+  return 1;
+}
+
+/* core:set_register(engine, number, value) */
+static int core_set_register(lua_State *L) {
+  lb_core *core = lb_check_core(L, 1);
+  soma_engine e = (soma_engine)lb_engine(L, 2);
+  lua_Integer v = luaL_checkinteger(L, 4);
+  luaL_argcheck(L, v >= INT32_MIN && v <= UINT32_MAX, 4, "a register's value has 32 bits");
+  soma_status s = soma_register_set(core->m, e, register_id(L, 3), (uint32_t)(uint64_t)v);
+  return s == SOMA_OK ? 0 : lb_fail(L, "set_register", core->m, s);
+}
+
+/* core.sbuf, core.psum, core.target, or a method. */
+static int core_index(lua_State *L) {
+  const lb_core *core = check_any(L, 1);
+  const char *key = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
+  if (strcmp(key, "sbuf") == 0) lb_push_memory(L, 1, SOMA_SBUF);
+  else if (strcmp(key, "psum") == 0) lb_push_memory(L, 1, SOMA_PSUM);
+  else if (strcmp(key, "target") == 0)
+    lua_pushstring(L, core->m != NULL ? soma_target(core->m) : NULL);
+  else {
+    lua_pushvalue(L, 2);
+    if (lua_rawget(L, lua_upvalueindex(1)) == LUA_TNIL)
+      return luaL_error(L, "a core has no field or method '%s'", luaL_tolstring(L, 2, NULL));
+  }
+  return 1;
+}
+
+const luaL_Reg lb_core_functions[] = {{"core", new_core}, {NULL, NULL}};
+
+void lb_open_core(lua_State *L) {
+  static const luaL_Reg meta[] = {{"__gc", core_close}, {"__close", core_close},
+                                  {"__tostring", core_tostring}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"run", lb_core_run},
+                                     {"start", lb_core_start},
+                                     {"close", core_close},
+                                     {"semaphore", core_semaphore},
+                                     {"set_semaphore", core_set_semaphore},
+                                     {"register", core_register},
+                                     {"set_register", core_set_register},
+                                     {NULL, NULL}};
+  lb_class(L, LB_CORE, meta, NULL);
+  luaL_getmetatable(L, LB_CORE);
+  lua_newtable(L);
+  luaL_setfuncs(L, methods, 0);
+  lua_pushcclosure(L, core_index, 1);
+  lua_setfield(L, -2, "__index");
+  lua_pop(L, 1);
+}

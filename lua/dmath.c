@@ -1,0 +1,200 @@
+#include "dmath.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* ln 2 = LN2_HI + LN2_LO, LN2_HI with 33 bits so that k * LN2_HI is exact. */
+#define LN2_HI 0x1.62e42feep-1
+#define LN2_LO 0x1.a39ef35793c76p-33
+#define INV_LN2 0x1.71547652b82fep0
+/* pi / 2 in parts of 33 bits. */
+#define PIO2_1 0x1.921fb544p+0
+#define PIO2_2 0x1.0b4611a6p-34
+#define PIO2_3 0x1.3198a2e037073p-69
+#define TWO_OVER_PI 0x1.45f306dc9c883p-1
+#define TWO_OVER_SQRT_PI 0x1.20dd750429b6dp0
+
+static double polynomial(double x, const double *c, size_t n) { /* c[0] is the highest power's */
+  double r = c[0];
+  for (size_t i = 1; i < n; i++) r = r * x + c[i];
+  return r;
+}
+
+double dm_rint(double x) {
+  const double big = 0x1p52;
+  double a = dm_abs(x);
+  if (!(a < big)) return x;
+  double r = (a + big) - big;
+  return dm_bits(x) >> 63 ? -r : r;
+}
+
+double dm_floor(double x) {
+  double r = dm_rint(x);
+  return r > x ? r - 1 : r;
+}
+
+/* 2^k for -1022 <= k <= 1023. */
+static double power_of_two(int k) { return dm_from_bits((uint64_t)(k + 1023) << 52); }
+
+/* exp(r) - 1 for |r| <= 0.35: the Taylor series, whose 15th term is below 1e-19 there. */
+static double expm1_small(double r) {
+  double term = r, sum = 0;
+  double terms[15];
+  for (int i = 0; i < 15; i++) {
+    terms[i] = term;
+    term = term * r / (double)(i + 2);
+  }
+  for (int i = 14; i >= 0; i--) sum += terms[i];
+  return sum;
+}
+
+double dm_exp(double x) {
+  if (x != x) return x;
+  if (x > 709.8) return HUGE_VAL;
+  if (x < -746) return 0;
+  double k = dm_rint(x * INV_LN2);
+  double r = (x - k * LN2_HI) - k * LN2_LO;
+  double v = 1 + expm1_small(r);
+  int half = (int)k / 2;
+  return v * power_of_two(half) * power_of_two((int)k - half);
+}
+
+double dm_expm1(double x) { return dm_abs(x) <= 0.35 ? expm1_small(x) : dm_exp(x) - 1; }
+
+/* 2 atanh(s) for |s| <= 0.172. */
+static double log_series(double s) {
+  double s2 = s * s, sum = 0;
+  for (int i = 23; i >= 3; i -= 2) sum = (sum + 1.0 / i) * s2;
+  return 2 * (s + s * sum);
+}
+
+double dm_log(double x) {
+  if (x != x || x == HUGE_VAL) return x;
+  if (x < 0) return NAN;
+  if (x == 0) return -HUGE_VAL;
+  int e = 0;
+  if (x < 0x1p-1022) {
+    x *= 0x1p54;
+    e = -54;
+  }
+  e += (int)(dm_bits(x) >> 52) - 1023;
+  double m = dm_from_bits((dm_bits(x) & 0xfffffffffffff) | (uint64_t)1023 << 52);
+  if (m > 0x1.6a09e667f3bcdp0) {
+    m *= 0.5;
+    e++;
+  }
+  return e * LN2_HI + (log_series((m - 1) / (m + 1)) + e * LN2_LO);
+}
+
+double dm_log1p(double x) {
+  return dm_abs(x) < 0.29 ? log_series(x / (2 + x)) : dm_log(1 + x);
+}
+
+double dm_tanh(double x) {
+  double a = dm_abs(x);
+  if (x != x || x == 0) return x;
+  double t = dm_expm1(2 * a), r = a > 22 ? 1 : t / (t + 2);
+  return x < 0 ? -r : r;
+}
+
+double dm_sigmoid(double x) { return 1 / (1 + dm_exp(-x)); }
+
+/* erf(x) = 2/sqrt(pi) exp(-x^2) sum over n of 2^n x^(2n+1) / (1 3 5 .. 2n+1): all terms positive. */
+double dm_erf(double x) {
+  double a = dm_abs(x);
+  if (x != x || x == 0) return x;
+  if (a >= 6) return x < 0 ? -1 : 1;
+  double term = a, sum = a;
+  for (int n = 1; term > sum * 1e-18; n++) {
+    term = term * (2 * a * a) / (2 * n + 1);
+    sum += term;
+  }
+  double r = TWO_OVER_SQRT_PI * dm_exp(-a * a) * sum;
+  if (r > 1) r = 1;
+  return x < 0 ? -r : r;
+}
+
+/* The series of sin (from x) or cos (from 1) for |x| <= pi/4. */
+static double trig_series(double x, bool cosine) {
+  double term = cosine ? 1 : x, sum = 0, terms[11];
+  for (int i = 0; i < 11; i++) {
+    terms[i] = term;
+    int k = 2 * i + (cosine ? 1 : 2);
+    term = -term * x * x / (k * (k + 1));
+  }
+  for (int i = 10; i >= 0; i--) sum += terms[i];
+  return sum;
+}
+
+static double trig(double x, int quarter) {
+  if (!(dm_abs(x) <= 0x1p20)) return NAN;
+  double k = dm_rint(x * TWO_OVER_PI);
+  double r = ((x - k * PIO2_1) - k * PIO2_2) - k * PIO2_3;
+  int q = (int)((int64_t)k + quarter) & 3;
+  double v = trig_series(r, q & 1);
+  return q & 2 ? -v : v;
+}
+
+double dm_sin(double x) { return x == 0 ? x : trig(x, 0); }
+double dm_cos(double x) { return trig(x, 1); }
+
+static double int_power(double x, int n) {
+  double r = 1;
+  for (unsigned k = (unsigned)(n < 0 ? -n : n); k > 0; k >>= 1) {
+    if (k & 1) r *= x;
+    x *= x;
+  }
+  return n < 0 ? 1 / r : r;
+}
+
+double dm_pow(double x, double y) {
+  bool whole = dm_rint(y) == y;
+  if (whole && dm_abs(y) <= 64) return int_power(x, (int)y);
+  if (x != x || y != y) return x == 1 ? 1 : NAN;
+  if (dm_abs(y) == HUGE_VAL) {
+    double a = dm_abs(x);
+    return a == 1 ? 1 : (a > 1) == (y > 0) ? HUGE_VAL : 0;
+  }
+  if (x < 0 || dm_bits(x) >> 63) {
+    bool odd = whole && dm_abs(y) < 0x1p53 && dm_rint(y / 2) != y / 2;
+    if (x < 0 && x != -HUGE_VAL && !whole) return NAN;
+    double r = dm_pow(-x, y);
+    return odd ? -r : r;
+  }
+  if (x == 0) return y > 0 ? 0 : HUGE_VAL;
+  return dm_exp(y * dm_log(x));
+}
+
+double dm_normal_quantile(double p) {
+  static const double num[3][8] = {
+      {2509.0809287301226727, 33430.575583588128105, 67265.770927008700853,
+       45921.953931549871457, 13731.693765509461125, 1971.5909503065514427,
+       133.14166789178437745, 3.387132872796366608},
+      {7.7454501427834140764e-4, 0.0227238449892691845833, 0.24178072517745061177,
+       1.27045825245236838258, 3.64784832476320460504, 5.7694972214606914055,
+       4.6303378461565452959, 1.42343711074968357734},
+      {2.01033439929228813265e-7, 2.71155556874348757815e-5, 1.2426609473880784386e-3,
+       0.026532189526576123093, 0.29656057182850489123, 1.7848265399172913358,
+       5.4637849111641143699, 6.6579046435011037772}};
+  static const double den[3][8] = {
+      {5226.495278852854561, 28729.085735721942674, 39307.89580009271061,
+       21213.794301586595867, 5394.1960214247511077, 687.1870074920579083,
+       42.313330701600911252, 1},
+      {1.05075007164441684324e-9, 5.475938084995344946e-4, 0.0151986665636164571966,
+       0.14810397642748007459, 0.68976733498510000455, 1.6763848301838038494,
+       2.05319162663775882187, 1},
+      {2.04426310338993978564e-15, 1.4215117583164458887e-7, 1.8463183175100546818e-5,
+       7.868691311456132591e-4, 0.0148753612908506148525, 0.13692988092273580531,
+       0.59983220655588793769, 1}};
+  double q = p - 0.5;
+  if (dm_abs(q) <= 0.425) {
+    double r = 0.180625 - q * q;
+    return q * polynomial(r, num[0], 8) / polynomial(r, den[0], 8);
+  }
+  double r = sqrt(-dm_log(q < 0 ? p : 1 - p));
+  int part = r <= 5 ? 1 : 2;
+  r -= part == 1 ? 1.6 : 5;
+  double v = polynomial(r, num[part], 8) / polynomial(r, den[part], 8);
+  return q < 0 ? -v : v;
+}

@@ -1,0 +1,126 @@
+/* Files: whole ones read into strings, and new ones that appear complete or not at all. */
+#define _XOPEN_SOURCE 700 /* realpath */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "bind.h"
+
+#define FILE_CLASS "soma.file"
+
+static void push_error(lua_State *L, const char *what, const char *path, int error) {
+  lua_pushnil(L);
+  lua_pushfstring(L, "cannot %s '%s': %s", what, path, strerror(error));
+}
+
+static void discard(lb_file *f) {
+  if (f->f != NULL) fclose(f->f);
+  if (f->temp != NULL) unlink(f->temp);
+  free(f->temp);
+  free(f->path);
+  *f = (lb_file){0};
+}
+
+static int file_gc(lua_State *L) {
+  discard(luaL_checkudata(L, 1, FILE_CLASS));
+  return 0;
+}
+
+static lb_file *new_file(lua_State *L) {
+  lb_file *f = lua_newuserdatauv(L, sizeof *f, 0);
+  *f = (lb_file){0};
+  luaL_setmetatable(L, FILE_CLASS);
+  return f;
+}
+
+/* A new file next to path, its name in f->temp. Its mode follows the umask. */
+static int open_temp(lb_file *f) {
+  size_t n = strlen(f->path) + 48;
+  f->temp = malloc(n);
+  if (f->temp == NULL) return -1;
+  for (unsigned i = 0; i < 100; i++) {
+    snprintf(f->temp, n, "%s.%ld.%u.tmp", f->path, (long)getpid(), i);
+    int fd = open(f->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd >= 0) return fd;
+    if (errno != EEXIST) break;
+  }
+  int error = errno;
+  free(f->temp);
+  f->temp = NULL;
+  errno = error;
+  return -1;
+}
+
+lb_file *lb_file_create(lua_State *L, const char *path) {
+  lb_file *f = new_file(L);
+  struct stat st;
+  bool exists = stat(path, &st) == 0;
+  f->path = exists ? realpath(path, NULL) : strdup(path); /* a link keeps pointing at its file */
+  int fd = -1;
+  if (f->path != NULL)
+    fd = exists && !S_ISREG(st.st_mode) ? open(path, O_WRONLY | O_CLOEXEC) : open_temp(f);
+  if (fd >= 0) f->f = fdopen(fd, "wb");
+  if (f->f != NULL) return f;
+  int error = errno;
+  if (fd >= 0) close(fd);
+  discard(f);
+  push_error(L, "write", path, error);
+  return NULL;
+}
+
+bool lb_file_commit(lua_State *L, lb_file *f) {
+  bool good = !ferror(f->f);
+  int error = good ? 0 : EIO;
+  if (fclose(f->f) != 0 && good) {
+    error = errno;
+    good = false;
+  }
+  f->f = NULL;
+  if (good && f->temp != NULL && rename(f->temp, f->path) != 0) {
+    error = errno;
+    good = false;
+  }
+  if (!good) push_error(L, "write", f->path, error);
+  if (good) {
+    free(f->temp);
+    f->temp = NULL;
+  }
+  discard(f);
+  return good;
+}
+
+lb_file *lb_file_open(lua_State *L, const char *path) {
+  lb_file *f = new_file(L);
+  f->f = fopen(path, "rb");
+  if (f->f != NULL) return f;
+  push_error(L, "read", path, errno);
+  return NULL;
+}
+
+void lb_file_close(lb_file *f) { discard(f); }
+
+bool lb_read_file(lua_State *L, const char *path) {
+  lb_file *s = lb_file_open(L, path);
+  if (s == NULL) return false;
+  luaL_Buffer b;
+  size_t n;
+  luaL_buffinit(L, &b);
+  do {
+    char *p = luaL_prepbuffer(&b);
+    n = fread(p, 1, LUAL_BUFFERSIZE, s->f);
+    luaL_addsize(&b, n);
+  } while (n == LUAL_BUFFERSIZE);
+  int error = ferror(s->f) ? errno : 0;
+  luaL_pushresult(&b);
+  discard(s);
+  if (error != 0) push_error(L, "read", path, error);
+  return error == 0;
+}
+
+void lb_open_file(lua_State *L) {
+  static const luaL_Reg meta[] = {{"__gc", file_gc}, {NULL, NULL}};
+  lb_class(L, FILE_CLASS, meta, NULL);
+}

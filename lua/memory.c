@@ -1,0 +1,136 @@
+/* core.sbuf and core.psum: the on-chip memories as tensors. */
+#include <string.h>
+
+#include "tensor.h"
+
+#define MEMORY_CLASS "soma.memory"
+enum { MAX_BYTES = 1 << 20 }; /* more than a partition of any target has */
+
+void lb_push_memory(lua_State *L, int index, soma_memory which) {
+  soma_memory *m = lua_newuserdatauv(L, sizeof *m, 1);
+  *m = which;
+  lua_pushvalue(L, index);
+  lua_setiuservalue(L, -2, 1);
+  luaL_setmetatable(L, MEMORY_CLASS);
+}
+
+/* A rectangle: bytes bytes at offset of n partitions from `partition`. */
+typedef struct place {
+  soma_machine *m;
+  soma_memory which;
+  uint32_t partition, n;
+  uint64_t offset, bytes;
+} place;
+
+static const char *memory_name(soma_memory m) { return m == SOMA_SBUF ? "sbuf" : "psum"; }
+
+/* The core's user values stay reachable through the memory object; pushes the core. */
+static place check_memory(lua_State *L) {
+  const soma_memory *which = luaL_checkudata(L, 1, MEMORY_CLASS);
+  lua_getiuservalue(L, 1, 1);
+  lb_core *core = lb_check_core(L, lua_gettop(L));
+  return (place){.m = core->m, .which = *which};
+}
+
+static soma_tile_info find_tile(lua_State *L, const char *name, place *at) {
+  soma_tile_info info = {0};
+  lua_getiuservalue(L, -1, LB_CORE_PROGRAM);
+  const lb_program *p = lua_touserdata(L, -1);
+  if (p == NULL || p->p == NULL) luaL_error(L, "tile '%s': the core has no program yet", name);
+  if (!lb_program_tile(p->p, name, &info)) luaL_error(L, "the program has no tile '%s'", name);
+  if (info.memory != at->which)
+    luaL_error(L, "tile '%s' is in %s, not in %s", name, memory_name(info.memory),
+               memory_name(at->which));
+  at->partition = info.partition;
+  at->n = info.shape[0];
+  at->offset = info.offset;
+  at->bytes = info.bytes;
+  return info;
+}
+
+static lt_tensor tile_layout(const soma_tile_info *info) {
+  lt_tensor t = {.dtype = (unsigned)info->dtype, .ndim = info->ndim};
+  for (uint32_t d = 0; d < info->ndim; d++) t.shape[d] = info->shape[d];
+  lt_layout(&t);
+  return t;
+}
+
+static void transfer(lua_State *L, const place *at, unsigned char *data, bool write) {
+  soma_status s = SOMA_OK;
+  for (uint32_t i = 0; i < at->n && s == SOMA_OK; i++, data += at->bytes)
+    s = write ? soma_memory_write(at->m, at->which, at->partition + i, at->offset, data,
+                                  (size_t)at->bytes)
+              : soma_memory_read(at->m, at->which, at->partition + i, at->offset, data,
+                                 (size_t)at->bytes);
+  if (s != SOMA_OK) lb_fail(L, memory_name(at->which), at->m, s);
+}
+
+/* memory:read("tile") with the tile's shape and dtype, or memory:read{partition, partitions=1,
+ * offset=0, dtype="uint8", count or bytes}, which gives [partitions, count]. */
+static int memory_read(lua_State *L) {
+  static const char *const known[] = {"partition", "partitions", "offset", "dtype", "count",
+                                      "bytes", NULL};
+  lua_settop(L, 2);
+  place at = check_memory(L);
+  lt_tensor want = {.dtype = ISA_uint8, .ndim = 2};
+  if (lua_type(L, 2) == LUA_TSTRING) {
+    soma_tile_info info = find_tile(L, lua_tostring(L, 2), &at);
+    want = tile_layout(&info);
+  } else {
+    luaL_checktype(L, 2, LUA_TTABLE);
+    lb_options(L, 2, "read", known);
+    at.partition = (uint32_t)lb_integer(L, 2, "read", "partition", 0, ISA_PMAX - 1, 0);
+    at.n = (uint32_t)lb_integer(L, 2, "read", "partitions", 0, ISA_PMAX, 1);
+    at.offset = (uint64_t)lb_integer(L, 2, "read", "offset", 0, INT32_MAX, 0);
+    want.dtype = lb_dtype_option(L, 2, "read", ISA_uint8);
+    lua_Integer each = isa_dtype_bytes(want.dtype);
+    lua_Integer bytes = lb_integer(L, 2, "read", "bytes", 0, MAX_BYTES, 0);
+    lua_Integer count = lb_integer(L, 2, "read", "count", 0, MAX_BYTES, bytes / each);
+    if (bytes % each != 0)
+      return luaL_error(L, "read: %I bytes are not a whole number of %s", (LUAI_UACINT)bytes,
+                        isa_dtypes[want.dtype].name);
+    want.shape[0] = at.n;
+    want.shape[1] = count;
+    at.bytes = (uint64_t)(count * each);
+  }
+  lt_tensor *t = lt_new(L, want.dtype, want.ndim, want.shape);
+  transfer(L, &at, t->data, false);
+  return 1;
+}
+
+/* memory:write("tile", tensor) of the tile's shape and dtype, or memory:write({partition,
+ * offset=0}, tensor): a tensor of one dimension goes to one partition, of more dimensions its
+ * first counts partitions. */
+static int memory_write(lua_State *L) {
+  static const char *const known[] = {"partition", "offset", NULL};
+  lua_settop(L, 3);
+  const lt_tensor *t = lt_make_dense(L, 3);
+  place at = check_memory(L);
+  if (lua_type(L, 2) == LUA_TSTRING) {
+    soma_tile_info info = find_tile(L, lua_tostring(L, 2), &at);
+    lt_tensor want = tile_layout(&info);
+    if (t->dtype != want.dtype || t->ndim != want.ndim ||
+        memcmp(t->shape, want.shape, t->ndim * sizeof *t->shape) != 0)
+      return luaL_error(L, "write: tile '%s' is %s, the tensor %s", lua_tostring(L, 2),
+                        lt_push_type(L, &want), lt_push_type(L, t));
+  } else {
+    luaL_checktype(L, 2, LUA_TTABLE);
+    lb_options(L, 2, "write", known);
+    at.partition = (uint32_t)lb_integer(L, 2, "write", "partition", 0, ISA_PMAX - 1, 0);
+    at.offset = (uint64_t)lb_integer(L, 2, "write", "offset", 0, INT32_MAX, 0);
+    int64_t rows = t->ndim > 1 ? t->shape[0] : 1;
+    if (rows > ISA_PMAX)
+      return luaL_error(L, "write: %s has more rows than the memory's 128 partitions",
+                        lt_push_type(L, t));
+    at.n = t->size > 0 ? (uint32_t)rows : 0;
+    at.bytes = rows > 0 ? (uint64_t)(t->size / rows * isa_dtype_bytes(t->dtype)) : 0;
+  }
+  transfer(L, &at, t->data, true);
+  return 0;
+}
+
+void lb_open_memory(lua_State *L) {
+  static const luaL_Reg meta[] = {{NULL, NULL}};
+  static const luaL_Reg methods[] = {{"read", memory_read}, {"write", memory_write}, {NULL, NULL}};
+  lb_class(L, MEMORY_CLASS, meta, methods);
+}

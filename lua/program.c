@@ -1,0 +1,335 @@
+/* Programs: assembled from text, loaded and saved; what tensors and tiles they have. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "bind.h"
+
+#define JOB_CLASS "soma.job"
+
+/* What a call needs from libsoma for its own time; freed by the collector if an error is raised. */
+typedef struct job {
+  soma_machine *m;
+  soma_diagnostics *d;
+  void *bytes;
+} job;
+
+static void job_end(job *j) {
+  soma_diagnostics_free(j->d);
+  soma_bytes_free(j->bytes);
+  soma_machine_free(j->m);
+  *j = (job){0};
+}
+
+static int job_gc(lua_State *L) {
+  job_end(luaL_checkudata(L, 1, JOB_CLASS));
+  return 0;
+}
+
+static job *new_job(lua_State *L, const char *what, const char *target) {
+  soma_options o = SOMA_OPTIONS_INIT;
+  job *j = lua_newuserdatauv(L, sizeof *j, 0);
+  *j = (job){0};
+  luaL_setmetatable(L, JOB_CLASS);
+  o.target = lb_target(L, what, target);
+  soma_status s = soma_machine_new(&o, &j->m);
+  if (s != SOMA_OK) lb_fail(L, what, NULL, s);
+  return j;
+}
+
+const char *lb_target(lua_State *L, const char *what, const char *name) {
+  if (name == NULL || isa_target_find(name, strlen(name)) >= 0) return name;
+  luaL_Buffer b;
+  luaL_buffinit(L, &b);
+  for (unsigned i = 0; i < ISA_NTARGETS; i++) {
+    if (i > 0) luaL_addstring(&b, ", ");
+    luaL_addstring(&b, isa_targets[i].name);
+  }
+  luaL_pushresult(&b);
+  luaL_error(L, "%s: unknown target '%s'; there are: %s", what, name, lua_tostring(L, -1));
+  return NULL;
+}
+
+static lb_program *new_program(lua_State *L) {
+  lb_program *p = lua_newuserdatauv(L, sizeof *p, 0);
+  *p = (lb_program){0};
+  luaL_setmetatable(L, LB_PROGRAM);
+  return p;
+}
+
+lb_program *lb_check_program(lua_State *L, int arg) {
+  lb_program *p = luaL_checkudata(L, arg, LB_PROGRAM);
+  luaL_argcheck(L, p->p != NULL, arg, "the program is closed");
+  return p;
+}
+
+static int program_close(lua_State *L) {
+  lb_program *p = luaL_checkudata(L, 1, LB_PROGRAM);
+  soma_program_free(p->p);
+  free(p->warnings);
+  *p = (lb_program){0};
+  return 0;
+}
+
+/* ---- Assembling ---------------------------------------------------------------------------- */
+
+/* Pushes "name=value" for the pair at -2, -1. */
+static const char *push_define(lua_State *L, const char *what) {
+  if (lua_type(L, -2) == LUA_TNUMBER && lua_type(L, -1) == LUA_TSTRING) {
+    lua_pushvalue(L, -1); /* a sequence of "name=value" */
+  } else if (lua_type(L, -2) != LUA_TSTRING) {
+    luaL_error(L, "%s: option 'defines' must be {NAME = value, ...} or {\"NAME=value\", ...}", what);
+  } else if (lua_type(L, -1) == LUA_TBOOLEAN && lua_toboolean(L, -1)) {
+    lua_pushvalue(L, -2);
+  } else if (lua_type(L, -1) == LUA_TNUMBER || lua_type(L, -1) == LUA_TSTRING) {
+    const char *name = lua_tostring(L, -2);
+    lua_pushfstring(L, "%s=%s", name, luaL_tolstring(L, -1, NULL));
+    lua_remove(L, -2);
+  } else {
+    luaL_error(L, "%s: define '%s' is a %s, not a string, a number or true", what,
+               lua_tostring(L, -2), luaL_typename(L, -1));
+  }
+  return lua_tostring(L, -1);
+}
+
+/* The strings of options 'defines' and 'include' as arrays. Leaves on the stack a table that
+ * holds the strings and a userdata that holds the arrays. */
+static soma_assemble_options read_options(lua_State *L, int arg, const char *what) {
+  soma_assemble_options o = {.size = sizeof o};
+  size_t n = 0, count = 0;
+  lua_newtable(L);
+  int keep = lua_gettop(L);
+  int type = lb_option(L, arg, "defines");
+  if (type != LUA_TNIL && type != LUA_TTABLE)
+    luaL_error(L, "%s: option 'defines' must be a table", what);
+  if (type == LUA_TTABLE)
+    for (lua_pushnil(L); lua_next(L, keep + 1) != 0; lua_pop(L, 1)) {
+      push_define(L, what);
+      lua_rawseti(L, keep, (lua_Integer)++n);
+    }
+  o.ndefines = (uint32_t)n;
+  type = lb_option(L, arg, "include");
+  if (type == LUA_TSTRING) {
+    lua_pushvalue(L, -1);
+    lua_rawseti(L, keep, (lua_Integer)++n);
+  } else if (type == LUA_TTABLE) {
+    for (size_t i = 1; i <= lua_rawlen(L, -1); i++) {
+      if (lua_rawgeti(L, -1, (lua_Integer)i) != LUA_TSTRING)
+        luaL_error(L, "%s: option 'include' must hold strings", what);
+      lua_rawseti(L, keep, (lua_Integer)++n);
+    }
+  } else if (type != LUA_TNIL) {
+    luaL_error(L, "%s: option 'include' must be a string or a sequence of strings", what);
+  }
+  o.ninclude_dirs = (uint32_t)n - o.ndefines;
+  lua_settop(L, keep);
+  const char **array = lua_newuserdatauv(L, (n + 1) * sizeof *array, 0);
+  for (; count < n; count++) {
+    lua_rawgeti(L, keep, (lua_Integer)count + 1);
+    array[count] = lua_tostring(L, -1);
+    lua_pop(L, 1);
+  }
+  o.defines = array;
+  o.include_dirs = array + o.ndefines;
+  return o;
+}
+
+/* The diagnostics without their last newline are pushed. */
+static const char *push_diagnostics(lua_State *L, const soma_diagnostics *d) {
+  const char *text = d != NULL ? soma_diagnostics_text(d) : "";
+  size_t n = strlen(text);
+  while (n > 0 && text[n - 1] == '\n') n--;
+  return lua_pushlstring(L, text, n);
+}
+
+/* soma.assemble(text, {name, defines, include, target}) and soma.assemble_file(path, ...): a
+ * program. Raises the assembler's diagnostics. */
+static int assemble(lua_State *L, const char *what, bool is_file) {
+  static const char *const known[] = {"defines", "include", "name", "target", NULL};
+  size_t n;
+  const char *text = luaL_checklstring(L, 1, &n);
+  lua_settop(L, 2);
+  lb_options(L, 2, what, known);
+  const char *name = lb_string(L, 2, what, "name");
+  soma_assemble_options o = read_options(L, 2, what);
+  lb_program *p = new_program(L);
+  int result = lua_gettop(L);
+  job *j = new_job(L, what, lb_string(L, 2, what, "target"));
+  soma_status s = is_file ? soma_assemble_file(j->m, text, &o, &p->p, &j->d)
+                          : soma_assemble(j->m, text, n, name, &o, &p->p, &j->d);
+  const char *diagnostics = push_diagnostics(L, j->d);
+  if (s == SOMA_SYNTAX && diagnostics[0] != '\0') {
+    int errors = (int)soma_diagnostics_errors(j->d);
+    return luaL_error(L, "%s: %d error%s\n%s", what, errors, errors == 1 ? "" : "s", diagnostics);
+  }
+  if (s != SOMA_OK) return lb_fail(L, what, j->m, s);
+  if (diagnostics[0] != '\0') p->warnings = strdup(diagnostics);
+  job_end(j);
+  lua_settop(L, result);
+  return 1;
+}
+
+static int assemble_text(lua_State *L) { return assemble(L, "assemble", false); }
+static int assemble_file(lua_State *L) { return assemble(L, "assemble_file", true); }
+
+/* ---- Loading and saving -------------------------------------------------------------------- */
+
+/* soma.load(path or bytes): a program from a .sbc file, or from a string with its contents; nil
+ * and a message when the file cannot be opened. Raises when it is not a valid program. */
+static int load(lua_State *L) {
+  size_t n, nmagic = strlen(ISA_IMAGE_MAGIC);
+  const char *data = luaL_checklstring(L, 1, &n), *what = "load";
+  lua_settop(L, 1);
+  if (n < nmagic || memcmp(data, ISA_IMAGE_MAGIC, nmagic) != 0) {
+    if (strlen(data) != n) return luaL_error(L, "load: neither a path nor the bytes of a program");
+    what = data;
+    if (!lb_read_file(L, data)) return 2;
+    data = lua_tolstring(L, -1, &n);
+  }
+  lb_program *p = new_program(L);
+  int result = lua_gettop(L);
+  job *j = new_job(L, what, NULL);
+  soma_status s = soma_program_load(j->m, data, n, &p->p);
+  if (s != SOMA_OK) return lb_fail(L, what, j->m, s);
+  job_end(j);
+  lua_settop(L, result);
+  return 1;
+}
+
+static void push_image(lua_State *L, lb_program *p, bool as_text) {
+  size_t n = 0;
+  job *j = new_job(L, "program", NULL);
+  char *text = NULL;
+  soma_status s = as_text ? soma_program_print(j->m, p->p, &text, &n)
+                          : soma_program_save(j->m, p->p, &j->bytes, &n);
+  if (as_text) j->bytes = text;
+  if (s != SOMA_OK) lb_fail(L, "program", j->m, s);
+  lua_pushlstring(L, j->bytes, n);
+  job_end(j);
+}
+
+/* prog:bytes(): the contents of its .sbc file. */
+static int program_bytes(lua_State *L) {
+  push_image(L, lb_check_program(L, 1), false);
+  return 1;
+}
+
+/* prog:source(): text that assembles to the same program. */
+static int program_source(lua_State *L) {
+  push_image(L, lb_check_program(L, 1), true);
+  return 1;
+}
+
+/* prog:save(path) */
+static int program_save(lua_State *L) {
+  lb_program *p = lb_check_program(L, 1);
+  const char *path = luaL_checkstring(L, 2);
+  size_t n;
+  push_image(L, p, false);
+  const char *bytes = lua_tolstring(L, -1, &n);
+  lb_file *f = lb_file_create(L, path);
+  if (f != NULL) fwrite(bytes, 1, n, f->f);
+  if (f == NULL || !lb_file_commit(L, f)) return luaL_error(L, "%s", lua_tostring(L, -1));
+  lua_settop(L, 1);
+  return 1;
+}
+
+/* ---- What it has --------------------------------------------------------------------------- */
+
+int lb_program_tensor(const soma_program *p, const char *name, soma_tensor_info *info) {
+  for (uint32_t i = 0; soma_program_tensor(p, i, info) == SOMA_OK; i++)
+    if (strcmp(info->name, name) == 0) return (int)i;
+  return -1;
+}
+
+bool lb_program_tile(const soma_program *p, const char *name, soma_tile_info *info) {
+  for (uint32_t i = 0; soma_program_tile(p, i, info) == SOMA_OK; i++)
+    if (strcmp(info->name, name) == 0) return true;
+  return false;
+}
+
+static void set_string(lua_State *L, const char *key, const char *value) {
+  lua_pushstring(L, value);
+  lua_setfield(L, -2, key);
+}
+
+static void set_integer(lua_State *L, const char *key, uint64_t value) {
+  lua_pushinteger(L, (lua_Integer)value);
+  lua_setfield(L, -2, key);
+}
+
+/* prog:tensors(): {name, dtype, role, shape, bytes} of each, in order of declaration. */
+static int program_tensors(lua_State *L) {
+  static const char *const roles[] = {"temp", "input", "output", "const"};
+  const soma_program *p = lb_check_program(L, 1)->p;
+  soma_tensor_info t;
+  lua_newtable(L);
+  for (uint32_t i = 0; soma_program_tensor(p, i, &t) == SOMA_OK; i++) {
+    lua_createtable(L, 0, 5);
+    set_string(L, "name", t.name);
+    set_string(L, "dtype", soma_dtype_name(t.dtype));
+    set_string(L, "role", (unsigned)t.role < 4 ? roles[t.role] : "?");
+    set_integer(L, "bytes", t.bytes);
+    lb_push_shape(L, t.ndim, t.shape);
+    lua_setfield(L, -2, "shape");
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  return 1;
+}
+
+/* prog:tiles(): {name, memory, dtype, shape, partition, offset, bytes} of each. */
+static int program_tiles(lua_State *L) {
+  const soma_program *p = lb_check_program(L, 1)->p;
+  soma_tile_info t;
+  lua_newtable(L);
+  for (uint32_t i = 0; soma_program_tile(p, i, &t) == SOMA_OK; i++) {
+    int64_t shape[5];
+    for (uint32_t d = 0; d < t.ndim; d++) shape[d] = t.shape[d];
+    lua_createtable(L, 0, 7);
+    set_string(L, "name", t.name);
+    set_string(L, "memory", t.memory == SOMA_SBUF ? "sbuf" : "psum");
+    set_string(L, "dtype", soma_dtype_name(t.dtype));
+    set_integer(L, "partition", t.partition);
+    set_integer(L, "offset", t.offset);
+    set_integer(L, "bytes", t.bytes);
+    lb_push_shape(L, t.ndim, shape);
+    lua_setfield(L, -2, "shape");
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  return 1;
+}
+
+/* prog:warnings(): the assembler's warnings, or nil. */
+static int program_warnings(lua_State *L) {
+  lua_pushstring(L, lb_check_program(L, 1)->warnings);
+  return 1;
+}
+
+/* prog:target() */
+static int program_target(lua_State *L) {
+  lua_pushstring(L, soma_program_target(lb_check_program(L, 1)->p));
+  return 1;
+}
+
+static int program_tostring(lua_State *L) {
+  lb_program *p = luaL_checkudata(L, 1, LB_PROGRAM);
+  if (p->p == NULL) lua_pushliteral(L, "soma.program (closed)");
+  else lua_pushfstring(L, "soma.program for %s", soma_program_target(p->p));
+  return 1;
+}
+
+const luaL_Reg lb_program_functions[] = {{"assemble", assemble_text},
+                                         {"assemble_file", assemble_file},
+                                         {"load", load},
+                                         {NULL, NULL}};
+
+void lb_open_program(lua_State *L) {
+  static const luaL_Reg meta[] = {{"__gc", program_close}, {"__close", program_close},
+                                  {"__tostring", program_tostring}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {
+      {"tensors", program_tensors}, {"tiles", program_tiles},   {"bytes", program_bytes},
+      {"source", program_source},   {"save", program_save},     {"warnings", program_warnings},
+      {"target", program_target},   {"close", program_close},   {NULL, NULL}};
+  static const luaL_Reg job_meta[] = {{"__gc", job_gc}, {NULL, NULL}};
+  lb_class(L, LB_PROGRAM, meta, methods);
+  lb_class(L, JOB_CLASS, job_meta, NULL);
+}

@@ -1,0 +1,3 @@
+f tensor uint8[5], const = incbin "five.bin"
+section sync
+ halt

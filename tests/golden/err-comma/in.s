@@ -1,0 +1,17 @@
+target trn2
+a  tensor float32[512, 2048], input
+c  tensor float32[512, 2048], output
+ta tile sbuf float32[128, 2048]
+tb tile sbuf float32[128, 2048]
+tc tile sbuf float32[128, 2048]
+ps tile psum float32[128, 512]
+s1 sem
+q  queue dge=hwdge
+section sync
+        mov r0 1
+        mov r0, 1 2
+        mov r0,
+        mov
+        mov , 1
+        halt 3
+        halt $s1++

@@ -1,0 +1,14 @@
+target trn2
+a  tensor float32[512, 2048], input
+c  tensor float32[512, 2048], output
+ta tile sbuf float32[128, 2048]
+tb tile sbuf float32[128, 2048]
+tc tile sbuf float32[128, 2048]
+ps tile psum float32[128, 512]
+s1 sem
+q  queue dge=hwdge
+section vector
+        memset ta, "x"
+        memset ta, 1 +
+        tensor_scalar ta, tb, op0=mult, imm0=tb
+        halt $s1++

@@ -1,0 +1,5 @@
+target trn2
+section vector
+here:   halt
+section sync
+        jmp here

@@ -1,0 +1,7 @@
+target trn2
+section sync
+        5
+        [a]
+        "x"
+        $s++
+        halt

@@ -1,0 +1,4 @@
+target trn2
+        nop
+x:      halt
+        tensor_copy a, b

@@ -1,0 +1,4 @@
+target trn1
+a queue dge=hwdge
+section sync
+        halt

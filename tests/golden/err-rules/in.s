@@ -1,0 +1,16 @@
+target trn2
+a  tensor float32[512, 2048], input
+c  tensor float32[512, 2048], output
+ta tile sbuf float32[128, 2048]
+tb tile sbuf float32[128, 2048]
+tc tile sbuf float32[128, 2048]
+ps tile psum float32[128, 512]
+s1 sem
+q  queue dge=hwdge
+section vector
+        tensor_tensor ta, tb[0:64, :], tc, op=add
+        tensor_tensor ta, tb[:, 0:8], tc, op=add
+        tensor_copy ta[16:32, :], tb[0:16, :]
+        tensor_copy ta, a
+        tensor_tensor ta, tb, tc, op=divide
+        halt $s1++

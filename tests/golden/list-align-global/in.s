@@ -1,0 +1,6 @@
+target trn2
+section sync
+        nop
+        align 4
+        global main
+main:   halt

@@ -1,0 +1,12 @@
+target trn2
+section sync
+top:    nop
+.a:     jmp .a
+next:   nop
+.a:     jmp .a
+section vector
+.a:     nop
+top:    jmp .b
+.b:     jmp .a
+section sync
+        jmp top.a

@@ -1,0 +1,4 @@
+target trn2
+a sem
+section sync
+        halt

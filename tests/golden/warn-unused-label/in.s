@@ -1,0 +1,5 @@
+target trn2
+section sync
+x:      nop
+.y:     nop
+z:      jmp z

@@ -1,0 +1,5 @@
+target trn2
+a sem
+b sem
+section sync
+        halt $a++

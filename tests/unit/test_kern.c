@@ -1,0 +1,344 @@
+/* The array kernels of every level that this host runs, against the scalar definitions (isa_to_f32,
+ * vm_alu_f32, vm_fma; their own tests are test_dtype and test_alu) bit by bit. */
+#include "../../vm/kern.h"
+
+#include "f32_cases.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { MAX_LEVELS = 3, GUARD = 0x5a };
+
+typedef struct levels {
+  vm_kern k[MAX_LEVELS];
+  unsigned n;
+} levels;
+
+static levels host_levels(void) {
+  static const char *const names[MAX_LEVELS] = {"plain", "avx2", "avx512"};
+  levels l = {.n = 0};
+  for (unsigned i = 0; i < MAX_LEVELS; i++) {
+    assert_true(vm_kern_select(names[i], &l.k[l.n]));
+    if (strcmp(l.k[l.n].name, names[i]) == 0) l.n++;
+  }
+  return l;
+}
+
+static const uint32_t specials[] = {
+    0x00000000, 0x80000000, 0x00000001, 0x80000001, 0x007fffff, 0x807fffff, 0x00800000, 0x80800000,
+    0x3f800000, 0xbf800000, 0x3f7fffff, 0x3f800001, 0x40000000, 0xc0000000, 0x40400000, 0xc0490fdb,
+    0x4b7fffff, 0xcb800000, 0x7f7fffff, 0xff7fffff, 0x7f800000, 0xff800000, 0x7fc00000, 0xffc00000,
+    0x7f800001, 0xffabcdef, 0x3eaaaaab, 0x42280000, 0xc2280000, 0x5f000000, 0x20000000, 0xa0000001,
+};
+enum { NSPECIAL = sizeof specials / sizeof *specials };
+
+static uint32_t next_random(uint32_t *s) {
+  *s ^= *s << 13;
+  *s ^= *s >> 17;
+  *s ^= *s << 5;
+  return *s;
+}
+/* Mostly values of moderate size, now and then a special one. */
+static float some_float(uint32_t *s, bool with_specials) {
+  uint32_t u = next_random(s);
+  if (with_specials && u % 61 == 0) return isa_bits_f32(specials[next_random(s) % NSPECIAL]);
+  return (float)(int32_t)u * 0x1p-30f;
+}
+
+static void same(const vm_kern *k, const char *what, size_t i, float got, float want) {
+  uint32_t g = isa_f32_bits(got), w = isa_f32_bits(want);
+  if (g != w) fail_msg("%s %s [%zu]: %08x, not %08x", k->name, what, i, g, w);
+}
+
+static void test_select(void **state) {
+  vm_kern k = {.name = "before"};
+  (void)state;
+  assert_false(vm_kern_select("sse", &k));
+  assert_false(vm_kern_select("", &k));
+  assert_string_equal(k.name, "before");
+  assert_true(vm_kern_select("plain", &k));
+  assert_string_equal(k.name, "plain");
+  assert_true(vm_kern_select(NULL, &k));
+  for (unsigned t = 1; t < ISA_NDTYPES; t++) {
+    bool fp32 = isa_dtypes[t].cls != ISA_PACK && isa_dtypes[t].bits <= 32;
+    assert_true((k.load[t] != NULL) == fp32);
+    assert_true((k.store[t] != NULL) == fp32);
+  }
+  for (unsigned op = 0; op < ISA_NALUOPS; op++) {
+    bool arith = (isa_aluops[op].cls & ISA_OP_ARITH) != 0;
+    assert_true((k.alu_vv[op] != NULL) == arith);
+    assert_true((k.alu_vs[op] != NULL) == arith);
+    assert_true((k.alu_sv[op] != NULL) == arith);
+  }
+  for (unsigned fn = 0; fn < ISA_NACTFNS; fn++) assert_non_null(k.actfn[fn]);
+}
+
+/* Every pattern of narrow types and the cases' of 32-bit ones, from an odd address. */
+static void check_load(const vm_kern *k, unsigned type, const uint32_t *cases, size_t ncases) {
+  size_t size = isa_dtype_bytes(type), n = size == 4 ? ncases : (size_t)1 << (8 * size);
+  unsigned char *src = malloc(n * size + 1);
+  float *dst = malloc((n + 1) * sizeof *dst);
+  assert_non_null(src);
+  assert_non_null(dst);
+  for (size_t i = 0; i < n; i++) {
+    uint32_t bits = size == 4 ? cases[i] : (uint32_t)i;
+    uint8_t b8 = (uint8_t)bits;
+    uint16_t b16 = (uint16_t)bits;
+    memcpy(src + 1 + i * size, size == 1 ? (void *)&b8 : size == 2 ? (void *)&b16 : &bits, size);
+  }
+  memset(dst, GUARD, (n + 1) * sizeof *dst);
+  k->load[type](dst, src + 1, n);
+  for (size_t i = 0; i < n; i++)
+    same(k, isa_dtypes[type].name, i, dst[i], isa_to_f32(type, size == 4 ? cases[i] : (uint32_t)i));
+  assert_int_equal(isa_f32_bits(dst[n]), 0x5a5a5a5a);
+  free(src);
+  free(dst);
+}
+
+static void check_store(const vm_kern *k, unsigned type, unsigned cvt, const uint32_t *cases,
+                        size_t n) {
+  size_t size = isa_dtype_bytes(type);
+  unsigned char *dst = malloc(n * size + 2);
+  float *src = malloc(n * sizeof *src);
+  assert_non_null(src);
+  assert_non_null(dst);
+  memcpy(src, cases, n * sizeof *src);
+  memset(dst, GUARD, n * size + 2);
+  k->store[type](dst + 1, src, n, cvt);
+  for (size_t i = 0; i < n; i++) {
+    uint32_t want = isa_from_f32(type, src[i], cvt), got = 0;
+    for (size_t j = 0; j < size; j++) got |= (uint32_t)dst[1 + i * size + j] << (8 * j);
+    if (got != want)
+      fail_msg("%s store %s of %08x: %x, not %x", k->name, isa_dtypes[type].name, cases[i], got,
+               want);
+  }
+  assert_int_equal(dst[0], GUARD);
+  assert_int_equal(dst[n * size + 1], GUARD);
+  free(src);
+  free(dst);
+}
+
+static void test_conversions(void **state) {
+  levels l = host_levels();
+  size_t n;
+  uint32_t *cases = f32_cases(&n);
+  (void)state;
+  assert_non_null(cases);
+  for (unsigned i = 0; i < l.n; i++)
+    for (unsigned t = 1; t < ISA_NDTYPES; t++) {
+      if (!l.k[i].load[t]) continue;
+      check_load(&l.k[i], t, cases, n);
+      check_store(&l.k[i], t, 0, cases, n);
+      check_store(&l.k[i], t, ISA_CVT_saturate, cases, n);
+    }
+  free(cases);
+}
+
+/* Short rows: the loops' ends, and nothing past them. */
+static void test_short_conversions(void **state) {
+  levels l = host_levels();
+  (void)state;
+  for (unsigned i = 0; i < l.n; i++)
+    for (unsigned t = 1; t < ISA_NDTYPES; t++) {
+      if (!l.k[i].load[t]) continue;
+      for (size_t n = 0; n < 140; n += n < 34 ? 1 : 7) {
+        float src[140], back[141];
+        unsigned char raw[141 * 4];
+        size_t size = isa_dtype_bytes(t);
+        for (size_t j = 0; j < 140; j++) src[j] = (float)(j % 8);
+        memset(raw, GUARD, sizeof raw);
+        l.k[i].store[t](raw, src, n, 0);
+        assert_int_equal(raw[n * size], GUARD);
+        back[n] = -7;
+        l.k[i].load[t](back, raw, n);
+        assert_true(back[n] == -7);
+        for (size_t j = 0; j < n; j++)
+          same(&l.k[i], "there and back", j, back[j], isa_to_f32(t, isa_from_f32(t, src[j], 0)));
+      }
+    }
+}
+
+static void check_alu(const vm_kern *k, unsigned op, const float *a, const float *b, size_t n) {
+  float d[NSPECIAL * 2 + 1];
+  const char *name = isa_aluops[op].name;
+  d[n] = 42;
+  k->alu_vv[op](d, a, b, n);
+  for (size_t i = 0; i < n; i++) same(k, name, i, d[i], vm_alu_f32(op, a[i], b[i]));
+  k->alu_vs[op](d, a, b[0], n);
+  for (size_t i = 0; i < n; i++) same(k, name, i, d[i], vm_alu_f32(op, a[i], b[0]));
+  k->alu_sv[op](d, b[0], a, n);
+  for (size_t i = 0; i < n; i++) same(k, name, i, d[i], vm_alu_f32(op, b[0], a[i]));
+  memcpy(d, a, n * sizeof *d);
+  k->alu_vv[op](d, d, b, n);
+  for (size_t i = 0; i < n; i++) same(k, name, i, d[i], vm_alu_f32(op, a[i], b[i]));
+  memcpy(d, b, n * sizeof *d);
+  k->alu_vv[op](d, a, d, n);
+  for (size_t i = 0; i < n; i++) same(k, name, i, d[i], vm_alu_f32(op, a[i], b[i]));
+  memcpy(d, a, n * sizeof *d);
+  k->alu_vs[op](d, d, b[0], n);
+  for (size_t i = 0; i < n; i++) same(k, name, i, d[i], vm_alu_f32(op, a[i], b[0]));
+  assert_true(d[n] == 42);
+}
+
+static void test_alu(void **state) {
+  levels l = host_levels();
+  uint32_t seed = 88172645;
+  (void)state;
+  for (unsigned i = 0; i < l.n; i++)
+    for (unsigned op = 0; op < ISA_NALUOPS; op++) {
+      if (!l.k[i].alu_vv[op]) continue;
+      float a[2 * NSPECIAL], b[2 * NSPECIAL];
+      for (unsigned first = 0; first < NSPECIAL; first++) { /* each special with each */
+        for (unsigned j = 0; j < NSPECIAL; j++) {
+          a[j] = isa_bits_f32(specials[j]);
+          b[j] = isa_bits_f32(specials[(first + j) % NSPECIAL]);
+          a[NSPECIAL + j] = some_float(&seed, true);
+          b[NSPECIAL + j] = isa_bits_f32(next_random(&seed));
+        }
+        check_alu(&l.k[i], op, a, b, 2 * NSPECIAL - first % 20);
+      }
+    }
+}
+
+static void test_scale_bias(void **state) {
+  levels l = host_levels();
+  float x[NSPECIAL], d[NSPECIAL];
+  (void)state;
+  for (unsigned i = 0; i < l.n; i++)
+    for (unsigned s = 0; s < NSPECIAL; s++)
+      for (unsigned b = 0; b < NSPECIAL; b++) {
+        float scale = isa_bits_f32(specials[s]), bias = isa_bits_f32(specials[b]);
+        memcpy(x, specials, sizeof x);
+        memcpy(d, specials, sizeof d);
+        l.k[i].scale_bias(d, d, scale, bias, NSPECIAL);
+        for (unsigned j = 0; j < NSPECIAL; j++) {
+          float product = vm_alu_f32(ISA_ALU_mult, x[j], scale);
+          same(&l.k[i], "scale_bias", j, d[j], vm_alu_f32(ISA_ALU_add, product, bias));
+        }
+      }
+}
+
+static void test_partial(void **state) {
+  static const unsigned ops[] = {ISA_ALU_add, ISA_ALU_mult, ISA_ALU_max, ISA_ALU_min};
+  levels l = host_levels();
+  uint32_t seed = 12345;
+  float x[200];
+  (void)state;
+  for (unsigned i = 0; i < l.n; i++)
+    for (unsigned o = 0; o < 4; o++)
+      for (size_t n = 0; n < 200; n++) {
+        float got[16], want[16];
+        for (size_t j = 0; j < n; j++) x[j] = some_float(&seed, n % 3 == 0);
+        for (unsigned j = 0; j < 16; j++) got[j] = want[j] = vm_kern_identity(ops[o]);
+        if (n % 7 == 6) got[3] = want[3] = isa_bits_f32(0xffabcdef);
+        if (n % 7 == 5) x[0] = -0.0f;
+        for (size_t j = 0; j < n; j++)
+          want[j % 16] = vm_alu_f32(ops[o], want[j % 16], x[j]);
+        l.k[i].partial[ops[o]](got, x, n);
+        for (unsigned j = 0; j < 16; j++)
+          same(&l.k[i], isa_aluops[ops[o]].name, n, got[j], vm_alu_f32(ISA_ALU_bypass, want[j], 0));
+      }
+}
+
+static void test_gather_scatter(void **state) {
+  levels l = host_levels();
+  enum { MID = 1000 };
+  static const ptrdiff_t steps[] = {0, 1, 3, 8, 20, -12, -1};
+  (void)state;
+  for (unsigned i = 0; i < l.n; i++)
+    for (unsigned esize = 1; esize <= 8; esize *= 2)
+      for (unsigned s = 0; s < sizeof steps / sizeof *steps; s++)
+        for (size_t n = 0; n < 20; n++) {
+          unsigned char mem[4 * MID], row[20 * 8 + 1], want[4 * MID];
+          ptrdiff_t step = s == 0 ? (ptrdiff_t)esize : steps[s] * (ptrdiff_t)esize / 4 + steps[s];
+          for (unsigned j = 0; j < sizeof mem; j++) mem[j] = (unsigned char)(j * 37 + j / 256);
+          row[n * esize] = GUARD;
+          l.k[i].gather(row, mem + 2 * MID, step, n, esize);
+          for (size_t j = 0; j < n; j++)
+            assert_memory_equal(row + j * esize, mem + 2 * MID + (ptrdiff_t)j * step, esize);
+          assert_int_equal(row[n * esize], GUARD);
+          memset(mem, 0, sizeof mem);
+          memset(want, 0, sizeof want);
+          for (size_t j = 0; j < n; j++)
+            memcpy(want + 2 * MID + (ptrdiff_t)j * step, row + j * esize, esize);
+          l.k[i].scatter(mem + 2 * MID, step, row, n, esize);
+          assert_memory_equal(mem, want, sizeof mem);
+        }
+}
+
+/* The definition: k ascending, fused, from +0. */
+static void slow_matmul(float *out, size_t ldo, const float *w, size_t ldw, const float *x,
+                        size_t ldx, unsigned k, unsigned m, unsigned n) {
+  for (unsigned r = 0; r < m; r++)
+    for (unsigned c = 0; c < n; c++) {
+      float sum = 0;
+      for (unsigned i = 0; i < k; i++) sum = vm_fma(w[i * ldw + r], x[i * ldx + c], sum);
+      out[r * ldo + c] = sum;
+    }
+}
+
+static void check_matmul(const levels *l, unsigned k, unsigned m, unsigned n, unsigned seed,
+                         bool with_specials) {
+  enum { LDW = 131, LDX = 210, LDO = 207, CELLS = 129 * LDX };
+  float *w = malloc(4 * CELLS * sizeof *w), *x = w + CELLS, *got = x + CELLS, *want = got + CELLS;
+  assert_non_null(w);
+  for (unsigned i = 0; i < 2 * CELLS; i++) w[i] = some_float(&seed, false);
+  if (with_specials)
+    for (unsigned i = 0; i < 40; i++)
+      w[next_random(&seed) % (2 * CELLS)] = isa_bits_f32(specials[next_random(&seed) % NSPECIAL]);
+  memset(want, GUARD, CELLS * sizeof *want);
+  slow_matmul(want, LDO, w, LDW, x, LDX, k, m, n);
+  for (unsigned i = 0; i < l->n; i++) {
+    memset(got, GUARD, CELLS * sizeof *got);
+    l->k[i].matmul(got, LDO, w, LDW, x, LDX, k, m, n);
+    for (unsigned j = 0; j < CELLS; j++) same(&l->k[i], "matmul", j, got[j], want[j]);
+  }
+  free(w);
+}
+
+static void test_matmul(void **state) {
+  static const unsigned sizes[][3] = {{1, 1, 1},    {128, 128, 200}, {0, 3, 5},    {7, 9, 47},
+                                      {128, 1, 48}, {3, 128, 1},     {32, 8, 49},  {5, 127, 97},
+                                      {64, 17, 16}, {128, 6, 15},    {17, 33, 64}, {2, 7, 65}};
+  levels l = host_levels();
+  (void)state;
+  for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    check_matmul(&l, sizes[i][0], sizes[i][1], sizes[i][2], 77 + i, false);
+    check_matmul(&l, sizes[i][0], sizes[i][1], sizes[i][2], 99 + i, true);
+  }
+}
+
+/* Values by hand: two steps, a tie that only a fused step sees, NaN, and subnormals. */
+static void test_matmul_by_hand(void **state) {
+  levels l = host_levels();
+  (void)state;
+  for (unsigned i = 0; i < l.n; i++) {
+    static const float w[2][2] = {{0x1p-149f, 0x1.001p0f}, {1, 0x1.001p0f}};
+    static const float x[2][3] = {{0x1p-149f, 0x1p-140f, 1}, {0x1.001p0f, 1, 0}};
+    float out[2][3];
+    l.k[i].matmul(out[0], 3, w[0], 2, x[0], 3, 2, 2, 3);
+    assert_true(out[0][0] == 0x1.001p0f && out[0][1] == 1 && out[0][2] == 0x1p-149f);
+    assert_true(out[1][0] == 0x1.002002p0f); /* a tie, raised by the tiny first product */
+    assert_true(out[1][1] == 0x1.001p0f && out[1][2] == 0x1.001p0f);
+    static const uint32_t inf = 0x7f800000, odd_nan = 0xffabcdef;
+    float a[2] = {isa_bits_f32(inf), isa_bits_f32(odd_nan)}, zero_one[2] = {0, 1}, d[4];
+    l.k[i].matmul(d, 2, a, 2, zero_one, 2, 1, 2, 2);
+    assert_int_equal(isa_f32_bits(d[0]), 0x7fc00000);
+    assert_int_equal(isa_f32_bits(d[1]), inf);
+    assert_int_equal(isa_f32_bits(d[2]), 0x7fc00000);
+    assert_int_equal(isa_f32_bits(d[3]), 0x7fc00000);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_select),         cmocka_unit_test(test_conversions),
+      cmocka_unit_test(test_short_conversions), cmocka_unit_test(test_alu),
+      cmocka_unit_test(test_scale_bias),     cmocka_unit_test(test_partial),
+      cmocka_unit_test(test_gather_scatter), cmocka_unit_test(test_matmul),
+      cmocka_unit_test(test_matmul_by_hand),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

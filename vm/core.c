@@ -1,0 +1,184 @@
+/* A core's memories, and the start and end of a run. */
+#include "vm.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* Blocks from here on come from the kernel, which gives pages as they are touched. */
+enum { MAP_FROM = 1 << 20 };
+/* Added to the host bytes of a partition: a pitch that is a multiple of 4 KiB makes partitions
+ * collide in the cache (measured: up to eight times slower on narrow tiles). */
+enum { PITCH_PAD = 576 };
+
+uint8_t *vm_pages_new(const isa_alloc *al, uint64_t n, bool *mapped) {
+  *mapped = false;
+  if (n > SIZE_MAX / 2)
+    return NULL;
+  if (n < MAP_FROM || al->fn != isa_alloc_default().fn)
+    return isa_zalloc(al, n ? (size_t)n : 1);
+  void *p = mmap(NULL, (size_t)n, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (p == MAP_FAILED)
+    return NULL;
+  *mapped = true;
+  return p;
+}
+
+void vm_pages_free(const isa_alloc *al, uint8_t *p, uint64_t n, bool mapped) {
+  if (!p)
+    return;
+  if (mapped)
+    munmap(p, (size_t)n);
+  else
+    isa_free(al, p, n ? (size_t)n : 1);
+}
+
+bool vm_memory_new(const isa_alloc *al, const isa_target *t, vm_memory *out) {
+  memset(out, 0, sizeof *out);
+  out->sbuf_pitch = t->sbuf_bytes + PITCH_PAD;
+  out->psum_pitch = ISA_PSUM_BYTES + PITCH_PAD;
+  out->sbuf_size = ISA_PMAX * out->sbuf_pitch;
+  out->psum_size = ISA_PMAX * out->psum_pitch;
+  out->sbuf = vm_pages_new(al, out->sbuf_size, &out->sbuf_mapped);
+  out->psum = vm_pages_new(al, out->psum_size, &out->psum_mapped);
+  if (out->sbuf && out->psum)
+    return true;
+  vm_memory_free(al, out);
+  return false;
+}
+
+void vm_memory_free(const isa_alloc *al, vm_memory *m) {
+  vm_pages_free(al, m->sbuf, m->sbuf_size, m->sbuf_mapped);
+  vm_pages_free(al, m->psum, m->psum_size, m->psum_mapped);
+  memset(m, 0, sizeof *m);
+}
+
+/* ---- Start -------------------------------------------------------------------------------- */
+
+static isa_status place_tensors(vm_core *c, uint64_t limit, isa_error *e) {
+  const isa_program *p = c->prog;
+  uint64_t capacity = (uint64_t)c->target->hbm_gib << 30;
+  limit = limit && limit < capacity ? limit : capacity;
+  if (p->ntensors && !(c->hbm = isa_zalloc(&c->al, p->ntensors * sizeof *c->hbm)))
+    return ISA_NOMEM;
+  for (uint32_t i = 0; i < p->ntensors; i++) {
+    const isa_tensor *t = &p->tensors[i];
+    if (t->bytes > limit - c->hbm_bytes) {
+      isa_fail(e, ISA_LIMIT, ISA_NOFIELD,
+               "tensor %s needs %llu bytes of HBM; %llu of %llu are taken", t->name,
+               (unsigned long long)t->bytes, (unsigned long long)c->hbm_bytes,
+               (unsigned long long)limit);
+      return ISA_LIMIT;
+    }
+    c->hbm[i].data = vm_pages_new(&c->al, t->bytes, &c->hbm[i].mapped);
+    if (!c->hbm[i].data)
+      return ISA_NOMEM;
+    c->hbm[i].bytes = t->bytes;
+    c->hbm_bytes += t->bytes;
+    if (t->data)
+      memcpy(c->hbm[i].data, t->data, (size_t)t->bytes);
+  }
+  return ISA_OK;
+}
+
+static bool load_engine(vm_core *c, unsigned e) {
+  vm_engine *en = &c->eng[e];
+  const isa_code *code = &c->code->code[e];
+  en->code = code;
+  en->state = code->n ? VM_READY : VM_HALTED;
+  en->table = -1;
+  en->dp.k = &c->kern;
+  en->dp.target = c->target;
+  en->dp.engine = (uint8_t)e;
+  en->dp.psum = c->mem.psum;
+  en->dp.psum_pitch = c->mem.psum_pitch;
+  if (!code->n)
+    return true;
+  c->uops[e] = isa_zalloc(&c->al, code->n * sizeof(vm_uop));
+  if (!c->uops[e])
+    return false;
+  for (uint32_t pc = 0; pc < code->n; pc++)
+    c->uops[e][pc] = vm_uop_of(&code->insns[pc]);
+  en->uops = c->uops[e];
+  if (e == ISA_ENG_sync) /* no data path */
+    return true;
+  en->flights = isa_zalloc(&c->al, VM_FLIGHTS * sizeof(vm_flight));
+  return en->flights != NULL;
+}
+
+enum { FRESH_BYTES = ISA_PMAX * ISA_PSUM_BYTES / 4 };
+
+/* What only the tensor engine has: weights, scratch, and PSUM's fresh bits, all fresh at load. */
+static bool load_tensor_engine(vm_core *c) {
+  vm_dp *d = &c->eng[ISA_ENG_tensor].dp;
+  if (!c->code->code[ISA_ENG_tensor].n)
+    return true;
+  d->weights = isa_zalloc(&c->al, sizeof *d->weights);
+  d->scratch = isa_zalloc(&c->al, VM_SCRATCH * sizeof *d->scratch);
+  d->psum_fresh = isa_zalloc(&c->al, FRESH_BYTES);
+  if (!d->weights || !d->scratch || !d->psum_fresh)
+    return false;
+  memset(d->psum_fresh, VM_FRESH, FRESH_BYTES);
+  return true;
+}
+
+isa_status vm_core_start(vm_core *c, const isa_alloc *al, const isa_program *p,
+                         const vm_memory *mem, const vm_kern *kern, unsigned cvt,
+                         uint64_t hbm_limit, isa_error *e) {
+  memset(c, 0, sizeof *c);
+  c->al = *al;
+  c->target = p->target;
+  c->prog = p;
+  c->code = &p->cores[0];
+  c->kern = *kern;
+  c->mem = *mem;
+  c->items.next = c->items.prev = &c->items;
+  c->until_clock = 1;
+  isa_buf_init(&c->fault.insn, al);
+  isa_buf_init(&c->fault.text, al);
+  memset(c->sem_last_engine, 0xff, sizeof c->sem_last_engine);
+  for (unsigned i = 0; i < VM_NCOSTS; i++)
+    c->cost_values[i] = vm_cost_rows[i].value[p->target->gen - ISA_GEN2];
+  c->cost = c->cost_values;
+  isa_status s = place_tensors(c, hbm_limit, e);
+  for (unsigned i = 0; i < ISA_NENGINES && s == ISA_OK; i++) {
+    c->eng[i].dp.cvt = cvt;
+    if (!load_engine(c, i))
+      s = ISA_NOMEM;
+  }
+  if (s == ISA_OK && !load_tensor_engine(c))
+    s = ISA_NOMEM;
+  for (unsigned i = 0; i < ISA_NENGINES && s == ISA_OK; i++) {
+    if (c->eng[i].state == VM_READY)
+      vm_post(c, VM_E_SEQ, i, 0, 0);
+    s = c->fault.status;
+  }
+  if (s == ISA_NOMEM)
+    isa_fail(e, s, ISA_NOFIELD, "out of host memory while placing the program");
+  if (s != ISA_OK)
+    vm_core_end(c);
+  return s;
+}
+
+void vm_core_end(vm_core *c) {
+  while (c->items.next && c->items.next != &c->items)
+    vm_item_unlink(c, c->items.next);
+  vm_dma_free(c);
+  for (uint32_t i = 0; c->hbm && i < c->prog->ntensors; i++)
+    vm_pages_free(&c->al, c->hbm[i].data, c->hbm[i].bytes, c->hbm[i].mapped);
+  if (c->hbm)
+    isa_free(&c->al, c->hbm, c->prog->ntensors * sizeof *c->hbm);
+  for (unsigned e = 0; e < ISA_NENGINES; e++) {
+    vm_dp *d = &c->eng[e].dp;
+    isa_free(&c->al, c->uops[e], c->code->code[e].n * sizeof(vm_uop));
+    isa_free(&c->al, c->eng[e].flights, VM_FLIGHTS * sizeof(vm_flight));
+    isa_free(&c->al, d->weights, sizeof *d->weights);
+    isa_free(&c->al, d->scratch, VM_SCRATCH * sizeof *d->scratch);
+    isa_free(&c->al, d->psum_fresh, FRESH_BYTES);
+  }
+  isa_free(&c->al, c->heap.v, c->heap.cap * sizeof *c->heap.v);
+  isa_buf_free(&c->fault.insn);
+  isa_buf_free(&c->fault.text);
+  memset(c, 0, sizeof *c);
+}

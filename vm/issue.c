@@ -1,0 +1,292 @@
+/* The data path behind a sequencer: when an instruction starts, when it is done, and the promise
+ * that it reads at start and writes at done although it executes at done. */
+#include "vm.h"
+
+#include <string.h>
+
+static vm_time later(vm_time a, vm_time b) { return a > b ? a : b; }
+
+/* ---- Items: what has issued and not executed ---------------------------------------------- */
+
+void vm_item_link(vm_core *c, vm_item *it) {
+  it->next = &c->items;
+  it->prev = c->items.prev;
+  it->prev->next = it;
+  c->items.prev = it;
+}
+
+void vm_item_unlink(vm_core *c, vm_item *it) {
+  it->prev->next = it->next;
+  it->next->prev = it->prev;
+  while (it->copies) {
+    uint8_t *block = it->copies;
+    size_t size;
+    memcpy(&it->copies, block, sizeof it->copies);
+    memcpy(&size, block + sizeof it->copies, sizeof size);
+    isa_free(&c->al, block, size);
+  }
+}
+
+bool vm_snapshot(vm_core *c, vm_item *it, vm_view *v) {
+  enum { HEAD = 2 * sizeof(void *) };
+  size_t size = HEAD + (size_t)v->num[0] * (size_t)v->elems * v->esize;
+  uint8_t *block = isa_zalloc(&c->al, size);
+  if (!block) {
+    vm_fault(c, ISA_NOMEM, -1, -1, 0, "no memory to keep an overwritten source of %zu bytes", size);
+    return false;
+  }
+  memcpy(block, &it->copies, sizeof it->copies);
+  memcpy(block + sizeof it->copies, &size, sizeof size);
+  it->copies = block;
+  vm_view dense = *v;
+  dense.at = block + HEAD;
+  int64_t step = v->esize;
+  for (unsigned d = v->ndim; d-- > 0;) { /* keeps the dimensions: some instructions look at them */
+    dense.step[d] = step;
+    step *= v->num[d];
+  }
+  vm_view_runs(&dense);
+  vm_copy_bits(&dense, v);
+  *v = dense;
+  return true;
+}
+
+/* Calls fn for every source view of a flight. */
+static void each_source(vm_flight *f, void (*fn)(void *ud, vm_view *v), void *ud) {
+  const isa_form *form = isa_form_of(f->in->op);
+  for (unsigned i = 0; i < form->nfields; i++) {
+    const isa_field *fd = &form->fields[i];
+    void *at = vm_operand_at(f->in, &f->a, i);
+    if (fd->kind == ISA_K_AP && (fd->arg & AP_R)) {
+      fn(ud, at);
+    } else if (fd->kind == ISA_K_NUM) {
+      fn(ud, &((vm_num *)at)->v);
+    } else if (fd->kind == ISA_K_APS && (fd->arg & AP_R)) {
+      vm_views *views = at;
+      for (uint32_t k = 0; k < views->n; k++)
+        fn(ud, &views->v[k]);
+    }
+  }
+}
+
+struct snapshot {
+  vm_core *c;
+  vm_item *it;
+};
+static void snapshot_source(void *ud, vm_view *v) {
+  struct snapshot *s = ud;
+  if (v->at && v->elems && v->num[0])
+    vm_snapshot(s->c, s->it, v);
+}
+
+static void stage(vm_core *c, vm_item *it) {
+  struct snapshot s = {c, it};
+  it->staged = true;
+  if (it->is_share) {
+    vm_share *share = (vm_share *)it;
+    share->snap = share->t->src;
+    vm_snapshot(c, it, &share->snap);
+  } else {
+    each_source((vm_flight *)it, snapshot_source, &s);
+  }
+}
+
+void vm_protect(vm_core *c, const vm_box *dst, unsigned n, const vm_item *self) {
+  for (vm_item *it = c->items.next; it != &c->items; it = it->next) {
+    if (it == self || it->staged || it->start > c->now)
+      continue;
+    for (unsigned i = 0; i < n * it->nsrc && !it->staged; i++)
+      if (vm_box_meet(&dst[i / it->nsrc], &it->src[i % it->nsrc]))
+        stage(c, it);
+  }
+}
+
+vm_time vm_own_hazard(const vm_core *c, unsigned e, const vm_box *b, bool writes) {
+  const vm_engine *en = &c->eng[e];
+  vm_time t = 0;
+  for (uint32_t i = 0; i < en->nflights; i++) {
+    const vm_item *it = &en->flights[(en->first + i) % VM_FLIGHTS].item;
+    bool meet = false;
+    for (unsigned k = 0; k < it->ndst && !meet; k++)
+      meet = vm_box_meet(b, &it->dst[k]);
+    for (unsigned k = 0; writes && k < it->nsrc && !meet; k++)
+      meet = vm_box_meet(b, &it->src[k]);
+    if (meet)
+      t = later(t, it->done + (vm_time)c->cost[VM_HAZARD] * VM_NS);
+  }
+  return t;
+}
+
+/* ---- Issue -------------------------------------------------------------------------------- */
+
+struct boxes {
+  vm_core *c;
+  vm_item *it;
+};
+static void add_source(void *ud, vm_view *v) {
+  struct boxes *b = ud;
+  if (!v->at)
+    return;
+  if (b->it->nsrc == VM_BOXES) { /* more sources than boxes: the last one covers the rest */
+    vm_box more, *last = &b->it->src[VM_BOXES - 1];
+    vm_view_box(b->c, v, &more);
+    last->p0 = 0;
+    last->p1 = ISA_PMAX;
+    last->lo = more.lo < last->lo ? more.lo : last->lo;
+    last->hi = more.hi > last->hi ? more.hi : last->hi;
+    return;
+  }
+  vm_view_box(b->c, v, &b->it->src[b->it->nsrc++]);
+}
+
+static void find_boxes(vm_core *c, vm_flight *f) {
+  const isa_form *form = isa_form_of(f->in->op);
+  struct boxes b = {c, &f->item};
+  each_source(f, add_source, &b);
+  for (unsigned i = 0; i < form->nfields; i++) {
+    if (form->fields[i].kind != ISA_K_AP || !(form->fields[i].arg & AP_W))
+      continue;
+    const vm_view *v = vm_operand_at(f->in, &f->a, i);
+    if (v->at && f->item.ndst < 2)
+      vm_view_box(c, v, &f->item.dst[f->item.ndst++]);
+  }
+}
+
+/* Earliest start by what is ahead of it in the same engine. Matmuls never stall one another: the
+ * array accumulates in order. */
+static vm_time hazard(const vm_core *c, unsigned e, const vm_item *it) {
+  vm_time t = 0;
+  if (e == ISA_ENG_tensor)
+    return 0;
+  for (unsigned i = 0; i < it->nsrc; i++)
+    t = later(t, vm_own_hazard(c, e, &it->src[i], false));
+  for (unsigned i = 0; i < it->ndst; i++)
+    t = later(t, vm_own_hazard(c, e, &it->dst[i], true));
+  return t;
+}
+
+/* The weights of the next matmul load in the background of the running one; only one set waits. */
+static void time_tensor(vm_core *c, vm_engine *en, vm_item *it, bool loads, vm_span s) {
+  if (loads) {
+    it->start = later(later(c->now, en->weights_free), en->matmul_start);
+    it->done = it->start + vm_cycles(c, ISA_ENG_tensor, s.latency);
+    en->weights_free = en->weights_done = it->done;
+    return;
+  }
+  it->start = later(later(c->now, en->issue_free), en->weights_done);
+  it->done = it->start + vm_cycles(c, ISA_ENG_tensor, s.latency);
+  en->issue_free = it->start + vm_cycles(c, ISA_ENG_tensor, s.issue);
+  en->matmul_start = it->start;
+}
+
+static void time_flight(vm_core *c, unsigned e, vm_flight *f, vm_span s) {
+  vm_engine *en = &c->eng[e];
+  vm_item *it = &f->item;
+  if (e == ISA_ENG_tensor) {
+    time_tensor(c, en, it, isa_ops[f->in->op].cost == ISA_COST_LDW, s);
+    return;
+  }
+  it->start = later(later(c->now, en->issue_free), hazard(c, e, it));
+  if (f->in->op == ISA_OP_activate && en->table != f->in->u.ACTIVATE.fn) {
+    if (en->table >= 0 || f->in->u.ACTIVATE.fn != ISA_FN_copy)
+      it->start += (vm_time)c->cost[VM_ACT_TABLE] * VM_NS;
+    en->table = f->in->u.ACTIVATE.fn;
+  }
+  it->done = it->start + vm_cycles(c, e, s.latency);
+  en->issue_free = it->start + vm_cycles(c, e, s.issue);
+}
+
+/* How long the sequencer must wait before it may run further ahead; 0 when it may. */
+static vm_time too_far_ahead(const vm_core *c, const vm_engine *en) {
+  uint32_t pending = 0, depth = c->cost[VM_DEPTH];
+  vm_time first = 0;
+  for (uint32_t i = 0; i < en->nflights; i++) {
+    const vm_item *it = &en->flights[(en->first + i) % VM_FLIGHTS].item;
+    if (it->start <= c->now)
+      continue;
+    if (pending++ == 0)
+      first = it->start;
+  }
+  if (pending >= depth)
+    return first;
+  /* Full: nothing to do before the oldest is done. */
+  return en->nflights == VM_FLIGHTS ? later(en->flights[en->first].item.done, c->now + 1) : 0;
+}
+
+vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in) {
+  vm_engine *en = &c->eng[e];
+  vm_time again = too_far_ahead(c, en);
+  if (again) {
+    en->now = again;
+    vm_post(c, VM_E_SEQ, e, again, 0);
+    return VM_STALL;
+  }
+  uint32_t slot = (en->first + en->nflights) % VM_FLIGHTS;
+  vm_flight *f = &en->flights[slot];
+  isa_error err = {0};
+  memset(&f->item, 0, sizeof f->item);
+  f->in = in;
+  f->pc = en->pc;
+  f->finished = false;
+  if (!vm_resolve(c, en, in, &f->a, &err)) {
+    vm_fault(c, err.status, (int)e, -1, en->pc, "operand %s: %s",
+             err.field >= 0 ? isa_form_of(in->op)->fields[err.field].name : "?", err.text);
+    return VM_FAULT;
+  }
+  find_boxes(c, f);
+  vm_span s = vm_cost(c, e, in, &f->a);
+  time_flight(c, e, f, s);
+  en->nflights++;
+  en->data_instructions++;
+  en->last_done = later(en->last_done, f->item.done);
+  if (f->item.done > en->busy_until) {
+    en->busy += f->item.done - later(f->item.start, en->busy_until);
+    en->busy_until = f->item.done;
+  }
+  vm_item_link(c, &f->item);
+  vm_post(c, VM_E_DONE, e, f->item.done, slot);
+  if (in->upd.kind != ISA_UPD_none && in->upd.at_read)
+    vm_sem_post(c, &in->upd,
+                f->item.start + vm_cycles(c, e, s.stream + (s.latency - s.stream) / 2), e, f->pc);
+  return VM_RETIRE;
+}
+
+/* ---- Execution ---------------------------------------------------------------------------- */
+
+static vm_verdict run_handler(vm_dp *d, unsigned op, const vm_operands *a) {
+  switch (op) {
+#define CASE_DONE(name, form) \
+  case ISA_OP_##name: return op_##name(d, &a->form);
+#define CASE_PLANNED(name, form)
+#define INSN(name, number, eng, gen, form, rule, cost, status, prof, text) \
+  HANDLED_##eng(CASE_##status, name, form)
+#include "../isa/opcodes.def"
+#undef INSN
+  default: return vm_dp_fault(d, "%s has no handler", isa_ops[op].name);
+  }
+}
+
+static void execute(vm_core *c, unsigned e, vm_flight *f) {
+  vm_engine *en = &c->eng[e];
+  vm_protect(c, f->item.dst, f->item.ndst, &f->item);
+  if (run_handler(&en->dp, f->in->op, &f->a) == VM_FAULT)
+    vm_fault(c, ISA_FAULT, (int)e, -1, f->pc, "%s", en->dp.fault);
+  if (f->in->op == ISA_OP_matmul)
+    c->flops += 2 * (uint64_t)f->a.MATMUL.dst.num[0] * f->a.MATMUL.src.num[0] *
+                f->a.MATMUL.src.elems;
+  vm_item_unlink(c, &f->item);
+}
+
+void vm_done(vm_core *c, unsigned e, uint32_t slot) {
+  vm_engine *en = &c->eng[e];
+  vm_flight *f = &en->flights[slot];
+  f->finished = true;
+  vm_trace(c, VM_EV_INSN, e, f->pc, 0, f->item.start, f->item.done, 0, 0);
+  if (f->in->upd.kind != ISA_UPD_none && !f->in->upd.at_read)
+    vm_sem_post(c, &f->in->upd, c->now, e, f->pc);
+  while (en->nflights && en->flights[en->first].finished && !c->ended) {
+    execute(c, e, &en->flights[en->first]);
+    en->first = (en->first + 1) % VM_FLIGHTS;
+    en->nflights--;
+  }
+}

@@ -1,0 +1,239 @@
+/* Elementwise instructions: one or two operators, copies, fills. */
+#include "op.h"
+
+#include <string.h>
+
+/* ---- Bit patterns ------------------------------------------------------------------------- */
+
+/* Bitvec operators work at the operands' common width. Where widths differ they work at 32 bits,
+ * each source extended by the sign of its type, and the low bits are stored. */
+static unsigned bits_width(const vm_view *a, const vm_view *b, const vm_view *dst) {
+  bool same = a->esize == dst->esize && (!b || b->esize == dst->esize);
+  return same ? 8u * dst->esize : 32;
+}
+
+static void sign_extend(uint32_t *x, size_t n, unsigned from) {
+  uint32_t sign = (uint32_t)1 << (from - 1);
+  for (size_t i = 0; i < n; i++) x[i] = (x[i] ^ sign) - sign;
+}
+
+static void load_wide(uint32_t *x, const vm_view *v, uint32_t p, uint64_t first, size_t n,
+                      unsigned width) {
+  vm_load_bits(x, v, p, first, n);
+  if (8u * v->esize < width && isa_dtypes[v->dtype].cls == ISA_INT)
+    sign_extend(x, n, 8u * v->esize);
+}
+
+static bool is_signed_type(const vm_view *v) { return isa_dtypes[v->dtype].cls == ISA_INT; }
+
+/* ---- tensor_tensor ------------------------------------------------------------------------ */
+
+static void tt_bits(const vm_dp *d, const struct vm_TENSOR_TENSOR *a) {
+  uint32_t x[VM_ROW], y[VM_ROW];
+  unsigned width = bits_width(&a->src0, &a->src1, &a->dst);
+  for (uint32_t p = 0; p < a->dst.num[0]; p++) {
+    for (uint64_t i = 0; i < a->dst.elems; i += VM_ROW) {
+      size_t n = vm_piece(a->dst.elems, i);
+      load_wide(x, &a->src0, p, i, n, width);
+      load_wide(y, &a->src1, p, i, n, width);
+      d->k->bits(a->op, x, y, n, width, is_signed_type(&a->src0));
+      vm_store_bits(&a->dst, p, i, x, n);
+    }
+  }
+}
+
+static bool is_word_int(const vm_view *v) {
+  return v->dtype == ISA_int32 || v->dtype == ISA_uint32;
+}
+
+/* Native 32-bit integers. Compares, min, max and pow are signed when both sources are int32. */
+static void tt_words(const vm_dp *d, const struct vm_TENSOR_TENSOR *a) {
+  uint32_t x[VM_ROW], y[VM_ROW];
+  bool is_signed = is_signed_type(&a->src0) && is_signed_type(&a->src1);
+  for (uint32_t p = 0; p < a->dst.num[0]; p++) {
+    for (uint64_t i = 0; i < a->dst.elems; i += VM_ROW) {
+      size_t n = vm_piece(a->dst.elems, i);
+      vm_load_bits(x, &a->src0, p, i, n);
+      vm_load_bits(y, &a->src1, p, i, n);
+      d->k->words(a->op, x, y, n, is_signed);
+      vm_store_bits(&a->dst, p, i, x, n);
+    }
+  }
+}
+
+static void tt_floats(vm_dp *d, const struct vm_TENSOR_TENSOR *a) {
+  vm_view dst = a->dst, src0 = a->src0, src1 = a->src1, t0, t1;
+  if (vm_turn(&t0, &src0) && vm_turn(&t1, &src1) && vm_turn(&dst, &a->dst)) src0 = t0, src1 = t1;
+  for (uint32_t p = 0; p < dst.num[0]; p++) {
+    for (uint64_t i = 0; i < dst.elems; i += VM_ROW) {
+      size_t n = vm_piece(dst.elems, i);
+      const float *x = vm_in(d, d->row[0], &src0, p, i, n);
+      const float *y = vm_in(d, d->row[1], &src1, p, i, n);
+      float *o = vm_out(d->row[2], &dst, p, i);
+      d->k->alu_vv[a->op](o, x, y, n);
+      vm_out_done(d, &dst, p, i, o, n);
+    }
+  }
+}
+
+static vm_verdict not_rounded(vm_dp *d, const char *insn) {
+  return vm_dp_fault(d, "%s: round=stochastic is not built", insn);
+}
+
+vm_verdict op_tensor_tensor(vm_dp *d, const struct vm_TENSOR_TENSOR *a) {
+  if (a->round != ISA_ROUND_nearest) return not_rounded(d, "tensor_tensor");
+  if (isa_aluops[a->op].cls == ISA_OP_BIT)
+    tt_bits(d, a);
+  else if (d->engine == ISA_ENG_gpsimd && is_word_int(&a->dst) && is_word_int(&a->src0) &&
+           is_word_int(&a->src1))
+    tt_words(d, a);
+  else
+    tt_floats(d, a);
+  return VM_RETIRE;
+}
+
+/* ---- tensor_scalar ------------------------------------------------------------------------ */
+
+/* The integer a bitvec operator takes from a scalar operand: the immediate's 32 bits as they are,
+ * or the partition's element. */
+static uint32_t num_bits(const vm_num *n, uint32_t p, unsigned width) {
+  uint32_t x = 0;
+  if (!n->given) return 0;
+  if (!n->v.at) return isa_f32_bits(n->imm);
+  load_wide(&x, &n->v, p, 0, 1, width);
+  return x;
+}
+
+/* x = x op s, or s op x. */
+static void bits_scalar(const vm_dp *d, unsigned op, uint32_t *x, uint32_t s, bool reverse,
+                        size_t n, unsigned width, bool is_signed) {
+  uint32_t y[VM_ROW];
+  bool swap = reverse && isa_aluops[op].arity == 2;
+  if (op == ISA_ALU_bypass) return;
+  if (swap) memcpy(y, x, n * sizeof *x);
+  d->k->ramp(swap ? x : y, s, 0, n);
+  d->k->bits(op, x, y, n, width, is_signed);
+}
+
+static void ts_bits(const vm_dp *d, const struct vm_TENSOR_SCALAR *a) {
+  uint32_t x[VM_ROW];
+  unsigned width = bits_width(&a->src, NULL, &a->dst);
+  bool is_signed = is_signed_type(&a->src);
+  for (uint32_t p = 0; p < a->dst.num[0]; p++) {
+    uint32_t s0 = num_bits(&a->imm0, p, width), s1 = num_bits(&a->imm1, p, width);
+    for (uint64_t i = 0; i < a->dst.elems; i += VM_ROW) {
+      size_t n = vm_piece(a->dst.elems, i);
+      load_wide(x, &a->src, p, i, n, width);
+      bits_scalar(d, a->op0, x, s0, a->reverse0, n, width, is_signed);
+      bits_scalar(d, a->op1, x, s1, a->reverse1, n, width, is_signed);
+      vm_store_bits(&a->dst, p, i, x, n);
+    }
+  }
+}
+
+/* o = x op s for a column: x has an element a partition, and so may s have. */
+static void column_scalar(vm_dp *d, unsigned op, float *o, const float *x, const vm_num *s,
+                          bool reverse, size_t n) {
+  vm_view t;
+  if (!s->v.at || isa_aluops[op].arity == 1 || !vm_turn(&t, &s->v)) {
+    vm_alu_scalar(d, op, o, x, vm_num_at(d, s, 0, 0), reverse, n);
+    return;
+  }
+  const float *y = vm_in(d, d->row[1], &t, 0, 0, n);
+  d->k->alu_vv[op](o, reverse ? y : x, reverse ? x : y, n);
+}
+
+static bool ts_column(vm_dp *d, const struct vm_TENSOR_SCALAR *a) {
+  vm_view dst, src;
+  if (!vm_turn(&dst, &a->dst) || !vm_turn(&src, &a->src)) return false;
+  size_t n = (size_t)dst.elems;
+  const float *x = vm_in(d, d->row[0], &src, 0, 0, n);
+  column_scalar(d, a->op0, d->row[2], x, &a->imm0, a->reverse0, n);
+  if (a->op1 != ISA_ALU_bypass)
+    column_scalar(d, a->op1, d->row[2], d->row[2], &a->imm1, a->reverse1, n);
+  vm_store(d, &dst, 0, 0, d->row[2], n);
+  return true;
+}
+
+static void ts_floats(vm_dp *d, const struct vm_TENSOR_SCALAR *a) {
+  for (uint32_t p = 0; p < a->dst.num[0]; p++) {
+    float s0 = vm_num_at(d, &a->imm0, p, 0), s1 = vm_num_at(d, &a->imm1, p, 0);
+    for (uint64_t i = 0; i < a->dst.elems; i += VM_ROW) {
+      size_t n = vm_piece(a->dst.elems, i);
+      const float *x = vm_in(d, d->row[0], &a->src, p, i, n);
+      float *o = vm_out(d->row[1], &a->dst, p, i);
+      vm_alu_scalar(d, a->op0, o, x, s0, a->reverse0, n);
+      if (a->op1 != ISA_ALU_bypass) vm_alu_scalar(d, a->op1, o, o, s1, a->reverse1, n);
+      vm_out_done(d, &a->dst, p, i, o, n);
+    }
+  }
+}
+
+vm_verdict op_tensor_scalar(vm_dp *d, const struct vm_TENSOR_SCALAR *a) {
+  if (a->round != ISA_ROUND_nearest) return not_rounded(d, "tensor_scalar");
+  if (isa_aluops[a->op0].cls == ISA_OP_BIT || isa_aluops[a->op1].cls == ISA_OP_BIT)
+    ts_bits(d, a);
+  else if (!ts_column(d, a))
+    ts_floats(d, a);
+  return VM_RETIRE;
+}
+
+/* ---- Copies and fills --------------------------------------------------------------------- */
+
+static void cast_copy(vm_dp *d, const vm_view *to, const vm_view *from) {
+  vm_view dst = *to, src = *from, t;
+  if (vm_turn(&t, from) && vm_turn(&dst, to)) src = t;
+  for (uint32_t p = 0; p < dst.num[0]; p++) {
+    for (uint64_t i = 0; i < dst.elems; i += VM_ROW) {
+      size_t n = vm_piece(dst.elems, i);
+      vm_store(d, &dst, p, i, vm_in(d, d->row[0], &src, p, i, n), n);
+    }
+  }
+}
+
+vm_verdict op_tensor_copy(vm_dp *d, const struct vm_COPY *a) {
+  if (a->round != ISA_ROUND_nearest) return not_rounded(d, "tensor_copy");
+  if (a->dst.dtype == a->src.dtype)
+    vm_copy_bits(&a->dst, &a->src);
+  else
+    cast_copy(d, &a->dst, &a->src);
+  return VM_RETIRE;
+}
+
+/* The bits that fill dst; packed types hold only 0 here. */
+static uint32_t fill_bits(const vm_dp *d, const vm_view *dst, float value) {
+  return isa_dtypes[dst->dtype].cls == ISA_PACK ? 0 : isa_from_f32(dst->dtype, value, d->cvt);
+}
+
+static void fill_row(void *row, uint32_t bits, unsigned esize, size_t n) {
+  uint8_t b[8] = {(uint8_t)bits, (uint8_t)(bits >> 8), (uint8_t)(bits >> 16),
+                  (uint8_t)(bits >> 24)};
+  uint8_t *out = row;
+  for (size_t i = 0; i < n; i++) memcpy(out + i * esize, b, esize);
+}
+
+vm_verdict op_memset(vm_dp *d, const struct vm_MEMSET *a) {
+  size_t width = a->dst.elems < VM_ROW ? (size_t)a->dst.elems : VM_ROW;
+  for (uint32_t p = 0; p < a->dst.num[0]; p++) {
+    if (p == 0 || a->value.v.at)
+      fill_row(d->row[0], fill_bits(d, &a->dst, vm_num_at(d, &a->value, p, 0)), a->dst.esize,
+               width);
+    for (uint64_t i = 0; i < a->dst.elems; i += VM_ROW)
+      vm_store_raw(&a->dst, p, i, d->row[0], vm_piece(a->dst.elems, i));
+  }
+  return VM_RETIRE;
+}
+
+vm_verdict op_reciprocal(vm_dp *d, const struct vm_UNARY *a) {
+  vm_view dst = a->dst, src = a->src, t;
+  if (vm_turn(&t, &src) && vm_turn(&dst, &a->dst)) src = t;
+  for (uint32_t p = 0; p < dst.num[0]; p++) {
+    for (uint64_t i = 0; i < dst.elems; i += VM_ROW) {
+      size_t n = vm_piece(dst.elems, i);
+      float *o = vm_out(d->row[1], &dst, p, i);
+      d->k->alu_vs[ISA_ALU_reciprocal](o, vm_in(d, d->row[0], &src, p, i, n), 0, n);
+      vm_out_done(d, &dst, p, i, o, n);
+    }
+  }
+  return VM_RETIRE;
+}

@@ -1,0 +1,222 @@
+/* The tensor engine: ldweights and matmul. */
+#include "op.h"
+
+#include <string.h>
+
+/* ---- Stationary operand ------------------------------------------------------------------- */
+
+static unsigned tile_size(unsigned given) { return given ? given : ISA_PMAX; }
+
+static vm_stationary *tile_of(const vm_dp *d, unsigned row, unsigned col) {
+  return &d->weights->tile[row / 32][col / 32];
+}
+
+/* A new tile replaces whatever shared a processing element with it. */
+static void forget_overlapped(vm_dp *d, unsigned row, unsigned col, unsigned rows, unsigned cols) {
+  for (unsigned r = 0; r < ISA_PMAX; r += 32) {
+    for (unsigned c = 0; c < ISA_PMAX; c += 32) {
+      vm_stationary *t = tile_of(d, r, c);
+      if (t->k && r < row + rows && row < r + t->rows && c < col + cols && col < c + t->cols)
+        t->k = 0;
+    }
+  }
+}
+
+vm_verdict op_ldweights(vm_dp *d, const struct vm_LDWEIGHTS *a) {
+  unsigned row = a->tile_row, col = a->tile_col;
+  unsigned pairs = a->perf == ISA_PERF_double_row, lanes = pairs ? 2 : 1;
+  size_t m = (size_t)(a->src.elems / lanes);
+  uint32_t parts = a->src.num[0];
+  if (m == 0 || parts == 0) return VM_RETIRE;
+  vm_stationary t = {.k = (uint16_t)(parts * lanes), .m = (uint16_t)m,
+                     .rows = (uint8_t)tile_size(a->tile_rows),
+                     .cols = (uint8_t)tile_size(a->tile_cols), .dtype = a->src.dtype,
+                     .pairs = pairs};
+  if (parts > t.rows || m > t.cols || row + t.rows > ISA_PMAX || col + t.cols > ISA_PMAX)
+    return vm_dp_fault(d, "ldweights: %u x %u elements into a tile of %u x %u at (%u, %u)",
+                       (unsigned)parts, (unsigned)m, t.rows, t.cols, row, col);
+  forget_overlapped(d, row, col, t.rows, t.cols);
+  *tile_of(d, row, col) = t;
+  for (uint32_t p = 0; p < parts; p++) {
+    for (unsigned j = 0; j < lanes; j++)
+      vm_load(d, &d->weights->w[2 * row + lanes * p + j][col], &a->src, p, j * m, m);
+    if (!pairs) vm_load_bits(&d->weights->bits[row + p][col], &a->src, p, 0, m);
+  }
+  return VM_RETIRE;
+}
+
+/* ---- Fresh elements of PSUM --------------------------------------------------------------- */
+
+static uint8_t *slot_at(const vm_dp *d, const vm_view *v, uint32_t p, const uint8_t *at,
+                        uint8_t *mask) {
+  uint32_t part = v->part + p;
+  size_t byte = (size_t)(at - d->psum) - part * d->psum_pitch;
+  *mask = (uint8_t)(v->esize == 4 ? VM_FRESH : 1 << (byte / 2 % 2));
+  return d->psum_fresh + part * (size_t)(ISA_PSUM_BYTES / 4) + byte / 4;
+}
+
+/* The slots of a dense fp32 row, one after another; NULL for any other row. */
+static uint8_t *dense_slots(const vm_dp *d, const vm_view *v, uint32_t p, uint64_t first) {
+  uint8_t mask;
+  const uint8_t *at = v->esize == 4 ? vm_row_at(v, p, first) : NULL;
+  return at ? slot_at(d, v, p, at, &mask) : NULL;
+}
+
+enum fresh_state { ALL_FRESH, NONE_FRESH, SOME_FRESH };
+
+/* Clears the fresh bits of n elements; fresh[i] tells what element i's was. */
+static enum fresh_state take_fresh(const vm_dp *d, const vm_view *v, uint32_t p, uint64_t first,
+                                   size_t n, bool *fresh) {
+  uint8_t mask, *slots = dense_slots(d, v, p, first);
+  if (slots && memcmp(slots, slots + 1, n - 1) == 0) {
+    enum fresh_state state = *slots ? ALL_FRESH : NONE_FRESH;
+    memset(slots, 0, n);
+    return state;
+  }
+  for (size_t i = 0; i < n; i++) {
+    uint8_t *s = slots ? slots + i : slot_at(d, v, p, vm_at(v, p, first + i), &mask);
+    if (slots) mask = VM_FRESH;
+    fresh[i] = *s & mask;
+    *s &= (uint8_t)~mask;
+  }
+  return SOME_FRESH;
+}
+
+static void set_fresh(const vm_dp *d, const vm_view *v) {
+  for (uint32_t p = 0; p < v->num[0]; p++) {
+    uint8_t mask, *slots = dense_slots(d, v, p, 0);
+    if (slots) {
+      memset(slots, VM_FRESH, (size_t)v->elems);
+      continue;
+    }
+    for (uint64_t i = 0; i < v->elems; i++) {
+      uint8_t *s = slot_at(d, v, p, vm_at(v, p, i), &mask);
+      *s |= mask;
+    }
+  }
+}
+
+/* ---- matmul ------------------------------------------------------------------------------- */
+
+static bool is_wide(unsigned dtype) { return dtype == ISA_float32 || dtype == ISA_tfloat32; }
+
+/* What the verifier cannot know: the stationary operand that is loaded, and sizes in registers. */
+static vm_verdict check_loaded(vm_dp *d, const struct vm_MATMUL *a, const vm_stationary *t) {
+  unsigned pairs = a->perf == ISA_PERF_double_row, lanes = pairs ? 2 : 1;
+  const char *moving = isa_dtypes[a->src.dtype].name, *loaded = isa_dtypes[t->dtype].name;
+  if (t->k == 0)
+    return vm_dp_fault(d, "matmul: no stationary operand is loaded at tile (%u, %u)", a->tile_row,
+                       a->tile_col);
+  if (t->rows != tile_size(a->tile_rows) || t->cols != tile_size(a->tile_cols))
+    return vm_dp_fault(d, "matmul: tile of %u x %u, but ldweights used %u x %u",
+                       tile_size(a->tile_rows), tile_size(a->tile_cols), t->rows, t->cols);
+  if (t->pairs != pairs)
+    return vm_dp_fault(d, "matmul: perf=double_row must be the same as in ldweights");
+  if (a->src.num[0] * lanes != t->k)
+    return vm_dp_fault(d, "matmul: the moving operand has %u partitions, the stationary one %u",
+                       (unsigned)a->src.num[0], t->k / lanes);
+  if (a->dst.num[0] != t->m)
+    return vm_dp_fault(d, "matmul: dst has %u partitions, the stationary operand %u columns",
+                       (unsigned)a->dst.num[0], t->m);
+  if (a->dst.elems * lanes != a->src.elems)
+    return vm_dp_fault(d, "matmul: dst has %llu columns, the moving operand %llu",
+                       (unsigned long long)a->dst.elems, (unsigned long long)a->src.elems / lanes);
+  if (is_wide(a->src.dtype) != is_wide(t->dtype))
+    return vm_dp_fault(d, "matmul: moving %s with stationary %s: 32-bit types go together only",
+                       moving, loaded);
+  if ((a->src.dtype == ISA_float8_e4m3 && t->dtype == ISA_float8_e4m3fn) ||
+      (a->src.dtype == ISA_float8_e4m3fn && t->dtype == ISA_float8_e4m3))
+    return vm_dp_fault(d, "matmul: moving %s with stationary %s: the two do not mix", moving,
+                       loaded);
+  return VM_RETIRE;
+}
+
+typedef struct operand { /* fp32 rows, ld floats apart */
+  const float *x;
+  size_t ld;
+} operand;
+
+/* Columns first .. first + n - 1 of the moving operand: where they lie, or in the scratch. */
+static operand moving_block(const vm_dp *d, const struct vm_MATMUL *a, uint64_t first, size_t n) {
+  const vm_view *v = &a->src;
+  unsigned lanes = a->perf == ISA_PERF_double_row ? 2 : 1;
+  uint64_t columns = v->elems / lanes;
+  const float *row0 = vm_in(d, d->scratch, v, 0, first, n);
+  if (row0 != d->scratch && v->step[0] % (int64_t)sizeof(float) == 0)
+    return (operand){row0, (size_t)(v->step[0] / (int64_t)sizeof(float))};
+  for (uint32_t p = 0; p < v->num[0]; p++)
+    for (unsigned j = 0; j < lanes; j++)
+      vm_load(d, d->scratch + (lanes * p + j) * n, v, p, j * columns + first, n);
+  return (operand){d->scratch, n};
+}
+
+/* Puts n finished sums of row m in place: over the old values, or added to them. */
+static void put_row(vm_dp *d, const struct vm_MATMUL *a, uint32_t m, uint64_t first,
+                    const float *sum, size_t n) {
+  bool fresh[VM_COLUMNS];
+  enum fresh_state state = take_fresh(d, &a->dst, m, first, n, fresh);
+  if (a->acc == ISA_ACC_write || (a->acc == ISA_ACC_auto && state == ALL_FRESH)) {
+    vm_store(d, &a->dst, m, first, sum, n);
+    return;
+  }
+  const float *old = vm_in(d, d->row[0], &a->dst, m, first, n);
+  float *out = vm_out(d->row[1], &a->dst, m, first);
+  if (a->acc == ISA_ACC_auto && state == SOME_FRESH) {
+    d->k->alu_vv[ISA_ALU_add](d->row[1], old, sum, n);
+    for (size_t i = 0; i < n; i++) out[i] = fresh[i] ? sum[i] : d->row[1][i];
+  } else {
+    d->k->alu_vv[ISA_ALU_add](out, old, sum, n);
+  }
+  vm_out_done(d, &a->dst, m, first, out, n);
+}
+
+static void multiply(vm_dp *d, const struct vm_MATMUL *a, const vm_stationary *t) {
+  const float *w = &d->weights->w[2 * a->tile_row][a->tile_col];
+  float *sums = d->scratch + ISA_PMAX * VM_COLUMNS;
+  size_t most = t->pairs ? VM_COLUMNS / 2 : VM_COLUMNS;
+  for (uint64_t i = 0; i < a->dst.elems; i += most) {
+    size_t n = a->dst.elems - i < most ? (size_t)(a->dst.elems - i) : most;
+    operand x = moving_block(d, a, i, n);
+    d->k->matmul(sums, n, w, ISA_PMAX, x.x, x.ld, t->k, t->m, (unsigned)n);
+    for (uint32_t m = 0; m < t->m; m++) put_row(d, a, m, i, sums + m * n, n);
+  }
+}
+
+/* Transpose mode moves bits: element n of row m is the stationary one of the partition whose
+ * moving element n is not zero (the first such; none: 0). fp8 becomes 16 bits, upper half zero.
+ * It overwrites. */
+static vm_verdict transpose(vm_dp *d, const struct vm_MATMUL *a, const vm_stationary *t) {
+  unsigned bytes = isa_dtype_bytes(t->dtype) == 1 ? 2 : isa_dtype_bytes(t->dtype);
+  if (a->dst.esize != bytes)
+    return vm_dp_fault(d, "matmul: transposing %s gives elements of %u bytes, dst is %s",
+                       isa_dtypes[t->dtype].name, bytes, isa_dtypes[a->dst.dtype].name);
+  uint32_t out[VM_COLUMNS], from[VM_COLUMNS];
+  bool fresh[VM_COLUMNS];
+  for (uint64_t i = 0; i < a->dst.elems; i += VM_COLUMNS) {
+    size_t n = a->dst.elems - i < VM_COLUMNS ? (size_t)(a->dst.elems - i) : VM_COLUMNS;
+    for (size_t j = 0; j < n; j++) from[j] = t->k;
+    for (uint32_t k = t->k; k-- > 0;) {
+      const float *x = vm_in(d, d->row[0], &a->src, k, i, n);
+      for (size_t j = 0; j < n; j++)
+        if (x[j] != 0) from[j] = k;
+    }
+    for (uint32_t m = 0; m < t->m; m++) {
+      for (size_t j = 0; j < n; j++)
+        out[j] = from[j] < t->k ? d->weights->bits[a->tile_row + from[j]][a->tile_col + m] : 0;
+      take_fresh(d, &a->dst, m, i, n, fresh);
+      vm_store_bits(&a->dst, m, i, out, n);
+    }
+  }
+  return VM_RETIRE;
+}
+
+vm_verdict op_matmul(vm_dp *d, const struct vm_MATMUL *a) {
+  if (a->psum_zero.at) set_fresh(d, &a->psum_zero);
+  if (a->src.elems == 0 || a->src.num[0] == 0) return VM_RETIRE;
+  const vm_stationary *t = tile_of(d, a->tile_row, a->tile_col);
+  vm_verdict verdict = check_loaded(d, a, t);
+  if (verdict != VM_RETIRE) return verdict;
+  if (a->transpose && d->target->gen >= ISA_GEN3 && !t->pairs) return transpose(d, a, t);
+  multiply(d, a, t);
+  return VM_RETIRE;
+}

@@ -1,0 +1,152 @@
+/* Reduction along the free dimensions: tensor_reduce. */
+#include "op.h"
+
+/* How a row of fp32 becomes one value. The sums of 05-numerics go by sixteen partials; operators
+ * whose result depends on nothing but the set, or that a kernel does not have, go in order. */
+typedef struct sum {
+  const vm_dp *d;
+  unsigned op;
+  bool started;   /* in-order operators: value holds the first element */
+  uint64_t first; /* subtract: 1 until the first element has been taken */
+  float value;
+  float part[16];
+} sum;
+
+static bool by_partials(unsigned op) {
+  return op == ISA_ALU_add || op == ISA_ALU_mult || op == ISA_ALU_max || op == ISA_ALU_min;
+}
+
+static unsigned partial_op(unsigned op) { return op == ISA_ALU_subtract ? ISA_ALU_add : op; }
+
+static void sum_start(sum *s, const vm_dp *d, unsigned op) {
+  s->d = d;
+  s->op = op;
+  s->started = false;
+  s->value = 0;
+  for (int i = 0; i < 16; i++) s->part[i] = vm_kern_identity(partial_op(op));
+}
+
+static void fold(sum *s, const float *x, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    s->value = s->started ? vm_alu_f32(s->op, s->value, x[i]) : x[i];
+    s->started = true;
+  }
+}
+
+/* The next n elements; every call but the last has a multiple of sixteen (subtract: the first one
+ * more, the first element being no part of the sum). */
+static void sum_add(sum *s, const float *x, size_t n) {
+  if (by_partials(s->op)) {
+    s->d->k->partial[s->op](s->part, x, n);
+  } else if (s->op == ISA_ALU_subtract) {
+    if (!s->started) s->value = *x++, s->started = true, n--;
+    if (n) s->d->k->partial[ISA_ALU_add](s->part, x, n);
+  } else {
+    fold(s, x, n);
+  }
+}
+
+static float sum_end(const sum *s) {
+  switch (s->op) {
+  case ISA_ALU_subtract:
+    return vm_alu_f32(s->op, s->value, vm_kern_combine(ISA_ALU_add, s->part));
+  case ISA_ALU_logical_and:
+  case ISA_ALU_logical_or:
+  case ISA_ALU_logical_xor: /* a single element is not yet a truth value */
+    return s->value != 0 ? 1 : 0;
+  default:
+    return by_partials(s->op) ? vm_kern_combine(s->op, s->part) : s->value;
+  }
+}
+
+/* Reduces the `inner` elements from `first` of partition p, in pieces when there are many. */
+static float reduce_long(vm_dp *d, const struct vm_TENSOR_REDUCE *a, uint32_t p, uint64_t first,
+                         uint64_t inner) {
+  sum s;
+  sum_start(&s, d, a->op);
+  uint64_t take = a->op == ISA_ALU_subtract ? VM_ROW - 15 : VM_ROW;
+  for (uint64_t i = 0; i < inner; take = VM_ROW) {
+    size_t n = inner - i < take ? (size_t)(inner - i) : (size_t)take;
+    sum_add(&s, vm_in(d, d->row[0], &a->src, p, first + i, n), n);
+    i += n;
+  }
+  return sum_end(&s);
+}
+
+static float reduce_short(const vm_dp *d, unsigned op, const float *x, size_t inner) {
+  sum s;
+  sum_start(&s, d, op);
+  sum_add(&s, x, inner);
+  return sum_end(&s);
+}
+
+static void finish(vm_dp *d, const struct vm_TENSOR_REDUCE *a, uint32_t p, uint64_t at, float *r,
+                   size_t n) {
+  if (a->negate)
+    for (size_t j = 0; j < n; j++) r[j] = -r[j];
+  vm_store(d, &a->dst, p, at, r, n);
+}
+
+static void reduce_floats(vm_dp *d, const struct vm_TENSOR_REDUCE *a, uint64_t inner) {
+  float *r = d->row[1];
+  uint64_t group = inner <= VM_ROW ? VM_ROW / inner : 1;
+  for (uint32_t p = 0; p < a->dst.num[0]; p++) {
+    for (uint64_t o = 0; o < a->dst.elems; o += group) {
+      size_t n = a->dst.elems - o < group ? (size_t)(a->dst.elems - o) : (size_t)group;
+      if (inner > VM_ROW) {
+        r[0] = reduce_long(d, a, p, o * inner, inner);
+      } else {
+        const float *x = vm_in(d, d->row[0], &a->src, p, o * inner, n * (size_t)inner);
+        for (size_t j = 0; j < n; j++) r[j] = reduce_short(d, a->op, x + j * inner, (size_t)inner);
+      }
+      finish(d, a, p, o, r, n);
+    }
+  }
+}
+
+static uint32_t reduce_bits_row(unsigned op, uint32_t r, const uint32_t *x, size_t n) {
+  for (size_t i = 0; i < n; i++) r = vm_alu_bits(op, r, x[i], 32, false);
+  return r;
+}
+
+/* Bit patterns; a narrow signed source is sign-extended where dst is wider. */
+static void reduce_bits(const struct vm_TENSOR_REDUCE *a, uint64_t inner) {
+  uint32_t x[VM_ROW];
+  bool is_signed = isa_dtypes[a->src.dtype].cls == ISA_INT;
+  uint32_t sign = is_signed ? (uint32_t)1 << (8u * a->src.esize - 1) : 0;
+  for (uint32_t p = 0; p < a->dst.num[0]; p++) {
+    for (uint64_t o = 0; o < a->dst.elems; o++) {
+      uint32_t r = a->op == ISA_ALU_bitwise_and ? UINT32_MAX : 0;
+      for (uint64_t i = 0; i < inner; i += VM_ROW) {
+        size_t n = vm_piece(inner, i);
+        vm_load_bits(x, &a->src, p, o * inner + i, n);
+        r = reduce_bits_row(a->op, r, x, n);
+      }
+      r &= a->src.esize == 4 ? UINT32_MAX : ((uint32_t)1 << (8u * a->src.esize)) - 1;
+      r = (r ^ sign) - sign;
+      vm_store_bits(&a->dst, p, o, &r, 1);
+    }
+  }
+}
+
+/* Elements that become one: the last `axes` free dimensions, 0 meaning all. */
+static uint64_t reduced_elems(const vm_view *v, unsigned axes) {
+  uint64_t n = 1;
+  for (unsigned i = v->ndim; i-- > 1;)
+    if (axes == 0 || i + axes >= v->ndim) n *= v->num[i];
+  return n;
+}
+
+vm_verdict op_tensor_reduce(vm_dp *d, const struct vm_TENSOR_REDUCE *a) {
+  uint64_t inner = reduced_elems(&a->src, a->axes);
+  if (a->dst.elems == 0 || a->src.elems == 0 || a->src.num[0] == 0) return VM_RETIRE;
+  if (inner * a->dst.elems != a->src.elems)
+    return vm_dp_fault(d, "tensor_reduce: %llu elements, %llu a result, into %llu results",
+                       (unsigned long long)a->src.elems, (unsigned long long)inner,
+                       (unsigned long long)a->dst.elems);
+  if (isa_aluops[a->op].cls == ISA_OP_BIT)
+    reduce_bits(a, inner);
+  else
+    reduce_floats(d, a, inner);
+  return VM_RETIRE;
+}

@@ -1,0 +1,241 @@
+/* From the operands a program names to host memory: registers are read, dynamic offsets and sizes
+ * are checked, lists are looked up. */
+#include "vm.h"
+
+#include <string.h>
+
+/* Reads the 32-bit integer element that a dynamic offset names. */
+static int32_t read_element(const vm_view *v) {
+  uint32_t bits = 0;
+  vm_load_bits(&bits, v, 0, 0, 1);
+  switch (v->dtype) {
+  case ISA_int8: return (int8_t)bits;
+  case ISA_int16: return (int16_t)bits;
+  default: return (int32_t)bits;
+  }
+}
+
+static bool dynamic_offset(vm_core *c, const vm_engine *e, const isa_ap *ap, int64_t *offset,
+                           isa_error *err) {
+  for (unsigned i = 0; i < ISA_MAX_DYN; i++) {
+    const isa_dyn *d = &ap->dyn[i];
+    int32_t value = 0;
+    if (d->kind == ISA_DYN_none)
+      continue;
+    if (d->kind == ISA_DYN_reg) {
+      value = (int32_t)e->regs[d->reg];
+    } else {
+      vm_view v;
+      if (!vm_resolve_ap(c, e, d->ap, &v, err))
+        return false;
+      value = read_element(&v);
+    }
+    int64_t bytes;
+    if (__builtin_mul_overflow(d->stride, (int64_t)isa_dtype_bytes(ap->dtype), &bytes) ||
+        __builtin_mul_overflow(bytes, (int64_t)value, &bytes) ||
+        __builtin_add_overflow(*offset, bytes, offset))
+      return isa_fail(err, ISA_FAULT, ISA_NOFIELD, "a dynamic offset of %d times %lld overflows",
+                      value, (long long)d->stride);
+  }
+  return true;
+}
+
+/* The bytes an operand may stay in: its tile's, its tensor's, or its memory's. */
+static void bounds_of(const vm_core *c, const isa_ap *ap, int64_t *lo, int64_t *hi,
+                      const char **name) {
+  *lo = 0;
+  *name = isa_space_name(ap->space);
+  if (ap->space == ISA_HBM) {
+    *hi = (int64_t)c->prog->tensors[ap->base - 1].bytes;
+    *name = c->prog->tensors[ap->base - 1].name;
+  } else if (ap->base) {
+    const isa_tile *t = &c->prog->tiles[ap->base - 1];
+    *lo = t->offset;
+    *hi = (int64_t)t->offset + t->bytes;
+    *name = t->name;
+  } else {
+    *hi = ap->space == ISA_PSUM ? ISA_PSUM_BYTES : (int64_t)c->target->sbuf_usable;
+  }
+}
+
+static bool in_bounds(const vm_core *c, const isa_ap *ap, int64_t offset, isa_error *err) {
+  int64_t lo, hi, first, last;
+  const char *name;
+  bounds_of(c, ap, &lo, &hi, &name);
+  if (isa_ap_extent(ap, &first, &last) && !__builtin_add_overflow(offset, first, &first) &&
+      !__builtin_add_overflow(offset, last, &last) && first >= lo && last <= hi)
+    return true;
+  return isa_fail(err, ISA_FAULT, ISA_NOFIELD,
+                  "bytes %lld..%lld are outside %s, which has bytes %lld..%lld%s",
+                  (long long)first, (long long)last - 1, name, (long long)lo, (long long)hi - 1,
+                  ap->space == ISA_HBM ? "" : " of a partition");
+}
+
+static uint8_t *base_of(const vm_core *c, const isa_ap *ap) {
+  switch (ap->space) {
+  case ISA_SBUF: return c->mem.sbuf + ap->part * c->mem.sbuf_pitch;
+  case ISA_PSUM: return c->mem.psum + ap->part * c->mem.psum_pitch;
+  default: return c->hbm[ap->base - 1].data;
+  }
+}
+
+bool vm_resolve_ap(vm_core *c, const vm_engine *e, uint32_t ap_index, vm_view *out,
+                   isa_error *err) {
+  isa_ap ap = c->code->aps[ap_index - 1];
+  if (ap.size_dim) {
+    uint32_t size = e->regs[ap.size_reg];
+    uint32_t bound = ap.size_dim == 1 ? ap.nparts : ap.dim[ap.size_dim - 2].num;
+    if (size > bound)
+      return isa_fail(err, ISA_FAULT, ISA_NOFIELD, "size r%u is %d, outside its bound 0..%u",
+                      ap.size_reg, (int32_t)size, bound);
+    if (ap.size_dim == 1)
+      ap.nparts = (uint16_t)size;
+    else
+      ap.dim[ap.size_dim - 2].num = size;
+  }
+  int64_t offset = ap.offset;
+  if (!dynamic_offset(c, e, &ap, &offset, err))
+    return false;
+  uint64_t elems = isa_ap_elems(&ap);
+  bool on_chip = ap.space != ISA_HBM;
+  bool empty = elems == 0 || (on_chip && ap.nparts == 0);
+  if (!empty && !in_bounds(c, &ap, offset, err))
+    return false;
+  memset(out, 0, sizeof *out);
+  out->dtype = ap.dtype;
+  out->space = ap.space;
+  out->esize = (uint8_t)isa_dtype_bytes(ap.dtype);
+  out->part = ap.part;
+  out->ndim = (uint8_t)(ap.ndim + 1);
+  out->num[0] = on_chip ? ap.nparts : 1;
+  out->step[0] = !on_chip ? 0 : (int64_t)(ap.space == ISA_SBUF ? c->mem.sbuf_pitch : c->mem.psum_pitch);
+  for (unsigned d = 0; d < ap.ndim; d++) {
+    out->num[d + 1] = ap.dim[d].num;
+    out->step[d + 1] = ap.dim[d].step * out->esize;
+  }
+  out->elems = elems;
+  out->at = base_of(c, &ap) + (empty ? 0 : offset);
+  vm_view_runs(out);
+  return true;
+}
+
+void vm_view_box(const vm_core *c, const vm_view *v, vm_box *out) {
+  int64_t lo = 0, hi = v->esize;
+  for (unsigned d = 1; d < v->ndim; d++) {
+    int64_t reach = v->step[d] * ((int64_t)v->num[d] - 1);
+    *(reach < 0 ? &lo : &hi) += reach;
+  }
+  uint64_t at = (uint64_t)(uintptr_t)v->at;
+  if (v->space != ISA_HBM) {
+    bool sbuf = v->space == ISA_SBUF;
+    const uint8_t *base = sbuf ? c->mem.sbuf : c->mem.psum;
+    at = (uint64_t)(v->at - base) % (sbuf ? c->mem.sbuf_pitch : c->mem.psum_pitch);
+  }
+  bool empty = v->elems == 0 || v->num[0] == 0;
+  *out = (vm_box){.space = empty ? 0 : v->space, .p0 = v->part,
+                  .p1 = (uint16_t)(v->part + v->num[0]), .lo = at + (uint64_t)lo,
+                  .hi = at + (uint64_t)hi};
+}
+
+static bool resolve_num(vm_core *c, const vm_engine *e, const isa_num *n, vm_num *out,
+                        isa_error *err) {
+  memset(out, 0, sizeof *out);
+  out->given = n->kind != ISA_NUM_none;
+  if (n->kind == ISA_NUM_imm)
+    out->imm = isa_bits_f32(n->v);
+  else if (n->kind == ISA_NUM_reg)
+    out->imm = isa_bits_f32(e->regs[n->v]);
+  else if (n->kind == ISA_NUM_ap)
+    return vm_resolve_ap(c, e, n->v, &out->v, err);
+  return true;
+}
+
+static bool resolve_views(vm_core *c, const vm_engine *e, isa_ref r, vm_views *out,
+                          isa_error *err) {
+  const uint8_t *list = isa_program_list(c->prog, r, ISA_K_APS);
+  out->n = r.count;
+  for (uint32_t i = 0; i < r.count; i++) {
+    uint32_t ap;
+    memcpy(&ap, list + 4 * i, 4);
+    if (!vm_resolve_ap(c, e, ap, &out->v[i], err))
+      return false;
+  }
+  return true;
+}
+
+static bool resolve_field(vm_core *c, const vm_engine *e, const isa_field *f, const void *from,
+                          void *to, isa_error *err) {
+  const isa_ref *r = from;
+  switch (f->kind) {
+  case ISA_K_AP: {
+    uint32_t ap = *(const uint32_t *)from;
+    if (ap)
+      return vm_resolve_ap(c, e, ap, to, err);
+    memset(to, 0, sizeof(vm_view));
+    return true;
+  }
+  case ISA_K_NUM: return resolve_num(c, e, from, to, err);
+  case ISA_K_INT: {
+    const isa_int *v = from;
+    *(int32_t *)to = v->is_reg ? (int32_t)e->regs[v->v] : v->v;
+    return true;
+  }
+  case ISA_K_APS: return resolve_views(c, e, *r, to, err);
+  case ISA_K_STEPS: {
+    vm_steps *s = to;
+    s->n = r->count;
+    memcpy(s->s, isa_program_list(c->prog, *r, ISA_K_STEPS), r->count * sizeof s->s[0]);
+    return true;
+  }
+  case ISA_K_STR:
+  case ISA_K_BYTES:
+  case ISA_K_I32S:
+    *(vm_bytes *)to = (vm_bytes){r->count, isa_program_list(c->prog, *r, f->kind)};
+    return true;
+  case ISA_K_F32S:
+    *(vm_f32s *)to = (vm_f32s){r->count, (const float *)isa_program_list(c->prog, *r, f->kind)};
+    return true;
+  case ISA_K_U16: memcpy(to, from, 2); return true;
+  case ISA_K_U32:
+  case ISA_K_I32:
+  case ISA_K_LABEL: memcpy(to, from, 4); return true;
+  default: *(uint8_t *)to = *(const uint8_t *)from; return true;
+  }
+}
+
+/* Where each form's resolved fields lie in vm_operands, in the order of isa_forms[].fields. */
+#define FORM(id) static const uint16_t places_##id[] = {
+#define FIELD(form, name, kind, mode, arg) (uint16_t)offsetof(struct vm_##form, name),
+#define END(id) 0};
+#include "../isa/forms.def"
+#undef FORM
+#undef FIELD
+#undef END
+static const uint16_t *const places[ISA_NFORMS] = {
+#define FORM(id) places_##id,
+#define FIELD(form, name, kind, mode, arg)
+#define END(id)
+#include "../isa/forms.def"
+#undef FORM
+#undef FIELD
+#undef END
+};
+
+bool vm_resolve(vm_core *c, const vm_engine *e, const isa_insn *in, vm_operands *a,
+                isa_error *err) {
+  const isa_form *form = isa_form_of(in->op);
+  const uint16_t *at = places[isa_ops[in->op].form];
+  for (unsigned i = 0; i < form->nfields; i++) {
+    if (resolve_field(c, e, &form->fields[i], isa_member_c(in, &form->fields[i]),
+                      (char *)a + at[i], err))
+      continue;
+    if (err)
+      err->field = (int)i;
+    return false;
+  }
+  return true;
+}
+
+void *vm_operand_at(const isa_insn *in, vm_operands *a, unsigned field) {
+  return (char *)a + places[isa_ops[in->op].form][field];
+}

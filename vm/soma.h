@@ -1,0 +1,261 @@
+/* libsoma: emulated AWS NeuronCores.
+ *
+ * A machine holds one logical core's memories and runs programs on it. A program is assembled
+ * from text or loaded from a .sbc file; its input tensors are bound to host data; a run executes
+ * it in simulated time; its output tensors are fetched. See vm/README.md for a worked example.
+ *
+ * Conventions: every call that can fail returns a soma_status and leaves a message in the handle
+ * (soma_error). Whoever creates a handle frees it; freeing NULL does nothing. Handles are
+ * independent of one another: different machines may be used from different threads at once, one
+ * machine from one thread at a time. The library never prints, exits, aborts or keeps globals.
+ * Sizes are in bytes, simulated time in femtoseconds, shapes outermost dimension first. */
+#ifndef SOMA_H
+#define SOMA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SOMA_VERSION "0.1.0"
+/* The version of the library that is linked, as SOMA_VERSION names the header's. Static. */
+const char *soma_version(void);
+
+typedef enum soma_status {
+  SOMA_OK,
+  SOMA_NOMEM,    /* out of memory */
+  SOMA_ARG,      /* bad argument */
+  SOMA_IO,       /* cannot read or write a file */
+  SOMA_SYNTAX,   /* the source text has errors: see the diagnostics */
+  SOMA_FORMAT,   /* not a valid program file */
+  SOMA_ILLEGAL,  /* the program breaks a rule of the machine */
+  SOMA_UNBUILT,  /* known to the ISA, but not built in this version */
+  SOMA_FAULT,    /* the simulated program faulted: see soma_run_fault */
+  SOMA_DEADLOCK, /* no engine can move: likewise */
+  SOMA_LIMIT,    /* a limit of the options was reached */
+  SOMA_STOPPED,  /* soma_machine_interrupt was called */
+  SOMA_BUSY      /* the machine has a run that has not ended */
+} soma_status;
+/* A short English text of a status. Static. */
+const char *soma_status_text(soma_status s);
+
+/* Element types, as in the machine's public reference. */
+typedef enum soma_dtype {
+  SOMA_UINT8 = 1, SOMA_INT8, SOMA_UINT16, SOMA_INT16, SOMA_UINT32, SOMA_INT32, SOMA_UINT64,
+  SOMA_INT64, SOMA_FLOAT8_E3M4, SOMA_FLOAT8_E4M3, SOMA_FLOAT8_E4M3FN, SOMA_FLOAT8_E5M2,
+  SOMA_FLOAT8_E8M0FNU, SOMA_FLOAT16, SOMA_BFLOAT16, SOMA_TFLOAT32, SOMA_FLOAT32,
+  SOMA_FLOAT8_E5M2_X4, SOMA_FLOAT8_E4M3FN_X4, SOMA_FLOAT4_E2M1FN_X4, SOMA_BOOL
+} soma_dtype;
+/* "float32" and so on; NULL for a number that is no type. Static. */
+const char *soma_dtype_name(soma_dtype t);
+/* Bytes of an element, 0 for a number that is no type. */
+size_t soma_dtype_size(soma_dtype t);
+
+typedef enum soma_engine {
+  SOMA_TENSOR, SOMA_VECTOR, SOMA_SCALAR, SOMA_GPSIMD, SOMA_SYNC, SOMA_ENGINES
+} soma_engine;
+const char *soma_engine_name(soma_engine e);
+
+typedef uint64_t soma_time; /* femtoseconds of simulated time */
+
+/* Memory is asked for in the manner of Lua: fn(ud, NULL, 0, n) allocates, fn(ud, p, old, 0)
+ * frees, else it resizes; NULL means it cannot. */
+typedef void *(*soma_alloc_fn)(void *ud, void *p, size_t old, size_t n);
+
+/* One simulated event, for soma_options.event. Strings live as long as the program. */
+typedef enum soma_event_kind {
+  SOMA_EV_INSN = 1, /* an instruction's data path: start .. end */
+  SOMA_EV_DMA,      /* one ring's share of a transfer: start .. end; ring, bytes */
+  SOMA_EV_SEM,      /* a semaphore's new value, at start: id, value */
+  SOMA_EV_NOTIFY,   /* a notify instruction: id */
+  SOMA_EV_WAIT      /* an engine waited on a semaphore: start .. end; id */
+} soma_event_kind;
+typedef struct soma_event {
+  uint32_t kind, engine; /* engine: soma_engine, or DMA engine 0-15 of SOMA_EV_DMA */
+  uint32_t pc, id;       /* id: semaphore, ring's queue, or the marker */
+  soma_time start, end;
+  uint64_t bytes;
+  uint32_t value, line;
+  const char *name; /* mnemonic, semaphore or queue name; may be NULL */
+  const char *file;
+} soma_event;
+
+typedef struct soma_options {
+  size_t size;            /* sizeof(soma_options), so that older callers keep working */
+  const char *target;     /* "trn1" "inf2" "trn2" "trn3"; NULL: the program's own, trn2 first */
+  uint64_t max_instructions; /* 0: no limit; for each limit below too */
+  soma_time max_time;
+  double max_seconds;     /* of the host */
+  uint64_t max_hbm_bytes; /* 0: the target's */
+  int saturate;           /* nonzero: overflow of float8_e4m3fn gives 448, not NaN */
+  const char *simd;       /* highest SIMD level used: "plain" "avx2" "avx512"; NULL: the best */
+  soma_alloc_fn alloc;    /* NULL: malloc */
+  void *alloc_ud;
+  void (*event)(void *ud, const soma_event *e); /* NULL: none */
+  void *event_ud;
+  void (*print)(void *ud, int to_stderr, const char *text, size_t n); /* device_print; NULL: dropped */
+  void *print_ud;
+  /* Called every 50 ms or so of host time during a run; nonzero stops it (SOMA_STOPPED). */
+  int (*progress)(void *ud, uint64_t instructions, soma_time t);
+  void *progress_ud;
+} soma_options;
+#define SOMA_OPTIONS_INIT {sizeof(soma_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+
+typedef struct soma_machine soma_machine;
+typedef struct soma_program soma_program;
+typedef struct soma_run soma_run;
+typedef struct soma_diagnostics soma_diagnostics;
+
+/* ---- Machines ----------------------------------------------------------------------------- */
+
+/* A machine of one core. options may be NULL. On failure *m is NULL. */
+soma_status soma_machine_new(const soma_options *options, soma_machine **m);
+/* Frees the machine and its runs. Programs may outlive it. */
+void soma_machine_free(soma_machine *m);
+/* The message of the last call on m that failed; "" when none did. Valid until the next call. */
+const char *soma_error(const soma_machine *m);
+const char *soma_target(const soma_machine *m);
+/* Stops the machine's run at its next check, from any thread or a signal handler. */
+void soma_machine_interrupt(soma_machine *m);
+
+/* ---- Programs ----------------------------------------------------------------------------- */
+
+typedef struct soma_assemble_options {
+  size_t size;
+  const char *const *include_dirs;
+  uint32_t ninclude_dirs;
+  const char *const *defines; /* "name=value" or "name" */
+  uint32_t ndefines;
+} soma_assemble_options;
+
+/* Assembles source text called name in messages. *p and *d are set to NULL or to handles the
+ * caller frees: SOMA_OK with *p (and *d when there are warnings), SOMA_SYNTAX with *d. options
+ * and d may be NULL. m gives the allocator and the default target. */
+soma_status soma_assemble(soma_machine *m, const char *text, size_t n, const char *name,
+                          const soma_assemble_options *options, soma_program **p,
+                          soma_diagnostics **d);
+soma_status soma_assemble_file(soma_machine *m, const char *path,
+                               const soma_assemble_options *options, soma_program **p,
+                               soma_diagnostics **d);
+/* Reads a .sbc file's bytes; nothing of data is kept. */
+soma_status soma_program_load(soma_machine *m, const void *data, size_t n, soma_program **p);
+/* Writes p as .sbc bytes into a block from malloc, which the caller frees with soma_bytes_free.
+ * The same program gives the same bytes. */
+soma_status soma_program_save(soma_machine *m, soma_program *p, void **data, size_t *n);
+/* The program as source text; likewise. */
+soma_status soma_program_print(soma_machine *m, soma_program *p, char **text, size_t *n);
+void soma_bytes_free(void *data);
+void soma_program_free(soma_program *p);
+const char *soma_program_target(const soma_program *p);
+
+typedef enum soma_role { SOMA_TEMP, SOMA_INPUT, SOMA_OUTPUT, SOMA_CONST } soma_role;
+typedef struct soma_tensor_info {
+  const char *name; /* lives as long as the program */
+  soma_dtype dtype;
+  soma_role role;
+  uint32_t ndim;
+  int64_t shape[8];
+  uint64_t bytes;
+} soma_tensor_info;
+/* Tensors in order of declaration; SOMA_ARG past the last. */
+uint32_t soma_program_tensors(const soma_program *p);
+soma_status soma_program_tensor(const soma_program *p, uint32_t i, soma_tensor_info *out);
+
+/* Diagnostics: how many, the text of one (its place, the source line and a caret), and all. */
+uint32_t soma_diagnostics_count(const soma_diagnostics *d);
+uint32_t soma_diagnostics_errors(const soma_diagnostics *d);
+/* All as text, in order, ending with a newline; lives as long as d. */
+const char *soma_diagnostics_text(const soma_diagnostics *d);
+void soma_diagnostics_free(soma_diagnostics *d);
+
+/* ---- Runs --------------------------------------------------------------------------------- */
+
+/* Gives the program's tensor of that name the caller's data: dtype and shape must be the
+ * program's. The bytes are copied into the machine's HBM at the next soma_run_start of p, so data
+ * must stay until then; each run needs its own bindings. SOMA_ARG names what does not match. */
+soma_status soma_bind(soma_machine *m, soma_program *p, const char *name, soma_dtype dtype,
+                      uint32_t ndim, const int64_t *shape, const void *data);
+/* Starts a run: verifies the program, places its tensors in HBM, copies bound inputs and const
+ * data, zeroes the rest. Inputs that are not bound are an error. Semaphores, registers and
+ * accumulators start at zero; SBUF and PSUM keep their bytes. SOMA_BUSY while another run of the
+ * machine has not ended or been freed. The run holds a reference to p. */
+soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **r);
+/* Where soma_run_until stops: when the run ends, after one event, after an instruction of an
+ * engine has issued, or when simulated time reaches a limit. */
+typedef enum soma_until { SOMA_END, SOMA_EVENT, SOMA_ISSUE, SOMA_TIME } soma_until;
+/* Runs. engine is for SOMA_ISSUE, time for SOMA_TIME. SOMA_OK when the stop was reached or the
+ * run has ended (soma_run_ended tells); SOMA_FAULT, SOMA_DEADLOCK, SOMA_LIMIT, SOMA_STOPPED end
+ * it too, and memories can still be read. A run that was SOMA_STOPPED may be continued. */
+soma_status soma_run_until(soma_run *r, soma_until what, soma_engine engine, soma_time time);
+int soma_run_ended(const soma_run *r);
+/* Copies a tensor of the program out of HBM; n must be its size in bytes. */
+soma_status soma_fetch(soma_run *r, const char *name, void *data, size_t n);
+void soma_run_free(soma_run *r);
+
+typedef struct soma_engine_stats {
+  uint64_t instructions;      /* all */
+  uint64_t data_instructions; /* data path */
+  soma_time busy;             /* union of data-path activity */
+  soma_time waiting;          /* on semaphores */
+  uint32_t pc;                /* of the next instruction */
+  int halted;
+} soma_engine_stats;
+typedef struct soma_stats {
+  soma_time time; /* of the last event */
+  uint64_t instructions, dma_transfers, dma_bytes, dma_packets;
+  soma_time dma_busy; /* summed over the sixteen engines */
+  uint64_t host_to_device, device_to_host; /* bytes copied for bind and fetch */
+  uint64_t flops;   /* of matmuls, 2 * M * N * K */
+  uint64_t hbm_bytes; /* allocated */
+  double host_seconds;
+  uint64_t trace_hash; /* of every event in order: equal for equal runs */
+  soma_engine_stats engine[SOMA_ENGINES];
+} soma_stats;
+/* Statistics so far. out->size is not needed: the struct only grows at its end between minor
+ * versions, and n is sizeof(soma_stats) of the caller. */
+void soma_run_stats(const soma_run *r, soma_stats *out, size_t n);
+
+typedef struct soma_fault {
+  soma_status status; /* SOMA_FAULT, SOMA_DEADLOCK, SOMA_LIMIT or SOMA_STOPPED; SOMA_OK: none */
+  int engine;         /* soma_engine, or -1 when it is nobody's */
+  int dma_engine;     /* 0-15 when a transfer faulted, else -1 */
+  uint32_t pc, line;  /* line 0: unknown */
+  const char *file;   /* NULL: unknown */
+  soma_time time;
+  const char *instruction; /* its text, "" when none */
+  const char *text;        /* the rule and the values, several lines for a deadlock */
+} soma_fault;
+/* The fault that ended the run. Strings live as long as the run. */
+void soma_run_fault(const soma_run *r, soma_fault *out);
+
+/* ---- State, between events ---------------------------------------------------------------- */
+
+soma_status soma_semaphore_get(soma_machine *m, uint32_t id, uint32_t *value);
+soma_status soma_semaphore_set(soma_machine *m, uint32_t id, uint32_t value);
+/* Number of the semaphore of that name in p, -1 when it has none. */
+int soma_program_semaphore(const soma_program *p, const char *name);
+soma_status soma_register_get(soma_machine *m, soma_engine e, uint32_t r, uint32_t *value);
+soma_status soma_register_set(soma_machine *m, soma_engine e, uint32_t r, uint32_t value);
+typedef enum soma_memory { SOMA_SBUF = 1, SOMA_PSUM } soma_memory;
+/* Copies n bytes of one partition from byte offset. */
+soma_status soma_memory_read(soma_machine *m, soma_memory mem, uint32_t partition,
+                             uint64_t offset, void *data, size_t n);
+soma_status soma_memory_write(soma_machine *m, soma_memory mem, uint32_t partition,
+                              uint64_t offset, const void *data, size_t n);
+typedef struct soma_tile_info {
+  const char *name;
+  soma_memory memory;
+  soma_dtype dtype;
+  uint32_t ndim; /* counts the partition dimension */
+  uint32_t shape[5];
+  uint32_t partition, offset, bytes; /* start partition; place and size in each partition */
+} soma_tile_info;
+uint32_t soma_program_tiles(const soma_program *p);
+soma_status soma_program_tile(const soma_program *p, uint32_t i, soma_tile_info *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

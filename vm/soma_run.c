@@ -1,0 +1,347 @@
+/* Runs of the facade: binding, starting, stepping, fetching, looking at the machine's state. */
+#include "soma_impl.h"
+
+#include <string.h>
+
+static void put_shape(isa_buf *b, const isa_tensor *t, uint32_t ndim, const int64_t *shape) {
+  isa_buf_printf(b, "%s[", isa_dtypes[t->dtype].name);
+  for (uint32_t i = 0; i < ndim; i++)
+    isa_buf_printf(b, "%s%lld", i ? ", " : "", (long long)shape[i]);
+  isa_buf_puts(b, "]");
+}
+
+static soma_status wrong_shape(soma_machine *m, const isa_tensor *t, soma_dtype dtype,
+                               uint32_t ndim, const int64_t *shape) {
+  isa_buf b;
+  isa_tensor given = *t;
+  given.dtype = (uint8_t)dtype;
+  isa_buf_init(&b, &m->al);
+  isa_buf_printf(&b, "tensor %s is ", t->name);
+  put_shape(&b, t, t->ndim, t->shape);
+  isa_buf_puts(&b, ", the data given is ");
+  put_shape(&b, &given, ndim, shape);
+  soma_status s = soma_fail(m, SOMA_ARG, "%s", isa_buf_str(&b));
+  isa_buf_free(&b);
+  return s;
+}
+
+soma_status soma_bind(soma_machine *m, soma_program *p, const char *name, soma_dtype dtype,
+                      uint32_t ndim, const int64_t *shape, const void *data) {
+  int i = isa_program_find_tensor(p->p, name, strlen(name));
+  if (i < 0)
+    return soma_fail(m, SOMA_ARG, "the program has no tensor %s", name);
+  const isa_tensor *t = &p->p->tensors[i];
+  if (t->role == ISA_CONST)
+    return soma_fail(m, SOMA_ARG, "tensor %s is const: its data come with the program", name);
+  if (!isa_dtype_valid((unsigned)dtype) || ndim > ISA_TENSOR_DIMS)
+    return soma_fail(m, SOMA_ARG, "tensor %s: no such type or shape (dtype %d, %u dimensions)", name,
+                (int)dtype, ndim);
+  if (t->dtype != (unsigned)dtype || t->ndim != ndim ||
+      memcmp(t->shape, shape, ndim * sizeof *shape) != 0)
+    return wrong_shape(m, t, dtype, ndim, shape);
+  for (uint32_t b = 0; b < m->nbindings; b++)
+    if (m->bindings[b].p == p && m->bindings[b].tensor == (uint32_t)i) {
+      m->bindings[b].data = data;
+      return SOMA_OK;
+    }
+  if (m->nbindings == m->cap_bindings &&
+      !isa_array_grow(&m->al, &m->bindings, m->nbindings, &m->cap_bindings, sizeof *m->bindings))
+    return soma_out_of_memory(m);
+  m->bindings[m->nbindings++] = (binding){p, (uint32_t)i, data};
+  p->refs++;
+  return SOMA_OK;
+}
+
+static const binding *bound(const soma_machine *m, const soma_program *p, uint32_t tensor) {
+  for (uint32_t b = 0; b < m->nbindings; b++)
+    if (m->bindings[b].p == p && m->bindings[b].tensor == tensor)
+      return &m->bindings[b];
+  return NULL;
+}
+
+void soma_unbind(soma_machine *m, const soma_program *p) {
+  uint32_t kept = 0;
+  for (uint32_t b = 0; b < m->nbindings; b++) {
+    if (p && m->bindings[b].p != p)
+      m->bindings[kept++] = m->bindings[b];
+    else
+      soma_program_free(m->bindings[b].p);
+  }
+  m->nbindings = kept;
+}
+
+/* The memories are made for a target at the first run when the options left it open. */
+static soma_status fit_target(soma_machine *m, const isa_target *t) {
+  if (m->target == t)
+    return SOMA_OK;
+  if (m->target)
+    return soma_fail(m, SOMA_ARG, "the program is for %s, the machine is a %s", t->name,
+                m->target->name);
+  if (!vm_memory_new(&m->al, t, &m->mem))
+    return soma_out_of_memory(m);
+  m->target = t;
+  return SOMA_OK;
+}
+
+static soma_status refuse(soma_machine *m, const isa_program *p, const isa_place *at,
+                          const isa_error *e) {
+  if (at->engine < 0)
+    return soma_fail(m, (soma_status)e->status, "%s", e->text);
+  const isa_code *code = &p->cores[at->core].code[at->engine];
+  isa_buf insn;
+  isa_buf_init(&insn, &m->al);
+  if (at->pc < code->n)
+    isa_print_insn(p, (unsigned)at->core, (unsigned)at->engine, &code->insns[at->pc], &insn);
+  uint32_t file = code->lines && at->pc < code->n ? code->lines[at->pc].file : 0;
+  soma_status s =
+      file ? soma_fail(m, (soma_status)e->status, "%s:%u: %s\n  %s (%s, pc %u)", p->files[file - 1],
+                  code->lines[at->pc].line, e->text, isa_buf_str(&insn),
+                  isa_engines[at->engine].name, at->pc)
+           : soma_fail(m, (soma_status)e->status, "%s, pc %u: %s\n  %s", isa_engines[at->engine].name,
+                  at->pc, e->text, isa_buf_str(&insn));
+  isa_buf_free(&insn);
+  return s;
+}
+
+static void forward_event(void *ud, unsigned kind, unsigned engine, uint32_t pc, uint32_t id,
+                          vm_time start, vm_time end, uint64_t bytes, uint32_t value) {
+  const soma_run *r = ud;
+  const isa_core *code = r->core.code;
+  soma_event e = {.kind = kind, .engine = engine, .pc = pc, .id = id, .start = start, .end = end,
+                  .bytes = bytes, .value = value};
+  unsigned by = kind == VM_EV_DMA ? value : engine; /* the engine whose instruction it is */
+  const isa_code *c = by < ISA_NENGINES ? &code->code[by] : NULL; /* the host's own updates: none */
+  if (c && c->lines && pc < c->n && c->lines[pc].file) {
+    e.line = c->lines[pc].line;
+    e.file = r->p->p->files[c->lines[pc].file - 1];
+  }
+  if (kind == VM_EV_INSN && c)
+    e.name = isa_ops[c->insns[pc].op].name;
+  else if (kind == VM_EV_DMA)
+    e.name = code->queues[id].name;
+  else if (kind == VM_EV_SEM || kind == VM_EV_WAIT)
+    e.name = code->sem_names[id];
+  r->m->o.event(r->m->o.event_ud, &e);
+}
+
+static void set_hooks(soma_run *r) {
+  const soma_options *o = &r->m->o;
+  vm_core *c = &r->core;
+  c->hooks = (vm_hooks){.event = o->event ? forward_event : NULL, .event_ud = r,
+                        .print = o->print, .print_ud = o->print_ud,
+                        .progress = o->progress, .progress_ud = o->progress_ud};
+  c->limits = (vm_limits){.instructions = o->max_instructions, .time = o->max_time,
+                          .seconds = o->max_seconds};
+  c->interrupt = &r->m->interrupted;
+  r->m->interrupted = 0;
+}
+
+static soma_status check_inputs(soma_machine *m, const soma_program *sp) {
+  const isa_program *p = sp->p;
+  for (uint32_t i = 0; i < p->ntensors; i++)
+    if (p->tensors[i].role == ISA_INPUT && !bound(m, sp, i))
+      return soma_fail(m, SOMA_ARG, "input tensor %s is not bound", p->tensors[i].name);
+  return SOMA_OK;
+}
+
+static void copy_inputs(soma_run *r) {
+  for (uint32_t i = 0; i < r->p->p->ntensors; i++) {
+    const binding *b = bound(r->m, r->p, i);
+    if (!b)
+      continue;
+    memcpy(r->core.hbm[i].data, b->data, (size_t)r->core.hbm[i].bytes);
+    r->to_device += r->core.hbm[i].bytes;
+  }
+}
+
+soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **out) {
+  isa_error e = {0};
+  isa_place at;
+  *out = NULL;
+  if (m->run && !m->run->core.ended)
+    return soma_fail(m, SOMA_BUSY, "the machine has a run that has not ended");
+  soma_status s = fit_target(m, p->p->target);
+  if (s != SOMA_OK || (s = check_inputs(m, p)) != SOMA_OK)
+    return s;
+  if (!isa_check_program(p->p, &at, &e))
+    return refuse(m, p->p, &at, &e);
+  soma_run *r = isa_zalloc(&m->al, sizeof *r);
+  if (!r)
+    return soma_out_of_memory(m);
+  s = (soma_status)vm_core_start(&r->core, &m->al, p->p, &m->mem, &m->kern,
+                                 m->o.saturate ? ISA_CVT_saturate : 0, m->o.max_hbm_bytes, &e);
+  if (s != SOMA_OK) {
+    isa_free(&m->al, r, sizeof *r);
+    return soma_fail(m, s, "%s", e.text[0] ? e.text : soma_status_text(s));
+  }
+  r->m = m;
+  r->p = p;
+  p->refs++;
+  if (m->run)
+    m->run->m = NULL; /* an ended run stays readable, on its own */
+  m->run = r;
+  set_hooks(r);
+  copy_inputs(r);
+  soma_unbind(m, p);
+  *out = r;
+  return SOMA_OK;
+}
+
+soma_status soma_run_until(soma_run *r, soma_until what, soma_engine engine, soma_time time) {
+  if ((unsigned)what > SOMA_TIME || (unsigned)engine >= ISA_NENGINES)
+    return SOMA_ARG;
+  if (!r->m)
+    return r->core.fault.status == ISA_OK ? SOMA_OK : (soma_status)r->core.fault.status;
+  soma_status s = (soma_status)vm_run(&r->core, (vm_until)what, (unsigned)engine, time);
+  r->m->interrupted = 0;
+  if (s != SOMA_OK)
+    soma_fail(r->m, s, "%s", isa_buf_str(&r->core.fault.text));
+  return s;
+}
+
+int soma_run_ended(const soma_run *r) { return r->core.ended; }
+
+soma_status soma_fetch(soma_run *r, const char *name, void *data, size_t n) {
+  int i = isa_program_find_tensor(r->p->p, name, strlen(name));
+  if (i < 0)
+    return r->m ? soma_fail(r->m, SOMA_ARG, "the program has no tensor %s", name) : SOMA_ARG;
+  if (n != r->core.hbm[i].bytes)
+    return r->m ? soma_fail(r->m, SOMA_ARG, "tensor %s has %llu bytes, not %zu", name,
+                       (unsigned long long)r->core.hbm[i].bytes, n)
+                : SOMA_ARG;
+  memcpy(data, r->core.hbm[i].data, n);
+  r->to_host += n;
+  return SOMA_OK;
+}
+
+void soma_run_free(soma_run *r) {
+  if (!r)
+    return;
+  isa_alloc al = r->core.al;
+  if (r->m && r->m->run == r)
+    r->m->run = NULL;
+  vm_core_end(&r->core);
+  soma_program_free(r->p);
+  isa_free(&al, r, sizeof *r);
+}
+
+void soma_run_stats(const soma_run *r, soma_stats *out, size_t n) {
+  const vm_core *c = &r->core;
+  soma_stats s = {.time = c->now, .instructions = c->instructions,
+                  .dma_transfers = c->dma_transfers, .dma_bytes = c->dma_bytes,
+                  .dma_packets = c->dma_packets, .host_to_device = r->to_device,
+                  .device_to_host = r->to_host, .flops = c->flops, .hbm_bytes = c->hbm_bytes,
+                  .host_seconds = c->host_seconds, .trace_hash = c->trace_hash};
+  for (unsigned d = 0; d < ISA_NDMA; d++)
+    s.dma_busy += c->dma[d].busy_time;
+  for (unsigned e = 0; e < ISA_NENGINES; e++) {
+    const vm_engine *en = &c->eng[e];
+    s.engine[e] = (soma_engine_stats){.instructions = en->instructions,
+                                      .data_instructions = en->data_instructions,
+                                      .busy = en->busy, .waiting = en->waiting, .pc = en->pc,
+                                      .halted = en->state == VM_HALTED};
+  }
+  memcpy(out, &s, n < sizeof s ? n : sizeof s);
+}
+
+void soma_run_fault(const soma_run *r, soma_fault *out) {
+  const vm_fault_record *f = &r->core.fault;
+  *out = (soma_fault){.status = (soma_status)f->status, .engine = f->engine,
+                      .dma_engine = f->dma_engine, .pc = f->pc, .time = f->time,
+                      .instruction = f->insn.data ? f->insn.data : "",
+                      .text = f->text.data ? f->text.data : ""};
+  if (f->engine < 0 || f->status == ISA_OK)
+    return;
+  const isa_code *code = &r->core.code->code[f->engine];
+  if (code->lines && f->pc < code->n && code->lines[f->pc].file) {
+    out->line = code->lines[f->pc].line;
+    out->file = r->p->p->files[code->lines[f->pc].file - 1];
+  }
+}
+
+/* ---- State -------------------------------------------------------------------------------- */
+
+static soma_status need_run(soma_machine *m) {
+  return m->run ? SOMA_OK : soma_fail(m, SOMA_ARG, "the machine has no run");
+}
+
+soma_status soma_semaphore_get(soma_machine *m, uint32_t id, uint32_t *value) {
+  if (id >= ISA_NSEMS)
+    return soma_fail(m, SOMA_ARG, "semaphore %u: a core has %d", id, ISA_NSEMS);
+  soma_status s = need_run(m);
+  *value = s == SOMA_OK ? m->run->core.sem[id] : 0;
+  return s;
+}
+
+soma_status soma_semaphore_set(soma_machine *m, uint32_t id, uint32_t value) {
+  if (id >= ISA_NSEMS)
+    return soma_fail(m, SOMA_ARG, "semaphore %u: a core has %d", id, ISA_NSEMS);
+  if (value > ISA_SEM_MAX)
+    return soma_fail(m, SOMA_ARG, "semaphore %u: %u is over the largest value %d", id, value,
+                     ISA_SEM_MAX);
+  soma_status s = need_run(m);
+  if (s == SOMA_OK)
+    vm_sem_apply(&m->run->core, id, ISA_UPD_write, value, UINT8_MAX, 0);
+  return s;
+}
+
+static soma_status check_register(soma_machine *m, soma_engine e, uint32_t r) {
+  if ((unsigned)e >= ISA_NENGINES || r >= ISA_NREGS)
+    return soma_fail(m, SOMA_ARG, "register %u of engine %d: there are %d engines of %d registers",
+                     r, (int)e, ISA_NENGINES, ISA_NREGS);
+  return need_run(m);
+}
+
+soma_status soma_register_get(soma_machine *m, soma_engine e, uint32_t r, uint32_t *value) {
+  soma_status s = check_register(m, e, r);
+  *value = s == SOMA_OK ? m->run->core.eng[e].regs[r] : 0;
+  return s;
+}
+
+soma_status soma_register_set(soma_machine *m, soma_engine e, uint32_t r, uint32_t value) {
+  soma_status s = check_register(m, e, r);
+  if (s == SOMA_OK)
+    m->run->core.eng[e].regs[r] = value;
+  return s;
+}
+
+/* Host address of n bytes of a partition; NULL with a message when they are outside. */
+static uint8_t *memory_at(soma_machine *m, soma_memory mem, uint32_t partition, uint64_t offset,
+                          size_t n) {
+  bool sbuf = mem == SOMA_SBUF;
+  if (!m->target) {
+    soma_fail(m, SOMA_ARG, "the machine has no memories before its target is known");
+    return NULL;
+  }
+  uint64_t size = sbuf ? m->target->sbuf_bytes : ISA_PSUM_BYTES;
+  if (!sbuf && mem != SOMA_PSUM) {
+    soma_fail(m, SOMA_ARG, "memory %d is neither SBUF nor PSUM", (int)mem);
+    return NULL;
+  }
+  if (partition >= ISA_PMAX || offset > size || n > size - offset) {
+    soma_fail(m, SOMA_ARG, "%zu bytes at byte %llu of partition %u: %s has %d partitions of %llu",
+              n, (unsigned long long)offset, partition, isa_space_name((unsigned)mem), ISA_PMAX,
+              (unsigned long long)size);
+    return NULL;
+  }
+  return sbuf ? m->mem.sbuf + partition * m->mem.sbuf_pitch + offset
+              : m->mem.psum + partition * m->mem.psum_pitch + offset;
+}
+
+soma_status soma_memory_read(soma_machine *m, soma_memory mem, uint32_t partition,
+                             uint64_t offset, void *data, size_t n) {
+  const uint8_t *at = memory_at(m, mem, partition, offset, n);
+  if (!at)
+    return SOMA_ARG;
+  memcpy(data, at, n);
+  return SOMA_OK;
+}
+
+soma_status soma_memory_write(soma_machine *m, soma_memory mem, uint32_t partition,
+                              uint64_t offset, const void *data, size_t n) {
+  uint8_t *at = memory_at(m, mem, partition, offset, n);
+  if (!at)
+    return SOMA_ARG;
+  memcpy(at, data, n);
+  return SOMA_OK;
+}

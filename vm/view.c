@@ -1,0 +1,281 @@
+/* Operands in memory: walking a view's elements, as raw bytes, as bits and as fp32. */
+#include "op.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { RAW = 4 * VM_ROW }; /* bytes of a piece that is gathered before it is converted */
+
+vm_verdict vm_dp_fault(vm_dp *d, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(d->fault, sizeof d->fault, fmt, ap);
+  va_end(ap);
+  return VM_FAULT;
+}
+
+void vm_view_runs(vm_view *v) {
+  v->run = 1;
+  v->run_step = v->esize;
+  for (unsigned i = v->ndim; i-- > 1;) {
+    if (v->num[i] == 1) continue;
+    if (v->run == 1) v->run_step = v->step[i];
+    else if (v->step[i] != (int64_t)v->run * v->run_step) return;
+    v->run *= v->num[i];
+    if (v->run == 0) return; /* no elements at all */
+  }
+}
+
+/* A place in the row-major order of one partition: the address of an element, how many of its
+ * run are left with it, and the indices of the dimensions outside the run. */
+typedef struct cursor {
+  const vm_view *v;
+  uint8_t *run_at; /* first element of this run */
+  uint8_t *at;
+  uint64_t left;
+  unsigned outer; /* dimensions 1 .. outer are outside the run */
+  uint32_t index[VM_DIMS];
+} cursor;
+
+static unsigned outer_dims(const vm_view *v) {
+  unsigned i = v->ndim;
+  for (uint64_t n = 1; n < v->run; n *= v->num[i]) i--;
+  return i - 1;
+}
+
+static void cursor_set(cursor *c, const vm_view *v, uint32_t p, uint64_t first) {
+  c->v = v;
+  c->run_at = v->at + (int64_t)p * v->step[0];
+  if (v->run == v->elems) {
+    c->outer = 0;
+    c->at = c->run_at + (int64_t)first * v->run_step;
+    c->left = v->run - first;
+    return;
+  }
+  uint64_t q = first / v->run, r = first % v->run;
+  c->outer = outer_dims(v);
+  for (unsigned i = c->outer; i > 0; i--) {
+    c->index[i] = (uint32_t)(q % v->num[i]);
+    q /= v->num[i];
+    c->run_at += (int64_t)c->index[i] * v->step[i];
+  }
+  c->at = c->run_at + (int64_t)r * v->run_step;
+  c->left = v->run - r;
+}
+
+static void cursor_next_run(cursor *c) {
+  const vm_view *v = c->v;
+  for (unsigned i = c->outer; i > 0; i--) {
+    if (++c->index[i] < v->num[i]) {
+      c->run_at += v->step[i];
+      break;
+    }
+    c->run_at -= ((int64_t)v->num[i] - 1) * v->step[i];
+    c->index[i] = 0;
+  }
+  c->at = c->run_at;
+  c->left = v->run;
+}
+
+static void copy_one(uint8_t *dst, const uint8_t *src, unsigned esize) {
+  memcpy(dst, src, esize);
+}
+
+/* Copies n elements of esize bytes between strided places, which may be the same bytes. The
+ * calls have constant sizes so that each becomes a loop of plain loads and stores. */
+static void copy_run(uint8_t *dst, int64_t dst_step, const uint8_t *src, int64_t src_step,
+                     size_t n, unsigned esize) {
+  if (dst_step == esize && src_step == esize) {
+    memmove(dst, src, n * esize);
+    return;
+  }
+  for (int64_t i = 0; i < (int64_t)n; i++) {
+    uint8_t *to = dst + i * dst_step;
+    const uint8_t *from = src + i * src_step;
+    switch (esize) {
+    case 1: copy_one(to, from, 1); break;
+    case 2: copy_one(to, from, 2); break;
+    case 4: copy_one(to, from, 4); break;
+    default: copy_one(to, from, 8); break;
+    }
+  }
+}
+
+static size_t piece(const cursor *c, size_t n) { return c->left < n ? (size_t)c->left : n; }
+
+void vm_load_raw(void *dst, const vm_view *v, uint32_t p, uint64_t first, size_t n) {
+  uint8_t *out = dst;
+  cursor c;
+  for (cursor_set(&c, v, p, first);; cursor_next_run(&c)) {
+    size_t m = piece(&c, n);
+    copy_run(out, v->esize, c.at, v->run_step, m, v->esize);
+    if ((n -= m) == 0) return;
+    out += m * v->esize;
+  }
+}
+
+void vm_store_raw(const vm_view *v, uint32_t p, uint64_t first, const void *src, size_t n) {
+  const uint8_t *in = src;
+  cursor c;
+  for (cursor_set(&c, v, p, first);; cursor_next_run(&c)) {
+    size_t m = piece(&c, n);
+    copy_run(c.at, v->run_step, in, v->esize, m, v->esize);
+    if ((n -= m) == 0) return;
+    in += m * v->esize;
+  }
+}
+
+uint8_t *vm_at(const vm_view *v, uint32_t p, uint64_t i) {
+  cursor c;
+  cursor_set(&c, v, p, i);
+  return c.at;
+}
+
+uint8_t *vm_row_at(const vm_view *v, uint32_t p, uint64_t first) {
+  if (v->run != v->elems || v->run_step != v->esize) return NULL;
+  return v->at + (int64_t)p * v->step[0] + (int64_t)first * v->esize;
+}
+
+/* The elements themselves, when they lie in memory as the contiguous fp32 a kernel wants. */
+static float *f32_at(const vm_view *v, uint32_t p, uint64_t first) {
+  if (v->dtype != ISA_float32) return NULL;
+  uint8_t *at = vm_row_at(v, p, first);
+  return (uintptr_t)at % sizeof(float) == 0 ? (float *)(void *)at : NULL;
+}
+
+void vm_load(const vm_dp *d, float *dst, const vm_view *v, uint32_t p, uint64_t first, size_t n) {
+  const uint8_t *row = vm_row_at(v, p, first);
+  if (row) {
+    d->k->load[v->dtype](dst, row, n);
+    return;
+  }
+  if (v->run == v->elems && v->run_step == 0) { /* one element, repeated */
+    d->k->load[v->dtype](dst, vm_at(v, p, 0), 1);
+    for (size_t i = 1; i < n; i++) dst[i] = dst[0];
+    return;
+  }
+  uint32_t raw[RAW / 4];
+  if (v->dtype == ISA_float32) {
+    vm_load_raw(dst, v, p, first, n);
+    return;
+  }
+  vm_load_raw(raw, v, p, first, n);
+  d->k->load[v->dtype](dst, raw, n);
+}
+
+void vm_store(const vm_dp *d, const vm_view *v, uint32_t p, uint64_t first, const float *src,
+              size_t n) {
+  uint8_t *row = vm_row_at(v, p, first);
+  if (row) {
+    d->k->store[v->dtype](row, src, n, d->cvt);
+    return;
+  }
+  uint32_t raw[RAW / 4];
+  d->k->store[v->dtype](raw, src, n, d->cvt);
+  vm_store_raw(v, p, first, raw, n);
+}
+
+const float *vm_in(const vm_dp *d, float *buf, const vm_view *v, uint32_t p, uint64_t first,
+                   size_t n) {
+  const float *row = f32_at(v, p, first);
+  if (row) return row;
+  vm_load(d, buf, v, p, first, n);
+  return buf;
+}
+
+float *vm_out(float *buf, const vm_view *v, uint32_t p, uint64_t first) {
+  float *row = f32_at(v, p, first);
+  return row ? row : buf;
+}
+
+void vm_out_done(const vm_dp *d, const vm_view *v, uint32_t p, uint64_t first, const float *out,
+                 size_t n) {
+  if (f32_at(v, p, first) != out) vm_store(d, v, p, first, out, n);
+}
+
+void vm_load_bits(uint32_t *dst, const vm_view *v, uint32_t p, uint64_t first, size_t n) {
+  uint32_t raw[RAW / 4];
+  if (v->esize == 4) {
+    vm_load_raw(dst, v, p, first, n);
+    return;
+  }
+  vm_load_raw(raw, v, p, first, n);
+  if (v->esize == 1) {
+    const uint8_t *b = (const uint8_t *)raw;
+    for (size_t i = 0; i < n; i++) dst[i] = b[i];
+  } else {
+    const uint8_t *b = (const uint8_t *)raw;
+    for (size_t i = 0; i < n; i++) {
+      uint16_t x;
+      memcpy(&x, b + 2 * i, 2);
+      dst[i] = x;
+    }
+  }
+}
+
+void vm_store_bits(const vm_view *v, uint32_t p, uint64_t first, const uint32_t *src, size_t n) {
+  uint32_t raw[RAW / 4];
+  if (v->esize == 4) {
+    vm_store_raw(v, p, first, src, n);
+    return;
+  }
+  uint8_t *b = (uint8_t *)raw;
+  if (v->esize == 1) {
+    for (size_t i = 0; i < n; i++) b[i] = (uint8_t)src[i];
+  } else {
+    for (size_t i = 0; i < n; i++) {
+      uint16_t x = (uint16_t)src[i];
+      memcpy(b + 2 * i, &x, 2);
+    }
+  }
+  vm_store_raw(v, p, first, raw, n);
+}
+
+float vm_num_at(const vm_dp *d, const vm_num *n, uint32_t p, float absent) {
+  float x;
+  if (!n->given) return absent;
+  if (!n->v.at) return n->imm;
+  vm_load(d, &x, &n->v, p, 0, 1);
+  return x;
+}
+
+void vm_alu_scalar(const vm_dp *d, unsigned op, float *o, const float *x, float s, bool reverse,
+                   size_t n) {
+  if (reverse && isa_aluops[op].arity == 2)
+    d->k->alu_sv[op](o, s, x, n);
+  else
+    d->k->alu_vs[op](o, x, s, n);
+}
+
+static void copy_partition(const vm_view *dst, const vm_view *src, uint32_t p) {
+  uint32_t raw[RAW / 4];
+  uint8_t *to = vm_row_at(dst, p, 0);
+  const uint8_t *from = vm_row_at(src, p, 0);
+  size_t step = RAW / dst->esize;
+  for (uint64_t i = 0; i < dst->elems; i += step) {
+    size_t n = dst->elems - i < step ? (size_t)(dst->elems - i) : step;
+    void *piece_at = to ? (void *)(to + i * dst->esize) : raw;
+    if (from) {
+      vm_store_raw(dst, p, i, from + i * src->esize, n);
+      continue;
+    }
+    vm_load_raw(piece_at, src, p, i, n);
+    if (!to) vm_store_raw(dst, p, i, raw, n);
+  }
+}
+
+void vm_copy_bits(const vm_view *dst, const vm_view *src) {
+  for (uint32_t p = 0; p < dst->num[0]; p++) copy_partition(dst, src, p);
+}
+
+bool vm_turn(vm_view *out, const vm_view *v) {
+  if (v->elems != 1 || v->num[0] < 2) return false;
+  *out = *v;
+  out->ndim = 2;
+  out->num[0] = 1;
+  out->num[1] = v->num[0];
+  out->step[1] = v->step[0];
+  out->elems = out->run = v->num[0];
+  out->run_step = v->step[0];
+  return true;
+}

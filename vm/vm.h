@@ -1,0 +1,362 @@
+/* The virtual machine: a core's memories, its five sequencers, its DMA engines, and the event
+ * loop that moves them through simulated time.
+ *
+ *   seq.c    sequencers: control instructions, waits, issue
+ *   issue.c  data path: hazards, start and done, execution in order
+ *   dma.c    queues, rings, shares, arbitration
+ *   event.c  the heap; sched.c the loop, semaphores, deadlock
+ *
+ * An instruction's operands are resolved when it issues. It reads its sources at `start` and its
+ * result appears at `done`; execution itself happens at done, and a source that someone
+ * overwrites in between is copied first (vm_item). */
+#ifndef VM_VM_H
+#define VM_VM_H
+
+#include "../isa/program.h"
+#include "op.h"
+
+#include <stdatomic.h>
+
+typedef uint64_t vm_time; /* femtoseconds */
+
+enum { VM_NS = 1000000 }; /* femtoseconds in a nanosecond */
+
+typedef enum vm_cost_id {
+#define COST(name, g2, g3, g4, unit, tag, source) VM_##name,
+#include "costs.def"
+#undef COST
+  VM_NCOSTS
+} vm_cost_id;
+typedef struct vm_cost_row {
+  const char *name, *unit, *tag, *source;
+  uint32_t value[3]; /* gen2, gen3, gen4 */
+} vm_cost_row;
+extern const vm_cost_row vm_cost_rows[VM_NCOSTS];
+
+/* ---- Memory ranges ------------------------------------------------------------------------ */
+
+/* Bytes an access may touch: a box of partitions x bytes, or an interval of HBM by host address. */
+typedef struct vm_box {
+  uint8_t space;   /* 0: none */
+  uint16_t p0, p1; /* partitions p0 .. p1 - 1; 0 and 1 in HBM */
+  uint64_t lo, hi; /* bytes of the partition; host addresses in HBM */
+} vm_box;
+static inline bool vm_box_meet(const vm_box *a, const vm_box *b) {
+  return a->space == b->space && a->lo < b->hi && b->lo < a->hi && a->p0 < b->p1 && b->p0 < a->p1;
+}
+
+/* Something that reads at start and writes at done: an instruction in a data path or a share of
+ * a transfer. Linked while it has issued and not executed. */
+enum { VM_BOXES = 6 };
+typedef struct vm_item {
+  struct vm_item *next, *prev;
+  vm_time start, done;
+  vm_box src[VM_BOXES], dst[2];
+  uint8_t nsrc, ndst;
+  bool is_share;
+  bool staged;       /* its sources have been copied */
+  uint8_t *copies;   /* blocks of copied sources, chained by their first word */
+} vm_item;
+
+/* ---- Engines ------------------------------------------------------------------------------ */
+
+typedef union vm_operands {
+#define FORM(id) struct vm_##id id;
+#define FIELD(form, name, kind, mode, arg)
+#define END(id)
+#include "../isa/forms.def"
+#undef FORM
+#undef FIELD
+#undef END
+} vm_operands;
+
+enum { VM_FLIGHTS = 32 };
+typedef struct vm_flight { /* an instruction between issue and execution */
+  vm_item item;
+  const isa_insn *in;
+  uint32_t pc;
+  bool finished; /* its done has come; it executes when those before it have */
+  vm_operands a;
+} vm_flight;
+
+/* An instruction as the sequencer wants it. */
+typedef struct vm_uop {
+  uint8_t op;   /* isa_op */
+  uint8_t rd, ra;
+  uint8_t flags; /* VM_U_... */
+  int32_t b;    /* immediate, or register number with VM_U_BREG */
+  uint32_t to;  /* branch target */
+} vm_uop;
+enum { VM_U_BREG = 1, VM_U_SLOW = 2 /* leaves the fast loop: a semaphore, memory, data path, DMA */ };
+
+typedef enum vm_state {
+  VM_READY,   /* has an event pending, or is running */
+  VM_WAITING, /* on a semaphore */
+  VM_RINGFULL,/* its DMA trigger waits for a place in a ring */
+  VM_HALTED
+} vm_state;
+
+typedef struct vm_engine {
+  uint32_t regs[ISA_NREGS];
+  const vm_uop *uops;
+  const isa_code *code;
+  uint32_t pc, ring_queue; /* ring_queue: what a VM_RINGFULL engine waits for */
+  vm_state state;
+  vm_time now;        /* the sequencer's own time */
+  vm_time wait_since; /* of a waiting engine */
+  bool wait_told;     /* the wait's start has been noted for this instruction */
+  bool waited;        /* its wait has held: a stall behind it does not ask again */
+  uint32_t triggered; /* transfers of a dma_trigger that have started before it stalled */
+  /* data path */
+  vm_flight *flights; /* ring of VM_FLIGHTS */
+  uint32_t first, nflights;
+  vm_time issue_free, last_done, dge_free;
+  vm_time weights_free, weights_done, matmul_start; /* tensor: see issue.c */
+  int table;          /* scalar: function whose table is loaded, -1 none */
+  vm_dp dp;
+  /* statistics */
+  uint64_t instructions, data_instructions;
+  vm_time busy, busy_until, waiting;
+} vm_engine;
+
+/* ---- DMA ---------------------------------------------------------------------------------- */
+
+typedef struct vm_transfer { /* shared by its shares; freed with the last */
+  vm_view dst, src;
+  uint32_t left;   /* shares not done */
+  uint32_t pc;     /* of the instruction that triggered it */
+  uint8_t engine, queue;
+  bool signals, is_static, touches_hbm;
+  uint8_t sem;
+  uint32_t rate;       /* of one DMA engine, MBNS */
+  uint64_t run_bytes;  /* of a contiguous element */
+  struct vm_transfer *next_free;
+} vm_transfer;
+
+typedef struct vm_share {
+  vm_item item;
+  vm_transfer *t;
+  uint64_t e0, e1;     /* elements of the transfer in row-major order */
+  uint64_t bytes;
+  uint64_t sent;       /* bytes served so far */
+  vm_time ready;       /* when its first data may move */
+  bool started;
+  vm_view snap;        /* copied source, when item.staged */
+  struct vm_share *next; /* in its ring, and in the free list */
+} vm_share;
+
+typedef struct vm_ring {
+  vm_share *head, *tail;
+  uint32_t n;
+} vm_ring;
+
+typedef struct vm_dma_engine {
+  uint8_t next_queue; /* round robin */
+  bool busy, armed;   /* serving a packet; has an event to look for work */
+  uint8_t serving;    /* queue of the packet */
+  uint64_t packet;    /* bytes of it */
+  vm_time ends;       /* of the packet */
+  vm_time armed_at;
+  vm_time busy_time;
+} vm_dma_engine;
+
+/* ---- Events ------------------------------------------------------------------------------- */
+
+typedef enum vm_event_kind { VM_E_SEM, VM_E_DMA, VM_E_DONE, VM_E_SEQ } vm_event_kind;
+typedef struct vm_event {
+  vm_time time;
+  uint32_t order; /* class: semaphores, DMA engines 0-15, engines (done before sequencer) */
+  uint32_t seq;   /* ties: first posted first */
+  uint8_t kind, who; /* engine or DMA engine; of VM_E_SEM the update's kind */
+  uint8_t sem, from; /* of VM_E_SEM: the semaphore, and the engine whose instruction at pc acts */
+  uint32_t value;    /* of a semaphore update; slot of a flight */
+  uint32_t pc;
+} vm_event;
+typedef struct vm_heap {
+  vm_event *v;
+  uint32_t n, cap, seq;
+} vm_heap;
+
+/* What the owner of a run hears; see soma.h for the meaning. */
+typedef struct vm_hooks {
+  void (*event)(void *ud, unsigned kind, unsigned engine, uint32_t pc, uint32_t id, vm_time start,
+                vm_time end, uint64_t bytes, uint32_t value);
+  void (*print)(void *ud, int to_stderr, const char *text, size_t n);
+  int (*progress)(void *ud, uint64_t instructions, vm_time t);
+  void *event_ud, *print_ud, *progress_ud;
+} vm_hooks;
+
+enum vm_event_tag { VM_EV_INSN = 1, VM_EV_DMA, VM_EV_SEM, VM_EV_NOTIFY, VM_EV_WAIT };
+
+typedef struct vm_limits {
+  uint64_t instructions; /* 0: none, likewise below */
+  vm_time time;
+  double seconds;
+  uint64_t hbm_bytes;
+} vm_limits;
+
+typedef struct vm_fault_record {
+  isa_status status;
+  int engine, dma_engine;
+  uint32_t pc;
+  vm_time time;
+  bool has_pc;
+  isa_buf insn, text;
+} vm_fault_record;
+
+/* Memories of a core: live from machine to machine end, keep their bytes between runs. */
+typedef struct vm_memory {
+  uint8_t *sbuf, *psum;
+  size_t sbuf_pitch, psum_pitch; /* host bytes between partitions, never a multiple of 4 KiB */
+  size_t sbuf_size, psum_size;   /* host bytes in all */
+  bool sbuf_mapped, psum_mapped;
+} vm_memory;
+
+typedef struct vm_block { /* host memory of an HBM tensor */
+  uint8_t *data;
+  uint64_t bytes;
+  bool mapped;
+} vm_block;
+
+/* A core and its run. */
+typedef struct vm_core {
+  isa_alloc al;
+  const isa_target *target;
+  const isa_program *prog;
+  const isa_core *code;
+  vm_kern kern;
+  const uint32_t *cost; /* VM_NCOSTS values of the generation */
+  uint32_t cost_values[VM_NCOSTS];
+  vm_memory mem;
+  vm_block *hbm; /* one a tensor of prog */
+  uint64_t hbm_bytes;
+  vm_uop *uops[ISA_NENGINES];
+  vm_engine eng[ISA_NENGINES];
+  uint32_t sem[ISA_NSEMS];
+  uint8_t sem_waiters[ISA_NSEMS]; /* mask of engines */
+  uint32_t sem_last_pc[ISA_NSEMS]; /* last update's origin, for reports */
+  uint8_t sem_last_engine[ISA_NSEMS];
+  vm_ring rings[ISA_MAX_QUEUES][ISA_NDMA];
+  uint32_t statics_next[ISA_MAX_QUEUES];
+  vm_dma_engine dma[ISA_NDMA];
+  uint32_t hbm_active; /* DMA engines whose packet touches HBM */
+  vm_share *free_shares;
+  vm_transfer *free_transfers;
+  struct vm_slab *slabs; /* blocks the free lists are cut from */
+  uint32_t shares_alive; /* in rings */
+  vm_heap heap;
+  vm_item items; /* list head */
+  vm_time now;   /* of the event being run */
+  vm_hooks hooks;
+  vm_limits limits;
+  vm_fault_record fault;
+  bool ended;
+  uint64_t instructions, dma_transfers, dma_bytes, dma_packets, flops;
+  uint64_t trace_hash;
+  double host_seconds, run_since, next_progress; /* of the host, seconds */
+  uint32_t until_clock; /* events until the next look at the host's clock */
+  atomic_int *interrupt; /* nonzero: stop; may be NULL */
+} vm_core;
+
+/* ---- Life cycle (core.c) ------------------------------------------------------------------ */
+
+/* Memories of a target, zeroed, host pages taken as they are touched. */
+bool vm_memory_new(const isa_alloc *al, const isa_target *t, vm_memory *out);
+void vm_memory_free(const isa_alloc *al, vm_memory *m);
+/* n zeroed bytes of host memory, lazily where the allocator is malloc; *mapped for the free. */
+uint8_t *vm_pages_new(const isa_alloc *al, uint64_t n, bool *mapped);
+void vm_pages_free(const isa_alloc *al, uint8_t *p, uint64_t n, bool mapped);
+
+/* Prepares a run of core 0 of a program that has passed isa_check_program: HBM tensors zeroed
+ * (const data copied), engines at pc 0, semaphores and registers zero. The caller sets hooks,
+ * limits and interrupt before the first vm_run. On failure frees what it took. */
+isa_status vm_core_start(vm_core *c, const isa_alloc *al, const isa_program *p,
+                         const vm_memory *mem, const vm_kern *kern, unsigned cvt,
+                         uint64_t hbm_limit, isa_error *e);
+void vm_core_end(vm_core *c);
+
+typedef enum vm_until { VM_UNTIL_END, VM_UNTIL_EVENT, VM_UNTIL_ISSUE, VM_UNTIL_TIME } vm_until;
+/* Runs until the stop, the end, or a fault; see soma_run_until. */
+isa_status vm_run(vm_core *c, vm_until what, unsigned engine, vm_time time);
+
+/* ---- Between the parts -------------------------------------------------------------------- */
+
+/* event.c */
+bool vm_heap_push(vm_heap *h, const isa_alloc *al, vm_event e);
+vm_event vm_heap_pop(vm_heap *h);
+/* Posts an event; a failed growth becomes a fault of the run. */
+void vm_post(vm_core *c, vm_event_kind kind, unsigned who, vm_time at, uint32_t value);
+/* Posts a semaphore update by engine's instruction at pc, to be seen at `at`. */
+void vm_post_sem(vm_core *c, vm_time at, unsigned sem, unsigned update, uint32_t value,
+                 unsigned engine, uint32_t pc);
+
+/* sched.c */
+/* Applies an update to a semaphore now and wakes who waits for it. */
+void vm_sem_apply(vm_core *c, unsigned sem, unsigned kind, uint32_t value, unsigned engine,
+                  uint32_t pc);
+/* Posts an instruction's update to arrive SEM_SEEN after t. */
+void vm_sem_post(vm_core *c, const isa_update *u, vm_time t, unsigned engine, uint32_t pc);
+bool vm_wait_holds(const vm_core *c, const vm_engine *e, const isa_wait *w);
+
+/* seq.c */
+/* Runs engine e from the current event on; by single instructions when `single`. */
+void vm_seq_run(vm_core *c, unsigned e, bool single);
+/* An instruction as the sequencer wants it. */
+vm_uop vm_uop_of(const isa_insn *in);
+
+/* print.c: device_print's text, prefix of n bytes, through the hook. */
+void vm_print(vm_core *c, const char *prefix, size_t n, const vm_view *v, bool to_stderr);
+
+/* issue.c */
+/* Issues the data-path instruction at e's pc at time c->now. VM_STALL: the data path has too much
+ * ahead; an event to try again is posted. */
+vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in);
+/* A flight's done has come: executes what can execute, in order. */
+void vm_done(vm_core *c, unsigned e, uint32_t slot);
+/* Before bytes of dst are overwritten now: copies the sources of items that have started. */
+void vm_protect(vm_core *c, const vm_box *dst, unsigned n, const vm_item *self);
+void vm_item_link(vm_core *c, vm_item *it);
+void vm_item_unlink(vm_core *c, vm_item *it);
+/* Copies a view's elements to a dense block owned by the item and points the view there. */
+bool vm_snapshot(vm_core *c, vm_item *it, vm_view *v);
+/* When engine e's own data path no longer touches the box (0: now). */
+vm_time vm_own_hazard(const vm_core *c, unsigned e, const vm_box *b, bool writes);
+
+/* resolve.c */
+/* A pattern with the registers of engine e, checked against its tile, tensor or memory. On
+ * failure the text goes to *err. */
+bool vm_resolve_ap(vm_core *c, const vm_engine *e, uint32_t ap, vm_view *out, isa_error *err);
+/* All operands of an instruction into a (its form's struct). */
+bool vm_resolve(vm_core *c, const vm_engine *e, const isa_insn *in, vm_operands *a, isa_error *err);
+/* The resolved operand of field i of in's form. */
+void *vm_operand_at(const isa_insn *in, vm_operands *a, unsigned field);
+/* The bytes a view may touch; space 0 when it has no element. */
+void vm_view_box(const vm_core *c, const vm_view *v, vm_box *out);
+/* Fills run and run_step of a view. (view.c) */
+void vm_view_runs(vm_view *v);
+
+/* dma.c */
+vm_verdict vm_dma_trigger(vm_core *c, unsigned e, const isa_insn *in);
+void vm_dma_event(vm_core *c, unsigned dma);
+void vm_dma_free(vm_core *c); /* shares and transfers of a core that ends */
+/* Copies elements e0 .. e1 - 1 (row-major, partitions outermost) of src to the same of dst, with a
+ * cast through fp32 when the types differ. (dma_copy.c) */
+void vm_dma_move(vm_core *c, const vm_view *dst, const vm_view *src, uint64_t e0, uint64_t e1);
+
+/* cost.c */
+typedef struct vm_span { /* of an instruction: all in cycles of its engine */
+  uint64_t stream, issue, latency;
+} vm_span;
+vm_span vm_cost(const vm_core *c, unsigned engine, const isa_insn *in, const vm_operands *a);
+vm_time vm_cycles(const vm_core *c, unsigned engine, uint64_t cycles);
+
+/* fault.c */
+void vm_fault(vm_core *c, isa_status status, int engine, int dma, uint32_t pc, const char *fmt, ...)
+    ISA_PRINTF(6, 7);
+void vm_deadlock(vm_core *c);
+
+/* trace.c: one event to the hash and the hook. */
+void vm_trace(vm_core *c, unsigned kind, unsigned engine, uint32_t pc, uint32_t id, vm_time start,
+              vm_time end, uint64_t bytes, uint32_t value);
+
+#endif
