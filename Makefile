@@ -9,7 +9,9 @@
 #   clean
 # V=1 shows commands. CC, CFLAGS, BUILD and PREFIX may be given.
 
-CC ?= gcc
+ifeq ($(origin CC),default)
+CC := gcc
+endif
 BUILD ?= build
 PREFIX ?= /usr/local
 OPT ?= -O2
@@ -34,9 +36,10 @@ LEVELS := plain avx2 avx512
 else
 LEVELS := plain
 endif
-KERN_FLAGS_plain := -O3
-KERN_FLAGS_avx2 := -O3 -mavx2 -mfma -mf16c
-KERN_FLAGS_avx512 := -O3 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mf16c
+# Nothing reads errno or the floating-point flags; saying so lets sqrt and selects vectorise.
+KERN_FLAGS_plain := -O3 -fno-math-errno -fno-trapping-math
+KERN_FLAGS_avx2 := $(KERN_FLAGS_plain) -mavx2 -mfma
+KERN_FLAGS_avx512 := $(KERN_FLAGS_avx2) -mavx512f -mavx512bw -mavx512dq -mavx512vl
 
 LIB_SRC := $(wildcard isa/*.c) $(filter-out asm/soma_as.c asm/soma_dis.c asm/cli.c,$(wildcard asm/*.c)) \
            $(filter-out $(KERN_SRC),$(wildcard vm/*.c))
@@ -124,8 +127,34 @@ asan:
 ubsan:
 	$(Q)$(MAKE) BUILD=build-ubsan OPT="-O1" SAN="-fsanitize=undefined -fno-sanitize-recover=all"
 
+# ---- Lint ----------------------------------------------------------------------------------
+FORMATTED := $(shell git ls-files '*.c' '*.h' 2>/dev/null)
+lint:
+	$(Q)tests/lint.sh
+	$(Q)clang-format --dry-run -Werror $(FORMATTED)
+	$(Q)cppcheck -q --std=c11 --error-exitcode=1 --enable=warning,performance,portability \
+	  --inline-suppr --suppressions-list=tests/cppcheck.txt -DKERN_LEVEL=plain -Iisa -Ivm -Iasm isa asm vm lua
+format:
+	$(Q)clang-format -i $(FORMATTED)
+
+# ---- Install -------------------------------------------------------------------------------
+LUA_CMOD ?= $(PREFIX)/lib/lua/5.4
+MAN := asm/soma-as.1 asm/soma-dis.1 lua/soma.1
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig \
+	  $(DESTDIR)$(LUA_CMOD) $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
+	install -m 644 vm/soma.h $(DESTDIR)$(PREFIX)/include
+	install -m 644 $(BUILD)/libsoma.a $(DESTDIR)$(PREFIX)/lib
+	install -m 755 $(BUILD)/libsoma.so $(DESTDIR)$(PREFIX)/lib/libsoma.so.$(VERSION)
+	ln -sf libsoma.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libsoma.so.0
+	ln -sf libsoma.so.0 $(DESTDIR)$(PREFIX)/lib/libsoma.so
+	install -m 755 $(BUILD)/soma.so $(DESTDIR)$(LUA_CMOD)
+	install -m 644 $(MAN) $(DESTDIR)$(PREFIX)/share/man/man1
+	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' vm/soma.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/soma.pc
+
 clean:
 	rm -rf build build-*
 
-.PHONY: all unit test bench ulp debug asan ubsan clean
+.PHONY: all unit test bench ulp debug asan ubsan lint format install clean
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

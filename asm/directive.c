@@ -1,9 +1,9 @@
-/* Directives: lines that define a name, and lines that start with a word of directives.def. */
+/* Directives: lines that define a name, and lines that start with a directive's word. */
 #include "stmt.h"
 
 #include <string.h>
 
-/* DIRECTIVE(word, handler, defines a name before it) */
+/* D(word, defines the name before it) */
 #define DIRECTIVES(D)                                                                    \
   D(tensor, 1) D(tile, 1) D(sem, 1) D(queue, 1) D(equ, 1) D(target, 0) D(section, 0)     \
   D(align, 0) D(global, 0) D(extern, 0) D(dma, 0) D(loop, 0) D(endloop, 0)
@@ -323,9 +323,10 @@ static void define_equ(as_cur *c, const as_tok *name) {
 
 bool as_definition(as_cur *c) {
   const as_tok *name = c->t;
-  if (name[1].kind != AS_T_NAME || as_directive_find(name->text) >= 0) return false;
-  int d = as_directive_find(name[1].text);
-  if (d < 0 || !directives[d].defines) return false;
+  if (name[1].kind != AS_T_NAME) return false;
+  int d = as_word(c->j, name[1].text) - AS_WORD_DIRECTIVE;
+  if (d < 0 || !directives[d].defines || as_word(c->j, name->text) >= AS_WORD_DIRECTIVE)
+    return false;
   static const uint8_t kinds[] = {AS_S_TENSOR, AS_S_TILE, AS_S_SEM, AS_S_QUEUE, AS_S_EQU};
   uint32_t errors = c->j->errors;
   bool again = as_sym_find(c->j, name->text, 0) != NULL;

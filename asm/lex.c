@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Classes of bytes. HEX, DIGIT and LETTER continue names and numbers. */
+enum { MAX_LINE_TOKENS = 1 << 20 };
+
+/* Classes of bytes. */
 enum { BAD, END, LINE, BLANK, LETTER, DIGIT, PUNCT, DOT, QUOTE, PERCENT, COMMENT, SLASH };
 static const uint8_t class_of[256] = {
     [0] = END,     ['\n'] = LINE,  ['\r'] = BLANK,   [' '] = BLANK,   ['\t'] = BLANK,
@@ -436,6 +438,8 @@ bool as_lex_line(as_lex *lx, as_toks *out) {
     as_tok *t = &out->v[out->n];
     *t = (as_tok){.kind = AS_T_END, .space_before = space, .text = "", .pos = place(lx, lx->p)};
     if (!more) break;
+    if (out->n == MAX_LINE_TOKENS)
+      as_fatal(lx->j, t->pos, "more than %d tokens in a line", MAX_LINE_TOKENS);
     if (!lex_token(lx, t, out->n ? t - 1 : NULL)) {
       out->bad = true;
       continue;

@@ -116,7 +116,7 @@ static void put_tile(const isa_tile *t, isa_buf *out) {
   isa_buf_puts(out, "\n");
 }
 
-/* Bytes of a partition that no tile has, counted in the fullest partition's regions. */
+/* Bytes that a tile has in any partition. */
 static uint32_t taken(const as_regions *rs) {
   uint32_t end = 0, sum = 0;
   for (uint32_t i = 0; i < rs->n; i++) {

@@ -172,6 +172,30 @@ static void refuse(as_job *j, const as_stmt *st, unsigned part, const isa_error 
   as_error(j, pos, span, "%s", e->text);
 }
 
+/* Whether -w-no-hardware-op, or -w-all, is the last word on it. */
+static bool allows_ir_ops(const as_options *o) {
+  bool allowed = false;
+  for (uint32_t i = 0; i < o->nwarnings; i++) {
+    const char *w = o->warnings[i];
+    if (strcmp(w + 1, "no-hardware-op") == 0 || strcmp(w + 1, "all") == 0) allowed = w[0] == '-';
+  }
+  return allowed;
+}
+
+/* Operators that the IR has and the hardware has not. */
+static bool in_hardware(as_job *j, const as_stmt *st) {
+  for (unsigned i = 0; i < st->nslots; i++) {
+    const as_slot *s = &st->slot[i];
+    if (s->f->kind != ISA_K_ALU || !s->seen) continue;
+    unsigned op = *(const uint8_t *)isa_member_c(&st->part[s->part], s->f);
+    if (isa_aluops[op].in_hardware || allows_ir_ops(j->o)) continue;
+    as_error(j, s->pos, s->span, "no hardware has the operator %s", isa_aluops[op].name);
+    as_note(j, (as_pos){0}, "-w-no-hardware-op lets it pass");
+    return false;
+  }
+  return true;
+}
+
 static bool need_section(as_job *j, const as_stmt *st) {
   if (j->unit->engine < ISA_NENGINES) return true;
   as_error(j, st->name->pos, st->name->len,
@@ -190,7 +214,7 @@ static bool legal(as_job *j, const as_stmt *st, unsigned part) {
 }
 
 bool as_match_emit(as_job *j, as_stmt *st) {
-  if (!need_section(j, st)) return false;
+  if (!need_section(j, st) || !in_hardware(j, st)) return false;
   for (unsigned i = 0; i < st->nparts; i++)
     if (!legal(j, st, i)) return false;
   struct as_unit *u = j->unit;

@@ -19,7 +19,7 @@ enum {
   PP_MAX_REP = 10000000,
   PP_MAX_LINE = 1 << 20,       /* characters of a line after expansion */
   PP_MAX_STEPS = 1 << 22,      /* tokens read and copied to expand a line */
-  PP_MAX_CALLS = 1 << 22,      /* macro calls of a job */
+  PP_MAX_CALLS = 1 << 22,      /* macro calls and contexts of a job */
   PP_MAX_LINES = 1 << 22,      /* lines out of macros, %rep and includes */
   PP_MAX_TOKENS = 1 << 26,     /* tokens out of them, also those of directives */
   PP_MAX_ARG_TOKENS = 1 << 21, /* in the parameters of all open calls */

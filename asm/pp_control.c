@@ -83,6 +83,8 @@ static void context(as_pp *pp, unsigned d, const as_tok *v) {
   if (!read_context(pp, v, &name)) return;
   pp_context *c = pp->context;
   if (d == PP_D_push) {
+    if (++pp->calls > PP_MAX_CALLS)
+      as_fatal(pp->j, v->pos, "more than %d macro calls and contexts", PP_MAX_CALLS);
     c = as_new(pp->j, sizeof *c);
     *c = (pp_context){pp->context, name, ++pp->ids};
     pp->context = c;

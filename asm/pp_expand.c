@@ -142,13 +142,21 @@ static bool expand_args(as_pp *pp, uint32_t first, const as_tok *name) {
   return true;
 }
 
-/* Appends the body of f to the scratch buffer, its arguments filled in. */
+static bool is_paste(const as_tok *t) { return t->kind == AS_T_PP && t->punct == AS_PP_PASTE; }
+
+/* Appends the body of f to the scratch buffer, its arguments filled in. %+ next to an empty
+ * argument joins nothing. */
 static void fill_in(as_pp *pp, const pp_define *f, uint32_t first, const as_tok *call) {
+  uint32_t start = pp->scratch.n;
   for (uint32_t i = 0; i < f->n; i++) {
     const as_tok *t = &f->body[i];
     if (t->kind == AS_T_PP && t->punct == AS_PP_ARG) {
       pp_range r = pp->ranges[first + (uint32_t)t->v.ival];
       step(pp, call, r.n);
+      if (r.n == 0 && pp->scratch.n > start && is_paste(&pp->scratch.v[pp->scratch.n - 1]))
+        pp->scratch.n--;
+      else if (r.n == 0 && i + 1 < f->n && is_paste(&f->body[i + 1]))
+        i++;
       for (uint32_t k = 0; k < r.n; k++) {
         as_tok *to = as_toks_add(pp->j, &pp->scratch);
         *to = pp->args.v[r.at + k];
@@ -281,7 +289,7 @@ static bool join_all(as_pp *pp, const as_toks *in, as_toks *out) {
   out->n = 0;
   for (uint32_t i = 0; i < in->n; i++) {
     const as_tok *t = &in->v[i];
-    if (t->kind == AS_T_PP && t->punct == AS_PP_PASTE) {
+    if (is_paste(t)) {
       joins = out->n > 0;
       continue;
     }
@@ -294,7 +302,7 @@ static bool join_all(as_pp *pp, const as_toks *in, as_toks *out) {
 
 static bool has_paste(const as_toks *t) {
   for (uint32_t i = 0; t->has_pp && i < t->n; i++)
-    if (t->v[i].kind == AS_T_PP && t->v[i].punct == AS_PP_PASTE) return true;
+    if (is_paste(&t->v[i])) return true;
   return false;
 }
 

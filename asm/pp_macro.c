@@ -263,7 +263,7 @@ static void fill_args(as_pp *pp, pp_frame *f, const as_tok *v) {
 
 static void enter(as_pp *pp, pp_macro *m, const as_tok *name, const as_tok *label) {
   if (++pp->calls > PP_MAX_CALLS)
-    as_fatal(pp->j, name->pos, "more than %d macro calls", PP_MAX_CALLS);
+    as_fatal(pp->j, name->pos, "more than %d macro calls and contexts", PP_MAX_CALLS);
   as_expansion *e = as_new(pp->j, sizeof *e);
   *e = (as_expansion){m->name, name->pos};
   pp_frame *f = pp_push(pp, PP_MACRO, name->pos);

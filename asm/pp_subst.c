@@ -8,15 +8,19 @@ typedef struct subst {
   as_pp *pp;
   pp_frame *f, *call;
   as_toks *out;
-  bool space; /* something with a space before it came to nothing */
+  bool space;   /* something with a space before it came to nothing */
+  bool nothing; /* a parameter did: a %+ behind it joins nothing */
 } subst;
 
 static bool is_word(const as_tok *t) {
   return t->kind == AS_T_NAME || t->kind == AS_T_INT || t->kind == AS_T_FLOAT;
 }
 
+static bool is_paste(const as_tok *t) { return t->kind == AS_T_PP && t->punct == AS_PP_PASTE; }
+
 /* Appends t. Two words without a space between them can only come of a replacement: they join. */
 static void put(subst *s, const as_tok *t, bool space) {
+  s->nothing = false;
   space |= s->space;
   s->space = false;
   if (!space && s->out->n > 0 && is_word(t) && is_word(&s->out->v[s->out->n - 1])) {
@@ -30,8 +34,14 @@ static void put(subst *s, const as_tok *t, bool space) {
   to->space_before = space;
 }
 
-static void put_range(subst *s, const as_tok *at, pp_range r) {
-  s->space |= at->space_before;
+static void put_range(subst *s, bool space, pp_range r) {
+  s->space |= space;
+  uint32_t last = s->out->n - 1;
+  s->nothing = r.n == 0;
+  if (r.n == 0 && s->out->n > 0 && is_paste(&s->out->v[last])) {
+    s->out->n--;
+    s->nothing = false;
+  }
   for (uint32_t i = 0; i < r.n; i++) {
     const as_tok *t = &s->call->args.v[r.at + i];
     put(s, t, i > 0 && t->space_before);
@@ -69,7 +79,7 @@ static void put_param(subst *s, const as_tok *t) {
   }
   pp_range r = {0, 0};
   if (t->v.ival <= s->call->nargs) r = param(s->call, (uint32_t)t->v.ival - 1);
-  put_range(s, t, r);
+  put_range(s, t->space_before, r);
 }
 
 /* %{a:b}: negative ones count from the end; a > b gives them in reverse. */
@@ -91,7 +101,7 @@ static bool put_params(subst *s, const as_tok *t) {
   }
   as_tok comma = {.kind = AS_T_PUNCT, .punct = ',', .text = ",", .len = 1, .pos = t->pos};
   for (int32_t i = from, step = from <= to ? 1 : -1;; i += step) {
-    put_range(s, t, param(s->call, (uint32_t)i - 1));
+    put_range(s, i == from && t->space_before, param(s->call, (uint32_t)i - 1));
     if (i == to) return true;
     put(s, &comma, false);
   }
@@ -110,6 +120,7 @@ static bool put_context(subst *s, const as_tok *t) {
 }
 
 static bool put_pp(subst *s, const as_tok *t) {
+  if (is_paste(t) && s->nothing) return true;
   if (t->punct == AS_PP_CONTEXT) return put_context(s, t);
   bool keeps = t->punct == AS_PP_DIRECTIVE || t->punct == AS_PP_PASTE || t->punct == AS_PP_ARG;
   bool self = t->punct == AS_PP_CALLED || t->punct == AS_PP_DEFINED;

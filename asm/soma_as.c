@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #ifndef SOMA_VERSION
-#define SOMA_VERSION "0.1"
+#define SOMA_VERSION "0.1.0"
 #endif
 
 static const char usage_text[] =
@@ -183,14 +183,14 @@ static bool parse_args(cli *c) {
   c->o.include_dirs = c->include_dirs;
   c->o.warnings = c->warnings;
   c->o.defines = c->defines;
-  c->o.only_preprocess = c->preprocess || c->only_deps;
+  c->o.only_preprocess = c->preprocess; /* -M reads on: data may be in files as well */
   c->o.want_listing = c->list || (c->format && strcmp(c->format, "lst") == 0);
   return true;
 }
 
 /* in.s -> in.sbc beside it. */
 static const char *default_out(cli *c) {
-  if (strcmp(c->in, "-") == 0 || c->o.only_preprocess) return "-";
+  if (strcmp(c->in, "-") == 0 || c->preprocess) return "-";
   const char *ext = c->format ? c->format : "sbc", *slash = strrchr(c->in, '/');
   const char *dot = strrchr(slash ? slash : c->in, '.');
   size_t n = dot && dot != (slash ? slash + 1 : c->in) ? (size_t)(dot - c->in) : strlen(c->in);

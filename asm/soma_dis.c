@@ -5,7 +5,7 @@
 #include <string.h>
 
 #ifndef SOMA_VERSION
-#define SOMA_VERSION "0.1"
+#define SOMA_VERSION "0.1.0"
 #endif
 
 static const char usage_text[] =

@@ -199,7 +199,11 @@ static bool place(as_job *j, request *r) {
                                           : 64;
   want.lo = fixed ? (uint32_t)r->at_offset : first_fit(rs, &want, n, align, limit);
   if (want.lo >= limit || n > limit - want.lo) {
-    no_room(j, r, rs, n);
+    if (fixed)
+      as_error(j, r->name->pos, r->name->len, "`%s` has bytes %u to %llu; %s has %u in a partition",
+               r->name->text, want.lo, (unsigned long long)want.lo + n - 1,
+               isa_space_name(r->t.space), limit);
+    else no_room(j, r, rs, n);
     return false;
   }
   want.hi = want.lo + n;

@@ -245,7 +245,7 @@ bool isa_image_write(isa_program *p, isa_buf *out) {
   if (!h)
     return false;
   memset(h, 0, head);
-  memcpy(h, "SOMA", 4);
+  memcpy(h, ISA_IMAGE_MAGIC, 4);
   isa_put16(h + 4, IMAGE_VERSION);
   for (size_t i = 0; i < IMAGE_TARGET && p->target->name[i]; i++)
     h[16 + i] = (uint8_t)p->target->name[i];

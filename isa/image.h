@@ -1,6 +1,6 @@
 /* The layout of an .sbc file, shared by its writer and its reader. All numbers little endian.
  *
- *   0  "SOMA"   4 version u16   6 zero u16   8 hash u64: FNV-1a of every byte from 16 on
+ *   0  ISA_IMAGE_MAGIC   4 version u16   6 zero u16   8 hash u64: FNV-1a of every byte from 16 on
  *  16  target's name, 16 bytes, zero-padded
  *  32  feature bits u32   36 cores u32   40 sections u32   44 zero u32
  *  48  section table, 24 bytes each: tag, flags u32, offset, size u64

@@ -75,8 +75,8 @@ static bool read_header(image *im) {
   if (im->n < IMAGE_TABLE)
     return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD, "%zu bytes: a program file has at least %d",
                     im->n, IMAGE_TABLE);
-  if (memcmp(h, "SOMA", 4) != 0)
-    return bad_head(im, 0, "not a program file: it does not begin with SOMA");
+  if (memcmp(h, ISA_IMAGE_MAGIC, 4) != 0)
+    return bad_head(im, 0, "not a program file: it does not begin with \\x7fSBC");
   if (isa_get16(h + 4) != IMAGE_VERSION)
     return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD, "format version %u: this reader knows %d",
                     isa_get16(h + 4), IMAGE_VERSION);

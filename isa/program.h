@@ -154,6 +154,8 @@ bool isa_check_program(const isa_program *p, isa_place *at, isa_error *e);
 
 /* ---- File (image.c): .sbc ----------------------------------------------------------------- */
 
+/* The first four bytes of a file; no path begins with them. */
+#define ISA_IMAGE_MAGIC "\x7fSBC"
 /* Appends the file's bytes; the same program gives the same bytes. False when memory is out. */
 bool isa_image_write(isa_program *p, isa_buf *out);
 /* Reads a file's bytes as hostile input: every count, offset, string and index is bounded before

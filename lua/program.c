@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../isa/program.h"
 #include "bind.h"
 
 #define JOB_CLASS "soma.job"

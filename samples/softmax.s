@@ -2,12 +2,14 @@
 ;   vector  m = -max(x)
 ;   scalar  e = exp(x + m), s = sum(e)
 ;   vector  y = e * (1 / s)
-;   -D ROWS=n   a multiple of 256
+;   -D ROWS=n -D COLS=n   rows a multiple of 256
         target  trn2
 %ifndef ROWS
 %define ROWS 512
 %endif
+%ifndef COLS
 %define COLS 2048
+%endif
 %if (ROWS) % 256 != 0
 %error ROWS must be a multiple of 256
 %endif

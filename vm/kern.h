@@ -29,10 +29,11 @@ typedef struct vm_kern {
   /* d = fn(x). d may be x. param is prelu's slope for negative inputs; others ignore it. */
   void (*actfn[ISA_NACTFNS])(float *d, const float *x, float param, size_t n);
   /* Sixteen interleaved partials: part[i % 16] op= x[i]; x[0] belongs to part[0], so split a
-   * long row at multiples of 16. A NaN partial comes back canonical. op is add, mult, max or min (subtract: the caller's affair). */
+   * long row at multiples of 16. A NaN partial comes back canonical. op is add, mult, max or min
+   * (subtract: the caller's affair). */
   void (*partial[ISA_NALUOPS])(float part[16], const float *x, size_t n);
   /* out[m][n] (ldo floats a row) = sum over k ascending of fma(w[k][m], x[k][n], sum), from +0.
-   * w has ldw floats a row, x ldx. K <= 256 (double_row), M <= 128; any N. */
+   * w has ldw floats a row, x ldx. K <= 512 (MX), M <= 128; any N. */
   void (*matmul)(float *out, size_t ldo, const float *w, size_t ldw, const float *x, size_t ldx,
                  unsigned k, unsigned m, unsigned n);
   /* a = a op b on bit patterns of `width` bits in 32-bit elements, the meaning of vm_alu_bits. The
@@ -48,6 +49,8 @@ typedef struct vm_kern {
    * be x. */
   void (*choose)(uint32_t *d, const uint32_t *x, uint32_t fill, uint32_t from, uint32_t step,
                  const uint32_t keep[3], size_t n);
+  /* d = pred is not 0 ? a : b; d may be any of them. */
+  void (*pick)(uint32_t *d, const uint32_t *pred, const uint32_t *a, const uint32_t *b, size_t n);
 } vm_kern;
 
 /* Fills *out with the best table this host can run, at most `limit` ("plain", "avx2", "avx512",

@@ -68,9 +68,16 @@ static void choose(uint32_t *d, const uint32_t *x, uint32_t fill, uint32_t from,
   }
 }
 
+static void pick(uint32_t *d, const uint32_t *pred, const uint32_t *a, const uint32_t *b,
+                 size_t n) {
+  KERN_LOOP
+  for (size_t i = 0; i < n; i++) d[i] = kern_pick(pred[i] != 0, a[i], b[i]);
+}
+
 void KERN(int_fill)(vm_kern *k) {
   k->bits = bits;
   k->words = words;
   k->ramp = ramp;
   k->choose = choose;
+  k->pick = pick;
 }

@@ -102,7 +102,7 @@ static void emit(float *out, size_t ldo, const float *from, size_t ldf, unsigned
 
 static void matmul(float *out, size_t ldo, const float *w, size_t ldw, const float *x, size_t ldx,
                    unsigned k, unsigned m, unsigned n) {
-  float panel[2 * ISA_PMAX * NR], last[2 * ISA_PMAX * MR], aside[MR * NR];
+  float panel[4 * ISA_PMAX * NR], last[4 * ISA_PMAX * MR], aside[MR * NR];
   unsigned whole = m / MR * MR; /* rows in whole tiles; the others' weights go to `last` */
   for (unsigned i = 0; i < k; i++)
     for (unsigned r = 0; r < MR; r++)

@@ -89,20 +89,29 @@ enum { VM_COLUMNS = 512, VM_SCRATCH = 2 * ISA_PMAX * VM_COLUMNS };
 
 /* What ldweights left in a tile of the array; k = 0: nothing. */
 typedef struct vm_stationary {
-  uint16_t k, m;   /* rows of the contraction (double_row: two a partition) and columns */
+  uint16_t k, m;   /* rows of the contraction (double_row: two a partition, MX: four), columns */
   uint8_t rows, cols; /* size of the tile; 128 when the array is not tiled */
   uint8_t dtype;
   bool pairs;      /* double_row */
+  bool mx;         /* loaded by ldweights_mx */
 } vm_stationary;
+
+/* Rows of the contraction that one partition may hold: an MX element has four. */
+enum { VM_LANES = 4 };
 
 /* The stationary operands of the tensor engine. A tile at (row, column) of the array, which are
  * multiples of 32, is described by tile[row / 32][column / 32]; its values, as fp32, lie from
- * w[2 * row][column] on, and the elements they came from from bits[row][column] on. */
+ * w[VM_LANES * row][column] on, and the elements they came from from bits[row][column] on. */
 typedef struct vm_weights {
-  float w[2 * ISA_PMAX][ISA_PMAX];        /* [k][m] */
+  float w[VM_LANES * ISA_PMAX][ISA_PMAX]; /* [k][m] */
   uint32_t bits[ISA_PMAX][ISA_PMAX];
   vm_stationary tile[ISA_PMAX / 32][ISA_PMAX / 32];
 } vm_weights;
+
+/* Bytes of a shuffle's mask, and its mark of a partition that stays as it is. */
+enum { VM_MASK = 32, VM_KEEP = 255 };
+/* Words of a XORWOW state, of which a vector lane has four, and words of a lane in all. */
+enum { VM_XORWOW = 6, VM_RNG = 4 * VM_XORWOW };
 
 /* Data-path state of one engine. Each engine has its own; fields that an engine does not use
  * stay zero. */
@@ -118,7 +127,14 @@ typedef struct vm_dp {
   uint8_t *psum_fresh;
   uint8_t *psum;           /* host address of PSUM, and bytes between partitions there */
   size_t psum_pitch;
-  float *scratch;          /* tensor: VM_SCRATCH floats, for a block of operands and of sums */
+  /* VM_SCRATCH floats: tensor, for a block of operands and of sums; gpsimd, for sorting. */
+  float *scratch;
+  /* vector: where each partition of a quadrant comes from in a shuffle, once one is loaded. */
+  uint8_t mask[VM_MASK];
+  bool has_mask;
+  /* vector, gpsimd: state of the random generator, valid once seeded (op_rand.c). */
+  bool seeded;
+  uint32_t rng[ISA_PMAX][VM_RNG];
   float row[4][VM_ROW];    /* scratch */
   char fault[240];         /* text of the last VM_FAULT */
 } vm_dp;
@@ -165,6 +181,15 @@ void vm_copy_bits(const vm_view *dst, const vm_view *src);
 /* o = x op s, with reverse s op x. o may be x. Unary operators ignore s. */
 void vm_alu_scalar(const vm_dp *d, unsigned op, float *o, const float *x, float s, bool reverse,
                    size_t n);
+/* A reduction along the row (05-numerics) into a partition's register: reset and reset_reduce
+ * give *acc the operator's identity, load_reduce init; those with "reduce" then apply op to *acc
+ * and row. op is add, mult, max or min. */
+void vm_accumulate(float *acc, unsigned cmd, unsigned op, float init, float row);
+static inline bool vm_cmd_reduces(unsigned cmd) {
+  return cmd == ISA_CMD_reduce || cmd == ISA_CMD_reset_reduce || cmd == ISA_CMD_load_reduce;
+}
+/* Starting values of the sixteen partials of kern.h. */
+void vm_partials_start(unsigned op, float part[16]);
 /* Elements of the piece that starts at i: handlers go through a row in pieces of VM_ROW. */
 static inline size_t vm_piece(uint64_t elems, uint64_t i) {
   return elems - i < VM_ROW ? (size_t)(elems - i) : VM_ROW;
@@ -174,7 +199,7 @@ static inline size_t vm_piece(uint64_t elems, uint64_t i) {
 bool vm_turn(vm_view *out, const vm_view *v);
 
 #define DECLARE_DONE(name, form) vm_verdict op_##name(vm_dp *d, const struct vm_##form *a);
-#define DECLARE_PLANNED(name, form)
+#define DECLARE_PLANNED DECLARE_DONE /* may not exist yet: nothing calls it */
 #define INSN(name, number, eng, gen, form, rule, cost, status, prof, text) \
   HANDLED_##eng(DECLARE_##status, name, form)
 /* Handlers belong to data-path instructions; those any engine may carry are the sequencer's. */

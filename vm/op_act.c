@@ -1,15 +1,10 @@
 /* The scalar engine: activate and its accumulator registers. */
 #include "op.h"
 
-static bool reads_sum(unsigned cmd) {
-  return cmd == ISA_CMD_reduce || cmd == ISA_CMD_reset_reduce;
-}
-
 /* One column of one element a partition: its elements are a row, and so are scale and bias. */
 static bool activate_column(vm_dp *d, const struct vm_ACTIVATE *a) {
   vm_view dst, src, scale, bias;
-  if (a->reduce != ISA_CMD_idle || !vm_turn(&dst, &a->dst) || !vm_turn(&src, &a->src))
-    return false;
+  if (a->reduce != ISA_CMD_idle || !vm_turn(&dst, &a->dst) || !vm_turn(&src, &a->src)) return false;
   size_t n = (size_t)src.elems;
   const float *x = vm_in(d, d->row[0], &src, 0, 0, n);
   float *o = d->row[2];
@@ -30,7 +25,7 @@ static bool activate_column(vm_dp *d, const struct vm_ACTIVATE *a) {
  * An absent scale is 1 and an absent bias -0: the operations that change nothing. */
 static float activate_row(vm_dp *d, const struct vm_ACTIVATE *a, uint32_t p) {
   float scale = vm_num_at(d, &a->scale, p, 1), bias = vm_num_at(d, &a->bias, p, -0.0f);
-  bool plain = !a->scale.given && !a->bias.given, sums = reads_sum(a->reduce);
+  bool plain = !a->scale.given && !a->bias.given, sums = vm_cmd_reduces(a->reduce);
   float part[16] = {0};
   for (uint64_t i = 0; i < a->dst.elems; i += VM_ROW) {
     size_t n = vm_piece(a->dst.elems, i);
@@ -50,9 +45,8 @@ vm_verdict op_activate(vm_dp *d, const struct vm_ACTIVATE *a) {
     return vm_dp_fault(d, "activate: round=stochastic is not built");
   if (a->dst.elems == 0 || activate_column(d, a)) return VM_RETIRE;
   for (uint32_t p = 0; p < a->dst.num[0]; p++) {
-    float sum = activate_row(d, a, p), *acc = &d->acc[a->src.part + p];
-    if (a->reduce == ISA_CMD_reset || a->reduce == ISA_CMD_reset_reduce) *acc = 0;
-    if (reads_sum(a->reduce)) *acc = vm_alu_f32(ISA_ALU_add, *acc, sum);
+    float sum = activate_row(d, a, p);
+    vm_accumulate(&d->acc[a->src.part + p], a->reduce, ISA_ALU_add, 0, sum);
   }
   return VM_RETIRE;
 }
@@ -65,3 +59,6 @@ vm_verdict op_act_read_acc(vm_dp *d, const struct vm_READ_ACC *a) {
   }
   return VM_RETIRE;
 }
+
+/* The vector engine's own registers. */
+vm_verdict op_dve_read_acc(vm_dp *d, const struct vm_READ_ACC *a) { return op_act_read_acc(d, a); }

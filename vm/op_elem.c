@@ -178,6 +178,23 @@ vm_verdict op_tensor_scalar(vm_dp *d, const struct vm_TENSOR_SCALAR *a) {
   return VM_RETIRE;
 }
 
+vm_verdict op_scalar_tensor_tensor(vm_dp *d, const struct vm_SCALAR_TENSOR_TENSOR *a) {
+  for (uint32_t p = 0; p < a->dst.num[0]; p++) {
+    float s = vm_num_at(d, &a->imm0, p, 0);
+    for (uint64_t i = 0; i < a->dst.elems; i += VM_ROW) {
+      size_t n = vm_piece(a->dst.elems, i);
+      const float *x = vm_in(d, d->row[0], &a->src, p, i, n);
+      const float *y = vm_in(d, d->row[1], &a->src1, p, i, n);
+      float *t = d->row[2], *o = vm_out(d->row[3], &a->dst, p, i); /* dst may be src1 */
+      vm_alu_scalar(d, a->op0, t, x, s, a->reverse0, n);
+      bool swap = a->reverse1 && isa_aluops[a->op1].arity == 2;
+      d->k->alu_vv[a->op1](o, swap ? y : t, swap ? t : y, n);
+      vm_out_done(d, &a->dst, p, i, o, n);
+    }
+  }
+  return VM_RETIRE;
+}
+
 /* ---- Copies and fills --------------------------------------------------------------------- */
 
 static void cast_copy(vm_dp *d, const vm_view *to, const vm_view *from) {

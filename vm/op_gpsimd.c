@@ -7,15 +7,14 @@
  * 32-bit arithmetic, wrapping; unsigned here, signed to the program. */
 typedef struct ramp {
   const vm_steps *steps;
-  uint32_t value;       /* of the next element */
+  uint32_t value; /* of the next element */
   uint32_t index[4];
-  uint32_t inner_left;  /* elements of the innermost dimension still to come */
+  uint32_t inner_left; /* elements of the innermost dimension still to come */
 } ramp;
 
 static uint32_t innermost(const vm_steps *s) { return s->n ? s->s[s->n - 1].num : 1; }
 
-static void ramp_start(ramp *r, const vm_steps *s, int32_t offset, int32_t multiplier,
-                       uint32_t p) {
+static void ramp_start(ramp *r, const vm_steps *s, int32_t offset, int32_t multiplier, uint32_t p) {
   memset(r, 0, sizeof *r);
   r->steps = s;
   r->value = (uint32_t)offset + p * (uint32_t)multiplier;

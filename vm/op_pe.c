@@ -1,25 +1,30 @@
 /* The tensor engine: ldweights and matmul. */
-#include "op.h"
+#include "pe.h"
 
 #include <string.h>
 
 /* ---- Stationary operand ------------------------------------------------------------------- */
 
-static unsigned tile_size(unsigned given) { return given ? given : ISA_PMAX; }
+unsigned vm_pe_size(unsigned given) { return given ? given : ISA_PMAX; }
 
-static vm_stationary *tile_of(const vm_dp *d, unsigned row, unsigned col) {
+vm_stationary *vm_pe_tile(const vm_dp *d, unsigned row, unsigned col) {
   return &d->weights->tile[row / 32][col / 32];
 }
 
-/* A new tile replaces whatever shared a processing element with it. */
-static void forget_overlapped(vm_dp *d, unsigned row, unsigned col, unsigned rows, unsigned cols) {
+void vm_pe_load(vm_dp *d, unsigned row, unsigned col, vm_stationary tile) {
   for (unsigned r = 0; r < ISA_PMAX; r += 32) {
     for (unsigned c = 0; c < ISA_PMAX; c += 32) {
-      vm_stationary *t = tile_of(d, r, c);
-      if (t->k && r < row + rows && row < r + t->rows && c < col + cols && col < c + t->cols)
+      vm_stationary *t = vm_pe_tile(d, r, c);
+      if (t->k && r < row + tile.rows && row < r + t->rows && c < col + tile.cols &&
+          col < c + t->cols)
         t->k = 0;
     }
   }
+  *vm_pe_tile(d, row, col) = tile;
+}
+
+float *vm_pe_weights(const vm_dp *d, unsigned row, unsigned col) {
+  return &d->weights->w[VM_LANES * row][col];
 }
 
 vm_verdict op_ldweights(vm_dp *d, const struct vm_LDWEIGHTS *a) {
@@ -28,18 +33,19 @@ vm_verdict op_ldweights(vm_dp *d, const struct vm_LDWEIGHTS *a) {
   size_t m = (size_t)(a->src.elems / lanes);
   uint32_t parts = a->src.num[0];
   if (m == 0 || parts == 0) return VM_RETIRE;
-  vm_stationary t = {.k = (uint16_t)(parts * lanes), .m = (uint16_t)m,
-                     .rows = (uint8_t)tile_size(a->tile_rows),
-                     .cols = (uint8_t)tile_size(a->tile_cols), .dtype = a->src.dtype,
+  vm_stationary t = {.k = (uint16_t)(parts * lanes),
+                     .m = (uint16_t)m,
+                     .rows = (uint8_t)vm_pe_size(a->tile_rows),
+                     .cols = (uint8_t)vm_pe_size(a->tile_cols),
+                     .dtype = a->src.dtype,
                      .pairs = pairs};
   if (parts > t.rows || m > t.cols || row + t.rows > ISA_PMAX || col + t.cols > ISA_PMAX)
     return vm_dp_fault(d, "ldweights: %u x %u elements into a tile of %u x %u at (%u, %u)",
                        (unsigned)parts, (unsigned)m, t.rows, t.cols, row, col);
-  forget_overlapped(d, row, col, t.rows, t.cols);
-  *tile_of(d, row, col) = t;
+  vm_pe_load(d, row, col, t);
   for (uint32_t p = 0; p < parts; p++) {
     for (unsigned j = 0; j < lanes; j++)
-      vm_load(d, &d->weights->w[2 * row + lanes * p + j][col], &a->src, p, j * m, m);
+      vm_load(d, vm_pe_weights(d, row, col) + (lanes * p + j) * ISA_PMAX, &a->src, p, j * m, m);
     if (!pairs) vm_load_bits(&d->weights->bits[row + p][col], &a->src, p, 0, m);
   }
   return VM_RETIRE;
@@ -82,7 +88,7 @@ static enum fresh_state take_fresh(const vm_dp *d, const vm_view *v, uint32_t p,
   return SOME_FRESH;
 }
 
-static void set_fresh(const vm_dp *d, const vm_view *v) {
+void vm_pe_set_fresh(const vm_dp *d, const vm_view *v) {
   for (uint32_t p = 0; p < v->num[0]; p++) {
     uint8_t mask, *slots = dense_slots(d, v, p, 0);
     if (slots) {
@@ -107,9 +113,10 @@ static vm_verdict check_loaded(vm_dp *d, const struct vm_MATMUL *a, const vm_sta
   if (t->k == 0)
     return vm_dp_fault(d, "matmul: no stationary operand is loaded at tile (%u, %u)", a->tile_row,
                        a->tile_col);
-  if (t->rows != tile_size(a->tile_rows) || t->cols != tile_size(a->tile_cols))
+  if (t->rows != vm_pe_size(a->tile_rows) || t->cols != vm_pe_size(a->tile_cols))
     return vm_dp_fault(d, "matmul: tile of %u x %u, but ldweights used %u x %u",
-                       tile_size(a->tile_rows), tile_size(a->tile_cols), t->rows, t->cols);
+                       vm_pe_size(a->tile_rows), vm_pe_size(a->tile_cols), t->rows, t->cols);
+  if (t->mx) return vm_dp_fault(d, "matmul: the stationary operand was loaded by ldweights_mx");
   if (t->pairs != pairs)
     return vm_dp_fault(d, "matmul: perf=double_row must be the same as in ldweights");
   if (a->src.num[0] * lanes != t->k)
@@ -150,35 +157,34 @@ static operand moving_block(const vm_dp *d, const struct vm_MATMUL *a, uint64_t 
   return (operand){d->scratch, n};
 }
 
-/* Puts n finished sums of row m in place: over the old values, or added to them. */
-static void put_row(vm_dp *d, const struct vm_MATMUL *a, uint32_t m, uint64_t first,
-                    const float *sum, size_t n) {
+void vm_pe_put(vm_dp *d, const vm_view *dst, unsigned acc, uint32_t m, uint64_t first,
+               const float *sum, size_t n) {
   bool fresh[VM_COLUMNS];
-  enum fresh_state state = take_fresh(d, &a->dst, m, first, n, fresh);
-  if (a->acc == ISA_ACC_write || (a->acc == ISA_ACC_auto && state == ALL_FRESH)) {
-    vm_store(d, &a->dst, m, first, sum, n);
+  enum fresh_state state = take_fresh(d, dst, m, first, n, fresh);
+  if (acc == ISA_ACC_write || (acc == ISA_ACC_auto && state == ALL_FRESH)) {
+    vm_store(d, dst, m, first, sum, n);
     return;
   }
-  const float *old = vm_in(d, d->row[0], &a->dst, m, first, n);
-  float *out = vm_out(d->row[1], &a->dst, m, first);
-  if (a->acc == ISA_ACC_auto && state == SOME_FRESH) {
+  const float *old = vm_in(d, d->row[0], dst, m, first, n);
+  float *out = vm_out(d->row[1], dst, m, first);
+  if (acc == ISA_ACC_auto && state == SOME_FRESH) {
     d->k->alu_vv[ISA_ALU_add](d->row[1], old, sum, n);
     for (size_t i = 0; i < n; i++) out[i] = fresh[i] ? sum[i] : d->row[1][i];
   } else {
     d->k->alu_vv[ISA_ALU_add](out, old, sum, n);
   }
-  vm_out_done(d, &a->dst, m, first, out, n);
+  vm_out_done(d, dst, m, first, out, n);
 }
 
 static void multiply(vm_dp *d, const struct vm_MATMUL *a, const vm_stationary *t) {
-  const float *w = &d->weights->w[2 * a->tile_row][a->tile_col];
+  const float *w = vm_pe_weights(d, a->tile_row, a->tile_col);
   float *sums = d->scratch + ISA_PMAX * VM_COLUMNS;
   size_t most = t->pairs ? VM_COLUMNS / 2 : VM_COLUMNS;
   for (uint64_t i = 0; i < a->dst.elems; i += most) {
     size_t n = a->dst.elems - i < most ? (size_t)(a->dst.elems - i) : most;
     operand x = moving_block(d, a, i, n);
     d->k->matmul(sums, n, w, ISA_PMAX, x.x, x.ld, t->k, t->m, (unsigned)n);
-    for (uint32_t m = 0; m < t->m; m++) put_row(d, a, m, i, sums + m * n, n);
+    for (uint32_t m = 0; m < t->m; m++) vm_pe_put(d, &a->dst, a->acc, m, i, sums + m * n, n);
   }
 }
 
@@ -211,9 +217,9 @@ static vm_verdict transpose(vm_dp *d, const struct vm_MATMUL *a, const vm_statio
 }
 
 vm_verdict op_matmul(vm_dp *d, const struct vm_MATMUL *a) {
-  if (a->psum_zero.at) set_fresh(d, &a->psum_zero);
+  if (a->psum_zero.at) vm_pe_set_fresh(d, &a->psum_zero);
   if (a->src.elems == 0 || a->src.num[0] == 0) return VM_RETIRE;
-  const vm_stationary *t = tile_of(d, a->tile_row, a->tile_col);
+  const vm_stationary *t = vm_pe_tile(d, a->tile_row, a->tile_col);
   vm_verdict verdict = check_loaded(d, a, t);
   if (verdict != VM_RETIRE) return verdict;
   if (a->transpose && d->target->gen >= ISA_GEN3 && !t->pairs) return transpose(d, a, t);

@@ -1,4 +1,4 @@
-/* Reduction along the free dimensions: tensor_reduce. */
+/* Reduction along the free dimensions: tensor_reduce, tensor_scalar_reduce. */
 #include "op.h"
 
 /* How a row of fp32 becomes one value. The sums of 05-numerics go by sixteen partials; operators
@@ -23,7 +23,7 @@ static void sum_start(sum *s, const vm_dp *d, unsigned op) {
   s->op = op;
   s->started = false;
   s->value = 0;
-  for (int i = 0; i < 16; i++) s->part[i] = vm_kern_identity(partial_op(op));
+  vm_partials_start(partial_op(op), s->part);
 }
 
 static void fold(sum *s, const float *x, size_t n) {
@@ -48,14 +48,12 @@ static void sum_add(sum *s, const float *x, size_t n) {
 
 static float sum_end(const sum *s) {
   switch (s->op) {
-  case ISA_ALU_subtract:
-    return vm_alu_f32(s->op, s->value, vm_kern_combine(ISA_ALU_add, s->part));
+  case ISA_ALU_subtract: return vm_alu_f32(s->op, s->value, vm_kern_combine(ISA_ALU_add, s->part));
   case ISA_ALU_logical_and:
   case ISA_ALU_logical_or:
   case ISA_ALU_logical_xor: /* a single element is not yet a truth value */
     return s->value != 0 ? 1 : 0;
-  default:
-    return by_partials(s->op) ? vm_kern_combine(s->op, s->part) : s->value;
+  default: return by_partials(s->op) ? vm_kern_combine(s->op, s->part) : s->value;
   }
 }
 
@@ -148,5 +146,32 @@ vm_verdict op_tensor_reduce(vm_dp *d, const struct vm_TENSOR_REDUCE *a) {
     reduce_bits(a, inner);
   else
     reduce_floats(d, a, inner);
+  return VM_RETIRE;
+}
+
+/* dst = src op0 imm0, and op1 over the fp32 results into the registers of src's partitions. */
+static float scalar_reduce_row(vm_dp *d, const struct vm_TENSOR_SCALAR_REDUCE *a, uint32_t p) {
+  float s = vm_num_at(d, &a->imm0, p, 0), part[16];
+  bool reduces = vm_cmd_reduces(a->reduce);
+  vm_partials_start(a->op1, part);
+  for (uint64_t i = 0; i < a->dst.elems; i += VM_ROW) {
+    size_t n = vm_piece(a->dst.elems, i);
+    const float *x = vm_in(d, d->row[0], &a->src, p, i, n);
+    float *o = vm_out(d->row[1], &a->dst, p, i);
+    vm_alu_scalar(d, a->op0, o, x, s, a->reverse0, n);
+    if (reduces) d->k->partial[a->op1](part, o, n);
+    vm_out_done(d, &a->dst, p, i, o, n);
+  }
+  return reduces ? vm_kern_combine(a->op1, part) : 0;
+}
+
+vm_verdict op_tensor_scalar_reduce(vm_dp *d, const struct vm_TENSOR_SCALAR_REDUCE *a) {
+  if (!by_partials(a->op1) && vm_cmd_reduces(a->reduce))
+    return vm_dp_fault(d, "tensor_scalar_reduce: %s is no reduction here: add, mult, max or min",
+                       isa_aluops[a->op1].name);
+  for (uint32_t p = 0; p < a->dst.num[0] && a->dst.elems; p++) {
+    float init = vm_num_at(d, &a->imm1, p, 0), row = scalar_reduce_row(d, a, p);
+    vm_accumulate(&d->acc[a->src.part + p], a->reduce, a->op1, init, row);
+  }
   return VM_RETIRE;
 }

@@ -107,6 +107,8 @@ static void look_around(vm_core *c) {
 static void loop(vm_core *c, vm_until what, unsigned engine, vm_time until) {
   uint64_t issued = c->eng[engine].instructions;
   bool single = what == VM_UNTIL_EVENT || what == VM_UNTIL_ISSUE;
+  c->horizon = c->limits.time ? c->limits.time : UINT64_MAX;
+  if (what == VM_UNTIL_TIME && until < c->horizon) c->horizon = until;
   while (!c->ended) {
     if (c->heap.n == 0) {
       settle(c);

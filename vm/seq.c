@@ -290,7 +290,7 @@ static bool catch_up(vm_core *c, unsigned e, bool single) {
   vm_engine *en = &c->eng[e];
   if (en->now <= c->now)
     return true;
-  if (!single && nothing_before(c, en->now) && (!c->limits.time || en->now <= c->limits.time)) {
+  if (!single && nothing_before(c, en->now) && en->now <= c->horizon) {
     c->now = en->now;
     return true;
   }

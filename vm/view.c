@@ -19,8 +19,10 @@ void vm_view_runs(vm_view *v) {
   v->run_step = v->esize;
   for (unsigned i = v->ndim; i-- > 1;) {
     if (v->num[i] == 1) continue;
-    if (v->run == 1) v->run_step = v->step[i];
-    else if (v->step[i] != (int64_t)v->run * v->run_step) return;
+    if (v->run == 1)
+      v->run_step = v->step[i];
+    else if (v->step[i] != (int64_t)v->run * v->run_step)
+      return;
     v->run *= v->num[i];
     if (v->run == 0) return; /* no elements at all */
   }
@@ -77,14 +79,12 @@ static void cursor_next_run(cursor *c) {
   c->left = v->run;
 }
 
-static void copy_one(uint8_t *dst, const uint8_t *src, unsigned esize) {
-  memcpy(dst, src, esize);
-}
+static void copy_one(uint8_t *dst, const uint8_t *src, unsigned esize) { memcpy(dst, src, esize); }
 
 /* Copies n elements of esize bytes between strided places, which may be the same bytes. The
  * calls have constant sizes so that each becomes a loop of plain loads and stores. */
-static void copy_run(uint8_t *dst, int64_t dst_step, const uint8_t *src, int64_t src_step,
-                     size_t n, unsigned esize) {
+static void copy_run(uint8_t *dst, int64_t dst_step, const uint8_t *src, int64_t src_step, size_t n,
+                     unsigned esize) {
   if (dst_step == esize && src_step == esize) {
     memmove(dst, src, n * esize);
     return;
@@ -193,42 +193,69 @@ void vm_out_done(const vm_dp *d, const vm_view *v, uint32_t p, uint64_t first, c
   if (f32_at(v, p, first) != out) vm_store(d, v, p, first, out, n);
 }
 
+/* Bytes and half words to and from words: in blocks, which compilers vectorise. */
+enum { BLOCK = 16 };
+
+static void widen(uint32_t *dst, const uint8_t *src, size_t n, unsigned esize) {
+  uint16_t half[BLOCK];
+  size_t i = 0;
+  for (; i + BLOCK <= n; i += BLOCK, src += BLOCK * esize, dst += BLOCK) {
+    if (esize == 1) {
+      for (size_t j = 0; j < BLOCK; j++) dst[j] = src[j];
+    } else {
+      memcpy(half, src, sizeof half);
+      for (size_t j = 0; j < BLOCK; j++) dst[j] = half[j];
+    }
+  }
+  for (; i < n; i++, src += esize) {
+    if (esize == 1)
+      half[0] = *src;
+    else
+      memcpy(half, src, 2);
+    *dst++ = half[0];
+  }
+}
+
+static void narrow(uint8_t *dst, const uint32_t *src, size_t n, unsigned esize) {
+  uint16_t half[BLOCK];
+  size_t i = 0;
+  for (; i + BLOCK <= n; i += BLOCK, dst += BLOCK * esize, src += BLOCK) {
+    if (esize == 1) {
+      for (size_t j = 0; j < BLOCK; j++) dst[j] = (uint8_t)src[j];
+    } else {
+      for (size_t j = 0; j < BLOCK; j++) half[j] = (uint16_t)src[j];
+      memcpy(dst, half, sizeof half);
+    }
+  }
+  for (; i < n; i++, dst += esize) {
+    half[0] = (uint16_t)*src++;
+    if (esize == 1)
+      *dst = (uint8_t)half[0];
+    else
+      memcpy(dst, half, 2);
+  }
+}
+
 void vm_load_bits(uint32_t *dst, const vm_view *v, uint32_t p, uint64_t first, size_t n) {
   uint32_t raw[RAW / 4];
+  const uint8_t *row = vm_row_at(v, p, first);
   if (v->esize == 4) {
     vm_load_raw(dst, v, p, first, n);
     return;
   }
-  vm_load_raw(raw, v, p, first, n);
-  if (v->esize == 1) {
-    const uint8_t *b = (const uint8_t *)raw;
-    for (size_t i = 0; i < n; i++) dst[i] = b[i];
-  } else {
-    const uint8_t *b = (const uint8_t *)raw;
-    for (size_t i = 0; i < n; i++) {
-      uint16_t x;
-      memcpy(&x, b + 2 * i, 2);
-      dst[i] = x;
-    }
-  }
+  if (!row) vm_load_raw(raw, v, p, first, n);
+  widen(dst, row ? row : (const uint8_t *)raw, n, v->esize);
 }
 
 void vm_store_bits(const vm_view *v, uint32_t p, uint64_t first, const uint32_t *src, size_t n) {
   uint32_t raw[RAW / 4];
+  uint8_t *row = vm_row_at(v, p, first);
   if (v->esize == 4) {
     vm_store_raw(v, p, first, src, n);
     return;
   }
-  uint8_t *b = (uint8_t *)raw;
-  if (v->esize == 1) {
-    for (size_t i = 0; i < n; i++) b[i] = (uint8_t)src[i];
-  } else {
-    for (size_t i = 0; i < n; i++) {
-      uint16_t x = (uint16_t)src[i];
-      memcpy(b + 2 * i, &x, 2);
-    }
-  }
-  vm_store_raw(v, p, first, raw, n);
+  narrow(row ? row : (uint8_t *)raw, src, n, v->esize);
+  if (!row) vm_store_raw(v, p, first, raw, n);
 }
 
 float vm_num_at(const vm_dp *d, const vm_num *n, uint32_t p, float absent) {
@@ -245,6 +272,16 @@ void vm_alu_scalar(const vm_dp *d, unsigned op, float *o, const float *x, float 
     d->k->alu_sv[op](o, s, x, n);
   else
     d->k->alu_vs[op](o, x, s, n);
+}
+
+void vm_accumulate(float *acc, unsigned cmd, unsigned op, float init, float row) {
+  if (cmd == ISA_CMD_reset || cmd == ISA_CMD_reset_reduce) *acc = vm_kern_identity(op);
+  if (cmd == ISA_CMD_load_reduce) *acc = init;
+  if (vm_cmd_reduces(cmd)) *acc = vm_alu_f32(op, *acc, row);
+}
+
+void vm_partials_start(unsigned op, float part[16]) {
+  for (int i = 0; i < 16; i++) part[i] = vm_kern_identity(op);
 }
 
 static void copy_partition(const vm_view *dst, const vm_view *src, uint32_t p) {

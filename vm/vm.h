@@ -247,6 +247,7 @@ typedef struct vm_core {
   vm_heap heap;
   vm_item items; /* list head */
   vm_time now;   /* of the event being run */
+  vm_time horizon; /* the furthest an engine may go without an event: a limit, or the stop */
   vm_hooks hooks;
   vm_limits limits;
   vm_fault_record fault;

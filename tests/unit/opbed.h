@@ -146,13 +146,13 @@ typedef struct ref_type {
 } ref_type;
 static inline const ref_type *ref_of(unsigned dtype) {
   static const ref_type types[ISA_NDTYPES] = {
-    [ISA_float8_e3m4] = {3, 4, 3, 0x70, 0x78, 0x6f},
-    [ISA_float8_e4m3] = {4, 3, 7, 0x78, 0x7c, 0x77},
-    [ISA_float8_e4m3fn] = {4, 3, 7, 0x7f, 0x7f, 0x7e},
-    [ISA_float8_e5m2] = {5, 2, 15, 0x7c, 0x7e, 0x7b},
-    [ISA_float16] = {5, 10, 15, 0x7c00, 0x7e00, 0x7bff},
-    [ISA_bfloat16] = {8, 7, 127, 0x7f80, 0x7fc0, 0x7f7f},
-    [ISA_float32] = {8, 23, 127, 0x7f800000, 0x7fc00000, 0},
+      [ISA_float8_e3m4] = {3, 4, 3, 0x70, 0x78, 0x6f},
+      [ISA_float8_e4m3] = {4, 3, 7, 0x78, 0x7c, 0x77},
+      [ISA_float8_e4m3fn] = {4, 3, 7, 0x7f, 0x7f, 0x7e},
+      [ISA_float8_e5m2] = {5, 2, 15, 0x7c, 0x7e, 0x7b},
+      [ISA_float16] = {5, 10, 15, 0x7c00, 0x7e00, 0x7bff},
+      [ISA_bfloat16] = {8, 7, 127, 0x7f80, 0x7fc0, 0x7f7f},
+      [ISA_float32] = {8, 23, 127, 0x7f800000, 0x7fc00000, 0},
   };
   return types[dtype].e ? &types[dtype] : NULL;
 }
@@ -217,10 +217,11 @@ static inline uint32_t ref_encode(unsigned dtype, float x) {
 
 /* Bits that make trouble, and random ones: every fourth is one of the list (of fp32). */
 static inline uint32_t hard_bits(bed *b, unsigned dtype) {
-  static const uint32_t hard[] = {
-    0, 0x80000000, 0x3f800000, 0xbf800000, 0x7f800000, 0xff800000, 0x7fa00001, 0xffc12345, 1,
-    0x80000001, 0x007fffff, 0x00800000, 0x7f7fffff, 0xff7fffff, 0x40200000, 0x3fc00000,
-    0x4b800001, 0x477fe000, 0x477ff000, 0x33000000, 0x4f000000, 0xcf000001, 0x3f000000};
+  static const uint32_t hard[] = {0,          0x80000000, 0x3f800000, 0xbf800000, 0x7f800000,
+                                  0xff800000, 0x7fa00001, 0xffc12345, 1,          0x80000001,
+                                  0x007fffff, 0x00800000, 0x7f7fffff, 0xff7fffff, 0x40200000,
+                                  0x3fc00000, 0x4b800001, 0x477fe000, 0x477ff000, 0x33000000,
+                                  0x4f000000, 0xcf000001, 0x3f000000};
   uint32_t r = draw(b);
   if (isa_dtypes[dtype].bytes == 4 && r % 4 == 0)
     return hard[(r >> 8) % (sizeof hard / sizeof *hard)];
@@ -277,17 +278,17 @@ typedef struct shape {
   unsigned dst_at, a_at, b_at; /* offset in the region, elements */
 } shape;
 static const shape shapes[] = {
-  {"one element", 0, 1, "1:1", "1:1", "1:1", 3, 5, 0},
-  {"columns", 0, 128, "1:1", "1:1", "1:1", 1, 2, 3},
-  {"row", 32, 5, "7:1", "7:1", "7:1", 0, 1, 2},
-  {"long rows", 64, 3, "2500:1", "2500:1", "2500:1", 0, 0, 0},
-  {"strides", 0, 4, "6:2", "6:-3", "6:0", 1, 100, 4},
-  {"all partitions", 0, 128, "33:1", "33:1", "33:1", 0, 0, 0},
-  {"transposed", 96, 2, "3:40 5:1", "5:1 3:7", "15:1", 0, 0, 0},
-  {"long runs", 0, 2, "3:850 800:1", "2400:1", "4:0 600:1", 0, 0, 0},
-  {"unit dimensions", 0, 3, "1:9 4:2 1:5 2:1", "8:-1 1:3", "2:4 4:1", 2, 9, 1},
-  {"outer broadcast", 0, 3, "3:100 9:3 7:1", "3:0 9:0 7:1", "3:9 9:1 7:0", 0, 0, 0},
-  {"pairs far apart", 0, 2, "1100:2 2:1", "2:1 1100:2", "2200:-1", 0, 0, 2300},
+    {"one element", 0, 1, "1:1", "1:1", "1:1", 3, 5, 0},
+    {"columns", 0, 128, "1:1", "1:1", "1:1", 1, 2, 3},
+    {"row", 32, 5, "7:1", "7:1", "7:1", 0, 1, 2},
+    {"long rows", 64, 3, "2500:1", "2500:1", "2500:1", 0, 0, 0},
+    {"strides", 0, 4, "6:2", "6:-3", "6:0", 1, 100, 4},
+    {"all partitions", 0, 128, "33:1", "33:1", "33:1", 0, 0, 0},
+    {"transposed", 96, 2, "3:40 5:1", "5:1 3:7", "15:1", 0, 0, 0},
+    {"long runs", 0, 2, "3:850 800:1", "2400:1", "4:0 600:1", 0, 0, 0},
+    {"unit dimensions", 0, 3, "1:9 4:2 1:5 2:1", "8:-1 1:3", "2:4 4:1", 2, 9, 1},
+    {"outer broadcast", 0, 3, "3:100 9:3 7:1", "3:0 9:0 7:1", "3:9 9:1 7:0", 0, 0, 0},
+    {"pairs far apart", 0, 2, "1100:2 2:1", "2:1 1100:2", "2200:-1", 0, 0, 2300},
 };
 enum { NSHAPES = sizeof shapes / sizeof *shapes };
 

@@ -265,7 +265,7 @@ static void test_smallest(void **state) {
   isa_alloc al = isa_alloc_default();
   isa_program *p = isa_program_new(&al, &isa_targets[ISA_trn1]);
   isa_buf b = image_of(p);
-  char want[73] = "SOMA\1";
+  char want[73] = "\x7fSBC\1";
   memcpy(want + 16, "trn1", 4);
   put(want + 36, 1, 4);
   put(want + 40, 1, 4);
@@ -353,7 +353,7 @@ static void test_refusals(void **state) {
   isa_buf a = sample_image();
   char *f = a.data, want[80];
   unsigned long long tile = get(entry(f, "TILE") + 8, 8);
-  refuse(&a, f, 0, 1, "SOMA");
+  refuse(&a, f, 0, 1, "x7fSBC");
   refuse(&a, f + 4, 2, 2, "format version 2");
   refuse(&a, f + 6, 1, 2, "byte 0x6");
   refuse(&a, f + 16, 'x', 1, "no such target");

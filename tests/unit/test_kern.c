@@ -281,7 +281,7 @@ static void slow_matmul(float *out, size_t ldo, const float *w, size_t ldw, cons
 
 static void check_matmul(const levels *l, unsigned k, unsigned m, unsigned n, unsigned seed,
                          bool with_specials) {
-  enum { LDW = 131, LDX = 210, LDO = 207, CELLS = 129 * LDX };
+  enum { LDW = 131, LDX = 210, LDO = 207, CELLS = 512 * LDX };
   float *w = malloc(4 * CELLS * sizeof *w), *x = w + CELLS, *got = x + CELLS, *want = got + CELLS;
   assert_non_null(w);
   for (unsigned i = 0; i < 2 * CELLS; i++) w[i] = some_float(&seed, false);
@@ -301,7 +301,8 @@ static void check_matmul(const levels *l, unsigned k, unsigned m, unsigned n, un
 static void test_matmul(void **state) {
   static const unsigned sizes[][3] = {{1, 1, 1},    {128, 128, 200}, {0, 3, 5},    {7, 9, 47},
                                       {128, 1, 48}, {3, 128, 1},     {32, 8, 49},  {5, 127, 97},
-                                      {64, 17, 16}, {128, 6, 15},    {17, 33, 64}, {2, 7, 65}};
+                                      {64, 17, 16}, {128, 6, 15},    {17, 33, 64}, {2, 7, 65},
+                                      {256, 9, 50}, {512, 13, 65}};
   levels l = host_levels();
   (void)state;
   for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {

@@ -2,9 +2,9 @@
 #include "opbed.h"
 
 static const uint8_t float_types[] = {
-  ISA_float32, ISA_bfloat16, ISA_float16, ISA_float8_e3m4, ISA_float8_e4m3, ISA_float8_e4m3fn,
-  ISA_float8_e5m2, ISA_tfloat32, ISA_int32, ISA_uint32, ISA_int16, ISA_uint16, ISA_int8,
-  ISA_uint8};
+    ISA_float32,       ISA_bfloat16,    ISA_float16,  ISA_float8_e3m4, ISA_float8_e4m3,
+    ISA_float8_e4m3fn, ISA_float8_e5m2, ISA_tfloat32, ISA_int32,       ISA_uint32,
+    ISA_int16,         ISA_uint16,      ISA_int8,     ISA_uint8};
 enum { NTYPES = sizeof float_types };
 
 /* A shape's operands, in regions 0, 1, 2, filled. */
@@ -17,7 +17,9 @@ static void operands(bed *b, const shape *s, unsigned td, unsigned ta, unsigned 
   fill(b, y);
 }
 
-static float at(const vm_view *v, uint32_t p, uint64_t i) { return ref_decode(v->dtype, get(v, p, i)); }
+static float at(const vm_view *v, uint32_t p, uint64_t i) {
+  return ref_decode(v->dtype, get(v, p, i));
+}
 
 static void tensor_tensor_once(bed *b, const struct vm_TENSOR_TENSOR *a, const char *what) {
   bed_expect(b);
@@ -31,9 +33,9 @@ static void tensor_tensor_once(bed *b, const struct vm_TENSOR_TENSOR *a, const c
 
 static void tensor_tensor_shapes(void **state) {
   (void)state;
-  static const uint8_t ops[] = {ISA_ALU_add, ISA_ALU_subtract, ISA_ALU_mult, ISA_ALU_max,
-                                ISA_ALU_min, ISA_ALU_is_ge, ISA_ALU_not_equal,
-                                ISA_ALU_logical_xor};
+  static const uint8_t ops[] = {ISA_ALU_add,       ISA_ALU_subtract,   ISA_ALU_mult,
+                                ISA_ALU_max,       ISA_ALU_min,        ISA_ALU_is_ge,
+                                ISA_ALU_not_equal, ISA_ALU_logical_xor};
   bed *b = bed_new(ISA_ENG_vector);
   for (unsigned i = 0; i < NSHAPES; i++) {
     struct vm_TENSOR_TENSOR a = {.op = ops[i % sizeof ops]};
@@ -79,16 +81,19 @@ static void tensor_tensor_in_place(void **state) {
 /* Integers of 32 bits: exact and wrapping on gpsimd, through fp32 on vector. */
 static void tensor_tensor_words(void **state) {
   (void)state;
-  static const struct { unsigned op, t; uint32_t a, b, gpsimd, vector; } cases[] = {
-    {ISA_ALU_add, ISA_int32, 0x7fffffff, 1, 0x80000000, 0x7fffffff},
-    {ISA_ALU_add, ISA_int32, 16777217, 1, 16777218, 16777216},
-    {ISA_ALU_subtract, ISA_uint32, 1, 2, 0xffffffff, 0},
-    {ISA_ALU_mult, ISA_int32, 65537, 65537, 131073, 0x7fffffff},
-    {ISA_ALU_max, ISA_int32, 0xffffffff, 3, 3, 3},
-    {ISA_ALU_max, ISA_uint32, 0xffffffff, 3, 0xffffffff, 0xffffffff},
-    {ISA_ALU_is_lt, ISA_int32, 0x80000000, 0, 1, 1},
-    {ISA_ALU_is_lt, ISA_uint32, 0x80000000, 0, 0, 0},
-    {ISA_ALU_is_equal, ISA_int32, 16777217, 16777216, 0, 1},
+  static const struct {
+    unsigned op, t;
+    uint32_t a, b, gpsimd, vector;
+  } cases[] = {
+      {ISA_ALU_add, ISA_int32, 0x7fffffff, 1, 0x80000000, 0x7fffffff},
+      {ISA_ALU_add, ISA_int32, 16777217, 1, 16777218, 16777216},
+      {ISA_ALU_subtract, ISA_uint32, 1, 2, 0xffffffff, 0},
+      {ISA_ALU_mult, ISA_int32, 65537, 65537, 131073, 0x7fffffff},
+      {ISA_ALU_max, ISA_int32, 0xffffffff, 3, 3, 3},
+      {ISA_ALU_max, ISA_uint32, 0xffffffff, 3, 0xffffffff, 0xffffffff},
+      {ISA_ALU_is_lt, ISA_int32, 0x80000000, 0, 1, 1},
+      {ISA_ALU_is_lt, ISA_uint32, 0x80000000, 0, 0, 0},
+      {ISA_ALU_is_equal, ISA_int32, 16777217, 16777216, 0, 1},
   };
   bed *g = bed_new(ISA_ENG_gpsimd), *v = bed_new(ISA_ENG_vector);
   for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -112,20 +117,23 @@ static void tensor_tensor_words(void **state) {
 /* Types of dst, src0, src1; operands; result. Widths that differ are worked at 32 bits. */
 static void tensor_tensor_bits(void **state) {
   (void)state;
-  static const struct { unsigned op, td, t0, t1; uint32_t a, b, want; } cases[] = {
-    {ISA_ALU_bitwise_and, ISA_int32, ISA_int32, ISA_int32, 0xff00ff00, 0x0ff00ff0, 0x0f000f00},
-    {ISA_ALU_bitwise_or, ISA_uint16, ISA_uint16, ISA_uint16, 0x8001, 0x0110, 0x8111},
-    {ISA_ALU_bitwise_xor, ISA_uint8, ISA_uint8, ISA_uint8, 0xaa, 0xff, 0x55},
-    {ISA_ALU_bitwise_not, ISA_int8, ISA_int8, ISA_int8, 0x0f, 0, 0xf0},
-    {ISA_ALU_logical_shift_left, ISA_uint8, ISA_uint8, ISA_uint8, 0x81, 1, 0x02},
-    {ISA_ALU_logical_shift_right, ISA_int8, ISA_int8, ISA_int8, 0x80, 1, 0x40},
-    {ISA_ALU_arith_shift_right, ISA_int8, ISA_int8, ISA_int8, 0x80, 1, 0xc0},
-    {ISA_ALU_arith_shift_right, ISA_uint8, ISA_uint8, ISA_uint8, 0x80, 1, 0x40},
-    {ISA_ALU_arith_shift_right, ISA_int32, ISA_int32, ISA_int32, 0x80000000, 40, 0xffffffff},
-    {ISA_ALU_logical_shift_right, ISA_int32, ISA_int32, ISA_int32, 0xffffffff, 32, 0},
-    {ISA_ALU_logical_shift_left, ISA_int16, ISA_int16, ISA_int16, 0x7fff, 16, 0},
-    {ISA_ALU_bitwise_or, ISA_int32, ISA_int8, ISA_uint8, 0x80, 0x80, 0xffffff80},
-    {ISA_ALU_bitwise_and, ISA_uint16, ISA_int8, ISA_uint32, 0xff, 0x12345678, 0x5678},
+  static const struct {
+    unsigned op, td, t0, t1;
+    uint32_t a, b, want;
+  } cases[] = {
+      {ISA_ALU_bitwise_and, ISA_int32, ISA_int32, ISA_int32, 0xff00ff00, 0x0ff00ff0, 0x0f000f00},
+      {ISA_ALU_bitwise_or, ISA_uint16, ISA_uint16, ISA_uint16, 0x8001, 0x0110, 0x8111},
+      {ISA_ALU_bitwise_xor, ISA_uint8, ISA_uint8, ISA_uint8, 0xaa, 0xff, 0x55},
+      {ISA_ALU_bitwise_not, ISA_int8, ISA_int8, ISA_int8, 0x0f, 0, 0xf0},
+      {ISA_ALU_logical_shift_left, ISA_uint8, ISA_uint8, ISA_uint8, 0x81, 1, 0x02},
+      {ISA_ALU_logical_shift_right, ISA_int8, ISA_int8, ISA_int8, 0x80, 1, 0x40},
+      {ISA_ALU_arith_shift_right, ISA_int8, ISA_int8, ISA_int8, 0x80, 1, 0xc0},
+      {ISA_ALU_arith_shift_right, ISA_uint8, ISA_uint8, ISA_uint8, 0x80, 1, 0x40},
+      {ISA_ALU_arith_shift_right, ISA_int32, ISA_int32, ISA_int32, 0x80000000, 40, 0xffffffff},
+      {ISA_ALU_logical_shift_right, ISA_int32, ISA_int32, ISA_int32, 0xffffffff, 32, 0},
+      {ISA_ALU_logical_shift_left, ISA_int16, ISA_int16, ISA_int16, 0x7fff, 16, 0},
+      {ISA_ALU_bitwise_or, ISA_int32, ISA_int8, ISA_uint8, 0x80, 0x80, 0xffffff80},
+      {ISA_ALU_bitwise_and, ISA_uint16, ISA_int8, ISA_uint32, 0xff, 0x12345678, 0x5678},
   };
   bed *b = bed_new(ISA_ENG_vector);
   for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -150,8 +158,10 @@ static void tensor_scalar_once(bed *b, const struct vm_TENSOR_SCALAR *a, const c
   for (uint32_t p = 0; p < a->dst.num[0]; p++) {
     for (uint64_t i = 0; i < a->dst.elems; i++) {
       float x = at(&a->src, p, i), s0 = num_at(&a->imm0, p), s1 = num_at(&a->imm1, p);
-      x = a->reverse0 && isa_aluops[a->op0].arity == 2 ? ref_alu(a->op0, s0, x) : ref_alu(a->op0, x, s0);
-      x = a->reverse1 && isa_aluops[a->op1].arity == 2 ? ref_alu(a->op1, s1, x) : ref_alu(a->op1, x, s1);
+      x = a->reverse0 && isa_aluops[a->op0].arity == 2 ? ref_alu(a->op0, s0, x)
+                                                       : ref_alu(a->op0, x, s0);
+      x = a->reverse1 && isa_aluops[a->op1].arity == 2 ? ref_alu(a->op1, s1, x)
+                                                       : ref_alu(a->op1, x, s1);
       expect(b, &a->dst, p, i, ref_encode(a->dst.dtype, x));
     }
   }
@@ -161,14 +171,14 @@ static void tensor_scalar_once(bed *b, const struct vm_TENSOR_SCALAR *a, const c
 
 static void tensor_scalar_all(void **state) {
   (void)state;
-  static const uint8_t ops[] = {ISA_ALU_mult, ISA_ALU_subtract, ISA_ALU_max, ISA_ALU_abs,
-                                ISA_ALU_is_gt, ISA_ALU_bypass, ISA_ALU_add};
+  static const uint8_t ops[] = {ISA_ALU_mult,  ISA_ALU_subtract, ISA_ALU_max, ISA_ALU_abs,
+                                ISA_ALU_is_gt, ISA_ALU_bypass,   ISA_ALU_add};
   bed *b = bed_new(ISA_ENG_vector);
   for (unsigned i = 0; i < NSHAPES * 40; i++) {
     const shape *s = &shapes[i % NSHAPES];
     uint32_t r = draw(b);
-    struct vm_TENSOR_SCALAR a = {.op0 = ops[r % 7], .op1 = ops[r / 8 % 7], .reverse0 = r >> 10 & 1,
-                                 .reverse1 = r >> 11 & 1};
+    struct vm_TENSOR_SCALAR a = {
+        .op0 = ops[r % 7], .op1 = ops[r / 8 % 7], .reverse0 = r >> 10 & 1, .reverse1 = r >> 11 & 1};
     vm_view y;
     operands(b, s, r >> 12 & 1 ? ISA_float32 : float_types[i % NTYPES],
              r >> 13 & 1 ? ISA_float32 : float_types[(i + 4) % NTYPES], ISA_float32, &a.dst, &a.src,
@@ -187,8 +197,8 @@ static void tensor_scalar_in_place(void **state) {
   bed *b = bed_new(ISA_ENG_scalar);
   static const char *const dims[] = {"1:1", "2048:1", "2049:1", "512:5"};
   for (unsigned i = 0; i < 8; i++) {
-    struct vm_TENSOR_SCALAR a = {.op0 = ISA_ALU_mult, .op1 = ISA_ALU_add, .imm0 = imm(0.1f),
-                                 .imm1 = imm(7)};
+    struct vm_TENSOR_SCALAR a = {
+        .op0 = ISA_ALU_mult, .op1 = ISA_ALU_add, .imm0 = imm(0.1f), .imm1 = imm(7)};
     a.dst = a.src = sb(b, i < 4 ? ISA_float32 : ISA_bfloat16, 0, 128, 0, 0, dims[i % 4]);
     if (i == 0) a.imm1 = vec(a.src); /* the scalar is the element itself */
     fill(b, &a.src);
@@ -199,21 +209,27 @@ static void tensor_scalar_in_place(void **state) {
 
 static void tensor_scalar_bits(void **state) {
   (void)state;
-  static const struct { unsigned op0, op1, t; uint32_t x, s0, s1; bool r0; uint32_t want; } cases[] = {
-    {ISA_ALU_bitwise_and, ISA_ALU_logical_shift_right, ISA_int32, 0xdeadbeef, 0xffff0000, 16, 0, 0xdead},
-    {ISA_ALU_bitwise_and, ISA_ALU_bypass, ISA_int32, 0x00c00001, 0xffffffff, 0, 0, 0x00c00001},
-    {ISA_ALU_logical_shift_left, ISA_ALU_bypass, ISA_int32, 4, 3, 0, 1, 48},
-    {ISA_ALU_bitwise_not, ISA_ALU_bitwise_xor, ISA_uint8, 0xf0, 0, 0xff, 1, 0xf0},
-    {ISA_ALU_arith_shift_right, ISA_ALU_bypass, ISA_int16, 0x8000, 15, 0, 0, 0xffff},
-    {ISA_ALU_arith_shift_right, ISA_ALU_bypass, ISA_uint16, 0x8000, 15, 0, 0, 1},
-    {ISA_ALU_bypass, ISA_ALU_bitwise_or, ISA_uint32, 0x7fa00001, 0, 2, 0, 0x7fa00003},
-    {ISA_ALU_logical_shift_left, ISA_ALU_bypass, ISA_int8, 0xff, 8, 0, 0, 0},
+  static const struct {
+    unsigned op0, op1, t;
+    uint32_t x, s0, s1;
+    bool r0;
+    uint32_t want;
+  } cases[] = {
+      {ISA_ALU_bitwise_and, ISA_ALU_logical_shift_right, ISA_int32, 0xdeadbeef, 0xffff0000, 16, 0,
+       0xdead},
+      {ISA_ALU_bitwise_and, ISA_ALU_bypass, ISA_int32, 0x00c00001, 0xffffffff, 0, 0, 0x00c00001},
+      {ISA_ALU_logical_shift_left, ISA_ALU_bypass, ISA_int32, 4, 3, 0, 1, 48},
+      {ISA_ALU_bitwise_not, ISA_ALU_bitwise_xor, ISA_uint8, 0xf0, 0, 0xff, 1, 0xf0},
+      {ISA_ALU_arith_shift_right, ISA_ALU_bypass, ISA_int16, 0x8000, 15, 0, 0, 0xffff},
+      {ISA_ALU_arith_shift_right, ISA_ALU_bypass, ISA_uint16, 0x8000, 15, 0, 0, 1},
+      {ISA_ALU_bypass, ISA_ALU_bitwise_or, ISA_uint32, 0x7fa00001, 0, 2, 0, 0x7fa00003},
+      {ISA_ALU_logical_shift_left, ISA_ALU_bypass, ISA_int8, 0xff, 8, 0, 0, 0},
   };
   bed *b = bed_new(ISA_ENG_vector);
   for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
     for (unsigned column = 0; column < 2; column++) {
-      struct vm_TENSOR_SCALAR a = {.op0 = (uint8_t)cases[i].op0, .op1 = (uint8_t)cases[i].op1,
-                                   .reverse0 = cases[i].r0};
+      struct vm_TENSOR_SCALAR a = {
+          .op0 = (uint8_t)cases[i].op0, .op1 = (uint8_t)cases[i].op1, .reverse0 = cases[i].r0};
       a.dst = sb(b, cases[i].t, 0, 3, 0, 0, "5:2");
       a.src = sb(b, cases[i].t, 0, 3, 1, 0, "5:1");
       vm_view c = sb(b, cases[i].t, 0, 3, 2, 0, "1:1");
@@ -222,8 +238,7 @@ static void tensor_scalar_bits(void **state) {
       a.imm0 = column ? vec(c) : imm(isa_bits_f32(cases[i].s0));
       a.imm1 = imm(isa_bits_f32(cases[i].s1));
       assert_int_equal(op_tensor_scalar(&b->d, &a), VM_RETIRE);
-      for (unsigned j = 0; j < 15; j++)
-        assert_int_equal(get(&a.dst, j / 5, j % 5), cases[i].want);
+      for (unsigned j = 0; j < 15; j++) assert_int_equal(get(&a.dst, j / 5, j % 5), cases[i].want);
     }
   }
   free(b);
@@ -361,13 +376,13 @@ static void no_elements(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(tensor_tensor_shapes), cmocka_unit_test(tensor_tensor_types),
-    cmocka_unit_test(tensor_tensor_in_place), cmocka_unit_test(tensor_tensor_words),
-    cmocka_unit_test(tensor_tensor_bits), cmocka_unit_test(tensor_scalar_all),
-    cmocka_unit_test(tensor_scalar_in_place), cmocka_unit_test(tensor_scalar_bits),
-    cmocka_unit_test(tensor_copy_all), cmocka_unit_test(tensor_copy_bits),
-    cmocka_unit_test(copy_goes_to_psum), cmocka_unit_test(memset_all),
-    cmocka_unit_test(reciprocal_all), cmocka_unit_test(no_elements),
+      cmocka_unit_test(tensor_tensor_shapes),   cmocka_unit_test(tensor_tensor_types),
+      cmocka_unit_test(tensor_tensor_in_place), cmocka_unit_test(tensor_tensor_words),
+      cmocka_unit_test(tensor_tensor_bits),     cmocka_unit_test(tensor_scalar_all),
+      cmocka_unit_test(tensor_scalar_in_place), cmocka_unit_test(tensor_scalar_bits),
+      cmocka_unit_test(tensor_copy_all),        cmocka_unit_test(tensor_copy_bits),
+      cmocka_unit_test(copy_goes_to_psum),      cmocka_unit_test(memset_all),
+      cmocka_unit_test(reciprocal_all),         cmocka_unit_test(no_elements),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,9 @@
 /* Tensor engine and the counting instructions of GpSimd. */
 #include "opbed.h"
 
-static float at(const vm_view *v, uint32_t p, uint64_t i) { return ref_decode(v->dtype, get(v, p, i)); }
+static float at(const vm_view *v, uint32_t p, uint64_t i) {
+  return ref_decode(v->dtype, get(v, p, i));
+}
 
 /* Reference of the whole pair: what fresh bits were is kept beside, an element each. */
 typedef struct pair {
@@ -26,7 +28,8 @@ static void matmul_once(bed *b, const pair *q, bool fresh, const char *what) {
   for (uint32_t m = 0; m < dst->num[0]; m++) {
     for (uint64_t n = 0; n < dst->elems; n++) {
       volatile float sum = ref_dot(q, m, n);
-      if (q->m.acc == ISA_ACC_add || (q->m.acc == ISA_ACC_auto && !fresh)) sum = at(dst, m, n) + sum;
+      if (q->m.acc == ISA_ACC_add || (q->m.acc == ISA_ACC_auto && !fresh))
+        sum = at(dst, m, n) + sum;
       expect(b, dst, m, n, ref_encode(dst->dtype, sum));
     }
   }
@@ -49,17 +52,20 @@ static pair pair_of(bed *b, unsigned tl, unsigned tm, unsigned k, const char *l,
 
 static void matmul_shapes(void **state) {
   (void)state;
-  static const struct { unsigned tl, tm, k, m; const char *l, *x, *out; } cases[] = {
-    {ISA_float32, ISA_float32, 1, 1, "1:1", "1:1", "1:1"},
-    {ISA_float32, ISA_float32, 128, 128, "128:1", "65:1", "65:1"},
-    {ISA_float32, ISA_float32, 128, 3, "3:1", "512:1", "512:1"},
-    {ISA_bfloat16, ISA_float8_e5m2, 5, 7, "7:2", "9:3", "9:1"},
-    {ISA_float16, ISA_bfloat16, 128, 3, "3:1", "33:-1", "33:2"},
-    {ISA_tfloat32, ISA_float32, 17, 31, "31:1", "4:8 5:1", "5:10 4:1"},
-    {ISA_float32, ISA_tfloat32, 64, 2, "2:0", "20:0 3:1", "60:-1"},
-    {ISA_float8_e4m3, ISA_float8_e3m4, 33, 128, "8:16 16:1", "2:8 2:4 2:2 2:1", "16:1"},
-    {ISA_float32, ISA_float32, 3, 2, "2:1", "1200:1", "1200:1"},
-    {ISA_bfloat16, ISA_bfloat16, 2, 3, "3:1", "3:600 500:1", "1500:2"},
+  static const struct {
+    unsigned tl, tm, k, m;
+    const char *l, *x, *out;
+  } cases[] = {
+      {ISA_float32, ISA_float32, 1, 1, "1:1", "1:1", "1:1"},
+      {ISA_float32, ISA_float32, 128, 128, "128:1", "65:1", "65:1"},
+      {ISA_float32, ISA_float32, 128, 3, "3:1", "512:1", "512:1"},
+      {ISA_bfloat16, ISA_float8_e5m2, 5, 7, "7:2", "9:3", "9:1"},
+      {ISA_float16, ISA_bfloat16, 128, 3, "3:1", "33:-1", "33:2"},
+      {ISA_tfloat32, ISA_float32, 17, 31, "31:1", "4:8 5:1", "5:10 4:1"},
+      {ISA_float32, ISA_tfloat32, 64, 2, "2:0", "20:0 3:1", "60:-1"},
+      {ISA_float8_e4m3, ISA_float8_e3m4, 33, 128, "8:16 16:1", "2:8 2:4 2:2 2:1", "16:1"},
+      {ISA_float32, ISA_float32, 3, 2, "2:1", "1200:1", "1200:1"},
+      {ISA_bfloat16, ISA_bfloat16, 2, 3, "3:1", "3:600 500:1", "1500:2"},
   };
   bed *b = bed_new(ISA_ENG_tensor);
   for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -187,10 +193,13 @@ static void tiles(void **state) {
 
 static void transposes(void **state) {
   (void)state;
-  static const struct { unsigned t, td, one; } cases[] = {
-    {ISA_float32, ISA_float32, 0x3f800000}, {ISA_bfloat16, ISA_bfloat16, 0x3f80},
-    {ISA_float16, ISA_float16, 0x3c00},     {ISA_float8_e4m3, ISA_bfloat16, 0x38},
-    {ISA_tfloat32, ISA_float32, 0x3f800000}};
+  static const struct {
+    unsigned t, td, one;
+  } cases[] = {{ISA_float32, ISA_float32, 0x3f800000},
+               {ISA_bfloat16, ISA_bfloat16, 0x3f80},
+               {ISA_float16, ISA_float16, 0x3c00},
+               {ISA_float8_e4m3, ISA_bfloat16, 0x38},
+               {ISA_tfloat32, ISA_float32, 0x3f800000}};
   bed *b = bed_new(ISA_ENG_tensor);
   for (unsigned i = 0; i < 5; i++) {
     pair q = pair_of(b, cases[i].t, cases[i].t, 7, "5:2", 5, "7:1", "1:1");
@@ -199,7 +208,8 @@ static void transposes(void **state) {
     for (unsigned j = 0; j < 35; j++) put(&q.l.src, j / 5, j % 5, draw(b) | 0x7f800000);
     for (unsigned j = 0; j < 49; j++) put(&q.m.src, j / 7, j % 7, j % 8 ? 0 : cases[i].one);
     bed_expect(b);
-    for (unsigned j = 0; j < 35; j++) expect(b, &q.m.dst, j % 5, j / 5, get(&q.l.src, j / 5, j % 5));
+    for (unsigned j = 0; j < 35; j++)
+      expect(b, &q.m.dst, j % 5, j / 5, get(&q.l.src, j / 5, j % 5));
     assert_int_equal(op_ldweights(&b->d, &q.l), VM_RETIRE);
     assert_int_equal(op_matmul(&b->d, &q.m), VM_RETIRE);
     bed_check(b, isa_dtypes[cases[i].t].name);
@@ -250,15 +260,20 @@ static void pe_faults(void **state) {
 
 /* ---- iota, affine_select ------------------------------------------------------------------ */
 
-static const struct { unsigned parts; const char *dims; vm_steps s; int32_t offset, multiplier; } ramps[] = {
-  {1, "1:1", {1, {{5, 1}}}, -7, 3},
-  {128, "33:1", {1, {{1, 33}}}, 0, 33},
-  {3, "6:2", {2, {{10, 2}, {-1, 3}}}, 100, -50},
-  {2, "5000:1", {1, {{3, 5000}}}, -7500, 1},
-  {4, "24:1", {4, {{1000, 2}, {100, 3}, {10, 2}, {1, 2}}}, 0, 0},
-  {2, "9:-1", {3, {{0, 3}, {7, 1}, {2, 3}}}, 0x7fffffff, 1},
-  {128, "1:1", {1, {{0, 1}}}, 16777210, 1},
-  {2, "2:2500 2400:1", {3, {{-1, 2}, {1, 1200}, {-600, 2}}}, INT32_MIN, INT32_MAX},
+static const struct {
+  unsigned parts;
+  const char *dims;
+  vm_steps s;
+  int32_t offset, multiplier;
+} ramps[] = {
+    {1, "1:1", {1, {{5, 1}}}, -7, 3},
+    {128, "33:1", {1, {{1, 33}}}, 0, 33},
+    {3, "6:2", {2, {{10, 2}, {-1, 3}}}, 100, -50},
+    {2, "5000:1", {1, {{3, 5000}}}, -7500, 1},
+    {4, "24:1", {4, {{1000, 2}, {100, 3}, {10, 2}, {1, 2}}}, 0, 0},
+    {2, "9:-1", {3, {{0, 3}, {7, 1}, {2, 3}}}, 0x7fffffff, 1},
+    {128, "1:1", {1, {{0, 1}}}, 16777210, 1},
+    {2, "2:2500 2400:1", {3, {{-1, 2}, {1, 1200}, {-600, 2}}}, INT32_MIN, INT32_MAX},
 };
 enum { NRAMPS = sizeof ramps / sizeof *ramps };
 
@@ -274,13 +289,13 @@ static int32_t ref_ramp(unsigned r, uint32_t p, uint64_t i) {
 
 static void iota(void **state) {
   (void)state;
-  static const uint8_t types[] = {ISA_int32, ISA_uint32, ISA_float32, ISA_bfloat16, ISA_int16,
-                                  ISA_uint8, ISA_float16, ISA_tfloat32};
+  static const uint8_t types[] = {ISA_int32, ISA_uint32, ISA_float32, ISA_bfloat16,
+                                  ISA_int16, ISA_uint8,  ISA_float16, ISA_tfloat32};
   bed *b = bed_new(ISA_ENG_gpsimd);
   for (unsigned i = 0; i < NRAMPS * 8; i++) {
     unsigned r = i % NRAMPS, t = types[i / NRAMPS];
-    struct vm_IOTA a = {.pattern = ramps[r].s, .offset = ramps[r].offset,
-                        .multiplier = ramps[r].multiplier};
+    struct vm_IOTA a = {
+        .pattern = ramps[r].s, .offset = ramps[r].offset, .multiplier = ramps[r].multiplier};
     if (r == 7 && isa_dtypes[t].bytes == 4) continue; /* longer than the bed's region */
     a.dst = sb(b, t, 0, ramps[r].parts, r == 3 ? 0 : 1, 8, ramps[r].dims);
     bed_expect(b);
@@ -314,15 +329,17 @@ static bool ref_compare(unsigned cmp, int32_t x) {
 static void affine_select(void **state) {
   (void)state;
   static const uint8_t types[] = {ISA_float32, ISA_bfloat16, ISA_int8, ISA_int32};
-  static const uint8_t cmps[] = {ISA_ALU_is_equal, ISA_ALU_not_equal, ISA_ALU_is_ge, ISA_ALU_is_gt,
-                                 ISA_ALU_is_le, ISA_ALU_is_lt};
+  static const uint8_t cmps[] = {ISA_ALU_is_equal, ISA_ALU_not_equal, ISA_ALU_is_ge,
+                                 ISA_ALU_is_gt,    ISA_ALU_is_le,     ISA_ALU_is_lt};
   static const float fills[] = {-INFINITY, NAN, 0, -1e9f, 0x1p-149f};
   bed *b = bed_new(ISA_ENG_gpsimd);
   for (unsigned i = 0; i < NRAMPS * 18; i++) {
     unsigned r = i % NRAMPS, td = types[i / NRAMPS % 4], ts = i % 3 ? td : types[i / 3 % 4];
     if (r == 3 || r == 7) td = ts = i % 2 ? ISA_bfloat16 : ISA_float16;
-    struct vm_AFFINE_SELECT a = {.pattern = ramps[r].s, .offset = ramps[r].offset,
-                                 .multiplier = ramps[r].multiplier, .cmp = cmps[i % 6],
+    struct vm_AFFINE_SELECT a = {.pattern = ramps[r].s,
+                                 .offset = ramps[r].offset,
+                                 .multiplier = ramps[r].multiplier,
+                                 .cmp = cmps[i % 6],
                                  .fill = imm(fills[i % 5])};
     a.dst = sb(b, td, 0, ramps[r].parts, 1, 8, ramps[r].dims);
     a.src = i % 4 ? sb(b, ts, 0, ramps[r].parts, 0, 100, ramps[r].dims) : a.dst;
@@ -342,9 +359,11 @@ static void affine_select(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(matmul_shapes), cmocka_unit_test(fresh_bits), cmocka_unit_test(bf16_psum),
-    cmocka_unit_test(double_row),    cmocka_unit_test(tiles),      cmocka_unit_test(transposes),
-    cmocka_unit_test(pe_faults),     cmocka_unit_test(iota),       cmocka_unit_test(affine_select),
+      cmocka_unit_test(matmul_shapes), cmocka_unit_test(fresh_bits),
+      cmocka_unit_test(bf16_psum),     cmocka_unit_test(double_row),
+      cmocka_unit_test(tiles),         cmocka_unit_test(transposes),
+      cmocka_unit_test(pe_faults),     cmocka_unit_test(iota),
+      cmocka_unit_test(affine_select),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,16 @@
 /* tensor_reduce, activate and its registers against a reference of their own. */
 #include "opbed.h"
 
-static float at(const vm_view *v, uint32_t p, uint64_t i) { return ref_decode(v->dtype, get(v, p, i)); }
+static float at(const vm_view *v, uint32_t p, uint64_t i) {
+  return ref_decode(v->dtype, get(v, p, i));
+}
 
 /* The order of sums, written out: sixteen partials, then halves. */
 static float ref_sum16(unsigned op, const float *x, uint64_t n) {
-  float start = op == ISA_ALU_mult ? 1 : op == ISA_ALU_max ? -INFINITY : op == ISA_ALU_min ? INFINITY : 0;
+  float start = op == ISA_ALU_mult  ? 1
+                : op == ISA_ALU_max ? -INFINITY
+                : op == ISA_ALU_min ? INFINITY
+                                    : 0;
   volatile float p[16];
   for (int j = 0; j < 16; j++) p[j] = start;
   for (uint64_t i = 0; i < n; i++) p[i % 16] = ref_alu(op, p[i % 16], x[i]);
@@ -41,17 +46,28 @@ static void reduce_once(bed *b, const struct vm_TENSOR_REDUCE *a, const char *wh
   bed_check(b, what);
 }
 
-static const uint8_t reduce_ops[] = {
-  ISA_ALU_add, ISA_ALU_mult, ISA_ALU_max, ISA_ALU_min, ISA_ALU_subtract, ISA_ALU_logical_and,
-  ISA_ALU_logical_or, ISA_ALU_logical_xor};
+static const uint8_t reduce_ops[] = {ISA_ALU_add,        ISA_ALU_mult,       ISA_ALU_max,
+                                     ISA_ALU_min,        ISA_ALU_subtract,   ISA_ALU_logical_and,
+                                     ISA_ALU_logical_or, ISA_ALU_logical_xor};
 
 static void reduce_shapes(void **state) {
   (void)state;
-  static const struct { unsigned parts, axes; const char *src, *dst; } cases[] = {
-    {1, 0, "1:1", "1:1"},     {128, 1, "1:1", "1:1"},        {128, 0, "33:1", "1:1"},
-    {3, 1, "4:100 7:3", "4:2"}, {2, 0, "4:100 7:3", "1:1"},  {2, 2, "3:90 4:1 5:4", "3:-1"},
-    {2, 1, "3:700 5:100 4:-1", "5:3 3:1"}, {1, 0, "5000:1", "1:1"}, {2, 1, "2:2500 2401:1", "2:1"},
-    {4, 1, "300:2 2:1", "300:1"}, {2, 0, "17:0", "1:1"},     {1, 1, "150:16 16:1", "150:1"},
+  static const struct {
+    unsigned parts, axes;
+    const char *src, *dst;
+  } cases[] = {
+      {1, 0, "1:1", "1:1"},
+      {128, 1, "1:1", "1:1"},
+      {128, 0, "33:1", "1:1"},
+      {3, 1, "4:100 7:3", "4:2"},
+      {2, 0, "4:100 7:3", "1:1"},
+      {2, 2, "3:90 4:1 5:4", "3:-1"},
+      {2, 1, "3:700 5:100 4:-1", "5:3 3:1"},
+      {1, 0, "5000:1", "1:1"},
+      {2, 1, "2:2500 2401:1", "2:1"},
+      {4, 1, "300:2 2:1", "300:1"},
+      {2, 0, "17:0", "1:1"},
+      {1, 1, "150:16 16:1", "150:1"},
   };
   bed *b = bed_new(ISA_ENG_vector);
   for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -60,12 +76,14 @@ static void reduce_shapes(void **state) {
         static const uint8_t types[] = {ISA_float32, ISA_bfloat16, ISA_float32, ISA_int32};
         unsigned ts = types[(i + j) % 4];
         if (i == 7 || i == 8) ts = ISA_float32; /* long: regions 1 and 2 */
-        struct vm_TENSOR_REDUCE a = {.op = reduce_ops[j], .axes = (uint8_t)cases[i].axes,
-                                     .negate = (i + j) % 3 == 0};
+        struct vm_TENSOR_REDUCE a = {
+            .op = reduce_ops[j], .axes = (uint8_t)cases[i].axes, .negate = (i + j) % 3 == 0};
         a.src = sb(b, ts, 0, cases[i].parts, 1, 10, cases[i].src);
         a.dst = sb(b, types[j % 4], 0, cases[i].parts, 0, 9, cases[i].dst);
-        if (tame) fill_tame(b, &a.src);
-        else fill(b, &a.src);
+        if (tame)
+          fill_tame(b, &a.src);
+        else
+          fill(b, &a.src);
         reduce_once(b, &a, isa_aluops[a.op].name);
       }
     }
@@ -75,13 +93,23 @@ static void reduce_shapes(void **state) {
 
 static void reduce_by_hand(void **state) {
   (void)state;
-  static const struct { unsigned op, n; float x[3]; uint32_t want; } cases[] = {
-    {ISA_ALU_add, 1, {-0.0f}, 0},          {ISA_ALU_max, 2, {-0.0f, 0}, 0},
-    {ISA_ALU_min, 2, {0, -0.0f}, 0x80000000}, {ISA_ALU_max, 3, {NAN, 1, NAN}, 0x3f800000},
-    {ISA_ALU_subtract, 3, {10, 3, 2}, 0x40a00000}, {ISA_ALU_add, 2, {INFINITY, -INFINITY}, 0x7fc00000},
-    {ISA_ALU_logical_and, 1, {5}, 0x3f800000}, {ISA_ALU_abs_max, 3, {1, -3, 2}, 0xc0400000},
-    {ISA_ALU_abs_min, 3, {2, -1, 3}, 0xbf800000}, {ISA_ALU_max, 1, {NAN}, 0xff800000},
-    {ISA_ALU_subtract, 1, {-2}, 0xc0000000}, {ISA_ALU_mult, 2, {0x1p-100f, 0x1p-40f}, 0x00000200},
+  static const struct {
+    unsigned op, n;
+    float x[3];
+    uint32_t want;
+  } cases[] = {
+      {ISA_ALU_add, 1, {-0.0f}, 0},
+      {ISA_ALU_max, 2, {-0.0f, 0}, 0},
+      {ISA_ALU_min, 2, {0, -0.0f}, 0x80000000},
+      {ISA_ALU_max, 3, {NAN, 1, NAN}, 0x3f800000},
+      {ISA_ALU_subtract, 3, {10, 3, 2}, 0x40a00000},
+      {ISA_ALU_add, 2, {INFINITY, -INFINITY}, 0x7fc00000},
+      {ISA_ALU_logical_and, 1, {5}, 0x3f800000},
+      {ISA_ALU_abs_max, 3, {1, -3, 2}, 0xc0400000},
+      {ISA_ALU_abs_min, 3, {2, -1, 3}, 0xbf800000},
+      {ISA_ALU_max, 1, {NAN}, 0xff800000},
+      {ISA_ALU_subtract, 1, {-2}, 0xc0000000},
+      {ISA_ALU_mult, 2, {0x1p-100f, 0x1p-40f}, 0x00000200},
   };
   bed *b = bed_new(ISA_ENG_vector);
   for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -99,15 +127,22 @@ static void reduce_by_hand(void **state) {
 
 static void reduce_bits(void **state) {
   (void)state;
-  static const struct { unsigned op, ts, td; uint32_t x[3], want; } cases[] = {
-    {ISA_ALU_bitwise_and, ISA_int32, ISA_int32, {0xfffffff0, 0x0fffffff, 0x12345678}, 0x02345670},
-    {ISA_ALU_bitwise_or, ISA_uint8, ISA_uint8, {0x80, 0x01, 0x10}, 0x91},
-    {ISA_ALU_bitwise_xor, ISA_uint16, ISA_uint16, {0x8000, 0xffff, 0x0001}, 0x7ffe},
-    {ISA_ALU_bitwise_or, ISA_int8, ISA_int32, {0x80, 1, 2}, 0xffffff83},
-    {ISA_ALU_bitwise_or, ISA_uint8, ISA_uint32, {0x80, 1, 2}, 0x83},
-    {ISA_ALU_bitwise_and, ISA_int8, ISA_int16, {0xff, 0xff, 0xfe}, 0xfffe},
-    {ISA_ALU_bitwise_xor, ISA_int32, ISA_uint16, {0x12345678, 0, 1}, 0x5679},
-    {ISA_ALU_bitwise_and, ISA_uint32, ISA_uint32, {0xffffffff, 0xffffffff, 0xffffffff}, 0xffffffff},
+  static const struct {
+    unsigned op, ts, td;
+    uint32_t x[3], want;
+  } cases[] = {
+      {ISA_ALU_bitwise_and, ISA_int32, ISA_int32, {0xfffffff0, 0x0fffffff, 0x12345678}, 0x02345670},
+      {ISA_ALU_bitwise_or, ISA_uint8, ISA_uint8, {0x80, 0x01, 0x10}, 0x91},
+      {ISA_ALU_bitwise_xor, ISA_uint16, ISA_uint16, {0x8000, 0xffff, 0x0001}, 0x7ffe},
+      {ISA_ALU_bitwise_or, ISA_int8, ISA_int32, {0x80, 1, 2}, 0xffffff83},
+      {ISA_ALU_bitwise_or, ISA_uint8, ISA_uint32, {0x80, 1, 2}, 0x83},
+      {ISA_ALU_bitwise_and, ISA_int8, ISA_int16, {0xff, 0xff, 0xfe}, 0xfffe},
+      {ISA_ALU_bitwise_xor, ISA_int32, ISA_uint16, {0x12345678, 0, 1}, 0x5679},
+      {ISA_ALU_bitwise_and,
+       ISA_uint32,
+       ISA_uint32,
+       {0xffffffff, 0xffffffff, 0xffffffff},
+       0xffffffff},
   };
   bed *b = bed_new(ISA_ENG_vector);
   for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -162,15 +197,17 @@ static void activate_once(bed *b, const struct vm_ACTIVATE *a, const char *what)
   assert_int_equal(op_activate(&b->d, a), VM_RETIRE);
   bed_check(b, what);
   for (unsigned p = 0; p < ISA_PMAX; p++)
-    if (isnan(acc[p])) assert_int_equal(isa_f32_bits(b->d.acc[p]), 0x7fc00000);
-    else assert_int_equal(isa_f32_bits(b->d.acc[p]), isa_f32_bits(acc[p]));
+    if (isnan(acc[p]))
+      assert_int_equal(isa_f32_bits(b->d.acc[p]), 0x7fc00000);
+    else
+      assert_int_equal(isa_f32_bits(b->d.acc[p]), isa_f32_bits(acc[p]));
 }
 
 static void activate_all(void **state) {
   (void)state;
   static const uint8_t fns[] = {ISA_FN_copy, ISA_FN_square, ISA_FN_relu, ISA_FN_abs};
-  static const uint8_t types[] = {ISA_float32, ISA_bfloat16, ISA_float32, ISA_float8_e5m2, ISA_int32,
-                                  ISA_float16, ISA_uint8};
+  static const uint8_t types[] = {ISA_float32, ISA_bfloat16, ISA_float32, ISA_float8_e5m2,
+                                  ISA_int32,   ISA_float16,  ISA_uint8};
   bed *b = bed_new(ISA_ENG_scalar);
   for (unsigned i = 0; i < NSHAPES * 20; i++) {
     const shape *s = &shapes[i % NSHAPES];
@@ -231,14 +268,16 @@ static void activate_by_hand(void **state) {
 
 static void read_acc(void **state) {
   (void)state;
-  static const uint8_t types[] = {ISA_float32, ISA_bfloat16, ISA_float16, ISA_int32, ISA_uint8,
-                                  ISA_float8_e4m3, ISA_tfloat32, ISA_int8};
+  static const uint8_t types[] = {ISA_float32, ISA_bfloat16,    ISA_float16,  ISA_int32,
+                                  ISA_uint8,   ISA_float8_e4m3, ISA_tfloat32, ISA_int8};
   bed *b = bed_new(ISA_ENG_scalar);
   for (unsigned i = 0; i < 16; i++) {
     unsigned part = i % 4 * 32, parts = part ? 32 : 128;
     struct vm_READ_ACC a = {.negate = i >= 8};
-    if (i % 2) a.dst = ps(b, types[i % 8], part, parts, 3, "1:1");
-    else a.dst = sb(b, types[i % 8], part, parts, 0, 3, "1:1");
+    if (i % 2)
+      a.dst = ps(b, types[i % 8], part, parts, 3, "1:1");
+    else
+      a.dst = sb(b, types[i % 8], part, parts, 0, 3, "1:1");
     for (unsigned p = 0; p < ISA_PMAX; p++) b->d.acc[p] = isa_bits_f32(hard_bits(b, ISA_float32));
     bed_expect(b);
     for (uint32_t p = 0; p < parts; p++) {
@@ -253,9 +292,9 @@ static void read_acc(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(reduce_shapes), cmocka_unit_test(reduce_by_hand),
-    cmocka_unit_test(reduce_bits), cmocka_unit_test(activate_all),
-    cmocka_unit_test(activate_by_hand), cmocka_unit_test(read_acc),
+      cmocka_unit_test(reduce_shapes),    cmocka_unit_test(reduce_by_hand),
+      cmocka_unit_test(reduce_bits),      cmocka_unit_test(activate_all),
+      cmocka_unit_test(activate_by_hand), cmocka_unit_test(read_acc),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

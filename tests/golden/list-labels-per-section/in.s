@@ -7,6 +7,6 @@ next:   nop
 section vector
 .a:     nop
 top:    jmp .b
-.b:     jmp .a
+.b:     jmp .b
 section sync
         jmp top.a

@@ -1,0 +1,4 @@
+HALF equ 64
+section vector
+        nop
+        halt

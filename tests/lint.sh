@@ -1,0 +1,59 @@
+#!/bin/sh
+# The rules of the source tree that a compiler does not check; prints each breach and a count.
+#   includes  isa/ includes nothing of ours but itself; asm/ and vm/ only isa/ and themselves;
+#             vm/soma.c alone joins them; lua/ may include all
+#   headers   each compiles alone; soma.h as C99, C11 and C++
+#   budgets   functions of 60 lines, files of 600, lines of 100 columns, ASCII
+cd "$(dirname "$0")/.." || exit 2
+: "${CC:=gcc}"
+counts=$(mktemp) || exit 2
+trap 'rm -f "$counts"' EXIT
+rule() { # NAME: reads breaches from standard input, one a line
+  breaches=$(cat)
+  if [ -z "$breaches" ]; then
+    echo passed >>"$counts" # a pipe's end is a subshell, so the count goes through a file
+  else
+    echo failed >>"$counts"
+    echo "$breaches" | sed "s/^/$1: /"
+  fi
+}
+sources=$(git ls-files '*.c' '*.h' '*.def' 2>/dev/null || find isa asm vm lua tests -name '*.[ch]')
+ours=$(echo "$sources" | grep -E '^(isa|asm|vm|lua)/')
+
+grep -n '#include "\.\./' isa/*.[ch] | rule "isa includes another folder"
+grep -n '#include "\.\./' asm/*.[ch] | grep -v '"\.\./isa/' | rule "asm includes another folder than isa"
+grep -n '#include "\.\./' vm/*.[ch] | grep -v '"\.\./isa/' | grep -v '^vm/soma.c:' |
+  rule "vm includes another folder than isa"
+
+for h in $(echo "$ours" | grep '\.h$'); do
+  $CC -std=c11 -D_POSIX_C_SOURCE=200809L -D_DEFAULT_SOURCE -DKERN_LEVEL=plain -I/usr/include/lua5.4 \
+    -fsyntax-only -x c "$h" 2>/dev/null || echo "$h"
+done | rule "header does not compile alone"
+for mode in "c -std=c99" "c -std=c11" "c++ -std=c++11"; do
+  # shellcheck disable=SC2086
+  $CC -Wall -Wextra -Wpedantic -Werror -fsyntax-only -x $mode vm/soma.h 2>&1 | grep error
+done | rule "soma.h is not clean"
+
+# shellcheck disable=SC2086
+wc -l $ours | awk '$2 != "total" && $2 !~ /\.def$/ && $1 > 600 {print $2 " has " $1 " lines, 600 are allowed"}' |
+  rule "long file"
+# shellcheck disable=SC2086
+awk 'length($0) > 100 {print FILENAME ":" FNR ": " length($0) " columns"}' $(echo "$ours" | grep -v '\.def$') |
+  rule "long line"
+# A function's body runs from a line with `{` at its end and no indent to the next `}` in column 1.
+# shellcheck disable=SC2086
+awk 'FNR == 1 {open = 0}
+     /^[a-zA-Z_].*\)( \{|$)/ || /^    .*\) \{$/ {if ($0 ~ /\{$/) {open = FNR; name = $0}}
+     /^}$/ && open {if (FNR - open > 60) print FILENAME ":" open ": " FNR - open " lines, 60 are allowed"; open = 0}' \
+  $(echo "$ours" | grep '\.c$') | rule "long function"
+# shellcheck disable=SC2086
+LC_ALL=C grep -nP '[^\x00-\x7F]' $sources | rule "not ASCII"
+# shellcheck disable=SC2086
+grep -nE 'TODO|FIXME|XXX' $ours | rule "unfinished"
+# shellcheck disable=SC2086
+grep -nE '\b(printf|puts|exit|abort|perror)\(' $(echo "$ours" | grep '\.c$' | grep -vE '^(asm/(soma_as|soma_dis|cli)|lua/soma_)') |
+  grep -vE '(isa_buf_printf|isa_buf_puts|vsnprintf|snprintf)' | rule "library code prints or exits"
+passed=$(grep -c passed "$counts")
+failed=$(grep -c failed "$counts")
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]

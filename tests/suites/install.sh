@@ -1,0 +1,42 @@
+#!/bin/sh
+# Installs into a scratch tree, then builds the example of vm/README.md against it, as C and C++,
+# and expects the output that the README shows.
+: "${BUILD:=build}" "${CC:=gcc}"
+dir=$(mktemp -d) || exit 2
+trap 'rm -rf "$dir"' EXIT
+passed=0 failed=0
+check() { # NAME COMMAND...
+  name=$1
+  shift
+  if "$@" >"$dir/log" 2>&1; then passed=$((passed + 1)); else
+    failed=$((failed + 1))
+    echo "install: $name failed"
+    cat "$dir/log"
+  fi
+}
+awk '/<!-- example -->/ {on = 1} on && /^```$/ {exit} on && code {print} on && /^```c$/ {code = 1}' \
+  vm/README.md >"$dir/example.c"
+awk '/<!-- output -->/ {on = 1} on && /^    / {sub(/^    /, ""); print; exit}' vm/README.md >"$dir/want"
+cp "$dir/example.c" "$dir/example.cc"
+check "make install" make BUILD="$BUILD" install PREFIX=/usr DESTDIR="$dir/root"
+for f in bin/soma bin/soma-as bin/soma-dis include/soma.h lib/libsoma.a lib/libsoma.so \
+  lib/lua/5.4/soma.so lib/pkgconfig/soma.pc share/man/man1/soma.1 share/man/man1/soma-as.1 \
+  share/man/man1/soma-dis.1; do
+  check "$f is installed" test -s "$dir/root/usr/$f"
+done
+run() { LD_LIBRARY_PATH="$dir/root/usr/lib" "$1" | diff -u "$dir/want" -; }
+for std in c99 c11; do
+  check "example as $std" $CC -std=$std -Wall -Wextra -Wpedantic -Werror -I"$dir/root/usr/include" \
+    "$dir/example.c" -L"$dir/root/usr/lib" -lsoma -o "$dir/$std"
+  check "its output" run "$dir/$std"
+done
+check "example as C++" g++ -Wall -Wextra -Wpedantic -Werror -I"$dir/root/usr/include" \
+  "$dir/example.cc" -L"$dir/root/usr/lib" -lsoma -o "$dir/cxx"
+check "its output" run "$dir/cxx"
+check "example against libsoma.a" $CC -I"$dir/root/usr/include" "$dir/example.c" \
+  "$dir/root/usr/lib/libsoma.a" -o "$dir/static"
+check "its output" run "$dir/static"
+nm -D --defined-only "$dir/root/usr/lib/libsoma.so" | awk '{print $3}' | grep -v -e '^soma_' -e '^SOMA_0' >"$dir/extra"
+check "only soma_* is exported" test ! -s "$dir/extra"
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,32 @@
+/* The vector engine's exponential, with its sum in the accumulator registers. */
+#include "op.h"
+
+/* dst = exp(src - max) of partition p; the sum of the results before their conversion. */
+static float exponential_row(vm_dp *d, const struct vm_EXPONENTIAL *a, uint32_t p) {
+  float part[16] = {0}, max = vm_num_at(d, &a->max, p, 0);
+  for (uint64_t i = 0; i < a->dst.elems; i += VM_ROW) {
+    size_t n = vm_piece(a->dst.elems, i);
+    const float *x = vm_in(d, d->row[0], &a->src, p, i, n);
+    float *o = vm_out(d->row[1], &a->dst, p, i);
+    d->k->alu_vs[ISA_ALU_subtract](o, x, max, n);
+    d->k->actfn[ISA_FN_exp](o, o, 0, n);
+    if (a->reduce != ISA_CMD_idle) d->k->partial[ISA_ALU_add](part, o, n);
+    vm_out_done(d, &a->dst, p, i, o, n);
+  }
+  return vm_kern_combine(ISA_ALU_add, part);
+}
+
+/* The register of a partition is that of the lane which reads it: the source's partition. The
+ * machine leaves the registers undefined after `idle`; here they keep what they hold. */
+vm_verdict op_exponential(vm_dp *d, const struct vm_EXPONENTIAL *a) {
+  if (a->dst.elems == 0) return VM_RETIRE;
+  for (uint32_t p = 0; p < a->dst.num[0]; p++) {
+    float init = vm_num_at(d, &a->init, p, 0); /* read first: dst may lie upon it */
+    float sum = exponential_row(d, a, p), *acc = &d->acc[a->src.part + p];
+    if (a->reduce == ISA_CMD_idle) continue;
+    if (a->reduce == ISA_CMD_reset_reduce) *acc = 0;
+    if (a->reduce == ISA_CMD_load_reduce) *acc = init;
+    *acc = vm_alu_f32(ISA_ALU_add, *acc, sum);
+  }
+  return VM_RETIRE;
+}

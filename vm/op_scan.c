@@ -1,0 +1,89 @@
+/* Recurrences along the row: tensor_tensor_scan, tensor_scalar_cumulative. Each partition goes
+ * strictly in order, in fp32; the lanes of the kernels are the partitions. */
+#include "op.h"
+
+#include <string.h>
+
+/* A block is COLUMNS elements of every partition, an element of all partitions being one row. */
+enum { COLUMNS = VM_ROW / ISA_PMAX };
+
+static size_t columns(uint64_t elems, uint64_t i) {
+  return elems - i < COLUMNS ? (size_t)(elems - i) : COLUMNS;
+}
+
+static void load_block(const vm_dp *d, float *block, const vm_view *v, uint64_t i, size_t n) {
+  float buf[COLUMNS];
+  uint32_t lanes = v->num[0];
+  for (uint32_t p = 0; p < lanes; p++) {
+    const float *x = vm_in(d, buf, v, p, i, n);
+    for (size_t j = 0; j < n; j++) block[j * lanes + p] = x[j];
+  }
+}
+
+static void store_block(const vm_dp *d, const vm_view *v, uint64_t i, const float *block,
+                        size_t n) {
+  float buf[COLUMNS];
+  uint32_t lanes = v->num[0];
+  for (uint32_t p = 0; p < lanes; p++) {
+    float *o = vm_out(buf, v, p, i);
+    for (size_t j = 0; j < n; j++) o[j] = block[j * lanes + p];
+    vm_out_done(d, v, p, i, o, n);
+  }
+}
+
+/* o = a op b of all lanes, with reverse b op a. */
+static void step(const vm_dp *d, unsigned op, float *o, const float *a, const float *b,
+                 bool reverse, size_t lanes) {
+  bool swap = reverse && isa_aluops[op].arity == 2;
+  d->k->alu_vv[op](o, swap ? b : a, swap ? a : b, lanes);
+}
+
+static void load_nums(const vm_dp *d, float *out, const vm_num *n, uint32_t lanes) {
+  for (uint32_t p = 0; p < lanes; p++) out[p] = vm_num_at(d, n, p, 0);
+}
+
+/* s = (src0 op0 s) op1 src1; dst = s. */
+vm_verdict op_tensor_tensor_scan(vm_dp *d, const struct vm_SCAN *a) {
+  uint32_t lanes = a->dst.num[0];
+  float *x = d->row[0], *y = d->row[1], *out = d->row[2], *state = d->row[3];
+  load_nums(d, state, &a->init, lanes);
+  for (uint64_t i = 0; i < a->dst.elems; i += COLUMNS) {
+    size_t n = columns(a->dst.elems, i);
+    load_block(d, x, &a->src0, i, n);
+    load_block(d, y, &a->src1, i, n);
+    for (size_t j = 0; j < n; j++) {
+      step(d, a->op0, state, x + j * lanes, state, a->reverse0, lanes);
+      step(d, a->op1, state, state, y + j * lanes, a->reverse1, lanes);
+      memcpy(out + j * lanes, state, lanes * sizeof *state);
+    }
+    store_block(d, &a->dst, i, out, n);
+  }
+  return VM_RETIRE;
+}
+
+/* r = (src op0 imm0) op1 r; dst = r. The register starts at op1's identity, at imm1
+ * (load_reduce) or where it was (reduce), and keeps the last r; idle starts at the identity and
+ * leaves the register alone. */
+vm_verdict op_tensor_scalar_cumulative(vm_dp *d, const struct vm_TENSOR_SCALAR_REDUCE *a) {
+  uint32_t lanes = a->dst.num[0];
+  float *x = d->row[0], *out = d->row[1], *scalar = d->row[2], *r = d->row[3];
+  float *acc = d->acc + a->src.part;
+  if (lanes == 0 || a->dst.elems == 0) return VM_RETIRE;
+  load_nums(d, scalar, &a->imm0, lanes);
+  load_nums(d, r, &a->imm1, lanes);
+  for (uint32_t p = 0; p < lanes && a->reduce != ISA_CMD_load_reduce; p++)
+    r[p] = a->reduce == ISA_CMD_reduce ? acc[p] : vm_kern_identity(a->op1);
+  for (uint64_t i = 0; i < a->dst.elems; i += COLUMNS) {
+    size_t n = columns(a->dst.elems, i);
+    load_block(d, x, &a->src, i, n);
+    for (size_t j = 0; j < n; j++) {
+      float *t = x + j * lanes;
+      step(d, a->op0, t, t, scalar, a->reverse0, lanes);
+      step(d, a->op1, r, t, r, false, lanes);
+      memcpy(out + j * lanes, r, lanes * sizeof *r);
+    }
+    store_block(d, &a->dst, i, out, n);
+  }
+  if (a->reduce != ISA_CMD_idle) memcpy(acc, r, lanes * sizeof *r);
+  return VM_RETIRE;
+}
