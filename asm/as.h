@@ -107,8 +107,18 @@ enum as_tok_kind {
 };
 /* Single characters stand for themselves; longer ones from here. */
 enum as_punct {
-  AS_P_SHL = 256, AS_P_SHR, AS_P_EQ, AS_P_NE, AS_P_LE, AS_P_GE, AS_P_ANDAND, AS_P_OROR,
-  AS_P_INC, AS_P_DEC, AS_P_ADDEQ, AS_P_SUBEQ
+  AS_P_SHL = 256,
+  AS_P_SHR,
+  AS_P_EQ,
+  AS_P_NE,
+  AS_P_LE,
+  AS_P_GE,
+  AS_P_ANDAND,
+  AS_P_OROR,
+  AS_P_INC,
+  AS_P_DEC,
+  AS_P_ADDEQ,
+  AS_P_SUBEQ
 };
 typedef struct as_tok {
   uint8_t kind;

@@ -38,11 +38,15 @@ static void run(as_job *j, const char *path, const char *text, size_t n, const c
   j->is_word = as_is_word;
   choose_target(j);
   uint32_t source;
-  if (!path) source = as_src_text(j, name, text, n);
-  else if (!as_src_load(j, (as_pos){0}, 1, path, &source)) return;
+  if (!path)
+    source = as_src_text(j, name, text, n);
+  else if (!as_src_load(j, (as_pos){0}, 1, path, &source))
+    return;
   as_pp *pp = as_pp_open(j, source);
-  if (j->o->only_preprocess) run_preprocess(j, pp);
-  else run_assemble(j, pp);
+  if (j->o->only_preprocess)
+    run_preprocess(j, pp);
+  else
+    run_assemble(j, pp);
 }
 
 static isa_status assemble(const char *path, const char *text, size_t n, const char *name,

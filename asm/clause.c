@@ -1,5 +1,6 @@
 /* The `$` clauses behind the operands: one wait, one update.
- *   $name>=n  $name>=r1 (> == <= < !=)    $name++ $name-- $name+=n $name-=n $name=n [@read|@complete]
+ *   $name>=n  $name>=r1 (> == <= < !=)
+ *   $name++ $name-- $name+=n $name-=n $name=n, with @read or @complete behind
  *   $name on a DMA line: its completion semaphore    $S[12] and $S[1,12] by number */
 #include "stmt.h"
 
@@ -83,6 +84,35 @@ static bool only_one(as_cur *c, bool had, const as_tok *first, const sem *s, con
   return false;
 }
 
+/* Whether a semaphore that nobody touched passes; with a register it may. */
+static bool passes_at_zero(const isa_wait *w) {
+  switch (w->cond) {
+  case ISA_WAIT_ge:
+  case ISA_WAIT_eq: return w->is_reg || w->value == 0;
+  case ISA_WAIT_le: return true;
+  case ISA_WAIT_lt: return w->is_reg || w->value > 0;
+  case ISA_WAIT_ne: return w->is_reg || w->value != 0;
+  default: return false;
+  }
+}
+
+static void note_wait(as_cur *c, const isa_wait *w, const as_tok *at) {
+  as_sem_use *use = &c->j->unit->sems[w->sem];
+  if (w->core != 0) return;
+  use->waited = true;
+  if (use->wait.line || passes_at_zero(w)) return;
+  use->wait = at->pos;
+  use->wait_span = as_span_of(at, c->t);
+}
+
+static void note_update(as_cur *c, const isa_update *u, const as_tok *at) {
+  as_sem_use *use = &c->j->unit->sems[u->sem];
+  if (u->core != 0 || use->updated) return;
+  use->updated = true;
+  use->update = at->pos;
+  use->update_span = as_span_of(at, c->t);
+}
+
 static bool parse_wait(as_cur *c, as_stmt *st, const sem *s, unsigned cond) {
   c->t++;
   isa_wait *w = &st->part[0].wait;
@@ -91,15 +121,15 @@ static bool parse_wait(as_cur *c, as_stmt *st, const sem *s, unsigned cond) {
   st->wait_at = *s->at;
   *w = (isa_wait){.cond = (uint8_t)cond, .core = s->core, .sem = s->number};
   int reg = as_tok_reg(c->t);
+  int64_t v = reg;
   if (reg >= 0) {
     c->t++;
     w->is_reg = 1;
-    w->value = (uint32_t)reg;
-    return true;
+  } else if (!as_int_in(c, "the value to wait for", 0, ISA_SEM_MAX, &v)) {
+    return false;
   }
-  int64_t v;
-  if (!as_int_in(c, "the value to wait for", 0, ISA_SEM_MAX, &v)) return false;
   w->value = (uint32_t)v;
+  note_wait(c, w, s->at);
   return true;
 }
 
@@ -131,6 +161,7 @@ static bool parse_update(as_cur *c, as_stmt *st, const sem *s, unsigned kind) {
     if (!as_int_in(c, "the value of an update", 0, ISA_SEM_MAX, &v)) return false;
     u->value = (uint32_t)v;
   }
+  note_update(c, u, s->at);
   return parse_when(c, u);
 }
 
@@ -140,8 +171,7 @@ static bool parse_bare(as_cur *c, as_stmt *st, const sem *s) {
   as_error(c->j, s->at->pos, as_span_of(s->at, c->t),
            "a `$` name alone is the completion semaphore of a DMA, and `%s` is none",
            isa_ops[op].name);
-  as_note(c->j, (as_pos){0},
-          "an update is `$name++` or `$name+=n`, a wait `$name>=n`");
+  as_note(c->j, (as_pos){0}, "an update is `$name++` or `$name+=n`, a wait `$name>=n`");
   return false;
 }
 

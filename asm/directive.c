@@ -3,24 +3,20 @@
 
 #include <string.h>
 
-/* D(word, defines the name before it) */
-#define DIRECTIVES(D)                                                                    \
-  D(tensor, 1) D(tile, 1) D(sem, 1) D(queue, 1) D(equ, 1) D(target, 0) D(section, 0)     \
-  D(align, 0) D(global, 0) D(extern, 0) D(dma, 0) D(loop, 0) D(endloop, 0)
-
 enum directive {
-#define D(word, defines) DIR_##word,
-  DIRECTIVES(D)
-#undef D
+#define WORD(name, defines, text) DIR_##name,
+#include "words.def"
+#undef WORD
   NDIRECTIVES
 };
+
 static const struct {
   const char *word;
   bool defines;
 } directives[NDIRECTIVES] = {
-#define D(word, defines) {#word, defines},
-    DIRECTIVES(D)
-#undef D
+#define WORD(name, defines, text) {#name, defines},
+#include "words.def"
+#undef WORD
 };
 
 int as_directive_find(const char *name) {
@@ -265,8 +261,14 @@ static bool queue_option(as_cur *c, isa_queue *q) {
     if (!as_int_in(c, "rings", 1, ISA_NDMA, &v)) return false;
     q->rings = (uint8_t)v;
     return true;
-  case 1: k = choose(c, "a descriptor generation mode", dges, 3); q->dge = (uint8_t)k; break;
-  case 2: k = choose_engine(c); q->owner = (uint8_t)k; break;
+  case 1:
+    k = choose(c, "a descriptor generation mode", dges, 3);
+    q->dge = (uint8_t)k;
+    break;
+  case 2:
+    k = choose_engine(c);
+    q->owner = (uint8_t)k;
+    break;
   default:
     if (!as_int_in(c, "prio", 0, 3, &v)) return false;
     q->prio = (uint8_t)v;
@@ -278,14 +280,17 @@ static bool queue_option(as_cur *c, isa_queue *q) {
 static bool queue_legal(as_cur *c, const as_tok *name, isa_queue *q, bool owned) {
   const isa_target *t = as_program(c->j)->target;
   const char *why = NULL;
-  if (q->dge == ISA_DGE_hwdge && !t->hwdge) why = "has no hardware descriptor generation";
-  else if (q->prio && t->gen < ISA_GEN4) why = "has no queue priorities";
+  if (q->dge == ISA_DGE_hwdge && !t->hwdge)
+    why = "has no hardware descriptor generation";
+  else if (q->prio && t->gen < ISA_GEN4)
+    why = "has no queue priorities";
   if (why) {
     as_error(c->j, name->pos, name->len, "%s %s", t->name, why);
     return false;
   }
   if (q->dge == ISA_DGE_swdge && !owned) q->owner = ISA_ENG_gpsimd;
-  if (q->dge == ISA_DGE_swdge && q->owner != ISA_ENG_gpsimd) why = "swdge is owned by gpsimd";
+  if (q->dge == ISA_DGE_swdge && q->owner != ISA_ENG_gpsimd)
+    why = "swdge is owned by gpsimd";
   else if (q->dge == ISA_DGE_hwdge && owned && q->owner != ISA_ENG_sync &&
            q->owner != ISA_ENG_scalar)
     why = "hwdge is owned by sync or scalar";
@@ -297,10 +302,11 @@ static bool queue_legal(as_cur *c, const as_tok *name, isa_queue *q, bool owned)
 
 static void define_queue(as_cur *c, const as_tok *name) {
   isa_queue q = {.name = name->text, .rings = ISA_NDMA, .owner = ISA_NENGINES};
-  if (!as_at_end(c))
-    do
-      if (!queue_option(c, &q)) return;
-    while (as_take(c, ','));
+  bool more = !as_at_end(c);
+  while (more) {
+    if (!queue_option(c, &q)) return;
+    more = as_take(c, ',');
+  }
   isa_program *p = as_program(c->j);
   if (!as_need_end(c, "a queue") || !queue_legal(c, name, &q, q.owner < ISA_NENGINES)) return;
   if (p->cores[0].nqueues == ISA_MAX_QUEUES) {
@@ -338,8 +344,10 @@ bool as_definition(as_cur *c) {
   case DIR_queue: define_queue(c, name); break;
   default: define_equ(c, name); break;
   }
-  if (c->j->errors == errors) declared(c, name);
-  else if (!again) as_sym_get(c->j, name->text, 0, kinds[d], name)->bad = true;
+  if (c->j->errors == errors)
+    declared(c, name);
+  else if (!again)
+    as_sym_get(c->j, name->text, 0, kinds[d], name)->bad = true;
   return true;
 }
 
@@ -352,8 +360,7 @@ static void do_target(as_cur *c, const as_tok *at) {
   if (t < 0 || !as_need_end(c, "a target")) return;
   if (c->j->unit->target_fixed && c->j->target != &isa_targets[t]) {
     as_error(c->j, at->pos, as_span_of(at, c->t),
-             "`target` comes too late: lines before it were assembled for %s",
-             c->j->target->name);
+             "`target` comes too late: lines before it were assembled for %s", c->j->target->name);
     return;
   }
   c->j->target = &isa_targets[t];
@@ -422,9 +429,18 @@ void as_directive(as_cur *c, int directive) {
   case DIR_extern:
     as_error(c->j, at->pos, at->len, "`extern` is not built: there is no linker yet");
     break;
-  case DIR_dma: c->t--; as_match_dma(c); return;
-  case DIR_loop: c->t--; as_loop(c); return;
-  case DIR_endloop: c->t--; as_endloop(c); return;
+  case DIR_dma:
+    c->t--;
+    as_match_dma(c);
+    return;
+  case DIR_loop:
+    c->t--;
+    as_loop(c);
+    return;
+  case DIR_endloop:
+    c->t--;
+    as_endloop(c);
+    return;
   default:
     as_error(c->j, at->pos, at->len, "`%s` needs a name before it, as in `name %s ...`", at->text,
              at->text);

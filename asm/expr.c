@@ -59,11 +59,19 @@ static unsigned level_of(const as_tok *t) {
   case '|': return 3;
   case '^': return 4;
   case '&': return 5;
-  case AS_P_EQ: case AS_P_NE: return 6;
-  case '<': case '>': case AS_P_LE: case AS_P_GE: return 7;
-  case AS_P_SHL: case AS_P_SHR: return 8;
-  case '+': case '-': return 9;
-  case '*': case '/': case '%': return 10;
+  case AS_P_EQ:
+  case AS_P_NE: return 6;
+  case '<':
+  case '>':
+  case AS_P_LE:
+  case AS_P_GE: return 7;
+  case AS_P_SHL:
+  case AS_P_SHR: return 8;
+  case '+':
+  case '-': return 9;
+  case '*':
+  case '/':
+  case '%': return 10;
   default: return 0;
   }
 }
@@ -75,8 +83,10 @@ static bool truth(const as_val *v) {
 static bool divide(eval *e, const as_tok *op, int64_t a, int64_t b, int64_t *out) {
   *out = 0;
   if (b == 0) return complain(e, op, "division by zero");
-  if (b == -1) *out = op->punct == '/' ? wrap(0 - (uint64_t)a) : 0;
-  else *out = op->punct == '/' ? a / b : a % b;
+  if (b == -1)
+    *out = op->punct == '/' ? wrap(0 - (uint64_t)a) : 0;
+  else
+    *out = op->punct == '/' ? a / b : a % b;
   return true;
 }
 
@@ -105,7 +115,8 @@ static bool int_op(eval *e, const as_tok *op, int64_t a, int64_t b, int64_t *out
   case '>': *out = a > b; return true;
   case AS_P_LE: *out = a <= b; return true;
   case AS_P_GE: *out = a >= b; return true;
-  case AS_P_SHL: case AS_P_SHR: return shift(e, op, a, b, out);
+  case AS_P_SHL:
+  case AS_P_SHR: return shift(e, op, a, b, out);
   case '+': *out = wrap(x + y); return true;
   case '-': *out = wrap(x - y); return true;
   case '*': *out = wrap(x * y); return true;
@@ -198,16 +209,21 @@ static bool call_fn(eval *e, const as_tok *name, enum fn fn, const as_val *v, un
   case FN_MIN: return fn_extreme(e, name, v, n, false, out);
   case FN_MAX: return fn_extreme(e, name, v, n, true, out);
   case FN_ABS:
-    if (v->kind == AS_V_FLOAT) *out = float_val(v->f < 0 ? -v->f : v->f);
-    else *out = int_val(v->i < 0 ? wrap(0 - (uint64_t)v->i) : v->i);
+    if (v->kind == AS_V_FLOAT)
+      *out = float_val(v->f < 0 ? -v->f : v->f);
+    else
+      *out = int_val(v->i < 0 ? wrap(0 - (uint64_t)v->i) : v->i);
     return true;
   case FN_CEIL_DIV:
   case FN_ALIGN_UP: return round_up(e, name, v[0].i, v[1].i, fn == FN_ALIGN_UP, out);
   case FN_STRLEN: out->i = v->slen; return true;
   case FN_INT:
-    if (v->kind == AS_V_INT) *out = *v;
-    else if (v->f > -9223372036854775808.0 && v->f < 9223372036854775808.0) out->i = (int64_t)v->f;
-    else return complain(e, name, "the value does not fit in 64 bits");
+    if (v->kind == AS_V_INT)
+      *out = *v;
+    else if (v->f > -9223372036854775808.0 && v->f < 9223372036854775808.0)
+      out->i = (int64_t)v->f;
+    else
+      return complain(e, name, "the value does not fit in 64 bits");
     return true;
   default: /* log2, rounded down */
     if (v->i <= 0) return complain(e, name, "needs a positive value");
@@ -228,7 +244,9 @@ static bool check_args(eval *e, const as_tok *name, enum fn fn, const as_val *v,
     bool ok = fns[fn].takes ? v[i].kind == fns[fn].takes : v[i].kind != AS_V_STR;
     if (ok) continue;
     as_error(j, name->pos, name->len, "argument %u of `%s` is not %s", i + 1, name->text,
-             fns[fn].takes == AS_V_INT ? "an integer" : fns[fn].takes ? "a string" : "a number");
+             fns[fn].takes == AS_V_INT ? "an integer"
+             : fns[fn].takes           ? "a string"
+                                       : "a number");
     return false;
   }
   return true;
@@ -262,23 +280,27 @@ static bool need_target(eval *e, const as_tok *name) {
 /* A parameter of the machine: 0 not one, 1 filled, -1 reported. */
 static int builtin(eval *e, const as_tok *name, as_val *out) {
   const isa_target *T = e->c->j->target;
-  if (strcmp(name->text, "inf") == 0) *out = float_val((double)INFINITY);
-  else if (strcmp(name->text, "nan") == 0) *out = float_val((double)NAN);
-  else if (name->text[0] != '_' || name->text[1] != '_') return 0;
+  if (strcmp(name->text, "inf") == 0)
+    *out = float_val((double)INFINITY);
+  else if (strcmp(name->text, "nan") == 0)
+    *out = float_val((double)NAN);
+  else if (name->text[0] != '_' || name->text[1] != '_')
+    return 0;
   else if (strcmp(name->text, "__TARGET__") == 0) {
     if (!need_target(e, name)) return -1;
     *out = (as_val){.kind = AS_V_STR, .s = T->name, .slen = (uint32_t)strlen(T->name)};
   }
 #define BUILTIN(id, value) else if (strcmp(name->text, #id) == 0) *out = int_val(value);
-#define TARGET_BUILTIN(id, value)               \
-  else if (strcmp(name->text, #id) == 0) {      \
-    if (!need_target(e, name)) return -1;       \
-    *out = int_val((int64_t)(value));           \
+#define TARGET_BUILTIN(id, value)          \
+  else if (strcmp(name->text, #id) == 0) { \
+    if (!need_target(e, name)) return -1;  \
+    *out = int_val((int64_t)(value));      \
   }
 #include "builtins.def"
 #undef BUILTIN
 #undef TARGET_BUILTIN
-  else return 0;
+  else
+    return 0;
   return 1;
 }
 
@@ -289,8 +311,9 @@ static bool unknown_name(eval *e, const as_tok *name) {
     return false;
   }
   const char *near = j->name_near ? j->name_near(j, name->text, name->len) : NULL;
-  as_error(j, name->pos, name->len, near ? "`%s` is not defined; did you mean `%s`?" :
-                                           "`%s` is not defined", name->text, near);
+  as_error(j, name->pos, name->len,
+           near ? "`%s` is not defined; did you mean `%s`?" : "`%s` is not defined", name->text,
+           near);
   return false;
 }
 
@@ -370,14 +393,17 @@ static bool negate(eval *e, const as_tok *op, as_val *v) {
     *v = int_val(0);
     return complain(e, op, "this operator needs a number");
   }
-  if (op->punct == '!') *v = int_val(!truth(v));
+  if (op->punct == '!')
+    *v = int_val(!truth(v));
   else if (op->punct == '~' && v->kind == AS_V_FLOAT) {
     *v = int_val(0);
     return complain(e, op, "this operator needs an integer");
-  }
-  else if (op->punct == '~') v->i = wrap(~(uint64_t)v->i);
-  else if (op->punct == '-' && v->kind == AS_V_FLOAT) v->f = -v->f;
-  else if (op->punct == '-') v->i = wrap(0 - (uint64_t)v->i);
+  } else if (op->punct == '~')
+    v->i = wrap(~(uint64_t)v->i);
+  else if (op->punct == '-' && v->kind == AS_V_FLOAT)
+    v->f = -v->f;
+  else if (op->punct == '-')
+    v->i = wrap(0 - (uint64_t)v->i);
   return true;
 }
 
@@ -415,8 +441,10 @@ static bool binary(eval *e, unsigned level, as_val *out) {
   for (unsigned l; ok && (l = level_of(e->c->t)) >= level;) {
     const as_tok *op = e->c->t++;
     as_val left = *out, right;
-    if (l <= 2) ok = logical(e, op, out);
-    else ok = binary(e, l + 1, &right) && apply(e, op, &left, &right, out);
+    if (l <= 2)
+      ok = logical(e, op, out);
+    else
+      ok = binary(e, l + 1, &right) && apply(e, op, &left, &right, out);
   }
   e->depth--;
   return ok;

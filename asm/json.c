@@ -7,9 +7,12 @@ static void put_str(isa_buf *out, const char *s) {
   isa_buf_puts(out, "\"");
   for (; *s; s++) {
     unsigned char c = (unsigned char)*s;
-    if (c == '"' || c == '\\') isa_buf_printf(out, "\\%c", c);
-    else if (c < 0x20 || c >= 0x7f) isa_buf_printf(out, "\\u%04x", c);
-    else isa_buf_add(out, s, 1);
+    if (c == '"' || c == '\\')
+      isa_buf_printf(out, "\\%c", c);
+    else if (c < 0x20 || c >= 0x7f)
+      isa_buf_printf(out, "\\u%04x", c);
+    else
+      isa_buf_add(out, s, 1);
   }
   isa_buf_puts(out, "\"");
 }
@@ -55,8 +58,7 @@ static void put_tiles(const isa_program *p, isa_buf *out) {
     member(out, "space", isa_space_name(t->space), false);
     member(out, "dtype", isa_dtypes[t->dtype].name, false);
     key(out, "shape", false);
-    for (unsigned d = 0; d < t->ndim; d++)
-      isa_buf_printf(out, "%s%u", d ? ", " : "[", t->shape[d]);
+    for (unsigned d = 0; d < t->ndim; d++) isa_buf_printf(out, "%s%u", d ? ", " : "[", t->shape[d]);
     isa_buf_puts(out, "]");
     number(out, "partition", t->part);
     number(out, "offset", t->offset);

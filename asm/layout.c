@@ -54,6 +54,7 @@ void as_label_define(as_job *j, const as_tok *t, const as_tok *local) {
     return;
   }
   s->defined = true;
+  u->ended[u->engine] = false;
   s->index = as_program(j)->cores[0].code[u->engine].n;
   s->pos = t->pos;
   s->span = t->len;
@@ -127,12 +128,19 @@ void as_emit(as_job *j, const isa_insn *in, const as_stmt *st) {
   as_pos at = u->line->pos;
   isa_line line = {file_number(j, at.file), at.line};
   if (st && st->label) {
-    if (st->label->defined) *label_member(&copy) = st->label->index;
-    else add_fixup(j, st->label, st->label_pos, st->label_span, code->n);
+    if (st->label->defined)
+      *label_member(&copy) = st->label->index;
+    else
+      add_fixup(j, st->label, st->label_pos, st->label_span, code->n);
   }
   if (code->n == UINT32_MAX - 1) as_fatal(j, at, "a section has too many instructions");
   if (!isa_program_insn(p, 0, u->engine, &copy, line)) as_nomem(j);
   u->last[u->engine] = at;
+  if (u->ended[u->engine] && st)
+    as_warning(j, "unreachable-code", st->name->pos, st->name->len,
+               "nothing leads to this `%s`: no label after `%s`", isa_ops[in->op].name,
+               isa_ops[code->insns[code->n - 2].op].name);
+  u->ended[u->engine] = in->op == ISA_OP_halt || in->op == ISA_OP_jmp || in->op == ISA_OP_ret;
 }
 
 /* `L12`, as the disassembler prints a target without a name: the pc, -1 for another name. */
@@ -154,8 +162,10 @@ static void unknown_label(as_job *j, const as_fixup *f) {
   const as_sym *other = NULL;
   for (as_sym *s = as_sym_first(j); s; s = s->next) {
     if (s->kind != AS_S_LABEL || !s->defined) continue;
-    if (s->scope == f->engine + 1) as_near_try(&w, s->name);
-    else if (s->name == f->label->name) other = s;
+    if (s->scope == f->engine + 1)
+      as_near_try(&w, s->name);
+    else if (s->name == f->label->name)
+      other = s;
   }
   if (other) {
     as_error(j, f->pos, f->span, "the label `%s` is in section %s; a branch stays in its section",
@@ -204,22 +214,27 @@ static void add_symbols(as_job *j) {
     s->order = order++;
     v[n++] = s;
   }
-  qsort(v, n, sizeof *v, by_place);
+  bool sorted = true; /* as a rule they are */
+  for (uint32_t i = 1; i < n && sorted; i++) sorted = by_place(&v[i - 1], &v[i]) < 0;
+  if (!sorted) qsort(v, n, sizeof *v, by_place);
   for (uint32_t i = 0; i < n; i++) {
-    isa_symbol sym = {.name = v[i]->name, .engine = (uint8_t)(v[i]->scope - 1),
-                      .global = v[i]->global, .pc = v[i]->index};
+    isa_symbol sym = {.name = v[i]->name,
+                      .engine = (uint8_t)(v[i]->scope - 1),
+                      .global = v[i]->global,
+                      .pc = v[i]->index};
     if (isa_program_symbol(j->program, &sym) == 0) as_nomem(j);
   }
 }
 
 /* ---- Order of patterns and pool ------------------------------------------------------------- */
 
-/* Patterns, pool runs and files were added in the order of the source. The disassembler prints one section
- * after the other, so for its text to give the same bytes they are numbered again in that order. */
+/* Patterns, pool runs and files were added in the order of the source. The disassembler prints one
+ * section after the other, so for its text to give the same bytes they are numbered again in that
+ * order. */
 typedef struct renumber {
   as_job *j;
   isa_ap *old;
-  uint32_t *to; /* new number of each old pattern, 0: not yet */
+  uint32_t *to;     /* new number of each old pattern, 0: not yet */
   isa_program pool; /* the old pool, for isa_program_list */
 } renumber;
 
@@ -245,8 +260,7 @@ static void new_list(renumber *r, isa_ref *ref, unsigned kind) {
     for (uint32_t i = 0; i < ref->count; i++) aps[i] = new_ap(r, aps[i]);
     data = aps;
   }
-  if (!isa_program_pool(r->j->program, data, ref->count, isa_kind_elem[kind], ref))
-    as_nomem(r->j);
+  if (!isa_program_pool(r->j->program, data, ref->count, isa_kind_elem[kind], ref)) as_nomem(r->j);
 }
 
 static void renumber_insn(renumber *r, isa_insn *in) {
@@ -326,23 +340,13 @@ static void check_ends(as_job *j) {
   }
 }
 
-static void warn_unused(as_job *j) {
-  for (as_sym *s = as_sym_first(j); s; s = s->next) {
-    if (s->kind == AS_S_LABEL && !s->used && !s->global && s->name[0] != '.')
-      as_warning(j, "unused-label", s->pos, s->span, "nothing refers to the label `%s`", s->name);
-    if (s->kind == AS_S_SEM && !s->used)
-      as_warning(j, "unused-semaphore", s->pos, s->span, "no instruction names the semaphore `%s`",
-                 s->name);
-  }
-}
-
 void as_layout(as_job *j) {
   as_program(j);
   as_loops_end(j);
   for (uint32_t i = 0; i < j->unit->nfixups; i++) fix(j, &j->unit->fixups[i]);
   check_ends(j);
   if (j->errors) return;
-  warn_unused(j);
+  as_warn_program(j);
   add_symbols(j);
   put_in_order(j);
   files_in_order(j);

@@ -11,20 +11,22 @@ enum { MAX_LINE_TOKENS = 1 << 20 };
 /* Classes of bytes. */
 enum { BAD, END, LINE, BLANK, LETTER, DIGIT, PUNCT, DOT, QUOTE, PERCENT, COMMENT, SLASH };
 static const uint8_t class_of[256] = {
-    [0] = END,     ['\n'] = LINE,  ['\r'] = BLANK,   [' '] = BLANK,   ['\t'] = BLANK,
-    ['\f'] = BLANK, ['\v'] = BLANK, [';'] = COMMENT,  ['%'] = PERCENT, ['.'] = DOT,
-    ['\''] = QUOTE, ['"'] = QUOTE, ['`'] = QUOTE,    ['\\'] = SLASH,
+    [0] = END,      ['\n'] = LINE,   ['\r'] = BLANK,  [' '] = BLANK, ['\t'] = BLANK, ['\f'] = BLANK,
+    ['\v'] = BLANK, [';'] = COMMENT, ['%'] = PERCENT, ['.'] = DOT,   ['\''] = QUOTE, ['"'] = QUOTE,
+    ['`'] = QUOTE,  ['\\'] = SLASH,
 #define L(c) [c] = LETTER, [c + 32] = LETTER
-    L('A'), L('B'), L('C'), L('D'), L('E'), L('F'), L('G'), L('H'), L('I'), L('J'), L('K'),
-    L('L'), L('M'), L('N'), L('O'), L('P'), L('Q'), L('R'), L('S'), L('T'), L('U'), L('V'),
-    L('W'), L('X'), L('Y'), L('Z'), ['_'] = LETTER,
+    L('A'),         L('B'),          L('C'),          L('D'),        L('E'),         L('F'),
+    L('G'),         L('H'),          L('I'),          L('J'),        L('K'),         L('L'),
+    L('M'),         L('N'),          L('O'),          L('P'),        L('Q'),         L('R'),
+    L('S'),         L('T'),          L('U'),          L('V'),        L('W'),         L('X'),
+    L('Y'),         L('Z'),          ['_'] = LETTER,
 #undef L
-    ['0'] = DIGIT, ['1'] = DIGIT,  ['2'] = DIGIT, ['3'] = DIGIT, ['4'] = DIGIT, ['5'] = DIGIT,
-    ['6'] = DIGIT, ['7'] = DIGIT,  ['8'] = DIGIT, ['9'] = DIGIT, ['!'] = PUNCT, ['#'] = PUNCT,
-    ['$'] = PUNCT, ['&'] = PUNCT,  ['('] = PUNCT, [')'] = PUNCT, ['*'] = PUNCT, ['+'] = PUNCT,
-    [','] = PUNCT, ['-'] = PUNCT,  ['/'] = PUNCT, [':'] = PUNCT, ['<'] = PUNCT, ['='] = PUNCT,
-    ['>'] = PUNCT, ['?'] = PUNCT,  ['@'] = PUNCT, ['['] = PUNCT, [']'] = PUNCT, ['^'] = PUNCT,
-    ['{'] = PUNCT, ['|'] = PUNCT,  ['}'] = PUNCT, ['~'] = PUNCT,
+    ['0'] = DIGIT,  ['1'] = DIGIT,   ['2'] = DIGIT,   ['3'] = DIGIT, ['4'] = DIGIT,  ['5'] = DIGIT,
+    ['6'] = DIGIT,  ['7'] = DIGIT,   ['8'] = DIGIT,   ['9'] = DIGIT, ['!'] = PUNCT,  ['#'] = PUNCT,
+    ['$'] = PUNCT,  ['&'] = PUNCT,   ['('] = PUNCT,   [')'] = PUNCT, ['*'] = PUNCT,  ['+'] = PUNCT,
+    [','] = PUNCT,  ['-'] = PUNCT,   ['/'] = PUNCT,   [':'] = PUNCT, ['<'] = PUNCT,  ['='] = PUNCT,
+    ['>'] = PUNCT,  ['?'] = PUNCT,   ['@'] = PUNCT,   ['['] = PUNCT, [']'] = PUNCT,  ['^'] = PUNCT,
+    ['{'] = PUNCT,  ['|'] = PUNCT,   ['}'] = PUNCT,   ['~'] = PUNCT,
 };
 
 static unsigned class_at(const char *p) { return class_of[(unsigned char)*p]; }
@@ -62,8 +64,10 @@ static const char *number_end(const char *p) {
   for (;; p++) {
     char low = (char)(*p | 32);
     if (*p == '.' && name_start(p[1]) && !(hex && digit_value(p[1]) < 16)) return p;
-    if (((low == 'e' && !hex) || (low == 'p' && hex)) && (p[1] == '+' || p[1] == '-')) p++;
-    else if (!name_part(*p) && *p != '.') return p;
+    if (((low == 'e' && !hex) || (low == 'p' && hex)) && (p[1] == '+' || p[1] == '-'))
+      p++;
+    else if (!name_part(*p) && *p != '.')
+      return p;
   }
 }
 
@@ -119,8 +123,10 @@ static enum number number_value(const char *from, const char *to, as_tok *t) {
   size_t n = 0;
   for (const char *p = from; p < to; p++) {
     if (n + 1 == sizeof s) return N_BAD;
-    if (*p != '_') s[n++] = *p;
-    else if (p == from || !name_part(p[-1]) || p + 1 == to || p[1] == '_') return N_BAD;
+    if (*p != '_')
+      s[n++] = *p;
+    else if (p == from || !name_part(p[-1]) || p + 1 == to || p[1] == '_')
+      return N_BAD;
   }
   s[n] = 0;
   char radix = (char)(s[0] == '0' ? s[1] | 32 : 0);
@@ -156,8 +162,9 @@ static bool lex_number(as_lex *lx, as_tok *t) {
   r = number_value(from, to, t);
   if (r == N_OK) return true;
   if (r == N_BAD) return fail(lx, from, to, "malformed number");
-  return fail(lx, from, to, t->kind == AS_T_INT ? "number of more than 64 bits" :
-                                                  "number beyond the range of a double");
+  return fail(lx, from, to,
+              t->kind == AS_T_INT ? "number of more than 64 bits"
+                                  : "number beyond the range of a double");
 }
 
 /* ---- Quoted text -------------------------------------------------------------------------- */
@@ -189,8 +196,9 @@ static const char *quote_end(const char *p) {
 static bool char_value(as_lex *lx, as_tok *t, const char *s, uint32_t n) {
   uint64_t v = 0;
   if (n == 0 || n > 8)
-    return fail(lx, t->text, lx->p, n ? "more than 8 bytes in the character constant"
-                                      : "nothing in the character constant");
+    return fail(lx, t->text, lx->p,
+                n ? "more than 8 bytes in the character constant"
+                  : "nothing in the character constant");
   for (uint32_t i = n; i-- > 0;) v = v << 8 | (unsigned char)s[i];
   memcpy(&t->v.ival, &v, sizeof v);
   t->kind = AS_T_INT;
@@ -203,8 +211,8 @@ static bool lex_quoted(as_lex *lx, as_tok *t) {
   if (*end != q) {
     lx->p = end;
     if (end > from && end[-1] == '\r') end--;
-    return fail(lx, from, end, q == '\'' ? "character constant without its end" :
-                                           "string without its end");
+    return fail(lx, from, end,
+                q == '\'' ? "character constant without its end" : "string without its end");
   }
   lx->p = end + 1;
   char *s = as_new(lx->j, (size_t)(end - from)), *to = s;
@@ -239,18 +247,17 @@ static void lex_name(as_lex *lx, as_tok *t) {
 
 /* Behind these a dot selects an attribute; prev NULL or apart: it starts a local name. */
 static bool dot_selects(const as_tok *prev) {
-  return prev->kind != AS_T_PUNCT || prev->punct == ']' || prev->punct == ')' ||
-         prev->punct == '}';
+  return prev->kind != AS_T_PUNCT || prev->punct == ']' || prev->punct == ')' || prev->punct == '}';
 }
 
 static unsigned punct_at(const char *p) {
   static const struct {
     char a, b;
     uint16_t punct;
-  } pairs[] = {{'<', '<', AS_P_SHL},   {'>', '>', AS_P_SHR}, {'=', '=', AS_P_EQ},
-               {'!', '=', AS_P_NE},    {'<', '=', AS_P_LE},  {'>', '=', AS_P_GE},
-               {'&', '&', AS_P_ANDAND}, {'|', '|', AS_P_OROR}, {'+', '+', AS_P_INC},
-               {'-', '-', AS_P_DEC},   {'+', '=', AS_P_ADDEQ}, {'-', '=', AS_P_SUBEQ}};
+  } pairs[] = {{'<', '<', AS_P_SHL},    {'>', '>', AS_P_SHR},   {'=', '=', AS_P_EQ},
+               {'!', '=', AS_P_NE},     {'<', '=', AS_P_LE},    {'>', '=', AS_P_GE},
+               {'&', '&', AS_P_ANDAND}, {'|', '|', AS_P_OROR},  {'+', '+', AS_P_INC},
+               {'-', '-', AS_P_DEC},    {'+', '=', AS_P_ADDEQ}, {'-', '=', AS_P_SUBEQ}};
   if (p[1] == '=' || (p[1] == p[0] && *p != '[' && *p != ']'))
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
       if (pairs[i].a == p[0] && pairs[i].b == p[1]) return pairs[i].punct;
@@ -312,7 +319,8 @@ static const char *pp_body(as_lex *lx, const char *p, bool braced, as_tok *t) {
   }
   const char *name = p;
   t->punct = AS_PP_LOCAL;
-  if (*p == '%') name++;
+  if (*p == '%')
+    name++;
   else
     for (t->punct = AS_PP_CONTEXT, t->v.ival = 0; *name == '$'; name++) t->v.ival++;
   if (name == p || name - p > 64 || !(name_start(*name) || (braced && name_part(*name))))
@@ -380,7 +388,8 @@ static bool lex_token(as_lex *lx, as_tok *t, const as_tok *prev) {
     if (!lx->quiet && c == '\\')
       as_error(lx->j, place(lx, lx->p), 1, "`\\` is not at the end of the line");
     else if (!lx->quiet)
-      as_error(lx->j, place(lx, lx->p), 1, "byte 0x%02x is not allowed outside strings and comments",
+      as_error(lx->j, place(lx, lx->p), 1,
+               "byte 0x%02x is not allowed outside strings and comments",
                (unsigned)(unsigned char)c);
     while ((unsigned char)*++lx->p >= 0x80) {
     }

@@ -26,10 +26,14 @@ void as_list_insns(as_job *j, as_pos pos, unsigned engine, uint32_t pc, uint32_t
 enum { PLACE = 14 }; /* columns of the place of an instruction */
 
 static void put_place(isa_buf *out, uint32_t line, const as_entry *e, uint32_t pc) {
-  if (line) isa_buf_printf(out, "%6u ", line);
-  else isa_buf_puts(out, "       ");
-  if (e && e->n) isa_buf_printf(out, "%7s:%-6u", isa_engines[e->engine].name, pc);
-  else isa_buf_printf(out, "%*s", PLACE, "");
+  if (line)
+    isa_buf_printf(out, "%6u ", line);
+  else
+    isa_buf_puts(out, "       ");
+  if (e && e->n)
+    isa_buf_printf(out, "%7s:%-6u", isa_engines[e->engine].name, pc);
+  else
+    isa_buf_printf(out, "%*s", PLACE, "");
 }
 
 static void put_source(as_job *j, uint32_t file, uint32_t line, const as_entry *e) {
@@ -105,11 +109,12 @@ static void put_tensors(const isa_program *p, isa_buf *out) {
 static void put_tile(const isa_tile *t, isa_buf *out) {
   int64_t shape[ISA_TILE_DIMS];
   for (unsigned d = 0; d < t->ndim; d++) shape[d] = t->shape[d];
-  isa_buf_printf(out, "  %-12s %s  %3u to %3u  %7u to %7u  %7u", t->name,
-                 isa_space_name(t->space), t->part, t->part + t->shape[0] - 1, t->offset,
-                 t->offset + t->bytes - 1, t->bytes);
-  if (t->space == ISA_PSUM) isa_buf_printf(out, "  %4u", t->offset / ISA_PSUM_BANK);
-  else isa_buf_puts(out, "     -");
+  isa_buf_printf(out, "  %-12s %s  %3u to %3u  %7u to %7u  %7u", t->name, isa_space_name(t->space),
+                 t->part, t->part + t->shape[0] - 1, t->offset, t->offset + t->bytes - 1, t->bytes);
+  if (t->space == ISA_PSUM)
+    isa_buf_printf(out, "  %4u", t->offset / ISA_PSUM_BANK);
+  else
+    isa_buf_puts(out, "     -");
   isa_buf_puts(out, "  ");
   put_type(out, t->dtype, t->ndim, shape);
   if (t->overlay) isa_buf_printf(out, " overlay=%s", t->overlay);

@@ -66,7 +66,8 @@ static bool parse_head(as_cur *c, as_loop_level *l, isa_int *start) {
 void as_loop(as_cur *c) {
   struct as_unit *u = c->j->unit;
   const as_tok *name = c->t++;
-  as_loop_level l = {.pos = name->pos, .span = name->len, .engine = (uint8_t)u->engine, .guard = -1};
+  as_loop_level l = {
+      .pos = name->pos, .span = name->len, .engine = (uint8_t)u->engine, .guard = -1};
   isa_int start;
   if (!parse_head(c, &l, &start)) {
     l.bad = true; /* its endloop still belongs to it */
@@ -111,7 +112,9 @@ void as_endloop(as_cur *c) {
   st.part[1] = branch(l.step > 0 ? ISA_OP_blt : ISA_OP_bgt, l.reg, l.stop, l.top);
   if (!as_clauses(c, &st) || !as_match_emit(c->j, &st)) return;
   isa_code *code = &as_program(c->j)->cores[0].code[u->engine];
-  if (l.guard >= 0) code->insns[l.guard].u.BRANCH.to = code->n;
+  if (l.guard < 0) return;
+  code->insns[l.guard].u.BRANCH.to = code->n;
+  u->ended[u->engine] = false;
 }
 
 void as_loops_end(as_job *j) {

@@ -234,8 +234,10 @@ static void open_insn(as_stmt *st, const as_tok *name, int op) {
   st->part[0].op = (uint16_t)op;
   st->nslots = f->nfields;
   for (unsigned i = 0; i < f->nfields; i++)
-    st->slot[i] = (as_slot){.f = &f->fields[i], .name = f->fields[i].name,
-                            .mode = f->fields[i].mode, .owner = (uint8_t)i};
+    st->slot[i] = (as_slot){.f = &f->fields[i],
+                            .name = f->fields[i].name,
+                            .mode = f->fields[i].mode,
+                            .owner = (uint8_t)i};
 }
 
 /* A static transfer into its queue; st has it in part 0. */
@@ -327,10 +329,8 @@ void as_match_dma(as_cur *c) {
   if (!as_match(c, &st)) return;
   if (st.has_wait || st.has_update) {
     const as_tok *at = st.has_wait ? &st.wait_at : &st.update_at;
-    as_error(c->j, at->pos, at->len,
-             "a static transfer has no `$` clause; its dma_trigger has it");
+    as_error(c->j, at->pos, at->len, "a static transfer has no `$` clause; its dma_trigger has it");
     return;
   }
-  if (emit_static(c->j, &st, q->index))
-    as_list_insns(c->j, name->pos, ISA_NENGINES, 0, 0, false);
+  if (emit_static(c->j, &st, q->index)) as_list_insns(c->j, name->pos, ISA_NENGINES, 0, 0, false);
 }

@@ -25,8 +25,7 @@ bool as_operand_dyn(as_cur *c, as_operand *o, isa_dyn d, const as_tok *at) {
 
 bool as_operand_size(as_cur *c, as_operand *o, unsigned dim, unsigned reg, const as_tok *at) {
   if (o->ap.size_dim) {
-    as_error(c->j, at->pos, as_span_of(at, c->t),
-             "an operand has at most one size in a register");
+    as_error(c->j, at->pos, as_span_of(at, c->t), "an operand has at most one size in a register");
     return false;
   }
   o->ap.size_dim = (uint8_t)dim;
@@ -84,8 +83,12 @@ static void from_tensor(as_operand *o, uint32_t index, const isa_tensor *t) {
 }
 
 static void from_tile(as_operand *o, uint32_t index, const isa_tile *t) {
-  o->ap = (isa_ap){.dtype = t->dtype, .space = t->space, .base = index, .part = t->part,
-                   .nparts = (uint16_t)t->shape[0], .offset = t->offset};
+  o->ap = (isa_ap){.dtype = t->dtype,
+                   .space = t->space,
+                   .base = index,
+                   .part = t->part,
+                   .nparts = (uint16_t)t->shape[0],
+                   .offset = t->offset};
   o->ndim = t->ndim - 1u;
   int64_t step = 1;
   for (unsigned d = t->ndim; d-- > 1;) {
@@ -131,8 +134,10 @@ static bool named(as_cur *c, as_operand *o, uint32_t *index) {
   if (!s) return false;
   c->t++;
   const isa_program *p = as_program(c->j);
-  if (s->kind == AS_S_TENSOR) from_tensor(o, s->index, &p->tensors[s->index - 1]);
-  else from_tile(o, s->index, &p->tiles[s->index - 1]);
+  if (s->kind == AS_S_TENSOR)
+    from_tensor(o, s->index, &p->tensors[s->index - 1]);
+  else
+    from_tile(o, s->index, &p->tiles[s->index - 1]);
   bool whole = !as_at_punct(c, '[') && !as_at_punct(c, '.');
   if (whole && s->ap) {
     *index = s->ap;

@@ -43,8 +43,8 @@ static bool raw_offset(as_cur *c, as_operand *o) {
 /* The name of the operand's tile or tensor, into base. */
 static bool raw_base(as_cur *c, as_operand *o, unsigned kind) {
   if (!as_at_name(c)) {
-    as_error(c->j, c->t->pos, c->t->len, "expected the name of %s, not %s",
-             as_sym_kind_name(kind), as_tok_show(c->j, c->t));
+    as_error(c->j, c->t->pos, c->t->len, "expected the name of %s, not %s", as_sym_kind_name(kind),
+             as_tok_show(c->j, c->t));
     return false;
   }
   const as_sym *s = as_sym_need(c->j, c->t, 1u << kind);
@@ -119,8 +119,7 @@ static bool raw_dims(as_cur *c, as_operand *o) {
     return false;
   }
   o->ndim = nnums;
-  for (unsigned d = 0; d < nnums; d++)
-    o->dim[nnums - 1 - d] = (isa_dim){step[d], (uint32_t)num[d]};
+  for (unsigned d = 0; d < nnums; d++) o->dim[nnums - 1 - d] = (isa_dim){step[d], (uint32_t)num[d]};
   if (sized >= 0) o->ap.size_dim = (uint8_t)(2 + (int)nnums - 1 - sized);
   return true;
 }

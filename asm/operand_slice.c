@@ -1,8 +1,8 @@
 /* `[...]` behind the name of a tensor or tile: one item a dimension, missing ones whole.
  *
- *   :            the whole dimension          expr  rN  rN+expr  (ELEMENT)    one; the dimension goes
- *   a:b  a:b:s   from a to before b           a:+n  a:+n:s    n elements from a
- *   rN:+n        from a register              a:+rN<=n        as many as a register says, at most n */
+ *   :            the whole dimension     expr  rN  rN+expr  (ELEMENT)    one; the dimension goes
+ *   a:b  a:b:s   from a to before b      a:+n  a:+n:s    n elements from a
+ *   rN:+n        from a register         a:+rN<=n        as many as a register says, at most n */
 #include "stmt.h"
 
 typedef struct item {
@@ -130,9 +130,9 @@ static bool slice_dim(as_cur *c, as_operand *o, item *it, const dim *d) {
   if (!it->ranged) return true;
   int64_t n = count(c, it, d);
   if (n == 0) return false;
-  o->dim[o->ndim++] = (isa_dim){d->step * it->step, (uint32_t)n};
-  return it->len_reg < 0 ||
-         as_operand_size(c, o, 1 + o->ndim, (unsigned)it->len_reg, it->at);
+  /* One element has no stride of its own; the product of more stays within the tensor. */
+  o->dim[o->ndim++] = (isa_dim){n == 1 ? d->step : d->step * it->step, (uint32_t)n};
+  return it->len_reg < 0 || as_operand_size(c, o, 1 + o->ndim, (unsigned)it->len_reg, it->at);
 }
 
 bool as_operand_slice(as_cur *c, as_operand *o) {

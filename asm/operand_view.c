@@ -44,8 +44,7 @@ static bool view_type(as_cur *c, as_operand *o, const as_tok *at) {
   const as_tok *t = c->t;
   int dtype = as_at_name(c) ? isa_dtype_find(t->text, strlen(t->text)) : -1;
   if (dtype < 0) {
-    as_error(c->j, t->pos, t->len, "expected a data type in `.view`, not %s",
-             as_tok_show(c->j, t));
+    as_error(c->j, t->pos, t->len, "expected a data type in `.view`, not %s", as_tok_show(c->j, t));
     return false;
   }
   c->t++;
@@ -56,9 +55,8 @@ static bool view_type(as_cur *c, as_operand *o, const as_tok *at) {
   if (o->ndim == 0) o->dim[o->ndim++] = (isa_dim){1, 1};
   isa_dim *last = &o->dim[o->ndim - 1];
   uint64_t bytes = (uint64_t)last->num * from;
-  bool fits = (last->step == 1 || last->num == 1) && bytes % to == 0 &&
-              bytes / to <= UINT32_MAX && o->ap.offset % to == 0 &&
-              o->ap.size_dim != o->ndim + 1;
+  bool fits = (last->step == 1 || last->num == 1) && bytes % to == 0 && bytes / to <= UINT32_MAX &&
+              o->ap.offset % to == 0 && o->ap.size_dim != o->ndim + 1;
   for (unsigned d = 0; fits && d + 1 < o->ndim; d++) fits = rescale(&o->dim[d].step, from, to);
   for (unsigned d = 0; fits && d < o->ndyn; d++) fits = rescale(&o->ap.dyn[d].stride, from, to);
   if (!fits) {

@@ -103,7 +103,9 @@ void as_parse_line(as_job *j, const as_line *line) {
     as_directive(&c, word - AS_WORD_DIRECTIVE);
   } else {
     c.t++;
-    if (word >= AS_WORD_PSEUDO) as_match_pseudo(&c, word - AS_WORD_PSEUDO);
-    else as_match_insn(&c, word);
+    if (word >= AS_WORD_PSEUDO)
+      as_match_pseudo(&c, word - AS_WORD_PSEUDO);
+    else
+      as_match_insn(&c, word);
   }
 }

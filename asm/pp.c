@@ -173,12 +173,13 @@ static void unknown(as_pp *pp, const as_tok *v) {
   const char *near = NULL;
   unsigned best = 3;
   for (unsigned i = 1; i < PP_D_IF; i++) {
-    unsigned d = isa_edit_distance(v->text, strlen(v->text), directives[i], strlen(directives[i]),
-                                   best);
+    unsigned d =
+        isa_edit_distance(v->text, strlen(v->text), directives[i], strlen(directives[i]), best);
     if (d < best) near = directives[i], best = d;
   }
-  as_error(pp->j, v->pos, v->len, near ? "unknown directive `%%%s`; did you mean `%%%s`?" :
-                                         "unknown directive `%%%s`", v->text, near);
+  as_error(pp->j, v->pos, v->len,
+           near ? "unknown directive `%%%s`; did you mean `%%%s`?" : "unknown directive `%%%s`",
+           v->text, near);
 }
 
 static void directive(as_pp *pp, const as_tok *v, uint32_t n) {
@@ -230,7 +231,8 @@ static bool needs_expansion(as_pp *pp, const as_toks *t) {
 static bool left_over(as_pp *pp, const as_toks *t) {
   for (uint32_t i = 0; t->has_pp && i < t->n; i++) {
     if (t->v[i].kind != AS_T_PP) continue;
-    as_error(pp->j, t->v[i].pos, t->v[i].len, "%s means nothing here", as_tok_show(pp->j, &t->v[i]));
+    as_error(pp->j, t->v[i].pos, t->v[i].len, "%s means nothing here",
+             as_tok_show(pp->j, &t->v[i]));
     return true;
   }
   return false;
@@ -286,7 +288,8 @@ bool as_pp_line(as_pp *pp, as_line *out) {
         continue;
       }
     }
-    if (pp_is_cond(d)) pp_do_cond(pp, d, t->v, t->n, false);
+    if (pp_is_cond(d))
+      pp_do_cond(pp, d, t->v, t->n, false);
     else if (t->n > 0 && t->v->kind == AS_T_PP && t->v->punct == AS_PP_DIRECTIVE)
       directive(pp, t->v, t->n);
     else if (finish(pp, t, out)) {
@@ -317,8 +320,10 @@ static void command_line(as_pp *pp) {
     const as_define *d = &o->defines[i];
     const char *value = d->value ? d->value : "1";
     size_t from = b.len;
-    if (d->undefine) isa_buf_printf(&b, "%%undef %s", d->name);
-    else isa_buf_printf(&b, "%%define %s %s", d->name, value);
+    if (d->undefine)
+      isa_buf_printf(&b, "%%undef %s", d->name);
+    else
+      isa_buf_printf(&b, "%%define %s %s", d->name, value);
     for (size_t k = from; k < b.len; k++)
       if (b.data[k] == '\n') b.data[k] = ' ';
     isa_buf_puts(&b, "\n");

@@ -12,10 +12,10 @@
 
 /* Against macro bombs. */
 enum {
-  PP_MAX_DEPTH = 1024,         /* macros and %rep that are open at once */
+  PP_MAX_DEPTH = 1024, /* macros and %rep that are open at once */
   PP_MAX_INCLUDE = 64,
   PP_MAX_IF = 1000,
-  PP_MAX_NEST = 200,           /* function-like %defines in each other's arguments */
+  PP_MAX_NEST = 200, /* function-like %defines in each other's arguments */
   PP_MAX_REP = 10000000,
   PP_MAX_LINE = 1 << 20,       /* characters of a line after expansion */
   PP_MAX_STEPS = 1 << 22,      /* tokens read and copied to expand a line */
@@ -88,12 +88,12 @@ typedef struct pp_range { /* tokens of a buffer */
 enum pp_frame_kind { PP_FILE, PP_MACRO, PP_REP };
 typedef struct pp_frame {
   uint8_t kind;
-  uint32_t nconds;  /* of the job when the frame began */
-  as_pos pos;       /* where it was opened */
-  as_lex lex;       /* of PP_FILE */
-  pp_body body;     /* of the others */
+  uint32_t nconds; /* of the job when the frame began */
+  as_pos pos;      /* where it was opened */
+  as_lex lex;      /* of PP_FILE */
+  pp_body body;    /* of the others */
   uint32_t at;
-  uint64_t left;    /* iterations of %rep after this one */
+  uint64_t left;         /* iterations of %rep after this one */
   struct pp_frame *call; /* the macro call whose parameters count: itself in a macro; or NULL */
   const as_expansion *expansion;
   pp_macro *macro;
@@ -102,7 +102,7 @@ typedef struct pp_frame {
   as_toks args;
   pp_range *arg;
   uint32_t nargs, cap_args, rotate;
-  as_tok label;       /* of %00; kind AS_T_END: none */
+  as_tok label; /* of %00; kind AS_T_END: none */
 } pp_frame;
 
 enum pp_state { PP_TAKING, PP_WAITING, PP_DONE };
@@ -120,14 +120,14 @@ typedef struct pp_context {
 
 /* Tokens that pp_expand still has to read. */
 typedef struct pp_input {
-  const as_tok *v;    /* NULL: in buf, which may move */
+  const as_tok *v; /* NULL: in buf, which may move */
   const as_toks *buf;
   uint32_t at, end;
-  uint32_t mark;   /* of the scratch buffer before it */
-  pp_define *def;  /* first form of the macro expanded; NULL: a line or an argument */
-  bool first;      /* the next token takes space_before from the call */
+  uint32_t mark;  /* of the scratch buffer before it */
+  pp_define *def; /* first form of the macro expanded; NULL: a line or an argument */
+  bool first;     /* the next token takes space_before from the call */
   bool space;
-  as_pos pos;      /* of the call, for the tokens of v */
+  as_pos pos;         /* of the call, for the tokens of v */
   const char *called; /* the name as written */
 } pp_input;
 
@@ -141,9 +141,9 @@ struct as_pp {
   bool any_nocase;
   uint64_t ids;
   uint64_t calls, lines, tokens, arg_tokens; /* so far, for the limits */
-  as_toks raw, line, out;       /* a line as lexed, substituted, expanded */
-  as_toks pasted, temp;         /* joined by %+; a define's body */
-  as_toks scratch, args;        /* stacks of pp_expand */
+  as_toks raw, line, out;                    /* a line as lexed, substituted, expanded */
+  as_toks pasted, temp;                      /* joined by %+; a define's body */
+  as_toks scratch, args;                     /* stacks of pp_expand */
   pp_input *inputs;
   uint32_t ninputs, cap_inputs;
   pp_range *ranges;

@@ -138,8 +138,7 @@ static int holds(as_pp *pp, unsigned cond, const as_tok *v, uint32_t n) {
 /* ---- Nesting ------------------------------------------------------------------------------ */
 
 static pp_cond *push_cond(as_pp *pp, as_pos at) {
-  if (pp->nconds == PP_MAX_IF)
-    as_fatal(pp->j, at, "%%if nested deeper than %d", PP_MAX_IF);
+  if (pp->nconds == PP_MAX_IF) as_fatal(pp->j, at, "%%if nested deeper than %d", PP_MAX_IF);
   if (!pp->conds) pp->conds = as_new(pp->j, PP_MAX_IF * sizeof *pp->conds);
   pp_cond *c = &pp->conds[pp->nconds++];
   *c = (pp_cond){.pos = at, .state = PP_DONE};
@@ -150,8 +149,10 @@ static pp_cond *push_cond(as_pp *pp, as_pos at) {
 static void decide(as_pp *pp, pp_cond *c, unsigned d, const as_tok *v, uint32_t n) {
   unsigned i = d - PP_D_IF;
   int r = holds(pp, i / 4, v, n);
-  if (r < 0) c->state = PP_DONE;
-  else c->state = (r != 0) != (i & 1) ? PP_TAKING : PP_WAITING;
+  if (r < 0)
+    c->state = PP_DONE;
+  else
+    c->state = (r != 0) != (i & 1) ? PP_TAKING : PP_WAITING;
 }
 
 void pp_do_cond(as_pp *pp, unsigned d, const as_tok *v, uint32_t n, bool bad) {
@@ -177,8 +178,10 @@ void pp_do_cond(as_pp *pp, unsigned d, const as_tok *v, uint32_t n, bool bad) {
     c->after_else = true;
     c->state = c->state == PP_WAITING && !bad ? PP_TAKING : PP_DONE;
   } else {
-    if (c->state == PP_WAITING && !bad) decide(pp, c, d, v, n);
-    else c->state = PP_DONE;
+    if (c->state == PP_WAITING && !bad)
+      decide(pp, c, d, v, n);
+    else
+      c->state = PP_DONE;
     return;
   }
   if (!bad) pp_at_end(pp, v + 1, d == PP_D_else ? "`%else`" : "`%endif`");

@@ -133,8 +133,9 @@ static void line(as_pp *pp, const as_tok *v) {
   if (ok && t->kind == AS_T_STR && !memchr(t->text, 0, t->len))
     file = as_src_name(pp->j, t++->text);
   if (!ok || t->kind != AS_T_END) {
-    as_error(pp->j, v->pos, v->len, f->kind == PP_FILE ? "expected `%%line NUMBER[+STEP] [\"FILE\"]`"
-                                                       : "`%%line` is inside a macro or %%rep");
+    as_error(pp->j, v->pos, v->len,
+             f->kind == PP_FILE ? "expected `%%line NUMBER[+STEP] [\"FILE\"]`"
+                                : "`%%line` is inside a macro or %%rep");
     return;
   }
   f->lex.line = (uint32_t)number;
@@ -151,8 +152,10 @@ static void message(as_pp *pp, unsigned d, const as_tok *v, uint32_t n) {
   isa_buf_init(&b, &pp->j->al);
   for (uint32_t i = 0; i < t->n; i++) {
     if (i > 0 && t->v[i].space_before) isa_buf_puts(&b, " ");
-    if (t->v[i].kind == AS_T_STR) isa_buf_add(&b, t->v[i].text, t->v[i].len);
-    else as_tok_print(&t->v[i], &b);
+    if (t->v[i].kind == AS_T_STR)
+      isa_buf_add(&b, t->v[i].text, t->v[i].len);
+    else
+      as_tok_print(&t->v[i], &b);
   }
   const char *s = isa_buf_str(&b);
   for (size_t i = 0; i < b.len && b.data; i++)

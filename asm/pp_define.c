@@ -55,7 +55,8 @@ static int32_t read_params(as_pp *pp, const as_tok **t, const char **params) {
   for (;; ++*t) {
     if ((*t)->kind != AS_T_NAME || n == MAX_ARGS) {
       as_error(pp->j, (*t)->pos, (*t)->len,
-               n == MAX_ARGS ? "more than %d parameters" : "expected the name of parameter %d, not %s",
+               n == MAX_ARGS ? "more than %d parameters"
+                             : "expected the name of parameter %d, not %s",
                n == MAX_ARGS ? MAX_ARGS : n + 1, as_tok_show(pp->j, *t));
       return -1;
     }
@@ -121,8 +122,11 @@ static void assign(as_pp *pp, const as_tok *name, uint32_t n, bool nocase) {
     bool minus = v.f < 0;
     t[1].v.fval = minus ? -v.f : v.f;
     bool finite = v.f - v.f == 0;
-    if (!finite) t[1] = (as_tok){.kind = AS_T_NAME, .pos = name->pos, .len = 3,
-                                 .text = as_intern(pp->j, v.f == v.f ? "inf" : "nan", 3)};
+    if (!finite)
+      t[1] = (as_tok){.kind = AS_T_NAME,
+                      .pos = name->pos,
+                      .len = 3,
+                      .text = as_intern(pp->j, v.f == v.f ? "inf" : "nan", 3)};
     pp_set(pp, name, minus ? t : t + 1, minus ? 2 : 1, nocase);
   }
 }

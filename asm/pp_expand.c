@@ -133,8 +133,9 @@ static bool expand_args(as_pp *pp, uint32_t first, const as_tok *name) {
   for (uint32_t i = first; i < pp->nranges; i++) {
     pp_range raw = pp->ranges[i];
     uint32_t base = pp->ninputs, at = pp->args.n;
-    open_input(pp, &(pp_input){.buf = &pp->args, .at = raw.at, .end = raw.at + raw.n,
-                               .mark = pp->scratch.n});
+    open_input(
+        pp,
+        &(pp_input){.buf = &pp->args, .at = raw.at, .end = raw.at + raw.n, .mark = pp->scratch.n});
     if (!expand_level(pp, base, &pp->args)) return false;
     pp->ranges[i] = (pp_range){at, pp->args.n - at};
   }
@@ -180,8 +181,13 @@ static bool call_define(as_pp *pp, uint32_t base, pp_define *d, const as_tok *na
   fill_in(pp, f, first, name);
   pp->args.n = mark;
   pp->nranges = first;
-  open_input(pp, &(pp_input){.buf = &pp->scratch, .at = at, .end = pp->scratch.n, .mark = at,
-                             .def = d, .first = true, .space = name->space_before});
+  open_input(pp, &(pp_input){.buf = &pp->scratch,
+                             .at = at,
+                             .end = pp->scratch.n,
+                             .mark = at,
+                             .def = d,
+                             .first = true,
+                             .space = name->space_before});
   return true;
 }
 
@@ -236,8 +242,13 @@ static bool expand_level(as_pp *pp, uint32_t base, as_toks *out) {
       if (!call_define(pp, base, d, &t)) return false;
       pp->inputs[pp->ninputs - 1].called = t.text;
     } else {
-      open_input(pp, &(pp_input){.v = d->body, .end = d->n, .mark = pp->scratch.n, .def = d,
-                                 .first = true, .space = t.space_before, .pos = t.pos,
+      open_input(pp, &(pp_input){.v = d->body,
+                                 .end = d->n,
+                                 .mark = pp->scratch.n,
+                                 .def = d,
+                                 .first = true,
+                                 .space = t.space_before,
+                                 .pos = t.pos,
                                  .called = t.text});
     }
   }

@@ -47,7 +47,8 @@ bool pp_read_count(as_pp *pp, const as_tok **t, pp_count_spec *out) {
 
 /* `.nolist` is accepted and means nothing here. */
 static void skip_nolist(const as_tok **t) {
-  if ((*t)->kind == AS_T_NAME && strcmp((*t)->text, ".nolist") == 0) ++*t;
+  if ((*t)->kind == AS_T_NAME && strcmp((*t)->text, ".nolist") == 0)
+    ++*t;
   else if (is_punct(*t, '.') && (*t)[1].kind == AS_T_NAME && strcmp((*t)[1].text, "nolist") == 0)
     *t += 2;
 }
@@ -99,8 +100,8 @@ bool pp_split(as_pp *pp, const as_tok *v, uint32_t n, uint32_t greedy) {
       } else if (rest) {
         add_piece(pp, at, end - at);
       } else {
-        as_error(pp->j, v[at].pos, 1, close == n ? "`{` has no `}`" :
-                                                   "the braces do not enclose the whole parameter");
+        as_error(pp->j, v[at].pos, 1,
+                 close == n ? "`{` has no `}`" : "the braces do not enclose the whole parameter");
         return false;
       }
     } else {
@@ -305,7 +306,8 @@ bool pp_call(as_pp *pp, const as_tok *v, uint32_t n, uint32_t *label) {
   if (!m && !reported && n > 1 && v[0].kind == AS_T_NAME) {
     bool colon = is_punct(&v[1], ':');
     i = colon ? 2 : 1;
-    if (i < n && (colon || !is_word(pp, &v[0]))) m = called(pp, v, i, n, &reported);
+    bool names = i < n && v[i].kind == AS_T_NAME && pp_find_macro(pp, v[i].text);
+    if (names && (colon || !is_word(pp, &v[0]))) m = called(pp, v, i, n, &reported);
   }
   if (!m) return reported;
   enter(pp, m, &v[i], i ? v : NULL);

@@ -32,8 +32,10 @@ static void cut(as_pp *pp, const as_tok *name, const as_tok *s, int64_t start, i
   int64_t n = s->len, from = start - 1;
   if (from < 0 || from > n) from = n;
   int64_t end = n;
-  if (count >= 0) end = count < n - from ? from + count : n;
-  else end = count + 1 > -n ? n + count + 1 : 0;
+  if (count >= 0)
+    end = count < n - from ? from + count : n;
+  else
+    end = count + 1 > -n ? n + count + 1 : 0;
   if (end < from) end = from;
   pp_set_string(pp, name, as_strn(pp->j, s->text + from, (size_t)(end - from)),
                 (uint32_t)(end - from), false);

@@ -1,4 +1,5 @@
-/* What stands for something else in a line of a macro: parameters, local names, the macro's name. */
+/* What stands for something else in a line of a macro: parameters, local names, the macro's name.
+ */
 #include "pp.h"
 
 #include <stdio.h>
@@ -95,8 +96,8 @@ static bool put_params(subst *s, const as_tok *t) {
   }
   int32_t from = a < 0 ? a + n + 1 : a, to = b < 0 ? b + n + 1 : b;
   if (from < 1 || to < 1 || from > n || to > n) {
-    as_error(s->pp->j, t->pos, t->len, "%s is outside the %d parameter%s",
-             as_tok_show(s->pp->j, t), n, n == 1 ? "" : "s");
+    as_error(s->pp->j, t->pos, t->len, "%s is outside the %d parameter%s", as_tok_show(s->pp->j, t),
+             n, n == 1 ? "" : "s");
     return false;
   }
   as_tok comma = {.kind = AS_T_PUNCT, .punct = ',', .text = ",", .len = 1, .pos = t->pos};
@@ -160,7 +161,8 @@ bool pp_subst(as_pp *pp, const as_tok *v, uint32_t n, as_toks *out) {
     if (f->kind != PP_FILE) t.pos.expansion = f->expansion;
     if (t.kind == AS_T_PP) {
       if (!put_pp(&s, &t)) return false;
-      if (out->n > PP_MAX_LINE) as_fatal(pp->j, t.pos, "more than %d tokens in a line", PP_MAX_LINE);
+      if (out->n > PP_MAX_LINE)
+        as_fatal(pp->j, t.pos, "more than %d tokens in a line", PP_MAX_LINE);
     } else {
       put(&s, &t, t.space_before);
     }

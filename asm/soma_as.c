@@ -72,7 +72,8 @@ static bool add_define(cli *c, const char *text, bool undefine) {
   size_t n = strcspn(text, "=");
   char *name = isa_arena_strn(&c->arena, text, n);
   if (!name) return no_memory();
-  if (n == 0 || (undefine && text[n])) return usage("-%s: `%s` is not a name", undefine ? "U" : "D", text);
+  if (n == 0 || (undefine && text[n]))
+    return usage("-%s: `%s` is not a name", undefine ? "U" : "D", text);
   c->defines[c->o.ndefines++] =
       (as_define){.name = name, .value = text[n] ? text + n + 1 : NULL, .undefine = undefine};
   return true;
@@ -129,7 +130,8 @@ static bool long_option(cli *c, const char *arg) {
 }
 
 static bool unknown_option(const char *arg) {
-  static const char *const names[] = {"-o", "-f", "-l", "-t", "-g", "-I", "-D", "-U", "-E", "-M",
+  static const char *const names[] = {"-o",  "-f",      "-l", "-t",     "-g",
+                                      "-I",  "-D",      "-U", "-E",     "-M",
                                       "-MD", "-Werror", "-@", "--help", "--version"};
   char near[80];
   as_cli_near(arg, names, sizeof names / sizeof *names, near);
@@ -252,8 +254,10 @@ static bool make_output(const cli *c, as_result *r, isa_buf *out) {
     isa_buf_add(out, r->listing.data, r->listing.len);
   } else {
     if (!c->lines) drop_lines(r->program);
-    if (c->format && strcmp(c->format, "json") == 0) as_json_program(r->program, out);
-    else if (!isa_image_write(r->program, out)) return false;
+    if (c->format && strcmp(c->format, "json") == 0)
+      as_json_program(r->program, out);
+    else if (!isa_image_write(r->program, out))
+      return false;
   }
   return !out->failed;
 }
@@ -270,13 +274,15 @@ static int write_outputs(const cli *c, as_result *r) {
   if (!ok || rule.failed) {
     ok = no_memory();
   } else {
-    if (c->deps) files[n++] = (as_cli_file){.path = c->deps, .data = isa_buf_str(&rule), .n = rule.len};
+    if (c->deps)
+      files[n++] = (as_cli_file){.path = c->deps, .data = isa_buf_str(&rule), .n = rule.len};
     if (c->list && !c->only_deps)
-      files[n++] = (as_cli_file){.path = c->list, .data = isa_buf_str(&r->listing),
-                                 .n = r->listing.len};
+      files[n++] =
+          (as_cli_file){.path = c->list, .data = isa_buf_str(&r->listing), .n = r->listing.len};
     if (c->only_deps)
       files[n++] = (as_cli_file){.path = "-", .data = isa_buf_str(&rule), .n = rule.len};
-    else files[n++] = (as_cli_file){.path = c->out, .data = isa_buf_str(&out), .n = out.len};
+    else
+      files[n++] = (as_cli_file){.path = c->out, .data = isa_buf_str(&out), .n = out.len};
     ok = as_cli_write(files, n, &e);
     if (!ok) fprintf(stderr, "soma-as: %s\n", e.text);
   }
@@ -303,8 +309,10 @@ static int assemble(cli *c) {
   }
   print_diags(c, &r);
   int exit_status = 1;
-  if (s == ISA_OK) exit_status = write_outputs(c, &r);
-  else if (r.nerrors == 0) fprintf(stderr, "soma-as: %s\n", isa_status_text((int)s));
+  if (s == ISA_OK)
+    exit_status = write_outputs(c, &r);
+  else if (r.nerrors == 0)
+    fprintf(stderr, "soma-as: %s\n", isa_status_text((int)s));
   isa_program_free(r.program);
   as_result_free(&r);
   isa_buf_free(&text);

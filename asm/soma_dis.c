@@ -83,8 +83,10 @@ static bool disassemble(const cli *c, isa_buf *file, isa_buf *text, isa_error *e
     return isa_fail(e, e->status, ISA_NOFIELD, "%.100s: %.350s", c->in, why);
   }
   if (c->raw) strip(p);
-  if (c->json) as_json_program(p, text);
-  else isa_print_program(p, text);
+  if (c->json)
+    as_json_program(p, text);
+  else
+    isa_print_program(p, text);
   isa_program_free(p);
   if (text->failed) return isa_fail(e, ISA_NOMEM, ISA_NOFIELD, "out of memory");
   as_cli_file out = {.path = c->out, .data = isa_buf_str(text), .n = text->len};

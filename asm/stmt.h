@@ -10,8 +10,10 @@
 
 /* ---- Names (sym.c) ------------------------------------------------------------------------ */
 
-enum as_sym_kind { AS_S_TENSOR, AS_S_TILE, AS_S_SEM, AS_S_QUEUE, AS_S_EQU, AS_S_LABEL, AS_S_KINDS };
-enum as_sym_mask { AS_M_DATA = 1 << AS_S_TENSOR | 1 << AS_S_TILE, AS_M_ALL = (1 << AS_S_KINDS) - 1 };
+enum as_sym_kind {
+  AS_S_TENSOR, AS_S_TILE, AS_S_SEM, AS_S_QUEUE, AS_S_EQU, AS_S_LABEL, AS_S_KINDS
+};
+enum { AS_M_DATA = 1 << AS_S_TENSOR | 1 << AS_S_TILE }; /* of as_sym_need */
 
 /* A label's scope is its engine + 1; every other name's is 0. */
 typedef struct as_sym {
@@ -46,9 +48,11 @@ const char *as_sym_near(as_job *j, const char *name, size_t n); /* as_near_fn */
 
 /* What the first word of a statement is: an opcode, AS_WORD_PSEUDO + n, AS_WORD_DIRECTIVE + n, or
  * -1. Remembered with the name. */
-enum { AS_WORD_SCOPE = 255, AS_WORD_PSEUDO = 1000, AS_WORD_DIRECTIVE = 2000 };
+enum { AS_MARK_SCOPE = 254, AS_WORD_SCOPE = 255, AS_WORD_PSEUDO = 1000, AS_WORD_DIRECTIVE = 2000 };
 int as_word(as_job *j, const char *interned);
 bool as_is_word(as_job *j, const char *interned); /* as_word_fn */
+/* A mark on a text, false at first. */
+bool *as_sym_mark(as_job *j, const char *interned);
 
 /* The nearest of many names by edit distance, for "did you mean". */
 typedef struct as_near {
@@ -165,7 +169,8 @@ bool as_clauses(as_cur *c, as_stmt *st);
 int as_pseudo_find(const char *name, size_t n); /* -1 when there is none */
 void as_pseudo_near(as_near *w);
 void as_pseudo_open(int ps, as_stmt *st);       /* parts and slots */
-bool as_pseudo_finish(as_job *j, int ps, as_stmt *st); /* what no field says; false after an error */
+/* What no field says. False after an error. */
+bool as_pseudo_finish(as_job *j, int ps, as_stmt *st);
 
 /* loop.c: `loop rN, start, stop, step` and `endloop`. */
 void as_loop(as_cur *c);
@@ -194,6 +199,9 @@ void as_label_define(as_job *j, const as_tok *first, const as_tok *local);
 void as_emit(as_job *j, const isa_insn *in, const as_stmt *st);
 /* At the end of the source: branches, checks of the whole; then symbols and order of patterns. */
 void as_layout(as_job *j);
+
+/* warn.c: what only shows over the whole program. */
+void as_warn_program(as_job *j);
 
 /* listing.c */
 void as_list_insns(as_job *j, as_pos pos, unsigned engine, uint32_t pc, uint32_t n, bool shown);
@@ -232,6 +240,12 @@ typedef struct as_loop_level {
 } as_loop_level;
 enum { AS_MAX_LOOPS = 32 };
 
+typedef struct as_sem_use { /* of a semaphore of core 0, by `$` clauses */
+  bool updated, waited;
+  as_pos wait, update; /* the first wait that a fresh semaphore does not satisfy; first update */
+  uint32_t wait_span, update_span;
+} as_sem_use;
+
 typedef struct as_entry { /* a line of the listing */
   as_pos pos;
   uint32_t pc, n;
@@ -251,6 +265,8 @@ struct as_unit {
   as_entry *entries;
   uint32_t nentries, cap_entries;
   as_pos last[ISA_NENGINES]; /* of the last instruction of each section */
+  bool ended[ISA_NENGINES];  /* it leaves for good, and no label came since */
+  as_sem_use sems[ISA_NSEMS];
   const as_line *line;       /* the current one */
   uint32_t *files;           /* the program's number of each source, 0: not added */
   uint32_t nfiles;

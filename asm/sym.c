@@ -46,8 +46,10 @@ as_sym *as_sym_get(as_job *j, const char *interned, unsigned scope, unsigned kin
   s->kind = (uint8_t)kind;
   s->pos = tok->pos;
   s->span = tok->len;
-  if (t->last) t->last->next = s;
-  else t->first = s;
+  if (t->last)
+    t->last->next = s;
+  else
+    t->first = s;
   t->last = s;
   return s;
 }
@@ -67,6 +69,12 @@ int as_word(as_job *j, const char *interned) {
   return s->index == 0 ? -1 : s->index < AS_WORD_PSEUDO ? (int)s->index - 1 : (int)s->index;
 }
 
+bool *as_sym_mark(as_job *j, const char *interned) {
+  as_sym *s = as_sym_find(j, interned, AS_MARK_SCOPE);
+  if (!s) s = add(j, interned, AS_MARK_SCOPE);
+  return &s->used;
+}
+
 bool as_is_word(as_job *j, const char *interned) { return as_word(j, interned) >= 0; }
 
 as_sym *as_sym_first(as_job *j) { return table(j)->first; }
@@ -83,10 +91,10 @@ as_sym *as_sym_define(as_job *j, unsigned kind, const as_tok *tok) {
              tok->text, kind_names[kind]);
     return NULL;
   }
-  const char *other = as_tok_reg(tok) >= 0                        ? "register"
-                      : isa_dtype_find(tok->text, tok->len) >= 0  ? "data type"
-                      : as_directive_find(tok->text) >= 0         ? "directive"
-                                                                  : NULL;
+  const char *other = as_tok_reg(tok) >= 0                       ? "register"
+                      : isa_dtype_find(tok->text, tok->len) >= 0 ? "data type"
+                      : as_directive_find(tok->text) >= 0        ? "directive"
+                                                                 : NULL;
   if (other) {
     as_error(j, tok->pos, tok->len, "`%s` is the name of a %s; choose another", tok->text, other);
     return NULL;
@@ -213,8 +221,8 @@ static enum as_known attribute(as_job *j, const as_tok *name, const as_sym *s, c
   const struct {
     const char *name;
     int64_t v;
-  } plain[] = {{"ndim", f.ndim},         {"bytes", f.bytes},   {"sizeof", f.bytes},
-               {"itemsize", f.itemsize}, {"part", f.part},     {"offset", f.offset},
+  } plain[] = {{"ndim", f.ndim},         {"bytes", f.bytes}, {"sizeof", f.bytes},
+               {"itemsize", f.itemsize}, {"part", f.part},   {"offset", f.offset},
                {"addr", f.offset}};
   as_near w = as_near_open(attr, strlen(attr));
   for (unsigned i = 0; i < sizeof plain / sizeof *plain; i++) {
@@ -243,7 +251,9 @@ enum as_known as_sym_value(as_job *j, const as_tok *name, const char *attr, cons
              attr ? " and has no attributes" : ", not a number");
     return AS_REPORTED;
   }
-  if (s->kind == AS_S_EQU) *v = *s->value;
-  else v->i = s->index;
+  if (s->kind == AS_S_EQU)
+    *v = *s->value;
+  else
+    v->i = s->index;
   return AS_KNOWN;
 }

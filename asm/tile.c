@@ -37,10 +37,8 @@ static bool parse_option(as_cur *c, request *r) {
     return as_int_in(c, "the partition", 0, ISA_PMAX - 1, &r->at_part);
   if (strcmp(key->text, "banks") == 0)
     return as_int_in(c, "banks", 1, ISA_PSUM_BYTES / ISA_PSUM_BANK, &r->banks);
-  if (strcmp(key->text, "align") == 0)
-    return as_int_in(c, "the alignment", 1, 65536, &r->align);
-  if (strcmp(key->text, "bytes") == 0)
-    return as_int_in(c, "bytes", 1, UINT32_MAX, &r->bytes);
+  if (strcmp(key->text, "align") == 0) return as_int_in(c, "the alignment", 1, 65536, &r->align);
+  if (strcmp(key->text, "bytes") == 0) return as_int_in(c, "bytes", 1, UINT32_MAX, &r->bytes);
   if (strcmp(key->text, "overlay") != 0) {
     as_error(c->j, key->pos, key->len, "a tile has no option `%s`%s", key->text,
              as_near_text(c->j, &w));
@@ -64,15 +62,15 @@ static bool parse_shape(as_cur *c, request *r) {
   r->t.ndim = (uint8_t)ndim;
   if (shape[0] > ISA_PMAX) {
     as_error(c->j, at->pos, as_span_of(at, c->t),
-             "the tile has %lld partitions; the first dimension is at most %d",
-             (long long)shape[0], ISA_PMAX);
+             "the tile has %lld partitions; the first dimension is at most %d", (long long)shape[0],
+             ISA_PMAX);
     return false;
   }
   uint64_t bytes = isa_dtype_bytes(dtype);
   for (unsigned d = 0; d < ndim; d++) {
     r->t.shape[d] = (uint32_t)shape[d];
-    if (d > 0 && (__builtin_mul_overflow(bytes, (uint64_t)shape[d], &bytes) ||
-                  bytes > UINT32_MAX)) {
+    if (d > 0 &&
+        (__builtin_mul_overflow(bytes, (uint64_t)shape[d], &bytes) || bytes > UINT32_MAX)) {
       as_error(c->j, at->pos, as_span_of(at, c->t),
                "the tile has more than 2^32 bytes in a partition");
       return false;
@@ -94,18 +92,24 @@ static bool hits(const as_region *r, uint32_t lo, uint32_t hi, unsigned part, un
          !(overlay && overlay == r->overlay);
 }
 
+static uint32_t round_up(uint32_t x, uint32_t align, uint32_t limit) {
+  uint64_t up = ((uint64_t)x + align - 1) / align * align;
+  return up < limit ? (uint32_t)up : limit;
+}
+
 /* The lowest free multiple of align with room for n bytes; limit when there is none. */
 static uint32_t first_fit(const as_regions *rs, const as_region *want, uint32_t n, uint32_t align,
                           uint32_t limit) {
   uint32_t lo = 0;
+  if (n > limit) return limit;
   for (uint32_t i = 0; i < rs->n && rs->v[i].lo < limit; i++) {
     const as_region *r = &rs->v[i];
     if (r->lo >= lo + n) break; /* all others start behind */
     if (hits(r, lo, lo + n, want->part, want->nparts, want->overlay))
-      lo = (r->hi + align - 1) / align * align;
-    if (lo > limit || n > limit - lo) return limit;
+      lo = round_up(r->hi, align, limit);
+    if (n > limit - lo) return limit;
   }
-  return n <= limit && lo <= limit - n ? lo : limit;
+  return lo <= limit - n ? lo : limit;
 }
 
 static const as_region *conflict(const as_regions *rs, const as_region *want) {
@@ -151,8 +155,10 @@ static void no_room(as_job *j, const request *r, const as_regions *rs, uint32_t 
            isa_space_name(r->t.space), n, r->t.part, r->t.part + r->t.shape[0] - 1, limit);
   for (uint32_t i = 0; i < rs->n; i++) {
     if (!hits(&rs->v[i], 0, limit, r->t.part, r->t.shape[0], NULL)) continue;
-    if (shown++ < MAX_NOTES) note_tile(j, &rs->v[i]);
-    else more++;
+    if (shown++ < MAX_NOTES)
+      note_tile(j, &rs->v[i]);
+    else
+      more++;
   }
   if (more) as_note(j, (as_pos){0}, "and %u more", more);
 }
@@ -169,14 +175,14 @@ static bool reserve(as_job *j, const request *r, uint32_t *n) {
     return false;
   }
   uint32_t banks = r->banks < 0 ? 1 : (uint32_t)r->banks;
-  uint32_t need = (r->t.bytes + ISA_PSUM_BANK - 1) / ISA_PSUM_BANK;
+  uint64_t need = ((uint64_t)r->t.bytes + ISA_PSUM_BANK - 1) / ISA_PSUM_BANK;
   if (need > banks && r->at_offset < 0) {
     as_error(j, r->name->pos, r->name->len,
              "`%s` has %u bytes in a partition; %u bank%s of PSUM ha%s %u", r->name->text,
              r->t.bytes, banks, banks == 1 ? "" : "s", banks == 1 ? "s" : "ve",
              banks * ISA_PSUM_BANK);
     if (need <= ISA_PSUM_BYTES / ISA_PSUM_BANK)
-      as_note(j, (as_pos){0}, "banks=%u gives it room", need);
+      as_note(j, (as_pos){0}, "banks=%u gives it room", (unsigned)need);
     return false;
   }
   if (r->at_offset < 0) *n = banks * ISA_PSUM_BANK;
@@ -193,17 +199,18 @@ static bool place(as_job *j, request *r) {
   as_region want = {.part = banked ? 0 : r->t.part,
                     .nparts = (uint16_t)(banked ? ISA_PMAX : r->t.shape[0]),
                     .overlay = r->t.overlay};
-  uint32_t align = r->align >= 0          ? (uint32_t)r->align
+  uint32_t align = r->align >= 0            ? (uint32_t)r->align
                    : r->t.space == ISA_PSUM ? ISA_PSUM_BANK
-                   : j->o->tile_align     ? j->o->tile_align
-                                          : 64;
+                   : j->o->tile_align       ? j->o->tile_align
+                                            : 64;
   want.lo = fixed ? (uint32_t)r->at_offset : first_fit(rs, &want, n, align, limit);
   if (want.lo >= limit || n > limit - want.lo) {
     if (fixed)
       as_error(j, r->name->pos, r->name->len, "`%s` has bytes %u to %llu; %s has %u in a partition",
                r->name->text, want.lo, (unsigned long long)want.lo + n - 1,
                isa_space_name(r->t.space), limit);
-    else no_room(j, r, rs, n);
+    else
+      no_room(j, r, rs, n);
     return false;
   }
   want.hi = want.lo + n;

@@ -5,16 +5,19 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const long_puncts[] = {"<<", ">>", "==", "!=", "<=", ">=",
-                                          "&&", "||", "++", "--", "+=", "-="};
+static const char *const long_puncts[] = {
+    "<<", ">>", "==", "!=", "<=", ">=", "&&", "||", "++", "--", "+=", "-="};
 
 static void print_string(const as_tok *t, isa_buf *out) {
   isa_buf_puts(out, "\"");
   for (uint32_t i = 0; i < t->len; i++) {
     unsigned char c = (unsigned char)t->text[i];
-    if (c == '"' || c == '\\') isa_buf_printf(out, "\\%c", c);
-    else if (c < ' ' || c >= 0x7f) isa_buf_printf(out, "\\x%02x", c);
-    else isa_buf_add(out, &c, 1);
+    if (c == '"' || c == '\\')
+      isa_buf_printf(out, "\\%c", c);
+    else if (c < ' ' || c >= 0x7f)
+      isa_buf_printf(out, "\\x%02x", c);
+    else
+      isa_buf_add(out, &c, 1);
   }
   isa_buf_puts(out, "\"");
 }
@@ -63,16 +66,22 @@ void as_tok_print(const as_tok *t, isa_buf *out) {
   switch (t->kind) {
   case AS_T_STR: print_string(t, out); break;
   case AS_T_INT:
-    if (t->len) isa_buf_add(out, t->text, t->len);
-    else isa_buf_printf(out, "%lld", (long long)t->v.ival);
+    if (t->len)
+      isa_buf_add(out, t->text, t->len);
+    else
+      isa_buf_printf(out, "%lld", (long long)t->v.ival);
     break;
   case AS_T_FLOAT:
-    if (t->len) isa_buf_add(out, t->text, t->len);
-    else print_float(t->v.fval, out);
+    if (t->len)
+      isa_buf_add(out, t->text, t->len);
+    else
+      print_float(t->v.fval, out);
     break;
   case AS_T_PUNCT:
-    if (t->punct >= AS_P_SHL) isa_buf_puts(out, long_puncts[t->punct - AS_P_SHL]);
-    else isa_buf_printf(out, "%c", t->punct);
+    if (t->punct >= AS_P_SHL)
+      isa_buf_puts(out, long_puncts[t->punct - AS_P_SHL]);
+    else
+      isa_buf_printf(out, "%c", t->punct);
     break;
   case AS_T_PP: print_pp(t, out); break;
   case AS_T_NAME: isa_buf_add(out, t->text, t->len); break;
@@ -118,7 +127,8 @@ static bool merges(unsigned a, unsigned b) {
 
 static bool needs_space(const as_tok *a, const as_tok *b, bool dot_apart) {
   if (b->space_before || is_punct(a, '%')) return true;
-  if (is_punct(a, '.')) return dot_apart || !is_word(b) || b->text[0] == '.' || b->kind != AS_T_NAME;
+  if (is_punct(a, '.'))
+    return dot_apart || !is_word(b) || b->text[0] == '.' || b->kind != AS_T_NAME;
   if (is_punct(b, '.')) return !selects(a);
   if (b->kind == AS_T_NAME && b->text[0] == '.') return a->kind != AS_T_PUNCT || selects(a);
   if ((is_word(a) || a->kind == AS_T_PP) && (is_word(b) || b->kind == AS_T_STR)) return true;

@@ -58,8 +58,8 @@ static uint32_t f32_of(as_val v) {
 
 static void warn_inexact(as_job *j, as_pos pos, uint32_t span, int64_t v) {
   if (exact_in_f32(v)) return;
-  as_warning(j, "inexact-float", pos, span, "%lld is not a float32; it becomes %.9g",
-             (long long)v, (double)(float)v);
+  as_warning(j, "inexact-float", pos, span, "%lld is not a float32; it becomes %.9g", (long long)v,
+             (double)(float)v);
 }
 
 /* A number, or float(0x7fc00001): the bits themselves. *v is of kind NONE after the latter. */
@@ -122,8 +122,8 @@ bool as_num_settle(as_job *j, as_stmt *st, as_slot *s) {
     return true;
   }
   if (s->i < INT32_MIN || s->i > UINT32_MAX) {
-    as_error(j, s->pos, s->span, "%lld does not fit the 32 bits that %s works on",
-             (long long)s->i, isa_aluops[op].name);
+    as_error(j, s->pos, s->span, "%lld does not fit the 32 bits that %s works on", (long long)s->i,
+             isa_aluops[op].name);
     return false;
   }
   n->v = (uint32_t)s->i;
@@ -139,8 +139,8 @@ static bool value_uint(as_cur *c, const as_slot *s, int64_t lo, int64_t hi, int6
   }
   if (!as_expr_int(c, out)) return false;
   if (*out >= lo && *out <= hi) return true;
-  as_error(c->j, at->pos, as_span_of(at, c->t), "%s is %lld; it must be from %lld to %lld",
-           s->name, (long long)*out, (long long)lo, (long long)hi);
+  as_error(c->j, at->pos, as_span_of(at, c->t), "%s is %lld; it must be from %lld to %lld", s->name,
+           (long long)*out, (long long)lo, (long long)hi);
   return false;
 }
 
@@ -238,8 +238,7 @@ static bool value_steps(as_cur *c, const as_slot *s, isa_ref *out) {
   unsigned n, max = s->f->arg && s->f->arg < 16 ? s->f->arg : 16;
   if (!as_steps(c, pair, max, &n)) return false;
   memset(step, 0, sizeof step);
-  for (unsigned i = 0; i < n; i++)
-    step[i] = (isa_step){(int32_t)pair[i][0], (uint32_t)pair[i][1]};
+  for (unsigned i = 0; i < n; i++) step[i] = (isa_step){(int32_t)pair[i][0], (uint32_t)pair[i][1]};
   return to_pool(c, step, n, ISA_K_STEPS, out);
 }
 
@@ -302,10 +301,14 @@ static bool value_number(as_cur *c, const as_slot *s, void *to) {
                                          : INT32_MAX;
   if (s->f->arg && (int64_t)s->f->arg < hi) hi = s->f->arg;
   if (!value_uint(c, s, s->f->kind == ISA_K_I32 ? INT32_MIN : 0, hi, &v)) return false;
-  if (s->f->kind == ISA_K_U8) *(uint8_t *)to = (uint8_t)v;
-  else if (s->f->kind == ISA_K_U16) *(uint16_t *)to = (uint16_t)v;
-  else if (s->f->kind == ISA_K_U32) *(uint32_t *)to = (uint32_t)v;
-  else *(int32_t *)to = (int32_t)v;
+  if (s->f->kind == ISA_K_U8)
+    *(uint8_t *)to = (uint8_t)v;
+  else if (s->f->kind == ISA_K_U16)
+    *(uint16_t *)to = (uint16_t)v;
+  else if (s->f->kind == ISA_K_U32)
+    *(uint32_t *)to = (uint32_t)v;
+  else
+    *(int32_t *)to = (int32_t)v;
   return true;
 }
 

@@ -276,7 +276,7 @@ static bool operand_memory(const isa_ck *c, int f, const isa_ap *ap, uint32_t fl
 static bool is_scale(const isa_ck *c, int f) {
   return (c->row->rule == ISA_RULE_LDWMX && f == ISA_F_LDWEIGHTS_MX_scale) ||
          (c->row->rule == ISA_RULE_MMMX && f == ISA_F_MATMUL_MX_scale) ||
-         (c->row->rule == ISA_RULE_QUANT);
+         (c->row->rule == ISA_RULE_QUANT && f == ISA_F_QUANTIZE_MX_scale);
 }
 
 static bool operand_start(const isa_ck *c, int f, const isa_ap *ap) {
@@ -306,6 +306,10 @@ static bool takes_packed(const isa_ck *c) {
   case ISA_RULE_LDWMX:
   case ISA_RULE_MMMX:
   case ISA_RULE_QUANT:
+  case ISA_RULE_TR32:
+  case ISA_RULE_SHUFFLE:
+  case ISA_RULE_LGATHER:
+  case ISA_RULE_NGATHER:
   case ISA_RULE_DMACOPY:
   case ISA_RULE_DMATR:
   case ISA_RULE_CUSTOM: return true;

@@ -213,7 +213,8 @@ static bool built_field(const isa_ck *c, int f) {
     if (strcmp(fd->name, "transpose") == 0)
       return unbuilt(c, f, "transpose=true");
   }
-  if (fd->kind == ISA_K_U8 && *(const isa_t_U8 *)m && strncmp(fd->name, "tile_", 5) == 0)
+  bool mx = c->row->rule == ISA_RULE_LDWMX || c->row->rule == ISA_RULE_MMMX;
+  if (fd->kind == ISA_K_U8 && *(const isa_t_U8 *)m && strncmp(fd->name, "tile_", 5) == 0 && !mx)
     return unbuilt(c, f, "tiling of the tensor engine");
   return true;
 }

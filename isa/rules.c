@@ -40,8 +40,7 @@ static bool agree_free_size(const isa_ck *c, int f, const isa_ap *a, int g, cons
   return true;
 }
 
-/* The same partitions, and the same elements in each. */
-static bool agree(const isa_ck *c, int f, uint32_t ia, int g, uint32_t ib) {
+bool isa_ck_agree(const isa_ck *c, int f, uint32_t ia, int g, uint32_t ib) {
   const isa_ap *a = isa_ck_ap(c, ia), *b = isa_ck_ap(c, ib);
   uint64_t na = isa_ap_elems(a), nb = isa_ap_elems(b);
   if (!isa_ck_agree_parts(c, f, ia, g, ib))
@@ -76,8 +75,7 @@ static bool engine_has(const isa_ck *c, int f, unsigned op) {
   return true;
 }
 
-/* A [P, 1] vector of field f has that type; other kinds of number pass. */
-static bool vector_type(const isa_ck *c, int f, isa_num n, unsigned dtype) {
+bool isa_ck_vector_type(const isa_ck *c, int f, isa_num n, unsigned dtype) {
   if (n.kind != ISA_NUM_ap)
     return true;
   unsigned got = isa_ck_ap(c, n.v)->dtype;
@@ -105,7 +103,7 @@ static bool is_bits(unsigned op) { return isa_aluops[op].cls == ISA_OP_BIT; }
 
 /* dst = f(src), element by element: src has the same partitions and elements in each. */
 static bool one_to_one(const isa_ck *c, int dst, uint32_t idst, int src, uint32_t isrc) {
-  return agree(c, src, isrc, dst, idst);
+  return isa_ck_agree(c, src, isrc, dst, idst);
 }
 
 /* ---- Copies and fills --------------------------------------------------------------------- */
@@ -178,7 +176,7 @@ static bool ts_stage(const isa_ck *c, int fop, unsigned op, int fimm, isa_num im
     return isa_fail(c->e, ISA_ILLEGAL, frev, "%s takes one operand: nothing to reverse",
                     row->name);
   if (!is_bits(op))
-    return vector_type(c, fimm, imm, ISA_float32);
+    return isa_ck_vector_type(c, fimm, imm, ISA_float32);
   return imm.kind != ISA_NUM_ap || bits_type(c, fimm, imm.v, dtype_of(c, u->src), op);
 }
 
@@ -276,7 +274,7 @@ bool isa_rule_act(const isa_ck *c) {
   const struct isa_ACTIVATE *u = &c->in->u.ACTIVATE;
   bool gen2 = c->p->target->gen < ISA_GEN3;
   if (!one_to_one(c, ISA_F_ACTIVATE_dst, u->dst, ISA_F_ACTIVATE_src, u->src) ||
-      !vector_type(c, ISA_F_ACTIVATE_scale, u->scale, ISA_float32))
+      !isa_ck_vector_type(c, ISA_F_ACTIVATE_scale, u->scale, ISA_float32))
     return false;
   if (u->fn == ISA_FN_prelu)
     return isa_fail(c->e, ISA_ILLEGAL, ISA_F_ACTIVATE_fn,

@@ -62,12 +62,34 @@ bool isa_ck_operand(const isa_ck *c, int f, uint32_t index, uint32_t flags);
 /* Fields f and g (patterns of this instruction, index numbers ia and ib) have the same partitions,
  * also where a register gives their number. */
 bool isa_ck_agree_parts(const isa_ck *c, int f, uint32_t ia, int g, uint32_t ib);
+/* And the same elements in each. */
+bool isa_ck_agree(const isa_ck *c, int f, uint32_t ia, int g, uint32_t ib);
+/* A [P, 1] vector of field f has that type; other kinds of number pass. */
+bool isa_ck_vector_type(const isa_ck *c, int f, isa_num n, unsigned dtype);
+
+/* ---- rules_shape.c: helpers for operands that differ in shape ---- */
+
+/* A set of data types, one bit each. */
+#define ISA_CK_TYPE(dtype) (UINT32_C(1) << (dtype))
+/* The pattern of field f has one of the types; and the same type as that of field g. */
+bool isa_ck_types(const isa_ck *c, int f, uint32_t index, uint32_t types);
+bool isa_ck_same_type(const isa_ck *c, int f, uint32_t ia, int g, uint32_t ib);
+/* None of its sizes is a register. */
+bool isa_ck_fixed(const isa_ck *c, int f, uint32_t index);
+/* It shares no byte with that of field g: not even in place. */
+bool isa_ck_apart(const isa_ck *c, int f, uint32_t ia, int g, uint32_t ib);
+/* It has that many elements in a partition; its partitions are a multiple of `of`. */
+bool isa_ck_count(const isa_ck *c, int f, uint32_t index, uint64_t want);
+bool isa_ck_parts_multiple(const isa_ck *c, int f, uint32_t index, unsigned of);
 
 /* The classes that have a rule; for the others the fields' own checks are all there is. */
 #define ISA_RULES_BUILT(X)                                                                  \
   X(EVENT, event) X(SEMRANGE, semrange) X(TRIGGER, trigger) X(DMACOPY, dmacopy) X(LDW, ldw) \
   X(MM, mm) X(ACT, act) X(COPY, copy) X(MEMSET, memset) X(TT, tt) X(TS, ts)                 \
-  X(REDUCE, reduce) X(UNARY, unary) X(IOTA, iota) X(AFFINE, affine)
+  X(REDUCE, reduce) X(UNARY, unary) X(IOTA, iota) X(AFFINE, affine)                         \
+  X(LGATHER, lgather) X(NGATHER, ngather) X(PREDUCE, preduce) X(SEQB, seqb)                 \
+  X(NONZERO, nonzero) X(TOPK, topk) X(TR32, tr32) X(MASK, mask) X(SHUFFLE, shuffle)         \
+  X(EXPO, expo) X(RNG, rng) X(DROPOUT, dropout) X(QUANT, quant) X(LDWMX, ldwmx) X(MMMX, mmmx)
 #define X(id, name) bool isa_rule_##name(const isa_ck *c);
 ISA_RULES_BUILT(X)
 #undef X

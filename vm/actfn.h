@@ -99,7 +99,7 @@ KERN_INLINE act_split act_exp_split(double y) {
   /* (e^r - 1) / r: 2^-32 on |r| <= ln2 / 2. */
   double rr = r * r;
   double p = act_h4(rr, 0x1.0000000022679p+0, 0x1.555554c5f5043p-3, 0x1.1111a64238d21p-7,
-                        0x1.a01a7933c4a95p-13) +
+                    0x1.a01a7933c4a95p-13) +
              r * act_h3(rr, 0x1.000000283aa52p-1, 0x1.5554ad5f4a139p-5, 0x1.6d74cc765f4afp-10);
   return (act_split){kern_bits_f64(scale), p * r};
 }
@@ -112,10 +112,10 @@ KERN_INLINE double act_expm1_d(double y) { return act_expm1_join(act_exp_split(y
 KERN_INLINE double act_mills(double u) {
   double uu = u * u;
   return act_h7(uu, 0x1.82b4bb8d1fa49p-4, 0x1.fd7519d828b40p-4, 0x1.f9b07896309acp-6,
-                    0x1.09fdaa15f1975p-11, -0x1.863fa19ebea39p-13, 0x1.b1f2c8f9eef90p-16,
-                    -0x1.512a7ccf72cdbp-20) +
+                0x1.09fdaa15f1975p-11, -0x1.863fa19ebea39p-13, 0x1.b1f2c8f9eef90p-16,
+                -0x1.512a7ccf72cdbp-20) +
          u * act_h6(uu, -0x1.5cf97b0eac538p-3, -0x1.25b6a8e4d15f0p-4, -0x1.1645a2d1a5fbep-7,
-                        0x1.4f32d5d71c611p-11, -0x1.887157e360c7dp-15, 0x1.663bdb750c0e8p-18);
+                    0x1.4f32d5d71c611p-11, -0x1.887157e360c7dp-15, 0x1.663bdb750c0e8p-18);
 }
 
 /* (act_mills - a / sqrt(2 pi)) / (a - a0) by the same u, a0 being the only root of the dividend:
@@ -123,9 +123,9 @@ KERN_INLINE double act_mills(double u) {
 KERN_INLINE double act_mills_slope(double u) {
   double uu = u * u;
   return act_h6(uu, -0x1.d94de78440682p-2, -0x1.ef4ff793955d7p-5, -0x1.377572dc47857p-7,
-                    0x1.448c1edf81107p-13, 0x1.1c4b3819dbfafp-16, -0x1.656c31b7ccaf5p-19) +
+                0x1.448c1edf81107p-13, 0x1.1c4b3819dbfafp-16, -0x1.656c31b7ccaf5p-19) +
          u * act_h6(uu, 0x1.a763001ec5651p-4, 0x1.cc1e2397ea468p-6, 0x1.d4c9ade3e9414p-10,
-                        -0x1.85ba7fd6fcd7ep-13, 0x1.2d558ced7da08p-16, -0x1.dd3b9eac52a46p-20);
+                    -0x1.85ba7fd6fcd7ep-13, 0x1.2d558ced7da08p-16, -0x1.dd3b9eac52a46p-20);
 }
 
 /* With s(z) = z sigmoid(z), the derivative s'(kx). Let z = -k|x| and t = e^z, then
@@ -222,9 +222,9 @@ ACT(erf) {
   /* q(a) = -log(erfc(a)) / a: on 0 <= a <= 4, 2^-33 of the resulting erf. */
   double aa = a * a;
   double q = act_h6(aa, 0x1.20dd7503beec0p+0, 0x1.a4f47a152bc53p-4, -0x1.da356e314ae94p-13,
-                        -0x1.5d7308b44aa05p-11, 0x1.20b9c42226135p-17, 0x1.968897c215b6dp-20) +
+                    -0x1.5d7308b44aa05p-11, 0x1.20b9c42226135p-17, 0x1.968897c215b6dp-20) +
              a * act_h6(aa, 0x1.45f30764d0b72p-1, -0x1.395757b533effp-6, 0x1.c89eb32a55083p-10,
-                            0x1.c43cdbf1226e0p-14, -0x1.08c91b22489eep-17, -0x1.c79c6fa2b638ep-24);
+                        0x1.c43cdbf1226e0p-14, -0x1.08c91b22489eep-17, -0x1.c79c6fa2b638ep-24);
   return act_signed(act_expm1_d(-(a * q)), x);
 }
 
@@ -291,9 +291,9 @@ ACT(arctan) {
   /* arctan(z) / z by v = z^2: 2^-34 on 0 <= z <= 1. */
   double vv = v * v;
   double p = act_h6(vv, 0x1.ffffffff800ebp-1, 0x1.999924007455fp-3, 0x1.c6614ffcec176p-4,
-                        0x1.28ca8059c3abdp-4, 0x1.184086cb2c597p-5, 0x1.3de3096db6561p-8) +
+                    0x1.28ca8059c3abdp-4, 0x1.184086cb2c597p-5, 0x1.3de3096db6561p-8) +
              v * act_h6(vv, -0x1.5555542874a21p-2, -0x1.248937b9f01aep-3, -0x1.6fd576cff934ep-4,
-                            -0x1.bcab2b0ea69a2p-5, -0x1.07f8971573746p-6, -0x1.66f7ff5dd84fcp-11);
+                        -0x1.bcab2b0ea69a2p-5, -0x1.07f8971573746p-6, -0x1.66f7ff5dd84fcp-11);
   p = p * z;
   return act_signed(act_pick(a > 1, 0x1.921fb54442d18p+0 - p, p), x);
 }

@@ -123,6 +123,20 @@ static bool load_tensor_engine(vm_core *c) {
   return true;
 }
 
+/* topk sorts in a buffer. */
+static bool load_gpsimd(vm_core *c) {
+  const isa_code *code = &c->code->code[ISA_ENG_gpsimd];
+  vm_dp *d = &c->eng[ISA_ENG_gpsimd].dp;
+  for (uint32_t pc = 0; pc < code->n && !d->scratch; pc++) {
+    if (code->insns[pc].op != ISA_OP_topk)
+      continue;
+    d->scratch = isa_zalloc(&c->al, VM_SCRATCH * sizeof *d->scratch);
+    if (!d->scratch)
+      return false;
+  }
+  return true;
+}
+
 isa_status vm_core_start(vm_core *c, const isa_alloc *al, const isa_program *p,
                          const vm_memory *mem, const vm_kern *kern, unsigned cvt,
                          uint64_t hbm_limit, isa_error *e) {
@@ -147,7 +161,7 @@ isa_status vm_core_start(vm_core *c, const isa_alloc *al, const isa_program *p,
     if (!load_engine(c, i))
       s = ISA_NOMEM;
   }
-  if (s == ISA_OK && !load_tensor_engine(c))
+  if (s == ISA_OK && (!load_tensor_engine(c) || !load_gpsimd(c)))
     s = ISA_NOMEM;
   for (unsigned i = 0; i < ISA_NENGINES && s == ISA_OK; i++) {
     if (c->eng[i].state == VM_READY)

@@ -48,6 +48,14 @@ static uint64_t matmul_stream(const vm_core *c, const struct vm_MATMUL *a) {
   return max_of(c->cost[VM_MIN_MATMUL], a->src.elems * cycles_per_row);
 }
 
+/* Indices n of e elements each, by the reference's formula: n * e / C with
+ * C = ((28 + 4 * e) / (4 * e)) / min(4 / bytes, e). */
+static uint64_t local_gather_stream(const struct vm_LOCAL_GATHER *a) {
+  uint64_t e = a->elems_per_index ? a->elems_per_index : 1;
+  uint64_t wide = 4u / a->src.esize < e ? 4u / a->src.esize : e;
+  return ceil_div(a->dst.elems * 4 * e * wide, 28 + 4 * e);
+}
+
 static uint64_t stream_of(const vm_core *c, unsigned engine, const isa_insn *in,
                           const vm_operands *a) {
   unsigned op = in->op;
@@ -78,6 +86,13 @@ static uint64_t stream_of(const vm_core *c, unsigned engine, const isa_insn *in,
     return vector_stream(c, &a->TENSOR_REDUCE.dst, &a->TENSOR_REDUCE.src, NULL, 1);
   case ISA_COST_RCP: return 8 * a->UNARY.src.elems;
   case ISA_COST_GP: return a->IOTA.dst.elems;
+  /* A packed element of quantize_mx is four. */
+  case ISA_COST_QUAD: return op == ISA_OP_quantize_mx ? a->QUANTIZE_MX.dst.elems
+                                                       : ceil_div(a->DST.dst.elems, 4);
+  case ISA_COST_GATH:
+    return op == ISA_OP_local_gather ? local_gather_stream(&a->LOCAL_GATHER)
+                                     : a->N_GATHER.dst.elems;
+  case ISA_COST_TOPK: return 4 * (uint64_t)a->TOPK.n + a->TOPK.val_dst.elems;
   default: return 0;
   }
 }

@@ -271,9 +271,10 @@ static void execute(vm_core *c, unsigned e, vm_flight *f) {
   vm_protect(c, f->item.dst, f->item.ndst, &f->item);
   if (run_handler(&en->dp, f->in->op, &f->a) == VM_FAULT)
     vm_fault(c, ISA_FAULT, (int)e, -1, f->pc, "%s", en->dp.fault);
-  if (f->in->op == ISA_OP_matmul)
-    c->flops += 2 * (uint64_t)f->a.MATMUL.dst.num[0] * f->a.MATMUL.src.num[0] *
-                f->a.MATMUL.src.elems;
+  if (isa_ops[f->in->op].cost == ISA_COST_MM) { /* dst and src come first in both forms */
+    uint64_t lanes = f->in->op == ISA_OP_matmul_mx ? VM_LANES : 1;
+    c->flops += 2 * lanes * f->a.MATMUL.dst.num[0] * f->a.MATMUL.src.num[0] * f->a.MATMUL.src.elems;
+  }
   vm_item_unlink(c, &f->item);
 }
 

@@ -1,11 +1,4 @@
 /* Activation functions over arrays, compiled once per SIMD level. */
-
-/* Lets gcc turn a choice between two values into a blend. Floating-point flags are never read;
- * values do not change. clang's default. */
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("no-trapping-math")
-#endif
-
 #include "actfn.h"
 
 #define ACTFN(name, code, lo, hi, gen)                                           \

@@ -10,7 +10,7 @@ static float exponential_row(vm_dp *d, const struct vm_EXPONENTIAL *a, uint32_t 
     float *o = vm_out(d->row[1], &a->dst, p, i);
     d->k->alu_vs[ISA_ALU_subtract](o, x, max, n);
     d->k->actfn[ISA_FN_exp](o, o, 0, n);
-    if (a->reduce != ISA_CMD_idle) d->k->partial[ISA_ALU_add](part, o, n);
+    if (vm_cmd_reduces(a->reduce)) d->k->partial[ISA_ALU_add](part, o, n);
     vm_out_done(d, &a->dst, p, i, o, n);
   }
   return vm_kern_combine(ISA_ALU_add, part);
@@ -22,11 +22,8 @@ vm_verdict op_exponential(vm_dp *d, const struct vm_EXPONENTIAL *a) {
   if (a->dst.elems == 0) return VM_RETIRE;
   for (uint32_t p = 0; p < a->dst.num[0]; p++) {
     float init = vm_num_at(d, &a->init, p, 0); /* read first: dst may lie upon it */
-    float sum = exponential_row(d, a, p), *acc = &d->acc[a->src.part + p];
-    if (a->reduce == ISA_CMD_idle) continue;
-    if (a->reduce == ISA_CMD_reset_reduce) *acc = 0;
-    if (a->reduce == ISA_CMD_load_reduce) *acc = init;
-    *acc = vm_alu_f32(ISA_ALU_add, *acc, sum);
+    float sum = exponential_row(d, a, p);
+    vm_accumulate(&d->acc[a->src.part + p], a->reduce, ISA_ALU_add, init, sum);
   }
   return VM_RETIRE;
 }

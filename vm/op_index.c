@@ -7,15 +7,15 @@ enum { CORE_PARTS = 16 }; /* partitions behind one core of gpsimd */
 
 /* ---- sequence_bounds ---------------------------------------------------------------------- */
 
-/* Segment ids of a piece with one on either side, as values that are equal when the ids are and 0
- * for padding. A NaN is nothing's equal; `other` marks it, and what is beyond the ends. */
+/* Segment ids of a piece and of its neighbours, as words that are equal when the ids are, 0 for
+ * padding. Of a float id, NAN_ID is a NaN, which equals nothing. */
 typedef struct ids {
-  uint32_t id[VM_ROW + 2]; /* id[1] is the first */
+  uint32_t id[VM_ROW + 2]; /* id[1] is the piece's first */
 } ids;
-enum { OTHER = 0x7fc00000 };
+enum { NAN_ID = 0x7fc00000 };
 
 static bool same_segment(uint32_t a, uint32_t b, bool is_float) {
-  return a == b && !(is_float && a == OTHER);
+  return a == b && !(is_float && a == NAN_ID);
 }
 
 static void load_ids(const vm_dp *d, ids *s, const vm_view *v, uint64_t first, size_t n) {
@@ -91,8 +91,10 @@ vm_verdict op_sequence_bounds(vm_dp *d, const struct vm_UNARY *a) {
 
 /* ---- nonzero_with_count ------------------------------------------------------------------- */
 
-static uint64_t store_indices(const struct vm_NONZERO *a, uint32_t p, uint64_t found, uint64_t first,
-                              const uint32_t *x, size_t n) {
+/* Stores the indices of the nonzero ones of elements first .. first + n - 1, which are x, behind
+ * the `found` ones before; gives how many there are now. */
+static uint64_t store_indices(const struct vm_NONZERO *a, uint32_t p, uint64_t found,
+                              uint64_t first, const uint32_t *x, size_t n) {
   uint32_t index[VM_ROW], magnitude = a->src.dtype == ISA_float32 ? 0x7fffffff : UINT32_MAX;
   size_t hits = 0;
   for (size_t i = 0; i < n; i++) {

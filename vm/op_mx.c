@@ -47,6 +47,7 @@ static uint32_t quantize_group(float x[GROUP_PARTS][LANES * BLOCK],
     }
   }
   uint32_t code = scale_of(largest, dtype);
+  /* A scale's code is at most 247, so its inverse is normal. */
   float inverse = isa_bits_f32(code == SCALE_NAN ? F32_NAN : (254 - code) << 23);
   for (unsigned p = 0; p < GROUP_PARTS; p++) {
     out[p][j] = 0;

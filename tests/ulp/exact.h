@@ -14,9 +14,7 @@ typedef struct exact {
   mpfr_t r, a, b; /* the result, and two to work in */
 } exact;
 
-static inline void exact_init(exact *e) {
-  mpfr_inits2(EXACT_BITS, e->r, e->a, e->b, (mpfr_ptr)0);
-}
+static inline void exact_init(exact *e) { mpfr_inits2(EXACT_BITS, e->r, e->a, e->b, (mpfr_ptr)0); }
 static inline void exact_free(exact *e) {
   mpfr_clears(e->r, e->a, e->b, (mpfr_ptr)0);
   mpfr_free_cache();
@@ -129,8 +127,12 @@ static inline void exact_eval(exact *e, unsigned fn, float x, float param) {
   case ISA_FN_copy: break;
   case ISA_FN_square: mpfr_sqr(r, r, MPFR_RNDN); break;
   case ISA_FN_sigmoid: exact_sigmoid(r); break;
-  case ISA_FN_relu: if (x < 0) mpfr_set_zero(r, 1); break;
-  case ISA_FN_prelu: if (x < 0) mpfr_mul_d(r, r, param, MPFR_RNDN); break;
+  case ISA_FN_relu:
+    if (x < 0) mpfr_set_zero(r, 1);
+    break;
+  case ISA_FN_prelu:
+    if (x < 0) mpfr_mul_d(r, r, param, MPFR_RNDN);
+    break;
   case ISA_FN_gelu: exact_gelu(e, x); break;
   case ISA_FN_gelu_dx: exact_gelu_dx(e, x); break;
   case ISA_FN_gelu_apprx_tanh: exact_gelu_tanh(e, x); break;
@@ -139,8 +141,14 @@ static inline void exact_eval(exact *e, unsigned fn, float x, float param) {
     exact_sigmoid(r);
     mpfr_mul_d(r, r, x, MPFR_RNDN);
     break;
-  case ISA_FN_gelu_apprx_sigmoid_dx: exact_1702(e); exact_silu_dx(e); break;
-  case ISA_FN_silu: exact_sigmoid(r); mpfr_mul_d(r, r, x, MPFR_RNDN); break;
+  case ISA_FN_gelu_apprx_sigmoid_dx:
+    exact_1702(e);
+    exact_silu_dx(e);
+    break;
+  case ISA_FN_silu:
+    exact_sigmoid(r);
+    mpfr_mul_d(r, r, x, MPFR_RNDN);
+    break;
   case ISA_FN_silu_dx: exact_silu_dx(e); break;
   case ISA_FN_tanh: mpfr_tanh(r, r, MPFR_RNDN); break;
   case ISA_FN_softplus: exact_softplus(e, x); break;

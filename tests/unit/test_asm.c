@@ -10,14 +10,14 @@
 
 #include <cmocka.h>
 
-#define HEAD                                  \
-  "target trn2\n"                             \
-  "a tensor float32[512, 2048], input\n"      \
-  "t tile sbuf float32[128, 2048]\n"          \
-  "u tile sbuf float32[128, 2048]\n"          \
-  "p tile psum float32[128, 512]\n"           \
-  "s sem\n"                                   \
-  "z sem 9\n"                                 \
+#define HEAD                             \
+  "target trn2\n"                        \
+  "a tensor float32[512, 2048], input\n" \
+  "t tile sbuf float32[128, 2048]\n"     \
+  "u tile sbuf float32[128, 2048]\n"     \
+  "p tile psum float32[128, 512]\n"      \
+  "s sem\n"                              \
+  "z sem 9\n"                            \
   "q queue dge=hwdge\n"
 
 static isa_status assemble(const char *text, const as_options *o, as_result *r) {
@@ -59,7 +59,8 @@ static void test_program(void **state) {
   as_result r;
   const isa_core *c = good(HEAD "section sync\n dma_copy t, a[r3:+128, :], queue=q $s>=r7 $z\n"
                                 "section vector\n halt $s++\n"
-                                "section sync\n halt\n", &r);
+                                "section sync\n halt\n",
+                           &r);
   const isa_program *p = r.program;
   assert_string_equal(p->target->name, "trn2");
   assert_int_equal(p->ntensors, 1);
@@ -89,7 +90,8 @@ static void test_patterns(void **state) {
   as_result r;
   const isa_core *c = good(HEAD "section sync\n"
                                 " dma_copy t[32:64, ::2], a[r3-1:+32, 5:+1024], queue=q $s\n"
-                                " halt\n", &r);
+                                " halt\n",
+                           &r);
   const isa_insn *in = &c->code[ISA_ENG_sync].insns[0];
   const isa_ap *dst = &c->aps[in->u.DMA_COPY.dst - 1], *src = &c->aps[in->u.DMA_COPY.src - 1];
   assert_int_equal(dst->space, ISA_SBUF);
@@ -118,7 +120,8 @@ static void test_views(void **state) {
                                 " tensor_copy t.view(bfloat16), u[:, 0:1].broadcast(1, 4096)\n"
                                 " tensor_copy t.ap([[8, 2], [-1, 3]], offset=7), u[0:128, r1:+6]\n"
                                 " tensor_copy t[0:+r2<=64, :], u[0:+r2<=64, :]\n"
-                                " halt $s++\n", &r);
+                                " halt $s++\n",
+                           &r);
   const isa_insn *in = c->code[ISA_ENG_vector].insns;
   const isa_ap *v = &c->aps[in[0].u.COPY.dst - 1], *b = &c->aps[in[0].u.COPY.src - 1];
   assert_int_equal(v->dtype, ISA_bfloat16);
@@ -144,7 +147,8 @@ static void test_branches(void **state) {
   (void)state;
   as_result r;
   const isa_core *c = good("section sync\n jmp end\nback: nop\n.x: jmp .x\nend: beq r0, 1, back\n"
-                           " jmp back.x\n", &r);
+                           " jmp back.x\n",
+                           &r);
   const isa_insn *in = c->code[ISA_ENG_sync].insns;
   assert_int_equal(in[0].u.JUMP.to, 3);
   assert_int_equal(in[2].u.JUMP.to, 2);
@@ -179,7 +183,8 @@ static void test_immediates(void **state) {
   const isa_core *c = good("i tile sbuf int32[128, 4]\nf tile sbuf float32[128, 4]\n"
                            "section vector\n memset f, 0.1\n"
                            " tensor_scalar i, i, op0=bitwise_and, imm0=255\n"
-                           " tensor_scalar f, f, op0=mult, imm0=255\n memset f, r5\n halt\n", &r);
+                           " tensor_scalar f, f, op0=mult, imm0=255\n memset f, r5\n halt\n",
+                           &r);
   const isa_insn *in = c->code[ISA_ENG_vector].insns;
   assert_int_equal(in[0].u.MEMSET.value.v, 0x3dcccccd);
   assert_int_equal(in[1].u.TENSOR_SCALAR.imm0.v, 255);
@@ -206,7 +211,8 @@ static void test_static_dma(void **state) {
   as_result r;
   const isa_core *c = good("a tensor float32[128, 4]\nt tile sbuf float32[128, 4]\ns sem\n"
                            "n queue dge=none, rings=4\nsection gpsimd\n"
-                           " dma_copy t, a, queue=n $s>=1 $s\n halt\n", &r);
+                           " dma_copy t, a, queue=n $s>=1 $s\n halt\n",
+                           &r);
   assert_int_equal(c->queues[0].nstatics, 1);
   assert_int_equal(c->queues[0].rings, 4);
   assert_int_equal(c->queues[0].owner, ISA_NENGINES);
@@ -253,8 +259,7 @@ static void test_order(void **state) {
 static void test_errors(void **state) {
   (void)state;
   bad("section sync\n  mvo r1, 2\n", 2, 3, 3, "unknown instruction `mvo`; did you mean `mov`?");
-  bad(HEAD "section vector\n memset tt, 0\n", 10, 9, 2,
-      "unknown tile or tensor `tt`");
+  bad(HEAD "section vector\n memset tt, 0\n", 10, 9, 2, "unknown tile or tensor `tt`");
   bad(HEAD "section vector\n memset t[:, 5:9000], 0\n", 10, 14, 6,
       "the end 9000 does not fit dimension 1, which has 2048");
   bad("section sync\n nop\n", 2, 2, 1,
@@ -309,8 +314,11 @@ static bool read_table(void *ud, const char *path, isa_buf *out) {
 
 static void test_files(void **state) {
   (void)state;
-  const char *files[] = {"main.s", "w tensor uint8[3], const = incbin \"w.bin\"\n%include \"b.s\"\n",
-                         "w.bin", "\x01\x02\x03", "b.s", "section sync\nhalt\n", NULL};
+  const char *files[] = {
+      "main.s", "w tensor uint8[3], const = incbin \"w.bin\"\n%include \"b.s\"\n",
+      "w.bin",  "\x01\x02\x03",
+      "b.s",    "section sync\nhalt\n",
+      NULL};
   as_result r;
   as_options o = {.read = read_table, .read_ud = files};
   assert_int_equal(as_assemble_file("main.s", &o, &r), ISA_OK);
@@ -368,13 +376,20 @@ static void test_no_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_program),     cmocka_unit_test(test_patterns),
-      cmocka_unit_test(test_views),       cmocka_unit_test(test_branches),
-      cmocka_unit_test(test_loop),        cmocka_unit_test(test_immediates),
-      cmocka_unit_test(test_placement),   cmocka_unit_test(test_static_dma),
-      cmocka_unit_test(test_order),       cmocka_unit_test(test_errors),
-      cmocka_unit_test(test_limit_of_errors), cmocka_unit_test(test_warnings),
-      cmocka_unit_test(test_preprocess),  cmocka_unit_test(test_files),
+      cmocka_unit_test(test_program),
+      cmocka_unit_test(test_patterns),
+      cmocka_unit_test(test_views),
+      cmocka_unit_test(test_branches),
+      cmocka_unit_test(test_loop),
+      cmocka_unit_test(test_immediates),
+      cmocka_unit_test(test_placement),
+      cmocka_unit_test(test_static_dma),
+      cmocka_unit_test(test_order),
+      cmocka_unit_test(test_errors),
+      cmocka_unit_test(test_limit_of_errors),
+      cmocka_unit_test(test_warnings),
+      cmocka_unit_test(test_preprocess),
+      cmocka_unit_test(test_files),
       cmocka_unit_test(test_no_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

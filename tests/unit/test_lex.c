@@ -13,10 +13,14 @@ static void describe(const as_toks *line, isa_buf *out) {
   for (uint32_t i = 0; i < line->n; i++) {
     const as_tok *t = &line->v[i];
     isa_buf_printf(out, "%s%c:", i ? " " : "", kinds[t->kind]);
-    if (t->kind == AS_T_INT) isa_buf_printf(out, "%lld", (long long)t->v.ival);
-    else if (t->kind == AS_T_FLOAT) isa_buf_printf(out, "%a", t->v.fval);
-    else if (t->kind == AS_T_STR) isa_buf_add(out, t->text, t->len);
-    else as_tok_print(t, out);
+    if (t->kind == AS_T_INT)
+      isa_buf_printf(out, "%lld", (long long)t->v.ival);
+    else if (t->kind == AS_T_FLOAT)
+      isa_buf_printf(out, "%a", t->v.fval);
+    else if (t->kind == AS_T_STR)
+      isa_buf_add(out, t->text, t->len);
+    else
+      as_tok_print(t, out);
   }
   isa_buf_puts(out, "\n");
 }
@@ -42,8 +46,8 @@ static void names(void **state) {
   check("t.shape[1].x", "N:t P:. N:shape P:[ I:1 P:] P:. N:x\n", "");
   check(".block: jmp .block", "N:.block P:: N:jmp N:.block\n", "");
   check("a,.b (.c) x .d", "N:a P:, N:.b P:( N:.c P:) N:x N:.d\n", "");
-  check("(a).b {a}.b \"s\".b 5.b", "P:( N:a P:) P:. N:b P:{ N:a P:} P:. N:b S:s P:. N:b I:5 P:. N:b\n",
-        "");
+  check("(a).b {a}.b \"s\".b 5.b",
+        "P:( N:a P:) P:. N:b P:{ N:a P:} P:. N:b S:s P:. N:b I:5 P:. N:b\n", "");
   check("..x ..12?y ... .", "N:..x N:..12?y P:. P:. P:. P:.\n", "");
 }
 
@@ -51,22 +55,27 @@ static void operands(void **state) {
   (void)state;
   check("$loaded>=32 $S[12] $name++@read $x-=1 $y=-1",
         "P:$ N:loaded P:>= I:32 P:$ N:S P:[ I:12 P:] P:$ N:name P:++ P:@ N:read P:$ N:x P:-= I:1 "
-        "P:$ N:y P:= P:- I:1\n", "");
+        "P:$ N:y P:= P:- I:1\n",
+        "");
   check("float32@sbuf[0,128,256][1][512]",
         "N:float32 P:@ N:sbuf P:[ I:0 P:, I:128 P:, I:256 P:] P:[ I:1 P:] P:[ I:512 P:]\n", "");
   check("[r3:+r4<=128, :]", "P:[ N:r3 P:: P:+ N:r4 P:<= I:128 P:, P:: P:]\n", "");
   check("<< >> == != <= >= && || ++ -- += -= < > = ! & | + - ~ ^ * / ? #",
         "P:<< P:>> P:== P:!= P:<= P:>= P:&& P:|| P:++ P:-- P:+= P:-= P:< P:> P:= P:! P:& P:| P:+ "
-        "P:- P:~ P:^ P:* P:/ P:? P:#\n", "");
+        "P:- P:~ P:^ P:* P:/ P:? P:#\n",
+        "");
 }
 
 static void integers(void **state) {
   (void)state;
-  check("0 7 123 1_000 0x1f 0XFF 0b101 0o17 017", "I:0 I:7 I:123 I:1000 I:31 I:255 I:5 I:15 I:17\n", "");
+  check("0 7 123 1_000 0x1f 0XFF 0b101 0o17 017", "I:0 I:7 I:123 I:1000 I:31 I:255 I:5 I:15 I:17\n",
+        "");
   check("9223372036854775807 9223372036854775808 18446744073709551615 0xffff_ffff_ffff_ffff",
         "I:9223372036854775807 I:-9223372036854775808 I:-1 I:-1\n", "");
-  check("18446744073709551616", "\n", "1:1: error: number of more than 64 bits `18446744073709551616`\n");
-  check("0x10000000000000000", "\n", "1:1: error: number of more than 64 bits `0x10000000000000000`\n");
+  check("18446744073709551616", "\n",
+        "1:1: error: number of more than 64 bits `18446744073709551616`\n");
+  check("0x10000000000000000", "\n",
+        "1:1: error: number of more than 64 bits `0x10000000000000000`\n");
   check("12ab 0b12 0o8 0x 1__0 1_ 0xg", "\n",
         "1:1: error: malformed number `12ab`\n1:6: error: malformed number `0b12`\n"
         "1:11: error: malformed number `0o8`\n1:15: error: malformed number `0x`\n"
@@ -74,28 +83,32 @@ static void integers(void **state) {
         "1:26: error: malformed number `0xg`\n");
   check("'a' '\\n' 'ab' '\\'' '\\x80'", "I:97 I:10 I:25185 I:39 I:128\n", "");
   check("''", "\n", "1:1: error: nothing in the character constant `''`\n");
-  check("'123456789'", "\n", "1:1: error: more than 8 bytes in the character constant `'123456789'`\n");
+  check("'123456789'", "\n",
+        "1:1: error: more than 8 bytes in the character constant `'123456789'`\n");
 }
 
 static void floats(void **state) {
   (void)state;
   check("1.5 .25 2. 1e3 1e-2 1_0.5E+1 0x1.8p3 0x.8p-1 0x1p-1074",
         "F:0x1.8p+0 F:0x1p-2 F:0x1p+1 F:0x1.f4p+9 F:0x1.47ae147ae147bp-7 F:0x1.a4p+6 F:0x1.8p+3 "
-        "F:0x1p-2 F:0x0.0000000000001p-1022\n", "");
+        "F:0x1p-2 F:0x0.0000000000001p-1022\n",
+        "");
 }
 
 static void float_errors(void **state) {
   (void)state;
-  check("1e999 1e 1.2.3 0x1.8 1e+ 0x1.8p 1.5x", "\n",
-        "1:1: error: number beyond the range of a double `1e999`\n1:7: error: malformed number `1e`\n"
-        "1:10: error: malformed number `1.2.3`\n1:16: error: malformed number `0x1.8`\n"
-        "1:22: error: malformed number `1e+`\n1:26: error: malformed number `0x1.8p`\n"
-        "1:33: error: malformed number `1.5x`\n");
+  check(
+      "1e999 1e 1.2.3 0x1.8 1e+ 0x1.8p 1.5x", "\n",
+      "1:1: error: number beyond the range of a double `1e999`\n1:7: error: malformed number `1e`\n"
+      "1:10: error: malformed number `1.2.3`\n1:16: error: malformed number `0x1.8`\n"
+      "1:22: error: malformed number `1e+`\n1:26: error: malformed number `0x1.8p`\n"
+      "1:33: error: malformed number `1.5x`\n");
 }
 
 static void strings(void **state) {
   (void)state;
-  check("\"a b;c\" `d` \"\\t\\\\\\\"\\x41\" \"\xc3\xa4\"", "S:a b;c S:d S:\t\\\"A S:\xc3\xa4\n", "");
+  check("\"a b;c\" `d` \"\\t\\\\\\\"\\x41\" \"\xc3\xa4\"", "S:a b;c S:d S:\t\\\"A S:\xc3\xa4\n",
+        "");
   check("\"a\nb `c\n'", "\nN:b\n\n",
         "1:1: error: string without its end `\"a`\n2:3: error: string without its end ``c`\n"
         "3:1: error: character constant without its end `'`\n");
@@ -108,7 +121,9 @@ static void bytes(void **state) {
         "1:3: error: byte 0xc3 is not allowed outside strings and comments\n"
         "2:1: error: byte 0x01 is not allowed outside strings and comments\n");
   check("a \\ b", "N:a N:b\n", "1:3: error: `\\` is not at the end of the line\n");
-  check("\xef\xbb\xbf" "a", "N:a\n", "");
+  check("\xef\xbb\xbf"
+        "a",
+        "N:a\n", "");
   check("a\r\n\r\nb\r", "N:a\n\nN:b\n", "");
   job t;
   job_open(&t, NULL);
@@ -124,11 +139,13 @@ static void bytes(void **state) {
 static void preprocessor_tokens(void **state) {
   (void)state;
   check("%define %1 %{2} %0 %00 %%a %{%b} %$c %$$d %{1:-1} %{-2:3} %+ %? %??",
-        "%:%define %:%1 %:%2 %:%0 %:%00 %:%%a %:%%b %:%$c %:%$$d %:%{1:-1} %:%{-2:3} %:%+ %:%? %:%??\n",
+        "%:%define %:%1 %:%2 %:%0 %:%00 %:%%a %:%%b %:%$c %:%$$d %:%{1:-1} %:%{-2:3} %:%+ %:%? "
+        "%:%??\n",
         "");
   check("a % b a %b (%(3", "N:a P:% N:b N:a P:% N:b P:( P:% P:( I:3\n", "");
   check("x%1y %{1}2", "N:x %:%1 N:y %:%1 I:2\n", "");
-  check("%{x} %{1:} %{", "\n", "1:1: error: unknown form `%{x}`\n1:6: error: unknown form `%{1:}`\n"
+  check("%{x} %{1:} %{", "\n",
+        "1:1: error: unknown form `%{x}`\n1:6: error: unknown form `%{1:}`\n"
         "1:12: error: unknown form `%{`\n");
 }
 
@@ -178,8 +195,9 @@ static void interning(void **state) {
 /* The text of tokens that no source put side by side lexes to them again. */
 static void printing(void **state) {
   (void)state;
-  static const char *const parts[] = {"a", ".b", ".", "1", "1.5", ".5", "+", "++", "=", "==", "<",
-                                      "%", "&", "-", "\"s\"", "[", "]", "'c'", "..x", "0x1f", "!"};
+  static const char *const parts[] = {"a",     ".b", ".",  "1",   "1.5", ".5",   "+",
+                                      "++",    "=",  "==", "<",   "%",   "&",    "-",
+                                      "\"s\"", "[",  "]",  "'c'", "..x", "0x1f", "!"};
   enum { N = sizeof parts / sizeof parts[0] };
   for (int i = 0; i < N * N * N; i++) {
     job t;
@@ -187,7 +205,8 @@ static void printing(void **state) {
     as_diag_open(&t.j);
     as_toks a = {0}, b = {0};
     as_pos none = {0};
-    for (int k = 0, v = i; k < 3; k++, v /= N) assert_true(as_lex_piece(&t.j, parts[v % N], none, &a));
+    for (int k = 0, v = i; k < 3; k++, v /= N)
+      assert_true(as_lex_piece(&t.j, parts[v % N], none, &a));
     as_toks_print(a.v, a.n, &t.out);
     assert_true(as_lex_piece(&t.j, isa_buf_str(&t.out), none, &b));
     isa_buf x, y;
@@ -204,11 +223,11 @@ static void printing(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(names),     cmocka_unit_test(operands),
-      cmocka_unit_test(integers),  cmocka_unit_test(floats),
+      cmocka_unit_test(names),        cmocka_unit_test(operands),
+      cmocka_unit_test(integers),     cmocka_unit_test(floats),
       cmocka_unit_test(float_errors), cmocka_unit_test(strings),
-      cmocka_unit_test(bytes),     cmocka_unit_test(preprocessor_tokens),
-      cmocka_unit_test(places),    cmocka_unit_test(interning),
+      cmocka_unit_test(bytes),        cmocka_unit_test(preprocessor_tokens),
+      cmocka_unit_test(places),       cmocka_unit_test(interning),
       cmocka_unit_test(printing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,7 +5,6 @@ static const mem_file files[] = {{"inc.s", "%ifndef INC\n%define INC\nonce\n%end
                                  {"dir/a.s", "%include \"b.s\"\nfrom a\n"},
                                  {"dir/b.s", "from b\n"},
                                  {"lib/c.s", "from c\n"},
-                                 {"self.s", "%include \"self.s\"\n"},
                                  {"open.s", "%if 1\n"},
                                  {"bad.s", "\n  %1\n"},
                                  {NULL, NULL}};
@@ -62,7 +61,8 @@ static const pp_case cases[] = {
      "1:11: error: expected a string, not `abc`\n2:16: error: expected a string, not `1`\n"
      "3:11: error: expected a string, not `1`\n"},
 
-    {"macro", "%macro m 2\n a %1, %2\n b %2\n%endmacro\nm x, [y, z]\n", "a x, [y, z]\nb [y, z]\n", ""},
+    {"macro", "%macro m 2\n a %1, %2\n b %2\n%endmacro\nm x, [y, z]\n", "a x, [y, z]\nb [y, z]\n",
+     ""},
     {"macro without parameters", "%macro m\nn%0\n%endm\nm\n", "n0\n", ""},
     {"empty parameters", "%macro m 3\n a <%1><%2><%3> %0\n%endmacro\nm ,x,\n", "a <><x><> 3\n", ""},
     {"missing is empty", "%macro m 1-3\n a <%1><%2><%3> %0\n%endmacro\nm x\n", "a <x><><> 1\n", ""},
@@ -72,7 +72,8 @@ static const pp_case cases[] = {
      "a x\na y\na z\n", ""},
     {"greedy", "%macro m 2+\n a %1 | %2 %0\n%endmacro\nm x, y, z, w\nm x, y\n",
      "a x | y, z, w 2\na x | y 2\n", ""},
-    {"greedy nolist", "%macro m 1+.nolist\n a %1\n%endmacro\n%macro n 1.nolist\n b %1\n%endmacro\nm 1,2\nn 3\n",
+    {"greedy nolist",
+     "%macro m 1+.nolist\n a %1\n%endmacro\n%macro n 1.nolist\n b %1\n%endmacro\nm 1,2\nn 3\n",
      "a 1,2\nb 3\n", ""},
     {"braces", "%macro m 2\n a <%1> <%2>\n%endmacro\nm {x, y}, {{z}}\n", "a <x, y> <{z}>\n", ""},
     {"bad braces", "%macro m 2\n%endmacro\nm {x} y, z\nm {x, y\n", "",
@@ -83,7 +84,8 @@ static const pp_case cases[] = {
      "2:4: error: `%{1:2}` is outside the 1 parameter\n4:1: note: in the expansion of macro `m`\n"},
     {"rotate", "%macro m 3\n%rotate 1\n a %1%2%3\n%rotate -2\n a %1 %2 %3\n%endmacro\nm x,y,z\n",
      "a yzx\na z x y\n", ""},
-    {"joining parameters", "%macro m 2\nk%1: a%1_b %1%2 x%{1}1 %1 %2 %1.s %1 .t\n%endmacro\nm 1, q\n",
+    {"joining parameters",
+     "%macro m 2\nk%1: a%1_b %1%2 x%{1}1 %1 %2 %1.s %1 .t\n%endmacro\nm 1, q\n",
      "k1: a1_b 1 q x11 1 q 1 . s 1 .t\n", NULL},
     {"joining names", "%macro m 2\nk%1: a%1_b %1%2 x%{1}1 %1.s %1 .t\n%endmacro\nm p, q\n",
      "kp: ap_b pq xp1 p.s p .t\n", ""},
@@ -106,30 +108,36 @@ static const pp_case cases[] = {
     {"redefined", "%macro m 1-2\n%endmacro\n%macro m 2\n%endmacro\n", "",
      "3:8: error: macro `m` is already defined for such a number of parameters\n"
      "1:8: note: here; `%unmacro` removes it\n"},
-    {"unmacro", "%macro m 1\n a\n%endmacro\n%unmacro m 2\nm 1\n%unmacro m 1\nm 1\n", "a\nm 1\n", ""},
-    {"exitmacro", "%macro m 1\n%if %1\n a\n%exitmacro\n%endif\n b\n%endmacro\nm 1\nm 0\n", "a\nb\n", ""},
+    {"unmacro", "%macro m 1\n a\n%endmacro\n%unmacro m 2\nm 1\n%unmacro m 1\nm 1\n", "a\nm 1\n",
+     ""},
+    {"exitmacro", "%macro m 1\n%if %1\n a\n%exitmacro\n%endif\n b\n%endmacro\nm 1\nm 0\n", "a\nb\n",
+     ""},
     {"recursion",
      "%macro m 1\n%if %1 == 0\n%exitmacro\n%endif\n a %1\n%assign i %1 - 1\n m i\n%endmacro\nm 3\n",
      "a 3\na 2\na 1\n", ""},
     {"macro that defines",
      "%macro d 2\n%macro %1 1\n a %2, %1\n%endmacro\n%endmacro\nd k, v\nk w\n", "a , w\n", ""},
-    {"macro in macro call", "%macro in 1\n a %1 %%l\n%endmacro\n%macro out 1\n in <%1>\n in %%l\n%endmacro\nout x\n",
+    {"macro in macro call",
+     "%macro in 1\n a %1 %%l\n%endmacro\n%macro out 1\n in <%1>\n in %%l\n%endmacro\nout x\n",
      "a <x> ..2?l\na ..1?l ..3?l\n", ""},
-    {"define in a call", "%define v 5\n%macro m 1\n%ifnum %1\n n %1\n%else\n o %1\n%endif\n%endmacro\nm v\n",
-     "n 5\n", ""},
+    {"define in a call",
+     "%define v 5\n%macro m 1\n%ifnum %1\n n %1\n%else\n o %1\n%endif\n%endmacro\nm v\n", "n 5\n",
+     ""},
     {"paste", "%define n 3\n%define cat(a,b) a %+ b\nx %+ y cat(t, n) cat(p,) a %+ n %+ b\n",
      "xy t3 p a3b\n", ""},
     {"paste of nothing", "%macro m 2\na %1 %+ x%2 b x %+ %2 c\n%endmacro\nm ,\nm p,q\n",
      "a x b x c\na pxq b xq c\n", ""},
     {"paste makes a macro", "%define xy 7\nx %+ y\n", "7\n", ""},
-    {"paste of others", "+ %+ + < %+ =\n3 %+ x\n", "++ <=\n", "2:6: error: `3` and `x` do not join\n"},
+    {"paste of others", "+ %+ + < %+ =\n3 %+ x\n", "++ <=\n",
+     "2:6: error: `3` and `x` do not join\n"},
     {"paste after a dot", "%define f(a) t. %+ a\nf(x)\n", "t.x\n", ""},
 
     {"rep", "%assign i 0\n%rep 3\n a i\n%assign i i+1\n%endrep\nb\n", "a 0\na 1\na 2\nb\n", ""},
     {"rep in rep", "%assign i 0\n%rep 2\n%rep 2\n a i\n%assign i i+1\n%endrep\nb\n%endrep\n",
      "a 0\na 1\nb\na 2\na 3\nb\n", ""},
     {"rep of nothing", "%rep 0\na\n%endrep\n%rep 2\n%endrep\nb\n", "b\n", ""},
-    {"exitrep", "%assign i 0\n%rep 100\n%if i > 1\n%exitrep\n%endif\n a i\n%assign i i+1\n%endrep\nb\n",
+    {"exitrep",
+     "%assign i 0\n%rep 100\n%if i > 1\n%exitrep\n%endif\n a i\n%assign i i+1\n%endrep\nb\n",
      "a 0\na 1\nb\n", ""},
     {"rep errors", "%rep -1\na\n%endrep\n%rep x\n%endrep\n%endrep\n%exitrep\n%rep 1\n", "",
      "1:1: error: %rep of -1 times\n4:6: error: `x` is not defined\n"
@@ -138,46 +146,62 @@ static const pp_case cases[] = {
 
     {"if", "%if 1\na\n%else\nb\n%endif\n%if 0\nc\n%elif 2>1\nd\n%elif 1\ne\n%else\nf\n%endif\n",
      "a\nd\n", ""},
-    {"if nested", "%if 0\n%if 1\na\n%else\nb\n%endif\n%else\n%ifn 0\nc\n%endif\n%endif\n", "c\n", ""},
+    {"if nested", "%if 0\n%if 1\na\n%else\nb\n%endif\n%else\n%ifn 0\nc\n%endif\n%endif\n", "c\n",
+     ""},
     {"hidden text", "%if 0\n%error no\n\"open\n%bogus\n%define X 1\n\x01\n%endif\nX\n", "X\n", ""},
-    {"ifdef", "%define A\n%ifdef A\na\n%endif\n%ifdef B\nb\n%elifndef B\nc\n%endif\n%ifdef B A\nd\n%endif\n",
+    {"ifdef",
+     "%define A\n%ifdef A\na\n%endif\n%ifdef B\nb\n%elifndef B\nc\n%endif\n%ifdef B A\nd\n%endif\n",
      "a\nc\nd\n", ""},
     {"ifmacro",
      "%macro m 1-2\n%endmacro\n%ifmacro m\na\n%endif\n%ifmacro m 2\nb\n%endif\n%ifmacro m 3-*\nc\n"
-     "%endif\n%ifnmacro n\nd\n%endif\n", "a\nb\nd\n", ""},
+     "%endif\n%ifnmacro n\nd\n%endif\n",
+     "a\nb\nd\n", ""},
     {"ifidn",
-     "%define A x y\n%ifidn A, x y\na\n%endif\n%ifidn A, X y\nb\n%endif\n%ifidni A, X Y\nc\n%endif\n"
+     "%define A x y\n%ifidn A, x y\na\n%endif\n%ifidn A, X y\nb\n%endif\n%ifidni A, X "
+     "Y\nc\n%endif\n"
      "%ifnidn \"a\", \"b\"\nd\n%endif\n%ifidn {a,b}, {a,b}\ne\n%endif\n%ifidn a,\nf\n%endif\n",
      "a\nc\nd\ne\n", ""},
     {"ifnum",
      "%ifnum 12\na\n%endif\n%ifnum -1.5\nb\n%endif\n%ifnum x\nc\n%endif\n%ifint 1.5\nd\n%endif\n"
-     "%ifint +3\ne\n%endif\n%ifnnum\nf\n%endif\n", "a\nb\ne\nf\n", ""},
-    {"ifstr", "%ifstr \"x\"\na\n%endif\n%ifstr x\nb\n%endif\n%ifid x\nc\n%endif\n%ifnid 1\nd\n%endif\n",
+     "%ifint +3\ne\n%endif\n%ifnnum\nf\n%endif\n",
+     "a\nb\ne\nf\n", ""},
+    {"ifstr",
+     "%ifstr \"x\"\na\n%endif\n%ifstr x\nb\n%endif\n%ifid x\nc\n%endif\n%ifnid 1\nd\n%endif\n",
      "a\nc\nd\n", ""},
-    {"ifempty", "%define E\n%ifempty E\na\n%endif\n%ifempty x\nb\n%endif\n%ifempty\nc\n%endif\n", "a\nc\n", ""},
-    {"iftoken", "%iftoken x\na\n%endif\n%iftoken x y\nb\n%endif\n%iftoken -1\nc\n%endif\n%ifntoken\nd\n%endif\n",
+    {"ifempty", "%define E\n%ifempty E\na\n%endif\n%ifempty x\nb\n%endif\n%ifempty\nc\n%endif\n",
+     "a\nc\n", ""},
+    {"iftoken",
+     "%iftoken x\na\n%endif\n%iftoken x y\nb\n%endif\n%iftoken "
+     "-1\nc\n%endif\n%ifntoken\nd\n%endif\n",
      "a\nd\n", ""},
-    {"ifctx", "%ifctx\na\n%endif\n%push p\n%ifctx p\nb\n%elifctx q\nc\n%endif\n%ifctx\nd\n%endif\n%pop\n",
+    {"ifctx",
+     "%ifctx\na\n%endif\n%push p\n%ifctx p\nb\n%elifctx q\nc\n%endif\n%ifctx\nd\n%endif\n%pop\n",
      "b\nd\n", ""},
-    {"elif of strings", "%define T \"u\"\n%if T == \"v\"\na\n%elif T != \"v\"\nb\n%endif\n", "b\n", ""},
+    {"elif of strings", "%define T \"u\"\n%if T == \"v\"\na\n%elif T != \"v\"\nb\n%endif\n", "b\n",
+     ""},
     {"if errors",
-     "%else\n%endif\n%elif 1\n%if\n%endif\n%if 1 1\na\n%else\nb\n%endif\n%if 0\n%else\n%else\n%endif\n%ifdef 1\n%endif\n%if 1\n",
+     "%else\n%endif\n%elif 1\n%if\n%endif\n%if 1 1\na\n%else\nb\n%endif\n%if "
+     "0\n%else\n%else\n%endif\n%ifdef 1\n%endif\n%if 1\n",
      "",
      "1:1: error: `%else` without `%if`\n2:1: error: `%endif` without `%if`\n"
      "3:1: error: `%elif` without `%if`\n4:4: error: expected an expression, not end of line\n"
      "6:7: error: unexpected `1` after the condition\n13:1: error: `%else` behind `%else`\n"
      "11:1: note: of this condition\n15:8: error: expected a name, not `1`\n"
      "17:1: error: `%if` without `%endif`\n"},
-    {"if does not leave a macro", "%macro m 0\n%endif\n%if 1\n%endmacro\n%if 1\nm\na\n%endif\n", "a\n",
+    {"if does not leave a macro", "%macro m 0\n%endif\n%if 1\n%endmacro\n%if 1\nm\na\n%endif\n",
+     "a\n",
      "2:1: error: `%endif` without `%if`\n6:1: note: in the expansion of macro `m`\n"
      "3:1: error: `%if` without `%endif`\n6:1: note: in the expansion of macro `m`\n"},
 
     {"contexts",
-     "%push a\n%$x: b %$x\n%push\n%$x: c %$$x\n%define %$v 4\nd %$v\n%repl n\n%ifctx n\ne\n%endif\n%pop n\nf %$x\n%pop a\n",
+     "%push a\n%$x: b %$x\n%push\n%$x: c %$$x\n%define %$v 4\nd %$v\n%repl n\n%ifctx "
+     "n\ne\n%endif\n%pop n\nf %$x\n%pop a\n",
      "..1?x: b ..1?x\n..2?x: c ..1?x\nd 4\ne\nf ..1?x\n", ""},
     {"context errors", "%$x\n%pop\n%push a\n%pop b\n%repl 1\n%$$x\n", "",
-     "1:1: error: `%$x` needs 1 context: `%push` opens one\n2:1: error: `%pop`: no context is open\n"
-     "4:6: error: the open context is `a`, not `b`\n5:7: error: expected the name of a context, not `1`\n"
+     "1:1: error: `%$x` needs 1 context: `%push` opens one\n2:1: error: `%pop`: no context is "
+     "open\n"
+     "4:6: error: the open context is `a`, not `b`\n5:7: error: expected the name of a context, "
+     "not `1`\n"
      "6:1: error: `%$$x` needs 2 contexts: `%push` opens one\n"},
 
     {"include", "%include \"inc.s\"\n%include \"inc.s\"\n%include \"dir/a.s\"\n%include \"c.s\"\n",
@@ -192,26 +216,32 @@ static const pp_case cases[] = {
      "7:1: error: `%1` is not inside a macro\nnote: a remainder needs a space after its `%`\n"
      "7:1: error: `%1` is not inside a macro\nnote: a remainder needs a space after its `%`\n"
      "7:1: error: expected `%line NUMBER[+STEP] [\"FILE\"]`\n"},
-    {"magic", "%define V __LINE__\na __LINE__ __FILE__ V\n%macro m 0\n b __LINE__\n%endmacro\n\nm\n",
+    {"magic",
+     "%define V __LINE__\na __LINE__ __FILE__ V\n%macro m 0\n b __LINE__\n%endmacro\n\nm\n",
      "a 2 \"t.s\" 2\nb 7\n", ""},
     {"version", "__SOMA_VERSION__\n", "\"0.1.0\"\n", ""},
     {"messages",
-     "%define v 3\n%error bad v, \"x y\"\n%error \"only \\\"this\\\"\"\n%warning careful\n%note see\n%fatal stop\nx\n",
+     "%define v 3\n%error bad v, \"x y\"\n%error \"only \\\"this\\\"\"\n%warning careful\n%note "
+     "see\n%fatal stop\nx\n",
      "",
      "2:1: error: bad 3, x y\n3:1: error: only \"this\"\n4:1: warning: careful\n5:1: note: see\n"
      "6:1: fatal: stop\n"},
     {"backtrace", "%macro i 0\n%error e\n%endmacro\n%macro o 0\n i\n%endmacro\n\no\n", "",
-     "2:1: error: e\n5:2: note: in the expansion of macro `i`\n8:1: note: in the expansion of macro `o`\n"},
+     "2:1: error: e\n5:2: note: in the expansion of macro `i`\n8:1: note: in the expansion of "
+     "macro `o`\n"},
     {"unknown", "%defin x\n%quux\n", "",
      "1:1: error: unknown directive `%defin`; did you mean `%define`?\n"
      "2:1: error: unknown directive `%quux`\n"},
-    {"outside a macro", "a %1\nb %%x\n%rotate 1\n%exitmacro\n%endmacro\nc %?\n%macro\n%macro m\n", "",
+    {"outside a macro", "a %1\nb %%x\n%rotate 1\n%exitmacro\n%endmacro\nc %?\n%macro\n%macro m\n",
+     "",
      "1:3: error: `%1` is not inside a macro\nnote: a remainder needs a space after its `%`\n"
      "2:3: error: `%%x` is not inside a macro\n3:1: error: `%rotate` is not inside a macro\n"
      "4:1: error: `%exitmacro` is not inside a macro\n5:1: error: `%endmacro` without `%macro`\n"
-     "6:3: error: `%?` means nothing here\n7:7: error: expected a name after `%macro`, not end of line\n"
+     "6:3: error: `%?` means nothing here\n7:7: error: expected a name after `%macro`, not end of "
+     "line\n"
      "7:1: error: `%macro` without `%endmacro`\n"},
-    {"macro head", "%macro m 3-1\n%endmacro\n%macro m x\n%endmacro\n%macro m 0-1 a, b\n%endmacro\n", "",
+    {"macro head", "%macro m 3-1\n%endmacro\n%macro m x\n%endmacro\n%macro m 0-1 a, b\n%endmacro\n",
+     "",
      "1:10: error: a macro of 3 to 1 parameters takes none at all\n"
      "3:10: error: expected a number of parameters up to 10000, not `x`\n"
      "5:14: error: 2 defaults for 1 optional parameters\n"},
@@ -326,171 +356,14 @@ static void printed_diag(void **state) {
   job_close(&t);
 }
 
-/* ---- Bombs: each ends in one fatal error, with bounded memory ------------------------------ */
-
-typedef struct bomb {
-  const char *head, *line, *tail; /* line n times between the others */
-  int n;
-  const char *fatal;
-} bomb;
-
-static const bomb bombs[] = {
-    {"%include \"self.s\"\n", "", "", 0, "%include nested deeper than 64"},
-    {"%macro m 0\nm\n%endmacro\nm\n", "", "", 0, "macros nested deeper than 1024"},
-    {"%macro m 1\nm %1 %1\n%endmacro\nm a\n", "", "", 0, "more than 1048576 tokens in a line"},
-    {"%macro m 1\nm %1\n%endmacro\nm", " a", "\n", 8000,
-     "the open macro calls have more than 2097152 tokens of parameters"},
-    {"%macro m 1+\nm %1, %1\n%endmacro\nm a\n", "", "", 0, "more than 10000 parameters"},
-    {"%rep 10000001\n%endrep\n", "", "", 0, "%rep of 10000001 times: the most is 10000000"},
-    {"%rep 1000000\n%rep 1000000\nnop\n%endrep\n%endrep\n", "", "", 0,
-     "macros, %rep and %include give more than 4194304 lines"},
-    {"%rep 1000000\n%rep 1000000\n%ifidn a b c d e f g h i j k l m n o p q r s t u v w x y, z\n"
-     "%endif\n%endrep\n%endrep\n", "", "", 0,
-     "macros, %rep and %include give more than 67108864 tokens"},
-    {"%rep 10000000\n%push\n%endrep\n", "", "", 0, "more than 4194304 macro calls and contexts"},
-    {"", "%if 1\n", "", 1001, "%if nested deeper than 1000"},
-    {"%define s \"abcd\"\n%rep 64\n%strcat s s, s\n%endrep\n", "", "", 0,
-     "the line is longer than 1048576 characters after expansion"},
-    {"%define s a\n%rep 64\n%xdefine s s s\n%endrep\n", "", "", 0,
-     "the line is longer than 1048576 characters after expansion"},
-    {"nop ", "a, ", "\n", 600000, "more than 1048576 tokens in a line"},
-};
-
-static void run_bomb(const char *text, const char *fatal) {
-  job t;
-  job_open(&t, NULL);
-  t.files = files;
-  if (setjmp(t.j.bail) == 0) {
-    as_diag_open(&t.j);
-    as_pp *pp = as_pp_open(&t.j, as_src_text(&t.j, "t.s", text, strlen(text)));
-    for (as_line l; as_pp_line(pp, &l);) {
-    }
-  }
-  assert_true(t.r.ndiags > 0);
-  uint32_t last = t.r.ndiags - 1;
-  while (last > 0 && t.r.diags[last].severity == AS_NOTE) last--;
-  assert_int_equal(t.r.diags[last].severity, AS_FATAL);
-  assert_string_equal(t.r.diags[last].text, fatal);
-  assert_true(t.r.ndiags < 32);
-  assert_true(t.j.arena.total >> 20 <= 600);
-  job_close(&t);
-}
-
-static void fixed_bombs(void **state) {
-  (void)state;
-  for (size_t i = 0; i < sizeof bombs / sizeof bombs[0]; i++) {
-    isa_alloc al = isa_alloc_default();
-    isa_buf b;
-    isa_buf_init(&b, &al);
-    isa_buf_puts(&b, bombs[i].head);
-    for (int k = 0; k < bombs[i].n; k++) isa_buf_puts(&b, bombs[i].line);
-    isa_buf_puts(&b, bombs[i].tail);
-    run_bomb(isa_buf_str(&b), bombs[i].fatal);
-    isa_buf_free(&b);
-  }
-}
-
-/* 60 macros, each twice the next. */
-static void doubling(const char *fmt, const char *tail, const char *call, const char *fatal) {
-  isa_alloc al = isa_alloc_default();
-  isa_buf b;
-  isa_buf_init(&b, &al);
-  for (int i = 0; i < 60; i++) {
-    for (const char *p = fmt; *p; p++) {
-      if (*p == '@') isa_buf_printf(&b, "%d", i);
-      else if (*p == '#') isa_buf_printf(&b, "%d", i + 1);
-      else isa_buf_add(&b, p, 1);
-    }
-  }
-  isa_buf_puts(&b, tail);
-  isa_buf_puts(&b, call);
-  run_bomb(isa_buf_str(&b), fatal);
-  isa_buf_free(&b);
-}
-
-static void doubling_bombs(void **state) {
-  (void)state;
-  char nested[1024] = "%define f(x) x\n";
-  for (int i = 0; i < 201; i++) strcat(nested, "f(");
-  for (int i = 0; i < 201; i++) strcat(nested, ")");
-  run_bomb(nested, "calls of macros within their arguments are deeper than 200");
-  doubling("%define a@ a# a#\n", "", "a0\n",
-           "the line is longer than 1048576 characters after expansion");
-  doubling("%define a@ a# a#\n", "%define a60\n", "a0\n",
-           "the macros in a line need more than 4194304 steps to expand");
-  doubling("%define a@(x) a#(x x)\n", "", "a0(y)\n",
-           "the line is longer than 1048576 characters after expansion");
-  doubling("%macro m@ 0\nm#\nm#\n%endmacro\n", "%macro m60 0\n%endmacro\n", "m0\n",
-           "more than 4194304 macro calls and contexts");
-}
-
-/* ---- Random texts ------------------------------------------------------------------------- */
-
-static uint64_t next_random(uint64_t *s) {
-  *s ^= *s << 13;
-  *s ^= *s >> 7;
-  *s ^= *s << 17;
-  return *s;
-}
-
-static const char *const pieces[] = {
-    "\n", "\n", "\n", "\n", " ", " ", " ", ",", "(", ")", "[", "]", "{", "}", "a", "b", "m", "x1",
-    ".l", ".", "..", "1", "0x1f", "1.5", "'a'", "\"s\"", "`t\\n`", "\"", "\\", "\\\n", ";", "%",
-    "%+", "%1", "%0", "%%l", "%$c", "%{1:-1}", "%{-1:1}", "%{", "%?", "%??", "%00", "+", "-", "*",
-    "/", "<<", "==", "=", "$", "@", ":", "&&", "||", "\n%define a", "\n%define m(a,b)", "%xdefine ",
-    "\n%assign a ", "\n%macro m 1-2 ", "\n%macro b 0+", "\n%endmacro\n", "\n%rep 3", "\n%endrep\n",
-    "\n%if ", "\n%ifdef a", "\n%ifidn ", "\n%ifnum ", "\n%elif ", "\n%else", "\n%endif\n",
-    "\n%push c", "\n%pop", "\n%rotate 1", "\n%exitmacro", "\n%exitrep", "\n%include \"inc.s\"",
-    "\n%substr a \"xyz\" 1", "\n%strcat a ", "\n%defstr a ", "\n%line 5", "\n%undef a",
-    "\n%unmacro m 1-2", "\n%imacro M 1", "\n%idefine B ", "min(", "sizeof(", "inf", "\x80", "\x01",
-    "\r\n", "\n%error ", "nop", "add", "__LINE__", "\n%repl d", "\nm ", "\nb ", "~", "!", "1e9"};
-
-/* What comes out lexes to the same tokens again, so that -E can be assembled. */
-static void same_again(job *t) {
-  job u;
-  job_open(&u, NULL);
-  job_preprocess(&u, isa_buf_str(&t->out), t->out.len);
-  if (strcmp(isa_buf_str(&u.out), isa_buf_str(&t->out)) != 0)
-    print_error("once:\n%s\ntwice:\n%s\n%s\n", isa_buf_str(&t->out), isa_buf_str(&u.out),
-                job_diags(&u, true));
-  assert_string_equal(isa_buf_str(&u.out), isa_buf_str(&t->out));
-  job_close(&u);
-}
-
-static unsigned long rounds = 20000;
-
-static void random_texts(void **state) {
-  (void)state;
-  uint64_t seed = 88172645463325252u;
-  for (unsigned long i = 0; i < rounds; i++) {
-    char text[1024];
-    size_t n = 0, parts = 2 + next_random(&seed) % 60;
-    for (size_t k = 0; k < parts; k++) {
-      const char *p = pieces[next_random(&seed) % (sizeof pieces / sizeof pieces[0])];
-      size_t len = strlen(p);
-      if (n + len >= sizeof text) break;
-      memcpy(text + n, p, len);
-      n += len;
-    }
-    text[n] = 0;
-    job t;
-    job_open(&t, NULL);
-    t.files = files;
-    job_preprocess(&t, text, n);
-    assert_int_not_equal(t.j.status, ISA_NOMEM);
-    same_again(&t);
-    job_close(&t);
-  }
-}
-
-int main(int argc, char **argv) {
-  if (argc > 1) rounds = strtoul(argv[1], NULL, 10);
+int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(features),           cmocka_unit_test(options),
-      cmocka_unit_test(warnings_as_errors), cmocka_unit_test(places_in_includes),
-      cmocka_unit_test(marks),              cmocka_unit_test(printed_diag),
-      cmocka_unit_test(fixed_bombs),        cmocka_unit_test(doubling_bombs),
-      cmocka_unit_test(random_texts),
+      cmocka_unit_test(features),
+      cmocka_unit_test(options),
+      cmocka_unit_test(warnings_as_errors),
+      cmocka_unit_test(places_in_includes),
+      cmocka_unit_test(marks),
+      cmocka_unit_test(printed_diag),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,5 +11,5 @@ section sync
         mov r3, addr(t) + t.bytes
         mov r4, t.ndim * t.itemsize
         mov r5, s
-        nop $s>=K*4
+        nop $s>=K*4 $s++
         halt

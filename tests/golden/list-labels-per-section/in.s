@@ -9,4 +9,4 @@ section vector
 top:    jmp .b
 .b:     jmp .b
 section sync
-        jmp top.a
+x:      jmp top.a

@@ -5,5 +5,5 @@ s sem
 q queue dge=hwdge
 section sync
         dma_copy t, a, queue=q $s
-        dma_copy t[0:2, 0:180], a[:, :, 1, :, ::2, 0:6, 3], queue=q $s
+        dma_copy t[0:2, 0:270], a[:, :, 1, :, ::2, 0:6, 3], queue=q $s
         halt

@@ -1,0 +1,87 @@
+/* Constraints of the vector engine's movement between partitions, and of its exponential (nki.isa:
+ * nc_transpose, nc_stream_shuffle, exponential). */
+#include "rules.h"
+
+#include <inttypes.h>
+
+enum { QUADRANT = 32, KEEP = 255 };
+
+/* ---- Movement ----------------------------------------------------------------------------- */
+
+bool isa_rule_tr32(const isa_ck *c) {
+  const struct isa_UNARY *u = &c->in->u.UNARY;
+  const isa_ap *dst = isa_ck_ap(c, u->dst), *src = isa_ck_ap(c, u->src);
+  int fdst = ISA_F_UNARY_dst, fsrc = ISA_F_UNARY_src;
+  uint64_t n = isa_ap_elems(src), out = isa_ap_elems(dst);
+  if (!isa_ck_same_type(c, fdst, u->dst, fsrc, u->src) || !isa_ck_fixed(c, fdst, u->dst) ||
+      !isa_ck_fixed(c, fsrc, u->src))
+    return false;
+  bool small = src->nparts <= QUADRANT && n <= QUADRANT;
+  if (!small && (src->nparts % QUADRANT || n % QUADRANT))
+    return isa_fail(c->e, ISA_ILLEGAL, fsrc, "%d x %" PRIu64 ": a transpose is of whole 32 x 32 "
+                    "blocks, or at most one", src->nparts, n);
+  uint64_t parts = small ? n : src->nparts, elems = small ? src->nparts : n;
+  if (dst->nparts != parts || out != elems)
+    return isa_fail(c->e, ISA_ILLEGAL, fdst, "%d x %" PRIu64 ": src gives %" PRIu64 " x %" PRIu64,
+                    dst->nparts, out, parts, elems);
+  return true;
+}
+
+bool isa_rule_mask(const isa_ck *c) {
+  const struct isa_MASK *u = &c->in->u.MASK;
+  const uint8_t *m = isa_program_list(c->p, u->mask, ISA_K_BYTES);
+  if (u->mask.count != QUADRANT)
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_MASK_mask, "%" PRIu32 " entries: a mask has 32",
+                    u->mask.count);
+  for (unsigned i = 0; i < QUADRANT; i++)
+    if (m[i] >= QUADRANT && m[i] != KEEP)
+      return isa_fail(c->e, ISA_ILLEGAL, ISA_F_MASK_mask,
+                      "entry %u is %d: a partition 0 to 31, or 255 to keep what is there", i, m[i]);
+  return true;
+}
+
+/* The start-partition rule holds for both operands with the larger of their counts. */
+static bool shuffle_start(const isa_ck *c, int f, const isa_ap *ap, unsigned active) {
+  if (active <= 32 || (active == 64 && ap->part % 64 == 0) || ap->part == 0)
+    return true;
+  return isa_fail(c->e, ISA_ILLEGAL, f, "start partition %d: with %u active partitions it is %s",
+                  ap->part, active, active == 64 ? "0 or 64" : "0");
+}
+
+bool isa_rule_shuffle(const isa_ck *c) {
+  const struct isa_UNARY *u = &c->in->u.UNARY;
+  const isa_ap *dst = isa_ck_ap(c, u->dst), *src = isa_ck_ap(c, u->src);
+  int fdst = ISA_F_UNARY_dst, fsrc = ISA_F_UNARY_src;
+  unsigned most = dst->nparts > src->nparts ? dst->nparts : src->nparts;
+  unsigned active = (most + QUADRANT - 1) / QUADRANT * QUADRANT;
+  return isa_ck_same_type(c, fdst, u->dst, fsrc, u->src) && isa_ck_fixed(c, fdst, u->dst) &&
+         isa_ck_fixed(c, fsrc, u->src) && isa_ck_count(c, fdst, u->dst, isa_ap_elems(src)) &&
+         shuffle_start(c, fsrc, src, active) && shuffle_start(c, fdst, dst, active);
+}
+
+/* ---- exponential -------------------------------------------------------------------------- */
+
+#define EXP_TYPES                                                                             \
+  (ISA_CK_TYPE(ISA_float8_e4m3) | ISA_CK_TYPE(ISA_float8_e5m2) | ISA_CK_TYPE(ISA_float16) |   \
+   ISA_CK_TYPE(ISA_bfloat16) | ISA_CK_TYPE(ISA_float32) | ISA_CK_TYPE(ISA_int8) |             \
+   ISA_CK_TYPE(ISA_int16) | ISA_CK_TYPE(ISA_int32) | ISA_CK_TYPE(ISA_uint8) |                 \
+   ISA_CK_TYPE(ISA_uint16))
+
+bool isa_rule_expo(const isa_ck *c) {
+  const struct isa_EXPONENTIAL *u = &c->in->u.EXPONENTIAL;
+  int dst = ISA_F_EXPONENTIAL_dst, src = ISA_F_EXPONENTIAL_src, init = ISA_F_EXPONENTIAL_init;
+  if (!isa_ck_types(c, dst, u->dst, EXP_TYPES | ISA_CK_TYPE(ISA_tfloat32)) ||
+      !isa_ck_types(c, src, u->src, EXP_TYPES | ISA_CK_TYPE(ISA_uint32)) ||
+      !isa_ck_agree(c, src, u->src, dst, u->dst) ||
+      !isa_ck_vector_type(c, ISA_F_EXPONENTIAL_max, u->max, ISA_float32) ||
+      !isa_ck_vector_type(c, init, u->init, ISA_float32))
+    return false;
+  if (u->reduce == ISA_CMD_reset)
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_EXPONENTIAL_reduce,
+                    "reset: it must be idle, reset_reduce, reduce or load_reduce");
+  bool zero = u->init.kind == ISA_NUM_none || (u->init.kind == ISA_NUM_imm && u->init.v == 0);
+  if (u->reduce != ISA_CMD_load_reduce && !zero)
+    return isa_fail(c->e, ISA_ILLEGAL, init,
+                    "a starting value is for reduce=load_reduce: leave it out");
+  return true;
+}
