@@ -16,7 +16,7 @@ BUILD ?= build
 PREFIX ?= /usr/local
 OPT ?= -O2
 SAN ?=
-VERSION := 0.1.0
+VERSION := $(shell sed -n 's/^\#define SOMA_VERSION "\(.*\)"/\1/p' vm/soma.h)
 LUA_CFLAGS := $(shell pkg-config --cflags lua5.4 2>/dev/null || echo -I/usr/include/lua5.4)
 LUA_LIBS := $(shell pkg-config --libs lua5.4 2>/dev/null || echo -llua5.4)
 
@@ -62,10 +62,19 @@ $$(BUILD)/vm/kern_%.$(1).o: vm/kern_%.c
 endef
 $(foreach l,$(LEVELS),$(eval $(call kern_rule,$(l))))
 
+# The command's Lua part as a list of C strings, one a line.
+$(BUILD)/lua/driver.inc: lua/driver.lua
+	@mkdir -p $(@D)
+	$(Q)sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n",/' $< >$@
+$(BUILD)/lua/soma_main.o: $(BUILD)/lua/driver.inc
+$(BUILD)/lua/soma_main.o: LUA_CFLAGS += -I$(BUILD)/lua
+
 $(BUILD)/lua/%.o: lua/%.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LUA_CFLAGS) -MMD -MP -c $< -o $@
 
+# The header of the whole is not the assembler's to include.
+$(BUILD)/asm/%.o: override CFLAGS += -DSOMA_VERSION='"$(VERSION)"'
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
@@ -77,23 +86,23 @@ $(BUILD)/libsoma.a: $(LIB_OBJ)
 $(BUILD)/libsoma.so: $(LIB_OBJ) vm/libsoma.map
 	@echo "  LD    $@"
 	$(Q)$(CC) $(LDFLAGS) -shared -Wl,-soname,libsoma.so.0 -Wl,--version-script=vm/libsoma.map \
-	  -Wl,--no-undefined $(LIB_OBJ) -o $@
+	  -Wl,--no-undefined $(LIB_OBJ) -lm -o $@
 
 $(BUILD)/soma.so: $(LUA_OBJ) $(BUILD)/libsoma.a lua/soma.map
 	@echo "  LD    $@"
-	$(Q)$(CC) $(LDFLAGS) -shared -Wl,--version-script=lua/soma.map $(LUA_OBJ) $(BUILD)/libsoma.a -o $@
+	$(Q)$(CC) $(LDFLAGS) -shared -Wl,--version-script=lua/soma.map $(LUA_OBJ) $(BUILD)/libsoma.a -lm -o $@
 
 $(BUILD)/soma: $(BUILD)/lua/soma_main.o $(LUA_OBJ) $(BUILD)/libsoma.a
 	@echo "  LD    $@"
-	$(Q)$(CC) $(LDFLAGS) $^ $(LUA_LIBS) -o $@
+	$(Q)$(CC) $(LDFLAGS) $^ $(LUA_LIBS) -lm -o $@
 
 $(BUILD)/soma-as: $(BUILD)/asm/soma_as.o $(CLI_OBJ) $(BUILD)/libsoma.a
 	@echo "  LD    $@"
-	$(Q)$(CC) $(LDFLAGS) $^ -o $@
+	$(Q)$(CC) $(LDFLAGS) $^ -lm -o $@
 
 $(BUILD)/soma-dis: $(BUILD)/asm/soma_dis.o $(CLI_OBJ) $(BUILD)/libsoma.a
 	@echo "  LD    $@"
-	$(Q)$(CC) $(LDFLAGS) $^ -o $@
+	$(Q)$(CC) $(LDFLAGS) $^ -lm -o $@
 
 # ---- Tests ---------------------------------------------------------------------------------
 UNIT := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))

@@ -34,7 +34,7 @@ check "example as C++" g++ -Wall -Wextra -Wpedantic -Werror -I"$dir/root/usr/inc
   "$dir/example.cc" -L"$dir/root/usr/lib" -lsoma -o "$dir/cxx"
 check "its output" run "$dir/cxx"
 check "example against libsoma.a" $CC -I"$dir/root/usr/include" "$dir/example.c" \
-  "$dir/root/usr/lib/libsoma.a" -o "$dir/static"
+  "$dir/root/usr/lib/libsoma.a" -lm -o "$dir/static"
 check "its output" run "$dir/static"
 nm -D --defined-only "$dir/root/usr/lib/libsoma.so" | awk '{print $3}' | grep -v -e '^soma_' -e '^SOMA_0' >"$dir/extra"
 check "only soma_* is exported" test ! -s "$dir/extra"

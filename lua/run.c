@@ -1,0 +1,257 @@
+/* Runs: starting one with named inputs, moving it on, its outputs and its fault. */
+#include <string.h>
+
+#include "tensor.h"
+
+lb_run *lb_check_run(lua_State *L, int arg) { return luaL_checkudata(L, arg, LB_RUN); }
+
+soma_stats lb_run_stats(const lb_run *run) {
+  soma_stats s = run->stats;
+  if (run->r != NULL) soma_run_stats(run->r, &s, sizeof s);
+  return s;
+}
+
+void lb_run_detach(lb_run *run) {
+  run->stats = lb_run_stats(run);
+  run->ended = run->r == NULL ? run->ended : soma_run_ended(run->r) != 0;
+  soma_run_free(run->r);
+  run->r = NULL;
+  if (run->core != NULL) {
+    run->core->current = NULL;
+    run->core->trace = NULL;
+  }
+  run->core = NULL;
+}
+
+/* ---- Outputs ------------------------------------------------------------------------------- */
+
+/* Pushes a tensor of the run's program as it is in HBM now. */
+static void push_tensor(lua_State *L, const lb_run *run, const soma_tensor_info *info) {
+  lt_tensor *t = lt_new(L, (unsigned)info->dtype, info->ndim, info->shape);
+  soma_status s = soma_fetch(run->r, info->name, t->data, (size_t)info->bytes);
+  if (s != SOMA_OK) lb_fail(L, "fetch", NULL, s);
+}
+
+/* The table run.out of the run at index is filled with every output. */
+static void fetch_outputs(lua_State *L, int index) {
+  const lb_run *run = lb_check_run(L, index);
+  soma_tensor_info info;
+  lua_getiuservalue(L, index, LB_RUN_PROGRAM);
+  const lb_program *p = lua_touserdata(L, -1);
+  lua_newtable(L);
+  for (uint32_t i = 0; soma_program_tensor(p->p, i, &info) == SOMA_OK; i++) {
+    if (info.role != SOMA_OUTPUT) continue;
+    push_tensor(L, run, &info);
+    lua_setfield(L, -2, info.name);
+  }
+  lua_setiuservalue(L, index, LB_RUN_OUT);
+  lua_pop(L, 1);
+}
+
+/* run:fetch(name): a copy of any tensor of the program as it is now. */
+static int run_fetch(lua_State *L) {
+  const lb_run *run = lb_check_run(L, 1);
+  const char *name = luaL_checkstring(L, 2);
+  soma_tensor_info info;
+  if (run->r == NULL) return luaL_error(L, "fetch: the core has gone on to another run");
+  lua_getiuservalue(L, 1, LB_RUN_PROGRAM);
+  const lb_program *p = lua_touserdata(L, -1);
+  if (lb_program_tensor(p->p, name, &info) < 0)
+    return luaL_error(L, "fetch: the program has no tensor '%s'", name);
+  push_tensor(L, run, &info);
+  return 1;
+}
+
+/* ---- Starting ------------------------------------------------------------------------------ */
+
+/* Binds every entry of the table at index; its values stay referenced by it. */
+static void bind_inputs(lua_State *L, lb_core *core, lb_program *p, int index) {
+  for (lua_pushnil(L); lua_next(L, index) != 0;) {
+    if (lua_type(L, -2) != LUA_TSTRING)
+      luaL_error(L, "run: inputs are given by name, not by a %s", luaL_typename(L, -2));
+    const char *name = lua_tostring(L, -2);
+    if (lt_test(L, -1) == NULL)
+      luaL_error(L, "run: input '%s' must be a tensor, not %s", name, luaL_typename(L, -1));
+    int at = lua_gettop(L);
+    const lt_tensor *t = lt_make_dense(L, at);
+    soma_status s = soma_bind(core->m, p->p, name, (soma_dtype)t->dtype, t->ndim, t->shape, t->data);
+    if (s != SOMA_OK) lb_fail(L, "run", core->m, s);
+    /* a dense copy must live until the run has started: keep it by its address */
+    lua_getiuservalue(L, 1, LB_CORE_BOUND);
+    lua_pushvalue(L, at);
+    lua_rawsetp(L, -2, t->data);
+    lua_pop(L, 2);
+  }
+}
+
+static bool option_faults(lua_State *L, int arg) {
+  static const char *const known[] = {"faults", NULL};
+  lb_options(L, arg, "run", known);
+  const char *faults = lb_string(L, arg, "run", "faults");
+  if (faults != NULL && strcmp(faults, "return") != 0 && strcmp(faults, "raise") != 0)
+    luaL_error(L, "run: option 'faults' is \"raise\" or \"return\", not \"%s\"", faults);
+  return faults != NULL && strcmp(faults, "return") == 0;
+}
+
+/* core, program, inputs or nil, options or nil: pushes a run that has started. */
+static lb_run *start(lua_State *L) {
+  lua_settop(L, 4);
+  lb_core *core = lb_check_core(L, 1);
+  lb_program *p = lb_check_program(L, 2);
+  bool returns_faults = option_faults(L, 4);
+  if (!lua_isnil(L, 3)) luaL_checktype(L, 3, LUA_TTABLE);
+  if (core->current != NULL) lb_run_detach(core->current);
+  lb_run *run = lua_newuserdatauv(L, sizeof *run, LB_RUN_SLOTS);
+  *run = (lb_run){.returns_faults = returns_faults};
+  luaL_setmetatable(L, LB_RUN);
+  lua_pushvalue(L, 1);
+  lua_setiuservalue(L, 5, LB_RUN_CORE);
+  lua_pushvalue(L, 2);
+  lua_setiuservalue(L, 5, LB_RUN_PROGRAM);
+  lua_pushvalue(L, 2);
+  lua_setiuservalue(L, 1, LB_CORE_PROGRAM);
+  if (lua_istable(L, 3)) bind_inputs(L, core, p, 3);
+  soma_status s = soma_run_start(core->m, p->p, &run->r);
+  lua_newtable(L);
+  lua_setiuservalue(L, 1, LB_CORE_BOUND);
+  if (s != SOMA_OK) lb_fail(L, "run", core->m, s);
+  run->core = core;
+  core->current = run;
+  if (core->traces && (run->trace = lb_trace_new()) == NULL) luaL_error(L, "run: out of memory");
+  core->trace = run->trace;
+  return run;
+}
+
+/* ---- Moving on ----------------------------------------------------------------------------- */
+
+/* Runs until the stop; the run is at stack position index of L. Raises the error of a callback,
+ * and the run's fault unless faults are returned. */
+static void move(lua_State *L, int index, soma_until what, soma_engine engine, soma_time until) {
+  lb_run *run = lb_check_run(L, index);
+  lb_core *core = run->core;
+  if (run->r == NULL) luaL_error(L, "the core has gone on to another run, or is closed");
+  lua_getiuservalue(L, index, LB_RUN_CORE);
+  core->running = L;
+  core->index = lua_gettop(L);
+  core->failed = false;
+  core->started = lb_host_seconds();
+  soma_status s = soma_run_until(run->r, what, engine, until);
+  core->running = NULL;
+  if (core->failed) {
+    lua_getiuservalue(L, core->index, LB_CORE_ERROR);
+    lua_error(L);
+  }
+  lua_pop(L, 1);
+  run->ended = soma_run_ended(run->r) != 0;
+  if (run->ended) fetch_outputs(L, index);
+  if (s == SOMA_OK) return;
+  lb_push_fault(L, run->r);
+  if (!run->returns_faults) lua_error(L);
+  lua_setiuservalue(L, index, LB_RUN_FAULT);
+}
+
+/* core:run(program, inputs, {faults}): runs to the end. */
+int lb_core_run(lua_State *L) {
+  start(L);
+  move(L, 5, SOMA_END, SOMA_SYNC, 0);
+  lua_settop(L, 5);
+  return 1;
+}
+
+/* core:start(program, inputs, {faults}): a run at time 0. */
+int lb_core_start(lua_State *L) {
+  start(L);
+  return 1;
+}
+
+/* run:continue(): to the end, also after an interruption. */
+static int run_continue(lua_State *L) {
+  lua_settop(L, 1);
+  move(L, 1, SOMA_END, SOMA_SYNC, 0);
+  return 1;
+}
+
+/* run:step(engine): until that engine has issued one more instruction. */
+static int run_step(lua_State *L) {
+  lua_settop(L, 2);
+  lb_check_run(L, 1);
+  move(L, 1, SOMA_ISSUE, (soma_engine)lb_engine(L, 2), 0);
+  lua_settop(L, 1);
+  return 1;
+}
+
+/* run:step_event(): one event. */
+static int run_step_event(lua_State *L) {
+  lua_settop(L, 1);
+  move(L, 1, SOMA_EVENT, SOMA_SYNC, 0);
+  return 1;
+}
+
+/* run:until_time(ns): every event up to that simulated time. */
+static int run_until_time(lua_State *L) {
+  lua_Number ns = luaL_checknumber(L, 2);
+  luaL_argcheck(L, ns >= 0 && ns < 1e13, 2, "a time in nanoseconds, 0 to 1e13");
+  lua_settop(L, 1);
+  move(L, 1, SOMA_TIME, SOMA_SYNC, (soma_time)(ns * 1e6));
+  return 1;
+}
+
+/* ---- The object ---------------------------------------------------------------------------- */
+
+static int run_close(lua_State *L) {
+  lb_run *run = lb_check_run(L, 1);
+  if (run->core != NULL && run->core->running != NULL)
+    return luaL_error(L, "the run cannot be closed from its own callback");
+  if (run->r != NULL) lb_run_detach(run);
+  lb_trace_free(run->trace);
+  run->trace = NULL;
+  return 0;
+}
+
+static int run_tostring(lua_State *L) {
+  const lb_run *run = lb_check_run(L, 1);
+  soma_stats s = lb_run_stats(run);
+  lua_pushfstring(L, "soma.run, %s at %f ns", run->ended ? "ended" : "stopped",
+                  (lua_Number)s.time * 1e-6);
+  return 1;
+}
+
+/* run.out: the outputs, as they were at the end (before it: empty). */
+static void push_out(lua_State *L) {
+  if (lua_getiuservalue(L, 1, LB_RUN_OUT) != LUA_TNIL) return;
+  lua_pop(L, 1);
+  lua_newtable(L);
+}
+
+/* Fields: out, time_ns, stats, fault, ended. */
+static int run_index(lua_State *L) {
+  const lb_run *run = lb_check_run(L, 1);
+  const char *key = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
+  if (strcmp(key, "out") == 0) push_out(L);
+  else if (strcmp(key, "time_ns") == 0) lua_pushnumber(L, (lua_Number)lb_run_stats(run).time * 1e-6);
+  else if (strcmp(key, "stats") == 0) lb_push_stats(L, run);
+  else if (strcmp(key, "fault") == 0) lua_getiuservalue(L, 1, LB_RUN_FAULT);
+  else if (strcmp(key, "ended") == 0) lua_pushboolean(L, run->ended);
+  else {
+    lua_pushvalue(L, 2);
+    if (lua_rawget(L, lua_upvalueindex(1)) == LUA_TNIL)
+      return luaL_error(L, "a run has no field or method '%s'", luaL_tolstring(L, 2, NULL));
+  }
+  return 1;
+}
+
+void lb_open_run(lua_State *L) {
+  static const luaL_Reg meta[] = {{"__gc", run_close}, {"__close", run_close},
+                                  {"__tostring", run_tostring}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {
+      {"step", run_step},         {"step_event", run_step_event}, {"until_time", run_until_time},
+      {"continue", run_continue}, {"fetch", run_fetch},           {"summary", lb_run_summary},
+      {"close", run_close},       {"save_trace", lb_run_save_trace}, {NULL, NULL}};
+  lb_class(L, LB_RUN, meta, NULL);
+  luaL_getmetatable(L, LB_RUN);
+  lua_newtable(L);
+  luaL_setfuncs(L, methods, 0);
+  lua_pushcclosure(L, run_index, 1);
+  lua_setfield(L, -2, "__index");
+  lua_pop(L, 1);
+}

@@ -1,0 +1,160 @@
+/* The soma command: runs a Lua script with the module at hand, or a program by driver.lua. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <lualib.h>
+
+#include "bind.h"
+
+/* The lines of driver.lua, made by the Makefile. */
+static const char *const driver[] = {
+#include "driver.inc"
+};
+
+static lua_State *interrupted; /* where Ctrl-C goes; the command has one state */
+
+static void stop(lua_State *L, lua_Debug *ar) {
+  (void)ar;
+  lua_sethook(L, NULL, 0, 0);
+  luaL_error(L, "interrupted");
+}
+
+/* As the stock interpreter does it: an error is raised at the next call, which during a run is
+ * the one that reports progress. A second Ctrl-C ends the process. */
+static void on_interrupt(int sig) {
+  signal(sig, SIG_DFL);
+  lua_sethook(interrupted, stop, LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, 1);
+}
+
+static const char *next_line(lua_State *L, void *ud, size_t *n) {
+  size_t *i = ud;
+  (void)L;
+  if (*i == sizeof driver / sizeof driver[0]) return NULL;
+  *n = strlen(driver[*i]);
+  return driver[(*i)++];
+}
+
+/* host.nearest(word, names) */
+static int nearest(lua_State *L) {
+  size_t n, best = 3;
+  const char *word = luaL_checklstring(L, 1, &n), *found = NULL;
+  for (lua_Integer i = 1; lua_rawgeti(L, 2, i) == LUA_TSTRING; i++) {
+    size_t m;
+    const char *name = lua_tolstring(L, -1, &m);
+    unsigned d = isa_edit_distance(word, n, name, m, 2);
+    if (d < best) {
+      best = d;
+      found = name;
+    }
+    lua_pop(L, 1);
+  }
+  lua_pushstring(L, found);
+  return 1;
+}
+
+/* host.dtype_hint(name): the name where a .npy file holds such elements as plain bits, else nil. */
+static int dtype_hint(lua_State *L) {
+  unsigned d = lb_dtype(L, 1);
+  bool numpy_has_it = isa_dtypes[d].cls == ISA_INT || isa_dtypes[d].cls == ISA_UINT ||
+                      isa_dtypes[d].cls == ISA_BOOL || d == ISA_float16 || d == ISA_float32;
+  lua_pushstring(L, numpy_has_it ? NULL : isa_dtypes[d].name);
+  return 1;
+}
+
+/* The table `host` and the arguments behind the command's name, as driver.lua wants them. */
+static void push_driver_arguments(lua_State *L, int argc, char **argv) {
+  const char *no_color = getenv("NO_COLOR");
+  lua_newtable(L);
+  lua_pushboolean(L, isatty(STDERR_FILENO));
+  lua_setfield(L, -2, "terminal");
+  lua_pushboolean(L, isatty(STDERR_FILENO) && (no_color == NULL || no_color[0] == '\0'));
+  lua_setfield(L, -2, "color");
+  lua_pushcfunction(L, nearest);
+  lua_setfield(L, -2, "nearest");
+  lua_pushcfunction(L, dtype_hint);
+  lua_setfield(L, -2, "dtype_hint");
+  lua_newtable(L);
+  for (int i = 1; i < argc; i++) {
+    lua_pushstring(L, argv[i]);
+    lua_rawseti(L, -2, i);
+  }
+}
+
+static int traceback(lua_State *L) {
+  const char *text = luaL_tolstring(L, 1, NULL);
+  if (lua_type(L, 1) == LUA_TSTRING) luaL_traceback(L, L, text, 1);
+  return 1; /* an error that is a table, such as a fault, speaks for itself */
+}
+
+/* Calls what is on the stack with nargs arguments; prints an error and gives its exit status. */
+static int call(lua_State *L, int nargs) {
+  int base = lua_gettop(L) - nargs;
+  lua_pushcfunction(L, traceback);
+  lua_insert(L, base);
+  if (lua_pcall(L, nargs, 1, base) == LUA_OK)
+    return lua_isinteger(L, -1) ? (int)lua_tointeger(L, -1) : 0;
+  fprintf(stderr, "soma: %s\n", lua_tostring(L, -1));
+  return 1;
+}
+
+static int run_script(lua_State *L, int argc, char **argv) {
+  lua_newtable(L);
+  for (int i = 0; i < argc; i++) {
+    lua_pushstring(L, argv[i]);
+    lua_rawseti(L, -2, i - 1);
+  }
+  lua_setglobal(L, "arg");
+  if (luaL_loadfile(L, argv[1]) != LUA_OK) {
+    fprintf(stderr, "soma: %s\n", lua_tostring(L, -1));
+    return 1;
+  }
+  for (int i = 2; i < argc; i++) lua_pushstring(L, argv[i]);
+  int status = call(L, argc - 2);
+  return status != 0 ? 1 : 0;
+}
+
+static int run_driver(lua_State *L, int argc, char **argv) {
+  size_t line = 0;
+  if (lua_load(L, next_line, &line, "=soma", "t") != LUA_OK) {
+    fprintf(stderr, "soma: %s\n", lua_tostring(L, -1));
+    return 1;
+  }
+  push_driver_arguments(L, argc, argv);
+  return call(L, 2);
+}
+
+/* Everything that may raise an error happens in here. */
+static int protected_main(lua_State *L) {
+  int argc = (int)lua_tointeger(L, 1);
+  char **argv = lua_touserdata(L, 2);
+  lua_settop(L, 0);
+  luaL_openlibs(L);
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
+  lua_pushcfunction(L, luaopen_soma);
+  lua_setfield(L, -2, "soma");
+  lua_settop(L, 0);
+  size_t n = argc > 1 ? strlen(argv[1]) : 0;
+  bool script = n > 4 && strcmp(argv[1] + n - 4, ".lua") == 0;
+  lua_pushinteger(L, script ? run_script(L, argc, argv) : run_driver(L, argc, argv));
+  return 1;
+}
+
+int main(int argc, char **argv) {
+  lua_State *L = luaL_newstate();
+  if (L == NULL) {
+    fprintf(stderr, "soma: out of memory\n");
+    return 1;
+  }
+  interrupted = L;
+  signal(SIGINT, on_interrupt);
+  lua_pushcfunction(L, protected_main);
+  lua_pushinteger(L, argc);
+  lua_pushlightuserdata(L, argv);
+  int status = 1;
+  if (lua_pcall(L, 2, 1, 0) == LUA_OK) status = (int)lua_tointeger(L, -1);
+  else fprintf(stderr, "soma: %s\n", lua_tostring(L, -1));
+  lua_close(L);
+  return fflush(stdout) == 0 ? status : 1;
+}

@@ -1,0 +1,191 @@
+/* What a run has done: as a table, as a text, and its fault. */
+#include <inttypes.h>
+
+#include "bind.h"
+
+#define FAULT_CLASS "soma.fault"
+
+static void set_ns(lua_State *L, const char *key, soma_time t) {
+  lua_pushnumber(L, (lua_Number)t * 1e-6);
+  lua_setfield(L, -2, key);
+}
+
+static void set_count(lua_State *L, const char *key, uint64_t v) {
+  lua_pushinteger(L, (lua_Integer)v);
+  lua_setfield(L, -2, key);
+}
+
+/* ---- Statistics ---------------------------------------------------------------------------- */
+
+static void push_engine(lua_State *L, const soma_engine_stats *e) {
+  lua_createtable(L, 0, 6);
+  set_count(L, "instructions", e->instructions);
+  set_count(L, "data_instructions", e->data_instructions);
+  set_count(L, "pc", e->pc);
+  set_ns(L, "busy_ns", e->busy);
+  set_ns(L, "waiting_ns", e->waiting);
+  lua_pushboolean(L, e->halted);
+  lua_setfield(L, -2, "halted");
+}
+
+void lb_push_stats(lua_State *L, const lb_run *run) {
+  soma_stats s = lb_run_stats(run);
+  char hash[20];
+  lua_createtable(L, 0, 14);
+  set_ns(L, "time_ns", s.time);
+  set_ns(L, "dma_busy_ns", s.dma_busy);
+  set_count(L, "instructions", s.instructions);
+  set_count(L, "dma_transfers", s.dma_transfers);
+  set_count(L, "dma_bytes", s.dma_bytes);
+  set_count(L, "dma_packets", s.dma_packets);
+  set_count(L, "host_to_device", s.host_to_device);
+  set_count(L, "device_to_host", s.device_to_host);
+  set_count(L, "flops", s.flops);
+  set_count(L, "hbm_bytes", s.hbm_bytes);
+  lua_pushnumber(L, s.host_seconds);
+  lua_setfield(L, -2, "host_seconds");
+  snprintf(hash, sizeof hash, "%016" PRIx64, s.trace_hash);
+  lua_pushstring(L, hash);
+  lua_setfield(L, -2, "trace_hash");
+  lua_createtable(L, 0, SOMA_ENGINES);
+  for (int e = 0; e < SOMA_ENGINES; e++) {
+    push_engine(L, &s.engine[e]);
+    lua_setfield(L, -2, soma_engine_name((soma_engine)e));
+  }
+  lua_setfield(L, -2, "engine");
+}
+
+/* ---- Summary ------------------------------------------------------------------------------- */
+
+static void add(luaL_Buffer *b, const char *fmt, ...) ISA_PRINTF(2, 3);
+static void add(luaL_Buffer *b, const char *fmt, ...) {
+  char line[200];
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(line, sizeof line, fmt, ap);
+  va_end(ap);
+  luaL_addstring(b, line);
+}
+
+/* A count with the prefix that keeps three digits before the point. */
+static void add_scaled(luaL_Buffer *b, double v, const char *unit) {
+  static const char *const prefix[] = {"", "k", "M", "G", "T"};
+  unsigned i = 0;
+  for (; v >= 1000 && i < 4; i++) v /= 1000;
+  add(b, i ? "%.2f %s%s" : "%.0f %s%s", v, prefix[i], unit);
+}
+
+static void add_time(luaL_Buffer *b, soma_time t) {
+  double ns = (double)t * 1e-6;
+  if (ns < 1e4) add(b, "%.0f ns", ns);
+  else if (ns < 1e7) add(b, "%.2f us", ns * 1e-3);
+  else add(b, "%.2f ms", ns * 1e-6);
+}
+
+static double share(soma_time part, soma_time whole) {
+  return whole ? 100 * (double)part / (double)whole : 0;
+}
+
+/* run:summary(): simulated time, each engine's share, bytes moved, host time. */
+int lb_run_summary(lua_State *L) {
+  soma_stats s = lb_run_stats(lb_check_run(L, 1));
+  luaL_Buffer b;
+  luaL_buffinit(L, &b);
+  luaL_addstring(&b, "simulated time  ");
+  add_time(&b, s.time);
+  luaL_addstring(&b, "\nengine        busy  waiting  instructions  data path\n");
+  for (int e = 0; e < SOMA_ENGINES; e++) {
+    const soma_engine_stats *en = &s.engine[e];
+    if (en->instructions)
+      add(&b, "  %-8s %6.1f%% %7.1f%% %13" PRIu64 " %10" PRIu64 "\n",
+          soma_engine_name((soma_engine)e), share(en->busy, s.time), share(en->waiting, s.time),
+          en->instructions, en->data_instructions);
+  }
+  add(&b, "dma           %" PRIu64 " transfers, ", s.dma_transfers);
+  add_scaled(&b, (double)s.dma_bytes, "B");
+  if (s.time) {
+    luaL_addstring(&b, ", ");
+    add_scaled(&b, (double)s.dma_bytes / ((double)s.time * 1e-15), "B/s");
+    add(&b, ", sixteen engines busy %.1f%%", share(s.dma_busy, s.time) / 16);
+  }
+  luaL_addstring(&b, "\nhost-device   ");
+  add_scaled(&b, (double)s.host_to_device, "B in, ");
+  add_scaled(&b, (double)s.device_to_host, "B out");
+  add(&b, "\nhost          %.3f s, ", s.host_seconds);
+  add_scaled(&b, s.host_seconds > 0 ? (double)s.instructions / s.host_seconds : 0,
+             "instructions/s");
+  luaL_pushresult(&b);
+  return 1;
+}
+
+/* ---- Faults -------------------------------------------------------------------------------- */
+
+static void set_text(lua_State *L, const char *key, const char *value) {
+  if (value == NULL || value[0] == '\0') return;
+  lua_pushstring(L, value);
+  lua_setfield(L, -2, key);
+}
+
+static const char *fault_kind(soma_status s) {
+  switch (s) {
+  case SOMA_DEADLOCK: return "deadlock";
+  case SOMA_LIMIT: return "limit";
+  case SOMA_STOPPED: return "stopped";
+  case SOMA_NOMEM: return "memory";
+  default: return "fault";
+  }
+}
+
+void lb_push_fault(lua_State *L, const soma_run *r) {
+  soma_fault f;
+  soma_run_fault(r, &f);
+  lua_createtable(L, 0, 9);
+  set_text(L, "kind", fault_kind(f.status));
+  set_text(L, "text", f.text);
+  set_text(L, "instruction", f.instruction);
+  set_text(L, "file", f.file);
+  set_ns(L, "time_ns", f.time);
+  if (f.line) set_count(L, "line", f.line);
+  if (f.engine >= 0) {
+    set_text(L, "engine", soma_engine_name((soma_engine)f.engine));
+    set_count(L, "pc", f.pc);
+  }
+  if (f.dma_engine >= 0) set_count(L, "dma_engine", (uint64_t)f.dma_engine);
+  luaL_setmetatable(L, FAULT_CLASS);
+}
+
+/* "file:line: fault: text", then the instruction, its engine, pc and time. */
+static int fault_tostring(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TTABLE);
+  lua_settop(L, 1);
+  static const char *const keys[] = {"file", "line", "kind", "text", "instruction", "engine", "pc"};
+  for (int i = 0; i < 7; i++) lua_getfield(L, 1, keys[i]);
+  const char *file = lua_tostring(L, 2), *insn = lua_tostring(L, 6), *engine = lua_tostring(L, 7);
+  luaL_Buffer b;
+  lua_getfield(L, 1, "time_ns");
+  lua_Number at = lua_tonumber(L, -1);
+  luaL_buffinit(L, &b);
+  if (file != NULL) {
+    luaL_addstring(&b, file);
+    add(&b, ":%lld: ", (long long)lua_tointeger(L, 3));
+  }
+  luaL_addstring(&b, lua_isnil(L, 4) ? "fault" : lua_tostring(L, 4));
+  luaL_addstring(&b, ": ");
+  luaL_addstring(&b, lua_isnil(L, 5) ? "" : lua_tostring(L, 5));
+  if (insn != NULL) {
+    luaL_addstring(&b, "\n  ");
+    luaL_addstring(&b, insn);
+  }
+  if (engine != NULL)
+    add(&b, "\n  on %s, pc %lld, at %.0f ns", engine, (long long)lua_tointeger(L, 8), at);
+  else add(&b, "\n  at %.0f ns", at);
+  luaL_pushresult(&b);
+  return 1;
+}
+
+void lb_open_stats(lua_State *L) {
+  static const luaL_Reg meta[] = {{"__tostring", fault_tostring}, {NULL, NULL}};
+  luaL_newmetatable(L, FAULT_CLASS);
+  luaL_setfuncs(L, meta, 0);
+  lua_pop(L, 1);
+}
