@@ -187,6 +187,8 @@ int luaopen_soma(lua_State *L) {
     lua_rawseti(L, -2, d);
   }
   lua_setfield(L, -2, "dtypes");
+  lb_push_isa(L);
+  lua_setfield(L, -2, "isa");
   lb_open_file(L);
   lt_open(L);
   lb_open_program(L);

@@ -128,6 +128,9 @@ void lb_trace_add(struct lb_trace *t, const soma_event *e);
 /* run:save_trace(path): Chrome's trace event format, as Perfetto opens it. */
 int lb_run_save_trace(lua_State *L);
 
+/* Pushes soma.isa: the ISA's tables (isa.c). */
+void lb_push_isa(lua_State *L);
+
 extern const luaL_Reg lb_program_functions[], lb_core_functions[];
 void lb_open_program(lua_State *L);
 void lb_open_core(lua_State *L);

@@ -212,7 +212,7 @@ local function main()
     end
     return 1
   end
-  if prog:warnings() then io.stderr:write(prog:warnings()) end
+  if prog:warnings() then io.stderr:write((prog:warnings():gsub("\n*$", "\n"))) end
   local inputs
   inputs, message = load_inputs(prog, o)
   if not inputs then return bad_usage(message) end

@@ -104,6 +104,6 @@ void vm_deadlock(vm_core *c) {
     put_waiter(c, e, &text);
   }
   vm_fault(c, ISA_DEADLOCK, first, -1, first < 0 ? 0 : c->eng[first].pc,
-           "deadlock: no engine can move and no transfer is in flight%s", isa_buf_str(&text));
+           "no engine can move and no transfer is in flight%s", isa_buf_str(&text));
   isa_buf_free(&text);
 }

@@ -163,7 +163,7 @@ static void deadlock_report(void **state) {
   soma_run_fault(b.r, &f);
   assert_string_equal(
       f.text,
-      "deadlock: no engine can move and no transfer is in flight\n"
+      "no engine can move and no transfer is in flight\n"
       "  vector at test.s:9 waits for $go>=3; $go is 2, last updated by test.s:5; it is updated "
       "by sync (test.s:5)\n"
       "  sync at test.s:6 waits for $back>=1; $back is 0, never updated; it is updated by vector "

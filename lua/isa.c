@@ -1,0 +1,155 @@
+/* soma.isa: the ISA's tables as Lua tables, made anew at each load of the module. */
+#include <string.h>
+
+#include "bind.h"
+
+static void set_text(lua_State *L, const char *key, const char *value) {
+  lua_pushstring(L, value);
+  lua_setfield(L, -2, key);
+}
+
+static void set_count(lua_State *L, const char *key, lua_Integer value) {
+  lua_pushinteger(L, value);
+  lua_setfield(L, -2, key);
+}
+
+/* Sets key to the sequence of the engines' names in a mask. */
+static void set_engines(lua_State *L, unsigned mask) {
+  lua_newtable(L);
+  for (unsigned e = 0, n = 0; e < ISA_NENGINES; e++) {
+    if (!(mask & 1u << e)) continue;
+    lua_pushstring(L, isa_engines[e].name);
+    lua_rawseti(L, -2, ++n);
+  }
+  lua_setfield(L, -2, "engines");
+}
+
+/* A field: name, kind, mode ("positional", "keyword", "optional"), and of a pattern its dims,
+ * reads, writes and memories, of an enumeration its items. */
+static void push_field(lua_State *L, const isa_field *f) {
+  static const char *const modes[] = {"positional", "keyword", "optional"};
+  static const char *const kinds[] = {
+#define KIND(name, type, bytes) #name,
+      ISA_KINDS(KIND)
+#undef KIND
+  };
+  lua_createtable(L, 0, 6);
+  set_text(L, "name", f->name);
+  set_text(L, "kind", kinds[f->kind]);
+  set_text(L, "mode", modes[f->mode]);
+  set_count(L, "at", f->at);
+  if (f->kind == ISA_K_AP || f->kind == ISA_K_APS) {
+    static const struct {
+      const char *name;
+      unsigned bit;
+    } flags[] = {{"reads", AP_R}, {"writes", AP_W}, {"sbuf", AP_S},    {"psum", AP_M},
+                 {"hbm", AP_H},   {"column", AP_COL}, {"element", AP_ELEM}, {"indirect", AP_IND},
+                 {"gather", AP_GATHER}};
+    set_count(L, "dims", f->arg & AP_DIMS);
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
+      lua_pushboolean(L, (f->arg & flags[i].bit) != 0);
+      lua_setfield(L, -2, flags[i].name);
+    }
+  }
+  if (f->kind == ISA_K_ENUM) {
+    const char *item;
+    lua_newtable(L);
+    for (unsigned i = 0; (item = isa_set_item(f->arg, i)) != NULL; i++) {
+      lua_pushstring(L, item);
+      lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+    lua_setfield(L, -2, "items");
+  }
+}
+
+static void push_instruction(lua_State *L, const isa_op_row *row) {
+  const isa_form *form = &isa_forms[row->form];
+  lua_createtable(L, 0, 9);
+  set_text(L, "name", row->name);
+  set_text(L, "profile_name", row->profile_name);
+  set_text(L, "meaning", row->meaning);
+  set_text(L, "form", form->name);
+  set_text(L, "status", row->status == ISA_DONE ? "done" : "planned");
+  set_count(L, "number", row->number);
+  set_count(L, "gen", row->gen);
+  set_engines(L, row->engines);
+  lua_createtable(L, form->nfields, 0);
+  for (unsigned i = 0; i < form->nfields; i++) {
+    push_field(L, &form->fields[i]);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  lua_setfield(L, -2, "fields");
+}
+
+static void push_aluop(lua_State *L, const isa_aluop_row *row) {
+  lua_createtable(L, 0, 7);
+  set_text(L, "name", row->name);
+  set_text(L, "class", row->cls == ISA_OP_BIT ? "bit" : row->cls == ISA_OP_ARITH ? "arith" : "both");
+  set_count(L, "arity", row->arity);
+  set_count(L, "gen", row->gen);
+  set_engines(L, row->engines);
+  lua_pushboolean(L, row->reduces);
+  lua_setfield(L, -2, "reduces");
+  lua_pushboolean(L, row->in_hardware);
+  lua_setfield(L, -2, "in_hardware");
+}
+
+static void push_dtype(lua_State *L, unsigned d) {
+  static const char *const classes[] = {"?", "uint", "int", "float", "packed", "bool"};
+  lua_createtable(L, 0, 4);
+  set_text(L, "name", isa_dtypes[d].name);
+  set_text(L, "class", classes[isa_dtypes[d].cls]);
+  set_count(L, "bytes", isa_dtypes[d].bytes);
+  set_count(L, "lanes", isa_dtypes[d].lanes);
+}
+
+static void push_target(lua_State *L, const isa_target *t) {
+  lua_createtable(L, 0, 5);
+  set_text(L, "name", t->name);
+  set_count(L, "gen", t->gen);
+  set_count(L, "sbuf_bytes", t->sbuf_bytes);
+  set_count(L, "hbm_gib", t->hbm_gib);
+  lua_pushboolean(L, t->hwdge);
+  lua_setfield(L, -2, "hwdge");
+}
+
+/* Pushes {instructions, aluops, actfns, dtypes, targets}, each a sequence in table order. */
+void lb_push_isa(lua_State *L) {
+  lua_createtable(L, 0, 5);
+  lua_createtable(L, ISA_NOPS, 0);
+  for (int i = 0; i < ISA_NOPS; i++) {
+    push_instruction(L, &isa_ops[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_setfield(L, -2, "instructions");
+  lua_createtable(L, ISA_NALUOPS, 0);
+  for (int i = 0; i < ISA_NALUOPS; i++) {
+    push_aluop(L, &isa_aluops[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_setfield(L, -2, "aluops");
+  lua_createtable(L, ISA_NACTFNS, 0);
+  for (int i = 0; i < ISA_NACTFNS; i++) {
+    lua_createtable(L, 0, 4);
+    set_text(L, "name", isa_actfns[i].name);
+    set_count(L, "gen", isa_actfns[i].gen);
+    lua_pushnumber(L, (lua_Number)isa_actfns[i].lo);
+    lua_setfield(L, -2, "low");
+    lua_pushnumber(L, (lua_Number)isa_actfns[i].hi);
+    lua_setfield(L, -2, "high");
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_setfield(L, -2, "actfns");
+  lua_createtable(L, ISA_NDTYPES, 0);
+  for (unsigned d = 1; d < ISA_NDTYPES; d++) {
+    push_dtype(L, d);
+    lua_rawseti(L, -2, (lua_Integer)d);
+  }
+  lua_setfield(L, -2, "dtypes");
+  lua_createtable(L, ISA_NTARGETS, 0);
+  for (int i = 0; i < ISA_NTARGETS; i++) {
+    push_target(L, &isa_targets[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_setfield(L, -2, "targets");
+}

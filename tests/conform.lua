@@ -1,0 +1,102 @@
+-- The conformance suite. Each file of tests/conform/ holds the cases of some instructions; every
+-- case is a small program for one instruction, its inputs, and the outputs that an independent
+-- reference expects, bit for bit. Ends with "N passed, N failed".
+--   lua5.4 tests/conform.lua [--dut COMMAND] [--list] [PATTERN]
+-- --dut drives another implementation instead (tests/README.md has the protocol).
+local soma = require "soma"
+local files = require "conform.files"
+local program = require "conform.program"
+local coverage = require "conform.coverage"
+
+local pattern, dut, list = ".", nil, false
+do
+  local i = 1
+  while arg[i] do
+    if arg[i] == "--dut" then dut, i = assert(arg[i + 1], "--dut needs a command"), i + 1
+    elseif arg[i] == "--list" then list = true
+    else pattern = arg[i] end
+    i = i + 1
+  end
+end
+
+local passed, failed = 0, 0
+local function verdict(name, ok, why)
+  if ok then passed = passed + 1 return end
+  failed = failed + 1
+  print("FAILED " .. name .. ": " .. tostring(why))
+end
+
+-- What differs between two tensors of one type and shape: the first places, as numbers and bits.
+local function difference(got, want)
+  if got.dtype ~= want.dtype then return "type " .. got.dtype .. ", not " .. want.dtype end
+  local n, report = 0, {}
+  local a, b = got:reshape {got.size}, want:reshape {want.size}
+  local bytes = got.size > 0 and #got:bytes() // got.size or 0
+  local ga, gb = got:bytes(), want:bytes()
+  for i = 0, got.size - 1 do
+    local x, y = ga:sub(i * bytes + 1, (i + 1) * bytes), gb:sub(i * bytes + 1, (i + 1) * bytes)
+    if x ~= y then
+      n = n + 1
+      if n <= 4 then
+        local hex = function(s) return (s:reverse():gsub(".", function(ch) return string.format("%02x", ch:byte()) end)) end
+        report[n] = string.format("[%d] %s (%s), expected %s (%s)", i, tostring(a:get(i)), hex(x),
+          tostring(b:get(i)), hex(y))
+      end
+    end
+  end
+  return string.format("%d of %d differ: %s", n, got.size, table.concat(report, "; "))
+end
+
+local function run_here(source, inputs)
+  return soma.core {}:run(soma.assemble(source, {name = "case.s"}), inputs).out
+end
+
+local function run_dut(source, inputs)
+  return require("conform.dut").run(dut, source, inputs)
+end
+
+local function run_case(insn, case, target)
+  local name = string.format("%s/%s on %s", insn, case.name, target)
+  local source, inputs = program.build(case, target)
+  if case.refuse then
+    local ok, why = pcall(function()
+      local prog = soma.assemble(source, {name = "case.s"})
+      soma.core {}:start(prog, inputs)
+    end)
+    local text = tostring(why)
+    verdict(name, not ok and text:find(case.refuse, 1, true),
+      ok and "it is accepted" or "refused with\n" .. text .. "\nnot with: " .. case.refuse)
+    return
+  end
+  local ok, out = pcall(dut and run_dut or run_here, source, inputs)
+  if not ok then return verdict(name, false, tostring(out) .. "\n" .. source) end
+  coverage.ran(case, target, source)
+  local want = case.expect
+  if type(want) == "function" then want = want(target) end
+  for k, expected in pairs(want) do
+    local got = out[program.output_name(k)]
+    verdict(name .. " " .. k, got and soma.equal(got, expected), got and difference(got, expected) or "no output")
+  end
+end
+
+for _, file in ipairs(files) do
+  local cases = {}
+  local suite = {case = function(_, c) cases[#cases + 1] = c end}
+  require("conform." .. file)(suite)
+  for _, case in ipairs(cases) do
+    local insn = assert(case.insn, file .. ": a case without an instruction")
+    if (insn .. "/" .. case.name):find(pattern) then
+      for _, target in ipairs(program.targets(case)) do
+        if list then print(insn .. "/" .. case.name .. " on " .. target)
+        else run_case(insn, case, target) end
+      end
+    end
+  end
+end
+
+if pattern == "." and not list and not dut then
+  for _, gap in ipairs(coverage.gaps()) do verdict("coverage", false, gap) end
+  print(coverage.summary())
+end
+print(string.format("%d passed, %d failed", passed, failed))
+os.exit(failed == 0 and passed > 0 or list)

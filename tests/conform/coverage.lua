@@ -1,0 +1,120 @@
+-- Which legal pairs (instruction, type), (instruction, operator), (instruction, flag) and
+-- (instruction, target) have run. A pair is legal when some case's program, changed to it, still
+-- assembles; a legal pair that no case ran is a gap.
+local soma = require "soma"
+local program = require "conform.program"
+local M = {}
+
+local rows, sets = {}, {}
+for _, row in ipairs(soma.isa.instructions) do rows[row.name] = row end
+local aluops, actfns, dtypes = {}, {}, {}
+for _, o in ipairs(soma.isa.aluops) do aluops[#aluops + 1] = o.name end
+for _, o in ipairs(soma.isa.actfns) do actfns[#actfns + 1] = o.name end
+for _, d in ipairs(soma.isa.dtypes) do dtypes[#dtypes + 1] = d.name end
+
+local covered = {}  -- instruction -> "kind value" -> true
+local examples = {} -- instruction -> list of {case, target}
+
+local function cover(insn, key)
+  covered[insn] = covered[insn] or {}
+  covered[insn][key] = true
+end
+
+-- Keyword fields whose values are counted: field -> values.
+local function keyword_values(field)
+  if field.kind == "ALU" then return aluops end
+  if field.kind == "ACTF" then return actfns end
+  if field.kind == "ENUM" then return field.items end
+end
+
+-- Lines of the canonical source that hold the instruction.
+local function uses(insn, source)
+  local list = {}
+  for line in soma.assemble(source):source():gmatch("[^\n]+") do
+    if line:match("^%s*" .. insn .. "%s") then list[#list + 1] = line end
+  end
+  return list
+end
+
+function M.ran(case, target, source)
+  local insn = case.insn
+  cover(insn, "target " .. target)
+  for _, line in ipairs(uses(insn, source)) do
+    for dtype in line:gmatch("([%w_]+)@") do cover(insn, "type " .. dtype) end
+    for _, f in ipairs(rows[insn].fields) do
+      local values = keyword_values(f)
+      if values then
+        local value = line:match("[ ,]" .. f.name .. "=([%w_]+)")
+        cover(insn, f.name .. " " .. (value or values[1]))
+      end
+    end
+  end
+  examples[insn] = examples[insn] or {}
+  table.insert(examples[insn], {case = case, target = target, source = source})
+end
+
+local function accepted(source) return (pcall(soma.assemble, source)) end
+
+-- Does some example assemble with every operand's type changed to dtype?
+local function type_is_legal(insn, dtype)
+  for _, e in ipairs(examples[insn]) do
+    if not e.case.no_probe then
+      local used = {}
+      for _, t in pairs(e.case.inputs or {}) do used[t.dtype] = dtype end
+      for _, o in pairs(e.case.outputs or {}) do used[o[1]] = dtype end
+      for _, o in pairs(e.case.tiles or {}) do used[o[1]] = dtype end
+      if accepted((program.build(e.case, e.target, used))) then return true end
+    end
+  end
+  return false
+end
+
+-- Does some example that names field=... assemble with another value?
+local function value_is_legal(insn, field, value)
+  for _, e in ipairs(examples[insn]) do
+    local text, n = e.source:gsub("([ ,]" .. field .. "=)[%w_]+", "%1" .. value)
+    if n > 0 and accepted(text) then return true end
+  end
+  return false
+end
+
+function M.gaps()
+  local gaps = {}
+  local function need(insn, key, legal)
+    if not (covered[insn] and covered[insn][key]) and legal() then
+      gaps[#gaps + 1] = "no case runs " .. insn .. " with " .. key
+    end
+  end
+  for _, row in ipairs(soma.isa.instructions) do
+    local insn = row.name
+    if row.status == "done" and row.number >= 0x80 then
+      if not examples[insn] then
+        gaps[#gaps + 1] = insn .. " is marked done and has no case"
+      else
+        for _, t in ipairs(soma.isa.targets) do
+          need(insn, "target " .. t.name, function() return t.gen >= row.gen end)
+        end
+        for _, d in ipairs(dtypes) do
+          need(insn, "type " .. d, function() return type_is_legal(insn, d) end)
+        end
+        for _, f in ipairs(row.fields) do
+          for _, v in ipairs(keyword_values(f) or {}) do
+            need(insn, f.name .. " " .. v, function() return value_is_legal(insn, f.name, v) end)
+          end
+        end
+      end
+    end
+  end
+  return gaps
+end
+
+function M.summary()
+  local pairs_run, insns = 0, 0
+  for _, set in pairs(covered) do
+    insns = insns + 1
+    for _ in pairs(set) do pairs_run = pairs_run + 1 end
+  end
+  return string.format("coverage: %d instructions, %d pairs with a type, operator, flag or target", insns, pairs_run)
+end
+
+return M

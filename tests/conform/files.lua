@@ -1,0 +1,2 @@
+-- The files of this folder that hold cases.
+return {"elementwise"}

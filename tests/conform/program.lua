@@ -1,0 +1,109 @@
+-- From a case to a program: loads the inputs into tiles, runs the body on its engine, stores the
+-- outputs. All transfers are static and go through sync, so every generation can run them.
+--
+-- A case: insn, name, engine, body (lines of assembly; or {engine = lines} for several), and
+--   inputs   {name = tensor}        loaded into a tile of that name, shape and type
+--   outputs  {name = {dtype, shape}} tiles that are stored at the end, zero before
+--   tiles    {name = {dtype, shape}} further tiles
+--   psum     {name = true}           which of them lie in PSUM
+--   part     {name = n}              start partition; 0
+--   hbm      {name = true}           inputs and outputs that stay tensors, for DMA cases
+--   expect   {name = tensor}, or a function of the target giving that; or refuse = "text"
+--   targets  {"trn1", ...}           default: every target of the instruction's generation on
+--   extra    further lines before the sections (queues, equ)
+local soma = require "soma"
+local M = {}
+
+local rows = {}
+for _, row in ipairs(soma.isa.instructions) do rows[row.name] = row end
+
+function M.output_name(name) return "out_" .. name end
+
+function M.targets(case)
+  if case.targets then return case.targets end
+  local list = {}
+  for _, t in ipairs(soma.isa.targets) do
+    if t.gen >= assert(rows[case.insn], case.insn).gen then list[#list + 1] = t.name end
+  end
+  return list
+end
+
+local function sorted(t)
+  local keys = {}
+  for k in pairs(t or {}) do keys[#keys + 1] = k end
+  table.sort(keys)
+  return keys
+end
+
+local function type_text(dtype, shape) return dtype .. "[" .. table.concat(shape, ", ") .. "]" end
+
+local function shape_of(t)
+  local s = {}
+  for i = 1, #t.shape do s[i] = t.shape[i] end
+  return s
+end
+
+-- The program's text and the table of its inputs. retype maps a type to another (coverage probes).
+function M.build(case, target, retype)
+  local lines, inputs = {}, {}
+  local sync, first, before, after = {}, {}, {}, {}
+  local function add(...) lines[#lines + 1] = string.format(...) end
+  local function ty(d) return retype and retype[d] or d end
+  local psum, part, hbm = case.psum or {}, case.part or {}, case.hbm or {}
+  local loads, moves, backs = 0, 0, 0
+  local function tile(name, dtype, shape)
+    add("%s tile %s %s%s", name, psum[name] and "psum" or "sbuf", type_text(ty(dtype), shape),
+      part[name] and ", part=" .. part[name] or "")
+    if psum[name] then add("%s_s tile sbuf %s%s", name, type_text(ty(dtype), shape),
+      part[name] and ", part=" .. part[name] or "") end
+  end
+  add("target %s", target)
+  for _, name in ipairs(sorted(case.inputs)) do
+    local t = case.inputs[name]
+    add("in_%s tensor %s, input", name, type_text(ty(t.dtype), shape_of(t)))
+    inputs["in_" .. name] = t
+    if not hbm[name] then
+      tile(name, t.dtype, shape_of(t))
+      loads = loads + 16
+      sync[#sync + 1] = string.format(" dma_copy %s, in_%s, queue=q_ $l_", psum[name] and name .. "_s" or name, name)
+      if psum[name] then
+        moves = moves + 1
+        before[#before + 1] = string.format(" tensor_copy %s, %s_s $m_++", name, name)
+      end
+    end
+  end
+  for _, name in ipairs(sorted(case.outputs)) do
+    local dtype, shape = table.unpack(case.outputs[name])
+    add("%s tensor %s, output", M.output_name(name), type_text(ty(dtype), shape))
+    if not hbm[name] then
+      if not (case.inputs or {})[name] then tile(name, dtype, shape) end
+      if psum[name] then
+        backs = backs + 1
+        after[#after + 1] = string.format(" tensor_copy %s_s, %s $k_++", name, name)
+      end
+      first[#first + 1] = string.format(" dma_copy %s, %s, queue=q_", M.output_name(name), psum[name] and name .. "_s" or name)
+    end
+  end
+  for _, name in ipairs(sorted(case.tiles)) do tile(name, table.unpack(case.tiles[name])) end
+  add("l_ sem\nm_ sem\nb_ sem\nk_ sem\nq_ queue dge=none")
+  if case.extra then add("%s", case.extra) end
+  local bodies = type(case.body) == "table" and case.body or {[case.engine] = case.body}
+  local sections, count = {}, 0
+  for engine, body in pairs(bodies) do
+    count = count + 1
+    sections[engine] = string.format(" nop $l_>=%d\n nop $m_>=%d\n%s\n drain\n nop $b_++\n", loads, moves, body)
+  end
+  local vector = sections.vector or ""
+  if #before > 0 then vector = string.format(" nop $l_>=%d\n%s\n", loads, table.concat(before, "\n")) .. vector end
+  if #after > 0 then vector = vector .. string.format(" nop $b_>=%d\n%s\n", count, table.concat(after, "\n")) end
+  if vector ~= "" then sections.vector = vector end
+  local load = table.concat(sync, "\n") .. "\n"
+  sections.sync = load .. (sections.sync or "") ..
+    string.format(" nop $b_>=%d\n nop $k_>=%d\n", count, backs) .. table.concat(first, "\n") .. "\n"
+  for _, engine in ipairs {"tensor", "vector", "scalar", "gpsimd", "sync"} do
+    if sections[engine] then add("section %s\n%s halt", engine, sections[engine]) end
+  end
+  return table.concat(lines, "\n") .. "\n", inputs
+end
+
+return M
