@@ -47,6 +47,21 @@ local function difference(got, want)
   return string.format("%d of %d differ: %s", n, got.size, table.concat(report, "; "))
 end
 
+-- Whether every element is within n units in the last place, ordered as signed magnitudes.
+local function within(got, want, n)
+  if got.dtype ~= want.dtype or got.size ~= want.size then return false end
+  local bytes = #got:bytes() // math.max(got.size, 1)
+  local top = 1 << (8 * bytes - 1)
+  local a, b, fmt = got:bytes(), want:bytes(), "<I" .. bytes
+  for i = 1, #a, bytes do
+    local x, y = string.unpack(fmt, a, i), string.unpack(fmt, b, i)
+    x = x & top ~= 0 and top - x or x
+    y = y & top ~= 0 and top - y or y
+    if math.abs(x - y) > n then return false end
+  end
+  return true
+end
+
 local function run_here(source, inputs)
   return soma.core {}:run(soma.assemble(source, {name = "case.s"}), inputs).out
 end
@@ -75,7 +90,8 @@ local function run_case(insn, case, target)
   if type(want) == "function" then want = want(target) end
   for k, expected in pairs(want) do
     local got = out[program.output_name(k)]
-    verdict(name .. " " .. k, got and soma.equal(got, expected), got and difference(got, expected) or "no output")
+    local ok = got and (soma.equal(got, expected) or case.ulp and within(got, expected, case.ulp))
+    verdict(name .. " " .. k, ok, got and difference(got, expected) or "no output")
   end
 end
 

@@ -10,6 +10,7 @@
 --   hbm      {name = true}           inputs and outputs that stay tensors, for DMA cases
 --   expect   {name = tensor}, or a function of the target giving that; or refuse = "text"
 --   targets  {"trn1", ...}           default: every target of the instruction's generation on
+--   ulp      outputs may be that many units in the last place off; default exact
 --   extra    further lines before the sections (queues, equ)
 local soma = require "soma"
 local M = {}
