@@ -1,2 +1,2 @@
 -- The files of this folder that hold cases.
-return {"elementwise"}
+return {"elementwise", "reduce", "activation", "iota"}
