@@ -69,11 +69,19 @@ local function type_is_legal(insn, dtype)
   return false
 end
 
--- Does some example that names field=... assemble with another value?
+-- The source with field=value in every use of the instruction.
+local function with_value(source, insn, field, value)
+  return (source:gsub("[^\n]+", function(line)
+    if not line:match("^%s*" .. insn .. "%s") then return end
+    local text, n = line:gsub("([ ,]" .. field .. "=)[%w_]+", "%1" .. value)
+    return n > 0 and text or line .. ", " .. field .. "=" .. value
+  end))
+end
+
+-- Does some example assemble with that value of the field?
 local function value_is_legal(insn, field, value)
   for _, e in ipairs(examples[insn]) do
-    local text, n = e.source:gsub("([ ,]" .. field .. "=)[%w_]+", "%1" .. value)
-    if n > 0 and accepted(text) then return true end
+    if accepted(with_value(e.source, insn, field, value)) then return true end
   end
   return false
 end

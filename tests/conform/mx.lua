@@ -1,0 +1,152 @@
+-- quantize_mx, ldweights_mx, matmul_mx: data of four lanes an element, one scale for each 8
+-- partitions x 4 lanes.
+local soma = require "soma"
+local ref = require "conform.ref"
+local util = require "conform.util"
+
+local g4 = util.since(4)
+local lane = {
+  float8_e5m2_x4 = {"float8_e5m2", 8, 15, 57344}, float8_e4m3fn_x4 = {"float8_e4m3fn", 8, 8, 448},
+}
+local fp4 = {[0] = 0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0}
+local function decode_lane(t, u)
+  if t == "float4_e2m1fn_x4" then return (u & 8 ~= 0 and -1 or 1) * fp4[u & 7] end
+  return ref.decode(lane[t][1], u)
+end
+local function pack(t, codes) -- codes: four a packed element, lane 0 in the low bits
+  local bits, s = t == "float4_e2m1fn_x4" and 4 or 8, {}
+  for i = 1, #codes, 4 do
+    local u = 0
+    for l = 0, 3 do u = u | codes[i + l] << bits * l end
+    s[#s + 1] = string.pack("<I" .. bits // 2, u)
+  end
+  return table.concat(s)
+end
+
+local K, M, N = 32, 4, 6
+
+-- Scales of 32 partitions lie in 4 of them: row r (eight partitions) at partition r. Other
+-- partitions of the tile are not read.
+local function scales(cols, seed)
+  local codes = {}
+  for r = 0, 3 do for c = 0, cols - 1 do codes[r * cols + c + 1] = 126 + (r * 3 + c * 5 + seed) % 4 end end
+  return codes
+end
+local function operand(t, cols, seed)
+  local codes = {}
+  for i = 1, K * cols * 4 do
+    codes[i] = t == "float4_e2m1fn_x4" and (i * 7 + seed) % 16 or ref.encode(lane[t][1], ((i * 5 + seed) % 17 - 8) / 4)
+  end
+  return codes
+end
+-- fp32 values [k][lane][col] of an operand with its scales.
+local function values(t, codes, sc, cols)
+  local v = {}
+  for k = 0, K - 1 do
+    for c = 0, cols - 1 do
+      for l = 0, 3 do
+        local s = sc[k // 8 * cols + c + 1]
+        v[(k * 4 + l) * cols + c + 1] = s == 255 and ref.nan
+          or ref.round(decode_lane(t, codes[(k * cols + c) * 4 + l + 1]) * 2.0 ^ (s - 127))
+      end
+    end
+  end
+  return v
+end
+
+local function products(suite)
+  local types = {"float8_e4m3fn_x4", "float8_e5m2_x4", "float4_e2m1fn_x4"}
+  for i, t in ipairs(types) do
+    local u = types[i % 3 + 1]
+    local cw, cx, sw, sx = operand(t, M, 1), operand(u, N, 2), scales(M, 0), scales(N, 1)
+    for _, nan in ipairs {false, true} do
+      if nan then sx[2] = 255 end
+      local w, x, want = values(t, cw, sw, M), values(u, cx, sx, N), {}
+      for m = 1, M do
+        for n = 1, N do
+          local s = 0.0
+          for k = 0, 4 * K - 1 do s = ref.round(s + w[k * M + m] * x[k * N + n]) end
+          want[(m - 1) * N + n] = s
+        end
+      end
+      for _, insn in ipairs {"ldweights_mx", "matmul_mx"} do
+        for _, st in ipairs {"float8_e8m0fnu", "uint8"} do
+          for _, out in ipairs {"float32", "bfloat16"} do
+            suite:case {
+              insn = insn, name = string.format("%s by %s, scales as %s, into %s%s", t, u, st, out, nan and ", one NaN" or ""),
+              engine = "tensor", targets = g4, psum = {o = true},
+              inputs = {
+                w = soma.frombytes(pack(t, cw), t, {K, M}), x = soma.frombytes(pack(u, cx), u, {K, N}),
+                sw = ref.from_bits(sw, st == "uint8" and "uint8" or st, {4, M}),
+                sx = ref.from_bits(sx, st == "uint8" and "uint8" or st, {4, N}),
+              },
+              outputs = {o = {out, {M, N}}}, body = " ldweights_mx w, sw\n matmul_mx o, x, sx",
+              expect = {o = ref.tensor(want, out, {M, N})},
+            }
+          end
+        end
+      end
+      for mode, f in pairs {["write"] = function(v) return v end, ["add"] = function(v) return ref.round(v + v) end} do
+        suite:case {
+          insn = "matmul_mx", name = t .. " acc=" .. mode .. (nan and ", one NaN" or ""), engine = "tensor", targets = g4,
+          psum = {o = true}, inputs = {
+            w = soma.frombytes(pack(t, cw), t, {K, M}), x = soma.frombytes(pack(u, cx), u, {K, N}),
+            sw = ref.from_bits(sw, "uint8", {4, M}), sx = ref.from_bits(sx, "uint8", {4, N}),
+          },
+          outputs = {o = {"float32", {M, N}}},
+          body = " ldweights_mx w, sw\n matmul_mx o, x, sx, acc=write\n matmul_mx o, x, sx, acc=" .. mode,
+          expect = {o = ref.tensor(util.map(f, want), "float32", {M, N})},
+        }
+      end
+    end
+  end
+end
+
+-- scale 2^(floor(log2 amax) - (Emax - 1)) of each 8 partitions x 4 elements; a zero group: code 0
+local function quantize(suite)
+  local F = 3
+  for t, info in pairs(lane) do
+    for _, from in ipairs {"bfloat16", "float16"} do
+      local x = ref.tame(K * 4 * F, 9)
+      for k = 8, 15 do for l = 1, 4 do x[k * 4 * F + l] = 0.0 end end
+      local a = ref.tensor(x, from, {K, 4 * F})
+      local v, codes, sc = ref.list(a), {}, {}
+      for r = 0, 3 do
+        for c = 0, F - 1 do
+          local top = 0.0
+          for k = 8 * r, 8 * r + 7 do for l = 1, 4 do top = math.max(top, math.abs(v[(k * F + c) * 4 + l])) end end
+          local e = 0
+          if top > 0 then
+            while 2.0 ^ (e + 1) <= top do e = e + 1 end
+            while 2.0 ^ e > top do e = e - 1 end
+          end
+          local code = top == 0 and 0 or math.max(0, e - (info[3] - 1) + 127)
+          sc[r * F + c + 1] = code
+          for k = 8 * r, 8 * r + 7 do
+            for l = 1, 4 do
+              local q = v[(k * F + c) * 4 + l] / 2.0 ^ (code - 127)
+              q = math.max(-info[4], math.min(info[4], q))
+              codes[(k * F + c) * 4 + l] = ref.encode(info[1], top == 0 and 0.0 or q)
+            end
+          end
+        end
+      end
+      for _, st in ipairs {"uint8", "float8_e8m0fnu"} do
+        suite:case {
+          insn = "quantize_mx", name = from .. " to " .. t .. ", scales as " .. st, engine = "vector", targets = g4,
+          inputs = {a = a}, outputs = {o = {t, {K, F}}, s = {st, {4, F}}}, body = " quantize_mx o, s, a",
+          expect = {o = soma.frombytes(pack(t, codes), t, {K, F}), s = ref.from_bits(sc, st, {4, F})},
+        }
+      end
+    end
+  end
+  suite:case {
+    insn = "quantize_mx", name = "refused: fp32", engine = "vector", targets = g4, inputs = {a = soma.ones({32, 4}, "float32")},
+    outputs = {o = {"float8_e4m3fn_x4", {32, 1}}, s = {"uint8", {4, 1}}}, body = " quantize_mx o, s, a", refuse = "float32",
+  }
+end
+
+return function(suite)
+  products(suite)
+  quantize(suite)
+end
