@@ -1,8 +1,11 @@
 # Soma. `make` builds everything into build/; the other targets:
 #   test      unit tests, golden files, Lua tests, samples; ends with a count
+#   test-ui   the trace viewer in headless Chromium; needs node, npm and chromium
 #   conform   conformance cases of every instruction
 #   bench     benchmarks, as ratios within one run
+#   timing    published times against simulated ones
 #   ulp       error of every activation function against MPFR, on 2^24 points each
+#   fuzz-smoke  fuzz harnesses under ASan and UBSan with fixed seeds; fuzz: libFuzzer, FUZZ_SECONDS
 #   debug asan ubsan   the same build with other flags, into build-debug/ and so on
 #   lint      format, include rules, budgets, cppcheck
 #   install   to $(DESTDIR)$(PREFIX)
@@ -73,6 +76,14 @@ $(BUILD)/lua/%.o: lua/%.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LUA_CFLAGS) -MMD -MP -c $< -o $@
 
+# The trace viewer's files as lists of byte values.
+VIEWER := $(patsubst vm/viewer/%,$(BUILD)/vm/%.inc,$(wildcard vm/viewer/*))
+$(BUILD)/vm/%.inc: vm/viewer/%
+	@mkdir -p $(@D)
+	$(Q)od -An -v -tu1 $< | sed 's/[0-9][0-9]*/&,/g' >$@
+$(BUILD)/vm/record_html.o: $(VIEWER)
+$(BUILD)/vm/record_html.o: override CFLAGS += -I$(BUILD)/vm
+
 # The header of the whole is not the assembler's to include.
 $(BUILD)/asm/%.o: override CFLAGS += -DSOMA_VERSION='"$(VERSION)"'
 $(BUILD)/%.o: %.c
@@ -121,13 +132,41 @@ $(BUILD)/tests/ulp: tests/ulp/ulp.c $(BUILD)/libsoma.a
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -MMD -MP $< $(BUILD)/libsoma.a $(LDFLAGS) -lmpfr -lgmp -lm -o $@
 
+$(BUILD)/tests/timing: tests/timing/timing.c $(BUILD)/libsoma.a
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -MMD -MP $< $(BUILD)/libsoma.a $(LDFLAGS) -lm -o $@
+
+$(BUILD)/tests/page: tests/ui/page.c $(BUILD)/libsoma.a
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -MMD -MP $< $(BUILD)/libsoma.a $(LDFLAGS) -lm -o $@
+
 unit: $(UNIT)
 test: all unit
 	$(Q)BUILD=$(BUILD) CC="$(CC)" tests/run.sh
+test-ui: $(BUILD)/tests/page
+	$(Q)BUILD=$(BUILD) tests/ui/run.sh
 bench: all $(BENCH)
 	$(Q)for b in $(BENCH); do $$b || exit 1; done
 ulp: $(BUILD)/tests/ulp
 	$(Q)$<
+
+timing: $(BUILD)/tests/timing
+	$(Q)$< tests/timing
+
+# Fuzzing: one source a harness, with a main of its own or libFuzzer's.
+FUZZ_MAIN ?= tests/fuzz/standalone.c
+FUZZ_SAN := address,undefined -fno-sanitize-recover=all
+$(BUILD)/fuzz/%: tests/fuzz/fuzz_%.c $(wildcard tests/fuzz/*.[ch]) $(BUILD)/libsoma.a
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $< $(FUZZ_MAIN) $(BUILD)/libsoma.a $(LDFLAGS) -lm -o $@
+fuzz-build: $(BUILD)/soma-as $(patsubst %,$(BUILD)/fuzz/%,asm sbc run)
+fuzz-smoke:
+	$(Q)$(MAKE) BUILD=build-asan OPT=-O1 SAN="-fsanitize=$(FUZZ_SAN)" fuzz-build
+	$(Q)BUILD=build-asan tests/fuzz/fuzz.sh smoke
+fuzz:
+	$(Q)$(MAKE) BUILD=build-fuzz OPT=-O1 CC=clang SAN="-fsanitize=fuzzer-no-link,$(FUZZ_SAN) -Wno-pass-failed" \
+	  FUZZ_MAIN=-fsanitize=fuzzer fuzz-build
+	$(Q)BUILD=build-fuzz tests/fuzz/fuzz.sh long
 
 debug:
 	$(Q)$(MAKE) BUILD=build-debug OPT="-O0"
@@ -165,5 +204,5 @@ install: all
 clean:
 	rm -rf build build-*
 
-.PHONY: all unit test bench ulp debug asan ubsan lint format install clean
+.PHONY: all unit test test-ui bench timing ulp fuzz fuzz-smoke fuzz-build debug asan ubsan lint format install clean
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

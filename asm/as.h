@@ -59,14 +59,17 @@ void *as_new(as_job *j, size_t n); /* zeroed, from the job's arena; never NULL *
 char *as_strn(as_job *j, const char *s, size_t n);
 /* Interned: equal texts give equal pointers. */
 const char *as_intern(as_job *j, const char *s, size_t n);
+void as_intern_free(as_job *j); /* with the job */
 
 /* Every interned text is the tail of one of these, so what a name means is one load away. */
 typedef struct as_name {
-  uint32_t hash, len;
+  uint32_t len;
   struct as_macros *macros; /* of the preprocessor; NULL: none of that name */
   void *sym;                /* free for the parser's symbol table */
   uint32_t source;          /* 1-based index of the source of that name, 0: none */
+  uint16_t word;            /* free for the parser: 0 until it has looked */
   bool read;                /* a file of that name was read */
+  bool mark;                /* free for the parser */
   char text[];
 } as_name;
 static inline as_name *as_name_of(const char *interned) {

@@ -18,6 +18,7 @@ static void run_assemble(as_job *j, as_pp *pp) {
   as_layout(j);
   if (j->errors == 0 && j->o->want_listing) as_listing(j);
   if (j->out->listing.failed) as_nomem(j);
+  if (j->errors == 0 && j->o->relocatable) as_object_make(j);
 }
 
 static void choose_target(as_job *j) {
@@ -32,7 +33,7 @@ static void run(as_job *j, const char *path, const char *text, size_t n, const c
   if (setjmp(j->bail)) return;
   as_diag_open(j);
   j->unit = as_new(j, sizeof *j->unit);
-  j->unit->engine = ISA_NENGINES;
+  j->unit->section = AS_NSECTIONS;
   j->name_value = as_sym_value;
   j->name_near = as_sym_near;
   j->is_word = as_is_word;
@@ -62,6 +63,7 @@ static isa_status assemble(const char *path, const char *text, size_t n, const c
   isa_arena_init(&out->arena, &job.al);
   isa_buf_init(&out->listing, &job.al);
   isa_buf_init(&out->preprocessed, &job.al);
+  isa_buf_init(&out->object, &job.al);
   run(&job, path, text, n, name);
   if (job.status == ISA_OK && job.errors) job.status = ISA_SYNTAX;
   if (job.status == ISA_OK && !job.o->only_preprocess) {
@@ -69,6 +71,7 @@ static isa_status assemble(const char *path, const char *text, size_t n, const c
     job.program = NULL;
   }
   isa_program_free(job.program);
+  as_intern_free(&job);
   isa_arena_free(&job.arena);
   return job.status;
 }
@@ -85,6 +88,7 @@ isa_status as_assemble_file(const char *path, const as_options *o, as_result *ou
 void as_result_free(as_result *r) {
   isa_buf_free(&r->listing);
   isa_buf_free(&r->preprocessed);
+  isa_buf_free(&r->object);
   isa_arena_free(&r->arena);
   memset(r, 0, sizeof *r);
 }

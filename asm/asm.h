@@ -26,31 +26,33 @@ typedef struct as_define {
 } as_define;
 
 typedef struct as_options {
-  const isa_alloc *alloc;         /* NULL: malloc */
-  const char *target;             /* -t: default target when the source has no `target` line */
+  const isa_alloc *alloc; /* NULL: malloc */
+  const char *target;     /* -t: default target when the source has no `target` line */
   const char *const *include_dirs;
   uint32_t ninclude_dirs;
   const as_define *defines;
   uint32_t ndefines;
-  as_read_fn read;                /* NULL: fopen */
+  as_read_fn read; /* NULL: fopen */
   void *read_ud;
-  uint32_t max_errors;            /* 0: 20 */
+  uint32_t max_errors; /* 0: 20 */
   bool warnings_are_errors;
-  const char *const *warnings;    /* "+name" or "-name", in order */
+  const char *const *warnings; /* "+name" or "-name", in order */
   uint32_t nwarnings;
-  uint32_t tile_align;            /* 0: 64 */
+  uint32_t tile_align; /* 0: 64 */
   bool want_listing, only_preprocess;
+  bool relocatable; /* -r: also fill `object` */
 } as_options;
 
 typedef struct as_result {
-  isa_program *program;  /* NULL when there were errors; the caller frees it */
+  isa_program *program; /* NULL when there were errors; the caller frees it */
   as_diag *diags;
   uint32_t ndiags, nerrors, nwarnings;
-  isa_buf listing;       /* with want_listing */
-  isa_buf preprocessed;  /* with only_preprocess: source that assembles to the same bytes */
-  const char **deps;     /* files read, in order of first use */
+  isa_buf listing;      /* with want_listing */
+  isa_buf object;       /* with relocatable: an object file, for as_link */
+  isa_buf preprocessed; /* with only_preprocess: source that assembles to the same bytes */
+  const char **deps;    /* files read, in order of first use */
   uint32_t ndeps;
-  isa_arena arena;       /* owns diags and their texts */
+  isa_arena arena; /* owns diags and their texts */
 } as_result;
 
 /* Assembles n bytes of text called name in messages. Always fills *out; free it with
@@ -60,6 +62,18 @@ isa_status as_assemble(const char *text, size_t n, const char *name, const as_op
 /* The same for a file, read with o->read. */
 isa_status as_assemble_file(const char *path, const as_options *o, as_result *out);
 void as_result_free(as_result *r);
+
+typedef struct as_file {
+  const char *name; /* for messages */
+  const void *data;
+  size_t n;
+} as_file;
+/* Whether bytes begin as a program or object file does; no source does. */
+bool as_is_object(const void *data, size_t n);
+/* Links object files to a program: sections one behind the other, in the order of the files. Of o
+ * only alloc, target (which the objects must have, when it is not NULL), tile_align and max_errors
+ * count. Fills *out as as_assemble does. */
+isa_status as_link(const as_file *files, uint32_t n, const as_options *o, as_result *out);
 
 /* A diagnostic in the form `file:line:col: error: text`, the source line and a caret. */
 void as_diag_print(const as_diag *d, bool color, isa_buf *out);

@@ -17,7 +17,7 @@ static bool numbered(as_cur *c, sem *s) {
   c->t += 2;
   if (!as_expr_int(c, &a)) return false;
   b = a;
-  a = 0;
+  a = c->j->unit->core;
   if (as_take(c, ',')) {
     a = b;
     if (!as_expr_int(c, &b)) return false;
@@ -42,10 +42,17 @@ static bool parse_sem(as_cur *c, sem *s) {
   }
   if (as_tok_is(c->t, "S") && c->t[1].kind == AS_T_PUNCT && c->t[1].punct == '[') {
     if (!numbered(c, s)) return false;
+    if (c->j->o->relocatable) {
+      as_error(c->j, s->at->pos, as_span_of(s->at, c->t),
+               "an object cannot use a semaphore by number; declare it, as in `x sem %d`",
+               s->number);
+      return false;
+    }
   } else {
     const as_sym *y = as_sym_need(c->j, c->t, 1 << AS_S_SEM);
     if (!y) return false;
     c->t++;
+    s->core = y->core;
     s->number = (uint8_t)y->index;
   }
   return true;
@@ -97,8 +104,7 @@ static bool passes_at_zero(const isa_wait *w) {
 }
 
 static void note_wait(as_cur *c, const isa_wait *w, const as_tok *at) {
-  as_sem_use *use = &c->j->unit->sems[w->sem];
-  if (w->core != 0) return;
+  as_sem_use *use = &c->j->unit->sems[w->core][w->sem];
   use->waited = true;
   if (use->wait.line || passes_at_zero(w)) return;
   use->wait = at->pos;
@@ -106,8 +112,8 @@ static void note_wait(as_cur *c, const isa_wait *w, const as_tok *at) {
 }
 
 static void note_update(as_cur *c, const isa_update *u, const as_tok *at) {
-  as_sem_use *use = &c->j->unit->sems[u->sem];
-  if (u->core != 0 || use->updated) return;
+  as_sem_use *use = &c->j->unit->sems[u->core][u->sem];
+  if (use->updated) return;
   use->updated = true;
   use->update = at->pos;
   use->update_span = as_span_of(at, c->t);

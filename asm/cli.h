@@ -31,6 +31,12 @@ void as_cli_near(const char *want, const char *const *names, unsigned n, char *o
 /* A program as one JSON object: target, tensors, tiles, semaphores, queues with their transfers,
  * and sections with the text, label and place of each instruction. */
 void as_json_program(const isa_program *p, isa_buf *out);
+/* What the tables say of an instruction, pseudo-instruction or directive; false with a message in
+ * out when there is none of that name. */
+bool as_explain(const char *name, isa_buf *out);
+/* Every word of the language with its class, one on a line, in the order of the tables. */
+void as_words(isa_buf *out);
+
 /* A diagnostic as one JSON object, without a newline. */
 void as_json_diag(const as_diag *d, isa_buf *out);
 

@@ -25,12 +25,13 @@ int as_directive_find(const char *name) {
   return -1;
 }
 
-void as_directive_near(as_near *w) {
-  for (int i = 0; i < NDIRECTIVES; i++) as_near_try(w, directives[i].word);
+bool as_is_data(int word) {
+  word -= AS_WORD_DIRECTIVE;
+  return word == DIR_times || word == DIR_incbin || word == DIR_npy;
 }
 
-static void declared(as_cur *c, const as_tok *name) {
-  as_list_insns(c->j, name->pos, ISA_NENGINES, 0, 0, false);
+void as_directive_near(as_near *w) {
+  for (int i = 0; i < NDIRECTIVES; i++) as_near_try(w, directives[i].word);
 }
 
 /* One of several words; gives its index, -1 after an error. */
@@ -83,117 +84,6 @@ bool as_parse_type(as_cur *c, unsigned *dtype, unsigned max, int64_t *shape, uns
 
 /* ---- Tensors ------------------------------------------------------------------------------ */
 
-static void store(uint8_t *to, uint64_t bits, unsigned bytes) {
-  for (unsigned i = 0; i < bytes; i++) to[i] = (uint8_t)(bits >> 8 * i);
-}
-
-/* A value as the bits of an element of a type. */
-static bool element_bits(as_cur *c, unsigned dtype, uint64_t *out) {
-  const as_tok *at = c->t;
-  as_val v;
-  if (!as_expr(c, &v)) return false;
-  const isa_dtype_row *row = &isa_dtypes[dtype];
-  bool number = v.kind == AS_V_INT || v.kind == AS_V_FLOAT;
-  if (number && row->cls == ISA_FLOAT) {
-    double x = v.kind == AS_V_INT ? (double)v.i : v.f;
-    *out = isa_from_f32(dtype, (float)x, 0);
-    return true;
-  }
-  bool whole = isa_dtype_is_int(dtype) || row->cls == ISA_BOOL;
-  if (v.kind == AS_V_INT && whole) {
-    bool sgn = row->cls == ISA_INT;
-    unsigned bits = row->cls == ISA_BOOL ? 1 : row->bits;
-    int64_t hi = bits == 64 ? INT64_MAX : ((int64_t)1 << (bits - (sgn ? 1 : 0))) - 1;
-    int64_t lo = sgn ? -hi - 1 : bits == 64 ? INT64_MIN : 0; /* uint64 by its bits */
-    *out = (uint64_t)v.i;
-    if (v.i >= lo && v.i <= hi) return true;
-    as_error(c->j, at->pos, as_span_of(at, c->t), "%lld does not fit %s, %lld to %lld",
-             (long long)v.i, row->name, (long long)lo, (long long)hi);
-    return false;
-  }
-  as_error(c->j, at->pos, as_span_of(at, c->t), "an element of %s is %s", row->name,
-           whole                  ? "an integer"
-           : row->cls == ISA_PACK ? "written as its bits, in {...}"
-                                  : "a number");
-  return false;
-}
-
-/* `{bits, ...}` or `[values, ...]`, one an element. */
-static bool const_list(as_cur *c, const isa_tensor *t, uint8_t *data, bool bits) {
-  unsigned size = isa_dtype_bytes(t->dtype);
-  uint64_t n = t->bytes / size, i = 0;
-  const as_tok *open = c->t++;
-  unsigned close = bits ? '}' : ']';
-  while (!as_at_punct(c, close)) {
-    uint64_t v;
-    int64_t raw;
-    if (i > 0 && !as_need(c, ',', "an element")) return false;
-    if (i == n) {
-      as_error(c->j, c->t->pos, c->t->len, "more than the %llu elements of `%s`",
-               (unsigned long long)n, t->name);
-      return false;
-    }
-    if (bits) {
-      int64_t hi = size == 8 ? INT64_MAX : ((int64_t)1 << 8 * size) - 1;
-      if (!as_int_in(c, "the bits of an element", size == 8 ? INT64_MIN : 0, hi, &raw))
-        return false;
-      v = (uint64_t)raw;
-    } else if (!element_bits(c, t->dtype, &v)) {
-      return false;
-    }
-    store(data + i++ * size, v, size);
-  }
-  c->t++;
-  if (i == n) return true;
-  as_error(c->j, open->pos, 1, "`%s` has %llu elements, here are %llu", t->name,
-           (unsigned long long)n, (unsigned long long)i);
-  return false;
-}
-
-static bool const_file(as_cur *c, isa_tensor *t) {
-  const as_tok *at = c->t;
-  if (at->kind != AS_T_STR) {
-    as_error(c->j, at->pos, at->len, "expected a file name in quotes after `incbin`, not %s",
-             as_tok_show(c->j, at));
-    return false;
-  }
-  size_t n;
-  const char *found;
-  const char *data = as_src_read(c->j, at->pos, at->len, at->text, &n, &found);
-  if (!data) return false;
-  c->t++;
-  t->data = (const uint8_t *)data;
-  if (n == t->bytes) return true;
-  as_error(c->j, at->pos, at->len, "`%s` has %llu bytes, `%s` has %llu", found,
-           (unsigned long long)n, t->name, (unsigned long long)t->bytes);
-  return false;
-}
-
-enum { MAX_CONST = 1 << 30 }; /* bytes */
-
-static bool const_data(as_cur *c, isa_tensor *t) {
-  if (!as_take(c, '=')) {
-    as_error(c->j, c->t->pos, c->t->len,
-             "a const tensor needs its data: `= [1.5, 2]`, `= {0x3fc00000}` or `= incbin \"f\"`");
-    return false;
-  }
-  if (as_take_name(c, "incbin")) return const_file(c, t);
-  if (t->bytes > MAX_CONST) {
-    as_error(c->j, c->t->pos, c->t->len, "%llu bytes of data; the most is %d",
-             (unsigned long long)t->bytes, MAX_CONST);
-    return false;
-  }
-  bool bits = as_at_punct(c, '{');
-  if (!bits && !as_at_punct(c, '[')) {
-    as_error(c->j, c->t->pos, c->t->len, "expected `[values]`, `{bits}` or `incbin`, not %s",
-             as_tok_show(c->j, c->t));
-    return false;
-  }
-  uint8_t *data = as_new(c->j, (size_t)t->bytes);
-  t->data = data;
-  return const_list(c, t, data, bits);
-}
-
 static void define_tensor(as_cur *c, const as_tok *name) {
   static const char *const roles[ISA_NROLES] = {"temp", "input", "output", "const"};
   isa_tensor t = {.name = name->text};
@@ -212,7 +102,10 @@ static void define_tensor(as_cur *c, const as_tok *name) {
     int role = choose(c, "a role", roles, ISA_NROLES);
     if (role < 0) return;
     t.role = (uint8_t)role;
-    if (role == ISA_CONST && !const_data(c, &t)) return;
+  }
+  if (t.role == ISA_CONST) {
+    as_const(c, &t, name);
+    return;
   }
   if (!as_need_end(c, "a tensor")) return;
   as_sym *s = as_sym_define(c->j, AS_S_TENSOR, name);
@@ -221,21 +114,46 @@ static void define_tensor(as_cur *c, const as_tok *name) {
   if (s->index == 0) as_nomem(c->j);
 }
 
+/* ---- Cores -------------------------------------------------------------------------------- */
+
+/* `core=N`; the program has a core once something is of it. */
+static bool core_option(as_cur *c, int64_t *core) {
+  as_cur start = *c;
+  c->t++;
+  if (!as_need(c, '=', "`core`") || !as_int_in(c, "core", 0, ISA_MAX_CORES - 1, core)) return false;
+  isa_program *p = as_program(c->j);
+  if (*core && p->target->gen < ISA_GEN3) {
+    as_error(c->j, start.t->pos, as_span_of(start.t, c->t),
+             "two cores as one need gen3; %s is gen%d", p->target->name, p->target->gen);
+    return false;
+  }
+  if (*core >= p->ncores) p->ncores = (uint32_t)*core + 1;
+  return true;
+}
+
 /* ---- Semaphores, queues, constants -------------------------------------------------------- */
 
+static int64_t free_sem(const char *const *names) {
+  int64_t n = 0;
+  while (n < ISA_NSEMS && names[n]) n++;
+  return n;
+}
+
+/* `NAME sem [number][, core=N]` */
 static void define_sem(as_cur *c, const as_tok *name) {
   isa_program *p = as_program(c->j);
-  const char **names = p->cores[0].sem_names;
-  int64_t n = 0;
+  int64_t n = -1, core = 0;
   const as_tok *at = c->t;
-  if (as_at_end(c)) {
-    while (n < ISA_NSEMS && names[n]) n++;
-    if (n == ISA_NSEMS) {
-      as_error(c->j, name->pos, name->len, "all %d semaphores have names", ISA_NSEMS);
-      return;
-    }
-  } else if (!as_int_in(c, "the number of a semaphore", 0, ISA_NSEMS - 1, &n) ||
-             !as_need_end(c, "a semaphore")) {
+  bool alone = as_tok_is(at, "core") && as_at_keyword(c), placed;
+  if (!as_at_end(c) && !alone && !as_int_in(c, "the number of a semaphore", 0, ISA_NSEMS - 1, &n))
+    return;
+  if ((alone || as_take(c, ',')) && !core_option(c, &core)) return;
+  if (!as_need_end(c, "a semaphore")) return;
+  const char **names = p->cores[core].sem_names;
+  placed = n >= 0;
+  if (!placed) n = free_sem(names);
+  if (n == ISA_NSEMS) {
+    as_error(c->j, name->pos, name->len, "all %d semaphores have names", ISA_NSEMS);
     return;
   }
   if (names[n]) {
@@ -246,6 +164,8 @@ static void define_sem(as_cur *c, const as_tok *name) {
   as_sym *s = as_sym_define(c->j, AS_S_SEM, name);
   if (!s) return;
   s->index = (uint32_t)n;
+  s->core = (uint8_t)core;
+  s->placed = placed;
   names[n] = isa_arena_strn(&p->arena, name->text, strlen(name->text));
   if (!names[n]) as_nomem(c->j);
 }
@@ -303,36 +223,42 @@ static bool queue_legal(as_cur *c, const as_tok *name, isa_queue *q, bool owned)
 static void define_queue(as_cur *c, const as_tok *name) {
   isa_queue q = {.name = name->text, .rings = ISA_NDMA, .owner = ISA_NENGINES};
   bool more = !as_at_end(c);
+  int64_t core = 0;
   while (more) {
-    if (!queue_option(c, &q)) return;
+    if (!(as_tok_is(c->t, "core") ? core_option(c, &core) : queue_option(c, &q))) return;
     more = as_take(c, ',');
   }
   isa_program *p = as_program(c->j);
   if (!as_need_end(c, "a queue") || !queue_legal(c, name, &q, q.owner < ISA_NENGINES)) return;
-  if (p->cores[0].nqueues == ISA_MAX_QUEUES) {
+  if (p->cores[core].nqueues == ISA_MAX_QUEUES) {
     as_error(c->j, name->pos, name->len, "a core has at most %d queues", ISA_MAX_QUEUES);
     return;
   }
   as_sym *s = as_sym_define(c->j, AS_S_QUEUE, name);
   if (!s) return;
-  uint32_t index = isa_program_queue(p, 0, &q);
+  uint32_t index = isa_program_queue(p, (unsigned)core, &q);
   if (index == 0) as_nomem(c->j);
   s->index = index - 1;
+  s->core = (uint8_t)core;
 }
 
 static void define_equ(as_cur *c, const as_tok *name) {
   as_val *v = as_new(c->j, sizeof *v);
   if (!as_expr(c, v) || !as_need_end(c, "a constant")) return;
   as_sym *s = as_sym_define(c->j, AS_S_EQU, name);
-  if (s) s->value = v;
+  if (s) s->u.value = v;
+}
+
+bool as_defines(as_job *j, const as_tok *t) {
+  int d = t->kind == AS_T_NAME ? as_word(j, t->text) - AS_WORD_DIRECTIVE : -1;
+  bool label = d >= 0 && t[1].kind == AS_T_PUNCT && t[1].punct == '.'; /* jmp tensor.x */
+  return d >= 0 && directives[d].defines && !label;
 }
 
 bool as_definition(as_cur *c) {
   const as_tok *name = c->t;
-  if (name[1].kind != AS_T_NAME) return false;
+  if (!as_defines(c->j, &name[1]) || as_word(c->j, name->text) >= AS_WORD_DIRECTIVE) return false;
   int d = as_word(c->j, name[1].text) - AS_WORD_DIRECTIVE;
-  if (d < 0 || !directives[d].defines || as_word(c->j, name->text) >= AS_WORD_DIRECTIVE)
-    return false;
   static const uint8_t kinds[] = {AS_S_TENSOR, AS_S_TILE, AS_S_SEM, AS_S_QUEUE, AS_S_EQU};
   uint32_t errors = c->j->errors;
   bool again = as_sym_find(c->j, name->text, 0) != NULL;
@@ -344,9 +270,9 @@ bool as_definition(as_cur *c) {
   case DIR_queue: define_queue(c, name); break;
   default: define_equ(c, name); break;
   }
-  if (c->j->errors == errors)
-    declared(c, name);
-  else if (!again)
+  bool failed = c->j->errors > errors; /* or it failed for a name whose own error was reported */
+  if (!failed) as_list_line(c->j, name->pos);
+  if (!again && (failed || !as_sym_find(c->j, name->text, 0)))
     as_sym_get(c->j, name->text, 0, kinds[d], name)->bad = true;
   return true;
 }
@@ -367,22 +293,17 @@ static void do_target(as_cur *c, const as_tok *at) {
 }
 
 static void do_section(as_cur *c) {
+  int64_t core = 0;
   int e = choose_engine(c);
   if (e < 0) return;
-  if (as_take_name(c, "core")) {
-    int64_t core;
-    const as_tok *at = c->t;
-    if (!as_need(c, '=', "`core`") || !as_int_in(c, "core", 0, ISA_MAX_CORES - 1, &core)) return;
-    if (core != 0) {
-      as_error(c->j, at->pos, as_span_of(at, c->t), "a second core is not built");
-      return;
-    }
-  }
-  if (as_need_end(c, "a section")) c->j->unit->engine = (unsigned)e;
+  if (as_tok_is(c->t, "core") && !core_option(c, &core)) return;
+  if (!as_need_end(c, "a section")) return;
+  c->j->unit->core = (unsigned)core;
+  c->j->unit->section = (unsigned)core * ISA_NENGINES + (unsigned)e;
 }
 
 static bool in_section(as_cur *c, const as_tok *at) {
-  if (c->j->unit->engine < ISA_NENGINES) return true;
+  if (c->j->unit->section < AS_NSECTIONS) return true;
   as_error(c->j, at->pos, at->len, "`%s` belongs in a section", at->text);
   return false;
 }
@@ -393,29 +314,14 @@ static void do_align(as_cur *c, const as_tok *at) {
   if (!in_section(c, at) || !as_int_in(c, "the alignment", 1, 65536, &n) ||
       !as_need_end(c, "an alignment"))
     return;
-  unsigned e = c->j->unit->engine;
-  const isa_code *code = &as_program(c->j)->cores[0].code[e];
+  unsigned section = c->j->unit->section;
+  const isa_code *code = as_code(c->j, section);
   uint32_t pc = code->n;
   isa_insn nop;
   memset(&nop, 0, sizeof nop);
   nop.op = ISA_OP_nop;
   while (code->n % n != 0) as_emit(c->j, &nop, NULL);
-  as_list_insns(c->j, at->pos, e, pc, code->n - pc, true);
-}
-
-static void do_global(as_cur *c, const as_tok *at) {
-  if (!in_section(c, at)) return;
-  do {
-    const as_tok *t = c->t;
-    as_sym *s = as_label_ref(c);
-    if (!s) return;
-    if (s->name[0] == '.') {
-      as_error(c->j, t->pos, t->len, "a local label cannot be global");
-      return;
-    }
-    s->global = true;
-  } while (as_take(c, ','));
-  as_need_end(c, "a global name");
+  as_list_insns(c->j, at->pos, section, pc, code->n - pc, true);
 }
 
 void as_directive(as_cur *c, int directive) {
@@ -425,9 +331,9 @@ void as_directive(as_cur *c, int directive) {
   case DIR_target: do_target(c, at); break;
   case DIR_section: do_section(c); break;
   case DIR_align: do_align(c, at); return;
-  case DIR_global: do_global(c, at); break;
+  case DIR_global: as_global(c, at); break;
   case DIR_extern:
-    as_error(c->j, at->pos, at->len, "`extern` is not built: there is no linker yet");
+    if (as_extern(c, at)) return;
     break;
   case DIR_dma:
     c->t--;
@@ -441,9 +347,27 @@ void as_directive(as_cur *c, int directive) {
     c->t--;
     as_endloop(c);
     return;
+  case DIR_if:
+    c->t--;
+    as_if(c);
+    return;
+  case DIR_else:
+    c->t--;
+    as_else(c);
+    return;
+  case DIR_endif:
+    c->t--;
+    as_endif(c);
+    return;
+  case DIR_times:
+  case DIR_incbin:
+  case DIR_npy:
+    c->t--;
+    as_data_line(c);
+    return;
   default:
     as_error(c->j, at->pos, at->len, "`%s` needs a name before it, as in `name %s ...`", at->text,
              at->text);
   }
-  if (c->j->errors == errors) declared(c, at);
+  if (c->j->errors == errors) as_list_line(c->j, at->pos);
 }

@@ -1,5 +1,6 @@
 /* Programs and diagnostics as JSON. */
 #include "cli.h"
+#include "printer.h"
 
 #include <string.h>
 
@@ -69,17 +70,18 @@ static void put_tiles(const isa_program *p, isa_buf *out) {
   isa_buf_puts(out, "]");
 }
 
-static void put_text(const isa_program *p, unsigned core, unsigned engine, const isa_insn *in,
+static void put_text(const as_printer *pr, unsigned core, unsigned engine, const isa_insn *in,
                      isa_buf *out) {
   isa_buf text;
   isa_buf_init(&text, &out->al);
-  isa_print_insn(p, core, engine, in, &text);
+  as_printer_insn(pr, core, engine, in, &text);
   put_str(out, isa_buf_str(&text));
   out->failed = out->failed || text.failed;
   isa_buf_free(&text);
 }
 
-static void put_names(const isa_program *p, unsigned core, isa_buf *out) {
+static void put_names(const as_printer *pr, unsigned core, isa_buf *out) {
+  const isa_program *p = pr->p;
   const isa_core *c = &p->cores[core];
   bool first = true;
   isa_buf_puts(out, "\"semaphores\": [");
@@ -104,7 +106,7 @@ static void put_names(const isa_program *p, unsigned core, isa_buf *out) {
     isa_buf_puts(out, "[");
     for (uint32_t i = 0; i < u->nstatics; i++) {
       isa_buf_puts(out, i ? ", " : "");
-      put_text(p, core, ISA_ENG_sync, &u->statics[i], out);
+      put_text(pr, core, ISA_ENG_sync, &u->statics[i], out);
     }
     isa_buf_puts(out, "]}");
   }
@@ -127,7 +129,8 @@ static void put_labels(const isa_program *p, unsigned core, unsigned engine, isa
   isa_buf_puts(out, "]");
 }
 
-static void put_section(const isa_program *p, unsigned core, unsigned engine, isa_buf *out) {
+static void put_section(const as_printer *pr, unsigned core, unsigned engine, isa_buf *out) {
+  const isa_program *p = pr->p;
   const isa_code *c = &p->cores[core].code[engine];
   isa_buf_puts(out, "{");
   put_labels(p, core, engine, out);
@@ -136,7 +139,7 @@ static void put_section(const isa_program *p, unsigned core, unsigned engine, is
     isa_buf_printf(out, "%s{\"pc\": %u", pc ? ",\n     " : "\n     ", pc);
     member(out, "op", isa_ops[c->insns[pc].op].name, false);
     key(out, "text", false);
-    put_text(p, core, engine, &c->insns[pc], out);
+    put_text(pr, core, engine, &c->insns[pc], out);
     if (c->lines && c->lines[pc].file && c->lines[pc].file <= p->nfiles) {
       member(out, "file", p->files[c->lines[pc].file - 1], false);
       number(out, "line", c->lines[pc].line);
@@ -147,6 +150,12 @@ static void put_section(const isa_program *p, unsigned core, unsigned engine, is
 }
 
 void as_json_program(const isa_program *p, isa_buf *out) {
+  as_printer pr;
+  if (!as_printer_open(p, &out->al, &pr)) {
+    as_printer_close(&pr);
+    out->failed = true;
+    return;
+  }
   isa_buf_puts(out, "{");
   member(out, "target", p->target->name, true);
   put_tensors(p, out);
@@ -154,18 +163,19 @@ void as_json_program(const isa_program *p, isa_buf *out) {
   isa_buf_puts(out, ",\n \"cores\": [");
   for (unsigned core = 0; core < p->ncores; core++) {
     isa_buf_puts(out, core ? ",\n {" : "\n {");
-    put_names(p, core, out);
+    put_names(&pr, core, out);
     isa_buf_puts(out, ",\n  \"sections\": {");
     bool first = true;
     for (unsigned e = 0; e < ISA_NENGINES; e++) {
       if (p->cores[core].code[e].n == 0) continue;
       isa_buf_printf(out, "%s\n   \"%s\": ", first ? "" : ",", isa_engines[e].name);
-      put_section(p, core, e, out);
+      put_section(&pr, core, e, out);
       first = false;
     }
     isa_buf_puts(out, "}}");
   }
   isa_buf_puts(out, "]}\n");
+  as_printer_close(&pr);
 }
 
 void as_json_diag(const as_diag *d, isa_buf *out) {

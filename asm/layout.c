@@ -2,7 +2,7 @@
  * everything in the program and the checks of the program as a whole. */
 #include "stmt.h"
 
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 isa_program *as_program(as_job *j) {
@@ -13,6 +13,14 @@ isa_program *as_program(as_job *j) {
   return j->program;
 }
 
+const char *as_section_name(as_job *j, unsigned section) {
+  const char *name = isa_engines[as_engine_of(section)].name;
+  if (as_core_of(section) == 0) return name;
+  char *s = as_new(j, 32);
+  snprintf(s, 32, "%s core=%u", name, as_core_of(section));
+  return s;
+}
+
 /* ---- Labels ------------------------------------------------------------------------------- */
 
 /* The whole name: a local one belongs to its section's last code label, or to the section. */
@@ -21,8 +29,8 @@ static const char *label_name(as_job *j, const as_tok *t, const as_tok *local) {
   if (local) {
     tail = local->text;
   } else if (t->text[0] == '.' && t->text[1] != '.') {
-    const char *base = j->unit->base[j->unit->engine];
-    head = base ? base : isa_engines[j->unit->engine].name;
+    const char *base = j->unit->base[j->unit->section];
+    head = base ? base : isa_engines[as_engine_of(j->unit->section)].name;
     tail = t->text + 1;
   }
   if (!tail) return head;
@@ -36,7 +44,7 @@ static const char *label_name(as_job *j, const as_tok *t, const as_tok *local) {
 
 void as_label_define(as_job *j, const as_tok *t, const as_tok *local) {
   struct as_unit *u = j->unit;
-  if (u->engine == ISA_NENGINES) {
+  if (u->section == AS_NSECTIONS) {
     as_error(j, t->pos, t->len, "the label `%s` is not in a section", t->text);
     return;
   }
@@ -44,18 +52,23 @@ void as_label_define(as_job *j, const as_tok *t, const as_tok *local) {
     as_error(j, t->pos, t->len, "`%s` is the name of a register; choose another", t->text);
     return;
   }
+  if (as_defines(j, t)) { /* `jmp sem` would define a semaphore */
+    as_error(j, t->pos, t->len, "`%s` defines names and cannot be a label; choose another",
+             t->text);
+    return;
+  }
   const char *name = label_name(j, t, local);
-  as_sym *s = as_sym_get(j, name, u->engine + 1, AS_S_LABEL, t);
-  if (!local && t->text[0] != '.') u->base[u->engine] = name;
+  as_sym *s = as_sym_get(j, name, u->section + 1, AS_S_LABEL, t);
+  if (!local && t->text[0] != '.') u->base[u->section] = name;
   if (s->defined) {
     as_error(j, t->pos, t->len, "the label `%s` is already in section %s", name,
-             isa_engines[u->engine].name);
+             as_section_name(j, u->section));
     as_note(j, s->pos, "it was defined here");
     return;
   }
   s->defined = true;
-  u->ended[u->engine] = false;
-  s->index = as_program(j)->cores[0].code[u->engine].n;
+  u->ended[u->section] = false;
+  s->index = as_code(j, u->section)->n;
   s->pos = t->pos;
   s->span = t->len;
 }
@@ -70,7 +83,7 @@ as_sym *as_label_ref(as_cur *c) {
     as_error(c->j, t->pos, t->len, "expected a label, not the register `%s`", t->text);
     return NULL;
   }
-  if (c->j->unit->engine == ISA_NENGINES) {
+  if (c->j->unit->section == AS_NSECTIONS) {
     as_error(c->j, t->pos, t->len, "the label `%s` is not in a section", t->text);
     return NULL;
   }
@@ -79,7 +92,7 @@ as_sym *as_label_ref(as_cur *c) {
     local = c->t + 1;
     c->t += 2;
   }
-  as_sym *s = as_sym_get(c->j, label_name(c->j, t, local), c->j->unit->engine + 1, AS_S_LABEL, t);
+  as_sym *s = as_sym_get(c->j, label_name(c->j, t, local), c->j->unit->section + 1, AS_S_LABEL, t);
   s->used = true;
   return s;
 }
@@ -117,13 +130,13 @@ static void add_fixup(as_job *j, as_sym *label, as_pos pos, uint32_t span, uint3
     u->fixups = as_new(j, u->cap_fixups * sizeof *u->fixups);
     if (old) memcpy(u->fixups, old, u->nfixups * sizeof *old);
   }
-  u->fixups[u->nfixups++] = (as_fixup){pc, span, (uint8_t)u->engine, label, pos};
+  u->fixups[u->nfixups++] = (as_fixup){pc, span, (uint8_t)u->section, label, pos};
 }
 
 void as_emit(as_job *j, const isa_insn *in, const as_stmt *st) {
   struct as_unit *u = j->unit;
   isa_program *p = as_program(j);
-  const isa_code *code = &p->cores[0].code[u->engine];
+  const isa_code *code = as_code(j, u->section);
   isa_insn copy = *in;
   as_pos at = u->line->pos;
   isa_line line = {file_number(j, at.file), at.line};
@@ -134,13 +147,14 @@ void as_emit(as_job *j, const isa_insn *in, const as_stmt *st) {
       add_fixup(j, st->label, st->label_pos, st->label_span, code->n);
   }
   if (code->n == UINT32_MAX - 1) as_fatal(j, at, "a section has too many instructions");
-  if (!isa_program_insn(p, 0, u->engine, &copy, line)) as_nomem(j);
-  u->last[u->engine] = at;
-  if (u->ended[u->engine] && st)
+  if (!isa_program_insn(p, as_core_of(u->section), as_engine_of(u->section), &copy, line))
+    as_nomem(j);
+  u->last[u->section] = at;
+  if (u->ended[u->section] && st)
     as_warning(j, "unreachable-code", st->name->pos, st->name->len,
                "nothing leads to this `%s`: no label after `%s`", isa_ops[in->op].name,
                isa_ops[code->insns[code->n - 2].op].name);
-  u->ended[u->engine] = in->op == ISA_OP_halt || in->op == ISA_OP_jmp || in->op == ISA_OP_ret;
+  u->ended[u->section] = in->op == ISA_OP_halt || in->op == ISA_OP_jmp || in->op == ISA_OP_ret;
 }
 
 /* `L12`, as the disassembler prints a target without a name: the pc, -1 for another name. */
@@ -162,23 +176,27 @@ static void unknown_label(as_job *j, const as_fixup *f) {
   const as_sym *other = NULL;
   for (as_sym *s = as_sym_first(j); s; s = s->next) {
     if (s->kind != AS_S_LABEL || !s->defined) continue;
-    if (s->scope == f->engine + 1)
+    if (s->scope == f->section + 1)
       as_near_try(&w, s->name);
     else if (s->name == f->label->name)
       other = s;
   }
   if (other) {
     as_error(j, f->pos, f->span, "the label `%s` is in section %s; a branch stays in its section",
-             other->name, isa_engines[other->scope - 1].name);
+             other->name, as_section_name(j, other->scope - 1u));
     as_note(j, other->pos, "it is defined here");
     return;
   }
   as_error(j, f->pos, f->span, "there is no label `%s` in section %s%s", f->label->name,
-           isa_engines[f->engine].name, as_near_text(j, &w));
+           as_section_name(j, f->section), as_near_text(j, &w));
 }
 
 static void fix(as_job *j, const as_fixup *f) {
-  isa_code *code = &j->program->cores[0].code[f->engine];
+  if (f->label->external) {
+    as_extern_branch(j, f);
+    return;
+  }
+  isa_code *code = as_code(j, f->section);
   int64_t pc = f->label->index;
   if (!f->label->defined && (pc = numbered_label(f->label->name)) < 0) {
     unknown_label(j, f);
@@ -187,7 +205,7 @@ static void fix(as_job *j, const as_fixup *f) {
   if (pc >= code->n) {
     as_error(j, f->pos, f->span,
              "`%s` is behind the last instruction of section %s; a branch there leaves it",
-             f->label->name, isa_engines[f->engine].name);
+             f->label->name, as_section_name(j, f->section));
     return;
   }
   *label_member(&code->insns[f->pc]) = (uint32_t)pc;
@@ -195,159 +213,77 @@ static void fix(as_job *j, const as_fixup *f) {
 
 /* ---- Symbols ------------------------------------------------------------------------------ */
 
-static int by_place(const void *a, const void *b) {
-  const as_sym *x = *(as_sym *const *)a, *y = *(as_sym *const *)b;
-  if (x->scope != y->scope) return x->scope < y->scope ? -1 : 1;
-  if (x->index != y->index) return x->index < y->index ? -1 : 1;
-  return x->order < y->order ? -1 : 1;
+static void add_symbol(as_job *j, const as_sym *s) {
+  isa_symbol sym = {.name = s->name,
+                    .core = (uint8_t)as_core_of(s->scope - 1u),
+                    .engine = (uint8_t)as_engine_of(s->scope - 1u),
+                    .global = s->global,
+                    .pc = s->index};
+  if (isa_program_symbol(j->program, &sym) == 0) as_nomem(j);
 }
 
-/* Labels into the program by section and pc: the order of the source's sections does not show. */
+/* Labels into the program by section and pc: the order of the source's sections does not show.
+ * Those of one pc stay in order; their lists are built backwards. */
 static void add_symbols(as_job *j) {
-  uint32_t n = 0, order = 0;
-  for (as_sym *s = as_sym_first(j); s; s = s->next) n += s->kind == AS_S_LABEL && s->defined;
-  as_sym **v = as_new(j, ((size_t)n + 1) * sizeof *v);
-  n = 0;
+  as_sym **at[AS_NSECTIONS];
+  for (unsigned i = 0; i < AS_NSECTIONS; i++)
+    at[i] = as_new(j, ((size_t)as_code(j, i)->n + 1) * sizeof *at[i]);
   for (as_sym *s = as_sym_first(j); s; s = s->next) {
     if (s->kind != AS_S_LABEL || !s->defined) continue;
     if (numbered_label(s->name) == s->index && !s->global) continue;
-    s->order = order++;
-    v[n++] = s;
+    as_sym **head = &at[s->scope - 1][s->index];
+    s->u.at_pc = *head;
+    *head = s;
   }
-  bool sorted = true; /* as a rule they are */
-  for (uint32_t i = 1; i < n && sorted; i++) sorted = by_place(&v[i - 1], &v[i]) < 0;
-  if (!sorted) qsort(v, n, sizeof *v, by_place);
-  for (uint32_t i = 0; i < n; i++) {
-    isa_symbol sym = {.name = v[i]->name,
-                      .engine = (uint8_t)(v[i]->scope - 1),
-                      .global = v[i]->global,
-                      .pc = v[i]->index};
-    if (isa_program_symbol(j->program, &sym) == 0) as_nomem(j);
-  }
-}
-
-/* ---- Order of patterns and pool ------------------------------------------------------------- */
-
-/* Patterns, pool runs and files were added in the order of the source. The disassembler prints one
- * section after the other, so for its text to give the same bytes they are numbered again in that
- * order. */
-typedef struct renumber {
-  as_job *j;
-  isa_ap *old;
-  uint32_t *to;     /* new number of each old pattern, 0: not yet */
-  isa_program pool; /* the old pool, for isa_program_list */
-} renumber;
-
-static uint32_t new_ap(renumber *r, uint32_t old) {
-  if (old == 0) return 0;
-  if (r->to[old - 1]) return r->to[old - 1];
-  isa_ap ap = r->old[old - 1];
-  for (unsigned d = 0; d < ISA_MAX_DYN; d++)
-    if (ap.dyn[d].kind == ISA_DYN_elem) ap.dyn[d].ap = new_ap(r, ap.dyn[d].ap);
-  if (ap.index_kind) ap.index = new_ap(r, ap.index);
-  uint32_t n = isa_program_ap(r->j->program, 0, &ap);
-  if (n == 0) as_nomem(r->j);
-  return r->to[old - 1] = n;
-}
-
-static void new_list(renumber *r, isa_ref *ref, unsigned kind) {
-  if (ref->count == 0) return;
-  const void *data = isa_program_list(&r->pool, *ref, kind);
-  uint32_t *aps = NULL;
-  if (kind == ISA_K_APS) {
-    aps = as_new(r->j, ref->count * sizeof *aps);
-    memcpy(aps, data, ref->count * sizeof *aps);
-    for (uint32_t i = 0; i < ref->count; i++) aps[i] = new_ap(r, aps[i]);
-    data = aps;
-  }
-  if (!isa_program_pool(r->j->program, data, ref->count, isa_kind_elem[kind], ref)) as_nomem(r->j);
-}
-
-static void renumber_insn(renumber *r, isa_insn *in) {
-  const isa_form *f = isa_form_of(in->op);
-  for (unsigned i = 0; i < f->nfields; i++) {
-    const isa_field *fd = &f->fields[i];
-    void *m = isa_member(in, fd);
-    if (fd->kind == ISA_K_AP) {
-      isa_t_AP *ap = m;
-      *ap = new_ap(r, *ap);
-    } else if (fd->kind == ISA_K_NUM) {
-      isa_num *num = m;
-      if (num->kind == ISA_NUM_ap) num->v = new_ap(r, num->v);
-    } else if (isa_kind_elem[fd->kind]) {
-      new_list(r, m, fd->kind);
+  for (unsigned i = 0; i < AS_NSECTIONS; i++)
+    for (uint32_t pc = 0; pc <= as_code(j, i)->n; pc++) {
+      as_sym *first = NULL;
+      for (as_sym *s = at[i][pc], *next; s; s = next) {
+        next = s->u.at_pc;
+        s->u.at_pc = first;
+        first = s;
+      }
+      for (; first; first = first->u.at_pc) add_symbol(j, first);
     }
-  }
-}
-
-static void forget(isa_program *p, isa_core *core) {
-  core->naps = 0;
-  if (core->ap_table) memset(core->ap_table, 0, core->ap_table_size * sizeof *core->ap_table);
-  p->pool.len = 0;
-  p->npool_runs = 0;
-  if (p->pool_table) memset(p->pool_table, 0, p->pool_table_size * sizeof *p->pool_table);
-}
-
-/* Files too, by the line tables of the sections. */
-static void files_in_order(as_job *j) {
-  isa_program *p = j->program;
-  uint32_t *to = as_new(j, ((size_t)p->nfiles + 1) * sizeof *to), n = 0;
-  const char **old = as_new(j, ((size_t)p->nfiles + 1) * sizeof *old);
-  for (unsigned e = 0; e < ISA_NENGINES; e++) {
-    isa_code *code = &p->cores[0].code[e];
-    for (uint32_t i = 0; i < code->n; i++) {
-      uint32_t *file = &code->lines[i].file;
-      if (to[*file] == 0) to[*file] = ++n;
-      *file = to[*file];
-    }
-  }
-  for (uint32_t f = 0; f < p->nfiles; f++) old[f] = p->files[f];
-  for (uint32_t f = 0; f < p->nfiles; f++)
-    if (to[f + 1]) p->files[to[f + 1] - 1] = old[f];
-  p->nfiles = n;
-}
-
-static void put_in_order(as_job *j) {
-  isa_program *p = j->program;
-  isa_core *core = &p->cores[0];
-  renumber r = {.j = j};
-  uint32_t n = core->naps;
-  r.old = as_new(j, ((size_t)n + 1) * sizeof *r.old);
-  r.to = as_new(j, ((size_t)n + 1) * sizeof *r.to);
-  if (n) memcpy(r.old, core->aps, n * sizeof *r.old);
-  r.pool.pool.data = as_new(j, p->pool.len + 8);
-  r.pool.pool.len = p->pool.len;
-  if (p->pool.len) memcpy(r.pool.pool.data, p->pool.data, p->pool.len);
-  forget(p, core);
-  for (uint32_t q = 0; q < core->nqueues; q++)
-    for (uint32_t i = 0; i < core->queues[q].nstatics; i++)
-      renumber_insn(&r, &core->queues[q].statics[i]);
-  for (unsigned e = 0; e < ISA_NENGINES; e++)
-    for (uint32_t i = 0; i < core->code[e].n; i++) renumber_insn(&r, &core->code[e].insns[i]);
 }
 
 /* ---- The whole ---------------------------------------------------------------------------- */
 
 static void check_ends(as_job *j) {
-  for (unsigned e = 0; e < ISA_NENGINES; e++) {
-    const isa_code *code = &j->program->cores[0].code[e];
+  for (unsigned s = 0; s < AS_NSECTIONS; s++) {
+    const isa_code *code = as_code(j, s);
     if (code->n == 0) continue;
     unsigned op = code->insns[code->n - 1].op;
+    if (j->unit->land[s].pc == code->n)
+      as_error(j, j->unit->land[s].pos, 1,
+               "section %s falls off its end: nothing comes after this block",
+               as_section_name(j, s));
     if (op == ISA_OP_halt || op == ISA_OP_jmp || op == ISA_OP_ret) continue;
-    as_error(j, j->unit->last[e], 1,
+    as_error(j, j->unit->last[s], 1,
              "section %s falls off its end: after `%s` comes nothing; end it with halt, jmp or ret",
-             isa_engines[e].name, isa_ops[op].name);
+             as_section_name(j, s), isa_ops[op].name);
   }
+}
+
+void as_own_queues(isa_program *p) {
+  for (uint32_t core = 0; core < p->ncores; core++)
+    for (uint32_t i = 0; i < p->cores[core].nqueues; i++) {
+      isa_queue *q = &p->cores[core].queues[i];
+      if (q->dge == ISA_DGE_hwdge && q->owner == ISA_NENGINES) q->owner = ISA_ENG_sync;
+    }
 }
 
 void as_layout(as_job *j) {
   as_program(j);
-  as_loops_end(j);
+  as_data_close(j);
+  as_blocks_end(j);
+  if (j->o->relocatable) as_extern_number(j);
   for (uint32_t i = 0; i < j->unit->nfixups; i++) fix(j, &j->unit->fixups[i]);
   check_ends(j);
+  as_extern_end(j);
   if (j->errors) return;
+  if (!j->o->relocatable) as_own_queues(j->program); /* in an object another may decide */
   as_warn_program(j);
   add_symbols(j);
-  put_in_order(j);
-  files_in_order(j);
+  as_order(j, j->program);
 }

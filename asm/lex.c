@@ -86,6 +86,14 @@ static enum number int_value(const char *s, unsigned radix, int64_t *out) {
   return N_OK;
 }
 
+/* Up to 15 digits and powers of ten up to 22 are doubles, so their quotient is rounded once. */
+static double exact_decimal(const char *digits, size_t n, long scale) {
+  double v = 0, power = 1;
+  for (size_t i = 0; i < n; i++) v = v * 10 + (digits[i] - '0');
+  for (; scale < 0; scale++) power *= 10;
+  return v / power;
+}
+
 /* strtod reads a point by the locale, so the number is given to it without one: 1.5e3 as 15e2. */
 static enum number float_value(const char *s, bool hex, double *out) {
   char text[512];
@@ -112,6 +120,10 @@ static enum number float_value(const char *s, bool hex, double *out) {
     if (*end) return N_BAD;
     if (exponent > 100000) exponent = 100000;
     if (exponent < -100000) exponent = -100000;
+  }
+  if (!hex && n <= 15 && exponent + scale <= 0 && exponent + scale >= -22) {
+    *out = exact_decimal(text, n, exponent + scale);
+    return N_OK;
   }
   snprintf(text + n, sizeof text - n, "%c%ld", hex ? 'p' : 'e', exponent + scale);
   *out = strtod(text, NULL);

@@ -1,10 +1,11 @@
 /* The listing: the source with the place of each instruction, what macros and pseudo-instructions
  * became, then the tables of the program. */
+#include "printer.h"
 #include "stmt.h"
 
 #include <string.h>
 
-void as_list_insns(as_job *j, as_pos pos, unsigned engine, uint32_t pc, uint32_t n, bool shown) {
+void as_list_insns(as_job *j, as_pos pos, unsigned section, uint32_t pc, uint32_t n, bool shown) {
   struct as_unit *u = j->unit;
   if (!j->o->want_listing) return;
   if (u->nentries == u->cap_entries) {
@@ -18,12 +19,21 @@ void as_list_insns(as_job *j, as_pos pos, unsigned engine, uint32_t pc, uint32_t
       .pos = outer,
       .pc = pc,
       .n = n,
-      .engine = (uint8_t)engine,
+      .section = (uint8_t)section,
       .shown = shown || pos.expansion || u->line->depth > 0,
   };
 }
 
 enum { PLACE = 14 }; /* columns of the place of an instruction */
+
+/* `vector:12`; of the second core `vector1:12`. */
+static void put_section_place(isa_buf *out, unsigned section, uint32_t pc) {
+  const char *name = isa_engines[as_engine_of(section)].name;
+  if (as_core_of(section) == 0)
+    isa_buf_printf(out, "%7s:%-6u", name, pc);
+  else
+    isa_buf_printf(out, "%6s%u:%-6u", name, as_core_of(section), pc);
+}
 
 static void put_place(isa_buf *out, uint32_t line, const as_entry *e, uint32_t pc) {
   if (line)
@@ -31,7 +41,7 @@ static void put_place(isa_buf *out, uint32_t line, const as_entry *e, uint32_t p
   else
     isa_buf_puts(out, "       ");
   if (e && e->n)
-    isa_buf_printf(out, "%7s:%-6u", isa_engines[e->engine].name, pc);
+    put_section_place(out, e->section, pc);
   else
     isa_buf_printf(out, "%*s", PLACE, "");
 }
@@ -50,19 +60,20 @@ static void put_source(as_job *j, uint32_t file, uint32_t line, const as_entry *
   isa_buf_puts(out, "\n");
 }
 
-static void put_code(as_job *j, const as_entry *e) {
+static void put_code(as_job *j, const as_printer *pr, const as_entry *e) {
   isa_buf *out = &j->out->listing;
-  const isa_code *code = &j->program->cores[0].code[e->engine];
+  const isa_code *code = as_code(j, e->section);
   for (uint32_t i = 0; i < e->n; i++) {
     put_place(out, 0, e, e->pc + i);
     isa_buf_puts(out, " > ");
-    isa_print_insn(j->program, 0, e->engine, &code->insns[e->pc + i], out);
+    as_printer_insn(pr, as_core_of(e->section), as_engine_of(e->section), &code->insns[e->pc + i],
+                    out);
     isa_buf_puts(out, "\n");
   }
 }
 
 /* Lines of the source that made nothing stand before the next that did. */
-static void put_lines(as_job *j) {
+static void put_lines(as_job *j, const as_printer *pr) {
   struct as_unit *u = j->unit;
   uint32_t *last = as_new(j, ((size_t)j->nsources + 1) * sizeof *last); /* printed of each source */
   uint32_t file = UINT32_MAX;
@@ -78,7 +89,7 @@ static void put_lines(as_job *j) {
     while (last[f] + 1 < line) put_source(j, f, ++last[f], NULL);
     if (!again) put_source(j, f, line, e->shown ? NULL : e);
     last[f] = line;
-    if (e->shown) put_code(j, e);
+    if (e->shown && e->n) put_code(j, pr, e);
   }
   if (file == UINT32_MAX) isa_buf_printf(&j->out->listing, "; %s\n", j->sources[0].name);
   uint32_t n, after;
@@ -142,15 +153,23 @@ static void put_tiles(as_job *j, isa_buf *out) {
                  (uint32_t)ISA_PSUM_BYTES);
 }
 
-static void put_core(const isa_core *c, isa_buf *out) {
+/* " of core 1", when there are two. */
+static const char *of_core(const isa_program *p, unsigned core) {
+  return p->ncores < 2 ? "" : core ? " of core 1" : " of core 0";
+}
+
+static void put_core(const isa_program *p, unsigned core, isa_buf *out) {
+  const isa_core *c = &p->cores[core];
   bool any = false;
   for (unsigned s = 0; s < ISA_NSEMS; s++) {
     if (!c->sem_names[s]) continue;
-    if (!any) isa_buf_puts(out, "\nsemaphores\n");
+    if (!any) isa_buf_printf(out, "\nsemaphores%s\n", of_core(p, core));
     any = true;
     isa_buf_printf(out, "  %3u  %s\n", s, c->sem_names[s]);
   }
-  if (c->nqueues) isa_buf_puts(out, "\nqueues       rings  dge    owner   static transfers\n");
+  if (c->nqueues)
+    isa_buf_printf(out, "\nqueues       rings  dge    owner   static transfers%s\n",
+                   of_core(p, core));
   for (uint32_t q = 0; q < c->nqueues; q++) {
     const isa_queue *u = &c->queues[q];
     isa_buf_printf(out, "  %-12s %2u  %-5s  %-6s  %u\n", u->name, u->rings,
@@ -159,17 +178,23 @@ static void put_core(const isa_core *c, isa_buf *out) {
   }
 }
 
-static void put_sections(const isa_core *c, isa_buf *out) {
+static void put_sections(as_job *j, isa_buf *out) {
   isa_buf_puts(out, "\nsections     instructions\n");
-  for (unsigned e = 0; e < ISA_NENGINES; e++)
-    if (c->code[e].n) isa_buf_printf(out, "  %-12s %10u\n", isa_engines[e].name, c->code[e].n);
+  for (unsigned s = 0; s < AS_NSECTIONS; s++)
+    if (as_code(j, s)->n)
+      isa_buf_printf(out, "  %-13s %9u\n", as_section_name(j, s), as_code(j, s)->n);
 }
 
 void as_listing(as_job *j) {
   isa_buf *out = &j->out->listing;
-  put_lines(j);
+  as_printer pr;
+  bool ok = as_printer_open(j->program, &j->al, &pr);
+  if (ok) put_lines(j, &pr);
+  as_printer_close(&pr);
+  if (!ok) as_nomem(j);
   put_tensors(j->program, out);
   put_tiles(j, out);
-  put_core(&j->program->cores[0], out);
-  put_sections(&j->program->cores[0], out);
+  as_tile_map(j, out);
+  for (unsigned core = 0; core < j->program->ncores; core++) put_core(j->program, core, out);
+  put_sections(j, out);
 }

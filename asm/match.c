@@ -147,11 +147,11 @@ bool as_match(as_cur *c, as_stmt *st) {
 /* ---- Rules -------------------------------------------------------------------------------- */
 
 /* The owner of a queue that does not say it is the first engine that uses it. */
-static void own_queue(isa_program *p, unsigned engine, const isa_insn *in) {
+static void own_queue(isa_program *p, unsigned core, unsigned engine, const isa_insn *in) {
   const isa_form *f = isa_form_of(in->op);
   for (unsigned i = 0; i < f->nfields; i++) {
     if (f->fields[i].kind != ISA_K_QUEUE) continue;
-    isa_queue *q = &p->cores[0].queues[*(const uint8_t *)isa_member_c(in, &f->fields[i])];
+    isa_queue *q = &p->cores[core].queues[*(const uint8_t *)isa_member_c(in, &f->fields[i])];
     bool may = engine == ISA_ENG_sync || engine == ISA_ENG_scalar;
     if (q->dge == ISA_DGE_hwdge && q->owner == ISA_NENGINES && may) q->owner = (uint8_t)engine;
   }
@@ -197,7 +197,7 @@ static bool in_hardware(as_job *j, const as_stmt *st) {
 }
 
 static bool need_section(as_job *j, const as_stmt *st) {
-  if (j->unit->engine < ISA_NENGINES) return true;
+  if (j->unit->section < AS_NSECTIONS) return true;
   as_error(j, st->name->pos, st->name->len,
            "`%s` is not in a section; write `section %s` before it", st->name->text,
            isa_ops[st->part[0].op].engines & ISA_MASK_V ? "vector" : "sync");
@@ -207,8 +207,9 @@ static bool need_section(as_job *j, const as_stmt *st) {
 static bool legal(as_job *j, const as_stmt *st, unsigned part) {
   isa_error e;
   isa_program *p = as_program(j);
-  own_queue(p, j->unit->engine, &st->part[part]);
-  if (isa_check_insn(p, 0, j->unit->engine, &st->part[part], 0, &e)) return true;
+  unsigned core = as_core_of(j->unit->section), engine = as_engine_of(j->unit->section);
+  own_queue(p, core, engine, &st->part[part]);
+  if (isa_check_insn(p, core, engine, &st->part[part], 0, &e)) return true;
   refuse(j, st, part, &e);
   return false;
 }
@@ -218,10 +219,10 @@ bool as_match_emit(as_job *j, as_stmt *st) {
   for (unsigned i = 0; i < st->nparts; i++)
     if (!legal(j, st, i)) return false;
   struct as_unit *u = j->unit;
-  uint32_t pc = as_program(j)->cores[0].code[u->engine].n;
+  uint32_t pc = as_code(j, u->section)->n;
   for (unsigned i = 0; i < st->nparts; i++) as_emit(j, &st->part[i], st);
   bool other = st->nparts > 1 || !as_tok_is(st->name, isa_ops[st->part[0].op].name);
-  as_list_insns(j, st->name->pos, u->engine, pc, st->nparts, other);
+  as_list_insns(j, st->name->pos, u->section, pc, st->nparts, other);
   return true;
 }
 
@@ -244,12 +245,13 @@ static void open_insn(as_stmt *st, const as_tok *name, int op) {
 static bool emit_static(as_job *j, const as_stmt *st, unsigned queue) {
   isa_program *p = as_program(j);
   isa_error e;
-  unsigned engine = j->unit->engine < ISA_NENGINES ? j->unit->engine : ISA_ENG_sync;
-  if (!isa_check_insn(p, 0, engine, &st->part[0], 0, &e)) {
+  struct as_unit *u = j->unit;
+  unsigned engine = u->section < AS_NSECTIONS ? as_engine_of(u->section) : ISA_ENG_sync;
+  if (!isa_check_insn(p, u->core, engine, &st->part[0], 0, &e)) {
     refuse(j, st, 0, &e);
     return false;
   }
-  if (!isa_program_static(p, 0, queue, &st->part[0])) as_nomem(j);
+  if (!isa_program_static(p, u->core, queue, &st->part[0])) as_nomem(j);
   return true;
 }
 
@@ -260,7 +262,7 @@ static bool copy_to_static(as_job *j, as_stmt *st) {
   unsigned queue = in->op == ISA_OP_dma_copy        ? in->u.DMA_COPY.queue
                    : in->op == ISA_OP_dma_transpose ? in->u.DMA_TRANSPOSE.queue
                                                     : in->u.DMA_COMPUTE.queue;
-  if (as_program(j)->cores[0].queues[queue].dge != ISA_DGE_none) return false;
+  if (as_program(j)->cores[j->unit->core].queues[queue].dge != ISA_DGE_none) return false;
   if (!need_section(j, st)) return true;
   isa_wait wait = in->wait;
   isa_update upd = in->upd;
@@ -280,6 +282,11 @@ static bool copy_to_static(as_job *j, as_stmt *st) {
 
 void as_match_insn(as_cur *c, int op) {
   as_stmt st;
+  int ps = as_pseudo_of(op, c);
+  if (ps >= 0) {
+    as_match_pseudo(c, ps);
+    return;
+  }
   memset(&st, 0, sizeof st);
   open_insn(&st, c->t - 1, op);
   if (!as_match(c, &st)) return;
@@ -291,11 +298,13 @@ void as_match_pseudo(as_cur *c, int ps) {
   as_stmt st;
   memset(&st, 0, sizeof st);
   st.name = c->t - 1;
+  ps = as_pseudo_here(c->j, ps);
   as_pseudo_open(ps, &st);
-  if (as_match(c, &st) && as_pseudo_finish(c->j, ps, &st)) as_match_emit(c->j, &st);
+  if (as_match(c, &st) && as_pseudo_finish(c->j, ps, &st)) as_pseudo_emit(c->j, ps, &st);
 }
 
-/* `dma q, dst, src, key=value...`; with srcs= it is a dma_compute. */
+/* `dma q, dst, src, key=value...`; with srcs= it is a dma_compute. `dma q, dma_transpose dst, src`
+ * names the instruction. */
 void as_match_dma(as_cur *c) {
   as_stmt st;
   memset(&st, 0, sizeof st);
@@ -307,7 +316,7 @@ void as_match_dma(as_cur *c) {
   }
   const as_sym *q = as_sym_need(c->j, c->t, 1 << AS_S_QUEUE);
   if (!q) return;
-  if (as_program(c->j)->cores[0].queues[q->index].dge != ISA_DGE_none) {
+  if (as_program(c->j)->cores[q->core].queues[q->index].dge != ISA_DGE_none) {
     as_error(c->j, c->t->pos, c->t->len,
              "`dma` adds a static transfer, but `%s` does not have dge=none", q->name);
     as_note(c->j, q->pos, "`%s` was declared here", q->name);
@@ -318,19 +327,30 @@ void as_match_dma(as_cur *c) {
   for (; rest.t->kind != AS_T_END; rest.t++)
     compute = compute || (as_tok_is(rest.t, "srcs") && as_at_keyword(&rest));
   if (!as_need(c, ',', "the queue")) return;
-  open_insn(&st, name, compute ? ISA_OP_dma_compute : ISA_OP_dma_copy);
+  int op = compute ? ISA_OP_dma_compute : ISA_OP_dma_copy;
+  const as_tok *queue = c->t - 2;
+  if (as_tok_is(c->t, isa_ops[ISA_OP_dma_transpose].name)) {
+    op = ISA_OP_dma_transpose;
+    c->t++;
+  }
+  open_insn(&st, name, op);
   for (unsigned i = 0; i < st.nslots; i++)
     if (st.slot[i].f->kind == ISA_K_QUEUE) {
       *(uint8_t *)isa_member(&st.part[0], st.slot[i].f) = (uint8_t)q->index;
       st.slot[i].seen = true;
-      st.slot[i].pos = c->t[-2].pos;
-      st.slot[i].span = c->t[-2].len;
+      st.slot[i].pos = queue->pos;
+      st.slot[i].span = queue->len;
     }
-  if (!as_match(c, &st)) return;
-  if (st.has_wait || st.has_update) {
+  struct as_unit *u = c->j->unit;
+  unsigned core = u->core;
+  u->core = q->core;
+  bool ok = as_match(c, &st);
+  if (ok && (st.has_wait || st.has_update)) {
     const as_tok *at = st.has_wait ? &st.wait_at : &st.update_at;
     as_error(c->j, at->pos, at->len, "a static transfer has no `$` clause; its dma_trigger has it");
-    return;
+    ok = false;
   }
-  if (emit_static(c->j, &st, q->index)) as_list_insns(c->j, name->pos, ISA_NENGINES, 0, 0, false);
+  ok = ok && emit_static(c->j, &st, q->index);
+  u->core = core;
+  if (ok) as_list_line(c->j, name->pos);
 }

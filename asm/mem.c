@@ -23,29 +23,42 @@ char *as_strn(as_job *j, const char *s, size_t n) {
 
 /* ---- Names -------------------------------------------------------------------------------- */
 
+typedef struct slot { /* the hash is here too: a look at another name costs a cache miss */
+  as_name *name;
+  uint32_t hash;
+} slot;
 struct as_intern_table {
-  as_name **slots; /* open addressing, a power of two, at most 3/4 full */
+  slot *slots; /* open addressing, a power of two, at most 3/4 full; from the job's allocator */
   uint32_t n, cap;
 };
 
 static void rehash(as_job *j, struct as_intern_table *t) {
   uint32_t cap = t->cap ? t->cap * 2 : 1024;
-  as_name **slots = as_new(j, cap * sizeof *slots);
+  slot *slots = isa_zalloc(&j->al, cap * sizeof *slots);
+  if (!slots) as_nomem(j);
   for (uint32_t i = 0; i < t->cap; i++) {
-    as_name *name = t->slots[i];
-    if (!name) continue;
-    uint32_t at = name->hash & (cap - 1);
-    while (slots[at]) at = (at + 1) & (cap - 1);
-    slots[at] = name;
+    if (!t->slots[i].name) continue;
+    uint32_t at = t->slots[i].hash & (cap - 1);
+    while (slots[at].name) at = (at + 1) & (cap - 1);
+    slots[at] = t->slots[i];
   }
+  isa_free(&j->al, t->slots, t->cap * sizeof *slots);
   t->slots = slots;
   t->cap = cap;
 }
 
+void as_intern_free(as_job *j) {
+  struct as_intern_table *t = j->interned;
+  if (t) isa_free(&j->al, t->slots, t->cap * sizeof *t->slots);
+  j->interned = NULL;
+}
+
+/* FNV-1a, then a mixing of all bits into the low ones, which choose the slot. */
 static uint32_t hash_bytes(const char *s, size_t n) {
   uint32_t h = 2166136261u;
   for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char)s[i]) * 16777619u;
-  return h ^ h >> 15;
+  h = (h ^ h >> 16) * 0x85ebca6bu;
+  return h ^ h >> 13;
 }
 
 const char *as_intern(as_job *j, const char *s, size_t n) {
@@ -53,13 +66,13 @@ const char *as_intern(as_job *j, const char *s, size_t n) {
   struct as_intern_table *t = j->interned;
   if (t->n >= t->cap / 4 * 3) rehash(j, t);
   uint32_t h = hash_bytes(s, n), at = h & (t->cap - 1);
-  for (as_name *name; (name = t->slots[at]) != NULL; at = (at + 1) & (t->cap - 1))
-    if (name->hash == h && name->len == n && memcmp(name->text, s, n) == 0) return name->text;
+  for (as_name *name; (name = t->slots[at].name) != NULL; at = (at + 1) & (t->cap - 1))
+    if (t->slots[at].hash == h && name->len == n && memcmp(name->text, s, n) == 0)
+      return name->text;
   as_name *name = as_new(j, sizeof *name + n + 1);
-  name->hash = h;
   name->len = (uint32_t)n;
   memcpy(name->text, s, n);
-  t->slots[at] = name;
+  t->slots[at] = (slot){name, h};
   t->n++;
   return name->text;
 }
@@ -76,7 +89,7 @@ as_tok *as_toks_grow(as_job *j, as_toks *t, uint32_t n) {
     t->v = v;
     t->cap = (uint32_t)cap;
   }
-  return t->v + t->n;
+  return t->n ? t->v + t->n : t->v; /* v may be NULL when nothing is asked for */
 }
 
 as_pos as_pos_outer(as_pos at) {

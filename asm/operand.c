@@ -124,7 +124,7 @@ static bool finish(as_cur *c, as_operand *o, uint32_t *index) {
   }
   memcpy(o->ap.dim, o->dim, o->ndim * sizeof *o->dim);
   o->ap.ndim = (uint8_t)o->ndim;
-  *index = isa_program_ap(as_program(c->j), 0, &o->ap);
+  *index = isa_program_ap(as_program(c->j), c->j->unit->core, &o->ap);
   if (*index == 0) as_nomem(c->j);
   return true;
 }
@@ -139,14 +139,15 @@ static bool named(as_cur *c, as_operand *o, uint32_t *index) {
   else
     from_tile(o, s->index, &p->tiles[s->index - 1]);
   bool whole = !as_at_punct(c, '[') && !as_at_punct(c, '.');
-  if (whole && s->ap) {
-    *index = s->ap;
+  uint32_t *known = &s->u.ap[c->j->unit->core];
+  if (whole && *known) {
+    *index = *known;
     return true;
   }
   if (as_at_punct(c, '[') && !as_operand_slice(c, o)) return false;
   if (o->ndim == 0) o->dim[o->ndim++] = (isa_dim){1, 1};
   if (!as_operand_views(c, o) || !finish(c, o, index)) return false;
-  if (whole) s->ap = *index;
+  if (whole) *known = *index;
   return true;
 }
 

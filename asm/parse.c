@@ -85,8 +85,9 @@ void as_parse_line(as_job *j, const as_line *line) {
   as_cur c = {j, line->toks};
   j->unit->line = line;
   bool labelled = labels(&c);
+  if (labelled && j->unit->data.name) as_data_close(j);
   if (as_at_end(&c)) {
-    if (labelled) as_list_insns(j, line->pos, ISA_NENGINES, 0, 0, false);
+    if (labelled) as_list_line(j, line->pos);
     return;
   }
   if (!as_at_name(&c)) {
@@ -95,9 +96,13 @@ void as_parse_line(as_job *j, const as_line *line) {
     return;
   }
   int word = as_word(j, c.t->text);
+  bool data = word < 0 && isa_dtype_find(c.t->text, c.t->len) >= 0;
+  if (j->unit->data.name && !data && !as_is_data(word)) as_data_close(j);
   /* A directive's word is never a definition's name: `section tensor` is no tensor. */
   if (word < AS_WORD_DIRECTIVE && as_definition(&c)) return;
-  if (word < 0) {
+  if (data) {
+    as_data_line(&c);
+  } else if (word < 0) {
     unknown_mnemonic(j, c.t);
   } else if (word >= AS_WORD_DIRECTIVE) {
     as_directive(&c, word - AS_WORD_DIRECTIVE);

@@ -346,7 +346,7 @@ as_pp *as_pp_open(as_job *j, uint32_t source) {
   pp_open_conds(pp);
   predefine(pp, "__LINE__", PP_MAGIC_LINE, "");
   predefine(pp, "__FILE__", PP_MAGIC_FILE, "");
-  predefine(pp, "__SOMA_VERSION__", PP_PLAIN, "0.1.0");
+  predefine(pp, "__SOMA_VERSION__", PP_PLAIN, SOMA_VERSION);
   as_lex_open(j, source, &pp_push(pp, PP_FILE, none)->lex);
   command_line(pp);
   return pp;

@@ -157,6 +157,7 @@ static void message(as_pp *pp, unsigned d, const as_tok *v, uint32_t n) {
     else
       as_tok_print(&t->v[i], &b);
   }
+  if (b.len == 0) isa_buf_printf(&b, "%%%s without a text", v->text);
   const char *s = isa_buf_str(&b);
   for (size_t i = 0; i < b.len && b.data; i++)
     if ((unsigned char)b.data[i] < ' ') b.data[i] = ' ';

@@ -232,6 +232,8 @@ static bool expand_level(as_pp *pp, uint32_t base, as_toks *out) {
       continue;
     }
     pp_define *d = t.kind == AS_T_NAME && !t.punct ? pp_find_define(pp, t.text) : NULL;
+    if (d && d->magic && out->n && !t.space_before && is_punct(&out->v[out->n - 1], '.'))
+      d = NULL; /* the local label x.__LINE__ */
     bool busy = d && d->busy;
     if (busy) t.punct = 1;
     if (!d || busy || (d->nparams >= 0 && !paren_follows(pp, base))) {

@@ -1,4 +1,4 @@
-/* soma-as: assembles one source file. */
+/* soma-as: assembles a source file, or links objects. */
 #include "cli.h"
 
 #include <stdio.h>
@@ -6,17 +6,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#ifndef SOMA_VERSION
-#define SOMA_VERSION "0.1.0"
-#endif
-
 static const char usage_text[] =
     "usage: soma-as [options] in.s        (- is standard input or output)\n"
+    "       soma-as [-o FILE] a.o b.s ... (links objects, and sources as -r makes them)\n"
     "  -o FILE         output; default: in.sbc, or standard output for - and -E\n"
     "  -f sbc|lst|json format of the output: program file, listing, or JSON\n"
     "  -l FILE         also write a listing\n"
     "  -t TARGET       default target: trn1 inf2 trn2 trn3\n"
     "  -g              keep the line table\n"
+    "  -r              make an object (in.o), with extern names for the linker\n"
     "  -I DIR          search DIR for included files; may be repeated\n"
     "  -D NAME[=VALUE] define a macro; -U NAME undefines it\n"
     "  -E              preprocess only\n"
@@ -25,14 +23,18 @@ static const char usage_text[] =
     "  -w+NAME -w-NAME switch a class of warnings on or off; -Werror makes them errors\n"
     "  -@ FILE         more arguments from FILE\n"
     "  --error-format=text|json  how messages are printed\n"
+    "  --explain NAME  what the tables say of an instruction\n"
+    "  --words         every word of the language with its class\n"
     "  --help, --version\n";
 
 typedef struct cli {
   isa_arena arena;
   const char **argv; /* after argument files are read in */
   uint32_t argc, cap, at;
-  const char *in, *out, *list, *deps, *format;
-  bool preprocess, only_deps, lines, json_errors, done;
+  const char **inputs;
+  uint32_t ninputs, cap_inputs;
+  const char *in, *out, *list, *deps, *format; /* in: the first input */
+  bool preprocess, only_deps, lines, json_errors, done, is_object;
   as_options o;
   const char **include_dirs, **warnings;
   as_define *defines;
@@ -110,9 +112,36 @@ static bool set_target(cli *c, const char *t) {
   return true;
 }
 
+static bool explain(cli *c, const char *name) {
+  isa_buf b;
+  isa_buf_init(&b, &c->arena.al);
+  c->done = as_explain(name, &b);
+  if (c->done)
+    fputs(isa_buf_str(&b), stdout);
+  else
+    fprintf(stderr, "soma-as: %s\n", isa_buf_str(&b));
+  isa_buf_free(&b);
+  return c->done;
+}
+
+static bool words(cli *c) {
+  isa_buf b;
+  isa_buf_init(&b, &c->arena.al);
+  as_words(&b);
+  fputs(isa_buf_str(&b), stdout);
+  isa_buf_free(&b);
+  return c->done = true;
+}
+
 static bool long_option(cli *c, const char *arg) {
-  static const char *const names[] = {"--help", "--version", "--error-format=text",
-                                      "--error-format=json"};
+  static const char *const names[] = {
+      "--help", "--version", "--error-format=text", "--error-format=json", "--explain", "--words"};
+  if (strcmp(arg, "--words") == 0) return words(c);
+  if (strncmp(arg, "--explain=", 10) == 0) return explain(c, arg + 10);
+  if (strcmp(arg, "--explain") == 0) {
+    const char *name = value(c, arg, 9);
+    return name && explain(c, name);
+  }
   char near[80];
   if (strcmp(arg, "--help") == 0) {
     fputs(usage_text, stdout);
@@ -123,16 +152,16 @@ static bool long_option(cli *c, const char *arg) {
   } else if (strcmp(arg, names[2]) == 0 || strcmp(arg, names[3]) == 0) {
     c->json_errors = strcmp(arg, names[3]) == 0;
   } else {
-    as_cli_near(arg, names, 4, near);
+    as_cli_near(arg, names, sizeof names / sizeof *names, near);
     return usage("unknown option `%s`%s", arg, near);
   }
   return true;
 }
 
 static bool unknown_option(const char *arg) {
-  static const char *const names[] = {"-o",  "-f",      "-l", "-t",     "-g",
-                                      "-I",  "-D",      "-U", "-E",     "-M",
-                                      "-MD", "-Werror", "-@", "--help", "--version"};
+  static const char *const names[] = {"-o", "-f", "-l",     "-t",       "-g",  "-I",
+                                      "-D", "-U", "-E",     "-M",       "-MD", "-Werror",
+                                      "-@", "-r", "--help", "--version"};
   char near[80];
   as_cli_near(arg, names, sizeof names / sizeof *names, near);
   return usage("unknown option `%s`%s", arg, near);
@@ -158,6 +187,7 @@ static bool option(cli *c, const char *arg) {
   if (strcmp(arg, "-M") == 0) return c->only_deps = true;
   if (strcmp(arg, "-MD") == 0) return (c->deps = value(c, arg, 3)) != NULL;
   if (strcmp(arg, "-g") == 0) return c->lines = true;
+  if (strcmp(arg, "-r") == 0) return c->o.relocatable = true;
   if (strcmp(arg, "-Werror") == 0) return c->o.warnings_are_errors = true;
   if (strncmp(arg, "-w", 2) == 0 && (arg[2] == '+' || arg[2] == '-') && arg[3])
     return add_string(c, &c->warnings, &c->o.nwarnings, &c->cap_warnings, arg + 2);
@@ -173,13 +203,12 @@ static bool parse_args(cli *c) {
     if (++steps > 100000) return usage("the argument files have no end%s%s", "", "");
     if (arg[0] == '-' && arg[1]) {
       if (!option(c, arg)) return false;
-    } else if (c->in) {
-      return usage("one source at a time: `%s` and `%s`", c->in, arg);
-    } else {
-      c->in = arg;
+    } else if (!add_string(c, &c->inputs, &c->ninputs, &c->cap_inputs, arg)) {
+      return false;
     }
   }
   if (c->done) return true;
+  c->in = c->ninputs ? c->inputs[0] : NULL;
   if (!c->in) return usage("no source file%s%s", "", "");
   if (c->preprocess && c->format) return usage("-E and -f %s do not go together%s", c->format, "");
   c->o.include_dirs = c->include_dirs;
@@ -193,7 +222,11 @@ static bool parse_args(cli *c) {
 /* in.s -> in.sbc beside it. */
 static const char *default_out(cli *c) {
   if (strcmp(c->in, "-") == 0 || c->preprocess) return "-";
-  const char *ext = c->format ? c->format : "sbc", *slash = strrchr(c->in, '/');
+  bool many = c->ninputs > 1;
+  const char *ext = c->format          ? c->format
+                    : c->o.relocatable ? "o"
+                                       : "sbc",
+             *slash = strrchr(c->in, '/');
   const char *dot = strrchr(slash ? slash : c->in, '.');
   size_t n = dot && dot != (slash ? slash + 1 : c->in) ? (size_t)(dot - c->in) : strlen(c->in);
   char *s = isa_arena_alloc(&c->arena, n + strlen(ext) + 2);
@@ -201,7 +234,7 @@ static const char *default_out(cli *c) {
   memcpy(s, c->in, n);
   s[n] = '.';
   memcpy(s + n + 1, ext, strlen(ext) + 1);
-  return strcmp(s, c->in) == 0 ? "a.sbc" : s;
+  return many || strcmp(s, c->in) == 0 ? "a.sbc" : s;
 }
 
 static void put_rule(const cli *c, const as_result *r, isa_buf *out) {
@@ -252,6 +285,8 @@ static bool make_output(const cli *c, as_result *r, isa_buf *out) {
     isa_buf_add(out, r->preprocessed.data, r->preprocessed.len);
   } else if (c->format && strcmp(c->format, "lst") == 0) {
     isa_buf_add(out, r->listing.data, r->listing.len);
+  } else if (c->o.relocatable && !c->format) {
+    isa_buf_add(out, r->object.data, r->object.len);
   } else {
     if (!c->lines) drop_lines(r->program);
     if (c->format && strcmp(c->format, "json") == 0)
@@ -260,6 +295,11 @@ static bool make_output(const cli *c, as_result *r, isa_buf *out) {
       return false;
   }
   return !out->failed;
+}
+
+static void add_file(as_cli_file *files, unsigned *n, const char *path, isa_buf *data) {
+  files[*n] = (as_cli_file){.path = path, .data = isa_buf_str(data), .n = data->len};
+  ++*n;
 }
 
 static int write_outputs(const cli *c, as_result *r) {
@@ -274,15 +314,9 @@ static int write_outputs(const cli *c, as_result *r) {
   if (!ok || rule.failed) {
     ok = no_memory();
   } else {
-    if (c->deps)
-      files[n++] = (as_cli_file){.path = c->deps, .data = isa_buf_str(&rule), .n = rule.len};
-    if (c->list && !c->only_deps)
-      files[n++] =
-          (as_cli_file){.path = c->list, .data = isa_buf_str(&r->listing), .n = r->listing.len};
-    if (c->only_deps)
-      files[n++] = (as_cli_file){.path = "-", .data = isa_buf_str(&rule), .n = rule.len};
-    else
-      files[n++] = (as_cli_file){.path = c->out, .data = isa_buf_str(&out), .n = out.len};
+    if (c->deps) add_file(files, &n, c->deps, &rule);
+    if (c->list && !c->only_deps) add_file(files, &n, c->list, &r->listing);
+    add_file(files, &n, c->only_deps ? "-" : c->out, c->only_deps ? &rule : &out);
     ok = as_cli_write(files, n, &e);
     if (!ok) fprintf(stderr, "soma-as: %s\n", e.text);
   }
@@ -291,32 +325,109 @@ static int write_outputs(const cli *c, as_result *r) {
   return ok ? 0 : 1;
 }
 
-static int assemble(cli *c) {
-  as_result r;
-  isa_status s;
-  isa_error e;
-  isa_buf text;
-  isa_buf_init(&text, &c->arena.al);
-  if (strcmp(c->in, "-") == 0) {
-    if (!as_cli_read("-", &text, &e)) {
-      fprintf(stderr, "soma-as: %s\n", e.text);
-      isa_buf_free(&text);
-      return 1;
-    }
-    s = as_assemble(isa_buf_str(&text), text.len, "<stdin>", &c->o, &r);
-  } else {
-    s = as_assemble_file(c->in, &c->o, &r);
-  }
-  print_diags(c, &r);
+/* Prints what there is to say of a result, writes the outputs, frees it; gives the exit status. */
+static int finish(const cli *c, isa_status s, as_result *r) {
+  print_diags(c, r);
   int exit_status = 1;
   if (s == ISA_OK)
-    exit_status = write_outputs(c, &r);
-  else if (r.nerrors == 0)
+    exit_status = write_outputs(c, r);
+  else if (r->nerrors == 0)
     fprintf(stderr, "soma-as: %s\n", isa_status_text((int)s));
+  isa_program_free(r->program);
+  as_result_free(r);
+  return exit_status;
+}
+
+static isa_status assemble_text(const char *path, const isa_buf *text, const as_options *o,
+                                as_result *r) {
+  const char *name = strcmp(path, "-") == 0 ? "<stdin>" : path;
+  return as_assemble(text->data ? text->data : "", text->len, name, o, r);
+}
+
+static bool read_input(const char *path, isa_buf *text) {
+  isa_error e;
+  if (as_cli_read(path, text, &e)) return true;
+  fprintf(stderr, "soma-as: %s\n", e.text);
+  return false;
+}
+
+/* A source among the inputs of a link becomes an object in memory. */
+static bool to_object(const cli *c, const char *path, isa_buf *text) {
+  as_options o = c->o;
+  as_result r;
+  o.relocatable = true;
+  isa_status s = assemble_text(path, text, &o, &r);
+  print_diags(c, &r);
+  if (s != ISA_OK && r.nerrors == 0) fprintf(stderr, "soma-as: %s\n", isa_status_text((int)s));
+  isa_buf old = *text;
+  *text = r.object;
+  r.object = old;
   isa_program_free(r.program);
   as_result_free(&r);
-  isa_buf_free(&text);
-  return exit_status;
+  return s == ISA_OK;
+}
+
+static int link_inputs(const cli *c, isa_buf *texts) {
+  as_file *files = isa_zalloc(&c->arena.al, c->ninputs * sizeof *files);
+  bool ok = files != NULL;
+  as_options o = c->o;
+  as_result r;
+  o.target = NULL; /* the objects' */
+  if (!ok) no_memory();
+  for (uint32_t i = 0; ok && i < c->ninputs; i++) {
+    if (!as_is_object(texts[i].data, texts[i].len)) ok = to_object(c, c->inputs[i], &texts[i]);
+    if (ok) files[i] = (as_file){c->inputs[i], isa_buf_str(&texts[i]), texts[i].len};
+  }
+  int status = ok ? finish(c, as_link(files, c->ninputs, &o, &r), &r) : 1;
+  isa_free(&c->arena.al, files, c->ninputs * sizeof *files);
+  return status;
+}
+
+static int run_texts(const cli *c, isa_buf *texts) {
+  bool one = c->ninputs == 1, objects = false;
+  for (uint32_t i = 0; i < c->ninputs; i++) {
+    if (!read_input(c->inputs[i], &texts[i])) return 1;
+    objects = objects || as_is_object(texts[i].data, texts[i].len);
+  }
+  if (one && !objects) {
+    as_result r;
+    isa_status s = assemble_text(c->in, &texts[0], &c->o, &r);
+    return finish(c, s, &r);
+  }
+  if (c->o.relocatable || c->preprocess || c->only_deps || c->deps || c->o.want_listing) {
+    usage("only -o, -f, -g and what concerns sources go with a link%s%s", "", "");
+    return 2;
+  }
+  return link_inputs(c, texts);
+}
+
+static int run(const cli *c) {
+  const isa_alloc *al = &c->arena.al;
+  if (c->ninputs == 1 && strcmp(c->in, "-") != 0 && !c->is_object) {
+    as_result r; /* the library reads it, so that it is a dependency */
+    isa_status s = as_assemble_file(c->in, &c->o, &r);
+    return finish(c, s, &r);
+  }
+  isa_buf *texts = isa_zalloc(al, c->ninputs * sizeof *texts);
+  int status = 1;
+  if (!texts) {
+    no_memory();
+    return 1;
+  }
+  for (uint32_t i = 0; i < c->ninputs; i++) isa_buf_init(&texts[i], al);
+  status = run_texts(c, texts);
+  for (uint32_t i = 0; i < c->ninputs; i++) isa_buf_free(&texts[i]);
+  isa_free(al, texts, c->ninputs * sizeof *texts);
+  return status;
+}
+
+/* Whether a file begins as an object does. */
+static bool peek_object(const char *path) {
+  char head[4];
+  FILE *f = fopen(path, "rb");
+  size_t n = f ? fread(head, 1, sizeof head, f) : 0;
+  if (f) fclose(f);
+  return as_is_object(head, n);
 }
 
 int main(int argc, char **argv) {
@@ -328,10 +439,12 @@ int main(int argc, char **argv) {
   bool ok = true;
   for (int i = 1; ok && i < argc; i++) ok = add_string(&c, &c.argv, &c.argc, &c.cap, argv[i]);
   if (ok && parse_args(&c)) {
+    if (!c.done && c.ninputs == 1 && strcmp(c.in, "-") != 0) c.is_object = peek_object(c.in);
     if (!c.done && !c.out) c.out = default_out(&c);
-    status = c.done ? 0 : c.out ? assemble(&c) : 1;
+    status = c.done ? 0 : c.out ? run(&c) : 1;
   }
   isa_free(&al, c.argv, c.cap * sizeof *c.argv);
+  isa_free(&al, c.inputs, c.cap_inputs * sizeof *c.inputs);
   isa_free(&al, c.include_dirs, c.cap_dirs * sizeof *c.include_dirs);
   isa_free(&al, c.warnings, c.cap_warnings * sizeof *c.warnings);
   isa_free(&al, c.defines, c.cap_defines * sizeof *c.defines);

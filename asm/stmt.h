@@ -10,25 +10,33 @@
 
 /* ---- Names (sym.c) ------------------------------------------------------------------------ */
 
-enum as_sym_kind {
-  AS_S_TENSOR, AS_S_TILE, AS_S_SEM, AS_S_QUEUE, AS_S_EQU, AS_S_LABEL, AS_S_KINDS
-};
+enum as_sym_kind { AS_S_TENSOR, AS_S_TILE, AS_S_SEM, AS_S_QUEUE, AS_S_EQU, AS_S_LABEL, AS_S_KINDS };
 enum { AS_M_DATA = 1 << AS_S_TENSOR | 1 << AS_S_TILE }; /* of as_sym_need */
 
-/* A label's scope is its engine + 1; every other name's is 0. */
+/* A section is one engine's code of one core: core * ISA_NENGINES + engine. */
+enum { AS_NSECTIONS = ISA_MAX_CORES * ISA_NENGINES };
+static inline unsigned as_engine_of(unsigned section) { return section % ISA_NENGINES; }
+static inline unsigned as_core_of(unsigned section) { return section / ISA_NENGINES; }
+
+/* A label's scope is its section + 1; every other name's is 0. */
 typedef struct as_sym {
-  const char *name; /* interned */
-  struct as_sym *same; /* of the same name in another scope */
-  struct as_sym *next; /* in order of declaration */
-  uint8_t kind, scope;
+  const char *name;          /* interned */
+  struct as_sym *same;       /* of the same name in another scope */
+  struct as_sym *next;       /* in order of declaration */
+  uint8_t kind, scope, core; /* core: of a semaphore or queue */
   bool defined, used, global;
-  bool bad; /* an error in its definition was reported: uses are not */
-  uint32_t index;  /* tensor, tile: 1-based; sem: its number; queue: index; label: its pc */
-  uint32_t ap;     /* pattern of the whole tensor or tile, once it is used so; else 0 */
-  uint32_t order;  /* of a label, while they are sorted */
-  as_pos pos;      /* of the definition; of the first use while a label is not defined */
+  bool external;  /* another object defines it */
+  bool placed;    /* a tile or semaphore whose place or number the source gives */
+  bool bad;       /* an error in its definition was reported: uses are not */
+  uint32_t index; /* tensor, tile: 1-based; sem: its number; queue: index; label: its pc */
+  union {
+    uint32_t
+        ap[ISA_MAX_CORES]; /* pattern of the whole tensor or tile, once it is used so; else 0 */
+    struct as_sym *at_pc;  /* of a label, while they are sorted: another at its pc */
+    const as_val *value;   /* of an equ */
+  } u;
+  as_pos pos; /* of the definition; of the first use while a label is not defined */
   uint32_t span;
-  const as_val *value; /* of an equ */
 } as_sym;
 
 as_sym *as_sym_find(as_job *j, const char *interned, unsigned scope);
@@ -48,7 +56,7 @@ const char *as_sym_near(as_job *j, const char *name, size_t n); /* as_near_fn */
 
 /* What the first word of a statement is: an opcode, AS_WORD_PSEUDO + n, AS_WORD_DIRECTIVE + n, or
  * -1. Remembered with the name. */
-enum { AS_MARK_SCOPE = 254, AS_WORD_SCOPE = 255, AS_WORD_PSEUDO = 1000, AS_WORD_DIRECTIVE = 2000 };
+enum { AS_WORD_PSEUDO = 1000, AS_WORD_DIRECTIVE = 2000 };
 int as_word(as_job *j, const char *interned);
 bool as_is_word(as_job *j, const char *interned); /* as_word_fn */
 /* A mark on a text, false at first. */
@@ -73,7 +81,7 @@ static inline bool as_at_punct(const as_cur *c, unsigned punct) {
 static inline bool as_at_name(const as_cur *c) { return c->t->kind == AS_T_NAME; }
 static inline bool as_at_end(const as_cur *c) { return c->t->kind == AS_T_END; }
 bool as_tok_is(const as_tok *t, const char *text);
-bool as_take(as_cur *c, unsigned punct);               /* true when it was there */
+bool as_take(as_cur *c, unsigned punct); /* true when it was there */
 bool as_take_name(as_cur *c, const char *text);
 bool as_need(as_cur *c, unsigned punct, const char *after); /* error: expected ... after ... */
 bool as_need_end(as_cur *c, const char *after);
@@ -121,7 +129,7 @@ bool as_int_in(as_cur *c, const char *what, int64_t lo, int64_t hi, int64_t *out
 /* An operand of an instruction or pseudo-instruction, and where its value goes. */
 typedef struct as_slot {
   const isa_field *f;
-  const char *name; /* as written */
+  const char *name;   /* as written */
   uint8_t mode, part; /* isa_mode; index of the instruction */
   uint8_t owner;      /* index of the slot this one repeats, or its own */
   bool seen;
@@ -147,9 +155,9 @@ typedef struct as_stmt {
 } as_stmt;
 
 /* match.c */
-void as_match_insn(as_cur *c, int op);   /* after the mnemonic, to the end of the line */
+void as_match_insn(as_cur *c, int op); /* after the mnemonic, to the end of the line */
 void as_match_pseudo(as_cur *c, int ps);
-void as_match_dma(as_cur *c);            /* the `dma` directive */
+void as_match_dma(as_cur *c); /* the `dma` directive */
 /* Operands and clauses of st from the cursor, then its rules. False after an error. */
 bool as_match(as_cur *c, as_stmt *st);
 /* Adds the parts of st to the current section. */
@@ -168,26 +176,47 @@ bool as_clauses(as_cur *c, as_stmt *st);
 /* pseudo.c */
 int as_pseudo_find(const char *name, size_t n); /* -1 when there is none */
 void as_pseudo_near(as_near *w);
-void as_pseudo_open(int ps, as_stmt *st);       /* parts and slots */
+const char *as_pseudo_name(int ps);    /* of the nth, NULL past the last */
+int as_pseudo_here(as_job *j, int ps); /* the one that its name means in this section */
+/* The one that an instruction's own name means when its line has reduce_res=, or -1. */
+int as_pseudo_of(int op, const as_cur *c);
+void as_pseudo_open(int ps, as_stmt *st); /* parts and slots */
 /* What no field says. False after an error. */
 bool as_pseudo_finish(as_job *j, int ps, as_stmt *st);
+void as_pseudo_emit(as_job *j, int ps, as_stmt *st);
 
-/* loop.c: `loop rN, start, stop, step` and `endloop`. */
+/* block.c: `loop rN, start, stop, step` and `endloop`; `if rN, cond, b`, `else` and `endif`. */
 void as_loop(as_cur *c);
 void as_endloop(as_cur *c);
-void as_loops_end(as_job *j); /* reports loops without an end */
+void as_if(as_cur *c);
+void as_else(as_cur *c);
+void as_endif(as_cur *c);
+void as_blocks_end(as_job *j); /* reports blocks without an end */
 
 /* directive.c */
 int as_directive_find(const char *name); /* -1 when there is none */
 void as_directive_near(as_near *w);
+bool as_is_data(int word);                   /* times, incbin, npy */
 void as_directive(as_cur *c, int directive); /* at its name */
+bool as_defines(as_job *j, const as_tok *t); /* the second word of a definition: tile, sem */
 bool as_definition(as_cur *c); /* NAME tile ...; false when the line defines nothing */
+
+/* data.c: what a const tensor holds, behind `const`: `= ...`, or the lines that follow. */
+void as_const(as_cur *c, isa_tensor *t, const as_tok *name);
+void as_data_line(as_cur *c);  /* TYPE values, times, incbin or npy */
+void as_data_close(as_job *j); /* before any other line, and at the end: is the tensor full? */
+
+/* npy.c: where the elements of a .npy file begin, all bytes of t. False after an error at `at`. */
+bool as_npy(as_job *j, const as_tok *at, const char *path, const uint8_t *file, size_t n,
+            const isa_tensor *t, const uint8_t **elements);
 
 /* TYPE[dimensions], each at least 1, at most max of them. */
 bool as_parse_type(as_cur *c, unsigned *dtype, unsigned max, int64_t *shape, unsigned *ndim);
 
 /* tile.c: after `NAME tile`. */
 void as_tile(as_cur *c, const as_tok *name);
+/* Places a tile of an object: at its place when fixed, else as it was asked for. */
+bool as_tile_link(as_job *j, isa_tile *t, bool fixed, uint32_t align, uint32_t bytes);
 
 /* parse.c: one line. */
 void as_parse_line(as_job *j, const as_line *line);
@@ -199,19 +228,59 @@ void as_label_define(as_job *j, const as_tok *first, const as_tok *local);
 void as_emit(as_job *j, const isa_insn *in, const as_stmt *st);
 /* At the end of the source: branches, checks of the whole; then symbols and order of patterns. */
 void as_layout(as_job *j);
+/* A hwdge queue that no engine uses is sync's: the machine knows no other owners but scalar. */
+void as_own_queues(isa_program *p);
+
+/* uses.c: which instructions so far use each tile. */
+typedef struct as_tile_use {
+  bool read, written, by_static; /* by_static: a static transfer names it */
+  struct {
+    uint32_t first, last; /* pc + 1, 0: none */
+  } in[AS_NSECTIONS];
+} as_tile_use;
+typedef struct as_uses {
+  as_tile_use *tile;        /* by base */
+  bool wrote_raw, read_raw; /* a pattern without a tile is: it may be any */
+} as_uses;
+const as_uses *as_uses_of(as_job *j);
+/* "sync 0 to 12, vector 3", "" when nothing uses it. */
+const char *as_use_text(as_job *j, const as_tile_use *u);
+
+/* tilemap.c: the map of SBUF and PSUM in the listing. */
+void as_tile_map(as_job *j, isa_buf *out);
 
 /* warn.c: what only shows over the whole program. */
 void as_warn_program(as_job *j);
 
+/* order.c: numbers the patterns, pool runs and files of a program again, in the order of its
+ * sections, as its text would: so the disassembler's text gives the same bytes. */
+void as_order(as_job *j, isa_program *p);
+
+/* extern.c: names between objects. */
+struct as_fixup;
+void as_global(as_cur *c, const as_tok *at);
+bool as_extern(as_cur *c, const as_tok *at); /* true when it has listed its line */
+/* Numbers the names that the linker must know; before the branches are fixed. */
+void as_extern_number(as_job *j);
+/* A branch to an extern label. */
+void as_extern_branch(as_job *j, const struct as_fixup *f);
+/* At the end: globals that are nowhere; of a relocatable object, its file. */
+void as_extern_end(as_job *j);
+void as_object_make(as_job *j);
+
 /* listing.c */
-void as_list_insns(as_job *j, as_pos pos, unsigned engine, uint32_t pc, uint32_t n, bool shown);
+void as_list_insns(as_job *j, as_pos pos, unsigned section, uint32_t pc, uint32_t n, bool shown);
+/* A line without code. */
+static inline void as_list_line(as_job *j, as_pos pos) {
+  as_list_insns(j, pos, AS_NSECTIONS, 0, 0, false);
+}
 void as_listing(as_job *j);
 
 /* ---- The unit: what the back half keeps between lines --------------------------------------- */
 
 typedef struct as_fixup { /* a branch whose label was not defined yet */
   uint32_t pc, span;
-  uint8_t engine;
+  uint8_t section;
   as_sym *label;
   as_pos pos;
 } as_fixup;
@@ -228,20 +297,26 @@ typedef struct as_regions { /* ascending lo */
   uint32_t n, cap;
 } as_regions;
 
-typedef struct as_loop_level {
+enum as_block_kind { AS_B_LOOP, AS_B_IF, AS_B_ELSE };
+typedef struct as_block { /* an open loop or if */
   as_pos pos;
   uint32_t span;
-  uint8_t reg, engine;
-  bool bad; /* reported; its endloop is skipped */
+  uint8_t kind, reg, section;
+  bool bad; /* reported; its end is skipped */
   isa_int stop;
   int32_t step;
-  uint32_t top; /* pc of the first instruction of the body */
-  int64_t guard; /* pc of the branch around the loop, -1: there is none */
-} as_loop_level;
-enum { AS_MAX_LOOPS = 32 };
+  uint32_t top;  /* pc of the first instruction of a loop's body */
+  int64_t guard; /* pc of the branch around the block, -1: there is none */
+} as_block;
+enum { AS_MAX_BLOCKS = 64 };
 
-typedef struct as_sem_use { /* of a semaphore of core 0, by `$` clauses */
-  bool updated, waited;
+typedef struct as_land { /* the furthest pc that the end of a block is branched to for */
+  uint32_t pc;
+  as_pos pos;
+} as_land;
+
+typedef struct as_sem_use {     /* of a semaphore, by `$` clauses */
+  bool updated, waited, shared; /* shared: with other objects */
   as_pos wait, update; /* the first wait that a fresh semaphore does not satisfy; first update */
   uint32_t wait_span, update_span;
 } as_sem_use;
@@ -249,30 +324,55 @@ typedef struct as_sem_use { /* of a semaphore of core 0, by `$` clauses */
 typedef struct as_entry { /* a line of the listing */
   as_pos pos;
   uint32_t pc, n;
-  uint8_t engine; /* ISA_NENGINES: no code */
-  bool shown;     /* print the instructions too */
+  uint8_t section; /* AS_NSECTIONS: no code */
+  bool shown;      /* print the instructions too */
 } as_entry;
 
+typedef struct as_open_data { /* a const tensor whose data lines are being read */
+  const as_tok *name;         /* copied; NULL: none is open */
+  uint32_t tensor;            /* 1-based */
+  uint8_t *bytes;
+  uint64_t n, size; /* so far, of */
+  bool bad;         /* an error was reported: more lines are read without a word */
+} as_open_data;
+
+typedef struct as_room { /* what the allocator was asked for a tile */
+  uint32_t align, bytes;
+} as_room;
+
 struct as_unit {
-  bool target_fixed; /* something depends on it */
-  unsigned engine;   /* of the section, ISA_NENGINES before the first */
-  const char *base[ISA_NENGINES]; /* last code label */
+  as_room *rooms; /* by tile, of a relocatable object */
+  uint32_t cap_rooms;
+  struct as_reloc *relocs;
+  uint32_t nrelocs, cap_relocs;
+  as_open_data data;
+  bool target_fixed;              /* something depends on it */
+  unsigned section;               /* the current one, AS_NSECTIONS before the first */
+  unsigned core;                  /* whose patterns operands become: the section's */
+  const char *base[AS_NSECTIONS]; /* last code label */
   as_fixup *fixups;
   uint32_t nfixups, cap_fixups;
   as_regions sbuf, psum;
-  as_loop_level loops[AS_MAX_LOOPS];
-  unsigned nloops;
+  as_block blocks[AS_MAX_BLOCKS];
+  unsigned nblocks;
   as_entry *entries;
   uint32_t nentries, cap_entries;
-  as_pos last[ISA_NENGINES]; /* of the last instruction of each section */
-  bool ended[ISA_NENGINES];  /* it leaves for good, and no label came since */
-  as_sem_use sems[ISA_NSEMS];
-  const as_line *line;       /* the current one */
-  uint32_t *files;           /* the program's number of each source, 0: not added */
+  as_pos last[AS_NSECTIONS]; /* of the last instruction of each section */
+  as_land land[AS_NSECTIONS];
+  bool ended[AS_NSECTIONS]; /* it leaves for good, and no label came since */
+  as_sem_use sems[ISA_MAX_CORES][ISA_NSEMS];
+  const as_line *line; /* the current one */
+  uint32_t *files;     /* the program's number of each source, 0: not added */
   uint32_t nfiles;
 };
 
 /* The program, made with the target on first use. */
 isa_program *as_program(as_job *j);
+/* The code of a section. */
+static inline isa_code *as_code(as_job *j, unsigned section) {
+  return &as_program(j)->cores[as_core_of(section)].code[as_engine_of(section)];
+}
+/* "vector", of the second core "vector core=1". */
+const char *as_section_name(as_job *j, unsigned section);
 
 #endif

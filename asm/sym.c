@@ -55,24 +55,24 @@ as_sym *as_sym_get(as_job *j, const char *interned, unsigned scope, unsigned kin
 }
 
 int as_word(as_job *j, const char *interned) {
-  as_sym *s = as_sym_find(j, interned, AS_WORD_SCOPE);
-  if (!s) {
-    size_t n = as_name_of(interned)->len;
+  (void)j;
+  as_name *name = as_name_of(interned);
+  if (name->word == 0) {
+    size_t n = name->len;
     int op = isa_op_find(interned, n), ps = op < 0 ? as_pseudo_find(interned, n) : -1;
     int dir = op < 0 && ps < 0 ? as_directive_find(interned) : -1;
-    s = add(j, interned, AS_WORD_SCOPE);
-    s->index = op >= 0    ? (uint32_t)op + 1
-               : ps >= 0  ? AS_WORD_PSEUDO + (uint32_t)ps
-               : dir >= 0 ? AS_WORD_DIRECTIVE + (uint32_t)dir
-                          : 0;
+    int word = op >= 0    ? op
+               : ps >= 0  ? AS_WORD_PSEUDO + ps
+               : dir >= 0 ? AS_WORD_DIRECTIVE + dir
+                          : -1;
+    name->word = (uint16_t)(word + 2);
   }
-  return s->index == 0 ? -1 : s->index < AS_WORD_PSEUDO ? (int)s->index - 1 : (int)s->index;
+  return name->word - 2;
 }
 
 bool *as_sym_mark(as_job *j, const char *interned) {
-  as_sym *s = as_sym_find(j, interned, AS_MARK_SCOPE);
-  if (!s) s = add(j, interned, AS_MARK_SCOPE);
-  return &s->used;
+  (void)j;
+  return &as_name_of(interned)->mark;
 }
 
 bool as_is_word(as_job *j, const char *interned) { return as_word(j, interned) >= 0; }
@@ -205,6 +205,16 @@ static void facts_of(as_job *j, const as_sym *s, facts *f) {
   f->offset = t->offset;
 }
 
+/* An object's tiles and semaphores get their places when it is linked. */
+static bool known_now(as_job *j, const as_tok *name, const as_sym *s) {
+  bool moves = s->kind == AS_S_TILE || s->kind == AS_S_SEM;
+  if (!j->o || !j->o->relocatable || s->placed || !moves) return true;
+  as_error(j, name->pos, name->len, "the %s of `%s` is not known before linking",
+           s->kind == AS_S_TILE ? "address" : "number", name->text);
+  as_note(j, s->pos, s->kind == AS_S_TILE ? "`at=` gives it one" : "a number behind `sem` does");
+  return false;
+}
+
 static enum as_known attribute(as_job *j, const as_tok *name, const as_sym *s, const char *attr,
                                const int64_t *index, int64_t *out) {
   facts f;
@@ -218,6 +228,8 @@ static enum as_known attribute(as_job *j, const as_tok *name, const as_sym *s, c
              name->text, f.ndim - 1, name->text);
     return AS_REPORTED;
   }
+  bool address = strcmp(attr, "offset") == 0 || strcmp(attr, "addr") == 0;
+  if (address && !known_now(j, name, s)) return AS_REPORTED;
   const struct {
     const char *name;
     int64_t v;
@@ -251,8 +263,9 @@ enum as_known as_sym_value(as_job *j, const as_tok *name, const char *attr, cons
              attr ? " and has no attributes" : ", not a number");
     return AS_REPORTED;
   }
+  if (!known_now(j, name, s)) return AS_REPORTED;
   if (s->kind == AS_S_EQU)
-    *v = *s->value;
+    *v = *s->u.value;
   else
     v->i = s->index;
   return AS_KNOWN;

@@ -140,27 +140,49 @@ static void take(as_job *j, as_regions *rs, const as_region *r) {
   rs->n++;
 }
 
-static void note_tile(as_job *j, const as_region *r) {
+static void note_tile(as_job *j, const as_region *r, const as_uses *u) {
   const isa_tile *t = &as_program(j)->tiles[r->tile - 1];
-  as_note(j, (as_pos){0}, "%s `%s` has partitions %u to %u, bytes %u to %u",
-          isa_space_name(t->space), t->name, r->part, r->part + r->nparts - 1u, r->lo, r->hi - 1);
+  const char *live = as_use_text(j, &u->tile[r->tile]);
+  as_note(j, (as_pos){0}, "%s `%s` has partitions %u to %u, bytes %u to %u%s%s",
+          isa_space_name(t->space), t->name, r->part, r->part + r->nparts - 1u, r->lo, r->hi - 1,
+          live[0] ? "; used by " : "", live);
+}
+
+/* The longest run of bytes that no tile has in the partitions of a request. */
+static void note_free(as_job *j, const request *r, const as_regions *rs) {
+  uint32_t end = 0, lo = 0, most = 0, limit = space_bytes(j, r->t.space);
+  for (uint32_t i = 0; i <= rs->n; i++) {
+    uint32_t next = i < rs->n ? rs->v[i].lo : limit;
+    if (i < rs->n && !hits(&rs->v[i], 0, limit, r->t.part, r->t.shape[0], r->t.overlay)) continue;
+    if (next > end && next - end > most) {
+      most = next - end;
+      lo = end;
+    }
+    if (i < rs->n && rs->v[i].hi > end) end = rs->v[i].hi;
+  }
+  if (most)
+    as_note(j, (as_pos){0}, "the longest free run has %u bytes, %u to %u", most, lo, lo + most - 1);
+  else
+    as_note(j, (as_pos){0}, "nothing is free in these partitions");
 }
 
 enum { MAX_NOTES = 12 };
 
 static void no_room(as_job *j, const request *r, const as_regions *rs, uint32_t n) {
   uint32_t limit = space_bytes(j, r->t.space), shown = 0, more = 0;
+  const as_uses *u = as_uses_of(j);
   as_error(j, r->name->pos, r->name->len,
            "no room for `%s` in %s: %u bytes in each of partitions %u to %u, of %u", r->name->text,
            isa_space_name(r->t.space), n, r->t.part, r->t.part + r->t.shape[0] - 1, limit);
   for (uint32_t i = 0; i < rs->n; i++) {
     if (!hits(&rs->v[i], 0, limit, r->t.part, r->t.shape[0], NULL)) continue;
     if (shown++ < MAX_NOTES)
-      note_tile(j, &rs->v[i]);
+      note_tile(j, &rs->v[i], u);
     else
       more++;
   }
   if (more) as_note(j, (as_pos){0}, "and %u more", more);
+  note_free(j, r, rs);
 }
 
 /* ---- Placing ------------------------------------------------------------------------------ */
@@ -187,6 +209,18 @@ static bool reserve(as_job *j, const request *r, uint32_t *n) {
   }
   if (r->at_offset < 0) *n = banks * ISA_PSUM_BANK;
   return true;
+}
+
+static void remember(as_job *j, uint32_t tile, uint32_t align, uint32_t bytes) {
+  struct as_unit *u = j->unit;
+  if (tile >= u->cap_rooms) {
+    as_room *old = u->rooms;
+    uint32_t n = u->cap_rooms;
+    u->cap_rooms = tile + tile / 2 + 16;
+    u->rooms = as_new(j, u->cap_rooms * sizeof *u->rooms);
+    if (n) memcpy(u->rooms, old, n * sizeof *old);
+  }
+  u->rooms[tile] = (as_room){align, bytes};
 }
 
 static bool place(as_job *j, request *r) {
@@ -218,13 +252,30 @@ static bool place(as_job *j, request *r) {
   if (other) {
     as_error(j, r->name->pos, r->name->len, "`%s` shares bytes with `%s`", r->name->text,
              as_program(j)->tiles[other->tile - 1].name);
-    note_tile(j, other);
+    note_tile(j, other, as_uses_of(j));
     as_note(j, (as_pos){0}, "tiles of one overlay= group may share bytes");
     return false;
   }
   r->t.offset = want.lo;
   want.tile = as_program(j)->ntiles + 1;
   take(j, rs, &want);
+  if (j->o->relocatable) remember(j, want.tile, align, n);
+  return true;
+}
+
+bool as_tile_link(as_job *j, isa_tile *t, bool fixed, uint32_t align, uint32_t bytes) {
+  as_tok name = {.text = t->name};
+  request r = {.name = &name,
+               .t = *t,
+               .at_part = t->part,
+               .at_offset = fixed ? (int64_t)t->offset : -1,
+               .banks = -1,
+               .align = fixed ? -1 : (int64_t)align,
+               .bytes = -1};
+  if (!fixed && t->space == ISA_PSUM)
+    r.banks = ((int64_t)bytes + ISA_PSUM_BANK - 1) / ISA_PSUM_BANK;
+  if (!place(j, &r)) return false;
+  t->offset = r.t.offset;
   return true;
 }
 
@@ -264,6 +315,7 @@ void as_tile(as_cur *c, const as_tok *name) {
   if (!as_need_end(c, "a tile") || !finish_request(c->j, &r)) return;
   as_sym *s = as_sym_define(c->j, AS_S_TILE, name);
   if (!s || !place(c->j, &r)) return;
+  s->placed = r.at_offset >= 0;
   s->index = isa_program_tile(as_program(c->j), &r.t);
   if (s->index == 0) as_nomem(c->j);
 }

@@ -68,8 +68,8 @@ void as_tok_print(const as_tok *t, isa_buf *out) {
   case AS_T_INT:
     if (t->len)
       isa_buf_add(out, t->text, t->len);
-    else
-      isa_buf_printf(out, "%lld", (long long)t->v.ival);
+    else /* a sign is a token of its own, but for the least number, whose negation it is */
+      isa_buf_printf(out, "%llu", (unsigned long long)t->v.ival);
     break;
   case AS_T_FLOAT:
     if (t->len)

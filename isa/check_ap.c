@@ -91,6 +91,10 @@ static bool check_dims(const isa_ap *ap, isa_error *e) {
       return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "dimension %d has step %" PRId64
                       ": at most 2^40 in size", d, step);
   }
+  uint64_t n = isa_ap_elems(ap), most = hbm ? ISA_CK_HBM_ELEMS : ISA_CK_ELEMS;
+  if (n > most)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%" PRIu64 " elements%s: at most %" PRIu64, n,
+                    hbm ? "" : " per partition", most);
   return true;
 }
 
@@ -159,14 +163,17 @@ static bool check_index(const isa_program *p, unsigned core, const isa_ap *ap, i
 static bool check_bounds(const isa_ap *ap, const home *h, isa_error *e) {
   int64_t bytes = (int64_t)isa_dtype_bytes(ap->dtype);
   int64_t lo = 0, hi = 0;
+  isa_ap reach = *ap; /* of a gather, at index 0: the trigger checks every index */
+  if (ap->index_kind == ISA_INDEX_gather && ap->index_dim < ap->ndim)
+    reach.dim[ap->index_dim].num = 1;
   if (ap->offset % bytes != 0)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "offset %" PRId64 ": %s needs a multiple of %"
                     PRId64, ap->offset, isa_dtypes[ap->dtype].name, bytes);
   if (ap->offset > ISA_CK_OFFSET || ap->offset < -ISA_CK_OFFSET)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "offset %" PRId64 ": at most 2^48 in size",
                     ap->offset);
-  bool fits = isa_ap_extent(ap, &lo, &hi);
-  bool moves = ap->dyn[0].kind || ap->dyn[1].kind || ap->index_kind;
+  bool fits = isa_ap_extent(&reach, &lo, &hi);
+  bool moves = ap->dyn[0].kind || ap->dyn[1].kind || ap->index_kind == ISA_INDEX_indirect;
   if (fits && moves) {
     if (hi - lo > h->hi - h->lo)
       return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%" PRId64 " bytes: %s has %" PRId64, hi - lo,
@@ -344,7 +351,8 @@ static bool coincides(const isa_ap *ap) {
   int n = 0;
   bool nested = true;
   for (int d = 0; d < ap->ndim; d++) {
-    if (ap->dim[d].num < 2)
+    bool indexed = ap->index_kind == ISA_INDEX_gather && d == ap->index_dim;
+    if (ap->dim[d].num < 2 || indexed)
       continue;
     int64_t s = llabs(ap->dim[d].step);
     int at = n++;

@@ -194,7 +194,6 @@ static bool built_pattern(const isa_ck *c, int f, uint32_t index) {
   if (!index)
     return true;
   switch (isa_ck_ap(c, index)->index_kind) {
-  case ISA_INDEX_gather: return unbuilt(c, f, ".gather");
   case ISA_INDEX_indirect: return unbuilt(c, f, ".indirect");
   default: return true;
   }
@@ -205,17 +204,6 @@ static bool built_field(const isa_ck *c, int f) {
   const void *m = isa_member_c(c->in, fd);
   if (fd->kind == ISA_K_AP)
     return built_pattern(c, f, *(const isa_t_AP *)m);
-  if (fd->kind == ISA_K_ENUM && *(const isa_t_ENUM *)m) {
-    if (fd->arg == ISA_SET_ROUND)
-      return unbuilt(c, f, "round=stochastic");
-    if (fd->arg == ISA_SET_PERF)
-      return unbuilt(c, f, "perf=double_row");
-    if (strcmp(fd->name, "transpose") == 0)
-      return unbuilt(c, f, "transpose=true");
-  }
-  bool mx = c->row->rule == ISA_RULE_LDWMX || c->row->rule == ISA_RULE_MMMX;
-  if (fd->kind == ISA_K_U8 && *(const isa_t_U8 *)m && strncmp(fd->name, "tile_", 5) == 0 && !mx)
-    return unbuilt(c, f, "tiling of the tensor engine");
   return true;
 }
 
@@ -224,8 +212,6 @@ static bool built(const isa_ck *c) {
     return unbuilt(c, ISA_NOFIELD, c->row->name);
   if ((c->in->wait.cond && c->in->wait.core) || (c->in->upd.kind && c->in->upd.core))
     return unbuilt(c, ISA_NOFIELD, "a semaphore of another core");
-  if (c->row->rule == ISA_RULE_DMACOPY && c->in->u.DMA_COPY.op != ISA_ALU_bypass)
-    return unbuilt(c, ISA_F_DMA_COPY_op, "accumulation by dma_copy");
   for (int f = 0; f < c->form->nfields; f++)
     if (!built_field(c, f))
       return false;
@@ -248,17 +234,17 @@ static bool check_one(const isa_program *p, uint32_t core, unsigned engine, cons
   return built(&c);
 }
 
-/* A static transfer: dma_copy or dma_compute on its own queue, without clauses. */
+/* A static transfer: a DMA instruction on its own queue, without clauses. */
 static bool check_static(const isa_program *p, uint32_t core, uint32_t q, const isa_insn *in,
                          isa_error *e) {
   const isa_queue *row = &p->cores[core].queues[q];
   unsigned engine = row->owner < ISA_NENGINES ? row->owner : (unsigned)ISA_ENG_sync;
-  if (in->op != ISA_OP_dma_copy && in->op != ISA_OP_dma_compute)
+  int own = isa_ck_dma_queue(in);
+  if (own < 0)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
-                    "queue %.60s: %s is not a static transfer (dma_copy, dma_compute)", row->name,
-                    in->op < ISA_NOPS ? isa_ops[in->op].name : "?");
-  uint8_t own = in->op == ISA_OP_dma_copy ? in->u.DMA_COPY.queue : in->u.DMA_COMPUTE.queue;
-  if (own != q)
+                    "queue %.60s: %s is not a static transfer (dma_copy, dma_transpose, "
+                    "dma_compute)", row->name, in->op < ISA_NOPS ? isa_ops[in->op].name : "?");
+  if (own != (int)q)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
                     "queue %.60s: its static transfer names queue %d, it is %" PRIu32, row->name,
                     own, q);
@@ -269,11 +255,22 @@ static bool check_static(const isa_program *p, uint32_t core, uint32_t q, const 
   return check_one(p, core, engine, in, 0, e);
 }
 
+/* Static transfers are of the queue; code only starts them. */
+static bool check_made_here(const isa_program *p, uint32_t core, const isa_insn *in, isa_error *e) {
+  int q = isa_ck_dma_queue(in);
+  if (q < 0 || p->cores[core].queues[q].dge != ISA_DGE_none)
+    return true;
+  return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
+                  "queue %.60s has dge=none: its transfers are made at load, and dma_trigger "
+                  "starts them", p->cores[core].queues[q].name);
+}
+
 static bool check_code(const isa_program *p, uint32_t core, unsigned engine, isa_place *at,
                        isa_error *e) {
   const isa_code *code = &p->cores[core].code[engine];
   for (uint32_t pc = 0; pc < code->n; pc++)
-    if (!check_one(p, core, engine, &code->insns[pc], code->n, e))
+    if (!check_one(p, core, engine, &code->insns[pc], code->n, e) ||
+        !check_made_here(p, core, &code->insns[pc], e))
       return fail_at(at, (int)core, (int)engine, pc);
   if (code->n == 0)
     return true;
@@ -309,9 +306,11 @@ static bool check_core(const isa_program *p, uint32_t core, isa_place *at, isa_e
   for (uint32_t s = 0; s < ISA_NSEMS; s++)
     if (c->sem_names[s] && !check_name("semaphore", s, c->sem_names[s], e))
       return false;
-  for (uint32_t i = 1; i <= c->naps; i++)
-    if (!isa_check_ap(p, core, i, e))
-      return false;
+  for (uint32_t i = 1; i <= c->naps; i++) {
+    isa_error why = {0};
+    if (!isa_check_ap(p, core, i, &why))
+      return isa_fail(e, why.status, ISA_NOFIELD, "pattern %" PRIu32 ": %.400s", i, why.text);
+  }
   if (!check_queues(p, core, at, e))
     return false;
   for (unsigned g = 0; g < ISA_NENGINES; g++)

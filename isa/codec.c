@@ -363,5 +363,8 @@ bool isa_decode_ap(const uint8_t in[ISA_AP_RECORD], isa_ap *a, isa_error *e) {
   for (unsigned i = 0; i < ISA_MAX_DYN; i++)
     if (!get_dyn(in, AP_DYN + AP_DYN_BYTES * i, &a->dyn[i], e))
       return false;
+  if (!a->dyn[0].kind && a->dyn[1].kind)
+    return bad_ap(e, AP_DYN + AP_DYN_BYTES, "dynamic offset: a second one, but no first",
+                  a->dyn[1].kind);
   return true;
 }

@@ -5,7 +5,8 @@
  *  32  feature bits u32   36 cores u32   40 sections u32   44 zero u32
  *  48  section table, 24 bytes each: tag, flags u32, offset, size u64
  *  ..  sections, each at the next multiple of 8 behind the one before it, zero-padded between;
- *      the file ends with the last one. No section is empty and none appears twice.
+ *      the file ends with the last one. No section is empty and none appears twice; they come by
+ *      kind in the order below, then core, then engine.
  *
  * A section's flags: bit 0 optional (a reader that does not know it skips it), bits 8-15 core,
  * bits 16-23 engine, where the section belongs to one. Names are offsets into STRS; 0 is none. */
@@ -34,27 +35,28 @@ enum image_per { IMAGE_PROGRAM, IMAGE_CORE, IMAGE_ENGINE };
  * TILE name overlay u32, dtype space ndim zero u8, part zero u16, 5 shape u32, offset bytes u32,
  *      zero u32
  * POOL bytes
- * SYMB name u32, core engine global zero u8, pc u32
  * PATS patterns (codec.c)
  * QUES name u32, dge rings owner prio u8, static transfers u32
  * DESC static transfers of all queues in order (codec.c)
  * SEMS number u32, name u32, by rising number
  * CODE instructions (codec.c)
  * LINE file u32, line u32: as many as CODE
- * STRS strings, each with its final 0; the first is empty */
+ * SYMB name u32, core engine global zero u8, pc u32
+ * STRS strings, each with its final 0: an empty one, then the names in the order in which the
+ *      sections use them, equal ones too, so that a program has one file */
 #define IMAGE_SECTIONS(SECTION)      \
   SECTION(FILE, PROGRAM, 1, 4)       \
   SECTION(TNSR, PROGRAM, 0, 88)      \
   SECTION(DATA, PROGRAM, 0, 1)       \
   SECTION(TILE, PROGRAM, 0, 48)      \
   SECTION(POOL, PROGRAM, 0, 1)       \
-  SECTION(SYMB, PROGRAM, 0, 12)      \
   SECTION(PATS, CORE, 0, ISA_AP_RECORD) \
   SECTION(QUES, CORE, 0, 12)         \
   SECTION(DESC, CORE, 0, ISA_RECORD) \
   SECTION(SEMS, CORE, 0, 8)          \
   SECTION(CODE, ENGINE, 0, ISA_RECORD) \
   SECTION(LINE, ENGINE, 1, 8)        \
+  SECTION(SYMB, PROGRAM, 0, 12)      \
   SECTION(STRS, PROGRAM, 0, 1)
 
 enum image_section {

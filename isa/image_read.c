@@ -22,7 +22,8 @@ typedef struct image {
   isa_program *p;
   isa_error *e;
   const char *strings; /* STRS, copied to the arena */
-  size_t nstrings;
+  size_t nstrings, next_name;
+  uint32_t next_section; /* the first that may come, numbered by kind, core and engine */
   section s[IMAGE_NSECTIONS][ISA_MAX_CORES][ISA_NENGINES];
 } image;
 
@@ -140,9 +141,13 @@ static bool known_section(image *im, unsigned kind, uint32_t flags, uint64_t off
   s.core = (uint8_t)core;
   s.engine = (uint8_t)engine;
   section *slot = &im->s[kind][core][engine];
+  uint32_t order = (uint32_t)(slot - &im->s[0][0][0]);
   if (slot->at)
     return bad(im, &s, "a second one; the first is at byte 0x%llx",
                (unsigned long long)slot->offset);
+  if (order < im->next_section)
+    return bad(im, &s, "it comes after a section that it should come before");
+  im->next_section = order + 1;
   if (size % k->record != 0)
     return bad(im, &s, "%llu bytes is not a multiple of %u", (unsigned long long)size, k->record);
   if (k->record > 1 && size / k->record > UINT32_MAX)
@@ -197,17 +202,19 @@ static bool read_strings(image *im) {
   for (size_t i = 0; i < im->nstrings; i++)
     if ((s->at[i] != 0 && s->at[i] < 32) || s->at[i] == 127)
       return bad(im, s, "control character %u at 0x%zx of the names", s->at[i], i);
+  im->next_name = 1;
   im->strings = isa_arena_strn(&im->p->arena, (const char *)s->at, im->nstrings);
   return im->strings || no_memory(im);
 }
 
-/* The name at an offset of STRS. */
-static bool get_name(const image *im, const section *s, uint32_t i, uint32_t at,
+/* The name at an offset of STRS; names lie there in the order in which they are read. */
+static bool get_name(image *im, const section *s, uint32_t i, uint32_t at,
                      const char **out) {
-  if (at >= im->nstrings || im->strings[at] == 0)
-    return bad(im, s, "record %u: no name at offset %u; STRS has %zu bytes", i, at,
-               im->nstrings);
+  if (at != im->next_name || at >= im->nstrings || im->strings[at] == 0)
+    return bad(im, s, "record %u: no name at offset %u; the next one is at %zu, STRS has %zu bytes",
+               i, at, im->next_name, im->nstrings);
   *out = im->strings + at;
+  im->next_name += strlen(*out) + 1;
   return true;
 }
 
@@ -311,7 +318,7 @@ static bool read_tensors(image *im) {
   return true;
 }
 
-static bool get_tile(const image *im, const section *s, uint32_t i, isa_tile *t) {
+static bool get_tile(image *im, const section *s, uint32_t i, isa_tile *t) {
   const uint8_t *r = s->at + 48 * (size_t)i;
   uint32_t overlay = isa_get32(r + 4);
   t->dtype = r[8];
@@ -476,7 +483,7 @@ static bool read_insns(const image *im, const section *s, const char *what, uint
   return true;
 }
 
-static bool get_queue(const image *im, const section *s, uint32_t i, isa_queue *q) {
+static bool get_queue(image *im, const section *s, uint32_t i, isa_queue *q) {
   const uint8_t *r = s->at + 12 * (size_t)i;
   q->dge = r[4];
   q->rings = r[5];
@@ -556,23 +563,28 @@ static bool read_code(image *im, unsigned core, unsigned engine) {
   return read_lines(im, &im->s[IMAGE_LINE][core][engine], code);
 }
 
-static bool read_core(image *im, unsigned core) {
-  if (!read_patterns(im, core) || !read_queues(im, core) || !read_sems(im, core))
-    return false;
-  for (unsigned engine = 0; engine < ISA_NENGINES; engine++)
-    if (!read_code(im, core, engine))
-      return false;
-  return true;
+/* Names are read in the order in which they are written: queues of all cores, then semaphores. */
+static bool read_cores(image *im) {
+  unsigned n = im->p->ncores;
+  bool ok = true;
+  for (unsigned core = 0; core < n; core++)
+    ok = ok && read_patterns(im, core) && read_queues(im, core);
+  for (unsigned core = 0; core < n; core++)
+    ok = ok && read_sems(im, core);
+  for (unsigned core = 0; core < n; core++)
+    for (unsigned engine = 0; engine < ISA_NENGINES; engine++)
+      ok = ok && read_code(im, core, engine);
+  return ok;
 }
 
 static bool read_image(image *im) {
   if (!read_header(im) || !read_table(im) || !read_strings(im) || !read_files(im) ||
-      !read_tensors(im) || !read_tiles(im) || !read_pool(im))
+      !read_tensors(im) || !read_tiles(im) || !read_pool(im) || !read_cores(im) ||
+      !read_symbols(im))
     return false;
-  for (unsigned core = 0; core < im->p->ncores; core++)
-    if (!read_core(im, core))
-      return false;
-  return read_symbols(im);
+  const section *s = program_section(im, IMAGE_STRS);
+  return im->next_name == im->nstrings ||
+         bad(im, s, "nothing uses the names from offset %zu on", im->next_name);
 }
 
 isa_program *isa_image_read(const isa_alloc *al, const void *data, size_t n, isa_error *e) {

@@ -347,8 +347,8 @@ typedef struct isa_dim {
   uint32_t num; /* at least 1; uint16 for SBUF and PSUM */
 } isa_dim;
 
-/* A dynamic offset: the signed 32-bit value of a register or of a 1x1 SBUF element, times
- * stride elements. */
+/* A dynamic offset: the signed 32-bit value of a register or of a 1x1 SBUF element, times stride
+ * elements. A pattern with one has it in dyn[0]. */
 enum isa_dyn_kind { ISA_DYN_none, ISA_DYN_reg, ISA_DYN_elem };
 typedef struct isa_dyn {
   uint8_t kind, reg;

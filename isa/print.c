@@ -40,8 +40,8 @@
  *                             belongs to its section
  *           global NAME       before the label, when it is exported
  *           %line 12 "file"   before an instruction whose place is known
- *           A name of core 1 adds `, core=1`, its sections are `section sync core=1`, its static
- *           transfers name the queue with `core=1` behind. */
+ *           A semaphore or queue of core 1 adds `, core=1`, its sections are
+ *           `section sync core=1`; a static transfer is of its queue's core. */
 #include "print.h"
 
 #include <inttypes.h>
@@ -359,12 +359,14 @@ static bool is_default(const isa_insn *in, const isa_field *fd) {
 void isa_pr_operands(const isa_pr *pr, const isa_insn *in, bool queue) {
   const isa_form *form = isa_form_of(in->op);
   const char *between = "";
-  for (int f = 0; f < form->nfields; f++) {
-    const isa_field *fd = &form->fields[f];
-    if ((fd->mode == ISA_MODE_D && is_default(in, fd)) || (fd->kind == ISA_K_QUEUE && !queue))
+  for (int i = 0; i < 2 * form->nfields; i++) { /* the positional ones, then those with a name */
+    const isa_field *fd = &form->fields[i % form->nfields];
+    bool named = fd->mode != ISA_MODE_P;
+    if (named != (i >= form->nfields) || (fd->mode == ISA_MODE_D && is_default(in, fd)) ||
+        (fd->kind == ISA_K_QUEUE && !queue))
       continue;
     isa_buf_puts(pr->out, between);
-    if (fd->mode != ISA_MODE_P)
+    if (named)
       isa_buf_printf(pr->out, "%s=", fd->name);
     put_value(pr, in, fd);
     between = ", ";

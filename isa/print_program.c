@@ -77,9 +77,9 @@ static void put_statics(const isa_pr *pr, const isa_queue *q) {
   for (uint32_t i = 0; i < q->nstatics; i++) {
     if (q->statics[i].op >= ISA_NOPS)
       continue;
-    isa_buf_printf(pr->out, "dma %s, ", or_unknown(q->name));
+    isa_buf_printf(pr->out, "dma %s, %s", or_unknown(q->name),
+                   q->statics[i].op == ISA_OP_dma_transpose ? "dma_transpose " : "");
     isa_pr_operands(pr, &q->statics[i], false);
-    put_core(pr->out, pr->core);
     isa_buf_puts(pr->out, "\n");
   }
 }
@@ -208,7 +208,10 @@ void isa_print_program(const isa_program *p, isa_buf *out) {
     put_tile(&p->tiles[i], out);
   for (pr.core = 0; pr.core < p->ncores && pr.core < ISA_MAX_CORES; pr.core++) {
     put_core_names(&pr);
+    size_t before = out->len;
     for (pr.engine = 0; pr.engine < ISA_NENGINES; pr.engine++)
       print_section(pr);
+    if (pr.core && out->len == before) /* the program has the core all the same */
+      isa_buf_printf(out, "\nsection %s core=%u\n", isa_engines[0].name, pr.core);
   }
 }

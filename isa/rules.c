@@ -67,7 +67,7 @@ static bool steps_fill(const isa_ck *c, int f, isa_ref steps, int g, uint32_t in
   return true;
 }
 
-static bool engine_has(const isa_ck *c, int f, unsigned op) {
+bool isa_ck_has_op(const isa_ck *c, int f, unsigned op) {
   const isa_aluop_row *row = &isa_aluops[op];
   if (!(row->engines & (1u << c->engine)))
     return isa_fail(c->e, ISA_ILLEGAL, f, "the %s engine does not have the operator %s",
@@ -148,7 +148,7 @@ bool isa_rule_tt(const isa_ck *c) {
     return isa_fail(c->e, ISA_ILLEGAL, ISA_F_TENSOR_TENSOR_op,
                     "%s takes one operand: tensor_tensor needs an operator of two",
                     isa_aluops[u->op].name);
-  if (!engine_has(c, ISA_F_TENSOR_TENSOR_op, u->op) ||
+  if (!isa_ck_has_op(c, ISA_F_TENSOR_TENSOR_op, u->op) ||
       !one_to_one(c, ISA_F_TENSOR_TENSOR_dst, u->dst, ISA_F_TENSOR_TENSOR_src0, u->src0) ||
       !one_to_one(c, ISA_F_TENSOR_TENSOR_dst, u->dst, ISA_F_TENSOR_TENSOR_src1, u->src1))
     return false;
@@ -166,7 +166,7 @@ static bool ts_stage(const isa_ck *c, int fop, unsigned op, int fimm, isa_num im
                      unsigned reverse) {
   const struct isa_TENSOR_SCALAR *u = &c->in->u.TENSOR_SCALAR;
   const isa_aluop_row *row = &isa_aluops[op];
-  if (!engine_has(c, fop, op))
+  if (!isa_ck_has_op(c, fop, op))
     return false;
   if (row->arity == 2 && imm.kind == ISA_NUM_none)
     return isa_fail(c->e, ISA_ILLEGAL, fimm, "missing: %s takes two operands", row->name);
@@ -245,7 +245,7 @@ bool isa_rule_reduce(const isa_ck *c) {
   int fop = ISA_F_TENSOR_REDUCE_op, fdst = ISA_F_TENSOR_REDUCE_dst, fsrc = ISA_F_TENSOR_REDUCE_src;
   if (!row->reduces)
     return isa_fail(c->e, ISA_ILLEGAL, fop, "%s is not a reduction", row->name);
-  if (!engine_has(c, fop, u->op) || !isa_ck_agree_parts(c, fsrc, u->src, fdst, u->dst))
+  if (!isa_ck_has_op(c, fop, u->op) || !isa_ck_agree_parts(c, fsrc, u->src, fdst, u->dst))
     return false;
   if (axes > src->ndim)
     return isa_fail(c->e, ISA_ILLEGAL, ISA_F_TENSOR_REDUCE_axes,

@@ -6,7 +6,9 @@
  * - axes of tensor_reduce counts the trailing dimensions that are reduced, 0 means all;
  * - a control instruction and a DMA reach a pattern at any partition;
  * - a stride of a dynamic offset is at most ISA_CK_STRIDE bytes, so that an address computed from
- *   two 32-bit values cannot overflow 64 bits. */
+ *   two 32-bit values cannot overflow 64 bits;
+ * - a pattern that repeats elements (step 0) has no more of them than the largest memory has bytes,
+ *   so that no instruction runs without end. */
 #ifndef ISA_RULES_H
 #define ISA_RULES_H
 
@@ -15,6 +17,8 @@
 #define ISA_CK_STRIDE ((int64_t)1 << 30)  /* bytes */
 #define ISA_CK_OFFSET ((int64_t)1 << 48)  /* bytes, of a pattern with dynamic parts */
 #define ISA_CK_STEP ((int64_t)1 << 40)    /* elements, in HBM */
+#define ISA_CK_ELEMS ((uint64_t)1 << 18)  /* of a partition */
+#define ISA_CK_HBM_ELEMS ((uint64_t)1 << 38)
 
 typedef struct isa_ck {
   const isa_program *p;
@@ -64,6 +68,8 @@ bool isa_ck_operand(const isa_ck *c, int f, uint32_t index, uint32_t flags);
 bool isa_ck_agree_parts(const isa_ck *c, int f, uint32_t ia, int g, uint32_t ib);
 /* And the same elements in each. */
 bool isa_ck_agree(const isa_ck *c, int f, uint32_t ia, int g, uint32_t ib);
+/* The engine of this instruction has the operator that field f names. */
+bool isa_ck_has_op(const isa_ck *c, int f, unsigned op);
 /* A [P, 1] vector of field f has that type; other kinds of number pass. */
 bool isa_ck_vector_type(const isa_ck *c, int f, isa_num n, unsigned dtype);
 
@@ -82,14 +88,23 @@ bool isa_ck_apart(const isa_ck *c, int f, uint32_t ia, int g, uint32_t ib);
 bool isa_ck_count(const isa_ck *c, int f, uint32_t index, uint64_t want);
 bool isa_ck_parts_multiple(const isa_ck *c, int f, uint32_t index, unsigned of);
 
+/* ---- rules_dma.c ---- */
+
+/* Queue of a DMA instruction that makes a transfer, -1 for other instructions. */
+int isa_ck_dma_queue(const isa_insn *in);
+
 /* The classes that have a rule; for the others the fields' own checks are all there is. */
 #define ISA_RULES_BUILT(X)                                                                  \
   X(EVENT, event) X(SEMRANGE, semrange) X(TRIGGER, trigger) X(DMACOPY, dmacopy) X(LDW, ldw) \
+  X(DMATR, dmatr) X(DMACOMP, dmacomp)                                                      \
   X(MM, mm) X(ACT, act) X(COPY, copy) X(MEMSET, memset) X(TT, tt) X(TS, ts)                 \
   X(REDUCE, reduce) X(UNARY, unary) X(IOTA, iota) X(AFFINE, affine)                         \
   X(LGATHER, lgather) X(NGATHER, ngather) X(PREDUCE, preduce) X(SEQB, seqb)                 \
   X(NONZERO, nonzero) X(TOPK, topk) X(TR32, tr32) X(MASK, mask) X(SHUFFLE, shuffle)         \
-  X(EXPO, expo) X(RNG, rng) X(DROPOUT, dropout) X(QUANT, quant) X(LDWMX, ldwmx) X(MMMX, mmmx)
+  X(EXPO, expo) X(RNG, rng) X(DROPOUT, dropout) X(QUANT, quant) X(LDWMX, ldwmx) X(MMMX, mmmx) \
+  X(STT, stt) X(PRED, pred) X(SELRED, selred) X(RANGE, range) X(SCAN, scan) X(CUMUL, cumul)  \
+  X(TSRED, tsred) X(BNSTATS, bnstats) X(BNAGGR, bnaggr) X(MAX8, max8) X(MATCHV, matchv)      \
+  X(FIND8, find8) X(REPL8, repl8) X(ACT2, act2)
 #define X(id, name) bool isa_rule_##name(const isa_ck *c);
 ISA_RULES_BUILT(X)
 #undef X

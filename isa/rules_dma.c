@@ -36,6 +36,17 @@ bool isa_rule_trigger(const isa_ck *c) {
   return true;
 }
 
+/* ---- Transfers ---------------------------------------------------------------------------- */
+
+int isa_ck_dma_queue(const isa_insn *in) {
+  switch (in->op) {
+  case ISA_OP_dma_copy: return in->u.DMA_COPY.queue;
+  case ISA_OP_dma_transpose: return in->u.DMA_TRANSPOSE.queue;
+  case ISA_OP_dma_compute: return in->u.DMA_COMPUTE.queue;
+  default: return -1;
+  }
+}
+
 /* Elements of the whole transfer. */
 static uint64_t total(const isa_ap *ap) { return isa_ap_elems(ap) * isa_ck_parts(ap); }
 
@@ -43,8 +54,14 @@ static uint32_t size_bound(const isa_ap *ap) {
   return ap->size_dim == 1 ? ap->nparts : ap->dim[ap->size_dim - 2].num;
 }
 
-static bool dma_sizes(const isa_ck *c, const isa_ap *dst, const isa_ap *src) {
-  int f = ISA_F_DMA_COPY_src;
+static unsigned dge_of(const isa_ck *c) {
+  return c->core->queues[isa_ck_dma_queue(c->in)].dge;
+}
+
+static const char *dge_name(unsigned dge) { return isa_set_item(ISA_SET_DGE, dge); }
+
+/* Both sides of a transfer have the same elements, whatever the registers hold. */
+static bool same_sizes(const isa_ck *c, int f, const isa_ap *dst, const isa_ap *src) {
   if (total(dst) != total(src))
     return isa_fail(c->e, ISA_ILLEGAL, f, "%" PRIu64 " elements: dst has %" PRIu64, total(src),
                     total(dst));
@@ -60,12 +77,85 @@ static bool dma_sizes(const isa_ck *c, const isa_ap *dst, const isa_ap *src) {
   return true;
 }
 
-static bool dma_types(const isa_ck *c, unsigned d, unsigned s, unsigned dge) {
-  int f = ISA_F_DMA_COPY_src;
+static bool moves(const isa_ap *ap) { return !isa_ap_is_static(ap); }
+
+/* What holds for every transfer of the queue: f is the operand's field. */
+static bool check_mode(const isa_ck *c, int f, const isa_ap *ap) {
+  unsigned dge = dge_of(c);
+  if (ap->index_kind && (dge != ISA_DGE_swdge || c->p->target->gen < ISA_GEN3))
+    return isa_fail(c->e, ISA_ILLEGAL, f, ".gather needs a queue with dge=swdge and gen3");
+  if (dge == ISA_DGE_none && moves(ap))
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    "a register or element in the pattern: transfers of a queue with dge=none "
+                    "are made at load");
+  return true;
+}
+
+static bool check_prio(const isa_ck *c, int f, unsigned prio) {
+  if (prio && c->p->target->gen < ISA_GEN4)
+    return isa_fail(c->e, ISA_ILLEGAL, f, "prio=%u needs gen4: %s is gen%d", prio,
+                    c->p->target->name, c->p->target->gen);
+  return true;
+}
+
+/* oob=skip leaves out what an index or a dynamic address puts out of bounds. */
+static bool check_oob(const isa_ck *c, int f, unsigned oob, bool dynamic) {
+  if (oob && dge_of(c) == ISA_DGE_none)
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    "oob=skip needs a dynamic transfer: the queue has dge=none");
+  if (oob && !dynamic)
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    "oob=skip without an index vector or a dynamic address: nothing of this "
+                    "transfer can be out of bounds");
+  return true;
+}
+
+/* A `.gather` pattern: rows of a tensor by a vector of 32-bit indices. */
+static bool check_gather(const isa_ck *c, int f, const isa_ap *ap) {
+  const isa_tensor *t = &c->p->tensors[ap->base - 1];
+  const isa_ap *index = isa_ck_ap(c, ap->index);
+  if (ap->dyn[0].kind || ap->dyn[1].kind)
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    ".gather and a dynamic offset in one pattern: it has one or the other");
+  if (ap->index_dim >= t->ndim)
+    return isa_fail(c->e, ISA_ILLEGAL, f, ".gather of dimension %d: tensor %.60s has %d",
+                    ap->index_dim, t->name, t->ndim);
+  if (index->dtype != ISA_uint32 && index->dtype != ISA_int32)
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    "the index vector of .gather is %s: it must be uint32 or int32",
+                    isa_dtypes[index->dtype].name);
+  return true;
+}
+
+/* One index a partition. */
+static bool check_index_column(const isa_ck *c, int f, const isa_ap *ap) {
+  const isa_ap *index = isa_ck_ap(c, ap->index);
+  uint32_t rows = ap->dim[ap->index_dim].num;
+  if (isa_ap_elems(index) != 1 || index->nparts != rows)
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    "the index vector of .gather is %d x %" PRIu64 ": dimension %d has %" PRIu32
+                    " rows, so it must be %" PRIu32 " x 1",
+                    index->nparts, isa_ap_elems(index), ap->index_dim, rows, rows);
+  return true;
+}
+
+static bool check_gathers(const isa_ck *c, int f, const isa_ap *ap, const isa_ap *other) {
+  if (!ap->index_kind)
+    return true;
+  if (other->space == ISA_HBM && other->base == ap->base)
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    ".gather of tensor %.60s, which is the other operand as well",
+                    c->p->tensors[ap->base - 1].name);
+  return check_gather(c, f, ap) && check_index_column(c, f, ap);
+}
+
+/* ---- dma_copy ----------------------------------------------------------------------------- */
+
+static bool check_cast(const isa_ck *c, int f, unsigned d, unsigned s) {
   const char *from = isa_dtypes[s].name, *to = isa_dtypes[d].name;
   if (d == s)
     return true;
-  if (dge == ISA_DGE_hwdge)
+  if (dge_of(c) == ISA_DGE_hwdge)
     return isa_fail(c->e, ISA_ILLEGAL, f, "%s to %s: a queue with dge=hwdge does not convert", from,
                     to);
   if (isa_ck_packed(d) || isa_ck_packed(s) || isa_dtype_bytes(d) == 8 || isa_dtype_bytes(s) == 8)
@@ -74,33 +164,251 @@ static bool dma_types(const isa_ck *c, unsigned d, unsigned s, unsigned dge) {
   return true;
 }
 
-/* What the maker of the queue's descriptors can do. */
-static bool dma_queue(const isa_ck *c, const isa_ap *dst, const isa_ap *src) {
+/* dst += src: near SBUF on gen4 by any queue, elsewhere in the DMA engine by descriptors that
+ * gpsimd makes. */
+static bool check_accumulation(const isa_ck *c, const isa_ap *dst, const isa_ap *src) {
   const struct isa_DMA_COPY *u = &c->in->u.DMA_COPY;
-  unsigned dge = c->core->queues[u->queue].dge;
-  bool gather = dst->index_kind || src->index_kind;
-  if (dge == ISA_DGE_none) {
-    if (!isa_ap_is_static(dst) || !isa_ap_is_static(src))
-      return isa_fail(c->e, ISA_ILLEGAL, isa_ap_is_static(dst) ? ISA_F_DMA_COPY_src
-                                                               : ISA_F_DMA_COPY_dst,
-                      "a register or element in the pattern: transfers of a queue with dge=none "
-                      "are made at load");
-    if (u->oob)
-      return isa_fail(c->e, ISA_ILLEGAL, ISA_F_DMA_COPY_oob,
-                      "oob=skip needs a dynamic transfer: the queue has dge=none");
-  }
-  if (gather && (dge != ISA_DGE_swdge || c->p->target->gen < ISA_GEN3))
-    return isa_fail(c->e, ISA_ILLEGAL, src->index_kind ? ISA_F_DMA_COPY_src : ISA_F_DMA_COPY_dst,
-                    ".gather needs a queue with dge=swdge and gen3");
-  if (u->prio && c->p->target->gen < ISA_GEN4)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_DMA_COPY_prio, "prio=%d needs gen4: %s is gen%d",
-                    u->prio, c->p->target->name, c->p->target->gen);
+  unsigned d = dst->dtype;
+  bool wide = isa_dtype_bytes(d) == 8 || isa_ck_packed(d);
+  bool near = c->p->target->gen >= ISA_GEN4 && dst->space == ISA_SBUF && d == src->dtype &&
+              (d == ISA_float32 || d == ISA_bfloat16);
+  if (u->op == ISA_ALU_bypass)
+    return true;
+  if (u->op != ISA_ALU_add)
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_DMA_COPY_op,
+                    "op=%s: dma_copy accumulates with add only", isa_aluops[u->op].name);
+  if (wide)
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_DMA_COPY_op,
+                    "op=add of %s: packed and 64-bit types are copied, not added",
+                    isa_dtypes[d].name);
+  if (!near && dge_of(c) != ISA_DGE_swdge)
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_DMA_COPY_op,
+                    "op=add with dge=%s: only on gen4, into sbuf, with both types bfloat16 or both "
+                    "float32; else the queue needs dge=swdge",
+                    dge_name(dge_of(c)));
   return true;
 }
 
 bool isa_rule_dmacopy(const isa_ck *c) {
   const struct isa_DMA_COPY *u = &c->in->u.DMA_COPY;
   const isa_ap *dst = isa_ck_ap(c, u->dst), *src = isa_ck_ap(c, u->src);
-  return dma_queue(c, dst, src) && dma_sizes(c, dst, src) &&
-         dma_types(c, dst->dtype, src->dtype, c->core->queues[u->queue].dge);
+  if (!check_mode(c, ISA_F_DMA_COPY_dst, dst) || !check_mode(c, ISA_F_DMA_COPY_src, src))
+    return false;
+  if (dst->index_kind && src->index_kind)
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_DMA_COPY_src,
+                    ".gather on both sides: a transfer has one index vector");
+  return check_oob(c, ISA_F_DMA_COPY_oob, u->oob, moves(dst) || moves(src)) &&
+         check_prio(c, ISA_F_DMA_COPY_prio, u->prio) &&
+         check_gathers(c, ISA_F_DMA_COPY_dst, dst, src) &&
+         check_gathers(c, ISA_F_DMA_COPY_src, src, dst) &&
+         same_sizes(c, ISA_F_DMA_COPY_src, dst, src) &&
+         check_cast(c, ISA_F_DMA_COPY_src, dst->dtype, src->dtype) &&
+         check_accumulation(c, dst, src);
+}
+
+/* ---- dma_transpose ------------------------------------------------------------------------ */
+
+static unsigned rank_of(const isa_ap *ap) { return ap->ndim + (ap->space == ISA_HBM ? 0u : 1u); }
+
+/* Size of axis i, partitions first. */
+static uint32_t axis(const isa_ap *ap, unsigned i) {
+  if (ap->space == ISA_HBM)
+    return ap->dim[i].num;
+  return i == 0 ? ap->nparts : ap->dim[i - 1].num;
+}
+
+static bool check_axes(const isa_ck *c, const isa_ap *dst, const isa_ap *src) {
+  static const uint8_t axes[5][4] = {{0}, {0}, {1, 0}, {2, 1, 0}, {3, 1, 2, 0}};
+  unsigned rank = rank_of(src);
+  int f = ISA_F_DMA_TRANSPOSE_dst;
+  if (rank < 2 || rank > 4)
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_DMA_TRANSPOSE_src,
+                    "%u dimensions: a transpose takes 2, 3 or 4", rank);
+  if (rank_of(dst) != rank)
+    return isa_fail(c->e, ISA_ILLEGAL, f, "%u dimensions: src has %u", rank_of(dst), rank);
+  for (unsigned i = 0; i < rank; i++)
+    if (axis(dst, i) != axis(src, axes[rank][i]))
+      return isa_fail(c->e, ISA_ILLEGAL, f,
+                      "dimension %u has %" PRIu32 ": dimension %d of src comes there, which has %"
+                      PRIu32, i, axis(dst, i), axes[rank][i], axis(src, axes[rank][i]));
+  return true;
+}
+
+static bool check_turn_types(const isa_ck *c, const isa_ap *dst, const isa_ap *src) {
+  unsigned bytes = isa_dtype_bytes(src->dtype);
+  bool dynamic = dge_of(c) != ISA_DGE_none;
+  if (dst->dtype != src->dtype)
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_DMA_TRANSPOSE_src, "%s to %s: a transpose converts "
+                    "nothing", isa_dtypes[src->dtype].name, isa_dtypes[dst->dtype].name);
+  if (bytes != 2 && (bytes != 4 || dynamic))
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_DMA_TRANSPOSE_src,
+                    "%s has %u bytes: a transpose with dge=%s takes %s", isa_dtypes[src->dtype].name,
+                    bytes, dge_name(dge_of(c)), dynamic ? "2" : "2 or 4");
+  return true;
+}
+
+static bool check_turn_hwdge(const isa_ck *c, const isa_ap *src) {
+  unsigned rank = rank_of(src);
+  uint32_t first = axis(src, 0), before_last = axis(src, rank - 2);
+  int f = ISA_F_DMA_TRANSPOSE_src;
+  if (rank == 2 && first != 16)
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    "dimension 0 has %" PRIu32 ": with dge=hwdge it must have 16", first);
+  if (first > 16 || (first & (first - 1)))
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    "dimension 0 has %" PRIu32 ": with dge=hwdge it must have 1, 2, 4, 8 or 16",
+                    first);
+  if (first * before_last % 16)
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    "dimension 0 has %" PRIu32 ", the last but one %" PRIu32
+                    ": with dge=hwdge their product must be a multiple of 16", first, before_last);
+  return true;
+}
+
+/* A gather-transpose: the indices, column by column, are the first dimension. */
+static bool check_turn_indices(const isa_ck *c, const isa_ap *src) {
+  const isa_ap *index = isa_ck_ap(c, src->index);
+  uint64_t columns = isa_ap_elems(index);
+  uint32_t rows = axis(src, 0);
+  int f = ISA_F_DMA_TRANSPOSE_src;
+  if (src->index_dim != 0)
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    ".gather of dimension %d: a transpose takes dimension 0", src->index_dim);
+  if (index->dtype != ISA_uint32)
+    return isa_fail(c->e, ISA_ILLEGAL, f, "the index vector of a transpose is %s: it must be uint32",
+                    isa_dtypes[index->dtype].name);
+  if (index->nparts % 16 || (columns > 1 && index->nparts != ISA_PMAX))
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    "the index vector of a transpose is %d x %" PRIu64
+                    ": its partitions must be a multiple of 16, with more than one column 128",
+                    index->nparts, columns);
+  if (rows % 16 || index->nparts * columns < rows)
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    "dimension 0 has %" PRIu32 ": it must be a multiple of 16 and at most the %"
+                    PRIu64 " indices", rows, index->nparts * columns);
+  if (rank_of(src) == 4 && axis(src, 1) != 1 && axis(src, 2) != 1)
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    "dimensions 1 and 2 have %" PRIu32 " and %" PRIu32
+                    ": one of them must have 1 with .gather", axis(src, 1), axis(src, 2));
+  return check_gather(c, f, src);
+}
+
+static bool check_turn_mode(const isa_ck *c, const isa_ap *src) {
+  unsigned dge = dge_of(c);
+  uint32_t last = axis(src, rank_of(src) - 1);
+  int f = ISA_F_DMA_TRANSPOSE_src;
+  if (dge == ISA_DGE_swdge && !src->index_kind)
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    "a transpose without .gather: a queue with dge=swdge makes only "
+                    "gather-transposes; take dge=hwdge or dge=none");
+  if (dge != ISA_DGE_none && last > ISA_PMAX)
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    "the last dimension has %" PRIu32 ": at most %d with dge=%s", last, ISA_PMAX,
+                    dge_name(dge));
+  if (dge == ISA_DGE_hwdge)
+    return check_turn_hwdge(c, src);
+  return !src->index_kind || check_turn_indices(c, src);
+}
+
+bool isa_rule_dmatr(const isa_ck *c) {
+  const struct isa_DMA_TRANSPOSE *u = &c->in->u.DMA_TRANSPOSE;
+  const isa_ap *dst = isa_ck_ap(c, u->dst), *src = isa_ck_ap(c, u->src);
+  if (dst->size_dim || src->size_dim)
+    return isa_fail(c->e, ISA_ILLEGAL,
+                    src->size_dim ? ISA_F_DMA_TRANSPOSE_src : ISA_F_DMA_TRANSPOSE_dst,
+                    "the size of an operand of a transpose cannot be a register");
+  if (!moves(dst) && !moves(src) && isa_ap_overlap(dst, src))
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_DMA_TRANSPOSE_dst,
+                    "overlaps src: a transpose is never in place");
+  return check_mode(c, ISA_F_DMA_TRANSPOSE_dst, dst) &&
+         check_mode(c, ISA_F_DMA_TRANSPOSE_src, src) &&
+         check_oob(c, ISA_F_DMA_TRANSPOSE_oob, u->oob, moves(dst) || moves(src)) &&
+         check_prio(c, ISA_F_DMA_TRANSPOSE_prio, u->prio) && check_axes(c, dst, src) &&
+         check_turn_types(c, dst, src) && check_turn_mode(c, src);
+}
+
+/* ---- dma_compute -------------------------------------------------------------------------- */
+
+typedef struct sources {
+  uint32_t n;
+  const isa_ap *ap[16];
+} sources;
+
+static sources sources_of(const isa_ck *c) {
+  isa_ref r = c->in->u.DMA_COMPUTE.srcs;
+  const uint32_t *list = isa_program_list(c->p, r, ISA_K_APS);
+  sources s = {.n = r.count};
+  for (uint32_t i = 0; i < r.count; i++)
+    s.ap[i] = isa_ck_ap(c, list[i]);
+  return s;
+}
+
+static bool check_scales(const isa_ck *c, uint32_t nsrc) {
+  isa_ref r = c->in->u.DMA_COMPUTE.scales;
+  const float *scale = r.count ? isa_program_list(c->p, r, ISA_K_F32S) : NULL;
+  int f = ISA_F_DMA_COMPUTE_scales;
+  if (r.count && r.count != nsrc)
+    return isa_fail(c->e, ISA_ILLEGAL, f, "%" PRIu32 " scales: there are %" PRIu32 " sources",
+                    r.count, nsrc);
+  for (uint32_t i = 0; i < r.count; i++)
+    if (isa_f32_bits(scale[i]) != isa_f32_bits(1.0f))
+      return isa_fail(c->e, ISA_ILLEGAL, f, "scale %" PRIu32 " is %g: every scale must be 1.0", i,
+                      (double)scale[i]);
+  return true;
+}
+
+/* Read-modify-write by an index vector: the indexed tensor is dst and a source, with the other
+ * source in SBUF; or dst in SBUF is a source, and the other is indexed. */
+static bool check_indexed_sum(const isa_ck *c, const isa_ap *dst, const sources *s) {
+  int f = ISA_F_DMA_COMPUTE_srcs;
+  if (s->n != 2)
+    return isa_fail(c->e, ISA_ILLEGAL, f, "%" PRIu32 " sources: with .gather there are exactly 2",
+                    s->n);
+  if (c->in->u.DMA_COMPUTE.op != ISA_ALU_add)
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_DMA_COMPUTE_op, "op=%s: with .gather it is add",
+                    isa_aluops[c->in->u.DMA_COMPUTE.op].name);
+  int same = isa_ap_equal(s->ap[0], dst) ? 0 : isa_ap_equal(s->ap[1], dst) ? 1 : -1;
+  if (same < 0)
+    return isa_fail(c->e, ISA_ILLEGAL, f, "no source is dst: with .gather one is, as it accumulates");
+  const isa_ap *other = s->ap[1 - same], *indexed = dst->index_kind ? dst : other;
+  const isa_ap *plain = dst->index_kind ? other : dst;
+  if (!indexed->index_kind || plain->index_kind || plain->space != ISA_SBUF)
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    "one side of the sum is indexed, and the other is in sbuf");
+  return check_gather(c, f, indexed) && check_index_column(c, f, indexed);
+}
+
+static bool check_plain_sum(const isa_ck *c, const isa_ap *dst, const sources *s) {
+  unsigned op = c->in->u.DMA_COMPUTE.op;
+  if (dge_of(c) != ISA_DGE_none)
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_DMA_COMPUTE_queue,
+                    "the queue has dge=%s: without .gather dma_compute needs dge=none",
+                    dge_name(dge_of(c)));
+  if (op != ISA_ALU_add && op != ISA_ALU_min && op != ISA_ALU_max)
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_DMA_COMPUTE_op,
+                    "op=%s: dma_compute has add, min and max", isa_aluops[op].name);
+  for (uint32_t i = 0; i < s->n; i++)
+    if (isa_ap_overlap(dst, s->ap[i]) == 1)
+      return isa_fail(c->e, ISA_ILLEGAL, ISA_F_DMA_COMPUTE_dst,
+                      "overlaps source %" PRIu32 ": a destination is exactly in place of a source "
+                      "or shares no byte", i);
+  return true;
+}
+
+bool isa_rule_dmacomp(const isa_ck *c) {
+  const struct isa_DMA_COMPUTE *u = &c->in->u.DMA_COMPUTE;
+  const isa_ap *dst = isa_ck_ap(c, u->dst);
+  sources s = sources_of(c);
+  bool indexed = dst->index_kind != ISA_INDEX_none;
+  if (!check_mode(c, ISA_F_DMA_COMPUTE_dst, dst))
+    return false;
+  for (uint32_t i = 0; i < s.n; i++) {
+    indexed = indexed || s.ap[i]->index_kind;
+    if (!check_mode(c, ISA_F_DMA_COMPUTE_srcs, s.ap[i]) ||
+        !same_sizes(c, ISA_F_DMA_COMPUTE_srcs, dst, s.ap[i]))
+      return false;
+  }
+  return check_oob(c, ISA_F_DMA_COMPUTE_oob, u->oob, indexed) &&
+         check_prio(c, ISA_F_DMA_COMPUTE_prio, u->prio) && check_scales(c, s.n) &&
+         (indexed ? check_indexed_sum(c, dst, &s) : check_plain_sum(c, dst, &s));
 }

@@ -30,9 +30,6 @@ bool isa_rule_tr32(const isa_ck *c) {
 bool isa_rule_mask(const isa_ck *c) {
   const struct isa_MASK *u = &c->in->u.MASK;
   const uint8_t *m = isa_program_list(c->p, u->mask, ISA_K_BYTES);
-  if (u->mask.count != QUADRANT)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_MASK_mask, "%" PRIu32 " entries: a mask has 32",
-                    u->mask.count);
   for (unsigned i = 0; i < QUADRANT; i++)
     if (m[i] >= QUADRANT && m[i] != KEEP)
       return isa_fail(c->e, ISA_ILLEGAL, ISA_F_MASK_mask,

@@ -24,12 +24,16 @@ static bool input_type(const isa_ck *c, int f, unsigned dtype) {
   }
 }
 
-/* double_row packs two fp8 rows of the contraction into the outermost free dimension. */
-static bool double_row(const isa_ck *c, int f, const isa_ap *src, int fperf) {
+/* double_row packs two fp8 rows of the contraction into the outermost free dimension. cols is the
+ * tile's number of columns. */
+static bool double_row(const isa_ck *c, int f, const isa_ap *src, int fperf, unsigned cols) {
   const isa_dtype_row *t = &isa_dtypes[src->dtype];
   if (c->p->target->gen < ISA_GEN3)
     return isa_fail(c->e, ISA_ILLEGAL, fperf, "double_row needs gen3: %s is gen%d",
                     c->p->target->name, c->p->target->gen);
+  if (cols && cols != ISA_PMAX)
+    return isa_fail(c->e, ISA_ILLEGAL, fperf,
+                    "double_row in a tile of %u columns: it needs all 128", cols);
   if (t->bytes != 1 || src->dtype == ISA_float8_e3m4)
     return isa_fail(c->e, ISA_ILLEGAL, f,
                     "%s: double_row takes float8_e4m3, float8_e5m2 and float8_e4m3fn", t->name);
@@ -72,7 +76,7 @@ bool isa_rule_ldw(const isa_ck *c) {
       !rows_fit(c, f, src, u->tile_rows))
     return false;
   if (u->perf == ISA_PERF_double_row) {
-    if (!double_row(c, f, src, ISA_F_LDWEIGHTS_perf))
+    if (!double_row(c, f, src, ISA_F_LDWEIGHTS_perf, u->tile_cols))
       return false;
     m /= 2;
   }
@@ -115,6 +119,20 @@ static bool mm_bank(const isa_ck *c, const isa_ap *dst) {
   return true;
 }
 
+/* From gen3 transpose is a mode that moves single rows of bits; before, only a hint. */
+static bool mm_transpose(const isa_ck *c) {
+  const struct isa_MATMUL *u = &c->in->u.MATMUL;
+  if (!u->transpose || c->p->target->gen < ISA_GEN3)
+    return true;
+  if (u->perf == ISA_PERF_double_row)
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_MATMUL_perf,
+                    "double_row: transposing moves bits, nothing is multiplied");
+  if (u->acc == ISA_ACC_add)
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_MATMUL_acc,
+                    "add: transposing moves bits, nothing is added");
+  return true;
+}
+
 bool isa_rule_mm(const isa_ck *c) {
   const struct isa_MATMUL *u = &c->in->u.MATMUL;
   const isa_ap *dst = isa_ck_ap(c, u->dst), *src = isa_ck_ap(c, u->src);
@@ -123,10 +141,13 @@ bool isa_rule_mm(const isa_ck *c) {
   if (!input_type(c, fsrc, src->dtype) || !mm_dst_type(c, dst, src) ||
       !tiling(c, ISA_F_MATMUL_tile_row, u->tile_row, ISA_F_MATMUL_tile_rows, u->tile_rows) ||
       !tiling(c, ISA_F_MATMUL_tile_col, u->tile_col, ISA_F_MATMUL_tile_cols, u->tile_cols) ||
-      !rows_fit(c, fsrc, src, u->tile_rows))
+      !rows_fit(c, fsrc, src, u->tile_rows) || !mm_transpose(c))
     return false;
+  if (u->tile_cols && dst->nparts > u->tile_cols)
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_MATMUL_dst, "%d partitions: the tile has %u columns",
+                    dst->nparts, u->tile_cols);
   bool pairs = u->perf == ISA_PERF_double_row;
-  if (pairs && !double_row(c, fsrc, src, ISA_F_MATMUL_perf))
+  if (pairs && !double_row(c, fsrc, src, ISA_F_MATMUL_perf, u->tile_cols))
     return false;
   uint64_t n = isa_ap_elems(src) / (pairs ? 2 : 1);
   uint32_t most = dst->dtype == ISA_bfloat16 ? t->mm_bf16 : t->mm_fp32;

@@ -142,9 +142,15 @@ int lb_fail(lua_State *L, const char *what, const soma_machine *m, soma_status s
 }
 
 int lb_engine(lua_State *L, int arg) {
-  const char *names[SOMA_ENGINES + 1] = {NULL};
-  for (int e = 0; e < SOMA_ENGINES; e++) names[e] = soma_engine_name((soma_engine)e);
-  return luaL_checkoption(L, arg, NULL, names);
+  const char *name = luaL_checkstring(L, arg);
+  for (int e = 0; e < SOMA_ENGINES; e++)
+    if (strcmp(name, soma_engine_name((soma_engine)e)) == 0) return e;
+  return luaL_argerror(L, arg, lua_pushfstring(L, "'%s' is no engine; there are: tensor, vector, "
+                                                  "scalar, gpsimd, sync", name));
+}
+
+void lb_account(lua_State *L, uint64_t n) {
+  lua_gc(L, LUA_GCSTEP, (int)(n >> 10 < 1 << 20 ? n >> 10 : 1 << 20));
 }
 
 void lb_push_shape(lua_State *L, uint32_t n, const int64_t *shape) {

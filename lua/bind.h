@@ -28,7 +28,7 @@ bool lb_bool(lua_State *L, int arg, const char *what, const char *name, bool fal
 double lb_number(lua_State *L, int arg, const char *what, const char *name, double fallback);
 lua_Integer lb_integer(lua_State *L, int arg, const char *what, const char *name,
                        lua_Integer lo, lua_Integer hi, lua_Integer fallback);
-/* An engine given by name. */
+/* An engine given by name; raises an argument error that lists them. */
 int lb_engine(lua_State *L, int arg);
 /* `name` when there is such a target (or NULL); else raises an error that lists them. */
 const char *lb_target(lua_State *L, const char *what, const char *name);
@@ -48,12 +48,15 @@ int lb_fail(lua_State *L, const char *what, const soma_machine *m, soma_status s
  * after an error, what was there before is untouched. A userdata, collected on errors. */
 typedef struct lb_file {
   FILE *f;
-  char *path, *temp; /* temp NULL: the path is a device or a pipe, written in place */
+  char *name, *path; /* as given, and with links followed */
+  char *temp;        /* NULL: the path is a device or a pipe, written in place */
 } lb_file;
 /* Pushes a new file; NULL with nil and a message pushed when it cannot be opened. */
 lb_file *lb_file_create(lua_State *L, const char *path);
 /* Closes and renames. False with nil and a message pushed when that failed. */
 bool lb_file_commit(lua_State *L, lb_file *f);
+/* A path argument: a string, not a number, without zero bytes. */
+const char *lb_path(lua_State *L, int arg);
 /* Pushes a file opened for reading; NULL with nil and a message pushed when it cannot be. */
 lb_file *lb_file_open(lua_State *L, const char *path);
 /* Closes a file early; what was written to it is dropped. */
@@ -69,8 +72,9 @@ void lb_open_file(lua_State *L);
 #define LB_RUN "soma.run"
 
 typedef struct lb_program {
-  soma_program *p; /* NULL after close */
-  char *warnings;  /* the assembler's, or NULL; from malloc */
+  soma_program *p;
+  char *warnings; /* the assembler's, or NULL; from malloc */
+  bool closed;    /* by the user; runs may still hold it */
 } lb_program;
 lb_program *lb_check_program(lua_State *L, int arg);
 /* Index of the program's tensor of that name, -1 when there is none; fills info. */
@@ -90,11 +94,13 @@ typedef struct lb_core {
   bool traces, calls_events;
   bool failed;            /* a callback raised user value LB_CORE_ERROR */
 } lb_core;
-/* User values of a core; LB_CORE_BOUND: tensors that the machine may still read, by program. */
-enum { LB_CORE_EVENT = 1, LB_CORE_PROGRESS, LB_CORE_PRINT, LB_CORE_ERROR, LB_CORE_BOUND,
-       LB_CORE_PROGRAM, LB_CORE_SLOTS = LB_CORE_PROGRAM };
+/* User values of a core; LB_CORE_PROGRAM: of the run that started last. */
+enum { LB_CORE_EVENT = 1, LB_CORE_PROGRESS, LB_CORE_PRINT, LB_CORE_ERROR, LB_CORE_PROGRAM,
+       LB_CORE_SLOTS = LB_CORE_PROGRAM };
 /* An open core that is not running. */
 lb_core *lb_check_core(lua_State *L, int arg);
+/* Lets the collector know of n bytes that its own count misses. */
+void lb_account(lua_State *L, uint64_t n);
 /* core.sbuf and core.psum: pushes the memory of the core at index. */
 void lb_push_memory(lua_State *L, int index, soma_memory which);
 double lb_host_seconds(void);

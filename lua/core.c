@@ -189,8 +189,6 @@ static int new_core(lua_State *L) {
   core->calls_events = callback(L, "events", LB_CORE_EVENT);
   callback(L, "progress", LB_CORE_PROGRESS);
   callback(L, "print", LB_CORE_PRINT);
-  lua_newtable(L);
-  lua_setiuservalue(L, 2, LB_CORE_BOUND);
   if (core->calls_events || core->traces) o.event = on_event;
   o.progress = on_progress;
   o.print = on_print;
@@ -199,6 +197,7 @@ static int new_core(lua_State *L) {
   if (s == SOMA_ARG && o.simd != NULL)
     return luaL_error(L, "core: this host has no simd level '%s'", o.simd);
   if (s != SOMA_OK) return lb_fail(L, "core", NULL, s);
+  lb_account(L, 1 << 16);
   return 1;
 }
 

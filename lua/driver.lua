@@ -1,21 +1,24 @@
 -- The soma command on a program: soma prog.(s|sbc) [options]. Gets the host's facts and the
--- arguments; returns the exit status: 0 ok, 1 the program or its source failed, 2 bad usage.
+-- arguments; returns the exit status: 0 ok, 1 the program or its source failed, 2 bad usage,
+-- 130 interrupted.
 local host, args = ...
 local soma = require "soma"
 
 local usage = [[
-usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program
+usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - reads source from standard input
        soma SCRIPT.lua [arguments]              run an experiment
   --in NAME=FILE.npy     data of an input tensor; may be repeated
   --out NAME=FILE.npy    save a tensor when the run has ended well; may be repeated
-  --target TARGET        trn1 inf2 trn2 trn3; default: the program's
-  -D NAME[=VALUE]        define a macro of the source; -I DIR searches for included files
-  --max-instructions N   stop a run that goes on; also --max-ns N, --max-seconds N
+  --target TARGET        trn1, inf2, trn2 or trn3; default: the program's own, else trn2
+  -D NAME[=VALUE]        define a macro of the source
+  -I DIRECTORY           search for included files; may be repeated, as -D may
+  --max-instructions N   stop a run that goes on; so do --max-ns N (simulated time) and
+                         --max-seconds N (time of the host)
   --trace FILE.json      save the run's events for ui.perfetto.dev
   --json                 print the summary as JSON
   --quiet                print nothing when the run ends well
   --help, --version
-Exit status: 0 ok, 1 a fault or an error in the source, 2 bad usage.
+Exit status: 0 ok, 1 a fault or an error in the source or a file, 2 bad usage, 130 interrupted.
 ]]
 
 local function paint(text)
@@ -24,7 +27,8 @@ local function paint(text)
 end
 
 local function complain(text)
-  io.stderr:write("soma: ", paint "error: ", text, "\n")
+  io.stderr:write("soma: ", paint "error:", " ", text, "\n")
+  return 1
 end
 
 local function bad_usage(text)
@@ -33,54 +37,99 @@ local function bad_usage(text)
   return 2
 end
 
--- What each option takes: "pair" NAME=FILE, "number", "text", or nothing.
-local options = {
-  ["--in"] = "pair", ["--out"] = "pair", ["--target"] = "text", ["-D"] = "text", ["-I"] = "text",
-  ["--max-instructions"] = "number", ["--max-ns"] = "number", ["--max-seconds"] = "number",
-  ["--trace"] = "text", ["--json"] = "flag", ["--quiet"] = "flag",
-}
+-- ---- Arguments ------------------------------------------------------------------------------
 
-local function nearest(word)
-  local known = {}
-  for name in pairs(options) do known[#known + 1] = name end
+local function nearest(word, known)
   table.sort(known)
-  return host.nearest(word, known)
+  local near = #word > 3 and host.nearest(word, known)
+  return near and ", did you mean " .. near .. "?" or ""
 end
 
--- Fills o from the arguments; nil and a message when they are wrong.
-local function parse(o)
+local function take_pair(o, word, value)
+  local name, file = value:match("^([^=]+)=(.+)$")
+  if not name then return word .. " takes NAME=FILE.npy, not '" .. value .. "'" end
+  if o[word][name] then return word .. " names '" .. name .. "' twice" end
+  o[word][name] = file
+end
+
+local function take_number(o, word, value)
+  local n = tonumber(value)
+  if not n or n <= 0 or n == math.huge then
+    return word .. " takes a positive number, not '" .. value .. "'"
+  end
+  o[word] = n
+end
+
+local function take_count(o, word, value)
+  local n = math.tointeger(tonumber(value))
+  if not n or n <= 0 then
+    return word .. " takes a whole number of at least 1, not '" .. value .. "'"
+  end
+  o[word] = n
+end
+
+local function take_define(o, word, value)
+  local name = value:match("^([^=]*)=?")
+  if not name:match("^[%a_.?@$][%w_.?@$]*$") then
+    return word .. " takes NAME or NAME=VALUE, not '" .. value .. "'"
+  end
+  table.insert(o[word], value)
+end
+
+local function take_target(o, word, value)
+  local known = {}
+  for _, t in ipairs(soma.isa.targets) do
+    if t.name == value then o[word] = value end
+    known[#known + 1] = t.name
+  end
+  if not o[word] then
+    return word .. " takes one of " .. table.concat(known, ", ") .. ", not '" .. value .. "'"
+  end
+end
+
+local function take_list(o, word, value) table.insert(o[word], value) end
+local function take_text(o, word, value) o[word] = value end
+
+-- What each option does with its value: nil, or what is wrong. Flags take none.
+local options = {
+  ["--in"] = take_pair, ["--out"] = take_pair, ["--target"] = take_target,
+  ["-D"] = take_define, ["-I"] = take_list, ["--trace"] = take_text,
+  ["--max-instructions"] = take_count, ["--max-ns"] = take_number, ["--max-seconds"] = take_number,
+  ["--json"] = "flag", ["--quiet"] = "flag", ["--help"] = "flag", ["--version"] = "flag",
+}
+
+-- Splits --option=VALUE, -DNAME and -IDIR.
+local function split(word)
+  if options[word] then return word end
+  local head, value = word:match("^(%-%-[%w-]+)=(.*)$")
+  if head and options[head] then return head, value end
+  head, value = word:match("^(%-[DI])(.+)$")
+  if head then return head, value end
+  return word
+end
+
+-- The options as a table; nil and what is wrong.
+local function parse()
+  local o = {["--in"] = {}, ["--out"] = {}, ["-D"] = {}, ["-I"] = {}}
   local i = 1
   while i <= #args do
-    local word = args[i]
-    local kind = options[word]
-    if not kind and word:match("^%-[DI].") then
-      word, kind = word:sub(1, 2), "text"
-      table.insert(args, i + 1, (args[i]:sub(3)))
-    end
-    if kind == "flag" then
+    local word, value = split(args[i])
+    local take = options[word]
+    if take == "flag" then
+      if value then return nil, word .. " takes no value" end
       o[word] = true
-    elseif kind then
-      i = i + 1
-      local value = args[i]
-      if not value then return nil, word .. " needs a value" end
-      if kind == "pair" then
-        local name, file = value:match("^([^=]+)=(.+)$")
-        if not name then return nil, word .. " takes NAME=FILE.npy, not '" .. value .. "'" end
-        if o[word][name] then return nil, word .. " names '" .. name .. "' twice" end
-        o[word][name] = file
-      elseif kind == "number" then
-        o[word] = tonumber(value)
-        if not o[word] or o[word] <= 0 then
-          return nil, word .. " takes a positive number, not '" .. value .. "'"
-        end
-      elseif word == "-D" or word == "-I" then
-        table.insert(o[word], value)
-      else
-        o[word] = value
+    elseif take then
+      if not value then
+        i = i + 1
+        value = args[i]
       end
+      if not value then return nil, word .. " needs a value" end
+      local wrong = take(o, word, value)
+      if wrong then return nil, wrong end
     elseif word:match("^%-.") then
-      local near = nearest(word)
-      return nil, "unknown option " .. word .. (near and "; did you mean " .. near .. "?" or "")
+      local known = {}
+      for name in pairs(options) do known[#known + 1] = name end
+      return nil, "unknown option " .. word .. nearest(word, known)
     elseif o.program then
       return nil, "one program at a time: '" .. o.program .. "' and '" .. word .. "'"
     else
@@ -88,56 +137,92 @@ local function parse(o)
     end
     i = i + 1
   end
+  if o["--help"] or o["--version"] then return o end
   if not o.program then return nil, "no program given" end
+  o.binary = o.program:match("%.sbc$") ~= nil
+  if o.binary and (#o["-D"] > 0 or #o["-I"] > 0) then
+    return nil, "-D and -I are for source text; '" .. o.program .. "' is assembled already"
+  end
   return o
 end
 
-local function defines_of(list)
-  local t = {}
-  for _, d in ipairs(list) do
-    local name, value = d:match("^([^=]+)=(.*)$")
-    t[name or d] = value or "1"
-  end
-  return t
-end
+-- ---- The program and its data ---------------------------------------------------------------
 
 local function load_program(o)
-  if o.program:match("%.sbc$") then return assert(soma.load(o.program)) end
-  return soma.assemble_file(o.program,
-    {defines = defines_of(o["-D"]), include = o["-I"], target = o["--target"]})
+  if o.binary then return assert(soma.load(o.program)) end
+  local how = {defines = o["-D"], include = o["-I"], target = o["--target"]}
+  if o.program == "-" then
+    how.name = "standard input"
+    return soma.assemble(io.read("a"), how)
+  end
+  local file, message = io.open(o.program, "rb")
+  if file then
+    message = select(2, file:read(0)) -- of a folder
+    file:close()
+  end
+  if message then
+    error("cannot read '" .. o.program .. "': " .. message:gsub("^.*: ", ""), 0)
+  end
+  return soma.assemble_file(o.program, how)
 end
 
-local function names(list)
-  return #list == 0 and "none" or table.concat(list, ", ")
+-- The assembler's own messages go out as they are, others with the command's name.
+local function report_source(text)
+  text = tostring(text):gsub("^soma:%d+: ", "")
+  local diagnostics = text:match("^[%w_]+: %d+ errors?\n(.*)$")
+  if not diagnostics then return complain((text:gsub("^[%w_]+: ", ""))) end
+  for line in (diagnostics .. "\n"):gmatch("(.-)\n") do
+    io.stderr:write((line:gsub("^([^ ]+:%d+:%d+: )error:", function(place)
+      return place .. paint "error:"
+    end)), "\n")
+  end
+  return 1
 end
 
--- The tensors named on the command line against the program's; nil and a message.
-local function load_inputs(prog, o)
-  local inputs, known, all = {}, {}, {}
+-- Checks the names on the command line against the program's tensors; what is wrong, or nil.
+local function check_names(prog, o)
+  local inputs, all, roles = {}, {}, {}
   for _, t in ipairs(prog:tensors()) do
-    all[t.name] = t
-    if t.role == "input" then known[#known + 1] = t.name end
+    roles[t.name] = t.role
+    all[#all + 1] = t.name
+    if t.role == "input" then inputs[#inputs + 1] = t.name end
   end
   for _, flag in ipairs {"--in", "--out"} do
     for name in pairs(o[flag]) do
-      if not all[name] then
-        return nil, flag .. " " .. name .. ": the program has no such tensor; its inputs: " .. names(known)
+      if not roles[name] then
+        return flag .. " " .. name .. ": the program has no tensor '" .. name .. "'" ..
+          (#all == 0 and "" or "; its tensors: " .. table.concat(all, ", "))
       end
     end
   end
-  for _, name in ipairs(known) do
-    local file = o["--in"][name]
-    if not file then
-      return nil, "input tensor '" .. name .. "' has no data; give --in " .. name .. "=FILE.npy"
+  for _, name in ipairs(inputs) do
+    if not o["--in"][name] then
+      return "input tensor '" .. name .. "' has no data: give --in " .. name .. "=FILE.npy"
     end
   end
-  for name, file in pairs(o["--in"]) do
-    local t, message = soma.load_npy(file, {dtype = host.dtype_hint(all[name].dtype)})
-    if not t then return nil, message end
-    inputs[name] = t
+  for name in pairs(o["--in"]) do
+    if roles[name] == "const" then
+      return "--in " .. name .. ": the program brings the data of its const tensors itself"
+    end
+  end
+end
+
+-- The input tensors by name; nil and a message when a file is bad.
+local function load_inputs(prog, o)
+  local inputs = {}
+  for _, t in ipairs(prog:tensors()) do
+    local file = o["--in"][t.name]
+    if file then
+      local ok, data, message = pcall(soma.load_npy, file, {dtype = host.dtype_hint(t.dtype)})
+      if not ok then return nil, (tostring(data):gsub("^soma:%d+: ", "")) end
+      if not data then return nil, message end
+      inputs[t.name] = data
+    end
   end
   return inputs
 end
+
+-- ---- The run --------------------------------------------------------------------------------
 
 local function json_of(v, indent)
   if type(v) == "table" then
@@ -169,18 +254,19 @@ local function clear_progress()
   shown = false
 end
 
+-- Saves what was asked for; nil, or a message.
 local function save(run, o)
-  local done = {}
-  for name, file in pairs(o["--out"]) do
-    local ok, message = (run.out[name] or run:fetch(name)):save_npy(file)
-    if not ok then return nil, message end
-    done[#done + 1] = file
+  local names = {}
+  for name in pairs(o["--out"]) do names[#names + 1] = name end
+  table.sort(names)
+  for _, name in ipairs(names) do
+    local ok, message = (run.out[name] or run:fetch(name)):save_npy(o["--out"][name])
+    if not ok then return message end
   end
   if o["--trace"] then
     local ok, message = run:save_trace(o["--trace"])
-    if not ok then return nil, message end
+    if not ok then return message end
   end
-  return done
 end
 
 local function report(run, o)
@@ -196,57 +282,55 @@ local function report(run, o)
   end
 end
 
-local function main()
-  if args[1] == "--help" then io.write(usage) return 0 end
-  if args[1] == "--version" then print("soma " .. soma.version) return 0 end
-  local o, message = parse {["--in"] = {}, ["--out"] = {}, ["-D"] = {}, ["-I"] = {}}
-  if not o then return bad_usage(message) end
-  local ok, prog = pcall(load_program, o)
-  if not ok then
-    local text = tostring(prog):gsub("^soma:%d+: ", "")
-    local diagnostics = text:match("^[%w_]+: %d+ errors?\n(.*)$")
-    if diagnostics then
-      io.stderr:write((diagnostics:gsub("\n*$", "\n")))
-    else
-      complain((text:gsub("^[%w_]+: ", "")))
-    end
-    return 1
-  end
-  if prog:warnings() then io.stderr:write((prog:warnings():gsub("\n*$", "\n"))) end
-  local inputs
-  inputs, message = load_inputs(prog, o)
-  if not inputs then return bad_usage(message) end
+local function run_program(prog, inputs, o)
   local core = soma.core {
     target = o["--target"], max_instructions = o["--max-instructions"], max_time = o["--max-ns"],
     max_seconds = o["--max-seconds"], trace = o["--trace"] and true or false,
     progress = host.terminal and progress or nil,
   }
-  local run
-  ok, run = pcall(core.start, core, prog, inputs, {faults = "return"})
-  if not ok then
-    complain((tostring(run):gsub("^soma:%d+: ", ""):gsub("^run: ", "")))
-    return 1
-  end
+  local ok, run = pcall(core.start, core, prog, inputs, {faults = "return"})
+  if not ok then return complain((tostring(run):gsub("^run: ", ""))) end
+  local message
   ok, message = pcall(run.continue, run)
   clear_progress()
   if not ok then -- Ctrl-C; the run stands where it was
-    complain(tostring(message))
+    complain((tostring(message):gsub("^soma:%d+: ", "")))
     report(run, o)
     return 130
   end
-  if run.fault then
-    io.stderr:write((tostring(run.fault):gsub("fault: ", paint "fault: ", 1)), "\n")
+  local fault = run.fault
+  if fault then
+    local text = tostring(fault):gsub(fault.kind .. ": ", function(kind) return paint(kind) end, 1)
+    io.stderr:write(text, "\n")
     if o["--json"] then report(run, o) end
     return 1
   end
-  local done
-  done, message = save(run, o)
-  if not done then
-    complain(message)
-    return 1
-  end
+  message = save(run, o)
+  if message then return complain(message) end
   report(run, o)
   return 0
+end
+
+local function main()
+  local o, message = parse()
+  if not o then return bad_usage(message) end
+  if o["--help"] then
+    io.write(usage)
+    return 0
+  elseif o["--version"] then
+    print("soma " .. soma.version)
+    return 0
+  end
+  local ok, prog = pcall(load_program, o)
+  if not ok then return report_source(prog) end
+  local warnings = prog:warnings()
+  if warnings then io.stderr:write(warnings, "\n") end
+  message = check_names(prog, o)
+  if message then return bad_usage(message) end
+  local inputs
+  inputs, message = load_inputs(prog, o)
+  if not inputs then return complain(message) end
+  return run_program(prog, inputs, o)
 end
 
 return main()

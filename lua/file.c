@@ -21,6 +21,7 @@ static void discard(lb_file *f) {
   if (f->temp != NULL) unlink(f->temp);
   free(f->temp);
   free(f->path);
+  free(f->name);
   *f = (lb_file){0};
 }
 
@@ -54,16 +55,29 @@ static int open_temp(lb_file *f) {
   return -1;
 }
 
+const char *lb_path(lua_State *L, int arg) {
+  size_t n;
+  luaL_checktype(L, arg, LUA_TSTRING);
+  const char *path = lua_tolstring(L, arg, &n);
+  luaL_argcheck(L, n > 0, arg, "the path is empty");
+  luaL_argcheck(L, strlen(path) == n, arg, "the path has a zero byte");
+  return path;
+}
+
 lb_file *lb_file_create(lua_State *L, const char *path) {
   lb_file *f = new_file(L);
   struct stat st;
   bool exists = stat(path, &st) == 0;
+  f->name = strdup(path);
   f->path = exists ? realpath(path, NULL) : strdup(path); /* a link keeps pointing at its file */
   int fd = -1;
-  if (f->path != NULL)
+  if (f->name != NULL && f->path != NULL)
     fd = exists && !S_ISREG(st.st_mode) ? open(path, O_WRONLY | O_CLOEXEC) : open_temp(f);
   if (fd >= 0) f->f = fdopen(fd, "wb");
-  if (f->f != NULL) return f;
+  if (f->f != NULL) {
+    errno = 0; /* lb_file_commit finds the error of a failed write there */
+    return f;
+  }
   int error = errno;
   if (fd >= 0) close(fd);
   discard(f);
@@ -73,7 +87,7 @@ lb_file *lb_file_create(lua_State *L, const char *path) {
 
 bool lb_file_commit(lua_State *L, lb_file *f) {
   bool good = !ferror(f->f);
-  int error = good ? 0 : EIO;
+  int error = good ? 0 : errno != 0 ? errno : EIO;
   if (fclose(f->f) != 0 && good) {
     error = errno;
     good = false;
@@ -83,7 +97,7 @@ bool lb_file_commit(lua_State *L, lb_file *f) {
     error = errno;
     good = false;
   }
-  if (!good) push_error(L, "write", f->path, error);
+  if (!good) push_error(L, "write", f->name, error);
   if (good) {
     free(f->temp);
     f->temp = NULL;

@@ -14,6 +14,8 @@ void lb_push_memory(lua_State *L, int index, soma_memory which) {
   luaL_setmetatable(L, MEMORY_CLASS);
 }
 
+static const char *memory_name(soma_memory m) { return m == SOMA_SBUF ? "sbuf" : "psum"; }
+
 /* A rectangle: bytes bytes at offset of n partitions from `partition`. */
 typedef struct place {
   soma_machine *m;
@@ -22,13 +24,14 @@ typedef struct place {
   uint64_t offset, bytes;
 } place;
 
-static const char *memory_name(soma_memory m) { return m == SOMA_SBUF ? "sbuf" : "psum"; }
-
-/* The core's user values stay reachable through the memory object; pushes the core. */
+/* Pushes the core, which the memory object keeps reachable. */
 static place check_memory(lua_State *L) {
   const soma_memory *which = luaL_checkudata(L, 1, MEMORY_CLASS);
   lua_getiuservalue(L, 1, 1);
-  lb_core *core = lb_check_core(L, lua_gettop(L));
+  const lb_core *core = lua_touserdata(L, -1);
+  if (core->m == NULL) luaL_error(L, "%s: the core is closed", memory_name(*which));
+  if (core->running != NULL)
+    luaL_error(L, "%s: the core is running: not from its own callback", memory_name(*which));
   return (place){.m = core->m, .which = *which};
 }
 

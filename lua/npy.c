@@ -15,7 +15,7 @@ static const char magic[] = "\x93NUMPY";
 typedef struct npy_reader {
   lua_State *L;
   const char *path;
-  const char *at, *end; /* of the header text */
+  const char *start, *at, *end; /* of the header text */
   FILE *f;
   char kind;            /* of the descr: b i u f V */
   unsigned bytes;
@@ -48,7 +48,7 @@ static bool accept(npy_reader *r, char c) {
 }
 
 static void expect(npy_reader *r, char c) {
-  if (!accept(r, c)) bad(r, "header: '%c' expected, %d bytes before its end", c, (int)(r->end - r->at));
+  if (!accept(r, c)) bad(r, "header: '%c' was expected at byte %d", c, (int)(r->at - r->start));
 }
 
 static void read_string(npy_reader *r, char *out, size_t size) {
@@ -80,6 +80,7 @@ static void parse_type(npy_reader *r, const char *text) {
   char *rest = NULL;
   long bytes = n > 2 && text[2] >= '0' && text[2] <= '9' ? strtol(text + 2, &rest, 10) : 0;
   bool order = n > 2 && strchr("<>|=", text[0]) != NULL;
+  if (order && ((text[1] == 'b' && bytes > 1) || (text[1] == 'f' && bytes < 2))) bytes = 0;
   if (!order || strchr("biufV", text[1]) == NULL || rest == NULL || *rest != '\0' || bytes < 1 ||
       bytes > 8 || (bytes & (bytes - 1)) != 0)
     bad(r, "type '%s' is not one that this reader has", text);
@@ -173,7 +174,7 @@ static void read_header(npy_reader *r) {
     bad(r, "a header of %I bytes (at most %d)", (LUAI_UACINT)n, (int)MAX_HEADER);
   char *text = lua_newuserdatauv(r->L, n + 1, 0); /* stays on the stack while it is parsed */
   if (fread(text, 1, n, r->f) != n) bad(r, "it ends within its header of %d bytes", (int)n);
-  r->at = text;
+  r->start = r->at = text;
   r->end = text + n;
   read_dict(r);
 }
@@ -291,7 +292,7 @@ static void read_data(npy_reader *r, unsigned dtype) {
  * dtype names the type of files of raw bits (uint or void), or rounds float64. */
 static int load_npy(lua_State *L) {
   static const char *const known[] = {"dtype", NULL};
-  npy_reader r = {.L = L, .path = luaL_checkstring(L, 1), .named = -1};
+  npy_reader r = {.L = L, .path = lb_path(L, 1), .named = -1};
   lb_options(L, 2, "load_npy", known);
   unsigned asked = lb_dtype_option(L, 2, "load_npy", 0);
   lb_file *f = lb_file_open(L, r.path);
@@ -323,7 +324,8 @@ static void type_text(unsigned dtype, char *out, size_t size) {
     snprintf(out, size, "'%c%c%u'", order, kind, bytes);
 }
 
-static bool write_npy(FILE *f, const lt_tensor *t) {
+/* Errors stay in f, for lb_file_commit. */
+static void write_npy(FILE *f, const lt_tensor *t) {
   char head[512], type[64];
   type_text(t->dtype, type, sizeof type);
   int n = snprintf(head, sizeof head, "{'descr': %s, 'fortran_order': False, 'shape': (", type);
@@ -335,26 +337,24 @@ static bool write_npy(FILE *f, const lt_tensor *t) {
   head[n++] = '\n';
   unsigned char start[4] = {1, 0, (unsigned char)n, (unsigned char)(n >> 8)};
   size_t bytes = (size_t)t->size * isa_dtype_bytes(t->dtype);
-  return fwrite(magic, 1, MAGIC, f) == MAGIC && fwrite(start, 1, 4, f) == 4 &&
-         fwrite(head, 1, (size_t)n, f) == (size_t)n && fwrite(t->data, 1, bytes, f) == bytes;
+  fwrite(magic, 1, MAGIC, f);
+  fwrite(start, 1, 4, f);
+  fwrite(head, 1, (size_t)n, f);
+  fwrite(t->data, 1, bytes, f);
 }
 
-/* t:save_npy(path): the file appears complete or not at all. Raises when it cannot. */
+/* t:save_npy(path): true; nil and a message when the file cannot be written. It appears complete or
+ * not at all. */
 static int save_npy(lua_State *L) {
   lua_settop(L, 2);
-  const char *path = luaL_checkstring(L, 2);
+  const char *path = lb_path(L, 2);
   lt_tensor *t = lt_make_dense(L, 1);
   lb_file *f = lb_file_create(L, path);
-  if (f != NULL && !write_npy(f->f, t)) return luaL_error(L, "cannot write '%s': %s", path, strerror(errno));
-  if (f == NULL || !lb_file_commit(L, f)) return luaL_error(L, "%s", lua_tostring(L, -1));
-  lua_settop(L, 1);
+  if (f != NULL) write_npy(f->f, t);
+  if (f == NULL || !lb_file_commit(L, f)) return 2;
+  lua_pushboolean(L, true);
   return 1;
 }
 
-static int no_npz(lua_State *L) {
-  return luaL_error(L, ".npz files are not built in this version: save each array as .npy");
-}
-
-const luaL_Reg lt_npy_functions[] = {
-    {"load_npy", load_npy}, {"load_npz", no_npz}, {"save_npz", no_npz}, {NULL, NULL}};
+const luaL_Reg lt_npy_functions[] = {{"load_npy", load_npy}, {NULL, NULL}};
 const luaL_Reg lt_npy_methods[] = {{"save_npy", save_npy}, {NULL, NULL}};

@@ -59,15 +59,23 @@ static lb_program *new_program(lua_State *L) {
 
 lb_program *lb_check_program(lua_State *L, int arg) {
   lb_program *p = luaL_checkudata(L, arg, LB_PROGRAM);
-  luaL_argcheck(L, p->p != NULL, arg, "the program is closed");
+  luaL_argcheck(L, !p->closed, arg, "the program is closed");
   return p;
 }
 
+/* prog:close(): of no use from then on. A run of it, and the names in its trace, may still need
+ * the program itself: that goes when the collector finds that nobody refers to it. */
 static int program_close(lua_State *L) {
+  lb_program *p = luaL_checkudata(L, 1, LB_PROGRAM);
+  p->closed = true;
+  return 0;
+}
+
+static int program_gc(lua_State *L) {
   lb_program *p = luaL_checkudata(L, 1, LB_PROGRAM);
   soma_program_free(p->p);
   free(p->warnings);
-  *p = (lb_program){0};
+  *p = (lb_program){.closed = true};
   return 0;
 }
 
@@ -148,6 +156,7 @@ static int assemble(lua_State *L, const char *what, bool is_file) {
   static const char *const known[] = {"defines", "include", "name", "target", NULL};
   size_t n;
   const char *text = luaL_checklstring(L, 1, &n);
+  if (is_file) lb_path(L, 1);
   lua_settop(L, 2);
   lb_options(L, 2, what, known);
   const char *name = lb_string(L, 2, what, "name");
@@ -220,17 +229,17 @@ static int program_source(lua_State *L) {
   return 1;
 }
 
-/* prog:save(path) */
+/* prog:save(path): true; nil and a message when the file cannot be written. */
 static int program_save(lua_State *L) {
   lb_program *p = lb_check_program(L, 1);
-  const char *path = luaL_checkstring(L, 2);
+  const char *path = lb_path(L, 2);
   size_t n;
   push_image(L, p, false);
   const char *bytes = lua_tolstring(L, -1, &n);
   lb_file *f = lb_file_create(L, path);
   if (f != NULL) fwrite(bytes, 1, n, f->f);
-  if (f == NULL || !lb_file_commit(L, f)) return luaL_error(L, "%s", lua_tostring(L, -1));
-  lua_settop(L, 1);
+  if (f == NULL || !lb_file_commit(L, f)) return 2;
+  lua_pushboolean(L, true);
   return 1;
 }
 
@@ -313,7 +322,7 @@ static int program_target(lua_State *L) {
 
 static int program_tostring(lua_State *L) {
   lb_program *p = luaL_checkudata(L, 1, LB_PROGRAM);
-  if (p->p == NULL) lua_pushliteral(L, "soma.program (closed)");
+  if (p->closed) lua_pushliteral(L, "soma.program (closed)");
   else lua_pushfstring(L, "soma.program for %s", soma_program_target(p->p));
   return 1;
 }
@@ -324,7 +333,7 @@ const luaL_Reg lb_program_functions[] = {{"assemble", assemble_text},
                                          {NULL, NULL}};
 
 void lb_open_program(lua_State *L) {
-  static const luaL_Reg meta[] = {{"__gc", program_close}, {"__close", program_close},
+  static const luaL_Reg meta[] = {{"__gc", program_gc}, {"__close", program_close},
                                   {"__tostring", program_tostring}, {NULL, NULL}};
   static const luaL_Reg methods[] = {
       {"tensors", program_tensors}, {"tiles", program_tiles},   {"bytes", program_bytes},

@@ -53,7 +53,8 @@ static int run_fetch(lua_State *L) {
   const lb_run *run = lb_check_run(L, 1);
   const char *name = luaL_checkstring(L, 2);
   soma_tensor_info info;
-  if (run->r == NULL) return luaL_error(L, "fetch: the core has gone on to another run");
+  if (run->r == NULL)
+    return luaL_error(L, "fetch: the core has gone on to another run, or is closed");
   lua_getiuservalue(L, 1, LB_RUN_PROGRAM);
   const lb_program *p = lua_touserdata(L, -1);
   if (lb_program_tensor(p->p, name, &info) < 0)
@@ -64,24 +65,39 @@ static int run_fetch(lua_State *L) {
 
 /* ---- Starting ------------------------------------------------------------------------------ */
 
-/* Binds every entry of the table at index; its values stay referenced by it. */
-static void bind_inputs(lua_State *L, lb_core *core, lb_program *p, int index) {
-  for (lua_pushnil(L); lua_next(L, index) != 0;) {
+/* Pushes a table of the inputs at index, by name, every tensor dense. */
+static void check_inputs(lua_State *L, int index) {
+  lua_newtable(L);
+  int dense = lua_gettop(L);
+  for (lua_pushnil(L); lua_istable(L, index) && lua_next(L, index) != 0;) {
     if (lua_type(L, -2) != LUA_TSTRING)
       luaL_error(L, "run: inputs are given by name, not by a %s", luaL_typename(L, -2));
     const char *name = lua_tostring(L, -2);
     if (lt_test(L, -1) == NULL)
-      luaL_error(L, "run: input '%s' must be a tensor, not %s", name, luaL_typename(L, -1));
-    int at = lua_gettop(L);
-    const lt_tensor *t = lt_make_dense(L, at);
-    soma_status s = soma_bind(core->m, p->p, name, (soma_dtype)t->dtype, t->ndim, t->shape, t->data);
-    if (s != SOMA_OK) lb_fail(L, "run", core->m, s);
-    /* a dense copy must live until the run has started: keep it by its address */
-    lua_getiuservalue(L, 1, LB_CORE_BOUND);
-    lua_pushvalue(L, at);
-    lua_rawsetp(L, -2, t->data);
-    lua_pop(L, 2);
+      luaL_error(L, "run: input '%s' must be a tensor, not a %s", name, luaL_typename(L, -1));
+    lt_make_dense(L, lua_gettop(L));
+    lua_setfield(L, dense, name);
   }
+  lua_settop(L, dense);
+}
+
+/* Starts a run of p with the table of dense tensors on the top. Raises no Lua error, so that no
+ * binding is left behind on a failure. */
+static soma_status bind_and_start(lua_State *L, lb_core *core, lb_program *p, soma_run **r) {
+  int dense = lua_gettop(L);
+  soma_status s = SOMA_OK;
+  for (lua_pushnil(L); s == SOMA_OK && lua_next(L, dense) != 0; lua_pop(L, 1)) {
+    const lt_tensor *t = lua_touserdata(L, -1);
+    s = soma_bind(core->m, p->p, lua_tostring(L, -2), (soma_dtype)t->dtype, t->ndim, t->shape,
+                  t->data);
+  }
+  if (s == SOMA_OK) {
+    if (core->current != NULL) lb_run_detach(core->current);
+    s = soma_run_start(core->m, p->p, r);
+  }
+  if (s != SOMA_OK) soma_unbind(core->m, p->p);
+  lua_settop(L, dense);
+  return s;
 }
 
 static bool option_faults(lua_State *L, int arg) {
@@ -93,14 +109,13 @@ static bool option_faults(lua_State *L, int arg) {
   return faults != NULL && strcmp(faults, "return") == 0;
 }
 
-/* core, program, inputs or nil, options or nil: pushes a run that has started. */
-static lb_run *start(lua_State *L) {
+/* core, program, inputs or nil, options or nil: leaves a run that has started in position 5. */
+static void start(lua_State *L) {
   lua_settop(L, 4);
   lb_core *core = lb_check_core(L, 1);
   lb_program *p = lb_check_program(L, 2);
   bool returns_faults = option_faults(L, 4);
   if (!lua_isnil(L, 3)) luaL_checktype(L, 3, LUA_TTABLE);
-  if (core->current != NULL) lb_run_detach(core->current);
   lb_run *run = lua_newuserdatauv(L, sizeof *run, LB_RUN_SLOTS);
   *run = (lb_run){.returns_faults = returns_faults};
   luaL_setmetatable(L, LB_RUN);
@@ -108,18 +123,17 @@ static lb_run *start(lua_State *L) {
   lua_setiuservalue(L, 5, LB_RUN_CORE);
   lua_pushvalue(L, 2);
   lua_setiuservalue(L, 5, LB_RUN_PROGRAM);
-  lua_pushvalue(L, 2);
-  lua_setiuservalue(L, 1, LB_CORE_PROGRAM);
-  if (lua_istable(L, 3)) bind_inputs(L, core, p, 3);
-  soma_status s = soma_run_start(core->m, p->p, &run->r);
-  lua_newtable(L);
-  lua_setiuservalue(L, 1, LB_CORE_BOUND);
+  if (core->traces && (run->trace = lb_trace_new()) == NULL) luaL_error(L, "run: out of memory");
+  check_inputs(L, 3);
+  soma_status s = bind_and_start(L, core, p, &run->r);
   if (s != SOMA_OK) lb_fail(L, "run", core->m, s);
   run->core = core;
   core->current = run;
-  if (core->traces && (run->trace = lb_trace_new()) == NULL) luaL_error(L, "run: out of memory");
   core->trace = run->trace;
-  return run;
+  lua_pushvalue(L, 2);
+  lua_setiuservalue(L, 1, LB_CORE_PROGRAM);
+  lua_settop(L, 5);
+  lb_account(L, lb_run_stats(run).hbm_bytes);
 }
 
 /* ---- Moving on ----------------------------------------------------------------------------- */
@@ -130,6 +144,7 @@ static void move(lua_State *L, int index, soma_until what, soma_engine engine, s
   lb_run *run = lb_check_run(L, index);
   lb_core *core = run->core;
   if (run->r == NULL) luaL_error(L, "the core has gone on to another run, or is closed");
+  if (core->running != NULL) luaL_error(L, "the core is running: not from its own callback");
   lua_getiuservalue(L, index, LB_RUN_CORE);
   core->running = L;
   core->index = lua_gettop(L);

@@ -14,6 +14,8 @@ static const char *const driver[] = {
 };
 
 static lua_State *interrupted; /* where Ctrl-C goes; the command has one state */
+static volatile sig_atomic_t was_interrupted;
+enum { INTERRUPTED = 128 + SIGINT }; /* exit status, as shells give it */
 
 static void stop(lua_State *L, lua_Debug *ar) {
   (void)ar;
@@ -25,6 +27,7 @@ static void stop(lua_State *L, lua_Debug *ar) {
  * the one that reports progress. A second Ctrl-C ends the process. */
 static void on_interrupt(int sig) {
   signal(sig, SIG_DFL);
+  was_interrupted = 1;
   lua_sethook(interrupted, stop, LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, 1);
 }
 
@@ -96,7 +99,7 @@ static int call(lua_State *L, int nargs) {
   if (lua_pcall(L, nargs, 1, base) == LUA_OK)
     return lua_isinteger(L, -1) ? (int)lua_tointeger(L, -1) : 0;
   fprintf(stderr, "soma: %s\n", lua_tostring(L, -1));
-  return 1;
+  return was_interrupted ? INTERRUPTED : 1;
 }
 
 static int run_script(lua_State *L, int argc, char **argv) {
@@ -111,8 +114,7 @@ static int run_script(lua_State *L, int argc, char **argv) {
     return 1;
   }
   for (int i = 2; i < argc; i++) lua_pushstring(L, argv[i]);
-  int status = call(L, argc - 2);
-  return status != 0 ? 1 : 0;
+  return call(L, argc - 2);
 }
 
 static int run_driver(lua_State *L, int argc, char **argv) {
@@ -156,5 +158,7 @@ int main(int argc, char **argv) {
   if (lua_pcall(L, 2, 1, 0) == LUA_OK) status = (int)lua_tointeger(L, -1);
   else fprintf(stderr, "soma: %s\n", lua_tostring(L, -1));
   lua_close(L);
-  return fflush(stdout) == 0 ? status : 1;
+  if (fflush(stdout) == 0 && !ferror(stdout)) return status;
+  fprintf(stderr, "soma: cannot write to standard output\n");
+  return status != 0 ? status : 1;
 }

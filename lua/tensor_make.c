@@ -279,6 +279,7 @@ static void check_joinable(lua_State *L, const lt_tensor *a, const lt_tensor *b,
 
 /* soma.concat({tensor, ...}, axis=0) */
 static int make_concat(lua_State *L) {
+  lua_settop(L, 2);
   luaL_checktype(L, 1, LUA_TTABLE);
   int n = (int)lua_rawlen(L, 1), axis = 0;
   int64_t shape[LT_DIMS] = {0};

@@ -91,6 +91,10 @@ int lt_tostring(lua_State *L) {
   const lt_tensor *t = lt_check(L, 1);
   printer pr = {.t = t, .shorten = t->size > FULL};
   const char *type = lt_push_type(L, t);
+  if (t->size == 0) {
+    lua_pushfstring(L, "%s []", type);
+    return 1;
+  }
   measure(&pr, 0, t->data);
   luaL_buffinit(L, &pr.b);
   luaL_addstring(&pr.b, type);

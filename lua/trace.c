@@ -78,7 +78,7 @@ static void put_names(FILE *f) {
  * be written. */
 int lb_run_save_trace(lua_State *L) {
   const lb_run *run = lb_check_run(L, 1);
-  const char *path = luaL_checkstring(L, 2);
+  const char *path = lb_path(L, 2);
   if (run->trace == NULL) return luaL_error(L, "save_trace: the core was not made with trace = true");
   if (run->trace->failed) return luaL_error(L, "save_trace: memory ran out while recording");
   lb_file *file = lb_file_create(L, path);

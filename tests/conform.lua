@@ -81,16 +81,24 @@ local function run_case(insn, case, target)
     local text = tostring(why)
     verdict(name, not ok and text:find(case.refuse, 1, true),
       ok and "it is accepted" or "refused with\n" .. text .. "\nnot with: " .. case.refuse)
+    coverage.refused(case)
     return
   end
   local ok, out = pcall(dut and run_dut or run_here, source, inputs)
+  if case.fault then
+    verdict(name, not ok and (dut or tostring(out):find(case.fault, 1, true)),
+      ok and "it runs" or "failed with\n" .. tostring(out) .. "\nnot with: " .. case.fault)
+    coverage.refused(case)
+    return
+  end
   if not ok then return verdict(name, false, tostring(out) .. "\n" .. source) end
   coverage.ran(case, target, source)
   local want = case.expect
   if type(want) == "function" then want = want(target) end
   for k, expected in pairs(want) do
     local got = out[program.output_name(k)]
-    local ok = got and (soma.equal(got, expected) or case.ulp and within(got, expected, case.ulp))
+    local ok = got and (soma.equal(got, expected) or case.ulp and within(got, expected, case.ulp)
+      or case.rtol and (soma.allclose(got, expected, {rtol = case.rtol, atol = case.atol})))
     verdict(name .. " " .. k, ok, got and difference(got, expected) or "no output")
   end
 end

@@ -5,8 +5,8 @@
 -- Run from the root of the project. A case has in.s and what is expected: want.lst (standard
 -- output), want.err (standard error), want.exit (the exit status; without it 1 when there is only
 -- a want.err, else 0). `args` replaces the arguments "-f lst -o - in.s"; `cmd` replaces the whole
--- command, a line of shell that runs in a copy of the case with $AS and $DIS. The programs are
--- build/soma-as and build/soma-dis, or those of the environment's SOMA_AS and SOMA_DIS.
+-- command, a line of shell that runs in a copy of the case with $AS and $DIS. The programs are those
+-- in $BUILD (build), or those of the environment's SOMA_AS and SOMA_DIS.
 
 local update, pattern = false, nil
 for _, a in ipairs(arg) do
@@ -46,7 +46,8 @@ local function program(variable, path)
   local p = os.getenv(variable) or path
   return p:sub(1, 1) == "/" and p or root .. "/" .. p
 end
-local as, dis = program("SOMA_AS", "build/soma-as"), program("SOMA_DIS", "build/soma-dis")
+local build = os.getenv("BUILD") or "build"
+local as, dis = program("SOMA_AS", build .. "/soma-as"), program("SOMA_DIS", build .. "/soma-dis")
 local work = lines("mktemp -d")[1]
 
 local function run(case)

@@ -122,7 +122,8 @@ float vm_kern_identity(unsigned op) {
   switch (op) {
   case ISA_ALU_mult: return 1;
   case ISA_ALU_max: return isa_bits_f32(0xff800000);
-  case ISA_ALU_min: return isa_bits_f32(0x7f800000);
+  case ISA_ALU_min:
+  case ISA_ALU_abs_min: return isa_bits_f32(0x7f800000);
   default: return 0;
   }
 }

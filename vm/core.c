@@ -156,6 +156,8 @@ isa_status vm_core_start(vm_core *c, const isa_alloc *al, const isa_program *p,
     c->cost_values[i] = vm_cost_rows[i].value[p->target->gen - ISA_GEN2];
   c->cost = c->cost_values;
   isa_status s = place_tensors(c, hbm_limit, e);
+  if (s == ISA_OK)
+    s = vm_dma_place_rings(c, hbm_limit, e);
   for (unsigned i = 0; i < ISA_NENGINES && s == ISA_OK; i++) {
     c->eng[i].dp.cvt = cvt;
     if (!load_engine(c, i))
@@ -179,6 +181,7 @@ void vm_core_end(vm_core *c) {
   while (c->items.next && c->items.next != &c->items)
     vm_item_unlink(c, c->items.next);
   vm_dma_free(c);
+  vm_path_free(c);
   for (uint32_t i = 0; c->hbm && i < c->prog->ntensors; i++)
     vm_pages_free(&c->al, c->hbm[i].data, c->hbm[i].bytes, c->hbm[i].mapped);
   if (c->hbm)

@@ -1,6 +1,7 @@
 /* Queues, rings and DMA engines. A trigger makes a transfer of up to sixteen shares, one a ring;
- * each DMA engine serves the heads of its rings round robin, a packet at a time. */
-#include "vm.h"
+ * each DMA engine serves the heads of its rings by priority class and round robin, a packet at a
+ * time. */
+#include "dma.h"
 
 #include <string.h>
 
@@ -57,6 +58,10 @@ static vm_transfer *new_transfer(vm_core *c) {
 }
 
 void vm_dma_free(vm_core *c) {
+  for (unsigned q = 0; q < ISA_MAX_QUEUES; q++)
+    for (unsigned r = 0; r < ISA_NDMA; r++)
+      for (vm_share *s = c->rings[q][r].head; s; s = s->next)
+        vm_dma_unmake(c, s->t);
   for (struct vm_slab *s = c->slabs, *next; s; s = next) {
     next = s->next;
     isa_free(&c->al, s, s->size);
@@ -65,46 +70,6 @@ void vm_dma_free(vm_core *c) {
 }
 
 /* ---- Making a transfer -------------------------------------------------------------------- */
-
-/* Elements of the share of ring r of n rings. SBUF decides by absolute partition, eight of them a
- * ring of sixteen; between HBM and HBM the outermost dimension is divided evenly. */
-static void share_range(const vm_transfer *t, unsigned r, unsigned n, uint64_t *e0, uint64_t *e1) {
-  const vm_view *by = t->dst.space == ISA_SBUF ? &t->dst : &t->src;
-  if (by->space == ISA_SBUF) {
-    uint32_t lo = (r * ISA_PMAX + n - 1) / n, hi = ((r + 1) * ISA_PMAX + n - 1) / n;
-    uint32_t end = by->part + by->num[0];
-    lo = lo < by->part ? by->part : lo > end ? end : lo;
-    hi = hi < by->part ? by->part : hi > end ? end : hi;
-    *e0 = (lo - by->part) * by->elems;
-    *e1 = (hi - by->part) * by->elems;
-    return;
-  }
-  uint64_t outer = 1;
-  for (unsigned d = 1; d < by->ndim && outer == 1; d++)
-    outer = by->num[d];
-  uint64_t each = outer ? by->elems / outer : 0;
-  *e0 = outer * r / n * each;
-  *e1 = outer * (r + 1) / n * each;
-}
-
-/* The part of a view that holds elements e0 .. e1 - 1, as boxes see it: exact where the outermost
- * dimension divides it, the whole view elsewhere. */
-static vm_view part_of(const vm_view *v, uint64_t e0, uint64_t e1) {
-  vm_view p = *v;
-  unsigned d = 0;
-  uint64_t each = v->elems;
-  for (; d + 1 < v->ndim && v->num[d] == 1; d++)
-    each = v->num[d + 1] ? each / v->num[d + 1] : 0;
-  if (each == 0 || e0 % each || e1 % each)
-    return p;
-  p.at += (int64_t)(e0 / each) * v->step[d];
-  p.num[d] = (uint32_t)((e1 - e0) / each);
-  if (d == 0)
-    p.part = (uint16_t)(v->part + e0 / each);
-  else
-    p.elems = e1 - e0;
-  return p;
-}
 
 static void enqueue(vm_core *c, vm_transfer *t, vm_share *s, unsigned r, vm_time ready) {
   vm_ring *ring = &c->rings[t->queue][r];
@@ -127,48 +92,70 @@ static void enqueue(vm_core *c, vm_transfer *t, vm_share *s, unsigned r, vm_time
   }
 }
 
-static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static void release_transfer(vm_core *c, vm_transfer *t) {
+  vm_dma_unmake(c, t);
+  t->next_free = c->free_transfers;
+  c->free_transfers = t;
+}
 
-/* Starts one transfer at trigger time `at`: resolved operands in, shares in rings out. */
-static bool start_transfer(vm_core *c, unsigned e, const isa_insn *in, vm_time at) {
-  const struct isa_DMA_COPY *a = &in->u.DMA_COPY;
-  const isa_queue *q = &c->code->queues[a->queue];
-  vm_engine *en = &c->eng[e];
-  vm_operands ops;
-  isa_error err = {0};
-  if (!vm_resolve(c, en, in, &ops, &err)) {
-    vm_fault(c, err.status, (int)e, -1, en->pc, "operand %s: %s",
-             err.field >= 0 ? isa_form_of(in->op)->fields[err.field].name : "?", err.text);
-    return false;
-  }
-  vm_transfer *t = new_transfer(c);
-  if (!t) {
-    vm_fault(c, ISA_NOMEM, (int)e, -1, en->pc, "no memory for a transfer");
-    return false;
-  }
-  t->dst = ops.DMA_COPY.dst;
-  t->src = ops.DMA_COPY.src;
-  t->queue = a->queue;
-  t->engine = (uint8_t)e;
-  t->pc = en->pc;
-  t->is_static = q->dge == ISA_DGE_none;
-  t->signals = in->upd.kind == ISA_UPD_dma;
-  t->sem = in->upd.sem;
-  t->touches_hbm = t->dst.space == ISA_HBM || t->src.space == ISA_HBM;
-  t->rate = c->cost[t->dst.space == ISA_SBUF && t->src.space == ISA_HBM ? VM_DMA_R_IN : VM_DMA_R_OUT];
-  uint64_t dst_run = t->dst.run_step == t->dst.esize ? t->dst.run : 1;
-  uint64_t src_run = t->src.run_step == t->src.esize ? t->src.run : 1;
-  t->run_bytes = least(dst_run, src_run) * t->dst.esize;
-  t->left = q->rings;
-  uint32_t first = c->cost[t->is_static ? VM_DMA_FIRST : VM_DMA_FIRST_DGE];
-  for (unsigned r = 0; r < q->rings; r++) {
+static void release_share(vm_core *c, vm_share *s) {
+  s->next = c->free_shares;
+  c->free_shares = s;
+}
+
+/* As many shares as the queue has rings, chained; NULL when memory is out. */
+static vm_share *new_shares(vm_core *c, unsigned n) {
+  vm_share *first = NULL;
+  for (unsigned i = 0; i < n; i++) {
     vm_share *s = new_share(c);
     if (!s) {
-      vm_fault(c, ISA_NOMEM, (int)e, -1, en->pc, "no memory for a share of a transfer");
-      return false;
+      for (vm_share *next; first; first = next) {
+        next = first->next;
+        release_share(c, first);
+      }
+      return NULL;
     }
-    share_range(t, r, q->rings, &s->e0, &s->e1);
+    s->next = first;
+    first = s;
+  }
+  return first;
+}
+
+/* Starts one transfer at trigger time `at`: shares in rings out. */
+static bool start_transfer(vm_core *c, unsigned e, const isa_insn *in, vm_time at) {
+  vm_engine *en = &c->eng[e];
+  isa_error err = {.field = ISA_NOFIELD};
+  vm_transfer *t = new_transfer(c);
+  if (t && !vm_dma_make(c, en, in, t, &err)) {
+    vm_fault(c, err.status, (int)e, -1, en->pc, "%s%s%s%s", err.field >= 0 ? "operand " : "",
+             err.field >= 0 ? isa_form_of(in->op)->fields[err.field].name : "",
+             err.field >= 0 ? ": " : "", err.text);
+    release_transfer(c, t);
+    return false;
+  }
+  unsigned rings = t ? c->code->queues[t->queue].rings : 0;
+  vm_share *s = t ? new_shares(c, rings) : NULL;
+  if (!s) {
+    vm_fault(c, ISA_NOMEM, (int)e, -1, en->pc, "no memory for a transfer");
+    if (t)
+      release_transfer(c, t);
+    return false;
+  }
+  t->engine = (uint8_t)e;
+  t->pc = en->pc;
+  t->node = en->dge_node = vm_path_add(c, VM_N_SEQ, e, e, en->pc, c->now, at, en->cause);
+  if (en->issue_free == at) /* gpsimd itself made the descriptors */
+    en->issue_node = t->node;
+  t->signals = in->upd.kind == ISA_UPD_dma;
+  t->sem = in->upd.sem;
+  t->left = rings;
+  uint32_t first = c->cost[t->is_static ? VM_DMA_FIRST : VM_DMA_FIRST_DGE];
+  for (unsigned r = 0; r < rings; r++) {
+    vm_share *next = s->next;
+    s->next = NULL;
+    vm_dma_split(t, r, rings, &s->e0, &s->e1);
     enqueue(c, t, s, r, at + (vm_time)(first + r * c->cost[VM_DMA_STAGGER]) * VM_NS);
+    s = next;
   }
   c->dma_transfers++;
   return true;
@@ -213,65 +200,91 @@ static vm_verdict trigger_static(vm_core *c, unsigned e, const isa_insn *in) {
   return VM_RETIRE;
 }
 
-/* When the descriptor generator of a queue's owner is free. */
-static vm_time *generator(vm_engine *en, unsigned dge) {
-  return dge == ISA_DGE_swdge ? &en->issue_free : &en->dge_free;
+/* Rows that the software DGE makes descriptors for: partitions of the side in SBUF, or indices. */
+static uint64_t descriptor_rows(const vm_core *c, const vm_dma_ops *o) {
+  uint64_t rows = 1;
+  for (unsigned k = 0; k <= o->nsrc; k++) {
+    const isa_ap *ap = &c->code->aps[(k ? o->src[k - 1] : o->dst) - 1];
+    uint64_t n = ap->space == ISA_SBUF ? ap->nparts
+                 : ap->index_kind      ? ap->dim[ap->index_dim].num : 1;
+    rows = n > rows ? n : rows;
+  }
+  return rows;
+}
+
+/* Keeps the generator of descriptors busy; gives when they are there. gpsimd makes them itself,
+ * the hardware of sync and scalar runs beside them. */
+static vm_time generate(vm_core *c, vm_engine *en, const vm_dma_ops *o, unsigned dge) {
+  if (dge == ISA_DGE_hwdge) {
+    en->dge_free = c->now + (vm_time)c->cost[VM_DMA_HWDGE] * VM_NS;
+    return c->now;
+  }
+  vm_time at = c->now + (vm_time)c->cost[VM_DMA_SW_BASE] * VM_NS +
+               descriptor_rows(c, o) * c->cost[VM_DMA_SW_ROW] * (VM_NS / 1000);
+  if (at > en->busy_until) {
+    en->busy += at - (en->busy_until > c->now ? en->busy_until : c->now);
+    en->busy_until = at;
+  }
+  en->issue_free = en->dge_free = at;
+  return at;
 }
 
 vm_verdict vm_dma_trigger(vm_core *c, unsigned e, const isa_insn *in) {
   vm_engine *en = &c->eng[e];
   if (in->op == ISA_OP_dma_trigger)
     return trigger_static(c, e, in);
-  const isa_queue *q = &c->code->queues[in->u.DMA_COPY.queue];
-  vm_time *free_at = generator(en, q->dge);
-  if (*free_at > c->now) {
-    en->now = *free_at;
+  vm_dma_ops o = vm_dma_ops_of(c, in);
+  unsigned dge = c->code->queues[o.queue].dge;
+  vm_time free_at = en->dge_free, hazard = vm_dma_operand_hazard(c, e, in);
+  if (dge == ISA_DGE_swdge && en->issue_free > free_at)
+    free_at = en->issue_free;
+  if (hazard > free_at)
+    free_at = hazard;
+  if (free_at > c->now) {
+    en->now = free_at;
+    vm_goes_on(en, free_at == hazard ? en->last_node : free_at == en->dge_free ? en->dge_node
+                                                                             : en->issue_node,
+               free_at == hazard ? VM_WHY_HAZARD : VM_WHY_GENERATOR, free_at);
     vm_post(c, VM_E_SEQ, e, en->now, 0);
     return VM_STALL;
   }
-  if (!rings_have_room(c, in->u.DMA_COPY.queue))
-    return wait_for_room(c, e, in->u.DMA_COPY.queue);
-  vm_time at = c->now;
-  if (q->dge == ISA_DGE_swdge) {
-    const isa_ap *dst = &c->code->aps[in->u.DMA_COPY.dst - 1];
-    const isa_ap *src = &c->code->aps[in->u.DMA_COPY.src - 1];
-    uint64_t rows = dst->space == ISA_SBUF ? dst->nparts : src->space == ISA_SBUF ? src->nparts : 1;
-    vm_time takes = (vm_time)c->cost[VM_DMA_SW_BASE] * VM_NS +
-                    rows * c->cost[VM_DMA_SW_ROW] * (VM_NS / 1000);
-    at += takes;
-    en->busy += takes;
-    *free_at = at;
-  } else {
-    *free_at = at + (vm_time)c->cost[VM_DMA_HWDGE] * VM_NS;
-  }
-  return start_transfer(c, e, in, at) ? VM_RETIRE : VM_FAULT;
+  if (!rings_have_room(c, o.queue))
+    return wait_for_room(c, e, o.queue);
+  return start_transfer(c, e, in, generate(c, en, &o, dge)) ? VM_RETIRE : VM_FAULT;
 }
 
 /* ---- Serving ------------------------------------------------------------------------------ */
 
-/* Time of `bytes` of a share's contiguous elements at the rate of this moment. */
-static vm_time packet_time(const vm_core *c, const vm_transfer *t, uint64_t bytes, bool first) {
+/* Time of `bytes` of a share's contiguous elements at the rate of this moment. *ring: the least
+ * time until its ring can go on: gen2 fetches a descriptor every DMA_MIN_DESC, while the engine
+ * serves other rings. */
+static vm_time packet_time(const vm_core *c, const vm_transfer *t, uint64_t bytes, bool first,
+                           vm_time *ring) {
   uint64_t rate = t->rate;
   if (t->touches_hbm && c->hbm_active) {
     uint64_t part = c->cost[VM_DMA_HBM] / c->hbm_active;
     rate = part < rate ? part : rate;
   }
   uint64_t run = t->run_bytes < bytes ? t->run_bytes : bytes;
-  vm_time each = run / rate * 1000000000u + run % rate * 1000000000u / rate +
-                 (vm_time)c->cost[VM_DMA_ELEMENT] * (VM_NS / 1000);
-  vm_time floor = t->is_static ? (vm_time)c->cost[VM_DMA_MIN_DESC] * VM_NS : 0;
-  each = each < floor ? floor : each;
+  vm_time wire = bytes / rate * 1000000000u + bytes % rate * 1000000000u / rate;
+  vm_time element = (vm_time)c->cost[VM_DMA_ELEMENT] * (VM_NS / 1000);
   uint64_t runs = run ? (bytes + run - 1) / run : 0;
-  return runs * each + (first ? (vm_time)c->cost[VM_DMA_TRANSFER] * VM_NS : 0);
+  *ring = t->is_static ? runs * c->cost[VM_DMA_MIN_DESC] * VM_NS : 0;
+  return wire + runs * element + (first ? (vm_time)c->cost[VM_DMA_TRANSFER] * VM_NS : 0);
 }
 
-static void first_data(vm_core *c, vm_share *s) {
-  vm_view dst = part_of(&s->t->dst, s->e0, s->e1), src = part_of(&s->t->src, s->e0, s->e1);
+/* What determines that a share starts now: its trigger, or the engine that was at work. */
+static void note_cause(vm_core *c, unsigned dma, vm_share *s) {
+  bool waited = c->now > s->ready;
+  s->cause = (vm_cause){waited ? c->dma[dma].last_node : s->t->node,
+                        waited ? VM_WHY_DMA : VM_WHY_TRIGGER, c->now};
+}
+
+static void first_data(vm_core *c, unsigned dma, vm_share *s) {
+  note_cause(c, dma, s);
   s->started = true;
   s->item.start = c->now;
-  s->item.nsrc = s->item.ndst = 1;
-  vm_view_box(c, &src, &s->item.src[0]);
-  vm_view_box(c, &dst, &s->item.dst[0]);
+  vm_dma_boxes(c, s);
   vm_item_link(c, &s->item);
 }
 
@@ -280,6 +293,7 @@ static void wake_ringfull(vm_core *c, unsigned queue) {
     if (c->eng[e].state != VM_RINGFULL || c->eng[e].ring_queue != queue)
       continue;
     c->eng[e].state = VM_READY;
+    vm_goes_on(&c->eng[e], c->cause, VM_WHY_RING, c->now);
     vm_post(c, VM_E_SEQ, e, c->now, 0);
   }
 }
@@ -296,21 +310,25 @@ static void finish_share(vm_core *c, unsigned dma, unsigned queue) {
   if (s->bytes) {
     s->item.done = c->now;
     vm_protect(c, s->item.dst, 1, &s->item);
-    vm_dma_move(c, &t->dst, s->item.staged ? &s->snap : &t->src, s->e0, s->e1);
+    if (!c->timing_only)
+      vm_dma_move(c, s);
     vm_item_unlink(c, &s->item);
     vm_trace(c, VM_EV_DMA, dma, t->pc, queue, s->item.start, c->now, s->bytes, t->engine);
     c->dma_bytes += s->bytes;
   }
+  if (!s->started)
+    note_cause(c, dma, s);
+  c->cause = vm_path_add(c, VM_N_SHARE, dma, t->engine, t->pc, s->started ? s->item.start : c->now,
+                         c->now, s->cause);
+  if (s->started)
+    c->dma[dma].last_node = c->cause;
   if (t->signals)
     vm_post_sem(c, c->now + (vm_time)(c->cost[VM_DMA_SEM] + c->cost[VM_DMA_RESUME]) * VM_NS,
                 t->sem, ISA_UPD_dma, 0, t->engine, t->pc);
-  s->next = c->free_shares;
-  c->free_shares = s;
+  release_share(c, s);
   c->shares_alive--;
-  if (--t->left == 0) {
-    t->next_free = c->free_transfers;
-    c->free_transfers = t;
-  }
+  if (--t->left == 0)
+    release_transfer(c, t);
   wake_ringfull(c, queue);
 }
 
@@ -320,22 +338,27 @@ static void end_packet(vm_core *c, unsigned dma) {
   d->busy = false;
   c->hbm_active -= s->t->touches_hbm;
   s->sent += d->packet;
-  if (s->sent == s->bytes)
+  if (s->sent == s->bytes && s->ready <= c->now)
     finish_share(c, dma, d->serving);
 }
 
-/* Queue whose head share is ready, round robin; -1 and the earliest later time when none is. */
+/* Queue whose head share is ready: of the lowest priority class, round robin within it. -1 and the
+ * earliest later time when none is. */
 static int pick(const vm_core *c, unsigned dma, vm_time *later) {
+  int best = -1;
+  unsigned class = UINT8_MAX;
   *later = UINT64_MAX;
   for (unsigned i = 0; i < c->code->nqueues; i++) {
     unsigned q = (c->dma[dma].next_queue + i) % c->code->nqueues;
     const vm_share *s = c->rings[q][dma].head;
-    if (s && s->ready <= c->now)
-      return (int)q;
-    if (s && s->ready < *later)
+    if (s && s->ready <= c->now && s->t->prio < class) {
+      best = (int)q;
+      class = s->t->prio;
+    } else if (s && s->ready > c->now && s->ready < *later) {
       *later = s->ready;
+    }
   }
-  return -1;
+  return best;
 }
 
 static void begin_packet(vm_core *c, unsigned dma, unsigned queue) {
@@ -345,12 +368,15 @@ static void begin_packet(vm_core *c, unsigned dma, unsigned queue) {
   uint64_t left = s->bytes - s->sent;
   d->next_queue = (uint8_t)((queue + 1) % c->code->nqueues);
   d->serving = (uint8_t)queue;
-  d->packet = s->t->is_static ? least(left, c->cost[VM_DMA_PACKET]) : left;
+  d->packet = left;
+  if (s->t->is_static && left > c->cost[VM_DMA_PACKET])
+    d->packet = c->cost[VM_DMA_PACKET];
   if (first)
-    first_data(c, s);
+    first_data(c, dma, s);
   d->busy = true;
   c->hbm_active += s->t->touches_hbm;
-  vm_time takes = packet_time(c, s->t, d->packet, first);
+  vm_time ring, takes = packet_time(c, s->t, d->packet, first, &ring);
+  s->ready = c->now + (ring > takes ? ring : takes);
   d->ends = c->now + takes;
   d->busy_time += takes;
   c->dma_packets++;
@@ -366,7 +392,8 @@ void vm_dma_event(vm_core *c, unsigned dma) {
     end_packet(c, dma);
   d->armed = d->armed && d->armed_at > c->now;
   for (int q; (q = pick(c, dma, &later)) >= 0 && !c->ended;) {
-    if (c->rings[q][dma].head->bytes) {
+    const vm_share *s = c->rings[q][dma].head;
+    if (s->sent < s->bytes) {
       begin_packet(c, dma, (unsigned)q);
       return;
     }

@@ -63,5 +63,5 @@ void vm_post_sem(vm_core *c, vm_time at, unsigned sem, unsigned update, uint32_t
                  unsigned engine, uint32_t pc) {
   push(c, (vm_event){.time = at, .order = class_of(VM_E_SEM, 0), .kind = VM_E_SEM,
                      .who = (uint8_t)update, .sem = (uint8_t)sem, .from = (uint8_t)engine,
-                     .value = value, .pc = pc});
+                     .value = value, .pc = pc, .node = c->cause});
 }

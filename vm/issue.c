@@ -1,5 +1,5 @@
-/* The data path behind a sequencer: when an instruction starts, when it is done, and the promise
- * that it reads at start and writes at done although it executes at done. */
+/* The data path behind a sequencer: what has issued, and the promise that an instruction reads at
+ * start and writes at done although it executes at done. */
 #include "vm.h"
 
 #include <string.h>
@@ -27,19 +27,26 @@ void vm_item_unlink(vm_core *c, vm_item *it) {
   }
 }
 
-bool vm_snapshot(vm_core *c, vm_item *it, vm_view *v) {
+uint8_t *vm_item_block(vm_core *c, vm_item *it, size_t n) {
   enum { HEAD = 2 * sizeof(void *) };
-  size_t size = HEAD + (size_t)v->num[0] * (size_t)v->elems * v->esize;
+  size_t size = HEAD + n;
   uint8_t *block = isa_zalloc(&c->al, size);
   if (!block) {
-    vm_fault(c, ISA_NOMEM, -1, -1, 0, "no memory to keep an overwritten source of %zu bytes", size);
-    return false;
+    vm_fault(c, ISA_NOMEM, -1, -1, 0, "no memory to keep an overwritten source of %zu bytes", n);
+    return NULL;
   }
   memcpy(block, &it->copies, sizeof it->copies);
   memcpy(block + sizeof it->copies, &size, sizeof size);
   it->copies = block;
+  return block + HEAD;
+}
+
+bool vm_snapshot(vm_core *c, vm_item *it, vm_view *v) {
+  uint8_t *block = vm_item_block(c, it, (size_t)v->num[0] * (size_t)v->elems * v->esize);
+  if (!block)
+    return false;
   vm_view dense = *v;
-  dense.at = block + HEAD;
+  dense.at = block;
   int64_t step = v->esize;
   for (unsigned d = v->ndim; d-- > 0;) { /* keeps the dimensions: some instructions look at them */
     dense.step[d] = step;
@@ -82,16 +89,15 @@ static void snapshot_source(void *ud, vm_view *v) {
 static void stage(vm_core *c, vm_item *it) {
   struct snapshot s = {c, it};
   it->staged = true;
-  if (it->is_share) {
-    vm_share *share = (vm_share *)it;
-    share->snap = share->t->src;
-    vm_snapshot(c, it, &share->snap);
-  } else {
+  if (it->is_share)
+    vm_dma_stage(c, (vm_share *)it);
+  else
     each_source((vm_flight *)it, snapshot_source, &s);
-  }
 }
 
 void vm_protect(vm_core *c, const vm_box *dst, unsigned n, const vm_item *self) {
+  if (c->timing_only)
+    return;
   for (vm_item *it = c->items.next; it != &c->items; it = it->next) {
     if (it == self || it->staged || it->start > c->now)
       continue;
@@ -101,18 +107,21 @@ void vm_protect(vm_core *c, const vm_box *dst, unsigned n, const vm_item *self) 
   }
 }
 
-vm_time vm_own_hazard(const vm_core *c, unsigned e, const vm_box *b, bool writes) {
+vm_time vm_own_hazard(const vm_core *c, unsigned e, const vm_box *b, bool writes, uint32_t *node) {
   const vm_engine *en = &c->eng[e];
   vm_time t = 0;
   for (uint32_t i = 0; i < en->nflights; i++) {
-    const vm_item *it = &en->flights[(en->first + i) % VM_FLIGHTS].item;
+    const vm_flight *f = &en->flights[(en->first + i) % VM_FLIGHTS];
+    const vm_item *it = &f->item;
     bool meet = false;
     for (unsigned k = 0; k < it->ndst && !meet; k++)
       meet = vm_box_meet(b, &it->dst[k]);
     for (unsigned k = 0; writes && k < it->nsrc && !meet; k++)
       meet = vm_box_meet(b, &it->src[k]);
-    if (meet)
-      t = later(t, it->done + (vm_time)c->cost[VM_HAZARD] * VM_NS);
+    if (meet && it->done + (vm_time)c->cost[VM_HAZARD] * VM_NS > t) {
+      t = it->done + (vm_time)c->cost[VM_HAZARD] * VM_NS;
+      *node = f->node;
+    }
   }
   return t;
 }
@@ -152,72 +161,35 @@ static void find_boxes(vm_core *c, vm_flight *f) {
   }
 }
 
-/* Earliest start by what is ahead of it in the same engine. Matmuls never stall one another: the
- * array accumulates in order. */
-static vm_time hazard(const vm_core *c, unsigned e, const vm_item *it) {
-  vm_time t = 0;
-  if (e == ISA_ENG_tensor)
-    return 0;
-  for (unsigned i = 0; i < it->nsrc; i++)
-    t = later(t, vm_own_hazard(c, e, &it->src[i], false));
-  for (unsigned i = 0; i < it->ndst; i++)
-    t = later(t, vm_own_hazard(c, e, &it->dst[i], true));
-  return t;
-}
-
-/* The weights of the next matmul load in the background of the running one; only one set waits. */
-static void time_tensor(vm_core *c, vm_engine *en, vm_item *it, bool loads, vm_span s) {
-  if (loads) {
-    it->start = later(later(c->now, en->weights_free), en->matmul_start);
-    it->done = it->start + vm_cycles(c, ISA_ENG_tensor, s.latency);
-    en->weights_free = en->weights_done = it->done;
-    return;
-  }
-  it->start = later(later(c->now, en->issue_free), en->weights_done);
-  it->done = it->start + vm_cycles(c, ISA_ENG_tensor, s.latency);
-  en->issue_free = it->start + vm_cycles(c, ISA_ENG_tensor, s.issue);
-  en->matmul_start = it->start;
-}
-
-static void time_flight(vm_core *c, unsigned e, vm_flight *f, vm_span s) {
-  vm_engine *en = &c->eng[e];
-  vm_item *it = &f->item;
-  if (e == ISA_ENG_tensor) {
-    time_tensor(c, en, it, isa_ops[f->in->op].cost == ISA_COST_LDW, s);
-    return;
-  }
-  it->start = later(later(c->now, en->issue_free), hazard(c, e, it));
-  if (f->in->op == ISA_OP_activate && en->table != f->in->u.ACTIVATE.fn) {
-    if (en->table >= 0 || f->in->u.ACTIVATE.fn != ISA_FN_copy)
-      it->start += (vm_time)c->cost[VM_ACT_TABLE] * VM_NS;
-    en->table = f->in->u.ACTIVATE.fn;
-  }
-  it->done = it->start + vm_cycles(c, e, s.latency);
-  en->issue_free = it->start + vm_cycles(c, e, s.issue);
-}
-
-/* How long the sequencer must wait before it may run further ahead; 0 when it may. */
-static vm_time too_far_ahead(const vm_core *c, const vm_engine *en) {
+/* How long the sequencer must wait before it may run further ahead; 0 when it may. *node: for
+ * whom. */
+static vm_time too_far_ahead(const vm_core *c, const vm_engine *en, uint32_t *node) {
   uint32_t pending = 0, depth = c->cost[VM_DEPTH];
   vm_time first = 0;
   for (uint32_t i = 0; i < en->nflights; i++) {
-    const vm_item *it = &en->flights[(en->first + i) % VM_FLIGHTS].item;
-    if (it->start <= c->now)
+    const vm_flight *f = &en->flights[(en->first + i) % VM_FLIGHTS];
+    if (f->item.start <= c->now)
       continue;
-    if (pending++ == 0)
-      first = it->start;
+    if (pending++ == 0) {
+      first = f->item.start;
+      *node = f->node;
+    }
   }
   if (pending >= depth)
     return first;
-  /* Full: nothing to do before the oldest is done. */
-  return en->nflights == VM_FLIGHTS ? later(en->flights[en->first].item.done, c->now + 1) : 0;
+  if (en->nflights < VM_FLIGHTS)
+    return 0;
+  *node = en->flights[en->first].node; /* full: nothing to do before the oldest is done */
+  return later(en->flights[en->first].item.done, c->now + 1);
 }
 
 vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in) {
   vm_engine *en = &c->eng[e];
-  vm_time again = too_far_ahead(c, en);
+  uint32_t node = 0;
+  vm_time again = too_far_ahead(c, en, &node);
   if (again) {
     en->now = again;
+    vm_goes_on(en, node, VM_WHY_DEPTH, again);
     vm_post(c, VM_E_SEQ, e, again, 0);
     return VM_STALL;
   }
@@ -234,20 +206,22 @@ vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in) {
     return VM_FAULT;
   }
   find_boxes(c, f);
-  vm_span s = vm_cost(c, e, in, &f->a);
-  time_flight(c, e, f, s);
+  vm_clock(c, e, f);
   en->nflights++;
   en->data_instructions++;
-  en->last_done = later(en->last_done, f->item.done);
+  if (f->item.done >= en->last_done) {
+    en->last_done = f->item.done;
+    en->last_node = f->node;
+  }
   if (f->item.done > en->busy_until) {
     en->busy += f->item.done - later(f->item.start, en->busy_until);
     en->busy_until = f->item.done;
   }
   vm_item_link(c, &f->item);
   vm_post(c, VM_E_DONE, e, f->item.done, slot);
+  c->cause = f->node;
   if (in->upd.kind != ISA_UPD_none && in->upd.at_read)
-    vm_sem_post(c, &in->upd,
-                f->item.start + vm_cycles(c, e, s.stream + (s.latency - s.stream) / 2), e, f->pc);
+    vm_sem_post(c, &in->upd, f->read, e, f->pc);
   return VM_RETIRE;
 }
 
@@ -269,7 +243,7 @@ static vm_verdict run_handler(vm_dp *d, unsigned op, const vm_operands *a) {
 static void execute(vm_core *c, unsigned e, vm_flight *f) {
   vm_engine *en = &c->eng[e];
   vm_protect(c, f->item.dst, f->item.ndst, &f->item);
-  if (run_handler(&en->dp, f->in->op, &f->a) == VM_FAULT)
+  if (!c->timing_only && run_handler(&en->dp, f->in->op, &f->a) == VM_FAULT)
     vm_fault(c, ISA_FAULT, (int)e, -1, f->pc, "%s", en->dp.fault);
   if (isa_ops[f->in->op].cost == ISA_COST_MM) { /* dst and src come first in both forms */
     uint64_t lanes = f->in->op == ISA_OP_matmul_mx ? VM_LANES : 1;
@@ -283,6 +257,7 @@ void vm_done(vm_core *c, unsigned e, uint32_t slot) {
   vm_flight *f = &en->flights[slot];
   f->finished = true;
   vm_trace(c, VM_EV_INSN, e, f->pc, 0, f->item.start, f->item.done, 0, 0);
+  c->cause = f->node;
   if (f->in->upd.kind != ISA_UPD_none && !f->in->upd.at_read)
     vm_sem_post(c, &f->in->upd, c->now, e, f->pc);
   while (en->nflights && en->flights[en->first].finished && !c->ended) {

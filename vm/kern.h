@@ -15,6 +15,10 @@ typedef struct vm_kern {
    * fp32 meaning (packed, 64-bit) have NULL. */
   void (*load[ISA_NDTYPES])(float *dst, const void *src, size_t n);
   void (*store[ISA_NDTYPES])(void *dst, const float *src, size_t n, unsigned cvt);
+  /* The same to bfloat16 with stochastic rounding, isa_from_f32_sr with random[i]. */
+  void (*store_bf16_sr)(void *dst, const float *src, const uint32_t *random, size_t n);
+  /* d[i] = hash of from + i * 0x9e3779b9: 32 bits, twice xor-shifted and multiplied. */
+  void (*random)(uint32_t *d, uint32_t from, size_t n);
   /* n elements of esize (1, 2, 4, 8) bytes, step bytes apart, to contiguous ones; and back. */
   void (*gather)(void *dst, const void *src, ptrdiff_t step, size_t n, unsigned esize);
   void (*scatter)(void *dst, ptrdiff_t step, const void *src, size_t n, unsigned esize);
@@ -49,8 +53,19 @@ typedef struct vm_kern {
    * be x. */
   void (*choose)(uint32_t *d, const uint32_t *x, uint32_t fill, uint32_t from, uint32_t step,
                  const uint32_t keep[3], size_t n);
-  /* d = pred is not 0 ? a : b; d may be any of them. */
-  void (*pick)(uint32_t *d, const uint32_t *pred, const uint32_t *a, const uint32_t *b, size_t n);
+  /* mask[i] = all ones where element i of pred, esize (1, 2, 4) bytes each, is not 0, else 0; with
+   * reverse the other way. */
+  void (*mask)(uint32_t *mask, const void *pred, size_t n, unsigned esize, bool reverse);
+  /* d = mask ? a : b, elements of esize (1, 2, 4) bytes at any address; mask is all ones or 0. d
+   * may be a or b. */
+  void (*merge)(void *d, const uint32_t *mask, const void *a, const void *b, size_t n,
+                unsigned esize);
+  /* The first i with x[i] == v (no NaN is, the two zeros are), n when there is none. */
+  size_t (*find)(const float *x, float v, size_t n);
+  /* Thirty-two interleaved sums, lane[i % 32] += x[i], or with spread (x[i] - mean[i % 2]) squared:
+   * the sixteen partials of the even elements and those of the odd ones. NaNs not canonical. n is a
+   * multiple of 32 but in the last call for a row. */
+  void (*bn_sums)(float lane[32], const float *x, const float mean[2], bool spread, size_t n);
 } vm_kern;
 
 /* Fills *out with the best table this host can run, at most `limit` ("plain", "avx2", "avx512",
@@ -59,7 +74,8 @@ bool vm_kern_select(const char *limit, vm_kern *out);
 
 /* The sixteen partials of `partial` combined: i with i+8, i+4, i+2, i+1. */
 float vm_kern_combine(unsigned op, const float part[16]);
-/* Starting value of a partial: +0 for add, 1 for mult, -inf for max, +inf for min. */
+/* Starting value of a reduction: +0 for add and abs_max, 1 for mult, -inf for max, +inf for min and
+ * abs_min. */
 float vm_kern_identity(unsigned op);
 
 /* Scalar meaning of an arithmetic operator (alu.c): one rounding, canonical NaN. Unary operators

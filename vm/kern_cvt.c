@@ -183,6 +183,16 @@ KERN_INLINE uint32_t round_at(float x, unsigned drop) {
 STORE(bfloat16, uint16_t, round_at(x, 16) >> 16)
 STORE(tfloat32, uint32_t, round_at(x, 13))
 
+/* Up when the dropped fraction times 2^32 is above the random number. */
+static void store_bf16_sr(void *dst, const float *src, const uint32_t *random, size_t n) {
+  KERN_LOOP
+  for (size_t i = 0; i < n; i++) {
+    uint32_t u = isa_f32_bits(src[i]);
+    uint32_t code = (u >> 16) + (uint32_t)(random[i] < u << 16);
+    WRITE(uint16_t, dst, i, (uint16_t)kern_pick(src[i] != src[i], KERN_NAN >> 16, code));
+  }
+}
+
 KERN_INLINE uint32_t narrow_e8m0(float x) {
   uint32_t u = isa_f32_bits(x), mag = u & 0x7fffffff, m = mag & 0x7fffff;
   uint32_t code = (mag >> 23) + kern_pick((m > 0x400000) | ((mag & 0xffffff) == 0xc00000), 1, 0);
@@ -234,6 +244,7 @@ static void scatter(void *dst, ptrdiff_t step, const void *src, size_t n, unsign
 }
 
 void KERN(cvt_fill)(vm_kern *k) {
+  k->store_bf16_sr = store_bf16_sr;
 #define BOTH(type)                     \
   k->load[ISA_##type] = load_##type;   \
   k->store[ISA_##type] = store_##type;

@@ -91,7 +91,33 @@ KERN_INLINE fvec float_of(ivec key, int32_t nan) {
 PARTIAL(max, ivec, LOW_KEY, GREATER, LOW_FLOAT, isa_bits_f32(KERN_NAN))
 PARTIAL(min, ivec, HIGH_KEY, LESSER, HIGH_FLOAT, isa_bits_f32(KERN_NAN))
 
+/* Both halves of bn_stats at once: the even lanes of two rows of sixteen are those of the even
+ * elements. */
+static void bn_sums(float lane[32], const float *x, const float mean[2], bool spread, size_t n) {
+  enum { ALL = 2 * VECS };
+  fvec p[ALL], m;
+  for (unsigned j = 0; j < LANES; j++) m[j] = mean[j % 2];
+  for (unsigned j = 0; j < ALL; j++) p[j] = load(lane + j * LANES);
+  size_t whole = n & ~(size_t)31;
+  if (spread) {
+    for (size_t i = 0; i < whole; i += 32)
+      KERN_UNROLL(8) for (unsigned j = 0; j < ALL; j++) {
+        fvec away = load(x + i + j * LANES) - m;
+        p[j] += away * away;
+      }
+  } else {
+    for (size_t i = 0; i < whole; i += 32)
+      KERN_UNROLL(8) for (unsigned j = 0; j < ALL; j++) p[j] += load(x + i + j * LANES);
+  }
+  for (unsigned j = 0; j < ALL; j++) store(lane + j * LANES, p[j]);
+  for (size_t i = whole; i < n; i++) {
+    float away = x[i] - mean[i % 2];
+    lane[i % 32] += spread ? away * away : x[i];
+  }
+}
+
 void KERN(sum_fill)(vm_kern *k) {
+  k->bn_sums = bn_sums;
   k->partial[ISA_ALU_add] = partial_add;
   k->partial[ISA_ALU_mult] = partial_mult;
   k->partial[ISA_ALU_max] = partial_max;

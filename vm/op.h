@@ -110,6 +110,8 @@ typedef struct vm_weights {
 
 /* Bytes of a shuffle's mask, and its mark of a partition that stays as it is. */
 enum { VM_MASK = 32, VM_KEEP = 255 };
+/* Match values of a partition. */
+enum { VM_MATCH = 8 };
 /* Words of a XORWOW state, of which a vector lane has four, and words of a lane in all. */
 enum { VM_XORWOW = 6, VM_RNG = 4 * VM_XORWOW };
 
@@ -132,6 +134,13 @@ typedef struct vm_dp {
   /* vector: where each partition of a quadrant comes from in a shuffle, once one is loaded. */
   uint8_t mask[VM_MASK];
   bool has_mask;
+  /* vector: the values that find_index8 and match_replace8 look for, once they are loaded. */
+  float match[ISA_PMAX][VM_MATCH];
+  bool has_match;
+  /* Stochastic rounding: the run's seed, how many instructions of this engine have rounded so, and
+   * of the one that runs its key and whether it does (vm_round_begin). */
+  uint64_t rounding_seed, rounding_count, rounding_key;
+  bool stochastic;
   /* vector, gpsimd: state of the random generator, valid once seeded (op_rand.c). */
   bool seeded;
   uint32_t rng[ISA_PMAX][VM_RNG];
@@ -183,19 +192,28 @@ void vm_alu_scalar(const vm_dp *d, unsigned op, float *o, const float *x, float 
                    size_t n);
 /* A reduction along the row (05-numerics) into a partition's register: reset and reset_reduce
  * give *acc the operator's identity, load_reduce init; those with "reduce" then apply op to *acc
- * and row. op is add, mult, max or min. */
+ * and row. op is add, mult, max, min, abs_max or abs_min. */
 void vm_accumulate(float *acc, unsigned cmd, unsigned op, float init, float row);
 static inline bool vm_cmd_reduces(unsigned cmd) {
   return cmd == ISA_CMD_reduce || cmd == ISA_CMD_reset_reduce || cmd == ISA_CMD_load_reduce;
 }
 /* Starting values of the sixteen partials of kern.h. */
 void vm_partials_start(unsigned op, float part[16]);
+/* Between these two, vm_store and vm_out_done round as `round` (ISA_ROUND_...) says. Stochastic
+ * rounding is a function of the run's seed, the engine, the number of its instructions that have
+ * rounded so before, the partition and the element's number in it, so that no order of execution
+ * changes it: element i of partition p takes vm_kern's random of from + i * 0x9e3779b9, from the
+ * upper half of mix(key + p), key = mix(mix(seed + engine) + count), count = 1, 2, ..., where
+ * mix is SplitMix64's finaliser of its argument times 0x9e3779b97f4a7c15. */
+void vm_round_begin(vm_dp *d, unsigned round);
+void vm_round_end(vm_dp *d);
 /* Elements of the piece that starts at i: handlers go through a row in pieces of VM_ROW. */
 static inline size_t vm_piece(uint64_t elems, uint64_t i) {
   return elems - i < VM_ROW ? (size_t)(elems - i) : VM_ROW;
 }
 /* A view of one element a partition as one partition of that many elements, so that a column
- * costs one row's work. False, *out untouched, when v is no such column. */
+ * costs one row's work. False, *out untouched, when v is no such column. Not for results that are
+ * rounded stochastically, which goes by partition. */
 bool vm_turn(vm_view *out, const vm_view *v);
 
 #define DECLARE_DONE(name, form) vm_verdict op_##name(vm_dp *d, const struct vm_##form *a);

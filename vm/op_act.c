@@ -1,10 +1,12 @@
-/* The scalar engine: activate and its accumulator registers. */
+/* The scalar engine: activate, activate2 and their accumulator registers. */
 #include "op.h"
 
 /* One column of one element a partition: its elements are a row, and so are scale and bias. */
 static bool activate_column(vm_dp *d, const struct vm_ACTIVATE *a) {
   vm_view dst, src, scale, bias;
-  if (a->reduce != ISA_CMD_idle || !vm_turn(&dst, &a->dst) || !vm_turn(&src, &a->src)) return false;
+  if (a->reduce != ISA_CMD_idle || d->stochastic || !vm_turn(&dst, &a->dst) ||
+      !vm_turn(&src, &a->src))
+    return false;
   size_t n = (size_t)src.elems;
   const float *x = vm_in(d, d->row[0], &src, 0, 0, n);
   float *o = d->row[2];
@@ -41,15 +43,81 @@ static float activate_row(vm_dp *d, const struct vm_ACTIVATE *a, uint32_t p) {
 
 /* The register of a partition is that of the lane which reads it: the source's partition. */
 vm_verdict op_activate(vm_dp *d, const struct vm_ACTIVATE *a) {
-  if (a->round != ISA_ROUND_nearest)
-    return vm_dp_fault(d, "activate: round=stochastic is not built");
-  if (a->dst.elems == 0 || activate_column(d, a)) return VM_RETIRE;
-  for (uint32_t p = 0; p < a->dst.num[0]; p++) {
+  vm_round_begin(d, a->round);
+  bool done = a->dst.elems == 0 || activate_column(d, a);
+  for (uint32_t p = 0; p < a->dst.num[0] && !done; p++) {
     float sum = activate_row(d, a, p);
     vm_accumulate(&d->acc[a->src.part + p], a->reduce, ISA_ALU_add, 0, sum);
   }
+  vm_round_end(d);
   return VM_RETIRE;
 }
+
+/* ---- activate2 ---------------------------------------------------------------------------- */
+
+/* A reduction of activate2 over a row: by sixteen partials, but abs_max and abs_min, whose result
+ * is an operand and not a function of the set when magnitudes tie, in order. */
+typedef struct reduction {
+  unsigned op;
+  bool in_order;
+  float value, part[16];
+} reduction;
+
+static void reduction_start(reduction *r, unsigned op) {
+  r->op = op;
+  r->in_order = op == ISA_ALU_abs_max || op == ISA_ALU_abs_min;
+  r->value = vm_kern_identity(op);
+  vm_partials_start(op, r->part);
+}
+
+static void reduction_add(const vm_dp *d, reduction *r, const float *x, size_t n) {
+  if (!r->in_order) d->k->partial[r->op](r->part, x, n);
+  for (size_t i = 0; i < n && r->in_order; i++) r->value = vm_alu_f32(r->op, r->value, x[i]);
+}
+
+static float reduction_end(const reduction *r) {
+  return r->in_order ? r->value : vm_kern_combine(r->op, r->part);
+}
+
+/* o = (x op0 imm0) op1 imm1 of partition p. Gives where the result is: x without operators. */
+static const float *two_stages(const vm_dp *d, const struct vm_ACTIVATE2 *a, uint32_t p, float *o,
+                               const float *x, size_t n) {
+  if (a->op0 != ISA_ALU_bypass) {
+    vm_alu_scalar(d, a->op0, o, x, vm_num_at(d, &a->imm0, p, 0), a->reverse0, n);
+    x = o;
+  }
+  if (a->op1 != ISA_ALU_bypass) {
+    vm_alu_scalar(d, a->op1, o, x, vm_num_at(d, &a->imm1, p, 0), a->reverse1, n);
+    x = o;
+  }
+  return x;
+}
+
+static float activate2_row(vm_dp *d, const struct vm_ACTIVATE2 *a, uint32_t p) {
+  float param = vm_num_at(d, &a->relu_param, p, 0);
+  bool reduces = vm_cmd_reduces(a->reduce);
+  reduction r;
+  reduction_start(&r, a->reduce_op);
+  for (uint64_t i = 0; i < a->dst.elems; i += VM_ROW) {
+    size_t n = vm_piece(a->dst.elems, i);
+    const float *x = vm_in(d, d->row[0], &a->src, p, i, n);
+    float *o = vm_out(d->row[1], &a->dst, p, i);
+    d->k->actfn[a->fn](o, two_stages(d, a, p, o, x, n), param, n);
+    if (reduces) reduction_add(d, &r, o, n);
+    vm_out_done(d, &a->dst, p, i, o, n);
+  }
+  return reduces ? reduction_end(&r) : 0;
+}
+
+vm_verdict op_activate2(vm_dp *d, const struct vm_ACTIVATE2 *a) {
+  for (uint32_t p = 0; p < a->dst.num[0] && a->dst.elems; p++) {
+    float row = activate2_row(d, a, p);
+    vm_accumulate(&d->acc[a->src.part + p], a->reduce, a->reduce_op, 0, row);
+  }
+  return VM_RETIRE;
+}
+
+/* ---- Accumulator registers ---------------------------------------------------------------- */
 
 vm_verdict op_act_read_acc(vm_dp *d, const struct vm_READ_ACC *a) {
   for (uint32_t p = 0; p < a->dst.num[0] && a->dst.elems; p++) {

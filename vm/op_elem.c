@@ -63,7 +63,7 @@ static void tt_words(const vm_dp *d, const struct vm_TENSOR_TENSOR *a) {
 
 static void tt_floats(vm_dp *d, const struct vm_TENSOR_TENSOR *a) {
   vm_view dst = a->dst, src0 = a->src0, src1 = a->src1, t0, t1;
-  if (vm_turn(&t0, &src0) && vm_turn(&t1, &src1) && vm_turn(&dst, &a->dst)) src0 = t0, src1 = t1;
+  if (!d->stochastic && vm_turn(&t0, &src0) && vm_turn(&t1, &src1) && vm_turn(&dst, &a->dst)) src0 = t0, src1 = t1;
   for (uint32_t p = 0; p < dst.num[0]; p++) {
     for (uint64_t i = 0; i < dst.elems; i += VM_ROW) {
       size_t n = vm_piece(dst.elems, i);
@@ -76,12 +76,8 @@ static void tt_floats(vm_dp *d, const struct vm_TENSOR_TENSOR *a) {
   }
 }
 
-static vm_verdict not_rounded(vm_dp *d, const char *insn) {
-  return vm_dp_fault(d, "%s: round=stochastic is not built", insn);
-}
-
 vm_verdict op_tensor_tensor(vm_dp *d, const struct vm_TENSOR_TENSOR *a) {
-  if (a->round != ISA_ROUND_nearest) return not_rounded(d, "tensor_tensor");
+  vm_round_begin(d, a->round);
   if (isa_aluops[a->op].cls == ISA_OP_BIT)
     tt_bits(d, a);
   else if (d->engine == ISA_ENG_gpsimd && is_word_int(&a->dst) && is_word_int(&a->src0) &&
@@ -89,6 +85,7 @@ vm_verdict op_tensor_tensor(vm_dp *d, const struct vm_TENSOR_TENSOR *a) {
     tt_words(d, a);
   else
     tt_floats(d, a);
+  vm_round_end(d);
   return VM_RETIRE;
 }
 
@@ -170,11 +167,12 @@ static void ts_floats(vm_dp *d, const struct vm_TENSOR_SCALAR *a) {
 }
 
 vm_verdict op_tensor_scalar(vm_dp *d, const struct vm_TENSOR_SCALAR *a) {
-  if (a->round != ISA_ROUND_nearest) return not_rounded(d, "tensor_scalar");
+  vm_round_begin(d, a->round);
   if (isa_aluops[a->op0].cls == ISA_OP_BIT || isa_aluops[a->op1].cls == ISA_OP_BIT)
     ts_bits(d, a);
-  else if (!ts_column(d, a))
+  else if (d->stochastic || !ts_column(d, a))
     ts_floats(d, a);
+  vm_round_end(d);
   return VM_RETIRE;
 }
 
@@ -199,7 +197,7 @@ vm_verdict op_scalar_tensor_tensor(vm_dp *d, const struct vm_SCALAR_TENSOR_TENSO
 
 static void cast_copy(vm_dp *d, const vm_view *to, const vm_view *from) {
   vm_view dst = *to, src = *from, t;
-  if (vm_turn(&t, from) && vm_turn(&dst, to)) src = t;
+  if (!d->stochastic && vm_turn(&t, from) && vm_turn(&dst, to)) src = t;
   for (uint32_t p = 0; p < dst.num[0]; p++) {
     for (uint64_t i = 0; i < dst.elems; i += VM_ROW) {
       size_t n = vm_piece(dst.elems, i);
@@ -209,11 +207,12 @@ static void cast_copy(vm_dp *d, const vm_view *to, const vm_view *from) {
 }
 
 vm_verdict op_tensor_copy(vm_dp *d, const struct vm_COPY *a) {
-  if (a->round != ISA_ROUND_nearest) return not_rounded(d, "tensor_copy");
+  vm_round_begin(d, a->round);
   if (a->dst.dtype == a->src.dtype)
     vm_copy_bits(&a->dst, &a->src);
   else
     cast_copy(d, &a->dst, &a->src);
+  vm_round_end(d);
   return VM_RETIRE;
 }
 

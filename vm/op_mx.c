@@ -19,21 +19,14 @@ static bool scales_fit(const vm_view *scale, uint32_t parts, uint64_t columns) {
 
 static unsigned max_exponent(unsigned dtype) { return dtype == ISA_float8_e4m3fn_x4 ? 8 : 15; }
 
-/* floor(log2) of a positive finite value. */
-static int log2_floor(uint32_t bits) {
-  int e = (int)(bits >> 23) - 127;
-  if (e > -127) return e;
-  for (e = -127; !(bits & 0x400000); bits <<= 1) e--;
-  return e;
-}
-
 /* The scale's code: twice the sample of the OCP document, so that rounding the largest values
- * does not saturate. A group with a NaN or an infinity has no scale. */
+ * does not saturate. The exponent field of the largest magnitude is floor(log2) + 127; what is too
+ * small for it, and a group of zeros, has the least scale, 2^-127. A group with a NaN or an
+ * infinity has none. */
 static uint32_t scale_of(uint32_t largest, unsigned dtype) {
   if (largest >= F32_INF) return SCALE_NAN;
-  if (largest == 0) return 0;
-  int code = log2_floor(largest) - ((int)max_exponent(dtype) - 1) + 127;
-  return code < 0 ? 0 : (uint32_t)code;
+  uint32_t field = largest >> 23, down = max_exponent(dtype) - 1;
+  return field > down ? field - down : 0;
 }
 
 /* One group, column j of eight rows of four values each: its elements and its scale. */
@@ -102,10 +95,8 @@ static void dequantize(const quad *q, uint32_t p, uint64_t first, size_t n, floa
   vm_load_bits(code, q->scale, scale_partition(p / GROUP_PARTS), first, n);
   for (size_t j = 0; j < n; j++) {
     float s = isa_to_f32(ISA_float8_e8m0fnu, code[j]);
-    for (unsigned i = 0; i < LANES; i++) {
-      float v = q->value[x[j] >> (i * q->lane_bits) & mask] * s;
-      out[i * ld + j] = code[j] == SCALE_NAN ? isa_bits_f32(F32_NAN) : v;
-    }
+    for (unsigned i = 0; i < LANES; i++)
+      out[i * ld + j] = q->value[x[j] >> (i * q->lane_bits) & mask] * s;
   }
 }
 

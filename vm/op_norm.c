@@ -1,70 +1,94 @@
 /* Statistics of a row: bn_stats, bn_aggr. */
 #include "op.h"
 
-static float row_sum(const vm_dp *d, const float *x, size_t n) {
-  float part[16] = {0};
-  d->k->partial[ISA_ALU_add](part, x, n);
-  return vm_kern_combine(ISA_ALU_add, part);
+/* The sums of even and odd elements: each by its own sixteen partials. */
+static void half_sums(const vm_dp *d, float out[2], const float *x, const float mean[2],
+                      bool spread, size_t n) {
+  float lane[32] = {0};
+  d->k->bn_sums(lane, x, mean, spread, n);
+  for (unsigned half = 0; half < 2; half++) {
+    float part[16];
+    for (unsigned j = 0; j < 16; j++) part[j] = lane[2 * j + half];
+    out[half] = vm_kern_combine(ISA_ALU_add, part);
+  }
 }
 
-/* Count, mean, and variance times count of n elements; zeros when there are none. x is
- * overwritten. */
-static void half_stats(const vm_dp *d, float out[3], float *x, size_t n) {
-  out[0] = (float)n;
-  out[1] = out[2] = 0;
-  if (n == 0) return;
-  out[1] = vm_alu_f32(ISA_ALU_divide, row_sum(d, x, n), out[0]);
-  d->k->alu_vs[ISA_ALU_subtract](x, x, out[1], n);
-  d->k->alu_vv[ISA_ALU_mult](x, x, x, n);
-  out[2] = row_sum(d, x, n);
+/* Count, mean, and variance times count of the even elements, then of the odd ones; zeros of a half
+ * that has none. */
+static void row_stats(const vm_dp *d, float out[6], const float *x, size_t n) {
+  float sum[2], mean[2], spread[2];
+  const size_t count[2] = {(n + 1) / 2, n / 2};
+  half_sums(d, sum, x, (float[2]){0, 0}, false, n);
+  for (unsigned half = 0; half < 2; half++)
+    mean[half] = count[half] ? vm_alu_f32(ISA_ALU_divide, sum[half], (float)count[half]) : 0;
+  half_sums(d, spread, x, mean, true, n);
+  for (unsigned half = 0; half < 2; half++) {
+    out[3 * half] = (float)count[half];
+    out[3 * half + 1] = mean[half];
+    out[3 * half + 2] = spread[half];
+  }
 }
 
-/* Even elements, then odd ones. The machine takes at most 512 elements. */
+/* The machine takes at most 512 elements. */
 vm_verdict op_bn_stats(vm_dp *d, const struct vm_UNARY *a) {
-  float stats[6], *even = d->row[1], *odd = d->row[2];
+  float stats[6];
   size_t n = (size_t)a->src.elems;
   if (a->src.elems > VM_ROW)
     return vm_dp_fault(d, "bn_stats: %llu elements a partition, at most 512 are allowed",
                        (unsigned long long)a->src.elems);
   if (n == 0) return VM_RETIRE;
   for (uint32_t p = 0; p < a->dst.num[0]; p++) {
-    const float *x = vm_in(d, d->row[0], &a->src, p, 0, n);
-    d->k->gather(even, x, 2 * sizeof *x, (n + 1) / 2, sizeof *x);
-    d->k->gather(odd, x + 1, 2 * sizeof *x, n / 2, sizeof *x);
-    half_stats(d, stats, even, (n + 1) / 2);
-    half_stats(d, stats + 3, odd, n / 2);
+    row_stats(d, stats, vm_in(d, d->row[0], &a->src, p, 0, n), n);
     vm_store(d, &a->dst, p, 0, stats, 6);
   }
   return VM_RETIRE;
 }
 
-/* Groups of count, mean, variance times count, merged in order: the mean weighted by count, and
- * the variance of the population, sum(m2 + count * (mean - merged mean)^2) / sum(count). */
-static void merge(const float *x, size_t groups, float out[2]) {
-  float count = 0, sum = 0, m2 = 0;
-  for (size_t i = 0; i < groups; i++) {
-    count = vm_alu_f32(ISA_ALU_add, count, x[3 * i]);
-    sum = vm_alu_f32(ISA_ALU_add, sum, vm_alu_f32(ISA_ALU_mult, x[3 * i], x[3 * i + 1]));
+/* ---- bn_aggr ------------------------------------------------------------------------------ */
+
+/* Groups of count, mean, variance times count are merged in order. */
+typedef struct merged {
+  float count, sum, mean, m2;
+} merged;
+
+static void merge_counts(merged *m, const float *x, size_t n) {
+  for (size_t i = 0; i < n; i += 3) {
+    m->count = vm_alu_f32(ISA_ALU_add, m->count, x[i]);
+    m->sum = vm_alu_f32(ISA_ALU_add, m->sum, vm_alu_f32(ISA_ALU_mult, x[i], x[i + 1]));
   }
-  out[0] = vm_alu_f32(ISA_ALU_divide, sum, count);
-  for (size_t i = 0; i < groups; i++) {
-    float away = vm_alu_f32(ISA_ALU_subtract, x[3 * i + 1], out[0]);
-    float square = vm_alu_f32(ISA_ALU_mult, away, away);
-    m2 = vm_alu_f32(ISA_ALU_add, m2, x[3 * i + 2]);
-    m2 = vm_alu_f32(ISA_ALU_add, m2, vm_alu_f32(ISA_ALU_mult, x[3 * i], square));
-  }
-  out[1] = vm_alu_f32(ISA_ALU_divide, m2, count);
 }
 
+static void merge_spread(merged *m, const float *x, size_t n) {
+  for (size_t i = 0; i < n; i += 3) {
+    float away = vm_alu_f32(ISA_ALU_subtract, x[i + 1], m->mean);
+    float square = vm_alu_f32(ISA_ALU_mult, away, away);
+    m->m2 = vm_alu_f32(ISA_ALU_add, m->m2, x[i + 2]);
+    m->m2 = vm_alu_f32(ISA_ALU_add, m->m2, vm_alu_f32(ISA_ALU_mult, x[i], square));
+  }
+}
+
+enum { GROUPS = VM_ROW / 3 * 3 }; /* elements of a piece */
+
+static void over_row(const vm_dp *d, float *buf, const vm_view *v, uint32_t p, merged *m,
+                     void (*merge)(merged *m, const float *x, size_t n)) {
+  for (uint64_t i = 0; i < v->elems; i += GROUPS) {
+    size_t n = v->elems - i < GROUPS ? (size_t)(v->elems - i) : GROUPS;
+    merge(m, vm_in(d, buf, v, p, i, n), n);
+  }
+}
+
+/* The mean weighted by count, and the variance of the population, sum(m2 + count * (mean - merged
+ * mean)^2) / sum(count). */
 vm_verdict op_bn_aggr(vm_dp *d, const struct vm_UNARY *a) {
-  float out[2];
-  size_t n = (size_t)a->src.elems;
-  if (a->src.elems > VM_ROW || n % 3)
-    return vm_dp_fault(d, "bn_aggr: %llu elements a partition: groups of 3, at most %d elements",
-                       (unsigned long long)a->src.elems, VM_ROW);
-  if (n == 0) return VM_RETIRE;
-  for (uint32_t p = 0; p < a->dst.num[0]; p++) {
-    merge(vm_in(d, d->row[0], &a->src, p, 0, n), n / 3, out);
+  if (a->src.elems % 3)
+    return vm_dp_fault(d, "bn_aggr: %llu elements a partition: groups have 3",
+                       (unsigned long long)a->src.elems);
+  for (uint32_t p = 0; p < a->dst.num[0] && a->src.elems; p++) {
+    merged m = {0};
+    over_row(d, d->row[0], &a->src, p, &m, merge_counts);
+    m.mean = vm_alu_f32(ISA_ALU_divide, m.sum, m.count);
+    over_row(d, d->row[0], &a->src, p, &m, merge_spread);
+    float out[2] = {m.mean, vm_alu_f32(ISA_ALU_divide, m.m2, m.count)};
     vm_store(d, &a->dst, p, 0, out, 2);
   }
   return VM_RETIRE;

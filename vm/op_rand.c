@@ -43,8 +43,8 @@ static uint32_t shift_register(uint32_t *s) {
   return *s;
 }
 
-/* The numbers of elements first .. first + n - 1 of an instruction. */
-static void draw(vm_dp *d, uint32_t lane, uint64_t first, uint32_t *out, size_t n) {
+/* The numbers of the next n elements of an instruction, the first of them a multiple of 4. */
+static void draw(vm_dp *d, uint32_t lane, uint32_t *out, size_t n) {
   uint32_t *s = d->rng[lane];
   if (!d->seeded) seed(d, 0);
   if (d->engine == ISA_ENG_gpsimd) {
@@ -52,7 +52,7 @@ static void draw(vm_dp *d, uint32_t lane, uint64_t first, uint32_t *out, size_t 
   } else if (d->target->gen < ISA_GEN4) {
     for (size_t i = 0; i < n; i++) out[i] = shift_register(s);
   } else {
-    for (size_t i = 0; i < n; i++) out[i] = xorwow(s + (first + i) % 4 * VM_XORWOW);
+    for (size_t i = 0; i < n; i++) out[i] = xorwow(s + i % 4 * VM_XORWOW);
   }
 }
 
@@ -66,7 +66,7 @@ vm_verdict op_rng(vm_dp *d, const struct vm_DST *a) {
   for (uint32_t p = 0; p < a->dst.num[0]; p++) {
     for (uint64_t i = 0; i < a->dst.elems; i += VM_ROW) {
       size_t n = vm_piece(a->dst.elems, i);
-      draw(d, a->dst.part + p, i, x, n);
+      draw(d, a->dst.part + p, x, n);
       vm_store_bits(&a->dst, p, i, x, n);
     }
   }
@@ -84,7 +84,7 @@ vm_verdict op_rand2(vm_dp *d, const struct vm_RAND2 *a) {
     float width = vm_alu_f32(ISA_ALU_subtract, max, min);
     for (uint64_t i = 0; i < a->dst.elems; i += VM_ROW) {
       size_t n = vm_piece(a->dst.elems, i);
-      draw(d, a->dst.part + p, i, x, n);
+      draw(d, a->dst.part + p, x, n);
       for (size_t j = 0; j < n; j++) r[j] = fraction(x[j]);
       d->k->alu_vs[ISA_ALU_mult](r, r, width, n);
       d->k->alu_vs[ISA_ALU_add](r, r, min, n);
@@ -103,7 +103,7 @@ vm_verdict op_dropout(vm_dp *d, const struct vm_DROPOUT *a) {
     float rate = vm_num_at(d, &a->prob, p, 0);
     for (uint64_t i = 0; i < a->dst.elems; i += VM_ROW) {
       size_t n = vm_piece(a->dst.elems, i);
-      draw(d, a->src.part + p, i, r, n);
+      draw(d, a->src.part + p, r, n);
       vm_load_bits(x, &a->src, p, i, n);
       for (size_t j = 0; j < n; j++) x[j] = (fraction(r[j]) < rate) == is_keep_rate ? x[j] : 0;
       vm_store_bits(&a->dst, p, i, x, n);

@@ -2,73 +2,101 @@
  * at, so its NaNs do not spread. */
 #include "op.h"
 
-#include <string.h>
-
 /* The least finite float: what range_select puts in place of what is out of range. */
 #define FP32_MIN (-0x1.fffffep+127f)
 
-static void reverse(uint32_t *pred, size_t n) {
-  for (size_t i = 0; i < n; i++) pred[i] = pred[i] == 0;
+/* A dense row of raw elements: where they lie, or gathered into buf. */
+static const void *raw_row(void *buf, const vm_view *v, uint32_t p, uint64_t i, size_t n) {
+  const uint8_t *row = vm_row_at(v, p, i);
+  if (row) return row;
+  vm_load_raw(buf, v, p, i, n);
+  return buf;
 }
 
-static void load_pred(uint32_t *pred, const vm_view *v, bool reversed, uint32_t p, uint64_t i,
-                      size_t n) {
-  vm_load_bits(pred, v, p, i, n);
-  if (reversed) reverse(pred, n);
+/* n elements of esize bytes (4 at most) with the same bits. */
+static void fill_raw(const vm_dp *d, uint32_t *row, uint32_t bits, size_t n, unsigned esize) {
+  if (esize == 1) bits = (bits & 0xff) * 0x01010101u;
+  if (esize == 2) bits = (bits & 0xffff) * 0x00010001u;
+  d->k->ramp(row, bits, 0, (n * esize + 3) / 4);
+}
+
+/* dst = mask ? a : b, raw elements of dst's size. */
+static void merge_row(const vm_dp *d, const vm_view *dst, const uint32_t *mask, const void *a,
+                      const void *b, uint32_t p, uint64_t i, size_t n) {
+  uint32_t buf[VM_ROW];
+  uint8_t *row = vm_row_at(dst, p, i);
+  d->k->merge(row ? row : (void *)buf, mask, a, b, n, dst->esize);
+  if (!row) vm_store_raw(dst, p, i, buf, n);
+}
+
+static void load_mask(const vm_dp *d, uint32_t *mask, const vm_view *pred, bool reverse,
+                      uint32_t p, uint64_t i, size_t n) {
+  uint32_t buf[VM_ROW];
+  d->k->mask(mask, raw_row(buf, pred, p, i, n), n, pred->esize, reverse);
 }
 
 vm_verdict op_copy_predicated(vm_dp *d, const struct vm_COPY_PREDICATED *a) {
-  uint32_t pred[VM_ROW], x[VM_ROW], old[VM_ROW];
+  uint32_t mask[VM_ROW], x[VM_ROW], old[VM_ROW];
+  const void *from = x;
   if (a->src.at && a->src.dtype != a->dst.dtype)
     return vm_dp_fault(d, "copy_predicated: src is %s, dst %s: the types must agree",
                        isa_dtypes[a->src.dtype].name, isa_dtypes[a->dst.dtype].name);
+  size_t width = a->dst.elems < VM_ROW ? (size_t)a->dst.elems : VM_ROW;
+  if (!a->src.at && width) {
+    uint32_t bits = isa_from_f32(a->dst.dtype, vm_num_at(d, &a->imm, 0, 0), d->cvt);
+    fill_raw(d, x, bits, width, a->dst.esize);
+  }
   for (uint32_t p = 0; p < a->dst.num[0]; p++) {
-    uint32_t value =
-        a->src.at ? 0 : isa_from_f32(a->dst.dtype, vm_num_at(d, &a->imm, p, 0), d->cvt);
     for (uint64_t i = 0; i < a->dst.elems; i += VM_ROW) {
       size_t n = vm_piece(a->dst.elems, i);
-      load_pred(pred, &a->pred, a->reverse_pred, p, i, n);
-      if (a->src.at)
-        vm_load_bits(x, &a->src, p, i, n);
-      else
-        d->k->ramp(x, value, 0, n);
-      vm_load_bits(old, &a->dst, p, i, n);
-      d->k->pick(x, pred, x, old, n);
-      vm_store_bits(&a->dst, p, i, x, n);
+      load_mask(d, mask, &a->pred, a->reverse_pred, p, i, n);
+      if (a->src.at) from = raw_row(x, &a->src, p, i, n);
+      merge_row(d, &a->dst, mask, from, raw_row(old, &a->dst, p, i, n), p, i, n);
     }
   }
   return VM_RETIRE;
 }
 
-/* What select_reduce and range_select do with a predicate. */
+/* ---- Selection with a maximum ------------------------------------------------------------- */
+
+/* What select_reduce and range_select do with a mask, and the value of what is not selected as
+ * fp32 and as the destination has it. */
 typedef struct selection {
   const vm_view *dst, *on_true;
-  float on_false; /* of this partition */
+  bool same;   /* types: selected elements keep their bits */
   bool reduces;
-  float part[16]; /* of max, over the selected fp32 values */
+  float part[16]; /* of max, over the fp32 values */
+  uint32_t other[VM_ROW], other_raw[VM_ROW];
 } selection;
 
-static void select_piece(vm_dp *d, selection *s, const uint32_t *pred, uint32_t p, uint64_t i,
+static void selection_init(selection *s, const vm_view *dst, const vm_view *on_true,
+                           unsigned cmd) {
+  s->dst = dst;
+  s->on_true = on_true;
+  s->same = dst->dtype == on_true->dtype;
+  s->reduces = vm_cmd_reduces(cmd);
+}
+
+static void selection_fill(const vm_dp *d, selection *s, float on_false) {
+  size_t n = s->dst->elems < VM_ROW ? (size_t)s->dst->elems : VM_ROW;
+  uint32_t bits = isa_from_f32(s->dst->dtype, on_false, d->cvt);
+  fill_raw(d, s->other, isa_f32_bits(on_false), n, 4);
+  fill_raw(d, s->other_raw, bits, n, s->dst->esize);
+}
+
+static void select_piece(vm_dp *d, selection *s, const uint32_t *mask, uint32_t p, uint64_t i,
                          size_t n) {
-  uint32_t x[VM_ROW], other[VM_ROW];
+  uint32_t buf[VM_ROW];
   float *values = d->row[0];
-  bool same = s->dst->dtype == s->on_true->dtype;
-  if (!same || s->reduces) {
-    vm_load(d, values, s->on_true, p, i, n);
-    memcpy(x, values, n * sizeof *x);
-    d->k->ramp(other, isa_f32_bits(s->on_false), 0, n);
-    d->k->pick(x, pred, x, other, n);
-    memcpy(values, x, n * sizeof *x);
+  if (!s->same || s->reduces) {
+    const float *x = vm_in(d, values, s->on_true, p, i, n);
+    d->k->merge(values, mask, x, s->other, n, 4);
     if (s->reduces) d->k->partial[ISA_ALU_max](s->part, values, n);
   }
-  if (same) {
-    vm_load_bits(x, s->on_true, p, i, n);
-    d->k->ramp(other, isa_from_f32(s->dst->dtype, s->on_false, d->cvt), 0, n);
-    d->k->pick(x, pred, x, other, n);
-    vm_store_bits(s->dst, p, i, x, n);
-  } else {
+  if (s->same)
+    merge_row(d, s->dst, mask, raw_row(buf, s->on_true, p, i, n), s->other_raw, p, i, n);
+  else
     vm_store(d, s->dst, p, i, values, n);
-  }
 }
 
 static void selection_end(vm_dp *d, const selection *s, unsigned cmd, uint32_t p) {
@@ -77,47 +105,92 @@ static void selection_end(vm_dp *d, const selection *s, unsigned cmd, uint32_t p
 }
 
 vm_verdict op_select_reduce(vm_dp *d, const struct vm_SELECT_REDUCE *a) {
-  uint32_t pred[VM_ROW];
-  selection s = {.dst = &a->dst, .on_true = &a->on_true, .reduces = vm_cmd_reduces(a->reduce)};
+  uint32_t mask[VM_ROW];
+  selection s;
+  selection_init(&s, &a->dst, &a->on_true, a->reduce);
   for (uint32_t p = 0; p < a->dst.num[0] && a->dst.elems; p++) {
-    s.on_false = vm_num_at(d, &a->on_false, p, 0);
+    if (p == 0 || a->on_false.v.at) selection_fill(d, &s, vm_num_at(d, &a->on_false, p, 0));
     vm_partials_start(ISA_ALU_max, s.part);
     for (uint64_t i = 0; i < a->dst.elems; i += VM_ROW) {
       size_t n = vm_piece(a->dst.elems, i);
-      load_pred(pred, &a->pred, a->reverse_pred, p, i, n);
-      select_piece(d, &s, pred, p, i, n);
+      load_mask(d, mask, &a->pred, a->reverse_pred, p, i, n);
+      select_piece(d, &s, mask, p, i, n);
     }
     selection_end(d, &s, a->reduce, p);
   }
   return VM_RETIRE;
 }
 
-/* Whether start + index, in fp32, meets both bounds, for n elements from i on. */
-static void in_range(vm_dp *d, const struct vm_RANGE_SELECT *a, uint32_t *pred, uint32_t p,
-                     uint64_t i, size_t n) {
-  float *index = d->row[0], *met = d->row[1];
+/* ---- range_select ------------------------------------------------------------------------- */
+
+/* The row's indices, start + i in fp32, never descend: those that meet a bound are an interval. */
+typedef struct interval {
+  uint64_t lo, hi; /* elements lo .. hi - 1 */
+} interval;
+
+static bool below(float start, uint64_t i, float bound, bool or_equal) {
+  float index = start + (float)i;
+  return index < bound || (or_equal && index == bound);
+}
+
+/* How many of n indices are below the bound. The difference is right where it is exact, and near
+ * where it is not. */
+static uint64_t count_below(float start, float bound, bool or_equal, uint64_t n) {
+  double guess = (double)bound - (double)start;
+  uint64_t k = !(guess > 0) ? 0 : guess >= (double)n ? n : (uint64_t)guess;
+  while (k > 0 && !below(start, k - 1, bound, or_equal)) k--;
+  while (k < n && below(start, k, bound, or_equal)) k++;
+  return k;
+}
+
+static interval meets(unsigned op, float start, float bound, uint64_t n) {
+  if (start != start || bound != bound) return (interval){0, 0};
+  switch (op) {
+  case ISA_ALU_is_lt: return (interval){0, count_below(start, bound, false, n)};
+  case ISA_ALU_is_le: return (interval){0, count_below(start, bound, true, n)};
+  case ISA_ALU_is_gt: return (interval){count_below(start, bound, true, n), n};
+  case ISA_ALU_is_ge: return (interval){count_below(start, bound, false, n), n};
+  default: /* is_equal */
+    return (interval){count_below(start, bound, false, n), count_below(start, bound, true, n)};
+  }
+}
+
+/* Both bounds of partition p. */
+static interval in_range(const vm_dp *d, const struct vm_RANGE_SELECT *a, uint32_t p) {
   float start = vm_num_at(d, &a->start, 0, 0), b0, b1;
   vm_load(d, &b0, &a->bound0, p, 0, 1);
   vm_load(d, &b1, &a->bound1, p, 0, 1);
-  d->k->ramp(pred, (uint32_t)i, 1, n);
-  d->k->load[ISA_int32](index, pred, n);
-  d->k->alu_vs[ISA_ALU_add](index, index, start, n);
-  d->k->alu_vs[a->op0](met, index, b0, n);
-  d->k->alu_vs[a->op1](index, index, b1, n);
-  d->k->alu_vv[ISA_ALU_logical_and](met, met, index, n);
-  memcpy(pred, met, n * sizeof *pred);
+  interval x = meets(a->op0, start, b0, a->dst.elems), y = meets(a->op1, start, b1, a->dst.elems);
+  x.lo = x.lo > y.lo ? x.lo : y.lo;
+  x.hi = x.hi < y.hi ? x.hi : y.hi;
+  if (x.hi < x.lo) x.hi = x.lo;
+  return x;
+}
+
+static size_t within(uint64_t at, uint64_t first, size_t n) {
+  return at <= first ? 0 : at - first < n ? (size_t)(at - first) : n;
+}
+
+/* The mask of the n elements from `first`. */
+static void interval_mask(const vm_dp *d, uint32_t *mask, interval r, uint64_t first, size_t n) {
+  size_t lo = within(r.lo, first, n), hi = within(r.hi, first, n);
+  d->k->ramp(mask, 0, 0, lo);
+  d->k->ramp(mask + lo, UINT32_MAX, 0, hi - lo);
+  d->k->ramp(mask + hi, 0, 0, n - hi);
 }
 
 vm_verdict op_range_select(vm_dp *d, const struct vm_RANGE_SELECT *a) {
-  uint32_t pred[VM_ROW];
-  selection s = {.dst = &a->dst, .on_true = &a->on_true, .reduces = vm_cmd_reduces(a->reduce)};
+  uint32_t mask[VM_ROW];
+  selection s;
+  selection_init(&s, &a->dst, &a->on_true, a->reduce);
   for (uint32_t p = 0; p < a->dst.num[0] && a->dst.elems; p++) {
-    s.on_false = vm_num_at(d, &a->on_false, p, FP32_MIN);
+    if (p == 0 || a->on_false.v.at) selection_fill(d, &s, vm_num_at(d, &a->on_false, p, FP32_MIN));
+    interval r = in_range(d, a, p);
     vm_partials_start(ISA_ALU_max, s.part);
     for (uint64_t i = 0; i < a->dst.elems; i += VM_ROW) {
       size_t n = vm_piece(a->dst.elems, i);
-      in_range(d, a, pred, p, i, n);
-      select_piece(d, &s, pred, p, i, n);
+      interval_mask(d, mask, r, i, n);
+      select_piece(d, &s, mask, p, i, n);
     }
     selection_end(d, &s, a->reduce, p);
   }

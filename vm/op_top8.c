@@ -1,4 +1,5 @@
-/* The eight largest of a row: max8. */
+/* Eight values of a row: max8 finds the largest, find_index8 and match_replace8 look for those that
+ * match_value_load has put into the match registers. */
 #include "op.h"
 
 /* An order of floats as integers: NaN first, then -inf up to +inf, -0 below +0. */
@@ -35,6 +36,106 @@ vm_verdict op_max8(vm_dp *d, const struct vm_UNARY *a) {
     }
     for (int i = 0; i < 8; i++) out[i] = float_of(top[i]);
     vm_store(d, &a->dst, p, 0, out, 8);
+  }
+  return VM_RETIRE;
+}
+
+/* ---- Match values ------------------------------------------------------------------------- */
+
+/* A partition's values are those of the lane that reads it. */
+vm_verdict op_match_value_load(vm_dp *d, const struct vm_MATCH_VALUE_LOAD *a) {
+  if (a->src.elems != VM_MATCH)
+    return vm_dp_fault(d, "match_value_load: %llu elements a partition, there are 8 registers",
+                       (unsigned long long)a->src.elems);
+  for (uint32_t p = 0; p < a->src.num[0]; p++)
+    vm_load(d, d->match[a->src.part + p], &a->src, p, 0, VM_MATCH);
+  d->has_match = true;
+  return VM_RETIRE;
+}
+
+/* Where each value of a partition occurs: equal as fp32, so both zeros match either and a NaN
+ * nothing. A value that is there several times takes successive occurrences. */
+enum { MISSING = -1 };
+typedef struct hits {
+  const float *value;
+  uint32_t skip[VM_MATCH]; /* occurrences that belong to other registers of the same value */
+  int64_t at[VM_MATCH];
+} hits;
+
+/* Register i comes after those before it, or with `down` after those behind it. */
+static void hits_start(hits *h, const float *value, bool down) {
+  h->value = value;
+  for (unsigned i = 0; i < VM_MATCH; i++) {
+    h->at[i] = MISSING;
+    h->skip[i] = 0;
+    for (unsigned j = 0; j < VM_MATCH; j++)
+      if (value[j] == value[i] && (down ? j > i : j < i)) h->skip[i]++;
+  }
+}
+
+/* Element x[0] has number `first`. */
+static void hits_look(const vm_dp *d, hits *h, const float *x, uint64_t first, size_t n) {
+  for (unsigned s = 0; s < VM_MATCH; s++) {
+    for (size_t i = 0; h->at[s] == MISSING; i++) {
+      i += d->k->find(x + i, h->value[s], n - i);
+      if (i >= n) break;
+      if (h->skip[s]-- == 0) h->at[s] = (int64_t)(first + i);
+    }
+  }
+}
+
+static void hits_find(vm_dp *d, hits *h, const vm_view *src, uint32_t p, bool down) {
+  hits_start(h, d->match[src->part + p], down);
+  for (uint64_t i = 0; i < src->elems; i += VM_ROW) {
+    size_t n = vm_piece(src->elems, i);
+    hits_look(d, h, vm_in(d, d->row[0], src, p, i, n), i, n);
+  }
+}
+
+/* A value that does not occur gives all ones, in 16 bits too. */
+static void hits_store(const hits *h, const vm_view *dst, uint32_t p) {
+  uint32_t out[VM_MATCH];
+  for (unsigned i = 0; i < VM_MATCH; i++) out[i] = (uint32_t)h->at[i];
+  vm_store_bits(dst, p, 0, out, VM_MATCH);
+}
+
+static vm_verdict no_match(vm_dp *d, const char *insn) {
+  return vm_dp_fault(d, "%s: no values are loaded, match_value_load comes first", insn);
+}
+
+vm_verdict op_find_index8(vm_dp *d, const struct vm_UNARY *a) {
+  hits h;
+  if (!d->has_match) return no_match(d, "find_index8");
+  for (uint32_t p = 0; p < a->dst.num[0] && a->src.elems; p++) {
+    hits_find(d, &h, &a->src, p, false);
+    hits_store(&h, &a->dst, p);
+  }
+  return VM_RETIRE;
+}
+
+static void copy_row(vm_dp *d, const vm_view *dst, const vm_view *src, uint32_t p) {
+  for (uint64_t i = 0; i < dst->elems; i += VM_ROW) {
+    size_t n = vm_piece(dst->elems, i);
+    if (dst->dtype == src->dtype) {
+      vm_load_raw(d->row[0], src, p, i, n);
+      vm_store_raw(dst, p, i, d->row[0], n);
+    } else {
+      vm_store(d, dst, p, i, vm_in(d, d->row[0], src, p, i, n), n);
+    }
+  }
+}
+
+/* Matches are those of src as it was: a value that imm brings in is not replaced again. */
+vm_verdict op_match_replace8(vm_dp *d, const struct vm_MATCH_REPLACE *a) {
+  hits h;
+  float imm = vm_num_at(d, &a->imm, 0, 0);
+  if (!d->has_match) return no_match(d, "match_replace8");
+  for (uint32_t p = 0; p < a->dst.num[0] && a->dst.elems; p++) {
+    hits_find(d, &h, &a->src, p, true);
+    copy_row(d, &a->dst, &a->src, p);
+    for (unsigned i = 0; i < VM_MATCH; i++)
+      if (h.at[i] != MISSING) vm_store(d, &a->dst, p, (uint64_t)h.at[i], &imm, 1);
+    if (a->dst_idx.at) hits_store(&h, &a->dst_idx, p);
   }
   return VM_RETIRE;
 }

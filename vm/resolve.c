@@ -99,7 +99,10 @@ bool vm_resolve_ap(vm_core *c, const vm_engine *e, uint32_t ap_index, vm_view *o
   uint64_t elems = isa_ap_elems(&ap);
   bool on_chip = ap.space != ISA_HBM;
   bool empty = elems == 0 || (on_chip && ap.nparts == 0);
-  if (!empty && !in_bounds(c, &ap, offset, err))
+  isa_ap reach = ap;
+  if (ap.index_kind == ISA_INDEX_gather) /* where its rows lie is a matter of the index vector */
+    reach.dim[ap.index_dim].num = 1;
+  if (!empty && !in_bounds(c, &reach, offset, err))
     return false;
   memset(out, 0, sizeof *out);
   out->dtype = ap.dtype;

@@ -33,6 +33,7 @@ static void wake(vm_core *c, unsigned sem) {
       continue;
     c->sem_waiters[sem] &= (uint8_t)~(1u << e);
     en->state = VM_READY;
+    vm_goes_on(en, c->cause, VM_WHY_SEM, c->now);
     vm_post(c, VM_E_SEQ, e, c->now, 0);
   }
 }
@@ -70,7 +71,10 @@ void vm_sem_post(vm_core *c, const isa_update *u, vm_time t, unsigned engine, ui
 
 static void run_event(vm_core *c, const vm_event *ev, bool single) {
   switch (ev->kind) {
-  case VM_E_SEM: vm_sem_apply(c, ev->sem, ev->who, ev->value, ev->from, ev->pc); break;
+  case VM_E_SEM:
+    c->cause = ev->node;
+    vm_sem_apply(c, ev->sem, ev->who, ev->value, ev->from, ev->pc);
+    break;
   case VM_E_DMA: vm_dma_event(c, ev->who); break;
   case VM_E_DONE: vm_done(c, ev->who, ev->value); break;
   default: vm_seq_run(c, ev->who, single); break;

@@ -111,10 +111,12 @@ static vm_time cycles(const vm_core *c, vm_cost_id id) {
 static bool own_order(vm_core *c, unsigned e, const vm_view *v, bool writes) {
   vm_box box;
   vm_view_box(c, v, &box);
-  vm_time t = vm_own_hazard(c, e, &box, writes);
+  uint32_t node = 0;
+  vm_time t = vm_own_hazard(c, e, &box, writes, &node);
   if (t <= c->now)
     return true;
   c->eng[e].now = t;
+  vm_goes_on(&c->eng[e], node, VM_WHY_HAZARD, t);
   vm_post(c, VM_E_SEQ, e, t, 0);
   return false;
 }
@@ -196,11 +198,16 @@ static vm_verdict do_ret(vm_core *c, unsigned e, const isa_insn *in) {
 
 static vm_verdict do_drain(vm_core *c, unsigned e) {
   vm_engine *en = &c->eng[e];
-  vm_time t = en->nflights ? en->last_done : 0;
-  t = en->dge_free > t ? en->dge_free : t;
+  vm_time t = en->issue_free > en->last_done ? en->issue_free : en->last_done;
+  uint32_t node = t > en->last_done ? en->issue_node : en->last_node;
+  if (en->dge_free > t) {
+    t = en->dge_free;
+    node = en->dge_node;
+  }
   if (t <= c->now)
     return VM_RETIRE;
   en->now = t;
+  vm_goes_on(en, node, VM_WHY_DRAIN, t);
   vm_post(c, VM_E_SEQ, e, t, 0);
   return VM_STALL;
 }
@@ -209,6 +216,7 @@ static vm_verdict do_event_semaphore(vm_core *c, unsigned e, const isa_insn *in)
   vm_engine *en = &c->eng[e];
   const isa_update *u = &in->upd;
   en->now += (vm_time)c->cost[VM_SEM_SELF] * VM_NS;
+  c->cause = vm_path_add(c, VM_N_SEQ, e, e, en->pc, c->now, en->now, en->cause);
   /* Taking what was waited for is one step: two waiters must not both see it. */
   if (in->wait.cond != ISA_WAIT_none && u->kind != ISA_UPD_none && u->sem == in->wait.sem)
     vm_sem_apply(c, u->sem, u->kind, u->value, e, en->pc);
@@ -219,6 +227,7 @@ static vm_verdict do_event_semaphore(vm_core *c, unsigned e, const isa_insn *in)
 
 static vm_verdict do_sem_range(vm_core *c, unsigned e, const isa_insn *in) {
   const struct isa_SEM_RANGE *a = &in->u.SEM_RANGE;
+  c->cause = vm_path_add(c, VM_N_SEQ, e, e, c->eng[e].pc, c->now, c->now, c->eng[e].cause);
   for (uint32_t s = a->first; s < (uint32_t)a->first + a->count; s++)
     vm_sem_apply(c, s, ISA_UPD_write, 0, e, c->eng[e].pc);
   c->eng[e].now += (vm_time)c->cost[VM_SEM_SELF] * VM_NS;
@@ -311,14 +320,18 @@ static bool slow(vm_core *c, unsigned e) {
   bool posts = isa_op_is_control(in->op) && in->op != ISA_OP_event_semaphore &&
                !isa_op_is_dma(in->op) && in->upd.kind != ISA_UPD_none;
   en->now += cycles(c, VM_REG_CYC);
-  if (posts)
+  if (posts) {
+    c->cause = vm_path_add(c, VM_N_SEQ, e, e, pc, c->now, en->now, en->cause);
     vm_sem_post(c, &in->upd, en->now, e, pc);
+  }
   en->waited = en->wait_told = false;
   en->triggered = 0;
   en->instructions++;
   c->instructions++;
-  if (en->state == VM_HALTED)
+  if (en->state == VM_HALTED) {
+    vm_path_add(c, VM_N_SEQ, e, e, pc, c->now, c->now, en->cause);
     return false;
+  }
   en->pc++;
   return true;
 }
@@ -348,13 +361,12 @@ void vm_seq_run(vm_core *c, unsigned e, bool single) {
       vm_post(c, VM_E_SEQ, e, en->now, 0);
       return;
     }
+    if (!catch_up(c, e, single))
+      return;
     if (!(en->uops[en->pc].flags & VM_U_SLOW)) {
-      c->now = en->now;
       vm_fault(c, ISA_FAULT, (int)e, -1, en->pc, "division by zero");
       return;
     }
-    if (!catch_up(c, e, single))
-      return;
     if (!slow(c, e))
       return;
     if (single) {

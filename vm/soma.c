@@ -66,6 +66,9 @@ soma_status soma_out_of_memory(soma_machine *m) { return soma_fail(m, SOMA_NOMEM
 /* ---- Machines ----------------------------------------------------------------------------- */
 
 static bool options_ok(soma_machine *m) {
+  vm_costs_default(&m->costs);
+  if (m->o.costs && !vm_costs_read(&m->costs, m->o.costs, strlen(m->o.costs), NULL))
+    return false;
   if (!vm_kern_select(m->o.simd, &m->kern))
     return false;
   if (!m->o.target)
@@ -116,6 +119,13 @@ void soma_machine_free(soma_machine *m) {
 const char *soma_error(const soma_machine *m) { return m->error; }
 const char *soma_target(const soma_machine *m) { return m->target ? m->target->name : NULL; }
 void soma_machine_interrupt(soma_machine *m) { m->interrupted = 1; }
+
+soma_status soma_costs_set(soma_machine *m, const char *text, size_t n) {
+  isa_error e = {0};
+  if (vm_costs_read(&m->costs, text, n, &e))
+    return SOMA_OK;
+  return soma_fail(m, SOMA_ARG, "%s", e.text);
+}
 
 /* ---- Programs ----------------------------------------------------------------------------- */
 
@@ -246,6 +256,24 @@ soma_status soma_program_print(soma_machine *m, soma_program *p, char **text, si
   void *data;
   isa_buf_init(&b, &m->al);
   isa_print_program(p->p, &b);
+  soma_status s = give(m, &b, &data, n);
+  *text = data;
+  return s;
+}
+
+soma_status soma_costs_print(soma_machine *m, const char *target, char **text, size_t *n) {
+  const isa_target *t = m->target ? m->target : &isa_targets[isa_target_find("trn2", 4)];
+  isa_buf b;
+  void *data;
+  *text = NULL;
+  if (target) {
+    int i = isa_target_find(target, strlen(target));
+    if (i < 0)
+      return soma_fail(m, SOMA_ARG, "there is no target %s", target);
+    t = &isa_targets[i];
+  }
+  isa_buf_init(&b, &m->al);
+  vm_costs_print(&m->costs, (unsigned)t->gen - ISA_GEN2, &b);
   soma_status s = give(m, &b, &data, n);
   *text = data;
   return s;

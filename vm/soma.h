@@ -100,8 +100,18 @@ typedef struct soma_options {
   /* Called every 50 ms or so of host time during a run; nonzero stops it (SOMA_STOPPED). */
   int (*progress)(void *ud, uint64_t instructions, soma_time t);
   void *progress_ud;
+  uint64_t rounding_seed; /* of round=stochastic: the same seed, the same results */
+  /* Constants of the clock that differ from the table, as soma_costs_set takes them; NULL: none. A
+   * bad text makes soma_machine_new give SOMA_ARG; soma_costs_set says what is wrong with it. */
+  const char *costs;
+  /* Nonzero: a run takes its time but computes nothing: data paths and transfers leave memory as it
+   * is, and inputs need not be bound. For timing large problems; neither control flow nor indices
+   * may depend on data. */
+  int timing_only;
+  int causes; /* nonzero: keep what soma_critical_path needs, 40 bytes an instruction and share */
 } soma_options;
-#define SOMA_OPTIONS_INIT {sizeof(soma_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define SOMA_OPTIONS_INIT {sizeof(soma_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
+                           0, 0, 0}
 
 typedef struct soma_machine soma_machine;
 typedef struct soma_program soma_program;
@@ -119,6 +129,16 @@ const char *soma_error(const soma_machine *m);
 const char *soma_target(const soma_machine *m);
 /* Stops the machine's run at its next check, from any thread or a signal handler. */
 void soma_machine_interrupt(soma_machine *m);
+/* Changes constants of the clock for runs started from now on. Lines `NAME value` or `NAME gen
+ * value`: gen is gen2, gen3, gen4 or a target's name (its generation); without one the constant
+ * changes for all. Values are whole numbers in the constant's unit; `;` and `#` begin a comment.
+ * SOMA_ARG names the line, and then nothing has changed. */
+soma_status soma_costs_set(soma_machine *m, const char *text, size_t n);
+/* The constants of a target (NULL: the machine's, else trn2) as text: a line each with name, value,
+ * unit, tag and source, which soma_costs_set can read. Tags: DOC documented, MEAS measured on a
+ * published profile, FIT fitted, ASM assumed, SET changed from the table. The block comes from
+ * malloc, to be freed with soma_bytes_free. */
+soma_status soma_costs_print(soma_machine *m, const char *target, char **text, size_t *n);
 
 /* ---- Programs ----------------------------------------------------------------------------- */
 
@@ -177,6 +197,9 @@ void soma_diagnostics_free(soma_diagnostics *d);
  * must stay until then; each run needs its own bindings. SOMA_ARG names what does not match. */
 soma_status soma_bind(soma_machine *m, soma_program *p, const char *name, soma_dtype dtype,
                       uint32_t ndim, const int64_t *shape, const void *data);
+/* Drops what soma_bind gave tensors of p, or of all programs when p is NULL; after a
+ * soma_run_start that failed the bindings are still there. */
+void soma_unbind(soma_machine *m, const soma_program *p);
 /* Starts a run: verifies the program, places its tensors in HBM, copies bound inputs and const
  * data, zeroes the rest. Inputs that are not bound are an error. Semaphores, registers and
  * accumulators start at zero; SBUF and PSUM keep their bytes. SOMA_BUSY while another run of the
@@ -212,6 +235,8 @@ typedef struct soma_stats {
   double host_seconds;
   uint64_t trace_hash; /* of every event in order: equal for equal runs */
   soma_engine_stats engine[SOMA_ENGINES];
+  soma_time launch;     /* what launching the kernel takes, not part of time */
+  uint64_t table_loads; /* activation tables loaded */
 } soma_stats;
 /* Statistics so far. out->size is not needed: the struct only grows at its end between minor
  * versions, and n is sizeof(soma_stats) of the caller. */
@@ -229,6 +254,30 @@ typedef struct soma_fault {
 } soma_fault;
 /* The fault that ended the run. Strings live as long as the run. */
 void soma_run_fault(const soma_run *r, soma_fault *out);
+
+/* ---- Critical path ------------------------------------------------------------------------ */
+
+/* What the time of a run went into: the instruction or transfer that ended last, what determined
+ * its start, and so on back to the beginning. Segments follow one another without a gap. */
+typedef enum soma_path_kind {
+  SOMA_PATH_DATA = 1,  /* an instruction in a data path */
+  SOMA_PATH_SEQUENCER, /* control instructions, making descriptors, writing doorbells */
+  SOMA_PATH_TRANSFER,  /* a ring's share of a transfer */
+  SOMA_PATH_DELAY      /* the time from a cause to its effect: of a semaphore, of a DMA's start */
+} soma_path_kind;
+typedef struct soma_path_segment {
+  soma_path_kind kind;
+  int engine;       /* whose instruction it is: soma_engine */
+  int dma_engine;   /* of a transfer 0-15, else -1 */
+  uint32_t pc, line;
+  const char *file; /* NULL: unknown */
+  const char *name; /* mnemonic */
+  const char *cause; /* what it followed from: "semaphore", "data path busy" ... Static. */
+  soma_time start, end;
+} soma_path_segment;
+/* Segments of the run so far, earliest first: writes at most max of them (the latest are left out)
+ * and sets *n to how many there are. SOMA_ARG unless the run was started with options.causes. */
+soma_status soma_critical_path(const soma_run *r, soma_path_segment *out, uint32_t max, uint32_t *n);
 
 /* ---- State, between events ---------------------------------------------------------------- */
 
@@ -254,6 +303,76 @@ typedef struct soma_tile_info {
 } soma_tile_info;
 uint32_t soma_program_tiles(const soma_program *p);
 soma_status soma_program_tile(const soma_program *p, uint32_t i, soma_tile_info *out);
+
+/* ---- Recording a run ---------------------------------------------------------------------- */
+
+/* Keeps a run's events, 40 bytes each, for the writers below:
+ *   soma_recorder_new(NULL, &rec);
+ *   options.event = soma_recorder_event; options.event_ud = rec;
+ * One recorder holds the events of one run: clear it before the next. It is used by the thread
+ * that runs the machine. */
+typedef struct soma_recorder soma_recorder;
+typedef struct soma_recorder_options {
+  size_t size;         /* sizeof(soma_recorder_options) */
+  uint64_t max_events; /* 0: 2^32 - 2, which is the most */
+  int keep_last;       /* nonzero: when full the oldest events give way, else new ones are dropped */
+  uint32_t kinds;      /* 1 << SOMA_EV_... of the events to keep; 0: all */
+  uint32_t engines;    /* 1 << soma_engine: those of these engines' instructions; 0: all */
+  soma_time from, until; /* events that end at from or later, and start before until; 0: all */
+  soma_alloc_fn alloc; /* NULL: malloc */
+  void *alloc_ud;
+} soma_recorder_options;
+#define SOMA_RECORDER_OPTIONS_INIT {sizeof(soma_recorder_options), 0, 0, 0, 0, 0, 0, 0, 0}
+
+/* A recorder; options may be NULL. On failure *r is NULL. */
+soma_status soma_recorder_new(const soma_recorder_options *options, soma_recorder **r);
+void soma_recorder_free(soma_recorder *r);
+/* For soma_options.event, with the recorder as event_ud. */
+void soma_recorder_event(void *recorder, const soma_event *e);
+/* Forgets the events and the statistics, keeps the memory. */
+void soma_recorder_clear(soma_recorder *r);
+/* Events kept; and those that were wanted but found no room, in max_events or in memory. */
+uint64_t soma_recorder_count(const soma_recorder *r);
+uint64_t soma_recorder_dropped(const soma_recorder *r);
+/* Event i, oldest first, with the strings of p, the program that ran. SOMA_ARG past the last. */
+soma_status soma_recorder_get(const soma_recorder *r, const soma_program *p, uint64_t i,
+                              soma_event *out);
+/* Gives the summaries the run's own figures; n is sizeof(soma_stats) of the caller. Without them
+ * totals are those of the kept events. */
+void soma_recorder_stats(soma_recorder *r, const soma_stats *s, size_t n);
+
+/* Takes n bytes of output; nonzero ends the writing. */
+typedef int (*soma_write_fn)(void *ud, const char *p, size_t n);
+
+/* The writers. p is the program that ran. Each gives SOMA_OK, SOMA_NOMEM, SOMA_ARG, or SOMA_IO
+ * when write refused; equal events give equal bytes.
+ *
+ * Chrome's trace event format, as ui.perfetto.dev opens it: processes for engines (a track of
+ * waits each, and tracks for the data path: instructions that overlap in the pipeline lie on
+ * tracks of their own), DMA (a track a ring), semaphores and memory (counters); arrows lead from
+ * what signalled to the wait that it ended. */
+soma_status soma_write_chrome(const soma_recorder *r, const soma_program *p, soma_write_fn write,
+                              void *ud);
+/* Tables with the columns of the vendor's profile schema of the same name, version 7.4, as far as
+ * a simulation has them. Their times are whole nanoseconds, rounded down; columns of our own
+ * (start_fs, duration_fs) are exact. A row of INSTRUCTION is a data-path instruction, a row of
+ * DMA_PACKET one ring's share of a transfer. */
+typedef enum soma_table {
+  SOMA_TABLE_INSTRUCTION, SOMA_TABLE_DMA_PACKET, SOMA_TABLE_SEMAPHORE_UPDATE,
+  SOMA_TABLE_ACTIVE_TIME, SOMA_TABLE_SUMMARY, SOMA_TABLES
+} soma_table;
+typedef enum soma_table_format { SOMA_CSV, SOMA_JSON_LINES } soma_table_format;
+/* "Instruction" and so on; NULL past the last. Static. */
+const char *soma_table_name(soma_table t);
+soma_status soma_write_table(const soma_recorder *r, const soma_program *p, soma_table t,
+                             soma_table_format format, soma_write_fn write, void *ud);
+/* A timeline of `width` ASCII columns (40 to 1000; 0: 80), a row an engine and one a queue. */
+soma_status soma_write_timeline(const soma_recorder *r, const soma_program *p, unsigned width,
+                                soma_write_fn write, void *ud);
+/* A page that shows the run in a browser; it needs no other file and no network. title: NULL for
+ * none. */
+soma_status soma_write_html(const soma_recorder *r, const soma_program *p, const char *title,
+                            soma_write_fn write, void *ud);
 
 #ifdef __cplusplus
 }

@@ -25,6 +25,7 @@ struct soma_machine {
   vm_kern kern;
   const isa_target *target; /* NULL until the first run when the options name none */
   vm_memory mem;
+  vm_costs costs;
   binding *bindings;
   uint32_t nbindings, cap_bindings;
   soma_run *run; /* the one that has not been freed */
@@ -42,7 +43,5 @@ struct soma_run {
 /* Leaves a message in the machine and gives the status. */
 soma_status soma_fail(soma_machine *m, soma_status s, const char *fmt, ...) ISA_PRINTF(3, 4);
 soma_status soma_out_of_memory(soma_machine *m);
-/* Drops the bindings of p, or all when p is NULL. */
-void soma_unbind(soma_machine *m, const soma_program *p);
 
 #endif

@@ -124,7 +124,7 @@ static void forward_event(void *ud, unsigned kind, unsigned engine, uint32_t pc,
   r->m->o.event(r->m->o.event_ud, &e);
 }
 
-static void set_hooks(soma_run *r) {
+static void set_options(soma_run *r) {
   const soma_options *o = &r->m->o;
   vm_core *c = &r->core;
   c->hooks = (vm_hooks){.event = o->event ? forward_event : NULL, .event_ud = r,
@@ -132,13 +132,15 @@ static void set_hooks(soma_run *r) {
                         .progress = o->progress, .progress_ud = o->progress_ud};
   c->limits = (vm_limits){.instructions = o->max_instructions, .time = o->max_time,
                           .seconds = o->max_seconds};
+  for (unsigned e = 0; e < ISA_NENGINES; e++)
+    c->eng[e].dp.rounding_seed = o->rounding_seed;
   c->interrupt = &r->m->interrupted;
   r->m->interrupted = 0;
 }
 
 static soma_status check_inputs(soma_machine *m, const soma_program *sp) {
   const isa_program *p = sp->p;
-  for (uint32_t i = 0; i < p->ntensors; i++)
+  for (uint32_t i = 0; i < p->ntensors && !m->o.timing_only; i++)
     if (p->tensors[i].role == ISA_INPUT && !bound(m, sp, i))
       return soma_fail(m, SOMA_ARG, "input tensor %s is not bound", p->tensors[i].name);
   return SOMA_OK;
@@ -174,13 +176,21 @@ soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **out) {
     isa_free(&m->al, r, sizeof *r);
     return soma_fail(m, s, "%s", e.text[0] ? e.text : soma_status_text(s));
   }
+  memcpy(r->core.cost_values, m->costs.v[p->p->target->gen - ISA_GEN2],
+         sizeof r->core.cost_values);
+  r->core.timing_only = m->o.timing_only != 0;
+  if (m->o.causes && !(r->core.path = isa_zalloc(&m->al, sizeof *r->core.path))) {
+    vm_core_end(&r->core);
+    isa_free(&m->al, r, sizeof *r);
+    return soma_out_of_memory(m);
+  }
   r->m = m;
   r->p = p;
   p->refs++;
   if (m->run)
     m->run->m = NULL; /* an ended run stays readable, on its own */
   m->run = r;
-  set_hooks(r);
+  set_options(r);
   copy_inputs(r);
   soma_unbind(m, p);
   *out = r;
@@ -231,7 +241,10 @@ void soma_run_stats(const soma_run *r, soma_stats *out, size_t n) {
                   .dma_transfers = c->dma_transfers, .dma_bytes = c->dma_bytes,
                   .dma_packets = c->dma_packets, .host_to_device = r->to_device,
                   .device_to_host = r->to_host, .flops = c->flops, .hbm_bytes = c->hbm_bytes,
-                  .host_seconds = c->host_seconds, .trace_hash = c->trace_hash};
+                  .host_seconds = c->host_seconds, .trace_hash = c->trace_hash,
+                  .launch =
+                      (vm_time)c->cost[c->prog->ncores > 1 ? VM_LAUNCH_LNC2 : VM_LAUNCH] * VM_NS,
+                  .table_loads = c->eng[ISA_ENG_scalar].tables};
   for (unsigned d = 0; d < ISA_NDMA; d++)
     s.dma_busy += c->dma[d].busy_time;
   for (unsigned e = 0; e < ISA_NENGINES; e++) {

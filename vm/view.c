@@ -163,8 +163,45 @@ void vm_load(const vm_dp *d, float *dst, const vm_view *v, uint32_t p, uint64_t 
   d->k->load[v->dtype](dst, raw, n);
 }
 
+/* ---- Stochastic rounding ------------------------------------------------------------------ */
+
+static uint64_t mix(uint64_t x) {
+  x *= 0x9e3779b97f4a7c15u;
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+  return x ^ x >> 31;
+}
+
+void vm_round_begin(vm_dp *d, unsigned round) {
+  d->stochastic = round == ISA_ROUND_stochastic;
+  if (d->stochastic)
+    d->rounding_key = mix(mix(d->rounding_seed + d->engine) + ++d->rounding_count);
+}
+
+void vm_round_end(vm_dp *d) { d->stochastic = false; }
+
+static void store_stochastic(const vm_dp *d, const vm_view *v, uint32_t p, uint64_t first,
+                             const float *src, size_t n) {
+  uint32_t random[VM_ROW], bits[VM_ROW];
+  uint32_t from = (uint32_t)(mix(d->rounding_key + p) >> 32);
+  d->k->random(random, from + (uint32_t)first * 0x9e3779b9u, n);
+  if (v->dtype == ISA_bfloat16) {
+    uint8_t *row = vm_row_at(v, p, first);
+    d->k->store_bf16_sr(row ? row : (uint8_t *)bits, src, random, n);
+    if (!row) vm_store_raw(v, p, first, bits, n);
+    return;
+  }
+  for (size_t i = 0; i < n; i++)
+    bits[i] = isa_from_f32_sr(v->dtype, src[i], d->cvt, random[i]);
+  vm_store_bits(v, p, first, bits, n);
+}
+
 void vm_store(const vm_dp *d, const vm_view *v, uint32_t p, uint64_t first, const float *src,
               size_t n) {
+  if (d->stochastic) {
+    store_stochastic(d, v, p, first, src, n);
+    return;
+  }
   uint8_t *row = vm_row_at(v, p, first);
   if (row) {
     d->k->store[v->dtype](row, src, n, d->cvt);

@@ -2,8 +2,10 @@
  * loop that moves them through simulated time.
  *
  *   seq.c    sequencers: control instructions, waits, issue
- *   issue.c  data path: hazards, start and done, execution in order
- *   dma.c    queues, rings, shares, arbitration
+ *   issue.c  data path: what has issued, execution in order
+ *   clock.c  when an instruction starts and is done; costs.c the constants
+ *   dma.c    queues, rings, shares, arbitration; dma_make.c, dma_index.c transfers from
+ *            instructions; dma_copy.c their elements
  *   event.c  the heap; sched.c the loop, semaphores, deadlock
  *
  * An instruction's operands are resolved when it issues. It reads its sources at `start` and its
@@ -32,6 +34,10 @@ typedef struct vm_cost_row {
   uint32_t value[3]; /* gen2, gen3, gen4 */
 } vm_cost_row;
 extern const vm_cost_row vm_cost_rows[VM_NCOSTS];
+/* The constants of each generation as a machine has them. */
+typedef struct vm_costs {
+  uint32_t v[3][VM_NCOSTS];
+} vm_costs;
 
 /* ---- Memory ranges ------------------------------------------------------------------------ */
 
@@ -58,6 +64,40 @@ typedef struct vm_item {
   uint8_t *copies;   /* blocks of copied sources, chained by their first word */
 } vm_item;
 
+/* ---- Record of causes (critical.c) --------------------------------------------------------- */
+
+/* Why something began when it did and not earlier. */
+typedef enum vm_why {
+  VM_WHY_START,     /* nothing held it: the run began */
+  VM_WHY_SEM,       /* a semaphore update arrived */
+  VM_WHY_ENGINE,    /* the data path was busy with the one before */
+  VM_WHY_HAZARD,    /* an earlier one of the same engine touched the same bytes */
+  VM_WHY_WEIGHTS,   /* a matmul's weights were loading */
+  VM_WHY_PORT,      /* another engine held the memory port */
+  VM_WHY_TABLE,     /* an activation table was loading */
+  VM_WHY_DEPTH,     /* the sequencer was as far ahead as it may be */
+  VM_WHY_DRAIN,     /* a drain */
+  VM_WHY_TRIGGER,   /* a DMA trigger, and the time until its first data */
+  VM_WHY_DMA,       /* the DMA engine was busy with another share */
+  VM_WHY_RING,      /* a ring was full */
+  VM_WHY_GENERATOR  /* the descriptor generator was busy */
+} vm_why;
+typedef struct vm_cause {
+  uint32_t node; /* 0: none */
+  uint8_t why;
+  vm_time time;  /* when it took effect */
+} vm_cause;
+typedef enum vm_node_kind { VM_N_INSN = 1, VM_N_SEQ, VM_N_SHARE } vm_node_kind;
+typedef struct vm_node {
+  vm_time start, end, bound; /* bound: when the cause took effect; the sequencer's time follows */
+  uint32_t cause, pc;
+  uint8_t kind, who, by, why; /* who: engine or DMA engine; by: engine whose instruction it is */
+} vm_node;
+typedef struct vm_path {
+  vm_node *v;
+  uint32_t n, cap, last; /* last: the node that ends last */
+} vm_path;
+
 /* ---- Engines ------------------------------------------------------------------------------ */
 
 typedef union vm_operands {
@@ -71,13 +111,33 @@ typedef union vm_operands {
 } vm_operands;
 
 enum { VM_FLIGHTS = 32 };
+/* Memory ports an instruction streams through: SBUF's, and one a PSUM bank. */
+enum { VM_PORT_SBUF = 1, VM_PORT_PSUM = 0xff00 };
 typedef struct vm_flight { /* an instruction between issue and execution */
   vm_item item;
   const isa_insn *in;
   uint32_t pc;
+  uint32_t node;    /* of the run's record, 0 when it keeps none */
   bool finished; /* its done has come; it executes when those before it have */
+  uint16_t ports;   /* VM_PORT_... */
+  vm_time streamed; /* the last element has gone in: the ports are free */
+  vm_time read;     /* the sources have been read: the time of an @read update */
   vm_operands a;
 } vm_flight;
+
+/* What the processing elements are doing. The array has 4 x 4 cells of 32 x 32 elements, cell
+ * 4 * row + column; a matmul or ldweights takes those of its tile. On gen4 transposes go through
+ * beside matmuls, so that a cell has two lanes. Nodes are of the run's record. */
+enum { VM_CELLS = 16 };
+typedef struct vm_pe_clock {
+  vm_time issue_free;  /* the next matmul may issue */
+  vm_time started;     /* of the last instruction: they start in order */
+  vm_time done;        /* of the last matmul: they finish in order */
+  vm_time load_free;   /* the weight loader */
+  vm_time free[2][VM_CELLS], loaded[VM_CELLS];
+  vm_time burst, busy; /* start of this burst of matmuls, end of the last one's streaming */
+  uint32_t issue_node, started_node, load_node, free_node[2][VM_CELLS], loaded_node[VM_CELLS];
+} vm_pe_clock;
 
 /* An instruction as the sequencer wants it. */
 typedef struct vm_uop {
@@ -111,8 +171,12 @@ typedef struct vm_engine {
   vm_flight *flights; /* ring of VM_FLIGHTS */
   uint32_t first, nflights;
   vm_time issue_free, last_done, dge_free;
-  vm_time weights_free, weights_done, matmul_start; /* tensor: see issue.c */
+  vm_pe_clock pe;     /* tensor */
   int table;          /* scalar: function whose table is loaded, -1 none */
+  uint64_t tables;    /* scalar: how often one was loaded */
+  /* record of causes: what last let the sequencer go on, and when; nodes of what came last */
+  vm_cause cause;
+  uint32_t issue_node, last_node, dge_node;
   vm_dp dp;
   /* statistics */
   uint64_t instructions, data_instructions;
@@ -121,15 +185,32 @@ typedef struct vm_engine {
 
 /* ---- DMA ---------------------------------------------------------------------------------- */
 
-typedef struct vm_transfer { /* shared by its shares; freed with the last */
+/* A transfer, shared by its shares and freed with the last: dst = op over its sources, or
+ * dst = dst op source when it accumulates; op bypass copies. Every view has the elements of dst in
+ * the order of dst: the source of a transpose has its dimensions permuted. */
+typedef struct vm_transfer {
   vm_view dst, src;
-  uint32_t left;   /* shares not done */
-  uint32_t pc;     /* of the instruction that triggered it */
-  uint8_t engine, queue;
+  vm_view *more;       /* sources 1 .. nsrc - 1 of a dma_compute */
+  uint8_t nsrc, op;    /* op: isa_aluop */
+  bool accumulates;    /* dst is read when the share completes */
+  /* Dimension row_dim of each indexed view has byte offset rows[i] at index i, VM_NO_ROW where
+   * the index is out of bounds and skipped. */
+  int64_t *rows;
+  uint8_t row_dim;
+  bool dst_indexed;
+  int16_t src_indexed; /* the source that is, -1 none */
+  bool permuted;
+  vm_box whole;        /* of the permuted source, or of the indexed tensor */
+  void *extra;         /* block of more and rows */
+  size_t extra_bytes;
+  uint32_t left;       /* shares not done */
+  uint32_t pc;         /* of the instruction that triggered it */
+  uint32_t node;       /* of the trigger, in the record of causes */
+  uint8_t engine, queue, prio;
   bool signals, is_static, touches_hbm;
   uint8_t sem;
-  uint32_t rate;       /* of one DMA engine, MBNS */
-  uint64_t run_bytes;  /* of a contiguous element */
+  uint32_t rate;       /* of one DMA engine, MBNS, of destination bytes */
+  uint64_t run_bytes;  /* of a contiguous element, in destination bytes */
   struct vm_transfer *next_free;
 } vm_transfer;
 
@@ -141,7 +222,8 @@ typedef struct vm_share {
   uint64_t sent;       /* bytes served so far */
   vm_time ready;       /* when its first data may move */
   bool started;
-  vm_view snap;        /* copied source, when item.staged */
+  vm_cause cause;      /* of its start */
+  uint8_t *snap;       /* when item.staged: the sources' elements e0 .. e1 - 1, one after another */
   struct vm_share *next; /* in its ring, and in the free list */
 } vm_share;
 
@@ -158,6 +240,7 @@ typedef struct vm_dma_engine {
   vm_time ends;       /* of the packet */
   vm_time armed_at;
   vm_time busy_time;
+  uint32_t last_node; /* of the last share, in the record of causes */
 } vm_dma_engine;
 
 /* ---- Events ------------------------------------------------------------------------------- */
@@ -170,7 +253,7 @@ typedef struct vm_event {
   uint8_t kind, who; /* engine or DMA engine; of VM_E_SEM the update's kind */
   uint8_t sem, from; /* of VM_E_SEM: the semaphore, and the engine whose instruction at pc acts */
   uint32_t value;    /* of a semaphore update; slot of a flight */
-  uint32_t pc;
+  uint32_t pc, node; /* node: of a semaphore update, who made it */
 } vm_event;
 typedef struct vm_heap {
   vm_event *v;
@@ -254,6 +337,9 @@ typedef struct vm_core {
   bool ended;
   uint64_t instructions, dma_transfers, dma_bytes, dma_packets, flops;
   uint64_t trace_hash;
+  bool timing_only;   /* data paths and transfers take their time and move nothing */
+  vm_path *path;      /* NULL: none is kept */
+  uint32_t cause;     /* node on whose behalf semaphore updates are posted now */
   double host_seconds, run_since, next_progress; /* of the host, seconds */
   uint32_t until_clock; /* events until the next look at the host's clock */
   atomic_int *interrupt; /* nonzero: stop; may be NULL */
@@ -318,10 +404,37 @@ void vm_done(vm_core *c, unsigned e, uint32_t slot);
 void vm_protect(vm_core *c, const vm_box *dst, unsigned n, const vm_item *self);
 void vm_item_link(vm_core *c, vm_item *it);
 void vm_item_unlink(vm_core *c, vm_item *it);
+/* n zeroed bytes that live until the item is unlinked; NULL after a fault. */
+uint8_t *vm_item_block(vm_core *c, vm_item *it, size_t n);
 /* Copies a view's elements to a dense block owned by the item and points the view there. */
 bool vm_snapshot(vm_core *c, vm_item *it, vm_view *v);
-/* When engine e's own data path no longer touches the box (0: now). */
-vm_time vm_own_hazard(const vm_core *c, unsigned e, const vm_box *b, bool writes);
+/* When engine e's own data path no longer touches the box (0: now), and the node of the
+ * instruction that does. */
+vm_time vm_own_hazard(const vm_core *c, unsigned e, const vm_box *b, bool writes, uint32_t *node);
+
+/* clock.c: the time of a flight whose operands and boxes are known: start, done, streamed, read,
+ * and what its engine can do next. Leaves its node in the record. */
+void vm_clock(vm_core *c, unsigned e, vm_flight *f);
+
+/* critical.c */
+/* Adds a node and gives its number, 0 when no record is kept. Of what engine `by` did: who is the
+ * engine or DMA engine. */
+uint32_t vm_path_append(vm_core *c, vm_node_kind kind, unsigned who, unsigned by, uint32_t pc,
+                        vm_time start, vm_time end, vm_cause cause);
+static inline uint32_t vm_path_add(vm_core *c, vm_node_kind kind, unsigned who, unsigned by,
+                                   uint32_t pc, vm_time start, vm_time end, vm_cause cause) {
+  return c->path ? vm_path_append(c, kind, who, by, pc, start, end, cause) : 0;
+}
+/* Notes what let engine e's sequencer go on at time t. */
+static inline void vm_goes_on(vm_engine *en, uint32_t node, vm_why why, vm_time t) {
+  en->cause = (vm_cause){node, (uint8_t)why, t};
+}
+/* The path from the last node back to the run's start, as nodes cut at `until`; calls fn for each
+ * segment, latest first. gap: the time between the cause of n and its effect, which is why n
+ * began late. */
+void vm_path_walk(const vm_path *p, void (*fn)(void *ud, const vm_node *n, vm_time from,
+                                               vm_time until, bool gap), void *ud);
+void vm_path_free(vm_core *c);
 
 /* resolve.c */
 /* A pattern with the registers of engine e, checked against its tile, tensor or memory. On
@@ -340,9 +453,19 @@ void vm_view_runs(vm_view *v);
 vm_verdict vm_dma_trigger(vm_core *c, unsigned e, const isa_insn *in);
 void vm_dma_event(vm_core *c, unsigned dma);
 void vm_dma_free(vm_core *c); /* shares and transfers of a core that ends */
-/* Copies elements e0 .. e1 - 1 (row-major, partitions outermost) of src to the same of dst, with a
- * cast through fp32 when the types differ. (dma_copy.c) */
-void vm_dma_move(vm_core *c, const vm_view *dst, const vm_view *src, uint64_t e0, uint64_t e1);
+/* Copies the sources of a share that has started, before someone overwrites them. (dma_copy.c) */
+void vm_dma_stage(vm_core *c, vm_share *s);
+/* Takes the bytes of the static descriptors from HBM, where limit bytes may be used in all.
+ * (dma_make.c) */
+isa_status vm_dma_place_rings(vm_core *c, uint64_t limit, isa_error *e);
+
+/* costs.c */
+void vm_costs_default(vm_costs *out);
+/* Changes constants by lines `NAME value` or `NAME gen value`, gen being gen2 to gen4 or a target;
+ * without one all generations. `;` and `#` begin a comment. On an error *out is as it was. */
+bool vm_costs_read(vm_costs *out, const char *text, size_t n, isa_error *e);
+/* The table of generation gen (0 to 2) in the form that vm_costs_read takes. */
+void vm_costs_print(const vm_costs *costs, unsigned gen, isa_buf *out);
 
 /* cost.c */
 typedef struct vm_span { /* of an instruction: all in cycles of its engine */

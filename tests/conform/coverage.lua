@@ -1,19 +1,23 @@
--- Which legal pairs (instruction, type), (instruction, operator), (instruction, flag) and
--- (instruction, target) have run. A pair is legal when some case's program, changed to it, still
--- assembles; a legal pair that no case ran is a gap.
+-- Which legal pairs (instruction, type), (instruction, operator), (instruction, flag),
+-- (instruction, engine) and (instruction, target) have run. A pair is legal when some case's program,
+-- changed to it, still assembles; a legal pair that no case ran is a gap. So is an instruction with
+-- fewer than four cases, or with none that must be refused.
 local soma = require "soma"
 local program = require "conform.program"
 local M = {}
 
-local rows, sets = {}, {}
+local LEAST = 4
+local rows = {}
 for _, row in ipairs(soma.isa.instructions) do rows[row.name] = row end
 local aluops, actfns, dtypes = {}, {}, {}
+local engines = {"tensor", "vector", "scalar", "gpsimd", "sync"}
 for _, o in ipairs(soma.isa.aluops) do aluops[#aluops + 1] = o.name end
 for _, o in ipairs(soma.isa.actfns) do actfns[#actfns + 1] = o.name end
 for _, d in ipairs(soma.isa.dtypes) do dtypes[#dtypes + 1] = d.name end
 
 local covered = {}  -- instruction -> "kind value" -> true
-local examples = {} -- instruction -> list of {case, target}
+local examples = {} -- instruction -> list of {case, target, source}
+local cases, refused = {}, {} -- instruction -> how many ran, were refused
 
 local function cover(insn, key)
   covered[insn] = covered[insn] or {}
@@ -27,18 +31,39 @@ local function keyword_values(field)
   if field.kind == "ENUM" then return field.items end
 end
 
+-- What the canonical source has of a static transfer: `dma queue, operands`.
+local function static_transfer(insn, line)
+  local queue, rest = line:match("^dma ([%w_]+), (.*)")
+  if not queue or queue == "io_" then return false end
+  if rest:match("^dma_transpose ") then return insn == "dma_transpose" end
+  return insn == (rest:find("srcs=", 1, true) and "dma_compute" or "dma_copy")
+end
+
 -- Lines of the canonical source that hold the instruction.
 local function uses(insn, source)
   local list = {}
   for line in soma.assemble(source):source():gmatch("[^\n]+") do
-    if line:match("^%s*" .. insn .. "%s") then list[#list + 1] = line end
+    if line:match("^%s*" .. insn .. "%s") or static_transfer(insn, line) then list[#list + 1] = line end
   end
   return list
 end
 
+-- Whether the instruction has an operand with a type.
+local function is_typed(row)
+  for _, f in ipairs(row.fields) do
+    if f.kind == "AP" or f.kind == "APS" then return true end
+  end
+  return false
+end
+
 function M.ran(case, target, source)
   local insn = case.insn
+  if case.source then return end
   cover(insn, "target " .. target)
+  if case.engine then cover(insn, "engine " .. case.engine) end
+  if not examples[insn] or examples[insn][#examples[insn]].case ~= case then
+    cases[insn] = (cases[insn] or 0) + 1
+  end
   for _, line in ipairs(uses(insn, source)) do
     for dtype in line:gmatch("([%w_]+)@") do cover(insn, "type " .. dtype) end
     for _, f in ipairs(rows[insn].fields) do
@@ -52,6 +77,8 @@ function M.ran(case, target, source)
   examples[insn] = examples[insn] or {}
   table.insert(examples[insn], {case = case, target = target, source = source})
 end
+
+function M.refused(case) refused[case.insn] = (refused[case.insn] or 0) + 1 end
 
 local function accepted(source) return (pcall(soma.assemble, source)) end
 
@@ -72,9 +99,11 @@ end
 -- The source with field=value in every use of the instruction.
 local function with_value(source, insn, field, value)
   return (source:gsub("[^\n]+", function(line)
-    if not line:match("^%s*" .. insn .. "%s") then return end
+    if not line:match("^%s*" .. insn .. "%s") or line:find("queue=io_", 1, true) then return end
     local text, n = line:gsub("([ ,]" .. field .. "=)[%w_]+", "%1" .. value)
-    return n > 0 and text or line .. ", " .. field .. "=" .. value
+    if n > 0 then return text end
+    local operands, clauses = line:match("^(.-)(%s*%$.*)$")
+    return string.format("%s, %s=%s%s", operands or line, field, value, clauses or "")
   end))
 end
 
@@ -82,6 +111,14 @@ end
 local function value_is_legal(insn, field, value)
   for _, e in ipairs(examples[insn]) do
     if accepted(with_value(e.source, insn, field, value)) then return true end
+  end
+  return false
+end
+
+-- Does some example assemble on another engine?
+local function engine_is_legal(insn, engine)
+  for _, e in ipairs(examples[insn]) do
+    if type(e.case.body) == "string" and accepted((program.build(e.case, e.target, nil, engine))) then return true end
   end
   return false
 end
@@ -102,9 +139,16 @@ function M.gaps()
         for _, t in ipairs(soma.isa.targets) do
           need(insn, "target " .. t.name, function() return t.gen >= row.gen end)
         end
-        for _, d in ipairs(dtypes) do
+        for _, d in ipairs(is_typed(row) and dtypes or {}) do
           need(insn, "type " .. d, function() return type_is_legal(insn, d) end)
         end
+        for _, e in ipairs(engines) do
+          need(insn, "engine " .. e, function() return engine_is_legal(insn, e) end)
+        end
+        if cases[insn] < LEAST then
+          gaps[#gaps + 1] = string.format("only %d cases run %s: at least %d", cases[insn], insn, LEAST)
+        end
+        if not refused[insn] then gaps[#gaps + 1] = "no case has " .. insn .. " refused" end
         for _, f in ipairs(row.fields) do
           for _, v in ipairs(keyword_values(f) or {}) do
             need(insn, f.name .. " " .. v, function() return value_is_legal(insn, f.name, v) end)
@@ -122,7 +166,7 @@ function M.summary()
     insns = insns + 1
     for _ in pairs(set) do pairs_run = pairs_run + 1 end
   end
-  return string.format("coverage: %d instructions, %d pairs with a type, operator, flag or target", insns, pairs_run)
+  return string.format("coverage: %d instructions, %d pairs with a type, operator, flag, engine or target", insns, pairs_run)
 end
 
 return M

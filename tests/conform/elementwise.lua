@@ -83,6 +83,65 @@ local function tensor_tensor(suite)
       end
     end
   end
+  do -- pow: C's special cases; the rest within a unit in the last place
+    local base = {0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.7, -3.7, math.huge, -math.huge, ref.nan, 0x1p-149,
+      0x1.fffffep127, 0x1.000002p0, -0x1p-126}
+    local power = {0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 0.5, -0.5, 1e30, -1e30, math.huge, -math.huge, ref.nan,
+      16777216.0, 16777215.0, 127.0, 2.5, 0.1}
+    local p, q = {}, {}
+    for _, v in ipairs(base) do
+      for _, w in ipairs(power) do p[#p + 1], q[#q + 1] = ref.round(v), ref.round(w) end
+    end
+    local s = {#base, #power}
+    suite:case {
+      insn = "tensor_tensor", name = "pow, special cases", engine = "gpsimd", ulp = 1,
+      inputs = {a = ref.tensor(p, "float32", s), b = ref.tensor(q, "float32", s)}, outputs = {o = {"float32", s}},
+      body = " tensor_tensor o, a, b, op=pow",
+      expect = {o = ref.tensor(map(function(v, w) return ref.round(v ^ w) end, p, q), "float32", s)},
+    }
+    local c, d = map(math.abs, ref.tame(N, 5)), ref.tame(N, 6)
+    for k, t in ipairs {"float32", "bfloat16", "float16"} do
+      local a, b = ref.tensor(c, t, shape), ref.tensor(d, "float32", shape)
+      suite:case {
+        insn = "tensor_tensor", name = "pow of " .. t, engine = "gpsimd", ulp = 1, inputs = {a = a, b = b},
+        outputs = {o = {"float32", shape}}, body = " tensor_tensor o, a, b, op=pow",
+        expect = {o = ref.tensor(map(function(v, w) return ref.round(v ^ w) end, ref.list(a), ref.list(b)), "float32", shape)},
+      }
+    end
+    -- native integers: wrapping; 1 / a^-b truncated for a negative power
+    local i, j, want, unsigned = {}, {}, {}, {}
+    for n = 1, N do
+      i[n], j[n] = (n % 13 - 6) & 0xffffffff, (n % 9 - 3) & 0xffffffff
+      local v, e, r = n % 13 - 6, n % 9 - 3, 1
+      for _ = 1, math.abs(e) do r = r * v end
+      if e < 0 then r = (r == 1 or r == -1) and r or 0 end
+      want[n] = r & 0xffffffff
+      local u = 1
+      for bit = 31, 0, -1 do
+        u = u * u & 0xffffffff
+        if j[n] >> bit & 1 == 1 then u = u * i[n] & 0xffffffff end
+      end
+      unsigned[n] = u
+    end
+    for t, list in pairs {int32 = want, uint32 = unsigned} do
+      suite:case {
+        insn = "tensor_tensor", name = "pow of " .. t, engine = "gpsimd",
+        inputs = {a = ref.from_bits(i, t, shape), b = ref.from_bits(j, t, shape)}, outputs = {o = {t, shape}},
+        body = " tensor_tensor o, a, b, op=pow", expect = {o = ref.from_bits(list, t, shape)},
+      }
+    end
+  end
+  for _, o in ipairs(arith) do -- gpsimd's floats are the same
+    if on(o, "gpsimd") and o.arity == 2 and ref.ops[o.name] then
+      local x, y = ref.values(N, 3), ref.shuffled(N, 7)
+      suite:case {
+        insn = "tensor_tensor", name = o.name .. " on gpsimd", engine = "gpsimd", targets = targets_of(o.gen),
+        inputs = {a = ref.tensor(x, "float32", shape), b = ref.tensor(y, "float32", shape)},
+        outputs = {o = {"float32", shape}}, body = " tensor_tensor o, a, b, op=" .. o.name,
+        expect = {o = ref.tensor(map(ref.ops[o.name], x, y), "float32", shape)},
+      }
+    end
+  end
   local x, y = ref.tame(3, 1), ref.tame(3 * 5, 2)
   local sums = {}
   for p = 0, 2 do for i = 1, 5 do sums[p * 5 + i] = ref.round(x[p + 1] + y[p * 5 + i]) end end
@@ -126,7 +185,7 @@ local function tensor_scalar(suite)
   for i = 1, N do column[i] = s[(i - 1) // F + 1] end
   for _, o in ipairs(arith) do
     local f = ref.ops[o.name]
-    if on(o, "vector") and f then
+    if on(o, "vector") and f and o.name ~= "bypass" then
       suite:case {
         insn = "tensor_scalar", name = o.name .. " by a number, then a column", engine = "vector",
         targets = targets_of(o.gen), inputs = {a = ref.tensor(x, "float32", shape), s = ref.tensor(s, "float32", {P, 1})},
@@ -143,6 +202,19 @@ local function tensor_scalar(suite)
       }
     end
   end
+  for _, t in ipairs(ref.types) do -- bypass alone goes through fp32
+    local a = ref.tensor(x, t, shape)
+    suite:case {
+      insn = "tensor_scalar", name = "bypass of " .. t, engine = "vector", inputs = {a = a},
+      outputs = {o = {"float32", shape}}, body = " tensor_scalar o, a, op0=bypass",
+      expect = {o = ref.tensor(ref.list(a), "float32", shape)},
+    }
+  end
+  suite:case {
+    insn = "tensor_scalar", name = "bypass, then add", engine = "vector", inputs = {a = ref.tensor(x, "float32", shape)},
+    outputs = {o = {"float32", shape}}, body = " tensor_scalar o, a, op0=bypass, op1=add, imm1=0.25",
+    expect = {o = ref.tensor(map(function(v) return ref.round(v + 0.25) end, x), "float32", shape)},
+  }
   for k, t in ipairs(ref.types) do
     local u = ref.types[(k + 4) % #ref.types + 1]
     local a = ref.tensor(ref.values(N, k + 20), t, shape)

@@ -5,6 +5,24 @@ local util = require "conform.util"
 
 local function floats(l) return util.map(function(v) return v + 0.0 end, l) end
 
+-- Packed elements are moved whole.
+local packed = {float8_e5m2_x4 = 4, float8_e4m3fn_x4 = 4, float4_e2m1fn_x4 = 2}
+local function all_types()
+  local list = {table.unpack(ref.types)}
+  for t in pairs(packed) do list[#list + 1] = t end
+  table.sort(list)
+  return list
+end
+local function from_bits(list, t, shape)
+  if not packed[t] then return ref.from_bits(list, t, shape) end
+  return soma.frombytes(table.concat(util.map(function(u) return string.pack("<I" .. packed[t], u) end, list)), t, shape)
+end
+local function any_bits(n, t, seed)
+  local list = {}
+  for i = 1, n do list[i] = ((i + seed) * 0x9E3779B1 ~ i << 9) & (1 << 8 * (packed[t] or ref.bytes(t))) - 1 end
+  return list
+end
+
 local function gathers(suite)
   local P, F, K = 32, 20, 6
   for k, t in ipairs(ref.types) do
@@ -63,26 +81,32 @@ local function local_gathers(suite)
   }
 end
 
-local function nonzeros(suite)
-  local P, T = 33, 8
+local function nonzeros_of(suite, P, T, offset, padding, every)
   for _, t in ipairs {"float32", "int32"} do
     local x, want = {}, {}
-    for p = 0, P - 1 do for i = 0, T - 1 do x[p * T + i + 1] = (p + i * i) % 3 == 0 and 0.0 or (i - 4.0 == 0 and 1.0 or i - 4.0) end end
+    for p = 0, P - 1 do for i = 0, T - 1 do x[p * T + i + 1] = (p + i * i) % 3 ~= 0 and every ~= 0 and (i - 4.0 == 0 and 1.0 or i - 4.0) or every end end
     for p = 0, P - 1 do
       local row = {}
-      for i = 0, T - 1 do if x[p * T + i + 1] ~= 0 then row[#row + 1] = i + 16 end end
+      for i = 0, T - 1 do if x[p * T + i + 1] ~= 0 then row[#row + 1] = i + offset end end
       local n = #row
-      for i = n + 1, T do row[i] = -7 end
+      for i = n + 1, T do row[i] = padding end
       row[T + 1] = n
       for i = 1, T + 1 do want[p * (T + 1) + i] = p % 16 == 0 and row[i] or 5 end -- others are not touched
     end
     suite:case {
-      insn = "nonzero_with_count", name = t, engine = "gpsimd", targets = util.since(3),
+      insn = "nonzero_with_count", name = string.format("%s %d x %d, zeros are %g", t, P, T, every), engine = "gpsimd", targets = util.since(3),
       inputs = {a = ref.tensor(x, t, {P, T}), o = ref.tensor(util.map(function() return 5.0 end, want), "int32", {P, T + 1})},
-      outputs = {o = {"int32", {P, T + 1}}}, body = " nonzero_with_count o, a, index_offset=16, padding=-7",
+      outputs = {o = {"int32", {P, T + 1}}}, body = string.format(" nonzero_with_count o, a, index_offset=%d, padding=%d", offset, padding),
       expect = {o = ref.tensor(floats(want), "int32", {P, T + 1})},
     }
   end
+end
+
+local function nonzeros(suite)
+  nonzeros_of(suite, 33, 8, 16, -7, 0.0)
+  nonzeros_of(suite, 33, 8, 16, -7, -0.0)
+  nonzeros_of(suite, 128, 1, -5, 0, 0.0)
+  nonzeros_of(suite, 1, 50, 0, -1, 2.0)
   suite:case {
     insn = "nonzero_with_count", name = "refused: no room for the count", engine = "gpsimd", targets = util.since(3),
     inputs = {a = soma.ones({16, 4}, "float32")}, outputs = {o = {"int32", {16, 4}}}, body = " nonzero_with_count o, a", refuse = "4",
@@ -91,8 +115,7 @@ end
 
 -- The snake: element e of the sixteen partitions is partition e % 16, column e // 16. Results lie in
 -- the same snake, ascending.
-local function top_k(suite)
-  local P, X, n, k = 32, 3, 42, 8
+local function top_k_of(suite, name, P, X, n, k)
   local x = {}
   for i = 1, P * X do x[i] = ((i * 37) % 101 - 50) / 4 end
   local a = ref.tensor(x, "bfloat16", {P, X})
@@ -110,19 +133,54 @@ local function top_k(suite)
     end
   end
   suite:case {
-    insn = "topk", name = "42 of a snake, ties to the lower index", engine = "gpsimd",
+    insn = "topk", name = name, engine = "gpsimd",
     inputs = {a = a, o = o, i = ref.tensor(util.map(function() return 99.0 end, vals), "uint32", {P, k})},
-    outputs = {o = {"bfloat16", {P, k}}, i = {"uint32", {P, k}}}, body = " topk o, i, a, n=42",
+    outputs = {o = {"bfloat16", {P, k}}, i = {"uint32", {P, k}}}, body = " topk o, i, a, n=" .. n,
     expect = {o = ref.tensor(vals, "bfloat16", {P, k}), i = ref.tensor(idxs, "uint32", {P, k})},
   }
+end
+
+local function top_k(suite)
+  top_k_of(suite, "42 of a snake, ties to the lower index", 32, 3, 42, 8)
+  top_k_of(suite, "all of them: a sort", 16, 2, 32, 32)
+  top_k_of(suite, "the largest", 128, 4, 64, 1)
+  top_k_of(suite, "17 of 200", 16, 13, 200, 17)
   suite:case {
-    insn = "topk", name = "refused: fewer than eight", engine = "gpsimd", inputs = {a = a},
-    outputs = {o = {"bfloat16", {P, 2}}, i = {"uint32", {P, 2}}}, body = " topk o, i, a, n=7", refuse = "7",
+    insn = "topk", name = "refused: fewer than eight", engine = "gpsimd", inputs = {a = soma.ones({32, 3}, "bfloat16")},
+    outputs = {o = {"bfloat16", {32, 2}}, i = {"uint32", {32, 2}}}, body = " topk o, i, a, n=7", refuse = "7",
   }
 end
 
 local function sums_over_partitions(suite)
   local P, F = 9, 6
+  for _, n in ipairs {1, 9, 128} do -- the sum over the count, each rounded
+    local t, u = util.types(n)
+    local a, want = ref.tensor(ref.tame(n * F, n), t, {n, F}), {}
+    local x = ref.list(a)
+    for i = 1, F do
+      local s = 0.0
+      for p = 0, n - 1 do s = ref.round(s + x[p * F + i]) end
+      want[i] = ref.round(s / n)
+    end
+    suite:case {
+      insn = "partition_reduce", name = "average of " .. n, engine = "gpsimd", inputs = {a = a},
+      outputs = {o = {u, {1, F}}}, body = " partition_reduce o, a, op=average", expect = {o = ref.tensor(want, u, {1, F})},
+    }
+  end
+  for t in pairs(ref.ints) do
+    for _, op in ipairs {"bitwise_and", "bitwise_or"} do
+      local bits, want = any_bits(P * F, t, 1), {}
+      for i = 1, F do
+        local s = bits[i]
+        for p = 1, P - 1 do s = ref.bit_op(op, s, bits[p * F + i], 8 * ref.bytes(t)) end
+        want[i] = s
+      end
+      suite:case {
+        insn = "partition_reduce", name = op .. " of " .. t, engine = "gpsimd", inputs = {a = ref.from_bits(bits, t, {P, F})},
+        outputs = {o = {t, {1, F}}}, body = " partition_reduce o, a, op=" .. op, expect = {o = ref.from_bits(want, t, {1, F})},
+      }
+    end
+  end
   for _, op in ipairs {"add", "max"} do
     for k = 1, #ref.types do
       local t, u = util.types(k)
@@ -141,8 +199,7 @@ local function sums_over_partitions(suite)
   end
 end
 
-local function bounds(suite)
-  local ids = {1, 1, 2, 2, 2, 0, 0, 5, 7, 7, 0, 1}
+local function bounds_of(suite, name, ids)
   local n, first, last = #ids, {}, {}
   for i = 1, n do
     local s, e = i, i
@@ -154,26 +211,52 @@ local function bounds(suite)
   table.move(last, 1, n, n + 1, first)
   for _, t in ipairs {"float32", "int32"} do
     suite:case {
-      insn = "sequence_bounds", name = t, engine = "gpsimd", inputs = {a = ref.tensor(floats(ids), t, {1, n})},
+      insn = "sequence_bounds", name = name .. ", " .. t, engine = "gpsimd", inputs = {a = ref.tensor(floats(ids), t, {1, n})},
       outputs = {o = {t, {1, 2, n}}}, body = " sequence_bounds o, a", expect = {o = ref.tensor(floats(first), t, {1, 2, n})},
     }
   end
 end
 
+local function bounds(suite)
+  bounds_of(suite, "segments and padding", {1, 1, 2, 2, 2, 0, 0, 5, 7, 7, 0, 1})
+  bounds_of(suite, "one element", {4})
+  bounds_of(suite, "one element of padding", {0})
+  bounds_of(suite, "nothing but padding", {0, 0, 0})
+  bounds_of(suite, "one segment", {3, 3, 3, 3, 3})
+  bounds_of(suite, "all differ", {5, 4, 3, 2, 1})
+end
+
 local function blocks(suite)
-  for _, t in ipairs(ref.types) do
-    local a = ref.tensor(ref.values(64 * 32, 3), t, {64, 32})
-    local bits, want = ref.bits(a), {}
+  for _, t in ipairs(all_types()) do
+    local bits, want = any_bits(64 * 32, t, 3), {}
     for b = 0, 1 do
       for i = 0, 31 do
         for j = 0, 31 do want[(b * 32 + i) * 32 + j + 1] = bits[(b * 32 + j) * 32 + i + 1] end
       end
     end
     suite:case {
-      insn = "transpose32", name = t .. ", two blocks", engine = "vector", inputs = {a = a}, outputs = {o = {t, {64, 32}}},
-      body = " transpose32 o, a", expect = {o = ref.from_bits(want, t, {64, 32})},
+      insn = "transpose32", name = t .. ", two blocks", engine = "vector", inputs = {a = from_bits(bits, t, {64, 32})},
+      outputs = {o = {t, {64, 32}}}, body = " transpose32 o, a", expect = {o = from_bits(want, t, {64, 32})},
     }
   end
+  for _, s in ipairs {{1, 1}, {5, 7}, {32, 1}, {1, 32}} do -- less than a block
+    local bits, want = any_bits(s[1] * s[2], "float32", 2), {}
+    for i = 0, s[1] - 1 do for j = 0, s[2] - 1 do want[j * s[1] + i + 1] = bits[i * s[2] + j + 1] end end
+    suite:case {
+      insn = "transpose32", name = s[1] .. " x " .. s[2], engine = "vector", inputs = {a = from_bits(bits, "float32", s)},
+      outputs = {o = {"float32", {s[2], s[1]}}}, body = " transpose32 o, a",
+      expect = {o = from_bits(want, "float32", {s[2], s[1]})},
+    }
+  end
+  local bits, want = any_bits(32 * 96, "uint16", 4), {}
+  for b = 0, 2 do
+    for i = 0, 31 do for j = 0, 31 do want[i * 96 + b * 32 + j + 1] = bits[j * 96 + b * 32 + i + 1] end end
+  end
+  suite:case {
+    insn = "transpose32", name = "three blocks in place, from PSUM", engine = "vector", psum = {a = true},
+    inputs = {a = from_bits(bits, "uint16", {32, 96})}, outputs = {a = {"uint16", {32, 96}}}, body = " transpose32 a, a",
+    expect = {a = from_bits(want, "uint16", {32, 96})},
+  }
 end
 
 local function shuffles(suite)
@@ -182,9 +265,9 @@ local function shuffles(suite)
     mask[i] = i % 5 == 4 and 255 or (i * 11 + 3) % 32
     text[i + 1] = tostring(mask[i])
   end
-  for _, t in ipairs(ref.types) do
-    local a, o = ref.tensor(ref.values(64 * 3, 5), t, {64, 3}), ref.tensor(ref.shuffled(64 * 3, 6), t, {64, 3})
-    local ba, bo, want = ref.bits(a), ref.bits(o), {}
+  for _, t in ipairs(all_types()) do
+    local ba, bo, want = any_bits(64 * 3, t, 5), any_bits(64 * 3, t, 6), {}
+    local a, o = from_bits(ba, t, {64, 3}), from_bits(bo, t, {64, 3})
     for p = 0, 63 do
       local q, m = p // 32 * 32, mask[p % 32]
       for j = 1, 3 do want[p * 3 + j] = m == 255 and bo[p * 3 + j] or ba[(q + m) * 3 + j] end
@@ -193,10 +276,21 @@ local function shuffles(suite)
       suite:case {
         insn = insn, name = t .. ", 255 keeps", engine = "vector", inputs = {a = a, o = o}, outputs = {o = {t, {64, 3}}},
         body = " load_mask_register [" .. table.concat(text, ", ") .. "]\n shuffle o, a",
-        expect = {o = ref.from_bits(want, t, {64, 3})},
+        expect = {o = from_bits(want, t, {64, 3})},
       }
     end
   end
+  local x, y = ref.tame(32 * 5, 1), {}
+  for p = 0, 31 do for j = 1, 5 do y[p * 5 + j] = x[(mask[p] == 255 and p or mask[p]) * 5 + j] end end
+  suite:case {
+    insn = "shuffle", name = "in place reads everything first", engine = "vector", inputs = {a = ref.tensor(x, "float32", {32, 5})},
+    outputs = {a = {"float32", {32, 5}}}, body = " load_mask_register [" .. table.concat(text, ", ") .. "]\n shuffle a, a",
+    expect = {a = ref.tensor(y, "float32", {32, 5})},
+  }
+  suite:case {
+    insn = "shuffle", name = "fails: no mask is loaded", engine = "vector", inputs = {a = soma.ones({32, 5}, "float32")},
+    outputs = {o = {"float32", {32, 5}}}, body = " shuffle o, a", fault = "no mask",
+  }
 end
 
 return function(suite)

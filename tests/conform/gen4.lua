@@ -2,20 +2,11 @@
 local soma = require "soma"
 local ref = require "conform.ref"
 local util = require "conform.util"
+local math_of = require "conform.functions"
 
 local P, F = 4, 20
 local shape = {P, F}
 local g4 = util.since(4)
-
--- Functions whose value plain doubles give within a unit in the last place, away from their roots.
-local exact = {
-  copy = function(x) return x end, square = function(x) return x * x end, abs = math.abs,
-  relu = function(x) return x > 0 and x or 0.0 end,
-  sign = function(x) return x > 0 and 1.0 or x < 0 and -1.0 or 0.0 end,
-  exp = math.exp, sigmoid = function(x) return 1 / (1 + math.exp(-x)) end,
-  silu = function(x) return x / (1 + math.exp(-x)) end,
-  prelu = function(x) return x >= 0 and x or ref.round(0.25 * x) end,
-}
 
 local function activate2(suite)
   local x = ref.tame(P * F, 3)
@@ -36,8 +27,28 @@ local function activate2(suite)
   case("mult, subtract reversed", "fn=copy, op0=mult, imm0=3.0, op1=subtract, imm1=1.0, reverse1=true",
     function(v) return r(1 - r(v * 3)) end)
   case("no operator", "fn=copy", function(v) return v end)
-  for fn, f in pairs(exact) do
-    case("fn " .. fn, "fn=" .. fn .. (fn == "prelu" and ", relu_param=0.25" or ""), function(v) return r(f(v)) end, 1)
+  for k, row in ipairs(soma.isa.actfns) do
+    local f, a = math_of.functions[row.name], math_of.points(row.name, P * F, k)
+    if f then
+      suite:case {
+        insn = "activate2", name = "fn " .. row.name, engine = "scalar", targets = g4, ulp = 1,
+        inputs = {a = ref.tensor(a, "float32", shape)}, outputs = {o = {"float32", shape}},
+        body = " activate2 o, a, fn=" .. row.name,
+        expect = {o = ref.tensor(util.map(function(v) return r(f(v)) end, a), "float32", shape)},
+      }
+    end
+  end
+  local hard = {0.0, -0.0, 1.5, -1.5, math.huge, -math.huge, ref.nan, -0x1p-149}
+  for _, slope in ipairs {0.25, 0.0, -2.0, 1.0} do
+    suite:case {
+      insn = "activate2", name = "prelu by " .. slope, engine = "scalar", targets = g4,
+      inputs = {a = ref.tensor(hard, "float32", {1, 8})}, outputs = {o = {"float32", {1, 8}}},
+      body = " activate2 o, a, fn=prelu, relu_param=" .. slope,
+      expect = {o = ref.tensor(util.map(function(v)
+        if v ~= v then return ref.nan end
+        return v >= 0 and v or r(slope * v)
+      end, hard), "float32", {1, 8})},
+    }
   end
   for k = 1, #ref.types do
     local t, u = util.types(k)
@@ -62,13 +73,15 @@ local function activate2(suite)
       once[p + 1] = s
       twice[p + 1] = op == "add" and r(s + s) or s
     end
-    for _, second in ipairs {"reduce", "idle"} do
+    local start = ({add = 0.0, max = -math.huge, min = math.huge, abs_max = 0.0, abs_min = math.huge})[op]
+    for _, second in ipairs {"reduce", "idle", "reset"} do
       suite:case {
         insn = "activate2", name = op .. " reset_reduce, " .. second, engine = "scalar", targets = g4,
         inputs = {a = ref.tensor(x, "float32", shape)}, outputs = {o = {"float32", shape}, r = {"float32", {P, 1}}},
         body = " activate2 o, a, fn=copy, reduce=reset_reduce, reduce_op=" .. op .. "\n activate2 o, a, fn=copy, reduce="
-          .. second .. (second == "reduce" and ", reduce_op=" .. op or "") .. "\n act_read_acc r",
-        expect = {r = ref.tensor(second == "reduce" and twice or once, "float32", {P, 1})},
+          .. second .. (second ~= "idle" and ", reduce_op=" .. op or "") .. "\n act_read_acc r",
+        expect = {r = ref.tensor(second == "reduce" and twice or second == "idle" and once
+          or util.map(function() return start end, once), "float32", {P, 1})},
       }
     end
   end

@@ -1,5 +1,6 @@
 -- From a case to a program: loads the inputs into tiles, runs the body on its engine, stores the
--- outputs. All transfers are static and go through sync, so every generation can run them.
+-- outputs. These transfers are static, on the queue io_ of sync, so every generation can run them;
+-- a body has the static queue q_.
 --
 -- A case: insn, name, engine, body (lines of assembly; or {engine = lines} for several), and
 --   inputs   {name = tensor}        loaded into a tile of that name, shape and type
@@ -8,10 +9,13 @@
 --   psum     {name = true}           which of them lie in PSUM
 --   part     {name = n}              start partition; 0
 --   hbm      {name = true}           inputs and outputs that stay tensors, for DMA cases
---   expect   {name = tensor}, or a function of the target giving that; or refuse = "text"
+--   expect   {name = tensor}, or a function of the target giving that; or refuse = "text" of
+--            what assembles to nothing, or fault = "text" of what assembles and fails when it runs
 --   targets  {"trn1", ...}           default: every target of the instruction's generation on
 --   ulp      outputs may be that many units in the last place off; default exact
---   extra    further lines before the sections (queues, equ)
+--   extra    further lines before the sections (queues, tensors, equ)
+-- or a whole program: insn = "kernel", source = text without a target line, inputs, expect, and
+--   rtol, atol  what the outputs may be off by; default exact
 local soma = require "soma"
 local M = {}
 
@@ -22,9 +26,9 @@ function M.output_name(name) return "out_" .. name end
 
 function M.targets(case)
   if case.targets then return case.targets end
-  local list = {}
+  local list, gen = {}, case.source and 2 or assert(rows[case.insn], case.insn).gen
   for _, t in ipairs(soma.isa.targets) do
-    if t.gen >= assert(rows[case.insn], case.insn).gen then list[#list + 1] = t.name end
+    if t.gen >= gen then list[#list + 1] = t.name end
   end
   return list
 end
@@ -44,8 +48,16 @@ local function shape_of(t)
   return s
 end
 
--- The program's text and the table of its inputs. retype maps a type to another (coverage probes).
-function M.build(case, target, retype)
+local function kernel(case, target)
+  local inputs = {}
+  for name, t in pairs(case.inputs) do inputs["in_" .. name] = t end
+  return string.format(" target %s\n%s", target, case.source), inputs
+end
+
+-- The program's text and the table of its inputs. Coverage probes change it: retype maps a type to
+-- another, engine replaces the case's.
+function M.build(case, target, retype, engine)
+  if case.source then return kernel(case, target) end
   local lines, inputs = {}, {}
   local sync, first, before, after = {}, {}, {}, {}
   local function add(...) lines[#lines + 1] = string.format(...) end
@@ -66,7 +78,7 @@ function M.build(case, target, retype)
     if not hbm[name] then
       tile(name, t.dtype, shape_of(t))
       loads = loads + 16
-      sync[#sync + 1] = string.format(" dma_copy %s, in_%s, queue=q_ $l_", psum[name] and name .. "_s" or name, name)
+      sync[#sync + 1] = string.format(" dma_copy %s, in_%s, queue=io_ $l_", psum[name] and name .. "_s" or name, name)
       if psum[name] then
         moves = moves + 1
         before[#before + 1] = string.format(" tensor_copy %s, %s_s $m_++", name, name)
@@ -82,13 +94,13 @@ function M.build(case, target, retype)
         backs = backs + 1
         after[#after + 1] = string.format(" tensor_copy %s_s, %s $k_++", name, name)
       end
-      first[#first + 1] = string.format(" dma_copy %s, %s, queue=q_", M.output_name(name), psum[name] and name .. "_s" or name)
+      first[#first + 1] = string.format(" dma_copy %s, %s, queue=io_", M.output_name(name), psum[name] and name .. "_s" or name)
     end
   end
   for _, name in ipairs(sorted(case.tiles)) do tile(name, table.unpack(case.tiles[name])) end
-  add("l_ sem\nm_ sem\nb_ sem\nk_ sem\nq_ queue dge=none")
+  add("l_ sem\nm_ sem\nb_ sem\nk_ sem\nio_ queue dge=none\nq_ queue dge=none")
   if case.extra then add("%s", case.extra) end
-  local bodies = type(case.body) == "table" and case.body or {[case.engine] = case.body}
+  local bodies = type(case.body) == "table" and case.body or {[engine or case.engine] = case.body}
   local sections, count = {}, 0
   for engine, body in pairs(bodies) do
     count = count + 1

@@ -39,7 +39,15 @@ local function exponent(a) -- floor(log2 a) of a positive double
   return e
 end
 
-local function encode_float(t, x)
+-- Rounding of a positive double to an integer, stochastic when given a random 32-bit word: up when
+-- the word is below the dropped fraction times 2^32.
+local function integer(x, word)
+  if not word then return half_even(x) end
+  local f = math.floor(x)
+  return word < math.floor((x - f) * 2.0 ^ 32) and f + 1 or f
+end
+
+local function encode_float(t, x, word)
   if x ~= x then return t.nan end
   local sign = (x < 0 or 1 / x < 0) and 1 << (t.e + t.m + t.shift) or 0
   local a, bias = math.abs(x), (1 << (t.e - 1)) - 1
@@ -48,7 +56,7 @@ local function encode_float(t, x)
   local over = t.inf and sign | all_ones << t.shift or t.nan
   if a == inf then return over end
   local e = math.max(exponent(a), 1 - bias)
-  local r = half_even(a / 2.0 ^ (e - t.m))
+  local r = integer(a / 2.0 ^ (e - t.m), word)
   if r * 2.0 ^ (e - t.m) > t.max then return over end
   if r >= 2 ^ (t.m + 1) then e, r = e + 1, r / 2 end
   local bits = r < 2 ^ t.m and r or ((e + bias) << t.m) + (r - 2 ^ t.m)
@@ -69,17 +77,18 @@ end
 -- One fp32 rounding of a double.
 function M.round(x) return decode_float(floats.float32, encode_float(floats.float32, x)) end
 
--- Bits of the element that fp32 value x becomes.
-function M.encode(dtype, x)
-  if floats[dtype] then return encode_float(floats[dtype], x) end
+-- Bits of the element that fp32 value x becomes; word: stochastic rounding, which is for floats only.
+function M.encode(dtype, x, word)
+  if floats[dtype] then return encode_float(floats[dtype], x, word) end
   if dtype == "bool" then return x ~= 0 and 1 or 0 end
   if dtype == "float8_e8m0fnu" then
     if x ~= x or x < 0 or x == inf then return 255 end
     if x < 2.0 ^ -127 then return 0 end
     local e = exponent(x)
     local f = x / 2.0 ^ e
-    if f > 1.5 or (f == 1.5 and (e + 127) % 2 == 1) then e = e + 1 end
-    return e > 127 and 255 or e + 127
+    if word then e = e + (integer(f, word) - 1)
+    elseif f > 1.5 or (f == 1.5 and (e + 127) % 2 == 1) then e = e + 1 end
+    return e > 127 and 255 or math.tointeger(e) + 127
   end
   local bytes, signed = table.unpack(ints[dtype])
   local lo, hi = 0, 2.0 ^ (8 * bytes) - 1
@@ -101,6 +110,23 @@ end
 
 function M.bytes(dtype)
   return floats[dtype] and floats[dtype].bytes or ints[dtype] and ints[dtype][1] or 1
+end
+
+-- The random words of round=stochastic: of element i (from 0) of partition p of the count-th (from 1)
+-- instruction of an engine that rounds so, in a run with rounding seed 0.
+local engine_codes = {tensor = 0, vector = 1, scalar = 2, gpsimd = 3, sync = 4}
+local function mix64(x)
+  x = x * 0x9e3779b97f4a7c15
+  x = (x ~ (x >> 30)) * 0xbf58476d1ce4e5b9
+  x = (x ~ (x >> 27)) * 0x94d049bb133111eb
+  return x ~ (x >> 31)
+end
+function M.random_word(engine, count, p, i)
+  local key = mix64(mix64(engine_codes[engine]) + count)
+  local x = ((mix64(key + p) >> 32) + i * 0x9e3779b9) & 0xffffffff
+  x = ((x ~ (x >> 16)) * 0x7feb352d) & 0xffffffff
+  x = ((x ~ (x >> 15)) * 0x846ca68b) & 0xffffffff
+  return x ~ (x >> 16)
 end
 
 -- A tensor from element bits.

@@ -34,6 +34,8 @@ local function scalar_tensor_tensor(suite)
       case(o.name .. ", add", "b, op0=" .. o.name .. ", op1=add", function(p, q) return ref.round(f(p) + q) end, o.gen)
     end
   end
+  case("bypass, subtract", "b, op0=bypass, op1=subtract", function(p, q) return ref.round(p - q) end)
+  case("in place of src1", "b, op0=mult, imm0=-1.0, op1=add", function(p, q) return ref.round(-p + q) end)
   for k = 1, #ref.types do
     local t, u = util.types(k)
     case(t .. " to " .. u .. ", both reversed", "b, op0=subtract, imm0=1.0, op1=subtract, reverse0=true, reverse1=true",
@@ -129,6 +131,17 @@ local function reductions(suite)
       expect = {o = ref.tensor(want, "float32", shape), r = ref.tensor(rows("max", want), "float32", {P, 1})},
     }
   end
+  for _, way in ipairs {{"bypass", "op0=bypass", function(v) return v end},
+    {"subtract", "op0=subtract, imm0=0.5", function(v) return ref.round(v - 0.5) end},
+    {"subtract reversed", "op0=subtract, imm0=0.5, reverse0=true", function(v) return ref.round(0.5 - v) end}} do
+    local want = util.map(way[3], x)
+    suite:case {
+      insn = "tensor_scalar_reduce", name = way[1] .. ", add", engine = "vector", inputs = {a = ref.tensor(x, "float32", shape)},
+      outputs = {o = {"float32", shape}, r = {"float32", {P, 1}}},
+      body = " tensor_scalar_reduce o, a, " .. way[2] .. ", op1=add, reduce=reset_reduce\n dve_read_acc r",
+      expect = {o = ref.tensor(want, "float32", shape), r = ref.tensor(rows("add", want), "float32", {P, 1})},
+    }
+  end
   for k = 1, #ref.types do
     local t, u = util.types(k)
     local a = ref.tensor(x, t, shape)
@@ -185,6 +198,11 @@ local function cumulative(suite)
       expect = {o = ref.tensor(run(x, function(v) return f(v, 0.5) end, "add", 0.0), "float32", shape)},
     }
   end
+  suite:case {
+    insn = "tensor_scalar_cumulative", name = "bypass, mult", engine = "vector", inputs = {a = ref.tensor(x, "float32", shape)},
+    outputs = {o = {"float32", shape}}, body = " tensor_scalar_cumulative o, a, op0=bypass, op1=mult, reduce=reset_reduce",
+    expect = {o = ref.tensor(run(x, function(v) return v end, "mult", 1.0), "float32", shape)},
+  }
   local sum = run(x, function(v) return ref.round(v + 0.0) end, "add", 0.0)
   local again = {}
   for p = 0, P - 1 do
@@ -302,6 +320,37 @@ local function selections(suite)
       expect = {o = ref.tensor(res, u, shape), r = ref.tensor(rows("max", res), "float32", {P, 1})},
     }
   end
+  -- the registers: idle leaves, reset gives max's identity, reduce goes on
+  for name, way in pairs {
+    idle = {"reduce=idle", function() return 7.5 end}, reset = {"reduce=reset, reduce_op=max", function() return -inf end},
+    reduce = {"reduce=reduce, reduce_op=max", function(m) return ref.ops.max(7.5, m) end},
+    ["reset_reduce, reduce_op left out"] = {"reduce=reset_reduce", function(m) return m end},
+  } do
+    local res = {}
+    for i = 1, P * F do
+      local index, p = (i - 1) % F, (i - 1) // F + 1
+      res[i] = index >= b0[p] and index < b1[p] and y[i] or fmin
+    end
+    suite:case {
+      insn = "range_select", name = "registers, " .. name, engine = "vector", targets = util.since(3),
+      inputs = {a = ref.tensor(y, "float32", shape), l = ref.tensor(b0, "float32", {P, 1}), h = ref.tensor(b1, "float32", {P, 1}),
+        s = ref.tensor({7.5, 7.5, 7.5, 7.5}, "float32", {P, 1})},
+      outputs = {o = {"float32", shape}, r = {"float32", {P, 1}}},
+      body = " tensor_scalar_reduce s, s, op0=bypass, op1=max, reduce=reset_reduce\n"
+        .. " range_select o, a, bound0=l, bound1=h, op0=is_ge, op1=is_lt, " .. way[1] .. "\n dve_read_acc r",
+      expect = {o = ref.tensor(res, "float32", shape), r = ref.tensor(util.map(way[2], rows("max", res)), "float32", {P, 1})},
+    }
+  end
+  local late = {}
+  for i = 1, P * F do late[i] = (i - 1) // F ~= 1 and (i - 1) % F + 16777190 > 16777203 and x[i] or fmin end
+  suite:case { -- one bound beyond all of them, the other NaN in one row
+    insn = "range_select", name = "indices up to 2^24, a NaN bound", engine = "vector", targets = util.since(3),
+    inputs = {a = ref.tensor(x, "float32", shape), l = ref.tensor({16777203.0, ref.nan, 16777203.0, 16777203.0}, "float32", {P, 1}),
+      h = ref.tensor({inf, inf, inf, inf}, "float32", {P, 1})},
+    outputs = {o = {"float32", shape}},
+    body = " range_select o, a, bound0=l, bound1=h, op0=is_gt, op1=is_le, start=16777190.0",
+    expect = {o = ref.tensor(late, "float32", shape)},
+  }
   for op in pairs(compare) do
     range(op .. " and is_lt", "float32", "float32", op, "is_lt", 0)
     range("is_ge and " .. op, "float32", "float32", "is_ge", op, 3)

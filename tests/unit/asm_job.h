@@ -50,6 +50,7 @@ static void job_open(job *t, const as_options *o) {
 static void job_close(job *t) {
   isa_buf_free(&t->out);
   isa_buf_free(&t->diags);
+  as_intern_free(&t->j);
   isa_arena_free(&t->j.arena);
   isa_arena_free(&t->r.arena);
 }

@@ -316,7 +316,7 @@ static isa_ap random_ap(uint32_t *s) {
     a.dim[d] = (isa_dim){(int64_t)any64(s), any32(s) | 1};
   for (unsigned i = 0; i < ISA_MAX_DYN; i++) {
     isa_dyn *y = &a.dyn[i];
-    y->kind = (uint8_t)rnd(s, 3);
+    y->kind = (uint8_t)rnd(s, i > 0 && !a.dyn[i - 1].kind ? 1 : 3);
     y->stride = y->kind ? (int64_t)any64(s) : 0;
     y->reg = (uint8_t)(y->kind == ISA_DYN_reg ? rnd(s, 64) : 0);
     y->ap = y->kind == ISA_DYN_elem ? any32(s) | 1 : 0;
@@ -396,6 +396,12 @@ static void test_ap_refusals(void **state) {
     if (isa_decode_ap(r, &a, NULL))
       fail_msg("byte %u = %u is accepted", cases[i][0], cases[i][1]);
   }
+  uint8_t second[ISA_AP_RECORD]; /* a second dynamic offset alone */
+  isa_ap a;
+  memcpy(second, ap_by_hand, sizeof second);
+  memcpy(second + 108, second + 92, 16);
+  memset(second + 92, 0, 16);
+  assert_false(isa_decode_ap(second, &a, NULL));
 }
 
 int main(void) {

@@ -103,7 +103,7 @@ static void add_patterns(isa_program *p, unsigned core) {
               .offset = 64, .size_dim = 2, .size_reg = 9};
   s.dim[0] = (isa_dim){-1, 2048};
   isa_ap d = s;
-  d.dyn[1] = (isa_dyn){ISA_DYN_elem, 0, 2, -7};
+  d.dyn[0] = (isa_dyn){ISA_DYN_elem, 0, 2, -7};
   assert_int_equal(isa_program_ap(p, core, &h), 1);
   assert_int_equal(isa_program_ap(p, core, &s), 2);
   assert_int_equal(isa_program_ap(p, core, &d), 3);
@@ -223,7 +223,7 @@ static void test_round_trip(void **state) {
   assert_int_equal(c->queues[1].statics[1].u.DMA_COPY.src, 1);
   assert_int_equal(c->queues[0].rings, 16);
   assert_int_equal(c->naps, 3);
-  assert_int_equal(c->aps[2].dyn[1].stride, -7);
+  assert_int_equal(c->aps[2].dyn[0].stride, -7);
   assert_int_equal(c->code[ISA_ENG_sync].n, 2);
   assert_int_equal(c->code[ISA_ENG_sync].insns[1].op, ISA_OP_halt);
   assert_int_equal(c->code[ISA_ENG_sync].lines[1].line, 11);
@@ -400,8 +400,11 @@ static void test_refusals(void **state) {
   refuse(&a, section(f, "SYMB") + 4, 2, 1, "core 2");
   refuse(&a, section(f, "PATS") + 12, 4, 4, "pattern 1: it names tensor 4, of 3");
   refuse(&a, section(f, "PATS") + 128 + 12, 3, 4, "pattern 2: it names tile 3, of 2");
-  refuse(&a, section(f, "PATS") + 256 + 112, 3, 4, "names pattern 3, which is not before it");
+  refuse(&a, section(f, "PATS") + 256 + 96, 3, 4, "names pattern 3, which is not before it");
   refuse(&a, section(f, "PATS") + 7, 1, 1, "pattern 1: pattern, byte 7");
+  refuse(&a, section(f, "TNSR") + 88, 1, 4, "record 1: no name at offset 1; the next one is at");
+  refuse(&a, section(f, "STRS") + get(entry(f, "STRS") + 16, 8) - 2, 0, 1, "nothing uses the names");
+  refuse(&a, entry(f, "CODE") + 6, ISA_ENG_gpsimd, 1, "after a section that it should come before");
   refuse(&a, section(f, "QUES") + 5, 17, 1, "17 rings");
   refuse(&a, section(f, "QUES") + 8, UINT32_MAX, 4, "queue 0: 4294967295 static transfers");
   refuse(&a, section(f, "QUES") + 8, 1, 4, "queue 1: 2 static transfers, but section DESC has 1");

@@ -67,8 +67,8 @@ static void local_gather_bounds(void **state) {
   assert_int_equal(op_local_gather(&b->d, &a), VM_RETIRE);
   put(&a.index, 19, 0, 7);
   assert_int_equal(op_local_gather(&b->d, &a), VM_FAULT);
-  assert_string_equal(b->d.fault, "local_gather: index 7, in partition 19 column 0, with 4 elements "
-                                  "a index: src has 10");
+  assert_string_equal(b->d.fault, "local_gather: index 7, in partition 19 column 0, with 4 "
+                                  "elements an index: src has 10");
   a.elems_per_index = 1;
   assert_int_equal(op_local_gather(&b->d, &a), VM_FAULT);
   assert_string_equal(b->d.fault, "local_gather: the shapes of dst, src and index do not fit");
@@ -80,9 +80,11 @@ static void local_gather_bounds(void **state) {
 static void n_gather(void **state) {
   (void)state;
   static const struct { unsigned dtype, part, parts; const char *dst, *src, *index; } cases[] = {
-    {ISA_float32, 0, 128, "512:1", "2000:1", "512:1"}, {ISA_uint8, 32, 5, "2:9 3:1", "2:5 3:1", "6:1"},
+    {ISA_float32, 0, 128, "512:1", "2000:1", "512:1"},
+    {ISA_uint8, 32, 5, "2:9 3:1", "2:5 3:1", "6:1"},
     {ISA_bfloat16, 64, 1, "1:1", "1:1", "1:1"},        {ISA_int32, 0, 3, "7:-2", "5:-3", "7:0"},
-    {ISA_float16, 96, 32, "33:1", "3:0 11:2", "33:-1"}, {ISA_int8, 0, 2, "2500:1", "300:1", "2500:1"},
+    {ISA_float16, 96, 32, "33:1", "3:0 11:2", "33:-1"},
+    {ISA_int8, 0, 2, "2500:1", "300:1", "2500:1"},
   };
   bed *b = bed_new(ISA_ENG_gpsimd);
   for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -116,7 +118,8 @@ static uint32_t ref_partitions(const struct vm_PARTITION_REDUCE *a, uint64_t i) 
   for (uint32_t p = 0; p < a->src.num[0]; p++) {
     uint32_t x = get(&a->src, p, i);
     bits = a->op == ISA_ALU_bitwise_or ? bits | x : bits & x;
-    sum = ref_alu(a->op == ISA_ALU_max ? ISA_ALU_max : ISA_ALU_add, sum, ref_decode(a->src.dtype, x));
+    unsigned op = a->op == ISA_ALU_max ? ISA_ALU_max : ISA_ALU_add;
+    sum = ref_alu(op, sum, ref_decode(a->src.dtype, x));
   }
   if (a->op == ISA_ALU_bitwise_or || a->op == ISA_ALU_bitwise_and) return bits;
   if (a->op == ISA_ALU_average) sum = sum / (float)a->src.num[0];
@@ -174,7 +177,8 @@ static void sequence_once(bed *b, const struct vm_UNARY *a, const char *what) {
 static void sequence_bounds(void **state) {
   (void)state;
   static const struct { unsigned ts, td, longest; const char *src, *dst; } cases[] = {
-    {ISA_int32, ISA_int32, 9, "8:1", "2:8 8:1"},      {ISA_float32, ISA_int32, 3, "512:1", "1024:1"},
+    {ISA_int32, ISA_int32, 9, "8:1", "2:8 8:1"},
+    {ISA_float32, ISA_int32, 3, "512:1", "1024:1"},
     {ISA_int32, ISA_float32, 1, "33:-2", "2:40 33:1"}, {ISA_float32, ISA_float32, 1, "1:1", "2:1"},
     {ISA_float32, ISA_float32, 40, "5:30 20:1", "200:2"},
   };
@@ -257,8 +261,10 @@ static void nonzero(void **state) {
   static const struct { unsigned type, part, parts, one_in; int32_t offset; const char *src, *dst; }
   cases[] = {
     {ISA_float32, 0, 128, 2, 0, "100:1", "101:1"},      {ISA_int32, 0, 128, 9, 1000, "1:1", "2:1"},
-    {ISA_int32, 32, 17, 1, -5, "7:-1", "2:9 4:1"},      {ISA_float32, 64, 64, 50, 0, "2400:1", "2401:1"},
-    {ISA_float32, 96, 1, 2, INT32_MAX, "3:50 20:1", "61:2"}, {ISA_int32, 0, 16, 1, 0, "2048:1", "2049:1"},
+    {ISA_int32, 32, 17, 1, -5, "7:-1", "2:9 4:1"},
+    {ISA_float32, 64, 64, 50, 0, "2400:1", "2401:1"},
+    {ISA_float32, 96, 1, 2, INT32_MAX, "3:50 20:1", "61:2"},
+    {ISA_int32, 0, 16, 1, 0, "2048:1", "2049:1"},
   };
   bed *b = bed_new(ISA_ENG_gpsimd);
   b->d.target = &isa_targets[ISA_trn2];
@@ -269,7 +275,8 @@ static void nonzero(void **state) {
     fill(b, &a.src); /* NaNs count, -0 does not */
     for (uint32_t p = 0; p < a.src.num[0]; p++)
       for (uint64_t j = 0; j < a.src.elems; j++)
-        if (draw(b) % cases[i].one_in) put(&a.src, p, j, a.src.dtype == ISA_float32 ? 0x80000000 : 0);
+        if (draw(b) % cases[i].one_in)
+          put(&a.src, p, j, a.src.dtype == ISA_float32 ? 0x80000000 : 0);
     nonzero_once(b, &a, cases[i].src);
   }
   free(b);
@@ -307,7 +314,8 @@ static void topk_once(bed *b, const struct vm_TOPK *a, const char *what) {
   for (uint32_t core = 0; core < a->src.num[0]; core += 16) {
     for (uint32_t i = 0; i < a->n; i++) {
       uint32_t higher = 0, x = get(&a->src, core + i % 16, i / 16);
-      for (uint32_t j = 0; j < a->n; j++) higher += above(get(&a->src, core + j % 16, j / 16), j, x, i);
+      for (uint32_t j = 0; j < a->n; j++)
+        higher += above(get(&a->src, core + j % 16, j / 16), j, x, i);
       if (higher >= k) continue;
       uint32_t o = k - 1 - higher;
       expect(b, &a->val_dst, core + o % 16, o / 16, x);

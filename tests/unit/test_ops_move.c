@@ -21,12 +21,18 @@ static void transpose_once(bed *b, const struct vm_UNARY *a, bool blocks, const 
 
 static void transpose32(void **state) {
   (void)state;
-  static const struct { unsigned dtype, part, parts; const char *src; unsigned to, out; const char *dst; }
-  cases[] = {
-    {ISA_float32, 0, 32, "32:1", 96, 32, "32:1"},      {ISA_bfloat16, 0, 128, "96:1", 0, 128, "96:1"},
+  static const struct {
+    unsigned dtype, part, parts;
+    const char *src;
+    unsigned to, out;
+    const char *dst;
+  } cases[] = {
+    {ISA_float32, 0, 32, "32:1", 96, 32, "32:1"},
+    {ISA_bfloat16, 0, 128, "96:1", 0, 128, "96:1"},
     {ISA_uint8, 64, 64, "2:40 32:1", 0, 64, "64:2"},   {ISA_int16, 32, 1, "1:1", 0, 1, "1:1"},
     {ISA_float32, 0, 5, "7:3", 32, 7, "5:-1"},         {ISA_int8, 0, 1, "32:1", 64, 32, "1:1"},
-    {ISA_float32, 0, 32, "4:0 8:1", 0, 32, "32:1"},    {ISA_float8_e5m2_x4, 0, 32, "64:1", 32, 32, "64:1"},
+    {ISA_float32, 0, 32, "4:0 8:1", 0, 32, "32:1"},
+    {ISA_float8_e5m2_x4, 0, 32, "64:1", 32, 32, "64:1"},
   };
   bed *b = bed_new(ISA_ENG_vector);
   for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -83,11 +89,17 @@ static void shuffle_once(bed *b, const struct vm_UNARY *a, const uint8_t *mask, 
 
 static void shuffle(void **state) {
   (void)state;
-  static const struct { unsigned dtype, part, parts; const char *src; unsigned to, out; const char *dst; }
-  cases[] = {
+  static const struct {
+    unsigned dtype, part, parts;
+    const char *src;
+    unsigned to, out;
+    const char *dst;
+  } cases[] = {
     {ISA_float32, 0, 128, "512:1", 0, 128, "512:1"},  {ISA_uint8, 32, 32, "1:1", 96, 32, "1:1"},
-    {ISA_bfloat16, 0, 64, "3:9 5:1", 64, 64, "15:-1"}, {ISA_int32, 96, 32, "2500:1", 0, 20, "2500:1"},
-    {ISA_float16, 0, 96, "33:0", 0, 96, "33:1"},      {ISA_float4_e2m1fn_x4, 0, 32, "7:1", 0, 1, "7:2"},
+    {ISA_bfloat16, 0, 64, "3:9 5:1", 64, 64, "15:-1"},
+    {ISA_int32, 96, 32, "2500:1", 0, 20, "2500:1"},
+    {ISA_float16, 0, 96, "33:0", 0, 96, "33:1"},
+    {ISA_float4_e2m1fn_x4, 0, 32, "7:1", 0, 1, "7:2"},
   };
   bed *b = bed_new(ISA_ENG_vector);
   for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -183,10 +195,13 @@ static void exponential_once(bed *b, const struct vm_EXPONENTIAL *a, const char 
 
 static void exponential(void **state) {
   (void)state;
-  static const uint8_t cmds[] = {ISA_CMD_idle, ISA_CMD_reset_reduce, ISA_CMD_reduce, ISA_CMD_load_reduce};
+  static const uint8_t cmds[] = {
+    ISA_CMD_idle, ISA_CMD_reset_reduce, ISA_CMD_reduce, ISA_CMD_load_reduce};
   static const struct { unsigned ts, td, part, parts; const char *src, *dst; } cases[] = {
-    {ISA_float32, ISA_float32, 0, 128, "512:1", "512:1"}, {ISA_bfloat16, ISA_bfloat16, 32, 3, "2100:1", "2100:1"},
-    {ISA_float16, ISA_float8_e4m3, 64, 2, "3:20 5:1", "15:2"}, {ISA_int32, ISA_uint16, 0, 1, "1:1", "1:1"},
+    {ISA_float32, ISA_float32, 0, 128, "512:1", "512:1"},
+    {ISA_bfloat16, ISA_bfloat16, 32, 3, "2100:1", "2100:1"},
+    {ISA_float16, ISA_float8_e4m3, 64, 2, "3:20 5:1", "15:2"},
+    {ISA_int32, ISA_uint16, 0, 1, "1:1", "1:1"},
     {ISA_uint8, ISA_float32, 96, 32, "17:-1", "17:1"},
   };
   bed *b = bed_new(ISA_ENG_vector);

@@ -62,7 +62,8 @@ static void rng_types(void **state) {
       for (unsigned i = 0; i < s.elems; i++) lane[p][i] = get(&s, p, i);
     set_state(b, &s);
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
-      struct vm_DST a = {.dst = sb(b, cases[i].dtype, cases[i].part, cases[i].parts, 0, 40, cases[i].dst)};
+      unsigned part = cases[i].part, parts = cases[i].parts;
+      struct vm_DST a = {.dst = sb(b, cases[i].dtype, part, parts, 0, 40, cases[i].dst)};
       bed_expect(b);
       for (uint32_t p = 0; p < a.dst.num[0]; p++)
         for (uint64_t j = 0; j < a.dst.elems; j++)
@@ -188,7 +189,8 @@ static void rand2(void **state) {
 
 /* ---- dropout ------------------------------------------------------------------------------ */
 
-static void dropout_once(bed *b, const struct vm_DROPOUT *a, uint32_t lane[128][24], const char *what) {
+static void dropout_once(bed *b, const struct vm_DROPOUT *a, uint32_t lane[128][24],
+                         const char *what) {
   bed_expect(b);
   for (uint32_t p = 0; p < a->dst.num[0]; p++) {
     float rate = a->prob.v.at ? ref_decode(a->prob.v.dtype, get(&a->prob.v, p, 0)) : a->prob.imm;
@@ -205,7 +207,11 @@ static void dropout_once(bed *b, const struct vm_DROPOUT *a, uint32_t lane[128][
 
 static void dropout(void **state) {
   (void)state;
-  static const struct { unsigned dtype, part, parts; const char *dst, *src; float prob; } cases[] = {
+  static const struct {
+    unsigned dtype, part, parts;
+    const char *dst, *src;
+    float prob;
+  } cases[] = {
     {ISA_float32, 0, 128, "512:1", "512:1", 0.5f}, {ISA_bfloat16, 32, 3, "2100:1", "2100:1", 0.1f},
     {ISA_int32, 0, 5, "3:9 5:1", "15:-1", 0},      {ISA_float8_e5m2, 64, 2, "7:2", "7:0", 1},
     {ISA_float16, 0, 1, "1:1", "1:1", 0.25f},      {ISA_uint8, 0, 9, "40:1", "40:1", 0.75f},
@@ -236,10 +242,29 @@ static void dropout(void **state) {
   free(b);
 }
 
+/* A number equal to the rate does not count as below it; a dropped NaN is 0. */
+static void dropout_edge(void **state) {
+  (void)state;
+  bed *b = bed_on(ISA_ENG_vector, ISA_trn3);
+  vm_view s = sb(b, ISA_uint32, 0, 1, 1, 0, "24:1");
+  struct vm_DROPOUT a = {.src = sb(b, ISA_float32, 0, 1, 0, 0, "1:1")};
+  a.dst = sb(b, ISA_float32, 0, 1, 0, 5, "1:1");
+  put(&a.src, 0, 0, 0x7fc12345);
+  for (unsigned i = 0; i < 4; i++) {
+    for (unsigned j = 0; j < 24; j++) put(&s, 0, j, start[j % 6]);
+    set_state(b, &s);
+    a.prob = imm(ldexpf((float)(known[0] >> 8) + (float)(i & 1), -24));
+    a.threshold = i / 2 ? ISA_DROP_keep_rate : ISA_DROP_drop_rate;
+    assert_int_equal(op_dropout(&b->d, &a), VM_RETIRE);
+    assert_int_equal(get(&a.dst, 0, 0), (i & 1) == i / 2 ? 0x7fc12345 : 0);
+  }
+  free(b);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(xorwow_known), cmocka_unit_test(rng_types), cmocka_unit_test(older_vector),
     cmocka_unit_test(seed_words), cmocka_unit_test(state_in_and_out), cmocka_unit_test(rand2),
-    cmocka_unit_test(dropout)};
+    cmocka_unit_test(dropout), cmocka_unit_test(dropout_edge)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

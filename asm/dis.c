@@ -1,0 +1,177 @@
+/* Cross-references: the disassembler's text, line by line, with comments behind labels and
+ * semaphores. */
+#include "dis.h"
+
+#include <string.h>
+
+enum { MOST = 8, COLUMN = 40 }; /* references shown; where comments begin */
+
+int64_t as_dis_target(const isa_insn *in) {
+  if (in->op >= ISA_NOPS) return -1;
+  const isa_form *f = isa_form_of(in->op);
+  for (unsigned i = 0; i < f->nfields; i++)
+    if (f->fields[i].kind == ISA_K_LABEL)
+      return *(const isa_t_LABEL *)isa_member_c(in, &f->fields[i]);
+  return -1;
+}
+
+/* Which pcs lead to each pc of a section: lists in order, by counting. */
+typedef struct sources {
+  uint32_t *first; /* [n + 2]: where the list of a pc begins in from */
+  uint32_t *from, n, nfrom;
+} sources;
+
+static bool sources_open(const isa_alloc *al, const isa_code *code, sources *s) {
+  *s = (sources){.n = code->n};
+  s->first = isa_zalloc(al, ((size_t)code->n + 2) * sizeof *s->first);
+  for (uint32_t pc = 0; s->first && pc < code->n; pc++) {
+    int64_t to = as_dis_target(&code->insns[pc]);
+    if (to < 0 || to > code->n) continue;
+    s->first[to + 1]++;
+    s->nfrom++;
+  }
+  s->from = isa_zalloc(al, ((size_t)s->nfrom + 1) * sizeof *s->from);
+  uint32_t *at = isa_zalloc(al, ((size_t)code->n + 2) * sizeof *at);
+  bool ok = s->first && s->from && at;
+  for (uint32_t pc = 0; ok && pc <= code->n; pc++) at[pc + 1] = s->first[pc + 1] += s->first[pc];
+  for (uint32_t pc = 0; ok && pc < code->n; pc++) {
+    int64_t to = as_dis_target(&code->insns[pc]);
+    if (to >= 0 && to <= code->n) s->from[at[to]++] = pc;
+  }
+  isa_free(al, at, ((size_t)code->n + 2) * sizeof *at);
+  return ok;
+}
+
+static void sources_close(const isa_alloc *al, sources *s) {
+  isa_free(al, s->first, ((size_t)s->n + 2) * sizeof *s->first);
+  isa_free(al, s->from, ((size_t)s->nfrom + 1) * sizeof *s->from);
+}
+
+static void to_column(isa_buf *out, size_t line) {
+  do isa_buf_puts(out, " ");
+  while (!out->failed && out->len - line < COLUMN);
+}
+
+static void put_sources(const sources *s, uint32_t pc, isa_buf *out, size_t line) {
+  if (!s->first || pc > s->n) return;
+  uint32_t from = s->first[pc], end = s->first[pc + 1], shown = 0;
+  if (from == end) return;
+  to_column(out, line);
+  isa_buf_puts(out, "; from");
+  for (uint32_t i = from; i < end && shown < MOST; i++, shown++)
+    isa_buf_printf(out, "%s %u", shown ? "," : "", s->from[i]);
+  if (end - from > MOST) isa_buf_printf(out, " and %u more", end - from - MOST);
+}
+
+/* ---- Semaphores --------------------------------------------------------------------------- */
+
+static bool uses(const isa_insn *in, unsigned core, unsigned sem, bool wait) {
+  if (wait) return in->wait.cond && in->wait.core == core && in->wait.sem == sem;
+  return in->upd.kind && in->upd.core == core && in->upd.sem == sem;
+}
+
+/* The first instructions that wait for a semaphore, or update it. */
+static void put_uses(const isa_program *p, unsigned core, unsigned sem, bool wait, isa_buf *out) {
+  unsigned shown = 0;
+  for (unsigned c = 0; c < p->ncores; c++)
+    for (unsigned e = 0; e < ISA_NENGINES; e++) {
+      const isa_code *code = &p->cores[c].code[e];
+      bool named = false;
+      for (uint32_t pc = 0; pc < code->n && shown < MOST; pc++) {
+        if (!uses(&code->insns[pc], core, sem, wait)) continue;
+        isa_buf_puts(out, shown ? ", " : wait ? "waited by " : "updated by ");
+        if (!named && c) isa_buf_printf(out, "core %u ", c);
+        if (!named) isa_buf_printf(out, "%s ", isa_engines[e].name);
+        isa_buf_printf(out, "%u", pc);
+        named = true;
+        shown++;
+      }
+    }
+  if (shown == MOST) isa_buf_puts(out, ", ...");
+}
+
+static void put_sem(const isa_program *p, unsigned core, unsigned sem, isa_buf *out, size_t line) {
+  isa_buf updates, waits;
+  isa_buf_init(&updates, &out->al);
+  isa_buf_init(&waits, &out->al);
+  put_uses(p, core, sem, false, &updates);
+  put_uses(p, core, sem, true, &waits);
+  if (updates.len || waits.len) {
+    to_column(out, line);
+    isa_buf_printf(out, "; %s%s%s", isa_buf_str(&updates), updates.len && waits.len ? "; " : "",
+                   isa_buf_str(&waits));
+  }
+  isa_buf_free(&updates);
+  isa_buf_free(&waits);
+}
+
+/* ---- Lines -------------------------------------------------------------------------------- */
+
+typedef struct state {
+  const isa_program *p;
+  sources s;
+  unsigned core;
+  uint32_t pc;
+  bool in_section;
+} state;
+
+static bool starts(const char *line, size_t n, const char *with) {
+  return n >= strlen(with) && memcmp(line, with, strlen(with)) == 0;
+}
+
+static void open_section(state *st, const char *line, size_t n, isa_buf *out) {
+  const isa_alloc *al = &out->al;
+  if (st->in_section) sources_close(al, &st->s);
+  st->core = n > 7 && memcmp(line + n - 7, " core=1", 7) == 0;
+  st->pc = 0;
+  st->in_section = true;
+  for (unsigned e = 0; e < ISA_NENGINES; e++)
+    if (starts(line + 8, n - 8, isa_engines[e].name) &&
+        !sources_open(al, &st->p->cores[st->core].code[e], &st->s))
+      out->failed = true;
+}
+
+/* `NAME sem 12[, core=1]`: the number, or -1. */
+static int sem_number(const char *line, size_t n, unsigned *core) {
+  const char *at = memchr(line, ' ', n);
+  size_t left = at ? n - (size_t)(at - line) : 0;
+  if (!at || !starts(at, left, " sem ")) return -1;
+  int v = 0;
+  const char *end = line + n, *p = at + 5;
+  for (; p < end && *p >= '0' && *p <= '9' && v < ISA_NSEMS; p++) v = v * 10 + (*p - '0');
+  *core = end - p >= 8 && memcmp(p, ", core=1", 8) == 0;
+  return v < ISA_NSEMS ? v : -1;
+}
+
+static void put_line(state *st, const char *line, size_t n, isa_buf *out) {
+  size_t start = out->len;
+  unsigned core = 0;
+  isa_buf_add(out, line, n);
+  if (starts(line, n, "section ")) {
+    open_section(st, line, n, out);
+  } else if (st->in_section && starts(line, n, "        ")) {
+    st->pc++;
+  } else if (st->in_section && n > 0 && line[n - 1] == ':') {
+    put_sources(&st->s, st->pc, out, start);
+  } else {
+    int sem = line[0] == ' ' ? -1 : sem_number(line, n, &core);
+    if (sem >= 0 && core < st->p->ncores) put_sem(st->p, core, (unsigned)sem, out, start);
+  }
+  isa_buf_puts(out, "\n");
+}
+
+void as_dis_text(const isa_program *p, isa_buf *out) {
+  isa_buf text;
+  state st = {.p = p};
+  isa_buf_init(&text, &out->al);
+  isa_print_program(p, &text);
+  const char *line = isa_buf_str(&text), *end = line + text.len;
+  for (const char *nl; line < end; line = nl + 1) {
+    nl = memchr(line, '\n', (size_t)(end - line));
+    if (!nl) nl = end;
+    put_line(&st, line, (size_t)(nl - line), out);
+  }
+  if (st.in_section) sources_close(&out->al, &st.s);
+  if (text.failed) out->failed = true;
+  isa_buf_free(&text);
+}

@@ -1,0 +1,252 @@
+/* What the tables say: one instruction for --explain, all words for editors. */
+#include "cli.h"
+#include "stmt.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- One instruction ---------------------------------------------------------------------- */
+
+static const char *const kind_text[ISA_NKINDS] = {
+    [ISA_K_REG] = "register",
+    [ISA_K_INT] = "32-bit integer or register",
+    [ISA_K_NUM] = "float, register (its bits) or [P, 1] pattern",
+    [ISA_K_AP] = "pattern",
+    [ISA_K_U8] = "number",
+    [ISA_K_U16] = "number",
+    [ISA_K_U32] = "number",
+    [ISA_K_I32] = "signed number",
+    [ISA_K_ENUM] = "word",
+    [ISA_K_ALU] = "operator",
+    [ISA_K_ACTF] = "activation function",
+    [ISA_K_LABEL] = "label",
+    [ISA_K_QUEUE] = "queue",
+    [ISA_K_STR] = "string",
+    [ISA_K_BYTES] = "list of bytes",
+    [ISA_K_STEPS] = "list of [step, num]",
+    [ISA_K_APS] = "list of patterns",
+    [ISA_K_F32S] = "list of floats",
+    [ISA_K_I32S] = "list of integers",
+};
+
+static const char *const cost_names[ISA_NCOSTS] = {
+#define X(name) #name,
+    ISA_COSTS(X)
+#undef X
+};
+static const char *const rule_names[ISA_NRULES] = {
+#define X(name) #name,
+    ISA_RULES(X)
+#undef X
+};
+
+static void put_syntax(unsigned op, isa_buf *out) {
+  const isa_form *f = isa_form_of(op);
+  isa_buf_printf(out, "%s", isa_ops[op].name);
+  for (unsigned i = 0; i < f->nfields; i++) {
+    const isa_field *fd = &f->fields[i];
+    const char *before = i ? ", " : " ";
+    if (fd->mode == ISA_MODE_P)
+      isa_buf_printf(out, "%s%s", before, fd->name);
+    else
+      isa_buf_printf(out, fd->mode == ISA_MODE_K ? "%s%s=..." : "%s[%s=...]", before, fd->name);
+  }
+  isa_buf_puts(out, "\n");
+}
+
+static void put_engines(unsigned op, isa_buf *out) {
+  isa_buf_puts(out, "  engines    ");
+  for (unsigned e = 0, n = 0; e < ISA_NENGINES; e++)
+    if (isa_ops[op].engines >> e & 1)
+      isa_buf_printf(out, "%s%s", n++ ? ", " : "", isa_engines[e].name);
+  isa_buf_printf(out, "\n  from       gen%u (", isa_ops[op].gen);
+  for (unsigned t = 0, n = 0; t < ISA_NTARGETS; t++)
+    if (isa_targets[t].gen >= isa_ops[op].gen)
+      isa_buf_printf(out, "%s%s", n++ ? ", " : "", isa_targets[t].name);
+  isa_buf_puts(out, ")\n");
+}
+
+/* "written in sbuf or psum, at most 4 free dimensions" */
+static void put_access(uint32_t arg, isa_buf *out) {
+  static const struct {
+    uint32_t bit;
+    const char *name;
+  } spaces[] = {{AP_S, "sbuf"}, {AP_M, "psum"}, {AP_H, "hbm"}};
+  isa_buf_puts(out, arg & AP_W ? ", written in" : ", read from");
+  for (unsigned i = 0, n = 0; i < 3; i++)
+    if (arg & spaces[i].bit) isa_buf_printf(out, "%s %s", n++ ? " or" : "", spaces[i].name);
+  if (arg & AP_ELEM)
+    isa_buf_puts(out, ", one element");
+  else if (arg & AP_COL)
+    isa_buf_puts(out, ", one element per partition");
+  else
+    isa_buf_printf(out, ", at most %u free dimension%s", arg & AP_DIMS,
+                   (arg & AP_DIMS) == 1 ? "" : "s");
+  if (arg & AP_IND) isa_buf_puts(out, ", .indirect from gen4");
+  if (arg & AP_GATHER) isa_buf_puts(out, ", .gather");
+}
+
+static void put_field(const isa_field *fd, isa_buf *out) {
+  char bytes[16];
+  snprintf(bytes, sizeof bytes, "%u-%u", fd->at, fd->at + isa_kind_bytes[fd->kind] - 1u);
+  if (isa_kind_bytes[fd->kind] == 1) snprintf(bytes, sizeof bytes, "%u", fd->at);
+  isa_buf_printf(out, "  %-7s %-16s %s", bytes, fd->name, kind_text[fd->kind]);
+  switch (fd->kind) {
+  case ISA_K_AP:
+  case ISA_K_APS: put_access(fd->arg, out); break;
+  case ISA_K_ENUM:
+    for (unsigned i = 0; isa_set_item(fd->arg, i); i++)
+      isa_buf_printf(out, "%s%s", i ? ", " : ": ", isa_set_item(fd->arg, i));
+    break;
+  case ISA_K_U8:
+  case ISA_K_U16:
+  case ISA_K_U32: isa_buf_printf(out, ", at most %u", fd->arg); break;
+  case ISA_K_STEPS:
+  case ISA_K_BYTES: isa_buf_printf(out, ", at most %u", fd->arg); break;
+  default: break;
+  }
+  isa_buf_puts(out, fd->mode == ISA_MODE_D ? "; may be left out\n" : "\n");
+}
+
+static void put_encoding(unsigned op, isa_buf *out) {
+  const isa_form *f = isa_form_of(op);
+  isa_buf_printf(out, "  form       %s\n\n  bytes   field\n", f->name);
+  isa_buf_printf(out, "  0-1     opcode           0x%04x\n", isa_ops[op].number);
+  isa_buf_puts(out, "  2       wait             condition, bit 4: register, bits 5-7: core\n"
+                    "  3       update           kind, bit 4: at read, bits 5-7: core\n"
+                    "  4-5     semaphores       of the wait, of the update\n"
+                    "  6-7                      0\n"
+                    "  8-15    values           of the wait, of the update\n");
+  unsigned end = 16;
+  for (unsigned i = 0; i < f->nfields; i++) {
+    put_field(&f->fields[i], out);
+    end = f->fields[i].at + isa_kind_bytes[f->fields[i].kind];
+  }
+  if (end < ISA_RECORD)
+    isa_buf_printf(out, "  %u-%-4d                    0\n", end, ISA_RECORD - 1);
+}
+
+static void explain_op(unsigned op, isa_buf *out) {
+  const isa_op_row *o = &isa_ops[op];
+  put_syntax(op, out);
+  isa_buf_printf(out, "  meaning    %s\n", o->meaning);
+  put_engines(op, out);
+  isa_buf_printf(out, "  profiler   %s\n", o->profile_name);
+  isa_buf_printf(out, "  status     %s\n",
+                 o->status == ISA_DONE ? "built" : "assembled; a machine refuses it as not built");
+  isa_buf_printf(out, "  rules      %s\n  cost class %s\n", rule_names[o->rule],
+                 cost_names[o->cost]);
+  put_encoding(op, out);
+}
+
+/* ---- Pseudo-instructions and directives --------------------------------------------------- */
+
+static void explain_pseudo(int ps, isa_buf *out) {
+  as_stmt st;
+  memset(&st, 0, sizeof st);
+  as_pseudo_open(ps, &st);
+  isa_buf_puts(out, as_pseudo_name(ps));
+  for (unsigned i = 0, n = 0; i < st.nslots; i++) {
+    const as_slot *s = &st.slot[i];
+    if (s->owner != i) continue;
+    const char *before = n++ ? ", " : " ";
+    if (s->mode == ISA_MODE_P)
+      isa_buf_printf(out, "%s%s", before, s->name);
+    else
+      isa_buf_printf(out, s->mode == ISA_MODE_K ? "%s%s=..." : "%s[%s=...]", before, s->name);
+  }
+  isa_buf_puts(out, "\n  becomes    ");
+  for (unsigned i = 0; i < st.nparts; i++)
+    isa_buf_printf(out, "%s%s", i ? ", " : "", isa_ops[st.part[i].op].name);
+  isa_buf_puts(out, "\n");
+  for (unsigned i = 0; i < st.nslots; i++)
+    isa_buf_printf(out, "  %-18s is %s of %s\n", st.slot[i].name, st.slot[i].f->name,
+                   isa_ops[st.part[st.slot[i].part].op].name);
+}
+
+static const struct {
+  const char *name, *text;
+} words[] = {
+#define WORD(name, defines, text) {#name, text},
+#include "words.def"
+#undef WORD
+};
+enum { NWORDS = sizeof words / sizeof words[0] };
+
+bool as_explain(const char *name, isa_buf *out) {
+  size_t n = strlen(name);
+  int op = isa_op_find(name, n), ps = op < 0 ? as_pseudo_find(name, n) : -1;
+  if (op >= 0)
+    explain_op((unsigned)op, out);
+  else if (ps >= 0)
+    explain_pseudo(ps, out);
+  for (int i = 0; i < NWORDS && op < 0 && ps < 0; i++)
+    if (strcmp(words[i].name, name) == 0) {
+      isa_buf_printf(out, "%s\n", words[i].text);
+      return true;
+    }
+  if (op >= 0 || ps >= 0) return true;
+  as_near w = as_near_open(name, n);
+  for (unsigned i = 0; i < ISA_NOPS; i++) as_near_try(&w, isa_ops[i].name);
+  as_pseudo_near(&w);
+  for (int i = 0; i < NWORDS; i++) as_near_try(&w, words[i].name);
+  isa_buf_printf(out, "no instruction is called `%.60s`", name);
+  if (w.hit) isa_buf_printf(out, "; did you mean `%s`?", w.hit);
+  return false;
+}
+
+/* ---- All words ---------------------------------------------------------------------------- */
+
+static const char *const builtins[] = {
+#define BUILTIN(name, value) #name,
+#define TARGET_BUILTIN(name, value) #name,
+#include "builtins.def"
+#undef BUILTIN
+#undef TARGET_BUILTIN
+};
+
+static void word(isa_buf *out, const char *class, const char *name) {
+  if (name) isa_buf_printf(out, "%s %s\n", class, name);
+}
+
+/* Names of operands, each once. */
+static void operand_words(isa_buf *out) {
+  for (unsigned f = 0; f < ISA_NFORMS; f++)
+    for (unsigned i = 0; i < isa_forms[f].nfields; i++) {
+      const isa_field *fd = &isa_forms[f].fields[i];
+      bool seen = fd->mode == ISA_MODE_P;
+      for (unsigned g = 0; g <= f && !seen; g++)
+        for (unsigned k = 0; k < (g < f ? isa_forms[g].nfields : i) && !seen; k++)
+          seen = isa_forms[g].fields[k].mode != ISA_MODE_P &&
+                 strcmp(isa_forms[g].fields[k].name, fd->name) == 0;
+      if (!seen) word(out, "operand", fd->name);
+    }
+}
+
+void as_words(isa_buf *out) {
+  for (unsigned i = 0; i < ISA_NOPS; i++) word(out, "instruction", isa_ops[i].name);
+  for (int i = 0; as_pseudo_name(i); i++)
+    if (i == 0 || strcmp(as_pseudo_name(i), as_pseudo_name(i - 1)) != 0)
+      word(out, "pseudo", as_pseudo_name(i));
+  for (unsigned i = 0; i < NWORDS; i++) word(out, "directive", words[i].name);
+#define DIRECTIVE(id, name) word(out, "preprocessor", name);
+#define CONDITION(id, name)               \
+  word(out, "preprocessor", "if" name);   \
+  word(out, "preprocessor", "ifn" name);  \
+  word(out, "preprocessor", "elif" name); \
+  word(out, "preprocessor", "elifn" name);
+#include "directives.def"
+#undef DIRECTIVE
+#undef CONDITION
+  for (unsigned i = 1; i < ISA_NDTYPES; i++) word(out, "type", isa_dtypes[i].name);
+  for (unsigned i = 0; i < ISA_NALUOPS; i++) word(out, "operator", isa_aluops[i].name);
+  for (unsigned i = 0; i < ISA_NACTFNS; i++) word(out, "function", isa_actfns[i].name);
+  for (unsigned s = 0; s < ISA_NSETS; s++)
+    for (unsigned i = 0; isa_set_item(s, i); i++) word(out, "value", isa_set_item(s, i));
+  for (unsigned i = 0; i < ISA_NENGINES; i++) word(out, "engine", isa_engines[i].name);
+  for (unsigned i = 0; i < ISA_NTARGETS; i++) word(out, "target", isa_targets[i].name);
+  for (unsigned i = 1; i <= ISA_HBM; i++) word(out, "memory", isa_space_name(i));
+  operand_words(out);
+  for (unsigned i = 0; i < sizeof builtins / sizeof *builtins; i++)
+    word(out, "builtin", builtins[i]);
+}

@@ -1,0 +1,170 @@
+/* Names that objects share: `global`, `extern`, and what an object's file says of them. */
+#include "object.h"
+#include "stmt.h"
+
+#include <string.h>
+
+/* ---- Directives --------------------------------------------------------------------------- */
+
+/* Something declared before, or a label of the section, which may come later. */
+static as_sym *exported(as_cur *c) {
+  const as_tok *t = c->t;
+  as_sym *s = as_at_name(c) ? as_sym_find(c->j, t->text, 0) : NULL;
+  if (s && s->kind == AS_S_EQU) {
+    as_error(c->j, t->pos, t->len, "`%s` is a constant; only an %%include shares it", t->text);
+    return NULL;
+  }
+  if (s) {
+    c->t++;
+    return s;
+  }
+  if (!as_at_name(c) || t->text[0] != '.') return as_label_ref(c);
+  as_error(c->j, t->pos, t->len, "a local label cannot be global");
+  return NULL;
+}
+
+void as_global(as_cur *c, const as_tok *at) {
+  if (as_at_end(c)) {
+    as_error(c->j, at->pos, at->len, "`global` needs a name");
+    return;
+  }
+  do {
+    const as_tok *t = c->t;
+    as_sym *s = exported(c);
+    if (!s) return;
+    if (s->external) {
+      as_error(c->j, t->pos, t->len, "`%s` is extern; it cannot be global as well", t->text);
+      return;
+    }
+    s->global = true;
+  } while (as_take(c, ','));
+  as_need_end(c, "a global name");
+}
+
+/* `extern NAME kind ...`: an ordinary declaration, of which nothing is kept but its form. */
+static void extern_data(as_cur *c) {
+  const as_tok *name = c->t, *kind = c->t + 1;
+  bool data = as_tok_is(kind, "tensor") || as_tok_is(kind, "tile") || as_tok_is(kind, "sem") ||
+              as_tok_is(kind, "queue");
+  if (!data) {
+    as_error(c->j, kind->pos, kind->len, "%s `%s` cannot be extern",
+             kind->text[0] == 'e' ? "an" : "a", kind->text);
+    return;
+  }
+  uint32_t errors = c->j->errors;
+  if (!as_definition(c) || c->j->errors > errors) return;
+  as_sym *s = as_sym_find(c->j, name->text, 0);
+  const isa_program *p = as_program(c->j);
+  bool role = s->kind == AS_S_TENSOR && p->tensors[s->index - 1].role != ISA_TEMP;
+  if (role || s->placed || (s->kind == AS_S_TILE && p->tiles[s->index - 1].overlay)) {
+    as_error(c->j, name->pos, name->len, "`%s` is extern: its %s is for where it is global",
+             name->text,
+             role                  ? "role"
+             : s->kind == AS_S_SEM ? "number"
+                                   : "place");
+    return;
+  }
+  s->external = true;
+}
+
+static void extern_labels(as_cur *c) {
+  do {
+    const as_tok *t = c->t;
+    as_sym *s = as_label_ref(c);
+    if (!s) return;
+    if (s->defined || s->global || t->text[0] == '.') {
+      as_error(c->j, t->pos, t->len, "the label `%s` is of this object", s->name);
+      return;
+    }
+    s->external = true;
+  } while (as_take(c, ','));
+  as_need_end(c, "an extern label");
+}
+
+bool as_extern(as_cur *c, const as_tok *at) {
+  if (!c->j->o->relocatable) {
+    as_error(c->j, at->pos, at->len, "`extern` is for objects: assemble with -r, then link");
+    return false;
+  }
+  if (!as_at_name(c) || !as_defines(c->j, c->t + 1)) {
+    extern_labels(c);
+    return false;
+  }
+  extern_data(c);
+  return true;
+}
+
+/* ---- The end ------------------------------------------------------------------------------ */
+
+void as_extern_end(as_job *j) {
+  for (as_sym *s = as_sym_first(j); s; s = s->next) {
+    if (s->kind != AS_S_LABEL || !s->global || s->defined) continue;
+    as_near w = as_near_open(s->name, strlen(s->name));
+    for (as_sym *o = as_sym_first(j); o; o = o->next)
+      if (o->kind == AS_S_LABEL && o->scope == s->scope && o->defined) as_near_try(&w, o->name);
+    as_error(j, s->pos, s->span, "there is no label `%s` in section %s to be global%s", s->name,
+             as_section_name(j, s->scope - 1u), as_near_text(j, &w));
+  }
+}
+
+void as_extern_branch(as_job *j, const as_fixup *f) {
+  struct as_unit *u = j->unit;
+  if (u->nrelocs == u->cap_relocs) {
+    as_reloc *old = u->relocs;
+    u->cap_relocs = u->cap_relocs ? u->cap_relocs * 2 : 64;
+    u->relocs = as_new(j, u->cap_relocs * sizeof *u->relocs);
+    if (old) memcpy(u->relocs, old, u->nrelocs * sizeof *old);
+  }
+  /* as_extern_number has made the label's index its number among the object's names. */
+  u->relocs[u->nrelocs++] = (as_reloc){(uint8_t)as_core_of(f->section),
+                                       (uint8_t)as_engine_of(f->section), f->pc, f->label->index};
+}
+
+static const uint8_t link_kinds[AS_S_KINDS] = {
+    [AS_S_TENSOR] = AS_L_TENSOR, [AS_S_TILE] = AS_L_TILE,   [AS_S_SEM] = AS_L_SEM,
+    [AS_S_QUEUE] = AS_L_QUEUE,   [AS_S_LABEL] = AS_L_LABEL,
+};
+
+/* Whether the linker must know of a name. */
+static bool linked(const as_sym *s) {
+  if (s->kind == AS_S_EQU || s->bad) return false;
+  bool moves = (s->kind == AS_S_TILE || s->kind == AS_S_SEM) && !s->placed;
+  return moves || s->external || (s->global && s->defined);
+}
+
+static as_link_name link_name(const as_job *j, const as_sym *s) {
+  unsigned section = s->kind == AS_S_LABEL ? s->scope - 1u : 0;
+  as_link_name l = {.name = s->name,
+                    .kind = link_kinds[s->kind],
+                    .bind = s->external ? AS_L_EXTERN
+                            : s->global ? AS_L_GLOBAL
+                                        : AS_L_LOCAL,
+                    .fixed = s->placed,
+                    .core = (uint8_t)(s->kind == AS_S_LABEL ? as_core_of(section) : s->core),
+                    .engine = (uint8_t)as_engine_of(section),
+                    .index = s->kind == AS_S_LABEL && s->external ? 0 : s->index};
+  if (s->kind == AS_S_TILE && !s->placed) {
+    l.align = j->unit->rooms[s->index].align;
+    l.room = j->unit->rooms[s->index].bytes;
+  }
+  return l;
+}
+
+void as_extern_number(as_job *j) {
+  uint32_t n = 0;
+  for (as_sym *s = as_sym_first(j); s; s = s->next) {
+    if (!linked(s)) continue;
+    if (s->kind == AS_S_LABEL && s->external) s->index = n;
+    n++;
+  }
+}
+
+void as_object_make(as_job *j) {
+  as_object o = {.program = j->program, .relocs = j->unit->relocs, .nrelocs = j->unit->nrelocs};
+  for (as_sym *s = as_sym_first(j); s; s = s->next) o.nnames += linked(s);
+  o.names = as_new(j, ((size_t)o.nnames + 1) * sizeof *o.names);
+  uint32_t n = 0;
+  for (as_sym *s = as_sym_first(j); s; s = s->next)
+    if (linked(s)) o.names[n++] = link_name(j, s);
+  if (!as_object_write(&o, &j->out->object)) as_nomem(j);
+}

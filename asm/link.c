@@ -1,0 +1,543 @@
+/* The linker: objects to a program. Names are gathered and resolved first, then what the objects
+ * declare is numbered and placed again in the program, and then their patterns and instructions
+ * are copied with the new numbers. Messages name files, not lines. */
+#include "object.h"
+#include "stmt.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct unit { /* an object, and what its numbers become */
+  const char *file;
+  as_object o;
+  uint32_t *tensor, *tile; /* by 1-based index */
+  int64_t *moved;          /* bytes that each tile has moved */
+  uint8_t sem[ISA_MAX_CORES][ISA_NSEMS], queue[ISA_MAX_CORES][ISA_MAX_QUEUES];
+  uint32_t base[AS_NSECTIONS];                   /* where its code begins */
+  uint32_t *ap[ISA_MAX_CORES];                   /* by 1-based index */
+  const as_link_name **tensor_link, **tile_link; /* what the linker was told of each, or NULL */
+  const as_link_name *sem_link[ISA_MAX_CORES][ISA_NSEMS];
+  const as_link_name *queue_link[ISA_MAX_CORES][ISA_MAX_QUEUES];
+} unit;
+
+typedef struct export { /* a global name */
+  unit *owner;
+  const as_link_name *link;
+}
+export;
+
+typedef struct linker {
+  as_job *j;
+  unit *units;
+  uint32_t n;
+  export *exports; /* as_sym.index of its name */
+  uint32_t nexports;
+} linker;
+
+static const char *const kind_names[AS_L_KINDS] = {"tensor", "tile", "semaphore", "queue", "label"};
+static const as_pos nowhere = {0};
+
+/* ---- Names -------------------------------------------------------------------------------- */
+
+static unsigned scope_of(const as_link_name *l) {
+  return l->kind == AS_L_LABEL ? 1u + l->core * ISA_NENGINES + l->engine : 0;
+}
+
+static void add_export(linker *k, unit *u, const as_link_name *l) {
+  as_tok tok = {.text = as_intern(k->j, l->name, strlen(l->name))};
+  as_sym *s = as_sym_find(k->j, tok.text, scope_of(l));
+  if (s) {
+    as_error(k->j, nowhere, 1, "`%s` is global in %s and in %s", l->name,
+             k->exports[s->index].owner->file, u->file);
+    return;
+  }
+  s = as_sym_get(k->j, tok.text, scope_of(l), AS_S_LABEL, &tok);
+  s->index = k->nexports;
+  k->exports[k->nexports++] = (export){u, l};
+}
+
+static void gather(linker *k) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < k->n; i++) n += k->units[i].o.nnames;
+  k->exports = as_new(k->j, ((size_t)n + 1) * sizeof *k->exports);
+  for (uint32_t i = 0; i < k->n; i++)
+    for (uint32_t l = 0; l < k->units[i].o.nnames; l++)
+      if (k->units[i].o.names[l].bind == AS_L_GLOBAL)
+        add_export(k, &k->units[i], &k->units[i].o.names[l]);
+}
+
+static const export *find_export(linker *k, const unit *u, const as_link_name *l) {
+  as_sym *s = as_sym_find(k->j, as_intern(k->j, l->name, strlen(l->name)), scope_of(l));
+  if (s && k->exports[s->index].link->kind == l->kind) return &k->exports[s->index];
+  if (s) {
+    const export *e = &k->exports[s->index];
+    as_error(k->j, nowhere, 1, "`%s` is a %s in %s, but %s uses it as a %s", l->name,
+             kind_names[e->link->kind], e->owner->file, u->file, kind_names[l->kind]);
+    return NULL;
+  }
+  as_near w = as_near_open(l->name, strlen(l->name));
+  for (uint32_t i = 0; i < k->nexports; i++)
+    if (scope_of(k->exports[i].link) == scope_of(l)) as_near_try(&w, k->exports[i].link->name);
+  as_error(k->j, nowhere, 1, "no object has the %s `%s`, which %s uses%s", kind_names[l->kind],
+           l->name, u->file, as_near_text(k->j, &w));
+  return NULL;
+}
+
+/* A name for what is in a table of names already: name_2, name_3, ... `taken` marks names. */
+static const char *fresh(linker *k, const char *name) {
+  const char *text = as_intern(k->j, name, strlen(name));
+  char *s = as_new(k->j, strlen(name) + 16);
+  for (unsigned i = 2; *as_sym_mark(k->j, text); i++) {
+    snprintf(s, strlen(name) + 16, "%s_%u", name, i);
+    text = as_intern(k->j, s, strlen(s));
+  }
+  *as_sym_mark(k->j, text) = true;
+  return text;
+}
+
+/* Global names and those that the host sees keep theirs: they are taken first. */
+static void take_name(linker *k, const unit *u, const char *name, const char *what) {
+  bool *mark = as_sym_mark(k->j, as_intern(k->j, name, strlen(name)));
+  if (*mark)
+    as_error(k->j, nowhere, 1, "%s has another %s `%s`; its name cannot change", u->file, what,
+             name);
+  *mark = true;
+}
+
+static bool is_bound(const as_link_name *l, unsigned bind) { return l && l->bind == bind; }
+
+static void take_names(linker *k) {
+  for (uint32_t i = 0; i < k->n; i++) {
+    unit *u = &k->units[i];
+    const isa_program *p = u->o.program;
+    for (uint32_t t = 0; t < p->ntensors; t++) {
+      bool host = p->tensors[t].role == ISA_INPUT || p->tensors[t].role == ISA_OUTPUT;
+      if (host && !is_bound(u->tensor_link[t + 1], AS_L_GLOBAL))
+        take_name(k, u, p->tensors[t].name, "tensor");
+    }
+    for (uint32_t l = 0; l < u->o.nnames; l++)
+      if (u->o.names[l].bind == AS_L_GLOBAL && u->o.names[l].kind != AS_L_LABEL)
+        take_name(k, u, u->o.names[l].name, kind_names[u->o.names[l].kind]);
+  }
+}
+
+static const char *name_for(linker *k, const as_link_name *l, bool host, const char *name) {
+  return host || is_bound(l, AS_L_GLOBAL) ? name : fresh(k, name);
+}
+
+/* ---- What objects declare ----------------------------------------------------------------- */
+
+static void index_links(linker *k, unit *u) {
+  const isa_program *p = u->o.program;
+  u->tensor = as_new(k->j, ((size_t)p->ntensors + 1) * sizeof *u->tensor);
+  u->tensor_link = as_new(k->j, ((size_t)p->ntensors + 1) * sizeof *u->tensor_link);
+  u->tile = as_new(k->j, ((size_t)p->ntiles + 1) * sizeof *u->tile);
+  u->tile_link = as_new(k->j, ((size_t)p->ntiles + 1) * sizeof *u->tile_link);
+  u->moved = as_new(k->j, ((size_t)p->ntiles + 1) * sizeof *u->moved);
+  for (uint32_t i = 0; i < u->o.nnames; i++) {
+    const as_link_name *l = &u->o.names[i];
+    switch (l->kind) {
+    case AS_L_TENSOR: u->tensor_link[l->index] = l; break;
+    case AS_L_TILE: u->tile_link[l->index] = l; break;
+    case AS_L_SEM: u->sem_link[l->core][l->index] = l; break;
+    case AS_L_QUEUE: u->queue_link[l->core][l->index] = l; break;
+    default: break;
+    }
+  }
+}
+
+static void add_tensors(linker *k, unit *u) {
+  const isa_program *p = u->o.program;
+  for (uint32_t i = 0; i < p->ntensors; i++) {
+    isa_tensor t = p->tensors[i];
+    bool host = t.role == ISA_INPUT || t.role == ISA_OUTPUT;
+    if (is_bound(u->tensor_link[i + 1], AS_L_EXTERN)) continue;
+    t.name = name_for(k, u->tensor_link[i + 1], host, t.name);
+    u->tensor[i + 1] = isa_program_tensor(k->j->program, &t);
+    if (u->tensor[i + 1] == 0) as_nomem(k->j);
+  }
+}
+
+static void add_tiles(linker *k, unit *u, bool fixed) {
+  const isa_program *p = u->o.program;
+  for (uint32_t i = 0; i < p->ntiles; i++) {
+    const as_link_name *l = u->tile_link[i + 1];
+    isa_tile t = p->tiles[i];
+    if (is_bound(l, AS_L_EXTERN) || fixed != (!l || l->fixed)) continue;
+    t.name = name_for(k, l, false, t.name);
+    if (t.overlay) { /* a group is the object's own */
+      char *group = as_new(k->j, strlen(t.overlay) + 16);
+      snprintf(group, strlen(t.overlay) + 16, "%s_%u", t.overlay, (unsigned)(u - k->units) + 1);
+      t.overlay = k->n > 1 ? as_intern(k->j, group, strlen(group))
+                           : as_intern(k->j, t.overlay, strlen(t.overlay));
+    }
+    if (!as_tile_link(k->j, &t, fixed, l ? l->align : 1, l ? l->room : 0)) {
+      as_note(k->j, nowhere, "it is of %s", u->file);
+      continue;
+    }
+    u->moved[i + 1] = (int64_t)t.offset - p->tiles[i].offset;
+    u->tile[i + 1] = isa_program_tile(k->j->program, &t);
+    if (u->tile[i + 1] == 0) as_nomem(k->j);
+  }
+}
+
+static void add_sem(linker *k, unit *u, unsigned core, unsigned old, bool fixed) {
+  const char **names = k->j->program->cores[core].sem_names;
+  const as_link_name *l = u->sem_link[core][old];
+  const char *name = u->o.program->cores[core].sem_names[old];
+  unsigned n = fixed ? old : 0;
+  while (!fixed && n < ISA_NSEMS && names[n]) n++;
+  if (n == ISA_NSEMS) {
+    as_error(k->j, nowhere, 1, "no semaphore is left for `%s` of %s: a core has %d", name, u->file,
+             ISA_NSEMS);
+    return;
+  }
+  if (names[n]) {
+    as_error(k->j, nowhere, 1, "semaphore %u is `%s` in %s and `%s` elsewhere", n, name, u->file,
+             names[n]);
+    return;
+  }
+  names[n] = name_for(k, l, false, name);
+  names[n] = isa_arena_strn(&k->j->program->arena, names[n], strlen(names[n]));
+  if (!names[n]) as_nomem(k->j);
+  u->sem[core][old] = (uint8_t)n;
+}
+
+static void add_sems(linker *k, unit *u, bool fixed) {
+  for (unsigned core = 0; core < u->o.program->ncores; core++)
+    for (unsigned s = 0; s < ISA_NSEMS; s++) {
+      const as_link_name *l = u->sem_link[core][s];
+      bool named = u->o.program->cores[core].sem_names[s] != NULL;
+      if (fixed && !named) u->sem[core][s] = (uint8_t)s;
+      if (named && !is_bound(l, AS_L_EXTERN) && fixed == (!l || l->fixed))
+        add_sem(k, u, core, s, fixed);
+    }
+}
+
+static void add_queues(linker *k, unit *u) {
+  for (unsigned core = 0; core < u->o.program->ncores; core++)
+    for (uint32_t i = 0; i < u->o.program->cores[core].nqueues; i++) {
+      isa_queue q = u->o.program->cores[core].queues[i];
+      if (is_bound(u->queue_link[core][i], AS_L_EXTERN)) continue;
+      if (k->j->program->cores[core].nqueues == ISA_MAX_QUEUES) {
+        as_error(k->j, nowhere, 1, "no queue is left for `%s` of %s: a core has %d", q.name,
+                 u->file, ISA_MAX_QUEUES);
+        return;
+      }
+      q.name = name_for(k, u->queue_link[core][i], false, q.name);
+      uint32_t index = isa_program_queue(k->j->program, core, &q);
+      if (index == 0) as_nomem(k->j);
+      u->queue[core][i] = (uint8_t)(index - 1);
+    }
+}
+
+/* ---- Externs ------------------------------------------------------------------------------ */
+
+static bool differ(linker *k, const unit *u, const export *e, const char *what) {
+  as_error(k->j, nowhere, 1, "the %s `%s` has another %s in %s than in %s",
+           kind_names[e->link->kind], e->link->name, what, e->owner->file, u->file);
+  return false;
+}
+
+static void resolve_tensor(linker *k, unit *u, const as_link_name *l, const export *e) {
+  const isa_tensor *a = &u->o.program->tensors[l->index - 1];
+  const isa_tensor *b = &e->owner->o.program->tensors[e->link->index - 1];
+  if (a->dtype != b->dtype || a->ndim != b->ndim ||
+      memcmp(a->shape, b->shape, sizeof a->shape) != 0)
+    differ(k, u, e, "type");
+  u->tensor[l->index] = e->owner->tensor[e->link->index];
+}
+
+static void resolve_tile(linker *k, unit *u, const as_link_name *l, const export *e) {
+  const isa_tile *a = &u->o.program->tiles[l->index - 1];
+  const isa_tile *b = &e->owner->o.program->tiles[e->link->index - 1];
+  if (a->space != b->space || a->dtype != b->dtype || a->ndim != b->ndim || a->bytes != b->bytes ||
+      memcmp(a->shape, b->shape, sizeof a->shape) != 0)
+    differ(k, u, e, a->space != b->space ? "memory" : "type");
+  else if (a->part != b->part)
+    differ(k, u, e, "start partition");
+  uint32_t index = e->owner->tile[e->link->index];
+  u->tile[l->index] = index;
+  if (index) u->moved[l->index] = (int64_t)k->j->program->tiles[index - 1].offset - a->offset;
+}
+
+/* The first of the objects that says who triggers a queue decides. */
+static void resolve_queue(linker *k, unit *u, const as_link_name *l, const export *e) {
+  const isa_queue *a = &u->o.program->cores[l->core].queues[l->index];
+  uint8_t index = e->owner->queue[e->link->core][e->link->index];
+  isa_queue *b = &k->j->program->cores[l->core].queues[index];
+  u->queue[l->core][l->index] = index;
+  if (a->dge != b->dge || a->rings != b->rings || a->prio != b->prio) {
+    differ(k, u, e, "form");
+    return;
+  }
+  if (b->owner == ISA_NENGINES)
+    b->owner = a->owner;
+  else if (a->owner != ISA_NENGINES && a->owner != b->owner)
+    differ(k, u, e, "owner");
+}
+
+static void resolve(linker *k, unit *u, const as_link_name *l) {
+  const export *e = find_export(k, u, l);
+  if (!e) return;
+  if (l->kind != AS_L_TENSOR && l->kind != AS_L_TILE && l->core != e->link->core) {
+    differ(k, u, e, "core");
+    return;
+  }
+  switch (l->kind) {
+  case AS_L_TENSOR: resolve_tensor(k, u, l, e); break;
+  case AS_L_TILE: resolve_tile(k, u, l, e); break;
+  case AS_L_SEM: u->sem[l->core][l->index] = e->owner->sem[e->link->core][e->link->index]; break;
+  case AS_L_QUEUE: resolve_queue(k, u, l, e); break;
+  default: break; /* a label's place is known once the code is laid out */
+  }
+}
+
+/* ---- Code --------------------------------------------------------------------------------- */
+
+static void copy_aps(linker *k, unit *u, unsigned core) {
+  const isa_core *c = &u->o.program->cores[core];
+  uint32_t *to = u->ap[core] = as_new(k->j, ((size_t)c->naps + 1) * sizeof *to);
+  for (uint32_t i = 0; i < c->naps; i++) {
+    isa_ap ap = c->aps[i];
+    if (ap.space == ISA_HBM) {
+      ap.base = u->tensor[ap.base];
+    } else if (ap.base) {
+      if (__builtin_add_overflow(ap.offset, u->moved[ap.base], &ap.offset)) ap.offset = INT64_MIN;
+      ap.base = u->tile[ap.base];
+    }
+    ap.index = to[ap.index]; /* a pattern names only those before it */
+    for (unsigned d = 0; d < ISA_MAX_DYN; d++) ap.dyn[d].ap = to[ap.dyn[d].ap];
+    to[i + 1] = isa_program_ap(k->j->program, core, &ap);
+    if (to[i + 1] == 0) as_nomem(k->j);
+  }
+}
+
+static void copy_list(linker *k, const unit *u, unsigned core, isa_ref *r, unsigned kind) {
+  const void *data = isa_program_list(u->o.program, *r, kind);
+  if (r->count == 0 || !data) return;
+  uint32_t *aps = NULL;
+  if (kind == ISA_K_APS) {
+    aps = as_new(k->j, r->count * sizeof *aps);
+    memcpy(aps, data, r->count * sizeof *aps);
+    for (uint32_t i = 0; i < r->count; i++) aps[i] = u->ap[core][aps[i]];
+    data = aps;
+  }
+  if (!isa_program_pool(k->j->program, data, r->count, isa_kind_elem[kind], r)) as_nomem(k->j);
+}
+
+static isa_insn copy_insn(linker *k, const unit *u, unsigned core, unsigned section,
+                          const isa_insn *from) {
+  isa_insn in = *from;
+  const isa_form *f = isa_form_of(in.op);
+  if (in.wait.cond) in.wait.sem = u->sem[in.wait.core][in.wait.sem];
+  if (in.upd.kind) in.upd.sem = u->sem[in.upd.core][in.upd.sem];
+  for (unsigned i = 0; i < f->nfields; i++) {
+    const isa_field *fd = &f->fields[i];
+    void *m = isa_member(&in, fd);
+    isa_num *num = m;
+    if (fd->kind == ISA_K_AP)
+      *(uint32_t *)m = u->ap[core][*(uint32_t *)m];
+    else if (fd->kind == ISA_K_NUM && num->kind == ISA_NUM_ap)
+      num->v = u->ap[core][num->v];
+    else if (fd->kind == ISA_K_QUEUE)
+      *(uint8_t *)m = u->queue[core][*(uint8_t *)m];
+    else if (fd->kind == ISA_K_LABEL)
+      *(uint32_t *)m += u->base[section];
+    else if (isa_kind_elem[fd->kind])
+      copy_list(k, u, core, m, fd->kind);
+  }
+  return in;
+}
+
+static void copy_files(linker *k, const unit *u, uint32_t *to) {
+  for (uint32_t i = 0; i < u->o.program->nfiles; i++) {
+    to[i + 1] = isa_program_file(k->j->program, u->o.program->files[i]);
+    if (to[i + 1] == 0) as_nomem(k->j);
+  }
+}
+
+static void copy_section(linker *k, unit *u, unsigned section, const uint32_t *files) {
+  unsigned core = as_core_of(section), engine = as_engine_of(section);
+  const isa_code *code = &u->o.program->cores[core].code[engine];
+  u->base[section] = as_code(k->j, section)->n;
+  for (uint32_t pc = 0; pc < code->n; pc++) {
+    isa_insn in = copy_insn(k, u, core, section, &code->insns[pc]);
+    isa_line line = {0, 0};
+    if (code->lines) line = (isa_line){files[code->lines[pc].file], code->lines[pc].line};
+    if (!isa_program_insn(k->j->program, core, engine, &in, line)) as_nomem(k->j);
+  }
+}
+
+static void copy_statics(linker *k, unit *u, unsigned core) {
+  const isa_core *c = &u->o.program->cores[core];
+  for (uint32_t q = 0; q < c->nqueues; q++)
+    for (uint32_t i = 0; i < c->queues[q].nstatics; i++) {
+      isa_insn in = copy_insn(k, u, core, core * ISA_NENGINES, &c->queues[q].statics[i]);
+      if (!isa_program_static(k->j->program, core, u->queue[core][q], &in)) as_nomem(k->j);
+    }
+}
+
+static void copy_code(linker *k, unit *u) {
+  uint32_t *files = as_new(k->j, ((size_t)u->o.program->nfiles + 1) * sizeof *files);
+  copy_files(k, u, files);
+  for (unsigned core = 0; core < u->o.program->ncores; core++) {
+    copy_aps(k, u, core);
+    copy_statics(k, u, core);
+  }
+  for (unsigned s = 0; s < u->o.program->ncores * ISA_NENGINES; s++) copy_section(k, u, s, files);
+}
+
+static void fix_branches(linker *k, unit *u) {
+  for (uint32_t i = 0; i < u->o.nrelocs; i++) {
+    const as_reloc *r = &u->o.relocs[i];
+    const export *e = find_export(k, u, &u->o.names[r->name]);
+    if (!e) continue;
+    unsigned section = (unsigned)r->core * ISA_NENGINES + r->engine;
+    isa_insn *in = &as_code(k->j, section)->insns[u->base[section] + r->pc];
+    const isa_form *f = isa_form_of(in->op);
+    for (unsigned n = 0; n < f->nfields; n++)
+      if (f->fields[n].kind == ISA_K_LABEL)
+        *(uint32_t *)isa_member(in, &f->fields[n]) = e->owner->base[section] + e->link->index;
+  }
+}
+
+/* Labels by section and pc; the objects' are so, and the objects follow one another. */
+static void copy_symbols(linker *k) {
+  as_job *j = k->j;
+  for (unsigned s = 0; s < AS_NSECTIONS; s++)
+    for (uint32_t i = 0; i < k->n; i++) {
+      const unit *u = &k->units[i];
+      for (uint32_t y = 0; y < u->o.program->nsymbols; y++) {
+        isa_symbol sym = u->o.program->symbols[y];
+        if ((unsigned)sym.core * ISA_NENGINES + sym.engine != s) continue;
+        as_tok tok = {.text = as_intern(j, sym.name, strlen(sym.name))};
+        as_sym *known = as_sym_find(j, tok.text, s + 1);
+        bool mine = sym.global && known && k->exports[known->index].owner == u;
+        while (known && !mine) { /* a name of another object in this section */
+          char *text = as_new(j, strlen(tok.text) + 16);
+          snprintf(text, strlen(tok.text) + 16, "%s_%u", sym.name, i + 1);
+          sym.name = text;
+          tok.text = as_intern(j, text, strlen(text));
+          known = as_sym_find(j, tok.text, s + 1);
+        }
+        if (!known) as_sym_get(j, tok.text, s + 1, AS_S_LABEL, &tok)->index = 0;
+        sym.name = tok.text;
+        sym.pc += u->base[s];
+        if (isa_program_symbol(j->program, &sym) == 0) as_nomem(j);
+      }
+    }
+}
+
+/* ---- The whole ---------------------------------------------------------------------------- */
+
+/* Moved operands may break rules that they kept before. */
+static void check_code(linker *k) {
+  const isa_program *p = k->j->program;
+  isa_error e;
+  for (unsigned s = 0; s < p->ncores * ISA_NENGINES; s++) {
+    const isa_code *code = as_code(k->j, s);
+    for (uint32_t pc = 0; pc < code->n; pc++) {
+      if (isa_check_insn(p, as_core_of(s), as_engine_of(s), &code->insns[pc], code->n, &e))
+        continue;
+      as_error(k->j, nowhere, 1, "section %s, instruction %u, `%s`: %s", as_section_name(k->j, s),
+               pc, isa_ops[code->insns[pc].op].name, e.text);
+    }
+  }
+}
+
+static void run_units(linker *k) {
+  as_job *j = k->j;
+  for (uint32_t i = 0; i < k->n; i++) index_links(k, &k->units[i]);
+  gather(k);
+  if (j->errors == 0) take_names(k);
+  if (j->errors) return;
+  for (unsigned fixed = 2; fixed-- > 0;) /* what has its place goes first */
+    for (uint32_t i = 0; i < k->n; i++) {
+      add_tiles(k, &k->units[i], fixed);
+      add_sems(k, &k->units[i], fixed);
+    }
+  for (uint32_t i = 0; i < k->n; i++) {
+    add_tensors(k, &k->units[i]);
+    add_queues(k, &k->units[i]);
+  }
+  for (uint32_t i = 0; i < k->n; i++)
+    for (uint32_t l = 0; l < k->units[i].o.nnames; l++)
+      if (k->units[i].o.names[l].bind == AS_L_EXTERN)
+        resolve(k, &k->units[i], &k->units[i].o.names[l]);
+  if (j->errors) return;
+  for (uint32_t i = 0; i < k->n; i++) copy_code(k, &k->units[i]);
+  for (uint32_t i = 0; i < k->n; i++) fix_branches(k, &k->units[i]);
+  as_own_queues(j->program);
+  copy_symbols(k);
+  as_order(j, j->program);
+  check_code(k);
+}
+
+static void read_units(linker *k, const as_file *files) {
+  as_job *j = k->j;
+  isa_error e;
+  for (uint32_t i = 0; i < k->n; i++) {
+    unit *u = &k->units[i];
+    u->file = files[i].name;
+    if (!as_object_read(&j->arena, files[i].data, files[i].n, &u->o, &e)) {
+      if (e.status == ISA_NOMEM) as_nomem(j);
+      as_error(j, nowhere, 1, "%s: %s", u->file, e.text);
+      continue;
+    }
+    const isa_target *t = u->o.program->target;
+    if (!j->target) j->target = t;
+    if (j->target != t)
+      as_error(j, nowhere, 1, "%s is for %s, the others for %s", u->file, t->name, j->target->name);
+  }
+}
+
+static void run(linker *k, const as_file *files) {
+  as_job *j = k->j;
+  if (setjmp(j->bail)) return;
+  as_diag_open(j);
+  j->unit = as_new(j, sizeof *j->unit);
+  j->unit->section = AS_NSECTIONS;
+  read_units(k, files);
+  if (j->errors) return;
+  isa_program *p = as_program(j);
+  for (uint32_t i = 0; i < k->n; i++)
+    if (k->units[i].o.program->ncores > p->ncores) p->ncores = k->units[i].o.program->ncores;
+  run_units(k);
+}
+
+isa_status as_link(const as_file *files, uint32_t n, const as_options *o, as_result *out) {
+  as_options opts = o ? *o : (as_options){0};
+  as_job job;
+  memset(&job, 0, sizeof job);
+  memset(out, 0, sizeof *out);
+  opts.relocatable = false;
+  job.o = &opts;
+  job.out = out;
+  job.al = opts.alloc ? *opts.alloc : isa_alloc_default();
+  isa_arena_init(&job.arena, &job.al);
+  isa_arena_init(&out->arena, &job.al);
+  isa_buf_init(&out->listing, &job.al);
+  isa_buf_init(&out->preprocessed, &job.al);
+  isa_buf_init(&out->object, &job.al);
+  linker k = {.j = &job, .n = n, .units = isa_zalloc(&job.al, (n + (size_t)1) * sizeof(unit))};
+  if (k.units)
+    run(&k, files);
+  else
+    job.status = ISA_NOMEM;
+  if (job.status == ISA_OK && job.errors) job.status = ISA_SYNTAX;
+  if (job.status == ISA_OK) {
+    out->program = job.program;
+    job.program = NULL;
+  }
+  isa_program_free(job.program);
+  for (uint32_t i = 0; k.units && i < n; i++) isa_program_free(k.units[i].o.program);
+  isa_free(&job.al, k.units, (n + (size_t)1) * sizeof(unit));
+  as_intern_free(&job);
+  isa_arena_free(&job.arena);
+  return job.status;
+}
+
+bool as_is_object(const void *data, size_t n) {
+  return n >= 4 && memcmp(data, ISA_IMAGE_MAGIC, 4) == 0;
+}

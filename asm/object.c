@@ -1,0 +1,265 @@
+/* An object's file is made of the program's: two entries more in its table, their sections at the
+ * end. Reading takes them out again and leaves the rest to isa_image_read. */
+#include "object.h"
+
+#include "../isa/image.h"
+
+#include <string.h>
+
+enum { NAME_RECORD = 24, RELOC_RECORD = 12 };
+
+/* ---- Writing ------------------------------------------------------------------------------ */
+
+static void put32(isa_buf *b, uint32_t v) {
+  uint8_t bytes[4];
+  isa_put32(bytes, v);
+  isa_buf_add(b, bytes, 4);
+}
+
+static void pad(isa_buf *b, size_t start, size_t align) {
+  while ((b->len - start) % align != 0 && !b->failed) isa_buf_add(b, "", 1);
+}
+
+static void put_names(const as_object *o, isa_buf *b) {
+  put32(b, o->nnames);
+  for (uint32_t i = 0; i < o->nnames; i++) {
+    const as_link_name *l = &o->names[i];
+    uint8_t head[8] = {l->kind, l->bind, l->fixed, l->core, l->engine, 0, 0, 0};
+    size_t n = strlen(l->name), start = b->len;
+    isa_buf_add(b, head, sizeof head);
+    put32(b, l->index);
+    put32(b, l->align);
+    put32(b, l->room);
+    put32(b, (uint32_t)n);
+    isa_buf_add(b, l->name, n);
+    pad(b, start, 4);
+  }
+}
+
+static void put_relocs(const as_object *o, isa_buf *b) {
+  for (uint32_t i = 0; i < o->nrelocs; i++) {
+    const as_reloc *r = &o->relocs[i];
+    uint8_t head[4] = {r->core, r->engine, 0, 0};
+    isa_buf_add(b, head, sizeof head);
+    put32(b, r->pc);
+    put32(b, r->name);
+  }
+}
+
+/* Appends a section's bytes and fills its entry. */
+static void put_section(isa_buf *out, size_t start, uint32_t entry, const char *tag,
+                        const as_object *o, void (*put)(const as_object *, isa_buf *)) {
+  pad(out, start, 8);
+  size_t at = out->len;
+  put(o, out);
+  if (out->failed) return;
+  uint8_t *e = (uint8_t *)out->data + start + IMAGE_TABLE + IMAGE_ENTRY * (size_t)entry;
+  isa_put32(e, image_tag(tag));
+  isa_put32(e + 4, 0);
+  isa_put64(e + 8, at - start);
+  isa_put64(e + 16, out->len - at);
+}
+
+static void rehash(uint8_t *file, size_t n) {
+  isa_put64(file + 8, isa_fnv(ISA_FNV_START, file + IMAGE_HASHED, n - IMAGE_HASHED));
+}
+
+/* Copies an image with `more` entries more in its table (fewer, when negative). */
+static void copy_image(const uint8_t *image, size_t n, int more, isa_buf *out) {
+  size_t start = out->len;
+  uint32_t old = isa_get32(image + 40), sections = (uint32_t)((int64_t)old + more);
+  uint32_t kept = sections < old ? sections : old;
+  size_t table = IMAGE_TABLE + (size_t)old * IMAGE_ENTRY;
+  isa_buf_add(out, image, IMAGE_TABLE + (size_t)kept * IMAGE_ENTRY);
+  static const uint8_t empty[IMAGE_ENTRY];
+  for (uint32_t i = kept; i < sections; i++) isa_buf_add(out, empty, sizeof empty);
+  isa_buf_add(out, image + table, n - table);
+  if (out->failed) return;
+  uint8_t *file = (uint8_t *)out->data + start;
+  isa_put32(file + 40, sections);
+  for (uint32_t i = 0; i < kept; i++) {
+    uint8_t *e = file + IMAGE_TABLE + (size_t)i * IMAGE_ENTRY;
+    isa_put64(e + 8, isa_get64(e + 8) + (uint64_t)((int64_t)more * IMAGE_ENTRY));
+  }
+}
+
+bool as_object_write(const as_object *o, isa_buf *out) {
+  isa_buf image;
+  size_t start = out->len;
+  isa_buf_init(&image, &out->al);
+  bool ok = isa_image_write(o->program, &image);
+  int more = o->nrelocs ? 2 : 1;
+  if (ok) {
+    uint32_t n = isa_get32((const uint8_t *)image.data + 40);
+    copy_image((const uint8_t *)image.data, image.len, more, out);
+    put_section(out, start, n, "EXTN", o, put_names);
+    if (o->nrelocs) put_section(out, start, n + 1, "RELO", o, put_relocs);
+  }
+  isa_buf_free(&image);
+  if (!ok || out->failed) return false;
+  rehash((uint8_t *)out->data + start, out->len - start);
+  return true;
+}
+
+/* ---- Reading ------------------------------------------------------------------------------ */
+
+typedef struct reader {
+  const uint8_t *data;
+  size_t n;
+  isa_arena *arena;
+  as_object *o;
+  isa_error *e;
+} reader;
+
+typedef struct piece {
+  const uint8_t *at;
+  size_t n;
+} piece;
+
+static bool bad(const reader *r, const char *why) {
+  return isa_fail(r->e, ISA_FORMAT, ISA_NOFIELD, "not an object file: %s", why);
+}
+
+static bool no_memory(const reader *r) {
+  return isa_fail(r->e, ISA_NOMEM, ISA_NOFIELD, "out of memory");
+}
+
+static bool tag_is(const reader *r, uint32_t entry, const char *tag) {
+  return isa_get32(r->data + IMAGE_TABLE + (size_t)entry * IMAGE_ENTRY) == image_tag(tag);
+}
+
+static bool get_piece(const reader *r, uint32_t entry, piece *out) {
+  const uint8_t *e = r->data + IMAGE_TABLE + (size_t)entry * IMAGE_ENTRY;
+  uint64_t at = isa_get64(e + 8), n = isa_get64(e + 16);
+  if (at > r->n || n > r->n - at || isa_get32(e + 4) != 0)
+    return bad(r, "a section leads out of it");
+  *out = (piece){r->data + at, (size_t)n};
+  return true;
+}
+
+/* Finds the sections of objects, and how many bytes of the file are the program's. */
+static bool split(const reader *r, piece *names, piece *relocs, uint32_t *more, size_t *end) {
+  if (r->n < IMAGE_TABLE || memcmp(r->data, ISA_IMAGE_MAGIC, 4) != 0)
+    return bad(r, "it does not begin with \\x7fSBC");
+  uint32_t sections = isa_get32(r->data + 40);
+  if (sections < 2 || sections > (r->n - IMAGE_TABLE) / IMAGE_ENTRY)
+    return bad(r, "its table of sections is damaged");
+  if (isa_fnv(ISA_FNV_START, r->data + IMAGE_HASHED, r->n - IMAGE_HASHED) != isa_get64(r->data + 8))
+    return bad(r, "its content is damaged");
+  *relocs = (piece){NULL, 0};
+  *more = tag_is(r, sections - 1, "RELO") ? 2 : 1;
+  if (sections <= *more || !tag_is(r, sections - *more, "EXTN"))
+    return bad(r, "a program, linked already");
+  if (!get_piece(r, sections - *more, names) || (*more == 2 && !get_piece(r, sections - 1, relocs)))
+    return false;
+  const uint8_t *last = r->data + IMAGE_TABLE + (size_t)(sections - *more - 1) * IMAGE_ENTRY;
+  uint64_t at = isa_get64(last + 8), n = isa_get64(last + 16), moved = *more * IMAGE_ENTRY;
+  if (at > r->n || n > r->n - at || at < IMAGE_TABLE + (uint64_t)sections * IMAGE_ENTRY ||
+      at < moved)
+    return bad(r, "a section leads out of it");
+  *end = (size_t)(at + n);
+  return true;
+}
+
+/* How many things of its kind a name may be of. */
+static bool in_table(const isa_program *p, const as_link_name *l) {
+  if (l->core >= p->ncores || l->engine >= ISA_NENGINES) return false;
+  const isa_core *c = &p->cores[l->core];
+  switch (l->kind) {
+  case AS_L_TENSOR: return l->index >= 1 && l->index <= p->ntensors;
+  case AS_L_TILE: return l->index >= 1 && l->index <= p->ntiles;
+  case AS_L_SEM: return l->index < ISA_NSEMS && c->sem_names[l->index];
+  case AS_L_QUEUE: return l->index < c->nqueues;
+  default: return l->index <= c->code[l->engine].n;
+  }
+}
+
+static bool get_name(const reader *r, piece *p, as_link_name *l) {
+  if (p->n < NAME_RECORD) return bad(r, "EXTN ends early");
+  const uint8_t *at = p->at;
+  *l = (as_link_name){.kind = at[0],
+                      .bind = at[1],
+                      .fixed = at[2],
+                      .core = at[3],
+                      .engine = at[4],
+                      .index = isa_get32(at + 8),
+                      .align = isa_get32(at + 12),
+                      .room = isa_get32(at + 16)};
+  uint64_t n = isa_get32(at + 20), whole = image_align(NAME_RECORD + n, 4);
+  if (n == 0 || whole > p->n || memchr(at + NAME_RECORD, 0, (size_t)n))
+    return bad(r, "a name in EXTN is damaged");
+  l->name = isa_arena_strn(r->arena, (const char *)at + NAME_RECORD, (size_t)n);
+  if (!l->name) return no_memory(r);
+  if (l->kind >= AS_L_KINDS || l->bind >= AS_L_BINDS || l->fixed > 1 ||
+      !in_table(r->o->program, l) || (l->kind == AS_L_TILE && !l->fixed && l->align == 0))
+    return bad(r, "a record of EXTN is damaged");
+  p->at += whole;
+  p->n -= (size_t)whole;
+  return true;
+}
+
+static bool get_names(const reader *r, piece p) {
+  uint32_t n = p.n >= 4 ? isa_get32(p.at) : 0;
+  if (p.n < 4 || n > p.n / NAME_RECORD) return bad(r, "EXTN ends early");
+  p.at += 4;
+  p.n -= 4;
+  r->o->names = isa_arena_alloc(r->arena, (n + (size_t)1) * sizeof *r->o->names);
+  if (!r->o->names) return no_memory(r);
+  for (uint32_t i = 0; i < n; i++)
+    if (!get_name(r, &p, &r->o->names[i])) return false;
+  r->o->nnames = n;
+  return p.n == 0 || bad(r, "bytes behind the names of EXTN");
+}
+
+static bool has_label(const isa_program *p, const as_reloc *l) {
+  if (l->core >= p->ncores || l->engine >= ISA_NENGINES) return false;
+  const isa_code *c = &p->cores[l->core].code[l->engine];
+  if (l->pc >= c->n) return false;
+  const isa_form *f = isa_form_of(c->insns[l->pc].op);
+  bool any = false;
+  for (unsigned i = 0; i < f->nfields; i++) any = any || f->fields[i].kind == ISA_K_LABEL;
+  return any;
+}
+
+static bool get_relocs(const reader *r, piece p) {
+  if (p.n % RELOC_RECORD) return bad(r, "RELO ends early");
+  uint32_t n = (uint32_t)(p.n / RELOC_RECORD);
+  as_object *o = r->o;
+  o->relocs = isa_arena_alloc(r->arena, (n + (size_t)1) * sizeof *o->relocs);
+  if (!o->relocs) return no_memory(r);
+  for (uint32_t i = 0; i < n; i++) {
+    const uint8_t *at = p.at + (size_t)i * RELOC_RECORD;
+    as_reloc *l = &o->relocs[i];
+    *l = (as_reloc){at[0], at[1], isa_get32(at + 4), isa_get32(at + 8)};
+    const as_link_name *to = l->name < o->nnames ? &o->names[l->name] : NULL;
+    if (!has_label(o->program, l) || !to || to->kind != AS_L_LABEL || to->bind != AS_L_EXTERN ||
+        to->core != l->core || to->engine != l->engine)
+      return bad(r, "a record of RELO is damaged");
+  }
+  o->nrelocs = n;
+  return true;
+}
+
+bool as_object_read(isa_arena *a, const void *data, size_t n, as_object *out, isa_error *e) {
+  reader r = {data, n, a, out, e};
+  piece names, relocs;
+  uint32_t more = 0;
+  size_t end = 0;
+  memset(out, 0, sizeof *out);
+  if (!split(&r, &names, &relocs, &more, &end)) return false;
+  isa_buf image;
+  isa_buf_init(&image, &a->al);
+  copy_image(data, end, -(int)more, &image);
+  if (image.failed) {
+    isa_buf_free(&image);
+    return no_memory(&r);
+  }
+  rehash((uint8_t *)image.data, image.len);
+  out->program = isa_image_read(&a->al, image.data, image.len, e);
+  isa_buf_free(&image);
+  if (!out->program) return false;
+  if (get_names(&r, names) && get_relocs(&r, relocs)) return true;
+  isa_program_free(out->program);
+  out->program = NULL;
+  return false;
+}

@@ -1,0 +1,110 @@
+/* Numbers what was added in the order of the source again, section by section. */
+#include "stmt.h"
+
+#include <string.h>
+
+/* Patterns, pool runs and files were added in the order of the source. The disassembler prints one
+ * section after the other, so for its text to give the same bytes they are numbered again in that
+ * order. */
+typedef struct renumber {
+  as_job *j;
+  isa_program *p;
+  unsigned core;
+  isa_ap *old;
+  uint32_t *to;     /* new number of each old pattern, 0: not yet */
+  isa_program pool; /* the old pool, for isa_program_list */
+} renumber;
+
+static uint32_t new_ap(renumber *r, uint32_t old) {
+  if (old == 0) return 0;
+  if (r->to[old - 1]) return r->to[old - 1];
+  isa_ap ap = r->old[old - 1];
+  for (unsigned d = 0; d < ISA_MAX_DYN; d++)
+    if (ap.dyn[d].kind == ISA_DYN_elem) ap.dyn[d].ap = new_ap(r, ap.dyn[d].ap);
+  if (ap.index_kind) ap.index = new_ap(r, ap.index);
+  uint32_t n = isa_program_ap(r->p, r->core, &ap);
+  if (n == 0) as_nomem(r->j);
+  return r->to[old - 1] = n;
+}
+
+static void new_list(renumber *r, isa_ref *ref, unsigned kind) {
+  if (ref->count == 0) return;
+  const void *data = isa_program_list(&r->pool, *ref, kind);
+  uint32_t *aps = NULL;
+  if (kind == ISA_K_APS) {
+    aps = as_new(r->j, ref->count * sizeof *aps);
+    memcpy(aps, data, ref->count * sizeof *aps);
+    for (uint32_t i = 0; i < ref->count; i++) aps[i] = new_ap(r, aps[i]);
+    data = aps;
+  }
+  if (!isa_program_pool(r->p, data, ref->count, isa_kind_elem[kind], ref)) as_nomem(r->j);
+}
+
+static void renumber_insn(renumber *r, isa_insn *in) {
+  const isa_form *f = isa_form_of(in->op);
+  for (unsigned i = 0; i < f->nfields; i++) {
+    const isa_field *fd = &f->fields[i];
+    void *m = isa_member(in, fd);
+    if (fd->kind == ISA_K_AP) {
+      isa_t_AP *ap = m;
+      *ap = new_ap(r, *ap);
+    } else if (fd->kind == ISA_K_NUM) {
+      isa_num *num = m;
+      if (num->kind == ISA_NUM_ap) num->v = new_ap(r, num->v);
+    } else if (isa_kind_elem[fd->kind]) {
+      new_list(r, m, fd->kind);
+    }
+  }
+}
+
+/* Files too, by the line tables of the sections. */
+static void files_in_order(as_job *j, isa_program *p) {
+  uint32_t *to = as_new(j, ((size_t)p->nfiles + 1) * sizeof *to), n = 0;
+  const char **old = as_new(j, ((size_t)p->nfiles + 1) * sizeof *old);
+  for (unsigned s = 0; s < AS_NSECTIONS; s++) {
+    isa_code *code = &p->cores[as_core_of(s)].code[as_engine_of(s)];
+    for (uint32_t i = 0; i < code->n; i++) {
+      uint32_t *file = &code->lines[i].file;
+      if (to[*file] == 0) to[*file] = ++n;
+      *file = to[*file];
+    }
+  }
+  for (uint32_t f = 0; f < p->nfiles; f++) old[f] = p->files[f];
+  for (uint32_t f = 0; f < p->nfiles; f++)
+    if (to[f + 1]) p->files[to[f + 1] - 1] = old[f];
+  p->nfiles = n;
+}
+
+static void forget_aps(isa_core *core) {
+  core->naps = 0;
+  if (core->ap_table) memset(core->ap_table, 0, core->ap_table_size * sizeof *core->ap_table);
+}
+
+static void forget_pool(isa_program *p) {
+  p->pool.len = 0;
+  p->npool_runs = 0;
+  if (p->pool_table) memset(p->pool_table, 0, p->pool_table_size * sizeof *p->pool_table);
+}
+
+static void order_core(renumber *r, isa_core *core) {
+  uint32_t n = core->naps;
+  r->old = as_new(r->j, ((size_t)n + 1) * sizeof *r->old);
+  r->to = as_new(r->j, ((size_t)n + 1) * sizeof *r->to);
+  if (n) memcpy(r->old, core->aps, n * sizeof *r->old);
+  forget_aps(core);
+  for (uint32_t q = 0; q < core->nqueues; q++)
+    for (uint32_t i = 0; i < core->queues[q].nstatics; i++)
+      renumber_insn(r, &core->queues[q].statics[i]);
+  for (unsigned e = 0; e < ISA_NENGINES; e++)
+    for (uint32_t i = 0; i < core->code[e].n; i++) renumber_insn(r, &core->code[e].insns[i]);
+}
+
+void as_order(as_job *j, isa_program *p) {
+  renumber r = {.j = j, .p = p};
+  r.pool.pool.data = as_new(j, p->pool.len + 8);
+  r.pool.pool.len = p->pool.len;
+  if (p->pool.len) memcpy(r.pool.pool.data, p->pool.data, p->pool.len);
+  forget_pool(p);
+  for (; r.core < p->ncores; r.core++) order_core(&r, &p->cores[r.core]);
+  files_in_order(j, p);
+}

@@ -1,0 +1,5 @@
+target trn2
+section sync
+x:      nop
+.__LINE__:     nop
+z:      jmp z

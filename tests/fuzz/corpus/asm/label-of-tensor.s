@@ -1,0 +1,3 @@
+section tensor
+.x: nop
+ jmp .x

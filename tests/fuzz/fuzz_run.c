@@ -1,0 +1,289 @@
+/* Choices for the generator of gen.h: a program of random valid instructions, written as a file,
+ * sometimes damaged, loaded and run on two machines: one goes straight to the end with the plain
+ * kernels, the other step by step with the best ones. Both must end in the same way with the same
+ * bytes everywhere. */
+#include "../../vm/soma.h"
+#include "fuzz.h"
+#include "gen.h"
+
+const enum fuzz_kind fuzz_kind = FUZZ_CHOICES;
+fuzz_stat fuzz_stats[] = {
+    {"inputs", 0, 0},          {"read", 80, 0},   {"passed the verifier and ran", 30, 0},
+    {"ran to the end", 5, 0},  {"faulted", 0, 0}, {"deadlocked", 0, 0},
+    {"reached a limit", 0, 0}, {NULL, 0, 0}};
+enum { INPUTS, READ, RAN, ENDED, FAULTED, DEADLOCKED, LIMITED };
+static uint64_t placed[ISA_NOPS];
+
+enum { MOST_INSNS = 10, PATTERN = 4096, LOW_SBUF = 12288, LOW_PSUM = 4096, HASH = 8, HASHED = 16 };
+
+void fuzz_report(void) {
+  if (!getenv("FUZZ_VERBOSE")) return;
+  for (unsigned op = 0; op < ISA_NOPS; op++)
+    printf("%12llu %s\n", (unsigned long long)placed[op], isa_ops[op].name);
+}
+
+/* ---- The program -------------------------------------------------------------------------- */
+
+static void put_before_end(isa_program *p, unsigned engine, const isa_insn *in) {
+  isa_code *code = &p->cores[0].code[engine];
+  isa_program_insn(p, 0, engine, in, (isa_line){0, 0});
+  isa_insn last = code->insns[code->n - 2];
+  code->insns[code->n - 2] = *in;
+  code->insns[code->n - 1] = last;
+}
+
+/* Adds one instruction, unless none of the draws is legal. */
+static void add_insn(gen *g, unsigned op, unsigned engine) {
+  isa_code *code = &g->prog->cores[0].code[engine];
+  for (int i = 0; i < GEN_TRIES; i++) {
+    gen_mark mark = gen_here(g);
+    isa_insn in;
+    isa_place at;
+    isa_error e = {0};
+    gen_draw(g, op, engine, i > GEN_TRIES / 2, &in);
+    if (isa_check_insn(g->prog, 0, engine, &in, code->n + 1, &e)) {
+      put_before_end(g->prog, engine, &in);
+      if (isa_check_program(g->prog, &at, &e)) {
+        placed[op]++;
+        return;
+      }
+      code->insns[code->n - 2] = code->insns[code->n - 1];
+      code->n--;
+    }
+    gen_back(g, mark);
+  }
+}
+
+/* Registers that are not 0, so that dynamic parts differ. */
+static void add_movs(gen *g, unsigned engine) {
+  for (uint8_t r = 0; r < 4; r++) {
+    isa_insn in;
+    memset(&in, 0, sizeof in);
+    in.op = ISA_OP_mov;
+    in.u.MOV.rd = r;
+    in.u.MOV.a.v = (int32_t)gen_below(g, 40) - 4;
+    put_before_end(g->prog, engine, &in);
+  }
+}
+
+/* Mostly of the data path: control instructions end runs early. */
+static unsigned choose_op(gen *g, unsigned engine) {
+  bool control = gen_one_in(g, 6);
+  unsigned list[ISA_NOPS], n = 0;
+  for (unsigned op = 0; op < ISA_NOPS; op++)
+    if ((isa_ops[op].engines & 1u << engine) && isa_ops[op].gen <= g->prog->target->gen &&
+        isa_op_is_control(op) == control && isa_ops[op].status == ISA_DONE)
+      list[n++] = op;
+  return n ? list[gen_below(g, n)] : ISA_OP_nop;
+}
+
+static isa_program *make_program(gen *g) {
+  isa_alloc al = isa_alloc_default();
+  if (!gen_program(g, &al, &isa_targets[gen_below(g, ISA_NTARGETS)])) return NULL;
+  for (unsigned e = 0; e < ISA_NENGINES; e++) {
+    if (gen_one_in(g, 3)) continue;
+    add_movs(g, e);
+    for (uint32_t n = gen_below(g, MOST_INSNS); n > 0; n--) add_insn(g, choose_op(g, e), e);
+  }
+  return g->prog;
+}
+
+/* Some bits change; the hash is made right again. */
+static void damage(gen *g, isa_buf *b) {
+  for (uint32_t n = 1 + gen_below(g, 3); n > 0; n--)
+    b->data[HASHED + gen_below(g, (uint32_t)b->len - HASHED)] ^= (char)(1 << gen_below(g, 8));
+  uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a, as isa/image.h says */
+  for (size_t i = HASHED; i < b->len; i++)
+    hash = (hash ^ (uint8_t)b->data[i]) * UINT64_C(0x100000001b3);
+  for (unsigned i = 0; i < 8; i++) b->data[HASH + i] = (char)(hash >> 8 * i);
+}
+
+/* ---- The machines ------------------------------------------------------------------------- */
+
+typedef struct bed {
+  soma_machine *m;
+  soma_program *p;
+  soma_run *r;
+  soma_status status; /* of the end */
+} bed;
+
+/* Bytes for inputs and memories: floats of every kind, and noise. */
+static void fill(gen *g, uint8_t *out, size_t n) {
+  for (size_t i = 0; i + 4 <= n; i += 4) {
+    uint32_t v = i % 64 ? isa_f32_bits((float)((int)(i * 37 % 201) - 100) * 0.25f) : gen_float(g);
+    memcpy(out + i, &v, 4);
+  }
+}
+
+static void preset(soma_machine *m, const uint8_t *pattern) {
+  for (uint32_t p = 0; p < ISA_PMAX; p++) {
+    soma_memory_write(m, SOMA_SBUF, p, 0, pattern + 16 * (p % 8), PATTERN - 128);
+    soma_memory_write(m, SOMA_PSUM, p, 0, pattern + 16 * (p % 4), PATTERN / 2);
+  }
+}
+
+/* False when the program is refused, which only a damaged one may be. */
+static bool start(bed *b, const isa_buf *image, const char *target, const char *simd,
+                  const uint8_t *pattern, bool damaged) {
+  soma_options o = SOMA_OPTIONS_INIT;
+  o.max_instructions = 2000;
+  o.max_time = UINT64_C(1000000000000); /* 1 ms */
+  o.max_hbm_bytes = 64 << 20;
+  o.simd = simd;
+  o.target = target;
+  if (soma_machine_new(&o, &b->m) != SOMA_OK) fuzz_fail("no machine");
+  if (soma_program_load(b->m, image->data, image->len, &b->p) != SOMA_OK) {
+    if (damaged) return false;
+    fuzz_fail("not loaded: %s", soma_error(b->m));
+  }
+  preset(b->m, pattern);
+  for (uint32_t i = 0; i < soma_program_tensors(b->p); i++) {
+    soma_tensor_info t;
+    soma_program_tensor(b->p, i, &t);
+    if (t.role != SOMA_INPUT) continue;
+    if (t.bytes > 1 << 16) return false;
+    soma_bind(b->m, b->p, t.name, t.dtype, t.ndim, t.shape, pattern);
+  }
+  soma_status s = soma_run_start(b->m, b->p, &b->r);
+  if (s == SOMA_OK) return true;
+  if (!damaged) fuzz_fail("not started: %s", soma_error(b->m));
+  return false;
+}
+
+static void finish(bed *b) {
+  soma_run_free(b->r);
+  soma_program_free(b->p);
+  soma_machine_free(b->m);
+}
+
+static void straight(bed *b) {
+  b->status = soma_run_until(b->r, SOMA_END, SOMA_SYNC, 0);
+  if (!soma_run_ended(b->r)) fuzz_fail("it came back before the end: %d", (int)b->status);
+}
+
+static void stepwise(gen *g, bed *b) {
+  soma_time t = 0;
+  b->status = SOMA_OK;
+  for (int i = 0; i < 200 && b->status == SOMA_OK && !soma_run_ended(b->r); i++) {
+    soma_until what = (soma_until)(1 + gen_below(g, 3));
+    t += UINT64_C(1000000) << gen_below(g, 12);
+    b->status = soma_run_until(b->r, what, (soma_engine)gen_below(g, SOMA_ENGINES), t);
+  }
+  if (b->status == SOMA_OK) b->status = soma_run_until(b->r, SOMA_END, SOMA_SYNC, 0);
+}
+
+/* ---- Laws --------------------------------------------------------------------------------- */
+
+static void same_memory(const bed *a, const bed *b, soma_memory mem, size_t n) {
+  static uint8_t x[LOW_SBUF], y[LOW_SBUF];
+  for (uint32_t p = 0; p < ISA_PMAX; p++) {
+    soma_memory_read(a->m, mem, p, 0, x, n);
+    soma_memory_read(b->m, mem, p, 0, y, n);
+    for (size_t i = 0; i < n; i++)
+      if (x[i] != y[i])
+        fuzz_fail("memory %d, partition %u, byte %zu: %02x, stepwise %02x", (int)mem, p, i, x[i],
+                  y[i]);
+  }
+}
+
+static void same_tensors(const bed *a, const bed *b) {
+  for (uint32_t i = 0; i < soma_program_tensors(a->p); i++) {
+    soma_tensor_info t;
+    soma_program_tensor(a->p, i, &t);
+    uint8_t *x = malloc(t.bytes), *y = malloc(t.bytes);
+    if (x && y && soma_fetch(a->r, t.name, x, t.bytes) == SOMA_OK &&
+        soma_fetch(b->r, t.name, y, t.bytes) == SOMA_OK && memcmp(x, y, t.bytes) != 0)
+      fuzz_fail("tensor %s differs", t.name);
+    free(x);
+    free(y);
+  }
+}
+
+static void check_end(const bed *b) {
+  soma_fault f;
+  soma_run_fault(b->r, &f);
+  if (f.status != b->status) fuzz_fail("status %d, the fault's %d", (int)b->status, (int)f.status);
+  if (b->status != SOMA_OK && !f.text[0]) fuzz_fail("a fault without a text");
+  switch (b->status) {
+  case SOMA_OK: fuzz_stats[ENDED].n++; break;
+  case SOMA_FAULT: fuzz_stats[FAULTED].n++; break;
+  case SOMA_DEADLOCK: fuzz_stats[DEADLOCKED].n++; break;
+  case SOMA_LIMIT: fuzz_stats[LIMITED].n++; break;
+  default: fuzz_fail("ended with status %d: %s", (int)b->status, f.text);
+  }
+}
+
+static void same_end(const bed *a, const bed *b) {
+  soma_stats x, y;
+  soma_fault f, h;
+  soma_run_fault(a->r, &f);
+  soma_run_fault(b->r, &h);
+  /* Register instructions run ahead, so which is the last below a limit depends on the steps. */
+  if (a->status == SOMA_LIMIT || b->status == SOMA_LIMIT) return;
+  if (a->status != b->status)
+    fuzz_fail("status %d (%s), stepwise %d (%s)", (int)a->status, f.text, (int)b->status, h.text);
+  if (strcmp(f.text, h.text) != 0) fuzz_fail("%s\nstepwise: %s", f.text, h.text);
+  soma_run_stats(a->r, &x, sizeof x);
+  soma_run_stats(b->r, &y, sizeof y);
+  /* At a fault other engines may be ahead with register instructions. */
+  if (x.time != y.time || (a->status == SOMA_OK && x.instructions != y.instructions))
+    fuzz_fail("%llu fs and %llu instructions, stepwise %llu and %llu", (unsigned long long)x.time,
+              (unsigned long long)x.instructions, (unsigned long long)y.time,
+              (unsigned long long)y.instructions);
+  if (x.trace_hash != y.trace_hash) fuzz_fail("other events stepwise");
+  same_memory(a, b, SOMA_SBUF, LOW_SBUF);
+  same_memory(a, b, SOMA_PSUM, LOW_PSUM);
+  same_tensors(a, b);
+}
+
+static void run(gen *g, const isa_buf *image, bool damaged) {
+  static uint8_t pattern[1 << 16];
+  const char *target = g->prog->target->name;
+  bed a = {0}, b = {0};
+  fill(g, pattern, sizeof pattern);
+  if (start(&a, image, target, "plain", pattern, damaged)) {
+    if (!start(&b, image, target, NULL, pattern, damaged)) fuzz_fail("it starts only once");
+    fuzz_stats[RAN].n++;
+    straight(&a);
+    check_end(&a);
+    stepwise(g, &b);
+    same_end(&a, &b);
+  }
+  finish(&b);
+  finish(&a);
+}
+
+/* For a look at what failed: FUZZ_PRINT=1 fuzz_run KEPT. */
+static void print(const isa_program *p) {
+  isa_alloc al = isa_alloc_default();
+  isa_buf text;
+  isa_buf_init(&text, &al);
+  isa_print_program(p, &text);
+  fputs(isa_buf_str(&text), stderr);
+  isa_buf_free(&text);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
+  gen g = {.p = data, .end = data + n, .more = n};
+  isa_alloc al = isa_alloc_default();
+  isa_error e = {0};
+  isa_buf image;
+  fuzz_stats[INPUTS].n++;
+  for (size_t i = 0; i < n; i++) g.more = g.more * 31 + data[i];
+  if (!make_program(&g)) return 0;
+  isa_buf_init(&image, &al);
+  if (!isa_image_write(g.prog, &image)) fuzz_fail("a program cannot be written");
+  bool damaged = gen_one_in(&g, 8);
+  if (damaged) damage(&g, &image);
+  isa_program *back = isa_image_read(&al, image.data, image.len, &e);
+  if (!back && !damaged) fuzz_fail("its own file is refused: %s", e.text);
+  if (back) {
+    fuzz_stats[READ].n++;
+    if (getenv("FUZZ_PRINT")) print(back);
+    run(&g, &image, damaged);
+  }
+  isa_program_free(back);
+  isa_buf_free(&image);
+  isa_program_free(g.prog);
+  return 0;
+}

@@ -1,0 +1,3 @@
+section vector
+        nop
+        halt

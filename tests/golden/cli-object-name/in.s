@@ -1,0 +1,2 @@
+section vector
+        halt

@@ -1,0 +1,3 @@
+        target  inf2
+section vector
+        halt

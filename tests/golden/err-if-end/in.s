@@ -1,0 +1,4 @@
+section vector
+        if      r0 < 1
+        halt
+        endif

@@ -1,0 +1,4 @@
+s       sem     5
+section vector
+        nop     $s++
+        halt

@@ -1,0 +1,4 @@
+r       sem     5
+section vector
+        nop     $r++
+        halt

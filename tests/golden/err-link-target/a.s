@@ -1,0 +1,3 @@
+        target  trn2
+section vector
+        halt

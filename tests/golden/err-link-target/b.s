@@ -1,0 +1,3 @@
+        target  trn3
+section vector
+        halt

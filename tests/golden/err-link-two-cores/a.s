@@ -1,0 +1,5 @@
+s       sem
+global  s
+section sync
+        nop     $s++
+        halt

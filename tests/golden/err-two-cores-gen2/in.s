@@ -1,0 +1,3 @@
+        target  trn1
+section sync core=1
+        halt

@@ -1,0 +1,7 @@
+%ifndef ONCE
+%define ONCE
+%include "in.s"
+%else
+section vector
+        halt
+%endif

@@ -1,0 +1,5 @@
+section vector
+%rep 70
+        if      r0 < 5
+%endrep
+        halt

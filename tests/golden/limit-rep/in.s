@@ -1,0 +1,5 @@
+section vector
+%rep 100000000
+        nop
+%endrep
+        halt

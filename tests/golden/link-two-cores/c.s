@@ -1,0 +1,3 @@
+section sync core=1
+next:   jmp     next
+global  next

@@ -1,0 +1,3 @@
+%assign i 1 2
+%assign i
+%assign i zz

@@ -1,0 +1,4 @@
+%assign f 1.5*3
+f
+%assign s "a"
+s

@@ -1,0 +1,4 @@
+%macro m 2
+%endmacro
+m {x} y, z
+m {x, y

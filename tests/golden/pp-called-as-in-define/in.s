@@ -1,0 +1,2 @@
+%idefine Foo %? %??
+fOO

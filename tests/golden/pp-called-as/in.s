@@ -1,0 +1,4 @@
+%imacro Foo 0
+ nop %? %??
+%endmacro
+fOO

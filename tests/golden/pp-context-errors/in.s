@@ -1,0 +1,6 @@
+%$x
+%pop
+%push a
+%pop b
+%repl 1
+%$$x

@@ -1,0 +1,3 @@
+%define A tile
+%define t q
+A A.A $A [A]:t.t

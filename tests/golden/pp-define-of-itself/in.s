@@ -1,0 +1,4 @@
+%define p q p
+%define q p q p
+p
+q

@@ -1,0 +1,2 @@
+%define E
+a E b,E

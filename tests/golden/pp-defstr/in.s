@@ -1,0 +1,3 @@
+%define v 3
+%defstr s a+v, "q"
+s

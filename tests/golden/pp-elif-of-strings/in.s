@@ -1,0 +1,6 @@
+%define T "u"
+%if T == "v"
+a
+%elif T != "v"
+b
+%endif

@@ -1,0 +1,4 @@
+%macro m 3
+ a <%1><%2><%3> %0
+%endmacro
+m ,x,

@@ -1,0 +1,8 @@
+%if 0
+%error no
+"open
+%bogus
+%define X 1
+
+%endif
+X

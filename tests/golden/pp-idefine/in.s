@@ -1,0 +1,2 @@
+%idefine Foo 1
+foo FOO Foo fooo

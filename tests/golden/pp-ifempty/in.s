@@ -1,0 +1,10 @@
+%define E
+%ifempty E
+a
+%endif
+%ifempty x
+b
+%endif
+%ifempty
+c
+%endif

@@ -1,0 +1,4 @@
+%macro m 0
+ a
+%endmacro
+ jmp m

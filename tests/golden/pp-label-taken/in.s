@@ -1,0 +1,6 @@
+%macro m 0
+ b
+%00: a
+%endmacro
+x: m
+m

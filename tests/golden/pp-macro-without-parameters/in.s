@@ -1,0 +1,4 @@
+%macro m
+n%0
+%endm
+m

@@ -1,0 +1,5 @@
+%macro nop 0
+ a
+ nop
+%endmacro
+nop

@@ -1,0 +1,3 @@
+%strlen n abc
+%strcat s "a", 1
+%substr s 1

@@ -1,0 +1,2 @@
+%define f(a) t. %+ a
+f(x)

@@ -1,0 +1,2 @@
+%define xy 7
+x %+ y

@@ -1,0 +1,4 @@
+%macro m 1
+ a %{1:2}
+%endmacro
+m p

@@ -1,0 +1,6 @@
+%rep 0
+a
+%endrep
+%rep 2
+%endrep
+b

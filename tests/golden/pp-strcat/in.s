@@ -1,0 +1,3 @@
+%define a "x"
+%strcat s a, "y", "\""
+s

@@ -1,0 +1,5 @@
+%strlen n "abc"
+n
+%define s `a\n`
+%strlen n s
+n

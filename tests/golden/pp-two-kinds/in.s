@@ -1,0 +1,2 @@
+%define f 1
+%define f(a) a

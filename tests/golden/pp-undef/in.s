@@ -1,0 +1,5 @@
+%define a 1
+a
+%undef a
+a
+%undef a

@@ -1,0 +1,2 @@
+%defin x
+%quux

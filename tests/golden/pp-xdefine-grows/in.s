@@ -1,0 +1,4 @@
+%xdefine l x
+%xdefine l l, y
+%xdefine l l, z
+l

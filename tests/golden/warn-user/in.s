@@ -1,0 +1,4 @@
+%warning something "odd"
+%note  and this
+section vector
+        halt

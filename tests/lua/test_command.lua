@@ -1,0 +1,128 @@
+-- The soma command: exit statuses, messages, files.
+local soma = require "soma"
+local t = require "harness"
+local case, eq, raises = t.case, t.eq, t.raises
+
+local command = (os.getenv "BUILD" or "build") .. "/soma"
+-- Runs the command: its exit status, standard output, standard error.
+local function run(arguments)
+  local out, err = t.temp(), t.temp()
+  local _, _, status = os.execute(command .. " " .. arguments .. " >" .. out .. " 2>" .. err)
+  return status, t.read(out), t.read(err)
+end
+local function has(text, part)
+  if not text:find(part, 1, true) then error("missing '" .. part .. "' in:\n" .. text, 2) end
+end
+-- A failing command: its status and what its standard error contains; no traceback, no output.
+local function fails(status, part, arguments)
+  local s, out, err = run(arguments)
+  eq(s, status, arguments .. "\n" .. err)
+  has(err, part)
+  eq(err:find("traceback", 1, true), nil, err)
+  eq(out, "", arguments)
+end
+
+local prog = "tests/lua/add.s"
+local fa, fb = t.temp(), t.temp()
+local a = soma.randn({4, 8}, "float32", {seed = 1})
+local b = soma.randn({4, 8}, "float32", {seed = 2})
+a:save_npy(fa) b:save_npy(fb)
+local inputs = " --in a=" .. fa .. " --in b=" .. fb
+
+case("a program with files", function()
+  local out = t.temp()
+  local status, text, err = run(prog .. inputs .. " --out c=" .. out)
+  eq(status, 0) eq(err, "")
+  has(text, "simulated time") has(text, "instructions/s")
+  eq(text:find("\27", 1, true), nil)
+  eq(soma.equal(soma.load_npy(out), a + b), true)
+  eq(select(2, run(prog .. inputs .. " --quiet")), "")
+end)
+
+case("a .sbc file, defines", function()
+  local sbc = t.temp() .. ".sbc"
+  soma.assemble_file(prog):save(sbc)
+  local out = t.temp()
+  eq(run(sbc .. inputs .. " --out c=" .. out), 0)
+  eq(soma.equal(soma.load_npy(out), a + b), true)
+  os.remove(sbc)
+  fails(1, "float32[4, 16], the data given is float32[4, 8]", prog .. inputs .. " -D N=16")
+  fails(1, "float32[4, 16], the data given is float32[4, 8]", prog .. inputs .. " -DN=16")
+end)
+
+case("json and trace", function()
+  local trace = t.temp()
+  local status, text = run(prog .. inputs .. " --json --trace " .. trace)
+  eq(status, 0)
+  has(text, '"instructions": 8') has(text, '"trace_hash": "')
+  has(t.read(trace), '"traceEvents":[') has(t.read(trace), '"name":"tensor_tensor"')
+end)
+
+case("bad usage is 2", function()
+  fails(2, "no program given", "")
+  fails(2, "did you mean --target?", prog .. " --taget trn2")
+  fails(2, "input tensor 'a' has no data", prog)
+  fails(2, "the program has no tensor 'd'; its tensors: a, b, c", prog .. inputs .. " --in d=" .. fa)
+  fails(2, "the program has no tensor 'd'", prog .. inputs .. " --out d=x.npy")
+  fails(2, "--in takes NAME=FILE.npy, not 'a'", prog .. " --in a")
+  fails(2, "--in names 'a' twice", prog .. inputs .. " --in a=" .. fa)
+  fails(2, "--in needs a value", prog .. " --in")
+  fails(2, "takes a positive number", prog .. inputs .. " --max-ns soon")
+  fails(2, "takes a whole number of at least 1, not '2.5'", prog .. inputs .. " --max-instructions 2.5")
+  fails(2, "one program at a time", prog .. " other.s")
+  fails(2, "--target takes one of trn1, inf2, trn2, trn3, not 'trn9'", prog .. inputs .. " --target trn9")
+end)
+
+case("what fails is 1, and leaves no file", function()
+  local dir = os.tmpname()
+  os.remove(dir)
+  local bad = t.temp("junk")
+  fails(1, "does not start with the .npy magic", prog .. " --in a=" .. bad .. " --in b=" .. fb)
+  fails(1, "the limit", prog .. inputs .. " --max-instructions 3 --out c=" .. dir)
+  eq(io.open(dir), nil)
+  fails(1, "cannot write '/nonexistent/c.npy'", prog .. inputs .. " --quiet --out c=/nonexistent/c.npy")
+  fails(1, "cannot write '/nonexistent/t'", prog .. inputs .. " --quiet --trace /nonexistent/t")
+  fails(1, "nonexistent.s", "tests/lua/nonexistent.s")
+  fails(1, "cannot read '/nonexistent/a.npy'", prog .. " --in a=/nonexistent/a.npy --in b=" .. fb)
+  local syntax = t.temp("  bogus\n")
+  fails(1, syntax .. ":1:", syntax)
+  local div = t.temp("target trn2\nsection sync\n mov r1, 0\n div r0, r1, r1\n halt\n")
+  fails(1, div .. ":4: fault: ", div)
+  local sbc = t.temp() .. ".sbc"
+  local f = io.open(sbc, "wb") f:write("SOMA\0\0\0") f:close()
+  fails(1, "", sbc)
+  os.remove(sbc)
+end)
+
+case("scripts", function()
+  local script = t.temp() .. ".lua"
+  local function with(text, arguments)
+    local f = io.open(script, "w") f:write(text) f:close()
+    return run(script .. " " .. (arguments or ""))
+  end
+  local status, out = with("local soma = require 'soma' print(arg[1], soma.zeros(2).size, ...)", "x y")
+  eq(status, 0) eq(out, "x\t2\tx\ty\n")
+  local err
+  status, _, err = with("error('boom')")
+  eq(status, 1) has(err, "boom")
+  status, _, err = with("assert(false, 'wrong')")
+  eq(status, 1) has(err, "wrong")
+  eq((with("os.exit(3)")), 3) eq((with("syntax error here")), 1)
+  status, _, err = with("error(setmetatable({}, {__tostring = function() return 'mine' end}))")
+  eq(status, 1) has(err, "mine")
+  os.remove(script)
+  fails(1, "nonexistent.lua", "nonexistent.lua")
+end)
+
+case("help, version, interrupt", function()
+  local status, out = run("--help")
+  eq(status, 0) has(out, "usage: soma PROGRAM.s")
+  eq(select(2, run("--version")), "soma " .. soma.version .. "\n")
+  local loop = t.temp("target trn2\nsection sync\n.l: jmp .l\n")
+  local err = t.temp()
+  local _, _, code = os.execute("timeout -s INT 0.5 " .. command .. " " .. loop .. " >" .. err .. " 2>&1")
+  eq(code, 124) -- timeout's own; the command has ended by itself
+  has(t.read(err), "interrupted") has(t.read(err), "simulated time")
+end)
+
+t.finish()

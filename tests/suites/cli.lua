@@ -1,0 +1,262 @@
+-- The soma command as a user meets it: every option, its exit status, and each message to the
+-- letter. Ends with "N passed, N failed".
+local command = (os.getenv "BUILD" or "build") .. "/soma"
+local passed, failed = 0, 0
+
+local function lines_of(shell)
+  local p = assert(io.popen(shell))
+  local s = p:read("a")
+  p:close()
+  return s
+end
+local dir = lines_of("mktemp -d"):gsub("\n$", "")
+local function path(name) return dir .. "/" .. name end
+local function write(name, text)
+  local f = assert(io.open(path(name), "wb"))
+  f:write(text)
+  f:close()
+  return path(name)
+end
+local function read(name)
+  local f = io.open(path(name), "rb")
+  if not f then return nil end
+  local s = f:read("a")
+  f:close()
+  return s
+end
+
+-- Runs `soma arguments` by the shell: status, standard output, standard error. before: shell words
+-- in front of the command, such as variables.
+local function run(arguments, before)
+  local _, how, code = os.execute(("%s %s %s >%s/out 2>%s/err"):format(before or "", command, arguments, dir, dir))
+  return how == "exit" and code or 128 + code, read "out", read "err"
+end
+
+local function verdict(name, wrong)
+  if not wrong then passed = passed + 1 return end
+  failed = failed + 1
+  print("FAILED " .. name .. ": " .. wrong)
+end
+
+-- Exact texts; `out` and `err` default to "".
+local function check(name, arguments, want, before)
+  local status, out, err = run(arguments, before)
+  local wrong = {}
+  if status ~= (want.status or 0) then wrong[1] = "exit " .. status .. ", not " .. (want.status or 0) end
+  if want.out ~= false and out ~= (want.out or "") then wrong[#wrong + 1] = "standard output:\n" .. out end
+  if err ~= (want.err or "") then wrong[#wrong + 1] = "standard error:\n" .. err end
+  verdict(name, #wrong > 0 and table.concat(wrong, "\n"))
+end
+local function usage(name, arguments, message)
+  check(name, arguments, {status = 2, err = "soma: error: " .. message .. "\ntry soma --help\n"})
+end
+local function fails(name, arguments, message, before)
+  check(name, arguments, {status = 1, err = "soma: error: " .. message .. "\n"}, before)
+end
+local function expect(name, condition, what) verdict(name, not condition and (what or "it is not so")) end
+
+-- ---- Programs and data --------------------------------------------------------------------------
+
+local add = write("add.s", [[
+        target  trn2
+        %ifndef N
+        %define N 2
+        %endif
+x       tensor  float32[4, N], input
+k       tensor  float32[4, N], output
+t       tile    sbuf float32[4, N]
+loaded  sem
+done    sem
+q       queue   dge=hwdge
+section sync
+        dma_copy  t, x, queue=q              $loaded
+        dma_copy  k, t, queue=q    $done>=1
+        halt
+section vector
+        tensor_tensor t, t, t, op=add  $loaded>=16 $done++
+        halt
+]])
+local loop = write("loop.s", "        target trn2\nsection sync\nagain:  jmp again\n")
+local div = write("div.s", "target trn2\nsection sync\n mov r1, 0\n div r0, r1, r1\n halt\n")
+local dead = write("dead.s", "target trn2\ns sem\nsection vector\n event_semaphore $s>=1\n halt\n")
+
+local function npy(name, descr, shape, data)
+  local head = ("{'descr': '%s', 'fortran_order': False, 'shape': %s, }"):format(descr, shape)
+  return write(name, "\x93NUMPY\1\0" .. string.pack("<s2", head .. (" "):rep(117 - #head) .. "\n") .. data)
+end
+local function floats(from, n)
+  local v = {}
+  for i = 1, n do v[i] = string.pack("<f", from + i) end
+  return table.concat(v)
+end
+local doubled = string.pack("<ffffffff", 2, 4, 6, 8, 10, 12, 14, 16)
+local x = npy("x.npy", "<f4", "(4, 2)", floats(0, 8))
+local ins = " --in x=" .. x
+
+-- ---- Running ------------------------------------------------------------------------------------
+
+do
+  local status, out, err = run(add .. ins .. " --out k=" .. path "k.npy")
+  expect("a program runs", status == 0 and err == "", err)
+  expect("its output is a .npy file", read "k.npy" and read("k.npy"):sub(-32) == doubled)
+  local order = {}
+  for word in out:gmatch("%f[^\n\0]([%w-]+)") do order[#order + 1] = word end
+  expect("the summary", out:match("^simulated time  %d+ ns\nengine +busy  waiting  instructions  data path\n" ..
+    "  vector +[%d.]+%% +[%d.]+%% +2 +1\n  sync +0.0%% +[%d.]+%% +3 +0\n" ..
+    "dma +2 transfers, 64 B, [%d.]+ %a?B/s, sixteen engines busy [%d.]+%%\n" ..
+    "host%-device   32 B in, 32 B out\nhost +[%d.]+ s, [%d.]+ %a?instructions/s\n$"), out)
+end
+check("--quiet", add .. ins .. " --quiet", {})
+check("options before the program", "--quiet" .. ins .. " " .. add, {})
+check("--in=NAME=FILE", add .. " --in=x=" .. x .. " --quiet", {})
+check("from standard input", "-" .. ins .. " --quiet <" .. add, {})
+check("-D NAME=VALUE", add .. " -D N=4 --in x=" .. npy("x4.npy", "<f4", "(4, 4)", floats(0, 16)) .. " --quiet", {})
+check("-DNAME=VALUE", add .. " -DN=4 --quiet --in x=" .. path "x4.npy", {})
+check("-I", write("inc.s", "%include \"add.s\"\n") .. " -I " .. dir .. ins .. " --quiet", {})
+check("--target of a source without one", write("bare.s", "section sync\n halt\n") .. " --target trn1 --quiet", {})
+check("any tensor can be saved", add .. ins .. " --quiet --out x=" .. path "x2.npy --out k=" .. path "k2.npy", {})
+expect("and is what it was", read("x2.npy"):sub(-32) == floats(0, 8))
+do
+  local lua = write("save.lua", ("local soma = require 'soma'\nassert(soma.assemble_file('%s'):save('%s'))\n")
+    :format(add, path "add.sbc"))
+  check("a script makes a .sbc file", lua, {})
+  check("which runs", path "add.sbc" .. ins .. " --quiet --out k=" .. path "k3.npy", {})
+  expect("with the same result", read "k3.npy" == read "k.npy")
+end
+do
+  local status, out = run(add .. ins .. " --json --trace " .. path "t.json")
+  expect("--json", status == 0 and out:sub(1, 2) == "{\n" and out:find('\n  "instructions": 5,\n', 1, true)
+    and out:find('\n    "sync": {\n', 1, true) and out:find('\n  "time_ns": %d+[.%d]*[,\n]')
+    and out:find('\n  "trace_hash": "%x+"\n}\n$'), out)
+  if os.execute("command -v python3 >/dev/null") then
+    expect("--json and --trace are JSON", os.execute(("python3 -m json.tool %s/out >/dev/null && python3 -m json.tool %s/t.json >/dev/null"):format(dir, dir)))
+  end
+  expect("--trace", read "t.json" and read("t.json"):find '"tensor_tensor"')
+end
+
+-- ---- Faults -------------------------------------------------------------------------------------
+
+check("a fault", div, {status = 1, err = div .. ":4: fault: division by zero\n" ..
+  "  div r0, r1, r1\n  on sync, pc 1, at 1 ns\n"})
+check("--quiet does not hide it", div .. " --quiet", {status = 1, err = div .. ":4: fault: division by zero\n" ..
+  "  div r0, r1, r1\n  on sync, pc 1, at 1 ns\n"})
+do
+  local status, out, err = run(div .. " --json")
+  expect("--json of a fault", status == 1 and out:find('"fault": {\n', 1, true) and out:find('"kind": "fault"', 1, true)
+    and err:find(": fault: ", 1, true), out)
+  status, out, err = run(dead)
+  expect("a deadlock", status == 1 and out == "" and err:find("deadlock: ", 1, true) and err:find("vector", 1, true), err)
+  for _, limit in ipairs {"--max-instructions 1000", "--max-ns 1e4", "--max-seconds 0.2"} do
+    status, out, err = run(loop .. " " .. limit .. " --out x=" .. path "none.npy")
+    expect(limit .. ": a wrong name first", status == 2, err)
+    status, out, err = run(loop .. " " .. limit)
+    expect(limit, status == 1 and out == "" and err:find("limit: ", 1, true), err)
+  end
+  run(add .. ins .. " --max-instructions 3 --out k=" .. path "none.npy")
+  expect("no output of a run that failed", read "none.npy" == nil)
+end
+
+-- ---- Bad usage ----------------------------------------------------------------------------------
+
+usage("nothing given", "", "no program given")
+usage("an unknown option", add .. " --taget trn2", "unknown option --taget, did you mean --target?")
+usage("a strange option", add .. " --frobnicate", "unknown option --frobnicate")
+usage("a short option", add .. " -x", "unknown option -x")
+usage("two programs", add .. " b.s", "one program at a time: '" .. add .. "' and 'b.s'")
+usage("--in without a value", add .. " --in", "--in needs a value")
+usage("--in without a file", add .. " --in x", "--in takes NAME=FILE.npy, not 'x'")
+usage("--in without a name", add .. " --in =x.npy", "--in takes NAME=FILE.npy, not '=x.npy'")
+usage("--out twice", add .. " --out k=a --out k=b", "--out names 'k' twice")
+usage("--in of no tensor", add .. ins .. " --in y=" .. x, "--in y: the program has no tensor 'y'; its tensors: x, k")
+usage("--out of no tensor", add .. ins .. " --out y=" .. x, "--out y: the program has no tensor 'y'; its tensors: x, k")
+usage("--in of a program without tensors", loop .. ins, "--in x: the program has no tensor 'x'")
+usage("an input without data", add, "input tensor 'x' has no data: give --in x=FILE.npy")
+usage("--target", add .. " --target trn9", "--target takes one of trn1, inf2, trn2, trn3, not 'trn9'")
+usage("-D without a name", add .. " -D =3", "-D takes NAME or NAME=VALUE, not '=3'")
+usage("-D of a number", add .. " -D3=4", "-D takes NAME or NAME=VALUE, not '3=4'")
+usage("-D of a .sbc", path "add.sbc" .. " -D N=3", "-D and -I are for source text; '" .. path "add.sbc" .. "' is assembled already")
+usage("--max-instructions of words", add .. " --max-instructions many", "--max-instructions takes a whole number of at least 1, not 'many'")
+usage("--max-instructions of a half", add .. " --max-instructions 2.5", "--max-instructions takes a whole number of at least 1, not '2.5'")
+usage("--max-instructions 0", add .. " --max-instructions 0", "--max-instructions takes a whole number of at least 1, not '0'")
+usage("--max-ns", add .. " --max-ns -1", "--max-ns takes a positive number, not '-1'")
+usage("--max-seconds", add .. " --max-seconds nan", "--max-seconds takes a positive number, not 'nan'")
+usage("--quiet=yes", add .. " --quiet=yes", "--quiet takes no value")
+
+-- ---- What cannot be done ------------------------------------------------------------------------
+
+fails("no such source", path "no.s", "cannot read '" .. path "no.s" .. "': No such file or directory")
+fails("no such .sbc", path "no.sbc", "cannot read '" .. path "no.sbc" .. "': No such file or directory")
+fails("a folder", dir, "cannot read '" .. dir .. "': Is a directory")
+fails("not a .sbc", write("bad.sbc", "hello"), path "bad.sbc" .. ": 5 bytes: a program file has at least 48")
+fails("no such .npy", add .. " --in x=" .. path "no.npy", "cannot read '" .. path "no.npy" .. "': No such file or directory")
+fails("not a .npy", add .. " --in x=" .. add, add .. ": not a valid .npy file: it does not start with the .npy magic")
+fails("another type", add .. " --in x=" .. npy("i.npy", "<i4", "(4, 2)", floats(0, 8)), "tensor x is float32[4, 2], the data given is int32[4, 2]")
+fails("another shape", add .. " --in x=" .. path "x4.npy", "tensor x is float32[4, 2], the data given is float32[4, 4]")
+fails("float64", add .. " --in x=" .. npy("d.npy", "<f8", "(4, 2)", floats(0, 16)),
+  path "d.npy" .. ": holds float64, which the machine lacks: give {dtype = \"float32\"} to round it")
+fails("another target", add .. ins .. " --target trn1", "the program is for trn2, the machine is a trn1")
+fails("no place for the output", add .. ins .. " --out k=" .. path "no/k.npy", "cannot write '" .. path "no/k.npy" .. "': No such file or directory")
+fails("no place for the trace", add .. ins .. " --trace " .. path "no/t", "cannot write '" .. path "no/t" .. "': No such file or directory")
+fails("a full device", add .. ins .. " --out k=/dev/full", "cannot write '/dev/full': No space left on device")
+check("standard output is full", add .. ins, {status = 1, err = "soma: cannot write to standard output\n"}, "sh -c 'exec \"$@\" >/dev/full' sh")
+check("an error in the source", write("bad.s", "  bogus r1\n"), {status = 1, err = lines_of(
+  (os.getenv "BUILD" or "build") .. "/soma-as -o /dev/null " .. path "bad.s" .. " 2>&1")})
+
+-- ---- Scripts ------------------------------------------------------------------------------------
+
+local function script(text) return write("s.lua", text) end
+check("arguments", script "print(arg[0], arg[1], arg[2], #arg, ...)" .. " a 'b c'",
+  {out = path "s.lua" .. "\ta\tb c\t2\ta\tb c\n"})
+check("options behind the script are its own", script "print(...)" .. " --json --help", {out = "--json\t--help\n"})
+check("require", script "print(require('soma').version, require 'soma' == require 'soma')", {out = read "out" and
+  lines_of(command .. " --version"):match("soma (.-)\n") .. "\ttrue\n"})
+check("os.exit", script "os.exit(3)", {status = 3})
+check("return", script "return 4", {status = 4})
+check("an error", script "error('boom', 0)", {status = 1, err =
+  "soma: boom\nstack traceback:\n\t[C]: in function 'error'\n\t" .. path "s.lua" .. ":1: in main chunk\n\t[C]: in ?\n"})
+check("an error that is a table", script "error(setmetatable({}, {__tostring = function() return 'mine' end}))",
+  {status = 1, err = "soma: mine\n"})
+check("a fault in a script", script(("local soma = require 'soma'\nsoma.core {}:run(soma.assemble_file '%s')\n"):format(div)),
+  {status = 1, err = "soma: " .. div .. ":4: fault: division by zero\n  div r0, r1, r1\n  on sync, pc 1, at 1 ns\n"})
+check("a syntax error", script "for", {status = 1, err = "soma: " .. path "s.lua" .. ":1: <name> expected near <eof>\n"})
+check("no such script", path "no.lua", {status = 1, err = "soma: cannot open " .. path "no.lua" .. ": No such file or directory\n"})
+
+-- ---- Help, colours, interrupts --------------------------------------------------------------------
+
+do
+  local status, out, err = run "--help"
+  expect("--help", status == 0 and err == "" and out:match "^usage: soma PROGRAM")
+  for option in pairs {["--in"] = 1, ["--out"] = 1, ["--target"] = 1, ["-D"] = 1, ["-I"] = 1, ["--json"] = 1,
+    ["--trace"] = 1, ["--quiet"] = 1, ["--max-instructions"] = 1, ["--max-ns"] = 1, ["--max-seconds"] = 1,
+    ["--version"] = 1} do
+    expect("--help tells of " .. option, out:find(option, 1, true))
+  end
+  for line in out:gmatch "[^\n]+" do expect("--help fits a terminal", #line <= 100, line) end
+  status, out, err = run(add .. " --help")
+  expect("--help anywhere", status == 0 and out:match "^usage: ")
+  status, out, err = run "--version"
+  expect("--version", status == 0 and err == "" and out:match "^soma %d+%.%d+%.%d+\n$")
+end
+if os.execute("command -v script >/dev/null && script -qec true /dev/null >/dev/null 2>&1") then
+  local function terminal(shell) return lines_of("script -qec '" .. shell .. "' /dev/null </dev/null") end
+  expect("colours on a terminal", terminal(command .. " --bad") == "soma: \27[1;31merror:\27[0m unknown option --bad\r\ntry soma --help\r\n")
+  expect("NO_COLOR", terminal("NO_COLOR=1 " .. command .. " --bad") == "soma: error: unknown option --bad\r\ntry soma --help\r\n")
+  expect("NO_COLOR empty is no wish", terminal("NO_COLOR= " .. command .. " --bad"):find("\27", 1, true))
+  expect("colours of diagnostics", terminal(command .. " " .. path "bad.s"):find(":1:3: \27[1;31merror:\27[0m", 1, true))
+  expect("colours of faults", terminal(command .. " " .. div):find(":4: \27[1;31mfault: \27[0m", 1, true))
+  local said = terminal("timeout -s INT 3 " .. command .. " " .. loop)
+  expect("a progress line after two seconds", said:find("\r2%.%d s: %d+ instructions, [%d.]+ us simulated \27%[K"), said)
+end
+for name, file in pairs {program = loop, script = script(
+  ("local soma = require 'soma'\nsoma.core {}:run(soma.assemble_file '%s')\n"):format(loop)),
+  ["script without a run"] = write("spin.lua", "while true do end\n")} do
+  local status, out, err = run(file, "timeout --preserve-status -s INT 1")
+  expect("Ctrl-C in a " .. name, status == 130 and err:find("interrupted", 1, true), status .. ": " .. err)
+  if name == "program" then
+    expect("with a summary", err == "soma: error: interrupted\n" and out:find "^simulated time", err .. out)
+  end
+end
+
+os.execute("rm -r " .. dir)
+print(passed .. " passed, " .. failed .. " failed")
+os.exit(failed == 0)

@@ -1,0 +1,17 @@
+; COUNT additions over [128, N] fp32, the second operand in memory SECOND (sbuf or psum), each to
+; a place of its own.
+        target  TARGET
+x       tile    sbuf float32[128, N]
+y       tile    SECOND float32[128, N]
+%assign i 0
+%rep COUNT
+z%+i    tile    sbuf float32[128, N]
+%assign i i + 1
+%endrep
+section vector
+%assign i 0
+%rep COUNT
+        tensor_tensor  z%+i, x, y, op=add
+%assign i i + 1
+%endrep
+        halt

@@ -1,0 +1,210 @@
+/* Published times against simulated ones: assembles each program of this directory, runs it for
+ * its time only, and prints published, simulated, error, then the median and the worst.
+ * Usage: timing [directory of the programs]. Exit status 1 when a program fails to run. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../vm/soma.h"
+
+typedef enum what {
+  DURATION, /* of the engine's last instruction */
+  INTERVAL, /* between the starts of its last two */
+  SHARE,    /* the longest share of a transfer */
+  RESUMED,  /* from the start, which triggers, until a waiting engine goes on; of a DGE's transfer
+               from when its descriptors are made */
+  WHOLE,    /* the run */
+  LAUNCHED, /* the run and its launch */
+  BUSY      /* the engine's data path */
+} what;
+
+typedef struct figure {
+  const char *target, *name, *file;
+  const char *defines; /* separated by spaces */
+  what what;
+  soma_engine engine;
+  double ns;
+} figure;
+
+static const figure figures[] = {
+    {"trn2", "activate exp [4,4096] bf16", "activate.s", "TYPE=bfloat16 P=4 N=4096 COUNT=1",
+     DURATION, SOMA_SCALAR, 3710},
+    {"trn2", "activate exp [128,128] bf16", "activate.s", "TYPE=bfloat16 P=128 N=128 COUNT=1",
+     DURATION, SOMA_SCALAR, 400},
+    {"trn2", "tensor_tensor fp32 512, PSUM + SBUF", "tensor_tensor.s", "N=512 SECOND=psum COUNT=1",
+     DURATION, SOMA_VECTOR, 685},
+    {"trn2", "the same, initiation interval", "tensor_tensor.s", "N=512 SECOND=psum COUNT=8",
+     INTERVAL, SOMA_VECTOR, 604},
+    {"trn2", "fp32 matmul pass 512, interval", "matmul_pass.s",
+     "TYPE=float32 N=512 COUNT=8 ONEZERO", INTERVAL, SOMA_TENSOR, 429},
+    {"trn2", "the same, latency", "matmul_pass.s", "TYPE=float32 N=512 COUNT=1 ONEZERO", DURATION,
+     SOMA_TENSOR, 590},
+    {"trn1", "activate fp32 1", "activate.s", "TYPE=float32 P=128 N=1 COUNT=1", DURATION,
+     SOMA_SCALAR, 159},
+    {"trn1", "the same in a dependent chain", "activate.s", "TYPE=float32 P=128 N=1 COUNT=8 CHAIN",
+     INTERVAL, SOMA_SCALAR, 189},
+    {"trn1", "tensor_tensor fp32 8192, SBUF + SBUF", "tensor_tensor.s",
+     "N=8192 SECOND=sbuf COUNT=1", DURATION, SOMA_VECTOR, 14990},
+    {"trn1", "matmul bf16 128, latency", "matmul_pass.s", "TYPE=bfloat16 N=128 COUNT=1", DURATION,
+     SOMA_TENSOR, 188},
+    {"trn2", "one DMA engine loads 4 x 8 KiB", "load.s", "P=4 BYTES=8192 DGE=none", SHARE,
+     SOMA_VECTOR, 1416},
+    {"trn2", "one DMA engine stores 4 x 8 KiB", "load.s", "P=4 BYTES=8192 DGE=none STORE", SHARE,
+     SOMA_VECTOR, 1224},
+    {"trn2", "that load, trigger to waiting engine", "load.s", "P=4 BYTES=8192 DGE=none", RESUMED,
+     SOMA_VECTOR, 2741},
+    {"trn2", "load [128,128] bf16, trigger to engine", "load.s", "P=128 BYTES=256 DGE=swdge",
+     RESUMED, SOMA_VECTOR, 1502},
+    {"trn1", "32 KiB with sixteen engines busy", "load.s", "P=128 BYTES=4096 DGE=none", SHARE,
+     SOMA_VECTOR, 1810},
+    {"trn1", "matmul bf16 4096x8192x8192, tiled", "matmul_static.s", "", WHOLE, SOMA_TENSOR,
+     51.80e6},
+    {"trn1", "the same, loads hoisted", "matmul_static.s", "HOIST", WHOLE, SOMA_TENSOR, 42.96e6},
+    {"trn2", "matmul fp32 4096x8192x8192, tiled", "matmul_swdge.s", "", WHOLE, SOMA_TENSOR,
+     39.89e6},
+    {"trn1", "mamba 4096 x 512, vector busy", "mamba.s", "", BUSY, SOMA_VECTOR, 1.57e6},
+    {"trn2", "vector add 25600, FREE_DIM=200", "vector_add.s", "ROWS=128 COLS=200 PART=128",
+     LAUNCHED, SOMA_VECTOR, 15e3},
+    {"trn2", "vector add 25600 by rows of 1", "vector_add.s", "ROWS=25600 COLS=1 PART=1", WHOLE,
+     SOMA_VECTOR, 37.3e6},
+};
+enum { FIGURES = sizeof figures / sizeof figures[0] };
+
+/* Throughput of a load of 128 partitions while its engines work, as a part of that of 32 KiB. */
+static const struct {
+  unsigned bytes;
+  double part;
+} curve[] = {{32, 0.013},   {64, 0.026},   {128, 0.052},  {256, 0.103},  {512, 0.207},
+             {1024, 0.423}, {2048, 0.813}, {4096, 0.966}, {8192, 0.983}, {16384, 0.990}};
+enum { CURVE = sizeof curve / sizeof curve[0] };
+
+typedef struct seen {
+  soma_engine engine;
+  double start, before, end; /* of the engine's last instruction, and the start of that before */
+  double share, resumed;
+} seen;
+
+static void see(void *ud, const soma_event *e) {
+  seen *s = ud;
+  double start = (double)e->start * 1e-6, end = (double)e->end * 1e-6;
+  if (e->kind == SOMA_EV_INSN && e->engine == (unsigned)s->engine) {
+    s->before = s->start;
+    s->start = start;
+    s->end = end;
+  } else if (e->kind == SOMA_EV_DMA && end - start > s->share) {
+    s->share = end - start;
+  } else if (e->kind == SOMA_EV_WAIT) {
+    s->resumed = end;
+  }
+}
+
+static const char *directory = "tests/timing";
+static double host_seconds;
+
+/* Runs a program; the process ends with a message when it does not. */
+static soma_stats run(const figure *f, const char *defines, seen *s) {
+  soma_machine *m = NULL;
+  soma_program *p = NULL;
+  soma_diagnostics *d = NULL;
+  soma_run *r = NULL;
+  soma_stats stats;
+  soma_options o = SOMA_OPTIONS_INIT;
+  soma_assemble_options ao = {.size = sizeof ao};
+  const char *words[16];
+  char text[256], path[512];
+  snprintf(text, sizeof text, "TARGET=%s %s", f->target, defines);
+  snprintf(path, sizeof path, "%s/%s", directory, f->file);
+  for (char *w = strtok(text, " "); w && ao.ndefines < 16; w = strtok(NULL, " "))
+    words[ao.ndefines++] = w;
+  ao.defines = words;
+  s->engine = f->engine;
+  o.timing_only = 1;
+  if (f->what < WHOLE) {
+    o.event = see;
+    o.event_ud = s;
+  }
+  if (soma_machine_new(&o, &m) != SOMA_OK || soma_assemble_file(m, path, &ao, &p, &d) != SOMA_OK ||
+      soma_run_start(m, p, &r) != SOMA_OK || soma_run_until(r, SOMA_END, SOMA_SYNC, 0) != SOMA_OK) {
+    fprintf(stderr, "%s: %s\n%s", f->name, m ? soma_error(m) : "no machine",
+            soma_diagnostics_text(d));
+    exit(1);
+  }
+  soma_run_stats(r, &stats, sizeof stats);
+  host_seconds += stats.host_seconds;
+  soma_run_free(r);
+  soma_program_free(p);
+  soma_diagnostics_free(d);
+  soma_machine_free(m);
+  return stats;
+}
+
+static double measure(const figure *f) {
+  seen s = {0};
+  soma_stats stats = run(f, f->defines, &s);
+  switch (f->what) {
+  case DURATION: return s.end - s.start;
+  case INTERVAL: return s.start - s.before;
+  case SHARE: return s.share;
+  case RESUMED: return s.resumed - (double)stats.engine[SOMA_GPSIMD].busy * 1e-6;
+  case WHOLE: return (double)stats.time * 1e-6;
+  case LAUNCHED: return (double)(stats.time + stats.launch) * 1e-6;
+  case BUSY: return (double)stats.engine[f->engine].busy * 1e-6;
+  }
+  return 0;
+}
+
+static int by_size(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return x < y ? -1 : x > y;
+}
+
+static void summary(const char *of, double *error, int n) {
+  double largest;
+  qsort(error, (size_t)n, sizeof *error, by_size);
+  largest = error[n - 1];
+  printf("%-44s median error %5.1f %%, worst %5.1f %%\n\n", of,
+         (n % 2 ? error[n / 2] : (error[n / 2 - 1] + error[n / 2]) / 2), largest);
+}
+
+static void show_figures(void) {
+  double error[FIGURES];
+  printf("%-44s %14s %14s %8s\n", "figure", "published ns", "simulated ns", "error %");
+  for (int i = 0; i < FIGURES; i++) {
+    const figure *f = &figures[i];
+    double got = measure(f), off = 100 * (got / f->ns - 1);
+    error[i] = fabs(off);
+    printf("%s %-39s %14.0f %14.1f %+8.1f\n", f->target, f->name, f->ns, got, off);
+  }
+  summary("figures", error, FIGURES);
+}
+
+/* Bytes per ns of one load, by the time its DMA engines are at it. */
+static double throughput(unsigned bytes) {
+  static const figure load = {"trn1", "throughput", "load.s", "", SHARE, SOMA_VECTOR, 0};
+  char defines[64];
+  seen s = {0};
+  snprintf(defines, sizeof defines, "P=128 BYTES=%u DGE=none", bytes);
+  run(&load, defines, &s);
+  return 128.0 * bytes / s.share;
+}
+
+static void show_curve(void) {
+  double error[CURVE], most = throughput(32768);
+  printf("%-44s %14s %14s %8s\n", "throughput of a load, bytes per partition", "published",
+         "simulated", "error %");
+  for (int i = 0; i < CURVE; i++) {
+    double got = throughput(curve[i].bytes) / most, off = 100 * (got / curve[i].part - 1);
+    error[i] = fabs(off);
+    printf("trn1 %-39u %14.3f %14.3f %+8.1f\n", curve[i].bytes, curve[i].part, got, off);
+  }
+  summary("throughput", error, CURVE);
+}
+
+int main(int argc, char **argv) {
+  if (argc > 1) directory = argv[1];
+  show_figures();
+  show_curve();
+  printf("%.2f s of simulation\n", host_seconds);
+  return 0;
+}

@@ -1,0 +1,304 @@
+/* Queues, rings and DMA engines: how a transfer is split, in which order rings are served, when
+ * they signal, what a full one does. */
+#include "dma_bed.h"
+
+static shares seen;
+
+/* ---- Splitting ---------------------------------------------------------------------------- */
+
+/* The two transfers of the documentation: A[4, 4096] bf16 occupies one DMA engine with 32 KiB,
+ * A[128, 128] bf16 sixteen with 2 KiB each; both raise the semaphore by 16. */
+static void documented_transfers(void **state) {
+  (void)state;
+  static uint16_t a[4 * 4096], row[4096];
+  for (int i = 0; i < 4 * 4096; i++)
+    a[i] = (uint16_t)(i * 7);
+  bed b = bed_open_shares(&seen, "target trn2\na tensor bfloat16[4, 4096], input\n"
+                                 "t tile sbuf bfloat16[4, 4096]\ns sem\nq queue dge=none\n"
+                                 "section sync\n dma_copy t, a, queue=q $s\n nop $s>=16\n halt\n");
+  bed_bind(&b, "a", SOMA_BFLOAT16, 4, 4096, a);
+  bed_run(&b, SOMA_OK);
+  assert_int_equal(seen.n, 1);
+  assert_int_equal(seen.v[0].dma, 0);
+  assert_int_equal(seen.v[0].bytes, 32768);
+  assert_int_equal(bed_sem(&b, "s"), 16);
+  double ns = (double)(seen.v[0].end - seen.v[0].start) * 1e-6; /* published: 1416 ns */
+  assert_true(ns > 1380 && ns < 1460);
+  for (uint32_t p = 0; p < 4; p++) {
+    tile_read(&b, "t", p, 0, 2, row, 4096);
+    assert_memory_equal(row, a + p * 4096, sizeof row);
+  }
+  bed_close(&b);
+  b = bed_open_shares(&seen, "target trn2\na tensor bfloat16[128, 128], input\n"
+                             "t tile sbuf bfloat16[128, 128]\ns sem\nq queue dge=swdge\n"
+                             "section gpsimd\n dma_copy t, a, queue=q $s\n nop $s>=16\n halt\n");
+  bed_bind(&b, "a", SOMA_BFLOAT16, 128, 128, a);
+  bed_run(&b, SOMA_OK);
+  assert_int_equal(seen.n, 16);
+  for (unsigned d = 0; d < 16; d++)
+    assert_int_equal(bytes_of_engine(&seen, d), 2048);
+  assert_int_equal(bed_sem(&b, "s"), 16);
+  bed_close(&b);
+}
+
+/* Partition p goes by ring p * rings / 128, wherever the tile starts and whichever side it is. */
+static void split_by_partition(void **state) {
+  (void)state;
+  static const char *const lines[] = {"dma_copy t, a, queue=q $s", "dma_copy a, t, queue=q $s"};
+  for (int i = 0; i < 2; i++) {
+    char text[400];
+    snprintf(text, sizeof text, "target trn2\na tensor float32[12, 16], output\n"
+                                "t tile sbuf float32[12, 16], part=60\ns sem\nq queue rings=16, dge=hwdge\n"
+                                "section sync\n %s\n nop $s>=16\n halt\n", lines[i]);
+    bed b = bed_open_shares(&seen, text);
+    bed_run(&b, SOMA_OK);
+    assert_int_equal(seen.n, 2);
+    assert_int_equal(bytes_of_engine(&seen, 7), 4 * 64); /* partitions 60..63 */
+    assert_int_equal(bytes_of_engine(&seen, 8), 8 * 64); /* 64..71 */
+    bed_close(&b);
+  }
+  bed b = bed_open_shares(&seen, "target trn2\na tensor uint8[128, 16], output\nt tile sbuf uint8[128, 16]\n"
+                                 "s sem\nq queue rings=3, dge=hwdge\n"
+                                 "section sync\n dma_copy a, t, queue=q $s\n nop $s>=3\n halt\n");
+  bed_run(&b, SOMA_OK);
+  assert_int_equal(bytes_of_engine(&seen, 0), 43 * 16);
+  assert_int_equal(bytes_of_engine(&seen, 1), 43 * 16);
+  assert_int_equal(bytes_of_engine(&seen, 2), 42 * 16);
+  assert_int_equal(bed_sem(&b, "s"), 3);
+  bed_close(&b);
+}
+
+/* Between HBM and HBM the outermost dimension of more than one element is divided. */
+static void split_between_hbm(void **state) {
+  (void)state;
+  static const struct {
+    const char *shape;
+    uint64_t first, last, row; /* bytes of engine 0 and 15; every share is a multiple of row */
+  } cases[] = {{"[32, 64]", 512, 512, 256}, {"[3, 64]", 0, 256, 256}, {"[1, 4096]", 1024, 1024, 4}};
+  for (size_t i = 0; i < 3; i++) {
+    char text[400];
+    snprintf(text, sizeof text, "target trn2\na tensor float32%s\nc tensor float32%s, output\n"
+                                "s sem\nq queue dge=hwdge\n"
+                                "section sync\n dma_copy c, a, queue=q $s\n nop $s>=16\n halt\n",
+             cases[i].shape, cases[i].shape);
+    bed b = bed_open_shares(&seen, text);
+    bed_run(&b, SOMA_OK);
+    assert_int_equal(bytes_of_engine(&seen, 0), cases[i].first);
+    assert_int_equal(bytes_of_engine(&seen, 15), cases[i].last);
+    for (unsigned k = 0; k < seen.n; k++)
+      assert_int_equal(seen.v[k].bytes % cases[i].row, 0);
+    bed_close(&b);
+  }
+}
+
+/* ---- Order -------------------------------------------------------------------------------- */
+
+/* Two transfers that only ring 0 has bytes of. The idle rings of both signal at once, so that a
+ * count of 16 does not mean that the first is there. */
+static void idle_rings_run_ahead(void **state) {
+  (void)state;
+  static float a[2 * 16384], first[4];
+  for (int i = 0; i < 2 * 16384; i++)
+    a[i] = (float)(i + 1);
+  bed b = bed_open_shares(&seen, "target trn2\na tensor float32[2, 16384], input\n"
+                                 "t tile sbuf float32[1, 16384]\nu tile sbuf float32[1, 16384]\n"
+                                 "s sem\nq queue dge=hwdge\n"
+                                 "section sync\n dma_copy t, a[0:1, :], queue=q $s\n"
+                                 " dma_copy u, a[1:2, :], queue=q $s\n"
+                                 " nop $s>=16\n tensor_load r0, t[0:1, 0:1]\n"
+                                 " nop $s>=32\n tensor_load r1, t[0:1, 0:1]\n"
+                                 " tensor_load r2, u[0:1, 16383:16384]\n halt\n");
+  bed_bind(&b, "a", SOMA_FLOAT32, 2, 16384, a);
+  bed_run(&b, SOMA_OK);
+  tile_read(&b, "t", 0, 0, 4, first, 4);
+  assert_true(first[0] == 1.0f);
+  assert_int_equal(bed_reg(&b, SOMA_SYNC, 0), 0); /* 30 idle signals came first */
+  assert_int_equal(bed_reg(&b, SOMA_SYNC, 1), 0x3f800000);
+  assert_int_equal(bed_reg(&b, SOMA_SYNC, 2), 0x47000000); /* 32768.0 */
+  assert_true(seen.v[0].end <= seen.v[1].start); /* one ring: in order */
+  bed_close(&b);
+}
+
+/* Rings of one engine, each with a share of 64 KiB. Static ones take turns at packets of 4 KiB, a
+ * share of a DGE goes as a whole. */
+static void arbitration(void **state) {
+  (void)state;
+  static const char text[] = "target trn2\na tensor uint32[2, 16384]\n"
+                             "t tile sbuf uint32[1, 16384]\nu tile sbuf uint32[1, 16384]\ns sem\n"
+                             "q queue dge=%s\np queue dge=%s\n"
+                             "section sync\n dma_copy t, a[0:1, :], queue=q $s\n"
+                             " dma_copy u, a[1:2, :], queue=p $s\n nop $s>=32\n halt\n";
+  char full[600];
+  snprintf(full, sizeof full, text, "none", "none");
+  bed b = bed_open_shares(&seen, full);
+  bed_run(&b, SOMA_OK);
+  assert_int_equal(seen.n, 2);
+  assert_int_equal(bed_stats(&b).dma_packets, 32);
+  assert_true(seen.v[1].start < seen.v[0].end);
+  double packet = 4096 / 23.1 * 1e6; /* the second begins 154 ns later: it is one packet behind */
+  double gap = (double)(seen.v[1].end - seen.v[0].end);
+  assert_true(gap > 0.9 * packet && gap < 1.1 * packet);
+  bed_close(&b);
+  snprintf(full, sizeof full, text, "hwdge", "hwdge");
+  b = bed_open_shares(&seen, full);
+  bed_run(&b, SOMA_OK);
+  assert_int_equal(bed_stats(&b).dma_packets, 2);
+  assert_int_equal(seen.v[0].queue, 0);
+  assert_true(seen.v[1].start >= seen.v[0].end);
+  bed_close(&b);
+}
+
+/* gen4: a ring of a lower class number goes first, from its next packet on; the class is the
+ * queue's or the instruction's. */
+static void priority_classes(void **state) {
+  (void)state;
+  static const char text[] = "target trn3\na tensor uint32[2, 16384]\n"
+                             "t tile sbuf uint32[1, 16384]\nu tile sbuf uint32[1, 16384]\ns sem\n"
+                             "q queue dge=none%s\np queue dge=none%s\n"
+                             "section sync\n dma_copy t, a[0:1, :], queue=q%s $s\n"
+                             " dma_copy u, a[1:2, :], queue=p%s $s\n nop $s>=32\n halt\n";
+  static const char *const cases[][4] = {{", prio=3", ", prio=1", "", ""},
+                                         {"", "", ", prio=2", ""},
+                                         {", prio=1", ", prio=3", ", prio=3", ", prio=2"}};
+  for (size_t i = 0; i < 3; i++) {
+    char full[600];
+    snprintf(full, sizeof full, text, cases[i][0], cases[i][1], cases[i][2], cases[i][3]);
+    bed b = bed_open_shares(&seen, full);
+    bed_run(&b, SOMA_OK);
+    assert_int_equal(seen.v[0].queue, 1); /* triggered second, done first */
+    double alone = 65536 / 33.0 * 1e6, took = (double)(seen.v[0].end - seen.v[0].start);
+    assert_true(took < 1.02 * alone); /* nothing came between its packets */
+    assert_true(seen.v[1].start < seen.v[0].start && seen.v[1].end > seen.v[0].end);
+    bed_close(&b);
+  }
+  refused("target trn2\na tensor uint32[2, 16384]\nt tile sbuf uint32[1, 16384]\nq queue dge=hwdge\n"
+          "section sync\n dma_copy t, a[0:1, :], queue=q, prio=1\n halt\n",
+          "prio=1 needs gen4: trn2 is gen3");
+}
+
+/* A ring holds 64 shares: the trigger of the 65th transfer waits for the first to be done. */
+static void full_rings(void **state) {
+  (void)state;
+  bed b = bed_open_shares(&seen, "target trn2\na tensor uint32[1, 16384]\nt tile sbuf uint32[1, 16384]\n"
+                                 "s sem\nq queue dge=none\ndma q, t, a\n"
+                                 "section sync\n dma_trigger q, 64 $s\n mov r0, 1\n"
+                                 " dma_trigger q, 6 $s\n mov r0, 2\n nop $s>=1120\n halt\n");
+  bed_start(&b);
+  assert_int_equal(soma_run_until(b.r, SOMA_TIME, SOMA_SYNC, 3000000000), SOMA_OK); /* 3 us */
+  assert_int_equal(bed_reg(&b, SOMA_SYNC, 0), 1);
+  assert_int_equal(bed_stats(&b).dma_transfers, 64);
+  assert_int_equal(soma_run_until(b.r, SOMA_TIME, SOMA_SYNC, 6000000000), SOMA_OK);
+  assert_int_equal(bed_stats(&b).dma_transfers, 65); /* a share takes 2.9 us */
+  assert_int_equal(bed_reg(&b, SOMA_SYNC, 0), 1);
+  assert_int_equal(soma_run_until(b.r, SOMA_END, SOMA_SYNC, 0), SOMA_OK);
+  assert_int_equal(bed_sem(&b, "s"), 70 * 16);
+  assert_int_equal(bed_stats(&b).dma_bytes, 70 * 65536);
+  assert_int_equal(bed_reg(&b, SOMA_SYNC, 0), 2);
+  bed_close(&b);
+}
+
+/* Static transfers start in order and wrap; the count may be a register, 0 starts none. */
+static void static_transfers_wrap(void **state) {
+  (void)state;
+  bed b = bed_open_shares(&seen, "target trn1\na tensor uint8[4, 64]\nt tile sbuf uint8[4, 64]\n"
+                                 "s sem\nq queue dge=none\n"
+                                 "dma q, t[0:1, 0:1], a[0:1, 0:1]\ndma q, t[0:1, 0:2], a[0:1, 0:2]\n"
+                                 "dma q, t[0:1, 0:3], a[0:1, 0:3]\n"
+                                 "section vector\n mov r1, 0\n dma_trigger q, r1 $s\n mov r1, 2\n"
+                                 " dma_trigger q, r1 $s\n dma_trigger q, 3 $s\n nop $s>=80\n halt\n");
+  bed_run(&b, SOMA_OK);
+  static const unsigned want[] = {1, 2, 3, 1, 2};
+  assert_int_equal(seen.n, 5);
+  for (unsigned i = 0; i < 5; i++)
+    assert_int_equal(seen.v[i].bytes, want[i]);
+  bed_close(&b);
+  b = bed_open(NULL, "target trn1\na tensor uint8[4, 64]\nt tile sbuf uint8[4, 64]\nq queue dge=none\n"
+                     "dma q, t, a\nsection vector\n mov r1, -1\n dma_trigger q, r1\n halt\n");
+  bed_run(&b, SOMA_FAULT);
+  bed_fault_has(&b, "dma_trigger of -1 transfers");
+  bed_close(&b);
+}
+
+/* Descriptors of static transfers lie in HBM: 64 bytes for each contiguous element of a source. */
+static void static_rings_take_hbm(void **state) {
+  (void)state;
+  static const char text[] = "target trn2\na tensor float32[128, 64]\nb tensor float32[128, 64]\n"
+                             "t tile sbuf float32[128, 32]\nq queue dge=none\np queue dge=hwdge\n"
+                             "section sync\n dma_copy t, a[:, 0:32], queue=q\n" /* 128 elements */
+                             " dma_copy b, a, queue=q\n"                        /* 1 */
+                             " dma_compute b, srcs=[a, b], op=add, queue=q\n"   /* 2 */
+                             " dma_transpose t[0:32, 0:32], a[0:32, 0:32], queue=q\n" /* 32 */
+                             " dma_copy t, a[:, 32:64], queue=p\n halt\n";
+  uint64_t want = 2 * 128 * 64 * 4 + 64 * (128 + 1 + 2 + 32);
+  bed b = bed_open(NULL, text);
+  bed_run(&b, SOMA_OK);
+  assert_int_equal(bed_stats(&b).hbm_bytes, want);
+  bed_close(&b);
+  soma_options o = SOMA_OPTIONS_INIT;
+  o.max_hbm_bytes = want - 1;
+  b = bed_open(&o, text);
+  assert_int_equal(soma_run_start(b.m, b.p, &b.r), SOMA_LIMIT);
+  assert_string_equal(soma_error(b.m), "static descriptors need 10432 bytes of HBM; 65536 of 75967 "
+                                       "are taken");
+  bed_close(&b);
+}
+
+/* The software DGE keeps gpsimd's data path busy and waits for it; drain waits for the DGE. */
+static void swdge_takes_gpsimd(void **state) {
+  (void)state;
+  bed b = bed_open_shares(&seen, "target trn2\na tensor float32[128, 64]\nt tile sbuf float32[128, 64]\n"
+                                 "u tile sbuf int32[128, 512]\ns sem\nq queue dge=swdge\n"
+                                 "section gpsimd\n dma_copy t, a, queue=q $s\n drain\n"
+                                 " notify 1\n halt\n");
+  bed_run(&b, SOMA_OK);
+  soma_engine_stats g = bed_stats(&b).engine[SOMA_GPSIMD];
+  assert_int_equal(g.busy / 1000000, 602); /* ns: 485 + 0.92 * 128 */
+  assert_true(seen.v[0].start >= 602000000u + 739000000u);
+  bed_close(&b);
+}
+
+/* ---- Promises about bytes ----------------------------------------------------------------- */
+
+/* A share reads when its ring starts it: what overwrites the source before it is done is not in
+ * the copy. 64 KiB take 2.4 us; the write comes while they move. */
+static void reads_when_started(void **state) {
+  (void)state;
+  static uint32_t c[2 * 8192];
+  static const char *const writers[] = {
+      "section vector\n mov r0, 1200\n.l: sub r0, r0, 1\n bgt r0, 0, .l\n memset t[:, 0:64], 9\n halt\n",
+      "section vector\n mov r0, 1200\n.l: sub r0, r0, 1\n bgt r0, 0, .l\n mov r1, 9\n"
+      " tensor_store t[0:1, 0:1], r1\n halt\n"};
+  for (int i = 0; i < 2; i++) {
+    char text[600];
+    snprintf(text, sizeof text, "target trn2\nc tensor uint32[2, 8192], output\n"
+                                "t tile sbuf uint32[2, 8192]\ns sem\nq queue dge=hwdge\n"
+                                "section sync\n dma_copy c, t, queue=q $s\n nop $s>=16\n halt\n%s",
+             writers[i]);
+    bed b = bed_open_shares(&seen, text);
+    uint32_t five = 5;
+    bed_start(&b);
+    for (uint32_t p = 0; p < 2; p++)
+      for (uint32_t k = 0; k < 8192; k++)
+        tile_write(&b, "t", p, k, 4, &five, 1);
+    assert_int_equal(soma_run_until(b.r, SOMA_END, SOMA_SYNC, 0), SOMA_OK);
+    assert_int_equal(soma_fetch(b.r, "c", c, sizeof c), SOMA_OK);
+    for (int k = 0; k < 2 * 8192; k++)
+      assert_int_equal(c[k], 5);
+    tile_read(&b, "t", 0, 0, 4, c, 1);
+    assert_int_equal(c[0], 9);
+    assert_true(seen.v[0].start < 2000000000u && seen.v[0].end > 3000000000u); /* 1200 x 2 / 1.2 GHz */
+    bed_close(&b);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(documented_transfers), cmocka_unit_test(split_by_partition),
+      cmocka_unit_test(split_between_hbm),    cmocka_unit_test(idle_rings_run_ahead),
+      cmocka_unit_test(arbitration),          cmocka_unit_test(priority_classes),
+      cmocka_unit_test(full_rings),           cmocka_unit_test(static_transfers_wrap),
+      cmocka_unit_test(static_rings_take_hbm), cmocka_unit_test(swdge_takes_gpsimd),
+      cmocka_unit_test(reads_when_started),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,168 @@
+/* Text there and back: random valid instructions of every opcode, engine and target, and every
+ * sample, give the same bytes when their disassembly is assembled.
+ *
+ *   test_roundtrip [COUNT]    instructions, default 10000; 1000000 takes some minutes */
+#include "../../asm/asm.h"
+#include "../fuzz/gen.h"
+
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+static uint32_t count = 10000;
+
+static void drop_lines(isa_program *p) {
+  for (unsigned e = 0; e < ISA_NENGINES; e++) {
+    isa_code *code = &p->cores[0].code[e];
+    isa_free(&p->arena.al, code->lines, code->cap_lines * sizeof *code->lines);
+    code->lines = NULL;
+    code->cap_lines = 0;
+  }
+  p->nfiles = 0;
+}
+
+static isa_buf image_of(isa_program *p) {
+  isa_alloc al = isa_alloc_default();
+  isa_buf b;
+  isa_buf_init(&b, &al);
+  drop_lines(p);
+  assert_true(isa_image_write(p, &b));
+  return b;
+}
+
+static isa_program *assemble(const char *text, size_t n) {
+  static const char *const warnings[] = {"-no-hardware-op"};
+  as_options o = {.warnings = warnings, .nwarnings = 1};
+  as_result r;
+  isa_status s = as_assemble(text, n, "t.s", &o, &r);
+  if (s != ISA_OK) {
+    fwrite(text, 1, n, stderr);
+    fail_msg("line %u: %s", r.ndiags ? r.diags[0].line : 0, r.ndiags ? r.diags[0].text : "");
+  }
+  isa_program *p = r.program;
+  as_result_free(&r);
+  return p;
+}
+
+/* The law: the disassembly of p assembles to the bytes of p. */
+static void check_law(isa_program *p) {
+  isa_alloc al = isa_alloc_default();
+  isa_buf want = image_of(p), text;
+  isa_buf_init(&text, &al);
+  isa_print_program(p, &text);
+  isa_program *q = assemble(isa_buf_str(&text), text.len);
+  isa_buf got = image_of(q);
+  size_t at = 16; /* behind the hash */
+  while (at < want.len && at < got.len && want.data[at] == got.data[at]) at++;
+  if (want.len != got.len || at < want.len) {
+    fwrite(text.data, 1, text.len, stderr);
+    fail_msg("%zu bytes, then %zu; different from 0x%zx on", want.len, got.len, at);
+  }
+  isa_program_free(q);
+  isa_buf_free(&got);
+  isa_buf_free(&text);
+  isa_buf_free(&want);
+}
+
+/* ---- Instructions ------------------------------------------------------------------------- */
+
+typedef struct combination {
+  unsigned op, engine, target;
+} combination;
+
+/* All that the table allows; gives how many. */
+static uint32_t combinations(combination *out) {
+  uint32_t n = 0;
+  for (unsigned op = 0; op < ISA_NOPS; op++)
+    for (unsigned e = 0; e < ISA_NENGINES; e++)
+      for (unsigned t = 0; t < ISA_NTARGETS; t++)
+        if ((isa_ops[op].engines & 1u << e) && isa_targets[t].gen >= isa_ops[op].gen) {
+          if (out) out[n] = (combination){op, e, t};
+          n++;
+        }
+  return n;
+}
+
+/* Puts a legal one before the engine's halt; false when none of the draws was legal. */
+static bool put_insn(gen *g, const combination *c) {
+  isa_code *code = &g->prog->cores[0].code[c->engine];
+  isa_insn in;
+  gen_mark mark = gen_here(g);
+  for (int i = 0; i < 4 * GEN_TRIES; i++) {
+    isa_error e = {0};
+    gen_draw(g, c->op, c->engine, i > GEN_TRIES, &in);
+    if (isa_check_insn(g->prog, 0, c->engine, &in, 1, &e)) {
+      assert_true(isa_program_insn(g->prog, 0, c->engine, &in, (isa_line){0, 0}));
+      isa_insn halt = code->insns[0];
+      code->insns[0] = code->insns[1];
+      code->insns[1] = halt;
+      return true;
+    }
+    gen_back(g, mark);
+  }
+  return false;
+}
+
+static void test_instructions(void **state) {
+  (void)state;
+  isa_alloc al = isa_alloc_default();
+  uint32_t n = combinations(NULL), drawn[ISA_NOPS] = {0};
+  combination *all = calloc(n, sizeof *all);
+  assert_non_null(all);
+  combinations(all);
+  for (uint32_t i = 0; i < count; i++) {
+    const combination *c = &all[i % n];
+    gen g = {.more = UINT64_C(0x9e3779b97f4a7c15) * (i + 1)};
+    assert_non_null(gen_program(&g, &al, &isa_targets[c->target]));
+    const isa_queue *q = &g.prog->cores[0].queues[0];
+    for (uint32_t k = 0; k < q->nstatics; k++) drawn[q->statics[k].op]++;
+    if (put_insn(&g, c)) {
+      drawn[c->op]++;
+      check_law(g.prog);
+    }
+    isa_program_free(g.prog);
+  }
+  free(all);
+  uint32_t total = 0;
+  for (unsigned op = 0; op < ISA_NOPS; op++) {
+    total += drawn[op];
+    if (drawn[op] == 0 && count >= 10000) fail_msg("no legal %s was drawn", isa_ops[op].name);
+  }
+  print_message("%u instructions in %u draws\n", total, count);
+  assert_true(total >= count / 2);
+}
+
+/* ---- Samples ------------------------------------------------------------------------------ */
+
+static void test_samples(void **state) {
+  (void)state;
+  DIR *d = opendir("samples");
+  unsigned n = 0;
+  assert_non_null(d);
+  for (struct dirent *f; (f = readdir(d));) {
+    char path[300];
+    const char *dot = strrchr(f->d_name, '.');
+    as_result r;
+    if (!dot || strcmp(dot, ".s") != 0) continue;
+    snprintf(path, sizeof path, "samples/%.200s", f->d_name);
+    if (as_assemble_file(path, NULL, &r) == ISA_OK) {
+      check_law(r.program);
+      n++;
+    }
+    isa_program_free(r.program);
+    as_result_free(&r);
+  }
+  closedir(d);
+  assert_true(n >= 3);
+}
+
+int main(int argc, char **argv) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_instructions),
+      cmocka_unit_test(test_samples),
+  };
+  if (argc > 1) count = (uint32_t)strtoul(argv[1], NULL, 10);
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,589 @@
+/* The clock: what the engines do to one another and to themselves, overriding constants, and the
+ * critical path. Expected times are worked out from the published constants, in ns. */
+#include "vm_bed.h"
+
+#include <math.h>
+
+enum { MOST = 4096 };
+
+typedef struct spans { /* every event of a run */
+  soma_event v[MOST];
+  unsigned n;
+} spans;
+
+static void keep(void *ud, const soma_event *e) {
+  spans *s = ud;
+  assert_true(s->n < MOST);
+  s->v[s->n++] = *e;
+}
+
+static double ns(soma_time t) { return (double)t * 1e-6; }
+
+/* Instruction i of an engine, in order of completion. */
+static const soma_event *insn(const spans *s, soma_engine e, unsigned i) {
+  for (unsigned k = 0; k < s->n; k++)
+    if (s->v[k].kind == SOMA_EV_INSN && s->v[k].engine == (unsigned)e && i-- == 0) return &s->v[k];
+  fail_msg("engine %d has no such instruction", (int)e);
+  return NULL;
+}
+static double start_of(const spans *s, soma_engine e, unsigned i) {
+  return ns(insn(s, e, i)->start);
+}
+static double end_of(const spans *s, soma_engine e, unsigned i) { return ns(insn(s, e, i)->end); }
+
+/* Runs text and keeps its events. */
+static bed run(spans *s, soma_options *o, const char *text) {
+  soma_options none = SOMA_OPTIONS_INIT;
+  o = o ? o : &none;
+  s->n = 0;
+  o->event = keep;
+  o->event_ud = s;
+  bed b = bed_open(o, text);
+  bed_run(&b, SOMA_OK);
+  return b;
+}
+
+static void near(double got, double want, const char *what) {
+  if (fabs(got - want) > 0.02) fail_msg("%s: %.3f ns, expected %.3f", what, got, want);
+}
+
+#define TILES \
+  "x tile sbuf float32[128, 512]\ny tile sbuf float32[128, 512]\nz tile sbuf float32[128, 512]\n"
+
+/* ---- One engine --------------------------------------------------------------------------- */
+
+static void initiation_interval(void **state) {
+  (void)state;
+  spans s;
+  bed b = run(&s, NULL,
+              "target trn2\n" TILES "p tile psum float32[128, 512]\nsection vector\n"
+              " tensor_tensor x, z, p, op=add\n tensor_tensor y, z, p, op=add\n halt\n");
+  near(start_of(&s, SOMA_VECTOR, 1) - start_of(&s, SOMA_VECTOR, 0), (512 + 70) / 0.96, "interval");
+  near(end_of(&s, SOMA_VECTOR, 0) - start_of(&s, SOMA_VECTOR, 0), (512 + 144) / 0.96, "duration");
+  bed_close(&b);
+}
+
+/* Reading, writing or overwriting bytes in flight waits for them and 30 ns more. */
+static void hazards(void **state) {
+  (void)state;
+  static const char *const second[] = {"tensor_tensor y, x, x, op=add",
+                                       "tensor_tensor x, y, y, op=add", "memset z[:, 0:4], 1.0"};
+  for (unsigned i = 0; i < 3; i++) {
+    char text[500];
+    spans s;
+    snprintf(text, sizeof text,
+             "target trn1\n" TILES "section vector\n"
+             " tensor_tensor x, z, z, op=add\n %s\n halt\n",
+             second[i]);
+    bed b = run(&s, NULL, text);
+    near(start_of(&s, SOMA_VECTOR, 1), (1024 + 390) / 1.12 + 30, second[i]);
+    bed_close(&b);
+  }
+}
+
+/* The sequencer runs four instructions ahead of its data path: the marker behind the fifth that
+ * waits comes when the first of them starts. */
+static void depth(void **state) {
+  (void)state;
+  spans s;
+  bed b = run(&s, NULL,
+              "target trn1\nx tile sbuf float32[128, 1120]\nsection gpsimd\n"
+              "%rep 6\n memset x, 0.0\n%endrep\n notify 7\n halt\n");
+  for (unsigned i = 0; i < s.n; i++)
+    if (s.v[i].kind == SOMA_EV_NOTIFY) {
+      double first_start = start_of(&s, SOMA_GPSIMD, 1);
+      assert_true(ns(s.v[i].start) >= first_start && ns(s.v[i].start) < first_start + 10);
+    }
+  bed_close(&b);
+}
+
+static void table_loads(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    unsigned last, loads; /* number of the last activate */
+    double start;         /* its */
+  } cases[] = {
+      {" activate y, x, fn=copy\n", 0, 0, 0},
+      {" activate y, x, fn=exp\n", 0, 1, 1283},
+      {" activate y, x, fn=exp\n activate z, x, fn=exp\n", 1, 1, 1283 + (512 + 64) / 1.2},
+      {" activate y, x, fn=exp\n activate z, x, fn=relu\n", 1, 1, 1283 + (512 + 64) / 1.2},
+      {" activate y, x, fn=exp\n activate z, x, fn=tanh\n", 1, 2, 2 * 1283 + (512 + 64) / 1.2},
+      /* behind a wait of 6000 of sync's cycles: the table is there when the data are */
+      {" activate y, x, fn=exp $s>=1\n", 0, 1, 6001 / 1.2 + 30},
+  };
+  for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    char text[700];
+    spans v;
+    snprintf(text, sizeof text,
+             "target trn2\n" TILES "s sem\nsection scalar\n%s halt\n"
+             "section sync\n%%rep 6000\n nop\n%%endrep\n nop $s++\n halt\n",
+             cases[i].text);
+    bed b = run(&v, NULL, text);
+    double got = start_of(&v, SOMA_SCALAR, cases[i].last);
+    if (fabs(got - cases[i].start) > 1.7) /* the sequencer's own cycles */
+      fail_msg("%s starts at %.2f, expected %.2f", cases[i].text, got, cases[i].start);
+    assert_int_equal(bed_stats(&b).table_loads, cases[i].loads);
+    bed_close(&b);
+  }
+}
+
+/* ---- Two engines -------------------------------------------------------------------------- */
+
+static void semaphore_delays(void **state) {
+  (void)state;
+  static const struct {
+    const char *update;
+    double at; /* cycles of gen3's vector */
+  } cases[] = {{"$s++", 512 + 144}, {"$s++ @complete", 512 + 144}, {"$s++ @read", 512 + 72}};
+  for (unsigned i = 0; i < 3; i++) {
+    char text[500];
+    spans s;
+    snprintf(text, sizeof text,
+             "target trn2\n" TILES "p tile psum float32[128, 512]\ns sem\n"
+             "section vector\n tensor_tensor x, y, p, op=add %s\n halt\n"
+             "section sync\n nop $s>=1\n halt\n",
+             cases[i].update);
+    bed b = run(&s, NULL, text);
+    for (unsigned k = 0; k < s.n; k++)
+      if (s.v[k].kind == SOMA_EV_WAIT)
+        near(ns(s.v[k].end), cases[i].at / 0.96 + 30, cases[i].update);
+    bed_close(&b);
+  }
+}
+
+/* What a second engine's instruction waits for, by generation. The first of each pair is issued
+ * first: engines run in the order tensor, vector, scalar, gpsimd. */
+static void ports(void **state) {
+  (void)state;
+  static const struct {
+    const char *target, *vector, *other_engine, *other;
+    soma_engine e;
+    double start; /* of the other one */
+  } cases[] = {
+      {"trn1", "tensor_tensor z, x, y, op=add", "gpsimd", "memset u, 0.0", SOMA_GPSIMD,
+       1024 / 1.12},
+      {"trn1", "tensor_copy p, q", "gpsimd", "memset u, 0.0", SOMA_GPSIMD, 0},
+      {"trn2", "tensor_tensor z, x, y, op=add", "gpsimd", "memset u, 0.0", SOMA_GPSIMD, 0},
+      {"trn1", "tensor_copy z, p", "scalar", "activate u, q, fn=copy", SOMA_SCALAR, 512 / 1.12},
+      {"trn1", "tensor_copy z, p", "scalar", "activate u, x, fn=copy", SOMA_SCALAR, 0},
+      {"trn2", "tensor_copy z, p", "scalar", "activate u, q, fn=copy", SOMA_SCALAR, 0},
+      {"trn2", "tensor_copy z, p", "scalar", "activate u, p, fn=copy", SOMA_SCALAR, 512 / 0.96},
+  };
+  for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    char text[900];
+    spans s;
+    snprintf(text, sizeof text,
+             "target %s\n" TILES "u tile sbuf float32[128, 512]\np tile psum float32[128, 512]\n"
+             "q tile psum float32[128, 512]\nsection vector\n %s\n halt\nsection %s\n %s\n halt\n",
+             cases[i].target, cases[i].vector, cases[i].other_engine, cases[i].other);
+    bed b = run(&s, NULL, text);
+    near(start_of(&s, SOMA_VECTOR, 0), 0, cases[i].vector);
+    near(start_of(&s, cases[i].e, 0), cases[i].start, cases[i].other);
+    bed_close(&b);
+  }
+}
+
+/* A copy of 4096 bf16 at four a cycle takes 1024 cycles; while gpsimd streams, one a cycle. */
+static void gpsimd_slows_vector(void **state) {
+  (void)state;
+  static const char *const text =
+      "target trn2\nx tile sbuf bfloat16[128, 4096]\ny tile sbuf bfloat16[128, 4096]\n"
+      "u tile sbuf float32[128, 480]\nsection vector\n nop\n tensor_copy y, x\n halt\n"
+      "section gpsimd\n%s halt\n";
+  char alone[500], both[500];
+  spans s;
+  snprintf(alone, sizeof alone, text, "");
+  snprintf(both, sizeof both, text, " memset u, 0.0\n");
+  bed b = run(&s, NULL, alone);
+  near(end_of(&s, SOMA_VECTOR, 0) - start_of(&s, SOMA_VECTOR, 0), (1024 + 144) / 0.96, "alone");
+  bed_close(&b);
+  b = run(&s, NULL, both);
+  double start = start_of(&s, SOMA_VECTOR, 0), overlap = 480 / 1.2 - start;
+  near(end_of(&s, SOMA_VECTOR, 0) - start, (1024 + 144) / 0.96 + overlap * 3 / 4, "beside gpsimd");
+  bed_close(&b);
+}
+
+/* ---- Tensor ------------------------------------------------------------------------------- */
+
+#define PE                                                                                    \
+  "w tile sbuf bfloat16[128, 128]\nx tile sbuf bfloat16[128, 512]\ny tile psum float32[128, " \
+  "512]\n"
+
+/* Weights load behind the running matmul: the next one starts when the array is free. */
+static void background_weights(void **state) {
+  (void)state;
+  spans s;
+  bed b = run(&s, NULL,
+              "target trn2\n" PE "section tensor\n%rep 4\n ldweights w\n"
+              " matmul y, x, acc=write\n%endrep\n halt\n");
+  double start[4];
+  unsigned n = 0;
+  for (unsigned i = 0; i < s.n; i++)
+    if (s.v[i].kind == SOMA_EV_INSN && strcmp(s.v[i].name, "matmul") == 0)
+      start[n++] = ns(s.v[i].start);
+  assert_int_equal(n, 4);
+  near(start[0], 32 / 2.4, "after its weights");
+  for (unsigned i = 1; i < 4; i++) near(start[i] - start[i - 1], 518 / 2.4, "matmul behind matmul");
+  bed_close(&b);
+}
+
+/* A matmul of 64 columns is over before 128 columns of fp32 weights are loaded behind it. */
+static void slow_weights(void **state) {
+  (void)state;
+  spans s;
+  bed b = run(&s, NULL,
+              "target trn2\nw tile sbuf float32[128, 128]\nx tile sbuf float32[128, 16]\n"
+              "y tile psum float32[128, 16]\nsection tensor\n%rep 3\n ldweights w\n"
+              " matmul y, x, acc=write\n%endrep\n halt\n");
+  double start[3];
+  unsigned n = 0;
+  for (unsigned i = 0; i < s.n; i++)
+    if (s.v[i].kind == SOMA_EV_INSN && strcmp(s.v[i].name, "matmul") == 0)
+      start[n++] = ns(s.v[i].start);
+  near(start[0], 128 / 2.4, "after its weights");
+  near(start[1] - start[0], 128 / 2.4, "weights load from the start of the matmul before");
+  near(start[2] - start[1], 128 / 2.4, "and again");
+  bed_close(&b);
+}
+
+/* Tiles of 32 rows that do not touch run at once, one issue every 6 cycles; the same tile waits. */
+static void tiles_of_the_array(void **state) {
+  (void)state;
+  spans s;
+  double start[5];
+  unsigned n = 0;
+  bed b = run(&s, NULL,
+              "target trn2\n" PE "section tensor\n%assign r 0\n%rep 4\n"
+              " ldweights w[r:r+32, 0:32], tile_row=r, tile_rows=32, tile_col=r, tile_cols=32\n"
+              "%assign r r + 32\n%endrep\n drain\n%assign r 0\n%rep 4\n"
+              " matmul y[r:r+32, :], x[r:r+32, :], acc=write, tile_row=r, tile_rows=32, "
+              "tile_col=r, tile_cols=32\n"
+              "%assign r r + 32\n%endrep\n"
+              " matmul y[32:64, :], x[32:64, :], acc=write, tile_row=32, tile_rows=32, "
+              "tile_col=32, tile_cols=32\n halt\n");
+  for (unsigned i = 0; i < s.n; i++)
+    if (s.v[i].kind == SOMA_EV_INSN && strcmp(s.v[i].name, "matmul") == 0)
+      start[n++] = ns(s.v[i].start);
+  assert_int_equal(n, 5);
+  for (unsigned i = 1; i < 4; i++) near(start[i] - start[i - 1], 6 / 2.4, "disjoint tiles");
+  near(start[4] - start[1], 518 / 2.4, "the same tile");
+  bed_close(&b);
+}
+
+static void warm_up(void **state) {
+  (void)state;
+  spans s;
+  soma_options o = SOMA_OPTIONS_INIT;
+  o.costs = "PE_WARMUP trn2 3000 ; documented\n";
+  bed b = run(&s, &o,
+              "target trn2\n" PE "section tensor\n ldweights w\n%rep 9\n"
+              " matmul y, x, acc=write\n%endrep\n halt\n");
+  /* matmuls 1 to 8 start within 3 us of the first: 1030 cycles each */
+  near(start_of(&s, SOMA_TENSOR, 2) - start_of(&s, SOMA_TENSOR, 1), 1030 / 2.4, "cold");
+  near(end_of(&s, SOMA_TENSOR, 1) - start_of(&s, SOMA_TENSOR, 1), (1024 + 391) / 2.4, "cold");
+  near(end_of(&s, SOMA_TENSOR, 9) - start_of(&s, SOMA_TENSOR, 9), (512 + 391) / 2.4, "warm");
+  bed_close(&b);
+}
+
+/* Gen4 takes a transpose in beside a matmul. */
+static void transpose_beside_matmul(void **state) {
+  (void)state;
+  static const char *const text =
+      "target %s\n" PE "t tile psum bfloat16[128, 128]\nsection tensor\n ldweights w\n"
+      " matmul y, x, acc=write\n matmul t, w, transpose=true\n halt\n";
+  for (int gen4 = 0; gen4 < 2; gen4++) {
+    char program[500];
+    spans s;
+    snprintf(program, sizeof program, text, gen4 ? "trn3" : "trn2");
+    bed b = run(&s, NULL, program);
+    near(start_of(&s, SOMA_TENSOR, 2) - start_of(&s, SOMA_TENSOR, 1), (gen4 ? 6 : 518) / 2.4,
+         program);
+    bed_close(&b);
+  }
+}
+
+/* ---- Invariants --------------------------------------------------------------------------- */
+
+static const char *const pipeline =
+    "a tensor float32[512, 256], input\nc tensor float32[512, 256], output\n"
+    "%assign i 0\n%rep 2\nta%+i tile sbuf float32[128, 256]\ntc%+i tile sbuf float32[128, 256]\n"
+    "in%+i sem\nmid%+i sem\nout%+i sem\n%assign i i + 1\n%endrep\n"
+    "q queue dge=swdge\nsection gpsimd\n mov r1, 0\n mov r2, 0\n.l:\n%assign i 0\n%rep 2\n"
+    " dma_copy ta%+i, a[r1:+128, :], queue=q $mid%+i>=r2 $in%+i\n add r1, r1, 128\n"
+    "%assign i i + 1\n%endrep\n add r2, r2, 1\n sub r3, r1, 256\n%assign i 0\n%rep 2\n"
+    " dma_copy c[r3:+128, :], tc%+i, queue=q $mid%+i>=r2 $out%+i\n add r3, r3, 128\n"
+    "%assign i i + 1\n%endrep\n blt r1, 512, .l\n halt\n"
+    "section vector\n mov r1, 16\n mov r2, 0\n.l:\n%assign i 0\n%rep 2\n nop $out%+i>=r2\n"
+    " tensor_scalar tc%+i, ta%+i, op0=mult, imm0=2.0 $in%+i>=r1\n"
+    " tensor_tensor tc%+i, tc%+i, ta%+i, op=add $mid%+i++\n"
+    "%assign i i + 1\n%endrep\n add r1, r1, 16\n add r2, r2, 16\n blt r1, 48, .l\n halt\n";
+
+static void check_engine(const spans *s, unsigned e, const soma_stats *st) {
+  soma_time busy = 0, until = 0, before = 0;
+  for (unsigned i = 0; i < s->n; i++) {
+    const soma_event *v = &s->v[i];
+    if (v->kind != SOMA_EV_INSN || v->engine != e) continue;
+    assert_true(v->end > v->start && v->start >= before && v->end >= until);
+    busy += v->end - (v->start > until ? v->start : until);
+    before = v->start;
+    until = v->end;
+  }
+  if (e != SOMA_GPSIMD) /* which also makes descriptors */
+    assert_true(busy == st->engine[e].busy);
+  assert_true(st->engine[e].busy <= st->time);
+  assert_true(until <= st->time);
+}
+
+static void invariants(void **state) {
+  (void)state;
+  static const char *const targets[] = {"trn1", "trn2", "trn3"};
+  static float a[512 * 256], c[512 * 256];
+  for (unsigned i = 0; i < 512 * 256; i++) a[i] = (float)i;
+  for (unsigned t = 0; t < 3; t++) {
+    char text[2500];
+    spans s = {.n = 0};
+    soma_options o = SOMA_OPTIONS_INIT;
+    uint64_t bytes = 0;
+    soma_time now = 0;
+    o.event = keep;
+    o.event_ud = &s;
+    snprintf(text, sizeof text, "target %s\n%s", targets[t], pipeline);
+    bed b = bed_open(&o, text);
+    bed_bind(&b, "a", SOMA_FLOAT32, 512, 256, a);
+    bed_run(&b, SOMA_OK);
+    soma_stats st = bed_stats(&b);
+    for (unsigned i = 0; i < s.n; i++) {
+      assert_true(s.v[i].end >= now); /* events come in order of time */
+      now = s.v[i].end;
+      bytes += s.v[i].kind == SOMA_EV_DMA ? s.v[i].bytes : 0;
+    }
+    assert_true(bytes == st.dma_bytes && bytes == 2 * sizeof a);
+    for (unsigned e = 0; e < SOMA_ENGINES; e++) check_engine(&s, e, &st);
+    assert_int_equal(soma_fetch(b.r, "c", c, sizeof c), SOMA_OK);
+    for (unsigned i = 0; i < 512 * 256; i++) assert_true(c[i] == 3 * a[i]);
+    near(ns(st.launch), 10000, "launch");
+    bed_close(&b);
+  }
+}
+
+/* Timed only, a run has the same events and leaves memory as it was. */
+static void timing_only(void **state) {
+  (void)state;
+  static float a[512 * 256], c[512 * 256];
+  uint64_t hash[2];
+  char text[2500];
+  snprintf(text, sizeof text, "target trn2\n%s", pipeline);
+  a[5] = 7;
+  for (int only = 0; only < 2; only++) {
+    soma_options o = SOMA_OPTIONS_INIT;
+    o.timing_only = only;
+    bed b = bed_open(&o, text);
+    if (!only) bed_bind(&b, "a", SOMA_FLOAT32, 512, 256, a);
+    bed_run(&b, SOMA_OK);
+    hash[only] = bed_stats(&b).trace_hash;
+    assert_int_equal(soma_fetch(b.r, "c", c, sizeof c), SOMA_OK);
+    assert_true(c[5] == (only ? 0 : 21));
+    bed_close(&b);
+  }
+  assert_true(hash[0] == hash[1]);
+}
+
+/* Gen2 fetches a static descriptor of a ring every 164 ns: eight rows of 256 bytes a ring take
+ * eight times that, two queues at once no longer, two transfers of one queue twice. */
+static void descriptors_of_a_ring(void **state) {
+  (void)state;
+  double took[2];
+  for (int queues = 1; queues <= 2; queues++) {
+    char text[700];
+    spans s;
+    soma_time first = UINT64_MAX, last = 0;
+    snprintf(text, sizeof text,
+             "target trn1\nh tensor uint8[128, 256]\nt tile sbuf uint8[128, 256]\n"
+             "u tile sbuf uint8[128, 256]\nq queue rings=1, dge=none\n"
+             "r queue rings=1, dge=none\ndma q, t[0:8, :], h[0:8, :]\n"
+             "dma %s, u[0:8, :], h[8:16, :]\nsection sync\n%s halt\n",
+             queues == 2 ? "r" : "q",
+             queues == 2 ? " dma_trigger q, 1\n dma_trigger r, 1\n" : " dma_trigger q, 2\n");
+    bed b = run(&s, NULL, text);
+    for (unsigned i = 0; i < s.n; i++)
+      if (s.v[i].kind == SOMA_EV_DMA && s.v[i].bytes) {
+        first = s.v[i].start < first ? s.v[i].start : first;
+        last = s.v[i].end > last ? s.v[i].end : last;
+      }
+    took[queues - 1] = ns(last - first);
+    bed_close(&b);
+  }
+  near(took[0], 16 * 164, "one queue");
+  assert_true(took[1] > 8 * 164 && took[1] < 8 * 164 + 154 + 2); /* the second trigger's writes */
+}
+
+/* ---- Constants ---------------------------------------------------------------------------- */
+
+static void costs_are_set(void **state) {
+  (void)state;
+  static const char text[] = "# all generations\nOVH_VECTOR 7\n\n  LAT_VECTOR gen3 100 ; one\n"
+                             "LAT_VECTOR trn1 200\n";
+  spans s;
+  soma_options o = SOMA_OPTIONS_INIT;
+  o.costs = text;
+  bed b = run(&s, &o,
+              "target trn2\n" TILES "p tile psum float32[128, 512]\nsection vector\n"
+              " tensor_tensor x, z, p, op=add\n tensor_tensor y, z, p, op=add\n halt\n");
+  near(start_of(&s, SOMA_VECTOR, 1), (512 + 7) / 0.96, "interval");
+  near(end_of(&s, SOMA_VECTOR, 0), (512 + 100) / 0.96, "duration");
+  char *one, *two;
+  size_t n, m;
+  assert_int_equal(soma_costs_print(b.m, NULL, &one, &n), SOMA_OK);
+  assert_non_null(strstr(one, "OVH_VECTOR            7  # CYC  SET"));
+  assert_non_null(strstr(one, "LAT_VECTOR          100  # CYC  SET"));
+  assert_non_null(strstr(one, "MIN_MATMUL           64  # CYC  DOC  a matmul streams"));
+  assert_int_equal(soma_costs_set(b.m, one, n), SOMA_OK); /* what it prints it takes */
+  assert_int_equal(soma_costs_print(b.m, "trn2", &two, &m), SOMA_OK);
+  assert_string_equal(one, two);
+  soma_bytes_free(two);
+  assert_int_equal(soma_costs_print(b.m, "trn9", &two, &m), SOMA_ARG);
+  assert_string_equal(soma_error(b.m), "there is no target trn9");
+  soma_bytes_free(one);
+  bed_close(&b);
+}
+
+static void costs_are_checked(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *want;
+  } cases[] = {
+      {"OVH_VECTR 7", "costs, line 1: there is no constant OVH_VECTR"},
+      {"\nOVH_VECTOR",
+       "costs, line 2: OVH_VECTOR with 0 words after it; `NAME value` or `NAME gen value`"},
+      {"OVH_VECTOR gen3 1 2",
+       "costs, line 1: OVH_VECTOR with 3 words after it; `NAME value` or `NAME gen value`"},
+      {"OVH_VECTOR gen5 1", "costs, line 1: gen5 is no generation: gen2, gen3, gen4 or a target"},
+      {"OVH_VECTOR -1",
+       "costs, line 1: OVH_VECTOR is -1, not a whole number from 0 to 1000000 (unit CYC)"},
+      {"DEPTH 0", "costs, line 1: DEPTH is 0, not a whole number from 1 to 65535 (unit N)"},
+      {"DMA_HBM 99999999999999999999999", "costs, line 1: DMA_HBM is 99999999999999999999999, not "
+                                          "a whole number from 16000 to 100000000 (unit MBNS)"},
+  };
+  bed b = bed_open(NULL, "section sync\n halt\n");
+  char *before, *after;
+  size_t n;
+  assert_int_equal(soma_costs_print(b.m, NULL, &before, &n), SOMA_OK);
+  for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    char text[100];
+    soma_machine *m;
+    soma_options o = SOMA_OPTIONS_INIT;
+    o.costs = cases[i].text;
+    assert_int_equal(soma_machine_new(&o, &m), SOMA_ARG);
+    snprintf(text, sizeof text, "%s", cases[i].text);
+    assert_int_equal(soma_costs_set(b.m, text, strlen(text)), SOMA_ARG);
+    assert_string_equal(soma_error(b.m), cases[i].want);
+  }
+  assert_int_equal(soma_costs_set(b.m, "OVH_VECTOR 1\nDEPTH 0\n", 21), SOMA_ARG);
+  assert_int_equal(soma_costs_print(b.m, NULL, &after, &n), SOMA_OK);
+  assert_string_equal(before, after);
+  soma_bytes_free(before);
+  soma_bytes_free(after);
+  bed_close(&b);
+}
+
+/* ---- Critical path ------------------------------------------------------------------------ */
+
+static void critical_path(void **state) {
+  (void)state;
+  static float a[512 * 256];
+  soma_path_segment v[200];
+  uint32_t n;
+  char text[2500];
+  soma_options o = SOMA_OPTIONS_INIT;
+  o.causes = 1;
+  snprintf(text, sizeof text, "target trn2\n%s", pipeline);
+  bed b = bed_open(&o, text);
+  bed_bind(&b, "a", SOMA_FLOAT32, 512, 256, a);
+  bed_run(&b, SOMA_OK);
+  assert_int_equal(soma_critical_path(b.r, v, 200, &n), SOMA_OK);
+  assert_true(n > 5 && n <= 200);
+  assert_true(v[0].start == 0);
+  soma_time time = 0;
+  unsigned kinds[5] = {0};
+  for (uint32_t i = 0; i < n; i++) {
+    assert_true(v[i].start == time && v[i].end > v[i].start);
+    time = v[i].end;
+    kinds[v[i].kind]++;
+    assert_non_null(v[i].cause);
+    if (v[i].kind == SOMA_PATH_DATA) assert_true(v[i].engine == SOMA_VECTOR);
+  }
+  /* the last store ends the run: its share of a ring, then the semaphore nobody waits for */
+  assert_int_equal(v[n - 1].kind, SOMA_PATH_TRANSFER);
+  assert_string_equal(v[n - 1].name, "dma_copy");
+  assert_string_equal(v[n - 1].cause, "DMA trigger");
+  assert_true(time <= bed_stats(&b).time && ns(bed_stats(&b).time - time) < 331);
+  assert_true(kinds[SOMA_PATH_DATA] && kinds[SOMA_PATH_SEQUENCER] && kinds[SOMA_PATH_TRANSFER] &&
+              kinds[SOMA_PATH_DELAY]);
+  bed_close(&b);
+}
+
+/* A chain whose path can be written down: a memset, what reads it, and the engine it signals. */
+static void known_path(void **state) {
+  (void)state;
+  static const struct {
+    soma_path_kind kind;
+    soma_engine engine;
+    const char *cause;
+    double ns;
+  } want[] = {
+      {SOMA_PATH_DATA, SOMA_GPSIMD, "start of the run", (512 + 150) / 1.2},
+      {SOMA_PATH_DELAY, SOMA_GPSIMD, "same bytes in flight", 30},
+      {SOMA_PATH_DATA, SOMA_GPSIMD, "same bytes in flight", (512 + 150) / 1.2},
+      {SOMA_PATH_DELAY, SOMA_SCALAR, "semaphore", 30},
+      {SOMA_PATH_DATA, SOMA_SCALAR, "semaphore", (512 + 352) / 1.2},
+  };
+  soma_path_segment v[10];
+  uint32_t n;
+  soma_options o = SOMA_OPTIONS_INIT;
+  o.causes = 1;
+  bed b = bed_open(&o, "target trn2\n" TILES "s sem\nsection gpsimd\n memset x, 1.0\n"
+                       " tensor_copy y, x $s++\n halt\n"
+                       "section scalar\n activate z, y, fn=copy $s>=1\n halt\n");
+  bed_run(&b, SOMA_OK);
+  assert_int_equal(soma_critical_path(b.r, v, 10, &n), SOMA_OK);
+  assert_int_equal(n, sizeof want / sizeof want[0]);
+  for (uint32_t i = 0; i < n; i++) {
+    assert_int_equal(v[i].kind, want[i].kind);
+    assert_int_equal(v[i].engine, want[i].engine);
+    assert_string_equal(v[i].cause, want[i].cause);
+    near(ns(v[i].end - v[i].start), want[i].ns, want[i].cause);
+  }
+  assert_int_equal(v[4].line, 11);
+  assert_string_equal(v[4].name, "activate");
+  bed_close(&b);
+  b = bed_open(NULL, "section sync\n halt\n");
+  bed_run(&b, SOMA_OK);
+  assert_int_equal(soma_critical_path(b.r, v, 10, &n), SOMA_ARG);
+  bed_close(&b);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(initiation_interval),
+      cmocka_unit_test(hazards),
+      cmocka_unit_test(depth),
+      cmocka_unit_test(table_loads),
+      cmocka_unit_test(semaphore_delays),
+      cmocka_unit_test(ports),
+      cmocka_unit_test(gpsimd_slows_vector),
+      cmocka_unit_test(background_weights),
+      cmocka_unit_test(slow_weights),
+      cmocka_unit_test(tiles_of_the_array),
+      cmocka_unit_test(warm_up),
+      cmocka_unit_test(transpose_beside_matmul),
+      cmocka_unit_test(invariants),
+      cmocka_unit_test(timing_only),
+      cmocka_unit_test(descriptors_of_a_ring),
+      cmocka_unit_test(costs_are_set),
+      cmocka_unit_test(costs_are_checked),
+      cmocka_unit_test(critical_path),
+      cmocka_unit_test(known_path),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

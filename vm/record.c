@@ -1,0 +1,131 @@
+/* The recorder: events in blocks that stay where they are; full, it turns into a ring. */
+#include "record.h"
+
+#include <string.h>
+
+static void set_limit(soma_recorder *r) {
+  uint64_t most = UINT32_MAX - 1; /* an index + 1 fits in 32 bits */
+  r->max = (uint32_t)(r->o.max_events && r->o.max_events < most ? r->o.max_events : most);
+}
+
+soma_status soma_recorder_new(const soma_recorder_options *options, soma_recorder **out) {
+  soma_recorder_options o = SOMA_RECORDER_OPTIONS_INIT;
+  *out = NULL;
+  if (options) {
+    if (options->size < offsetof(soma_recorder_options, kinds) || options->size > sizeof o)
+      return SOMA_ARG;
+    memcpy(&o, options, options->size);
+  }
+  isa_alloc al = o.alloc ? (isa_alloc){o.alloc, o.alloc_ud} : isa_alloc_default();
+  soma_recorder *r = isa_zalloc(&al, sizeof *r);
+  if (!r) return SOMA_NOMEM;
+  r->o = o;
+  r->al = al;
+  set_limit(r);
+  *out = r;
+  return SOMA_OK;
+}
+
+void soma_recorder_free(soma_recorder *r) {
+  if (!r) return;
+  isa_alloc al = r->al;
+  for (uint32_t i = 0; i < r->nblocks; i++)
+    isa_free(&al, r->blocks[i], VM_RECORD_BLOCK * sizeof **r->blocks);
+  isa_free(&al, r->blocks, r->cap_blocks * sizeof *r->blocks);
+  isa_free(&al, r, sizeof *r);
+}
+
+void soma_recorder_clear(soma_recorder *r) {
+  r->n = r->first = 0;
+  r->dropped = 0;
+  r->has_stats = false;
+  set_limit(r);
+}
+
+uint64_t soma_recorder_count(const soma_recorder *r) { return r->n; }
+uint64_t soma_recorder_dropped(const soma_recorder *r) { return r->dropped; }
+
+static bool wanted(const soma_recorder_options *o, const soma_event *e) {
+  uint32_t engine = e->kind == SOMA_EV_DMA ? e->value : e->engine;
+  if (e->kind < SOMA_EV_INSN || e->kind > SOMA_EV_WAIT)
+    return false; /* a kind of a later version */
+  if (o->kinds && !(o->kinds & (1u << e->kind))) return false;
+  if (o->engines && (engine >= ISA_NENGINES || !(o->engines & (1u << engine)))) return false;
+  return e->end >= o->from && (!o->until || e->start < o->until);
+}
+
+static bool add_block(soma_recorder *r) {
+  if (r->nblocks == r->cap_blocks &&
+      !isa_array_grow(&r->al, &r->blocks, r->nblocks, &r->cap_blocks, sizeof *r->blocks))
+    return false;
+  r->blocks[r->nblocks] = isa_zalloc(&r->al, VM_RECORD_BLOCK * sizeof **r->blocks);
+  if (!r->blocks[r->nblocks]) return false;
+  r->nblocks++;
+  return true;
+}
+
+/* Where the next event goes; NULL when it is dropped. */
+static vm_record *next_place(soma_recorder *r) {
+  uint32_t at = r->n;
+  if (at < r->max && at == r->nblocks * (uint32_t)VM_RECORD_BLOCK && !add_block(r))
+    r->max = at; /* full from now on */
+  if (at < r->max) {
+    r->n++;
+  } else {
+    r->dropped++;
+    if (!r->o.keep_last || !r->max) return NULL;
+    at = r->first;
+    r->first = at + 1 < r->max ? at + 1 : 0;
+  }
+  return &r->blocks[at / VM_RECORD_BLOCK][at % VM_RECORD_BLOCK];
+}
+
+void soma_recorder_event(void *recorder, const soma_event *e) {
+  soma_recorder *r = recorder;
+  vm_record *v = wanted(&r->o, e) ? next_place(r) : NULL;
+  if (v)
+    *v = (vm_record){.start = e->start,
+                     .end = e->end,
+                     .bytes = e->bytes,
+                     .pc = e->pc,
+                     .id = e->id,
+                     .value = e->value,
+                     .kind = (uint8_t)e->kind,
+                     .engine = (uint8_t)e->engine};
+}
+
+void soma_recorder_stats(soma_recorder *r, const soma_stats *s, size_t n) {
+  memset(&r->stats, 0, sizeof r->stats);
+  memcpy(&r->stats, s, n < sizeof r->stats ? n : sizeof r->stats);
+  r->has_stats = true;
+}
+
+static const char *name_of(const isa_program *p, const vm_record *v) {
+  const isa_core *core = &p->cores[0];
+  if (v->kind == VM_EV_DMA) return v->id < core->nqueues ? core->queues[v->id].name : NULL;
+  if (v->kind == VM_EV_SEM || v->kind == VM_EV_WAIT)
+    return v->id < ISA_NSEMS ? core->sem_names[v->id] : NULL;
+  if (v->kind == VM_EV_INSN && v->engine < ISA_NENGINES && v->pc < core->code[v->engine].n)
+    return isa_ops[core->code[v->engine].insns[v->pc].op].name;
+  return NULL;
+}
+
+soma_status soma_recorder_get(const soma_recorder *r, const soma_program *p, uint64_t i,
+                              soma_event *out) {
+  if (i >= r->n) return SOMA_ARG;
+  const vm_record *v = vm_record_at(r, (uint32_t)i);
+  vm_trace_view t = {.r = r, .p = p->p};
+  isa_line at = vm_trace_line(&t, v);
+  *out = (soma_event){.kind = v->kind,
+                      .engine = v->engine,
+                      .pc = v->pc,
+                      .id = v->id,
+                      .start = v->start,
+                      .end = v->end,
+                      .bytes = v->bytes,
+                      .value = v->value,
+                      .line = at.line,
+                      .name = name_of(p->p, v),
+                      .file = at.file ? p->p->files[at.file - 1] : NULL};
+  return SOMA_OK;
+}

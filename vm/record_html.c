@@ -1,0 +1,208 @@
+/* The viewer's page with a trace in it. The page, its style and its script are vm/viewer/, turned
+ * into bytes when the library is built; the page has marks where the others and the data go. */
+#include "record.h"
+
+#include <string.h>
+
+static const unsigned char page[] = {
+#include "viewer.html.inc"
+};
+static const unsigned char style[] = {
+#include "viewer.css.inc"
+};
+static const unsigned char model[] = {
+#include "model.js.inc"
+};
+static const unsigned char drawing[] = {
+#include "draw.js.inc"
+};
+static const unsigned char script[] = {
+#include "viewer.js.inc"
+};
+
+typedef struct html {
+  vm_trace_view t;
+  vm_sink out;
+  const char *title;
+  uint32_t *order, *from;
+  uint32_t *code; /* by number of an instruction: its place in the page's list + 1 */
+} html;
+
+static unsigned long long ps(vm_time t) { return (unsigned long long)(t / 1000); }
+
+static void put_names(html *h) {
+  isa_buf *b = &h->out.b, name;
+  const isa_core *core = &h->t.p->cores[0];
+  isa_buf_init(&name, &h->t.al);
+  isa_buf_puts(b, ",\n\"engines\":[");
+  for (unsigned e = 0; e < ISA_NENGINES; e++)
+    isa_buf_printf(b, "%s\"%s\"", e ? "," : "", isa_engines[e].name);
+  isa_buf_puts(b, "],\n\"queues\":[");
+  for (uint32_t q = 0; q < core->nqueues; q++) {
+    name.len = 0;
+    vm_trace_queue(&h->t, q, &name);
+    isa_buf_puts(b, q ? ",[" : "[");
+    vm_put_json(b, isa_buf_str(&name));
+    isa_buf_printf(b, ",\"%s\"]", isa_set_item(ISA_SET_DGE, core->queues[q].dge));
+  }
+  isa_buf_puts(b, "],\n\"sems\":[");
+  for (uint32_t s = 0, n = 0; s < ISA_NSEMS; s++) {
+    if (!core->sem_names[s]) continue;
+    isa_buf_printf(b, "%s[%u,", n++ ? "," : "", s);
+    vm_put_json(b, core->sem_names[s]);
+    isa_buf_puts(b, "]");
+  }
+  isa_buf_puts(b, "],\n\"files\":[");
+  for (uint32_t f = 1; f <= h->t.p->nfiles; f++) {
+    isa_buf_puts(b, f > 1 ? "," : "");
+    vm_put_json(b, vm_trace_file(&h->t, f));
+  }
+  isa_buf_puts(b, "]");
+  isa_buf_free(&name);
+}
+
+static const char *space_name(unsigned space) { return space ? isa_space_name(space) : ""; }
+
+/* The instructions that events speak of:
+ * [engine, pc, mnemonic, operands, file or 0, line, tensor of a DMA, its source, its destination]
+ */
+static void put_code(html *h) {
+  isa_buf *b = &h->out.b;
+  uint32_t number, used = 0;
+  isa_buf_puts(b, ",\n\"code\":[");
+  for (uint32_t i = 0; i < h->t.n && vm_sink_row(&h->out); i++) {
+    const vm_record *v = vm_record_at(h->t.r, i);
+    const isa_insn *in = vm_trace_insn(&h->t, v, &number);
+    if (!in || h->code[number]) continue;
+    vm_ends ends = vm_trace_ends(&h->t, v);
+    isa_line at = vm_trace_line(&h->t, v);
+    isa_buf_printf(b, "%s\n[%u,%u,\"%s\",", used ? "," : "", vm_record_engine(v), v->pc,
+                   isa_ops[in->op].name);
+    vm_put_json(b, vm_trace_operands(&h->t, v));
+    isa_buf_printf(b, ",%u,%u,", at.file, at.line);
+    vm_put_json(b, ends.tensor);
+    isa_buf_printf(b, ",\"%s\",\"%s\"]", space_name(ends.src), space_name(ends.dst));
+    h->code[number] = ++used;
+  }
+  isa_buf_puts(b, "]");
+}
+
+/* Nine numbers an event: kind, engine, instruction (-1: none), id, value, end after the event
+ * before and length in ps, bytes, and how many events ago is the one it follows from (0: none). */
+static void put_events(html *h) {
+  isa_buf *b = &h->out.b;
+  unsigned long long last = 0;
+  isa_buf_puts(b, ",\n\"events\":[");
+  for (uint32_t i = 0; i < h->t.n && vm_sink_row(&h->out); i++) {
+    const vm_record *v = vm_record_at(h->t.r, i);
+    uint32_t number;
+    long code = vm_trace_insn(&h->t, v, &number) ? (long)h->code[number] - 1 : -1;
+    long long ago = h->from[i] ? (long long)i + 1 - h->from[i] : 0;
+    isa_buf_printf(b, "%s%u,%u,%ld,%u,%u,%lld,%llu,%llu,%lld", i ? ",\n" : "\n", v->kind, v->engine,
+                   code, v->id, v->value, (long long)(ps(v->end) - last), ps(v->end) - ps(v->start),
+                   (unsigned long long)v->bytes, ago);
+    last = ps(v->end);
+  }
+  isa_buf_puts(b, "]");
+}
+
+/* Memory in use: time after the point before in ps, bytes of SBUF, of PSUM. */
+static bool put_use(html *h) {
+  isa_buf *b = &h->out.b;
+  vm_use use;
+  vm_time last = 0;
+  if (!vm_trace_use(&h->t, h->order, &use)) return false;
+  isa_buf_puts(b, ",\n\"use\":[");
+  for (uint32_t i = 0; i < use.n && vm_sink_row(&h->out); i++) {
+    isa_buf_printf(b, "%s%llu,%llu,%llu", i ? ",\n" : "\n", ps(use.v[i].t) - ps(last),
+                   (unsigned long long)use.v[i].bytes[0], (unsigned long long)use.v[i].bytes[1]);
+    last = use.v[i].t;
+  }
+  isa_buf_printf(b, "],\n\"capacity\":[%llu,%llu],\"peak\":[%llu,%llu]",
+                 (unsigned long long)h->t.p->target->sbuf_bytes * ISA_PMAX,
+                 (unsigned long long)ISA_PSUM_BYTES * ISA_PMAX, (unsigned long long)use.peak[0],
+                 (unsigned long long)use.peak[1]);
+  vm_use_free(&h->t, &use);
+  return true;
+}
+
+static bool put_summary(html *h) {
+  isa_buf *b = &h->out.b;
+  const soma_recorder *r = h->t.r;
+  vm_summary s;
+  if (!vm_trace_summary(&h->t, h->order, &s)) return false;
+  isa_buf_printf(b, ",\n\"summary\":{\"active\":%llu,\"updates\":%llu,", ps(s.active),
+                 (unsigned long long)s.updates);
+  if (r->has_stats)
+    isa_buf_printf(b, "\"instructions\":%llu,\"flops\":%llu,",
+                   (unsigned long long)r->stats.instructions, (unsigned long long)r->stats.flops);
+  isa_buf_puts(b, "\"engines\":[");
+  for (unsigned e = 0; e < ISA_NENGINES; e++)
+    isa_buf_printf(b, "%s[%llu,%llu,%llu]", e ? "," : "", (unsigned long long)s.engine[e].count,
+                   ps(s.engine[e].active), ps(s.engine[e].waiting));
+  isa_buf_printf(b,
+                 "],\"dma\":{\"transfers\":%llu,\"shares\":%llu,\"bytes\":%llu,\"active\":%llu,"
+                 "\"read\":%llu,\"written\":%llu}}",
+                 (unsigned long long)s.dma_transfers, (unsigned long long)s.dma_shares,
+                 (unsigned long long)s.dma_bytes, ps(s.dma_active), (unsigned long long)s.hbm_read,
+                 (unsigned long long)s.hbm_written);
+  return true;
+}
+
+static void put_data(html *h) {
+  isa_buf *b = &h->out.b;
+  isa_buf_printf(b, "{\"soma\":\"%s\",\"target\":\"%s\",\"title\":", SOMA_VERSION,
+                 h->t.p->target->name);
+  vm_put_json(b, h->title);
+  isa_buf_printf(b, ",\"begin\":%llu,\"total\":%llu,\"dropped\":%llu",
+                 ps(h->t.r->dropped || h->t.r->o.from ? h->t.begin : 0), ps(h->t.total),
+                 (unsigned long long)h->t.r->dropped);
+  put_names(h);
+  put_code(h);
+  put_events(h);
+  if (!put_use(h) || !put_summary(h)) b->failed = true;
+  isa_buf_puts(b, "}\n");
+}
+
+/* Writes the page up to a mark, from *at on, and leaves *at behind it. */
+static void put_page_to(html *h, size_t *at, const char *mark) {
+  size_t n = strlen(mark), i = *at;
+  while (i + n <= sizeof page && memcmp(page + i, mark, n) != 0) i++;
+  i = i + n <= sizeof page ? i : sizeof page;
+  isa_buf_add(&h->out.b, page + *at, i - *at);
+  *at = i < sizeof page ? i + n : i;
+}
+
+static void put_all(html *h) {
+  size_t at = 0;
+  put_page_to(h, &at, "@style");
+  isa_buf_add(&h->out.b, style, sizeof style);
+  put_page_to(h, &at, "@data");
+  put_data(h);
+  put_page_to(h, &at, "@script");
+  isa_buf_add(&h->out.b, model, sizeof model);
+  isa_buf_add(&h->out.b, drawing, sizeof drawing);
+  isa_buf_add(&h->out.b, script, sizeof script);
+  isa_buf_add(&h->out.b, page + at, sizeof page - at);
+}
+
+soma_status soma_write_html(const soma_recorder *r, const soma_program *p, const char *title,
+                            soma_write_fn write, void *ud) {
+  html h = {.title = title ? title : ""};
+  if (!vm_trace_open(&h.t, r, p)) return SOMA_NOMEM;
+  size_t codes = ((size_t)h.t.base[ISA_NENGINES] + 1) * sizeof *h.code;
+  vm_sink_open(&h.out, &h.t.al, write, ud);
+  h.order = vm_trace_by_start(&h.t);
+  h.from = vm_trace_links(&h.t);
+  h.code = isa_zalloc(&h.t.al, codes);
+  if (h.order && h.from && h.code)
+    put_all(&h);
+  else
+    h.out.b.failed = true;
+  vm_trace_drop(&h.t, h.order, sizeof *h.order);
+  vm_trace_drop(&h.t, h.from, sizeof *h.from);
+  isa_free(&h.t.al, h.code, codes);
+  soma_status s = vm_sink_close(&h.out);
+  vm_trace_close(&h.t);
+  return s;
+}

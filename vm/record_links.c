@@ -1,0 +1,147 @@
+/* Who an event follows from. Events come in the order of their ends, and carry the place (engine
+ * and pc) of their instruction; this pairs them up.
+ *
+ *   wait <- update         the last one of its semaphore
+ *   update <- instruction  of the same place: the last that had ended, or that had started when
+ *                          the update is @read
+ *   update <- share        a share's update arrives a fixed time after its end, which the trace
+ *                          itself tells; rings without a share's bytes signal alone
+ *   instruction, share <- wait   the last of the same place before its start, unless an earlier
+ *                          instruction (or share of that ring) has started since */
+#include "record.h"
+
+#include <stdlib.h>
+
+typedef struct place { /* index + 1 of the latest event of a kind; 0: none yet */
+  uint32_t wait, insn, sem;
+  uint32_t dma, dma_tail; /* first share without its update; last share */
+  uint32_t ring[ISA_NDMA];
+  vm_time last_dma, last_sem;
+} place;
+
+typedef struct links {
+  const vm_trace_view *t;
+  place *places;
+  uint32_t *from, *chain; /* chain: the event before (of shares: after) of the same place */
+  uint32_t sem[ISA_NSEMS];
+  vm_time delay; /* from a share's end to its update */
+} links;
+
+static const vm_record *at(const links *l, uint32_t index1) {
+  return vm_record_at(l->t->r, index1 - 1);
+}
+
+static int by_value(const void *a, const void *b) {
+  vm_time x = *(const vm_time *)a, y = *(const vm_time *)b;
+  return x < y ? -1 : x > y;
+}
+
+/* Most places end with the update of their last share: the commonest difference is the delay. */
+static bool find_delay(links *l) {
+  uint32_t places = l->t->base[ISA_NENGINES], number, n = 0, best = 0;
+  vm_time *diff = isa_zalloc(&l->t->al, ((size_t)places + 1) * sizeof *diff);
+  if (!diff) return false;
+  for (uint32_t i = 0; i < l->t->n; i++) {
+    const vm_record *v = vm_record_at(l->t->r, i);
+    const isa_insn *in = vm_trace_insn(l->t, v, &number);
+    if (in && v->kind == VM_EV_DMA)
+      l->places[number].last_dma = v->end;
+    else if (in && v->kind == VM_EV_SEM && isa_op_is_dma(in->op))
+      l->places[number].last_sem = v->start;
+  }
+  for (uint32_t k = 0; k < places; k++)
+    if (l->places[k].last_dma && l->places[k].last_sem >= l->places[k].last_dma)
+      diff[n++] = l->places[k].last_sem - l->places[k].last_dma;
+  qsort(diff, n, sizeof *diff, by_value);
+  for (uint32_t i = 0, run = 0; i < n; i++) {
+    run = i && diff[i] == diff[i - 1] ? run + 1 : 1;
+    if (run > best) {
+      best = run;
+      l->delay = diff[i];
+    }
+  }
+  isa_free(&l->t->al, diff, ((size_t)places + 1) * sizeof *diff);
+  return true;
+}
+
+/* The wait of this place that ended last before `start`, if it ended after `since`. */
+static uint32_t wait_before(const links *l, const place *p, vm_time start, uint32_t previous) {
+  uint32_t w = p->wait;
+  while (w && at(l, w)->end > start) w = l->chain[w - 1];
+  return w && (!previous || at(l, previous)->start < at(l, w)->end) ? w : 0;
+}
+
+static uint32_t share_of_update(links *l, place *p, vm_time t) {
+  while (p->dma && at(l, p->dma)->end + l->delay < t) p->dma = l->chain[p->dma - 1];
+  if (!p->dma || at(l, p->dma)->end + l->delay != t) return 0;
+  uint32_t share = p->dma;
+  p->dma = l->chain[share - 1];
+  return share;
+}
+
+static uint32_t update_from(links *l, place *p, const isa_insn *in, vm_time t) {
+  if (isa_op_is_dma(in->op)) return share_of_update(l, p, t);
+  if (!isa_op_is_control(in->op)) return p->insn;
+  bool later = !p->sem || (p->wait && at(l, p->wait)->end > at(l, p->sem)->start);
+  return later ? p->wait : 0;
+}
+
+static void link_insn(links *l, place *p, const isa_insn *in, uint32_t i, const vm_record *v) {
+  l->from[i] = wait_before(l, p, v->start, p->insn);
+  if (in->upd.at_read)
+    for (uint32_t s = p->sem; s && at(l, s)->start >= v->start; s = l->chain[s - 1])
+      l->from[s - 1] = i + 1;
+  l->chain[i] = p->insn;
+  p->insn = i + 1;
+}
+
+static void link_share(links *l, place *p, uint32_t i, const vm_record *v) {
+  uint32_t *ring = &p->ring[v->engine % ISA_NDMA];
+  l->from[i] = wait_before(l, p, v->start, *ring);
+  *ring = i + 1;
+  if (p->dma_tail) l->chain[p->dma_tail - 1] = i + 1;
+  p->dma_tail = i + 1;
+  if (!p->dma) p->dma = i + 1;
+}
+
+static void link_event(links *l, uint32_t i) {
+  const vm_record *v = vm_record_at(l->t->r, i);
+  uint32_t number;
+  const isa_insn *in = vm_trace_insn(l->t, v, &number);
+  place *p = in ? &l->places[number] : NULL;
+  if (v->kind == VM_EV_WAIT) {
+    l->from[i] = v->id < ISA_NSEMS ? l->sem[v->id] : 0;
+    if (p) {
+      l->chain[i] = p->wait;
+      p->wait = i + 1;
+    }
+  } else if (v->kind == VM_EV_SEM) {
+    if (p) {
+      l->from[i] = update_from(l, p, in, v->start);
+      l->chain[i] = p->sem;
+      p->sem = i + 1;
+    }
+    if (v->id < ISA_NSEMS) l->sem[v->id] = i + 1;
+  } else if (p && v->kind == VM_EV_INSN) {
+    link_insn(l, p, in, i, v);
+  } else if (p && v->kind == VM_EV_DMA) {
+    link_share(l, p, i, v);
+  }
+}
+
+uint32_t *vm_trace_links(const vm_trace_view *t) {
+  links l = {.t = t};
+  size_t places = ((size_t)t->base[ISA_NENGINES] + 1) * sizeof *l.places;
+  l.places = isa_zalloc(&t->al, places);
+  l.from = vm_trace_array(t, sizeof *l.from);
+  l.chain = vm_trace_array(t, sizeof *l.from);
+  if (l.places && l.from && l.chain && find_delay(&l)) {
+    for (uint32_t i = 0; i < t->n; i++) link_event(&l, i);
+  } else {
+    vm_trace_drop(t, l.from, sizeof *l.from);
+    l.from = NULL;
+  }
+  isa_free(&t->al, l.places, places);
+  vm_trace_drop(t, l.chain, sizeof *l.chain);
+  return l.from;
+}

@@ -1,0 +1,93 @@
+/* The writers' sink, and numbers and strings as they write them. */
+#include "record.h"
+
+#include <string.h>
+
+enum { GATHER = 32768 };
+
+void vm_sink_open(vm_sink *o, const isa_alloc *al, soma_write_fn fn, void *ud) {
+  isa_buf_init(&o->b, al);
+  o->fn = fn;
+  o->ud = ud;
+  o->refused = false;
+}
+
+static void pass_on(vm_sink *o) {
+  if (!o->refused && !o->b.failed && o->b.len) o->refused = o->fn(o->ud, o->b.data, o->b.len) != 0;
+  o->b.len = 0;
+}
+
+bool vm_sink_row(vm_sink *o) {
+  if (o->b.len >= GATHER) pass_on(o);
+  return !o->refused && !o->b.failed;
+}
+
+soma_status vm_sink_close(vm_sink *o) {
+  pass_on(o);
+  soma_status s = o->b.failed ? SOMA_NOMEM : o->refused ? SOMA_IO : SOMA_OK;
+  isa_buf_free(&o->b);
+  return s;
+}
+
+/* Bytes of the UTF-8 character at s; 0 when it is none. */
+static unsigned utf8_len(const unsigned char *s) {
+  unsigned n = s[0] < 0x80                   ? 1
+               : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
+               : (s[0] & 0xf0) == 0xe0       ? 3
+               : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
+                                             : 0;
+  for (unsigned i = 1; i < n; i++)
+    if ((s[i] & 0xc0) != 0x80) return 0;
+  bool bad = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
+             (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f);
+  return bad ? 0 : n;
+}
+
+void vm_put_json(isa_buf *b, const char *text) {
+  const unsigned char *s = (const unsigned char *)text;
+  isa_buf_puts(b, "\"");
+  while (*s) {
+    unsigned n = utf8_len(s);
+    if (n == 0)
+      isa_buf_puts(b, "\\ufffd");
+    else if (*s == '"' || *s == '\\')
+      isa_buf_printf(b, "\\%c", *s);
+    else if (*s < 0x20 || *s == '<' || *s == 0x7f)
+      isa_buf_printf(b, "\\u%04x", *s);
+    else
+      isa_buf_add(b, s, n);
+    s += n ? n : 1;
+  }
+  isa_buf_puts(b, "\"");
+}
+
+void vm_put_time(isa_buf *b, vm_time t, int digits) {
+  vm_time unit = 1;
+  for (int i = 0; i < digits; i++) unit *= 10;
+  isa_buf_printf(b, "%llu", (unsigned long long)(t / unit));
+  vm_time part = t % unit;
+  if (!part) return;
+  for (; part % 10 == 0; digits--) part /= 10;
+  isa_buf_printf(b, ".%0*llu", digits, (unsigned long long)part);
+}
+
+void vm_put_span(isa_buf *b, vm_time t) {
+  static const struct {
+    vm_time unit;
+    const char *name;
+  } units[] = {
+      {1000000000000000u, "s"}, {1000000000000u, "ms"}, {1000000000u, "us"}, {1000000u, "ns"}};
+  unsigned u = 0;
+  while (u < 3 && t < units[u].unit) u++;
+  if (t == 0) {
+    isa_buf_puts(b, "0 ns");
+    return;
+  }
+  vm_time whole = t / units[u].unit, part = t % units[u].unit / (units[u].unit / 1000);
+  if (whole >= 100)
+    isa_buf_printf(b, "%llu.%llu %s", (unsigned long long)whole, (unsigned long long)(part / 100),
+                   units[u].name);
+  else
+    isa_buf_printf(b, "%llu.%02llu %s", (unsigned long long)whole, (unsigned long long)(part / 10),
+                   units[u].name);
+}

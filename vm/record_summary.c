@@ -1,0 +1,67 @@
+/* Totals of a trace. */
+#include "record.h"
+
+#include <string.h>
+
+/* The union of spans that come by start: what [start, end) adds to what ended at *until. */
+static vm_time cover(vm_time *until, vm_time start, vm_time end) {
+  vm_time from = start > *until ? start : *until;
+  if (end <= from) return 0;
+  *until = end;
+  return end - from;
+}
+
+typedef struct untils {
+  vm_time engine[ISA_NENGINES], dge[VM_SUMMARY_QUEUES], dma, any;
+} untils;
+
+static void add_insn(const vm_trace_view *t, vm_summary *s, untils *u, const vm_record *v) {
+  uint32_t number;
+  const isa_insn *in = vm_trace_insn(t, v, &number);
+  if (v->engine >= ISA_NENGINES) return;
+  s->engine[v->engine].count++;
+  s->engine[v->engine].sum += v->end - v->start;
+  s->engine[v->engine].active += cover(&u->engine[v->engine], v->start, v->end);
+  s->active += cover(&u->any, v->start, v->end);
+  if (in && isa_ops[in->op].cost == ISA_COST_MM) s->matmuls++;
+  if (in && isa_ops[in->op].cost == ISA_COST_ACT) {
+    s->activations++;
+    s->activation_time += v->end - v->start;
+  }
+}
+
+static void add_share(const vm_trace_view *t, vm_summary *s, untils *u, const vm_record *v) {
+  const isa_core *core = &t->p->cores[0];
+  unsigned q = v->id < core->nqueues ? core->queues[v->id].dge % VM_SUMMARY_QUEUES : ISA_DGE_none;
+  vm_ends ends = vm_trace_ends(t, v);
+  s->dge[q].count++;
+  s->dge[q].sum += v->end - v->start;
+  s->dge[q].active += cover(&u->dge[q], v->start, v->end);
+  s->dge_bytes[q] += v->bytes;
+  s->dma_active += cover(&u->dma, v->start, v->end);
+  s->active += cover(&u->any, v->start, v->end);
+  s->dma_bytes += v->bytes;
+  s->dma_shares++;
+  s->hbm_read += ends.src == ISA_HBM ? v->bytes : 0;
+  s->hbm_written += ends.dst == ISA_HBM ? v->bytes : 0;
+}
+
+bool vm_trace_summary(const vm_trace_view *t, const uint32_t *by_start, vm_summary *s) {
+  untils u = {0};
+  memset(s, 0, sizeof *s);
+  uint64_t *transfers = vm_trace_transfers(t, &s->dma_transfers);
+  if (!transfers) return false;
+  vm_trace_drop(t, transfers, sizeof *transfers);
+  for (uint32_t k = 0; k < t->n; k++) {
+    const vm_record *v = vm_record_at(t->r, by_start[k]);
+    if (v->kind == VM_EV_INSN)
+      add_insn(t, s, &u, v);
+    else if (v->kind == VM_EV_DMA)
+      add_share(t, s, &u, v);
+    else if (v->kind == VM_EV_SEM)
+      s->updates++;
+    else if (v->kind == VM_EV_WAIT && v->engine < ISA_NENGINES)
+      s->engine[v->engine].waiting += v->end - v->start;
+  }
+  return true;
+}

@@ -1,0 +1,322 @@
+/* Tables as CSV or JSON lines. A row is written cell by cell; the header of a CSV file comes from
+ * the same calls, of which only the names are taken. */
+#include "record.h"
+
+#include <string.h>
+
+typedef enum row_mode { HEADER, CSV_ROW, JSON_ROW } row_mode;
+typedef struct table {
+  vm_trace_view t;
+  vm_sink out;
+  uint32_t *order, *from;
+  uint64_t *transfers;
+  isa_buf text; /* of the cell being made */
+  row_mode mode;
+  bool first; /* cell of the row */
+} table;
+
+const char *soma_table_name(soma_table t) {
+  static const char *const names[SOMA_TABLES] = {"Instruction", "DmaPacket", "SemaphoreUpdate",
+                                                 "ActiveTime", "Summary"};
+  return (unsigned)t < SOMA_TABLES ? names[t] : NULL;
+}
+
+/* ---- Cells -------------------------------------------------------------------------------- */
+
+/* Begins a cell; false when only the name was wanted. */
+static bool cell(table *w, const char *name) {
+  isa_buf *b = &w->out.b;
+  isa_buf_puts(b, w->first ? (w->mode == JSON_ROW ? "{" : "") : ",");
+  w->first = false;
+  if (w->mode == JSON_ROW)
+    isa_buf_printf(b, "\"%s\":", name);
+  else if (w->mode == HEADER)
+    isa_buf_puts(b, name);
+  return w->mode != HEADER;
+}
+
+static void end_row(table *w) {
+  isa_buf_puts(&w->out.b, w->mode == JSON_ROW ? "}\n" : "\n");
+  w->first = true;
+}
+
+static void put_u64(table *w, const char *name, uint64_t v) {
+  if (cell(w, name)) isa_buf_printf(&w->out.b, "%llu", (unsigned long long)v);
+}
+
+/* A time in units of 10^digits fs. */
+static void put_units(table *w, const char *name, vm_time t, int digits) {
+  if (cell(w, name)) vm_put_time(&w->out.b, t, digits);
+}
+
+static void put_percent(table *w, const char *name, double num, double den) {
+  if (cell(w, name)) isa_buf_printf(&w->out.b, "%.6g", den > 0 ? 100 * num / den : 0.0);
+}
+
+static void put_ratio(table *w, const char *name, double num, double den) {
+  if (cell(w, name)) isa_buf_printf(&w->out.b, "%.6g", den > 0 ? num / den : 0.0);
+}
+
+static void put_str(table *w, const char *name, const char *s) {
+  isa_buf *b = &w->out.b;
+  if (!cell(w, name)) return;
+  if (w->mode == JSON_ROW) {
+    vm_put_json(b, s);
+  } else if (!s[strcspn(s, ",\"\r\n")]) {
+    isa_buf_puts(b, s);
+  } else {
+    isa_buf_puts(b, "\"");
+    for (; *s; s++) isa_buf_printf(b, *s == '"' ? "\"\"" : "%c", *s);
+    isa_buf_puts(b, "\"");
+  }
+}
+
+/* start_ts and its like: whole nanoseconds, so that end - start is the duration. */
+static void put_span(table *w, vm_time start, vm_time end) {
+  put_u64(w, "start_ts", start / VM_NS);
+  put_u64(w, "end_ts", end / VM_NS);
+  put_u64(w, "duration_ns", end / VM_NS - start / VM_NS);
+}
+
+static void put_exact(table *w, vm_time start, vm_time end) {
+  put_u64(w, "start_fs", start);
+  put_u64(w, "duration_fs", end - start);
+}
+
+/* ---- Rows --------------------------------------------------------------------------------- */
+
+static const char *place_text(table *w, const vm_record *v) {
+  isa_line at = vm_trace_line(&w->t, v);
+  w->text.len = 0;
+  if (!at.file) return "";
+  isa_buf_printf(&w->text, "%s:%u", vm_trace_file(&w->t, at.file), at.line);
+  return isa_buf_str(&w->text);
+}
+
+static void instruction_row(table *w, uint32_t i, const vm_record *v) {
+  uint32_t number;
+  const isa_insn *in = vm_trace_insn(&w->t, v, &number);
+  uint32_t wait = w->from ? w->from[i] : 0;
+  const vm_record *before = wait ? vm_record_at(w->t.r, wait - 1) : v;
+  put_span(w, v->start, v->end);
+  put_str(w, "engine", v->engine < ISA_NENGINES ? isa_engines[v->engine].name : "?");
+  put_u64(w, "pcore_idx", 0);
+  put_str(w, "opcode", in ? isa_ops[in->op].profile_name : "?");
+  put_str(w, "operands", vm_trace_operands(&w->t, v));
+  put_str(w, "compiler_opcode", in ? isa_ops[in->op].name : "?");
+  put_u64(w, "id", i);
+  put_u64(w, "pc", v->pc);
+  put_u64(w, "evt_wait_time_ns", wait ? (before->end - before->start) / VM_NS : 0);
+  put_str(w, "nki_source_location", place_text(w, v));
+  put_exact(w, v->start, v->end);
+}
+
+static const char *queue_type(const table *w, const vm_record *v) {
+  static const char *const names[] = {"data", "software_dynamic", "hardware_dynamic"};
+  const isa_core *core = &w->t.p->cores[0];
+  return v->id < core->nqueues && core->queues[v->id].dge < 3 ? names[core->queues[v->id].dge]
+                                                              : "unknown";
+}
+
+static void dma_row(table *w, uint32_t i, const vm_record *v) {
+  put_span(w, v->start, v->end);
+  put_u64(w, "pcore_idx", 0);
+  put_u64(w, "id", i);
+  put_u64(w, "packet_idx", v->engine);
+  put_u64(w, "packet_aggregation_id", w->transfers ? w->transfers[i] : 0);
+  put_u64(w, "engine_idx", v->engine);
+  put_u64(w, "read_bytes", v->bytes);
+  put_u64(w, "write_bytes", v->bytes);
+  put_u64(w, "transfer_bytes", v->bytes);
+  put_ratio(w, "throughput", (double)v->bytes * 1e15, (double)(v->end - v->start));
+  put_str(w, "queue_type", queue_type(w, v));
+  put_str(w, "variable", vm_trace_ends(&w->t, v).tensor);
+  w->text.len = 0;
+  vm_trace_queue(&w->t, v->id, &w->text);
+  put_str(w, "queue_name", isa_buf_str(&w->text));
+  put_u64(w, "queue_idx", v->id);
+  put_exact(w, v->start, v->end);
+}
+
+static const char *update_type(const isa_insn *in) {
+  static const char *const names[ISA_NUPDS] = {
+      "none", "sem_inc", "sem_dec", "sem_add_imm", "sem_sub_imm", "sem_wr_imm", "sem_inc"};
+  if (!in) return "unknown";
+  if (in->op == ISA_OP_sem_range_clear) return "sem_wr_imm";
+  return isa_op_is_dma(in->op) ? "sem_inc" : names[in->upd.kind % ISA_NUPDS];
+}
+
+static void update_row(table *w, uint32_t i, const vm_record *v) {
+  static const char *const sources[ISA_NENGINES] = {"Tensor", "Vector", "Scalar", "GpSimd", "Sync"};
+  uint32_t number;
+  const isa_insn *in = vm_trace_insn(&w->t, v, &number);
+  (void)i;
+  put_u64(w, "timestamp", v->start / VM_NS);
+  w->text.len = 0;
+  isa_buf_printf(&w->text, "S[%u] (", v->id);
+  vm_trace_sem(&w->t, v->id, &w->text);
+  isa_buf_puts(&w->text, ")");
+  put_str(w, "id", isa_buf_str(&w->text));
+  put_u64(w, "value", v->value);
+  put_str(w, "update_source",
+          in && isa_op_is_dma(in->op) ? "AXI"
+          : v->engine < ISA_NENGINES  ? sources[v->engine]
+                                      : "host");
+  put_str(w, "update_operation_type", update_type(in));
+  put_str(w, "update_trigger_timing", !in ? "" : in->upd.at_read ? "read" : "complete");
+  put_u64(w, "pcore_idx", 0);
+  put_u64(w, "timestamp_fs", v->start);
+}
+
+static void active_row(table *w, unsigned engine, vm_time start, vm_time end) {
+  put_u64(w, "start_ts", start / VM_NS);
+  put_u64(w, "end_ts", end / VM_NS);
+  put_str(w, "engine", isa_engines[engine].name);
+  put_u64(w, "pcore_idx", 0);
+  put_u64(w, "duration_ns", end / VM_NS - start / VM_NS);
+  put_exact(w, start, end);
+  end_row(w);
+}
+
+static void summary_engine(table *w, const vm_summary *s, unsigned e, vm_time total) {
+  static const char *const fields[ISA_NENGINES][4] = {
+#define FIELDS(engine)                                              \
+  {engine "_engine_instruction_time", engine "_engine_active_time", \
+   engine "_engine_active_time_percent", engine "_engine_instruction_count"}
+      FIELDS("tensor"), FIELDS("vector"), FIELDS("scalar"), FIELDS("gpsimd"), FIELDS("sync")};
+#undef FIELDS
+  put_units(w, fields[e][0], s->engine[e].sum, 15);
+  put_units(w, fields[e][1], s->engine[e].active, 15);
+  put_percent(w, fields[e][2], (double)s->engine[e].active, (double)total);
+  put_u64(w, fields[e][3],
+          w->t.r->has_stats ? w->t.r->stats.engine[e].instructions : s->engine[e].count);
+}
+
+static void summary_dge(table *w, const vm_summary *s, unsigned q, vm_time total) {
+  static const char *const fields[VM_SUMMARY_QUEUES][6] = {
+#define FIELDS(kind)                                                                   \
+  {kind "_dma_active_time", kind "_dma_active_time_percent", kind "_dma_packet_count", \
+   kind "_dma_size",        kind "_dma_packet_percent",      kind "_dma_size_percent"}
+      FIELDS("static"), FIELDS("software_dynamic"), FIELDS("hardware_dynamic")};
+#undef FIELDS
+  put_units(w, fields[q][0], s->dge[q].active, 15);
+  put_percent(w, fields[q][1], (double)s->dge[q].active, (double)total);
+  put_u64(w, fields[q][2], s->dge[q].count);
+  put_u64(w, fields[q][3], s->dge_bytes[q]);
+  put_percent(w, fields[q][4], (double)s->dge[q].count, (double)s->dma_shares);
+  put_percent(w, fields[q][5], (double)s->dge_bytes[q], (double)s->dma_bytes);
+}
+
+static void summary_row(table *w, const vm_summary *s) {
+  const soma_recorder *r = w->t.r;
+  vm_time total = r->has_stats ? r->stats.time : w->t.total;
+  put_units(w, "total_time", total, 15);
+  put_units(w, "total_active_time", s->active, 15);
+  put_percent(w, "total_active_time_percent", (double)s->active, (double)total);
+  if (r->has_stats) put_u64(w, "hardware_flops", r->stats.flops);
+  put_u64(w, "trace_count", w->t.n);
+  put_u64(w, "event_count", s->updates);
+  put_units(w, "dma_active_time", s->dma_active, 15);
+  put_percent(w, "dma_active_time_percent", (double)s->dma_active, (double)total);
+  put_ratio(w, "dma_transfer_average_bytes", (double)s->dma_bytes, (double)s->dma_transfers);
+  put_units(w, "dma_packet_time", s->dge[0].sum + s->dge[1].sum + s->dge[2].sum, 15);
+  put_u64(w, "dma_transfer_count", r->has_stats ? r->stats.dma_transfers : s->dma_transfers);
+  put_u64(w, "dma_transfer_total_bytes", r->has_stats ? r->stats.dma_bytes : s->dma_bytes);
+  put_u64(w, "dma_queue_count", w->t.p->cores[0].nqueues);
+  for (unsigned q = 0; q < VM_SUMMARY_QUEUES; q++) summary_dge(w, s, q, total);
+  put_u64(w, "hbm_read_bytes", s->hbm_read);
+  put_u64(w, "hbm_write_bytes", s->hbm_written);
+  for (unsigned e = 0; e < ISA_NENGINES; e++) summary_engine(w, s, e, total);
+  put_u64(w, "matmul_instruction_count", s->matmuls);
+  put_u64(w, "activate_instruction_count", s->activations);
+  put_units(w, "activate_instruction_time", s->activation_time, 15);
+  put_u64(w, "dropped_events", r->dropped);
+  end_row(w);
+}
+
+/* ---- Tables ------------------------------------------------------------------------------- */
+
+typedef void row_fn(table *w, uint32_t i, const vm_record *v);
+
+static void event_rows(table *w, unsigned kind, row_fn *row) {
+  if (w->mode == HEADER) {
+    vm_record none = {.engine = UINT8_MAX, .kind = (uint8_t)kind, .value = UINT32_MAX};
+    uint32_t *from = w->from;
+    uint64_t *transfers = w->transfers;
+    w->from = NULL, w->transfers = NULL; /* the row of no event */
+    row(w, 0, &none);
+    w->from = from, w->transfers = transfers;
+    end_row(w);
+    w->mode = CSV_ROW;
+  }
+  for (uint32_t k = 0; k < w->t.n && vm_sink_row(&w->out); k++) {
+    const vm_record *v = vm_record_at(w->t.r, w->order[k]);
+    if (v->kind != kind) continue;
+    row(w, w->order[k], v);
+    end_row(w);
+  }
+}
+
+static void active_rows(table *w) {
+  if (w->mode == HEADER) {
+    active_row(w, 0, 0, 0);
+    w->mode = CSV_ROW;
+  }
+  for (unsigned e = 0; e < ISA_NENGINES; e++) {
+    vm_time start = 0, end = 0;
+    bool open = false;
+    for (uint32_t k = 0; k < w->t.n && vm_sink_row(&w->out); k++) {
+      const vm_record *v = vm_record_at(w->t.r, w->order[k]);
+      if (v->kind != VM_EV_INSN || v->engine != e) continue;
+      if (open && v->start > end) active_row(w, e, start, end);
+      start = open && v->start <= end ? start : v->start;
+      end = open && end > v->end ? end : v->end;
+      open = true;
+    }
+    if (open) active_row(w, e, start, end);
+  }
+}
+
+static void summary_rows(table *w) {
+  vm_summary s;
+  if (!vm_trace_summary(&w->t, w->order, &s)) {
+    w->out.b.failed = true;
+    return;
+  }
+  if (w->mode == HEADER) {
+    summary_row(w, &s);
+    w->mode = CSV_ROW;
+  }
+  summary_row(w, &s);
+}
+
+static void rows(table *w, soma_table which) {
+  switch (which) {
+  case SOMA_TABLE_INSTRUCTION: event_rows(w, VM_EV_INSN, instruction_row); return;
+  case SOMA_TABLE_DMA_PACKET: event_rows(w, VM_EV_DMA, dma_row); return;
+  case SOMA_TABLE_SEMAPHORE_UPDATE: event_rows(w, VM_EV_SEM, update_row); return;
+  case SOMA_TABLE_ACTIVE_TIME: active_rows(w); return;
+  default: summary_rows(w); return;
+  }
+}
+
+soma_status soma_write_table(const soma_recorder *r, const soma_program *p, soma_table which,
+                             soma_table_format format, soma_write_fn write, void *ud) {
+  table w = {.mode = format == SOMA_JSON_LINES ? JSON_ROW : HEADER, .first = true};
+  if ((unsigned)which >= SOMA_TABLES || (unsigned)format > SOMA_JSON_LINES) return SOMA_ARG;
+  if (!vm_trace_open(&w.t, r, p)) return SOMA_NOMEM;
+  vm_sink_open(&w.out, &w.t.al, write, ud);
+  isa_buf_init(&w.text, &w.t.al);
+  w.order = vm_trace_by_start(&w.t);
+  w.from = vm_trace_links(&w.t);
+  w.transfers = vm_trace_transfers(&w.t, NULL);
+  if (w.order && w.from && w.transfers) rows(&w, which);
+  if (!w.order || !w.from || !w.transfers || w.text.failed) w.out.b.failed = true;
+  vm_trace_drop(&w.t, w.order, sizeof *w.order);
+  vm_trace_drop(&w.t, w.from, sizeof *w.from);
+  vm_trace_drop(&w.t, w.transfers, sizeof *w.transfers);
+  isa_buf_free(&w.text);
+  soma_status s = vm_sink_close(&w.out);
+  vm_trace_close(&w.t);
+  return s;
+}

@@ -1,0 +1,241 @@
+'use strict';
+/* The trace as the page shows it: events in typed arrays, tracks, links, search. Times are
+ * picoseconds. No part of this file touches the document. */
+
+const INSN = 1, DMA = 2, SEM = 3, NOTIFY = 4, WAIT = 5;
+const BLOCK = 64; /* events that are skipped together where they are narrower than a pixel */
+
+class Model {
+  constructor(data) {
+    const raw = data.events, n = raw.length / 9;
+    this.data = data;
+    this.n = n;
+    this.begin = data.begin;
+    this.total = Math.max(data.total, data.begin + 1);
+    this.kind = new Uint8Array(n);
+    this.engine = new Uint8Array(n);
+    this.code = new Int32Array(n);
+    this.id = new Uint32Array(n);
+    this.value = new Uint32Array(n);
+    this.start = new Float64Array(n);
+    this.end = new Float64Array(n);
+    this.bytes = new Float64Array(n);
+    this.from = new Int32Array(n).fill(-1);
+    for (let i = 0, k = 0, t = 0; i < n; i++, k += 9) {
+      t += raw[k + 5];
+      this.kind[i] = raw[k];
+      this.engine[i] = raw[k + 1];
+      this.code[i] = raw[k + 2];
+      this.id[i] = raw[k + 3];
+      this.value[i] = raw[k + 4];
+      this.end[i] = t;
+      this.start[i] = t - raw[k + 6];
+      this.bytes[i] = raw[k + 7];
+      if (raw[k + 8]) this.from[i] = i - raw[k + 8];
+    }
+    this.linkBack();
+    this.semNames = new Map(data.sems);
+    this.makeTracks();
+  }
+
+  /* first[i], then sibling[...]: the events that follow from event i. */
+  linkBack() {
+    this.first = new Int32Array(this.n).fill(-1);
+    this.sibling = new Int32Array(this.n).fill(-1);
+    for (let i = this.n - 1; i >= 0; i--) {
+      const f = this.from[i];
+      if (f < 0) continue;
+      this.sibling[i] = this.first[f];
+      this.first[f] = i;
+    }
+  }
+
+  followers(i) {
+    const out = [];
+    for (let k = this.first[i]; k >= 0; k = this.sibling[k]) out.push(k);
+    return out;
+  }
+
+  /* Spans in order of start, with what drawing needs: the largest end so far, time in blocks. */
+  spans(list) {
+    list.sort((a, b) => this.start[a] - this.start[b] || a - b);
+    const n = list.length, s = {n, ev: Int32Array.from(list), maxEnd: new Float64Array(n),
+      lane: new Uint8Array(n), lanes: 1, blockBusy: new Float64Array(Math.ceil(n / BLOCK))};
+    for (let i = 0, most = -Infinity; i < n; i++) {
+      const e = s.ev[i];
+      s.blockBusy[i / BLOCK | 0] += Math.max(0, this.end[e] - Math.max(most, this.start[e]));
+      most = Math.max(most, this.end[e]);
+      s.maxEnd[i] = most;
+    }
+    return s;
+  }
+
+  assignLanes(s) {
+    const ends = [];
+    for (let i = 0; i < s.n; i++) {
+      const e = s.ev[i];
+      let lane = ends.findIndex((t) => t <= this.start[e]);
+      if (lane < 0) lane = Math.min(ends.length, 11);
+      ends[lane] = this.end[e];
+      s.lane[i] = lane;
+    }
+    s.lanes = Math.max(1, ends.length);
+  }
+
+  makeTracks() {
+    const insns = {}, waits = {}, rings = {}, sems = {}, d = this.data;
+    const put = (map, key, i) => (map[key] = map[key] || []).push(i);
+    for (let i = 0; i < this.n; i++) {
+      if (this.kind[i] === INSN) put(insns, this.engine[i], i);
+      else if (this.kind[i] === WAIT || this.kind[i] === NOTIFY) put(waits, this.engine[i], i);
+      else if (this.kind[i] === DMA) put(rings[this.id[i]] = rings[this.id[i]] || {}, this.engine[i], i);
+      else if (this.kind[i] === SEM) put(sems, this.id[i], i);
+    }
+    this.tracks = [];
+    d.engines.forEach((name, e) => {
+      if (!insns[e] && !waits[e]) return;
+      const track = {type: 'engine', section: 'Engines', name, engine: e,
+        spans: this.spans(insns[e] || []), waits: this.spans(waits[e] || [])};
+      this.assignLanes(track.spans);
+      this.tracks.push(track);
+    });
+    d.queues.forEach(([name, dge], q) => {
+      if (!rings[q]) return;
+      const ids = Object.keys(rings[q]).map(Number).sort((a, b) => a - b);
+      this.tracks.push({type: 'queue', section: 'DMA queues', name, dge, queue: q, ids,
+        rings: ids.map((r) => this.spans(rings[q][r]))});
+    });
+    this.makeUse();
+    Object.keys(sems).map(Number).forEach((id) => {
+      const list = Int32Array.from(sems[id]);
+      let max = 1;
+      for (const i of list) max = Math.max(max, this.value[i]);
+      this.tracks.push({type: 'sem', section: 'Semaphores', name: this.semName(id), id, max,
+        t: Float64Array.from(list, (i) => this.start[i]), v: Float64Array.from(list, (i) => this.value[i])});
+    });
+  }
+
+  makeUse() {
+    const u = this.data.use, n = u.length / 3;
+    ['SBUF', 'PSUM'].forEach((name, m) => {
+      if (!this.data.peak[m]) return;
+      const track = {type: 'memory', section: 'Memory in use', name, memory: m, max: this.data.peak[m],
+        t: new Float64Array(n), v: new Float64Array(n)};
+      for (let i = 0, t = 0; i < n; i++) {
+        t += u[3 * i];
+        track.t[i] = t;
+        track.v[i] = u[3 * i + 1 + m];
+      }
+      this.tracks.push(track);
+    });
+  }
+
+  semName(id) { return this.semNames.get(id) || 'sem' + id; }
+  insn(i) { return this.code[i] >= 0 ? this.data.code[this.code[i]] : null; }
+  source(i) {
+    const c = this.insn(i);
+    return c && c[4] ? this.data.files[c[4] - 1] + ':' + c[5] : '';
+  }
+  /* The engine whose instruction event i is about. */
+  owner(i) { return this.data.engines[this.kind[i] === DMA ? this.value[i] : this.engine[i]] || 'host'; }
+  label(i) {
+    const c = this.insn(i);
+    switch (this.kind[i]) {
+      case INSN: return c ? c[2] : '?';
+      case DMA: return c && c[6] ? c[6] : c ? c[2] : 'share';
+      case WAIT: return 'wait ' + this.semName(this.id[i]);
+      case NOTIFY: return 'notify ' + this.id[i];
+      default: return this.semName(this.id[i]) + ' = ' + this.value[i];
+    }
+  }
+  trackName(i) {
+    if (this.kind[i] !== DMA) return this.data.engines[this.engine[i]] || 'host';
+    const q = this.data.queues[this.id[i]];
+    return (q ? q[0] : 'queue') + ' ring ' + this.engine[i];
+  }
+  /* Where a share moves its bytes: 'load', 'store' or 'other'. */
+  direction(i) {
+    const c = this.insn(i);
+    return !c ? 'other' : c[8] === 'hbm' ? 'store' : c[7] === 'hbm' ? 'load' : 'other';
+  }
+
+  /* The event whose end let i go on, through waits and updates; -1: none. */
+  producer(i) {
+    let w = this.kind[i] === WAIT ? i : this.from[i];
+    if (this.kind[i] === SEM) return w;
+    if (w < 0 || this.kind[w] !== WAIT || this.from[w] < 0) return -1;
+    const update = this.from[w], source = this.from[update];
+    return source >= 0 ? source : update;
+  }
+  /* Waits that i ended, through its updates. */
+  endedWaits(i) {
+    const updates = this.kind[i] === SEM ? [i] : this.followers(i).filter((k) => this.kind[k] === SEM);
+    return updates.flatMap((u) => this.followers(u).filter((k) => this.kind[k] === WAIT));
+  }
+  /* What went on when i was over: the instruction or share behind an ended wait. */
+  consumers(i) {
+    const waits = this.kind[i] === WAIT ? [i] : this.endedWaits(i);
+    return waits.map((w) => {
+      const after = this.followers(w);
+      const better = after.find((k) => this.kind[k] === INSN || this.kind[k] === DMA);
+      return better === undefined ? w : better;
+    });
+  }
+
+  /* Events with the words of a query, in order of start. */
+  search(query) {
+    const words = query.toLowerCase().split(/\s+/).filter(Boolean);
+    if (!words.length) return null;
+    const has = (text) => words.every((w) => text.toLowerCase().includes(w));
+    const codes = this.data.code.map((c) => has([this.data.engines[c[0]], c[2], c[3], c[6],
+      c[4] ? this.data.files[c[4] - 1] + ':' + c[5] : '', 'pc ' + c[1]].join(' ')));
+    const sems = new Map();
+    const hit = new Uint8Array(this.n), list = [];
+    for (let i = 0; i < this.n; i++) {
+      const k = this.kind[i], id = this.id[i];
+      if (k === SEM) continue;
+      if (k === WAIT) {
+        if (!sems.has(id)) sems.set(id, has('wait ' + this.semName(id)));
+        hit[i] = sems.get(id) ? 1 : 0;
+      } else {
+        hit[i] = this.code[i] >= 0 && codes[this.code[i]] ? 1 : 0;
+      }
+      if (hit[i]) list.push(i);
+    }
+    list.sort((a, b) => this.start[a] - this.start[b] || a - b);
+    return {hit, list};
+  }
+}
+
+/* The first i in [0, n) for which yes(i); n when there is none. yes is false, then true. */
+function firstWhere(n, yes) {
+  let lo = 0, hi = n;
+  while (lo < hi) {
+    const mid = (lo + hi) >> 1;
+    if (yes(mid)) hi = mid;
+    else lo = mid + 1;
+  }
+  return lo;
+}
+
+const UNITS = [[1e12, 's'], [1e9, 'ms'], [1e6, '\u00b5s'], [1e3, 'ns'], [1, 'ps']];
+function unitFor(ps) { return UNITS.find(([u]) => Math.abs(ps) >= u) || UNITS[4]; }
+/* A span for people: "1.24 us". */
+function spanText(ps) {
+  if (ps === 0) return '0 ns';
+  const [u, name] = unitFor(ps), v = ps / u;
+  return (v >= 100 ? v.toFixed(1) : v >= 10 ? v.toFixed(2) : v.toFixed(3)) + '\u00a0' + name;
+}
+/* A point in time, to a nanosecond's thousandth. */
+function timeText(ps) { return (ps / 1e6).toFixed(ps % 1000 ? 6 : 3) + '\u00a0\u00b5s'; }
+function bytesText(b) {
+  if (b < 1024) return b + ' B';
+  const k = Math.min(3, Math.floor(Math.log2(b) / 10));
+  return (b / 2 ** (10 * k)).toFixed(b % 2 ** (10 * k) ? 2 : 0) + ' ' + ['B', 'KiB', 'MiB', 'GiB'][k];
+}
+function percentText(a, b) { return b > 0 ? (100 * a / b).toFixed(1) + ' %' : '-'; }
+/* A large count for people: "268 M". */
+function countText(n) {
+  const k = n < 1e5 ? 0 : Math.floor(Math.log10(n) / 3);
+  return k ? (n / 1000 ** k).toPrecision(3) + '\u00a0' + ['', 'k', 'M', 'G', 'T', 'P'][k] : n.toLocaleString('en');
+}

@@ -1,0 +1,419 @@
+/* Panels, mouse and keyboard. */
+
+/* ---- Details ------------------------------------------------------------------------------ */
+
+function element(tag, text, attributes) {
+  const el = document.createElement(tag);
+  if (text) el.textContent = text;
+  return Object.assign(el, attributes || {});
+}
+function factRow(table, name, value) {
+  const row = table.insertRow();
+  row.append(element('th', name, {scope: 'row'}));
+  const cell = row.insertCell();
+  cell.append(value);
+}
+function eventLink(i, text) {
+  const b = element('button', text || `${model.label(i)} (${model.trackName(i)})`, {type: 'button', className: 'link'});
+  b.addEventListener('click', () => select(i, true));
+  return b;
+}
+function linkList(events) {
+  const ul = element('ul', '', {className: 'links'});
+  for (const i of events.slice(0, 8)) {
+    const li = element('li');
+    li.append(eventLink(i), element('span', ' at ' + timeText(model.start[i]), {className: 'quiet'}));
+    ul.append(li);
+  }
+  if (events.length > 8) ul.append(element('li', `and ${events.length - 8} more`, {className: 'quiet'}));
+  return ul;
+}
+
+function showWait(table, i) {
+  const wait = model.kind[i] === WAIT ? i : model.from[i], source = model.producer(i);
+  if (wait < 0 || model.kind[wait] !== WAIT) {
+    if (model.kind[i] === INSN || model.kind[i] === DMA) factRow(table, 'Waited', 'not on a semaphore');
+    return;
+  }
+  const how = document.createDocumentFragment();
+  how.append(`${spanText(model.end[wait] - model.start[wait])} for ${model.semName(model.id[wait])}`);
+  if (model.from[wait] >= 0) how.append(` to be ${model.value[model.from[wait]]}`);
+  if (model.kind[i] === WAIT) factRow(table, 'Waited', how);
+  else {
+    const b = eventLink(wait, 'before it');
+    how.append(', ', b);
+    factRow(table, 'Waited', how);
+  }
+  if (source >= 0) factRow(table, 'Ended by', eventLink(source));
+}
+
+function showSignals(table, i) {
+  const updates = model.followers(i).filter((k) => model.kind[k] === SEM);
+  if (updates.length)
+    factRow(table, 'Signals', updates.map((u) => `${model.label(u)} at ${timeText(model.start[u])}`).join(', '));
+  const next = model.consumers(i).filter((k) => k !== i);
+  if (next.length) factRow(table, model.kind[i] === WAIT ? 'Then' : 'Unblocked', linkList(next));
+  else if (updates.length) factRow(table, 'Unblocked', 'nothing: no wait ended with this');
+}
+
+function showDetails() {
+  const box = $('details'), i = view.selected;
+  box.replaceChildren();
+  if (i < 0) {
+    box.append(element('h2', 'Nothing selected'),
+      element('p', 'Click a bar, or press ] to step through events. Press ? for all keys.', {className: 'quiet'}));
+    return;
+  }
+  const title = element('h2'), chip = element('span', '', {className: 'chip'}), c = model.insn(i);
+  chip.style.background = colorOf(i);
+  title.append(chip, model.label(i));
+  const table = element('table', '', {className: 'facts'});
+  factRow(table, 'Track', model.trackName(i));
+  if (model.kind[i] === DMA) {
+    const c2 = c || [];
+    factRow(table, 'Moves', `${bytesText(model.bytes[i])}${c2[7] ? `, ${c2[7]} to ${c2[8]}` : ''}`);
+    factRow(table, 'Rate', (model.bytes[i] / (model.end[i] - model.start[i]) * 1000).toFixed(1) + ' GB/s');
+    factRow(table, 'Triggered', 'by ' + model.owner(i));
+  }
+  factRow(table, 'From', timeText(model.start[i]));
+  factRow(table, 'To', timeText(model.end[i]));
+  factRow(table, 'Takes', spanText(model.end[i] - model.start[i]));
+  showWait(table, i);
+  showSignals(table, i);
+  if (c) {
+    const code = element('code', `${c[2]} ${c[3]}`);
+    if (model.source(i)) factRow(table, 'Source', element('code', model.source(i)));
+    factRow(table, 'pc', String(c[1]));
+    box.append(title, element('p'), table);
+    box.children[1].append(code);
+  } else {
+    box.append(title, table);
+  }
+}
+
+/* ---- Summary ------------------------------------------------------------------------------ */
+
+function cells(row, values) {
+  values.forEach((v, k) => {
+    const cell = k ? row.insertCell() : row.appendChild(element('th', '', {scope: 'row'}));
+    cell.append(v);
+  });
+}
+function busyBar(share, color) {
+  const bar = element('span', '', {className: 'bar'}), fill = element('i');
+  fill.style.width = Math.min(100, 100 * share) + '%';
+  fill.style.background = color;
+  bar.append(fill);
+  return bar;
+}
+
+function engineTable() {
+  const table = element('table'), head = table.createTHead().insertRow(), body = table.createTBody();
+  const whole = model.total - model.begin;
+  for (const h of ['Engine', 'instr.', 'waits', 'busy', ''])
+    head.append(element('th', h, {scope: 'col'}));
+  model.data.engines.forEach((name, e) => {
+    const [count, active, waiting] = model.data.summary.engines[e];
+    if (!count && !waiting) return;
+    const label = document.createDocumentFragment(), chip = element('span', '', {className: 'chip'});
+    chip.style.background = colors[name];
+    label.append(chip, name);
+    cells(body.insertRow(), [label, count.toLocaleString('en'), percentText(waiting, whole),
+      percentText(active, whole), busyBar(active / whole, colors[name])]);
+  });
+  return table;
+}
+
+function factTable(facts) {
+  const table = element('table'), body = table.createTBody();
+  for (const [name, value] of facts) if (value !== null) cells(body.insertRow(), [name, value]);
+  return table;
+}
+
+function showSummary() {
+  const s = model.data.summary, d = s.dma, whole = model.total - model.begin, data = model.data;
+  const peak = (m) => data.peak[m] ? `${bytesText(data.peak[m])} (${percentText(data.peak[m], data.capacity[m])})` : null;
+  const parts = [element('h2', 'Summary'), factTable([
+    ['Simulated time', spanText(whole)],
+    ['Instructions', s.instructions === undefined ? null : s.instructions.toLocaleString('en')],
+    ['Matmul flops', s.flops ? `${countText(s.flops)} (${(s.flops / whole).toFixed(2)} Tflop/s)` : null],
+    ['Anything active', percentText(s.active, whole)]]),
+  element('h3', 'Engines'), engineTable()];
+  if (d.shares)
+    parts.push(element('h3', 'DMA'), factTable([
+      ['Transfers', d.transfers.toLocaleString('en')], ['Moved', bytesText(d.bytes)],
+      ['of which from HBM', bytesText(d.read)], ['to HBM', bytesText(d.written)],
+      ['Mean transfer', bytesText(Math.round(d.bytes / Math.max(1, d.transfers)))],
+      ['Active', percentText(d.active, whole)],
+      ['Rate while active', (d.bytes / Math.max(1, d.active) * 1000).toFixed(1) + ' GB/s']]));
+  if (data.peak[0] || data.peak[1])
+    parts.push(element('h3', 'Most memory in use, by tiles'), factTable([['SBUF', peak(0)], ['PSUM', peak(1)]]));
+  if (data.dropped)
+    parts.push(element('p', `${data.dropped.toLocaleString('en')} events were not kept: the figures are those of the others.`,
+      {className: 'quiet'}));
+  $('summary').replaceChildren(...parts);
+}
+
+/* ---- Selection and search ----------------------------------------------------------------- */
+
+/* Brings event i into view: opens its section, moves time and rows no more than it takes. */
+function reveal(i) {
+  const k = model.kind[i], section = k === DMA ? 'DMA queues' : 'Engines';
+  if (!open.has('section ' + section)) {
+    open.add('section ' + section);
+    showAll();
+  }
+  const span = view.t1 - view.t0, length = model.end[i] - model.start[i], place = placeOf(i);
+  if (model.start[i] < view.t0 || model.end[i] > view.t1) {
+    const room = Math.max(span, length * 1.3), middle = (model.start[i] + model.end[i]) / 2;
+    view.t0 = middle - room / 2;
+    view.t1 = view.t0 + room;
+  }
+  if (!place) return;
+  if (place.row.y < view.y) view.y = place.row.y - 8;
+  if (place.row.y + place.row.h > view.y + view.height - RULER) view.y = place.row.y + place.row.h - view.height + RULER + 8;
+}
+
+function select(i, bring) {
+  view.selected = i;
+  if (i >= 0) {
+    if (bring) reveal(i);
+    $('said').textContent = `${model.label(i)} on ${model.trackName(i)}, at ${timeText(model.start[i])}, ` +
+      `takes ${spanText(model.end[i] - model.start[i])}`;
+  } else {
+    $('said').textContent = 'Nothing selected';
+  }
+  showDetails();
+  draw();
+}
+
+function find(query) {
+  view.hits = model.search(query);
+  view.hit = -1;
+  const n = view.hits ? view.hits.list.length : 0;
+  $('hits').textContent = view.hits ? (n ? n.toLocaleString('en') + ' found' : 'none') : '';
+  draw();
+}
+function stepHit(by) {
+  const list = view.hits ? view.hits.list : [];
+  if (!list.length) return;
+  if (view.hit < 0) {
+    const at = firstWhere(list.length, (k) => model.start[list[k]] >= view.t0);
+    view.hit = by > 0 ? at % list.length : (at + list.length - 1) % list.length;
+  } else {
+    view.hit = (view.hit + by + list.length) % list.length;
+  }
+  $('hits').textContent = `${(view.hit + 1).toLocaleString('en')} of ${list.length.toLocaleString('en')}`;
+  select(list[view.hit], true);
+}
+
+/* The event before or after on the track of the selection; at first the first one in view. */
+function stepEvent(by) {
+  if (view.selected < 0) {
+    const track = model.tracks.find((t) => t.type === 'engine' && t.spans.n) || model.tracks.find((t) => t.type === 'queue');
+    const s = track && (track.type === 'queue' ? track.rings[0] : track.spans);
+    if (!s || !s.n) return;
+    const k = firstWhere(s.n, (m) => model.start[s.ev[m]] >= view.t0);
+    select(s.ev[Math.min(k, s.n - 1)], true);
+    return;
+  }
+  const s = listOf(view.selected);
+  if (!s) return;
+  const k = positionIn(s, view.selected) + by;
+  if (k >= 0 && k < s.n) select(s.ev[k], true);
+}
+
+function zoomToSelection() {
+  const i = view.selected;
+  if (i < 0) return;
+  const length = Math.max(model.end[i] - model.start[i], 1000);
+  setView(model.start[i] - length, model.end[i] + length);
+}
+function follow(events) {
+  const i = events.find((k) => k >= 0 && k !== view.selected);
+  if (i === undefined) $('said').textContent = 'Nothing to go to';
+  else select(i, true);
+}
+
+/* ---- Mouse -------------------------------------------------------------------------------- */
+
+/* The event of s at x, the one on top; narrow ones can be hit two pixels beside. */
+function pick(s, x, lane) {
+  const lo = T(x - 2), hi = T(x + 2), t = T(x);
+  let best = -1, k = firstWhere(s.n, (m) => s.maxEnd[m] >= lo);
+  for (; k < s.n && model.start[s.ev[k]] <= hi; k++) {
+    const i = s.ev[k];
+    if (model.end[i] < lo || (lane >= 0 && s.lane[k] !== lane)) continue;
+    const inside = model.start[i] <= t && model.end[i] >= t;
+    if (inside || best < 0) best = i;
+  }
+  return best;
+}
+function eventAt(x, y) {
+  const at = y - RULER + view.y;
+  const row = y < RULER ? null : rows.find((r) => at >= r.y && at < r.y + r.h);
+  if (!row || !row.track) return -1;
+  const t = row.track, wide = open.has(t), within = at - row.y;
+  if (t.type === 'engine') {
+    if (within > 5 + barsHeight(t)) return pick(t.waits, x, -1);
+    return pick(t.spans, x, wide ? Math.max(0, Math.floor((within - 5) / LANE)) : -1);
+  }
+  if (t.type !== 'queue') return -1;
+  const r = Math.floor((within - 4) / (wide ? 10 : 2));
+  return pick(t.rings[Math.max(0, Math.min(t.rings.length - 1, r))], x, -1);
+}
+
+/* On a step line: its value under the pointer. */
+function stepAt(x, y) {
+  const at = y - RULER + view.y, row = rows.find((r) => at >= r.y && at < r.y + r.h);
+  if (!row || !row.track || !row.track.t) return null;
+  const k = firstWhere(row.track.t.length, (m) => row.track.t[m] > T(x)) - 1, v = k < 0 ? 0 : row.track.v[k];
+  return [row.track.name, row.track.type === 'memory' ? bytesText(v) + ' in use' : 'value ' + v];
+}
+
+function showTip(x, y) {
+  const tip = $('tip'), i = eventAt(x, y), step = i < 0 ? stepAt(x, y) : null;
+  const text = i >= 0 ? [model.label(i), `${model.trackName(i)}, ${spanText(model.end[i] - model.start[i])}, from ${timeText(model.start[i])}`] : step;
+  view.hover = i;
+  canvas.style.cursor = i >= 0 ? 'pointer' : 'default';
+  tip.style.display = text && !view.measure ? 'block' : 'none';
+  if (!text) return;
+  tip.replaceChildren(element('b', text[0]), element('span', text[1]));
+  const box = canvas.getBoundingClientRect(), left = box.left - tip.parentElement.getBoundingClientRect().left;
+  tip.style.left = Math.min(left + x + 14, left + view.width - tip.offsetWidth - 6) + 'px';
+  tip.style.top = Math.min(46 + y + 18, 46 + view.height - tip.offsetHeight - 6) + 'px';
+}
+
+let drag = null;
+canvas.addEventListener('pointerdown', (e) => {
+  drag = {x: e.offsetX, y: e.offsetY, t0: view.t0, t1: view.t1, top: view.y, moved: false, span: e.shiftKey};
+  if (e.shiftKey) view.measure = [T(e.offsetX), T(e.offsetX)];
+  canvas.setPointerCapture(e.pointerId);
+});
+canvas.addEventListener('pointermove', (e) => {
+  view.at = e.offsetX;
+  if (!drag) {
+    showTip(e.offsetX, e.offsetY);
+    draw();
+    return;
+  }
+  const dx = e.offsetX - drag.x, dy = e.offsetY - drag.y;
+  drag.moved = drag.moved || Math.abs(dx) + Math.abs(dy) > 4;
+  if (drag.span) view.measure[1] = T(e.offsetX);
+  else if (drag.moved) {
+    const by = dx / view.width * (drag.t1 - drag.t0);
+    view.y = drag.top - dy;
+    setView(drag.t0 - by, drag.t1 - by);
+  }
+  $('tip').style.display = 'none';
+  draw();
+});
+canvas.addEventListener('pointerup', (e) => {
+  if (drag && !drag.moved && !drag.span) {
+    view.measure = null;
+    select(eventAt(e.offsetX, e.offsetY), false);
+  }
+  drag = null;
+  draw();
+});
+canvas.addEventListener('pointerleave', () => {
+  view.at = -1;
+  $('tip').style.display = 'none';
+  draw();
+});
+canvas.addEventListener('dblclick', (e) => {
+  if (eventAt(e.offsetX, e.offsetY) >= 0) zoomToSelection();
+});
+$('time').addEventListener('wheel', (e) => {
+  const lines = e.deltaMode === 1 ? 16 : 1;
+  e.preventDefault();
+  if (e.ctrlKey || e.metaKey) zoom(Math.exp(e.deltaY * lines * 0.004), T(e.clientX - canvas.getBoundingClientRect().left));
+  else if (e.shiftKey || Math.abs(e.deltaX) > Math.abs(e.deltaY)) pan((e.deltaX || e.deltaY) * lines / view.width);
+  else view.y += e.deltaY * lines;
+  draw();
+}, {passive: false});
+overview.addEventListener('pointerdown', (e) => overview.setPointerCapture(e.pointerId));
+for (const type of ['pointerdown', 'pointermove'])
+  overview.addEventListener(type, (e) => {
+    if (!(e.buttons & 1)) return;
+    const t = model.begin + e.offsetX / overview.clientWidth * (model.total - model.begin);
+    const half = (view.t1 - view.t0) / 2;
+    setView(t - half, t + half);
+  });
+
+/* ---- Keyboard ----------------------------------------------------------------------------- */
+
+function toggleArrows() {
+  view.arrows = !view.arrows;
+  $('arrows').setAttribute('aria-pressed', view.arrows);
+  draw();
+}
+function escape() {
+  view.measure = null;
+  if (view.hits) {
+    $('query').value = '';
+    find('');
+  } else {
+    select(-1, false);
+  }
+  canvas.focus();
+}
+function scrollRows(by) {
+  view.y += by;
+  draw();
+}
+
+const KEYS = {
+  ArrowLeft: (e) => pan(e.shiftKey ? -0.9 : -0.15), ArrowRight: (e) => pan(e.shiftKey ? 0.9 : 0.15),
+  ArrowUp: () => scrollRows(-40), ArrowDown: () => scrollRows(40),
+  PageUp: () => scrollRows(RULER - view.height), PageDown: () => scrollRows(view.height - RULER),
+  '+': () => zoom(0.7), '=': () => zoom(0.7), '-': () => zoom(1 / 0.7), '_': () => zoom(1 / 0.7),
+  '0': fit, Home: fit, '[': () => stepEvent(-1), ']': () => stepEvent(1),
+  p: () => view.selected >= 0 && follow([model.producer(view.selected)]),
+  c: () => view.selected >= 0 && follow(model.consumers(view.selected)),
+  f: zoomToSelection, n: () => stepHit(1), N: () => stepHit(-1), a: toggleArrows, t: toggleTheme,
+  '/': () => $('query').select(), '?': () => $('keys').showModal(), Escape: escape,
+};
+document.addEventListener('keydown', (e) => {
+  const typing = e.target === $('query'), handler = KEYS[e.key];
+  if (!handler || e.ctrlKey || e.metaKey || e.altKey || $('keys').open) return;
+  if (typing && e.key !== 'Escape') return;
+  /* The arrows scroll a panel that has the focus. */
+  if (e.key.startsWith('Arrow') && e.target.closest && e.target.closest('aside')) return;
+  e.preventDefault();
+  handler(e);
+});
+
+$('query').addEventListener('input', () => find($('query').value));
+$('find').addEventListener('submit', (e) => e.preventDefault());
+$('query').addEventListener('keydown', (e) => {
+  if (e.key !== 'Enter') return;
+  e.preventDefault();
+  stepHit(e.shiftKey ? -1 : 1);
+});
+$('next').addEventListener('click', () => stepHit(1));
+$('prev').addEventListener('click', () => stepHit(-1));
+$('in').addEventListener('click', () => zoom(0.7));
+$('out').addEventListener('click', () => zoom(1 / 0.7));
+$('fit').addEventListener('click', fit);
+$('arrows').addEventListener('click', toggleArrows);
+$('theme').addEventListener('click', toggleTheme);
+$('help').addEventListener('click', () => $('keys').showModal());
+
+/* ---- Start -------------------------------------------------------------------------------- */
+
+let stored = null;
+try { stored = localStorage.getItem('soma-theme'); } catch (e) { /* a file may have no storage */ }
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => stored || setTheme(null));
+setTheme(stored);
+const title = model.data.title || 'Soma trace';
+document.title = title;
+$('title').textContent = title;
+$('about').textContent = `${model.data.target}, ${spanText(model.total - model.begin)}, ${model.n.toLocaleString('en')} events`;
+showAll();
+fit();
+new ResizeObserver(() => {
+  [view.width, view.height] = fitCanvas(canvas);
+  drawOverview();
+  draw();
+}).observe($('time'));
