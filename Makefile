@@ -143,6 +143,8 @@ $(BUILD)/tests/page: tests/ui/page.c $(BUILD)/libsoma.a
 unit: $(UNIT)
 test: all unit
 	$(Q)BUILD=$(BUILD) CC="$(CC)" tests/run.sh
+conform: all
+	$(Q)LUA_PATH="./tests/?.lua;;" LUA_CPATH="./$(BUILD)/?.so;$(BUILD)/?.so;;" lua5.4 tests/conform.lua
 test-ui: $(BUILD)/tests/page
 	$(Q)BUILD=$(BUILD) tests/ui/run.sh
 bench: all $(BENCH)
@@ -204,5 +206,5 @@ install: all
 clean:
 	rm -rf build build-*
 
-.PHONY: all unit test test-ui bench timing ulp fuzz fuzz-smoke fuzz-build debug asan ubsan lint format install clean
+.PHONY: all unit test test-ui conform bench timing ulp fuzz fuzz-smoke fuzz-build debug asan ubsan lint format install clean
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -222,6 +222,13 @@ static void emit_self(as_pp *pp, as_tok *t, as_toks *out) {
   emit(pp, t, out);
 }
 
+/* Whether t is what a name's dot selects: the local label x.__LINE__. */
+static bool selected(const as_toks *out, const as_tok *t) {
+  if (out->n < 2 || t->space_before) return false;
+  const as_tok *dot = &out->v[out->n - 1];
+  return is_punct(dot, '.') && !dot->space_before && dot[-1].kind == AS_T_NAME;
+}
+
 static bool expand_level(as_pp *pp, uint32_t base, as_toks *out) {
   as_tok t;
   while (next(pp, base, &t)) {
@@ -232,8 +239,7 @@ static bool expand_level(as_pp *pp, uint32_t base, as_toks *out) {
       continue;
     }
     pp_define *d = t.kind == AS_T_NAME && !t.punct ? pp_find_define(pp, t.text) : NULL;
-    if (d && d->magic && out->n && !t.space_before && is_punct(&out->v[out->n - 1], '.'))
-      d = NULL; /* the local label x.__LINE__ */
+    if (d && d->magic && selected(out, &t)) d = NULL;
     bool busy = d && d->busy;
     if (busy) t.punct = 1;
     if (!d || busy || (d->nparams >= 0 && !paren_follows(pp, base))) {

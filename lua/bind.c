@@ -135,6 +135,11 @@ unsigned lb_dtype_option(lua_State *L, int arg, const char *what, unsigned fallb
   return (unsigned)d;
 }
 
+const char *lb_type_name(lua_State *L, int index) {
+  if (luaL_getmetafield(L, index, "__name") == LUA_TSTRING) return lua_tostring(L, -1);
+  return luaL_typename(L, index);
+}
+
 int lb_fail(lua_State *L, const char *what, const soma_machine *m, soma_status s) {
   const char *text = m != NULL ? soma_error(m) : "";
   if (text[0] == '\0') text = soma_status_text(s);
@@ -145,8 +150,11 @@ int lb_engine(lua_State *L, int arg) {
   const char *name = luaL_checkstring(L, arg);
   for (int e = 0; e < SOMA_ENGINES; e++)
     if (strcmp(name, soma_engine_name((soma_engine)e)) == 0) return e;
-  return luaL_argerror(L, arg, lua_pushfstring(L, "'%s' is no engine; there are: tensor, vector, "
-                                                  "scalar, gpsimd, sync", name));
+  return luaL_argerror(L, arg,
+                       lua_pushfstring(L,
+                                       "'%s' is no engine; there are: tensor, vector, "
+                                       "scalar, gpsimd, sync",
+                                       name));
 }
 
 void lb_account(lua_State *L, uint64_t n) {
@@ -185,6 +193,7 @@ int luaopen_soma(lua_State *L) {
   luaL_setfuncs(L, lt_npy_functions, 0);
   luaL_setfuncs(L, lb_program_functions, 0);
   luaL_setfuncs(L, lb_core_functions, 0);
+  luaL_setfuncs(L, lb_device_functions, 0);
   lua_pushstring(L, SOMA_VERSION);
   lua_setfield(L, -2, "version");
   lua_createtable(L, ISA_NDTYPES, 0);
@@ -199,6 +208,7 @@ int luaopen_soma(lua_State *L) {
   lt_open(L);
   lb_open_program(L);
   lb_open_core(L);
+  lb_open_device(L);
   lb_open_memory(L);
   lb_open_stats(L);
   lb_open_run(L);

@@ -26,8 +26,8 @@ int lb_option(lua_State *L, int arg, const char *name);
 const char *lb_string(lua_State *L, int arg, const char *what, const char *name);
 bool lb_bool(lua_State *L, int arg, const char *what, const char *name, bool fallback);
 double lb_number(lua_State *L, int arg, const char *what, const char *name, double fallback);
-lua_Integer lb_integer(lua_State *L, int arg, const char *what, const char *name,
-                       lua_Integer lo, lua_Integer hi, lua_Integer fallback);
+lua_Integer lb_integer(lua_State *L, int arg, const char *what, const char *name, lua_Integer lo,
+                       lua_Integer hi, lua_Integer fallback);
 /* An engine given by name; raises an argument error that lists them. */
 int lb_engine(lua_State *L, int arg);
 /* `name` when there is such a target (or NULL); else raises an error that lists them. */
@@ -39,6 +39,8 @@ unsigned lb_dtype(lua_State *L, int arg);
 /* The same of an optional argument or of the option "dtype"; fallback when absent. */
 unsigned lb_dtype_or(lua_State *L, int arg, unsigned fallback);
 unsigned lb_dtype_option(lua_State *L, int arg, const char *what, unsigned fallback);
+/* What a message calls the value: its class, or its type. */
+const char *lb_type_name(lua_State *L, int index);
 /* Raises "what: text" for a failed call on m; the status text alone when m is NULL. */
 int lb_fail(lua_State *L, const char *what, const soma_machine *m, soma_status s);
 
@@ -91,12 +93,22 @@ typedef struct lb_core {
   int index;              /* stack position of the core in that thread */
   struct lb_trace *trace; /* where its events go, or NULL */
   double started;         /* host time at which this stretch of the run began */
+  int device;             /* N of neuron:N; LB_CPU when it is no device */
   bool traces, calls_events;
-  bool failed;            /* a callback raised user value LB_CORE_ERROR */
+  bool failed; /* a callback raised user value LB_CORE_ERROR */
 } lb_core;
 /* User values of a core; LB_CORE_PROGRAM: of the run that started last. */
-enum { LB_CORE_EVENT = 1, LB_CORE_PROGRESS, LB_CORE_PRINT, LB_CORE_ERROR, LB_CORE_PROGRAM,
-       LB_CORE_SLOTS = LB_CORE_PROGRAM };
+enum {
+  LB_CORE_EVENT = 1,
+  LB_CORE_PROGRESS,
+  LB_CORE_PRINT,
+  LB_CORE_ERROR,
+  LB_CORE_PROGRAM,
+  LB_CORE_SLOTS = LB_CORE_PROGRAM
+};
+enum { LB_CPU = -1 };
+/* soma.core{...} */
+int lb_new_core(lua_State *L);
 /* An open core that is not running. */
 lb_core *lb_check_core(lua_State *L, int arg);
 /* Lets the collector know of n bytes that its own count misses. */
@@ -112,8 +124,29 @@ typedef struct lb_run {
   soma_stats stats; /* of a run whose r is NULL */
   bool ended, returns_faults;
 } lb_run;
-enum { LB_RUN_CORE = 1, LB_RUN_PROGRAM, LB_RUN_OUT, LB_RUN_FAULT, LB_RUN_SLOTS = LB_RUN_FAULT };
+/* LB_RUN_DEVICE_OUT: the table of output tensors that stay on the device, or nil. */
+enum {
+  LB_RUN_CORE = 1,
+  LB_RUN_PROGRAM,
+  LB_RUN_OUT,
+  LB_RUN_FAULT,
+  LB_RUN_DEVICE_OUT,
+  LB_RUN_SLOTS = LB_RUN_DEVICE_OUT
+};
 lb_run *lb_check_run(lua_State *L, int arg);
+/* ---- Devices (device.c) -------------------------------------------------------------------- */
+
+/* N of "neuron:N", LB_CPU of "cpu" and of NULL; raises an error for anything else. */
+int lb_device(lua_State *L, const char *what, const char *name);
+/* The same of the option `device` of the table at arg. */
+int lb_device_option(lua_State *L, int arg, const char *what);
+const char *lb_push_device_name(lua_State *L, int device);
+/* Makes the core at index the device; raises an error when another open core is. */
+void lb_register_device(lua_State *L, int index, int device);
+void lb_forget_device(lua_State *L, int device);
+/* Moves the host tensor on the top to the device, if it is one. Returns 1. */
+int lb_place(lua_State *L, int device, const char *what);
+
 /* core:run and core:start. */
 int lb_core_run(lua_State *L);
 int lb_core_start(lua_State *L);
@@ -137,9 +170,10 @@ int lb_run_save_trace(lua_State *L);
 /* Pushes soma.isa: the ISA's tables (isa.c). */
 void lb_push_isa(lua_State *L);
 
-extern const luaL_Reg lb_program_functions[], lb_core_functions[];
+extern const luaL_Reg lb_program_functions[], lb_core_functions[], lb_device_functions[];
 void lb_open_program(lua_State *L);
 void lb_open_core(lua_State *L);
+void lb_open_device(lua_State *L);
 void lb_open_memory(lua_State *L);
 void lb_open_run(lua_State *L);
 void lb_open_stats(lua_State *L);

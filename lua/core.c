@@ -164,12 +164,14 @@ static const char *simd_option(lua_State *L) {
   return NULL;
 }
 
-/* soma.core{target, max_instructions, max_time (ns), max_seconds, max_hbm_bytes, simd, saturate,
- * trace, events, progress, print}: a machine of one core. Each limit: 0 for none. */
-static int new_core(lua_State *L) {
+/* soma.core{device, target, max_instructions, max_time (ns), max_seconds, max_hbm_bytes, simd,
+ * saturate, trace, events, progress, print}: a machine of one core. Each limit: 0 for none. */
+int lb_new_core(lua_State *L) {
   static const char *const known[] = {
-      "target", "checks", "max_instructions", "max_time", "max_seconds", "max_hbm_bytes", "simd",
-      "saturate", "trace", "events", "progress", "print", NULL};
+      "device",   "target",      "checks",        "max_instructions",
+      "max_time", "max_seconds", "max_hbm_bytes", "simd",
+      "saturate", "trace",       "events",        "progress",
+      "print",    NULL};
   soma_options o = SOMA_OPTIONS_INIT;
   lua_settop(L, 1);
   lb_options(L, 1, "core", known);
@@ -177,14 +179,14 @@ static int new_core(lua_State *L) {
   o.target = lb_target(L, "core", lb_string(L, 1, "core", "target"));
   o.simd = simd_option(L);
   o.saturate = lb_bool(L, 1, "core", "saturate", false);
-  o.max_instructions =
-      (uint64_t)lb_integer(L, 1, "core", "max_instructions", 0, LUA_MAXINTEGER, 0);
+  o.max_instructions = (uint64_t)lb_integer(L, 1, "core", "max_instructions", 0, LUA_MAXINTEGER, 0);
   o.max_hbm_bytes = (uint64_t)lb_integer(L, 1, "core", "max_hbm_bytes", 0, LUA_MAXINTEGER, 0);
   double max_time = limit(L, "max_time") * 1e6;
   o.max_time = max_time < 0x1p63 ? (soma_time)max_time : 0;
   o.max_seconds = limit(L, "max_seconds");
+  int device = lb_device_option(L, 1, "core");
   lb_core *core = lua_newuserdatauv(L, sizeof *core, LB_CORE_SLOTS);
-  *core = (lb_core){.traces = lb_bool(L, 1, "core", "trace", false)};
+  *core = (lb_core){.traces = lb_bool(L, 1, "core", "trace", false), .device = LB_CPU};
   luaL_setmetatable(L, LB_CORE);
   core->calls_events = callback(L, "events", LB_CORE_EVENT);
   callback(L, "progress", LB_CORE_PROGRESS);
@@ -198,6 +200,8 @@ static int new_core(lua_State *L) {
     return luaL_error(L, "core: this host has no simd level '%s'", o.simd);
   if (s != SOMA_OK) return lb_fail(L, "core", NULL, s);
   lb_account(L, 1 << 16);
+  if (device != LB_CPU) lb_register_device(L, 2, device);
+  core->device = device;
   return 1;
 }
 
@@ -206,6 +210,7 @@ static int core_close(lua_State *L) {
   lb_core *core = check_any(L, 1);
   luaL_argcheck(L, core->running == NULL, 1, "the core is running: not from its own callback");
   if (core->current != NULL) lb_run_detach(core->current);
+  if (core->m != NULL && core->device != LB_CPU) lb_forget_device(L, core->device);
   soma_machine_free(core->m);
   core->m = NULL;
   return 0;
@@ -214,9 +219,12 @@ static int core_close(lua_State *L) {
 static int core_tostring(lua_State *L) {
   const lb_core *core = check_any(L, 1);
   const char *target = core->m != NULL ? soma_target(core->m) : NULL;
-  if (core->m == NULL) lua_pushliteral(L, "soma.core (closed)");
-  else if (target == NULL) lua_pushliteral(L, "soma.core");
-  else lua_pushfstring(L, "soma.core of %s", target);
+  if (core->m == NULL)
+    lua_pushliteral(L, "soma.core (closed)");
+  else if (target == NULL)
+    lua_pushliteral(L, "soma.core");
+  else
+    lua_pushfstring(L, "soma.core of %s", target);
   return 1;
 }
 
@@ -231,8 +239,7 @@ static uint32_t semaphore_id(lua_State *L, int arg) {
   const char *name = luaL_checkstring(L, arg);
   lua_getiuservalue(L, 1, LB_CORE_PROGRAM);
   const lb_program *p = lua_touserdata(L, -1);
-  if (p == NULL || p->p == NULL)
-    luaL_error(L, "semaphore '%s': the core has no program yet", name);
+  if (p == NULL || p->p == NULL) luaL_error(L, "semaphore '%s': the core has no program yet", name);
   int id = soma_program_semaphore(p->p, name);
   if (id < 0) luaL_error(L, "the program has no semaphore '%s'", name);
   return (uint32_t)id;
@@ -284,15 +291,41 @@ static int core_set_register(lua_State *L) {
   return s == SOMA_OK ? 0 : lb_fail(L, "set_register", core->m, s);
 }
 
-/* core.sbuf, core.psum, core.target, or a method. */
+/* core.host_to_device and core.device_to_host: bytes copied since the core was made;
+ * core.hbm_bytes: what tensors on the device and the run in progress take. */
+static bool push_count(lua_State *L, const lb_core *core, const char *key) {
+  uint64_t in = 0, out = 0, used = 0;
+  if (core->m != NULL) {
+    soma_traffic(core->m, &in, &out);
+    used = soma_hbm_used(core->m);
+  }
+  if (strcmp(key, "host_to_device") == 0)
+    lua_pushinteger(L, (lua_Integer)in);
+  else if (strcmp(key, "device_to_host") == 0)
+    lua_pushinteger(L, (lua_Integer)out);
+  else if (strcmp(key, "hbm_bytes") == 0)
+    lua_pushinteger(L, (lua_Integer)used);
+  else
+    return false;
+  return true;
+}
+
+/* core.sbuf, core.psum, core.target, core.device, a count, or a method. */
 static int core_index(lua_State *L) {
   const lb_core *core = check_any(L, 1);
   const char *key = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
-  if (strcmp(key, "sbuf") == 0) lb_push_memory(L, 1, SOMA_SBUF);
-  else if (strcmp(key, "psum") == 0) lb_push_memory(L, 1, SOMA_PSUM);
+  if (strcmp(key, "sbuf") == 0)
+    lb_push_memory(L, 1, SOMA_SBUF);
+  else if (strcmp(key, "psum") == 0)
+    lb_push_memory(L, 1, SOMA_PSUM);
   else if (strcmp(key, "target") == 0)
     lua_pushstring(L, core->m != NULL ? soma_target(core->m) : NULL);
-  else {
+  else if (strcmp(key, "device") == 0) {
+    if (core->device == LB_CPU)
+      lua_pushnil(L);
+    else
+      lb_push_device_name(L, core->device);
+  } else if (!push_count(L, core, key)) {
     lua_pushvalue(L, 2);
     if (lua_rawget(L, lua_upvalueindex(1)) == LUA_TNIL)
       return luaL_error(L, "a core has no field or method '%s'", luaL_tolstring(L, 2, NULL));
@@ -300,11 +333,11 @@ static int core_index(lua_State *L) {
   return 1;
 }
 
-const luaL_Reg lb_core_functions[] = {{"core", new_core}, {NULL, NULL}};
+const luaL_Reg lb_core_functions[] = {{"core", lb_new_core}, {NULL, NULL}};
 
 void lb_open_core(lua_State *L) {
-  static const luaL_Reg meta[] = {{"__gc", core_close}, {"__close", core_close},
-                                  {"__tostring", core_tostring}, {NULL, NULL}};
+  static const luaL_Reg meta[] = {
+      {"__gc", core_close}, {"__close", core_close}, {"__tostring", core_tostring}, {NULL, NULL}};
   static const luaL_Reg methods[] = {{"run", lb_core_run},
                                      {"start", lb_core_start},
                                      {"close", core_close},

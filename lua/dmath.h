@@ -23,11 +23,17 @@ double dm_rint(double x); /* ties to even */
 double dm_normal_quantile(double p);
 
 static inline double dm_from_bits(uint64_t u) {
-  union { uint64_t u; double d; } v = {.u = u};
+  union {
+    uint64_t u;
+    double d;
+  } v = {.u = u};
   return v.d;
 }
 static inline uint64_t dm_bits(double d) {
-  union { double d; uint64_t u; } v = {.d = d};
+  union {
+    double d;
+    uint64_t u;
+  } v = {.d = d};
   return v.u;
 }
 static inline double dm_abs(double x) { return dm_from_bits(dm_bits(x) & ~((uint64_t)1 << 63)); }

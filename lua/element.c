@@ -48,12 +48,12 @@ static double int_to_f64(unsigned dtype, int64_t v) {
 }
 
 void lt_load_i64(unsigned dtype, const unsigned char *p, int64_t stride, size_t n, int64_t *out) {
-#define LOAD(type)                               \
-  for (size_t i = 0; i < n; i++, p += stride) {  \
-    type v;                                      \
-    memcpy(&v, p, sizeof v);                     \
-    out[i] = (int64_t)v;                         \
-  }                                              \
+#define LOAD(type)                              \
+  for (size_t i = 0; i < n; i++, p += stride) { \
+    type v;                                     \
+    memcpy(&v, p, sizeof v);                    \
+    out[i] = (int64_t)v;                        \
+  }                                             \
   break
   switch (dtype) {
   case ISA_int8: LOAD(int8_t);
@@ -148,8 +148,8 @@ static uint64_t convert_int(unsigned dd, unsigned sd, int64_t v, unsigned cvt) {
   return (uint64_t)clamp_int(dd, v);
 }
 
-void lt_convert(unsigned dd, unsigned char *d, int64_t dstride, unsigned sd,
-                const unsigned char *s, int64_t sstride, size_t n, unsigned cvt) {
+void lt_convert(unsigned dd, unsigned char *d, int64_t dstride, unsigned sd, const unsigned char *s,
+                int64_t sstride, size_t n, unsigned cvt) {
   unsigned db = isa_dtype_bytes(dd), sb = isa_dtype_bytes(sd);
   if (dd == sd) {
     if (dstride == db && sstride == sb)
@@ -196,7 +196,7 @@ static void set_integer(lua_State *L, int index, unsigned dtype, unsigned char *
   int exact;
   lua_Integer v = lua_tointegerx(L, index, &exact);
   if (!exact) luaL_error(L, "%s has no element %s", row->name, luaL_tolstring(L, index, NULL));
-  bool fits = row->cls == ISA_PACK ? v >= 0 && v <= ((lua_Integer)1 << row->bits) - 1
+  bool fits = row->cls == ISA_PACK  ? v >= 0 && v <= ((lua_Integer)1 << row->bits) - 1
               : dtype == ISA_uint64 ? v >= 0
                                     : clamp_int(dtype, v) == v;
   if (!fits) luaL_error(L, "%s cannot hold %I", row->name, (LUAI_UACINT)v);

@@ -42,9 +42,9 @@ static void push_field(lua_State *L, const isa_field *f) {
     static const struct {
       const char *name;
       unsigned bit;
-    } flags[] = {{"reads", AP_R}, {"writes", AP_W}, {"sbuf", AP_S},    {"psum", AP_M},
-                 {"hbm", AP_H},   {"column", AP_COL}, {"element", AP_ELEM}, {"indirect", AP_IND},
-                 {"gather", AP_GATHER}};
+    } flags[] = {{"reads", AP_R},      {"writes", AP_W},     {"sbuf", AP_S},
+                 {"psum", AP_M},       {"hbm", AP_H},        {"column", AP_COL},
+                 {"element", AP_ELEM}, {"indirect", AP_IND}, {"gather", AP_GATHER}};
     set_count(L, "dims", f->arg & AP_DIMS);
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
       lua_pushboolean(L, (f->arg & flags[i].bit) != 0);
@@ -84,7 +84,10 @@ static void push_instruction(lua_State *L, const isa_op_row *row) {
 static void push_aluop(lua_State *L, const isa_aluop_row *row) {
   lua_createtable(L, 0, 7);
   set_text(L, "name", row->name);
-  set_text(L, "class", row->cls == ISA_OP_BIT ? "bit" : row->cls == ISA_OP_ARITH ? "arith" : "both");
+  set_text(L, "class",
+           row->cls == ISA_OP_BIT     ? "bit"
+           : row->cls == ISA_OP_ARITH ? "arith"
+                                      : "both");
   set_count(L, "arity", row->arity);
   set_count(L, "gen", row->gen);
   set_engines(L, row->engines);

@@ -71,8 +71,8 @@ static void transfer(lua_State *L, const place *at, unsigned char *data, bool wr
 /* memory:read("tile") with the tile's shape and dtype, or memory:read{partition, partitions=1,
  * offset=0, dtype="uint8", count or bytes}, which gives [partitions, count]. */
 static int memory_read(lua_State *L) {
-  static const char *const known[] = {"partition", "partitions", "offset", "dtype", "count",
-                                      "bytes", NULL};
+  static const char *const known[] = {"partition", "partitions", "offset", "dtype",
+                                      "count",     "bytes",      NULL};
   lua_settop(L, 2);
   place at = check_memory(L);
   lt_tensor want = {.dtype = ISA_uint8, .ndim = 2};

@@ -17,11 +17,11 @@ typedef struct npy_reader {
   const char *path;
   const char *start, *at, *end; /* of the header text */
   FILE *f;
-  char kind;            /* of the descr: b i u f V */
+  char kind; /* of the descr: b i u f V */
   unsigned bytes;
   bool big, fortran;
   bool has_descr, has_order, has_shape;
-  int named;            /* dtype of a structured descr, or -1 */
+  int named; /* dtype of a structured descr, or -1 */
   unsigned ndim;
   int64_t shape[LT_DIMS];
 } npy_reader;
@@ -170,8 +170,7 @@ static void read_header(npy_reader *r) {
     if (fread(head + 10, 1, 2, r->f) != 2) bad(r, "it ends within its header");
     n |= (uint32_t)head[10] << 16 | (uint32_t)head[11] << 24;
   }
-  if (n > MAX_HEADER)
-    bad(r, "a header of %I bytes (at most %d)", (LUAI_UACINT)n, (int)MAX_HEADER);
+  if (n > MAX_HEADER) bad(r, "a header of %I bytes (at most %d)", (LUAI_UACINT)n, (int)MAX_HEADER);
   char *text = lua_newuserdatauv(r->L, n + 1, 0); /* stays on the stack while it is parsed */
   if (fread(text, 1, n, r->f) != n) bad(r, "it ends within its header of %d bytes", (int)n);
   r->start = r->at = text;
@@ -184,10 +183,16 @@ static void read_header(npy_reader *r) {
 static int plain_dtype(const npy_reader *r) {
   switch (r->kind) {
   case 'b': return r->bytes == 1 ? ISA_bool : -1;
-  case 'i': return r->bytes == 1 ? ISA_int8 : r->bytes == 2 ? ISA_int16
-                   : r->bytes == 4 ? ISA_int32 : ISA_int64;
-  case 'u': return r->bytes == 1 ? ISA_uint8 : r->bytes == 2 ? ISA_uint16
-                   : r->bytes == 4 ? ISA_uint32 : ISA_uint64;
+  case 'i':
+    return r->bytes == 1   ? ISA_int8
+           : r->bytes == 2 ? ISA_int16
+           : r->bytes == 4 ? ISA_int32
+                           : ISA_int64;
+  case 'u':
+    return r->bytes == 1   ? ISA_uint8
+           : r->bytes == 2 ? ISA_uint16
+           : r->bytes == 4 ? ISA_uint32
+                           : ISA_uint64;
   case 'f': return r->bytes == 2 ? ISA_float16 : r->bytes == 4 ? ISA_float32 : -1;
   default: return -1;
   }
@@ -199,17 +204,22 @@ static unsigned choose_dtype(const npy_reader *r, unsigned asked) {
   bool is_double = r->kind == 'f' && r->bytes == 8;
   int own = r->named >= 0 ? r->named : plain_dtype(r);
   if (asked == 0 && own < 0)
-    luaL_error(r->L, is_double ? "%s: holds float64, which the machine lacks: give {dtype = "
-                                 "\"float32\"} to round it"
-                               : "%s: its type has no name: give {dtype = ...}",
+    luaL_error(r->L,
+               is_double ? "%s: holds float64, which the machine lacks: give {dtype = "
+                           "\"float32\"} to round it"
+                         : "%s: its type has no name: give {dtype = ...}",
                r->path);
   if (asked == 0 || (int)asked == own) return (unsigned)own;
   bool raw = r->named < 0 && (r->kind == 'u' || r->kind == 'V');
   if (is_double && lt_class_of(asked) == LT_FLOAT) return asked;
   if (raw && isa_dtype_bytes(asked) == r->bytes) return asked;
   luaL_error(r->L, "%s: holds %s%d, which cannot be read as %s: load it and use astype", r->path,
-             r->kind == 'f' ? "float" : r->kind == 'u' ? "uint" : r->kind == 'i' ? "int"
-             : r->kind == 'V' ? "void" : "bool", (int)r->bytes * 8, isa_dtypes[asked].name);
+             r->kind == 'f'   ? "float"
+             : r->kind == 'u' ? "uint"
+             : r->kind == 'i' ? "int"
+             : r->kind == 'V' ? "void"
+                              : "bool",
+             (int)r->bytes * 8, isa_dtypes[asked].name);
   return 0;
 }
 
@@ -264,8 +274,7 @@ static void check_bools(const npy_reader *r, const lt_tensor *t) {
 /* Pushes the tensor. Fortran order is read as the transpose and turned by its strides. */
 static void read_data(npy_reader *r, unsigned dtype) {
   int64_t shape[LT_DIMS];
-  for (unsigned d = 0; d < r->ndim; d++)
-    shape[d] = r->shape[r->fortran ? r->ndim - 1 - d : d];
+  for (unsigned d = 0; d < r->ndim; d++) shape[d] = r->shape[r->fortran ? r->ndim - 1 - d : d];
   lt_tensor size = {.dtype = dtype, .ndim = r->ndim};
   memcpy(size.shape, r->shape, sizeof size.shape);
   if (!lt_layout(&size) || size.size > INT64_MAX / 8) bad(r, "its shape is too large");
@@ -288,20 +297,21 @@ static void read_data(npy_reader *r, unsigned dtype) {
   *t = turned;
 }
 
-/* soma.load_npy(path, {dtype}): a tensor; nil and a message when the file cannot be opened.
+/* soma.load_npy(path, {dtype, device}): a tensor; nil and a message when the file cannot be opened.
  * dtype names the type of files of raw bits (uint or void), or rounds float64. */
 static int load_npy(lua_State *L) {
-  static const char *const known[] = {"dtype", NULL};
+  static const char *const known[] = {"dtype", "device", NULL};
   npy_reader r = {.L = L, .path = lb_path(L, 1), .named = -1};
   lb_options(L, 2, "load_npy", known);
   unsigned asked = lb_dtype_option(L, 2, "load_npy", 0);
+  int device = lb_device_option(L, 2, "load_npy");
   lb_file *f = lb_file_open(L, r.path);
   if (f == NULL) return 2;
   r.f = f->f;
   read_header(&r);
   read_data(&r, choose_dtype(&r, asked));
   lb_file_close(f);
-  return 1;
+  return lb_place(L, device, "load_npy");
 }
 
 /* ---- Writing ------------------------------------------------------------------------------- */

@@ -86,7 +86,8 @@ static const char *push_define(lua_State *L, const char *what) {
   if (lua_type(L, -2) == LUA_TNUMBER && lua_type(L, -1) == LUA_TSTRING) {
     lua_pushvalue(L, -1); /* a sequence of "name=value" */
   } else if (lua_type(L, -2) != LUA_TSTRING) {
-    luaL_error(L, "%s: option 'defines' must be {NAME = value, ...} or {\"NAME=value\", ...}", what);
+    luaL_error(L, "%s: option 'defines' must be {NAME = value, ...} or {\"NAME=value\", ...}",
+               what);
   } else if (lua_type(L, -1) == LUA_TBOOLEAN && lua_toboolean(L, -1)) {
     lua_pushvalue(L, -2);
   } else if (lua_type(L, -1) == LUA_TNUMBER || lua_type(L, -1) == LUA_TSTRING) {
@@ -322,23 +323,25 @@ static int program_target(lua_State *L) {
 
 static int program_tostring(lua_State *L) {
   lb_program *p = luaL_checkudata(L, 1, LB_PROGRAM);
-  if (p->closed) lua_pushliteral(L, "soma.program (closed)");
-  else lua_pushfstring(L, "soma.program for %s", soma_program_target(p->p));
+  if (p->closed)
+    lua_pushliteral(L, "soma.program (closed)");
+  else
+    lua_pushfstring(L, "soma.program for %s", soma_program_target(p->p));
   return 1;
 }
 
-const luaL_Reg lb_program_functions[] = {{"assemble", assemble_text},
-                                         {"assemble_file", assemble_file},
-                                         {"load", load},
-                                         {NULL, NULL}};
+const luaL_Reg lb_program_functions[] = {
+    {"assemble", assemble_text}, {"assemble_file", assemble_file}, {"load", load}, {NULL, NULL}};
 
 void lb_open_program(lua_State *L) {
-  static const luaL_Reg meta[] = {{"__gc", program_gc}, {"__close", program_close},
-                                  {"__tostring", program_tostring}, {NULL, NULL}};
+  static const luaL_Reg meta[] = {{"__gc", program_gc},
+                                  {"__close", program_close},
+                                  {"__tostring", program_tostring},
+                                  {NULL, NULL}};
   static const luaL_Reg methods[] = {
-      {"tensors", program_tensors}, {"tiles", program_tiles},   {"bytes", program_bytes},
-      {"source", program_source},   {"save", program_save},     {"warnings", program_warnings},
-      {"target", program_target},   {"close", program_close},   {NULL, NULL}};
+      {"tensors", program_tensors}, {"tiles", program_tiles}, {"bytes", program_bytes},
+      {"source", program_source},   {"save", program_save},   {"warnings", program_warnings},
+      {"target", program_target},   {"close", program_close}, {NULL, NULL}};
   static const luaL_Reg job_meta[] = {{"__gc", job_gc}, {NULL, NULL}};
   lb_class(L, LB_PROGRAM, meta, methods);
   lb_class(L, JOB_CLASS, job_meta, NULL);

@@ -34,18 +34,20 @@ static void push_tensor(lua_State *L, const lb_run *run, const soma_tensor_info 
 
 /* The table run.out of the run at index is filled with every output. */
 static void fetch_outputs(lua_State *L, int index) {
+  int top = lua_gettop(L);
   const lb_run *run = lb_check_run(L, index);
   soma_tensor_info info;
   lua_getiuservalue(L, index, LB_RUN_PROGRAM);
   const lb_program *p = lua_touserdata(L, -1);
-  lua_newtable(L);
-  for (uint32_t i = 0; soma_program_tensor(p->p, i, &info) == SOMA_OK; i++) {
+  bool on_device = lua_getiuservalue(L, index, LB_RUN_DEVICE_OUT) == LUA_TTABLE;
+  if (!on_device) lua_newtable(L);
+  for (uint32_t i = 0; !on_device && soma_program_tensor(p->p, i, &info) == SOMA_OK; i++) {
     if (info.role != SOMA_OUTPUT) continue;
     push_tensor(L, run, &info);
     lua_setfield(L, -2, info.name);
   }
   lua_setiuservalue(L, index, LB_RUN_OUT);
-  lua_pop(L, 1);
+  lua_settop(L, top);
 }
 
 /* run:fetch(name): a copy of any tensor of the program as it is now. */
@@ -65,38 +67,94 @@ static int run_fetch(lua_State *L) {
 
 /* ---- Starting ------------------------------------------------------------------------------ */
 
-/* Pushes a table of the inputs at index, by name, every tensor dense. */
-static void check_inputs(lua_State *L, int index) {
+/* Checks that the device tensor on the top, an input of that name, is on the core. */
+static void check_device_input(lua_State *L, const lb_core *core, const char *name) {
+  const lt_device *d = lt_test_device(L, -1);
+  const lb_core *home = lt_device_core(d);
+  if (lt_device_handle(d) == NULL)
+    luaL_error(L, "run: input '%s' is a tensor that is closed", name);
+  if (home == core) return;
+  const char *there = lb_push_device_name(L, home->device);
+  if (core->device == LB_CPU)
+    luaL_error(L,
+               "run: input '%s' is on %s, this core is no device: make it with soma.core{device"
+               " = \"%s\"}",
+               name, there, there);
+  luaL_error(L, "run: input '%s' is on %s, this core is %s", name, there,
+             lb_push_device_name(L, core->device));
+}
+
+/* Pushes two tables of the inputs at index, by name: those on the host, dense, and those on the
+ * device. */
+static void check_inputs(lua_State *L, const lb_core *core, int index) {
   lua_newtable(L);
-  int dense = lua_gettop(L);
+  lua_newtable(L);
+  int top = lua_gettop(L);
   for (lua_pushnil(L); lua_istable(L, index) && lua_next(L, index) != 0;) {
     if (lua_type(L, -2) != LUA_TSTRING)
       luaL_error(L, "run: inputs are given by name, not by a %s", luaL_typename(L, -2));
     const char *name = lua_tostring(L, -2);
-    if (lt_test(L, -1) == NULL)
-      luaL_error(L, "run: input '%s' must be a tensor, not a %s", name, luaL_typename(L, -1));
-    lt_make_dense(L, lua_gettop(L));
-    lua_setfield(L, dense, name);
+    bool on_device = lt_test_device(L, -1) != NULL;
+    if (on_device)
+      check_device_input(L, core, name);
+    else if (lt_test(L, -1) != NULL)
+      lt_make_dense(L, lua_gettop(L));
+    else
+      luaL_error(L, "run: input '%s' must be a tensor, not a %s", name, lb_type_name(L, -1));
+    lua_setfield(L, on_device ? top : top - 1, name);
   }
-  lua_settop(L, dense);
+  lua_settop(L, top);
 }
 
-/* Starts a run of p with the table of dense tensors on the top. Raises no Lua error, so that no
- * binding is left behind on a failure. */
-static soma_status bind_and_start(lua_State *L, lb_core *core, lb_program *p, soma_run **r) {
-  int dense = lua_gettop(L);
+static bool is_empty(lua_State *L, int table) {
+  lua_pushnil(L);
+  if (lua_next(L, table) == 0) return true;
+  lua_pop(L, 2);
+  return false;
+}
+
+/* Outputs stay on the device when all inputs are there, and there are any: pushes a table of them
+ * by name and binds them with the device inputs, else pushes nil. */
+static void place_outputs(lua_State *L, const lb_program *p, int host, int device) {
+  soma_tensor_info info;
+  if (!is_empty(L, host) || is_empty(L, device)) {
+    lua_pushnil(L);
+    return;
+  }
+  lua_newtable(L);
+  for (uint32_t i = 0; soma_program_tensor(p->p, i, &info) == SOMA_OK; i++) {
+    if (info.role != SOMA_OUTPUT) continue;
+    if (lua_getfield(L, device, info.name) == LUA_TNIL) {
+      lua_pop(L, 1);
+      lt_new_device(L, 1, "run", (unsigned)info.dtype, info.ndim, info.shape);
+      lua_pushvalue(L, -1);
+      lua_setfield(L, device, info.name);
+    }
+    lua_setfield(L, -2, info.name);
+  }
+}
+
+/* Starts a run of p with the tensors of two tables. Raises no Lua error, so that no binding is left
+ * behind on a failure. */
+static soma_status bind_and_start(lua_State *L, lb_core *core, lb_program *p, int host, int device,
+                                  soma_run **r) {
+  int top = lua_gettop(L);
   soma_status s = SOMA_OK;
-  for (lua_pushnil(L); s == SOMA_OK && lua_next(L, dense) != 0; lua_pop(L, 1)) {
+  for (lua_pushnil(L); s == SOMA_OK && lua_next(L, host) != 0; lua_pop(L, 1)) {
     const lt_tensor *t = lua_touserdata(L, -1);
     s = soma_bind(core->m, p->p, lua_tostring(L, -2), (soma_dtype)t->dtype, t->ndim, t->shape,
                   t->data);
   }
+  lua_settop(L, top);
+  for (lua_pushnil(L); s == SOMA_OK && lua_next(L, device) != 0; lua_pop(L, 1))
+    s = soma_bind_tensor(core->m, p->p, lua_tostring(L, -2),
+                         lt_device_handle(lua_touserdata(L, -1)));
+  lua_settop(L, top);
   if (s == SOMA_OK) {
     if (core->current != NULL) lb_run_detach(core->current);
     s = soma_run_start(core->m, p->p, r);
   }
   if (s != SOMA_OK) soma_unbind(core->m, p->p);
-  lua_settop(L, dense);
   return s;
 }
 
@@ -124,8 +182,10 @@ static void start(lua_State *L) {
   lua_pushvalue(L, 2);
   lua_setiuservalue(L, 5, LB_RUN_PROGRAM);
   if (core->traces && (run->trace = lb_trace_new()) == NULL) luaL_error(L, "run: out of memory");
-  check_inputs(L, 3);
-  soma_status s = bind_and_start(L, core, p, &run->r);
+  check_inputs(L, core, 3); /* to 6 and 7 */
+  place_outputs(L, p, 6, 7);
+  lua_setiuservalue(L, 5, LB_RUN_DEVICE_OUT);
+  soma_status s = bind_and_start(L, core, p, 6, 7, &run->r);
   if (s != SOMA_OK) lb_fail(L, "run", core->m, s);
   run->core = core;
   core->current = run;
@@ -242,11 +302,16 @@ static void push_out(lua_State *L) {
 static int run_index(lua_State *L) {
   const lb_run *run = lb_check_run(L, 1);
   const char *key = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
-  if (strcmp(key, "out") == 0) push_out(L);
-  else if (strcmp(key, "time_ns") == 0) lua_pushnumber(L, (lua_Number)lb_run_stats(run).time * 1e-6);
-  else if (strcmp(key, "stats") == 0) lb_push_stats(L, run);
-  else if (strcmp(key, "fault") == 0) lua_getiuservalue(L, 1, LB_RUN_FAULT);
-  else if (strcmp(key, "ended") == 0) lua_pushboolean(L, run->ended);
+  if (strcmp(key, "out") == 0)
+    push_out(L);
+  else if (strcmp(key, "time_ns") == 0)
+    lua_pushnumber(L, (lua_Number)lb_run_stats(run).time * 1e-6);
+  else if (strcmp(key, "stats") == 0)
+    lb_push_stats(L, run);
+  else if (strcmp(key, "fault") == 0)
+    lua_getiuservalue(L, 1, LB_RUN_FAULT);
+  else if (strcmp(key, "ended") == 0)
+    lua_pushboolean(L, run->ended);
   else {
     lua_pushvalue(L, 2);
     if (lua_rawget(L, lua_upvalueindex(1)) == LUA_TNIL)
@@ -256,12 +321,17 @@ static int run_index(lua_State *L) {
 }
 
 void lb_open_run(lua_State *L) {
-  static const luaL_Reg meta[] = {{"__gc", run_close}, {"__close", run_close},
-                                  {"__tostring", run_tostring}, {NULL, NULL}};
-  static const luaL_Reg methods[] = {
-      {"step", run_step},         {"step_event", run_step_event}, {"until_time", run_until_time},
-      {"continue", run_continue}, {"fetch", run_fetch},           {"summary", lb_run_summary},
-      {"close", run_close},       {"save_trace", lb_run_save_trace}, {NULL, NULL}};
+  static const luaL_Reg meta[] = {
+      {"__gc", run_close}, {"__close", run_close}, {"__tostring", run_tostring}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"step", run_step},
+                                     {"step_event", run_step_event},
+                                     {"until_time", run_until_time},
+                                     {"continue", run_continue},
+                                     {"fetch", run_fetch},
+                                     {"summary", lb_run_summary},
+                                     {"close", run_close},
+                                     {"save_trace", lb_run_save_trace},
+                                     {NULL, NULL}};
   lb_class(L, LB_RUN, meta, NULL);
   luaL_getmetatable(L, LB_RUN);
   lua_newtable(L);

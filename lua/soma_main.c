@@ -155,8 +155,10 @@ int main(int argc, char **argv) {
   lua_pushinteger(L, argc);
   lua_pushlightuserdata(L, argv);
   int status = 1;
-  if (lua_pcall(L, 2, 1, 0) == LUA_OK) status = (int)lua_tointeger(L, -1);
-  else fprintf(stderr, "soma: %s\n", lua_tostring(L, -1));
+  if (lua_pcall(L, 2, 1, 0) == LUA_OK)
+    status = (int)lua_tointeger(L, -1);
+  else
+    fprintf(stderr, "soma: %s\n", lua_tostring(L, -1));
   lua_close(L);
   if (fflush(stdout) == 0 && !ferror(stdout)) return status;
   fprintf(stderr, "soma: cannot write to standard output\n");

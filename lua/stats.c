@@ -77,9 +77,12 @@ static void add_scaled(luaL_Buffer *b, double v, const char *unit) {
 
 static void add_time(luaL_Buffer *b, soma_time t) {
   double ns = (double)t * 1e-6;
-  if (ns < 1e4) add(b, "%.0f ns", ns);
-  else if (ns < 1e7) add(b, "%.2f us", ns * 1e-3);
-  else add(b, "%.2f ms", ns * 1e-6);
+  if (ns < 1e4)
+    add(b, "%.0f ns", ns);
+  else if (ns < 1e7)
+    add(b, "%.2f us", ns * 1e-3);
+  else
+    add(b, "%.2f ms", ns * 1e-6);
 }
 
 static double share(soma_time part, soma_time whole) {
@@ -178,7 +181,8 @@ static int fault_tostring(lua_State *L) {
   }
   if (engine != NULL)
     add(&b, "\n  on %s, pc %lld, at %.0f ns", engine, (long long)lua_tointeger(L, 8), at);
-  else add(&b, "\n  at %.0f ns", at);
+  else
+    add(&b, "\n  at %.0f ns", at);
   luaL_pushresult(&b);
   return 1;
 }

@@ -93,8 +93,9 @@ unsigned lt_check_shape(lua_State *L, int arg, int64_t *shape) {
     lua_rawgeti(L, arg, (lua_Integer)d + 1);
     shape[d] = lua_tointegerx(L, -1, &exact);
     if (!exact || lua_type(L, -1) != LUA_TNUMBER || shape[d] < 0)
-      luaL_argerror(L, arg, lua_pushfstring(L, "dimension %d is %s, not an integer of at least 0",
-                                            (int)d, luaL_tolstring(L, -1, NULL)));
+      luaL_argerror(L, arg,
+                    lua_pushfstring(L, "dimension %d is %s, not an integer of at least 0", (int)d,
+                                    luaL_tolstring(L, -1, NULL)));
     lua_pop(L, 1);
   }
   return (unsigned)n;
@@ -104,8 +105,9 @@ int lt_check_axis(lua_State *L, int arg, const lt_tensor *t) {
   if (lua_isnoneornil(L, arg)) return -1;
   lua_Integer axis = luaL_checkinteger(L, arg), n = t->ndim;
   if (axis < -n || axis >= n)
-    luaL_argerror(L, arg, lua_pushfstring(L, "axis %I of a tensor with %d dimensions",
-                                          (LUAI_UACINT)axis, (int)n));
+    luaL_argerror(
+        L, arg,
+        lua_pushfstring(L, "axis %I of a tensor with %d dimensions", (LUAI_UACINT)axis, (int)n));
   return (int)(axis < 0 ? axis + n : axis);
 }
 
@@ -242,7 +244,7 @@ static int tensor_slice(lua_State *L) {
 /* t:reshape(shape): one dimension may be -1. Shares memory when t is dense, else a copy. */
 static int tensor_reshape(lua_State *L) {
   lt_tensor *t = lt_check(L, 1);
-  int64_t shape[LT_DIMS], known = 1;
+  int64_t shape[LT_DIMS] = {0}, known = 1;
   int open = -1;
   luaL_checktype(L, 2, LUA_TTABLE);
   lua_Unsigned n = lua_rawlen(L, 2);
@@ -253,9 +255,12 @@ static int tensor_reshape(lua_State *L) {
     shape[d] = lua_tointegerx(L, -1, &exact);
     luaL_argcheck(L, exact && shape[d] >= -1, 2, "a dimension is not an integer of at least -1");
     luaL_argcheck(L, shape[d] != -1 || open < 0, 2, "more than one dimension is -1");
-    if (shape[d] == -1) open = (int)d;
-    else if (shape[d] > 1 && known > PTRDIFF_MAX / shape[d]) known = -1;
-    else if (known >= 0) known *= shape[d];
+    if (shape[d] == -1)
+      open = (int)d;
+    else if (shape[d] > 1 && known > PTRDIFF_MAX / shape[d])
+      known = -1;
+    else if (known >= 0)
+      known *= shape[d];
     lua_pop(L, 1);
   }
   if (open >= 0 && known > 0) {
@@ -286,10 +291,11 @@ static int tensor_transpose(lua_State *L) {
   if (n > 0 && n != (int)t->ndim)
     return luaL_error(L, "transpose: %d axes for %s", n, lt_push_type(L, t));
   unsigned seen = 0;
-  int axes[LT_DIMS];
+  int axes[LT_DIMS] = {0};
   for (int d = 0; d < (int)t->ndim; d++) {
     axes[d] = n > 0 ? lt_check_axis(L, first + d, t) : (int)t->ndim - 1 - d;
-    luaL_argcheck(L, axes[d] >= 0 && !(seen >> axes[d] & 1), 2, "an axis is missing or given twice");
+    luaL_argcheck(L, axes[d] >= 0 && !(seen >> axes[d] & 1), 2,
+                  "an axis is missing or given twice");
     seen |= 1u << axes[d];
   }
   lt_tensor *v = lt_alias(L, 1);
@@ -355,7 +361,8 @@ static int astype_packed(lua_State *L, unsigned dtype) {
     return luaL_error(L, "astype: from %s to %s: go through float32", isa_dtypes[s->dtype].name,
                       isa_dtypes[dtype].name);
   if (s->ndim == 0 || (pack && shape[s->ndim - 1] % lanes != 0))
-    return luaL_error(L, "astype: the last dimension of %s is not a multiple of %d, the lanes of %s",
+    return luaL_error(L,
+                      "astype: the last dimension of %s is not a multiple of %d, the lanes of %s",
                       lt_push_type(L, s), (int)lanes, isa_dtypes[dtype].name);
   int64_t *last = &shape[s->ndim - 1];
   *last = pack ? *last / lanes : *last * lanes;
@@ -442,26 +449,23 @@ static int tensor_tolist(lua_State *L) {
   return 1;
 }
 
-/* t:to(device): host tensors only in this version. */
-static int tensor_to(lua_State *L) {
-  lt_check(L, 1);
-  const char *device = luaL_checkstring(L, 2);
-  if (strcmp(device, "cpu") != 0)
-    return luaL_error(L, "to: device '%s' is not built in this version; only 'cpu' is", device);
-  lua_settop(L, 1);
-  return 1;
-}
-
 /* ---- Properties ---------------------------------------------------------------------------- */
 
-static bool push_property(lua_State *L, const lt_tensor *t, const char *key) {
-  if (strcmp(key, "shape") == 0) lb_push_shape(L, t->ndim, t->shape);
-  else if (strcmp(key, "dtype") == 0) lua_pushstring(L, isa_dtypes[t->dtype].name);
-  else if (strcmp(key, "ndim") == 0) lua_pushinteger(L, t->ndim);
-  else if (strcmp(key, "size") == 0) lua_pushinteger(L, t->size);
-  else if (strcmp(key, "nbytes") == 0) lua_pushinteger(L, t->size * isa_dtype_bytes(t->dtype));
-  else if (strcmp(key, "device") == 0) lua_pushliteral(L, "cpu");
-  else return false;
+bool lt_push_property(lua_State *L, const lt_tensor *t, const char *key) {
+  if (strcmp(key, "shape") == 0)
+    lb_push_shape(L, t->ndim, t->shape);
+  else if (strcmp(key, "dtype") == 0)
+    lua_pushstring(L, isa_dtypes[t->dtype].name);
+  else if (strcmp(key, "ndim") == 0)
+    lua_pushinteger(L, t->ndim);
+  else if (strcmp(key, "size") == 0)
+    lua_pushinteger(L, t->size);
+  else if (strcmp(key, "nbytes") == 0)
+    lua_pushinteger(L, t->size * isa_dtype_bytes(t->dtype));
+  else if (strcmp(key, "device") == 0)
+    lua_pushliteral(L, "cpu");
+  else
+    return false;
   return true;
 }
 
@@ -483,8 +487,9 @@ static int tensor_index(lua_State *L) {
     lt_push_element(L, t->dtype, element_at(L, t, 2, 1));
     return 1;
   }
-  if (type != LUA_TSTRING) return luaL_error(L, "a tensor has no index of type %s", luaL_typename(L, 2));
-  if (push_property(L, t, lua_tostring(L, 2))) return 1;
+  if (type != LUA_TSTRING)
+    return luaL_error(L, "a tensor has no index of type %s", luaL_typename(L, 2));
+  if (lt_push_property(L, t, lua_tostring(L, 2))) return 1;
   lua_pushvalue(L, 2);
   if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL) return 1;
   return luaL_error(L, "a tensor has no field or method '%s'", lua_tostring(L, 2));
@@ -507,16 +512,26 @@ static int tensor_len(lua_State *L) {
   return 1;
 }
 
-const luaL_Reg lt_view_methods[] = {
-    {"get", tensor_get},       {"set", tensor_set},     {"slice", tensor_slice},
-    {"reshape", tensor_reshape}, {"transpose", tensor_transpose}, {"view", tensor_view},
-    {"astype", tensor_astype}, {"copy", tensor_copy},   {"fill", tensor_fill},
-    {"assign", tensor_assign}, {"bytes", tensor_bytes}, {"tolist", tensor_tolist},
-    {"to", tensor_to},         {NULL, NULL}};
+const luaL_Reg lt_view_methods[] = {{"get", tensor_get},
+                                    {"set", tensor_set},
+                                    {"slice", tensor_slice},
+                                    {"reshape", tensor_reshape},
+                                    {"transpose", tensor_transpose},
+                                    {"view", tensor_view},
+                                    {"astype", tensor_astype},
+                                    {"copy", tensor_copy},
+                                    {"fill", tensor_fill},
+                                    {"assign", tensor_assign},
+                                    {"bytes", tensor_bytes},
+                                    {"tolist", tensor_tolist},
+                                    {"to", lt_to},
+                                    {NULL, NULL}};
 
 void lt_open(lua_State *L) {
-  static const luaL_Reg meta[] = {{"__newindex", tensor_newindex}, {"__len", tensor_len},
-                                  {"__tostring", lt_tostring}, {NULL, NULL}};
+  static const luaL_Reg meta[] = {{"__newindex", tensor_newindex},
+                                  {"__len", tensor_len},
+                                  {"__tostring", lt_tostring},
+                                  {NULL, NULL}};
   luaL_newmetatable(L, LT_NAME);
   luaL_setfuncs(L, meta, 0);
   luaL_setfuncs(L, lt_op_meta, 0);

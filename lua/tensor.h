@@ -88,8 +88,25 @@ unsigned lt_broadcast(lua_State *L, const char *what, const lt_tensor *a, const 
 /* Copies src, broadcast to dst's shape, converting as astype does. cvt: enum isa_cvt. */
 void lt_copy(lua_State *L, const lt_tensor *dst, const lt_tensor *src, unsigned cvt);
 /* Converts n elements of stride bytes: the machine's conversions. Not for packed types. */
-void lt_convert(unsigned dd, unsigned char *d, int64_t dstride, unsigned sd,
-                const unsigned char *s, int64_t sstride, size_t n, unsigned cvt);
+void lt_convert(unsigned dd, unsigned char *d, int64_t dstride, unsigned sd, const unsigned char *s,
+                int64_t sstride, size_t n, unsigned cvt);
+
+/* ---- Tensors on a device (device.c) -------------------------------------------------------- */
+
+#define LT_DEVICE_NAME "soma.device_tensor"
+typedef struct lt_device lt_device;
+/* The tensor at arg when it is on a device, else NULL. */
+lt_device *lt_test_device(lua_State *L, int arg);
+/* Its handle, NULL when it is closed; and its core. */
+soma_tensor *lt_device_handle(const lt_device *d);
+lb_core *lt_device_core(const lt_device *d);
+/* Pushes a new zeroed tensor in the HBM of the core at core_index; raises an error when HBM is
+ * exhausted, with the sizes. */
+lt_device *lt_new_device(lua_State *L, int core_index, const char *what, unsigned dtype,
+                         unsigned ndim, const int64_t *shape);
+int lt_to(lua_State *L);
+/* Pushes shape, dtype, ndim, size or nbytes; false when key is none of them. */
+bool lt_push_property(lua_State *L, const lt_tensor *t, const char *key);
 
 /* ---- What the module is made of ------------------------------------------------------------ */
 

@@ -66,7 +66,7 @@ static void compare(comparison *c, const lt_tensor *a, const lt_tensor *b) {
 
 /* Adds "[1, 2]" of element `at`; gives the element's address. */
 static const unsigned char *add_index(luaL_Buffer *b, const lt_tensor *t, int64_t at) {
-  int64_t index[LT_DIMS];
+  int64_t index[LT_DIMS] = {0};
   const unsigned char *p = t->data;
   char text[32];
   for (unsigned d = t->ndim; d-- > 0; at /= t->shape[d]) {
@@ -98,8 +98,10 @@ static void add_value(luaL_Buffer *b, const lt_tensor *t, const unsigned char *p
   if (lt_class_of(t->dtype) == LT_INT) {
     int64_t i;
     lt_load_i64(t->dtype, p, 0, 1, &i);
-    if (t->dtype == ISA_uint64) snprintf(text, sizeof text, "%llu", (unsigned long long)i);
-    else snprintf(text, sizeof text, "%lld", (long long)i);
+    if (t->dtype == ISA_uint64)
+      snprintf(text, sizeof text, "%llu", (unsigned long long)i);
+    else
+      snprintf(text, sizeof text, "%lld", (long long)i);
   } else if (lt_class_of(t->dtype) == LT_PACKED) {
     snprintf(text, sizeof text, "0x%llx",
              (unsigned long long)lt_get_bits(p, isa_dtype_bytes(t->dtype)));

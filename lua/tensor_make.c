@@ -5,36 +5,30 @@
 #include "dmath.h"
 #include "tensor.h"
 
-/* The trailing options of a constructor: device, which is "cpu" in this version. */
-static void check_device(lua_State *L, int arg, const char *what) {
-  const char *device = lb_string(L, arg, what, "device");
-  if (device != NULL && strcmp(device, "cpu") != 0)
-    luaL_error(L, "%s: device '%s' is not built in this version; only 'cpu' is", what, device);
-}
-
-static void plain_options(lua_State *L, int arg, const char *what) {
+/* The trailing options of a constructor: the device it is for. */
+static int plain_options(lua_State *L, int arg, const char *what) {
   static const char *const known[] = {"device", NULL};
-  if (lb_options(L, arg, what, known)) check_device(L, arg, what);
+  return lb_options(L, arg, what, known) ? lb_device_option(L, arg, what) : LB_CPU;
 }
 
 /* soma.zeros(shape, dtype="float32", {device}) */
 static int make_zeros(lua_State *L) {
   int64_t shape[LT_DIMS] = {0};
   unsigned ndim = lt_check_shape(L, 1, shape), dtype = lb_dtype_or(L, 2, ISA_float32);
-  plain_options(L, 3, "zeros");
+  int device = plain_options(L, 3, "zeros");
   lt_new(L, dtype, ndim, shape);
-  return 1;
+  return lb_place(L, device, "zeros");
 }
 
 static int make_filled(lua_State *L, int value, int dtype_arg, const char *what) {
   int64_t shape[LT_DIMS] = {0};
   unsigned ndim = lt_check_shape(L, 1, shape), dtype = lb_dtype_or(L, dtype_arg, ISA_float32);
-  plain_options(L, dtype_arg + 1, what);
+  int device = plain_options(L, dtype_arg + 1, what);
   unsigned char element[8];
   lt_set_element(L, value, dtype, element);
   lt_tensor one = {.data = element, .size = 1, .dtype = dtype};
   lt_copy(L, lt_new(L, dtype, ndim, shape), &one, 0);
-  return 1;
+  return lb_place(L, device, what);
 }
 
 /* soma.full(shape, value, dtype="float32", {device}) */
@@ -47,15 +41,18 @@ static int make_ones(lua_State *L) {
   return make_filled(L, 4, 2, "ones");
 }
 
-/* soma.arange([start,] stop [, step] [, dtype]): start + i * step, below stop. int32 when all
- * are Lua integers, else float32, unless a dtype is given. */
+/* soma.arange([start,] stop [, step] [, dtype] [, {device}]): start + i * step, below stop. int32
+ * when all are Lua integers, else float32, unless a dtype is given. */
 static int make_arange(lua_State *L) {
   int n = 0;
   while (n < 3 && lua_type(L, n + 1) == LUA_TNUMBER) n++;
   luaL_argcheck(L, n > 0, 1, "number expected");
   bool ints = true;
   for (int i = 1; i <= n; i++) ints = ints && lua_isinteger(L, i);
-  unsigned dtype = lb_dtype_or(L, n + 1, ints ? ISA_int32 : ISA_float32);
+  bool typed = lua_type(L, n + 1) != LUA_TTABLE; /* a table: the options, without a dtype */
+  unsigned fallback = ints ? ISA_int32 : ISA_float32;
+  unsigned dtype = typed ? lb_dtype_or(L, n + 1, fallback) : fallback;
+  int device = plain_options(L, n + 1 + typed, "arange");
   luaL_argcheck(L, lt_class_of(dtype) != LT_PACKED, n + 1, "arange makes no packed types");
   double start = n > 1 ? lua_tonumber(L, 1) : 0, stop = lua_tonumber(L, n > 1 ? 2 : 1);
   double step = n > 2 ? lua_tonumber(L, 3) : 1;
@@ -69,7 +66,7 @@ static int make_arange(lua_State *L) {
     double v = start + (double)i * step;
     lt_store_f64(dtype, t->data + i * t->stride[0], 0, 1, &v);
   }
-  return 1;
+  return lb_place(L, device, "arange");
 }
 
 /* ---- Random numbers ------------------------------------------------------------------------ */
@@ -115,14 +112,14 @@ static uint64_t high_product(uint64_t a, uint64_t b) {
 }
 
 static lt_tensor *random_tensor(lua_State *L, const char *what, const char *const *known,
-                                random_state *r) {
+                                random_state *r, int *device) {
   int64_t shape[LT_DIMS] = {0};
   unsigned ndim = lt_check_shape(L, 1, shape), dtype = lb_dtype_or(L, 2, ISA_float32);
   luaL_argcheck(L, lt_class_of(dtype) != LT_PACKED, 2, "no packed types: use astype");
   if (!lb_options(L, 3, what, known) || lb_option(L, 3, "seed") == LUA_TNIL)
     luaL_error(L, "%s: option 'seed' is required, so that runs can be repeated", what);
   *r = random_seed((uint64_t)lb_integer(L, 3, what, "seed", LUA_MININTEGER, LUA_MAXINTEGER, 0));
-  check_device(L, 3, what);
+  *device = lb_device_option(L, 3, what);
   return lt_new(L, dtype, ndim, shape);
 }
 
@@ -130,7 +127,8 @@ static lt_tensor *random_tensor(lua_State *L, const char *what, const char *cons
 static int make_randn(lua_State *L) {
   static const char *const known[] = {"seed", "mean", "std", "device", NULL};
   random_state r;
-  lt_tensor *t = random_tensor(L, "randn", known, &r);
+  int device;
+  lt_tensor *t = random_tensor(L, "randn", known, &r, &device);
   double mean = lb_number(L, 3, "randn", "mean", 0), std = lb_number(L, 3, "randn", "std", 1);
   unsigned bytes = isa_dtype_bytes(t->dtype);
   for (int64_t i = 0; i < t->size; i++) {
@@ -138,7 +136,7 @@ static int make_randn(lua_State *L) {
     double v = mean + std * dm_normal_quantile(p < 1 ? p : 1 - 0x1p-53);
     lt_store_f64(t->dtype, t->data + i * bytes, 0, 1, &v);
   }
-  return 1;
+  return lb_place(L, device, "randn");
 }
 
 static void uniform_ints(lua_State *L, const lt_tensor *t, random_state *r) {
@@ -164,10 +162,11 @@ static void uniform_ints(lua_State *L, const lt_tensor *t, random_state *r) {
 static int make_uniform(lua_State *L) {
   static const char *const known[] = {"seed", "low", "high", "device", NULL};
   random_state r;
-  lt_tensor *t = random_tensor(L, "uniform", known, &r);
+  int device;
+  lt_tensor *t = random_tensor(L, "uniform", known, &r, &device);
   if (lt_class_of(t->dtype) == LT_INT) {
     uniform_ints(L, t, &r);
-    return 1;
+    return lb_place(L, device, "uniform");
   }
   double lo = lb_number(L, 3, "uniform", "low", 0), hi = lb_number(L, 3, "uniform", "high", 1);
   if (!(lo < hi)) return luaL_error(L, "uniform: needs low < high, got %f and %f", lo, hi);
@@ -176,7 +175,7 @@ static int make_uniform(lua_State *L) {
     double v = lo + (hi - lo) * ((double)(random_next(&r) >> 11) * 0x1p-53);
     lt_store_f64(t->dtype, t->data + i * bytes, 0, 1, &v);
   }
-  return 1;
+  return lb_place(L, device, "uniform");
 }
 
 /* ---- From Lua values and bytes ------------------------------------------------------------- */
@@ -217,13 +216,14 @@ static void fill_nested(lua_State *L, const lt_tensor *t, unsigned d, unsigned c
   }
 }
 
-/* soma.tensor(nested, dtype, shape): from nested tables, or from a flat one with a shape; a
- * number gives no dimensions. dtype: bool when the first leaf is a boolean, else float32. */
+/* soma.tensor(nested, dtype, shape, {device}): from nested tables, or from a flat one with a shape;
+ * a number gives no dimensions. dtype: bool when the first leaf is a boolean, else float32. */
 static int make_tensor(lua_State *L) {
   int64_t shape[LT_DIMS] = {0}, want[LT_DIMS] = {0};
   unsigned dtype = lb_dtype_or(L, 2, 0);
   bool shaped = !lua_isnoneornil(L, 3);
   unsigned nwant = shaped ? lt_check_shape(L, 3, want) : 0;
+  int device = plain_options(L, 4, "tensor");
   luaL_checkany(L, 1);
   lua_settop(L, 3);
   lua_pushvalue(L, 1);
@@ -233,7 +233,7 @@ static int make_tensor(lua_State *L) {
   unsigned char *p = t->data;
   fill_nested(L, t, 0, &p);
   lua_pop(L, 1);
-  if (!shaped) return 1;
+  if (!shaped) return lb_place(L, device, "tensor");
   lt_tensor as = {.dtype = t->dtype, .ndim = nwant};
   memcpy(as.shape, want, sizeof want);
   if (!lt_layout(&as) || as.size != t->size)
@@ -241,10 +241,10 @@ static int make_tensor(lua_State *L) {
                       (LUAI_UACINT)t->size);
   as.data = t->data;
   *t = as;
-  return 1;
+  return lb_place(L, device, "tensor");
 }
 
-/* soma.frombytes(string, dtype, shape): row-major, little-endian. */
+/* soma.frombytes(string, dtype, shape, {device}): row-major, little-endian. */
 static int make_frombytes(lua_State *L) {
   size_t n;
   int64_t shape[LT_DIMS] = {0};
@@ -254,6 +254,7 @@ static int make_frombytes(lua_State *L) {
     shape[0] = (int64_t)(n / each);
   else
     ndim = lt_check_shape(L, 3, shape);
+  int device = plain_options(L, 4, "frombytes");
   lt_tensor as = {.dtype = dtype, .ndim = ndim};
   memcpy(as.shape, shape, sizeof shape);
   if (!lt_layout(&as) || (uint64_t)as.size * each != n)
@@ -263,7 +264,7 @@ static int make_frombytes(lua_State *L) {
   if (n > 0) memcpy(t->data, bytes, n);
   if (dtype == ISA_bool)
     for (size_t i = 0; i < n; i++) t->data[i] = t->data[i] != 0;
-  return 1;
+  return lb_place(L, device, "frombytes");
 }
 
 /* ---- Joining ------------------------------------------------------------------------------- */
@@ -312,8 +313,8 @@ static int make_concat(lua_State *L) {
   return 1;
 }
 
-const luaL_Reg lt_make_functions[] = {
-    {"zeros", make_zeros},   {"full", make_full},       {"ones", make_ones},
-    {"arange", make_arange}, {"randn", make_randn},     {"uniform", make_uniform},
-    {"tensor", make_tensor}, {"frombytes", make_frombytes}, {"concat", make_concat},
-    {NULL, NULL}};
+const luaL_Reg lt_make_functions[] = {{"zeros", make_zeros},   {"full", make_full},
+                                      {"ones", make_ones},     {"arange", make_arange},
+                                      {"randn", make_randn},   {"uniform", make_uniform},
+                                      {"tensor", make_tensor}, {"frombytes", make_frombytes},
+                                      {"concat", make_concat}, {NULL, NULL}};

@@ -33,26 +33,26 @@ static int64_t u_sign(int64_t x) { return x != 0; }
 static int64_t i_square(int64_t x) { return (int64_t)((uint64_t)x * (uint64_t)x); }
 static int64_t i_relu(int64_t x) { return x > 0 ? x : 0; }
 
-#define UNARY_OPS(X)                         \
-  X(exp, dm_exp, NULL, NULL)                 \
-  X(expm1, dm_expm1, NULL, NULL)             \
-  X(log, dm_log, NULL, NULL)                 \
-  X(log1p, dm_log1p, NULL, NULL)             \
-  X(sqrt, f_sqrt, NULL, NULL)                \
-  X(rsqrt, f_rsqrt, NULL, NULL)              \
-  X(reciprocal, f_reciprocal, NULL, NULL)    \
-  X(tanh, dm_tanh, NULL, NULL)               \
-  X(sigmoid, dm_sigmoid, NULL, NULL)         \
-  X(erf, dm_erf, NULL, NULL)                 \
-  X(sin, dm_sin, NULL, NULL)                 \
-  X(cos, dm_cos, NULL, NULL)                 \
-  X(square, f_square, i_square, i_square)       \
-  X(abs, f_abs, i_abs, i_same)                 \
-  X(neg, f_neg, i_neg, i_neg)                \
-  X(sign, f_sign, i_sign, u_sign)             \
-  X(relu, f_relu, i_relu, i_same)              \
-  X(floor, f_floor, i_same, i_same)            \
-  X(ceil, f_ceil, i_same, i_same)              \
+#define UNARY_OPS(X)                      \
+  X(exp, dm_exp, NULL, NULL)              \
+  X(expm1, dm_expm1, NULL, NULL)          \
+  X(log, dm_log, NULL, NULL)              \
+  X(log1p, dm_log1p, NULL, NULL)          \
+  X(sqrt, f_sqrt, NULL, NULL)             \
+  X(rsqrt, f_rsqrt, NULL, NULL)           \
+  X(reciprocal, f_reciprocal, NULL, NULL) \
+  X(tanh, dm_tanh, NULL, NULL)            \
+  X(sigmoid, dm_sigmoid, NULL, NULL)      \
+  X(erf, dm_erf, NULL, NULL)              \
+  X(sin, dm_sin, NULL, NULL)              \
+  X(cos, dm_cos, NULL, NULL)              \
+  X(square, f_square, i_square, i_square) \
+  X(abs, f_abs, i_abs, i_same)            \
+  X(neg, f_neg, i_neg, i_neg)             \
+  X(sign, f_sign, i_sign, u_sign)         \
+  X(relu, f_relu, i_relu, i_same)         \
+  X(floor, f_floor, i_same, i_same)       \
+  X(ceil, f_ceil, i_same, i_same)         \
   X(round, dm_rint, i_same, i_same)
 
 static void run_float(const unary_op *op, lt_walk *w, unsigned dtype) {
@@ -95,17 +95,17 @@ static int unary(lua_State *L, const unary_op *op) {
   return 1;
 }
 
-#define X(id, ff, ii, uu)                            \
-  static int op_##id(lua_State *L) {                   \
-    static const unary_op op = {#id, ff, ii, uu};      \
-    return unary(L, &op);                              \
+#define X(id, ff, ii, uu)                         \
+  static int op_##id(lua_State *L) {              \
+    static const unary_op op = {#id, ff, ii, uu}; \
+    return unary(L, &op);                         \
   }
 UNARY_OPS(X)
 #undef X
 
 int lt_negate(lua_State *L) { return op_neg(L); }
 
-static int64_t i_not(int64_t x) { return (int64_t)~(uint64_t)x; }
+static int64_t i_not(int64_t x) { return (int64_t) ~(uint64_t)x; }
 
 int lt_bnot(lua_State *L) {
   const lt_tensor *t = lt_check(L, 1);

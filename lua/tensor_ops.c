@@ -20,20 +20,20 @@ typedef struct int_type {
 typedef void (*float_fn)(size_t n, const double *a, const double *b, double *out);
 typedef void (*int_fn)(size_t n, const int64_t *a, const int64_t *b, int64_t *out, int_type *t);
 
-#define FLOAT_FN(name, expr)                                                          \
-  static void f_##name(size_t n, const double *a, const double *b, double *out) {    \
-    for (size_t i = 0; i < n; i++) {                                                  \
-      double x = a[i], y = b[i];                                                      \
-      out[i] = (expr);                                                                \
-    }                                                                                 \
+#define FLOAT_FN(name, expr)                                                      \
+  static void f_##name(size_t n, const double *a, const double *b, double *out) { \
+    for (size_t i = 0; i < n; i++) {                                              \
+      double x = a[i], y = b[i];                                                  \
+      out[i] = (expr);                                                            \
+    }                                                                             \
   }
-#define INT_FN(name, expr)                                                                       \
+#define INT_FN(name, expr)                                                                        \
   static void i_##name(size_t n, const int64_t *a, const int64_t *b, int64_t *out, int_type *t) { \
-    (void)t;                                                                                     \
-    for (size_t i = 0; i < n; i++) {                                                             \
-      int64_t x = a[i], y = b[i];                                                                \
-      out[i] = (int64_t)(expr);                                                                  \
-    }                                                                                            \
+    (void)t;                                                                                      \
+    for (size_t i = 0; i < n; i++) {                                                              \
+      int64_t x = a[i], y = b[i];                                                                 \
+      out[i] = (int64_t)(expr);                                                                   \
+    }                                                                                             \
   }
 
 static double larger(double x, double y) {
@@ -98,7 +98,7 @@ static uint64_t int_power(uint64_t x, int64_t y, int_type *t) {
 
 FLOAT_FN(add, x + y)
 FLOAT_FN(sub, x - y)
-FLOAT_FN(mul, x * y)
+FLOAT_FN(mul, x *y)
 FLOAT_FN(div, x / y)
 FLOAT_FN(idiv, dm_floor(x / y))
 FLOAT_FN(mod, float_mod(x, y))
@@ -113,7 +113,7 @@ FLOAT_FN(gt, x > y)
 FLOAT_FN(ge, x >= y)
 INT_FN(add, (uint64_t)x + (uint64_t)y)
 INT_FN(sub, (uint64_t)x - (uint64_t)y)
-INT_FN(mul, (uint64_t)x * (uint64_t)y)
+INT_FN(mul, (uint64_t)x *(uint64_t)y)
 INT_FN(idiv, int_idiv(x, y, t))
 INT_FN(mod, (uint64_t)x - (uint64_t)int_idiv(x, y, t) * (uint64_t)y)
 INT_FN(pow, int_power((uint64_t)x, y, t))
@@ -125,7 +125,7 @@ INT_FN(lt, less(x, y, t))
 INT_FN(le, !less(y, x, t))
 INT_FN(gt, less(y, x, t))
 INT_FN(ge, !less(x, y, t))
-INT_FN(band, (uint64_t)x & (uint64_t)y)
+INT_FN(band, (uint64_t)x &(uint64_t)y)
 INT_FN(bor, (uint64_t)x | (uint64_t)y)
 INT_FN(bxor, (uint64_t)x ^ (uint64_t)y)
 INT_FN(shl, shift_left(x, y, t))
@@ -138,26 +138,26 @@ typedef struct binary_op {
   bool compares;
 } binary_op;
 
-#define BINARY_OPS(X)                                                                     \
-  X(add, f_add, i_add, false)                                                             \
-  X(sub, f_sub, i_sub, false)                                                             \
-  X(mul, f_mul, i_mul, false)                                                             \
-  X(div, f_div, NULL, false)                                                              \
-  X(idiv, f_idiv, i_idiv, false)                                                          \
-  X(mod, f_mod, i_mod, false)                                                             \
-  X(pow, f_pow, i_pow, false)                                                             \
-  X(maximum, f_maximum, i_maximum, false)                                                 \
-  X(minimum, f_minimum, i_minimum, false)                                                 \
-  X(eq, f_eq, i_eq, true)                                                                 \
-  X(ne, f_ne, i_ne, true)                                                                 \
-  X(lt, f_lt, i_lt, true)                                                                 \
-  X(le, f_le, i_le, true)                                                                 \
-  X(gt, f_gt, i_gt, true)                                                                 \
-  X(ge, f_ge, i_ge, true)                                                                 \
-  X(band, NULL, i_band, false)                                                            \
-  X(bor, NULL, i_bor, false)                                                              \
-  X(bxor, NULL, i_bxor, false)                                                            \
-  X(shl, NULL, i_shl, false)                                                              \
+#define BINARY_OPS(X)                     \
+  X(add, f_add, i_add, false)             \
+  X(sub, f_sub, i_sub, false)             \
+  X(mul, f_mul, i_mul, false)             \
+  X(div, f_div, NULL, false)              \
+  X(idiv, f_idiv, i_idiv, false)          \
+  X(mod, f_mod, i_mod, false)             \
+  X(pow, f_pow, i_pow, false)             \
+  X(maximum, f_maximum, i_maximum, false) \
+  X(minimum, f_minimum, i_minimum, false) \
+  X(eq, f_eq, i_eq, true)                 \
+  X(ne, f_ne, i_ne, true)                 \
+  X(lt, f_lt, i_lt, true)                 \
+  X(le, f_le, i_le, true)                 \
+  X(gt, f_gt, i_gt, true)                 \
+  X(ge, f_ge, i_ge, true)                 \
+  X(band, NULL, i_band, false)            \
+  X(bor, NULL, i_bor, false)              \
+  X(bxor, NULL, i_bxor, false)            \
+  X(shl, NULL, i_shl, false)              \
   X(shr, NULL, i_shr, false)
 
 /* ---- Operands and result types ------------------------------------------------------------- */
@@ -168,9 +168,10 @@ static void scalar_operand(lua_State *L, int arg, const char *what, unsigned oth
   int type = lua_type(L, arg);
   if (type != LUA_TNUMBER && type != LUA_TBOOLEAN)
     luaL_error(L, "%s: operand %d must be a tensor or a number, not %s", what, arg,
-               luaL_typename(L, arg));
+               lb_type_name(L, arg));
   unsigned dtype = ISA_float32;
-  if (type == LUA_TBOOLEAN) dtype = ISA_bool;
+  if (type == LUA_TBOOLEAN)
+    dtype = ISA_bool;
   else if (lua_isinteger(L, arg) && lt_class_of(other) == LT_INT)
     dtype = other == ISA_bool ? ISA_int32 : other;
   *t = (lt_tensor){.data = data, .size = 1, .dtype = dtype};
@@ -190,8 +191,8 @@ static unsigned common_int(lua_State *L, const char *what, unsigned a, unsigned 
   case 16: return ISA_int32;
   case 32: return ISA_int64;
   default:
-    luaL_error(L, "%s: no integer type holds both %s and %s: use astype", what,
-               isa_dtypes[a].name, isa_dtypes[b].name);
+    luaL_error(L, "%s: no integer type holds both %s and %s: use astype", what, isa_dtypes[a].name,
+               isa_dtypes[b].name);
     return 0;
   }
 }
@@ -257,15 +258,16 @@ static int binary(lua_State *L, const binary_op *op) {
   if (lt_class_of(type) == LT_FLOAT)
     run_float(op, &w, result, ta->dtype, tb->dtype);
   else if (!run_int(op, &w, result, ta->dtype, tb->dtype, type))
-    return luaL_error(L, op->i == i_pow ? "pow: a negative integer exponent"
-                                        : "%s: an integer divided by zero", op->name);
+    return luaL_error(
+        L, op->i == i_pow ? "pow: a negative integer exponent" : "%s: an integer divided by zero",
+        op->name);
   return 1;
 }
 
-#define X(id, ff, ii, cmp)                                \
-  static int op_##id(lua_State *L) {                      \
-    static const binary_op op = {#id, ff, ii, cmp};       \
-    return binary(L, &op);                                \
+#define X(id, ff, ii, cmp)                          \
+  static int op_##id(lua_State *L) {                \
+    static const binary_op op = {#id, ff, ii, cmp}; \
+    return binary(L, &op);                          \
   }
 BINARY_OPS(X)
 #undef X
@@ -284,8 +286,8 @@ static int op_where(lua_State *L) {
   if (tb == NULL) scalar_operand(L, 3, "where", ta->dtype, tb = &sb, db);
   if (c->dtype != ISA_bool)
     return luaL_error(L, "where: the condition must be bool, not %s", isa_dtypes[c->dtype].name);
-  unsigned type = ta->dtype == tb->dtype ? ta->dtype
-                                         : operand_type(L, &choose, ta->dtype, tb->dtype);
+  unsigned type =
+      ta->dtype == tb->dtype ? ta->dtype : operand_type(L, &choose, ta->dtype, tb->dtype);
   int64_t shape[LT_DIMS];
   lt_tensor both = {.dtype = type};
   both.ndim = lt_broadcast(L, "where", ta, tb, shape);
@@ -312,10 +314,10 @@ const luaL_Reg lt_op_methods[] = {
 #define X(id, ff, ii, cmp) {#id, op_##id},
     BINARY_OPS(X)
 #undef X
-    {NULL, NULL}};
+        {NULL, NULL}};
 
-const luaL_Reg lt_op_meta[] = {
-    {"__add", op_add},   {"__sub", op_sub},   {"__mul", op_mul},   {"__div", op_div},
-    {"__idiv", op_idiv}, {"__mod", op_mod},   {"__pow", op_pow},   {"__band", op_band},
-    {"__bor", op_bor},   {"__bxor", op_bxor}, {"__shl", op_shl},   {"__shr", op_shr},
-    {"__unm", lt_negate}, {"__bnot", lt_bnot}, {NULL, NULL}};
+const luaL_Reg lt_op_meta[] = {{"__add", op_add},    {"__sub", op_sub},   {"__mul", op_mul},
+                               {"__div", op_div},    {"__idiv", op_idiv}, {"__mod", op_mod},
+                               {"__pow", op_pow},    {"__band", op_band}, {"__bor", op_bor},
+                               {"__bxor", op_bxor},  {"__shl", op_shl},   {"__shr", op_shr},
+                               {"__unm", lt_negate}, {"__bnot", lt_bnot}, {NULL, NULL}};

@@ -18,16 +18,20 @@ static void element_text(const lt_tensor *t, const unsigned char *p, char text[T
   } else if (lt_class_of(t->dtype) == LT_FLOAT) {
     double v;
     lt_load_f64(t->dtype, p, 0, 1, &v);
-    if (v != v) snprintf(text, TEXT, "nan");
-    else snprintf(text, TEXT, "%.6g", v);
+    if (v != v)
+      snprintf(text, TEXT, "nan");
+    else
+      snprintf(text, TEXT, "%.6g", v);
   } else if (lt_class_of(t->dtype) == LT_PACKED) {
     snprintf(text, TEXT, "0x%0*llx", (int)isa_dtype_bytes(t->dtype) * 2,
              (unsigned long long)lt_get_bits(p, isa_dtype_bytes(t->dtype)));
   } else {
     int64_t v;
     lt_load_i64(t->dtype, p, 0, 1, &v);
-    if (t->dtype == ISA_uint64) snprintf(text, TEXT, "%llu", (unsigned long long)v);
-    else snprintf(text, TEXT, "%lld", (long long)v);
+    if (t->dtype == ISA_uint64)
+      snprintf(text, TEXT, "%llu", (unsigned long long)v);
+    else
+      snprintf(text, TEXT, "%lld", (long long)v);
   }
 }
 

@@ -24,8 +24,10 @@ static void add_sum(accumulator *acc, bool is_unsigned, size_t n, const double *
                     const int64_t *i) {
   (void)is_unsigned;
   for (size_t k = 0; k < n; k++)
-    if (f != NULL) acc->f += f[k];
-    else acc->i = (int64_t)((uint64_t)acc->i + (uint64_t)i[k]);
+    if (f != NULL)
+      acc->f += f[k];
+    else
+      acc->i = (int64_t)((uint64_t)acc->i + (uint64_t)i[k]);
 }
 
 static bool after(const accumulator *acc, bool is_unsigned, double f, int64_t i, bool is_float) {
@@ -88,8 +90,10 @@ static void accumulate(const reduction *op, accumulator *acc, unsigned dtype,
   bool is_float = lt_class_of(dtype) == LT_FLOAT;
   for (int64_t i = 0; i < n; i += LT_CHUNK) {
     size_t part = n - i < LT_CHUNK ? (size_t)(n - i) : LT_CHUNK;
-    if (is_float) lt_load_f64(dtype, p + i * stride, stride, part, f);
-    else lt_load_i64(dtype, p + i * stride, stride, part, v);
+    if (is_float)
+      lt_load_f64(dtype, p + i * stride, stride, part, f);
+    else
+      lt_load_i64(dtype, p + i * stride, stride, part, v);
     op->add(acc, lt_is_unsigned(dtype), part, is_float ? f : NULL, is_float ? NULL : v);
     acc->count += (int64_t)part;
   }
@@ -193,8 +197,10 @@ static void *unpack(lua_State *L, const lt_tensor *t, bool ints) {
   lt_walk w;
   lt_walk_init(&w, t->ndim, t->shape, 1, &t);
   for (; lt_walk_next(&w); p += w.n * 8)
-    if (ints) lt_load_i64(t->dtype, w.p[0], w.step[0], w.n, (int64_t *)(void *)p);
-    else lt_load_f64(t->dtype, w.p[0], w.step[0], w.n, (double *)(void *)p);
+    if (ints)
+      lt_load_i64(t->dtype, w.p[0], w.step[0], w.n, (int64_t *)(void *)p);
+    else
+      lt_load_f64(t->dtype, w.p[0], w.step[0], w.n, (double *)(void *)p);
   return out;
 }
 
@@ -240,6 +246,6 @@ static int op_matmul(lua_State *L) {
 }
 
 const luaL_Reg lt_reduce_functions[] = {{"matmul", op_matmul}, {NULL, NULL}};
-const luaL_Reg lt_reduce_methods[] = {{"sum", op_sum}, {"mean", op_mean}, {"max", op_max},
-                                      {"min", op_min}, {"any", op_any},   {"all", op_all},
+const luaL_Reg lt_reduce_methods[] = {{"sum", op_sum},       {"mean", op_mean}, {"max", op_max},
+                                      {"min", op_min},       {"any", op_any},   {"all", op_all},
                                       {"matmul", op_matmul}, {NULL, NULL}};

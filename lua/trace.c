@@ -11,7 +11,9 @@ struct lb_trace {
   bool failed; /* memory ran out: what came after is missing */
 };
 
-struct lb_trace *lb_trace_new(void) { return calloc(1, sizeof(struct lb_trace)); }
+struct lb_trace *lb_trace_new(void) {
+  return calloc(1, sizeof(struct lb_trace));
+}
 
 void lb_trace_free(struct lb_trace *t) {
   if (t != NULL) free(t->events);
@@ -34,9 +36,12 @@ static void put_string(FILE *f, const char *s) {
   fputc('"', f);
   for (; s != NULL && *s; s++) {
     unsigned char c = (unsigned char)*s;
-    if (c == '"' || c == '\\') fprintf(f, "\\%c", c);
-    else if (c < 0x20) fprintf(f, "\\u%04x", c);
-    else fputc(c, f);
+    if (c == '"' || c == '\\')
+      fprintf(f, "\\%c", c);
+    else if (c < 0x20)
+      fprintf(f, "\\u%04x", c);
+    else
+      fputc(c, f);
   }
   fputc('"', f);
 }
@@ -51,8 +56,10 @@ static void put_event(FILE *f, const soma_event *e) {
     fprintf(f, ",\"ph\":\"C\",\"args\":{\"value\":%" PRIu32 "}}", e->value);
     return;
   }
-  if (e->kind == SOMA_EV_NOTIFY) fprintf(f, ",\"ph\":\"i\",\"s\":\"t\"");
-  else fprintf(f, ",\"ph\":\"X\",\"dur\":%.6f", length);
+  if (e->kind == SOMA_EV_NOTIFY)
+    fprintf(f, ",\"ph\":\"i\",\"s\":\"t\"");
+  else
+    fprintf(f, ",\"ph\":\"X\",\"dur\":%.6f", length);
   fprintf(f, ",\"args\":{\"pc\":%" PRIu32, e->pc);
   if (e->bytes) fprintf(f, ",\"bytes\":%" PRIu64, e->bytes);
   if (e->file != NULL) {
@@ -70,7 +77,9 @@ static void put_names(FILE *f) {
             p ? ",\n" : "", p + 1, processes[p]);
   for (int p = 1; p <= 2; p++)
     for (int e = 0; e < SOMA_ENGINES; e++)
-      fprintf(f, ",\n{\"pid\":%d,\"tid\":%d,\"ph\":\"M\",\"name\":\"thread_name\",\"args\":{\"name\":\"%s\"}}",
+      fprintf(f,
+              ",\n{\"pid\":%d,\"tid\":%d,\"ph\":\"M\",\"name\":\"thread_name\",\"args\":{\"name\":"
+              "\"%s\"}}",
               p, e, soma_engine_name((soma_engine)e));
 }
 
@@ -79,7 +88,8 @@ static void put_names(FILE *f) {
 int lb_run_save_trace(lua_State *L) {
   const lb_run *run = lb_check_run(L, 1);
   const char *path = lb_path(L, 2);
-  if (run->trace == NULL) return luaL_error(L, "save_trace: the core was not made with trace = true");
+  if (run->trace == NULL)
+    return luaL_error(L, "save_trace: the core was not made with trace = true");
   if (run->trace->failed) return luaL_error(L, "save_trace: memory ran out while recording");
   lb_file *file = lb_file_create(L, path);
   if (file == NULL) return 2;

@@ -16,8 +16,8 @@ trap 'rm -f "$out"' EXIT
 suite() {
   name=$1
   shift
-  echo "$name" | grep -q -e "$pattern" || return 0
-  "$@" >"$out" 2>&1
+  echo "$name" | grep -q -E -e "$pattern" || return 0
+  timeout "${SUITE_SECONDS:-600}" "$@" >"$out" 2>&1
   status=$?
   p=$(grep -c '^ok ' "$out")
   f=$(grep -c '^not ok ' "$out")

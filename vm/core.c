@@ -60,11 +60,16 @@ static isa_status place_tensors(vm_core *c, uint64_t limit, isa_error *e) {
   const isa_program *p = c->prog;
   uint64_t capacity = (uint64_t)c->target->hbm_gib << 30;
   limit = limit && limit < capacity ? limit : capacity;
+  c->hbm_bytes = c->mem.hbm_taken;
   if (p->ntensors && !(c->hbm = isa_zalloc(&c->al, p->ntensors * sizeof *c->hbm)))
     return ISA_NOMEM;
   for (uint32_t i = 0; i < p->ntensors; i++) {
     const isa_tensor *t = &p->tensors[i];
-    if (t->bytes > limit - c->hbm_bytes) {
+    if (c->mem.given && c->mem.given[i].data) {
+      c->hbm[i] = c->mem.given[i];
+      continue;
+    }
+    if (c->hbm_bytes > limit || t->bytes > limit - c->hbm_bytes) {
       isa_fail(e, ISA_LIMIT, ISA_NOFIELD,
                "tensor %s needs %llu bytes of HBM; %llu of %llu are taken", t->name,
                (unsigned long long)t->bytes, (unsigned long long)c->hbm_bytes,
@@ -183,7 +188,8 @@ void vm_core_end(vm_core *c) {
   vm_dma_free(c);
   vm_path_free(c);
   for (uint32_t i = 0; c->hbm && i < c->prog->ntensors; i++)
-    vm_pages_free(&c->al, c->hbm[i].data, c->hbm[i].bytes, c->hbm[i].mapped);
+    if (!c->hbm[i].borrowed)
+      vm_pages_free(&c->al, c->hbm[i].data, c->hbm[i].bytes, c->hbm[i].mapped);
   if (c->hbm)
     isa_free(&c->al, c->hbm, c->prog->ntensors * sizeof *c->hbm);
   for (unsigned e = 0; e < ISA_NENGINES; e++) {

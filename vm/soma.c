@@ -111,6 +111,8 @@ void soma_machine_free(soma_machine *m) {
     return;
   soma_run_free(m->run);
   soma_unbind(m, NULL);
+  for (soma_tensor *t = m->tensors; t; t = t->next)
+    t->m = NULL;
   vm_memory_free(&m->al, &m->mem);
   isa_free(&m->al, m->bindings, m->cap_bindings * sizeof *m->bindings);
   isa_free(&m->al, m, sizeof *m);

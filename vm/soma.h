@@ -197,6 +197,10 @@ void soma_diagnostics_free(soma_diagnostics *d);
  * must stay until then; each run needs its own bindings. SOMA_ARG names what does not match. */
 soma_status soma_bind(soma_machine *m, soma_program *p, const char *name, soma_dtype dtype,
                       uint32_t ndim, const int64_t *shape, const void *data);
+/* The same with a tensor of m's HBM, which the program then reads and writes in place: nothing is
+ * copied, so that the output of one run can be the input of the next. */
+typedef struct soma_tensor soma_tensor;
+soma_status soma_bind_tensor(soma_machine *m, soma_program *p, const char *name, soma_tensor *t);
 /* Drops what soma_bind gave tensors of p, or of all programs when p is NULL; after a
  * soma_run_start that failed the bindings are still there. */
 void soma_unbind(soma_machine *m, const soma_program *p);
@@ -254,6 +258,22 @@ typedef struct soma_fault {
 } soma_fault;
 /* The fault that ended the run. Strings live as long as the run. */
 void soma_run_fault(const soma_run *r, soma_fault *out);
+
+/* ---- Device tensors ----------------------------------------------------------------------- */
+
+/* A tensor in the HBM of m that outlives runs, zeroed; on failure *t is NULL. SOMA_LIMIT when HBM is
+ * exhausted, with the sizes. HBM is that of the options, else of the target, else of trn2. */
+soma_status soma_tensor_new(soma_machine *m, soma_dtype dtype, uint32_t ndim, const int64_t *shape,
+                            soma_tensor **t);
+/* Gives the HBM back when no binding and no run needs it. Also after soma_machine_free. */
+void soma_tensor_free(soma_tensor *t);
+/* Copies n bytes, the tensor's size, from or to the host. SOMA_ARG once its machine is freed. */
+soma_status soma_tensor_write(soma_tensor *t, const void *data, size_t n);
+soma_status soma_tensor_read(soma_tensor *t, void *data, size_t n);
+/* Bytes copied between host and HBM since m was made, by runs and tensors. Either may be NULL. */
+void soma_traffic(const soma_machine *m, uint64_t *to_device, uint64_t *to_host);
+/* HBM that tensors of m, and its run that has not ended, take now. */
+uint64_t soma_hbm_used(const soma_machine *m);
 
 /* ---- Critical path ------------------------------------------------------------------------ */
 

@@ -7,11 +7,24 @@
 
 #include <stdatomic.h>
 
-typedef struct binding { /* host data of an input; holds a reference to the program */
+/* What a tensor of a program is bound to: host data, or device, which it then holds a reference to,
+ * as it does to the program. */
+typedef struct binding {
   soma_program *p;
   uint32_t tensor;
   const void *data;
+  soma_tensor *device;
 } binding;
+
+struct soma_tensor {
+  soma_machine *m; /* NULL once the machine is gone */
+  soma_tensor *next, *prev; /* of the machine's */
+  isa_alloc al;
+  vm_block block;
+  uint32_t ndim, refs; /* refs: the creator's handle, each binding, each run */
+  int64_t shape[ISA_TENSOR_DIMS];
+  soma_dtype dtype;
+};
 
 struct soma_program {
   isa_program *p;
@@ -28,6 +41,9 @@ struct soma_machine {
   vm_costs costs;
   binding *bindings;
   uint32_t nbindings, cap_bindings;
+  soma_tensor *tensors;
+  uint64_t tensor_bytes; /* HBM they take */
+  uint64_t to_device, to_host; /* bytes copied since the machine was made */
   soma_run *run; /* the one that has not been freed */
   atomic_int interrupted;
   char error[640];
@@ -37,11 +53,17 @@ struct soma_run {
   soma_machine *m; /* NULL once the machine is gone */
   soma_program *p;
   vm_core core;
+  soma_tensor **device; /* by tensor of p: what it is bound to; NULL when there is none at all */
+  uint64_t own_hbm;     /* HBM that goes with the run */
   uint64_t to_device, to_host;
 };
 
 /* Leaves a message in the machine and gives the status. */
 soma_status soma_fail(soma_machine *m, soma_status s, const char *fmt, ...) ISA_PRINTF(3, 4);
 soma_status soma_out_of_memory(soma_machine *m);
+/* *out is the binding of p's tensor of that name, made anew when there is none; SOMA_ARG with a
+ * message when the tensor is not there, const, or of another type or shape. */
+soma_status soma_binding(soma_machine *m, soma_program *p, const char *name, soma_dtype dtype,
+                         uint32_t ndim, const int64_t *shape, binding **out);
 
 #endif

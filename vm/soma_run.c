@@ -25,8 +25,15 @@ static soma_status wrong_shape(soma_machine *m, const isa_tensor *t, soma_dtype 
   return s;
 }
 
-soma_status soma_bind(soma_machine *m, soma_program *p, const char *name, soma_dtype dtype,
-                      uint32_t ndim, const int64_t *shape, const void *data) {
+static binding *find_binding(const soma_machine *m, const soma_program *p, uint32_t tensor) {
+  for (uint32_t b = 0; b < m->nbindings; b++)
+    if (m->bindings[b].p == p && m->bindings[b].tensor == tensor)
+      return &m->bindings[b];
+  return NULL;
+}
+
+soma_status soma_binding(soma_machine *m, soma_program *p, const char *name, soma_dtype dtype,
+                         uint32_t ndim, const int64_t *shape, binding **out) {
   int i = isa_program_find_tensor(p->p, name, strlen(name));
   if (i < 0)
     return soma_fail(m, SOMA_ARG, "the program has no tensor %s", name);
@@ -35,37 +42,43 @@ soma_status soma_bind(soma_machine *m, soma_program *p, const char *name, soma_d
     return soma_fail(m, SOMA_ARG, "tensor %s is const: its data come with the program", name);
   if (!isa_dtype_valid((unsigned)dtype) || ndim > ISA_TENSOR_DIMS)
     return soma_fail(m, SOMA_ARG, "tensor %s: no such type or shape (dtype %d, %u dimensions)", name,
-                (int)dtype, ndim);
+                     (int)dtype, ndim);
   if (t->dtype != (unsigned)dtype || t->ndim != ndim ||
       memcmp(t->shape, shape, ndim * sizeof *shape) != 0)
     return wrong_shape(m, t, dtype, ndim, shape);
-  for (uint32_t b = 0; b < m->nbindings; b++)
-    if (m->bindings[b].p == p && m->bindings[b].tensor == (uint32_t)i) {
-      m->bindings[b].data = data;
-      return SOMA_OK;
-    }
+  *out = find_binding(m, p, (uint32_t)i);
+  if (*out)
+    return SOMA_OK;
   if (m->nbindings == m->cap_bindings &&
       !isa_array_grow(&m->al, &m->bindings, m->nbindings, &m->cap_bindings, sizeof *m->bindings))
     return soma_out_of_memory(m);
-  m->bindings[m->nbindings++] = (binding){p, (uint32_t)i, data};
+  *out = &m->bindings[m->nbindings++];
+  **out = (binding){.p = p, .tensor = (uint32_t)i};
   p->refs++;
   return SOMA_OK;
 }
 
-static const binding *bound(const soma_machine *m, const soma_program *p, uint32_t tensor) {
-  for (uint32_t b = 0; b < m->nbindings; b++)
-    if (m->bindings[b].p == p && m->bindings[b].tensor == tensor)
-      return &m->bindings[b];
-  return NULL;
+soma_status soma_bind(soma_machine *m, soma_program *p, const char *name, soma_dtype dtype,
+                      uint32_t ndim, const int64_t *shape, const void *data) {
+  binding *b;
+  soma_status s = soma_binding(m, p, name, dtype, ndim, shape, &b);
+  if (s != SOMA_OK)
+    return s;
+  soma_tensor_free(b->device);
+  b->device = NULL;
+  b->data = data;
+  return SOMA_OK;
 }
 
 void soma_unbind(soma_machine *m, const soma_program *p) {
   uint32_t kept = 0;
   for (uint32_t b = 0; b < m->nbindings; b++) {
-    if (p && m->bindings[b].p != p)
+    if (p && m->bindings[b].p != p) {
       m->bindings[kept++] = m->bindings[b];
-    else
-      soma_program_free(m->bindings[b].p);
+      continue;
+    }
+    soma_tensor_free(m->bindings[b].device);
+    soma_program_free(m->bindings[b].p);
   }
   m->nbindings = kept;
 }
@@ -141,19 +154,67 @@ static void set_options(soma_run *r) {
 static soma_status check_inputs(soma_machine *m, const soma_program *sp) {
   const isa_program *p = sp->p;
   for (uint32_t i = 0; i < p->ntensors && !m->o.timing_only; i++)
-    if (p->tensors[i].role == ISA_INPUT && !bound(m, sp, i))
+    if (p->tensors[i].role == ISA_INPUT && !find_binding(m, sp, i))
       return soma_fail(m, SOMA_ARG, "input tensor %s is not bound", p->tensors[i].name);
   return SOMA_OK;
 }
 
 static void copy_inputs(soma_run *r) {
   for (uint32_t i = 0; i < r->p->p->ntensors; i++) {
-    const binding *b = bound(r->m, r->p, i);
-    if (!b)
+    const binding *b = find_binding(r->m, r->p, i);
+    if (!b || b->device)
       continue;
     memcpy(r->core.hbm[i].data, b->data, (size_t)r->core.hbm[i].bytes);
     r->to_device += r->core.hbm[i].bytes;
+    r->m->to_device += r->core.hbm[i].bytes;
   }
+}
+
+/* Takes a reference to each device tensor that p's are bound to, for r; false: out of memory. */
+static bool hold_device_tensors(soma_machine *m, soma_program *p, soma_run *r) {
+  uint32_t n = p->p->ntensors;
+  for (uint32_t i = 0; i < n; i++) {
+    const binding *b = find_binding(m, p, i);
+    if (!b || !b->device)
+      continue;
+    if (!r->device && !(r->device = isa_zalloc(&m->al, n * sizeof *r->device)))
+      return false;
+    r->device[i] = b->device;
+    b->device->refs++;
+  }
+  return true;
+}
+
+static void drop_device_tensors(const isa_alloc *al, const soma_program *p, soma_run *r) {
+  uint32_t n = p->p->ntensors;
+  for (uint32_t i = 0; r->device && i < n; i++)
+    soma_tensor_free(r->device[i]);
+  if (r->device)
+    isa_free(al, r->device, n * sizeof *r->device);
+}
+
+/* vm_core_start with the device tensors in place. */
+static soma_status start_core(soma_machine *m, const soma_program *p, soma_run *r, isa_error *e) {
+  vm_memory mem = m->mem;
+  vm_block *given = NULL;
+  uint32_t n = p->p->ntensors;
+  if (r->device && !(given = isa_zalloc(&m->al, n * sizeof *given)))
+    return SOMA_NOMEM;
+  for (uint32_t i = 0; given && i < n; i++)
+    if (r->device[i]) {
+      given[i] = r->device[i]->block;
+      given[i].borrowed = true;
+    }
+  mem.given = given;
+  mem.hbm_taken = m->tensor_bytes;
+  soma_status s = (soma_status)vm_core_start(&r->core, &m->al, p->p, &mem, &m->kern,
+                                             m->o.saturate ? ISA_CVT_saturate : 0,
+                                             m->o.max_hbm_bytes, e);
+  r->core.mem.given = NULL;
+  if (given)
+    isa_free(&m->al, given, n * sizeof *given);
+  r->own_hbm = r->core.hbm_bytes - m->tensor_bytes;
+  return s;
 }
 
 soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **out) {
@@ -170,9 +231,9 @@ soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **out) {
   soma_run *r = isa_zalloc(&m->al, sizeof *r);
   if (!r)
     return soma_out_of_memory(m);
-  s = (soma_status)vm_core_start(&r->core, &m->al, p->p, &m->mem, &m->kern,
-                                 m->o.saturate ? ISA_CVT_saturate : 0, m->o.max_hbm_bytes, &e);
+  s = hold_device_tensors(m, p, r) ? start_core(m, p, r, &e) : SOMA_NOMEM;
   if (s != SOMA_OK) {
+    drop_device_tensors(&m->al, p, r);
     isa_free(&m->al, r, sizeof *r);
     return soma_fail(m, s, "%s", e.text[0] ? e.text : soma_status_text(s));
   }
@@ -181,6 +242,7 @@ soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **out) {
   r->core.timing_only = m->o.timing_only != 0;
   if (m->o.causes && !(r->core.path = isa_zalloc(&m->al, sizeof *r->core.path))) {
     vm_core_end(&r->core);
+    drop_device_tensors(&m->al, p, r);
     isa_free(&m->al, r, sizeof *r);
     return soma_out_of_memory(m);
   }
@@ -221,6 +283,8 @@ soma_status soma_fetch(soma_run *r, const char *name, void *data, size_t n) {
                 : SOMA_ARG;
   memcpy(data, r->core.hbm[i].data, n);
   r->to_host += n;
+  if (r->m)
+    r->m->to_host += n;
   return SOMA_OK;
 }
 
@@ -231,6 +295,7 @@ void soma_run_free(soma_run *r) {
   if (r->m && r->m->run == r)
     r->m->run = NULL;
   vm_core_end(&r->core);
+  drop_device_tensors(&al, r->p, r);
   soma_program_free(r->p);
   isa_free(&al, r, sizeof *r);
 }

@@ -293,12 +293,16 @@ typedef struct vm_memory {
   size_t sbuf_pitch, psum_pitch; /* host bytes between partitions, never a multiple of 4 KiB */
   size_t sbuf_size, psum_size;   /* host bytes in all */
   bool sbuf_mapped, psum_mapped;
+  /* For vm_core_start alone: the tensors that have HBM already (NULL: none has; data NULL: this one
+   * has not), and how much HBM is taken in all. */
+  const struct vm_block *given;
+  uint64_t hbm_taken;
 } vm_memory;
 
 typedef struct vm_block { /* host memory of an HBM tensor */
   uint8_t *data;
   uint64_t bytes;
-  bool mapped;
+  bool mapped, borrowed; /* borrowed: outlives the run */
 } vm_block;
 
 /* A core and its run. */

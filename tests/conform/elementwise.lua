@@ -268,7 +268,7 @@ local function tensor_scalar(suite)
   suite:case {
     insn = "tensor_scalar", name = "refused: operators of both classes", engine = "vector",
     inputs = {a = soma.ones(shape, "int32")}, outputs = {o = {"int32", shape}},
-    body = " tensor_scalar o, a, op0=bitwise_and, imm0=1, op1=add, imm1=1", refuse = "op1",
+    body = " tensor_scalar o, a, op0=bitwise_and, imm0=1, op1=add, imm1=1", refuse = "both operators",
   }
 end
 

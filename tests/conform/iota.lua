@@ -87,7 +87,7 @@ return function(suite)
   suite:case {
     insn = "affine_select", name = "refused: no comparison", engine = "gpsimd",
     inputs = {a = soma.ones({4, 3}, "float32")}, outputs = {o = {"float32", {4, 3}}},
-    body = " affine_select o, a, 0.0, pattern=[[1, 3]], cmp=add", refuse = "cmp",
+    body = " affine_select o, a, 0.0, pattern=[[1, 3]], cmp=add", refuse = "not a comparison",
   }
   suite:case {
     insn = "affine_select", name = "refused: PSUM is out of gpsimd's reach", engine = "gpsimd", psum = {a = true},

@@ -25,24 +25,33 @@ end
 
 local K, M, N = 32, 4, 6
 
--- Scales of 32 partitions lie in 4 of them: row r (eight partitions) at partition r. Other
--- partitions of the tile are not read.
-local function scales(cols, seed)
+-- Scales of 32 partitions lie in 4 of them: row r (eight partitions) at partition r; n rows here.
+local function scales(cols, seed, n)
   local codes = {}
-  for r = 0, 3 do for c = 0, cols - 1 do codes[r * cols + c + 1] = 126 + (r * 3 + c * 5 + seed) % 4 end end
+  for r = 0, (n or 4) - 1 do for c = 0, cols - 1 do codes[r * cols + c + 1] = 126 + (r * 3 + c * 5 + seed) % 4 end end
   return codes
 end
-local function operand(t, cols, seed)
+local function operand(t, cols, seed, parts)
   local codes = {}
-  for i = 1, K * cols * 4 do
+  for i = 1, (parts or K) * cols * 4 do
     codes[i] = t == "float4_e2m1fn_x4" and (i * 7 + seed) % 16 or ref.encode(lane[t][1], ((i * 5 + seed) % 17 - 8) / 4)
   end
   return codes
 end
+-- The same rows in the layout of up to 128 partitions: row r at partition r // 4 * 32 + r % 4. What
+-- is between is not read, nor written.
+local function quadrants(codes, cols, between)
+  local out, n = {}, #codes // cols
+  for i = 1, (n // 4 * 32 - 28) * cols do out[i] = between end
+  for r = 0, n - 1 do
+    for c = 1, cols do out[(r // 4 * 32 + r % 4) * cols + c] = codes[r * cols + c] end
+  end
+  return out
+end
 -- fp32 values [k][lane][col] of an operand with its scales.
-local function values(t, codes, sc, cols)
+local function values(t, codes, sc, cols, parts)
   local v = {}
-  for k = 0, K - 1 do
+  for k = 0, (parts or K) - 1 do
     for c = 0, cols - 1 do
       for l = 0, 3 do
         local s = sc[k // 8 * cols + c + 1]
@@ -102,8 +111,39 @@ local function products(suite)
   end
 end
 
+-- More partitions than a quadrant, and tiles of rows.
+local function layouts(suite)
+  local t, u = "float8_e4m3fn_x4", "float4_e2m1fn_x4"
+  for _, way in ipairs {{128, ""}, {64, ""}, {96, ""}, {64, ", tile_row=64, tile_rows=64"}, {32, ", tile_row=96, tile_rows=32"}} do
+    local parts, tile = way[1], way[2]
+    local rows = parts // 8
+    local cw, cx = operand(t, M, 5, parts), operand(u, N, 6, parts)
+    local sw, sx = scales(M, 2, rows), scales(N, 3, rows)
+    local w, x, want = values(t, cw, sw, M, parts), values(u, cx, sx, N, parts), {}
+    for m = 1, M do
+      for n = 1, N do
+        local s = 0.0
+        for k = 0, 4 * parts - 1 do s = ref.round(s + w[k * M + m] * x[k * N + n]) end
+        want[(m - 1) * N + n] = s
+      end
+    end
+    for _, insn in ipairs {"ldweights_mx", "matmul_mx"} do
+      suite:case {
+        insn = insn, name = parts .. " partitions" .. tile, engine = "tensor", targets = g4, psum = {o = true},
+        inputs = {
+          w = soma.frombytes(pack(t, cw), t, {parts, M}), x = soma.frombytes(pack(u, cx), u, {parts, N}),
+          sw = ref.from_bits(quadrants(sw, M, 255), "uint8", {parts - 28, M}),
+          sx = ref.from_bits(quadrants(sx, N, 255), "uint8", {parts - 28, N}),
+        },
+        outputs = {o = {"float32", {M, N}}}, body = string.format(" ldweights_mx w, sw%s\n matmul_mx o, x, sx%s", tile, tile),
+        expect = {o = ref.tensor(want, "float32", {M, N})},
+      }
+    end
+  end
+end
+
 -- scale 2^(floor(log2 amax) - (Emax - 1)) of each 8 partitions x 4 elements; a zero group: code 0
-local function quantize(suite)
+local function quantize(suite, K)
   local F = 3
   for t, info in pairs(lane) do
     for _, from in ipairs {"bfloat16", "float16"} do
@@ -111,7 +151,7 @@ local function quantize(suite)
       for k = 8, 15 do for l = 1, 4 do x[k * 4 * F + l] = 0.0 end end
       local a = ref.tensor(x, from, {K, 4 * F})
       local v, codes, sc = ref.list(a), {}, {}
-      for r = 0, 3 do
+      for r = 0, K // 8 - 1 do
         for c = 0, F - 1 do
           local top = 0.0
           for k = 8 * r, 8 * r + 7 do for l = 1, 4 do top = math.max(top, math.abs(v[(k * F + c) * 4 + l])) end end
@@ -133,9 +173,10 @@ local function quantize(suite)
       end
       for _, st in ipairs {"uint8", "float8_e8m0fnu"} do
         suite:case {
-          insn = "quantize_mx", name = from .. " to " .. t .. ", scales as " .. st, engine = "vector", targets = g4,
-          inputs = {a = a}, outputs = {o = {t, {K, F}}, s = {st, {4, F}}}, body = " quantize_mx o, s, a",
-          expect = {o = soma.frombytes(pack(t, codes), t, {K, F}), s = ref.from_bits(sc, st, {4, F})},
+          insn = "quantize_mx", name = string.format("%s to %s, scales as %s, %d partitions", from, t, st, K), engine = "vector", targets = g4,
+          inputs = {a = a, s = ref.from_bits(util.map(function() return 7 end, quadrants(sc, F, 7)), st, {K - 28, F})},
+          outputs = {o = {t, {K, F}}, s = {st, {K - 28, F}}}, body = " quantize_mx o, s, a",
+          expect = {o = soma.frombytes(pack(t, codes), t, {K, F}), s = ref.from_bits(quadrants(sc, F, 7), st, {K - 28, F})},
         }
       end
     end
@@ -148,5 +189,6 @@ end
 
 return function(suite)
   products(suite)
-  quantize(suite)
+  layouts(suite)
+  for _, parts in ipairs {32, 64, 128} do quantize(suite, parts) end
 end

@@ -34,10 +34,94 @@ local function draw(words, list)
   return out, after
 end
 
+-- Words of a lane after set_rng_seed: the finaliser of MurmurHash3, 1 in place of 0.
+local function seeded(seed, lane)
+  local words = {}
+  for i = 1, 24 do
+    local x = (seed + 0x9e3779b9 * (24 * lane + i)) & u32
+    x = (x ~ (x >> 16)) * 0x85ebca6b & u32
+    x = (x ~ (x >> 13)) * 0xc2b2ae35 & u32
+    x = x ~ (x >> 16)
+    words[i] = x ~= 0 and x or 1
+  end
+  return words
+end
+
+-- Numbers of vector after a seed: before gen4 a shift register of 32 bits in the first word.
+local function vector_numbers(seed, lanes, n, gen)
+  local out = {}
+  for lane = 0, lanes - 1 do
+    local s, states = seeded(seed, lane), {}
+    for k = 0, 3 do states[k] = {table.unpack(s, k * 6 + 1, k * 6 + 6)} end
+    local r = s[1]
+    for i = 0, n - 1 do
+      if gen < 4 then
+        r = (r ~ (r << 13)) & u32
+        r = r ~ (r >> 17)
+        r = (r ~ (r << 5)) & u32
+      end
+      out[lane * n + i + 1] = gen < 4 and r or xorwow(states[i % 4])
+    end
+  end
+  return out
+end
+local generation = {}
+for _, t in ipairs(soma.isa.targets) do generation[t.name] = t.gen end
+
+local function seeds(suite)
+  local s3 = {5, 13}
+  for _, insn in ipairs {"set_rng_seed", "rng"} do
+    for _, seed in ipairs {0, 1, 0xdeadbeef, u32} do
+      suite:case {
+        insn = insn, name = "numbers of seed " .. seed, engine = "vector",
+        inputs = {s = ref.from_bits({seed}, "uint32", {1, 1})}, outputs = {o = {"uint32", s3}, q = {"uint32", {5, 3}}},
+        body = " set_rng_seed s\n rng o\n set_rng_seed s\n rng q[:, 0:1]\n rng q[:, 1:2]\n rng q[:, 2:3]",
+        expect = function(target)
+          local gen = generation[target]
+          local list, short = vector_numbers(seed, 5, 13, gen), {}
+          for p = 0, 4 do -- an instruction starts at the first state again
+            for i = 0, 2 do
+              short[p * 3 + i + 1] = list[p * 13 + 1 + (gen < 4 and i or 4 * i)]
+            end
+          end
+          return {o = ref.from_bits(list, "uint32", s3), q = ref.from_bits(short, "uint32", {5, 3})}
+        end,
+      }
+    end
+  end
+  suite:case {
+    insn = "rng", name = "an unseeded run is one of seed 0", engine = "vector", outputs = {o = {"uint32", s3}}, body = " rng o",
+    expect = function(target) return {o = ref.from_bits(vector_numbers(0, 5, 13, generation[target]), "uint32", s3)} end,
+  }
+  for _, t in ipairs {"uint16", "int8"} do
+    suite:case {
+      insn = "rng", name = t .. " takes the low bits of a seeded number", engine = "vector",
+      inputs = {s = ref.from_bits({9}, "uint32", {1, 1})}, outputs = {o = {t, s3}}, body = " set_rng_seed s\n rng o",
+      expect = function(target)
+        local mask = (1 << 8 * ref.bytes(t)) - 1
+        return {o = ref.from_bits(util.map(function(v) return v & mask end, vector_numbers(9, 5, 13, generation[target])), t, s3)}
+      end,
+    }
+  end
+  local x = ref.tame(65, 3)
+  suite:case {
+    insn = "dropout", name = "by seeded numbers, a column of rates", engine = "vector",
+    inputs = {s = ref.from_bits({7}, "uint32", {1, 1}), a = ref.tensor(x, "float32", s3),
+      r = ref.tensor({0.0, 0.25, 0.5, 0.75, 1.0}, "float32", {5, 1})},
+    outputs = {o = {"float32", s3}}, body = " set_rng_seed s\n dropout o, a, prob=r",
+    expect = function(target)
+      local list, want = vector_numbers(7, 5, 13, generation[target]), {}
+      for i = 1, 65 do want[i] = (list[i] >> 8) * 2.0 ^ -24 < (i - 1) // 13 * 0.25 and 0.0 or x[i] end
+      return {o = ref.tensor(want, "float32", s3)}
+    end,
+  }
+end
+
 local engines = {{"gpsimd", 6, util.since(3)}, {"vector", 24, util.since(4)}}
 local ints = {"uint32", "int32", "uint16", "int16", "uint8", "int8"}
 
 return function(suite)
+  seeds(suite)
   for _, e in ipairs(engines) do
     local engine, words, targets = table.unpack(e)
     local st = state(words)
@@ -49,6 +133,21 @@ return function(suite)
         inputs = {s = s}, outputs = {o = {"uint32", shape}, g = {"uint32", {P, words}}},
         body = " rand_set_state s\n rng o\n rand_get_state g",
         expect = {o = ref.from_bits(numbers, "uint32", shape), g = ref.from_bits(after, "uint32", {P, words})},
+      }
+    end
+    -- a state goes in and out unchanged; lanes are partitions; two instructions are one longer one
+    local half = {}
+    for p = 0, P - 1 do for i = 1, 5 do half[p * 5 + i] = numbers[p * N + i] end end
+    for _, insn in ipairs {"rand_set_state", "rand_get_state"} do
+      suite:case {
+        insn = insn, name = "in and out on " .. engine, engine = engine, targets = targets, inputs = {s = s},
+        outputs = {g = {"uint32", {P, words}}}, body = " rand_set_state s\n rand_get_state g", expect = {g = s},
+      }
+      suite:case {
+        insn = insn, name = "half as many numbers on " .. engine, engine = engine, targets = targets, inputs = {s = s},
+        outputs = {o = {"uint32", {P, 5}}}, tiles = {g = {"uint32", {P, words}}},
+        body = " rand_set_state s\n rng o\n rand_get_state g\n rand_set_state s\n rng o",
+        expect = {o = ref.from_bits(half, "uint32", {P, 5})},
       }
     end
     for _, t in ipairs(ints) do

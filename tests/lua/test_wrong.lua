@@ -18,6 +18,9 @@ local function left_run() -- its core has gone on
   return r
 end
 
+local on_device = a:to "neuron:0"
+local function closed_tensor() local x = a:to "neuron:0" x:close() return x end
+
 local deep = {}
 for _ = 1, 300 do deep = {deep} end
 local loop = {}
@@ -44,6 +47,7 @@ local function make_values() return {
   soma.arange(24):reshape({4, 6}):transpose(), a, soma.tensor({math.mininteger}, "int64"),
   soma.assemble_file "tests/lua/add.s", closed_program(), soma.core {}, closed_core(), closed_run(), left_run(),
   soma.core {}:run(prog, {a = a, b = b}), soma.core {}.sbuf, closed_core().psum,
+  on_device, closed_tensor(), {a = on_device, b = on_device}, {device = "neuron:1", seed = 1},
 } end
 local values = make_values()
 local nothing = #values + 1 -- a nil among them
@@ -138,7 +142,7 @@ local method_names = {
   program = {"tensors", "tiles", "bytes", "source", "save", "warnings", "target", "close"},
   core = {"run", "start", "close", "semaphore", "set_semaphore", "register", "set_register"},
   run = {"step", "step_event", "until_time", "continue", "fetch", "summary", "close", "save_trace"},
-  memory = {"read", "write"},
+  memory = {"read", "write"}, device = {"to", "close"},
 }
 
 case("methods of tensors", function()
@@ -172,9 +176,10 @@ case("methods of programs, cores, runs and memories, open and closed", function(
     local run = core:start(prog, {a = a, b = b})
     return {
       {"program", soma.assemble_file "tests/lua/add.s"}, {"program", closed_program()},
-      {"core", soma.core(short)}, {"core", core}, {"core", closed_core()},
+      {"core", soma.device "neuron:0"}, {"core", soma.core(short)}, {"core", core}, {"core", closed_core()},
       {"run", run}, {"run", closed_run()}, {"run", left_run()},
       {"memory", core.sbuf}, {"memory", core.psum}, {"memory", closed_core().sbuf},
+      {"device", a:to "neuron:0"}, {"device", closed_tensor()},
     }
   end
   for i = 1, #objects() do

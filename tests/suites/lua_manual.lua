@@ -65,7 +65,8 @@ local function methods(object)
   return index
 end
 local core = env.core
-for class, object in pairs {tensor = env.a, program = env.prog, core = core, run = env.run, memory = core.sbuf} do
+for class, object in pairs {tensor = env.a, program = env.prog, core = core, run = env.run, memory = core.sbuf,
+  ["tensor on a device"] = env.a:to "neuron:0"} do
   local n = 0
   for name in pairs(methods(object)) do
     n = n + 1

@@ -1,0 +1,194 @@
+/* Device tensors of libsoma: placement in place, lifetimes, HBM's limit, counted bytes. */
+#include "../../vm/soma.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const char source[] = "        target  trn2\n"
+                             "a       tensor  float32[4, 2], input\n"
+                             "c       tensor  float32[4, 2], output\n"
+                             "t       tile    sbuf float32[4, 2]\n"
+                             "loaded  sem\n"
+                             "added   sem\n"
+                             "q       queue   dge=hwdge\n"
+                             "section sync\n"
+                             "        dma_copy  t, a, queue=q   $loaded\n"
+                             "        dma_copy  c, t, queue=q   $added>=1\n"
+                             "        halt\n"
+                             "section vector\n"
+                             "        tensor_tensor t, t, t, op=add   $loaded>=16 $added++\n"
+                             "        halt\n";
+static const int64_t shape[2] = {4, 2};
+static const float ones[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+
+typedef struct bed {
+  soma_machine *m;
+  soma_program *p;
+} bed;
+
+static bed start(uint64_t hbm) {
+  bed b = {0};
+  soma_options o = SOMA_OPTIONS_INIT;
+  o.max_hbm_bytes = hbm;
+  assert_int_equal(soma_machine_new(&o, &b.m), SOMA_OK);
+  assert_int_equal(soma_assemble(b.m, source, sizeof source - 1, "x.s", NULL, &b.p, NULL), SOMA_OK);
+  return b;
+}
+
+static void end(bed *b) {
+  soma_program_free(b->p);
+  soma_machine_free(b->m);
+}
+
+static soma_tensor *make(soma_machine *m) {
+  soma_tensor *t;
+  assert_int_equal(soma_tensor_new(m, SOMA_FLOAT32, 2, shape, &t), SOMA_OK);
+  return t;
+}
+
+static void expect(soma_tensor *t, float factor) {
+  float v[8];
+  assert_int_equal(soma_tensor_read(t, v, sizeof v), SOMA_OK);
+  for (int i = 0; i < 8; i++) assert_true(v[i] == factor * ones[i]);
+}
+
+static void run_to_end(bed *b) {
+  soma_run *r;
+  soma_stats s;
+  assert_int_equal(soma_run_start(b->m, b->p, &r), SOMA_OK);
+  assert_int_equal(soma_run_until(r, SOMA_END, SOMA_SYNC, 0), SOMA_OK);
+  soma_run_stats(r, &s, sizeof s);
+  assert_int_equal(s.host_to_device, 0);
+  soma_run_free(r);
+}
+
+/* y = 2x, then x = 2y, in place: nothing is copied between the runs. */
+static void chains(void **state) {
+  (void)state;
+  bed b = start(0);
+  uint64_t in, out;
+  soma_tensor *x = make(b.m), *y = make(b.m);
+  expect(x, 0);
+  assert_int_equal(soma_tensor_write(x, ones, sizeof ones), SOMA_OK);
+  assert_int_equal(soma_bind_tensor(b.m, b.p, "a", x), SOMA_OK);
+  assert_int_equal(soma_bind_tensor(b.m, b.p, "c", y), SOMA_OK);
+  run_to_end(&b);
+  assert_int_equal(soma_bind_tensor(b.m, b.p, "a", y), SOMA_OK);
+  assert_int_equal(soma_bind_tensor(b.m, b.p, "c", x), SOMA_OK);
+  run_to_end(&b);
+  soma_traffic(b.m, &in, &out);
+  assert_int_equal(in, sizeof ones);
+  assert_int_equal(out, sizeof ones);
+  expect(x, 4);
+  expect(y, 2);
+  assert_int_equal(soma_hbm_used(b.m), 2 * sizeof ones);
+  soma_tensor_free(x);
+  soma_tensor_free(y);
+  assert_int_equal(soma_hbm_used(b.m), 0);
+  end(&b);
+}
+
+/* The last binding counts; what it replaces, and what soma_unbind drops, is let go. */
+static void rebinding(void **state) {
+  (void)state;
+  bed b = start(0);
+  soma_run *r;
+  float c[8];
+  soma_tensor *x = make(b.m);
+  assert_int_equal(soma_bind_tensor(b.m, b.p, "a", x), SOMA_OK);
+  soma_tensor_free(x);
+  assert_int_equal(soma_hbm_used(b.m), sizeof ones);
+  assert_int_equal(soma_bind(b.m, b.p, "a", SOMA_FLOAT32, 2, shape, ones), SOMA_OK);
+  assert_int_equal(soma_hbm_used(b.m), 0);
+  assert_int_equal(soma_run_start(b.m, b.p, &r), SOMA_OK);
+  assert_int_equal(soma_run_until(r, SOMA_END, SOMA_SYNC, 0), SOMA_OK);
+  assert_int_equal(soma_fetch(r, "c", c, sizeof c), SOMA_OK);
+  assert_true(c[7] == 16);
+  soma_run_free(r);
+  x = make(b.m);
+  assert_int_equal(soma_bind_tensor(b.m, b.p, "a", x), SOMA_OK);
+  soma_tensor_free(x);
+  soma_unbind(b.m, b.p);
+  assert_int_equal(soma_hbm_used(b.m), 0);
+  assert_int_equal(soma_run_start(b.m, b.p, &r), SOMA_ARG);
+  assert_string_equal(soma_error(b.m), "input tensor a is not bound");
+  end(&b);
+}
+
+/* A run keeps its tensors, tensors outlive their machine as handles. */
+static void lifetimes(void **state) {
+  (void)state;
+  bed b = start(0);
+  soma_run *r;
+  float c[8];
+  soma_tensor *x = make(b.m), *y = make(b.m), *z = make(b.m);
+  assert_int_equal(soma_tensor_write(x, ones, sizeof ones), SOMA_OK);
+  assert_int_equal(soma_bind_tensor(b.m, b.p, "a", x), SOMA_OK);
+  assert_int_equal(soma_bind_tensor(b.m, b.p, "c", y), SOMA_OK);
+  assert_int_equal(soma_run_start(b.m, b.p, &r), SOMA_OK);
+  soma_tensor_free(x);
+  soma_tensor_free(y);
+  assert_int_equal(soma_run_until(r, SOMA_END, SOMA_SYNC, 0), SOMA_OK);
+  assert_int_equal(soma_fetch(r, "c", c, sizeof c), SOMA_OK);
+  assert_true(c[0] == 2);
+  end(&b);
+  assert_int_equal(soma_tensor_read(z, c, sizeof c), SOMA_ARG);
+  assert_int_equal(soma_tensor_write(z, c, sizeof c), SOMA_ARG);
+  soma_tensor_free(z);
+  soma_tensor_free(NULL);
+}
+
+static void limits(void **state) {
+  (void)state;
+  bed b = start(80);
+  soma_tensor *x = make(b.m), *y = make(b.m), *t;
+  soma_run *r;
+  assert_int_equal(soma_tensor_new(b.m, SOMA_FLOAT32, 2, shape, &t), SOMA_LIMIT);
+  assert_null(t);
+  assert_string_equal(soma_error(b.m), "a tensor needs 32 bytes of HBM; 64 of 80 are taken");
+  assert_int_equal(soma_bind_tensor(b.m, b.p, "a", x), SOMA_OK);
+  assert_int_equal(soma_run_start(b.m, b.p, &r), SOMA_LIMIT);
+  assert_string_equal(soma_error(b.m), "tensor c needs 32 bytes of HBM; 64 of 80 are taken");
+  soma_tensor_free(y);
+  assert_int_equal(soma_tensor_new(b.m, SOMA_UINT8, 1, (int64_t[]){49}, &t), SOMA_LIMIT);
+  assert_int_equal(soma_tensor_new(b.m, SOMA_UINT8, 1, (int64_t[]){48}, &t), SOMA_OK);
+  soma_tensor_free(t);
+  assert_int_equal(soma_tensor_new(b.m, SOMA_UINT8, 2, (int64_t[]){INT64_MAX, 4}, &t), SOMA_ARG);
+  assert_int_equal(soma_tensor_new(b.m, SOMA_UINT8, 1, (int64_t[]){0}, &t), SOMA_ARG);
+  assert_int_equal(soma_tensor_new(b.m, SOMA_UINT8, 9, shape, &t), SOMA_ARG);
+  assert_int_equal(soma_tensor_new(b.m, (soma_dtype)99, 1, shape, &t), SOMA_ARG);
+  soma_tensor_free(x);
+  end(&b);
+}
+
+static void refusals(void **state) {
+  (void)state;
+  bed b = start(0), other = start(0);
+  float v[8] = {0};
+  soma_tensor *x = make(b.m), *bytes;
+  assert_int_equal(soma_tensor_new(b.m, SOMA_UINT8, 2, shape, &bytes), SOMA_OK);
+  assert_int_equal(soma_bind_tensor(b.m, b.p, "a", bytes), SOMA_ARG);
+  assert_string_equal(soma_error(b.m), "tensor a is float32[4, 2], the data given is uint8[4, 2]");
+  assert_int_equal(soma_bind_tensor(b.m, b.p, "z", x), SOMA_ARG);
+  assert_string_equal(soma_error(b.m), "the program has no tensor z");
+  assert_int_equal(soma_bind_tensor(other.m, other.p, "a", x), SOMA_ARG);
+  assert_int_equal(soma_tensor_write(x, v, 31), SOMA_ARG);
+  assert_string_equal(soma_error(b.m), "the tensor has 32 bytes, not 31");
+  assert_int_equal(soma_tensor_read(x, v, 33), SOMA_ARG);
+  soma_tensor_free(x);
+  soma_tensor_free(bytes);
+  end(&b);
+  end(&other);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(chains), cmocka_unit_test(rebinding),
+                                     cmocka_unit_test(lifetimes), cmocka_unit_test(limits),
+                                     cmocka_unit_test(refusals)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
