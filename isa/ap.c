@@ -5,8 +5,7 @@
 #include <string.h>
 
 static bool add_ok(int64_t a, int64_t b, int64_t *out) {
-  if (b > 0 ? a > INT64_MAX - b : a < INT64_MIN - b)
-    return false;
+  if (b > 0 ? a > INT64_MAX - b : a < INT64_MIN - b) return false;
   *out = a + b;
   return true;
 }
@@ -14,8 +13,7 @@ static bool add_ok(int64_t a, int64_t b, int64_t *out) {
 /* a * n; the one product that is refused without need is INT64_MIN itself. */
 static bool mul_ok(int64_t a, uint64_t n, int64_t *out) {
   uint64_t m = a < 0 ? 0 - (uint64_t)a : (uint64_t)a;
-  if (m != 0 && n > (uint64_t)INT64_MAX / m)
-    return false;
+  if (m != 0 && n > (uint64_t)INT64_MAX / m) return false;
   *out = a < 0 ? -(int64_t)(m * n) : (int64_t)(m * n);
   return true;
 }
@@ -23,8 +21,7 @@ static bool mul_ok(int64_t a, uint64_t n, int64_t *out) {
 uint64_t isa_ap_elems(const isa_ap *ap) {
   uint64_t n = 1;
   for (unsigned d = 0; d < ap->ndim; d++) {
-    if (ap->dim[d].num != 0 && n > UINT64_MAX / ap->dim[d].num)
-      return UINT64_MAX;
+    if (ap->dim[d].num != 0 && n > UINT64_MAX / ap->dim[d].num) return UINT64_MAX;
     n *= ap->dim[d].num;
   }
   return n;
@@ -37,8 +34,7 @@ bool isa_ap_extent(const isa_ap *ap, int64_t *lo, int64_t *hi) {
   for (unsigned d = 0; d < ap->ndim; d++) {
     uint64_t last = ap->dim[d].num > 0 ? ap->dim[d].num - 1 : 0;
     int64_t *end = ap->dim[d].step < 0 ? lo : hi, far;
-    if (!mul_ok(ap->dim[d].step, last * size, &far) || !add_ok(*end, far, end))
-      return false;
+    if (!mul_ok(ap->dim[d].step, last * size, &far) || !add_ok(*end, far, end)) return false;
   }
   return true;
 }
@@ -56,35 +52,29 @@ int64_t isa_ap_at(const isa_ap *ap, uint64_t i) {
 void isa_ap_merge(const isa_ap *ap, isa_ap *out) {
   isa_ap r = *ap;
   *out = r;
-  if (ap->size_dim >= 2 || ap->index_kind != ISA_INDEX_none)
-    return; /* its dimensions have names */
-  isa_dim kept[ISA_MAX_DIMS]; /* innermost first */
+  if (ap->size_dim >= 2 || ap->index_kind != ISA_INDEX_none) return; /* its dimensions have names */
+  isa_dim kept[ISA_MAX_DIMS];                                        /* innermost first */
   unsigned n = 0;
   for (unsigned d = ap->ndim; d-- > 0;) {
     isa_dim outer = r.dim[d];
     int64_t next;
-    if (outer.num == 1)
-      continue;
+    if (outer.num == 1) continue;
     if (n > 0 && mul_ok(kept[n - 1].step, kept[n - 1].num, &next) && next == outer.step &&
         (uint64_t)kept[n - 1].num * outer.num <= UINT32_MAX)
       kept[n - 1].num *= outer.num;
     else
       kept[n++] = outer;
   }
-  if (n == 0)
-    kept[n++] = (isa_dim){1, 1};
+  if (n == 0) kept[n++] = (isa_dim){1, 1};
   memset(out->dim, 0, sizeof out->dim);
   out->ndim = (uint8_t)n;
-  for (unsigned d = 0; d < n; d++)
-    out->dim[d] = kept[n - 1 - d];
+  for (unsigned d = 0; d < n; d++) out->dim[d] = kept[n - 1 - d];
 }
 
 static bool same_dims(const isa_ap *a, const isa_ap *b) {
-  if (a->ndim != b->ndim)
-    return false;
+  if (a->ndim != b->ndim) return false;
   for (unsigned d = 0; d < a->ndim; d++)
-    if (a->dim[d].step != b->dim[d].step || a->dim[d].num != b->dim[d].num)
-      return false;
+    if (a->dim[d].step != b->dim[d].step || a->dim[d].num != b->dim[d].num) return false;
   return true;
 }
 
@@ -98,9 +88,8 @@ static bool same_dyn(const isa_ap *a, const isa_ap *b) {
 }
 
 static bool same_dynamics(const isa_ap *a, const isa_ap *b) {
-  return a->index_kind == b->index_kind && a->index_dim == b->index_dim &&
-         a->index == b->index && a->size_dim == b->size_dim && a->size_reg == b->size_reg &&
-         same_dyn(a, b);
+  return a->index_kind == b->index_kind && a->index_dim == b->index_dim && a->index == b->index &&
+         a->size_dim == b->size_dim && a->size_reg == b->size_reg && same_dyn(a, b);
 }
 
 static bool same_place(const isa_ap *a, const isa_ap *b) {
@@ -116,8 +105,7 @@ bool isa_ap_equal(const isa_ap *a, const isa_ap *b) {
 /* Whether the pattern's first byte is known: a dynamic size only leaves out a part of it. */
 static bool stands_still(const isa_ap *ap) {
   for (unsigned i = 0; i < ISA_MAX_DYN; i++)
-    if (ap->dyn[i].kind != ISA_DYN_none)
-      return false;
+    if (ap->dyn[i].kind != ISA_DYN_none) return false;
   return ap->index_kind == ISA_INDEX_none;
 }
 
@@ -175,23 +163,18 @@ static bool to_byteset(const isa_ap *ap, byteset *s) {
  * box are looked at. */
 static bool meet(const byteset *a, unsigned da, int64_t pa, const byteset *b, unsigned db,
                  int64_t pb, uint32_t *work) {
-  if (pa + a->span[da] <= pb || pb + b->span[db] <= pa)
-    return false;
-  if (*work == 0)
-    return true;
+  if (pa + a->span[da] <= pb || pb + b->span[db] <= pa) return false;
+  if (*work == 0) return true;
   --*work;
-  if (da == a->n && db == b->n)
-    return true;
+  if (da == a->n && db == b->n) return true;
   if (da == a->n || (db < b->n && b->span[db] > a->span[da]))
     return meet(b, db, pb, a, da, pa, work);
   int64_t step = a->step[da], before = pb - pa - a->span[da + 1];
   int64_t first = before < 0 ? 0 : before / step + 1;
   int64_t last = (pb + b->span[db] - 1 - pa) / step;
-  if (last >= a->num[da])
-    last = a->num[da] - 1;
+  if (last >= a->num[da]) last = a->num[da] - 1;
   for (int64_t i = first; i <= last; i++)
-    if (meet(a, da + 1, pa + i * step, b, db, pb, work))
-      return true;
+    if (meet(a, da + 1, pa + i * step, b, db, pb, work)) return true;
   return false;
 }
 
@@ -208,22 +191,17 @@ static int64_t gcd(int64_t a, int64_t b) {
  * meet never do: even and odd elements, different columns of one matrix. */
 static bool apart_by_residue(const byteset *a, const byteset *b) {
   int64_t g = 0;
-  for (unsigned d = 0; d < a->n; d++)
-    g = gcd(a->step[d], g);
-  for (unsigned d = 0; d < b->n; d++)
-    g = gcd(b->step[d], g);
-  if (g == 0)
-    return false;
+  for (unsigned d = 0; d < a->n; d++) g = gcd(a->step[d], g);
+  for (unsigned d = 0; d < b->n; d++) g = gcd(b->step[d], g);
+  if (g == 0) return false;
   int64_t gap = (b->start - a->start) % g; /* from a's run to the next run of b */
-  if (gap < 0)
-    gap += g;
+  if (gap < 0) gap += g;
   return gap >= a->run && gap + b->run <= g;
 }
 
 /* Whether the distance of the two is known: neither moves, or both by the same bytes. */
 static bool known_distance(const isa_ap *a, const isa_ap *b) {
-  if (stands_still(a) && stands_still(b))
-    return true;
+  if (stands_still(a) && stands_still(b)) return true;
   return a->index_kind == ISA_INDEX_none && b->index_kind == ISA_INDEX_none && same_dyn(a, b) &&
          isa_dtype_bytes(a->dtype) == isa_dtype_bytes(b->dtype);
 }
@@ -237,19 +215,15 @@ static bool same_bytes(const isa_ap *a, const isa_ap *b) {
 }
 
 int isa_ap_overlap(const isa_ap *a, const isa_ap *b) {
-  if (a->space != b->space)
-    return 0;
+  if (a->space != b->space) return 0;
   if (a->space == ISA_HBM ? a->base != b->base
                           : a->part >= b->part + b->nparts || b->part >= a->part + a->nparts)
     return 0;
-  if (same_bytes(a, b))
-    return 2;
+  if (same_bytes(a, b)) return 2;
   bool still = known_distance(a, b);
-  if (!still && a->base != b->base && a->base != 0 && b->base != 0)
-    return 0;
+  if (!still && a->base != b->base && a->base != 0 && b->base != 0) return 0;
   byteset x, y;
-  if (!still || !to_byteset(a, &x) || !to_byteset(b, &y))
-    return 1;
+  if (!still || !to_byteset(a, &x) || !to_byteset(b, &y)) return 1;
   uint32_t work = OVERLAP_WORK;
   return !apart_by_residue(&x, &y) && meet(&x, 0, x.start, &y, 0, y.start, &work);
 }

@@ -30,32 +30,25 @@ isa_alloc isa_alloc_default(void) { return (isa_alloc){default_alloc, NULL}; }
 
 void *isa_zalloc(const isa_alloc *al, size_t n) {
   void *p = al->fn(al->ud, NULL, 0, n);
-  if (p)
-    memset(p, 0, n);
+  if (p) memset(p, 0, n);
   return p;
 }
 
 void isa_free(const isa_alloc *al, void *p, size_t n) {
-  if (p)
-    al->fn(al->ud, p, n, 0);
+  if (p) al->fn(al->ud, p, n, 0);
 }
 
 bool isa_array_grow(const isa_alloc *al, void *array_ptr, uint32_t n, uint32_t *cap, size_t size) {
-  if (n < *cap)
-    return true;
+  if (n < *cap) return true;
   uint64_t want = (uint64_t)*cap + *cap / 2;
-  if (want < 8)
-    want = 8;
-  if (want > UINT32_MAX)
-    want = UINT32_MAX;
-  if (want <= n || want > SIZE_MAX / size)
-    return false;
+  if (want < 8) want = 8;
+  if (want > UINT32_MAX) want = UINT32_MAX;
+  if (want <= n || want > SIZE_MAX / size) return false;
   char *p;
   memcpy(&p, array_ptr, sizeof p); /* array_ptr is the address of any type's pointer */
   size_t old = *cap * size, bytes = (size_t)want * size;
   p = al->fn(al->ud, p, old, bytes);
-  if (!p)
-    return false;
+  if (!p) return false;
   memset(p + old, 0, bytes - old);
   memcpy(array_ptr, &p, sizeof p);
   *cap = (uint32_t)want;
@@ -64,9 +57,7 @@ bool isa_array_grow(const isa_alloc *al, void *array_ptr, uint32_t n, uint32_t *
 
 /* ---- Growable bytes ----------------------------------------------------------------------- */
 
-void isa_buf_init(isa_buf *b, const isa_alloc *al) {
-  *b = (isa_buf){.al = *al};
-}
+void isa_buf_init(isa_buf *b, const isa_alloc *al) { *b = (isa_buf){.al = *al}; }
 
 void isa_buf_free(isa_buf *b) {
   isa_free(&b->al, b->data, b->cap);
@@ -76,14 +67,12 @@ void isa_buf_free(isa_buf *b) {
 /* Room for n more bytes and the 0 behind them. Failure sticks, so that no later append leaves a
  * hole before itself. */
 static bool buf_reserve(isa_buf *b, size_t n) {
-  if (b->failed)
-    return false;
+  if (b->failed) return false;
   if (n < b->cap - b->len) /* also false for the empty buffer */
     return true;
   size_t need = b->len + n + 1;
   size_t cap = b->cap + b->cap / 2;
-  if (cap < need)
-    cap = need < 64 ? 64 : need;
+  if (cap < need) cap = need < 64 ? 64 : need;
   char *p = need > b->len ? b->al.fn(b->al.ud, b->data, b->cap, cap) : NULL;
   if (!p) {
     b->failed = true;
@@ -95,8 +84,7 @@ static bool buf_reserve(isa_buf *b, size_t n) {
 }
 
 char *isa_buf_grow(isa_buf *b, size_t n) {
-  if (!buf_reserve(b, n))
-    return NULL;
+  if (!buf_reserve(b, n)) return NULL;
   char *p = b->data + b->len;
   b->len += n;
   b->data[b->len] = 0;
@@ -105,8 +93,7 @@ char *isa_buf_grow(isa_buf *b, size_t n) {
 
 void isa_buf_add(isa_buf *b, const void *p, size_t n) {
   char *to = isa_buf_grow(b, n);
-  if (to && n > 0)
-    memcpy(to, p, n);
+  if (to && n > 0) memcpy(to, p, n);
 }
 
 void isa_buf_puts(isa_buf *b, const char *s) { isa_buf_add(b, s, strlen(s)); }
@@ -160,16 +147,14 @@ void isa_arena_free(isa_arena *a) {
 
 void *isa_arena_alloc(isa_arena *a, size_t n) {
   size_t head = align_up(sizeof(struct isa_arena_block));
-  if (n > SIZE_MAX - head - 64)
-    return NULL;
+  if (n > SIZE_MAX - head - 64) return NULL;
   size_t need = align_up(n > 0 ? n : 1);
   struct isa_arena_block *b = a->blocks;
   if (!b || b->size - b->used < need) {
     size_t size = b && b->size < ARENA_MOST ? 2 * b->size : b ? ARENA_MOST : ARENA_FIRST;
     bool big = need > size / 4; /* a block of its own: the rest of the current one stays in use */
     b = isa_zalloc(&a->al, big ? head + need : size);
-    if (!b)
-      return NULL;
+    if (!b) return NULL;
     b->size = big ? head + need : size;
     b->used = head;
     a->total += b->size;
@@ -184,16 +169,14 @@ void *isa_arena_alloc(isa_arena *a, size_t n) {
 
 char *isa_arena_strn(isa_arena *a, const char *s, size_t n) {
   char *p = n < SIZE_MAX ? isa_arena_alloc(a, n + 1) : NULL;
-  if (p && n > 0)
-    memcpy(p, s, n);
+  if (p && n > 0) memcpy(p, s, n);
   return p;
 }
 
 /* ---- Errors ------------------------------------------------------------------------------- */
 
 bool isa_fail(isa_error *e, isa_status status, int field, const char *fmt, ...) {
-  if (!e)
-    return false;
+  if (!e) return false;
   e->status = status;
   e->field = field;
   va_list ap;

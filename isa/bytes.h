@@ -29,8 +29,7 @@ static inline void isa_put64(uint8_t *p, uint64_t v) {
 #define ISA_FNV_START UINT64_C(0xcbf29ce484222325)
 static inline uint64_t isa_fnv(uint64_t h, const void *bytes, size_t n) {
   const uint8_t *p = bytes;
-  for (size_t i = 0; i < n; i++)
-    h = (h ^ p[i]) * UINT64_C(0x100000001b3);
+  for (size_t i = 0; i < n; i++) h = (h ^ p[i]) * UINT64_C(0x100000001b3);
   return h;
 }
 

@@ -40,8 +40,7 @@ static bool check_place(const isa_ck *c) {
 
 static bool check_wait(const isa_ck *c) {
   const isa_wait *w = &c->in->wait;
-  if (w->cond == ISA_WAIT_none)
-    return true;
+  if (w->cond == ISA_WAIT_none) return true;
   if (w->cond >= ISA_NCONDS)
     return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD, "unknown condition %d of a wait", w->cond);
   if (w->core >= ISA_MAX_CORES)
@@ -62,8 +61,7 @@ static bool check_update(const isa_ck *c) {
   const isa_update *u = &c->in->upd;
   unsigned op = c->in->op;
   bool dma = isa_op_is_dma(op);
-  if (u->kind == ISA_UPD_none)
-    return true;
+  if (u->kind == ISA_UPD_none) return true;
   if (u->kind >= ISA_NUPDS)
     return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD, "unknown kind %d of an update", u->kind);
   if (u->core >= ISA_MAX_CORES)
@@ -112,8 +110,7 @@ static bool check_num(const isa_ck *c, int f, const isa_field *fd, isa_num n) {
 }
 
 static bool check_range(const isa_ck *c, int f, uint64_t v, uint64_t most) {
-  if (v > most)
-    return isa_fail(c->e, ISA_ILLEGAL, f, "%" PRIu64 ": at most %" PRIu64, v, most);
+  if (v > most) return isa_fail(c->e, ISA_ILLEGAL, f, "%" PRIu64 ": at most %" PRIu64, v, most);
   return true;
 }
 
@@ -124,12 +121,10 @@ static bool check_enum(const isa_ck *c, int f, unsigned set, unsigned item) {
 }
 
 static bool check_alu(const isa_ck *c, int f, unsigned op) {
-  if (op >= ISA_NALUOPS)
-    return isa_fail(c->e, ISA_ILLEGAL, f, "no operator has code %u", op);
+  if (op >= ISA_NALUOPS) return isa_fail(c->e, ISA_ILLEGAL, f, "no operator has code %u", op);
   if (c->p->target->gen < isa_aluops[op].gen)
     return isa_fail(c->e, ISA_ILLEGAL, f, "the operator %s needs gen%d: %s is gen%d",
-                    isa_aluops[op].name, isa_aluops[op].gen, c->p->target->name,
-                    c->p->target->gen);
+                    isa_aluops[op].name, isa_aluops[op].gen, c->p->target->name, c->p->target->gen);
   return true;
 }
 
@@ -138,8 +133,7 @@ static bool check_actf(const isa_ck *c, int f, unsigned fn) {
     return isa_fail(c->e, ISA_ILLEGAL, f, "no activation function has code %u", fn);
   if (c->p->target->gen < isa_actfns[fn].gen)
     return isa_fail(c->e, ISA_ILLEGAL, f, "the function %s needs gen%d: %s is gen%d",
-                    isa_actfns[fn].name, isa_actfns[fn].gen, c->p->target->name,
-                    c->p->target->gen);
+                    isa_actfns[fn].name, isa_actfns[fn].gen, c->p->target->name, c->p->target->gen);
   return true;
 }
 
@@ -183,11 +177,11 @@ static uint32_t list_limit(const isa_field *fd) {
 
 static bool check_list(const isa_ck *c, int f, const isa_field *fd, isa_ref r) {
   const void *data = isa_program_list(c->p, r, fd->kind);
-  if (r.count == 0 && fd->kind != ISA_K_STR)
-    return fd->mode == ISA_MODE_D || missing(c, f);
+  if (r.count == 0 && fd->kind != ISA_K_STR) return fd->mode == ISA_MODE_D || missing(c, f);
   if (!data)
-    return isa_fail(c->e, ISA_ILLEGAL, f, "the list is outside of the pool (%" PRIu32 " at %" PRIu32
-                    ")", r.count, r.offset);
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    "the list is outside of the pool (%" PRIu32 " at %" PRIu32 ")", r.count,
+                    r.offset);
   if (r.count > list_limit(fd))
     return isa_fail(c->e, ISA_ILLEGAL, f, "%" PRIu32 " items: at most %" PRIu32, r.count,
                     list_limit(fd));
@@ -197,12 +191,11 @@ static bool check_list(const isa_ck *c, int f, const isa_field *fd, isa_ref r) {
   for (uint32_t i = 0; i < r.count; i++) {
     if (fd->kind == ISA_K_APS && !isa_ck_operand(c, f, ((const uint32_t *)data)[i], fd->arg))
       return false;
-    if (fd->kind != ISA_K_STEPS)
-      continue;
+    if (fd->kind != ISA_K_STEPS) continue;
     uint32_t num = ((const isa_step *)data)[i].num;
     if (num == 0 || num > UINT16_MAX)
-      return isa_fail(c->e, ISA_ILLEGAL, f, "dimension %" PRIu32 " has %" PRIu32
-                      " elements: 1 to 65535", i, num);
+      return isa_fail(c->e, ISA_ILLEGAL, f,
+                      "dimension %" PRIu32 " has %" PRIu32 " elements: 1 to 65535", i, num);
   }
   return true;
 }
@@ -219,8 +212,7 @@ static bool check_field(const isa_ck *c, int f) {
   case ISA_K_NUM: return check_num(c, f, fd, *(const isa_num *)m);
   case ISA_K_AP: {
     uint32_t index = *(const isa_t_AP *)m;
-    if (index == 0)
-      return fd->mode == ISA_MODE_D || missing(c, f);
+    if (index == 0) return fd->mode == ISA_MODE_D || missing(c, f);
     return isa_ck_operand(c, f, index, fd->arg);
   }
   case ISA_K_U8: return check_range(c, f, *(const isa_t_U8 *)m, fd->arg);
@@ -242,8 +234,7 @@ static bool check_field(const isa_ck *c, int f) {
 static uint32_t pattern_of(const isa_ck *c, int f) {
   const isa_field *fd = &c->form->fields[f];
   const void *m = isa_member_c(c->in, fd);
-  if (fd->kind == ISA_K_AP)
-    return *(const isa_t_AP *)m;
+  if (fd->kind == ISA_K_AP) return *(const isa_t_AP *)m;
   if (fd->kind == ISA_K_NUM && ((const isa_num *)m)->kind == ISA_NUM_ap)
     return ((const isa_num *)m)->v;
   return 0;
@@ -260,8 +251,7 @@ static bool move_alike(const isa_ap *a, const isa_ap *b) {
     const isa_dyn *x = &a->dyn[i], *y = &b->dyn[i];
     if (x->kind != y->kind || x->reg != y->reg || x->ap != y->ap || x->stride != y->stride)
       return false;
-    if (x->kind && isa_dtype_bytes(a->dtype) != isa_dtype_bytes(b->dtype))
-      return false;
+    if (x->kind && isa_dtype_bytes(a->dtype) != isa_dtype_bytes(b->dtype)) return false;
   }
   return !a->index_kind && !b->index_kind;
 }
@@ -270,10 +260,8 @@ static bool move_alike(const isa_ap *a, const isa_ap *b) {
  * matter of registers, it is the VM's check. */
 static bool check_overlap(const isa_ck *c, int w, int r) {
   const isa_ap *a = isa_ck_ap(c, pattern_of(c, w)), *b = isa_ck_ap(c, pattern_of(c, r));
-  if (a->space != b->space || (a->space == ISA_HBM && a->base != b->base))
-    return true;
-  if (!move_alike(a, b) || isa_ap_overlap(a, b) != 1)
-    return true;
+  if (a->space != b->space || (a->space == ISA_HBM && a->base != b->base)) return true;
+  if (!move_alike(a, b) || isa_ap_overlap(a, b) != 1) return true;
   return isa_fail(c->e, ISA_ILLEGAL, w,
                   "overlaps %s: a destination is exactly in place of a source or shares no byte",
                   c->form->fields[r].name);
@@ -283,30 +271,23 @@ static bool check_pairs(const isa_ck *c) {
   int first = -1;
   for (int f = 0; f < c->form->nfields; f++) {
     uint32_t index = pattern_of(c, f);
-    if (!index)
-      continue;
-    if (first < 0)
-      first = f;
+    if (!index) continue;
+    if (first < 0) first = f;
     if (c->form->fields[f].kind == ISA_K_NUM &&
         !isa_ck_agree_parts(c, f, index, first, pattern_of(c, first)))
       return false;
-    if (!writes(c, f))
-      continue;
+    if (!writes(c, f)) continue;
     for (int r = 0; r < c->form->nfields; r++)
-      if (pattern_of(c, r) && !writes(c, r) && !check_overlap(c, f, r))
-        return false;
+      if (pattern_of(c, r) && !writes(c, r) && !check_overlap(c, f, r)) return false;
   }
   return true;
 }
 
 static bool check_insn(const isa_ck *c) {
-  if (!check_place(c) || !check_wait(c) || !check_update(c))
-    return false;
+  if (!check_place(c) || !check_wait(c) || !check_update(c)) return false;
   for (int f = 0; f < c->form->nfields; f++)
-    if (!check_field(c, f))
-      return false;
-  if (!check_pairs(c))
-    return false;
+    if (!check_field(c, f)) return false;
+  if (!check_pairs(c)) return false;
   isa_rule_fn rule = rules[c->row->rule];
   return !rule || c->row->status != ISA_DONE || rule(c);
 }
@@ -317,7 +298,13 @@ bool isa_check_insn(const isa_program *p, unsigned core, unsigned engine, const 
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "no engine %u of core %u", engine, core);
   if (in->op >= ISA_NOPS)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "no instruction has number %d", in->op);
-  isa_ck c = {.p = p, .core = &p->cores[core], .engine = engine, .code_n = code_n, .in = in,
-              .row = &isa_ops[in->op], .form = isa_form_of(in->op), .e = e};
+  isa_ck c = {.p = p,
+              .core = &p->cores[core],
+              .engine = engine,
+              .code_n = code_n,
+              .in = in,
+              .row = &isa_ops[in->op],
+              .form = isa_form_of(in->op),
+              .e = e};
   return check_insn(&c);
 }

@@ -43,9 +43,8 @@ static bool find_home(const isa_program *p, const isa_ap *ap, home *h, isa_error
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%s is in %s, the operand in %s", h->name,
                     isa_space_name(t->space), isa_space_name(ap->space));
   if (ap->part < t->part || (uint32_t)ap->part + ap->nparts > t->part + t->shape[0])
-    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
-                    "partitions %d..%d: %s has %d..%" PRIu32, ap->part, ap->part + ap->nparts - 1,
-                    h->name, t->part, t->part + t->shape[0] - 1);
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "partitions %d..%d: %s has %d..%" PRIu32, ap->part,
+                    ap->part + ap->nparts - 1, h->name, t->part, t->part + t->shape[0] - 1);
   h->lo = t->offset;
   h->hi = (int64_t)t->offset + t->bytes;
   return true;
@@ -77,8 +76,7 @@ static bool check_dims(const isa_ap *ap, isa_error *e) {
   for (int d = 0; d < ap->ndim; d++) {
     int64_t step = ap->dim[d].step;
     uint32_t num = ap->dim[d].num;
-    if (num == 0)
-      return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "dimension %d has 0 elements", d);
+    if (num == 0) return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "dimension %d has 0 elements", d);
     if (!hbm && num > UINT16_MAX)
       return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
                       "dimension %d has %" PRIu32 " elements: at most 65535 in %s", d, num,
@@ -88,8 +86,8 @@ static bool check_dims(const isa_ap *ap, isa_error *e) {
                       "dimension %d has step %" PRId64 ": -32768 to 32767 in %s", d, step,
                       isa_space_name(ap->space));
     if (hbm && (step < -ISA_CK_STEP || step > ISA_CK_STEP))
-      return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "dimension %d has step %" PRId64
-                      ": at most 2^40 in size", d, step);
+      return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
+                      "dimension %d has step %" PRId64 ": at most 2^40 in size", d, step);
   }
   uint64_t n = isa_ap_elems(ap), most = hbm ? ISA_CK_HBM_ELEMS : ISA_CK_ELEMS;
   if (n > most)
@@ -106,27 +104,25 @@ static bool check_inner(const isa_program *p, unsigned core, uint32_t index, boo
 static bool check_dyn(const isa_program *p, unsigned core, const isa_ap *ap, isa_error *e) {
   for (int i = 0; i < ISA_MAX_DYN; i++) {
     const isa_dyn *d = &ap->dyn[i];
-    if (d->kind == ISA_DYN_none)
-      continue;
+    if (d->kind == ISA_DYN_none) continue;
     if (d->kind > ISA_DYN_elem)
       return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "unknown kind %d of dynamic offset", d->kind);
     if (d->kind == ISA_DYN_reg && d->reg >= ISA_NREGS)
       return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "register r%d: a sequencer has r0 to r%d",
                       d->reg, ISA_NREGS - 1);
-    if (d->kind == ISA_DYN_elem && !check_inner(p, core, d->ap, true, e))
-      return false;
+    if (d->kind == ISA_DYN_elem && !check_inner(p, core, d->ap, true, e)) return false;
     int64_t most = ISA_CK_STRIDE / (int64_t)isa_dtype_bytes(ap->dtype);
     if (d->stride < -most || d->stride > most)
       return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
                       "a dynamic offset's stride of %" PRId64 " elements: at most %" PRId64
-                      " in size", d->stride, most);
+                      " in size",
+                      d->stride, most);
   }
   return true;
 }
 
 static bool check_size(const isa_ap *ap, isa_error *e) {
-  if (ap->size_dim == 0)
-    return true;
+  if (ap->size_dim == 0) return true;
   if (ap->size_reg >= ISA_NREGS)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "register r%d: a sequencer has r0 to r%d",
                     ap->size_reg, ISA_NREGS - 1);
@@ -134,14 +130,13 @@ static bool check_size(const isa_ap *ap, isa_error *e) {
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "an HBM operand has no partitions");
   if (ap->size_dim > 1 && ap->size_dim - 2 >= ap->ndim)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
-                    "the size of dimension %d is a register: the pattern has %d",
-                    ap->size_dim - 2, ap->ndim);
+                    "the size of dimension %d is a register: the pattern has %d", ap->size_dim - 2,
+                    ap->ndim);
   return true;
 }
 
 static bool check_index(const isa_program *p, unsigned core, const isa_ap *ap, isa_error *e) {
-  if (ap->index_kind == ISA_INDEX_none)
-    return true;
+  if (ap->index_kind == ISA_INDEX_none) return true;
   if (ap->index_kind > ISA_INDEX_indirect)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "unknown kind %d of index", ap->index_kind);
   if (ap->index_kind == ISA_INDEX_gather && ap->space != ISA_HBM)
@@ -167,8 +162,9 @@ static bool check_bounds(const isa_ap *ap, const home *h, isa_error *e) {
   if (ap->index_kind == ISA_INDEX_gather && ap->index_dim < ap->ndim)
     reach.dim[ap->index_dim].num = 1;
   if (ap->offset % bytes != 0)
-    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "offset %" PRId64 ": %s needs a multiple of %"
-                    PRId64, ap->offset, isa_dtypes[ap->dtype].name, bytes);
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
+                    "offset %" PRId64 ": %s needs a multiple of %" PRId64, ap->offset,
+                    isa_dtypes[ap->dtype].name, bytes);
   if (ap->offset > ISA_CK_OFFSET || ap->offset < -ISA_CK_OFFSET)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "offset %" PRId64 ": at most 2^48 in size",
                     ap->offset);
@@ -186,8 +182,8 @@ static bool check_bounds(const isa_ap *ap, const home *h, isa_error *e) {
       return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "the pattern leaves %s: its extent overflows",
                       h->name);
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
-                    "bytes %" PRId64 "..%" PRId64 ": %s has %" PRId64 "..%" PRId64,
-                    ap->offset + lo, ap->offset + (hi - 1), h->name, h->lo, h->hi - 1);
+                    "bytes %" PRId64 "..%" PRId64 ": %s has %" PRId64 "..%" PRId64, ap->offset + lo,
+                    ap->offset + (hi - 1), h->name, h->lo, h->hi - 1);
   }
   return true;
 }
@@ -198,8 +194,8 @@ static bool check_shape(const isa_program *p, const isa_ap *ap, isa_error *e) {
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "no data type has code %d", ap->dtype);
   if (ap->space < ISA_SBUF || ap->space > ISA_HBM)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "no memory has code %d", ap->space);
-  return check_parts(ap, e) && check_dims(ap, e) && find_home(p, ap, &h, e) &&
-         check_size(ap, e) && check_bounds(ap, &h, e);
+  return check_parts(ap, e) && check_dims(ap, e) && find_home(p, ap, &h, e) && check_size(ap, e) &&
+         check_bounds(ap, &h, e);
 }
 
 static bool check_inner(const isa_program *p, unsigned core, uint32_t index, bool single,
@@ -210,8 +206,7 @@ static bool check_inner(const isa_program *p, unsigned core, uint32_t index, boo
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%s is pattern %" PRIu32 ": the core has %" PRIu32,
                     what, index, c->naps);
   const isa_ap *ap = &c->aps[index - 1];
-  if (!check_shape(p, ap, e))
-    return false;
+  if (!check_shape(p, ap, e)) return false;
   if (ap->space != ISA_SBUF)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%s is in %s: it must be in sbuf", what,
                     isa_space_name(ap->space));
@@ -242,8 +237,7 @@ bool isa_check_ap(const isa_program *p, unsigned core, uint32_t index, isa_error
 /* Memories an instruction of that engine reaches, as AP_S | AP_M | AP_H (02-machine). */
 static uint32_t reach(const isa_ck *c, bool write) {
   unsigned op = c->in->op;
-  if (isa_op_is_dma(op) || isa_op_is_control(op))
-    return AP_S | AP_H;
+  if (isa_op_is_dma(op) || isa_op_is_control(op)) return AP_S | AP_H;
   switch (c->engine) {
   case ISA_ENG_tensor: return write ? AP_M : AP_S;
   case ISA_ENG_vector:
@@ -263,16 +257,17 @@ static bool operand_memory(const isa_ck *c, int f, const isa_ap *ap, uint32_t fl
   uint32_t space = space_flag(ap->space);
   const char *verb = write ? "write" : "read";
   const char *name = isa_space_name(ap->space);
-  if (space & flags & reach(c, write))
-    return true;
+  if (space & flags & reach(c, write)) return true;
   if (isa_op_is_dma(op) && ap->space == ISA_PSUM)
     return isa_fail(c->e, ISA_ILLEGAL, f,
                     "DMA does not reach psum: copy to or from sbuf with an engine first");
   if (isa_op_is_control(op))
     return isa_fail(c->e, ISA_ILLEGAL, f, "a sequencer does not reach %s: only hbm and sbuf", name);
   if (ap->space == ISA_HBM)
-    return isa_fail(c->e, ISA_ILLEGAL, f, "%s does not take an hbm operand here: copy it to sbuf "
-                    "with DMA", isa_ops[op].name);
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    "%s does not take an hbm operand here: copy it to sbuf "
+                    "with DMA",
+                    isa_ops[op].name);
   if (c->engine == ISA_ENG_gpsimd && ap->space == ISA_PSUM)
     return isa_fail(c->e, ISA_ILLEGAL, f, "gpsimd does not reach psum: use vector or scalar");
   return isa_fail(c->e, ISA_ILLEGAL, f, "the %s engine does not %s %s in %s",
@@ -352,8 +347,7 @@ static bool coincides(const isa_ap *ap) {
   bool nested = true;
   for (int d = 0; d < ap->ndim; d++) {
     bool indexed = ap->index_kind == ISA_INDEX_gather && d == ap->index_dim;
-    if (ap->dim[d].num < 2 || indexed)
-      continue;
+    if (ap->dim[d].num < 2 || indexed) continue;
     int64_t s = llabs(ap->dim[d].step);
     int at = n++;
     for (; at > 0 && step[at - 1] > s; at--) {
@@ -363,14 +357,12 @@ static bool coincides(const isa_ap *ap) {
     step[at] = s;
     num[at] = ap->dim[d].num;
   }
-  if (n > 0 && step[0] == 0)
-    return true;
+  if (n > 0 && step[0] == 0) return true;
   for (int i = 0; i < n && nested; i++) {
     nested = step[i] > reached;
     reached += step[i] * (num[i] - 1); /* inside a memory: the bounds are checked before */
   }
-  if (nested || n > 2)
-    return !nested;
+  if (nested || n > 2) return !nested;
   int64_t g = gcd(step[0], step[1]);
   return step[1] / g < num[0] && step[0] / g < num[1];
 }
@@ -410,8 +402,7 @@ static bool operand_shape(const isa_ck *c, int f, const isa_ap *ap, uint32_t fla
 bool isa_ck_operand(const isa_ck *c, int f, uint32_t index, uint32_t flags) {
   unsigned core = (unsigned)(c->core - c->p->cores);
   if (!isa_check_ap(c->p, core, index, c->e)) {
-    if (c->e)
-      c->e->field = f;
+    if (c->e) c->e->field = f;
     return false;
   }
   const isa_ap *ap = isa_ck_ap(c, index);

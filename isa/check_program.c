@@ -6,8 +6,7 @@
 #include <string.h>
 
 static bool fail_at(isa_place *at, int core, int engine, uint32_t pc) {
-  if (at)
-    *at = (isa_place){.core = core, .engine = engine, .pc = pc};
+  if (at) *at = (isa_place){.core = core, .engine = engine, .pc = pc};
   return false;
 }
 
@@ -51,8 +50,9 @@ static bool check_tensor(const isa_tensor *t, isa_error *e) {
   }
   n *= isa_dtype_bytes(t->dtype);
   if (n != t->bytes)
-    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "tensor %.60s: %" PRIu64
-                    " bytes, its shape has %" PRIu64, t->name, t->bytes, n);
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
+                    "tensor %.60s: %" PRIu64 " bytes, its shape has %" PRIu64, t->name, t->bytes,
+                    n);
   if ((t->role == ISA_CONST) != (t->data != NULL))
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "tensor %.60s: %s", t->name,
                     t->data ? "data, but it is not const" : "const, but without data");
@@ -65,8 +65,9 @@ static bool check_tensors(const isa_program *p, isa_error *e) {
     if (!check_name("tensor", i + 1, p->tensors[i].name, e) || !check_tensor(&p->tensors[i], e))
       return false;
     if (p->tensors[i].bytes > hbm - total)
-      return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "tensor %.60s does not fit: %s has %" PRIu32
-                      " GiB of hbm", p->tensors[i].name, p->target->name, p->target->hbm_gib);
+      return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
+                      "tensor %.60s does not fit: %s has %" PRIu32 " GiB of hbm",
+                      p->tensors[i].name, p->target->name, p->target->hbm_gib);
     total += p->tensors[i].bytes;
   }
   return true;
@@ -79,14 +80,14 @@ static bool check_tile_place(const isa_program *p, const isa_tile *t, isa_error 
                     "tile %.60s: %" PRIu32 " partitions from %d, a memory has %d", t->name,
                     t->shape[0], t->part, ISA_PMAX);
   if (t->offset > room || t->bytes > room - t->offset)
-    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "tile %.60s: bytes %" PRIu32 "..%" PRIu64
-                    ", a %s partition of %s has %" PRIu32, t->name, t->offset,
-                    (uint64_t)t->offset + t->bytes - 1, isa_space_name(t->space), p->target->name,
-                    room);
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
+                    "tile %.60s: bytes %" PRIu32 "..%" PRIu64 ", a %s partition of %s has %" PRIu32,
+                    t->name, t->offset, (uint64_t)t->offset + t->bytes - 1,
+                    isa_space_name(t->space), p->target->name, room);
   if (t->offset % isa_dtype_bytes(t->dtype))
-    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "tile %.60s: offset %" PRIu32
-                    ", %s needs a multiple of %u", t->name, t->offset, isa_dtypes[t->dtype].name,
-                    isa_dtype_bytes(t->dtype));
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
+                    "tile %.60s: offset %" PRIu32 ", %s needs a multiple of %u", t->name, t->offset,
+                    isa_dtypes[t->dtype].name, isa_dtype_bytes(t->dtype));
   return true;
 }
 
@@ -99,8 +100,7 @@ static bool check_tile(const isa_program *p, const isa_tile *t, isa_error *e) {
   if (t->ndim == 0 || t->ndim > ISA_TILE_DIMS)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "tile %.60s: %d dimensions, 1 to %d", t->name,
                     t->ndim, ISA_TILE_DIMS);
-  if (!check_tile_place(p, t, e))
-    return false;
+  if (!check_tile_place(p, t, e)) return false;
   uint64_t n = isa_dtype_bytes(t->dtype);
   for (int d = 1; d < t->ndim; d++) {
     n *= t->shape[d]; /* below 2^18 before, so no overflow */
@@ -110,8 +110,9 @@ static bool check_tile(const isa_program *p, const isa_tile *t, isa_error *e) {
                       t->name, t->bytes);
   }
   if (n > t->bytes)
-    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "tile %.60s: %" PRIu32
-                    " bytes of a partition, an element has %" PRIu64, t->name, t->bytes, n);
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
+                    "tile %.60s: %" PRIu32 " bytes of a partition, an element has %" PRIu64,
+                    t->name, t->bytes, n);
   return !t->overlay || check_name("the overlay of a tile", 1, t->overlay, e);
 }
 
@@ -155,8 +156,7 @@ static bool check_queue_row(const isa_program *p, const isa_queue *q, isa_error 
 
 static bool check_symbol(const isa_program *p, uint32_t i, isa_error *e) {
   const isa_symbol *s = &p->symbols[i];
-  if (!check_name("symbol", i + 1, s->name, e))
-    return false;
+  if (!check_name("symbol", i + 1, s->name, e)) return false;
   if (s->core >= p->ncores || s->engine >= ISA_NENGINES)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "symbol %.60s: no engine %d of core %d", s->name,
                     s->engine, s->core);
@@ -169,18 +169,15 @@ static bool check_symbol(const isa_program *p, uint32_t i, isa_error *e) {
 }
 
 static bool check_tables(const isa_program *p, isa_error *e) {
-  if (!p->target)
-    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "the program has no target");
+  if (!p->target) return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "the program has no target");
   if (p->ncores == 0 || p->ncores > ISA_MAX_CORES)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%" PRIu32 " cores: 1 or 2", p->ncores);
-  if (!check_tensors(p, e))
-    return false;
+  if (!check_tensors(p, e)) return false;
   for (uint32_t i = 0; i < p->ntiles; i++)
     if (!check_name("tile", i + 1, p->tiles[i].name, e) || !check_tile(p, &p->tiles[i], e))
       return false;
   for (uint32_t i = 0; i < p->nsymbols; i++)
-    if (!check_symbol(p, i, e))
-      return false;
+    if (!check_symbol(p, i, e)) return false;
   return true;
 }
 
@@ -191,8 +188,7 @@ static bool unbuilt(const isa_ck *c, int f, const char *what) {
 }
 
 static bool built_pattern(const isa_ck *c, int f, uint32_t index) {
-  if (!index)
-    return true;
+  if (!index) return true;
   switch (isa_ck_ap(c, index)->index_kind) {
   case ISA_INDEX_indirect: return unbuilt(c, f, ".indirect");
   default: return true;
@@ -202,19 +198,16 @@ static bool built_pattern(const isa_ck *c, int f, uint32_t index) {
 static bool built_field(const isa_ck *c, int f) {
   const isa_field *fd = &c->form->fields[f];
   const void *m = isa_member_c(c->in, fd);
-  if (fd->kind == ISA_K_AP)
-    return built_pattern(c, f, *(const isa_t_AP *)m);
+  if (fd->kind == ISA_K_AP) return built_pattern(c, f, *(const isa_t_AP *)m);
   return true;
 }
 
 static bool built(const isa_ck *c) {
-  if (c->row->status != ISA_DONE)
-    return unbuilt(c, ISA_NOFIELD, c->row->name);
+  if (c->row->status != ISA_DONE) return unbuilt(c, ISA_NOFIELD, c->row->name);
   if ((c->in->wait.cond && c->in->wait.core) || (c->in->upd.kind && c->in->upd.core))
     return unbuilt(c, ISA_NOFIELD, "a semaphore of another core");
   for (int f = 0; f < c->form->nfields; f++)
-    if (!built_field(c, f))
-      return false;
+    if (!built_field(c, f)) return false;
   return true;
 }
 
@@ -222,14 +215,18 @@ static bool built(const isa_ck *c) {
 
 static isa_ck context(const isa_program *p, uint32_t core, unsigned engine, const isa_insn *in,
                       isa_error *e) {
-  return (isa_ck){.p = p, .core = &p->cores[core], .engine = engine, .in = in,
-                  .row = &isa_ops[in->op], .form = isa_form_of(in->op), .e = e};
+  return (isa_ck){.p = p,
+                  .core = &p->cores[core],
+                  .engine = engine,
+                  .in = in,
+                  .row = &isa_ops[in->op],
+                  .form = isa_form_of(in->op),
+                  .e = e};
 }
 
 static bool check_one(const isa_program *p, uint32_t core, unsigned engine, const isa_insn *in,
                       uint32_t code_n, isa_error *e) {
-  if (!isa_check_insn(p, core, engine, in, code_n, e))
-    return false;
+  if (!isa_check_insn(p, core, engine, in, code_n, e)) return false;
   isa_ck c = context(p, core, engine, in, e);
   return built(&c);
 }
@@ -243,7 +240,8 @@ static bool check_static(const isa_program *p, uint32_t core, uint32_t q, const 
   if (own < 0)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
                     "queue %.60s: %s is not a static transfer (dma_copy, dma_transpose, "
-                    "dma_compute)", row->name, in->op < ISA_NOPS ? isa_ops[in->op].name : "?");
+                    "dma_compute)",
+                    row->name, in->op < ISA_NOPS ? isa_ops[in->op].name : "?");
   if (own != (int)q)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
                     "queue %.60s: its static transfer names queue %d, it is %" PRIu32, row->name,
@@ -258,11 +256,11 @@ static bool check_static(const isa_program *p, uint32_t core, uint32_t q, const 
 /* Static transfers are of the queue; code only starts them. */
 static bool check_made_here(const isa_program *p, uint32_t core, const isa_insn *in, isa_error *e) {
   int q = isa_ck_dma_queue(in);
-  if (q < 0 || p->cores[core].queues[q].dge != ISA_DGE_none)
-    return true;
+  if (q < 0 || p->cores[core].queues[q].dge != ISA_DGE_none) return true;
   return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
                   "queue %.60s has dge=none: its transfers are made at load, and dma_trigger "
-                  "starts them", p->cores[core].queues[q].name);
+                  "starts them",
+                  p->cores[core].queues[q].name);
 }
 
 static bool check_code(const isa_program *p, uint32_t core, unsigned engine, isa_place *at,
@@ -272,8 +270,7 @@ static bool check_code(const isa_program *p, uint32_t core, unsigned engine, isa
     if (!check_one(p, core, engine, &code->insns[pc], code->n, e) ||
         !check_made_here(p, core, &code->insns[pc], e))
       return fail_at(at, (int)core, (int)engine, pc);
-  if (code->n == 0)
-    return true;
+  if (code->n == 0) return true;
   unsigned last = code->insns[code->n - 1].op;
   if (last != ISA_OP_halt && last != ISA_OP_jmp && last != ISA_OP_ret) {
     isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
@@ -291,11 +288,9 @@ static bool check_queues(const isa_program *p, uint32_t core, isa_place *at, isa
                     c->nqueues, ISA_MAX_QUEUES);
   for (uint32_t q = 0; q < c->nqueues; q++) {
     const isa_queue *row = &c->queues[q];
-    if (!check_name("queue", q + 1, row->name, e) || !check_queue_row(p, row, e))
-      return false;
+    if (!check_name("queue", q + 1, row->name, e) || !check_queue_row(p, row, e)) return false;
     for (uint32_t i = 0; i < row->nstatics; i++)
-      if (!check_static(p, core, q, &row->statics[i], e))
-        return fail_at(at, (int)core, -1, i);
+      if (!check_static(p, core, q, &row->statics[i], e)) return fail_at(at, (int)core, -1, i);
   }
   return true;
 }
@@ -304,31 +299,26 @@ static bool check_core(const isa_program *p, uint32_t core, isa_place *at, isa_e
   const isa_core *c = &p->cores[core];
   fail_at(at, (int)core, -1, 0);
   for (uint32_t s = 0; s < ISA_NSEMS; s++)
-    if (c->sem_names[s] && !check_name("semaphore", s, c->sem_names[s], e))
-      return false;
+    if (c->sem_names[s] && !check_name("semaphore", s, c->sem_names[s], e)) return false;
   for (uint32_t i = 1; i <= c->naps; i++) {
     isa_error why = {0};
     if (!isa_check_ap(p, core, i, &why))
       return isa_fail(e, why.status, ISA_NOFIELD, "pattern %" PRIu32 ": %.400s", i, why.text);
   }
-  if (!check_queues(p, core, at, e))
-    return false;
+  if (!check_queues(p, core, at, e)) return false;
   for (unsigned g = 0; g < ISA_NENGINES; g++)
-    if (!check_code(p, core, g, at, e))
-      return false;
+    if (!check_code(p, core, g, at, e)) return false;
   return true;
 }
 
 bool isa_check_program(const isa_program *p, isa_place *at, isa_error *e) {
   fail_at(at, -1, -1, 0);
-  if (!check_tables(p, e))
-    return false;
+  if (!check_tables(p, e)) return false;
   if (p->ncores > 1)
     return isa_fail(e, ISA_UNBUILT, ISA_NOFIELD,
                     "a program of %" PRIu32 " cores is known but not built in this version",
                     p->ncores);
   for (uint32_t core = 0; core < p->ncores; core++)
-    if (!check_core(p, core, at, e))
-      return false;
+    if (!check_core(p, core, at, e)) return false;
   return true;
 }

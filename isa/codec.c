@@ -47,16 +47,13 @@ static void put_field(const isa_insn *in, const isa_field *f, uint8_t *out) {
   switch (isa_kind_bytes[f->kind]) { /* a plain number of 1, 2 or 4 bytes */
   case 1: out[0] = *(const uint8_t *)m; break;
   case 2: isa_put16(out, *(const uint16_t *)m); break;
-  default:
-    memcpy(&v, m, sizeof v);
-    isa_put32(out, v);
+  default: memcpy(&v, m, sizeof v); isa_put32(out, v);
   }
 }
 
 void isa_encode(const isa_insn *in, uint8_t out[ISA_RECORD]) {
   memset(out, 0, ISA_RECORD);
-  if (in->op >= ISA_NOPS)
-    return; /* number 0 is no opcode: the decoder refuses it */
+  if (in->op >= ISA_NOPS) return; /* number 0 is no opcode: the decoder refuses it */
   const isa_wait *w = &in->wait;
   const isa_update *u = &in->upd;
   isa_put16(out, isa_ops[in->op].number);
@@ -88,10 +85,8 @@ static bool bad(const reader *r, unsigned i, const char *rule, uint32_t value) {
 static bool get_int(const reader *r, unsigned i, void *m) {
   const uint8_t *p = r->in + r->form->fields[i].at;
   uint32_t v = isa_get32(p + 1);
-  if (p[0] > 1)
-    return bad(r, i, "the tag of an integer is 0 (immediate) or 1 (register)", p[0]);
-  if (p[0] == 1 && v >= ISA_NREGS)
-    return bad(r, i, "a register is 0 to 63", v);
+  if (p[0] > 1) return bad(r, i, "the tag of an integer is 0 (immediate) or 1 (register)", p[0]);
+  if (p[0] == 1 && v >= ISA_NREGS) return bad(r, i, "a register is 0 to 63", v);
   isa_int x;
   memset(&x, 0, sizeof x); /* padding too: equal instructions are equal bytes */
   x.is_reg = p[0] == 1;
@@ -106,14 +101,11 @@ static bool get_num(const reader *r, unsigned i, void *m) {
   uint32_t v = isa_get32(p + 1);
   if (p[0] > ISA_NUM_ap)
     return bad(r, i, "the tag of a number is 0 to 3 (none, immediate, register, pattern)", p[0]);
-  if (p[0] == ISA_NUM_none && v != 0)
-    return bad(r, i, "an absent number has no value", v);
+  if (p[0] == ISA_NUM_none && v != 0) return bad(r, i, "an absent number has no value", v);
   if (p[0] == ISA_NUM_none && f->mode != ISA_MODE_D)
     return bad(r, i, "the number must be given", 0);
-  if (p[0] == ISA_NUM_reg && v >= ISA_NREGS)
-    return bad(r, i, "a register is 0 to 63", v);
-  if (p[0] == ISA_NUM_ap && v == 0)
-    return bad(r, i, "patterns are numbered from 1", v);
+  if (p[0] == ISA_NUM_reg && v >= ISA_NREGS) return bad(r, i, "a register is 0 to 63", v);
+  if (p[0] == ISA_NUM_ap && v == 0) return bad(r, i, "patterns are numbered from 1", v);
   isa_num x;
   memset(&x, 0, sizeof x);
   x.kind = p[0];
@@ -125,10 +117,8 @@ static bool get_num(const reader *r, unsigned i, void *m) {
 static bool get_list(const reader *r, unsigned i, void *m) {
   const uint8_t *p = r->in + r->form->fields[i].at;
   isa_ref x = {isa_get32(p), isa_get32(p + 4)};
-  if (x.count == 0 && x.offset != 0)
-    return bad(r, i, "an empty list has offset 0", x.offset);
-  if (x.offset % 8 != 0)
-    return bad(r, i, "a list's offset is a multiple of 8", x.offset);
+  if (x.count == 0 && x.offset != 0) return bad(r, i, "an empty list has offset 0", x.offset);
+  if (x.offset % 8 != 0) return bad(r, i, "a list's offset is a multiple of 8", x.offset);
   memcpy(m, &x, sizeof x);
   return true;
 }
@@ -150,20 +140,16 @@ static bool get_field(const reader *r, unsigned i, isa_insn *out) {
   const isa_field *f = &r->form->fields[i];
   void *m = isa_member(out, f);
   const uint8_t *p = r->in + f->at;
-  if (f->kind == ISA_K_INT)
-    return get_int(r, i, m);
-  if (f->kind == ISA_K_NUM)
-    return get_num(r, i, m);
-  if (isa_kind_elem[f->kind] != 0)
-    return get_list(r, i, m);
+  if (f->kind == ISA_K_INT) return get_int(r, i, m);
+  if (f->kind == ISA_K_NUM) return get_num(r, i, m);
+  if (isa_kind_elem[f->kind] != 0) return get_list(r, i, m);
   unsigned width = isa_kind_bytes[f->kind];
   uint32_t v = width == 1 ? p[0] : width == 2 ? isa_get16(p) : isa_get32(p);
   const char *rule = broken_rule(f, v);
   if (f->kind >= ISA_K_U8 && f->kind <= ISA_K_U32 && v > f->arg)
     return isa_fail(r->e, ISA_FORMAT, (int)i, "byte %u, operand %s: at most %u, found %u", f->at,
                     f->name, f->arg, v);
-  if (rule)
-    return bad(r, i, rule, v);
+  if (rule) return bad(r, i, rule, v);
   if (width == 1)
     *(uint8_t *)m = (uint8_t)v;
   else if (width == 2)
@@ -179,16 +165,14 @@ static bool bad_byte(isa_error *e, unsigned at, const char *what, uint32_t value
 
 static bool get_wait(const uint8_t *in, isa_wait *w, isa_error *e) {
   *w = (isa_wait){in[2] & 15, in[2] >> 5, in[4], in[2] >> 4 & 1, isa_get32(in + 8)};
-  if (w->cond >= ISA_NCONDS)
-    return bad_byte(e, 2, "wait: a condition is 0 to 6", w->cond);
+  if (w->cond >= ISA_NCONDS) return bad_byte(e, 2, "wait: a condition is 0 to 6", w->cond);
   if (w->cond == ISA_WAIT_none && in[2] != 0)
     return bad_byte(e, 2, "wait: no condition, so no other bits", in[2]);
   if (w->cond == ISA_WAIT_none && w->sem != 0)
     return bad_byte(e, 4, "wait: no condition, so no semaphore", w->sem);
   if (w->cond == ISA_WAIT_none && w->value != 0)
     return bad_byte(e, 8, "wait: no condition, so no value", w->value);
-  if (w->core >= ISA_MAX_CORES)
-    return bad_byte(e, 2, "wait: a core is 0 or 1", w->core);
+  if (w->core >= ISA_MAX_CORES) return bad_byte(e, 2, "wait: a core is 0 or 1", w->core);
   if (w->is_reg && w->value >= ISA_NREGS)
     return bad_byte(e, 8, "wait: a register is 0 to 63", w->value);
   if (w->value > ISA_SEM_MAX)
@@ -199,16 +183,14 @@ static bool get_wait(const uint8_t *in, isa_wait *w, isa_error *e) {
 static bool get_update(const uint8_t *in, isa_update *u, isa_error *e) {
   *u = (isa_update){in[3] & 15, in[3] >> 4 & 1, in[3] >> 5, in[5], isa_get32(in + 12)};
   bool has_value = u->kind >= ISA_UPD_add && u->kind <= ISA_UPD_write;
-  if (u->kind >= ISA_NUPDS)
-    return bad_byte(e, 3, "update: a kind is 0 to 6", u->kind);
+  if (u->kind >= ISA_NUPDS) return bad_byte(e, 3, "update: a kind is 0 to 6", u->kind);
   if (u->kind == ISA_UPD_none && in[3] != 0)
     return bad_byte(e, 3, "update: no kind, so no other bits", in[3]);
   if (u->kind == ISA_UPD_none && u->sem != 0)
     return bad_byte(e, 5, "update: no kind, so no semaphore", u->sem);
   if (u->kind == ISA_UPD_dma && u->at_read)
     return bad_byte(e, 3, "update: a transfer completes, it has no @read", in[3]);
-  if (u->core >= ISA_MAX_CORES)
-    return bad_byte(e, 3, "update: a core is 0 or 1", u->core);
+  if (u->core >= ISA_MAX_CORES) return bad_byte(e, 3, "update: a core is 0 or 1", u->core);
   if (!has_value && u->value != 0)
     return bad_byte(e, 12, "update: this kind has no value", u->value);
   if (u->value > ISA_SEM_MAX)
@@ -227,18 +209,15 @@ bool isa_decode(const uint8_t in[ISA_RECORD], isa_insn *out, isa_error *e) {
   if (in[6] != 0 || in[7] != 0)
     return bad_byte(e, in[6] != 0 ? 6 : 7, "which is reserved: it must be 0",
                     in[6] != 0 ? in[6] : in[7]);
-  if (!get_wait(in, &out->wait, e) || !get_update(in, &out->upd, e))
-    return false;
+  if (!get_wait(in, &out->wait, e) || !get_update(in, &out->upd, e)) return false;
   reader r = {in, isa_form_of((unsigned)op), e};
   unsigned end = OPERANDS; /* fields fill the record in order, without gaps */
   for (unsigned i = 0; i < r.form->nfields; i++) {
-    if (!get_field(&r, i, out))
-      return false;
+    if (!get_field(&r, i, out)) return false;
     end = (unsigned)r.form->fields[i].at + isa_kind_bytes[r.form->fields[i].kind];
   }
   for (; end < ISA_RECORD; end++)
-    if (in[end] != 0)
-      return bad_byte(e, end, "behind the last operand: it must be 0", in[end]);
+    if (in[end] != 0) return bad_byte(e, end, "behind the last operand: it must be 0", in[end]);
   return true;
 }
 
@@ -246,8 +225,8 @@ bool isa_decode(const uint8_t in[ISA_RECORD], isa_insn *out, isa_error *e) {
 
 void isa_encode_ap(const isa_ap *ap, uint8_t out[ISA_AP_RECORD]) {
   memset(out, 0, ISA_AP_RECORD);
-  const uint8_t head[] = {ap->dtype, ap->space, ap->ndim, ap->index_kind, ap->index_dim,
-                          ap->size_dim, ap->size_reg};
+  const uint8_t head[] = {ap->dtype,     ap->space,    ap->ndim,    ap->index_kind,
+                          ap->index_dim, ap->size_dim, ap->size_reg};
   memcpy(out, head, sizeof head);
   isa_put16(out + 8, ap->part);
   isa_put16(out + 10, ap->nparts);
@@ -275,20 +254,16 @@ static bool bad_ap(isa_error *e, unsigned at, const char *rule, uint64_t value) 
 
 static bool check_head(const isa_ap *a, isa_error *e) {
   bool hbm = a->space == ISA_HBM;
-  if (!isa_dtype_valid(a->dtype))
-    return bad_ap(e, 0, "dtype: no such type", a->dtype);
+  if (!isa_dtype_valid(a->dtype)) return bad_ap(e, 0, "dtype: no such type", a->dtype);
   if (a->space < ISA_SBUF || a->space > ISA_HBM)
     return bad_ap(e, 1, "space: 1 to 3 (sbuf, psum, hbm)", a->space);
   if (a->ndim > (hbm ? ISA_MAX_DIMS : ISA_MAX_DIMS - 1))
     return bad_ap(e, 2, "ndim: at most 5 in hbm, 4 in sbuf and psum", a->ndim);
-  if (hbm && a->part != 0)
-    return bad_ap(e, 8, "part: hbm has no partitions", a->part);
+  if (hbm && a->part != 0) return bad_ap(e, 8, "part: hbm has no partitions", a->part);
   if (hbm ? a->nparts != 0 : a->nparts == 0 || a->nparts > ISA_PMAX)
     return bad_ap(e, 10, "nparts: 0 in hbm, 1 to 128 in sbuf and psum", a->nparts);
-  if (a->part >= ISA_PMAX)
-    return bad_ap(e, 8, "part: 0 to 127", a->part);
-  if (hbm && a->base == 0)
-    return bad_ap(e, 12, "base: a pattern in hbm names a tensor", 0);
+  if (a->part >= ISA_PMAX) return bad_ap(e, 8, "part: 0 to 127", a->part);
+  if (hbm && a->base == 0) return bad_ap(e, 12, "base: a pattern in hbm names a tensor", 0);
   return true;
 }
 
@@ -311,8 +286,7 @@ static bool get_dims(const uint8_t *in, isa_ap *a, isa_error *e) {
     unsigned at = AP_DIM + AP_DIM_BYTES * d;
     a->dim[d].step = (int64_t)isa_get64(in + at);
     a->dim[d].num = isa_get32(in + at + 8);
-    if (d < a->ndim && a->dim[d].num == 0)
-      return bad_ap(e, at + 8, "num: at least 1", 0);
+    if (d < a->ndim && a->dim[d].num == 0) return bad_ap(e, at + 8, "num: at least 1", 0);
     if (d >= a->ndim && a->dim[d].num != 0)
       return bad_ap(e, at + 8, "num: 0 behind the last dimension", a->dim[d].num);
     if (d >= a->ndim && a->dim[d].step != 0)
@@ -331,8 +305,7 @@ static bool get_dyn(const uint8_t *in, unsigned at, isa_dyn *y, isa_error *e) {
     return bad_ap(e, at, "dynamic offset: 0 to 2 (none, register, element)", y->kind);
   if (y->reg >= ISA_NREGS || (y->kind != ISA_DYN_reg && y->reg != 0))
     return bad_ap(e, at + 1, "dynamic offset: a register of kind 1, else 0", y->reg);
-  if (p[2] != 0 || p[3] != 0)
-    return bad_ap(e, at + 2, "reserved: must be 0", isa_get16(p + 2));
+  if (p[2] != 0 || p[3] != 0) return bad_ap(e, at + 2, "reserved: must be 0", isa_get16(p + 2));
   if ((y->kind == ISA_DYN_elem) != (y->ap != 0))
     return bad_ap(e, at + 4, "dynamic offset: a pattern of kind 2, else 0", y->ap);
   if (y->kind == ISA_DYN_none && y->stride != 0)
@@ -344,8 +317,7 @@ bool isa_decode_ap(const uint8_t in[ISA_AP_RECORD], isa_ap *a, isa_error *e) {
   static const uint8_t reserved[] = {7, 20, 21, 22, 23, 124, 125, 126, 127};
   memset(a, 0, sizeof *a);
   for (unsigned i = 0; i < sizeof reserved; i++)
-    if (in[reserved[i]] != 0)
-      return bad_ap(e, reserved[i], "reserved: must be 0", in[reserved[i]]);
+    if (in[reserved[i]] != 0) return bad_ap(e, reserved[i], "reserved: must be 0", in[reserved[i]]);
   a->dtype = in[0];
   a->space = in[1];
   a->ndim = in[2];
@@ -358,11 +330,9 @@ bool isa_decode_ap(const uint8_t in[ISA_AP_RECORD], isa_ap *a, isa_error *e) {
   a->base = isa_get32(in + 12);
   a->index = isa_get32(in + 16);
   a->offset = (int64_t)isa_get64(in + 24);
-  if (!check_head(a, e) || !check_index_and_size(a, e) || !get_dims(in, a, e))
-    return false;
+  if (!check_head(a, e) || !check_index_and_size(a, e) || !get_dims(in, a, e)) return false;
   for (unsigned i = 0; i < ISA_MAX_DYN; i++)
-    if (!get_dyn(in, AP_DYN + AP_DYN_BYTES * i, &a->dyn[i], e))
-      return false;
+    if (!get_dyn(in, AP_DYN + AP_DYN_BYTES * i, &a->dyn[i], e)) return false;
   if (!a->dyn[0].kind && a->dyn[1].kind)
     return bad_ap(e, AP_DYN + AP_DYN_BYTES, "dynamic offset: a second one, but no first",
                   a->dyn[1].kind);

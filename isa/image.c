@@ -35,12 +35,10 @@ static void pad_to(isa_buf *b, size_t start, size_t align) {
 
 /* Place of a name in STRS, 0 for none. */
 static uint32_t name(writer *w, const char *s) {
-  if (!s)
-    return 0;
+  if (!s) return 0;
   size_t at = w->strings.len;
   isa_buf_add(&w->strings, s, strlen(s) + 1);
-  if (w->strings.len > UINT32_MAX)
-    w->strings.failed = true;
+  if (w->strings.len > UINT32_MAX) w->strings.failed = true;
   return (uint32_t)at;
 }
 
@@ -125,8 +123,7 @@ static void put_queues(writer *w, const isa_core *c) {
 
 static void put_insns(writer *w, const isa_insn *in, uint32_t n) {
   uint8_t scratch[ISA_RECORD];
-  for (uint32_t i = 0; i < n; i++)
-    isa_encode(&in[i], room(w, scratch, sizeof scratch));
+  for (uint32_t i = 0; i < n; i++) isa_encode(&in[i], room(w, scratch, sizeof scratch));
 }
 
 static void put_patterns(writer *w, const isa_core *c) {
@@ -141,8 +138,7 @@ static void put_section(writer *w, unsigned kind, unsigned core, unsigned engine
   const isa_code *code = &c->code[engine];
   switch (kind) {
   case IMAGE_FILE:
-    for (uint32_t i = 0; i < p->nfiles; i++)
-      put_u32(w, name(w, p->files[i]));
+    for (uint32_t i = 0; i < p->nfiles; i++) put_u32(w, name(w, p->files[i]));
     break;
   case IMAGE_TNSR: put_tensors(w); break;
   case IMAGE_DATA: put_data(w); break;
@@ -181,8 +177,7 @@ static bool present(const isa_program *p, unsigned kind, unsigned core, unsigned
   case IMAGE_FILE: return p->nfiles > 0;
   case IMAGE_TNSR: return p->ntensors > 0;
   case IMAGE_DATA:
-    for (uint32_t i = 0; i < p->ntensors; i++)
-      any |= p->tensors[i].data != NULL;
+    for (uint32_t i = 0; i < p->ntensors; i++) any |= p->tensors[i].data != NULL;
     return any;
   case IMAGE_TILE: return p->ntiles > 0;
   case IMAGE_POOL: return p->pool.len > 0;
@@ -190,12 +185,10 @@ static bool present(const isa_program *p, unsigned kind, unsigned core, unsigned
   case IMAGE_PATS: return c->naps > 0;
   case IMAGE_QUES: return c->nqueues > 0;
   case IMAGE_DESC:
-    for (uint32_t q = 0; q < c->nqueues; q++)
-      any |= c->queues[q].nstatics > 0;
+    for (uint32_t q = 0; q < c->nqueues; q++) any |= c->queues[q].nstatics > 0;
     return any;
   case IMAGE_SEMS:
-    for (unsigned i = 0; i < ISA_NSEMS; i++)
-      any |= c->sem_names[i] != NULL;
+    for (unsigned i = 0; i < ISA_NSEMS; i++) any |= c->sem_names[i] != NULL;
     return any;
   case IMAGE_CODE: return c->code[engine].n > 0;
   case IMAGE_LINE: return c->code[engine].n > 0 && c->code[engine].lines;
@@ -210,8 +203,7 @@ static void add_section(writer *w, size_t start, uint32_t i, unsigned kind, unsi
   pad_to(w->out, start, 8);
   size_t at = w->out->len;
   put_section(w, kind, core, engine);
-  if (w->out->failed)
-    return;
+  if (w->out->failed) return;
   uint8_t *entry = (uint8_t *)w->out->data + start + IMAGE_TABLE + IMAGE_ENTRY * (size_t)i;
   isa_put32(entry, image_tag(k->tag));
   isa_put32(entry + 4, k->optional | core << 8 | engine << 16);
@@ -226,10 +218,8 @@ static uint32_t each_section(const isa_program *p, writer *w, size_t start) {
     const image_kind *k = &isa_image_kinds[kind];
     for (unsigned core = 0; core < image_cores(k, p->ncores); core++)
       for (unsigned engine = 0; engine < image_engines(k); engine++) {
-        if (!present(p, kind, core, engine))
-          continue;
-        if (w)
-          add_section(w, start, n, kind, core, engine);
+        if (!present(p, kind, core, engine)) continue;
+        if (w) add_section(w, start, n, kind, core, engine);
         n++;
       }
   }
@@ -242,8 +232,7 @@ bool isa_image_write(isa_program *p, isa_buf *out) {
   uint32_t n = each_section(p, NULL, 0);
   size_t head = IMAGE_TABLE + (size_t)n * IMAGE_ENTRY;
   uint8_t *h = (uint8_t *)isa_buf_grow(out, head);
-  if (!h)
-    return false;
+  if (!h) return false;
   memset(h, 0, head);
   memcpy(h, ISA_IMAGE_MAGIC, 4);
   isa_put16(h + 4, IMAGE_VERSION);
@@ -257,8 +246,7 @@ bool isa_image_write(isa_program *p, isa_buf *out) {
   each_section(p, &w, start);
   bool ok = !out->failed && !w.strings.failed;
   isa_buf_free(&w.strings);
-  if (!ok)
-    return false;
+  if (!ok) return false;
   h = (uint8_t *)out->data + start; /* the buffer has moved */
   p->hash = isa_fnv(ISA_FNV_START, h + IMAGE_HASHED, out->len - start - IMAGE_HASHED);
   isa_put64(h + 8, p->hash);

@@ -44,26 +44,26 @@ enum image_per { IMAGE_PROGRAM, IMAGE_CORE, IMAGE_ENGINE };
  * SYMB name u32, core engine global zero u8, pc u32
  * STRS strings, each with its final 0: an empty one, then the names in the order in which the
  *      sections use them, equal ones too, so that a program has one file */
-#define IMAGE_SECTIONS(SECTION)      \
-  SECTION(FILE, PROGRAM, 1, 4)       \
-  SECTION(TNSR, PROGRAM, 0, 88)      \
-  SECTION(DATA, PROGRAM, 0, 1)       \
-  SECTION(TILE, PROGRAM, 0, 48)      \
-  SECTION(POOL, PROGRAM, 0, 1)       \
+#define IMAGE_SECTIONS(SECTION)         \
+  SECTION(FILE, PROGRAM, 1, 4)          \
+  SECTION(TNSR, PROGRAM, 0, 88)         \
+  SECTION(DATA, PROGRAM, 0, 1)          \
+  SECTION(TILE, PROGRAM, 0, 48)         \
+  SECTION(POOL, PROGRAM, 0, 1)          \
   SECTION(PATS, CORE, 0, ISA_AP_RECORD) \
-  SECTION(QUES, CORE, 0, 12)         \
-  SECTION(DESC, CORE, 0, ISA_RECORD) \
-  SECTION(SEMS, CORE, 0, 8)          \
-  SECTION(CODE, ENGINE, 0, ISA_RECORD) \
-  SECTION(LINE, ENGINE, 1, 8)        \
-  SECTION(SYMB, PROGRAM, 0, 12)      \
+  SECTION(QUES, CORE, 0, 12)            \
+  SECTION(DESC, CORE, 0, ISA_RECORD)    \
+  SECTION(SEMS, CORE, 0, 8)             \
+  SECTION(CODE, ENGINE, 0, ISA_RECORD)  \
+  SECTION(LINE, ENGINE, 1, 8)           \
+  SECTION(SYMB, PROGRAM, 0, 12)         \
   SECTION(STRS, PROGRAM, 0, 1)
 
 enum image_section {
 #define SECTION(tag, per, optional, record) IMAGE_##tag,
   IMAGE_SECTIONS(SECTION)
 #undef SECTION
-  IMAGE_NSECTIONS
+      IMAGE_NSECTIONS
 };
 
 typedef struct image_kind {

@@ -27,9 +27,7 @@ typedef struct image {
   section s[IMAGE_NSECTIONS][ISA_MAX_CORES][ISA_NENGINES];
 } image;
 
-static const section *program_section(const image *im, unsigned kind) {
-  return &im->s[kind][0][0];
-}
+static const section *program_section(const image *im, unsigned kind) { return &im->s[kind][0][0]; }
 static const section *core_section(const image *im, unsigned kind, unsigned core) {
   return &im->s[kind][core][0];
 }
@@ -60,8 +58,7 @@ static bool bad(const image *im, const section *s, const char *fmt, ...) {
 static bool bad_record(const image *im, const section *s, const char *what, uint32_t i,
                        const isa_error *inner) {
   bad(im, s, "%s %u: %s", what, i, inner->text);
-  if (im->e)
-    im->e->field = inner->field;
+  if (im->e) im->e->field = inner->field;
   return false;
 }
 
@@ -81,8 +78,7 @@ static bool read_header(image *im) {
   if (isa_get16(h + 4) != IMAGE_VERSION)
     return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD, "format version %u: this reader knows %d",
                     isa_get16(h + 4), IMAGE_VERSION);
-  if (isa_get16(h + 6) != 0)
-    return bad_head(im, 6, "reserved, must be 0");
+  if (isa_get16(h + 6) != 0) return bad_head(im, 6, "reserved, must be 0");
   uint64_t hash = isa_fnv(ISA_FNV_START, h + IMAGE_HASHED, im->n - IMAGE_HASHED);
   if (hash != isa_get64(h + 8))
     return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD,
@@ -92,19 +88,14 @@ static bool read_header(image *im) {
   const char *end = memchr(name, 0, IMAGE_TARGET);
   size_t len = end ? (size_t)(end - name) : IMAGE_TARGET;
   int target = isa_target_find(name, len);
-  if (target < 0)
-    return bad_head(im, 16, "no such target");
+  if (target < 0) return bad_head(im, 16, "no such target");
   for (size_t i = len; i < IMAGE_TARGET; i++)
-    if (name[i] != 0)
-      return bad_head(im, 16, "bytes behind the target's name");
+    if (name[i] != 0) return bad_head(im, 16, "bytes behind the target's name");
   if (isa_get32(h + 32) != 0)
-    return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD, "unknown feature bits 0x%x",
-                    isa_get32(h + 32));
+    return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD, "unknown feature bits 0x%x", isa_get32(h + 32));
   uint32_t ncores = isa_get32(h + 36);
-  if (ncores < 1 || ncores > ISA_MAX_CORES)
-    return bad_head(im, 36, "a program has 1 or 2 cores");
-  if (isa_get32(h + 44) != 0)
-    return bad_head(im, 44, "reserved, must be 0");
+  if (ncores < 1 || ncores > ISA_MAX_CORES) return bad_head(im, 36, "a program has 1 or 2 cores");
+  if (isa_get32(h + 44) != 0) return bad_head(im, 44, "reserved, must be 0");
   im->nsections = isa_get32(h + 40);
   im->p->target = &isa_targets[target];
   im->p->ncores = ncores;
@@ -115,18 +106,15 @@ static bool read_header(image *im) {
 /* The kind of a tag, or IMAGE_NSECTIONS. */
 static unsigned find_kind(uint32_t tag) {
   unsigned kind = 0;
-  while (kind < IMAGE_NSECTIONS && image_tag(isa_image_kinds[kind].tag) != tag)
-    kind++;
+  while (kind < IMAGE_NSECTIONS && image_tag(isa_image_kinds[kind].tag) != tag) kind++;
   return kind;
 }
 
 /* A section of no kind that is known: fine when it says so itself. */
 static bool unknown_section(image *im, uint32_t tag, uint32_t flags) {
   if (tag == image_tag("EXTN") || tag == image_tag("RELO"))
-    return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD,
-                    "unresolved external symbols: link it first");
-  if (flags & IMAGE_OPTIONAL)
-    return true;
+    return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD, "unresolved external symbols: link it first");
+  if (flags & IMAGE_OPTIONAL) return true;
   return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD, "unknown section with tag 0x%08x", tag);
 }
 
@@ -150,8 +138,7 @@ static bool known_section(image *im, unsigned kind, uint32_t flags, uint64_t off
   im->next_section = order + 1;
   if (size % k->record != 0)
     return bad(im, &s, "%llu bytes is not a multiple of %u", (unsigned long long)size, k->record);
-  if (k->record > 1 && size / k->record > UINT32_MAX)
-    return bad(im, &s, "too many records");
+  if (k->record > 1 && size / k->record > UINT32_MAX) return bad(im, &s, "too many records");
   s.n = k->record > 1 ? (uint32_t)(size / k->record) : 0;
   *slot = s;
   return true;
@@ -171,8 +158,9 @@ static bool read_table(image *im) {
     if (offset != want || offset > im->n || size == 0 || size > im->n - offset)
       return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD,
                       "section %u: %llu bytes at 0x%llx; it should begin at 0x%llx and not be "
-                      "empty, and the file has %zu bytes", i, (unsigned long long)size,
-                      (unsigned long long)offset, (unsigned long long)want, im->n);
+                      "empty, and the file has %zu bytes",
+                      i, (unsigned long long)size, (unsigned long long)offset,
+                      (unsigned long long)want, im->n);
     for (; end < want; end++)
       if (im->data[end] != 0)
         return bad_head(im, (unsigned)end, "padding between sections must be 0");
@@ -194,8 +182,7 @@ static bool read_table(image *im) {
 
 static bool read_strings(image *im) {
   const section *s = program_section(im, IMAGE_STRS);
-  if (!s->at)
-    return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD, "section STRS is missing");
+  if (!s->at) return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD, "section STRS is missing");
   im->nstrings = (size_t)s->size;
   if (s->at[0] != 0 || s->at[im->nstrings - 1] != 0)
     return bad(im, s, "strings begin with an empty one and end with 0");
@@ -208,8 +195,7 @@ static bool read_strings(image *im) {
 }
 
 /* The name at an offset of STRS; names lie there in the order in which they are read. */
-static bool get_name(image *im, const section *s, uint32_t i, uint32_t at,
-                     const char **out) {
+static bool get_name(image *im, const section *s, uint32_t i, uint32_t at, const char **out) {
   if (at != im->next_name || at >= im->nstrings || im->strings[at] == 0)
     return bad(im, s, "record %u: no name at offset %u; the next one is at %zu, STRS has %zu bytes",
                i, at, im->next_name, im->nstrings);
@@ -220,11 +206,9 @@ static bool get_name(image *im, const section *s, uint32_t i, uint32_t at,
 
 /* Zeroed room for n elements, of which the section's size bounds n; cap is set to n. */
 static bool get_array(const image *im, void *array_ptr, uint32_t n, uint32_t *cap, size_t size) {
-  if (n == 0)
-    return true;
+  if (n == 0) return true;
   void *a = n <= SIZE_MAX / size ? isa_zalloc(&im->p->arena.al, n * size) : NULL;
-  if (!a)
-    return no_memory(im);
+  if (!a) return no_memory(im);
   memcpy(array_ptr, &a, sizeof a);
   *cap = n;
   return true;
@@ -233,11 +217,9 @@ static bool get_array(const image *im, void *array_ptr, uint32_t n, uint32_t *ca
 static bool read_files(image *im) {
   const section *s = program_section(im, IMAGE_FILE);
   isa_program *p = im->p;
-  if (!get_array(im, &p->files, s->n, &p->cap_files, sizeof(char *)))
-    return false;
+  if (!get_array(im, &p->files, s->n, &p->cap_files, sizeof(char *))) return false;
   for (uint32_t i = 0; i < s->n; i++)
-    if (!get_name(im, s, i, isa_get32(s->at + 4 * (size_t)i), &p->files[i]))
-      return false;
+    if (!get_name(im, s, i, isa_get32(s->at + 4 * (size_t)i), &p->files[i])) return false;
   p->nfiles = s->n;
   return true;
 }
@@ -273,9 +255,11 @@ static bool get_data(const image *im, const section *s, uint32_t i, const uint8_
     return at == 0 || bad(im, s, "tensor %u: not const, so without data", i);
   uint64_t want = image_align(*end, IMAGE_DATA_ALIGN);
   if (at != want || at > ds->size || t->bytes > ds->size - at)
-    return bad(im, s, "tensor %u: %llu bytes of data at 0x%llx; they should be at 0x%llx, and "
-               "DATA has %llu bytes", i, (unsigned long long)t->bytes, (unsigned long long)at,
-               (unsigned long long)want, (unsigned long long)ds->size);
+    return bad(im, s,
+               "tensor %u: %llu bytes of data at 0x%llx; they should be at 0x%llx, and "
+               "DATA has %llu bytes",
+               i, (unsigned long long)t->bytes, (unsigned long long)at, (unsigned long long)want,
+               (unsigned long long)ds->size);
   for (; *end < want; ++*end)
     if (data[*end] != 0)
       return bad(im, ds, "padding at 0x%llx must be 0", (unsigned long long)*end);
@@ -289,12 +273,10 @@ static bool read_tensors(image *im) {
   isa_program *p = im->p;
   uint8_t *data = NULL;
   uint64_t end = 0;
-  if (!get_array(im, &p->tensors, s->n, &p->cap_tensors, sizeof(isa_tensor)))
-    return false;
+  if (!get_array(im, &p->tensors, s->n, &p->cap_tensors, sizeof(isa_tensor))) return false;
   if (ds->at) {
     data = isa_arena_alloc(&p->arena, (size_t)ds->size);
-    if (!data)
-      return no_memory(im);
+    if (!data) return no_memory(im);
     memcpy(data, ds->at, (size_t)ds->size);
   }
   for (uint32_t i = 0; i < s->n; i++) {
@@ -329,8 +311,8 @@ static bool get_tile(image *im, const section *s, uint32_t i, isa_tile *t) {
   t->bytes = isa_get32(r + 40);
   if (r[11] != 0 || isa_get16(r + 14) != 0 || isa_get32(r + 44) != 0)
     return bad(im, s, "tile %u: reserved bytes must be 0", i);
-  if (!isa_dtype_valid(t->dtype) || (t->space != ISA_SBUF && t->space != ISA_PSUM) ||
-      t->ndim < 1 || t->ndim > ISA_TILE_DIMS || t->part >= ISA_PMAX)
+  if (!isa_dtype_valid(t->dtype) || (t->space != ISA_SBUF && t->space != ISA_PSUM) || t->ndim < 1 ||
+      t->ndim > ISA_TILE_DIMS || t->part >= ISA_PMAX)
     return bad(im, s, "tile %u: type %u, memory %u, %u dimensions, partition %u", i, t->dtype,
                t->space, t->ndim, t->part);
   for (unsigned d = 0; d < ISA_TILE_DIMS; d++) {
@@ -345,11 +327,9 @@ static bool get_tile(image *im, const section *s, uint32_t i, isa_tile *t) {
 static bool read_tiles(image *im) {
   const section *s = program_section(im, IMAGE_TILE);
   isa_program *p = im->p;
-  if (!get_array(im, &p->tiles, s->n, &p->cap_tiles, sizeof(isa_tile)))
-    return false;
+  if (!get_array(im, &p->tiles, s->n, &p->cap_tiles, sizeof(isa_tile))) return false;
   for (uint32_t i = 0; i < s->n; i++)
-    if (!get_tile(im, s, i, &p->tiles[i]))
-      return false;
+    if (!get_tile(im, s, i, &p->tiles[i])) return false;
   p->ntiles = s->n;
   return true;
 }
@@ -357,8 +337,7 @@ static bool read_tiles(image *im) {
 static bool read_symbols(image *im) {
   const section *s = program_section(im, IMAGE_SYMB);
   isa_program *p = im->p;
-  if (!get_array(im, &p->symbols, s->n, &p->cap_symbols, sizeof(isa_symbol)))
-    return false;
+  if (!get_array(im, &p->symbols, s->n, &p->cap_symbols, sizeof(isa_symbol))) return false;
   for (uint32_t i = 0; i < s->n; i++) {
     const uint8_t *r = s->at + 12 * (size_t)i;
     isa_symbol *y = &p->symbols[i];
@@ -369,8 +348,7 @@ static bool read_symbols(image *im) {
     if (y->pc > p->cores[y->core].code[y->engine].n)
       return bad(im, s, "symbol %u: pc %u, but the engine has %u instructions", i, y->pc,
                  p->cores[y->core].code[y->engine].n);
-    if (!get_name(im, s, i, isa_get32(r), &y->name))
-      return false;
+    if (!get_name(im, s, i, isa_get32(r), &y->name)) return false;
   }
   p->nsymbols = s->n;
   return true;
@@ -378,8 +356,7 @@ static bool read_symbols(image *im) {
 
 static bool read_pool(image *im) {
   const section *s = program_section(im, IMAGE_POOL);
-  if (s->at)
-    isa_buf_add(&im->p->pool, s->at, (size_t)s->size);
+  if (s->at) isa_buf_add(&im->p->pool, s->at, (size_t)s->size);
   return !im->p->pool.failed || no_memory(im);
 }
 
@@ -393,8 +370,7 @@ static bool ap_in_tables(const isa_program *p, const isa_ap *ap, uint32_t i, isa
                     ap->space == ISA_HBM ? "tensor" : "tile", ap->base, bases);
   uint32_t named = ap->index;
   for (unsigned d = 0; d < ISA_MAX_DYN; d++)
-    if (ap->dyn[d].ap > named)
-      named = ap->dyn[d].ap;
+    if (ap->dyn[d].ap > named) named = ap->dyn[d].ap;
   if (named >= i)
     return isa_fail(e, ISA_FORMAT, ISA_NOFIELD, "it names pattern %u, which is not before it",
                     named);
@@ -405,8 +381,7 @@ static bool read_patterns(image *im, unsigned core) {
   const section *s = core_section(im, IMAGE_PATS, core);
   isa_core *c = &im->p->cores[core];
   isa_error e;
-  if (!get_array(im, &c->aps, s->n, &c->cap_aps, sizeof(isa_ap)))
-    return false;
+  if (!get_array(im, &c->aps, s->n, &c->cap_aps, sizeof(isa_ap))) return false;
   for (uint32_t i = 0; i < s->n; i++)
     if (!isa_decode_ap(s->at + ISA_AP_RECORD * (size_t)i, &c->aps[i], &e) ||
         !ap_in_tables(im->p, &c->aps[i], i + 1, &e))
@@ -417,27 +392,26 @@ static bool read_patterns(image *im, unsigned core) {
 
 static bool pattern_exists(const isa_core *c, const isa_field *f, int field, uint32_t ap,
                            isa_error *e) {
-  return ap <= c->naps || isa_fail(e, ISA_FORMAT, field, "operand %s: pattern %u, of %u", f->name,
-                                   ap, c->naps);
+  return ap <= c->naps ||
+         isa_fail(e, ISA_FORMAT, field, "operand %s: pattern %u, of %u", f->name, ap, c->naps);
 }
 
 static bool list_in_pool(const isa_program *p, const isa_core *c, const isa_field *f, int field,
                          isa_ref ref, isa_error *e) {
   const uint8_t *list = isa_program_list(p, ref, f->kind);
   if (!list)
-    return isa_fail(e, ISA_FORMAT, field, "operand %s: %u elements at offset %u of the pool, "
-                    "which has %zu bytes", f->name, ref.count, ref.offset, p->pool.len);
-  if (f->kind != ISA_K_APS)
-    return true;
+    return isa_fail(e, ISA_FORMAT, field,
+                    "operand %s: %u elements at offset %u of the pool, "
+                    "which has %zu bytes",
+                    f->name, ref.count, ref.offset, p->pool.len);
+  if (f->kind != ISA_K_APS) return true;
   if (ref.count > MOST_PATTERNS)
-    return isa_fail(e, ISA_FORMAT, field, "operand %s: %u patterns, at most %d", f->name,
-                    ref.count, MOST_PATTERNS);
+    return isa_fail(e, ISA_FORMAT, field, "operand %s: %u patterns, at most %d", f->name, ref.count,
+                    MOST_PATTERNS);
   for (uint32_t i = 0; i < ref.count; i++) {
     uint32_t ap = isa_get32(list + 4 * (size_t)i);
-    if (ap == 0)
-      return isa_fail(e, ISA_FORMAT, field, "operand %s: pattern 0 in a list", f->name);
-    if (!pattern_exists(c, f, field, ap, e))
-      return false;
+    if (ap == 0) return isa_fail(e, ISA_FORMAT, field, "operand %s: pattern 0 in a list", f->name);
+    if (!pattern_exists(c, f, field, ap, e)) return false;
   }
   return true;
 }
@@ -452,22 +426,16 @@ static bool insn_in_tables(const isa_program *p, const isa_core *c, const isa_in
     isa_num num = {0, 0};
     uint32_t ap = 0;
     isa_ref ref;
-    if (f->kind == ISA_K_NUM)
-      memcpy(&num, m, sizeof num);
-    if (f->kind == ISA_K_AP)
-      memcpy(&ap, m, sizeof ap);
-    if (num.kind == ISA_NUM_ap)
-      ap = num.v;
-    if (!pattern_exists(c, f, i, ap, e))
-      return false;
+    if (f->kind == ISA_K_NUM) memcpy(&num, m, sizeof num);
+    if (f->kind == ISA_K_AP) memcpy(&ap, m, sizeof ap);
+    if (num.kind == ISA_NUM_ap) ap = num.v;
+    if (!pattern_exists(c, f, i, ap, e)) return false;
     if (f->kind == ISA_K_QUEUE && *(const uint8_t *)m >= c->nqueues)
-      return isa_fail(e, ISA_FORMAT, i, "operand %s: queue %u, of %u", f->name,
-                      *(const uint8_t *)m, c->nqueues);
-    if (isa_kind_elem[f->kind] == 0)
-      continue;
+      return isa_fail(e, ISA_FORMAT, i, "operand %s: queue %u, of %u", f->name, *(const uint8_t *)m,
+                      c->nqueues);
+    if (isa_kind_elem[f->kind] == 0) continue;
     memcpy(&ref, m, sizeof ref);
-    if (!list_in_pool(p, c, f, i, ref, e))
-      return false;
+    if (!list_in_pool(p, c, f, i, ref, e)) return false;
   }
   return true;
 }
@@ -500,11 +468,9 @@ static bool read_queues(image *im, unsigned core) {
   const section *s = core_section(im, IMAGE_QUES, core);
   const section *ds = core_section(im, IMAGE_DESC, core);
   isa_core *c = &im->p->cores[core];
-  if (s->n > ISA_MAX_QUEUES)
-    return bad(im, s, "%u queues, at most %d", s->n, ISA_MAX_QUEUES);
+  if (s->n > ISA_MAX_QUEUES) return bad(im, s, "%u queues, at most %d", s->n, ISA_MAX_QUEUES);
   for (uint32_t i = 0; i < s->n; i++)
-    if (!get_queue(im, s, i, &c->queues[i]))
-      return false;
+    if (!get_queue(im, s, i, &c->queues[i])) return false;
   c->nqueues = s->n;
   uint32_t first = 0;
   for (uint32_t i = 0; i < s->n; i++) {
@@ -530,20 +496,16 @@ static bool read_sems(image *im, unsigned core) {
     uint32_t sem = isa_get32(r);
     if (sem < next || sem >= ISA_NSEMS)
       return bad(im, s, "semaphore %u: it should be %u to %d", sem, next, ISA_NSEMS - 1);
-    if (!get_name(im, s, i, isa_get32(r + 4), &im->p->cores[core].sem_names[sem]))
-      return false;
+    if (!get_name(im, s, i, isa_get32(r + 4), &im->p->cores[core].sem_names[sem])) return false;
     next = sem + 1;
   }
   return true;
 }
 
 static bool read_lines(const image *im, const section *s, isa_code *code) {
-  if (!s->at)
-    return true;
-  if (s->n != code->n)
-    return bad(im, s, "%u lines for %u instructions", s->n, code->n);
-  if (!get_array(im, &code->lines, s->n, &code->cap_lines, sizeof(isa_line)))
-    return false;
+  if (!s->at) return true;
+  if (s->n != code->n) return bad(im, s, "%u lines for %u instructions", s->n, code->n);
+  if (!get_array(im, &code->lines, s->n, &code->cap_lines, sizeof(isa_line))) return false;
   for (uint32_t i = 0; i < s->n; i++) {
     const uint8_t *r = s->at + 8 * (size_t)i;
     code->lines[i] = (isa_line){isa_get32(r), isa_get32(r + 4)};
@@ -569,8 +531,7 @@ static bool read_cores(image *im) {
   bool ok = true;
   for (unsigned core = 0; core < n; core++)
     ok = ok && read_patterns(im, core) && read_queues(im, core);
-  for (unsigned core = 0; core < n; core++)
-    ok = ok && read_sems(im, core);
+  for (unsigned core = 0; core < n; core++) ok = ok && read_sems(im, core);
   for (unsigned core = 0; core < n; core++)
     for (unsigned engine = 0; engine < ISA_NENGINES; engine++)
       ok = ok && read_code(im, core, engine);

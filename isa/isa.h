@@ -138,24 +138,43 @@ enum isa_set {
 /* Members of the sets, ISA_CMD_reset_reduce and so on: one enum a set, each from 0. */
 enum {
   ISA_SETS_
-#define SET(id, prose) }; enum isa_set_of_##id {
+#define SET(id, prose) \
+  }                    \
+  ;                    \
+  enum isa_set_of_##id {
 #define ITEM(set, name) ISA_##set##_##name,
 #include "enums.def"
 #undef SET
 #undef ITEM
 };
-const char *isa_set_name(unsigned set);                 /* prose name, or NULL */
-const char *isa_set_item(unsigned set, unsigned item);  /* NULL past the last */
+const char *isa_set_name(unsigned set);                /* prose name, or NULL */
+const char *isa_set_item(unsigned set, unsigned item); /* NULL past the last */
 int isa_set_find(unsigned set, const char *name, size_t n);
 
 /* ---- Decoded instructions ----------------------------------------------------------------- */
 
 /* A wait: `sem` of core (0 or 1 of the logical core) compared with value or register. */
-enum isa_cond { ISA_WAIT_none, ISA_WAIT_ge, ISA_WAIT_gt, ISA_WAIT_eq, ISA_WAIT_le, ISA_WAIT_lt,
-                ISA_WAIT_ne, ISA_NCONDS };
+enum isa_cond {
+  ISA_WAIT_none,
+  ISA_WAIT_ge,
+  ISA_WAIT_gt,
+  ISA_WAIT_eq,
+  ISA_WAIT_le,
+  ISA_WAIT_lt,
+  ISA_WAIT_ne,
+  ISA_NCONDS
+};
 /* An update. ISA_UPD_dma is the completion semaphore of a DMA line: + 1 by each ring. */
-enum isa_upd { ISA_UPD_none, ISA_UPD_inc, ISA_UPD_dec, ISA_UPD_add, ISA_UPD_sub, ISA_UPD_write,
-               ISA_UPD_dma, ISA_NUPDS };
+enum isa_upd {
+  ISA_UPD_none,
+  ISA_UPD_inc,
+  ISA_UPD_dec,
+  ISA_UPD_add,
+  ISA_UPD_sub,
+  ISA_UPD_write,
+  ISA_UPD_dma,
+  ISA_NUPDS
+};
 typedef struct isa_wait {
   uint8_t cond, core, sem, is_reg;
   uint32_t value; /* at most ISA_SEM_MAX, or a register number */
@@ -183,32 +202,32 @@ typedef struct isa_ref { /* count elements at byte offset in the program's pool 
 /* KIND(name, C type, bytes in the record). An AP is the 1-based index of a pattern of the core,
  * 0 for none. The lists live in the pool: STR and BYTES of bytes, STEPS of isa_step (8 bytes,
  * outermost first), APS of u32 pattern indices, F32S of float bits, I32S of int32. */
-#define ISA_KINDS(KIND)  \
-  KIND(REG, uint8_t, 1)  \
-  KIND(INT, isa_int, 5)  \
-  KIND(NUM, isa_num, 5)  \
-  KIND(AP, uint32_t, 4)  \
-  KIND(U8, uint8_t, 1)   \
-  KIND(U16, uint16_t, 2) \
-  KIND(U32, uint32_t, 4) \
-  KIND(I32, int32_t, 4)  \
-  KIND(ENUM, uint8_t, 1) \
-  KIND(ALU, uint8_t, 1)  \
-  KIND(ACTF, uint8_t, 1) \
+#define ISA_KINDS(KIND)    \
+  KIND(REG, uint8_t, 1)    \
+  KIND(INT, isa_int, 5)    \
+  KIND(NUM, isa_num, 5)    \
+  KIND(AP, uint32_t, 4)    \
+  KIND(U8, uint8_t, 1)     \
+  KIND(U16, uint16_t, 2)   \
+  KIND(U32, uint32_t, 4)   \
+  KIND(I32, int32_t, 4)    \
+  KIND(ENUM, uint8_t, 1)   \
+  KIND(ALU, uint8_t, 1)    \
+  KIND(ACTF, uint8_t, 1)   \
   KIND(LABEL, uint32_t, 4) \
-  KIND(QUEUE, uint8_t, 1) \
-  KIND(STR, isa_ref, 8)  \
-  KIND(BYTES, isa_ref, 8) \
-  KIND(STEPS, isa_ref, 8) \
-  KIND(APS, isa_ref, 8)  \
-  KIND(F32S, isa_ref, 8) \
+  KIND(QUEUE, uint8_t, 1)  \
+  KIND(STR, isa_ref, 8)    \
+  KIND(BYTES, isa_ref, 8)  \
+  KIND(STEPS, isa_ref, 8)  \
+  KIND(APS, isa_ref, 8)    \
+  KIND(F32S, isa_ref, 8)   \
   KIND(I32S, isa_ref, 8)
 
 enum isa_kind {
 #define KIND(name, type, bytes) ISA_K_##name,
   ISA_KINDS(KIND)
 #undef KIND
-  ISA_NKINDS
+      ISA_NKINDS
 };
 #define KIND(name, type, bytes) typedef type isa_t_##name;
 ISA_KINDS(KIND)
@@ -224,9 +243,9 @@ typedef struct isa_step {
 /* The operand struct of each form, struct isa_TENSOR_TENSOR and so on. */
 #define FORM(id) struct isa_##id {
 #define FIELD(form, name, kind, mode, arg) isa_t_##kind name;
-#define END(id)  \
-  uint8_t end_;  \
-  }              \
+#define END(id) \
+  uint8_t end_; \
+  }             \
   ;
 #include "forms.def"
 #undef FORM
@@ -250,8 +269,16 @@ typedef struct isa_insn {
 
 /* Access flags of an AP field; the low three bits are the most free dimensions. */
 enum isa_access {
-  AP_DIMS = 7, AP_R = 1 << 3, AP_W = 1 << 4, AP_S = 1 << 5, AP_M = 1 << 6, AP_H = 1 << 7,
-  AP_COL = 1 << 8, AP_ELEM = 1 << 9, AP_IND = 1 << 10, AP_GATHER = 1 << 11
+  AP_DIMS = 7,
+  AP_R = 1 << 3,
+  AP_W = 1 << 4,
+  AP_S = 1 << 5,
+  AP_M = 1 << 6,
+  AP_H = 1 << 7,
+  AP_COL = 1 << 8,
+  AP_ELEM = 1 << 9,
+  AP_IND = 1 << 10,
+  AP_GATHER = 1 << 11
 };
 enum isa_mode { ISA_MODE_P, ISA_MODE_K, ISA_MODE_D };
 
@@ -282,27 +309,29 @@ enum isa_form_id {
 extern const isa_form isa_forms[ISA_NFORMS];
 
 /* Constraint classes (check.c) and cost classes (vm/cost.c). */
-#define ISA_RULES(X) \
-  X(NONE) X(REGELEM) X(EVENT) X(SEMRANGE) X(TRIGGER) X(PRINT) X(DMACOPY) X(DMATR) X(DMACOMP) \
-  X(LDW) X(MM) X(LDWMX) X(MMMX) X(ACT) X(READACC) X(ACT2) X(COPY) X(MEMSET) X(TT) X(TS) X(STT) \
-  X(REDUCE) X(UNARY) X(PRED) X(SELRED) X(RANGE) X(SCAN) X(CUMUL) X(TSRED) X(BNSTATS) X(BNAGGR) \
-  X(MAX8) X(MATCHV) X(FIND8) X(REPL8) X(TR32) X(MASK) X(SHUFFLE) X(DROPOUT) X(RNG) X(EXPO) \
-  X(QUANT) X(IOTA) X(AFFINE) X(LGATHER) X(NGATHER) X(PREDUCE) X(SEQB) X(NONZERO) X(TOPK) \
-  X(CUSTOM)
+#define ISA_RULES(X)                                                                              \
+  X(NONE)                                                                                         \
+  X(REGELEM) X(EVENT) X(SEMRANGE) X(TRIGGER) X(PRINT) X(DMACOPY) X(DMATR) X(DMACOMP) X(LDW) X(MM) \
+      X(LDWMX) X(MMMX) X(ACT) X(READACC) X(ACT2) X(COPY) X(MEMSET) X(TT) X(TS) X(STT) X(REDUCE)   \
+          X(UNARY) X(PRED) X(SELRED) X(RANGE) X(SCAN) X(CUMUL) X(TSRED) X(BNSTATS) X(BNAGGR)      \
+              X(MAX8) X(MATCHV) X(FIND8) X(REPL8) X(TR32) X(MASK) X(SHUFFLE) X(DROPOUT) X(RNG)    \
+                  X(EXPO) X(QUANT) X(IOTA) X(AFFINE) X(LGATHER) X(NGATHER) X(PREDUCE) X(SEQB)     \
+                      X(NONZERO) X(TOPK) X(CUSTOM)
 enum isa_rule {
 #define X(name) ISA_RULE_##name,
   ISA_RULES(X)
 #undef X
-  ISA_NRULES
+      ISA_NRULES
 };
-#define ISA_COSTS(X) \
-  X(CTL) X(MEM) X(SEM) X(TRIG) X(DMA) X(LDW) X(MM) X(ACT) X(ACC) X(COPY) X(SET) X(TT) X(TS) \
-  X(RED) X(RCP) X(PRED) X(SCAN) X(BNAG) X(QUAD) X(GP) X(GATH) X(TOPK) X(CUST)
+#define ISA_COSTS(X)                                                                               \
+  X(CTL)                                                                                           \
+  X(MEM) X(SEM) X(TRIG) X(DMA) X(LDW) X(MM) X(ACT) X(ACC) X(COPY) X(SET) X(TT) X(TS) X(RED) X(RCP) \
+      X(PRED) X(SCAN) X(BNAG) X(QUAD) X(GP) X(GATH) X(TOPK) X(CUST)
 enum isa_cost {
 #define X(name) ISA_COST_##name,
   ISA_COSTS(X)
 #undef X
-  ISA_NCOSTS
+      ISA_NCOSTS
 };
 enum isa_built { ISA_DONE = 1, ISA_PLANNED };
 
@@ -359,14 +388,14 @@ typedef struct isa_dyn {
 enum isa_index_kind { ISA_INDEX_none, ISA_INDEX_gather, ISA_INDEX_indirect };
 
 typedef struct isa_ap {
-  uint8_t dtype, space, ndim; /* ndim free dimensions (HBM: all dimensions), outermost first */
+  uint8_t dtype, space, ndim;    /* ndim free dimensions (HBM: all dimensions), outermost first */
   uint8_t index_kind, index_dim; /* gather: the dimension that the index vector replaces */
-  uint8_t size_dim;  /* 0 none; 1 partitions; 2 + d dimension d: its size is register size_reg */
-  uint8_t size_reg;  /* and its num (or nparts) the static bound */
+  uint8_t size_dim; /* 0 none; 1 partitions; 2 + d dimension d: its size is register size_reg */
+  uint8_t size_reg; /* and its num (or nparts) the static bound */
   uint16_t part, nparts; /* start partition and count; 0 in HBM */
-  uint32_t base;  /* 1-based tile (SBUF, PSUM; 0: the whole memory) or tensor (HBM) */
-  uint32_t index; /* 1-based pattern of the index vector */
-  int64_t offset; /* bytes: within the partition, or within the tensor */
+  uint32_t base;         /* 1-based tile (SBUF, PSUM; 0: the whole memory) or tensor (HBM) */
+  uint32_t index;        /* 1-based pattern of the index vector */
+  int64_t offset;        /* bytes: within the partition, or within the tensor */
   isa_dim dim[ISA_MAX_DIMS];
   isa_dyn dyn[ISA_MAX_DYN];
 } isa_ap;
@@ -413,11 +442,17 @@ float isa_lane_to_f32(unsigned dtype, uint32_t bits, unsigned lane);
 uint32_t isa_lane_from_f32(unsigned dtype, float x);
 
 static inline uint32_t isa_f32_bits(float x) {
-  union { float f; uint32_t u; } v = {.f = x};
+  union {
+    float f;
+    uint32_t u;
+  } v = {.f = x};
   return v.u;
 }
 static inline float isa_bits_f32(uint32_t u) {
-  union { uint32_t u; float f; } v = {.u = u};
+  union {
+    uint32_t u;
+    float f;
+  } v = {.u = u};
   return v.f;
 }
 

@@ -59,8 +59,7 @@ static void put_finite(isa_buf *out, float x) {
   bool is_float = false;
   for (int digits = 1; digits <= 9; digits++) {
     snprintf(s, sizeof s, "%.*g", digits, (double)x);
-    if (isa_f32_bits((float)strtod(s, NULL)) == isa_f32_bits(x))
-      break;
+    if (isa_f32_bits((float)strtod(s, NULL)) == isa_f32_bits(x)) break;
   }
   for (const char *p = s; *p; p++) {
     bool plain = (*p >= '0' && *p <= '9') || *p == '-' || *p == '+' || *p == 'e';
@@ -118,8 +117,7 @@ static void put_offset(const isa_pr *pr, const isa_ap *ap, bool inner) {
   isa_buf_printf(pr->out, "%" PRId64, ap->offset);
   for (int i = 0; i < ISA_MAX_DYN; i++) {
     const isa_dyn *d = &ap->dyn[i];
-    if (d->kind == ISA_DYN_none)
-      continue;
+    if (d->kind == ISA_DYN_none) continue;
     if (d->kind == ISA_DYN_reg) {
       isa_buf_printf(pr->out, "+r%d", d->reg);
     } else {
@@ -137,8 +135,7 @@ static void put_offset(const isa_pr *pr, const isa_ap *ap, bool inner) {
 static void put_dims(const isa_pr *pr, const isa_ap *ap) {
   int n = ap->ndim < ISA_MAX_DIMS ? ap->ndim : ISA_MAX_DIMS;
   isa_buf_puts(pr->out, "[");
-  for (int d = n; d-- > 0;)
-    isa_buf_printf(pr->out, "%" PRId64 "%s", ap->dim[d].step, d ? "," : "");
+  for (int d = n; d-- > 0;) isa_buf_printf(pr->out, "%" PRId64 "%s", ap->dim[d].step, d ? "," : "");
   isa_buf_puts(pr->out, "][");
   for (int d = n; d-- > 0;) {
     put_size(pr->out, ap->size_dim == d + 2, ap->size_reg, ap->dim[d].num);
@@ -177,12 +174,10 @@ static void put_ap(const isa_pr *pr, uint32_t index, bool inner) {
   put_base(pr, ap, inner);
   isa_buf_puts(pr->out, "]");
   put_dims(pr, ap);
-  if (ap->index_kind == ISA_INDEX_none || inner)
-    return;
+  if (ap->index_kind == ISA_INDEX_none || inner) return;
   isa_buf_puts(pr->out, ap->index_kind == ISA_INDEX_gather ? ".gather(" : ".indirect(");
   put_ap(pr, ap->index, true);
-  if (ap->index_kind == ISA_INDEX_gather)
-    isa_buf_printf(pr->out, ",%d", ap->index_dim);
+  if (ap->index_kind == ISA_INDEX_gather) isa_buf_printf(pr->out, ",%d", ap->index_dim);
   isa_buf_puts(pr->out, ")");
 }
 
@@ -254,8 +249,7 @@ static bool has_bit_op(const isa_insn *in) {
   const isa_form *form = isa_form_of(in->op);
   for (int f = 0; f < form->nfields; f++) {
     unsigned op = *(const uint8_t *)isa_member_c(in, &form->fields[f]);
-    if (form->fields[f].kind == ISA_K_ALU && op < ISA_NALUOPS &&
-        isa_aluops[op].cls == ISA_OP_BIT)
+    if (form->fields[f].kind == ISA_K_ALU && op < ISA_NALUOPS && isa_aluops[op].cls == ISA_OP_BIT)
       return true;
   }
   return false;
@@ -290,8 +284,7 @@ static void put_item(const isa_pr *pr, unsigned kind, const void *data, uint32_t
 
 static void put_list(const isa_pr *pr, unsigned kind, isa_ref r) {
   const void *data = isa_program_list(pr->p, r, kind);
-  if (!data)
-    r.count = 0;
+  if (!data) r.count = 0;
   if (kind == ISA_K_STR) {
     isa_pr_str(pr->out, data ? data : "", r.count);
     return;
@@ -350,8 +343,7 @@ static bool is_default(const isa_insn *in, const isa_field *fd) {
   case ISA_K_I32: return *(const isa_t_I32 *)m == 0;
   case ISA_K_LABEL: return *(const isa_t_LABEL *)m == 0;
   default:
-    if (isa_kind_elem[fd->kind])
-      return ((const isa_ref *)m)->count == 0;
+    if (isa_kind_elem[fd->kind]) return ((const isa_ref *)m)->count == 0;
     return *(const uint8_t *)m == 0;
   }
 }
@@ -366,8 +358,7 @@ void isa_pr_operands(const isa_pr *pr, const isa_insn *in, bool queue) {
         (fd->kind == ISA_K_QUEUE && !queue))
       continue;
     isa_buf_puts(pr->out, between);
-    if (named)
-      isa_buf_printf(pr->out, "%s=", fd->name);
+    if (named) isa_buf_printf(pr->out, "%s=", fd->name);
     put_value(pr, in, fd);
     between = ", ";
   }
@@ -377,8 +368,7 @@ void isa_pr_operands(const isa_pr *pr, const isa_insn *in, bool queue) {
 
 static void put_wait(const isa_pr *pr, const isa_wait *w) {
   static const char *const conds[ISA_NCONDS] = {"", ">=", ">", "==", "<=", "<", "!="};
-  if (w->cond == ISA_WAIT_none || w->cond >= ISA_NCONDS || w->core >= ISA_MAX_CORES)
-    return;
+  if (w->cond == ISA_WAIT_none || w->cond >= ISA_NCONDS || w->core >= ISA_MAX_CORES) return;
   isa_buf_puts(pr->out, " ");
   put_sem(pr, w->core, w->sem);
   isa_buf_printf(pr->out, "%s%s%" PRIu32, conds[w->cond], w->is_reg ? "r" : "", w->value);
@@ -386,8 +376,7 @@ static void put_wait(const isa_pr *pr, const isa_wait *w) {
 
 static void put_update(const isa_pr *pr, const isa_update *u) {
   static const char *const kinds[ISA_NUPDS] = {"", "++", "--", "+=", "-=", "=", ""};
-  if (u->kind == ISA_UPD_none || u->kind >= ISA_NUPDS || u->core >= ISA_MAX_CORES)
-    return;
+  if (u->kind == ISA_UPD_none || u->kind >= ISA_NUPDS || u->core >= ISA_MAX_CORES) return;
   isa_buf_puts(pr->out, " ");
   put_sem(pr, u->core, u->sem);
   isa_buf_puts(pr->out, kinds[u->kind]);

@@ -12,8 +12,7 @@ static void put_type(isa_buf *out, unsigned dtype) {
 
 /* Names of core 1 say so. */
 static void put_core(isa_buf *out, unsigned core) {
-  if (core)
-    isa_buf_printf(out, ", core=%u", core);
+  if (core) isa_buf_printf(out, ", core=%u", core);
 }
 
 /* ---- Names of memory ---------------------------------------------------------------------- */
@@ -23,8 +22,7 @@ static void put_data(const isa_tensor *t, isa_buf *out) {
   enum { PER_LINE = 8 };
   isa_buf_puts(out, " = {");
   for (uint64_t i = 0; size && i < t->bytes / size; i++) {
-    if (i)
-      isa_buf_puts(out, i % PER_LINE ? "," : ", \\\n        ");
+    if (i) isa_buf_puts(out, i % PER_LINE ? "," : ", \\\n        ");
     isa_buf_puts(out, "0x");
     for (unsigned b = size; b-- > 0;) /* elements are little-endian */
       isa_buf_printf(out, "%02x", t->data[i * size + b]);
@@ -38,8 +36,7 @@ static void put_tensor(const isa_tensor *t, isa_buf *out) {
   for (int d = 0; d < t->ndim && d < ISA_TENSOR_DIMS; d++)
     isa_buf_printf(out, "%s%" PRId64, d ? "," : "[", t->shape[d]);
   isa_buf_printf(out, "], %s", isa_role_name(t->role));
-  if (t->role == ISA_CONST && t->data)
-    put_data(t, out);
+  if (t->role == ISA_CONST && t->data) put_data(t, out);
   isa_buf_puts(out, "\n");
 }
 
@@ -52,10 +49,8 @@ static void put_tile(const isa_tile *t, isa_buf *out) {
     bytes *= d ? t->shape[d] : 1;
   }
   isa_buf_printf(out, "], at=[%d,%" PRIu32 "]", t->part, t->offset);
-  if (bytes != t->bytes)
-    isa_buf_printf(out, ", bytes=%" PRIu32, t->bytes);
-  if (t->overlay)
-    isa_buf_printf(out, ", overlay=%s", t->overlay);
+  if (bytes != t->bytes) isa_buf_printf(out, ", bytes=%" PRIu32, t->bytes);
+  if (t->overlay) isa_buf_printf(out, ", overlay=%s", t->overlay);
   isa_buf_puts(out, "\n");
 }
 
@@ -65,18 +60,15 @@ static void put_queue(const isa_pr *pr, const isa_queue *q) {
   const char *dge = isa_set_item(ISA_SET_DGE, q->dge);
   isa_buf_printf(pr->out, "%s queue rings=%d, dge=%s", or_unknown(q->name), q->rings,
                  or_unknown(dge));
-  if (q->owner < ISA_NENGINES)
-    isa_buf_printf(pr->out, ", owner=%s", isa_engines[q->owner].name);
-  if (q->prio)
-    isa_buf_printf(pr->out, ", prio=%d", q->prio);
+  if (q->owner < ISA_NENGINES) isa_buf_printf(pr->out, ", owner=%s", isa_engines[q->owner].name);
+  if (q->prio) isa_buf_printf(pr->out, ", prio=%d", q->prio);
   put_core(pr->out, pr->core);
   isa_buf_puts(pr->out, "\n");
 }
 
 static void put_statics(const isa_pr *pr, const isa_queue *q) {
   for (uint32_t i = 0; i < q->nstatics; i++) {
-    if (q->statics[i].op >= ISA_NOPS)
-      continue;
+    if (q->statics[i].op >= ISA_NOPS) continue;
     isa_buf_printf(pr->out, "dma %s, %s", or_unknown(q->name),
                    q->statics[i].op == ISA_OP_dma_transpose ? "dma_transpose " : "");
     isa_pr_operands(pr, &q->statics[i], false);
@@ -87,16 +79,13 @@ static void put_statics(const isa_pr *pr, const isa_queue *q) {
 static void put_core_names(const isa_pr *pr) {
   const isa_core *c = &pr->p->cores[pr->core];
   for (unsigned s = 0; s < ISA_NSEMS; s++) {
-    if (!c->sem_names[s])
-      continue;
+    if (!c->sem_names[s]) continue;
     isa_buf_printf(pr->out, "%s sem %u", c->sem_names[s], s);
     put_core(pr->out, pr->core);
     isa_buf_puts(pr->out, "\n");
   }
-  for (uint32_t q = 0; q < c->nqueues; q++)
-    put_queue(pr, &c->queues[q]);
-  for (uint32_t q = 0; q < c->nqueues; q++)
-    put_statics(pr, &c->queues[q]);
+  for (uint32_t q = 0; q < c->nqueues; q++) put_queue(pr, &c->queues[q]);
+  for (uint32_t q = 0; q < c->nqueues; q++) put_statics(pr, &c->queues[q]);
 }
 
 /* ---- Sections ----------------------------------------------------------------------------- */
@@ -117,12 +106,10 @@ static bool labels_init(const isa_pr *pr, const isa_code *code, labels *l) {
   l->first = isa_zalloc(al, n * sizeof *l->first);
   l->next = isa_zalloc(al, nsymbols * sizeof *l->next);
   l->target = isa_zalloc(al, n);
-  if (!l->first || !l->next || !l->target)
-    return false;
+  if (!l->first || !l->next || !l->target) return false;
   for (uint32_t i = p->nsymbols; i > 0; i--) {
     const isa_symbol *s = &p->symbols[i - 1];
-    if (s->core != pr->core || s->engine != pr->engine || s->pc > code->n || !s->name)
-      continue;
+    if (s->core != pr->core || s->engine != pr->engine || s->pc > code->n || !s->name) continue;
     l->next[i] = l->first[s->pc];
     l->first[s->pc] = i;
   }
@@ -133,8 +120,7 @@ static bool labels_init(const isa_pr *pr, const isa_code *code, labels *l) {
       uint32_t to = code->n + 1;
       if (form->fields[f].kind == ISA_K_LABEL)
         to = *(const isa_t_LABEL *)isa_member_c(in, &form->fields[f]);
-      if (to <= code->n)
-        l->target[to] = 1;
+      if (to <= code->n) l->target[to] = 1;
     }
   }
   return true;
@@ -151,8 +137,7 @@ static void labels_free(const isa_pr *pr, labels *l) {
 static void put_labels(const isa_pr *pr, const labels *l, uint32_t pc) {
   for (uint32_t i = l->first[pc]; i; i = l->next[i]) {
     const isa_symbol *s = &pr->p->symbols[i - 1];
-    if (s->global)
-      isa_buf_printf(pr->out, "global %s\n", s->name);
+    if (s->global) isa_buf_printf(pr->out, "global %s\n", s->name);
     isa_buf_printf(pr->out, "%s:\n", s->name);
   }
   if (!l->first[pc] && l->target[pc]) {
@@ -163,8 +148,7 @@ static void put_labels(const isa_pr *pr, const labels *l, uint32_t pc) {
 
 static void put_line(const isa_pr *pr, isa_line at) {
   const isa_program *p = pr->p;
-  if (at.file == 0 || at.file > p->nfiles || !p->files[at.file - 1])
-    return;
+  if (at.file == 0 || at.file > p->nfiles || !p->files[at.file - 1]) return;
   isa_buf_printf(pr->out, "%%line %" PRIu32 " ", at.line);
   isa_pr_str(pr->out, p->files[at.file - 1], strlen(p->files[at.file - 1]));
   isa_buf_puts(pr->out, "\n");
@@ -172,13 +156,11 @@ static void put_line(const isa_pr *pr, isa_line at) {
 
 static void put_section(const isa_pr *pr, const isa_code *code, const labels *l) {
   isa_buf_printf(pr->out, "\nsection %s", isa_engines[pr->engine].name);
-  if (pr->core)
-    isa_buf_printf(pr->out, " core=%u", pr->core);
+  if (pr->core) isa_buf_printf(pr->out, " core=%u", pr->core);
   isa_buf_puts(pr->out, "\n");
   for (uint32_t pc = 0; pc < code->n; pc++) {
     put_labels(pr, l, pc);
-    if (code->lines)
-      put_line(pr, code->lines[pc]);
+    if (code->lines) put_line(pr, code->lines[pc]);
     isa_buf_puts(pr->out, "        ");
     isa_pr_insn(pr, &code->insns[pc]);
     isa_buf_puts(pr->out, "\n");
@@ -202,15 +184,12 @@ static void print_section(isa_pr pr) {
 void isa_print_program(const isa_program *p, isa_buf *out) {
   isa_pr pr = {.p = p, .out = out};
   isa_buf_printf(out, "target %s\n", p->target ? p->target->name : "?");
-  for (uint32_t i = 0; i < p->ntensors; i++)
-    put_tensor(&p->tensors[i], out);
-  for (uint32_t i = 0; i < p->ntiles; i++)
-    put_tile(&p->tiles[i], out);
+  for (uint32_t i = 0; i < p->ntensors; i++) put_tensor(&p->tensors[i], out);
+  for (uint32_t i = 0; i < p->ntiles; i++) put_tile(&p->tiles[i], out);
   for (pr.core = 0; pr.core < p->ncores && pr.core < ISA_MAX_CORES; pr.core++) {
     put_core_names(&pr);
     size_t before = out->len;
-    for (pr.engine = 0; pr.engine < ISA_NENGINES; pr.engine++)
-      print_section(pr);
+    for (pr.engine = 0; pr.engine < ISA_NENGINES; pr.engine++) print_section(pr);
     if (pr.core && out->len == before) /* the program has the core all the same */
       isa_buf_printf(out, "\nsection %s core=%u\n", isa_engines[0].name, pr.core);
   }

@@ -12,8 +12,7 @@ const char *isa_role_name(unsigned role) {
 
 isa_program *isa_program_new(const isa_alloc *al, const isa_target *target) {
   isa_program *p = isa_zalloc(al, sizeof *p);
-  if (!p)
-    return NULL;
+  if (!p) return NULL;
   isa_arena_init(&p->arena, al);
   isa_buf_init(&p->pool, al);
   p->target = target;
@@ -33,11 +32,9 @@ static void free_core(const isa_alloc *al, isa_core *c) {
 }
 
 void isa_program_free(isa_program *p) {
-  if (!p)
-    return;
+  if (!p) return;
   isa_alloc al = p->arena.al;
-  for (unsigned c = 0; c < ISA_MAX_CORES; c++)
-    free_core(&al, &p->cores[c]);
+  for (unsigned c = 0; c < ISA_MAX_CORES; c++) free_core(&al, &p->cores[c]);
   isa_free(&al, p->tensors, p->cap_tensors * sizeof(isa_tensor));
   isa_free(&al, p->tiles, p->cap_tiles * sizeof(isa_tile));
   isa_free(&al, p->symbols, p->cap_symbols * sizeof(isa_symbol));
@@ -51,8 +48,7 @@ void isa_program_free(isa_program *p) {
 
 /* Replaces a string by its copy in the arena; NULL stays. */
 static bool own(isa_program *p, const char **s) {
-  if (!*s)
-    return true;
+  if (!*s) return true;
   *s = isa_arena_strn(&p->arena, *s, strlen(*s));
   return *s != NULL;
 }
@@ -63,11 +59,9 @@ uint32_t isa_program_tensor(isa_program *p, const isa_tensor *t) {
       !own(p, &copy.name))
     return 0;
   if (t->data) {
-    if (t->bytes > SIZE_MAX)
-      return 0;
+    if (t->bytes > SIZE_MAX) return 0;
     uint8_t *data = isa_arena_alloc(&p->arena, (size_t)t->bytes);
-    if (!data)
-      return 0;
+    if (!data) return 0;
     memcpy(data, t->data, (size_t)t->bytes);
     copy.data = data;
   }
@@ -106,8 +100,7 @@ uint32_t isa_program_queue(isa_program *p, unsigned core, const isa_queue *q) {
   isa_queue copy = *q;
   copy.statics = NULL;
   copy.nstatics = copy.cap_statics = 0;
-  if (c->nqueues == ISA_MAX_QUEUES || !own(p, &copy.name))
-    return 0;
+  if (c->nqueues == ISA_MAX_QUEUES || !own(p, &copy.name)) return 0;
   c->queues[c->nqueues] = copy;
   return ++c->nqueues;
 }
@@ -120,8 +113,7 @@ bool isa_program_insn(isa_program *p, unsigned core, unsigned engine, const isa_
   if (!isa_array_grow(al, &c->insns, c->n, &c->cap, sizeof *in) ||
       (lines && !isa_array_grow(al, &c->lines, c->n, &c->cap_lines, sizeof at)))
     return false;
-  if (lines)
-    c->lines[c->n] = at;
+  if (lines) c->lines[c->n] = at;
   c->insns[c->n++] = *in;
   return true;
 }
@@ -153,26 +145,21 @@ typedef struct index_table {
 
 static void insert_index(const index_table *t, uint32_t i) {
   uint32_t mask = *t->size - 1, at = (uint32_t)t->hash(t->owner, i) & mask;
-  while ((*t->slots)[at] != 0)
-    at = (at + 1) & mask;
+  while ((*t->slots)[at] != 0) at = (at + 1) & mask;
   (*t->slots)[at] = i + 1;
 }
 
 /* Makes room for index n; a table of another size, or none, is built from the array itself. */
 static bool table_room(const isa_alloc *al, const index_table *t, uint32_t n) {
   uint32_t size = *t->size ? *t->size : 64;
-  while (size / 2 <= n && size < UINT32_C(1) << 31)
-    size *= 2;
-  if (size == *t->size)
-    return true;
+  while (size / 2 <= n && size < UINT32_C(1) << 31) size *= 2;
+  if (size == *t->size) return true;
   uint32_t *slots = size / 2 > n ? isa_zalloc(al, size * sizeof *slots) : NULL;
-  if (!slots)
-    return false;
+  if (!slots) return false;
   isa_free(al, *t->slots, *t->size * sizeof *slots);
   *t->slots = slots;
   *t->size = size;
-  for (uint32_t i = 0; i < n; i++)
-    insert_index(t, i);
+  for (uint32_t i = 0; i < n; i++) insert_index(t, i);
   return true;
 }
 
@@ -191,18 +178,14 @@ static uint64_t core_ap_hash(const void *core, uint32_t i) {
 uint32_t isa_program_ap(isa_program *p, unsigned core, const isa_ap *ap) {
   isa_core *c = &p->cores[core];
   index_table t = {&c->ap_table, &c->ap_table_size, core_ap_hash, c};
-  if (!table_room(&p->arena.al, &t, c->naps))
-    return 0;
+  if (!table_room(&p->arena.al, &t, c->naps)) return 0;
   uint32_t mask = c->ap_table_size - 1, at = (uint32_t)ap_hash(ap) & mask;
   for (; c->ap_table[at] != 0; at = (at + 1) & mask)
-    if (isa_ap_equal(&c->aps[c->ap_table[at] - 1], ap))
-      return c->ap_table[at];
-  if (!isa_array_grow(&p->arena.al, &c->aps, c->naps, &c->cap_aps, sizeof *ap))
-    return 0;
+    if (isa_ap_equal(&c->aps[c->ap_table[at] - 1], ap)) return c->ap_table[at];
+  if (!isa_array_grow(&p->arena.al, &c->aps, c->naps, &c->cap_aps, sizeof *ap)) return 0;
   isa_ap *copy = &c->aps[c->naps];
   *copy = *ap;
-  for (unsigned d = ap->ndim; d < ISA_MAX_DIMS; d++)
-    copy->dim[d] = (isa_dim){0, 0};
+  for (unsigned d = ap->ndim; d < ISA_MAX_DIMS; d++) copy->dim[d] = (isa_dim){0, 0};
   return c->ap_table[at] = ++c->naps;
 }
 
@@ -219,8 +202,7 @@ bool isa_program_pool(isa_program *p, const void *data, uint32_t count, unsigned
                       isa_ref *out) {
   uint64_t n = (uint64_t)count * size;
   *out = (isa_ref){0, count};
-  if (n == 0)
-    return true; /* the empty list is {0, 0} */
+  if (n == 0) return true; /* the empty list is {0, 0} */
   index_table t = {&p->pool_table, &p->pool_table_size, pool_run_hash, p};
   if (p->pool.len + n + 7 > UINT32_MAX || !table_room(&p->arena.al, &t, p->npool_runs))
     return false;
@@ -228,16 +210,14 @@ bool isa_program_pool(isa_program *p, const void *data, uint32_t count, unsigned
   for (; p->pool_table[at] != 0; at = (at + 1) & mask) {
     isa_ref run = p->pool_runs[p->pool_table[at] - 1];
     out->offset = run.offset;
-    if (run.count == n && memcmp(p->pool.data + run.offset, data, (size_t)n) == 0)
-      return true;
+    if (run.count == n && memcmp(p->pool.data + run.offset, data, (size_t)n) == 0) return true;
   }
   size_t pad = (8 - p->pool.len % 8) % 8;
   if (!isa_array_grow(&p->arena.al, &p->pool_runs, p->npool_runs, &p->cap_pool_runs,
                       sizeof(isa_ref)))
     return false;
   char *to = isa_buf_grow(&p->pool, pad + (size_t)n);
-  if (!to)
-    return false;
+  if (!to) return false;
   memset(to, 0, pad);
   memcpy(to + pad, data, (size_t)n);
   out->offset = (uint32_t)(p->pool.len - n);
@@ -248,11 +228,8 @@ bool isa_program_pool(isa_program *p, const void *data, uint32_t count, unsigned
 
 const void *isa_program_list(const isa_program *p, isa_ref r, unsigned kind) {
   static const uint64_t empty = 0;
-  if (kind >= ISA_NKINDS || isa_kind_elem[kind] == 0 || r.offset % 8 != 0)
-    return NULL;
-  if (r.count == 0)
-    return &empty;
-  if (r.offset + (uint64_t)r.count * isa_kind_elem[kind] > p->pool.len)
-    return NULL;
+  if (kind >= ISA_NKINDS || isa_kind_elem[kind] == 0 || r.offset % 8 != 0) return NULL;
+  if (r.count == 0) return &empty;
+  if (r.offset + (uint64_t)r.count * isa_kind_elem[kind] > p->pool.len) return NULL;
   return p->pool.data + r.offset;
 }

@@ -20,11 +20,11 @@ typedef struct isa_tensor { /* in HBM, row-major, dense */
 
 typedef struct isa_tile { /* in SBUF or PSUM: partitions, then up to four free dimensions */
   const char *name;
-  uint8_t dtype, space, ndim;   /* ndim counts the partition dimension: 1 to 5 */
-  uint16_t part;                /* start partition */
+  uint8_t dtype, space, ndim;    /* ndim counts the partition dimension: 1 to 5 */
+  uint16_t part;                 /* start partition */
   uint32_t shape[ISA_TILE_DIMS]; /* shape[0] partitions */
-  uint32_t offset, bytes;       /* place and size within each partition */
-  const char *overlay;          /* group whose tiles share bytes, or NULL */
+  uint32_t offset, bytes;        /* place and size within each partition */
+  const char *overlay;           /* group whose tiles share bytes, or NULL */
 } isa_tile;
 
 typedef struct isa_queue {

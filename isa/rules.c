@@ -16,8 +16,10 @@ bool isa_ck_agree_parts(const isa_ck *c, int f, uint32_t ia, int g, uint32_t ib)
                     b->nparts);
   bool da = a->size_dim == 1, db = b->size_dim == 1;
   if (da != db)
-    return isa_fail(c->e, ISA_ILLEGAL, f, "the partition count of %s is a register, that of %s is "
-                    "not", FIELD_NAME(c, da ? f : g), FIELD_NAME(c, da ? g : f));
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    "the partition count of %s is a register, that of %s is "
+                    "not",
+                    FIELD_NAME(c, da ? f : g), FIELD_NAME(c, da ? g : f));
   if (da && a->size_reg != b->size_reg)
     return isa_fail(c->e, ISA_ILLEGAL, f, "the partition count is r%d: that of %s is r%d",
                     a->size_reg, FIELD_NAME(c, g), b->size_reg);
@@ -27,28 +29,24 @@ bool isa_ck_agree_parts(const isa_ck *c, int f, uint32_t ia, int g, uint32_t ib)
 /* Sizes of free dimensions that a register gives: the same register and bound, or none. */
 static bool agree_free_size(const isa_ck *c, int f, const isa_ap *a, int g, const isa_ap *b) {
   bool da = a->size_dim > 1, db = b->size_dim > 1;
-  if (!da && !db)
-    return true;
+  if (!da && !db) return true;
   if (da != db)
     return isa_fail(c->e, ISA_ILLEGAL, f, "a size of %s is a register, none of %s is",
                     FIELD_NAME(c, da ? f : g), FIELD_NAME(c, da ? g : f));
   uint32_t na = a->dim[a->size_dim - 2].num, nb = b->dim[b->size_dim - 2].num;
   if (a->size_reg != b->size_reg || na != nb)
-    return isa_fail(c->e, ISA_ILLEGAL, f,
-                    "a size is r%d<=%" PRIu32 ": that of %s is r%d<=%" PRIu32, a->size_reg, na,
-                    FIELD_NAME(c, g), b->size_reg, nb);
+    return isa_fail(c->e, ISA_ILLEGAL, f, "a size is r%d<=%" PRIu32 ": that of %s is r%d<=%" PRIu32,
+                    a->size_reg, na, FIELD_NAME(c, g), b->size_reg, nb);
   return true;
 }
 
 bool isa_ck_agree(const isa_ck *c, int f, uint32_t ia, int g, uint32_t ib) {
   const isa_ap *a = isa_ck_ap(c, ia), *b = isa_ck_ap(c, ib);
   uint64_t na = isa_ap_elems(a), nb = isa_ap_elems(b);
-  if (!isa_ck_agree_parts(c, f, ia, g, ib))
-    return false;
+  if (!isa_ck_agree_parts(c, f, ia, g, ib)) return false;
   if (na != nb)
-    return isa_fail(c->e, ISA_ILLEGAL, f,
-                    "%" PRIu64 " elements per partition: %s has %" PRIu64, na, FIELD_NAME(c, g),
-                    nb);
+    return isa_fail(c->e, ISA_ILLEGAL, f, "%" PRIu64 " elements per partition: %s has %" PRIu64, na,
+                    FIELD_NAME(c, g), nb);
   return agree_free_size(c, f, a, g, b);
 }
 
@@ -57,11 +55,11 @@ static bool steps_fill(const isa_ck *c, int f, isa_ref steps, int g, uint32_t in
   const isa_ap *ap = isa_ck_ap(c, index);
   const isa_step *s = isa_program_list(c->p, steps, ISA_K_STEPS);
   uint64_t n = 1;
-  for (uint32_t i = 0; i < steps.count; i++)
-    n *= s[i].num; /* at most four times 16 bits */
+  for (uint32_t i = 0; i < steps.count; i++) n *= s[i].num; /* at most four times 16 bits */
   if (n != isa_ap_elems(ap))
-    return isa_fail(c->e, ISA_ILLEGAL, f, "%" PRIu64 " values: %s has %" PRIu64
-                    " elements per partition", n, FIELD_NAME(c, g), isa_ap_elems(ap));
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    "%" PRIu64 " values: %s has %" PRIu64 " elements per partition", n,
+                    FIELD_NAME(c, g), isa_ap_elems(ap));
   if (ap->size_dim > 1)
     return isa_fail(c->e, ISA_ILLEGAL, g, "a size is a register: a pattern's product is fixed");
   return true;
@@ -76,8 +74,7 @@ bool isa_ck_has_op(const isa_ck *c, int f, unsigned op) {
 }
 
 bool isa_ck_vector_type(const isa_ck *c, int f, isa_num n, unsigned dtype) {
-  if (n.kind != ISA_NUM_ap)
-    return true;
+  if (n.kind != ISA_NUM_ap) return true;
   unsigned got = isa_ck_ap(c, n.v)->dtype;
   if (got != dtype)
     return isa_fail(c->e, ISA_ILLEGAL, f, "%s: a vector operand here is %s", isa_dtypes[got].name,
@@ -114,8 +111,7 @@ bool isa_rule_copy(const isa_ck *c) {
   if (c->engine == ISA_ENG_scalar && c->p->target->gen < ISA_GEN3)
     return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD,
                     "tensor_copy on the scalar engine needs gen3: use activate with fn=copy");
-  if (!one_to_one(c, ISA_F_COPY_dst, u->dst, ISA_F_COPY_src, u->src))
-    return false;
+  if (!one_to_one(c, ISA_F_COPY_dst, u->dst, ISA_F_COPY_src, u->src)) return false;
   if (d != s && (isa_ck_packed(d) || isa_ck_packed(s)))
     return isa_fail(c->e, ISA_ILLEGAL, ISA_F_COPY_src,
                     "%s to %s: packed types are copied, not converted", isa_dtypes[s].name,
@@ -155,10 +151,9 @@ bool isa_rule_tt(const isa_ck *c) {
   if (isa_ck_ap(c, u->src0)->space == ISA_PSUM && isa_ck_ap(c, u->src1)->space == ISA_PSUM)
     return isa_fail(c->e, ISA_ILLEGAL, ISA_F_TENSOR_TENSOR_src1,
                     "src0 and src1 are both in psum: one of them must be in sbuf");
-  return !is_bits(u->op) ||
-         (bits_type(c, ISA_F_TENSOR_TENSOR_src0, u->src0, first, u->op) &&
-          bits_type(c, ISA_F_TENSOR_TENSOR_src1, u->src1, first, u->op) &&
-          bits_type(c, ISA_F_TENSOR_TENSOR_dst, u->dst, first, u->op));
+  return !is_bits(u->op) || (bits_type(c, ISA_F_TENSOR_TENSOR_src0, u->src0, first, u->op) &&
+                             bits_type(c, ISA_F_TENSOR_TENSOR_src1, u->src1, first, u->op) &&
+                             bits_type(c, ISA_F_TENSOR_TENSOR_dst, u->dst, first, u->op));
 }
 
 /* One stage of tensor_scalar: operator, scalar and order fit each other. */
@@ -166,17 +161,14 @@ static bool ts_stage(const isa_ck *c, int fop, unsigned op, int fimm, isa_num im
                      unsigned reverse) {
   const struct isa_TENSOR_SCALAR *u = &c->in->u.TENSOR_SCALAR;
   const isa_aluop_row *row = &isa_aluops[op];
-  if (!isa_ck_has_op(c, fop, op))
-    return false;
+  if (!isa_ck_has_op(c, fop, op)) return false;
   if (row->arity == 2 && imm.kind == ISA_NUM_none)
     return isa_fail(c->e, ISA_ILLEGAL, fimm, "missing: %s takes two operands", row->name);
   if (row->arity == 1 && imm.kind != ISA_NUM_none && (imm.kind != ISA_NUM_imm || imm.v != 0))
     return isa_fail(c->e, ISA_ILLEGAL, fimm, "%s takes one operand: leave it out", row->name);
   if (row->arity == 1 && reverse)
-    return isa_fail(c->e, ISA_ILLEGAL, frev, "%s takes one operand: nothing to reverse",
-                    row->name);
-  if (!is_bits(op))
-    return isa_ck_vector_type(c, fimm, imm, ISA_float32);
+    return isa_fail(c->e, ISA_ILLEGAL, frev, "%s takes one operand: nothing to reverse", row->name);
+  if (!is_bits(op)) return isa_ck_vector_type(c, fimm, imm, ISA_float32);
   return imm.kind != ISA_NUM_ap || bits_type(c, fimm, imm.v, dtype_of(c, u->src), op);
 }
 
@@ -189,8 +181,7 @@ static bool ts_engine(const isa_ck *c) {
     return isa_fail(c->e, ISA_ILLEGAL, ISA_F_TENSOR_SCALAR_op0,
                     "%s, %s: tensor_scalar on gpsimd has only op0=rsqrt", isa_aluops[op0].name,
                     isa_aluops[op1].name);
-  if (c->engine != ISA_ENG_scalar)
-    return true;
+  if (c->engine != ISA_ENG_scalar) return true;
   if (gen < ISA_GEN3)
     return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD,
                     "tensor_scalar on the scalar engine needs gen3: use activate with scale");
@@ -232,8 +223,7 @@ bool isa_rule_ts(const isa_ck *c) {
 /* Elements that are left when the trailing axes of src are reduced. */
 static uint64_t kept(const isa_ap *src, unsigned axes) {
   uint64_t n = 1;
-  for (unsigned d = 0; d + axes < src->ndim; d++)
-    n *= src->dim[d].num; /* within a memory: fits */
+  for (unsigned d = 0; d + axes < src->ndim; d++) n *= src->dim[d].num; /* within a memory: fits */
   return n;
 }
 
@@ -243,24 +233,23 @@ bool isa_rule_reduce(const isa_ck *c) {
   const isa_aluop_row *row = &isa_aluops[u->op];
   unsigned axes = u->axes ? u->axes : src->ndim;
   int fop = ISA_F_TENSOR_REDUCE_op, fdst = ISA_F_TENSOR_REDUCE_dst, fsrc = ISA_F_TENSOR_REDUCE_src;
-  if (!row->reduces)
-    return isa_fail(c->e, ISA_ILLEGAL, fop, "%s is not a reduction", row->name);
+  if (!row->reduces) return isa_fail(c->e, ISA_ILLEGAL, fop, "%s is not a reduction", row->name);
   if (!isa_ck_has_op(c, fop, u->op) || !isa_ck_agree_parts(c, fsrc, u->src, fdst, u->dst))
     return false;
   if (axes > src->ndim)
     return isa_fail(c->e, ISA_ILLEGAL, ISA_F_TENSOR_REDUCE_axes,
                     "%u axes: src has %d free dimensions", axes, src->ndim);
   if (isa_ap_elems(dst) != kept(src, axes))
-    return isa_fail(c->e, ISA_ILLEGAL, fdst, "%" PRIu64 " elements per partition: reducing the "
-                    "last %u of src leaves %" PRIu64, isa_ap_elems(dst), axes, kept(src, axes));
+    return isa_fail(c->e, ISA_ILLEGAL, fdst,
+                    "%" PRIu64 " elements per partition: reducing the "
+                    "last %u of src leaves %" PRIu64,
+                    isa_ap_elems(dst), axes, kept(src, axes));
   /* A size that is reduced away is src's alone; one that is kept must be in dst too. */
   bool reduced = src->size_dim > 1 && src->size_dim - 2u + axes >= src->ndim;
   if (reduced && dst->size_dim > 1)
     return isa_fail(c->e, ISA_ILLEGAL, fdst, "a size is a register: that of src is reduced");
-  if (!reduced && !agree_free_size(c, fsrc, src, fdst, dst))
-    return false;
-  if (!is_bits(u->op))
-    return true;
+  if (!reduced && !agree_free_size(c, fsrc, src, fdst, dst)) return false;
+  if (!is_bits(u->op)) return true;
   if (u->negate)
     return isa_fail(c->e, ISA_ILLEGAL, ISA_F_TENSOR_REDUCE_negate,
                     "%s works on bit patterns: only numbers are negated", row->name);

@@ -14,9 +14,8 @@ bool isa_rule_semrange(const isa_ck *c) {
   if (u->count == 0)
     return isa_fail(c->e, ISA_ILLEGAL, ISA_F_SEM_RANGE_count, "0 semaphores: at least 1");
   if (u->first + u->count > ISA_NSEMS)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_SEM_RANGE_count,
-                    "semaphores %d..%d: a core has 0..%d", u->first, u->first + u->count - 1,
-                    ISA_NSEMS - 1);
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_SEM_RANGE_count, "semaphores %d..%d: a core has 0..%d",
+                    u->first, u->first + u->count - 1, ISA_NSEMS - 1);
   return true;
 }
 
@@ -54,9 +53,7 @@ static uint32_t size_bound(const isa_ap *ap) {
   return ap->size_dim == 1 ? ap->nparts : ap->dim[ap->size_dim - 2].num;
 }
 
-static unsigned dge_of(const isa_ck *c) {
-  return c->core->queues[isa_ck_dma_queue(c->in)].dge;
-}
+static unsigned dge_of(const isa_ck *c) { return c->core->queues[isa_ck_dma_queue(c->in)].dge; }
 
 static const char *dge_name(unsigned dge) { return isa_set_item(ISA_SET_DGE, dge); }
 
@@ -65,8 +62,7 @@ static bool same_sizes(const isa_ck *c, int f, const isa_ap *dst, const isa_ap *
   if (total(dst) != total(src))
     return isa_fail(c->e, ISA_ILLEGAL, f, "%" PRIu64 " elements: dst has %" PRIu64, total(src),
                     total(dst));
-  if (!dst->size_dim && !src->size_dim)
-    return true;
+  if (!dst->size_dim && !src->size_dim) return true;
   if (!dst->size_dim != !src->size_dim)
     return isa_fail(c->e, ISA_ILLEGAL, f, "a size of %s is a register, none of %s is",
                     dst->size_dim ? "dst" : "src", dst->size_dim ? "src" : "dst");
@@ -140,8 +136,7 @@ static bool check_index_column(const isa_ck *c, int f, const isa_ap *ap) {
 }
 
 static bool check_gathers(const isa_ck *c, int f, const isa_ap *ap, const isa_ap *other) {
-  if (!ap->index_kind)
-    return true;
+  if (!ap->index_kind) return true;
   if (other->space == ISA_HBM && other->base == ap->base)
     return isa_fail(c->e, ISA_ILLEGAL, f,
                     ".gather of tensor %.60s, which is the other operand as well",
@@ -153,8 +148,7 @@ static bool check_gathers(const isa_ck *c, int f, const isa_ap *ap, const isa_ap
 
 static bool check_cast(const isa_ck *c, int f, unsigned d, unsigned s) {
   const char *from = isa_dtypes[s].name, *to = isa_dtypes[d].name;
-  if (d == s)
-    return true;
+  if (d == s) return true;
   if (dge_of(c) == ISA_DGE_hwdge)
     return isa_fail(c->e, ISA_ILLEGAL, f, "%s to %s: a queue with dge=hwdge does not convert", from,
                     to);
@@ -172,8 +166,7 @@ static bool check_accumulation(const isa_ck *c, const isa_ap *dst, const isa_ap 
   bool wide = isa_dtype_bytes(d) == 8 || isa_ck_packed(d);
   bool near = c->p->target->gen >= ISA_GEN4 && dst->space == ISA_SBUF && d == src->dtype &&
               (d == ISA_float32 || d == ISA_bfloat16);
-  if (u->op == ISA_ALU_bypass)
-    return true;
+  if (u->op == ISA_ALU_bypass) return true;
   if (u->op != ISA_ALU_add)
     return isa_fail(c->e, ISA_ILLEGAL, ISA_F_DMA_COPY_op,
                     "op=%s: dma_copy accumulates with add only", isa_aluops[u->op].name);
@@ -212,8 +205,7 @@ static unsigned rank_of(const isa_ap *ap) { return ap->ndim + (ap->space == ISA_
 
 /* Size of axis i, partitions first. */
 static uint32_t axis(const isa_ap *ap, unsigned i) {
-  if (ap->space == ISA_HBM)
-    return ap->dim[i].num;
+  if (ap->space == ISA_HBM) return ap->dim[i].num;
   return i == 0 ? ap->nparts : ap->dim[i - 1].num;
 }
 
@@ -229,8 +221,9 @@ static bool check_axes(const isa_ck *c, const isa_ap *dst, const isa_ap *src) {
   for (unsigned i = 0; i < rank; i++)
     if (axis(dst, i) != axis(src, axes[rank][i]))
       return isa_fail(c->e, ISA_ILLEGAL, f,
-                      "dimension %u has %" PRIu32 ": dimension %d of src comes there, which has %"
-                      PRIu32, i, axis(dst, i), axes[rank][i], axis(src, axes[rank][i]));
+                      "dimension %u has %" PRIu32
+                      ": dimension %d of src comes there, which has %" PRIu32,
+                      i, axis(dst, i), axes[rank][i], axis(src, axes[rank][i]));
   return true;
 }
 
@@ -238,12 +231,15 @@ static bool check_turn_types(const isa_ck *c, const isa_ap *dst, const isa_ap *s
   unsigned bytes = isa_dtype_bytes(src->dtype);
   bool dynamic = dge_of(c) != ISA_DGE_none;
   if (dst->dtype != src->dtype)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_DMA_TRANSPOSE_src, "%s to %s: a transpose converts "
-                    "nothing", isa_dtypes[src->dtype].name, isa_dtypes[dst->dtype].name);
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_DMA_TRANSPOSE_src,
+                    "%s to %s: a transpose converts "
+                    "nothing",
+                    isa_dtypes[src->dtype].name, isa_dtypes[dst->dtype].name);
   if (bytes != 2 && (bytes != 4 || dynamic))
     return isa_fail(c->e, ISA_ILLEGAL, ISA_F_DMA_TRANSPOSE_src,
-                    "%s has %u bytes: a transpose with dge=%s takes %s", isa_dtypes[src->dtype].name,
-                    bytes, dge_name(dge_of(c)), dynamic ? "2" : "2 or 4");
+                    "%s has %u bytes: a transpose with dge=%s takes %s",
+                    isa_dtypes[src->dtype].name, bytes, dge_name(dge_of(c)),
+                    dynamic ? "2" : "2 or 4");
   return true;
 }
 
@@ -261,7 +257,8 @@ static bool check_turn_hwdge(const isa_ck *c, const isa_ap *src) {
   if (first * before_last % 16)
     return isa_fail(c->e, ISA_ILLEGAL, f,
                     "dimension 0 has %" PRIu32 ", the last but one %" PRIu32
-                    ": with dge=hwdge their product must be a multiple of 16", first, before_last);
+                    ": with dge=hwdge their product must be a multiple of 16",
+                    first, before_last);
   return true;
 }
 
@@ -272,10 +269,11 @@ static bool check_turn_indices(const isa_ck *c, const isa_ap *src) {
   uint32_t rows = axis(src, 0);
   int f = ISA_F_DMA_TRANSPOSE_src;
   if (src->index_dim != 0)
-    return isa_fail(c->e, ISA_ILLEGAL, f,
-                    ".gather of dimension %d: a transpose takes dimension 0", src->index_dim);
+    return isa_fail(c->e, ISA_ILLEGAL, f, ".gather of dimension %d: a transpose takes dimension 0",
+                    src->index_dim);
   if (index->dtype != ISA_uint32)
-    return isa_fail(c->e, ISA_ILLEGAL, f, "the index vector of a transpose is %s: it must be uint32",
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    "the index vector of a transpose is %s: it must be uint32",
                     isa_dtypes[index->dtype].name);
   if (index->nparts % 16 || (columns > 1 && index->nparts != ISA_PMAX))
     return isa_fail(c->e, ISA_ILLEGAL, f,
@@ -284,12 +282,14 @@ static bool check_turn_indices(const isa_ck *c, const isa_ap *src) {
                     index->nparts, columns);
   if (rows % 16 || index->nparts * columns < rows)
     return isa_fail(c->e, ISA_ILLEGAL, f,
-                    "dimension 0 has %" PRIu32 ": it must be a multiple of 16 and at most the %"
-                    PRIu64 " indices", rows, index->nparts * columns);
+                    "dimension 0 has %" PRIu32
+                    ": it must be a multiple of 16 and at most the %" PRIu64 " indices",
+                    rows, index->nparts * columns);
   if (rank_of(src) == 4 && axis(src, 1) != 1 && axis(src, 2) != 1)
     return isa_fail(c->e, ISA_ILLEGAL, f,
                     "dimensions 1 and 2 have %" PRIu32 " and %" PRIu32
-                    ": one of them must have 1 with .gather", axis(src, 1), axis(src, 2));
+                    ": one of them must have 1 with .gather",
+                    axis(src, 1), axis(src, 2));
   return check_gather(c, f, src);
 }
 
@@ -305,8 +305,7 @@ static bool check_turn_mode(const isa_ck *c, const isa_ap *src) {
     return isa_fail(c->e, ISA_ILLEGAL, f,
                     "the last dimension has %" PRIu32 ": at most %d with dge=%s", last, ISA_PMAX,
                     dge_name(dge));
-  if (dge == ISA_DGE_hwdge)
-    return check_turn_hwdge(c, src);
+  if (dge == ISA_DGE_hwdge) return check_turn_hwdge(c, src);
   return !src->index_kind || check_turn_indices(c, src);
 }
 
@@ -338,8 +337,7 @@ static sources sources_of(const isa_ck *c) {
   isa_ref r = c->in->u.DMA_COMPUTE.srcs;
   const uint32_t *list = isa_program_list(c->p, r, ISA_K_APS);
   sources s = {.n = r.count};
-  for (uint32_t i = 0; i < r.count; i++)
-    s.ap[i] = isa_ck_ap(c, list[i]);
+  for (uint32_t i = 0; i < r.count; i++) s.ap[i] = isa_ck_ap(c, list[i]);
   return s;
 }
 
@@ -369,7 +367,8 @@ static bool check_indexed_sum(const isa_ck *c, const isa_ap *dst, const sources 
                     isa_aluops[c->in->u.DMA_COMPUTE.op].name);
   int same = isa_ap_equal(s->ap[0], dst) ? 0 : isa_ap_equal(s->ap[1], dst) ? 1 : -1;
   if (same < 0)
-    return isa_fail(c->e, ISA_ILLEGAL, f, "no source is dst: with .gather one is, as it accumulates");
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    "no source is dst: with .gather one is, as it accumulates");
   const isa_ap *other = s->ap[1 - same], *indexed = dst->index_kind ? dst : other;
   const isa_ap *plain = dst->index_kind ? other : dst;
   if (!indexed->index_kind || plain->index_kind || plain->space != ISA_SBUF)
@@ -391,7 +390,8 @@ static bool check_plain_sum(const isa_ck *c, const isa_ap *dst, const sources *s
     if (isa_ap_overlap(dst, s->ap[i]) == 1)
       return isa_fail(c->e, ISA_ILLEGAL, ISA_F_DMA_COMPUTE_dst,
                       "overlaps source %" PRIu32 ": a destination is exactly in place of a source "
-                      "or shares no byte", i);
+                      "or shares no byte",
+                      i);
   return true;
 }
 
@@ -400,8 +400,7 @@ bool isa_rule_dmacomp(const isa_ck *c) {
   const isa_ap *dst = isa_ck_ap(c, u->dst);
   sources s = sources_of(c);
   bool indexed = dst->index_kind != ISA_INDEX_none;
-  if (!check_mode(c, ISA_F_DMA_COMPUTE_dst, dst))
-    return false;
+  if (!check_mode(c, ISA_F_DMA_COMPUTE_dst, dst)) return false;
   for (uint32_t i = 0; i < s.n; i++) {
     indexed = indexed || s.ap[i]->index_kind;
     if (!check_mode(c, ISA_F_DMA_COMPUTE_srcs, s.ap[i]) ||

@@ -74,10 +74,8 @@ bool isa_rule_preduce(const isa_ck *c) {
     return isa_fail(c->e, ISA_ILLEGAL, fdst, "%d partitions: the result has 1", dst->nparts);
   if (!isa_ck_fixed(c, fdst, u->dst) || !isa_ck_count(c, fdst, u->dst, isa_ap_elems(src)))
     return false;
-  if (src->size_dim > 1)
-    return isa_ck_fixed(c, fsrc, u->src);
-  if (isa_aluops[u->op].cls != ISA_OP_BIT)
-    return true;
+  if (src->size_dim > 1) return isa_ck_fixed(c, fsrc, u->src);
+  if (isa_aluops[u->op].cls != ISA_OP_BIT) return true;
   if (!isa_dtype_is_int(src->dtype))
     return isa_fail(c->e, ISA_ILLEGAL, fsrc, "%s: %s works on bit patterns of integer types",
                     isa_dtypes[src->dtype].name, isa_aluops[u->op].name);
@@ -116,11 +114,15 @@ static bool topk_counts(const isa_ck *c) {
   if (u->n < 8 || u->n > 65535)
     return isa_fail(c->e, ISA_ILLEGAL, ISA_F_TOPK_n, "%" PRIu32 ": it must be 8 to 65535", u->n);
   if (k > 32767 || k > u->n)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_TOPK_val_dst, "%" PRIu64 " elements per partition: k "
-                    "is at most %d and at most n=%" PRIu32, k, 32767, u->n);
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_TOPK_val_dst,
+                    "%" PRIu64 " elements per partition: k "
+                    "is at most %d and at most n=%" PRIu32,
+                    k, 32767, u->n);
   if (CORE_PARTS * cols < u->n)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_TOPK_src, "%" PRIu64 " elements per partition: "
-                    "sixteen partitions must hold n=%" PRIu32, cols, u->n);
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_TOPK_src,
+                    "%" PRIu64 " elements per partition: "
+                    "sixteen partitions must hold n=%" PRIu32,
+                    cols, u->n);
   return isa_ck_count(c, ISA_F_TOPK_idx_dst, u->idx_dst, k);
 }
 

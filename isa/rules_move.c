@@ -18,8 +18,10 @@ bool isa_rule_tr32(const isa_ck *c) {
     return false;
   bool small = src->nparts <= QUADRANT && n <= QUADRANT;
   if (!small && (src->nparts % QUADRANT || n % QUADRANT))
-    return isa_fail(c->e, ISA_ILLEGAL, fsrc, "%d x %" PRIu64 ": a transpose is of whole 32 x 32 "
-                    "blocks, or at most one", src->nparts, n);
+    return isa_fail(c->e, ISA_ILLEGAL, fsrc,
+                    "%d x %" PRIu64 ": a transpose is of whole 32 x 32 "
+                    "blocks, or at most one",
+                    src->nparts, n);
   uint64_t parts = small ? n : src->nparts, elems = small ? src->nparts : n;
   if (dst->nparts != parts || out != elems)
     return isa_fail(c->e, ISA_ILLEGAL, fdst, "%d x %" PRIu64 ": src gives %" PRIu64 " x %" PRIu64,
@@ -39,8 +41,7 @@ bool isa_rule_mask(const isa_ck *c) {
 
 /* The start-partition rule holds for both operands with the larger of their counts. */
 static bool shuffle_start(const isa_ck *c, int f, const isa_ap *ap, unsigned active) {
-  if (active <= 32 || (active == 64 && ap->part % 64 == 0) || ap->part == 0)
-    return true;
+  if (active <= 32 || (active == 64 && ap->part % 64 == 0) || ap->part == 0) return true;
   return isa_fail(c->e, ISA_ILLEGAL, f, "start partition %d: with %u active partitions it is %s",
                   ap->part, active, active == 64 ? "0 or 64" : "0");
 }
@@ -58,10 +59,10 @@ bool isa_rule_shuffle(const isa_ck *c) {
 
 /* ---- exponential -------------------------------------------------------------------------- */
 
-#define EXP_TYPES                                                                             \
-  (ISA_CK_TYPE(ISA_float8_e4m3) | ISA_CK_TYPE(ISA_float8_e5m2) | ISA_CK_TYPE(ISA_float16) |   \
-   ISA_CK_TYPE(ISA_bfloat16) | ISA_CK_TYPE(ISA_float32) | ISA_CK_TYPE(ISA_int8) |             \
-   ISA_CK_TYPE(ISA_int16) | ISA_CK_TYPE(ISA_int32) | ISA_CK_TYPE(ISA_uint8) |                 \
+#define EXP_TYPES                                                                           \
+  (ISA_CK_TYPE(ISA_float8_e4m3) | ISA_CK_TYPE(ISA_float8_e5m2) | ISA_CK_TYPE(ISA_float16) | \
+   ISA_CK_TYPE(ISA_bfloat16) | ISA_CK_TYPE(ISA_float32) | ISA_CK_TYPE(ISA_int8) |           \
+   ISA_CK_TYPE(ISA_int16) | ISA_CK_TYPE(ISA_int32) | ISA_CK_TYPE(ISA_uint8) |               \
    ISA_CK_TYPE(ISA_uint16))
 
 bool isa_rule_expo(const isa_ck *c) {

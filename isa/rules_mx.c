@@ -41,17 +41,17 @@ bool isa_rule_quant(const isa_ck *c) {
     return isa_fail(c->e, ISA_ILLEGAL, src, "in %s: quantize_mx reads sbuf",
                     isa_space_name(x->space));
   if (isa_ap_elems(x) % 4)
-    return isa_fail(c->e, ISA_ILLEGAL, src, "%" PRIu64 " elements per partition: they must be a "
-                    "multiple of 4", isa_ap_elems(x));
+    return isa_fail(c->e, ISA_ILLEGAL, src,
+                    "%" PRIu64 " elements per partition: they must be a "
+                    "multiple of 4",
+                    isa_ap_elems(x));
   return isa_ck_count(c, dst, u->dst, isa_ap_elems(x) / 4) &&
-         scales(c, scale, u->scale, dst, u->dst) &&
-         isa_ck_apart(c, scale, u->scale, dst, u->dst);
+         scales(c, scale, u->scale, dst, u->dst) && isa_ck_apart(c, scale, u->scale, dst, u->dst);
 }
 
 /* Only rows are tiled: 128, 64 or 32 of them, at a multiple of that. 0: all. */
 static bool tiling(const isa_ck *c, int fpos, unsigned pos, int fsize, unsigned size) {
-  if (size == 0 && pos == 0)
-    return true;
+  if (size == 0 && pos == 0) return true;
   if (size != 128 && size != 64 && size != 32)
     return isa_fail(c->e, ISA_ILLEGAL, fsize, "%u: a tile has 128, 64 or 32 rows", size);
   if (pos % size != 0 || pos + size > 128)
@@ -77,10 +77,8 @@ static bool indirection(const isa_ck *c, int f, const isa_ap *x, int fscale, con
 static bool operand(const isa_ck *c, int f, uint32_t src, int fscale, uint32_t scale, unsigned row,
                     unsigned rows) {
   const isa_ap *x = isa_ck_ap(c, src);
-  if (!indirection(c, f, x, fscale, isa_ck_ap(c, scale), row))
-    return false;
-  if (!isa_ck_types(c, f, src, MX_TYPES) || !scales(c, fscale, scale, f, src))
-    return false;
+  if (!indirection(c, f, x, fscale, isa_ck_ap(c, scale), row)) return false;
+  if (!isa_ck_types(c, f, src, MX_TYPES) || !scales(c, fscale, scale, f, src)) return false;
   if (rows && x->nparts > rows)
     return isa_fail(c->e, ISA_ILLEGAL, f, "%d partitions: the tile has %u rows", x->nparts, rows);
   return true;
@@ -108,14 +106,14 @@ bool isa_rule_mmmx(const isa_ck *c) {
   uint64_t n = isa_ap_elems(isa_ck_ap(c, u->src));
   if (!isa_ck_types(c, fdst, u->dst, ISA_CK_TYPE(ISA_float32) | ISA_CK_TYPE(ISA_bfloat16)) ||
       !tiling(c, ISA_F_MATMUL_MX_tile_row, u->tile_row, ISA_F_MATMUL_MX_tile_rows, u->tile_rows) ||
-      !operand(c, fsrc, u->src, ISA_F_MATMUL_MX_scale, u->scale, u->tile_row,
-               u->tile_rows) ||
+      !operand(c, fsrc, u->src, ISA_F_MATMUL_MX_scale, u->scale, u->tile_row, u->tile_rows) ||
       !isa_ck_fixed(c, fdst, u->dst) || !isa_ck_count(c, fdst, u->dst, n))
     return false;
   uint32_t most = dst->dtype == ISA_bfloat16 ? c->p->target->mm_bf16 : c->p->target->mm_fp32;
   if (n > most)
-    return isa_fail(c->e, ISA_ILLEGAL, fsrc, "%" PRIu64 " columns: %s multiplies at most %" PRIu32
-                    " into %s", n, c->p->target->name, most, isa_dtypes[dst->dtype].name);
+    return isa_fail(c->e, ISA_ILLEGAL, fsrc,
+                    "%" PRIu64 " columns: %s multiplies at most %" PRIu32 " into %s", n,
+                    c->p->target->name, most, isa_dtypes[dst->dtype].name);
   if (u->psum_zero && isa_ck_ap(c, u->psum_zero)->dtype != dst->dtype)
     return isa_fail(c->e, ISA_ILLEGAL, ISA_F_MATMUL_MX_psum_zero, "%s: dst is %s",
                     isa_dtypes[isa_ck_ap(c, u->psum_zero)->dtype].name,

@@ -14,8 +14,7 @@ static bool input_type(const isa_ck *c, int f, unsigned dtype) {
   case ISA_tfloat32:
   case ISA_float32: return true;
   case ISA_float8_e4m3fn:
-    if (c->p->target->gen >= ISA_GEN4)
-      return true;
+    if (c->p->target->gen >= ISA_GEN4) return true;
     return isa_fail(c->e, ISA_ILLEGAL, f, "float8_e4m3fn needs gen4: %s is gen%d",
                     c->p->target->name, c->p->target->gen);
   default:
@@ -46,8 +45,7 @@ static bool double_row(const isa_ck *c, int f, const isa_ap *src, int fperf, uns
 /* Tiling of the array: sizes 128, 64, from gen3 32; a position is a multiple of it. 0: all. */
 static bool tiling(const isa_ck *c, int fpos, unsigned pos, int fsize, unsigned size) {
   unsigned least = c->p->target->gen >= ISA_GEN3 ? 32 : 64;
-  if (size == 0 && pos == 0)
-    return true;
+  if (size == 0 && pos == 0) return true;
   if (size == 0)
     return isa_fail(c->e, ISA_ILLEGAL, fsize, "missing: a tile position needs a tile size");
   if (size < least || size > 128 || (size & (size - 1)))
@@ -76,8 +74,7 @@ bool isa_rule_ldw(const isa_ck *c) {
       !rows_fit(c, f, src, u->tile_rows))
     return false;
   if (u->perf == ISA_PERF_double_row) {
-    if (!double_row(c, f, src, ISA_F_LDWEIGHTS_perf, u->tile_cols))
-      return false;
+    if (!double_row(c, f, src, ISA_F_LDWEIGHTS_perf, u->tile_cols)) return false;
     m /= 2;
   }
   unsigned most = u->tile_cols ? u->tile_cols : 128u;
@@ -94,13 +91,11 @@ static bool mm_dst_type(const isa_ck *c, const isa_ap *dst, const isa_ap *src) {
   unsigned d = dst->dtype;
   if (u->transpose && gen >= ISA_GEN3) {
     unsigned bytes = isa_dtype_bytes(src->dtype) == 1 ? 2 : isa_dtype_bytes(src->dtype);
-    if (isa_dtype_bytes(d) == bytes)
-      return true;
+    if (isa_dtype_bytes(d) == bytes) return true;
     return isa_fail(c->e, ISA_ILLEGAL, f, "%s: transposing %s gives elements of %u bytes",
                     isa_dtypes[d].name, isa_dtypes[src->dtype].name, bytes);
   }
-  if (d == ISA_float32 || (d == ISA_bfloat16 && gen >= ISA_GEN4))
-    return true;
+  if (d == ISA_float32 || (d == ISA_bfloat16 && gen >= ISA_GEN4)) return true;
   return isa_fail(c->e, ISA_ILLEGAL, f, "%s: the destination of a matmul is float32%s",
                   isa_dtypes[d].name, gen >= ISA_GEN4 ? " or bfloat16" : "");
 }
@@ -122,8 +117,7 @@ static bool mm_bank(const isa_ck *c, const isa_ap *dst) {
 /* From gen3 transpose is a mode that moves single rows of bits; before, only a hint. */
 static bool mm_transpose(const isa_ck *c) {
   const struct isa_MATMUL *u = &c->in->u.MATMUL;
-  if (!u->transpose || c->p->target->gen < ISA_GEN3)
-    return true;
+  if (!u->transpose || c->p->target->gen < ISA_GEN3) return true;
   if (u->perf == ISA_PERF_double_row)
     return isa_fail(c->e, ISA_ILLEGAL, ISA_F_MATMUL_perf,
                     "double_row: transposing moves bits, nothing is multiplied");
@@ -147,16 +141,16 @@ bool isa_rule_mm(const isa_ck *c) {
     return isa_fail(c->e, ISA_ILLEGAL, ISA_F_MATMUL_dst, "%d partitions: the tile has %u columns",
                     dst->nparts, u->tile_cols);
   bool pairs = u->perf == ISA_PERF_double_row;
-  if (pairs && !double_row(c, fsrc, src, ISA_F_MATMUL_perf, u->tile_cols))
-    return false;
+  if (pairs && !double_row(c, fsrc, src, ISA_F_MATMUL_perf, u->tile_cols)) return false;
   uint64_t n = isa_ap_elems(src) / (pairs ? 2 : 1);
   uint32_t most = dst->dtype == ISA_bfloat16 ? t->mm_bf16 : t->mm_fp32;
   if (n != isa_ap_elems(dst))
     return isa_fail(c->e, ISA_ILLEGAL, fsrc, "%" PRIu64 " columns: dst has %" PRIu64, n,
                     isa_ap_elems(dst));
   if (n > most)
-    return isa_fail(c->e, ISA_ILLEGAL, fsrc, "%" PRIu64 " columns: %s multiplies at most %" PRIu32
-                    " into %s", n, t->name, most, isa_dtypes[dst->dtype].name);
+    return isa_fail(c->e, ISA_ILLEGAL, fsrc,
+                    "%" PRIu64 " columns: %s multiplies at most %" PRIu32 " into %s", n, t->name,
+                    most, isa_dtypes[dst->dtype].name);
   bool ds = dst->size_dim > 1, ss = src->size_dim > 1;
   if (ds != ss || (ds && (dst->size_reg != src->size_reg ||
                           dst->dim[dst->size_dim - 2].num != src->dim[src->size_dim - 2].num)))

@@ -4,15 +4,14 @@
 
 #include <inttypes.h>
 
-#define INT_TYPES                                                                   \
-  (ISA_CK_TYPE(ISA_int8) | ISA_CK_TYPE(ISA_int16) | ISA_CK_TYPE(ISA_int32) |        \
+#define INT_TYPES                                                            \
+  (ISA_CK_TYPE(ISA_int8) | ISA_CK_TYPE(ISA_int16) | ISA_CK_TYPE(ISA_int32) | \
    ISA_CK_TYPE(ISA_uint8) | ISA_CK_TYPE(ISA_uint16) | ISA_CK_TYPE(ISA_uint32))
 
 enum { STATE = 6, STATES = 24 }; /* words of a lane on gpsimd and on vector */
 
 static bool engine_gen(const isa_ck *c, int gen) {
-  if (c->p->target->gen >= gen)
-    return true;
+  if (c->p->target->gen >= gen) return true;
   return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD, "%s on %s needs gen%d: %s is gen%d", c->row->name,
                   isa_engines[c->engine].name, gen, c->p->target->name, c->p->target->gen);
 }
@@ -43,8 +42,7 @@ static bool state(const isa_ck *c, int f, uint32_t index) {
   if (c->in->op == ISA_OP_rand_set_state && ap->space != ISA_SBUF)
     return isa_fail(c->e, ISA_ILLEGAL, f, "in %s: a state is set from sbuf",
                     isa_space_name(ap->space));
-  if (ap->size_dim > 1)
-    return isa_ck_fixed(c, f, index);
+  if (ap->size_dim > 1) return isa_ck_fixed(c, f, index);
   return isa_ck_count(c, f, index, c->engine == ISA_ENG_gpsimd ? STATE : STATES);
 }
 
@@ -79,11 +77,9 @@ bool isa_rule_dropout(const isa_ck *c) {
   int dst = ISA_F_DROPOUT_dst, src = ISA_F_DROPOUT_src, prob = ISA_F_DROPOUT_prob;
   if (!isa_ck_same_type(c, dst, u->dst, src, u->src) || !isa_ck_agree(c, src, u->src, dst, u->dst))
     return false;
-  if (u->prob.kind != ISA_NUM_ap)
-    return true;
+  if (u->prob.kind != ISA_NUM_ap) return true;
   unsigned data = isa_ck_ap(c, u->src)->dtype, type = isa_ck_ap(c, u->prob.v)->dtype;
-  if (isa_dtypes[data].cls != ISA_FLOAT)
-    return isa_ck_vector_type(c, prob, u->prob, ISA_float32);
+  if (isa_dtypes[data].cls != ISA_FLOAT) return isa_ck_vector_type(c, prob, u->prob, ISA_float32);
   if (isa_dtypes[type].cls != ISA_FLOAT)
     return isa_fail(c->e, ISA_ILLEGAL, prob, "%s: a probability is of a float type",
                     isa_dtypes[type].name);

@@ -10,8 +10,7 @@ bool isa_ck_types(const isa_ck *c, int f, uint32_t index, uint32_t types) {
   unsigned got = isa_ck_ap(c, index)->dtype;
   char names[200] = "";
   size_t at = 0;
-  if (types & ISA_CK_TYPE(got))
-    return true;
+  if (types & ISA_CK_TYPE(got)) return true;
   for (unsigned t = 1; t < ISA_NDTYPES && at < sizeof names; t++)
     if (types & ISA_CK_TYPE(t))
       at += (size_t)snprintf(names + at, sizeof names - at, "%s%s", at ? ", " : "",
@@ -22,15 +21,13 @@ bool isa_ck_types(const isa_ck *c, int f, uint32_t index, uint32_t types) {
 
 bool isa_ck_same_type(const isa_ck *c, int f, uint32_t ia, int g, uint32_t ib) {
   unsigned a = isa_ck_ap(c, ia)->dtype, b = isa_ck_ap(c, ib)->dtype;
-  if (a == b)
-    return true;
-  return isa_fail(c->e, ISA_ILLEGAL, f, "%s: %s is %s, and %s converts nothing",
-                  isa_dtypes[a].name, FIELD_NAME(c, g), isa_dtypes[b].name, c->row->name);
+  if (a == b) return true;
+  return isa_fail(c->e, ISA_ILLEGAL, f, "%s: %s is %s, and %s converts nothing", isa_dtypes[a].name,
+                  FIELD_NAME(c, g), isa_dtypes[b].name, c->row->name);
 }
 
 bool isa_ck_fixed(const isa_ck *c, int f, uint32_t index) {
-  if (!isa_ck_ap(c, index)->size_dim)
-    return true;
+  if (!isa_ck_ap(c, index)->size_dim) return true;
   return isa_fail(c->e, ISA_ILLEGAL, f, "a size is a register: %s has fixed sizes", c->row->name);
 }
 
@@ -45,15 +42,13 @@ bool isa_ck_apart(const isa_ck *c, int f, uint32_t ia, int g, uint32_t ib) {
 
 bool isa_ck_count(const isa_ck *c, int f, uint32_t index, uint64_t want) {
   uint64_t got = isa_ap_elems(isa_ck_ap(c, index));
-  if (got == want)
-    return true;
+  if (got == want) return true;
   return isa_fail(c->e, ISA_ILLEGAL, f, "%" PRIu64 " elements per partition: it must have %" PRIu64,
                   got, want);
 }
 
 bool isa_ck_parts_multiple(const isa_ck *c, int f, uint32_t index, unsigned of) {
   unsigned n = isa_ck_ap(c, index)->nparts;
-  if (n % of == 0)
-    return true;
+  if (n % of == 0) return true;
   return isa_fail(c->e, ISA_ILLEGAL, f, "%u partitions: they must be a multiple of %u", n, of);
 }

@@ -9,8 +9,8 @@ enum {
   BN_MOST = 512,    /* elements of bn_stats (nl.tile_size.bn_stats_fmax) */
   SEARCH_LEAST = 8, /* elements that max8 and find_index8 read */
   SEARCH_MOST = 16384,
-  SEARCH_DIMS = 2,  /* "up to 3-dimensional", the partitions being one */
-  INDEX_BITS = 24   /* range_select's indices are exact in fp32 */
+  SEARCH_DIMS = 2, /* "up to 3-dimensional", the partitions being one */
+  INDEX_BITS = 24  /* range_select's indices are exact in fp32 */
 };
 
 #define FP32_MIN_BITS UINT32_C(0xff7fffff)
@@ -25,8 +25,7 @@ enum {
 
 /* One of the two operands of an instruction that reads PSUM through a single port is in SBUF. */
 static bool not_both_psum(const isa_ck *c, int f, uint32_t ia, int g, uint32_t ib) {
-  if (isa_ck_ap(c, ia)->space != ISA_PSUM || isa_ck_ap(c, ib)->space != ISA_PSUM)
-    return true;
+  if (isa_ck_ap(c, ia)->space != ISA_PSUM || isa_ck_ap(c, ib)->space != ISA_PSUM) return true;
   return isa_fail(c->e, ISA_ILLEGAL, g, "%s and %s are both in psum: one of them must be in sbuf",
                   c->form->fields[f].name, c->form->fields[g].name);
 }
@@ -39,8 +38,7 @@ static bool arithmetic(const isa_ck *c, int f, unsigned op) {
 }
 
 static bool binary(const isa_ck *c, int f, unsigned op) {
-  if (!arithmetic(c, f, op))
-    return false;
+  if (!arithmetic(c, f, op)) return false;
   if (isa_aluops[op].arity != 2)
     return isa_fail(c->e, ISA_ILLEGAL, f, "%s takes one operand: %s needs an operator of two here",
                     isa_aluops[op].name, c->row->name);
@@ -61,16 +59,14 @@ static bool stage_scalar(const isa_ck *c, unsigned op, int fimm, isa_num imm, in
   if (row->arity == 1 && !is_zero(imm))
     return isa_fail(c->e, ISA_ILLEGAL, fimm, "%s takes one operand: leave it out", row->name);
   if (row->arity == 1 && reverse)
-    return isa_fail(c->e, ISA_ILLEGAL, frev, "%s takes one operand: nothing to reverse",
-                    row->name);
+    return isa_fail(c->e, ISA_ILLEGAL, frev, "%s takes one operand: nothing to reverse", row->name);
   return true;
 }
 
 /* The reduce command is one of a set, one bit each. */
 #define CMD(name) (1u << ISA_CMD_##name)
 static bool command(const isa_ck *c, int f, unsigned cmd, unsigned allowed, const char *names) {
-  if (allowed & (1u << cmd))
-    return true;
+  if (allowed & (1u << cmd)) return true;
   return isa_fail(c->e, ISA_ILLEGAL, f, "reduce=%s: %s takes %s", isa_set_item(ISA_SET_CMD, cmd),
                   c->row->name, names);
 }
@@ -87,23 +83,20 @@ static bool load_value(const isa_ck *c, int f, isa_num n, unsigned cmd) {
 
 /* No size of a free dimension is a register. */
 static bool fixed_row(const isa_ck *c, int f, uint32_t index) {
-  if (isa_ck_ap(c, index)->size_dim <= 1)
-    return true;
+  if (isa_ck_ap(c, index)->size_dim <= 1) return true;
   return isa_fail(c->e, ISA_ILLEGAL, f, "a size is a register: %s has fixed rows", c->row->name);
 }
 
 static bool max_dims(const isa_ck *c, int f, uint32_t index, unsigned most) {
   unsigned n = isa_ck_ap(c, index)->ndim;
-  if (n <= most)
-    return true;
+  if (n <= most) return true;
   return isa_fail(c->e, ISA_ILLEGAL, f, "%u free dimensions: %s takes at most %u here", n,
                   c->row->name, most);
 }
 
 static bool elements(const isa_ck *c, int f, uint32_t index, uint64_t least, uint64_t most) {
   uint64_t n = isa_ap_elems(isa_ck_ap(c, index));
-  if (n >= least && n <= most)
-    return true;
+  if (n >= least && n <= most) return true;
   return isa_fail(c->e, ISA_ILLEGAL, f,
                   "%" PRIu64 " elements per partition: %s takes %" PRIu64 " to %" PRIu64, n,
                   c->row->name, least, most);
@@ -139,8 +132,7 @@ static bool scalar_and_register(const isa_ck *c) {
   int imm0 = ISA_F_TENSOR_SCALAR_REDUCE_imm0;
   return isa_ck_agree(c, src, u->src, dst, u->dst) &&
          arithmetic(c, ISA_F_TENSOR_SCALAR_REDUCE_op0, u->op0) &&
-         stage_scalar(c, u->op0, imm0, u->imm0, ISA_F_TENSOR_SCALAR_REDUCE_reverse0,
-                      u->reverse0) &&
+         stage_scalar(c, u->op0, imm0, u->imm0, ISA_F_TENSOR_SCALAR_REDUCE_reverse0, u->reverse0) &&
          isa_ck_vector_type(c, imm0, u->imm0, ISA_float32) &&
          command(c, ISA_F_TENSOR_SCALAR_REDUCE_reduce, u->reduce,
                  CMD(reduce) | CMD(reset_reduce) | CMD(load_reduce),
@@ -162,15 +154,13 @@ bool isa_rule_cumul(const isa_ck *c) {
   case ISA_ALU_min: return true;
   default:
     return isa_fail(c->e, ISA_ILLEGAL, ISA_F_TENSOR_SCALAR_REDUCE_op1,
-                    "%s: the operator is add, subtract, mult, max or min",
-                    isa_aluops[u->op1].name);
+                    "%s: the operator is add, subtract, mult, max or min", isa_aluops[u->op1].name);
   }
 }
 
 bool isa_rule_tsred(const isa_ck *c) {
   const struct isa_TENSOR_SCALAR_REDUCE *u = &c->in->u.TENSOR_SCALAR_REDUCE;
-  if (!scalar_and_register(c))
-    return false;
+  if (!scalar_and_register(c)) return false;
   switch (u->op1) {
   case ISA_ALU_add:
   case ISA_ALU_mult:
@@ -258,8 +248,9 @@ static bool range_start(const isa_ck *c, isa_num n, uint64_t row) {
   if ((float)start != x)
     return isa_fail(c->e, ISA_ILLEGAL, f, "%g: the first index is an integer", (double)x);
   if (start + (int64_t)row - 1 > limit)
-    return isa_fail(c->e, ISA_ILLEGAL, f, "%" PRId64 ": with %" PRIu64
-                    " elements, the indices must be within 2^24", start, row);
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    "%" PRId64 ": with %" PRIu64 " elements, the indices must be within 2^24",
+                    start, row);
   return true;
 }
 
@@ -299,8 +290,7 @@ bool isa_rule_bnstats(const isa_ck *c) {
 
 bool isa_rule_bnaggr(const isa_ck *c) {
   uint64_t n = isa_ap_elems(isa_ck_ap(c, c->in->u.UNARY.src));
-  if (!row_to(c, 2))
-    return false;
+  if (!row_to(c, 2)) return false;
   if (n % 3)
     return isa_fail(c->e, ISA_ILLEGAL, ISA_F_UNARY_src,
                     "%" PRIu64 " elements per partition: they must be a multiple of 3", n);
@@ -340,13 +330,12 @@ bool isa_rule_repl8(const isa_ck *c) {
   if (u->imm.kind == ISA_NUM_ap)
     return isa_fail(c->e, ISA_ILLEGAL, ISA_F_MATCH_REPLACE_imm,
                     "a pattern: the value is a number or a register");
-  if (!isa_ck_agree(c, src, u->src, dst, u->dst) || !search_row(c, src, u->src))
-    return false;
-  return !u->dst_idx || (isa_ck_agree_parts(c, idx, u->dst_idx, dst, u->dst) &&
-                         fixed_row(c, idx, u->dst_idx) && isa_ck_count(c, idx, u->dst_idx, 8) &&
-                         max_dims(c, idx, u->dst_idx, 1) &&
-                         isa_ck_types(c, idx, u->dst_idx, TYPES_INDEX) &&
-                         isa_ck_apart(c, idx, u->dst_idx, dst, u->dst));
+  if (!isa_ck_agree(c, src, u->src, dst, u->dst) || !search_row(c, src, u->src)) return false;
+  return !u->dst_idx ||
+         (isa_ck_agree_parts(c, idx, u->dst_idx, dst, u->dst) && fixed_row(c, idx, u->dst_idx) &&
+          isa_ck_count(c, idx, u->dst_idx, 8) && max_dims(c, idx, u->dst_idx, 1) &&
+          isa_ck_types(c, idx, u->dst_idx, TYPES_INDEX) &&
+          isa_ck_apart(c, idx, u->dst_idx, dst, u->dst));
 }
 
 /* ---- activate2 ---------------------------------------------------------------------------- */
@@ -354,15 +343,15 @@ bool isa_rule_repl8(const isa_ck *c) {
 static bool act2_pair(const isa_ck *c) {
   const struct isa_ACTIVATE2 *u = &c->in->u.ACTIVATE2;
   unsigned a = u->op0, b = u->op1;
-  bool mult = a == ISA_ALU_mult &&
-              (b == ISA_ALU_add || b == ISA_ALU_subtract || b == ISA_ALU_bypass);
-  bool one = (a == ISA_ALU_add || a == ISA_ALU_subtract || a == ISA_ALU_bypass) &&
-             b == ISA_ALU_bypass;
-  if (mult || one)
-    return true;
+  bool mult =
+      a == ISA_ALU_mult && (b == ISA_ALU_add || b == ISA_ALU_subtract || b == ISA_ALU_bypass);
+  bool one =
+      (a == ISA_ALU_add || a == ISA_ALU_subtract || a == ISA_ALU_bypass) && b == ISA_ALU_bypass;
+  if (mult || one) return true;
   return isa_fail(c->e, ISA_ILLEGAL, ISA_F_ACTIVATE2_op1,
                   "op0=%s, op1=%s: the pairs are mult with add or subtract, and mult, add, "
-                  "subtract or nothing alone", isa_aluops[a].name, isa_aluops[b].name);
+                  "subtract or nothing alone",
+                  isa_aluops[a].name, isa_aluops[b].name);
 }
 
 static bool act2_numbers(const isa_ck *c) {
@@ -393,13 +382,11 @@ static bool act2_reduce(const isa_ck *c) {
   case ISA_ALU_abs_max:
   case ISA_ALU_abs_min: return true;
   case ISA_ALU_bypass: /* left out */
-    if (u->reduce == ISA_CMD_idle)
-      return true;
+    if (u->reduce == ISA_CMD_idle) return true;
     return isa_fail(c->e, ISA_ILLEGAL, f, "reduce_op is missing: reduce=%s needs it",
                     isa_set_item(ISA_SET_CMD, u->reduce));
   default:
-    return isa_fail(c->e, ISA_ILLEGAL, f,
-                    "%s: the reduction is add, max, min, abs_max or abs_min",
+    return isa_fail(c->e, ISA_ILLEGAL, f, "%s: the reduction is add, max, min, abs_max or abs_min",
                     isa_aluops[u->reduce_op].name);
   }
 }

@@ -23,7 +23,8 @@ const isa_target isa_targets[ISA_NTARGETS] = {
 };
 
 const isa_dtype_row isa_dtypes[ISA_NDTYPES] = {
-#define DTYPE(name, code, bits, cls, e, m, lanes) [code] = {#name, bits / 8, bits, ISA_##cls, e, m, lanes},
+#define DTYPE(name, code, bits, cls, e, m, lanes) \
+  [code] = {#name, bits / 8, bits, ISA_##cls, e, m, lanes},
 #include "dtypes.def"
 #undef DTYPE
 };
@@ -74,9 +75,9 @@ const uint8_t isa_kind_elem[ISA_NKINDS] = {
 /* Byte places: a struct of byte arrays has no padding, so offsetof in it is the running sum. */
 #define FORM(id) struct place_##id {
 #define FIELD(form, name, kind, mode, arg) uint8_t name[ISA_BYTES_##kind];
-#define END(id)  \
-  uint8_t end_;  \
-  }              \
+#define END(id) \
+  uint8_t end_; \
+  }             \
   ;
 #define KIND(name, type, bytes) ISA_BYTES_##name = bytes,
 enum { ISA_KINDS(KIND) ISA_BYTES_END };
@@ -89,9 +90,8 @@ enum { ISA_KINDS(KIND) ISA_BYTES_END };
 enum { OPERANDS_AT = 16, OPERAND_BYTES = 48 };
 #define FORM(id)
 #define FIELD(form, name, kind, mode, arg)
-#define END(id)                                                       \
-  _Static_assert(sizeof(struct place_##id) - 1 <= OPERAND_BYTES, #id \
-                 " does not fit in a record");
+#define END(id) \
+  _Static_assert(sizeof(struct place_##id) - 1 <= OPERAND_BYTES, #id " does not fit in a record");
 #include "forms.def"
 #undef FORM
 #undef FIELD
@@ -120,14 +120,17 @@ enum { OPERANDS_AT = 16, OPERAND_BYTES = 48 };
 #define ARG_I32S ARG_OTHER
 
 #define FORM(id) static const isa_field fields_##id[] = {
-#define FIELD(form, name, kind, mode, arg)                                   \
-  {#name,                                                                    \
-   ISA_K_##kind,                                                             \
-   ISA_MODE_##mode,                                                          \
-   (uint8_t)(OPERANDS_AT + offsetof(struct place_##form, name)),             \
-   (uint16_t)(offsetof(isa_insn, u) + offsetof(struct isa_##form, name)),    \
+#define FIELD(form, name, kind, mode, arg)                                \
+  {#name,                                                                 \
+   ISA_K_##kind,                                                          \
+   ISA_MODE_##mode,                                                       \
+   (uint8_t)(OPERANDS_AT + offsetof(struct place_##form, name)),          \
+   (uint16_t)(offsetof(isa_insn, u) + offsetof(struct isa_##form, name)), \
    (uint32_t)(ARG_##kind(arg))},
-#define END(id) {NULL, 0, 0, 0, 0, 0}};
+#define END(id)           \
+  { NULL, 0, 0, 0, 0, 0 } \
+  }                       \
+  ;
 #include "forms.def"
 #undef FORM
 #undef FIELD
@@ -144,9 +147,17 @@ const isa_form isa_forms[ISA_NFORMS] = {
 };
 
 const isa_op_row isa_ops[ISA_NOPS] = {
-#define INSN(name, number, eng, gen, form, rule, cost, status, prof, text)                    \
-  {#name, prof, text, number, ISA_MASK_##eng, gen, ISA_FORM_##form, ISA_RULE_##rule, \
-   ISA_COST_##cost, ISA_##status},
+#define INSN(name, number, eng, gen, form, rule, cost, status, prof, text) \
+  {#name,                                                                  \
+   prof,                                                                   \
+   text,                                                                   \
+   number,                                                                 \
+   ISA_MASK_##eng,                                                         \
+   gen,                                                                    \
+   ISA_FORM_##form,                                                        \
+   ISA_RULE_##rule,                                                        \
+   ISA_COST_##cost,                                                        \
+   ISA_##status},
 #include "opcodes.def"
 #undef INSN
 };
@@ -154,7 +165,7 @@ const isa_op_row isa_ops[ISA_NOPS] = {
 int isa_op_by_number(unsigned number) {
   switch (number) { /* a number used twice is a compile error here */
 #define INSN(name, number, eng, gen, form, rule, cost, status, prof, text) \
-  case number:                                                            \
+  case number:                                                             \
     return ISA_OP_##name;
 #include "opcodes.def"
 #undef INSN
@@ -166,12 +177,11 @@ static bool same(const char *row, const char *name, size_t n) {
   return row && strlen(row) == n && memcmp(row, name, n) == 0;
 }
 
-#define FIND(fn, table, count)                \
-  int fn(const char *name, size_t n) {        \
-    for (int i = 0; i < (int)(count); i++)    \
-      if (same(table[i].name, name, n))       \
-        return i;                             \
-    return -1;                                \
+#define FIND(fn, table, count)                    \
+  int fn(const char *name, size_t n) {            \
+    for (int i = 0; i < (int)(count); i++)        \
+      if (same(table[i].name, name, n)) return i; \
+    return -1;                                    \
   }
 FIND(isa_target_find, isa_targets, ISA_NTARGETS)
 FIND(isa_dtype_find, isa_dtypes, ISA_NDTYPES)
@@ -188,26 +198,22 @@ const char *isa_set_name(unsigned set) { return set < ISA_NSETS ? set_names[set]
 
 const char *isa_set_item(unsigned set, unsigned item) {
   for (size_t i = 0; i < sizeof set_items / sizeof set_items[0]; i++)
-    if (set_items[i].set == set && item-- == 0)
-      return set_items[i].name;
+    if (set_items[i].set == set && item-- == 0) return set_items[i].name;
   return NULL;
 }
 
 int isa_set_find(unsigned set, const char *name, size_t n) {
   const char *item;
   for (unsigned i = 0; (item = isa_set_item(set, i)) != NULL; i++)
-    if (same(item, name, n))
-      return (int)i;
+    if (same(item, name, n)) return (int)i;
   return -1;
 }
 
 unsigned isa_edit_distance(const char *a, size_t na, const char *b, size_t nb, unsigned limit) {
   enum { LONGEST = 64 };
   unsigned row[LONGEST + 1];
-  if (na > LONGEST || nb > LONGEST || (na > nb ? na - nb : nb - na) > limit)
-    return limit + 1;
-  for (size_t j = 0; j <= nb; j++)
-    row[j] = (unsigned)j;
+  if (na > LONGEST || nb > LONGEST || (na > nb ? na - nb : nb - na) > limit) return limit + 1;
+  for (size_t j = 0; j <= nb; j++) row[j] = (unsigned)j;
   for (size_t i = 1; i <= na; i++) {
     unsigned diagonal = row[0];
     row[0] = (unsigned)i;

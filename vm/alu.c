@@ -7,9 +7,10 @@ float vm_alu_f32(unsigned op, float a, float b) {
   switch (op) {
 #define X(name, value) \
   case ISA_ALU_##name: return value;
-    ALU_UNARY(X) ALU_BINARY(X) ALU_CALLED(X)
+    ALU_UNARY(X)
+    ALU_BINARY(X) ALU_CALLED(X)
 #undef X
-  default: return isa_bits_f32(KERN_NAN);
+        default : return isa_bits_f32(KERN_NAN);
   }
 }
 
@@ -104,8 +105,7 @@ uint32_t vm_alu_i32(unsigned op, uint32_t a, uint32_t b, bool is_signed) {
   case ISA_ALU_square: return a * a;
   case ISA_ALU_relu: return is_signed && a >> 31 ? 0 : a;
   case ISA_ALU_rsqrt: /* no integer has these: as in fp32 */
-  case ISA_ALU_reciprocal:
-    return isa_from_f32(type, vm_alu_f32(op, isa_to_f32(type, a), 0), 0);
+  case ISA_ALU_reciprocal: return isa_from_f32(type, vm_alu_f32(op, isa_to_f32(type, a), 0), 0);
   case ISA_ALU_max:
   case ISA_ALU_min:
   case ISA_ALU_abs_max:
@@ -129,17 +129,17 @@ float vm_kern_identity(unsigned op) {
 }
 
 /* Pairwise: halves are added until one is left. */
-#define COMBINE(op, value)                                    \
-  static float combine_##op(float p[16]) {                    \
-    for (unsigned half = 8; half > 0; half /= 2)              \
-      for (unsigned i = 0; i < half; i++) {                   \
-        float a = p[i], b = p[i + half];                      \
-        p[i] = value;                                         \
-      }                                                       \
-    return kern_canon(p[0]);                                  \
+#define COMBINE(op, value)                       \
+  static float combine_##op(float p[16]) {       \
+    for (unsigned half = 8; half > 0; half /= 2) \
+      for (unsigned i = 0; i < half; i++) {      \
+        float a = p[i], b = p[i + half];         \
+        p[i] = value;                            \
+      }                                          \
+    return kern_canon(p[0]);                     \
   }
 COMBINE(add, a + b)
-COMBINE(mult, a * b)
+COMBINE(mult, a *b)
 COMBINE(max, alu_max(a, b))
 COMBINE(min, alu_min(a, b))
 

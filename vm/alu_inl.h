@@ -45,35 +45,35 @@ KERN_INLINE float alu_truth(bool b) { return isa_bits_f32(kern_pick(b, 0x3f80000
 
 /* X(operator, value of a op b). The sum in average rounds (and may overflow); halving is then
  * exact, because a sum small enough for a subnormal half is exact. */
-#define ALU_UNARY(X)                 \
-  X(bypass, kern_canon(a))           \
-  X(abs, alu_abs(a))                 \
-  X(rsqrt, alu_rsqrt(a))             \
+#define ALU_UNARY(X)                  \
+  X(bypass, kern_canon(a))            \
+  X(abs, alu_abs(a))                  \
+  X(rsqrt, alu_rsqrt(a))              \
   X(reciprocal, kern_canon(1.0f / a)) \
-  X(square, kern_canon(a * a))       \
+  X(square, kern_canon(a *a))         \
   X(relu, alu_relu(a))
-#define ALU_BINARY(X)                              \
-  X(add, kern_canon(a + b))                        \
-  X(subtract, kern_canon(a - b))                   \
-  X(mult, kern_canon(a * b))                       \
-  X(divide, kern_canon(a / b))                     \
-  X(max, alu_max(a, b))                            \
-  X(min, alu_min(a, b))                            \
-  X(average, kern_canon((a + b) * 0.5f))           \
-  X(is_equal, alu_truth(a == b))                   \
-  X(not_equal, alu_truth(a != b))                  \
-  X(is_ge, alu_truth(a >= b))                      \
-  X(is_gt, alu_truth(a > b))                       \
-  X(is_le, alu_truth(a <= b))                      \
-  X(is_lt, alu_truth(a < b))                       \
-  X(logical_and, alu_truth((a != 0) & (b != 0)))   \
-  X(logical_or, alu_truth((a != 0) | (b != 0)))    \
-  X(logical_xor, alu_truth((a != 0) ^ (b != 0)))   \
-  X(abs_max, alu_abs_max(a, b))                    \
+#define ALU_BINARY(X)                            \
+  X(add, kern_canon(a + b))                      \
+  X(subtract, kern_canon(a - b))                 \
+  X(mult, kern_canon(a *b))                      \
+  X(divide, kern_canon(a / b))                   \
+  X(max, alu_max(a, b))                          \
+  X(min, alu_min(a, b))                          \
+  X(average, kern_canon((a + b) * 0.5f))         \
+  X(is_equal, alu_truth(a == b))                 \
+  X(not_equal, alu_truth(a != b))                \
+  X(is_ge, alu_truth(a >= b))                    \
+  X(is_gt, alu_truth(a > b))                     \
+  X(is_le, alu_truth(a <= b))                    \
+  X(is_lt, alu_truth(a < b))                     \
+  X(logical_and, alu_truth((a != 0) & (b != 0))) \
+  X(logical_or, alu_truth((a != 0) | (b != 0)))  \
+  X(logical_xor, alu_truth((a != 0) ^ (b != 0))) \
+  X(abs_max, alu_abs_max(a, b))                  \
   X(abs_min, alu_abs_min(a, b))
 /* Rare ones, by a call an element. */
-#define ALU_CALLED(X)       \
-  X(pow, vm_pow_f32(a, b))  \
+#define ALU_CALLED(X)      \
+  X(pow, vm_pow_f32(a, b)) \
   X(mod, vm_mod_f32(a, b))
 
 #endif

@@ -15,8 +15,7 @@ struct vm_slab {
 static void *slab_new(vm_core *c, size_t item, unsigned n) {
   size_t size = sizeof(struct vm_slab) + 16 + item * n;
   struct vm_slab *s = isa_zalloc(&c->al, size);
-  if (!s)
-    return NULL;
+  if (!s) return NULL;
   s->next = c->slabs;
   s->size = size;
   c->slabs = s;
@@ -60,8 +59,7 @@ static vm_transfer *new_transfer(vm_core *c) {
 void vm_dma_free(vm_core *c) {
   for (unsigned q = 0; q < ISA_MAX_QUEUES; q++)
     for (unsigned r = 0; r < ISA_NDMA; r++)
-      for (vm_share *s = c->rings[q][r].head; s; s = s->next)
-        vm_dma_unmake(c, s->t);
+      for (vm_share *s = c->rings[q][r].head; s; s = s->next) vm_dma_unmake(c, s->t);
   for (struct vm_slab *s = c->slabs, *next; s; s = next) {
     next = s->next;
     isa_free(&c->al, s, s->size);
@@ -137,8 +135,7 @@ static bool start_transfer(vm_core *c, unsigned e, const isa_insn *in, vm_time a
   vm_share *s = t ? new_shares(c, rings) : NULL;
   if (!s) {
     vm_fault(c, ISA_NOMEM, (int)e, -1, en->pc, "no memory for a transfer");
-    if (t)
-      release_transfer(c, t);
+    if (t) release_transfer(c, t);
     return false;
   }
   t->engine = (uint8_t)e;
@@ -163,8 +160,7 @@ static bool start_transfer(vm_core *c, unsigned e, const isa_insn *in, vm_time a
 
 static bool rings_have_room(const vm_core *c, unsigned queue) {
   for (unsigned r = 0; r < c->code->queues[queue].rings; r++)
-    if (c->rings[queue][r].n >= c->cost[VM_DMA_RING])
-      return false;
+    if (c->rings[queue][r].n >= c->cost[VM_DMA_RING]) return false;
   return true;
 }
 
@@ -185,14 +181,11 @@ static vm_verdict trigger_static(vm_core *c, unsigned e, const isa_insn *in) {
   }
   vm_time at = c->now + (vm_time)c->cost[VM_DMA_STATIC] * VM_NS;
   while (en->triggered < (uint32_t)count) {
-    if (!rings_have_room(c, a->queue))
-      return wait_for_room(c, e, a->queue);
+    if (!rings_have_room(c, a->queue)) return wait_for_room(c, e, a->queue);
     uint32_t *next = &c->statics_next[a->queue];
     isa_insn one = q->statics[*next];
-    if (in->upd.kind == ISA_UPD_dma)
-      one.upd = in->upd;
-    if (!start_transfer(c, e, &one, at))
-      return VM_FAULT;
+    if (in->upd.kind == ISA_UPD_dma) one.upd = in->upd;
+    if (!start_transfer(c, e, &one, at)) return VM_FAULT;
     *next = (*next + 1) % q->nstatics;
     en->triggered++;
   }
@@ -206,7 +199,8 @@ static uint64_t descriptor_rows(const vm_core *c, const vm_dma_ops *o) {
   for (unsigned k = 0; k <= o->nsrc; k++) {
     const isa_ap *ap = &c->code->aps[(k ? o->src[k - 1] : o->dst) - 1];
     uint64_t n = ap->space == ISA_SBUF ? ap->nparts
-                 : ap->index_kind      ? ap->dim[ap->index_dim].num : 1;
+                 : ap->index_kind      ? ap->dim[ap->index_dim].num
+                                       : 1;
     rows = n > rows ? n : rows;
   }
   return rows;
@@ -231,25 +225,23 @@ static vm_time generate(vm_core *c, vm_engine *en, const vm_dma_ops *o, unsigned
 
 vm_verdict vm_dma_trigger(vm_core *c, unsigned e, const isa_insn *in) {
   vm_engine *en = &c->eng[e];
-  if (in->op == ISA_OP_dma_trigger)
-    return trigger_static(c, e, in);
+  if (in->op == ISA_OP_dma_trigger) return trigger_static(c, e, in);
   vm_dma_ops o = vm_dma_ops_of(c, in);
   unsigned dge = c->code->queues[o.queue].dge;
   vm_time free_at = en->dge_free, hazard = vm_dma_operand_hazard(c, e, in);
-  if (dge == ISA_DGE_swdge && en->issue_free > free_at)
-    free_at = en->issue_free;
-  if (hazard > free_at)
-    free_at = hazard;
+  if (dge == ISA_DGE_swdge && en->issue_free > free_at) free_at = en->issue_free;
+  if (hazard > free_at) free_at = hazard;
   if (free_at > c->now) {
     en->now = free_at;
-    vm_goes_on(en, free_at == hazard ? en->last_node : free_at == en->dge_free ? en->dge_node
-                                                                             : en->issue_node,
+    vm_goes_on(en,
+               free_at == hazard         ? en->last_node
+               : free_at == en->dge_free ? en->dge_node
+                                         : en->issue_node,
                free_at == hazard ? VM_WHY_HAZARD : VM_WHY_GENERATOR, free_at);
     vm_post(c, VM_E_SEQ, e, en->now, 0);
     return VM_STALL;
   }
-  if (!rings_have_room(c, o.queue))
-    return wait_for_room(c, e, o.queue);
+  if (!rings_have_room(c, o.queue)) return wait_for_room(c, e, o.queue);
   return start_transfer(c, e, in, generate(c, en, &o, dge)) ? VM_RETIRE : VM_FAULT;
 }
 
@@ -290,8 +282,7 @@ static void first_data(vm_core *c, unsigned dma, vm_share *s) {
 
 static void wake_ringfull(vm_core *c, unsigned queue) {
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
-    if (c->eng[e].state != VM_RINGFULL || c->eng[e].ring_queue != queue)
-      continue;
+    if (c->eng[e].state != VM_RINGFULL || c->eng[e].ring_queue != queue) continue;
     c->eng[e].state = VM_READY;
     vm_goes_on(&c->eng[e], c->cause, VM_WHY_RING, c->now);
     vm_post(c, VM_E_SEQ, e, c->now, 0);
@@ -304,31 +295,26 @@ static void finish_share(vm_core *c, unsigned dma, unsigned queue) {
   vm_share *s = ring->head;
   vm_transfer *t = s->t;
   ring->head = s->next;
-  if (!ring->head)
-    ring->tail = NULL;
+  if (!ring->head) ring->tail = NULL;
   ring->n--;
   if (s->bytes) {
     s->item.done = c->now;
     vm_protect(c, s->item.dst, 1, &s->item);
-    if (!c->timing_only)
-      vm_dma_move(c, s);
+    if (!c->timing_only) vm_dma_move(c, s);
     vm_item_unlink(c, &s->item);
     vm_trace(c, VM_EV_DMA, dma, t->pc, queue, s->item.start, c->now, s->bytes, t->engine);
     c->dma_bytes += s->bytes;
   }
-  if (!s->started)
-    note_cause(c, dma, s);
+  if (!s->started) note_cause(c, dma, s);
   c->cause = vm_path_add(c, VM_N_SHARE, dma, t->engine, t->pc, s->started ? s->item.start : c->now,
                          c->now, s->cause);
-  if (s->started)
-    c->dma[dma].last_node = c->cause;
+  if (s->started) c->dma[dma].last_node = c->cause;
   if (t->signals)
-    vm_post_sem(c, c->now + (vm_time)(c->cost[VM_DMA_SEM] + c->cost[VM_DMA_RESUME]) * VM_NS,
-                t->sem, ISA_UPD_dma, 0, t->engine, t->pc);
+    vm_post_sem(c, c->now + (vm_time)(c->cost[VM_DMA_SEM] + c->cost[VM_DMA_RESUME]) * VM_NS, t->sem,
+                ISA_UPD_dma, 0, t->engine, t->pc);
   release_share(c, s);
   c->shares_alive--;
-  if (--t->left == 0)
-    release_transfer(c, t);
+  if (--t->left == 0) release_transfer(c, t);
   wake_ringfull(c, queue);
 }
 
@@ -338,8 +324,7 @@ static void end_packet(vm_core *c, unsigned dma) {
   d->busy = false;
   c->hbm_active -= s->t->touches_hbm;
   s->sent += d->packet;
-  if (s->sent == s->bytes && s->ready <= c->now)
-    finish_share(c, dma, d->serving);
+  if (s->sent == s->bytes && s->ready <= c->now) finish_share(c, dma, d->serving);
 }
 
 /* Queue whose head share is ready: of the lowest priority class, round robin within it. -1 and the
@@ -369,10 +354,8 @@ static void begin_packet(vm_core *c, unsigned dma, unsigned queue) {
   d->next_queue = (uint8_t)((queue + 1) % c->code->nqueues);
   d->serving = (uint8_t)queue;
   d->packet = left;
-  if (s->t->is_static && left > c->cost[VM_DMA_PACKET])
-    d->packet = c->cost[VM_DMA_PACKET];
-  if (first)
-    first_data(c, dma, s);
+  if (s->t->is_static && left > c->cost[VM_DMA_PACKET]) d->packet = c->cost[VM_DMA_PACKET];
+  if (first) first_data(c, dma, s);
   d->busy = true;
   c->hbm_active += s->t->touches_hbm;
   vm_time ring, takes = packet_time(c, s->t, d->packet, first, &ring);
@@ -388,8 +371,7 @@ void vm_dma_event(vm_core *c, unsigned dma) {
   vm_time later;
   if (d->busy && c->now < d->ends)
     return; /* it was armed for a share that came while a packet was moving */
-  if (d->busy)
-    end_packet(c, dma);
+  if (d->busy) end_packet(c, dma);
   d->armed = d->armed && d->armed_at > c->now;
   for (int q; (q = pick(c, dma, &later)) >= 0 && !c->ended;) {
     const vm_share *s = c->rings[q][dma].head;

@@ -13,16 +13,16 @@ typedef struct vm_walk_dim {
   int64_t step; /* bytes */
 } vm_walk_dim;
 typedef struct vm_walk {
-  uint8_t *at;        /* the element */
-  uint64_t left;      /* elements of its run, with it */
-  int64_t step;       /* bytes between elements of a run */
-  bool skipped;       /* the run's row is VM_NO_ROW */
+  uint8_t *at;   /* the element */
+  uint64_t left; /* elements of its run, with it */
+  int64_t step;  /* bytes between elements of a run */
+  bool skipped;  /* the run's row is VM_NO_ROW */
   uint8_t esize, dtype;
-  uint8_t *run_at;    /* first element of the run */
+  uint8_t *run_at; /* first element of the run */
   uint8_t *base;
   const int64_t *rows;
-  int row;            /* the dimension that rows gives, -1 none */
-  int n;              /* dimensions; the last is the run */
+  int row; /* the dimension that rows gives, -1 none */
+  int n;   /* dimensions; the last is the run */
   vm_walk_dim dim[VM_DIMS + 1];
 } vm_walk;
 

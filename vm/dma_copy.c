@@ -18,20 +18,17 @@ void vm_walk_open(vm_walk *w, const vm_view *v, const int64_t *rows, unsigned ro
   for (unsigned d = 0; d < v->ndim; d++) {
     vm_walk_dim x = {.num = v->num[d], .step = v->step[d]};
     bool row = rows && d == row_dim;
-    if (x.num == 1 && !row)
-      continue;
+    if (x.num == 1 && !row) continue;
     vm_walk_dim *outer = w->n && w->row != w->n - 1 ? &w->dim[w->n - 1] : NULL;
     if (!row && outer && outer->step == x.step * (int64_t)x.num) {
       outer->num *= x.num;
       outer->step = x.step;
       continue;
     }
-    if (row)
-      w->row = w->n;
+    if (row) w->row = w->n;
     w->dim[w->n++] = x;
   }
-  if (w->n == 0 || w->row == w->n - 1)
-    w->dim[w->n++] = (vm_walk_dim){.num = 1, .step = v->esize};
+  if (w->n == 0 || w->row == w->n - 1) w->dim[w->n++] = (vm_walk_dim){.num = 1, .step = v->esize};
   w->step = w->dim[w->n - 1].step;
 }
 
@@ -58,16 +55,14 @@ static void next_run(vm_walk *w) {
   for (int d = w->n - 1; d-- > 0;) {
     vm_walk_dim *x = &w->dim[d];
     uint64_t was = x->index++;
-    if (x->index == x->num)
-      x->index = 0;
+    if (x->index == x->num) x->index = 0;
     if (d == w->row) {
       w->run_at += row_offset(w, x->index) - row_offset(w, was);
       w->skipped = w->rows[x->index] == VM_NO_ROW;
     } else {
       w->run_at += ((int64_t)x->index - (int64_t)was) * x->step;
     }
-    if (x->index)
-      break;
+    if (x->index) break;
   }
   w->at = w->run_at;
   w->left = w->dim[w->n - 1].num;
@@ -81,9 +76,7 @@ static inline void advance(vm_walk *w, uint64_t n) {
     w->at += (int64_t)n * w->step;
 }
 
-uint64_t vm_walk_dense(const vm_walk *w) {
-  return w->step == w->esize ? w->dim[w->n - 1].num : 1;
-}
+uint64_t vm_walk_dense(const vm_walk *w) { return w->step == w->esize ? w->dim[w->n - 1].num : 1; }
 
 void vm_dma_walk_dst(const vm_transfer *t, vm_walk *w) {
   vm_walk_open(w, &t->dst, t->dst_indexed ? t->rows : NULL, t->row_dim);
@@ -137,8 +130,14 @@ static void copy_bits(const vm_core *c, vm_walk *d, vm_walk *s, uint64_t n) {
 
 /* n dense elements as a walk. */
 static vm_walk dense_walk(uint8_t *at, const vm_walk *like, uint64_t n) {
-  return (vm_walk){.at = at, .run_at = at, .left = n, .step = like->esize, .esize = like->esize,
-                   .dtype = like->dtype, .row = -1, .n = 1,
+  return (vm_walk){.at = at,
+                   .run_at = at,
+                   .left = n,
+                   .step = like->esize,
+                   .esize = like->esize,
+                   .dtype = like->dtype,
+                   .row = -1,
+                   .n = 1,
                    .dim[0] = {.num = n, .step = like->esize}};
 }
 
@@ -156,9 +155,7 @@ typedef struct buffers {
   uint8_t raw[8 * PIECE];
 } buffers;
 
-static bool is_dense(const vm_walk *w, uint64_t n) {
-  return w->step == w->esize && w->left >= n;
-}
+static bool is_dense(const vm_walk *w, uint64_t n) { return w->step == w->esize && w->left >= n; }
 
 /* Where the walk's next n elements are fp32 in memory, else NULL. */
 static float *floats_at(const vm_walk *w, uint64_t n) {
@@ -177,8 +174,7 @@ static const float *pull(const vm_core *c, vm_walk *w, float *f, uint8_t *raw, u
     copy_bits(c, &to, w, n);
     from = raw;
   }
-  if (!there)
-    c->kern.load[w->dtype](f, from, (size_t)n);
+  if (!there) c->kern.load[w->dtype](f, from, (size_t)n);
   return there ? there : f;
 }
 
@@ -247,21 +243,19 @@ static void move_guided(const vm_core *c, operands *o, buffers *b, uint64_t n) {
       move(c, o, b, m);
     } else {
       skip(&o->dst, m);
-      for (unsigned k = 0; k < o->nsrc; k++)
-        skip(&o->src[k], m);
+      for (unsigned k = 0; k < o->nsrc; k++) skip(&o->src[k], m);
     }
     advance(&o->guide, m);
   }
 }
 
 static bool skips_rows(const vm_transfer *t) {
-  if (!t->rows)
-    return false;
-  const vm_view *v = t->dst_indexed ? &t->dst
-                     : t->src_indexed ? &t->more[t->src_indexed - 1] : &t->src;
+  if (!t->rows) return false;
+  const vm_view *v = t->dst_indexed   ? &t->dst
+                     : t->src_indexed ? &t->more[t->src_indexed - 1]
+                                      : &t->src;
   for (uint32_t i = 0; i < v->num[t->row_dim]; i++)
-    if (t->rows[i] == VM_NO_ROW)
-      return true;
+    if (t->rows[i] == VM_NO_ROW) return true;
   return false;
 }
 
@@ -272,23 +266,19 @@ static void open_operands(const vm_share *s, operands *o) {
   o->op = t->op;
   vm_dma_walk_dst(t, &o->dst);
   vm_walk_seek(&o->dst, s->e0);
-  if (t->accumulates)
-    o->src[o->nsrc++] = o->dst;
+  if (t->accumulates) o->src[o->nsrc++] = o->dst;
   o->bits = t->op == ISA_ALU_bypass && t->dst.dtype == t->src.dtype;
   o->guided = skips_rows(t);
   for (unsigned k = 0; k < t->nsrc; k++) {
     vm_walk *w = &o->src[o->nsrc++];
     vm_dma_walk_src(t, k, w);
     vm_walk_seek(w, s->e0);
-    if (o->guided && t->src_indexed == (int)k)
-      o->guide = *w;
-    if (!kept)
-      continue;
+    if (o->guided && t->src_indexed == (int)k) o->guide = *w;
+    if (!kept) continue;
     *w = dense_walk(kept, w, s->e1 - s->e0);
     kept += (s->e1 - s->e0) * w->esize;
   }
-  if (o->guided && t->dst_indexed)
-    o->guide = o->dst;
+  if (o->guided && t->dst_indexed) o->guide = o->dst;
 }
 
 void vm_dma_move(vm_core *c, const vm_share *s) {
@@ -304,8 +294,7 @@ void vm_dma_move(vm_core *c, const vm_share *s) {
 void vm_dma_stage(vm_core *c, vm_share *s) {
   const vm_transfer *t = s->t;
   uint64_t n = s->e1 - s->e0, bytes = 0;
-  for (unsigned k = 0; k < t->nsrc; k++)
-    bytes += n * (k ? t->more[k - 1].esize : t->src.esize);
+  for (unsigned k = 0; k < t->nsrc; k++) bytes += n * (k ? t->more[k - 1].esize : t->src.esize);
   uint8_t *at = s->snap = vm_item_block(c, &s->item, (size_t)bytes);
   for (unsigned k = 0; at && k < t->nsrc; k++) {
     vm_walk from;

@@ -12,8 +12,7 @@ static table table_of(const vm_core *c, const isa_ap *ap) {
   const isa_tensor *t = &c->prog->tensors[ap->base - 1];
   int64_t stride = isa_dtype_bytes(t->dtype), lo = 0, hi = 0;
   isa_ap one = *ap;
-  for (unsigned d = ap->index_dim + 1u; d < t->ndim; d++)
-    stride *= t->shape[d];
+  for (unsigned d = ap->index_dim + 1u; d < t->ndim; d++) stride *= t->shape[d];
   one.dim[ap->index_dim].num = 1;
   isa_ap_extent(&one, &lo, &hi); /* inside the tensor at index 0: the verifier's rule */
   int64_t fit = ((int64_t)t->bytes - ap->offset - hi) / stride + 1;
@@ -32,16 +31,14 @@ static int64_t index_at(const vm_view *v, uint64_t k) {
 /* Place of the earlier row with the same offset as row k, k when there is none. */
 static uint64_t twin(const int64_t *rows, uint64_t k) {
   uint64_t i = 0;
-  while (i < k && rows[i] != rows[k])
-    i++;
+  while (i < k && rows[i] != rows[k]) i++;
   return i;
 }
 
 bool vm_dma_read_rows(vm_core *c, const vm_engine *e, const isa_ap *ap, bool skip, bool unique,
                       int64_t *rows, uint64_t n, isa_error *err) {
   vm_view v;
-  if (!vm_resolve_ap(c, e, ap->index, &v, err))
-    return false;
+  if (!vm_resolve_ap(c, e, ap->index, &v, err)) return false;
   table t = table_of(c, ap);
   for (uint64_t k = 0; k < n; k++) {
     int64_t i = index_at(&v, k);
@@ -51,8 +48,8 @@ bool vm_dma_read_rows(vm_core *c, const vm_engine *e, const isa_ap *ap, bool ski
       return isa_fail(err, ISA_FAULT, ISA_NOFIELD,
                       "index %llu (partition %u, column %llu of the index vector) is %lld: %s has "
                       "0..%lld there",
-                      (unsigned long long)k, part, (unsigned long long)(k / v.num[0]),
-                      (long long)i, t.name, (long long)t.rows - 1);
+                      (unsigned long long)k, part, (unsigned long long)(k / v.num[0]), (long long)i,
+                      t.name, (long long)t.rows - 1);
     rows[k] = out ? VM_NO_ROW : i * t.stride;
     uint64_t other = unique && !out ? twin(rows, k) : k;
     if (other < k)
@@ -70,8 +67,7 @@ static vm_time pattern_hazard(vm_core *c, unsigned e, uint32_t index) {
   vm_view v;
   vm_box box;
   uint32_t node;
-  if (!vm_resolve_ap(c, &c->eng[e], index, &v, NULL))
-    return 0;
+  if (!vm_resolve_ap(c, &c->eng[e], index, &v, NULL)) return 0;
   vm_view_box(c, &v, &box);
   return vm_own_hazard(c, e, &box, false, &node);
 }
@@ -79,15 +75,12 @@ static vm_time pattern_hazard(vm_core *c, unsigned e, uint32_t index) {
 vm_time vm_dma_operand_hazard(vm_core *c, unsigned e, const isa_insn *in) {
   vm_dma_ops o = vm_dma_ops_of(c, in);
   vm_time t = 0, at;
-  if (c->eng[e].nflights == 0)
-    return 0;
+  if (c->eng[e].nflights == 0) return 0;
   for (unsigned k = 0; k <= o.nsrc; k++) {
     const isa_ap *ap = &c->code->aps[(k ? o.src[k - 1] : o.dst) - 1];
-    if (ap->index_kind == ISA_INDEX_gather && (at = pattern_hazard(c, e, ap->index)) > t)
-      t = at;
+    if (ap->index_kind == ISA_INDEX_gather && (at = pattern_hazard(c, e, ap->index)) > t) t = at;
     for (unsigned i = 0; i < ISA_MAX_DYN; i++)
-      if (ap->dyn[i].kind == ISA_DYN_elem && (at = pattern_hazard(c, e, ap->dyn[i].ap)) > t)
-        t = at;
+      if (ap->dyn[i].kind == ISA_DYN_elem && (at = pattern_hazard(c, e, ap->dyn[i].ap)) > t) t = at;
   }
   return t;
 }

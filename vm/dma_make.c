@@ -9,20 +9,34 @@ vm_dma_ops vm_dma_ops_of(const vm_core *c, const isa_insn *in) {
   switch (in->op) {
   case ISA_OP_dma_copy: {
     const struct isa_DMA_COPY *u = &in->u.DMA_COPY;
-    o = (vm_dma_ops){.dst = u->dst, .nsrc = 1, .src[0] = u->src, .queue = u->queue, .oob = u->oob,
-                     .prio = u->prio, .op = u->op, .accumulates = u->op != ISA_ALU_bypass};
+    o = (vm_dma_ops){.dst = u->dst,
+                     .nsrc = 1,
+                     .src[0] = u->src,
+                     .queue = u->queue,
+                     .oob = u->oob,
+                     .prio = u->prio,
+                     .op = u->op,
+                     .accumulates = u->op != ISA_ALU_bypass};
     return o;
   }
   case ISA_OP_dma_transpose: {
     const struct isa_DMA_TRANSPOSE *u = &in->u.DMA_TRANSPOSE;
-    o = (vm_dma_ops){.dst = u->dst, .nsrc = 1, .src[0] = u->src, .queue = u->queue, .oob = u->oob,
+    o = (vm_dma_ops){.dst = u->dst,
+                     .nsrc = 1,
+                     .src[0] = u->src,
+                     .queue = u->queue,
+                     .oob = u->oob,
                      .prio = u->prio};
     return o;
   }
   default: {
     const struct isa_DMA_COMPUTE *u = &in->u.DMA_COMPUTE;
-    o = (vm_dma_ops){.dst = u->dst, .nsrc = u->srcs.count, .queue = u->queue, .oob = u->oob,
-                     .prio = u->prio, .op = u->op};
+    o = (vm_dma_ops){.dst = u->dst,
+                     .nsrc = u->srcs.count,
+                     .queue = u->queue,
+                     .oob = u->oob,
+                     .prio = u->prio,
+                     .op = u->op};
     memcpy(o.src, isa_program_list(c->prog, u->srcs, ISA_K_APS), u->srcs.count * sizeof o.src[0]);
     return o;
   }
@@ -49,8 +63,7 @@ static int field_of(const isa_insn *in, unsigned operand) {
 /* Whether a size that is a register is within its bound: then what does not resolve is an
  * address out of bounds. */
 static bool size_fits(const vm_engine *e, const isa_ap *ap) {
-  if (!ap->size_dim)
-    return true;
+  if (!ap->size_dim) return true;
   return e->regs[ap->size_reg] <= (ap->size_dim == 1 ? ap->nparts : ap->dim[ap->size_dim - 2].num);
 }
 
@@ -58,12 +71,9 @@ static bool size_fits(const vm_engine *e, const isa_ap *ap) {
  * sets *skipped. */
 static bool resolve(vm_core *c, const vm_engine *e, const isa_insn *in, unsigned k, uint32_t index,
                     bool skip, vm_view *v, bool *skipped, isa_error *err) {
-  if (vm_resolve_ap(c, e, index, v, err))
-    return true;
-  if (err)
-    err->field = field_of(in, k);
-  if (!skip || !size_fits(e, pattern(c, index)))
-    return false;
+  if (vm_resolve_ap(c, e, index, v, err)) return true;
+  if (err) err->field = field_of(in, k);
+  if (!skip || !size_fits(e, pattern(c, index))) return false;
   *skipped = true;
   return true;
 }
@@ -75,10 +85,9 @@ static isa_ap settled(const vm_core *c, const isa_ap *ap, const vm_view *v) {
   memset(s.dyn, 0, sizeof s.dyn);
   s.size_dim = s.size_reg = 0;
   s.nparts = hbm ? 0 : (uint16_t)v->num[0];
-  for (unsigned d = 0; d < ap->ndim; d++)
-    s.dim[d].num = v->num[d + 1];
-  s.offset = hbm ? v->at - c->hbm[ap->base - 1].data
-                 : (v->at - c->mem.sbuf) % (int64_t)c->mem.sbuf_pitch;
+  for (unsigned d = 0; d < ap->ndim; d++) s.dim[d].num = v->num[d + 1];
+  s.offset =
+      hbm ? v->at - c->hbm[ap->base - 1].data : (v->at - c->mem.sbuf) % (int64_t)c->mem.sbuf_pitch;
   return s;
 }
 
@@ -92,11 +101,11 @@ static bool check_overlap(const vm_core *c, const isa_insn *in, const vm_dma_ops
     return true;
   isa_ap dst = settled(c, d, &t->dst), src = settled(c, s, &t->src);
   int meet = isa_ap_overlap(&dst, &src);
-  if (meet == 0 || (meet == 2 && in->op != ISA_OP_dma_transpose))
-    return true;
+  if (meet == 0 || (meet == 2 && in->op != ISA_OP_dma_transpose)) return true;
   return isa_fail(err, ISA_FAULT, field_of(in, 0),
                   "bytes %lld.. overlap src, at bytes %lld..: a destination %sshares no byte with "
-                  "its source", (long long)dst.offset, (long long)src.offset,
+                  "its source",
+                  (long long)dst.offset, (long long)src.offset,
                   in->op == ISA_OP_dma_transpose ? "of a transpose " : "is exactly in place or ");
 }
 
@@ -111,8 +120,7 @@ static void turn(vm_transfer *t) {
     unsigned from = first + axes[rank][i];
     t->src.num[i] = was.num[from];
     t->src.step[i] = was.step[from];
-    if (from == row)
-      t->row_dim = (uint8_t)i;
+    if (from == row) t->row_dim = (uint8_t)i;
   }
   t->src.ndim = (uint8_t)rank;
   t->permuted = true;
@@ -148,8 +156,7 @@ static bool near_memory(const vm_transfer *t) {
 static void set_rate(const vm_core *c, vm_transfer *t) {
   bool in = false;
   t->touches_hbm = t->dst.space == ISA_HBM;
-  for (unsigned k = 0; k < t->nsrc; k++)
-    in = in || source(t, k)->space == ISA_HBM;
+  for (unsigned k = 0; k < t->nsrc; k++) in = in || source(t, k)->space == ISA_HBM;
   t->touches_hbm = t->touches_hbm || in;
   uint64_t rate = c->cost[t->dst.space == ISA_SBUF && in ? VM_DMA_R_IN : VM_DMA_R_OUT];
   unsigned operands = t->nsrc + t->accumulates;
@@ -165,11 +172,9 @@ static void set_rate(const vm_core *c, vm_transfer *t) {
 static bool make_extra(vm_core *c, vm_transfer *t, unsigned nsrc, uint64_t nrows, isa_error *err) {
   size_t views = (nsrc > 1 ? nsrc - 1 : 0) * sizeof(vm_view);
   t->extra_bytes = views + (size_t)nrows * sizeof(int64_t);
-  if (t->extra_bytes == 0)
-    return true;
+  if (t->extra_bytes == 0) return true;
   t->extra = isa_zalloc(&c->al, t->extra_bytes);
-  if (!t->extra)
-    return isa_fail(err, ISA_NOMEM, ISA_NOFIELD, "no memory for a transfer");
+  if (!t->extra) return isa_fail(err, ISA_NOMEM, ISA_NOFIELD, "no memory for a transfer");
   t->more = nsrc > 1 ? t->extra : NULL;
   t->rows = nrows ? (int64_t *)(void *)((char *)t->extra + views) : NULL;
   return true;
@@ -185,8 +190,7 @@ void vm_dma_unmake(vm_core *c, vm_transfer *t) {
 static int indexed_operand(const vm_core *c, const vm_dma_ops *o) {
   int found = pattern(c, o->dst)->index_kind ? 0 : -1;
   for (unsigned k = 0; k < o->nsrc && found < 0; k++)
-    if (pattern(c, o->src[k])->index_kind)
-      found = 1 + (int)k;
+    if (pattern(c, o->src[k])->index_kind) found = 1 + (int)k;
   return found;
 }
 
@@ -195,17 +199,15 @@ static bool make_rows(vm_core *c, const vm_engine *e, const isa_insn *in, const 
   const isa_ap *ap = pattern(c, operand ? o->src[operand - 1] : o->dst);
   vm_view *v = operand ? source(t, operand - 1) : &t->dst;
   bool scatter_sum = operand == 0 && o->op != ISA_ALU_bypass;
-  if (!vm_dma_read_rows(c, e, ap, o->oob == ISA_OOB_skip, scatter_sum, t->rows,
-                        vm_dma_nrows(ap, v), err)) {
-    if (err)
-      err->field = field_of(in, operand);
+  if (!vm_dma_read_rows(c, e, ap, o->oob == ISA_OOB_skip, scatter_sum, t->rows, vm_dma_nrows(ap, v),
+                        err)) {
+    if (err) err->field = field_of(in, operand);
     return false;
   }
   t->row_dim = (uint8_t)(ap->index_dim + 1);
   t->dst_indexed = operand == 0;
   for (unsigned k = 0; k < o->nsrc; k++)
-    if (pattern(c, o->src[k])->index_kind)
-      t->src_indexed = (int16_t)k;
+    if (pattern(c, o->src[k])->index_kind) t->src_indexed = (int16_t)k;
   const vm_block *b = &c->hbm[ap->base - 1];
   uint64_t at = (uint64_t)(uintptr_t)b->data;
   t->whole = (vm_box){.space = ISA_HBM, .p1 = 1, .lo = at, .hi = at + b->bytes};
@@ -215,11 +217,9 @@ static bool make_rows(vm_core *c, const vm_engine *e, const isa_insn *in, const 
 static bool make_views(vm_core *c, const vm_engine *e, const isa_insn *in, const vm_dma_ops *o,
                        vm_transfer *t, bool *skipped, isa_error *err) {
   bool skip = o->oob == ISA_OOB_skip;
-  if (!resolve(c, e, in, 0, o->dst, skip, &t->dst, skipped, err))
-    return false;
+  if (!resolve(c, e, in, 0, o->dst, skip, &t->dst, skipped, err)) return false;
   for (unsigned k = 0; k < o->nsrc; k++)
-    if (!resolve(c, e, in, 1 + k, o->src[k], skip, source(t, k), skipped, err))
-      return false;
+    if (!resolve(c, e, in, 1 + k, o->src[k], skip, source(t, k), skipped, err)) return false;
   return true;
 }
 
@@ -240,14 +240,11 @@ static bool make(vm_core *c, const vm_engine *e, const isa_insn *in, const vm_dm
     t->rows = NULL;
     return true;
   }
-  if (indexed >= 0 && !make_rows(c, e, in, o, t, (unsigned)indexed, err))
-    return false;
-  if (!check_overlap(c, in, o, t, err))
-    return false;
+  if (indexed >= 0 && !make_rows(c, e, in, o, t, (unsigned)indexed, err)) return false;
+  if (!check_overlap(c, in, o, t, err)) return false;
   vm_view unturned = t->src;
   if (in->op == ISA_OP_dma_transpose) {
-    if (!t->rows)
-      vm_view_box(c, &t->src, &t->whole);
+    if (!t->rows) vm_view_box(c, &t->src, &t->whole);
     turn(t);
   }
   t->run_bytes = run_bytes(t, &unturned);
@@ -266,8 +263,7 @@ bool vm_dma_make(vm_core *c, const vm_engine *e, const isa_insn *in, vm_transfer
   t->queue = o.queue;
   t->prio = o.prio ? o.prio : q->prio;
   t->is_static = q->dge == ISA_DGE_none;
-  if (make(c, e, in, &o, t, err))
-    return true;
+  if (make(c, e, in, &o, t, err)) return true;
   vm_dma_unmake(c, t);
   return false;
 }
@@ -288,8 +284,7 @@ void vm_dma_split(const vm_transfer *t, unsigned r, unsigned n, uint64_t *e0, ui
     return;
   }
   uint64_t outer = 1;
-  for (unsigned d = 1; d < t->dst.ndim && outer == 1; d++)
-    outer = t->dst.num[d];
+  for (unsigned d = 1; d < t->dst.ndim && outer == 1; d++) outer = t->dst.num[d];
   uint64_t each = outer ? t->dst.elems / outer : 0;
   *e0 = outer * r / n * each;
   *e1 = outer * (r + 1) / n * each;
@@ -301,10 +296,8 @@ static vm_view part_of(const vm_view *v, uint64_t e0, uint64_t e1) {
   vm_view p = *v;
   unsigned d = 0;
   uint64_t each = v->elems;
-  for (; d + 1 < v->ndim && v->num[d] == 1; d++)
-    each = v->num[d + 1] ? each / v->num[d + 1] : 0;
-  if (each == 0 || e0 % each || e1 % each)
-    return p;
+  for (; d + 1 < v->ndim && v->num[d] == 1; d++) each = v->num[d + 1] ? each / v->num[d + 1] : 0;
+  if (each == 0 || e0 % each || e1 % each) return p;
   p.at += (int64_t)(e0 / each) * v->step[d];
   p.num[d] = (uint32_t)((e1 - e0) / each);
   if (d == 0)
@@ -315,8 +308,7 @@ static vm_view part_of(const vm_view *v, uint64_t e0, uint64_t e1) {
 }
 
 static vm_box box_of(const vm_core *c, const vm_share *s, const vm_view *v, bool whole) {
-  if (whole)
-    return s->t->whole;
+  if (whole) return s->t->whole;
   vm_box box;
   vm_view part = part_of(v, s->e0, s->e1);
   vm_view_box(c, &part, &box);
@@ -357,8 +349,7 @@ isa_status vm_dma_place_rings(vm_core *c, uint64_t limit, isa_error *e) {
     const isa_queue *queue = &c->code->queues[q];
     for (uint32_t i = 0; i < queue->nstatics; i++) {
       vm_transfer t = {0};
-      if (!vm_dma_make(c, &c->eng[0], &queue->statics[i], &t, e))
-        return e ? e->status : ISA_NOMEM;
+      if (!vm_dma_make(c, &c->eng[0], &queue->statics[i], &t, e)) return e ? e->status : ISA_NOMEM;
       uint64_t bytes = t.dst.elems * t.dst.num[0] * t.dst.esize;
       need += (bytes + t.run_bytes - 1) / t.run_bytes * t.nsrc * c->cost[VM_DMA_DESC];
       vm_dma_unmake(c, &t);
@@ -367,8 +358,7 @@ isa_status vm_dma_place_rings(vm_core *c, uint64_t limit, isa_error *e) {
   if (need > limit - c->hbm_bytes) {
     isa_fail(e, ISA_LIMIT, ISA_NOFIELD,
              "static descriptors need %llu bytes of HBM; %llu of %llu are taken",
-             (unsigned long long)need, (unsigned long long)c->hbm_bytes,
-             (unsigned long long)limit);
+             (unsigned long long)need, (unsigned long long)c->hbm_bytes, (unsigned long long)limit);
     return ISA_LIMIT;
   }
   c->hbm_bytes += need;

@@ -37,7 +37,7 @@ static const char *sem_name(const vm_core *c, unsigned sem, char *buf, size_t n)
   return buf;
 }
 
-/* "vector.c:12" or "pc 12" of an instruction. */
+/* "add.s:12" or "vector pc 12" of an instruction. */
 static void put_place(const vm_core *c, unsigned engine, uint32_t pc, isa_buf *out) {
   const isa_code *code = &c->code->code[engine];
   if (code->lines && pc < code->n && code->lines[pc].file)
@@ -46,7 +46,13 @@ static void put_place(const vm_core *c, unsigned engine, uint32_t pc, isa_buf *o
     isa_buf_printf(out, "%s pc %u", isa_engines[engine].name, pc);
 }
 
-/* Engines that are not stuck for good and whose code still updates the semaphore. */
+static bool changes_sem(const isa_insn *in, unsigned sem) {
+  if (in->op == ISA_OP_sem_range_clear && sem - in->u.SEM_RANGE.first < in->u.SEM_RANGE.count)
+    return true;
+  return in->upd.kind != ISA_UPD_none && in->upd.sem == sem && in->upd.core == 0;
+}
+
+/* Engines that have not halted and whose code changes the semaphore. */
 static void put_suspects(const vm_core *c, unsigned sem, isa_buf *out) {
   bool any = false;
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
@@ -54,8 +60,7 @@ static void put_suspects(const vm_core *c, unsigned sem, isa_buf *out) {
     if (c->eng[e].state == VM_HALTED)
       continue;
     for (uint32_t pc = 0; pc < code->n; pc++) {
-      const isa_update *u = &code->insns[pc].upd;
-      if (u->kind == ISA_UPD_none || u->sem != sem || u->core != 0)
+      if (!changes_sem(&code->insns[pc], sem))
         continue;
       isa_buf_printf(out, "%s%s (", any ? ", " : "; it is updated by ", isa_engines[e].name);
       put_place(c, e, pc, out);
@@ -87,7 +92,7 @@ static void put_waiter(const vm_core *c, unsigned e, isa_buf *out) {
     isa_buf_puts(out, ", last updated by ");
     put_place(c, c->sem_last_engine[w->sem], c->sem_last_pc[w->sem], out);
   } else {
-    isa_buf_puts(out, ", never updated");
+    isa_buf_puts(out, c->sem[w->sem] ? ", last set by the host" : ", never updated");
   }
   put_suspects(c, w->sem, out);
 }

@@ -187,12 +187,8 @@ vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in) {
   vm_engine *en = &c->eng[e];
   uint32_t node = 0;
   vm_time again = too_far_ahead(c, en, &node);
-  if (again) {
-    en->now = again;
-    vm_goes_on(en, node, VM_WHY_DEPTH, again);
-    vm_post(c, VM_E_SEQ, e, again, 0);
-    return VM_STALL;
-  }
+  if (again)
+    return vm_stall(c, e, again, node, VM_WHY_DEPTH);
   uint32_t slot = (en->first + en->nflights) % VM_FLIGHTS;
   vm_flight *f = &en->flights[slot];
   isa_error err = {0};
@@ -200,7 +196,11 @@ vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in) {
   f->in = in;
   f->pc = en->pc;
   f->finished = false;
-  if (!vm_resolve(c, en, in, &f->a, &err)) {
+  c->elem_free = 0;
+  bool ok = vm_resolve(c, en, in, &f->a, &err);
+  if (c->elem_free > c->now)
+    return vm_stall(c, e, c->elem_free, c->elem_node, VM_WHY_HAZARD);
+  if (!ok) {
     vm_fault(c, err.status, (int)e, -1, en->pc, "operand %s: %s",
              err.field >= 0 ? isa_form_of(in->op)->fields[err.field].name : "?", err.text);
     return VM_FAULT;

@@ -9,12 +9,12 @@
 /* Elements may lie at any byte address. */
 #define READ(type, src, i) read_##type((const unsigned char *)(src) + (i) * sizeof(type))
 #define WRITE(type, dst, i, v) write_##type((unsigned char *)(dst) + (i) * sizeof(type), (v))
-#define ACCESS(type)                                            \
-  KERN_INLINE type read_##type(const void *p) {                 \
-    type v;                                                     \
-    memcpy(&v, p, sizeof v);                                    \
-    return v;                                                   \
-  }                                                             \
+#define ACCESS(type)                            \
+  KERN_INLINE type read_##type(const void *p) { \
+    type v;                                     \
+    memcpy(&v, p, sizeof v);                    \
+    return v;                                   \
+  }                                             \
   KERN_INLINE void write_##type(void *p, type v) { memcpy(p, &v, sizeof v); }
 ACCESS(uint8_t)
 ACCESS(int8_t)
@@ -43,11 +43,11 @@ enum { BLOCK = 256 };
 /* ---- Small floats ------------------------------------------------------------------------- */
 
 /* SMALL(type, storage, exponent bits, mantissa bits, code of overflow, canonical NaN) */
-#define SMALL_FLOATS(SMALL)                            \
-  SMALL(float8_e3m4, uint8_t, 3, 4, 0x70, 0x78)        \
-  SMALL(float8_e4m3, uint8_t, 4, 3, 0x78, 0x7c)        \
-  SMALL(float8_e4m3fn, uint8_t, 4, 3, 0x7f, 0x7f)      \
-  SMALL(float8_e5m2, uint8_t, 5, 2, 0x7c, 0x7e)        \
+#define SMALL_FLOATS(SMALL)                       \
+  SMALL(float8_e3m4, uint8_t, 3, 4, 0x70, 0x78)   \
+  SMALL(float8_e4m3, uint8_t, 4, 3, 0x78, 0x7c)   \
+  SMALL(float8_e4m3fn, uint8_t, 4, 3, 0x7f, 0x7f) \
+  SMALL(float8_e5m2, uint8_t, 5, 2, 0x7c, 0x7e)   \
   SMALL(float16, uint16_t, 5, 10, 0x7c00, 0x7e00)
 
 /* Bits of a type with e exponent and m mantissa bits to those of fp32. A subnormal is moved
@@ -80,16 +80,16 @@ KERN_INLINE uint32_t narrow(uint32_t u, unsigned e, unsigned m, uint32_t over, u
   return kern_pick(mag > INF32, nan, code);
 }
 
-#define SMALL(type, storage, e, m, over, nan)                                           \
-  static void load_##type(float *dst, const void *src, size_t n) {                      \
-    KERN_LOOP                                                                           \
-    for (size_t i = 0; i < n; i++)                                                      \
-      dst[i] = isa_bits_f32(widen(READ(storage, src, i), e, m, over, nan));             \
-  }                                                                                     \
-  static void store_##type(void *dst, const float *src, size_t n, unsigned cvt) {       \
-    bool clamp = (over) == (nan) && (cvt & ISA_CVT_saturate);                           \
-    uint32_t top = clamp ? (over) - 1 : (over);                                         \
-    STORE_IN_BLOCKS(storage, narrow(isa_f32_bits(x), e, m, over, top, nan))             \
+#define SMALL(type, storage, e, m, over, nan)                                     \
+  static void load_##type(float *dst, const void *src, size_t n) {                \
+    KERN_LOOP                                                                     \
+    for (size_t i = 0; i < n; i++)                                                \
+      dst[i] = isa_bits_f32(widen(READ(storage, src, i), e, m, over, nan));       \
+  }                                                                               \
+  static void store_##type(void *dst, const float *src, size_t n, unsigned cvt) { \
+    bool clamp = (over) == (nan) && (cvt & ISA_CVT_saturate);                     \
+    uint32_t top = clamp ? (over)-1 : (over);                                     \
+    STORE_IN_BLOCKS(storage, narrow(isa_f32_bits(x), e, m, over, top, nan))       \
   }
 SMALL_FLOATS(SMALL)
 #undef SMALL
@@ -98,13 +98,13 @@ SMALL_FLOATS(SMALL)
 
 /* A conversion each way, one element: LOAD's value of v, STORE's value of x. STORE_NARROW: of
  * less than 32 bits by more than a few operations. */
-#define LOAD(type, storage, value)                                  \
-  static void load_##type(float *dst, const void *src, size_t n) {  \
-    KERN_LOOP                                                       \
-    for (size_t i = 0; i < n; i++) {                                \
-      storage v = READ(storage, src, i);                            \
-      dst[i] = value;                                               \
-    }                                                               \
+#define LOAD(type, storage, value)                                 \
+  static void load_##type(float *dst, const void *src, size_t n) { \
+    KERN_LOOP                                                      \
+    for (size_t i = 0; i < n; i++) {                               \
+      storage v = READ(storage, src, i);                           \
+      dst[i] = value;                                              \
+    }                                                              \
   }
 #define STORE(type, storage, value)                                               \
   static void store_##type(void *dst, const float *src, size_t n, unsigned cvt) { \
@@ -203,12 +203,12 @@ STORE(float8_e8m0fnu, uint8_t, narrow_e8m0(x))
 
 /* ---- Strided elements --------------------------------------------------------------------- */
 
-#define STRIDED(type)                                                                      \
-  static void gather_##type(void *dst, const unsigned char *src, ptrdiff_t step, size_t n) { \
-    for (size_t i = 0; i < n; i++, src += step) WRITE(type, dst, i, read_##type(src));      \
-  }                                                                                        \
+#define STRIDED(type)                                                                         \
+  static void gather_##type(void *dst, const unsigned char *src, ptrdiff_t step, size_t n) {  \
+    for (size_t i = 0; i < n; i++, src += step) WRITE(type, dst, i, read_##type(src));        \
+  }                                                                                           \
   static void scatter_##type(unsigned char *dst, ptrdiff_t step, const void *src, size_t n) { \
-    for (size_t i = 0; i < n; i++, dst += step) write_##type(dst, READ(type, src, i));      \
+    for (size_t i = 0; i < n; i++, dst += step) write_##type(dst, READ(type, src, i));        \
   }
 STRIDED(uint8_t)
 STRIDED(uint16_t)
@@ -245,15 +245,16 @@ static void scatter(void *dst, ptrdiff_t step, const void *src, size_t n, unsign
 
 void KERN(cvt_fill)(vm_kern *k) {
   k->store_bf16_sr = store_bf16_sr;
-#define BOTH(type)                     \
-  k->load[ISA_##type] = load_##type;   \
+#define BOTH(type)                   \
+  k->load[ISA_##type] = load_##type; \
   k->store[ISA_##type] = store_##type;
 #define SMALL(type, storage, e, m, over, nan) BOTH(type)
   SMALL_FLOATS(SMALL)
 #undef SMALL
-  BOTH(uint8) BOTH(int8) BOTH(uint16) BOTH(int16) BOTH(uint32) BOTH(int32) BOTH(bool)
-  BOTH(bfloat16) BOTH(tfloat32) BOTH(float32) BOTH(float8_e8m0fnu)
+  BOTH(uint8)
+  BOTH(int8) BOTH(uint16) BOTH(int16) BOTH(uint32) BOTH(int32) BOTH(bool) BOTH(bfloat16)
+      BOTH(tfloat32) BOTH(float32) BOTH(float8_e8m0fnu)
 #undef BOTH
-  k->gather = gather;
+          k->gather = gather;
   k->scatter = scatter;
 }

@@ -71,26 +71,26 @@ static void choose(uint32_t *d, const uint32_t *x, uint32_t fill, uint32_t from,
 }
 
 /* Elements lie at any address. */
-#define ELEMENT(type)                                                                       \
-  static void mask_##type(uint32_t *mask, const void *pred, size_t n, uint32_t flip) {      \
-    const unsigned char *from = pred;                                                       \
-    KERN_LOOP                                                                               \
-    for (size_t i = 0; i < n; i++) {                                                        \
-      type v;                                                                               \
-      memcpy(&v, from + i * sizeof v, sizeof v);                                            \
-      mask[i] = (0u - (uint32_t)(v != 0)) ^ flip;                                           \
-    }                                                                                       \
-  }                                                                                         \
-  static void merge_##type(unsigned char *d, const uint32_t *mask, const unsigned char *a,  \
-                           const unsigned char *b, size_t n) {                              \
-    KERN_LOOP                                                                               \
-    for (size_t i = 0; i < n; i++) {                                                        \
-      type x, y, m = (type)mask[i];                                                         \
-      memcpy(&x, a + i * sizeof x, sizeof x);                                               \
-      memcpy(&y, b + i * sizeof y, sizeof y);                                               \
-      x = (type)((x & m) | (y & (type)~m));                                                 \
-      memcpy(d + i * sizeof x, &x, sizeof x);                                               \
-    }                                                                                       \
+#define ELEMENT(type)                                                                      \
+  static void mask_##type(uint32_t *mask, const void *pred, size_t n, uint32_t flip) {     \
+    const unsigned char *from = pred;                                                      \
+    KERN_LOOP                                                                              \
+    for (size_t i = 0; i < n; i++) {                                                       \
+      type v;                                                                              \
+      memcpy(&v, from + i * sizeof v, sizeof v);                                           \
+      mask[i] = (0u - (uint32_t)(v != 0)) ^ flip;                                          \
+    }                                                                                      \
+  }                                                                                        \
+  static void merge_##type(unsigned char *d, const uint32_t *mask, const unsigned char *a, \
+                           const unsigned char *b, size_t n) {                             \
+    KERN_LOOP                                                                              \
+    for (size_t i = 0; i < n; i++) {                                                       \
+      type x, y, m = (type)mask[i];                                                        \
+      memcpy(&x, a + i * sizeof x, sizeof x);                                              \
+      memcpy(&y, b + i * sizeof y, sizeof y);                                              \
+      x = (type)((x & m) | (y & (type)~m));                                                \
+      memcpy(d + i * sizeof x, &x, sizeof x);                                              \
+    }                                                                                      \
   }
 ELEMENT(uint8_t)
 ELEMENT(uint16_t)

@@ -26,13 +26,13 @@
 #define KERN(name) KERN_PASTE(KERN_LEVEL, name)
 
 /* Each kern_*.c sets its own part of the table, and only that. */
-#define KERN_DECLARE(level)                    \
-  void KERN_PASTE(level, cvt_fill)(vm_kern *k); \
-  void KERN_PASTE(level, alu_fill)(vm_kern *k); \
-  void KERN_PASTE(level, sum_fill)(vm_kern *k); \
-  void KERN_PASTE(level, mm_fill)(vm_kern *k);  \
-  void KERN_PASTE(level, int_fill)(vm_kern *k); \
-  void KERN_PASTE(level, act_fill)(vm_kern *k);
+#define KERN_DECLARE(level)                      \
+  void KERN_PASTE(level, cvt_fill)(vm_kern * k); \
+  void KERN_PASTE(level, alu_fill)(vm_kern * k); \
+  void KERN_PASTE(level, sum_fill)(vm_kern * k); \
+  void KERN_PASTE(level, mm_fill)(vm_kern * k);  \
+  void KERN_PASTE(level, int_fill)(vm_kern * k); \
+  void KERN_PASTE(level, act_fill)(vm_kern * k);
 KERN_DECLARE(plain)
 #if defined(__x86_64__)
 KERN_DECLARE(avx2)
@@ -76,11 +76,17 @@ KERN_INLINE float kern_canon(float x) {
 }
 
 KERN_INLINE uint64_t kern_f64_bits(double x) {
-  union { double f; uint64_t u; } v = {.f = x};
+  union {
+    double f;
+    uint64_t u;
+  } v = {.f = x};
   return v.u;
 }
 KERN_INLINE double kern_bits_f64(uint64_t u) {
-  union { uint64_t u; double f; } v = {.u = u};
+  union {
+    uint64_t u;
+    double f;
+  } v = {.u = u};
   return v.f;
 }
 

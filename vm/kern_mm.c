@@ -58,9 +58,8 @@ static void tile(float *out, size_t ldo, const float *w, size_t ldw, const float
                  unsigned k) {
   vec acc[MR][VECS];
   KERN_UNROLL(8)
-  for (unsigned r = 0; r < MR; r++)
-    KERN_UNROLL(4)
-    for (unsigned v = 0; v < VECS; v++) acc[r][v] = vec_all(0);
+  for (unsigned r = 0; r < MR; r++) KERN_UNROLL(4)
+  for (unsigned v = 0; v < VECS; v++) acc[r][v] = vec_all(0);
   for (unsigned i = 0; i < k; i++, w += ldw, panel += NR) {
     vec x[VECS];
     KERN_UNROLL(4)
@@ -73,9 +72,8 @@ static void tile(float *out, size_t ldo, const float *w, size_t ldw, const float
     }
   }
   KERN_UNROLL(8)
-  for (unsigned r = 0; r < MR; r++)
-    KERN_UNROLL(4)
-    for (unsigned v = 0; v < VECS; v++) vec_store(out + r * ldo + v * LANES, acc[r][v]);
+  for (unsigned r = 0; r < MR; r++) KERN_UNROLL(4)
+  for (unsigned v = 0; v < VECS; v++) vec_store(out + r * ldo + v * LANES, acc[r][v]);
 }
 #endif
 
@@ -105,8 +103,7 @@ static void matmul(float *out, size_t ldo, const float *w, size_t ldw, const flo
   float panel[4 * ISA_PMAX * NR], last[4 * ISA_PMAX * MR], aside[MR * NR];
   unsigned whole = m / MR * MR; /* rows in whole tiles; the others' weights go to `last` */
   for (unsigned i = 0; i < k; i++)
-    for (unsigned r = 0; r < MR; r++)
-      last[i * MR + r] = whole + r < m ? w[i * ldw + whole + r] : 0;
+    for (unsigned r = 0; r < MR; r++) last[i * MR + r] = whole + r < m ? w[i * ldw + whole + r] : 0;
   for (unsigned j = 0; j < n; j += NR) {
     unsigned cols = n - j < NR ? n - j : NR;
     pack(panel, x + j, ldx, k, cols);

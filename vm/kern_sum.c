@@ -34,18 +34,17 @@ KERN_INLINE void pad(float row[16], const float *x, size_t n, float rest) {
 
 /* A function for an operator: ENTER makes an accumulator of a vector, COMBINE takes in another,
  * LEAVE gives the result. `rest` changes nothing that it is combined with. */
-#define PARTIAL(op, type, ENTER, COMBINE, LEAVE, rest)                                  \
-  static void partial_##op(float part[16], const float *x, size_t n) {                  \
-    type p[VECS];                                                                       \
-    EACH_VEC p[j] = ENTER(load(part + j * LANES));                                      \
-    for (; n >= 16; n -= 16, x += 16)                                                   \
-      EACH_VEC p[j] = COMBINE(p[j], ENTER(load(x + j * LANES)));                        \
-    if (n > 0) {                                                                        \
-      float row[16];                                                                    \
-      pad(row, x, n, rest);                                                             \
-      EACH_VEC p[j] = COMBINE(p[j], ENTER(load(row + j * LANES)));                      \
-    }                                                                                   \
-    EACH_VEC store(part + j * LANES, LEAVE(p[j]));                                      \
+#define PARTIAL(op, type, ENTER, COMBINE, LEAVE, rest)                                           \
+  static void partial_##op(float part[16], const float *x, size_t n) {                           \
+    type p[VECS];                                                                                \
+    EACH_VEC p[j] = ENTER(load(part + j * LANES));                                               \
+    for (; n >= 16; n -= 16, x += 16) EACH_VEC p[j] = COMBINE(p[j], ENTER(load(x + j * LANES))); \
+    if (n > 0) {                                                                                 \
+      float row[16];                                                                             \
+      pad(row, x, n, rest);                                                                      \
+      EACH_VEC p[j] = COMBINE(p[j], ENTER(load(row + j * LANES)));                               \
+    }                                                                                            \
+    EACH_VEC store(part + j * LANES, LEAVE(p[j]));                                               \
   }
 
 KERN_INLINE fvec choose(ivec mask, fvec a, fvec b) {
@@ -100,8 +99,7 @@ static void bn_sums(float lane[32], const float *x, const float mean[2], bool sp
   for (unsigned j = 0; j < ALL; j++) p[j] = load(lane + j * LANES);
   size_t whole = n & ~(size_t)31;
   if (spread) {
-    for (size_t i = 0; i < whole; i += 32)
-      KERN_UNROLL(8) for (unsigned j = 0; j < ALL; j++) {
+    for (size_t i = 0; i < whole; i += 32) KERN_UNROLL(8) for (unsigned j = 0; j < ALL; j++) {
         fvec away = load(x + i + j * LANES) - m;
         p[j] += away * away;
       }

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define FILL(level)         \
+#define FILL(level)          \
   vm_##level##_cvt_fill(&k); \
   vm_##level##_alu_fill(&k); \
   vm_##level##_sum_fill(&k); \

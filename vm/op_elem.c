@@ -63,7 +63,8 @@ static void tt_words(const vm_dp *d, const struct vm_TENSOR_TENSOR *a) {
 
 static void tt_floats(vm_dp *d, const struct vm_TENSOR_TENSOR *a) {
   vm_view dst = a->dst, src0 = a->src0, src1 = a->src1, t0, t1;
-  if (!d->stochastic && vm_turn(&t0, &src0) && vm_turn(&t1, &src1) && vm_turn(&dst, &a->dst)) src0 = t0, src1 = t1;
+  if (!d->stochastic && vm_turn(&t0, &src0) && vm_turn(&t1, &src1) && vm_turn(&dst, &a->dst))
+    src0 = t0, src1 = t1;
   for (uint32_t p = 0; p < dst.num[0]; p++) {
     for (uint64_t i = 0; i < dst.elems; i += VM_ROW) {
       size_t n = vm_piece(dst.elems, i);

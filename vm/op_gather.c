@@ -33,11 +33,12 @@ static vm_verdict core_indices(vm_dp *d, const struct vm_LOCAL_GATHER *a, uint32
   }
   for (uint32_t i = 0; i < n; i++) {
     if (list[i] + each > a->src.elems)
-      return vm_dp_fault(d, "local_gather: index %u, in partition %u column %u, with %u elements "
-                         "an index: src has %llu", (unsigned)list[i],
-                         (unsigned)(a->index.part + CORE_PARTS * core + i % CORE_PARTS),
-                         (unsigned)(i / CORE_PARTS), (unsigned)each,
-                         (unsigned long long)a->src.elems);
+      return vm_dp_fault(
+          d,
+          "local_gather: index %u, in partition %u column %u, with %u elements "
+          "an index: src has %llu",
+          (unsigned)list[i], (unsigned)(a->index.part + CORE_PARTS * core + i % CORE_PARTS),
+          (unsigned)(i / CORE_PARTS), (unsigned)each, (unsigned long long)a->src.elems);
   }
   return VM_RETIRE;
 }
@@ -81,8 +82,10 @@ vm_verdict op_n_gather(vm_dp *d, const struct vm_N_GATHER *a) {
       vm_load_bits(index, &a->index, p, i, n);
       for (size_t j = 0; j < n; j++)
         if (index[j] >= a->src.elems)
-          return vm_dp_fault(d, "n_gather: index %u, in partition %u column %llu: src has %llu "
-                             "elements", (unsigned)index[j], (unsigned)(a->index.part + p),
+          return vm_dp_fault(d,
+                             "n_gather: index %u, in partition %u column %llu: src has %llu "
+                             "elements",
+                             (unsigned)index[j], (unsigned)(a->index.part + p),
                              (unsigned long long)(i + j), (unsigned long long)a->src.elems);
       take((uint8_t *)row, &a->src, p, index, n);
       vm_store_raw(&a->dst, p, i, row, n);

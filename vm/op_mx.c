@@ -113,8 +113,11 @@ vm_verdict op_ldweights_mx(vm_dp *d, const struct vm_LDWEIGHTS_MX *a) {
                        (unsigned)parts, (unsigned)m, (unsigned)a->scale.num[0],
                        (unsigned)a->scale.elems, (unsigned)rows, a->tile_row);
   vm_pe_load(d, a->tile_row, 0,
-             (vm_stationary){.k = (uint16_t)(LANES * parts), .m = (uint16_t)m,
-                             .rows = (uint8_t)rows, .cols = ISA_PMAX, .dtype = a->src.dtype,
+             (vm_stationary){.k = (uint16_t)(LANES * parts),
+                             .m = (uint16_t)m,
+                             .rows = (uint8_t)rows,
+                             .cols = ISA_PMAX,
+                             .dtype = a->src.dtype,
                              .mx = true});
   float *w = vm_pe_weights(d, a->tile_row, 0);
   quad_start(&q, &a->src, &a->scale);
@@ -126,8 +129,7 @@ vm_verdict op_ldweights_mx(vm_dp *d, const struct vm_LDWEIGHTS_MX *a) {
 static vm_verdict check_loaded(vm_dp *d, const struct vm_MATMUL_MX *a, const vm_stationary *t) {
   if (t->k == 0)
     return vm_dp_fault(d, "matmul_mx: no stationary operand is loaded at row %u", a->tile_row);
-  if (!t->mx)
-    return vm_dp_fault(d, "matmul_mx: the stationary operand was loaded by ldweights");
+  if (!t->mx) return vm_dp_fault(d, "matmul_mx: the stationary operand was loaded by ldweights");
   if (t->rows != vm_pe_size(a->tile_rows))
     return vm_dp_fault(d, "matmul_mx: a tile of %u rows, but ldweights_mx used %u",
                        vm_pe_size(a->tile_rows), t->rows);

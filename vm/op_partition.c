@@ -24,8 +24,7 @@ static void reduce_floats(vm_dp *d, const struct vm_PARTITION_REDUCE *a) {
     for (size_t j = 0; j < n; j++) acc[j] = vm_kern_identity(op);
     for (uint32_t p = 0; p < a->src.num[0]; p++)
       d->k->alu_vv[op](acc, acc, vm_in(d, d->row[1], &a->src, p, i, n), n);
-    if (a->op == ISA_ALU_average)
-      d->k->alu_vs[ISA_ALU_divide](acc, acc, (float)a->src.num[0], n);
+    if (a->op == ISA_ALU_average) d->k->alu_vs[ISA_ALU_divide](acc, acc, (float)a->src.num[0], n);
     vm_store(d, &a->dst, 0, i, acc, n);
   }
 }

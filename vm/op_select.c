@@ -29,8 +29,8 @@ static void merge_row(const vm_dp *d, const vm_view *dst, const uint32_t *mask, 
   if (!row) vm_store_raw(dst, p, i, buf, n);
 }
 
-static void load_mask(const vm_dp *d, uint32_t *mask, const vm_view *pred, bool reverse,
-                      uint32_t p, uint64_t i, size_t n) {
+static void load_mask(const vm_dp *d, uint32_t *mask, const vm_view *pred, bool reverse, uint32_t p,
+                      uint64_t i, size_t n) {
   uint32_t buf[VM_ROW];
   d->k->mask(mask, raw_row(buf, pred, p, i, n), n, pred->esize, reverse);
 }
@@ -63,14 +63,13 @@ vm_verdict op_copy_predicated(vm_dp *d, const struct vm_COPY_PREDICATED *a) {
  * fp32 and as the destination has it. */
 typedef struct selection {
   const vm_view *dst, *on_true;
-  bool same;   /* types: selected elements keep their bits */
+  bool same; /* types: selected elements keep their bits */
   bool reduces;
   float part[16]; /* of max, over the fp32 values */
   uint32_t other[VM_ROW], other_raw[VM_ROW];
 } selection;
 
-static void selection_init(selection *s, const vm_view *dst, const vm_view *on_true,
-                           unsigned cmd) {
+static void selection_init(selection *s, const vm_view *dst, const vm_view *on_true, unsigned cmd) {
   s->dst = dst;
   s->on_true = on_true;
   s->same = dst->dtype == on_true->dtype;

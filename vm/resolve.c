@@ -15,6 +15,18 @@ static int32_t read_element(const vm_view *v) {
   }
 }
 
+/* Notes when engine e's own data path is through with an element that gives an offset. */
+static void note_hazard(vm_core *c, const vm_engine *e, const vm_view *v) {
+  vm_box box;
+  uint32_t node = 0;
+  vm_view_box(c, v, &box);
+  vm_time t = vm_own_hazard(c, e->dp.engine, &box, false, &node);
+  if (t <= c->elem_free)
+    return;
+  c->elem_free = t;
+  c->elem_node = node;
+}
+
 static bool dynamic_offset(vm_core *c, const vm_engine *e, const isa_ap *ap, int64_t *offset,
                            isa_error *err) {
   for (unsigned i = 0; i < ISA_MAX_DYN; i++) {
@@ -28,6 +40,7 @@ static bool dynamic_offset(vm_core *c, const vm_engine *e, const isa_ap *ap, int
       vm_view v;
       if (!vm_resolve_ap(c, e, d->ap, &v, err))
         return false;
+      note_hazard(c, e, &v);
       value = read_element(&v);
     }
     int64_t bytes;

@@ -107,26 +107,30 @@ static vm_time cycles(const vm_core *c, vm_cost_id id) {
   return vm_cycles(c, ISA_ENG_sync, c->cost[id]); /* sync's clock is the base clock */
 }
 
-/* Waits for the engine's own data path where it touches the same bytes; then now is the time. */
-static bool own_order(vm_core *c, unsigned e, const vm_view *v, bool writes) {
-  vm_box box;
-  vm_view_box(c, v, &box);
-  uint32_t node = 0;
-  vm_time t = vm_own_hazard(c, e, &box, writes, &node);
-  if (t <= c->now)
-    return true;
+vm_verdict vm_stall(vm_core *c, unsigned e, vm_time t, uint32_t node, vm_why why) {
   c->eng[e].now = t;
-  vm_goes_on(&c->eng[e], node, VM_WHY_HAZARD, t);
+  vm_goes_on(&c->eng[e], node, why, t);
   vm_post(c, VM_E_SEQ, e, t, 0);
-  return false;
+  return VM_STALL;
 }
 
-static vm_verdict resolve_one(vm_core *c, unsigned e, uint32_t ap, vm_view *v) {
+/* The one operand of an instruction of the sequencer, when the engine's own data path no longer
+ * touches its bytes. */
+static vm_verdict resolve_one(vm_core *c, unsigned e, uint32_t ap, bool writes, vm_view *v) {
   isa_error err = {0};
-  if (vm_resolve_ap(c, &c->eng[e], ap, v, &err))
-    return VM_RETIRE;
-  vm_fault(c, err.status, (int)e, -1, c->eng[e].pc, "%s", err.text);
-  return VM_FAULT;
+  vm_box box;
+  uint32_t node = 0;
+  c->elem_free = 0;
+  bool ok = vm_resolve_ap(c, &c->eng[e], ap, v, &err);
+  if (c->elem_free > c->now)
+    return vm_stall(c, e, c->elem_free, c->elem_node, VM_WHY_HAZARD);
+  if (!ok) {
+    vm_fault(c, err.status, (int)e, -1, c->eng[e].pc, "%s", err.text);
+    return VM_FAULT;
+  }
+  vm_view_box(c, v, &box);
+  vm_time t = vm_own_hazard(c, e, &box, writes, &node);
+  return t > c->now ? vm_stall(c, e, t, node, VM_WHY_HAZARD) : VM_RETIRE;
 }
 
 /* A register holds the element's value as a 32-bit integer, a float as its fp32 bits. */
@@ -145,10 +149,9 @@ static uint32_t register_of(const vm_view *v) {
 
 static vm_verdict do_tensor_load(vm_core *c, unsigned e, const isa_insn *in) {
   vm_view v;
-  if (resolve_one(c, e, in->u.TENSOR_LOAD.src, &v) == VM_FAULT)
-    return VM_FAULT;
-  if (!own_order(c, e, &v, false))
-    return VM_STALL;
+  vm_verdict ready = resolve_one(c, e, in->u.TENSOR_LOAD.src, false, &v);
+  if (ready != VM_RETIRE)
+    return ready;
   c->eng[e].regs[in->u.TENSOR_LOAD.rd] = register_of(&v);
   c->eng[e].now += cycles(c, VM_REG_MEM);
   return VM_RETIRE;
@@ -157,10 +160,9 @@ static vm_verdict do_tensor_load(vm_core *c, unsigned e, const isa_insn *in) {
 static vm_verdict do_tensor_store(vm_core *c, unsigned e, const isa_insn *in) {
   vm_view v;
   vm_box box;
-  if (resolve_one(c, e, in->u.TENSOR_STORE.dst, &v) == VM_FAULT)
-    return VM_FAULT;
-  if (!own_order(c, e, &v, true))
-    return VM_STALL;
+  vm_verdict ready = resolve_one(c, e, in->u.TENSOR_STORE.dst, true, &v);
+  if (ready != VM_RETIRE)
+    return ready;
   vm_view_box(c, &v, &box);
   vm_protect(c, &box, 1, NULL);
   uint32_t value = c->eng[e].regs[in->u.TENSOR_STORE.ra];
@@ -174,10 +176,9 @@ static vm_verdict do_tensor_store(vm_core *c, unsigned e, const isa_insn *in) {
 static vm_verdict do_print(vm_core *c, unsigned e, const isa_insn *in) {
   vm_view v;
   const struct isa_PRINT *a = &in->u.PRINT;
-  if (resolve_one(c, e, a->src, &v) == VM_FAULT)
-    return VM_FAULT;
-  if (!own_order(c, e, &v, false))
-    return VM_STALL;
+  vm_verdict ready = resolve_one(c, e, a->src, false, &v);
+  if (ready != VM_RETIRE)
+    return ready;
   vm_print(c, isa_program_list(c->prog, a->prefix, ISA_K_STR), a->prefix.count, &v,
            a->to == ISA_STREAM_stderr);
   return VM_RETIRE;
@@ -192,7 +193,6 @@ static vm_verdict do_ret(vm_core *c, unsigned e, const isa_insn *in) {
     return VM_FAULT;
   }
   en->pc = to - 1; /* the common retirement adds one */
-  en->now += cycles(c, VM_REG_CYC);
   return VM_RETIRE;
 }
 
@@ -204,12 +204,7 @@ static vm_verdict do_drain(vm_core *c, unsigned e) {
     t = en->dge_free;
     node = en->dge_node;
   }
-  if (t <= c->now)
-    return VM_RETIRE;
-  en->now = t;
-  vm_goes_on(en, node, VM_WHY_DRAIN, t);
-  vm_post(c, VM_E_SEQ, e, t, 0);
-  return VM_STALL;
+  return t > c->now ? vm_stall(c, e, t, node, VM_WHY_DRAIN) : VM_RETIRE;
 }
 
 static vm_verdict do_event_semaphore(vm_core *c, unsigned e, const isa_insn *in) {
@@ -336,9 +331,15 @@ static bool slow(vm_core *c, unsigned e) {
   return true;
 }
 
-static uint64_t budget_of(const vm_core *c, bool single) {
+/* Register instructions that engine e may run ahead: one past the horizon at most. */
+static uint64_t budget_of(const vm_core *c, unsigned e, bool single, vm_time cycle) {
   uint64_t left = c->limits.instructions ? c->limits.instructions - c->instructions : BATCH;
-  return single ? 1 : left < BATCH ? left : BATCH;
+  left = left < BATCH ? left : BATCH;
+  vm_time now = c->eng[e].now;
+  if (c->horizon == UINT64_MAX || cycle == 0)
+    return single ? 1 : left;
+  uint64_t room = now < c->horizon ? (c->horizon - now) / cycle + 1 : 1;
+  return single ? 1 : left < room ? left : room;
 }
 
 void vm_seq_run(vm_core *c, unsigned e, bool single) {
@@ -352,7 +353,7 @@ void vm_seq_run(vm_core *c, unsigned e, bool single) {
                (unsigned long long)c->instructions);
       return;
     }
-    uint64_t budget = budget_of(c, single), n = fast_loop(en, budget);
+    uint64_t budget = budget_of(c, e, single, cycle), n = fast_loop(en, budget);
     en->instructions += n;
     c->instructions += n;
     en->now += n * cycle;

@@ -77,6 +77,7 @@ static bool options_ok(soma_machine *m) {
   if (t < 0)
     return false;
   m->target = &isa_targets[t];
+  m->o.target = m->target->name; /* the caller's string need not live */
   return true;
 }
 
@@ -109,7 +110,8 @@ soma_status soma_machine_new(const soma_options *options, soma_machine **out) {
 void soma_machine_free(soma_machine *m) {
   if (!m)
     return;
-  soma_run_free(m->run);
+  if (m->run)
+    soma_run_leave(m->run);
   soma_unbind(m, NULL);
   for (soma_tensor *t = m->tensors; t; t = t->next)
     t->m = NULL;

@@ -122,7 +122,8 @@ typedef struct soma_diagnostics soma_diagnostics;
 
 /* A machine of one core. options may be NULL. On failure *m is NULL. */
 soma_status soma_machine_new(const soma_options *options, soma_machine **m);
-/* Frees the machine and its runs. Programs may outlive it. */
+/* Frees the machine. Programs and runs may outlive it: a run that has not ended is SOMA_STOPPED and
+ * cannot be continued. */
 void soma_machine_free(soma_machine *m);
 /* The message of the last call on m that failed; "" when none did. Valid until the next call. */
 const char *soma_error(const soma_machine *m);

@@ -50,7 +50,7 @@ struct soma_machine {
 };
 
 struct soma_run {
-  soma_machine *m; /* NULL once the machine is gone */
+  soma_machine *m; /* NULL once the machine is gone or has another run */
   soma_program *p;
   vm_core core;
   soma_tensor **device; /* by tensor of p: what it is bound to; NULL when there is none at all */
@@ -65,5 +65,7 @@ soma_status soma_out_of_memory(soma_machine *m);
  * message when the tensor is not there, const, or of another type or shape. */
 soma_status soma_binding(soma_machine *m, soma_program *p, const char *name, soma_dtype dtype,
                          uint32_t ndim, const int64_t *shape, binding **out);
+/* Takes a run from its machine, which is about to be freed: it has ended. */
+void soma_run_leave(soma_run *r);
 
 #endif

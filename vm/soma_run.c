@@ -61,6 +61,8 @@ soma_status soma_binding(soma_machine *m, soma_program *p, const char *name, som
 soma_status soma_bind(soma_machine *m, soma_program *p, const char *name, soma_dtype dtype,
                       uint32_t ndim, const int64_t *shape, const void *data) {
   binding *b;
+  if (!data)
+    return soma_fail(m, SOMA_ARG, "tensor %s is bound to no data (NULL)", name);
   soma_status s = soma_binding(m, p, name, dtype, ndim, shape, &b);
   if (s != SOMA_OK)
     return s;
@@ -265,7 +267,6 @@ soma_status soma_run_until(soma_run *r, soma_until what, soma_engine engine, som
   if (!r->m)
     return r->core.fault.status == ISA_OK ? SOMA_OK : (soma_status)r->core.fault.status;
   soma_status s = (soma_status)vm_run(&r->core, (vm_until)what, (unsigned)engine, time);
-  r->m->interrupted = 0;
   if (s != SOMA_OK)
     soma_fail(r->m, s, "%s", isa_buf_str(&r->core.fault.text));
   return s;
@@ -286,6 +287,12 @@ soma_status soma_fetch(soma_run *r, const char *name, void *data, size_t n) {
   if (r->m)
     r->m->to_host += n;
   return SOMA_OK;
+}
+
+void soma_run_leave(soma_run *r) {
+  r->m = NULL;
+  if (!r->core.ended)
+    vm_fault(&r->core, ISA_STOPPED, -1, -1, 0, "the machine was freed before the run ended");
 }
 
 void soma_run_free(soma_run *r) {
@@ -358,8 +365,10 @@ soma_status soma_semaphore_set(soma_machine *m, uint32_t id, uint32_t value) {
     return soma_fail(m, SOMA_ARG, "semaphore %u: %u is over the largest value %d", id, value,
                      ISA_SEM_MAX);
   soma_status s = need_run(m);
-  if (s == SOMA_OK)
-    vm_sem_apply(&m->run->core, id, ISA_UPD_write, value, UINT8_MAX, 0);
+  if (s != SOMA_OK)
+    return s;
+  m->run->core.cause = 0; /* no instruction's */
+  vm_sem_apply(&m->run->core, id, ISA_UPD_write, value, UINT8_MAX, 0);
   return s;
 }
 
@@ -378,8 +387,14 @@ soma_status soma_register_get(soma_machine *m, soma_engine e, uint32_t r, uint32
 
 soma_status soma_register_set(soma_machine *m, soma_engine e, uint32_t r, uint32_t value) {
   soma_status s = check_register(m, e, r);
-  if (s == SOMA_OK)
-    m->run->core.eng[e].regs[r] = value;
+  if (s != SOMA_OK)
+    return s;
+  vm_core *c = &m->run->core;
+  vm_engine *en = &c->eng[e];
+  en->regs[r] = value;
+  c->cause = 0; /* no instruction's */
+  if (en->state == VM_WAITING) /* it may wait for that register's value */
+    vm_wake(c, en->code->insns[en->pc].wait.sem);
   return s;
 }
 
@@ -420,6 +435,10 @@ soma_status soma_memory_write(soma_machine *m, soma_memory mem, uint32_t partiti
   uint8_t *at = memory_at(m, mem, partition, offset, n);
   if (!at)
     return SOMA_ARG;
+  const vm_box box = {.space = (uint8_t)mem, .p0 = (uint16_t)partition,
+                      .p1 = (uint16_t)(partition + 1), .lo = offset, .hi = offset + n};
+  if (m->run) /* what has started has read its sources */
+    vm_protect(&m->run->core, &box, 1, NULL);
   memcpy(at, data, n);
   return SOMA_OK;
 }

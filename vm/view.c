@@ -174,8 +174,7 @@ static uint64_t mix(uint64_t x) {
 
 void vm_round_begin(vm_dp *d, unsigned round) {
   d->stochastic = round == ISA_ROUND_stochastic;
-  if (d->stochastic)
-    d->rounding_key = mix(mix(d->rounding_seed + d->engine) + ++d->rounding_count);
+  if (d->stochastic) d->rounding_key = mix(mix(d->rounding_seed + d->engine) + ++d->rounding_count);
 }
 
 void vm_round_end(vm_dp *d) { d->stochastic = false; }
@@ -191,8 +190,7 @@ static void store_stochastic(const vm_dp *d, const vm_view *v, uint32_t p, uint6
     if (!row) vm_store_raw(v, p, first, bits, n);
     return;
   }
-  for (size_t i = 0; i < n; i++)
-    bits[i] = isa_from_f32_sr(v->dtype, src[i], d->cvt, random[i]);
+  for (size_t i = 0; i < n; i++) bits[i] = isa_from_f32_sr(v->dtype, src[i], d->cvt, random[i]);
   vm_store_bits(v, p, first, bits, n);
 }
 

@@ -334,6 +334,10 @@ typedef struct vm_core {
   vm_heap heap;
   vm_item items; /* list head */
   vm_time now;   /* of the event being run */
+  /* Of the elements that vm_resolve_ap has read as offsets since elem_free was set to 0: when the
+   * engine's own data path no longer writes them, and for whom. */
+  vm_time elem_free;
+  uint32_t elem_node;
   vm_time horizon; /* the furthest an engine may go without an event: a limit, or the stop */
   vm_hooks hooks;
   vm_limits limits;
@@ -388,10 +392,14 @@ void vm_sem_apply(vm_core *c, unsigned sem, unsigned kind, uint32_t value, unsig
 /* Posts an instruction's update to arrive SEM_SEEN after t. */
 void vm_sem_post(vm_core *c, const isa_update *u, vm_time t, unsigned engine, uint32_t pc);
 bool vm_wait_holds(const vm_core *c, const vm_engine *e, const isa_wait *w);
+/* Posts every engine whose wait on the semaphore holds now. */
+void vm_wake(vm_core *c, unsigned sem);
 
 /* seq.c */
 /* Runs engine e from the current event on; by single instructions when `single`. */
 void vm_seq_run(vm_core *c, unsigned e, bool single);
+/* Tries engine e's instruction again at time t: node and why say what holds it. VM_STALL. */
+vm_verdict vm_stall(vm_core *c, unsigned e, vm_time t, uint32_t node, vm_why why);
 /* An instruction as the sequencer wants it. */
 vm_uop vm_uop_of(const isa_insn *in);
 
@@ -400,7 +408,7 @@ void vm_print(vm_core *c, const char *prefix, size_t n, const vm_view *v, bool t
 
 /* issue.c */
 /* Issues the data-path instruction at e's pc at time c->now. VM_STALL: the data path has too much
- * ahead; an event to try again is posted. */
+ * ahead, or has yet to write an element that gives an offset; an event to try again is posted. */
 vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in);
 /* A flight's done has come: executes what can execute, in order. */
 void vm_done(vm_core *c, unsigned e, uint32_t slot);
@@ -442,7 +450,8 @@ void vm_path_free(vm_core *c);
 
 /* resolve.c */
 /* A pattern with the registers of engine e, checked against its tile, tensor or memory. On
- * failure the text goes to *err. */
+ * failure the text goes to *err. Neither result counts when it leaves c->elem_free > c->now: an
+ * element that gives an offset is not there yet. */
 bool vm_resolve_ap(vm_core *c, const vm_engine *e, uint32_t ap, vm_view *out, isa_error *err);
 /* All operands of an instruction into a (its form's struct). */
 bool vm_resolve(vm_core *c, const vm_engine *e, const isa_insn *in, vm_operands *a, isa_error *err);

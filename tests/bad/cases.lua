@@ -574,6 +574,11 @@ below.s:9: fault: semaphore s (number 0) would go from 1 to -1; its values are 0
   nop $s-=2
   on sync, pc 2, at N ns
 ]] },
+  { name = "the earlier of two faults", command = "$SOMA early.s", exit = 1, err = [[
+early.s:3: fault: semaphore s (number 0) would go from 0 to -1; its values are 0..2147483647
+  nop $s--
+  on vector, pc 0, at N ns
+]] },
   { name = "source with an error", command = "$SOMA wrong.s --out c=c.npy", exit = 1, err = [[
 wrong.s:8:13: error: expected a register (r0 to r63), not `r64`
           mov r64, 1
@@ -646,6 +651,9 @@ local files = {
   ["div.s"] = head .. "        mov r1, 7\n        div r2, r1, r3\n        halt\n",
   ["bounds.s"] = head .. "        mov r1, 100\n        dma_copy x[:, r1:+1], c[0:1], queue=q\n        halt\n",
   ["below.s"] = head .. "        drain\n        nop $s-=2\n        drain\n        halt\n",
+  -- The division comes later in simulated time, though sync runs ahead to it.
+  ["early.s"] = "s sem\nsection vector\n        nop $s--\n        halt\nsection sync\n" ..
+    "more:   add r0, r0, 1\n        blt r0, 1000, more\n        div r1, r0, r2\n        halt\n",
   ["wrong.s"] = head .. "        mov r64, 1\n        halt\n",
   ["a.npy"] = npy("<f4", "128, 64", 128 * 64 * 4),
   ["int.npy"] = npy("<i4", "128, 64", 128 * 64 * 4),

@@ -32,8 +32,7 @@ static inline bed bed_open_shares(shares *s, const char *text) {
 
 static inline uint64_t bytes_of_engine(const shares *s, unsigned dma) {
   uint64_t n = 0;
-  for (unsigned i = 0; i < s->n; i++)
-    n += s->v[i].dma == dma ? s->v[i].bytes : 0;
+  for (unsigned i = 0; i < s->n; i++) n += s->v[i].dma == dma ? s->v[i].bytes : 0;
   return n;
 }
 
@@ -44,8 +43,9 @@ static inline void tile_read(bed *b, const char *name, uint32_t p, uint32_t col,
   for (uint32_t i = 0; i < soma_program_tiles(b->p); i++) {
     assert_int_equal(soma_program_tile(b->p, i, &t), SOMA_OK);
     if (strcmp(t.name, name) == 0) {
-      assert_int_equal(soma_memory_read(b->m, SOMA_SBUF, t.partition + p, t.offset + col * esize,
-                                        to, n * esize), SOMA_OK);
+      assert_int_equal(
+          soma_memory_read(b->m, SOMA_SBUF, t.partition + p, t.offset + col * esize, to, n * esize),
+          SOMA_OK);
       return;
     }
   }
@@ -59,7 +59,8 @@ static inline void tile_write(bed *b, const char *name, uint32_t p, uint32_t col
     assert_int_equal(soma_program_tile(b->p, i, &t), SOMA_OK);
     if (strcmp(t.name, name) == 0) {
       assert_int_equal(soma_memory_write(b->m, SOMA_SBUF, t.partition + p, t.offset + col * esize,
-                                         from, n * esize), SOMA_OK);
+                                         from, n * esize),
+                       SOMA_OK);
       return;
     }
   }
@@ -73,8 +74,7 @@ static inline void refused(const char *text, const char *part) {
   soma_diagnostics *d = NULL;
   assert_int_equal(soma_machine_new(NULL, &m), SOMA_OK);
   soma_status s = soma_assemble(m, text, strlen(text), "test.s", NULL, &p, &d);
-  if (s != SOMA_SYNTAX)
-    fail_msg("assembled, though it should say \"%s\":\n%s", part, text);
+  if (s != SOMA_SYNTAX) fail_msg("assembled, though it should say \"%s\":\n%s", part, text);
   if (!strstr(soma_diagnostics_text(d), part))
     fail_msg("says:\n%snot \"%s\"", soma_diagnostics_text(d), part);
   soma_diagnostics_free(d);

@@ -11,8 +11,7 @@ static shares seen;
 static void documented_transfers(void **state) {
   (void)state;
   static uint16_t a[4 * 4096], row[4096];
-  for (int i = 0; i < 4 * 4096; i++)
-    a[i] = (uint16_t)(i * 7);
+  for (int i = 0; i < 4 * 4096; i++) a[i] = (uint16_t)(i * 7);
   bed b = bed_open_shares(&seen, "target trn2\na tensor bfloat16[4, 4096], input\n"
                                  "t tile sbuf bfloat16[4, 4096]\ns sem\nq queue dge=none\n"
                                  "section sync\n dma_copy t, a, queue=q $s\n nop $s>=16\n halt\n");
@@ -35,8 +34,7 @@ static void documented_transfers(void **state) {
   bed_bind(&b, "a", SOMA_BFLOAT16, 128, 128, a);
   bed_run(&b, SOMA_OK);
   assert_int_equal(seen.n, 16);
-  for (unsigned d = 0; d < 16; d++)
-    assert_int_equal(bytes_of_engine(&seen, d), 2048);
+  for (unsigned d = 0; d < 16; d++) assert_int_equal(bytes_of_engine(&seen, d), 2048);
   assert_int_equal(bed_sem(&b, "s"), 16);
   bed_close(&b);
 }
@@ -47,9 +45,11 @@ static void split_by_partition(void **state) {
   static const char *const lines[] = {"dma_copy t, a, queue=q $s", "dma_copy a, t, queue=q $s"};
   for (int i = 0; i < 2; i++) {
     char text[400];
-    snprintf(text, sizeof text, "target trn2\na tensor float32[12, 16], output\n"
-                                "t tile sbuf float32[12, 16], part=60\ns sem\nq queue rings=16, dge=hwdge\n"
-                                "section sync\n %s\n nop $s>=16\n halt\n", lines[i]);
+    snprintf(text, sizeof text,
+             "target trn2\na tensor float32[12, 16], output\n"
+             "t tile sbuf float32[12, 16], part=60\ns sem\nq queue rings=16, dge=hwdge\n"
+             "section sync\n %s\n nop $s>=16\n halt\n",
+             lines[i]);
     bed b = bed_open_shares(&seen, text);
     bed_run(&b, SOMA_OK);
     assert_int_equal(seen.n, 2);
@@ -57,9 +57,10 @@ static void split_by_partition(void **state) {
     assert_int_equal(bytes_of_engine(&seen, 8), 8 * 64); /* 64..71 */
     bed_close(&b);
   }
-  bed b = bed_open_shares(&seen, "target trn2\na tensor uint8[128, 16], output\nt tile sbuf uint8[128, 16]\n"
-                                 "s sem\nq queue rings=3, dge=hwdge\n"
-                                 "section sync\n dma_copy a, t, queue=q $s\n nop $s>=3\n halt\n");
+  bed b = bed_open_shares(
+      &seen, "target trn2\na tensor uint8[128, 16], output\nt tile sbuf uint8[128, 16]\n"
+             "s sem\nq queue rings=3, dge=hwdge\n"
+             "section sync\n dma_copy a, t, queue=q $s\n nop $s>=3\n halt\n");
   bed_run(&b, SOMA_OK);
   assert_int_equal(bytes_of_engine(&seen, 0), 43 * 16);
   assert_int_equal(bytes_of_engine(&seen, 1), 43 * 16);
@@ -77,16 +78,16 @@ static void split_between_hbm(void **state) {
   } cases[] = {{"[32, 64]", 512, 512, 256}, {"[3, 64]", 0, 256, 256}, {"[1, 4096]", 1024, 1024, 4}};
   for (size_t i = 0; i < 3; i++) {
     char text[400];
-    snprintf(text, sizeof text, "target trn2\na tensor float32%s\nc tensor float32%s, output\n"
-                                "s sem\nq queue dge=hwdge\n"
-                                "section sync\n dma_copy c, a, queue=q $s\n nop $s>=16\n halt\n",
+    snprintf(text, sizeof text,
+             "target trn2\na tensor float32%s\nc tensor float32%s, output\n"
+             "s sem\nq queue dge=hwdge\n"
+             "section sync\n dma_copy c, a, queue=q $s\n nop $s>=16\n halt\n",
              cases[i].shape, cases[i].shape);
     bed b = bed_open_shares(&seen, text);
     bed_run(&b, SOMA_OK);
     assert_int_equal(bytes_of_engine(&seen, 0), cases[i].first);
     assert_int_equal(bytes_of_engine(&seen, 15), cases[i].last);
-    for (unsigned k = 0; k < seen.n; k++)
-      assert_int_equal(seen.v[k].bytes % cases[i].row, 0);
+    for (unsigned k = 0; k < seen.n; k++) assert_int_equal(seen.v[k].bytes % cases[i].row, 0);
     bed_close(&b);
   }
 }
@@ -98,8 +99,7 @@ static void split_between_hbm(void **state) {
 static void idle_rings_run_ahead(void **state) {
   (void)state;
   static float a[2 * 16384], first[4];
-  for (int i = 0; i < 2 * 16384; i++)
-    a[i] = (float)(i + 1);
+  for (int i = 0; i < 2 * 16384; i++) a[i] = (float)(i + 1);
   bed b = bed_open_shares(&seen, "target trn2\na tensor float32[2, 16384], input\n"
                                  "t tile sbuf float32[1, 16384]\nu tile sbuf float32[1, 16384]\n"
                                  "s sem\nq queue dge=hwdge\n"
@@ -115,7 +115,7 @@ static void idle_rings_run_ahead(void **state) {
   assert_int_equal(bed_reg(&b, SOMA_SYNC, 0), 0); /* 30 idle signals came first */
   assert_int_equal(bed_reg(&b, SOMA_SYNC, 1), 0x3f800000);
   assert_int_equal(bed_reg(&b, SOMA_SYNC, 2), 0x47000000); /* 32768.0 */
-  assert_true(seen.v[0].end <= seen.v[1].start); /* one ring: in order */
+  assert_true(seen.v[0].end <= seen.v[1].start);           /* one ring: in order */
   bed_close(&b);
 }
 
@@ -171,18 +171,20 @@ static void priority_classes(void **state) {
     assert_true(seen.v[1].start < seen.v[0].start && seen.v[1].end > seen.v[0].end);
     bed_close(&b);
   }
-  refused("target trn2\na tensor uint32[2, 16384]\nt tile sbuf uint32[1, 16384]\nq queue dge=hwdge\n"
-          "section sync\n dma_copy t, a[0:1, :], queue=q, prio=1\n halt\n",
-          "prio=1 needs gen4: trn2 is gen3");
+  refused(
+      "target trn2\na tensor uint32[2, 16384]\nt tile sbuf uint32[1, 16384]\nq queue dge=hwdge\n"
+      "section sync\n dma_copy t, a[0:1, :], queue=q, prio=1\n halt\n",
+      "prio=1 needs gen4: trn2 is gen3");
 }
 
 /* A ring holds 64 shares: the trigger of the 65th transfer waits for the first to be done. */
 static void full_rings(void **state) {
   (void)state;
-  bed b = bed_open_shares(&seen, "target trn2\na tensor uint32[1, 16384]\nt tile sbuf uint32[1, 16384]\n"
-                                 "s sem\nq queue dge=none\ndma q, t, a\n"
-                                 "section sync\n dma_trigger q, 64 $s\n mov r0, 1\n"
-                                 " dma_trigger q, 6 $s\n mov r0, 2\n nop $s>=1120\n halt\n");
+  bed b = bed_open_shares(&seen,
+                          "target trn2\na tensor uint32[1, 16384]\nt tile sbuf uint32[1, 16384]\n"
+                          "s sem\nq queue dge=none\ndma q, t, a\n"
+                          "section sync\n dma_trigger q, 64 $s\n mov r0, 1\n"
+                          " dma_trigger q, 6 $s\n mov r0, 2\n nop $s>=1120\n halt\n");
   bed_start(&b);
   assert_int_equal(soma_run_until(b.r, SOMA_TIME, SOMA_SYNC, 3000000000), SOMA_OK); /* 3 us */
   assert_int_equal(bed_reg(&b, SOMA_SYNC, 0), 1);
@@ -200,20 +202,21 @@ static void full_rings(void **state) {
 /* Static transfers start in order and wrap; the count may be a register, 0 starts none. */
 static void static_transfers_wrap(void **state) {
   (void)state;
-  bed b = bed_open_shares(&seen, "target trn1\na tensor uint8[4, 64]\nt tile sbuf uint8[4, 64]\n"
-                                 "s sem\nq queue dge=none\n"
-                                 "dma q, t[0:1, 0:1], a[0:1, 0:1]\ndma q, t[0:1, 0:2], a[0:1, 0:2]\n"
-                                 "dma q, t[0:1, 0:3], a[0:1, 0:3]\n"
-                                 "section vector\n mov r1, 0\n dma_trigger q, r1 $s\n mov r1, 2\n"
-                                 " dma_trigger q, r1 $s\n dma_trigger q, 3 $s\n nop $s>=80\n halt\n");
+  bed b =
+      bed_open_shares(&seen, "target trn1\na tensor uint8[4, 64]\nt tile sbuf uint8[4, 64]\n"
+                             "s sem\nq queue dge=none\n"
+                             "dma q, t[0:1, 0:1], a[0:1, 0:1]\ndma q, t[0:1, 0:2], a[0:1, 0:2]\n"
+                             "dma q, t[0:1, 0:3], a[0:1, 0:3]\n"
+                             "section vector\n mov r1, 0\n dma_trigger q, r1 $s\n mov r1, 2\n"
+                             " dma_trigger q, r1 $s\n dma_trigger q, 3 $s\n nop $s>=80\n halt\n");
   bed_run(&b, SOMA_OK);
   static const unsigned want[] = {1, 2, 3, 1, 2};
   assert_int_equal(seen.n, 5);
-  for (unsigned i = 0; i < 5; i++)
-    assert_int_equal(seen.v[i].bytes, want[i]);
+  for (unsigned i = 0; i < 5; i++) assert_int_equal(seen.v[i].bytes, want[i]);
   bed_close(&b);
-  b = bed_open(NULL, "target trn1\na tensor uint8[4, 64]\nt tile sbuf uint8[4, 64]\nq queue dge=none\n"
-                     "dma q, t, a\nsection vector\n mov r1, -1\n dma_trigger q, r1\n halt\n");
+  b = bed_open(NULL,
+               "target trn1\na tensor uint8[4, 64]\nt tile sbuf uint8[4, 64]\nq queue dge=none\n"
+               "dma q, t, a\nsection vector\n mov r1, -1\n dma_trigger q, r1\n halt\n");
   bed_run(&b, SOMA_FAULT);
   bed_fault_has(&b, "dma_trigger of -1 transfers");
   bed_close(&b);
@@ -246,10 +249,11 @@ static void static_rings_take_hbm(void **state) {
 /* The software DGE keeps gpsimd's data path busy and waits for it; drain waits for the DGE. */
 static void swdge_takes_gpsimd(void **state) {
   (void)state;
-  bed b = bed_open_shares(&seen, "target trn2\na tensor float32[128, 64]\nt tile sbuf float32[128, 64]\n"
-                                 "u tile sbuf int32[128, 512]\ns sem\nq queue dge=swdge\n"
-                                 "section gpsimd\n dma_copy t, a, queue=q $s\n drain\n"
-                                 " notify 1\n halt\n");
+  bed b = bed_open_shares(&seen,
+                          "target trn2\na tensor float32[128, 64]\nt tile sbuf float32[128, 64]\n"
+                          "u tile sbuf int32[128, 512]\ns sem\nq queue dge=swdge\n"
+                          "section gpsimd\n dma_copy t, a, queue=q $s\n drain\n"
+                          " notify 1\n halt\n");
   bed_run(&b, SOMA_OK);
   soma_engine_stats g = bed_stats(&b).engine[SOMA_GPSIMD];
   assert_int_equal(g.busy / 1000000, 602); /* ns: 485 + 0.92 * 128 */
@@ -265,40 +269,146 @@ static void reads_when_started(void **state) {
   (void)state;
   static uint32_t c[2 * 8192];
   static const char *const writers[] = {
-      "section vector\n mov r0, 1200\n.l: sub r0, r0, 1\n bgt r0, 0, .l\n memset t[:, 0:64], 9\n halt\n",
+      "section vector\n mov r0, 1200\n.l: sub r0, r0, 1\n bgt r0, 0, .l\n memset t[:, 0:64], 9\n "
+      "halt\n",
       "section vector\n mov r0, 1200\n.l: sub r0, r0, 1\n bgt r0, 0, .l\n mov r1, 9\n"
       " tensor_store t[0:1, 0:1], r1\n halt\n"};
   for (int i = 0; i < 2; i++) {
     char text[600];
-    snprintf(text, sizeof text, "target trn2\nc tensor uint32[2, 8192], output\n"
-                                "t tile sbuf uint32[2, 8192]\ns sem\nq queue dge=hwdge\n"
-                                "section sync\n dma_copy c, t, queue=q $s\n nop $s>=16\n halt\n%s",
+    snprintf(text, sizeof text,
+             "target trn2\nc tensor uint32[2, 8192], output\n"
+             "t tile sbuf uint32[2, 8192]\ns sem\nq queue dge=hwdge\n"
+             "section sync\n dma_copy c, t, queue=q $s\n nop $s>=16\n halt\n%s",
              writers[i]);
     bed b = bed_open_shares(&seen, text);
     uint32_t five = 5;
     bed_start(&b);
     for (uint32_t p = 0; p < 2; p++)
-      for (uint32_t k = 0; k < 8192; k++)
-        tile_write(&b, "t", p, k, 4, &five, 1);
+      for (uint32_t k = 0; k < 8192; k++) tile_write(&b, "t", p, k, 4, &five, 1);
     assert_int_equal(soma_run_until(b.r, SOMA_END, SOMA_SYNC, 0), SOMA_OK);
     assert_int_equal(soma_fetch(b.r, "c", c, sizeof c), SOMA_OK);
-    for (int k = 0; k < 2 * 8192; k++)
-      assert_int_equal(c[k], 5);
+    for (int k = 0; k < 2 * 8192; k++) assert_int_equal(c[k], 5);
     tile_read(&b, "t", 0, 0, 4, c, 1);
     assert_int_equal(c[0], 9);
-    assert_true(seen.v[0].start < 2000000000u && seen.v[0].end > 3000000000u); /* 1200 x 2 / 1.2 GHz */
+    assert_true(seen.v[0].start < 2000000000u &&
+                seen.v[0].end > 3000000000u); /* 1200 x 2 / 1.2 GHz */
     bed_close(&b);
   }
 }
 
+/* The same of a gather that skips a row: a store into the table while its rows move. */
+static void gathers_when_started(void **state) {
+  (void)state;
+  static uint32_t a[4 * 8192], row[8192];
+  static const uint32_t idx[4] = {3, 0, 9, 1};
+  for (uint32_t k = 0; k < 4 * 8192; k++) a[k] = k + 1;
+  bed b = bed_open_shares(
+      &seen, "target trn2\na tensor uint32[4, 8192], input\ni tensor uint32[4, 1], input\n"
+             "t tile sbuf uint32[4, 8192]\nix tile sbuf uint32[4, 1]\nl sem\ns sem\n"
+             "q queue dge=swdge\nsection gpsimd\n dma_copy ix, i, queue=q $l\n nop $l>=16\n"
+             " dma_copy t, a.gather(ix), queue=q, oob=skip $s\n nop $s>=16\n halt\n"
+             "section sync\n nop $l>=16\n mov r0, 1800\n.l: sub r0, r0, 1\n bgt r0, 0, .l\n"
+             " mov r1, 9\n tensor_store a[0:1, 5:6], r1\n tensor_load r2, a[0:1, 5:6]\n halt\n");
+  bed_bind(&b, "a", SOMA_UINT32, 4, 8192, a);
+  bed_bind(&b, "i", SOMA_UINT32, 4, 1, idx);
+  bed_run(&b, SOMA_OK);
+  assert_int_equal(bed_reg(&b, SOMA_SYNC, 2), 9);
+  assert_int_equal(seen.n, 2);
+  uint64_t stored = 3000000000; /* 3 us after the index is there */
+  assert_true(seen.v[1].start < seen.v[0].end + stored &&
+              seen.v[1].end > seen.v[0].end + stored + 1000000000);
+  for (uint32_t p = 0; p < 4; p++) {
+    tile_read(&b, "t", p, 0, 4, row, 8192);
+    for (uint32_t k = 0; k < 8192; k++)
+      assert_int_equal(row[k], idx[p] < 4 ? a[idx[p] * 8192 + k] : 0);
+  }
+  bed_close(&b);
+}
+
+/* ---- Memory ------------------------------------------------------------------------------- */
+
+struct countdown {
+  long left;  /* allocations until one fails */
+  long alive; /* bytes */
+};
+static void *counting(void *ud, void *p, size_t old, size_t n) {
+  struct countdown *c = ud;
+  if (n == 0) {
+    c->alive -= p ? (long)old : 0;
+    free(p);
+    return NULL;
+  }
+  if (c->left-- <= 0) return NULL;
+  void *q = realloc(p, n);
+  if (q) c->alive += (long)n - (p ? (long)old : 0);
+  return q;
+}
+
+static const char *const mixed =
+    "target trn2\na tensor float32[4, 8]\nt tile sbuf float32[4, 8]\nix tile sbuf uint32[4, 1]\n"
+    "s sem\nq queue dge=swdge\nn queue dge=none\nsection gpsimd\n"
+    " dma_copy t, a.ap([[8,4],[1,8]]).gather(ix), queue=q $s\n"
+    " dma_compute t, srcs=[t, a, t], op=add, queue=n $s\n memset t, 1.0\n nop $s>=%d\n halt\n";
+
+/* Each allocation fails once: an error every time, nothing left. Then the run stops in the middle,
+ * with transfers in their rings. */
+static void nothing_is_lost(void **state) {
+  (void)state;
+  int ended = 0;
+  for (long at = 0; at < 3000 && !ended; at++) {
+    struct countdown c = {at, 0};
+    soma_options o = SOMA_OPTIONS_INIT;
+    soma_machine *m = NULL;
+    soma_program *p = NULL;
+    soma_run *r = NULL;
+    char text[600];
+    snprintf(text, sizeof text, mixed, 32);
+    o.alloc = counting;
+    o.alloc_ud = &c;
+    o.target = "trn2";
+    soma_status s = soma_machine_new(&o, &m);
+    s = s ? s : soma_assemble(m, text, strlen(text), "t.s", NULL, &p, NULL);
+    s = s ? s : soma_run_start(m, p, &r);
+    s = s ? s : soma_run_until(r, SOMA_END, SOMA_SYNC, 0);
+    ended = s == SOMA_OK;
+    if (!ended && s != SOMA_NOMEM)
+      fail_msg("allocation %ld failing gives: %s", at, soma_status_text(s));
+    soma_run_free(r);
+    soma_program_free(p);
+    soma_machine_free(m);
+    if (c.alive) fail_msg("allocation %ld failing leaves %ld bytes", at, c.alive);
+  }
+  assert_true(ended);
+  struct countdown c = {1L << 30, 0};
+  soma_options o = SOMA_OPTIONS_INIT;
+  char text[600];
+  snprintf(text, sizeof text, mixed, 33);
+  o.alloc = counting;
+  o.alloc_ud = &c;
+  bed b = bed_open(&o, text);
+  bed_start(&b);
+  assert_int_equal(soma_run_until(b.r, SOMA_TIME, SOMA_SYNC, 1000000000), SOMA_OK);
+  assert_true(bed_stats(&b).dma_transfers > 0);
+  assert_false(soma_run_ended(b.r));
+  bed_close(&b);
+  assert_int_equal(c.alive, 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(documented_transfers), cmocka_unit_test(split_by_partition),
-      cmocka_unit_test(split_between_hbm),    cmocka_unit_test(idle_rings_run_ahead),
-      cmocka_unit_test(arbitration),          cmocka_unit_test(priority_classes),
-      cmocka_unit_test(full_rings),           cmocka_unit_test(static_transfers_wrap),
-      cmocka_unit_test(static_rings_take_hbm), cmocka_unit_test(swdge_takes_gpsimd),
+      cmocka_unit_test(documented_transfers),
+      cmocka_unit_test(split_by_partition),
+      cmocka_unit_test(split_between_hbm),
+      cmocka_unit_test(idle_rings_run_ahead),
+      cmocka_unit_test(arbitration),
+      cmocka_unit_test(priority_classes),
+      cmocka_unit_test(full_rings),
+      cmocka_unit_test(static_transfers_wrap),
+      cmocka_unit_test(static_rings_take_hbm),
+      cmocka_unit_test(swdge_takes_gpsimd),
       cmocka_unit_test(reads_when_started),
+      cmocka_unit_test(gathers_when_started),
+      cmocka_unit_test(nothing_is_lost),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

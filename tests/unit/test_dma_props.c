@@ -25,15 +25,14 @@ typedef struct object { /* a tensor of [64, 64] or a tile of [128, 64] */
 typedef struct pattern {
   object *o;
   int part, nparts, ndim, num[5], step[5], offset;
-  int gathered;       /* dimension with an index vector, -1 none */
-  int stride;         /* of that, in elements */
+  int gathered; /* dimension with an index vector, -1 none */
+  int stride;   /* of that, in elements */
   const uint32_t *index;
 } pattern;
 
 static int total(const pattern *p) {
   int n = p->nparts;
-  for (int d = 0; d < p->ndim; d++)
-    n *= p->num[d];
+  for (int d = 0; d < p->ndim; d++) n *= p->num[d];
   return n;
 }
 
@@ -42,12 +41,10 @@ static uint8_t *element(const pattern *p, int e) {
   int at = p->offset, per = total(p) / p->nparts, i = e % per;
   for (int d = p->ndim; d-- > 0; i /= p->num[d]) {
     int k = i % p->num[d];
-    if (d == p->gathered && p->index[k] >= ROWS)
-      return NULL;
+    if (d == p->gathered && p->index[k] >= ROWS) return NULL;
     at += d == p->gathered ? (int)p->index[k] * p->stride : k * p->step[d];
   }
-  if (!p->o->hbm)
-    at += (p->part + e / per) * COLS;
+  if (!p->o->hbm) at += (p->part + e / per) * COLS;
   return p->o->bytes + at * (int)p->o->esize;
 }
 
@@ -63,16 +60,14 @@ static void model(const pattern *d, const pattern *s, const int *order, int n, b
   memcpy(copy, s->o->bytes, sizeof copy);
   for (int k = 0; k < n; k++) {
     uint8_t *to = element(d, k), *from = element(s, order ? order[k] : k);
-    if (!to || !from)
-      continue;
+    if (!to || !from) continue;
     from = copy + (from - s->o->bytes);
     if (!add && d->o->dtype == s->o->dtype) {
       memcpy(to, from, d->o->esize);
       continue;
     }
     float x = value(s->o, from);
-    if (add)
-      x = vm_alu_f32(ISA_ALU_add, value(d->o, to), x);
+    if (add) x = vm_alu_f32(ISA_ALU_add, value(d->o, to), x);
     uint32_t bits = isa_from_f32(d->o->dtype, x, 0);
     memcpy(to, &bits, d->o->esize);
   }
@@ -97,14 +92,12 @@ static bool place(pattern *p, bool distinct, int room) {
       continue;
     }
     int step = reached + 1 + (dense ? 0 : below(3));
-    if (!distinct && below(2))
-      step = below(11) - 5;
+    if (!distinct && below(2)) step = below(11) - 5;
     reached += step > 0 ? step * (p->num[d] - 1) : 0;
     p->step[d] = !dense && below(3) == 0 ? -step : step;
     *(p->step[d] < 0 ? &lo : &hi) += p->step[d] * (p->num[d] - 1);
   }
-  if (hi - lo >= room)
-    return false;
+  if (hi - lo >= room) return false;
   p->offset = below(room - (hi - lo)) - lo;
   return true;
 }
@@ -114,8 +107,7 @@ static void cut(pattern *p, const int *factor, int n, int most) {
   p->ndim = 1;
   p->num[0] = 1;
   for (int i = 0; i < n; i++) {
-    if (p->ndim < most && below(2) && p->num[p->ndim - 1] > 1)
-      p->num[p->ndim++] = 1;
+    if (p->ndim < most && below(2) && p->num[p->ndim - 1] > 1) p->num[p->ndim++] = 1;
     p->num[p->ndim - 1] *= factor[i];
   }
 }
@@ -148,8 +140,7 @@ static bool make_gather(pattern *p, object *o, const int *factor, int n, bool di
   for (int k = 0; k < p->num[p->gathered]; k++)
     index[k] = distinct ? (uint32_t)(k * 37 % ROWS) : (uint32_t)below(ROWS);
   for (int k = 0; skip && k < p->num[p->gathered]; k++)
-    if (below(4) == 0)
-      index[k] = ROWS + any() % 1000 * 4294967u;
+    if (below(4) == 0) index[k] = ROWS + any() % 1000 * 4294967u;
   return true;
 }
 
@@ -160,7 +151,8 @@ static int put_pattern(char *out, size_t size, const pattern *p, int line) {
   if (!p->o->hbm)
     at += snprintf(out + at, size - (size_t)at, "[%d:%d]", p->part, p->part + p->nparts);
   for (int d = 0; d < p->ndim; d++)
-    at += snprintf(out + at, size - (size_t)at, "%s[%d,%d]", d ? "," : ".ap([", p->step[d], p->num[d]);
+    at += snprintf(out + at, size - (size_t)at, "%s[%d,%d]", d ? "," : ".ap([", p->step[d],
+                   p->num[d]);
   at += snprintf(out + at, size - (size_t)at, "], offset=%d)", p->offset);
   if (p->gathered >= 0)
     at += snprintf(out + at, size - (size_t)at, ".gather(ix[0:%d, %d:%d], %d)", p->num[p->gathered],
@@ -187,11 +179,9 @@ static bool copy_case(object *objects, uint32_t *index, int line, char *out) {
   static const int factors[] = {2, 2, 3, 4, 5, 7, 8, 16};
   int f[5], n = 1 + below(5), d = below(4), s = (d + 1 + below(3)) % 4;
   object *dst = &objects[d], *src = &objects[s];
-  for (int i = 0; i < n; i++)
-    f[i] = factors[below(8)];
+  for (int i = 0; i < n; i++) f[i] = factors[below(8)];
   bool same = dst->dtype == src->dtype, can = converts(dst->dtype) && converts(src->dtype);
-  if (!same && !can)
-    return false;
+  if (!same && !can) return false;
   pattern to, from;
   bool gather = src->hbm && below(3) == 0, scatter = !gather && dst->hbm && below(3) == 0;
   bool skip = (gather || scatter) && below(2), add = can && below(4) == 0;
@@ -212,20 +202,15 @@ static bool transpose_case(object *objects, int line, char *out) {
   static const uint8_t axes[5][4] = {{0}, {0}, {1, 0}, {2, 1, 0}, {3, 1, 2, 0}};
   int rank = 2 + below(3), size[4], order[4096];
   object *dst = &objects[2 + below(2)], *src = &objects[below(4)];
-  if (dst == src || dst->dtype != src->dtype || (dst->esize != 2 && dst->esize != 4))
-    return false;
+  if (dst == src || dst->dtype != src->dtype || (dst->esize != 2 && dst->esize != 4)) return false;
   pattern to = {.o = dst, .gathered = -1}, from = {.o = src, .gathered = -1, .nparts = 1};
-  for (int i = 0; i < rank; i++)
-    size[i] = 1 + below(rank == 2 ? 40 : 7);
+  for (int i = 0; i < rank; i++) size[i] = 1 + below(rank == 2 ? 40 : 7);
   from.ndim = src->hbm ? rank : rank - 1;
-  for (int i = 0; i < from.ndim; i++)
-    from.num[i] = size[i + rank - from.ndim];
+  for (int i = 0; i < from.ndim; i++) from.num[i] = size[i + rank - from.ndim];
   to.nparts = size[axes[rank][0]];
   to.ndim = rank - 1;
-  for (int i = 1; i < rank; i++)
-    to.num[i - 1] = size[axes[rank][i]];
-  if (!src->hbm)
-    from.nparts = size[0];
+  for (int i = 1; i < rank; i++) to.num[i - 1] = size[axes[rank][i]];
+  if (!src->hbm) from.nparts = size[0];
   from.part = src->hbm ? 0 : below(129 - from.nparts);
   to.part = below(129 - to.nparts);
   if (total(&to) > 4096 || !place(&to, true, COLS) || !place(&from, false, src->hbm ? HBM : COLS))
@@ -234,8 +219,7 @@ static bool transpose_case(object *objects, int line, char *out) {
     int i = k, e = 0, at[4];
     for (int a = rank; a-- > 0; i /= size[axes[rank][a]])
       at[axes[rank][a]] = i % size[axes[rank][a]];
-    for (int a = 0; a < rank; a++)
-      e = e * size[a] + at[a];
+    for (int a = 0; a < rank; a++) e = e * size[a] + at[a];
     order[k] = e;
   }
   put_line(out, "dma_transpose", &to, &from, line, "qn");
@@ -243,9 +227,13 @@ static bool transpose_case(object *objects, int line, char *out) {
   return true;
 }
 
-static unsigned some_type(unsigned like) {
-  unsigned d = 1 + any() % (ISA_NDTYPES - 1);
-  return like && below(3) == 0 ? like : d;
+/* A type for another object beside the first: one that converts to it where there is such. */
+static unsigned some_type(unsigned first) {
+  unsigned d = 0;
+  if (first && (!converts(first) || below(3) == 0)) return first;
+  do d = 1 + any() % (ISA_NDTYPES - 1);
+  while (first && !converts(d));
+  return d;
 }
 
 static void compare(bed *b, const object *o, const char *text) {
@@ -254,18 +242,16 @@ static void compare(bed *b, const object *o, const char *text) {
   if (o->hbm)
     assert_int_equal(soma_fetch(b->r, o->name, got, HBM * o->esize), SOMA_OK);
   else
-    for (uint32_t p = 0; p < 128; p++)
-      tile_read(b, o->name, p, 0, 1, got + p * row, row);
+    for (uint32_t p = 0; p < 128; p++) tile_read(b, o->name, p, 0, 1, got + p * row, row);
   size_t n = o->hbm ? HBM * o->esize : 128 * row;
   for (size_t i = 0; i < n; i++)
-    if (got[i] != o->bytes[i])
-      fail_msg("%s element %zu differs\n%s", o->name, i / o->esize, text);
+    if (got[i] != o->bytes[i]) fail_msg("%s element %zu differs\n%s", o->name, i / o->esize, text);
 }
 
 /* A program of EACH transfers over freshly filled objects. */
 static void program(void) {
-  static object objects[4] = {{.name = "a", .hbm = true}, {.name = "c", .hbm = true}, {.name = "t"},
-                              {.name = "u"}};
+  static object objects[4] = {
+      {.name = "a", .hbm = true}, {.name = "c", .hbm = true}, {.name = "t"}, {.name = "u"}};
   static uint32_t index[EACH][128], column[128 * EACH];
   static char text[EACH * LINE + 1000];
   const char *names[4];
@@ -274,32 +260,29 @@ static void program(void) {
     o->dtype = some_type(i ? objects[0].dtype : 0);
     o->esize = isa_dtype_bytes(o->dtype);
     names[i] = isa_dtypes[o->dtype].name;
-    for (size_t k = 0; k < sizeof o->bytes; k++)
-      o->bytes[k] = (uint8_t)any();
-    for (size_t k = 0; o->dtype == ISA_bool && k < sizeof o->bytes; k++)
-      o->bytes[k] &= 1;
+    for (size_t k = 0; k < sizeof o->bytes; k++) o->bytes[k] = (uint8_t)any();
+    for (size_t k = 0; o->dtype == ISA_bool && k < sizeof o->bytes; k++) o->bytes[k] &= 1;
   }
   static object start[4];
   memcpy(start, objects, sizeof start);
-  int at = snprintf(text, sizeof text,
-                    "target trn2\na tensor %s[64, 64], input\nc tensor %s[64, 64], input\n"
-                    "i tensor uint32[128, %d], input\nt tile sbuf %s[128, 64]\nu tile sbuf %s[128, 64]\n"
-                    "ix tile sbuf uint32[128, %d]\ns sem\nqs queue dge=swdge\nqn queue dge=none\n"
-                    "section gpsimd\n dma_copy ix, i, queue=qs $s\n nop $s>=16\n",
-                    names[0], names[1], EACH, names[2], names[3], EACH);
+  int at =
+      snprintf(text, sizeof text,
+               "target trn2\na tensor %s[64, 64], input\nc tensor %s[64, 64], input\n"
+               "i tensor uint32[128, %d], input\nt tile sbuf %s[128, 64]\nu tile sbuf %s[128, 64]\n"
+               "ix tile sbuf uint32[128, %d]\ns sem\nqs queue dge=swdge\nqn queue dge=none\n"
+               "section gpsimd\n dma_copy ix, i, queue=qs $s\n nop $s>=16\n",
+               names[0], names[1], EACH, names[2], names[3], EACH);
   /* Four types that do not convert to one another leave little to do: then fewer transfers. */
   for (int line = 0, tries = 0; line < EACH && tries < 1000; tries++) {
     char out[LINE];
-    bool made = below(6) ? copy_case(objects, index[line], line, out)
-                         : transpose_case(objects, line, out);
-    if (!made)
-      continue;
+    bool made =
+        below(6) ? copy_case(objects, index[line], line, out) : transpose_case(objects, line, out);
+    if (!made) continue;
     at += snprintf(text + at, sizeof text - (size_t)at, "%s", out);
     line++;
   }
   snprintf(text + at, sizeof text - (size_t)at, " halt\n");
-  for (int k = 0; k < 128 * EACH; k++)
-    column[k] = index[k % EACH][k / EACH];
+  for (int k = 0; k < 128 * EACH; k++) column[k] = index[k % EACH][k / EACH];
   bed b = bed_open(NULL, text);
   bed_bind(&b, "a", (soma_dtype)start[0].dtype, 64, 64, start[0].bytes);
   bed_bind(&b, "c", (soma_dtype)start[1].dtype, 64, 64, start[1].bytes);
@@ -311,8 +294,7 @@ static void program(void) {
                  COLS * start[i].esize);
   if (soma_run_until(b.r, SOMA_END, SOMA_SYNC, 0) != SOMA_OK)
     fail_msg("%s\n%s", soma_error(b.m), text);
-  for (int i = 0; i < 4; i++)
-    compare(&b, &objects[i], text);
+  for (int i = 0; i < 4; i++) compare(&b, &objects[i], text);
   bed_close(&b);
 }
 
@@ -322,15 +304,12 @@ static unsigned long long seed = 1;
 static void random_transfers(void **unused) {
   (void)unused;
   state = seed;
-  for (int i = 0; i < cases; i += EACH)
-    program();
+  for (int i = 0; i < cases; i += EACH) program();
 }
 
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(random_transfers)};
-  if (argc > 1)
-    cases = atoi(argv[1]);
-  if (argc > 2)
-    seed = strtoull(argv[2], NULL, 0);
+  if (argc > 1) cases = atoi(argv[1]);
+  if (argc > 2) seed = strtoull(argv[2], NULL, 0);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
