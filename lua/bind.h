@@ -85,15 +85,14 @@ bool lb_program_tile(const soma_program *p, const char *name, soma_tile_info *in
 /* Pushes a sequence of n dimensions. */
 void lb_push_shape(lua_State *L, uint32_t n, const int64_t *shape);
 
-struct lb_trace;
 typedef struct lb_core {
   soma_machine *m; /* NULL after close */
   struct lb_run *current;
-  lua_State *running;     /* the thread inside soma_run_until, else NULL */
-  int index;              /* stack position of the core in that thread */
-  struct lb_trace *trace; /* where its events go, or NULL */
-  double started;         /* host time at which this stretch of the run began */
-  int device;             /* N of neuron:N; LB_CPU when it is no device */
+  lua_State *running;   /* the thread inside soma_run_until, else NULL */
+  int index;            /* stack position of the core in that thread */
+  soma_recorder *trace; /* where its events go, or NULL */
+  double started;       /* host time at which this stretch of the run began */
+  int device;           /* N of neuron:N; LB_CPU when it is no device */
   bool traces, calls_events;
   bool failed; /* a callback raised user value LB_CORE_ERROR */
 } lb_core;
@@ -118,10 +117,10 @@ void lb_push_memory(lua_State *L, int index, soma_memory which);
 double lb_host_seconds(void);
 
 typedef struct lb_run {
-  soma_run *r;   /* NULL when closed, or when the core has gone on to another run */
-  lb_core *core; /* kept alive by user value LB_RUN_CORE */
-  struct lb_trace *trace;
-  soma_stats stats; /* of a run whose r is NULL */
+  soma_run *r;          /* NULL when closed, or when the core has gone on to another run */
+  lb_core *core;        /* kept alive by user value LB_RUN_CORE */
+  soma_recorder *trace; /* its events, when the core was made with trace = true */
+  soma_stats stats;     /* of a run whose r is NULL */
   bool ended, returns_faults;
 } lb_run;
 /* LB_RUN_DEVICE_OUT: the table of output tensors that stay on the device, or nil. */
@@ -160,12 +159,8 @@ void lb_push_stats(lua_State *L, const lb_run *run);
 /* Pushes the fault of a run as a table with a __tostring. */
 void lb_push_fault(lua_State *L, const soma_run *r);
 
-/* Recorded events (trace.c). */
-struct lb_trace *lb_trace_new(void); /* NULL: out of memory */
-void lb_trace_free(struct lb_trace *t);
-void lb_trace_add(struct lb_trace *t, const soma_event *e);
-/* run:save_trace(path): Chrome's trace event format, as Perfetto opens it. */
-int lb_run_save_trace(lua_State *L);
+/* Pictures of a recorded run (trace.c): run:save_trace, save_html, save_table, timeline. */
+extern const luaL_Reg lb_trace_methods[];
 
 /* Pushes soma.isa: the ISA's tables (isa.c). */
 void lb_push_isa(lua_State *L);

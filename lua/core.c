@@ -70,7 +70,7 @@ static int call_event(lua_State *L) {
 
 static void on_event(void *ud, const soma_event *e) {
   lb_core *core = ud;
-  if (core->trace != NULL) lb_trace_add(core->trace, e);
+  if (core->trace != NULL) soma_recorder_event(core->trace, e);
   if (core->running == NULL) return;
   if (core->calls_events) call_protected(core, call_event, (void *)(uintptr_t)e);
 }

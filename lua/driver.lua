@@ -15,6 +15,9 @@ usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - reads source fr
   --max-instructions N   stop a run that goes on; so do --max-ns N (simulated time) and
                          --max-seconds N (time of the host)
   --trace FILE.json      save the run's events for ui.perfetto.dev
+  --html FILE.html       save them as a page to look at in a browser
+  --csv NAME=FILE.csv    save a table: Instruction, DmaPacket, SemaphoreUpdate, ActiveTime, Summary
+  --timeline             print a timeline of the engines and queues
   --json                 print the summary as JSON
   --quiet                print nothing when the run ends well
   --help, --version
@@ -49,6 +52,15 @@ local function take_pair(o, word, value)
   local name, file = value:match("^([^=]+)=(.+)$")
   if not name then return word .. " takes NAME=FILE.npy, not '" .. value .. "'" end
   if o[word][name] then return word .. " names '" .. name .. "' twice" end
+  o[word][name] = file
+end
+
+local tables = {Instruction = 1, DmaPacket = 1, SemaphoreUpdate = 1, ActiveTime = 1, Summary = 1}
+local function take_table(o, word, value)
+  local name, file = value:match("^([^=]+)=(.+)$")
+  if not name then return word .. " takes TABLE=FILE.csv, not '" .. value .. "'" end
+  if not tables[name] then return word .. ": there is no table '" .. name .. "'" end
+  o[word] = o[word] or {}
   o[word][name] = file
 end
 
@@ -94,6 +106,7 @@ local function take_text(o, word, value) o[word] = value end
 local options = {
   ["--in"] = take_pair, ["--out"] = take_pair, ["--target"] = take_target,
   ["-D"] = take_define, ["-I"] = take_list, ["--trace"] = take_text,
+  ["--html"] = take_text, ["--csv"] = take_table, ["--timeline"] = "flag",
   ["--max-instructions"] = take_count, ["--max-ns"] = take_number, ["--max-seconds"] = take_number,
   ["--json"] = "flag", ["--quiet"] = "flag", ["--help"] = "flag", ["--version"] = "flag",
 }
@@ -263,10 +276,25 @@ local function save(run, o)
     local ok, message = (run.out[name] or run:fetch(name)):save_npy(o["--out"][name])
     if not ok then return message end
   end
-  if o["--trace"] then
-    local ok, message = run:save_trace(o["--trace"])
-    if not ok then return message end
+end
+
+local function wants_events(o)
+  return (o["--trace"] or o["--html"] or o["--csv"] or o["--timeline"]) and true or false
+end
+
+-- What shows the run in time; of a run that faulted as well. A message when a file cannot be written.
+local function draw(run, o)
+  local ok, message = true, nil
+  if o["--trace"] then ok, message = run:save_trace(o["--trace"]) end
+  if ok and o["--html"] then ok, message = run:save_html(o["--html"], o.program) end
+  for name, file in pairs(o["--csv"] or {}) do
+    if ok then ok, message = run:save_table(file, name) end
   end
+  if ok and o["--timeline"] then
+    local columns = tonumber(os.getenv "COLUMNS" or "") or 80
+    io.write(run:timeline(math.max(40, math.min(1000, columns // 1))))
+  end
+  return not ok and message or nil
 end
 
 local function report(run, o)
@@ -285,7 +313,7 @@ end
 local function run_program(prog, inputs, o)
   local core = soma.core {
     target = o["--target"], max_instructions = o["--max-instructions"], max_time = o["--max-ns"],
-    max_seconds = o["--max-seconds"], trace = o["--trace"] and true or false,
+    max_seconds = o["--max-seconds"], trace = wants_events(o),
     progress = host.terminal and progress or nil,
   }
   local ok, run = pcall(core.start, core, prog, inputs, {faults = "return"})
@@ -302,10 +330,12 @@ local function run_program(prog, inputs, o)
   if fault then
     local text = tostring(fault):gsub(fault.kind .. ": ", function(kind) return paint(kind) end, 1)
     io.stderr:write(text, "\n")
+    message = draw(run, o)
+    if message then complain(message) end
     if o["--json"] then report(run, o) end
     return 1
   end
-  message = save(run, o)
+  message = save(run, o) or draw(run, o)
   if message then return complain(message) end
   report(run, o)
   return 0

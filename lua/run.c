@@ -181,7 +181,8 @@ static void start(lua_State *L) {
   lua_setiuservalue(L, 5, LB_RUN_CORE);
   lua_pushvalue(L, 2);
   lua_setiuservalue(L, 5, LB_RUN_PROGRAM);
-  if (core->traces && (run->trace = lb_trace_new()) == NULL) luaL_error(L, "run: out of memory");
+  if (core->traces && soma_recorder_new(NULL, &run->trace) != SOMA_OK)
+    luaL_error(L, "run: out of memory");
   check_inputs(L, core, 3); /* to 6 and 7 */
   place_outputs(L, p, 6, 7);
   lua_setiuservalue(L, 5, LB_RUN_DEVICE_OUT);
@@ -278,7 +279,7 @@ static int run_close(lua_State *L) {
   if (run->core != NULL && run->core->running != NULL)
     return luaL_error(L, "the run cannot be closed from its own callback");
   if (run->r != NULL) lb_run_detach(run);
-  lb_trace_free(run->trace);
+  soma_recorder_free(run->trace);
   run->trace = NULL;
   return 0;
 }
@@ -330,12 +331,12 @@ void lb_open_run(lua_State *L) {
                                      {"fetch", run_fetch},
                                      {"summary", lb_run_summary},
                                      {"close", run_close},
-                                     {"save_trace", lb_run_save_trace},
                                      {NULL, NULL}};
   lb_class(L, LB_RUN, meta, NULL);
   luaL_getmetatable(L, LB_RUN);
   lua_newtable(L);
   luaL_setfuncs(L, methods, 0);
+  luaL_setfuncs(L, lb_trace_methods, 0);
   lua_pushcclosure(L, run_index, 1);
   lua_setfield(L, -2, "__index");
   lua_pop(L, 1);

@@ -24,10 +24,10 @@ static void stop(lua_State *L, lua_Debug *ar) {
 }
 
 /* As the stock interpreter does it: an error is raised at the next call, which during a run is
- * the one that reports progress. A second Ctrl-C ends the process. */
+ * the one that reports progress. The third ends the process; not the second, because a program
+ * that passes the signal on to its group, such as timeout, makes one Ctrl-C two. */
 static void on_interrupt(int sig) {
-  signal(sig, SIG_DFL);
-  was_interrupted = 1;
+  if (++was_interrupted == 3) signal(sig, SIG_DFL);
   lua_sethook(interrupted, stop, LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, 1);
 }
 

@@ -1,103 +1,87 @@
-/* Recorded events of a run, written in Chrome's trace event format, as Perfetto opens it. */
-#include <inttypes.h>
-#include <stdlib.h>
+/* Pictures of a recorded run: a trace for Perfetto, a page, tables, a timeline in text. */
 #include <string.h>
 
 #include "bind.h"
 
-struct lb_trace {
-  soma_event *events; /* names live as long as the program, which the run keeps */
-  size_t n, cap;
-  bool failed; /* memory ran out: what came after is missing */
-};
-
-struct lb_trace *lb_trace_new(void) {
-  return calloc(1, sizeof(struct lb_trace));
-}
-
-void lb_trace_free(struct lb_trace *t) {
-  if (t != NULL) free(t->events);
-  free(t);
-}
-
-void lb_trace_add(struct lb_trace *t, const soma_event *e) {
-  if (t->n == t->cap) {
-    size_t cap = t->cap ? 2 * t->cap : 256;
-    soma_event *more = realloc(t->events, cap * sizeof *more);
-    t->failed = t->failed || more == NULL;
-    if (more == NULL) return;
-    t->events = more;
-    t->cap = cap;
-  }
-  t->events[t->n++] = *e;
-}
-
-static void put_string(FILE *f, const char *s) {
-  fputc('"', f);
-  for (; s != NULL && *s; s++) {
-    unsigned char c = (unsigned char)*s;
-    if (c == '"' || c == '\\')
-      fprintf(f, "\\%c", c);
-    else if (c < 0x20)
-      fprintf(f, "\\u%04x", c);
-    else
-      fputc(c, f);
-  }
-  fputc('"', f);
-}
-
-/* Tracks: process 1 the engines' data paths, 2 their waits, 3 the DMA engines, 4 semaphores. */
-static void put_event(FILE *f, const soma_event *e) {
-  static const int pids[] = {0, 1, 3, 4, 2, 2};
-  double start = (double)e->start * 1e-9, length = (double)(e->end - e->start) * 1e-9;
-  fprintf(f, ",\n{\"pid\":%d,\"tid\":%u,\"ts\":%.6f,\"name\":", pids[e->kind], e->engine, start);
-  put_string(f, e->name != NULL ? e->name : "?");
-  if (e->kind == SOMA_EV_SEM) {
-    fprintf(f, ",\"ph\":\"C\",\"args\":{\"value\":%" PRIu32 "}}", e->value);
-    return;
-  }
-  if (e->kind == SOMA_EV_NOTIFY)
-    fprintf(f, ",\"ph\":\"i\",\"s\":\"t\"");
-  else
-    fprintf(f, ",\"ph\":\"X\",\"dur\":%.6f", length);
-  fprintf(f, ",\"args\":{\"pc\":%" PRIu32, e->pc);
-  if (e->bytes) fprintf(f, ",\"bytes\":%" PRIu64, e->bytes);
-  if (e->file != NULL) {
-    fputs(",\"file\":", f);
-    put_string(f, e->file);
-    fprintf(f, ",\"line\":%" PRIu32, e->line);
-  }
-  fputs("}}", f);
-}
-
-static void put_names(FILE *f) {
-  static const char *const processes[] = {"engines", "waits", "dma engines", "semaphores"};
-  for (int p = 0; p < 4; p++)
-    fprintf(f, "%s{\"pid\":%d,\"ph\":\"M\",\"name\":\"process_name\",\"args\":{\"name\":\"%s\"}}",
-            p ? ",\n" : "", p + 1, processes[p]);
-  for (int p = 1; p <= 2; p++)
-    for (int e = 0; e < SOMA_ENGINES; e++)
-      fprintf(f,
-              ",\n{\"pid\":%d,\"tid\":%d,\"ph\":\"M\",\"name\":\"thread_name\",\"args\":{\"name\":"
-              "\"%s\"}}",
-              p, e, soma_engine_name((soma_engine)e));
-}
-
-/* run:save_trace(path); the core was made with trace = true. nil and a message when the file cannot
- * be written. */
-int lb_run_save_trace(lua_State *L) {
+/* The recorder of the run at 1, with the run's figures, and the program that ran. */
+static soma_recorder *recorded(lua_State *L, const char *what, const soma_program **p) {
   const lb_run *run = lb_check_run(L, 1);
-  const char *path = lb_path(L, 2);
-  if (run->trace == NULL)
-    return luaL_error(L, "save_trace: the core was not made with trace = true");
-  if (run->trace->failed) return luaL_error(L, "save_trace: memory ran out while recording");
-  lb_file *file = lb_file_create(L, path);
-  if (file == NULL) return 2;
-  fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n", file->f);
-  put_names(file->f);
-  for (size_t i = 0; i < run->trace->n; i++) put_event(file->f, &run->trace->events[i]);
-  fputs("\n]}\n", file->f);
-  if (!lb_file_commit(L, file)) return 2;
+  if (run->trace == NULL) luaL_error(L, "%s: the core was not made with trace = true", what);
+  if (soma_recorder_dropped(run->trace)) luaL_error(L, "%s: memory ran out while recording", what);
+  soma_stats stats = lb_run_stats(run);
+  soma_recorder_stats(run->trace, &stats, sizeof stats);
+  lua_getiuservalue(L, 1, LB_RUN_PROGRAM);
+  const lb_program *program = lua_touserdata(L, -1);
+  if (program == NULL || program->p == NULL) luaL_error(L, "%s: the program is closed", what);
+  *p = program->p;
+  return run->trace;
+}
+
+static int to_file(void *ud, const char *p, size_t n) { return fwrite(p, 1, n, ud) != n; }
+
+/* Ends a file that a writer has filled: true, or nil and a message. */
+static int finish(lua_State *L, const char *what, lb_file *f, soma_status s) {
+  if (s != SOMA_OK && s != SOMA_IO) return lb_fail(L, what, NULL, s);
+  if (!lb_file_commit(L, f)) return 2;
   lua_pushboolean(L, true);
   return 1;
 }
+
+/* run:save_trace(path): Chrome's trace event format. nil and a message when the file cannot be
+ * written; so do the next two. */
+static int save_trace(lua_State *L) {
+  const soma_program *p;
+  const char *path = luaL_checkstring(L, 2);
+  const soma_recorder *r = recorded(L, "save_trace", &p);
+  lb_file *f = lb_file_create(L, path);
+  return f == NULL ? 2 : finish(L, "save_trace", f, soma_write_chrome(r, p, to_file, f->f));
+}
+
+/* run:save_html(path, title): a page that needs no other file. */
+static int save_html(lua_State *L) {
+  const soma_program *p;
+  const char *path = luaL_checkstring(L, 2), *title = luaL_optstring(L, 3, NULL);
+  const soma_recorder *r = recorded(L, "save_html", &p);
+  lb_file *f = lb_file_create(L, path);
+  return f == NULL ? 2 : finish(L, "save_html", f, soma_write_html(r, p, title, to_file, f->f));
+}
+
+/* run:save_table(path, table): CSV, or JSON lines when the path ends with .jsonl. */
+static int save_table(lua_State *L) {
+  const char *names[SOMA_TABLES + 1] = {NULL};
+  const soma_program *p;
+  size_t n;
+  const char *path = luaL_checklstring(L, 2, &n);
+  for (int t = 0; t < SOMA_TABLES; t++) names[t] = soma_table_name((soma_table)t);
+  soma_table table = (soma_table)luaL_checkoption(L, 3, "Instruction", names);
+  bool lines = n > 6 && strcmp(path + n - 6, ".jsonl") == 0;
+  const soma_recorder *r = recorded(L, "save_table", &p);
+  lb_file *f = lb_file_create(L, path);
+  if (f == NULL) return 2;
+  return finish(L, "save_table", f,
+                soma_write_table(r, p, table, lines ? SOMA_JSON_LINES : SOMA_CSV, to_file, f->f));
+}
+
+static int to_buffer(void *ud, const char *p, size_t n) {
+  luaL_addlstring(ud, p, n);
+  return 0;
+}
+
+/* run:timeline(width): ASCII, a row an engine and a queue; 80 columns unless given. */
+static int timeline(lua_State *L) {
+  const soma_program *p;
+  lua_Integer width = luaL_optinteger(L, 2, 80);
+  luaL_argcheck(L, width >= 40 && width <= 1000, 2, "a width of 40 to 1000 columns");
+  const soma_recorder *r = recorded(L, "timeline", &p);
+  luaL_Buffer b;
+  luaL_buffinit(L, &b);
+  soma_status s = soma_write_timeline(r, p, (unsigned)width, to_buffer, &b);
+  luaL_pushresult(&b);
+  return s == SOMA_OK ? 1 : lb_fail(L, "timeline", NULL, s);
+}
+
+const luaL_Reg lb_trace_methods[] = {{"save_trace", save_trace},
+                                     {"save_html", save_html},
+                                     {"save_table", save_table},
+                                     {"timeline", timeline},
+                                     {NULL, NULL}};

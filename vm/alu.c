@@ -8,7 +8,8 @@ float vm_alu_f32(unsigned op, float a, float b) {
 #define X(name, value) \
   case ISA_ALU_##name: return value;
     ALU_UNARY(X)
-    ALU_BINARY(X) ALU_CALLED(X)
+    ALU_BINARY(X)
+    ALU_CALLED(X)
 #undef X
         default : return isa_bits_f32(KERN_NAN);
   }

@@ -13,21 +13,17 @@ enum { PITCH_PAD = 576 };
 
 uint8_t *vm_pages_new(const isa_alloc *al, uint64_t n, bool *mapped) {
   *mapped = false;
-  if (n > SIZE_MAX / 2)
-    return NULL;
-  if (n < MAP_FROM || al->fn != isa_alloc_default().fn)
-    return isa_zalloc(al, n ? (size_t)n : 1);
+  if (n > SIZE_MAX / 2) return NULL;
+  if (n < MAP_FROM || al->fn != isa_alloc_default().fn) return isa_zalloc(al, n ? (size_t)n : 1);
   void *p = mmap(NULL, (size_t)n, PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (p == MAP_FAILED)
-    return NULL;
+  if (p == MAP_FAILED) return NULL;
   *mapped = true;
   return p;
 }
 
 void vm_pages_free(const isa_alloc *al, uint8_t *p, uint64_t n, bool mapped) {
-  if (!p)
-    return;
+  if (!p) return;
   if (mapped)
     munmap(p, (size_t)n);
   else
@@ -42,8 +38,7 @@ bool vm_memory_new(const isa_alloc *al, const isa_target *t, vm_memory *out) {
   out->psum_size = ISA_PMAX * out->psum_pitch;
   out->sbuf = vm_pages_new(al, out->sbuf_size, &out->sbuf_mapped);
   out->psum = vm_pages_new(al, out->psum_size, &out->psum_mapped);
-  if (out->sbuf && out->psum)
-    return true;
+  if (out->sbuf && out->psum) return true;
   vm_memory_free(al, out);
   return false;
 }
@@ -61,8 +56,7 @@ static isa_status place_tensors(vm_core *c, uint64_t limit, isa_error *e) {
   uint64_t capacity = (uint64_t)c->target->hbm_gib << 30;
   limit = limit && limit < capacity ? limit : capacity;
   c->hbm_bytes = c->mem.hbm_taken;
-  if (p->ntensors && !(c->hbm = isa_zalloc(&c->al, p->ntensors * sizeof *c->hbm)))
-    return ISA_NOMEM;
+  if (p->ntensors && !(c->hbm = isa_zalloc(&c->al, p->ntensors * sizeof *c->hbm))) return ISA_NOMEM;
   for (uint32_t i = 0; i < p->ntensors; i++) {
     const isa_tensor *t = &p->tensors[i];
     if (c->mem.given && c->mem.given[i].data) {
@@ -77,12 +71,10 @@ static isa_status place_tensors(vm_core *c, uint64_t limit, isa_error *e) {
       return ISA_LIMIT;
     }
     c->hbm[i].data = vm_pages_new(&c->al, t->bytes, &c->hbm[i].mapped);
-    if (!c->hbm[i].data)
-      return ISA_NOMEM;
+    if (!c->hbm[i].data) return ISA_NOMEM;
     c->hbm[i].bytes = t->bytes;
     c->hbm_bytes += t->bytes;
-    if (t->data)
-      memcpy(c->hbm[i].data, t->data, (size_t)t->bytes);
+    if (t->data) memcpy(c->hbm[i].data, t->data, (size_t)t->bytes);
   }
   return ISA_OK;
 }
@@ -98,13 +90,10 @@ static bool load_engine(vm_core *c, unsigned e) {
   en->dp.engine = (uint8_t)e;
   en->dp.psum = c->mem.psum;
   en->dp.psum_pitch = c->mem.psum_pitch;
-  if (!code->n)
-    return true;
+  if (!code->n) return true;
   c->uops[e] = isa_zalloc(&c->al, code->n * sizeof(vm_uop));
-  if (!c->uops[e])
-    return false;
-  for (uint32_t pc = 0; pc < code->n; pc++)
-    c->uops[e][pc] = vm_uop_of(&code->insns[pc]);
+  if (!c->uops[e]) return false;
+  for (uint32_t pc = 0; pc < code->n; pc++) c->uops[e][pc] = vm_uop_of(&code->insns[pc]);
   en->uops = c->uops[e];
   if (e == ISA_ENG_sync) /* no data path */
     return true;
@@ -117,13 +106,11 @@ enum { FRESH_BYTES = ISA_PMAX * ISA_PSUM_BYTES / 4 };
 /* What only the tensor engine has: weights, scratch, and PSUM's fresh bits, all fresh at load. */
 static bool load_tensor_engine(vm_core *c) {
   vm_dp *d = &c->eng[ISA_ENG_tensor].dp;
-  if (!c->code->code[ISA_ENG_tensor].n)
-    return true;
+  if (!c->code->code[ISA_ENG_tensor].n) return true;
   d->weights = isa_zalloc(&c->al, sizeof *d->weights);
   d->scratch = isa_zalloc(&c->al, VM_SCRATCH * sizeof *d->scratch);
   d->psum_fresh = isa_zalloc(&c->al, FRESH_BYTES);
-  if (!d->weights || !d->scratch || !d->psum_fresh)
-    return false;
+  if (!d->weights || !d->scratch || !d->psum_fresh) return false;
   memset(d->psum_fresh, VM_FRESH, FRESH_BYTES);
   return true;
 }
@@ -133,11 +120,9 @@ static bool load_gpsimd(vm_core *c) {
   const isa_code *code = &c->code->code[ISA_ENG_gpsimd];
   vm_dp *d = &c->eng[ISA_ENG_gpsimd].dp;
   for (uint32_t pc = 0; pc < code->n && !d->scratch; pc++) {
-    if (code->insns[pc].op != ISA_OP_topk)
-      continue;
+    if (code->insns[pc].op != ISA_OP_topk) continue;
     d->scratch = isa_zalloc(&c->al, VM_SCRATCH * sizeof *d->scratch);
-    if (!d->scratch)
-      return false;
+    if (!d->scratch) return false;
   }
   return true;
 }
@@ -161,37 +146,29 @@ isa_status vm_core_start(vm_core *c, const isa_alloc *al, const isa_program *p,
     c->cost_values[i] = vm_cost_rows[i].value[p->target->gen - ISA_GEN2];
   c->cost = c->cost_values;
   isa_status s = place_tensors(c, hbm_limit, e);
-  if (s == ISA_OK)
-    s = vm_dma_place_rings(c, hbm_limit, e);
+  if (s == ISA_OK) s = vm_dma_place_rings(c, hbm_limit, e);
   for (unsigned i = 0; i < ISA_NENGINES && s == ISA_OK; i++) {
     c->eng[i].dp.cvt = cvt;
-    if (!load_engine(c, i))
-      s = ISA_NOMEM;
+    if (!load_engine(c, i)) s = ISA_NOMEM;
   }
-  if (s == ISA_OK && (!load_tensor_engine(c) || !load_gpsimd(c)))
-    s = ISA_NOMEM;
+  if (s == ISA_OK && (!load_tensor_engine(c) || !load_gpsimd(c))) s = ISA_NOMEM;
   for (unsigned i = 0; i < ISA_NENGINES && s == ISA_OK; i++) {
-    if (c->eng[i].state == VM_READY)
-      vm_post(c, VM_E_SEQ, i, 0, 0);
+    if (c->eng[i].state == VM_READY) vm_post(c, VM_E_SEQ, i, 0, 0);
     s = c->fault.status;
   }
-  if (s == ISA_NOMEM)
-    isa_fail(e, s, ISA_NOFIELD, "out of host memory while placing the program");
-  if (s != ISA_OK)
-    vm_core_end(c);
+  if (s == ISA_NOMEM) isa_fail(e, s, ISA_NOFIELD, "out of host memory while placing the program");
+  if (s != ISA_OK) vm_core_end(c);
   return s;
 }
 
 void vm_core_end(vm_core *c) {
-  while (c->items.next && c->items.next != &c->items)
-    vm_item_unlink(c, c->items.next);
+  while (c->items.next && c->items.next != &c->items) vm_item_unlink(c, c->items.next);
   vm_dma_free(c);
   vm_path_free(c);
   for (uint32_t i = 0; c->hbm && i < c->prog->ntensors; i++)
     if (!c->hbm[i].borrowed)
       vm_pages_free(&c->al, c->hbm[i].data, c->hbm[i].bytes, c->hbm[i].mapped);
-  if (c->hbm)
-    isa_free(&c->al, c->hbm, c->prog->ntensors * sizeof *c->hbm);
+  if (c->hbm) isa_free(&c->al, c->hbm, c->prog->ntensors * sizeof *c->hbm);
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
     vm_dp *d = &c->eng[e].dp;
     isa_free(&c->al, c->uops[e], c->code->code[e].n * sizeof(vm_uop));

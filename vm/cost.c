@@ -21,13 +21,13 @@ vm_time vm_cycles(const vm_core *c, unsigned engine, uint64_t cycles) {
 
 /* ---- What an instruction moves ------------------------------------------------------------ */
 
-typedef struct traffic { /* per partition */
-  uint64_t n;                           /* elements of the longest operand */
-  uint64_t sbuf_in, psum_in, psum_out;  /* bytes */
+typedef struct traffic {               /* per partition */
+  uint64_t n;                          /* elements of the longest operand */
+  uint64_t sbuf_in, psum_in, psum_out; /* bytes */
   uint8_t sources, sbuf_sources;
-  bool slow;  /* 8-bit results or an inner dimension that is not dense: two elements a cycle */
-  bool far;   /* an inner step of more than 16 bytes: half the rate */
-  bool half;  /* dense elements of 16 bits */
+  bool slow; /* 8-bit results or an inner dimension that is not dense: two elements a cycle */
+  bool far;  /* an inner step of more than 16 bytes: half the rate */
+  bool half; /* dense elements of 16 bits */
 } traffic;
 
 static bool dense(const vm_view *v) { return v->run <= 1 || v->run_step == v->esize; }
@@ -63,11 +63,9 @@ static traffic traffic_of(const vm_core *c, const isa_insn *in, const vm_operand
   traffic t = {.half = true};
   for (unsigned i = 0; i < form->nfields; i++) {
     const isa_field *f = &form->fields[i];
-    if (f->kind != ISA_K_AP || (f->arg & AP_COL))
-      continue;
+    if (f->kind != ISA_K_AP || (f->arg & AP_COL)) continue;
     const vm_view *v = vm_operand_at(in, (vm_operands *)a, i);
-    if (v->at)
-      add_operand(c, &t, v, (f->arg & AP_W) != 0);
+    if (v->at) add_operand(c, &t, v, (f->arg & AP_W) != 0);
   }
   return t;
 }
@@ -86,10 +84,8 @@ static uint64_t paced(const traffic *t, uint64_t cycles) { return t->far ? 2 * c
 /* Vector from gen3: the ports, and at most `limit` elements a cycle. Gen2 reads one source a cycle
  * from SBUF and has another port to PSUM. */
 static uint64_t vector_stream(const job *j, const traffic *t, unsigned limit) {
-  if (j->c->target->gen == ISA_GEN2)
-    return t->n * (t->sbuf_sources > 1 ? 2 : 1);
-  if (t->slow && limit > 2)
-    limit = 2;
+  if (j->c->target->gen == ISA_GEN2) return t->n * (t->sbuf_sources > 1 ? 2 : 1);
+  if (t->slow && limit > 2) limit = 2;
   uint64_t ports = max_of(ceil_div(t->sbuf_in, 8), ceil_div(max_of(t->psum_in, t->psum_out), 4));
   return max_of(ports, ceil_div(t->n, limit));
 }
@@ -97,8 +93,7 @@ static uint64_t vector_stream(const job *j, const traffic *t, unsigned limit) {
 /* Elementwise instructions: 4 a cycle on vector, 1 on the others, but 2 of 16 bits on gen4's
  * scalar engine. */
 static uint64_t elementwise(const job *j, const traffic *t) {
-  if (j->engine == ISA_ENG_vector)
-    return vector_stream(j, t, 4);
+  if (j->engine == ISA_ENG_vector) return vector_stream(j, t, 4);
   bool twice = j->engine == ISA_ENG_scalar && j->c->target->gen >= ISA_GEN4 && t->half;
   return twice ? ceil_div(t->n, 2) : t->n;
 }
@@ -123,8 +118,7 @@ static uint64_t stream_tt(const job *j) {
   bool quick = j->in->op == ISA_OP_tensor_tensor && t.half &&
                j->a->TENSOR_TENSOR.dst.dtype == ISA_bfloat16 &&
                (op == ISA_ALU_add || op == ISA_ALU_mult || op == ISA_ALU_subtract);
-  if (quick && j->c->target->gen == ISA_GEN2 && j->engine == ISA_ENG_vector)
-    return t.n;
+  if (quick && j->c->target->gen == ISA_GEN2 && j->engine == ISA_ENG_vector) return t.n;
   return paced(&t, elementwise(j, &t));
 }
 
@@ -143,8 +137,7 @@ static uint64_t stream_red(const job *j) {
   bool quick = op == ISA_OP_tensor_reduce && j->a->TENSOR_REDUCE.src.dtype == ISA_bfloat16 &&
                dense(&j->a->TENSOR_REDUCE.src) &&
                (j->a->TENSOR_REDUCE.op == ISA_ALU_add || j->a->TENSOR_REDUCE.op == ISA_ALU_max);
-  if (quick && j->c->target->gen == ISA_GEN2)
-    return ceil_div(t.n, 2);
+  if (quick && j->c->target->gen == ISA_GEN2) return ceil_div(t.n, 2);
   return paced(&t, vector_stream(j, &t, 1));
 }
 
@@ -175,8 +168,7 @@ static uint64_t stream_acc(const job *j) { return j->c->cost[VM_ACC_EXTRA]; }
 
 /* A packed element of quantize_mx is four. */
 static uint64_t stream_quad(const job *j) {
-  if (j->in->op == ISA_OP_quantize_mx)
-    return j->a->QUANTIZE_MX.dst.elems;
+  if (j->in->op == ISA_OP_quantize_mx) return j->a->QUANTIZE_MX.dst.elems;
   return ceil_div(j->a->DST.dst.elems, 4);
 }
 
@@ -191,8 +183,7 @@ static uint64_t stream_ldw(const job *j) {
 static uint64_t row_cycles(const job *j) {
   const struct vm_MATMUL *a = &j->a->MATMUL;
   bool mode = a->transpose && j->c->target->gen >= ISA_GEN3;
-  if (a->src.dtype != ISA_float32)
-    return 1;
+  if (a->src.dtype != ISA_float32) return 1;
   return a->onezero || mode ? 2 : 4;
 }
 
@@ -200,11 +191,9 @@ static uint64_t stream_mm(const job *j) {
   const struct vm_MATMUL *a = &j->a->MATMUL; /* dst and src come first in both forms */
   uint64_t least = j->c->cost[VM_MIN_MATMUL], n = a->dst.elems, m = a->dst.num[0];
   traffic t = {0};
-  if (j->in->op == ISA_OP_matmul_mx)
-    return max_of(least, n);
+  if (j->in->op == ISA_OP_matmul_mx) return max_of(least, n);
   add_operand(j->c, &t, &a->src, false);
-  if (a->transpose)
-    return paced(&t, row_cycles(j) * max_of(n, m < 64 ? m : 64));
+  if (a->transpose) return paced(&t, row_cycles(j) * max_of(n, m < 64 ? m : 64));
   return max_of(least, paced(&t, n * row_cycles(j)));
 }
 
@@ -214,8 +203,7 @@ static uint64_t stream_gp(const job *j) { return j->a->IOTA.dst.elems; }
  * C = ((28 + 4 * e) / (4 * e)) / min(4 / bytes, e). */
 static uint64_t stream_gath(const job *j) {
   const struct vm_LOCAL_GATHER *a = &j->a->LOCAL_GATHER;
-  if (j->in->op != ISA_OP_local_gather)
-    return j->a->N_GATHER.dst.elems;
+  if (j->in->op != ISA_OP_local_gather) return j->a->N_GATHER.dst.elems;
   uint64_t e = a->elems_per_index ? a->elems_per_index : 1;
   uint64_t wide = 4u / a->src.esize < e ? 4u / a->src.esize : e;
   return ceil_div(a->dst.elems * 4 * e * wide, 28 + 4 * e);

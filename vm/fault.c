@@ -6,8 +6,7 @@
 void vm_fault(vm_core *c, isa_status status, int engine, int dma, uint32_t pc, const char *fmt,
               ...) {
   vm_fault_record *f = &c->fault;
-  if (f->status != ISA_OK)
-    return; /* the first fault is the one to read */
+  if (f->status != ISA_OK) return; /* the first fault is the one to read */
   f->status = status;
   f->engine = engine;
   f->dma_engine = dma;
@@ -57,11 +56,9 @@ static void put_suspects(const vm_core *c, unsigned sem, isa_buf *out) {
   bool any = false;
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
     const isa_code *code = &c->code->code[e];
-    if (c->eng[e].state == VM_HALTED)
-      continue;
+    if (c->eng[e].state == VM_HALTED) continue;
     for (uint32_t pc = 0; pc < code->n; pc++) {
-      if (!changes_sem(&code->insns[pc], sem))
-        continue;
+      if (!changes_sem(&code->insns[pc], sem)) continue;
       isa_buf_printf(out, "%s%s (", any ? ", " : "; it is updated by ", isa_engines[e].name);
       put_place(c, e, pc, out);
       isa_buf_puts(out, ")");
@@ -69,8 +66,7 @@ static void put_suspects(const vm_core *c, unsigned sem, isa_buf *out) {
       break; /* the first place of each engine is enough to find it */
     }
   }
-  if (!any)
-    isa_buf_puts(out, "; no engine that could still run updates it");
+  if (!any) isa_buf_puts(out, "; no engine that could still run updates it");
 }
 
 static void put_waiter(const vm_core *c, unsigned e, isa_buf *out) {
@@ -102,10 +98,8 @@ void vm_deadlock(vm_core *c) {
   isa_buf_init(&text, &c->al);
   int first = -1;
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
-    if (c->eng[e].state == VM_HALTED)
-      continue;
-    if (first < 0)
-      first = (int)e;
+    if (c->eng[e].state == VM_HALTED) continue;
+    if (first < 0) first = (int)e;
     put_waiter(c, e, &text);
   }
   vm_fault(c, ISA_DEADLOCK, first, -1, first < 0 ? 0 : c->eng[first].pc,

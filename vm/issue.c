@@ -43,8 +43,7 @@ uint8_t *vm_item_block(vm_core *c, vm_item *it, size_t n) {
 
 bool vm_snapshot(vm_core *c, vm_item *it, vm_view *v) {
   uint8_t *block = vm_item_block(c, it, (size_t)v->num[0] * (size_t)v->elems * v->esize);
-  if (!block)
-    return false;
+  if (!block) return false;
   vm_view dense = *v;
   dense.at = block;
   int64_t step = v->esize;
@@ -70,8 +69,7 @@ static void each_source(vm_flight *f, void (*fn)(void *ud, vm_view *v), void *ud
       fn(ud, &((vm_num *)at)->v);
     } else if (fd->kind == ISA_K_APS && (fd->arg & AP_R)) {
       vm_views *views = at;
-      for (uint32_t k = 0; k < views->n; k++)
-        fn(ud, &views->v[k]);
+      for (uint32_t k = 0; k < views->n; k++) fn(ud, &views->v[k]);
     }
   }
 }
@@ -82,8 +80,7 @@ struct snapshot {
 };
 static void snapshot_source(void *ud, vm_view *v) {
   struct snapshot *s = ud;
-  if (v->at && v->elems && v->num[0])
-    vm_snapshot(s->c, s->it, v);
+  if (v->at && v->elems && v->num[0]) vm_snapshot(s->c, s->it, v);
 }
 
 static void stage(vm_core *c, vm_item *it) {
@@ -96,14 +93,11 @@ static void stage(vm_core *c, vm_item *it) {
 }
 
 void vm_protect(vm_core *c, const vm_box *dst, unsigned n, const vm_item *self) {
-  if (c->timing_only)
-    return;
+  if (c->timing_only) return;
   for (vm_item *it = c->items.next; it != &c->items; it = it->next) {
-    if (it == self || it->staged || it->start > c->now)
-      continue;
+    if (it == self || it->staged || it->start > c->now) continue;
     for (unsigned i = 0; i < n * it->nsrc && !it->staged; i++)
-      if (vm_box_meet(&dst[i / it->nsrc], &it->src[i % it->nsrc]))
-        stage(c, it);
+      if (vm_box_meet(&dst[i / it->nsrc], &it->src[i % it->nsrc])) stage(c, it);
   }
 }
 
@@ -114,10 +108,8 @@ vm_time vm_own_hazard(const vm_core *c, unsigned e, const vm_box *b, bool writes
     const vm_flight *f = &en->flights[(en->first + i) % VM_FLIGHTS];
     const vm_item *it = &f->item;
     bool meet = false;
-    for (unsigned k = 0; k < it->ndst && !meet; k++)
-      meet = vm_box_meet(b, &it->dst[k]);
-    for (unsigned k = 0; writes && k < it->nsrc && !meet; k++)
-      meet = vm_box_meet(b, &it->src[k]);
+    for (unsigned k = 0; k < it->ndst && !meet; k++) meet = vm_box_meet(b, &it->dst[k]);
+    for (unsigned k = 0; writes && k < it->nsrc && !meet; k++) meet = vm_box_meet(b, &it->src[k]);
     if (meet && it->done + (vm_time)c->cost[VM_HAZARD] * VM_NS > t) {
       t = it->done + (vm_time)c->cost[VM_HAZARD] * VM_NS;
       *node = f->node;
@@ -134,8 +126,7 @@ struct boxes {
 };
 static void add_source(void *ud, vm_view *v) {
   struct boxes *b = ud;
-  if (!v->at)
-    return;
+  if (!v->at) return;
   if (b->it->nsrc == VM_BOXES) { /* more sources than boxes: the last one covers the rest */
     vm_box more, *last = &b->it->src[VM_BOXES - 1];
     vm_view_box(b->c, v, &more);
@@ -153,11 +144,9 @@ static void find_boxes(vm_core *c, vm_flight *f) {
   struct boxes b = {c, &f->item};
   each_source(f, add_source, &b);
   for (unsigned i = 0; i < form->nfields; i++) {
-    if (form->fields[i].kind != ISA_K_AP || !(form->fields[i].arg & AP_W))
-      continue;
+    if (form->fields[i].kind != ISA_K_AP || !(form->fields[i].arg & AP_W)) continue;
     const vm_view *v = vm_operand_at(f->in, &f->a, i);
-    if (v->at && f->item.ndst < 2)
-      vm_view_box(c, v, &f->item.dst[f->item.ndst++]);
+    if (v->at && f->item.ndst < 2) vm_view_box(c, v, &f->item.dst[f->item.ndst++]);
   }
 }
 
@@ -168,17 +157,14 @@ static vm_time too_far_ahead(const vm_core *c, const vm_engine *en, uint32_t *no
   vm_time first = 0;
   for (uint32_t i = 0; i < en->nflights; i++) {
     const vm_flight *f = &en->flights[(en->first + i) % VM_FLIGHTS];
-    if (f->item.start <= c->now)
-      continue;
+    if (f->item.start <= c->now) continue;
     if (pending++ == 0) {
       first = f->item.start;
       *node = f->node;
     }
   }
-  if (pending >= depth)
-    return first;
-  if (en->nflights < VM_FLIGHTS)
-    return 0;
+  if (pending >= depth) return first;
+  if (en->nflights < VM_FLIGHTS) return 0;
   *node = en->flights[en->first].node; /* full: nothing to do before the oldest is done */
   return later(en->flights[en->first].item.done, c->now + 1);
 }
@@ -187,8 +173,7 @@ vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in) {
   vm_engine *en = &c->eng[e];
   uint32_t node = 0;
   vm_time again = too_far_ahead(c, en, &node);
-  if (again)
-    return vm_stall(c, e, again, node, VM_WHY_DEPTH);
+  if (again) return vm_stall(c, e, again, node, VM_WHY_DEPTH);
   uint32_t slot = (en->first + en->nflights) % VM_FLIGHTS;
   vm_flight *f = &en->flights[slot];
   isa_error err = {0};
@@ -198,8 +183,7 @@ vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in) {
   f->finished = false;
   c->elem_free = 0;
   bool ok = vm_resolve(c, en, in, &f->a, &err);
-  if (c->elem_free > c->now)
-    return vm_stall(c, e, c->elem_free, c->elem_node, VM_WHY_HAZARD);
+  if (c->elem_free > c->now) return vm_stall(c, e, c->elem_free, c->elem_node, VM_WHY_HAZARD);
   if (!ok) {
     vm_fault(c, err.status, (int)e, -1, en->pc, "operand %s: %s",
              err.field >= 0 ? isa_form_of(in->op)->fields[err.field].name : "?", err.text);
@@ -220,8 +204,7 @@ vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in) {
   vm_item_link(c, &f->item);
   vm_post(c, VM_E_DONE, e, f->item.done, slot);
   c->cause = f->node;
-  if (in->upd.kind != ISA_UPD_none && in->upd.at_read)
-    vm_sem_post(c, &in->upd, f->read, e, f->pc);
+  if (in->upd.kind != ISA_UPD_none && in->upd.at_read) vm_sem_post(c, &in->upd, f->read, e, f->pc);
   return VM_RETIRE;
 }
 
@@ -230,7 +213,8 @@ vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in) {
 static vm_verdict run_handler(vm_dp *d, unsigned op, const vm_operands *a) {
   switch (op) {
 #define CASE_DONE(name, form) \
-  case ISA_OP_##name: return op_##name(d, &a->form);
+  case ISA_OP_##name:         \
+    return op_##name(d, &a->form);
 #define CASE_PLANNED(name, form)
 #define INSN(name, number, eng, gen, form, rule, cost, status, prof, text) \
   HANDLED_##eng(CASE_##status, name, form)

@@ -50,7 +50,8 @@ void KERN(alu_fill)(vm_kern *k) {
   k->alu_vs[ISA_ALU_##op] = vs_##op; \
   k->alu_sv[ISA_ALU_##op] = sv_##op;
   ALU_UNARY(X)
-  ALU_BINARY(X) ALU_CALLED(X)
+  ALU_BINARY(X)
+  ALU_CALLED(X)
 #undef X
       k->scale_bias = scale_bias;
 }

@@ -252,8 +252,9 @@ void KERN(cvt_fill)(vm_kern *k) {
   SMALL_FLOATS(SMALL)
 #undef SMALL
   BOTH(uint8)
-  BOTH(int8) BOTH(uint16) BOTH(int16) BOTH(uint32) BOTH(int32) BOTH(bool) BOTH(bfloat16)
-      BOTH(tfloat32) BOTH(float32) BOTH(float8_e8m0fnu)
+  BOTH(int8)
+  BOTH(uint16) BOTH(int16) BOTH(uint32) BOTH(int32) BOTH(bool) BOTH(bfloat16) BOTH(tfloat32)
+      BOTH(float32) BOTH(float8_e8m0fnu)
 #undef BOTH
           k->gather = gather;
   k->scatter = scatter;

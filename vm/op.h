@@ -15,7 +15,7 @@ enum { VM_DIMS = 6 };
 typedef struct vm_view {
   uint8_t *at; /* the first element; NULL: the operand is absent */
   uint8_t dtype, space, ndim, esize;
-  uint16_t part;         /* start partition, 0 in HBM */
+  uint16_t part; /* start partition, 0 in HBM */
   uint32_t num[VM_DIMS];
   int64_t step[VM_DIMS]; /* bytes */
   uint64_t elems;        /* of one partition */
@@ -70,9 +70,9 @@ typedef vm_bytes vm_t_I32S;
 /* The resolved operands of each form: struct vm_TENSOR_TENSOR and so on. */
 #define FORM(id) struct vm_##id {
 #define FIELD(form, name, kind, mode, arg) vm_t_##kind name;
-#define END(id)  \
-  uint8_t end_;  \
-  }              \
+#define END(id) \
+  uint8_t end_; \
+  }             \
   ;
 #include "../isa/forms.def"
 #undef FORM
@@ -89,11 +89,11 @@ enum { VM_COLUMNS = 512, VM_SCRATCH = 2 * ISA_PMAX * VM_COLUMNS };
 
 /* What ldweights left in a tile of the array; k = 0: nothing. */
 typedef struct vm_stationary {
-  uint16_t k, m;   /* rows of the contraction (double_row: two a partition, MX: four), columns */
+  uint16_t k, m;      /* rows of the contraction (double_row: two a partition, MX: four), columns */
   uint8_t rows, cols; /* size of the tile; 128 when the array is not tiled */
   uint8_t dtype;
-  bool pairs;      /* double_row */
-  bool mx;         /* loaded by ldweights_mx */
+  bool pairs; /* double_row */
+  bool mx;    /* loaded by ldweights_mx */
 } vm_stationary;
 
 /* Rows of the contraction that one partition may hold: an MX element has four. */
@@ -121,13 +121,13 @@ typedef struct vm_dp {
   const vm_kern *k;
   const isa_target *target;
   uint8_t engine;
-  unsigned cvt;            /* isa_cvt flags of the run */
-  float acc[ISA_PMAX];     /* accumulator registers, one a partition (scalar, vector) */
-  vm_weights *weights;     /* tensor engine; zeroed at load */
+  unsigned cvt;        /* isa_cvt flags of the run */
+  float acc[ISA_PMAX]; /* accumulator registers, one a partition (scalar, vector) */
+  vm_weights *weights; /* tensor engine; zeroed at load */
   /* tensor: one byte an fp32 slot, [ISA_PMAX][ISA_PSUM_BYTES / 4]. Bit 0: the slot's low 16 bits
    * are fresh, bit 1: its high ones (a bf16 element is half a slot); VM_FRESH at load. */
   uint8_t *psum_fresh;
-  uint8_t *psum;           /* host address of PSUM, and bytes between partitions there */
+  uint8_t *psum; /* host address of PSUM, and bytes between partitions there */
   size_t psum_pitch;
   /* VM_SCRATCH floats: tensor, for a block of operands and of sums; gpsimd, for sorting. */
   float *scratch;
@@ -144,8 +144,8 @@ typedef struct vm_dp {
   /* vector, gpsimd: state of the random generator, valid once seeded (op_rand.c). */
   bool seeded;
   uint32_t rng[ISA_PMAX][VM_RNG];
-  float row[4][VM_ROW];    /* scratch */
-  char fault[240];         /* text of the last VM_FAULT */
+  float row[4][VM_ROW]; /* scratch */
+  char fault[240];      /* text of the last VM_FAULT */
 } vm_dp;
 
 /* Records a fault's text and gives VM_FAULT. */

@@ -28,10 +28,20 @@ static double log2_of(float x) {
 /* 2^t rounded to float: zero and infinity beyond its range. Taylor in f log 2, |f| <= 1/2; the
  * 14th term is below 2^-57. */
 static float exp2_of(double t) {
-  static const double exp_c[] = {1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800,
-                                 1.0 / 362880,     1.0 / 40320,     1.0 / 5040,     1.0 / 720,
-                                 1.0 / 120,        1.0 / 24,        1.0 / 6,        1.0 / 2,
-                                 1.0,              1.0}; /* 1 / k! */
+  static const double exp_c[] = {1.0 / 6227020800,
+                                 1.0 / 479001600,
+                                 1.0 / 39916800,
+                                 1.0 / 3628800,
+                                 1.0 / 362880,
+                                 1.0 / 40320,
+                                 1.0 / 5040,
+                                 1.0 / 720,
+                                 1.0 / 120,
+                                 1.0 / 24,
+                                 1.0 / 6,
+                                 1.0 / 2,
+                                 1.0,
+                                 1.0}; /* 1 / k! */
   t = t < -200 ? -200 : t > 200 ? 200 : t;
   int n = (int)(t + (t < 0 ? -0.5 : 0.5));
   double f = (t - n) * 0x1.62e42fefa39efp-1;

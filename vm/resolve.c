@@ -21,8 +21,7 @@ static void note_hazard(vm_core *c, const vm_engine *e, const vm_view *v) {
   uint32_t node = 0;
   vm_view_box(c, v, &box);
   vm_time t = vm_own_hazard(c, e->dp.engine, &box, false, &node);
-  if (t <= c->elem_free)
-    return;
+  if (t <= c->elem_free) return;
   c->elem_free = t;
   c->elem_node = node;
 }
@@ -32,14 +31,12 @@ static bool dynamic_offset(vm_core *c, const vm_engine *e, const isa_ap *ap, int
   for (unsigned i = 0; i < ISA_MAX_DYN; i++) {
     const isa_dyn *d = &ap->dyn[i];
     int32_t value = 0;
-    if (d->kind == ISA_DYN_none)
-      continue;
+    if (d->kind == ISA_DYN_none) continue;
     if (d->kind == ISA_DYN_reg) {
       value = (int32_t)e->regs[d->reg];
     } else {
       vm_view v;
-      if (!vm_resolve_ap(c, e, d->ap, &v, err))
-        return false;
+      if (!vm_resolve_ap(c, e, d->ap, &v, err)) return false;
       note_hazard(c, e, &v);
       value = read_element(&v);
     }
@@ -79,8 +76,8 @@ static bool in_bounds(const vm_core *c, const isa_ap *ap, int64_t offset, isa_er
       !__builtin_add_overflow(offset, last, &last) && first >= lo && last <= hi)
     return true;
   return isa_fail(err, ISA_FAULT, ISA_NOFIELD,
-                  "bytes %lld..%lld are outside %s, which has bytes %lld..%lld%s",
-                  (long long)first, (long long)last - 1, name, (long long)lo, (long long)hi - 1,
+                  "bytes %lld..%lld are outside %s, which has bytes %lld..%lld%s", (long long)first,
+                  (long long)last - 1, name, (long long)lo, (long long)hi - 1,
                   ap->space == ISA_HBM ? "" : " of a partition");
 }
 
@@ -107,16 +104,14 @@ bool vm_resolve_ap(vm_core *c, const vm_engine *e, uint32_t ap_index, vm_view *o
       ap.dim[ap.size_dim - 2].num = size;
   }
   int64_t offset = ap.offset;
-  if (!dynamic_offset(c, e, &ap, &offset, err))
-    return false;
+  if (!dynamic_offset(c, e, &ap, &offset, err)) return false;
   uint64_t elems = isa_ap_elems(&ap);
   bool on_chip = ap.space != ISA_HBM;
   bool empty = elems == 0 || (on_chip && ap.nparts == 0);
   isa_ap reach = ap;
   if (ap.index_kind == ISA_INDEX_gather) /* where its rows lie is a matter of the index vector */
     reach.dim[ap.index_dim].num = 1;
-  if (!empty && !in_bounds(c, &reach, offset, err))
-    return false;
+  if (!empty && !in_bounds(c, &reach, offset, err)) return false;
   memset(out, 0, sizeof *out);
   out->dtype = ap.dtype;
   out->space = ap.space;
@@ -124,7 +119,8 @@ bool vm_resolve_ap(vm_core *c, const vm_engine *e, uint32_t ap_index, vm_view *o
   out->part = ap.part;
   out->ndim = (uint8_t)(ap.ndim + 1);
   out->num[0] = on_chip ? ap.nparts : 1;
-  out->step[0] = !on_chip ? 0 : (int64_t)(ap.space == ISA_SBUF ? c->mem.sbuf_pitch : c->mem.psum_pitch);
+  out->step[0] =
+      !on_chip ? 0 : (int64_t)(ap.space == ISA_SBUF ? c->mem.sbuf_pitch : c->mem.psum_pitch);
   for (unsigned d = 0; d < ap.ndim; d++) {
     out->num[d + 1] = ap.dim[d].num;
     out->step[d + 1] = ap.dim[d].step * out->esize;
@@ -148,8 +144,10 @@ void vm_view_box(const vm_core *c, const vm_view *v, vm_box *out) {
     at = (uint64_t)(v->at - base) % (sbuf ? c->mem.sbuf_pitch : c->mem.psum_pitch);
   }
   bool empty = v->elems == 0 || v->num[0] == 0;
-  *out = (vm_box){.space = empty ? 0 : v->space, .p0 = v->part,
-                  .p1 = (uint16_t)(v->part + v->num[0]), .lo = at + (uint64_t)lo,
+  *out = (vm_box){.space = empty ? 0 : v->space,
+                  .p0 = v->part,
+                  .p1 = (uint16_t)(v->part + v->num[0]),
+                  .lo = at + (uint64_t)lo,
                   .hi = at + (uint64_t)hi};
 }
 
@@ -173,8 +171,7 @@ static bool resolve_views(vm_core *c, const vm_engine *e, isa_ref r, vm_views *o
   for (uint32_t i = 0; i < r.count; i++) {
     uint32_t ap;
     memcpy(&ap, list + 4 * i, 4);
-    if (!vm_resolve_ap(c, e, ap, &out->v[i], err))
-      return false;
+    if (!vm_resolve_ap(c, e, ap, &out->v[i], err)) return false;
   }
   return true;
 }
@@ -185,8 +182,7 @@ static bool resolve_field(vm_core *c, const vm_engine *e, const isa_field *f, co
   switch (f->kind) {
   case ISA_K_AP: {
     uint32_t ap = *(const uint32_t *)from;
-    if (ap)
-      return vm_resolve_ap(c, e, ap, to, err);
+    if (ap) return vm_resolve_ap(c, e, ap, to, err);
     memset(to, 0, sizeof(vm_view));
     return true;
   }
@@ -221,8 +217,11 @@ static bool resolve_field(vm_core *c, const vm_engine *e, const isa_field *f, co
 
 /* Where each form's resolved fields lie in vm_operands, in the order of isa_forms[].fields. */
 #define FORM(id) static const uint16_t places_##id[] = {
-#define FIELD(form, name, kind, mode, arg) (uint16_t)offsetof(struct vm_##form, name),
-#define END(id) 0};
+#define FIELD(form, name, kind, mode, arg) (uint16_t) offsetof(struct vm_##form, name),
+#define END(id) \
+  0             \
+  }             \
+  ;
 #include "../isa/forms.def"
 #undef FORM
 #undef FIELD
@@ -242,11 +241,10 @@ bool vm_resolve(vm_core *c, const vm_engine *e, const isa_insn *in, vm_operands 
   const isa_form *form = isa_form_of(in->op);
   const uint16_t *at = places[isa_ops[in->op].form];
   for (unsigned i = 0; i < form->nfields; i++) {
-    if (resolve_field(c, e, &form->fields[i], isa_member_c(in, &form->fields[i]),
-                      (char *)a + at[i], err))
+    if (resolve_field(c, e, &form->fields[i], isa_member_c(in, &form->fields[i]), (char *)a + at[i],
+                      err))
       continue;
-    if (err)
-      err->field = (int)i;
+    if (err) err->field = (int)i;
     return false;
   }
   return true;

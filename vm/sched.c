@@ -26,12 +26,10 @@ bool vm_wait_holds(const vm_core *c, const vm_engine *e, const isa_wait *w) {
 
 void vm_wake(vm_core *c, unsigned sem) {
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
-    if (!(c->sem_waiters[sem] & (1u << e)))
-      continue;
+    if (!(c->sem_waiters[sem] & (1u << e))) continue;
     vm_engine *en = &c->eng[e];
-    if (!vm_wait_holds(c, en, &en->code->insns[en->pc].wait))
-      continue;
-    c->sem_waiters[sem] &= (uint8_t)~(1u << e);
+    if (!vm_wait_holds(c, en, &en->code->insns[en->pc].wait)) continue;
+    c->sem_waiters[sem] &= (uint8_t) ~(1u << e);
     en->state = VM_READY;
     vm_goes_on(en, c->cause, VM_WHY_SEM, c->now);
     vm_post(c, VM_E_SEQ, e, c->now, 0);
@@ -93,8 +91,7 @@ static void settle(vm_core *c) {
 
 /* Stops for an interruption, once. */
 static void obey(vm_core *c) {
-  if (!c->interrupt || !*c->interrupt)
-    return;
+  if (!c->interrupt || !*c->interrupt) return;
   *c->interrupt = 0;
   vm_fault(c, ISA_STOPPED, -1, -1, 0, "interrupted");
 }
@@ -124,8 +121,7 @@ static void loop(vm_core *c, vm_until what, unsigned engine, vm_time until) {
       settle(c);
       return;
     }
-    if (what == VM_UNTIL_TIME && c->heap.v[0].time > until)
-      return;
+    if (what == VM_UNTIL_TIME && c->heap.v[0].time > until) return;
     vm_event ev = vm_heap_pop(&c->heap);
     if (c->limits.time && ev.time > c->limits.time) {
       vm_fault(c, ISA_LIMIT, -1, -1, 0, "simulated time reached its limit of %llu ns",
@@ -135,18 +131,15 @@ static void loop(vm_core *c, vm_until what, unsigned engine, vm_time until) {
     c->now = ev.time > c->now ? ev.time : c->now;
     run_event(c, &ev, single);
     obey(c);
-    if (--c->until_clock == 0)
-      look_around(c);
-    if (what == VM_UNTIL_EVENT ||
-        (what == VM_UNTIL_ISSUE && c->eng[engine].instructions != issued))
+    if (--c->until_clock == 0) look_around(c);
+    if (what == VM_UNTIL_EVENT || (what == VM_UNTIL_ISSUE && c->eng[engine].instructions != issued))
       return;
   }
 }
 
 /* A run that was only interrupted goes on where it stood. */
 static void resume(vm_core *c) {
-  if (c->fault.status != ISA_STOPPED)
-    return;
+  if (c->fault.status != ISA_STOPPED) return;
   c->fault.status = ISA_OK;
   c->fault.insn.len = c->fault.text.len = 0;
   c->ended = false;
@@ -154,8 +147,7 @@ static void resume(vm_core *c) {
 
 isa_status vm_run(vm_core *c, vm_until what, unsigned engine, vm_time until) {
   resume(c);
-  if (c->ended)
-    return c->fault.status;
+  if (c->ended) return c->fault.status;
   c->run_since = host_now();
   loop(c, what, engine, until);
   c->host_seconds += host_now() - c->run_since;

@@ -7,7 +7,9 @@
 
 enum { BATCH = 1 << 20 }; /* register instructions between two looks at limits */
 
-static int32_t divide(int32_t a, int32_t b) { return b == -1 ? (int32_t)(0u - (uint32_t)a) : a / b; }
+static int32_t divide(int32_t a, int32_t b) {
+  return b == -1 ? (int32_t)(0u - (uint32_t)a) : a / b;
+}
 static int32_t modulo(int32_t a, int32_t b) { return b == -1 ? 0 : a % b; }
 static uint32_t shift_right(uint32_t a, uint32_t b) { return b >= 32 ? 0 : a >> b; }
 static uint32_t shift_right_signed(uint32_t a, uint32_t b) {
@@ -35,8 +37,7 @@ static inline bool reg_step(uint32_t *r, const vm_uop *u, uint32_t *pc) {
   case ISA_OP_max: r[u->rd] = sa > sb ? a : b; break;
   case ISA_OP_div:
   case ISA_OP_mod:
-    if (b == 0)
-      return false;
+    if (b == 0) return false;
     r[u->rd] = (uint32_t)(u->op == ISA_OP_div ? divide(sa, sb) : modulo(sa, sb));
     break;
   case ISA_OP_jmp: *pc = u->to; break;
@@ -65,8 +66,7 @@ static uint64_t fast_loop(vm_engine *e, uint64_t budget) {
   uint64_t n = 0;
   for (; n < budget && !(code[pc].flags & VM_U_SLOW); n++) {
     uint32_t next = pc + 1;
-    if (!reg_step(e->regs, &code[pc], &next))
-      break;
+    if (!reg_step(e->regs, &code[pc], &next)) break;
     pc = next;
   }
   e->pc = pc;
@@ -122,8 +122,7 @@ static vm_verdict resolve_one(vm_core *c, unsigned e, uint32_t ap, bool writes, 
   uint32_t node = 0;
   c->elem_free = 0;
   bool ok = vm_resolve_ap(c, &c->eng[e], ap, v, &err);
-  if (c->elem_free > c->now)
-    return vm_stall(c, e, c->elem_free, c->elem_node, VM_WHY_HAZARD);
+  if (c->elem_free > c->now) return vm_stall(c, e, c->elem_free, c->elem_node, VM_WHY_HAZARD);
   if (!ok) {
     vm_fault(c, err.status, (int)e, -1, c->eng[e].pc, "%s", err.text);
     return VM_FAULT;
@@ -142,16 +141,14 @@ static uint32_t register_of(const vm_view *v) {
   case ISA_int16: return (uint32_t)(int32_t)(int16_t)bits;
   default: break;
   }
-  if (isa_dtypes[v->dtype].cls == ISA_FLOAT)
-    return isa_f32_bits(isa_to_f32(v->dtype, bits));
+  if (isa_dtypes[v->dtype].cls == ISA_FLOAT) return isa_f32_bits(isa_to_f32(v->dtype, bits));
   return bits;
 }
 
 static vm_verdict do_tensor_load(vm_core *c, unsigned e, const isa_insn *in) {
   vm_view v;
   vm_verdict ready = resolve_one(c, e, in->u.TENSOR_LOAD.src, false, &v);
-  if (ready != VM_RETIRE)
-    return ready;
+  if (ready != VM_RETIRE) return ready;
   c->eng[e].regs[in->u.TENSOR_LOAD.rd] = register_of(&v);
   c->eng[e].now += cycles(c, VM_REG_MEM);
   return VM_RETIRE;
@@ -161,8 +158,7 @@ static vm_verdict do_tensor_store(vm_core *c, unsigned e, const isa_insn *in) {
   vm_view v;
   vm_box box;
   vm_verdict ready = resolve_one(c, e, in->u.TENSOR_STORE.dst, true, &v);
-  if (ready != VM_RETIRE)
-    return ready;
+  if (ready != VM_RETIRE) return ready;
   vm_view_box(c, &v, &box);
   vm_protect(c, &box, 1, NULL);
   uint32_t value = c->eng[e].regs[in->u.TENSOR_STORE.ra];
@@ -177,8 +173,7 @@ static vm_verdict do_print(vm_core *c, unsigned e, const isa_insn *in) {
   vm_view v;
   const struct isa_PRINT *a = &in->u.PRINT;
   vm_verdict ready = resolve_one(c, e, a->src, false, &v);
-  if (ready != VM_RETIRE)
-    return ready;
+  if (ready != VM_RETIRE) return ready;
   vm_print(c, isa_program_list(c->prog, a->prefix, ISA_K_STR), a->prefix.count, &v,
            a->to == ISA_STREAM_stderr);
   return VM_RETIRE;
@@ -188,8 +183,8 @@ static vm_verdict do_ret(vm_core *c, unsigned e, const isa_insn *in) {
   vm_engine *en = &c->eng[e];
   uint32_t to = en->regs[in->u.REG.r];
   if (to >= en->code->n) {
-    vm_fault(c, ISA_FAULT, (int)e, -1, en->pc, "ret to pc %u; the section has %u instructions",
-             to, en->code->n);
+    vm_fault(c, ISA_FAULT, (int)e, -1, en->pc, "ret to pc %u; the section has %u instructions", to,
+             en->code->n);
     return VM_FAULT;
   }
   en->pc = to - 1; /* the common retirement adds one */
@@ -249,16 +244,13 @@ static vm_verdict slow_step(vm_core *c, unsigned e, const isa_insn *in) {
   }
   default: break;
   }
-  if (isa_op_is_dma(in->op))
-    return vm_dma_trigger(c, e, in);
-  if (!isa_op_is_control(in->op))
-    return vm_issue(c, e, in);
+  if (isa_op_is_dma(in->op)) return vm_dma_trigger(c, e, in);
+  if (!isa_op_is_control(in->op)) return vm_issue(c, e, in);
   /* A register instruction that carries a semaphore clause. */
   uint32_t next = en->pc + 1;
   bool ok = reg_step(en->regs, &en->uops[en->pc], &next);
   en->pc = next - 1; /* retirement adds one */
-  if (ok)
-    return VM_RETIRE;
+  if (ok) return VM_RETIRE;
   vm_fault(c, ISA_FAULT, (int)e, -1, en->pc, "division by zero");
   return VM_FAULT;
 }
@@ -266,8 +258,7 @@ static vm_verdict slow_step(vm_core *c, unsigned e, const isa_insn *in) {
 static bool blocked(vm_core *c, unsigned e, const isa_insn *in) {
   vm_engine *en = &c->eng[e];
   const isa_wait *w = &in->wait;
-  if (w->cond == ISA_WAIT_none)
-    return false;
+  if (w->cond == ISA_WAIT_none) return false;
   if (vm_wait_holds(c, en, w)) {
     if (en->wait_told) {
       en->waiting += c->now - en->wait_since;
@@ -292,8 +283,7 @@ static bool nothing_before(const vm_core *c, vm_time t) {
 /* Brings simulated time to the engine's own. False: an event was posted for it. */
 static bool catch_up(vm_core *c, unsigned e, bool single) {
   vm_engine *en = &c->eng[e];
-  if (en->now <= c->now)
-    return true;
+  if (en->now <= c->now) return true;
   if (!single && nothing_before(c, en->now) && en->now <= c->horizon) {
     c->now = en->now;
     return true;
@@ -306,12 +296,10 @@ static bool catch_up(vm_core *c, unsigned e, bool single) {
 static bool slow(vm_core *c, unsigned e) {
   vm_engine *en = &c->eng[e];
   const isa_insn *in = &en->code->insns[en->pc];
-  if (!en->waited && blocked(c, e, in))
-    return false;
+  if (!en->waited && blocked(c, e, in)) return false;
   en->waited = true;
   uint32_t pc = en->pc;
-  if (slow_step(c, e, in) != VM_RETIRE)
-    return false;
+  if (slow_step(c, e, in) != VM_RETIRE) return false;
   bool posts = isa_op_is_control(in->op) && in->op != ISA_OP_event_semaphore &&
                !isa_op_is_dma(in->op) && in->upd.kind != ISA_UPD_none;
   en->now += cycles(c, VM_REG_CYC);
@@ -336,8 +324,7 @@ static uint64_t budget_of(const vm_core *c, unsigned e, bool single, vm_time cyc
   uint64_t left = c->limits.instructions ? c->limits.instructions - c->instructions : BATCH;
   left = left < BATCH ? left : BATCH;
   vm_time now = c->eng[e].now;
-  if (c->horizon == UINT64_MAX || cycle == 0)
-    return single ? 1 : left;
+  if (c->horizon == UINT64_MAX || cycle == 0) return single ? 1 : left;
   uint64_t room = now < c->horizon ? (c->horizon - now) / cycle + 1 : 1;
   return single ? 1 : left < room ? left : room;
 }
@@ -362,14 +349,12 @@ void vm_seq_run(vm_core *c, unsigned e, bool single) {
       vm_post(c, VM_E_SEQ, e, en->now, 0);
       return;
     }
-    if (!catch_up(c, e, single))
-      return;
+    if (!catch_up(c, e, single)) return;
     if (!(en->uops[en->pc].flags & VM_U_SLOW)) {
       vm_fault(c, ISA_FAULT, (int)e, -1, en->pc, "division by zero");
       return;
     }
-    if (!slow(c, e))
-      return;
+    if (!slow(c, e)) return;
     if (single) {
       vm_post(c, VM_E_SEQ, e, en->now, 0);
       return;

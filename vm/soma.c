@@ -61,21 +61,19 @@ soma_status soma_fail(soma_machine *m, soma_status s, const char *fmt, ...) {
   return s;
 }
 
-soma_status soma_out_of_memory(soma_machine *m) { return soma_fail(m, SOMA_NOMEM, "out of memory"); }
+soma_status soma_out_of_memory(soma_machine *m) {
+  return soma_fail(m, SOMA_NOMEM, "out of memory");
+}
 
 /* ---- Machines ----------------------------------------------------------------------------- */
 
 static bool options_ok(soma_machine *m) {
   vm_costs_default(&m->costs);
-  if (m->o.costs && !vm_costs_read(&m->costs, m->o.costs, strlen(m->o.costs), NULL))
-    return false;
-  if (!vm_kern_select(m->o.simd, &m->kern))
-    return false;
-  if (!m->o.target)
-    return true;
+  if (m->o.costs && !vm_costs_read(&m->costs, m->o.costs, strlen(m->o.costs), NULL)) return false;
+  if (!vm_kern_select(m->o.simd, &m->kern)) return false;
+  if (!m->o.target) return true;
   int t = isa_target_find(m->o.target, strlen(m->o.target));
-  if (t < 0)
-    return false;
+  if (t < 0) return false;
   m->target = &isa_targets[t];
   m->o.target = m->target->name; /* the caller's string need not live */
   return true;
@@ -91,8 +89,7 @@ soma_status soma_machine_new(const soma_options *options, soma_machine **out) {
   }
   isa_alloc al = o.alloc ? (isa_alloc){o.alloc, o.alloc_ud} : isa_alloc_default();
   soma_machine *m = isa_zalloc(&al, sizeof *m);
-  if (!m)
-    return SOMA_NOMEM;
+  if (!m) return SOMA_NOMEM;
   m->o = o;
   m->al = al;
   if (!options_ok(m)) {
@@ -108,13 +105,10 @@ soma_status soma_machine_new(const soma_options *options, soma_machine **out) {
 }
 
 void soma_machine_free(soma_machine *m) {
-  if (!m)
-    return;
-  if (m->run)
-    soma_run_leave(m->run);
+  if (!m) return;
+  if (m->run) soma_run_leave(m->run);
   soma_unbind(m, NULL);
-  for (soma_tensor *t = m->tensors; t; t = t->next)
-    t->m = NULL;
+  for (soma_tensor *t = m->tensors; t; t = t->next) t->m = NULL;
   vm_memory_free(&m->al, &m->mem);
   isa_free(&m->al, m->bindings, m->cap_bindings * sizeof *m->bindings);
   isa_free(&m->al, m, sizeof *m);
@@ -126,8 +120,7 @@ void soma_machine_interrupt(soma_machine *m) { m->interrupted = 1; }
 
 soma_status soma_costs_set(soma_machine *m, const char *text, size_t n) {
   isa_error e = {0};
-  if (vm_costs_read(&m->costs, text, n, &e))
-    return SOMA_OK;
+  if (vm_costs_read(&m->costs, text, n, &e)) return SOMA_OK;
   return soma_fail(m, SOMA_ARG, "%s", e.text);
 }
 
@@ -147,11 +140,9 @@ static soma_status wrap(soma_machine *m, isa_program *ip, soma_program **p) {
 }
 
 static soma_diagnostics *keep_diagnostics(soma_machine *m, const as_result *r) {
-  if (!r->ndiags)
-    return NULL;
+  if (!r->ndiags) return NULL;
   soma_diagnostics *d = isa_zalloc(&m->al, sizeof *d);
-  if (!d)
-    return NULL;
+  if (!d) return NULL;
   d->al = m->al;
   isa_buf_init(&d->text, &m->al);
   for (uint32_t i = 0; i < r->ndiags; i++) {
@@ -170,8 +161,7 @@ static as_define *split_defines(isa_arena *arena, const soma_assemble_options *o
     size_t n = eq ? (size_t)(eq - o->defines[i]) : strlen(o->defines[i]);
     defs[i].name = isa_arena_strn(arena, o->defines[i], n);
     defs[i].value = eq ? eq + 1 : NULL;
-    if (!defs[i].name)
-      return NULL;
+    if (!defs[i].name) return NULL;
   }
   return defs;
 }
@@ -184,11 +174,11 @@ static soma_status assemble(soma_machine *m, const char *text, size_t n, const c
   as_result r;
   isa_arena arena;
   *p = NULL;
-  if (d)
-    *d = NULL;
+  if (d) *d = NULL;
   so = so ? so : &none;
   if (so->size != sizeof *so)
-    return soma_fail(m, SOMA_ARG, "soma_assemble_options.size is %zu, not %zu", so->size, sizeof *so);
+    return soma_fail(m, SOMA_ARG, "soma_assemble_options.size is %zu, not %zu", so->size,
+                     sizeof *so);
   isa_arena_init(&arena, &m->al);
   o.include_dirs = so->include_dirs;
   o.ninclude_dirs = so->ninclude_dirs;
@@ -200,8 +190,7 @@ static soma_status assemble(soma_machine *m, const char *text, size_t n, const c
   }
   isa_status s = text ? as_assemble(text, n, name, &o, &r) : as_assemble_file(name, &o, &r);
   soma_status result = (soma_status)s;
-  if (d)
-    *d = keep_diagnostics(m, &r);
+  if (d) *d = keep_diagnostics(m, &r);
   if (s != ISA_OK)
     soma_fail(m, result, "%s: %s", name, r.ndiags ? r.diags[0].text : isa_status_text((int)s));
   else
@@ -227,8 +216,7 @@ soma_status soma_program_load(soma_machine *m, const void *data, size_t n, soma_
   isa_error e = {0};
   *p = NULL;
   isa_program *ip = isa_image_read(&m->al, data, n, &e);
-  if (!ip)
-    return soma_fail(m, (soma_status)e.status, "%s", e.text);
+  if (!ip) return soma_fail(m, (soma_status)e.status, "%s", e.text);
   return wrap(m, ip, p);
 }
 
@@ -250,8 +238,7 @@ soma_status soma_program_save(soma_machine *m, soma_program *p, void **data, siz
   isa_buf b;
   isa_buf_init(&b, &m->al);
   *data = NULL;
-  if (!isa_image_write(p->p, &b))
-    b.failed = true;
+  if (!isa_image_write(p->p, &b)) b.failed = true;
   return give(m, &b, data, n);
 }
 
@@ -272,8 +259,7 @@ soma_status soma_costs_print(soma_machine *m, const char *target, char **text, s
   *text = NULL;
   if (target) {
     int i = isa_target_find(target, strlen(target));
-    if (i < 0)
-      return soma_fail(m, SOMA_ARG, "there is no target %s", target);
+    if (i < 0) return soma_fail(m, SOMA_ARG, "there is no target %s", target);
     t = &isa_targets[i];
   }
   isa_buf_init(&b, &m->al);
@@ -286,8 +272,7 @@ soma_status soma_costs_print(soma_machine *m, const char *target, char **text, s
 void soma_bytes_free(void *data) { free(data); }
 
 void soma_program_free(soma_program *p) {
-  if (!p || --p->refs)
-    return;
+  if (!p || --p->refs) return;
   isa_alloc al = p->al;
   isa_program_free(p->p);
   isa_free(&al, p, sizeof *p);
@@ -298,8 +283,7 @@ uint32_t soma_program_tensors(const soma_program *p) { return p->p->ntensors; }
 uint32_t soma_program_tiles(const soma_program *p) { return p->p->ntiles; }
 
 soma_status soma_program_tensor(const soma_program *p, uint32_t i, soma_tensor_info *out) {
-  if (i >= p->p->ntensors)
-    return SOMA_ARG;
+  if (i >= p->p->ntensors) return SOMA_ARG;
   const isa_tensor *t = &p->p->tensors[i];
   memset(out, 0, sizeof *out);
   out->name = t->name;
@@ -312,8 +296,7 @@ soma_status soma_program_tensor(const soma_program *p, uint32_t i, soma_tensor_i
 }
 
 soma_status soma_program_tile(const soma_program *p, uint32_t i, soma_tile_info *out) {
-  if (i >= p->p->ntiles)
-    return SOMA_ARG;
+  if (i >= p->p->ntiles) return SOMA_ARG;
   const isa_tile *t = &p->p->tiles[i];
   memset(out, 0, sizeof *out);
   out->name = t->name;
@@ -329,8 +312,7 @@ soma_status soma_program_tile(const soma_program *p, uint32_t i, soma_tile_info 
 
 int soma_program_semaphore(const soma_program *p, const char *name) {
   for (int i = 0; i < ISA_NSEMS; i++)
-    if (p->p->cores[0].sem_names[i] && strcmp(p->p->cores[0].sem_names[i], name) == 0)
-      return i;
+    if (p->p->cores[0].sem_names[i] && strcmp(p->p->cores[0].sem_names[i], name) == 0) return i;
   return -1;
 }
 
@@ -340,8 +322,7 @@ const char *soma_diagnostics_text(const soma_diagnostics *d) {
   return d && !d->text.failed ? d->text.data : "";
 }
 void soma_diagnostics_free(soma_diagnostics *d) {
-  if (!d)
-    return;
+  if (!d) return;
   isa_alloc al = d->al;
   isa_buf_free(&d->text);
   isa_free(&al, d, sizeof *d);

@@ -43,10 +43,27 @@ const char *soma_status_text(soma_status s);
 
 /* Element types, as in the machine's public reference. */
 typedef enum soma_dtype {
-  SOMA_UINT8 = 1, SOMA_INT8, SOMA_UINT16, SOMA_INT16, SOMA_UINT32, SOMA_INT32, SOMA_UINT64,
-  SOMA_INT64, SOMA_FLOAT8_E3M4, SOMA_FLOAT8_E4M3, SOMA_FLOAT8_E4M3FN, SOMA_FLOAT8_E5M2,
-  SOMA_FLOAT8_E8M0FNU, SOMA_FLOAT16, SOMA_BFLOAT16, SOMA_TFLOAT32, SOMA_FLOAT32,
-  SOMA_FLOAT8_E5M2_X4, SOMA_FLOAT8_E4M3FN_X4, SOMA_FLOAT4_E2M1FN_X4, SOMA_BOOL
+  SOMA_UINT8 = 1,
+  SOMA_INT8,
+  SOMA_UINT16,
+  SOMA_INT16,
+  SOMA_UINT32,
+  SOMA_INT32,
+  SOMA_UINT64,
+  SOMA_INT64,
+  SOMA_FLOAT8_E3M4,
+  SOMA_FLOAT8_E4M3,
+  SOMA_FLOAT8_E4M3FN,
+  SOMA_FLOAT8_E5M2,
+  SOMA_FLOAT8_E8M0FNU,
+  SOMA_FLOAT16,
+  SOMA_BFLOAT16,
+  SOMA_TFLOAT32,
+  SOMA_FLOAT32,
+  SOMA_FLOAT8_E5M2_X4,
+  SOMA_FLOAT8_E4M3FN_X4,
+  SOMA_FLOAT4_E2M1FN_X4,
+  SOMA_BOOL
 } soma_dtype;
 /* "float32" and so on; NULL for a number that is no type. Static. */
 const char *soma_dtype_name(soma_dtype t);
@@ -54,7 +71,12 @@ const char *soma_dtype_name(soma_dtype t);
 size_t soma_dtype_size(soma_dtype t);
 
 typedef enum soma_engine {
-  SOMA_TENSOR, SOMA_VECTOR, SOMA_SCALAR, SOMA_GPSIMD, SOMA_SYNC, SOMA_ENGINES
+  SOMA_TENSOR,
+  SOMA_VECTOR,
+  SOMA_SCALAR,
+  SOMA_GPSIMD,
+  SOMA_SYNC,
+  SOMA_ENGINES
 } soma_engine;
 const char *soma_engine_name(soma_engine e);
 
@@ -83,8 +105,8 @@ typedef struct soma_event {
 } soma_event;
 
 typedef struct soma_options {
-  size_t size;            /* sizeof(soma_options), so that older callers keep working */
-  const char *target;     /* "trn1" "inf2" "trn2" "trn3"; NULL: the program's own, trn2 first */
+  size_t size;               /* sizeof(soma_options), so that older callers keep working */
+  const char *target;        /* "trn1" "inf2" "trn2" "trn3"; NULL: the program's own, trn2 first */
   uint64_t max_instructions; /* 0: no limit; for each limit below too */
   soma_time max_time;
   double max_seconds;     /* of the host */
@@ -95,7 +117,8 @@ typedef struct soma_options {
   void *alloc_ud;
   void (*event)(void *ud, const soma_event *e); /* NULL: none */
   void *event_ud;
-  void (*print)(void *ud, int to_stderr, const char *text, size_t n); /* device_print; NULL: dropped */
+  void (*print)(void *ud, int to_stderr, const char *text,
+                size_t n); /* device_print; NULL: dropped */
   void *print_ud;
   /* Called every 50 ms or so of host time during a run; nonzero stops it (SOMA_STOPPED). */
   int (*progress)(void *ud, uint64_t instructions, soma_time t);
@@ -110,8 +133,8 @@ typedef struct soma_options {
   int timing_only;
   int causes; /* nonzero: keep what soma_critical_path needs, 40 bytes an instruction and share */
 } soma_options;
-#define SOMA_OPTIONS_INIT {sizeof(soma_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
-                           0, 0, 0}
+#define SOMA_OPTIONS_INIT \
+  { sizeof(soma_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 typedef struct soma_machine soma_machine;
 typedef struct soma_program soma_program;
@@ -233,10 +256,10 @@ typedef struct soma_engine_stats {
 typedef struct soma_stats {
   soma_time time; /* of the last event */
   uint64_t instructions, dma_transfers, dma_bytes, dma_packets;
-  soma_time dma_busy; /* summed over the sixteen engines */
+  soma_time dma_busy;                      /* summed over the sixteen engines */
   uint64_t host_to_device, device_to_host; /* bytes copied for bind and fetch */
-  uint64_t flops;   /* of matmuls, 2 * M * N * K */
-  uint64_t hbm_bytes; /* allocated */
+  uint64_t flops;                          /* of matmuls, 2 * M * N * K */
+  uint64_t hbm_bytes;                      /* allocated */
   double host_seconds;
   uint64_t trace_hash; /* of every event in order: equal for equal runs */
   soma_engine_stats engine[SOMA_ENGINES];
@@ -262,8 +285,8 @@ void soma_run_fault(const soma_run *r, soma_fault *out);
 
 /* ---- Device tensors ----------------------------------------------------------------------- */
 
-/* A tensor in the HBM of m that outlives runs, zeroed; on failure *t is NULL. SOMA_LIMIT when HBM is
- * exhausted, with the sizes. HBM is that of the options, else of the target, else of trn2. */
+/* A tensor in the HBM of m that outlives runs, zeroed; on failure *t is NULL. SOMA_LIMIT when HBM
+ * is exhausted, with the sizes. HBM is that of the options, else of the target, else of trn2. */
 soma_status soma_tensor_new(soma_machine *m, soma_dtype dtype, uint32_t ndim, const int64_t *shape,
                             soma_tensor **t);
 /* Gives the HBM back when no binding and no run needs it. Also after soma_machine_free. */
@@ -288,17 +311,18 @@ typedef enum soma_path_kind {
 } soma_path_kind;
 typedef struct soma_path_segment {
   soma_path_kind kind;
-  int engine;       /* whose instruction it is: soma_engine */
-  int dma_engine;   /* of a transfer 0-15, else -1 */
+  int engine;     /* whose instruction it is: soma_engine */
+  int dma_engine; /* of a transfer 0-15, else -1 */
   uint32_t pc, line;
-  const char *file; /* NULL: unknown */
-  const char *name; /* mnemonic */
+  const char *file;  /* NULL: unknown */
+  const char *name;  /* mnemonic */
   const char *cause; /* what it followed from: "semaphore", "data path busy" ... Static. */
   soma_time start, end;
 } soma_path_segment;
 /* Segments of the run so far, earliest first: writes at most max of them (the latest are left out)
  * and sets *n to how many there are. SOMA_ARG unless the run was started with options.causes. */
-soma_status soma_critical_path(const soma_run *r, soma_path_segment *out, uint32_t max, uint32_t *n);
+soma_status soma_critical_path(const soma_run *r, soma_path_segment *out, uint32_t max,
+                               uint32_t *n);
 
 /* ---- State, between events ---------------------------------------------------------------- */
 
@@ -310,10 +334,10 @@ soma_status soma_register_get(soma_machine *m, soma_engine e, uint32_t r, uint32
 soma_status soma_register_set(soma_machine *m, soma_engine e, uint32_t r, uint32_t value);
 typedef enum soma_memory { SOMA_SBUF = 1, SOMA_PSUM } soma_memory;
 /* Copies n bytes of one partition from byte offset. */
-soma_status soma_memory_read(soma_machine *m, soma_memory mem, uint32_t partition,
-                             uint64_t offset, void *data, size_t n);
-soma_status soma_memory_write(soma_machine *m, soma_memory mem, uint32_t partition,
-                              uint64_t offset, const void *data, size_t n);
+soma_status soma_memory_read(soma_machine *m, soma_memory mem, uint32_t partition, uint64_t offset,
+                             void *data, size_t n);
+soma_status soma_memory_write(soma_machine *m, soma_memory mem, uint32_t partition, uint64_t offset,
+                              const void *data, size_t n);
 typedef struct soma_tile_info {
   const char *name;
   soma_memory memory;
@@ -336,14 +360,15 @@ typedef struct soma_recorder soma_recorder;
 typedef struct soma_recorder_options {
   size_t size;         /* sizeof(soma_recorder_options) */
   uint64_t max_events; /* 0: 2^32 - 2, which is the most */
-  int keep_last;       /* nonzero: when full the oldest events give way, else new ones are dropped */
-  uint32_t kinds;      /* 1 << SOMA_EV_... of the events to keep; 0: all */
-  uint32_t engines;    /* 1 << soma_engine: those of these engines' instructions; 0: all */
+  int keep_last;    /* nonzero: when full the oldest events give way, else new ones are dropped */
+  uint32_t kinds;   /* 1 << SOMA_EV_... of the events to keep; 0: all */
+  uint32_t engines; /* 1 << soma_engine: those of these engines' instructions; 0: all */
   soma_time from, until; /* events that end at from or later, and start before until; 0: all */
-  soma_alloc_fn alloc; /* NULL: malloc */
+  soma_alloc_fn alloc;   /* NULL: malloc */
   void *alloc_ud;
 } soma_recorder_options;
-#define SOMA_RECORDER_OPTIONS_INIT {sizeof(soma_recorder_options), 0, 0, 0, 0, 0, 0, 0, 0}
+#define SOMA_RECORDER_OPTIONS_INIT \
+  { sizeof(soma_recorder_options), 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* A recorder; options may be NULL. On failure *r is NULL. */
 soma_status soma_recorder_new(const soma_recorder_options *options, soma_recorder **r);
@@ -379,8 +404,12 @@ soma_status soma_write_chrome(const soma_recorder *r, const soma_program *p, som
  * (start_fs, duration_fs) are exact. A row of INSTRUCTION is a data-path instruction, a row of
  * DMA_PACKET one ring's share of a transfer. */
 typedef enum soma_table {
-  SOMA_TABLE_INSTRUCTION, SOMA_TABLE_DMA_PACKET, SOMA_TABLE_SEMAPHORE_UPDATE,
-  SOMA_TABLE_ACTIVE_TIME, SOMA_TABLE_SUMMARY, SOMA_TABLES
+  SOMA_TABLE_INSTRUCTION,
+  SOMA_TABLE_DMA_PACKET,
+  SOMA_TABLE_SEMAPHORE_UPDATE,
+  SOMA_TABLE_ACTIVE_TIME,
+  SOMA_TABLE_SUMMARY,
+  SOMA_TABLES
 } soma_table;
 typedef enum soma_table_format { SOMA_CSV, SOMA_JSON_LINES } soma_table_format;
 /* "Instruction" and so on; NULL past the last. Static. */

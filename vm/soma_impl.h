@@ -17,7 +17,7 @@ typedef struct binding {
 } binding;
 
 struct soma_tensor {
-  soma_machine *m; /* NULL once the machine is gone */
+  soma_machine *m;          /* NULL once the machine is gone */
   soma_tensor *next, *prev; /* of the machine's */
   isa_alloc al;
   vm_block block;
@@ -42,9 +42,9 @@ struct soma_machine {
   binding *bindings;
   uint32_t nbindings, cap_bindings;
   soma_tensor *tensors;
-  uint64_t tensor_bytes; /* HBM they take */
+  uint64_t tensor_bytes;       /* HBM they take */
   uint64_t to_device, to_host; /* bytes copied since the machine was made */
-  soma_run *run; /* the one that has not been freed */
+  soma_run *run;               /* the one that has not been freed */
   atomic_int interrupted;
   char error[640];
 };

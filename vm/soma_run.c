@@ -27,28 +27,25 @@ static soma_status wrong_shape(soma_machine *m, const isa_tensor *t, soma_dtype 
 
 static binding *find_binding(const soma_machine *m, const soma_program *p, uint32_t tensor) {
   for (uint32_t b = 0; b < m->nbindings; b++)
-    if (m->bindings[b].p == p && m->bindings[b].tensor == tensor)
-      return &m->bindings[b];
+    if (m->bindings[b].p == p && m->bindings[b].tensor == tensor) return &m->bindings[b];
   return NULL;
 }
 
 soma_status soma_binding(soma_machine *m, soma_program *p, const char *name, soma_dtype dtype,
                          uint32_t ndim, const int64_t *shape, binding **out) {
   int i = isa_program_find_tensor(p->p, name, strlen(name));
-  if (i < 0)
-    return soma_fail(m, SOMA_ARG, "the program has no tensor %s", name);
+  if (i < 0) return soma_fail(m, SOMA_ARG, "the program has no tensor %s", name);
   const isa_tensor *t = &p->p->tensors[i];
   if (t->role == ISA_CONST)
     return soma_fail(m, SOMA_ARG, "tensor %s is const: its data come with the program", name);
   if (!isa_dtype_valid((unsigned)dtype) || ndim > ISA_TENSOR_DIMS)
-    return soma_fail(m, SOMA_ARG, "tensor %s: no such type or shape (dtype %d, %u dimensions)", name,
-                     (int)dtype, ndim);
+    return soma_fail(m, SOMA_ARG, "tensor %s: no such type or shape (dtype %d, %u dimensions)",
+                     name, (int)dtype, ndim);
   if (t->dtype != (unsigned)dtype || t->ndim != ndim ||
       memcmp(t->shape, shape, ndim * sizeof *shape) != 0)
     return wrong_shape(m, t, dtype, ndim, shape);
   *out = find_binding(m, p, (uint32_t)i);
-  if (*out)
-    return SOMA_OK;
+  if (*out) return SOMA_OK;
   if (m->nbindings == m->cap_bindings &&
       !isa_array_grow(&m->al, &m->bindings, m->nbindings, &m->cap_bindings, sizeof *m->bindings))
     return soma_out_of_memory(m);
@@ -61,11 +58,9 @@ soma_status soma_binding(soma_machine *m, soma_program *p, const char *name, som
 soma_status soma_bind(soma_machine *m, soma_program *p, const char *name, soma_dtype dtype,
                       uint32_t ndim, const int64_t *shape, const void *data) {
   binding *b;
-  if (!data)
-    return soma_fail(m, SOMA_ARG, "tensor %s is bound to no data (NULL)", name);
+  if (!data) return soma_fail(m, SOMA_ARG, "tensor %s is bound to no data (NULL)", name);
   soma_status s = soma_binding(m, p, name, dtype, ndim, shape, &b);
-  if (s != SOMA_OK)
-    return s;
+  if (s != SOMA_OK) return s;
   soma_tensor_free(b->device);
   b->device = NULL;
   b->data = data;
@@ -87,21 +82,18 @@ void soma_unbind(soma_machine *m, const soma_program *p) {
 
 /* The memories are made for a target at the first run when the options left it open. */
 static soma_status fit_target(soma_machine *m, const isa_target *t) {
-  if (m->target == t)
-    return SOMA_OK;
+  if (m->target == t) return SOMA_OK;
   if (m->target)
     return soma_fail(m, SOMA_ARG, "the program is for %s, the machine is a %s", t->name,
-                m->target->name);
-  if (!vm_memory_new(&m->al, t, &m->mem))
-    return soma_out_of_memory(m);
+                     m->target->name);
+  if (!vm_memory_new(&m->al, t, &m->mem)) return soma_out_of_memory(m);
   m->target = t;
   return SOMA_OK;
 }
 
 static soma_status refuse(soma_machine *m, const isa_program *p, const isa_place *at,
                           const isa_error *e) {
-  if (at->engine < 0)
-    return soma_fail(m, (soma_status)e->status, "%s", e->text);
+  if (at->engine < 0) return soma_fail(m, (soma_status)e->status, "%s", e->text);
   const isa_code *code = &p->cores[at->core].code[at->engine];
   isa_buf insn;
   isa_buf_init(&insn, &m->al);
@@ -110,10 +102,10 @@ static soma_status refuse(soma_machine *m, const isa_program *p, const isa_place
   uint32_t file = code->lines && at->pc < code->n ? code->lines[at->pc].file : 0;
   soma_status s =
       file ? soma_fail(m, (soma_status)e->status, "%s:%u: %s\n  %s (%s, pc %u)", p->files[file - 1],
-                  code->lines[at->pc].line, e->text, isa_buf_str(&insn),
-                  isa_engines[at->engine].name, at->pc)
-           : soma_fail(m, (soma_status)e->status, "%s, pc %u: %s\n  %s", isa_engines[at->engine].name,
-                  at->pc, e->text, isa_buf_str(&insn));
+                       code->lines[at->pc].line, e->text, isa_buf_str(&insn),
+                       isa_engines[at->engine].name, at->pc)
+           : soma_fail(m, (soma_status)e->status, "%s, pc %u: %s\n  %s",
+                       isa_engines[at->engine].name, at->pc, e->text, isa_buf_str(&insn));
   isa_buf_free(&insn);
   return s;
 }
@@ -122,8 +114,14 @@ static void forward_event(void *ud, unsigned kind, unsigned engine, uint32_t pc,
                           vm_time start, vm_time end, uint64_t bytes, uint32_t value) {
   const soma_run *r = ud;
   const isa_core *code = r->core.code;
-  soma_event e = {.kind = kind, .engine = engine, .pc = pc, .id = id, .start = start, .end = end,
-                  .bytes = bytes, .value = value};
+  soma_event e = {.kind = kind,
+                  .engine = engine,
+                  .pc = pc,
+                  .id = id,
+                  .start = start,
+                  .end = end,
+                  .bytes = bytes,
+                  .value = value};
   unsigned by = kind == VM_EV_DMA ? value : engine; /* the engine whose instruction it is */
   const isa_code *c = by < ISA_NENGINES ? &code->code[by] : NULL; /* the host's own updates: none */
   if (c && c->lines && pc < c->n && c->lines[pc].file) {
@@ -142,13 +140,15 @@ static void forward_event(void *ud, unsigned kind, unsigned engine, uint32_t pc,
 static void set_options(soma_run *r) {
   const soma_options *o = &r->m->o;
   vm_core *c = &r->core;
-  c->hooks = (vm_hooks){.event = o->event ? forward_event : NULL, .event_ud = r,
-                        .print = o->print, .print_ud = o->print_ud,
-                        .progress = o->progress, .progress_ud = o->progress_ud};
-  c->limits = (vm_limits){.instructions = o->max_instructions, .time = o->max_time,
-                          .seconds = o->max_seconds};
-  for (unsigned e = 0; e < ISA_NENGINES; e++)
-    c->eng[e].dp.rounding_seed = o->rounding_seed;
+  c->hooks = (vm_hooks){.event = o->event ? forward_event : NULL,
+                        .event_ud = r,
+                        .print = o->print,
+                        .print_ud = o->print_ud,
+                        .progress = o->progress,
+                        .progress_ud = o->progress_ud};
+  c->limits = (vm_limits){
+      .instructions = o->max_instructions, .time = o->max_time, .seconds = o->max_seconds};
+  for (unsigned e = 0; e < ISA_NENGINES; e++) c->eng[e].dp.rounding_seed = o->rounding_seed;
   c->interrupt = &r->m->interrupted;
   r->m->interrupted = 0;
 }
@@ -164,8 +164,7 @@ static soma_status check_inputs(soma_machine *m, const soma_program *sp) {
 static void copy_inputs(soma_run *r) {
   for (uint32_t i = 0; i < r->p->p->ntensors; i++) {
     const binding *b = find_binding(r->m, r->p, i);
-    if (!b || b->device)
-      continue;
+    if (!b || b->device) continue;
     memcpy(r->core.hbm[i].data, b->data, (size_t)r->core.hbm[i].bytes);
     r->to_device += r->core.hbm[i].bytes;
     r->m->to_device += r->core.hbm[i].bytes;
@@ -177,10 +176,8 @@ static bool hold_device_tensors(soma_machine *m, soma_program *p, soma_run *r) {
   uint32_t n = p->p->ntensors;
   for (uint32_t i = 0; i < n; i++) {
     const binding *b = find_binding(m, p, i);
-    if (!b || !b->device)
-      continue;
-    if (!r->device && !(r->device = isa_zalloc(&m->al, n * sizeof *r->device)))
-      return false;
+    if (!b || !b->device) continue;
+    if (!r->device && !(r->device = isa_zalloc(&m->al, n * sizeof *r->device))) return false;
     r->device[i] = b->device;
     b->device->refs++;
   }
@@ -189,10 +186,8 @@ static bool hold_device_tensors(soma_machine *m, soma_program *p, soma_run *r) {
 
 static void drop_device_tensors(const isa_alloc *al, const soma_program *p, soma_run *r) {
   uint32_t n = p->p->ntensors;
-  for (uint32_t i = 0; r->device && i < n; i++)
-    soma_tensor_free(r->device[i]);
-  if (r->device)
-    isa_free(al, r->device, n * sizeof *r->device);
+  for (uint32_t i = 0; r->device && i < n; i++) soma_tensor_free(r->device[i]);
+  if (r->device) isa_free(al, r->device, n * sizeof *r->device);
 }
 
 /* vm_core_start with the device tensors in place. */
@@ -200,8 +195,7 @@ static soma_status start_core(soma_machine *m, const soma_program *p, soma_run *
   vm_memory mem = m->mem;
   vm_block *given = NULL;
   uint32_t n = p->p->ntensors;
-  if (r->device && !(given = isa_zalloc(&m->al, n * sizeof *given)))
-    return SOMA_NOMEM;
+  if (r->device && !(given = isa_zalloc(&m->al, n * sizeof *given))) return SOMA_NOMEM;
   for (uint32_t i = 0; given && i < n; i++)
     if (r->device[i]) {
       given[i] = r->device[i]->block;
@@ -209,12 +203,11 @@ static soma_status start_core(soma_machine *m, const soma_program *p, soma_run *
     }
   mem.given = given;
   mem.hbm_taken = m->tensor_bytes;
-  soma_status s = (soma_status)vm_core_start(&r->core, &m->al, p->p, &mem, &m->kern,
-                                             m->o.saturate ? ISA_CVT_saturate : 0,
-                                             m->o.max_hbm_bytes, e);
+  soma_status s =
+      (soma_status)vm_core_start(&r->core, &m->al, p->p, &mem, &m->kern,
+                                 m->o.saturate ? ISA_CVT_saturate : 0, m->o.max_hbm_bytes, e);
   r->core.mem.given = NULL;
-  if (given)
-    isa_free(&m->al, given, n * sizeof *given);
+  if (given) isa_free(&m->al, given, n * sizeof *given);
   r->own_hbm = r->core.hbm_bytes - m->tensor_bytes;
   return s;
 }
@@ -226,21 +219,17 @@ soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **out) {
   if (m->run && !m->run->core.ended)
     return soma_fail(m, SOMA_BUSY, "the machine has a run that has not ended");
   soma_status s = fit_target(m, p->p->target);
-  if (s != SOMA_OK || (s = check_inputs(m, p)) != SOMA_OK)
-    return s;
-  if (!isa_check_program(p->p, &at, &e))
-    return refuse(m, p->p, &at, &e);
+  if (s != SOMA_OK || (s = check_inputs(m, p)) != SOMA_OK) return s;
+  if (!isa_check_program(p->p, &at, &e)) return refuse(m, p->p, &at, &e);
   soma_run *r = isa_zalloc(&m->al, sizeof *r);
-  if (!r)
-    return soma_out_of_memory(m);
+  if (!r) return soma_out_of_memory(m);
   s = hold_device_tensors(m, p, r) ? start_core(m, p, r, &e) : SOMA_NOMEM;
   if (s != SOMA_OK) {
     drop_device_tensors(&m->al, p, r);
     isa_free(&m->al, r, sizeof *r);
     return soma_fail(m, s, "%s", e.text[0] ? e.text : soma_status_text(s));
   }
-  memcpy(r->core.cost_values, m->costs.v[p->p->target->gen - ISA_GEN2],
-         sizeof r->core.cost_values);
+  memcpy(r->core.cost_values, m->costs.v[p->p->target->gen - ISA_GEN2], sizeof r->core.cost_values);
   r->core.timing_only = m->o.timing_only != 0;
   if (m->o.causes && !(r->core.path = isa_zalloc(&m->al, sizeof *r->core.path))) {
     vm_core_end(&r->core);
@@ -251,8 +240,7 @@ soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **out) {
   r->m = m;
   r->p = p;
   p->refs++;
-  if (m->run)
-    m->run->m = NULL; /* an ended run stays readable, on its own */
+  if (m->run) m->run->m = NULL; /* an ended run stays readable, on its own */
   m->run = r;
   set_options(r);
   copy_inputs(r);
@@ -262,13 +250,10 @@ soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **out) {
 }
 
 soma_status soma_run_until(soma_run *r, soma_until what, soma_engine engine, soma_time time) {
-  if ((unsigned)what > SOMA_TIME || (unsigned)engine >= ISA_NENGINES)
-    return SOMA_ARG;
-  if (!r->m)
-    return r->core.fault.status == ISA_OK ? SOMA_OK : (soma_status)r->core.fault.status;
+  if ((unsigned)what > SOMA_TIME || (unsigned)engine >= ISA_NENGINES) return SOMA_ARG;
+  if (!r->m) return r->core.fault.status == ISA_OK ? SOMA_OK : (soma_status)r->core.fault.status;
   soma_status s = (soma_status)vm_run(&r->core, (vm_until)what, (unsigned)engine, time);
-  if (s != SOMA_OK)
-    soma_fail(r->m, s, "%s", isa_buf_str(&r->core.fault.text));
+  if (s != SOMA_OK) soma_fail(r->m, s, "%s", isa_buf_str(&r->core.fault.text));
   return s;
 }
 
@@ -280,12 +265,11 @@ soma_status soma_fetch(soma_run *r, const char *name, void *data, size_t n) {
     return r->m ? soma_fail(r->m, SOMA_ARG, "the program has no tensor %s", name) : SOMA_ARG;
   if (n != r->core.hbm[i].bytes)
     return r->m ? soma_fail(r->m, SOMA_ARG, "tensor %s has %llu bytes, not %zu", name,
-                       (unsigned long long)r->core.hbm[i].bytes, n)
+                            (unsigned long long)r->core.hbm[i].bytes, n)
                 : SOMA_ARG;
   memcpy(data, r->core.hbm[i].data, n);
   r->to_host += n;
-  if (r->m)
-    r->m->to_host += n;
+  if (r->m) r->m->to_host += n;
   return SOMA_OK;
 }
 
@@ -296,11 +280,9 @@ void soma_run_leave(soma_run *r) {
 }
 
 void soma_run_free(soma_run *r) {
-  if (!r)
-    return;
+  if (!r) return;
   isa_alloc al = r->core.al;
-  if (r->m && r->m->run == r)
-    r->m->run = NULL;
+  if (r->m && r->m->run == r) r->m->run = NULL;
   vm_core_end(&r->core);
   drop_device_tensors(&al, r->p, r);
   soma_program_free(r->p);
@@ -309,21 +291,28 @@ void soma_run_free(soma_run *r) {
 
 void soma_run_stats(const soma_run *r, soma_stats *out, size_t n) {
   const vm_core *c = &r->core;
-  soma_stats s = {.time = c->now, .instructions = c->instructions,
-                  .dma_transfers = c->dma_transfers, .dma_bytes = c->dma_bytes,
-                  .dma_packets = c->dma_packets, .host_to_device = r->to_device,
-                  .device_to_host = r->to_host, .flops = c->flops, .hbm_bytes = c->hbm_bytes,
-                  .host_seconds = c->host_seconds, .trace_hash = c->trace_hash,
+  soma_stats s = {.time = c->now,
+                  .instructions = c->instructions,
+                  .dma_transfers = c->dma_transfers,
+                  .dma_bytes = c->dma_bytes,
+                  .dma_packets = c->dma_packets,
+                  .host_to_device = r->to_device,
+                  .device_to_host = r->to_host,
+                  .flops = c->flops,
+                  .hbm_bytes = c->hbm_bytes,
+                  .host_seconds = c->host_seconds,
+                  .trace_hash = c->trace_hash,
                   .launch =
                       (vm_time)c->cost[c->prog->ncores > 1 ? VM_LAUNCH_LNC2 : VM_LAUNCH] * VM_NS,
                   .table_loads = c->eng[ISA_ENG_scalar].tables};
-  for (unsigned d = 0; d < ISA_NDMA; d++)
-    s.dma_busy += c->dma[d].busy_time;
+  for (unsigned d = 0; d < ISA_NDMA; d++) s.dma_busy += c->dma[d].busy_time;
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
     const vm_engine *en = &c->eng[e];
     s.engine[e] = (soma_engine_stats){.instructions = en->instructions,
                                       .data_instructions = en->data_instructions,
-                                      .busy = en->busy, .waiting = en->waiting, .pc = en->pc,
+                                      .busy = en->busy,
+                                      .waiting = en->waiting,
+                                      .pc = en->pc,
                                       .halted = en->state == VM_HALTED};
   }
   memcpy(out, &s, n < sizeof s ? n : sizeof s);
@@ -331,12 +320,14 @@ void soma_run_stats(const soma_run *r, soma_stats *out, size_t n) {
 
 void soma_run_fault(const soma_run *r, soma_fault *out) {
   const vm_fault_record *f = &r->core.fault;
-  *out = (soma_fault){.status = (soma_status)f->status, .engine = f->engine,
-                      .dma_engine = f->dma_engine, .pc = f->pc, .time = f->time,
+  *out = (soma_fault){.status = (soma_status)f->status,
+                      .engine = f->engine,
+                      .dma_engine = f->dma_engine,
+                      .pc = f->pc,
+                      .time = f->time,
                       .instruction = f->insn.data ? f->insn.data : "",
                       .text = f->text.data ? f->text.data : ""};
-  if (f->engine < 0 || f->status == ISA_OK)
-    return;
+  if (f->engine < 0 || f->status == ISA_OK) return;
   const isa_code *code = &r->core.code->code[f->engine];
   if (code->lines && f->pc < code->n && code->lines[f->pc].file) {
     out->line = code->lines[f->pc].line;
@@ -351,22 +342,19 @@ static soma_status need_run(soma_machine *m) {
 }
 
 soma_status soma_semaphore_get(soma_machine *m, uint32_t id, uint32_t *value) {
-  if (id >= ISA_NSEMS)
-    return soma_fail(m, SOMA_ARG, "semaphore %u: a core has %d", id, ISA_NSEMS);
+  if (id >= ISA_NSEMS) return soma_fail(m, SOMA_ARG, "semaphore %u: a core has %d", id, ISA_NSEMS);
   soma_status s = need_run(m);
   *value = s == SOMA_OK ? m->run->core.sem[id] : 0;
   return s;
 }
 
 soma_status soma_semaphore_set(soma_machine *m, uint32_t id, uint32_t value) {
-  if (id >= ISA_NSEMS)
-    return soma_fail(m, SOMA_ARG, "semaphore %u: a core has %d", id, ISA_NSEMS);
+  if (id >= ISA_NSEMS) return soma_fail(m, SOMA_ARG, "semaphore %u: a core has %d", id, ISA_NSEMS);
   if (value > ISA_SEM_MAX)
     return soma_fail(m, SOMA_ARG, "semaphore %u: %u is over the largest value %d", id, value,
                      ISA_SEM_MAX);
   soma_status s = need_run(m);
-  if (s != SOMA_OK)
-    return s;
+  if (s != SOMA_OK) return s;
   m->run->core.cause = 0; /* no instruction's */
   vm_sem_apply(&m->run->core, id, ISA_UPD_write, value, UINT8_MAX, 0);
   return s;
@@ -387,12 +375,11 @@ soma_status soma_register_get(soma_machine *m, soma_engine e, uint32_t r, uint32
 
 soma_status soma_register_set(soma_machine *m, soma_engine e, uint32_t r, uint32_t value) {
   soma_status s = check_register(m, e, r);
-  if (s != SOMA_OK)
-    return s;
+  if (s != SOMA_OK) return s;
   vm_core *c = &m->run->core;
   vm_engine *en = &c->eng[e];
   en->regs[r] = value;
-  c->cause = 0; /* no instruction's */
+  c->cause = 0;                /* no instruction's */
   if (en->state == VM_WAITING) /* it may wait for that register's value */
     vm_wake(c, en->code->insns[en->pc].wait.sem);
   return s;
@@ -421,22 +408,23 @@ static uint8_t *memory_at(soma_machine *m, soma_memory mem, uint32_t partition, 
               : m->mem.psum + partition * m->mem.psum_pitch + offset;
 }
 
-soma_status soma_memory_read(soma_machine *m, soma_memory mem, uint32_t partition,
-                             uint64_t offset, void *data, size_t n) {
+soma_status soma_memory_read(soma_machine *m, soma_memory mem, uint32_t partition, uint64_t offset,
+                             void *data, size_t n) {
   const uint8_t *at = memory_at(m, mem, partition, offset, n);
-  if (!at)
-    return SOMA_ARG;
+  if (!at) return SOMA_ARG;
   memcpy(data, at, n);
   return SOMA_OK;
 }
 
-soma_status soma_memory_write(soma_machine *m, soma_memory mem, uint32_t partition,
-                              uint64_t offset, const void *data, size_t n) {
+soma_status soma_memory_write(soma_machine *m, soma_memory mem, uint32_t partition, uint64_t offset,
+                              const void *data, size_t n) {
   uint8_t *at = memory_at(m, mem, partition, offset, n);
-  if (!at)
-    return SOMA_ARG;
-  const vm_box box = {.space = (uint8_t)mem, .p0 = (uint16_t)partition,
-                      .p1 = (uint16_t)(partition + 1), .lo = offset, .hi = offset + n};
+  if (!at) return SOMA_ARG;
+  const vm_box box = {.space = (uint8_t)mem,
+                      .p0 = (uint16_t)partition,
+                      .p1 = (uint16_t)(partition + 1),
+                      .lo = offset,
+                      .hi = offset + n};
   if (m->run) /* what has started has read its sources */
     vm_protect(&m->run->core, &box, 1, NULL);
   memcpy(at, data, n);

@@ -60,32 +60,32 @@ typedef struct vm_item {
   vm_box src[VM_BOXES], dst[2];
   uint8_t nsrc, ndst;
   bool is_share;
-  bool staged;       /* its sources have been copied */
-  uint8_t *copies;   /* blocks of copied sources, chained by their first word */
+  bool staged;     /* its sources have been copied */
+  uint8_t *copies; /* blocks of copied sources, chained by their first word */
 } vm_item;
 
 /* ---- Record of causes (critical.c) --------------------------------------------------------- */
 
 /* Why something began when it did and not earlier. */
 typedef enum vm_why {
-  VM_WHY_START,     /* nothing held it: the run began */
-  VM_WHY_SEM,       /* a semaphore update arrived */
-  VM_WHY_ENGINE,    /* the data path was busy with the one before */
-  VM_WHY_HAZARD,    /* an earlier one of the same engine touched the same bytes */
-  VM_WHY_WEIGHTS,   /* a matmul's weights were loading */
-  VM_WHY_PORT,      /* another engine held the memory port */
-  VM_WHY_TABLE,     /* an activation table was loading */
-  VM_WHY_DEPTH,     /* the sequencer was as far ahead as it may be */
-  VM_WHY_DRAIN,     /* a drain */
-  VM_WHY_TRIGGER,   /* a DMA trigger, and the time until its first data */
-  VM_WHY_DMA,       /* the DMA engine was busy with another share */
-  VM_WHY_RING,      /* a ring was full */
-  VM_WHY_GENERATOR  /* the descriptor generator was busy */
+  VM_WHY_START,    /* nothing held it: the run began */
+  VM_WHY_SEM,      /* a semaphore update arrived */
+  VM_WHY_ENGINE,   /* the data path was busy with the one before */
+  VM_WHY_HAZARD,   /* an earlier one of the same engine touched the same bytes */
+  VM_WHY_WEIGHTS,  /* a matmul's weights were loading */
+  VM_WHY_PORT,     /* another engine held the memory port */
+  VM_WHY_TABLE,    /* an activation table was loading */
+  VM_WHY_DEPTH,    /* the sequencer was as far ahead as it may be */
+  VM_WHY_DRAIN,    /* a drain */
+  VM_WHY_TRIGGER,  /* a DMA trigger, and the time until its first data */
+  VM_WHY_DMA,      /* the DMA engine was busy with another share */
+  VM_WHY_RING,     /* a ring was full */
+  VM_WHY_GENERATOR /* the descriptor generator was busy */
 } vm_why;
 typedef struct vm_cause {
   uint32_t node; /* 0: none */
   uint8_t why;
-  vm_time time;  /* when it took effect */
+  vm_time time; /* when it took effect */
 } vm_cause;
 typedef enum vm_node_kind { VM_N_INSN = 1, VM_N_SEQ, VM_N_SHARE } vm_node_kind;
 typedef struct vm_node {
@@ -118,7 +118,7 @@ typedef struct vm_flight { /* an instruction between issue and execution */
   const isa_insn *in;
   uint32_t pc;
   uint32_t node;    /* of the run's record, 0 when it keeps none */
-  bool finished; /* its done has come; it executes when those before it have */
+  bool finished;    /* its done has come; it executes when those before it have */
   uint16_t ports;   /* VM_PORT_... */
   vm_time streamed; /* the last element has gone in: the ports are free */
   vm_time read;     /* the sources have been read: the time of an @read update */
@@ -130,10 +130,10 @@ typedef struct vm_flight { /* an instruction between issue and execution */
  * beside matmuls, so that a cell has two lanes. Nodes are of the run's record. */
 enum { VM_CELLS = 16 };
 typedef struct vm_pe_clock {
-  vm_time issue_free;  /* the next matmul may issue */
-  vm_time started;     /* of the last instruction: they start in order */
-  vm_time done;        /* of the last matmul: they finish in order */
-  vm_time load_free;   /* the weight loader */
+  vm_time issue_free; /* the next matmul may issue */
+  vm_time started;    /* of the last instruction: they start in order */
+  vm_time done;       /* of the last matmul: they finish in order */
+  vm_time load_free;  /* the weight loader */
   vm_time free[2][VM_CELLS], loaded[VM_CELLS];
   vm_time burst, busy; /* start of this burst of matmuls, end of the last one's streaming */
   uint32_t issue_node, started_node, load_node, free_node[2][VM_CELLS], loaded_node[VM_CELLS];
@@ -141,18 +141,21 @@ typedef struct vm_pe_clock {
 
 /* An instruction as the sequencer wants it. */
 typedef struct vm_uop {
-  uint8_t op;   /* isa_op */
+  uint8_t op; /* isa_op */
   uint8_t rd, ra;
   uint8_t flags; /* VM_U_... */
-  int32_t b;    /* immediate, or register number with VM_U_BREG */
-  uint32_t to;  /* branch target */
+  int32_t b;     /* immediate, or register number with VM_U_BREG */
+  uint32_t to;   /* branch target */
 } vm_uop;
-enum { VM_U_BREG = 1, VM_U_SLOW = 2 /* leaves the fast loop: a semaphore, memory, data path, DMA */ };
+enum {
+  VM_U_BREG = 1,
+  VM_U_SLOW = 2 /* leaves the fast loop: a semaphore, memory, data path, DMA */
+};
 
 typedef enum vm_state {
-  VM_READY,   /* has an event pending, or is running */
-  VM_WAITING, /* on a semaphore */
-  VM_RINGFULL,/* its DMA trigger waits for a place in a ring */
+  VM_READY,    /* has an event pending, or is running */
+  VM_WAITING,  /* on a semaphore */
+  VM_RINGFULL, /* its DMA trigger waits for a place in a ring */
   VM_HALTED
 } vm_state;
 
@@ -171,9 +174,9 @@ typedef struct vm_engine {
   vm_flight *flights; /* ring of VM_FLIGHTS */
   uint32_t first, nflights;
   vm_time issue_free, last_done, dge_free;
-  vm_pe_clock pe;     /* tensor */
-  int table;          /* scalar: function whose table is loaded, -1 none */
-  uint64_t tables;    /* scalar: how often one was loaded */
+  vm_pe_clock pe;  /* tensor */
+  int table;       /* scalar: function whose table is loaded, -1 none */
+  uint64_t tables; /* scalar: how often one was loaded */
   /* record of causes: what last let the sequencer go on, and when; nodes of what came last */
   vm_cause cause;
   uint32_t issue_node, last_node, dge_node;
@@ -190,9 +193,9 @@ typedef struct vm_engine {
  * the order of dst: the source of a transpose has its dimensions permuted. */
 typedef struct vm_transfer {
   vm_view dst, src;
-  vm_view *more;       /* sources 1 .. nsrc - 1 of a dma_compute */
-  uint8_t nsrc, op;    /* op: isa_aluop */
-  bool accumulates;    /* dst is read when the share completes */
+  vm_view *more;    /* sources 1 .. nsrc - 1 of a dma_compute */
+  uint8_t nsrc, op; /* op: isa_aluop */
+  bool accumulates; /* dst is read when the share completes */
   /* Dimension row_dim of each indexed view has byte offset rows[i] at index i, VM_NO_ROW where
    * the index is out of bounds and skipped. */
   int64_t *rows;
@@ -200,30 +203,30 @@ typedef struct vm_transfer {
   bool dst_indexed;
   int16_t src_indexed; /* the source that is, -1 none */
   bool permuted;
-  vm_box whole;        /* of the permuted source, or of the indexed tensor */
-  void *extra;         /* block of more and rows */
+  vm_box whole; /* of the permuted source, or of the indexed tensor */
+  void *extra;  /* block of more and rows */
   size_t extra_bytes;
-  uint32_t left;       /* shares not done */
-  uint32_t pc;         /* of the instruction that triggered it */
-  uint32_t node;       /* of the trigger, in the record of causes */
+  uint32_t left; /* shares not done */
+  uint32_t pc;   /* of the instruction that triggered it */
+  uint32_t node; /* of the trigger, in the record of causes */
   uint8_t engine, queue, prio;
   bool signals, is_static, touches_hbm;
   uint8_t sem;
-  uint32_t rate;       /* of one DMA engine, MBNS, of destination bytes */
-  uint64_t run_bytes;  /* of a contiguous element, in destination bytes */
+  uint32_t rate;      /* of one DMA engine, MBNS, of destination bytes */
+  uint64_t run_bytes; /* of a contiguous element, in destination bytes */
   struct vm_transfer *next_free;
 } vm_transfer;
 
 typedef struct vm_share {
   vm_item item;
   vm_transfer *t;
-  uint64_t e0, e1;     /* elements of the transfer in row-major order */
+  uint64_t e0, e1; /* elements of the transfer in row-major order */
   uint64_t bytes;
-  uint64_t sent;       /* bytes served so far */
-  vm_time ready;       /* when its first data may move */
+  uint64_t sent; /* bytes served so far */
+  vm_time ready; /* when its first data may move */
   bool started;
-  vm_cause cause;      /* of its start */
-  uint8_t *snap;       /* when item.staged: the sources' elements e0 .. e1 - 1, one after another */
+  vm_cause cause; /* of its start */
+  uint8_t *snap;  /* when item.staged: the sources' elements e0 .. e1 - 1, one after another */
   struct vm_share *next; /* in its ring, and in the free list */
 } vm_share;
 
@@ -248,8 +251,8 @@ typedef struct vm_dma_engine {
 typedef enum vm_event_kind { VM_E_SEM, VM_E_DMA, VM_E_DONE, VM_E_SEQ } vm_event_kind;
 typedef struct vm_event {
   vm_time time;
-  uint32_t order; /* class: semaphores, DMA engines 0-15, engines (done before sequencer) */
-  uint32_t seq;   /* ties: first posted first */
+  uint32_t order;    /* class: semaphores, DMA engines 0-15, engines (done before sequencer) */
+  uint32_t seq;      /* ties: first posted first */
   uint8_t kind, who; /* engine or DMA engine; of VM_E_SEM the update's kind */
   uint8_t sem, from; /* of VM_E_SEM: the semaphore, and the engine whose instruction at pc acts */
   uint32_t value;    /* of a semaphore update; slot of a flight */
@@ -320,7 +323,7 @@ typedef struct vm_core {
   vm_uop *uops[ISA_NENGINES];
   vm_engine eng[ISA_NENGINES];
   uint32_t sem[ISA_NSEMS];
-  uint8_t sem_waiters[ISA_NSEMS]; /* mask of engines */
+  uint8_t sem_waiters[ISA_NSEMS];  /* mask of engines */
   uint32_t sem_last_pc[ISA_NSEMS]; /* last update's origin, for reports */
   uint8_t sem_last_engine[ISA_NSEMS];
   vm_ring rings[ISA_MAX_QUEUES][ISA_NDMA];
@@ -345,11 +348,11 @@ typedef struct vm_core {
   bool ended;
   uint64_t instructions, dma_transfers, dma_bytes, dma_packets, flops;
   uint64_t trace_hash;
-  bool timing_only;   /* data paths and transfers take their time and move nothing */
-  vm_path *path;      /* NULL: none is kept */
-  uint32_t cause;     /* node on whose behalf semaphore updates are posted now */
+  bool timing_only; /* data paths and transfers take their time and move nothing */
+  vm_path *path;    /* NULL: none is kept */
+  uint32_t cause;   /* node on whose behalf semaphore updates are posted now */
   double host_seconds, run_since, next_progress; /* of the host, seconds */
-  uint32_t until_clock; /* events until the next look at the host's clock */
+  uint32_t until_clock;  /* events until the next look at the host's clock */
   atomic_int *interrupt; /* nonzero: stop; may be NULL */
 } vm_core;
 
@@ -444,8 +447,9 @@ static inline void vm_goes_on(vm_engine *en, uint32_t node, vm_why why, vm_time 
 /* The path from the last node back to the run's start, as nodes cut at `until`; calls fn for each
  * segment, latest first. gap: the time between the cause of n and its effect, which is why n
  * began late. */
-void vm_path_walk(const vm_path *p, void (*fn)(void *ud, const vm_node *n, vm_time from,
-                                               vm_time until, bool gap), void *ud);
+void vm_path_walk(const vm_path *p,
+                  void (*fn)(void *ud, const vm_node *n, vm_time from, vm_time until, bool gap),
+                  void *ud);
 void vm_path_free(vm_core *c);
 
 /* resolve.c */

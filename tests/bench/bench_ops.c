@@ -40,8 +40,13 @@ static double median_us(void (*run)(bench *b), bench *b) {
 
 /* Columns `at` .. at + n - 1 of a region of the tile's partitions. */
 static vm_view view(bench *b, unsigned dtype, unsigned region, uint32_t n) {
-  vm_view v = {.at = b->mem + region * COLS * 4, .dtype = (uint8_t)dtype, .space = ISA_SBUF,
-               .ndim = 2, .esize = isa_dtypes[dtype].bytes, .num = {ROWS, n}, .elems = n};
+  vm_view v = {.at = b->mem + region * COLS * 4,
+               .dtype = (uint8_t)dtype,
+               .space = ISA_SBUF,
+               .ndim = 2,
+               .esize = isa_dtypes[dtype].bytes,
+               .num = {ROWS, n},
+               .elems = n};
   v.step[0] = PITCH;
   v.step[1] = v.esize;
   vm_view_runs(&v);
@@ -50,8 +55,8 @@ static vm_view view(bench *b, unsigned dtype, unsigned region, uint32_t n) {
 static vm_view src(bench *b) { return view(b, ISA_float32, 0, COLS); }
 static vm_view dst(bench *b) { return view(b, ISA_float32, 2, COLS); }
 
-#define EACH                         \
-  for (size_t r = 0; r < ROWS; r++)  \
+#define EACH                        \
+  for (size_t r = 0; r < ROWS; r++) \
     for (size_t i = 0, at = r * COLS; i < COLS; i++, at++)
 
 static void copy_predicated(bench *b) {
@@ -59,53 +64,65 @@ static void copy_predicated(bench *b) {
   op_copy_predicated(b->d, &a);
 }
 static void select_reduce(bench *b) {
-  struct vm_SELECT_REDUCE a = {.dst = dst(b), .on_true = src(b), .on_false = {.given = true},
+  struct vm_SELECT_REDUCE a = {.dst = dst(b),
+                               .on_true = src(b),
+                               .on_false = {.given = true},
                                .pred = view(b, ISA_uint8, 1, COLS),
                                .reduce = ISA_CMD_reset_reduce};
   op_select_reduce(b->d, &a);
 }
 static void range_select(bench *b) {
-  struct vm_RANGE_SELECT a = {.dst = dst(b), .on_true = src(b),
+  struct vm_RANGE_SELECT a = {.dst = dst(b),
+                              .on_true = src(b),
                               .bound0 = view(b, ISA_float32, 1, 1),
-                              .bound1 = view(b, ISA_float32, 1, 1), .op0 = ISA_ALU_is_ge,
-                              .op1 = ISA_ALU_is_lt, .reduce = ISA_CMD_reset_reduce};
+                              .bound1 = view(b, ISA_float32, 1, 1),
+                              .op0 = ISA_ALU_is_ge,
+                              .op1 = ISA_ALU_is_lt,
+                              .reduce = ISA_CMD_reset_reduce};
   op_range_select(b->d, &a);
 }
-static void c_select(bench *b) {
-  EACH b->o[at] = b->p[at] ? b->x[at] : b->y[at];
-}
+static void c_select(bench *b) { EACH b->o[at] = b->p[at] ? b->x[at] : b->y[at]; }
 static void scalar_tensor_tensor(bench *b) {
-  struct vm_SCALAR_TENSOR_TENSOR a = {.dst = dst(b), .src = src(b),
-                                      .src1 = view(b, ISA_float32, 1, COLS), .op0 = ISA_ALU_mult,
-                                      .op1 = ISA_ALU_add, .imm0 = {.given = true, .imm = 2}};
+  struct vm_SCALAR_TENSOR_TENSOR a = {.dst = dst(b),
+                                      .src = src(b),
+                                      .src1 = view(b, ISA_float32, 1, COLS),
+                                      .op0 = ISA_ALU_mult,
+                                      .op1 = ISA_ALU_add,
+                                      .imm0 = {.given = true, .imm = 2}};
   op_scalar_tensor_tensor(b->d, &a);
 }
 static void c_scalar_tensor_tensor(bench *b) { EACH b->o[at] = b->x[at] * 2 + b->y[at]; }
 static void scan(bench *b) {
-  struct vm_SCAN a = {.dst = dst(b), .src0 = src(b), .src1 = view(b, ISA_float32, 1, COLS),
-                      .op0 = ISA_ALU_mult, .op1 = ISA_ALU_add};
+  struct vm_SCAN a = {.dst = dst(b),
+                      .src0 = src(b),
+                      .src1 = view(b, ISA_float32, 1, COLS),
+                      .op0 = ISA_ALU_mult,
+                      .op1 = ISA_ALU_add};
   op_tensor_tensor_scan(b->d, &a);
 }
-static void c_scan(bench *b) {
-  EACH b->o[at] = b->x[at] * (i ? b->o[at - 1] : 0) + b->y[at];
-}
+static void c_scan(bench *b) { EACH b->o[at] = b->x[at] * (i ? b->o[at - 1] : 0) + b->y[at]; }
 static void cumulative(bench *b) {
-  struct vm_TENSOR_SCALAR_REDUCE a = {.dst = dst(b), .src = src(b), .op0 = ISA_ALU_mult,
-                                      .op1 = ISA_ALU_add, .imm0 = {.given = true, .imm = 2},
+  struct vm_TENSOR_SCALAR_REDUCE a = {.dst = dst(b),
+                                      .src = src(b),
+                                      .op0 = ISA_ALU_mult,
+                                      .op1 = ISA_ALU_add,
+                                      .imm0 = {.given = true, .imm = 2},
                                       .reduce = ISA_CMD_reset_reduce};
   op_tensor_scalar_cumulative(b->d, &a);
 }
 static void scalar_reduce(bench *b) {
-  struct vm_TENSOR_SCALAR_REDUCE a = {.dst = dst(b), .src = src(b), .op0 = ISA_ALU_mult,
-                                      .op1 = ISA_ALU_add, .imm0 = {.given = true, .imm = 2},
+  struct vm_TENSOR_SCALAR_REDUCE a = {.dst = dst(b),
+                                      .src = src(b),
+                                      .op0 = ISA_ALU_mult,
+                                      .op1 = ISA_ALU_add,
+                                      .imm0 = {.given = true, .imm = 2},
                                       .reduce = ISA_CMD_reset_reduce};
   op_tensor_scalar_reduce(b->d, &a);
 }
 static void c_scalar_reduce(bench *b) {
   for (size_t r = 0; r < ROWS; r++) {
     float part[16] = {0};
-    for (size_t i = 0; i < COLS; i++)
-      part[i % 16] += b->o[r * COLS + i] = b->x[r * COLS + i] * 2;
+    for (size_t i = 0; i < COLS; i++) part[i % 16] += b->o[r * COLS + i] = b->x[r * COLS + i] * 2;
     for (size_t i = 1; i < 16; i++) part[0] += part[i];
     b->y[r] = part[0];
   }
@@ -159,11 +176,16 @@ static void c_find(bench *b) {
     }
 }
 static void activate2(bench *b) {
-  struct vm_ACTIVATE2 a = {.dst = dst(b), .src = src(b), .fn = ISA_FN_prelu, .op0 = ISA_ALU_mult,
-                           .op1 = ISA_ALU_add, .imm0 = {.given = true, .imm = 2},
+  struct vm_ACTIVATE2 a = {.dst = dst(b),
+                           .src = src(b),
+                           .fn = ISA_FN_prelu,
+                           .op0 = ISA_ALU_mult,
+                           .op1 = ISA_ALU_add,
+                           .imm0 = {.given = true, .imm = 2},
                            .imm1 = {.given = true, .imm = 1},
                            .relu_param = {.given = true, .imm = 0.25f},
-                           .reduce = ISA_CMD_reset_reduce, .reduce_op = ISA_ALU_max};
+                           .reduce = ISA_CMD_reset_reduce,
+                           .reduce_op = ISA_ALU_max};
   op_activate2(b->d, &a);
 }
 static void c_activate2(bench *b) {
@@ -178,8 +200,8 @@ static void c_activate2(bench *b) {
   }
 }
 static void to_bf16(bench *b) {
-  struct vm_COPY a = {.dst = view(b, ISA_bfloat16, 2, COLS), .src = src(b),
-                      .round = ISA_ROUND_stochastic};
+  struct vm_COPY a = {
+      .dst = view(b, ISA_bfloat16, 2, COLS), .src = src(b), .round = ISA_ROUND_stochastic};
   op_tensor_copy(b->d, &a);
 }
 static void c_to_bf16(bench *b) {

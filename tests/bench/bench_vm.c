@@ -46,8 +46,7 @@ static double host_rate(void) {
   volatile unsigned seed = 1;
   unsigned x = seed;
   double t = now();
-  for (unsigned i = 0; i < N; i++)
-    x = (x ^ i) + 3;
+  for (unsigned i = 0; i < N; i++) x = (x ^ i) + 3;
   t = now() - t;
   seed = x;
   return N / t;

@@ -12,8 +12,10 @@
 static unsigned f32_case_depth(uint32_t exponent) {
   if (exponent < 2 || exponent == 254) return 12;
   if (exponent >= 101 && exponent <= 104) return 12;
-  return exponent >= 111 && exponent <= 114 ? 12 : exponent >= 126 && exponent <= 128 ? 12
-       : exponent >= 141 && exponent <= 143 ? 12 : 8;
+  return exponent >= 111 && exponent <= 114   ? 12
+         : exponent >= 126 && exponent <= 128 ? 12
+         : exponent >= 141 && exponent <= 143 ? 12
+                                              : 8;
 }
 
 /* All of them as bits, both signs; *count of them. Free with free. NULL when memory is out. */

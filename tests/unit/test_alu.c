@@ -76,10 +76,10 @@ static void test_arithmetic(void **state) {
 
 /* Whichever operand is NaN, of whatever payload, arithmetic gives the canonical one. */
 static void test_nan_is_canonical(void **state) {
-  static const unsigned ops[] = {ISA_ALU_add, ISA_ALU_subtract, ISA_ALU_mult, ISA_ALU_divide,
-                                 ISA_ALU_average, ISA_ALU_pow, ISA_ALU_mod};
-  static const unsigned unary[] = {ISA_ALU_bypass, ISA_ALU_abs, ISA_ALU_rsqrt, ISA_ALU_reciprocal,
-                                   ISA_ALU_square, ISA_ALU_relu};
+  static const unsigned ops[] = {ISA_ALU_add,     ISA_ALU_subtract, ISA_ALU_mult, ISA_ALU_divide,
+                                 ISA_ALU_average, ISA_ALU_pow,      ISA_ALU_mod};
+  static const unsigned unary[] = {ISA_ALU_bypass,     ISA_ALU_abs,    ISA_ALU_rsqrt,
+                                   ISA_ALU_reciprocal, ISA_ALU_square, ISA_ALU_relu};
   (void)state;
   for (unsigned i = 0; i < sizeof ops / sizeof *ops; i++) {
     check(ops[i], ODDNAN, TWO, QNAN);
@@ -121,10 +121,13 @@ static void test_order(void **state) {
 
 static void test_truth(void **state) {
   /* for a < b, a == b, a > b, unordered */
-  static const struct { unsigned op; uint32_t want[4]; } rows[] = {
-      {ISA_ALU_is_equal, {0, ONE, 0, 0}},    {ISA_ALU_not_equal, {ONE, 0, ONE, ONE}},
-      {ISA_ALU_is_ge, {0, ONE, ONE, 0}},     {ISA_ALU_is_gt, {0, 0, ONE, 0}},
-      {ISA_ALU_is_le, {ONE, ONE, 0, 0}},     {ISA_ALU_is_lt, {ONE, 0, 0, 0}},
+  static const struct {
+    unsigned op;
+    uint32_t want[4];
+  } rows[] = {
+      {ISA_ALU_is_equal, {0, ONE, 0, 0}}, {ISA_ALU_not_equal, {ONE, 0, ONE, ONE}},
+      {ISA_ALU_is_ge, {0, ONE, ONE, 0}},  {ISA_ALU_is_gt, {0, 0, ONE, 0}},
+      {ISA_ALU_is_le, {ONE, ONE, 0, 0}},  {ISA_ALU_is_lt, {ONE, 0, 0, 0}},
   };
   (void)state;
   for (unsigned i = 0; i < 6; i++) {
@@ -211,28 +214,40 @@ static void test_pow_special(void **state) {
   check(ISA_ALU_pow, TWO, NINF, 0);
   check(ISA_ALU_pow, half, INF, 0);
   check(ISA_ALU_pow, 0xbf000000, NINF, INF);
-  check(ISA_ALU_pow, TWO, 0x43000000, INF);        /* 2^128 */
-  check(ISA_ALU_pow, TWO, 0xc3150000, LEAST);      /* 2^-149 */
-  check(ISA_ALU_pow, TWO, 0xc3160000, 0);          /* 2^-150: tie to even */
+  check(ISA_ALU_pow, TWO, 0x43000000, INF);          /* 2^128 */
+  check(ISA_ALU_pow, TWO, 0xc3150000, LEAST);        /* 2^-149 */
+  check(ISA_ALU_pow, TWO, 0xc3160000, 0);            /* 2^-150: tie to even */
   check(ISA_ALU_pow, 0xc0000000, 0xc3170000, NZERO); /* (-2)^-151 */
-  check(ISA_ALU_pow, NEG1, 0x4b800001, ONE);       /* 2^24 + 2 */
-  check(ISA_ALU_pow, NEG1, 0x4b7fffff, NEG1);      /* 2^24 - 1 */
+  check(ISA_ALU_pow, NEG1, 0x4b800001, ONE);         /* 2^24 + 2 */
+  check(ISA_ALU_pow, NEG1, 0x4b7fffff, NEG1);        /* 2^24 - 1 */
 }
 
 static void test_mod(void **state) {
   static const binary rows[] = {
-      {0x4c931963, 0xbb4bfa38, 0xbac34370}, {0xc3e96390, 0x40b7b7a3, 0x407fdc6c},
-      {0x4fc59667, 0x41a111b7, 0x40a5d5e0}, {0x5d395966, 0x3b1c7175, 0x3af34a48},
-      {0xbaeed79d, 0x40b17c6f, 0x40b16d82}, {0xc19ce2fe, 0xbc00d25e, 0xbab401e0},
-      {0x47908241, 0x3e81d821, 0x3ddc1e68}, {0x5d14f332, 0x3b880248, 0x3ac17520},
-      {0x47740651, 0xbe2348db, 0xbd93d290}, {0x5c6a7229, 0xb99fd63b, 0xb990d553},
-      {0x3e845f38, 0xc0ae7a12, 0xc0a6341e}, {0x49069cfb, 0x3a50cc91, 0x3a269133},
-      {0x40e00000, 0x40400000, ONE},        {0xc0e00000, 0x40400000, TWO},
-      {0x40e00000, 0xc0400000, 0xc0000000}, {0xc0e00000, 0xc0400000, NEG1},
-      {0x40c00000, 0xc0400000, NZERO},      {0xc0c00000, 0x40400000, 0},
-      {NZERO, ONE, 0},                      {ONE, INF, ONE},
-      {NEG1, INF, INF},                     {INF, ONE, QNAN},
-      {ONE, 0, QNAN},                       {0x007fffff, 0x00000010, 0x0000000f},
+      {0x4c931963, 0xbb4bfa38, 0xbac34370},
+      {0xc3e96390, 0x40b7b7a3, 0x407fdc6c},
+      {0x4fc59667, 0x41a111b7, 0x40a5d5e0},
+      {0x5d395966, 0x3b1c7175, 0x3af34a48},
+      {0xbaeed79d, 0x40b17c6f, 0x40b16d82},
+      {0xc19ce2fe, 0xbc00d25e, 0xbab401e0},
+      {0x47908241, 0x3e81d821, 0x3ddc1e68},
+      {0x5d14f332, 0x3b880248, 0x3ac17520},
+      {0x47740651, 0xbe2348db, 0xbd93d290},
+      {0x5c6a7229, 0xb99fd63b, 0xb990d553},
+      {0x3e845f38, 0xc0ae7a12, 0xc0a6341e},
+      {0x49069cfb, 0x3a50cc91, 0x3a269133},
+      {0x40e00000, 0x40400000, ONE},
+      {0xc0e00000, 0x40400000, TWO},
+      {0x40e00000, 0xc0400000, 0xc0000000},
+      {0xc0e00000, 0xc0400000, NEG1},
+      {0x40c00000, 0xc0400000, NZERO},
+      {0xc0c00000, 0x40400000, 0},
+      {NZERO, ONE, 0},
+      {ONE, INF, ONE},
+      {NEG1, INF, INF},
+      {INF, ONE, QNAN},
+      {ONE, 0, QNAN},
+      {0x007fffff, 0x00000010, 0x0000000f},
   };
   (void)state;
   for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -305,15 +320,18 @@ static void test_bits(void **state) {
 
 static void test_native_integers(void **state) {
   static const uint32_t least = 0x80000000, minus1 = UINT32_MAX;
-  static const struct { unsigned op; uint32_t a, b, with_sign, without; } rows[] = {
+  static const struct {
+    unsigned op;
+    uint32_t a, b, with_sign, without;
+  } rows[] = {
       {ISA_ALU_add, 0x7fffffff, 1, 0x80000000, 0x80000000},
       {ISA_ALU_subtract, 0, 1, UINT32_MAX, UINT32_MAX},
       {ISA_ALU_mult, 0x10001, 0x10001, 0x20001, 0x20001},
       {ISA_ALU_divide, 0xfffffff9, 2, 0xfffffffd, 0x7ffffffc}, /* -7 / 2 */
       {ISA_ALU_divide, 7, 0, 0, 0},
       {ISA_ALU_divide, 0x80000000, UINT32_MAX, 0x80000000, 0},
-      {ISA_ALU_mod, 0xfffffff9, 3, 2, 0},                      /* -7, 4294967289 mod 3 */
-      {ISA_ALU_mod, 7, 0xfffffffd, 0xfffffffe, 7},             /* 7 mod -3 = -2 */
+      {ISA_ALU_mod, 0xfffffff9, 3, 2, 0},          /* -7, 4294967289 mod 3 */
+      {ISA_ALU_mod, 7, 0xfffffffd, 0xfffffffe, 7}, /* 7 mod -3 = -2 */
       {ISA_ALU_mod, 7, 0, 0, 0},
       {ISA_ALU_average, 0xfffffffd, 0, 0xfffffffe, 0x7ffffffe}, /* -1.5 down */
       {ISA_ALU_average, 0x7fffffff, 0x7fffffff, 0x7fffffff, 0x7fffffff},

@@ -29,15 +29,12 @@ static size_t list(const isa_ap *ap, int64_t *out) {
   uint32_t i[ISA_MAX_DIMS] = {0};
   for (size_t n = 0;; n++) {
     int64_t at = 0;
-    for (unsigned d = 0; d < ap->ndim; d++)
-      at += (int64_t)i[d] * ap->dim[d].step;
+    for (unsigned d = 0; d < ap->ndim; d++) at += (int64_t)i[d] * ap->dim[d].step;
     assert_true(n < MOST);
     out[n] = at * size;
     unsigned d = ap->ndim;
-    while (d > 0 && ++i[d - 1] == ap->dim[d - 1].num)
-      i[--d] = 0;
-    if (d == 0)
-      return n + 1;
+    while (d > 0 && ++i[d - 1] == ap->dim[d - 1].num) i[--d] = 0;
+    if (d == 0) return n + 1;
   }
 }
 
@@ -143,10 +140,8 @@ static int overlap_by_force(const isa_ap *a, const isa_ap *b) {
   size_t na = list(a, x), nb = list(b, y);
   unsigned sa = isa_dtype_bytes(a->dtype), sb = isa_dtype_bytes(b->dtype);
   bool same = na == nb && sa == sb;
-  for (size_t i = 0; same && i < na; i++)
-    same = x[i] + a->offset == y[i] + b->offset;
-  if (same)
-    return 2;
+  for (size_t i = 0; same && i < na; i++) same = x[i] + a->offset == y[i] + b->offset;
+  if (same) return 2;
   memset(mark, 0, sizeof mark);
   for (size_t i = 0; i < na; i++)
     for (unsigned k = 0; k < sa; k++) {
@@ -158,8 +153,7 @@ static int overlap_by_force(const isa_ap *a, const isa_ap *b) {
     for (unsigned k = 0; k < sb; k++) {
       int64_t at = b->offset + y[i] + k;
       assert_in_range(at, 0, WORLD - 1);
-      if (mark[at])
-        return 1;
+      if (mark[at]) return 1;
     }
   return 0;
 }
@@ -170,8 +164,7 @@ static void test_overlap(void **state) {
   int seen[3] = {0};
   for (int i = 0; i < 60000; i++) {
     isa_ap a = either(&s, i), b = either(&s, i);
-    if (a.space != b.space)
-      continue;
+    if (a.space != b.space) continue;
     if (i % 4 == 0) { /* columns of one matrix */
       b = a;
       b.offset += (int64_t)rnd(&s, 9) - 4;
@@ -309,10 +302,14 @@ static void test_equal(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_extent_and_at),   cmocka_unit_test(test_merge),
-      cmocka_unit_test(test_merge_keeps_dynamic), cmocka_unit_test(test_overlap),
-      cmocka_unit_test(test_overlap_of_places), cmocka_unit_test(test_overlap_large),
-      cmocka_unit_test(test_overlap_dynamic), cmocka_unit_test(test_limits),
+      cmocka_unit_test(test_extent_and_at),
+      cmocka_unit_test(test_merge),
+      cmocka_unit_test(test_merge_keeps_dynamic),
+      cmocka_unit_test(test_overlap),
+      cmocka_unit_test(test_overlap_of_places),
+      cmocka_unit_test(test_overlap_large),
+      cmocka_unit_test(test_overlap_dynamic),
+      cmocka_unit_test(test_limits),
       cmocka_unit_test(test_equal),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,11 +19,9 @@ static void *meter_fn(void *ud, void *p, size_t old, size_t n) {
     free(p);
     return NULL;
   }
-  if (++m->calls == m->fail_at || n > SIZE_MAX / 4)
-    return NULL;
+  if (++m->calls == m->fail_at || n > SIZE_MAX / 4) return NULL;
   void *q = realloc(p, n);
-  if (q)
-    m->live += n - old;
+  if (q) m->live += n - old;
   return q;
 }
 
@@ -44,8 +42,7 @@ static void test_buf(void **state) {
   isa_buf b;
   isa_buf_init(&b, &al);
   assert_string_equal(isa_buf_str(&b), "");
-  for (int i = 0; i < 1000; i++)
-    isa_buf_printf(&b, "%d,", i);
+  for (int i = 0; i < 1000; i++) isa_buf_printf(&b, "%d,", i);
   assert_int_equal(b.len, 10 * 2 + 90 * 3 + 900 * 4);
   assert_memory_equal(isa_buf_str(&b), "0,1,2,3,", 8);
   assert_string_equal(isa_buf_str(&b) + b.len - 8, "998,999,");
@@ -98,13 +95,11 @@ static void test_arena(void **state) {
     p[i] = isa_arena_alloc(&a, i * 7);
     assert_non_null(p[i]);
     assert_int_equal((uintptr_t)p[i] % _Alignof(max_align_t), 0);
-    for (size_t j = 0; j < i * 7; j++)
-      assert_int_equal(p[i][j], 0);
+    for (size_t j = 0; j < i * 7; j++) assert_int_equal(p[i][j], 0);
     memset(p[i], (int)(i & 255), i * 7);
   }
   for (size_t i = 0; i < 300; i++)
-    for (size_t j = 0; j < i * 7; j++)
-      assert_int_equal(p[i][j], i & 255);
+    for (size_t j = 0; j < i * 7; j++) assert_int_equal(p[i][j], i & 255);
   assert_string_equal(isa_arena_strn(&a, "hello", 4), "hell");
   assert_non_null(isa_arena_alloc(&a, 1000000));
   assert_int_equal(a.total, m.live);
@@ -126,8 +121,7 @@ static void test_array(void **state) {
     assert_int_equal(a[n], 0);
     a[n] = n + 1;
   }
-  for (uint32_t i = 0; i < n; i++)
-    assert_int_equal(a[i], i + 1);
+  for (uint32_t i = 0; i < n; i++) assert_int_equal(a[i], i + 1);
   assert_true(m.calls < 20);
   m.fail_at = m.calls + 1;
   uint32_t *before = a, old = cap;
@@ -217,8 +211,12 @@ static bool build(isa_program *p) {
   isa_insn in = {.op = ISA_OP_halt};
   isa_ap a = some_ap(1);
   isa_ref r;
-  return isa_program_tensor(p, &(isa_tensor){.name = "t", .dtype = ISA_uint8, .role = ISA_CONST,
-                                             .ndim = 1, .shape = {3}, .bytes = 3,
+  return isa_program_tensor(p, &(isa_tensor){.name = "t",
+                                             .dtype = ISA_uint8,
+                                             .role = ISA_CONST,
+                                             .ndim = 1,
+                                             .shape = {3},
+                                             .bytes = 3,
                                              .data = (const uint8_t *)"xyz"}) &&
          isa_program_tile(p, &(isa_tile){.name = "s", .dtype = ISA_uint8, .overlay = "o"}) &&
          isa_program_ap(p, 0, &a) && isa_program_file(p, "f.s") &&
@@ -247,8 +245,13 @@ static void test_program_copies(void **state) {
   isa_alloc al = isa_alloc_default();
   isa_program *p = isa_program_new(&al, &isa_targets[ISA_trn2]);
   char name[] = "tensor", data[] = "xyz";
-  isa_tensor t = {.name = name, .dtype = ISA_uint8, .role = ISA_CONST, .ndim = 1, .shape = {3},
-                  .bytes = 3, .data = (const uint8_t *)data};
+  isa_tensor t = {.name = name,
+                  .dtype = ISA_uint8,
+                  .role = ISA_CONST,
+                  .ndim = 1,
+                  .shape = {3},
+                  .bytes = 3,
+                  .data = (const uint8_t *)data};
   assert_int_equal(isa_program_tensor(p, &t), 1);
   t.name = "other";
   t.data = NULL;

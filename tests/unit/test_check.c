@@ -27,8 +27,12 @@ typedef struct fx {
 
 static isa_ap line(unsigned space, unsigned dtype, unsigned part, unsigned nparts, int64_t offset,
                    uint32_t n) {
-  isa_ap a = {.dtype = (uint8_t)dtype, .space = (uint8_t)space, .ndim = 1, .offset = offset,
-              .part = (uint16_t)part, .nparts = (uint16_t)nparts};
+  isa_ap a = {.dtype = (uint8_t)dtype,
+              .space = (uint8_t)space,
+              .ndim = 1,
+              .offset = offset,
+              .part = (uint16_t)part,
+              .nparts = (uint16_t)nparts};
   a.dim[0] = (isa_dim){1, n};
   return a;
 }
@@ -123,12 +127,25 @@ static fx open_fx(int target) {
   isa_alloc al = isa_alloc_default();
   fx x = {.p = isa_program_new(&al, &isa_targets[target])};
   assert_non_null(x.p);
-  isa_tensor a = {.name = "a", .dtype = ISA_float32, .role = ISA_INPUT, .ndim = 2,
-                  .shape = {512, 512}, .bytes = 1048576};
-  isa_tensor k = {.name = "k", .dtype = ISA_uint8, .role = ISA_CONST, .ndim = 1, .shape = {3},
-                  .bytes = 3, .data = data};
-  isa_tile ta = {.name = "ta", .dtype = ISA_float32, .space = ISA_SBUF, .ndim = 2,
-                 .shape = {128, 512}, .bytes = 2048};
+  isa_tensor a = {.name = "a",
+                  .dtype = ISA_float32,
+                  .role = ISA_INPUT,
+                  .ndim = 2,
+                  .shape = {512, 512},
+                  .bytes = 1048576};
+  isa_tensor k = {.name = "k",
+                  .dtype = ISA_uint8,
+                  .role = ISA_CONST,
+                  .ndim = 1,
+                  .shape = {3},
+                  .bytes = 3,
+                  .data = data};
+  isa_tile ta = {.name = "ta",
+                 .dtype = ISA_float32,
+                 .space = ISA_SBUF,
+                 .ndim = 2,
+                 .shape = {128, 512},
+                 .bytes = 2048};
   isa_tile tp = ta, tb = ta;
   tp.name = "tp";
   tp.space = ISA_PSUM;
@@ -185,8 +202,7 @@ static void test_refused(void **state) {
       wrong++;
     }
     /* Without a place for the message the answer is the same. */
-    if (!ok && isa_check_insn(x.p, 0, x.engine, &x.in, 10, NULL))
-      wrong++;
+    if (!ok && isa_check_insn(x.p, 0, x.engine, &x.in, 10, NULL)) wrong++;
     isa_program_free(x.p);
   }
   assert_int_equal(wrong, 0);
@@ -194,89 +210,87 @@ static void test_refused(void **state) {
 
 /* ---- Accepted ----------------------------------------------------------------------------- */
 
-#define OK_CASES(OK)                                                                            \
-  OK(tensor_tensor, trn1, (void)x)                                                              \
-  OK(in_place, trn2, TT.src0 = TT.dst)                                                          \
-  OK(one_psum, trn2, TT.src1 = ps(x, ISA_float32, 0, 128, 0, 512))                              \
-  OK(broadcast, trn2, isa_ap a = line(ISA_SBUF, ISA_float32, 0, 128, 4096, 512);                \
-     a.dim[0].step = 0; TT.src1 = add(x, a))                                                    \
-  OK(backwards, trn2, isa_ap a = line(ISA_SBUF, ISA_float32, 0, 128, 6140, 512);                \
-     a.dim[0].step = -1; TT.src1 = add(x, a))                                                   \
-  OK(interleaved_dst, trn2, isa_ap a = line(ISA_SBUF, ISA_float32, 0, 128, 8192, 256);          \
-     a.ndim = 2; a.dim[0] = (isa_dim){1, 2}; a.dim[1] = (isa_dim){2, 256}; TT.dst = add(x, a))  \
-  OK(start_96, trn2, TT.dst = sb(x, ISA_float32, 96, 32, 0, 4);                                 \
-     TT.src0 = sb(x, ISA_float32, 32, 32, 0, 4); TT.src1 = sb(x, ISA_float32, 0, 32, 0, 4))     \
-  OK(last_byte, trn2, TT.src0 = sb(x, ISA_float32, 0, 128, 227328, 512))                        \
-  OK(int_gpsimd, trn2, x->engine = ISA_ENG_gpsimd; TT.dst = sb(x, ISA_int32, 0, 128, 0, 512);   \
-     TT.src0 = sb(x, ISA_int32, 0, 128, 2048, 512); TT.src1 = TT.src0)                          \
-  OK(bits, trn2, TT.op = ISA_ALU_logical_shift_left; TT.dst = sb(x, ISA_uint16, 0, 128, 0, 4);  \
-     TT.src0 = sb(x, ISA_int16, 0, 128, 512, 4); TT.src1 = TT.src0)                             \
-  OK(moving_apart, trn2, isa_ap a = line(ISA_SBUF, ISA_float32, 0, 128, 0, 512);                \
-     a.dyn[0] = (isa_dyn){ISA_DYN_reg, 1, 0, 512}; TT.dst = add(x, a); a.dyn[0].reg = 2;        \
-     TT.src0 = add(x, a))                                                                       \
-  OK(sizes, trn2, isa_ap a = line(ISA_SBUF, ISA_float32, 0, 128, 0, 512); a.size_dim = 2;       \
-     a.size_reg = 4; TT.dst = TT.src0 = TT.src1 = add(x, a))                                    \
-  OK(clauses, trn2, x->in.wait = (isa_wait){ISA_WAIT_ge, 0, 255, 0, 0x7fffffff};                \
-     x->in.upd = (isa_update){ISA_UPD_inc, 1, 0, 0, 0})                                         \
-  OK(dma_hwdge, trn2, dma(x); x->in.upd.kind = ISA_UPD_dma)                                     \
-  OK(dma_dynamic, trn2, dma(x); isa_ap a = line(ISA_HBM, ISA_float32, 0, 0, 0, 65536);          \
-     a.base = 1; a.dyn[0] = (isa_dyn){ISA_DYN_elem, 0, sb(x, ISA_int32, 77, 1, 0, 1), 512};     \
-     DMA.src = add(x, a))                                                                       \
-  OK(dma_anywhere, trn2, dma(x); DMA.dst = sb(x, ISA_float32, 17, 111, 0, 4);                   \
-     DMA.src = hb(x, 1, ISA_float32, 0, 444))                                                   \
-  OK(dma_static, trn1, dma(x); DMA.queue = 1; x->engine = ISA_ENG_vector)                       \
-  OK(dma_cast, trn2, dma(x); DMA.queue = 1; DMA.dst = sb(x, ISA_bfloat16, 0, 128, 0, 512))      \
-  OK(dma_64, trn2, dma(x); DMA.dst = sb(x, ISA_int64, 0, 128, 0, 4);                            \
-     DMA.src = hb(x, 1, ISA_int64, 0, 512))                                                     \
-  OK(dma_size, trn2, dma(x); isa_ap a = line(ISA_SBUF, ISA_float32, 0, 128, 0, 512);            \
-     a.size_dim = 1; a.size_reg = 4; DMA.dst = add(x, a); a.space = ISA_HBM; a.part = 0;        \
-     a.nparts = 0; a.base = 1; a.ndim = 2; a.dim[0] = (isa_dim){512, 128};                      \
-     a.dim[1] = (isa_dim){1, 512}; a.size_dim = 2; DMA.src = add(x, a))                         \
-  OK(dma_gather, trn2, dma(x); x->engine = ISA_ENG_gpsimd; DMA.queue = 2;                       \
-     isa_ap a = line(ISA_HBM, ISA_float32, 0, 0, 0, 128); a.base = 1; a.ndim = 2;               \
-     a.dim[1] = (isa_dim){1, 512};                                                              \
-     a.index_kind = ISA_INDEX_gather; a.index = sb(x, ISA_uint32, 0, 128, 4096, 1);             \
-     DMA.src = add(x, a))                                                                       \
-  OK(matmul, trn1, mm(x))                                                                       \
-  OK(matmul_gen4, trn3, mm(x); MM.dst = ps(x, ISA_bfloat16, 0, 128, 0, 8192);                   \
-     MM.src = sb(x, ISA_float8_e4m3fn, 0, 128, 0, 8192))                                        \
-  OK(matmul_second_bank, trn2, mm(x); MM.dst = ps(x, ISA_float32, 0, 128, 2048, 512))           \
-  OK(ldweights, trn1, use(x, ISA_OP_ldweights, ISA_ENG_tensor);                                 \
-     x->in.u.LDWEIGHTS.src = sb(x, ISA_float32, 0, 64, 0, 128))                                 \
-  OK(activate, trn1, act(x); ACT.scale = (isa_num){ISA_NUM_imm, 0x3f000000};                    \
-     ACT.bias = (isa_num){ISA_NUM_ap, sb(x, ISA_bfloat16, 0, 128, 8192, 1)})                    \
-  OK(activate_bias, trn2, act(x); ACT.bias = (isa_num){ISA_NUM_reg, 5})                         \
-  OK(activate_reduce, trn2, act(x); ACT.reduce = ISA_CMD_reset_reduce)                          \
-  OK(copy_cast, trn2, copy(x))                                                                  \
-  OK(copy_packed, trn2, copy(x); COPY.dst = sb(x, ISA_float4_e2m1fn_x4, 0, 128, 0, 512);        \
-     COPY.src = sb(x, ISA_float4_e2m1fn_x4, 0, 128, 2048, 512))                                 \
-  OK(scalar_pair, trn2, ts(x); x->engine = ISA_ENG_scalar; TS.op1 = ISA_ALU_add;                \
-     TS.imm1 = (isa_num){ISA_NUM_reg, 9})                                                       \
-  OK(scalar_gen4, trn3, ts(x); x->engine = ISA_ENG_scalar; TS.op0 = ISA_ALU_max)                \
-  OK(rsqrt, trn2, ts(x); x->engine = ISA_ENG_gpsimd; TS.op0 = ISA_ALU_rsqrt; TS.imm0.v = 0)     \
-  OK(scalar_vector, trn2, ts(x);                                                                \
-     TS.imm0 = (isa_num){ISA_NUM_ap, ps(x, ISA_float32, 0, 128, 0, 1)})                         \
-  OK(unary_second, trn2, ts(x); TS.op1 = ISA_ALU_abs)                                           \
-  OK(bits_scalar, trn2, ts(x); TS.dst = TS.src; TS.op0 = ISA_ALU_bitwise_not;                   \
-     TS.imm0.kind = ISA_NUM_none; TS.imm0.v = 0)                                                \
-  OK(reduce, trn2, red(x); RED.negate = 1)                                                      \
-  OK(reduce_all, trn2, red(x); RED.axes = 0; RED.dst = sb(x, ISA_float32, 0, 128, 0, 1))        \
-  OK(reduce_kept_size, trn2, red(x); isa_ap a = x->p->cores[0].aps[RED.src - 1];                \
-     a.size_dim = 2; a.size_reg = 7; RED.src = add(x, a);                                       \
-     a = line(ISA_SBUF, ISA_float32, 0, 128, 0, 8); a.size_dim = 2; a.size_reg = 7;             \
-     RED.dst = add(x, a))                                                                       \
-  OK(reduce_lost_size, trn2, red(x); isa_ap a = x->p->cores[0].aps[RED.src - 1];                \
-     a.size_dim = 3; a.size_reg = 7; RED.src = add(x, a))                                       \
-  OK(iota, trn1, iota(x, -3, 512))                                                              \
-  OK(affine, trn1, affine(x))                                                                   \
-  OK(event, trn1, use(x, ISA_OP_event_semaphore, ISA_ENG_tensor);                               \
-     x->in.wait = (isa_wait){ISA_WAIT_ge, 0, 1, 1, 63};                                         \
-     x->in.upd = (isa_update){ISA_UPD_sub, 0, 0, 1, 32})                                        \
-  OK(sem_range, trn1, use(x, ISA_OP_sem_range_clear, ISA_ENG_sync);                             \
-     x->in.u.SEM_RANGE = (struct isa_SEM_RANGE){0, 256, 0})                                     \
-  OK(load, trn1, use(x, ISA_OP_tensor_load, ISA_ENG_vector);                                    \
-     x->in.u.TENSOR_LOAD.src = sb(x, ISA_int32, 5, 1, 0, 1))                                    \
-  OK(jump, trn1, use(x, ISA_OP_jmp, ISA_ENG_vector); x->in.u.JUMP.to = 9)                       \
+#define OK_CASES(OK)                                                                               \
+  OK(tensor_tensor, trn1, (void)x)                                                                 \
+  OK(in_place, trn2, TT.src0 = TT.dst)                                                             \
+  OK(one_psum, trn2, TT.src1 = ps(x, ISA_float32, 0, 128, 0, 512))                                 \
+  OK(broadcast, trn2, isa_ap a = line(ISA_SBUF, ISA_float32, 0, 128, 4096, 512);                   \
+     a.dim[0].step = 0; TT.src1 = add(x, a))                                                       \
+  OK(backwards, trn2, isa_ap a = line(ISA_SBUF, ISA_float32, 0, 128, 6140, 512);                   \
+     a.dim[0].step = -1; TT.src1 = add(x, a))                                                      \
+  OK(interleaved_dst, trn2, isa_ap a = line(ISA_SBUF, ISA_float32, 0, 128, 8192, 256); a.ndim = 2; \
+     a.dim[0] = (isa_dim){1, 2}; a.dim[1] = (isa_dim){2, 256}; TT.dst = add(x, a))                 \
+  OK(start_96, trn2, TT.dst = sb(x, ISA_float32, 96, 32, 0, 4);                                    \
+     TT.src0 = sb(x, ISA_float32, 32, 32, 0, 4); TT.src1 = sb(x, ISA_float32, 0, 32, 0, 4))        \
+  OK(last_byte, trn2, TT.src0 = sb(x, ISA_float32, 0, 128, 227328, 512))                           \
+  OK(int_gpsimd, trn2, x->engine = ISA_ENG_gpsimd; TT.dst = sb(x, ISA_int32, 0, 128, 0, 512);      \
+     TT.src0 = sb(x, ISA_int32, 0, 128, 2048, 512); TT.src1 = TT.src0)                             \
+  OK(bits, trn2, TT.op = ISA_ALU_logical_shift_left; TT.dst = sb(x, ISA_uint16, 0, 128, 0, 4);     \
+     TT.src0 = sb(x, ISA_int16, 0, 128, 512, 4); TT.src1 = TT.src0)                                \
+  OK(moving_apart, trn2, isa_ap a = line(ISA_SBUF, ISA_float32, 0, 128, 0, 512);                   \
+     a.dyn[0] = (isa_dyn){ISA_DYN_reg, 1, 0, 512}; TT.dst = add(x, a); a.dyn[0].reg = 2;           \
+     TT.src0 = add(x, a))                                                                          \
+  OK(sizes, trn2, isa_ap a = line(ISA_SBUF, ISA_float32, 0, 128, 0, 512); a.size_dim = 2;          \
+     a.size_reg = 4; TT.dst = TT.src0 = TT.src1 = add(x, a))                                       \
+  OK(clauses, trn2, x->in.wait = (isa_wait){ISA_WAIT_ge, 0, 255, 0, 0x7fffffff};                   \
+     x->in.upd = (isa_update){ISA_UPD_inc, 1, 0, 0, 0})                                            \
+  OK(dma_hwdge, trn2, dma(x); x->in.upd.kind = ISA_UPD_dma)                                        \
+  OK(dma_dynamic, trn2, dma(x); isa_ap a = line(ISA_HBM, ISA_float32, 0, 0, 0, 65536); a.base = 1; \
+     a.dyn[0] = (isa_dyn){ISA_DYN_elem, 0, sb(x, ISA_int32, 77, 1, 0, 1), 512};                    \
+     DMA.src = add(x, a))                                                                          \
+  OK(dma_anywhere, trn2, dma(x); DMA.dst = sb(x, ISA_float32, 17, 111, 0, 4);                      \
+     DMA.src = hb(x, 1, ISA_float32, 0, 444))                                                      \
+  OK(dma_static, trn1, dma(x); DMA.queue = 1; x->engine = ISA_ENG_vector)                          \
+  OK(dma_cast, trn2, dma(x); DMA.queue = 1; DMA.dst = sb(x, ISA_bfloat16, 0, 128, 0, 512))         \
+  OK(dma_64, trn2, dma(x); DMA.dst = sb(x, ISA_int64, 0, 128, 0, 4);                               \
+     DMA.src = hb(x, 1, ISA_int64, 0, 512))                                                        \
+  OK(dma_size, trn2, dma(x); isa_ap a = line(ISA_SBUF, ISA_float32, 0, 128, 0, 512);               \
+     a.size_dim = 1; a.size_reg = 4; DMA.dst = add(x, a); a.space = ISA_HBM; a.part = 0;           \
+     a.nparts = 0; a.base = 1; a.ndim = 2; a.dim[0] = (isa_dim){512, 128};                         \
+     a.dim[1] = (isa_dim){1, 512}; a.size_dim = 2; DMA.src = add(x, a))                            \
+  OK(dma_gather, trn2, dma(x); x->engine = ISA_ENG_gpsimd; DMA.queue = 2;                          \
+     isa_ap a = line(ISA_HBM, ISA_float32, 0, 0, 0, 128); a.base = 1; a.ndim = 2;                  \
+     a.dim[1] = (isa_dim){1, 512}; a.index_kind = ISA_INDEX_gather;                                \
+     a.index = sb(x, ISA_uint32, 0, 128, 4096, 1); DMA.src = add(x, a))                            \
+  OK(matmul, trn1, mm(x))                                                                          \
+  OK(matmul_gen4, trn3, mm(x); MM.dst = ps(x, ISA_bfloat16, 0, 128, 0, 8192);                      \
+     MM.src = sb(x, ISA_float8_e4m3fn, 0, 128, 0, 8192))                                           \
+  OK(matmul_second_bank, trn2, mm(x); MM.dst = ps(x, ISA_float32, 0, 128, 2048, 512))              \
+  OK(ldweights, trn1, use(x, ISA_OP_ldweights, ISA_ENG_tensor);                                    \
+     x->in.u.LDWEIGHTS.src = sb(x, ISA_float32, 0, 64, 0, 128))                                    \
+  OK(activate, trn1, act(x); ACT.scale = (isa_num){ISA_NUM_imm, 0x3f000000};                       \
+     ACT.bias = (isa_num){ISA_NUM_ap, sb(x, ISA_bfloat16, 0, 128, 8192, 1)})                       \
+  OK(activate_bias, trn2, act(x); ACT.bias = (isa_num){ISA_NUM_reg, 5})                            \
+  OK(activate_reduce, trn2, act(x); ACT.reduce = ISA_CMD_reset_reduce)                             \
+  OK(copy_cast, trn2, copy(x))                                                                     \
+  OK(copy_packed, trn2, copy(x); COPY.dst = sb(x, ISA_float4_e2m1fn_x4, 0, 128, 0, 512);           \
+     COPY.src = sb(x, ISA_float4_e2m1fn_x4, 0, 128, 2048, 512))                                    \
+  OK(scalar_pair, trn2, ts(x); x->engine = ISA_ENG_scalar; TS.op1 = ISA_ALU_add;                   \
+     TS.imm1 = (isa_num){ISA_NUM_reg, 9})                                                          \
+  OK(scalar_gen4, trn3, ts(x); x->engine = ISA_ENG_scalar; TS.op0 = ISA_ALU_max)                   \
+  OK(rsqrt, trn2, ts(x); x->engine = ISA_ENG_gpsimd; TS.op0 = ISA_ALU_rsqrt; TS.imm0.v = 0)        \
+  OK(scalar_vector, trn2, ts(x);                                                                   \
+     TS.imm0 = (isa_num){ISA_NUM_ap, ps(x, ISA_float32, 0, 128, 0, 1)})                            \
+  OK(unary_second, trn2, ts(x); TS.op1 = ISA_ALU_abs)                                              \
+  OK(bits_scalar, trn2, ts(x); TS.dst = TS.src; TS.op0 = ISA_ALU_bitwise_not;                      \
+     TS.imm0.kind = ISA_NUM_none; TS.imm0.v = 0)                                                   \
+  OK(reduce, trn2, red(x); RED.negate = 1)                                                         \
+  OK(reduce_all, trn2, red(x); RED.axes = 0; RED.dst = sb(x, ISA_float32, 0, 128, 0, 1))           \
+  OK(reduce_kept_size, trn2, red(x); isa_ap a = x->p->cores[0].aps[RED.src - 1]; a.size_dim = 2;   \
+     a.size_reg = 7; RED.src = add(x, a); a = line(ISA_SBUF, ISA_float32, 0, 128, 0, 8);           \
+     a.size_dim = 2; a.size_reg = 7; RED.dst = add(x, a))                                          \
+  OK(reduce_lost_size, trn2, red(x); isa_ap a = x->p->cores[0].aps[RED.src - 1]; a.size_dim = 3;   \
+     a.size_reg = 7; RED.src = add(x, a))                                                          \
+  OK(iota, trn1, iota(x, -3, 512))                                                                 \
+  OK(affine, trn1, affine(x))                                                                      \
+  OK(event, trn1, use(x, ISA_OP_event_semaphore, ISA_ENG_tensor);                                  \
+     x->in.wait = (isa_wait){ISA_WAIT_ge, 0, 1, 1, 63};                                            \
+     x->in.upd = (isa_update){ISA_UPD_sub, 0, 0, 1, 32})                                           \
+  OK(sem_range, trn1, use(x, ISA_OP_sem_range_clear, ISA_ENG_sync);                                \
+     x->in.u.SEM_RANGE = (struct isa_SEM_RANGE){0, 256, 0})                                        \
+  OK(load, trn1, use(x, ISA_OP_tensor_load, ISA_ENG_vector);                                       \
+     x->in.u.TENSOR_LOAD.src = sb(x, ISA_int32, 5, 1, 0, 1))                                       \
+  OK(jump, trn1, use(x, ISA_OP_jmp, ISA_ENG_vector); x->in.u.JUMP.to = 9)                          \
   OK(planned, trn2, use(x, ISA_OP_rank_id, ISA_ENG_vector))
 
 #define OK(name, target, ...) \
@@ -318,8 +332,7 @@ static fx open_program(int target, void (*make)(fx *x)) {
   x.p->cores[0].queues[0].owner = ISA_ENG_sync;
   if (target == ISA_trn1) /* no hardware DGE there */
     x.p->cores[0].queues[0].dge = ISA_DGE_none;
-  if (make)
-    make(&x);
+  if (make) make(&x);
   isa_insn halt = {.op = ISA_OP_halt};
   assert_true(isa_program_insn(x.p, 0, x.engine, &x.in, (isa_line){0, 0}));
   assert_true(isa_program_insn(x.p, 0, x.engine, &halt, (isa_line){0, 0}));
@@ -356,8 +369,7 @@ static void test_program(void **state) {
          "falls off the end of section vector: the last instruction must be halt, jmp or ret");
   x = open_program(ISA_trn2, NULL);
   x.p->ncores = 2;
-  expect(&x, ISA_UNBUILT, -1, -1, 0,
-         "a program of 2 cores is known but not built in this version");
+  expect(&x, ISA_UNBUILT, -1, -1, 0, "a program of 2 cores is known but not built in this version");
   x = open_program(ISA_trn2, NULL);
   sb(&x, ISA_float32, 0, 129, 0, 1); /* a pattern that no instruction uses */
   expect(&x, ISA_ILLEGAL, 0, -1, 0, "pattern 4: 129 partitions: an operand has at most 128");
@@ -398,15 +410,14 @@ static void test_unbuilt(void **state) {
 static void test_tables(void **state) {
   (void)state;
   fx x;
-#define TABLE(place, text, ...)           \
-  x = open_program(ISA_trn2, NULL);       \
-  __VA_ARGS__;                            \
+#define TABLE(place, text, ...)     \
+  x = open_program(ISA_trn2, NULL); \
+  __VA_ARGS__;                      \
   expect(&x, ISA_ILLEGAL, place, -1, 0, text)
   isa_tensor *a;
   isa_tile *t;
   isa_queue *q;
-  TABLE(-1, "the name of tensor 1 is not a name: character 2 of it",
-        x.p->tensors[0].name = "a b");
+  TABLE(-1, "the name of tensor 1 is not a name: character 2 of it", x.p->tensors[0].name = "a b");
   TABLE(-1, "tile 1 has no name", x.p->tiles[0].name = NULL);
   TABLE(-1, "tensor a: 7 bytes, its shape has 1048576", a = &x.p->tensors[0]; a->bytes = 7);
   TABLE(-1, "tensor a: dimension 1 has -4 elements, at least 1", a = &x.p->tensors[0];
@@ -422,8 +433,7 @@ static void test_tables(void **state) {
         t->offset = 16000);
   TABLE(-1, "tile ta: its shape does not fit in 2048 bytes of a partition", t = &x.p->tiles[0];
         t->shape[1] = 513);
-  TABLE(-1, "tile ta: offset 2, float32 needs a multiple of 4", t = &x.p->tiles[0];
-        t->offset = 2);
+  TABLE(-1, "tile ta: offset 2, float32 needs a multiple of 4", t = &x.p->tiles[0]; t->offset = 2);
   TABLE(-1, "tile ta: a tile is in sbuf or psum", t = &x.p->tiles[0]; t->space = ISA_HBM);
   TABLE(0, "queue qh: rings=17, 1 to 16", q = &x.p->cores[0].queues[0]; q->rings = 17);
   TABLE(0, "queue qh: dge=hwdge belongs to sync or scalar", q = &x.p->cores[0].queues[0];

@@ -31,8 +31,7 @@ static void set(isa_insn *in, const isa_field *f, const void *v, size_t n) {
 
 static uint32_t set_size(unsigned id) {
   uint32_t n = 0;
-  while (isa_set_item(id, n))
-    n++;
+  while (isa_set_item(id, n)) n++;
   return n;
 }
 
@@ -49,13 +48,11 @@ static void random_pair(isa_insn *in, const isa_field *f, uint32_t *s) {
     memset(&x, 0, sizeof x);
     x.kind = (uint8_t)(optional ? rnd32(s) % 4 : 1 + rnd32(s) % 3);
     x.v = x.kind == ISA_NUM_none ? 0 : x.kind == ISA_NUM_reg ? rnd(s, 64) : any32(s);
-    if (x.kind == ISA_NUM_ap)
-      x.v |= 1;
+    if (x.kind == ISA_NUM_ap) x.v |= 1;
     set(in, f, &x, sizeof x);
   } else {
     isa_ref x = {8 * rnd(s, 1u << 29), any32(s)};
-    if (x.count == 0)
-      x.offset = 0;
+    if (x.count == 0) x.offset = 0;
     set(in, f, &x, sizeof x);
   }
 }
@@ -106,8 +103,7 @@ static isa_insn random_insn(unsigned op, uint32_t *s) {
       in.upd.value = rnd(s, 0x80000000u);
   }
   const isa_form *form = isa_form_of(op);
-  for (unsigned i = 0; i < form->nfields; i++)
-    random_field(&in, &form->fields[i], s);
+  for (unsigned i = 0; i < form->nfields; i++) random_field(&in, &form->fields[i], s);
   return in;
 }
 
@@ -120,8 +116,7 @@ static void test_round_trip(void **state) {
       uint8_t a[ISA_RECORD], b[ISA_RECORD];
       isa_error e = {ISA_OK, 0, ""};
       isa_encode(&in, a);
-      if (!isa_decode(a, &back, &e))
-        fail_msg("%s: %s", isa_ops[op].name, e.text);
+      if (!isa_decode(a, &back, &e)) fail_msg("%s: %s", isa_ops[op].name, e.text);
       assert_memory_equal(&in, &back, sizeof in);
       isa_encode(&back, b);
       assert_memory_equal(a, b, ISA_RECORD);
@@ -160,8 +155,7 @@ static void test_reserved_bytes(void **state) {
     isa_insn in = random_insn(op, &s), back;
     const isa_form *form = isa_form_of(op);
     unsigned used = 16;
-    for (unsigned i = 0; i < form->nfields; i++)
-      used += isa_kind_bytes[form->fields[i].kind];
+    for (unsigned i = 0; i < form->nfields; i++) used += isa_kind_bytes[form->fields[i].kind];
     for (unsigned at = 6; at < ISA_RECORD; at = at == 7 ? used : at + 1)
       for (int bit = 0; bit < 8; bit++) {
         uint8_t a[ISA_RECORD];
@@ -182,11 +176,11 @@ static void test_reserved_bytes(void **state) {
 /* Bytes of one instruction written by hand from the table at the head of codec.c:
  * tensor_scalar p7, p9, op0=mult, imm0=r5, op1=add, imm1=1.5 $1:S[200]>=r3 $S[17]+=1000@read */
 static const uint8_t by_hand[ISA_RECORD] = {
-    0x83, 0x01, 0x31, 0x13, 200, 17, 0, 0, 3, 0, 0, 0, 0xe8, 0x03, 0, 0, /* 16 */
-    7,    0,    0,    0,    9,   0,  0, 0, 4,                            /* dst, src, op0 */
-    2,    5,    0,    0,    0,                                           /* imm0 */
-    2,    1,    0,    0,    0xc0, 0x3f,                                  /* op1, imm1 */
-    0,    1,    0};                                                      /* reverse0, 1, round */
+    0x83, 0x01, 0x31, 0x13, 200,  17,   0, 0, 3, 0, 0, 0, 0xe8, 0x03, 0, 0, /* 16 */
+    7,    0,    0,    0,    9,    0,    0, 0, 4,                            /* dst, src, op0 */
+    2,    5,    0,    0,    0,                                              /* imm0 */
+    2,    1,    0,    0,    0xc0, 0x3f,                                     /* op1, imm1 */
+    0,    1,    0};                                                         /* reverse0, 1, round */
 
 static void test_by_hand(void **state) {
   (void)state;
@@ -303,17 +297,12 @@ static isa_ap random_ap(uint32_t *s) {
   a.base = any32(s) | hbm;
   a.offset = (int64_t)any64(s);
   a.index_kind = (uint8_t)rnd(s, a.ndim ? 3 : 1);
-  if (a.index_kind)
-    a.index = any32(s) | 1;
-  if (a.index_kind == ISA_INDEX_gather)
-    a.index_dim = (uint8_t)rnd(s, a.ndim);
+  if (a.index_kind) a.index = any32(s) | 1;
+  if (a.index_kind == ISA_INDEX_gather) a.index_dim = (uint8_t)rnd(s, a.ndim);
   a.size_dim = (uint8_t)rnd(s, a.ndim + 2u);
-  if (hbm && a.size_dim == 1)
-    a.size_dim = 0;
-  if (a.size_dim)
-    a.size_reg = (uint8_t)rnd(s, 64);
-  for (unsigned d = 0; d < a.ndim; d++)
-    a.dim[d] = (isa_dim){(int64_t)any64(s), any32(s) | 1};
+  if (hbm && a.size_dim == 1) a.size_dim = 0;
+  if (a.size_dim) a.size_reg = (uint8_t)rnd(s, 64);
+  for (unsigned d = 0; d < a.ndim; d++) a.dim[d] = (isa_dim){(int64_t)any64(s), any32(s) | 1};
   for (unsigned i = 0; i < ISA_MAX_DYN; i++) {
     isa_dyn *y = &a.dyn[i];
     y->kind = (uint8_t)rnd(s, i > 0 && !a.dyn[i - 1].kind ? 1 : 3);
@@ -333,8 +322,7 @@ static void test_ap_round_trip(void **state) {
     uint8_t a[ISA_AP_RECORD], b[ISA_AP_RECORD];
     isa_error e = {ISA_OK, 0, ""};
     isa_encode_ap(&in, a);
-    if (!isa_decode_ap(a, &back, &e))
-      fail_msg("%s", e.text);
+    if (!isa_decode_ap(a, &back, &e)) fail_msg("%s", e.text);
     assert_true(isa_ap_equal(&in, &back));
     isa_encode_ap(&back, b);
     assert_memory_equal(a, b, sizeof a);
@@ -353,8 +341,10 @@ static void test_ap_round_trip(void **state) {
 
 /* bfloat16@sbuf[32, 64 partitions, offset 256] of tile 2, [[10, 3], [-1, 4]], offset r6 * 12 */
 static const uint8_t ap_by_hand[ISA_AP_RECORD] = {
-    15, 1, 2, 0, 0, 0, 0, 0, 32, 0, 64, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, [32] = 10,
-    [40] = 3, [44] = 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 4, [92] = 1, 6, [100] = 12};
+    15,   1,    2,    0,    0,    0,    0,         0,        32,          0,
+    64,   0,    2,    0,    0,    0,    0,         0,        0,           0,
+    0,    0,    0,    0,    0,    1,    [32] = 10, [40] = 3, [44] = 0xff, 0xff,
+    0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 4,         [92] = 1, 6,           [100] = 12};
 
 static void test_ap_by_hand(void **state) {
   (void)state;
@@ -382,19 +372,18 @@ static void test_ap_by_hand(void **state) {
 static void test_ap_refusals(void **state) {
   (void)state;
   static const uint8_t cases[][2] = {
-      {0, 0},   {0, 22},  {1, 0},   {1, 4},   {1, 3},    {2, 5},    {2, 1},   {2, 3},   {3, 1},
-      {3, 3},   {4, 1},   {5, 4},   {6, 1},   {7, 1},    {8, 128},  {10, 0},  {10, 129}, {16, 1},
-      {20, 1},  {23, 1},  {40, 0},  {52, 0},  {56, 1},   {64, 1},   {80, 1},  {88, 1},  {92, 0},
-      {92, 2},  {92, 3},  {93, 64}, {94, 1},  {95, 1},   {96, 1},   {108, 3}, {109, 1}, {112, 1},
-      {116, 1}, {124, 1}, {127, 1},
+      {0, 0},    {0, 22},  {1, 0},   {1, 4},   {1, 3},   {2, 5},   {2, 1},   {2, 3},
+      {3, 1},    {3, 3},   {4, 1},   {5, 4},   {6, 1},   {7, 1},   {8, 128}, {10, 0},
+      {10, 129}, {16, 1},  {20, 1},  {23, 1},  {40, 0},  {52, 0},  {56, 1},  {64, 1},
+      {80, 1},   {88, 1},  {92, 0},  {92, 2},  {92, 3},  {93, 64}, {94, 1},  {95, 1},
+      {96, 1},   {108, 3}, {109, 1}, {112, 1}, {116, 1}, {124, 1}, {127, 1},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     uint8_t r[ISA_AP_RECORD];
     isa_ap a;
     memcpy(r, ap_by_hand, sizeof r);
     r[cases[i][0]] = cases[i][1];
-    if (isa_decode_ap(r, &a, NULL))
-      fail_msg("byte %u = %u is accepted", cases[i][0], cases[i][1]);
+    if (isa_decode_ap(r, &a, NULL)) fail_msg("byte %u = %u is accepted", cases[i][0], cases[i][1]);
   }
   uint8_t second[ISA_AP_RECORD]; /* a second dynamic offset alone */
   isa_ap a;
@@ -406,10 +395,10 @@ static void test_ap_refusals(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_law_under_changes),
+      cmocka_unit_test(test_round_trip),     cmocka_unit_test(test_law_under_changes),
       cmocka_unit_test(test_reserved_bytes), cmocka_unit_test(test_by_hand),
-      cmocka_unit_test(test_refusals),      cmocka_unit_test(test_bounds),
-      cmocka_unit_test(test_ap_round_trip), cmocka_unit_test(test_ap_by_hand),
+      cmocka_unit_test(test_refusals),       cmocka_unit_test(test_bounds),
+      cmocka_unit_test(test_ap_round_trip),  cmocka_unit_test(test_ap_by_hand),
       cmocka_unit_test(test_ap_refusals),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -148,6 +148,37 @@ static void arbitration(void **state) {
   bed_close(&b);
 }
 
+/* Engines whose packets touch HBM share its rate: with 20 bytes a ns for all, sixteen engines take
+ * as long as the bytes do; between SBUF and SBUF they do not mind. */
+static void hbm_is_shared(void **state) {
+  (void)state;
+  static const char text[] = "target trn2\na tensor uint32[128, 4096]\n"
+                             "t tile sbuf uint32[128, 4096]\nu tile sbuf uint32[128, 4096]\n"
+                             "s sem\nq queue dge=none\nsection sync\n"
+                             " dma_copy t, %s, queue=q $s\n nop $s>=16\n halt\n";
+  static const struct {
+    const char *costs, *src;
+    double ns;
+  } cases[] = {{"DMA_HBM 20000", "a", 2097152 / 20.0},
+               {NULL, "a", 131072 / 23.1},
+               {"DMA_HBM 20000", "u", 131072 / 26.8}};
+  for (size_t i = 0; i < 3; i++) {
+    char full[400];
+    soma_options o = SOMA_OPTIONS_INIT;
+    snprintf(full, sizeof full, text, cases[i].src);
+    seen.n = 0;
+    o.event = note_share;
+    o.event_ud = &seen;
+    o.costs = cases[i].costs;
+    bed b = bed_open(&o, full);
+    bed_run(&b, SOMA_OK);
+    assert_int_equal(seen.n, 16);
+    double ns = (double)(seen.v[15].end - seen.v[0].start) * 1e-6;
+    assert_true(ns > cases[i].ns && ns < 1.08 * cases[i].ns + 240);
+    bed_close(&b);
+  }
+}
+
 /* gen4: a ring of a lower class number goes first, from its next packet on; the class is the
  * queue's or the instruction's. */
 static void priority_classes(void **state) {
@@ -396,19 +427,13 @@ static void nothing_is_lost(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(documented_transfers),
-      cmocka_unit_test(split_by_partition),
-      cmocka_unit_test(split_between_hbm),
-      cmocka_unit_test(idle_rings_run_ahead),
-      cmocka_unit_test(arbitration),
-      cmocka_unit_test(priority_classes),
-      cmocka_unit_test(full_rings),
-      cmocka_unit_test(static_transfers_wrap),
-      cmocka_unit_test(static_rings_take_hbm),
-      cmocka_unit_test(swdge_takes_gpsimd),
-      cmocka_unit_test(reads_when_started),
-      cmocka_unit_test(gathers_when_started),
-      cmocka_unit_test(nothing_is_lost),
+      cmocka_unit_test(documented_transfers),  cmocka_unit_test(split_by_partition),
+      cmocka_unit_test(split_between_hbm),     cmocka_unit_test(idle_rings_run_ahead),
+      cmocka_unit_test(arbitration),           cmocka_unit_test(hbm_is_shared),
+      cmocka_unit_test(priority_classes),      cmocka_unit_test(full_rings),
+      cmocka_unit_test(static_transfers_wrap), cmocka_unit_test(static_rings_take_hbm),
+      cmocka_unit_test(swdge_takes_gpsimd),    cmocka_unit_test(reads_when_started),
+      cmocka_unit_test(gathers_when_started),  cmocka_unit_test(nothing_is_lost),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

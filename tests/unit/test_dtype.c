@@ -53,8 +53,10 @@ static uint32_t nearest(const format *f, const double *v, double x) {
   if (x >= v[hi]) return hi;
   while (hi - lo > 1) {
     uint32_t mid = (lo + hi) / 2;
-    if (v[mid] <= x) lo = mid;
-    else hi = mid;
+    if (v[mid] <= x)
+      lo = mid;
+    else
+      hi = mid;
   }
   double below = x - v[lo], above = v[hi] - x;
   if (below < above) return lo;
@@ -120,9 +122,12 @@ static void test_to_f32_every_code(void **state) {
     for (uint32_t code = 0; code < 2u << sign_bit; code++) {
       uint32_t mag = code & ((1u << sign_bit) - 1), sign = code >> sign_bit << 31;
       uint32_t want;
-      if (mag <= f->max) want = isa_f32_bits((float)value_of(f, mag)) | sign;
-      else if (mag == f->over && f->over != f->nan) want = 0x7f800000 | sign;
-      else want = 0x7fc00000;
+      if (mag <= f->max)
+        want = isa_f32_bits((float)value_of(f, mag)) | sign;
+      else if (mag == f->over && f->over != f->nan)
+        want = 0x7f800000 | sign;
+      else
+        want = 0x7fc00000;
       assert_int_equal(isa_f32_bits(isa_to_f32(f->dtype, code)), want);
       if (k < 4) assert_int_equal(isa_f32_bits(isa_to_f32(f->dtype, code | 0xabcd00)), want);
     }
@@ -183,8 +188,8 @@ static void test_e8m0(void **state) {
     }
   }
   assert_int_equal(isa_f32_bits(isa_to_f32(ISA_float8_e8m0fnu, 255)), 0x7fc00000);
-  static const uint32_t nans[] = {0xbf800000, 0x80000001, 0x7f800000, 0xff800000, 0x7fc00000,
-                                  0xffc00001};
+  static const uint32_t nans[] = {0xbf800000, 0x80000001, 0x7f800000,
+                                  0xff800000, 0x7fc00000, 0xffc00001};
   for (unsigned i = 0; i < 6; i++)
     assert_int_equal(isa_from_f32(ISA_float8_e8m0fnu, isa_bits_f32(nans[i]), 0), 255);
   assert_int_equal(isa_from_f32(ISA_float8_e8m0fnu, 0.0f, 0), 0);
@@ -205,10 +210,15 @@ static int64_t expected_int(uint32_t bits, double lo, double hi) {
 }
 
 static void test_integers(void **state) {
-  static const struct { unsigned dtype, bits; double lo, hi; } types[] = {
-      {ISA_uint8, 8, 0, 255}, {ISA_int8, 8, -128, 127}, {ISA_uint16, 16, 0, 65535},
-      {ISA_int16, 16, -32768, 32767}, {ISA_uint32, 32, 0, 4294967295.0},
-      {ISA_int32, 32, -2147483648.0, 2147483647.0}};
+  static const struct {
+    unsigned dtype, bits;
+    double lo, hi;
+  } types[] = {{ISA_uint8, 8, 0, 255},
+               {ISA_int8, 8, -128, 127},
+               {ISA_uint16, 16, 0, 65535},
+               {ISA_int16, 16, -32768, 32767},
+               {ISA_uint32, 32, 0, 4294967295.0},
+               {ISA_int32, 32, -2147483648.0, 2147483647.0}};
   size_t n;
   uint32_t *cases = f32_cases(&n);
   (void)state;
@@ -234,8 +244,14 @@ static void test_integers(void **state) {
 }
 
 static void test_bool_and_types_without_fp32(void **state) {
-  static const unsigned none[] = {0, ISA_uint64, ISA_int64, ISA_float8_e5m2_x4,
-                                  ISA_float8_e4m3fn_x4, ISA_float4_e2m1fn_x4, ISA_NDTYPES, 255};
+  static const unsigned none[] = {0,
+                                  ISA_uint64,
+                                  ISA_int64,
+                                  ISA_float8_e5m2_x4,
+                                  ISA_float8_e4m3fn_x4,
+                                  ISA_float4_e2m1fn_x4,
+                                  ISA_NDTYPES,
+                                  255};
   (void)state;
   assert_true(isa_to_f32(ISA_bool, 0) == 0 && isa_to_f32(ISA_bool, 1) == 1);
   assert_true(isa_to_f32(ISA_bool, 0x80) == 1);

@@ -20,13 +20,10 @@ static void *meter_fn(void *ud, void *p, size_t old, size_t n) {
     free(p);
     return NULL;
   }
-  if (++m->calls == m->fail_at)
-    return NULL;
+  if (++m->calls == m->fail_at) return NULL;
   void *q = realloc(p, n);
-  if (q)
-    m->live += n - old;
-  if (m->live > m->peak)
-    m->peak = m->live;
+  if (q) m->live += n - old;
+  if (m->live > m->peak) m->peak = m->live;
   return q;
 }
 
@@ -40,53 +37,73 @@ static uint64_t fnv(const char *p, size_t n) {
 }
 
 static void put(char *at, uint64_t v, unsigned n) {
-  for (unsigned i = 0; i < n; i++)
-    at[i] = (char)(v >> (8 * i) & 255);
+  for (unsigned i = 0; i < n; i++) at[i] = (char)(v >> (8 * i) & 255);
 }
 
 static uint64_t get(const char *at, unsigned n) {
   uint64_t v = 0;
-  for (unsigned i = n; i-- > 0;)
-    v = v << 8 | (unsigned char)at[i];
+  for (unsigned i = n; i-- > 0;) v = v << 8 | (unsigned char)at[i];
   return v;
 }
 
 static void fix_hash(char *file, size_t n) {
-  if (n >= 16)
-    put(file + 8, fnv(file + 16, n - 16), 8);
+  if (n >= 16) put(file + 8, fnv(file + 16, n - 16), 8);
 }
 
 /* Entry of the first section with that tag. */
 static char *entry(char *file, const char *tag) {
   for (uint64_t i = 0; i < get(file + 40, 4); i++)
-    if (memcmp(file + 48 + 24 * i, tag, 4) == 0)
-      return file + 48 + 24 * i;
+    if (memcmp(file + 48 + 24 * i, tag, 4) == 0) return file + 48 + 24 * i;
   fail_msg("no section %s", tag);
   return NULL;
 }
-static char *section(char *file, const char *tag) {
-  return file + get(entry(file, tag) + 8, 8);
-}
+static char *section(char *file, const char *tag) { return file + get(entry(file, tag) + 8, 8); }
 
 /* ---- A program with something in every section -------------------------------------------- */
 
 static void add_tables(isa_program *p) {
   static const uint8_t data[] = {1, 2, 3, 4, 5, 6};
-  const isa_tensor a = {.name = "a", .dtype = ISA_float32, .role = ISA_INPUT, .ndim = 2,
-                        .shape = {512, 2048}, .bytes = 4194304};
-  const isa_tensor k = {.name = "k", .dtype = ISA_uint8, .role = ISA_CONST, .ndim = 1,
-                        .shape = {6}, .bytes = 6, .data = data};
-  const isa_tensor l = {.name = "l", .dtype = ISA_int16, .role = ISA_CONST, .ndim = 2,
-                        .shape = {1, 3}, .bytes = 6, .data = data};
+  const isa_tensor a = {.name = "a",
+                        .dtype = ISA_float32,
+                        .role = ISA_INPUT,
+                        .ndim = 2,
+                        .shape = {512, 2048},
+                        .bytes = 4194304};
+  const isa_tensor k = {.name = "k",
+                        .dtype = ISA_uint8,
+                        .role = ISA_CONST,
+                        .ndim = 1,
+                        .shape = {6},
+                        .bytes = 6,
+                        .data = data};
+  const isa_tensor l = {.name = "l",
+                        .dtype = ISA_int16,
+                        .role = ISA_CONST,
+                        .ndim = 2,
+                        .shape = {1, 3},
+                        .bytes = 6,
+                        .data = data};
   assert_int_equal(isa_program_tensor(p, &a), 1);
   assert_int_equal(isa_program_tensor(p, &k), 2);
   assert_int_equal(isa_program_tensor(p, &l), 3);
   assert_int_equal(isa_program_file(p, "main.s"), 1);
   assert_int_equal(isa_program_file(p, "lib/mac.inc"), 2);
-  const isa_tile t = {.name = "ta", .dtype = ISA_float32, .space = ISA_SBUF, .ndim = 2,
-                      .shape = {128, 2048}, .offset = 64, .bytes = 8192, .overlay = "group"};
-  const isa_tile u = {.name = "acc", .dtype = ISA_float32, .space = ISA_PSUM, .ndim = 1,
-                      .part = 32, .shape = {32}, .offset = 2048, .bytes = 4};
+  const isa_tile t = {.name = "ta",
+                      .dtype = ISA_float32,
+                      .space = ISA_SBUF,
+                      .ndim = 2,
+                      .shape = {128, 2048},
+                      .offset = 64,
+                      .bytes = 8192,
+                      .overlay = "group"};
+  const isa_tile u = {.name = "acc",
+                      .dtype = ISA_float32,
+                      .space = ISA_PSUM,
+                      .ndim = 1,
+                      .part = 32,
+                      .shape = {32},
+                      .offset = 2048,
+                      .bytes = 4};
   assert_int_equal(isa_program_tile(p, &t), 1);
   assert_int_equal(isa_program_tile(p, &u), 2);
   p->cores[0].sem_names[0] = "loaded";
@@ -99,8 +116,14 @@ static void add_patterns(isa_program *p, unsigned core) {
   h.dim[0] = (isa_dim){2048, 128};
   h.dim[1] = (isa_dim){1, 2048};
   h.dyn[0] = (isa_dyn){ISA_DYN_reg, 5, 0, 2048};
-  isa_ap s = {.dtype = ISA_float32, .space = ISA_SBUF, .base = 1, .ndim = 1, .nparts = 128,
-              .offset = 64, .size_dim = 2, .size_reg = 9};
+  isa_ap s = {.dtype = ISA_float32,
+              .space = ISA_SBUF,
+              .base = 1,
+              .ndim = 1,
+              .nparts = 128,
+              .offset = 64,
+              .size_dim = 2,
+              .size_reg = 9};
   s.dim[0] = (isa_dim){-1, 2048};
   isa_ap d = s;
   d.dyn[0] = (isa_dyn){ISA_DYN_elem, 0, 2, -7};
@@ -117,11 +140,15 @@ static void add_code(isa_program *p, unsigned core) {
   in.u.DMA_COPY.dst = 2;
   in.u.DMA_COPY.src = 1;
   in.u.DMA_COPY.queue = 1;
-  assert_int_equal(isa_program_queue(p, core, &(isa_queue){.name = "qload", .dge = ISA_DGE_hwdge,
-                                                           .rings = 16, .owner = ISA_ENG_sync}),
-                   1);
-  assert_int_equal(isa_program_queue(p, core, &(isa_queue){.name = "qs", .rings = 4, .prio = 2,
-                                                           .owner = ISA_NENGINES}), 2);
+  assert_int_equal(
+      isa_program_queue(
+          p, core,
+          &(isa_queue){.name = "qload", .dge = ISA_DGE_hwdge, .rings = 16, .owner = ISA_ENG_sync}),
+      1);
+  assert_int_equal(
+      isa_program_queue(p, core,
+                        &(isa_queue){.name = "qs", .rings = 4, .prio = 2, .owner = ISA_NENGINES}),
+      2);
   assert_true(isa_program_static(p, core, 1, &in));
   assert_true(isa_program_static(p, core, 1, &in));
   assert_true(isa_program_insn(p, core, ISA_ENG_sync, &in, (isa_line){1, 10}));
@@ -194,8 +221,7 @@ static void test_round_trip(void **state) {
   isa_buf a = image_of(p);
   isa_error e = {ISA_OK, 0, ""};
   isa_program *q = read_copy(a.data, a.len, &e);
-  if (!q)
-    fail_msg("%s", e.text);
+  if (!q) fail_msg("%s", e.text);
   isa_buf b = image_of(q);
   assert_int_equal(a.len, b.len);
   assert_memory_equal(a.data, b.data, a.len);
@@ -343,8 +369,7 @@ static void refuse(isa_buf *a, char *at, uint64_t value, unsigned bytes, const c
   put(at, value, bytes);
   fix_hash(a->data, a->len);
   isa_program *p = read_copy(a->data, a->len, &e);
-  if (p || !strstr(e.text, text))
-    fail_msg("wanted \"%s\", got \"%s\"", text, e.text);
+  if (p || !strstr(e.text, text)) fail_msg("wanted \"%s\", got \"%s\"", text, e.text);
   put(at, old, bytes);
 }
 
@@ -403,7 +428,8 @@ static void test_refusals(void **state) {
   refuse(&a, section(f, "PATS") + 256 + 96, 3, 4, "names pattern 3, which is not before it");
   refuse(&a, section(f, "PATS") + 7, 1, 1, "pattern 1: pattern, byte 7");
   refuse(&a, section(f, "TNSR") + 88, 1, 4, "record 1: no name at offset 1; the next one is at");
-  refuse(&a, section(f, "STRS") + get(entry(f, "STRS") + 16, 8) - 2, 0, 1, "nothing uses the names");
+  refuse(&a, section(f, "STRS") + get(entry(f, "STRS") + 16, 8) - 2, 0, 1,
+         "nothing uses the names");
   refuse(&a, entry(f, "CODE") + 6, ISA_ENG_gpsimd, 1, "after a section that it should come before");
   refuse(&a, section(f, "QUES") + 5, 17, 1, "17 rings");
   refuse(&a, section(f, "QUES") + 8, UINT32_MAX, 4, "queue 0: 4294967295 static transfers");
@@ -467,8 +493,7 @@ static void test_out_of_memory(void **state) {
     isa_alloc al = {meter_fn, &m};
     isa_error e = {ISA_OK, 0, ""};
     p = isa_image_read(&al, a.data, a.len, &e);
-    if (p)
-      break;
+    if (p) break;
     assert_int_equal(e.status, ISA_NOMEM);
     assert_int_equal(m.live, 0);
     assert_true(fail_at < 100);
@@ -515,11 +540,11 @@ static void test_memory_bound(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_round_trip),       cmocka_unit_test(test_deterministic),
-      cmocka_unit_test(test_smallest),         cmocka_unit_test(test_truncation),
-      cmocka_unit_test(test_corruption),       cmocka_unit_test(test_refusals),
-      cmocka_unit_test(test_code_refusals),    cmocka_unit_test(test_optional_section),
-      cmocka_unit_test(test_out_of_memory),    cmocka_unit_test(test_memory_bound),
+      cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_deterministic),
+      cmocka_unit_test(test_smallest),      cmocka_unit_test(test_truncation),
+      cmocka_unit_test(test_corruption),    cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_code_refusals), cmocka_unit_test(test_optional_section),
+      cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_memory_bound),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

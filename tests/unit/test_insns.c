@@ -36,8 +36,7 @@ static soma_tile_info tile_named(bed *b, const char *name) {
 
 /* For each "name= e e e ...;" of the text: writes the tile's elements, partition by partition, or
  * compares them. */
-static void tiles(bed *b, const char *text, bool compare,
-                  const char *what) {
+static void tiles(bed *b, const char *text, bool compare, const char *what) {
   char copy[4000], *list = copy, *save = NULL;
   snprintf(copy, sizeof copy, "%s", text);
   for (char *item; (item = strtok_r(list, ";", &save)) != NULL; list = NULL) {
@@ -57,7 +56,7 @@ static void tiles(bed *b, const char *text, bool compare,
       bits &= size == 4 ? UINT32_MAX : (1u << 8 * size) - 1;
       if (got != bits)
         fail_msg("%s: %s[%u, %u] is %x, not %x (%s)", what, t.name, n / each, n % each, got, bits,
-               w);
+                 w);
     }
     assert_int_equal(n, t.shape[0] * each);
   }
@@ -104,7 +103,8 @@ static const insn_case cases[] = {
      " range_select o, a, bound0=v, bound1=w, op0=is_ge, op1=is_lt, start=10.0, "
      "reduce=reset_reduce\n"
      " dve_read_acc r\n",
-     IN_A "v= 11 0; w= 13 10", "o= 0xff7fffff -2 3 0xff7fffff 0xff7fffff 0xff7fffff 0xff7fffff "
+     IN_A "v= 11 0; w= 13 10",
+     "o= 0xff7fffff -2 3 0xff7fffff 0xff7fffff 0xff7fffff 0xff7fffff "
      "0xff7fffff; r= 3 0xff7fffff"},
     {"tensor_tensor_scan", 2, "vector", FOUR COLS,
      " tensor_tensor_scan o, a, b, v, op0=mult, op1=add\n", IN_A "b= 1 1 1 1 0 0 0 1; v= 2 1",
@@ -158,7 +158,8 @@ static void every_case(void **state) {
 
 /* ---- Tensor engine ------------------------------------------------------------------------ */
 
-#define PE(name, gen, decl, code, in, out) {name, gen, "tensor", decl, code, in, out}
+#define PE(name, gen, decl, code, in, out) \
+  { name, gen, "tensor", decl, code, in, out }
 static const insn_case pe_cases[] = {
     PE("four tiles of the array", 2,
        "w tile sbuf bfloat16[2, 2]\nx tile sbuf bfloat16[2, 2]\nk tile sbuf bfloat16[2, 2]\n"
@@ -182,12 +183,12 @@ static const insn_case pe_cases[] = {
        "o= 13 18"), /* 1*1 + 2*1 + 3*2 + 4*1; 1*2 + 2*1 + 3*2 + 4*2 */
     PE("a transpose keeps bits", 3,
        "w tile sbuf bfloat16[2, 2]\nx tile sbuf bfloat16[2, 2]\no tile psum bfloat16[2, 2]\n",
-       " ldweights w\n matmul o, x, transpose=true\n",
-       "w= 0x7fa1 0xff80 0x8000 3; x= 1 0 0 1", "o= 0x7fa1 0x8000 0xff80 3"),
+       " ldweights w\n matmul o, x, transpose=true\n", "w= 0x7fa1 0xff80 0x8000 3; x= 1 0 0 1",
+       "o= 0x7fa1 0x8000 0xff80 3"),
     PE("fp8 becomes 16 bits", 3,
        "w tile sbuf float8_e4m3[2, 2]\nx tile sbuf float8_e4m3[2, 2]\no tile psum bfloat16[2, 2]\n",
-       " ldweights w\n matmul o, x, transpose=true\n",
-       "w= 0x7f 0xf8 0x80 0x38; x= 0x38 0 0 0x38", "o= 0x7f 0x80 0xf8 0x38"),
+       " ldweights w\n matmul o, x, transpose=true\n", "w= 0x7f 0xf8 0x80 0x38; x= 0x38 0 0 0x38",
+       "o= 0x7f 0x80 0xf8 0x38"),
     PE("bf16 in psum rounds each time", 4,
        "w tile sbuf bfloat16[1, 1]\nx tile sbuf bfloat16[1, 2]\no tile psum bfloat16[1, 2]\n",
        " ldweights w\n matmul o, x, acc=write\n matmul o, x, acc=add\n matmul o, x, acc=add\n",
@@ -232,7 +233,8 @@ static void loaded_operands_are_checked(void **state) {
     snprintf(text, sizeof text,
              "target trn3\nx tile sbuf bfloat16[2, 2]\no tile psum float32[2, 2]\n"
              "q tile sbuf float8_e4m3[2, 2, 2]\nn tile sbuf float8_e4m3fn[2, 2]\n"
-             "p tile psum float32[2, 2]\nsection tensor\n %s\n halt\n", wrong[i].code);
+             "p tile psum float32[2, 2]\nsection tensor\n %s\n halt\n",
+             wrong[i].code);
     bed b = bed_open(NULL, text);
     bed_run(&b, SOMA_FAULT);
     bed_fault_has(&b, wrong[i].text);
@@ -245,8 +247,10 @@ static void match_registers_are_loaded(void **state) {
   static const char *const code[] = {"find_index8 f, a", "match_replace8 a, a, imm=1.0"};
   for (size_t i = 0; i < 2; i++) {
     char text[300];
-    snprintf(text, sizeof text, "target trn2\na tile sbuf float32[2, 8]\nf tile sbuf uint32[2, 8]\n"
-             "section vector\n %s\n halt\n", code[i]);
+    snprintf(text, sizeof text,
+             "target trn2\na tile sbuf float32[2, 8]\nf tile sbuf uint32[2, 8]\n"
+             "section vector\n %s\n halt\n",
+             code[i]);
     bed b = bed_open(NULL, text);
     bed_run(&b, SOMA_FAULT);
     bed_fault_has(&b, "no values are loaded, match_value_load comes first");
@@ -380,8 +384,8 @@ static void costs(void **state) {
     unsigned engine = rows[i].engine[0] == 't'   ? SOMA_TENSOR
                       : rows[i].engine[0] == 'v' ? SOMA_VECTOR
                                                  : SOMA_SCALAR;
-    uint64_t khz = engine == SOMA_TENSOR   ? (rows[i].target[3] == '1' ? 2800000 : 2400000)
-                   : engine == SOMA_SCALAR ? 1200000
+    uint64_t khz = engine == SOMA_TENSOR      ? (rows[i].target[3] == '1' ? 2800000 : 2400000)
+                   : engine == SOMA_SCALAR    ? 1200000
                    : rows[i].target[3] == '1' ? 1120000
                    : rows[i].target[3] == '2' ? 960000
                                               : 1200000;

@@ -234,8 +234,7 @@ static void test_partial(void **state) {
         for (unsigned j = 0; j < 16; j++) got[j] = want[j] = vm_kern_identity(ops[o]);
         if (n % 7 == 6) got[3] = want[3] = isa_bits_f32(0xffabcdef);
         if (n % 7 == 5) x[0] = -0.0f;
-        for (size_t j = 0; j < n; j++)
-          want[j % 16] = vm_alu_f32(ops[o], want[j % 16], x[j]);
+        for (size_t j = 0; j < n; j++) want[j % 16] = vm_alu_f32(ops[o], want[j % 16], x[j]);
         l.k[i].partial[ops[o]](got, x, n);
         for (unsigned j = 0; j < 16; j++)
           same(&l.k[i], isa_aluops[ops[o]].name, n, got[j], vm_alu_f32(ISA_ALU_bypass, want[j], 0));
@@ -335,10 +334,14 @@ static void test_matmul_by_hand(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_select),         cmocka_unit_test(test_conversions),
-      cmocka_unit_test(test_short_conversions), cmocka_unit_test(test_alu),
-      cmocka_unit_test(test_scale_bias),     cmocka_unit_test(test_partial),
-      cmocka_unit_test(test_gather_scatter), cmocka_unit_test(test_matmul),
+      cmocka_unit_test(test_select),
+      cmocka_unit_test(test_conversions),
+      cmocka_unit_test(test_short_conversions),
+      cmocka_unit_test(test_alu),
+      cmocka_unit_test(test_scale_bias),
+      cmocka_unit_test(test_partial),
+      cmocka_unit_test(test_gather_scatter),
+      cmocka_unit_test(test_matmul),
       cmocka_unit_test(test_matmul_by_hand),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

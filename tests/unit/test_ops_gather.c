@@ -42,14 +42,14 @@ static void local_gather_once(bed *b, const lg_case *c) {
 static void local_gather(void **state) {
   (void)state;
   static const lg_case cases[] = {
-    {"documented shape", ISA_float32, 128, 1, 0, "64:1", "512:1", "4:1", 0},
-    {"one core, default", ISA_bfloat16, 16, 0, 0, "16:1", "7:1", "1:1", 1},
-    {"bytes, 32 each", ISA_uint8, 32, 32, 5, "160:1", "100:1", "1:1", 0},
-    {"4 each, a part valid", ISA_int16, 48, 4, 37, "148:1", "65:1", "3:1", 2},
-    {"one index", ISA_float32, 64, 2, 1, "2:1", "2:1", "1:1", 0},
-    {"strides", ISA_float32, 16, 2, 20, "5:16 8:2", "3:50 10:-2", "2:4", 40},
-    {"broadcast source", ISA_float16, 16, 1, 0, "32:1", "4:0 5:3", "2:1", 0},
-    {"as many as fit", ISA_uint8, 16, 2, 4096, "8192:1", "65:100 99:1", "256:1", 0},
+      {"documented shape", ISA_float32, 128, 1, 0, "64:1", "512:1", "4:1", 0},
+      {"one core, default", ISA_bfloat16, 16, 0, 0, "16:1", "7:1", "1:1", 1},
+      {"bytes, 32 each", ISA_uint8, 32, 32, 5, "160:1", "100:1", "1:1", 0},
+      {"4 each, a part valid", ISA_int16, 48, 4, 37, "148:1", "65:1", "3:1", 2},
+      {"one index", ISA_float32, 64, 2, 1, "2:1", "2:1", "1:1", 0},
+      {"strides", ISA_float32, 16, 2, 20, "5:16 8:2", "3:50 10:-2", "2:4", 40},
+      {"broadcast source", ISA_float16, 16, 1, 0, "32:1", "4:0 5:3", "2:1", 0},
+      {"as many as fit", ISA_uint8, 16, 2, 4096, "8192:1", "65:100 99:1", "256:1", 0},
   };
   bed *b = bed_new(ISA_ENG_gpsimd);
   for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) local_gather_once(b, &cases[i]);
@@ -79,12 +79,16 @@ static void local_gather_bounds(void **state) {
 
 static void n_gather(void **state) {
   (void)state;
-  static const struct { unsigned dtype, part, parts; const char *dst, *src, *index; } cases[] = {
-    {ISA_float32, 0, 128, "512:1", "2000:1", "512:1"},
-    {ISA_uint8, 32, 5, "2:9 3:1", "2:5 3:1", "6:1"},
-    {ISA_bfloat16, 64, 1, "1:1", "1:1", "1:1"},        {ISA_int32, 0, 3, "7:-2", "5:-3", "7:0"},
-    {ISA_float16, 96, 32, "33:1", "3:0 11:2", "33:-1"},
-    {ISA_int8, 0, 2, "2500:1", "300:1", "2500:1"},
+  static const struct {
+    unsigned dtype, part, parts;
+    const char *dst, *src, *index;
+  } cases[] = {
+      {ISA_float32, 0, 128, "512:1", "2000:1", "512:1"},
+      {ISA_uint8, 32, 5, "2:9 3:1", "2:5 3:1", "6:1"},
+      {ISA_bfloat16, 64, 1, "1:1", "1:1", "1:1"},
+      {ISA_int32, 0, 3, "7:-2", "5:-3", "7:0"},
+      {ISA_float16, 96, 32, "33:1", "3:0 11:2", "33:-1"},
+      {ISA_int8, 0, 2, "2500:1", "300:1", "2500:1"},
   };
   bed *b = bed_new(ISA_ENG_gpsimd);
   for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -128,15 +132,18 @@ static uint32_t ref_partitions(const struct vm_PARTITION_REDUCE *a, uint64_t i) 
 
 static void partition_reduce(void **state) {
   (void)state;
-  static const struct { unsigned op, ts, td, part, parts; const char *src, *dst; } cases[] = {
-    {ISA_ALU_add, ISA_float32, ISA_float32, 0, 128, "512:1", "512:1"},
-    {ISA_ALU_add, ISA_bfloat16, ISA_float32, 64, 7, "2100:1", "2100:1"},
-    {ISA_ALU_average, ISA_float32, ISA_bfloat16, 0, 3, "4:9 5:1", "20:-1"},
-    {ISA_ALU_average, ISA_int32, ISA_int32, 0, 10, "9:3", "9:1"},
-    {ISA_ALU_max, ISA_float32, ISA_float16, 32, 32, "33:1", "33:2"},
-    {ISA_ALU_max, ISA_float32, ISA_float32, 0, 1, "5:1", "5:1"},
-    {ISA_ALU_bitwise_or, ISA_uint8, ISA_uint8, 0, 6, "10:1", "10:1"},
-    {ISA_ALU_bitwise_and, ISA_int32, ISA_int32, 0, 2, "2100:1", "2100:1"},
+  static const struct {
+    unsigned op, ts, td, part, parts;
+    const char *src, *dst;
+  } cases[] = {
+      {ISA_ALU_add, ISA_float32, ISA_float32, 0, 128, "512:1", "512:1"},
+      {ISA_ALU_add, ISA_bfloat16, ISA_float32, 64, 7, "2100:1", "2100:1"},
+      {ISA_ALU_average, ISA_float32, ISA_bfloat16, 0, 3, "4:9 5:1", "20:-1"},
+      {ISA_ALU_average, ISA_int32, ISA_int32, 0, 10, "9:3", "9:1"},
+      {ISA_ALU_max, ISA_float32, ISA_float16, 32, 32, "33:1", "33:2"},
+      {ISA_ALU_max, ISA_float32, ISA_float32, 0, 1, "5:1", "5:1"},
+      {ISA_ALU_bitwise_or, ISA_uint8, ISA_uint8, 0, 6, "10:1", "10:1"},
+      {ISA_ALU_bitwise_and, ISA_int32, ISA_int32, 0, 2, "2100:1", "2100:1"},
   };
   bed *b = bed_new(ISA_ENG_gpsimd);
   for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -144,8 +151,10 @@ static void partition_reduce(void **state) {
       struct vm_PARTITION_REDUCE a = {.op = (uint8_t)cases[i].op};
       a.src = sb(b, cases[i].ts, cases[i].part, cases[i].parts, 1, 9, cases[i].src);
       a.dst = sb(b, cases[i].td, 0, 1, 0, 30, cases[i].dst);
-      if (tame) fill_tame(b, &a.src);
-      else fill(b, &a.src);
+      if (tame)
+        fill_tame(b, &a.src);
+      else
+        fill(b, &a.src);
       bed_expect(b);
       for (uint64_t j = 0; j < a.dst.elems; j++) expect(b, &a.dst, 0, j, ref_partitions(&a, j));
       assert_int_equal(op_partition_reduce(&b->d, &a), VM_RETIRE);
@@ -176,11 +185,15 @@ static void sequence_once(bed *b, const struct vm_UNARY *a, const char *what) {
 
 static void sequence_bounds(void **state) {
   (void)state;
-  static const struct { unsigned ts, td, longest; const char *src, *dst; } cases[] = {
-    {ISA_int32, ISA_int32, 9, "8:1", "2:8 8:1"},
-    {ISA_float32, ISA_int32, 3, "512:1", "1024:1"},
-    {ISA_int32, ISA_float32, 1, "33:-2", "2:40 33:1"}, {ISA_float32, ISA_float32, 1, "1:1", "2:1"},
-    {ISA_float32, ISA_float32, 40, "5:30 20:1", "200:2"},
+  static const struct {
+    unsigned ts, td, longest;
+    const char *src, *dst;
+  } cases[] = {
+      {ISA_int32, ISA_int32, 9, "8:1", "2:8 8:1"},
+      {ISA_float32, ISA_int32, 3, "512:1", "1024:1"},
+      {ISA_int32, ISA_float32, 1, "33:-2", "2:40 33:1"},
+      {ISA_float32, ISA_float32, 1, "1:1", "2:1"},
+      {ISA_float32, ISA_float32, 40, "5:30 20:1", "200:2"},
   };
   bed *b = bed_new(ISA_ENG_gpsimd);
   for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -258,13 +271,17 @@ static void nonzero_once(bed *b, const struct vm_NONZERO *a, const char *what) {
 
 static void nonzero(void **state) {
   (void)state;
-  static const struct { unsigned type, part, parts, one_in; int32_t offset; const char *src, *dst; }
-  cases[] = {
-    {ISA_float32, 0, 128, 2, 0, "100:1", "101:1"},      {ISA_int32, 0, 128, 9, 1000, "1:1", "2:1"},
-    {ISA_int32, 32, 17, 1, -5, "7:-1", "2:9 4:1"},
-    {ISA_float32, 64, 64, 50, 0, "2400:1", "2401:1"},
-    {ISA_float32, 96, 1, 2, INT32_MAX, "3:50 20:1", "61:2"},
-    {ISA_int32, 0, 16, 1, 0, "2048:1", "2049:1"},
+  static const struct {
+    unsigned type, part, parts, one_in;
+    int32_t offset;
+    const char *src, *dst;
+  } cases[] = {
+      {ISA_float32, 0, 128, 2, 0, "100:1", "101:1"},
+      {ISA_int32, 0, 128, 9, 1000, "1:1", "2:1"},
+      {ISA_int32, 32, 17, 1, -5, "7:-1", "2:9 4:1"},
+      {ISA_float32, 64, 64, 50, 0, "2400:1", "2401:1"},
+      {ISA_float32, 96, 1, 2, INT32_MAX, "3:50 20:1", "61:2"},
+      {ISA_int32, 0, 16, 1, 0, "2048:1", "2049:1"},
   };
   bed *b = bed_new(ISA_ENG_gpsimd);
   b->d.target = &isa_targets[ISA_trn2];
@@ -328,10 +345,13 @@ static void topk_once(bed *b, const struct vm_TOPK *a, const char *what) {
 
 static void topk(void **state) {
   (void)state;
-  static const struct { unsigned parts, n, few; const char *k, *src; } cases[] = {
-    {128, 42, 0, "8:1", "3:1"},   {16, 8, 0, "8:1", "1:1"},     {16, 1000, 0, "1:1", "63:1"},
-    {32, 500, 5, "37:1", "32:1"}, {48, 33, 1, "33:-2", "4:-1"}, {16, 300, 0, "16:3", "4:10 5:2"},
-    {64, 100, 0, "17:1", "7:1"},
+  static const struct {
+    unsigned parts, n, few;
+    const char *k, *src;
+  } cases[] = {
+      {128, 42, 0, "8:1", "3:1"},   {16, 8, 0, "8:1", "1:1"},     {16, 1000, 0, "1:1", "63:1"},
+      {32, 500, 5, "37:1", "32:1"}, {48, 33, 1, "33:-2", "4:-1"}, {16, 300, 0, "16:3", "4:10 5:2"},
+      {64, 100, 0, "17:1", "7:1"},
   };
   bed *b = bed_new(ISA_ENG_gpsimd);
   for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -372,11 +392,16 @@ static void topk_large(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-    cmocka_unit_test(local_gather), cmocka_unit_test(local_gather_bounds),
-    cmocka_unit_test(n_gather), cmocka_unit_test(partition_reduce),
-    cmocka_unit_test(sequence_bounds), cmocka_unit_test(sequence_bounds_long),
-    cmocka_unit_test(sequence_bounds_by_hand), cmocka_unit_test(nonzero),
-    cmocka_unit_test(nonzero_documented), cmocka_unit_test(topk), cmocka_unit_test(topk_large)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(local_gather),
+                                     cmocka_unit_test(local_gather_bounds),
+                                     cmocka_unit_test(n_gather),
+                                     cmocka_unit_test(partition_reduce),
+                                     cmocka_unit_test(sequence_bounds),
+                                     cmocka_unit_test(sequence_bounds_long),
+                                     cmocka_unit_test(sequence_bounds_by_hand),
+                                     cmocka_unit_test(nonzero),
+                                     cmocka_unit_test(nonzero_documented),
+                                     cmocka_unit_test(topk),
+                                     cmocka_unit_test(topk_large)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,18 +27,20 @@ static void transpose32(void **state) {
     unsigned to, out;
     const char *dst;
   } cases[] = {
-    {ISA_float32, 0, 32, "32:1", 96, 32, "32:1"},
-    {ISA_bfloat16, 0, 128, "96:1", 0, 128, "96:1"},
-    {ISA_uint8, 64, 64, "2:40 32:1", 0, 64, "64:2"},   {ISA_int16, 32, 1, "1:1", 0, 1, "1:1"},
-    {ISA_float32, 0, 5, "7:3", 32, 7, "5:-1"},         {ISA_int8, 0, 1, "32:1", 64, 32, "1:1"},
-    {ISA_float32, 0, 32, "4:0 8:1", 0, 32, "32:1"},
-    {ISA_float8_e5m2_x4, 0, 32, "64:1", 32, 32, "64:1"},
+      {ISA_float32, 0, 32, "32:1", 96, 32, "32:1"},
+      {ISA_bfloat16, 0, 128, "96:1", 0, 128, "96:1"},
+      {ISA_uint8, 64, 64, "2:40 32:1", 0, 64, "64:2"},
+      {ISA_int16, 32, 1, "1:1", 0, 1, "1:1"},
+      {ISA_float32, 0, 5, "7:3", 32, 7, "5:-1"},
+      {ISA_int8, 0, 1, "32:1", 64, 32, "1:1"},
+      {ISA_float32, 0, 32, "4:0 8:1", 0, 32, "32:1"},
+      {ISA_float8_e5m2_x4, 0, 32, "64:1", 32, 32, "64:1"},
   };
   bed *b = bed_new(ISA_ENG_vector);
   for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct vm_UNARY a = {
-      .src = sb(b, cases[i].dtype, cases[i].part, cases[i].parts, 1, 9, cases[i].src),
-      .dst = sb(b, cases[i].dtype, cases[i].to, cases[i].out, 0, 9, cases[i].dst)};
+        .src = sb(b, cases[i].dtype, cases[i].part, cases[i].parts, 1, 9, cases[i].src),
+        .dst = sb(b, cases[i].dtype, cases[i].to, cases[i].out, 0, 9, cases[i].dst)};
     fill(b, &a.src); /* NaN payloads move as they are */
     transpose_once(b, &a, cases[i].parts % 32 == 0, cases[i].src);
   }
@@ -95,17 +97,18 @@ static void shuffle(void **state) {
     unsigned to, out;
     const char *dst;
   } cases[] = {
-    {ISA_float32, 0, 128, "512:1", 0, 128, "512:1"},  {ISA_uint8, 32, 32, "1:1", 96, 32, "1:1"},
-    {ISA_bfloat16, 0, 64, "3:9 5:1", 64, 64, "15:-1"},
-    {ISA_int32, 96, 32, "2500:1", 0, 20, "2500:1"},
-    {ISA_float16, 0, 96, "33:0", 0, 96, "33:1"},
-    {ISA_float4_e2m1fn_x4, 0, 32, "7:1", 0, 1, "7:2"},
+      {ISA_float32, 0, 128, "512:1", 0, 128, "512:1"},
+      {ISA_uint8, 32, 32, "1:1", 96, 32, "1:1"},
+      {ISA_bfloat16, 0, 64, "3:9 5:1", 64, 64, "15:-1"},
+      {ISA_int32, 96, 32, "2500:1", 0, 20, "2500:1"},
+      {ISA_float16, 0, 96, "33:0", 0, 96, "33:1"},
+      {ISA_float4_e2m1fn_x4, 0, 32, "7:1", 0, 1, "7:2"},
   };
   bed *b = bed_new(ISA_ENG_vector);
   for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct vm_UNARY a = {
-      .src = sb(b, cases[i].dtype, cases[i].part, cases[i].parts, 1, 0, cases[i].src),
-      .dst = sb(b, cases[i].dtype, cases[i].to, cases[i].out, 0, 20, cases[i].dst)};
+        .src = sb(b, cases[i].dtype, cases[i].part, cases[i].parts, 1, 0, cases[i].src),
+        .dst = sb(b, cases[i].dtype, cases[i].to, cases[i].out, 0, 20, cases[i].dst)};
     uint8_t mask[32];
     for (unsigned j = 0; j < 32; j++) mask[j] = draw(b) % 4 ? (uint8_t)(draw(b) % 32) : 255;
     fill(b, &a.src);
@@ -195,14 +198,17 @@ static void exponential_once(bed *b, const struct vm_EXPONENTIAL *a, const char 
 
 static void exponential(void **state) {
   (void)state;
-  static const uint8_t cmds[] = {
-    ISA_CMD_idle, ISA_CMD_reset_reduce, ISA_CMD_reduce, ISA_CMD_load_reduce};
-  static const struct { unsigned ts, td, part, parts; const char *src, *dst; } cases[] = {
-    {ISA_float32, ISA_float32, 0, 128, "512:1", "512:1"},
-    {ISA_bfloat16, ISA_bfloat16, 32, 3, "2100:1", "2100:1"},
-    {ISA_float16, ISA_float8_e4m3, 64, 2, "3:20 5:1", "15:2"},
-    {ISA_int32, ISA_uint16, 0, 1, "1:1", "1:1"},
-    {ISA_uint8, ISA_float32, 96, 32, "17:-1", "17:1"},
+  static const uint8_t cmds[] = {ISA_CMD_idle, ISA_CMD_reset_reduce, ISA_CMD_reduce,
+                                 ISA_CMD_load_reduce};
+  static const struct {
+    unsigned ts, td, part, parts;
+    const char *src, *dst;
+  } cases[] = {
+      {ISA_float32, ISA_float32, 0, 128, "512:1", "512:1"},
+      {ISA_bfloat16, ISA_bfloat16, 32, 3, "2100:1", "2100:1"},
+      {ISA_float16, ISA_float8_e4m3, 64, 2, "3:20 5:1", "15:2"},
+      {ISA_int32, ISA_uint16, 0, 1, "1:1", "1:1"},
+      {ISA_uint8, ISA_float32, 96, 32, "17:-1", "17:1"},
   };
   bed *b = bed_new(ISA_ENG_vector);
   for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -218,8 +224,10 @@ static void exponential(void **state) {
         a.init = vec(sb(b, ISA_float32, cases[i].part, cases[i].parts, 2, 7, "1:1"));
         fill_tame(b, &a.init.v);
       }
-      if (j < 4) fill_tame(b, &a.src);
-      else fill(b, &a.src);
+      if (j < 4)
+        fill_tame(b, &a.src);
+      else
+        fill(b, &a.src);
       exponential_once(b, &a, cases[i].src);
     }
   }
@@ -248,10 +256,12 @@ static void exponential_by_hand(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-    cmocka_unit_test(transpose32), cmocka_unit_test(transpose_in_place),
-    cmocka_unit_test(shuffle), cmocka_unit_test(shuffle_in_place),
-    cmocka_unit_test(shuffle_faults), cmocka_unit_test(exponential),
-    cmocka_unit_test(exponential_by_hand)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(transpose32),
+                                     cmocka_unit_test(transpose_in_place),
+                                     cmocka_unit_test(shuffle),
+                                     cmocka_unit_test(shuffle_in_place),
+                                     cmocka_unit_test(shuffle_faults),
+                                     cmocka_unit_test(exponential),
+                                     cmocka_unit_test(exponential_by_hand)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,9 +8,9 @@ typedef struct lane_type {
   double max;
 } lane_type;
 static const lane_type lanes[] = {
-  {ISA_float8_e4m3fn_x4, 8, 4, 3, 7, 8, 448},
-  {ISA_float8_e5m2_x4, 8, 5, 2, 15, 15, 57344},
-  {ISA_float4_e2m1fn_x4, 4, 2, 1, 1, 2, 6},
+    {ISA_float8_e4m3fn_x4, 8, 4, 3, 7, 8, 448},
+    {ISA_float8_e5m2_x4, 8, 5, 2, 15, 15, 57344},
+    {ISA_float4_e2m1fn_x4, 4, 2, 1, 1, 2, 6},
 };
 static const lane_type *lane_of(unsigned dtype) {
   for (unsigned i = 0; i < 3; i++)
@@ -85,12 +85,12 @@ static void quantize(void **state) {
     unsigned ts, td, tscale, part, parts, spart, sparts;
     const char *src, *dst, *scale;
   } cases[] = {
-    {ISA_bfloat16, ISA_float8_e4m3fn_x4, ISA_float8_e8m0fnu, 0, 128, 0, 128, "40:1", "10:1",
-     "10:1"},
-    {ISA_float16, ISA_float8_e5m2_x4, ISA_uint8, 32, 32, 4, 4, "4:1", "1:1", "1:1"},
-    {ISA_bfloat16, ISA_float8_e5m2_x4, ISA_uint8, 64, 64, 12, 36, "3:40 8:1", "6:2", "6:-1"},
-    {ISA_float16, ISA_float8_e4m3fn_x4, ISA_uint8, 0, 96, 8, 96, "44:-1", "11:1", "11:1"},
-    {ISA_float16, ISA_float8_e4m3fn_x4, ISA_uint8, 0, 32, 96, 32, "1200:1", "300:1", "300:1"},
+      {ISA_bfloat16, ISA_float8_e4m3fn_x4, ISA_float8_e8m0fnu, 0, 128, 0, 128, "40:1", "10:1",
+       "10:1"},
+      {ISA_float16, ISA_float8_e5m2_x4, ISA_uint8, 32, 32, 4, 4, "4:1", "1:1", "1:1"},
+      {ISA_bfloat16, ISA_float8_e5m2_x4, ISA_uint8, 64, 64, 12, 36, "3:40 8:1", "6:2", "6:-1"},
+      {ISA_float16, ISA_float8_e4m3fn_x4, ISA_uint8, 0, 96, 8, 96, "44:-1", "11:1", "11:1"},
+      {ISA_float16, ISA_float8_e4m3fn_x4, ISA_uint8, 0, 32, 96, 32, "1200:1", "300:1", "300:1"},
   };
   bed *b = bed_new(ISA_ENG_vector);
   for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -125,9 +125,9 @@ static void quantize_by_hand(void **state) {
   a.src = sb(b, ISA_bfloat16, 0, 32, 1, 0, "8:1");
   a.dst = sb(b, ISA_float8_e4m3fn_x4, 0, 32, 0, 0, "2:1");
   a.scale = sb(b, ISA_float8_e8m0fnu, 0, 4, 2, 0, "2:1");
-  put(&a.src, 0, 0, 0x43e8);  /* 464: the scale is 2^(8 - 7), 232 is a tie of 224 and 240 */
-  put(&a.src, 7, 3, 0xbf80);  /* -1 in the same group: -0.5 */
-  put(&a.src, 8, 4, 0x8000);  /* -0 in a group of zeros */
+  put(&a.src, 0, 0, 0x43e8); /* 464: the scale is 2^(8 - 7), 232 is a tie of 224 and 240 */
+  put(&a.src, 7, 3, 0xbf80); /* -1 in the same group: -0.5 */
+  put(&a.src, 8, 4, 0x8000); /* -0 in a group of zeros */
   assert_int_equal(op_quantize_mx(&b->d, &a), VM_RETIRE);
   assert_int_equal(get(&a.scale, 0, 0), 128);
   assert_int_equal(get(&a.scale, 1, 1), 0);
@@ -166,8 +166,8 @@ static void matmul_once(bed *b, const mx_pair *q, bool fresh, const char *what) 
       volatile float sum = 0;
       for (uint32_t p = 0; p < q->l.src.num[0]; p++)
         for (unsigned i = 0; i < 4; i++)
-          sum = fmaf(value(&q->l.src, &q->l.scale, p, m, i),
-                     value(&q->m.src, &q->m.scale, p, n, i), sum);
+          sum = fmaf(value(&q->l.src, &q->l.scale, p, m, i), value(&q->m.src, &q->m.scale, p, n, i),
+                     sum);
       if (q->m.acc == ISA_ACC_add || (q->m.acc == ISA_ACC_auto && !fresh))
         sum = ref_decode(dst->dtype, get(dst, m, n)) + sum;
       expect(b, dst, m, n, ref_encode(dst->dtype, sum));
@@ -204,12 +204,15 @@ static mx_pair pair_of(bed *b, unsigned tl, unsigned tm, unsigned k, unsigned pa
 
 static void matmul(void **state) {
   (void)state;
-  static const struct { unsigned tl, tm, k, part, m; const char *l, *x, *out; } cases[] = {
-    {ISA_float8_e4m3fn_x4, ISA_float8_e4m3fn_x4, 128, 0, 16, "16:1", "33:1", "33:1"},
-    {ISA_float8_e5m2_x4, ISA_float4_e2m1fn_x4, 32, 32, 128, "128:1", "5:1", "5:1"},
-    {ISA_float4_e2m1fn_x4, ISA_float8_e5m2_x4, 64, 64, 2, "2:1", "300:1", "300:1"},
-    {ISA_float4_e2m1fn_x4, ISA_float4_e2m1fn_x4, 96, 0, 4, "2:9 2:3", "4:20 3:2", "3:10 4:1"},
-    {ISA_float8_e4m3fn_x4, ISA_float8_e5m2_x4, 32, 0, 2, "2:1", "1:1", "1:1"},
+  static const struct {
+    unsigned tl, tm, k, part, m;
+    const char *l, *x, *out;
+  } cases[] = {
+      {ISA_float8_e4m3fn_x4, ISA_float8_e4m3fn_x4, 128, 0, 16, "16:1", "33:1", "33:1"},
+      {ISA_float8_e5m2_x4, ISA_float4_e2m1fn_x4, 32, 32, 128, "128:1", "5:1", "5:1"},
+      {ISA_float4_e2m1fn_x4, ISA_float8_e5m2_x4, 64, 64, 2, "2:1", "300:1", "300:1"},
+      {ISA_float4_e2m1fn_x4, ISA_float4_e2m1fn_x4, 96, 0, 4, "2:9 2:3", "4:20 3:2", "3:10 4:1"},
+      {ISA_float8_e4m3fn_x4, ISA_float8_e5m2_x4, 32, 0, 2, "2:1", "1:1", "1:1"},
   };
   bed *b = bed_new(ISA_ENG_tensor);
   b->d.target = &isa_targets[ISA_trn3];
@@ -240,8 +243,8 @@ static void row_tiles(void **state) {
   b->d.target = &isa_targets[ISA_trn3];
   mx_pair q[4];
   for (unsigned i = 0; i < 4; i++) {
-    q[i] = pair_of(b, ISA_float8_e4m3fn_x4, ISA_float8_e4m3fn_x4, 32, 32 * i, 8, "8:1", "9:1",
-                   "9:1");
+    q[i] =
+        pair_of(b, ISA_float8_e4m3fn_x4, ISA_float8_e4m3fn_x4, 32, 32 * i, 8, "8:1", "9:1", "9:1");
     q[i].l.tile_rows = q[i].m.tile_rows = 32;
     q[i].l.tile_row = q[i].m.tile_row = (uint8_t)(32 * i);
     q[i].m.dst = ps(b, ISA_float32, 0, 8, 100 * i, "9:1");
@@ -269,10 +272,13 @@ static void row_tiles(void **state) {
 /* The ends of the scale: 2^127, 2^-127, and NaN; a subnormal product rounds once. */
 static void scales_by_hand(void **state) {
   (void)state;
-  static const struct { uint32_t element, code, other; float want; } cases[] = {
-    {0x38, 254, 0, 1},           {0x38, 127, 127, 1},         {0x01, 0, 254, 0x1p-9f},
-    {0x7e, 254, 127, INFINITY},  {0x09, 0, 254, 0x1.2p-6f},   {0x38, 255, 127, NAN},
-    {0x00, 255, 0, NAN},         {0x7f, 127, 127, NAN},       {0xb8, 126, 128, -1},
+  static const struct {
+    uint32_t element, code, other;
+    float want;
+  } cases[] = {
+      {0x38, 254, 0, 1},          {0x38, 127, 127, 1},       {0x01, 0, 254, 0x1p-9f},
+      {0x7e, 254, 127, INFINITY}, {0x09, 0, 254, 0x1.2p-6f}, {0x38, 255, 127, NAN},
+      {0x00, 255, 0, NAN},        {0x7f, 127, 127, NAN},     {0xb8, 126, 128, -1},
   };
   bed *b = bed_new(ISA_ENG_tensor);
   mx_pair q = pair_of(b, ISA_float8_e4m3fn_x4, ISA_float8_e4m3fn_x4, 32, 0, 2, "2:1", "1:1", "1:1");
@@ -297,8 +303,8 @@ static void faults(void **state) {
   mx_pair q = pair_of(b, ISA_float8_e4m3fn_x4, ISA_float8_e4m3fn_x4, 32, 0, 8, "8:1", "9:1", "9:1");
   struct vm_LDWEIGHTS l = {.src = sb(b, ISA_bfloat16, 0, 32, 0, 0, "8:1")};
   struct vm_MATMUL m = {.dst = q.m.dst, .src = sb(b, ISA_bfloat16, 0, 32, 1, 0, "9:1")};
-#define FAULT(call, text)                   \
-  assert_int_equal(call, VM_FAULT);         \
+#define FAULT(call, text)           \
+  assert_int_equal(call, VM_FAULT); \
   assert_string_equal(b->d.fault, text)
   FAULT(op_matmul_mx(&b->d, &q.m), "matmul_mx: no stationary operand is loaded at row 0");
   assert_int_equal(op_ldweights(&b->d, &l), VM_RETIRE);
@@ -319,7 +325,7 @@ static void faults(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(quantize), cmocka_unit_test(quantize_by_hand), cmocka_unit_test(matmul),
-    cmocka_unit_test(row_tiles), cmocka_unit_test(scales_by_hand), cmocka_unit_test(faults)};
+      cmocka_unit_test(quantize),  cmocka_unit_test(quantize_by_hand), cmocka_unit_test(matmul),
+      cmocka_unit_test(row_tiles), cmocka_unit_test(scales_by_hand),   cmocka_unit_test(faults)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,9 +49,12 @@ static void xorwow_known(void **state) {
 /* Every integer type takes the low bits, whatever the layout; lanes are absolute partitions. */
 static void rng_types(void **state) {
   (void)state;
-  static const struct { unsigned dtype, part, parts; const char *dst; } cases[] = {
-    {ISA_uint8, 0, 128, "33:1"},   {ISA_int8, 32, 5, "2100:1"},     {ISA_uint16, 64, 1, "1:1"},
-    {ISA_int16, 0, 3, "4:20 5:2"}, {ISA_uint32, 96, 32, "7:-3"}, {ISA_int32, 0, 2, "2400:1"},
+  static const struct {
+    unsigned dtype, part, parts;
+    const char *dst;
+  } cases[] = {
+      {ISA_uint8, 0, 128, "33:1"},   {ISA_int8, 32, 5, "2100:1"},  {ISA_uint16, 64, 1, "1:1"},
+      {ISA_int16, 0, 3, "4:20 5:2"}, {ISA_uint32, 96, 32, "7:-3"}, {ISA_int32, 0, 2, "2400:1"},
   };
   for (unsigned e = 0; e < 2; e++) {
     bed *b = bed_on(e ? ISA_ENG_vector : ISA_ENG_gpsimd, e ? ISA_trn3 : ISA_trn2);
@@ -145,10 +148,14 @@ static void state_in_and_out(void **state) {
 
 static void rand2(void **state) {
   (void)state;
-  static const struct { unsigned dtype, parts; const char *dst; float min, max; } cases[] = {
-    {ISA_float32, 128, "512:1", 0, 1},         {ISA_bfloat16, 3, "2100:1", -3, 7.5f},
-    {ISA_int8, 2, "40:2", -300, 300},          {ISA_float8_e4m3, 1, "3:9 5:1", 0.1f, 0.3f},
-    {ISA_uint32, 5, "9:-1", 0, 4294967296.0f}, {ISA_tfloat32, 1, "1:1", 1, 1.0000001f},
+  static const struct {
+    unsigned dtype, parts;
+    const char *dst;
+    float min, max;
+  } cases[] = {
+      {ISA_float32, 128, "512:1", 0, 1},         {ISA_bfloat16, 3, "2100:1", -3, 7.5f},
+      {ISA_int8, 2, "40:2", -300, 300},          {ISA_float8_e4m3, 1, "3:9 5:1", 0.1f, 0.3f},
+      {ISA_uint32, 5, "9:-1", 0, 4294967296.0f}, {ISA_tfloat32, 1, "1:1", 1, 1.0000001f},
   };
   bed *b = bed_on(ISA_ENG_vector, ISA_trn3);
   uint32_t lane[128][24];
@@ -212,9 +219,12 @@ static void dropout(void **state) {
     const char *dst, *src;
     float prob;
   } cases[] = {
-    {ISA_float32, 0, 128, "512:1", "512:1", 0.5f}, {ISA_bfloat16, 32, 3, "2100:1", "2100:1", 0.1f},
-    {ISA_int32, 0, 5, "3:9 5:1", "15:-1", 0},      {ISA_float8_e5m2, 64, 2, "7:2", "7:0", 1},
-    {ISA_float16, 0, 1, "1:1", "1:1", 0.25f},      {ISA_uint8, 0, 9, "40:1", "40:1", 0.75f},
+      {ISA_float32, 0, 128, "512:1", "512:1", 0.5f},
+      {ISA_bfloat16, 32, 3, "2100:1", "2100:1", 0.1f},
+      {ISA_int32, 0, 5, "3:9 5:1", "15:-1", 0},
+      {ISA_float8_e5m2, 64, 2, "7:2", "7:0", 1},
+      {ISA_float16, 0, 1, "1:1", "1:1", 0.25f},
+      {ISA_uint8, 0, 9, "40:1", "40:1", 0.75f},
   };
   bed *b = bed_on(ISA_ENG_vector, ISA_trn3);
   uint32_t lane[128][24];
@@ -263,8 +273,9 @@ static void dropout_edge(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(xorwow_known), cmocka_unit_test(rng_types), cmocka_unit_test(older_vector),
-    cmocka_unit_test(seed_words), cmocka_unit_test(state_in_and_out), cmocka_unit_test(rand2),
-    cmocka_unit_test(dropout), cmocka_unit_test(dropout_edge)};
+      cmocka_unit_test(xorwow_known),     cmocka_unit_test(rng_types),
+      cmocka_unit_test(older_vector),     cmocka_unit_test(seed_words),
+      cmocka_unit_test(state_in_and_out), cmocka_unit_test(rand2),
+      cmocka_unit_test(dropout),          cmocka_unit_test(dropout_edge)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -126,24 +126,26 @@ static float ref_row(unsigned op, float first, const float *x, uint64_t n) {
 static void activate2(void **state) {
   (void)state;
   static float o[4096];
-  static const uint8_t pairs[][2] = {{ISA_ALU_mult, ISA_ALU_add},
-                                     {ISA_ALU_mult, ISA_ALU_subtract},
-                                     {ISA_ALU_mult, ISA_ALU_bypass},  {ISA_ALU_add, ISA_ALU_bypass},
-                                     {ISA_ALU_subtract, ISA_ALU_bypass}, {0, 0}};
+  static const uint8_t pairs[][2] = {
+      {ISA_ALU_mult, ISA_ALU_add},        {ISA_ALU_mult, ISA_ALU_subtract},
+      {ISA_ALU_mult, ISA_ALU_bypass},     {ISA_ALU_add, ISA_ALU_bypass},
+      {ISA_ALU_subtract, ISA_ALU_bypass}, {0, 0}};
   static const uint8_t reds[] = {ISA_ALU_add, ISA_ALU_max, ISA_ALU_min, ISA_ALU_abs_max,
                                  ISA_ALU_abs_min};
   static const float first[] = {0, -INFINITY, INFINITY, 0, INFINITY};
-  static const uint8_t cmds[] = {ISA_CMD_idle, ISA_CMD_reset, ISA_CMD_reduce,
-                                 ISA_CMD_reset_reduce};
+  static const uint8_t cmds[] = {ISA_CMD_idle, ISA_CMD_reset, ISA_CMD_reduce, ISA_CMD_reset_reduce};
   static const uint8_t types[] = {ISA_float32, ISA_bfloat16, ISA_float16, ISA_int16};
   bed *b = bed_new(ISA_ENG_scalar);
   float acc[ISA_PMAX] = {0};
   for (unsigned i = 0; i < NSHAPES * 40; i++) {
     const shape *s = &shapes[i % NSHAPES];
     unsigned red = draw(b) / 256 % 5;
-    struct vm_ACTIVATE2 a = {.fn = i & 1 ? ISA_FN_prelu : ISA_FN_copy, .op0 = pairs[i % 6][0],
-                             .op1 = pairs[i % 6][1], .reduce_op = reds[red],
-                             .reduce = cmds[draw(b) / 256 % 4], .relu_param = imm(0.375f)};
+    struct vm_ACTIVATE2 a = {.fn = i & 1 ? ISA_FN_prelu : ISA_FN_copy,
+                             .op0 = pairs[i % 6][0],
+                             .op1 = pairs[i % 6][1],
+                             .reduce_op = reds[red],
+                             .reduce = cmds[draw(b) / 256 % 4],
+                             .relu_param = imm(0.375f)};
     a.src = sb(b, types[i % 4], s->part, s->parts, 1, s->a_at, s->a);
     a.dst = sb(b, types[i / 4 % 4], s->part, s->parts, 0, s->dst_at, s->dst);
     (i % 3 ? fill_tame : fill)(b, &a.src);
@@ -223,17 +225,25 @@ static void range_edges(void **state) {
   static const struct {
     float start, b0, b1;
     unsigned lo, hi; /* of 8 elements, is_ge b0 and is_lt b1 */
-  } cases[] = {{0, 2, 5, 2, 5},           {0, 2.5f, 4.5f, 3, 5},    {0, NAN, 5, 0, 0},
-               {NAN, 0, 5, 0, 0},         {0, -INFINITY, INFINITY, 0, 8}, {0, 5, 2, 0, 0},
-               {16777215, 16777216, 3e8f, 1, 8}, {INFINITY, 0, INFINITY, 0, 0},
-               {-4, -4, 0, 0, 4},         {1e30f, 1e30f, INFINITY, 0, 8}, {0, 8, 9, 0, 0}};
+  } cases[] = {{0, 2, 5, 2, 5},
+               {0, 2.5f, 4.5f, 3, 5},
+               {0, NAN, 5, 0, 0},
+               {NAN, 0, 5, 0, 0},
+               {0, -INFINITY, INFINITY, 0, 8},
+               {0, 5, 2, 0, 0},
+               {16777215, 16777216, 3e8f, 1, 8},
+               {INFINITY, 0, INFINITY, 0, 0},
+               {-4, -4, 0, 0, 4},
+               {1e30f, 1e30f, INFINITY, 0, 8},
+               {0, 8, 9, 0, 0}};
   bed *b = bed_new(ISA_ENG_vector);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct vm_RANGE_SELECT a = {.dst = sb(b, ISA_float32, 0, 1, 0, 0, "8:1"),
                                 .on_true = sb(b, ISA_float32, 0, 1, 1, 0, "8:1"),
                                 .bound0 = sb(b, ISA_float32, 0, 1, 2, 0, "1:1"),
                                 .bound1 = sb(b, ISA_float32, 0, 1, 2, 1, "1:1"),
-                                .op0 = ISA_ALU_is_ge, .op1 = ISA_ALU_is_lt,
+                                .op0 = ISA_ALU_is_ge,
+                                .op1 = ISA_ALU_is_lt,
                                 .start = imm(cases[i].start)};
     fill_tame(b, &a.on_true);
     putf(&a.bound0, 0, 0, cases[i].b0);
@@ -267,17 +277,18 @@ static uint32_t ref_random(uint64_t seed, unsigned engine, uint64_t count, uint3
 
 static void stochastic(void **state) {
   (void)state;
-  static const uint8_t types[] = {ISA_bfloat16, ISA_float16, ISA_float8_e4m3, ISA_tfloat32,
-                                  ISA_float32, ISA_int16};
+  static const uint8_t types[] = {ISA_bfloat16, ISA_float16, ISA_float8_e4m3,
+                                  ISA_tfloat32, ISA_float32, ISA_int16};
   bed *b = bed_new(ISA_ENG_vector);
   b->d.rounding_seed = 77;
   for (unsigned i = 0; i < NSHAPES * 6; i++) {
     const shape *s = &shapes[i % NSHAPES];
-    struct vm_TENSOR_SCALAR a = {.dst = sb(b, types[i / NSHAPES], s->part, s->parts, 0, s->dst_at,
-                                           s->dst),
-                                 .src = sb(b, ISA_float32, s->part, s->parts, 1, s->a_at, s->a),
-                                 .op0 = ISA_ALU_mult, .imm0 = imm(1),
-                                 .round = ISA_ROUND_stochastic};
+    struct vm_TENSOR_SCALAR a = {
+        .dst = sb(b, types[i / NSHAPES], s->part, s->parts, 0, s->dst_at, s->dst),
+        .src = sb(b, ISA_float32, s->part, s->parts, 1, s->a_at, s->a),
+        .op0 = ISA_ALU_mult,
+        .imm0 = imm(1),
+        .round = ISA_ROUND_stochastic};
     fill(b, &a.src);
     bed_expect(b);
     for (uint32_t p = 0; p < s->parts; p++)
@@ -336,10 +347,10 @@ static void kernels(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(find_index8),  cmocka_unit_test(match_replace8),
-      cmocka_unit_test(activate2),    cmocka_unit_test(select_bytes),
-      cmocka_unit_test(many_groups),  cmocka_unit_test(range_edges),
-      cmocka_unit_test(stochastic),   cmocka_unit_test(kernels),
+      cmocka_unit_test(find_index8), cmocka_unit_test(match_replace8),
+      cmocka_unit_test(activate2),   cmocka_unit_test(select_bytes),
+      cmocka_unit_test(many_groups), cmocka_unit_test(range_edges),
+      cmocka_unit_test(stochastic),  cmocka_unit_test(kernels),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,10 +18,19 @@ static fx open_fx(void) {
   isa_alloc al = isa_alloc_default();
   fx x = {.p = isa_program_new(&al, &isa_targets[ISA_trn2])};
   assert_non_null(x.p);
-  isa_tensor a = {.name = "a", .dtype = ISA_float32, .role = ISA_INPUT, .ndim = 2,
-                  .shape = {512, 2048}, .bytes = 4194304};
-  isa_tile t = {.name = "ta", .dtype = ISA_float32, .space = ISA_SBUF, .ndim = 2,
-                .shape = {128, 512}, .offset = 256, .bytes = 2048};
+  isa_tensor a = {.name = "a",
+                  .dtype = ISA_float32,
+                  .role = ISA_INPUT,
+                  .ndim = 2,
+                  .shape = {512, 2048},
+                  .bytes = 4194304};
+  isa_tile t = {.name = "ta",
+                .dtype = ISA_float32,
+                .space = ISA_SBUF,
+                .ndim = 2,
+                .shape = {128, 512},
+                .offset = 256,
+                .bytes = 2048};
   isa_queue q = {.name = "q", .dge = ISA_DGE_hwdge, .rings = 16, .owner = ISA_ENG_sync};
   isa_program_tensor(x.p, &a);
   isa_program_tile(x.p, &t);
@@ -32,7 +41,10 @@ static fx open_fx(void) {
 }
 
 static isa_ap line(unsigned space, unsigned dtype, unsigned nparts, int64_t offset, uint32_t n) {
-  isa_ap a = {.dtype = (uint8_t)dtype, .space = (uint8_t)space, .ndim = 1, .offset = offset,
+  isa_ap a = {.dtype = (uint8_t)dtype,
+              .space = (uint8_t)space,
+              .ndim = 1,
+              .offset = offset,
               .nparts = (uint16_t)nparts};
   a.dim[0] = (isa_dim){1, n};
   return a;
@@ -169,7 +181,8 @@ static void test_data_path(void **state) {
   expect_insn(&x, "tensor_tensor float32@sbuf[0,128,0][1][4], float32@sbuf[0,128,16][1][4], "
                   "float32@sbuf[0,128,32][1][4], op=add");
   use(&x, ISA_OP_activate);
-  x.in.u.ACTIVATE = (struct isa_ACTIVATE){.dst = sb(&x, 0, 4), .src = sb(&x, 0, 4),
+  x.in.u.ACTIVATE = (struct isa_ACTIVATE){.dst = sb(&x, 0, 4),
+                                          .src = sb(&x, 0, 4),
                                           .fn = ISA_FN_gelu_apprx_tanh,
                                           .scale = {ISA_NUM_imm, 0},
                                           .bias = {ISA_NUM_ap, sb(&x, 64, 1)},
@@ -178,15 +191,19 @@ static void test_data_path(void **state) {
                   "fn=gelu_apprx_tanh, scale=0.0, bias=float32@sbuf[0,128,64][1][1], "
                   "reduce=reset_reduce");
   use(&x, ISA_OP_tensor_scalar);
-  x.in.u.TENSOR_SCALAR = (struct isa_TENSOR_SCALAR){
-      .dst = sb(&x, 0, 4), .src = sb(&x, 0, 4), .op0 = ISA_ALU_mult,
-      .imm0 = {ISA_NUM_imm, 0x3e800000}, .op1 = ISA_ALU_add, .imm1 = {ISA_NUM_reg, 9},
-      .reverse1 = 1};
+  x.in.u.TENSOR_SCALAR = (struct isa_TENSOR_SCALAR){.dst = sb(&x, 0, 4),
+                                                    .src = sb(&x, 0, 4),
+                                                    .op0 = ISA_ALU_mult,
+                                                    .imm0 = {ISA_NUM_imm, 0x3e800000},
+                                                    .op1 = ISA_ALU_add,
+                                                    .imm1 = {ISA_NUM_reg, 9},
+                                                    .reverse1 = 1};
   expect_insn(&x, "tensor_scalar float32@sbuf[0,128,0][1][4], float32@sbuf[0,128,0][1][4], "
                   "op0=mult, imm0=0.25, op1=add, imm1=r9, reverse1=true");
-  x.in.u.TENSOR_SCALAR = (struct isa_TENSOR_SCALAR){
-      .dst = sb(&x, 0, 4), .src = sb(&x, 0, 4), .op0 = ISA_ALU_bitwise_and,
-      .imm0 = {ISA_NUM_imm, 255}};
+  x.in.u.TENSOR_SCALAR = (struct isa_TENSOR_SCALAR){.dst = sb(&x, 0, 4),
+                                                    .src = sb(&x, 0, 4),
+                                                    .op0 = ISA_ALU_bitwise_and,
+                                                    .imm0 = {ISA_NUM_imm, 255}};
   expect_insn(&x, "tensor_scalar float32@sbuf[0,128,0][1][4], float32@sbuf[0,128,0][1][4], "
                   "op0=bitwise_and, imm0=float(0x000000ff)");
   use(&x, ISA_OP_iota);
@@ -236,12 +253,22 @@ static void test_floats(void **state) {
     uint32_t bits;
     const char *text;
   } cases[] = {
-      {0x00000000, "0.0"},        {0x80000000, "-0.0"},   {0x3f800000, "1.0"},
-      {0x3dcccccd, "0.1"},        {0x3f7fffff, "0.99999994"}, {0x40490fdb, "3.1415927"},
-      {0x4b800000, "16777216.0"}, {0x7f7fffff, "3.4028235e+38"}, {0x00000001, "1e-45"},
-      {0x00800000, "1.1754944e-38"}, {0x7f800000, "inf"}, {0xff800000, "-inf"},
-      {0x7fc00000, "nan"},        {0x7fc00001, "float(0x7fc00001)"},
-      {0xffc00000, "float(0xffc00000)"}, {0x7f800001, "float(0x7f800001)"},
+      {0x00000000, "0.0"},
+      {0x80000000, "-0.0"},
+      {0x3f800000, "1.0"},
+      {0x3dcccccd, "0.1"},
+      {0x3f7fffff, "0.99999994"},
+      {0x40490fdb, "3.1415927"},
+      {0x4b800000, "16777216.0"},
+      {0x7f7fffff, "3.4028235e+38"},
+      {0x00000001, "1e-45"},
+      {0x00800000, "1.1754944e-38"},
+      {0x7f800000, "inf"},
+      {0xff800000, "-inf"},
+      {0x7fc00000, "nan"},
+      {0x7fc00001, "float(0x7fc00001)"},
+      {0xffc00000, "float(0xffc00000)"},
+      {0x7f800001, "float(0x7f800001)"},
   };
   fx x = open_fx();
   isa_alloc al = isa_alloc_default();
@@ -291,8 +318,8 @@ static void test_damaged(void **state) {
   a.dyn[0] = (isa_dyn){ISA_DYN_elem, 0, 1, 4}; /* of itself */
   a.index_kind = ISA_INDEX_indirect;
   a.index = 1;
-  x.in.u.TENSOR_TENSOR = (struct isa_TENSOR_TENSOR){.dst = add(&x, a), .src0 = 50, .op = 99,
-                                                    .round = 9};
+  x.in.u.TENSOR_TENSOR =
+      (struct isa_TENSOR_TENSOR){.dst = add(&x, a), .src0 = 50, .op = 99, .round = 9};
   assert_int_equal(x.in.u.TENSOR_TENSOR.dst, 1);
   expect_insn(&x, "tensor_tensor ?@sbuf[0,128,0+(?@sbuf[0,128,0+(?)*4,?][1][4])*4,?][1][4]"
                   ".indirect(?@sbuf[0,128,0+(?)*4,?][1][4]), ?, none, op=99, round=9");
@@ -335,12 +362,29 @@ static const char program_text[] =
 
 static void fill_program(fx *x) {
   static const uint8_t k[6] = {0x01, 0x00, 0x00, 0xff, 0x34, 0x12}, z[9] = {[8] = 7};
-  isa_tensor tk = {.name = "k", .dtype = ISA_uint16, .role = ISA_CONST, .ndim = 1, .shape = {3},
-                   .bytes = 6, .data = k};
-  isa_tensor tz = {.name = "z", .dtype = ISA_uint8, .role = ISA_CONST, .ndim = 1, .shape = {9},
-                   .bytes = 9, .data = z};
-  isa_tile tp = {.name = "tp", .dtype = ISA_bfloat16, .space = ISA_PSUM, .ndim = 3, .part = 32,
-                 .shape = {32, 2, 8}, .offset = 2048, .bytes = 2048, .overlay = "g"};
+  isa_tensor tk = {.name = "k",
+                   .dtype = ISA_uint16,
+                   .role = ISA_CONST,
+                   .ndim = 1,
+                   .shape = {3},
+                   .bytes = 6,
+                   .data = k};
+  isa_tensor tz = {.name = "z",
+                   .dtype = ISA_uint8,
+                   .role = ISA_CONST,
+                   .ndim = 1,
+                   .shape = {9},
+                   .bytes = 9,
+                   .data = z};
+  isa_tile tp = {.name = "tp",
+                 .dtype = ISA_bfloat16,
+                 .space = ISA_PSUM,
+                 .ndim = 3,
+                 .part = 32,
+                 .shape = {32, 2, 8},
+                 .offset = 2048,
+                 .bytes = 2048,
+                 .overlay = "g"};
   isa_queue s = {.name = "s", .dge = ISA_DGE_none, .rings = 1, .owner = ISA_NENGINES};
   isa_program_tensor(x->p, &tk);
   isa_program_tensor(x->p, &tz);
@@ -360,10 +404,10 @@ static void fill_program(fx *x) {
   isa_program_insn(x->p, 0, ISA_ENG_vector, &x->in, unknown);
   use(x, ISA_OP_halt);
   isa_program_insn(x->p, 0, ISA_ENG_sync, &x->in, unknown);
-  isa_symbol names[3] = {{"start", 0, ISA_ENG_vector, 1, 0}, {".again", 0, ISA_ENG_vector, 0, 0},
+  isa_symbol names[3] = {{"start", 0, ISA_ENG_vector, 1, 0},
+                         {".again", 0, ISA_ENG_vector, 0, 0},
                          {"end", 0, ISA_ENG_vector, 0, 3}};
-  for (int i = 0; i < 3; i++)
-    isa_program_symbol(x->p, &names[i]);
+  for (int i = 0; i < 3; i++) isa_program_symbol(x->p, &names[i]);
 }
 
 static void test_program(void **state) {
@@ -387,8 +431,7 @@ typedef struct limited {
 } limited;
 static void *limited_fn(void *ud, void *p, size_t old, size_t n) {
   limited *l = ud;
-  if (n > 0 && l->left-- <= 0)
-    return NULL;
+  if (n > 0 && l->left-- <= 0) return NULL;
   return l->al.fn(l->al.ud, p, old, n);
 }
 

@@ -31,8 +31,12 @@ typedef struct fx {
 
 static isa_ap line(unsigned space, unsigned dtype, unsigned part, unsigned nparts, int64_t offset,
                    uint32_t n) {
-  isa_ap a = {.dtype = (uint8_t)dtype, .space = (uint8_t)space, .ndim = 1, .offset = offset,
-              .part = (uint16_t)part, .nparts = (uint16_t)nparts};
+  isa_ap a = {.dtype = (uint8_t)dtype,
+              .space = (uint8_t)space,
+              .ndim = 1,
+              .offset = offset,
+              .part = (uint16_t)part,
+              .nparts = (uint16_t)nparts};
   a.dim[0] = (isa_dim){1, n};
   return a;
 }
@@ -210,8 +214,7 @@ static void refused(void **state) {
   OK(local_gather_most, trn2, lgather(x); LG.index = sb(x, ISA_uint16, 0, 128, 4096, 257);      \
      LG.valid_indices = 4096; LG.dst = sb(x, ISA_float32, 0, 128, 16384, 4096))                 \
   OK(local_gather_each, trn2, lgather(x); LG.valid_indices = 2; LG.elems_per_index = 32)        \
-  OK(local_gather_packed, trn3, lgather(x);                                                     \
-     LG.dst = sb(x, ISA_float8_e5m2_x4, 0, 128, 0, 64);                                         \
+  OK(local_gather_packed, trn3, lgather(x); LG.dst = sb(x, ISA_float8_e5m2_x4, 0, 128, 0, 64);  \
      LG.src = sb(x, ISA_float8_e5m2_x4, 0, 128, 2048, 512))                                     \
   OK(n_gather, trn1, ngather(x))                                                                \
   OK(n_gather_over_index, trn2, ngather(x); NG.dst = sb(x, ISA_float32, 0, 128, 8192, 64))      \
@@ -239,9 +242,8 @@ static void refused(void **state) {
   OK(exponential, trn3, expo(x); EX.reduce = ISA_CMD_load_reduce; EX.init = num(3);             \
      EX.max = vec(x, ISA_float32))                                                              \
   OK(exponential_zero, trn3, expo(x); EX.reduce = ISA_CMD_reduce; EX.init = num(0))             \
-  OK(exponential_sizes, trn3, expo(x);                                                          \
-     isa_ap a = line(ISA_SBUF, ISA_float32, 0, 128, 0, 512); a.size_dim = 2; a.size_reg = 4;    \
-     EX.dst = add(x, a); a.offset = 4096; EX.src = add(x, a))                                   \
+  OK(exponential_sizes, trn3, expo(x); isa_ap a = line(ISA_SBUF, ISA_float32, 0, 128, 0, 512);  \
+     a.size_dim = 2; a.size_reg = 4; EX.dst = add(x, a); a.offset = 4096; EX.src = add(x, a))   \
   OK(rng, trn1, rng(x); DST.dst = ps(x, ISA_int8, 0, 128, 0, 512))                              \
   OK(rng_gpsimd, trn2, rng(x); x->engine = ISA_ENG_gpsimd)                                      \
   OK(seed, trn1, seed(x); SRC.src = ps(x, ISA_float32, 0, 1, 0, 1))                             \

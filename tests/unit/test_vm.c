@@ -55,16 +55,18 @@ static void branches(void **state) {
     int32_t a, b;
     int taken;
   } cases[] = {
-      {"beq", 3, 3, 1},  {"beq", 3, 4, 0},   {"bne", 3, 4, 1},  {"bne", 3, 3, 0},
-      {"blt", -1, 0, 1}, {"blt", 0, 0, 0},   {"ble", 0, 0, 1},  {"ble", 1, 0, 0},
-      {"bgt", 1, 0, 1},  {"bgt", 0, 0, 0},   {"bge", 0, 0, 1},  {"bge", -1, 0, 0},
+      {"beq", 3, 3, 1},   {"beq", 3, 4, 0},   {"bne", 3, 4, 1},   {"bne", 3, 3, 0},
+      {"blt", -1, 0, 1},  {"blt", 0, 0, 0},   {"ble", 0, 0, 1},   {"ble", 1, 0, 0},
+      {"bgt", 1, 0, 1},   {"bgt", 0, 0, 0},   {"bge", 0, 0, 1},   {"bge", -1, 0, 0},
       {"bltu", 0, -1, 1}, {"bltu", -1, 0, 0}, {"bgeu", -1, 0, 1}, {"bgeu", 0, -1, 0},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     char text[300];
-    snprintf(text, sizeof text,
-             HEAD "section sync\n mov r1, %d\n %s r1, %d, yes\n mov r0, 10\n halt\nyes: mov r0, 11\n halt\n",
-             cases[i].a, cases[i].op, cases[i].b);
+    snprintf(
+        text, sizeof text,
+        HEAD
+        "section sync\n mov r1, %d\n %s r1, %d, yes\n mov r0, 10\n halt\nyes: mov r0, 11\n halt\n",
+        cases[i].a, cases[i].op, cases[i].b);
     bed b = bed_open(NULL, text);
     bed_run(&b, SOMA_OK);
     if (bed_reg(&b, SOMA_SYNC, 0) != (uint32_t)(10 + cases[i].taken))
@@ -109,9 +111,11 @@ static void division_by_zero(void **state) {
 
 static void semaphores_order_engines(void **state) {
   (void)state;
-  bed b = bed_open(NULL, HEAD "s sem\nt sem\n"
-                              "section sync\n mov r0, 5\n nop $s += 3\n nop $t>=2\n nop $s -= 1\n halt\n"
-                              "section vector\n nop $s>=3\n nop $t++\n nop $t++\n nop $s<3\n nop $s = 40\n halt\n");
+  bed b = bed_open(
+      NULL,
+      HEAD "s sem\nt sem\n"
+           "section sync\n mov r0, 5\n nop $s += 3\n nop $t>=2\n nop $s -= 1\n halt\n"
+           "section vector\n nop $s>=3\n nop $t++\n nop $t++\n nop $s<3\n nop $s = 40\n halt\n");
   bed_run(&b, SOMA_OK);
   assert_int_equal(bed_sem(&b, "s"), 40);
   assert_int_equal(bed_sem(&b, "t"), 2);
@@ -121,10 +125,11 @@ static void semaphores_order_engines(void **state) {
 /* Two waiters that take what they wait for: only one may get it. */
 static void taking_is_atomic(void **state) {
   (void)state;
-  bed b = bed_open(NULL, HEAD "s sem\n"
-                              "section sync\n nop $s += 32\n halt\n"
-                              "section vector\n event_semaphore $s>=32 $s -= 32\n mov r0, 1\n halt\n"
-                              "section scalar\n event_semaphore $s>=32 $s -= 32\n mov r0, 1\n halt\n");
+  bed b =
+      bed_open(NULL, HEAD "s sem\n"
+                          "section sync\n nop $s += 32\n halt\n"
+                          "section vector\n event_semaphore $s>=32 $s -= 32\n mov r0, 1\n halt\n"
+                          "section scalar\n event_semaphore $s>=32 $s -= 32\n mov r0, 1\n halt\n");
   bed_run(&b, SOMA_DEADLOCK);
   assert_int_equal(bed_reg(&b, SOMA_VECTOR, 0) + bed_reg(&b, SOMA_SCALAR, 0), 1);
   bed_close(&b);
@@ -174,24 +179,22 @@ static void deadlock_report(void **state) {
 
 /* ---- Data path and ordering --------------------------------------------------------------- */
 
-static const char *const add_text =
-    HEAD "a tensor float32[4, 8], input\nc tensor float32[4, 8], output\n"
-         "ta tile sbuf float32[4, 8]\ntc tile sbuf float32[4, 8]\n"
-         "in sem\ndone sem\nout sem\nq queue rings=16, dge=hwdge\n"
-         "section sync\n dma_copy ta, a, queue=q $in\n dma_copy c, tc, queue=q $done>=1 $out\n halt\n"
-         "section vector\n tensor_tensor tc, ta, ta, op=add $in>=16 $done++\n halt\n";
+static const char *const add_text = HEAD
+    "a tensor float32[4, 8], input\nc tensor float32[4, 8], output\n"
+    "ta tile sbuf float32[4, 8]\ntc tile sbuf float32[4, 8]\n"
+    "in sem\ndone sem\nout sem\nq queue rings=16, dge=hwdge\n"
+    "section sync\n dma_copy ta, a, queue=q $in\n dma_copy c, tc, queue=q $done>=1 $out\n halt\n"
+    "section vector\n tensor_tensor tc, ta, ta, op=add $in>=16 $done++\n halt\n";
 
 static void vertical_slice(void **state) {
   (void)state;
   float a[32], c[32];
-  for (int i = 0; i < 32; i++)
-    a[i] = (float)i * 0.25f;
+  for (int i = 0; i < 32; i++) a[i] = (float)i * 0.25f;
   bed b = bed_open(NULL, add_text);
   bed_bind(&b, "a", SOMA_FLOAT32, 4, 8, a);
   bed_run(&b, SOMA_OK);
   assert_int_equal(soma_fetch(b.r, "c", c, sizeof c), SOMA_OK);
-  for (int i = 0; i < 32; i++)
-    assert_true(c[i] == a[i] * 2);
+  for (int i = 0; i < 32; i++) assert_true(c[i] == a[i] * 2);
   assert_int_equal(bed_sem(&b, "in"), 16); /* idle rings signal as well */
   assert_int_equal(bed_sem(&b, "out"), 16);
   soma_stats s = bed_stats(&b);
@@ -216,11 +219,12 @@ static float tile_at(bed *b, uint32_t tile, uint32_t partition, uint32_t column)
  * activate of 64 columns (347 ns) is done while the copy of 512 (552 ns) is in flight. */
 static void reads_at_start(void **state) {
   (void)state;
-  bed b = bed_open(NULL, HEAD "t tile sbuf float32[128, 512]\nu tile sbuf float32[128, 512]\ns sem\n"
-                              "section vector\n memset t, 2.0 $s++\n halt\n"
-                              "section gpsimd\n tensor_copy u, t $s>=1\n halt\n"
-                              "section scalar\n nop $s>=1\n"
-                              " activate t[:, 0:64], t[:, 0:64], fn=copy, scale=3.0\n halt\n");
+  bed b =
+      bed_open(NULL, HEAD "t tile sbuf float32[128, 512]\nu tile sbuf float32[128, 512]\ns sem\n"
+                          "section vector\n memset t, 2.0 $s++\n halt\n"
+                          "section gpsimd\n tensor_copy u, t $s>=1\n halt\n"
+                          "section scalar\n nop $s>=1\n"
+                          " activate t[:, 0:64], t[:, 0:64], fn=copy, scale=3.0\n halt\n");
   bed_run(&b, SOMA_OK);
   assert_true(tile_at(&b, 0, 5, 10) == 6.0f);
   assert_true(tile_at(&b, 1, 5, 10) == 2.0f);
@@ -260,8 +264,7 @@ static void program_order_in_one_engine(void **state) {
 static void register_offsets(void **state) {
   (void)state;
   float a[4 * 6], c[4 * 6];
-  for (int i = 0; i < 24; i++)
-    a[i] = (float)i;
+  for (int i = 0; i < 24; i++) a[i] = (float)i;
   bed b = bed_open(NULL, HEAD "a tensor float32[4, 6], input\nc tensor float32[4, 6], output\n"
                               "t tile sbuf float32[1, 6]\nl sem\ns sem\nq queue dge=hwdge\n"
                               "section sync\n mov r0, 0\n mov r1, 16\n mov r2, 3\n mov r3, 0\n"
@@ -272,17 +275,17 @@ static void register_offsets(void **state) {
   bed_bind(&b, "a", SOMA_FLOAT32, 4, 6, a);
   bed_run(&b, SOMA_OK);
   assert_int_equal(soma_fetch(b.r, "c", c, sizeof c), SOMA_OK);
-  for (int i = 0; i < 24; i++)
-    assert_true(c[i] == a[(3 - i / 6) * 6 + i % 6]);
+  for (int i = 0; i < 24; i++) assert_true(c[i] == a[(3 - i / 6) * 6 + i % 6]);
   bed_close(&b);
 }
 
 static void offset_out_of_bounds(void **state) {
   (void)state;
   float a[24] = {0};
-  bed b = bed_open(NULL, HEAD "a tensor float32[4, 6], input\nt tile sbuf float32[1, 6]\n"
-                              "l sem\nq queue dge=hwdge\n"
-                              "section sync\n mov r0, 4\n dma_copy t, a[r0:+1, :], queue=q $l\n halt\n");
+  bed b = bed_open(NULL,
+                   HEAD "a tensor float32[4, 6], input\nt tile sbuf float32[1, 6]\n"
+                        "l sem\nq queue dge=hwdge\n"
+                        "section sync\n mov r0, 4\n dma_copy t, a[r0:+1, :], queue=q $l\n halt\n");
   bed_bind(&b, "a", SOMA_FLOAT32, 4, 6, a);
   bed_run(&b, SOMA_FAULT);
   bed_fault_has(&b, "operand src: bytes 96..119 are outside a, which has bytes 0..95");
@@ -382,8 +385,7 @@ static void binding_is_checked(void **state) {
   assert_int_equal(soma_bind(b.m, b.p, "x", SOMA_FLOAT32, 2, shape, a), SOMA_ARG);
   assert_string_equal(soma_error(b.m), "the program has no tensor x");
   assert_int_equal(soma_bind(b.m, b.p, "a", SOMA_INT32, 2, wrong, a), SOMA_ARG);
-  assert_string_equal(soma_error(b.m),
-                      "tensor a is float32[4, 8], the data given is int32[8, 4]");
+  assert_string_equal(soma_error(b.m), "tensor a is float32[4, 8], the data given is int32[8, 4]");
   bed_close(&b);
 }
 
@@ -415,9 +417,11 @@ static void published_durations(void **state) {
     unsigned engine;
     double want, within;
   } cases[] = {
-      {"target trn2\nx tile sbuf bfloat16[4, 4096]\nsection scalar\n activate x, x, fn=exp\n halt\n",
+      {"target trn2\nx tile sbuf bfloat16[4, 4096]\nsection scalar\n activate x, x, fn=exp\n "
+       "halt\n",
        SOMA_SCALAR, 3710, 0.01},
-      {"target trn2\nx tile sbuf bfloat16[128, 128]\nsection scalar\n activate x, x, fn=exp\n halt\n",
+      {"target trn2\nx tile sbuf bfloat16[128, 128]\nsection scalar\n activate x, x, fn=exp\n "
+       "halt\n",
        SOMA_SCALAR, 400, 0.01},
       {"target trn2\nx tile sbuf float32[128, 512]\ny tile psum float32[128, 512]\n"
        "section vector\n tensor_tensor x, x, y, op=add\n halt\n",
@@ -452,8 +456,9 @@ static void dependent_chain(void **state) {
   soma_options o = SOMA_OPTIONS_INIT;
   o.event = first_insn;
   o.event_ud = &s;
-  bed b = bed_open(&o, "target trn1\nx tile sbuf float32[128, 1]\nsection scalar\n"
-                       " activate x, x, fn=copy\n activate x, x, fn=copy\n activate x, x, fn=copy\n halt\n");
+  bed b = bed_open(
+      &o, "target trn1\nx tile sbuf float32[128, 1]\nsection scalar\n"
+          " activate x, x, fn=copy\n activate x, x, fn=copy\n activate x, x, fn=copy\n halt\n");
   bed_run(&b, SOMA_OK);
   double third = (double)s.start * 1e-6 / 2; /* two intervals */
   assert_true(third > 187 && third < 191);   /* published: 189 ns */
@@ -469,8 +474,7 @@ static void *run_machines(void *arg) {
   float a[32], c[32];
   uint64_t *hash = arg;
   bed b[MACHINES];
-  for (int i = 0; i < 32; i++)
-    a[i] = (float)i;
+  for (int i = 0; i < 32; i++) a[i] = (float)i;
   for (int k = 0; k < MACHINES; k++) {
     b[k] = bed_open(NULL, add_text);
     bed_bind(&b[k], "a", SOMA_FLOAT32, 4, 8, a);
@@ -480,8 +484,7 @@ static void *run_machines(void *arg) {
     assert_int_equal(soma_fetch(b[k].r, "c", c, sizeof c), SOMA_OK);
     hash[k] = bed_stats(&b[k]).trace_hash;
   }
-  for (int k = 0; k < MACHINES; k++)
-    bed_close(&b[k]);
+  for (int k = 0; k < MACHINES; k++) bed_close(&b[k]);
   return NULL;
 }
 
@@ -491,8 +494,7 @@ static void machines_in_threads(void **state) {
   uint64_t hash[THREADS][MACHINES];
   for (int i = 0; i < THREADS; i++)
     assert_int_equal(pthread_create(&t[i], NULL, run_machines, hash[i]), 0);
-  for (int i = 0; i < THREADS; i++)
-    pthread_join(t[i], NULL);
+  for (int i = 0; i < THREADS; i++) pthread_join(t[i], NULL);
   for (int i = 0; i < THREADS * MACHINES; i++)
     assert_int_equal(hash[i / MACHINES][i % MACHINES], hash[0][0]);
 }
@@ -537,8 +539,8 @@ static void interrupted_from_another_thread(void **state) {
 }
 
 struct countdown {
-  long left;   /* allocations until one fails */
-  long alive;  /* bytes */
+  long left;  /* allocations until one fails */
+  long alive; /* bytes */
 };
 static void *counting(void *ud, void *p, size_t old, size_t n) {
   struct countdown *c = ud;
@@ -547,11 +549,9 @@ static void *counting(void *ud, void *p, size_t old, size_t n) {
     free(p);
     return NULL;
   }
-  if (c->left-- <= 0)
-    return NULL;
+  if (c->left-- <= 0) return NULL;
   void *q = realloc(p, n);
-  if (q)
-    c->alive += (long)n - (p ? (long)old : 0);
+  if (q) c->alive += (long)n - (p ? (long)old : 0);
   return q;
 }
 
@@ -576,12 +576,9 @@ static void every_allocation_may_fail(void **state) {
           "target trn1\na tensor float32[4, 8], input\nta tile sbuf float32[4, 8]\nin sem\n"
           "q queue dge=swdge\nsection gpsimd\n dma_copy ta, a, queue=q $in\n nop $in>=16\n halt\n";
       soma_status s = soma_assemble(m, text, strlen(text), "t.s", NULL, &p, &d);
-      if (s == SOMA_OK)
-        s = soma_bind(m, p, "a", SOMA_FLOAT32, 2, shape, a);
-      if (s == SOMA_OK)
-        s = soma_run_start(m, p, &r);
-      if (s == SOMA_OK)
-        s = soma_run_until(r, SOMA_END, SOMA_SYNC, 0);
+      if (s == SOMA_OK) s = soma_bind(m, p, "a", SOMA_FLOAT32, 2, shape, a);
+      if (s == SOMA_OK) s = soma_run_start(m, p, &r);
+      if (s == SOMA_OK) s = soma_run_until(r, SOMA_END, SOMA_SYNC, 0);
       ended = s == SOMA_OK;
       if (!ended && s != SOMA_NOMEM)
         fail_msg("allocation %ld failing gives: %s (%s)", fail_at, soma_status_text(s),
@@ -591,8 +588,7 @@ static void every_allocation_may_fail(void **state) {
     soma_program_free(p);
     soma_diagnostics_free(d);
     soma_machine_free(m);
-    if (c.alive)
-      fail_msg("allocation %ld failing leaves %ld bytes", fail_at, c.alive);
+    if (c.alive) fail_msg("allocation %ld failing leaves %ld bytes", fail_at, c.alive);
   }
   assert_true(ended);
 }

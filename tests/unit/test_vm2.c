@@ -71,8 +71,7 @@ static void time_stops_registers_too(void **state) {
 static void interrupt_between_steps(void **state) {
   (void)state;
   char text[1024] = HEAD "section sync\n";
-  for (int i = 0; i < 40; i++)
-    strcat(text, " nop $S[0]>=0\n");
+  for (int i = 0; i < 40; i++) strcat(text, " nop $S[0]>=0\n");
   strcat(text, " halt\n");
   bed b = bed_open(NULL, text);
   bed_start(&b);
@@ -80,8 +79,7 @@ static void interrupt_between_steps(void **state) {
     assert_int_equal(soma_run_until(b.r, SOMA_EVENT, SOMA_SYNC, 0), SOMA_OK);
   soma_machine_interrupt(b.m);
   soma_status s = SOMA_OK;
-  for (int i = 0; i < 10 && s == SOMA_OK; i++)
-    s = soma_run_until(b.r, SOMA_EVENT, SOMA_SYNC, 0);
+  for (int i = 0; i < 10 && s == SOMA_OK; i++) s = soma_run_until(b.r, SOMA_EVENT, SOMA_SYNC, 0);
   assert_int_equal(s, SOMA_STOPPED);
   assert_int_equal(soma_run_until(b.r, SOMA_EVENT, SOMA_SYNC, 0), SOMA_OK); /* once */
   bed_close(&b);
@@ -93,8 +91,7 @@ struct listener {
 };
 static void interrupt_on_first(void *ud, const soma_event *e) {
   struct listener *l = ud;
-  if (e->kind == SOMA_EV_INSN && l->events++ == 0)
-    soma_machine_interrupt(l->m);
+  if (e->kind == SOMA_EV_INSN && l->events++ == 0) soma_machine_interrupt(l->m);
 }
 
 /* Large instructions take the host milliseconds each: it is looked at after every one. */

@@ -41,13 +41,11 @@ static inline void bed_close(bed *b) {
 static inline void bed_bind(bed *b, const char *name, soma_dtype t, int64_t rows, int64_t cols,
                             const void *data) {
   int64_t shape[2] = {rows, cols};
-  if (soma_bind(b->m, b->p, name, t, 2, shape, data) != SOMA_OK)
-    fail_msg("%s", soma_error(b->m));
+  if (soma_bind(b->m, b->p, name, t, 2, shape, data) != SOMA_OK) fail_msg("%s", soma_error(b->m));
 }
 
 static inline void bed_start(bed *b) {
-  if (soma_run_start(b->m, b->p, &b->r) != SOMA_OK)
-    fail_msg("%s", soma_error(b->m));
+  if (soma_run_start(b->m, b->p, &b->r) != SOMA_OK) fail_msg("%s", soma_error(b->m));
 }
 
 /* Runs to the end and expects status s. */
@@ -81,8 +79,7 @@ static inline soma_stats bed_stats(const bed *b) {
 static inline void bed_fault_has(bed *b, const char *part) {
   soma_fault f;
   soma_run_fault(b->r, &f);
-  if (!strstr(f.text, part))
-    fail_msg("the fault says \"%s\", not \"%s\"", f.text, part);
+  if (!strstr(f.text, part)) fail_msg("the fault says \"%s\", not \"%s\"", f.text, part);
 }
 
 #endif
