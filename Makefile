@@ -182,8 +182,8 @@ FORMATTED := $(shell git ls-files '*.c' '*.h' 2>/dev/null)
 lint:
 	$(Q)tests/lint.sh
 	$(Q)clang-format --dry-run -Werror $(FORMATTED)
-	$(Q)cppcheck -q --std=c11 --error-exitcode=1 --enable=warning,performance,portability \
-	  --inline-suppr --suppressions-list=tests/cppcheck.txt -DKERN_LEVEL=plain -Iisa -Ivm -Iasm isa asm vm lua
+	$(Q)cppcheck -q -j4 --std=c11 --error-exitcode=1 --enable=warning,performance,portability \
+	  --inline-suppr --suppressions-list=tests/cppcheck.txt -DKERN_LEVEL=plain -Iisa -Ivm -Iasm -I$(BUILD)/vm -I$(BUILD)/lua isa asm vm lua
 format:
 	$(Q)clang-format -i $(FORMATTED)
 

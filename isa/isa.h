@@ -309,26 +309,26 @@ enum isa_form_id {
 extern const isa_form isa_forms[ISA_NFORMS];
 
 /* Constraint classes (check.c) and cost classes (vm/cost.c). */
-#define ISA_RULES(X)                                                                             \
-  X(NONE)                                                                                        \
-  X(REGELEM)                                                                                     \
-  X(EVENT) X(SEMRANGE) X(TRIGGER) X(PRINT) X(DMACOPY) X(DMATR) X(DMACOMP) X(LDW) X(MM) X(LDWMX)  \
-      X(MMMX) X(ACT) X(READACC) X(ACT2) X(COPY) X(MEMSET) X(TT) X(TS) X(STT) X(REDUCE) X(UNARY)  \
-          X(PRED) X(SELRED) X(RANGE) X(SCAN) X(CUMUL) X(TSRED) X(BNSTATS) X(BNAGGR) X(MAX8)      \
-              X(MATCHV) X(FIND8) X(REPL8) X(TR32) X(MASK) X(SHUFFLE) X(DROPOUT) X(RNG) X(EXPO)   \
-                  X(QUANT) X(IOTA) X(AFFINE) X(LGATHER) X(NGATHER) X(PREDUCE) X(SEQB) X(NONZERO) \
-                      X(TOPK) X(CUSTOM)
+/* clang-format off */
+#define ISA_RULES(X) \
+  X(NONE) X(REGELEM) X(EVENT) X(SEMRANGE) X(TRIGGER) X(PRINT) X(DMACOPY) X(DMATR) X(DMACOMP) \
+  X(LDW) X(MM) X(LDWMX) X(MMMX) X(ACT) X(READACC) X(ACT2) X(COPY) X(MEMSET) X(TT) X(TS) X(STT) \
+  X(REDUCE) X(UNARY) X(PRED) X(SELRED) X(RANGE) X(SCAN) X(CUMUL) X(TSRED) X(BNSTATS) X(BNAGGR) \
+  X(MAX8) X(MATCHV) X(FIND8) X(REPL8) X(TR32) X(MASK) X(SHUFFLE) X(DROPOUT) X(RNG) X(EXPO) \
+  X(QUANT) X(IOTA) X(AFFINE) X(LGATHER) X(NGATHER) X(PREDUCE) X(SEQB) X(NONZERO) X(TOPK) \
+  X(CUSTOM)
+/* clang-format on */
 enum isa_rule {
 #define X(name) ISA_RULE_##name,
   ISA_RULES(X)
 #undef X
       ISA_NRULES
 };
-#define ISA_COSTS(X)                                                                        \
-  X(CTL)                                                                                    \
-  X(MEM)                                                                                    \
-  X(SEM) X(TRIG) X(DMA) X(LDW) X(MM) X(ACT) X(ACC) X(COPY) X(SET) X(TT) X(TS) X(RED) X(RCP) \
-      X(PRED) X(SCAN) X(BNAG) X(QUAD) X(GP) X(GATH) X(TOPK) X(CUST)
+/* clang-format off */
+#define ISA_COSTS(X) \
+  X(CTL) X(MEM) X(SEM) X(TRIG) X(DMA) X(LDW) X(MM) X(ACT) X(ACC) X(COPY) X(SET) X(TT) X(TS) \
+  X(RED) X(RCP) X(PRED) X(SCAN) X(BNAG) X(QUAD) X(GP) X(GATH) X(TOPK) X(CUST)
+/* clang-format on */
 enum isa_cost {
 #define X(name) ISA_COST_##name,
   ISA_COSTS(X)

@@ -27,7 +27,10 @@ static void stop(lua_State *L, lua_Debug *ar) {
  * the one that reports progress. The third ends the process; not the second, because a program
  * that passes the signal on to its group, such as timeout, makes one Ctrl-C two. */
 static void on_interrupt(int sig) {
-  if (++was_interrupted == 3) signal(sig, SIG_DFL);
+  if (++was_interrupted == 3) {
+    signal(sig, SIG_DFL);
+    raise(sig);
+  }
   lua_sethook(interrupted, stop, LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, 1);
 }
 

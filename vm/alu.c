@@ -11,7 +11,7 @@ float vm_alu_f32(unsigned op, float a, float b) {
     ALU_BINARY(X)
     ALU_CALLED(X)
 #undef X
-        default : return isa_bits_f32(KERN_NAN);
+  default: return isa_bits_f32(KERN_NAN);
   }
 }
 

@@ -53,5 +53,5 @@ void KERN(alu_fill)(vm_kern *k) {
   ALU_BINARY(X)
   ALU_CALLED(X)
 #undef X
-      k->scale_bias = scale_bias;
+  k->scale_bias = scale_bias;
 }

@@ -251,10 +251,10 @@ void KERN(cvt_fill)(vm_kern *k) {
 #define SMALL(type, storage, e, m, over, nan) BOTH(type)
   SMALL_FLOATS(SMALL)
 #undef SMALL
-  BOTH(uint8)
-  BOTH(int8)
-  BOTH(uint16) BOTH(int16) BOTH(uint32) BOTH(int32) BOTH(bool) BOTH(bfloat16) BOTH(tfloat32)
-      BOTH(float32) BOTH(float8_e8m0fnu)
+  /* clang-format off */
+  BOTH(uint8) BOTH(int8) BOTH(uint16) BOTH(int16) BOTH(uint32) BOTH(int32) BOTH(bool)
+  BOTH(bfloat16) BOTH(tfloat32) BOTH(float32) BOTH(float8_e8m0fnu)
+  /* clang-format on */
 #undef BOTH
           k->gather = gather;
   k->scatter = scatter;
