@@ -17,7 +17,8 @@ static uint32_t shift_right_signed(uint32_t a, uint32_t b) {
   return n == 0 ? a : (a >> n) | (sign << (32 - n));
 }
 
-/* One register instruction; *pc is already the next one's. False: a division by zero. */
+/* One register instruction; *pc is already the next one's. False: a division by zero, or not one
+ * of them. */
 static inline bool reg_step(uint32_t *r, const vm_uop *u, uint32_t *pc) {
   uint32_t a = r[u->ra], b = u->flags & VM_U_BREG ? r[u->b] : (uint32_t)u->b;
   int32_t sa = (int32_t)a, sb = (int32_t)b;
@@ -53,7 +54,8 @@ static inline bool reg_step(uint32_t *r, const vm_uop *u, uint32_t *pc) {
     r[u->rd] = *pc;
     *pc = u->to;
     break;
-  default: break; /* nop; what is not a register instruction never comes here */
+  case ISA_OP_nop: break;
+  default: return false; /* VM_U_STOP */
   }
   return true;
 }
@@ -64,7 +66,7 @@ static uint64_t fast_loop(vm_engine *e, uint64_t budget) {
   const vm_uop *const code = e->uops;
   uint32_t pc = e->pc;
   uint64_t n = 0;
-  for (; n < budget && !(code[pc].flags & VM_U_SLOW); n++) {
+  for (; n < budget; n++) {
     uint32_t next = pc + 1;
     if (!reg_step(e->regs, &code[pc], &next)) break;
     pc = next;
@@ -96,8 +98,10 @@ vm_uop vm_uop_of(const isa_insn *in) {
       u.flags |= v->is_reg ? VM_U_BREG : 0;
     }
   }
-  if (!is_fast(in->op) || in->wait.cond != ISA_WAIT_none || in->upd.kind != ISA_UPD_none)
+  if (!is_fast(in->op) || in->wait.cond != ISA_WAIT_none || in->upd.kind != ISA_UPD_none) {
     u.flags |= VM_U_SLOW;
+    u.op = VM_U_STOP;
+  }
   return u;
 }
 
@@ -248,7 +252,9 @@ static vm_verdict slow_step(vm_core *c, unsigned e, const isa_insn *in) {
   if (!isa_op_is_control(in->op)) return vm_issue(c, e, in);
   /* A register instruction that carries a semaphore clause. */
   uint32_t next = en->pc + 1;
-  bool ok = reg_step(en->regs, &en->uops[en->pc], &next);
+  vm_uop u = en->uops[en->pc];
+  u.op = (uint8_t)in->op;
+  bool ok = reg_step(en->regs, &u, &next);
   en->pc = next - 1; /* retirement adds one */
   if (ok) return VM_RETIRE;
   vm_fault(c, ISA_FAULT, (int)e, -1, en->pc, "division by zero");

@@ -141,7 +141,7 @@ typedef struct vm_pe_clock {
 
 /* An instruction as the sequencer wants it. */
 typedef struct vm_uop {
-  uint8_t op; /* isa_op */
+  uint8_t op; /* isa_op; VM_U_STOP of a slow one */
   uint8_t rd, ra;
   uint8_t flags; /* VM_U_... */
   int32_t b;     /* immediate, or register number with VM_U_BREG */
@@ -149,7 +149,8 @@ typedef struct vm_uop {
 } vm_uop;
 enum {
   VM_U_BREG = 1,
-  VM_U_SLOW = 2 /* leaves the fast loop: a semaphore, memory, data path, DMA */
+  VM_U_SLOW = 2, /* leaves the fast loop: a semaphore, memory, data path, DMA */
+  VM_U_STOP = 255
 };
 
 typedef enum vm_state {
