@@ -113,15 +113,6 @@ bool isa_ap_is_static(const isa_ap *ap) { return ap->size_dim == 0 && stands_sti
 
 /* ---- Overlap ------------------------------------------------------------------------------ */
 
-/* The bytes of one partition of a static pattern as a set: runs of `run` bytes at start + the
- * sum of i[d] * step[d], 0 <= i[d] < num[d], steps positive and falling. span[d] is the length
- * of the box that holds dimensions d and on. */
-typedef struct byteset {
-  int64_t start, run;
-  unsigned n;
-  int64_t step[ISA_MAX_DIMS], num[ISA_MAX_DIMS], span[ISA_MAX_DIMS + 1];
-} byteset;
-
 enum { OVERLAP_WORK = 1 << 20 }; /* boxes compared before the answer is "may meet" */
 
 static int by_step(const void *a, const void *b) {
@@ -129,39 +120,47 @@ static int by_step(const void *a, const void *b) {
   return (x->step < y->step) - (x->step > y->step);
 }
 
+void isa_byteset_make(int64_t start, int64_t size, const isa_dim *dims, unsigned n,
+                      isa_byteset *s) {
+  isa_dim kept[ISA_MAX_DIMS];
+  unsigned k = 0;
+  s->start = start;
+  s->run = size;
+  for (unsigned d = 0; d < n; d++) {
+    if (dims[d].num <= 1 || dims[d].step == 0) continue;
+    int64_t step = dims[d].step;
+    if (step < 0) s->start += step * ((int64_t)dims[d].num - 1);
+    kept[k++] = (isa_dim){step < 0 ? -step : step, dims[d].num};
+  }
+  qsort(kept, k, sizeof kept[0], by_step);
+  for (; k > 0 && kept[k - 1].step <= s->run; k--) /* the runs touch: one longer run */
+    s->run += kept[k - 1].step * ((int64_t)kept[k - 1].num - 1);
+  s->n = k;
+  s->span[k] = s->run;
+  for (unsigned d = k; d-- > 0;) {
+    s->step[d] = kept[d].step;
+    s->num[d] = kept[d].num;
+    s->span[d] = s->span[d + 1] + s->step[d] * (s->num[d] - 1);
+  }
+}
+
 /* False when the places do not fit in 61 bits, so that no difference of two overflows. */
-static bool to_byteset(const isa_ap *ap, byteset *s) {
-  int64_t lo, hi, far = INT64_MAX / 4;
+static bool to_byteset(const isa_ap *ap, isa_byteset *s) {
+  int64_t lo, hi, far = INT64_MAX / 4, size = (int64_t)isa_dtype_bytes(ap->dtype);
   if (!isa_ap_extent(ap, &lo, &hi) || lo < -far || hi > far || ap->offset < -far ||
       ap->offset > far)
     return false;
-  int64_t size = (int64_t)isa_dtype_bytes(ap->dtype);
   isa_dim dims[ISA_MAX_DIMS];
-  unsigned n = 0;
   for (unsigned d = 0; d < ap->ndim; d++)
-    if (ap->dim[d].num > 1 && ap->dim[d].step != 0) {
-      int64_t step = ap->dim[d].step * size;
-      dims[n++] = (isa_dim){step < 0 ? -step : step, ap->dim[d].num};
-    }
-  qsort(dims, n, sizeof dims[0], by_step);
-  s->start = ap->offset + lo;
-  s->run = size;
-  for (; n > 0 && dims[n - 1].step <= s->run; n--) /* the runs touch: one longer run */
-    s->run += dims[n - 1].step * ((int64_t)dims[n - 1].num - 1);
-  s->n = n;
-  s->span[n] = s->run;
-  for (unsigned d = n; d-- > 0;) {
-    s->step[d] = dims[d].step;
-    s->num[d] = dims[d].num;
-    s->span[d] = s->span[d + 1] + s->step[d] * (s->num[d] - 1);
-  }
+    dims[d] = (isa_dim){ap->dim[d].num > 1 ? ap->dim[d].step * size : 0, ap->dim[d].num};
+  isa_byteset_make(ap->offset, size, dims, ap->ndim, s);
   return true;
 }
 
 /* Whether the parts of a and b from dimensions da and db on meet when they start at pa and pb.
  * The longer box is cut along its outermost dimension, and only the pieces that reach the other
  * box are looked at. */
-static bool meet(const byteset *a, unsigned da, int64_t pa, const byteset *b, unsigned db,
+static bool meet(const isa_byteset *a, unsigned da, int64_t pa, const isa_byteset *b, unsigned db,
                  int64_t pb, uint32_t *work) {
   if (pa + a->span[da] <= pb || pb + b->span[db] <= pa) return false;
   if (*work == 0) return true;
@@ -189,7 +188,7 @@ static int64_t gcd(int64_t a, int64_t b) {
 
 /* All places are equal modulo the steps' common divisor g, so two runs whose residues do not
  * meet never do: even and odd elements, different columns of one matrix. */
-static bool apart_by_residue(const byteset *a, const byteset *b) {
+static bool apart_by_residue(const isa_byteset *a, const isa_byteset *b) {
   int64_t g = 0;
   for (unsigned d = 0; d < a->n; d++) g = gcd(a->step[d], g);
   for (unsigned d = 0; d < b->n; d++) g = gcd(b->step[d], g);
@@ -197,6 +196,11 @@ static bool apart_by_residue(const byteset *a, const byteset *b) {
   int64_t gap = (b->start - a->start) % g; /* from a's run to the next run of b */
   if (gap < 0) gap += g;
   return gap >= a->run && gap + b->run <= g;
+}
+
+bool isa_byteset_meet(const isa_byteset *a, const isa_byteset *b) {
+  uint32_t work = OVERLAP_WORK;
+  return !apart_by_residue(a, b) && meet(a, 0, a->start, b, 0, b->start, &work);
 }
 
 /* Whether the distance of the two is known: neither moves, or both by the same bytes. */
@@ -222,8 +226,7 @@ int isa_ap_overlap(const isa_ap *a, const isa_ap *b) {
   if (same_bytes(a, b)) return 2;
   bool still = known_distance(a, b);
   if (!still && a->base != b->base && a->base != 0 && b->base != 0) return 0;
-  byteset x, y;
+  isa_byteset x, y;
   if (!still || !to_byteset(a, &x) || !to_byteset(b, &y)) return 1;
-  uint32_t work = OVERLAP_WORK;
-  return !apart_by_residue(&x, &y) && meet(&x, 0, x.start, &y, 0, y.start, &work);
+  return isa_byteset_meet(&x, &y);
 }

@@ -419,6 +419,20 @@ void isa_ap_merge(const isa_ap *ap, isa_ap *out);
  * in its tile: of tiles that share bytes (overlay) the caller compares the whole tiles. Exact, but
  * for sets so entangled that 2^20 boxes do not decide: then 1. */
 int isa_ap_overlap(const isa_ap *a, const isa_ap *b);
+
+/* Bytes as a set: runs of `run` bytes at start + the sum of i[d] * step[d], 0 <= i[d] < num[d],
+ * steps positive and falling. span[d] is the length of the box that holds dimensions d and on. */
+typedef struct isa_byteset {
+  int64_t start, run;
+  unsigned n;
+  int64_t step[ISA_MAX_DIMS], num[ISA_MAX_DIMS], span[ISA_MAX_DIMS + 1];
+} isa_byteset;
+/* The set of elements of `size` bytes at start and n <= ISA_MAX_DIMS dimensions of steps in bytes;
+ * places must fit in 61 bits. */
+void isa_byteset_make(int64_t start, int64_t size, const isa_dim *dims, unsigned n,
+                      isa_byteset *out);
+/* Whether two sets meet. Exact within isa_ap_overlap's bound. */
+bool isa_byteset_meet(const isa_byteset *a, const isa_byteset *b);
 bool isa_ap_equal(const isa_ap *a, const isa_ap *b);
 bool isa_ap_is_static(const isa_ap *ap);
 

@@ -158,6 +158,8 @@ int lb_run_summary(lua_State *L);
 void lb_push_stats(lua_State *L, const lb_run *run);
 /* Pushes the fault of a run as a table with a __tostring. */
 void lb_push_fault(lua_State *L, const soma_run *r);
+/* Pushes the list of what the checks of a run have found; r may be NULL. */
+void lb_push_findings(lua_State *L, const soma_run *r);
 
 /* Pictures of a recorded run (trace.c): run:save_trace, save_html, save_table, timeline. */
 extern const luaL_Reg lb_trace_methods[];

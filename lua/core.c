@@ -148,10 +148,36 @@ static double limit(lua_State *L, const char *name) {
   return v;
 }
 
-static void refuse_checks(lua_State *L) {
+static unsigned one_check(lua_State *L, const char *name, size_t n) {
+  luaL_Buffer b;
+  if (n == 3 && memcmp(name, "all", n) == 0) return SOMA_CHECK_ALL;
+  if (n == 4 && memcmp(name, "none", n) == 0) return 0;
+  for (unsigned i = 0; i < SOMA_CHECKS; i++) {
+    const char *known = soma_check_name((soma_check)i);
+    if (strlen(known) == n && memcmp(known, name, n) == 0) return 1u << i;
+  }
+  lua_pushlstring(L, name, n);
+  luaL_buffinit(L, &b);
+  for (unsigned i = 0; i < SOMA_CHECKS; i++) {
+    luaL_addstring(&b, soma_check_name((soma_check)i));
+    luaL_addstring(&b, ", ");
+  }
+  luaL_pushresult(&b);
+  luaL_error(L, "core: unknown check '%s'; there are: %sall, none", lua_tostring(L, -2),
+             lua_tostring(L, -1));
+  return 0;
+}
+
+/* checks = "race,uninit" or "all". */
+static unsigned checks_option(lua_State *L) {
   const char *checks = lb_string(L, 1, "core", "checks");
-  if (checks != NULL && strcmp(checks, "none") != 0)
-    luaL_error(L, "core: checks = \"%s\" is not built in this version; only \"none\" is", checks);
+  unsigned mask = 0;
+  while (checks != NULL && *checks) {
+    size_t n = strcspn(checks, ",");
+    mask |= one_check(L, checks, n);
+    checks += n + (checks[n] == ',');
+  }
+  return mask;
 }
 
 static const char *simd_option(lua_State *L) {
@@ -165,17 +191,18 @@ static const char *simd_option(lua_State *L) {
 }
 
 /* soma.core{device, target, max_instructions, max_time (ns), max_seconds, max_hbm_bytes, simd,
- * saturate, trace, events, progress, print}: a machine of one core. Each limit: 0 for none. */
+ * saturate, trace, events, progress, print, checks, schedule}: a machine of one core. Each limit: 0
+ * for none. */
 int lb_new_core(lua_State *L) {
   static const char *const known[] = {
-      "device",   "target",      "checks",        "max_instructions",
-      "max_time", "max_seconds", "max_hbm_bytes", "simd",
-      "saturate", "trace",       "events",        "progress",
-      "print",    NULL};
+      "device",      "target",        "checks", "max_instructions", "max_time",
+      "max_seconds", "max_hbm_bytes", "simd",   "saturate",         "trace",
+      "events",      "progress",      "print",  "schedule",         NULL};
   soma_options o = SOMA_OPTIONS_INIT;
   lua_settop(L, 1);
   lb_options(L, 1, "core", known);
-  refuse_checks(L);
+  o.checks = checks_option(L);
+  o.schedule = (uint64_t)lb_integer(L, 1, "core", "schedule", 0, LUA_MAXINTEGER, 0);
   o.target = lb_target(L, "core", lb_string(L, 1, "core", "target"));
   o.simd = simd_option(L);
   o.saturate = lb_bool(L, 1, "core", "saturate", false);

@@ -299,7 +299,7 @@ static void push_out(lua_State *L) {
   lua_newtable(L);
 }
 
-/* Fields: out, time_ns, stats, fault, ended. */
+/* Fields: out, time_ns, stats, fault, findings, ended. */
 static int run_index(lua_State *L) {
   const lb_run *run = lb_check_run(L, 1);
   const char *key = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
@@ -311,6 +311,8 @@ static int run_index(lua_State *L) {
     lb_push_stats(L, run);
   else if (strcmp(key, "fault") == 0)
     lua_getiuservalue(L, 1, LB_RUN_FAULT);
+  else if (strcmp(key, "findings") == 0)
+    lb_push_findings(L, run->r);
   else if (strcmp(key, "ended") == 0)
     lua_pushboolean(L, run->ended);
   else {

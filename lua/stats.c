@@ -1,6 +1,8 @@
 /* What a run has done: as a table, as a text, and its fault. */
 #include <inttypes.h>
 
+#include <string.h>
+
 #include "bind.h"
 
 #define FAULT_CLASS "soma.fault"
@@ -135,6 +137,7 @@ static const char *fault_kind(soma_status s) {
   case SOMA_LIMIT: return "limit";
   case SOMA_STOPPED: return "stopped";
   case SOMA_NOMEM: return "memory";
+  case SOMA_CHECK: return "check";
   default: return "fault";
   }
 }
@@ -157,12 +160,34 @@ void lb_push_fault(lua_State *L, const soma_run *r) {
   luaL_setmetatable(L, FAULT_CLASS);
 }
 
+/* run.findings: what the checks found, oldest first, the first 64. */
+void lb_push_findings(lua_State *L, const soma_run *r) {
+  soma_finding f;
+  lua_newtable(L);
+  for (uint32_t i = 0; r != NULL && soma_run_finding(r, i, &f) == SOMA_OK; i++) {
+    lua_createtable(L, 0, 7);
+    set_text(L, "check", soma_check_name(f.check));
+    set_text(L, "engine", soma_engine_name(f.engine));
+    set_text(L, "text", f.text);
+    set_text(L, "file", f.file);
+    if (f.line) set_count(L, "line", f.line);
+    set_count(L, "pc", f.pc);
+    set_ns(L, "time_ns", f.time);
+    lua_seti(L, -2, (lua_Integer)i + 1);
+  }
+}
+
 /* "file:line: fault: text", then the instruction, its engine, pc and time. */
 static int fault_tostring(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   lua_settop(L, 1);
   static const char *const keys[] = {"file", "line", "kind", "text", "instruction", "engine", "pc"};
   for (int i = 0; i < 7; i++) lua_getfield(L, 1, keys[i]);
+  const char *kind = lua_tostring(L, 4);
+  if (kind != NULL && strcmp(kind, "check") == 0) { /* a finding names its places itself */
+    lua_pushvalue(L, 5);
+    return 1;
+  }
   const char *file = lua_tostring(L, 2), *insn = lua_tostring(L, 6), *engine = lua_tostring(L, 7);
   luaL_Buffer b;
   lua_getfield(L, 1, "time_ns");

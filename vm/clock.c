@@ -6,7 +6,7 @@
  *
  * Times of instructions that are still to start are known, so that ports are reserved in the
  * order of issue. */
-#include "vm.h"
+#include "check.h"
 
 /* A start and what determines it so far. */
 typedef struct bound {
@@ -56,7 +56,8 @@ static void clock_ldweights(vm_core *c, vm_flight *f, vm_span s, bound *b) {
   not_before(b, pe->started, pe->started_node, VM_WHY_ENGINE);
   not_before(b, pe->load_free, pe->load_node, VM_WHY_ENGINE);
   f->item.start = pe->started = b->time;
-  f->item.done = f->streamed = f->read = b->time + vm_cycles(c, ISA_ENG_tensor, s.latency);
+  vm_time load = vm_jitter(c, vm_cycles(c, ISA_ENG_tensor, s.latency));
+  f->item.done = f->streamed = f->read = b->time + load;
   f->node = vm_path_add(c, VM_N_INSN, ISA_ENG_tensor, ISA_ENG_tensor, f->pc, b->time, f->item.done,
                         b->cause);
   pe->load_free = f->item.done;
@@ -90,18 +91,19 @@ static void clock_matmul(vm_core *c, vm_flight *f, vm_span s, bound *b) {
     }
   uint64_t overhead = s.issue - s.stream, latency = s.latency - s.stream;
   uint64_t stream = is_cold(c, pe, b->time) ? 2 * s.stream : s.stream;
+  uint32_t pace = vm_jitter_pace(c);
   f->item.start = pe->started = b->time;
-  f->streamed = pe->busy = b->time + vm_cycles(c, ISA_ENG_tensor, stream);
-  f->read = b->time + vm_cycles(c, ISA_ENG_tensor, stream + latency / 2);
-  f->item.done = pe->done =
-      later(b->time + vm_cycles(c, ISA_ENG_tensor, stream + latency), pe->done);
+  f->streamed = pe->busy = b->time + vm_paced(vm_cycles(c, ISA_ENG_tensor, stream), pace);
+  f->read = b->time + vm_paced(vm_cycles(c, ISA_ENG_tensor, stream + latency / 2), pace);
+  vm_time done = b->time + vm_paced(vm_cycles(c, ISA_ENG_tensor, stream + latency), pace);
+  f->item.done = pe->done = later(done, pe->done);
   f->node = vm_path_add(c, VM_N_INSN, ISA_ENG_tensor, ISA_ENG_tensor, f->pc, b->time, f->item.done,
                         b->cause);
   pe->issue_free = b->time + vm_cycles(c, ISA_ENG_tensor, overhead);
   pe->issue_node = pe->started_node = f->node;
   for (unsigned k = 0; k < VM_CELLS; k++)
     if (cells >> k & 1) {
-      pe->free[lane][k] = b->time + vm_cycles(c, ISA_ENG_tensor, stream + overhead);
+      pe->free[lane][k] = b->time + vm_paced(vm_cycles(c, ISA_ENG_tensor, stream + overhead), pace);
       pe->free_node[lane][k] = f->node;
     }
 }
@@ -140,20 +142,22 @@ static const vm_flight *flight_at(const vm_engine *en, uint32_t i) {
 }
 
 /* Moves b behind every reservation of `other` that f would collide with while it streams. */
-static bool wait_for_ports(const vm_core *c, unsigned e, const vm_flight *f, unsigned other,
+static bool wait_for_ports(vm_core *c, unsigned e, const vm_flight *f, unsigned other,
                            vm_time stream, bound *b) {
   const vm_engine *en = &c->eng[other];
   uint16_t ports = f->ports & shared_ports(c, e, other);
   vm_time before = b->time;
   for (uint32_t i = 0; ports && i < en->nflights; i++) {
     const vm_flight *g = flight_at(en, i);
-    if (g->ports & ports && g->item.start < b->time + stream && b->time < g->streamed)
-      not_before(b, g->streamed, g->node, VM_WHY_PORT);
+    if (!(g->ports & ports) || g->item.start >= b->time + stream || b->time >= g->streamed)
+      continue;
+    if (c->check) vm_check_port(c, e, f, other, g, b->time, g->streamed - b->time);
+    not_before(b, g->streamed, g->node, VM_WHY_PORT);
   }
   return b->time != before;
 }
 
-static void find_port(const vm_core *c, unsigned e, const vm_flight *f, vm_time stream, bound *b) {
+static void find_port(vm_core *c, unsigned e, const vm_flight *f, vm_time stream, bound *b) {
   bool moved = true;
   while (moved) {
     moved = false;
@@ -235,9 +239,17 @@ static void load_table(vm_core *c, vm_engine *en, const isa_insn *in, bound *b) 
   en->tables++;
 }
 
+/* Results of a data path appear in order, and so do its sources' ends of use. */
+static void keep_order(const vm_engine *en, vm_flight *f) {
+  const vm_flight *last = en->nflights ? flight_at(en, en->nflights - 1) : NULL;
+  f->item.done = later(f->item.done, en->last_done);
+  if (last) f->read = later(f->read, last->read);
+}
+
 static void clock_pipeline(vm_core *c, unsigned e, vm_flight *f, vm_span s, bound *b) {
   vm_engine *en = &c->eng[e];
-  vm_time stream = vm_cycles(c, e, s.stream);
+  uint32_t pace = vm_jitter_pace(c);
+  vm_time stream = vm_paced(vm_cycles(c, e, s.stream), pace);
   if (e == ISA_ENG_scalar) load_table(c, en, f->in, b);
   not_before(b, en->issue_free, en->issue_node, VM_WHY_ENGINE);
   wait_for_bytes(c, e, &f->item, b);
@@ -251,10 +263,12 @@ static void clock_pipeline(vm_core *c, unsigned e, vm_flight *f, vm_span s, boun
   }
   f->item.start = b->time;
   f->streamed = b->time + slower + stream;
-  f->read = b->time + slower + vm_cycles(c, e, s.stream + (s.latency - s.stream) / 2);
-  f->item.done = b->time + slower + vm_cycles(c, e, s.latency);
+  uint64_t half = s.stream + (s.latency - s.stream) / 2;
+  f->read = b->time + slower + vm_paced(vm_cycles(c, e, half), pace);
+  f->item.done = b->time + slower + vm_paced(vm_cycles(c, e, s.latency), pace);
+  if (c->jitter) keep_order(en, f);
   f->node = vm_path_add(c, VM_N_INSN, e, e, f->pc, b->time, f->item.done, b->cause);
-  en->issue_free = b->time + slower + vm_cycles(c, e, s.issue);
+  en->issue_free = b->time + slower + vm_paced(vm_cycles(c, e, s.issue), pace);
   en->issue_node = f->node;
 }
 

@@ -1,5 +1,5 @@
 /* A core's memories, and the start and end of a run. */
-#include "vm.h"
+#include "check.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -165,6 +165,7 @@ void vm_core_end(vm_core *c) {
   while (c->items.next && c->items.next != &c->items) vm_item_unlink(c, c->items.next);
   vm_dma_free(c);
   vm_path_free(c);
+  vm_check_end(c);
   for (uint32_t i = 0; c->hbm && i < c->prog->ntensors; i++)
     if (!c->hbm[i].borrowed)
       vm_pages_free(&c->al, c->hbm[i].data, c->hbm[i].bytes, c->hbm[i].mapped);

@@ -1,6 +1,7 @@
 /* Queues, rings and DMA engines. A trigger makes a transfer of up to sixteen shares, one a ring;
  * each DMA engine serves the heads of its rings by priority class and round robin, a packet at a
  * time. */
+#include "check.h"
 #include "dma.h"
 
 #include <string.h>
@@ -69,11 +70,10 @@ void vm_dma_free(vm_core *c) {
 
 /* ---- Making a transfer -------------------------------------------------------------------- */
 
-static void enqueue(vm_core *c, vm_transfer *t, vm_share *s, unsigned r, vm_time ready) {
+static void enqueue(vm_core *c, vm_transfer *t, vm_share *s, unsigned r) {
   vm_ring *ring = &c->rings[t->queue][r];
   s->t = t;
   s->bytes = (s->e1 - s->e0) * t->dst.esize;
-  s->ready = ready;
   s->item.is_share = true;
   if (ring->tail)
     ring->tail->next = s;
@@ -83,10 +83,10 @@ static void enqueue(vm_core *c, vm_transfer *t, vm_share *s, unsigned r, vm_time
   ring->n++;
   c->shares_alive++;
   vm_dma_engine *d = &c->dma[r];
-  if (!d->busy && (!d->armed || ready < d->armed_at)) {
+  if (!d->busy && (!d->armed || s->ready < d->armed_at)) {
     d->armed = true;
-    d->armed_at = ready;
-    vm_post(c, VM_E_DMA, r, ready, 0);
+    d->armed_at = s->ready;
+    vm_post(c, VM_E_DMA, r, s->ready, 0);
   }
 }
 
@@ -147,11 +147,17 @@ static bool start_transfer(vm_core *c, unsigned e, const isa_insn *in, vm_time a
   t->sem = in->upd.sem;
   t->left = rings;
   uint32_t first = c->cost[t->is_static ? VM_DMA_FIRST : VM_DMA_FIRST_DGE];
-  for (unsigned r = 0; r < rings; r++) {
+  unsigned r = 0;
+  for (vm_share *x = s; x; x = x->next, r++) {
+    vm_dma_split(t, r, rings, &x->e0, &x->e1);
+    vm_time wait = (vm_time)(first + r * c->cost[VM_DMA_STAGGER]) * VM_NS;
+    x->ready = at + vm_jitter(c, wait);
+  }
+  if (c->check) vm_check_transfer(c, e, in, t, s);
+  for (r = 0; r < rings; r++) {
     vm_share *next = s->next;
     s->next = NULL;
-    vm_dma_split(t, r, rings, &s->e0, &s->e1);
-    enqueue(c, t, s, r, at + (vm_time)(first + r * c->cost[VM_DMA_STAGGER]) * VM_NS);
+    enqueue(c, t, s, r);
     s = next;
   }
   c->dma_transfers++;
@@ -300,7 +306,9 @@ static void finish_share(vm_core *c, unsigned dma, unsigned queue) {
   if (s->bytes) {
     s->item.done = c->now;
     vm_protect(c, s->item.dst, 1, &s->item);
+    if (c->check) vm_check_move(c, s);
     if (!c->timing_only) vm_dma_move(c, s);
+    if (c->check) vm_check_moved(c, s);
     vm_item_unlink(c, &s->item);
     vm_trace(c, VM_EV_DMA, dma, t->pc, queue, s->item.start, c->now, s->bytes, t->engine);
     c->dma_bytes += s->bytes;
@@ -311,7 +319,7 @@ static void finish_share(vm_core *c, unsigned dma, unsigned queue) {
   if (s->started) c->dma[dma].last_node = c->cause;
   if (t->signals)
     vm_post_sem(c, c->now + (vm_time)(c->cost[VM_DMA_SEM] + c->cost[VM_DMA_RESUME]) * VM_NS, t->sem,
-                ISA_UPD_dma, 0, t->engine, t->pc);
+                ISA_UPD_dma, queue * ISA_NDMA + dma, t->engine, t->pc);
   release_share(c, s);
   c->shares_alive--;
   if (--t->left == 0) release_transfer(c, t);
@@ -358,7 +366,7 @@ static void begin_packet(vm_core *c, unsigned dma, unsigned queue) {
   if (first) first_data(c, dma, s);
   d->busy = true;
   c->hbm_active += s->t->touches_hbm;
-  vm_time ring, takes = packet_time(c, s->t, d->packet, first, &ring);
+  vm_time ring, takes = vm_jitter(c, packet_time(c, s->t, d->packet, first, &ring));
   s->ready = c->now + (ring > takes ? ring : takes);
   d->ends = c->now + takes;
   d->busy_time += takes;

@@ -1,4 +1,5 @@
 /* Index vectors of `.gather`, read by the trigger of a transfer. */
+#include "check.h"
 #include "dma.h"
 
 /* Indices that the tensor has room for, and the bytes between its rows there. The stride is the
@@ -40,6 +41,7 @@ bool vm_dma_read_rows(vm_core *c, const vm_engine *e, const isa_ap *ap, bool ski
   vm_view v;
   if (!vm_resolve_ap(c, e, ap->index, &v, err)) return false;
   table t = table_of(c, ap);
+  if (c->check) vm_check_access(c, e->dp.engine, &v, false);
   for (uint64_t k = 0; k < n; k++) {
     int64_t i = index_at(&v, k);
     uint32_t part = (uint32_t)(v.part + k % v.num[0]);

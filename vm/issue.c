@@ -1,6 +1,6 @@
 /* The data path behind a sequencer: what has issued, and the promise that an instruction reads at
  * start and writes at done although it executes at done. */
-#include "vm.h"
+#include "check.h"
 
 #include <string.h>
 
@@ -191,6 +191,7 @@ vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in) {
   }
   find_boxes(c, f);
   vm_clock(c, e, f);
+  if (c->check) vm_check_issue(c, e, f);
   en->nflights++;
   en->data_instructions++;
   if (f->item.done >= en->last_done) {
@@ -227,8 +228,10 @@ static vm_verdict run_handler(vm_dp *d, unsigned op, const vm_operands *a) {
 static void execute(vm_core *c, unsigned e, vm_flight *f) {
   vm_engine *en = &c->eng[e];
   vm_protect(c, f->item.dst, f->item.ndst, &f->item);
+  if (c->check) vm_check_execute(c, e, f);
   if (!c->timing_only && run_handler(&en->dp, f->in->op, &f->a) == VM_FAULT)
     vm_fault(c, ISA_FAULT, (int)e, -1, f->pc, "%s", en->dp.fault);
+  if (c->check) vm_check_executed(c, e, f);
   if (isa_ops[f->in->op].cost == ISA_COST_MM) { /* dst and src come first in both forms */
     uint64_t lanes = f->in->op == ISA_OP_matmul_mx ? VM_LANES : 1;
     c->flops += 2 * lanes * f->a.MATMUL.dst.num[0] * f->a.MATMUL.src.num[0] * f->a.MATMUL.src.elems;

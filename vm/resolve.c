@@ -1,6 +1,6 @@
 /* From the operands a program names to host memory: registers are read, dynamic offsets and sizes
  * are checked, lists are looked up. */
-#include "vm.h"
+#include "check.h"
 
 #include <string.h>
 
@@ -38,6 +38,7 @@ static bool dynamic_offset(vm_core *c, const vm_engine *e, const isa_ap *ap, int
       vm_view v;
       if (!vm_resolve_ap(c, e, d->ap, &v, err)) return false;
       note_hazard(c, e, &v);
+      if (c->check && c->elem_free <= c->now) vm_check_access(c, e->dp.engine, &v, false);
       value = read_element(&v);
     }
     int64_t bytes;

@@ -1,5 +1,5 @@
 /* The event loop, semaphores, and the end of a run. */
-#include "vm.h"
+#include "check.h"
 
 #include <time.h>
 
@@ -57,6 +57,7 @@ void vm_sem_apply(vm_core *c, unsigned sem, unsigned kind, uint32_t value, unsig
     return;
   }
   c->sem[sem] = (uint32_t)next;
+  if (c->check) vm_check_change(c, sem, old, (uint32_t)next);
   c->sem_last_engine[sem] = (uint8_t)engine;
   c->sem_last_pc[sem] = pc;
   vm_trace(c, VM_EV_SEM, engine, pc, sem, c->now, c->now, 0, (uint32_t)next);
@@ -71,6 +72,7 @@ static void run_event(vm_core *c, const vm_event *ev, bool single) {
   switch (ev->kind) {
   case VM_E_SEM:
     c->cause = ev->node;
+    if (c->check) vm_check_arrival(c, ev);
     vm_sem_apply(c, ev->sem, ev->who, ev->value, ev->from, ev->pc);
     break;
   case VM_E_DMA: vm_dma_event(c, ev->who); break;
@@ -87,6 +89,7 @@ static void settle(vm_core *c) {
       return;
     }
   c->ended = true;
+  vm_check_settle(c);
 }
 
 /* Stops for an interruption, once. */

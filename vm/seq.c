@@ -1,7 +1,7 @@
 /* The sequencers: one loop for all five engines. Register instructions run in a fast loop ahead
  * of the event queue, since nothing outside an engine sees its registers; whatever touches shared
  * state leaves that loop and runs when simulated time has come. */
-#include "vm.h"
+#include "check.h"
 
 #include <string.h>
 
@@ -72,6 +72,20 @@ static uint64_t fast_loop(vm_engine *e, uint64_t budget) {
     pc = next;
   }
   e->pc = pc;
+  return n;
+}
+
+/* The same under the check of registers, which looks at each instruction. */
+static uint64_t checked_loop(vm_core *c, unsigned e, uint64_t budget) {
+  vm_engine *en = &c->eng[e];
+  uint64_t n = 0;
+  for (; n < budget; n++) {
+    uint32_t next = en->pc + 1;
+    const vm_uop *u = &en->uops[en->pc];
+    if (!(u->flags & VM_U_SLOW)) vm_check_registers(c, e, en->pc);
+    if (!reg_step(en->regs, u, &next)) break;
+    en->pc = next;
+  }
   return n;
 }
 
@@ -153,6 +167,7 @@ static vm_verdict do_tensor_load(vm_core *c, unsigned e, const isa_insn *in) {
   vm_view v;
   vm_verdict ready = resolve_one(c, e, in->u.TENSOR_LOAD.src, false, &v);
   if (ready != VM_RETIRE) return ready;
+  if (c->check) vm_check_access(c, e, &v, false);
   c->eng[e].regs[in->u.TENSOR_LOAD.rd] = register_of(&v);
   c->eng[e].now += cycles(c, VM_REG_MEM);
   return VM_RETIRE;
@@ -163,6 +178,7 @@ static vm_verdict do_tensor_store(vm_core *c, unsigned e, const isa_insn *in) {
   vm_box box;
   vm_verdict ready = resolve_one(c, e, in->u.TENSOR_STORE.dst, true, &v);
   if (ready != VM_RETIRE) return ready;
+  if (c->check) vm_check_access(c, e, &v, true);
   vm_view_box(c, &v, &box);
   vm_protect(c, &box, 1, NULL);
   uint32_t value = c->eng[e].regs[in->u.TENSOR_STORE.ra];
@@ -178,6 +194,7 @@ static vm_verdict do_print(vm_core *c, unsigned e, const isa_insn *in) {
   const struct isa_PRINT *a = &in->u.PRINT;
   vm_verdict ready = resolve_one(c, e, a->src, false, &v);
   if (ready != VM_RETIRE) return ready;
+  if (c->check) vm_check_access(c, e, &v, false);
   vm_print(c, isa_program_list(c->prog, a->prefix, ISA_K_STR), a->prefix.count, &v,
            a->to == ISA_STREAM_stderr);
   return VM_RETIRE;
@@ -203,7 +220,9 @@ static vm_verdict do_drain(vm_core *c, unsigned e) {
     t = en->dge_free;
     node = en->dge_node;
   }
-  return t > c->now ? vm_stall(c, e, t, node, VM_WHY_DRAIN) : VM_RETIRE;
+  if (t > c->now) return vm_stall(c, e, t, node, VM_WHY_DRAIN);
+  if (c->check) vm_check_drain(c, e);
+  return VM_RETIRE;
 }
 
 static vm_verdict do_event_semaphore(vm_core *c, unsigned e, const isa_insn *in) {
@@ -212,18 +231,23 @@ static vm_verdict do_event_semaphore(vm_core *c, unsigned e, const isa_insn *in)
   en->now += (vm_time)c->cost[VM_SEM_SELF] * VM_NS;
   c->cause = vm_path_add(c, VM_N_SEQ, e, e, en->pc, c->now, en->now, en->cause);
   /* Taking what was waited for is one step: two waiters must not both see it. */
-  if (in->wait.cond != ISA_WAIT_none && u->kind != ISA_UPD_none && u->sem == in->wait.sem)
+  if (in->wait.cond != ISA_WAIT_none && u->kind != ISA_UPD_none && u->sem == in->wait.sem) {
+    if (c->check) vm_check_taken(c, e, u->sem, u->kind);
     vm_sem_apply(c, u->sem, u->kind, u->value, e, en->pc);
-  else if (u->kind != ISA_UPD_none)
+  } else if (u->kind != ISA_UPD_none) {
+    if (c->check) vm_check_update(c, e, u);
     vm_sem_post(c, u, en->now, e, en->pc);
+  }
   return VM_RETIRE;
 }
 
 static vm_verdict do_sem_range(vm_core *c, unsigned e, const isa_insn *in) {
   const struct isa_SEM_RANGE *a = &in->u.SEM_RANGE;
   c->cause = vm_path_add(c, VM_N_SEQ, e, e, c->eng[e].pc, c->now, c->now, c->eng[e].cause);
-  for (uint32_t s = a->first; s < (uint32_t)a->first + a->count; s++)
+  for (uint32_t s = a->first; s < (uint32_t)a->first + a->count; s++) {
+    if (c->check) vm_check_taken(c, e, s, ISA_UPD_write);
     vm_sem_apply(c, s, ISA_UPD_write, 0, e, c->eng[e].pc);
+  }
   c->eng[e].now += (vm_time)c->cost[VM_SEM_SELF] * VM_NS;
   return VM_RETIRE;
 }
@@ -302,7 +326,10 @@ static bool catch_up(vm_core *c, unsigned e, bool single) {
 static bool slow(vm_core *c, unsigned e) {
   vm_engine *en = &c->eng[e];
   const isa_insn *in = &en->code->insns[en->pc];
-  if (!en->waited && blocked(c, e, in)) return false;
+  if (!en->waited) {
+    if (blocked(c, e, in)) return false;
+    if (c->check) vm_check_begin(c, e, in);
+  }
   en->waited = true;
   uint32_t pc = en->pc;
   if (slow_step(c, e, in) != VM_RETIRE) return false;
@@ -310,6 +337,7 @@ static bool slow(vm_core *c, unsigned e) {
                !isa_op_is_dma(in->op) && in->upd.kind != ISA_UPD_none;
   en->now += cycles(c, VM_REG_CYC);
   if (posts) {
+    if (c->check) vm_check_update(c, e, &in->upd);
     c->cause = vm_path_add(c, VM_N_SEQ, e, e, pc, c->now, en->now, en->cause);
     vm_sem_post(c, &in->upd, en->now, e, pc);
   }
@@ -346,7 +374,8 @@ void vm_seq_run(vm_core *c, unsigned e, bool single) {
                (unsigned long long)c->instructions);
       return;
     }
-    uint64_t budget = budget_of(c, e, single, cycle), n = fast_loop(en, budget);
+    uint64_t budget = budget_of(c, e, single, cycle), n;
+    n = c->check ? checked_loop(c, e, budget) : fast_loop(en, budget);
     en->instructions += n;
     c->instructions += n;
     en->now += n * cycle;

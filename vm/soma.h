@@ -36,7 +36,8 @@ typedef enum soma_status {
   SOMA_DEADLOCK, /* no engine can move: likewise */
   SOMA_LIMIT,    /* a limit of the options was reached */
   SOMA_STOPPED,  /* soma_machine_interrupt was called */
-  SOMA_BUSY      /* the machine has a run that has not ended */
+  SOMA_BUSY,     /* the machine has a run that has not ended */
+  SOMA_CHECK     /* the run ended, but a check found something: see soma_run_finding */
 } soma_status;
 /* A short English text of a status. Static. */
 const char *soma_status_text(soma_status s);
@@ -132,9 +133,11 @@ typedef struct soma_options {
    * may depend on data. */
   int timing_only;
   int causes; /* nonzero: keep what soma_critical_path needs, 40 bytes an instruction and share */
+  unsigned checks;   /* 1 << soma_check of those to make */
+  uint64_t schedule; /* nonzero: the seed of another legal timing, see soma_check */
 } soma_options;
 #define SOMA_OPTIONS_INIT \
-  { sizeof(soma_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(soma_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 typedef struct soma_machine soma_machine;
 typedef struct soma_program soma_program;
@@ -282,6 +285,39 @@ typedef struct soma_fault {
 } soma_fault;
 /* The fault that ended the run. Strings live as long as the run. */
 void soma_run_fault(const soma_run *r, soma_fault *out);
+
+/* ---- Checks ------------------------------------------------------------------------------- */
+
+/* What the machine leaves undefined, and what holds by luck of timing alone. A run with findings
+ * goes on to its end, which is then SOMA_CHECK; what it computes and how long it takes does not
+ * change. soma_options.schedule is another way to find luck: under each seed every latency is
+ * multiplied by a quarter to four, and a correctly synchronised program gives the same bits. */
+typedef enum soma_check {
+  SOMA_CHECK_UNINIT,  /* reads of bytes or registers that nobody wrote since the run began */
+  SOMA_CHECK_RACE,    /* accesses, one of them a write, that nothing orders; waits that only the
+                         timing satisfied */
+  SOMA_CHECK_PSUM,    /* accumulation without a start; groups read before they are complete; two
+                         engines at once in a bank */
+  SOMA_CHECK_OVERLAP, /* tiles that share bytes, undeclared, while both are in use */
+  SOMA_CHECK_RANGE,   /* inputs outside an activation function's range; new infinities and NaNs */
+  SOMA_CHECK_PORT,    /* engines that need a port at once */
+  SOMA_CHECKS
+} soma_check;
+enum { SOMA_CHECK_ALL = (1 << SOMA_CHECKS) - 1 };
+/* "uninit" and so on; NULL past the last. Static. */
+const char *soma_check_name(soma_check c);
+typedef struct soma_finding {
+  soma_check check;
+  soma_engine engine; /* whose instruction it is: of two, the later */
+  uint32_t pc, line;  /* line 0: unknown */
+  const char *file;   /* NULL: unknown */
+  soma_time time;
+  const char *text; /* the finding in full, several lines, with its place; lives as long as r */
+} soma_finding;
+/* How many there are so far; the first 64 can be had, oldest first. SOMA_ARG past the last. Each
+ * pair of places is reported once. */
+uint64_t soma_run_findings(const soma_run *r);
+soma_status soma_run_finding(const soma_run *r, uint32_t i, soma_finding *out);
 
 /* ---- Device tensors ----------------------------------------------------------------------- */
 

@@ -1,4 +1,5 @@
 /* Runs of the facade: binding, starting, stepping, fetching, looking at the machine's state. */
+#include "check.h"
 #include "soma_impl.h"
 
 #include <string.h>
@@ -231,7 +232,10 @@ soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **out) {
   }
   memcpy(r->core.cost_values, m->costs.v[p->p->target->gen - ISA_GEN2], sizeof r->core.cost_values);
   r->core.timing_only = m->o.timing_only != 0;
-  if (m->o.causes && !(r->core.path = isa_zalloc(&m->al, sizeof *r->core.path))) {
+  r->core.jitter = m->o.schedule;
+  bool ready = vm_check_start(&r->core, m->o.checks);
+  if (ready && m->o.causes) ready = (r->core.path = isa_zalloc(&m->al, sizeof *r->core.path));
+  if (!ready) {
     vm_core_end(&r->core);
     drop_device_tensors(&m->al, p, r);
     isa_free(&m->al, r, sizeof *r);
@@ -356,6 +360,7 @@ soma_status soma_semaphore_set(soma_machine *m, uint32_t id, uint32_t value) {
   soma_status s = need_run(m);
   if (s != SOMA_OK) return s;
   m->run->core.cause = 0; /* no instruction's */
+  if (m->run->core.check) vm_check_taken(&m->run->core, UINT8_MAX, id, ISA_UPD_write);
   vm_sem_apply(&m->run->core, id, ISA_UPD_write, value, UINT8_MAX, 0);
   return s;
 }
@@ -379,6 +384,7 @@ soma_status soma_register_set(soma_machine *m, soma_engine e, uint32_t r, uint32
   vm_core *c = &m->run->core;
   vm_engine *en = &c->eng[e];
   en->regs[r] = value;
+  if (c->check) vm_check_host_register(c, (unsigned)e, r);
   c->cause = 0;                /* no instruction's */
   if (en->state == VM_WAITING) /* it may wait for that register's value */
     vm_wake(c, en->code->insns[en->pc].wait.sem);
@@ -425,8 +431,10 @@ soma_status soma_memory_write(soma_machine *m, soma_memory mem, uint32_t partiti
                       .p1 = (uint16_t)(partition + 1),
                       .lo = offset,
                       .hi = offset + n};
-  if (m->run) /* what has started has read its sources */
+  if (m->run) { /* what has started has read its sources */
     vm_protect(&m->run->core, &box, 1, NULL);
+    if (m->run->core.check) vm_check_host_wrote(&m->run->core, &box);
+  }
   memcpy(at, data, n);
   return SOMA_OK;
 }

@@ -350,6 +350,8 @@ typedef struct vm_core {
   uint64_t instructions, dma_transfers, dma_bytes, dma_packets, flops;
   uint64_t trace_hash;
   bool timing_only; /* data paths and transfers take their time and move nothing */
+  struct vm_check *check; /* check.h; NULL: none */
+  uint64_t jitter, jitters; /* seed of a schedule, 0: none; and how many spans it has changed */
   vm_path *path;    /* NULL: none is kept */
   uint32_t cause;   /* node on whose behalf semaphore updates are posted now */
   double host_seconds, run_since, next_progress; /* of the host, seconds */
@@ -385,7 +387,8 @@ bool vm_heap_push(vm_heap *h, const isa_alloc *al, vm_event e);
 vm_event vm_heap_pop(vm_heap *h);
 /* Posts an event; a failed growth becomes a fault of the run. */
 void vm_post(vm_core *c, vm_event_kind kind, unsigned who, vm_time at, uint32_t value);
-/* Posts a semaphore update by engine's instruction at pc, to be seen at `at`. */
+/* Posts a semaphore update by engine's instruction at pc, to be seen at `at`. The value of a
+ * completion is queue * ISA_NDMA + ring. */
 void vm_post_sem(vm_core *c, vm_time at, unsigned sem, unsigned update, uint32_t value,
                  unsigned engine, uint32_t pc);
 
@@ -476,6 +479,18 @@ void vm_dma_stage(vm_core *c, vm_share *s);
 /* Takes the bytes of the static descriptors from HBM, where limit bytes may be used in all.
  * (dma_make.c) */
 isa_status vm_dma_place_rings(vm_core *c, uint64_t limit, isa_error *e);
+
+/* jitter.c: another legal schedule. What a span of time is to be multiplied by under the run's
+ * seed, in parts of VM_PACE: 1 without a seed, else a quarter to four, by a hash of the seed and of
+ * how many came before. */
+enum { VM_PACE = 1024 };
+uint32_t vm_jitter_pace(vm_core *c);
+static inline vm_time vm_paced(vm_time span, uint32_t pace) {
+  return pace == VM_PACE ? span : span / VM_PACE * pace + span % VM_PACE * pace / VM_PACE;
+}
+static inline vm_time vm_jitter(vm_core *c, vm_time span) {
+  return vm_paced(span, vm_jitter_pace(c));
+}
 
 /* costs.c */
 void vm_costs_default(vm_costs *out);

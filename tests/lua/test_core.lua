@@ -98,7 +98,9 @@ end)
 
 case("options of a core", function()
   raises("did you mean 'target'?", soma.core, {tagret = "trn2"})
-  raises("checks = \"all\" is not built", soma.core, {checks = "all"})
+  raises("unknown check 'al'; there are: uninit, race, psum, overlap, range, port, all, none",
+    soma.core, {checks = "race,al"})
+  raises("'schedule' is -1", soma.core, {schedule = -1})
   raises("unknown target 'trn9'", soma.core, {target = "trn9"})
   raises("'events' must be a function", soma.core, {events = 1})
   raises("'max_seconds' is negative", soma.core, {max_seconds = -1})

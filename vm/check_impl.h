@@ -1,0 +1,213 @@
+/* What check*.c share. */
+#ifndef VM_CHECK_IMPL_H
+#define VM_CHECK_IMPL_H
+
+#include "check.h"
+
+/* ---- Components of a clock ---------------------------------------------------------------- */
+
+/* What another may know of an engine: how many of its data-path instructions are complete, have
+ * read their sources, have loaded weights (which end out of turn with matmuls); and how far its
+ * sequencer has come. Then one for each ring of each queue: shares done. */
+enum { OF_DONE, OF_READ, OF_WEIGHTS, OF_SEQ, OF_ENGINE };
+enum { FIRST_RING = OF_ENGINE * ISA_NENGINES };
+static inline unsigned vm_ck_comp(unsigned engine, unsigned what) {
+  return OF_ENGINE * engine + what;
+}
+static inline unsigned vm_ck_ring_comp(unsigned queue, unsigned ring) {
+  return FIRST_RING + queue * ISA_NDMA + ring;
+}
+static inline unsigned vm_ck_engine_of(unsigned comp) { return comp / OF_ENGINE; }
+
+/* A clock as it was, shared by the updates that were released with it. */
+typedef struct snapshot {
+  struct snapshot *next; /* of the free list */
+  uint32_t refs;
+  uint32_t v[]; /* ncomps */
+} snapshot;
+
+/* What whoever sees an update knows: the snapshot, of the engine the newer `own`, and of ring
+ * `ring` (0: none) the shares up to `share`. */
+typedef struct release {
+  snapshot *base;
+  uint32_t own[OF_ENGINE];
+  uint32_t share;
+  uint16_t ring;
+  uint8_t engine;
+} release;
+
+/* An update that has been triggered, in the order of its source. */
+typedef struct update {
+  release r;
+  int64_t delta, total; /* total: of the semaphore when this and all before it have arrived */
+  uint32_t epoch;       /* of the source's component */
+  bool writes;          /* sets the value to delta */
+} update;
+typedef struct source {
+  uint16_t comp;
+  uint32_t head, n, cap, arrived; /* updates v[head .. n - 1]; the first `arrived` have arrived */
+  update *v;
+  int64_t up, down; /* sum of their increments, and of their decrements (negative) */
+} source;
+
+typedef struct held { /* the last wait of an engine on a semaphore that held */
+  bool valid;
+  uint8_t cond;
+  uint32_t value, pc, epoch; /* epoch: of the engine's OF_SEQ */
+  vm_time time;
+} held;
+typedef struct sem_log {
+  source *src;
+  uint32_t nsrc, cap;
+  int64_t up, down; /* updates under way */
+  bool was_written; /* by `write`, when its value was `before` */
+  uint8_t writer;
+  uint32_t before, written_pc;
+  release write;
+  held held[ISA_NENGINES];
+} sem_log;
+
+/* ---- Accesses ----------------------------------------------------------------------------- */
+
+typedef struct access {
+  isa_byteset set; /* bytes of a partition; host addresses in HBM */
+  uint16_t p0, p1;
+  uint16_t region, comp;
+  uint32_t epoch;
+  uint32_t first, last; /* buckets it is in */
+  uint32_t stamp;
+  bool writes, alive;
+  uint8_t engine; /* whose instruction it is */
+  uint8_t queue;  /* of a share, else ISA_MAX_QUEUES */
+  uint8_t ring;
+  uint32_t pc;
+  vm_time time;
+} access;
+typedef struct bucket {
+  uint32_t *ids, n, cap;
+} bucket;
+/* SBUF, PSUM, and each HBM tensor: cut into buckets of 1 << shift bytes. */
+typedef struct region {
+  uint64_t lo, hi;
+  uint8_t space, shift;
+  bool written;    /* the program may write it: else reads need not be known */
+  uint32_t tensor; /* of HBM: 1-based */
+  uint32_t nbuckets;
+  bucket *buckets;
+} region;
+
+/* ---- All together ------------------------------------------------------------------------- */
+
+typedef struct shadow { /* a byte for each byte of memory: not zero when written */
+  uint8_t *at;
+  uint64_t bytes;
+  bool mapped;
+} shadow;
+
+enum { SEEN_PAIRS = 4096 }; /* findings told apart, so that a loop reports once */
+
+struct vm_check {
+  unsigned mask;
+  uint64_t count;
+  uint32_t nfindings;
+  vm_finding findings[VM_FINDINGS];
+  uint64_t seen[SEEN_PAIRS];
+  /* clocks */
+  uint32_t ncomps;
+  uint32_t *clock[ISA_NENGINES]; /* ncomps each */
+  snapshot *now[ISA_NENGINES];   /* of the clock, NULL when it has changed since */
+  snapshot *free;
+  uint32_t issued[ISA_NENGINES];   /* data-path instructions */
+  uint32_t *shares;                /* of each ring, by component */
+  uint8_t trigger[ISA_MAX_QUEUES]; /* engine that last triggered the queue, with that clock */
+  snapshot *queue_base[ISA_MAX_QUEUES];
+  sem_log *sems[ISA_NSEMS];
+  uint8_t waiters[ISA_NSEMS]; /* engines whose code waits for it */
+  release arriving;
+  bool has_arriving;
+  uint8_t change_by; /* engine of the change that comes, ISA_NENGINES: the host */
+  uint32_t change_pc;
+  /* accesses */
+  region *regions;
+  uint32_t nregions, stamp;
+  access *accesses;
+  uint32_t naccesses, cap_accesses, alive, prune_at;
+  uint32_t *free_ids, nfree, cap_free;
+  /* shadows: SBUF, PSUM, then tensors */
+  shadow sbuf, psum, *hbm;
+  uint64_t *reads[ISA_NENGINES], *writes[ISA_NENGINES]; /* registers, by pc */
+  uint64_t registers[ISA_NENGINES];                     /* written */
+  /* PSUM: a byte an fp32 slot */
+  uint8_t *slots;
+  uint8_t reader[ISA_PSUM_BYTES / ISA_PSUM_BANK]; /* of each bank, the last */
+  uint32_t reader_pc[ISA_PSUM_BYTES / ISA_PSUM_BANK];
+  vm_time read_time[ISA_PSUM_BYTES / ISA_PSUM_BANK];
+  /* values: infinities and NaNs among the operands of what executes, and among all weights */
+  unsigned had, weights_had;
+  /* tiles that share bytes, two by two */
+  struct tile_pair *pairs;
+  uint32_t npairs, cap_pairs;
+};
+
+static inline bool vm_ck_has(const vm_core *c, unsigned kind) { return c->check->mask >> kind & 1; }
+
+/* check.c: one finding. NULL when the same two places have had it, or too many are there. The
+ * caller appends to its text what the values are; vm_ck_put_* format the pieces. */
+vm_finding *vm_ck_found(vm_core *c, unsigned kind, unsigned engine, uint32_t pc, unsigned other,
+                        uint32_t other_pc);
+/* "file.s:12" or "vector pc 12". */
+void vm_ck_put_place(const vm_core *c, unsigned engine, uint32_t pc, isa_buf *out);
+/* "\n  vector file.s:12, at 100.0 ns: instruction". */
+void vm_ck_put_insn(const vm_core *c, unsigned engine, uint32_t pc, vm_time t, isa_buf *out);
+void vm_ck_put_sem(const vm_core *c, unsigned sem, isa_buf *out);
+/* "bytes 0..63 of sbuf partitions 0..127 (tile a)". */
+void vm_ck_put_bytes(const vm_core *c, const region *r, const access *a, isa_buf *out);
+/* The same of a view. */
+void vm_ck_put_view(const vm_core *c, const vm_view *v, isa_buf *out);
+
+/* Calls fn for each view that a flight reads or writes. */
+void vm_ck_each_operand(const vm_flight *f, void (*fn)(void *ud, const vm_view *v, unsigned flags),
+                        void *ud);
+
+/* check_clock.c */
+bool vm_ck_clocks_start(vm_core *c);
+void vm_ck_clocks_end(vm_core *c);
+/* The wait w of engine e's instruction at its pc holds. */
+void vm_ck_wait(vm_core *c, unsigned e, const isa_wait *w);
+/* The least of what all engines that still run know of a component. */
+void vm_ck_clocks_floor(const vm_core *c, uint32_t *floor);
+/* The update that tells of epoch of component comp, if one has been triggered and not forgotten:
+ * its semaphore and the value to wait for. */
+bool vm_ck_clocks_signal(const vm_core *c, unsigned comp, uint32_t epoch, unsigned *sem,
+                         int64_t *value);
+/* The value that engine e last waited for on a semaphore, -1 when it has not. */
+int64_t vm_ck_clocks_waited(const vm_core *c, unsigned e, unsigned sem);
+
+/* check_race.c */
+bool vm_ck_races_start(vm_core *c);
+void vm_ck_races_end(vm_core *c);
+void vm_ck_race_flight(vm_core *c, unsigned e, const vm_flight *f);
+void vm_ck_race_sequencer(vm_core *c, unsigned e, const vm_view *v, bool writes);
+void vm_ck_race_share(vm_core *c, unsigned e, const vm_transfer *t, const vm_share *s,
+                      unsigned ring);
+
+/* check_uninit.c, check_psum.c, check_value.c, check_tile.c */
+bool vm_ck_uninit_start(vm_core *c);
+void vm_ck_uninit_end(vm_core *c);
+void vm_ck_uninit_execute(vm_core *c, unsigned e, const vm_flight *f);
+void vm_ck_uninit_executed(vm_core *c, const vm_flight *f);
+void vm_ck_uninit_access(vm_core *c, unsigned e, const vm_view *v, bool writes);
+void vm_ck_uninit_host(vm_core *c, const vm_box *b);
+void vm_ck_uninit_move(vm_core *c, const vm_share *s);
+void vm_ck_uninit_moved(vm_core *c, const vm_share *s);
+bool vm_ck_psum_start(vm_core *c);
+void vm_ck_psum_end(vm_core *c);
+void vm_ck_psum_issue(vm_core *c, unsigned e, const vm_flight *f);
+void vm_ck_psum_execute(vm_core *c, unsigned e, const vm_flight *f);
+void vm_ck_value_execute(vm_core *c, unsigned e, const vm_flight *f);
+void vm_ck_value_executed(vm_core *c, unsigned e, const vm_flight *f);
+bool vm_ck_tiles_start(vm_core *c);
+void vm_ck_tiles_end(vm_core *c);
+void vm_ck_tiles_issue(vm_core *c, unsigned e, const isa_insn *in, uint32_t pc);
+
+#endif
