@@ -210,6 +210,7 @@ int luaopen_soma(lua_State *L) {
   lb_open_core(L);
   lb_open_device(L);
   lb_open_memory(L);
+  lb_open_hbm(L);
   lb_open_stats(L);
   lb_open_run(L);
   return 1;

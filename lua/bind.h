@@ -96,14 +96,16 @@ typedef struct lb_core {
   bool traces, calls_events;
   bool failed; /* a callback raised user value LB_CORE_ERROR */
 } lb_core;
-/* User values of a core; LB_CORE_PROGRAM: of the run that started last. */
+/* User values of a core; LB_CORE_PROGRAM: of the run that started last; LB_CORE_INPUTS: a table of
+ * the host tensors that its run may use in place, or nil. */
 enum {
   LB_CORE_EVENT = 1,
   LB_CORE_PROGRESS,
   LB_CORE_PRINT,
   LB_CORE_ERROR,
   LB_CORE_PROGRAM,
-  LB_CORE_SLOTS = LB_CORE_PROGRAM
+  LB_CORE_INPUTS,
+  LB_CORE_SLOTS = LB_CORE_INPUTS
 };
 enum { LB_CPU = -1 };
 /* soma.core{...} */
@@ -114,6 +116,9 @@ lb_core *lb_check_core(lua_State *L, int arg);
 void lb_account(lua_State *L, uint64_t n);
 /* core.sbuf and core.psum: pushes the memory of the core at index. */
 void lb_push_memory(lua_State *L, int index, soma_memory which);
+/* core.hbm (hbm.c). */
+void lb_push_hbm(lua_State *L, int index);
+void lb_open_hbm(lua_State *L);
 double lb_host_seconds(void);
 
 typedef struct lb_run {
@@ -140,6 +145,13 @@ int lb_device(lua_State *L, const char *what, const char *name);
 /* The same of the option `device` of the table at arg. */
 int lb_device_option(lua_State *L, int arg, const char *what);
 const char *lb_push_device_name(lua_State *L, int device);
+/* Pushes the core that is the device, made with default options when there is none. */
+lb_core *lb_push_device(lua_State *L, int device);
+/* prog:move_to_device(device or core), and prog:drop_from_device(device or core) (hbm.c). */
+int lb_move_to_device(lua_State *L);
+int lb_drop_from_device(lua_State *L);
+/* Drops the constants of the program at 1 from every core. */
+void lb_drop_constants(lua_State *L);
 /* Makes the core at index the device; raises an error when another open core is. */
 void lb_register_device(lua_State *L, int index, int device);
 void lb_forget_device(lua_State *L, int device);

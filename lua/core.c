@@ -337,7 +337,7 @@ static bool push_count(lua_State *L, const lb_core *core, const char *key) {
   return true;
 }
 
-/* core.sbuf, core.psum, core.target, core.device, a count, or a method. */
+/* core.sbuf, core.psum, core.hbm, core.target, core.device, a count, or a method. */
 static int core_index(lua_State *L) {
   const lb_core *core = check_any(L, 1);
   const char *key = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
@@ -345,6 +345,8 @@ static int core_index(lua_State *L) {
     lb_push_memory(L, 1, SOMA_SBUF);
   else if (strcmp(key, "psum") == 0)
     lb_push_memory(L, 1, SOMA_PSUM);
+  else if (strcmp(key, "hbm") == 0)
+    lb_push_hbm(L, 1);
   else if (strcmp(key, "target") == 0)
     lua_pushstring(L, core->m != NULL ? soma_target(core->m) : NULL);
   else if (strcmp(key, "device") == 0) {

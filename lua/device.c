@@ -70,8 +70,7 @@ void lb_forget_device(lua_State *L, int device) {
   lua_pop(L, 1);
 }
 
-/* Pushes the core that is the device. */
-static lb_core *push_core(lua_State *L, int device) {
+lb_core *lb_push_device(lua_State *L, int device) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, DEVICE_TABLE);
   if (lua_rawgeti(L, -1, device) == LUA_TNIL) {
     lua_pop(L, 1);
@@ -85,11 +84,33 @@ static lb_core *push_core(lua_State *L, int device) {
   return lua_touserdata(L, -1);
 }
 
-/* soma.device(name): the core that is the device. */
+/* soma.device(name): the core that is the device. soma.device{device = "neuron:0", ...}: likewise,
+ * or made with those options of soma.core when there is none. */
 static int get_device(lua_State *L) {
-  int device = lb_device(L, "device", luaL_checkstring(L, 1));
+  lua_settop(L, 1);
+  bool options = lua_type(L, 1) == LUA_TTABLE;
+  const char *name = options ? lb_string(L, 1, "device", "device") : luaL_checkstring(L, 1);
+  int device = lb_device(L, "device", name != NULL ? name : "neuron:0");
   luaL_argcheck(L, device != LB_CPU, 1, "the host is no core");
-  push_core(L, device);
+  bool more = false;
+  if (options) {
+    lua_newtable(L);
+    for (lua_pushnil(L); lua_next(L, 1) != 0;) {
+      more = more || lua_type(L, -2) != LUA_TSTRING || strcmp(lua_tostring(L, -2), "device") != 0;
+      lua_pushvalue(L, -2);
+      lua_insert(L, -2);
+      lua_rawset(L, 2);
+    }
+    lb_push_device_name(L, device);
+    lua_setfield(L, 2, "device");
+  }
+  if (!more) {
+    lb_push_device(L, device);
+    return 1;
+  }
+  lua_pushcfunction(L, lb_new_core);
+  lua_insert(L, 2);
+  lua_call(L, 1, 1);
   return 1;
 }
 
@@ -132,7 +153,7 @@ lt_device *lt_new_device(lua_State *L, int core_index, const char *what, unsigne
 static void move_to_device(lua_State *L, int device, const char *what) {
   int at = lua_gettop(L);
   const lt_tensor *t = lt_make_dense(L, at);
-  const lb_core *core = push_core(L, device);
+  const lb_core *core = lb_push_device(L, device);
   const lt_device *d = lt_new_device(L, -1, what, t->dtype, t->ndim, t->shape);
   soma_status s = soma_tensor_write(d->t, t->data, (size_t)t->size * isa_dtype_bytes(t->dtype));
   if (s != SOMA_OK) lb_fail(L, what, core->m, s);

@@ -51,7 +51,7 @@ const char *lb_target(lua_State *L, const char *what, const char *name) {
 }
 
 static lb_program *new_program(lua_State *L) {
-  lb_program *p = lua_newuserdatauv(L, sizeof *p, 0);
+  lb_program *p = lua_newuserdatauv(L, sizeof *p, 1); /* 1: see lb_drop_constants */
   *p = (lb_program){0};
   luaL_setmetatable(L, LB_PROGRAM);
   return p;
@@ -68,11 +68,13 @@ lb_program *lb_check_program(lua_State *L, int arg) {
 static int program_close(lua_State *L) {
   lb_program *p = luaL_checkudata(L, 1, LB_PROGRAM);
   p->closed = true;
+  lb_drop_constants(L);
   return 0;
 }
 
 static int program_gc(lua_State *L) {
   lb_program *p = luaL_checkudata(L, 1, LB_PROGRAM);
+  lb_drop_constants(L);
   soma_program_free(p->p);
   free(p->warnings);
   *p = (lb_program){.closed = true};
@@ -338,10 +340,17 @@ void lb_open_program(lua_State *L) {
                                   {"__close", program_close},
                                   {"__tostring", program_tostring},
                                   {NULL, NULL}};
-  static const luaL_Reg methods[] = {
-      {"tensors", program_tensors}, {"tiles", program_tiles}, {"bytes", program_bytes},
-      {"source", program_source},   {"save", program_save},   {"warnings", program_warnings},
-      {"target", program_target},   {"close", program_close}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"tensors", program_tensors},
+                                     {"tiles", program_tiles},
+                                     {"bytes", program_bytes},
+                                     {"source", program_source},
+                                     {"save", program_save},
+                                     {"warnings", program_warnings},
+                                     {"target", program_target},
+                                     {"close", program_close},
+                                     {"move_to_device", lb_move_to_device},
+                                     {"drop_from_device", lb_drop_from_device},
+                                     {NULL, NULL}};
   static const luaL_Reg job_meta[] = {{"__gc", job_gc}, {NULL, NULL}};
   lb_class(L, LB_PROGRAM, meta, methods);
   lb_class(L, JOB_CLASS, job_meta, NULL);

@@ -67,6 +67,8 @@ static int run_fetch(lua_State *L) {
 
 /* ---- Starting ------------------------------------------------------------------------------ */
 
+enum { IN_PLACE = 1 << 20 }; /* bytes of an input from which on core:run does not copy it */
+
 /* Checks that the device tensor on the top, an input of that name, is on the core. */
 static void check_device_input(lua_State *L, const lb_core *core, const char *name) {
   const lt_device *d = lt_test_device(L, -1);
@@ -126,7 +128,8 @@ static void place_outputs(lua_State *L, const lb_program *p, int host, int devic
     if (info.role != SOMA_OUTPUT) continue;
     if (lua_getfield(L, device, info.name) == LUA_TNIL) {
       lua_pop(L, 1);
-      lt_new_device(L, 1, "run", (unsigned)info.dtype, info.ndim, info.shape);
+      const lt_device *d = lt_new_device(L, 1, "run", (unsigned)info.dtype, info.ndim, info.shape);
+      soma_tensor_name(lt_device_handle(d), info.name);
       lua_pushvalue(L, -1);
       lua_setfield(L, device, info.name);
     }
@@ -134,16 +137,17 @@ static void place_outputs(lua_State *L, const lb_program *p, int host, int devic
   }
 }
 
-/* Starts a run of p with the tensors of two tables. Raises no Lua error, so that no binding is left
- * behind on a failure. */
+/* Starts a run of p with the tensors of two tables; in_place: large ones of the host need not be
+ * copied. Raises no Lua error, so that no binding is left behind on a failure. */
 static soma_status bind_and_start(lua_State *L, lb_core *core, lb_program *p, int host, int device,
-                                  soma_run **r) {
+                                  bool in_place, soma_run **r) {
   int top = lua_gettop(L);
   soma_status s = SOMA_OK;
   for (lua_pushnil(L); s == SOMA_OK && lua_next(L, host) != 0; lua_pop(L, 1)) {
     const lt_tensor *t = lua_touserdata(L, -1);
-    s = soma_bind(core->m, p->p, lua_tostring(L, -2), (soma_dtype)t->dtype, t->ndim, t->shape,
-                  t->data);
+    bool large = t->size * isa_dtype_bytes(t->dtype) >= IN_PLACE;
+    s = (in_place && large ? soma_bind_shared : soma_bind)(
+        core->m, p->p, lua_tostring(L, -2), (soma_dtype)t->dtype, t->ndim, t->shape, t->data);
   }
   lua_settop(L, top);
   for (lua_pushnil(L); s == SOMA_OK && lua_next(L, device) != 0; lua_pop(L, 1))
@@ -167,8 +171,9 @@ static bool option_faults(lua_State *L, int arg) {
   return faults != NULL && strcmp(faults, "return") == 0;
 }
 
-/* core, program, inputs or nil, options or nil: leaves a run that has started in position 5. */
-static void start(lua_State *L) {
+/* core, program, inputs or nil, options or nil: leaves a run that has started in position 5.
+ * in_place: it runs to its end before the caller can change an input. */
+static void start(lua_State *L, bool in_place) {
   lua_settop(L, 4);
   lb_core *core = lb_check_core(L, 1);
   lb_program *p = lb_check_program(L, 2);
@@ -186,13 +191,19 @@ static void start(lua_State *L) {
   check_inputs(L, core, 3); /* to 6 and 7 */
   place_outputs(L, p, 6, 7);
   lua_setiuservalue(L, 5, LB_RUN_DEVICE_OUT);
-  soma_status s = bind_and_start(L, core, p, 6, 7, &run->r);
+  soma_status s = bind_and_start(L, core, p, 6, 7, in_place, &run->r);
+  if (s == SOMA_LIMIT) { /* what the program has dropped may still take HBM */
+    lua_gc(L, LUA_GCCOLLECT);
+    s = bind_and_start(L, core, p, 6, 7, in_place, &run->r);
+  }
   if (s != SOMA_OK) lb_fail(L, "run", core->m, s);
   run->core = core;
   core->current = run;
   core->trace = run->trace;
   lua_pushvalue(L, 2);
   lua_setiuservalue(L, 1, LB_CORE_PROGRAM);
+  lua_pushvalue(L, 6);
+  lua_setiuservalue(L, 1, LB_CORE_INPUTS); /* until the next run: it may read them in place */
   lua_settop(L, 5);
   lb_account(L, lb_run_stats(run).hbm_bytes);
 }
@@ -228,7 +239,7 @@ static void move(lua_State *L, int index, soma_until what, soma_engine engine, s
 
 /* core:run(program, inputs, {faults}): runs to the end. */
 int lb_core_run(lua_State *L) {
-  start(L);
+  start(L, true);
   move(L, 5, SOMA_END, SOMA_SYNC, 0);
   lua_settop(L, 5);
   return 1;
@@ -236,7 +247,7 @@ int lb_core_run(lua_State *L) {
 
 /* core:start(program, inputs, {faults}): a run at time 0. */
 int lb_core_start(lua_State *L) {
-  start(L);
+  start(L, false);
   return 1;
 }
 
@@ -278,7 +289,12 @@ static int run_close(lua_State *L) {
   lb_run *run = lb_check_run(L, 1);
   if (run->core != NULL && run->core->running != NULL)
     return luaL_error(L, "the run cannot be closed from its own callback");
-  if (run->r != NULL) lb_run_detach(run);
+  if (run->r != NULL) {
+    lb_run_detach(run);
+    lua_getiuservalue(L, 1, LB_RUN_CORE);
+    lua_pushnil(L);
+    lua_setiuservalue(L, -2, LB_CORE_INPUTS);
+  }
   soma_recorder_free(run->trace);
   run->trace = NULL;
   return 0;

@@ -1,6 +1,8 @@
 /* A core's memories, and the start and end of a run. */
 #include "check.h"
 
+#include "hbm.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -51,32 +53,34 @@ void vm_memory_free(const isa_alloc *al, vm_memory *m) {
 
 /* ---- Start -------------------------------------------------------------------------------- */
 
-static isa_status place_tensors(vm_core *c, uint64_t limit, isa_error *e) {
-  const isa_program *p = c->prog;
-  uint64_t capacity = (uint64_t)c->target->hbm_gib << 30;
-  limit = limit && limit < capacity ? limit : capacity;
-  c->hbm_bytes = c->mem.hbm_taken;
-  if (p->ntensors && !(c->hbm = isa_zalloc(&c->al, p->ntensors * sizeof *c->hbm))) return ISA_NOMEM;
-  for (uint32_t i = 0; i < p->ntensors; i++) {
-    const isa_tensor *t = &p->tensors[i];
-    if (c->mem.given && c->mem.given[i].data) {
-      c->hbm[i] = c->mem.given[i];
-      continue;
-    }
-    if (c->hbm_bytes > limit || t->bytes > limit - c->hbm_bytes) {
-      isa_fail(e, ISA_LIMIT, ISA_NOFIELD,
-               "tensor %s needs %llu bytes of HBM; %llu of %llu are taken", t->name,
-               (unsigned long long)t->bytes, (unsigned long long)c->hbm_bytes,
-               (unsigned long long)limit);
-      return ISA_LIMIT;
-    }
-    c->hbm[i].data = vm_pages_new(&c->al, t->bytes, &c->hbm[i].mapped);
-    if (!c->hbm[i].data) return ISA_NOMEM;
-    c->hbm[i].bytes = t->bytes;
-    c->hbm_bytes += t->bytes;
-    if (t->data) memcpy(c->hbm[i].data, t->data, (size_t)t->bytes);
+/* Address and host memory of a tensor, if it is not given the one or the other. */
+static isa_status place_tensor(vm_core *c, const isa_tensor *t, vm_block *b) {
+  if (!b->placed) {
+    isa_status s = vm_hbm_take(c->mem.hbm, t->bytes, VM_HBM_PROGRAM, t->name, c, &b->address);
+    if (s != ISA_OK) return s;
   }
+  if (b->data) return ISA_OK;
+  b->data = vm_pages_new(&c->al, t->bytes, &b->mapped);
+  if (!b->data) return ISA_NOMEM;
+  b->bytes = t->bytes;
+  if (t->data) memcpy(b->data, t->data, (size_t)t->bytes);
   return ISA_OK;
+}
+
+static isa_status place_tensors(vm_core *c) {
+  const isa_program *p = c->prog;
+  isa_status s = ISA_OK;
+  if (p->ntensors && !(c->hbm = isa_zalloc(&c->al, p->ntensors * sizeof *c->hbm))) return ISA_NOMEM;
+  for (uint32_t i = 0; i < p->ntensors && s == ISA_OK; i++) {
+    if (c->mem.given && c->mem.given[i].data) c->hbm[i] = c->mem.given[i];
+    s = place_tensor(c, &p->tensors[i], &c->hbm[i]);
+  }
+  return s;
+}
+
+void vm_core_release(vm_core *c) {
+  if (c->mem.hbm) vm_hbm_give_all(c->mem.hbm, c);
+  c->mem.hbm = NULL;
 }
 
 static bool load_engine(vm_core *c, unsigned e) {
@@ -128,8 +132,7 @@ static bool load_gpsimd(vm_core *c) {
 }
 
 isa_status vm_core_start(vm_core *c, const isa_alloc *al, const isa_program *p,
-                         const vm_memory *mem, const vm_kern *kern, unsigned cvt,
-                         uint64_t hbm_limit, isa_error *e) {
+                         const vm_memory *mem, const vm_kern *kern, unsigned cvt, isa_error *e) {
   memset(c, 0, sizeof *c);
   c->al = *al;
   c->target = p->target;
@@ -145,8 +148,10 @@ isa_status vm_core_start(vm_core *c, const isa_alloc *al, const isa_program *p,
   for (unsigned i = 0; i < VM_NCOSTS; i++)
     c->cost_values[i] = vm_cost_rows[i].value[p->target->gen - ISA_GEN2];
   c->cost = c->cost_values;
-  isa_status s = place_tensors(c, hbm_limit, e);
-  if (s == ISA_OK) s = vm_dma_place_rings(c, hbm_limit, e);
+  isa_status s = place_tensors(c);
+  if (s == ISA_OK) s = vm_dma_place_rings(c, e);
+  if (s == ISA_LIMIT) isa_fail(e, s, ISA_NOFIELD, "%s", isa_buf_str(&mem->hbm->refused));
+  c->hbm_bytes = mem->hbm->used;
   for (unsigned i = 0; i < ISA_NENGINES && s == ISA_OK; i++) {
     c->eng[i].dp.cvt = cvt;
     if (!load_engine(c, i)) s = ISA_NOMEM;
@@ -163,6 +168,7 @@ isa_status vm_core_start(vm_core *c, const isa_alloc *al, const isa_program *p,
 
 void vm_core_end(vm_core *c) {
   while (c->items.next && c->items.next != &c->items) vm_item_unlink(c, c->items.next);
+  vm_core_release(c);
   vm_dma_free(c);
   vm_path_free(c);
   vm_check_end(c);

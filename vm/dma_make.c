@@ -1,6 +1,7 @@
 /* From a DMA instruction to a transfer: operands resolved, the source of a transpose turned, index
  * vectors read, the rate and the parts of each ring decided. */
 #include "dma.h"
+#include "hbm.h"
 
 #include <string.h>
 
@@ -342,25 +343,26 @@ void vm_dma_boxes(const vm_core *c, vm_share *s) {
 
 /* ---- Static rings ------------------------------------------------------------------------- */
 
-isa_status vm_dma_place_rings(vm_core *c, uint64_t limit, isa_error *e) {
-  uint64_t capacity = (uint64_t)c->target->hbm_gib << 30, need = 0;
-  limit = limit && limit < capacity ? limit : capacity;
-  for (uint32_t q = 0; q < c->code->nqueues; q++) {
-    const isa_queue *queue = &c->code->queues[q];
-    for (uint32_t i = 0; i < queue->nstatics; i++) {
-      vm_transfer t = {0};
-      if (!vm_dma_make(c, &c->eng[0], &queue->statics[i], &t, e)) return e ? e->status : ISA_NOMEM;
-      uint64_t bytes = t.dst.elems * t.dst.num[0] * t.dst.esize;
-      need += (bytes + t.run_bytes - 1) / t.run_bytes * t.nsrc * c->cost[VM_DMA_DESC];
-      vm_dma_unmake(c, &t);
-    }
+/* Bytes of the static descriptors of a queue: one for each contiguous element of each source. */
+static bool ring_bytes(vm_core *c, const isa_queue *q, uint64_t *bytes, isa_error *e) {
+  *bytes = 0;
+  for (uint32_t i = 0; i < q->nstatics; i++) {
+    vm_transfer t = {0};
+    if (!vm_dma_make(c, &c->eng[0], &q->statics[i], &t, e)) return false;
+    uint64_t moved = t.dst.elems * t.dst.num[0] * t.dst.esize;
+    *bytes += (moved + t.run_bytes - 1) / t.run_bytes * t.nsrc * c->cost[VM_DMA_DESC];
+    vm_dma_unmake(c, &t);
   }
-  if (need > limit - c->hbm_bytes) {
-    isa_fail(e, ISA_LIMIT, ISA_NOFIELD,
-             "static descriptors need %llu bytes of HBM; %llu of %llu are taken",
-             (unsigned long long)need, (unsigned long long)c->hbm_bytes, (unsigned long long)limit);
-    return ISA_LIMIT;
+  return true;
+}
+
+isa_status vm_dma_place_rings(vm_core *c, isa_error *e) {
+  for (uint32_t i = 0; i < c->code->nqueues; i++) {
+    const isa_queue *q = &c->code->queues[i];
+    uint64_t bytes, at;
+    if (!ring_bytes(c, q, &bytes, e)) return e ? e->status : ISA_NOMEM;
+    isa_status s = bytes ? vm_hbm_take(c->mem.hbm, bytes, VM_HBM_RING, q->name, c, &at) : ISA_OK;
+    if (s != ISA_OK) return s;
   }
-  c->hbm_bytes += need;
   return ISA_OK;
 }

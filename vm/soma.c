@@ -92,7 +92,10 @@ soma_status soma_machine_new(const soma_options *options, soma_machine **out) {
   if (!m) return SOMA_NOMEM;
   m->o = o;
   m->al = al;
-  if (!options_ok(m)) {
+  bool ok = options_ok(m);
+  vm_hbm_init(&m->hbm, &m->al, m->target ? m->target : &isa_targets[isa_target_find("trn2", 4)],
+              o.max_hbm_bytes);
+  if (!ok) {
     isa_free(&al, m, sizeof *m);
     return SOMA_ARG;
   }
@@ -108,9 +111,12 @@ void soma_machine_free(soma_machine *m) {
   if (!m) return;
   if (m->run) soma_run_leave(m->run);
   soma_unbind(m, NULL);
+  soma_drop_from_device(m, NULL);
   for (soma_tensor *t = m->tensors; t; t = t->next) t->m = NULL;
   vm_memory_free(&m->al, &m->mem);
+  vm_hbm_free(&m->hbm);
   isa_free(&m->al, m->bindings, m->cap_bindings * sizeof *m->bindings);
+  isa_free(&m->al, m->residents, m->cap_residents * sizeof *m->residents);
   isa_free(&m->al, m, sizeof *m);
 }
 

@@ -224,6 +224,11 @@ void soma_diagnostics_free(soma_diagnostics *d);
  * must stay until then; each run needs its own bindings. SOMA_ARG names what does not match. */
 soma_status soma_bind(soma_machine *m, soma_program *p, const char *name, soma_dtype dtype,
                       uint32_t ndim, const int64_t *shape, const void *data);
+/* The same without a copy, for large data: they are used in place, and never written, where no
+ * instruction of p writes that tensor, else they are copied. They must stay as they are until the
+ * run is freed. They count as copied to the device either way. */
+soma_status soma_bind_shared(soma_machine *m, soma_program *p, const char *name, soma_dtype dtype,
+                             uint32_t ndim, const int64_t *shape, const void *data);
 /* The same with a tensor of m's HBM, which the program then reads and writes in place: nothing is
  * copied, so that the output of one run can be the input of the next. */
 typedef struct soma_tensor soma_tensor;
@@ -231,10 +236,10 @@ soma_status soma_bind_tensor(soma_machine *m, soma_program *p, const char *name,
 /* Drops what soma_bind gave tensors of p, or of all programs when p is NULL; after a
  * soma_run_start that failed the bindings are still there. */
 void soma_unbind(soma_machine *m, const soma_program *p);
-/* Starts a run: verifies the program, places its tensors in HBM, copies bound inputs and const
- * data, zeroes the rest. Inputs that are not bound are an error. Semaphores, registers and
- * accumulators start at zero; SBUF and PSUM keep their bytes. SOMA_BUSY while another run of the
- * machine has not ended or been freed. The run holds a reference to p. */
+/* Starts a run: verifies the program, places its tensors in HBM (SOMA_LIMIT as soma_tensor_new),
+ * copies bound inputs and const data, zeroes the rest. Inputs that are not bound are an error.
+ * Semaphores, registers and accumulators start at zero; SBUF and PSUM keep their bytes. SOMA_BUSY
+ * while another run of the machine has not ended or been freed. The run holds a reference to p. */
 soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **r);
 /* Where soma_run_until stops: when the run ends, after one event, after an instruction of an
  * engine has issued, or when simulated time reaches a limit. */
@@ -260,7 +265,7 @@ typedef struct soma_stats {
   soma_time time; /* of the last event */
   uint64_t instructions, dma_transfers, dma_bytes, dma_packets;
   soma_time dma_busy;                      /* summed over the sixteen engines */
-  uint64_t host_to_device, device_to_host; /* bytes copied for bind and fetch */
+  uint64_t host_to_device, device_to_host; /* bytes copied for bind, constants and fetch */
   uint64_t flops;                          /* of matmuls, 2 * M * N * K */
   uint64_t hbm_bytes;                      /* allocated */
   double host_seconds;
@@ -322,9 +327,13 @@ soma_status soma_run_finding(const soma_run *r, uint32_t i, soma_finding *out);
 /* ---- Device tensors ----------------------------------------------------------------------- */
 
 /* A tensor in the HBM of m that outlives runs, zeroed; on failure *t is NULL. SOMA_LIMIT when HBM
- * is exhausted, with the sizes. HBM is that of the options, else of the target, else of trn2. */
+ * is exhausted: the message has the sizes, and a line for each of the eight largest allocations.
+ * HBM is that of the options, else of the target, else of trn2. Host memory is taken as it is
+ * touched, so that a tensor may be larger than the host. */
 soma_status soma_tensor_new(soma_machine *m, soma_dtype dtype, uint32_t ndim, const int64_t *shape,
                             soma_tensor **t);
+/* Names the tensor in listings, where it else goes by its type and shape; 63 bytes are kept. */
+void soma_tensor_name(soma_tensor *t, const char *name);
 /* Gives the HBM back when no binding and no run needs it. Also after soma_machine_free. */
 void soma_tensor_free(soma_tensor *t);
 /* Copies n bytes, the tensor's size, from or to the host. SOMA_ARG once its machine is freed. */
@@ -334,6 +343,43 @@ soma_status soma_tensor_read(soma_tensor *t, void *data, size_t n);
 void soma_traffic(const soma_machine *m, uint64_t *to_device, uint64_t *to_host);
 /* HBM that tensors of m, and its run that has not ended, take now. */
 uint64_t soma_hbm_used(const soma_machine *m);
+/* Copies the constants of p to m's HBM, where they stay from run to run: else each run copies them.
+ * The bytes are counted once, in soma_traffic. m holds a reference to p until they are dropped.
+ * All or none are placed; SOMA_OK when they are there already. */
+soma_status soma_move_to_device(soma_machine *m, soma_program *p);
+/* Drops them, of p or of all programs when p is NULL; a run that uses them keeps them. */
+void soma_drop_from_device(soma_machine *m, const soma_program *p);
+
+/* ---- HBM ---------------------------------------------------------------------------------- */
+
+/* Addresses in HBM: stacks one after another, each allocation at a multiple of 64 bytes, at the
+ * lowest address where it lies in one stack, if there is one. Freed neighbours are one block. */
+typedef struct soma_hbm_stack {
+  uint64_t capacity, used;
+} soma_hbm_stack;
+typedef struct soma_hbm_usage {
+  uint64_t capacity;           /* bytes, as of the rest */
+  uint64_t used, high_water;   /* asked for; the most that was */
+  uint64_t free, largest_free; /* in free blocks, in the largest; what is missing is padding */
+  uint32_t blocks, free_blocks, stacks;
+  soma_hbm_stack stack[8]; /* the first `stacks` of them */
+} soma_hbm_usage;
+/* HBM as it is now. n is sizeof(soma_hbm_usage) of the caller. */
+void soma_hbm_stats(const soma_machine *m, soma_hbm_usage *out, size_t n);
+typedef enum soma_hbm_owner {
+  SOMA_HBM_PROGRAM = 1, /* a tensor of the program that runs */
+  SOMA_HBM_TENSOR,      /* a device tensor */
+  SOMA_HBM_CONST,       /* a constant that soma_move_to_device has placed */
+  SOMA_HBM_RING         /* static descriptors of a queue of the program that runs */
+} soma_hbm_owner;
+typedef struct soma_hbm_block {
+  const char *name; /* lives as long as the block */
+  soma_hbm_owner owner;
+  uint32_t stack; /* where it begins */
+  uint64_t address, bytes;
+} soma_hbm_block;
+/* Allocation i by rising address. SOMA_ARG past the last. */
+soma_status soma_hbm_allocation(const soma_machine *m, uint32_t i, soma_hbm_block *out);
 
 /* ---- Critical path ------------------------------------------------------------------------ */
 

@@ -2,6 +2,7 @@
 #ifndef VM_SOMA_IMPL_H
 #define VM_SOMA_IMPL_H
 
+#include "hbm.h"
 #include "soma.h"
 #include "vm.h"
 
@@ -12,9 +13,16 @@
 typedef struct binding {
   soma_program *p;
   uint32_t tensor;
+  bool shared; /* data may be used in place */
   const void *data;
   soma_tensor *device;
 } binding;
+
+/* A program whose constants stay on the device: it holds a reference to both. */
+typedef struct resident {
+  soma_program *p;
+  soma_tensor **consts; /* by tensor of p: NULL of those that are not const */
+} resident;
 
 struct soma_tensor {
   soma_machine *m;          /* NULL once the machine is gone */
@@ -24,6 +32,7 @@ struct soma_tensor {
   uint32_t ndim, refs; /* refs: the creator's handle, each binding, each run */
   int64_t shape[ISA_TENSOR_DIMS];
   soma_dtype dtype;
+  char name[64]; /* in listings */
 };
 
 struct soma_program {
@@ -42,11 +51,13 @@ struct soma_machine {
   binding *bindings;
   uint32_t nbindings, cap_bindings;
   soma_tensor *tensors;
-  uint64_t tensor_bytes;       /* HBM they take */
+  vm_hbm hbm; /* of trn2 until the target is known */
+  resident *residents;
+  uint32_t nresidents, cap_residents;
   uint64_t to_device, to_host; /* bytes copied since the machine was made */
   soma_run *run;               /* the one that has not been freed */
   atomic_int interrupted;
-  char error[640];
+  char error[2048];
 };
 
 struct soma_run {
@@ -54,7 +65,6 @@ struct soma_run {
   soma_program *p;
   vm_core core;
   soma_tensor **device; /* by tensor of p: what it is bound to; NULL when there is none at all */
-  uint64_t own_hbm;     /* HBM that goes with the run */
   uint64_t to_device, to_host;
 };
 
@@ -65,6 +75,16 @@ soma_status soma_out_of_memory(soma_machine *m);
  * message when the tensor is not there, const, or of another type or shape. */
 soma_status soma_binding(soma_machine *m, soma_program *p, const char *name, soma_dtype dtype,
                          uint32_t ndim, const int64_t *shape, binding **out);
+/* The memories are made for a target at the first run when the options left it open. */
+soma_status soma_fit_target(soma_machine *m, const isa_target *t);
+/* soma_tensor_new with an owner and a name for listings; NULL: its type and shape. */
+soma_status soma_tensor_place(soma_machine *m, soma_dtype dtype, uint32_t ndim,
+                              const int64_t *shape, vm_hbm_owner owner, const char *name,
+                              soma_tensor **out);
+/* The constants of p that stay on m's device, by tensor; NULL when none do. */
+soma_tensor *const *soma_residents(const soma_machine *m, const soma_program *p);
+/* Sets written[i] of each tensor i that some instruction of p may write. */
+void soma_mark_written(const isa_program *p, bool *written);
 /* Takes a run from its machine, which is about to be freed: it has ended. */
 void soma_run_leave(soma_run *r);
 

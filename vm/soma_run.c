@@ -56,8 +56,8 @@ soma_status soma_binding(soma_machine *m, soma_program *p, const char *name, som
   return SOMA_OK;
 }
 
-soma_status soma_bind(soma_machine *m, soma_program *p, const char *name, soma_dtype dtype,
-                      uint32_t ndim, const int64_t *shape, const void *data) {
+static soma_status bind(soma_machine *m, soma_program *p, const char *name, soma_dtype dtype,
+                        uint32_t ndim, const int64_t *shape, const void *data, bool shared) {
   binding *b;
   if (!data) return soma_fail(m, SOMA_ARG, "tensor %s is bound to no data (NULL)", name);
   soma_status s = soma_binding(m, p, name, dtype, ndim, shape, &b);
@@ -65,7 +65,18 @@ soma_status soma_bind(soma_machine *m, soma_program *p, const char *name, soma_d
   soma_tensor_free(b->device);
   b->device = NULL;
   b->data = data;
+  b->shared = shared;
   return SOMA_OK;
+}
+
+soma_status soma_bind(soma_machine *m, soma_program *p, const char *name, soma_dtype dtype,
+                      uint32_t ndim, const int64_t *shape, const void *data) {
+  return bind(m, p, name, dtype, ndim, shape, data, false);
+}
+
+soma_status soma_bind_shared(soma_machine *m, soma_program *p, const char *name, soma_dtype dtype,
+                             uint32_t ndim, const int64_t *shape, const void *data) {
+  return bind(m, p, name, dtype, ndim, shape, data, true);
 }
 
 void soma_unbind(soma_machine *m, const soma_program *p) {
@@ -81,12 +92,14 @@ void soma_unbind(soma_machine *m, const soma_program *p) {
   m->nbindings = kept;
 }
 
-/* The memories are made for a target at the first run when the options left it open. */
-static soma_status fit_target(soma_machine *m, const isa_target *t) {
+soma_status soma_fit_target(soma_machine *m, const isa_target *t) {
   if (m->target == t) return SOMA_OK;
   if (m->target)
     return soma_fail(m, SOMA_ARG, "the program is for %s, the machine is a %s", t->name,
                      m->target->name);
+  if (!vm_hbm_fit(&m->hbm, t, m->o.max_hbm_bytes))
+    return soma_fail(m, SOMA_LIMIT, "tensors of the machine lie beyond the HBM of %s, %u GiB",
+                     t->name, t->hbm_gib);
   if (!vm_memory_new(&m->al, t, &m->mem)) return soma_out_of_memory(m);
   m->target = t;
   return SOMA_OK;
@@ -162,25 +175,32 @@ static soma_status check_inputs(soma_machine *m, const soma_program *sp) {
   return SOMA_OK;
 }
 
+/* Inputs that are not on the device are brought there, and so are constants; of what is used in
+ * place only the bytes are counted. */
 static void copy_inputs(soma_run *r) {
   for (uint32_t i = 0; i < r->p->p->ntensors; i++) {
     const binding *b = find_binding(r->m, r->p, i);
-    if (!b || b->device) continue;
-    memcpy(r->core.hbm[i].data, b->data, (size_t)r->core.hbm[i].bytes);
-    r->to_device += r->core.hbm[i].bytes;
-    r->m->to_device += r->core.hbm[i].bytes;
+    const vm_block *to = &r->core.hbm[i];
+    bool is_const = r->p->p->tensors[i].role == ISA_CONST; /* copied when it was placed */
+    if (to->placed || (!b && !is_const)) continue;
+    if (b && to->data != b->data) memcpy(to->data, b->data, (size_t)to->bytes);
+    r->to_device += to->bytes;
+    r->m->to_device += to->bytes;
   }
 }
 
-/* Takes a reference to each device tensor that p's are bound to, for r; false: out of memory. */
+/* Takes a reference to each device tensor that p's are bound to or that holds a constant, for r;
+ * false: out of memory. */
 static bool hold_device_tensors(soma_machine *m, soma_program *p, soma_run *r) {
   uint32_t n = p->p->ntensors;
+  soma_tensor *const *consts = soma_residents(m, p);
   for (uint32_t i = 0; i < n; i++) {
     const binding *b = find_binding(m, p, i);
-    if (!b || !b->device) continue;
+    soma_tensor *t = b ? b->device : consts ? consts[i] : NULL;
+    if (!t) continue;
     if (!r->device && !(r->device = isa_zalloc(&m->al, n * sizeof *r->device))) return false;
-    r->device[i] = b->device;
-    b->device->refs++;
+    r->device[i] = t;
+    t->refs++;
   }
   return true;
 }
@@ -191,25 +211,58 @@ static void drop_device_tensors(const isa_alloc *al, const soma_program *p, soma
   if (r->device) isa_free(al, r->device, n * sizeof *r->device);
 }
 
-/* vm_core_start with the device tensors in place. */
+/* Host data that are used in place: shared ones that p does not write. */
+static bool give_shared(const soma_machine *m, const soma_program *p, vm_block *given) {
+  uint32_t n = p->p->ntensors;
+  bool *written = isa_zalloc(&m->al, n * sizeof *written);
+  if (!written) return false;
+  soma_mark_written(p->p, written);
+  for (uint32_t k = 0; k < m->nbindings; k++) {
+    const binding *b = &m->bindings[k];
+    if (b->p != p || !b->shared || written[b->tensor]) continue;
+    given[b->tensor] = (vm_block){.data = (uint8_t *)(uintptr_t)b->data, /* never written */
+                                  .bytes = p->p->tensors[b->tensor].bytes,
+                                  .borrowed = true};
+  }
+  isa_free(&m->al, written, n * sizeof *written);
+  return true;
+}
+
+static bool has_shared(const soma_machine *m, const soma_program *p) {
+  for (uint32_t k = 0; k < m->nbindings; k++)
+    if (m->bindings[k].p == p && m->bindings[k].shared) return true;
+  return false;
+}
+
+/* *given is what the tensors of p have already, n of them, or NULL; to be freed by the caller. */
+static bool give_blocks(const soma_machine *m, const soma_program *p, const soma_run *r,
+                        vm_block **given) {
+  uint32_t n = p->p->ntensors;
+  bool shared = has_shared(m, p);
+  *given = NULL;
+  if (!r->device && !shared) return true;
+  if (!(*given = isa_zalloc(&m->al, n * sizeof **given))) return false;
+  for (uint32_t i = 0; r->device && i < n; i++)
+    if (r->device[i]) {
+      (*given)[i] = r->device[i]->block;
+      (*given)[i].borrowed = (*given)[i].placed = true;
+    }
+  return !shared || give_shared(m, p, *given);
+}
+
+/* vm_core_start with the device tensors and shared data in place. */
 static soma_status start_core(soma_machine *m, const soma_program *p, soma_run *r, isa_error *e) {
   vm_memory mem = m->mem;
-  vm_block *given = NULL;
-  uint32_t n = p->p->ntensors;
-  if (r->device && !(given = isa_zalloc(&m->al, n * sizeof *given))) return SOMA_NOMEM;
-  for (uint32_t i = 0; given && i < n; i++)
-    if (r->device[i]) {
-      given[i] = r->device[i]->block;
-      given[i].borrowed = true;
-    }
-  mem.given = given;
-  mem.hbm_taken = m->tensor_bytes;
-  soma_status s =
-      (soma_status)vm_core_start(&r->core, &m->al, p->p, &mem, &m->kern,
-                                 m->o.saturate ? ISA_CVT_saturate : 0, m->o.max_hbm_bytes, e);
-  r->core.mem.given = NULL;
-  if (given) isa_free(&m->al, given, n * sizeof *given);
-  r->own_hbm = r->core.hbm_bytes - m->tensor_bytes;
+  vm_block *given;
+  soma_status s = SOMA_NOMEM;
+  if (give_blocks(m, p, r, &given)) {
+    mem.given = given;
+    mem.hbm = &m->hbm;
+    s = (soma_status)vm_core_start(&r->core, &m->al, p->p, &mem, &m->kern,
+                                   m->o.saturate ? ISA_CVT_saturate : 0, e);
+    r->core.mem.given = NULL;
+  }
+  if (given) isa_free(&m->al, given, p->p->ntensors * sizeof *given);
   return s;
 }
 
@@ -219,15 +272,17 @@ soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **out) {
   *out = NULL;
   if (m->run && !m->run->core.ended)
     return soma_fail(m, SOMA_BUSY, "the machine has a run that has not ended");
-  soma_status s = fit_target(m, p->p->target);
+  soma_status s = soma_fit_target(m, p->p->target);
   if (s != SOMA_OK || (s = check_inputs(m, p)) != SOMA_OK) return s;
   if (!isa_check_program(p->p, &at, &e)) return refuse(m, p->p, &at, &e);
   soma_run *r = isa_zalloc(&m->al, sizeof *r);
   if (!r) return soma_out_of_memory(m);
+  if (m->run) vm_core_release(&m->run->core);
   s = hold_device_tensors(m, p, r) ? start_core(m, p, r, &e) : SOMA_NOMEM;
   if (s != SOMA_OK) {
     drop_device_tensors(&m->al, p, r);
     isa_free(&m->al, r, sizeof *r);
+    if (s == SOMA_LIMIT) return soma_fail(m, s, "%s", isa_buf_str(&m->hbm.refused));
     return soma_fail(m, s, "%s", e.text[0] ? e.text : soma_status_text(s));
   }
   memcpy(r->core.cost_values, m->costs.v[p->p->target->gen - ISA_GEN2], sizeof r->core.cost_values);
@@ -258,6 +313,7 @@ soma_status soma_run_until(soma_run *r, soma_until what, soma_engine engine, som
   if (!r->m) return r->core.fault.status == ISA_OK ? SOMA_OK : (soma_status)r->core.fault.status;
   soma_status s = (soma_status)vm_run(&r->core, (vm_until)what, (unsigned)engine, time);
   if (s != SOMA_OK) soma_fail(r->m, s, "%s", isa_buf_str(&r->core.fault.text));
+  if (r->core.ended && s != SOMA_STOPPED) vm_core_release(&r->core);
   return s;
 }
 
@@ -279,6 +335,7 @@ soma_status soma_fetch(soma_run *r, const char *name, void *data, size_t n) {
 
 void soma_run_leave(soma_run *r) {
   r->m = NULL;
+  vm_core_release(&r->core);
   if (!r->core.ended)
     vm_fault(&r->core, ISA_STOPPED, -1, -1, 0, "the machine was freed before the run ended");
 }

@@ -1,17 +1,8 @@
 /* Tensors in a machine's HBM that outlive runs. */
 #include "soma_impl.h"
 
+#include <stdio.h>
 #include <string.h>
-
-uint64_t soma_hbm_used(const soma_machine *m) {
-  return m->tensor_bytes + (m->run && !m->run->core.ended ? m->run->own_hbm : 0);
-}
-
-static uint64_t capacity(const soma_machine *m) {
-  const isa_target *t = m->target ? m->target : &isa_targets[isa_target_find("trn2", 4)];
-  uint64_t all = (uint64_t)t->hbm_gib << 30;
-  return m->o.max_hbm_bytes && m->o.max_hbm_bytes < all ? m->o.max_hbm_bytes : all;
-}
 
 /* Bytes of a dense tensor; false when there is no such type or shape. */
 static bool size_of(soma_dtype dtype, uint32_t ndim, const int64_t *shape, uint64_t *bytes) {
@@ -24,26 +15,43 @@ static bool size_of(soma_dtype dtype, uint32_t ndim, const int64_t *shape, uint6
   return true;
 }
 
-soma_status soma_tensor_new(soma_machine *m, soma_dtype dtype, uint32_t ndim, const int64_t *shape,
-                            soma_tensor **out) {
-  uint64_t bytes, limit = capacity(m), used = soma_hbm_used(m);
+/* "float32[4, 2]", cut where it does not fit. */
+static void name_by_type(soma_tensor *t) {
+  size_t size = sizeof t->name, n = 0;
+  n += (size_t)snprintf(t->name, size, "%s[", isa_dtypes[t->dtype].name);
+  for (uint32_t d = 0; d < t->ndim && n < size; d++)
+    n += (size_t)snprintf(t->name + n, size - n, "%s%lld", d ? ", " : "", (long long)t->shape[d]);
+  if (n < size) snprintf(t->name + n, size - n, "]");
+}
+
+void soma_tensor_name(soma_tensor *t, const char *name) {
+  snprintf(t->name, sizeof t->name, "%s", name);
+}
+
+/* Address and host memory. */
+static soma_status place(soma_machine *m, soma_tensor *t, vm_hbm_owner owner) {
+  vm_block *b = &t->block;
+  isa_status s = vm_hbm_take(&m->hbm, b->bytes, owner, t->name, t, &b->address);
+  if (s == ISA_LIMIT) return soma_fail(m, SOMA_LIMIT, "%s", isa_buf_str(&m->hbm.refused));
+  if (s != ISA_OK) return soma_out_of_memory(m);
+  b->data = vm_pages_new(&m->al, b->bytes, &b->mapped);
+  if (b->data) return SOMA_OK;
+  vm_hbm_give(&m->hbm, b->address);
+  return soma_out_of_memory(m);
+}
+
+soma_status soma_tensor_place(soma_machine *m, soma_dtype dtype, uint32_t ndim,
+                              const int64_t *shape, vm_hbm_owner owner, const char *name,
+                              soma_tensor **out) {
+  uint64_t bytes;
   *out = NULL;
   if (!size_of(dtype, ndim, shape, &bytes))
     return soma_fail(m, SOMA_ARG,
                      "a tensor in HBM has a type, at most %d dimensions, and at least one "
                      "element",
                      ISA_TENSOR_DIMS);
-  if (used > limit || bytes > limit - used)
-    return soma_fail(m, SOMA_LIMIT, "a tensor needs %llu bytes of HBM; %llu of %llu are taken",
-                     (unsigned long long)bytes, (unsigned long long)used,
-                     (unsigned long long)limit);
   soma_tensor *t = isa_zalloc(&m->al, sizeof *t);
   if (!t) return soma_out_of_memory(m);
-  t->block.data = vm_pages_new(&m->al, bytes, &t->block.mapped);
-  if (!t->block.data) {
-    isa_free(&m->al, t, sizeof *t);
-    return soma_out_of_memory(m);
-  }
   t->m = m;
   t->al = m->al;
   t->block.bytes = bytes;
@@ -51,12 +59,23 @@ soma_status soma_tensor_new(soma_machine *m, soma_dtype dtype, uint32_t ndim, co
   t->ndim = ndim;
   t->refs = 1;
   if (ndim) memcpy(t->shape, shape, ndim * sizeof *shape);
+  name_by_type(t);
+  if (name) soma_tensor_name(t, name);
+  soma_status s = place(m, t, owner);
+  if (s != SOMA_OK) {
+    isa_free(&m->al, t, sizeof *t);
+    return s;
+  }
   t->next = m->tensors;
   if (t->next) t->next->prev = t;
   m->tensors = t;
-  m->tensor_bytes += bytes;
   *out = t;
   return SOMA_OK;
+}
+
+soma_status soma_tensor_new(soma_machine *m, soma_dtype dtype, uint32_t ndim, const int64_t *shape,
+                            soma_tensor **out) {
+  return soma_tensor_place(m, dtype, ndim, shape, VM_HBM_TENSOR, NULL, out);
 }
 
 void soma_tensor_free(soma_tensor *t) {
@@ -66,7 +85,7 @@ void soma_tensor_free(soma_tensor *t) {
     t->prev->next = t->next;
   else if (t->m)
     t->m->tensors = t->next;
-  if (t->m) t->m->tensor_bytes -= t->block.bytes;
+  if (t->m) vm_hbm_give(&t->m->hbm, t->block.address);
   isa_alloc al = t->al;
   vm_pages_free(&al, t->block.data, t->block.bytes, t->block.mapped);
   isa_free(&al, t, sizeof *t);
@@ -107,6 +126,7 @@ soma_status soma_bind_tensor(soma_machine *m, soma_program *p, const char *name,
   soma_tensor_free(b->device);
   b->device = t;
   b->data = NULL;
+  b->shared = false;
   return SOMA_OK;
 }
 

@@ -297,16 +297,17 @@ typedef struct vm_memory {
   size_t sbuf_pitch, psum_pitch; /* host bytes between partitions, never a multiple of 4 KiB */
   size_t sbuf_size, psum_size;   /* host bytes in all */
   bool sbuf_mapped, psum_mapped;
-  /* For vm_core_start alone: the tensors that have HBM already (NULL: none has; data NULL: this one
-   * has not), and how much HBM is taken in all. */
+  /* For vm_core_start alone: the tensors that have host memory already (NULL: none has; data NULL:
+   * this one has not). */
   const struct vm_block *given;
-  uint64_t hbm_taken;
+  struct vm_hbm *hbm; /* where tensors and static descriptors get their addresses */
 } vm_memory;
 
 typedef struct vm_block { /* host memory of an HBM tensor */
   uint8_t *data;
-  uint64_t bytes;
-  bool mapped, borrowed; /* borrowed: outlives the run */
+  uint64_t bytes, address; /* address: in HBM */
+  bool mapped, borrowed;   /* borrowed: outlives the run */
+  bool placed;             /* of a given one: it has its address */
 } vm_block;
 
 /* A core and its run. */
@@ -372,9 +373,10 @@ void vm_pages_free(const isa_alloc *al, uint8_t *p, uint64_t n, bool mapped);
  * (const data copied), engines at pc 0, semaphores and registers zero. The caller sets hooks,
  * limits and interrupt before the first vm_run. On failure frees what it took. */
 isa_status vm_core_start(vm_core *c, const isa_alloc *al, const isa_program *p,
-                         const vm_memory *mem, const vm_kern *kern, unsigned cvt,
-                         uint64_t hbm_limit, isa_error *e);
+                         const vm_memory *mem, const vm_kern *kern, unsigned cvt, isa_error *e);
 void vm_core_end(vm_core *c);
+/* Gives back the run's addresses in HBM; its bytes can still be read. */
+void vm_core_release(vm_core *c);
 
 typedef enum vm_until { VM_UNTIL_END, VM_UNTIL_EVENT, VM_UNTIL_ISSUE, VM_UNTIL_TIME } vm_until;
 /* Runs until the stop, the end, or a fault; see soma_run_until. */
@@ -476,9 +478,8 @@ void vm_dma_event(vm_core *c, unsigned dma);
 void vm_dma_free(vm_core *c); /* shares and transfers of a core that ends */
 /* Copies the sources of a share that has started, before someone overwrites them. (dma_copy.c) */
 void vm_dma_stage(vm_core *c, vm_share *s);
-/* Takes the bytes of the static descriptors from HBM, where limit bytes may be used in all.
- * (dma_make.c) */
-isa_status vm_dma_place_rings(vm_core *c, uint64_t limit, isa_error *e);
+/* Takes addresses in HBM for the static descriptors of each queue. (dma_make.c) */
+isa_status vm_dma_place_rings(vm_core *c, isa_error *e);
 
 /* jitter.c: another legal schedule. What a span of time is to be multiplied by under the run's
  * seed, in parts of VM_PACE: 1 without a seed, else a quarter to four, by a hash of the seed and of

@@ -272,8 +272,10 @@ static void static_rings_take_hbm(void **state) {
   o.max_hbm_bytes = want - 1;
   b = bed_open(&o, text);
   assert_int_equal(soma_run_start(b.m, b.p, &b.r), SOMA_LIMIT);
-  assert_string_equal(soma_error(b.m), "static descriptors need 10432 bytes of HBM; 65536 of 75967 "
-                                       "are taken");
+  assert_string_equal(soma_error(b.m), "ring q needs 10432 bytes of HBM; 65536 of 75967 are taken, "
+                                       "the largest of 1 free block has 10431\n"
+                                       "  32768 bytes at 0x0: tensor a\n"
+                                       "  32768 bytes at 0x8000: tensor b");
   bed_close(&b);
 }
 
