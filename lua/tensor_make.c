@@ -278,10 +278,12 @@ static void check_joinable(lua_State *L, const lt_tensor *a, const lt_tensor *b,
                lt_push_type(L, b), lt_push_type(L, a), axis);
 }
 
-/* soma.concat({tensor, ...}, axis=0) */
+/* soma.concat({tensor, ...} [, axis=0] [, {device}]) */
 static int make_concat(lua_State *L) {
-  lua_settop(L, 2);
+  lua_settop(L, 3);
   luaL_checktype(L, 1, LUA_TTABLE);
+  if (lua_istable(L, 2) && lua_isnil(L, 3)) lua_insert(L, 2);
+  int device = plain_options(L, 3, "concat");
   int n = (int)lua_rawlen(L, 1), axis = 0;
   int64_t shape[LT_DIMS] = {0};
   lt_tensor first = {0};
@@ -310,7 +312,7 @@ static int make_concat(lua_State *L) {
     part.data += part.shape[axis] * part.stride[axis];
     lua_pop(L, 1);
   }
-  return 1;
+  return lb_place(L, device, "concat");
 }
 
 const luaL_Reg lt_make_functions[] = {{"zeros", make_zeros},   {"full", make_full},

@@ -46,9 +46,42 @@ say "a run with one input on the host"
 -- 6. HBM ends: the error has the sizes.
 local ok, message = pcall(soma.zeros, 1 << 20, "float32", {device = "neuron:0"})
 assert(not ok)
-print("exhausted: " .. message:match "[^:]*$")
+print("exhausted: " .. message:match "%[1048576%] (needs.*)$")
 
--- 7. Each device has its own HBM.
+-- 7. What is in HBM, by address, and what is free.
+local s = core.hbm:stats()
+print(string.format("%d of %d B in %d blocks; free: %d B, %d in one block", s.used, s.capacity, s.blocks,
+  s.free, s.largest_free))
+for _, block in ipairs(core.hbm:list()) do
+  print(string.format("  0x%05x %6d B  %s %s", block.address, block.bytes, block.owner, block.name))
+end
+assert(s.used == core.hbm_bytes and s.used <= s.high_water and s.largest_free <= s.free)
+
+-- 8. Constants come with a program: each run copies them, or they are moved to the device once.
+local shift = soma.assemble [[
+        target  trn2
+x       tensor  float32[128, 1], input
+w       tensor  float32[128, 1], const = [times 128 3]
+y       tensor  float32[128, 1], output
+q       queue   dge=none
+section sync
+        dma_compute  y, srcs=[x, w], op=add, queue=q
+        dma_trigger  q, 1
+        halt
+]]
+run = core:run(shift, {x = a})
+assert(run.stats.host_to_device == BYTES and run.out.y.device == "neuron:0")
+say "a run that copies its constants"
+shift:move_to_device "neuron:0"
+say "its constants moved to the device"
+for _ = 1, 3 do
+  run = core:run(shift, {x = a})
+  assert(run.stats.host_to_device == 0)
+end
+say "three runs with them there"
+assert(soma.equal(run.out.y:to "cpu", host_a + 3))
+
+-- 9. Each device has its own HBM.
 local other = soma.core {device = "neuron:1"}
 ok, message = pcall(other.run, other, prog, {a = a, b = b})
 assert(not ok)
