@@ -113,7 +113,7 @@ static void report(void **state) {
   (void)state;
   vm_hbm h = make("trn2", 1 << 20);
   uint64_t at;
-  char want[1024], name[16][8];
+  char want[1024], name[16][16];
   for (int i = 0; i < 12; i++) {
     snprintf(name[i], sizeof name[i], "t%d", i);
     assert_int_equal(vm_hbm_take(&h, (uint64_t)(i % 6 + 1) * 64, i % 2 ? VM_HBM_RING : VM_HBM_CONST,
@@ -300,6 +300,47 @@ static void sparse(void **state) {
   assert_int_equal(soma_fetch(b.r, "c", c, sizeof c), SOMA_OK);
   assert_memory_equal(c, x_data, sizeof c);
   assert_int_equal(usage(&b).high_water, 64 * GIB + 32);
+  bed_close(&b);
+}
+
+/* Tensors made before the target is known must lie in the HBM of that which comes. */
+static void target_comes_later(void **state) {
+  (void)state;
+  bed b = bed_open(NULL, "target trn1\nsection sync\n halt\n");
+  soma_tensor *t;
+  assert_int_equal(soma_tensor_new(b.m, SOMA_UINT8, 1, (int64_t[]){40 * (int64_t)GIB}, &t),
+                   SOMA_OK);
+  assert_int_equal(soma_run_start(b.m, b.p, &b.r), SOMA_LIMIT);
+  assert_string_equal(soma_error(b.m), "tensors of the machine lie beyond the HBM of trn1, 32 GiB");
+  assert_int_equal(usage(&b).capacity, 96 * GIB);
+  soma_tensor_free(t);
+  bed_run(&b, SOMA_OK);
+  assert_int_equal(usage(&b).capacity, 32 * GIB);
+  assert_int_equal(usage(&b).stacks, 2);
+  bed_close(&b);
+}
+
+/* A run that follows one that ended takes its addresses; the older one stays readable. */
+static void runs_follow(void **state) {
+  (void)state;
+  soma_options o = SOMA_OPTIONS_INIT;
+  o.max_hbm_bytes = 384; /* of one run: four tensors and a ring of 128 */
+  bed b = bed_open(&o, with_const);
+  run_sum(&b);
+  soma_run *first = b.r;
+  run_sum(&b);
+  soma_run *second = b.r;
+  b.r = first;
+  expect_sum(&b);
+  soma_run_free(first);
+  b.r = second;
+  assert_int_equal(usage(&b).high_water, 240);
+  bed_close(&b);
+  o.max_hbm_bytes = 383;
+  b = bed_open(&o, with_const);
+  bed_bind(&b, "x", SOMA_FLOAT32, 2, 4, x_data);
+  assert_int_equal(soma_run_start(b.m, b.p, &b.r), SOMA_LIMIT);
+  assert_int_equal(soma_hbm_used(b.m), 0);
   bed_close(&b);
 }
 
@@ -498,13 +539,20 @@ static void failing_allocator(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(targets),          cmocka_unit_test(placement),
-      cmocka_unit_test(coalescing),       cmocka_unit_test(fragmentation),
-      cmocka_unit_test(report),           cmocka_unit_test(random_takes),
-      cmocka_unit_test(listing),          cmocka_unit_test(sparse),
-      cmocka_unit_test(constants),        cmocka_unit_test(constants_without_room),
-      cmocka_unit_test(in_place),         cmocka_unit_test(writers),
-      cmocka_unit_test(failing_allocator)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(targets),
+                                     cmocka_unit_test(placement),
+                                     cmocka_unit_test(coalescing),
+                                     cmocka_unit_test(fragmentation),
+                                     cmocka_unit_test(report),
+                                     cmocka_unit_test(random_takes),
+                                     cmocka_unit_test(listing),
+                                     cmocka_unit_test(sparse),
+                                     cmocka_unit_test(constants),
+                                     cmocka_unit_test(constants_without_room),
+                                     cmocka_unit_test(in_place),
+                                     cmocka_unit_test(writers),
+                                     cmocka_unit_test(failing_allocator),
+                                     cmocka_unit_test(target_comes_later),
+                                     cmocka_unit_test(runs_follow)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
