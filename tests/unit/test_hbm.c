@@ -344,6 +344,33 @@ static void runs_follow(void **state) {
   bed_close(&b);
 }
 
+static void interrupt(void *ud, const soma_event *e) {
+  soma_machine **m = ud;
+  (void)e;
+  if (*m) soma_machine_interrupt(*m);
+}
+
+/* A run that was stopped may go on, so it keeps its addresses, until another takes its place. */
+static void stopped_run(void **state) {
+  (void)state;
+  soma_options o = SOMA_OPTIONS_INIT;
+  soma_machine *m = NULL;
+  o.max_hbm_bytes = 384;
+  o.event = interrupt;
+  o.event_ud = &m;
+  bed b = bed_open(&o, with_const);
+  m = b.m;
+  bed_bind(&b, "x", SOMA_FLOAT32, 2, 4, x_data);
+  bed_run(&b, SOMA_STOPPED);
+  assert_int_equal(soma_hbm_used(b.m), 240);
+  soma_run *first = b.r;
+  m = NULL;
+  run_sum(&b);
+  assert_int_equal(soma_hbm_used(b.m), 0);
+  soma_run_free(first);
+  bed_close(&b);
+}
+
 /* Copied by each run, and counted each time; once when they are moved to the device. */
 static void constants(void **state) {
   (void)state;
@@ -553,6 +580,7 @@ int main(void) {
                                      cmocka_unit_test(writers),
                                      cmocka_unit_test(failing_allocator),
                                      cmocka_unit_test(target_comes_later),
-                                     cmocka_unit_test(runs_follow)};
+                                     cmocka_unit_test(runs_follow),
+                                     cmocka_unit_test(stopped_run)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
