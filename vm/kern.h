@@ -19,7 +19,8 @@ typedef struct vm_kern {
   void (*store_bf16_sr)(void *dst, const float *src, const uint32_t *random, size_t n);
   /* d[i] = hash of from + i * 0x9e3779b9: 32 bits, twice xor-shifted and multiplied. */
   void (*random)(uint32_t *d, uint32_t from, size_t n);
-  /* n elements of esize (1, 2, 4, 8) bytes, step bytes apart, to contiguous ones; and back. */
+  /* n elements of esize (1, 2, 4, 8) bytes, step bytes apart, to contiguous ones that share no byte
+   * with them; and back. */
   void (*gather)(void *dst, const void *src, ptrdiff_t step, size_t n, unsigned esize);
   void (*scatter)(void *dst, ptrdiff_t step, const void *src, size_t n, unsigned esize);
   /* Arithmetic operators in fp32, one rounding each, NaN results canonical: d = a op b for

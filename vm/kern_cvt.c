@@ -203,9 +203,34 @@ STORE(float8_e8m0fnu, uint8_t, narrow_e8m0(x))
 
 /* ---- Strided elements --------------------------------------------------------------------- */
 
+#define HALF(type)                                                                      \
+  static void gather_half_##type(void *restrict dst, const unsigned char *restrict src, \
+                                 size_t n) {                                            \
+    for (size_t i = 0; i < n; i++) WRITE(type, dst, i, READ(type, src, 2 * i));         \
+  }
+HALF(uint8_t)
+HALF(uint16_t)
+HALF(uint32_t)
+HALF(uint64_t)
+
+/* Four loads before their stores: a store whose address has the low bits of a load behind it would
+ * hold that up. Every other element is a loop of its own, which becomes shuffles. */
 #define STRIDED(type)                                                                         \
   static void gather_##type(void *dst, const unsigned char *src, ptrdiff_t step, size_t n) {  \
-    for (size_t i = 0; i < n; i++, src += step) WRITE(type, dst, i, read_##type(src));        \
+    size_t i = 0;                                                                             \
+    if (step == 2 * (ptrdiff_t)sizeof(type)) {                                                \
+      gather_half_##type(dst, src, n);                                                        \
+      return;                                                                                 \
+    }                                                                                         \
+    for (; n - i >= 4; i += 4, src += 4 * step) {                                             \
+      type a = read_##type(src), b = read_##type(src + step);                                 \
+      type c = read_##type(src + 2 * step), d = read_##type(src + 3 * step);                  \
+      WRITE(type, dst, i, a);                                                                 \
+      WRITE(type, dst, i + 1, b);                                                             \
+      WRITE(type, dst, i + 2, c);                                                             \
+      WRITE(type, dst, i + 3, d);                                                             \
+    }                                                                                         \
+    for (; i < n; i++, src += step) WRITE(type, dst, i, read_##type(src));                    \
   }                                                                                           \
   static void scatter_##type(unsigned char *dst, ptrdiff_t step, const void *src, size_t n) { \
     for (size_t i = 0; i < n; i++, dst += step) write_##type(dst, READ(type, src, i));        \

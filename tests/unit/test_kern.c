@@ -243,15 +243,16 @@ static void test_partial(void **state) {
 
 static void test_gather_scatter(void **state) {
   levels l = host_levels();
-  enum { MID = 1000 };
-  static const ptrdiff_t steps[] = {0, 1, 3, 8, 20, -12, -1};
+  enum { MID = 1000, MOST = 120 };
+  static const ptrdiff_t steps[] = {0, 0, 1, 3, 8, 20, -12, -1};
   (void)state;
   for (unsigned i = 0; i < l.n; i++)
     for (unsigned esize = 1; esize <= 8; esize *= 2)
       for (unsigned s = 0; s < sizeof steps / sizeof *steps; s++)
-        for (size_t n = 0; n < 20; n++) {
-          unsigned char mem[4 * MID], row[20 * 8 + 1], want[4 * MID];
-          ptrdiff_t step = s == 0 ? (ptrdiff_t)esize : steps[s] * (ptrdiff_t)esize / 4 + steps[s];
+        for (size_t n = 0; n < (s < 2 ? MOST : 20); n++) {
+          unsigned char mem[4 * MID], row[MOST * 8 + 1], want[4 * MID];
+          ptrdiff_t step = s < 2 ? (ptrdiff_t)(esize * (s + 1)) /* contiguous, every other */
+                                 : steps[s] * (ptrdiff_t)esize / 4 + steps[s];
           for (unsigned j = 0; j < sizeof mem; j++) mem[j] = (unsigned char)(j * 37 + j / 256);
           row[n * esize] = GUARD;
           l.k[i].gather(row, mem + 2 * MID, step, n, esize);
