@@ -65,12 +65,13 @@ $$(BUILD)/vm/kern_%.$(1).o: vm/kern_%.c
 endef
 $(foreach l,$(LEVELS),$(eval $(call kern_rule,$(l))))
 
-# The command's Lua part as a list of C strings, one a line.
-$(BUILD)/lua/driver.inc: lua/driver.lua
+# The Lua parts of the command and of the module as lists of C strings, one a line.
+$(BUILD)/lua/%.inc: lua/%.lua
 	@mkdir -p $(@D)
 	$(Q)sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n",/' $< >$@
 $(BUILD)/lua/soma_main.o: $(BUILD)/lua/driver.inc
-$(BUILD)/lua/soma_main.o: LUA_CFLAGS += -I$(BUILD)/lua
+$(BUILD)/lua/parts.o: $(BUILD)/lua/sweep.inc $(BUILD)/lua/plot.inc
+$(BUILD)/lua/soma_main.o $(BUILD)/lua/parts.o: LUA_CFLAGS += -I$(BUILD)/lua
 
 $(BUILD)/lua/%.o: lua/%.c
 	@mkdir -p $(@D)

@@ -213,5 +213,6 @@ int luaopen_soma(lua_State *L) {
   lb_open_hbm(L);
   lb_open_stats(L);
   lb_open_run(L);
+  lb_open_parts(L);
   return 1;
 }

@@ -190,4 +190,11 @@ void lb_open_stats(lua_State *L);
 /* Registers a metatable of that name with these methods in __index; leaves nothing. */
 void lb_class(lua_State *L, const char *name, const luaL_Reg *meta, const luaL_Reg *methods);
 
+/* ---- Parts in Lua (parts.c, process.c) ------------------------------------------------------- */
+
+/* soma.sweep, of the module on the top of the stack. */
+void lb_open_parts(lua_State *L);
+void lb_open_process(lua_State *L);
+extern const luaL_Reg lb_process_functions[];
+
 #endif

@@ -195,9 +195,10 @@ static const char *simd_option(lua_State *L) {
  * for none. */
 int lb_new_core(lua_State *L) {
   static const char *const known[] = {
-      "device",      "target",        "checks", "max_instructions", "max_time",
-      "max_seconds", "max_hbm_bytes", "simd",   "saturate",         "trace",
-      "events",      "progress",      "print",  "schedule",         NULL};
+      "device",   "target",      "checks",        "max_instructions",
+      "max_time", "max_seconds", "max_hbm_bytes", "simd",
+      "saturate", "trace",       "events",        "progress",
+      "print",    "schedule",    "timing_only",   NULL};
   soma_options o = SOMA_OPTIONS_INIT;
   lua_settop(L, 1);
   lb_options(L, 1, "core", known);
@@ -206,6 +207,7 @@ int lb_new_core(lua_State *L) {
   o.target = lb_target(L, "core", lb_string(L, 1, "core", "target"));
   o.simd = simd_option(L);
   o.saturate = lb_bool(L, 1, "core", "saturate", false);
+  o.timing_only = lb_bool(L, 1, "core", "timing_only", false);
   o.max_instructions = (uint64_t)lb_integer(L, 1, "core", "max_instructions", 0, LUA_MAXINTEGER, 0);
   o.max_hbm_bytes = (uint64_t)lb_integer(L, 1, "core", "max_hbm_bytes", 0, LUA_MAXINTEGER, 0);
   double max_time = limit(L, "max_time") * 1e6;

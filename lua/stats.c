@@ -36,6 +36,7 @@ void lb_push_stats(lua_State *L, const lb_run *run) {
   lua_createtable(L, 0, 14);
   set_ns(L, "time_ns", s.time);
   set_ns(L, "dma_busy_ns", s.dma_busy);
+  set_ns(L, "launch_ns", s.launch);
   set_count(L, "instructions", s.instructions);
   set_count(L, "dma_transfers", s.dma_transfers);
   set_count(L, "dma_bytes", s.dma_bytes);

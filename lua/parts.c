@@ -1,0 +1,75 @@
+/* The parts of the module that are written in Lua: their text, and what C gives them. */
+#include <string.h>
+
+#include "bind.h"
+
+/* Lines of sweep.lua and plot.lua, made by the Makefile. */
+static const char *const sweep_lines[] = {
+#include "sweep.inc"
+};
+static const char *const plot_lines[] = {
+#include "plot.inc"
+};
+
+typedef struct text {
+  const char *const *line, *const *end;
+} text;
+
+static const char *next_line(lua_State *L, void *ud, size_t *n) {
+  text *t = ud;
+  (void)L;
+  if (t->line == t->end) return NULL;
+  *n = strlen(*t->line);
+  return *t->line++;
+}
+
+/* Pushes what a part returns when it is called with the module and the table `host`, which are at
+ * those positions. */
+static void run_part(lua_State *L, const char *name, text t, int module, int host) {
+  if (lua_load(L, next_line, &t, name, "t") != LUA_OK) lua_error(L);
+  lua_pushvalue(L, module);
+  lua_pushvalue(L, host);
+  lua_call(L, 2, 1);
+}
+
+/* host.nearest(word, names): the name that is nearest, or nil. */
+static int nearest(lua_State *L) {
+  const char *known[64];
+  size_t n = 0;
+  const char *word = luaL_checkstring(L, 1);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  luaL_checkstack(L, 64, "nearest");
+  while (n < 63 && lua_rawgeti(L, 2, (lua_Integer)n + 1) == LUA_TSTRING)
+    known[n++] = lua_tostring(L, -1); /* the table keeps it */
+  known[n] = NULL;
+  lua_pushstring(L, lb_nearest(word, known));
+  return 1;
+}
+
+/* host.write(path, text): a whole file or none; true, or nil and a message. */
+static int write_text(lua_State *L) {
+  size_t n;
+  const char *path = lb_path(L, 1), *s = luaL_checklstring(L, 2, &n);
+  lb_file *f = lb_file_create(L, path);
+  if (f == NULL) return 2;
+  fwrite(s, 1, n, f->f); /* an error is found at the commit */
+  if (!lb_file_commit(L, f)) return 2;
+  lua_pushboolean(L, true);
+  return 1;
+}
+
+void lb_open_parts(lua_State *L) {
+  static const luaL_Reg functions[] = {{"nearest", nearest}, {"write", write_text}, {NULL, NULL}};
+  text plot = {plot_lines, plot_lines + sizeof plot_lines / sizeof plot_lines[0]};
+  text sweep = {sweep_lines, sweep_lines + sizeof sweep_lines / sizeof sweep_lines[0]};
+  int module = lua_gettop(L);
+  lb_open_process(L);
+  lua_newtable(L);
+  luaL_setfuncs(L, functions, 0);
+  luaL_setfuncs(L, lb_process_functions, 0);
+  run_part(L, "=soma.plot", plot, module, module + 1);
+  lua_setfield(L, module + 1, "plot");
+  run_part(L, "=soma.sweep", sweep, module, module + 1);
+  lua_setfield(L, module, "sweep");
+  lua_settop(L, module);
+}

@@ -1,0 +1,463 @@
+-- soma.sweep: the variants of an experiment, each in a process of its own, and a table of what came
+-- out of them, in the order of the variants. lua/README.md describes it.
+local soma, host = ...
+
+-- ---- Arguments ----------------------------------------------------------------------------------
+
+local function list_of(names) return table.concat(names, ", ") end
+
+-- What is wrong with the options of a call, or nil. known: {name = type or "a|b"}.
+local function wrong_options(what, o, known)
+  if type(o) ~= "table" then return what .. ": a table of options is wanted, not a " .. type(o) end
+  local names = {}
+  for name in pairs(known) do names[#names + 1] = name end
+  table.sort(names)
+  for name, value in pairs(o) do
+    local types = known[name]
+    if not types then
+      local near = type(name) == "string" and host.nearest(name, names)
+      return string.format("%s: unknown option '%s'%s; it takes: %s", what, tostring(name),
+        near and " (did you mean '" .. near .. "'?)" or "", list_of(names))
+    end
+    if not ("|" .. types .. "|"):find("|" .. type(value) .. "|", 1, true) then
+      return string.format("%s: option '%s' must be a %s, not a %s", what, name, types:gsub("|", " or a "), type(value))
+    end
+  end
+end
+
+local scalar = {number = true, string = true, boolean = true}
+
+local function wrong_variant(i, v)
+  if type(v) ~= "table" then return "sweep: variant " .. i .. " is a " .. type(v) .. ", not a table" end
+  for name, value in pairs(v) do
+    if type(name) ~= "string" then return "sweep: variant " .. i .. ": parameters are given by name" end
+    if not scalar[type(value)] then
+      return string.format("sweep: variant %d: parameter '%s' is a %s, not a number, string or boolean", i, name,
+        type(value))
+    end
+  end
+end
+
+-- All combinations of {{name, value, ...}, ...}, the last parameter changing fastest.
+local function product(over)
+  local variants, names = {{}}, {}
+  for i, p in ipairs(over) do
+    if type(p) ~= "table" or type(p[1]) ~= "string" or #p < 2 then
+      return nil, "sweep: entry " .. i .. " of 'over' must be {name, value, ...}"
+    end
+    names[i] = p[1]
+    local more = {}
+    for _, v in ipairs(variants) do
+      for k = 2, #p do
+        local w = {}
+        for name, value in pairs(v) do w[name] = value end
+        w[p[1]] = p[k]
+        more[#more + 1] = w
+      end
+    end
+    variants = more
+  end
+  return variants, names
+end
+
+local function parameter_names(variants)
+  local seen, names = {}, {}
+  for _, v in ipairs(variants) do
+    for name in pairs(v) do
+      if not seen[name] then names[#names + 1] = name end
+      seen[name] = true
+    end
+  end
+  table.sort(names)
+  return names
+end
+
+local known = {
+  variants = "table", over = "table", run = "function", program = "string|function|userdata",
+  inputs = "table|function", core = "table|function", measure = "function", jobs = "number", columns = "table",
+}
+
+-- The variants and the names of their parameters; nil and what is wrong.
+local function check(o)
+  local message = wrong_options("sweep", o, known)
+  if message then return nil, message end
+  if (o.variants == nil) == (o.over == nil) then return nil, "sweep: give either 'variants' or 'over'" end
+  if (o.run == nil) == (o.program == nil) then return nil, "sweep: give either 'run' or 'program'" end
+  if o.run and (o.inputs or o.core or o.measure) then
+    return nil, "sweep: 'inputs', 'core' and 'measure' go with 'program'; 'run' does that itself"
+  end
+  if o.jobs and (math.type(o.jobs) ~= "integer" or o.jobs < 1 or o.jobs > 256) then
+    return nil, "sweep: option 'jobs' is " .. o.jobs .. ", not an integer from 1 to 256"
+  end
+  for _, name in ipairs(o.columns or {}) do
+    if type(name) ~= "string" then return nil, "sweep: option 'columns' is a list of names" end
+  end
+  local variants, names = o.variants, nil
+  if o.over then
+    variants, names = product(o.over)
+    if not variants then return nil, names end
+  end
+  if #variants == 0 then return nil, "sweep: there is no variant" end
+  for i, v in ipairs(variants) do
+    message = wrong_variant(i, v)
+    if message then return nil, message end
+  end
+  return variants, names or parameter_names(variants)
+end
+
+-- ---- One variant, in its process --------------------------------------------------------------------
+
+local engines = {"tensor", "vector", "scalar", "gpsimd"}
+
+-- What every run says of itself: time in us, busy shares in percent, bytes moved by DMA.
+local function figures(run)
+  local s = run.stats
+  local percent = s.time_ns > 0 and 100 / s.time_ns or 0
+  local row = {time_us = s.time_ns / 1000, dma_busy = s.dma_busy_ns / 16 * percent, dma_bytes = s.dma_bytes}
+  for _, e in ipairs(engines) do
+    if s.engine[e].data_instructions > 0 then row[e .. "_busy"] = s.engine[e].busy_ns * percent end
+  end
+  if run.fault then row.fault = tostring(run.fault) end
+  return row
+end
+
+local function given(x, v) -- an option that may be a function of the variant
+  if type(x) == "function" then return x(v) end
+  return x
+end
+
+local function program_of(o, v)
+  local p = given(o.program, v)
+  if type(p) ~= "string" then return p end
+  local defines = {}
+  for name, value in pairs(v) do defines[name] = value or nil end -- a false one is not defined
+  return soma.assemble_file(p, {defines = defines})
+end
+
+-- A run, a table of values, or a run and a table.
+local function perform(o, v)
+  if o.run then return o.run(v) end
+  local run = soma.core(given(o.core, v) or {}):run(program_of(o, v), given(o.inputs, v))
+  return run, o.measure and o.measure(run, v)
+end
+
+local function is_run(x) return type(x) == "userdata" and tostring(x):match "^soma%.run" ~= nil end
+
+local function values(o, v)
+  local run, more = perform(o, v)
+  local row = {}
+  if is_run(run) then row = figures(run) else more = run end
+  if more ~= nil and type(more) ~= "table" then
+    error("sweep: a variant gives a run, a table of values, or both, not a " .. type(more), 0)
+  end
+  for name, value in pairs(more or {}) do
+    if type(name) ~= "string" or not scalar[type(value)] then
+      error(string.format("sweep: value '%s' is a %s, not a number, string or boolean", tostring(name), type(value)), 0)
+    end
+    row[name] = value
+  end
+  return row
+end
+
+local formats = {integer = "j", float = "n", string = "s8", boolean = "B"}
+
+-- A row as a string, with its numbers to the bit.
+local function pack(row)
+  local parts = {"row"}
+  for name, value in pairs(row) do
+    local kind = math.type(value) or type(value)
+    if kind == "boolean" then value = value and 1 or 0 end
+    parts[#parts + 1] = string.pack("s8s8" .. formats[kind], name, kind, value)
+  end
+  return table.concat(parts)
+end
+
+local function unpack_row(s, row)
+  local at, name, kind, value = 4, nil, nil, nil
+  while at <= #s do
+    name, kind, at = string.unpack("s8s8", s, at)
+    value, at = string.unpack(formats[kind], s, at)
+    if kind == "boolean" then value = value == 1 end
+    row[name] = value
+  end
+end
+
+local function attempt(o, v)
+  local ok, row = pcall(values, o, v)
+  return pack(ok and row or {fault = tostring(row)})
+end
+
+-- ---- All of them --------------------------------------------------------------------------------
+
+local function copy(t)
+  local c = {}
+  for k, v in pairs(t) do c[k] = v end
+  return c
+end
+
+local function finish(row, process)
+  local packed, printed, ending = host.collect(process)
+  if packed then unpack_row(packed, row) else row.fault = ending end
+  return printed
+end
+
+-- Runs the variants, at most `jobs` at a time. An error here, such as Ctrl-C, ends them all.
+local function run_all(o, variants)
+  local jobs = math.min(o.jobs or host.processors(), #variants)
+  local rows, printed = {}, {}
+  local alive, whose = setmetatable({}, {__close = function(list)
+    for _, p in ipairs(list) do p:close() end
+  end}), {}
+  local guard <close> = alive
+  local started, shown = 0, 0
+  while shown < #variants do
+    while #alive < jobs and started < #variants do
+      local v = copy(variants[started + 1])
+      local process, message = host.start(function() return attempt(o, v) end)
+      if not process and #alive == 0 then error("sweep: cannot start a process: " .. message, 0) end
+      if not process then break end
+      started = started + 1
+      rows[started] = copy(variants[started])
+      alive[#alive + 1], whose[#whose + 1] = process, started
+    end
+    local i = host.wait(alive)
+    if i then
+      local n, process = table.remove(whose, i), table.remove(alive, i)
+      printed[n] = finish(rows[n], process)
+      process:close()
+    end
+    while printed[shown + 1] do -- what variants print comes out in their order
+      shown = shown + 1
+      io.write(printed[shown])
+    end
+  end
+  return rows
+end
+
+-- ---- The result ---------------------------------------------------------------------------------
+
+local usual = {"time_us", "tensor_busy", "vector_busy", "scalar_busy", "gpsimd_busy", "dma_busy", "dma_bytes"}
+
+-- Parameters, the usual figures, what else was measured, the fault.
+local function all_columns(rows, parameters)
+  local present, columns, seen, rest = {}, {}, {fault = true}, {}
+  for _, row in ipairs(rows) do
+    for name in pairs(row) do present[name] = true end
+  end
+  local function add(name)
+    if present[name] and not seen[name] then columns[#columns + 1] = name end
+    seen[name] = true
+  end
+  for _, name in ipairs(parameters) do add(name) end
+  for _, name in ipairs(usual) do add(name) end
+  for name in pairs(present) do rest[#rest + 1] = name end
+  table.sort(rest)
+  for _, name in ipairs(rest) do add(name) end
+  return columns, present.fault
+end
+
+-- Decimals so that the largest number of a column shows four digits; none when all are whole.
+local function decimals(rows, name)
+  local most, whole = 0, true
+  for _, row in ipairs(rows) do
+    local v = row[name]
+    if math.type(v) == "float" and v == v and math.abs(v) < 1e300 then
+      most = math.max(most, math.abs(v))
+      whole = whole and v % 1 == 0
+    end
+  end
+  if whole or most == 0 then return 0 end
+  return math.max(0, math.min(6, 3 - math.floor(math.log(most, 10))))
+end
+
+local function cell(v, digits)
+  if v == nil then return "" end
+  if math.type(v) == "float" then return string.format("%." .. digits .. "f", v) end
+  return (tostring(v):match "^[^\n]*")
+end
+
+local Result = {}
+Result.__index = Result
+
+-- An aligned table: numbers to the right, text to the left.
+function Result:__tostring()
+  local lines, align = {}, {}
+  for n = 0, #self.rows do lines[n] = {} end
+  for c, name in ipairs(self.columns) do
+    local digits, width = decimals(self.rows, name), #name
+    local cells = {[0] = name}
+    for n, row in ipairs(self.rows) do
+      if type(row[name]) == "string" then align[c] = "-" end
+      cells[n] = cell(row[name], digits)
+      width = math.max(width, #cells[n])
+    end
+    for n = 0, #self.rows do
+      local pad = string.rep(" ", width - #cells[n])
+      lines[n][c] = align[c] and cells[n] .. pad or pad .. cells[n]
+    end
+  end
+  for n = 0, #lines do lines[n] = table.concat(lines[n], "  "):gsub(" +$", "") end
+  return table.concat(lines, "\n", 0)
+end
+
+-- The shortest text that reads back as the same number.
+local function exact(v)
+  for digits = 15, 17 do
+    local s = string.format("%." .. digits .. "g", v)
+    if tonumber(s) == v or digits == 17 then return s end
+  end
+end
+
+local function quoted(v)
+  if v == nil then return "" end
+  local s = math.type(v) == "float" and exact(v) or tostring(v)
+  if s:find '[,"\r\n]' then s = '"' .. s:gsub('"', '""') .. '"' end
+  return s
+end
+
+-- result:csv(path): true, or nil and a message; without a path the text.
+function Result:csv(path)
+  local lines = {}
+  for n = 0, #self.rows do
+    local cells = {}
+    for c, name in ipairs(self.columns) do cells[c] = n == 0 and quoted(name) or quoted(self.rows[n][name]) end
+    lines[#lines + 1] = table.concat(cells, ",") .. "\n"
+  end
+  local text = table.concat(lines)
+  if path == nil then return text end
+  return host.write(path, text)
+end
+
+-- result:check(): the result; an error when a variant failed.
+function Result:check()
+  for _, row in ipairs(self.rows) do
+    if row.fault then
+      local words = {}
+      for _, name in ipairs(self.parameters) do
+        words[#words + 1] = row[name] ~= nil and name .. " = " .. tostring(row[name]) or nil
+      end
+      error("sweep: with " .. table.concat(words, ", ") .. ": " .. row.fault, 2)
+    end
+  end
+  return self
+end
+
+-- ---- Pictures -------------------------------------------------------------------------------------
+
+local plot_known = {
+  x = "string", y = "string|table", series = "string", log = "boolean|string", title = "string",
+  xlabel = "string", ylabel = "string", file = "string", points = "table",
+}
+
+-- What is wrong with the options of a plot, or nil.
+local function wrong_plot(self, o)
+  local message = wrong_options("plot", o, plot_known)
+  if message then return message end
+  if not o.x or not o.y then return "plot: 'x' and 'y' name the columns to draw" end
+  local names = type(o.y) == "table" and copy(o.y) or {o.y}
+  if #names == 0 then return "plot: 'y' names no column" end
+  if #names > 1 and o.series then return "plot: 'series' goes with one column 'y'" end
+  table.insert(names, o.x)
+  if o.series then table.insert(names, o.series) end
+  local there = {}
+  for _, name in ipairs(self.columns) do there[name] = true end
+  for _, name in ipairs(names) do
+    if not there[name] then
+      local near = type(name) == "string" and host.nearest(name, self.columns)
+      return string.format("plot: there is no column '%s'%s; there are: %s", tostring(name),
+        near and " (did you mean '" .. near .. "'?)" or "", list_of(self.columns))
+    end
+  end
+  local axes = {[true] = true, [false] = true, x = true, y = true, xy = true}
+  if o.log ~= nil and not axes[o.log] then return "plot: 'log' is true, \"x\", \"y\" or \"xy\"" end
+  for i, s in ipairs(o.points or {}) do
+    if type(s) ~= "table" or type(s.label) ~= "string" then
+      return "plot: entry " .. i .. " of 'points' must be {label = text, {x, y}, ...}"
+    end
+    for _, p in ipairs(s) do
+      if type(p) ~= "table" or type(p[1]) ~= "number" or type(p[2]) ~= "number" then
+        return "plot: '" .. s.label .. "' of 'points' has an entry that is not {x, y}"
+      end
+    end
+  end
+end
+
+-- Rows that have numbers to draw, as series in the order in which they appear.
+local function series_of(self, o, category)
+  local list, by_label = {}, {}
+  for _, y in ipairs(type(o.y) == "table" and o.y or {o.y}) do
+    for _, row in ipairs(self.rows) do
+      local label = o.series and o.series .. " = " .. tostring(row[o.series]) or y
+      local x = category and category[tostring(row[o.x])] or row[o.x]
+      if type(x) == "number" and type(row[y]) == "number" and not row.fault then
+        if not by_label[label] then
+          by_label[label] = {label = label, points = {}}
+          list[#list + 1] = by_label[label]
+        end
+        table.insert(by_label[label].points, {x, row[y]})
+      end
+    end
+  end
+  return list
+end
+
+-- The values of column x as categories, when one of them is not a number.
+local function categories_of(self, x)
+  local names, index, text = {}, {}, false
+  for _, row in ipairs(self.rows) do
+    local name = tostring(row[x])
+    text = text or type(row[x]) ~= "number"
+    if not index[name] then
+      names[#names + 1] = name
+      index[name] = #names
+    end
+  end
+  if text then return names, index end
+end
+
+local function wrong_values(chart)
+  local n = 0
+  for _, s in ipairs(chart.series) do
+    for _, p in ipairs(s.points) do
+      n = n + 1
+      for i, is_log in ipairs {chart.logx, chart.logy} do
+        local v = p[i]
+        if v ~= v or v == math.huge or v == -math.huge then return "plot: a value is not finite" end
+        if is_log and v <= 0 then return "plot: a logarithmic axis cannot show " .. v end
+      end
+    end
+  end
+  if n == 0 then return "plot: there is nothing to draw" end
+end
+
+-- result:plot{x, y, ...}: the SVG's text, or with `file` true, or nil and a message.
+function Result:plot(o)
+  local message = wrong_plot(self, o)
+  if message then error(message, 2) end
+  local names, index = categories_of(self, o.x)
+  local ylabel = type(o.y) == "table" and table.concat(o.y, ", ") or o.y
+  local chart = {
+    title = o.title or ylabel .. " by " .. o.x, xlabel = o.xlabel or o.x, ylabel = o.ylabel or ylabel,
+    categories = names, series = series_of(self, o, index),
+    logx = not names and (o.log == true or o.log == "x" or o.log == "xy"), logy = o.log == "y" or o.log == "xy",
+  }
+  if names and (chart.logy or o.points) then error("plot: bars take neither a logarithmic axis nor points", 2) end
+  for _, s in ipairs(o.points or {}) do
+    table.insert(chart.series, {label = s.label, points = table.move(s, 1, #s, 1, {}), marks = true})
+  end
+  message = wrong_values(chart)
+  if message then error(message, 2) end
+  local svg = host.plot(chart)
+  if not o.file then return svg end
+  return host.write(o.file, svg)
+end
+
+return function(o)
+  local variants, names = check(o)
+  if not variants then error(names, 2) end
+  local rows = run_all(o, variants)
+  local columns, faults = all_columns(rows, names)
+  if o.columns then columns = copy(o.columns) end
+  if faults then columns[#columns + 1] = "fault" end
+  return setmetatable({rows = rows, columns = columns, parameters = names}, Result)
+end
