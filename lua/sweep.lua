@@ -346,7 +346,7 @@ end
 
 local plot_known = {
   x = "string", y = "string|table", series = "string", log = "boolean|string", title = "string",
-  xlabel = "string", ylabel = "string", file = "string", points = "table",
+  xlabel = "string", ylabel = "string", file = "string", points = "table", labels = "table",
 }
 
 -- What is wrong with the options of a plot, or nil.
@@ -368,6 +368,9 @@ local function wrong_plot(self, o)
         near and " (did you mean '" .. near .. "'?)" or "", list_of(self.columns))
     end
   end
+  for name, text in pairs(o.labels or {}) do
+    if type(text) ~= "string" then return "plot: the label of '" .. tostring(name) .. "' is not a string" end
+  end
   local axes = {[true] = true, [false] = true, x = true, y = true, xy = true}
   if o.log ~= nil and not axes[o.log] then return "plot: 'log' is true, \"x\", \"y\" or \"xy\"" end
   for i, s in ipairs(o.points or {}) do
@@ -388,6 +391,7 @@ local function series_of(self, o, category)
   for _, y in ipairs(type(o.y) == "table" and o.y or {o.y}) do
     for _, row in ipairs(self.rows) do
       local label = o.series and o.series .. " = " .. tostring(row[o.series]) or y
+      label = o.labels and o.labels[o.series and row[o.series] or y] or label
       local x = category and category[tostring(row[o.x])] or row[o.x]
       if type(x) == "number" and type(row[y]) == "number" and not row.fault then
         if not by_label[label] then
