@@ -347,6 +347,7 @@ end
 local plot_known = {
   x = "string", y = "string|table", series = "string", log = "boolean|string", title = "string",
   xlabel = "string", ylabel = "string", file = "string", points = "table", labels = "table",
+  where = "function",
 }
 
 -- What is wrong with the options of a plot, or nil.
@@ -393,7 +394,8 @@ local function series_of(self, o, category)
       local label = o.series and o.series .. " = " .. tostring(row[o.series]) or y
       label = o.labels and o.labels[o.series and row[o.series] or y] or label
       local x = category and category[tostring(row[o.x])] or row[o.x]
-      if type(x) == "number" and type(row[y]) == "number" and not row.fault then
+      local wanted = not row.fault and (not o.where or o.where(row))
+      if wanted and type(x) == "number" and type(row[y]) == "number" then
         if not by_label[label] then
           by_label[label] = {label = label, points = {}}
           list[#list + 1] = by_label[label]
