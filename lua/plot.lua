@@ -67,6 +67,18 @@ local function linear(lo, hi, from, to)
   return {ticks = ticks, at = function(v) return from + (v - lo) / (hi - lo) * (to - from) end}
 end
 
+-- The axis of x: as wide as the data, ticks at the values when they are few.
+local function spread(lo, hi, from, to, values)
+  local pad = hi > lo and (hi - lo) * 0.04 or 1
+  local step, ticks = nice_step(hi - lo + 2 * pad, 8), {}
+  lo, hi = lo - pad, hi + pad
+  for i = math.ceil(lo / step), math.floor(hi / step) do ticks[#ticks + 1] = i * step end
+  local function at(v) return from + (v - lo) / (hi - lo) * (to - from) end
+  local roomy = values and #values <= 10
+  for i = 2, roomy and #values or 0 do roomy = roomy and at(values[i]) - at(values[i - 1]) >= 38 end
+  return {ticks = roomy and values or ticks, at = at}
+end
+
 -- Ticks at the values given, or at 1, 2, 5 and so on of each decade; those too close are left out.
 local function logarithmic(lo, hi, from, to, values)
   local a, b = math.log(lo, 10), math.log(hi, 10)
@@ -152,14 +164,17 @@ local function y_axis(out, chart, axis, top, bottom)
 end
 
 local function x_labels(out, chart, axis, bottom)
+  local widest, slot = 0, (WIDTH - LEFT - RIGHT) / #axis.ticks
+  for _, name in ipairs(chart.categories or {}) do widest = math.max(widest, #name * CHAR) end
   for i, v in ipairs(axis.ticks) do
+    local lower = widest > slot and i % 2 == 0 and 12 or 0 -- wide names take two rows in turn
     local text = chart.categories and chart.categories[i] or short(v)
     if not chart.categories then out('<path class="axis" d="M%.1f %dv5"/>', axis.at(v), bottom) end
-    out('<text class="small" text-anchor="middle" x="%.1f" y="%d">%s</text>', axis.at(v), bottom + 19, escape(text))
+    out('<text class="small" text-anchor="middle" x="%.1f" y="%d">%s</text>', axis.at(v), bottom + 18 + lower, escape(text))
   end
   out('<path class="axis" d="M%d %dH%d"/>', LEFT, bottom, WIDTH - RIGHT)
   out('<text class="small" text-anchor="middle" x="%.1f" y="%d">%s</text>', (LEFT + WIDTH - RIGHT) / 2,
-    HEIGHT - 14, escape(chart.xlabel))
+    HEIGHT - 10, escape(chart.xlabel))
 end
 
 local function lines(out, chart, x, y)
@@ -199,7 +214,7 @@ local function x_axis(chart, right)
   end
   local lo, hi = extent(chart, 1)
   if chart.logx then return logarithmic(lo, hi, LEFT, right, distinct_x(chart)) end
-  return linear(lo, hi, LEFT, right)
+  return spread(lo, hi, LEFT, right, distinct_x(chart))
 end
 
 return function(chart)
