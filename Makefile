@@ -4,6 +4,7 @@
 #   conform   conformance cases of every instruction
 #   bench     benchmarks, as ratios within one run
 #   timing    published times against simulated ones
+#   pictures  draws samples/pictures anew
 #   ulp       error of every activation function against MPFR, on 2^24 points each
 #   fuzz-smoke  fuzz harnesses under ASan and UBSan with fixed seeds; fuzz: libFuzzer, FUZZ_SECONDS
 #   debug asan ubsan   the same build with other flags, into build-debug/ and so on
@@ -152,6 +153,10 @@ bench: all $(BENCH)
 	$(Q)for b in $(BENCH); do $$b || exit 1; done
 ulp: $(BUILD)/tests/ulp
 	$(Q)$<
+
+pictures: all
+	$(Q)for p in samples/pictures/*.svg; do \
+	  $(BUILD)/soma samples/$$(basename $$p .svg).lua samples/pictures >/dev/null || exit 1; done
 
 timing: $(BUILD)/tests/timing
 	$(Q)$< tests/timing

@@ -276,11 +276,11 @@ local function cell(v, digits)
   return (tostring(v):match "^[^\n]*")
 end
 
-local Result = {}
-Result.__index = Result
+local result = {} -- methods
+local meta = {__index = result, __name = "soma.sweep", __metatable = "protected"}
 
 -- An aligned table: numbers to the right, text to the left.
-function Result:__tostring()
+function meta:__tostring()
   local lines, align = {}, {}
   for n = 0, #self.rows do lines[n] = {} end
   for c, name in ipairs(self.columns) do
@@ -316,7 +316,7 @@ local function quoted(v)
 end
 
 -- result:csv(path): true, or nil and a message; without a path the text.
-function Result:csv(path)
+function result:csv(path)
   local lines = {}
   for n = 0, #self.rows do
     local cells = {}
@@ -329,7 +329,7 @@ function Result:csv(path)
 end
 
 -- result:check(): the result; an error when a variant failed.
-function Result:check()
+function result:check()
   for _, row in ipairs(self.rows) do
     if row.fault then
       local words = {}
@@ -437,7 +437,7 @@ local function wrong_values(chart)
 end
 
 -- result:plot{x, y, ...}: the SVG's text, or with `file` true, or nil and a message.
-function Result:plot(o)
+function result:plot(o)
   local message = wrong_plot(self, o)
   if message then error(message, 2) end
   local names, index = categories_of(self, o.x)
@@ -465,5 +465,5 @@ return function(o)
   local columns, faults = all_columns(rows, names)
   if o.columns then columns = copy(o.columns) end
   if faults then columns[#columns + 1] = "fault" end
-  return setmetatable({rows = rows, columns = columns, parameters = names}, Result)
+  return setmetatable({rows = rows, columns = columns, parameters = names}, meta)
 end

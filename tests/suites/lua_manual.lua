@@ -66,7 +66,7 @@ local function methods(object)
 end
 local core = env.core
 for class, object in pairs {tensor = env.a, program = env.prog, core = core, run = env.run, memory = core.sbuf,
-  ["tensor on a device"] = env.a:to "neuron:0"} do
+  ["tensor on a device"] = env.a:to "neuron:0", result = env.squares} do
   local n = 0
   for name in pairs(methods(object)) do
     n = n + 1
@@ -94,6 +94,10 @@ options(soma.uniform, 1, "float32", wrong)
 options(soma.load_npy, "x", wrong)
 options(soma.allclose, env.a, env.a, wrong)
 options(env.a.astype, env.a, "int8", wrong)
+options(soma.sweep, wrong)
+options(env.squares.plot, env.squares, wrong)
+for name in pairs(env.squares) do verdict(has(name), "result." .. name .. " is not in the manual") end
+for name in pairs(env.grown.rows[1]) do verdict(has(name), "value " .. name .. " of a row is not in the manual") end
 for name in pairs(env.run.stats) do verdict(has(name), "run.stats." .. name .. " is not in the manual") end
 for name in pairs(env.run.stats.engine.sync) do verdict(has(name), "figure " .. name .. " is not in the manual") end
 for name in pairs(env.f) do verdict(has(name), "fault." .. name .. " is not in the manual") end

@@ -1,0 +1,26 @@
+#!/bin/sh
+# Each picture of samples/pictures is what its sample draws, is small; those of README.md exist.
+: "${BUILD:=build}"
+dir=$(mktemp -d) || exit 2
+trap 'rm -rf "$dir"' EXIT
+passed=0 failed=0
+verdict() { # STATUS TEXT
+  if [ "$1" -eq 0 ]; then passed=$((passed + 1)); else
+    failed=$((failed + 1))
+    echo "pictures: $2"
+  fi
+}
+for picture in samples/pictures/*.svg; do
+  name=$(basename "$picture" .svg)
+  "$BUILD/soma" "samples/$name.lua" "$dir" >"$dir/log" 2>&1 || cat "$dir/log"
+  cmp "$picture" "$dir/$name.svg"
+  verdict $? "$picture is not what the sample draws; see the difference, then: make pictures"
+  [ "$(wc -c <"$picture")" -lt 30720 ]
+  verdict $? "$picture has 30 KB or more"
+done
+for picture in $(grep -o 'samples/pictures/[a-z_]*\.svg' README.md); do
+  [ -s "$picture" ]
+  verdict $? "README.md shows $picture, which does not exist"
+done
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
