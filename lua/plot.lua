@@ -24,7 +24,8 @@ svg{font:13px system-ui,-apple-system,"Segoe UI",Helvetica,Arial,sans-serif}
 ]]
 
 local function escape(s)
-  return (tostring(s):gsub("[&<>\"]", {["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;"}))
+  local names = {["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;"}
+  return (tostring(s):gsub('[&<>"]', names))
 end
 
 -- A short number: 0.25, 1500, 16 Ki, 25.6 k.
@@ -157,10 +158,16 @@ end
 local function y_axis(out, chart, axis, top, bottom)
   for _, v in ipairs(axis.ticks) do
     out('<path class="grid" d="M%d %.1fH%d"/>', LEFT, axis.at(v), WIDTH - RIGHT)
-    out('<text class="small" text-anchor="end" x="%d" y="%.1f">%s</text>', LEFT - 8, axis.at(v) + 4, short(v))
+    out('<text class="small" text-anchor="end" x="%d" y="%.1f">%s</text>', LEFT - 8,
+      axis.at(v) + 4, short(v))
   end
-  out('<text class="small" text-anchor="middle" transform="translate(18 %.1f)rotate(-90)">%s</text>',
-    (top + bottom) / 2, escape(chart.ylabel))
+  local turned = string.format("translate(18 %.1f)rotate(-90)", (top + bottom) / 2)
+  out('<text class="small" text-anchor="middle" transform="%s">%s</text>', turned,
+    escape(chart.ylabel))
+end
+
+local function centered(out, x, y, text)
+  out('<text class="small" text-anchor="middle" x="%.1f" y="%.1f">%s</text>', x, y, escape(text))
 end
 
 local function x_labels(out, chart, axis, bottom)
@@ -170,11 +177,10 @@ local function x_labels(out, chart, axis, bottom)
     local lower = widest > slot and i % 2 == 0 and 12 or 0 -- wide names take two rows in turn
     local text = chart.categories and chart.categories[i] or short(v)
     if not chart.categories then out('<path class="axis" d="M%.1f %dv5"/>', axis.at(v), bottom) end
-    out('<text class="small" text-anchor="middle" x="%.1f" y="%d">%s</text>', axis.at(v), bottom + 18 + lower, escape(text))
+    centered(out, axis.at(v), bottom + 18 + lower, text)
   end
   out('<path class="axis" d="M%d %dH%d"/>', LEFT, bottom, WIDTH - RIGHT)
-  out('<text class="small" text-anchor="middle" x="%.1f" y="%d">%s</text>', (LEFT + WIDTH - RIGHT) / 2,
-    HEIGHT - 10, escape(chart.xlabel))
+  centered(out, (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 10, chart.xlabel)
 end
 
 local function lines(out, chart, x, y)
@@ -196,10 +202,9 @@ local function bars(out, chart, x, y, bottom)
   for i, s in ipairs(chart.series) do
     for _, p in ipairs(s.points) do
       local left, top = x.at(p[1]) + (i - 1 - #chart.series / 2) * w, y.at(p[2])
-      out('<rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>', color(i), left + 1, top, w - 2,
-        math.max(0, bottom - top))
-      out('<text class="small" text-anchor="middle" x="%.1f" y="%.1f">%s</text>', left + w / 2, top - 5,
-        string.format("%.3g", p[2]))
+      out('<rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>', color(i), left + 1,
+        top, w - 2, math.max(0, bottom - top))
+      centered(out, left + w / 2, top - 5, string.format("%.3g", p[2]))
     end
   end
 end
@@ -220,8 +225,8 @@ end
 return function(chart)
   local parts = {}
   local function out(fmt, ...) parts[#parts + 1] = string.format(fmt, ...) .. "\n" end
-  out('<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img">',
-    WIDTH, HEIGHT, WIDTH, HEIGHT)
+  out('<svg xmlns="http://www.w3.org/2000/svg" role="img" width="%d" height="%d" ' ..
+    'viewBox="0 0 %d %d">', WIDTH, HEIGHT, WIDTH, HEIGHT)
   out("<title>%s</title>", escape(chart.title))
   parts[#parts + 1] = style
   out('<rect class="bg" x="0.5" y="0.5" width="%d" height="%d" rx="6"/>', WIDTH - 1, HEIGHT - 1)

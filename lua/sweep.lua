@@ -20,20 +20,23 @@ local function wrong_options(what, o, known)
         near and " (did you mean '" .. near .. "'?)" or "", list_of(names))
     end
     if not ("|" .. types .. "|"):find("|" .. type(value) .. "|", 1, true) then
-      return string.format("%s: option '%s' must be a %s, not a %s", what, name, types:gsub("|", " or a "), type(value))
+      local wanted = types:gsub("|", " or a ")
+      return string.format("%s: option '%s' must be a %s, not a %s", what, name, wanted,
+        type(value))
     end
   end
 end
 
 local scalar = {number = true, string = true, boolean = true}
+local not_scalar = ", not a number, string or boolean"
 
 local function wrong_variant(i, v)
-  if type(v) ~= "table" then return "sweep: variant " .. i .. " is a " .. type(v) .. ", not a table" end
+  local where = "sweep: variant " .. i
+  if type(v) ~= "table" then return where .. " is a " .. type(v) .. ", not a table" end
   for name, value in pairs(v) do
-    if type(name) ~= "string" then return "sweep: variant " .. i .. ": parameters are given by name" end
+    if type(name) ~= "string" then return where .. ": parameters are given by name" end
     if not scalar[type(value)] then
-      return string.format("sweep: variant %d: parameter '%s' is a %s, not a number, string or boolean", i, name,
-        type(value))
+      return where .. ": parameter '" .. name .. "' is a " .. type(value) .. not_scalar
     end
   end
 end
@@ -74,15 +77,20 @@ end
 
 local known = {
   variants = "table", over = "table", run = "function", program = "string|function|userdata",
-  inputs = "table|function", core = "table|function", measure = "function", jobs = "number", columns = "table",
+  inputs = "table|function", core = "table|function", measure = "function", jobs = "number",
+  columns = "table",
 }
 
 -- The variants and the names of their parameters; nil and what is wrong.
 local function check(o)
   local message = wrong_options("sweep", o, known)
   if message then return nil, message end
-  if (o.variants == nil) == (o.over == nil) then return nil, "sweep: give either 'variants' or 'over'" end
-  if (o.run == nil) == (o.program == nil) then return nil, "sweep: give either 'run' or 'program'" end
+  if (o.variants == nil) == (o.over == nil) then
+    return nil, "sweep: give either 'variants' or 'over'"
+  end
+  if (o.run == nil) == (o.program == nil) then
+    return nil, "sweep: give either 'run' or 'program'"
+  end
   if o.run and (o.inputs or o.core or o.measure) then
     return nil, "sweep: 'inputs', 'core' and 'measure' go with 'program'; 'run' does that itself"
   end
@@ -105,7 +113,7 @@ local function check(o)
   return variants, names or parameter_names(variants)
 end
 
--- ---- One variant, in its process --------------------------------------------------------------------
+-- ---- One variant, in its process ----------------------------------------------------------------
 
 local engines = {"tensor", "vector", "scalar", "gpsimd"}
 
@@ -113,7 +121,8 @@ local engines = {"tensor", "vector", "scalar", "gpsimd"}
 local function figures(run)
   local s = run.stats
   local percent = s.time_ns > 0 and 100 / s.time_ns or 0
-  local row = {time_us = s.time_ns / 1000, dma_busy = s.dma_busy_ns / 16 * percent, dma_bytes = s.dma_bytes}
+  local row = {time_us = s.time_ns / 1000, dma_bytes = s.dma_bytes}
+  row.dma_busy = s.dma_busy_ns / 16 * percent
   for _, e in ipairs(engines) do
     if s.engine[e].data_instructions > 0 then row[e .. "_busy"] = s.engine[e].busy_ns * percent end
   end
@@ -152,7 +161,7 @@ local function values(o, v)
   end
   for name, value in pairs(more or {}) do
     if type(name) ~= "string" or not scalar[type(value)] then
-      error(string.format("sweep: value '%s' is a %s, not a number, string or boolean", tostring(name), type(value)), 0)
+      error("sweep: value '" .. tostring(name) .. "' is a " .. type(value) .. not_scalar, 0)
     end
     row[name] = value
   end
@@ -236,7 +245,9 @@ end
 
 -- ---- The result ---------------------------------------------------------------------------------
 
-local usual = {"time_us", "tensor_busy", "vector_busy", "scalar_busy", "gpsimd_busy", "dma_busy", "dma_bytes"}
+local usual = {
+  "time_us", "tensor_busy", "vector_busy", "scalar_busy", "gpsimd_busy", "dma_busy", "dma_bytes",
+}
 
 -- Parameters, the usual figures, what else was measured, the fault.
 local function all_columns(rows, parameters)
@@ -320,7 +331,9 @@ function result:csv(path)
   local lines = {}
   for n = 0, #self.rows do
     local cells = {}
-    for c, name in ipairs(self.columns) do cells[c] = n == 0 and quoted(name) or quoted(self.rows[n][name]) end
+    for c, name in ipairs(self.columns) do
+      cells[c] = quoted(n == 0 and name or n > 0 and self.rows[n][name])
+    end
     lines[#lines + 1] = table.concat(cells, ",") .. "\n"
   end
   local text = table.concat(lines)
@@ -342,7 +355,7 @@ function result:check()
   return self
 end
 
--- ---- Pictures -------------------------------------------------------------------------------------
+-- ---- Pictures -----------------------------------------------------------------------------------
 
 local plot_known = {
   x = "string", y = "string|table", series = "string", log = "boolean|string", title = "string",
@@ -370,7 +383,9 @@ local function wrong_plot(self, o)
     end
   end
   for name, text in pairs(o.labels or {}) do
-    if type(text) ~= "string" then return "plot: the label of '" .. tostring(name) .. "' is not a string" end
+    if type(text) ~= "string" then
+      return "plot: the label of '" .. tostring(name) .. "' is not a string"
+    end
   end
   local axes = {[true] = true, [false] = true, x = true, y = true, xy = true}
   if o.log ~= nil and not axes[o.log] then return "plot: 'log' is true, \"x\", \"y\" or \"xy\"" end
@@ -443,13 +458,17 @@ function result:plot(o)
   local names, index = categories_of(self, o.x)
   local ylabel = type(o.y) == "table" and table.concat(o.y, ", ") or o.y
   local chart = {
-    title = o.title or ylabel .. " by " .. o.x, xlabel = o.xlabel or o.x, ylabel = o.ylabel or ylabel,
-    categories = names, series = series_of(self, o, index),
-    logx = not names and (o.log == true or o.log == "x" or o.log == "xy"), logy = o.log == "y" or o.log == "xy",
+    title = o.title or ylabel .. " by " .. o.x, xlabel = o.xlabel or o.x,
+    ylabel = o.ylabel or ylabel, categories = names, series = series_of(self, o, index),
+    logx = not names and (o.log == true or o.log == "x" or o.log == "xy"),
+    logy = o.log == "y" or o.log == "xy",
   }
-  if names and (chart.logy or o.points) then error("plot: bars take neither a logarithmic axis nor points", 2) end
+  if names and (chart.logy or o.points) then
+    error("plot: bars take neither a logarithmic axis nor points", 2)
+  end
   for _, s in ipairs(o.points or {}) do
-    table.insert(chart.series, {label = s.label, points = table.move(s, 1, #s, 1, {}), marks = true})
+    local points = table.move(s, 1, #s, 1, {})
+    table.insert(chart.series, {label = s.label, points = points, marks = true})
   end
   message = wrong_values(chart)
   if message then error(message, 2) end

@@ -17,7 +17,8 @@ end
 local result = soma.sweep {
   over = {{"COLS", 256, 1024, 4096}, {"BUFS", 1, 2, 3, 4}},
   program = function(v)
-    return soma.assemble_file(here .. "buffering.s", {defines = {COLS = v.COLS, BUFS = v.BUFS, CHUNKS = CHUNKS}})
+    local defines = {COLS = v.COLS, BUFS = v.BUFS, CHUNKS = CHUNKS}
+    return soma.assemble_file(here .. "buffering.s", {defines = defines})
   end,
   inputs = function(v) return {x = inputs[v.COLS]} end,
   measure = function(run, v)
@@ -27,6 +28,7 @@ local result = soma.sweep {
   columns = {"COLS", "BUFS", "time_us", "us_a_chunk", "GB_s", "scalar_busy", "dma_busy"},
 }:check()
 print(result)
+print()
 
 -- A chunk's stages are as long whatever the buffers; more buffers never take longer.
 for i, row in ipairs(result.rows) do
@@ -35,7 +37,7 @@ for i, row in ipairs(result.rows) do
   end
   if row.BUFS == 2 then
     local gain = result.rows[i - 1].time_us / row.time_us
-    print(string.format("%s%d columns: two buffers are %.2f times as fast as one", i == 2 and "\n" or "", row.COLS, gain))
+    print(string.format("%d columns: two buffers are %.2f times as fast as one", row.COLS, gain))
     assert(gain > 1.3 and gain < 2.05, "two buffers overlap two stages at most")
   end
 end
@@ -44,6 +46,7 @@ if arg and arg[1] then
   assert(result:plot {
     x = "BUFS", y = "GB_s", series = "COLS", file = arg[1] .. "/buffering.svg",
     title = "Load, compute, store: bytes moved by the number of buffers", xlabel = "buffers",
-    ylabel = "GB/s, loads and stores", labels = {[256] = "chunks of 128 KiB", [1024] = "512 KiB", [4096] = "2 MiB"},
+    ylabel = "GB/s, loads and stores", 
+    labels = {[256] = "chunks of 128 KiB", [1024] = "512 KiB", [4096] = "2 MiB"},
   })
 end

@@ -53,7 +53,8 @@ if arg and arg[1] then
   local points = {label = "published", table.unpack(published)}
   assert(result:plot {
     x = "bytes", y = "part", series = "target", log = "x", file = arg[1] .. "/dma_sweep.svg",
-    title = "Throughput of a load by bytes of a partition", xlabel = "bytes of a partition, 128 partitions",
+    title = "Throughput of a load by bytes of a partition",
+    xlabel = "bytes of a partition, 128 partitions",
     ylabel = "part of the throughput at 32 KiB", points = {points},
     labels = {trn1 = "trn1, simulated", trn2 = "trn2, simulated", trn3 = "trn3, simulated"},
   })

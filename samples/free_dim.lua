@@ -6,7 +6,8 @@ local soma = require "soma"
 local here = arg and arg[0] and arg[0]:match("^(.*/)") or "samples/"
 local N = 25600
 local sizes = {"FREE_DIM"}
-for _, free in ipairs {1, 2, 4, 5, 8, 10, 20, 25, 40, 50, 100, 200, 400, 800, 1600, 3200, 6400, 12800} do
+local divisors = {1, 2, 4, 5, 8, 10, 20, 25, 40, 50, 100, 200, 400, 800, 1600, 3200, 6400, 12800}
+for _, free in ipairs(divisors) do
   sizes[#sizes + 1] = free
 end
 
@@ -29,7 +30,9 @@ local result = soma.sweep {
       launched_us = run.time_ns / 1000 + run.stats.launch_ns / 1000,
     }
   end,
-  columns = {"FREE_DIM", "partitions", "tiles", "time_us", "launched_us", "vector_busy", "dma_busy"},
+  columns = {
+    "FREE_DIM", "partitions", "tiles", "time_us", "launched_us", "vector_busy", "dma_busy",
+  },
 }:check()
 
 print(result)
@@ -38,7 +41,8 @@ for _, row in ipairs(result.rows) do
   if row.FREE_DIM == 200 then at_200 = row end
   if row.time_us < best.time_us then best = row end
 end
-print(string.format("\nFREE_DIM = 200 with its launch: %.1f us, published on trn2: 15 us", at_200.launched_us))
+print(string.format("\nFREE_DIM = 200 with its launch: %.1f us, published on trn2: 15 us",
+  at_200.launched_us))
 print(string.format("the fastest: FREE_DIM = %d", best.FREE_DIM))
 assert(math.abs(at_200.launched_us / 15 - 1) < 0.12, "more than 12 % from the published time")
 assert(result.rows[1].time_us > 50 * best.time_us, "rows of one element are not slow")
@@ -46,7 +50,8 @@ assert(result.rows[1].time_us > 50 * best.time_us, "rows of one element are not 
 if arg and arg[1] then
   assert(result:plot {
     x = "FREE_DIM", y = "launched_us", log = "xy", file = arg[1] .. "/free_dim.svg",
-    title = "Adding 25600 elements: time by the length of a row", xlabel = "FREE_DIM, elements of a partition",
+    title = "Adding 25600 elements: time by the length of a row",
+    xlabel = "FREE_DIM, elements of a partition",
     ylabel = "time with launch, us", labels = {launched_us = "simulated"},
     points = {{label = "published, trn2", {200, 15}}},
   })

@@ -1,6 +1,6 @@
 ; c = a + b for N elements, seen as rows of FREE_DIM: a tile is at most 128 rows, and a row is what
-; one partition holds. Descriptors are made by gpsimd, up to four tiles are in flight, and every tile
-; is written out by the preprocessor, so any number of them will do.
+; one partition holds. Descriptors are made by gpsimd, up to four tiles are in flight, and every
+; tile is written out by the preprocessor, so any number of them will do.
 ;   -D FREE_DIM=n   elements of a row; must divide N
         target  trn2
 %ifndef FREE_DIM

@@ -8,7 +8,9 @@ local here = arg and arg[0] and arg[0]:match("^(.*/)") or "samples/"
 -- The result has each block of x turned.
 local function reference(x, size, count)
   local blocks = {}
-  for k = 0, count - 1 do blocks[k + 1] = x:slice({}, {k * size, (k + 1) * size}):transpose():copy() end
+  for k = 0, count - 1 do
+    blocks[k + 1] = x:slice({}, {k * size, (k + 1) * size}):transpose():copy()
+  end
   return soma.concat(blocks, 1)
 end
 
@@ -23,17 +25,23 @@ local function turn(v)
   local x = soma.randn({v.size, v.count * v.size}, v.type, {seed = 7})
   local run = core:run(prog, {x = x})
   assert(soma.equal(run.out.y, reference(x, v.size, v.count)))
-  local s = run.stats
+  local tensor, vector = run.stats.engine.tensor, run.stats.engine.vector
   return {
-    ns = to - from, ns_a_block = (to - from) / v.count, tensor_ns = s.engine.tensor.busy_ns,
-    vector_ns = s.engine.vector.busy_ns, instructions = s.engine.tensor.data_instructions + s.engine.vector.data_instructions,
+    ns = to - from, ns_a_block = (to - from) / v.count, tensor_ns = tensor.busy_ns,
+    vector_ns = vector.busy_ns,
+    instructions = tensor.data_instructions + vector.data_instructions,
   }
 end
 
 local result = soma.sweep {
-  over = {{"type", "bfloat16", "float32"}, {"size", 32, 64, 128}, {"way", "tensor", "vector", "dma"}, {"count", 1, 8}},
+  over = {
+    {"type", "bfloat16", "float32"}, {"size", 32, 64, 128}, {"way", "tensor", "vector", "dma"},
+    {"count", 1, 8},
+  },
   run = turn,
-  columns = {"type", "size", "way", "count", "ns", "ns_a_block", "tensor_ns", "vector_ns", "instructions"},
+  columns = {
+    "type", "size", "way", "count", "ns", "ns_a_block", "tensor_ns", "vector_ns", "instructions",
+  },
 }:check()
 print(result)
 
@@ -43,11 +51,11 @@ for _, count in ipairs {1, 8} do
   for _, size in ipairs {32, 64, 128} do
     local best
     for _, row in ipairs(result.rows) do
-      if row.type == "bfloat16" and row.size == size and row.count == count and (not best or row.ns < best.ns) then
-        best = row
-      end
+      local wanted = row.type == "bfloat16" and row.size == size and row.count == count
+      if wanted and (not best or row.ns < best.ns) then best = row end
     end
-    print(string.format("%d of %3d x %3d bfloat16: %s, %.0f ns each", count, size, size, best.way, best.ns_a_block))
+    print(string.format("%d of %3d x %3d bfloat16: %s, %.0f ns each", count, size, size, best.way,
+      best.ns_a_block))
   end
 end
 
@@ -55,7 +63,10 @@ if arg and arg[1] then
   assert(result:plot {
     x = "size", y = "ns_a_block", series = "way", log = "xy", file = arg[1] .. "/transpose.svg",
     where = function(row) return row.count == 8 and row.type == "bfloat16" end,
-    title = "Three ways to transpose eight bfloat16 blocks", xlabel = "rows and columns of a block", ylabel = "ns a block",
-    labels = {tensor = "tensor engine and identity", vector = "vector engine, 32 x 32", dma = "DMA"},
+    title = "Three ways to transpose eight bfloat16 blocks", xlabel = "rows and columns of a block",
+    ylabel = "ns a block",
+    labels = {
+      tensor = "tensor engine and identity", vector = "vector engine, 32 x 32", dma = "DMA",
+    },
   })
 end
