@@ -60,8 +60,8 @@ local function nice_step(range, n)
 end
 
 local function linear(lo, hi, from, to)
-  lo = lo >= 0 and 0 or lo
-  if hi <= lo then hi = lo + 1 end
+  lo, hi = math.min(lo, 0), math.max(hi, 0)
+  if hi <= lo then hi = lo + 1 end -- all are zero
   local step, ticks = nice_step(hi - lo, 6), {}
   lo, hi = math.floor(lo / step) * step, math.ceil(hi / step) * step
   for i = 0, math.floor((hi - lo) / step + 0.5) do ticks[#ticks + 1] = lo + i * step end
@@ -70,7 +70,7 @@ end
 
 -- The axis of x: as wide as the data, ticks at the values when they are few.
 local function spread(lo, hi, from, to, values)
-  local pad = hi > lo and (hi - lo) * 0.04 or 1
+  local pad = hi > lo and (hi - lo) * 0.04 or math.max(1, math.abs(lo) * 0.04)
   local step, ticks = nice_step(hi - lo + 2 * pad, 8), {}
   lo, hi = lo - pad, hi + pad
   for i = math.ceil(lo / step), math.floor(hi / step) do ticks[#ticks + 1] = i * step end
@@ -126,7 +126,7 @@ local function color(i) return "c" .. (i - 1) % 6 + 1 end
 -- A series has a shape of its own too, for those who do not see the colours.
 local function marker(out, i, x, y, hollow)
   local class = color(i) .. (hollow and " o" or "")
-  local kind = (i - 1) % 3
+  local kind = (i - 1 + (i - 1) // 6) % 3 -- other shapes when the colours come again
   if kind == 0 then
     out('<circle class="%s" cx="%.1f" cy="%.1f" r="4"/>', class, x, y)
   elseif kind == 1 then
@@ -196,15 +196,15 @@ local function lines(out, chart, x, y)
   end
 end
 
-local function bars(out, chart, x, y, bottom)
+local function bars(out, chart, x, y)
   local slot = (WIDTH - LEFT - RIGHT) / #chart.categories
   local w = math.min(64, slot * 0.8 / #chart.series)
   for i, s in ipairs(chart.series) do
     for _, p in ipairs(s.points) do
-      local left, top = x.at(p[1]) + (i - 1 - #chart.series / 2) * w, y.at(p[2])
+      local left, to = x.at(p[1]) + (i - 1 - #chart.series / 2) * w, y.at(p[2])
       out('<rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>', color(i), left + 1,
-        top, w - 2, math.max(0, bottom - top))
-      centered(out, left + w / 2, top - 5, string.format("%.3g", p[2]))
+        math.min(to, y.at(0)), w - 2, math.abs(to - y.at(0)))
+      centered(out, left + w / 2, p[2] < 0 and to + 14 or to - 5, string.format("%.3g", p[2]))
     end
   end
 end
@@ -230,7 +230,10 @@ return function(chart)
   out("<title>%s</title>", escape(chart.title))
   parts[#parts + 1] = style
   out('<rect class="bg" x="0.5" y="0.5" width="%d" height="%d" rx="6"/>', WIDTH - 1, HEIGHT - 1)
-  out('<text class="title" x="%d" y="28">%s</text>', LEFT, escape(chart.title))
+  local room = WIDTH - LEFT - RIGHT
+  local squeezed = #chart.title * 8.4 > room and 
+    string.format(' textLength="%d" lengthAdjust="spacingAndGlyphs"', room) or ""
+  out('<text class="title" x="%d" y="28"%s>%s</text>', LEFT, squeezed, escape(chart.title))
   local top, bottom = legend(out, chart, 52), HEIGHT - BOTTOM
   if chart.categories then top = top + FONT end -- the tallest bar's number
   local lo, hi = extent(chart, 2)
@@ -238,7 +241,7 @@ return function(chart)
   local x = x_axis(chart, WIDTH - RIGHT)
   y_axis(out, chart, y, top, bottom)
   x_labels(out, chart, x, bottom)
-  if chart.categories then bars(out, chart, x, y, bottom) else lines(out, chart, x, y) end
+  if chart.categories then bars(out, chart, x, y) else lines(out, chart, x, y) end
   out("</svg>")
   return table.concat(parts)
 end

@@ -318,6 +318,16 @@ case("bars by category", function()
   t.near(heights[2] / heights[1], 2, 0.02) t.near(heights[3] / heights[1], 6, 0.02)
 end)
 
+case("bars of values below zero hang from it", function()
+  local r = values(function(v) return {y = v.k == "a" and -2 or 4} end, {{"k", "a", "b"}})
+  local tops, heights = {}, {}
+  for y, h in r:plot({x = "k", y = "y"}):gmatch '<rect class="c1" x="[%d.]+" y="([%d.]+)" width="[%d.]+" height="([%d.]+)"' do
+    tops[#tops + 1], heights[#heights + 1] = tonumber(y), tonumber(h)
+  end
+  eq(#tops, 2)
+  t.near(heights[2], 2 * heights[1], 0.02) t.near(tops[1], tops[2] + heights[2], 0.002)
+end)
+
 case("a file, or what is wrong", function()
   local path = t.temp()
   eq(powers:plot {x = "x", y = "cube", file = path}, true)
@@ -343,9 +353,12 @@ case("a file, or what is wrong", function()
 end)
 
 case("charts of one point, and of equal values", function()
+  local far = values(function(v) return {y = 1e100 * v.n} end, {{"n", 1e17}, {"m", 1, 2}})
+  local svg = far:plot {x = "n", y = "y"}
+  eq(svg:find "nan" or svg:find "inf", nil)
   local r = values(function() return {y = 5} end, {{"n", 3}})
   for _, log in ipairs {false, true, "y", "xy"} do
-    local svg = r:plot {x = "n", y = "y", log = log}
+    svg = r:plot {x = "n", y = "y", log = log}
     eq(svg:find "nan" or svg:find "inf", nil) eq(#corners(svg, "c1"), 1)
   end
 end)
