@@ -18,6 +18,10 @@ usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - reads source fr
   --html FILE.html       save them as a page to look at in a browser
   --csv NAME=FILE.csv    save a table: Instruction, DmaPacket, SemaphoreUpdate, ActiveTime, Summary
   --timeline             print a timeline of the engines and queues
+  --check CHECKS         all, or some of uninit,race,psum,overlap,range,port: report what the
+                         machine leaves undefined, and what only the timing made right
+  --schedule N           run N more times under other legal timings; the bits must be the same
+  --schedule-seed SEED   run under one of them
   --json                 print the summary as JSON
   --quiet                print nothing when the run ends well
   --help, --version
@@ -102,12 +106,19 @@ end
 local function take_list(o, word, value) table.insert(o[word], value) end
 local function take_text(o, word, value) o[word] = value end
 
+local function take_checks(o, word, value)
+  local ok, message = pcall(soma.core, {checks = value})
+  if not ok then return word .. ": " .. message:gsub("^.-unknown", "unknown") end
+  o[word] = value
+end
+
 -- What each option does with its value: nil, or what is wrong. Flags take none.
 local options = {
   ["--in"] = take_pair, ["--out"] = take_pair, ["--target"] = take_target,
   ["-D"] = take_define, ["-I"] = take_list, ["--trace"] = take_text,
   ["--html"] = take_text, ["--csv"] = take_table, ["--timeline"] = "flag",
   ["--max-instructions"] = take_count, ["--max-ns"] = take_number, ["--max-seconds"] = take_number,
+  ["--check"] = take_checks, ["--schedule"] = take_count, ["--schedule-seed"] = take_count,
   ["--json"] = "flag", ["--quiet"] = "flag", ["--help"] = "flag", ["--version"] = "flag",
 }
 
@@ -310,8 +321,38 @@ local function report(run, o)
   end
 end
 
+-- Every finding of the checks but the first, which is the run's fault.
+local function report_findings(run)
+  local n = #run.findings
+  for i = 2, n do
+    local f = run.findings[i]
+    io.stderr:write((f.text:gsub(": " .. f.check .. ": ", function(s) return paint(s) end, 1)), "\n")
+  end
+  if n > 1 then io.stderr:write(n, n == 64 and " findings or more" or " findings", "\n") end
+end
+
+-- The same program under n other timings; a message when one gives other bits, or fails.
+local function try_schedules(prog, inputs, o, run, n)
+  for seed = 1, n do
+    local core = soma.core {target = o["--target"], schedule = seed, checks = o["--check"],
+      max_instructions = o["--max-instructions"], max_time = o["--max-ns"],
+      max_seconds = o["--max-seconds"]}
+    local other = core:run(prog, inputs, {faults = "return"})
+    local again = "\n  again: --schedule-seed " .. seed
+    if other.fault then return "under schedule " .. seed .. ": " .. tostring(other.fault) .. again end
+    for name, value in pairs(run.out) do
+      local same, difference = soma.equal(other.out[name], value)
+      if not same then
+        return string.format("schedule %d gives other bits in tensor %s: %s%s", seed, name,
+          difference, again)
+      end
+    end
+  end
+end
+
 local function run_program(prog, inputs, o)
   local core = soma.core {
+    checks = o["--check"], schedule = o["--schedule-seed"],
     target = o["--target"], max_instructions = o["--max-instructions"], max_time = o["--max-ns"],
     max_seconds = o["--max-seconds"], trace = wants_events(o),
     progress = host.terminal and progress or nil,
@@ -330,11 +371,14 @@ local function run_program(prog, inputs, o)
   if fault then
     local text = tostring(fault):gsub(fault.kind .. ": ", function(kind) return paint(kind) end, 1)
     io.stderr:write(text, "\n")
+    report_findings(run)
     message = draw(run, o)
     if message then complain(message) end
     if o["--json"] then report(run, o) end
     return 1
   end
+  message = o["--schedule"] and try_schedules(prog, inputs, o, run, o["--schedule"])
+  if message then return complain(message) end
   message = save(run, o) or draw(run, o)
   if message then return complain(message) end
   report(run, o)

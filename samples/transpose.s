@@ -42,6 +42,7 @@ product sem
 section gpsimd                          ; ones where partition - column = 0
         memset    one, 1.0
         affine_select id, one, 0.0, pattern=[[-1, SIZE]], multiplier=1, cmp=is_equal
+        drain                           ; an update by nop says nothing of the data path
         nop       $full>=16 $ready++
         halt
 section tensor

@@ -11,6 +11,8 @@ static const char *const names[VM_NCHECKS] = {
 const char *vm_check_name(unsigned kind) { return kind < VM_NCHECKS ? names[kind] : NULL; }
 
 bool vm_check_start(vm_core *c, unsigned mask) {
+  const unsigned values = 1u << VM_CHECK_UNINIT | 1u << VM_CHECK_RANGE | 1u << VM_CHECK_PSUM;
+  if (c->timing_only) mask &= ~values; /* nothing has a value */
   if (!mask) return true;
   c->check = isa_zalloc(&c->al, sizeof *c->check);
   if (!c->check) return false;
@@ -167,6 +169,37 @@ void vm_ck_each_operand(const vm_flight *f, void (*fn)(void *ud, const vm_view *
   }
 }
 
+/* ---- The program -------------------------------------------------------------------------- */
+
+static void each_tensor_of(const vm_core *c, const isa_insn *in, unsigned flag,
+                           void (*fn)(void *ud, uint32_t tensor), void *ud) {
+  const isa_form *form = isa_form_of(in->op);
+  for (unsigned i = 0; i < form->nfields; i++) {
+    const isa_field *f = &form->fields[i];
+    const void *at = isa_member_c(in, f);
+    isa_ref list = {0, 0};
+    const uint32_t *aps = at;
+    if (!(f->arg & flag) || (f->kind != ISA_K_AP && f->kind != ISA_K_APS)) continue;
+    if (f->kind == ISA_K_APS) {
+      memcpy(&list, at, sizeof list);
+      aps = isa_program_list(c->prog, list, ISA_K_APS);
+    }
+    for (uint32_t k = 0; k < (f->kind == ISA_K_AP ? 1 : list.count); k++)
+      if (aps[k] && c->code->aps[aps[k] - 1].space == ISA_HBM)
+        fn(ud, c->code->aps[aps[k] - 1].base - 1);
+  }
+}
+
+void vm_ck_each_tensor(const vm_core *c, unsigned flag, void (*fn)(void *ud, uint32_t tensor),
+                       void *ud) {
+  for (unsigned e = 0; e < ISA_NENGINES; e++)
+    for (uint32_t pc = 0; pc < c->code->code[e].n; pc++)
+      each_tensor_of(c, &c->code->code[e].insns[pc], flag, fn, ud);
+  for (uint32_t q = 0; q < c->code->nqueues; q++)
+    for (uint32_t i = 0; i < c->code->queues[q].nstatics; i++)
+      each_tensor_of(c, &c->code->queues[q].statics[i], flag, fn, ud);
+}
+
 /* ---- Calls that more than one check hears ------------------------------------------------- */
 
 void vm_check_begin(vm_core *c, unsigned e, const isa_insn *in) {
@@ -210,15 +243,19 @@ void vm_check_moved(vm_core *c, const vm_share *s) {
 
 void vm_check_port(vm_core *c, unsigned e, const vm_flight *f, unsigned other, const vm_flight *g,
                    vm_time start, vm_time late) {
-  if (!vm_ck_has(c, VM_CHECK_PORT)) return;
-  vm_finding *r = vm_ck_found(c, VM_CHECK_PORT, e, f->pc, other, g->pc);
+  bool bank = c->target->gen > ISA_GEN2; /* from gen3 on only a bank of PSUM is shared */
+  unsigned kind = bank ? VM_CHECK_PSUM : VM_CHECK_PORT;
+  vm_finding *r = vm_ck_has(c, kind) ? vm_ck_found(c, kind, e, f->pc, other, g->pc) : NULL;
   if (!r) return;
   vm_ck_put_place(c, e, f->pc, &r->text);
-  isa_buf_printf(&r->text, ": port: %s and %s need the way to %s at once; %s goes %llu ns later",
-                 isa_engines[e].name, isa_engines[other].name,
-                 f->ports & g->ports & VM_PORT_SBUF ? "sbuf" : "psum", isa_engines[e].name,
-                 (unsigned long long)(late / VM_NS));
+  isa_buf_printf(&r->text, ": %s: %s and %s need %s at once; %s goes %llu ns later",
+                 vm_check_name(kind), isa_engines[e].name, isa_engines[other].name,
+                 bank                                 ? "a bank of psum"
+                 : f->ports & g->ports & VM_PORT_SBUF ? "the way to sbuf"
+                                                      : "the way to psum",
+                 isa_engines[e].name, (unsigned long long)(late / VM_NS));
   vm_ck_put_insn(c, other, g->pc, g->item.start, &r->text);
   vm_ck_put_insn(c, e, f->pc, start, &r->text);
-  isa_buf_puts(&r->text, "\n  fix: order the two by a semaphore");
+  isa_buf_puts(&r->text, bank ? "\n  fix: give them different banks, or order them by a semaphore"
+                              : "\n  fix: order the two by a semaphore");
 }

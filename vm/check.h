@@ -36,8 +36,9 @@ typedef struct vm_finding {
   isa_buf text;
 } vm_finding;
 
-/* Turns on the checks of a mask of 1 << vm_check_kind for a core that has just started. False when
- * memory is out; vm_check_end frees either way. */
+/* Turns on the checks of a mask of 1 << vm_check_kind for a core that has just started; those of
+ * values are left out when it computes none. False when memory is out; vm_check_end frees either
+ * way. */
 bool vm_check_start(vm_core *c, unsigned mask);
 void vm_check_end(vm_core *c);
 /* The run has ended well: with findings it has ISA_CHECK after all, with the first one's text. */

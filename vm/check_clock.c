@@ -500,6 +500,11 @@ bool vm_ck_clocks_signal(const vm_core *c, unsigned comp, uint32_t epoch, unsign
   return false;
 }
 
+int64_t vm_ck_clocks_total(const vm_core *c, unsigned sem) {
+  const sem_log *l = c->check->sems[sem];
+  return (int64_t)c->sem[sem] + (l ? l->up + l->down : 0);
+}
+
 int64_t vm_ck_clocks_waited(const vm_core *c, unsigned e, unsigned sem) {
   const sem_log *l = c->check->sems[sem];
   return l && l->held[e].epoch ? (int64_t)l->held[e].value : -1;

@@ -74,6 +74,10 @@ typedef struct access {
   uint16_t p0, p1;
   uint16_t region, comp;
   uint32_t epoch;
+  /* Of a write: who sees this epoch of that component of its engine knows that it is complete,
+   * since the engine's own read of the bytes had to wait for it. 0: nothing does. */
+  uint32_t seen_epoch;
+  uint16_t seen_comp;
   uint32_t first, last; /* buckets it is in */
   uint32_t stamp;
   bool writes, alive;
@@ -169,6 +173,11 @@ void vm_ck_put_view(const vm_core *c, const vm_view *v, isa_buf *out);
 void vm_ck_each_operand(const vm_flight *f, void (*fn)(void *ud, const vm_view *v, unsigned flags),
                         void *ud);
 
+/* Calls fn for the number of each tensor that an instruction of the program reads (AP_R) or writes
+ * (AP_W), as often as it is named. */
+void vm_ck_each_tensor(const vm_core *c, unsigned flag, void (*fn)(void *ud, uint32_t tensor),
+                       void *ud);
+
 /* check_clock.c */
 bool vm_ck_clocks_start(vm_core *c);
 void vm_ck_clocks_end(vm_core *c);
@@ -180,6 +189,8 @@ void vm_ck_clocks_floor(const vm_core *c, uint32_t *floor);
  * its semaphore and the value to wait for. */
 bool vm_ck_clocks_signal(const vm_core *c, unsigned comp, uint32_t epoch, unsigned *sem,
                          int64_t *value);
+/* The value that a semaphore comes to when what is under way has arrived. */
+int64_t vm_ck_clocks_total(const vm_core *c, unsigned sem);
 /* The value that engine e last waited for on a semaphore, -1 when it has not. */
 int64_t vm_ck_clocks_waited(const vm_core *c, unsigned e, unsigned sem);
 

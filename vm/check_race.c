@@ -29,15 +29,9 @@ static bool open_region(vm_core *c, region *r, uint64_t lo, uint64_t bytes, unsi
   return r->buckets != NULL;
 }
 
-static void note_written(const vm_core *c, const isa_insn *in, struct vm_check *k) {
-  const isa_form *form = isa_form_of(in->op);
-  for (unsigned i = 0; i < form->nfields; i++) {
-    const isa_field *f = &form->fields[i];
-    if (f->kind != ISA_K_AP || !(f->arg & AP_W)) continue;
-    uint32_t ap = *(const uint32_t *)isa_member_c(in, f);
-    if (ap && c->code->aps[ap - 1].space == ISA_HBM)
-      k->regions[HBM_REGIONS + c->code->aps[ap - 1].base - 1].written = true;
-  }
+static void note_written(void *ud, uint32_t tensor) {
+  const vm_core *c = ud;
+  c->check->regions[HBM_REGIONS + tensor].written = true;
 }
 
 /* Tensors that share their bytes (a device tensor that is bound twice) are written together. */
@@ -74,12 +68,7 @@ bool vm_ck_races_start(vm_core *c) {
     if (!open_region(c, h, (uint64_t)(uintptr_t)c->hbm[i].data, c->hbm[i].bytes, shift))
       return false;
   }
-  for (unsigned e = 0; e < ISA_NENGINES; e++)
-    for (uint32_t pc = 0; pc < c->code->code[e].n; pc++)
-      note_written(c, &c->code->code[e].insns[pc], k);
-  for (uint32_t q = 0; q < c->code->nqueues; q++)
-    for (uint32_t i = 0; i < c->code->queues[q].nstatics; i++)
-      note_written(c, &c->code->queues[q].statics[i], k);
+  vm_ck_each_tensor(c, AP_W, note_written, c);
   join_written(c, k);
   return true;
 }
@@ -160,6 +149,11 @@ static void keep(vm_core *c, const access *a) {
     }
 }
 
+/* Whether an access is complete for whoever has this clock. */
+static bool known(const uint32_t *clock, const access *a) {
+  return clock[a->comp] >= a->epoch || (a->seen_epoch && clock[a->seen_comp] >= a->seen_epoch);
+}
+
 /* Forgets what every engine knows of: no access to come can race with it. */
 static void prune(vm_core *c) {
   struct vm_check *k = c->check;
@@ -167,8 +161,7 @@ static void prune(vm_core *c) {
   if (!floor) return;
   vm_ck_clocks_floor(c, floor);
   for (uint32_t id = 0; id < k->naccesses; id++)
-    if (k->accesses[id].alive && k->accesses[id].epoch <= floor[k->accesses[id].comp])
-      forget(c, id);
+    if (k->accesses[id].alive && known(floor, &k->accesses[id])) forget(c, id);
   isa_free(&c->al, floor, k->ncomps * sizeof *floor);
   k->prune_at = 2 * k->alive + FIRST_PRUNE;
 }
@@ -200,7 +193,17 @@ static bool ordered(const vm_core *c, unsigned e, const access *old, const acces
   if (old->comp == a->comp) return true;
   bool both = a->comp < FIRST_RING && old->comp < FIRST_RING;
   if (both && vm_ck_engine_of(old->comp) == e) return true;
-  return c->check->clock[e][old->comp] >= old->epoch;
+  return known(c->check->clock[e], old);
+}
+
+/* An engine's read of what it wrote itself waits for the write, whole: what comes after the read
+ * comes after the write. */
+static void note_own_read(access *old, const access *a) {
+  if (a->comp >= FIRST_RING || old->comp >= FIRST_RING || a->writes || !old->writes) return;
+  if (vm_ck_engine_of(a->comp) != vm_ck_engine_of(old->comp) || old->seen_epoch) return;
+  if (!isa_byteset_meet(&old->set, &a->set)) return;
+  old->seen_comp = a->comp;
+  old->seen_epoch = a->epoch;
 }
 
 static void put_who(const vm_core *c, const access *a, isa_buf *out) {
@@ -247,6 +250,15 @@ static void put_fix(const vm_core *c, const access *old, const access *a, isa_bu
     return;
   }
   int64_t waited = vm_ck_clocks_waited(c, a->engine, sem);
+  if (waited >= value) { /* it counts updates that may have come without this one's */
+    isa_buf_puts(out, "others update ");
+    vm_ck_put_sem(c, sem, out);
+    isa_buf_printf(out, " as well: %s must wait for all of them, ", isa_engines[a->engine].name);
+    vm_ck_put_sem(c, sem, out);
+    isa_buf_printf(out, " >= %lld here, or for a semaphore of its own",
+                   (long long)vm_ck_clocks_total(c, sem));
+    return;
+  }
   isa_buf_printf(out, "%s must wait for ", isa_engines[a->engine].name);
   vm_ck_put_sem(c, sem, out);
   isa_buf_printf(out, " >= %lld before ", (long long)value);
@@ -286,6 +298,7 @@ static void compare(vm_core *c, unsigned e, const access *a, const bucket *b, ui
     old->stamp = k->stamp;
     bool conflict = a->writes || old->writes;
     if ((!conflict && old->comp != a->comp) || !boxes_meet(old, a)) continue;
+    note_own_read(old, a);
     if (old->comp == a->comp && old->writes == a->writes && same_bytes(old, a)) {
       *again = id;
     } else if (!ordered(c, e, old, a)) {
@@ -310,6 +323,7 @@ static void look(vm_core *c, unsigned e, access *a) {
   if (again != UINT32_MAX && k->accesses[again].alive) {
     access *old = &k->accesses[again];
     old->epoch = a->epoch;
+    old->seen_epoch = 0;
     old->pc = a->pc;
     old->engine = a->engine;
     old->time = a->time;

@@ -101,17 +101,23 @@ void vm_check_registers(vm_core *c, unsigned e, uint32_t pc) {
 
 /* ---- Life cycle --------------------------------------------------------------------------- */
 
+/* A tensor that the program reads needs its shadow, with the size of it for now. */
+static void note_read(void *ud, uint32_t tensor) {
+  const vm_core *c = ud;
+  unsigned role = c->prog->tensors[tensor].role;
+  if ((role == ISA_TEMP || role == ISA_OUTPUT) && !c->hbm[tensor].borrowed)
+    c->check->hbm[tensor].bytes = c->hbm[tensor].bytes;
+}
+
 bool vm_ck_uninit_start(vm_core *c) {
   struct vm_check *k = c->check;
   uint32_t n = c->prog->ntensors;
   if (!open_shadow(c, &k->sbuf, c->mem.sbuf_size) || !open_shadow(c, &k->psum, c->mem.psum_size))
     return false;
   if (n && !(k->hbm = isa_zalloc(&c->al, n * sizeof *k->hbm))) return false;
-  for (uint32_t i = 0; i < n; i++) {
-    unsigned role = c->prog->tensors[i].role;
-    if (role != ISA_TEMP && role != ISA_OUTPUT) continue;
-    if (!c->hbm[i].borrowed && !open_shadow(c, &k->hbm[i], c->hbm[i].bytes)) return false;
-  }
+  vm_ck_each_tensor(c, AP_R, note_read, c);
+  for (uint32_t i = 0; i < n; i++)
+    if (k->hbm[i].bytes && !open_shadow(c, &k->hbm[i], k->hbm[i].bytes)) return false;
   for (unsigned e = 0; e < ISA_NENGINES; e++)
     if (!open_registers(c, e)) return false;
   return true;
@@ -138,7 +144,7 @@ static bool row_written(const vm_view *s, uint32_t p) {
   uint8_t raw[PIECE];
   const uint8_t *row = vm_row_at(s, p, 0);
   if (row) return !memchr(row, 0, (size_t)s->elems * s->esize);
-  size_t step = PIECE / s->esize;
+  size_t step = (size_t)PIECE / s->esize;
   for (uint64_t i = 0; i < s->elems; i += step) {
     size_t n = s->elems - i < step ? (size_t)(s->elems - i) : step;
     vm_load_raw(raw, s, p, i, n);
@@ -167,7 +173,7 @@ static void mark(const vm_core *c, const vm_view *v) {
       memset(row, 1, (size_t)s.elems * s.esize);
       continue;
     }
-    size_t step = PIECE / s.esize;
+    size_t step = (size_t)PIECE / s.esize;
     for (uint64_t i = 0; i < s.elems; i += step)
       vm_store_raw(&s, p, i, ones, s.elems - i < step ? (size_t)(s.elems - i) : step);
   }

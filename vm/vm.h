@@ -350,11 +350,11 @@ typedef struct vm_core {
   bool ended;
   uint64_t instructions, dma_transfers, dma_bytes, dma_packets, flops;
   uint64_t trace_hash;
-  bool timing_only; /* data paths and transfers take their time and move nothing */
-  struct vm_check *check; /* check.h; NULL: none */
+  bool timing_only;         /* data paths and transfers take their time and move nothing */
+  struct vm_check *check;   /* check.h; NULL: none */
   uint64_t jitter, jitters; /* seed of a schedule, 0: none; and how many spans it has changed */
-  vm_path *path;    /* NULL: none is kept */
-  uint32_t cause;   /* node on whose behalf semaphore updates are posted now */
+  vm_path *path;            /* NULL: none is kept */
+  uint32_t cause;           /* node on whose behalf semaphore updates are posted now */
   double host_seconds, run_since, next_progress; /* of the host, seconds */
   uint32_t until_clock;  /* events until the next look at the host's clock */
   atomic_int *interrupt; /* nonzero: stop; may be NULL */

@@ -1,0 +1,416 @@
+-- Checks: each finding on a program that deserves it, and none on its corrected twin.
+local soma = require "soma"
+local harness = require "harness"
+local case, eq = harness.case, harness.eq
+
+local head = [[
+        target TARGET
+a       tensor float32[128, 512], input
+c       tensor float32[128, 512], output
+ta      tile   sbuf float32[128, 512]
+tb      tile   sbuf float32[128, 512]
+w       tile   sbuf bfloat16[128, 128]
+x       tile   sbuf bfloat16[128, 512]
+pa      tile   psum float32[128, 512]
+pb      tile   psum float32[128, 512]
+loaded  sem
+done    sem
+ack     sem
+q       queue  rings=16, dge=DGE
+]]
+local a = soma.randn({128, 512}, "float32", {seed = 1})
+
+local function findings(checks, body, target)
+  target = target or "trn2"
+  local text = head:gsub("TARGET", target):gsub("DGE", target == "trn1" and "swdge" or "hwdge")
+  local prog = soma.assemble(text .. body, {name = "p.s"})
+  local core = soma.core {checks = checks, max_instructions = 100000}
+  local run = core:run(prog, {a = a}, {faults = "return"})
+  if run.fault and run.fault.kind ~= "check" then error(tostring(run.fault)) end
+  return run.findings, run
+end
+
+-- text: what the first finding must contain; nil: there must be none. count: how many.
+local function expect(name, checks, body, text, target, count)
+  case(name, function()
+    local list = findings(checks, body, target)
+    if not text then return eq(list[1] and list[1].text, nil) end
+    eq(list[1] ~= nil, true)
+    eq(list[1].text:find(text, 1, true) and text or list[1].text, text)
+    if count then eq(#list, count) end
+  end)
+end
+
+local load = "section sync\n dma_copy ta, a, queue=q $loaded\n"
+local function both(name, check, bad, text, good, target)
+  expect(name, check, bad, text, target)
+  expect(name .. ", corrected", "all", good, nil, target)
+end
+
+-- ---- race -----------------------------------------------------------------------------------
+
+both("a read before a load has ended", "race",
+  load .. " halt\nsection vector\n tensor_copy tb, ta $loaded>=15\n halt\n",
+  "vector must wait for $loaded >= 16 before p.s:18; it waits for 15",
+  load .. " halt\nsection vector\n tensor_copy tb, ta $loaded>=16\n halt\n")
+
+both("an own instruction and a transfer without drain", "race",
+  "section scalar\n tensor_copy tb, ta\n dma_copy c, tb, queue=q $done\n halt\n",
+  "scalar must drain before it triggers the transfer",
+  "section scalar\n dma_copy ta, a, queue=q $loaded\n tensor_copy tb, ta $loaded>=16\n drain\n dma_copy c, tb, queue=q $done\n halt\n")
+
+both("a control update says nothing of the data path", "race", [[
+section vector
+        memset tb, 1.0
+        nop                 $done++
+        halt
+section scalar
+        tensor_copy ta, tb  $done>=1
+        halt
+]], "nothing orders the two", [[
+section vector
+        memset tb, 1.0      $done++
+        halt
+section scalar
+        tensor_copy ta, tb  $done>=1
+        halt
+]])
+
+both("@read releases sources alone", "race", [[
+section vector
+        memset ta, 1.0
+        tensor_copy tb, ta  $done++@read
+        halt
+section scalar
+        tensor_copy pa, tb  $done>=1
+        halt
+]], "scalar reads what vector writes", [[
+section vector
+        memset ta, 1.0
+        tensor_copy tb, ta  $done++@read
+        halt
+section gpsimd
+        memset ta, 2.0      $done>=1
+        halt
+]])
+
+both("transfers are in order ring by ring", "race",
+  "q2 queue rings=16, dge=hwdge\n" .. load .. " dma_copy c, ta, queue=q2 $done\n halt\n",
+  "a transfer of queue q2 reads what a transfer of queue q writes",
+  load .. " dma_copy c, ta, queue=q $done\n halt\n")
+
+both("interleaved columns do not meet", "race", [[
+section vector
+        memset tb[:, 0:512:2], 1.0
+        halt
+section gpsimd
+        memset tb[:, 0:512:2], 2.0
+        halt
+]], "gpsimd", [[
+section vector
+        memset tb[:, 0:512:2], 1.0
+        halt
+section gpsimd
+        memset tb[:, 1:512:2], 2.0
+        halt
+]])
+
+both("a wait of two sources is sure of none alone", "race", [[
+section vector
+        memset ta, 1.0      $done++
+        halt
+section gpsimd
+        memset x, 1.0       $done++
+        halt
+section scalar
+        tensor_copy tb, ta  $done>=1
+        halt
+]], "others update $done as well: scalar must wait for all of them, $done >= 2 here", [[
+section vector
+        memset ta, 1.0      $done++
+        halt
+section gpsimd
+        memset x, 1.0       $done++
+        halt
+section scalar
+        tensor_copy tb, ta  $done>=2
+        halt
+]])
+
+both("order goes on through a third engine", "race", [[
+section vector
+        memset ta, 1.0      $done++
+        halt
+section gpsimd
+        memset x, 1.0       $ack++
+        halt
+section scalar
+        tensor_copy tb, ta  $ack>=1
+        halt
+]], "it does not wait for it at all", [[
+section vector
+        memset ta, 1.0      $done++
+        halt
+section gpsimd
+        memset x, 1.0       $done>=1 $ack++
+        halt
+section scalar
+        tensor_copy tb, ta  $ack>=1
+        halt
+]])
+
+both("== on a passing value", "race", [[
+section vector
+        nop $done++
+        nop $done++
+        halt
+section scalar
+        nop $done==1
+        halt
+]], "which only the timing satisfied", [[
+section vector
+        nop $done++
+        nop $ack>=1 $done++
+        halt
+section scalar
+        nop $done==1 $ack++
+        halt
+]])
+
+both("a semaphore set back before its waiter is sure to have seen it", "race", [[
+section vector
+        nop $done++
+        event_semaphore $done=0
+        halt
+section scalar
+        nop $done>=1
+        halt
+]], "which only the timing satisfied", [[
+section vector
+        nop $done++
+        event_semaphore $ack>=1 $done=0
+        halt
+section scalar
+        nop $done>=1 $ack++
+        halt
+]])
+
+both("an index vector that is still being loaded", "race", [[
+index   tensor int32[128, 1], const = {times 128 0}
+ti      tile sbuf int32[128, 1]
+qs      queue rings=16, dge=swdge
+section gpsimd
+        dma_copy ti, index, queue=qs $loaded
+        dma_copy ta, a.gather(ti, 0), queue=qs $done
+        halt
+]], "gpsimd reads what a transfer of queue qs writes", [[
+index   tensor int32[128, 1], const = {times 128 0}
+ti      tile sbuf int32[128, 1]
+qs      queue rings=16, dge=swdge
+section gpsimd
+        dma_copy ti, index, queue=qs $loaded
+        dma_copy ta, a.gather(ti, 0), queue=qs $loaded>=16 $done
+        halt
+]])
+
+-- ---- uninit ---------------------------------------------------------------------------------
+
+both("a tile that nobody wrote", "uninit",
+  "section vector\n tensor_copy ta, tb\n halt\n",
+  "uninit: vector reads bytes that nothing has written since load",
+  "section vector\n memset tb, 0.0\n tensor_copy ta, tb\n halt\n")
+
+both("a row of it", "uninit",
+  "section vector\n memset tb[0:96, :], 0.0\n tensor_copy ta, tb\n halt\n",
+  "the first that was not written is in partition 96",
+  "section vector\n memset tb[0:96, :], 0.0\n memset tb[96:128, :], 0.0\n tensor_copy ta, tb\n halt\n")
+
+both("every other element of it", "uninit",
+  "section vector\n memset tb[:, 0:512:2], 0.0\n tensor_copy ta, tb\n halt\n",
+  "reads bytes 2048..4095 of sbuf partitions 0..127 (tile tb)",
+  "section vector\n memset tb[:, 0:512:2], 0.0\n memset tb[:, 1:512:2], 0.0\n tensor_copy ta, tb\n halt\n")
+
+both("a transfer of such bytes", "uninit",
+  "section sync\n dma_copy c, tb, queue=q $done\n halt\n",
+  "uninit: a transfer of queue q reads bytes",
+  "section vector\n memset tb, 0.0 $ack++\n halt\nsection sync\n dma_copy c, tb, queue=q $ack>=1 $done\n halt\n")
+
+both("a temporary in HBM", "uninit", [[
+t       tensor float32[128, 512]
+section sync
+        dma_copy ta, t, queue=q $loaded
+        halt
+]], "of tensor t", [[
+t       tensor float32[128, 512]
+section sync
+        dma_copy t, a, queue=q $done
+        dma_copy ta, t, queue=q $done>=16 $loaded
+        halt
+]])
+
+both("a register", "uninit",
+  "section vector\n add r1, r2, 1\n halt\n", "reads register r2, which nothing has written",
+  "section vector\n mov r2, 1\n add r1, r2, 1\n halt\n")
+
+-- ---- psum -----------------------------------------------------------------------------------
+
+local operands = "section vector\n memset w, 1.0\n memset x, 1.0 $ack++\n"
+both("accumulation that no matmul has started", "psum", operands .. [[
+        halt
+section tensor
+        ldweights w         $ack>=1
+        matmul pa, x, acc=add
+        halt
+]], "a matmul accumulates where no matmul has started a group", operands .. [[
+        halt
+section tensor
+        ldweights w         $ack>=1
+        matmul pa, x, acc=write
+        matmul pa, x, acc=add
+        halt
+]])
+
+both("a group that is read before it is complete", "psum", operands .. [[
+        tensor_copy tb, pa  $done>=1 $loaded++
+        halt
+section tensor
+        ldweights w         $ack>=1
+        matmul pa, x, acc=write $done++
+        matmul pa, x, acc=add   $loaded>=1
+        halt
+]], "a matmul adds to a group that has been read already", operands .. [[
+        tensor_copy tb, pa  $done>=1 $loaded++
+        halt
+section tensor
+        ldweights w         $ack>=1
+        matmul pa, x, acc=write
+        matmul pa, x, acc=add   $done++
+        halt
+]])
+
+both("two engines at once in a bank", "psum", [[
+section vector
+        memset pa[0:64, :], 1.0
+        halt
+section scalar
+        activate pa[64:128, :], ta[64:128, :], fn=copy
+        halt
+]], "scalar and vector need a bank of psum at once", [[
+section vector
+        memset pa[0:64, :], 1.0  $done++
+        halt
+section gpsimd
+        memset ta, 0.0           $ack++
+        halt
+section scalar
+        nop                      $ack>=1
+        activate pb[64:128, :], ta[64:128, :], fn=copy  $done>=1
+        halt
+]])
+
+-- ---- overlap --------------------------------------------------------------------------------
+
+-- The assembler refuses undeclared overlaps; a program made by hand may have them.
+case("tiles that share bytes", function()
+  local text = head:gsub("TARGET", "trn2"):gsub("DGE", "hwdge") .. [[
+o1      tile sbuf float32[128, 64], overlay=g
+o2      tile sbuf float32[128, 64], overlay=g
+section vector
+        memset o1, 1.0
+        memset o2, 2.0
+        tensor_copy tb[:, 0:64], o1
+        halt
+]]
+  local prog = soma.assemble(text, {name = "p.s"})
+  local core = soma.core {checks = "overlap"}
+  eq(#core:run(prog, {a = a}).findings, 0)
+end)
+
+-- ---- range, port ----------------------------------------------------------------------------
+
+both("an input outside a function's range", "range",
+  "section vector\n memset tb, 4.0 $ack++\n halt\nsection scalar\n activate ta, tb, fn=sin $ack>=1\n halt\n",
+  "sin of 4 (partition 0, element 0)",
+  "section vector\n memset tb, 3.0 $ack++\n halt\nsection scalar\n activate ta, tb, fn=sin $ack>=1\n halt\n")
+
+both("the range is that of what the function gets", "range",
+  "section vector\n memset tb, 3.0 $ack++\n halt\nsection scalar\n activate ta, tb, fn=sin, scale=2.0 $ack>=1\n halt\n",
+  "sin of 6",
+  "section vector\n memset tb, 4.0 $ack++\n halt\nsection scalar\n activate ta, tb, fn=sin, scale=0.5 $ack>=1\n halt\n")
+
+both("a new infinity", "range",
+  "section vector\n memset tb, 1e30\n tensor_tensor ta, tb, tb, op=mult\n halt\n",
+  "the result has an infinity, and no operand had",
+  "section vector\n memset tb, 1e19\n tensor_tensor ta, tb, tb, op=mult\n halt\n")
+
+both("a new NaN", "range",
+  "section vector\n memset tb, inf\n tensor_tensor ta, tb, tb, op=subtract\n halt\n",
+  "the result has a NaN, and no operand had",
+  "section vector\n memset tb, inf\n tensor_tensor ta, tb, tb, op=max\n halt\n")
+
+both("a port that two engines need", "port", [[
+section vector
+        memset ta, 1.0
+        halt
+section gpsimd
+        memset tb, 1.0
+        halt
+]], "need the way to sbuf at once", [[
+section vector
+        memset ta, 1.0 $ack++
+        halt
+section gpsimd
+        memset tb, 1.0 $ack>=1
+        halt
+]], "trn1")
+
+-- ---- Findings as such -----------------------------------------------------------------------
+
+case("a pair of places is reported once, and outputs are there all the same", function()
+  local list, run = findings("race", [[
+section sync
+        mov r0, 0
+.next:  dma_copy ta, a, queue=q $loaded
+        add r0, r0, 1
+        blt r0, 20, .next
+        dma_copy c, a, queue=q $done
+        halt
+section vector
+        mov r0, 0
+.next:  tensor_copy tb, ta $loaded>=1
+        add r0, r0, 1
+        blt r0, 20, .next
+        halt
+]])
+  eq(#list, 2) -- the read after a write, and the write after a read
+  eq(list[1].check, "race")
+  eq(list[1].file, "p.s")
+  eq(run.fault.kind, "check")
+  eq(soma.equal(run.out.c, a), true)
+end)
+
+case("checks change neither results nor time", function()
+  local prog = soma.assemble_file("samples/vector_add.s", {defines = {N = 2 ^ 17 | 0}})
+  local v = soma.randn({2 ^ 17 | 0}, "float32", {seed = 2})
+  local plain = soma.core {}:run(prog, {a = v, b = v})
+  local run = soma.core {checks = "all"}:run(prog, {a = v, b = v})
+  eq(run.stats.trace_hash, plain.stats.trace_hash)
+  eq(soma.equal(run.out.c, plain.out.c), true)
+end)
+
+case("a schedule changes the time, not the bits of a right program", function()
+  local prog = soma.assemble_file("samples/vector_add.s", {defines = {N = 2 ^ 17 | 0}})
+  local v = soma.randn({2 ^ 17 | 0}, "float32", {seed = 2})
+  local plain, times = soma.core {}:run(prog, {a = v, b = v}), {}
+  for seed = 1, 6 do
+    local run = soma.core {checks = "all", schedule = seed}:run(prog, {a = v, b = v})
+    eq(soma.equal(run.out.c, plain.out.c), true)
+    times[run.time_ns] = true
+    eq(soma.core {schedule = seed}:run(prog, {a = v, b = v}).time_ns, run.time_ns)
+  end
+  local n = 0
+  for _ in pairs(times) do n = n + 1 end
+  eq(n, 6)
+end)
+
+harness.finish()
