@@ -193,6 +193,7 @@ int luaopen_soma(lua_State *L) {
   luaL_setfuncs(L, lt_npy_functions, 0);
   luaL_setfuncs(L, lb_program_functions, 0);
   luaL_setfuncs(L, lb_core_functions, 0);
+  luaL_setfuncs(L, lb_profile_functions, 0);
   luaL_setfuncs(L, lb_device_functions, 0);
   lua_pushstring(L, SOMA_VERSION);
   lua_setfield(L, -2, "version");

@@ -94,7 +94,8 @@ typedef struct lb_core {
   double started;       /* host time at which this stretch of the run began */
   int device;           /* N of neuron:N; LB_CPU when it is no device */
   bool traces, calls_events;
-  bool failed; /* a callback raised user value LB_CORE_ERROR */
+  soma_recorder_options record; /* of the recorders of its runs */
+  bool failed;                  /* a callback raised user value LB_CORE_ERROR */
 } lb_core;
 /* User values of a core; LB_CORE_PROGRAM: of the run that started last; LB_CORE_INPUTS: a table of
  * the host tensors that its run may use in place, or nil. */
@@ -127,6 +128,7 @@ typedef struct lb_run {
   soma_recorder *trace; /* its events, when the core was made with trace = true */
   soma_stats stats;     /* of a run whose r is NULL */
   bool ended, returns_faults;
+  bool bounded; /* the recorder was told to keep so many events and no more */
 } lb_run;
 /* LB_RUN_DEVICE_OUT: the table of output tensors that stay on the device, or nil. */
 enum {
@@ -175,6 +177,18 @@ void lb_push_findings(lua_State *L, const soma_run *r);
 
 /* Pictures of a recorded run (trace.c): run:save_trace, save_html, save_table, timeline. */
 extern const luaL_Reg lb_trace_methods[];
+/* The recorder of the run at 1, with the run's figures, and the program that ran; raises an error
+ * that begins with what. */
+soma_recorder *lb_recorded(lua_State *L, const char *what, const soma_program **p);
+/* A soma_write_fn into the luaL_Buffer ud. */
+int lb_to_buffer(void *ud, const char *p, size_t n);
+
+/* Where the time went (profile.c): run:critical_path, idle_gaps, explain_time; soma.costs. */
+extern const luaL_Reg lb_profile_methods[], lb_profile_functions[];
+/* The option `trace` of core{...}: a boolean or a table of limits. True: record, as *out says. */
+bool lb_trace_option(lua_State *L, int arg, soma_recorder_options *out);
+/* The option `costs` of core{...} goes into m: a text, or a table of values by name. */
+void lb_costs_option(lua_State *L, int arg, soma_machine *m);
 
 /* Pushes soma.isa: the ISA's tables (isa.c). */
 void lb_push_isa(lua_State *L);

@@ -191,14 +191,14 @@ static const char *simd_option(lua_State *L) {
 }
 
 /* soma.core{device, target, max_instructions, max_time (ns), max_seconds, max_hbm_bytes, simd,
- * saturate, trace, events, progress, print, checks, schedule}: a machine of one core. Each limit: 0
- * for none. */
+ * saturate, timing_only, costs, causes, trace, events, progress, print, checks, schedule}: a
+ * machine of one core. Each limit: 0 for none. */
 int lb_new_core(lua_State *L) {
   static const char *const known[] = {
-      "device",   "target",      "checks",        "max_instructions",
-      "max_time", "max_seconds", "max_hbm_bytes", "simd",
-      "saturate", "trace",       "events",        "progress",
-      "print",    "schedule",    "timing_only",   NULL};
+      "device",      "target",        "checks", "max_instructions", "max_time",
+      "max_seconds", "max_hbm_bytes", "simd",   "saturate",         "trace",
+      "events",      "progress",      "print",  "schedule",         "timing_only",
+      "costs",       "causes",        NULL};
   soma_options o = SOMA_OPTIONS_INIT;
   lua_settop(L, 1);
   lb_options(L, 1, "core", known);
@@ -208,6 +208,7 @@ int lb_new_core(lua_State *L) {
   o.simd = simd_option(L);
   o.saturate = lb_bool(L, 1, "core", "saturate", false);
   o.timing_only = lb_bool(L, 1, "core", "timing_only", false);
+  o.causes = lb_bool(L, 1, "core", "causes", false);
   o.max_instructions = (uint64_t)lb_integer(L, 1, "core", "max_instructions", 0, LUA_MAXINTEGER, 0);
   o.max_hbm_bytes = (uint64_t)lb_integer(L, 1, "core", "max_hbm_bytes", 0, LUA_MAXINTEGER, 0);
   double max_time = limit(L, "max_time") * 1e6;
@@ -215,8 +216,9 @@ int lb_new_core(lua_State *L) {
   o.max_seconds = limit(L, "max_seconds");
   int device = lb_device_option(L, 1, "core");
   lb_core *core = lua_newuserdatauv(L, sizeof *core, LB_CORE_SLOTS);
-  *core = (lb_core){.traces = lb_bool(L, 1, "core", "trace", false), .device = LB_CPU};
+  *core = (lb_core){.device = LB_CPU};
   luaL_setmetatable(L, LB_CORE);
+  core->traces = lb_trace_option(L, 1, &core->record);
   core->calls_events = callback(L, "events", LB_CORE_EVENT);
   callback(L, "progress", LB_CORE_PROGRESS);
   callback(L, "print", LB_CORE_PRINT);
@@ -229,6 +231,7 @@ int lb_new_core(lua_State *L) {
     return luaL_error(L, "core: this host has no simd level '%s'", o.simd);
   if (s != SOMA_OK) return lb_fail(L, "core", NULL, s);
   lb_account(L, 1 << 16);
+  lb_costs_option(L, 1, core->m);
   if (device != LB_CPU) lb_register_device(L, 2, device);
   core->device = device;
   return 1;

@@ -22,6 +22,10 @@ usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - reads source fr
                          machine leaves undefined, and what only the timing made right
   --schedule N           run N more times under other legal timings; the bits must be the same
   --schedule-seed SEED   run under one of them
+  --explain-time         print the critical path, what it went into, and who kept engines idle
+  --trace-last N         record only the last N events; --trace-limit N: only the first N
+  --trace-engines A,B    only those of these engines; --trace-from NS, --trace-until NS: of this time
+  --costs [TARGET]       print the constants of the clock; --cost FILE changes some, of a run too
   --json                 print the summary as JSON
   --quiet                print nothing when the run ends well
   --help, --version
@@ -103,6 +107,18 @@ local function take_target(o, word, value)
   end
 end
 
+local function take_engines(o, word, value)
+  local known = {tensor = 1, vector = 1, scalar = 1, gpsimd = 1, sync = 1}
+  o[word] = {}
+  for name in (value .. ","):gmatch "([^,]*)," do
+    if not known[name] then
+      return word .. " takes names of engines with commas between them, not '" .. name ..
+        "'; there are: tensor, vector, scalar, gpsimd, sync"
+    end
+    table.insert(o[word], name)
+  end
+end
+
 local function take_list(o, word, value) table.insert(o[word], value) end
 local function take_text(o, word, value) o[word] = value end
 
@@ -119,7 +135,10 @@ local options = {
   ["--html"] = take_text, ["--csv"] = take_table, ["--timeline"] = "flag",
   ["--max-instructions"] = take_count, ["--max-ns"] = take_number, ["--max-seconds"] = take_number,
   ["--check"] = take_checks, ["--schedule"] = take_count, ["--schedule-seed"] = take_count,
-  ["--json"] = "flag", ["--quiet"] = "flag", ["--help"] = "flag", ["--version"] = "flag",
+  ["--trace-last"] = take_count, ["--trace-limit"] = take_count,
+  ["--trace-engines"] = take_engines, ["--trace-from"] = take_number,
+  ["--trace-until"] = take_number, ["--explain-time"] = "flag", ["--cost"] = take_text,
+  ["--costs"] = "perhaps", ["--json"] = "flag", ["--quiet"] = "flag", ["--help"] = "flag", ["--version"] = "flag",
 }
 
 -- Splits --option=VALUE, -DNAME and -IDIR.
@@ -142,6 +161,14 @@ local function parse()
     if take == "flag" then
       if value then return nil, word .. " takes no value" end
       o[word] = true
+    elseif take == "perhaps" then -- the next word is its value when it is a target
+      for _, t in ipairs(soma.isa.targets) do
+        if not value and t.name == args[i + 1] then
+          value = t.name
+          i = i + 1
+        end
+      end
+      o[word] = value or true
     elseif take then
       if not value then
         i = i + 1
@@ -162,6 +189,17 @@ local function parse()
     i = i + 1
   end
   if o["--help"] or o["--version"] then return o end
+  if o["--trace-last"] and o["--trace-limit"] then
+    return nil, "either --trace-last or --trace-limit"
+  end
+  if o["--costs"] then
+    local wrong = o["--costs"] ~= true and take_target(o, "--target", o["--costs"])
+    if wrong then return nil, (wrong:gsub("^%-%-target", "--costs")) end
+    if o.program then
+      return nil, "--costs runs nothing, and '" .. o.program .. "' is no target"
+    end
+    return o
+  end
   if not o.program then return nil, "no program given" end
   o.binary = o.program:match("%.sbc$") ~= nil
   if o.binary and (#o["-D"] > 0 or #o["-I"] > 0) then
@@ -290,7 +328,33 @@ local function save(run, o)
 end
 
 local function wants_events(o)
-  return (o["--trace"] or o["--html"] or o["--csv"] or o["--timeline"]) and true or false
+  if not (o["--trace"] or o["--html"] or o["--csv"] or o["--timeline"] or o["--explain-time"]) then
+    return false
+  end
+  return {last = o["--trace-last"], limit = o["--trace-limit"], engines = o["--trace-engines"],
+          from_ns = o["--trace-from"], until_ns = o["--trace-until"]}
+end
+
+-- The text of --cost's file, nil without one; false and a message that names file and line.
+local function read_costs(o)
+  local name = o["--cost"]
+  if not name then return nil end
+  local file, message = io.open(name, "rb")
+  local text = file and file:read "a"
+  if file then file:close() end
+  if not text then return false, "cannot read '" .. name .. "': " .. (message or "is it a folder?"):gsub("^.*: ", "") end
+  local ok, wrong = pcall(soma.costs, nil, text)
+  if ok then return text end
+  wrong = tostring(wrong)
+  local line, what = wrong:match "costs, line (%d+): (.*)$"
+  return false, line and name .. ":" .. line .. ": " .. what or wrong
+end
+
+local function print_costs(o)
+  local text, message = read_costs(o)
+  if text == false then return complain(message) end
+  io.write((select(2, soma.costs(o["--target"], text))))
+  return 0
 end
 
 -- What shows the run in time; of a run that faulted as well. A message when a file cannot be written.
@@ -305,6 +369,7 @@ local function draw(run, o)
     local columns = tonumber(os.getenv "COLUMNS" or "") or 80
     io.write(run:timeline(math.max(40, math.min(1000, columns // 1))))
   end
+  if ok and o["--explain-time"] then io.write(run:explain_time()) end
   return not ok and message or nil
 end
 
@@ -351,8 +416,11 @@ local function try_schedules(prog, inputs, o, run, n)
 end
 
 local function run_program(prog, inputs, o)
+  local costs, wrong = read_costs(o)
+  if costs == false then return complain(wrong) end
   local core = soma.core {
     checks = o["--check"], schedule = o["--schedule-seed"],
+    costs = costs, causes = o["--explain-time"],
     target = o["--target"], max_instructions = o["--max-instructions"], max_time = o["--max-ns"],
     max_seconds = o["--max-seconds"], trace = wants_events(o),
     progress = host.terminal and progress or nil,
@@ -394,6 +462,8 @@ local function main()
   elseif o["--version"] then
     print("soma " .. soma.version)
     return 0
+  elseif o["--costs"] then
+    return print_costs(o)
   end
   local ok, prog = pcall(load_program, o)
   if not ok then return report_source(prog) end

@@ -186,8 +186,9 @@ static void start(lua_State *L, bool in_place) {
   lua_setiuservalue(L, 5, LB_RUN_CORE);
   lua_pushvalue(L, 2);
   lua_setiuservalue(L, 5, LB_RUN_PROGRAM);
-  if (core->traces && soma_recorder_new(NULL, &run->trace) != SOMA_OK)
+  if (core->traces && soma_recorder_new(&core->record, &run->trace) != SOMA_OK)
     luaL_error(L, "run: out of memory");
+  run->bounded = core->record.max_events != 0;
   check_inputs(L, core, 3); /* to 6 and 7 */
   place_outputs(L, p, 6, 7);
   lua_setiuservalue(L, 5, LB_RUN_DEVICE_OUT);
@@ -355,6 +356,7 @@ void lb_open_run(lua_State *L) {
   lua_newtable(L);
   luaL_setfuncs(L, methods, 0);
   luaL_setfuncs(L, lb_trace_methods, 0);
+  luaL_setfuncs(L, lb_profile_methods, 0);
   lua_pushcclosure(L, run_index, 1);
   lua_setfield(L, -2, "__index");
   lua_pop(L, 1);

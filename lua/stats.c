@@ -30,6 +30,52 @@ static void push_engine(lua_State *L, const soma_engine_stats *e) {
   lua_setfield(L, -2, "halted");
 }
 
+static void set_number(lua_State *L, const char *key, double v) {
+  lua_pushnumber(L, v);
+  lua_setfield(L, -2, key);
+}
+
+static void set_percent(lua_State *L, const char *engine, const char *what, double fraction) {
+  lua_pushfstring(L, "%s%s", engine, what);
+  lua_pushnumber(L, 100 * fraction);
+  lua_rawset(L, -3);
+}
+
+/* The figures by the names that the vendor's summary gives them: seconds and percent. */
+static void push_summary(lua_State *L, const soma_stats *s) {
+  soma_figures f;
+  soma_stats_figures(s, &f, sizeof f);
+  lua_createtable(L, 0, 40);
+  set_number(L, "total_time", (double)s->time * 1e-15);
+  set_number(L, "launch_time", (double)s->launch * 1e-15);
+  for (int e = 0; e < SOMA_ENGINES; e++) {
+    const char *name = soma_engine_name((soma_engine)e);
+    set_percent(L, name, "_engine_active_time_percent", f.active[e]);
+    set_percent(L, name, "_engine_utilization_percent", f.utilization[e]);
+    lua_pushfstring(L, "%s_engine_instruction_count", name);
+    lua_pushinteger(L, (lua_Integer)s->engine[e].instructions);
+    lua_rawset(L, -3);
+  }
+  set_count(L, "hardware_flops", s->flops);
+  set_count(L, "transpose_flops", s->transpose_flops);
+  set_count(L, "adjusted_hardware_flops", s->adjusted_flops);
+  set_count(L, "adjusted_transpose_flops", s->adjusted_transpose_flops);
+  set_percent(L, "", "mfu_estimated_percent", f.mfu);
+  set_percent(L, "", "hfu_estimated_percent", f.hfu);
+  set_percent(L, "", "mbu_estimated_percent", f.mbu);
+  set_percent(L, "", "dma_active_time_percent", f.dma_active);
+  set_number(L, "dma_transfer_average_bytes", f.dma_average_bytes);
+  set_count(L, "hbm_read_bytes", s->hbm_read_bytes);
+  set_count(L, "hbm_write_bytes", s->hbm_write_bytes);
+  set_number(L, "mm_arithmetic_intensity", f.intensity);
+  set_number(L, "peak_flops_bandwidth_ratio", f.ridge);
+  set_number(L, "peak_flops_per_second", f.peak_flops);
+  set_number(L, "attainable_flops_per_second", f.attainable_flops);
+  set_percent(L, "", "mfu_max_achievable_estimated_percent", f.attainable_flops / f.peak_flops);
+  set_count(L, "sbuf_touched_partition_bytes", s->sbuf_touched);
+  set_count(L, "psum_touched_partition_bytes", s->psum_touched);
+}
+
 void lb_push_stats(lua_State *L, const lb_run *run) {
   soma_stats s = lb_run_stats(run);
   char hash[20];
@@ -56,6 +102,8 @@ void lb_push_stats(lua_State *L, const lb_run *run) {
     lua_setfield(L, -2, soma_engine_name((soma_engine)e));
   }
   lua_setfield(L, -2, "engine");
+  push_summary(L, &s);
+  lua_setfield(L, -2, "summary");
 }
 
 /* ---- Summary ------------------------------------------------------------------------------- */
@@ -92,28 +140,59 @@ static double share(soma_time part, soma_time whole) {
   return whole ? 100 * (double)part / (double)whole : 0;
 }
 
+static void add_dma(luaL_Buffer *b, const soma_stats *s, const soma_figures *f) {
+  add(b, "dma           %" PRIu64 " transfers, ", s->dma_transfers);
+  add_scaled(b, (double)s->dma_bytes, "B");
+  if (!s->time) return;
+  luaL_addstring(b, ", ");
+  add_scaled(b, (double)s->dma_bytes / ((double)s->time * 1e-15), "B/s");
+  add(b, ", active %.1f%%, sixteen engines busy %.1f%%, ", 100 * f->dma_active,
+      share(s->dma_busy, s->time) / 16);
+  add_scaled(b, f->dma_average_bytes, "B a transfer");
+  luaL_addstring(b, "\nhbm           ");
+  add_scaled(b, (double)s->hbm_read_bytes, "B read, ");
+  add_scaled(b, (double)s->hbm_write_bytes, "B written, ");
+  add(b, "MBU %.1f%% of ", 100 * f->mbu);
+  add_scaled(b, (double)s->peak_hbm, "B/s");
+}
+
+/* The peak is that of the types the run multiplied, named by what it costs against 16 bits. */
+static void add_roofline(luaL_Buffer *b, const soma_stats *s, const soma_figures *f) {
+  bool memory = f->attainable_flops < f->peak_flops;
+  add(b, "\npe            MFU %.1f%%, HFU %.1f%%: ", 100 * f->mfu, 100 * f->hfu);
+  add_scaled(b, f->model_flops, "flop/s of ");
+  add_scaled(b, f->peak_flops, "flop/s");
+  add(b, " (%.2f of the 16-bit peak)", f->peak_flops / (double)s->peak_flops);
+  add(b, "\nroofline      %.1f flop/B, ridge at %.1f: %s bound, at most ", f->intensity, f->ridge,
+      memory ? "memory" : "compute");
+  add_scaled(b, f->attainable_flops, "flop/s");
+}
+
 /* run:summary(): simulated time, each engine's share, bytes moved, host time. */
 int lb_run_summary(lua_State *L) {
   soma_stats s = lb_run_stats(lb_check_run(L, 1));
+  soma_figures f;
   luaL_Buffer b;
+  soma_stats_figures(&s, &f, sizeof f);
   luaL_buffinit(L, &b);
   luaL_addstring(&b, "simulated time  ");
   add_time(&b, s.time);
-  luaL_addstring(&b, "\nengine        busy  waiting  instructions  data path\n");
+  luaL_addstring(&b, "\nengine        busy  waiting  instructions  data path  utilised\n");
   for (int e = 0; e < SOMA_ENGINES; e++) {
     const soma_engine_stats *en = &s.engine[e];
     if (en->instructions)
-      add(&b, "  %-8s %6.1f%% %7.1f%% %13" PRIu64 " %10" PRIu64 "\n",
-          soma_engine_name((soma_engine)e), share(en->busy, s.time), share(en->waiting, s.time),
-          en->instructions, en->data_instructions);
+      add(&b, "  %-8s %6.1f%% %7.1f%% %13" PRIu64 " %10" PRIu64 " %10.1f%%\n",
+          soma_engine_name((soma_engine)e), 100 * f.active[e], share(en->waiting, s.time),
+          en->instructions, en->data_instructions, 100 * f.utilization[e]);
   }
-  add(&b, "dma           %" PRIu64 " transfers, ", s.dma_transfers);
-  add_scaled(&b, (double)s.dma_bytes, "B");
-  if (s.time) {
-    luaL_addstring(&b, ", ");
-    add_scaled(&b, (double)s.dma_bytes / ((double)s.time * 1e-15), "B/s");
-    add(&b, ", sixteen engines busy %.1f%%", share(s.dma_busy, s.time) / 16);
-  }
+  add_dma(&b, &s, &f);
+  if (s.flops) add_roofline(&b, &s, &f);
+  add(&b, "\ntouched       sbuf %.1f of %.0f KiB a partition, psum %.1f of %.0f",
+      (double)s.sbuf_touched / 1024, (double)s.sbuf_size / 1024, (double)s.psum_touched / 1024,
+      (double)s.psum_size / 1024);
+  luaL_addstring(&b, "\nlaunch        ");
+  add_time(&b, s.launch);
+  luaL_addstring(&b, ", not part of the simulated time");
   luaL_addstring(&b, "\nhost-device   ");
   add_scaled(&b, (double)s.host_to_device, "B in, ");
   add_scaled(&b, (double)s.device_to_host, "B out");

@@ -3,11 +3,11 @@
 
 #include "bind.h"
 
-/* The recorder of the run at 1, with the run's figures, and the program that ran. */
-static soma_recorder *recorded(lua_State *L, const char *what, const soma_program **p) {
+soma_recorder *lb_recorded(lua_State *L, const char *what, const soma_program **p) {
   const lb_run *run = lb_check_run(L, 1);
   if (run->trace == NULL) luaL_error(L, "%s: the core was not made with trace = true", what);
-  if (soma_recorder_dropped(run->trace)) luaL_error(L, "%s: memory ran out while recording", what);
+  if (soma_recorder_dropped(run->trace) && !run->bounded)
+    luaL_error(L, "%s: memory ran out while recording", what);
   soma_stats stats = lb_run_stats(run);
   soma_recorder_stats(run->trace, &stats, sizeof stats);
   lua_getiuservalue(L, 1, LB_RUN_PROGRAM);
@@ -32,7 +32,7 @@ static int finish(lua_State *L, const char *what, lb_file *f, soma_status s) {
 static int save_trace(lua_State *L) {
   const soma_program *p;
   const char *path = luaL_checkstring(L, 2);
-  const soma_recorder *r = recorded(L, "save_trace", &p);
+  const soma_recorder *r = lb_recorded(L, "save_trace", &p);
   lb_file *f = lb_file_create(L, path);
   return f == NULL ? 2 : finish(L, "save_trace", f, soma_write_chrome(r, p, to_file, f->f));
 }
@@ -41,7 +41,7 @@ static int save_trace(lua_State *L) {
 static int save_html(lua_State *L) {
   const soma_program *p;
   const char *path = luaL_checkstring(L, 2), *title = luaL_optstring(L, 3, NULL);
-  const soma_recorder *r = recorded(L, "save_html", &p);
+  const soma_recorder *r = lb_recorded(L, "save_html", &p);
   lb_file *f = lb_file_create(L, path);
   return f == NULL ? 2 : finish(L, "save_html", f, soma_write_html(r, p, title, to_file, f->f));
 }
@@ -55,14 +55,14 @@ static int save_table(lua_State *L) {
   for (int t = 0; t < SOMA_TABLES; t++) names[t] = soma_table_name((soma_table)t);
   soma_table table = (soma_table)luaL_checkoption(L, 3, "Instruction", names);
   bool lines = n > 6 && strcmp(path + n - 6, ".jsonl") == 0;
-  const soma_recorder *r = recorded(L, "save_table", &p);
+  const soma_recorder *r = lb_recorded(L, "save_table", &p);
   lb_file *f = lb_file_create(L, path);
   if (f == NULL) return 2;
   return finish(L, "save_table", f,
                 soma_write_table(r, p, table, lines ? SOMA_JSON_LINES : SOMA_CSV, to_file, f->f));
 }
 
-static int to_buffer(void *ud, const char *p, size_t n) {
+int lb_to_buffer(void *ud, const char *p, size_t n) {
   luaL_addlstring(ud, p, n);
   return 0;
 }
@@ -72,10 +72,10 @@ static int timeline(lua_State *L) {
   const soma_program *p;
   lua_Integer width = luaL_optinteger(L, 2, 80);
   luaL_argcheck(L, width >= 40 && width <= 1000, 2, "a width of 40 to 1000 columns");
-  const soma_recorder *r = recorded(L, "timeline", &p);
+  const soma_recorder *r = lb_recorded(L, "timeline", &p);
   luaL_Buffer b;
   luaL_buffinit(L, &b);
-  soma_status s = soma_write_timeline(r, p, (unsigned)width, to_buffer, &b);
+  soma_status s = soma_write_timeline(r, p, (unsigned)width, lb_to_buffer, &b);
   luaL_pushresult(&b);
   return s == SOMA_OK ? 1 : lb_fail(L, "timeline", NULL, s);
 }

@@ -19,7 +19,7 @@ static vm_time later(vm_time a, vm_time b) { return a > b ? a : b; }
 static void not_before(bound *b, vm_time t, uint32_t node, vm_why why) {
   if (t <= b->time) return;
   b->time = t;
-  b->cause = (vm_cause){node, (uint8_t)why, t};
+  b->cause = (vm_cause){.node = node, .why = (uint8_t)why, .time = t};
 }
 
 /* ---- Tensor -------------------------------------------------------------------------------- */

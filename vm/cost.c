@@ -197,6 +197,26 @@ static uint64_t stream_mm(const job *j) {
   return max_of(least, paced(&t, n * row_cycles(j)));
 }
 
+vm_flops vm_matmul_flops(const vm_core *c, const isa_insn *in, const vm_operands *a) {
+  const struct vm_MATMUL *m = &a->MATMUL; /* dst and src come first in both forms */
+  const job j = {c, ISA_ENG_tensor, in, a};
+  bool mx = in->op == ISA_OP_matmul_mx;
+  uint64_t lanes = mx ? VM_LANES : 1;
+  vm_flops f = {.logical = 2 * lanes * m->dst.num[0] * m->src.num[0] * m->src.elems};
+  vm_cost_id rate = mx                                   ? VM_PE_MX
+                    : m->src.dtype == ISA_float32        ? VM_PE_FP32
+                    : is_fp8(m->src.dtype)               ? VM_PE_FP8
+                    : isa_dtype_bytes(m->src.dtype) == 1 ? VM_PE_INT8
+                                                         : VM_PE_16;
+  f.adjusted = f.logical * 100 / c->cost[rate];
+  if (rate == VM_PE_FP32 && row_cycles(&j) == 2) f.adjusted /= 2; /* one pass of the two */
+  return f;
+}
+
+uint64_t vm_peak_flops(const isa_target *t) {
+  return (uint64_t)2 * ISA_PMAX * ISA_PMAX * t->khz[ISA_ENG_tensor] * 1000;
+}
+
 static uint64_t stream_gp(const job *j) { return j->a->IOTA.dst.elems; }
 
 /* Indices n of e elements each, by the reference's formula: n * e / C with

@@ -16,7 +16,7 @@ typedef struct range {
 } range;
 static const range ranges[] = {
     {"CYC", 0, 1000000}, {"NS", 0, 1000000},    {"PS", 0, 1000000000}, {"MBNS", 16000, 100000000},
-    {"N", 1, 65535},     {"B", 64, 1000000000}, {"PM", 1, 1000},
+    {"N", 1, 65535},     {"B", 64, 1000000000}, {"PM", 1, 1000},       {"PCT", 1, 10000},
 };
 
 static const range *range_of(const char *unit) {

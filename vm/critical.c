@@ -18,7 +18,8 @@ uint32_t vm_path_append(vm_core *c, vm_node_kind kind, unsigned who, unsigned by
                            .kind = (uint8_t)kind,
                            .who = (uint8_t)who,
                            .by = (uint8_t)by,
-                           .why = cause.why};
+                           .why = cause.why,
+                           .sem = cause.sem};
   if (p->last == 0 || end >= p->v[p->last - 1].end) p->last = p->n;
   return p->n;
 }

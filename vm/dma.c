@@ -274,8 +274,9 @@ static vm_time packet_time(const vm_core *c, const vm_transfer *t, uint64_t byte
 /* What determines that a share starts now: its trigger, or the engine that was at work. */
 static void note_cause(vm_core *c, unsigned dma, vm_share *s) {
   bool waited = c->now > s->ready;
-  s->cause = (vm_cause){waited ? c->dma[dma].last_node : s->t->node,
-                        waited ? VM_WHY_DMA : VM_WHY_TRIGGER, c->now};
+  s->cause = (vm_cause){.node = waited ? c->dma[dma].last_node : s->t->node,
+                        .why = waited ? VM_WHY_DMA : VM_WHY_TRIGGER,
+                        .time = c->now};
 }
 
 static void first_data(vm_core *c, unsigned dma, vm_share *s) {
@@ -284,6 +285,19 @@ static void first_data(vm_core *c, unsigned dma, vm_share *s) {
   s->item.start = c->now;
   vm_dma_boxes(c, s);
   vm_item_link(c, &s->item);
+  if (c->shares_moving++ == 0) c->dma_since = c->now;
+}
+
+/* Bytes that a share reads from HBM and writes there. */
+static void count_hbm(vm_core *c, const vm_share *s) {
+  const vm_transfer *t = s->t;
+  uint64_t elements = s->e1 - s->e0;
+  if (t->src.space == ISA_HBM) c->hbm_read += elements * t->src.esize;
+  for (unsigned i = 0; i + 1 < t->nsrc; i++)
+    if (t->more[i].space == ISA_HBM) c->hbm_read += elements * t->more[i].esize;
+  if (t->dst.space != ISA_HBM) return;
+  c->hbm_written += elements * t->dst.esize;
+  if (t->accumulates) c->hbm_read += elements * t->dst.esize;
 }
 
 static void wake_ringfull(vm_core *c, unsigned queue) {
@@ -312,6 +326,8 @@ static void finish_share(vm_core *c, unsigned dma, unsigned queue) {
     vm_item_unlink(c, &s->item);
     vm_trace(c, VM_EV_DMA, dma, t->pc, queue, s->item.start, c->now, s->bytes, t->engine);
     c->dma_bytes += s->bytes;
+    count_hbm(c, s);
+    if (--c->shares_moving == 0) c->dma_active += c->now - c->dma_since;
   }
   if (!s->started) note_cause(c, dma, s);
   c->cause = vm_path_add(c, VM_N_SHARE, dma, t->engine, t->pc, s->started ? s->item.start : c->now,

@@ -8,7 +8,14 @@ static vm_time later(vm_time a, vm_time b) { return a > b ? a : b; }
 
 /* ---- Items: what has issued and not executed ---------------------------------------------- */
 
+static void touch(vm_core *c, const vm_box *b) {
+  uint64_t *most = &c->touched[b->space == ISA_PSUM];
+  if (b->space && b->space != ISA_HBM && b->hi > *most) *most = b->hi;
+}
+
 void vm_item_link(vm_core *c, vm_item *it) {
+  for (unsigned i = 0; i < it->nsrc; i++) touch(c, &it->src[i]);
+  for (unsigned i = 0; i < it->ndst; i++) touch(c, &it->dst[i]);
   it->next = &c->items;
   it->prev = c->items.prev;
   it->prev->next = it;
@@ -225,6 +232,20 @@ static vm_verdict run_handler(vm_dp *d, unsigned op, const vm_operands *a) {
   }
 }
 
+static void add_flops(vm_flops *to, vm_flops f) {
+  to->logical += f.logical;
+  to->adjusted += f.adjusted;
+}
+
+static void count_work(vm_core *c, vm_engine *en, const vm_flight *f) {
+  uint64_t partitions = f->item.ndst ? f->item.dst[0].p1 - f->item.dst[0].p0 : 0;
+  en->streaming += (f->streamed - f->item.start) / ISA_PMAX * partitions;
+  if (isa_ops[f->in->op].cost != ISA_COST_MM) return;
+  vm_flops work = vm_matmul_flops(c, f->in, &f->a);
+  add_flops(&c->flops, work);
+  if (f->in->op == ISA_OP_matmul && f->a.MATMUL.transpose) add_flops(&c->transpose_flops, work);
+}
+
 static void execute(vm_core *c, unsigned e, vm_flight *f) {
   vm_engine *en = &c->eng[e];
   vm_protect(c, f->item.dst, f->item.ndst, &f->item);
@@ -232,10 +253,7 @@ static void execute(vm_core *c, unsigned e, vm_flight *f) {
   if (!c->timing_only && run_handler(&en->dp, f->in->op, &f->a) == VM_FAULT)
     vm_fault(c, ISA_FAULT, (int)e, -1, f->pc, "%s", en->dp.fault);
   if (c->check) vm_check_executed(c, e, f);
-  if (isa_ops[f->in->op].cost == ISA_COST_MM) { /* dst and src come first in both forms */
-    uint64_t lanes = f->in->op == ISA_OP_matmul_mx ? VM_LANES : 1;
-    c->flops += 2 * lanes * f->a.MATMUL.dst.num[0] * f->a.MATMUL.src.num[0] * f->a.MATMUL.src.elems;
-  }
+  count_work(c, en, f);
   vm_item_unlink(c, &f->item);
 }
 

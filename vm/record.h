@@ -3,6 +3,7 @@
  *   record.c         the recorder
  *   record_trace.c   instructions behind events, who signalled whom, names, numbers
  *   record_memory.c  tiles in use over time
+ *   record_gaps.c    idle time of the engines, and who was late
  *   record_chrome.c record_table.c record_summary.c record_text.c record_html.c   the writers */
 #ifndef VM_RECORD_H
 #define VM_RECORD_H

@@ -179,10 +179,11 @@ static void active_row(table *w, unsigned engine, vm_time start, vm_time end) {
 }
 
 static void summary_engine(table *w, const vm_summary *s, unsigned e, vm_time total) {
-  static const char *const fields[ISA_NENGINES][4] = {
-#define FIELDS(engine)                                              \
-  {engine "_engine_instruction_time", engine "_engine_active_time", \
-   engine "_engine_active_time_percent", engine "_engine_instruction_count"}
+  static const char *const fields[ISA_NENGINES][5] = {
+#define FIELDS(engine)                                                       \
+  {engine "_engine_instruction_time", engine "_engine_active_time",          \
+   engine "_engine_active_time_percent", engine "_engine_instruction_count", \
+   engine "_engine_utilization_percent"}
       FIELDS("tensor"), FIELDS("vector"), FIELDS("scalar"), FIELDS("gpsimd"), FIELDS("sync")};
 #undef FIELDS
   put_units(w, fields[e][0], s->engine[e].sum, 15);
@@ -190,6 +191,10 @@ static void summary_engine(table *w, const vm_summary *s, unsigned e, vm_time to
   put_percent(w, fields[e][2], (double)s->engine[e].active, (double)total);
   put_u64(w, fields[e][3],
           w->t.r->has_stats ? w->t.r->stats.engine[e].instructions : s->engine[e].count);
+  if (!w->t.r->has_stats) return;
+  soma_figures f;
+  soma_stats_figures(&w->t.r->stats, &f, sizeof f);
+  put_percent(w, fields[e][4], f.utilization[e], 1);
 }
 
 static void summary_dge(table *w, const vm_summary *s, unsigned q, vm_time total) {
@@ -207,13 +212,43 @@ static void summary_dge(table *w, const vm_summary *s, unsigned q, vm_time total
   put_percent(w, fields[q][5], (double)s->dge_bytes[q], (double)s->dma_bytes);
 }
 
-static void summary_row(table *w, const vm_summary *s) {
+/* Ratios as the vendor's schema defines them; the peaks are of 16-bit elements and of one stack. */
+static void summary_flops(table *w, const soma_stats *s) {
+  soma_figures f;
+  soma_stats_figures(s, &f, sizeof f);
+  put_units(w, "launch_time", s->launch, 15);
+  put_u64(w, "hardware_flops", s->flops);
+  put_u64(w, "transpose_flops", s->transpose_flops);
+  put_u64(w, "adjusted_hardware_flops", s->adjusted_flops);
+  put_u64(w, "adjusted_transpose_flops", s->adjusted_transpose_flops);
+  put_ratio(w, "mm_arithmetic_intensity", f.intensity, 1);
+  put_ratio(w, "peak_flops_bandwidth_ratio", f.ridge, 1);
+  put_ratio(w, "peak_flops_per_second", f.peak_flops, 1);
+  put_ratio(w, "attainable_flops_per_second", f.attainable_flops, 1);
+  put_percent(w, "hfu_estimated_percent", f.hfu, 1);
+  put_percent(w, "mfu_estimated_percent", f.mfu, 1);
+  put_percent(w, "mfu_max_achievable_estimated_percent", f.attainable_flops, f.peak_flops);
+  put_percent(w, "mbu_estimated_percent", f.mbu, 1);
+}
+
+/* High-water marks: bytes of a partition touched, and of all partitions in use by tiles at once. */
+static void summary_memory(table *w, const vm_use *use) {
+  const soma_stats *s = &w->t.r->stats;
+  if (w->t.r->has_stats) {
+    put_u64(w, "sbuf_touched_partition_bytes", s->sbuf_touched);
+    put_u64(w, "psum_touched_partition_bytes", s->psum_touched);
+  }
+  put_u64(w, "sbuf_live_peak_bytes", use->peak[0]);
+  put_u64(w, "psum_live_peak_bytes", use->peak[1]);
+}
+
+static void summary_row(table *w, const vm_summary *s, const vm_use *use) {
   const soma_recorder *r = w->t.r;
   vm_time total = r->has_stats ? r->stats.time : w->t.total;
   put_units(w, "total_time", total, 15);
   put_units(w, "total_active_time", s->active, 15);
   put_percent(w, "total_active_time_percent", (double)s->active, (double)total);
-  if (r->has_stats) put_u64(w, "hardware_flops", r->stats.flops);
+  if (r->has_stats) summary_flops(w, &r->stats);
   put_u64(w, "trace_count", w->t.n);
   put_u64(w, "event_count", s->updates);
   put_units(w, "dma_active_time", s->dma_active, 15);
@@ -224,12 +259,13 @@ static void summary_row(table *w, const vm_summary *s) {
   put_u64(w, "dma_transfer_total_bytes", r->has_stats ? r->stats.dma_bytes : s->dma_bytes);
   put_u64(w, "dma_queue_count", w->t.p->cores[0].nqueues);
   for (unsigned q = 0; q < VM_SUMMARY_QUEUES; q++) summary_dge(w, s, q, total);
-  put_u64(w, "hbm_read_bytes", s->hbm_read);
-  put_u64(w, "hbm_write_bytes", s->hbm_written);
+  put_u64(w, "hbm_read_bytes", r->has_stats ? r->stats.hbm_read_bytes : s->hbm_read);
+  put_u64(w, "hbm_write_bytes", r->has_stats ? r->stats.hbm_write_bytes : s->hbm_written);
   for (unsigned e = 0; e < ISA_NENGINES; e++) summary_engine(w, s, e, total);
   put_u64(w, "matmul_instruction_count", s->matmuls);
   put_u64(w, "activate_instruction_count", s->activations);
   put_units(w, "activate_instruction_time", s->activation_time, 15);
+  summary_memory(w, use);
   put_u64(w, "dropped_events", r->dropped);
   end_row(w);
 }
@@ -279,15 +315,17 @@ static void active_rows(table *w) {
 
 static void summary_rows(table *w) {
   vm_summary s;
-  if (!vm_trace_summary(&w->t, w->order, &s)) {
+  vm_use use = {0};
+  if (!vm_trace_summary(&w->t, w->order, &s) || !vm_trace_use(&w->t, w->order, &use)) {
     w->out.b.failed = true;
     return;
   }
   if (w->mode == HEADER) {
-    summary_row(w, &s);
+    summary_row(w, &s, &use);
     w->mode = CSV_ROW;
   }
-  summary_row(w, &s);
+  summary_row(w, &s, &use);
+  vm_use_free(&w->t, &use);
 }
 
 static void rows(table *w, soma_table which) {

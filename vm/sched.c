@@ -32,6 +32,7 @@ void vm_wake(vm_core *c, unsigned sem) {
     c->sem_waiters[sem] &= (uint8_t) ~(1u << e);
     en->state = VM_READY;
     vm_goes_on(en, c->cause, VM_WHY_SEM, c->now);
+    en->cause.sem = (uint8_t)sem;
     vm_post(c, VM_E_SEQ, e, c->now, 0);
   }
 }

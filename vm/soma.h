@@ -273,10 +273,39 @@ typedef struct soma_stats {
   soma_engine_stats engine[SOMA_ENGINES];
   soma_time launch;     /* what launching the kernel takes, not part of time */
   uint64_t table_loads; /* activation tables loaded */
+  /* Of flops: those of matmuls in transpose mode. Adjusted: in the time that 16-bit elements take,
+   * so that a float32 flop counts as four and an MX flop on trn3 as a quarter (PE_... of the
+   * costs). */
+  uint64_t transpose_flops, adjusted_flops, adjusted_transpose_flops;
+  uint64_t hbm_read_bytes, hbm_write_bytes; /* by the DMA engines */
+  soma_time dma_active;                     /* while any share of a transfer was at work */
+  /* Bytes of a partition: up to the furthest that was touched, and how many there are. */
+  uint64_t sbuf_touched, psum_touched, sbuf_size, psum_size;
+  uint64_t peak_flops,
+      peak_hbm; /* of the tensor engine with 16-bit elements, of a stack: a second */
+  /* While an engine's data path took in elements, times the share of the 128 partitions. */
+  soma_time streaming[SOMA_ENGINES];
 } soma_stats;
 /* Statistics so far. out->size is not needed: the struct only grows at its end between minor
  * versions, and n is sizeof(soma_stats) of the caller. */
 void soma_run_stats(const soma_run *r, soma_stats *out, size_t n);
+
+/* Ratios of the statistics, as the vendor's profiler defines them (vm/README.md has the formulas):
+ * fractions of 1, not percent; 0 where there is nothing to divide by. */
+typedef struct soma_figures {
+  double mfu, hfu, mbu;    /* utilisation: model flops, hardware flops, memory bandwidth */
+  double intensity;        /* model flops a byte of HBM traffic */
+  double peak_flops;       /* a second, of the run's own mix of types */
+  double ridge;            /* peak_flops over peak_hbm: below it memory is the bound */
+  double attainable_flops; /* a second: the roofline at this intensity */
+  double model_flops;      /* a second, that the run achieved */
+  double dma_active;
+  double dma_average_bytes;         /* of a transfer */
+  double active[SOMA_ENGINES];      /* at least one instruction in the data path */
+  double utilization[SOMA_ENGINES]; /* of tensor hfu, of the others streaming */
+} soma_figures;
+/* n is sizeof(soma_figures) of the caller. */
+void soma_stats_figures(const soma_stats *s, soma_figures *out, size_t n);
 
 typedef struct soma_fault {
   soma_status status; /* SOMA_FAULT, SOMA_DEADLOCK, SOMA_LIMIT or SOMA_STOPPED; SOMA_OK: none */
@@ -381,6 +410,10 @@ typedef struct soma_hbm_block {
 /* Allocation i by rising address. SOMA_ARG past the last. */
 soma_status soma_hbm_allocation(const soma_machine *m, uint32_t i, soma_hbm_block *out);
 
+/* Takes n bytes of output; nonzero ends the writing. */
+typedef int (*soma_write_fn)(void *ud, const char *p, size_t n);
+typedef struct soma_recorder soma_recorder; /* see Recording a run */
+
 /* ---- Critical path ------------------------------------------------------------------------ */
 
 /* What the time of a run went into: the instruction or transfer that ended last, what determined
@@ -400,11 +433,22 @@ typedef struct soma_path_segment {
   const char *name;  /* mnemonic */
   const char *cause; /* what it followed from: "semaphore", "data path busy" ... Static. */
   soma_time start, end;
+  int queue;              /* of a DMA instruction, else -1 */
+  int semaphore;          /* when that is the cause, else -1 */
+  const char *queue_name; /* NULL: none */
+  const char *semaphore_name;
 } soma_path_segment;
 /* Segments of the run so far, earliest first: writes at most max of them (the latest are left out)
  * and sets *n to how many there are. SOMA_ARG unless the run was started with options.causes. */
 soma_status soma_critical_path(const soma_run *r, soma_path_segment *out, uint32_t max,
                                uint32_t *n);
+
+/* What the time of a run went into, as text: its critical path by engine, queue and kind of wait
+ * (the shares are of the whole run and sum to 100 %), then the path itself, repeats folded; and, of
+ * a recorder that holds the run's events, the largest idle gaps of the engines. rec may be NULL;
+ * the allocator is the machine's. SOMA_ARG unless the run was started with options.causes. */
+soma_status soma_write_explanation(const soma_run *r, const soma_recorder *rec, soma_write_fn write,
+                                   void *ud);
 
 /* ---- State, between events ---------------------------------------------------------------- */
 
@@ -438,7 +482,6 @@ soma_status soma_program_tile(const soma_program *p, uint32_t i, soma_tile_info 
  *   options.event = soma_recorder_event; options.event_ud = rec;
  * One recorder holds the events of one run: clear it before the next. It is used by the thread
  * that runs the machine. */
-typedef struct soma_recorder soma_recorder;
 typedef struct soma_recorder_options {
   size_t size;         /* sizeof(soma_recorder_options) */
   uint64_t max_events; /* 0: 2^32 - 2, which is the most */
@@ -468,9 +511,6 @@ soma_status soma_recorder_get(const soma_recorder *r, const soma_program *p, uin
 /* Gives the summaries the run's own figures; n is sizeof(soma_stats) of the caller. Without them
  * totals are those of the kept events. */
 void soma_recorder_stats(soma_recorder *r, const soma_stats *s, size_t n);
-
-/* Takes n bytes of output; nonzero ends the writing. */
-typedef int (*soma_write_fn)(void *ud, const char *p, size_t n);
 
 /* The writers. p is the program that ran. Each gives SOMA_OK, SOMA_NOMEM, SOMA_ARG, or SOMA_IO
  * when write refused; equal events give equal bytes.
@@ -505,6 +545,35 @@ soma_status soma_write_timeline(const soma_recorder *r, const soma_program *p, u
  * none. */
 soma_status soma_write_html(const soma_recorder *r, const soma_program *p, const char *title,
                             soma_write_fn write, void *ud);
+
+/* Idle time of an engine between two instructions of its data path (or before the first, or after
+ * the last), and who was late. */
+typedef enum soma_gap_kind {
+  SOMA_GAP_SEMAPHORE = 1, /* the engine waited for a semaphore */
+  SOMA_GAP_SEQUENCER,     /* control instructions, or latency of the data path */
+  SOMA_GAP_END            /* after the engine's last instruction */
+} soma_gap_kind;
+typedef struct soma_idle_gap {
+  soma_gap_kind kind;
+  soma_engine engine;
+  soma_time start, end;
+  soma_time waited;   /* of SOMA_GAP_SEMAPHORE: the part of the gap spent on the longest wait */
+  int semaphore;      /* of that wait, else -1 */
+  int late_engine;    /* soma_engine whose instruction's update ended it, -1 unknown */
+  int late_queue;     /* the queue, when that was a transfer, else -1 */
+  uint32_t reached;   /* the value of the semaphore that ended it */
+  char condition[20]; /* what was waited for: ">=32", ">=r1" */
+  uint32_t pc, line;  /* of the instruction that waited; line 0: unknown */
+  uint32_t late_pc, late_line;
+  const char *semaphore_name, *queue_name; /* NULL: none */
+  const char *file, *late_file;
+  const char *late_name; /* mnemonic */
+} soma_idle_gap;
+/* The gaps of all engines whose data path ran, largest first: writes at most max of them and sets
+ * *n to how many there are. Busy time and gaps of an engine add up to the run's time, or to the
+ * stretch that was kept. SOMA_NOMEM or SOMA_OK. */
+soma_status soma_idle_gaps(const soma_recorder *r, const soma_program *p, soma_idle_gap *out,
+                           uint32_t max, uint32_t *n);
 
 #ifdef __cplusplus
 }

@@ -85,6 +85,10 @@ soma_status soma_tensor_place(soma_machine *m, soma_dtype dtype, uint32_t ndim,
 soma_tensor *const *soma_residents(const soma_machine *m, const soma_program *p);
 /* Sets written[i] of each tensor i that some instruction of p may write. */
 void soma_mark_written(const isa_program *p, bool *written);
+/* The queue that a DMA instruction names, -1 of another. */
+int vm_insn_queue(const isa_insn *in);
+/* Fills what the statistics say of flops, memory and streaming. (figures.c) */
+void vm_run_work(const vm_core *c, soma_stats *s);
 /* Takes a run from its machine, which is about to be freed: it has ended. */
 void soma_run_leave(soma_run *r);
 

@@ -359,13 +359,14 @@ void soma_run_stats(const soma_run *r, soma_stats *out, size_t n) {
                   .dma_packets = c->dma_packets,
                   .host_to_device = r->to_device,
                   .device_to_host = r->to_host,
-                  .flops = c->flops,
+                  .flops = c->flops.logical,
                   .hbm_bytes = c->hbm_bytes,
                   .host_seconds = c->host_seconds,
                   .trace_hash = c->trace_hash,
                   .launch =
                       (vm_time)c->cost[c->prog->ncores > 1 ? VM_LAUNCH_LNC2 : VM_LAUNCH] * VM_NS,
                   .table_loads = c->eng[ISA_ENG_scalar].tables};
+  vm_run_work(c, &s);
   for (unsigned d = 0; d < ISA_NDMA; d++) s.dma_busy += c->dma[d].busy_time;
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
     const vm_engine *en = &c->eng[e];

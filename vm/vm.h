@@ -86,12 +86,14 @@ typedef struct vm_cause {
   uint32_t node; /* 0: none */
   uint8_t why;
   vm_time time; /* when it took effect */
+  uint8_t sem;  /* of VM_WHY_SEM */
 } vm_cause;
 typedef enum vm_node_kind { VM_N_INSN = 1, VM_N_SEQ, VM_N_SHARE } vm_node_kind;
 typedef struct vm_node {
   vm_time start, end, bound; /* bound: when the cause took effect; the sequencer's time follows */
   uint32_t cause, pc;
   uint8_t kind, who, by, why; /* who: engine or DMA engine; by: engine whose instruction it is */
+  uint8_t sem;                /* of VM_WHY_SEM */
 } vm_node;
 typedef struct vm_path {
   vm_node *v;
@@ -185,6 +187,7 @@ typedef struct vm_engine {
   /* statistics */
   uint64_t instructions, data_instructions;
   vm_time busy, busy_until, waiting;
+  vm_time streaming; /* taking in elements, times the share of the 128 partitions */
 } vm_engine;
 
 /* ---- DMA ---------------------------------------------------------------------------------- */
@@ -310,6 +313,11 @@ typedef struct vm_block { /* host memory of an HBM tensor */
   bool placed;             /* of a given one: it has its address */
 } vm_block;
 
+/* Work of the tensor engine: 2 * M * N * K, and the same in the time of 16-bit elements. */
+typedef struct vm_flops {
+  uint64_t logical, adjusted;
+} vm_flops;
+
 /* A core and its run. */
 typedef struct vm_core {
   isa_alloc al;
@@ -348,7 +356,12 @@ typedef struct vm_core {
   vm_limits limits;
   vm_fault_record fault;
   bool ended;
-  uint64_t instructions, dma_transfers, dma_bytes, dma_packets, flops;
+  uint64_t instructions, dma_transfers, dma_bytes, dma_packets;
+  vm_flops flops, transpose_flops;
+  uint64_t hbm_read, hbm_written; /* by the DMA engines */
+  vm_time dma_active, dma_since;  /* union of shares at work; start of what goes on */
+  uint32_t shares_moving;
+  uint64_t touched[2]; /* furthest byte of a partition of SBUF and PSUM so far */
   uint64_t trace_hash;
   bool timing_only;         /* data paths and transfers take their time and move nothing */
   struct vm_check *check;   /* check.h; NULL: none */
@@ -448,7 +461,7 @@ static inline uint32_t vm_path_add(vm_core *c, vm_node_kind kind, unsigned who, 
 }
 /* Notes what let engine e's sequencer go on at time t. */
 static inline void vm_goes_on(vm_engine *en, uint32_t node, vm_why why, vm_time t) {
-  en->cause = (vm_cause){node, (uint8_t)why, t};
+  en->cause = (vm_cause){.node = node, .why = (uint8_t)why, .time = t};
 }
 /* The path from the last node back to the run's start, as nodes cut at `until`; calls fn for each
  * segment, latest first. gap: the time between the cause of n and its effect, which is why n
@@ -507,6 +520,10 @@ typedef struct vm_span { /* of an instruction: all in cycles of its engine */
 } vm_span;
 vm_span vm_cost(const vm_core *c, unsigned engine, const isa_insn *in, const vm_operands *a);
 vm_time vm_cycles(const vm_core *c, unsigned engine, uint64_t cycles);
+/* Of a matmul or matmul_mx. */
+vm_flops vm_matmul_flops(const vm_core *c, const isa_insn *in, const vm_operands *a);
+/* What the array can do with 16-bit elements in a second: 2 * 128 * 128 * its clock. */
+uint64_t vm_peak_flops(const isa_target *t);
 
 /* fault.c */
 void vm_fault(vm_core *c, isa_status status, int engine, int dma, uint32_t pc, const char *fmt, ...)

@@ -1,0 +1,325 @@
+/* What the time of a run went into, as text: shares, the critical path with its repeats folded, and
+ * the idle gaps of the engines. */
+#include "record.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { HEAD_ROWS = 60, TAIL_ROWS = 20, LONGEST_LOOP = 256, GAPS_OF_ENGINE = 3 };
+
+typedef struct part {         /* of the time: what segments alike took together */
+  const soma_path_segment *s; /* one of them; NULL: the time behind the path's end */
+  soma_time time;
+} part;
+
+typedef struct block { /* segments first .. first + n - 1, and repeats - 1 more of the same */
+  uint32_t first, n, repeats;
+} block;
+
+typedef struct explain {
+  const soma_run *run;
+  const soma_recorder *rec;
+  vm_sink out;
+  isa_alloc al;
+  soma_path_segment *s;
+  uint32_t n;
+  soma_time total;
+  part *parts;
+  uint32_t nparts, cap_parts;
+  block *blocks;
+  uint32_t nblocks, cap_blocks;
+  uint32_t row, rows; /* of the path: written so far, in all */
+} explain;
+
+/* ---- Shares ------------------------------------------------------------------------------- */
+
+static bool same_share(const soma_path_segment *a, const soma_path_segment *b) {
+  if (a->kind != b->kind) return false;
+  switch (a->kind) {
+  case SOMA_PATH_TRANSFER: return a->queue == b->queue;
+  case SOMA_PATH_DELAY:
+    if (a->semaphore >= 0 || b->semaphore >= 0) return a->semaphore == b->semaphore;
+    return a->cause == b->cause && a->queue == b->queue && a->engine == b->engine;
+  default: return a->engine == b->engine;
+  }
+}
+
+static bool add_part(explain *x, const soma_path_segment *s, soma_time time) {
+  uint32_t i = 0;
+  while (i < x->nparts && (!s || !x->parts[i].s || !same_share(s, x->parts[i].s))) i++;
+  if (i == x->nparts) {
+    if (i == x->cap_parts && !isa_array_grow(&x->al, &x->parts, i, &x->cap_parts, sizeof *x->parts))
+      return false;
+    x->parts[x->nparts++] = (part){s, 0};
+  }
+  x->parts[i].time += time;
+  return true;
+}
+
+static int by_time(const void *a, const void *b) {
+  const part *x = a, *y = b;
+  if (x->time != y->time) return x->time > y->time ? -1 : 1;
+  if (!x->s || !y->s) return x->s ? -1 : 1;
+  return x->s < y->s ? -1 : 1; /* the earlier of the path */
+}
+
+static void put_name(isa_buf *b, const char *name, const char *otherwise, int number) {
+  if (name)
+    isa_buf_puts(b, name);
+  else
+    isa_buf_printf(b, "%s%d", otherwise, number);
+}
+
+static void put_share(isa_buf *b, const soma_path_segment *s) {
+  const char *engine = s ? isa_engines[s->engine].name : "";
+  if (!s) {
+    isa_buf_puts(b, "after the path: completions that nothing waits for");
+    return;
+  }
+  switch (s->kind) {
+  case SOMA_PATH_DATA: isa_buf_printf(b, "%s: data path", engine); return;
+  case SOMA_PATH_SEQUENCER: isa_buf_printf(b, "%s: sequencer", engine); return;
+  case SOMA_PATH_TRANSFER:
+    put_name(b, s->queue_name, "queue", s->queue);
+    isa_buf_puts(b, ": moving data");
+    return;
+  default: break;
+  }
+  if (s->semaphore >= 0) {
+    isa_buf_puts(b, "wait: until semaphore ");
+    put_name(b, s->semaphore_name, "sem", s->semaphore);
+    isa_buf_puts(b, " was seen");
+  } else if (s->queue >= 0) {
+    put_name(b, s->queue_name, "queue", s->queue);
+    isa_buf_printf(b, ": wait: %s", s->cause);
+  } else {
+    isa_buf_printf(b, "%s: wait: %s", engine, s->cause);
+  }
+}
+
+/* Spaces up to a width from `at` on, one at least unless the width is 0. */
+static void pad(isa_buf *b, size_t at, size_t width) {
+  if (width) isa_buf_puts(b, " ");
+  while (!b->failed && b->len - at < width) isa_buf_puts(b, " ");
+}
+
+static void put_span_column(isa_buf *b, soma_time t, size_t width) {
+  size_t at = b->len;
+  vm_put_span(b, t);
+  pad(b, at, width);
+}
+
+/* Tenths of a percent, each the difference of two rounded sums, so that all add up to 100. */
+static void put_shares(explain *x) {
+  isa_buf *b = &x->out.b;
+  soma_time sum = 0;
+  uint64_t before = 0;
+  isa_buf_puts(b, "shares of the critical path\n");
+  for (uint32_t i = 0; i < x->nparts; i++) {
+    sum += x->parts[i].time;
+    uint64_t now = (uint64_t)((double)sum / (double)x->total * 1000 + 0.5);
+    isa_buf_printf(b, "  %3u.%u%%  ", (unsigned)((now - before) / 10),
+                   (unsigned)((now - before) % 10));
+    before = now;
+    put_span_column(b, x->parts[i].time, 10);
+    put_share(b, x->parts[i].s);
+    isa_buf_puts(b, "\n");
+  }
+}
+
+static bool make_shares(explain *x) {
+  for (uint32_t i = 0; i < x->n; i++)
+    if (!add_part(x, &x->s[i], x->s[i].end - x->s[i].start)) return false;
+  soma_time end = x->n ? x->s[x->n - 1].end : 0;
+  if (end < x->total && !add_part(x, NULL, x->total - end)) return false;
+  if (x->nparts) qsort(x->parts, x->nparts, sizeof *x->parts, by_time);
+  return true;
+}
+
+/* ---- The path ----------------------------------------------------------------------------- */
+
+/* Steps of one source line are alike also where the preprocessor has unrolled a loop. */
+static bool same_step(const soma_path_segment *a, const soma_path_segment *b) {
+  bool same_place = a->line && b->line ? a->line == b->line && a->file == b->file : a->pc == b->pc;
+  return same_place && a->name == b->name && a->engine == b->engine && a->kind == b->kind &&
+         a->cause == b->cause && a->semaphore == b->semaphore;
+}
+
+/* The loop at segment i: the block whose repeats cover most. */
+static block loop_at(const explain *x, uint32_t i) {
+  block best = {i, 1, 1};
+  uint32_t covered = 1;
+  for (uint32_t p = 1; p <= LONGEST_LOOP && i + 2 * p <= x->n; p++) {
+    uint32_t alike = 0;
+    while (i + p + alike < x->n && same_step(&x->s[i + alike], &x->s[i + p + alike])) alike++;
+    uint32_t repeats = alike / p + 1;
+    if (repeats > 1 && repeats * p > covered) {
+      best = (block){i, p, repeats};
+      covered = repeats * p;
+    }
+  }
+  return best;
+}
+
+static bool fold(explain *x) {
+  for (uint32_t i = 0; i < x->n;) {
+    block b = loop_at(x, i);
+    if (x->nblocks == x->cap_blocks &&
+        !isa_array_grow(&x->al, &x->blocks, x->nblocks, &x->cap_blocks, sizeof *x->blocks))
+      return false;
+    x->blocks[x->nblocks++] = b;
+    x->rows += b.n;
+    i += b.n * b.repeats;
+  }
+  return true;
+}
+
+static void put_step(isa_buf *b, const soma_path_segment *s) {
+  size_t at = b->len;
+  switch (s->kind) {
+  case SOMA_PATH_DATA:
+  case SOMA_PATH_SEQUENCER: isa_buf_puts(b, isa_engines[s->engine].name); break;
+  case SOMA_PATH_TRANSFER: put_name(b, s->queue_name, "queue", s->queue); break;
+  default: isa_buf_puts(b, "wait");
+  }
+  pad(b, at, 9);
+  if (s->kind == SOMA_PATH_DELAY) {
+    if (s->semaphore < 0) {
+      isa_buf_puts(b, s->cause);
+    } else {
+      isa_buf_puts(b, "semaphore ");
+      put_name(b, s->semaphore_name, "sem", s->semaphore);
+    }
+    isa_buf_puts(b, ", for ");
+  }
+  isa_buf_puts(b, s->name ? s->name : "?");
+  if (s->kind == SOMA_PATH_SEQUENCER) isa_buf_puts(b, " (sequencer)");
+  if (s->file) isa_buf_printf(b, "  %s:%u", s->file, s->line);
+  isa_buf_puts(b, "\n");
+}
+
+static bool shown(const explain *x, uint32_t row) {
+  return x->rows <= HEAD_ROWS + TAIL_ROWS || row < HEAD_ROWS || row >= x->rows - TAIL_ROWS;
+}
+
+static void put_block(explain *x, const block *k) {
+  isa_buf *b = &x->out.b;
+  uint32_t last = k->first + k->n * k->repeats - 1;
+  if (k->repeats > 1 && shown(x, x->row)) {
+    isa_buf_printf(b, "  x %-7u ", k->repeats);
+    put_span_column(b, x->s[last].end - x->s[k->first].start, 0);
+    isa_buf_puts(b, " in all:\n");
+  }
+  for (uint32_t i = 0; i < k->n; i++, x->row++) {
+    soma_time time = 0;
+    if (!shown(x, x->row)) {
+      if (x->row == HEAD_ROWS)
+        isa_buf_printf(b, "  ... %u more\n", x->rows - HEAD_ROWS - TAIL_ROWS);
+      continue;
+    }
+    for (uint32_t j = k->first + i; j <= last; j += k->n) time += x->s[j].end - x->s[j].start;
+    isa_buf_puts(b, k->repeats > 1 ? "  | " : "  ");
+    put_span_column(b, time, k->repeats > 1 ? 10 : 12);
+    put_step(b, &x->s[k->first + i]);
+  }
+}
+
+/* ---- Gaps --------------------------------------------------------------------------------- */
+
+static void put_late(isa_buf *b, const soma_idle_gap *g) {
+  isa_buf_puts(b, ", waiting for $");
+  put_name(b, g->semaphore_name, "sem", g->semaphore);
+  isa_buf_puts(b, g->condition);
+  if (strchr(g->condition, 'r')) isa_buf_printf(b, " (%u)", g->reached);
+  if (g->waited < g->end - g->start) {
+    isa_buf_puts(b, " for ");
+    vm_put_span(b, g->waited);
+  }
+  if (g->late_engine < 0) return;
+  isa_buf_puts(b, ": ");
+  if (g->late_queue >= 0) {
+    isa_buf_puts(b, "queue ");
+    put_name(b, g->queue_name, "", g->late_queue);
+  } else {
+    isa_buf_puts(b, isa_engines[g->late_engine].name);
+  }
+  isa_buf_printf(b, " was late (%s", g->late_name ? g->late_name : "?");
+  if (g->late_file) isa_buf_printf(b, " at %s:%u", g->late_file, g->late_line);
+  isa_buf_puts(b, ")");
+}
+
+static void put_gap(isa_buf *b, const soma_idle_gap *g) {
+  isa_buf_printf(b, "  %s idle ", isa_engines[g->engine].name);
+  vm_put_span(b, g->end - g->start);
+  isa_buf_puts(b, " from ");
+  vm_put_span(b, g->start);
+  if (g->kind == SOMA_GAP_SEMAPHORE)
+    put_late(b, g);
+  else
+    isa_buf_puts(b, g->kind == SOMA_GAP_END ? ", after its last instruction"
+                                            : ", control instructions");
+  isa_buf_puts(b, "\n");
+}
+
+static bool put_gaps(explain *x) {
+  isa_buf *b = &x->out.b;
+  uint32_t n = 0;
+  if (soma_idle_gaps(x->rec, x->run->p, NULL, 0, &n) != SOMA_OK) return false;
+  soma_idle_gap *g = isa_zalloc(&x->al, n * sizeof *g + 1);
+  bool ok = g && soma_idle_gaps(x->rec, x->run->p, g, n, &n) == SOMA_OK;
+  isa_buf_puts(b, "idle gaps, the largest of each engine\n");
+  for (unsigned e = 0; ok && e < ISA_NENGINES; e++) {
+    soma_time idle = 0;
+    uint32_t seen = 0;
+    for (uint32_t i = 0; i < n; i++) {
+      if (g[i].engine != e) continue;
+      idle += g[i].end - g[i].start;
+      if (seen++ < GAPS_OF_ENGINE) put_gap(b, &g[i]);
+    }
+    if (seen <= GAPS_OF_ENGINE) continue;
+    isa_buf_printf(b, "  %s idle ", isa_engines[e].name);
+    vm_put_span(b, idle);
+    isa_buf_printf(b, " in %u gaps\n", seen);
+  }
+  if (!n) isa_buf_puts(b, "  none\n");
+  isa_free(&x->al, g, n * sizeof *g + 1);
+  return ok;
+}
+
+/* ---- The whole ---------------------------------------------------------------------------- */
+
+static bool put_path(explain *x) {
+  isa_buf *b = &x->out.b;
+  isa_buf_puts(b, "the path, earliest first\n");
+  for (uint32_t i = 0; i < x->nblocks && vm_sink_row(&x->out); i++) put_block(x, &x->blocks[i]);
+  return !x->rec || put_gaps(x);
+}
+
+static bool put_all(explain *x) {
+  soma_stats stats;
+  soma_run_stats(x->run, &stats, sizeof stats);
+  x->total = stats.time ? stats.time : 1;
+  if (!make_shares(x) || !fold(x)) return false;
+  isa_buf *b = &x->out.b;
+  isa_buf_puts(b, "critical path: ");
+  vm_put_span(b, stats.time);
+  isa_buf_printf(b, " in %u steps\n", x->n);
+  put_shares(x);
+  return put_path(x);
+}
+
+soma_status soma_write_explanation(const soma_run *r, const soma_recorder *rec, soma_write_fn write,
+                                   void *ud) {
+  explain x = {.run = r, .rec = rec, .al = r->core.al};
+  if (soma_critical_path(r, NULL, 0, &x.n) != SOMA_OK) return SOMA_ARG;
+  size_t size = (size_t)x.n * sizeof *x.s + 1;
+  x.s = isa_zalloc(&x.al, size);
+  if (!x.s) return SOMA_NOMEM;
+  soma_critical_path(r, x.s, x.n, &x.n);
+  vm_sink_open(&x.out, &x.al, write, ud);
+  if (!put_all(&x)) x.out.b.failed = true;
+  isa_free(&x.al, x.s, size);
+  isa_free(&x.al, x.parts, x.cap_parts * sizeof *x.parts);
+  isa_free(&x.al, x.blocks, x.cap_blocks * sizeof *x.blocks);
+  return vm_sink_close(&x.out);
+}

@@ -1,0 +1,150 @@
+/* Idle gaps: what lies between the spans in which an engine's data path is busy. The wait that
+ * takes most of a gap is why; the update that ended it tells who was late. */
+#include "record.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct gap {
+  vm_time start, end, waited;
+  uint32_t wait; /* the event + 1, 0: none */
+  uint8_t engine, kind;
+} gap;
+
+typedef struct gaps {
+  vm_trace_view t;
+  const uint32_t *order;
+  gap *v;
+  uint32_t n, cap;
+  bool failed;
+} gaps;
+
+static void add_gap(gaps *g, unsigned engine, unsigned kind, vm_time start, vm_time end) {
+  if (start >= end) return;
+  if (g->n == g->cap && !isa_array_grow(&g->t.al, &g->v, g->n, &g->cap, sizeof *g->v)) {
+    g->failed = true;
+    return;
+  }
+  g->v[g->n++] =
+      (gap){.start = start, .end = end, .engine = (uint8_t)engine, .kind = (uint8_t)kind};
+}
+
+/* The gaps of one engine in order of time; none when its data path did nothing. */
+static void find_gaps(gaps *g, unsigned engine, vm_time begin, vm_time end) {
+  vm_time busy = begin;
+  bool ran = false;
+  for (uint32_t k = 0; k < g->t.n; k++) {
+    const vm_record *v = vm_record_at(g->t.r, g->order[k]);
+    if (v->kind != VM_EV_INSN || v->engine != engine) continue;
+    add_gap(g, engine, SOMA_GAP_SEQUENCER, busy, v->start);
+    busy = v->end > busy ? v->end : busy;
+    ran = true;
+  }
+  if (ran) add_gap(g, engine, SOMA_GAP_END, busy, end);
+}
+
+/* Gives the gaps from `first` on, which are one engine's, their longest waits. */
+static void find_waits(gaps *g, unsigned engine, uint32_t first) {
+  for (uint32_t k = 0; k < g->t.n; k++) {
+    const vm_record *v = vm_record_at(g->t.r, g->order[k]);
+    if (v->kind != VM_EV_WAIT || v->engine != engine) continue;
+    while (first < g->n && g->v[first].end <= v->start) first++;
+    for (uint32_t i = first; i < g->n && g->v[i].start < v->end; i++) {
+      gap *x = &g->v[i];
+      vm_time from = v->start > x->start ? v->start : x->start;
+      vm_time to = v->end < x->end ? v->end : x->end;
+      if (x->kind == SOMA_GAP_END || to <= from || to - from <= x->waited) continue;
+      x->waited = to - from;
+      x->wait = g->order[k] + 1;
+      x->kind = SOMA_GAP_SEMAPHORE;
+    }
+  }
+}
+
+static int by_length(const void *a, const void *b) {
+  const gap *x = a, *y = b;
+  vm_time lx = x->end - x->start, ly = y->end - y->start;
+  if (lx != ly) return lx > ly ? -1 : 1;
+  if (x->start != y->start) return x->start < y->start ? -1 : 1;
+  return x->engine - y->engine;
+}
+
+static void put_condition(const isa_wait *w, char *out, size_t room) {
+  static const char *const conds[ISA_NCONDS] = {"", ">=", ">", "==", "<=", "<", "!="};
+  if (w->cond < ISA_NCONDS && w->cond != ISA_WAIT_none)
+    snprintf(out, room, "%s%s%u", conds[w->cond], w->is_reg ? "r" : "", (unsigned)w->value);
+}
+
+static const char *file_of(const gaps *g, isa_line at) {
+  return at.file ? vm_trace_file(&g->t, at.file) : NULL;
+}
+
+/* Who made update u. */
+static void describe_late(const gaps *g, const vm_record *u, soma_idle_gap *out) {
+  uint32_t number;
+  const isa_core *core = &g->t.p->cores[0];
+  const isa_insn *in = vm_trace_insn(&g->t, u, &number);
+  isa_line at = vm_trace_line(&g->t, u);
+  out->reached = u->value;
+  if (!in) return; /* the host's own update */
+  out->late_engine = u->engine;
+  out->late_pc = u->pc;
+  out->late_line = at.line;
+  out->late_file = file_of(g, at);
+  out->late_name = isa_ops[in->op].name;
+  out->late_queue = vm_insn_queue(in);
+  if (out->late_queue >= 0 && (uint32_t)out->late_queue < core->nqueues)
+    out->queue_name = core->queues[out->late_queue].name;
+}
+
+static soma_idle_gap describe(const gaps *g, const uint32_t *from, const gap *x) {
+  soma_idle_gap out = {.kind = (soma_gap_kind)x->kind,
+                       .engine = (soma_engine)x->engine,
+                       .start = x->start,
+                       .end = x->end,
+                       .waited = x->waited,
+                       .semaphore = -1,
+                       .late_engine = -1,
+                       .late_queue = -1};
+  if (!x->wait) return out;
+  uint32_t number;
+  const vm_record *w = vm_record_at(g->t.r, x->wait - 1);
+  const isa_insn *in = vm_trace_insn(&g->t, w, &number);
+  isa_line at = vm_trace_line(&g->t, w);
+  out.pc = w->pc;
+  out.line = at.line;
+  out.file = file_of(g, at);
+  out.semaphore = (int)w->id;
+  if (w->id < ISA_NSEMS) out.semaphore_name = g->t.p->cores[0].sem_names[w->id];
+  if (in) put_condition(&in->wait, out.condition, sizeof out.condition);
+  if (from[x->wait - 1]) describe_late(g, vm_record_at(g->t.r, from[x->wait - 1] - 1), &out);
+  return out;
+}
+
+soma_status soma_idle_gaps(const soma_recorder *r, const soma_program *p, soma_idle_gap *out,
+                           uint32_t max, uint32_t *n) {
+  gaps g = {0};
+  *n = 0;
+  if (!vm_trace_open(&g.t, r, p)) return SOMA_NOMEM;
+  bool part = r->dropped || r->o.from || r->o.until || r->o.kinds || r->o.engines;
+  uint32_t *order = vm_trace_by_start(&g.t), *from = vm_trace_links(&g.t);
+  vm_time begin = part ? g.t.begin : 0;
+  vm_time end = !part && r->has_stats && r->stats.time > g.t.total ? r->stats.time : g.t.total;
+  g.order = order;
+  for (unsigned e = 0; order && from && e < ISA_NENGINES; e++) {
+    uint32_t first = g.n;
+    find_gaps(&g, e, begin, end);
+    find_waits(&g, e, first);
+  }
+  soma_status s = order && from && !g.failed ? SOMA_OK : SOMA_NOMEM;
+  if (g.n) qsort(g.v, g.n, sizeof *g.v, by_length);
+  for (uint32_t i = 0; s == SOMA_OK && i < g.n && i < max; i++)
+    out[i] = describe(&g, from, &g.v[i]);
+  if (s == SOMA_OK) *n = g.n;
+  vm_trace_drop(&g.t, order, sizeof *order);
+  vm_trace_drop(&g.t, from, sizeof *from);
+  isa_free(&g.t.al, g.v, g.cap * sizeof *g.v);
+  vm_trace_close(&g.t);
+  return s;
+}
