@@ -163,6 +163,7 @@ static void add_roofline(luaL_Buffer *b, const soma_stats *s, const soma_figures
   add_scaled(b, f->model_flops, "flop/s of ");
   add_scaled(b, f->peak_flops, "flop/s");
   add(b, " (%.2f of the 16-bit peak)", f->peak_flops / (double)s->peak_flops);
+  if (s->hbm_read_bytes + s->hbm_write_bytes == 0) return;
   add(b, "\nroofline      %.1f flop/B, ridge at %.1f: %s bound, at most ", f->intensity, f->ridge,
       memory ? "memory" : "compute");
   add_scaled(b, f->attainable_flops, "flop/s");

@@ -1,12 +1,13 @@
--- Golden tests of the assembler: one directory of tests/golden is one case.
+-- Golden tests of the assembler and of traces: one directory of tests/golden is one case.
 --
 --   lua5.4 tests/golden.lua [update] [PATTERN]
 --
 -- Run from the root of the project. A case has in.s and what is expected: want.lst (standard
 -- output), want.err (standard error), want.exit (the exit status; without it 1 when there is only
 -- a want.err, else 0). `args` replaces the arguments "-f lst -o - in.s"; `cmd` replaces the whole
--- command, a line of shell that runs in a copy of the case with $AS and $DIS. The programs are those
--- in $BUILD (build), or those of the environment's SOMA_AS and SOMA_DIS.
+-- command, a line of shell that runs in a copy of the case with $AS, $DIS and $SOMA. The programs are
+-- those in $BUILD (build), or those of the environment's SOMA_AS and SOMA_DIS. The trace-* cases are
+-- runs whose events are compared: they change with the constants of the clock.
 
 local update, pattern = false, nil
 for _, a in ipairs(arg) do
@@ -48,6 +49,7 @@ local function program(variable, path)
 end
 local build = os.getenv("BUILD") or "build"
 local as, dis = program("SOMA_AS", build .. "/soma-as"), program("SOMA_DIS", build .. "/soma-dis")
+local soma = program("SOMA", build .. "/soma")
 local work = lines("mktemp -d")[1]
 
 local function run(case)
@@ -56,8 +58,8 @@ local function run(case)
              quote(work) .. "/case")
   local cmd = read(dir .. "/cmd")
   cmd = cmd or "$AS " .. (read(dir .. "/args") or "-f lst -o - in.s")
-  local shell = ("cd %s/case && export AS=%s DIS=%s && { %s\n} >../out 2>../err </dev/null"):format(
-    quote(work), quote(as), quote(dis), cmd:gsub("%s+$", ""))
+  local shell = ("cd %s/case && export AS=%s DIS=%s SOMA=%s && { %s\n} >../out 2>../err </dev/null"):format(
+    quote(work), quote(as), quote(dis), quote(soma), cmd:gsub("%s+$", ""))
   local _, how, code = os.execute(shell)
   if how ~= "exit" then code = 128 + code end
   return { lst = read(work .. "/out") or "", err = read(work .. "/err") or "", exit = code }

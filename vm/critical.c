@@ -41,16 +41,16 @@ void vm_path_walk(const vm_path *p,
     const vm_node *from = n->cause ? &p->v[n->cause - 1] : NULL;
     if (n->start < until) fn(ud, n, n->start, until, false);
     until = n->start < until ? n->start : until;
-    vm_time bound = from ? n->bound : 0;
+    vm_time bound = n->bound, since = from ? from->end : 0;
     if (bound < until) { /* the sequencer's own instructions before it */
       sequencer.who = sequencer.by = n->by;
       sequencer.pc = n->pc;
       fn(ud, &sequencer, bound, until, false);
       until = bound;
     }
-    if (from && from->end < until) { /* from the cause to its effect */
-      fn(ud, n, from->end, until, true);
-      until = from->end;
+    if (since < until) { /* from the cause to its effect; without a node a table, or the host */
+      fn(ud, n, since, until, true);
+      until = since;
     }
     at = n->cause;
   }

@@ -256,8 +256,9 @@ static void put_gap(isa_buf *b, const soma_idle_gap *g) {
   if (g->kind == SOMA_GAP_SEMAPHORE)
     put_late(b, g);
   else
-    isa_buf_puts(b, g->kind == SOMA_GAP_END ? ", after its last instruction"
-                                            : ", control instructions");
+    isa_buf_puts(b, g->kind == SOMA_GAP_END
+                        ? ", after its last instruction"
+                        : ", its own doing: control instructions, hazards, tables");
   isa_buf_puts(b, "\n");
 }
 

@@ -7,8 +7,8 @@
 #include <string.h>
 
 typedef struct gap {
-  vm_time start, end, waited;
-  uint32_t wait; /* the event + 1, 0: none */
+  vm_time start, end, waited, waits; /* waited: by the longest wait; waits: by all */
+  uint32_t wait;                     /* the event + 1, 0: none */
   uint8_t engine, kind;
 } gap;
 
@@ -54,12 +54,23 @@ static void find_waits(gaps *g, unsigned engine, uint32_t first) {
       gap *x = &g->v[i];
       vm_time from = v->start > x->start ? v->start : x->start;
       vm_time to = v->end < x->end ? v->end : x->end;
-      if (x->kind == SOMA_GAP_END || to <= from || to - from <= x->waited) continue;
+      if (to <= from) continue;
+      x->waits += to - from;
+      if (to - from <= x->waited) continue;
       x->waited = to - from;
       x->wait = g->order[k] + 1;
-      x->kind = SOMA_GAP_SEMAPHORE;
     }
   }
+}
+
+/* A gap is a semaphore's when waits take half of it or more. */
+static void judge(gap *x) {
+  if (x->kind == SOMA_GAP_SEQUENCER && x->wait && x->waits >= (x->end - x->start) / 2) {
+    x->kind = SOMA_GAP_SEMAPHORE;
+    return;
+  }
+  x->wait = 0;
+  x->waited = 0;
 }
 
 static int by_length(const void *a, const void *b) {
@@ -136,6 +147,7 @@ soma_status soma_idle_gaps(const soma_recorder *r, const soma_program *p, soma_i
     uint32_t first = g.n;
     find_gaps(&g, e, begin, end);
     find_waits(&g, e, first);
+    for (uint32_t i = first; i < g.n; i++) judge(&g.v[i]);
   }
   soma_status s = order && from && !g.failed ? SOMA_OK : SOMA_NOMEM;
   if (g.n) qsort(g.v, g.n, sizeof *g.v, by_length);

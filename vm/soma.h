@@ -549,8 +549,8 @@ soma_status soma_write_html(const soma_recorder *r, const soma_program *p, const
 /* Idle time of an engine between two instructions of its data path (or before the first, or after
  * the last), and who was late. */
 typedef enum soma_gap_kind {
-  SOMA_GAP_SEMAPHORE = 1, /* the engine waited for a semaphore */
-  SOMA_GAP_SEQUENCER,     /* control instructions, or latency of the data path */
+  SOMA_GAP_SEMAPHORE = 1, /* the engine waited for semaphores for half of it or more */
+  SOMA_GAP_SEQUENCER,     /* else: control instructions, hazards, tables */
   SOMA_GAP_END            /* after the engine's last instruction */
 } soma_gap_kind;
 typedef struct soma_idle_gap {

@@ -1,0 +1,411 @@
+-- Where the time went, from Lua and from the command: figures, gaps, critical path, constants of the
+-- clock, bounded recordings; and that every output keeps its schema.
+local soma = require "soma"
+local t = require "harness"
+local case, eq, raises = t.case, t.eq, t.raises
+
+local command = (os.getenv "BUILD" or "build") .. "/soma"
+local function run(arguments)
+  local out, err = t.temp(), t.temp()
+  local _, _, status = os.execute(command .. " " .. arguments .. " >" .. out .. " 2>" .. err)
+  return status, t.read(out), t.read(err)
+end
+local function has(text, part)
+  if not text:find(part, 1, true) then error("missing '" .. part .. "' in:\n" .. text, 2) end
+end
+
+-- ---- A JSON reader, for what the command writes ---------------------------------------------
+
+local read_value
+local function space(s, i) return s:match("^%s*()", i) end
+local function read_string(s, i)
+  local j = i + 1
+  while s:sub(j, j) ~= '"' do
+    if j > #s or s:byte(j) < 32 then error("bad string at " .. i) end
+    j = j + (s:sub(j, j) == "\\" and 2 or 1)
+  end
+  return s:sub(i + 1, j - 1), j + 1
+end
+local function read_members(s, i, close, one)
+  i = space(s, i)
+  if s:sub(i, i) == close then return i + 1 end
+  while true do
+    i = space(s, one(i))
+    local c = s:sub(i, i)
+    if c == close then return i + 1 end
+    if c ~= "," then error("expected , or " .. close .. " at " .. i) end
+    i = space(s, i + 1)
+  end
+end
+function read_value(s, i)
+  i = space(s, i)
+  local c, out = s:sub(i, i), {}
+  if c == "{" then
+    return out, read_members(s, i + 1, "}", function(at)
+      local key, value
+      if s:sub(at, at) ~= '"' then error("expected a name at " .. at) end
+      key, at = read_string(s, at)
+      at = space(s, at)
+      if s:sub(at, at) ~= ":" then error("expected : at " .. at) end
+      value, at = read_value(s, at + 1)
+      if out[key] ~= nil then error("twice: " .. key) end
+      out[key] = value
+      return at
+    end)
+  elseif c == "[" then
+    return out, read_members(s, i + 1, "]", function(at)
+      out[#out + 1], at = read_value(s, at)
+      return at
+    end)
+  elseif c == '"' then
+    return read_string(s, i)
+  end
+  for word, value in pairs {["true"] = true, ["false"] = false, null = "null"} do
+    if s:sub(i, i + #word - 1) == word then return value, i + #word end
+  end
+  local number, after = s:match("^(%-?%d[%d.eE+-]*)()", i)
+  if not tonumber(number or "") then error("no value at " .. i) end
+  return tonumber(number), after
+end
+local function json(s)
+  local value, after = read_value(s, 1)
+  if space(s, after) <= #s then error("text behind the value") end
+  return value
+end
+
+-- Rows of a CSV text, each a table by column; and the columns.
+local function csv(s)
+  local rows, columns = {}, nil
+  for line in s:gmatch "([^\n]*)\n" do
+    local cells, i = {}, 1
+    while i <= #line + 1 do
+      local cell, after
+      if line:sub(i, i) == '"' then
+        cell, after = "", i + 1
+        while true do
+          local part, close = line:match('^([^"]*)"()', after)
+          cell, after = cell .. part, close
+          if line:sub(after, after) ~= '"' then break end
+          cell, after = cell .. '"', after + 1
+        end
+      else
+        cell, after = line:match("^([^,]*)()", i)
+      end
+      cells[#cells + 1], i = cell, after + 1
+    end
+    if not columns then
+      columns = cells
+    else
+      eq(#cells, #columns)
+      local row = {}
+      for k, name in ipairs(columns) do row[name] = tonumber(cells[k]) or cells[k] end
+      rows[#rows + 1] = row
+    end
+  end
+  return rows, columns
+end
+
+-- ---- A program: loads, sums and stores through one buffer -----------------------------------
+
+local source = [[
+        target  trn2
+a       tensor  float32[512, 256]
+c       tensor  float32[512, 256], output
+t       tile    sbuf float32[128, 256]
+u       tile    sbuf float32[128, 256]
+loaded  sem
+added   sem
+stored  sem
+qi      queue   rings=4, dge=hwdge
+qo      queue   rings=4, dge=hwdge
+section sync
+.l:     dma_copy t, a[r0:+128, 0:256], queue=qi  $added>=r1  $loaded
+        add     r1, r1, 1
+        add     r0, r0, 128
+        blt     r0, 512, .l
+        halt
+section vector
+        mov     r1, 4
+.l:     nop     $stored>=r2
+        tensor_tensor u, t, t, op=add  $loaded>=r1  $added++
+        add     r1, r1, 4
+        add     r2, r2, 4
+        ble     r1, 16, .l
+        halt
+section scalar
+        mov     r1, 1
+.l:     dma_copy c[r0:+128, 0:256], u, queue=qo  $added>=r1  $stored
+        add     r1, r1, 1
+        add     r0, r0, 128
+        blt     r0, 512, .l
+        halt
+]]
+local prog = soma.assemble(source, {name = "loop.s"})
+local file = t.temp(source)
+local whole = soma.core {trace = true, causes = true}:run(prog)
+
+-- ---- From Lua -------------------------------------------------------------------------------
+
+case("figures by the vendor's names", function()
+  local s, time = whole.stats.summary, whole.time_ns * 1e-9
+  local function near(got, want) if math.abs(got - want) > 1e-9 * math.abs(want) then eq(got, want) end end
+  near(s.total_time, time)
+  near(s.launch_time, 10e-6)
+  eq(s.hbm_read_bytes, 524288) eq(s.hbm_write_bytes, 524288)
+  near(s.mbu_estimated_percent, 100 * 1048576 / time / 716e9)
+  near(s.dma_transfer_average_bytes, 131072)
+  near(s.peak_flops_per_second, 2 * 128 * 128 * 2.4e9)
+  eq(s.mfu_estimated_percent, 0.0) eq(s.hardware_flops, 0)
+  near(s.vector_engine_active_time_percent, 100 * whole.stats.engine.vector.busy_ns * 1e-9 / time)
+  eq(s.sbuf_touched_partition_bytes, 2048)
+  eq(whole.stats.launch_ns, 10000.0)
+  has(whole:summary(), "launch        10.00 us, not part of the simulated time")
+  has(whole:summary(), "524.29 kB read, 524.29 kB written, MBU ")
+  eq(whole:summary():find("roofline", 1, true), nil) -- no matmul
+end)
+
+case("the critical path has no gap and ends with the run", function()
+  local path, at, kinds = whole:critical_path(), 0.0, {}
+  for _, s in ipairs(path) do
+    eq(s.start_ns, at)
+    at = s.end_ns
+    kinds[s.kind] = true
+    if s.kind == "transfer" then eq(s.queue == "qi" or s.queue == "qo", true) end
+    if s.cause == "semaphore" then eq(s.semaphore ~= nil, true) end
+    eq(s.file, "loop.s")
+  end
+  eq(kinds.data and kinds.transfer and kinds.delay, true)
+  eq(at <= whole.time_ns and whole.time_ns - at < 331, true)
+  raises("causes = true", function() soma.core {}:run(prog):critical_path() end)
+  raises("causes = true", function() soma.core {}:run(prog):explain_time() end)
+end)
+
+case("shares sum to 100 %", function()
+  local sum, n = 0, 0
+  local shares = whole:explain_time():match "shares of the critical path\n(.-)\nthe path"
+  for whole_part, tenth in shares:gmatch "(%d+)%.(%d)%%" do
+    sum, n = sum + 10 * math.tointeger(whole_part) + math.tointeger(tenth), n + 1
+  end
+  eq(sum, 1000) eq(n > 5, true)
+end)
+
+case("gaps and busy time are all", function()
+  local idle, last = 0, math.huge
+  for _, g in ipairs(whole:idle_gaps()) do
+    eq(g.engine, "vector")
+    eq(g.end_ns - g.start_ns < last + 1e-6, true)
+    last = g.end_ns - g.start_ns
+    idle = idle + last
+  end
+  local off = idle + whole.stats.engine.vector.busy_ns - whole.time_ns
+  eq(math.abs(off) < 1e-6, true)
+  local g = whole:idle_gaps(1)
+  eq(#g, 1)
+  eq(g[1].kind, "semaphore") eq(g[1].semaphore, "stored") eq(g[1].late_queue, "qo")
+  eq(g[1].late_name, "dma_copy") eq(g[1].late_line, 27) eq(g[1].condition, ">=r2")
+  raises("trace = true", function() soma.core {}:run(prog):idle_gaps() end)
+  raises("a number of gaps", function() whole:idle_gaps(-1) end)
+end)
+
+case("constants of the clock", function()
+  local c, text = soma.costs "trn2"
+  eq(c.OVH_VECTOR.value, 70) eq(c.OVH_VECTOR.tag, "MEAS") eq(c.OVH_VECTOR.unit, "CYC")
+  eq(soma.costs("trn1").OVH_VECTOR.value, 68)
+  eq(c.PE_FP32.value, 25) eq(c.HBM_PEAK.value, 716000)
+  has(text, "\nDMA_HWDGE ")
+  eq(soma.costs("trn2", text).OVH_VECTOR.value, 70) -- what it prints can be read
+  c = soma.costs("trn2", {OVH_VECTOR = 3})
+  eq(c.OVH_VECTOR.value, 3) eq(c.OVH_VECTOR.tag, "SET")
+  eq(soma.costs("trn2", "OVH_VECTOR trn1 3").OVH_VECTOR.value, 70)
+  raises("costs, line 1: there is no constant BOGUS", soma.costs, "trn2", {BOGUS = 1})
+  raises("a whole number by name", soma.costs, "trn2", {OVH_VECTOR = 1.5})
+  raises("a text or a table", soma.costs, "trn2", 7)
+  raises("trn9", soma.costs, "trn9")
+end)
+
+case("a core with its own constants, and one without data", function()
+  local slow = soma.core {costs = {DMA_HWDGE = 60000}}:run(prog)
+  eq(slow.time_ns > whole.time_ns + 59000, true)
+  eq(soma.core {costs = "DMA_HWDGE 60000"}:run(prog).stats.trace_hash, slow.stats.trace_hash)
+  raises("costs, line 2: there is no constant X", soma.core, {costs = "\nX 1\n"})
+  raises("a text or a table", soma.core, {costs = true})
+  local p = soma.assemble(source:gsub("%[512, 256%]\n", "[512, 256], input\n", 1), {name = "loop.s"})
+  eq(soma.core {timing_only = true}:run(p).time_ns, whole.time_ns)
+end)
+
+case("bounded recordings", function()
+  local path = t.temp() .. ".jsonl"
+  local function count(trace, name)
+    local r = soma.core {trace = trace}:run(prog)
+    r:save_table(path, name)
+    local n, text = 0, t.read(path)
+    for line in text:gmatch "[^\n]+" do n = n + 1 json(line) end
+    return n, text
+  end
+  local all = count(true, "Instruction") + count(true, "DmaPacket") + count(true, "SemaphoreUpdate")
+  eq(count(true, "DmaPacket"), 32) eq(count({}, "DmaPacket"), 32)
+  eq(json((select(2, count({last = 7}, "Summary")))).dropped_events > 0, true)
+  eq(json((select(2, count({last = 7}, "Summary")))).trace_count, 7)
+  eq(json((select(2, count({limit = 9}, "Summary")))).trace_count, 9)
+  eq(json((select(2, count({limit = 1000000}, "Summary")))).dropped_events, 0)
+  eq(all > 50, true)
+  eq(count({engines = {"scalar"}}, "DmaPacket"), 16) -- the stores
+  eq(count({engines = {"scalar", "vector"}}, "Instruction"), 4)
+  eq(count({engines = {"scalar"}}, "Instruction"), 0)
+  local half = whole.time_ns / 2
+  local before, after = count({until_ns = half}, "DmaPacket"), count({from_ns = half}, "DmaPacket")
+  eq(before > 0 and after > 0 and before + after >= 32 and before < 32 and after < 32, true)
+  os.remove(path)
+  raises("either 'limit' or 'last'", soma.core, {trace = {limit = 1, last = 1}})
+  raises("not an integer from 1", soma.core, {trace = {limit = 0}})
+  raises("unknown option 'lst'", soma.core, {trace = {lst = 1}})
+  raises("a time in nanoseconds", soma.core, {trace = {from_ns = -1}})
+  raises("no engine", soma.core, {trace = {engines = {"dma"}}})
+  raises("must be a table of names", soma.core, {trace = {engines = "vector"}})
+  raises("must be a boolean or a table", soma.core, {trace = 5})
+end)
+
+-- ---- Schemas --------------------------------------------------------------------------------
+
+local columns = {
+  Instruction = "start_ts end_ts duration_ns engine pcore_idx opcode operands compiler_opcode id pc " ..
+    "evt_wait_time_ns nki_source_location start_fs duration_fs",
+  DmaPacket = "start_ts end_ts duration_ns pcore_idx id packet_idx packet_aggregation_id engine_idx " ..
+    "read_bytes write_bytes transfer_bytes throughput queue_type variable queue_name queue_idx " ..
+    "start_fs duration_fs",
+  SemaphoreUpdate = "timestamp id value update_source update_operation_type update_trigger_timing " ..
+    "pcore_idx timestamp_fs",
+  ActiveTime = "start_ts end_ts engine pcore_idx duration_ns start_fs duration_fs",
+}
+
+case("tables keep their columns, CSV and JSON lines agree", function()
+  for _, name in ipairs {"Instruction", "DmaPacket", "SemaphoreUpdate", "ActiveTime", "Summary"} do
+    local lines = t.temp() .. ".jsonl"
+    local table_path = t.temp()
+    whole:save_table(table_path, name)
+    whole:save_table(lines, name)
+    local rows, heads = csv(t.read(table_path))
+    if columns[name] then eq(table.concat(heads, " "), columns[name]) end
+    local n = 0
+    for line in t.read(lines):gmatch "[^\n]+" do
+      n = n + 1
+      local object = json(line)
+      for _, head in ipairs(heads) do eq(object[head], rows[n][head], name .. "." .. head) end
+    end
+    eq(n, #rows)
+    os.remove(lines)
+  end
+end)
+
+case("bytes balance, engines do not overlap themselves, time is monotone", function()
+  local path = t.temp()
+  whole:save_table(path, "DmaPacket")
+  local bytes, ends = 0, {}
+  for _, row in ipairs((csv(t.read(path)))) do
+    bytes = bytes + row.transfer_bytes
+    eq(row.start_fs >= (ends[row.engine_idx] or 0), true) -- a DMA engine serves a share at a time
+    ends[row.engine_idx] = row.start_fs + row.duration_fs
+  end
+  eq(bytes, whole.stats.dma_bytes)
+  whole:save_table(path, "ActiveTime")
+  local active, last = 0, 0
+  for _, row in ipairs((csv(t.read(path)))) do
+    eq(row.engine, "vector")
+    eq(row.start_fs > last or active == 0, true)
+    last = row.start_fs + row.duration_fs
+    active = active + row.duration_fs
+  end
+  eq(active, math.floor(whole.stats.engine.vector.busy_ns * 1e6 + 0.5))
+  for _, name in ipairs {"Instruction", "SemaphoreUpdate"} do
+    whole:save_table(path, name)
+    local before = 0
+    for _, row in ipairs((csv(t.read(path)))) do
+      local at = row.start_fs or row.timestamp_fs
+      eq(at >= before, true)
+      before = at
+    end
+  end
+end)
+
+case("the trace has what Chrome's format asks for", function()
+  local path = t.temp()
+  whole:save_trace(path)
+  local trace, flows, counters = json(t.read(path)), {}, 0
+  eq(trace.otherData.target, "trn2")
+  for _, e in ipairs(trace.traceEvents) do
+    eq(type(e.ph) == "string" and math.type(e.pid) == "integer", true)
+    if e.ph == "X" then
+      eq(e.ts >= 0 and e.dur >= 0 and type(e.name) == "string" and type(e.args.source) == "string", true)
+    elseif e.ph == "s" or e.ph == "f" then
+      flows[e.id] = (flows[e.id] or 0) + (e.ph == "s" and 1 or 100)
+    elseif e.ph == "C" then
+      counters = counters + 1
+    else
+      eq(e.ph, "M")
+    end
+  end
+  eq(#flows > 5 and counters > 20, true)
+  for _, n in ipairs(flows) do eq(n, 101) end
+end)
+
+-- ---- From the command -----------------------------------------------------------------------
+
+case("--explain-time, --json", function()
+  local status, out, err = run(file .. " --quiet --explain-time")
+  eq(status, 0) eq(err, "")
+  has(out, "critical path: ") has(out, "queue qo was late (dma_copy at " .. file .. ":27)")
+  status, out = run(file .. " --json")
+  eq(status, 0)
+  local s = json(out)
+  eq(s.launch_ns == 10000, true) eq(s.summary.hbm_read_bytes, 524288) eq(s.engine.vector.halted, true)
+end)
+
+case("--costs and --cost", function()
+  local status, out = run "--costs"
+  eq(status, 0) eq(out, (select(2, soma.costs "trn2")))
+  eq(select(2, run "--costs trn3"), (select(2, soma.costs "trn3")))
+  eq(select(2, run "--costs=trn1"), (select(2, soma.costs "trn1")))
+  local good = t.temp("; slower\nDMA_HWDGE 60000\n")
+  has(select(2, run("--costs --cost " .. good)), "DMA_HWDGE         60000  # NS   SET ")
+  local _, text = run(file .. " --json --cost " .. good)
+  eq(json(text).time_ns > whole.time_ns + 59000, true)
+  local bad = t.temp("\nDMA_HWDGE soon\n")
+  for _, words in ipairs {"--costs", file} do
+    local err
+    status, out, err = run(words .. " --cost " .. bad)
+    eq(status, 1) eq(out, "")
+    has(err, bad .. ":2: DMA_HWDGE is soon, not a whole number")
+  end
+  status, _, text = run "--costs --cost /nonexistent/costs"
+  eq(status, 1) has(text, "cannot read '/nonexistent/costs'")
+  status, _, text = run "--costs trn9"
+  eq(status, 2) has(text, "'trn9' is no target")
+  status, _, text = run "--costs=trn9"
+  eq(status, 2) has(text, "--costs takes one of trn1, inf2, trn2, trn3, not 'trn9'")
+end)
+
+case("bounded traces", function()
+  local path = t.temp() .. ".jsonl"
+  local function rows(flags, name)
+    eq((run(file .. " --quiet " .. flags .. " --csv " .. name .. "=" .. path)), 0)
+    local n, last = 0, nil
+    for line in t.read(path):gmatch "[^\n]+" do n, last = n + 1, json(line) end
+    return n, last
+  end
+  eq(select(2, rows("--trace-last 5", "Summary")).trace_count, 5)
+  eq(select(2, rows("--trace-limit 6", "Summary")).trace_count, 6)
+  eq(rows("--trace-engines scalar", "DmaPacket"), 16)
+  eq(rows("--trace-engines scalar,sync", "DmaPacket"), 32)
+  eq(rows("--trace-until 1", "DmaPacket"), 0)
+  eq(rows("--trace-from 1", "DmaPacket"), 32)
+  os.remove(path)
+  local function bad(flags, part)
+    local status, _, err = run(file .. " " .. flags)
+    eq(status, 2) has(err, part)
+  end
+  bad("--trace-last 1 --trace-limit 2", "either --trace-last or --trace-limit")
+  bad("--trace-engines vector,dma", "not 'dma'; there are: tensor, vector, scalar, gpsimd, sync")
+  bad("--trace-last many", "takes a whole number of at least 1")
+end)
+
+t.finish()
