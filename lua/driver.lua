@@ -23,8 +23,9 @@ usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - reads source fr
   --schedule N           run N more times under other legal timings; the bits must be the same
   --schedule-seed SEED   run under one of them
   --explain-time         print the critical path, what it went into, and who kept engines idle
-  --trace-last N         record only the last N events; --trace-limit N: only the first N
-  --trace-engines A,B    only those of these engines; --trace-from NS, --trace-until NS: of this time
+  --trace-last N         record only the last N events; or --trace-limit N, the first N
+  --trace-engines A,B    record only these engines' instructions and what they cause
+  --trace-from NS        record from this simulated time on, and --trace-until NS to that
   --costs [TARGET]       print the constants of the clock; --cost FILE changes some, of a run too
   --json                 print the summary as JSON
   --quiet                print nothing when the run ends well

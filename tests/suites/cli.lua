@@ -101,9 +101,13 @@ do
   expect("its output is a .npy file", read "k.npy" and read("k.npy"):sub(-32) == doubled)
   local order = {}
   for word in out:gmatch("%f[^\n\0]([%w-]+)") do order[#order + 1] = word end
-  expect("the summary", out:match("^simulated time  %d+ ns\nengine +busy  waiting  instructions  data path\n" ..
-    "  vector +[%d.]+%% +[%d.]+%% +2 +1\n  sync +0.0%% +[%d.]+%% +3 +0\n" ..
-    "dma +2 transfers, 64 B, [%d.]+ %a?B/s, sixteen engines busy [%d.]+%%\n" ..
+  expect("the summary", out:match("^simulated time  %d+ ns\nengine +busy  waiting  instructions  data path  utilised\n" ..
+    "  vector +[%d.]+%% +[%d.]+%% +2 +1 +[%d.]+%%\n" ..
+    "  sync +0.0%% +[%d.]+%% +3 +0 +0.0%%\n" ..
+    "dma +2 transfers, 64 B, [%d.]+ %a?B/s, active [%d.]+%%, sixteen engines busy [%d.]+%%, 32 B a transfer\n" ..
+    "hbm +32 B read, 32 B written, MBU 0.0%% of 716.00 GB/s\n" ..
+    "touched +sbuf 0.0 of 224 KiB a partition, psum 0.0 of 16\n" ..
+    "launch +10.00 us, not part of the simulated time\n" ..
     "host%-device   32 B in, 32 B out\nhost +[%d.]+ s, [%d.]+ %a?instructions/s\n$"), out)
 end
 check("--quiet", add .. ins .. " --quiet", {})
@@ -228,7 +232,8 @@ do
   expect("--help", status == 0 and err == "" and out:match "^usage: soma PROGRAM")
   for option in pairs {["--in"] = 1, ["--out"] = 1, ["--target"] = 1, ["-D"] = 1, ["-I"] = 1, ["--json"] = 1,
     ["--trace"] = 1, ["--quiet"] = 1, ["--max-instructions"] = 1, ["--max-ns"] = 1, ["--max-seconds"] = 1,
-    ["--version"] = 1} do
+    ["--explain-time"] = 1, ["--costs"] = 1, ["--cost "] = 1, ["--trace-last"] = 1, ["--trace-limit"] = 1,
+    ["--trace-engines"] = 1, ["--trace-from"] = 1, ["--trace-until"] = 1, ["--version"] = 1} do
     expect("--help tells of " .. option, out:find(option, 1, true))
   end
   for line in out:gmatch "[^\n]+" do expect("--help fits a terminal", #line <= 100, line) end
