@@ -262,6 +262,62 @@ static void put_gap(isa_buf *b, const soma_idle_gap *g) {
   isa_buf_puts(b, "\n");
 }
 
+/* For whom an engine was idle: a queue, an engine, nobody. */
+enum {
+  FOR_ENGINE = ISA_MAX_QUEUES,
+  FOR_HOST = FOR_ENGINE + ISA_NENGINES,
+  FOR_ITSELF,
+  FOR_END,
+  FOR_ALL
+};
+
+static unsigned idle_for(const soma_idle_gap *g) {
+  if (g->kind == SOMA_GAP_END) return FOR_END;
+  if (g->kind == SOMA_GAP_SEQUENCER) return FOR_ITSELF;
+  if (g->late_queue >= 0 && g->late_queue < ISA_MAX_QUEUES) return (unsigned)g->late_queue;
+  return g->late_engine < 0 ? FOR_HOST : FOR_ENGINE + (unsigned)g->late_engine;
+}
+
+static void put_whom(explain *x, unsigned who) {
+  isa_buf *b = &x->out.b;
+  const isa_core *core = x->run->core.code;
+  if (who < FOR_ENGINE)
+    put_name(b, who < core->nqueues ? core->queues[who].name : NULL, "queue", (int)who);
+  else if (who < FOR_HOST)
+    isa_buf_puts(b, isa_engines[who - FOR_ENGINE].name);
+  else
+    isa_buf_puts(b, who == FOR_END      ? "after its last instruction"
+                    : who == FOR_ITSELF ? "its own doing"
+                                        : "an update that was not recorded");
+}
+
+/* The idle time of engine e in all, and for whom: the longest first. */
+static void put_idle(explain *x, unsigned e, const soma_idle_gap *g, uint32_t n) {
+  isa_buf *b = &x->out.b;
+  soma_time idle[FOR_ALL] = {0}, all = 0;
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    if (g[i].engine != e) continue;
+    idle[idle_for(&g[i])] += g[i].end - g[i].start;
+    all += g[i].end - g[i].start;
+    count++;
+  }
+  isa_buf_printf(b, "  %s idle ", isa_engines[e].name);
+  vm_put_span(b, all);
+  isa_buf_printf(b, " in %u gaps", count);
+  for (const char *between = ": ";; between = ", ") {
+    unsigned most = 0;
+    for (unsigned w = 1; w < FOR_ALL; w++) most = idle[w] > idle[most] ? w : most;
+    if (!idle[most]) break;
+    isa_buf_puts(b, between);
+    vm_put_span(b, idle[most]);
+    isa_buf_puts(b, most < FOR_ITSELF ? " for " : " ");
+    put_whom(x, most);
+    idle[most] = 0;
+  }
+  isa_buf_puts(b, "\n");
+}
+
 static bool put_gaps(explain *x) {
   isa_buf *b = &x->out.b;
   uint32_t n = 0;
@@ -270,17 +326,12 @@ static bool put_gaps(explain *x) {
   bool ok = g && soma_idle_gaps(x->rec, x->run->p, g, n, &n) == SOMA_OK;
   isa_buf_puts(b, "idle gaps, the largest of each engine\n");
   for (unsigned e = 0; ok && e < ISA_NENGINES; e++) {
-    soma_time idle = 0;
     uint32_t seen = 0;
     for (uint32_t i = 0; i < n; i++) {
       if (g[i].engine != e) continue;
-      idle += g[i].end - g[i].start;
       if (seen++ < GAPS_OF_ENGINE) put_gap(b, &g[i]);
     }
-    if (seen <= GAPS_OF_ENGINE) continue;
-    isa_buf_printf(b, "  %s idle ", isa_engines[e].name);
-    vm_put_span(b, idle);
-    isa_buf_printf(b, " in %u gaps\n", seen);
+    if (seen > 1) put_idle(x, e, g, n);
   }
   if (!n) isa_buf_puts(b, "  none\n");
   isa_free(&x->al, g, n * sizeof *g + 1);

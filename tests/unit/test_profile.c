@@ -366,7 +366,9 @@ static void explanation_of_a_chain(void **state) {
              "test.s:8)\n"
              "  gpsimd idle 750.0 ns from 1.13 us, after its last instruction\n"
              "  gpsimd idle 30.00 ns from 551.6 ns, its own doing: control instructions, hazards, "
-             "tables\n");
+             "tables\n"
+             "  gpsimd idle 780.0 ns in 2 gaps: 750.0 ns after its last instruction, 30.00 ns its "
+             "own doing\n");
   free(got.s);
   soma_recorder_free(r);
   bed_close(&b);
