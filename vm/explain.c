@@ -350,7 +350,11 @@ static bool put_path(explain *x) {
 static bool put_all(explain *x) {
   soma_stats stats;
   soma_run_stats(x->run, &stats, sizeof stats);
-  x->total = stats.time ? stats.time : 1;
+  x->total = stats.time;
+  if (!x->total) {
+    isa_buf_puts(&x->out.b, "critical path: nothing took time\n");
+    return true;
+  }
   if (!make_shares(x) || !fold(x)) return false;
   isa_buf *b = &x->out.b;
   isa_buf_puts(b, "critical path: ");

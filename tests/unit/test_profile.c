@@ -374,6 +374,18 @@ static void explanation_of_a_chain(void **state) {
   bed_close(&b);
 }
 
+static void nothing_to_explain(void **state) {
+  (void)state;
+  soma_recorder *r;
+  text got = {0};
+  bed b = recorded("target trn2\nsection sync\n halt\n", &r);
+  assert_int_equal(soma_write_explanation(b.r, r, add_text, &got), SOMA_OK);
+  assert_string_equal(got.s, "critical path: nothing took time\n");
+  free(got.s);
+  soma_recorder_free(r);
+  bed_close(&b);
+}
+
 /* Tenths of a percent in the shares of a text. */
 static unsigned sum_of_shares(const char *s) {
   unsigned sum = 0, whole, tenth;
@@ -477,17 +489,12 @@ static void running_out_of_memory_is_a_status(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(flops_by_type),
-      cmocka_unit_test(transposes_are_no_model_flops),
-      cmocka_unit_test(memory_figures),
-      cmocka_unit_test(streaming_counts_partitions),
-      cmocka_unit_test(gaps_name_who_was_late),
-      cmocka_unit_test(busy_and_idle_are_all),
-      cmocka_unit_test(gaps_of_a_part),
-      cmocka_unit_test(explanation_of_a_chain),
-      cmocka_unit_test(explanation_of_a_loop),
-      cmocka_unit_test(long_paths_stay_short),
-      cmocka_unit_test(running_out_of_memory_is_a_status),
+      cmocka_unit_test(flops_by_type),          cmocka_unit_test(transposes_are_no_model_flops),
+      cmocka_unit_test(memory_figures),         cmocka_unit_test(streaming_counts_partitions),
+      cmocka_unit_test(gaps_name_who_was_late), cmocka_unit_test(busy_and_idle_are_all),
+      cmocka_unit_test(gaps_of_a_part),         cmocka_unit_test(explanation_of_a_chain),
+      cmocka_unit_test(nothing_to_explain),     cmocka_unit_test(explanation_of_a_loop),
+      cmocka_unit_test(long_paths_stay_short),  cmocka_unit_test(running_out_of_memory_is_a_status),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
