@@ -398,9 +398,9 @@ local function report_findings(run)
 end
 
 -- The same program under n other timings; a message when one gives other bits, or fails.
-local function try_schedules(prog, inputs, o, run, n)
-  for seed = 1, n do
-    local core = soma.core {target = o["--target"], schedule = seed, checks = o["--check"],
+local function try_schedules(prog, inputs, o, run, costs)
+  for seed = 1, o["--schedule"] do
+    local core = soma.core {costs = costs, target = o["--target"], schedule = seed, checks = o["--check"],
       max_instructions = o["--max-instructions"], max_time = o["--max-ns"],
       max_seconds = o["--max-seconds"]}
     local other = core:run(prog, inputs, {faults = "return"})
@@ -446,7 +446,7 @@ local function run_program(prog, inputs, o)
     if o["--json"] then report(run, o) end
     return 1
   end
-  message = o["--schedule"] and try_schedules(prog, inputs, o, run, o["--schedule"])
+  message = o["--schedule"] and try_schedules(prog, inputs, o, run, costs)
   if message then return complain(message) end
   message = save(run, o) or draw(run, o)
   if message then return complain(message) end
