@@ -25,6 +25,11 @@ static const range *range_of(const char *unit) {
   return r;
 }
 
+bool vm_cost_allows(vm_cost_id id, uint32_t value) {
+  const range *r = range_of(vm_cost_rows[id].unit);
+  return value >= r->least && value <= r->most;
+}
+
 typedef struct word {
   const char *p;
   size_t n;

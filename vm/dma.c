@@ -68,9 +68,11 @@ void vm_dma_free(vm_core *c) {
   c->slabs = NULL;
 }
 
+vm_transfer *vm_dma_transfer_again(vm_core *c) { return new_transfer(c); }
+
 /* ---- Making a transfer -------------------------------------------------------------------- */
 
-static void enqueue(vm_core *c, vm_transfer *t, vm_share *s, unsigned r) {
+static void append(vm_core *c, vm_transfer *t, vm_share *s, unsigned r) {
   vm_ring *ring = &c->rings[t->queue][r];
   s->t = t;
   s->bytes = (s->e1 - s->e0) * t->dst.esize;
@@ -82,6 +84,19 @@ static void enqueue(vm_core *c, vm_transfer *t, vm_share *s, unsigned r) {
   ring->tail = s;
   ring->n++;
   c->shares_alive++;
+}
+
+vm_share *vm_dma_share_again(vm_core *c, vm_transfer *t, unsigned r) {
+  vm_share *s = new_share(c);
+  if (!s) return NULL;
+  vm_dma_split(t, r, c->code->queues[t->queue].rings, &s->e0, &s->e1);
+  append(c, t, s, r);
+  t->left++;
+  return s;
+}
+
+static void enqueue(vm_core *c, vm_transfer *t, vm_share *s, unsigned r) {
+  append(c, t, s, r);
   vm_dma_engine *d = &c->dma[r];
   if (!d->busy && (!d->armed || s->ready < d->armed_at)) {
     d->armed = true;
@@ -146,6 +161,7 @@ static bool start_transfer(vm_core *c, unsigned e, const isa_insn *in, vm_time a
   t->signals = in->upd.kind == ISA_UPD_dma;
   t->sem = in->upd.sem;
   t->left = rings;
+  t->descriptor = t->is_static ? c->statics_next[t->queue] : 0;
   uint32_t first = c->cost[t->is_static ? VM_DMA_FIRST : VM_DMA_FIRST_DGE];
   unsigned r = 0;
   for (vm_share *x = s; x; x = x->next, r++) {

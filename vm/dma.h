@@ -67,6 +67,8 @@ vm_dma_ops vm_dma_ops_of(const vm_core *c, const isa_insn *in);
  * and memory as they are now. On failure frees what it took; err->field names the operand. */
 bool vm_dma_make(vm_core *c, const vm_engine *e, const isa_insn *in, vm_transfer *t,
                  isa_error *err);
+/* Elements in dimension d of operand 0 (dst), 1 (src) ..., as before a transpose was turned. */
+uint32_t vm_dma_num(const vm_transfer *t, unsigned operand, unsigned d);
 /* Frees the block of a transfer, not the transfer. */
 void vm_dma_unmake(vm_core *c, vm_transfer *t);
 /* Elements of the share of ring r of n rings. SBUF decides by absolute partition, eight of them a

@@ -2,6 +2,8 @@
 #include "check.h"
 #include "dma.h"
 
+#include "../isa/bytes.h"
+
 /* Indices that the tensor has room for, and the bytes between its rows there. The stride is the
  * tensor's own, whatever the step of the pattern. */
 typedef struct table {
@@ -36,11 +38,28 @@ static uint64_t twin(const int64_t *rows, uint64_t k) {
   return i;
 }
 
+/* Rows of a saved run instead: each lies in the tensor. */
+static bool recall_rows(const table *t, const vm_recall *r, int64_t *rows, uint64_t n,
+                        isa_error *err) {
+  if (r->nrows != n)
+    return isa_fail(err, ISA_FORMAT, ISA_NOFIELD, "%llu rows, not %llu",
+                    (unsigned long long)r->nrows, (unsigned long long)n);
+  for (uint64_t k = 0; k < n; k++) {
+    rows[k] = (int64_t)isa_get64(r->rows + 8 * k);
+    if (rows[k] == VM_NO_ROW) continue;
+    if (rows[k] < 0 || rows[k] % t->stride || rows[k] / t->stride >= t->rows)
+      return isa_fail(err, ISA_FORMAT, ISA_NOFIELD, "row %llu begins at byte %lld of %s",
+                      (unsigned long long)k, (long long)rows[k], t->name);
+  }
+  return true;
+}
+
 bool vm_dma_read_rows(vm_core *c, const vm_engine *e, const isa_ap *ap, bool skip, bool unique,
                       int64_t *rows, uint64_t n, isa_error *err) {
   vm_view v;
-  if (!vm_resolve_ap(c, e, ap->index, &v, err)) return false;
   table t = table_of(c, ap);
+  if (e->recall) return recall_rows(&t, e->recall, rows, n, err);
+  if (!vm_resolve_ap(c, e, ap->index, &v, err)) return false;
   if (c->check) vm_check_access(c, e->dp.engine, &v, false);
   for (uint64_t k = 0; k < n; k++) {
     int64_t i = index_at(&v, k);

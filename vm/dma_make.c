@@ -72,6 +72,7 @@ static bool size_fits(const vm_engine *e, const isa_ap *ap) {
  * sets *skipped. */
 static bool resolve(vm_core *c, const vm_engine *e, const isa_insn *in, unsigned k, uint32_t index,
                     bool skip, vm_view *v, bool *skipped, isa_error *err) {
+  if (e->recall && e->recall->skipped) return *skipped = true;
   if (vm_resolve_ap(c, e, index, v, err)) return true;
   if (err) err->field = field_of(in, k);
   if (!skip || !size_fits(e, pattern(c, index))) return false;
@@ -110,10 +111,19 @@ static bool check_overlap(const vm_core *c, const isa_insn *in, const vm_dma_ops
                   in->op == ISA_OP_dma_transpose ? "of a transpose " : "is exactly in place or ");
 }
 
+static const uint8_t axes[5][4] = {{0}, {0}, {1, 0}, {2, 1, 0}, {3, 1, 2, 0}};
+
+uint32_t vm_dma_num(const vm_transfer *t, unsigned operand, unsigned d) {
+  if (operand == 0) return t->dst.num[d];
+  if (!t->permuted) return operand == 1 ? t->src.num[d] : t->more[operand - 2].num[d];
+  unsigned first = t->src.space == ISA_HBM ? 1 : 0, i = 0;
+  while (i + 1 < t->src.ndim && first + axes[t->src.ndim][i] != d) i++;
+  return t->src.num[i];
+}
+
 /* Turns the source of a transpose to the order of its destination: axes reversed, of four
  * [3, 1, 2, 0]. row_dim follows. */
 static void turn(vm_transfer *t) {
-  static const uint8_t axes[5][4] = {{0}, {0}, {1, 0}, {2, 1, 0}, {3, 1, 2, 0}};
   vm_view was = t->src;
   unsigned first = was.space == ISA_HBM ? 1 : 0, rank = was.ndim - first;
   uint8_t row = t->row_dim;

@@ -34,8 +34,16 @@ void vm_item_unlink(vm_core *c, vm_item *it) {
   }
 }
 
+/* In front of a block: the next one, its size, and what a snapshot was taken of. */
+typedef struct block_head {
+  uint8_t *next;
+  size_t size;
+  uint8_t *from;
+  void *align;
+} block_head;
+
 uint8_t *vm_item_block(vm_core *c, vm_item *it, size_t n) {
-  enum { HEAD = 2 * sizeof(void *) };
+  enum { HEAD = sizeof(block_head) };
   size_t size = HEAD + n;
   uint8_t *block = isa_zalloc(&c->al, size);
   if (!block) {
@@ -48,9 +56,16 @@ uint8_t *vm_item_block(vm_core *c, vm_item *it, size_t n) {
   return block + HEAD;
 }
 
+uint8_t *vm_snapshot_from(const uint8_t *copy) {
+  block_head head;
+  memcpy(&head, copy - sizeof head, sizeof head);
+  return head.from;
+}
+
 bool vm_snapshot(vm_core *c, vm_item *it, vm_view *v) {
   uint8_t *block = vm_item_block(c, it, (size_t)v->num[0] * (size_t)v->elems * v->esize);
   if (!block) return false;
+  memcpy(block - sizeof(block_head) + offsetof(block_head, from), &v->at, sizeof v->at);
   vm_view dense = *v;
   dense.at = block;
   int64_t step = v->esize;
@@ -64,8 +79,7 @@ bool vm_snapshot(vm_core *c, vm_item *it, vm_view *v) {
   return true;
 }
 
-/* Calls fn for every source view of a flight. */
-static void each_source(vm_flight *f, void (*fn)(void *ud, vm_view *v), void *ud) {
+void vm_flight_sources(vm_flight *f, void (*fn)(void *ud, vm_view *v), void *ud) {
   const isa_form *form = isa_form_of(f->in->op);
   for (unsigned i = 0; i < form->nfields; i++) {
     const isa_field *fd = &form->fields[i];
@@ -96,7 +110,7 @@ static void stage(vm_core *c, vm_item *it) {
   if (it->is_share)
     vm_dma_stage(c, (vm_share *)it);
   else
-    each_source((vm_flight *)it, snapshot_source, &s);
+    vm_flight_sources((vm_flight *)it, snapshot_source, &s);
 }
 
 void vm_protect(vm_core *c, const vm_box *dst, unsigned n, const vm_item *self) {
@@ -149,12 +163,20 @@ static void add_source(void *ud, vm_view *v) {
 static void find_boxes(vm_core *c, vm_flight *f) {
   const isa_form *form = isa_form_of(f->in->op);
   struct boxes b = {c, &f->item};
-  each_source(f, add_source, &b);
+  vm_flight_sources(f, add_source, &b);
   for (unsigned i = 0; i < form->nfields; i++) {
     if (form->fields[i].kind != ISA_K_AP || !(form->fields[i].arg & AP_W)) continue;
     const vm_view *v = vm_operand_at(f->in, &f->a, i);
     if (v->at && f->item.ndst < 2) vm_view_box(c, v, &f->item.dst[f->item.ndst++]);
   }
+}
+
+bool vm_issue_again(vm_core *c, unsigned e, vm_flight *f, isa_error *err) {
+  memset(&f->item, 0, sizeof f->item);
+  if (!vm_resolve(c, &c->eng[e], f->in, &f->a, err)) return false;
+  find_boxes(c, f);
+  vm_item_link(c, &f->item);
+  return true;
 }
 
 /* How long the sequencer must wait before it may run further ahead; 0 when it may. *node: for

@@ -51,6 +51,36 @@ static bool dynamic_offset(vm_core *c, const vm_engine *e, const isa_ap *ap, int
   return true;
 }
 
+bool vm_moves(const isa_ap *ap) {
+  for (unsigned i = 0; i < ISA_MAX_DYN; i++)
+    if (ap->dyn[i].kind != ISA_DYN_none) return true;
+  return false;
+}
+
+static bool moves_alike(const isa_ap *a, const isa_ap *b) {
+  for (unsigned i = 0; i < ISA_MAX_DYN; i++) {
+    const isa_dyn *x = &a->dyn[i], *y = &b->dyn[i];
+    if (x->kind != y->kind || x->reg != y->reg || x->ap != y->ap || x->stride != y->stride)
+      return false;
+  }
+  return isa_dtype_bytes(a->dtype) == isa_dtype_bytes(b->dtype);
+}
+
+const int64_t *vm_recall_of(const vm_core *c, const vm_recall *r, const isa_ap *ap) {
+  for (uint32_t i = 0; i < r->n; i++)
+    if (moves_alike(ap, &c->code->aps[r->ap[i] - 1])) return &r->displaced[i];
+  return NULL;
+}
+
+/* The same of an operand that a saved run tells: patterns that move alike have moved alike. */
+static bool recall_offset(const vm_core *c, const vm_recall *r, const isa_ap *ap, int64_t *offset,
+                          isa_error *err) {
+  const int64_t *displaced = vm_recall_of(c, r, ap);
+  if (!vm_moves(ap)) return true;
+  if (displaced && !__builtin_add_overflow(*offset, *displaced, offset)) return true;
+  return isa_fail(err, ISA_FORMAT, ISA_NOFIELD, "its dynamic offset is not known");
+}
+
 /* The bytes an operand may stay in: its tile's, its tensor's, or its memory's. */
 static void bounds_of(const vm_core *c, const isa_ap *ap, int64_t *lo, int64_t *hi,
                       const char **name) {
@@ -82,7 +112,7 @@ static bool in_bounds(const vm_core *c, const isa_ap *ap, int64_t offset, isa_er
                   ap->space == ISA_HBM ? "" : " of a partition");
 }
 
-static uint8_t *base_of(const vm_core *c, const isa_ap *ap) {
+uint8_t *vm_ap_base(const vm_core *c, const isa_ap *ap) {
   switch (ap->space) {
   case ISA_SBUF: return c->mem.sbuf + ap->part * c->mem.sbuf_pitch;
   case ISA_PSUM: return c->mem.psum + ap->part * c->mem.psum_pitch;
@@ -105,10 +135,12 @@ bool vm_resolve_ap(vm_core *c, const vm_engine *e, uint32_t ap_index, vm_view *o
       ap.dim[ap.size_dim - 2].num = size;
   }
   int64_t offset = ap.offset;
-  if (!dynamic_offset(c, e, &ap, &offset, err)) return false;
   uint64_t elems = isa_ap_elems(&ap);
   bool on_chip = ap.space != ISA_HBM;
   bool empty = elems == 0 || (on_chip && ap.nparts == 0);
+  bool known = e->recall ? empty || recall_offset(c, e->recall, &ap, &offset, err)
+                         : dynamic_offset(c, e, &ap, &offset, err);
+  if (!known) return false;
   isa_ap reach = ap;
   if (ap.index_kind == ISA_INDEX_gather) /* where its rows lie is a matter of the index vector */
     reach.dim[ap.index_dim].num = 1;
@@ -127,7 +159,7 @@ bool vm_resolve_ap(vm_core *c, const vm_engine *e, uint32_t ap_index, vm_view *o
     out->step[d + 1] = ap.dim[d].step * out->esize;
   }
   out->elems = elems;
-  out->at = base_of(c, &ap) + (empty ? 0 : offset);
+  out->at = vm_ap_base(c, &ap) + (empty ? 0 : offset);
   vm_view_runs(out);
   return true;
 }

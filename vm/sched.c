@@ -126,12 +126,12 @@ static void loop(vm_core *c, vm_until what, unsigned engine, vm_time until) {
       return;
     }
     if (what == VM_UNTIL_TIME && c->heap.v[0].time > until) return;
-    vm_event ev = vm_heap_pop(&c->heap);
-    if (c->limits.time && ev.time > c->limits.time) {
+    if (c->limits.time && c->heap.v[0].time > c->limits.time) {
       vm_fault(c, ISA_LIMIT, -1, -1, 0, "simulated time reached its limit of %llu ns",
                (unsigned long long)(c->limits.time / VM_NS));
       return;
     }
+    vm_event ev = vm_heap_pop(&c->heap);
     c->now = ev.time > c->now ? ev.time : c->now;
     run_event(c, &ev, single);
     obey(c);
@@ -153,7 +153,9 @@ isa_status vm_run(vm_core *c, vm_until what, unsigned engine, vm_time until) {
   resume(c);
   if (c->ended) return c->fault.status;
   c->run_since = host_now();
+  c->running = true;
   loop(c, what, engine, until);
+  c->running = false;
   c->host_seconds += host_now() - c->run_since;
   return c->fault.status;
 }

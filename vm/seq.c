@@ -370,6 +370,7 @@ void vm_seq_run(vm_core *c, unsigned e, bool single) {
   en->now = en->now > c->now ? en->now : c->now;
   for (uint32_t turns = 0; !c->ended; turns++) {
     if (c->limits.instructions && c->instructions >= c->limits.instructions) {
+      vm_post(c, VM_E_SEQ, e, en->now, 0); /* so that it can go on once it is saved */
       vm_fault(c, ISA_LIMIT, (int)e, -1, en->pc, "%llu instructions have run, the limit",
                (unsigned long long)c->instructions);
       return;

@@ -124,6 +124,13 @@ static soma_status refuse(soma_machine *m, const isa_program *p, const isa_place
   return s;
 }
 
+soma_status soma_run_check(soma_machine *m, const soma_program *p) {
+  isa_error e = {0};
+  isa_place at;
+  if (m->target && m->target != p->p->target) return fit_target(m, p->p->target);
+  return isa_check_program(p->p, &at, &e) ? SOMA_OK : refuse(m, p->p, &at, &e);
+}
+
 static void forward_event(void *ud, unsigned kind, unsigned engine, uint32_t pc, uint32_t id,
                           vm_time start, vm_time end, uint64_t bytes, uint32_t value) {
   const soma_run *r = ud;
@@ -151,7 +158,7 @@ static void forward_event(void *ud, unsigned kind, unsigned engine, uint32_t pc,
   r->m->o.event(r->m->o.event_ud, &e);
 }
 
-static void set_options(soma_run *r) {
+void soma_run_options(soma_run *r) {
   const soma_options *o = &r->m->o;
   vm_core *c = &r->core;
   c->hooks = (vm_hooks){.event = o->event ? forward_event : NULL,
@@ -162,7 +169,6 @@ static void set_options(soma_run *r) {
                         .progress_ud = o->progress_ud};
   c->limits = (vm_limits){
       .instructions = o->max_instructions, .time = o->max_time, .seconds = o->max_seconds};
-  for (unsigned e = 0; e < ISA_NENGINES; e++) c->eng[e].dp.rounding_seed = o->rounding_seed;
   c->interrupt = &r->m->interrupted;
   r->m->interrupted = 0;
 }
@@ -301,7 +307,8 @@ soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **out) {
   p->refs++;
   if (m->run) m->run->m = NULL; /* an ended run stays readable, on its own */
   m->run = r;
-  set_options(r);
+  soma_run_options(r);
+  for (unsigned i = 0; i < ISA_NENGINES; i++) r->core.eng[i].dp.rounding_seed = m->o.rounding_seed;
   copy_inputs(r);
   soma_unbind(m, p);
   *out = r;

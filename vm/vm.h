@@ -155,6 +155,18 @@ enum {
   VM_U_STOP = 255
 };
 
+/* What an instruction's operands were resolved with when it issued, apart from its engine's
+ * registers: given by a saved run in place of memory as it is now. */
+enum { VM_RECALLS = 20 }; /* operands with dynamic offsets, at most */
+typedef struct vm_recall {
+  uint32_t n;
+  uint32_t ap[VM_RECALLS];       /* a pattern, 1-based */
+  int64_t displaced[VM_RECALLS]; /* bytes that its dynamic offsets came to */
+  bool skipped;                  /* a transfer that oob=skip left out */
+  const uint8_t *rows;           /* of an indexed transfer: its row offsets, 8 bytes each */
+  uint64_t nrows;
+} vm_recall;
+
 typedef enum vm_state {
   VM_READY,    /* has an event pending, or is running */
   VM_WAITING,  /* on a semaphore */
@@ -184,6 +196,7 @@ typedef struct vm_engine {
   vm_cause cause;
   uint32_t issue_node, last_node, dge_node;
   vm_dp dp;
+  const struct vm_recall *recall; /* while a saved run is loaded, else NULL */
   /* statistics */
   uint64_t instructions, data_instructions;
   vm_time busy, busy_until, waiting;
@@ -216,6 +229,7 @@ typedef struct vm_transfer {
   uint8_t engine, queue, prio;
   bool signals, is_static, touches_hbm;
   uint8_t sem;
+  uint32_t descriptor; /* of a static queue: its number there */
   uint32_t rate;      /* of one DMA engine, MBNS, of destination bytes */
   uint64_t run_bytes; /* of a contiguous element, in destination bytes */
   struct vm_transfer *next_free;
@@ -356,6 +370,7 @@ typedef struct vm_core {
   vm_limits limits;
   vm_fault_record fault;
   bool ended;
+  bool running; /* inside vm_run */
   uint64_t instructions, dma_transfers, dma_bytes, dma_packets;
   vm_flops flops, transpose_flops;
   uint64_t hbm_read, hbm_written; /* by the DMA engines */
@@ -400,6 +415,9 @@ isa_status vm_run(vm_core *c, vm_until what, unsigned engine, vm_time time);
 /* event.c */
 bool vm_heap_push(vm_heap *h, const isa_alloc *al, vm_event e);
 vm_event vm_heap_pop(vm_heap *h);
+/* Puts an event into the heap of a run being loaded: its class follows from what it is, and it
+ * comes after those of its time and class that were posted before. */
+void vm_post_again(vm_core *c, vm_event e);
 /* Posts an event; a failed growth becomes a fault of the run. */
 void vm_post(vm_core *c, vm_event_kind kind, unsigned who, vm_time at, uint32_t value);
 /* Posts a semaphore update by engine's instruction at pc, to be seen at `at`. The value of a
@@ -432,12 +450,19 @@ void vm_print(vm_core *c, const char *prefix, size_t n, const vm_view *v, bool t
 /* Issues the data-path instruction at e's pc at time c->now. VM_STALL: the data path has too much
  * ahead, or has yet to write an element that gives an offset; an event to try again is posted. */
 vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in);
+/* Calls fn for every source view of a flight. */
+void vm_flight_sources(vm_flight *f, void (*fn)(void *ud, vm_view *v), void *ud);
+/* Makes a flight of a run being loaded from its in and pc, its engine's registers and recall:
+ * operands, boxes, the link. Its times are the caller's to fill. */
+bool vm_issue_again(vm_core *c, unsigned e, vm_flight *f, isa_error *err);
 /* A flight's done has come: executes what can execute, in order. */
 void vm_done(vm_core *c, unsigned e, uint32_t slot);
 /* Before bytes of dst are overwritten now: copies the sources of items that have started. */
 void vm_protect(vm_core *c, const vm_box *dst, unsigned n, const vm_item *self);
 void vm_item_link(vm_core *c, vm_item *it);
 void vm_item_unlink(vm_core *c, vm_item *it);
+/* Where a source lay before vm_snapshot pointed its view at `copy`. */
+uint8_t *vm_snapshot_from(const uint8_t *copy);
 /* n zeroed bytes that live until the item is unlinked; NULL after a fault. */
 uint8_t *vm_item_block(vm_core *c, vm_item *it, size_t n);
 /* Copies a view's elements to a dense block owned by the item and points the view there. */
@@ -476,6 +501,11 @@ void vm_path_free(vm_core *c);
  * failure the text goes to *err. Neither result counts when it leaves c->elem_free > c->now: an
  * element that gives an offset is not there yet. */
 bool vm_resolve_ap(vm_core *c, const vm_engine *e, uint32_t ap, vm_view *out, isa_error *err);
+/* Whether a pattern has dynamic offsets; what a saved run tells of them, NULL for nothing; and the
+ * host address of byte 0 of its tensor or of its first partition. */
+bool vm_moves(const isa_ap *ap);
+const int64_t *vm_recall_of(const vm_core *c, const vm_recall *r, const isa_ap *ap);
+uint8_t *vm_ap_base(const vm_core *c, const isa_ap *ap);
 /* All operands of an instruction into a (its form's struct). */
 bool vm_resolve(vm_core *c, const vm_engine *e, const isa_insn *in, vm_operands *a, isa_error *err);
 /* The resolved operand of field i of in's form. */
@@ -489,6 +519,10 @@ void vm_view_runs(vm_view *v);
 vm_verdict vm_dma_trigger(vm_core *c, unsigned e, const isa_insn *in);
 void vm_dma_event(vm_core *c, unsigned dma);
 void vm_dma_free(vm_core *c); /* shares and transfers of a core that ends */
+/* Of a run being loaded: a zeroed transfer, and a share of t's elements behind the others of ring r
+ * of its queue, which posts no event. NULL: out of memory. */
+vm_transfer *vm_dma_transfer_again(vm_core *c);
+vm_share *vm_dma_share_again(vm_core *c, vm_transfer *t, unsigned r);
 /* Copies the sources of a share that has started, before someone overwrites them. (dma_copy.c) */
 void vm_dma_stage(vm_core *c, vm_share *s);
 /* Takes addresses in HBM for the static descriptors of each queue. (dma_make.c) */
@@ -513,6 +547,9 @@ void vm_costs_default(vm_costs *out);
 bool vm_costs_read(vm_costs *out, const char *text, size_t n, isa_error *e);
 /* The table of generation gen (0 to 2) in the form that vm_costs_read takes. */
 void vm_costs_print(const vm_costs *costs, unsigned gen, isa_buf *out);
+
+/* Whether a constant may have that value. */
+bool vm_cost_allows(vm_cost_id id, uint32_t value);
 
 /* cost.c */
 typedef struct vm_span { /* of an instruction: all in cycles of its engine */

@@ -1,0 +1,133 @@
+/* Numbers, pages and checks of a saved run. */
+#include "save.h"
+
+#include <string.h>
+
+enum { PAGE = 4096, BLOCK = 1024 /* words */ };
+/* The latest time in a file, some days: sums of times stay below 2^64. */
+#define LATEST (UINT64_C(1) << 62)
+
+bool vm_saver_fail(vm_saver *s, const char *fmt, ...) {
+  if (s->failed) return false;
+  s->failed = true;
+  if (!s->err) return false;
+  isa_buf b;
+  va_list ap;
+  isa_alloc al = isa_alloc_default();
+  isa_buf_init(&b, &al);
+  va_start(ap, fmt);
+  isa_buf_vprintf(&b, fmt, ap);
+  va_end(ap);
+  isa_fail(s->err, ISA_FORMAT, ISA_NOFIELD, "%s", isa_buf_str(&b));
+  isa_buf_free(&b);
+  return false;
+}
+
+bool vm_saver_need(vm_saver *s, bool ok, const char *rule) {
+  if (!ok && s->reads) vm_saver_fail(s, "%s", rule);
+  return ok;
+}
+
+void vm_saver_bytes(vm_saver *s, void *p, size_t n) {
+  if (!s->reads) {
+    isa_buf_add(s->out, p, n);
+    return;
+  }
+  if (n > vm_saver_left(s)) vm_saver_fail(s, "it ends too early");
+  if (s->failed) {
+    memset(p, 0, n);
+    return;
+  }
+  memcpy(p, s->at, n);
+  s->at += n;
+}
+
+void vm_saver_words(vm_saver *s, void *p, size_t n) {
+  uint8_t bytes[4 * BLOCK], *at = p;
+  for (size_t k; n; n -= k, at += 4 * k) {
+    k = n < BLOCK ? n : BLOCK;
+    bool zero = at[0] == 0 && memcmp(at, at + 1, 4 * k - 1) == 0;
+    save_bool(s, &zero);
+    if (zero) {
+      if (s->reads) memset(at, 0, 4 * k);
+      continue;
+    }
+    for (size_t i = 0; i < k; i++) {
+      uint32_t v;
+      memcpy(&v, at + 4 * i, 4);
+      isa_put32(bytes + 4 * i, v);
+    }
+    vm_saver_bytes(s, bytes, 4 * k);
+    for (size_t i = 0; i < k; i++) {
+      uint32_t v = isa_get32(bytes + 4 * i);
+      memcpy(at + 4 * i, &v, 4);
+    }
+  }
+}
+
+static bool is_filled(const uint8_t *p, size_t n, uint8_t fill) {
+  return p[0] == fill && memcmp(p, p + 1, n - 1) == 0;
+}
+
+static size_t page_at(uint64_t at, uint64_t n) { return n - at < PAGE ? (size_t)(n - at) : PAGE; }
+
+/* Bytes from `at` on in pages that are, or are not, filled. */
+static uint64_t stretch(const uint8_t *p, uint64_t at, uint64_t n, uint8_t fill, bool filled) {
+  uint64_t from = at;
+  while (at < n && is_filled(p + at, page_at(at, n), fill) == filled) at += page_at(at, n);
+  return at - from;
+}
+
+void vm_saver_pages(vm_saver *s, uint8_t *p, uint64_t n, uint8_t fill) {
+  for (uint64_t at = 0; at < n && !s->failed;) {
+    uint64_t skip = s->reads ? 0 : stretch(p, at, n, fill, true), kept = 0;
+    save_u64(s, &skip);
+    if (!vm_saver_need(s, skip <= n - at, "a stretch of memory is too long")) return;
+    at += skip;
+    if (!s->reads) kept = stretch(p, at, n, fill, false);
+    save_u64(s, &kept);
+    if (!vm_saver_need(s, kept <= n - at && skip + kept > 0, "a stretch of memory is too long"))
+      return;
+    vm_saver_bytes(s, p + at, (size_t)kept);
+    at += kept;
+  }
+}
+
+void vm_saver_count(vm_saver *s, uint32_t *n, uint32_t most, size_t bytes, const char *what) {
+  save_u32(s, n);
+  if (!s->reads || (*n <= most && *n <= vm_saver_left(s) / bytes)) return;
+  vm_saver_fail(s, "%u %s", *n, what);
+  *n = 0;
+}
+
+void save_bool(vm_saver *s, bool *v) {
+  uint8_t b = *v;
+  save_u8(s, &b);
+  vm_saver_need(s, b <= 1, "a flag is neither 0 nor 1");
+  *v = b == 1;
+}
+
+void save_below(vm_saver *s, uint32_t *v, uint32_t limit, const char *what) {
+  save_u32(s, v);
+  if (!s->reads || *v < limit) return;
+  vm_saver_fail(s, "%s %u: there are %u", what, *v, limit);
+  *v = 0;
+}
+
+void save_time(vm_saver *s, vm_time *t) {
+  save_u64(s, t);
+  if (vm_saver_need(s, *t <= LATEST, "a time is too late")) return;
+  if (s->reads) *t = 0;
+}
+
+void save_node(vm_saver *s, const vm_core *c, uint32_t *node) {
+  save_below(s, node, (c->path ? c->path->n : 0) + 1, "node");
+}
+
+void save_cause(vm_saver *s, const vm_core *c, vm_cause *v) {
+  uint32_t why = v->why;
+  save_node(s, c, &v->node);
+  save_below(s, &why, VM_WHY_GENERATOR + 1, "cause");
+  v->why = (uint8_t)why;
+  save_time(s, &v->time);
+}
