@@ -42,8 +42,7 @@ static void walk_path(vm_saver *s, vm_core *c) {
   if (!p) return;
   vm_saver_count(s, &n, UINT32_MAX - 1, 36, "nodes in the record of causes");
   for (uint32_t i = 0; i < n && !s->failed; i++) {
-    if (s->reads && p->n == p->cap &&
-        !isa_array_grow(&c->al, &p->v, p->n, &p->cap, sizeof *p->v)) {
+    if (s->reads && p->n == p->cap && !isa_array_grow(&c->al, &p->v, p->n, &p->cap, sizeof *p->v)) {
       vm_fault(c, ISA_NOMEM, -1, -1, 0, "no memory for the record of causes");
       s->failed = true;
       return;
@@ -80,9 +79,9 @@ static void walk_stationary(vm_saver *s, vm_stationary *t, unsigned row, unsigne
   save_bool(s, &t->mx);
   unsigned lanes = t->mx ? VM_LANES : t->pairs ? 2 : 1;
   vm_saver_need(s,
-                t->k == 0 || (t->k <= t->rows * lanes && t->m <= t->cols &&
-                              row + t->rows <= ISA_PMAX && col + t->cols <= ISA_PMAX &&
-                              isa_dtype_valid(t->dtype)),
+                t->k == 0 ||
+                    (t->k <= t->rows * lanes && t->m <= t->cols && row + t->rows <= ISA_PMAX &&
+                     col + t->cols <= ISA_PMAX && isa_dtype_valid(t->dtype)),
                 "a stationary operand does not fit its tile");
 }
 

@@ -10,7 +10,7 @@
 #include "dma.h"
 
 typedef struct vm_saver {
-  isa_buf *out;           /* when it writes */
+  isa_buf *out;            /* when it writes */
   const uint8_t *at, *end; /* when it reads: what is left */
   bool reads, failed;
   isa_error *err; /* the first failure */

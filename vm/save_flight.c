@@ -77,12 +77,12 @@ static void not_made(vm_saver *s, const vm_core *c, const char *what, unsigned e
 
 static bool has_elements(const vm_view *v) { return v->at && v->elems && v->num[0]; }
 
-static void note_view(const vm_core *c, recalled *rc, uint32_t index, const vm_view *v, bool copied) {
+static void note_view(const vm_core *c, recalled *rc, uint32_t index, const vm_view *v,
+                      bool copied) {
   if (!index) return;
   const isa_ap *ap = &c->code->aps[index - 1];
   const uint8_t *at = copied && has_elements(v) ? vm_snapshot_from(v->at) : v->at;
-  note_operand(c, rc, index, at, !has_elements(v),
-               ap->size_dim ? v->num[ap->size_dim - 1] : 0);
+  note_operand(c, rc, index, at, !has_elements(v), ap->size_dim ? v->num[ap->size_dim - 1] : 0);
 }
 
 static void note_views(const vm_core *c, recalled *rc, isa_ref list, const vm_views *views,
@@ -114,7 +114,7 @@ static void note_flight(const vm_core *c, vm_flight *f, recalled *rc) {
     case ISA_K_APS: note_views(c, rc, *(const isa_ref *)from, to, copied); break;
     case ISA_K_NUM: note_num(c, rc, from, to, copied); break;
     case ISA_K_INT:
-      if (n->is_reg) note_register(rc, (unsigned)n->v, (uint32_t)*(const int32_t *)to);
+      if (n->is_reg) note_register(rc, (unsigned)n->v, (uint32_t) * (const int32_t *)to);
       break;
     default: break;
     }

@@ -258,11 +258,12 @@ int soma_run_ended(const soma_run *r);
 soma_status soma_run_save(soma_run *r, void **data, size_t *n);
 /* Goes on with a saved run in m, as a new run that the caller frees; so is its program *p. From
  * there on everything is, bit by bit, as if the run had never been saved: events, results,
- * statistics (host_seconds, and with it max_seconds, counts from here). Callbacks and limits are m's;
- * the options named above are the run's own. Device tensors that the run was bound to are the run's
- * own HBM now, with what they held. SBUF and PSUM of m are replaced. Only the version that saved a
- * run resumes it: SOMA_FORMAT names both. The bytes may come from anyone: what is not the state of a
- * run gives SOMA_FORMAT or SOMA_ILLEGAL, and m is as before. SOMA_BUSY as for soma_run_start. */
+ * statistics (host_seconds, and with it max_seconds, counts from here). Callbacks and limits are
+ * m's; the options named above are the run's own. Device tensors that the run was bound to are the
+ * run's own HBM now, with what they held. SBUF and PSUM of m are replaced. Only the version that
+ * saved a run resumes it: SOMA_FORMAT names both. The bytes may come from anyone: what is not the
+ * state of a run gives SOMA_FORMAT or SOMA_ILLEGAL, and m is as before. SOMA_BUSY as for
+ * soma_run_start. */
 soma_status soma_run_resume(soma_machine *m, const void *data, size_t n, soma_program **p,
                             soma_run **r);
 /* Copies a tensor of the program out of HBM; n must be its size in bytes. */

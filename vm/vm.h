@@ -230,8 +230,8 @@ typedef struct vm_transfer {
   bool signals, is_static, touches_hbm;
   uint8_t sem;
   uint32_t descriptor; /* of a static queue: its number there */
-  uint32_t rate;      /* of one DMA engine, MBNS, of destination bytes */
-  uint64_t run_bytes; /* of a contiguous element, in destination bytes */
+  uint32_t rate;       /* of one DMA engine, MBNS, of destination bytes */
+  uint64_t run_bytes;  /* of a contiguous element, in destination bytes */
   struct vm_transfer *next_free;
 } vm_transfer;
 
