@@ -79,6 +79,8 @@ typedef struct lb_program {
   bool closed;    /* by the user; runs may still hold it */
 } lb_program;
 lb_program *lb_check_program(lua_State *L, int arg);
+/* Pushes one that has no handle yet. */
+lb_program *lb_new_program(lua_State *L);
 /* Index of the program's tensor of that name, -1 when there is none; fills info. */
 int lb_program_tensor(const soma_program *p, const char *name, soma_tensor_info *info);
 bool lb_program_tile(const soma_program *p, const char *name, soma_tile_info *info);
@@ -160,9 +162,10 @@ void lb_forget_device(lua_State *L, int device);
 /* Moves the host tensor on the top to the device, if it is one. Returns 1. */
 int lb_place(lua_State *L, int device, const char *what);
 
-/* core:run and core:start. */
+/* core:run, core:start and core:resume. */
 int lb_core_run(lua_State *L);
 int lb_core_start(lua_State *L);
+int lb_core_resume(lua_State *L);
 /* Lets go of the machine's run; its statistics are kept. */
 void lb_run_detach(lb_run *run);
 soma_stats lb_run_stats(const lb_run *run);

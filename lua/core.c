@@ -374,6 +374,7 @@ void lb_open_core(lua_State *L) {
       {"__gc", core_close}, {"__close", core_close}, {"__tostring", core_tostring}, {NULL, NULL}};
   static const luaL_Reg methods[] = {{"run", lb_core_run},
                                      {"start", lb_core_start},
+                                     {"resume", lb_core_resume},
                                      {"close", core_close},
                                      {"semaphore", core_semaphore},
                                      {"set_semaphore", core_set_semaphore},

@@ -6,6 +6,7 @@ local soma = require "soma"
 
 local usage = [[
 usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - reads source from standard input
+       soma --resume FILE [options]             go on with a run that --save has saved
        soma SCRIPT.lua [arguments]              run an experiment
   --in NAME=FILE.npy     data of an input tensor; may be repeated
   --out NAME=FILE.npy    save a tensor when the run has ended well; may be repeated
@@ -14,6 +15,7 @@ usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - reads source fr
   -I DIRECTORY           search for included files; may be repeated, as -D may
   --max-instructions N   stop a run that goes on; so do --max-ns N (simulated time) and
                          --max-seconds N (time of the host)
+  --save FILE            when a limit or Ctrl-C stops the run, save it for --resume
   --trace FILE.json      save the run's events for ui.perfetto.dev
   --html FILE.html       save them as a page to look at in a browser
   --csv NAME=FILE.csv    save a table: Instruction, DmaPacket, SemaphoreUpdate, ActiveTime, Summary
@@ -139,6 +141,7 @@ local options = {
   ["--trace-last"] = take_count, ["--trace-limit"] = take_count,
   ["--trace-engines"] = take_engines, ["--trace-from"] = take_number,
   ["--trace-until"] = take_number, ["--explain-time"] = "flag", ["--cost"] = take_text,
+  ["--save"] = take_text, ["--resume"] = take_text,
   ["--costs"] = "perhaps", ["--json"] = "flag", ["--quiet"] = "flag", ["--help"] = "flag", ["--version"] = "flag",
 }
 
@@ -150,6 +153,16 @@ local function split(word)
   head, value = word:match("^(%-[DI])(.+)$")
   if head then return head, value end
   return word
+end
+
+-- A saved run brings its program, its inputs and what they were made with.
+local function check_resume(o)
+  if o.program then return nil, "--resume brings its program: '" .. o.program .. "' is one more" end
+  if o["--target"] or next(o["--in"]) or #o["-D"] > 0 or #o["-I"] > 0 then
+    return nil, "--in, --target, -D and -I do not go with --resume: the run has started already"
+  end
+  o.program = o["--resume"]
+  return o
 end
 
 -- The options as a table; nil and what is wrong.
@@ -201,6 +214,7 @@ local function parse()
     end
     return o
   end
+  if o["--resume"] then return check_resume(o) end
   if not o.program then return nil, "no program given" end
   o.binary = o.program:match("%.sbc$") ~= nil
   if o.binary and (#o["-D"] > 0 or #o["-I"] > 0) then
@@ -259,7 +273,7 @@ local function check_names(prog, o)
     end
   end
   for _, name in ipairs(inputs) do
-    if not o["--in"][name] then
+    if not o["--in"][name] and not o["--resume"] then
       return "input tensor '" .. name .. "' has no data: give --in " .. name .. "=FILE.npy"
     end
   end
@@ -398,9 +412,9 @@ local function report_findings(run)
 end
 
 -- The same program under n other timings; a message when one gives other bits, or fails.
-local function try_schedules(prog, inputs, o, run, costs)
+local function try_schedules(prog, inputs, o, run)
   for seed = 1, o["--schedule"] do
-    local core = soma.core {costs = costs, target = o["--target"], schedule = seed, checks = o["--check"],
+    local core = soma.core {costs = o.costs, target = o["--target"], schedule = seed, checks = o["--check"],
       max_instructions = o["--max-instructions"], max_time = o["--max-ns"],
       max_seconds = o["--max-seconds"]}
     local other = core:run(prog, inputs, {faults = "return"})
@@ -416,23 +430,33 @@ local function try_schedules(prog, inputs, o, run, costs)
   end
 end
 
-local function run_program(prog, inputs, o)
-  local costs, wrong = read_costs(o)
-  if costs == false then return complain(wrong) end
-  local core = soma.core {
+local function make_core(o)
+  return soma.core {
     checks = o["--check"], schedule = o["--schedule-seed"],
-    costs = costs, causes = o["--explain-time"],
+    costs = o.costs, causes = o["--explain-time"],
     target = o["--target"], max_instructions = o["--max-instructions"], max_time = o["--max-ns"],
     max_seconds = o["--max-seconds"], trace = wants_events(o),
     progress = host.terminal and progress or nil,
   }
-  local ok, run = pcall(core.start, core, prog, inputs, {faults = "return"})
-  if not ok then return complain((tostring(run):gsub("^run: ", ""))) end
-  local message
-  ok, message = pcall(run.continue, run)
+end
+
+-- Saves a run that has been stopped, if that was asked for.
+local function keep(run, o)
+  local file = o["--save"]
+  if not file then return end
+  local ok, done, message = pcall(run.save, run, file)
+  if not ok then return complain((tostring(done):gsub("^soma:%d+: ", ""))) end
+  if not done then return complain(message) end
+  io.stderr:write("soma: the run is saved; go on with: soma --resume ", file, "\n")
+end
+
+-- inputs: nil when the run was resumed, which is alone.
+local function finish_run(run, o, prog, inputs)
+  local ok, message = pcall(run.continue, run)
   clear_progress()
   if not ok then -- Ctrl-C; the run stands where it was
     complain((tostring(message):gsub("^soma:%d+: ", "")))
+    keep(run, o)
     report(run, o)
     return 130
   end
@@ -441,17 +465,35 @@ local function run_program(prog, inputs, o)
     local text = tostring(fault):gsub(fault.kind .. ": ", function(kind) return paint(kind) end, 1)
     io.stderr:write(text, "\n")
     report_findings(run)
+    if fault.kind == "limit" or fault.kind == "stopped" then keep(run, o) end
     message = draw(run, o)
     if message then complain(message) end
     if o["--json"] then report(run, o) end
     return 1
   end
-  message = o["--schedule"] and try_schedules(prog, inputs, o, run, costs)
+  message = inputs and o["--schedule"] and try_schedules(prog, inputs, o, run)
   if message then return complain(message) end
   message = save(run, o) or draw(run, o)
   if message then return complain(message) end
   report(run, o)
   return 0
+end
+
+local function run_program(prog, inputs, o)
+  local core = make_core(o)
+  local ok, run = pcall(core.start, core, prog, inputs, {faults = "return"})
+  if not ok then return complain((tostring(run):gsub("^run: ", ""))) end
+  return finish_run(run, o, prog, inputs)
+end
+
+local function resume(o)
+  local core = make_core(o)
+  local ok, run, prog = pcall(core.resume, core, o["--resume"], {faults = "return"})
+  if not ok then return complain((tostring(run):gsub("^soma:%d+: ", ""))) end
+  if not run then return complain(prog) end
+  local message = check_names(prog, o)
+  if message then return bad_usage(message) end
+  return finish_run(run, o)
 end
 
 local function main()
@@ -466,6 +508,9 @@ local function main()
   elseif o["--costs"] then
     return print_costs(o)
   end
+  o.costs, message = read_costs(o)
+  if o.costs == false then return complain(message) end
+  if o["--resume"] then return resume(o) end
   local ok, prog = pcall(load_program, o)
   if not ok then return report_source(prog) end
   local warnings = prog:warnings()

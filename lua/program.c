@@ -50,7 +50,7 @@ const char *lb_target(lua_State *L, const char *what, const char *name) {
   return NULL;
 }
 
-static lb_program *new_program(lua_State *L) {
+lb_program *lb_new_program(lua_State *L) {
   lb_program *p = lua_newuserdatauv(L, sizeof *p, 1); /* 1: see lb_drop_constants */
   *p = (lb_program){0};
   luaL_setmetatable(L, LB_PROGRAM);
@@ -164,7 +164,7 @@ static int assemble(lua_State *L, const char *what, bool is_file) {
   lb_options(L, 2, what, known);
   const char *name = lb_string(L, 2, what, "name");
   soma_assemble_options o = read_options(L, 2, what);
-  lb_program *p = new_program(L);
+  lb_program *p = lb_new_program(L);
   int result = lua_gettop(L);
   job *j = new_job(L, what, lb_string(L, 2, what, "target"));
   soma_status s = is_file ? soma_assemble_file(j->m, text, &o, &p->p, &j->d)
@@ -198,7 +198,7 @@ static int load(lua_State *L) {
     if (!lb_read_file(L, data)) return 2;
     data = lua_tolstring(L, -1, &n);
   }
-  lb_program *p = new_program(L);
+  lb_program *p = lb_new_program(L);
   int result = lua_gettop(L);
   job *j = new_job(L, what, NULL);
   soma_status s = soma_program_load(j->m, data, n, &p->p);

@@ -209,6 +209,67 @@ static void start(lua_State *L, bool in_place) {
   lb_account(L, lb_run_stats(run).hbm_bytes);
 }
 
+/* ---- Saving and resuming ------------------------------------------------------------------- */
+
+/* run:save(path): its state as a file from which core:resume goes on. true; nil and a message when
+ * the file cannot be written. Raises when the run has faulted. */
+static int run_save(lua_State *L) {
+  const lb_run *run = lb_check_run(L, 1);
+  const char *path = lb_path(L, 2);
+  void *data;
+  size_t n;
+  if (run->r == NULL)
+    return luaL_error(L, "save: the core has gone on to another run, or is closed");
+  lb_file *f = lb_file_create(L, path);
+  if (f == NULL) return 2;
+  soma_status s = soma_run_save(run->r, &data, &n);
+  if (s != SOMA_OK) {
+    lb_file_close(f);
+    return lb_fail(L, "save", run->core->m, s);
+  }
+  fwrite(data, 1, n, f->f);
+  soma_bytes_free(data);
+  if (!lb_file_commit(L, f)) return 2;
+  lua_pushboolean(L, true);
+  return 1;
+}
+
+/* core:resume(path, {faults}): the run that was saved there, and its program; nil and a message
+ * when the file cannot be read. */
+int lb_core_resume(lua_State *L) {
+  size_t n;
+  lua_settop(L, 3);
+  lb_core *core = lb_check_core(L, 1);
+  const char *path = lb_path(L, 2);
+  bool returns_faults = option_faults(L, 3);
+  if (!lb_read_file(L, path)) return 2;
+  const char *data = lua_tolstring(L, -1, &n);
+  lua_replace(L, 4); /* the string stays there */
+  lua_settop(L, 4);
+  lb_program *p = lb_new_program(L);
+  lb_run *run = lua_newuserdatauv(L, sizeof *run, LB_RUN_SLOTS);
+  *run = (lb_run){.returns_faults = returns_faults};
+  luaL_setmetatable(L, LB_RUN);
+  lua_pushvalue(L, 1);
+  lua_setiuservalue(L, 6, LB_RUN_CORE);
+  lua_pushvalue(L, 5);
+  lua_setiuservalue(L, 6, LB_RUN_PROGRAM);
+  if (core->traces && soma_recorder_new(NULL, &run->trace) != SOMA_OK)
+    return luaL_error(L, "resume: out of memory");
+  if (core->current != NULL) lb_run_detach(core->current);
+  soma_status s = soma_run_resume(core->m, data, n, &p->p, &run->r);
+  if (s != SOMA_OK) return lb_fail(L, path, core->m, s);
+  run->core = core;
+  core->current = run;
+  core->trace = run->trace;
+  lua_pushvalue(L, 5);
+  lua_setiuservalue(L, 1, LB_CORE_PROGRAM);
+  lb_account(L, lb_run_stats(run).hbm_bytes);
+  lua_pushvalue(L, 6);
+  lua_pushvalue(L, 5);
+  return 2;
+}
+
 /* ---- Moving on ----------------------------------------------------------------------------- */
 
 /* Runs until the stop; the run is at stack position index of L. Raises the error of a callback,
@@ -348,6 +409,7 @@ void lb_open_run(lua_State *L) {
                                      {"until_time", run_until_time},
                                      {"continue", run_continue},
                                      {"fetch", run_fetch},
+                                     {"save", run_save},
                                      {"summary", lb_run_summary},
                                      {"close", run_close},
                                      {NULL, NULL}};
