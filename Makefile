@@ -167,7 +167,7 @@ FUZZ_SAN := address,undefined -fno-sanitize-recover=all
 $(BUILD)/fuzz/%: tests/fuzz/fuzz_%.c $(wildcard tests/fuzz/*.[ch]) $(BUILD)/libsoma.a
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $< $(FUZZ_MAIN) $(BUILD)/libsoma.a $(LDFLAGS) -lm -o $@
-fuzz-build: $(BUILD)/soma-as $(patsubst %,$(BUILD)/fuzz/%,asm sbc run)
+fuzz-build: $(BUILD)/soma-as $(patsubst %,$(BUILD)/fuzz/%,asm sbc run save)
 fuzz-smoke:
 	$(Q)$(MAKE) BUILD=build-asan OPT=-O1 SAN="-fsanitize=$(FUZZ_SAN)" fuzz-build
 	$(Q)BUILD=build-asan tests/fuzz/fuzz.sh smoke

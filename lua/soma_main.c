@@ -14,7 +14,7 @@ static const char *const driver[] = {
 };
 
 static lua_State *interrupted; /* where Ctrl-C goes; the command has one state */
-static volatile sig_atomic_t was_interrupted;
+static volatile sig_atomic_t was_interrupted, by_signal;
 enum { INTERRUPTED = 128 + SIGINT }; /* exit status, as shells give it */
 
 static void stop(lua_State *L, lua_Debug *ar) {
@@ -27,6 +27,7 @@ static void stop(lua_State *L, lua_Debug *ar) {
  * the one that reports progress. The third ends the process; not the second, because a program
  * that passes the signal on to its group, such as timeout, makes one Ctrl-C two. */
 static void on_interrupt(int sig) {
+  by_signal = sig;
   if (++was_interrupted == 3) {
     signal(sig, SIG_DFL);
     raise(sig);
@@ -146,6 +147,14 @@ static int protected_main(lua_State *L) {
   return 1;
 }
 
+/* Whoever ends the command lets it remove what it has half written. nohup stays nohup. */
+static void catch_signals(void) {
+  static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+  for (int i = 0; i < 3; i++)
+    if (signal(signals[i], on_interrupt) == SIG_IGN && signals[i] == SIGHUP)
+      signal(signals[i], SIG_IGN);
+}
+
 int main(int argc, char **argv) {
   lua_State *L = luaL_newstate();
   if (L == NULL) {
@@ -153,7 +162,7 @@ int main(int argc, char **argv) {
     return 1;
   }
   interrupted = L;
-  signal(SIGINT, on_interrupt);
+  catch_signals();
   lua_pushcfunction(L, protected_main);
   lua_pushinteger(L, argc);
   lua_pushlightuserdata(L, argv);
@@ -163,6 +172,7 @@ int main(int argc, char **argv) {
   else
     fprintf(stderr, "soma: %s\n", lua_tostring(L, -1));
   lua_close(L);
+  if (status == INTERRUPTED && by_signal) status = 128 + by_signal;
   if (fflush(stdout) == 0 && !ferror(stdout)) return status;
   fprintf(stderr, "soma: cannot write to standard output\n");
   return status != 0 ? status : 1;

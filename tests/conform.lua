@@ -1,19 +1,21 @@
 -- The conformance suite. Each file of tests/conform/ holds the cases of some instructions; every
 -- case is a small program for one instruction, its inputs, and the outputs that an independent
 -- reference expects, bit for bit. Ends with "N passed, N failed".
---   lua5.4 tests/conform.lua [--dut COMMAND] [--list] [PATTERN]
--- --dut drives another implementation instead (tests/README.md has the protocol).
+--   lua5.4 tests/conform.lua [--dut COMMAND] [--saved] [--list] [PATTERN]
+-- --dut drives another implementation instead (tests/README.md has the protocol); --saved saves
+-- every run on its way and resumes it on another core.
 local soma = require "soma"
 local files = require "conform.files"
 local program = require "conform.program"
 local coverage = require "conform.coverage"
 
-local pattern, dut, list = ".", nil, false
+local pattern, dut, list, saved = ".", nil, false, false
 do
   local i = 1
   while arg[i] do
     if arg[i] == "--dut" then dut, i = assert(arg[i + 1], "--dut needs a command"), i + 1
     elseif arg[i] == "--list" then list = true
+    elseif arg[i] == "--saved" then saved = true
     else pattern = arg[i] end
     i = i + 1
   end
@@ -73,6 +75,25 @@ local function run_here(source, inputs)
   return soma.core {}:run(soma.assemble(source, {name = "case.s"}), inputs).out
 end
 
+-- Saved after 1, 2, 4 ... events.
+local function run_saved(source, inputs)
+  local path = os.tmpname()
+  local core = soma.core {}
+  local run = core:start(soma.assemble(source, {name = "case.s"}), inputs)
+  local at = 1
+  while not run.ended do
+    for _ = 1, at do run:step_event() end
+    at = at * 2
+    if run.ended then break end
+    run:save(path)
+    core:close()
+    core = soma.core {}
+    run = core:resume(path)
+  end
+  os.remove(path)
+  return run.out
+end
+
 local function run_dut(source, inputs)
   return require("conform.dut").run(dut, source, inputs)
 end
@@ -92,7 +113,7 @@ local function run_case(insn, case, target)
     coverage.refused(case)
     return
   end
-  local ok, out = pcall(dut and run_dut or run_here, source, inputs)
+  local ok, out = pcall(dut and run_dut or saved and run_saved or run_here, source, inputs)
   if case.fault then
     verdict(name, not ok and (dut or tostring(out):find(case.fault, 1, true)),
       ok and "it runs" or "failed with\n" .. tostring(out) .. "\nnot with: " .. case.fault)

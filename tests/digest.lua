@@ -19,10 +19,25 @@ local function show(name, run)
   print(name, hash(table.concat(all)), run.stats.trace_hash)
 end
 
-local function run(name, prog, inputs)
-  -- A host that lacks the level runs its best one, which must give the same bits anyway.
+-- A host that lacks the level runs its best one, which must give the same bits anyway.
+local function new_core()
   local ok, core = pcall(soma.core, {simd = simd})
-  show(name, (ok and core or soma.core {}):run(prog, inputs))
+  return ok and core or soma.core {}
+end
+
+local function run(name, prog, inputs) show(name, new_core():run(prog, inputs)) end
+
+-- The same in two parts, with the file between them: of one content, so that any build can go on
+-- with what any other has saved.
+local function run_in_parts(name, prog, inputs)
+  local path = os.tmpname()
+  local first = new_core():start(prog, inputs)
+  for _ = 1, 60 do first:step_event() end
+  assert(not first.ended and first:save(path))
+  local file <close> = assert(io.open(path, "rb"))
+  print(name .. ", saved", hash(file:read("a")))
+  show(name .. ", resumed", (new_core():resume(path)):continue())
+  os.remove(path)
 end
 
 local function sample(name, defines)
@@ -34,6 +49,13 @@ run("vector_add", sample("vector_add", {N = 65536, FREE_DIM = 64}),
 run("matmul", sample("matmul", {M = 128, N = 512, K = 256}),
   {a = soma.randn({256, 128}, "bfloat16", {seed = 3}), b = soma.randn({256, 512}, "bfloat16", {seed = 4})})
 run("softmax", sample("softmax", {ROWS = 256, COLS = 300}),
+  {x = soma.randn({256, 300}, "float32", {seed = 5, std = 4})})
+
+run_in_parts("vector_add", sample("vector_add", {N = 65536, FREE_DIM = 64}),
+  {a = soma.randn({65536}, "float32", {seed = 1}), b = soma.randn({65536}, "float32", {seed = 2})})
+run_in_parts("matmul", sample("matmul", {M = 128, N = 512, K = 256}),
+  {a = soma.randn({256, 128}, "bfloat16", {seed = 3}), b = soma.randn({256, 512}, "bfloat16", {seed = 4})})
+run_in_parts("softmax", sample("softmax", {ROWS = 256, COLS = 300}),
   {x = soma.randn({256, 300}, "float32", {seed = 5, std = 4})})
 
 -- Every activation function and operator over all magnitudes, signs and special values.

@@ -11,10 +11,12 @@ cd "$(dirname "$0")/../.." || exit 2
 : "${BUILD:=build-asan}" "${FUZZ_SECONDS:=60}"
 case $BUILD in /*) root=$BUILD ;; *) root=$PWD/$BUILD ;; esac
 out=$root/fuzz
-rm -rf "$out/asm-seeds" "$out/sbc-seeds" "$out/run-seeds"
-mkdir -p "$out/asm-seeds" "$out/sbc-seeds" "$out/run-seeds" || exit 2
+for h in asm sbc run save; do
+  rm -rf "$out/$h-seeds"
+  mkdir -p "$out/$h-seeds" || exit 2
+done
 lua5.4 tests/fuzz/dict.lua >"$out/dictionary" || exit 2
-for h in asm sbc run; do
+for h in asm sbc run save; do
   for f in "tests/fuzz/corpus/$h"/*; do [ -f "$f" ] && cp "$f" "$out/$h-seeds/"; done
 done
 for s in samples/*.s tests/golden/*/in.s; do
@@ -35,11 +37,12 @@ seeds) ;;
 smoke)
   rm -f "$out"/*.log
   smoke run "${FUZZ_RUNS:-1500}" &
+  smoke save "${FUZZ_SAVES:-600}" &
   smoke asm "${FUZZ_TEXTS:-30000}" -d "$out/dictionary"
   smoke sbc "${FUZZ_FILES:-60000}"
   wait
   passed=0 failed=0
-  for h in asm sbc run; do
+  for h in asm sbc run save; do
     line=$(grep -E '^[0-9]+ passed, [0-9]+ failed$' "$out/$h.log" | tail -1)
     : "${line:=0 passed, 1 failed}" # it died without a word
     sed "s/^/$h: /" "$out/$h.log" | grep -E '%|passed'
@@ -51,7 +54,7 @@ smoke)
   [ "$failed" -eq 0 ]
   ;;
 long)
-  for h in asm sbc run; do
+  for h in asm sbc run save; do
     mkdir -p "$out/$h-corpus"
     "$out/$h" -max_total_time="$FUZZ_SECONDS" -timeout=30 -rss_limit_mb=2048 -max_len=8192 \
       -artifact_prefix="$out/$h-" -dict="$out/dictionary" -print_final_stats=1 \

@@ -1,0 +1,247 @@
+/* Saved runs. The input chooses a program of random valid instructions (gen.h), how far it runs,
+ * and how its file is damaged. Undamaged, the resumed run must end as the one that went on;
+ * damaged, with length and hash made right again, it is refused with a reason, or it runs to an end
+ * or a limit. */
+#include "../../isa/bytes.h"
+#include "../../vm/soma.h"
+#include "fuzz.h"
+#include "gen.h"
+
+const enum fuzz_kind fuzz_kind = FUZZ_CHOICES;
+fuzz_stat fuzz_stats[] = {{"inputs", 0, 0},   {"saved", 30, 0},        {"ended alike", 10, 0},
+                          {"damaged", 15, 0}, {"taken and ran", 5, 0}, {"refused", 2, 0},
+                          {NULL, 0, 0}};
+enum { INPUTS, SAVED, ALIKE, DAMAGED, TAKEN, REFUSED };
+void fuzz_report(void) {}
+
+enum { HEADER = 40, AT_LENGTH = 24, AT_HASH = 32, MOST_INSNS = 10 };
+
+/* ---- Programs ------------------------------------------------------------------------------ */
+
+static void put_before_end(isa_program *p, unsigned engine, const isa_insn *in) {
+  isa_code *code = &p->cores[0].code[engine];
+  isa_program_insn(p, 0, engine, in, (isa_line){0, 0});
+  isa_insn last = code->insns[code->n - 2];
+  code->insns[code->n - 2] = *in;
+  code->insns[code->n - 1] = last;
+}
+
+static void add_insn(gen *g, unsigned op, unsigned engine) {
+  isa_code *code = &g->prog->cores[0].code[engine];
+  for (int i = 0; i < GEN_TRIES; i++) {
+    gen_mark mark = gen_here(g);
+    isa_insn in;
+    isa_place at;
+    isa_error e = {0};
+    gen_draw(g, op, engine, i > GEN_TRIES / 2, &in);
+    if (isa_check_insn(g->prog, 0, engine, &in, code->n + 1, &e)) {
+      put_before_end(g->prog, engine, &in);
+      if (isa_check_program(g->prog, &at, &e)) return;
+      code->insns[code->n - 2] = code->insns[code->n - 1];
+      code->n--;
+    }
+    gen_back(g, mark);
+  }
+}
+
+/* Registers that are not 0, and often the transfers and instructions that stay in flight. */
+static void fill_engine(gen *g, unsigned engine) {
+  for (uint8_t r = 0; r < 4; r++) {
+    isa_insn in;
+    memset(&in, 0, sizeof in);
+    in.op = ISA_OP_mov;
+    in.u.MOV.rd = r;
+    in.u.MOV.a.v = (int32_t)gen_below(g, 12) - 1;
+    put_before_end(g->prog, engine, &in);
+  }
+  for (uint32_t n = gen_below(g, MOST_INSNS); n > 0; n--) {
+    bool dma = gen_one_in(g, 3);
+    unsigned list[ISA_NOPS], count = 0;
+    for (unsigned op = 0; op < ISA_NOPS; op++)
+      if ((isa_ops[op].engines & 1u << engine) && isa_ops[op].gen <= g->prog->target->gen &&
+          isa_op_is_dma(op) == dma && !isa_op_is_control(op) && isa_ops[op].status == ISA_DONE)
+        list[count++] = op;
+    if (count) add_insn(g, list[gen_below(g, count)], engine);
+  }
+}
+
+static isa_program *make_program(gen *g) {
+  isa_alloc al = isa_alloc_default();
+  if (!gen_program(g, &al, &isa_targets[gen_below(g, ISA_NTARGETS)])) return NULL;
+  for (unsigned e = 0; e < ISA_NENGINES; e++)
+    if (!gen_one_in(g, 3)) fill_engine(g, e);
+  return g->prog;
+}
+
+/* ---- Machines ------------------------------------------------------------------------------ */
+
+typedef struct bed {
+  soma_machine *m;
+  soma_program *p;
+  soma_run *r;
+} bed;
+
+static bed new_bed(void) {
+  bed b = {0};
+  soma_options o = SOMA_OPTIONS_INIT;
+  o.max_instructions = 2000;
+  o.max_time = UINT64_C(1000000000000); /* 1 ms */
+  o.max_hbm_bytes = 64 << 20;
+  if (soma_machine_new(&o, &b.m) != SOMA_OK) fuzz_fail("no machine");
+  return b;
+}
+
+static void finish(bed *b) {
+  soma_run_free(b->r);
+  soma_program_free(b->p);
+  soma_machine_free(b->m);
+}
+
+static bool start(bed *b, const isa_buf *image) {
+  static uint8_t data[1 << 16];
+  for (size_t i = 0; i < sizeof data; i++) data[i] = i % 4 ? 0 : (uint8_t)(i / 4 % 5);
+  if (soma_program_load(b->m, image->data, image->len, &b->p) != SOMA_OK)
+    fuzz_fail("not loaded: %s", soma_error(b->m));
+  for (uint32_t i = 0; i < soma_program_tensors(b->p); i++) {
+    soma_tensor_info t;
+    soma_program_tensor(b->p, i, &t);
+    if (t.role != SOMA_INPUT) continue;
+    if (t.bytes > sizeof data) return false;
+    soma_bind(b->m, b->p, t.name, t.dtype, t.ndim, t.shape, data);
+  }
+  return soma_run_start(b->m, b->p, &b->r) == SOMA_OK;
+}
+
+/* ---- Laws ---------------------------------------------------------------------------------- */
+
+static void same_tensors(const bed *a, const bed *b) {
+  for (uint32_t i = 0; i < soma_program_tensors(a->p); i++) {
+    soma_tensor_info t;
+    soma_program_tensor(a->p, i, &t);
+    uint8_t *x = malloc(t.bytes), *y = malloc(t.bytes);
+    if (x && y && soma_fetch(a->r, t.name, x, t.bytes) == SOMA_OK &&
+        soma_fetch(b->r, t.name, y, t.bytes) == SOMA_OK && memcmp(x, y, t.bytes) != 0)
+      fuzz_fail("tensor %s differs", t.name);
+    free(x);
+    free(y);
+  }
+}
+
+/* a goes on; what was saved of it goes on in a machine of its own. */
+static void must_end_alike(bed *a, const void *data, size_t n) {
+  bed b = new_bed();
+  soma_stats x, y;
+  soma_fault f, g;
+  if (soma_run_resume(b.m, data, n, &b.p, &b.r) != SOMA_OK)
+    fuzz_fail("its own file is refused: %s", soma_error(b.m));
+  soma_status s = soma_run_until(a->r, SOMA_END, SOMA_SYNC, 0);
+  soma_status t = soma_run_until(b.r, SOMA_END, SOMA_SYNC, 0);
+  soma_run_fault(a->r, &f);
+  soma_run_fault(b.r, &g);
+  if (s != t || strcmp(f.text, g.text) != 0)
+    fuzz_fail("status %d (%s), resumed %d (%s)", (int)s, f.text, (int)t, g.text);
+  soma_run_stats(a->r, &x, sizeof x);
+  soma_run_stats(b.r, &y, sizeof y);
+  x.host_seconds = y.host_seconds = 0;
+  if (memcmp(&x, &y, sizeof x) != 0)
+    fuzz_fail("other figures: %llu fs and hash %llx, resumed %llu and %llx",
+              (unsigned long long)x.time, (unsigned long long)x.trace_hash,
+              (unsigned long long)y.time, (unsigned long long)y.trace_hash);
+  same_tensors(a, &b);
+  fuzz_stats[ALIKE].n++;
+  finish(&b);
+}
+
+static uint64_t hash(uint64_t h, const uint8_t *p, size_t n) {
+  for (size_t i = 0; i < n; i += 8) {
+    uint64_t word = 0;
+    for (size_t k = 0; k < 8 && i + k < n; k++) word |= (uint64_t)p[i + k] << 8 * k;
+    h = (h ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+    h ^= h >> 29;
+  }
+  return h;
+}
+
+/* Length and hash as vm/soma_save.c has them. */
+static void repair(uint8_t *p, size_t n) {
+  isa_put64(p + AT_LENGTH, n);
+  isa_put64(p + AT_HASH,
+            hash(hash(UINT64_C(0xcbf29ce484222325), p, AT_HASH), p + HEADER, n - HEADER));
+}
+
+/* Most of a file is zeros of memories that are empty: changes go where something is, and to the
+ * last third, where the state of engines and transfers lies. */
+static size_t place(gen *g, const uint8_t *p, size_t n) {
+  size_t at = HEADER + gen_below(g, (uint32_t)(n - HEADER));
+  if (gen_one_in(g, 2)) at = n - 1 - gen_below(g, (uint32_t)((n - HEADER) / 3));
+  for (int i = 0; i < 64 && at + 1 < n && p[at] == 0; i++) at++;
+  return at;
+}
+
+static size_t damage(gen *g, uint8_t *p, size_t n) {
+  if (gen_one_in(g, 16)) n = HEADER + gen_below(g, (uint32_t)(n - HEADER));
+  for (uint32_t k = 1 + gen_below(g, 3); k > 0 && n > HEADER + 3; k--) {
+    size_t at = place(g, p, n);
+    uint32_t bits = gen_one_in(g, 2) ? p[at] ^ 1u << gen_below(g, 8) : gen_below(g, 256);
+    p[at] = (uint8_t)bits;
+  }
+  repair(p, n);
+  return n;
+}
+
+static void must_do_no_harm(const uint8_t *data, size_t n) {
+  bed b = new_bed();
+  fuzz_stats[DAMAGED].n++;
+  soma_status s = soma_run_resume(b.m, data, n, &b.p, &b.r);
+  if (s == SOMA_OK) {
+    void *again;
+    size_t length;
+    fuzz_stats[TAKEN].n++;
+    if (soma_run_save(b.r, &again, &length) != SOMA_OK) fuzz_fail("taken, but not saved again");
+    soma_bytes_free(again);
+    s = soma_run_until(b.r, SOMA_END, SOMA_SYNC, 0);
+    if (!soma_run_ended(b.r)) fuzz_fail("it came back before the end: %d", (int)s);
+  } else {
+    fuzz_stats[REFUSED].n++;
+    if (!soma_error(b.m)[0]) fuzz_fail("refused without a reason");
+    if (b.p || b.r) fuzz_fail("refused, with a handle");
+  }
+  finish(&b);
+}
+
+static void run(gen *g, const isa_buf *image) {
+  bed a = new_bed();
+  void *data;
+  size_t n;
+  soma_status s = SOMA_OK;
+  bool started = start(&a, image);
+  for (uint32_t k = gen_below(g, 60); started && k > 0 && s == SOMA_OK; k--)
+    s = soma_run_until(a.r, SOMA_EVENT, SOMA_SYNC, 0);
+  if (started && s == SOMA_OK) {
+    if (soma_run_save(a.r, &data, &n) != SOMA_OK) fuzz_fail("not saved: %s", soma_error(a.m));
+    fuzz_stats[SAVED].n++;
+    if (gen_one_in(g, 3)) {
+      must_end_alike(&a, data, n);
+    } else {
+      size_t left = damage(g, data, n);
+      must_do_no_harm(data, left);
+    }
+    soma_bytes_free(data);
+  }
+  finish(&a);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
+  gen g = {.p = data, .end = data + n, .more = n};
+  isa_alloc al = isa_alloc_default();
+  isa_buf image;
+  fuzz_stats[INPUTS].n++;
+  for (size_t i = 0; i < n; i++) g.more = g.more * 31 + data[i];
+  if (!make_program(&g)) return 0;
+  isa_buf_init(&image, &al);
+  if (!isa_image_write(g.prog, &image)) fuzz_fail("a program cannot be written");
+  run(&g, &image);
+  isa_buf_free(&image);
+  isa_program_free(g.prog);
+  return 0;
+}

@@ -1,0 +1,78 @@
+#!/bin/sh
+# Runs that are stopped, saved and resumed: by the command, with limits and signals, and by the
+# conformance cases of instructions that leave much in flight.
+: "${BUILD:=build}"
+soma=$PWD/$BUILD/soma
+case $BUILD in /*) soma=$BUILD/soma ;; esac
+dir=$(mktemp -d) || exit 2
+trap 'rm -rf "$dir"' EXIT
+passed=0 failed=0
+check() { # NAME COMMAND...
+  name=$1
+  shift
+  if "$@" >"$dir/log" 2>&1; then passed=$((passed + 1)); else
+    failed=$((failed + 1))
+    echo "saved: $name"
+    cat "$dir/log"
+  fi
+}
+status() { # STATUS COMMAND...: its exit status, and its messages in $dir/said
+  want=$1
+  shift
+  "$@" >"$dir/said" 2>&1
+  got=$?
+  [ "$got" -eq "$want" ] || { echo "exit status $got, not $want"; cat "$dir/said"; return 1; }
+}
+says() { grep -qF -e "$1" "$dir/said" || { echo "it does not say: $1"; cat "$dir/said"; return 1; }; }
+data=$PWD/samples/data
+cp samples/softmax.s "$dir/"
+cat >"$dir/forever.s" <<'END'
+        target  trn2
+c       tensor  float32[1, 1], output
+section sync
+.l:     add     r0, r0, 1
+        jmp     .l
+END
+cd "$dir" || exit 2
+inputs="-D ROWS=256 -D COLS=96 --in a=$data/add_a.npy --in b=$data/add_b.npy"
+
+# In parts as in one go.
+check "one go" "$soma" softmax.s $inputs --out y=want.npy --quiet
+check "a limit stops it" status 1 "$soma" softmax.s $inputs --max-ns 2500 --save part.run
+check "how to go on" says "soma --resume part.run"
+check "a second part" status 1 "$soma" --resume part.run --max-instructions 12 --save part.run --out y=early.npy
+check "no output before the end" test ! -e early.npy
+check "the rest" "$soma" --resume part.run --out y=got.npy --quiet
+check "the same result" cmp want.npy got.npy
+
+# What cannot be.
+check "no saved run" status 1 "$soma" --resume softmax.s
+check "no saved run is named" says "softmax.s: this is no saved run"
+check "a file that is not there" status 1 "$soma" --resume nothing.run
+check "a program and a run" status 2 "$soma" --resume part.run softmax.s
+check "inputs of a run" status 2 "$soma" --resume part.run $inputs
+check "an output it has not" status 2 "$soma" --resume part.run --out z=z.npy
+check "a folder that is not there" status 1 "$soma" softmax.s $inputs --max-ns 2500 --save nowhere/part.run
+check "it is named" says "cannot write 'nowhere/part.run'"
+printf 'section sync\n div r0, r1, 0\n halt\n' >zero.s
+check "a fault is not saved" status 1 "$soma" zero.s --save zero.run
+check "and leaves no file" test ! -e zero.run
+
+# Signals: the run is saved, and nothing else is left.
+mkdir empty
+signal() { # NAME STATUS
+  check "$1" status "$2" timeout --preserve-status -s "$1" 1 "$soma" forever.s --quiet --save empty/run \
+    --trace empty/trace.json --out c=empty/c.npy
+}
+signal INT 130
+signal TERM 143
+signal HUP 129
+check "it is saved" says "soma --resume empty/run"
+check "nothing else is left" test "$(ls empty)" = run
+check "and goes on" status 1 "$soma" --resume empty/run --max-instructions 4000000000 --max-seconds 1
+cd - >/dev/null || exit 2
+for instruction in dma_transpose rng; do
+  check "$instruction" lua5.4 tests/conform.lua --saved "^$instruction/"
+done
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
