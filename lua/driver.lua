@@ -161,6 +161,9 @@ local function check_resume(o)
   if o["--target"] or next(o["--in"]) or #o["-D"] > 0 or #o["-I"] > 0 then
     return nil, "--in, --target, -D and -I do not go with --resume: the run has started already"
   end
+  for _, flag in ipairs {"--check", "--schedule", "--schedule-seed", "--cost", "--explain-time"} do
+    if o[flag] then return nil, flag .. " does not go with --resume: a saved run goes on as it began" end
+  end
   o.program = o["--resume"]
   return o
 end

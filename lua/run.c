@@ -404,15 +404,10 @@ static int run_index(lua_State *L) {
 void lb_open_run(lua_State *L) {
   static const luaL_Reg meta[] = {
       {"__gc", run_close}, {"__close", run_close}, {"__tostring", run_tostring}, {NULL, NULL}};
-  static const luaL_Reg methods[] = {{"step", run_step},
-                                     {"step_event", run_step_event},
-                                     {"until_time", run_until_time},
-                                     {"continue", run_continue},
-                                     {"fetch", run_fetch},
-                                     {"save", run_save},
-                                     {"summary", lb_run_summary},
-                                     {"close", run_close},
-                                     {NULL, NULL}};
+  static const luaL_Reg methods[] = {
+      {"step", run_step},          {"step_event", run_step_event}, {"until_time", run_until_time},
+      {"continue", run_continue},  {"fetch", run_fetch},           {"save", run_save},
+      {"summary", lb_run_summary}, {"close", run_close},           {NULL, NULL}};
   lb_class(L, LB_RUN, meta, NULL);
   luaL_getmetatable(L, LB_RUN);
   lua_newtable(L);
