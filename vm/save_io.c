@@ -4,8 +4,8 @@
 #include <string.h>
 
 enum { PAGE = 4096, BLOCK = 1024 /* words */ };
-/* The latest time in a file, some days: sums of times stay below 2^64. */
-#define LATEST (UINT64_C(1) << 62)
+/* The latest time in a file, two and a half hours: adding what an event takes does not overflow. */
+#define LATEST (UINT64_C(1) << 63)
 
 bool vm_saver_fail(vm_saver *s, const char *fmt, ...) {
   if (s->failed) return false;

@@ -157,7 +157,7 @@ enum {
 
 /* What an instruction's operands were resolved with when it issued, apart from its engine's
  * registers: given by a saved run in place of memory as it is now. */
-enum { VM_RECALLS = 20 }; /* operands with dynamic offsets, at most */
+enum { VM_RECALLS = 34 }; /* operands of an instruction, at most: two lists of 16 and others */
 typedef struct vm_recall {
   uint32_t n;
   uint32_t ap[VM_RECALLS];       /* a pattern, 1-based */

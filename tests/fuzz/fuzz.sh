@@ -28,7 +28,8 @@ done
 smoke() { # NAME COUNT [OPTION...]
   name=$1 count=$2
   shift 2
-  "$out/$name" -n "$count" -s 1 -k "$out/$name-kept" "$@" "$out/$name-seeds"/* >"$out/$name.log" 2>&1 ||
+  for f in "$out/$name-seeds"/*; do [ -f "$f" ] && set -- "$@" "$f"; done
+  "$out/$name" -n "$count" -s 1 -k "$out/$name-kept" "$@" >"$out/$name.log" 2>&1 ||
     tail -30 "$out/$name.log"
 }
 
