@@ -264,6 +264,8 @@ int lb_core_resume(lua_State *L) {
   core->trace = run->trace;
   lua_pushvalue(L, 5);
   lua_setiuservalue(L, 1, LB_CORE_PROGRAM);
+  lua_pushnil(L);
+  lua_setiuservalue(L, 1, LB_CORE_INPUTS); /* it has its own */
   lb_account(L, lb_run_stats(run).hbm_bytes);
   lua_pushvalue(L, 6);
   lua_pushvalue(L, 5);

@@ -172,6 +172,7 @@ static void walk_engine(vm_saver *s, vm_core *c, unsigned e) {
   save_node(s, c, &en->dge_node);
   save_u64(s, &en->instructions);
   save_u64(s, &en->data_instructions);
+  save_time(s, &en->streaming);
   save_time(s, &en->busy);
   save_time(s, &en->busy_until);
   save_time(s, &en->waiting);
@@ -277,8 +278,19 @@ static void walk_totals(vm_saver *s, vm_core *c) {
   save_u64(s, &c->dma_transfers);
   save_u64(s, &c->dma_bytes);
   save_u64(s, &c->dma_packets);
-  save_u64(s, &c->flops);
+  save_u64(s, &c->flops.logical);
+  save_u64(s, &c->flops.adjusted);
+  save_u64(s, &c->transpose_flops.logical);
+  save_u64(s, &c->transpose_flops.adjusted);
+  save_u64(s, &c->hbm_read);
+  save_u64(s, &c->hbm_written);
+  save_u64(s, &c->touched[0]);
+  save_u64(s, &c->touched[1]);
+  save_time(s, &c->dma_active);
+  save_time(s, &c->dma_since);
   save_u64(s, &c->trace_hash);
+  save_u64(s, &c->jitter);
+  save_u64(s, &c->jitters);
 }
 
 void vm_save_walk(vm_saver *s, vm_core *c) {

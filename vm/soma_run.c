@@ -127,7 +127,8 @@ static soma_status refuse(soma_machine *m, const isa_program *p, const isa_place
 soma_status soma_run_check(soma_machine *m, const soma_program *p) {
   isa_error e = {0};
   isa_place at;
-  if (m->target && m->target != p->p->target) return fit_target(m, p->p->target);
+  soma_status s = soma_fit_target(m, p->p->target);
+  if (s != SOMA_OK) return s;
   return isa_check_program(p->p, &at, &e) ? SOMA_OK : refuse(m, p->p, &at, &e);
 }
 

@@ -40,6 +40,10 @@ static soma_status check_savable(soma_run *r) {
   if (!r->m) return SOMA_ARG;
   if (c->running)
     return soma_fail(r->m, SOMA_BUSY, "the run cannot be saved from its own callback");
+  if (c->check)
+    return soma_fail(r->m, SOMA_ARG,
+                     "a run with checks cannot be saved: what they have seen is no "
+                     "part of its state");
   if (why == SOMA_OK || why == SOMA_STOPPED || why == SOMA_LIMIT) return SOMA_OK;
   return soma_fail(r->m, SOMA_ARG, "a run that ended with a fault cannot be saved (%s): %s",
                    soma_status_text(why), c->fault.text.data ? c->fault.text.data : "");
@@ -122,14 +126,12 @@ static soma_status start_core(soma_machine *m, const isa_program *p, soma_run *r
                               const vm_save_options *o, isa_error *e) {
   vm_memory mem;
   if (!vm_memory_new(&m->al, p->target, &mem)) return SOMA_NOMEM;
-  mem.hbm_taken = m->tensor_bytes;
-  soma_status s = (soma_status)vm_core_start(&r->core, &m->al, p, &mem, &m->kern, o->cvt,
-                                             m->o.max_hbm_bytes, e);
+  mem.hbm = &m->hbm;
+  soma_status s = (soma_status)vm_core_start(&r->core, &m->al, p, &mem, &m->kern, o->cvt, e);
   if (s != SOMA_OK) {
     vm_memory_free(&m->al, &mem);
     return s;
   }
-  r->own_hbm = r->core.hbm_bytes - m->tensor_bytes;
   memcpy(r->core.cost_values, o->cost, sizeof o->cost);
   r->core.timing_only = o->timing_only;
   for (unsigned i = 0; i < ISA_NENGINES; i++) r->core.eng[i].dp.rounding_seed = o->rounding_seed;
@@ -177,8 +179,7 @@ static void adopt(soma_machine *m, soma_program *p, soma_run *r) {
   m->run = r;
   vm_memory_free(&m->al, &m->mem);
   m->mem = r->core.mem;
-  m->mem.hbm_taken = 0;
-  m->target = p->p->target;
+  m->mem.hbm = NULL;
   soma_run_options(r);
 }
 
@@ -189,6 +190,8 @@ soma_status soma_run_resume(soma_machine *m, const void *data, size_t n, soma_pr
   *p = NULL;
   if (m->run && !m->run->core.ended)
     return soma_fail(m, SOMA_BUSY, "the machine has a run that has not ended");
+  if (m->o.checks)
+    return soma_fail(m, SOMA_ARG, "checks begin with a run: a saved one goes on without them");
   soma_status status = check_header(m, data, n);
   if (status != SOMA_OK) return status;
   vm_saver s = {.at = (const uint8_t *)data + HEADER,
@@ -197,6 +200,7 @@ soma_status soma_run_resume(soma_machine *m, const void *data, size_t n, soma_pr
                 .err = &e};
   status = read_program(m, &s, p);
   soma_run *r = status == SOMA_OK ? isa_zalloc(&m->al, sizeof *r) : NULL;
+  if (r && m->run) vm_core_release(&m->run->core);
   if (r && (status = read_run(m, (*p)->p, &s, r)) == SOMA_OK) {
     adopt(m, *p, r);
     *out = r;
@@ -204,8 +208,9 @@ soma_status soma_run_resume(soma_machine *m, const void *data, size_t n, soma_pr
   }
   if (r) {
     isa_free(&m->al, r, sizeof *r);
+    const char *why = status == SOMA_LIMIT ? isa_buf_str(&m->hbm.refused) : e.text;
     soma_fail(m, status, "%s%s", status == SOMA_FORMAT ? "the saved run is none: " : "",
-              e.text[0] ? e.text : soma_status_text(status));
+              why[0] ? why : soma_status_text(status));
   } else if (status == SOMA_OK) {
     status = soma_out_of_memory(m);
   }

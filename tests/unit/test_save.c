@@ -225,6 +225,7 @@ static void options_go_with_the_run(void **state) {
   o.saturate = 1;
   o.costs = "OVH_VECTOR 500";
   o.causes = 1;
+  o.schedule = 3;
   bed whole = bed_open(&o, text), b = bed_open(&o, text);
   bed_run(&whole, SOMA_OK);
   bed_start(&b);
@@ -324,6 +325,17 @@ static void device_tensors_become_the_runs(void **state) {
   bed_close(&b);
 }
 
+/* The file of a run in the middle of `text`. */
+static saved midway(const char *text) {
+  uint32_t n = count_events(NULL, text) / 2;
+  bed b = open_program(NULL, text);
+  start(&b);
+  for (uint32_t i = 0; i < n; i++) soma_run_until(b.r, SOMA_EVENT, SOMA_SYNC, 0);
+  saved s = save(&b);
+  bed_close(&b);
+  return s;
+}
+
 /* ---- What cannot be saved -------------------------------------------------------------------- */
 
 static void faults_are_not_saved(void **state) {
@@ -349,6 +361,27 @@ struct inside {
   soma_run *r;
   soma_status status;
 };
+static void checks_are_not_saved(void **state) {
+  (void)state;
+  saved s;
+  soma_program *p;
+  soma_run *r;
+  soma_options o = SOMA_OPTIONS_INIT;
+  o.checks = SOMA_CHECK_ALL;
+  bed b = open_program(&o, programs[0]);
+  start(&b);
+  assert_int_equal(soma_run_until(b.r, SOMA_EVENT, SOMA_SYNC, 0), SOMA_OK);
+  assert_int_equal(soma_run_save(b.r, &s.data, &s.n), SOMA_ARG);
+  assert_non_null(strstr(soma_error(b.m), "a run with checks cannot be saved"));
+  soma_run_free(b.r);
+  b.r = NULL;
+  s = midway(programs[0]);
+  assert_int_equal(soma_run_resume(b.m, s.data, s.n, &p, &r), SOMA_ARG);
+  assert_non_null(strstr(soma_error(b.m), "checks begin with a run"));
+  soma_bytes_free(s.data);
+  bed_close(&b);
+}
+
 static void save_inside(void *ud, const soma_event *e) {
   struct inside *in = ud;
   saved s;
@@ -371,17 +404,6 @@ static void not_from_a_callback(void **state) {
 }
 
 /* ---- What is no saved run -------------------------------------------------------------------- */
-
-/* The file of a run in the middle of `text`. */
-static saved midway(const char *text) {
-  uint32_t n = count_events(NULL, text) / 2;
-  bed b = open_program(NULL, text);
-  start(&b);
-  for (uint32_t i = 0; i < n; i++) soma_run_until(b.r, SOMA_EVENT, SOMA_SYNC, 0);
-  saved s = save(&b);
-  bed_close(&b);
-  return s;
-}
 
 static soma_machine *small_machine(void) {
   soma_options o = SOMA_OPTIONS_INIT;
@@ -545,17 +567,12 @@ static void every_allocation_may_fail(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(options_go_with_the_run),
-      cmocka_unit_test(limits_are_lifted),
-      cmocka_unit_test(instruction_limit),
-      cmocka_unit_test(device_tensors_become_the_runs),
-      cmocka_unit_test(faults_are_not_saved),
-      cmocka_unit_test(not_from_a_callback),
-      cmocka_unit_test(header_is_checked),
-      cmocka_unit_test(contents_are_checked),
-      cmocka_unit_test(failure_changes_nothing),
-      cmocka_unit_test(every_allocation_may_fail),
-      cmocka_unit_test(kernels),
+      cmocka_unit_test(options_go_with_the_run),   cmocka_unit_test(limits_are_lifted),
+      cmocka_unit_test(instruction_limit),         cmocka_unit_test(device_tensors_become_the_runs),
+      cmocka_unit_test(faults_are_not_saved),      cmocka_unit_test(checks_are_not_saved),
+      cmocka_unit_test(not_from_a_callback),       cmocka_unit_test(header_is_checked),
+      cmocka_unit_test(contents_are_checked),      cmocka_unit_test(failure_changes_nothing),
+      cmocka_unit_test(every_allocation_may_fail), cmocka_unit_test(kernels),
       cmocka_unit_test(programs_of_every_kind),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
