@@ -251,10 +251,11 @@ soma_status soma_run_until(soma_run *r, soma_until what, soma_engine engine, som
 int soma_run_ended(const soma_run *r);
 /* The complete state of a run as a file's bytes: the program, what its inputs, tensors and memories
  * hold, what is in flight, its options (saturate, rounding_seed, costs, timing_only, causes,
- * schedule) and figures. The block comes from malloc, to be freed with soma_bytes_free; equal states give equal
- * bytes, on every host. A run can be saved whenever soma_run_until has returned, also at SOMA_LIMIT
- * and SOMA_STOPPED, as long as its machine lives and has no other run; SOMA_ARG after a fault or a
- * deadlock and with checks, whose record is not kept; SOMA_BUSY from a callback of the run. */
+ * schedule) and figures. The block comes from malloc, to be freed with soma_bytes_free; equal
+ * states give equal bytes, on every host. A run can be saved whenever soma_run_until has returned,
+ * also at SOMA_LIMIT and SOMA_STOPPED, as long as its machine lives and has no other run; SOMA_ARG
+ * after a fault or a deadlock and with checks, whose record is not kept; SOMA_BUSY from a callback
+ * of the run. */
 soma_status soma_run_save(soma_run *r, void **data, size_t *n);
 /* Goes on with a saved run in m, as a new run that the caller frees; so is its program *p. From
  * there on everything is, bit by bit, as if the run had never been saved: events, results,
