@@ -27,6 +27,7 @@ static void walk_path_node(vm_saver *s, const vm_core *c, vm_node *n, uint32_t n
   save_u8(s, &n->who);
   save_u8(s, &n->by);
   save_u8(s, &n->why);
+  save_u8(s, &n->sem);
   bool share = n->kind == VM_N_SHARE;
   vm_saver_need(s,
                 n->kind >= VM_N_INSN && n->kind <= VM_N_SHARE && n->by < ISA_NENGINES &&
@@ -40,7 +41,7 @@ static void walk_path(vm_saver *s, vm_core *c) {
   vm_path *p = c->path;
   uint32_t n = p ? p->n : 0;
   if (!p) return;
-  vm_saver_count(s, &n, UINT32_MAX - 1, 36, "nodes in the record of causes");
+  vm_saver_count(s, &n, UINT32_MAX - 1, 37, "nodes in the record of causes");
   for (uint32_t i = 0; i < n && !s->failed; i++) {
     if (s->reads && p->n == p->cap && !isa_array_grow(&c->al, &p->v, p->n, &p->cap, sizeof *p->v)) {
       vm_fault(c, ISA_NOMEM, -1, -1, 0, "no memory for the record of causes");
@@ -288,6 +289,8 @@ static void walk_totals(vm_saver *s, vm_core *c) {
   save_u64(s, &c->touched[1]);
   save_time(s, &c->dma_active);
   save_time(s, &c->dma_since);
+  if (!vm_saver_need(s, c->dma_since <= c->now, "a transfer begins later than now"))
+    c->dma_since = c->now;
   save_u64(s, &c->trace_hash);
   save_u64(s, &c->jitter);
   save_u64(s, &c->jitters);

@@ -318,6 +318,7 @@ static void walk_share(vm_saver *s, vm_core *c, vm_share *sh) {
   if (!vm_saver_need(s, sh->started ? sh->bytes && sh->sent <= sh->bytes : sh->sent == 0,
                      "a transfer has moved what it does not have"))
     sh->started = false;
+  if (sh->started && s->reads) c->shares_moving++;
   if (sh->started && !s->failed) walk_started(s, c, sh);
 }
 
@@ -327,7 +328,7 @@ static void walk_ring(vm_saver *s, vm_core *c, unsigned q, unsigned r, vm_transf
   vm_ring *ring = &c->rings[q][r];
   uint32_t n = ring->n;
   vm_share *sh = ring->head;
-  vm_saver_count(s, &n, transfers, 33, "shares in a ring");
+  vm_saver_count(s, &n, transfers, 34, "shares in a ring");
   for (uint32_t i = 0; i < n && !s->failed; i++) {
     if (s->reads && !(sh = vm_dma_share_again(c, t[transfers - n + i], r))) {
       not_made(s, c, "", 0, 0, &(isa_error){.status = ISA_NOMEM});

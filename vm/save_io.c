@@ -129,5 +129,6 @@ void save_cause(vm_saver *s, const vm_core *c, vm_cause *v) {
   save_node(s, c, &v->node);
   save_below(s, &why, VM_WHY_GENERATOR + 1, "cause");
   v->why = (uint8_t)why;
+  save_u8(s, &v->sem);
   save_time(s, &v->time);
 }

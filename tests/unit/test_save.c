@@ -482,7 +482,7 @@ static void contents_are_checked(void **state) {
       repair(p, n);
       assert_int_equal(try(m, p, n), SOMA_FORMAT);
     }
-    for (size_t at = HEADER; at < s.n; at += s.n / 150 + 1) {
+    for (size_t at = HEADER; at < s.n; at += s.n / 200 + 1) {
       memcpy(p, s.data, s.n);
       p[at] ^= (uint8_t)(1 << at % 8);
       repair(p, s.n);
