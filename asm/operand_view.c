@@ -5,7 +5,8 @@
  *   .view(dtype)                      the same bytes as another type; the last dimension scales
  *   .broadcast(dim, n)                a dimension of one element n times; a tile's partitions are 0
  *   .gather(idx, dim)                 DMA: an index vector instead of dimension dim (0 if left out)
- *   .indirect(idx)                    gen4: elements of the free dimensions by an index */
+ *   .indirect(idx, n)                 gen4: elements at the offsets of an index; n of them, in one
+ *                                     dimension, instead of the operand's own shape */
 #include "stmt.h"
 
 #include <string.h>
@@ -91,6 +92,13 @@ static bool view_broadcast(as_cur *c, as_operand *o, const as_tok *at) {
   return true;
 }
 
+static bool is_dense(const as_operand *o) {
+  int64_t step = 1;
+  for (unsigned d = o->ndim; d-- > 0; step *= o->dim[d].num)
+    if (o->dim[d].num > 1 && o->dim[d].step != step) return false;
+  return true;
+}
+
 static bool view_index(as_cur *c, as_operand *o, const as_tok *at, unsigned kind) {
   if (o->ap.index_kind) {
     as_error(c->j, at->pos, at->len, "an operand has at most one index");
@@ -101,6 +109,17 @@ static bool view_index(as_cur *c, as_operand *o, const as_tok *at, unsigned kind
   if (kind == ISA_INDEX_gather && as_take(c, ',') &&
       !as_int_in(c, "the dimension", 0, ISA_MAX_DIMS - 1, &dim))
     return false;
+  if (kind == ISA_INDEX_indirect && as_take(c, ',')) {
+    int64_t n;
+    if (!as_int_in(c, "the number of elements", 1, UINT16_MAX, &n)) return false;
+    if (!is_dense(o) || o->ap.size_dim > 1) {
+      as_error(c->j, at->pos, at->len,
+               "`.indirect(INDEX, n)` needs dense elements before it, and no size in a register");
+      return false;
+    }
+    o->dim[0] = (isa_dim){1, (uint32_t)n};
+    o->ndim = 1;
+  }
   o->ap.index_kind = (uint8_t)kind;
   o->ap.index_dim = (uint8_t)dim;
   return true;

@@ -287,7 +287,7 @@ static bool check_insn(const isa_ck *c) {
   if (!check_place(c) || !check_wait(c) || !check_update(c)) return false;
   for (int f = 0; f < c->form->nfields; f++)
     if (!check_field(c, f)) return false;
-  if (!check_pairs(c)) return false;
+  if (!check_pairs(c) || !isa_ck_indirect(c)) return false;
   isa_rule_fn rule = rules[c->row->rule];
   return !rule || c->row->status != ISA_DONE || rule(c);
 }

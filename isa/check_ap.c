@@ -158,7 +158,7 @@ static bool check_index(const isa_program *p, unsigned core, const isa_ap *ap, i
 static bool check_bounds(const isa_ap *ap, const home *h, isa_error *e) {
   int64_t bytes = (int64_t)isa_dtype_bytes(ap->dtype);
   int64_t lo = 0, hi = 0;
-  isa_ap reach = *ap; /* of a gather, at index 0: the trigger checks every index */
+  isa_ap reach = *ap; /* with an index, at index 0: the VM checks every index */
   if (ap->index_kind == ISA_INDEX_gather && ap->index_dim < ap->ndim)
     reach.dim[ap->index_dim].num = 1;
   if (ap->offset % bytes != 0)
@@ -169,7 +169,8 @@ static bool check_bounds(const isa_ap *ap, const home *h, isa_error *e) {
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "offset %" PRId64 ": at most 2^48 in size",
                     ap->offset);
   bool fits = isa_ap_extent(&reach, &lo, &hi);
-  bool moves = ap->dyn[0].kind || ap->dyn[1].kind || ap->index_kind == ISA_INDEX_indirect;
+  if (ap->index_kind == ISA_INDEX_indirect) reach.ndim = 0;
+  bool moves = ap->dyn[0].kind || ap->dyn[1].kind;
   if (fits && moves) {
     if (hi - lo > h->hi - h->lo)
       return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%" PRId64 " bytes: %s has %" PRId64, hi - lo,

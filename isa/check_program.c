@@ -183,31 +183,14 @@ static bool check_tables(const isa_program *p, isa_error *e) {
 
 /* ---- What is known but not built ---------------------------------------------------------- */
 
-static bool unbuilt(const isa_ck *c, int f, const char *what) {
-  return isa_fail(c->e, ISA_UNBUILT, f, "%s is known but not built in this version", what);
-}
-
-static bool built_pattern(const isa_ck *c, int f, uint32_t index) {
-  if (!index) return true;
-  switch (isa_ck_ap(c, index)->index_kind) {
-  case ISA_INDEX_indirect: return unbuilt(c, f, ".indirect");
-  default: return true;
-  }
-}
-
-static bool built_field(const isa_ck *c, int f) {
-  const isa_field *fd = &c->form->fields[f];
-  const void *m = isa_member_c(c->in, fd);
-  if (fd->kind == ISA_K_AP) return built_pattern(c, f, *(const isa_t_AP *)m);
-  return true;
+static bool unbuilt(const isa_ck *c, const char *what) {
+  return isa_fail(c->e, ISA_UNBUILT, ISA_NOFIELD, "%s is known but not built in this version", what);
 }
 
 static bool built(const isa_ck *c) {
-  if (c->row->status != ISA_DONE) return unbuilt(c, ISA_NOFIELD, c->row->name);
+  if (c->row->status != ISA_DONE) return unbuilt(c, c->row->name);
   if ((c->in->wait.cond && c->in->wait.core) || (c->in->upd.kind && c->in->upd.core))
-    return unbuilt(c, ISA_NOFIELD, "a semaphore of another core");
-  for (int f = 0; f < c->form->nfields; f++)
-    if (!built_field(c, f)) return false;
+    return unbuilt(c, "a semaphore of another core");
   return true;
 }
 

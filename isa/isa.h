@@ -402,6 +402,9 @@ typedef struct isa_ap {
   isa_dyn dyn[ISA_MAX_DYN];
 } isa_ap;
 
+/* Offset i of `.indirect` on that engine is element [i mod G, i / G] of the index: G.
+ * (rules_indirect.c) */
+unsigned isa_index_group(unsigned engine);
 /* Elements of one partition (of the whole pattern in HBM). Saturates at UINT64_MAX. */
 uint64_t isa_ap_elems(const isa_ap *ap);
 /* Lowest and one past the highest byte touched relative to ap->offset, dynamic offsets taken as

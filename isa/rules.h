@@ -61,6 +61,11 @@ static inline uint32_t isa_ck_parts(const isa_ap *ap) {
  * type, and for a destination distinct elements. */
 bool isa_ck_operand(const isa_ck *c, int f, uint32_t index, uint32_t flags);
 
+/* ---- rules_indirect.c ---- */
+
+/* What all instructions ask of their `.indirect` operands: the index, start partitions, engines. */
+bool isa_ck_indirect(const isa_ck *c);
+
 /* ---- rules.c ---- */
 
 /* Fields f and g (patterns of this instruction, index numbers ia and ib) have the same partitions,

@@ -30,7 +30,9 @@ typedef struct traffic {               /* per partition */
   bool half; /* dense elements of 16 bits */
 } traffic;
 
-static bool dense(const vm_view *v) { return v->run <= 1 || v->run_step == v->esize; }
+static bool dense(const vm_view *v) {
+  return !v->place && (v->run <= 1 || v->run_step == v->esize);
+}
 
 static bool is_fp8(unsigned dtype) {
   return isa_dtypes[dtype].cls == ISA_FLOAT && isa_dtype_bytes(dtype) == 1;

@@ -22,9 +22,7 @@ void vm_item_link(vm_core *c, vm_item *it) {
   c->items.prev = it;
 }
 
-void vm_item_unlink(vm_core *c, vm_item *it) {
-  it->prev->next = it->next;
-  it->next->prev = it->prev;
+static void free_blocks(vm_core *c, vm_item *it) {
   while (it->copies) {
     uint8_t *block = it->copies;
     size_t size;
@@ -32,6 +30,12 @@ void vm_item_unlink(vm_core *c, vm_item *it) {
     memcpy(&size, block + sizeof it->copies, sizeof size);
     isa_free(&c->al, block, size);
   }
+}
+
+void vm_item_unlink(vm_core *c, vm_item *it) {
+  it->prev->next = it->next;
+  it->next->prev = it->prev;
+  free_blocks(c, it);
 }
 
 /* In front of a block: the next one, its size, and what a snapshot was taken of. */
@@ -47,7 +51,7 @@ uint8_t *vm_item_block(vm_core *c, vm_item *it, size_t n) {
   size_t size = HEAD + n;
   uint8_t *block = isa_zalloc(&c->al, size);
   if (!block) {
-    vm_fault(c, ISA_NOMEM, -1, -1, 0, "no memory to keep an overwritten source of %zu bytes", n);
+    vm_fault(c, ISA_NOMEM, -1, -1, 0, "no memory for %zu bytes of an operand", n);
     return NULL;
   }
   memcpy(block, &it->copies, sizeof it->copies);
@@ -68,6 +72,8 @@ bool vm_snapshot(vm_core *c, vm_item *it, vm_view *v) {
   memcpy(block - sizeof(block_head) + offsetof(block_head, from), &v->at, sizeof v->at);
   vm_view dense = *v;
   dense.at = block;
+  dense.place = NULL;
+  dense.lo = dense.hi = 0;
   int64_t step = v->esize;
   for (unsigned d = v->ndim; d-- > 0;) { /* keeps the dimensions: some instructions look at them */
     dense.step[d] = step;
@@ -179,6 +185,36 @@ bool vm_issue_again(vm_core *c, unsigned e, vm_flight *f, isa_error *err) {
   return true;
 }
 
+enum { MOST_SOURCES = 4 }; /* patterns that an instruction with `.indirect` reads */
+
+/* Where an index gives places: the check that the verifier could not do. */
+static bool check_scatters(vm_core *c, vm_flight *f, isa_error *err) {
+  const isa_form *form = isa_form_of(f->in->op);
+  const vm_view *src[MOST_SOURCES];
+  const char *names[MOST_SOURCES];
+  unsigned n = 0;
+  bool indirect = false;
+  for (unsigned i = 0; i < form->nfields; i++) {
+    const isa_field *fd = &form->fields[i];
+    if (fd->kind != ISA_K_AP && fd->kind != ISA_K_NUM) continue;
+    const void *at = vm_operand_at(f->in, &f->a, i);
+    const vm_view *v = fd->kind == ISA_K_AP ? at : &((const vm_num *)at)->v;
+    indirect = indirect || v->place;
+    if (!v->at || (fd->kind == ISA_K_AP && (fd->arg & AP_W)) || n == MOST_SOURCES) continue;
+    names[n] = fd->name;
+    src[n++] = v;
+  }
+  for (unsigned i = 0; indirect && i < form->nfields; i++) {
+    const vm_view *v = vm_operand_at(f->in, &f->a, i);
+    if (form->fields[i].kind != ISA_K_AP || !(form->fields[i].arg & AP_W) || !v->at) continue;
+    if (!vm_check_scatter(c, v, src, names, n, err)) {
+      err->field = (int)i;
+      return false;
+    }
+  }
+  return true;
+}
+
 /* How long the sequencer must wait before it may run further ahead; 0 when it may. *node: for
  * whom. */
 static vm_time too_far_ahead(const vm_core *c, const vm_engine *en, uint32_t *node) {
@@ -211,9 +247,15 @@ vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in) {
   f->pc = en->pc;
   f->finished = false;
   c->elem_free = 0;
+  c->issuing = &f->item;
   bool ok = vm_resolve(c, en, in, &f->a, &err);
-  if (c->elem_free > c->now) return vm_stall(c, e, c->elem_free, c->elem_node, VM_WHY_HAZARD);
-  if (!ok) {
+  c->issuing = NULL;
+  if (c->elem_free > c->now) {
+    free_blocks(c, &f->item);
+    return vm_stall(c, e, c->elem_free, c->elem_node, VM_WHY_HAZARD);
+  }
+  if (!ok || (c->target->gen >= ISA_GEN4 && !check_scatters(c, f, &err))) {
+    free_blocks(c, &f->item);
     vm_fault(c, err.status, (int)e, -1, en->pc, "operand %s: %s",
              err.field >= 0 ? isa_form_of(in->op)->fields[err.field].name : "?", err.text);
     return VM_FAULT;

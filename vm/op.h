@@ -23,6 +23,10 @@ typedef struct vm_view {
    * run_step bytes apart. elems == run for most operands. */
   uint64_t run;
   int64_t run_step;
+  /* Gen4's `.indirect`: element i of a partition lies place[i] bytes from its first, whatever the
+   * steps say, and run is 1; lo and hi are the least and the largest. NULL: the steps count. */
+  const int32_t *place;
+  int32_t lo, hi;
 } vm_view;
 
 typedef struct vm_num { /* float immediate (a register's bits included) or a [P, 1] view */

@@ -99,6 +99,17 @@ static void bounds_of(const vm_core *c, const isa_ap *ap, int64_t *lo, int64_t *
   }
 }
 
+/* The places of an `.indirect` operand that starts at that offset into v, which has the rest. */
+static bool find_places(vm_core *c, const vm_engine *e, const isa_ap *ap, int64_t offset,
+                        vm_view *v, isa_error *err) {
+  vm_view index;
+  vm_reach r = {.offset = offset};
+  if (!vm_resolve_ap(c, e, ap->index, &index, err)) return false;
+  note_hazard(c, e, &index);
+  bounds_of(c, ap, &r.lo, &r.hi, &r.name);
+  return vm_indirect(c, e, &r, &index, v, err);
+}
+
 static bool in_bounds(const vm_core *c, const isa_ap *ap, int64_t offset, isa_error *err) {
   int64_t lo, hi, first, last;
   const char *name;
@@ -144,6 +155,7 @@ bool vm_resolve_ap(vm_core *c, const vm_engine *e, uint32_t ap_index, vm_view *o
   isa_ap reach = ap;
   if (ap.index_kind == ISA_INDEX_gather) /* where its rows lie is a matter of the index vector */
     reach.dim[ap.index_dim].num = 1;
+  if (ap.index_kind == ISA_INDEX_indirect) reach.ndim = 0;
   if (!empty && !in_bounds(c, &reach, offset, err)) return false;
   memset(out, 0, sizeof *out);
   out->dtype = ap.dtype;
@@ -161,12 +173,13 @@ bool vm_resolve_ap(vm_core *c, const vm_engine *e, uint32_t ap_index, vm_view *o
   out->elems = elems;
   out->at = vm_ap_base(c, &ap) + (empty ? 0 : offset);
   vm_view_runs(out);
-  return true;
+  if (ap.index_kind != ISA_INDEX_indirect || empty) return true;
+  return find_places(c, e, &ap, offset, out, err);
 }
 
 void vm_view_box(const vm_core *c, const vm_view *v, vm_box *out) {
-  int64_t lo = 0, hi = v->esize;
-  for (unsigned d = 1; d < v->ndim; d++) {
+  int64_t lo = v->lo, hi = v->hi + v->esize;
+  for (unsigned d = 1; d < v->ndim && !v->place; d++) {
     int64_t reach = v->step[d] * ((int64_t)v->num[d] - 1);
     *(reach < 0 ? &lo : &hi) += reach;
   }

@@ -29,13 +29,15 @@ void vm_view_runs(vm_view *v) {
 }
 
 /* A place in the row-major order of one partition: the address of an element, how many of its
- * run are left with it, and the indices of the dimensions outside the run. */
+ * run are left with it, and the indices of the dimensions outside the run, or of the element where
+ * an index gives the places (run_at then stays at the partition's first). */
 typedef struct cursor {
   const vm_view *v;
   uint8_t *run_at; /* first element of this run */
   uint8_t *at;
   uint64_t left;
   unsigned outer; /* dimensions 1 .. outer are outside the run */
+  uint64_t element;
   uint32_t index[VM_DIMS];
 } cursor;
 
@@ -54,6 +56,12 @@ static void cursor_set(cursor *c, const vm_view *v, uint32_t p, uint64_t first) 
     c->left = v->run - first;
     return;
   }
+  if (v->place) {
+    c->element = first;
+    c->at = c->run_at + v->place[first];
+    c->left = 1;
+    return;
+  }
   uint64_t q = first / v->run, r = first % v->run;
   c->outer = outer_dims(v);
   for (unsigned i = c->outer; i > 0; i--) {
@@ -67,6 +75,10 @@ static void cursor_set(cursor *c, const vm_view *v, uint32_t p, uint64_t first) 
 
 static void cursor_next_run(cursor *c) {
   const vm_view *v = c->v;
+  if (v->place) {
+    c->at = c->run_at + v->place[++c->element];
+    return;
+  }
   for (unsigned i = c->outer; i > 0; i--) {
     if (++c->index[i] < v->num[i]) {
       c->run_at += v->step[i];

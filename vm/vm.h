@@ -3,6 +3,7 @@
  *
  *   seq.c    sequencers: control instructions, waits, issue
  *   issue.c  data path: what has issued, execution in order
+ *   indirect.c  operands by an index
  *   clock.c  when an instruction starts and is done; costs.c the constants
  *   dma.c    queues, rings, shares, arbitration; dma_make.c, dma_index.c transfers from
  *            instructions; dma_copy.c their elements
@@ -365,6 +366,7 @@ typedef struct vm_core {
    * engine's own data path no longer writes them, and for whom. */
   vm_time elem_free;
   uint32_t elem_node;
+  vm_item *issuing; /* of the instruction whose operands are being resolved for its data path */
   vm_time horizon; /* the furthest an engine may go without an event: a limit, or the stop */
   vm_hooks hooks;
   vm_limits limits;
@@ -514,6 +516,20 @@ void *vm_operand_at(const isa_insn *in, vm_operands *a, unsigned field);
 void vm_view_box(const vm_core *c, const vm_view *v, vm_box *out);
 /* Fills run and run_step of a view. (view.c) */
 void vm_view_runs(vm_view *v);
+
+/* indirect.c */
+typedef struct vm_reach { /* where an operand starts, and the bytes of a partition it stays in */
+  int64_t offset, lo, hi;
+  const char *name; /* of what it stays in */
+} vm_reach;
+/* Reads the places of v's elements from the index; they live as long as the instruction that
+ * issues (c->issuing). A run that only takes its time reads no index: all offsets are 0. */
+bool vm_indirect(vm_core *c, const vm_engine *e, const vm_reach *r, const vm_view *index,
+                 vm_view *v, isa_error *err);
+/* What the verifier leaves open where an index gives places: dst's elements are distinct, and each
+ * of the n sources is exactly in place of it or shares no byte. names[i] is source i's. */
+bool vm_check_scatter(const vm_core *c, const vm_view *dst, const vm_view *const *src,
+                      const char *const *names, unsigned n, isa_error *err);
 
 /* dma.c */
 vm_verdict vm_dma_trigger(vm_core *c, unsigned e, const isa_insn *in);
