@@ -161,6 +161,7 @@ static bool check_bounds(const isa_ap *ap, const home *h, isa_error *e) {
   isa_ap reach = *ap; /* with an index, at index 0: the VM checks every index */
   if (ap->index_kind == ISA_INDEX_gather && ap->index_dim < ap->ndim)
     reach.dim[ap->index_dim].num = 1;
+  if (ap->index_kind == ISA_INDEX_indirect) reach.ndim = 0;
   if (ap->offset % bytes != 0)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
                     "offset %" PRId64 ": %s needs a multiple of %" PRId64, ap->offset,
@@ -169,7 +170,6 @@ static bool check_bounds(const isa_ap *ap, const home *h, isa_error *e) {
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "offset %" PRId64 ": at most 2^48 in size",
                     ap->offset);
   bool fits = isa_ap_extent(&reach, &lo, &hi);
-  if (ap->index_kind == ISA_INDEX_indirect) reach.ndim = 0;
   bool moves = ap->dyn[0].kind || ap->dyn[1].kind;
   if (fits && moves) {
     if (hi - lo > h->hi - h->lo)

@@ -39,6 +39,32 @@ local function static_transfer(insn, line)
   return insn == (rest:find("srcs=", 1, true) and "dma_compute" or "dma_copy")
 end
 
+-- The text of each operand of a canonical line: split at the commas outside of brackets.
+local function operands(line, insn)
+  local list, depth, from = {}, 0, line:find(insn, 1, true) + #insn
+  for i = from, #line do
+    local ch = line:sub(i, i)
+    if ch:find "[%[(]" then depth = depth + 1 elseif ch:find "[%])]" then depth = depth - 1 end
+    if ch == "," and depth == 0 then
+      list[#list + 1] = line:sub(from, i - 1)
+      from = i + 1
+    end
+  end
+  list[#list + 1] = line:sub(from)
+  return list
+end
+
+-- Which of its fields a canonical line has as `.indirect`: positional ones come first, in order.
+local function cover_indirect(row, line)
+  local at = {}
+  for _, f in ipairs(row.fields) do if f.mode == "positional" then at[#at + 1] = f.name end end
+  for i, text in ipairs(operands(line, row.name)) do
+    if text:find(".indirect(", 1, true) then
+      cover(row.name, "indirect " .. (text:match("^%s*([%w_]+)=") or at[i]))
+    end
+  end
+end
+
 -- Lines of the canonical source that hold the instruction.
 local function uses(insn, source)
   local list = {}
@@ -65,6 +91,7 @@ function M.ran(case, target, source)
     cases[insn] = (cases[insn] or 0) + 1
   end
   for _, line in ipairs(uses(insn, source)) do
+    if line:find(".indirect(", 1, true) then cover_indirect(rows[insn], line) end
     for dtype in line:gmatch("([%w_]+)@") do cover(insn, "type " .. dtype) end
     for _, f in ipairs(rows[insn].fields) do
       local values = keyword_values(f)
@@ -150,6 +177,7 @@ function M.gaps()
         end
         if not refused[insn] then gaps[#gaps + 1] = "no case has " .. insn .. " refused" end
         for _, f in ipairs(row.fields) do
+          if f.indirect then need(insn, "indirect " .. f.name, function() return true end) end
           for _, v in ipairs(keyword_values(f) or {}) do
             need(insn, f.name .. " " .. v, function() return value_is_legal(insn, f.name, v) end)
           end

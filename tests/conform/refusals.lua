@@ -299,18 +299,5 @@ local tensors = "ha tensor float32[6,10]\nhb tensor bfloat16[6,10]\nhc tensor fl
   .. "hv tensor bfloat16[16,10]\nh4 tensor bfloat16[16,2,3,4]\nw_ queue dge=swdge"
 
 return function(suite)
-  for _, row in ipairs(list) do
-    local insn, engine, decl, line, text, gen, targets = table.unpack(row)
-    local tiles, psum, part = {}, {}, {}
-    for name, dtype, shape, rest in decl:gmatch("(%w+) ([%w_]+)%[([%d,]+)%]([^;]*);") do
-      local s = {}
-      for d in shape:gmatch("%d+") do s[#s + 1] = math.tointeger(tonumber(d)) end
-      tiles[name], psum[name], part[name] = {dtype, s}, rest:find("psum") and true or nil, rest:match("part=(.*)")
-    end
-    suite:case {
-      insn = insn, name = "refused: " .. line .. " on " .. engine, engine = engine, targets = targets or util.since(gen or 2),
-      tiles = tiles, psum = psum, part = part, extra = tensors .. (line:find("=h_") and "\nh_ queue dge=hwdge" or ""),
-      body = " " .. line, refuse = text,
-    }
-  end
+  for _, row in ipairs(list) do util.refused(suite, row, tensors) end
 end

@@ -376,13 +376,6 @@ static void test_program(void **state) {
 }
 
 static void remote(fx *x) { x->in.wait = (isa_wait){ISA_WAIT_ge, 1, 3, 0, 1}; }
-static void indirect(fx *x) {
-  isa_ap a = line(ISA_SBUF, ISA_float32, 0, 128, 2048, 512);
-  a.index_kind = ISA_INDEX_indirect;
-  a.index = sb(x, ISA_uint32, 0, 16, 0, 32);
-  TT.src0 = add(x, a);
-}
-
 static void test_unbuilt(void **state) {
   (void)state;
   static const struct {
@@ -392,7 +385,6 @@ static void test_unbuilt(void **state) {
   } cases[] = {
       {ISA_trn2, ISA_ENG_vector, ok_planned, "rank_id"},
       {ISA_trn2, ISA_ENG_vector, remote, "a semaphore of another core"},
-      {ISA_trn3, ISA_ENG_vector, indirect, ".indirect"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     char text[120];
