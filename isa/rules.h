@@ -109,7 +109,7 @@ int isa_ck_dma_queue(const isa_insn *in);
   X(DROPOUT, dropout) X(QUANT, quant) X(LDWMX, ldwmx) X(MMMX, mmmx) X(STT, stt) X(PRED, pred) \
   X(SELRED, selred) X(RANGE, range) X(SCAN, scan) X(CUMUL, cumul) X(TSRED, tsred) \
   X(BNSTATS, bnstats) X(BNAGGR, bnaggr) X(MAX8, max8) X(MATCHV, matchv) X(FIND8, find8) \
-  X(REPL8, repl8) X(ACT2, act2)
+  X(REPL8, repl8) X(ACT2, act2) X(CUSTOM, custom)
 /* clang-format on */
 #define X(id, name) bool isa_rule_##name(const isa_ck *c);
 ISA_RULES_BUILT(X)

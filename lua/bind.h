@@ -108,7 +108,8 @@ enum {
   LB_CORE_ERROR,
   LB_CORE_PROGRAM,
   LB_CORE_INPUTS,
-  LB_CORE_SLOTS = LB_CORE_INPUTS
+  LB_CORE_CUSTOM, /* a table of custom operators, or nil */
+  LB_CORE_SLOTS = LB_CORE_CUSTOM
 };
 enum { LB_CPU = -1 };
 /* soma.core{...} */
@@ -117,6 +118,8 @@ int lb_new_core(lua_State *L);
 lb_core *lb_check_core(lua_State *L, int arg);
 /* Lets the collector know of n bytes that its own count misses. */
 void lb_account(lua_State *L, uint64_t n);
+/* core:custom(name, {...}) (custom.c) */
+int lb_core_custom(lua_State *L);
 /* core.sbuf and core.psum: pushes the memory of the core at index. */
 void lb_push_memory(lua_State *L, int index, soma_memory which);
 /* core.hbm (hbm.c). */

@@ -376,6 +376,7 @@ void lb_open_core(lua_State *L) {
                                      {"start", lb_core_start},
                                      {"resume", lb_core_resume},
                                      {"close", core_close},
+                                     {"custom", lb_core_custom},
                                      {"semaphore", core_semaphore},
                                      {"set_semaphore", core_set_semaphore},
                                      {"register", core_register},

@@ -235,6 +235,11 @@ static uint64_t stream_topk(const job *j) {
   return 4 * (uint64_t)j->a->TOPK.n + j->a->TOPK.val_dst.elems;
 }
 
+static uint64_t stream_cust(const job *j) {
+  const vm_hooks *h = &j->c->hooks;
+  return h->custom_cycles ? h->custom_cycles(h->custom_ud, &j->a->CUSTOM) : 0;
+}
+
 static uint64_t (*const streams[ISA_NCOSTS])(const job *j) = {
     [ISA_COST_LDW] = stream_ldw,   [ISA_COST_MM] = stream_mm,     [ISA_COST_ACT] = stream_act,
     [ISA_COST_ACC] = stream_acc,   [ISA_COST_COPY] = stream_copy, [ISA_COST_SET] = stream_set,
@@ -242,6 +247,7 @@ static uint64_t (*const streams[ISA_NCOSTS])(const job *j) = {
     [ISA_COST_RCP] = stream_rcp,   [ISA_COST_PRED] = stream_pred, [ISA_COST_SCAN] = stream_scan,
     [ISA_COST_BNAG] = stream_bnag, [ISA_COST_QUAD] = stream_quad, [ISA_COST_GP] = stream_gp,
     [ISA_COST_GATH] = stream_gath, [ISA_COST_TOPK] = stream_topk,
+    [ISA_COST_CUST] = stream_cust,
 };
 
 vm_span vm_cost(const vm_core *c, unsigned engine, const isa_insn *in, const vm_operands *a) {

@@ -70,16 +70,8 @@ bool vm_snapshot(vm_core *c, vm_item *it, vm_view *v) {
   uint8_t *block = vm_item_block(c, it, (size_t)v->num[0] * (size_t)v->elems * v->esize);
   if (!block) return false;
   memcpy(block - sizeof(block_head) + offsetof(block_head, from), &v->at, sizeof v->at);
-  vm_view dense = *v;
-  dense.at = block;
-  dense.place = NULL;
-  dense.lo = dense.hi = 0;
-  int64_t step = v->esize;
-  for (unsigned d = v->ndim; d-- > 0;) { /* keeps the dimensions: some instructions look at them */
-    dense.step[d] = step;
-    step *= v->num[d];
-  }
-  vm_view_runs(&dense);
+  vm_view dense;
+  vm_view_dense(&dense, v, block);
   vm_copy_bits(&dense, v);
   *v = dense;
   return true;
@@ -151,19 +143,35 @@ struct boxes {
   vm_core *c;
   vm_item *it;
 };
+/* Makes a box hold another one of its memory as well. */
+static void cover(vm_box *b, const vm_box *more) {
+  b->p0 = 0;
+  b->p1 = ISA_PMAX;
+  b->lo = more->lo < b->lo ? more->lo : b->lo;
+  b->hi = more->hi > b->hi ? more->hi : b->hi;
+}
+
 static void add_source(void *ud, vm_view *v) {
   struct boxes *b = ud;
   if (!v->at) return;
   if (b->it->nsrc == VM_BOXES) { /* more sources than boxes: the last one covers the rest */
     vm_box more, *last = &b->it->src[VM_BOXES - 1];
     vm_view_box(b->c, v, &more);
-    last->p0 = 0;
-    last->p1 = ISA_PMAX;
-    last->lo = more.lo < last->lo ? more.lo : last->lo;
-    last->hi = more.hi > last->hi ? more.hi : last->hi;
+    cover(last, &more);
     return;
   }
   vm_view_box(b->c, v, &b->it->src[b->it->nsrc++]);
+}
+
+static void add_dst(vm_core *c, vm_item *it, const vm_view *v) {
+  vm_box more, *last = &it->dst[1];
+  vm_view_box(c, v, &more);
+  if (!v->at || !more.space) return;
+  if (it->ndst < 2) {
+    it->dst[it->ndst++] = more;
+    return;
+  }
+  cover(last, &more); /* of custom_op alone, which writes SBUF */
 }
 
 static void find_boxes(vm_core *c, vm_flight *f) {
@@ -171,9 +179,12 @@ static void find_boxes(vm_core *c, vm_flight *f) {
   struct boxes b = {c, &f->item};
   vm_flight_sources(f, add_source, &b);
   for (unsigned i = 0; i < form->nfields; i++) {
-    if (form->fields[i].kind != ISA_K_AP || !(form->fields[i].arg & AP_W)) continue;
-    const vm_view *v = vm_operand_at(f->in, &f->a, i);
-    if (v->at && f->item.ndst < 2) vm_view_box(c, v, &f->item.dst[f->item.ndst++]);
+    if (!(form->fields[i].arg & AP_W)) continue;
+    const void *at = vm_operand_at(f->in, &f->a, i);
+    if (form->fields[i].kind == ISA_K_AP) add_dst(c, &f->item, at);
+    if (form->fields[i].kind != ISA_K_APS) continue;
+    const vm_views *list = at;
+    for (uint32_t k = 0; k < list->n; k++) add_dst(c, &f->item, &list->v[k]);
   }
 }
 

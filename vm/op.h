@@ -34,9 +34,10 @@ typedef struct vm_num { /* float immediate (a register's bits included) or a [P,
   float imm;
   vm_view v; /* v.at != NULL: a vector, one element a partition */
 } vm_num;
+enum { VM_LIST = 16 }; /* patterns of a list; the verifier lets no more through */
 typedef struct vm_views {
   uint32_t n;
-  vm_view v[16];
+  vm_view v[VM_LIST];
 } vm_views;
 typedef struct vm_steps {
   uint32_t n;
@@ -148,12 +149,18 @@ typedef struct vm_dp {
   /* vector, gpsimd: state of the random generator, valid once seeded (op_rand.c). */
   bool seeded;
   uint32_t rng[ISA_PMAX][VM_RNG];
+  /* gpsimd: runs a custom_op; NULL: there is none. */
+  vm_verdict (*custom)(void *ud, struct vm_dp *d, const struct vm_CUSTOM *a);
+  void *custom_ud;
   float row[4][VM_ROW]; /* scratch */
   char fault[240];      /* text of the last VM_FAULT */
 } vm_dp;
 
 /* Records a fault's text and gives VM_FAULT. */
 vm_verdict vm_dp_fault(vm_dp *d, const char *fmt, ...) ISA_PRINTF(2, 3);
+
+/* out is like v with its elements in order at `at`, partition after partition. */
+void vm_view_dense(vm_view *out, const vm_view *v, uint8_t *at);
 
 /* Fills run and run_step of a view from its num and step: the longest trailing part of the free
  * dimensions that is one strided run, dimensions of one element left out. */

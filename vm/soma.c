@@ -26,6 +26,7 @@ SAME(SOMA_SBUF, ISA_SBUF);
 SAME(SOMA_PSUM, ISA_PSUM);
 SAME(SOMA_EV_WAIT, VM_EV_WAIT);
 SAME(SOMA_TIME, VM_UNTIL_TIME);
+SAME(SOMA_CUSTOM_OPERANDS, VM_LIST);
 
 struct soma_diagnostics {
   isa_alloc al;
@@ -108,8 +109,9 @@ soma_status soma_machine_new(const soma_options *options, soma_machine **out) {
 }
 
 void soma_machine_free(soma_machine *m) {
-  if (!m) return;
+  if (!m || m->calling) return;
   if (m->run) soma_run_leave(m->run);
+  soma_customs_free(m);
   soma_unbind(m, NULL);
   soma_drop_from_device(m, NULL);
   for (soma_tensor *t = m->tensors; t; t = t->next) t->m = NULL;

@@ -41,6 +41,12 @@ struct soma_program {
   atomic_uint refs; /* the creator's handle, each run, each binding */
 };
 
+typedef struct custom { /* an operator of the host's */
+  char *name;
+  size_t n;
+  soma_custom_op op;
+} custom;
+
 struct soma_machine {
   soma_options o;
   isa_alloc al;
@@ -56,6 +62,9 @@ struct soma_machine {
   uint32_t nresidents, cap_residents;
   uint64_t to_device, to_host; /* bytes copied since the machine was made */
   soma_run *run;               /* the one that has not been freed */
+  custom *customs;             /* changed only while no run can go on */
+  uint32_t ncustoms, cap_customs;
+  bool calling; /* one of them */
   atomic_int interrupted;
   char error[2048];
 };
@@ -95,5 +104,17 @@ soma_status soma_run_check(soma_machine *m, const soma_program *p);
 void soma_run_options(soma_run *r);
 /* Takes a run from its machine, which is about to be freed: it has ended. */
 void soma_run_leave(soma_run *r);
+
+/* ---- soma_custom.c ---- */
+
+/* SOMA_OK, or SOMA_BUSY with a message while an operator is being called. */
+soma_status soma_not_calling(soma_machine *m);
+/* Whether every custom_op of the program is registered with such operands; else the place and the
+ * error. The program has passed isa_check_program. */
+bool soma_customs_check(const soma_machine *m, const isa_program *p, isa_place *at, isa_error *e);
+void soma_customs_free(soma_machine *m);
+/* The hooks of a run, ud: what an operator costs, and its call. */
+uint64_t soma_custom_cycles(void *ud, const struct vm_CUSTOM *a);
+vm_verdict soma_custom_run(void *ud, vm_dp *d, const struct vm_CUSTOM *a);
 
 #endif

@@ -170,6 +170,10 @@ void soma_run_options(soma_run *r) {
                         .progress_ud = o->progress_ud};
   c->limits = (vm_limits){
       .instructions = o->max_instructions, .time = o->max_time, .seconds = o->max_seconds};
+  c->hooks.custom_cycles = soma_custom_cycles;
+  c->hooks.custom_ud = r;
+  c->eng[ISA_ENG_gpsimd].dp.custom = soma_custom_run;
+  c->eng[ISA_ENG_gpsimd].dp.custom_ud = r;
   c->interrupt = &r->m->interrupted;
   r->m->interrupted = 0;
 }
@@ -281,7 +285,8 @@ soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **out) {
     return soma_fail(m, SOMA_BUSY, "the machine has a run that has not ended");
   soma_status s = soma_fit_target(m, p->p->target);
   if (s != SOMA_OK || (s = check_inputs(m, p)) != SOMA_OK) return s;
-  if (!isa_check_program(p->p, &at, &e)) return refuse(m, p->p, &at, &e);
+  if (!isa_check_program(p->p, &at, &e) || !soma_customs_check(m, p->p, &at, &e))
+    return refuse(m, p->p, &at, &e);
   soma_run *r = isa_zalloc(&m->al, sizeof *r);
   if (!r) return soma_out_of_memory(m);
   if (m->run) vm_core_release(&m->run->core);
@@ -319,7 +324,9 @@ soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **out) {
 soma_status soma_run_until(soma_run *r, soma_until what, soma_engine engine, soma_time time) {
   if ((unsigned)what > SOMA_TIME || (unsigned)engine >= ISA_NENGINES) return SOMA_ARG;
   if (!r->m) return r->core.fault.status == ISA_OK ? SOMA_OK : (soma_status)r->core.fault.status;
-  soma_status s = (soma_status)vm_run(&r->core, (vm_until)what, (unsigned)engine, time);
+  soma_status s = soma_not_calling(r->m);
+  if (s != SOMA_OK) return s;
+  s = (soma_status)vm_run(&r->core, (vm_until)what, (unsigned)engine, time);
   if (s != SOMA_OK) soma_fail(r->m, s, "%s", isa_buf_str(&r->core.fault.text));
   if (r->core.ended && s != SOMA_STOPPED) vm_core_release(&r->core);
   return s;
@@ -329,6 +336,7 @@ int soma_run_ended(const soma_run *r) { return r->core.ended; }
 
 soma_status soma_fetch(soma_run *r, const char *name, void *data, size_t n) {
   int i = isa_program_find_tensor(r->p->p, name, strlen(name));
+  if (r->m && soma_not_calling(r->m) != SOMA_OK) return SOMA_BUSY;
   if (i < 0)
     return r->m ? soma_fail(r->m, SOMA_ARG, "the program has no tensor %s", name) : SOMA_ARG;
   if (n != r->core.hbm[i].bytes)
@@ -349,7 +357,7 @@ void soma_run_leave(soma_run *r) {
 }
 
 void soma_run_free(soma_run *r) {
-  if (!r) return;
+  if (!r || (r->m && r->m->calling)) return;
   isa_alloc al = r->core.al;
   if (r->m && r->m->run == r) r->m->run = NULL;
   vm_core_end(&r->core);
@@ -408,6 +416,8 @@ void soma_run_fault(const soma_run *r, soma_fault *out) {
 /* ---- State -------------------------------------------------------------------------------- */
 
 static soma_status need_run(soma_machine *m) {
+  soma_status s = soma_not_calling(m);
+  if (s != SOMA_OK) return s;
   return m->run ? SOMA_OK : soma_fail(m, SOMA_ARG, "the machine has no run");
 }
 
@@ -482,6 +492,7 @@ static uint8_t *memory_at(soma_machine *m, soma_memory mem, uint32_t partition, 
 
 soma_status soma_memory_read(soma_machine *m, soma_memory mem, uint32_t partition, uint64_t offset,
                              void *data, size_t n) {
+  if (soma_not_calling(m) != SOMA_OK) return SOMA_BUSY;
   const uint8_t *at = memory_at(m, mem, partition, offset, n);
   if (!at) return SOMA_ARG;
   memcpy(data, at, n);
@@ -490,6 +501,7 @@ soma_status soma_memory_read(soma_machine *m, soma_memory mem, uint32_t partitio
 
 soma_status soma_memory_write(soma_machine *m, soma_memory mem, uint32_t partition, uint64_t offset,
                               const void *data, size_t n) {
+  if (soma_not_calling(m) != SOMA_OK) return SOMA_BUSY;
   uint8_t *at = memory_at(m, mem, partition, offset, n);
   if (!at) return SOMA_ARG;
   const vm_box box = {.space = (uint8_t)mem,

@@ -93,6 +93,7 @@ void soma_tensor_free(soma_tensor *t) {
 
 static soma_status check_copy(soma_tensor *t, size_t n) {
   if (!t->m) return SOMA_ARG;
+  if (soma_not_calling(t->m) != SOMA_OK) return SOMA_BUSY;
   if (n != t->block.bytes)
     return soma_fail(t->m, SOMA_ARG, "the tensor has %llu bytes, not %zu",
                      (unsigned long long)t->block.bytes, n);

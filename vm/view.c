@@ -28,6 +28,19 @@ void vm_view_runs(vm_view *v) {
   }
 }
 
+void vm_view_dense(vm_view *out, const vm_view *v, uint8_t *at) {
+  *out = *v;
+  out->at = at;
+  out->place = NULL;
+  out->lo = out->hi = 0;
+  int64_t step = v->esize;
+  for (unsigned d = v->ndim; d-- > 0;) { /* keeps the dimensions: some instructions look at them */
+    out->step[d] = step;
+    step *= v->num[d];
+  }
+  vm_view_runs(out);
+}
+
 /* A place in the row-major order of one partition: the address of an element, how many of its
  * run are left with it, and the indices of the dimensions outside the run, or of the element where
  * an index gives the places (run_at then stays at the partition's first). */

@@ -288,7 +288,8 @@ typedef struct vm_hooks {
                 vm_time end, uint64_t bytes, uint32_t value);
   void (*print)(void *ud, int to_stderr, const char *text, size_t n);
   int (*progress)(void *ud, uint64_t instructions, vm_time t);
-  void *event_ud, *print_ud, *progress_ud;
+  uint64_t (*custom_cycles)(void *ud, const struct vm_CUSTOM *a); /* what a custom_op costs */
+  void *event_ud, *print_ud, *progress_ud, *custom_ud;
 } vm_hooks;
 
 enum vm_event_tag { VM_EV_INSN = 1, VM_EV_DMA, VM_EV_SEM, VM_EV_NOTIFY, VM_EV_WAIT };
