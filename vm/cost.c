@@ -246,8 +246,7 @@ static uint64_t (*const streams[ISA_NCOSTS])(const job *j) = {
     [ISA_COST_TT] = stream_tt,     [ISA_COST_TS] = stream_ts,     [ISA_COST_RED] = stream_red,
     [ISA_COST_RCP] = stream_rcp,   [ISA_COST_PRED] = stream_pred, [ISA_COST_SCAN] = stream_scan,
     [ISA_COST_BNAG] = stream_bnag, [ISA_COST_QUAD] = stream_quad, [ISA_COST_GP] = stream_gp,
-    [ISA_COST_GATH] = stream_gath, [ISA_COST_TOPK] = stream_topk,
-    [ISA_COST_CUST] = stream_cust,
+    [ISA_COST_GATH] = stream_gath, [ISA_COST_TOPK] = stream_topk, [ISA_COST_CUST] = stream_cust,
 };
 
 vm_span vm_cost(const vm_core *c, unsigned engine, const isa_insn *in, const vm_operands *a) {

@@ -326,7 +326,7 @@ static void execute(vm_core *c, unsigned e, vm_flight *f) {
   vm_protect(c, f->item.dst, f->item.ndst, &f->item);
   if (c->check) vm_check_execute(c, e, f);
   if (!c->timing_only && run_handler(&en->dp, f->in->op, &f->a) == VM_FAULT)
-    vm_fault(c, ISA_FAULT, (int)e, -1, f->pc, "%s", en->dp.fault);
+    vm_fault(c, en->dp.no_memory ? ISA_NOMEM : ISA_FAULT, (int)e, -1, f->pc, "%s", en->dp.fault);
   if (c->check) vm_check_executed(c, e, f);
   count_work(c, en, f);
   vm_item_unlink(c, &f->item);

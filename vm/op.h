@@ -154,6 +154,7 @@ typedef struct vm_dp {
   void *custom_ud;
   float row[4][VM_ROW]; /* scratch */
   char fault[240];      /* text of the last VM_FAULT */
+  bool no_memory;       /* which is the host's, for want of memory */
 } vm_dp;
 
 /* Records a fault's text and gives VM_FAULT. */

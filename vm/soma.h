@@ -493,8 +493,10 @@ typedef struct soma_custom_op {
   /* The types that operand i may have, 1u << soma_dtype each; 0: any. */
   uint32_t dst_types[SOMA_CUSTOM_OPERANDS], src_types[SOMA_CUSTOM_OPERANDS];
 } soma_custom_op;
-#define SOMA_CUSTOM_OP_INIT \
-  { sizeof(soma_custom_op), 0, 0, 0, 0, -1, -1, -1, {0}, {0} }
+#define SOMA_CUSTOM_OP_INIT                                    \
+  {                                                            \
+    sizeof(soma_custom_op), 0, 0, 0, 0, -1, -1, -1, {0}, { 0 } \
+  }
 
 /* Registers an operator of m, in place of one of that name; op NULL takes it away. Both are copied;
  * ud must live as long as the registration. SOMA_BUSY while a run of m has not ended. */

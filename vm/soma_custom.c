@@ -168,7 +168,10 @@ vm_verdict soma_custom_run(void *ud, vm_dp *d, const struct vm_CUSTOM *a) {
   bool ok;
   if (!x) return vm_dp_fault(d, "no operator \"%.*s\"", (int)a->name.n, (const char *)a->name.p);
   uint8_t *block = copy_dsts(&c, &size, &ok);
-  if (!ok) return vm_dp_fault(d, "custom_op \"%.60s\": no memory for its results", x->name);
+  if (!ok) {
+    d->no_memory = true;
+    return vm_dp_fault(d, "custom_op \"%.60s\": no memory for its results", x->name);
+  }
   r->m->calling = true;
   soma_status s = x->op.fn(x->op.ud, &c);
   r->m->calling = false;

@@ -77,6 +77,17 @@ static unsigned choose_op(gen *g, unsigned engine) {
   return n ? list[gen_below(g, n)] : ISA_OP_nop;
 }
 
+static const char operator_name[] = "fuzz";
+
+/* All name the one operator that is registered. */
+static void name_operators(isa_program *p) {
+  isa_code *code = &p->cores[0].code[ISA_ENG_gpsimd];
+  for (uint32_t i = 0; i < code->n; i++)
+    if (code->insns[i].op == ISA_OP_custom_op)
+      isa_program_pool(p, operator_name, sizeof operator_name - 1, 1,
+                       &code->insns[i].u.CUSTOM.name);
+}
+
 static isa_program *make_program(gen *g) {
   isa_alloc al = isa_alloc_default();
   if (!gen_program(g, &al, &isa_targets[gen_below(g, ISA_NTARGETS)])) return NULL;
@@ -85,6 +96,7 @@ static isa_program *make_program(gen *g) {
     add_movs(g, e);
     for (uint32_t n = gen_below(g, MOST_INSNS); n > 0; n--) add_insn(g, choose_op(g, e), e);
   }
+  name_operators(g->prog);
   return g->prog;
 }
 
@@ -122,6 +134,31 @@ static void preset(soma_machine *m, const uint8_t *pattern) {
   }
 }
 
+/* Every destination gets the bytes of all operands, as far as it has room; numbers where there are
+ * any are moved too. */
+static soma_status mixes(void *ud, soma_call *call) {
+  soma_operand d, s;
+  uint8_t bytes[64];
+  float x[8];
+  (void)ud;
+  for (uint32_t i = 0; soma_call_operand(call, i, &d) == SOMA_OK && d.writable; i++)
+    for (uint32_t k = 0; soma_call_operand(call, k, &s) == SOMA_OK; k++)
+      for (uint32_t p = 0; p < d.partitions && p < s.partitions; p++) {
+        uint64_t n = d.elements < s.elements ? d.elements : s.elements;
+        size_t wide = soma_dtype_size(s.dtype);
+        n = n < 8 ? n : 8;
+        if (wide == soma_dtype_size(d.dtype)) {
+          if (soma_call_read(call, k, p, s.elements - n, n, bytes) != SOMA_OK ||
+              soma_call_write(call, i, p, 0, n, bytes) != SOMA_OK)
+            fuzz_fail("an operand's own elements are refused");
+        } else if (wide <= 4 && s.dtype <= SOMA_FLOAT32 && d.dtype <= SOMA_FLOAT32) {
+          soma_call_load(call, k, p, 0, n, x);
+          soma_call_store(call, i, p, d.elements - n, n, x);
+        }
+      }
+  return soma_call_imm(call, 0) == 1.0f ? soma_call_fail(call, "as it was asked") : SOMA_OK;
+}
+
 /* False when the program is refused, which only a damaged one may be. */
 static bool start(bed *b, const isa_buf *image, const char *target, const char *simd,
                   const uint8_t *pattern, bool damaged) {
@@ -137,6 +174,11 @@ static bool start(bed *b, const isa_buf *image, const char *target, const char *
     fuzz_fail("not loaded: %s", soma_error(b->m));
   }
   preset(b->m, pattern);
+  soma_custom_op op = SOMA_CUSTOM_OP_INIT;
+  op.fn = mixes;
+  op.cycles = 100;
+  op.cycles_per_element = 0.75;
+  if (soma_custom_set(b->m, operator_name, &op) != SOMA_OK) fuzz_fail("not registered");
   for (uint32_t i = 0; i < soma_program_tensors(b->p); i++) {
     soma_tensor_info t;
     soma_program_tensor(b->p, i, &t);
