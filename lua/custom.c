@@ -178,6 +178,9 @@ static int call_function(lua_State *L) {
     return luaL_error(L, "it returns %d values for %d destinations", results, (int)dsts);
   for (int i = 0; i < results; i++) {
     if (lua_isnil(L, base + i)) continue;
+    if (lt_test(L, base + i) == NULL)
+      return luaL_error(L, "it returns a %s for dst%d, where a tensor or nil is due",
+                        lb_type_name(L, base + i), i);
     lua_getfield(L, first + i, "assign");
     lua_pushvalue(L, first + i);
     lua_pushvalue(L, base + i);

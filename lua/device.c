@@ -165,6 +165,7 @@ static void move_to_device(lua_State *L, int device, const char *what) {
 static void move_to_host(lua_State *L, const lt_device *d) {
   lt_tensor *t = lt_new(L, d->layout.dtype, d->layout.ndim, d->layout.shape);
   soma_status s = soma_tensor_read(d->t, t->data, (size_t)t->size * isa_dtype_bytes(t->dtype));
+  if (s == SOMA_BUSY) lb_fail(L, "to", d->core->m, s);
   if (s != SOMA_OK) luaL_error(L, "to: the core of neuron:%d is closed", d->core->device);
   lua_replace(L, -2);
 }

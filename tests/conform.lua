@@ -71,14 +71,20 @@ local function within(got, want, n)
   return true
 end
 
-local function run_here(source, inputs)
-  return soma.core {}:run(soma.assemble(source, {name = "case.s"}), inputs).out
+local function core_for(case)
+  local core = soma.core {}
+  for name, op in pairs(case.custom or {}) do core:custom(name, op) end
+  return core
+end
+
+local function run_here(source, inputs, case)
+  return core_for(case):run(soma.assemble(source, {name = "case.s"}), inputs).out
 end
 
 -- Saved after 1, 2, 4 ... events.
-local function run_saved(source, inputs)
+local function run_saved(source, inputs, case)
   local path = os.tmpname()
-  local core = soma.core {}
+  local core = core_for(case)
   local run = core:start(soma.assemble(source, {name = "case.s"}), inputs)
   local at = 1
   while not run.ended do
@@ -87,7 +93,7 @@ local function run_saved(source, inputs)
     if run.ended then break end
     run:save(path)
     core:close()
-    core = soma.core {}
+    core = core_for(case)
     run = core:resume(path)
   end
   os.remove(path)
@@ -100,12 +106,12 @@ end
 
 local function run_case(insn, case, target)
   local name = string.format("%s/%s on %s", insn, case.name, target)
-  if case.refuse and dut then return end -- the assembler's, not the other's
+  if dut and (case.refuse or case.custom) then return end -- the assembler's; this host's functions
   local source, inputs = program.build(case, target)
   if case.refuse then
     local ok, why = pcall(function()
       local prog = soma.assemble(source, {name = "case.s"})
-      soma.core {}:start(prog, inputs)
+      core_for(case):start(prog, inputs)
     end)
     local text = messages(tostring(why))
     verdict(name, not ok and text:find(case.refuse, 1, true),
@@ -113,7 +119,7 @@ local function run_case(insn, case, target)
     coverage.refused(case)
     return
   end
-  local ok, out = pcall(dut and run_dut or saved and run_saved or run_here, source, inputs)
+  local ok, out = pcall(dut and run_dut or saved and run_saved or run_here, source, inputs, case)
   if case.fault then
     verdict(name, not ok and (dut or tostring(out):find(case.fault, 1, true)),
       ok and "it runs" or "failed with\n" .. tostring(out) .. "\nnot with: " .. case.fault)

@@ -13,6 +13,7 @@
 --            what assembles to nothing, or fault = "text" of what assembles and fails when it runs
 --   targets  {"trn1", ...}           default: every target of the instruction's generation on
 --   ulp      outputs may be that many units in the last place off; default exact
+--   custom   {name = options}        operators that core:custom registers for it
 --   extra    further lines before the sections (queues, tensors, equ)
 -- or a whole program: insn = "kernel", source = text without a target line, inputs, expect, and
 --   rtol, atol  what the outputs may be off by; default exact
