@@ -351,8 +351,27 @@ static void set_of(const vm_core *c, const vm_view *v, access *a) {
   a->region = region_of(c, v);
 }
 
+/* Elements by an index, those that follow one another together. */
+static void look_at_places(vm_core *c, unsigned e, const vm_view *v, access *a) {
+  vm_view run = *v;
+  run.place = NULL;
+  run.ndim = 2;
+  run.step[1] = v->esize;
+  for (uint64_t i = 0, n = 1; i < v->elems; i += n, n = 1) {
+    while (i + n < v->elems && v->place[i + n] == v->place[i] + (int64_t)n * v->esize) n++;
+    run.at = v->at + v->place[i];
+    run.num[1] = (uint32_t)n;
+    set_of(c, &run, a);
+    look(c, e, a);
+  }
+}
+
 static void look_at(vm_core *c, unsigned e, const vm_view *v, access *a) {
   if (!v->at || v->elems == 0 || v->num[0] == 0 || c->ended) return;
+  if (v->place) {
+    look_at_places(c, e, v, a);
+    return;
+  }
   set_of(c, v, a);
   look(c, e, a);
 }

@@ -60,6 +60,7 @@ static void tell(vm_core *c, unsigned e, uint32_t pc, const tile_pair *p, uint32
 static void touch(vm_core *c, unsigned e, uint32_t pc, uint32_t ap, unsigned flags) {
   struct vm_check *k = c->check;
   const isa_ap *a = ap ? &c->code->aps[ap - 1] : NULL;
+  if (a && a->index_kind == ISA_INDEX_indirect) touch(c, e, pc, a->index, AP_R);
   if (!a || a->space == ISA_HBM || !a->base) return;
   for (uint32_t i = 0; i < k->npairs; i++) {
     tile_pair *p = &k->pairs[i];

@@ -38,6 +38,11 @@ static void add_pattern(const vm_core *c, uint32_t ap, uint64_t *reads) {
     if (a->dyn[i].kind == ISA_DYN_reg) *reads |= 1ull << a->dyn[i].reg;
 }
 
+static void add_patterns(const vm_core *c, const isa_ref *list, uint64_t *reads) {
+  const uint32_t *aps = isa_program_list(c->prog, *list, ISA_K_APS);
+  for (uint32_t i = 0; i < list->count; i++) add_pattern(c, aps[i], reads);
+}
+
 /* Registers that an instruction names: rd of those that compute is written, all others read. */
 static void registers_of(const vm_core *c, const isa_insn *in, uint64_t *reads, uint64_t *writes) {
   const isa_form *form = isa_form_of(in->op);
@@ -62,6 +67,7 @@ static void registers_of(const vm_core *c, const isa_insn *in, uint64_t *reads, 
       ap = num.kind == ISA_NUM_ap ? num.v : 0;
       break;
     case ISA_K_AP: memcpy(&ap, at, sizeof ap); break;
+    case ISA_K_APS: add_patterns(c, at, reads); break;
     default: break;
     }
     if (ap) add_pattern(c, ap, reads);

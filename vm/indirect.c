@@ -4,6 +4,19 @@
 
 #include <string.h>
 
+bool vm_insn_indirect(const vm_core *c, const isa_insn *in) {
+  const isa_form *form = isa_form_of(in->op);
+  for (unsigned i = 0; i < form->nfields; i++) {
+    const void *at = isa_member_c(in, &form->fields[i]);
+    const isa_num *n = at;
+    uint32_t ap = form->fields[i].kind == ISA_K_AP ? *(const uint32_t *)at
+                  : form->fields[i].kind == ISA_K_NUM && n->kind == ISA_NUM_ap ? n->v
+                                                                               : 0;
+    if (ap && c->code->aps[ap - 1].index_kind == ISA_INDEX_indirect) return true;
+  }
+  return false;
+}
+
 static int32_t signed_index(unsigned dtype, uint32_t bits) {
   switch (dtype) {
   case ISA_int8: return (int8_t)bits;

@@ -99,6 +99,27 @@ static void bounds_of(const vm_core *c, const isa_ap *ap, int64_t *lo, int64_t *
   }
 }
 
+/* Tells the checks of the n elements of an index that are read: whole columns, then a part of one. */
+static void note_index(vm_core *c, unsigned e, const vm_view *index, uint64_t n) {
+  unsigned group = isa_index_group(e);
+  vm_view v = *index;
+  v.num[0] = (uint32_t)(n < group ? n : group);
+  if (index->run != index->elems || n < group) { /* then it is taken as it is */
+    if (n < group) v.elems = v.run = 1, v.ndim = 1;
+    vm_check_access(c, e, &v, false);
+    return;
+  }
+  v.ndim = 2;
+  v.step[1] = index->run_step;
+  v.elems = v.run = n / group;
+  v.num[1] = (uint32_t)v.elems;
+  vm_check_access(c, e, &v, false);
+  v.at += (int64_t)v.elems * index->run_step;
+  v.num[0] = (uint32_t)(n % group);
+  v.elems = v.run = v.num[1] = 1;
+  if (v.num[0]) vm_check_access(c, e, &v, false);
+}
+
 /* The places of an `.indirect` operand that starts at that offset into v, which has the rest. */
 static bool find_places(vm_core *c, const vm_engine *e, const isa_ap *ap, int64_t offset,
                         vm_view *v, isa_error *err) {
@@ -106,6 +127,8 @@ static bool find_places(vm_core *c, const vm_engine *e, const isa_ap *ap, int64_
   vm_reach r = {.offset = offset};
   if (!vm_resolve_ap(c, e, ap->index, &index, err)) return false;
   note_hazard(c, e, &index);
+  if (c->check && !c->timing_only && c->elem_free <= c->now)
+    note_index(c, e->dp.engine, &index, v->elems);
   bounds_of(c, ap, &r.lo, &r.hi, &r.name);
   return vm_indirect(c, e, &r, &index, v, err);
 }

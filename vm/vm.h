@@ -523,6 +523,8 @@ typedef struct vm_reach { /* where an operand starts, and the bytes of a partiti
   int64_t offset, lo, hi;
   const char *name; /* of what it stays in */
 } vm_reach;
+/* Whether an operand of the instruction goes by an index. */
+bool vm_insn_indirect(const vm_core *c, const isa_insn *in);
 /* Reads the places of v's elements from the index; they live as long as the instruction that
  * issues (c->issuing). A run that only takes its time reads no index: all offsets are 0. */
 bool vm_indirect(vm_core *c, const vm_engine *e, const vm_reach *r, const vm_view *index,

@@ -36,6 +36,39 @@ check "its output" run "$dir/cxx"
 check "example against libsoma.a" $CC -I"$dir/root/usr/include" "$dir/example.c" \
   "$dir/root/usr/lib/libsoma.a" -lm -o "$dir/static"
 check "its output" run "$dir/static"
+# The operator of "Custom operators", in a program that clamps -3, 0.25 and 3 to -1 .. 1.
+{
+  printf '#include <soma.h>\n#include <stdio.h>\n#include <string.h>\n'
+  awk '/^## Custom operators/ {on = 1} on && /^```$/ {exit} on && code {print} on && /^```c$/ {code = 1}' vm/README.md
+  cat <<'END'
+int main(void) {
+  static const char source[] = "target trn2\nx tile sbuf float32[1, 3]\nsection gpsimd\n"
+                               " custom_op \"clamp\", dsts=[x], srcs=[x], imms=[-1.0, 1.0]\n halt\n";
+  float x[3] = {-3.0f, 0.25f, 3.0f};
+  soma_machine *m;
+  soma_program *p;
+  soma_run *r;
+  if (soma_machine_new(NULL, &m) != SOMA_OK || register_clamp(m) != SOMA_OK ||
+      soma_assemble(m, source, strlen(source), "clamp.s", NULL, &p, NULL) != SOMA_OK ||
+      soma_run_start(m, p, &r) != SOMA_OK ||
+      soma_memory_write(m, SOMA_SBUF, 0, 0, x, sizeof x) != SOMA_OK ||
+      soma_run_until(r, SOMA_END, SOMA_SYNC, 0) != SOMA_OK ||
+      soma_memory_read(m, SOMA_SBUF, 0, 0, x, sizeof x) != SOMA_OK)
+    return 1;
+  printf("%g %g %g\n", x[0], x[1], x[2]);
+  soma_run_free(r);
+  soma_program_free(p);
+  soma_machine_free(m);
+  return 0;
+}
+END
+} >"$dir/clamp.c"
+echo "-1 0.25 1" >"$dir/want"
+for std in c99 c11; do
+  check "the custom operator as $std" $CC -std=$std -Wall -Wextra -Wpedantic -Werror \
+    -I"$dir/root/usr/include" "$dir/clamp.c" -L"$dir/root/usr/lib" -lsoma -o "$dir/clamp-$std"
+  check "its output" run "$dir/clamp-$std"
+done
 nm -D --defined-only "$dir/root/usr/lib/libsoma.so" | awk '{print $3}' | grep -v -e '^soma_' -e '^SOMA_0' >"$dir/extra"
 check "only soma_* is exported" test ! -s "$dir/extra"
 echo "$passed passed, $failed failed"
