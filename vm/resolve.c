@@ -99,7 +99,8 @@ static void bounds_of(const vm_core *c, const isa_ap *ap, int64_t *lo, int64_t *
   }
 }
 
-/* Tells the checks of the n elements of an index that are read: whole columns, then a part of one. */
+/* Tells the checks of the n elements of an index that are read: whole columns, then a part of one.
+ */
 static void note_index(vm_core *c, unsigned e, const vm_view *index, uint64_t n) {
   unsigned group = isa_index_group(e);
   vm_view v = *index;

@@ -367,7 +367,8 @@ typedef struct vm_core {
    * engine's own data path no longer writes them, and for whom. */
   vm_time elem_free;
   uint32_t elem_node;
-  vm_item *issuing; /* of the instruction whose operands are being resolved for its data path */
+  /* Of the instruction whose operands are being resolved for its data path. */
+  vm_item *issuing;
   vm_time horizon; /* the furthest an engine may go without an event: a limit, or the stop */
   vm_hooks hooks;
   vm_limits limits;

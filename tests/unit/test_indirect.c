@@ -121,11 +121,70 @@ static void timing_only(void **state) {
   assert_int_equal(run_time(&o, text), run_time(NULL, text));
 }
 
+/* The race check goes by the elements that the index names: a store between them is none of it. */
+static soma_status with_a_store_at(int at) {
+  char text[500];
+  soma_options o = SOMA_OPTIONS_INIT;
+  o.checks = 1u << SOMA_CHECK_RACE | 1u << SOMA_CHECK_UNINIT;
+  snprintf(text, sizeof text,
+           HEAD "x tile sbuf float32[4, 16]\ni tile sbuf uint8[2, 1]\ns sem\nsection vector\n"
+                " memset x, 1.0\n memset i[0:1, :], 3\n drain\n nop $s++\n"
+                " tensor_copy x[:, 0:2], x.indirect(i, 2)\n halt\n"
+                "section sync\n mov r0, 7\n nop $s>=1\n"
+                " tensor_store x[0:1, %d:%d], r0\n halt\n",
+           at, at + 1);
+  bed b = bed_open(&o, text);
+  bed_start(&b);
+  soma_tile_info info;
+  uint8_t offset = 5;
+  assert_int_equal(soma_program_tile(b.p, 1, &info), SOMA_OK);
+  assert_int_equal(soma_memory_write(b.m, SOMA_SBUF, 1, info.offset, &offset, 1), SOMA_OK);
+  soma_status s = soma_run_until(b.r, SOMA_END, SOMA_SYNC, 0);
+  bed_close(&b);
+  return s;
+}
+
+static void races_by_the_index(void **state) {
+  (void)state;
+  assert_int_equal(with_a_store_at(4), SOMA_OK);
+  assert_int_equal(with_a_store_at(6), SOMA_OK);
+  assert_int_equal(with_a_store_at(3), SOMA_CHECK);
+  assert_int_equal(with_a_store_at(5), SOMA_CHECK);
+  assert_int_equal(with_a_store_at(1), SOMA_CHECK); /* the destination */
+}
+
+/* Of an index only what is read must have been written: of 20 offsets two columns, the second to
+ * its fourth row. */
+static soma_status with_an_index_to(int rows, int last) {
+  char text[600];
+  soma_options o = SOMA_OPTIONS_INIT;
+  o.checks = 1u << SOMA_CHECK_UNINIT;
+  snprintf(text, sizeof text,
+           HEAD "x tile sbuf float32[32, 40]\no tile sbuf float32[32, 20]\n"
+                "i tile sbuf uint8[32, 3]\nsection vector\n memset x, 1.0\n"
+                " memset i[0:%d, 0:1], 1\n memset i[0:%d, 1:2], 2\n"
+                " tensor_copy o, x.indirect(i, 20)\n halt\n",
+           rows, last);
+  bed b = bed_open(&o, text);
+  bed_start(&b);
+  soma_status s = soma_run_until(b.r, SOMA_END, SOMA_SYNC, 0);
+  bed_close(&b);
+  return s;
+}
+
+static void unwritten_offsets(void **state) {
+  (void)state;
+  assert_int_equal(with_an_index_to(16, 4), SOMA_OK);
+  assert_int_equal(with_an_index_to(15, 4), SOMA_CHECK);
+  assert_int_equal(with_an_index_to(16, 3), SOMA_CHECK);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(index_as_of_the_issue), cmocka_unit_test(overwritten_source),
       cmocka_unit_test(hazards_by_the_index),  cmocka_unit_test(rate),
-      cmocka_unit_test(timing_only),
+      cmocka_unit_test(timing_only),           cmocka_unit_test(races_by_the_index),
+      cmocka_unit_test(unwritten_offsets),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
