@@ -94,8 +94,10 @@ static bool view_broadcast(as_cur *c, as_operand *o, const as_tok *at) {
 
 static bool is_dense(const as_operand *o) {
   int64_t step = 1;
-  for (unsigned d = o->ndim; d-- > 0; step *= o->dim[d].num)
-    if (o->dim[d].num > 1 && o->dim[d].step != step) return false;
+  for (unsigned d = o->ndim; d-- > 0;)
+    if ((o->dim[d].num > 1 && o->dim[d].step != step) ||
+        __builtin_mul_overflow(step, (int64_t)o->dim[d].num, &step))
+      return false;
   return true;
 }
 

@@ -184,7 +184,8 @@ static bool check_tables(const isa_program *p, isa_error *e) {
 /* ---- What is known but not built ---------------------------------------------------------- */
 
 static bool unbuilt(const isa_ck *c, const char *what) {
-  return isa_fail(c->e, ISA_UNBUILT, ISA_NOFIELD, "%s is known but not built in this version", what);
+  return isa_fail(c->e, ISA_UNBUILT, ISA_NOFIELD, "%s is known but not built in this version",
+                  what);
 }
 
 static bool built(const isa_ck *c) {

@@ -17,9 +17,9 @@ static uint32_t one_type(lua_State *L, const char *key) {
   const char *name = lua_type(L, -1) == LUA_TSTRING ? lua_tolstring(L, -1, &n) : "";
   int d = isa_dtype_find(name, n);
   if (d < 0)
-    luaL_error(L,
-               "custom: option '%s' has a %s where a dtype, a sequence of dtypes or \"any\" is due",
-               key, n ? lua_pushfstring(L, "'%s'", name) : luaL_typename(L, -1));
+    return (uint32_t)luaL_error(
+        L, "custom: option '%s' has a %s where a dtype, a sequence of dtypes or \"any\" is due",
+        key, n ? lua_pushfstring(L, "'%s'", name) : luaL_typename(L, -1));
   return UINT32_C(1) << d;
 }
 

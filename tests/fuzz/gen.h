@@ -341,8 +341,8 @@ static uint32_t gen_ap(gen *g, uint32_t flags) {
       in.dtype = gen_one_in(g, 4) ? in.dtype : (uint8_t)ISA_uint8; /* offsets that are in reach */
       in.nparts = 32;
       in.part &= 96;
-      int64_t step = 1;
-      for (unsigned d = ap.ndim; d-- > 0; step *= ap.dim[d].num) ap.dim[d].step = step;
+      uint64_t step = 1;
+      for (unsigned d = ap.ndim; d-- > 0; step *= ap.dim[d].num) ap.dim[d].step = (int64_t)step;
     }
     ap.index = isa_program_ap(g->prog, 0, &in);
   }
