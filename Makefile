@@ -151,6 +151,7 @@ test-ui: $(BUILD)/tests/page
 	$(Q)BUILD=$(BUILD) tests/ui/run.sh
 bench: all $(BENCH)
 	$(Q)for b in $(BENCH); do $$b || exit 1; done
+	$(Q)$(BUILD)/soma tests/bench/check.lua
 ulp: $(BUILD)/tests/ulp
 	$(Q)$<
 

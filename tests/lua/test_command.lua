@@ -27,6 +27,54 @@ local fa, fb = t.temp(), t.temp()
 local a = soma.randn({4, 8}, "float32", {seed = 1})
 local b = soma.randn({4, 8}, "float32", {seed = 2})
 a:save_npy(fa) b:save_npy(fb)
+local racy, right = t.temp() .. ".s", t.temp() .. ".s"
+local function program(path, wait)
+  local f = io.open(path, "w")
+  f:write((([[
+        target trn2
+a       tensor float32[128, 64], input
+c       tensor float32[128, 64], output
+ta      tile   sbuf float32[128, 64]
+tc      tile   sbuf float32[128, 64]
+loaded  sem
+done    sem
+q       queue rings=16, dge=hwdge
+section sync
+        dma_copy ta, a, queue=q $loaded
+        dma_copy c, tc, queue=q $done>=1
+        halt
+section vector
+        tensor_copy tc, ta  $loaded>=WAIT $done++
+        halt
+]]):gsub("WAIT", wait)))
+  f:close()
+end
+program(racy, 3)
+program(right, 16)
+local fin, fout = t.temp(), t.temp()
+soma.randn({128, 64}, "float32", {seed = 3}):save_npy(fin)
+
+case("--check reports, and the run fails", function()
+  local status, out, err = run(racy .. " --quiet --check all --in a=" .. fin)
+  eq(status, 1)
+  eq(out, "")
+  has(err, "race: vector reads what a transfer of queue q writes")
+  has(err, "fix: vector must wait for $loaded >= 16")
+  eq(run(racy .. " --quiet --in a=" .. fin), 0)
+  eq(run(right .. " --quiet --check race,uninit,psum --in a=" .. fin), 0)
+  fails(2, "unknown check 'rice'", right .. " --check race,rice --in a=" .. fin)
+end)
+
+case("--schedule names a seed that gives other bits, and the seed alone gives them again", function()
+  fails(1, "gives other bits in tensor c", racy .. " --quiet --schedule 20 --in a=" .. fin)
+  local _, _, err = run(racy .. " --quiet --schedule 20 --in a=" .. fin)
+  local seed = err:match "again: %-%-schedule%-seed (%d+)"
+  eq(run(racy .. " --quiet --schedule-seed " .. seed .. " --in a=" .. fin .. " --out c=" .. fout), 0)
+  eq(soma.equal(soma.load_npy(fout), soma.load_npy(fin)), false)
+  eq(run(right .. " --quiet --schedule 8 --check all --in a=" .. fin .. " --out c=" .. fout), 0)
+  eq(soma.equal(soma.load_npy(fout), soma.load_npy(fin)), true)
+end)
+
 local inputs = " --in a=" .. fa .. " --in b=" .. fb
 
 case("a program with files", function()

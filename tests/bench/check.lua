@@ -1,0 +1,29 @@
+-- What each check costs: time of the host with it, as a ratio to the same run without, the best of
+-- five.
+--   build/soma tests/bench/check.lua
+local soma = require "soma"
+
+local function host_seconds(prog, inputs, checks)
+  local best = math.huge
+  for _ = 1, 5 do
+    local run = soma.core {checks = checks}:run(prog, inputs)
+    best = math.min(best, run.stats.host_seconds)
+  end
+  return best
+end
+
+local cases = {
+  {"matmul 512 x 2048 x 2048", soma.assemble_file("samples/matmul.s", {defines = {M = 512, N = 2048, K = 2048}}),
+    {a = soma.randn({2048, 512}, "bfloat16", {seed = 1}), b = soma.randn({2048, 2048}, "bfloat16", {seed = 2})}},
+  {"softmax 4096 x 2048", soma.assemble_file("samples/softmax.s", {defines = {ROWS = 4096}}),
+    {x = soma.randn({4096, 2048}, "float32", {seed = 1})}},
+}
+local checks = {"uninit", "race", "psum", "overlap", "range", "port", "all"}
+print("checks, times the run without         " .. table.concat(checks, "  "))
+for _, c in ipairs(cases) do
+  local base, row = host_seconds(c[2], c[3], "none"), {}
+  for i, check in ipairs(checks) do
+    row[i] = string.format("%" .. #check .. ".2f", host_seconds(c[2], c[3], check) / base)
+  end
+  print(string.format("  %-26s %6.1f ms  %s", c[1], base * 1e3, table.concat(row, "  ")))
+end
