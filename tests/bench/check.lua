@@ -17,6 +17,9 @@ local cases = {
     {a = soma.randn({2048, 512}, "bfloat16", {seed = 1}), b = soma.randn({2048, 2048}, "bfloat16", {seed = 2})}},
   {"softmax 4096 x 2048", soma.assemble_file("samples/softmax.s", {defines = {ROWS = 4096}}),
     {x = soma.randn({4096, 2048}, "float32", {seed = 1})}},
+  {"attention 1024 x 2048", soma.assemble_file("samples/attention.s", {defines = {SQ = 1024, S = 2048}}),
+    {q = soma.randn({128, 1024}, "bfloat16", {seed = 1}), k = soma.randn({128, 2048}, "bfloat16", {seed = 2}),
+     v = soma.randn({2048, 128}, "bfloat16", {seed = 3})}},
 }
 local checks = {"uninit", "race", "psum", "overlap", "range", "port", "all"}
 print("checks, times the run without         " .. table.concat(checks, "  "))
