@@ -23,6 +23,8 @@ SAN ?=
 VERSION := $(shell sed -n 's/^\#define SOMA_VERSION "\(.*\)"/\1/p' vm/soma.h)
 LUA_CFLAGS := $(shell pkg-config --cflags lua5.4 2>/dev/null || echo -I/usr/include/lua5.4)
 LUA_LIBS := $(shell pkg-config --libs lua5.4 2>/dev/null || echo -llua5.4)
+# For the file formats of the Lua module; libsoma needs neither.
+FORMAT_LIBS := -lzip -ljansson
 
 WARN := -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes \
         -Wmissing-prototypes -Werror
@@ -103,11 +105,11 @@ $(BUILD)/libsoma.so: $(LIB_OBJ) vm/libsoma.map
 
 $(BUILD)/soma.so: $(LUA_OBJ) $(BUILD)/libsoma.a lua/soma.map
 	@echo "  LD    $@"
-	$(Q)$(CC) $(LDFLAGS) -shared -Wl,--version-script=lua/soma.map $(LUA_OBJ) $(BUILD)/libsoma.a -lm -o $@
+	$(Q)$(CC) $(LDFLAGS) -shared -Wl,--version-script=lua/soma.map $(LUA_OBJ) $(BUILD)/libsoma.a $(FORMAT_LIBS) -lm -o $@
 
 $(BUILD)/soma: $(BUILD)/lua/soma_main.o $(LUA_OBJ) $(BUILD)/libsoma.a
 	@echo "  LD    $@"
-	$(Q)$(CC) $(LDFLAGS) $^ $(LUA_LIBS) -lm -o $@
+	$(Q)$(CC) $(LDFLAGS) $^ $(LUA_LIBS) $(FORMAT_LIBS) -lm -o $@
 
 $(BUILD)/soma-as: $(BUILD)/asm/soma_as.o $(CLI_OBJ) $(BUILD)/libsoma.a
 	@echo "  LD    $@"

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "tensor.h"
+#include "tensor_file.h"
 
 const char *lb_nearest(const char *name, const char *const *known) {
   const char *best = NULL;
@@ -191,6 +191,8 @@ int luaopen_soma(lua_State *L) {
   luaL_setfuncs(L, lt_reduce_functions, 0);
   luaL_setfuncs(L, lt_compare_functions, 0);
   luaL_setfuncs(L, lt_npy_functions, 0);
+  luaL_setfuncs(L, lt_npz_functions, 0);
+  luaL_setfuncs(L, lt_safetensors_functions, 0);
   luaL_setfuncs(L, lb_program_functions, 0);
   luaL_setfuncs(L, lb_core_functions, 0);
   luaL_setfuncs(L, lb_profile_functions, 0);
@@ -207,6 +209,9 @@ int luaopen_soma(lua_State *L) {
   lua_setfield(L, -2, "isa");
   lb_open_file(L);
   lt_open(L);
+  lt_open_tensor_file(L);
+  lt_open_npz(L);
+  lt_open_safetensors(L);
   lb_open_program(L);
   lb_open_core(L);
   lb_open_device(L);

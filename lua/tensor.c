@@ -18,13 +18,29 @@ bool lt_layout(lt_tensor *t) {
   return fits;
 }
 
-lt_tensor *lt_new(lua_State *L, unsigned dtype, unsigned ndim, const int64_t *shape) {
+/* Pushes a tensor without memory. */
+static lt_tensor *new_empty(lua_State *L, unsigned dtype, unsigned ndim, const int64_t *shape) {
   lt_tensor *t = lua_newuserdatauv(L, sizeof *t, 1);
   memset(t, 0, sizeof *t);
   t->dtype = dtype;
   t->ndim = ndim;
   if (ndim > 0) memcpy(t->shape, shape, ndim * sizeof *shape);
   if (!lt_layout(t)) luaL_error(L, "%s is too large for this host", lt_push_type(L, t));
+  return t;
+}
+
+lt_tensor *lt_new_on(lua_State *L, unsigned dtype, unsigned ndim, const int64_t *shape, int storage,
+                     unsigned char *data) {
+  lt_tensor *t = new_empty(L, dtype, ndim, shape);
+  t->data = data;
+  lua_pushvalue(L, storage);
+  lua_setiuservalue(L, -2, 1);
+  luaL_setmetatable(L, LT_NAME);
+  return t;
+}
+
+lt_tensor *lt_new(lua_State *L, unsigned dtype, unsigned ndim, const int64_t *shape) {
+  lt_tensor *t = new_empty(L, dtype, ndim, shape);
   size_t bytes = (size_t)t->size * isa_dtype_bytes(dtype);
   t->data = lua_newuserdatauv(L, bytes > 0 ? bytes : 1, 0);
   memset(t->data, 0, bytes > 0 ? bytes : 1);
