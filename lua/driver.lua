@@ -8,8 +8,10 @@ local usage = [[
 usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - reads source from standard input
        soma --resume FILE [options]             go on with a run that --save has saved
        soma SCRIPT.lua [arguments]              run an experiment
-  --in NAME=FILE.npy     data of an input tensor; may be repeated
-  --out NAME=FILE.npy    save a tensor when the run has ended well; may be repeated
+  --in NAME=FILE.npy     data of an input tensor; may be repeated. From FILE.npz or FILE.safetensors
+                         its tensor NAME, or FILE.npz:OTHER; --in FILE.npz binds every input in it
+  --out NAME=FILE.npy    save a tensor when the run has ended well; may be repeated, for one
+                         FILE.npz or FILE.safetensors too; --out FILE.npz saves every output
   --target TARGET        trn1, inf2, trn2 or trn3; default: the program's own, else trn2
   -D NAME[=VALUE]        define a macro of the source
   -I DIRECTORY           search for included files; may be repeated, as -D may
@@ -59,8 +61,29 @@ local function nearest(word, known)
   return near and ", did you mean " .. near .. "?" or ""
 end
 
+-- Where a tensor is, or goes: the path, the name in it, and which functions have to do with it.
+-- FILE.npy has one tensor, FILE.npz and FILE.safetensors have several, FILE.npz:NAME is one of them.
+local archives = {
+  npz = {load = soma.load_npz, save = soma.save_npz, names = soma.npz_names},
+  safetensors = {load = soma.load_safetensors, save = soma.save_safetensors, names = soma.safetensors_names},
+}
+local function place(file, name)
+  for extension, archive in pairs(archives) do
+    local path, member = file:match("^(.+%." .. extension .. "):(.+)$")
+    if path then return path, member, archive end
+    if file:match("%." .. extension .. "$") then return file, name, archive end
+  end
+  return file
+end
+
 local function take_pair(o, word, value)
   local name, file = value:match("^([^=]+)=(.+)$")
+  if not name and select(3, place(value)) then
+    local path, member = place(value)
+    if member then return word .. " " .. value .. ": say for which tensor, " .. word .. " NAME=" .. value end
+    table.insert(o[word .. " whole"], path)
+    return
+  end
   if not name then return word .. " takes NAME=FILE.npy, not '" .. value .. "'" end
   if o[word][name] then return word .. " names '" .. name .. "' twice" end
   o[word][name] = file
@@ -170,7 +193,7 @@ end
 
 -- The options as a table; nil and what is wrong.
 local function parse()
-  local o = {["--in"] = {}, ["--out"] = {}, ["-D"] = {}, ["-I"] = {}}
+  local o = {["--in"] = {}, ["--out"] = {}, ["--in whole"] = {}, ["--out whole"] = {}, ["-D"] = {}, ["-I"] = {}}
   local i = 1
   while i <= #args do
     local word, value = split(args[i])
@@ -259,6 +282,56 @@ local function report_source(text)
   return 1
 end
 
+local function without_place(message) return (tostring(message):gsub("^soma:%d+: ", "")) end
+
+-- Calls a loader: what it gives, or nil and a message when the file is bad.
+local function try(f, ...)
+  local ok, result, message = pcall(f, ...)
+  if not ok then return nil, without_place(result) end
+  return result, message
+end
+
+-- Files without a name stand for each input that they have and that is not given by name, and for
+-- each output. What is wrong, or nil.
+local function name_whole_files(prog, o)
+  for _, path in ipairs(o["--out whole"]) do
+    for _, t in ipairs(prog:tensors()) do
+      if t.role == "output" and not o["--out"][t.name] then o["--out"][t.name] = path end
+    end
+  end
+  local from = {}
+  for _, path in ipairs(o["--in whole"]) do
+    local names, message = try(select(3, place(path)).names, path)
+    if not names then return message end
+    local has, found = {}, false
+    for _, name in ipairs(names) do has[name] = true end
+    for _, t in ipairs(prog:tensors()) do
+      if t.role == "input" and has[t.name] then
+        found = true
+        if from[t.name] then
+          return "input tensor '" .. t.name .. "' is in " .. from[t.name] .. " and in " .. path
+        elseif not o["--in"][t.name] then
+          o["--in"][t.name], from[t.name] = path, path
+        end
+      end
+    end
+    if not found then return path .. " has no input tensor of the program" end
+  end
+end
+
+-- Two tensors cannot be one member of a file; what is wrong, or nil.
+local function check_outputs(o)
+  local taken = {}
+  for name, file in pairs(o["--out"]) do
+    local path, member, archive = place(file, name)
+    local key = archive and path .. "\0" .. member
+    if key and taken[key] then
+      return "--out: two tensors would be '" .. member .. "' of " .. path
+    end
+    if key then taken[key] = true end
+  end
+end
+
 -- Checks the names on the command line against the program's tensors; what is wrong, or nil.
 local function check_names(prog, o)
   local inputs, all, roles = {}, {}, {}
@@ -285,6 +358,7 @@ local function check_names(prog, o)
       return "--in " .. name .. ": the program brings the data of its const tensors itself"
     end
   end
+  return check_outputs(o)
 end
 
 -- The input tensors by name; nil and a message when a file is bad.
@@ -293,9 +367,11 @@ local function load_inputs(prog, o)
   for _, t in ipairs(prog:tensors()) do
     local file = o["--in"][t.name]
     if file then
-      local ok, data, message = pcall(soma.load_npy, file, {dtype = host.dtype_hint(t.dtype)})
-      if not ok then return nil, (tostring(data):gsub("^soma:%d+: ", "")) end
+      local path, member, archive = place(file, t.name)
+      local how = {dtype = host.dtype_hint(t.dtype), names = archive and {member}}
+      local data, message = try(archive and archive.load or soma.load_npy, path, how)
       if not data then return nil, message end
+      if archive then data = data[member] end
       inputs[t.name] = data
     end
   end
@@ -334,13 +410,26 @@ local function clear_progress()
   shown = false
 end
 
--- Saves what was asked for; nil, or a message.
+-- Saves what was asked for, each file at once; nil, or a message.
 local function save(run, o)
-  local names = {}
+  local names, several = {}, {}
   for name in pairs(o["--out"]) do names[#names + 1] = name end
   table.sort(names)
   for _, name in ipairs(names) do
-    local ok, message = (run.out[name] or run:fetch(name)):save_npy(o["--out"][name])
+    local path, member, archive = place(o["--out"][name], name)
+    local t, ok, message = run.out[name] or run:fetch(name), true, nil
+    if not archive then
+      ok, message = t:save_npy(path)
+    elseif several[path] then
+      several[path][member] = t
+    else
+      several[path] = {[member] = t}
+      several[#several + 1] = path
+    end
+    if not ok then return message end
+  end
+  for _, path in ipairs(several) do
+    local ok, message = select(3, place(path)).save(path, several[path])
     if not ok then return message end
   end
 end
@@ -458,7 +547,7 @@ local function finish_run(run, o, prog, inputs)
   local ok, message = pcall(run.continue, run)
   clear_progress()
   if not ok then -- Ctrl-C; the run stands where it was
-    complain((tostring(message):gsub("^soma:%d+: ", "")))
+    complain(without_place(message))
     keep(run, o)
     report(run, o)
     return 130
@@ -518,6 +607,8 @@ local function main()
   if not ok then return report_source(prog) end
   local warnings = prog:warnings()
   if warnings then io.stderr:write(warnings, "\n") end
+  message = name_whole_files(prog, o)
+  if message then return complain(message) end
   message = check_names(prog, o)
   if message then return bad_usage(message) end
   local inputs

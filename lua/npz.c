@@ -37,7 +37,10 @@ static archive *new_archive(lua_State *L) {
 /* The system's words for an error of the system, else libzip's. e is finished. */
 static const char *push_error_text(lua_State *L, zip_error_t *e) {
   bool of_system = zip_error_system_type(e) == ZIP_ET_SYS && zip_error_code_system(e) != 0;
-  lua_pushstring(L, of_system ? strerror(zip_error_code_system(e)) : zip_error_strerror(e));
+  if (zip_error_code_zip(e) == ZIP_ER_EXISTS) /* "File already exists" would mislead */
+    lua_pushliteral(L, "two members have one name");
+  else
+    lua_pushstring(L, of_system ? strerror(zip_error_code_system(e)) : zip_error_strerror(e));
   zip_error_fini(e);
   return lua_tostring(L, -1);
 }
@@ -76,7 +79,8 @@ static bool is_npy(const char *name, size_t n) {
   return n > SUFFIX_SIZE && strcmp(name + n - SUFFIX_SIZE, SUFFIX) == 0;
 }
 
-/* Pushes the sequence of the tensors' names, and a table of the members' numbers by name. */
+/* Pushes the sequence of the tensors' names, which libzip has found to differ, and a table of the
+ * members' numbers by name. */
 static void push_members(const lt_source *s, archive *a) {
   lua_State *L = s->L;
   zip_int64_t n = zip_get_num_entries(a->z, 0);
@@ -93,9 +97,6 @@ static void push_members(const lt_source *s, archive *a) {
     size_t length = strlen(st.name);
     if (!is_npy(st.name, length)) continue;
     lua_pushlstring(L, st.name, length - SUFFIX_SIZE);
-    lua_pushvalue(L, -1);
-    if (lua_rawget(L, -3) != LUA_TNIL) lt_bad(s, "two members are called '%s'", st.name);
-    lua_pop(L, 1);
     lua_pushvalue(L, -1);
     lua_rawseti(L, -4, (lua_Integer)lua_rawlen(L, -4) + 1);
     lua_pushinteger(L, i);

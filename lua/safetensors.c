@@ -365,7 +365,7 @@ static void add_tensor(lua_State *L, json_t *root, json_t *metadata, const lt_na
     good = json_array_append_new(shape, json_integer(t->shape[d])) == 0;
   json_t *value = json_pack("{s:s,s:o,s:[I,I]}", "dtype", type_name(t), "shape", shape,
                             "data_offsets", (json_int_t)at, (json_int_t)(at + size_of(t)));
-  good = add(root, e->name, value) && good; /* value before good: it is taken over */
+  good = add(root, e->name, value) && good;
   if (good && of_dtype(t->dtype) < 0)
     good = add(metadata, lua_pushfstring(L, OUR_KEY "%s", e->name),
                json_string(isa_dtypes[t->dtype].name));

@@ -153,10 +153,10 @@ void lt_loading_names(lua_State *L, const lt_loading *o, const char *path, int a
     if (lua_rawgeti(L, names, i) != LUA_TSTRING)
       luaL_error(L, "%s: option 'names' must be a sequence of strings; entry %I is %s", o->what,
                  (LUAI_UACINT)i, luaL_typename(L, -1));
+    const char *name = lua_tostring(L, -1);
     lua_pushvalue(L, -1);
     if (lua_rawget(L, names + 1) == LUA_TNIL)
-      luaL_error(L, "%s: there is no tensor '%s'; it has: %s", path, lua_tostring(L, -2),
-                 push_list(L, all));
+      luaL_error(L, "%s: there is no tensor '%s'; it has: %s", path, name, push_list(L, all));
     lua_pop(L, 2);
   }
   lua_settop(L, names);
@@ -304,7 +304,7 @@ static const char *check_name(lua_State *L, const char *what) {
   if (n == 0 || strlen(name) != n)
     luaL_error(L, "%s: a name of a tensor is empty or has a zero byte", what);
   if (lt_test(L, -1) == NULL)
-    luaL_error(L, "%s: '%s' is %s, not a tensor of the host", what, name, lb_type_name(L, -1));
+    luaL_error(L, "%s: '%s': a tensor was expected, got %s", what, name, lb_type_name(L, -1));
   return name;
 }
 
