@@ -169,8 +169,12 @@ FUZZ_MAIN ?= tests/fuzz/standalone.c
 FUZZ_SAN := address,undefined -fno-sanitize-recover=all
 $(BUILD)/fuzz/%: tests/fuzz/fuzz_%.c $(wildcard tests/fuzz/*.[ch]) $(BUILD)/libsoma.a
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $< $(FUZZ_MAIN) $(BUILD)/libsoma.a $(LDFLAGS) -lm -o $@
-fuzz-build: $(BUILD)/soma-as $(patsubst %,$(BUILD)/fuzz/%,asm sbc run save)
+	$(Q)$(CC) $(CFLAGS) $< $(FUZZ_MAIN) $(FUZZ_OBJ) $(BUILD)/libsoma.a $(LDFLAGS) $(FUZZ_LIBS) -lm -o $@
+$(BUILD)/fuzz/file: $(LUA_OBJ)
+$(BUILD)/fuzz/file: override CFLAGS += $(LUA_CFLAGS)
+$(BUILD)/fuzz/file: FUZZ_OBJ = $(LUA_OBJ)
+$(BUILD)/fuzz/file: FUZZ_LIBS = $(LUA_LIBS) $(FORMAT_LIBS)
+fuzz-build: $(BUILD)/soma-as $(patsubst %,$(BUILD)/fuzz/%,asm sbc run save file)
 fuzz-smoke:
 	$(Q)$(MAKE) BUILD=build-asan OPT=-O1 SAN="-fsanitize=$(FUZZ_SAN)" fuzz-build
 	$(Q)BUILD=build-asan tests/fuzz/fuzz.sh smoke

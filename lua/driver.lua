@@ -429,7 +429,7 @@ local function save(run, o)
     if not ok then return message end
   end
   for _, path in ipairs(several) do
-    local ok, message = select(3, place(path)).save(path, several[path])
+    local ok, message = try(select(3, place(path)).save, path, several[path])
     if not ok then return message end
   end
 end

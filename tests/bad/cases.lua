@@ -660,5 +660,6 @@ local files = {
   ["flat.npy"] = npy("<f4", "8192,", 128 * 64 * 4),
 }
 files["cut.npy"] = files["a.npy"]:sub(1, 1000)
+require "formats" (files, commands)
 
 return { program = program, files = files, sources = sources, images = images, commands = commands }

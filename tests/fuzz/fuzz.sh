@@ -11,12 +11,13 @@ cd "$(dirname "$0")/../.." || exit 2
 : "${BUILD:=build-asan}" "${FUZZ_SECONDS:=60}"
 case $BUILD in /*) root=$BUILD ;; *) root=$PWD/$BUILD ;; esac
 out=$root/fuzz
-for h in asm sbc run save; do
+for h in asm sbc run save file; do
   rm -rf "$out/$h-seeds"
   mkdir -p "$out/$h-seeds" || exit 2
 done
+cp tests/data/np[yz]/*.np[yz] tests/data/safetensors/*.safetensors "$out/file-seeds/" || exit 2
 lua5.4 tests/fuzz/dict.lua >"$out/dictionary" || exit 2
-for h in asm sbc run save; do
+for h in asm sbc run save file; do
   for f in "tests/fuzz/corpus/$h"/*; do [ -f "$f" ] && cp "$f" "$out/$h-seeds/"; done
 done
 for s in samples/*.s tests/golden/*/in.s; do
@@ -41,9 +42,10 @@ smoke)
   smoke save "${FUZZ_SAVES:-600}" &
   smoke asm "${FUZZ_TEXTS:-30000}" -d "$out/dictionary"
   smoke sbc "${FUZZ_FILES:-60000}"
+  smoke file "${FUZZ_DATA:-20000}"
   wait
   passed=0 failed=0
-  for h in asm sbc run save; do
+  for h in asm sbc run save file; do
     line=$(grep -E '^[0-9]+ passed, [0-9]+ failed$' "$out/$h.log" | tail -1)
     : "${line:=0 passed, 1 failed}" # it died without a word
     sed "s/^/$h: /" "$out/$h.log" | grep -E '%|passed'
@@ -55,7 +57,7 @@ smoke)
   [ "$failed" -eq 0 ]
   ;;
 long)
-  for h in asm sbc run save; do
+  for h in asm sbc run save file; do
     mkdir -p "$out/$h-corpus"
     "$out/$h" -max_total_time="$FUZZ_SECONDS" -timeout=30 -rss_limit_mb=2048 -max_len=8192 \
       -artifact_prefix="$out/$h-" -dict="$out/dictionary" -print_final_stats=1 \

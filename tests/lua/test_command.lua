@@ -87,6 +87,54 @@ case("a program with files", function()
   eq(select(2, run(prog .. inputs .. " --quiet")), "")
 end)
 
+case("a program with archives", function()
+  local dir = t.temp()
+  os.remove(dir)
+  os.execute("mkdir " .. dir)
+  local function path(name) return dir .. "/" .. name end
+  soma.save_npz(path "in.npz", {a = a, b = b, other = soma.ones(3)}, {compress = true})
+  soma.save_npz(path "a.npz", {a = a})
+  soma.save_safetensors(path "in.safetensors", {a = a, x = b, z = soma.ones(1)})
+  local function sum(arguments)
+    local status, _, err = run(prog .. " --quiet " .. arguments .. " --out c=" .. path "c.npy")
+    eq(err, "") eq(status, 0)
+    eq(soma.equal(soma.load_npy(path "c.npy"), a + b), true, arguments)
+    os.remove(path "c.npy")
+  end
+  sum("--in " .. path "in.npz")
+  sum("--in a=" .. path "in.npz" .. " --in b=" .. path "in.npz")
+  sum("--in a=" .. path "in.safetensors" .. " --in b=" .. path "in.safetensors:x")
+  sum("--in " .. path "in.safetensors" .. " --in b=" .. fb)
+  sum("--in " .. path "a.npz" .. " --in=b=" .. path "in.npz:b")
+  -- a name given wins over a whole file
+  soma.save_npz(path "wrong.npz", {a = soma.ones(1), b = b})
+  sum("--in " .. path "wrong.npz" .. " --in a=" .. fa)
+
+  local inputs = " --quiet --in " .. path "in.npz"
+  eq(run(prog .. inputs .. " --out " .. path "all.npz"), 0)
+  eq(soma.npz_names(path "all.npz"), {"c"})
+  eq(soma.equal(soma.load_npz(path "all.npz").c, a + b), true)
+  eq(run(prog .. inputs .. " --out c=" .. path "o.safetensors:sum" .. " --out a=" .. path "o.safetensors"), 0)
+  eq(soma.safetensors_names(path "o.safetensors"), {"a", "sum"})
+  eq(soma.equal(soma.load_safetensors(path "o.safetensors").sum, a + b), true)
+  eq(run(prog .. inputs .. " --out " .. path "o.npz" .. " --out b=" .. path "o.npz:c2"), 0)
+  eq(soma.npz_names(path "o.npz"), {"c", "c2"})
+  os.execute("rm -r " .. dir)
+end)
+
+case("a type that NumPy lacks, from raw bits", function()
+  local source, data, out = t.temp() .. ".s", t.temp() .. ".npz", t.temp() .. ".npz"
+  local f = assert(io.open(source, "w"))
+  f:write "target trn2\nx tensor bfloat16[2], input\ny tensor bfloat16[2], output\nq queue dge=hwdge\nsection sync\n dma_copy y, x, queue=q\n halt\n"
+  f:close()
+  soma.save_npz(data, {x = soma.tensor({0x3f80, 0xc040}, "uint16")})
+  local status, _, err = run(source .. " --quiet --in " .. data .. " --out y=" .. out)
+  eq(err, "") eq(status, 0)
+  local y = soma.load_npz(out).y
+  eq(y.dtype, "bfloat16") eq(y:tolist(), {1.0, -3.0})
+  for _, path in ipairs {source, data, out} do os.remove(path) end
+end)
+
 case("a .sbc file, defines", function()
   local sbc = t.temp() .. ".sbc"
   soma.assemble_file(prog):save(sbc)

@@ -77,7 +77,7 @@ local function try(f, ...)
 end
 
 -- These write a file when their first argument is a path.
-local writes = {save_npy = true, save = true, save_trace = true}
+local writes = {save_npy = true, save_npz = true, save_safetensors = true, save = true, save_trace = true}
 
 -- 2^31 elements or 10^6 assembled lines would only cost time here.
 local function too_costly(name, x)
@@ -144,6 +144,26 @@ local method_names = {
   run = {"step", "step_event", "until_time", "continue", "fetch", "summary", "close", "save_trace"},
   memory = {"read", "write"}, device = {"to", "close"},
 }
+
+-- Options and tensors of the functions that save, which the above calls with other values as paths.
+case("functions that save, to one path", function()
+  local path = t.temp()
+  for _, name in ipairs {"save_npz", "save_safetensors"} do
+    for _, v in ipairs(values) do
+      try(soma[name], path, v)
+      try(soma[name], path, {a = v})
+      try(soma[name], path, {a = a}, v)
+      try(soma[name], path, {a = a}, {metadata = v})
+      try(soma[name], path, {a = a}, {compress = v})
+      if v == v and v ~= nil then try(soma[name], path, {[v] = a}) end
+    end
+  end
+  for _, name in ipairs {"load_npy", "load_npz", "load_safetensors"} do
+    for _, v in ipairs(values) do
+      for _, option in ipairs {"names", "dtype", "device", "map"} do try(soma[name], path, {[option] = v}) end
+    end
+  end
+end)
 
 case("methods of tensors", function()
   for _, make in ipairs {

@@ -2,7 +2,7 @@
 -- exit status and exactly the text on standard error that its case says, and leave no file behind.
 --
 --   lua5.4 tests/suites/bad.lua [PATTERN]     from the root of the project; $BUILD holds the programs
-package.path = "./tests/bad/?.lua;" .. package.path
+package.path = "./tests/bad/?.lua;./tests/lua/?.lua;" .. package.path
 local cases = require "cases"
 
 local function lines(command)
