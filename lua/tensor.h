@@ -21,7 +21,7 @@ typedef struct lt_tensor {
 
 /* Pushes a new dense tensor, zeroed. Raises when the size does not fit a machine. */
 lt_tensor *lt_new(lua_State *L, unsigned dtype, unsigned ndim, const int64_t *shape);
-/* Pushes a dense tensor on data inside the storage, a userdata at that (absolute) stack position. */
+/* Pushes a dense tensor on data inside the storage, a userdata at that absolute stack position. */
 lt_tensor *lt_new_on(lua_State *L, unsigned dtype, unsigned ndim, const int64_t *shape, int storage,
                      unsigned char *data);
 /* Pushes a tensor on the storage of the one at index, to be narrowed by the caller. */
