@@ -181,7 +181,7 @@ end
 -- A saved run brings its program, its inputs and what they were made with.
 local function check_resume(o)
   if o.program then return nil, "--resume brings its program: '" .. o.program .. "' is one more" end
-  if o["--target"] or next(o["--in"]) or #o["-D"] > 0 or #o["-I"] > 0 then
+  if o["--target"] or next(o["--in"]) or #o["--in whole"] > 0 or #o["-D"] > 0 or #o["-I"] > 0 then
     return nil, "--in, --target, -D and -I do not go with --resume: the run has started already"
   end
   for _, flag in ipairs {"--check", "--schedule", "--schedule-seed", "--cost", "--explain-time"} do
@@ -537,7 +537,7 @@ local function keep(run, o)
   local file = o["--save"]
   if not file then return end
   local ok, done, message = pcall(run.save, run, file)
-  if not ok then return complain((tostring(done):gsub("^soma:%d+: ", ""))) end
+  if not ok then return complain(without_place(done)) end
   if not done then return complain(message) end
   io.stderr:write("soma: the run is saved; go on with: soma --resume ", file, "\n")
 end
@@ -573,7 +573,7 @@ end
 
 local function run_program(prog, inputs, o)
   local core = make_core(o)
-  local ok, run = pcall(core.start, core, prog, inputs, {faults = "return"})
+  local ok, run = pcall(core.start, core, prog, inputs, {faults = "return", in_place = true})
   if not ok then return complain((tostring(run):gsub("^run: ", ""))) end
   return finish_run(run, o, prog, inputs)
 end
@@ -581,9 +581,9 @@ end
 local function resume(o)
   local core = make_core(o)
   local ok, run, prog = pcall(core.resume, core, o["--resume"], {faults = "return"})
-  if not ok then return complain((tostring(run):gsub("^soma:%d+: ", ""))) end
+  if not ok then return complain(without_place(run)) end
   if not run then return complain(prog) end
-  local message = check_names(prog, o)
+  local message = name_whole_files(prog, o) or check_names(prog, o)
   if message then return bad_usage(message) end
   return finish_run(run, o)
 end

@@ -163,7 +163,7 @@ static soma_status bind_and_start(lua_State *L, lb_core *core, lb_program *p, in
 }
 
 static bool option_faults(lua_State *L, int arg) {
-  static const char *const known[] = {"faults", NULL};
+  static const char *const known[] = {"faults", "in_place", NULL};
   lb_options(L, arg, "run", known);
   const char *faults = lb_string(L, arg, "run", "faults");
   if (faults != NULL && strcmp(faults, "return") != 0 && strcmp(faults, "raise") != 0)
@@ -172,12 +172,14 @@ static bool option_faults(lua_State *L, int arg) {
 }
 
 /* core, program, inputs or nil, options or nil: leaves a run that has started in position 5.
- * in_place: it runs to its end before the caller can change an input. */
+ * in_place: it runs to its end before the caller can change an input; or the option says that the
+ * caller will not. */
 static void start(lua_State *L, bool in_place) {
   lua_settop(L, 4);
   lb_core *core = lb_check_core(L, 1);
   lb_program *p = lb_check_program(L, 2);
   bool returns_faults = option_faults(L, 4);
+  in_place = lb_bool(L, 4, "run", "in_place", in_place);
   if (!lua_isnil(L, 3)) luaL_checktype(L, 3, LUA_TTABLE);
   lb_run *run = lua_newuserdatauv(L, sizeof *run, LB_RUN_SLOTS);
   *run = (lb_run){.returns_faults = returns_faults};
@@ -301,7 +303,7 @@ static void move(lua_State *L, int index, soma_until what, soma_engine engine, s
   lua_setiuservalue(L, index, LB_RUN_FAULT);
 }
 
-/* core:run(program, inputs, {faults}): runs to the end. */
+/* core:run(program, inputs, {faults, in_place}): runs to the end. */
 int lb_core_run(lua_State *L) {
   start(L, true);
   move(L, 5, SOMA_END, SOMA_SYNC, 0);
@@ -309,7 +311,7 @@ int lb_core_run(lua_State *L) {
   return 1;
 }
 
-/* core:start(program, inputs, {faults}): a run at time 0. */
+/* core:start(program, inputs, {faults, in_place}): a run at time 0. */
 int lb_core_start(lua_State *L) {
   start(L, false);
   return 1;

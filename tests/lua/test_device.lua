@@ -298,6 +298,15 @@ section sync
   collectgarbage() collectgarbage()
   eq(run:fetch("a"):min(), 3.0)
   run:close()
+  -- in_place says otherwise, for either
+  a:set(0, 0, 6)
+  run = core:start(big, {a = a, b = b}, {in_place = true})
+  a:set(0, 0, 7)
+  eq(run:fetch("a"):get(0, 0), 7.0)
+  run = core:run(big, {a = a, b = b}, {in_place = false})
+  a:set(0, 0, 8)
+  eq(run:fetch("a"):get(0, 0), 7.0)
+  fails("run: option 'in_place' must be a boolean, not number", core.start, core, big, {a = a, b = b}, {in_place = 1})
 end)
 
 case("names of devices", function()
