@@ -237,7 +237,8 @@ size_t lt_npy_head(const lt_tensor *t, unsigned char out[LT_NPY_HEAD]) {
 /* Errors stay in f, for lb_file_commit. */
 static void write_npy(FILE *f, const lt_tensor *t) {
   unsigned char head[LT_NPY_HEAD];
-  fwrite(head, 1, lt_npy_head(t, head), f);
+  size_t n = lt_npy_head(t, head);
+  fwrite(head, 1, n, f);
   fwrite(t->data, 1, (size_t)t->size * isa_dtype_bytes(t->dtype), f);
 }
 
