@@ -44,6 +44,38 @@ check "a second part" status 1 "$soma" --resume part.run --max-instructions 12 -
 check "no output before the end" test ! -e early.npy
 check "the rest" "$soma" --resume part.run --out y=got.npy --quiet
 check "the same result" cmp want.npy got.npy
+cat >part.lua <<'END'
+local soma = require "soma"
+assert(soma.equal(soma.load_npz("got.npz").y, soma.load_npy "want.npy"))
+END
+check "a part again" status 1 "$soma" softmax.s $inputs --max-ns 2500 --save part.run
+check "the rest, into an archive" "$soma" --resume part.run --out got.npz --quiet
+check "the same result in it" "$soma" part.lua
+
+# A large input that the run reads where the file is mapped is in the saved run.
+cat >large.s <<'END'
+        target  trn2
+x       tensor  uint8[1024, 16384], input
+y       tensor  uint8[4, 16384], output
+q       queue   dge=hwdge
+section sync
+        nop
+        dma_copy  y, x[1020:1024], queue=q
+        halt
+END
+cat >large.lua <<'END'
+local soma = require "soma"
+if arg[1] == "make" then
+  soma.uniform({1024, 16384}, "uint8", {seed = 1, low = 0, high = 256}):save_npy "x.npy"
+else
+  assert(soma.equal(soma.load_npy "y.npy", soma.uniform({1024, 16384}, "uint8", {seed = 1, low = 0, high = 256}):slice({1020, 1024})))
+end
+END
+check "make a large input" "$soma" large.lua make
+check "a limit stops its run" status 1 "$soma" large.s --in x=x.npy --max-instructions 1 --save large.run
+rm -f x.npy
+check "it goes on without the file" "$soma" --resume large.run --out y=y.npy --quiet
+check "as with it" "$soma" large.lua
 
 # What cannot be.
 check "no saved run" status 1 "$soma" --resume softmax.s
@@ -51,6 +83,7 @@ check "no saved run is named" says "softmax.s: this is no saved run"
 check "a file that is not there" status 1 "$soma" --resume nothing.run
 check "a program and a run" status 2 "$soma" --resume part.run softmax.s
 check "inputs of a run" status 2 "$soma" --resume part.run $inputs
+check "inputs of a run in one file" status 2 "$soma" --resume part.run --in x.npz
 check "an output it has not" status 2 "$soma" --resume part.run --out z=z.npy
 check "a folder that is not there" status 1 "$soma" softmax.s $inputs --max-ns 2500 --save nowhere/part.run
 check "it is named" says "cannot write 'nowhere/part.run'"
