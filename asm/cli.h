@@ -34,6 +34,8 @@ void as_json_program(const isa_program *p, isa_buf *out);
 /* What the tables say of an instruction, pseudo-instruction or directive; false with a message in
  * out when there is none of that name. */
 bool as_explain(const char *name, isa_buf *out);
+/* The same of every instruction, as the text of isa/manual.md. */
+void as_manual(isa_buf *out);
 /* Every word of the language with its class, one on a line, in the order of the tables. */
 void as_words(isa_buf *out);
 

@@ -29,16 +29,17 @@ static const char *const kind_text[ISA_NKINDS] = {
     [ISA_K_I32S] = "list of integers",
 };
 
-static const char *const cost_names[ISA_NCOSTS] = {
-#define X(name) #name,
-    ISA_COSTS(X)
-#undef X
-};
-static const char *const rule_names[ISA_NRULES] = {
-#define X(name) #name,
-    ISA_RULES(X)
-#undef X
-};
+/* Opcodes from here on have operands in memory to which the common rules apply. */
+enum { FIRST_OPERANDS = 0x100 };
+
+/* Lines of prose behind a heading, which stands before the first. */
+static void put_prose(const char *heading, const char *lines, isa_buf *out) {
+  for (const char *at = lines; at && *at; heading = "") {
+    size_t n = strcspn(at, "\n");
+    isa_buf_printf(out, "  %-10s %.*s\n", heading, (int)n, at);
+    at += n + (at[n] == '\n');
+  }
+}
 
 static void put_syntax(unsigned op, isa_buf *out) {
   const isa_form *f = isa_form_of(op);
@@ -134,9 +135,21 @@ static void explain_op(unsigned op, isa_buf *out) {
   isa_buf_printf(out, "  profiler   %s\n", o->profile_name);
   isa_buf_printf(out, "  status     %s\n",
                  o->status == ISA_DONE ? "built" : "assembled; a machine refuses it as not built");
-  isa_buf_printf(out, "  rules      %s\n  cost class %s\n", rule_names[o->rule],
-                 cost_names[o->cost]);
+  put_prose("does", isa_op_pseudo(op), out);
+  if (o->number >= FIRST_OPERANDS) put_prose("operands", isa_rule_text(ISA_RULE_NONE), out);
+  if (o->rule != ISA_RULE_NONE) put_prose("rules", isa_rule_text(o->rule), out);
+  put_prose("time", isa_cost_text(o->cost), out);
   put_encoding(op, out);
+}
+
+void as_manual(isa_buf *out) {
+  isa_buf_puts(out, "# Instructions\n\nMade by `soma-as --manual` from the tables of this folder; "
+                    "[README.md](README.md) has what is common to all.\n");
+  for (unsigned op = 0; op < ISA_NOPS; op++) {
+    isa_buf_printf(out, "\n## %s\n\n```\n", isa_ops[op].name);
+    explain_op(op, out);
+    isa_buf_puts(out, "```\n");
+  }
 }
 
 /* ---- Pseudo-instructions and directives --------------------------------------------------- */

@@ -24,6 +24,7 @@ static const char usage_text[] =
     "  -@ FILE         more arguments from FILE\n"
     "  --error-format=text|json  how messages are printed\n"
     "  --explain NAME  what the tables say of an instruction\n"
+    "  --manual        the same of all, as isa/manual.md has it\n"
     "  --words         every word of the language with its class\n"
     "  --help, --version\n";
 
@@ -124,6 +125,15 @@ static bool explain(cli *c, const char *name) {
   return c->done;
 }
 
+static bool manual(cli *c) {
+  isa_buf b;
+  isa_buf_init(&b, &c->arena.al);
+  as_manual(&b);
+  fputs(isa_buf_str(&b), stdout);
+  isa_buf_free(&b);
+  return c->done = true;
+}
+
 static bool words(cli *c) {
   isa_buf b;
   isa_buf_init(&b, &c->arena.al);
@@ -135,8 +145,10 @@ static bool words(cli *c) {
 
 static bool long_option(cli *c, const char *arg) {
   static const char *const names[] = {
-      "--help", "--version", "--error-format=text", "--error-format=json", "--explain", "--words"};
+      "--help",   "--version", "--error-format=text", "--error-format=json", "--explain",
+      "--manual", "--words"};
   if (strcmp(arg, "--words") == 0) return words(c);
+  if (strcmp(arg, "--manual") == 0) return manual(c);
   if (strncmp(arg, "--explain=", 10) == 0) return explain(c, arg + 10);
   if (strcmp(arg, "--explain") == 0) {
     const char *name = value(c, arg, 9);

@@ -146,6 +146,35 @@ const isa_form isa_forms[ISA_NFORMS] = {
 #undef END
 };
 
+/* The three lists of manual.def, each from a reading of its own. */
+#define RULE(name, lines)
+#define TIME(name, lines)
+static const char *const pseudo[ISA_NOPS] = {
+#define PSEUDO(name, lines) [ISA_OP_##name] = lines,
+#include "manual.def"
+#undef PSEUDO
+#undef RULE
+};
+#define PSEUDO(name, lines)
+static const char *const rule_texts[ISA_NRULES] = {
+#define RULE(name, lines) [ISA_RULE_##name] = lines,
+#include "manual.def"
+#undef RULE
+#undef TIME
+};
+#define RULE(name, lines)
+static const char *const cost_texts[ISA_NCOSTS] = {
+#define TIME(name, lines) [ISA_COST_##name] = lines,
+#include "manual.def"
+#undef TIME
+};
+#undef PSEUDO
+#undef RULE
+
+const char *isa_op_pseudo(unsigned op) { return op < ISA_NOPS ? pseudo[op] : NULL; }
+const char *isa_rule_text(unsigned rule) { return rule < ISA_NRULES ? rule_texts[rule] : NULL; }
+const char *isa_cost_text(unsigned cost) { return cost < ISA_NCOSTS ? cost_texts[cost] : NULL; }
+
 const isa_op_row isa_ops[ISA_NOPS] = {
 #define INSN(name, number, eng, gen, form, rule, cost, status, prof, text) \
   {#name,                                                                  \

@@ -24,6 +24,9 @@ printf '\223NUMPY\001\000\067\000%s' "{'descr': '<f4', 'fortran_order': False, '
   cat >"$work/scale.npy"
 printf '\000\000\200\077\000\000\200\077\000\000\200\077' >>"$work/scale.npy"
 
+"$BUILD"/soma-as --manual | cmp -s - isa/manual.md
+check "isa/manual.md is not what soma-as --manual prints" $?
+
 blocks=$(ls "$work" | grep -c '\.args$')
 [ "$blocks" -ge 15 ]
 check "the manual has only $blocks examples" $?

@@ -393,13 +393,26 @@ static void test_ap_refusals(void **state) {
   assert_false(isa_decode_ap(second, &a, NULL));
 }
 
+/* What the manual of the instructions is made of is there. */
+static void prose_is_complete(void **state) {
+  (void)state;
+  for (unsigned op = 0; op < ISA_NOPS; op++)
+    if (isa_ops[op].status == ISA_DONE && isa_ops[op].number >= 0x80 && !isa_op_pseudo(op))
+      fail_msg("%s has no pseudo-code", isa_ops[op].name);
+  for (unsigned i = 0; i < ISA_NRULES; i++) assert_non_null(isa_rule_text(i));
+  for (unsigned i = 0; i < ISA_NCOSTS; i++) assert_non_null(isa_cost_text(i));
+  assert_null(isa_op_pseudo(ISA_NOPS));
+  assert_null(isa_rule_text(ISA_NRULES));
+  assert_null(isa_cost_text(ISA_NCOSTS));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_round_trip),     cmocka_unit_test(test_law_under_changes),
       cmocka_unit_test(test_reserved_bytes), cmocka_unit_test(test_by_hand),
       cmocka_unit_test(test_refusals),       cmocka_unit_test(test_bounds),
       cmocka_unit_test(test_ap_round_trip),  cmocka_unit_test(test_ap_by_hand),
-      cmocka_unit_test(test_ap_refusals),
+      cmocka_unit_test(test_ap_refusals),    cmocka_unit_test(prose_is_complete),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
