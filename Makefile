@@ -154,6 +154,8 @@ test-ui: $(BUILD)/tests/page
 bench: all $(BENCH)
 	$(Q)for b in $(BENCH); do $$b || exit 1; done
 	$(Q)$(BUILD)/soma tests/bench/check.lua
+	$(Q)if python3 -c 'import numpy' 2>/dev/null; then python3 tests/bench/numpy_figures.py; \
+	  else echo "no NumPy: its figures are left out"; fi
 ulp: $(BUILD)/tests/ulp
 	$(Q)$<
 

@@ -2,6 +2,8 @@
  * and how much longer the plain level takes. Prints, asserts nothing. */
 #include "../../vm/kern.h"
 
+#include "host_peak.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,6 +114,7 @@ int main(void) {
   static const char *const levels[] = {"plain", "avx2", "avx512"};
   enum { LEVELS = 3, TILE = ROWS * PITCH };
   bench b[LEVELS];
+  double matmul = 0;
   float *mem = calloc(4 * (size_t)TILE, sizeof *mem);
   if (!mem) return 1;
   for (size_t i = 0; i < 2 * (size_t)TILE; i++) mem[i] = (float)((i * 7919) % 4001) / 500.0f - 4;
@@ -134,7 +137,14 @@ int main(void) {
       printf(" %9.2f", us[l]);
     }
     printf(" %14.2f\n", us[0] / us[LEVELS - 1]);
+    if (i == 0) matmul = us[LEVELS - 1];
   }
+  double flops = 2.0 * ROWS * ROWS * COLS / (matmul * 1e-6), peak = host_peak();
+  printf("matmul: %.0f GFLOP/s", flops * 1e-9);
+  if (peak > 0)
+    printf(", %.2f of this host's %.0f (fused multiply-adds in registers)", flops / peak,
+           peak * 1e-9);
+  printf("\n");
   free(mem);
   return 0;
 }
