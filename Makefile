@@ -51,7 +51,8 @@ LIB_SRC := $(wildcard isa/*.c) $(filter-out asm/soma_as.c asm/soma_dis.c asm/cli
            $(filter-out $(KERN_SRC),$(wildcard vm/*.c))
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o) \
            $(foreach l,$(LEVELS),$(KERN_SRC:%.c=$(BUILD)/%.$(l).o))
-LUA_SRC := $(filter-out lua/soma_main.c,$(wildcard lua/*.c))
+MAIN_SRC := lua/soma_main.c lua/soma_sandbox.c
+LUA_SRC := $(filter-out $(MAIN_SRC),$(wildcard lua/*.c))
 LUA_OBJ := $(LUA_SRC:%.c=$(BUILD)/%.o)
 CLI_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard asm/cli.c))
 
@@ -72,7 +73,7 @@ $(foreach l,$(LEVELS),$(eval $(call kern_rule,$(l))))
 $(BUILD)/lua/%.inc: lua/%.lua
 	@mkdir -p $(@D)
 	$(Q)sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n",/' $< >$@
-$(BUILD)/lua/soma_main.o: $(BUILD)/lua/driver.inc
+$(BUILD)/lua/soma_main.o: $(BUILD)/lua/driver.inc $(BUILD)/lua/sandbox.inc
 $(BUILD)/lua/parts.o: $(BUILD)/lua/sweep.inc $(BUILD)/lua/plot.inc
 $(BUILD)/lua/soma_main.o $(BUILD)/lua/parts.o: LUA_CFLAGS += -I$(BUILD)/lua
 
@@ -107,7 +108,7 @@ $(BUILD)/soma.so: $(LUA_OBJ) $(BUILD)/libsoma.a lua/soma.map
 	@echo "  LD    $@"
 	$(Q)$(CC) $(LDFLAGS) -shared -Wl,--version-script=lua/soma.map $(LUA_OBJ) $(BUILD)/libsoma.a $(FORMAT_LIBS) -lm -o $@
 
-$(BUILD)/soma: $(BUILD)/lua/soma_main.o $(LUA_OBJ) $(BUILD)/libsoma.a
+$(BUILD)/soma: $(MAIN_SRC:%.c=$(BUILD)/%.o) $(LUA_OBJ) $(BUILD)/libsoma.a
 	@echo "  LD    $@"
 	$(Q)$(CC) $(LDFLAGS) $^ $(LUA_LIBS) $(FORMAT_LIBS) -lm -o $@
 

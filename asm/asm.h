@@ -41,6 +41,7 @@ typedef struct as_options {
   uint32_t tile_align; /* 0: 64 */
   bool want_listing, only_preprocess;
   bool relocatable; /* -r: also fill `object` */
+  bool no_files;    /* the source may read no file: %include, incbin and npy are errors */
 } as_options;
 
 typedef struct as_result {

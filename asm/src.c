@@ -93,6 +93,10 @@ static bool try_path(as_job *j, const char *path, bool source, found *f) {
 }
 
 static bool find(as_job *j, as_pos at, uint32_t span, const char *path, bool source, found *f) {
+  if (at.line != 0 && j->o && j->o->no_files) {
+    as_error(j, at, span, "cannot read `%s`: this source may read no files", path);
+    return false;
+  }
   const char *from = at.line && at.file < j->nsources ? j->sources[at.file].name : "";
   bool fixed = path[0] == '/' || at.line == 0;
   size_t d = dir_len(from);

@@ -52,11 +52,19 @@ typedef struct lb_file {
   FILE *f;
   char *name, *path; /* as given, and with links followed */
   char *temp;        /* NULL: the path is a device or a pipe, written in place */
+  bool lent;         /* f belongs to someone else, see lb_forbid_files */
 } lb_file;
 /* Pushes a new file; NULL with nil and a message pushed when it cannot be opened. */
 lb_file *lb_file_create(lua_State *L, const char *path);
 /* Closes and renames. False with nil and a message pushed when that failed. */
 bool lb_file_commit(lua_State *L, lb_file *f);
+/* Takes a table from the top of the stack. From now on every function of the module that would open
+ * a file by its name, or start a process, raises an error (lb_need_files), for scripts that are not
+ * trusted; only names in the table may be written, to the open file that it has there, a
+ * LUA_FILEHANDLE. */
+void lb_forbid_files(lua_State *L);
+bool lb_files_forbidden(lua_State *L);
+void lb_need_files(lua_State *L, const char *path);
 /* A path argument: a string, not a number, without zero bytes. */
 const char *lb_path(lua_State *L, int arg);
 /* Pushes a file opened for reading; NULL with nil and a message pushed when it cannot be. */
@@ -66,6 +74,24 @@ void lb_file_close(lb_file *f);
 /* Pushes a whole file as a string. False with nil and a message pushed on failure. */
 bool lb_read_file(lua_State *L, const char *path);
 void lb_open_file(lua_State *L);
+
+/* ---- Memory (budget.c) --------------------------------------------------------------------- */
+
+/* Bytes that allocators of Lua states and of machines may take together. */
+typedef struct lb_budget {
+  size_t limit, used;       /* limit 0: none */
+  struct lb_budget *parent; /* which has to have room as well, or NULL */
+  bool dropped;             /* by its owner: goes with the last block */
+} lb_budget;
+/* A lua_Alloc and a soma_alloc_fn, with the budget as ud. */
+void *lb_budget_alloc(void *ud, void *p, size_t old, size_t n);
+/* A budget under that of the state's allocator, if it has one; NULL when memory is out. */
+lb_budget *lb_budget_new(lua_State *L, size_t limit);
+/* Frees b when nothing is charged to it any more; NULL does nothing. */
+void lb_budget_drop(lb_budget *b);
+/* Sets the allocator of a machine or a recorder to b or, when it is NULL, to the state's budget;
+ * leaves it where neither has a limit. */
+void lb_use_budget(lua_State *L, lb_budget *b, soma_alloc_fn *fn, void **ud);
 
 /* ---- Programs, machines, runs -------------------------------------------------------------- */
 
@@ -97,6 +123,7 @@ typedef struct lb_core {
   int device;           /* N of neuron:N; LB_CPU when it is no device */
   bool traces, calls_events;
   soma_recorder_options record; /* of the recorders of its runs */
+  lb_budget *budget;            /* of the option max_memory, or NULL */
   bool failed;                  /* a callback raised user value LB_CORE_ERROR */
 } lb_core;
 /* User values of a core; LB_CORE_PROGRAM: of the run that started last; LB_CORE_INPUTS: a table of

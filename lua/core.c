@@ -190,15 +190,39 @@ static const char *simd_option(lua_State *L) {
   return NULL;
 }
 
-/* soma.core{device, target, max_instructions, max_time (ns), max_seconds, max_hbm_bytes, simd,
- * saturate, timing_only, costs, causes, trace, events, progress, print, checks, schedule}: a
- * machine of one core. Each limit: 0 for none. */
+/* max_memory: bytes of the host that the machine, its runs and what they record may take. */
+static void memory_option(lua_State *L, lb_core *core, soma_options *o) {
+  lua_Integer n = lb_integer(L, 1, "core", "max_memory", 0, PTRDIFF_MAX, 0);
+  if (n > 0 && (core->budget = lb_budget_new(L, (size_t)n)) == NULL)
+    luaL_error(L, "core: out of memory");
+  lb_use_budget(L, core->budget, &o->alloc, &o->alloc_ud);
+  core->record.alloc = o->alloc;
+  core->record.alloc_ud = o->alloc_ud;
+}
+
+/* soma.core{device, target, max_instructions, max_time (ns), max_seconds, max_hbm_bytes,
+ * max_memory, simd, saturate, timing_only, costs, causes, trace, events, progress, print, checks,
+ * schedule}: a machine of one core. Each limit: 0 for none. */
 int lb_new_core(lua_State *L) {
-  static const char *const known[] = {
-      "device",      "target",        "checks", "max_instructions", "max_time",
-      "max_seconds", "max_hbm_bytes", "simd",   "saturate",         "trace",
-      "events",      "progress",      "print",  "schedule",         "timing_only",
-      "costs",       "causes",        NULL};
+  static const char *const known[] = {"device",
+                                      "target",
+                                      "checks",
+                                      "max_instructions",
+                                      "max_time",
+                                      "max_seconds",
+                                      "max_hbm_bytes",
+                                      "simd",
+                                      "saturate",
+                                      "trace",
+                                      "events",
+                                      "progress",
+                                      "print",
+                                      "schedule",
+                                      "timing_only",
+                                      "costs",
+                                      "causes",
+                                      "max_memory",
+                                      NULL};
   soma_options o = SOMA_OPTIONS_INIT;
   lua_settop(L, 1);
   lb_options(L, 1, "core", known);
@@ -222,11 +246,16 @@ int lb_new_core(lua_State *L) {
   core->calls_events = callback(L, "events", LB_CORE_EVENT);
   callback(L, "progress", LB_CORE_PROGRESS);
   callback(L, "print", LB_CORE_PRINT);
+  memory_option(L, core, &o);
   if (core->calls_events || core->traces) o.event = on_event;
   o.progress = on_progress;
   o.print = on_print;
   o.event_ud = o.progress_ud = o.print_ud = core;
   soma_status s = soma_machine_new(&o, &core->m);
+  if (s == SOMA_NOMEM) { /* what the script has dropped may still take memory */
+    lua_gc(L, LUA_GCCOLLECT);
+    s = soma_machine_new(&o, &core->m);
+  }
   if (s == SOMA_ARG && o.simd != NULL)
     return luaL_error(L, "core: this host has no simd level '%s'", o.simd);
   if (s != SOMA_OK) return lb_fail(L, "core", NULL, s);
@@ -245,6 +274,8 @@ static int core_close(lua_State *L) {
   if (core->m != NULL && core->device != LB_CPU) lb_forget_device(L, core->device);
   soma_machine_free(core->m);
   core->m = NULL;
+  lb_budget_drop(core->budget);
+  core->budget = NULL;
   return 0;
 }
 

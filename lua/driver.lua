@@ -8,6 +8,7 @@ local usage = [[
 usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - reads source from standard input
        soma --resume FILE [options]             go on with a run that --save has saved
        soma SCRIPT.lua [arguments]              run an experiment
+       soma --sandbox [options] SCRIPT.lua [arguments]    run one that is not trusted
   --in NAME=FILE.npy     data of an input tensor; may be repeated. From FILE.npz or FILE.safetensors
                          its tensor NAME, or FILE.npz:OTHER; --in FILE.npz binds every input in it
   --out NAME=FILE.npy    save a tensor when the run has ended well; may be repeated, for one
@@ -17,6 +18,7 @@ usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - reads source fr
   -I DIRECTORY           search for included files; may be repeated, as -D may
   --max-instructions N   stop a run that goes on; so do --max-ns N (simulated time) and
                          --max-seconds N (time of the host)
+  --max-memory BYTES     let the command take no more memory of the host, as 512M or 2G
   --save FILE            when a limit or Ctrl-C stops the run, save it for --resume
   --trace FILE.json      save the run's events for ui.perfetto.dev
   --html FILE.html       save them as a page to look at in a browser
@@ -114,6 +116,13 @@ local function take_count(o, word, value)
   o[word] = n
 end
 
+local function take_bytes(o, word, value)
+  o[word] = host.bytes(value)
+  if not o[word] then
+    return word .. " takes a number of bytes, as 4096, 64K, 512M or 2G, not '" .. value .. "'"
+  end
+end
+
 local function take_define(o, word, value)
   local name = value:match("^([^=]*)=?")
   if not name:match("^[%a_.?@$][%w_.?@$]*$") then
@@ -160,6 +169,7 @@ local options = {
   ["-D"] = take_define, ["-I"] = take_list, ["--trace"] = take_text,
   ["--html"] = take_text, ["--csv"] = take_table, ["--timeline"] = "flag",
   ["--max-instructions"] = take_count, ["--max-ns"] = take_number, ["--max-seconds"] = take_number,
+  ["--max-memory"] = take_bytes,
   ["--check"] = take_checks, ["--schedule"] = take_count, ["--schedule-seed"] = take_count,
   ["--trace-last"] = take_count, ["--trace-limit"] = take_count,
   ["--trace-engines"] = take_engines, ["--trace-from"] = take_number,
@@ -600,6 +610,7 @@ local function main()
   elseif o["--costs"] then
     return print_costs(o)
   end
+  if o["--max-memory"] then host.limit_memory(o["--max-memory"]) end
   o.costs, message = read_costs(o)
   if o.costs == false then return complain(message) end
   if o["--resume"] then return resume(o) end

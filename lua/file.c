@@ -17,7 +17,7 @@ static void push_error(lua_State *L, const char *what, const char *path, int err
 }
 
 static void discard(lb_file *f) {
-  if (f->f != NULL) fclose(f->f);
+  if (f->f != NULL && !f->lent) fclose(f->f);
   if (f->temp != NULL) unlink(f->temp);
   free(f->temp);
   free(f->path);
@@ -64,7 +64,50 @@ const char *lb_path(lua_State *L, int arg) {
   return path;
 }
 
+static const char no_files[] = "soma.no_files"; /* in the registry */
+
+void lb_forbid_files(lua_State *L) { lua_setfield(L, LUA_REGISTRYINDEX, no_files); }
+
+bool lb_files_forbidden(lua_State *L) {
+  bool forbidden = lua_getfield(L, LUA_REGISTRYINDEX, no_files) != LUA_TNIL;
+  lua_pop(L, 1);
+  return forbidden;
+}
+
+void lb_need_files(lua_State *L, const char *path) {
+  if (!lb_files_forbidden(L)) return;
+  luaL_error(L, "'%s': a sandbox has no files but those of --in and --out", path);
+}
+
+/* Pushes the open file that the table of lb_forbid_files has under that name; false when there is
+ * no such table. */
+static bool lend(lua_State *L, const char *name) {
+  int top = lua_gettop(L);
+  if (lua_getfield(L, LUA_REGISTRYINDEX, no_files) == LUA_TNIL) {
+    lua_pop(L, 1);
+    return false;
+  }
+  lua_pushstring(L, name);
+  lua_rawget(L, -2);
+  luaL_Stream *s = luaL_testudata(L, -1, LUA_FILEHANDLE);
+  lua_settop(L, top); /* the table keeps it */
+  if (s == NULL) {
+    lb_need_files(L, name);
+    return false;
+  }
+  lb_file *f = new_file(L);
+  f->lent = true;
+  f->f = s->f;
+  f->name = strdup(name);
+  rewind(f->f);
+  errno = 0;
+  if (f->name == NULL || ftruncate(fileno(f->f), 0) != 0)
+    luaL_error(L, "cannot write '%s': %s", name, strerror(errno));
+  return true;
+}
+
 lb_file *lb_file_create(lua_State *L, const char *path) {
+  if (lend(L, path)) return lua_touserdata(L, -1);
   lb_file *f = new_file(L);
   struct stat st;
   bool exists = stat(path, &st) == 0;
@@ -88,7 +131,7 @@ lb_file *lb_file_create(lua_State *L, const char *path) {
 bool lb_file_commit(lua_State *L, lb_file *f) {
   bool good = !ferror(f->f);
   int error = good ? 0 : errno != 0 ? errno : EIO;
-  if (fclose(f->f) != 0 && good) {
+  if ((f->lent ? fflush(f->f) : fclose(f->f)) != 0 && good) {
     error = errno;
     good = false;
   }
@@ -107,6 +150,7 @@ bool lb_file_commit(lua_State *L, lb_file *f) {
 }
 
 lb_file *lb_file_open(lua_State *L, const char *path) {
+  lb_need_files(L, path);
   lb_file *f = new_file(L);
   f->f = fopen(path, "rb");
   if (f->f != NULL) return f;

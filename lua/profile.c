@@ -261,7 +261,9 @@ static int costs(lua_State *L) {
     lua_setfield(L, -2, "__gc");
   }
   lua_setmetatable(L, -2);
-  soma_status s = soma_machine_new(NULL, m);
+  soma_options o = SOMA_OPTIONS_INIT;
+  lb_use_budget(L, NULL, &o.alloc, &o.alloc_ud);
+  soma_status s = soma_machine_new(&o, m);
   if (s != SOMA_OK) return lb_fail(L, "costs", NULL, s);
   if (!lua_isnil(L, 2)) set_costs(L, 2, *m);
   char *text;

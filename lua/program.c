@@ -32,6 +32,7 @@ static job *new_job(lua_State *L, const char *what, const char *target) {
   *j = (job){0};
   luaL_setmetatable(L, JOB_CLASS);
   o.target = lb_target(L, what, target);
+  lb_use_budget(L, NULL, &o.alloc, &o.alloc_ud);
   soma_status s = soma_machine_new(&o, &j->m);
   if (s != SOMA_OK) lb_fail(L, what, NULL, s);
   return j;
@@ -159,11 +160,12 @@ static int assemble(lua_State *L, const char *what, bool is_file) {
   static const char *const known[] = {"defines", "include", "name", "target", NULL};
   size_t n;
   const char *text = luaL_checklstring(L, 1, &n);
-  if (is_file) lb_path(L, 1);
+  if (is_file) lb_need_files(L, lb_path(L, 1));
   lua_settop(L, 2);
   lb_options(L, 2, what, known);
   const char *name = lb_string(L, 2, what, "name");
   soma_assemble_options o = read_options(L, 2, what);
+  o.no_files = lb_files_forbidden(L);
   lb_program *p = lb_new_program(L);
   int result = lua_gettop(L);
   job *j = new_job(L, what, lb_string(L, 2, what, "target"));

@@ -195,7 +195,7 @@ static void start(lua_State *L, bool in_place) {
   place_outputs(L, p, 6, 7);
   lua_setiuservalue(L, 5, LB_RUN_DEVICE_OUT);
   soma_status s = bind_and_start(L, core, p, 6, 7, in_place, &run->r);
-  if (s == SOMA_LIMIT) { /* what the program has dropped may still take HBM */
+  if (s == SOMA_LIMIT || s == SOMA_NOMEM) { /* what the program has dropped may still take it */
     lua_gc(L, LUA_GCCOLLECT);
     s = bind_and_start(L, core, p, 6, 7, in_place, &run->r);
   }
@@ -256,8 +256,9 @@ int lb_core_resume(lua_State *L) {
   lua_setiuservalue(L, 6, LB_RUN_CORE);
   lua_pushvalue(L, 5);
   lua_setiuservalue(L, 6, LB_RUN_PROGRAM);
-  if (core->traces && soma_recorder_new(NULL, &run->trace) != SOMA_OK)
+  if (core->traces && soma_recorder_new(&core->record, &run->trace) != SOMA_OK)
     return luaL_error(L, "resume: out of memory");
+  run->bounded = core->record.max_events != 0;
   if (core->current != NULL) lb_run_detach(core->current);
   soma_status s = soma_run_resume(core->m, data, n, &p->p, &run->r);
   if (s != SOMA_OK) return lb_fail(L, path, core->m, s);

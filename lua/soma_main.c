@@ -6,12 +6,18 @@
 
 #include <lualib.h>
 
-#include "bind.h"
+#include "soma_sandbox.h"
 
-/* The lines of driver.lua, made by the Makefile. */
-static const char *const driver[] = {
+/* The lines of driver.lua and sandbox.lua, made by the Makefile. */
+static const char *const driver_lines[] = {
 #include "driver.inc"
 };
+static const char *const sandbox_lines[] = {
+#include "sandbox.inc"
+};
+typedef struct lines {
+  const char *const *line, *const *end;
+} lines;
 
 static lua_State *interrupted; /* where Ctrl-C goes; the command has one state */
 static volatile sig_atomic_t was_interrupted, by_signal;
@@ -36,11 +42,11 @@ static void on_interrupt(int sig) {
 }
 
 static const char *next_line(lua_State *L, void *ud, size_t *n) {
-  size_t *i = ud;
+  lines *t = ud;
   (void)L;
-  if (*i == sizeof driver / sizeof driver[0]) return NULL;
-  *n = strlen(driver[*i]);
-  return driver[(*i)++];
+  if (t->line == t->end) return NULL;
+  *n = strlen(*t->line);
+  return *t->line++;
 }
 
 /* host.nearest(word, names) */
@@ -82,6 +88,7 @@ static void push_driver_arguments(lua_State *L, int argc, char **argv) {
   lua_setfield(L, -2, "nearest");
   lua_pushcfunction(L, dtype_hint);
   lua_setfield(L, -2, "dtype_hint");
+  luaL_setfuncs(L, soma_sandbox_functions, 0);
   lua_newtable(L);
   for (int i = 1; i < argc; i++) {
     lua_pushstring(L, argv[i]);
@@ -121,14 +128,25 @@ static int run_script(lua_State *L, int argc, char **argv) {
   return call(L, argc - 2);
 }
 
-static int run_driver(lua_State *L, int argc, char **argv) {
-  size_t line = 0;
-  if (lua_load(L, next_line, &line, "=soma", "t") != LUA_OK) {
+static int run_driver(lua_State *L, int argc, char **argv, bool sandbox) {
+  lines driver = {driver_lines, driver_lines + sizeof driver_lines / sizeof driver_lines[0]};
+  lines box = {sandbox_lines, sandbox_lines + sizeof sandbox_lines / sizeof sandbox_lines[0]};
+  if (lua_load(L, next_line, sandbox ? &box : &driver, "=soma", "t") != LUA_OK) {
     fprintf(stderr, "soma: %s\n", lua_tostring(L, -1));
     return 1;
   }
   push_driver_arguments(L, argc, argv);
   return call(L, 2);
+}
+
+/* Whether --sandbox stands before the script; behind it, it is the script's. */
+static bool wants_sandbox(int argc, char **argv) {
+  for (int i = 1; i < argc; i++) {
+    size_t n = strlen(argv[i]);
+    if (strcmp(argv[i], "--sandbox") == 0) return true;
+    if (n > 4 && strcmp(argv[i] + n - 4, ".lua") == 0) return false;
+  }
+  return false;
 }
 
 /* Everything that may raise an error happens in here. */
@@ -142,8 +160,9 @@ static int protected_main(lua_State *L) {
   lua_setfield(L, -2, "soma");
   lua_settop(L, 0);
   size_t n = argc > 1 ? strlen(argv[1]) : 0;
-  bool script = n > 4 && strcmp(argv[1] + n - 4, ".lua") == 0;
-  lua_pushinteger(L, script ? run_script(L, argc, argv) : run_driver(L, argc, argv));
+  bool sandbox = wants_sandbox(argc, argv);
+  bool script = !sandbox && n > 4 && strcmp(argv[1] + n - 4, ".lua") == 0;
+  lua_pushinteger(L, script ? run_script(L, argc, argv) : run_driver(L, argc, argv, sandbox));
   return 1;
 }
 
@@ -161,6 +180,9 @@ int main(int argc, char **argv) {
     fprintf(stderr, "soma: out of memory\n");
     return 1;
   }
+  lb_budget memory = {.used =
+                          (size_t)lua_gc(L, LUA_GCCOUNT) * 1024 + (size_t)lua_gc(L, LUA_GCCOUNTB)};
+  lua_setallocf(L, lb_budget_alloc, &memory); /* which does with its blocks as the state's own */
   interrupted = L;
   catch_signals();
   lua_pushcfunction(L, protected_main);

@@ -177,20 +177,23 @@ static as_define *split_defines(isa_arena *arena, const soma_assemble_options *o
 static soma_status assemble(soma_machine *m, const char *text, size_t n, const char *name,
                             const soma_assemble_options *so, soma_program **p,
                             soma_diagnostics **d) {
-  soma_assemble_options none = {.size = sizeof none};
+  soma_assemble_options none = {.size = sizeof none}, own = none;
   as_options o = {.alloc = &m->al, .target = m->o.target};
   as_result r;
   isa_arena arena;
   *p = NULL;
   if (d) *d = NULL;
   so = so ? so : &none;
-  if (so->size != sizeof *so)
+  if (so->size < offsetof(soma_assemble_options, no_files) || so->size > sizeof *so)
     return soma_fail(m, SOMA_ARG, "soma_assemble_options.size is %zu, not %zu", so->size,
                      sizeof *so);
+  memcpy(&own, so, so->size);
+  so = &own;
   isa_arena_init(&arena, &m->al);
   o.include_dirs = so->include_dirs;
   o.ninclude_dirs = so->ninclude_dirs;
   o.ndefines = so->ndefines;
+  o.no_files = so->no_files != 0;
   o.defines = split_defines(&arena, so);
   if (!o.defines) {
     isa_arena_free(&arena);

@@ -1,0 +1,48 @@
+/* Limits of memory: allocators that count what Lua states and machines take. */
+#include <stdlib.h>
+
+#include "bind.h"
+
+static bool has_room(const lb_budget *b, size_t more) {
+  for (; b != NULL; b = b->parent)
+    if (b->limit != 0 && (b->used > b->limit || more > b->limit - b->used)) return false;
+  return true;
+}
+
+void *lb_budget_alloc(void *ud, void *p, size_t old, size_t n) {
+  lb_budget *b = ud;
+  void *q = NULL;
+  if (p == NULL) old = 0; /* Lua gives the kind of the object there */
+  if (n > old && !has_room(b, n - old)) return NULL;
+  if (n == 0)
+    free(p);
+  else if ((q = realloc(p, n)) == NULL)
+    return NULL;
+  for (lb_budget *c = b; c != NULL; c = c->parent) c->used = c->used - old + n;
+  if (b->dropped && b->used == 0) free(b);
+  return q;
+}
+
+static lb_budget *state_budget(lua_State *L) {
+  void *ud;
+  return lua_getallocf(L, &ud) == lb_budget_alloc ? ud : NULL;
+}
+
+lb_budget *lb_budget_new(lua_State *L, size_t limit) {
+  lb_budget *b = malloc(sizeof *b);
+  if (b != NULL) *b = (lb_budget){.limit = limit, .parent = state_budget(L)};
+  return b;
+}
+
+void lb_budget_drop(lb_budget *b) {
+  if (b == NULL) return;
+  b->dropped = true;
+  if (b->used == 0) free(b);
+}
+
+void lb_use_budget(lua_State *L, lb_budget *b, soma_alloc_fn *fn, void **ud) {
+  if (b == NULL) b = state_budget(L);
+  if (b == NULL || b->limit == 0) return;
+  *fn = lb_budget_alloc;
+  *ud = b;
+}

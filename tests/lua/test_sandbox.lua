@@ -1,0 +1,314 @@
+-- soma --sandbox: what a script may do, and every way out that we could think of; --max-memory.
+local soma = require "soma"
+local t = require "harness"
+local case, eq = t.case, t.eq
+
+local command = (os.getenv "BUILD" or "build") .. "/soma"
+local secret = "4711-the-canary-sings"
+local canary = t.temp(secret)
+local dir = os.tmpname()
+os.remove(dir)
+assert(os.execute("mkdir " .. dir))
+
+-- Runs a script in a sandbox with these options: its exit status, standard output and error.
+local function run(options, text, arguments)
+  local script, out, err = t.temp() .. ".lua", t.temp(), t.temp()
+  local f = assert(io.open(script, "wb"))
+  f:write(text)
+  f:close()
+  local _, _, status = os.execute("timeout 60 " .. command .. " --sandbox " .. options .. " " .. script ..
+    " " .. (arguments or "") .. " >" .. out .. " 2>" .. err .. " </dev/null")
+  os.remove(script)
+  return status, t.read(out), t.read(err)
+end
+local function has(text, part)
+  if not text:find(part, 1, true) then error("missing '" .. part .. "' in:\n" .. text, 2) end
+end
+local function listing()
+  local p = assert(io.popen("ls -A " .. dir))
+  local s = p:read "a"
+  p:close()
+  return s
+end
+
+local fa, fc = dir .. "/a.npy", dir .. "/c.npy"
+local a = soma.randn({4, 8}, "float32", {seed = 1})
+
+case("inputs, outputs, arguments", function()
+  a:save_npy(fa)
+  local status, out, err = run("--in a=" .. fa .. " --out=c=" .. fc .. " --max-seconds=50", [[
+    local soma = require "soma"
+    local run = soma.core {target = "trn2"}:run(soma.assemble(
+      "\ttarget trn2\nx\ttensor float32[4, 8], input\ny\ttensor float32[4, 8], output\n" ..
+      "tx\ttile sbuf float32[4, 8]\nin\tsem\nq\tqueue dge=hwdge\nsection sync\n" ..
+      "\tdma_copy tx, x, queue=q $in\n\tdma_copy y, tx, queue=q $in>=16\n\thalt\n"),
+      {x = soma.inputs.a})
+    soma.outputs.c = run.out.y * 2
+    print(run.ended, #arg, arg[0]:match "%.lua$", ...)
+    print(type(os.clock()), coroutine.wrap(function() return "co" end)(), load("return 1 + 1")(),
+      load("return x", "c", "t", {x = 5})(), math.type(collectgarbage "count"), ("x"):rep(2), _G._G == _G)
+  ]], "p 'q r' --sandbox")
+  eq(err, "") eq(status, 0)
+  eq(out, "true\t3\t.lua\tp\tq r\t--sandbox\nnumber\tco\t2\t5\tfloat\txx\ttrue\n")
+  eq(soma.equal(soma.load_npy(fc), a * 2), true)
+  os.remove(fa) os.remove(fc)
+  eq(listing(), "")
+end)
+
+case("exit status; no output of a script that failed", function()
+  eq(run("", "return 3"), 3)
+  local status, _, err = run("--out c=" .. fc, "require'soma'.outputs.c = require'soma'.zeros{2} error 'no'")
+  eq(status, 1) has(err, "no") eq(listing(), "")
+  eq(run("--out c=" .. fc, "require'soma'.outputs.c = require'soma'.zeros{2} return 4"), 4)
+  eq(listing(), "")
+end)
+
+-- A script that must fail with this message, and leave nothing in the folder of its output.
+local function held(name, message, text, options)
+  case(name, function()
+    local status, out, err = run("--max-seconds 20 --max-memory 96M " .. (options or "") ..
+      " --out c=" .. fc, (text:gsub("CANARY", canary)))
+    eq(status, 1, out .. err)
+    has(err, message)
+    eq(out, "")
+    eq(err:find(secret, 1, true), nil, err)
+    eq(listing(), "")
+    eq(t.read(canary), secret)
+  end)
+end
+
+-- Reading.
+held("io.open", "global 'io'", "print(io.open('CANARY'):read 'a')")
+held("io.lines", "global 'io'", "for l in io.lines 'CANARY' do print(l) end")
+held("dofile", "global 'dofile'", "dofile 'CANARY'")
+held("loadfile", "global 'loadfile'", "print(loadfile 'CANARY')")
+held("load_npy", "not in a sandbox", "require 'soma'.load_npy 'CANARY'")
+held("assemble_file", "not in a sandbox", "require 'soma'.assemble_file 'CANARY'")
+held("load of a file", "a sandbox has no files", "print(require 'soma'.load 'CANARY')")
+held("a saved run", "a sandbox has no files", "require 'soma'.core{}:resume 'CANARY'")
+held("%include", "this source may read no files", [[require 'soma'.assemble '%include "CANARY"\n']])
+held("%include by a define", "this source may read no files",
+  [[require 'soma'.assemble('%include F\n', {defines = {F = '"CANARY"'}})]])
+held("%include by a folder", "this source may read no files",
+  [[require 'soma'.assemble('%include "passwd"\n', {include = "/etc"})]])
+held("incbin", "this source may read no files",
+  [[require 'soma'.assemble 'x\ttensor uint8[4], const\n\tincbin "CANARY"\n']])
+held("npy", "this source may read no files",
+  [[require 'soma'.assemble 'x\ttensor uint8[4], const\n\tnpy "CANARY"\n']])
+held("a source named as a file", "this source may read no files",
+  [[require 'soma'.assemble('%include "c"\n', {name = "CANARY"})]])
+held("the environment", "field 'getenv'", "print(os.getenv 'HOME')")
+
+-- Writing, other processes.
+held("io.open to write", "global 'io'", "io.open('CANARY', 'w'):write 'x'")
+held("os.remove", "field 'remove'", "os.remove 'CANARY'")
+held("os.rename", "field 'rename'", "os.rename('CANARY', 'CANARY.b')")
+held("os.tmpname", "field 'tmpname'", "os.tmpname()")
+held("save_npy", "a sandbox has no files", "require 'soma'.zeros{2}:save_npy 'CANARY'")
+held("save_npy to its own output", "a sandbox has no files", "require 'soma'.zeros{2}:save_npy '" .. fc .. "'")
+held("save of a program", "a sandbox has no files", "require 'soma'.assemble 'section sync\\n halt\\n':save 'CANARY'")
+for name, call in pairs {trace = "save_trace(F)", html = "save_html(F)", csv = "save_table(F, 'Summary')",
+                         run = "save(F)"} do
+  held("save of a run: " .. name, "a sandbox has no files", [[
+    local soma, F = require 'soma', 'CANARY'
+    local core = soma.core {trace = true, target = "trn2"}
+    core:start(soma.assemble 'section sync\n\thalt\n'):]] .. call)
+end
+held("os.execute", "field 'execute'", "os.execute 'cat CANARY'")
+held("os.exit", "field 'exit'", "os.exit(0)")
+held("io.popen", "global 'io'", "print(io.popen 'cat CANARY':read 'a')")
+held("sweep, which forks", "not in a sandbox",
+  "require 'soma'.sweep {parameters = {n = {1, 2}}, jobs = 2, run = function() return {} end}")
+
+-- C code and the interpreter's inside.
+held("require of a C module", "there is only soma", "require 'lfs'")
+held("require of io", "there is only soma", "require 'io'.open 'CANARY'")
+held("package.loadlib", "global 'package'", "package.loadlib('libc.so.6', 'system')")
+held("package.loaded", "global 'package'", "package.loaded.os.execute 'cat CANARY'")
+held("debug.getregistry", "global 'debug'", "debug.getregistry()")
+held("debug.sethook", "global 'debug'", "debug.sethook()")
+held("string.dump", "field 'dump'", "load(string.dump(function() end))")
+held("dump as a method", "method 'dump'", "(''):dump()")
+held("bytecode", "attempt to load a binary chunk", [[assert(load("\27Lua\x54\0\x19\x93\r\n\x1a\n", "x", "b"))]]
+  :gsub(', "x", "b"', ""))
+held("bytecode, asked for", "only text", [[load("\27Lua", "x", "b")]])
+held("bytecode from a reader", "attempt to load a binary chunk",
+  [[local i = 0 assert(load(function() i = i + 1 return i == 1 and "\27Lua" or nil end, "x", "bt"))]])
+held("globals of a loaded chunk", "global 'io'", "assert(load 'return io.open')()")
+held("globals of _ENV in a loaded chunk", "global 'io'", "assert(load('return _ENV'))() io.open 'CANARY'")
+held("the metatable of strings", "attempt to index a string value",
+  "getmetatable('').__index.rep = nil")
+held("a new metatable for strings", "table expected", "setmetatable('', {})")
+held("string functions changed under trusted code", "has not set soma.outputs.c",
+  "string.match, string.gsub = nil, nil table.concat = error next = error pairs = error")
+held("the metatable of a tensor", "attempt to index a string value",
+  "getmetatable(require 'soma'.zeros{2}).__index = nil")
+held("__gc", "no __gc in a sandbox", "setmetatable({}, {__gc = function() while true do end end})")
+held("__gc behind __index", "has not set soma.outputs.c",
+  "setmetatable({}, setmetatable({}, {__index = {__gc = function() print 'late' end}})) collectgarbage()")
+held("__gc that comes later", "has not set soma.outputs.c",
+  "local m = {} setmetatable({}, m) m.__gc = function() print 'late' end m = nil collectgarbage()")
+held("the collector stopped", "only collect, count and step", "collectgarbage 'stop'")
+held("an error that is no text", "an error that cannot be shown",
+  "error(setmetatable({}, {__tostring = function() error 'again' end}))")
+
+-- Time.
+local function ends(name, text)
+  held(name, "the time limit of --max-seconds is reached", text, "--max-seconds 0.2")
+end
+ends("a loop", "while true do end")
+ends("a loop in pcall", "while true do pcall(function() while true do end end) end")
+ends("nested pcall", "local function f() pcall(f) pcall(f) end while true do f() end")
+ends("a handler that loops", "xpcall(error, function() while true do end end)")
+ends("a coroutine", "coroutine.wrap(function() while true do end end)()")
+ends("coroutines without end",
+  "while true do coroutine.resume(coroutine.create(function() while true do pcall(error) end end)) end")
+ends("a coroutine that was there before", [[
+  local co = coroutine.wrap(function() while true do coroutine.yield() pcall(string.rep, 'x', 9) end end)
+  while true do pcall(co) end]])
+ends("sort", "table.sort({1, 2, 3, 4}, function() while true do end end)")
+ends("gsub", "('x'):gsub('x', function() while true do end end)")
+ends("a metamethod", "return setmetatable({}, {__index = function(t, k) return t[k .. 1] end, __len = " ..
+  "function() while true do end end}), #setmetatable({}, {__len = function() while true do end end})")
+ends("__close", "local x <close> = setmetatable({}, {__close = function() while true do end end})")
+ends("__tostring of an error", "error(setmetatable({}, {__tostring = function() while true do end end}))")
+ends("a pattern without end", "string.find(('a'):rep(200000), ('.-'):rep(60) .. 'b')")
+ends("table.move", "table.move({}, 1, 1 << 60, 2)")
+ends("a run without end", [[
+  local soma = require 'soma'
+  soma.core {target = 'trn2'}:run(soma.assemble 'section sync\nl:\tjmp l\n')]])
+ends("a run within a coroutine within pcall", [[
+  local soma = require 'soma'
+  local p = soma.assemble 'section sync\nl:\tjmp l\n'
+  while true do
+    coroutine.wrap(function() pcall(function() soma.core {target = 'trn2'}:run(p) end) end)()
+  end]])
+ends("a callback of a run", [[
+  local soma = require 'soma'
+  soma.core {target = 'trn2', events = function() while true do end end}:run(
+    soma.assemble 's\tsem\nsection sync\n\tnop $s++\n\tnop $s>=1\n\thalt\n')]])
+
+-- Memory.
+local function full(name, text) held(name, "memory", text) end
+full("a table", "local t = {} while true do t[#t + 1] = {} end")
+full("string.rep", "('x'):rep(1 << 40)")
+full("concatenation", "local s = 'x' while true do s = s .. s end")
+full("table.concat", "local t = {} for i = 1, 1 << 16 do t[i] = ('x'):rep(4096) end table.concat(t)")
+full("again and again", "local t = {} while true do if not pcall(function() while true do " ..
+  "t[#t + 1] = ('x'):rep(1 << 20) end end) and #t > 10 then error 'memory is out' end end")
+full("a tensor", "require 'soma'.zeros{1 << 40}")
+full("tensors", "local s, t = require 'soma', {} while true do t[#t + 1] = s.ones{1 << 18} end")
+full("cores", "local s, t = require 'soma', {} for i = 1, 9 do t[i] = s.core {target = 'trn2'} end")
+full("HBM", [[
+  local soma = require 'soma'
+  soma.core {}:run(soma.assemble '\ttarget trn2\nx\ttensor uint8[1 << 33]\nsection sync\n\thalt\n')]])
+full("device tensors", [[
+  local soma, t = require 'soma', {}
+  while true do t[#t + 1] = soma.zeros({1 << 20}, 'float32', {device = 'neuron:0'}) end]])
+full("a recorder", [[
+  local soma = require 'soma'
+  local core = soma.core {target = 'trn2', trace = true}
+  local run = core:run(soma.assemble(
+    's\tsem\nsection sync\n\tmov r1, 3000000\nl:\tnop $s++\n\tsub r1, r1, 1\n\tbr.ne r1, 0, l\n\thalt\n'))
+  run:timeline()]])
+full("%rep", "require 'soma'.assemble('%rep 1000000\\n%rep 1000\\n nop\\n%endrep\\n%endrep\\n')")
+held("a macro that calls itself", "error",
+  "require 'soma'.assemble '%macro m 0\\n m\\n m\\n%endmacro\\nsection sync\\n m\\n'")
+held("deep recursion", "stack overflow", "local function f() return f() + 1 end f()")
+held("deep text", "error: ", "error('error: ' .. tostring(select(2, load(('('):rep(1e6)))):sub(1, 40))")
+held("a large file", "memory", "local s = require 'soma' s.outputs.c = s.zeros({1 << 26}, 'uint8'):reshape{1 << 26}")
+
+-- Outputs.
+held("an output nobody named", "no --out names it", "require 'soma'.outputs.d = require 'soma'.zeros{2}")
+held("an output that is no tensor", "soma.outputs.c", "require 'soma'.outputs.c = {}")
+held("outputs that fake a tensor", "soma.outputs.c",
+  "require 'soma'.outputs.c = setmetatable({}, {__index = function() return print end, __name = 'soma.tensor'})")
+held("outputs replaced", "no table any more", "require 'soma'.outputs = 1")
+held("outputs with a metatable", "has not set soma.outputs.c",
+  "setmetatable(require 'soma'.outputs, {__index = function() print 'called' end, __pairs = print})")
+
+local function refused(name, status, message, options)
+  case(name, function()
+    local s, out, err = run(options, "print 'ran'")
+    eq(s, status, err)
+    eq(out, "")
+    has(err, message)
+  end)
+end
+case("an output that is a link", function()
+  assert(os.execute("ln -s " .. canary .. " " .. fc))
+  local s, out, err = run("--out c=" .. fc, "print 'ran'")
+  os.remove(fc)
+  eq(s, 1) eq(out, "") has(err, "a symbolic link")
+  eq(t.read(canary), secret)
+end)
+refused("an output that is a folder", 1, "a folder, not a plain file", "--out c=" .. dir)
+refused("an output that is a device", 1, "a device or a pipe", "--out c=/dev/null")
+refused("an output nowhere", 1, "cannot write", "--out c=" .. dir .. "/none/c.npy")
+refused("an input that is none", 1, "cannot read", "--in a=" .. dir .. "/none.npy")
+refused("an unknown option", 2, "no option --trace", "--trace x.json")
+refused("no pair", 2, "takes NAME=FILE.npy", "--in a")
+refused("twice", 2, "twice", "--out c=" .. fc .. " --out c=" .. fc)
+refused("a time", 2, "takes a number of seconds", "--max-seconds 0")
+refused("a memory", 2, "takes a number of bytes", "--max-memory 12X")
+refused("a memory past all bounds", 2, "takes a number of bytes", "--max-memory 99999999999G")
+refused("a program", 2, "a sandbox runs a script.lua", "prog.s")
+
+-- Whoever adds a function to the module decides here and in sandbox.lua what a stranger gets.
+case("what is refused of the module", function()
+  local _, out = run("", [[
+    local soma, names = require "soma", {}
+    for name, value in pairs(soma) do
+      local ok, message = pcall(type(value) == "function" and value or type)
+      if tostring(message):find("not in a sandbox", 1, true) then names[#names + 1] = name end
+    end
+    table.sort(names)
+    print(table.concat(names, " "))]])
+  eq(out, "assemble_file load_npy sweep\n")
+end)
+
+-- ---- Ordinary runs ------------------------------------------------------------------------
+
+local function program(options)
+  local out, err = t.temp(), t.temp()
+  local _, _, status = os.execute(command .. " " .. options .. " >" .. out .. " 2>" .. err)
+  return status, t.read(out), t.read(err)
+end
+
+case("--max-memory of the command", function()
+  local source = t.temp "\ttarget trn2\nx\ttensor uint8[1 << 28]\nsection sync\n\thalt\n"
+  local status, out, err = program(source .. " --max-memory 64M")
+  eq(status, 1) eq(out, "") has(err, "out of memory")
+  eq(program(source .. " --max-memory 400M"), 0)
+  eq(program(source .. " --max-memory 1K --quiet"), 1)
+  status, _, err = program(source .. " --max-memory -1")
+  eq(status, 2) has(err, "takes a number of bytes")
+end)
+
+case("max_memory of a core", function()
+  local prog = soma.assemble "\ttarget trn2\nx\ttensor uint8[1 << 25]\nsection sync\n\thalt\n"
+  t.raises("out of memory", soma.core, {target = "trn2", max_memory = 1 << 20})
+  local core = soma.core {target = "trn2", max_memory = 1 << 26}
+  for _ = 1, 20 do core:run(prog) end -- what a run took is given back
+  core:close()
+  core = soma.core {target = "trn2", max_memory = 1 << 25}
+  t.raises("out of memory", core.run, core, prog)
+  eq(core:run(soma.assemble "section sync\n\thalt\n").ended, true)
+  t.raises("max_memory", soma.core, {max_memory = -1})
+  t.raises("max_memory", soma.core, {max_memory = "1G"})
+end)
+
+case("memory of a core is counted back to nothing", function()
+  local d
+  do
+    local core <close> = soma.core {device = "neuron:3", target = "trn2", max_memory = 1 << 26, trace = true}
+    d = soma.ones({1 << 10}, "float32"):to "neuron:3"
+    local run = core:run(soma.assemble "section sync\n\thalt\n")
+    eq(#run:timeline() > 0, true)
+  end
+  d = nil -- outlived its core: the budget goes with it
+  collectgarbage() collectgarbage()
+end)
+
+assert(os.remove(dir))
+t.finish()
