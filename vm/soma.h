@@ -175,7 +175,7 @@ typedef struct soma_assemble_options {
   uint32_t ninclude_dirs;
   const char *const *defines; /* "name=value" or "name" */
   uint32_t ndefines;
-  int no_files; /* nonzero: source that reads a file (%include, incbin, npy) has an error */
+  int no_files; /* nonzero: it is an error when the source reads a file by %include, incbin, npy */
 } soma_assemble_options;
 
 /* Assembles source text called name in messages. *p and *d are set to NULL or to handles the

@@ -130,6 +130,38 @@ static void options_need_not_live(void **state) {
   soma_machine_free(m);
 }
 
+/* Source that may read no files says where it wanted one; an older caller's options have no such
+ * switch, and a size that is neither is refused. */
+static void source_without_files(void **state) {
+  (void)state;
+  static const char *const texts[] = {"%include \"/dev/null\"\n",
+                                      "section sync\n halt\nx tensor uint8[4], const\n"
+                                      " incbin \"/dev/null\"\n",
+                                      "x tensor uint8[4], const\n npy \"/dev/null\"\n"};
+  soma_assemble_options o = {.size = sizeof o, .no_files = 1};
+  soma_machine *m;
+  soma_program *p;
+  soma_diagnostics *d;
+  assert_int_equal(soma_machine_new(NULL, &m), SOMA_OK);
+  for (unsigned i = 0; i < 3; i++) {
+    soma_status s = soma_assemble(m, texts[i], strlen(texts[i]), "t.s", &o, &p, &d);
+    assert_int_equal(s, SOMA_SYNTAX);
+    assert_non_null(strstr(soma_diagnostics_text(d), "t.s:"));
+    assert_non_null(strstr(soma_diagnostics_text(d), "this source may read no files"));
+    soma_diagnostics_free(d);
+  }
+  assert_int_equal(soma_assemble_file(m, "/dev/null", &o, &p, NULL), SOMA_OK); /* itself it may */
+  soma_program_free(p);
+  o.size = offsetof(soma_assemble_options, no_files);
+  assert_int_equal(soma_assemble(m, texts[0], strlen(texts[0]), "t.s", &o, &p, NULL), SOMA_OK);
+  soma_program_free(p);
+  o.size = sizeof o + 1;
+  assert_int_equal(soma_assemble(m, texts[0], strlen(texts[0]), "t.s", &o, &p, NULL), SOMA_ARG);
+  o.size = offsetof(soma_assemble_options, no_files) - 1;
+  assert_int_equal(soma_assemble(m, texts[0], strlen(texts[0]), "t.s", &o, &p, NULL), SOMA_ARG);
+  soma_machine_free(m);
+}
+
 /* A run is freed by who started it, before or after its machine, which ends it. */
 static void machine_freed_first(void **state) {
   (void)state;
@@ -235,6 +267,7 @@ int main(void) {
       cmocka_unit_test(host_changes_a_waited_register),
       cmocka_unit_test(deadlock_names_range_clear),
       cmocka_unit_test(deadlock_names_the_host),
+      cmocka_unit_test(source_without_files),
       cmocka_unit_test(machine_freed_first),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
