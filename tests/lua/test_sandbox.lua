@@ -262,7 +262,8 @@ case("what is refused of the module", function()
     end
     table.sort(names)
     print(table.concat(names, " "))]])
-  eq(out, "assemble_file load_npy sweep\n")
+  eq(out, "assemble_file load_npy load_npz load_safetensors npz_names safetensors_names save_npz " ..
+    "save_safetensors sweep\n")
 end)
 
 -- The system's limits around a script's process, and what a signal leaves of it.
