@@ -200,6 +200,13 @@ static void memory_option(lua_State *L, lb_core *core, soma_options *o) {
   core->record.alloc_ud = o->alloc_ud;
 }
 
+static soma_status new_machine(lua_State *L, const soma_options *o, soma_machine **m) {
+  soma_status s = soma_machine_new(o, m);
+  if (s != SOMA_NOMEM) return s;
+  lua_gc(L, LUA_GCCOLLECT); /* what the script has dropped may still take memory */
+  return soma_machine_new(o, m);
+}
+
 /* soma.core{device, target, max_instructions, max_time (ns), max_seconds, max_hbm_bytes,
  * max_memory, simd, saturate, timing_only, costs, causes, trace, events, progress, print, checks,
  * schedule}: a machine of one core. Each limit: 0 for none. */
@@ -211,6 +218,7 @@ int lb_new_core(lua_State *L) {
                                       "max_time",
                                       "max_seconds",
                                       "max_hbm_bytes",
+                                      "max_memory",
                                       "simd",
                                       "saturate",
                                       "trace",
@@ -221,7 +229,6 @@ int lb_new_core(lua_State *L) {
                                       "timing_only",
                                       "costs",
                                       "causes",
-                                      "max_memory",
                                       NULL};
   soma_options o = SOMA_OPTIONS_INIT;
   lua_settop(L, 1);
@@ -251,11 +258,7 @@ int lb_new_core(lua_State *L) {
   o.progress = on_progress;
   o.print = on_print;
   o.event_ud = o.progress_ud = o.print_ud = core;
-  soma_status s = soma_machine_new(&o, &core->m);
-  if (s == SOMA_NOMEM) { /* what the script has dropped may still take memory */
-    lua_gc(L, LUA_GCCOLLECT);
-    s = soma_machine_new(&o, &core->m);
-  }
+  soma_status s = new_machine(L, &o, &core->m);
   if (s == SOMA_ARG && o.simd != NULL)
     return luaL_error(L, "core: this host has no simd level '%s'", o.simd);
   if (s != SOMA_OK) return lb_fail(L, "core", NULL, s);

@@ -148,8 +148,7 @@ typedef struct soma_diagnostics soma_diagnostics;
 
 /* A machine of one core. options may be NULL. On failure *m is NULL. */
 soma_status soma_machine_new(const soma_options *options, soma_machine **m);
-/* Frees the machine. Programs and runs may outlive it: a run that has not ended is SOMA_STOPPED and
- * cannot be continued. */
+/* Frees the machine. Programs and runs may outlive it; a run that has not ended is SOMA_STOPPED. */
 void soma_machine_free(soma_machine *m);
 /* The message of the last call on m that failed; "" when none did. Valid until the next call. */
 const char *soma_error(const soma_machine *m);
@@ -560,8 +559,7 @@ soma_status soma_write_table(const soma_recorder *r, const soma_program *p, soma
 /* A timeline of `width` ASCII columns (40 to 1000; 0: 80), a row an engine and one a queue. */
 soma_status soma_write_timeline(const soma_recorder *r, const soma_program *p, unsigned width,
                                 soma_write_fn write, void *ud);
-/* A page that shows the run in a browser; it needs no other file and no network. title: NULL for
- * none. */
+/* A page that shows the run in a browser without another file or network. title may be NULL. */
 soma_status soma_write_html(const soma_recorder *r, const soma_program *p, const char *title,
                             soma_write_fn write, void *ud);
 
