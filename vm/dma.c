@@ -269,22 +269,39 @@ vm_verdict vm_dma_trigger(vm_core *c, unsigned e, const isa_insn *in) {
 
 /* ---- Serving ------------------------------------------------------------------------------ */
 
-/* Time of `bytes` of a share's contiguous elements at the rate of this moment. *ring: the least
- * time until its ring can go on: gen2 fetches a descriptor every DMA_MIN_DESC, while the engine
- * serves other rings. */
-static vm_time packet_time(const vm_core *c, const vm_transfer *t, uint64_t bytes, bool first,
-                           vm_time *ring) {
-  uint64_t rate = t->rate;
+/* Descriptors, one each contiguous element, that begin within a share's next `bytes`. */
+static uint64_t descriptors(const vm_share *s, uint64_t bytes) {
+  uint64_t run = s->t->run_bytes;
+  return run ? (s->sent + bytes + run - 1) / run - (s->sent + run - 1) / run : 0;
+}
+
+/* Time of the engine for a share's next `bytes` at the rate of this moment. A static ring's packets
+ * are no faster than the engine can take descriptors; the share's semaphore update is the last. */
+static vm_time packet_time(const vm_core *c, const vm_share *s, uint64_t bytes, bool last) {
+  const vm_transfer *t = s->t;
+  uint64_t rate = t->rate, n = descriptors(s, bytes);
   if (t->touches_hbm && c->hbm_active) {
     uint64_t part = c->cost[VM_DMA_HBM] / c->hbm_active;
     rate = part < rate ? part : rate;
   }
-  uint64_t run = t->run_bytes < bytes ? t->run_bytes : bytes;
-  vm_time wire = bytes / rate * 1000000000u + bytes % rate * 1000000000u / rate;
-  vm_time element = (vm_time)c->cost[VM_DMA_ELEMENT] * (VM_NS / 1000);
-  uint64_t runs = run ? (bytes + run - 1) / run : 0;
-  *ring = t->is_static ? runs * c->cost[VM_DMA_MIN_DESC] * VM_NS : 0;
-  return wire + runs * element + (first ? (vm_time)c->cost[VM_DMA_TRANSFER] * VM_NS : 0);
+  vm_time moves = bytes / rate * 1000000000u + bytes % rate * 1000000000u / rate;
+  moves += n * c->cost[VM_DMA_ELEMENT] * (VM_NS / 1000);
+  if (s->sent == 0) moves += (vm_time)c->cost[VM_DMA_TRANSFER] * VM_NS;
+  vm_time taken = t->is_static ? (n + last) * c->cost[VM_DMA_ENG_DESC] * VM_NS : 0;
+  return moves > taken ? moves : taken;
+}
+
+/* When the descriptors of the next `bytes` of a ring's head are there: a static ring fetches one
+ * every DMA_RING_DESC. The fetch of the semaphore update, the last of a share, delays the share
+ * that follows. */
+static vm_time fetch(const vm_core *c, vm_ring *ring, uint64_t bytes, bool last) {
+  const vm_share *s = ring->head;
+  vm_time each = (vm_time)c->cost[VM_DMA_RING_DESC] * VM_NS;
+  if (!s->t->is_static) return 0;
+  if (s->sent == 0 && ring->fetched < c->now) ring->fetched = c->now;
+  vm_time at = ring->fetched + descriptors(s, bytes) * each;
+  ring->fetched = last ? at + each : at;
+  return at;
 }
 
 /* What determines that a share starts now: its trigger, or the engine that was at work. */
@@ -398,9 +415,11 @@ static void begin_packet(vm_core *c, unsigned dma, unsigned queue) {
   if (first) first_data(c, dma, s);
   d->busy = true;
   c->hbm_active += s->t->touches_hbm;
-  vm_time ring, takes = vm_jitter(c, packet_time(c, s->t, d->packet, first, &ring));
-  s->ready = c->now + (ring > takes ? ring : takes);
+  bool last = d->packet == left;
+  vm_time takes = vm_jitter(c, packet_time(c, s, d->packet, last));
+  vm_time fetched = fetch(c, &c->rings[queue][dma], d->packet, last);
   d->ends = c->now + takes;
+  s->ready = fetched > d->ends ? fetched : d->ends;
   d->busy_time += takes;
   c->dma_packets++;
   vm_post(c, VM_E_DMA, dma, d->ends, 0);

@@ -252,6 +252,7 @@ typedef struct vm_share {
 typedef struct vm_ring {
   vm_share *head, *tail;
   uint32_t n;
+  vm_time fetched; /* when the descriptors of what it has served were fetched */
 } vm_ring;
 
 typedef struct vm_dma_engine {
