@@ -1,5 +1,6 @@
 -- Throughput of one load of 128 partitions by the bytes of a partition, beside the published curve:
--- below 2 KiB a partition the fixed cost of each element rules.
+-- below 2 KiB a partition the fixed cost of each element rules (on trn1, whose static rings have one;
+-- the curve's text does not name its generation).
 --   build/soma samples/dma_sweep.lua [FOLDER for the picture]
 local soma = require "soma"
 
@@ -47,7 +48,7 @@ for i, p in ipairs(published) do
   print(string.format("%17d %10.3f %6.3f %+6.1f %%", p[1], p[2], row.part, off))
 end
 print(string.format("the worst is %.1f %% off", worst))
-assert(worst < 20, "more than 20 % from the published curve")
+assert(worst < 12, "more than 12 % from the published curve")
 
 if arg and arg[1] then
   local points = {label = "published", table.unpack(published)}

@@ -100,9 +100,18 @@ static uint64_t elementwise(const job *j, const traffic *t) {
   return twice ? ceil_div(t->n, 2) : t->n;
 }
 
+static bool finds_address(const vm_core *c, uint32_t ap) {
+  return c->code->aps[ap - 1].dyn[0].kind == ISA_DYN_elem;
+}
+
+/* An address that is an element of SBUF has a start-up of its own; one in a register is the
+ * sequencer's. */
 static uint64_t stream_copy(const job *j) {
   traffic t = traffic_of(j->c, j->in, j->a);
-  return paced(&t, elementwise(j, &t));
+  uint64_t cycles = paced(&t, elementwise(j, &t));
+  bool finds = j->in->op == ISA_OP_tensor_copy && (finds_address(j->c, j->in->u.COPY.dst) ||
+                                                   finds_address(j->c, j->in->u.COPY.src));
+  return finds ? max_of(j->c->cost[VM_MIN_DYNAMIC], cycles) : cycles;
 }
 
 static uint64_t stream_set(const job *j) {

@@ -1,11 +1,13 @@
 ; Mamba's scan over 4096 channels x 512, 16 states, states inside channels: for each 128 channels
 ;   du = delta * u;  for each state: s = scan(exp(delta * A), du * B), acc += s * C
 ; B and C are rows, broadcast over the partitions by the tensor engine. Vector's program runs one
-; state ahead, so that it does not wait for its own results.
+; state ahead, so that it does not wait for its own results. With AGAIN it makes du for every state.
         target  trn1
 %define L 512
 %define STATES 16
+%ifndef TILES
 %define TILES 32
+%endif
 delta   tensor  float32[TILES*128, L]
 u       tensor  float32[TILES*128, L]
 y       tensor  float32[TILES*128, L]
@@ -37,7 +39,8 @@ spread%+i sem                                  ; + 1 a state: pb and pc
 free%+i   sem                                  ; + 1 a state: da, pb, pc are free
 %assign i i + 1
 %endrep
-du      tile    sbuf float32[128, L]
+du0     tile    sbuf float32[128, L]
+du1     tile    sbuf float32[128, L]
 q       queue   rings=16, dge=none
 qy      queue   rings=16, dge=none
 %assign t 0
@@ -130,8 +133,8 @@ section vector                                 ; r1: uses of a state's buffers
 %assign t 0
 %rep 2
         memset    acc%+t, 0.0   $stored%+t>=r3
-        tensor_tensor du, td%+t, tu%+t, op=mult  $full%+t>=r2
-        tensor_tensor db0, du, pb0, op=mult      $spread0>=r1
+        tensor_tensor du0, td%+t, tu%+t, op=mult  $full%+t>=r2
+        tensor_tensor db0, du0, pb0, op=mult      $spread0>=r1
 %assign n 0
 %rep STATES
 %assign i n % 4
@@ -140,9 +143,17 @@ section vector                                 ; r1: uses of a state's buffers
 %if n < STATES - 1
 %assign x (n + 1) % 4
         add       r4, r1, x == 0
-        tensor_tensor db%+o, du, pb%+x, op=mult  $spread%+x>=r4
-%endif
+%ifdef AGAIN
+        tensor_tensor du%+o, td%+t, tu%+t, op=mult
         tensor_tensor_scan st%+j, da%+i, db%+j, 0.0, op0=mult, op1=add  $ready%+i>=r1
+        tensor_tensor db%+o, du%+o, pb%+x, op=mult  $spread%+x>=r4
+%else
+        tensor_tensor db%+o, du0, pb%+x, op=mult  $spread%+x>=r4
+        tensor_tensor_scan st%+j, da%+i, db%+j, 0.0, op0=mult, op1=add  $ready%+i>=r1
+%endif
+%else
+        tensor_tensor_scan st%+j, da%+i, db%+j, 0.0, op0=mult, op1=add  $ready%+i>=r1
+%endif
 %if n > 0
         tensor_tensor acc%+t, acc%+t, sc%+o, op=add
 %endif

@@ -1,9 +1,12 @@
-; COUNT matmuls of N columns with the same weights. An fp32 matmul is two passes; with ONEZERO it is
+; COUNT matmuls of N columns with the same weights of COLS columns. An fp32 matmul is two passes; with ONEZERO it is
 ; one, and is what a profile shows as one instruction.
         target  TARGET
-w       tile    sbuf TYPE[128, 128]
+%ifndef COLS
+%define COLS 128
+%endif
+w       tile    sbuf TYPE[128, COLS]
 x       tile    sbuf TYPE[128, N]
-y       tile    psum float32[128, N]
+y       tile    psum float32[COLS, N]
 section tensor
         ldweights  w
 %rep COUNT

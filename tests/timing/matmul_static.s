@@ -1,16 +1,20 @@
 ; c[M, N] = a[K, M]^T x b[K, N], bf16, in the order m, n, k of the tiled version of the tutorial,
-; through static rings: every tile loaded for every product, or with HOIST those of a once per m.
+; through static rings: every tile loaded for every product, or with HOIST those of a once per m,
+; which BM then takes tiles of 128 rows of a at a time for each tile of b.
         target  trn1
 %define M 4096
 %define N 8192
 %define K 8192
 %define DEPTH 4
+%ifndef BM
+%define BM 1
+%endif
 %ifdef HOIST
 %assign SETS 2                                 ; of tiles of a
 %else
 %assign SETS 1
 %endif
-%assign MT M / 128
+%assign MT M / 128 / BM
 %assign NT N / 512
 %assign KT K / 128
 a       tensor  bfloat16[K, M]
@@ -18,8 +22,8 @@ b       tensor  bfloat16[K, N]
 c       tensor  bfloat16[M, N]
 %ifdef HOIST
 %assign i 0
-%rep 2                                         ; tiles of a, KT of them side by side
-ta%+i   tile    sbuf bfloat16[128, KT*128]
+%rep 2                                         ; tiles of a, KT * BM of them side by side
+ta%+i   tile    sbuf bfloat16[128, KT*BM*128]
 afull%+i  sem
 adone%+i  sem
 %assign i i + 1
@@ -39,7 +43,7 @@ used%+i   sem
 %assign i i + 1
 %endrep
 %assign i 0
-%rep 2
+%rep 2 * BM
 sum%+i  tile    psum float32[128, 512]
 tc%+i   tile    sbuf bfloat16[128, 512]
 summed%+i sem
@@ -57,7 +61,13 @@ qc      queue   rings=16, dge=none
 %assign k 0
 %assign i m % 2
 %rep KT
-        dma     qa, ta%+i[:, k*128:k*128+128], a[k*128:k*128+128, m*128:m*128+128]
+%assign x k * BM
+%assign y m * BM
+%rep BM
+        dma     qa, ta%+i[:, x*128:x*128+128], a[k*128:k*128+128, y*128:y*128+128]
+%assign x x + 1
+%assign y y + 1
+%endrep
 %assign k k + 1
 %endrep
 %endif
@@ -70,8 +80,13 @@ qc      queue   rings=16, dge=none
 %assign k k + 1
 %endrep
 %endif
-%assign i n % 2
-        dma     qc, c[m*128:m*128+128, n*512:n*512+512], tc%+i
+%assign i n % 2 * BM
+%assign y m * BM
+%rep BM
+        dma     qc, c[y*128:y*128+128, n*512:n*512+512], tc%+i
+%assign i i + 1
+%assign y y + 1
+%endrep
 %assign n n + 1
 %endrep
 %assign m m + 1
@@ -93,7 +108,7 @@ section sync                                   ; r0 rounds of DEPTH products, r2
 %ifdef HOIST
         mov       r5, 0
         mov       r6, 0
-        dma_trigger qa, KT  $afull0
+        dma_trigger qa, KT*BM  $afull0
 .m:
 %assign p 0
 %rep 2
@@ -102,7 +117,7 @@ section sync                                   ; r0 rounds of DEPTH products, r2
         blt       r5, MT-1, .load%+p
         jmp       .go%+p
 .load%+p:
-        dma_trigger qa, KT  $afull%+o
+        dma_trigger qa, KT*BM  $afull%+o
 .go%+p:
         add       r5, r5, 1
 %if p == 0
@@ -145,7 +160,7 @@ section tensor                                 ; r1 full, r2 n, r3 copies, r4 m,
 %rep SETS
 %ifdef HOIST
 %if h == 0
-        add       r5, r5, KT*16
+        add       r5, r5, KT*BM*16
 %endif
         nop       $afull%+h>=r5
 %endif
@@ -163,20 +178,32 @@ section tensor                                 ; r1 full, r2 n, r3 copies, r4 m,
         add       r1, r1, 32
 %endif
 %endif
+%assign b 0
+%rep BM
+%assign j p * BM + b
 %ifdef HOIST
-        ldweights ta%+h[:, k*128:k*128+128]
+%assign x k * BM + b
+        ldweights ta%+h[:, x*128:x*128+128]
         nop       $full%+i>=r1
 %else
         ldweights ta%+i   $full%+i>=r1
 %endif
 %if k == 0
-        nop       $copied%+p>=r3
-        matmul    sum%+p, tb%+i, acc=write  $used%+i++
-%elif k == KT - 1
-        matmul    sum%+p, tb%+i, acc=add    $summed%+p++
-%else
-        matmul    sum%+p, tb%+i, acc=add    $used%+i++
+        nop       $copied%+j>=r3
 %endif
+%if k == KT - 1
+        matmul    sum%+j, tb%+i, acc=add    $summed%+j++
+%elif b < BM - 1 && k == 0
+        matmul    sum%+j, tb%+i, acc=write
+%elif b < BM - 1
+        matmul    sum%+j, tb%+i, acc=add
+%elif k == 0
+        matmul    sum%+j, tb%+i, acc=write  $used%+i++
+%else
+        matmul    sum%+j, tb%+i, acc=add    $used%+i++
+%endif
+%assign b b + 1
+%endrep
 %assign k k + 1
 %endrep
 %assign p p + 1
@@ -200,10 +227,14 @@ section vector                                 ; PSUM to SBUF
 .next:
         add       r1, r1, 1
 %assign p 0
-%rep 2
+%rep 2 * BM
         nop       $stored%+p>=r2
+%if p % BM == BM - 1
 %assign i (KT - 1) % DEPTH
         event_semaphore     $summed%+p>=r1  $used%+i++
+%else
+        event_semaphore     $summed%+p>=r1
+%endif
         tensor_copy tc%+p, sum%+p  $copied%+p++
 %assign p p + 1
 %endrep
@@ -216,10 +247,11 @@ section scalar                                 ; stores
 .next:
         add       r1, r1, 1
 %assign p 0
-%rep 2
+%rep 2 * BM
         dma_trigger qc, 1  $copied%+p>=r1  $stored%+p
 %assign p p + 1
 %endrep
         blt       r1, MT*NT/2, .next
-        nop       $stored1>=r2
+%assign p 2 * BM - 1
+        nop       $stored%+p>=r2
         halt

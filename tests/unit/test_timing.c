@@ -1,51 +1,6 @@
 /* The clock: what the engines do to one another and to themselves, overriding constants, and the
  * critical path. Expected times are worked out from the published constants, in ns. */
-#include "vm_bed.h"
-
-#include <math.h>
-
-enum { MOST = 4096 };
-
-typedef struct spans { /* every event of a run */
-  soma_event v[MOST];
-  unsigned n;
-} spans;
-
-static void keep(void *ud, const soma_event *e) {
-  spans *s = ud;
-  assert_true(s->n < MOST);
-  s->v[s->n++] = *e;
-}
-
-static double ns(soma_time t) { return (double)t * 1e-6; }
-
-/* Instruction i of an engine, in order of completion. */
-static const soma_event *insn(const spans *s, soma_engine e, unsigned i) {
-  for (unsigned k = 0; k < s->n; k++)
-    if (s->v[k].kind == SOMA_EV_INSN && s->v[k].engine == (unsigned)e && i-- == 0) return &s->v[k];
-  fail_msg("engine %d has no such instruction", (int)e);
-  return NULL;
-}
-static double start_of(const spans *s, soma_engine e, unsigned i) {
-  return ns(insn(s, e, i)->start);
-}
-static double end_of(const spans *s, soma_engine e, unsigned i) { return ns(insn(s, e, i)->end); }
-
-/* Runs text and keeps its events. */
-static bed run(spans *s, soma_options *o, const char *text) {
-  soma_options none = SOMA_OPTIONS_INIT;
-  o = o ? o : &none;
-  s->n = 0;
-  o->event = keep;
-  o->event_ud = s;
-  bed b = bed_open(o, text);
-  bed_run(&b, SOMA_OK);
-  return b;
-}
-
-static void near(double got, double want, const char *what) {
-  if (fabs(got - want) > 0.02) fail_msg("%s: %.3f ns, expected %.3f", what, got, want);
-}
+#include "timing_bed.h"
 
 #define TILES \
   "x tile sbuf float32[128, 512]\ny tile sbuf float32[128, 512]\nz tile sbuf float32[128, 512]\n"
@@ -389,35 +344,6 @@ static void timing_only(void **state) {
   assert_true(hash[0] == hash[1]);
 }
 
-/* Gen2 fetches a static descriptor of a ring every 164 ns: eight rows of 256 bytes a ring take
- * eight times that, two queues at once no longer, two transfers of one queue twice. */
-static void descriptors_of_a_ring(void **state) {
-  (void)state;
-  double took[2];
-  for (int queues = 1; queues <= 2; queues++) {
-    char text[700];
-    spans s;
-    soma_time first = UINT64_MAX, last = 0;
-    snprintf(text, sizeof text,
-             "target trn1\nh tensor uint8[128, 256]\nt tile sbuf uint8[128, 256]\n"
-             "u tile sbuf uint8[128, 256]\nq queue rings=1, dge=none\n"
-             "r queue rings=1, dge=none\ndma q, t[0:8, :], h[0:8, :]\n"
-             "dma %s, u[0:8, :], h[8:16, :]\nsection sync\n%s halt\n",
-             queues == 2 ? "r" : "q",
-             queues == 2 ? " dma_trigger q, 1\n dma_trigger r, 1\n" : " dma_trigger q, 2\n");
-    bed b = run(&s, NULL, text);
-    for (unsigned i = 0; i < s.n; i++)
-      if (s.v[i].kind == SOMA_EV_DMA && s.v[i].bytes) {
-        first = s.v[i].start < first ? s.v[i].start : first;
-        last = s.v[i].end > last ? s.v[i].end : last;
-      }
-    took[queues - 1] = ns(last - first);
-    bed_close(&b);
-  }
-  near(took[0], 16 * 164, "one queue");
-  assert_true(took[1] > 8 * 164 && took[1] < 8 * 164 + 154 + 2); /* the second trigger's writes */
-}
-
 /* ---- Constants ---------------------------------------------------------------------------- */
 
 static void costs_are_set(void **state) {
@@ -579,7 +505,6 @@ int main(void) {
       cmocka_unit_test(transpose_beside_matmul),
       cmocka_unit_test(invariants),
       cmocka_unit_test(timing_only),
-      cmocka_unit_test(descriptors_of_a_ring),
       cmocka_unit_test(costs_are_set),
       cmocka_unit_test(costs_are_checked),
       cmocka_unit_test(critical_path),
