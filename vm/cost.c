@@ -109,8 +109,8 @@ static bool finds_address(const vm_core *c, uint32_t ap) {
 static uint64_t stream_copy(const job *j) {
   traffic t = traffic_of(j->c, j->in, j->a);
   uint64_t cycles = paced(&t, elementwise(j, &t));
-  bool finds = j->in->op == ISA_OP_tensor_copy && (finds_address(j->c, j->in->u.COPY.dst) ||
-                                                   finds_address(j->c, j->in->u.COPY.src));
+  bool finds = j->in->op == ISA_OP_tensor_copy &&
+               (finds_address(j->c, j->in->u.COPY.dst) || finds_address(j->c, j->in->u.COPY.src));
   return finds ? max_of(j->c->cost[VM_MIN_DYNAMIC], cycles) : cycles;
 }
 

@@ -76,7 +76,8 @@ enum { FIGURES = sizeof figures / sizeof figures[0] };
 
 /* Held back: no constant was made from these. */
 static const figure held[] = {
-    /* matrix multiplication tutorial, an earlier edition: the third line of its table of versions */
+    /* matrix multiplication tutorial, an earlier edition: the third line of its table of versions
+     */
     {"trn1", "matmul bf16, free dimensions blocked", "matmul_static.s", "HOIST BM=2", WHOLE,
      SOMA_TENSOR, 22.07e6},
     /* guide to the optimization of a kernel: summaries of the profiles */
@@ -86,8 +87,8 @@ static const figure held[] = {
     {"trn2", "matmul fp32, loads hoisted", "matmul_swdge.s", "HOIST", WHOLE, SOMA_TENSOR, 28.20e6},
     /* mamba tutorial: the text, and the selection summary of the first profile */
     {"trn1", "mamba 4096 x 512, the run", "mamba.s", "", WHOLE, SOMA_VECTOR, 1.61e6},
-    {"trn1", "mamba 256 x 512, du again, vector busy", "mamba.s", "TILES=2 AGAIN", BUSY, SOMA_VECTOR,
-     148.99e3},
+    {"trn1", "mamba 256 x 512, du again, vector busy", "mamba.s", "TILES=2 AGAIN", BUSY,
+     SOMA_VECTOR, 148.99e3},
     /* performance guide: figures 10, 18, 17 and 30; the first and last are read off the axis */
     {"trn1", "activate fp32 8192", "activate.s", "TYPE=float32 P=128 N=8192 COUNT=2", INTERVAL,
      SOMA_SCALAR, 6.05e3},
@@ -95,8 +96,8 @@ static const figure held[] = {
      "P=64 N=8192 SECOND=sbuf COUNT=1", DURATION, SOMA_VECTOR, 14968},
     {"trn1", "matmul bf16 128 with 96 columns", "matmul_pass.s",
      "TYPE=bfloat16 N=128 COUNT=1 COLS=96", DURATION, SOMA_TENSOR, 219},
-    {"trn1", "eight loads of 32 KiB an engine", "load.s", "P=128 BYTES=4096 DGE=swdge COUNT=8", SPAN,
-     SOMA_VECTOR, 16.2e3},
+    {"trn1", "eight loads of 32 KiB an engine", "load.s", "P=128 BYTES=4096 DGE=swdge COUNT=8",
+     SPAN, SOMA_VECTOR, 16.2e3},
 };
 enum { HELD = sizeof held / sizeof held[0] };
 

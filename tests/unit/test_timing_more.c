@@ -1,5 +1,5 @@
-/* The clock: static descriptors, and addresses that are looked up. Expected times are worked out from
- * the constants of costs.def, in ns. */
+/* The clock: static descriptors, and addresses that are looked up. Expected times are worked out
+ * from the constants of costs.def, in ns. */
 #include "timing_bed.h"
 
 /* From the first data to the last of two static loads of eight rows of `bytes` on trn1, whose

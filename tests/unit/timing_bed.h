@@ -31,7 +31,9 @@ static inline const soma_event *insn(const spans *s, soma_engine e, unsigned i) 
 static inline double start_of(const spans *s, soma_engine e, unsigned i) {
   return ns(insn(s, e, i)->start);
 }
-static inline double end_of(const spans *s, soma_engine e, unsigned i) { return ns(insn(s, e, i)->end); }
+static inline double end_of(const spans *s, soma_engine e, unsigned i) {
+  return ns(insn(s, e, i)->end);
+}
 
 /* Runs text and keeps its events. */
 static inline bed run(spans *s, soma_options *o, const char *text) {
