@@ -144,7 +144,6 @@ isa_status vm_core_start(vm_core *c, const isa_alloc *al, const isa_program *p,
   c->until_clock = 1;
   isa_buf_init(&c->fault.insn, al);
   isa_buf_init(&c->fault.text, al);
-  memset(c->sem_last_engine, 0xff, sizeof c->sem_last_engine);
   for (unsigned i = 0; i < VM_NCOSTS; i++)
     c->cost_values[i] = vm_cost_rows[i].value[p->target->gen - ISA_GEN2];
   c->cost = c->cost_values;

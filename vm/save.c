@@ -173,6 +173,8 @@ static void walk_engine(vm_saver *s, vm_core *c, unsigned e) {
   save_node(s, c, &en->dge_node);
   save_u64(s, &en->instructions);
   save_u64(s, &en->data_instructions);
+  save_u64(s, &en->shared_at);
+  vm_saver_need(s, en->shared_at <= en->instructions, "an engine has run less than it has");
   save_time(s, &en->streaming);
   save_time(s, &en->busy);
   save_time(s, &en->busy_until);
@@ -185,13 +187,22 @@ static void walk_engine(vm_saver *s, vm_core *c, unsigned e) {
 
 /* ---- Semaphores and events ---------------------------------------------------------------- */
 
+static void walk_log(vm_saver *s, vm_sem_log *log) {
+  save_u32(s, &log->n);
+  for (uint32_t k = 0; k < VM_SEM_LOG && k < log->n; k++) {
+    save_time(s, &log->time[k]);
+    save_u32(s, &log->value[k]);
+    save_u32(s, &log->pc[k]);
+    save_u8(s, &log->engine[k]);
+    vm_saver_need(s, log->engine[k] < ISA_NENGINES || log->engine[k] == UINT8_MAX,
+                  "a semaphore was updated by no engine");
+  }
+}
+
 static void walk_semaphores(vm_saver *s, vm_core *c) {
   for (unsigned i = 0; i < ISA_NSEMS; i++) {
     save_below(s, &c->sem[i], (uint32_t)ISA_SEM_MAX + 1, "value of a semaphore");
-    save_u32(s, &c->sem_last_pc[i]);
-    save_u8(s, &c->sem_last_engine[i]);
-    vm_saver_need(s, c->sem_last_engine[i] < ISA_NENGINES || c->sem_last_engine[i] == UINT8_MAX,
-                  "a semaphore was updated by no engine");
+    walk_log(s, &c->sem_log[i]);
   }
 }
 

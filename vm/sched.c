@@ -37,6 +37,16 @@ void vm_wake(vm_core *c, unsigned sem) {
   }
 }
 
+static void log_value(vm_core *c, unsigned sem, uint32_t value, unsigned engine, uint32_t pc) {
+  vm_sem_log *log = &c->sem_log[sem];
+  unsigned i = log->n % VM_SEM_LOG;
+  log->time[i] = c->now;
+  log->value[i] = value;
+  log->pc[i] = pc;
+  log->engine[i] = (uint8_t)engine;
+  if (++log->n == 0) log->n = VM_SEM_LOG;
+}
+
 void vm_sem_apply(vm_core *c, unsigned sem, unsigned kind, uint32_t value, unsigned engine,
                   uint32_t pc) {
   uint32_t old = c->sem[sem];
@@ -59,8 +69,7 @@ void vm_sem_apply(vm_core *c, unsigned sem, unsigned kind, uint32_t value, unsig
   }
   c->sem[sem] = (uint32_t)next;
   if (c->check) vm_check_change(c, sem, old, (uint32_t)next);
-  c->sem_last_engine[sem] = (uint8_t)engine;
-  c->sem_last_pc[sem] = pc;
+  log_value(c, sem, (uint32_t)next, engine, pc);
   vm_trace(c, VM_EV_SEM, engine, pc, sem, c->now, c->now, 0, (uint32_t)next);
   vm_wake(c, sem);
 }

@@ -343,7 +343,7 @@ static bool slow(vm_core *c, unsigned e) {
   }
   en->waited = en->wait_told = false;
   en->triggered = 0;
-  en->instructions++;
+  en->shared_at = ++en->instructions;
   c->instructions++;
   if (en->state == VM_HALTED) {
     vm_path_add(c, VM_N_SEQ, e, e, pc, c->now, c->now, en->cause);

@@ -200,6 +200,7 @@ typedef struct vm_engine {
   const struct vm_recall *recall; /* while a saved run is loaded, else NULL */
   /* statistics */
   uint64_t instructions, data_instructions;
+  uint64_t shared_at; /* instructions when it last touched what others see */
   vm_time busy, busy_until, waiting;
   vm_time streaming; /* taking in elements, times the share of the 128 partitions */
 } vm_engine;
@@ -323,6 +324,15 @@ typedef struct vm_memory {
   struct vm_hbm *hbm; /* where tensors and static descriptors get their addresses */
 } vm_memory;
 
+/* The last values a semaphore was given: update i is at i mod VM_SEM_LOG of each array. */
+enum { VM_SEM_LOG = 16 };
+typedef struct vm_sem_log {
+  vm_time time[VM_SEM_LOG];
+  uint32_t value[VM_SEM_LOG], pc[VM_SEM_LOG];
+  uint8_t engine[VM_SEM_LOG]; /* UINT8_MAX: the host */
+  uint32_t n;                 /* updates in all; counts on from VM_SEM_LOG when it wraps */
+} vm_sem_log;
+
 typedef struct vm_block { /* host memory of an HBM tensor */
   uint8_t *data;
   uint64_t bytes, address; /* address: in HBM */
@@ -351,8 +361,7 @@ typedef struct vm_core {
   vm_engine eng[ISA_NENGINES];
   uint32_t sem[ISA_NSEMS];
   uint8_t sem_waiters[ISA_NSEMS];  /* mask of engines */
-  uint32_t sem_last_pc[ISA_NSEMS]; /* last update's origin, for reports */
-  uint8_t sem_last_engine[ISA_NSEMS];
+  vm_sem_log sem_log[ISA_NSEMS];   /* for reports */
   vm_ring rings[ISA_MAX_QUEUES][ISA_NDMA];
   uint32_t statics_next[ISA_MAX_QUEUES];
   vm_dma_engine dma[ISA_NDMA];
@@ -586,7 +595,12 @@ uint64_t vm_peak_flops(const isa_target *t);
 /* fault.c */
 void vm_fault(vm_core *c, isa_status status, int engine, int dma, uint32_t pc, const char *fmt, ...)
     ISA_PRINTF(6, 7);
+
+/* deadlock.c: who waits on what, why, and who could still have changed it. */
 void vm_deadlock(vm_core *c);
+/* Where a run stands that a limit ends: engines that only run register instructions, and then who
+ * waits. Adds nothing when there are none. */
+void vm_standing(const vm_core *c, isa_buf *out);
 
 /* trace.c: one event to the hash and the hook. */
 void vm_trace(vm_core *c, unsigned kind, unsigned engine, uint32_t pc, uint32_t id, vm_time start,

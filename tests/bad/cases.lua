@@ -555,7 +555,9 @@ limit: simulated time reached its limit of 10 ns
 ]] },
   { name = "deadlock", command = "$SOMA dead.s --out c=c.npy", exit = 1, err = [[
 dead.s:8: deadlock: no engine can move and no transfer is in flight
-  sync at dead.s:8 waits for $s>=2; $s is 1, last updated by dead.s:7; it is updated by sync (dead.s:7)
+  sync at dead.s:8 waits for $s>=2; $s is 1, 1 short
+    updates: to 1 at N ns by sync (dead.s:7)
+    nothing that could still run changes it: sync (dead.s:7) is past it
   nop $s>=2
   on sync, pc 1, at N ns
 ]] },

@@ -170,10 +170,11 @@ static void deadlock_report(void **state) {
   assert_string_equal(
       f.text,
       "no engine can move and no transfer is in flight\n"
-      "  vector at test.s:9 waits for $go>=3; $go is 2, last updated by test.s:5; it is updated "
-      "by sync (test.s:5)\n"
-      "  sync at test.s:6 waits for $back>=1; $back is 0, never updated; it is updated by vector "
-      "(test.s:10)");
+      "  vector at test.s:9 waits for $go>=3; $go is 2, 1 short\n"
+      "    updates: to 2 at 30 ns by sync (test.s:5)\n"
+      "    nothing that could still run changes it: sync (test.s:5) is past it\n"
+      "  sync at test.s:6 waits for $back>=1; $back is 0, 1 short, never updated\n"
+      "    it could still be changed by vector (test.s:10)");
   bed_close(&b);
 }
 

@@ -237,8 +237,11 @@ static void deadlock_names_range_clear(void **state) {
                               " sem_range_clear first=0, count=1\n halt\n"
                               "section vector\n nop $s+=3\n nop $s>=3\n nop $s==0\n halt\n");
   bed_run(&b, SOMA_DEADLOCK);
-  bed_fault_has(&b, "vector at test.s:11 waits for $s==0; $s is 3, last updated by test.s:9; it is "
-                    "updated by vector (test.s:9), sync (test.s:6)");
+  bed_fault_has(&b, "vector at test.s:11 waits for $s==0; $s is 3\n"
+                    "    updates: to 3 at 30 ns by vector (test.s:9)\n"
+                    "    it held earlier: $s was 0 from 0 to 30 ns, when test.s:9 made it 3; this "
+                    "wait began at 31 ns\n"
+                    "    it could still be changed by sync (test.s:6)\n");
   bed_close(&b);
 }
 
@@ -249,7 +252,7 @@ static void deadlock_names_the_host(void **state) {
   bed_start(&b);
   assert_int_equal(soma_semaphore_set(b.m, 0, 4), SOMA_OK);
   assert_int_equal(soma_run_until(b.r, SOMA_END, SOMA_SYNC, 0), SOMA_DEADLOCK);
-  bed_fault_has(&b, "$s is 4, last set by the host");
+  bed_fault_has(&b, "$s is 4, 1 short\n    updates: to 4 at 0 ns by the host\n");
   bed_close(&b);
 }
 

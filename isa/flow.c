@@ -1,0 +1,82 @@
+/* Control flow of one engine's code. */
+#include "flow.h"
+
+#include <string.h>
+
+int64_t isa_flow_target(const isa_insn *in) {
+  switch (isa_ops[in->op].form) {
+  case ISA_FORM_BRANCH: return in->u.BRANCH.to;
+  case ISA_FORM_JUMP: return in->u.JUMP.to;
+  case ISA_FORM_CALL: return in->u.CALL.to;
+  default: return -1;
+  }
+}
+
+static uint64_t bit_of(uint8_t reg) { return UINT64_C(1) << (reg % 64); }
+
+/* The register that an instruction other than a call writes, as a mask. */
+static uint64_t writes_reg(const isa_insn *in) {
+  switch (isa_ops[in->op].form) {
+  case ISA_FORM_MOV: return bit_of(in->u.MOV.rd);
+  case ISA_FORM_REGALU: return bit_of(in->u.REGALU.rd);
+  case ISA_FORM_TENSOR_LOAD: return bit_of(in->u.TENSOR_LOAD.rd);
+  case ISA_FORM_REG: return in->op == ISA_OP_ret ? 0 : bit_of(in->u.REG.r);
+  default: return 0;
+  }
+}
+
+/* Whether some ret may go elsewhere than behind a call. */
+static bool computed(const isa_code *code) {
+  uint64_t written = 0, returns = 0;
+  for (uint32_t pc = 0; pc < code->n; pc++) {
+    const isa_insn *in = &code->insns[pc];
+    written |= writes_reg(in);
+    if (in->op == ISA_OP_ret) returns |= bit_of(in->u.REG.r);
+  }
+  return (written & returns) != 0;
+}
+
+typedef struct walk {
+  const isa_code *code;
+  uint8_t *seen;
+  uint32_t *stack, n; /* each pc is pushed once */
+} walk;
+
+static void visit(walk *w, int64_t pc) {
+  if (pc < 0 || pc >= w->code->n || w->seen[pc]) return;
+  w->seen[pc] = 1;
+  w->stack[w->n++] = (uint32_t)pc;
+}
+
+static void visit_returns(walk *w) {
+  for (uint32_t pc = 0; pc < w->code->n; pc++)
+    if (w->code->insns[pc].op == ISA_OP_call) visit(w, (int64_t)pc + 1);
+}
+
+static void follow(walk *w) {
+  bool returned = false;
+  while (w->n) {
+    uint32_t pc = w->stack[--w->n];
+    unsigned op = w->code->insns[pc].op;
+    visit(w, isa_flow_target(&w->code->insns[pc]));
+    if (op == ISA_OP_ret && !returned) visit_returns(w);
+    returned = returned || op == ISA_OP_ret;
+    if (op != ISA_OP_jmp && op != ISA_OP_ret && op != ISA_OP_halt && op != ISA_OP_call)
+      visit(w, (int64_t)pc + 1);
+  }
+}
+
+bool isa_flow_reach(const isa_alloc *al, const isa_code *code, uint32_t from, uint8_t *seen) {
+  if (from >= code->n) return true;
+  size_t bytes = (size_t)code->n * sizeof(uint32_t);
+  walk w = {.code = code, .seen = seen, .stack = isa_zalloc(al, bytes)};
+  if (!w.stack) return false;
+  visit(&w, from);
+  follow(&w);
+  bool returns = false;
+  for (uint32_t pc = 0; pc < code->n && !returns; pc++)
+    returns = seen[pc] && code->insns[pc].op == ISA_OP_ret;
+  if (returns && computed(code)) memset(seen, 1, code->n);
+  isa_free(al, w.stack, bytes);
+  return true;
+}
