@@ -13,8 +13,8 @@ extern "C" {
  * sources as they were when the instruction started, the destinations as they are when it is done.
  * What it stores reaches the tiles once it has returned SOMA_OK, at the instruction's done. Any
  * other status, an access outside of an operand, or soma_call_fail makes the instruction fault, and
- * then nothing is stored. Until it returns, what would run the machine or look into it gives
- * SOMA_BUSY, and freeing the machine or its run does nothing. A run is reproducible as far as the
+ * then nothing is stored. Until it returns, what would run the machine, look into it, bind or
+ * allocate gives SOMA_BUSY, and freeing the machine or its run does nothing. A run is reproducible as far as the
  * function's results depend on its operands alone. It must return: no longjmp, no C++ exception. */
 enum { SOMA_CUSTOM_OPERANDS = 16 }; /* most dsts, srcs, and imms */
 typedef struct soma_call soma_call;

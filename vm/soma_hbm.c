@@ -76,9 +76,9 @@ static soma_status place_constants(soma_machine *m, const isa_program *p, soma_t
 }
 
 soma_status soma_move_to_device(soma_machine *m, soma_program *p) {
-  if (soma_residents(m, p)) return SOMA_OK;
-  soma_status s = soma_fit_target(m, p->p->target);
-  if (s != SOMA_OK) return s;
+  soma_status s = soma_not_calling(m);
+  if (s != SOMA_OK || soma_residents(m, p)) return s;
+  if ((s = soma_fit_target(m, p->p->target)) != SOMA_OK) return s;
   uint32_t n = p->p->ntensors;
   if (m->nresidents == m->cap_residents && !isa_array_grow(&m->al, &m->residents, m->nresidents,
                                                            &m->cap_residents, sizeof *m->residents))

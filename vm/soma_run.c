@@ -34,6 +34,8 @@ static binding *find_binding(const soma_machine *m, const soma_program *p, uint3
 
 soma_status soma_binding(soma_machine *m, soma_program *p, const char *name, soma_dtype dtype,
                          uint32_t ndim, const int64_t *shape, binding **out) {
+  soma_status busy = soma_not_calling(m);
+  if (busy != SOMA_OK) return busy;
   int i = isa_program_find_tensor(p->p, name, strlen(name));
   if (i < 0) return soma_fail(m, SOMA_ARG, "the program has no tensor %s", name);
   const isa_tensor *t = &p->p->tensors[i];

@@ -75,6 +75,9 @@ soma_status soma_tensor_place(soma_machine *m, soma_dtype dtype, uint32_t ndim,
 
 soma_status soma_tensor_new(soma_machine *m, soma_dtype dtype, uint32_t ndim, const int64_t *shape,
                             soma_tensor **out) {
+  *out = NULL;
+  soma_status s = soma_not_calling(m);
+  if (s != SOMA_OK) return s;
   return soma_tensor_place(m, dtype, ndim, shape, VM_HBM_TENSOR, NULL, out);
 }
 

@@ -11,7 +11,8 @@ typedef struct probe {
   bed *b;
   int calls;
   float seen[64];
-  soma_status inside[16];
+  soma_status inside[15];
+  soma_tensor *device;
 } probe;
 
 static soma_custom_op op_of(soma_custom_fn fn, void *ud) {
@@ -268,6 +269,8 @@ static soma_status reenters(void *ud, soma_call *c) {
   uint32_t v;
   float x[8];
   soma_run *r = NULL;
+  soma_tensor *t = NULL;
+  static const int64_t one[1] = {1};
   soma_custom_op op = op_of(nothing, NULL);
   (void)c;
   soma_status got[] = {soma_run_until(b->r, SOMA_END, SOMA_SYNC, 0),
@@ -279,7 +282,13 @@ static soma_status reenters(void *ud, soma_call *c) {
                        soma_semaphore_set(b->m, 0, 1),
                        soma_register_get(b->m, SOMA_SYNC, 0, &v),
                        soma_register_set(b->m, SOMA_SYNC, 0, 1),
-                       soma_fetch(b->r, "h", x, 4)};
+                       soma_fetch(b->r, "h", x, 4),
+                       soma_bind(b->m, b->p, "h", SOMA_FLOAT32, 1, one, x),
+                       soma_bind_shared(b->m, b->p, "h", SOMA_FLOAT32, 1, one, x),
+                       soma_bind_tensor(b->m, b->p, "h", p->device),
+                       soma_tensor_new(b->m, SOMA_FLOAT32, 1, one, &t),
+                       soma_move_to_device(b->m, b->p)};
+  _Static_assert(sizeof got == sizeof p->inside, "each has its place");
   memcpy(p->inside, got, sizeof got);
   soma_run_free(b->r);
   soma_machine_free(b->m);
@@ -292,10 +301,13 @@ static void no_way_back_in(void **state) {
   bed b = bed_open(NULL, HEAD "h tensor float32[1]\nx tile sbuf float32[1, 8]\n"
                               "section gpsimd\n custom_op \"in\", dsts=[x]\n halt\n");
   probe p = {.b = &b};
+  assert_int_equal(soma_tensor_new(b.m, SOMA_FLOAT32, 1, (int64_t[]){1}, &p.device), SOMA_OK);
   set(&b, "in", op_of(reenters, &p));
   bed_run(&b, SOMA_OK);
   assert_int_equal(p.calls, 1);
-  for (int i = 0; i < 10; i++) assert_int_equal(p.inside[i], SOMA_BUSY);
+  for (size_t i = 0; i < sizeof p.inside / sizeof *p.inside; i++)
+    assert_int_equal(p.inside[i], SOMA_BUSY);
+  soma_tensor_free(p.device);
   bed_close(&b);
 }
 
