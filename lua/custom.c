@@ -39,6 +39,7 @@ static uint32_t types_of(lua_State *L, const char *key) {
     mask |= one_type(L, key);
     lua_pop(L, 1);
   }
+  if (mask == 0) luaL_error(L, "custom: option '%s' has an empty sequence of dtypes", key);
   lua_pop(L, 2);
   return mask;
 }
@@ -96,7 +97,9 @@ int lb_core_custom(lua_State *L) {
   soma_custom_op op = SOMA_CUSTOM_OP_INIT;
   lua_settop(L, 3);
   lb_core *core = lb_check_core(L, 1);
-  const char *name = luaL_checkstring(L, 2);
+  size_t n;
+  const char *name = luaL_checklstring(L, 2, &n);
+  luaL_argcheck(L, strlen(name) == n, 2, "an operator's name has no zero byte");
   bool given = !lua_isnil(L, 3);
   if (given) read_options(L, &op);
   push_table(L); /* 4 */
@@ -190,6 +193,15 @@ static int call_function(lua_State *L) {
   return 0;
 }
 
+/* The error of a function as text: of a table what its __tostring says. */
+static int error_text(lua_State *L) {
+  if (lua_type(L, 1) != LUA_TSTRING && luaL_getmetafield(L, 1, "__tostring") == LUA_TNIL)
+    lua_pushfstring(L, "an error that is a %s, not a string", luaL_typename(L, 1));
+  else
+    luaL_tolstring(L, 1, NULL);
+  return 1;
+}
+
 /* Protected: an error becomes the fault's text. */
 static soma_status call(void *ud, soma_call *c) {
   const lb_operator *x = ud;
@@ -197,12 +209,16 @@ static soma_status call(void *ud, soma_call *c) {
   lua_State *L = core->running;
   pending p = {x, c};
   if (L == NULL || !lua_checkstack(L, 8)) return soma_call_fail(c, "Lua has no stack left");
+  int top = lua_gettop(L);
+  soma_status s = SOMA_OK;
+  lua_pushcfunction(L, error_text);
   lua_pushcfunction(L, call_function);
   lua_pushvalue(L, core->index);
   lua_pushlightuserdata(L, &p);
-  if (lua_pcall(L, 2, 0, 0) == LUA_OK) return SOMA_OK;
-  const char *text = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : NULL;
-  soma_status s = soma_call_fail(c, text != NULL ? text : "an error that is not a string");
-  lua_pop(L, 1);
+  if (lua_pcall(L, 2, 0, top + 1) != LUA_OK) {
+    const char *text = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : NULL;
+    s = soma_call_fail(c, text != NULL ? text : "an error that is not a string");
+  }
+  lua_settop(L, top);
   return s;
 }
