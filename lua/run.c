@@ -77,6 +77,8 @@ static void check_device_input(lua_State *L, const lb_core *core, const char *na
     luaL_error(L, "run: input '%s' is a tensor that is closed", name);
   if (home == core) return;
   const char *there = lb_push_device_name(L, home->device);
+  if (home->m == NULL)
+    luaL_error(L, "run: input '%s' was on %s, whose core has been closed", name, there);
   if (core->device == LB_CPU)
     luaL_error(L,
                "run: input '%s' is on %s, this core is no device: make it with soma.core{device"
@@ -127,8 +129,10 @@ static void place_outputs(lua_State *L, const lb_program *p, int host, int devic
   for (uint32_t i = 0; soma_program_tensor(p->p, i, &info) == SOMA_OK; i++) {
     if (info.role != SOMA_OUTPUT) continue;
     if (lua_getfield(L, device, info.name) == LUA_TNIL) {
+      const char *what = lua_pushfstring(L, "run: output '%s'", info.name);
+      const lt_device *d = lt_new_device(L, 1, what, (unsigned)info.dtype, info.ndim, info.shape);
+      lua_replace(L, -3);
       lua_pop(L, 1);
-      const lt_device *d = lt_new_device(L, 1, "run", (unsigned)info.dtype, info.ndim, info.shape);
       soma_tensor_name(lt_device_handle(d), info.name);
       lua_pushvalue(L, -1);
       lua_setfield(L, device, info.name);

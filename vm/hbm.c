@@ -127,8 +127,11 @@ static isa_status refuse(vm_hbm *h, uint64_t bytes, vm_hbm_owner owner, const ch
   isa_buf_printf(&h->refused, "%s %.60s needs %llu bytes of HBM; %llu of %llu are taken",
                  vm_hbm_owner_name(owner), name, (unsigned long long)bytes,
                  (unsigned long long)h->used, (unsigned long long)h->capacity);
-  isa_buf_printf(&h->refused, ", the largest of %u free block%s has %llu", b.n, b.n == 1 ? "" : "s",
-                 (unsigned long long)b.largest);
+  if (b.n)
+    isa_buf_printf(&h->refused, ", the largest of %u free block%s has %llu", b.n,
+                   b.n == 1 ? "" : "s", (unsigned long long)b.largest);
+  else
+    isa_buf_printf(&h->refused, ", no block is free");
   put_largest(h);
   return ISA_LIMIT;
 }

@@ -129,7 +129,7 @@ case("exhausted HBM", function()
     fails("zeros: device tensor uint8[1025] needs 1025 bytes of HBM; 0 of 1024 are taken, the largest of 1 "
       .. "free block has 1024", soma.zeros, 1025, "uint8", on)
     local x = soma.zeros(1000, "uint8", on)
-    local full = "; 1000 of 1024 are taken, the largest of 0 free blocks has 0\n  1000 bytes at 0x0: device tensor uint8[1000]"
+    local full = "; 1000 of 1024 are taken, no block is free\n  1000 bytes at 0x0: device tensor uint8[1000]"
     fails("ones: device tensor uint8[25] needs 25 bytes of HBM" .. full, soma.ones, 25, "uint8", on)
     fails("to: device tensor float32[4, 8] needs 128 bytes of HBM" .. full, host_a.to, host_a, "neuron:0")
     raises("needs 128 bytes of HBM; 1000 of 1024 are taken", core.run, core, prog, {a = host_a, b = host_b})
@@ -142,7 +142,7 @@ case("exhausted HBM", function()
     collectgarbage() collectgarbage()
     local a, b = host_a:to "neuron:0", host_b:to "neuron:0"
     local rest = soma.zeros(1024 - 3 * BYTES + 1, "uint8", on)
-    fails("run: device tensor float32[4, 8] needs 128 bytes of HBM; 897 of 1024 are taken, the largest of 1 free "
+    fails("run: output 'c': device tensor float32[4, 8] needs 128 bytes of HBM; 897 of 1024 are taken, the largest of 1 free "
       .. "block has 64\n  641 bytes at 0x100: device tensor uint8[641]\n  128 bytes at 0x0: device tensor "
       .. "float32[4, 8]\n  128 bytes at 0x80: device tensor float32[4, 8]", core.run, core, prog, {a = a, b = b})
     rest:close()
@@ -241,8 +241,8 @@ case("move_to_device: how long they stay, and what is refused", function()
     local other = soma.load(with_const:bytes())
     other:move_to_device(core)
     eq(core.hbm_bytes, 64)
-    fails("move_to_device: device const w needs 32 bytes of HBM; 64 of 100 are taken, the largest of 0 free "
-      .. "blocks has 0\n  32 bytes at 0x0: device const w\n  32 bytes at 0x40: device const w", function()
+    fails("move_to_device: device const w needs 32 bytes of HBM; 64 of 100 are taken, no block "
+      .. "is free\n  32 bytes at 0x0: device const w\n  32 bytes at 0x40: device const w", function()
       local third <close> = soma.load(with_const:bytes())
       third:move_to_device "neuron:0"
     end)
