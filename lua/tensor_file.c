@@ -200,8 +200,8 @@ unsigned lt_stored_dtype(const lt_source *s, const lt_stored *e, unsigned asked)
   int own = e->named >= 0 ? e->named : plain_dtype(e);
   if (asked == 0 && own < 0)
     luaL_error(s->L,
-               is_double(e) ? "%s: holds float64, which the machine lacks: give {dtype = "
-                              "\"float32\"} to round it"
+               is_double(e) ? "%s: holds float64, which the machine lacks: store it as float32, or "
+                              "load it with {dtype = \"float32\"}"
                             : "%s: its type has no name: give {dtype = ...}",
                s->path);
   if (asked == 0 || (int)asked == own) return (unsigned)own;

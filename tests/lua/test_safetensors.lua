@@ -35,7 +35,7 @@ case("every type of the format", function()
     eq(x.none.shape, {0, 4})
     eq(sorted_names(metadata), {"format", "\u{e9}"}) eq(metadata.format, "pt") eq(metadata["\u{e9}"], "\u{fc}\n")
   end
-  fails(dir .. "types.safetensors: tensor 'f64': holds float64, which the machine lacks: give {dtype = \"float32\"} to round it",
+  fails(dir .. "types.safetensors: tensor 'f64': holds float64, which the machine lacks: store it as float32, or load it with {dtype = \"float32\"}",
     soma.load_safetensors, dir .. "types.safetensors")
   eq(next((soma.load_safetensors(dir .. "nothing.safetensors"))), nil)
   local x = soma.load_safetensors(dir .. "unaligned.safetensors", {map = true})

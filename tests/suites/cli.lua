@@ -197,7 +197,7 @@ fails("not a .npy", add .. " --in x=" .. add, add .. ": not a valid .npy file: i
 fails("another type", add .. " --in x=" .. npy("i.npy", "<i4", "(4, 2)", floats(0, 8)), "tensor x is float32[4, 2], the data given is int32[4, 2]")
 fails("another shape", add .. " --in x=" .. path "x4.npy", "tensor x is float32[4, 2], the data given is float32[4, 4]")
 fails("float64", add .. " --in x=" .. npy("d.npy", "<f8", "(4, 2)", floats(0, 16)),
-  path "d.npy" .. ": holds float64, which the machine lacks: give {dtype = \"float32\"} to round it")
+  path "d.npy" .. ": holds float64, which the machine lacks: store it as float32, or load it with {dtype = \"float32\"}")
 fails("another target", add .. ins .. " --target trn1", "the program is for trn2, the machine is a trn1")
 fails("no place for the output", add .. ins .. " --out k=" .. path "no/k.npy", "cannot write '" .. path "no/k.npy" .. "': No such file or directory")
 fails("no place for the trace", add .. ins .. " --trace " .. path "no/t", "cannot write '" .. path "no/t" .. "': No such file or directory")
