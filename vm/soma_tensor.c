@@ -106,6 +106,11 @@ static soma_status check_copy(soma_tensor *t, size_t n) {
 soma_status soma_tensor_write(soma_tensor *t, const void *data, size_t n) {
   soma_status s = check_copy(t, n);
   if (s != SOMA_OK) return s;
+  if (t->m->run) { /* what has started has read its sources */
+    uint64_t at = (uint64_t)(uintptr_t)t->block.data;
+    const vm_box box = {.space = ISA_HBM, .p1 = 1, .lo = at, .hi = at + n};
+    vm_protect(&t->m->run->core, &box, 1, NULL);
+  }
   memcpy(t->block.data, data, n);
   t->m->to_device += n;
   return SOMA_OK;

@@ -3,6 +3,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -195,9 +196,66 @@ static void refusals(void **state) {
   end(&other);
 }
 
+/* When the share of each DMA engine starts and is done; engine i moves rows 8 i to 8 i + 7. */
+typedef struct times {
+  soma_time start[16], done[16];
+} times;
+
+static void note(void *ud, const soma_event *e) {
+  times *t = ud;
+  if (e->kind != SOMA_EV_DMA) return;
+  t->start[e->engine] = e->start;
+  t->done[e->engine] = e->end;
+}
+
+/* A transfer reads when its share starts, also a tensor that the host writes to on the way. */
+static void written_under_a_transfer(void **state) {
+  (void)state;
+  static const char text[] = "target trn2\nx tensor float32[128, 2], input\n"
+                             "y tensor float32[128, 2], output\ns sem\nq queue dge=hwdge\n"
+                             "section sync\n dma_copy y, x, queue=q $s\n nop $s>=16\n halt\n";
+  static const int64_t rows[2] = {128, 2};
+  float old[256], new[256], y[256];
+  times t = {{0}, {0}}, again;
+  soma_options o = SOMA_OPTIONS_INIT;
+  o.event = note;
+  o.event_ud = &t;
+  for (int i = 0; i < 256; i++) old[i] = (float)i, new[i] = -old[i] - 1;
+  soma_machine *m;
+  soma_program *p;
+  soma_tensor *x;
+  soma_run *r;
+  assert_int_equal(soma_machine_new(&o, &m), SOMA_OK);
+  assert_int_equal(soma_assemble(m, text, sizeof text - 1, "x.s", NULL, &p, NULL), SOMA_OK);
+  assert_int_equal(soma_tensor_new(m, SOMA_FLOAT32, 2, rows, &x), SOMA_OK);
+  for (int round = 0; round < 2; round++) {
+    soma_time middle = (t.start[5] + t.done[5]) / 2;
+    again = t;
+    assert_int_equal(soma_tensor_write(x, old, sizeof old), SOMA_OK);
+    assert_int_equal(soma_bind_tensor(m, p, "x", x), SOMA_OK);
+    assert_int_equal(soma_run_start(m, p, &r), SOMA_OK);
+    if (round) {
+      assert_int_equal(soma_run_until(r, SOMA_TIME, SOMA_SYNC, middle), SOMA_OK);
+      assert_int_equal(soma_tensor_write(x, new, sizeof new), SOMA_OK);
+    }
+    assert_int_equal(soma_run_until(r, SOMA_END, SOMA_SYNC, 0), SOMA_OK);
+    assert_int_equal(soma_fetch(r, "y", y, sizeof y), SOMA_OK);
+    for (int e = 0; e < 16; e++) {
+      bool before = !round || again.start[e] < middle;
+      assert_true(again.start[e] != middle || !round);
+      assert_memory_equal(y + 16 * e, (before ? old : new) + 16 * e, 16 * sizeof *y);
+    }
+    soma_run_free(r);
+  }
+  soma_tensor_free(x);
+  soma_program_free(p);
+  soma_machine_free(m);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(chains), cmocka_unit_test(rebinding),
                                      cmocka_unit_test(lifetimes), cmocka_unit_test(limits),
-                                     cmocka_unit_test(refusals)};
+                                     cmocka_unit_test(refusals),
+                                     cmocka_unit_test(written_under_a_transfer)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
