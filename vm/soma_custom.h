@@ -14,8 +14,9 @@ extern "C" {
  * What it stores reaches the tiles once it has returned SOMA_OK, at the instruction's done. Any
  * other status, an access outside of an operand, or soma_call_fail makes the instruction fault, and
  * then nothing is stored. Until it returns, what would run the machine, look into it, bind or
- * allocate gives SOMA_BUSY, and freeing the machine or its run does nothing. A run is reproducible as far as the
- * function's results depend on its operands alone. It must return: no longjmp, no C++ exception. */
+ * allocate gives SOMA_BUSY, and freeing the machine or its run does nothing. A run is reproducible
+ * as far as the function's results depend on its operands alone. It must return: no longjmp, no C++
+ * exception. */
 enum { SOMA_CUSTOM_OPERANDS = 16 }; /* most dsts, srcs, and imms */
 typedef struct soma_call soma_call;
 typedef soma_status (*soma_custom_fn)(void *ud, soma_call *call);

@@ -98,7 +98,7 @@ void soma_mark_written(const isa_program *p, bool *written);
 int vm_insn_queue(const isa_insn *in);
 /* Fills what the statistics say of flops, memory and streaming. (figures.c) */
 void vm_run_work(const vm_core *c, soma_stats *s);
-/* Whether p may run on m: the target, and every rule of the machine. */
+/* Whether p may run on m: the target, every rule of the machine, and the custom operators. */
 soma_status soma_run_check(soma_machine *m, const soma_program *p);
 /* Gives a run what the options say about its surroundings: callbacks, limits, interruption. */
 void soma_run_options(soma_run *r);

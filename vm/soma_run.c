@@ -131,7 +131,8 @@ soma_status soma_run_check(soma_machine *m, const soma_program *p) {
   isa_place at;
   soma_status s = soma_fit_target(m, p->p->target);
   if (s != SOMA_OK) return s;
-  return isa_check_program(p->p, &at, &e) ? SOMA_OK : refuse(m, p->p, &at, &e);
+  if (isa_check_program(p->p, &at, &e) && soma_customs_check(m, p->p, &at, &e)) return SOMA_OK;
+  return refuse(m, p->p, &at, &e);
 }
 
 static void forward_event(void *ud, unsigned kind, unsigned engine, uint32_t pc, uint32_t id,
@@ -281,14 +282,12 @@ static soma_status start_core(soma_machine *m, const soma_program *p, soma_run *
 
 soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **out) {
   isa_error e = {0};
-  isa_place at;
   *out = NULL;
   if (m->run && !m->run->core.ended)
     return soma_fail(m, SOMA_BUSY, "the machine has a run that has not ended");
   soma_status s = soma_fit_target(m, p->p->target);
-  if (s != SOMA_OK || (s = check_inputs(m, p)) != SOMA_OK) return s;
-  if (!isa_check_program(p->p, &at, &e) || !soma_customs_check(m, p->p, &at, &e))
-    return refuse(m, p->p, &at, &e);
+  if (s != SOMA_OK || (s = check_inputs(m, p)) != SOMA_OK || (s = soma_run_check(m, p)) != SOMA_OK)
+    return s;
   soma_run *r = isa_zalloc(&m->al, sizeof *r);
   if (!r) return soma_out_of_memory(m);
   if (m->run) vm_core_release(&m->run->core);

@@ -311,6 +311,41 @@ static void no_way_back_in(void **state) {
   bed_close(&b);
 }
 
+/* A saved run asks for its operators as a start does: the file may come from anyone. */
+static void saved_runs_ask_too(void **state) {
+  (void)state;
+  const char *text = HEAD "x tile sbuf float32[1, 8]\nsection gpsimd\n nop\n"
+                          " custom_op \"f\", dsts=[x]\n halt\n";
+  int calls = 0;
+  void *data;
+  size_t n;
+  bed b = bed_open(NULL, text), other = bed_open(NULL, text);
+  soma_program *p;
+  soma_run *r;
+  soma_custom_op op = op_of(nothing, &calls);
+  set(&b, "f", op);
+  bed_start(&b);
+  assert_int_equal(soma_run_until(b.r, SOMA_EVENT, SOMA_SYNC, 0), SOMA_OK);
+  assert_int_equal(soma_run_save(b.r, &data, &n), SOMA_OK);
+  assert_int_equal(soma_run_resume(other.m, data, n, &p, &r), SOMA_ILLEGAL);
+  assert_null(r);
+  assert_non_null(strstr(soma_error(other.m), "test.s:5: no operator \"f\" is registered"));
+  op.dst_types[0] = 1u << SOMA_INT64;
+  set(&other, "f", op);
+  assert_int_equal(soma_run_resume(other.m, data, n, &p, &r), SOMA_ILLEGAL);
+  assert_non_null(strstr(soma_error(other.m), "does not take float32 as dst0"));
+  op.dst_types[0] = 1u << SOMA_FLOAT32;
+  set(&other, "f", op);
+  assert_int_equal(soma_run_resume(other.m, data, n, &p, &r), SOMA_OK);
+  assert_int_equal(soma_run_until(r, SOMA_END, SOMA_SYNC, 0), SOMA_OK);
+  assert_int_equal(calls, 1);
+  soma_bytes_free(data);
+  soma_run_free(r);
+  soma_program_free(p);
+  bed_close(&other);
+  bed_close(&b);
+}
+
 /* ---- Registration ------------------------------------------------------------------------- */
 
 static void refused_start(bed *b, const char *text) {
@@ -443,11 +478,17 @@ static void every_allocation_may_fail(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(operands_and_elements),  cmocka_unit_test(in_place),
-      cmocka_unit_test(source_as_of_the_start), cmocka_unit_test(declared_cost),
-      cmocka_unit_test(faults_are_contained),   cmocka_unit_test(packed_types_are_bytes),
-      cmocka_unit_test(no_way_back_in),         cmocka_unit_test(what_a_program_needs),
-      cmocka_unit_test(bad_registrations),      cmocka_unit_test(every_allocation_may_fail),
+      cmocka_unit_test(operands_and_elements),
+      cmocka_unit_test(in_place),
+      cmocka_unit_test(source_as_of_the_start),
+      cmocka_unit_test(declared_cost),
+      cmocka_unit_test(faults_are_contained),
+      cmocka_unit_test(packed_types_are_bytes),
+      cmocka_unit_test(no_way_back_in),
+      cmocka_unit_test(saved_runs_ask_too),
+      cmocka_unit_test(what_a_program_needs),
+      cmocka_unit_test(bad_registrations),
+      cmocka_unit_test(every_allocation_may_fail),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
