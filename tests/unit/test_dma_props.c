@@ -298,7 +298,7 @@ static void program(void) {
   bed_close(&b);
 }
 
-static int cases = 10000;
+static int cases = 100000;
 static unsigned long long seed = 1;
 
 static void random_transfers(void **unused) {
