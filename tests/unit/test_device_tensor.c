@@ -253,9 +253,9 @@ static void written_under_a_transfer(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(chains), cmocka_unit_test(rebinding),
-                                     cmocka_unit_test(lifetimes), cmocka_unit_test(limits),
-                                     cmocka_unit_test(refusals),
-                                     cmocka_unit_test(written_under_a_transfer)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(chains),    cmocka_unit_test(rebinding),
+      cmocka_unit_test(lifetimes), cmocka_unit_test(limits),
+      cmocka_unit_test(refusals),  cmocka_unit_test(written_under_a_transfer)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
