@@ -16,7 +16,7 @@ extern "C" {
  * then nothing is stored. Until it returns, what would run the machine, look into it, bind or
  * allocate gives SOMA_BUSY, and freeing the machine or its run does nothing. A run is reproducible
  * as far as the function's results depend on its operands alone. It must return: no longjmp, no C++
- * exception. */
+ * exception. The call is gone once it has returned. */
 enum { SOMA_CUSTOM_OPERANDS = 16 }; /* most dsts, srcs, and imms */
 typedef struct soma_call soma_call;
 typedef soma_status (*soma_custom_fn)(void *ud, soma_call *call);
