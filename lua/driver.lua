@@ -532,10 +532,15 @@ local function try_schedules(prog, inputs, o, run)
   end
 end
 
+-- The page shows the critical path. Its record has no limit, so that a trace with one does without.
+local function wants_causes(o)
+  return o["--explain-time"] or o["--html"] and not (o["--trace-last"] or o["--trace-limit"])
+end
+
 local function make_core(o)
   return soma.core {
     checks = o["--check"], schedule = o["--schedule-seed"],
-    costs = o.costs, causes = o["--explain-time"],
+    costs = o.costs, causes = wants_causes(o),
     target = o["--target"], max_instructions = o["--max-instructions"], max_time = o["--max-ns"],
     max_seconds = o["--max-seconds"], trace = wants_events(o),
     progress = host.terminal and progress or nil,

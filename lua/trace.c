@@ -37,13 +37,15 @@ static int save_trace(lua_State *L) {
   return f == NULL ? 2 : finish(L, "save_trace", f, soma_write_chrome(r, p, to_file, f->f));
 }
 
-/* run:save_html(path, title): a page that needs no other file. */
+/* run:save_html(path, title): a page that needs no other file; with the critical path, fault and
+ * findings while the core has the run. */
 static int save_html(lua_State *L) {
   const soma_program *p;
   const char *path = luaL_checkstring(L, 2), *title = luaL_optstring(L, 3, NULL);
   const soma_recorder *r = lb_recorded(L, "save_html", &p);
+  const soma_run *run = lb_check_run(L, 1)->r;
   lb_file *f = lb_file_create(L, path);
-  return f == NULL ? 2 : finish(L, "save_html", f, soma_write_html(r, p, title, to_file, f->f));
+  return f == NULL ? 2 : finish(L, "save_html", f, soma_write_html(r, p, run, title, to_file, f->f));
 }
 
 /* run:save_table(path, table): CSV, or JSON lines when the path ends with .jsonl. */

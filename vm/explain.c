@@ -262,43 +262,27 @@ static void put_gap(isa_buf *b, const soma_idle_gap *g) {
   isa_buf_puts(b, "\n");
 }
 
-/* For whom an engine was idle: a queue, an engine, nobody. */
-enum {
-  FOR_ENGINE = ISA_MAX_QUEUES,
-  FOR_HOST = FOR_ENGINE + ISA_NENGINES,
-  FOR_ITSELF,
-  FOR_END,
-  FOR_ALL
-};
-
-static unsigned idle_for(const soma_idle_gap *g) {
-  if (g->kind == SOMA_GAP_END) return FOR_END;
-  if (g->kind == SOMA_GAP_SEQUENCER) return FOR_ITSELF;
-  if (g->late_queue >= 0 && g->late_queue < ISA_MAX_QUEUES) return (unsigned)g->late_queue;
-  return g->late_engine < 0 ? FOR_HOST : FOR_ENGINE + (unsigned)g->late_engine;
-}
-
 static void put_whom(explain *x, unsigned who) {
   isa_buf *b = &x->out.b;
   const isa_core *core = x->run->core.code;
-  if (who < FOR_ENGINE)
+  if (who < VM_FOR_ENGINE)
     put_name(b, who < core->nqueues ? core->queues[who].name : NULL, "queue", (int)who);
-  else if (who < FOR_HOST)
-    isa_buf_puts(b, isa_engines[who - FOR_ENGINE].name);
+  else if (who < VM_FOR_HOST)
+    isa_buf_puts(b, isa_engines[who - VM_FOR_ENGINE].name);
   else
-    isa_buf_puts(b, who == FOR_END      ? "after its last instruction"
-                    : who == FOR_ITSELF ? "its own doing"
+    isa_buf_puts(b, who == VM_FOR_END      ? "after its last instruction"
+                    : who == VM_FOR_ITSELF ? "its own doing"
                                         : "an update that was not recorded");
 }
 
 /* The idle time of engine e in all, and for whom: the longest first. */
 static void put_idle(explain *x, unsigned e, const soma_idle_gap *g, uint32_t n) {
   isa_buf *b = &x->out.b;
-  soma_time idle[FOR_ALL] = {0}, all = 0;
+  soma_time idle[VM_FOR_ALL] = {0}, all = 0;
   uint32_t count = 0;
   for (uint32_t i = 0; i < n; i++) {
     if (g[i].engine != e) continue;
-    idle[idle_for(&g[i])] += g[i].end - g[i].start;
+    idle[vm_gap_for(&g[i])] += g[i].end - g[i].start;
     all += g[i].end - g[i].start;
     count++;
   }
@@ -307,11 +291,11 @@ static void put_idle(explain *x, unsigned e, const soma_idle_gap *g, uint32_t n)
   isa_buf_printf(b, " in %u gaps", count);
   for (const char *between = ": ";; between = ", ") {
     unsigned most = 0;
-    for (unsigned w = 1; w < FOR_ALL; w++) most = idle[w] > idle[most] ? w : most;
+    for (unsigned w = 1; w < VM_FOR_ALL; w++) most = idle[w] > idle[most] ? w : most;
     if (!idle[most]) break;
     isa_buf_puts(b, between);
     vm_put_span(b, idle[most]);
-    isa_buf_puts(b, most < FOR_ITSELF ? " for " : " ");
+    isa_buf_puts(b, most < VM_FOR_ITSELF ? " for " : " ");
     put_whom(x, most);
     idle[most] = 0;
   }

@@ -4,7 +4,8 @@
  *   record_trace.c   instructions behind events, who signalled whom, names, numbers
  *   record_memory.c  tiles in use over time
  *   record_gaps.c    idle time of the engines, and who was late
- *   record_chrome.c record_table.c record_summary.c record_text.c record_html.c   the writers */
+ *   record_chrome.c record_table.c record_summary.c record_text.c record_html.c   the writers
+ *   record_html_why.c  what the page says of the time: figures, critical path, idle gaps */
 #ifndef VM_RECORD_H
 #define VM_RECORD_H
 
@@ -140,6 +141,16 @@ typedef struct vm_ends {
 } vm_ends;
 vm_ends vm_trace_ends(const vm_trace_view *t, const vm_record *v);
 
+/* For whom an engine was idle: a queue, an engine, nobody. */
+enum {
+  VM_FOR_ENGINE = ISA_MAX_QUEUES, /* below: the number of a queue; from here on that of an engine */
+  VM_FOR_HOST = VM_FOR_ENGINE + ISA_NENGINES, /* an update that was not recorded */
+  VM_FOR_ITSELF,
+  VM_FOR_END, /* after its last instruction */
+  VM_FOR_ALL
+};
+unsigned vm_gap_for(const soma_idle_gap *g);
+
 /* ---- The sink ----------------------------------------------------------------------------- */
 
 typedef struct vm_sink {
@@ -159,5 +170,32 @@ void vm_put_json(isa_buf *b, const char *s);
 void vm_put_time(isa_buf *b, vm_time t, int digits);
 /* A time for people: "1.24 us". */
 void vm_put_span(isa_buf *b, vm_time t);
+
+/* ---- The page (record_html.c, record_html_why.c) ------------------------------------------ */
+
+typedef struct vm_html {
+  vm_trace_view t;
+  vm_sink out;
+  const soma_program *program;
+  const soma_run *run; /* NULL: not given */
+  const char *title;
+  uint32_t *order, *from;
+  uint32_t *code; /* by number of an instruction: its place in the page's list + 1 */
+  uint32_t ncode;
+  soma_path_segment *path; /* NULL: the run's causes were not kept */
+  uint32_t npath;
+} vm_html;
+/* Puts v's instruction on the page's list unless it is there, or v has none. */
+void vm_html_code(vm_html *h, const vm_record *v);
+/* Its place in that list, -1: none. */
+long vm_html_code_of(const vm_html *h, const vm_record *v);
+/* Fetches the critical path; false: memory is out. */
+bool vm_html_open_path(vm_html *h);
+void vm_html_drop_path(vm_html *h);
+/* Writes the instructions of the path to the list of instructions. */
+void vm_html_path_code(vm_html *h);
+/* Writes figures, path, idle gaps, the fault and findings as members of the page's object. False:
+ * memory is out. */
+bool vm_html_why(vm_html *h);
 
 #endif

@@ -133,6 +133,13 @@ static soma_idle_gap describe(const gaps *g, const uint32_t *from, const gap *x)
   return out;
 }
 
+unsigned vm_gap_for(const soma_idle_gap *g) {
+  if (g->kind == SOMA_GAP_END) return VM_FOR_END;
+  if (g->kind == SOMA_GAP_SEQUENCER) return VM_FOR_ITSELF;
+  if (g->late_queue >= 0 && g->late_queue < ISA_MAX_QUEUES) return (unsigned)g->late_queue;
+  return g->late_engine < 0 ? VM_FOR_HOST : VM_FOR_ENGINE + (unsigned)g->late_engine;
+}
+
 soma_status soma_idle_gaps(const soma_recorder *r, const soma_program *p, soma_idle_gap *out,
                            uint32_t max, uint32_t *n) {
   gaps g = {0};

@@ -16,21 +16,19 @@ static const unsigned char model[] = {
 static const unsigned char drawing[] = {
 #include "draw.js.inc"
 };
+static const unsigned char ways[] = {
+#include "path.js.inc"
+};
+static const unsigned char panels[] = {
+#include "panels.js.inc"
+};
 static const unsigned char script[] = {
 #include "viewer.js.inc"
 };
 
-typedef struct html {
-  vm_trace_view t;
-  vm_sink out;
-  const char *title;
-  uint32_t *order, *from;
-  uint32_t *code; /* by number of an instruction: its place in the page's list + 1 */
-} html;
-
 static unsigned long long ps(vm_time t) { return (unsigned long long)(t / 1000); }
 
-static void put_names(html *h) {
+static void put_names(vm_html *h) {
   isa_buf *b = &h->out.b, name;
   const isa_core *core = &h->t.p->cores[0];
   isa_buf_init(&name, &h->t.al);
@@ -63,40 +61,48 @@ static void put_names(html *h) {
 
 static const char *space_name(unsigned space) { return space ? isa_space_name(space) : ""; }
 
-/* The instructions that events speak of:
+long vm_html_code_of(const vm_html *h, const vm_record *v) {
+  uint32_t number;
+  return vm_trace_insn(&h->t, v, &number) ? (long)h->code[number] - 1 : -1;
+}
+
+void vm_html_code(vm_html *h, const vm_record *v) {
+  isa_buf *b = &h->out.b;
+  uint32_t number;
+  const isa_insn *in = vm_trace_insn(&h->t, v, &number);
+  if (!in || h->code[number]) return;
+  vm_ends ends = vm_trace_ends(&h->t, v);
+  isa_line at = vm_trace_line(&h->t, v);
+  isa_buf_printf(b, "%s\n[%u,%u,\"%s\",", h->ncode ? "," : "", vm_record_engine(v), v->pc,
+                 isa_ops[in->op].name);
+  vm_put_json(b, vm_trace_operands(&h->t, v));
+  isa_buf_printf(b, ",%u,%u,", at.file, at.line);
+  vm_put_json(b, ends.tensor);
+  isa_buf_printf(b, ",\"%s\",\"%s\"]", space_name(ends.src), space_name(ends.dst));
+  h->code[number] = ++h->ncode;
+}
+
+/* The instructions that events and the critical path speak of:
  * [engine, pc, mnemonic, operands, file or 0, line, tensor of a DMA, its source, its destination]
  */
-static void put_code(html *h) {
+static void put_code(vm_html *h) {
   isa_buf *b = &h->out.b;
-  uint32_t number, used = 0;
   isa_buf_puts(b, ",\n\"code\":[");
-  for (uint32_t i = 0; i < h->t.n && vm_sink_row(&h->out); i++) {
-    const vm_record *v = vm_record_at(h->t.r, i);
-    const isa_insn *in = vm_trace_insn(&h->t, v, &number);
-    if (!in || h->code[number]) continue;
-    vm_ends ends = vm_trace_ends(&h->t, v);
-    isa_line at = vm_trace_line(&h->t, v);
-    isa_buf_printf(b, "%s\n[%u,%u,\"%s\",", used ? "," : "", vm_record_engine(v), v->pc,
-                   isa_ops[in->op].name);
-    vm_put_json(b, vm_trace_operands(&h->t, v));
-    isa_buf_printf(b, ",%u,%u,", at.file, at.line);
-    vm_put_json(b, ends.tensor);
-    isa_buf_printf(b, ",\"%s\",\"%s\"]", space_name(ends.src), space_name(ends.dst));
-    h->code[number] = ++used;
-  }
+  for (uint32_t i = 0; i < h->t.n && vm_sink_row(&h->out); i++)
+    vm_html_code(h, vm_record_at(h->t.r, i));
+  vm_html_path_code(h);
   isa_buf_puts(b, "]");
 }
 
 /* Nine numbers an event: kind, engine, instruction (-1: none), id, value, end after the event
  * before and length in ps, bytes, and how many events ago is the one it follows from (0: none). */
-static void put_events(html *h) {
+static void put_events(vm_html *h) {
   isa_buf *b = &h->out.b;
   unsigned long long last = 0;
   isa_buf_puts(b, ",\n\"events\":[");
   for (uint32_t i = 0; i < h->t.n && vm_sink_row(&h->out); i++) {
     const vm_record *v = vm_record_at(h->t.r, i);
-    uint32_t number;
-    long code = vm_trace_insn(&h->t, v, &number) ? (long)h->code[number] - 1 : -1;
+    long code = vm_html_code_of(h, v);
     long long ago = h->from[i] ? (long long)i + 1 - h->from[i] : 0;
     isa_buf_printf(b, "%s%u,%u,%ld,%u,%u,%lld,%llu,%llu,%lld", i ? ",\n" : "\n", v->kind, v->engine,
                    code, v->id, v->value, (long long)(ps(v->end) - last), ps(v->end) - ps(v->start),
@@ -107,7 +113,7 @@ static void put_events(html *h) {
 }
 
 /* Memory in use: time after the point before in ps, bytes of SBUF, of PSUM. */
-static bool put_use(html *h) {
+static bool put_use(vm_html *h) {
   isa_buf *b = &h->out.b;
   vm_use use;
   vm_time last = 0;
@@ -126,7 +132,7 @@ static bool put_use(html *h) {
   return true;
 }
 
-static bool put_summary(html *h) {
+static bool put_summary(vm_html *h) {
   isa_buf *b = &h->out.b;
   const soma_recorder *r = h->t.r;
   vm_summary s;
@@ -149,7 +155,7 @@ static bool put_summary(html *h) {
   return true;
 }
 
-static void put_data(html *h) {
+static void put_data(vm_html *h) {
   isa_buf *b = &h->out.b;
   isa_buf_printf(b, "{\"soma\":\"%s\",\"target\":\"%s\",\"title\":", SOMA_VERSION,
                  h->t.p->target->name);
@@ -160,12 +166,12 @@ static void put_data(html *h) {
   put_names(h);
   put_code(h);
   put_events(h);
-  if (!put_use(h) || !put_summary(h)) b->failed = true;
+  if (!put_use(h) || !put_summary(h) || !vm_html_why(h)) b->failed = true;
   isa_buf_puts(b, "}\n");
 }
 
 /* Writes the page up to a mark, from *at on, and leaves *at behind it. */
-static void put_page_to(html *h, size_t *at, const char *mark) {
+static void put_page_to(vm_html *h, size_t *at, const char *mark) {
   size_t n = strlen(mark), i = *at;
   while (i + n <= sizeof page && memcmp(page + i, mark, n) != 0) i++;
   i = i + n <= sizeof page ? i : sizeof page;
@@ -173,7 +179,7 @@ static void put_page_to(html *h, size_t *at, const char *mark) {
   *at = i < sizeof page ? i + n : i;
 }
 
-static void put_all(html *h) {
+static void put_all(vm_html *h) {
   size_t at = 0;
   put_page_to(h, &at, "@style");
   isa_buf_add(&h->out.b, style, sizeof style);
@@ -182,23 +188,26 @@ static void put_all(html *h) {
   put_page_to(h, &at, "@script");
   isa_buf_add(&h->out.b, model, sizeof model);
   isa_buf_add(&h->out.b, drawing, sizeof drawing);
+  isa_buf_add(&h->out.b, ways, sizeof ways);
+  isa_buf_add(&h->out.b, panels, sizeof panels);
   isa_buf_add(&h->out.b, script, sizeof script);
   isa_buf_add(&h->out.b, page + at, sizeof page - at);
 }
 
-soma_status soma_write_html(const soma_recorder *r, const soma_program *p, const char *title,
-                            soma_write_fn write, void *ud) {
-  html h = {.title = title ? title : ""};
+soma_status soma_write_html(const soma_recorder *r, const soma_program *p, const soma_run *run,
+                            const char *title, soma_write_fn write, void *ud) {
+  vm_html h = {.program = p, .run = run, .title = title ? title : ""};
   if (!vm_trace_open(&h.t, r, p)) return SOMA_NOMEM;
   size_t codes = ((size_t)h.t.base[ISA_NENGINES] + 1) * sizeof *h.code;
   vm_sink_open(&h.out, &h.t.al, write, ud);
   h.order = vm_trace_by_start(&h.t);
   h.from = vm_trace_links(&h.t);
   h.code = isa_zalloc(&h.t.al, codes);
-  if (h.order && h.from && h.code)
+  if (h.order && h.from && h.code && vm_html_open_path(&h))
     put_all(&h);
   else
     h.out.b.failed = true;
+  vm_html_drop_path(&h);
   vm_trace_drop(&h.t, h.order, sizeof *h.order);
   vm_trace_drop(&h.t, h.from, sizeof *h.from);
   isa_free(&h.t.al, h.code, codes);

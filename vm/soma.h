@@ -558,9 +558,10 @@ soma_status soma_write_table(const soma_recorder *r, const soma_program *p, soma
 /* A timeline of `width` ASCII columns (40 to 1000; 0: 80), a row an engine and one a queue. */
 soma_status soma_write_timeline(const soma_recorder *r, const soma_program *p, unsigned width,
                                 soma_write_fn write, void *ud);
-/* A page that shows the run in a browser without another file or network. title may be NULL. */
-soma_status soma_write_html(const soma_recorder *r, const soma_program *p, const char *title,
-                            soma_write_fn write, void *ud);
+/* A page for a browser without another file or network. run: the recorded one, whose critical path
+ * (with options.causes), fault and findings it then has; NULL: without. title may be NULL. */
+soma_status soma_write_html(const soma_recorder *r, const soma_program *p, const soma_run *run,
+                            const char *title, soma_write_fn write, void *ud);
 
 /* Idle time of an engine between two instructions of its data path (or before the first, or after
  * the last), and who was late. */

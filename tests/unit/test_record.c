@@ -170,7 +170,7 @@ static void write_all(const char *source, const soma_event *e, size_t n, int whi
   soma_recorder *r = told(NULL, e, n);
   soma_status s = which == -1   ? soma_write_chrome(r, b.p, add_text, out)
                   : which == -2 ? soma_write_timeline(r, b.p, 61, add_text, out)
-                  : which == -3 ? soma_write_html(r, b.p, "a <title>", add_text, out)
+                  : which == -3 ? soma_write_html(r, b.p, NULL, "a <title>", add_text, out)
                                 : soma_write_table(r, b.p, (soma_table)(which / 2),
                                                    (soma_table_format)(which % 2), add_text, out);
   assert_int_equal(s, SOMA_OK);
@@ -413,7 +413,7 @@ static void strings_are_escaped(void **state) {
                    SOMA_OK);
   assert_non_null(strstr(got.s, ",\"a\"\"b\\,</script>"));
   got.n = 0;
-  assert_int_equal(soma_write_html(r, b.p, NULL, add_text, &got), SOMA_OK);
+  assert_int_equal(soma_write_html(r, b.p, NULL, NULL, add_text, &got), SOMA_OK);
   assert_int_equal(count_of(got.s, "</script>"), 2);
   free(got.s);
   soma_recorder_free(r);
@@ -515,7 +515,7 @@ static void running_out_of_memory_is_a_status(void **state) {
       if (s == SOMA_OK)
         s = which == -1   ? soma_write_chrome(r, b.p, add_text, &got)
             : which == -2 ? soma_write_timeline(r, b.p, 0, add_text, &got)
-            : which == -3 ? soma_write_html(r, b.p, "", add_text, &got)
+            : which == -3 ? soma_write_html(r, b.p, NULL, "", add_text, &got)
                           : soma_write_table(r, b.p, (soma_table)(which / 2),
                                              (soma_table_format)(which % 2), add_text, &got);
       assert_true(s == SOMA_OK || s == SOMA_NOMEM);
@@ -533,7 +533,7 @@ static void a_sink_that_refuses_ends_the_writing(void **state) {
   soma_recorder *r = told(NULL, story, STORY);
   text got = {.room = 100};
   assert_int_equal(soma_write_chrome(r, b.p, add_text, &got), SOMA_IO);
-  assert_int_equal(soma_write_html(r, b.p, "", add_text, &got), SOMA_IO);
+  assert_int_equal(soma_write_html(r, b.p, NULL, "", add_text, &got), SOMA_IO);
   assert_int_equal(soma_write_timeline(r, b.p, 80, add_text, &got), SOMA_IO);
   assert_int_equal(soma_write_table(r, b.p, SOMA_TABLES, SOMA_CSV, add_text, &got), SOMA_ARG);
   assert_null(soma_table_name(SOMA_TABLES));

@@ -6,8 +6,8 @@ const canvas = $('canvas'), overview = $('overview'), ctx = canvas.getContext('2
 const RULER = 26, LANE = 15, BAR = 20, STRIP = 6, SECTION = 22, MANY_ARROWS = 60;
 
 const view = {t0: model.begin, t1: model.total, y: 0, selected: -1, hits: null, hit: -1,
-  hover: -1, at: -1, measure: null, arrows: true, width: 1, height: 1, drawn: 0};
-let colors = {}, tints = [], rows = [], queued = false;
+  hover: -1, at: -1, measure: null, arrows: true, path: false, step: -1, share: null, gap: null, mark: -1, width: 1, height: 1, drawn: 0};
+let colors = {}, tints = [], rows = [], rowOf = {}, queued = false;
 
 /* ---- Colours ------------------------------------------------------------------------------ */
 
@@ -20,7 +20,7 @@ function mix(a, b, f) {
 function readColors() {
   const css = getComputedStyle(document.documentElement);
   for (const name of ['bg', 'panel', 'line', 'faint', 'text', 'muted', 'accent', 'shade', 'tensor',
-    'vector', 'scalar', 'gpsimd', 'sync', 'load', 'store', 'other', 'wait', 'step', 'fill', 'tint', 'ink'])
+    'vector', 'scalar', 'gpsimd', 'sync', 'load', 'store', 'other', 'wait', 'step', 'fill', 'tint', 'ink', 'bad'])
     colors[name] = css.getPropertyValue('--' + name).trim();
   /* Mnemonics of an engine are told apart by three shades of its colour. */
   const seen = {};
@@ -67,6 +67,7 @@ function trackHeight(track) {
 function layOut() {
   let y = 0, section = '';
   rows = [];
+  rowOf = {engine: [], queue: []};
   for (const track of model.tracks) {
     if (track.section !== section) {
       section = track.section;
@@ -74,8 +75,10 @@ function layOut() {
       y += SECTION;
     }
     if (!open.has('section ' + section)) continue;
-    rows.push({track, y, h: trackHeight(track)});
-    y += rows[rows.length - 1].h;
+    const row = {track, y, h: trackHeight(track)};
+    rows.push(row);
+    if (track.type === 'engine' || track.type === 'queue') rowOf[track.type][track[track.type]] = row;
+    y += row.h;
   }
   view.content = y + 8;
 }
@@ -136,7 +139,7 @@ function showAll() {
   [view.width, view.height] = fitCanvas(canvas);
   view.laidOut = true;
   clamp();
-  showSummary();
+  showPanels();
   showDetails();
   drawOverview();
   draw();
@@ -177,19 +180,12 @@ function fit() {
 
 /* The row of an event, and its top and height on the content. Null when it is not shown. */
 function placeOf(i) {
-  const k = model.kind[i];
-  for (const row of rows) {
-    const t = row.track;
-    if (!t) continue;
-    const wide = open.has(t);
-    if (t.type === 'engine' && k !== DMA && t.engine === model.engine[i]) {
-      if (k !== INSN) return {row, y: row.y + 5 + barsHeight(t) + 2, h: STRIP};
-      return {row, y: row.y + 5 + (wide ? laneOf(t, i) * LANE : 0), h: wide ? LANE - 2 : BAR};
-    }
-    if (t.type === 'queue' && k === DMA && t.queue === model.id[i])
-      return {row, y: row.y + 4 + t.ids.indexOf(model.engine[i]) * (wide ? 10 : 2), h: wide ? 8 : 2};
-  }
-  return null;
+  const k = model.kind[i], row = k === DMA ? rowOf.queue[model.id[i]] : rowOf.engine[model.engine[i]];
+  if (!row) return null;
+  const t = row.track, wide = open.has(t);
+  if (k === DMA) return {row, y: row.y + 4 + t.ids.indexOf(model.engine[i]) * (wide ? 10 : 2), h: wide ? 8 : 2};
+  if (k !== INSN) return {row, y: row.y + 5 + barsHeight(t) + 2, h: STRIP};
+  return {row, y: row.y + 5 + (wide ? laneOf(t, i) * LANE : 0), h: wide ? LANE - 2 : BAR};
 }
 function listOf(i) {
   for (const t of model.tracks) {
@@ -423,7 +419,7 @@ function selectionArrows() {
 
 function drawArrows() {
   let n = 0;
-  if (view.arrows)
+  if (view.arrows && !(path && view.path))
     for (const w of waitsInView()) {
       const source = model.producer(w);
       if (source >= 0 && drawArrow(source, w, false)) n++;
@@ -487,13 +483,16 @@ function paint() {
     else if (row.track.type === 'queue') drawQueue(row.track, y);
     else drawSteps(row.track, y, row.h);
   }
+  const steps = drawPath();
+  drawGap();
   drawSelection();
   drawArrows();
   drawPointer();
   drawRuler();
+  drawMarks();
   $('rows').style.transform = `translateY(${RULER - view.y}px)`;
   Object.assign(canvas.dataset, {from: Math.round(view.t0), to: Math.round(view.t1),
-    selected: view.selected, drawn: view.drawn});
+    selected: view.selected, drawn: view.drawn, steps, step: view.step});
   drawBrush();
 }
 

@@ -1,4 +1,4 @@
-/* Panels, mouse and keyboard. */
+/* Details, selection, mouse and keyboard. */
 
 /* ---- Details ------------------------------------------------------------------------------ */
 
@@ -56,9 +56,46 @@ function showSignals(table, i) {
   else if (updates.length) factRow(table, 'Unblocked', 'nothing: no wait ended with this');
 }
 
+/* What a step of the critical path says of itself. */
+function showStep(table, k) {
+  factRow(table, 'Critical path', `step ${(k + 1).toLocaleString('en')} of ${path.n.toLocaleString('en')}, ` +
+    spanText(path.end[k] - path.start[k]));
+  if (path.kind[k] === DELAY && path.sem[k] >= 0) factRow(table, 'Waited', path.semText(k));
+  else factRow(table, 'Because of', path.causeText(k));
+}
+function showStepAlone(box, k) {
+  const c = model.data.code[path.code[k]], table = element('table', '', {className: 'facts'});
+  box.append(element('h2', path.label(k)));
+  factRow(table, 'Engine', path.engineName(k));
+  factRow(table, 'From', timeText(path.start[k]));
+  factRow(table, 'To', timeText(path.end[k]));
+  showStep(table, k);
+  if (c && c[4]) factRow(table, 'Source', element('code', model.data.files[c[4] - 1] + ':' + c[5]));
+  if (c) box.append(element('p'));
+  if (c) box.lastChild.append(element('code', `${c[2]} ${c[3]}`));
+  box.append(table);
+}
+function showMark(box, m) {
+  box.append(element('h2', m.what === 'fault' ? 'Fault' : 'Finding: ' + m.what),
+    element('p', m.text, {className: 'text'}));
+  const table = element('table', '', {className: 'facts'});
+  if (m.engine >= 0) factRow(table, 'Engine', model.data.engines[m.engine]);
+  factRow(table, 'At', timeText(m.t));
+  if (m.line) factRow(table, 'Source', element('code', m.file + ':' + m.line));
+  box.append(table);
+}
+
 function showDetails() {
   const box = $('details'), i = view.selected;
   box.replaceChildren();
+  if (i < 0 && view.mark >= 0) {
+    showMark(box, marks[view.mark]);
+    return;
+  }
+  if (i < 0 && view.step >= 0) {
+    showStepAlone(box, view.step);
+    return;
+  }
   if (i < 0) {
     box.append(element('h2', 'Nothing selected'),
       element('p', 'Click a bar, or press ] to step through events. Press ? for all keys.', {className: 'quiet'}));
@@ -80,6 +117,8 @@ function showDetails() {
   factRow(table, 'Takes', spanText(model.end[i] - model.start[i]));
   showWait(table, i);
   showSignals(table, i);
+  const step = path ? path.stepOf(i) : -1;
+  if (step >= 0) showStep(table, step);
   if (c) {
     const code = element('code', `${c[2]} ${c[3]}`);
     if (model.source(i)) factRow(table, 'Source', element('code', model.source(i)));
@@ -89,69 +128,6 @@ function showDetails() {
   } else {
     box.append(title, table);
   }
-}
-
-/* ---- Summary ------------------------------------------------------------------------------ */
-
-function cells(row, values) {
-  values.forEach((v, k) => {
-    const cell = k ? row.insertCell() : row.appendChild(element('th', '', {scope: 'row'}));
-    cell.append(v);
-  });
-}
-function busyBar(share, color) {
-  const bar = element('span', '', {className: 'bar'}), fill = element('i');
-  fill.style.width = Math.min(100, 100 * share) + '%';
-  fill.style.background = color;
-  bar.append(fill);
-  return bar;
-}
-
-function engineTable() {
-  const table = element('table'), head = table.createTHead().insertRow(), body = table.createTBody();
-  const whole = model.total - model.begin;
-  for (const h of ['Engine', 'instr.', 'waits', 'busy', ''])
-    head.append(element('th', h, {scope: 'col'}));
-  model.data.engines.forEach((name, e) => {
-    const [count, active, waiting] = model.data.summary.engines[e];
-    if (!count && !waiting) return;
-    const label = document.createDocumentFragment(), chip = element('span', '', {className: 'chip'});
-    chip.style.background = colors[name];
-    label.append(chip, name);
-    cells(body.insertRow(), [label, count.toLocaleString('en'), percentText(waiting, whole),
-      percentText(active, whole), busyBar(active / whole, colors[name])]);
-  });
-  return table;
-}
-
-function factTable(facts) {
-  const table = element('table'), body = table.createTBody();
-  for (const [name, value] of facts) if (value !== null) cells(body.insertRow(), [name, value]);
-  return table;
-}
-
-function showSummary() {
-  const s = model.data.summary, d = s.dma, whole = model.total - model.begin, data = model.data;
-  const peak = (m) => data.peak[m] ? `${bytesText(data.peak[m])} (${percentText(data.peak[m], data.capacity[m])})` : null;
-  const parts = [element('h2', 'Summary'), factTable([
-    ['Simulated time', spanText(whole)],
-    ['Instructions', s.instructions === undefined ? null : s.instructions.toLocaleString('en')],
-    ['Matmul flops', s.flops ? `${countText(s.flops)} (${(s.flops / whole).toFixed(2)} Tflop/s)` : null],
-    ['Anything active', percentText(s.active, whole)]]),
-  element('h3', 'Engines'), engineTable()];
-  if (d.shares)
-    parts.push(element('h3', 'DMA'), factTable([
-      ['Transfers', d.transfers.toLocaleString('en')], ['Moved', bytesText(d.bytes)],
-      ['of which from HBM', bytesText(d.read)], ['to HBM', bytesText(d.written)],
-      ['Mean transfer', bytesText(Math.round(d.bytes / Math.max(1, d.transfers)))],
-      ['Active', percentText(d.active, whole)],
-      ['Rate while active', (d.bytes / Math.max(1, d.active) * 1000).toFixed(1) + ' GB/s']]));
-  if (data.peak[0] || data.peak[1])
-    parts.push(element('h3', 'Most memory in use, by tiles'), factTable([['SBUF', peak(0)], ['PSUM', peak(1)]]));
-  if (data.dropped)
-    parts.push(element('p', `${data.dropped.toLocaleString('en')} events were not kept: the figures are those of the others.`,
-      {className: 'quiet'}));
-  $('summary').replaceChildren(...parts);
 }
 
 /* ---- Selection and search ----------------------------------------------------------------- */
@@ -176,6 +152,9 @@ function reveal(i) {
 
 function select(i, bring) {
   view.selected = i;
+  view.step = i >= 0 && path ? path.stepOf(i) : -1;
+  view.mark = -1;
+  view.gap = null;
   if (i >= 0) {
     if (bring) reveal(i);
     $('said').textContent = `${model.label(i)} on ${model.trackName(i)}, at ${timeText(model.start[i])}, ` +
@@ -183,6 +162,66 @@ function select(i, bring) {
   } else {
     $('said').textContent = 'Nothing selected';
   }
+  showDetails();
+  draw();
+}
+
+/* Brings a span of time into view, and a row. */
+function revealTime(start, end, row) {
+  const length = Math.max(end - start, 1000);
+  if (start < view.t0 || end > view.t1) {
+    const room = Math.max(view.t1 - view.t0, length * 1.3), middle = (start + end) / 2;
+    view.t0 = middle - room / 2;
+    view.t1 = view.t0 + room;
+  }
+  if (row && row.y < view.y) view.y = row.y - 8;
+  if (row && row.y + row.h > view.y + view.height - RULER) view.y = row.y + row.h - view.height + RULER + 8;
+}
+
+/* Selects step k of the critical path: its event, or the step where it has none. */
+function selectStep(k) {
+  const i = path.eventOf(k), place = placeOfStep(k);
+  if (!view.path) togglePath();
+  select(i, i >= 0);
+  view.step = k;
+  if (i < 0) {
+    revealTime(path.start[k], path.end[k], place && place.row);
+    $('said').textContent = `Step ${k + 1} of the critical path: ${path.label(k)}, takes ${spanText(path.end[k] - path.start[k])}`;
+    showDetails();
+  }
+  draw();
+}
+function stepPath(by) {
+  if (!path || !path.n) {
+    $('said').textContent = 'The critical path is not known';
+    return;
+  }
+  const list = view.share ? view.share.steps : null, n = list ? list.length : path.n;
+  const at = (j) => list ? list[j] : j;
+  let j = view.step >= 0 ? firstWhere(n, (m) => at(m) >= view.step) : by > 0 ? -1 : n;
+  if (view.step >= 0 && by > 0 && (j === n || at(j) > view.step)) j--;
+  j += by;
+  if (j >= 0 && j < n) selectStep(at(j));
+}
+
+function selectGap(gap) {
+  const row = rowOf.engine[gap.engine], length = Math.max(gap.end - gap.start, 1000);
+  select(waitOf(gap), false);
+  view.gap = gap;
+  view.t0 = gap.start - length * 0.4;
+  view.t1 = gap.end + length * 0.4;
+  revealTime(gap.start, gap.end, row);
+  $('said').textContent = gapText(gap);
+  draw();
+}
+
+function selectMark(k) {
+  const m = marks[k];
+  if (!m) return;
+  select(-1, false);
+  view.mark = k;
+  revealTime(m.t, m.t, m.engine >= 0 ? rowOf.engine[m.engine] : null);
+  $('said').textContent = m.text;
   showDetails();
   draw();
 }
@@ -224,10 +263,11 @@ function stepEvent(by) {
 }
 
 function zoomToSelection() {
-  const i = view.selected;
-  if (i < 0) return;
-  const length = Math.max(model.end[i] - model.start[i], 1000);
-  setView(model.start[i] - length, model.end[i] + length);
+  const i = view.selected, k = view.step;
+  if (i < 0 && k < 0) return;
+  const [start, end] = i >= 0 ? [model.start[i], model.end[i]] : [path.start[k], path.end[k]];
+  const length = Math.max(end - start, 1000);
+  setView(start - length, end + length);
 }
 function follow(events) {
   const i = events.find((k) => k >= 0 && k !== view.selected);
@@ -273,9 +313,10 @@ function stepAt(x, y) {
 
 function showTip(x, y) {
   const tip = $('tip'), i = eventAt(x, y), step = i < 0 ? stepAt(x, y) : null;
-  const text = i >= 0 ? [model.label(i), `${model.trackName(i)}, ${spanText(model.end[i] - model.start[i])}, from ${timeText(model.start[i])}`] : step;
+  const flag = markAt(x, y);
+  const text = flag >= 0 ? [markTitle(marks[flag]), 'at ' + timeText(marks[flag].t)] : i >= 0 ? [model.label(i), `${model.trackName(i)}, ${spanText(model.end[i] - model.start[i])}, from ${timeText(model.start[i])}`] : step;
   view.hover = i;
-  canvas.style.cursor = i >= 0 ? 'pointer' : 'default';
+  canvas.style.cursor = i >= 0 || flag >= 0 ? 'pointer' : 'default';
   tip.style.display = text && !view.measure ? 'block' : 'none';
   if (!text) return;
   tip.replaceChildren(element('b', text[0]), element('span', text[1]));
@@ -311,7 +352,9 @@ canvas.addEventListener('pointermove', (e) => {
 canvas.addEventListener('pointerup', (e) => {
   if (drag && !drag.moved && !drag.span) {
     view.measure = null;
-    select(eventAt(e.offsetX, e.offsetY), false);
+    const flag = markAt(e.offsetX, e.offsetY);
+    if (flag >= 0) selectMark(flag);
+    else select(eventAt(e.offsetX, e.offsetY), false);
   }
   drag = null;
   draw();
@@ -348,13 +391,26 @@ function toggleArrows() {
   $('arrows').setAttribute('aria-pressed', view.arrows);
   draw();
 }
+function togglePath() {
+  if (!path) {
+    $('said').textContent = 'The critical path is not known';
+    return;
+  }
+  view.path = !view.path;
+  $('path').setAttribute('aria-pressed', view.path);
+  $('said').textContent = view.path ? 'Critical path shown' : 'Critical path hidden';
+  if (!view.path) setShare(null);
+  draw();
+}
 function escape() {
   view.measure = null;
   if (view.hits) {
     $('query').value = '';
     find('');
-  } else {
+  } else if (view.selected >= 0 || view.step >= 0 || view.mark >= 0 || view.gap) {
     select(-1, false);
+  } else if (view.path) {
+    togglePath();
   }
   canvas.focus();
 }
@@ -371,7 +427,10 @@ const KEYS = {
   '0': fit, Home: fit, '[': () => stepEvent(-1), ']': () => stepEvent(1),
   p: () => view.selected >= 0 && follow([model.producer(view.selected)]),
   c: () => view.selected >= 0 && follow(model.consumers(view.selected)),
-  f: zoomToSelection, n: () => stepHit(1), N: () => stepHit(-1), a: toggleArrows, t: toggleTheme,
+  a: () => pan(-0.15), d: () => pan(0.15), w: () => zoom(0.7), s: () => zoom(1 / 0.7),
+  f: zoomToSelection, n: () => stepHit(1), N: () => stepHit(-1), l: toggleArrows, t: toggleTheme,
+  x: togglePath, ',': () => stepPath(-1), '.': () => stepPath(1),
+  '1': () => showTab(0, true), '2': () => showTab(1, true), '3': () => showTab(2, true), '4': () => showTab(3, true),
   '/': () => $('query').select(), '?': () => $('keys').showModal(), Escape: escape,
 };
 document.addEventListener('keydown', (e) => {
@@ -379,7 +438,7 @@ document.addEventListener('keydown', (e) => {
   if (!handler || e.ctrlKey || e.metaKey || e.altKey || $('keys').open) return;
   if (typing && e.key !== 'Escape') return;
   /* The arrows scroll a panel that has the focus. */
-  if (e.key.startsWith('Arrow') && e.target.closest && e.target.closest('aside')) return;
+  if (/^(Arrow|Page|Home)/.test(e.key) && e.target.closest && e.target.closest('aside')) return;
   e.preventDefault();
   handler(e);
 });
@@ -397,6 +456,8 @@ $('in').addEventListener('click', () => zoom(0.7));
 $('out').addEventListener('click', () => zoom(1 / 0.7));
 $('fit').addEventListener('click', fit);
 $('arrows').addEventListener('click', toggleArrows);
+$('path').addEventListener('click', togglePath);
+$('path').disabled = !path;
 $('theme').addEventListener('click', toggleTheme);
 $('help').addEventListener('click', () => $('keys').showModal());
 
@@ -409,7 +470,9 @@ setTheme(stored);
 const title = model.data.title || 'Soma trace';
 document.title = title;
 $('title').textContent = title;
-$('about').textContent = `${model.data.target}, ${spanText(model.total - model.begin)}, ${model.n.toLocaleString('en')} events`;
+$('about').textContent = `${model.data.target}, ${spanText(runTime())}, ${model.n.toLocaleString('en')} events` +
+  (marks.some((m) => m.what === 'fault') ? ', ended by a fault' : '');
+startPanels();
 showAll();
 fit();
 new ResizeObserver(() => {
