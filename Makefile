@@ -1,10 +1,12 @@
 # Soma. `make` builds everything into build/; the other targets:
 #   test      unit tests, golden files, Lua tests, samples; ends with a count
 #   test-ui   the trace viewer in headless Chromium; needs node, npm and chromium
+#   check     test and test-ui, with one count
+#   bench-ui  frame times of the viewer
 #   conform   conformance cases of every instruction
 #   bench     benchmarks, as ratios within one run
 #   timing    published times against simulated ones
-#   pictures  draws samples/pictures anew
+#   pictures  draws samples/pictures anew; picture-ui: the page's
 #   ulp       error of every activation function against MPFR, on 2^24 points each
 #   fuzz-smoke  fuzz harnesses under ASan and UBSan with fixed seeds; fuzz: libFuzzer, FUZZ_SECONDS
 #   debug asan ubsan   the same build with other flags, into build-debug/ and so on
@@ -82,7 +84,7 @@ $(BUILD)/lua/%.o: lua/%.c
 	$(Q)$(CC) $(CFLAGS) $(LUA_CFLAGS) -MMD -MP -c $< -o $@
 
 # The trace viewer's files as lists of byte values.
-VIEWER := $(patsubst vm/viewer/%,$(BUILD)/vm/%.inc,$(wildcard vm/viewer/*))
+VIEWER := $(patsubst vm/viewer/%,$(BUILD)/vm/%.inc,$(wildcard $(addprefix vm/viewer/*.,html css js)))
 $(BUILD)/vm/%.inc: vm/viewer/%
 	@mkdir -p $(@D)
 	$(Q)od -An -v -tu1 $< | sed 's/[0-9][0-9]*/&,/g' >$@
@@ -152,6 +154,12 @@ conform: all
 	$(Q)LUA_PATH="./tests/?.lua;;" LUA_CPATH="./$(BUILD)/?.so;$(BUILD)/?.so;;" lua5.4 tests/conform.lua
 test-ui: $(BUILD)/tests/page
 	$(Q)BUILD=$(BUILD) tests/ui/run.sh
+check: all unit $(BUILD)/tests/page
+	$(Q)BUILD=$(BUILD) CC="$(CC)" WITH_UI=1 tests/run.sh
+bench-ui: $(BUILD)/tests/page
+	$(Q)BUILD=$(BUILD) tests/ui/run.sh bench
+picture-ui: $(BUILD)/tests/page
+	$(Q)BUILD=$(BUILD) tests/ui/run.sh picture
 bench: all $(BENCH)
 	$(Q)for b in $(BENCH); do $$b || exit 1; done
 	$(Q)$(BUILD)/soma tests/bench/check.lua

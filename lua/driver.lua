@@ -21,7 +21,7 @@ usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - reads source fr
   --max-memory BYTES     let the command take no more memory of the host, as 512M or 2G
   --save FILE            when a limit or Ctrl-C stops the run, save it for --resume
   --trace FILE.json      save the run's events for ui.perfetto.dev
-  --html FILE.html       save them as a page to look at in a browser
+  --html FILE.html       save them as a page to look at in a browser, with the critical path
   --csv NAME=FILE.csv    save a table: Instruction, DmaPacket, SemaphoreUpdate, ActiveTime, Summary
   --timeline             print a timeline of the engines and queues
   --check CHECKS         all, or some of uninit,race,psum,overlap,range,port: report what the

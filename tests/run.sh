@@ -2,6 +2,8 @@
 # Runs every test of the build in $BUILD and ends with "N passed, N failed". A suite is a program
 # that prints TAP lines (the unit tests) or ends with a line "N passed, N failed" (the others).
 # Usage: tests/run.sh [pattern]   only suites whose name matches the pattern
+# With WITH_UI=1 the viewer's tests in a browser are one of the suites; they need tests/page of the
+# build, node, npm and chromium, and fail without.
 cd "$(dirname "$0")/.." || exit 2
 : "${BUILD:=build}"
 export BUILD
@@ -51,5 +53,6 @@ suite conform lua5.4 tests/conform.lua
 for t in tests/suites/*.sh; do
   suite "$(basename "$t" .sh)" sh "$t"
 done
+[ -z "$WITH_UI" ] || suite viewer sh tests/ui/run.sh
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -18,7 +18,7 @@ for picture in samples/pictures/*.svg; do
   [ "$(wc -c <"$picture")" -lt 30720 ]
   verdict $? "$picture has 30 KB or more"
 done
-for picture in $(grep -o 'samples/pictures/[a-z_]*\.svg' README.md); do
+for picture in $(grep -o 'samples/pictures/[a-z_]*\.[a-z]*' README.md); do
   [ -s "$picture" ]
   verdict $? "README.md shows $picture, which does not exist"
 done

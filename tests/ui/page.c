@@ -1,7 +1,8 @@
 /* Writes the viewer's page of a run, for the browser tests.
  * Usage: page FLAGS PROGRAM.s OUT.html [name=value ...]   inputs are zeros
  * FLAGS are letters: c with causes, k with checks, t timing only, l the last 1000 events, r without
- * the run, - none. Prints the number of events. The run may fault. */
+ * the run, e prints the explanation of the time, - none. Prints the number of events. The run may
+ * fault. */
 #include "../../vm/soma.h"
 
 #include <stdio.h>
@@ -64,6 +65,7 @@ int main(int argc, char **argv) {
   }
   soma_run_until(r, SOMA_END, SOMA_SYNC, 0);
   if (write_page(rec, p, strchr(flags, 'r') ? NULL : r, argv[3]) != SOMA_OK) return 1;
+  if (strchr(flags, 'e') && soma_write_explanation(r, NULL, put, stdout) != SOMA_OK) return 1;
   printf("%llu\n", (unsigned long long)soma_recorder_count(rec));
   free(zeros);
   soma_run_free(r);

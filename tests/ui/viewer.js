@@ -1,14 +1,12 @@
 'use strict';
-/* What the trace viewer does, in a browser. Usage: node viewer.js FOLDER, which holds small.html,
- * large.html and large.count; screenshots go there. */
+/* What the trace viewer does, in a browser. Usage: node viewer.js FOLDER, which holds the pages that
+ * run.sh makes; screenshots go there. */
 const assert = require('assert');
 const fs = require('fs');
 const path = require('path');
-const {chromium} = require('playwright-core');
+const {launch} = require('./browser.js');
 
 const folder = path.resolve(process.argv[2]);
-const FLAGS = ['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run',
-  '--disable-background-networking', '--disable-component-update', '--disable-sync'];
 const tests = [];
 const test = (name, page, run, options) => tests.push({name, page, run, options});
 
@@ -121,9 +119,9 @@ test('arrows lead from signals to waits', 'small', async (page) => {
   const fitting = await page.evaluate(() => MANY_ARROWS);
   const a = await press(page, '+', '+', '+');
   assert(a.arrows > 0 && a.arrows <= fitting && waits > 0);
-  const b = await press(page, 'a');
+  const b = await press(page, 'l');
   assert.strictEqual(b.arrows, 0);
-  await press(page, 'a', ']', 'f', '-', '-', '-');
+  await press(page, 'l', ']', 'f', '-', '-', '-');
   assert((await state(page)).links > 0);
 });
 
@@ -193,7 +191,8 @@ test('texts have the contrast of WCAG AA in both themes', 'small', async (page) 
     const out = [];
     for (const theme of ['light', 'dark']) {
       setTheme(theme);
-      for (const [a, b] of [['text', 'panel'], ['text', 'bg'], ['muted', 'panel'], ['muted', 'bg'], ['accent', 'panel']])
+      for (const [a, b] of [['text', 'panel'], ['text', 'bg'], ['muted', 'panel'], ['muted', 'bg'], ['accent', 'panel'],
+        ['bad', 'bg'], ['bad', 'panel']])
         if (ratio(colors[a], colors[b]) < 4.5) out.push([theme, a, b]);
       for (const tint of tints) if (ratio(colors.ink, tint) < 4.5) out.push([theme, tint]);
     }
@@ -216,7 +215,8 @@ test('everything can be reached with Tab, and has a name', 'small', async (page)
     assert.notStrictEqual(at[2], 'none', 'no ring: ' + at[0]);
     seen.add(at[0]);
   }
-  for (const id of ['query', 'prev', 'next', 'in', 'out', 'fit', 'arrows', 'theme', 'help', 'canvas']) assert(seen.has(id), id);
+  for (const id of ['query', 'prev', 'next', 'in', 'out', 'fit', 'arrows', 'path', 'theme', 'help', 'canvas',
+    'tab-summary', 'summary']) assert(seen.has(id), id);
 });
 
 test('the help opens with ? and closes with Esc', 'small', async (page) => {
@@ -242,7 +242,7 @@ test('fits a narrow window', 'small', async (page) => {
 });
 
 test('a hundred thousand events answer', 'large', async (page) => {
-  const count = Number(fs.readFileSync(path.join(folder, 'large.count'), 'utf8'));
+  const count = Number(fs.readFileSync(path.join(folder, 'large.txt'), 'utf8'));
   assert(count >= 1e5, String(count));
   assert.strictEqual(await page.evaluate(() => model.n), count);
   const a = await state(page);
@@ -254,6 +254,216 @@ test('a hundred thousand events answer', 'large', async (page) => {
   await page.click('#fit');
   assert(span(await state(page)) > span(b));
   await page.screenshot({path: path.join(folder, 'large.png')});
+});
+
+test('the keys of other viewers work too: w a s d', 'small', async (page) => {
+  const a = await state(page), b = await press(page, 'w', 'w');
+  assert(span(b) < span(a) * 0.5);
+  const c = await press(page, 'd');
+  assert(c.from > b.from);
+  assert((await press(page, 'a', 'a')).from < b.from);
+  assert(span(await press(page, 's')) > span(b));
+});
+
+test('shows what memory holds over time', 'race', async (page) => {
+  /* A tile is 128 partitions of four float32: 2 KiB. t0 lives until t1 is made of it. */
+  const steps = await page.evaluate(() => {
+    const t = model.tracks.find((x) => x.name === 'SBUF');
+    return [...t.v].filter((v, k) => k === 0 || v !== t.v[k - 1]);
+  });
+  assert.deepStrictEqual(steps, [2048, 4096, 2048, 0]);
+  assert.match(await page.$eval('#summary', (e) => e.textContent), /SBUF4 KiB \(0\.0 %\)/);
+  const at = await page.evaluate(() => {
+    const row = rows.find((r) => r.track && r.track.name === 'SBUF'), i = model.tracks.find((t) => t.name === 'scalar').spans.ev[0];
+    return {x: X((model.start[i] + model.end[i]) / 2), y: RULER + row.y - view.y + 20};
+  });
+  await page.hover('#canvas', {position: at});
+  assert.match(await page.textContent('#tip'), /^SBUF4 KiB in use$/);
+});
+
+/* Shares that --explain-time's text has, as [name, percent]. */
+function sharesOf(text) {
+  return text.split('the path, earliest first')[0].split('\n').map((l) => l.match(/^ +([\d.]+)% +\S+ \S+ +(.*)$/))
+    .filter(Boolean).map((m) => [m[2], Number(m[1])]);
+}
+
+test('the critical path is listed with its shares', 'small', async (page) => {
+  const want = sharesOf(fs.readFileSync(path.join(folder, 'small.txt'), 'utf8'));
+  await press(page, '2');
+  assert(await page.isVisible('#why') && !await page.isVisible('#summary'));
+  const got = await page.$$eval('#why table:first-of-type tbody tr', (l) => l.map((r) => [r.cells[0].innerText.trim().replace(/\s+/g, ' '), parseFloat(r.cells[2].innerText)]));
+  assert(want.length > 5 && got.length === want.length);
+  const byName = new Map(got);
+  for (const [name, percent] of want) assert(Math.abs(byName.get(name) - percent) <= 0.11, `${name}: ${byName.get(name)}, not ${percent}`);
+  assert(Math.abs(got.reduce((s, r) => s + r[1], 0) - 100) < 0.6);
+});
+
+test('the critical path is a chain on the timeline', 'small', async (page) => {
+  const look = () => page.evaluate(() => {
+    const k = [...path.kind].indexOf(TRANSFER, 5), d = devicePixelRatio, place = placeOfStep(k);
+    const at = (x, y) => [...ctx.getImageData(Math.round(x * d), Math.round(y * d), 1, 1).data].slice(0, 3);
+    const off = model.tracks.find((t) => t.name === 'vector').spans.ev[5], over = placeOf(off);
+    return {on: at(X((path.start[k] + path.end[k]) / 2), RULER - view.y + place.y),
+      off: at(X((model.start[off] + model.end[off]) / 2), RULER - view.y + over.y + 15)};
+  });
+  const accent = await page.evaluate(() => [1, 3, 5].map((k) => parseInt(colors.accent.slice(k, k + 2), 16)));
+  const gapless = await page.evaluate(() => path.start[0] === 0 && [...path.start].every((t, k) => k === 0 || t === path.end[k - 1]));
+  assert(gapless);
+  const before = await look();
+  const a = await press(page, 'x');
+  assert.strictEqual(a.steps, await page.evaluate(() => path.n));
+  const after = await look();
+  assert.deepStrictEqual(after.on, accent);
+  assert.notDeepStrictEqual(after.off, before.off); /* veiled */
+  assert.strictEqual(await page.getAttribute('#path', 'aria-pressed'), 'true');
+  await page.screenshot({path: path.join(folder, 'critical.png')});
+  assert.strictEqual((await press(page, 'x')).steps, 0);
+  assert.deepStrictEqual((await look()).off, before.off);
+});
+
+test('one can walk along the critical path', 'small', async (page) => {
+  const a = await press(page, '.');
+  assert.strictEqual(a.step, 0);
+  assert.match(await details(page), /step 1 of \d+/);
+  const b = await press(page, '.', '.', '.');
+  assert.strictEqual(b.step, 3);
+  assert.strictEqual((await press(page, ',')).step, 2);
+  /* A step that is an event selects it, and an event tells that it is on the path. */
+  const found = await page.evaluate(() => {
+    const k = [...path.kind].indexOf(DATA);
+    selectStep(k);
+    return [k, view.selected, model.kind[view.selected], model.engine[view.selected], path.engine[k], model.end[view.selected] === path.end[k]];
+  });
+  assert.deepStrictEqual(found.slice(2), [1, found[4], found[4], true]);
+  await page.evaluate((i) => { select(-1, false); select(i, true); }, found[1]);
+  assert.match(await details(page), new RegExp(`step ${found[0] + 1} of`));
+});
+
+test('a share shows its steps alone', 'small', async (page) => {
+  await press(page, '2');
+  await page.click('#why button.share:has-text("vector: data path")');
+  assert.strictEqual(await page.getAttribute('#why button.share:has-text("vector: data path")', 'aria-pressed'), 'true');
+  const steps = await page.evaluate(() => view.share.steps);
+  const a = await press(page, '.'), b = await press(page, '.');
+  assert.deepStrictEqual([a.step, b.step], steps.slice(0, 2));
+  await page.click('#why button.share:has-text("vector: data path")');
+  assert.strictEqual(await page.evaluate(() => view.share), null);
+});
+
+test('says so when the causes were not kept', 'nocauses', async (page) => {
+  assert(await page.isDisabled('#path'));
+  await press(page, '2');
+  assert.match(await page.textContent('#why'), /recorded without causes/);
+  assert.strictEqual((await press(page, 'x', '.', ',')).steps, 0);
+  assert.match(await page.textContent('#said'), /not known/);
+});
+
+test('idle and busy time of an engine are all of it', 'small', async (page) => {
+  const sums = await page.evaluate(() => {
+    const time = {};
+    for (const [e, , t] of model.data.idle.sums) time[e] = (time[e] || 0) + t;
+    return Object.entries(time).map(([e, t]) => t + model.data.summary.engines[e][1] - model.data.figures.time);
+  });
+  assert(sums.length > 0);
+  for (const d of sums) assert(Math.abs(d) < 100, String(d)); /* ps, of rounding */
+});
+
+test('a gap leads to the wait, and to who was late', 'small', async (page) => {
+  await press(page, '3');
+  assert.match(await page.textContent('#idle'), /for qload/);
+  const gap = page.locator('#idle button:has-text("queue qload was late (dma_copy at samples/vector_add.s:")').first();
+  await gap.click();
+  const s = await state(page), at = await page.evaluate(() => [view.gap.start, view.gap.end, model.kind[view.selected] === WAIT]);
+  assert(s.from <= at[0] && s.to >= at[1] && at[2]);
+  assert.match(await details(page), /Ended by\s+\S+ \(qload ring \d+\)/);
+});
+
+test('says what the hardware was used for', 'mm', async (page) => {
+  /* 2 M N K flops of 16-bit elements; 128 x 128 cells at 2.4 GHz make two flops each. */
+  const flops = 2 * 512 * 1024 * 1024, peak = 128 * 128 * 2 * 2.4e9;
+  const [time, read, written] = await page.evaluate(() => [model.total * 1e-12, model.data.summary.dma.read, model.data.summary.dma.written]);
+  const text = await page.$eval('#summary', (e) => e.innerText);
+  const number = (name) => Number(text.match(new RegExp(name + '\\s+([\\d.]+)'))[1]);
+  assert(Math.abs(number('MFU') - 100 * flops / peak / time) < 0.3);
+  assert.strictEqual(number('HFU'), number('MFU')); /* no transposes */
+  assert(Math.abs(number('Arithmetic intensity') - flops / (read + written)) < 0.06);
+  assert.match(text, /Bound at this intensity\s+memory/);
+  assert.match(text, /High-water mark in a partition\s+SBUF\s+[\d.]+ KiB of 224 KiB\s+PSUM\s+[\d.]+ KiB of 16 KiB/);
+  assert(await page.isVisible('svg.roofline'));
+});
+
+test('a run that faulted says where', 'fault', async (page) => {
+  assert.match(await page.textContent('#about'), /ended by a fault$/);
+  assert.strictEqual(await page.getAttribute('#tab-faults', 'aria-selected'), 'true');
+  assert.strictEqual((await state(page)).marks, 1);
+  await page.click('#faults button');
+  assert.match(await details(page), /^Fault[\s\S]*no engine can move[\s\S]*never/);
+  assert(await page.evaluate(() => model.tracks.some((t) => t.name === 'scalar' && t.spans.n === 1)));
+});
+
+test('findings of checks are flags on the ruler', 'race', async (page) => {
+  assert.strictEqual(await page.textContent('#tab-faults'), 'Findings (1)');
+  const s = await state(page);
+  assert.strictEqual(s.marks, 1);
+  const x = await page.evaluate(() => X(marks[0].t));
+  await page.click('#canvas', {position: {x, y: 20}});
+  assert.match(await details(page), /^Finding: race[\s\S]*scalar[\s\S]*race\.s:\d+/);
+  await page.keyboard.press('Escape');
+  assert.match(await details(page), /^Nothing selected/);
+});
+
+test('an empty trace is a page', 'empty', async (page) => {
+  assert.match(await page.textContent('#about'), /, 0 events$/);
+  for (const tab of ['1', '2', '3', '4']) await press(page, tab);
+  const s = await press(page, '+', '-', ']', '[', 'p', 'c', 'f', 'x', '.', ',', 'n', 'l', '0', 'Escape', 't');
+  assert.deepStrictEqual([s.selected, s.drawn, s.marks], [-1, 0, 0]);
+  await page.fill('#query', 'x');
+  assert.strictEqual(await page.textContent('#hits'), 'none');
+});
+
+test('says that a trace is only a part', 'part', async (page) => {
+  assert.match(await page.textContent('#about'), / 1,000 events$/);
+  assert.match(await page.textContent('#summary'), /628 events were not kept/);
+  const s = await state(page), begin = await page.evaluate(() => model.begin);
+  assert(begin > 0 && s.from > 0);
+});
+
+test('a page without its run is complete', 'alone', async (page) => {
+  assert.strictEqual((await state(page)).marks, 0);
+  assert(await page.isDisabled('#path'));
+  assert.strictEqual(await page.$eval('#summary', (e) => /MFU/.test(e.innerText)), false);
+  await press(page, '4');
+  assert.match(await page.textContent('#faults'), /without its run/);
+});
+
+test('tabs are one stop, and move with the arrows', 'small', async (page) => {
+  await page.focus('#tab-summary');
+  const a = await state(page);
+  await press(page, 'ArrowRight');
+  assert.strictEqual(await page.evaluate(() => document.activeElement.id), 'tab-why');
+  assert(await page.isVisible('#why'));
+  const b = await press(page, 'ArrowLeft', 'ArrowLeft');
+  assert.strictEqual(await page.evaluate(() => document.activeElement.id), 'tab-faults');
+  assert.deepStrictEqual([b.from, b.to], [a.from, a.to]);
+  assert.strictEqual(await page.$$eval('#tabs [tabindex="0"]', (l) => l.length), 1);
+});
+
+test('nothing of the panels is cut off', 'mm', async (page) => {
+  for (const [width, height] of [[1280, 800], [800, 600], [480, 800]]) {
+    await page.setViewportSize({width, height});
+    for (const tab of ['1', '2', '3', '4', '.']) {
+      await press(page, tab);
+      const over = await page.$eval('aside', (e) => [e.scrollWidth - e.clientWidth, document.documentElement.scrollWidth - innerWidth]);
+      assert(over.every((v) => v <= 0), `${width} wide, ${tab}: ${over}`);
+    }
+  }
+});
+
+test('a million events open', 'huge', async (page) => {
+  assert(await page.evaluate(() => model.n) >= 1e6);
+  const a = await state(page), b = await press(page, '+', '+', '+', 'ArrowRight', 'x');
+  assert(span(b) < span(a) && b.steps > 0);
+  assert((await press(page, ']')).selected >= 0);
 });
 
 async function runOne(browser, t) {
@@ -279,7 +489,7 @@ async function runOne(browser, t) {
 
 (async () => {
   let passed = 0;
-  const browser = await chromium.launch({executablePath: process.env.CHROMIUM, headless: true, args: FLAGS});
+  const browser = await launch();
   for (const t of tests) passed += await runOne(browser, t) ? 1 : 0;
   await browser.close();
   console.log(`${passed} passed, ${tests.length - passed} failed`);

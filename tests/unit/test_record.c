@@ -1,83 +1,6 @@
 /* The recorder and its writers. Events are written by hand, so that what a writer makes of them can
  * be said exactly; some tests run a program and check what must hold of any trace. */
-#include "json.h"
-#include "vm_bed.h"
-
-#define NS UINT64_C(1000000)
-
-/* Three instructions on three engines, each waiting for the one before. */
-static const char three[] = "        target  trn2\n"
-                            "c       tensor  float32[128, 4], output\n"
-                            "t0      tile    sbuf float32[128, 4]\n"
-                            "t1      tile    sbuf float32[128, 4]\n"
-                            "made    sem\n"
-                            "copied  sem\n"
-                            "q       queue   rings=16, dge=hwdge\n"
-                            "section vector\n"
-                            "        memset  t0, 1.0  $made++\n"
-                            "        halt\n"
-                            "section scalar\n"
-                            "        tensor_copy t1, t0  $made>=1  $copied++\n"
-                            "        halt\n"
-                            "section sync\n"
-                            "        dma_copy c, t1, queue=q  $copied>=1\n"
-                            "        halt\n";
-static const soma_event story[] = {
-    {.kind = SOMA_EV_INSN, .engine = SOMA_VECTOR, .start = 0, .end = 100 * NS},
-    {.kind = SOMA_EV_SEM,
-     .engine = SOMA_VECTOR,
-     .id = 0,
-     .value = 1,
-     .start = 130 * NS,
-     .end = 130 * NS},
-    {.kind = SOMA_EV_WAIT, .engine = SOMA_SCALAR, .id = 0, .start = 0, .end = 130 * NS},
-    {.kind = SOMA_EV_INSN, .engine = SOMA_SCALAR, .start = 130 * NS, .end = 400 * NS + 500},
-    {.kind = SOMA_EV_SEM,
-     .engine = SOMA_SCALAR,
-     .id = 1,
-     .value = 1,
-     .start = 430 * NS,
-     .end = 430 * NS},
-    {.kind = SOMA_EV_WAIT, .engine = SOMA_SYNC, .id = 1, .start = 10 * NS, .end = 430 * NS},
-    {.kind = SOMA_EV_DMA,
-     .engine = 3,
-     .id = 0,
-     .value = SOMA_SYNC,
-     .bytes = 2048,
-     .start = 1200 * NS,
-     .end = 1600 * NS},
-};
-enum { STORY = sizeof story / sizeof *story };
-
-typedef struct text {
-  char *s;
-  size_t n;
-  size_t room; /* refuses more than this, 0: no limit */
-} text;
-
-static int add_text(void *ud, const char *p, size_t n) {
-  text *t = ud;
-  if (t->room && t->n + n > t->room) return 1;
-  t->s = realloc(t->s, t->n + n + 1);
-  assert_non_null(t->s);
-  memcpy(t->s + t->n, p, n);
-  t->n += n;
-  t->s[t->n] = 0;
-  return 0;
-}
-
-static soma_recorder *told(const soma_recorder_options *o, const soma_event *e, size_t n) {
-  soma_recorder *r;
-  assert_int_equal(soma_recorder_new(o, &r), SOMA_OK);
-  for (size_t i = 0; i < n; i++) soma_recorder_event(r, &e[i]);
-  return r;
-}
-
-static unsigned count_of(const char *s, const char *what) {
-  unsigned n = 0;
-  for (s = strstr(s, what); s; s = strstr(s + 1, what)) n++;
-  return n;
-}
+#include "record_bed.h"
 
 /* ---- The recorder ------------------------------------------------------------------------- */
 
@@ -420,27 +343,6 @@ static void strings_are_escaped(void **state) {
   bed_close(&b);
 }
 
-static void the_page_stands_alone(void **state) {
-  (void)state;
-  text got = {0};
-  write_all(three, story, STORY, -3, &got);
-  char *data = strstr(got.s, "type=\"application/json\">");
-  assert_non_null(data);
-  data += strlen("type=\"application/json\">");
-  char *end = strstr(data, "</script>");
-  assert_non_null(end);
-  *end = 0;
-  assert_true(json_ok(data));
-  assert_non_null(strstr(data, "\"title\":\"a \\u003ctitle>\""));
-  /* The wait on copied follows from its update, one event ago. */
-  assert_non_null(strstr(data, "\n5,4,2,1,0,0,420000,0,1"));
-  *end = '<';
-  assert_int_equal(count_of(got.s, "://"), 0); /* nothing is fetched */
-  assert_int_equal(
-      count_of(got.s, "@style") + count_of(got.s, "@script") + count_of(got.s, "@data"), 0);
-  free(got.s);
-}
-
 static void a_run_balances(void **state) {
   (void)state;
   soma_recorder *r = told(NULL, NULL, 0);
@@ -483,19 +385,6 @@ static void a_run_balances(void **state) {
 }
 
 /* ---- Failures ----------------------------------------------------------------------------- */
-
-typedef struct purse { /* allocations that may still succeed */
-  int left;
-} purse;
-static void *spend(void *ud, void *p, size_t old, size_t n) {
-  purse *u = ud;
-  (void)old;
-  if (n == 0) {
-    free(p);
-    return NULL;
-  }
-  return u->left-- > 0 ? realloc(p, n) : NULL;
-}
 
 static void running_out_of_memory_is_a_status(void **state) {
   (void)state;
@@ -554,7 +443,6 @@ int main(void) {
       cmocka_unit_test(arrows_find_shares_and_reads),
       cmocka_unit_test(every_output_is_well_formed),
       cmocka_unit_test(strings_are_escaped),
-      cmocka_unit_test(the_page_stands_alone),
       cmocka_unit_test(a_run_balances),
       cmocka_unit_test(running_out_of_memory_is_a_status),
       cmocka_unit_test(a_sink_that_refuses_ends_the_writing),

@@ -66,8 +66,13 @@ function figureTable(f) {
 }
 function rateText(flops) { return countText(flops) + (flops < 1e5 ? '\u00a0' : '') + 'flop/s'; }
 
+const svgSpace = (() => {
+  const t = document.createElement('template');
+  t.innerHTML = '<svg></svg>';
+  return t.content.firstChild.namespaceURI;
+})();
 function svg(tag, attributes, text) {
-  const el = document.createElementNS('http' + '://www.w3.org/2000/svg', tag);
+  const el = document.createElementNS(svgSpace, tag);
   for (const [name, value] of Object.entries(attributes)) el.setAttribute(name, value);
   if (text) el.textContent = text;
   return el;
@@ -90,7 +95,7 @@ function roofline(f) {
     svg('path', {d: `M${x(at)} ${y(log(f.attainable))}V${y(log(f.model))}`, class: 'drop'}),
     svg('circle', {cx: x(at), cy: y(log(f.model)), r: 4, class: 'dot'}),
     svg('text', {x: W - right, y: y(log(f.peak)) - 4, 'text-anchor': 'end'}, rateText(f.peak)),
-    svg('text', {x: x(at) + (x(at) > W / 2 ? -8 : 8), y: y(log(f.model)) + 4, 'text-anchor': x(at) > W / 2 ? 'end' : 'start'}, 'this run'),
+    svg('text', {x: x(at), y: y(log(f.model)) + 15, 'text-anchor': 'middle'}, 'this run'),
     svg('text', {x: W - right, y: H - 5, 'text-anchor': 'end'}, 'flop/B'),
     svg('text', {x: x(knee), y: H - 5, 'text-anchor': 'middle'}, (f.ridge / 1000).toFixed(0)));
   return box;

@@ -179,12 +179,13 @@ function drawThinSteps(thin) {
   ctx.globalAlpha = 1;
 }
 
-/* The path over the rest, which is veiled: its steps, and lines where it goes on elsewhere. */
+/* The path over the other engines and transfers, which are veiled: its steps, and lines where it goes on elsewhere. */
 function drawPath() {
   if (!path || !view.path) return 0;
   ctx.globalAlpha = 0.62;
   ctx.fillStyle = colors.bg;
-  ctx.fillRect(0, RULER, view.width, view.height - RULER);
+  for (const row of [...rowOf.engine, ...rowOf.queue])
+    if (row) ctx.fillRect(0, RULER + row.y - view.y, view.width, row.h - 1);
   ctx.globalAlpha = 1;
   ctx.strokeStyle = colors.accent;
   ctx.lineWidth = 1.5;

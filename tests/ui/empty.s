@@ -1,0 +1,4 @@
+; No event at all.
+        target  trn2
+section vector
+        halt
