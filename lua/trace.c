@@ -45,7 +45,8 @@ static int save_html(lua_State *L) {
   const soma_recorder *r = lb_recorded(L, "save_html", &p);
   const soma_run *run = lb_check_run(L, 1)->r;
   lb_file *f = lb_file_create(L, path);
-  return f == NULL ? 2 : finish(L, "save_html", f, soma_write_html(r, p, run, title, to_file, f->f));
+  if (f == NULL) return 2;
+  return finish(L, "save_html", f, soma_write_html(r, p, run, title, to_file, f->f));
 }
 
 /* run:save_table(path, table): CSV, or JSON lines when the path ends with .jsonl. */
