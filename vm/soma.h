@@ -298,8 +298,7 @@ typedef struct soma_stats {
   soma_time dma_active;                     /* while any share of a transfer was at work */
   /* Bytes of a partition: up to the furthest that was touched, and how many there are. */
   uint64_t sbuf_touched, psum_touched, sbuf_size, psum_size;
-  uint64_t peak_flops,
-      peak_hbm; /* of the tensor engine with 16-bit elements, of a stack: a second */
+  uint64_t peak_flops, peak_hbm; /* a second: of the tensor engine (16-bit elements), of a stack */
   /* While an engine's data path took in elements, times the share of the 128 partitions. */
   soma_time streaming[SOMA_ENGINES];
 } soma_stats;
