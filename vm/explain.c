@@ -272,7 +272,7 @@ static void put_whom(explain *x, unsigned who) {
   else
     isa_buf_puts(b, who == VM_FOR_END      ? "after its last instruction"
                     : who == VM_FOR_ITSELF ? "its own doing"
-                                        : "an update that was not recorded");
+                                           : "an update that was not recorded");
 }
 
 /* The idle time of engine e in all, and for whom: the longest first. */

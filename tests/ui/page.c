@@ -58,8 +58,8 @@ int main(int argc, char **argv) {
   o.checks = strchr(flags, 'k') ? SOMA_CHECK_ALL : 0;
   o.timing_only = strchr(flags, 't') != NULL;
   if (soma_machine_new(&o, &m) != SOMA_OK) return 2;
-  if (soma_assemble_file(m, argv[2], &ao, &p, NULL) != SOMA_OK || bind_zeros(m, p, &zeros) != SOMA_OK ||
-      soma_run_start(m, p, &r) != SOMA_OK) {
+  if (soma_assemble_file(m, argv[2], &ao, &p, NULL) != SOMA_OK ||
+      bind_zeros(m, p, &zeros) != SOMA_OK || soma_run_start(m, p, &r) != SOMA_OK) {
     fprintf(stderr, "%s\n", soma_error(m));
     return 1;
   }

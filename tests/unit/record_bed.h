@@ -1,5 +1,5 @@
-/* Events written by hand, a sink that gathers, an allocator that runs out: what tests of the recorder
- * and of its writers share. */
+/* Events written by hand, a sink that gathers, an allocator that runs out: what tests of the
+ * recorder and of its writers share. */
 #ifndef TESTS_RECORD_BED_H
 #define TESTS_RECORD_BED_H
 
