@@ -408,4 +408,20 @@ case("bounded traces", function()
   bad("--trace-last many", "takes a whole number of at least 1")
 end)
 
+case("--html has the critical path, unless the trace is bounded", function()
+  local page = t.temp()
+  local function data(flags)
+    eq((run(file .. " --quiet --html " .. page .. " " .. (flags or ""))), 0)
+    return json((t.read(page):match '<script id="trace" type="application/json">(.-)</script>'))
+  end
+  local d, segments, sum = data(), whole:critical_path(), 0
+  eq(#d.path.steps, 8 * #segments)
+  for i = 8, #d.path.steps, 8 do sum = sum + d.path.steps[i] end
+  eq(math.abs(sum - segments[#segments].end_ns * 1000) < 1, true) -- in ps
+  eq(d.findings, 0) eq(#d.marks, 0)
+  eq(d.figures.hbm[1], 524288)
+  eq(data("--trace-last 5").path, nil)
+  eq(data("--trace-limit 6").path, nil)
+end)
+
 t.finish()
