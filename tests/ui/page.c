@@ -47,8 +47,9 @@ int main(int argc, char **argv) {
   void *zeros = NULL;
   if (argc < 4) return 2;
   const char *flags = argv[1];
-  soma_assemble_options ao = {sizeof ao, NULL, 0, (const char *const *)(argv + 4),
-                              (uint32_t)(argc - 4)};
+  soma_assemble_options ao = {.size = sizeof ao,
+                              .defines = (const char *const *)(argv + 4),
+                              .ndefines = (uint32_t)(argc - 4)};
   ro.max_events = strchr(flags, 'l') ? 1000 : 0;
   ro.keep_last = 1;
   if (soma_recorder_new(&ro, &rec) != SOMA_OK) return 2;
