@@ -77,7 +77,7 @@ $(BUILD)/lua/%.inc: lua/%.lua
 	$(Q)sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n",/' $< >$@
 $(BUILD)/lua/soma_main.o: $(BUILD)/lua/driver.inc $(BUILD)/lua/sandbox.inc
 $(BUILD)/lua/parts.o: $(BUILD)/lua/sweep.inc $(BUILD)/lua/plot.inc
-$(BUILD)/lua/soma_main.o $(BUILD)/lua/parts.o: LUA_CFLAGS += -I$(BUILD)/lua
+$(BUILD)/lua/soma_main.o $(BUILD)/lua/parts.o: override LUA_CFLAGS += -I$(BUILD)/lua
 
 $(BUILD)/lua/%.o: lua/%.c
 	@mkdir -p $(@D)

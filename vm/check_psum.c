@@ -52,9 +52,13 @@ static void mark_zeroed(void *ud, uint32_t slot, uint32_t n) {
   set_flags(ud, slot, n, WAS_READ | FOREIGN, ZEROED);
 }
 
-static void note_foreign(void *ud, const vm_view *v, unsigned flags) {
+/* The sources of a staged flight are views of copies, which have no slots. */
+static void note_read(void *ud, const vm_view *v, unsigned flags) {
   vm_core *c = ud;
   if (flags & AP_R) each_slot(c, v, c->check, mark_read);
+}
+static void note_written(void *ud, const vm_view *v, unsigned flags) {
+  vm_core *c = ud;
   if (flags & AP_W) each_slot(c, v, c->check, mark_foreign);
 }
 
@@ -118,13 +122,15 @@ static void check_group(vm_core *c, const vm_flight *f, const vm_view *dst, cons
 }
 
 void vm_ck_psum_execute(vm_core *c, unsigned e, const vm_flight *f) {
-  if (f->in->op == ISA_OP_matmul)
+  if (f->in->op == ISA_OP_matmul) {
     check_group(c, f, &f->a.MATMUL.dst, &f->a.MATMUL.psum_zero,
                 f->a.MATMUL.transpose ? (unsigned)ISA_ACC_write : f->a.MATMUL.acc);
-  else if (f->in->op == ISA_OP_matmul_mx)
+  } else if (f->in->op == ISA_OP_matmul_mx) {
     check_group(c, f, &f->a.MATMUL_MX.dst, &f->a.MATMUL_MX.psum_zero, f->a.MATMUL_MX.acc);
-  else if (e != ISA_ENG_tensor)
-    vm_ck_each_operand(f, note_foreign, c);
+  } else if (e != ISA_ENG_tensor) {
+    if (!f->item.staged) vm_ck_each_operand(f, note_read, c);
+    vm_ck_each_operand(f, note_written, c);
+  }
 }
 
 /* ---- Banks -------------------------------------------------------------------------------- */

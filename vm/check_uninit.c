@@ -4,6 +4,7 @@
 #include "check_impl.h"
 #include "dma.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static bool open_shadow(vm_core *c, shadow *s, uint64_t bytes) {
@@ -292,13 +293,7 @@ void vm_ck_uninit_move(vm_core *c, const vm_share *s) {
   if (s->item.staged) return; /* read when it was copied: what is there now is another's */
   for (int side = t->accumulates ? -1 : 0; side < t->nsrc; side++) {
     if (!open_walk(c, s, side, &w) || each_run(&w, s->e0, s->e1, run_written)) continue;
-    isa_buf b;
-    isa_buf_init(&b, &c->al);
-    isa_buf_printf(&b, "a transfer of queue %s", c->code->queues[t->queue].name);
-    size_t n = b.len < sizeof who - 1 ? b.len : sizeof who - 1;
-    memcpy(who, isa_buf_str(&b), n);
-    who[n] = 0;
-    isa_buf_free(&b);
+    snprintf(who, sizeof who, "a transfer of queue %.70s", c->code->queues[t->queue].name);
     const vm_view *v = side < 0 ? &t->dst : side ? &t->more[side - 1] : &t->src;
     tell_memory(c, t->engine, t->pc, who, v, 0);
   }

@@ -52,6 +52,7 @@ typedef struct vm_trace_view {
   uint32_t base[ISA_NENGINES + 1]; /* number of an engine's first instruction; at the end: of all */
   isa_arena arena;
   const char **text; /* operands and clauses of an instruction, made when asked for */
+  bool failed;       /* memory was out for one of them */
 } vm_trace_view;
 
 /* False when memory is out; then there is nothing to close. */
@@ -162,8 +163,10 @@ typedef struct vm_sink {
 void vm_sink_open(vm_sink *o, const isa_alloc *al, soma_write_fn fn, void *ud);
 /* Between rows: passes on what has gathered, when it is much. False: stop. */
 bool vm_sink_row(vm_sink *o);
+/* Frees a buffer whose text went into the output: where it failed, the output has. */
+void vm_sink_part(vm_sink *o, isa_buf *part);
 /* Passes on the rest and frees. */
-soma_status vm_sink_close(vm_sink *o);
+soma_status vm_sink_close(vm_sink *o, const vm_trace_view *t);
 /* s in quotes for JSON, fit to stand in a <script> too; bytes that are not UTF-8 become U+FFFD. */
 void vm_put_json(isa_buf *b, const char *s);
 /* A time in units of 10^digits fs, exact, without trailing zeros. */

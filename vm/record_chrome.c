@@ -69,7 +69,7 @@ static void put_engine_tracks(chrome *c) {
     isa_buf_printf(&name, "\"%s sequencer: waits\"", isa_engines[e].name);
     if (c->waits[e]) put_thread(c, PID_ENGINES, wait_track(e), isa_buf_str(&name));
   }
-  isa_buf_free(&name);
+  vm_sink_part(&c->out, &name);
 }
 
 static void put_ring_tracks(chrome *c) {
@@ -85,8 +85,8 @@ static void put_ring_tracks(chrome *c) {
       vm_put_json(&name, isa_buf_str(&plain));
       put_thread(c, PID_DMA, 1 + q * ISA_NDMA + d, isa_buf_str(&name));
     }
-  isa_buf_free(&plain);
-  isa_buf_free(&name);
+  vm_sink_part(&c->out, &plain);
+  vm_sink_part(&c->out, &name);
 }
 
 static void put_tracks(chrome *c) {
@@ -116,7 +116,7 @@ static void put_args(chrome *c, const vm_record *v) {
     isa_buf_puts(b, "\"source\":");
     vm_put_json(b, isa_buf_str(&place));
     isa_buf_puts(b, ",");
-    isa_buf_free(&place);
+    vm_sink_part(&c->out, &place);
   }
   isa_buf_puts(b, "\"operands\":");
   vm_put_json(b, vm_trace_operands(&c->t, v));
@@ -137,7 +137,7 @@ static void put_name(chrome *c, const vm_record *v) {
     isa_buf_puts(&plain, in ? isa_ops[in->op].name : "?");
   }
   vm_put_json(&c->out.b, isa_buf_str(&plain));
-  isa_buf_free(&plain);
+  vm_sink_part(&c->out, &plain);
 }
 
 static void put_slice(chrome *c, uint32_t i) {
@@ -170,7 +170,7 @@ static void put_counter(chrome *c, const vm_record *v) {
   isa_buf_puts(b, ",\"ts\":");
   vm_put_time(b, v->start, 9);
   isa_buf_printf(b, ",\"args\":{\"value\":%u}}", v->value);
-  isa_buf_free(&plain);
+  vm_sink_part(&c->out, &plain);
 }
 
 static void put_notify(chrome *c, const vm_record *v) {
@@ -264,7 +264,7 @@ soma_status soma_write_chrome(const soma_recorder *r, const soma_program *p, som
   vm_trace_drop(&c.t, c.order, sizeof *c.order);
   vm_trace_drop(&c.t, c.from, sizeof *c.from);
   vm_trace_drop(&c.t, c.lanes, 1);
-  soma_status s = vm_sink_close(&c.out);
+  soma_status s = vm_sink_close(&c.out, &c.t);
   vm_trace_close(&c.t);
   return s;
 }

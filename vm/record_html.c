@@ -56,7 +56,7 @@ static void put_names(vm_html *h) {
     vm_put_json(b, vm_trace_file(&h->t, f));
   }
   isa_buf_puts(b, "]");
-  isa_buf_free(&name);
+  vm_sink_part(&h->out, &name);
 }
 
 static const char *space_name(unsigned space) { return space ? isa_space_name(space) : ""; }
@@ -211,7 +211,7 @@ soma_status soma_write_html(const soma_recorder *r, const soma_program *p, const
   vm_trace_drop(&h.t, h.order, sizeof *h.order);
   vm_trace_drop(&h.t, h.from, sizeof *h.from);
   isa_free(&h.t.al, h.code, codes);
-  soma_status s = vm_sink_close(&h.out);
+  soma_status s = vm_sink_close(&h.out, &h.t);
   vm_trace_close(&h.t);
   return s;
 }

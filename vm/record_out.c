@@ -22,7 +22,13 @@ bool vm_sink_row(vm_sink *o) {
   return !o->refused && !o->b.failed;
 }
 
-soma_status vm_sink_close(vm_sink *o) {
+void vm_sink_part(vm_sink *o, isa_buf *part) {
+  if (part->failed) o->b.failed = true;
+  isa_buf_free(part);
+}
+
+soma_status vm_sink_close(vm_sink *o, const vm_trace_view *t) {
+  if (t->failed) o->b.failed = true;
   pass_on(o);
   soma_status s = o->b.failed ? SOMA_NOMEM : o->refused ? SOMA_IO : SOMA_OK;
   isa_buf_free(&o->b);

@@ -354,7 +354,7 @@ soma_status soma_write_table(const soma_recorder *r, const soma_program *p, soma
   vm_trace_drop(&w.t, w.from, sizeof *w.from);
   vm_trace_drop(&w.t, w.transfers, sizeof *w.transfers);
   isa_buf_free(&w.text);
-  soma_status s = vm_sink_close(&w.out);
+  soma_status s = vm_sink_close(&w.out, &w.t);
   vm_trace_close(&w.t);
   return s;
 }

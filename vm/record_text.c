@@ -87,7 +87,7 @@ static void put_ruler(timeline *l) {
     used = c + (uint32_t)tick.len;
   }
   isa_buf_puts(b, "\n");
-  isa_buf_free(&tick);
+  vm_sink_part(&l->out, &tick);
 }
 
 static void put_row(timeline *l, uint32_t row) {
@@ -98,7 +98,7 @@ static void put_row(timeline *l, uint32_t row) {
   else
     vm_trace_queue(&l->t, row - ISA_NENGINES, &name);
   isa_buf_printf(b, "%-*.*s|", LABEL, LABEL, isa_buf_str(&name));
-  isa_buf_free(&name);
+  vm_sink_part(&l->out, &name);
   for (uint32_t c = 0; c < l->columns; c++) {
     char mark = mark_of(l, row, c);
     isa_buf_add(b, &mark, 1);
@@ -156,7 +156,7 @@ soma_status soma_write_timeline(const soma_recorder *r, const soma_program *p, u
   vm_trace_drop(&l.t, order, sizeof *order);
   isa_free(&l.t.al, l.busy, size);
   isa_free(&l.t.al, l.waits, size);
-  soma_status s = vm_sink_close(&l.out);
+  soma_status s = vm_sink_close(&l.out, &l.t);
   vm_trace_close(&l.t);
   return s;
 }

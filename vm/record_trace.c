@@ -59,7 +59,8 @@ const char *vm_trace_operands(vm_trace_view *t, const vm_record *v) {
     const char *s = isa_buf_str(&b);
     s += strcspn(s, " ");
     s += strspn(s, " ");
-    t->text[number] = isa_arena_strn(&t->arena, s, strlen(s));
+    t->text[number] = b.failed ? NULL : isa_arena_strn(&t->arena, s, strlen(s));
+    if (!t->text[number]) t->failed = true;
     isa_buf_free(&b);
   }
   return t->text[number] ? t->text[number] : "";

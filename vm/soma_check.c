@@ -14,7 +14,7 @@ soma_status soma_run_finding(const soma_run *r, uint32_t i, soma_finding *out) {
                         .engine = (soma_engine)f->engine,
                         .pc = f->pc,
                         .time = f->time,
-                        .text = f->text.data ? f->text.data : ""};
+                        .text = f->text.failed || !f->text.data ? "out of memory" : f->text.data};
   if (code->lines && f->pc < code->n && code->lines[f->pc].file) {
     out->line = code->lines[f->pc].line;
     out->file = r->p->p->files[code->lines[f->pc].file - 1];

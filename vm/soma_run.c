@@ -322,13 +322,19 @@ soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **out) {
   return SOMA_OK;
 }
 
+/* The fault's text; of a fault that had no memory for it, what kind it is. */
+static const char *fault_text(const soma_run *r) {
+  const vm_fault_record *f = &r->core.fault;
+  return f->text.failed || !f->text.data ? soma_status_text((soma_status)f->status) : f->text.data;
+}
+
 soma_status soma_run_until(soma_run *r, soma_until what, soma_engine engine, soma_time time) {
   if ((unsigned)what > SOMA_TIME || (unsigned)engine >= ISA_NENGINES) return SOMA_ARG;
   if (!r->m) return r->core.fault.status == ISA_OK ? SOMA_OK : (soma_status)r->core.fault.status;
   soma_status s = soma_not_calling(r->m);
   if (s != SOMA_OK) return s;
   s = (soma_status)vm_run(&r->core, (vm_until)what, (unsigned)engine, time);
-  if (s != SOMA_OK) soma_fail(r->m, s, "%s", isa_buf_str(&r->core.fault.text));
+  if (s != SOMA_OK) soma_fail(r->m, s, "%s", fault_text(r));
   if (r->core.ended && s != SOMA_STOPPED) vm_core_release(&r->core);
   return s;
 }
@@ -405,7 +411,7 @@ void soma_run_fault(const soma_run *r, soma_fault *out) {
                       .pc = f->pc,
                       .time = f->time,
                       .instruction = f->insn.data ? f->insn.data : "",
-                      .text = f->text.data ? f->text.data : ""};
+                      .text = f->status == ISA_OK ? "" : fault_text(r)};
   if (f->engine < 0 || f->status == ISA_OK) return;
   const isa_code *code = &r->core.code->code[f->engine];
   if (code->lines && f->pc < code->n && code->lines[f->pc].file) {

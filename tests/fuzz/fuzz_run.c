@@ -1,17 +1,25 @@
 /* Choices for the generator of gen.h: a program of random valid instructions, written as a file,
  * sometimes damaged, loaded and run on two machines: one goes straight to the end with the plain
- * kernels, the other step by step with the best ones. Both must end in the same way with the same
- * bytes everywhere. */
+ * kernels, the other step by step with the best ones, some of them with every check, a recorder and
+ * the critical path. Both must end in the same way with the same bytes everywhere. Some schedules
+ * are others than the machine's own; a third machine sometimes computes nothing. */
 #include "../../vm/soma.h"
 #include "fuzz.h"
 #include "gen.h"
 
 const enum fuzz_kind fuzz_kind = FUZZ_CHOICES;
-fuzz_stat fuzz_stats[] = {
-    {"inputs", 0, 0},          {"read", 80, 0},   {"passed the verifier and ran", 30, 0},
-    {"ran to the end", 5, 0},  {"faulted", 0, 0}, {"deadlocked", 0, 0},
-    {"reached a limit", 0, 0}, {NULL, 0, 0}};
-enum { INPUTS, READ, RAN, ENDED, FAULTED, DEADLOCKED, LIMITED };
+fuzz_stat fuzz_stats[] = {{"inputs", 0, 0},
+                          {"read", 80, 0},
+                          {"passed the verifier and ran", 30, 0},
+                          {"ran to the end", 5, 0},
+                          {"faulted", 0, 0},
+                          {"deadlocked", 0, 0},
+                          {"reached a limit", 0, 0},
+                          {"checked", 0, 0},
+                          {"with findings", 0, 0},
+                          {"on another schedule", 0, 0},
+                          {NULL, 0, 0}};
+enum { INPUTS, READ, RAN, ENDED, FAULTED, DEADLOCKED, LIMITED, CHECKED, FOUND, SCHEDULED };
 static uint64_t placed[ISA_NOPS];
 
 enum { MOST_INSNS = 10, PATTERN = 4096, LOW_SBUF = 12288, LOW_PSUM = 4096, HASH = 8, HASHED = 16 };
@@ -119,6 +127,17 @@ typedef struct bed {
   soma_status status; /* of the end */
 } bed;
 
+/* What the machines of an input have in common, and what is looked at. */
+typedef struct terms {
+  const char *target;
+  const uint8_t *pattern;
+  uint64_t schedule;
+  uint32_t
+      stride; /* of the partitions that are filled and compared: all, or a few, which is quick */
+  unsigned checks; /* of the second machine */
+  bool damaged, record, timing_only;
+} terms;
+
 /* Bytes for inputs and memories: floats of every kind, and noise. */
 static void fill(gen *g, uint8_t *out, size_t n) {
   for (size_t i = 0; i + 4 <= n; i += 4) {
@@ -127,10 +146,10 @@ static void fill(gen *g, uint8_t *out, size_t n) {
   }
 }
 
-static void preset(soma_machine *m, const uint8_t *pattern) {
-  for (uint32_t p = 0; p < ISA_PMAX; p++) {
-    soma_memory_write(m, SOMA_SBUF, p, 0, pattern + 16 * (p % 8), PATTERN - 128);
-    soma_memory_write(m, SOMA_PSUM, p, 0, pattern + 16 * (p % 4), PATTERN / 2);
+static void preset(soma_machine *m, const terms *t) {
+  for (uint32_t p = 0; p < ISA_PMAX; p += t->stride) {
+    soma_memory_write(m, SOMA_SBUF, p, 0, t->pattern + 16 * (p % 8), PATTERN - 128);
+    soma_memory_write(m, SOMA_PSUM, p, 0, t->pattern + 16 * (p % 4), PATTERN / 2);
   }
 }
 
@@ -159,21 +178,24 @@ static soma_status mixes(void *ud, soma_call *call) {
   return soma_call_imm(call, 0) == 1.0f ? soma_call_fail(call, "as it was asked") : SOMA_OK;
 }
 
-/* False when the program is refused, which only a damaged one may be. */
-static bool start(bed *b, const isa_buf *image, const char *target, const char *simd,
-                  const uint8_t *pattern, bool damaged) {
+static soma_options options(const terms *t) {
   soma_options o = SOMA_OPTIONS_INIT;
   o.max_instructions = 2000;
   o.max_time = UINT64_C(1000000000000); /* 1 ms */
   o.max_hbm_bytes = 64 << 20;
-  o.simd = simd;
-  o.target = target;
-  if (soma_machine_new(&o, &b->m) != SOMA_OK) fuzz_fail("no machine");
+  o.target = t->target;
+  o.schedule = t->schedule;
+  return o;
+}
+
+/* False when the program is refused, which only a damaged one may be. */
+static bool start(bed *b, const isa_buf *image, const soma_options *o, const terms *on) {
+  if (soma_machine_new(o, &b->m) != SOMA_OK) fuzz_fail("no machine");
   if (soma_program_load(b->m, image->data, image->len, &b->p) != SOMA_OK) {
-    if (damaged) return false;
+    if (on->damaged) return false;
     fuzz_fail("not loaded: %s", soma_error(b->m));
   }
-  preset(b->m, pattern);
+  preset(b->m, on);
   soma_custom_op op = SOMA_CUSTOM_OP_INIT;
   op.fn = mixes;
   op.cycles = 100;
@@ -184,11 +206,11 @@ static bool start(bed *b, const isa_buf *image, const char *target, const char *
     soma_program_tensor(b->p, i, &t);
     if (t.role != SOMA_INPUT) continue;
     if (t.bytes > 1 << 16) return false;
-    soma_bind(b->m, b->p, t.name, t.dtype, t.ndim, t.shape, pattern);
+    soma_bind(b->m, b->p, t.name, t.dtype, t.ndim, t.shape, on->pattern);
   }
   soma_status s = soma_run_start(b->m, b->p, &b->r);
   if (s == SOMA_OK) return true;
-  if (!damaged) fuzz_fail("not started: %s", soma_error(b->m));
+  if (!on->damaged) fuzz_fail("not started: %s", soma_error(b->m));
   return false;
 }
 
@@ -216,12 +238,12 @@ static void stepwise(gen *g, bed *b) {
 
 /* ---- Laws --------------------------------------------------------------------------------- */
 
-static void same_memory(const bed *a, const bed *b, soma_memory mem, size_t n) {
+static void same_memory(const bed *a, const bed *b, soma_memory mem, size_t n, uint32_t stride) {
   static uint8_t x[LOW_SBUF], y[LOW_SBUF];
-  for (uint32_t p = 0; p < ISA_PMAX; p++) {
+  for (uint32_t p = 0; p < ISA_PMAX; p += stride) {
     soma_memory_read(a->m, mem, p, 0, x, n);
     soma_memory_read(b->m, mem, p, 0, y, n);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; memcmp(x, y, n) != 0; i++)
       if (x[i] != y[i])
         fuzz_fail("memory %d, partition %u, byte %zu: %02x, stepwise %02x", (int)mem, p, i, x[i],
                   y[i]);
@@ -246,6 +268,7 @@ static void check_end(const bed *b) {
   soma_run_fault(b->r, &f);
   if (f.status != b->status) fuzz_fail("status %d, the fault's %d", (int)b->status, (int)f.status);
   if (b->status != SOMA_OK && !f.text[0]) fuzz_fail("a fault without a text");
+  if (soma_run_findings(b->r)) fuzz_fail("findings without checks");
   switch (b->status) {
   case SOMA_OK: fuzz_stats[ENDED].n++; break;
   case SOMA_FAULT: fuzz_stats[FAULTED].n++; break;
@@ -255,7 +278,54 @@ static void check_end(const bed *b) {
   }
 }
 
-static void same_end(const bed *a, const bed *b) {
+/* Findings have texts and places, and are what ends a run that would have ended well; its status is
+ * then as it would be without them. */
+static void look_at_findings(bed *b, const terms *t) {
+  soma_finding f;
+  uint64_t n = soma_run_findings(b->r), kept = n < 64 ? n : 64;
+  if (n && !t->checks) fuzz_fail("findings without checks");
+  if (b->status == SOMA_OK && n) fuzz_fail("%llu findings, and all is well", (unsigned long long)n);
+  if (b->status == SOMA_CHECK && !n) fuzz_fail("nothing was found");
+  for (uint32_t i = 0; i < kept; i++) {
+    if (soma_run_finding(b->r, i, &f) != SOMA_OK) fuzz_fail("finding %u cannot be had", i);
+    if (!strstr(f.text, soma_check_name(f.check))) fuzz_fail("a finding without its name");
+  }
+  if (soma_run_finding(b->r, (uint32_t)kept, &f) != SOMA_ARG) fuzz_fail("a finding too many");
+  fuzz_stats[CHECKED].n += t->checks != 0;
+  fuzz_stats[FOUND].n += n != 0;
+  if (b->status == SOMA_CHECK) b->status = SOMA_OK;
+}
+
+static int swallow(void *ud, const char *p, size_t n) {
+  size_t *left = ud;
+  if (n && !p) fuzz_fail("a writer writes from nowhere");
+  if (n > *left) return 1;
+  *left -= n;
+  return 0;
+}
+
+/* Everything that is made of a recorded run; the output is refused somewhere. */
+static void look_at_record(gen *g, const bed *b, soma_recorder *rec) {
+  soma_path_segment seg[8];
+  uint32_t n = 0;
+  size_t left = (size_t)1 << gen_below(g, 24);
+  if (soma_critical_path(b->r, seg, 8, &n) != SOMA_OK) fuzz_fail("no critical path");
+  for (uint32_t i = 1; i < n && i < 8; i++)
+    if (seg[i].start != seg[i - 1].end) fuzz_fail("a gap in the critical path");
+  soma_stats s;
+  soma_run_stats(b->r, &s, sizeof s);
+  soma_recorder_stats(rec, &s, sizeof s);
+  switch (gen_below(g, 4)) {
+  case 0: soma_write_chrome(rec, b->p, swallow, &left); break;
+  case 1: soma_write_timeline(rec, b->p, 40 + gen_below(g, 200), swallow, &left); break;
+  case 2: soma_write_html(rec, b->p, "fuzz", swallow, &left); break;
+  default:
+    soma_write_table(rec, b->p, (soma_table)gen_below(g, SOMA_TABLES),
+                     (soma_table_format)gen_below(g, 2), swallow, &left);
+  }
+}
+
+static void same_end(const bed *a, const bed *b, uint32_t stride) {
   soma_stats x, y;
   soma_fault f, h;
   soma_run_fault(a->r, &f);
@@ -264,7 +334,8 @@ static void same_end(const bed *a, const bed *b) {
   if (a->status == SOMA_LIMIT || b->status == SOMA_LIMIT) return;
   if (a->status != b->status)
     fuzz_fail("status %d (%s), stepwise %d (%s)", (int)a->status, f.text, (int)b->status, h.text);
-  if (strcmp(f.text, h.text) != 0) fuzz_fail("%s\nstepwise: %s", f.text, h.text);
+  if (a->status != SOMA_OK && strcmp(f.text, h.text) != 0)
+    fuzz_fail("%s\nstepwise: %s", f.text, h.text);
   soma_run_stats(a->r, &x, sizeof x);
   soma_run_stats(b->r, &y, sizeof y);
   /* At a fault other engines may be ahead with register instructions. */
@@ -273,26 +344,61 @@ static void same_end(const bed *a, const bed *b) {
               (unsigned long long)x.instructions, (unsigned long long)y.time,
               (unsigned long long)y.instructions);
   if (x.trace_hash != y.trace_hash) fuzz_fail("other events stepwise");
-  same_memory(a, b, SOMA_SBUF, LOW_SBUF);
-  same_memory(a, b, SOMA_PSUM, LOW_PSUM);
+  same_memory(a, b, SOMA_SBUF, LOW_SBUF, stride);
+  same_memory(a, b, SOMA_PSUM, LOW_PSUM, stride);
   same_tensors(a, b);
 }
 
-static void run(gen *g, const isa_buf *image, bool damaged) {
+static terms choose_terms(gen *g, bool damaged) {
   static uint8_t pattern[1 << 16];
-  const char *target = g->prog->target->name;
-  bed a = {0}, b = {0};
+  terms t = {.target = g->prog->target->name, .pattern = pattern, .damaged = damaged};
   fill(g, pattern, sizeof pattern);
-  if (start(&a, image, target, "plain", pattern, damaged)) {
-    if (!start(&b, image, target, NULL, pattern, damaged)) fuzz_fail("it starts only once");
+  t.stride = gen_one_in(g, 8) ? 1 : 9;
+  if (gen_one_in(g, 3)) t.schedule = 1 + gen_u32(g);
+  if (gen_below(g, 2)) t.checks = gen_one_in(g, 4) ? gen_below(g, SOMA_CHECK_ALL) : SOMA_CHECK_ALL;
+  t.record = gen_one_in(g, 6);
+  t.timing_only = gen_one_in(g, 12);
+  return t;
+}
+
+/* The machine that only keeps time, with every check: its results mean nothing, its end may. */
+static void run_timing_only(const isa_buf *image, const terms *t) {
+  bed b = {0};
+  soma_options o = options(t);
+  o.timing_only = 1;
+  o.checks = SOMA_CHECK_ALL;
+  if (start(&b, image, &o, t)) straight(&b);
+  finish(&b);
+}
+
+static void run(gen *g, const isa_buf *image, bool damaged) {
+  bed a = {0}, b = {0};
+  soma_recorder *rec = NULL;
+  terms t = choose_terms(g, damaged);
+  soma_options o = options(&t);
+  o.simd = "plain";
+  bool runs = start(&a, image, &o, &t);
+  if (runs) {
+    o.simd = NULL;
+    o.checks = t.checks;
+    o.causes = t.record;
+    if (t.record && soma_recorder_new(NULL, &rec) != SOMA_OK) fuzz_fail("no recorder");
+    o.event = rec ? soma_recorder_event : NULL;
+    o.event_ud = rec;
+    if (!start(&b, image, &o, &t)) fuzz_fail("it starts only once");
     fuzz_stats[RAN].n++;
+    fuzz_stats[SCHEDULED].n += t.schedule != 0;
     straight(&a);
     check_end(&a);
     stepwise(g, &b);
-    same_end(&a, &b);
+    look_at_findings(&b, &t);
+    same_end(&a, &b, t.stride);
+    if (rec) look_at_record(g, &b, rec);
   }
   finish(&b);
   finish(&a);
+  soma_recorder_free(rec);
+  if (runs && t.timing_only) run_timing_only(image, &t);
 }
 
 /* For a look at what failed: FUZZ_PRINT=1 fuzz_run KEPT. */

@@ -1,0 +1,535 @@
+/* Every allocation of the library fails once. A scenario is a use of soma.h with all that it makes
+ * freed at its end; it runs with its first allocation failing, then with its second, and so on,
+ * each alone and with all that follow. Whatever it gives then is "out of memory", or the very
+ * result it gives otherwise; and all memory comes back, with its right sizes. */
+#include "../../asm/asm.h"
+#include "../fuzz/gen.h"
+#include "vm_bed.h"
+
+#include <time.h>
+
+/* ---- The heap ----------------------------------------------------------------------------- */
+
+enum { HEAD = 16, BIG = 1 << 20, KEPT = 8 };
+
+typedef struct heap {
+  long fail_at; /* the call that fails, counted from 1; 0: none */
+  bool on;      /* those after it fail too */
+  long calls, alive;
+  bool bad_size;
+  /* Big blocks that were freed, to be given again: their pages are there already. */
+  char *kept[KEPT];
+  size_t kept_size[KEPT];
+} heap;
+
+static char *block_new(heap *h, size_t n) {
+  for (int i = 0; i < KEPT; i++)
+    if (h->kept[i] && h->kept_size[i] == n) {
+      char *p = h->kept[i];
+      h->kept[i] = NULL;
+      return p;
+    }
+  return malloc(n);
+}
+
+static void block_free(heap *h, char *p, size_t n) {
+  for (int i = 0; n >= BIG && i < KEPT; i++)
+    if (!h->kept[i]) {
+      h->kept[i] = p;
+      h->kept_size[i] = n;
+      return;
+    }
+  free(p);
+}
+
+/* A block has its size before it, which must be what the library says it is. */
+static void *take(void *ud, void *p, size_t old, size_t n) {
+  heap *h = ud;
+  char *was = p ? (char *)p - HEAD : NULL, *q = NULL;
+  size_t had = 0;
+  if (was) memcpy(&had, was, sizeof had);
+  if (had != (p ? old : 0)) h->bad_size = true;
+  if (n > 0) {
+    h->calls++;
+    if (h->fail_at && (h->calls == h->fail_at || (h->on && h->calls > h->fail_at))) return NULL;
+    q = block_new(h, n + HEAD);
+    assert_non_null(q);
+    memcpy(q, &n, sizeof n);
+    if (was) memcpy(q + HEAD, p, had < n ? had : n);
+    h->alive += (long)n;
+  }
+  if (was) {
+    h->alive -= (long)had;
+    block_free(h, was, had + HEAD);
+  }
+  return q ? q + HEAD : NULL;
+}
+
+static void heap_end(heap *h) {
+  for (int i = 0; i < KEPT; i++) free(h->kept[i]);
+}
+
+/* ---- The driver --------------------------------------------------------------------------- */
+
+typedef struct use {
+  heap h;
+  uint64_t digest; /* of what came out */
+  soma_machine *m; /* kept from run to run by some scenarios, with a heap that does not fail yet */
+  soma_recorder *rec;
+  isa_buf image; /* the program of the scenario */
+  const char *name;
+  soma_status want; /* how it ends when nothing fails */
+  bool any_end;     /* it may as well fault, find something, and so on */
+  unsigned good;    /* ends without a fault */
+} use;
+typedef soma_status (*scenario)(use *u);
+
+static void put(use *u, const void *p, size_t n) {
+  const uint8_t *b = p;
+  for (size_t i = 0; i < n; i++) u->digest = (u->digest ^ b[i]) * UINT64_C(0x100000001b3);
+}
+static void put_number(use *u, uint64_t v) { put(u, &v, sizeof v); }
+
+static soma_status once(use *u, scenario fn, long fail_at, bool on) {
+  u->digest = 1;
+  u->h.calls = 0;
+  u->h.fail_at = fail_at;
+  u->h.on = on;
+  soma_status s = fn(u);
+  u->h.fail_at = 0;
+  if (u->h.bad_size) fail_msg("%s: a block is given back with a wrong size", u->name);
+  return s;
+}
+
+static long each_allocation(use *u, scenario fn) {
+  once(u, fn, 0, false); /* what a machine keeps between runs has its room now */
+  long alive = u->h.alive;
+  soma_status want = once(u, fn, 0, false);
+  if (u->any_end ? want == SOMA_NOMEM : u->want != want)
+    fail_msg("%s: status %d (%s)", u->name, (int)want, soma_status_text(want));
+  u->good += want == SOMA_OK || want == SOMA_CHECK;
+  long calls = u->h.calls;
+  uint64_t digest = u->digest;
+  if (u->h.alive != alive) fail_msg("%s: leaves %ld bytes", u->name, u->h.alive - alive);
+  for (long i = 2; i < 2 * calls + 2; i++) {
+    bool on = i % 2;
+    soma_status s = once(u, fn, i / 2, on);
+    if (u->h.alive != alive)
+      fail_msg("%s: allocation %ld failing%s leaves %ld bytes", u->name, i / 2,
+               on ? " and all after it" : "", u->h.alive - alive);
+    if (s != SOMA_NOMEM && (s != want || u->digest != digest))
+      fail_msg("%s: allocation %ld failing%s gives status %d (%s), expected %d%s", u->name, i / 2,
+               on ? " and all after it" : "", (int)s, soma_status_text(s), (int)want,
+               s == want ? ", with other results" : "");
+  }
+  assert_true(calls > 0);
+  return calls;
+}
+
+static soma_options options(use *u) {
+  soma_options o = SOMA_OPTIONS_INIT;
+  o.alloc = take;
+  o.alloc_ud = &u->h;
+  o.target = "trn2";
+  o.max_instructions = 60;
+  o.max_time = UINT64_C(20000000000); /* 20 us */
+  o.max_hbm_bytes = 64 << 20;
+  return o;
+}
+
+/* ---- Programs, and all that is done with one ---------------------------------------------- */
+
+static const char text[] = "%define N 8\n%macro both 2\n nop %1\n nop %2\n%endmacro\n"
+                           "a tensor float32[4, N], input\nb tensor float32[4, N], output\n"
+                           "k tensor int32[2], const = [3, 4]\nta tile sbuf float32[4, N]\nin sem\n"
+                           "unused sem\nq queue dge=hwdge\nsection sync\n"
+                           " dma_copy ta, a, queue=q $in\n%rep 3\n nop\n%endrep\n"
+                           " both $in>=16, $in>=1\n dma_copy b, ta, queue=q\n.l: halt\n"
+                           "section vector\n mov r1, WIDTH\n halt\n";
+
+static soma_status bytes_of(use *u, soma_status s, void *data, size_t n) {
+  if (s == SOMA_OK) put(u, data, n);
+  soma_bytes_free(data);
+  return s;
+}
+
+static soma_status save_and_print(use *u, soma_machine *m, soma_program *p) {
+  soma_program *q = NULL;
+  void *data = NULL;
+  char *source = NULL;
+  size_t n = 0;
+  soma_status s = soma_program_save(m, p, &data, &n);
+  if (s == SOMA_OK) s = soma_program_load(m, data, n, &q);
+  s = bytes_of(u, s, data, n);
+  if (s == SOMA_OK) {
+    s = soma_program_print(m, q, &source, &n);
+    s = bytes_of(u, s, source, n);
+  }
+  soma_program_free(q);
+  if (s == SOMA_OK) {
+    s = soma_costs_print(m, NULL, &source, &n);
+    s = bytes_of(u, s, source, n);
+  }
+  return s;
+}
+
+/* A machine from its beginning; a run that leaves it before its end. */
+static soma_status whole_life(use *u) {
+  static const float zeros[32];
+  static const int64_t shape[2] = {4, 8};
+  static const char *const defines[] = {"WIDTH=5", "OTHER"};
+  static const char *const dirs[] = {"samples", "tests"};
+  soma_assemble_options ao = {sizeof ao, dirs, 2, defines, 2};
+  soma_machine *m;
+  soma_program *p = NULL;
+  soma_run *r = NULL;
+  soma_diagnostics *d = NULL;
+  soma_options o = options(u);
+  soma_status s = soma_machine_new(&o, &m);
+  if (s != SOMA_OK) return s;
+  s = soma_assemble(m, text, strlen(text), "t.s", &ao, &p, &d);
+  if (s == SOMA_OK) s = save_and_print(u, m, p);
+  if (s == SOMA_OK) s = soma_bind(m, p, "a", SOMA_FLOAT32, 2, shape, zeros);
+  if (s == SOMA_OK) s = soma_run_start(m, p, &r);
+  if (s == SOMA_OK) s = soma_run_until(r, SOMA_ISSUE, SOMA_SYNC, 0);
+  soma_machine_free(m);
+  soma_run_free(r);
+  soma_program_free(p);
+  soma_diagnostics_free(d);
+  return s;
+}
+
+static void life(void **state) {
+  (void)state;
+  use u = {.name = "a machine"};
+  each_allocation(&u, whole_life);
+  assert_int_equal(u.h.alive, 0);
+  heap_end(&u.h);
+}
+
+/* ---- The assembler's own interface -------------------------------------------------------- */
+
+static bool read_text(void *ud, const char *path, isa_buf *out) {
+  (void)ud;
+  isa_buf_puts(out, strcmp(path, "part.s") == 0 ? "extern t\nsection sync\n jmp t\n" : text);
+  return true;
+}
+
+static soma_status assemble_all_ways(use *u) {
+  static const as_define width = {"WIDTH", "5", false};
+  isa_alloc al = {take, &u->h};
+  as_options o = {.alloc = &al,
+                  .read = read_text,
+                  .want_listing = true,
+                  .relocatable = true,
+                  .defines = &width,
+                  .ndefines = 1};
+  as_result r;
+  isa_status s = as_assemble(text, strlen(text), "t.s", &o, &r);
+  if (s == ISA_OK) put(u, isa_buf_str(&r.object), r.object.len);
+  if (s == ISA_OK) put(u, isa_buf_str(&r.listing), r.listing.len);
+  isa_buf object = r.object;
+  isa_buf_init(&r.object, &al);
+  isa_program_free(r.program);
+  as_result_free(&r);
+  if (s == ISA_OK) {
+    as_file files[] = {{.name = "t.o", .data = isa_buf_str(&object), .n = object.len}};
+    s = as_link(files, 1, &o, &r);
+    isa_program_free(r.program);
+    as_result_free(&r);
+  }
+  isa_buf_free(&object);
+  if (s != ISA_OK) return (soma_status)s;
+  o.only_preprocess = true;
+  s = as_assemble_file("whole.s", &o, &r);
+  if (s == ISA_OK) put(u, isa_buf_str(&r.preprocessed), r.preprocessed.len);
+  isa_program_free(r.program);
+  as_result_free(&r);
+  return (soma_status)s;
+}
+
+static soma_status assemble_errors(use *u) {
+  static const char *const bad[] = {
+      "target trn2\n bogus\nx tensor floot32[4]\n dma_copy x\n%macro m 1\n nop %2\n%endmacro\n m "
+      "1\n",
+      "section sync\n jmp nowhere\n halt\na tile sbuf float32[999, 4]\n add r1, r2\n%if 1\n",
+  };
+  isa_alloc al = {take, &u->h};
+  as_options o = {.alloc = &al, .read = read_text};
+  soma_status s = SOMA_SYNTAX;
+  for (int i = 0; i < 2 && s == SOMA_SYNTAX; i++) {
+    as_result r;
+    s = (soma_status)as_assemble(bad[i], strlen(bad[i]), "bad.s", &o, &r);
+    put_number(u, r.nerrors);
+    isa_program_free(r.program);
+    as_result_free(&r);
+  }
+  return s;
+}
+
+static void assembler(void **state) {
+  (void)state;
+  use u = {.name = "the assembler"};
+  each_allocation(&u, assemble_all_ways);
+  u.name = "the assembler's messages";
+  u.want = SOMA_SYNTAX;
+  each_allocation(&u, assemble_errors);
+  heap_end(&u.h);
+}
+
+/* ---- Runs --------------------------------------------------------------------------------- */
+
+static void on_event(void *ud, const soma_event *e) {
+  use *u = ud;
+  if (u->rec) soma_recorder_event(u->rec, e);
+}
+
+static int on_output(void *ud, const char *p, size_t n) {
+  put(ud, p, n);
+  return 0;
+}
+
+static soma_status write_all(use *u, soma_program *p) {
+  soma_status s = soma_write_chrome(u->rec, p, on_output, u);
+  for (int t = 0; t < SOMA_TABLES && s == SOMA_OK; t++)
+    s = soma_write_table(u->rec, p, (soma_table)t, t % 2 ? SOMA_CSV : SOMA_JSON_LINES, on_output,
+                         u);
+  if (s == SOMA_OK) s = soma_write_timeline(u->rec, p, 60, on_output, u);
+  if (s == SOMA_OK) s = soma_write_html(u->rec, p, "title", on_output, u);
+  return s;
+}
+
+/* False when memory was out for a message, which then says no more than that. */
+static bool digest_messages(use *u, soma_run *r) {
+  soma_finding f;
+  soma_fault fault;
+  bool whole = true;
+  soma_run_fault(r, &fault);
+  put(u, fault.text, strlen(fault.text));
+  if (strcmp(fault.text, soma_status_text(fault.status)) == 0) whole = false;
+  for (uint32_t i = 0; soma_run_finding(r, i, &f) == SOMA_OK; i++) {
+    put(u, f.text, strlen(f.text));
+    if (strcmp(f.text, "out of memory") == 0) whole = false;
+  }
+  return whole;
+}
+
+static void digest_run(use *u, soma_program *p, soma_run *r) {
+  static uint8_t out[1 << 20];
+  soma_stats st;
+  soma_run_stats(r, &st, sizeof st);
+  put_number(u, st.trace_hash);
+  put_number(u, soma_run_findings(r));
+  for (uint32_t i = 0; i < soma_program_tensors(p); i++) {
+    soma_tensor_info t;
+    soma_program_tensor(p, i, &t);
+    if (t.role == SOMA_OUTPUT && t.bytes <= sizeof out &&
+        soma_fetch(r, t.name, out, t.bytes) == SOMA_OK)
+      put(u, out, t.bytes);
+  }
+}
+
+static soma_status bind_zeros(use *u, soma_program *p) {
+  static const uint8_t zeros[1 << 20];
+  soma_status s = SOMA_OK;
+  for (uint32_t i = 0; i < soma_program_tensors(p) && s == SOMA_OK; i++) {
+    soma_tensor_info t;
+    soma_program_tensor(p, i, &t);
+    assert_true(t.bytes <= sizeof zeros || t.role != SOMA_INPUT);
+    if (t.role == SOMA_INPUT)
+      s = (i % 2 ? soma_bind : soma_bind_shared)(u->m, p, t.name, t.dtype, t.ndim, t.shape, zeros);
+  }
+  return s;
+}
+
+static soma_status run_to_end(use *u, soma_program *p) {
+  soma_run *r = NULL;
+  soma_path_segment seg[4];
+  uint32_t n = 0;
+  soma_status s = soma_run_start(u->m, p, &r);
+  if (s != SOMA_OK) return s;
+  s = soma_run_until(r, SOMA_END, SOMA_SYNC, 0);
+  if (s != SOMA_NOMEM && soma_critical_path(r, seg, 4, &n) == SOMA_NOMEM) s = SOMA_NOMEM;
+  if (s != SOMA_NOMEM && !digest_messages(u, r)) s = SOMA_NOMEM;
+  if (s != SOMA_NOMEM) digest_run(u, p, r);
+  /* Events that found no room are lost, and counted; the run is as good as before. */
+  if (s != SOMA_NOMEM && soma_recorder_dropped(u->rec)) s = SOMA_NOMEM;
+  if (s != SOMA_NOMEM && write_all(u, p) == SOMA_NOMEM) s = SOMA_NOMEM;
+  soma_run_free(r);
+  return s;
+}
+
+/* A file's program on a machine with every check and record. */
+static soma_status recorded_run(use *u) {
+  soma_recorder_options ro = SOMA_RECORDER_OPTIONS_INIT;
+  soma_program *p = NULL;
+  ro.alloc = take;
+  ro.alloc_ud = &u->h;
+  soma_status s = soma_program_load(u->m, u->image.data, u->image.len, &p);
+  if (s == SOMA_OK) s = soma_recorder_new(&ro, &u->rec);
+  if (s == SOMA_OK) s = bind_zeros(u, p);
+  if (s == SOMA_OK) s = run_to_end(u, p);
+  soma_unbind(u->m, NULL);
+  soma_program_free(p);
+  soma_recorder_free(u->rec);
+  u->rec = NULL;
+  return s;
+}
+
+static void machine_open(use *u, const char *target, unsigned checks) {
+  soma_options o = options(u);
+  o.target = target;
+  o.checks = checks;
+  o.causes = 1;
+  o.event = on_event;
+  o.event_ud = u;
+  assert_int_equal(soma_machine_new(&o, &u->m), SOMA_OK);
+}
+
+static void machine_close(use *u) {
+  soma_machine_free(u->m);
+  u->m = NULL;
+  assert_int_equal(u->h.alive, 0);
+  heap_end(&u->h);
+}
+
+/* Puts a legal one before the engine's halt; false when none of the draws is legal. */
+static bool put_insn(gen *g, unsigned op, unsigned engine) {
+  isa_code *code = &g->prog->cores[0].code[engine];
+  for (int i = 0; i < 60; i++) {
+    gen_mark mark = gen_here(g);
+    isa_insn in, halt = {.op = ISA_OP_halt};
+    isa_place at;
+    isa_error e = {0};
+    gen_draw(g, op, engine, i % 2, &in);
+    memset(&in.wait, 0, sizeof in.wait); /* it runs at once */
+    code->n--;
+    isa_program_insn(g->prog, 0, engine, &in, (isa_line){0, 0});
+    isa_program_insn(g->prog, 0, engine, &halt, (isa_line){0, 0});
+    if (isa_check_insn(g->prog, 0, engine, &in, code->n, &e) && isa_check_program(g->prog, &at, &e))
+      return true;
+    code->n -= 2;
+    isa_program_insn(g->prog, 0, engine, &halt, (isa_line){0, 0});
+    gen_back(g, mark);
+  }
+  return false;
+}
+
+/* A program with three of an instruction on an engine that can have it: in DMA, one with a fitting
+ * queue. NULL: the seed leads to none. */
+static isa_program *program_of(unsigned op, const isa_target *t, uint64_t seed) {
+  isa_alloc al = isa_alloc_default();
+  gen g = {.more = seed};
+  assert_non_null(gen_program(&g, &al, t));
+  bool ok = op == ISA_OP_halt;
+  for (unsigned e = ISA_NENGINES; e-- > 0 && !ok;)
+    for (int i = 0; i < 3 && (isa_ops[op].engines & 1u << e) && (ok || i == 0); i++)
+      ok = put_insn(&g, op, e);
+  if (ok) return g.prog;
+  isa_program_free(g.prog);
+  return NULL;
+}
+
+/* Sets the program of a use of u's machine to one with the instruction that allocates at most MOST
+ * times, so that the test ends; false when the target has no such instruction. */
+static bool choose_program(use *u, unsigned op) {
+  enum { MOST = 400, SEEDS = 60 };
+  isa_alloc al = isa_alloc_default();
+  const isa_target *t = &isa_targets[isa_target_find(soma_target(u->m), 4)];
+  if (isa_ops[op].status != ISA_DONE || isa_ops[op].gen > t->gen) return false;
+  u->name = isa_ops[op].name;
+  for (uint64_t seed = 1; seed < SEEDS; seed++) {
+    isa_program *p = program_of(op, t, 1000 * seed + op);
+    if (!p) continue;
+    isa_buf_init(&u->image, &al);
+    assert_true(isa_image_write(p, &u->image));
+    isa_program_free(p);
+    once(u, recorded_run, 0, false);
+    if (u->h.calls <= MOST) return true;
+    isa_buf_free(&u->image);
+  }
+  if (op != ISA_OP_dma_compute) fail_msg("no program of %s", u->name); /* static ones are drawn */
+  return false;
+}
+
+/* Without the shadow bytes of `uninit`, which take as long to clear as all the rest. */
+static void every_instruction(void **state) {
+  (void)state;
+  use u = {.any_end = true};
+  long calls = 0;
+  unsigned programs = 0;
+  machine_open(&u, "trn3", SOMA_CHECK_ALL & ~(1u << SOMA_CHECK_UNINIT));
+  for (unsigned op = 0; op < ISA_NOPS; op++) {
+    if (!choose_program(&u, op)) continue;
+    calls += each_allocation(&u, recorded_run);
+    programs++;
+    isa_buf_free(&u.image);
+  }
+  print_message("%ld allocations of %u programs, %u without a fault\n", calls, programs, u.good);
+  assert_true(programs > 50 && u.good > programs / 2);
+  machine_close(&u);
+}
+
+static void every_check(void **state) {
+  (void)state;
+  static const uint16_t ops[] = {ISA_OP_add, ISA_OP_activate, ISA_OP_matmul, ISA_OP_dma_trigger};
+  use u = {.any_end = true};
+  machine_open(&u, "trn1", SOMA_CHECK_ALL);
+  for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+    assert_true(choose_program(&u, ops[i]));
+    each_allocation(&u, recorded_run);
+    isa_buf_free(&u.image);
+  }
+  machine_close(&u);
+}
+
+/* ---- Device tensors ----------------------------------------------------------------------- */
+
+static soma_status with_tensors(use *u) {
+  static const int64_t shape[2] = {4, 8};
+  static float data[32];
+  soma_tensor *a = NULL, *b = NULL;
+  soma_program *p = NULL;
+  soma_run *r = NULL;
+  soma_diagnostics *d = NULL;
+  soma_assemble_options ao = {sizeof ao, NULL, 0, (const char *const[]){"WIDTH=1"}, 1};
+  soma_status s = soma_assemble(u->m, text, strlen(text), "t.s", &ao, &p, &d);
+  if (s == SOMA_OK) s = soma_tensor_new(u->m, SOMA_FLOAT32, 2, shape, &a);
+  if (s == SOMA_OK) s = soma_tensor_new(u->m, SOMA_FLOAT32, 2, shape, &b);
+  if (s == SOMA_OK) s = soma_tensor_write(a, data, sizeof data);
+  if (s == SOMA_OK) soma_tensor_name(a, "first");
+  if (s == SOMA_OK) s = soma_move_to_device(u->m, p);
+  if (s == SOMA_OK) s = soma_bind_tensor(u->m, p, "a", a);
+  if (s == SOMA_OK) s = soma_bind_tensor(u->m, p, "b", b);
+  if (s == SOMA_OK) s = soma_run_start(u->m, p, &r);
+  if (s == SOMA_OK) s = soma_run_until(r, SOMA_END, SOMA_SYNC, 0);
+  soma_run_free(r);
+  if (s == SOMA_OK || s == SOMA_CHECK) put_number(u, soma_tensor_read(b, data, sizeof data));
+  soma_tensor_free(a);
+  soma_tensor_free(b);
+  soma_unbind(u->m, NULL);
+  soma_drop_from_device(u->m, NULL);
+  soma_program_free(p);
+  soma_diagnostics_free(d);
+  return s;
+}
+
+static void device_tensors(void **state) {
+  (void)state;
+  use u = {.name = "device tensors"};
+  machine_open(&u, "trn2", 0);
+  each_allocation(&u, with_tensors);
+  assert_int_equal(soma_hbm_used(u.m), 0);
+  machine_close(&u);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(life),
+      cmocka_unit_test(assembler),
+      cmocka_unit_test(every_instruction),
+      cmocka_unit_test(every_check),
+      cmocka_unit_test(device_tensors),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
