@@ -8,7 +8,10 @@
 #   timing    published times against simulated ones
 #   pictures  draws samples/pictures anew; picture-ui: the page's
 #   ulp       error of every activation function against MPFR, on 2^24 points each
-#   fuzz-smoke  fuzz harnesses under ASan and UBSan with fixed seeds; fuzz: libFuzzer, FUZZ_SECONDS
+#   repro     the same bits from gcc and clang, each -O, each SIMD level, and aarch64 (qemu-user)
+#   tsan      threads under the thread sanitizer
+#   fuzz-smoke  fuzz harnesses under ASan and UBSan with fixed seeds; fuzz: FUZZ_COUNT of
+#             them in FUZZ_JOBS processes; fuzz-guided: libFuzzer, FUZZ_SECONDS
 #   debug asan ubsan   the same build with other flags, into build-debug/ and so on
 #   lint      format, include rules, budgets, cppcheck
 #   install   to $(DESTDIR)$(PREFIX)
@@ -168,6 +171,13 @@ bench: all $(BENCH)
 ulp: $(BUILD)/tests/ulp
 	$(Q)$<
 
+repro: all
+	$(Q)BUILD=$(BUILD) tests/repro.sh all $(REPRO)
+# Only what starts threads; the sanitizer slows the rest twentyfold.
+tsan:
+	$(Q)$(MAKE) BUILD=build-tsan OPT=-O1 SAN="-fsanitize=thread" build-tsan/tests/test_threads
+	$(Q)CMOCKA_MESSAGE_OUTPUT=TAP build-tsan/tests/test_threads
+
 pictures: all
 	$(Q)for p in samples/pictures/*.svg; do \
 	  $(BUILD)/soma samples/$$(basename $$p .svg).lua samples/pictures >/dev/null || exit 1; done
@@ -190,6 +200,9 @@ fuzz-smoke:
 	$(Q)$(MAKE) BUILD=build-asan OPT=-O1 SAN="-fsanitize=$(FUZZ_SAN)" fuzz-build
 	$(Q)BUILD=build-asan tests/fuzz/fuzz.sh smoke
 fuzz:
+	$(Q)$(MAKE) BUILD=build-asan OPT=-O1 SAN="-fsanitize=$(FUZZ_SAN)" fuzz-build
+	$(Q)BUILD=build-asan tests/fuzz/fuzz.sh many
+fuzz-guided:
 	$(Q)$(MAKE) BUILD=build-fuzz OPT=-O1 CC=clang SAN="-fsanitize=fuzzer-no-link,$(FUZZ_SAN) -Wno-pass-failed" \
 	  FUZZ_MAIN=-fsanitize=fuzzer fuzz-build
 	$(Q)BUILD=build-fuzz tests/fuzz/fuzz.sh long
@@ -230,5 +243,5 @@ install: all
 clean:
 	rm -rf build build-*
 
-.PHONY: all unit test test-ui conform bench timing ulp fuzz fuzz-smoke fuzz-build debug asan ubsan lint format install clean
+.PHONY: all unit test test-ui conform bench timing ulp repro tsan fuzz fuzz-guided fuzz-smoke fuzz-build debug asan ubsan lint format install clean
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

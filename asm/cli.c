@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,14 +59,34 @@ static bool write_fd(const as_cli_file *f, int fd, isa_error *e) {
   return ok || cannot_write(f, why, e);
 }
 
-static bool write_temp(as_cli_file *f, isa_error *e) {
+/* New files that do not have their name yet: a signal that ends the process takes them along. */
+enum { UNNAMED = 4 };
+static const char *volatile unnamed[UNNAMED];
+
+static void on_signal(int sig) {
+  for (int i = 0; i < UNNAMED; i++)
+    if (unnamed[i]) unlink(unnamed[i]);
+  signal(sig, SIG_DFL);
+  raise(sig);
+}
+
+static void catch_signals(void) {
+  static const int sigs[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+  for (size_t i = 0; i < sizeof sigs / sizeof *sigs; i++)
+    if (signal(sigs[i], on_signal) == SIG_IGN) signal(sigs[i], SIG_IGN); /* as nohup wants it */
+  signal(SIGXFSZ, SIG_IGN); /* too large a file is an error of write */
+}
+
+static bool write_temp(as_cli_file *f, unsigned slot, isa_error *e) {
   size_t n = strlen(f->path) + 40;
   f->temp = malloc(n);
   if (!f->temp) return isa_fail(e, ISA_NOMEM, ISA_NOFIELD, "out of memory");
   snprintf(f->temp, n, "%s.%ld.tmp", f->path, (long)getpid());
+  unnamed[slot] = f->temp;
   int fd = open(f->temp, O_WRONLY | O_CREAT | O_EXCL, 0666);
   if (fd < 0) {
     int why = errno;
+    unnamed[slot] = NULL;
     free(f->temp);
     f->temp = NULL;
     return cannot_write(f, why, e);
@@ -79,10 +100,11 @@ static bool write_direct(as_cli_file *f, isa_error *e) {
 }
 
 bool as_cli_write(as_cli_file *files, unsigned n, isa_error *e) {
-  bool ok = true;
+  bool ok = n <= UNNAMED || isa_fail(e, ISA_ARG, ISA_NOFIELD, "more than %d files", UNNAMED);
   for (unsigned i = 0; i < n; i++) files[i].temp = NULL;
+  catch_signals();
   for (unsigned i = 0; ok && i < n; i++)
-    if (!is_std(&files[i]) && !special(files[i].path)) ok = write_temp(&files[i], e);
+    if (!is_std(&files[i]) && !special(files[i].path)) ok = write_temp(&files[i], i, e);
   for (unsigned i = 0; ok && i < n; i++)
     if (!files[i].temp) ok = write_direct(&files[i], e);
   for (unsigned i = 0; i < n; i++) {
@@ -90,6 +112,7 @@ bool as_cli_write(as_cli_file *files, unsigned n, isa_error *e) {
     if (!f->temp) continue;
     if (ok && rename(f->temp, f->path) != 0) ok = cannot_write(f, errno, e);
     if (!ok) unlink(f->temp);
+    unnamed[i] = NULL;
     free(f->temp);
     f->temp = NULL;
   }

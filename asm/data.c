@@ -103,7 +103,7 @@ static bool one_element(as_cur *c, unsigned dtype, bool bits) {
   unsigned size = isa_dtype_bytes(dtype);
   const as_tok *at = c->t;
   int64_t times = 1;
-  uint64_t v;
+  uint64_t v = 0;
   if (as_take_name(c, "times") && !inline_count(c, &times)) return false;
   if (!room(c, at, (uint64_t)times)) return false;
   if (!(bits ? raw_bits(c, size, &v) : element_bits(c, dtype, &v))) return false;

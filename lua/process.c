@@ -73,6 +73,8 @@ static void run_child(lua_State *L, pid_t parent, int result, int printed) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
 #endif
   signal(SIGINT, SIG_DFL);
+  signal(SIGTERM, SIG_DFL);
+  signal(SIGHUP, SIG_DFL);
   lua_sethook(L, NULL, 0, 0);
   bool good = getppid() == parent && dup2(printed, STDOUT_FILENO) >= 0;
   lua_settop(L, 1);

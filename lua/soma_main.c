@@ -172,6 +172,7 @@ static void catch_signals(void) {
   for (int i = 0; i < 3; i++)
     if (signal(signals[i], on_interrupt) == SIG_IGN && signals[i] == SIGHUP)
       signal(signals[i], SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN); /* too large a file is an error of write */
 }
 
 int main(int argc, char **argv) {

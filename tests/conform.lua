@@ -1,7 +1,8 @@
 -- The conformance suite. Each file of tests/conform/ holds the cases of some instructions; every
 -- case is a small program for one instruction, its inputs, and the outputs that an independent
 -- reference expects, bit for bit. Ends with "N passed, N failed".
---   lua5.4 tests/conform.lua [--dut COMMAND] [--saved] [--list] [PATTERN]
+--   lua5.4 tests/conform.lua [--dut COMMAND] [--saved] [--list] [--digest] [PATTERN]
+-- --digest also prints a hash of all results, messages and traces, to compare builds by.
 -- --dut drives another implementation instead (tests/README.md has the protocol); --saved saves
 -- every run on its way and resumes it on another core.
 local soma = require "soma"
@@ -9,13 +10,14 @@ local files = require "conform.files"
 local program = require "conform.program"
 local coverage = require "conform.coverage"
 
-local pattern, dut, list, saved = ".", nil, false, false
+local pattern, dut, list, saved, digest = ".", nil, false, false, nil
 do
   local i = 1
   while arg[i] do
     if arg[i] == "--dut" then dut, i = assert(arg[i + 1], "--dut needs a command"), i + 1
     elseif arg[i] == "--list" then list = true
     elseif arg[i] == "--saved" then saved = true
+    elseif arg[i] == "--digest" then digest = 0
     else pattern = arg[i] end
     i = i + 1
   end
@@ -71,6 +73,20 @@ local function within(got, want, n)
   return true
 end
 
+-- Adds a string to the digest, eight bytes at a time.
+local function digest_add(s)
+  s = s .. ("\0"):rep(-#s % 8)
+  for i = 1, #s, 8 do digest = (digest ~ string.unpack("<i8", s, i)) * 0x100000001b3 end
+end
+
+local function digest_run(run)
+  local names = {}
+  for k in pairs(run.out) do names[#names + 1] = k end
+  table.sort(names)
+  for _, k in ipairs(names) do digest_add(run.out[k]:bytes()) end
+  digest_add(tostring(run.stats.trace_hash))
+end
+
 local function core_for(case)
   local core = soma.core {}
   for name, op in pairs(case.custom or {}) do core:custom(name, op) end
@@ -78,7 +94,9 @@ local function core_for(case)
 end
 
 local function run_here(source, inputs, case)
-  return core_for(case):run(soma.assemble(source, {name = "case.s"}), inputs).out
+  local run = core_for(case):run(soma.assemble(source, {name = "case.s"}), inputs)
+  if digest then digest_run(run) end
+  return run.out
 end
 
 -- Saved after 1, 2, 4 ... events.
@@ -123,6 +141,7 @@ local function run_case(insn, case, target)
     return
   end
   local ok, out = pcall(dut and run_dut or saved and run_saved or run_here, source, inputs, case)
+  if digest and not ok then digest_add(tostring(out)) end
   if case.fault then
     verdict(name, not ok and (dut or tostring(out):find(case.fault, 1, true)),
       ok and "it runs" or "failed with\n" .. tostring(out) .. "\nnot with: " .. case.fault)
@@ -160,5 +179,6 @@ if pattern == "." and not list and not dut then
   for _, gap in ipairs(coverage.gaps()) do verdict("coverage", false, gap) end
   print(coverage.summary())
 end
+if digest then print(string.format("digest %016x", digest)) end
 print(string.format("%d passed, %d failed", passed, failed))
 os.exit(failed == 0 and passed > 0 or list)

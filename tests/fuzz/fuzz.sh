@@ -2,6 +2,8 @@
 # Runs the fuzz harnesses of $BUILD/fuzz. Both forms begin with the seeds: the samples, the golden
 # cases and tests/fuzz/corpus, where every input lies that once broke something.
 #   fuzz.sh smoke    a fixed number of inputs with fixed seeds; ends with "N passed, N failed"
+#   fuzz.sh many     FUZZ_COUNT inputs (10^7: 8 in 10 of run, 1 of asm, 1 of sbc) in FUZZ_JOBS
+#                    processes; the inputs are the same whatever their number
 #   fuzz.sh long     libFuzzer, FUZZ_SECONDS for each; new inputs stay in $BUILD/fuzz/X-corpus
 # The harnesses are AFL++'s as well:
 #   make BUILD=build-afl CC=afl-clang-fast SAN=-Wno-pass-failed FUZZ_MAIN=-fsanitize=fuzzer fuzz-build
@@ -34,8 +36,39 @@ smoke() { # NAME COUNT [OPTION...]
     tail -30 "$out/$name.log"
 }
 
+# Inputs number J * COUNT / FUZZ_JOBS and up of a harness; the options come last
+share() { # NAME J COUNT [OPTION...]
+  name=$1 from=$((($2 * $3) / FUZZ_JOBS)) to=$((($2 + 1) * $3 / FUZZ_JOBS)) log=$out/$1-$2
+  shift 3
+  nice "$out/$name" -i "$from" -n "$((to - from))" -s 1 -k "$log-kept" "$@" "$out/$name-seeds"/* \
+    >"$log.log" 2>&1 || tail -30 "$log.log"
+}
+# Adds up the statistics of all processes of a harness
+total() { # NAME
+  sed -n 's/^ *\([0-9][0-9]*\) *[0-9.]* %  /\1 /p' "$out/$1"-*.log |
+    awk -v name="$1" '{n = $1; sub(/^[0-9]+ /, ""); if (!($0 in sum)) order[++k] = $0; sum[$0] += n}
+      END {for (i = 1; i <= k; i++)
+        printf "%s: %12d %5.1f %%  %s\n", name, sum[order[i]], 100 * sum[order[i]] / sum[order[1]], order[i]}'
+}
+
 case $1 in
 seeds) ;;
+many)
+  : "${FUZZ_COUNT:=10000000}" "${FUZZ_JOBS:=$(nproc)}"
+  rm -f "$out"/*.log
+  j=0
+  while [ "$j" -lt "$FUZZ_JOBS" ]; do
+    (share sbc "$j" "$((FUZZ_COUNT / 10))"
+    share asm "$j" "$((FUZZ_COUNT / 10))" -d "$out/dictionary"
+    share run "$j" "$((FUZZ_COUNT / 10 * 8))") &
+    j=$((j + 1))
+  done
+  wait
+  for h in asm sbc run; do total $h; done
+  grep -h -E '^[0-9]+ passed, [0-9]+ failed$' "$out"/*-*.log |
+    awk -v jobs="$((3 * FUZZ_JOBS))" '{p += $1; f += $3; n++} END {if (n < jobs) f += jobs - n
+      printf "%d passed, %d failed\n", p, f; exit f > 0}'
+  ;;
 smoke)
   rm -f "$out"/*.log
   smoke run "${FUZZ_RUNS:-1500}" &
@@ -64,5 +97,5 @@ long)
       "$out/$h-corpus" "$out/$h-seeds" || exit 1
   done
   ;;
-*) echo "usage: fuzz.sh smoke|long|seeds" >&2; exit 2 ;;
+*) echo "usage: fuzz.sh smoke|many|long|seeds" >&2; exit 2 ;;
 esac

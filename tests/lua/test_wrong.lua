@@ -1,5 +1,6 @@
 -- Every function and method of the module with wrong arguments: a Lua error or an answer, never a
--- crash, and everything still works afterwards. Made for the address sanitizer as well.
+-- crash, and everything still works afterwards. Made for the address sanitizer as well:
+-- `build-asan/soma tests/lua/test_wrong.lua`. WRONG_ROUNDS and WRONG_SEED make it longer and other.
 local soma = require "soma"
 local t = require "harness"
 local case, eq = t.case, t.eq
@@ -53,7 +54,8 @@ local values = make_values()
 local nothing = #values + 1 -- a nil among them
 
 -- A deterministic generator, so that a crash can be found again.
-local state = 12345
+local state = tonumber(os.getenv "WRONG_SEED") or 12345
+local rounds = tonumber(os.getenv "WRONG_ROUNDS") or 1
 local function pick(n)
   state = state * 6364136223846793005 + 1442695040888963407
   return (state >> 33) % n + 1
@@ -102,7 +104,7 @@ local function exercise(name, f, self)
     with(v, v, v, v)
     if first and not writes[name] then try(f, v) end -- another self
   end
-  for _ = 1, 150 do
+  for _ = 1, 150 * rounds do
     local list, n = {}, pick(6)
     for i = 1, n do
       local k = pick(nothing)
@@ -130,6 +132,12 @@ case("functions of the module", function()
   table.sort(names)
   eq(#names > 40, true)
   for _, name in ipairs(names) do exercise(name, soma[name]) end
+  -- and of the tables in it
+  for _, part in ipairs {"plot", "isa", "stats"} do
+    for name, f in pairs(type(soma[part]) == "table" and soma[part] or {}) do
+      if type(f) == "function" and not writes[name] then exercise(name, f) end
+    end
+  end
 end)
 
 local method_names = {
@@ -214,6 +222,36 @@ case("methods of programs, cores, runs and memories, open and closed", function(
       end
     end
   end
+end)
+
+-- Every function in a metatable, and in its __index, with this object and with wrong ones: what
+-- the lists above do not name is here.
+case("all of the metatables", function()
+  local seen, found = {}, 0
+  local function walk(object, list, depth)
+    local names = {}
+    for name, f in pairs(list) do
+      if type(name) == "string" and not seen[f] then names[#names + 1] = name end
+    end
+    table.sort(names)
+    for _, name in ipairs(names) do
+      local f = list[name]
+      if type(f) == "function" and name ~= "__gc" and name ~= "__close" then
+        seen[f], found = true, found + 1
+        exercise(name == "close" and "close" or name, f, object())
+      elseif type(f) == "table" and depth < 3 and not seen[f] then
+        seen[f] = true
+        walk(object, f, depth + 1)
+      end
+    end
+  end
+  for _, object in ipairs {function() return soma.arange(6):reshape({2, 3}) end,
+    function() return soma.assemble_file "tests/lua/add.s" end, function() return soma.core {max_instructions = 2000} end,
+    function() return soma.core {}:run(prog, {a = a, b = b}) end, function() return soma.core {}.sbuf end,
+    function() return a:to "neuron:0" end} do
+    walk(object, debug.getmetatable(object()) or {}, 0)
+  end
+  eq(found > 20, true)
 end)
 
 case("callbacks that do wrong things", function()

@@ -1,7 +1,6 @@
 /* The VM as its users see it: control instructions, semaphores, ordering, DMA, faults, limits. */
 #include "vm_bed.h"
 
-#include <pthread.h>
 #include <time.h>
 
 #define HEAD "target trn2\n"
@@ -468,77 +467,6 @@ static void dependent_chain(void **state) {
 
 /* ---- Isolation ---------------------------------------------------------------------------- */
 
-enum { THREADS = 8, MACHINES = 8 }; /* of each thread */
-
-/* Opens all its machines before it runs the first, so that 64 are alive at once. */
-static void *run_machines(void *arg) {
-  float a[32], c[32];
-  uint64_t *hash = arg;
-  bed b[MACHINES];
-  for (int i = 0; i < 32; i++) a[i] = (float)i;
-  for (int k = 0; k < MACHINES; k++) {
-    b[k] = bed_open(NULL, add_text);
-    bed_bind(&b[k], "a", SOMA_FLOAT32, 4, 8, a);
-  }
-  for (int k = 0; k < MACHINES; k++) {
-    bed_run(&b[k], SOMA_OK);
-    assert_int_equal(soma_fetch(b[k].r, "c", c, sizeof c), SOMA_OK);
-    hash[k] = bed_stats(&b[k]).trace_hash;
-  }
-  for (int k = 0; k < MACHINES; k++) bed_close(&b[k]);
-  return NULL;
-}
-
-static void machines_in_threads(void **state) {
-  (void)state;
-  pthread_t t[THREADS];
-  uint64_t hash[THREADS][MACHINES];
-  for (int i = 0; i < THREADS; i++)
-    assert_int_equal(pthread_create(&t[i], NULL, run_machines, hash[i]), 0);
-  for (int i = 0; i < THREADS; i++) pthread_join(t[i], NULL);
-  for (int i = 0; i < THREADS * MACHINES; i++)
-    assert_int_equal(hash[i / MACHINES][i % MACHINES], hash[0][0]);
-}
-
-/* One program run by a machine in each thread; each is interrupted from here. */
-struct shared {
-  soma_program *p;
-  soma_machine *m;
-  soma_status status;
-};
-static void *run_until_interrupted(void *arg) {
-  struct shared *s = arg;
-  soma_run *r;
-  s->status = soma_run_start(s->m, s->p, &r);
-  while (s->status == SOMA_OK) /* an interruption before the start is none of the run's */
-    s->status = soma_run_until(r, SOMA_EVENT, SOMA_SYNC, 0);
-  soma_run_free(r);
-  return NULL;
-}
-
-static void interrupted_from_another_thread(void **state) {
-  (void)state;
-  enum { SHARERS = 4 };
-  pthread_t t[SHARERS];
-  struct shared s[SHARERS];
-  soma_options o = SOMA_OPTIONS_INIT;
-  o.max_seconds = 20;
-  bed b = bed_open(NULL, forever);
-  for (int i = 0; i < SHARERS; i++) {
-    s[i].p = b.p;
-    assert_int_equal(soma_machine_new(&o, &s[i].m), SOMA_OK);
-    assert_int_equal(pthread_create(&t[i], NULL, run_until_interrupted, &s[i]), 0);
-  }
-  nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
-  for (int i = 0; i < SHARERS; i++) {
-    soma_machine_interrupt(s[i].m);
-    pthread_join(t[i], NULL);
-    assert_int_equal(s[i].status, SOMA_STOPPED);
-    soma_machine_free(s[i].m);
-  }
-  bed_close(&b);
-}
-
 struct countdown {
   long left;  /* allocations until one fails */
   long alive; /* bytes */
@@ -619,8 +547,6 @@ int main(void) {
       cmocka_unit_test(planned_instructions_are_refused),
       cmocka_unit_test(published_durations),
       cmocka_unit_test(dependent_chain),
-      cmocka_unit_test(machines_in_threads),
-      cmocka_unit_test(interrupted_from_another_thread),
       cmocka_unit_test(every_allocation_may_fail),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,95 @@
+#!/bin/sh
+# The same bits everywhere. Builds with each compiler and level of optimisation, runs
+# tests/digest.lua (the samples' programs, functions, operators) with each SIMD level, the samples
+# and the conformance suite, and compares what they print. Builds stay
+# in $BUILD-NAME. Ends with "N passed, N failed"; what is absent here is skipped with a line.
+#   tests/repro.sh smoke   digests of this build, of -O0 and of -O3, for `make test`
+#   tests/repro.sh all [PATTERN]   everything, also aarch64 under qemu-user; for `make repro`.
+#                          With a pattern only the builds whose name matches, such as clang-O3
+cd "$(dirname "$0")/.." || exit 2
+: "${BUILD:=build}"
+export LUA_PATH="./tests/?.lua;./tests/lua/?.lua;;"
+full=$([ "$1" = smoke ] || echo yes)
+pattern=${2:-.}
+dir=$(mktemp -d) || exit 2
+trap 'rm -rf "$dir"' EXIT
+passed=0 failed=0
+skip() { echo "repro: $1: skipped, $2"; }
+
+# What a build's command ($run) gives: a line a kernel, with hashes of its results and its trace.
+digest() { # LEVEL
+  SIMD=$1 $run tests/digest.lua
+}
+same() { # NAME DIGESTS
+  if [ "$2" = "$want" ]; then passed=$((passed + 1)); else
+    failed=$((failed + 1))
+    echo "repro: $1 differs"
+    echo "$2" >"$dir/got"
+    echo "$want" | diff - "$dir/got"
+  fi
+}
+# Samples, which check their results themselves, and conformance with a digest of every case.
+suites() { # NAME
+  for s in samples/*.lua; do
+    if $run "$s" "$dir" >"$dir/log" 2>&1; then passed=$((passed + 1)); else
+      failed=$((failed + 1))
+      echo "repro: $1: $s"
+      tail -5 "$dir/log"
+    fi
+  done
+  $run tests/conform.lua --digest >"$dir/conform" 2>&1
+  status=$?
+  [ -e "$dir/want-conform" ] || cp "$dir/conform" "$dir/want-conform"
+  if [ "$status" -eq 0 ] && cmp -s "$dir/conform" "$dir/want-conform"; then passed=$((passed + 1)); else
+    failed=$((failed + 1))
+    echo "repro: $1: conformance differs"
+    diff "$dir/want-conform" "$dir/conform" | head -10
+  fi
+}
+variant() { # NAME MAKE-ARGUMENTS...
+  name=$1
+  shift
+  echo "$name" | grep -q -e "$pattern" || return 0
+  if ! make -s -j"$(nproc)" BUILD="$BUILD-$name" "$@" "$BUILD-$name/soma" >/dev/null 2>"$dir/log"; then
+    failed=$((failed + 1))
+    echo "repro: $name does not build"
+    tail -20 "$dir/log"
+    return 1
+  fi
+  run="$emulator $BUILD-$name/soma"
+  same "$name" "$(digest "")"
+  [ "$full" ] || return 0
+  [ "$emulator" ] || for level in plain avx2 avx512; do same "$name, $level" "$(digest $level)"; done
+  suites "$name"
+}
+aarch64() {
+  cross=aarch64-linux-gnu-gcc lib=/usr/lib/aarch64-linux-gnu/liblua5.4.a
+  for need in "$cross" qemu-aarch64-static; do
+    command -v "$need" >/dev/null || { skip aarch64 "$need is absent"; return; }
+  done
+  [ -e "$lib" ] || { skip aarch64 "liblua5.4-dev:arm64 is absent"; return; }
+  emulator=qemu-aarch64-static
+  for o in -O0 -O2; do
+    variant "aarch64$o" CC=$cross OPT=$o LDFLAGS=-static LUA_CFLAGS=-I/usr/include/lua5.4 LUA_LIBS="$lib -ldl"
+  done
+  emulator=
+}
+
+emulator='' run=$BUILD/soma
+want=$(digest "") || { echo "0 passed, 1 failed"; exit 1; }
+for level in plain avx2 avx512; do same "$level" "$(digest $level)"; done
+same "second run" "$(digest "")"
+if [ "$full" ]; then
+  suites "this build"
+  for cc in gcc clang; do
+    command -v $cc >/dev/null || { skip $cc "it is absent"; continue; }
+    for o in -O0 -O2 -O3; do variant "$cc$o" CC=$cc OPT=$o; done
+  done
+  aarch64
+else
+  variant gcc-O0 CC=gcc OPT=-O0
+  variant gcc-O3 CC=gcc OPT=-O3
+  command -v clang >/dev/null && variant clang CC=clang
+fi
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
