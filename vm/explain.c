@@ -361,5 +361,5 @@ soma_status soma_write_explanation(const soma_run *r, const soma_recorder *rec, 
   isa_free(&x.al, x.s, size);
   isa_free(&x.al, x.parts, x.cap_parts * sizeof *x.parts);
   isa_free(&x.al, x.blocks, x.cap_blocks * sizeof *x.blocks);
-  return vm_sink_close(&x.out);
+  return vm_sink_close(&x.out, NULL);
 }

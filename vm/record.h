@@ -165,7 +165,7 @@ void vm_sink_open(vm_sink *o, const isa_alloc *al, soma_write_fn fn, void *ud);
 bool vm_sink_row(vm_sink *o);
 /* Frees a buffer whose text went into the output: where it failed, the output has. */
 void vm_sink_part(vm_sink *o, isa_buf *part);
-/* Passes on the rest and frees. */
+/* Passes on the rest and frees. t: the view that the output was made of; may be NULL. */
 soma_status vm_sink_close(vm_sink *o, const vm_trace_view *t);
 /* s in quotes for JSON, fit to stand in a <script> too; bytes that are not UTF-8 become U+FFFD. */
 void vm_put_json(isa_buf *b, const char *s);

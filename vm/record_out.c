@@ -28,7 +28,7 @@ void vm_sink_part(vm_sink *o, isa_buf *part) {
 }
 
 soma_status vm_sink_close(vm_sink *o, const vm_trace_view *t) {
-  if (t->failed) o->b.failed = true;
+  if (t && t->failed) o->b.failed = true;
   pass_on(o);
   soma_status s = o->b.failed ? SOMA_NOMEM : o->refused ? SOMA_IO : SOMA_OK;
   isa_buf_free(&o->b);

@@ -396,7 +396,7 @@ static void machine_close(use *u) {
 /* Puts a legal one before the engine's halt; false when none of the draws is legal. */
 static bool put_insn(gen *g, unsigned op, unsigned engine) {
   isa_code *code = &g->prog->cores[0].code[engine];
-  for (int i = 0; i < 60; i++) {
+  for (int i = 0; i < 200; i++) {
     gen_mark mark = gen_here(g);
     isa_insn in, halt = {.op = ISA_OP_halt};
     isa_place at;
@@ -433,7 +433,7 @@ static isa_program *program_of(unsigned op, const isa_target *t, uint64_t seed) 
 /* Sets the program of a use of u's machine to one with the instruction that allocates at most MOST
  * times, so that the test ends; false when the target has no such instruction. */
 static bool choose_program(use *u, unsigned op) {
-  enum { MOST = 400, SEEDS = 60 };
+  enum { MOST = 400, SEEDS = 200 };
   isa_alloc al = isa_alloc_default();
   const isa_target *t = &isa_targets[isa_target_find(soma_target(u->m), 4)];
   if (isa_ops[op].status != ISA_DONE || isa_ops[op].gen > t->gen) return false;
