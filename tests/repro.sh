@@ -63,14 +63,16 @@ variant() { # NAME MAKE-ARGUMENTS...
   suites "$name"
 }
 aarch64() {
-  cross=aarch64-linux-gnu-gcc lib=/usr/lib/aarch64-linux-gnu/liblua5.4.a
+  cross=aarch64-linux-gnu-gcc libs=/usr/lib/aarch64-linux-gnu
   for need in "$cross" qemu-aarch64-static; do
     command -v "$need" >/dev/null || { skip aarch64 "$need is absent"; return; }
   done
-  [ -e "$lib" ] || { skip aarch64 "liblua5.4-dev:arm64 is absent"; return; }
+  for need in lua5.4:liblua5.4 zip:libzip jansson:libjansson; do
+    [ -e "$libs/lib${need%:*}.so" ] || { skip aarch64 "${need#*:}-dev:arm64 is absent"; return; }
+  done
   emulator=qemu-aarch64-static
   for o in -O0 -O2; do
-    variant "aarch64$o" CC=$cross OPT=$o LDFLAGS=-static LUA_CFLAGS=-I/usr/include/lua5.4 LUA_LIBS="$lib -ldl"
+    variant "aarch64$o" CC=$cross OPT=$o LUA_CFLAGS=-I/usr/include/lua5.4 LUA_LIBS=-llua5.4
   done
   emulator=
 }

@@ -2,8 +2,8 @@
 # Runs the fuzz harnesses of $BUILD/fuzz. Both forms begin with the seeds: the samples, the golden
 # cases and tests/fuzz/corpus, where every input lies that once broke something.
 #   fuzz.sh smoke    a fixed number of inputs with fixed seeds; ends with "N passed, N failed"
-#   fuzz.sh many     FUZZ_COUNT inputs (10^7: 8 in 10 of run, 1 of asm, 1 of sbc) in FUZZ_JOBS
-#                    processes; the inputs are the same whatever their number
+#   fuzz.sh many     FUZZ_COUNT inputs (10^7: half of run, the rest of the others) in FUZZ_JOBS processes;
+#                    the inputs are the same whatever the number of processes
 #   fuzz.sh long     libFuzzer, FUZZ_SECONDS for each; new inputs stay in $BUILD/fuzz/X-corpus
 # The harnesses are AFL++'s as well:
 #   make BUILD=build-afl CC=afl-clang-fast SAN=-Wno-pass-failed FUZZ_MAIN=-fsanitize=fuzzer fuzz-build
@@ -40,8 +40,9 @@ smoke() { # NAME COUNT [OPTION...]
 share() { # NAME J COUNT [OPTION...]
   name=$1 from=$((($2 * $3) / FUZZ_JOBS)) to=$((($2 + 1) * $3 / FUZZ_JOBS)) log=$out/$1-$2
   shift 3
-  nice "$out/$name" -i "$from" -n "$((to - from))" -s 1 -k "$log-kept" "$@" "$out/$name-seeds"/* \
-    >"$log.log" 2>&1 || tail -30 "$log.log"
+  for f in "$out/$name-seeds"/*; do [ -f "$f" ] && set -- "$@" "$f"; done
+  nice "$out/$name" -i "$from" -n "$((to - from))" -s 1 -k "$log-kept" "$@" >"$log.log" 2>&1 ||
+    tail -30 "$log.log"
 }
 # Adds up the statistics of all processes of a harness
 total() { # NAME
@@ -58,15 +59,17 @@ many)
   rm -f "$out"/*.log
   j=0
   while [ "$j" -lt "$FUZZ_JOBS" ]; do
-    (share sbc "$j" "$((FUZZ_COUNT / 10))"
-    share asm "$j" "$((FUZZ_COUNT / 10))" -d "$out/dictionary"
-    share run "$j" "$((FUZZ_COUNT / 10 * 8))") &
+    (share sbc "$j" "$((FUZZ_COUNT / 5))"
+    share asm "$j" "$((FUZZ_COUNT / 5))" -d "$out/dictionary"
+    share file "$j" "$((FUZZ_COUNT / 20))"
+    share save "$j" "$((FUZZ_COUNT / 20))"
+    share run "$j" "$((FUZZ_COUNT / 2))") &
     j=$((j + 1))
   done
   wait
-  for h in asm sbc run; do total $h; done
+  for h in asm sbc run save file; do total $h; done
   grep -h -E '^[0-9]+ passed, [0-9]+ failed$' "$out"/*-*.log |
-    awk -v jobs="$((3 * FUZZ_JOBS))" '{p += $1; f += $3; n++} END {if (n < jobs) f += jobs - n
+    awk -v jobs="$((5 * FUZZ_JOBS))" '{p += $1; f += $3; n++} END {if (n < jobs) f += jobs - n
       printf "%d passed, %d failed\n", p, f; exit f > 0}'
   ;;
 smoke)
