@@ -222,6 +222,23 @@ void vm_check_execute(vm_core *c, unsigned e, const vm_flight *f) {
   if (vm_ck_has(c, VM_CHECK_RANGE)) vm_ck_value_execute(c, e, f);
 }
 
+static unsigned engine_of(const vm_core *c, const vm_flight *f) {
+  unsigned e = 0;
+  while (f < c->eng[e].flights || f >= c->eng[e].flights + VM_FLIGHTS) e++;
+  return e;
+}
+
+void vm_check_stage(vm_core *c, const vm_item *it) {
+  if (it->is_share) {
+    vm_check_move(c, (const vm_share *)it);
+    return;
+  }
+  const vm_flight *f = (const vm_flight *)it;
+  unsigned e = engine_of(c, f);
+  if (vm_ck_has(c, VM_CHECK_UNINIT)) vm_ck_uninit_execute(c, e, f);
+  if (vm_ck_has(c, VM_CHECK_PSUM)) vm_ck_psum_reads(c, e, f);
+}
+
 void vm_check_executed(vm_core *c, unsigned e, const vm_flight *f) {
   if (c->timing_only) return;
   if (vm_ck_has(c, VM_CHECK_UNINIT)) vm_ck_uninit_executed(c, f);

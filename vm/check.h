@@ -65,6 +65,9 @@ void vm_check_drain(vm_core *c, unsigned e);
 /* A transfer of engine e has its shares, chained: the first goes to ring 0, and so on. */
 void vm_check_transfer(vm_core *c, unsigned e, const isa_insn *in, const vm_transfer *t,
                        const vm_share *shares);
+/* The sources of what is under way are about to be copied, since another writes them now: it reads
+ * here, and finds the copies later. */
+void vm_check_stage(vm_core *c, const vm_item *it);
 /* A share is about to move its bytes, and has. */
 void vm_check_move(vm_core *c, const vm_share *s);
 void vm_check_moved(vm_core *c, const vm_share *s);

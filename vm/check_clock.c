@@ -426,6 +426,40 @@ void vm_check_issue(vm_core *c, unsigned e, const vm_flight *f) {
   if (vm_ck_has(c, VM_CHECK_OVERLAP)) vm_ck_tiles_issue(c, e, f->in, f->pc);
 }
 
+/* Which transfers of a static queue an engine starts, and in which order, depends on who comes
+ * first. */
+static void tell_trigger(vm_core *c, unsigned e, unsigned queue) {
+  const struct vm_check *k = c->check;
+  unsigned other = k->trigger[queue];
+  uint32_t pc = c->eng[e].pc;
+  vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, e, pc, other, k->trigger_pc[queue]);
+  if (!f) return;
+  vm_ck_put_place(c, e, pc, &f->text);
+  isa_buf_printf(&f->text,
+                 ": race: %s and %s trigger queue %s, and nothing orders the two: each starts the "
+                 "transfers whose turn it is",
+                 isa_engines[e].name, isa_engines[other].name, c->code->queues[queue].name);
+  vm_ck_put_insn(c, other, k->trigger_pc[queue], k->trigger_time[queue], &f->text);
+  vm_ck_put_insn(c, e, pc, c->now, &f->text);
+  isa_buf_printf(&f->text,
+                 "\n  fix: %s must wait for a semaphore that %s updates when it has "
+                 "triggered, or use a queue of its own",
+                 isa_engines[e].name, isa_engines[other].name);
+}
+
+/* Engine e triggers a queue, at the epoch its sequencer has now. */
+static void note_trigger(vm_core *c, unsigned e, unsigned queue) {
+  struct vm_check *k = c->check;
+  unsigned last = k->trigger[queue];
+  if (last < ISA_NENGINES && last != e &&
+      clock_of(c, e)[vm_ck_comp(last, OF_SEQ)] < k->trigger_epoch[queue])
+    tell_trigger(c, e, queue);
+  k->trigger[queue] = (uint8_t)e;
+  k->trigger_pc[queue] = c->eng[e].pc;
+  k->trigger_time[queue] = c->now;
+  k->trigger_epoch[queue] = clock_of(c, e)[vm_ck_comp(e, OF_SEQ)];
+}
+
 /* What the shares of a transfer begin with: the clock of engine e, and where another engine
  * triggered the queue before, what that one knew: a ring goes on in order. */
 static snapshot *base_of_queue(vm_core *c, unsigned e, unsigned queue) {
@@ -441,7 +475,6 @@ static snapshot *base_of_queue(vm_core *c, unsigned e, unsigned queue) {
   drop(c, last);
   if (s) s->refs++;
   k->queue_base[queue] = s;
-  k->trigger[queue] = (uint8_t)e;
   return s;
 }
 
@@ -461,6 +494,7 @@ void vm_check_transfer(vm_core *c, unsigned e, const isa_insn *in, const vm_tran
   snapshot *base = base_of_queue(c, e, t->queue);
   unsigned ring = 0;
   step(c, e);
+  note_trigger(c, e, t->queue);
   for (const vm_share *s = shares; s && base; s = s->next, ring++) {
     unsigned comp = vm_ck_ring_comp(t->queue, ring);
     uint32_t share = ++k->shares[comp - FIRST_RING];

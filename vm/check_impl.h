@@ -124,6 +124,8 @@ struct vm_check {
   uint32_t issued[ISA_NENGINES];   /* data-path instructions */
   uint32_t *shares;                /* of each ring, by component */
   uint8_t trigger[ISA_MAX_QUEUES]; /* engine that last triggered the queue, with that clock */
+  uint32_t trigger_pc[ISA_MAX_QUEUES], trigger_epoch[ISA_MAX_QUEUES]; /* epoch: of OF_SEQ */
+  vm_time trigger_time[ISA_MAX_QUEUES];
   snapshot *queue_base[ISA_MAX_QUEUES];
   sem_log *sems[ISA_NSEMS];
   uint8_t waiters[ISA_NSEMS]; /* engines whose code waits for it */
@@ -215,6 +217,7 @@ bool vm_ck_psum_start(vm_core *c);
 void vm_ck_psum_end(vm_core *c);
 void vm_ck_psum_issue(vm_core *c, unsigned e, const vm_flight *f);
 void vm_ck_psum_execute(vm_core *c, unsigned e, const vm_flight *f);
+void vm_ck_psum_reads(vm_core *c, unsigned e, const vm_flight *f);
 void vm_ck_value_execute(vm_core *c, unsigned e, const vm_flight *f);
 void vm_ck_value_executed(vm_core *c, unsigned e, const vm_flight *f);
 bool vm_ck_tiles_start(vm_core *c);

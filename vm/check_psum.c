@@ -26,17 +26,22 @@ static uint32_t slot_of(const vm_core *c, const uint8_t *at) {
   return (uint32_t)(part * SLOTS + byte % c->mem.psum_pitch / 4);
 }
 
-/* Calls fn for runs of slots that hold the view's elements. */
+/* Calls fn for runs of slots that hold the view's elements; half: the fresh bits of the part of
+ * them that the elements take. */
 static void each_slot(vm_core *c, const vm_view *v, void *ud,
-                      void (*fn)(void *ud, uint32_t slot, uint32_t n)) {
+                      void (*fn)(void *ud, uint32_t slot, uint32_t n, uint8_t half)) {
   if (!v->at || v->space != ISA_PSUM) return;
   for (uint32_t p = 0; p < v->num[0]; p++) {
     const uint8_t *row = vm_row_at(v, p, 0);
     if (row && v->esize == 4) {
-      fn(ud, slot_of(c, row), (uint32_t)v->elems);
+      fn(ud, slot_of(c, row), (uint32_t)v->elems, VM_FRESH);
       continue;
     }
-    for (uint64_t i = 0; i < v->elems; i++) fn(ud, slot_of(c, vm_at(v, p, i)), 1);
+    for (uint64_t i = 0; i < v->elems; i++) {
+      const uint8_t *at = vm_at(v, p, i);
+      uint8_t half = v->esize == 4 ? VM_FRESH : (uint8_t)(1 << ((at - c->mem.psum) / 2 & 1));
+      fn(ud, slot_of(c, at), 1, half);
+    }
   }
 }
 
@@ -44,11 +49,16 @@ static void set_flags(void *ud, uint32_t slot, uint32_t n, uint8_t clear, uint8_
   uint8_t *s = ((struct vm_check *)ud)->slots + slot;
   for (uint32_t i = 0; i < n; i++) s[i] = (uint8_t)((s[i] & ~clear) | set);
 }
-static void mark_read(void *ud, uint32_t slot, uint32_t n) { set_flags(ud, slot, n, 0, WAS_READ); }
-static void mark_foreign(void *ud, uint32_t slot, uint32_t n) {
+static void mark_read(void *ud, uint32_t slot, uint32_t n, uint8_t half) {
+  (void)half;
+  set_flags(ud, slot, n, 0, WAS_READ);
+}
+static void mark_foreign(void *ud, uint32_t slot, uint32_t n, uint8_t half) {
+  (void)half;
   set_flags(ud, slot, n, WAS_READ | ZEROED, FOREIGN);
 }
-static void mark_zeroed(void *ud, uint32_t slot, uint32_t n) {
+static void mark_zeroed(void *ud, uint32_t slot, uint32_t n, uint8_t half) {
+  (void)half;
   set_flags(ud, slot, n, WAS_READ | FOREIGN, ZEROED);
 }
 
@@ -57,7 +67,8 @@ static void note_read(void *ud, const vm_view *v, unsigned flags) {
   vm_core *c = ud;
   if (flags & AP_R) each_slot(c, v, c->check, mark_read);
 }
-static void note_written(void *ud, const vm_view *v, unsigned flags) {
+
+static void note_foreign(void *ud, const vm_view *v, unsigned flags) {
   vm_core *c = ud;
   if (flags & AP_W) each_slot(c, v, c->check, mark_foreign);
 }
@@ -68,19 +79,20 @@ typedef struct group {
   vm_core *c;
   const uint8_t *fresh;
   unsigned acc;
+  bool onto_any; /* gen4 adds to what another engine wrote as well */
   bool no_start, was_read;
 } group;
 
 /* A matmul writes n slots: those it adds to must belong to a group that nobody has read. */
-static void add_slots(void *ud, uint32_t slot, uint32_t n) {
+static void add_slots(void *ud, uint32_t slot, uint32_t n, uint8_t half) {
   group *g = ud;
   uint8_t *s = g->c->check->slots + slot;
   const uint8_t *fresh = g->fresh + slot;
   for (uint32_t i = 0; i < n; i++) {
-    bool starts =
-        g->acc == ISA_ACC_write || (g->acc == ISA_ACC_auto && ((s[i] & ZEROED) || fresh[i]));
+    bool unwritten = (s[i] & ZEROED) || (fresh[i] & half);
+    bool starts = g->acc == ISA_ACC_write || (g->acc == ISA_ACC_auto && unwritten);
     if (!starts) {
-      g->no_start |= (s[i] & (FOREIGN | ZEROED)) || fresh[i];
+      g->no_start |= s[i] & FOREIGN ? !g->onto_any : unwritten;
       g->was_read |= s[i] & WAS_READ;
     }
     s[i] = 0;
@@ -114,10 +126,10 @@ static void tell_group(vm_core *c, const vm_flight *f, const vm_view *dst, bool 
 static void check_group(vm_core *c, const vm_flight *f, const vm_view *dst, const vm_view *zero,
                         unsigned acc) {
   const vm_dp *d = &c->eng[ISA_ENG_tensor].dp;
-  group g = {.c = c, .fresh = d->psum_fresh, .acc = acc};
+  group g = {.c = c, .fresh = d->psum_fresh, .acc = acc, .onto_any = c->target->gen >= ISA_GEN4};
   each_slot(c, zero, c->check, mark_zeroed);
   each_slot(c, dst, &g, add_slots);
-  if (g.no_start && c->target->gen < ISA_GEN4) tell_group(c, f, dst, true);
+  if (g.no_start) tell_group(c, f, dst, true);
   if (g.was_read) tell_group(c, f, dst, false);
 }
 
@@ -128,9 +140,13 @@ void vm_ck_psum_execute(vm_core *c, unsigned e, const vm_flight *f) {
   } else if (f->in->op == ISA_OP_matmul_mx) {
     check_group(c, f, &f->a.MATMUL_MX.dst, &f->a.MATMUL_MX.psum_zero, f->a.MATMUL_MX.acc);
   } else if (e != ISA_ENG_tensor) {
-    if (!f->item.staged) vm_ck_each_operand(f, note_read, c);
-    vm_ck_each_operand(f, note_written, c);
+    if (!f->item.staged) vm_ck_psum_reads(c, e, f);
+    vm_ck_each_operand(f, note_foreign, c);
   }
+}
+
+void vm_ck_psum_reads(vm_core *c, unsigned e, const vm_flight *f) {
+  if (e != ISA_ENG_tensor) vm_ck_each_operand(f, note_read, c);
 }
 
 /* ---- Banks -------------------------------------------------------------------------------- */

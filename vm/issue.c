@@ -104,6 +104,7 @@ static void snapshot_source(void *ud, vm_view *v) {
 
 static void stage(vm_core *c, vm_item *it) {
   struct snapshot s = {c, it};
+  if (c->check) vm_check_stage(c, it);
   it->staged = true;
   if (it->is_share)
     vm_dma_stage(c, (vm_share *)it);
