@@ -4,6 +4,7 @@
 #   check     test and test-ui, with one count
 #   bench-ui  frame times of the viewer
 #   conform   conformance cases of every instruction
+#   mutants   what the checks find in broken samples and kernels: a sample; mutants-all: all
 #   bench     benchmarks, as ratios within one run
 #   timing    published times against simulated ones
 #   pictures  draws samples/pictures anew; picture-ui: the page's
@@ -155,6 +156,8 @@ test: all unit
 	$(Q)BUILD=$(BUILD) CC="$(CC)" tests/run.sh
 conform: all
 	$(Q)LUA_PATH="./tests/?.lua;;" LUA_CPATH="./$(BUILD)/?.so;$(BUILD)/?.so;;" lua5.4 tests/conform.lua
+mutants mutants-all: all
+	$(Q)LUA_PATH="./tests/?.lua;;" LUA_CPATH="./$(BUILD)/?.so;$(BUILD)/?.so;;" nice lua5.4 tests/mutants.lua $(if $(filter %-all,$@),--all)
 test-ui: $(BUILD)/tests/page
 	$(Q)BUILD=$(BUILD) tests/ui/run.sh
 check: all unit $(BUILD)/tests/page
@@ -243,5 +246,6 @@ install: all
 clean:
 	rm -rf build build-*
 
-.PHONY: all unit test test-ui conform bench timing ulp repro tsan fuzz fuzz-guided fuzz-smoke fuzz-build debug asan ubsan lint format install clean
+.PHONY: all unit test test-ui check conform mutants mutants-all bench bench-ui picture-ui pictures timing ulp repro \
+        tsan fuzz fuzz-guided fuzz-smoke fuzz-build debug asan ubsan lint format install clean
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -50,6 +50,7 @@ for t in tests/suites/*.lua; do
   suite "$(basename "$t" .lua)" lua5.4 "$t"
 done
 suite conform lua5.4 tests/conform.lua
+suite mutants lua5.4 tests/mutants.lua
 for t in tests/suites/*.sh; do
   suite "$(basename "$t" .sh)" sh "$t"
 done

@@ -28,9 +28,8 @@ end
 -- Runs {lo, hi} of bytes, sorted, that do not touch.
 local function runs_of(at, size, steps, nums)
   local starts, k = {at}, 0
-  steps = {steps:match "[^%]]*"}
   local s, n = {}, {}
-  for v in steps[1]:gmatch "%-?%d+" do s[#s + 1] = tonumber(v) end
+  for v in steps:gmatch "%-?%d+" do s[#s + 1] = tonumber(v) end
   for v in nums:gmatch "%d+" do n[#n + 1] = tonumber(v) end
   assert(#s == #n, "dimensions")
   local run = size
@@ -267,7 +266,6 @@ local function fixed_point(engines, sems)
   end
 end
 
--- All accesses of a program: {a, s (its step), e (its engine), id}.
 local function analyse(text)
   local engines, rings = trace(text)
   local _, sems = number(engines, rings)
@@ -285,6 +283,7 @@ local function analyse(text)
   return all
 end
 
+-- All accesses of a program: a sequence of {a, s (its step), e (its engine), id}; nil and why.
 function M.analyse(text)
   local ok, all = pcall(analyse, text)
   if ok then return all end

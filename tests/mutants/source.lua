@@ -11,7 +11,7 @@ local function instruction(line, section, pc)
     local rest, clause = i.head:match "^(.*%S)%s+(%$%S+)$"
     if not rest then break end
     local sem, cond, value = clause:match "^%$([^<>=!+@-]+)([<>=!]=?)(.+)$"
-    if sem and not (cond == "=" ) then
+    if sem and cond ~= "=" then
       i.wait = {sem = sem, cond = cond, value = math.tointeger(tonumber(value)) or value}
     else
       sem, value = clause:match "^%$([^<>=!+@-]+)(.*)$"

@@ -26,10 +26,9 @@ local samples = {
 local function sample(s)
   local name, variant, defines, shapes, dtype = table.unpack(s, 1, 5)
   local prog = soma.assemble_file(root .. "samples/" .. name .. ".s", {defines = defines})
-  local inputs, seed = {}, 0
+  local inputs = {}
   for k, shape in pairs(shapes) do
-    seed = #k + k:byte()
-    inputs[k] = normal(shape, seed)
+    inputs[k] = normal(shape, k:byte())
     if dtype then inputs[k] = inputs[k]:astype(dtype) end
   end
   return {name = "samples/" .. name .. variant, text = prog:source(), inputs = inputs}
