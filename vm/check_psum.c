@@ -39,8 +39,8 @@ static void each_slot(vm_core *c, const vm_view *v, void *ud,
     }
     for (uint64_t i = 0; i < v->elems; i++) {
       const uint8_t *at = vm_at(v, p, i);
-      uint8_t half = v->esize == 4 ? VM_FRESH : (uint8_t)(1 << ((at - c->mem.psum) / 2 & 1));
-      fn(ud, slot_of(c, at), 1, half);
+      unsigned half = v->esize == 4 ? VM_FRESH : 1u << ((at - c->mem.psum) / 2 & 1);
+      fn(ud, slot_of(c, at), 1, (uint8_t)half);
     }
   }
 }
