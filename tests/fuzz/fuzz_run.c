@@ -318,7 +318,7 @@ static void look_at_record(gen *g, const bed *b, soma_recorder *rec) {
   switch (gen_below(g, 4)) {
   case 0: soma_write_chrome(rec, b->p, swallow, &left); break;
   case 1: soma_write_timeline(rec, b->p, 40 + gen_below(g, 200), swallow, &left); break;
-  case 2: soma_write_html(rec, b->p, "fuzz", swallow, &left); break;
+  case 2: soma_write_html(rec, b->p, b->r, "fuzz", swallow, &left); break;
   default:
     soma_write_table(rec, b->p, (soma_table)gen_below(g, SOMA_TABLES),
                      (soma_table_format)gen_below(g, 2), swallow, &left);

@@ -179,7 +179,7 @@ static soma_status whole_life(use *u) {
   static const int64_t shape[2] = {4, 8};
   static const char *const defines[] = {"WIDTH=5", "OTHER"};
   static const char *const dirs[] = {"samples", "tests"};
-  soma_assemble_options ao = {sizeof ao, dirs, 2, defines, 2};
+  soma_assemble_options ao = {sizeof ao, dirs, 2, defines, 2, 0};
   soma_machine *m;
   soma_program *p = NULL;
   soma_run *r = NULL;
@@ -289,13 +289,13 @@ static int on_output(void *ud, const char *p, size_t n) {
   return 0;
 }
 
-static soma_status write_all(use *u, soma_program *p) {
+static soma_status write_all(use *u, soma_program *p, const soma_run *r) {
   soma_status s = soma_write_chrome(u->rec, p, on_output, u);
   for (int t = 0; t < SOMA_TABLES && s == SOMA_OK; t++)
     s = soma_write_table(u->rec, p, (soma_table)t, t % 2 ? SOMA_CSV : SOMA_JSON_LINES, on_output,
                          u);
   if (s == SOMA_OK) s = soma_write_timeline(u->rec, p, 60, on_output, u);
-  if (s == SOMA_OK) s = soma_write_html(u->rec, p, "title", on_output, u);
+  if (s == SOMA_OK) s = soma_write_html(u->rec, p, r, "title", on_output, u);
   return s;
 }
 
@@ -354,7 +354,7 @@ static soma_status run_to_end(use *u, soma_program *p) {
   if (s != SOMA_NOMEM) digest_run(u, p, r);
   /* Events that found no room are lost, and counted; the run is as good as before. */
   if (s != SOMA_NOMEM && soma_recorder_dropped(u->rec)) s = SOMA_NOMEM;
-  if (s != SOMA_NOMEM && write_all(u, p) == SOMA_NOMEM) s = SOMA_NOMEM;
+  if (s != SOMA_NOMEM && write_all(u, p, r) == SOMA_NOMEM) s = SOMA_NOMEM;
   soma_run_free(r);
   return s;
 }
@@ -492,7 +492,7 @@ static soma_status with_tensors(use *u) {
   soma_program *p = NULL;
   soma_run *r = NULL;
   soma_diagnostics *d = NULL;
-  soma_assemble_options ao = {sizeof ao, NULL, 0, (const char *const[]){"WIDTH=1"}, 1};
+  soma_assemble_options ao = {sizeof ao, NULL, 0, (const char *const[]){"WIDTH=1"}, 1, 0};
   soma_status s = soma_assemble(u->m, text, strlen(text), "t.s", &ao, &p, &d);
   if (s == SOMA_OK) s = soma_tensor_new(u->m, SOMA_FLOAT32, 2, shape, &a);
   if (s == SOMA_OK) s = soma_tensor_new(u->m, SOMA_FLOAT32, 2, shape, &b);
