@@ -12,7 +12,7 @@
 #ifndef VM_CHECK_H
 #define VM_CHECK_H
 
-#include "vm.h"
+#include "parts.h"
 
 enum vm_check_kind {
   VM_CHECK_UNINIT,

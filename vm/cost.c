@@ -1,6 +1,6 @@
 /* What an instruction costs: the streaming time of each cost class, from costs.def and the shapes
  * of its operands. All in cycles of the engine (rounded up); 06-timing's formulas. */
-#include "vm.h"
+#include "parts.h"
 
 const vm_cost_row vm_cost_rows[VM_NCOSTS] = {
 #define COST(name, g2, g3, g4, unit, tag, source) {#name, #unit, #tag, source, {g2, g3, g4}},

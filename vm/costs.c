@@ -1,5 +1,5 @@
 /* The constants of the clock as a machine has them: the table of costs.def, changed by text. */
-#include "vm.h"
+#include "parts.h"
 
 #include <string.h>
 

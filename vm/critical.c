@@ -1,6 +1,6 @@
 /* The record of causes: what determined the start of each instruction, share and wait. Kept only
  * when asked for; a walk back from the last node gives the critical path. */
-#include "vm.h"
+#include "parts.h"
 
 uint32_t vm_path_append(vm_core *c, vm_node_kind kind, unsigned who, unsigned by, uint32_t pc,
                         vm_time start, vm_time end, vm_cause cause) {

@@ -1,6 +1,6 @@
 /* The report of a run that cannot go on: who waits on what, the last values of that semaphore,
  * whether the wait has missed its moment, and who could still have changed it. */
-#include "vm.h"
+#include "parts.h"
 
 #include "../isa/flow.h"
 

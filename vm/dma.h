@@ -2,7 +2,7 @@
 #ifndef VM_DMA_H
 #define VM_DMA_H
 
-#include "vm.h"
+#include "parts.h"
 
 #define VM_NO_ROW INT64_MIN /* a row whose index is out of bounds and skipped */
 

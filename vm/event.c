@@ -1,5 +1,5 @@
 /* The event heap: a binary heap ordered by (time, class, order of posting). */
-#include "vm.h"
+#include "parts.h"
 
 #include <string.h>
 

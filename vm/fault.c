@@ -1,5 +1,5 @@
 /* Faults of the simulated program. */
-#include "vm.h"
+#include "parts.h"
 
 void vm_fault(vm_core *c, isa_status status, int engine, int dma, uint32_t pc, const char *fmt,
               ...) {

@@ -1,4 +1,5 @@
 /* What a run achieved of what the machine can do. */
+#include "parts.h"
 #include "soma_impl.h"
 
 #include <string.h>

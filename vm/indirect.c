@@ -1,6 +1,6 @@
 /* Gen4's `.indirect` operands: the places of their elements, read from the index when the
  * instruction issues, and whether a scatter is one that an instruction may do. */
-#include "vm.h"
+#include "parts.h"
 
 #include <string.h>
 

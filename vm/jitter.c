@@ -1,6 +1,6 @@
 /* Schedules: the same program under other timings that are as legal. A correctly synchronised
  * program gives the same bits under each. */
-#include "vm.h"
+#include "parts.h"
 
 static uint64_t mix(uint64_t x) {
   x *= 0x9e3779b97f4a7c15u;

@@ -1,5 +1,5 @@
 /* device_print: a tensor's values as text, through the run's hook. */
-#include "vm.h"
+#include "parts.h"
 
 #include <inttypes.h>
 

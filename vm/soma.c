@@ -1,4 +1,5 @@
 /* The facade: soma.h over the assembler and the VM. The one file of vm/ that knows both. */
+#include "parts.h"
 #include "soma_impl.h"
 
 #include "../asm/asm.h"

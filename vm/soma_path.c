@@ -1,4 +1,5 @@
 /* soma_critical_path: the record of causes as segments for the caller. */
+#include "parts.h"
 #include "soma_impl.h"
 
 static const char *const causes[] = {

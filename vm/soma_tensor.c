@@ -1,4 +1,5 @@
 /* Tensors in a machine's HBM that outlive runs. */
+#include "parts.h"
 #include "soma_impl.h"
 
 #include <stdio.h>

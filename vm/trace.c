@@ -1,5 +1,5 @@
 /* Every event of a run goes through here: into the run's hash, and to who listens. */
-#include "vm.h"
+#include "parts.h"
 
 static uint64_t mix(uint64_t h, uint64_t v) {
   h ^= v;

@@ -1,0 +1,187 @@
+/* What the parts of the machine call of one another; each group is of the file it names. */
+#ifndef VM_PARTS_H
+#define VM_PARTS_H
+
+#include "vm.h"
+
+/* event.c */
+bool vm_heap_push(vm_heap *h, const isa_alloc *al, vm_event e);
+vm_event vm_heap_pop(vm_heap *h);
+/* Puts an event into the heap of a run being loaded: its class follows from what it is, and it
+ * comes after those of its time and class that were posted before. */
+void vm_post_again(vm_core *c, vm_event e);
+/* Posts an event; a failed growth becomes a fault of the run. */
+void vm_post(vm_core *c, vm_event_kind kind, unsigned who, vm_time at, uint32_t value);
+/* Posts a semaphore update by engine's instruction at pc, to be seen at `at`. The value of a
+ * completion is queue * ISA_NDMA + ring. */
+void vm_post_sem(vm_core *c, vm_time at, unsigned sem, unsigned update, uint32_t value,
+                 unsigned engine, uint32_t pc);
+
+/* sched.c */
+/* Applies an update to a semaphore now and wakes who waits for it. */
+void vm_sem_apply(vm_core *c, unsigned sem, unsigned kind, uint32_t value, unsigned engine,
+                  uint32_t pc);
+/* Posts an instruction's update to arrive SEM_SEEN after t. */
+void vm_sem_post(vm_core *c, const isa_update *u, vm_time t, unsigned engine, uint32_t pc);
+bool vm_wait_holds(const vm_core *c, const vm_engine *e, const isa_wait *w);
+/* Posts every engine whose wait on the semaphore holds now. */
+void vm_wake(vm_core *c, unsigned sem);
+
+/* seq.c */
+/* Runs engine e from the current event on; by single instructions when `single`. */
+void vm_seq_run(vm_core *c, unsigned e, bool single);
+/* Tries engine e's instruction again at time t: node and why say what holds it. VM_STALL. */
+vm_verdict vm_stall(vm_core *c, unsigned e, vm_time t, uint32_t node, vm_why why);
+/* An instruction as the sequencer wants it. */
+vm_uop vm_uop_of(const isa_insn *in);
+
+/* print.c: device_print's text, prefix of n bytes, through the hook. */
+void vm_print(vm_core *c, const char *prefix, size_t n, const vm_view *v, bool to_stderr);
+
+/* issue.c */
+/* Issues the data-path instruction at e's pc at time c->now. VM_STALL: the data path has too much
+ * ahead, or has yet to write an element that gives an offset; an event to try again is posted. */
+vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in);
+/* Calls fn for every source view of a flight. */
+void vm_flight_sources(vm_flight *f, void (*fn)(void *ud, vm_view *v), void *ud);
+/* Makes a flight of a run being loaded from its in and pc, its engine's registers and recall:
+ * operands, boxes, the link. Its times are the caller's to fill. */
+bool vm_issue_again(vm_core *c, unsigned e, vm_flight *f, isa_error *err);
+/* A flight's done has come: executes what can execute, in order. */
+void vm_done(vm_core *c, unsigned e, uint32_t slot);
+/* Before bytes of dst are overwritten now: copies the sources of items that have started. */
+void vm_protect(vm_core *c, const vm_box *dst, unsigned n, const vm_item *self);
+void vm_item_link(vm_core *c, vm_item *it);
+void vm_item_unlink(vm_core *c, vm_item *it);
+/* Where a source lay before vm_snapshot pointed its view at `copy`. */
+uint8_t *vm_snapshot_from(const uint8_t *copy);
+/* n zeroed bytes that live until the item is unlinked; NULL after a fault. */
+uint8_t *vm_item_block(vm_core *c, vm_item *it, size_t n);
+/* Copies a view's elements to a dense block owned by the item and points the view there. */
+bool vm_snapshot(vm_core *c, vm_item *it, vm_view *v);
+/* When engine e's own data path no longer touches the box (0: now), and the node of the
+ * instruction that does. */
+vm_time vm_own_hazard(const vm_core *c, unsigned e, const vm_box *b, bool writes, uint32_t *node);
+
+/* clock.c: the time of a flight whose operands and boxes are known: start, done, streamed, read,
+ * and what its engine can do next. Leaves its node in the record. */
+void vm_clock(vm_core *c, unsigned e, vm_flight *f);
+
+/* critical.c */
+/* Adds a node and gives its number, 0 when no record is kept. Of what engine `by` did: who is the
+ * engine or DMA engine. */
+uint32_t vm_path_append(vm_core *c, vm_node_kind kind, unsigned who, unsigned by, uint32_t pc,
+                        vm_time start, vm_time end, vm_cause cause);
+static inline uint32_t vm_path_add(vm_core *c, vm_node_kind kind, unsigned who, unsigned by,
+                                   uint32_t pc, vm_time start, vm_time end, vm_cause cause) {
+  return c->path ? vm_path_append(c, kind, who, by, pc, start, end, cause) : 0;
+}
+/* Notes what let engine e's sequencer go on at time t. */
+static inline void vm_goes_on(vm_engine *en, uint32_t node, vm_why why, vm_time t) {
+  en->cause = (vm_cause){.node = node, .why = (uint8_t)why, .time = t};
+}
+/* The path from the last node back to the run's start, as nodes cut at `until`; calls fn for each
+ * segment, latest first. gap: the time between the cause of n and its effect, which is why n
+ * began late. */
+void vm_path_walk(const vm_path *p,
+                  void (*fn)(void *ud, const vm_node *n, vm_time from, vm_time until, bool gap),
+                  void *ud);
+void vm_path_free(vm_core *c);
+
+/* resolve.c */
+/* A pattern with the registers of engine e, checked against its tile, tensor or memory. On
+ * failure the text goes to *err. Neither result counts when it leaves c->elem_free > c->now: an
+ * element that gives an offset is not there yet. */
+bool vm_resolve_ap(vm_core *c, const vm_engine *e, uint32_t ap, vm_view *out, isa_error *err);
+/* Whether a pattern has dynamic offsets; what a saved run tells of them, NULL for nothing; and the
+ * host address of byte 0 of its tensor or of its first partition. */
+bool vm_moves(const isa_ap *ap);
+const int64_t *vm_recall_of(const vm_core *c, const vm_recall *r, const isa_ap *ap);
+uint8_t *vm_ap_base(const vm_core *c, const isa_ap *ap);
+/* All operands of an instruction into a (its form's struct). */
+bool vm_resolve(vm_core *c, const vm_engine *e, const isa_insn *in, vm_operands *a, isa_error *err);
+/* The resolved operand of field i of in's form. */
+void *vm_operand_at(const isa_insn *in, vm_operands *a, unsigned field);
+/* The bytes a view may touch; space 0 when it has no element. */
+void vm_view_box(const vm_core *c, const vm_view *v, vm_box *out);
+/* Fills run and run_step of a view. (view.c) */
+void vm_view_runs(vm_view *v);
+
+/* indirect.c */
+typedef struct vm_reach { /* where an operand starts, and the bytes of a partition it stays in */
+  int64_t offset, lo, hi;
+  const char *name; /* of what it stays in */
+} vm_reach;
+/* Whether an operand of the instruction goes by an index. */
+bool vm_insn_indirect(const vm_core *c, const isa_insn *in);
+/* Reads the places of v's elements from the index; they live as long as the instruction that
+ * issues (c->issuing). A run that only takes its time reads no index: all offsets are 0. */
+bool vm_indirect(vm_core *c, const vm_engine *e, const vm_reach *r, const vm_view *index,
+                 vm_view *v, isa_error *err);
+/* What the verifier leaves open where an index gives places: dst's elements are distinct, and each
+ * of the n sources is exactly in place of it or shares no byte. names[i] is source i's. */
+bool vm_check_scatter(const vm_core *c, const vm_view *dst, const vm_view *const *src,
+                      const char *const *names, unsigned n, isa_error *err);
+
+/* dma.c */
+vm_verdict vm_dma_trigger(vm_core *c, unsigned e, const isa_insn *in);
+void vm_dma_event(vm_core *c, unsigned dma);
+void vm_dma_free(vm_core *c); /* shares and transfers of a core that ends */
+/* Of a run being loaded: a zeroed transfer, and a share of t's elements behind the others of ring r
+ * of its queue, which posts no event. NULL: out of memory. */
+vm_transfer *vm_dma_transfer_again(vm_core *c);
+vm_share *vm_dma_share_again(vm_core *c, vm_transfer *t, unsigned r);
+/* Copies the sources of a share that has started, before someone overwrites them. (dma_copy.c) */
+void vm_dma_stage(vm_core *c, vm_share *s);
+/* Takes addresses in HBM for the static descriptors of each queue. (dma_make.c) */
+isa_status vm_dma_place_rings(vm_core *c, isa_error *e);
+
+/* jitter.c: another legal schedule. What a span of time is to be multiplied by under the run's
+ * seed, in parts of VM_PACE: 1 without a seed, else a quarter to four, by a hash of the seed and of
+ * how many came before. */
+enum { VM_PACE = 1024 };
+uint32_t vm_jitter_pace(vm_core *c);
+static inline vm_time vm_paced(vm_time span, uint32_t pace) {
+  return pace == VM_PACE ? span : span / VM_PACE * pace + span % VM_PACE * pace / VM_PACE;
+}
+static inline vm_time vm_jitter(vm_core *c, vm_time span) {
+  return vm_paced(span, vm_jitter_pace(c));
+}
+
+/* costs.c */
+void vm_costs_default(vm_costs *out);
+/* Changes constants by lines `NAME value` or `NAME gen value`, gen being gen2 to gen4 or a target;
+ * without one all generations. `;` and `#` begin a comment. On an error *out is as it was. */
+bool vm_costs_read(vm_costs *out, const char *text, size_t n, isa_error *e);
+/* The table of generation gen (0 to 2) in the form that vm_costs_read takes. */
+void vm_costs_print(const vm_costs *costs, unsigned gen, isa_buf *out);
+
+/* Whether a constant may have that value. */
+bool vm_cost_allows(vm_cost_id id, uint32_t value);
+
+/* cost.c */
+typedef struct vm_span { /* of an instruction: all in cycles of its engine */
+  uint64_t stream, issue, latency;
+} vm_span;
+vm_span vm_cost(const vm_core *c, unsigned engine, const isa_insn *in, const vm_operands *a);
+vm_time vm_cycles(const vm_core *c, unsigned engine, uint64_t cycles);
+/* Of a matmul or matmul_mx. */
+vm_flops vm_matmul_flops(const vm_core *c, const isa_insn *in, const vm_operands *a);
+/* What the array can do with 16-bit elements in a second: 2 * 128 * 128 * its clock. */
+uint64_t vm_peak_flops(const isa_target *t);
+
+/* fault.c */
+void vm_fault(vm_core *c, isa_status status, int engine, int dma, uint32_t pc, const char *fmt, ...)
+    ISA_PRINTF(6, 7);
+
+/* deadlock.c: who waits on what, why, and who could still have changed it. */
+void vm_deadlock(vm_core *c);
+/* Where a run stands that a limit ends: engines that only run register instructions, and then who
+ * waits. Adds nothing when there are none. */
+void vm_standing(const vm_core *c, isa_buf *out);
+
+/* trace.c: one event to the hash and the hook. */
+void vm_trace(vm_core *c, unsigned kind, unsigned engine, uint32_t pc, uint32_t id, vm_time start,
+              vm_time end, uint64_t bytes, uint32_t value);
+
+#endif
