@@ -234,7 +234,7 @@ install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig \
 	  $(DESTDIR)$(LUA_CMOD) $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
-	install -m 644 vm/soma.h vm/soma_custom.h $(DESTDIR)$(PREFIX)/include
+	install -m 644 vm/soma.h vm/soma_custom.h vm/soma_trace.h $(DESTDIR)$(PREFIX)/include
 	install -m 644 $(BUILD)/libsoma.a $(DESTDIR)$(PREFIX)/lib
 	install -m 755 $(BUILD)/libsoma.so $(DESTDIR)$(PREFIX)/lib/libsoma.so.$(VERSION)
 	ln -sf libsoma.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libsoma.so.0

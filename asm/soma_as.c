@@ -1,4 +1,5 @@
 /* soma-as: assembles a source file, or links objects. */
+#include "../isa/lint.h"
 #include "cli.h"
 
 #include <stdio.h>
@@ -23,6 +24,7 @@ static const char usage_text[] =
     "  -w+NAME -w-NAME switch a class of warnings on or off; -Werror makes them errors\n"
     "  -@ FILE         more arguments from FILE\n"
     "  --error-format=text|json  how messages are printed\n"
+    "  --lint          look for what can be seen to be wrong, write nothing\n"
     "  --explain NAME  what the tables say of an instruction\n"
     "  --manual        the same of all, as isa/manual.md has it\n"
     "  --words         every word of the language with its class\n"
@@ -35,7 +37,7 @@ typedef struct cli {
   const char **inputs;
   uint32_t ninputs, cap_inputs;
   const char *in, *out, *list, *deps, *format; /* in: the first input */
-  bool preprocess, only_deps, lines, json_errors, done, is_object;
+  bool preprocess, only_deps, lines, json_errors, done, is_object, lint;
   as_options o;
   const char **include_dirs, **warnings;
   as_define *defines;
@@ -146,8 +148,9 @@ static bool words(cli *c) {
 static bool long_option(cli *c, const char *arg) {
   static const char *const names[] = {
       "--help",   "--version", "--error-format=text", "--error-format=json", "--explain",
-      "--manual", "--words"};
+      "--lint", "--manual", "--words"};
   if (strcmp(arg, "--words") == 0) return words(c);
+  if (strcmp(arg, "--lint") == 0) return c->lint = true;
   if (strcmp(arg, "--manual") == 0) return manual(c);
   if (strncmp(arg, "--explain=", 10) == 0) return explain(c, arg + 10);
   if (strcmp(arg, "--explain") == 0) {
@@ -337,12 +340,23 @@ static int write_outputs(const cli *c, as_result *r) {
   return ok ? 0 : 1;
 }
 
+/* --lint: the findings in place of outputs; 1 when there are any. */
+static int lint(const cli *c, as_result *r) {
+  isa_buf b;
+  isa_buf_init(&b, &c->arena.al);
+  bool ok = isa_lint_print(&c->arena.al, r->program, &b) || no_memory();
+  fputs(isa_buf_str(&b), stdout);
+  int status = ok && b.len == 0 ? 0 : 1;
+  isa_buf_free(&b);
+  return status;
+}
+
 /* Prints what there is to say of a result, writes the outputs, frees it; gives the exit status. */
 static int finish(const cli *c, isa_status s, as_result *r) {
   print_diags(c, r);
   int exit_status = 1;
   if (s == ISA_OK)
-    exit_status = write_outputs(c, r);
+    exit_status = c->lint ? lint(c, r) : write_outputs(c, r);
   else if (r->nerrors == 0)
     fprintf(stderr, "soma-as: %s\n", isa_status_text((int)s));
   isa_program_free(r->program);

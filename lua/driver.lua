@@ -623,6 +623,8 @@ local function main()
   if not ok then return report_source(prog) end
   local warnings = prog:warnings()
   if warnings then io.stderr:write(warnings, "\n") end
+  local lint = o["--check"] and prog:lint()
+  if lint then io.stderr:write(lint) end
   message = name_whole_files(prog, o)
   if message then return complain(message) end
   message = check_names(prog, o)

@@ -319,6 +319,23 @@ static int program_warnings(lua_State *L) {
   return 1;
 }
 
+/* prog:lint(): what can be seen to be wrong without a run, lines of text, or nil. */
+static int program_lint(lua_State *L) {
+  soma_program *p = lb_check_program(L, 1)->p;
+  job *j = new_job(L, "lint", soma_program_target(p));
+  size_t n = 0;
+  char *text = NULL;
+  soma_status s = soma_program_lint(j->m, p, &text, &n);
+  j->bytes = text;
+  if (s != SOMA_OK) return luaL_error(L, "lint: %s", soma_error(j->m));
+  if (n)
+    lua_pushlstring(L, text, n);
+  else
+    lua_pushnil(L);
+  job_end(j);
+  return 1;
+}
+
 /* prog:target() */
 static int program_target(lua_State *L) {
   lua_pushstring(L, soma_program_target(lb_check_program(L, 1)->p));
@@ -348,6 +365,7 @@ void lb_open_program(lua_State *L) {
                                      {"source", program_source},
                                      {"save", program_save},
                                      {"warnings", program_warnings},
+                                     {"lint", program_lint},
                                      {"target", program_target},
                                      {"close", program_close},
                                      {"move_to_device", lb_move_to_device},

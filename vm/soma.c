@@ -1,5 +1,6 @@
 /* The facade: soma.h over the assembler and the VM. The one file of vm/ that knows both. */
 #include "parts.h"
+#include "../isa/lint.h"
 #include "soma_impl.h"
 
 #include "../asm/asm.h"
@@ -259,6 +260,16 @@ soma_status soma_program_print(soma_machine *m, soma_program *p, char **text, si
   void *data;
   isa_buf_init(&b, &m->al);
   isa_print_program(p->p, &b);
+  soma_status s = give(m, &b, &data, n);
+  *text = data;
+  return s;
+}
+
+soma_status soma_program_lint(soma_machine *m, soma_program *p, char **text, size_t *n) {
+  isa_buf b;
+  void *data;
+  isa_buf_init(&b, &m->al);
+  if (!isa_lint_print(&m->al, p->p, &b)) b.failed = true;
   soma_status s = give(m, &b, &data, n);
   *text = data;
   return s;

@@ -193,6 +193,9 @@ soma_status soma_program_load(soma_machine *m, const void *data, size_t n, soma_
 soma_status soma_program_save(soma_machine *m, soma_program *p, void **data, size_t *n);
 /* The program as source text; likewise. */
 soma_status soma_program_print(soma_machine *m, soma_program *p, char **text, size_t *n);
+/* What can be seen to be wrong with it without a run, a line "FILE:LINE: lint: TEXT" each; likewise. No
+ * finding: *n is 0. */
+soma_status soma_program_lint(soma_machine *m, soma_program *p, char **text, size_t *n);
 void soma_bytes_free(void *data);
 void soma_program_free(soma_program *p);
 const char *soma_program_target(const soma_program *p);
@@ -491,109 +494,10 @@ typedef struct soma_tile_info {
 uint32_t soma_program_tiles(const soma_program *p);
 soma_status soma_program_tile(const soma_program *p, uint32_t i, soma_tile_info *out);
 
-/* ---- Recording a run ---------------------------------------------------------------------- */
-
-/* Keeps a run's events, 40 bytes each, for the writers below:
- *   soma_recorder_new(NULL, &rec);
- *   options.event = soma_recorder_event; options.event_ud = rec;
- * One recorder holds the events of one run: clear it before the next. It is used by the thread
- * that runs the machine. */
-typedef struct soma_recorder_options {
-  size_t size;         /* sizeof(soma_recorder_options) */
-  uint64_t max_events; /* 0: 2^32 - 2, which is the most */
-  int keep_last;    /* nonzero: when full the oldest events give way, else new ones are dropped */
-  uint32_t kinds;   /* 1 << SOMA_EV_... of the events to keep; 0: all */
-  uint32_t engines; /* 1 << soma_engine: those of these engines' instructions; 0: all */
-  soma_time from, until; /* events that end at from or later, and start before until; 0: all */
-  soma_alloc_fn alloc;   /* NULL: malloc */
-  void *alloc_ud;
-} soma_recorder_options;
-#define SOMA_RECORDER_OPTIONS_INIT \
-  { sizeof(soma_recorder_options), 0, 0, 0, 0, 0, 0, 0, 0 }
-
-/* A recorder; options may be NULL. On failure *r is NULL. */
-soma_status soma_recorder_new(const soma_recorder_options *options, soma_recorder **r);
-void soma_recorder_free(soma_recorder *r);
-/* For soma_options.event, with the recorder as event_ud. */
-void soma_recorder_event(void *recorder, const soma_event *e);
-/* Forgets the events and the statistics, keeps the memory. */
-void soma_recorder_clear(soma_recorder *r);
-/* Events kept; and those that were wanted but found no room, in max_events or in memory. */
-uint64_t soma_recorder_count(const soma_recorder *r);
-uint64_t soma_recorder_dropped(const soma_recorder *r);
-/* Event i, oldest first, with the strings of p, the program that ran. SOMA_ARG past the last. */
-soma_status soma_recorder_get(const soma_recorder *r, const soma_program *p, uint64_t i,
-                              soma_event *out);
-/* Gives the summaries the run's own figures; n is sizeof(soma_stats) of the caller. Without them
- * totals are those of the kept events. */
-void soma_recorder_stats(soma_recorder *r, const soma_stats *s, size_t n);
-
-/* The writers. p is the program that ran. Each gives SOMA_OK, SOMA_NOMEM, SOMA_ARG, or SOMA_IO
- * when write refused; equal events give equal bytes.
- *
- * Chrome's trace event format, as ui.perfetto.dev opens it: processes for engines (a track of
- * waits each, and tracks for the data path: instructions that overlap in the pipeline lie on
- * tracks of their own), DMA (a track a ring), semaphores and memory (counters); arrows lead from
- * what signalled to the wait that it ended. */
-soma_status soma_write_chrome(const soma_recorder *r, const soma_program *p, soma_write_fn write,
-                              void *ud);
-/* Tables with the columns of the vendor's profile schema of the same name, version 7.4, as far as
- * a simulation has them. Their times are whole nanoseconds, rounded down; columns of our own
- * (start_fs, duration_fs) are exact. A row of INSTRUCTION is a data-path instruction, a row of
- * DMA_PACKET one ring's share of a transfer. */
-typedef enum soma_table {
-  SOMA_TABLE_INSTRUCTION,
-  SOMA_TABLE_DMA_PACKET,
-  SOMA_TABLE_SEMAPHORE_UPDATE,
-  SOMA_TABLE_ACTIVE_TIME,
-  SOMA_TABLE_SUMMARY,
-  SOMA_TABLES
-} soma_table;
-typedef enum soma_table_format { SOMA_CSV, SOMA_JSON_LINES } soma_table_format;
-/* "Instruction" and so on; NULL past the last. Static. */
-const char *soma_table_name(soma_table t);
-soma_status soma_write_table(const soma_recorder *r, const soma_program *p, soma_table t,
-                             soma_table_format format, soma_write_fn write, void *ud);
-/* A timeline of `width` ASCII columns (40 to 1000; 0: 80), a row an engine and one a queue. */
-soma_status soma_write_timeline(const soma_recorder *r, const soma_program *p, unsigned width,
-                                soma_write_fn write, void *ud);
-/* A page for a browser without another file or network. run: the recorded one, whose critical path
- * (with options.causes), fault and findings it then has; NULL: without. title may be NULL. */
-soma_status soma_write_html(const soma_recorder *r, const soma_program *p, const soma_run *run,
-                            const char *title, soma_write_fn write, void *ud);
-
-/* Idle time of an engine between two instructions of its data path (or before the first, or after
- * the last), and who was late. */
-typedef enum soma_gap_kind {
-  SOMA_GAP_SEMAPHORE = 1, /* the engine waited for semaphores for half of it or more */
-  SOMA_GAP_SEQUENCER,     /* else: control instructions, hazards, tables */
-  SOMA_GAP_END            /* after the engine's last instruction */
-} soma_gap_kind;
-typedef struct soma_idle_gap {
-  soma_gap_kind kind;
-  soma_engine engine;
-  soma_time start, end;
-  soma_time waited;   /* of SOMA_GAP_SEMAPHORE: the part of the gap spent on the longest wait */
-  int semaphore;      /* of that wait, else -1 */
-  int late_engine;    /* soma_engine whose instruction's update ended it, -1 unknown */
-  int late_queue;     /* the queue, when that was a transfer, else -1 */
-  uint32_t reached;   /* the value of the semaphore that ended it */
-  char condition[20]; /* what was waited for: ">=32", ">=r1" */
-  uint32_t pc, line;  /* of the instruction that waited; line 0: unknown */
-  uint32_t late_pc, late_line;
-  const char *semaphore_name, *queue_name; /* NULL: none */
-  const char *file, *late_file;
-  const char *late_name; /* mnemonic */
-} soma_idle_gap;
-/* The gaps of all engines whose data path ran, largest first: writes at most max of them and sets
- * *n to how many there are. Busy time and gaps of an engine add up to the run's time, or to the
- * stretch that was kept. SOMA_NOMEM or SOMA_OK. */
-soma_status soma_idle_gaps(const soma_recorder *r, const soma_program *p, soma_idle_gap *out,
-                           uint32_t max, uint32_t *n);
-
 #ifdef __cplusplus
 }
 #endif
 
 #include "soma_custom.h" /* custom operators */
+#include "soma_trace.h"  /* recording a run, and writing it */
 #endif
