@@ -147,8 +147,8 @@ static bool words(cli *c) {
 
 static bool long_option(cli *c, const char *arg) {
   static const char *const names[] = {
-      "--help",   "--version", "--error-format=text", "--error-format=json", "--explain",
-      "--lint", "--manual", "--words"};
+      "--help",   "--version", "--error-format=text", "--error-format=json", "--explain", "--lint",
+      "--manual", "--words"};
   if (strcmp(arg, "--words") == 0) return words(c);
   if (strcmp(arg, "--lint") == 0) return c->lint = true;
   if (strcmp(arg, "--manual") == 0) return manual(c);

@@ -166,14 +166,13 @@ static void deadlock_report(void **state) {
                               "section vector\n nop $go>=3\n nop $back++\n halt\n");
   bed_run(&b, SOMA_DEADLOCK);
   soma_run_fault(b.r, &f);
-  assert_string_equal(
-      f.text,
-      "no engine can move and no transfer is in flight\n"
-      "  vector at test.s:9 waits for $go>=3; $go is 2, 1 short\n"
-      "    updates: to 2 at 30 ns by sync (test.s:5)\n"
-      "    nothing that could still run changes it: sync (test.s:5) is past it\n"
-      "  sync at test.s:6 waits for $back>=1; $back is 0, 1 short, never updated\n"
-      "    it could still be changed by vector (test.s:10)");
+  assert_string_equal(f.text,
+                      "no engine can move and no transfer is in flight\n"
+                      "  vector at test.s:9 waits for $go>=3; $go is 2, 1 short\n"
+                      "    updates: to 2 at 30 ns by sync (test.s:5)\n"
+                      "    nothing that could still run changes it: sync (test.s:5) is past it\n"
+                      "  sync at test.s:6 waits for $back>=1; $back is 0, 1 short, never updated\n"
+                      "    it could still be changed by vector (test.s:10)");
   bed_close(&b);
 }
 
