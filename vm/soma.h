@@ -193,8 +193,8 @@ soma_status soma_program_load(soma_machine *m, const void *data, size_t n, soma_
 soma_status soma_program_save(soma_machine *m, soma_program *p, void **data, size_t *n);
 /* The program as source text; likewise. */
 soma_status soma_program_print(soma_machine *m, soma_program *p, char **text, size_t *n);
-/* What can be seen to be wrong with it without a run, a line "FILE:LINE: lint: TEXT" each; likewise.
- * No finding: *n is 0. */
+/* What can be seen to be wrong with it without a run, lines "FILE:LINE: lint: TEXT"; likewise. No
+ * finding: *n is 0. */
 soma_status soma_program_lint(soma_machine *m, soma_program *p, char **text, size_t *n);
 void soma_bytes_free(void *data);
 void soma_program_free(soma_program *p);
