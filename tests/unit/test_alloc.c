@@ -165,6 +165,10 @@ static soma_status save_and_print(use *u, soma_machine *m, soma_program *p) {
     s = soma_program_print(m, q, &source, &n);
     s = bytes_of(u, s, source, n);
   }
+  if (s == SOMA_OK) {
+    s = soma_program_lint(m, q, &source, &n);
+    s = bytes_of(u, s, source, n);
+  }
   soma_program_free(q);
   if (s == SOMA_OK) {
     s = soma_costs_print(m, NULL, &source, &n);
@@ -523,6 +527,69 @@ static void device_tensors(void **state) {
   machine_close(&u);
 }
 
+/* ---- Saved runs and custom operators ------------------------------------------------------- */
+
+static soma_status twice(void *ud, soma_call *call) {
+  float row[8];
+  (void)ud;
+  for (uint32_t p = 0; p < 128; p++) {
+    soma_status s = soma_call_load(call, 1, p, 0, 8, row);
+    for (int i = 0; i < 8; i++) row[i] *= 2;
+    if (s == SOMA_OK) s = soma_call_store(call, 0, p, 0, 8, row);
+    if (s != SOMA_OK) return s;
+  }
+  return SOMA_OK;
+}
+
+static const char saved_text[] =
+    "a tensor float32[128, 8], input\nb tensor float32[128, 8], output\n"
+    "ta tile sbuf float32[128, 8]\ntb tile sbuf float32[128, 8]\nin sem\ndone sem\n"
+    "q queue dge=hwdge\nsection sync\n dma_copy ta, a, queue=q $in\n"
+    " dma_copy b, tb, queue=q $done>=1\n halt\n"
+    "section gpsimd\n custom_op \"twice\", dsts=[tb], srcs=[ta] $in>=16 $done++\n halt\n";
+
+static soma_status resumed(use *u) {
+  static const int64_t shape[2] = {128, 8};
+  static float data[128 * 8];
+  soma_custom_op op = SOMA_CUSTOM_OP_INIT;
+  soma_options o = options(u);
+  soma_machine *m = NULL, *other = NULL;
+  soma_program *p = NULL, *q = NULL;
+  soma_run *r = NULL, *again = NULL;
+  void *bytes = NULL;
+  size_t n = 0;
+  for (int i = 0; i < 128 * 8; i++) data[i] = (float)i;
+  op.fn = twice;
+  soma_status s = soma_machine_new(&o, &m);
+  if (s == SOMA_OK) s = soma_custom_set(m, "twice", &op);
+  if (s == SOMA_OK) s = soma_assemble(m, saved_text, strlen(saved_text), "t.s", NULL, &p, NULL);
+  if (s == SOMA_OK) s = soma_bind(m, p, "a", SOMA_FLOAT32, 2, shape, data);
+  if (s == SOMA_OK) s = soma_run_start(m, p, &r);
+  for (int i = 0; i < 12 && s == SOMA_OK; i++) s = soma_run_until(r, SOMA_EVENT, SOMA_SYNC, 0);
+  if (s == SOMA_OK) s = soma_run_save(r, &bytes, &n);
+  if (s == SOMA_OK) s = soma_machine_new(&o, &other);
+  if (s == SOMA_OK) s = soma_custom_set(other, "twice", &op);
+  if (s == SOMA_OK) s = soma_run_resume(other, bytes, n, &q, &again);
+  if (s == SOMA_OK) s = soma_run_until(again, SOMA_END, SOMA_SYNC, 0);
+  if (s == SOMA_OK) s = soma_fetch(again, "b", data, sizeof data);
+  for (int i = 0; i < 128 * 8 && s == SOMA_OK; i++) assert_true(data[i] == 2 * (float)i);
+  soma_bytes_free(bytes);
+  soma_run_free(again);
+  soma_run_free(r);
+  soma_program_free(q);
+  soma_program_free(p);
+  soma_machine_free(other);
+  soma_machine_free(m);
+  return s;
+}
+
+static void saved_run(void **state) {
+  (void)state;
+  use u = {.name = "a saved run"};
+  each_allocation(&u, resumed);
+  heap_end(&u.h);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(life),
@@ -530,6 +597,7 @@ int main(void) {
       cmocka_unit_test(every_instruction),
       cmocka_unit_test(every_check),
       cmocka_unit_test(device_tensors),
+      cmocka_unit_test(saved_run),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
