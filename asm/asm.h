@@ -3,7 +3,7 @@
 #ifndef ASM_ASM_H
 #define ASM_ASM_H
 
-#include "../isa/program.h"
+#include "../isa/lint.h"
 
 enum as_severity { AS_NOTE, AS_WARNING, AS_ERROR, AS_FATAL };
 
@@ -75,6 +75,12 @@ bool as_is_object(const void *data, size_t n);
  * only alloc, target (which the objects must have, when it is not NULL), tile_align and max_errors
  * count. Fills *out as as_assemble does. */
 isa_status as_link(const as_file *files, uint32_t n, const as_options *o, as_result *out);
+
+/* The static checks of isa/lint.h as diagnostics, in the order of the code: warnings under the
+ * names of lint.def and some notes, and of o (may be NULL) alloc, warnings and warnings_are_errors
+ * count. Fills *out, without a program, as as_assemble does: ISA_OK, ISA_SYNTAX when there are
+ * errors, or what the verifier says of a program that it refuses. */
+isa_status as_lint(const isa_program *p, const as_options *o, as_result *out);
 
 /* A diagnostic in the form `file:line:col: error: text`, the source line and a caret. */
 void as_diag_print(const as_diag *d, bool color, isa_buf *out);

@@ -1,5 +1,4 @@
 /* soma-as: assembles a source file, or links objects. */
-#include "../isa/lint.h"
 #include "cli.h"
 
 #include <stdio.h>
@@ -22,9 +21,9 @@ static const char usage_text[] =
     "  -M              print the make rule of the files read, and nothing else\n"
     "  -MD FILE        also write that rule\n"
     "  -w+NAME -w-NAME switch a class of warnings on or off; -Werror makes them errors\n"
+    "  --lint          check the program as a whole; an output only with -o\n"
     "  -@ FILE         more arguments from FILE\n"
     "  --error-format=text|json  how messages are printed\n"
-    "  --lint          look for what can be seen to be wrong, write nothing\n"
     "  --explain NAME  what the tables say of an instruction\n"
     "  --manual        the same of all, as isa/manual.md has it\n"
     "  --words         every word of the language with its class\n"
@@ -38,6 +37,7 @@ typedef struct cli {
   uint32_t ninputs, cap_inputs;
   const char *in, *out, *list, *deps, *format; /* in: the first input */
   bool preprocess, only_deps, lines, json_errors, done, is_object, lint;
+  uint32_t lint_warnings; /* of o.warnings, those that were given */
   as_options o;
   const char **include_dirs, **warnings;
   as_define *defines;
@@ -147,10 +147,10 @@ static bool words(cli *c) {
 
 static bool long_option(cli *c, const char *arg) {
   static const char *const names[] = {
-      "--help",   "--version", "--error-format=text", "--error-format=json", "--explain", "--lint",
-      "--manual", "--words"};
-  if (strcmp(arg, "--words") == 0) return words(c);
+      "--help",  "--version", "--error-format=text", "--error-format=json", "--explain", "--manual",
+      "--words", "--lint"};
   if (strcmp(arg, "--lint") == 0) return c->lint = true;
+  if (strcmp(arg, "--words") == 0) return words(c);
   if (strcmp(arg, "--manual") == 0) return manual(c);
   if (strncmp(arg, "--explain=", 10) == 0) return explain(c, arg + 10);
   if (strcmp(arg, "--explain") == 0) {
@@ -211,6 +211,16 @@ static bool option(cli *c, const char *arg) {
   return unknown_option(arg);
 }
 
+/* The assembler's own warnings that the checks of a whole program make better. */
+static bool leave_to_lint(cli *c) {
+  static const char *const names[] = {"-never-signalled", "-never-waited", "-unreachable-code",
+                                      "-unwritten-tile",  "-unused-tile",  "-unread-tile"};
+  c->lint_warnings = c->o.nwarnings;
+  for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
+    if (!add_string(c, &c->warnings, &c->o.nwarnings, &c->cap_warnings, names[i])) return false;
+  return true;
+}
+
 static bool parse_args(cli *c) {
   unsigned steps = 0;
   while (c->at < c->argc && !c->done) {
@@ -226,6 +236,9 @@ static bool parse_args(cli *c) {
   c->in = c->ninputs ? c->inputs[0] : NULL;
   if (!c->in) return usage("no source file%s%s", "", "");
   if (c->preprocess && c->format) return usage("-E and -f %s do not go together%s", c->format, "");
+  if (c->lint && (c->preprocess || c->only_deps || c->o.relocatable))
+    return usage("--lint is for programs: not with -E, -M or -r%s%s", "", "");
+  if (c->lint && !leave_to_lint(c)) return false;
   c->o.include_dirs = c->include_dirs;
   c->o.warnings = c->warnings;
   c->o.defines = c->defines;
@@ -340,23 +353,25 @@ static int write_outputs(const cli *c, as_result *r) {
   return ok ? 0 : 1;
 }
 
-/* --lint: the findings in place of outputs; 1 when there are any. */
-static int lint(const cli *c, as_result *r) {
-  isa_buf b;
-  isa_buf_init(&b, &c->arena.al);
-  bool ok = isa_lint_print(&c->arena.al, r->program, &b) || no_memory();
-  fputs(isa_buf_str(&b), stdout);
-  int status = ok && b.len == 0 ? 0 : 1;
-  isa_buf_free(&b);
-  return status;
+static bool lint(const cli *c, const isa_program *p) {
+  as_options o = c->o;
+  as_result r;
+  o.nwarnings = c->lint_warnings;
+  isa_status s = as_lint(p, &o, &r);
+  print_diags(c, &r);
+  if (s == ISA_NOMEM) no_memory();
+  as_result_free(&r);
+  return s == ISA_OK;
 }
 
 /* Prints what there is to say of a result, writes the outputs, frees it; gives the exit status. */
 static int finish(const cli *c, isa_status s, as_result *r) {
   print_diags(c, r);
   int exit_status = 1;
-  if (s == ISA_OK)
-    exit_status = c->lint ? lint(c, r) : write_outputs(c, r);
+  if (s == ISA_OK && c->lint && !lint(c, r->program))
+    exit_status = 1;
+  else if (s == ISA_OK)
+    exit_status = c->out ? write_outputs(c, r) : 0;
   else if (r->nerrors == 0)
     fprintf(stderr, "soma-as: %s\n", isa_status_text((int)s));
   isa_program_free(r->program);
@@ -466,8 +481,8 @@ int main(int argc, char **argv) {
   for (int i = 1; ok && i < argc; i++) ok = add_string(&c, &c.argv, &c.argc, &c.cap, argv[i]);
   if (ok && parse_args(&c)) {
     if (!c.done && c.ninputs == 1 && strcmp(c.in, "-") != 0) c.is_object = peek_object(c.in);
-    if (!c.done && !c.out) c.out = default_out(&c);
-    status = c.done ? 0 : c.out ? run(&c) : 1;
+    if (!c.done && !c.out && !c.lint) c.out = default_out(&c);
+    status = c.done ? 0 : c.out || c.lint ? run(&c) : 1;
   }
   isa_free(&al, c.argv, c.cap * sizeof *c.argv);
   isa_free(&al, c.inputs, c.cap_inputs * sizeof *c.inputs);

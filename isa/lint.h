@@ -1,19 +1,45 @@
-/* What can be seen to be wrong without running a program: advice, not rules of the machine. */
+/* Static checks of a whole program: what is wrong under every timing, found without running it.
+ *
+ * Registers begin at zero and branches depend on registers alone, so that an engine's path is known
+ * until it branches on what it loaded. The path of each engine is followed; at a wait the engine
+ * stops when no order of the updates that can have run makes it hold. What runs is thus at least
+ * what can run, and what stays stuck is stuck for certain. An engine whose path is not known, or
+ * longer than LINT_STEPS, may do whatever its code reaches, any number of times.
+ *
+ * Assumed: the host sets neither semaphores nor registers, and writes no tile before the run. */
 #ifndef ISA_LINT_H
 #define ISA_LINT_H
 
 #include "program.h"
 
-/* Takes one finding: a line of text without its place, and the instruction it is about
- * (at->engine -1: the program as a whole). */
-typedef void (*isa_lint_fn)(void *ud, const isa_place *at, const char *text);
-/* Looks at core 0 of a program that has passed isa_check_program: code that is never reached; waits
- * that no update can satisfy, or that hold for good after the first turn of a loop; tiles that are
- * read and never written, or written only later by the same straight line of code; tiles that
- * nothing names, or that are written and never read. What depends on registers is left alone. False
- * when memory is out. */
-bool isa_lint(const isa_alloc *al, const isa_program *p, isa_lint_fn tell, void *ud);
-/* All findings as lines "file:12: lint: text" or "vector pc 12: lint: text" at the end of out. */
-bool isa_lint_print(const isa_alloc *al, const isa_program *p, isa_buf *out);
+enum { ISA_LINT_STEPS = 1 << 20, ISA_MAX_FINDINGS = 64 };
+
+enum isa_lint_kind {
+#define LINT(id, name, note) ISA_LINT_##id,
+#include "lint.def"
+#undef LINT
+  ISA_NLINTS
+};
+typedef struct isa_lint_row {
+  const char *name;
+  bool note;
+} isa_lint_row;
+extern const isa_lint_row isa_lints[ISA_NLINTS];
+
+typedef struct isa_finding {
+  uint8_t kind;
+  isa_place at;
+  const char *text; /* names the values; ends with "; fix: ..." where the fix is obvious */
+} isa_finding;
+typedef struct isa_findings {
+  isa_finding v[ISA_MAX_FINDINGS]; /* in order of core, engine and pc, the program's own first */
+  uint32_t n;
+  isa_arena arena; /* owns the texts */
+} isa_findings;
+
+/* Fills *out, to be freed with isa_findings_free whatever the result. ISA_OK; ISA_NOMEM; or what
+ * isa_check_program says of a program that it refuses, with its text in e (may be NULL). */
+isa_status isa_lint(const isa_program *p, const isa_alloc *al, isa_findings *out, isa_error *e);
+void isa_findings_free(isa_findings *f);
 
 #endif

@@ -26,6 +26,8 @@ usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - reads source fr
   --timeline             print a timeline of the engines and queues
   --check CHECKS         all, or some of uninit,race,psum,overlap,range,port: report what the
                          machine leaves undefined, and what only the timing made right
+  --lint                 look for what is wrong under every timing, and do not run; --check, too,
+                         tells before it runs
   --schedule N           run N more times under other legal timings; the bits must be the same
   --schedule-seed SEED   run under one of them
   --explain-time         print the critical path, what it went into, and who kept engines idle
@@ -170,7 +172,7 @@ local options = {
   ["--html"] = take_text, ["--csv"] = take_table, ["--timeline"] = "flag",
   ["--max-instructions"] = take_count, ["--max-ns"] = take_number, ["--max-seconds"] = take_number,
   ["--max-memory"] = take_bytes,
-  ["--check"] = take_checks, ["--schedule"] = take_count, ["--schedule-seed"] = take_count,
+  ["--check"] = take_checks, ["--lint"] = "flag", ["--schedule"] = take_count, ["--schedule-seed"] = take_count,
   ["--trace-last"] = take_count, ["--trace-limit"] = take_count,
   ["--trace-engines"] = take_engines, ["--trace-from"] = take_number,
   ["--trace-until"] = take_number, ["--explain-time"] = "flag", ["--cost"] = take_text,
@@ -194,7 +196,7 @@ local function check_resume(o)
   if o["--target"] or next(o["--in"]) or #o["--in whole"] > 0 or #o["-D"] > 0 or #o["-I"] > 0 then
     return nil, "--in, --target, -D and -I do not go with --resume: the run has started already"
   end
-  for _, flag in ipairs {"--check", "--schedule", "--schedule-seed", "--cost", "--explain-time"} do
+  for _, flag in ipairs {"--check", "--lint", "--schedule", "--schedule-seed", "--cost", "--explain-time"} do
     if o[flag] then return nil, flag .. " does not go with --resume: a saved run goes on as it began" end
   end
   o.program = o["--resume"]
@@ -603,6 +605,14 @@ local function resume(o)
   return finish_run(run, o)
 end
 
+-- Prints what the static checks find: of a run only warnings, and a refused program is the run's to
+-- refuse. Returns what is wrong with the program, if that is asked for.
+local function lint(prog, alone)
+  local ok, text, warnings = pcall(prog.lint, prog)
+  if not ok then return alone and (tostring(text):gsub("^lint: ", "")) or nil end
+  if text and (alone or warnings > 0) then io.stderr:write(text) end
+end
+
 local function main()
   local o, message = parse()
   if not o then return bad_usage(message) end
@@ -623,8 +633,11 @@ local function main()
   if not ok then return report_source(prog) end
   local warnings = prog:warnings()
   if warnings then io.stderr:write(warnings, "\n") end
-  local lint = o["--check"] and prog:lint()
-  if lint then io.stderr:write(lint) end
+  if o["--lint"] or o["--check"] then
+    message = lint(prog, o["--lint"])
+    if message then return complain(message) end
+    if o["--lint"] then return 0 end
+  end
   message = name_whole_files(prog, o)
   if message then return complain(message) end
   message = check_names(prog, o)

@@ -319,21 +319,22 @@ static int program_warnings(lua_State *L) {
   return 1;
 }
 
-/* prog:lint(): what can be seen to be wrong without a run, lines of text, or nil. */
+/* prog:lint(): what the static checks find, as text, and how many of it are warnings; nil when
+ * there is nothing. */
 static int program_lint(lua_State *L) {
-  soma_program *p = lb_check_program(L, 1)->p;
-  job *j = new_job(L, "lint", soma_program_target(p));
-  size_t n = 0;
-  char *text = NULL;
-  soma_status s = soma_program_lint(j->m, p, &text, &n);
-  j->bytes = text;
-  if (s != SOMA_OK) return luaL_error(L, "lint: %s", soma_error(j->m));
-  if (n)
-    lua_pushlstring(L, text, n);
-  else
+  lb_program *p = lb_check_program(L, 1);
+  job *j = new_job(L, "lint", NULL);
+  soma_status s = soma_lint(j->m, p->p, &j->d);
+  if (s != SOMA_OK) return lb_fail(L, "lint", j->m, s);
+  if (j->d != NULL) {
+    lua_pushstring(L, soma_diagnostics_text(j->d));
+    lua_pushinteger(L, soma_diagnostics_count(j->d));
+  } else {
     lua_pushnil(L);
+    lua_pushinteger(L, 0);
+  }
   job_end(j);
-  return 1;
+  return 2;
 }
 
 /* prog:target() */
@@ -361,11 +362,11 @@ void lb_open_program(lua_State *L) {
                                   {NULL, NULL}};
   static const luaL_Reg methods[] = {{"tensors", program_tensors},
                                      {"tiles", program_tiles},
+                                     {"lint", program_lint},
                                      {"bytes", program_bytes},
                                      {"source", program_source},
                                      {"save", program_save},
                                      {"warnings", program_warnings},
-                                     {"lint", program_lint},
                                      {"target", program_target},
                                      {"close", program_close},
                                      {"move_to_device", lb_move_to_device},

@@ -95,9 +95,13 @@ local function core_for(case)
   return core
 end
 
+-- What runs well has no warning of the static checks.
 local function run_here(source, inputs, case)
-  local run = core_for(case):run(soma.assemble(source, {name = "case.s"}), inputs)
+  local prog = soma.assemble(source, {name = "case.s"})
+  local run = core_for(case):run(prog, inputs)
   if digest then digest_run(run) end
+  local found, warnings = prog:lint()
+  if found and warnings > 0 then error(found) end
   return run.out
 end
 

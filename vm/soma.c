@@ -1,6 +1,5 @@
 /* The facade: soma.h over the assembler and the VM. The one file of vm/ that knows both. */
 #include "parts.h"
-#include "../isa/lint.h"
 #include "soma_impl.h"
 
 #include "../asm/asm.h"
@@ -233,6 +232,19 @@ soma_status soma_program_load(soma_machine *m, const void *data, size_t n, soma_
   return wrap(m, ip, p);
 }
 
+soma_status soma_lint(soma_machine *m, const soma_program *p, soma_diagnostics **d) {
+  as_options o = {.alloc = &m->al};
+  as_result r;
+  *d = NULL;
+  isa_status s = as_lint(p->p, &o, &r);
+  if (s == ISA_OK) *d = keep_diagnostics(m, &r);
+  if (s == ISA_OK && r.ndiags && !*d) s = ISA_NOMEM;
+  if (s != ISA_OK)
+    soma_fail(m, (soma_status)s, "%s", r.ndiags ? r.diags[0].text : isa_status_text((int)s));
+  as_result_free(&r);
+  return (soma_status)s;
+}
+
 /* Gives a buffer's bytes away as a block from malloc. */
 static soma_status give(soma_machine *m, isa_buf *b, void **data, size_t *n) {
   *data = b->failed ? NULL : malloc(b->len + 1);
@@ -260,16 +272,6 @@ soma_status soma_program_print(soma_machine *m, soma_program *p, char **text, si
   void *data;
   isa_buf_init(&b, &m->al);
   isa_print_program(p->p, &b);
-  soma_status s = give(m, &b, &data, n);
-  *text = data;
-  return s;
-}
-
-soma_status soma_program_lint(soma_machine *m, soma_program *p, char **text, size_t *n) {
-  isa_buf b;
-  void *data;
-  isa_buf_init(&b, &m->al);
-  if (!isa_lint_print(&m->al, p->p, &b)) b.failed = true;
   soma_status s = give(m, &b, &data, n);
   *text = data;
   return s;

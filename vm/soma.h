@@ -193,12 +193,16 @@ soma_status soma_program_load(soma_machine *m, const void *data, size_t n, soma_
 soma_status soma_program_save(soma_machine *m, soma_program *p, void **data, size_t *n);
 /* The program as source text; likewise. */
 soma_status soma_program_print(soma_machine *m, soma_program *p, char **text, size_t *n);
-/* What can be seen to be wrong with it without a run, lines "FILE:LINE: lint: TEXT"; likewise. No
- * finding: *n is 0. */
-soma_status soma_program_lint(soma_machine *m, soma_program *p, char **text, size_t *n);
 void soma_bytes_free(void *data);
 void soma_program_free(soma_program *p);
 const char *soma_program_target(const soma_program *p);
+
+/* Static checks of the whole program, which need no run: waits that nothing can satisfy,
+ * semaphores that drift in a loop, tiles that are read before anything can have written them or
+ * not used, code that nothing reaches. *d is NULL when there is nothing to say, else the caller's
+ * to free; notes are not counted. The host is taken to set neither semaphores nor registers.
+ * SOMA_ILLEGAL or SOMA_UNBUILT for a program that soma_run_start would refuse. */
+soma_status soma_lint(soma_machine *m, const soma_program *p, soma_diagnostics **d);
 
 typedef enum soma_role { SOMA_TEMP, SOMA_INPUT, SOMA_OUTPUT, SOMA_CONST } soma_role;
 typedef struct soma_tensor_info {

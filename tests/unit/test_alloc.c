@@ -165,10 +165,6 @@ static soma_status save_and_print(use *u, soma_machine *m, soma_program *p) {
     s = soma_program_print(m, q, &source, &n);
     s = bytes_of(u, s, source, n);
   }
-  if (s == SOMA_OK) {
-    s = soma_program_lint(m, q, &source, &n);
-    s = bytes_of(u, s, source, n);
-  }
   soma_program_free(q);
   if (s == SOMA_OK) {
     s = soma_costs_print(m, NULL, &source, &n);
