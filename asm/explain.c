@@ -29,8 +29,29 @@ static const char *const kind_text[ISA_NKINDS] = {
     [ISA_K_I32S] = "list of integers",
 };
 
-/* Opcodes from here on have operands in memory to which the common rules apply. */
-enum { FIRST_OPERANDS = 0x100 };
+/* How a kind of more than a code lies in its bytes. */
+static const char *const layout_text[ISA_NKINDS] = {
+    [ISA_K_INT] = "first byte 0: a number, 1: a register; the other four hold it",
+    [ISA_K_NUM] = "first byte 0: none, 1: a float's bits, 2: a register, 3: a pattern; the other "
+                  "four hold it",
+    [ISA_K_AP] = "number of a record of PATS from 1, 0: none",
+    [ISA_K_ENUM] = "its place in the list, from 0",
+    [ISA_K_ALU] = "its code, in the table of operators",
+    [ISA_K_ACTF] = "its code, in the table of functions",
+    [ISA_K_LABEL] = "number of an instruction of the section",
+    [ISA_K_STR] = "byte offset in POOL, count",
+    [ISA_K_BYTES] = "byte offset in POOL, count",
+    [ISA_K_STEPS] = "byte offset in POOL, count; an item is step i32, num u32",
+    [ISA_K_APS] = "byte offset in POOL, count; an item is a pattern's number u32",
+    [ISA_K_F32S] = "byte offset in POOL, count",
+    [ISA_K_I32S] = "byte offset in POOL, count",
+};
+
+/* Opcodes of the engines' data paths, to whose operands the common rules apply. */
+enum { FIRST_DATA_PATH = 0x100, FIRST_BETWEEN_CORES = 0x200 };
+static bool has_data_path(unsigned op) {
+  return isa_ops[op].number >= FIRST_DATA_PATH && isa_ops[op].number < FIRST_BETWEEN_CORES;
+}
 
 /* Lines of prose behind a heading, which stands before the first. */
 static void put_prose(const char *heading, const char *lines, isa_buf *out) {
@@ -55,11 +76,14 @@ static void put_syntax(unsigned op, isa_buf *out) {
   isa_buf_puts(out, "\n");
 }
 
+static void put_engine_names(unsigned mask, isa_buf *out) {
+  for (unsigned e = 0, n = 0; e < ISA_NENGINES; e++)
+    if (mask >> e & 1) isa_buf_printf(out, "%s%s", n++ ? ", " : "", isa_engines[e].name);
+}
+
 static void put_engines(unsigned op, isa_buf *out) {
   isa_buf_puts(out, "  engines    ");
-  for (unsigned e = 0, n = 0; e < ISA_NENGINES; e++)
-    if (isa_ops[op].engines >> e & 1)
-      isa_buf_printf(out, "%s%s", n++ ? ", " : "", isa_engines[e].name);
+  put_engine_names(isa_ops[op].engines, out);
   isa_buf_printf(out, "\n  from       gen%u (", isa_ops[op].gen);
   for (unsigned t = 0, n = 0; t < ISA_NTARGETS; t++)
     if (isa_targets[t].gen >= isa_ops[op].gen)
@@ -87,11 +111,16 @@ static void put_access(uint32_t arg, isa_buf *out) {
   if (arg & AP_GATHER) isa_buf_puts(out, ", .gather");
 }
 
+/* A row of the encoding: bytes at .. end - 1, by their bits. */
+static void put_bits(unsigned at, unsigned end, const char *name, isa_buf *out) {
+  char bits[24];
+  snprintf(bits, sizeof bits, "%u-%u", 8 * at, 8 * end - 1);
+  isa_buf_printf(out, "  %-9s %-16s ", bits, name);
+}
+
 static void put_field(const isa_field *fd, isa_buf *out) {
-  char bytes[16];
-  snprintf(bytes, sizeof bytes, "%u-%u", fd->at, fd->at + isa_kind_bytes[fd->kind] - 1u);
-  if (isa_kind_bytes[fd->kind] == 1) snprintf(bytes, sizeof bytes, "%u", fd->at);
-  isa_buf_printf(out, "  %-7s %-16s %s", bytes, fd->name, kind_text[fd->kind]);
+  put_bits(fd->at, fd->at + isa_kind_bytes[fd->kind], fd->name, out);
+  isa_buf_puts(out, kind_text[fd->kind]);
   switch (fd->kind) {
   case ISA_K_AP:
   case ISA_K_APS: put_access(fd->arg, out); break;
@@ -111,20 +140,45 @@ static void put_field(const isa_field *fd, isa_buf *out) {
 
 static void put_encoding(unsigned op, isa_buf *out) {
   const isa_form *f = isa_form_of(op);
-  isa_buf_printf(out, "  form       %s\n\n  bytes   field\n", f->name);
-  isa_buf_printf(out, "  0-1     opcode           0x%04x\n", isa_ops[op].number);
-  isa_buf_puts(out, "  2       wait             condition, bit 4: register, bits 5-7: core\n"
-                    "  3       update           kind, bit 4: at read, bits 5-7: core\n"
-                    "  4-5     semaphores       of the wait, of the update\n"
-                    "  6-7                      0\n"
-                    "  8-15    values           of the wait, of the update\n");
+  isa_buf_printf(out, "  form       %s\n\n  bits      field\n", f->name);
+  isa_buf_printf(out, "  0-15      opcode           0x%04x\n", isa_ops[op].number);
+  isa_buf_puts(out, "  16-19     wait             0 none, 1 >=, 2 >, 3 ==, 4 <=, 5 <, 6 !=\n"
+                    "  20                         the value is a register\n"
+                    "  21-23                      core of the semaphore\n"
+                    "  24-27     update           0 none, 1 ++, 2 --, 3 +=, 4 -=, 5 =, 6 of a DMA\n"
+                    "  28                         at read\n"
+                    "  29-31                      core of the semaphore\n"
+                    "  32-47     semaphores       of the wait, of the update\n"
+                    "  48-63                      0\n"
+                    "  64-127    values           of the wait, of the update\n");
   unsigned end = 16;
+  uint32_t kinds = 0;
   for (unsigned i = 0; i < f->nfields; i++) {
     put_field(&f->fields[i], out);
     end = f->fields[i].at + isa_kind_bytes[f->fields[i].kind];
+    kinds |= (uint32_t)1 << f->fields[i].kind;
   }
-  if (end < ISA_RECORD)
-    isa_buf_printf(out, "  %u-%-4d                    0\n", end, ISA_RECORD - 1);
+  if (end < ISA_RECORD) {
+    put_bits(end, ISA_RECORD, "", out);
+    isa_buf_puts(out, "0\n");
+  }
+  for (unsigned k = 0; k < ISA_NKINDS; k++)
+    if ((kinds >> k & 1) && layout_text[k])
+      isa_buf_printf(out, "  %s: %s\n", kind_text[k], layout_text[k]);
+}
+
+/* The streaming time of a data path, and what each engine adds to it. */
+static void put_time(unsigned op, isa_buf *out) {
+  put_prose("time", isa_cost_text(isa_ops[op].cost), out);
+  if (!has_data_path(op) || isa_ops[op].cost == ISA_COST_LDW) return;
+  for (unsigned e = 0; e < ISA_NENGINES; e++) {
+    char name[16] = "";
+    if (!(isa_ops[op].engines >> e & 1)) continue;
+    for (size_t n = 0; isa_engines[e].name[n] && n + 1 < sizeof name; n++)
+      name[n] = (char)(isa_engines[e].name[n] - 'a' + 'A');
+    isa_buf_printf(out, "             %s: free after stream + OVH_%s, done after stream + LAT_%s\n",
+                   isa_engines[e].name, name, name);
+  }
 }
 
 static void explain_op(unsigned op, isa_buf *out) {
@@ -135,11 +189,40 @@ static void explain_op(unsigned op, isa_buf *out) {
   isa_buf_printf(out, "  profiler   %s\n", o->profile_name);
   isa_buf_printf(out, "  status     %s\n",
                  o->status == ISA_DONE ? "built" : "assembled; a machine refuses it as not built");
-  put_prose("does", isa_op_pseudo(op), out);
-  if (o->number >= FIRST_OPERANDS) put_prose("operands", isa_rule_text(ISA_RULE_NONE), out);
-  if (o->rule != ISA_RULE_NONE) put_prose("rules", isa_rule_text(o->rule), out);
-  put_prose("time", isa_cost_text(o->cost), out);
+  if (o->status == ISA_DONE) {
+    put_prose("does", isa_op_pseudo(op), out);
+    put_prose("types", isa_rule_types(o->rule), out);
+    if (o->rule != ISA_RULE_NONE) put_prose("rules", isa_rule_text(o->rule), out);
+    if (has_data_path(op)) put_prose("operands", isa_rule_text(ISA_RULE_NONE), out);
+    put_time(op, out);
+  }
   put_encoding(op, out);
+}
+
+/* The codes that operands have. */
+static void put_tables(isa_buf *out) {
+  isa_buf_puts(out, "\n## Operators\n\nNot in hardware: assembled with `-w-no-hardware-op`.\n\n"
+                    "| code | operator | on | operands | reduces | engines | from | in hardware |\n"
+                    "|---|---|---|---|---|---|---|---|\n");
+  for (unsigned i = 0; i < ISA_NALUOPS; i++) {
+    const isa_aluop_row *r = &isa_aluops[i];
+    isa_buf_printf(out, "| %u | %s | %s | %u | %s | ", i, r->name,
+                   r->cls == ISA_OP_BIT     ? "bits"
+                   : r->cls == ISA_OP_ARITH ? "numbers"
+                                            : "both",
+                   r->arity, r->reduces ? "yes" : "");
+    put_engine_names(r->engines, out);
+    isa_buf_printf(out, " | gen%u | %s |\n", r->gen, r->in_hardware ? "yes" : "no");
+  }
+  isa_buf_puts(out, "\n## Activation functions\n\nOf reciprocal the limits of the magnitude.\n\n| "
+                    "code | function | least valid | greatest | from |\n"
+                    "|---|---|---|---|---|\n");
+  for (unsigned i = 0; i < ISA_NACTFNS; i++)
+    isa_buf_printf(out, "| %u | %s | %a | %a | gen%u |\n", i, isa_actfns[i].name,
+                   (double)isa_actfns[i].lo, (double)isa_actfns[i].hi, isa_actfns[i].gen);
+  isa_buf_puts(out, "\n## Types\n\n| code | type | bits |\n|---|---|---|\n");
+  for (unsigned i = 1; i < ISA_NDTYPES; i++)
+    isa_buf_printf(out, "| %u | %s | %u |\n", i, isa_dtypes[i].name, isa_dtypes[i].bits);
 }
 
 void as_manual(isa_buf *out) {
@@ -150,6 +233,7 @@ void as_manual(isa_buf *out) {
     explain_op(op, out);
     isa_buf_puts(out, "```\n");
   }
+  put_tables(out);
 }
 
 /* ---- Pseudo-instructions and directives --------------------------------------------------- */

@@ -352,9 +352,11 @@ extern const isa_op_row isa_ops[ISA_NOPS];
 int isa_op_find(const char *name, size_t n);
 /* The manual's prose (manual.def), lines without a newline at the end; static. What an instruction
  * does, NULL where its meaning says all; the rules of a constraint class beyond those of every
- * instruction, which are those of class NONE; the time of a cost class. */
+ * instruction, which are those of class NONE; its operands' types, NULL where it has none; the time
+ * of a cost class. */
 const char *isa_op_pseudo(unsigned op);
 const char *isa_rule_text(unsigned rule);
+const char *isa_rule_types(unsigned rule);
 const char *isa_cost_text(unsigned cost);
 int isa_op_by_number(unsigned number); /* -1 when no opcode has it */
 static inline const isa_form *isa_form_of(unsigned op) { return &isa_forms[isa_ops[op].form]; }

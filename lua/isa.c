@@ -64,11 +64,12 @@ static void push_field(lua_State *L, const isa_field *f) {
 
 static void push_instruction(lua_State *L, const isa_op_row *row) {
   const isa_form *form = &isa_forms[row->form];
-  lua_createtable(L, 0, 9);
+  lua_createtable(L, 0, 10);
   set_text(L, "name", row->name);
   set_text(L, "profile_name", row->profile_name);
   set_text(L, "meaning", row->meaning);
   set_text(L, "form", form->name);
+  if (isa_rule_types(row->rule)) set_text(L, "types", isa_rule_types(row->rule));
   set_text(L, "status", row->status == ISA_DONE ? "done" : "planned");
   set_count(L, "number", row->number);
   set_count(L, "gen", row->gen);

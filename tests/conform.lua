@@ -183,6 +183,7 @@ end
 
 if pattern == "." and not list and not dut then
   for _, gap in ipairs(coverage.gaps()) do verdict("coverage", false, gap) end
+  for _, text in ipairs(coverage.manual()) do verdict("manual", false, text) end
   print(coverage.summary())
 end
 if digest then print(string.format("digest %016x", digest)) end

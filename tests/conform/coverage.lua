@@ -16,6 +16,7 @@ for _, o in ipairs(soma.isa.actfns) do actfns[#actfns + 1] = o.name end
 for _, d in ipairs(soma.isa.dtypes) do dtypes[#dtypes + 1] = d.name end
 
 local covered = {}  -- instruction -> "kind value" -> true
+local operand_types = {} -- instruction -> type -> true: of its operands, not of an index of theirs
 local examples = {} -- instruction -> list of {case, target, source}
 local cases, refused = {}, {} -- instruction -> how many ran, were refused
 
@@ -93,6 +94,8 @@ function M.ran(case, target, source)
   for _, line in ipairs(uses(insn, source)) do
     if line:find(".indirect(", 1, true) then cover_indirect(rows[insn], line) end
     for dtype in line:gmatch("([%w_]+)@") do cover(insn, "type " .. dtype) end
+    operand_types[insn] = operand_types[insn] or {}
+    for dtype in line:gsub("%.indirect%b()", ""):gmatch("([%w_]+)@") do operand_types[insn][dtype] = true end
     for _, f in ipairs(rows[insn].fields) do
       local values = keyword_values(f)
       if values then
@@ -186,6 +189,30 @@ function M.gaps()
     end
   end
   return gaps
+end
+
+-- The manual's types against those that have run, which are those that the verifier takes: a type
+-- that the manual names has run, and where it has names alone, no other type has.
+function M.manual()
+  local wrong = {}
+  for _, row in ipairs(soma.isa.instructions) do
+    local text, ran = row.types, operand_types[row.name]
+    if text and ran and row.status == "done" and row.number >= 0x80 then
+      local named, open = {}, false
+      for word in text:gsub("any but packed", "any but"):gmatch "[%w_]+" do
+        named[word] = true
+        open = open or word == "any" or word == "as" or word == "of" or word == "integers"
+      end
+      for _, d in ipairs(dtypes) do
+        if named[d] and not ran[d] and not text:find("but [^;]*" .. d) then
+          wrong[#wrong + 1] = "the manual gives " .. row.name .. " the type " .. d .. ", which no case runs"
+        elseif not named[d] and not open and ran[d] then
+          wrong[#wrong + 1] = "the manual does not give " .. row.name .. " the type " .. d .. ", which a case runs"
+        end
+      end
+    end
+  end
+  return wrong
 end
 
 function M.summary()
