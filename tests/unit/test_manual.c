@@ -92,7 +92,8 @@ static void the_encoding_has_every_bit(void **state) {
     assert_true(as_explain(isa_ops[op].name, &b));
     const char *row = strstr(isa_buf_str(&b), "\n  bits ");
     assert_non_null(row);
-    while (next < 8 * ISA_RECORD && (row = strstr(row + 1, "\n  ")) && isdigit((unsigned char)row[3])) {
+    while (next < 8 * ISA_RECORD && (row = strstr(row + 1, "\n  ")) &&
+           isdigit((unsigned char)row[3])) {
       unsigned first, last;
       int n = sscanf(row, " %u-%u", &first, &last);
       if (first != next) fail_msg("%s: bit %u follows bit %u", isa_ops[op].name, first, next);
