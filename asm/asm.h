@@ -76,10 +76,10 @@ bool as_is_object(const void *data, size_t n);
  * count. Fills *out as as_assemble does. */
 isa_status as_link(const as_file *files, uint32_t n, const as_options *o, as_result *out);
 
-/* The static checks of isa/lint.h as diagnostics, in the order of the code: warnings under the
- * names of lint.def and some notes, and of o (may be NULL) alloc, warnings and warnings_are_errors
- * count. Fills *out, without a program, as as_assemble does: ISA_OK, ISA_SYNTAX when there are
- * errors, or what the verifier says of a program that it refuses. */
+/* The static checks of isa/lint.h as diagnostics, in the order of the code: warnings and notes
+ * under the names of lint.def. Of o (may be NULL) alloc, warnings and warnings_are_errors count.
+ * Fills *out, without a program, as as_assemble does: ISA_OK, ISA_SYNTAX when there are errors, or
+ * what the verifier says of a program that it refuses. */
 isa_status as_lint(const isa_program *p, const as_options *o, as_result *out);
 
 /* A diagnostic in the form `file:line:col: error: text`, the source line and a caret. */

@@ -149,7 +149,8 @@ static void run(lint *l) {
   lint_judge_tiles(l);
 }
 
-isa_status isa_lint(const isa_program *p, const isa_alloc *al, isa_findings *out, isa_error *e) {
+isa_status isa_lint(const isa_program *p, uint64_t steps, const isa_alloc *al, isa_findings *out,
+                    isa_error *e) {
   isa_place at;
   isa_error none;
   out->n = 0;
@@ -162,6 +163,7 @@ isa_status isa_lint(const isa_program *p, const isa_alloc *al, isa_findings *out
   l->p = p;
   l->al = al;
   l->out = out;
+  l->steps = steps ? steps : ISA_LINT_STEPS;
   if (open(l))
     run(l);
   else

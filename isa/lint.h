@@ -4,7 +4,7 @@
  * until it branches on what it loaded. The path of each engine is followed; at a wait the engine
  * stops when no order of the updates that can have run makes it hold. What runs is thus at least
  * what can run, and what stays stuck is stuck for certain. An engine whose path is not known, or
- * longer than LINT_STEPS, may do whatever its code reaches, any number of times.
+ * longer than is followed, may do whatever its code reaches, any number of times.
  *
  * Assumed: the host sets neither semaphores nor registers, and writes no tile before the run. */
 #ifndef ISA_LINT_H
@@ -37,9 +37,11 @@ typedef struct isa_findings {
   isa_arena arena; /* owns the texts */
 } isa_findings;
 
-/* Fills *out, to be freed with isa_findings_free whatever the result. ISA_OK; ISA_NOMEM; or what
- * isa_check_program says of a program that it refuses, with its text in e (may be NULL). */
-isa_status isa_lint(const isa_program *p, const isa_alloc *al, isa_findings *out, isa_error *e);
+/* Follows each engine for `steps` instructions, 0: ISA_LINT_STEPS. Fills *out, to be freed with
+ * isa_findings_free whatever the result. ISA_OK; ISA_NOMEM; or what isa_check_program says of a
+ * program that it refuses, with its text in e (may be NULL). */
+isa_status isa_lint(const isa_program *p, uint64_t steps, const isa_alloc *al, isa_findings *out,
+                    isa_error *e);
 void isa_findings_free(isa_findings *f);
 
 #endif

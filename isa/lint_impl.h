@@ -44,7 +44,8 @@ typedef struct lint {
   const isa_program *p;
   const isa_alloc *al;
   isa_findings *out;
-  bool failed; /* out of memory */
+  bool failed;    /* out of memory */
+  uint64_t steps; /* of each engine, then its path counts as lost */
   lint_stream s[LINT_STREAMS];
   lint_sem sem[LINT_SEMS], total[LINT_SEMS]; /* of this pass; when no wait holds anyone up */
   lint_text text[LINT_SEMS];

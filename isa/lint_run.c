@@ -211,7 +211,7 @@ static bool step(lint *l, lint_stream *s) {
     }
     lint_passed(l, s, &in->wait);
   }
-  if (s->steps++ == ISA_LINT_STEPS) {
+  if (s->steps++ == l->steps) {
     let_loose(l, s);
     return false;
   }

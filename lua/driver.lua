@@ -605,12 +605,23 @@ local function resume(o)
   return finish_run(run, o)
 end
 
+-- Whether the assembler has warned of the same on the same line.
+local function warned(prog, finding)
+  local place, name = finding:match "^(.-:%d+:)", finding:match "%[%-w%+[%w-]+%]$"
+  for line in (place and prog:warnings() or ""):gmatch "[^\n]+" do
+    if line:sub(1, #place) == place and line:sub(-#name) == name then return true end
+  end
+end
+
 -- Prints what the static checks find: of a run only warnings, and a refused program is the run's to
 -- refuse. Returns what is wrong with the program, if that is asked for.
 local function lint(prog, alone)
   local ok, text, warnings = pcall(prog.lint, prog)
   if not ok then return alone and (tostring(text):gsub("^lint: ", "")) or nil end
-  if text and (alone or warnings > 0) then io.stderr:write(text) end
+  if not text or not alone and warnings == 0 then return end
+  for line in text:gmatch "[^\n]+" do
+    if not warned(prog, line) then io.stderr:write(line, "\n") end
+  end
 end
 
 local function main()

@@ -1,6 +1,6 @@
 /* The bytes of a program file, as they are and with the hash repaired. What is read is written as
  * the same bytes; what passes the verifier runs, with its inputs zero, to an end or a limit. */
-#include "../../isa/program.h"
+#include "../../isa/lint.h"
 #include "../../vm/soma.h"
 #include "fuzz.h"
 
@@ -13,6 +13,20 @@ enum { INPUTS, READ, VERIFIED, RAN };
 void fuzz_report(void) {}
 
 enum { HASH = 8, HASHED = 16, HEADER = 48, MOST_TENSOR = 1 << 20 };
+
+/* The static checks of a program that has passed the verifier, and that its findings are texts. */
+static void look_into(const isa_program *p) {
+  isa_alloc al = isa_alloc_default();
+  isa_error e;
+  isa_findings *f = calloc(1, sizeof *f);
+  if (!f) return;
+  isa_status s = isa_lint(p, 2000, &al, f, &e);
+  if (s != ISA_OK && s != ISA_NOMEM) fuzz_fail("verified, but lint says: %s", e.text);
+  for (uint32_t i = 0; i < f->n; i++)
+    if (!f->v[i].text[0]) fuzz_fail("a finding without a text");
+  isa_findings_free(f);
+  free(f);
+}
 
 /* A law of the codec: the file has one form. And everything that prints must cope. */
 static int read_and_write(const uint8_t *data, size_t n) {
@@ -38,6 +52,7 @@ static int read_and_write(const uint8_t *data, size_t n) {
   int ok = isa_check_program(p, &at, &e);
   if (!ok && !e.text[0]) fuzz_fail("the verifier refuses without a reason");
   fuzz_stats[VERIFIED].n += (unsigned)ok;
+  if (ok) look_into(p);
   isa_buf_free(&b);
   isa_program_free(p);
   return ok;

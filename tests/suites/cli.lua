@@ -160,6 +160,23 @@ do
   expect("no output of a run that failed", read "none.npy" == nil)
 end
 
+-- ---- Static checks ------------------------------------------------------------------------------
+
+local high = write("high.s", "target trn2\ns sem\nsection sync\n nop $s++\n halt\nsection vector\n nop $s>=2\n halt\n")
+local never = high .. ":7: warning: the wait $s>=2 cannot hold: all updates together bring it to 1; " ..
+  "fix: wait for 1 [-w+impossible-wait]\n"
+check("--lint", high .. " --lint", {err = never})
+check("--lint says nothing twice", dead .. " --lint", {err = dead .. ":4:18: warning: nothing updates the " ..
+  "semaphore `s`, so this wait has no end [-w+never-signalled]\n   event_semaphore $s>=1\n                   ^~~~~\n"})
+check("--lint of what is right", add .. " --lint", {})
+check("--lint of what the machine refuses", write("rank.s", "section sync\n rank_id r0\n halt\n") .. " --lint", {
+  status = 1, err = "soma: error: rank_id is known but not built in this version\n"})
+do
+  local status, _, err = run(high .. " --check all")
+  expect("--check tells before the run", status == 1 and err:find(never, 1, true) == 1 and
+    err:find(": deadlock: ", 1, true), err)
+end
+
 -- ---- Bad usage ----------------------------------------------------------------------------------
 
 usage("nothing given", "", "no program given")

@@ -165,6 +165,11 @@ static soma_status save_and_print(use *u, soma_machine *m, soma_program *p) {
     s = soma_program_print(m, q, &source, &n);
     s = bytes_of(u, s, source, n);
   }
+  if (s == SOMA_OK) {
+    soma_diagnostics *found;
+    s = soma_lint(m, q, &found);
+    soma_diagnostics_free(found);
+  }
   soma_program_free(q);
   if (s == SOMA_OK) {
     s = soma_costs_print(m, NULL, &source, &n);
