@@ -60,7 +60,7 @@ static isa_status refused(const isa_error *e, as_result *out) {
 isa_status as_lint(const isa_program *p, const as_options *o, as_result *out) {
   static const as_options none;
   isa_alloc al = o && o->alloc ? *o->alloc : isa_alloc_default();
-  isa_error e;
+  isa_error e = {0};
   o = o ? o : &none;
   memset(out, 0, sizeof *out);
   isa_arena_init(&out->arena, &al);

@@ -152,7 +152,7 @@ static void run(lint *l) {
 isa_status isa_lint(const isa_program *p, uint64_t steps, const isa_alloc *al, isa_findings *out,
                     isa_error *e) {
   isa_place at;
-  isa_error none;
+  isa_error none = {0};
   out->n = 0;
   isa_arena_init(&out->arena, al);
   e = e ? e : &none;
