@@ -82,28 +82,17 @@ vm_finding *vm_ck_found(vm_core *c, unsigned kind, unsigned engine, uint32_t pc,
   return f;
 }
 
-void vm_ck_put_place(const vm_core *c, unsigned engine, uint32_t pc, isa_buf *out) {
-  const isa_code *code = &c->code->code[engine];
-  if (code->lines && pc < code->n && code->lines[pc].file)
-    isa_buf_printf(out, "%s:%u", c->prog->files[code->lines[pc].file - 1], code->lines[pc].line);
-  else
-    isa_buf_printf(out, "%s pc %u", isa_engines[engine].name, pc);
+void vm_ck_out_of_memory(vm_core *c) {
+  vm_fault(c, ISA_NOMEM, -1, -1, 0, "no memory for the race check");
 }
 
 void vm_ck_put_insn(const vm_core *c, unsigned engine, uint32_t pc, vm_time t, isa_buf *out) {
   const isa_code *code = &c->code->code[engine];
   isa_buf_printf(out, "\n  %s ", isa_engines[engine].name);
-  vm_ck_put_place(c, engine, pc, out);
+  vm_put_place(c, engine, pc, out);
   isa_buf_printf(out, ", at %llu.%03llu ns: ", (unsigned long long)(t / VM_NS),
                  (unsigned long long)(t % VM_NS / (VM_NS / 1000)));
   if (pc < code->n) isa_print_insn(c->prog, 0, engine, &code->insns[pc], out);
-}
-
-void vm_ck_put_sem(const vm_core *c, unsigned sem, isa_buf *out) {
-  if (c->code->sem_names[sem])
-    isa_buf_printf(out, "$%s", c->code->sem_names[sem]);
-  else
-    isa_buf_printf(out, "$S[%u]", sem);
 }
 
 /* Name of the tile that holds byte lo of partition p. */
@@ -264,7 +253,7 @@ void vm_check_port(vm_core *c, unsigned e, const vm_flight *f, unsigned other, c
   unsigned kind = bank ? VM_CHECK_PSUM : VM_CHECK_PORT;
   vm_finding *r = vm_ck_has(c, kind) ? vm_ck_found(c, kind, e, f->pc, other, g->pc) : NULL;
   if (!r) return;
-  vm_ck_put_place(c, e, f->pc, &r->text);
+  vm_put_place(c, e, f->pc, &r->text);
   isa_buf_printf(&r->text, ": %s: %s and %s need %s at once; %s goes %llu ns later",
                  vm_check_name(kind), isa_engines[e].name, isa_engines[other].name,
                  bank                                 ? "a bank of psum"

@@ -17,11 +17,6 @@ static uint32_t *clock_of(const vm_core *c, unsigned e) { return c->check->clock
 
 static void *take_memory(const vm_core *c, size_t n) { return isa_zalloc(&c->al, n); }
 
-/* Memory ran out: the run ends, since findings would be wrong. */
-static void out_of_memory(vm_core *c) {
-  vm_fault(c, ISA_NOMEM, -1, -1, 0, "no memory for the race check");
-}
-
 /* ---- Snapshots ---------------------------------------------------------------------------- */
 
 static size_t snapshot_bytes(const vm_core *c) {
@@ -39,7 +34,7 @@ static snapshot *new_snapshot(vm_core *c) {
   if (s)
     c->check->free = s->next;
   else if (!(s = take_memory(c, snapshot_bytes(c))))
-    out_of_memory(c);
+    vm_ck_out_of_memory(c);
   if (s) s->refs = 1;
   return s;
 }
@@ -103,7 +98,7 @@ static release release_of(vm_core *c, unsigned e) {
 
 static sem_log *log_of(vm_core *c, unsigned sem) {
   sem_log **l = &c->check->sems[sem];
-  if (!*l && !(*l = take_memory(c, sizeof **l))) out_of_memory(c);
+  if (!*l && !(*l = take_memory(c, sizeof **l))) vm_ck_out_of_memory(c);
   return *l;
 }
 
@@ -117,7 +112,7 @@ static source *source_of(vm_core *c, sem_log *l, unsigned comp) {
   source *s = find_source(l, comp);
   if (s) return s;
   if (l->nsrc == l->cap && !isa_array_grow(&c->al, &l->src, l->nsrc, &l->cap, sizeof *l->src)) {
-    out_of_memory(c);
+    vm_ck_out_of_memory(c);
     return NULL;
   }
   s = &l->src[l->nsrc++];
@@ -158,7 +153,7 @@ static bool room_for_update(vm_core *c, source *s) {
     return true;
   }
   if (isa_array_grow(&c->al, &s->v, s->n, &s->cap, sizeof *s->v)) return true;
-  out_of_memory(c);
+  vm_ck_out_of_memory(c);
   return false;
 }
 
@@ -305,9 +300,9 @@ static void acquire_write(vm_core *c, unsigned e, const sem_log *l, const held *
 static void tell_reuse(vm_core *c, unsigned e, unsigned sem, const sem_log *l, const held *h) {
   vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, e, h->pc, l->writer, l->written_pc);
   if (!f) return;
-  vm_ck_put_place(c, e, h->pc, &f->text);
+  vm_put_place(c, e, h->pc, &f->text);
   isa_buf_printf(&f->text, ": race: %s waits for ", isa_engines[e].name);
-  vm_ck_put_sem(c, sem, &f->text);
+  vm_put_sem(c, sem, &f->text);
   isa_buf_printf(&f->text,
                  ", which had the value %u before it was set to another, and nothing "
                  "orders the two: earlier, the wait would have passed",
@@ -347,9 +342,9 @@ static void tell_passing(vm_core *c, unsigned sem, unsigned e, const held *h, ui
   const struct vm_check *k = c->check;
   vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, k->change_by, k->change_pc, e, h->pc);
   if (!f) return;
-  vm_ck_put_place(c, e, h->pc, &f->text);
+  vm_put_place(c, e, h->pc, &f->text);
   isa_buf_printf(&f->text, ": race: %s waits for ", isa_engines[e].name);
-  vm_ck_put_sem(c, sem, &f->text);
+  vm_put_sem(c, sem, &f->text);
   isa_buf_printf(&f->text,
                  " %s %u, which only the timing satisfied: nothing orders the wait before the "
                  "update that makes it %u",
@@ -434,7 +429,7 @@ static void tell_trigger(vm_core *c, unsigned e, unsigned queue) {
   uint32_t pc = c->eng[e].pc;
   vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, e, pc, other, k->trigger_pc[queue]);
   if (!f) return;
-  vm_ck_put_place(c, e, pc, &f->text);
+  vm_put_place(c, e, pc, &f->text);
   isa_buf_printf(&f->text,
                  ": race: %s and %s trigger queue %s, and nothing orders the two: each starts the "
                  "transfers whose turn it is",

@@ -161,11 +161,10 @@ static inline bool vm_ck_has(const vm_core *c, unsigned kind) { return c->check-
  * caller appends to its text what the values are; vm_ck_put_* format the pieces. */
 vm_finding *vm_ck_found(vm_core *c, unsigned kind, unsigned engine, uint32_t pc, unsigned other,
                         uint32_t other_pc);
-/* "file.s:12" or "vector pc 12". */
-void vm_ck_put_place(const vm_core *c, unsigned engine, uint32_t pc, isa_buf *out);
+/* Memory ran out: the run ends, since the race check would be wrong. */
+void vm_ck_out_of_memory(vm_core *c);
 /* "\n  vector file.s:12, at 100.0 ns: instruction". */
 void vm_ck_put_insn(const vm_core *c, unsigned engine, uint32_t pc, vm_time t, isa_buf *out);
-void vm_ck_put_sem(const vm_core *c, unsigned sem, isa_buf *out);
 /* "bytes 0..63 of sbuf partitions 0..127 (tile a)". */
 void vm_ck_put_bytes(const vm_core *c, const region *r, const access *a, isa_buf *out);
 /* The same of a view. */

@@ -106,7 +106,7 @@ static void tell_group(vm_core *c, const vm_flight *f, const vm_view *dst, bool 
   vm_finding *r = vm_ck_found(c, VM_CHECK_PSUM, ISA_ENG_tensor, f->pc, reader,
                               no_start ? 0 : k->reader_pc[bank]);
   if (!r) return;
-  vm_ck_put_place(c, ISA_ENG_tensor, f->pc, &r->text);
+  vm_put_place(c, ISA_ENG_tensor, f->pc, &r->text);
   isa_buf_puts(&r->text, no_start
                              ? ": psum: a matmul accumulates where no matmul has started a group"
                              : ": psum: a matmul adds to a group that has been read already");
@@ -169,7 +169,7 @@ static void tell_bank(vm_core *c, unsigned e, const vm_flight *f, unsigned other
                       const vm_flight *g, unsigned bank) {
   vm_finding *r = vm_ck_found(c, VM_CHECK_PSUM, e, f->pc, other, g->pc);
   if (!r) return;
-  vm_ck_put_place(c, e, f->pc, &r->text);
+  vm_put_place(c, e, f->pc, &r->text);
   isa_buf_printf(&r->text, ": psum: %s and %s use bank %u at once", isa_engines[e].name,
                  isa_engines[other].name, bank);
   vm_ck_put_insn(c, other, g->pc, g->item.start, &r->text);

@@ -14,10 +14,6 @@ enum {
   FIRST_PRUNE = 1024  /* accesses */
 };
 
-static void out_of_memory(vm_core *c) {
-  vm_fault(c, ISA_NOMEM, -1, -1, 0, "no memory for the race check");
-}
-
 /* ---- Regions ------------------------------------------------------------------------------ */
 
 static bool open_region(vm_core *c, region *r, uint64_t lo, uint64_t bytes, unsigned shift) {
@@ -134,7 +130,7 @@ static void keep(vm_core *c, const access *a) {
   } else {
     if (k->naccesses == k->cap_accesses && !isa_array_grow(&c->al, &k->accesses, k->naccesses,
                                                            &k->cap_accesses, sizeof *k->accesses)) {
-      out_of_memory(c);
+      vm_ck_out_of_memory(c);
       return;
     }
     id = k->naccesses++;
@@ -144,7 +140,7 @@ static void keep(vm_core *c, const access *a) {
   k->alive++;
   for (uint32_t b = a->first; b <= a->last; b++)
     if (!bucket_add(c, &k->regions[a->region].buckets[b], id)) {
-      out_of_memory(c);
+      vm_ck_out_of_memory(c);
       return;
     }
 }
@@ -226,9 +222,9 @@ static void put_other_way(const vm_core *c, const access *old, const access *a, 
   if (old->engine == a->engine || u->kind == ISA_UPD_none) return;
   isa_buf_printf(out, "\n       or, if %s is to come first, %s must wait for ",
                  isa_engines[a->engine].name, isa_engines[old->engine].name);
-  vm_ck_put_sem(c, u->sem, out);
+  vm_put_sem(c, u->sem, out);
   isa_buf_puts(out, " before ");
-  vm_ck_put_place(c, old->engine, old->pc, out);
+  vm_put_place(c, old->engine, old->pc, out);
 }
 
 /* What would order a after old, where it can be said. */
@@ -243,26 +239,26 @@ static void put_fix(const vm_core *c, const access *old, const access *a, isa_bu
     return;
   }
   if (!vm_ck_clocks_signal(c, old->comp, old->epoch, &sem, &value)) {
-    vm_ck_put_place(c, old->engine, old->pc, out);
+    vm_put_place(c, old->engine, old->pc, out);
     isa_buf_printf(out, " must update a semaphore, and %s wait for it before ",
                    isa_engines[a->engine].name);
-    vm_ck_put_place(c, a->engine, a->pc, out);
+    vm_put_place(c, a->engine, a->pc, out);
     return;
   }
   int64_t waited = vm_ck_clocks_waited(c, a->engine, sem);
   if (waited >= value) { /* it counts updates that may have come without this one's */
     isa_buf_puts(out, "others update ");
-    vm_ck_put_sem(c, sem, out);
+    vm_put_sem(c, sem, out);
     isa_buf_printf(out, " as well: %s must wait for all of them, ", isa_engines[a->engine].name);
-    vm_ck_put_sem(c, sem, out);
+    vm_put_sem(c, sem, out);
     isa_buf_printf(out, " >= %lld here, or for a semaphore of its own",
                    (long long)vm_ck_clocks_total(c, sem));
     return;
   }
   isa_buf_printf(out, "%s must wait for ", isa_engines[a->engine].name);
-  vm_ck_put_sem(c, sem, out);
+  vm_put_sem(c, sem, out);
   isa_buf_printf(out, " >= %lld before ", (long long)value);
-  vm_ck_put_place(c, a->engine, a->pc, out);
+  vm_put_place(c, a->engine, a->pc, out);
   if (waited >= 0)
     isa_buf_printf(out, "; it waits for %lld", (long long)waited);
   else
@@ -274,7 +270,7 @@ static void tell_race(vm_core *c, const access *old, const access *a) {
   vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, a->engine, a->pc, old->engine, old->pc);
   if (!f) return;
   f->other_time = old->time;
-  vm_ck_put_place(c, a->engine, a->pc, &f->text);
+  vm_put_place(c, a->engine, a->pc, &f->text);
   isa_buf_puts(&f->text, ": race: ");
   put_who(c, a, &f->text);
   isa_buf_printf(&f->text, " %s what ", a->writes ? "writes" : "reads");

@@ -46,7 +46,7 @@ static void tell(vm_core *c, unsigned e, uint32_t pc, const tile_pair *p, uint32
   vm_finding *f = vm_ck_found(c, VM_CHECK_OVERLAP, e, pc, p->by, p->pc);
   if (!f) return;
   const isa_tile *a = &tiles[read - 1], *b = &tiles[p->written - 1];
-  vm_ck_put_place(c, e, pc, &f->text);
+  vm_put_place(c, e, pc, &f->text);
   isa_buf_printf(&f->text,
                  ": overlap: tile %s is read after tile %s was written, and they share bytes: %s "
                  "has %u..%u, %s has %u..%u of a partition of %s",

@@ -92,7 +92,7 @@ static void tell_register(vm_core *c, unsigned e, uint32_t pc, uint64_t missing)
   unsigned r = 0;
   if (!f) return;
   while (!(missing >> r & 1)) r++;
-  vm_ck_put_place(c, e, pc, &f->text);
+  vm_put_place(c, e, pc, &f->text);
   isa_buf_printf(&f->text, ": uninit: %s reads register r%u, which nothing has written",
                  isa_engines[e].name, r);
   vm_ck_put_insn(c, e, pc, c->eng[e].now, &f->text);
@@ -190,7 +190,7 @@ static void tell_memory(vm_core *c, unsigned e, uint32_t pc, const char *who, co
                         int64_t p) {
   vm_finding *f = vm_ck_found(c, VM_CHECK_UNINIT, e, pc, ISA_NENGINES, 0);
   if (!f) return;
-  vm_ck_put_place(c, e, pc, &f->text);
+  vm_put_place(c, e, pc, &f->text);
   isa_buf_printf(&f->text, ": uninit: %s reads bytes that nothing has written since load", who);
   vm_ck_put_insn(c, e, pc, c->now, &f->text);
   isa_buf_puts(&f->text, "\n    reads ");

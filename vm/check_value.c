@@ -65,7 +65,7 @@ static void tell_range(vm_core *c, unsigned e, const vm_flight *f, unsigned fn, 
   const isa_actfn_row *row = &isa_actfns[fn];
   vm_finding *r = vm_ck_found(c, VM_CHECK_RANGE, e, f->pc, ISA_NENGINES, 0);
   if (!r) return;
-  vm_ck_put_place(c, e, f->pc, &r->text);
+  vm_put_place(c, e, f->pc, &r->text);
   isa_buf_printf(
       &r->text, ": range: %s of %.9g (partition %u, element %llu); its valid %s are %.9g to %.9g",
       row->name, (double)x, p, (unsigned long long)i,
@@ -136,7 +136,7 @@ static void tell_value(vm_core *c, unsigned e, uint32_t pc, vm_time t, unsigned 
                        const vm_view *v) {
   vm_finding *r = vm_ck_found(c, VM_CHECK_RANGE, e, pc, ISA_NENGINES, kinds);
   if (!r) return;
-  vm_ck_put_place(c, e, pc, &r->text);
+  vm_put_place(c, e, pc, &r->text);
   isa_buf_printf(&r->text, ": range: the result has %s, and no operand had",
                  kinds & HAS_NAN ? "a NaN" : "an infinity");
   vm_ck_put_insn(c, e, pc, t, &r->text);

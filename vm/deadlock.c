@@ -21,22 +21,6 @@ typedef struct report {
 static const char *engine_name(unsigned e) { return isa_engines[e].name; }
 static unsigned long long ns(vm_time t) { return t / VM_NS; }
 
-static void put_sem(const vm_core *c, unsigned sem, isa_buf *out) {
-  if (c->code->sem_names[sem])
-    isa_buf_printf(out, "$%s", c->code->sem_names[sem]);
-  else
-    isa_buf_printf(out, "$S[%u]", sem);
-}
-
-/* "add.s:12" or "vector pc 12" of an instruction. */
-static void put_place(const vm_core *c, unsigned engine, uint32_t pc, isa_buf *out) {
-  const isa_code *code = &c->code->code[engine];
-  if (code->lines && pc < code->n && code->lines[pc].file)
-    isa_buf_printf(out, "%s:%u", c->prog->files[code->lines[pc].file - 1], code->lines[pc].line);
-  else
-    isa_buf_printf(out, "%s pc %u", engine_name(engine), pc);
-}
-
 /* ---- Who could change a semaphore ---------------------------------------------------------- */
 
 /* The queue whose transfers an instruction starts, -1 none. */
@@ -90,7 +74,7 @@ static unsigned put_changers(const report *r, unsigned e, unsigned sem, bool may
       isa_buf_printf(r->out, "%s%s (", before ? ", " : head, engine_name(e));
     else
       isa_buf_puts(r->out, ", ");
-    put_place(r->c, e, pc, r->out);
+    vm_put_place(r->c, e, pc, r->out);
     int q = queue_of(in);
     if (q >= 0) isa_buf_printf(r->out, " by queue %s", r->c->code->queues[q].name);
   }
@@ -138,7 +122,7 @@ static void put_group(const vm_core *c, const vm_sem_log *log, uint32_t first, u
     return;
   }
   isa_buf_printf(out, "%s (", engine_name(log->engine[b]));
-  put_place(c, log->engine[b], log->pc[b], out);
+  vm_put_place(c, log->engine[b], log->pc[b], out);
   isa_buf_puts(out, ")");
 }
 
@@ -188,11 +172,11 @@ static void put_missed(const vm_core *c, const vm_engine *en, const isa_wait *w,
   uint32_t value = first ? 0 : log->value[(i - 1) % VM_SEM_LOG];
   vm_time from = first ? 0 : log->time[(i - 1) % VM_SEM_LOG], until = log->time[i % VM_SEM_LOG];
   isa_buf_puts(out, "\n    it held earlier: ");
-  put_sem(c, w->sem, out);
+  vm_put_sem(c, w->sem, out);
   isa_buf_printf(out, " was %u from %llu to %llu ns", value, ns(from), ns(until));
   if (log->engine[i % VM_SEM_LOG] < ISA_NENGINES) {
     isa_buf_puts(out, ", when ");
-    put_place(c, log->engine[i % VM_SEM_LOG], log->pc[i % VM_SEM_LOG], out);
+    vm_put_place(c, log->engine[i % VM_SEM_LOG], log->pc[i % VM_SEM_LOG], out);
     isa_buf_printf(out, " made it %u", log->value[i % VM_SEM_LOG]);
   }
   isa_buf_printf(out, "; this wait began at %llu ns", ns(en->wait_since));
@@ -207,7 +191,7 @@ static void put_waiter(const report *r, unsigned e) {
   const vm_core *c = r->c;
   const vm_engine *en = &c->eng[e];
   isa_buf_printf(r->out, "\n  %s at ", engine_name(e));
-  put_place(c, e, en->pc, r->out);
+  vm_put_place(c, e, en->pc, r->out);
   if (en->state == VM_RINGFULL) {
     isa_buf_printf(r->out, " waits for a place in the rings of queue %s",
                    c->code->queues[en->ring_queue].name);
@@ -217,9 +201,9 @@ static void put_waiter(const report *r, unsigned e) {
   uint32_t want = w->is_reg ? en->regs[w->value] : w->value, have = c->sem[w->sem];
   uint32_t least = w->cond == ISA_WAIT_gt && want < UINT32_MAX ? want + 1 : want;
   isa_buf_puts(r->out, " waits for ");
-  put_sem(c, w->sem, r->out);
+  vm_put_sem(c, w->sem, r->out);
   isa_buf_printf(r->out, "%s%u; ", conds[w->cond], want);
-  put_sem(c, w->sem, r->out);
+  vm_put_sem(c, w->sem, r->out);
   isa_buf_printf(r->out, " is %u", have);
   if ((w->cond == ISA_WAIT_ge || w->cond == ISA_WAIT_gt) && have < least)
     isa_buf_printf(r->out, ", %u short", least - have);
@@ -303,7 +287,7 @@ void vm_standing(const vm_core *c, isa_buf *out) {
     uint64_t n = en->instructions - en->shared_at;
     if (en->state != VM_READY || n < LEAST_SPIN) continue;
     isa_buf_printf(out, "\n  %s at ", engine_name(e));
-    put_place(c, e, en->pc, out);
+    vm_put_place(c, e, en->pc, out);
     isa_buf_printf(out, " spun %llu instructions without touching shared state",
                    (unsigned long long)n);
     spins = true;

@@ -20,3 +20,18 @@ void vm_fault(vm_core *c, isa_status status, int engine, int dma, uint32_t pc, c
   if (status == ISA_LIMIT) vm_standing(c, &f->text);
   c->ended = true;
 }
+
+void vm_put_place(const vm_core *c, unsigned engine, uint32_t pc, isa_buf *out) {
+  const isa_code *code = &c->code->code[engine];
+  if (code->lines && pc < code->n && code->lines[pc].file)
+    isa_buf_printf(out, "%s:%u", c->prog->files[code->lines[pc].file - 1], code->lines[pc].line);
+  else
+    isa_buf_printf(out, "%s pc %u", isa_engines[engine].name, pc);
+}
+
+void vm_put_sem(const vm_core *c, unsigned sem, isa_buf *out) {
+  if (c->code->sem_names[sem])
+    isa_buf_printf(out, "$%s", c->code->sem_names[sem]);
+  else
+    isa_buf_printf(out, "$S[%u]", sem);
+}

@@ -176,6 +176,9 @@ void vm_fault(vm_core *c, isa_status status, int engine, int dma, uint32_t pc, c
 
 /* deadlock.c: who waits on what, why, and who could still have changed it. */
 void vm_deadlock(vm_core *c);
+/* "file.s:12" or "vector pc 12" of an instruction; "$name" or "$S[12]" of a semaphore. */
+void vm_put_place(const vm_core *c, unsigned engine, uint32_t pc, isa_buf *out);
+void vm_put_sem(const vm_core *c, unsigned sem, isa_buf *out);
 /* Where a run stands that a limit ends: engines that only run register instructions, and then who
  * waits. Adds nothing when there are none. */
 void vm_standing(const vm_core *c, isa_buf *out);
