@@ -105,7 +105,6 @@ typedef struct region {
 typedef struct shadow { /* a byte for each byte of memory: not zero when written */
   uint8_t *at;
   uint64_t bytes;
-  bool mapped;
 } shadow;
 
 enum { SEEN_PAIRS = 4096 }; /* findings told apart, so that a loop reports once */

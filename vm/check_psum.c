@@ -26,7 +26,7 @@ static uint32_t slot_of(const vm_core *c, const uint8_t *at) {
   return (uint32_t)(part * SLOTS + byte % c->mem.psum_pitch / 4);
 }
 
-/* Calls fn for runs of slots that hold the view's elements; half: the fresh bits of the part of
+/* Calls fn for runs of slots that hold the view's elements; half: the marks of the part of
  * them that the elements take. */
 static void each_slot(vm_core *c, const vm_view *v, void *ud,
                       void (*fn)(void *ud, uint32_t slot, uint32_t n, uint8_t half)) {
@@ -34,12 +34,12 @@ static void each_slot(vm_core *c, const vm_view *v, void *ud,
   for (uint32_t p = 0; p < v->num[0]; p++) {
     const uint8_t *row = vm_row_at(v, p, 0);
     if (row && v->esize == 4) {
-      fn(ud, slot_of(c, row), (uint32_t)v->elems, VM_FRESH);
+      fn(ud, slot_of(c, row), (uint32_t)v->elems, VM_BOTH_HALVES);
       continue;
     }
     for (uint64_t i = 0; i < v->elems; i++) {
       const uint8_t *at = vm_at(v, p, i);
-      unsigned half = v->esize == 4 ? VM_FRESH : 1u << ((at - c->mem.psum) / 2 & 1);
+      unsigned half = v->esize == 4 ? VM_BOTH_HALVES : 1u << ((at - c->mem.psum) / 2 & 1);
       fn(ud, slot_of(c, at), 1, (uint8_t)half);
     }
   }
@@ -77,7 +77,7 @@ static void note_foreign(void *ud, const vm_view *v, unsigned flags) {
 
 typedef struct group {
   vm_core *c;
-  const uint8_t *fresh;
+  const uint8_t *written;
   unsigned acc;
   bool onto_any; /* gen4 adds to what another engine wrote as well */
   bool no_start, was_read;
@@ -87,9 +87,9 @@ typedef struct group {
 static void add_slots(void *ud, uint32_t slot, uint32_t n, uint8_t half) {
   group *g = ud;
   uint8_t *s = g->c->check->slots + slot;
-  const uint8_t *fresh = g->fresh + slot;
+  const uint8_t *written = g->written + slot;
   for (uint32_t i = 0; i < n; i++) {
-    bool unwritten = (s[i] & ZEROED) || (fresh[i] & half);
+    bool unwritten = (s[i] & ZEROED) || (written[i] & half) != half;
     bool starts = g->acc == ISA_ACC_write || (g->acc == ISA_ACC_auto && unwritten);
     if (!starts) {
       g->no_start |= s[i] & FOREIGN ? !g->onto_any : unwritten;
@@ -126,7 +126,7 @@ static void tell_group(vm_core *c, const vm_flight *f, const vm_view *dst, bool 
 static void check_group(vm_core *c, const vm_flight *f, const vm_view *dst, const vm_view *zero,
                         unsigned acc) {
   const vm_dp *d = &c->eng[ISA_ENG_tensor].dp;
-  group g = {.c = c, .fresh = d->psum_fresh, .acc = acc, .onto_any = c->target->gen >= ISA_GEN4};
+  group g = {.c = c, .written = d->psum_written, .acc = acc, .onto_any = c->target->gen >= ISA_GEN4};
   each_slot(c, zero, c->check, mark_zeroed);
   each_slot(c, dst, &g, add_slots);
   if (g.no_start) tell_group(c, f, dst, true);

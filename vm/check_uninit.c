@@ -9,7 +9,7 @@
 
 static bool open_shadow(vm_core *c, shadow *s, uint64_t bytes) {
   s->bytes = bytes;
-  s->at = vm_pages_new(&c->al, bytes, &s->mapped);
+  s->at = vm_pages_new(&c->al, bytes);
   return s->at != NULL;
 }
 
@@ -132,10 +132,10 @@ bool vm_ck_uninit_start(vm_core *c) {
 
 void vm_ck_uninit_end(vm_core *c) {
   struct vm_check *k = c->check;
-  vm_pages_free(&c->al, k->sbuf.at, k->sbuf.bytes, k->sbuf.mapped);
-  vm_pages_free(&c->al, k->psum.at, k->psum.bytes, k->psum.mapped);
+  vm_pages_free(&c->al, k->sbuf.at, k->sbuf.bytes);
+  vm_pages_free(&c->al, k->psum.at, k->psum.bytes);
   for (uint32_t i = 0; k->hbm && i < c->prog->ntensors; i++)
-    vm_pages_free(&c->al, k->hbm[i].at, k->hbm[i].bytes, k->hbm[i].mapped);
+    vm_pages_free(&c->al, k->hbm[i].at, k->hbm[i].bytes);
   isa_free(&c->al, k->hbm, c->prog->ntensors * sizeof *k->hbm);
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
     isa_free(&c->al, k->reads[e], c->code->code[e].n * sizeof **k->reads);

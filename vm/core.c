@@ -13,20 +13,21 @@ enum { MAP_FROM = 1 << 20 };
  * collide in the cache (measured: up to eight times slower on narrow tiles). */
 enum { PITCH_PAD = 576 };
 
-uint8_t *vm_pages_new(const isa_alloc *al, uint64_t n, bool *mapped) {
-  *mapped = false;
-  if (n > SIZE_MAX / 2) return NULL;
-  if (n < MAP_FROM || al->fn != isa_alloc_default().fn) return isa_zalloc(al, n ? (size_t)n : 1);
-  void *p = mmap(NULL, (size_t)n, PROT_READ | PROT_WRITE,
-                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (p == MAP_FAILED) return NULL;
-  *mapped = true;
-  return p;
+static bool is_mapped(const isa_alloc *al, uint64_t n) {
+  return n >= MAP_FROM && al->fn == isa_alloc_default().fn;
 }
 
-void vm_pages_free(const isa_alloc *al, uint8_t *p, uint64_t n, bool mapped) {
+void *vm_pages_new(const isa_alloc *al, uint64_t n) {
+  if (n > SIZE_MAX / 2) return NULL;
+  if (!is_mapped(al, n)) return isa_zalloc(al, n ? (size_t)n : 1);
+  void *p = mmap(NULL, (size_t)n, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return p == MAP_FAILED ? NULL : p;
+}
+
+void vm_pages_free(const isa_alloc *al, void *p, uint64_t n) {
   if (!p) return;
-  if (mapped)
+  if (is_mapped(al, n))
     munmap(p, (size_t)n);
   else
     isa_free(al, p, n ? (size_t)n : 1);
@@ -38,16 +39,18 @@ bool vm_memory_new(const isa_alloc *al, const isa_target *t, vm_memory *out) {
   out->psum_pitch = ISA_PSUM_BYTES + PITCH_PAD;
   out->sbuf_size = ISA_PMAX * out->sbuf_pitch;
   out->psum_size = ISA_PMAX * out->psum_pitch;
-  out->sbuf = vm_pages_new(al, out->sbuf_size, &out->sbuf_mapped);
-  out->psum = vm_pages_new(al, out->psum_size, &out->psum_mapped);
-  if (out->sbuf && out->psum) return true;
+  out->sbuf = vm_pages_new(al, out->sbuf_size);
+  out->psum = vm_pages_new(al, out->psum_size);
+  out->work = vm_pages_new(al, sizeof *out->work);
+  if (out->sbuf && out->psum && out->work) return true;
   vm_memory_free(al, out);
   return false;
 }
 
 void vm_memory_free(const isa_alloc *al, vm_memory *m) {
-  vm_pages_free(al, m->sbuf, m->sbuf_size, m->sbuf_mapped);
-  vm_pages_free(al, m->psum, m->psum_size, m->psum_mapped);
+  vm_pages_free(al, m->sbuf, m->sbuf_size);
+  vm_pages_free(al, m->psum, m->psum_size);
+  vm_pages_free(al, m->work, sizeof *m->work);
   memset(m, 0, sizeof *m);
 }
 
@@ -60,7 +63,7 @@ static isa_status place_tensor(vm_core *c, const isa_tensor *t, vm_block *b) {
     if (s != ISA_OK) return s;
   }
   if (b->data) return ISA_OK;
-  b->data = vm_pages_new(&c->al, t->bytes, &b->mapped);
+  b->data = vm_pages_new(&c->al, t->bytes);
   if (!b->data) return ISA_NOMEM;
   b->bytes = t->bytes;
   if (t->data) memcpy(b->data, t->data, (size_t)t->bytes);
@@ -94,6 +97,7 @@ static bool load_engine(vm_core *c, unsigned e) {
   en->dp.engine = (uint8_t)e;
   en->dp.psum = c->mem.psum;
   en->dp.psum_pitch = c->mem.psum_pitch;
+  en->dp.scratch = c->mem.work->scratch;
   if (!code->n) return true;
   c->uops[e] = isa_zalloc(&c->al, code->n * sizeof(vm_uop));
   if (!c->uops[e]) return false;
@@ -101,39 +105,26 @@ static bool load_engine(vm_core *c, unsigned e) {
   en->uops = c->uops[e];
   if (e == ISA_ENG_sync) /* no data path */
     return true;
-  en->flights = isa_zalloc(&c->al, VM_FLIGHTS * sizeof(vm_flight));
+  en->flights = c->al.fn(c->al.ud, NULL, 0, VM_FLIGHTS * sizeof(vm_flight));
   return en->flights != NULL;
 }
 
-enum { FRESH_BYTES = ISA_PMAX * ISA_PSUM_BYTES / 4 };
-
-/* What only the tensor engine has: weights, scratch, and PSUM's fresh bits, all fresh at load. */
-static bool load_tensor_engine(vm_core *c) {
+/* What only the tensor engine has: weights and the marks of PSUM. */
+static void load_tensor_engine(vm_core *c) {
   vm_dp *d = &c->eng[ISA_ENG_tensor].dp;
-  if (!c->code->code[ISA_ENG_tensor].n) return true;
-  d->weights = isa_zalloc(&c->al, sizeof *d->weights);
-  d->scratch = isa_zalloc(&c->al, VM_SCRATCH * sizeof *d->scratch);
-  d->psum_fresh = isa_zalloc(&c->al, FRESH_BYTES);
-  if (!d->weights || !d->scratch || !d->psum_fresh) return false;
-  memset(d->psum_fresh, VM_FRESH, FRESH_BYTES);
-  return true;
-}
-
-/* topk sorts in a buffer. */
-static bool load_gpsimd(vm_core *c) {
-  const isa_code *code = &c->code->code[ISA_ENG_gpsimd];
-  vm_dp *d = &c->eng[ISA_ENG_gpsimd].dp;
-  for (uint32_t pc = 0; pc < code->n && !d->scratch; pc++) {
-    if (code->insns[pc].op != ISA_OP_topk) continue;
-    d->scratch = isa_zalloc(&c->al, VM_SCRATCH * sizeof *d->scratch);
-    if (!d->scratch) return false;
+  vm_workspace *t = c->mem.work;
+  if (!c->code->code[ISA_ENG_tensor].n) return;
+  if (t->used) {
+    memset(&t->weights, 0, sizeof t->weights);
+    memset(t->psum_written, 0, sizeof t->psum_written);
   }
-  return true;
+  t->used = true;
+  d->weights = &t->weights;
+  d->psum_written = t->psum_written;
 }
 
 isa_status vm_core_start(vm_core *c, const isa_alloc *al, const isa_program *p,
                          const vm_memory *mem, const vm_kern *kern, unsigned cvt, isa_error *e) {
-  memset(c, 0, sizeof *c);
   c->al = *al;
   c->target = p->target;
   c->prog = p;
@@ -155,7 +146,7 @@ isa_status vm_core_start(vm_core *c, const isa_alloc *al, const isa_program *p,
     c->eng[i].dp.cvt = cvt;
     if (!load_engine(c, i)) s = ISA_NOMEM;
   }
-  if (s == ISA_OK && (!load_tensor_engine(c) || !load_gpsimd(c))) s = ISA_NOMEM;
+  if (s == ISA_OK) load_tensor_engine(c);
   for (unsigned i = 0; i < ISA_NENGINES && s == ISA_OK; i++) {
     if (c->eng[i].state == VM_READY) vm_post(c, VM_E_SEQ, i, 0, 0);
     s = c->fault.status;
@@ -173,18 +164,13 @@ void vm_core_end(vm_core *c) {
   vm_check_end(c);
   for (uint32_t i = 0; c->hbm && i < c->prog->ntensors; i++)
     if (!c->hbm[i].borrowed)
-      vm_pages_free(&c->al, c->hbm[i].data, c->hbm[i].bytes, c->hbm[i].mapped);
+      vm_pages_free(&c->al, c->hbm[i].data, c->hbm[i].bytes);
   if (c->hbm) isa_free(&c->al, c->hbm, c->prog->ntensors * sizeof *c->hbm);
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
-    vm_dp *d = &c->eng[e].dp;
     isa_free(&c->al, c->uops[e], c->code->code[e].n * sizeof(vm_uop));
     isa_free(&c->al, c->eng[e].flights, VM_FLIGHTS * sizeof(vm_flight));
-    isa_free(&c->al, d->weights, sizeof *d->weights);
-    isa_free(&c->al, d->scratch, VM_SCRATCH * sizeof *d->scratch);
-    isa_free(&c->al, d->psum_fresh, FRESH_BYTES);
   }
   isa_free(&c->al, c->heap.v, c->heap.cap * sizeof *c->heap.v);
   isa_buf_free(&c->fault.insn);
   isa_buf_free(&c->fault.text);
-  memset(c, 0, sizeof *c);
 }

@@ -88,7 +88,8 @@ typedef enum vm_verdict { VM_RETIRE, VM_STALL, VM_FAULT } vm_verdict;
 
 enum { VM_ROW = 2048 }; /* floats of a handler's row buffer: long rows go through in pieces */
 
-enum { VM_FRESH = 3 }; /* a PSUM slot no matmul has written yet */
+/* PSUM in slots of an fp32 element, and the marks of the two halves of one. */
+enum { VM_PSUM_SLOTS = ISA_PMAX * ISA_PSUM_BYTES / 4, VM_BOTH_HALVES = 3 };
 /* A matmul goes through its columns in blocks of VM_COLUMNS. */
 enum { VM_COLUMNS = 512, VM_SCRATCH = 2 * ISA_PMAX * VM_COLUMNS };
 
@@ -129,9 +130,10 @@ typedef struct vm_dp {
   unsigned cvt;        /* isa_cvt flags of the run */
   float acc[ISA_PMAX]; /* accumulator registers, one a partition (scalar, vector) */
   vm_weights *weights; /* tensor engine; zeroed at load */
-  /* tensor: one byte an fp32 slot, [ISA_PMAX][ISA_PSUM_BYTES / 4]. Bit 0: the slot's low 16 bits
-   * are fresh, bit 1: its high ones (a bf16 element is half a slot); VM_FRESH at load. */
-  uint8_t *psum_fresh;
+  /* tensor: one byte a slot, [ISA_PMAX][ISA_PSUM_BYTES / 4]. Bit 0: a matmul has written the slot's
+   * low 16 bits, bit 1: its high ones (a bf16 element is half a slot); what is not written is fresh,
+   * as all is at load. */
+  uint8_t *psum_written;
   uint8_t *psum; /* host address of PSUM, and bytes between partitions there */
   size_t psum_pitch;
   /* VM_SCRATCH floats: tensor, for a block of operands and of sums; gpsimd, for sorting. */

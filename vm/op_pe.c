@@ -57,8 +57,8 @@ static uint8_t *slot_at(const vm_dp *d, const vm_view *v, uint32_t p, const uint
                         uint8_t *mask) {
   uint32_t part = v->part + p;
   size_t byte = (size_t)(at - d->psum) - part * d->psum_pitch;
-  *mask = (uint8_t)(v->esize == 4 ? VM_FRESH : 1 << (byte / 2 % 2));
-  return d->psum_fresh + part * (size_t)(ISA_PSUM_BYTES / 4) + byte / 4;
+  *mask = (uint8_t)(v->esize == 4 ? VM_BOTH_HALVES : 1 << (byte / 2 % 2));
+  return d->psum_written + part * (size_t)(ISA_PSUM_BYTES / 4) + byte / 4;
 }
 
 /* The slots of a dense fp32 row, one after another; NULL for any other row. */
@@ -70,20 +70,20 @@ static uint8_t *dense_slots(const vm_dp *d, const vm_view *v, uint32_t p, uint64
 
 enum fresh_state { ALL_FRESH, NONE_FRESH, SOME_FRESH };
 
-/* Clears the fresh bits of n elements; fresh[i] tells what element i's was. */
+/* Marks n elements as written; fresh[i] tells whether element i was not. */
 static enum fresh_state take_fresh(const vm_dp *d, const vm_view *v, uint32_t p, uint64_t first,
                                    size_t n, bool *fresh) {
   uint8_t mask, *slots = dense_slots(d, v, p, first);
   if (slots && memcmp(slots, slots + 1, n - 1) == 0) {
-    enum fresh_state state = *slots ? ALL_FRESH : NONE_FRESH;
-    memset(slots, 0, n);
+    enum fresh_state state = *slots == VM_BOTH_HALVES ? NONE_FRESH : ALL_FRESH;
+    memset(slots, VM_BOTH_HALVES, n);
     return state;
   }
   for (size_t i = 0; i < n; i++) {
     uint8_t *s = slots ? slots + i : slot_at(d, v, p, vm_at(v, p, first + i), &mask);
-    if (slots) mask = VM_FRESH;
-    fresh[i] = *s & mask;
-    *s &= (uint8_t)~mask;
+    if (slots) mask = VM_BOTH_HALVES;
+    fresh[i] = (*s & mask) != mask;
+    *s |= mask;
   }
   return SOME_FRESH;
 }
@@ -92,12 +92,12 @@ void vm_pe_set_fresh(const vm_dp *d, const vm_view *v) {
   for (uint32_t p = 0; p < v->num[0]; p++) {
     uint8_t mask, *slots = dense_slots(d, v, p, 0);
     if (slots) {
-      memset(slots, VM_FRESH, (size_t)v->elems);
+      memset(slots, 0, (size_t)v->elems);
       continue;
     }
     for (uint64_t i = 0; i < v->elems; i++) {
       uint8_t *s = slot_at(d, v, p, vm_at(v, p, i), &mask);
-      *s |= mask;
+      *s &= (uint8_t)~mask;
     }
   }
 }

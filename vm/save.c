@@ -57,7 +57,7 @@ static void walk_path(vm_saver *s, vm_core *c) {
 /* ---- Memories ----------------------------------------------------------------------------- */
 
 static void walk_memory(vm_saver *s, uint8_t *at, size_t pitch, size_t bytes) {
-  for (unsigned p = 0; p < ISA_PMAX; p++) vm_saver_pages(s, at + p * pitch, bytes, 0);
+  for (unsigned p = 0; p < ISA_PMAX; p++) vm_saver_pages(s, at + p * pitch, bytes);
 }
 
 static void walk_memories(vm_saver *s, vm_core *c) {
@@ -65,7 +65,7 @@ static void walk_memories(vm_saver *s, vm_core *c) {
   walk_memory(s, c->mem.psum, c->mem.psum_pitch, ISA_PSUM_BYTES);
   for (uint32_t i = 0; i < c->prog->ntensors; i++) /* nothing writes a const tensor */
     if (c->prog->tensors[i].role != ISA_CONST)
-      vm_saver_pages(s, c->hbm[i].data, c->hbm[i].bytes, 0);
+      vm_saver_pages(s, c->hbm[i].data, c->hbm[i].bytes);
 }
 
 /* ---- Engines ------------------------------------------------------------------------------ */
@@ -93,18 +93,17 @@ static void walk_weights(vm_saver *s, vm_weights *w) {
     for (unsigned k = 0; k < ISA_PMAX / 32; k++) walk_stationary(s, &w->tile[r][k], 32 * r, 32 * k);
 }
 
-static void walk_fresh(vm_saver *s, uint8_t *fresh) {
-  enum { BYTES = ISA_PMAX * ISA_PSUM_BYTES / 4 };
+static void walk_written(vm_saver *s, uint8_t *written) {
   uint8_t seen = 0;
-  vm_saver_pages(s, fresh, BYTES, VM_FRESH);
-  for (unsigned i = 0; s->reads && i < BYTES; i++) seen |= fresh[i];
-  vm_saver_need(s, seen <= VM_FRESH, "a mark of PSUM is none");
+  vm_saver_pages(s, written, VM_PSUM_SLOTS);
+  for (unsigned i = 0; s->reads && i < VM_PSUM_SLOTS; i++) seen |= written[i];
+  vm_saver_need(s, seen <= VM_BOTH_HALVES, "a mark of PSUM is none");
 }
 
 static void walk_dp(vm_saver *s, vm_dp *d) {
   vm_saver_words(s, d->acc, ISA_PMAX);
   if (d->weights) walk_weights(s, d->weights);
-  if (d->psum_fresh) walk_fresh(s, d->psum_fresh);
+  if (d->psum_written) walk_written(s, d->psum_written);
   save_bool(s, &d->has_mask);
   vm_saver_bytes(s, d->mask, sizeof d->mask);
   save_bool(s, &d->has_match);

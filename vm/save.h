@@ -35,8 +35,8 @@ bool vm_saver_need(vm_saver *s, bool ok, const char *rule);
 void vm_saver_bytes(vm_saver *s, void *p, size_t n);
 /* n words of 4 bytes (integers or floats); zeros in bulk take little room. */
 void vm_saver_words(vm_saver *s, void *p, size_t n);
-/* n bytes in pages, those that hold nothing but `fill` left out: the reader's are so already. */
-void vm_saver_pages(vm_saver *s, uint8_t *p, uint64_t n, uint8_t fill);
+/* n bytes in pages, those of nothing but zeros left out: the reader's are so already. */
+void vm_saver_pages(vm_saver *s, uint8_t *p, uint64_t n);
 /* A count of things of at least `bytes` bytes each in the file, at most `most`. */
 void vm_saver_count(vm_saver *s, uint32_t *n, uint32_t most, size_t bytes, const char *what);
 static inline size_t vm_saver_left(const vm_saver *s) { return (size_t)(s->end - s->at); }

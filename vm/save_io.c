@@ -65,26 +65,26 @@ void vm_saver_words(vm_saver *s, void *p, size_t n) {
   }
 }
 
-static bool is_filled(const uint8_t *p, size_t n, uint8_t fill) {
-  return p[0] == fill && memcmp(p, p + 1, n - 1) == 0;
+static bool is_zero(const uint8_t *p, size_t n) {
+  return p[0] == 0 && memcmp(p, p + 1, n - 1) == 0;
 }
 
 static size_t page_at(uint64_t at, uint64_t n) { return n - at < PAGE ? (size_t)(n - at) : PAGE; }
 
-/* Bytes from `at` on in pages that are, or are not, filled. */
-static uint64_t stretch(const uint8_t *p, uint64_t at, uint64_t n, uint8_t fill, bool filled) {
+/* Bytes from `at` on in pages that are, or are not, zero. */
+static uint64_t stretch(const uint8_t *p, uint64_t at, uint64_t n, bool zero) {
   uint64_t from = at;
-  while (at < n && is_filled(p + at, page_at(at, n), fill) == filled) at += page_at(at, n);
+  while (at < n && is_zero(p + at, page_at(at, n)) == zero) at += page_at(at, n);
   return at - from;
 }
 
-void vm_saver_pages(vm_saver *s, uint8_t *p, uint64_t n, uint8_t fill) {
+void vm_saver_pages(vm_saver *s, uint8_t *p, uint64_t n) {
   for (uint64_t at = 0; at < n && !s->failed;) {
-    uint64_t skip = s->reads ? 0 : stretch(p, at, n, fill, true), kept = 0;
+    uint64_t skip = s->reads ? 0 : stretch(p, at, n, true), kept = 0;
     save_u64(s, &skip);
     if (!vm_saver_need(s, skip <= n - at, "a stretch of memory is too long")) return;
     at += skip;
-    if (!s->reads) kept = stretch(p, at, n, fill, false);
+    if (!s->reads) kept = stretch(p, at, n, false);
     save_u64(s, &kept);
     if (!vm_saver_need(s, kept <= n - at && skip + kept > 0, "a stretch of memory is too long"))
       return;

@@ -288,13 +288,13 @@ soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **out) {
   soma_status s = soma_fit_target(m, p->p->target);
   if (s != SOMA_OK || (s = check_inputs(m, p)) != SOMA_OK || (s = soma_run_check(m, p)) != SOMA_OK)
     return s;
-  soma_run *r = isa_zalloc(&m->al, sizeof *r);
+  soma_run *r = vm_pages_new(&m->al, sizeof *r);
   if (!r) return soma_out_of_memory(m);
   if (m->run) vm_core_release(&m->run->core);
   s = hold_device_tensors(m, p, r) ? start_core(m, p, r, &e) : SOMA_NOMEM;
   if (s != SOMA_OK) {
     drop_device_tensors(&m->al, p, r);
-    isa_free(&m->al, r, sizeof *r);
+    vm_pages_free(&m->al, r, sizeof *r);
     if (s == SOMA_LIMIT) return soma_fail(m, s, "%s", isa_buf_str(&m->hbm.refused));
     return soma_fail(m, s, "%s", e.text[0] ? e.text : soma_status_text(s));
   }
@@ -306,7 +306,7 @@ soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **out) {
   if (!ready) {
     vm_core_end(&r->core);
     drop_device_tensors(&m->al, p, r);
-    isa_free(&m->al, r, sizeof *r);
+    vm_pages_free(&m->al, r, sizeof *r);
     return soma_out_of_memory(m);
   }
   r->m = m;
@@ -370,7 +370,7 @@ void soma_run_free(soma_run *r) {
   vm_core_end(&r->core);
   drop_device_tensors(&al, r->p, r);
   soma_program_free(r->p);
-  isa_free(&al, r, sizeof *r);
+  vm_pages_free(&al, r, sizeof *r);
 }
 
 void soma_run_stats(const soma_run *r, soma_stats *out, size_t n) {

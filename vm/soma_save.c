@@ -217,7 +217,7 @@ soma_status soma_run_resume(soma_machine *m, const void *data, size_t n, soma_pr
                 .reads = true,
                 .err = &e};
   status = read_program(m, &s, p);
-  soma_run *r = status == SOMA_OK ? isa_zalloc(&m->al, sizeof *r) : NULL;
+  soma_run *r = status == SOMA_OK ? vm_pages_new(&m->al, sizeof *r) : NULL;
   if (r && m->run) vm_core_release(&m->run->core);
   if (r && (status = read_run(m, (*p)->p, &s, r)) == SOMA_OK) {
     adopt(m, *p, r);
@@ -225,7 +225,7 @@ soma_status soma_run_resume(soma_machine *m, const void *data, size_t n, soma_pr
     return SOMA_OK;
   }
   if (r) {
-    isa_free(&m->al, r, sizeof *r);
+    vm_pages_free(&m->al, r, sizeof *r);
     const char *why = status == SOMA_LIMIT ? isa_buf_str(&m->hbm.refused) : e.text;
     soma_fail(m, status, "%s%s", status == SOMA_FORMAT ? "the saved run is none: " : "",
               why[0] ? why : soma_status_text(status));

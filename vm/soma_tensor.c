@@ -35,7 +35,7 @@ static soma_status place(soma_machine *m, soma_tensor *t, vm_hbm_owner owner) {
   isa_status s = vm_hbm_take(&m->hbm, b->bytes, owner, t->name, t, &b->address);
   if (s == ISA_LIMIT) return soma_fail(m, SOMA_LIMIT, "%s", isa_buf_str(&m->hbm.refused));
   if (s != ISA_OK) return soma_out_of_memory(m);
-  b->data = vm_pages_new(&m->al, b->bytes, &b->mapped);
+  b->data = vm_pages_new(&m->al, b->bytes);
   if (b->data) return SOMA_OK;
   vm_hbm_give(&m->hbm, b->address);
   return soma_out_of_memory(m);
@@ -91,7 +91,7 @@ void soma_tensor_free(soma_tensor *t) {
     t->m->tensors = t->next;
   if (t->m) vm_hbm_give(&t->m->hbm, t->block.address);
   isa_alloc al = t->al;
-  vm_pages_free(&al, t->block.data, t->block.bytes, t->block.mapped);
+  vm_pages_free(&al, t->block.data, t->block.bytes);
   isa_free(&al, t, sizeof *t);
 }
 

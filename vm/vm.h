@@ -312,12 +312,21 @@ typedef struct vm_fault_record {
   isa_buf insn, text;
 } vm_fault_record;
 
+/* What engines work in beside the memories of the machine. Kept from run to run, since taking new
+ * pages would cost a small program more than all it does. */
+typedef struct vm_workspace {
+  bool used;          /* by a tensor engine: the next one clears the weights and the marks */
+  vm_weights weights; /* this and psum_written: the tensor engine's, see vm_dp */
+  uint8_t psum_written[VM_PSUM_SLOTS];
+  float scratch[VM_SCRATCH]; /* one for all: a handler keeps nothing in it */
+} vm_workspace;
+
 /* Memories of a core: live from machine to machine end, keep their bytes between runs. */
 typedef struct vm_memory {
   uint8_t *sbuf, *psum;
+  vm_workspace *work;
   size_t sbuf_pitch, psum_pitch; /* host bytes between partitions, never a multiple of 4 KiB */
   size_t sbuf_size, psum_size;   /* host bytes in all */
-  bool sbuf_mapped, psum_mapped;
   /* For vm_core_start alone: the tensors that have host memory already (NULL: none has; data NULL:
    * this one has not). */
   const struct vm_block *given;
@@ -336,7 +345,7 @@ typedef struct vm_sem_log {
 typedef struct vm_block { /* host memory of an HBM tensor */
   uint8_t *data;
   uint64_t bytes, address; /* address: in HBM */
-  bool mapped, borrowed;   /* borrowed: outlives the run */
+  bool borrowed;           /* outlives the run */
   bool placed;             /* of a given one: it has its address */
 } vm_block;
 
@@ -407,11 +416,12 @@ typedef struct vm_core {
 /* Memories of a target, zeroed, host pages taken as they are touched. */
 bool vm_memory_new(const isa_alloc *al, const isa_target *t, vm_memory *out);
 void vm_memory_free(const isa_alloc *al, vm_memory *m);
-/* n zeroed bytes of host memory, lazily where the allocator is malloc; *mapped for the free. */
-uint8_t *vm_pages_new(const isa_alloc *al, uint64_t n, bool *mapped);
-void vm_pages_free(const isa_alloc *al, uint8_t *p, uint64_t n, bool mapped);
+/* n zeroed bytes of host memory, lazily where the allocator is malloc and they are many; freed with
+ * the same allocator and n. */
+void *vm_pages_new(const isa_alloc *al, uint64_t n);
+void vm_pages_free(const isa_alloc *al, void *p, uint64_t n);
 
-/* Prepares a run of core 0 of a program that has passed isa_check_program: HBM tensors zeroed
+/* Prepares in c, all zero, a run of core 0 of a program that has passed isa_check_program: HBM tensors zeroed
  * (const data copied), engines at pc 0, semaphores and registers zero. The caller sets hooks,
  * limits and interrupt before the first vm_run. On failure frees what it took. */
 isa_status vm_core_start(vm_core *c, const isa_alloc *al, const isa_program *p,

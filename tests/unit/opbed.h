@@ -26,7 +26,7 @@ typedef struct bed {
   vm_weights w;
   uint8_t sbuf[ISA_PMAX * PITCH], want[ISA_PMAX * PITCH];
   uint8_t psum[ISA_PMAX * PSUM_PITCH], want_psum[ISA_PMAX * PSUM_PITCH];
-  uint8_t fresh[ISA_PMAX * ISA_PSUM_BYTES / 4];
+  uint8_t written[VM_PSUM_SLOTS];
   float scratch[VM_SCRATCH];
   uint32_t seed;
 } bed;
@@ -41,9 +41,9 @@ static inline bed *bed_new(unsigned engine) {
   b->d.weights = &b->w;
   b->d.psum = b->psum;
   b->d.psum_pitch = PSUM_PITCH;
-  b->d.psum_fresh = b->fresh;
+  b->d.psum_written = b->written;
   b->d.scratch = b->scratch;
-  memset(b->fresh, VM_FRESH, sizeof b->fresh);
+  memset(b->written, 0, sizeof b->written);
   b->seed = 1;
   return b;
 }

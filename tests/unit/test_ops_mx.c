@@ -219,7 +219,7 @@ static void matmul(void **state) {
   for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
     mx_pair q = pair_of(b, cases[i].tl, cases[i].tm, cases[i].k, cases[i].part, cases[i].m,
                         cases[i].l, cases[i].x, cases[i].out);
-    memset(b->fresh, VM_FRESH, sizeof b->fresh);
+    memset(b->written, 0, sizeof b->written);
     fill_mx(b, &q.l.src, &q.l.scale, false);
     fill_mx(b, &q.m.src, &q.m.scale, false);
     matmul_once(b, &q, true, cases[i].x);

@@ -5,7 +5,7 @@ static float at(const vm_view *v, uint32_t p, uint64_t i) {
   return ref_decode(v->dtype, get(v, p, i));
 }
 
-/* Reference of the whole pair: what fresh bits were is kept beside, an element each. */
+/* Reference of the whole pair: what the marks were is kept beside, an element each. */
 typedef struct pair {
   struct vm_LDWEIGHTS l;
   struct vm_MATMUL m;
@@ -73,7 +73,7 @@ static void matmul_shapes(void **state) {
                      cases[i].out);
     if (strchr(cases[i].x, '-')) q.m.src.at += 100 * q.m.src.esize;
     if (strchr(cases[i].out, '-')) q.m.dst.at += 100 * q.m.dst.esize;
-    memset(b->fresh, VM_FRESH, sizeof b->fresh);
+    memset(b->written, 0, sizeof b->written);
     matmul_once(b, &q, true, cases[i].x);
     matmul_once(b, &q, false, cases[i].x); /* the same place again: adds */
     q.m.acc = ISA_ACC_write;
@@ -109,15 +109,15 @@ static void fresh_bits(void **state) {
   assert_int_equal(op_matmul(&b->d, &q.m), VM_RETIRE);
   static const float after[8] = {1, 4, 3, 10, 5, 16, 5, 6};
   for (unsigned i = 0; i < 8; i++) assert_true(getf(&row, 0, 2 + i) == after[i]);
-  assert_int_equal(b->fresh[8], VM_FRESH); /* of psum_zero, not of dst */
-  assert_int_equal(b->fresh[2], 0);
+  assert_int_equal(b->written[8], 0); /* of psum_zero, not of dst */
+  assert_int_equal(b->written[2], VM_BOTH_HALVES);
   q.m.psum_zero.at = NULL; /* add does not look at the bit, and clears it */
   q.m.acc = ISA_ACC_add;
   q.m.dst = ps(b, ISA_float32, 0, 1, 8, "6:1");
   assert_int_equal(op_matmul(&b->d, &q.m), VM_RETIRE);
   assert_true(getf(&row, 0, 8) == 6 && getf(&row, 0, 10) == 103);
-  assert_int_equal(b->fresh[8] | b->fresh[13], 0);
-  assert_int_equal(b->fresh[14], VM_FRESH);
+  assert_int_equal(b->written[8] & b->written[13], VM_BOTH_HALVES);
+  assert_int_equal(b->written[14], 0);
   free(b);
 }
 
@@ -130,7 +130,7 @@ static void bf16_psum(void **state) {
     static const char *const outs[] = {"700:1", "700:2", "700:-1"};
     pair q = pair_of(b, ISA_bfloat16, ISA_bfloat16, 9, "4:1", 4, "700:1", "1:1");
     q.m.dst = ps(b, ISA_bfloat16, 32, 4, 701, outs[i]);
-    memset(b->fresh, VM_FRESH, sizeof b->fresh);
+    memset(b->written, 0, sizeof b->written);
     matmul_once(b, &q, true, outs[i]);
     matmul_once(b, &q, false, outs[i]);
     if (i != 1) continue;
