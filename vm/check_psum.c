@@ -8,22 +8,21 @@ enum {
   WAS_READ = 1, /* since the group was started */
   FOREIGN = 2,  /* last written by another engine than tensor */
   ZEROED = 4,   /* a psum_zero has covered it since */
-  SLOTS = ISA_PSUM_BYTES / 4,
   BANKS = ISA_PSUM_BYTES / ISA_PSUM_BANK
 };
 
 bool vm_ck_psum_start(vm_core *c) {
-  c->check->slots = isa_zalloc(&c->al, (size_t)ISA_PMAX * SLOTS);
+  c->check->slots = isa_zalloc(&c->al, VM_PSUM_SLOTS);
   return c->check->slots != NULL;
 }
 
-void vm_ck_psum_end(vm_core *c) { isa_free(&c->al, c->check->slots, (size_t)ISA_PMAX * SLOTS); }
+void vm_ck_psum_end(vm_core *c) { isa_free(&c->al, c->check->slots, VM_PSUM_SLOTS); }
 
 /* ---- Slots -------------------------------------------------------------------------------- */
 
 static uint32_t slot_of(const vm_core *c, const uint8_t *at) {
   size_t byte = (size_t)(at - c->mem.psum), part = byte / c->mem.psum_pitch;
-  return (uint32_t)(part * SLOTS + byte % c->mem.psum_pitch / 4);
+  return (uint32_t)vm_psum_slot(part, byte % c->mem.psum_pitch);
 }
 
 /* Calls fn for runs of slots that hold the view's elements; half: the marks of the part of
@@ -33,11 +32,14 @@ static void each_slot(vm_core *c, const vm_view *v, void *ud,
   if (!v->at || v->space != ISA_PSUM) return;
   for (uint32_t p = 0; p < v->num[0]; p++) {
     const uint8_t *row = vm_row_at(v, p, 0);
-    if (row && v->esize == 4) {
-      fn(ud, slot_of(c, row), (uint32_t)v->elems, VM_BOTH_HALVES);
-      continue;
+    uint64_t i = 0;
+    while (row && v->esize == 4 && i < v->elems) { /* a bank at a time */
+      uint32_t slot = slot_of(c, row + 4 * i), n = VM_BANK_SLOTS - slot % VM_BANK_SLOTS;
+      if (n > v->elems - i) n = (uint32_t)(v->elems - i);
+      fn(ud, slot, n, VM_BOTH_HALVES);
+      i += n;
     }
-    for (uint64_t i = 0; i < v->elems; i++) {
+    for (; i < v->elems; i++) {
       const uint8_t *at = vm_at(v, p, i);
       unsigned half = v->esize == 4 ? VM_BOTH_HALVES : 1u << ((at - c->mem.psum) / 2 & 1);
       fn(ud, slot_of(c, at), 1, (uint8_t)half);
@@ -126,7 +128,8 @@ static void tell_group(vm_core *c, const vm_flight *f, const vm_view *dst, bool 
 static void check_group(vm_core *c, const vm_flight *f, const vm_view *dst, const vm_view *zero,
                         unsigned acc) {
   const vm_dp *d = &c->eng[ISA_ENG_tensor].dp;
-  group g = {.c = c, .written = d->psum_written, .acc = acc, .onto_any = c->target->gen >= ISA_GEN4};
+  group g = {
+      .c = c, .written = d->psum_written, .acc = acc, .onto_any = c->target->gen >= ISA_GEN4};
   each_slot(c, zero, c->check, mark_zeroed);
   each_slot(c, dst, &g, add_slots);
   if (g.no_start) tell_group(c, f, dst, true);

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 
 /* Blocks from here on come from the kernel, which gives pages as they are touched. */
-enum { MAP_FROM = 1 << 20 };
+enum { MAP_FROM = 1 << 19 };
 /* Added to the host bytes of a partition: a pitch that is a multiple of 4 KiB makes partitions
  * collide in the cache (measured: up to eight times slower on narrow tiles). */
 enum { PITCH_PAD = 576 };
@@ -41,8 +41,9 @@ bool vm_memory_new(const isa_alloc *al, const isa_target *t, vm_memory *out) {
   out->psum_size = ISA_PMAX * out->psum_pitch;
   out->sbuf = vm_pages_new(al, out->sbuf_size);
   out->psum = vm_pages_new(al, out->psum_size);
-  out->work = vm_pages_new(al, sizeof *out->work);
-  if (out->sbuf && out->psum && out->work) return true;
+  out->work = al->fn(al->ud, NULL, 0, sizeof *out->work);
+  out->array = vm_pages_new(al, sizeof *out->array);
+  if (out->sbuf && out->psum && out->work && out->array) return true;
   vm_memory_free(al, out);
   return false;
 }
@@ -50,7 +51,8 @@ bool vm_memory_new(const isa_alloc *al, const isa_target *t, vm_memory *out) {
 void vm_memory_free(const isa_alloc *al, vm_memory *m) {
   vm_pages_free(al, m->sbuf, m->sbuf_size);
   vm_pages_free(al, m->psum, m->psum_size);
-  vm_pages_free(al, m->work, sizeof *m->work);
+  isa_free(al, m->work, sizeof *m->work);
+  vm_pages_free(al, m->array, sizeof *m->array);
   memset(m, 0, sizeof *m);
 }
 
@@ -97,6 +99,7 @@ static bool load_engine(vm_core *c, unsigned e) {
   en->dp.engine = (uint8_t)e;
   en->dp.psum = c->mem.psum;
   en->dp.psum_pitch = c->mem.psum_pitch;
+  en->dp.row = c->mem.work->row;
   en->dp.scratch = c->mem.work->scratch;
   if (!code->n) return true;
   c->uops[e] = isa_zalloc(&c->al, code->n * sizeof(vm_uop));
@@ -112,12 +115,9 @@ static bool load_engine(vm_core *c, unsigned e) {
 /* What only the tensor engine has: weights and the marks of PSUM. */
 static void load_tensor_engine(vm_core *c) {
   vm_dp *d = &c->eng[ISA_ENG_tensor].dp;
-  vm_workspace *t = c->mem.work;
+  vm_array *t = c->mem.array;
   if (!c->code->code[ISA_ENG_tensor].n) return;
-  if (t->used) {
-    memset(&t->weights, 0, sizeof t->weights);
-    memset(t->psum_written, 0, sizeof t->psum_written);
-  }
+  if (t->used) memset(t, 0, sizeof *t);
   t->used = true;
   d->weights = &t->weights;
   d->psum_written = t->psum_written;
@@ -163,8 +163,7 @@ void vm_core_end(vm_core *c) {
   vm_path_free(c);
   vm_check_end(c);
   for (uint32_t i = 0; c->hbm && i < c->prog->ntensors; i++)
-    if (!c->hbm[i].borrowed)
-      vm_pages_free(&c->al, c->hbm[i].data, c->hbm[i].bytes);
+    if (!c->hbm[i].borrowed) vm_pages_free(&c->al, c->hbm[i].data, c->hbm[i].bytes);
   if (c->hbm) isa_free(&c->al, c->hbm, c->prog->ntensors * sizeof *c->hbm);
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
     isa_free(&c->al, c->uops[e], c->code->code[e].n * sizeof(vm_uop));

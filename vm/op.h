@@ -86,10 +86,17 @@ typedef vm_bytes vm_t_I32S;
 
 typedef enum vm_verdict { VM_RETIRE, VM_STALL, VM_FAULT } vm_verdict;
 
-enum { VM_ROW = 2048 }; /* floats of a handler's row buffer: long rows go through in pieces */
+/* Row buffers of a handler, and floats in one: long rows go through in pieces. */
+enum { VM_ROWS = 4, VM_ROW = 2048 };
 
 /* PSUM in slots of an fp32 element, and the marks of the two halves of one. */
 enum { VM_PSUM_SLOTS = ISA_PMAX * ISA_PSUM_BYTES / 4, VM_BOTH_HALVES = 3 };
+enum { VM_BANK_SLOTS = ISA_PSUM_BANK / 4 };
+/* The number of the slot that holds a byte of a partition: [bank][partition][VM_BANK_SLOTS], so
+ * that what is kept of a bank lies together. */
+static inline size_t vm_psum_slot(size_t part, size_t byte) {
+  return (byte / ISA_PSUM_BANK * ISA_PMAX + part) * VM_BANK_SLOTS + byte % ISA_PSUM_BANK / 4;
+}
 /* A matmul goes through its columns in blocks of VM_COLUMNS. */
 enum { VM_COLUMNS = 512, VM_SCRATCH = 2 * ISA_PMAX * VM_COLUMNS };
 
@@ -130,14 +137,14 @@ typedef struct vm_dp {
   unsigned cvt;        /* isa_cvt flags of the run */
   float acc[ISA_PMAX]; /* accumulator registers, one a partition (scalar, vector) */
   vm_weights *weights; /* tensor engine; zeroed at load */
-  /* tensor: one byte a slot, [ISA_PMAX][ISA_PSUM_BYTES / 4]. Bit 0: a matmul has written the slot's
-   * low 16 bits, bit 1: its high ones (a bf16 element is half a slot); what is not written is fresh,
-   * as all is at load. */
+  /* tensor: one byte a slot, at vm_psum_slot. Bit 0: a matmul has written the slot's
+   * low 16 bits, bit 1: its high ones (a bf16 element is half a slot); what is not written is
+   * fresh, as all is at load. */
   uint8_t *psum_written;
   uint8_t *psum; /* host address of PSUM, and bytes between partitions there */
   size_t psum_pitch;
-  /* VM_SCRATCH floats: tensor, for a block of operands and of sums; gpsimd, for sorting. */
-  float *scratch;
+  float (*row)[VM_ROW]; /* VM_ROWS rows for any handler */
+  float *scratch;       /* VM_SCRATCH floats: blocks of operands and of sums, or what topk sorts */
   /* vector: where each partition of a quadrant comes from in a shuffle, once one is loaded. */
   uint8_t mask[VM_MASK];
   bool has_mask;
@@ -154,9 +161,8 @@ typedef struct vm_dp {
   /* gpsimd: runs a custom_op; NULL: there is none. */
   vm_verdict (*custom)(void *ud, struct vm_dp *d, const struct vm_CUSTOM *a);
   void *custom_ud;
-  float row[4][VM_ROW]; /* scratch */
-  char fault[240];      /* text of the last VM_FAULT */
-  bool no_memory;       /* which is the host's, for want of memory */
+  char fault[240]; /* text of the last VM_FAULT */
+  bool no_memory;  /* which is the host's, for want of memory */
 } vm_dp;
 
 /* Records a fault's text and gives VM_FAULT. */

@@ -58,14 +58,17 @@ static uint8_t *slot_at(const vm_dp *d, const vm_view *v, uint32_t p, const uint
   uint32_t part = v->part + p;
   size_t byte = (size_t)(at - d->psum) - part * d->psum_pitch;
   *mask = (uint8_t)(v->esize == 4 ? VM_BOTH_HALVES : 1 << (byte / 2 % 2));
-  return d->psum_written + part * (size_t)(ISA_PSUM_BYTES / 4) + byte / 4;
+  return d->psum_written + vm_psum_slot(part, byte);
 }
 
-/* The slots of a dense fp32 row, one after another; NULL for any other row. */
-static uint8_t *dense_slots(const vm_dp *d, const vm_view *v, uint32_t p, uint64_t first) {
+/* The slots of n elements of a dense fp32 row in one bank, one after another; else NULL. */
+static uint8_t *dense_slots(const vm_dp *d, const vm_view *v, uint32_t p, uint64_t first,
+                            uint64_t n) {
   uint8_t mask;
   const uint8_t *at = v->esize == 4 ? vm_row_at(v, p, first) : NULL;
-  return at ? slot_at(d, v, p, at, &mask) : NULL;
+  uint8_t *slots = at ? slot_at(d, v, p, at, &mask) : NULL;
+  if (slots && (size_t)(slots - d->psum_written) % VM_BANK_SLOTS + n > VM_BANK_SLOTS) return NULL;
+  return slots;
 }
 
 enum fresh_state { ALL_FRESH, NONE_FRESH, SOME_FRESH };
@@ -73,7 +76,7 @@ enum fresh_state { ALL_FRESH, NONE_FRESH, SOME_FRESH };
 /* Marks n elements as written; fresh[i] tells whether element i was not. */
 static enum fresh_state take_fresh(const vm_dp *d, const vm_view *v, uint32_t p, uint64_t first,
                                    size_t n, bool *fresh) {
-  uint8_t mask, *slots = dense_slots(d, v, p, first);
+  uint8_t mask, *slots = dense_slots(d, v, p, first, n);
   if (slots && memcmp(slots, slots + 1, n - 1) == 0) {
     enum fresh_state state = *slots == VM_BOTH_HALVES ? NONE_FRESH : ALL_FRESH;
     memset(slots, VM_BOTH_HALVES, n);
@@ -90,7 +93,7 @@ static enum fresh_state take_fresh(const vm_dp *d, const vm_view *v, uint32_t p,
 
 void vm_pe_set_fresh(const vm_dp *d, const vm_view *v) {
   for (uint32_t p = 0; p < v->num[0]; p++) {
-    uint8_t mask, *slots = dense_slots(d, v, p, 0);
+    uint8_t mask, *slots = dense_slots(d, v, p, 0, v->elems);
     if (slots) {
       memset(slots, 0, (size_t)v->elems);
       continue;

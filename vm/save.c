@@ -64,8 +64,7 @@ static void walk_memories(vm_saver *s, vm_core *c) {
   walk_memory(s, c->mem.sbuf, c->mem.sbuf_pitch, c->target->sbuf_bytes);
   walk_memory(s, c->mem.psum, c->mem.psum_pitch, ISA_PSUM_BYTES);
   for (uint32_t i = 0; i < c->prog->ntensors; i++) /* nothing writes a const tensor */
-    if (c->prog->tensors[i].role != ISA_CONST)
-      vm_saver_pages(s, c->hbm[i].data, c->hbm[i].bytes);
+    if (c->prog->tensors[i].role != ISA_CONST) vm_saver_pages(s, c->hbm[i].data, c->hbm[i].bytes);
 }
 
 /* ---- Engines ------------------------------------------------------------------------------ */

@@ -196,6 +196,7 @@ void vm_save_flights(vm_saver *s, vm_core *c, unsigned e) {
   if (s->reads) en->nflights = 0;
   for (uint32_t i = 0; i < n && !s->failed; i++) {
     vm_flight *f = &en->flights[(en->first + i) % VM_FLIGHTS];
+    if (s->reads) memset(f, 0, sizeof *f);
     walk_flight(s, c, e, f);
     if (s->reads) en->nflights++;
     vm_saver_need(s, i > 0 || !f->finished, "the first instruction in flight is over");

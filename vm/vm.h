@@ -312,19 +312,25 @@ typedef struct vm_fault_record {
   isa_buf insn, text;
 } vm_fault_record;
 
-/* What engines work in beside the memories of the machine. Kept from run to run, since taking new
- * pages would cost a small program more than all it does. */
+/* What handlers work in, one for all: nothing stays in it between two of them. */
 typedef struct vm_workspace {
-  bool used;          /* by a tensor engine: the next one clears the weights and the marks */
-  vm_weights weights; /* this and psum_written: the tensor engine's, see vm_dp */
-  uint8_t psum_written[VM_PSUM_SLOTS];
-  float scratch[VM_SCRATCH]; /* one for all: a handler keeps nothing in it */
+  float row[VM_ROWS][VM_ROW];
+  float scratch[VM_SCRATCH];
 } vm_workspace;
+
+/* The tensor engine's state in bulk, see vm_dp. Kept from run to run, since taking new pages would
+ * cost a small program more than all it does. */
+typedef struct vm_array {
+  bool used; /* by a run: the next one clears it */
+  vm_weights weights;
+  uint8_t psum_written[VM_PSUM_SLOTS];
+} vm_array;
 
 /* Memories of a core: live from machine to machine end, keep their bytes between runs. */
 typedef struct vm_memory {
   uint8_t *sbuf, *psum;
   vm_workspace *work;
+  vm_array *array;
   size_t sbuf_pitch, psum_pitch; /* host bytes between partitions, never a multiple of 4 KiB */
   size_t sbuf_size, psum_size;   /* host bytes in all */
   /* For vm_core_start alone: the tensors that have host memory already (NULL: none has; data NULL:
@@ -421,9 +427,9 @@ void vm_memory_free(const isa_alloc *al, vm_memory *m);
 void *vm_pages_new(const isa_alloc *al, uint64_t n);
 void vm_pages_free(const isa_alloc *al, void *p, uint64_t n);
 
-/* Prepares in c, all zero, a run of core 0 of a program that has passed isa_check_program: HBM tensors zeroed
- * (const data copied), engines at pc 0, semaphores and registers zero. The caller sets hooks,
- * limits and interrupt before the first vm_run. On failure frees what it took. */
+/* Prepares in c, all zero, a run of core 0 of a program that has passed isa_check_program: HBM
+ * tensors zeroed (const data copied), engines at pc 0, semaphores and registers zero. The caller
+ * sets hooks, limits and interrupt before the first vm_run. On failure frees what it took. */
 isa_status vm_core_start(vm_core *c, const isa_alloc *al, const isa_program *p,
                          const vm_memory *mem, const vm_kern *kern, unsigned cvt, isa_error *e);
 void vm_core_end(vm_core *c);

@@ -2,7 +2,7 @@
 # Runs the fuzz harnesses of $BUILD/fuzz. Both forms begin with the seeds: the samples, the golden
 # cases and tests/fuzz/corpus, where every input lies that once broke something.
 #   fuzz.sh smoke    a fixed number of inputs with fixed seeds; ends with "N passed, N failed"
-#   fuzz.sh many     FUZZ_COUNT inputs (10^7: half of run, the rest of the others) in FUZZ_JOBS processes;
+#   fuzz.sh many     FUZZ_COUNT inputs (10^7: 35 % of run, 41 % of sbc, the rest of the others) in FUZZ_JOBS processes;
 #                    the inputs are the same whatever the number of processes
 #   fuzz.sh long     libFuzzer, FUZZ_SECONDS for each; new inputs stay in $BUILD/fuzz/X-corpus
 # The harnesses are AFL++'s as well:
@@ -59,11 +59,11 @@ many)
   rm -f "$out"/*.log
   j=0
   while [ "$j" -lt "$FUZZ_JOBS" ]; do
-    (share sbc "$j" "$((FUZZ_COUNT / 5))"
-    share asm "$j" "$((FUZZ_COUNT / 5))" -d "$out/dictionary"
+    (share sbc "$j" "$((FUZZ_COUNT * 41 / 100))"
+    share asm "$j" "$((FUZZ_COUNT * 17 / 100))" -d "$out/dictionary"
     share file "$j" "$((FUZZ_COUNT / 20))"
-    share save "$j" "$((FUZZ_COUNT / 20))"
-    share run "$j" "$((FUZZ_COUNT / 2))") &
+    share save "$j" "$((FUZZ_COUNT / 50))"
+    share run "$j" "$((FUZZ_COUNT * 35 / 100))") &
     j=$((j + 1))
   done
   wait

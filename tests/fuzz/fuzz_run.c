@@ -180,8 +180,8 @@ static soma_status mixes(void *ud, soma_call *call) {
 
 static soma_options options(const terms *t) {
   soma_options o = SOMA_OPTIONS_INIT;
-  o.max_instructions = 2000;
-  o.max_time = UINT64_C(1000000000000); /* 1 ms */
+  o.max_instructions = 300;
+  o.max_time = UINT64_C(100000000000); /* 100 us */
   o.max_hbm_bytes = 64 << 20;
   o.target = t->target;
   o.schedule = t->schedule;

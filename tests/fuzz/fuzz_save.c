@@ -84,8 +84,8 @@ typedef struct bed {
 static bed new_bed(void) {
   bed b = {0};
   soma_options o = SOMA_OPTIONS_INIT;
-  o.max_instructions = 2000;
-  o.max_time = UINT64_C(1000000000000); /* 1 ms */
+  o.max_instructions = 300;
+  o.max_time = UINT64_C(100000000000); /* 100 us */
   o.max_hbm_bytes = 64 << 20;
   if (soma_machine_new(&o, &b.m) != SOMA_OK) fuzz_fail("no machine");
   return b;

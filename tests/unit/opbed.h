@@ -27,7 +27,7 @@ typedef struct bed {
   uint8_t sbuf[ISA_PMAX * PITCH], want[ISA_PMAX * PITCH];
   uint8_t psum[ISA_PMAX * PSUM_PITCH], want_psum[ISA_PMAX * PSUM_PITCH];
   uint8_t written[VM_PSUM_SLOTS];
-  float scratch[VM_SCRATCH];
+  float row[VM_ROWS][VM_ROW], scratch[VM_SCRATCH];
   uint32_t seed;
 } bed;
 
@@ -42,6 +42,7 @@ static inline bed *bed_new(unsigned engine) {
   b->d.psum = b->psum;
   b->d.psum_pitch = PSUM_PITCH;
   b->d.psum_written = b->written;
+  b->d.row = b->row;
   b->d.scratch = b->scratch;
   memset(b->written, 0, sizeof b->written);
   b->seed = 1;
