@@ -1,5 +1,6 @@
-; COUNT matmuls of N columns with the same weights of COLS columns. An fp32 matmul is two passes; with ONEZERO it is
-; one, and is what a profile shows as one instruction.
+; COUNT matmuls of N columns with the same weights of COLS columns, or with TRANSPOSE transposes.
+; An fp32 matmul is two passes; with ONEZERO it is one, and is what a profile shows as one
+; instruction.
         target  TARGET
 %ifndef COLS
 %define COLS 128
@@ -10,7 +11,9 @@ y       tile    psum float32[COLS, N]
 section tensor
         ldweights  w
 %rep COUNT
-%ifdef ONEZERO
+%ifdef TRANSPOSE
+        matmul  y, x, acc=write, transpose=true
+%elifdef ONEZERO
         matmul  y, x, acc=write, onezero=true
 %else
         matmul  y, x, acc=write

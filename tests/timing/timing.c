@@ -11,6 +11,7 @@
 typedef enum what {
   DURATION, /* of the engine's last instruction */
   INTERVAL, /* between the starts of its last two */
+  ELAPSED,  /* from the start of its first instruction to the end of its last */
   SHARE,    /* the longest share of a transfer */
   SPAN,     /* from the first data of all transfers to the last */
   RESUMED,  /* from the start, which triggers, until a waiting engine goes on; of a DGE's transfer
@@ -49,8 +50,8 @@ static const figure figures[] = {
      INTERVAL, SOMA_SCALAR, 189},
     {"trn1", "tensor_tensor fp32 8192, SBUF + SBUF", "tensor_tensor.s",
      "N=8192 SECOND=sbuf COUNT=1", DURATION, SOMA_VECTOR, 14990},
-    {"trn1", "matmul bf16 128, latency", "matmul_pass.s", "TYPE=bfloat16 N=128 COUNT=1", DURATION,
-     SOMA_TENSOR, 188},
+    {"trn1", "matmul bf16 128 with 1 column", "matmul_pass.s", "TYPE=bfloat16 N=128 COUNT=1 COLS=1",
+     DURATION, SOMA_TENSOR, 188},
     {"trn2", "one DMA engine loads 4 x 8 KiB", "load.s", "P=4 BYTES=8192 DGE=none", SHARE,
      SOMA_VECTOR, 1416},
     {"trn2", "one DMA engine stores 4 x 8 KiB", "load.s", "P=4 BYTES=8192 DGE=none STORE", SHARE,
@@ -85,11 +86,44 @@ static const figure held[] = {
      519.58e6},
     {"trn2", "matmul fp32 tiled, tensor busy", "matmul_swdge.s", "", BUSY, SOMA_TENSOR, 34.82e6},
     {"trn2", "matmul fp32, loads hoisted", "matmul_swdge.s", "HOIST", WHOLE, SOMA_TENSOR, 28.20e6},
+    {"trn2", "the same, sum of DMA engines", "matmul_swdge.s", "HOIST", MOVING, SOMA_TENSOR,
+     402.07e6},
+    {"trn2", "the same, tensor busy", "matmul_swdge.s", "HOIST", BUSY, SOMA_TENSOR, 28.16e6},
+    /* the three kernels whose matmuls follow one another: instruction time of the tensor engine
+     * (the mean, 51.17 ms) less 65536 matmuls of 590 ns, for each load of weights */
+    {"trn2", "load of weights, fp32 pass", "matmul_pass.s", "TYPE=float32 N=512 COUNT=0", DURATION,
+     SOMA_TENSOR, 190.8},
+    /* device trace viewer: details of an instruction */
+    {"trn2", "transpose fp32 128 x 128", "matmul_pass.s", "TYPE=float32 N=128 COUNT=1 TRANSPOSE",
+     DURATION, SOMA_TENSOR, 272},
+    /* introduction to DMA: the profile of its second example */
+    {"trn2", "load [128,128] bf16, an engine's 2 KiB", "load.s", "P=128 BYTES=256 DGE=swdge", SHARE,
+     SOMA_VECTOR, 97},
+    {"trn2", "the same, first data to last", "load.s", "P=128 BYTES=256 DGE=swdge", SPAN,
+     SOMA_VECTOR, 468},
+    {"trn2", "its store, first data to last", "load.s", "P=128 BYTES=256 DGE=swdge STORE", SPAN,
+     SOMA_VECTOR, 240}, /* read off the axis, to 2 ns */
+    /* design of rmsnorm-quant: its profiles, read off the axis to 30 ns */
+    {"trn2", "activate square with sum, 16384", "quantize.s", "N=16384 SQUARE", DURATION,
+     SOMA_SCALAR, 13.95e3},
+    {"trn2", "scalar_tensor_tensor 512, one in PSUM", "quantize.s", "N=512 SCALE COUNT=1", DURATION,
+     SOMA_VECTOR, 748},
+    {"trn2", "the same, initiation interval", "quantize.s", "N=512 SCALE COUNT=8", INTERVAL,
+     SOMA_VECTOR, 659},
+    {"trn2", "tensor_reduce max 16384 bf16", "quantize.s", "N=16384 MAX", DURATION, SOMA_VECTOR,
+     17.26e3},
+    {"trn2", "tensor_scalar 16384 to 8 bits", "quantize.s", "N=16384", DURATION, SOMA_VECTOR,
+     8.83e3},
     /* mamba tutorial: the text, and the selection summary of the first profile */
     {"trn1", "mamba 4096 x 512, the run", "mamba.s", "", WHOLE, SOMA_VECTOR, 1.61e6},
     {"trn1", "mamba 256 x 512, du again, vector busy", "mamba.s", "TILES=2 AGAIN", BUSY,
      SOMA_VECTOR, 148.99e3},
-    /* performance guide: figures 10, 18, 17 and 30; the first and last are read off the axis */
+    {"trn1", "mamba 4096 x 512, du again, vector busy", "mamba.s", "AGAIN", BUSY, SOMA_VECTOR,
+     2.12e6},
+    {"trn1", "mamba 4096 x 8192 by 512, vector busy", "mamba.s", "TILES=512 CARRY", BUSY,
+     SOMA_VECTOR, 26.26e6},
+    /* performance guide: figures 10, 18, 17 and 30; the first and last are read off the axis; then
+     * 26 and 20 */
     {"trn1", "activate fp32 8192", "activate.s", "TYPE=float32 P=128 N=8192 COUNT=2", INTERVAL,
      SOMA_SCALAR, 6.05e3},
     {"trn1", "tensor_tensor fp32 8192, 64 partitions", "tensor_tensor.s",
@@ -98,6 +132,12 @@ static const figure held[] = {
      "TYPE=bfloat16 N=128 COUNT=1 COLS=96", DURATION, SOMA_TENSOR, 219},
     {"trn1", "eight loads of 32 KiB an engine", "load.s", "P=128 BYTES=4096 DGE=swdge COUNT=8",
      SPAN, SOMA_VECTOR, 16.2e3},
+    {"trn1", "transpose bf16 128 x 128", "matmul_pass.s", "TYPE=bfloat16 N=128 COUNT=1 TRANSPOSE",
+     DURATION, SOMA_TENSOR, 195},
+    {"trn1", "load of weights, 1 column", "matmul_pass.s", "TYPE=bfloat16 N=128 COUNT=0 COLS=1",
+     DURATION, SOMA_TENSOR, 67},
+    {"trn1", "the same and its matmul of 128", "matmul_pass.s",
+     "TYPE=bfloat16 N=128 COUNT=1 COLS=1", ELAPSED, SOMA_TENSOR, 214},
 };
 enum { HELD = sizeof held / sizeof held[0] };
 
@@ -111,7 +151,8 @@ enum { CURVE = sizeof curve / sizeof curve[0] };
 
 typedef struct seen {
   soma_engine engine;
-  double start, before, end; /* of the engine's last instruction, and the start of that before */
+  double first, start, before, end; /* of the engine's instructions: the first's start; the last's
+                                     start, that of the one before, and end */
   double share, resumed;
   double from, to; /* of all data */
 } seen;
@@ -120,6 +161,7 @@ static void see(void *ud, const soma_event *e) {
   seen *s = ud;
   double start = (double)e->start * 1e-6, end = (double)e->end * 1e-6;
   if (e->kind == SOMA_EV_INSN && e->engine == (unsigned)s->engine) {
+    if (s->end == 0) s->first = start;
     s->before = s->start;
     s->start = start;
     s->end = end;
@@ -178,6 +220,7 @@ static double measure(const figure *f) {
   switch (f->what) {
   case DURATION: return s.end - s.start;
   case INTERVAL: return s.start - s.before;
+  case ELAPSED: return s.end - s.first;
   case SHARE: return s.share;
   case SPAN: return s.to - s.from;
   case RESUMED: return s.resumed - (double)stats.engine[SOMA_GPSIMD].busy * 1e-6;
