@@ -167,6 +167,16 @@ static void put_encoding(unsigned op, isa_buf *out) {
       isa_buf_printf(out, "  %s: %s\n", kind_text[k], layout_text[k]);
 }
 
+static bool reads_column(unsigned op) {
+  const isa_form *f = isa_form_of(op);
+  for (unsigned i = 0; i < f->nfields; i++) {
+    const isa_field *fd = &f->fields[i];
+    if (fd->kind == ISA_K_NUM || (fd->kind == ISA_K_AP && (fd->arg & AP_COL) && (fd->arg & AP_R)))
+      return true;
+  }
+  return false;
+}
+
 /* The streaming time of a data path, and what each engine adds to it. */
 static void put_time(unsigned op, isa_buf *out) {
   put_prose("time", isa_cost_text(isa_ops[op].cost), out);
@@ -178,6 +188,8 @@ static void put_time(unsigned op, isa_buf *out) {
       name[n] = (char)(isa_engines[e].name[n] - 'a' + 'A');
     isa_buf_printf(out, "             %s: free after stream + OVH_%s, done after stream + LAT_%s\n",
                    isa_engines[e].name, name, name);
+    if (e == ISA_ENG_vector && reads_column(op))
+      isa_buf_puts(out, "               both COLUMN later with a [P, 1] operand\n");
   }
 }
 

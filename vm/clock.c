@@ -49,22 +49,30 @@ static uint16_t cells_of(const vm_flight *f) {
 }
 
 /* Weights load in the background of a running matmul, into the second set that every element has;
- * the loader takes one tile at a time, and instructions start in order. */
+ * the loader takes one tile at a time, and instructions start in order. They ripple through the
+ * array ahead of the matmul, which may start before the last has arrived, as soon as an
+ * instruction may follow another. */
 static void clock_ldweights(vm_core *c, vm_flight *f, vm_span s, bound *b) {
   vm_pe_clock *pe = &c->eng[ISA_ENG_tensor].pe;
   uint16_t cells = cells_of(f);
   not_before(b, pe->started, pe->started_node, VM_WHY_ENGINE);
   not_before(b, pe->load_free, pe->load_node, VM_WHY_ENGINE);
+  uint32_t pace = vm_jitter_pace(c);
+  uint64_t follow = c->cost[VM_MIN_MATMUL] + c->cost[VM_OVH_TENSOR];
+  uint64_t half = s.stream + (s.latency - s.stream) / 2;
   f->item.start = pe->started = b->time;
-  vm_time load = vm_jitter(c, vm_cycles(c, ISA_ENG_tensor, s.latency));
-  f->item.done = f->streamed = f->read = b->time + load;
+  f->streamed = b->time + vm_paced(vm_cycles(c, ISA_ENG_tensor, s.stream), pace);
+  f->read = b->time + vm_paced(vm_cycles(c, ISA_ENG_tensor, half), pace);
+  f->item.done = b->time + vm_paced(vm_cycles(c, ISA_ENG_tensor, s.latency), pace);
+  pe->done = later(f->item.done, pe->done); /* no matmul is done before its weights */
   f->node = vm_path_add(c, VM_N_INSN, ISA_ENG_tensor, ISA_ENG_tensor, f->pc, b->time, f->item.done,
                         b->cause);
-  pe->load_free = f->item.done;
+  pe->load_free = f->streamed;
   pe->load_node = pe->started_node = f->node;
+  vm_time loaded = b->time + vm_paced(vm_cycles(c, ISA_ENG_tensor, follow), pace);
   for (unsigned k = 0; k < VM_CELLS; k++)
     if (cells >> k & 1) {
-      pe->loaded[k] = f->item.done;
+      pe->loaded[k] = later(loaded, f->streamed);
       pe->loaded_node[k] = f->node;
     }
 }

@@ -72,6 +72,19 @@ static traffic traffic_of(const vm_core *c, const isa_insn *in, const vm_operand
   return t;
 }
 
+/* Whether an instruction reads a [P, 1] column. */
+static bool reads_column(const isa_insn *in, const vm_operands *a) {
+  const isa_form *form = isa_form_of(in->op);
+  for (unsigned i = 0; i < form->nfields; i++) {
+    const isa_field *f = &form->fields[i];
+    const void *at = vm_operand_at(in, (vm_operands *)a, i);
+    if (f->kind == ISA_K_NUM && ((const vm_num *)at)->v.at) return true;
+    bool column = f->kind == ISA_K_AP && (f->arg & AP_COL) && (f->arg & AP_R);
+    if (column && ((const vm_view *)at)->at) return true;
+  }
+  return false;
+}
+
 /* ---- Streaming time, a function for each cost class --------------------------------------- */
 
 typedef struct job {
@@ -266,8 +279,13 @@ vm_span vm_cost(const vm_core *c, unsigned engine, const isa_insn *in, const vm_
   vm_span s = {.stream = streams[class] ? streams[class](&j) : 0};
   if (engine == ISA_ENG_sync) /* has no data path: the verifier lets nothing through */
     return s;
-  bool loads_weights = class == ISA_COST_LDW;
-  s.issue = s.stream + (loads_weights ? 0 : c->cost[overhead[engine]]);
-  s.latency = s.stream + (loads_weights ? 0 : c->cost[latency[engine]]);
+  if (class == ISA_COST_LDW) {
+    s.issue = s.stream;
+    s.latency = s.stream + c->cost[VM_LAT_WEIGHTS];
+    return s;
+  }
+  uint64_t before = engine == ISA_ENG_vector && reads_column(in, a) ? c->cost[VM_COLUMN] : 0;
+  s.issue = s.stream + before + c->cost[overhead[engine]];
+  s.latency = s.stream + before + c->cost[latency[engine]];
   return s;
 }

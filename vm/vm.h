@@ -135,7 +135,7 @@ enum { VM_CELLS = 16 };
 typedef struct vm_pe_clock {
   vm_time issue_free; /* the next matmul may issue */
   vm_time started;    /* of the last instruction: they start in order */
-  vm_time done;       /* of the last matmul: they finish in order */
+  vm_time done;       /* of the last: matmuls finish in order, and after their weights */
   vm_time load_free;  /* the weight loader */
   vm_time free[2][VM_CELLS], loaded[VM_CELLS];
   vm_time burst, busy; /* start of this burst of matmuls, end of the last one's streaming */

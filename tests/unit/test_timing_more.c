@@ -1,5 +1,5 @@
-/* The clock: static descriptors, and addresses that are looked up. Expected times are worked out
- * from the constants of costs.def, in ns. */
+/* The clock: static descriptors, addresses that are looked up, weights, columns. Expected times are
+ * worked out from the constants of costs.def, in ns. */
 #include "timing_bed.h"
 
 /* From the first data to the last of two static loads of eight rows of `bytes` on trn1, whose
@@ -65,11 +65,97 @@ static void found_addresses(void **state) {
   }
 }
 
+/* Weights stream at four columns a cycle, fp32 at one, and are there after a latency; their matmul
+ * starts earlier, an instruction's 64 + 6 cycles behind them. */
+static void weights_arrive(void **state) {
+  (void)state;
+  static const struct {
+    const char *target, *type;
+    unsigned columns;
+    double ghz, cycles;
+  } cases[] = {{"trn1", "bfloat16", 1, 2.8, 1 + 187},
+               {"trn1", "bfloat16", 96, 2.8, 24 + 187},
+               {"trn2", "float32", 64, 2.4, 64 + 330},
+               {"trn3", "bfloat16", 128, 2.4, 32 + 330}};
+  for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    char program[400];
+    spans s;
+    snprintf(program, sizeof program,
+             "target %s\nw tile sbuf %s[128, %u]\nx tile sbuf %s[128, 64]\n"
+             "y tile psum float32[%u, 64]\nsection tensor\n ldweights w\n"
+             " matmul y, x, acc=write\n halt\n",
+             cases[i].target, cases[i].type, cases[i].columns, cases[i].type, cases[i].columns);
+    bed b = run(&s, NULL, program);
+    near(end_of(&s, SOMA_TENSOR, 0) - start_of(&s, SOMA_TENSOR, 0), cases[i].cycles / cases[i].ghz,
+         cases[i].target);
+    near(start_of(&s, SOMA_TENSOR, 1) - start_of(&s, SOMA_TENSOR, 0), 70 / cases[i].ghz, "matmul");
+    bed_close(&b);
+  }
+}
+
+/* However long weights take, what waits for their matmul finds its result. */
+static void weights_before_results(void **state) {
+  (void)state;
+  float out[64];
+  soma_options o = SOMA_OPTIONS_INIT;
+  o.costs = "LAT_WEIGHTS 100000\nLAT_TENSOR 0\n";
+  bed b = bed_open(&o, "target trn2\nc tensor float32[1, 64], output\n"
+                       "w tile sbuf bfloat16[128, 1]\nx tile sbuf bfloat16[128, 64]\n"
+                       "y tile psum float32[1, 64]\nz tile sbuf float32[1, 64]\n"
+                       "made sem\nsummed sem\ncopied sem\nstored sem\nq queue dge=swdge\n"
+                       "section vector\n memset w, 1.0\n memset x, 2.0 $made++\n"
+                       " tensor_copy z, y $summed>=1 $copied++\n nop $stored>=16\n halt\n"
+                       "section tensor\n ldweights w $made>=1\n"
+                       " matmul y, x, acc=write $summed++\n halt\n"
+                       "section gpsimd\n dma_copy c, z, queue=q $copied>=1 $stored\n halt\n");
+  bed_run(&b, SOMA_OK);
+  assert_int_equal(soma_fetch(b.r, "c", out, sizeof out), SOMA_OK);
+  for (unsigned i = 0; i < 64; i++) assert_true(out[i] == 256);
+  bed_close(&b);
+}
+
+/* Vector reads a [P, 1] operand before it streams: 60 cycles more to its result and to the next
+ * instruction. Scalar's latency has it within. */
+static void columns(void **state) {
+  (void)state;
+  static const struct {
+    const char *engine, *number, *column;
+    soma_engine e;
+    double cycles, ghz;
+  } cases[] = {{"vector", "tensor_scalar %s, x, op0=mult, imm0=2.0",
+                "tensor_scalar %s, x, op0=mult, imm0=c", SOMA_VECTOR, 60, 0.96},
+               {"vector", "tensor_tensor_scan %s, x, v, 0.0, op0=mult, op1=add",
+                "tensor_tensor_scan %s, x, v, c, op0=mult, op1=add", SOMA_VECTOR, 60, 0.96},
+               {"scalar", "activate %s, x, fn=copy, scale=2.0", "activate %s, x, fn=copy, scale=c",
+                SOMA_SCALAR, 0, 1.2}};
+  for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    double span[2], interval[2];
+    for (unsigned k = 0; k < 2; k++) {
+      char program[600], first[100], second[100];
+      const char *text = k ? cases[i].column : cases[i].number;
+      spans s;
+      snprintf(first, sizeof first, text, "y");
+      snprintf(second, sizeof second, text, "z");
+      snprintf(program, sizeof program,
+               "target trn2\nx tile sbuf float32[128, 256]\nv tile sbuf float32[128, 256]\n"
+               "y tile sbuf float32[128, 256]\nz tile sbuf float32[128, 256]\n"
+               "c tile sbuf float32[128, 1]\nsection %s\n %s\n %s\n halt\n",
+               cases[i].engine, first, second);
+      bed b = run(&s, NULL, program);
+      span[k] = end_of(&s, cases[i].e, 0) - start_of(&s, cases[i].e, 0);
+      interval[k] = start_of(&s, cases[i].e, 1) - start_of(&s, cases[i].e, 0);
+      bed_close(&b);
+    }
+    near(span[1] - span[0], cases[i].cycles / cases[i].ghz, "to its result");
+    near(interval[1] - interval[0], cases[i].cycles / cases[i].ghz, "to the next");
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(descriptors_of_a_ring),
-      cmocka_unit_test(long_elements),
-      cmocka_unit_test(found_addresses),
+      cmocka_unit_test(descriptors_of_a_ring),  cmocka_unit_test(long_elements),
+      cmocka_unit_test(found_addresses),        cmocka_unit_test(weights_arrive),
+      cmocka_unit_test(weights_before_results), cmocka_unit_test(columns),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
