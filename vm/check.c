@@ -163,12 +163,14 @@ void vm_ck_each_operand(const vm_flight *f, void (*fn)(void *ud, const vm_view *
 static void each_tensor_of(const vm_core *c, const isa_insn *in, unsigned flag,
                            void (*fn)(void *ud, uint32_t tensor), void *ud) {
   const isa_form *form = isa_form_of(in->op);
+  bool sums = in->op == ISA_OP_dma_copy && in->u.DMA_COPY.op != ISA_ALU_bypass; /* reads its dst */
   for (unsigned i = 0; i < form->nfields; i++) {
     const isa_field *f = &form->fields[i];
     const void *at = isa_member_c(in, f);
     isa_ref list = {0, 0};
     const uint32_t *aps = at;
-    if (!(f->arg & flag) || (f->kind != ISA_K_AP && f->kind != ISA_K_APS)) continue;
+    if (!((f->arg | (sums ? AP_R : 0)) & flag)) continue;
+    if (f->kind != ISA_K_AP && f->kind != ISA_K_APS) continue;
     if (f->kind == ISA_K_APS) {
       memcpy(&list, at, sizeof list);
       aps = isa_program_list(c->prog, list, ISA_K_APS);
@@ -224,7 +226,7 @@ void vm_check_stage(vm_core *c, const vm_item *it) {
   }
   const vm_flight *f = (const vm_flight *)it;
   unsigned e = engine_of(c, f);
-  if (vm_ck_has(c, VM_CHECK_UNINIT)) vm_ck_uninit_execute(c, e, f);
+  if (vm_ck_has(c, VM_CHECK_UNINIT)) vm_ck_uninit_reads(c, e, f);
   if (vm_ck_has(c, VM_CHECK_PSUM)) vm_ck_psum_reads(c, e, f);
 }
 

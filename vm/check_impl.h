@@ -206,11 +206,30 @@ void vm_ck_race_share(vm_core *c, unsigned e, const vm_transfer *t, const vm_sha
 bool vm_ck_uninit_start(vm_core *c);
 void vm_ck_uninit_end(vm_core *c);
 void vm_ck_uninit_execute(vm_core *c, unsigned e, const vm_flight *f);
+/* Before a flight executes, or its sources are copied; and before it executes. */
+void vm_ck_uninit_reads(vm_core *c, unsigned e, const vm_flight *f);
 void vm_ck_uninit_executed(vm_core *c, const vm_flight *f);
 void vm_ck_uninit_access(vm_core *c, unsigned e, const vm_view *v, bool writes);
 void vm_ck_uninit_host(vm_core *c, const vm_box *b);
 void vm_ck_uninit_move(vm_core *c, const vm_share *s);
 void vm_ck_uninit_moved(vm_core *c, const vm_share *s);
+/* The same view of the shadow; NULL at where the memory has none. */
+vm_view vm_ck_shadow(const vm_core *c, const vm_view *v);
+/* The first partition of a view with a byte that nobody wrote, -1 when there is none. */
+int64_t vm_ck_unwritten(const vm_core *c, const vm_view *v);
+
+/* check_part.c */
+/* As vm_ck_each_operand, but only what is read or written of each, where the form fixes that. */
+void vm_ck_each_part(const vm_flight *f, void (*fn)(void *ud, const vm_view *v, unsigned flags),
+                     void *ud);
+/* Whether another operand of the flight chooses which elements of v are read. */
+bool vm_ck_chosen(const vm_flight *f, const vm_view *v);
+/* Of such a view: the first partition of the destination that gets a byte nobody wrote, or -1. */
+int64_t vm_ck_chosen_unwritten(vm_core *c, unsigned e, const vm_flight *f, const vm_view *src);
+/* Whether an instruction writes what is chosen of its destination and leaves the rest; and for a
+ * flight of such a one, which is about to execute: notes what it writes. */
+bool vm_ck_leaves_some(unsigned op);
+void vm_ck_mark_chosen(vm_core *c, unsigned e, const vm_flight *f);
 bool vm_ck_psum_start(vm_core *c);
 void vm_ck_psum_end(vm_core *c);
 void vm_ck_psum_issue(vm_core *c, unsigned e, const vm_flight *f);

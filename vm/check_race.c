@@ -197,6 +197,8 @@ static bool ordered(const vm_core *c, unsigned e, const access *old, const acces
 static void note_own_read(access *old, const access *a) {
   if (a->comp >= FIRST_RING || old->comp >= FIRST_RING || a->writes || !old->writes) return;
   if (vm_ck_engine_of(a->comp) != vm_ck_engine_of(old->comp) || old->seen_epoch) return;
+  bool both_data = a->comp % OF_ENGINE != OF_SEQ && old->comp % OF_ENGINE != OF_SEQ;
+  if (both_data && old->epoch >= a->epoch) return; /* in place: what it reads is there before */
   if (!isa_byteset_meet(&old->set, &a->set)) return;
   old->seen_comp = a->comp;
   old->seen_epoch = a->epoch;

@@ -13,8 +13,7 @@ static bool open_shadow(vm_core *c, shadow *s, uint64_t bytes) {
   return s->at != NULL;
 }
 
-/* The same view of the shadow; NULL at where the memory has none. */
-static vm_view shadow_of(const vm_core *c, const vm_view *v) {
+vm_view vm_ck_shadow(const vm_core *c, const vm_view *v) {
   const struct vm_check *k = c->check;
   vm_view s = *v;
   s.at = NULL;
@@ -160,10 +159,9 @@ static bool row_written(const vm_view *s, uint32_t p) {
   return true;
 }
 
-/* The first partition of a view with a byte that nobody wrote, -1 when there is none. */
-static int64_t unwritten(const vm_core *c, const vm_view *v) {
+int64_t vm_ck_unwritten(const vm_core *c, const vm_view *v) {
   if (!v->at || v->elems == 0) return -1;
-  vm_view s = shadow_of(c, v);
+  vm_view s = vm_ck_shadow(c, v);
   for (uint32_t p = 0; s.at && p < v->num[0]; p++)
     if (!row_written(&s, p)) return p;
   return -1;
@@ -172,7 +170,7 @@ static int64_t unwritten(const vm_core *c, const vm_view *v) {
 static void mark(const vm_core *c, const vm_view *v) {
   uint8_t ones[PIECE];
   if (!v->at || v->elems == 0) return;
-  vm_view s = shadow_of(c, v);
+  vm_view s = vm_ck_shadow(c, v);
   memset(ones, 1, sizeof ones);
   for (uint32_t p = 0; s.at && p < v->num[0]; p++) {
     uint8_t *row = vm_row_at(&s, p, 0);
@@ -186,45 +184,87 @@ static void mark(const vm_core *c, const vm_view *v) {
   }
 }
 
-static void tell_memory(vm_core *c, unsigned e, uint32_t pc, const char *who, const vm_view *v,
-                        int64_t p) {
+/* The first byte of partition p of a view whose shadow is zero, as its address in the shadow. */
+static const uint8_t *hole_of(const vm_core *c, const vm_view *v, int64_t p) {
+  vm_view s = vm_ck_shadow(c, v);
+  for (uint64_t i = 0; i < s.elems; i++) {
+    const uint8_t *at = vm_at(&s, (uint32_t)p, i), *hole = memchr(at, 0, s.esize);
+    if (hole) return hole;
+  }
+  return s.at;
+}
+
+/* "partition 3, byte 64": where a byte of a shadow lies. */
+static void put_hole(const vm_core *c, unsigned space, const uint8_t *hole, isa_buf *out) {
+  const struct vm_check *k = c->check;
+  size_t pitch = space == ISA_SBUF ? c->mem.sbuf_pitch : c->mem.psum_pitch;
+  size_t at = (size_t)(hole - (space == ISA_SBUF ? k->sbuf.at : k->psum.at));
+  if (space != ISA_HBM) {
+    isa_buf_printf(out, "; the first that was not written is in partition %zu, byte %zu", at / pitch,
+                   at % pitch);
+    return;
+  }
+  for (uint32_t i = 0; i < c->prog->ntensors; i++)
+    if (k->hbm[i].at && hole >= k->hbm[i].at && hole < k->hbm[i].at + k->hbm[i].bytes)
+      isa_buf_printf(out, "; the first that was not written is byte %zu",
+                     (size_t)(hole - k->hbm[i].at));
+}
+
+/* The text up to the bytes that are read; NULL: it has been said. */
+static vm_finding *tell_memory(vm_core *c, unsigned e, uint32_t pc, const char *who,
+                               const vm_view *v) {
   vm_finding *f = vm_ck_found(c, VM_CHECK_UNINIT, e, pc, ISA_NENGINES, 0);
-  if (!f) return;
+  if (!f) return NULL;
   vm_put_place(c, e, pc, &f->text);
   isa_buf_printf(&f->text, ": uninit: %s reads bytes that nothing has written since load", who);
   vm_ck_put_insn(c, e, pc, c->now, &f->text);
   isa_buf_puts(&f->text, "\n    reads ");
   vm_ck_put_view(c, v, &f->text);
-  if (v->space != ISA_HBM)
-    isa_buf_printf(&f->text, "; the first that was not written is in partition %lld",
-                   (long long)(v->part + p));
+  return f;
+}
+
+static void tell_view(vm_core *c, unsigned e, uint32_t pc, const vm_view *v, int64_t p) {
+  vm_finding *f = tell_memory(c, e, pc, isa_engines[e].name, v);
+  if (f) put_hole(c, v->space, hole_of(c, v, p), &f->text);
 }
 
 struct reading {
   vm_core *c;
   unsigned e;
-  uint32_t pc;
-  bool loose; /* an instruction that reads by indices: not all of its source */
+  const vm_flight *f;
 };
 
 static void read_operand(void *ud, const vm_view *v, unsigned flags) {
   struct reading *r = ud;
-  if (!(flags & AP_R) || r->loose) return;
-  int64_t p = unwritten(r->c, v);
-  if (p >= 0) tell_memory(r->c, r->e, r->pc, isa_engines[r->e].name, v, p);
+  int64_t p = flags & AP_R ? vm_ck_unwritten(r->c, v) : -1;
+  if (p < 0) return;
+  if (!vm_ck_chosen(r->f, v)) {
+    tell_view(r->c, r->e, r->f->pc, v, p);
+    return;
+  }
+  p = vm_ck_chosen_unwritten(r->c, r->e, r->f, v);
+  vm_finding *f = p < 0 ? NULL : tell_memory(r->c, r->e, r->f->pc, isa_engines[r->e].name, v);
+  if (f)
+    isa_buf_printf(&f->text, "; what it chooses for row %lld of its destination was not written",
+                   (long long)p);
 }
 
 static void write_operand(void *ud, const vm_view *v, unsigned flags) {
   if (flags & AP_W) mark(ud, v);
 }
 
+void vm_ck_uninit_reads(vm_core *c, unsigned e, const vm_flight *f) {
+  struct reading r = {c, e, f};
+  vm_ck_each_part(f, read_operand, &r);
+}
+
 void vm_ck_uninit_execute(vm_core *c, unsigned e, const vm_flight *f) {
-  struct reading r = {c, e, f->pc, isa_ops[f->in->op].cost == ISA_COST_GATH};
-  if (!f->item.staged) vm_ck_each_operand(f, read_operand, &r);
+  if (!f->item.staged) vm_ck_uninit_reads(c, e, f);
+  vm_ck_mark_chosen(c, e, f);
 }
 
 void vm_ck_uninit_executed(vm_core *c, const vm_flight *f) {
-  vm_ck_each_operand(f, write_operand, c);
+  if (!vm_ck_leaves_some(f->in->op)) vm_ck_each_part(f, write_operand, c);
 }
 
 void vm_ck_uninit_access(vm_core *c, unsigned e, const vm_view *v, bool writes) {
@@ -232,8 +272,8 @@ void vm_ck_uninit_access(vm_core *c, unsigned e, const vm_view *v, bool writes) 
     mark(c, v);
     return;
   }
-  int64_t p = unwritten(c, v);
-  if (p >= 0) tell_memory(c, e, c->eng[e].pc, isa_engines[e].name, v, p);
+  int64_t p = vm_ck_unwritten(c, v);
+  if (p >= 0) tell_view(c, e, c->eng[e].pc, v, p);
 }
 
 void vm_ck_uninit_host(vm_core *c, const vm_box *b) {
@@ -252,7 +292,7 @@ static bool open_walk(const vm_core *c, const vm_share *s, int side, vm_walk *w)
   else
     vm_dma_walk_src(s->t, (unsigned)side, w);
   vm_view at = side < 0 ? s->t->dst : side ? s->t->more[side - 1] : s->t->src;
-  vm_view shadowed = shadow_of(c, &at);
+  vm_view shadowed = vm_ck_shadow(c, &at);
   if (!shadowed.at) return false;
   w->base = shadowed.at;
   vm_walk_seek(w, s->e0);
@@ -270,11 +310,16 @@ static bool each_run(vm_walk *w, uint64_t e0, uint64_t e1, bool (*fn)(vm_walk *w
   return true;
 }
 
+/* Leaves the walk at the first byte that was not written. */
 static bool run_written(vm_walk *w, uint64_t n) {
-  if (w->step == w->esize) return !memchr(w->at, 0, (size_t)n * w->esize);
-  for (uint64_t i = 0; i < n; i++)
-    if (memchr(w->at + (int64_t)i * w->step, 0, w->esize)) return false;
-  return true;
+  uint8_t *hole = NULL;
+  if (w->step == w->esize)
+    hole = memchr(w->at, 0, (size_t)n * w->esize);
+  else
+    for (uint64_t i = 0; i < n && !hole; i++)
+      hole = memchr(w->at + (int64_t)i * w->step, 0, w->esize);
+  if (hole) w->at = hole;
+  return !hole;
 }
 
 static bool mark_run(vm_walk *w, uint64_t n) {
@@ -295,7 +340,8 @@ void vm_ck_uninit_move(vm_core *c, const vm_share *s) {
     if (!open_walk(c, s, side, &w) || each_run(&w, s->e0, s->e1, run_written)) continue;
     snprintf(who, sizeof who, "a transfer of queue %.70s", c->code->queues[t->queue].name);
     const vm_view *v = side < 0 ? &t->dst : side ? &t->more[side - 1] : &t->src;
-    tell_memory(c, t->engine, t->pc, who, v, 0);
+    vm_finding *f = tell_memory(c, t->engine, t->pc, who, v);
+    if (f) put_hole(c, v->space, w.at, &f->text);
   }
 }
 
