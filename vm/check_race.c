@@ -428,17 +428,32 @@ typedef struct share_side {
   unsigned e;
   access *a;
   const vm_transfer *t;
-  bool indexed;
+  bool indexed, turned;
+  unsigned row_dim; /* of an indexed one: the dimension of the rows */
 } share_side;
+
+/* Partitions are dimension 0 of a turned block as of any other. */
+static void lead_partitions(const vm_core *c, vm_view *v) {
+  int64_t pitch = (int64_t)c->mem.sbuf_pitch;
+  if (v->space != ISA_SBUF) return;
+  v->part = (uint16_t)((v->at - c->mem.sbuf) / pitch);
+  for (unsigned d = 1; d < v->ndim; d++)
+    if (v->num[d] > 1 && v->step[d] >= pitch) {
+      v->num[0] = v->num[d];
+      v->step[0] = v->step[d];
+      v->num[d] = 1;
+    }
+}
 
 /* A block of the elements, in which dimension row_dim has the rows of the index vector. */
 static void look_at_block(const share_side *s, const vm_view *block, uint64_t first_row) {
+  vm_view row = *block;
+  unsigned d = s->row_dim;
+  if (s->turned) lead_partitions(s->c, &row);
   if (!s->indexed) {
-    look_at(s->c, s->e, block, s->a);
+    look_at(s->c, s->e, &row, s->a);
     return;
   }
-  vm_view row = *block;
-  unsigned d = s->t->row_dim;
   row.num[d] = 1;
   row.elems = block->num[d] ? block->elems / block->num[d] : 0;
   for (uint32_t i = 0; i < block->num[d]; i++) {
@@ -454,7 +469,7 @@ static void look_at_block(const share_side *s, const vm_view *block, uint64_t fi
 static void each_block(const share_side *s, const vm_view *v, unsigned d, uint64_t e0, uint64_t e1,
                        uint64_t row) {
   uint64_t each = 1;
-  bool is_row = s->indexed && d == s->t->row_dim;
+  bool is_row = s->indexed && d == s->row_dim;
   int64_t step = is_row ? 0 : v->step[d];
   for (unsigned i = d + 1; i < v->ndim; i++) each *= v->num[i];
   if (e0 >= e1 || each == 0) return;
@@ -483,26 +498,29 @@ static void each_block(const share_side *s, const vm_view *v, unsigned d, uint64
   }
 }
 
-static void look_at_whole(const share_side *s, const vm_box *box) {
-  access *a = s->a;
-  if (!box->space || s->c->ended) return;
-  isa_byteset_make((int64_t)box->lo, (int64_t)(box->hi - box->lo), NULL, 0, &a->set);
-  a->p0 = box->p0;
-  a->p1 = box->p1;
-  vm_view at = {.space = box->space, .at = (uint8_t *)(uintptr_t)box->lo};
-  a->region = region_of(s->c, &at);
-  look(s->c, s->e, a);
+/* The source of a transpose has no dimension for the partitions yet. */
+static vm_view with_partitions(const vm_view *v) {
+  vm_view out = *v;
+  out.ndim = (uint8_t)(v->ndim + 1);
+  out.num[0] = 1;
+  out.step[0] = 0;
+  for (unsigned d = 0; d < v->ndim; d++) {
+    out.num[d + 1] = v->num[d];
+    out.step[d + 1] = v->step[d];
+  }
+  return out;
 }
 
-/* A transposed source is known as a whole. */
 static void look_at_side(share_side *s, const vm_share *share, const vm_view *v, bool indexed) {
   s->indexed = indexed;
-  bool rows_first = true; /* of an indexed view: the dimensions outside the rows have one element */
-  for (unsigned d = 0; indexed && d < s->t->row_dim; d++) rows_first = rows_first && v->num[d] == 1;
-  if ((s->t->permuted && v == &s->t->src) || !rows_first)
-    look_at_whole(s, &s->t->whole);
-  else
-    each_block(s, v, 0, share->e0, share->e1, 0);
+  s->turned = s->t->permuted && v == &s->t->src;
+  s->row_dim = s->t->row_dim + s->turned;
+  vm_view turned;
+  if (s->turned) {
+    turned = with_partitions(v);
+    v = &turned;
+  }
+  each_block(s, v, 0, share->e0, share->e1, 0);
 }
 
 void vm_ck_race_share(vm_core *c, unsigned e, const vm_transfer *t, const vm_share *share,
