@@ -89,7 +89,7 @@ static bool includes(const release *r, unsigned comp, uint32_t epoch) {
 }
 
 static release release_of(vm_core *c, unsigned e) {
-  release r = {.base = snapshot_of(c, e), .engine = (uint8_t)e};
+  release r = {.base = snapshot_of(c, e), .engine = (uint8_t)e, .pc = c->eng[e].pc};
   for (unsigned i = 0; i < OF_ENGINE; i++) r.own[i] = clock_of(c, e)[vm_ck_comp(e, i)];
   return r;
 }
@@ -196,18 +196,37 @@ static unsigned comp_of_event(const vm_core *c, const vm_event *ev) {
   return vm_ck_comp(ev->from, isa_ops[in->op].cost == ISA_COST_LDW ? OF_WEIGHTS : OF_DONE);
 }
 
+/* What the value is set over must be known to who sets it: else it could come later and count. */
+static void check_lost(vm_core *c, const sem_log *l, unsigned sem, const source *s) {
+  for (uint32_t i = s->head; i < s->head + s->arrived && c->check->waiters[sem]; i++)
+    if (!s->v[i].writes && !includes(&l->write, s->comp, s->v[i].epoch))
+      vm_ck_tell_lost(c, sem, l, s->v[i].r.engine, s->v[i].r.pc);
+}
+
+/* An update that arrives after the value was set: r is what it was released with. */
+static void check_late(vm_core *c, const sem_log *l, unsigned sem, const release *r) {
+  if (l->was_written && l->writer < ISA_NENGINES && c->check->waiters[sem] &&
+      !includes(r, l->write_comp, l->write_epoch))
+    vm_ck_tell_lost(c, sem, l, r->engine, r->pc);
+}
+
 /* The value is set: what had arrived before does not count any more. */
-static void overwritten(vm_core *c, sem_log *l, unsigned sem, const release *by, unsigned engine,
-                        uint32_t pc) {
-  for (uint32_t i = 0; i < l->nsrc; i++)
-    while (l->src[i].arrived) forget(c, &l->src[i]);
+static void overwritten(vm_core *c, sem_log *l, unsigned sem, const release *by, unsigned comp,
+                        uint32_t epoch) {
   drop(c, l->write.base);
   l->write = *by;
   if (l->write.base) l->write.base->refs++;
   l->was_written = true;
   l->before = c->sem[sem];
-  l->writer = (uint8_t)engine;
-  l->written_pc = pc;
+  l->writer = by->engine;
+  l->written_pc = by->pc;
+  l->written_at = c->now;
+  l->write_comp = (uint16_t)comp;
+  l->write_epoch = epoch;
+  for (uint32_t i = 0; i < l->nsrc; i++) {
+    check_lost(c, l, sem, &l->src[i]);
+    while (l->src[i].arrived) forget(c, &l->src[i]);
+  }
 }
 
 void vm_check_arrival(vm_core *c, const vm_event *ev) {
@@ -224,10 +243,11 @@ void vm_check_arrival(vm_core *c, const vm_event *ev) {
   k->has_arriving = true;
   if (u.writes) {
     k->arriving.base->refs++; /* it may be forgotten with the rest */
-    overwritten(c, l, ev->sem, &k->arriving, ev->from, ev->pc);
+    overwritten(c, l, ev->sem, &k->arriving, s->comp, u.epoch);
     drop(c, k->arriving.base); /* held by the log's `write` now */
   } else {
     *(u.delta < 0 ? &l->down : &l->up) -= u.delta;
+    check_late(c, l, ev->sem, &u.r);
   }
 }
 
@@ -237,11 +257,14 @@ void vm_check_taken(vm_core *c, unsigned e, unsigned sem, unsigned kind) {
   k->change_by = (uint8_t)e;
   if (e >= ISA_NENGINES || !vm_ck_has(c, VM_CHECK_RACE)) return;
   k->change_pc = c->eng[e].pc;
-  raise_to(c, e, vm_ck_comp(e, OF_SEQ), clock_of(c, e)[vm_ck_comp(e, OF_SEQ)] + 1);
-  if (kind != ISA_UPD_write) return;
+  uint32_t epoch = clock_of(c, e)[vm_ck_comp(e, OF_SEQ)] + 1;
+  raise_to(c, e, vm_ck_comp(e, OF_SEQ), epoch);
   sem_log *l = log_of(c, sem);
-  release r = release_of(c, e);
-  if (l && r.base) overwritten(c, l, sem, &r, e, k->change_pc);
+  release r = l && (kind == ISA_UPD_write || l->was_written) ? release_of(c, e) : (release){0};
+  if (r.base && kind == ISA_UPD_write)
+    overwritten(c, l, sem, &r, vm_ck_comp(e, OF_SEQ), epoch);
+  else if (r.base)
+    check_late(c, l, sem, &r);
   drop(c, r.base);
 }
 
@@ -297,22 +320,6 @@ static void acquire_write(vm_core *c, unsigned e, const sem_log *l, const held *
     acquire(c, e, &l->write);
 }
 
-static void tell_reuse(vm_core *c, unsigned e, unsigned sem, const sem_log *l, const held *h) {
-  vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, e, h->pc, l->writer, l->written_pc);
-  if (!f) return;
-  vm_put_place(c, e, h->pc, &f->text);
-  isa_buf_printf(&f->text, ": race: %s waits for ", isa_engines[e].name);
-  vm_put_sem(c, sem, &f->text);
-  isa_buf_printf(&f->text,
-                 ", which had the value %u before it was set to another, and nothing "
-                 "orders the two: earlier, the wait would have passed",
-                 l->before);
-  vm_ck_put_insn(c, e, h->pc, c->now, &f->text);
-  vm_ck_put_insn(c, l->writer, l->written_pc, 0, &f->text);
-  isa_buf_puts(&f->text, "\n  fix: use the semaphore for one purpose, or order its reset before "
-                         "the wait by another");
-}
-
 void vm_ck_wait(vm_core *c, unsigned e, const isa_wait *w) {
   sem_log *l = log_of(c, w->sem);
   if (!l) return;
@@ -323,7 +330,7 @@ void vm_ck_wait(vm_core *c, unsigned e, const isa_wait *w) {
   if (l->was_written && l->writer < ISA_NENGINES && l->writer != e &&
       holds(h.cond, l->before, value) &&
       clock_of(c, e)[vm_ck_comp(l->writer, OF_SEQ)] < l->write.own[OF_SEQ])
-    tell_reuse(c, e, w->sem, l, &h);
+    vm_ck_tell_reuse(c, e, w->sem, l, &h);
   int64_t rest = 0, v = value;
   for (uint32_t i = 0; i < l->nsrc; i++) rest += l->src[i].up + l->src[i].down;
   acquire_write(c, e, l, &h, rest);
@@ -335,25 +342,6 @@ void vm_ck_wait(vm_core *c, unsigned e, const isa_wait *w) {
   if (cond == ISA_WAIT_lt) acquire_fall(c, e, l, w->sem, v - 1);
   l->held[e] = h;
   fold(c, l, w->sem);
-}
-
-static void tell_passing(vm_core *c, unsigned sem, unsigned e, const held *h, uint32_t next) {
-  static const char *const conds[] = {"", ">=", ">", "==", "<=", "<", "!="};
-  const struct vm_check *k = c->check;
-  vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, k->change_by, k->change_pc, e, h->pc);
-  if (!f) return;
-  vm_put_place(c, e, h->pc, &f->text);
-  isa_buf_printf(&f->text, ": race: %s waits for ", isa_engines[e].name);
-  vm_put_sem(c, sem, &f->text);
-  isa_buf_printf(&f->text,
-                 " %s %u, which only the timing satisfied: nothing orders the wait before the "
-                 "update that makes it %u",
-                 conds[h->cond], h->value, next);
-  vm_ck_put_insn(c, e, h->pc, h->time, &f->text);
-  vm_ck_put_insn(c, k->change_by, k->change_pc, c->now, &f->text);
-  isa_buf_puts(&f->text, h->cond == ISA_WAIT_eq
-                             ? "\n  fix: wait with >=, or let the waiter signal that it has seen it"
-                             : "\n  fix: let the waiter signal that it has seen the value");
 }
 
 void vm_check_change(vm_core *c, unsigned sem, uint32_t old, uint32_t next) {
@@ -369,7 +357,7 @@ void vm_check_change(vm_core *c, unsigned sem, uint32_t old, uint32_t next) {
     bool ordered = k->has_arriving
                        ? includes(&k->arriving, seq, h->epoch)
                        : k->change_by == e || clock_of(c, k->change_by)[seq] >= h->epoch;
-    if (!ordered) tell_passing(c, sem, e, h, next);
+    if (!ordered) vm_ck_tell_passing(c, sem, e, h, next);
   }
 }
 
@@ -404,6 +392,7 @@ static void log_flight(vm_core *c, unsigned e, const vm_flight *f) {
   if (u->kind == ISA_UPD_none) return;
   release r = release_of(c, e);
   if (!r.base) return;
+  r.pc = f->pc;
   r.own[OF_WEIGHTS] = i;
   if (!weights) r.own[OF_READ] = i;
   if (!weights && !u->at_read) r.own[OF_DONE] = i;
@@ -421,34 +410,13 @@ void vm_check_issue(vm_core *c, unsigned e, const vm_flight *f) {
   if (vm_ck_has(c, VM_CHECK_OVERLAP)) vm_ck_tiles_issue(c, e, f->in, f->pc);
 }
 
-/* Which transfers of a static queue an engine starts, and in which order, depends on who comes
- * first. */
-static void tell_trigger(vm_core *c, unsigned e, unsigned queue) {
-  const struct vm_check *k = c->check;
-  unsigned other = k->trigger[queue];
-  uint32_t pc = c->eng[e].pc;
-  vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, e, pc, other, k->trigger_pc[queue]);
-  if (!f) return;
-  vm_put_place(c, e, pc, &f->text);
-  isa_buf_printf(&f->text,
-                 ": race: %s and %s trigger queue %s, and nothing orders the two: each starts the "
-                 "transfers whose turn it is",
-                 isa_engines[e].name, isa_engines[other].name, c->code->queues[queue].name);
-  vm_ck_put_insn(c, other, k->trigger_pc[queue], k->trigger_time[queue], &f->text);
-  vm_ck_put_insn(c, e, pc, c->now, &f->text);
-  isa_buf_printf(&f->text,
-                 "\n  fix: %s must wait for a semaphore that %s updates when it has "
-                 "triggered, or use a queue of its own",
-                 isa_engines[e].name, isa_engines[other].name);
-}
-
 /* Engine e triggers a queue, at the epoch its sequencer has now. */
 static void note_trigger(vm_core *c, unsigned e, unsigned queue) {
   struct vm_check *k = c->check;
   unsigned last = k->trigger[queue];
   if (last < ISA_NENGINES && last != e &&
       clock_of(c, e)[vm_ck_comp(last, OF_SEQ)] < k->trigger_epoch[queue])
-    tell_trigger(c, e, queue);
+    vm_ck_tell_trigger(c, e, queue);
   k->trigger[queue] = (uint8_t)e;
   k->trigger_pc[queue] = c->eng[e].pc;
   k->trigger_time[queue] = c->now;
@@ -475,7 +443,7 @@ static snapshot *base_of_queue(vm_core *c, unsigned e, unsigned queue) {
 
 static void log_share(vm_core *c, unsigned e, const vm_transfer *t, unsigned comp, uint32_t share,
                       snapshot *base) {
-  release r = {.base = base, .engine = (uint8_t)e, .ring = (uint16_t)comp, .share = share};
+  release r = {.base = base, .engine = (uint8_t)e, .ring = (uint16_t)comp, .share = share, .pc = c->eng[e].pc};
   for (unsigned i = 0; i < OF_ENGINE; i++) r.own[i] = clock_of(c, e)[vm_ck_comp(e, i)];
   base->refs++;
   log_update(c, t->sem, ISA_UPD_dma, 0, comp, share, r);

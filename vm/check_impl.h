@@ -32,6 +32,7 @@ typedef struct release {
   snapshot *base;
   uint32_t own[OF_ENGINE];
   uint32_t share;
+  uint32_t pc; /* of the instruction that updates */
   uint16_t ring;
   uint8_t engine;
 } release;
@@ -63,6 +64,9 @@ typedef struct sem_log {
   bool was_written; /* by `write`, when its value was `before` */
   uint8_t writer;
   uint32_t before, written_pc;
+  uint16_t write_comp; /* who knows this epoch of that component comes after it */
+  uint32_t write_epoch;
+  vm_time written_at;
   release write;
   held held[ISA_NENGINES];
 } sem_log;
@@ -193,6 +197,14 @@ bool vm_ck_clocks_signal(const vm_core *c, unsigned comp, uint32_t epoch, unsign
 int64_t vm_ck_clocks_total(const vm_core *c, unsigned sem);
 /* The value that engine e last waited for on a semaphore, -1 when it has not. */
 int64_t vm_ck_clocks_waited(const vm_core *c, unsigned e, unsigned sem);
+
+/* check_tell.c. Engine e waits, by h, for a semaphore that was reset with no order to the wait; its
+ * wait h held on a value that passes to `next`; it triggers a queue that another one does; an
+ * update by the engine's instruction at pc could come before l's last write or after it. */
+void vm_ck_tell_reuse(vm_core *c, unsigned e, unsigned sem, const sem_log *l, const held *h);
+void vm_ck_tell_passing(vm_core *c, unsigned sem, unsigned e, const held *h, uint32_t next);
+void vm_ck_tell_trigger(vm_core *c, unsigned e, unsigned queue);
+void vm_ck_tell_lost(vm_core *c, unsigned sem, const sem_log *l, unsigned engine, uint32_t pc);
 
 /* check_race.c */
 bool vm_ck_races_start(vm_core *c);
