@@ -112,8 +112,9 @@ static bool open(lint *l) {
       if (n && !l->statics_done[c][q]) return false;
     }
   }
-  if (p->ntiles) l->told = isa_zalloc(l->al, p->ntiles);
-  return (l->told || !p->ntiles) && lint_memory_open(l);
+  uint32_t places = p->ntiles + p->ntensors;
+  if (places) l->told = isa_zalloc(l->al, places);
+  return (l->told || !places) && lint_memory_open(l);
 }
 
 static void close(lint *l) {
@@ -124,27 +125,29 @@ static void close(lint *l) {
     for (unsigned q = 0; q < p->cores[c].nqueues; q++)
       if (l->statics_done[c][q])
         isa_free(l->al, l->statics_done[c][q], p->cores[c].queues[q].nstatics);
-  if (l->told) isa_free(l->al, l->told, p->ntiles);
+  if (l->told) isa_free(l->al, l->told, p->ntiles + p->ntensors);
   lint_memory_close(l);
 }
 
-/* One pass without waits, for totals and loops; then one for each engine, in which that engine goes
- * last, so that all that can be written before it reads has been. Any of those tells who is stuck.
- */
+/* One pass without waits, for totals and loops, and one that holds each wait against these; then
+ * one for each engine, in which that engine goes last, so that all that can be written before it
+ * reads has been. Any of those tells who is stuck. */
 static void run(lint *l) {
   lint_scan_text(l);
   l->free = true;
   if (!lint_pass(l)) return;
   memcpy(l->total, l->sem, sizeof l->total);
   lint_judge_balance(l);
-  l->free = false;
+  l->judges = true;
+  if (!lint_pass(l)) return;
+  l->judges = l->free = false;
   for (unsigned i = 0; i < LINT_STREAMS; i++) {
     if (!l->s[i].code || l->s[i].code->n == 0) continue;
     judge_code(l, &l->s[i]);
     l->at = &l->s[i];
     if (!lint_pass(l)) return;
   }
-  if (l->at) lint_judge_waits(l);
+  if (l->at) lint_judge_circles(l);
   lint_judge_unwaited(l);
   lint_judge_tiles(l);
 }

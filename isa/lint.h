@@ -6,7 +6,8 @@
  * what can run, and what stays stuck is stuck for certain. An engine whose path is not known, or
  * longer than is followed, may do whatever its code reaches, any number of times.
  *
- * Assumed: the host sets neither semaphores nor registers, and writes no tile before the run. */
+ * Assumed: the host sets neither semaphores nor registers, writes no tile before the run, and gives
+ * an output no contents. */
 #ifndef ISA_LINT_H
 #define ISA_LINT_H
 

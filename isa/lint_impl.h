@@ -53,9 +53,12 @@ typedef struct lint {
   uint8_t triggers[ISA_MAX_CORES][ISA_MAX_QUEUES]; /* mask of engines that do */
   uint8_t *statics_done[ISA_MAX_CORES][ISA_MAX_QUEUES];
   bool free;             /* waits hold up no one */
+  bool judges;           /* of such a pass: waits that `total` cannot satisfy are reported */
+  uint8_t blamed[LINT_STREAMS][LINT_SEMS]; /* they have been */
   const lint_stream *at; /* whose reads are checked, and who runs last; NULL: nobody's */
   uint8_t *written[ISA_MAX_CORES][2]; /* a bit a byte of SBUF and PSUM, partition by partition */
-  uint8_t *told;                      /* by tile: its reads have been reported */
+  uint8_t **hbm;                      /* a bit a byte of each tensor that begins without contents */
+  uint8_t *told; /* by tile, then by tensor: its reads have been reported */
 } lint;
 
 /* lint.c */
@@ -86,8 +89,13 @@ bool lint_can_hold(const lint *l, const lint_stream *s, const isa_wait *w, const
 void lint_passed(lint *l, lint_stream *s, const isa_wait *w);
 bool lint_want(const lint_stream *s, const isa_wait *w, uint32_t *value);
 void lint_scan_text(lint *l);
-void lint_judge_waits(lint *l);
+/* s has come to a wait that the program's totals cannot satisfy. */
+void lint_judge_wait(lint *l, const lint_stream *s, const isa_wait *w);
+const char *lint_cond(unsigned cond); /* ">=" */
 void lint_judge_unwaited(lint *l);
+
+/* lint_circle.c: of a pass in which waits held. */
+void lint_judge_circles(lint *l);
 
 /* lint_loop.c: behind a pass in which no wait held anyone up. */
 void lint_judge_balance(lint *l);

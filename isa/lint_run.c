@@ -203,13 +203,17 @@ static void act(lint *l, lint_stream *s, const isa_insn *in) {
 static bool step(lint *l, lint_stream *s) {
   const isa_insn *in = &s->code->insns[s->pc];
   uint32_t next = s->pc + 1;
-  if (in->wait.cond && !l->free) {
-    const lint_sem *m = &l->sem[lint_key(in->wait.core, in->wait.sem)];
-    if (!lint_can_hold(l, s, &in->wait, m)) {
+  if (in->wait.cond && (!l->free || l->judges)) {
+    unsigned key = lint_key(in->wait.core, in->wait.sem);
+    bool holds = lint_can_hold(l, s, &in->wait, l->judges ? &l->total[key] : &l->sem[key]);
+    if (!holds && !l->judges) {
       s->state = LINT_WAITS;
       return false;
     }
-    lint_passed(l, s, &in->wait);
+    if (holds)
+      lint_passed(l, s, &in->wait);
+    else
+      lint_judge_wait(l, s, &in->wait);
   }
   if (s->steps++ == l->steps) {
     let_loose(l, s);

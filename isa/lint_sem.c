@@ -136,7 +136,10 @@ void lint_scan_text(lint *l) {
 
 /* ---- Judgement: waits ---------------------------------------------------------------------- */
 
-static const char *const conds[] = {"", ">=", ">", "==", "<=", "<", "!="};
+const char *lint_cond(unsigned cond) {
+  static const char *const conds[] = {"", ">=", ">", "==", "<=", "<", "!="};
+  return conds[cond];
+}
 
 /* "; fix: ..." where one number would do. */
 static void put_fix(const isa_wait *w, uint64_t most, uint64_t own, isa_buf *out) {
@@ -182,58 +185,28 @@ static void judge_impossible(lint *l, const lint_stream *s, const isa_wait *w) {
   lint_sem_name(l, w->core, w->sem, name);
   if (before)
     lint_add(l, ISA_LINT_impossible, lint_here(s),
-             "this wait, now %s%s%u, cannot hold a %u. time: %s", name, conds[w->cond], want,
+             "this wait, now %s%s%u, cannot hold a %u. time: %s", name, lint_cond(w->cond), want,
              before + 1, isa_buf_str(&why));
   else
     lint_add(l, ISA_LINT_impossible, lint_here(s), "the wait %s%s%u cannot hold: %s", name,
-             conds[w->cond], want, isa_buf_str(&why));
+             lint_cond(w->cond), want, isa_buf_str(&why));
   l->failed = l->failed || why.failed;
   isa_buf_free(&why);
 }
 
-/* A wait that fails whatever the others do. False: it hangs on others that are stuck too. */
-static bool judge_root(lint *l, const lint_stream *s) {
-  const isa_wait *w = &s->code->insns[s->pc].wait;
+/* Once an engine and a semaphore: further waits fail for the same reason. */
+void lint_judge_wait(lint *l, const lint_stream *s, const isa_wait *w) {
   unsigned key = lint_key(w->core, w->sem);
+  uint8_t *blamed = &l->blamed[index_of(l, s)][key];
   char name[LINT_NAME];
-  if (!l->text[key].updated) {
+  if (*blamed) return;
+  *blamed = 1;
+  if (l->text[key].updated)
+    judge_impossible(l, s, w);
+  else
     lint_add(l, ISA_LINT_signalled, lint_here(s),
              "nothing updates the semaphore `%s`, so this wait has no end",
              lint_sem_name(l, w->core, w->sem, name) + 1);
-    return true;
-  }
-  if (lint_can_hold(l, s, w, &l->total[key])) return false;
-  judge_impossible(l, s, w);
-  return true;
-}
-
-static void put_stuck(const lint *l, const lint_stream *s, bool first, isa_buf *out) {
-  const isa_wait *w = &s->code->insns[s->pc].wait;
-  char name[LINT_NAME], place[LINT_NAME];
-  uint32_t want;
-  lint_want(s, w, &want);
-  isa_buf_printf(out, "%s%s (%s) waits for %s%s%u", first ? "" : ", ", isa_engines[s->engine].name,
-                 lint_place(l, lint_here(s), place), lint_sem_name(l, w->core, w->sem, name),
-                 conds[w->cond], want);
-}
-
-void lint_judge_waits(lint *l) {
-  const lint_stream *first = NULL;
-  bool root = false;
-  for (unsigned i = 0; i < LINT_STREAMS && !l->failed; i++) {
-    if (l->s[i].state != LINT_WAITS) continue;
-    root = judge_root(l, &l->s[i]) || root;
-    first = first ? first : &l->s[i];
-  }
-  if (root || !first) return; /* the others only wait for those */
-  isa_buf all;
-  isa_buf_init(&all, l->al);
-  for (unsigned i = 0; i < LINT_STREAMS; i++)
-    if (l->s[i].state == LINT_WAITS) put_stuck(l, &l->s[i], &l->s[i] == first, &all);
-  lint_add(l, ISA_LINT_circular, lint_here(first), "these wait for updates behind one another: %s",
-           isa_buf_str(&all));
-  l->failed = l->failed || all.failed;
-  isa_buf_free(&all);
 }
 
 void lint_judge_unwaited(lint *l) {

@@ -182,7 +182,7 @@ section vector
 ]])
 
 local static = [[
-x tensor float32[128, 64], temp
+x tensor float32[128, 64], input
 u tile sbuf float32[128, 64]
 v tile sbuf float32[128, 64]
 s sem
