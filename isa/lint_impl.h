@@ -52,13 +52,13 @@ typedef struct lint {
   uint32_t statics_next[ISA_MAX_CORES][ISA_MAX_QUEUES];
   uint8_t triggers[ISA_MAX_CORES][ISA_MAX_QUEUES]; /* mask of engines that do */
   uint8_t *statics_done[ISA_MAX_CORES][ISA_MAX_QUEUES];
-  bool free;             /* waits hold up no one */
-  bool judges;           /* of such a pass: waits that `total` cannot satisfy are reported */
+  bool free;   /* waits hold up no one */
+  bool judges; /* of such a pass: waits that `total` cannot satisfy are reported */
   uint8_t blamed[LINT_STREAMS][LINT_SEMS]; /* they have been */
   const lint_stream *at; /* whose reads are checked, and who runs last; NULL: nobody's */
   uint8_t *written[ISA_MAX_CORES][2]; /* a bit a byte of SBUF and PSUM, partition by partition */
   uint8_t **hbm;                      /* a bit a byte of each tensor that begins without contents */
-  uint8_t *told; /* by tile, then by tensor: its reads have been reported */
+  uint8_t *told;                      /* by tile, then by tensor: its reads have been reported */
 } lint;
 
 /* lint.c */

@@ -78,7 +78,9 @@ static size_t first_other(const uint8_t *r, size_t at, size_t n, bool want) {
   return at;
 }
 
-static size_t tensor_bits(const lint *l, uint32_t i) { return (size_t)l->p->tensors[i].bytes / 8 + 1; }
+static size_t tensor_bits(const lint *l, uint32_t i) {
+  return (size_t)l->p->tensors[i].bytes / 8 + 1;
+}
 
 static bool open_tensors(lint *l) {
   uint32_t n = l->p->ntensors;
@@ -257,8 +259,9 @@ static void name_byte(const lint *l, const isa_ap *ap, unsigned partition, int64
     isa_buf_printf(out, "byte %lld of the tensor `%s`", (long long)byte,
                    l->p->tensors[ap->base - 1].name);
   else
-    isa_buf_printf(out, "byte %lld of partition %u of `%s`", (long long)(byte - (t ? t->offset : 0)),
-                   partition - (t ? t->part : 0), t ? t->name : isa_space_name(ap->space));
+    isa_buf_printf(out, "byte %lld of partition %u of `%s`",
+                   (long long)(byte - (t ? t->offset : 0)), partition - (t ? t->part : 0),
+                   t ? t->name : isa_space_name(ap->space));
 }
 
 static void report(const access *a, const isa_ap *ap, const region *r, unsigned partition,

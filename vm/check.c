@@ -126,16 +126,21 @@ void vm_ck_put_bytes(const vm_core *c, const region *r, const access *a, isa_buf
 
 void vm_ck_put_view(const vm_core *c, const vm_view *v, isa_buf *out) {
   vm_box b;
-  uint32_t tensor = 0;
   vm_view_box(c, v, &b);
-  for (uint32_t i = 0; i < c->prog->ntensors && v->space == ISA_HBM && !tensor; i++) {
+  vm_ck_put_box(c, &b, out);
+}
+
+void vm_ck_put_box(const vm_core *c, const vm_box *box, isa_buf *out) {
+  vm_box b = *box;
+  uint32_t tensor = 0;
+  for (uint32_t i = 0; i < c->prog->ntensors && b.space == ISA_HBM && !tensor; i++) {
     uint64_t at = (uint64_t)(uintptr_t)c->hbm[i].data;
     if (b.lo < at || b.lo >= at + c->hbm[i].bytes) continue;
     tensor = i + 1;
     b.lo -= at;
     b.hi -= at;
   }
-  put_range(c, v->space, tensor, b.p0, b.p1, (int64_t)b.lo, (int64_t)b.hi, out);
+  put_range(c, b.space, tensor, b.p0, b.p1, (int64_t)b.lo, (int64_t)b.hi, out);
 }
 
 void vm_ck_each_operand(const vm_flight *f, void (*fn)(void *ud, const vm_view *v, unsigned flags),

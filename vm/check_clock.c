@@ -443,7 +443,11 @@ static snapshot *base_of_queue(vm_core *c, unsigned e, unsigned queue) {
 
 static void log_share(vm_core *c, unsigned e, const vm_transfer *t, unsigned comp, uint32_t share,
                       snapshot *base) {
-  release r = {.base = base, .engine = (uint8_t)e, .ring = (uint16_t)comp, .share = share, .pc = c->eng[e].pc};
+  release r = {.base = base,
+               .engine = (uint8_t)e,
+               .ring = (uint16_t)comp,
+               .share = share,
+               .pc = c->eng[e].pc};
   for (unsigned i = 0; i < OF_ENGINE; i++) r.own[i] = clock_of(c, e)[vm_ck_comp(e, i)];
   base->refs++;
   log_update(c, t->sem, ISA_UPD_dma, 0, comp, share, r);

@@ -170,8 +170,9 @@ void vm_ck_out_of_memory(vm_core *c);
 void vm_ck_put_insn(const vm_core *c, unsigned engine, uint32_t pc, vm_time t, isa_buf *out);
 /* "bytes 0..63 of sbuf partitions 0..127 (tile a)". */
 void vm_ck_put_bytes(const vm_core *c, const region *r, const access *a, isa_buf *out);
-/* The same of a view. */
+/* The same of a view, and of a box. */
 void vm_ck_put_view(const vm_core *c, const vm_view *v, isa_buf *out);
+void vm_ck_put_box(const vm_core *c, const vm_box *box, isa_buf *out);
 
 /* Calls fn for each view that a flight reads or writes. */
 void vm_ck_each_operand(const vm_flight *f, void (*fn)(void *ud, const vm_view *v, unsigned flags),

@@ -1,7 +1,7 @@
-/* Instructions that read or write a part of an operand, for what nobody wrote. Some have places that
- * their form fixes: the scales of MX, every sixteenth partition, a list laid over sixteen of them.
- * Others choose their elements by another operand: those are run once more on the shadows, with
- * the choosing operand as it is, so that the instruction itself tells what it chose. */
+/* Instructions that read or write a part of an operand, for what nobody wrote. Some have places
+ * that their form fixes: the scales of MX, every sixteenth partition, a list laid over sixteen of
+ * them. Others choose their elements by another operand: those are run once more on the shadows,
+ * with the choosing operand as it is, so that the instruction itself tells what it chose. */
 #include "check_impl.h"
 
 #include <string.h>
@@ -28,7 +28,8 @@ static void give(const struct cut *t, const vm_view *v, unsigned flags, uint32_t
   t->fn(t->ud, &one, flags);
 }
 
-/* A list of n elements for each sixteen partitions: element i in partition i % 16, column i / 16. */
+/* A list of n elements for each sixteen partitions: element i in partition i % 16, column i / 16.
+ */
 static void give_snake(const struct cut *t, const vm_view *v, unsigned flags, uint64_t n) {
   for (uint32_t p = 0; p < v->num[0]; p++) {
     uint32_t q = p % CORE_PARTS;
@@ -189,9 +190,7 @@ int64_t vm_ck_chosen_unwritten(vm_core *c, unsigned e, const vm_flight *f, const
   return p;
 }
 
-bool vm_ck_leaves_some(unsigned op) {
-  return op == ISA_OP_copy_predicated || op == ISA_OP_shuffle;
-}
+bool vm_ck_leaves_some(unsigned op) { return op == ISA_OP_copy_predicated || op == ISA_OP_shuffle; }
 
 void vm_ck_mark_chosen(vm_core *c, unsigned e, const vm_flight *f) {
   uint8_t one[8];

@@ -218,22 +218,31 @@ static void put_access(const vm_core *c, const access *a, isa_buf *out) {
   if (a->queue < ISA_MAX_QUEUES) isa_buf_printf(out, ", ring %u", a->ring);
 }
 
-/* Where the later of the two signals, the other could wait for it instead. */
+/* Where the later of the two signals, or has read before the other writes, that one could wait for
+ * it instead. */
 static void put_other_way(const vm_core *c, const access *old, const access *a, isa_buf *out) {
   const isa_update *u = &c->code->code[a->engine].insns[a->pc].upd;
-  if (old->engine == a->engine || u->kind == ISA_UPD_none) return;
-  isa_buf_printf(out, "\n       or, if %s is to come first, %s must wait for ",
-                 isa_engines[a->engine].name, isa_engines[old->engine].name);
-  vm_put_sem(c, u->sem, out);
+  bool signals = u->kind != ISA_UPD_none;
+  if (old->engine == a->engine || (!signals && old->time <= a->time)) return;
+  isa_buf_puts(out, "\n       or, if ");
+  isa_buf_printf(out, "%s is to come first, ",
+                 a->queue < ISA_MAX_QUEUES ? "the transfer" : isa_engines[a->engine].name);
+  if (signals) {
+    isa_buf_printf(out, "%s must wait for ", isa_engines[old->engine].name);
+    vm_put_sem(c, u->sem, out);
+  } else {
+    vm_put_place(c, a->engine, a->pc, out);
+    isa_buf_printf(out, " must update a semaphore, and %s wait for it",
+                   isa_engines[old->engine].name);
+  }
   isa_buf_puts(out, " before ");
   vm_put_place(c, old->engine, old->pc, out);
 }
 
 /* What would order a after old, where it can be said. */
-static void put_fix(const vm_core *c, const access *old, const access *a, isa_buf *out) {
+static void put_order(const vm_core *c, const access *old, const access *a, isa_buf *out) {
   unsigned sem;
   int64_t value;
-  isa_buf_puts(out, "\n  fix: ");
   if (old->comp < FIRST_RING && a->queue < ISA_MAX_QUEUES && old->engine == a->engine &&
       !vm_ck_clocks_signal(c, old->comp, old->epoch, &sem, &value)) {
     isa_buf_printf(out, "%s must drain before it triggers the transfer",
@@ -265,7 +274,6 @@ static void put_fix(const vm_core *c, const access *old, const access *a, isa_bu
     isa_buf_printf(out, "; it waits for %lld", (long long)waited);
   else
     isa_buf_puts(out, "; it does not wait for it at all");
-  put_other_way(c, old, a, out);
 }
 
 static void tell_race(vm_core *c, const access *old, const access *a) {
@@ -277,10 +285,15 @@ static void tell_race(vm_core *c, const access *old, const access *a) {
   put_who(c, a, &f->text);
   isa_buf_printf(&f->text, " %s what ", a->writes ? "writes" : "reads");
   put_who(c, old, &f->text);
-  isa_buf_printf(&f->text, " %s, and nothing orders the two", old->writes ? "writes" : "reads");
+  isa_buf_printf(&f->text, " %s, and nothing orders the two%s", old->writes ? "writes" : "reads",
+                 a->queue < ISA_MAX_QUEUES && a->queue == old->queue
+                     ? ": each ring of a queue goes on by itself"
+                     : "");
   put_access(c, old, &f->text);
   put_access(c, a, &f->text);
-  put_fix(c, old, a, &f->text);
+  isa_buf_puts(&f->text, "\n  fix: ");
+  put_order(c, old, a, &f->text);
+  put_other_way(c, old, a, &f->text);
 }
 
 /* ---- One access --------------------------------------------------------------------------- */

@@ -66,12 +66,14 @@ void vm_ck_tell_lost(vm_core *c, unsigned sem, const sem_log *l, unsigned engine
   vm_put_place(c, l->writer, l->written_pc, &f->text);
   isa_buf_printf(&f->text, ": race: %s sets ", isa_engines[l->writer].name);
   vm_put_sem(c, sem, &f->text);
-  isa_buf_printf(&f->text,
-                 ", %s updates it, and nothing orders the two: an update that comes first is lost",
-                 engine == l->writer ? "what it has started itself" : isa_engines[engine].name);
+  isa_buf_printf(
+      &f->text,
+      " and %s updates it, and nothing orders the two: an update that comes first is lost",
+      engine == l->writer ? "what it has started itself" : isa_engines[engine].name);
   vm_ck_put_insn(c, l->writer, l->written_pc, l->written_at, &f->text);
   vm_ck_put_insn(c, engine, pc, c->now, &f->text);
-  isa_buf_printf(&f->text, "\n  fix: set it when all updates have been waited for, and let %s wait "
-                           "for another semaphore before it updates it again",
+  isa_buf_printf(&f->text,
+                 "\n  fix: set it when all updates have been waited for, and let %s wait "
+                 "for another semaphore before it updates it again",
                  isa_engines[engine].name);
 }

@@ -200,8 +200,8 @@ static void put_hole(const vm_core *c, unsigned space, const uint8_t *hole, isa_
   size_t pitch = space == ISA_SBUF ? c->mem.sbuf_pitch : c->mem.psum_pitch;
   size_t at = (size_t)(hole - (space == ISA_SBUF ? k->sbuf.at : k->psum.at));
   if (space != ISA_HBM) {
-    isa_buf_printf(out, "; the first that was not written is in partition %zu, byte %zu", at / pitch,
-                   at % pitch);
+    isa_buf_printf(out, "; the first that was not written is in partition %zu, byte %zu",
+                   at / pitch, at % pitch);
     return;
   }
   for (uint32_t i = 0; i < c->prog->ntensors; i++)
@@ -211,21 +211,21 @@ static void put_hole(const vm_core *c, unsigned space, const uint8_t *hole, isa_
 }
 
 /* The text up to the bytes that are read; NULL: it has been said. */
-static vm_finding *tell_memory(vm_core *c, unsigned e, uint32_t pc, const char *who,
-                               const vm_view *v) {
+static vm_finding *tell_memory(vm_core *c, unsigned e, uint32_t pc, vm_time t, const char *who) {
   vm_finding *f = vm_ck_found(c, VM_CHECK_UNINIT, e, pc, ISA_NENGINES, 0);
   if (!f) return NULL;
   vm_put_place(c, e, pc, &f->text);
   isa_buf_printf(&f->text, ": uninit: %s reads bytes that nothing has written since load", who);
-  vm_ck_put_insn(c, e, pc, c->now, &f->text);
+  vm_ck_put_insn(c, e, pc, t, &f->text);
   isa_buf_puts(&f->text, "\n    reads ");
-  vm_ck_put_view(c, v, &f->text);
   return f;
 }
 
-static void tell_view(vm_core *c, unsigned e, uint32_t pc, const vm_view *v, int64_t p) {
-  vm_finding *f = tell_memory(c, e, pc, isa_engines[e].name, v);
-  if (f) put_hole(c, v->space, hole_of(c, v, p), &f->text);
+static void tell_view(vm_core *c, unsigned e, uint32_t pc, vm_time t, const vm_view *v, int64_t p) {
+  vm_finding *f = tell_memory(c, e, pc, t, isa_engines[e].name);
+  if (!f) return;
+  vm_ck_put_view(c, v, &f->text);
+  put_hole(c, v->space, hole_of(c, v, p), &f->text);
 }
 
 struct reading {
@@ -239,14 +239,16 @@ static void read_operand(void *ud, const vm_view *v, unsigned flags) {
   int64_t p = flags & AP_R ? vm_ck_unwritten(r->c, v) : -1;
   if (p < 0) return;
   if (!vm_ck_chosen(r->f, v)) {
-    tell_view(r->c, r->e, r->f->pc, v, p);
+    tell_view(r->c, r->e, r->f->pc, r->f->item.start, v, p);
     return;
   }
   p = vm_ck_chosen_unwritten(r->c, r->e, r->f, v);
-  vm_finding *f = p < 0 ? NULL : tell_memory(r->c, r->e, r->f->pc, isa_engines[r->e].name, v);
-  if (f)
-    isa_buf_printf(&f->text, "; what it chooses for row %lld of its destination was not written",
-                   (long long)p);
+  const char *who = isa_engines[r->e].name;
+  vm_finding *f = p < 0 ? NULL : tell_memory(r->c, r->e, r->f->pc, r->f->item.start, who);
+  if (!f) return;
+  vm_ck_put_view(r->c, v, &f->text);
+  isa_buf_printf(&f->text, "; what it chooses for row %lld of its destination was not written",
+                 (long long)p);
 }
 
 static void write_operand(void *ud, const vm_view *v, unsigned flags) {
@@ -273,7 +275,7 @@ void vm_ck_uninit_access(vm_core *c, unsigned e, const vm_view *v, bool writes) 
     return;
   }
   int64_t p = vm_ck_unwritten(c, v);
-  if (p >= 0) tell_view(c, e, c->eng[e].pc, v, p);
+  if (p >= 0) tell_view(c, e, c->eng[e].pc, c->now, v, p);
 }
 
 void vm_ck_uninit_host(vm_core *c, const vm_box *b) {
@@ -340,8 +342,13 @@ void vm_ck_uninit_move(vm_core *c, const vm_share *s) {
     if (!open_walk(c, s, side, &w) || each_run(&w, s->e0, s->e1, run_written)) continue;
     snprintf(who, sizeof who, "a transfer of queue %.70s", c->code->queues[t->queue].name);
     const vm_view *v = side < 0 ? &t->dst : side ? &t->more[side - 1] : &t->src;
-    vm_finding *f = tell_memory(c, t->engine, t->pc, who, v);
-    if (f) put_hole(c, v->space, w.at, &f->text);
+    vm_finding *f = tell_memory(c, t->engine, t->pc, s->item.start, who);
+    if (!f) continue;
+    if (t->permuted && side == 0)
+      vm_ck_put_box(c, &t->whole, &f->text);
+    else
+      vm_ck_put_view(c, v, &f->text);
+    put_hole(c, v->space, w.at, &f->text);
   }
 }
 
