@@ -245,10 +245,11 @@ static bool writer_of(const lint *l, const region *r, unsigned partition, int64_
 
 /* ---- Accesses ------------------------------------------------------------------------------ */
 
+#define ALL_PARTS UINT32_MAX
 typedef struct access {
   lint *l;
   const lint_stream *s;
-  uint32_t part; /* the pattern of which a part may be read alone, 0: none */
+  uint32_t part; /* the pattern of which a part may be read alone; 0: none, ALL_PARTS: each */
 } access;
 
 /* "byte 4 of partition 0 of `a`": at is from the tile's or tensor's first. */
@@ -299,7 +300,7 @@ static void check_read(void *ud, uint32_t index, uint32_t flags) {
   unsigned partition;
   int64_t byte;
   if (!(flags & AP_R) || flags & AP_W || !region_of(a->l, a->s->core, ap, &r)) return;
-  if (isa_ap_is_static(ap) && index != a->part) {
+  if (isa_ap_is_static(ap) && index != a->part && a->part != ALL_PARTS) {
     if (find(a->l, &r, true, &partition, &byte)) report(a, ap, &r, partition, byte);
   } else if (ap->base && !find(a->l, &r, false, &partition, &byte)) {
     report(a, ap, &r, r.part, r.bytes.start); /* wherever it reads, nothing is there */
@@ -333,6 +334,9 @@ static uint32_t part_of(const isa_insn *in) {
   case ISA_OP_topk: return in->u.TOPK.src;
   case ISA_OP_ldweights_mx: return in->u.LDWEIGHTS_MX.scale;
   case ISA_OP_matmul_mx: return in->u.MATMUL_MX.scale;
+  case ISA_OP_dma_copy: return in->u.DMA_COPY.oob == ISA_OOB_skip ? ALL_PARTS : 0;
+  case ISA_OP_dma_transpose: return in->u.DMA_TRANSPOSE.oob == ISA_OOB_skip ? ALL_PARTS : 0;
+  case ISA_OP_dma_compute: return in->u.DMA_COMPUTE.oob == ISA_OOB_skip ? ALL_PARTS : 0;
   default: return 0;
   }
 }

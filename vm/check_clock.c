@@ -260,6 +260,7 @@ void vm_check_taken(vm_core *c, unsigned e, unsigned sem, unsigned kind) {
   uint32_t epoch = clock_of(c, e)[vm_ck_comp(e, OF_SEQ)] + 1;
   raise_to(c, e, vm_ck_comp(e, OF_SEQ), epoch);
   sem_log *l = log_of(c, sem);
+  if (l) l->held[e].valid = false; /* it took what it had waited for: nobody can come between */
   release r = l && (kind == ISA_UPD_write || l->was_written) ? release_of(c, e) : (release){0};
   if (r.base && kind == ISA_UPD_write)
     overwritten(c, l, sem, &r, vm_ck_comp(e, OF_SEQ), epoch);

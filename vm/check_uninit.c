@@ -301,13 +301,31 @@ static bool open_walk(const vm_core *c, const vm_share *s, int side, vm_walk *w)
   return true;
 }
 
+/* A walk of the side whose rows an index gives: what it skips is neither read nor written. False
+ * when there is none. */
+static bool open_guide(const vm_share *s, vm_walk *guide) {
+  const vm_transfer *t = s->t;
+  if (!t->rows) return false;
+  if (t->dst_indexed)
+    vm_dma_walk_dst(t, guide);
+  else
+    vm_dma_walk_src(t, (unsigned)t->src_indexed, guide);
+  vm_walk_seek(guide, s->e0);
+  return true;
+}
+
 /* Calls fn for each run of the share's elements in the shadow; stops when fn gives false. */
-static bool each_run(vm_walk *w, uint64_t e0, uint64_t e1, bool (*fn)(vm_walk *w, uint64_t n)) {
-  for (uint64_t e = e0; e < e1;) {
-    uint64_t n = w->left < e1 - e ? w->left : e1 - e;
-    if (!w->skipped && !fn(w, n)) return false;
+static bool each_run(const vm_share *s, vm_walk *w, bool (*fn)(vm_walk *w, uint64_t n)) {
+  vm_walk guide;
+  bool guided = open_guide(s, &guide);
+  for (uint64_t e = s->e0; e < s->e1;) {
+    uint64_t n = w->left < s->e1 - e ? w->left : s->e1 - e;
+    if (guided && guide.left < n) n = guide.left;
+    if (!(guided && guide.skipped) && !fn(w, n)) return false;
     e += n;
-    if (e < e1) vm_walk_seek(w, e);
+    if (e >= s->e1) break;
+    vm_walk_seek(w, e);
+    if (guided) vm_walk_seek(&guide, e);
   }
   return true;
 }
@@ -339,7 +357,7 @@ void vm_ck_uninit_move(vm_core *c, const vm_share *s) {
   char who[96];
   if (s->item.staged) return; /* read when it was copied: what is there now is another's */
   for (int side = t->accumulates ? -1 : 0; side < t->nsrc; side++) {
-    if (!open_walk(c, s, side, &w) || each_run(&w, s->e0, s->e1, run_written)) continue;
+    if (!open_walk(c, s, side, &w) || each_run(s, &w, run_written)) continue;
     snprintf(who, sizeof who, "a transfer of queue %.70s", c->code->queues[t->queue].name);
     const vm_view *v = side < 0 ? &t->dst : side ? &t->more[side - 1] : &t->src;
     vm_finding *f = tell_memory(c, t->engine, t->pc, s->item.start, who);
@@ -354,5 +372,5 @@ void vm_ck_uninit_move(vm_core *c, const vm_share *s) {
 
 void vm_ck_uninit_moved(vm_core *c, const vm_share *s) {
   vm_walk w;
-  if (open_walk(c, s, -1, &w)) each_run(&w, s->e0, s->e1, mark_run);
+  if (open_walk(c, s, -1, &w)) each_run(s, &w, mark_run);
 }
