@@ -463,6 +463,7 @@ void vm_check_transfer(vm_core *c, unsigned e, const isa_insn *in, const vm_tran
   unsigned ring = 0;
   step(c, e);
   note_trigger(c, e, t->queue);
+  k->transfers++;
   for (const vm_share *s = shares; s && base; s = s->next, ring++) {
     unsigned comp = vm_ck_ring_comp(t->queue, ring);
     uint32_t share = ++k->shares[comp - FIRST_RING];

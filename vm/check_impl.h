@@ -88,6 +88,7 @@ typedef struct access {
   uint8_t engine; /* whose instruction it is */
   uint8_t queue;  /* of a share, else ISA_MAX_QUEUES */
   uint8_t ring;
+  uint32_t transfer; /* of a share: the number of its transfer */
   uint32_t pc;
   vm_time time;
 } access;
@@ -126,6 +127,7 @@ struct vm_check {
   snapshot *free;
   uint32_t issued[ISA_NENGINES];   /* data-path instructions */
   uint32_t *shares;                /* of each ring, by component */
+  uint32_t transfers;
   uint8_t trigger[ISA_MAX_QUEUES]; /* engine that last triggered the queue, with that clock */
   uint32_t trigger_pc[ISA_MAX_QUEUES], trigger_epoch[ISA_MAX_QUEUES]; /* epoch: of OF_SEQ */
   vm_time trigger_time[ISA_MAX_QUEUES];

@@ -276,12 +276,29 @@ static void put_order(const vm_core *c, const access *old, const access *a, isa_
     isa_buf_puts(out, "; it does not wait for it at all");
 }
 
+/* Elements of one transfer that meet in different rings, by an index that names a row twice. */
+static void put_twice(const vm_core *c, const access *old, const access *a, isa_buf *out) {
+  put_who(c, a, out);
+  isa_buf_printf(out, " %s bytes in ring %u that its ring %u %s, and nothing orders the two",
+                 a->writes ? "writes" : "reads", a->ring, old->ring,
+                 old->writes ? "writes" : "reads");
+  put_access(c, old, out);
+  put_access(c, a, out);
+  isa_buf_puts(out,
+               "\n  fix: let the index vector name no row that another element of the transfer "
+               "has, or use a queue of one ring");
+}
+
 static void tell_race(vm_core *c, const access *old, const access *a) {
   vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, a->engine, a->pc, old->engine, old->pc);
   if (!f) return;
   f->other_time = old->time;
   vm_put_place(c, a->engine, a->pc, &f->text);
   isa_buf_puts(&f->text, ": race: ");
+  if (a->transfer && a->transfer == old->transfer) {
+    put_twice(c, old, a, &f->text);
+    return;
+  }
   put_who(c, a, &f->text);
   isa_buf_printf(&f->text, " %s what ", a->writes ? "writes" : "reads");
   put_who(c, old, &f->text);
@@ -337,6 +354,7 @@ static void look(vm_core *c, unsigned e, access *a) {
     old->seen_epoch = 0;
     old->pc = a->pc;
     old->engine = a->engine;
+    old->transfer = a->transfer;
     old->time = a->time;
     return;
   }
@@ -544,6 +562,7 @@ void vm_ck_race_share(vm_core *c, unsigned e, const vm_transfer *t, const vm_sha
               .engine = (uint8_t)e,
               .queue = t->queue,
               .ring = (uint8_t)ring,
+              .transfer = c->check->transfers,
               .pc = c->eng[e].pc,
               .time = share->ready};
   share_side s = {.c = c, .e = e, .a = &a, .t = t};
