@@ -202,58 +202,6 @@ finds("triggers by a register", static:format(32))
 finds("triggers by a register, and one more", static:format(48),
   "13: warning: the wait $s>=48 cannot hold: all updates together bring it to 32; fix: wait for 32 [-w+impossible-wait]")
 
--- ---- Circles -----------------------------------------------------------------------------------
-
-finds("a circle of three", [[
-a sem
-b sem
-c sem
-section tensor
- nop $a>=1
- nop $b++
- halt
-section vector
- nop $b>=1
- nop $c++
- halt
-section scalar
- nop $c>=1
- nop $a++
- halt
-]], "6: warning: these wait for updates behind one another: tensor (l.s:6) waits for $a>=1, " ..
-  "vector (l.s:10) waits for $b>=1, scalar (l.s:14) waits for $c>=1 [-w+circular-wait]")
-
-finds("no circle with one update in front", [[
-a sem
-b sem
-section tensor
- nop $b++
- nop $a>=1
- halt
-section vector
- nop $b>=1
- nop $a++
- halt
-]])
-
-finds("its own update, behind the wait", "s sem\nsection sync\n nop $s>=1\n nop $s++\n halt\n",
-  "4: warning: these wait for updates behind one another: sync (l.s:4) waits for $s>=1 [-w+circular-wait]")
-
-finds("who only waits for the stuck is not named", [[
-a sem
-b sem
-section tensor
- nop $a>=2
- nop $b++
- halt
-section vector
- nop $a++
- halt
-section scalar
- nop $b>=1
- halt
-]], "5: warning: the wait $a>=2 cannot hold: all updates together bring it to 1; fix: wait for 1 [-w+impossible-wait]")
-
 -- ---- Loops that drift --------------------------------------------------------------------------
 
 local drift = [[
