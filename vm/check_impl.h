@@ -125,8 +125,8 @@ struct vm_check {
   uint32_t *clock[ISA_NENGINES]; /* ncomps each */
   snapshot *now[ISA_NENGINES];   /* of the clock, NULL when it has changed since */
   snapshot *free;
-  uint32_t issued[ISA_NENGINES];   /* data-path instructions */
-  uint32_t *shares;                /* of each ring, by component */
+  uint32_t issued[ISA_NENGINES]; /* data-path instructions */
+  uint32_t *shares;              /* of each ring, by component */
   uint32_t transfers;
   uint8_t trigger[ISA_MAX_QUEUES]; /* engine that last triggered the queue, with that clock */
   uint32_t trigger_pc[ISA_MAX_QUEUES], trigger_epoch[ISA_MAX_QUEUES]; /* epoch: of OF_SEQ */
