@@ -5,7 +5,9 @@
  *   check.c         life cycle, findings and their text
  *   check_clock.c   happens-before: vector clocks of engines, what a wait acquires
  *   check_race.c    accesses to memory and whether they are ordered
+ *   check_tell.c    what these say of semaphores and triggers
  *   check_uninit.c  shadow bytes: what nobody wrote; registers
+ *   check_part.c    instructions that read or write a part of an operand
  *   check_psum.c    accumulation groups, and engines that meet in a bank
  *   check_value.c   ranges of activation functions, infinities and NaNs that appear
  *   check_tile.c    tiles that share bytes */
