@@ -210,6 +210,12 @@ static void check_late(vm_core *c, const sem_log *l, unsigned sem, const release
     vm_ck_tell_lost(c, sem, l, r->engine, r->pc);
 }
 
+/* The value is set to `value` after another has set it. */
+static void check_set_again(vm_core *c, const sem_log *l, unsigned sem, const release *by,
+                            int64_t value) {
+  if ((int64_t)c->sem[sem] != value) check_late(c, l, sem, by);
+}
+
 /* The value is set: what had arrived before does not count any more. */
 static void overwritten(vm_core *c, sem_log *l, unsigned sem, const release *by, unsigned comp,
                         uint32_t epoch) {
@@ -243,7 +249,9 @@ void vm_check_arrival(vm_core *c, const vm_event *ev) {
   k->has_arriving = true;
   if (u.writes) {
     k->arriving.base->refs++; /* it may be forgotten with the rest */
+    check_set_again(c, l, ev->sem, &k->arriving, u.delta);
     overwritten(c, l, ev->sem, &k->arriving, s->comp, u.epoch);
+    l->set_to = (uint32_t)u.delta;
     drop(c, k->arriving.base); /* held by the log's `write` now */
   } else {
     *(u.delta < 0 ? &l->down : &l->up) -= u.delta;
@@ -262,10 +270,14 @@ void vm_check_taken(vm_core *c, unsigned e, unsigned sem, unsigned kind) {
   sem_log *l = log_of(c, sem);
   if (l) l->held[e].valid = false; /* it took what it had waited for: nobody can come between */
   release r = l && (kind == ISA_UPD_write || l->was_written) ? release_of(c, e) : (release){0};
-  if (r.base && kind == ISA_UPD_write)
+  if (r.base && kind == ISA_UPD_write) { /* sem_range_clear has no update, and its value is 0 */
+    uint32_t value = c->code->code[e].insns[k->change_pc].upd.value;
+    check_set_again(c, l, sem, &r, value);
     overwritten(c, l, sem, &r, vm_ck_comp(e, OF_SEQ), epoch);
-  else if (r.base)
+    l->set_to = value;
+  } else if (r.base) {
     check_late(c, l, sem, &r);
+  }
   drop(c, r.base);
 }
 
@@ -328,7 +340,7 @@ void vm_ck_wait(vm_core *c, unsigned e, const isa_wait *w) {
   uint32_t value = w->is_reg ? c->eng[e].regs[w->value] : w->value;
   raise_to(c, e, seq, clock_of(c, e)[seq] + 1);
   held h = {true, w->cond, value, c->eng[e].pc, clock_of(c, e)[seq], c->now};
-  if (l->was_written && l->writer < ISA_NENGINES && l->writer != e &&
+  if (l->was_written && l->writer < ISA_NENGINES && l->writer != e && l->before != l->set_to &&
       holds(h.cond, l->before, value) &&
       clock_of(c, e)[vm_ck_comp(l->writer, OF_SEQ)] < l->write.own[OF_SEQ])
     vm_ck_tell_reuse(c, e, w->sem, l, &h);

@@ -63,7 +63,7 @@ typedef struct sem_log {
   int64_t up, down; /* updates under way */
   bool was_written; /* by `write`, when its value was `before` */
   uint8_t writer;
-  uint32_t before, written_pc;
+  uint32_t before, set_to, written_pc;
   uint16_t write_comp; /* who knows this epoch of that component comes after it */
   uint32_t write_epoch;
   vm_time written_at;
