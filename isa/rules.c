@@ -119,6 +119,19 @@ bool isa_rule_copy(const isa_ck *c) {
   return true;
 }
 
+/* An integer is filled with a whole number that it can hold, a bool with 0 or 1. The greatest of 32
+ * bits is no float32: the number beside it stands for it. A register's value is not seen. */
+static bool fill_value(const isa_ck *c, unsigned dtype, isa_num value) {
+  const isa_dtype_row *t = &isa_dtypes[dtype];
+  if (value.kind != ISA_NUM_imm || t->cls == ISA_FLOAT || t->cls == ISA_PACK) return true;
+  double x = (double)isa_bits_f32(value.v), span = (double)((uint64_t)1 << (t->bits - 1)) * 2;
+  double least = t->cls == ISA_INT ? -span / 2 : 0, most = t->cls == ISA_BOOL ? 1 : least + span;
+  if (t->bits < 32 && t->cls != ISA_BOOL) most -= 1;
+  if (x >= least && x <= most && (double)(int64_t)x == x) return true;
+  return isa_fail(c->e, ISA_ILLEGAL, ISA_F_MEMSET_value, "%.9g: %s takes a whole number %.0f to %.0f",
+                  x, t->name, least, t->bits == 32 ? most - 1 : most);
+}
+
 bool isa_rule_memset(const isa_ck *c) {
   const struct isa_MEMSET *u = &c->in->u.MEMSET;
   if (u->value.kind == ISA_NUM_ap)
@@ -127,7 +140,7 @@ bool isa_rule_memset(const isa_ck *c) {
   if (isa_ck_packed(dtype_of(c, u->dst)) && (u->value.kind != ISA_NUM_imm || u->value.v != 0))
     return isa_fail(c->e, ISA_ILLEGAL, ISA_F_MEMSET_value, "%s can only be set to 0.0",
                     isa_dtypes[dtype_of(c, u->dst)].name);
-  return true;
+  return fill_value(c, dtype_of(c, u->dst), u->value);
 }
 
 bool isa_rule_unary(const isa_ck *c) {

@@ -299,15 +299,15 @@ bool isa_rule_bnaggr(const isa_ck *c) {
 
 /* ---- Searching ---------------------------------------------------------------------------- */
 
-static bool search_row(const isa_ck *c, int f, uint32_t index) {
+static bool search_row(const isa_ck *c, int f, uint32_t index, uint64_t least) {
   return fixed_row(c, f, index) && max_dims(c, f, index, SEARCH_DIMS) &&
-         elements(c, f, index, SEARCH_LEAST, SEARCH_MOST);
+         elements(c, f, index, least, SEARCH_MOST);
 }
 
 bool isa_rule_max8(const isa_ck *c) {
   const struct isa_UNARY *u = &c->in->u.UNARY;
   return row_to(c, 8) && max_dims(c, ISA_F_UNARY_dst, u->dst, 1) &&
-         search_row(c, ISA_F_UNARY_src, u->src);
+         search_row(c, ISA_F_UNARY_src, u->src, SEARCH_LEAST);
 }
 
 bool isa_rule_matchv(const isa_ck *c) {
@@ -319,7 +319,7 @@ bool isa_rule_matchv(const isa_ck *c) {
 bool isa_rule_find8(const isa_ck *c) {
   const struct isa_UNARY *u = &c->in->u.UNARY;
   return row_to(c, 8) && max_dims(c, ISA_F_UNARY_dst, u->dst, 1) &&
-         search_row(c, ISA_F_UNARY_src, u->src) &&
+         search_row(c, ISA_F_UNARY_src, u->src, SEARCH_LEAST) &&
          isa_ck_types(c, ISA_F_UNARY_dst, u->dst, TYPES_INDEX);
 }
 
@@ -330,7 +330,7 @@ bool isa_rule_repl8(const isa_ck *c) {
   if (u->imm.kind == ISA_NUM_ap)
     return isa_fail(c->e, ISA_ILLEGAL, ISA_F_MATCH_REPLACE_imm,
                     "a pattern: the value is a number or a register");
-  if (!isa_ck_agree(c, src, u->src, dst, u->dst) || !search_row(c, src, u->src)) return false;
+  if (!isa_ck_agree(c, src, u->src, dst, u->dst) || !search_row(c, src, u->src, 1)) return false;
   return !u->dst_idx ||
          (isa_ck_agree_parts(c, idx, u->dst_idx, dst, u->dst) && fixed_row(c, idx, u->dst_idx) &&
           isa_ck_count(c, idx, u->dst_idx, 8) && max_dims(c, idx, u->dst_idx, 1) &&

@@ -78,8 +78,8 @@ static uint32_t compare_i32(unsigned op, uint32_t a, uint32_t b, bool is_signed)
   switch (op) {
   case ISA_ALU_max: return x >= y ? a : b;
   case ISA_ALU_min: return x <= y ? a : b;
-  case ISA_ALU_abs_max: return ma >= mb ? a : b;
-  case ISA_ALU_abs_min: return ma <= mb ? a : b;
+  case ISA_ALU_abs_max: return ma > mb ? a : b;
+  case ISA_ALU_abs_min: return ma < mb ? a : b;
   case ISA_ALU_is_ge: return x >= y;
   case ISA_ALU_is_gt: return x > y;
   case ISA_ALU_is_le: return x <= y;

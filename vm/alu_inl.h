@@ -17,17 +17,17 @@ KERN_INLINE float alu_min(float a, float b) {
   return kern_canon(isa_bits_f32(kern_pick((a < b) | (b != b), ua, rest)));
 }
 
-/* The operand of larger (smaller) magnitude with its sign, the first of equal ones; NaN skipped. */
+/* The operand of larger (smaller) magnitude with its sign, the second of equal ones; NaN skipped. */
 KERN_INLINE float alu_abs_max(float a, float b) {
   uint32_t ua = isa_f32_bits(a), ub = isa_f32_bits(b);
   int32_t ma = a == a ? (int32_t)(ua & 0x7fffffff) : -1;
   int32_t mb = b == b ? (int32_t)(ub & 0x7fffffff) : -1;
-  return kern_canon(isa_bits_f32(kern_pick(ma >= mb, ua, ub)));
+  return kern_canon(isa_bits_f32(kern_pick(ma > mb, ua, ub)));
 }
 KERN_INLINE float alu_abs_min(float a, float b) {
   uint32_t ua = isa_f32_bits(a), ub = isa_f32_bits(b);
   int32_t ma = (int32_t)(ua & 0x7fffffff), mb = (int32_t)(ub & 0x7fffffff);
-  return kern_canon(isa_bits_f32(kern_pick(ma <= mb, ua, ub))); /* a NaN is above infinity */
+  return kern_canon(isa_bits_f32(kern_pick(ma < mb, ua, ub))); /* a NaN is above infinity */
 }
 
 KERN_INLINE float alu_abs(float a) {

@@ -313,21 +313,34 @@ local function copies(suite)
   }
 end
 
+-- Least and greatest value that memset puts into a type, of 32 bits the float32 next to it; and the
+-- values that follow.
+local whole = {uint8 = {0, 255, -1, 256}, int8 = {-128, 127, -129, 128}, uint16 = {0, 65535, -1, 65536},
+  int16 = {-32768, 32767, -32769, 32768}, uint32 = {0, 0x1p32, -1, 0x1.000002p32},
+  int32 = {-0x1p31, 0x1p31, -0x1.000002p31, 0x1.000002p31}, bool = {0, 1, -1, 2}}
+
 local function fills(suite)
   local shape1 = {3, 7}
+  local function fill(t, engine, v)
+    local want, w = {}, whole[t]
+    local legal = not w or (v >= w[1] and v <= w[2] and v == math.floor(v))
+    for i = 1, 21 do want[i] = v end
+    suite:case {
+      insn = "memset", name = string.format("%s%s %.9g on %s", legal and "" or "refused: ", t, v, engine),
+      engine = engine, outputs = {o = {t, shape1}}, body = string.format(" memset o, %.9g", v),
+      expect = legal and {o = ref.tensor(want, t, shape1)} or nil, refuse = not legal and "whole number" or nil,
+    }
+  end
   for _, t in ipairs(ref.types) do
     for _, engine in ipairs {"vector", "gpsimd"} do
-      for _, v in ipairs {0.0, 1.0, -2.5, 300.0} do
-        local want = {}
-        for i = 1, 21 do want[i] = v end
-        suite:case {
-          insn = "memset", name = string.format("%s %g on %s", t, v, engine), engine = engine,
-          outputs = {o = {t, shape1}}, body = string.format(" memset o, %.9g", v),
-          expect = {o = ref.tensor(want, t, shape1)},
-        }
-      end
+      for _, v in ipairs {0.0, 1.0, -2.5, 300.0} do fill(t, engine, v) end
     end
+    for _, v in ipairs(whole[t] or {}) do fill(t, "vector", v + 0.0) end
   end
+  suite:case { -- a register's value is not seen before: it converts
+    insn = "memset", name = "register into uint8", engine = "vector", outputs = {o = {"uint8", {1, 3}}},
+    body = " mov r1, 0x43960000\n memset o, r1", expect = {o = ref.tensor({255, 255, 255}, "uint8", {1, 3})},
+  }
   for _, t in ipairs {"float8_e5m2_x4", "float8_e4m3fn_x4", "float4_e2m1fn_x4"} do
     suite:case {
       insn = "memset", name = t .. " 0", engine = "vector", outputs = {o = {t, shape1}},

@@ -225,11 +225,11 @@ M.ops = {
   relu = function(x) return x ~= x and M.nan or x > 0 and x or 0.0 end,
   abs_max = function(x, y)
     if x ~= x then return y elseif y ~= y then return x end
-    return math.abs(y) > math.abs(x) and y or x
+    return math.abs(x) > math.abs(y) and x or y
   end,
   abs_min = function(x, y)
     if x ~= x then return y elseif y ~= y then return x end
-    return math.abs(y) < math.abs(x) and y or x
+    return math.abs(x) < math.abs(y) and x or y
   end,
 }
 

@@ -162,6 +162,8 @@ local list = {
   {"tensor_tensor", "vector", f4, "tensor_tensor o, a, q, op=add", "5 partitions"},
   {"tensor_tensor", "vector", f4, "tensor_tensor o, z, z, op=add", "packed"},
   {"tensor_tensor", "vector", f4, "tensor_tensor o, a, b, op=divide", "divide"},
+  {"tensor_reduce", "vector", f4, "tensor_reduce c, a, op=abs_max", "not a reduction", 4},
+  {"tensor_reduce", "vector", f4, "tensor_reduce c, a, op=abs_min", "not a reduction", 4},
   {"tensor_scalar", "vector", f4, "tensor_scalar o, a, op0=add", "missing: add takes two operands"},
   {"tensor_scalar", "vector", f4, "tensor_scalar o, a, op0=abs, imm0=1.0", "one operand"},
   {"tensor_scalar", "vector", f4, "tensor_scalar o, a, op0=abs, reverse0=true", "reverse"},
@@ -233,7 +235,8 @@ local list = {
   {"find_index8", "vector", f4 .. "t uint16[4,7]; ", "find_index8 t, a", "8"},
   {"find_index8", "vector", f4, "find_index8 s, w", "7"},
   {"match_replace8", "vector", f4, "match_replace8 o, a, imm=c", "pattern"},
-  {"match_replace8", "vector", f4, "match_replace8 w, w, imm=0.0", "7"},
+  {"match_replace8", "vector", "a bfloat16[4,16385]; o bfloat16[4,16385]; ", "match_replace8 o, a, imm=0.0", "16385"},
+  {"match_replace8", "vector", f4, "match_replace8 n, n, imm=0.0", "free dimensions"},
   {"match_replace8", "vector", f4, "match_replace8 o, a, imm=0.0, dst_idx=i", "int32"},
   {"match_replace8", "vector", f4, "match_replace8 o, a, imm=0.0, dst_idx=s[:, 0:7]", "8"},
   -- movement

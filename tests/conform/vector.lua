@@ -475,6 +475,14 @@ local function top8(suite)
       }
     end
   end
+  suite:case { -- a row shorter than the registers
+    insn = "match_replace8", name = "three elements", engine = "vector",
+    inputs = {a = ref.tensor(floats {8, 3, 8}, "float32", {1, 3}), v = ref.tensor(floats(vals), "float32", {1, 8})},
+    outputs = {o = {"float32", {1, 3}}, i = {"uint16", {1, 8}}},
+    body = " match_value_load v\n match_replace8 o, a, imm=5.0, dst_idx=i",
+    expect = {o = ref.tensor(floats {5, 5, 5}, "float32", {1, 3}),
+      i = ref.tensor(floats {1, 65535, 65535, 65535, 65535, 65535, 2, 0}, "uint16", {1, 8})},
+  }
   local a = ref.tensor(floats {5, 6, 7, 8, 9, 10, 11, 12}, "float32", {1, 8})
   local v = ref.tensor(floats {12, 1, 6, 6, 5, 2, 9, 8}, "float32", {1, 8})
   for u, none in pairs {uint16 = 0xffff, uint32 = 0xffffffff} do

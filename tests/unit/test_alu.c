@@ -107,13 +107,14 @@ static void test_order(void **state) {
   check(ISA_ALU_min, 0x7f800001, ODDNAN, QNAN);
   check(ISA_ALU_abs_max, 0xc0400000, TWO, 0xc0400000);
   check(ISA_ALU_abs_max, TWO, 0xc0400000, 0xc0400000);
-  check(ISA_ALU_abs_max, NEG1, ONE, NEG1);
-  check(ISA_ALU_abs_max, ONE, NEG1, ONE);
+  check(ISA_ALU_abs_max, NEG1, ONE, ONE); /* equal: the second */
+  check(ISA_ALU_abs_max, ONE, NEG1, NEG1);
   check(ISA_ALU_abs_max, ODDNAN, 0, 0);
   check(ISA_ALU_abs_max, 0, ODDNAN, 0);
   check(ISA_ALU_abs_max, ODDNAN, ODDNAN, QNAN);
   check(ISA_ALU_abs_min, 0xc0400000, TWO, TWO);
-  check(ISA_ALU_abs_min, NEG1, ONE, NEG1);
+  check(ISA_ALU_abs_min, NEG1, ONE, ONE);
+  check(ISA_ALU_abs_min, INF, NINF, NINF);
   check(ISA_ALU_abs_min, ODDNAN, INF, INF);
   check(ISA_ALU_abs_min, NINF, ODDNAN, NINF);
   check(ISA_ALU_abs_min, ODDNAN, ODDNAN, QNAN);
@@ -339,7 +340,7 @@ static void test_native_integers(void **state) {
       {ISA_ALU_pow, 3, UINT32_MAX, 0, 0xaaaaaaab}, /* the inverse of 3 mod 2^32 */
       {ISA_ALU_max, 0x80000000, 1, 1, 0x80000000},
       {ISA_ALU_min, 0x80000000, 1, 0x80000000, 1},
-      {ISA_ALU_abs_max, 0xfffffffb, 5, 0xfffffffb, 0xfffffffb}, /* equal: the first */
+      {ISA_ALU_abs_max, 0xfffffffb, 5, 5, 0xfffffffb}, /* equal: the second */
       {ISA_ALU_abs_min, 0xfffffffb, 6, 0xfffffffb, 6},
       {ISA_ALU_is_lt, UINT32_MAX, 0, 1, 0},
       {ISA_ALU_is_le, UINT32_MAX, 0, 1, 0},

@@ -108,7 +108,7 @@ static float ref_reduce(unsigned op, float a, float b) {
   bool larger = op == ISA_ALU_abs_max;
   if (op != ISA_ALU_abs_max && op != ISA_ALU_abs_min) return ref_alu(op, a, b);
   if (isnan(a) || isnan(b)) return isnan(a) ? b : a;
-  return (larger ? fabsf(a) >= fabsf(b) : fabsf(a) <= fabsf(b)) ? a : b;
+  return (larger ? fabsf(a) > fabsf(b) : fabsf(a) < fabsf(b)) ? a : b;
 }
 static float ref_row(unsigned op, float first, const float *x, uint64_t n) {
   volatile float p[16];
