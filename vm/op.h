@@ -148,9 +148,10 @@ typedef struct vm_dp {
   /* vector: where each partition of a quadrant comes from in a shuffle, once one is loaded. */
   uint8_t mask[VM_MASK];
   bool has_mask;
-  /* vector: the values that find_index8 and match_replace8 look for, once they are loaded. */
+  /* vector: the values that find_index8 and match_replace8 look for, of the partitions where they
+   * are loaded. */
   float match[ISA_PMAX][VM_MATCH];
-  bool has_match;
+  bool has_match[ISA_PMAX];
   /* Stochastic rounding: the run's seed, how many instructions of this engine have rounded so, and
    * of the one that runs its key and whether it does (vm_round_begin). */
   uint64_t rounding_seed, rounding_count, rounding_key;

@@ -47,9 +47,10 @@ vm_verdict op_match_value_load(vm_dp *d, const struct vm_MATCH_VALUE_LOAD *a) {
   if (a->src.elems != VM_MATCH)
     return vm_dp_fault(d, "match_value_load: %llu elements a partition, there are 8 registers",
                        (unsigned long long)a->src.elems);
-  for (uint32_t p = 0; p < a->src.num[0]; p++)
+  for (uint32_t p = 0; p < a->src.num[0]; p++) {
     vm_load(d, d->match[a->src.part + p], &a->src, p, 0, VM_MATCH);
-  d->has_match = true;
+    d->has_match[a->src.part + p] = true;
+  }
   return VM_RETIRE;
 }
 
@@ -99,13 +100,18 @@ static void hits_store(const hits *h, const vm_view *dst, uint32_t p) {
   vm_store_bits(dst, p, 0, out, VM_MATCH);
 }
 
-static vm_verdict no_match(vm_dp *d, const char *insn) {
-  return vm_dp_fault(d, "%s: no values are loaded, match_value_load comes first", insn);
+/* Each partition that is read has values of its own. */
+static vm_verdict need_match(vm_dp *d, const char *insn, const vm_view *src) {
+  for (uint32_t p = 0; p < src->num[0]; p++)
+    if (!d->has_match[src->part + p])
+      return vm_dp_fault(d, "%s: no values are loaded, match_value_load comes first: partition %u",
+                         insn, (unsigned)(src->part + p));
+  return VM_RETIRE;
 }
 
 vm_verdict op_find_index8(vm_dp *d, const struct vm_UNARY *a) {
   hits h;
-  if (!d->has_match) return no_match(d, "find_index8");
+  if (need_match(d, "find_index8", &a->src) != VM_RETIRE) return VM_FAULT;
   for (uint32_t p = 0; p < a->dst.num[0] && a->src.elems; p++) {
     hits_find(d, &h, &a->src, p, false);
     hits_store(&h, &a->dst, p);
@@ -129,7 +135,7 @@ static void copy_row(vm_dp *d, const vm_view *dst, const vm_view *src, uint32_t 
 vm_verdict op_match_replace8(vm_dp *d, const struct vm_MATCH_REPLACE *a) {
   hits h;
   float imm = vm_num_at(d, &a->imm, 0, 0);
-  if (!d->has_match) return no_match(d, "match_replace8");
+  if (need_match(d, "match_replace8", &a->src) != VM_RETIRE) return VM_FAULT;
   for (uint32_t p = 0; p < a->dst.num[0] && a->dst.elems; p++) {
     hits_find(d, &h, &a->src, p, true);
     copy_row(d, &a->dst, &a->src, p);

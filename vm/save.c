@@ -105,7 +105,7 @@ static void walk_dp(vm_saver *s, vm_dp *d) {
   if (d->psum_written) walk_written(s, d->psum_written);
   save_bool(s, &d->has_mask);
   vm_saver_bytes(s, d->mask, sizeof d->mask);
-  save_bool(s, &d->has_match);
+  for (unsigned p = 0; p < ISA_PMAX; p++) save_bool(s, &d->has_match[p]);
   vm_saver_words(s, d->match, sizeof d->match / 4);
   save_u64(s, &d->rounding_count);
   save_bool(s, &d->seeded);

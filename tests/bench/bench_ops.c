@@ -238,7 +238,7 @@ int main(void) {
   if (!b.d || !b.mem || !b.x || !b.y || !b.o || !b.p || !vm_kern_select(NULL, &k)) return 1;
   b.d->k = &k;
   b.d->target = &isa_targets[ISA_trn3];
-  b.d->has_match = true;
+  memset(b.d->has_match, true, sizeof b.d->has_match);
   EACH {
     float v = (float)((at * 7919) % 4001) / 5000.0f - 0.37f;
     uint8_t pred = (uint8_t)(at * 2654435761u >> 31);

@@ -475,6 +475,16 @@ local function top8(suite)
       }
     end
   end
+  for insn, body in pairs {find_index8 = "find_index8 i, a", match_replace8 = "match_replace8 a, a, imm=5.0, dst_idx=i"} do
+    for _, loaded in ipairs {{"v", 2, "fewer", 0}, {"v", 4, "others", 32}} do
+      suite:case { -- the values are those of the partitions that were loaded
+        insn = insn, name = loaded[3] .. " partitions loaded", engine = "vector",
+        inputs = {a = soma.ones({4, 8}, "float32"), v = soma.ones({loaded[2], 8}, "float32")},
+        part = {v = loaded[4]}, tiles = {i = {"uint32", {4, 8}}}, body = " match_value_load v\n " .. body,
+        fault = "no values are loaded, match_value_load comes first: partition " .. (loaded[4] == 0 and 2 or 0),
+      }
+    end
+  end
   suite:case { -- a row shorter than the registers
     insn = "match_replace8", name = "three elements", engine = "vector",
     inputs = {a = ref.tensor(floats {8, 3, 8}, "float32", {1, 3}), v = ref.tensor(floats(vals), "float32", {1, 8})},
