@@ -231,6 +231,8 @@ local list = {
   {"max8", "vector", f4, "max8 o[:, 0:7], a", "8"},
   {"max8", "vector", "a float32[4,16385]; o float32[4,8]; ", "max8 o, a", "16385"},
   {"max8", "vector", f4, "max8 o, n", "free dimensions"},
+  {"exponential", "vector", "a float32[2,2,2,2,2]; o float32[2,2,2,2,2]; ", "exponential o, a", "free dimensions", 4},
+  {"exponential", "vector", "a float32[2,2,2,2,2]; o float32[2,2,2,4]; ", "exponential o, a", "free dimensions", 4},
   {"match_value_load", "vector", f4, "match_value_load w", "7"},
   {"find_index8", "vector", f4 .. "t uint16[4,7]; ", "find_index8 t, a", "8"},
   {"find_index8", "vector", f4, "find_index8 s, w", "7"},
