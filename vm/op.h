@@ -132,10 +132,11 @@ enum { VM_XORWOW = 6, VM_RNG = 4 * VM_XORWOW };
  * stay zero. */
 typedef struct vm_dp {
   const vm_kern *k;
+  /* Lane p of an engine works on partition p of an operand, counted from the operand's first. */
   const isa_target *target;
   uint8_t engine;
   unsigned cvt;        /* isa_cvt flags of the run */
-  float acc[ISA_PMAX]; /* accumulator registers, one a partition (scalar, vector) */
+  float acc[ISA_PMAX]; /* accumulator registers (scalar, vector) */
   vm_weights *weights; /* tensor engine; zeroed at load */
   /* tensor: one byte a slot, at vm_psum_slot. Bit 0: a matmul has written the slot's
    * low 16 bits, bit 1: its high ones (a bf16 element is half a slot); what is not written is
@@ -148,8 +149,8 @@ typedef struct vm_dp {
   /* vector: where each partition of a quadrant comes from in a shuffle, once one is loaded. */
   uint8_t mask[VM_MASK];
   bool has_mask;
-  /* vector: the values that find_index8 and match_replace8 look for, of the partitions where they
-   * are loaded. */
+  /* vector: the values that find_index8 and match_replace8 look for, of the lanes where they are
+   * loaded. */
   float match[ISA_PMAX][VM_MATCH];
   bool has_match[ISA_PMAX];
   /* Stochastic rounding: the run's seed, how many instructions of this engine have rounded so, and

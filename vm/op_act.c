@@ -41,13 +41,13 @@ static float activate_row(vm_dp *d, const struct vm_ACTIVATE *a, uint32_t p) {
   return sums ? vm_kern_combine(ISA_ALU_add, part) : 0;
 }
 
-/* The register of a partition is that of the lane which reads it: the source's partition. */
+/* The register of a partition is that of its lane, counted from the source's first partition. */
 vm_verdict op_activate(vm_dp *d, const struct vm_ACTIVATE *a) {
   vm_round_begin(d, a->round);
   bool done = a->dst.elems == 0 || activate_column(d, a);
   for (uint32_t p = 0; p < a->dst.num[0] && !done; p++) {
     float sum = activate_row(d, a, p);
-    vm_accumulate(&d->acc[a->src.part + p], a->reduce, ISA_ALU_add, 0, sum);
+    vm_accumulate(&d->acc[p], a->reduce, ISA_ALU_add, 0, sum);
   }
   vm_round_end(d);
   return VM_RETIRE;
@@ -112,7 +112,7 @@ static float activate2_row(vm_dp *d, const struct vm_ACTIVATE2 *a, uint32_t p) {
 vm_verdict op_activate2(vm_dp *d, const struct vm_ACTIVATE2 *a) {
   for (uint32_t p = 0; p < a->dst.num[0] && a->dst.elems; p++) {
     float row = activate2_row(d, a, p);
-    vm_accumulate(&d->acc[a->src.part + p], a->reduce, a->reduce_op, 0, row);
+    vm_accumulate(&d->acc[p], a->reduce, a->reduce_op, 0, row);
   }
   return VM_RETIRE;
 }
@@ -121,7 +121,7 @@ vm_verdict op_activate2(vm_dp *d, const struct vm_ACTIVATE2 *a) {
 
 vm_verdict op_act_read_acc(vm_dp *d, const struct vm_READ_ACC *a) {
   for (uint32_t p = 0; p < a->dst.num[0] && a->dst.elems; p++) {
-    float x = d->acc[a->dst.part + p];
+    float x = d->acc[p];
     if (a->negate) x = -x;
     vm_store(d, &a->dst, p, 0, &x, 1);
   }

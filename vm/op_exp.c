@@ -16,14 +16,14 @@ static float exponential_row(vm_dp *d, const struct vm_EXPONENTIAL *a, uint32_t 
   return vm_kern_combine(ISA_ALU_add, part);
 }
 
-/* The register of a partition is that of the lane which reads it: the source's partition. The
+/* The register of a partition is that of its lane, counted from the source's first partition. The
  * machine leaves the registers undefined after `idle`; here they keep what they hold. */
 vm_verdict op_exponential(vm_dp *d, const struct vm_EXPONENTIAL *a) {
   if (a->dst.elems == 0) return VM_RETIRE;
   for (uint32_t p = 0; p < a->dst.num[0]; p++) {
     float init = vm_num_at(d, &a->init, p, 0); /* read first: dst may lie upon it */
     float sum = exponential_row(d, a, p);
-    vm_accumulate(&d->acc[a->src.part + p], a->reduce, ISA_ALU_add, init, sum);
+    vm_accumulate(&d->acc[p], a->reduce, ISA_ALU_add, init, sum);
   }
   return VM_RETIRE;
 }

@@ -1,6 +1,6 @@
 /* Random numbers: rng, rand2, dropout, and the generators' state.
  *
- * gpsimd has one XORWOW state a lane (partition), of the six words x y z w v d; vector from gen4
+ * A lane is a partition, counted from the operand's first. gpsimd has one XORWOW state a lane, of the six words x y z w v d; vector from gen4
  * on has four, state-major, and element i of an instruction comes from state i mod 4. The
  * generator of older vector engines is not published. In its place stands a shift register of 32
  * bits a lane, word 0 of the lane: s ^= s << 13, s ^= s >> 17, s ^= s << 5, and s is the number.
@@ -66,7 +66,7 @@ vm_verdict op_rng(vm_dp *d, const struct vm_DST *a) {
   for (uint32_t p = 0; p < a->dst.num[0]; p++) {
     for (uint64_t i = 0; i < a->dst.elems; i += VM_ROW) {
       size_t n = vm_piece(a->dst.elems, i);
-      draw(d, a->dst.part + p, x, n);
+      draw(d, p, x, n);
       vm_store_bits(&a->dst, p, i, x, n);
     }
   }
@@ -84,7 +84,7 @@ vm_verdict op_rand2(vm_dp *d, const struct vm_RAND2 *a) {
     float width = vm_alu_f32(ISA_ALU_subtract, max, min);
     for (uint64_t i = 0; i < a->dst.elems; i += VM_ROW) {
       size_t n = vm_piece(a->dst.elems, i);
-      draw(d, a->dst.part + p, x, n);
+      draw(d, p, x, n);
       for (size_t j = 0; j < n; j++) r[j] = fraction(x[j]);
       d->k->alu_vs[ISA_ALU_mult](r, r, width, n);
       d->k->alu_vs[ISA_ALU_add](r, r, min, n);
@@ -103,7 +103,7 @@ vm_verdict op_dropout(vm_dp *d, const struct vm_DROPOUT *a) {
     float rate = vm_num_at(d, &a->prob, p, 0);
     for (uint64_t i = 0; i < a->dst.elems; i += VM_ROW) {
       size_t n = vm_piece(a->dst.elems, i);
-      draw(d, a->src.part + p, r, n);
+      draw(d, p, r, n);
       vm_load_bits(x, &a->src, p, i, n);
       for (size_t j = 0; j < n; j++) x[j] = (fraction(r[j]) < rate) == is_keep_rate ? x[j] : 0;
       vm_store_bits(&a->dst, p, i, x, n);
@@ -133,7 +133,7 @@ vm_verdict op_rand_set_state(vm_dp *d, const struct vm_SRC *a) {
                        (unsigned long long)a->src.elems);
   if (!d->seeded) seed(d, 0);
   for (uint32_t p = 0; p < a->src.num[0]; p++)
-    vm_load_bits(d->rng[a->src.part + p], &a->src, p, 0, (size_t)a->src.elems);
+    vm_load_bits(d->rng[p], &a->src, p, 0, (size_t)a->src.elems);
   return VM_RETIRE;
 }
 
@@ -143,6 +143,6 @@ vm_verdict op_rand_get_state(vm_dp *d, const struct vm_DST *a) {
                        (unsigned long long)a->dst.elems);
   if (!d->seeded) seed(d, 0);
   for (uint32_t p = 0; p < a->dst.num[0]; p++)
-    vm_store_bits(&a->dst, p, 0, d->rng[a->dst.part + p], (size_t)a->dst.elems);
+    vm_store_bits(&a->dst, p, 0, d->rng[p], (size_t)a->dst.elems);
   return VM_RETIRE;
 }

@@ -171,7 +171,7 @@ vm_verdict op_tensor_scalar_reduce(vm_dp *d, const struct vm_TENSOR_SCALAR_REDUC
                        isa_aluops[a->op1].name);
   for (uint32_t p = 0; p < a->dst.num[0] && a->dst.elems; p++) {
     float init = vm_num_at(d, &a->imm1, p, 0), row = scalar_reduce_row(d, a, p);
-    vm_accumulate(&d->acc[a->src.part + p], a->reduce, a->op1, init, row);
+    vm_accumulate(&d->acc[p], a->reduce, a->op1, init, row);
   }
   return VM_RETIRE;
 }

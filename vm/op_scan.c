@@ -67,7 +67,7 @@ vm_verdict op_tensor_tensor_scan(vm_dp *d, const struct vm_SCAN *a) {
 vm_verdict op_tensor_scalar_cumulative(vm_dp *d, const struct vm_TENSOR_SCALAR_REDUCE *a) {
   uint32_t lanes = a->dst.num[0];
   float *x = d->row[0], *out = d->row[1], *scalar = d->row[2], *r = d->row[3];
-  float *acc = d->acc + a->src.part;
+  float *acc = d->acc;
   if (lanes == 0 || a->dst.elems == 0) return VM_RETIRE;
   load_nums(d, scalar, &a->imm0, lanes);
   load_nums(d, r, &a->imm1, lanes);

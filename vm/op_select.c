@@ -100,7 +100,7 @@ static void select_piece(vm_dp *d, selection *s, const uint32_t *mask, uint32_t 
 
 static void selection_end(vm_dp *d, const selection *s, unsigned cmd, uint32_t p) {
   float row = s->reduces ? vm_kern_combine(ISA_ALU_max, s->part) : 0;
-  vm_accumulate(&d->acc[s->on_true->part + p], cmd, ISA_ALU_max, 0, row);
+  vm_accumulate(&d->acc[p], cmd, ISA_ALU_max, 0, row);
 }
 
 vm_verdict op_select_reduce(vm_dp *d, const struct vm_SELECT_REDUCE *a) {

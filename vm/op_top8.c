@@ -42,14 +42,14 @@ vm_verdict op_max8(vm_dp *d, const struct vm_UNARY *a) {
 
 /* ---- Match values ------------------------------------------------------------------------- */
 
-/* A partition's values are those of the lane that reads it. */
+/* A partition's values are those of its lane, counted from the operand's first partition. */
 vm_verdict op_match_value_load(vm_dp *d, const struct vm_MATCH_VALUE_LOAD *a) {
   if (a->src.elems != VM_MATCH)
     return vm_dp_fault(d, "match_value_load: %llu elements a partition, there are 8 registers",
                        (unsigned long long)a->src.elems);
   for (uint32_t p = 0; p < a->src.num[0]; p++) {
-    vm_load(d, d->match[a->src.part + p], &a->src, p, 0, VM_MATCH);
-    d->has_match[a->src.part + p] = true;
+    vm_load(d, d->match[p], &a->src, p, 0, VM_MATCH);
+    d->has_match[p] = true;
   }
   return VM_RETIRE;
 }
@@ -86,7 +86,7 @@ static void hits_look(const vm_dp *d, hits *h, const float *x, uint64_t first, s
 }
 
 static void hits_find(vm_dp *d, hits *h, const vm_view *src, uint32_t p, bool down) {
-  hits_start(h, d->match[src->part + p], down);
+  hits_start(h, d->match[p], down);
   for (uint64_t i = 0; i < src->elems; i += VM_ROW) {
     size_t n = vm_piece(src->elems, i);
     hits_look(d, h, vm_in(d, d->row[0], src, p, i, n), i, n);
@@ -100,12 +100,12 @@ static void hits_store(const hits *h, const vm_view *dst, uint32_t p) {
   vm_store_bits(dst, p, 0, out, VM_MATCH);
 }
 
-/* Each partition that is read has values of its own. */
+/* Each lane that is used has values of its own. */
 static vm_verdict need_match(vm_dp *d, const char *insn, const vm_view *src) {
   for (uint32_t p = 0; p < src->num[0]; p++)
-    if (!d->has_match[src->part + p])
-      return vm_dp_fault(d, "%s: no values are loaded, match_value_load comes first: partition %u",
-                         insn, (unsigned)(src->part + p));
+    if (!d->has_match[p])
+      return vm_dp_fault(d, "%s: no values are loaded, match_value_load comes first: lane %u",
+                         insn, (unsigned)p);
   return VM_RETIRE;
 }
 

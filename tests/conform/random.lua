@@ -135,7 +135,13 @@ return function(suite)
         expect = {o = ref.from_bits(numbers, "uint32", shape), g = ref.from_bits(after, "uint32", {P, words})},
       }
     end
-    -- a state goes in and out unchanged; lanes are partitions; two instructions are one longer one
+    suite:case { -- lanes count from each operand's first partition
+      insn = "rng", name = "states of other partitions on " .. engine, engine = engine, targets = targets,
+      inputs = {s = s}, outputs = {o = {"uint32", shape}, g = {"uint32", {P, words}}}, part = {s = 32, o = 64, g = 96},
+      body = " rand_set_state s\n rng o\n rand_get_state g",
+      expect = {o = ref.from_bits(numbers, "uint32", shape), g = ref.from_bits(after, "uint32", {P, words})},
+    }
+    -- a state goes in and out unchanged; two instructions are one longer one
     local half = {}
     for p = 0, P - 1 do for i = 1, 5 do half[p * 5 + i] = numbers[p * N + i] end end
     for _, insn in ipairs {"rand_set_state", "rand_get_state"} do

@@ -10,7 +10,7 @@ local function reduce(op, list)
   elseif op == "add" or op == "mult" or op == "max" or op == "min" then
     return ref.sixteen(op, list)
   end
-  local acc = list[1] -- logical and absolute reductions do not depend on the order
+  local acc = list[1] -- logical reductions do not depend on the order
   if #list == 1 and op:match("^logical") then acc = acc ~= 0 and 1.0 or 0.0 end
   for i = 2, #list do acc = ref.ops[op](acc, list[i]) end
   return acc

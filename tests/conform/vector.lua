@@ -476,14 +476,19 @@ local function top8(suite)
     end
   end
   for insn, body in pairs {find_index8 = "find_index8 i, a", match_replace8 = "match_replace8 a, a, imm=5.0, dst_idx=i"} do
-    for _, loaded in ipairs {{"v", 2, "fewer", 0}, {"v", 4, "others", 32}} do
-      suite:case { -- the values are those of the partitions that were loaded
-        insn = insn, name = loaded[3] .. " partitions loaded", engine = "vector",
-        inputs = {a = soma.ones({4, 8}, "float32"), v = soma.ones({loaded[2], 8}, "float32")},
-        part = {v = loaded[4]}, tiles = {i = {"uint32", {4, 8}}}, body = " match_value_load v\n " .. body,
-        fault = "no values are loaded, match_value_load comes first: partition " .. (loaded[4] == 0 and 2 or 0),
-      }
-    end
+    suite:case { -- each lane has values of its own
+      insn = insn, name = "fewer partitions loaded", engine = "vector",
+      inputs = {a = soma.ones({4, 8}, "float32"), v = soma.ones({2, 8}, "float32")},
+      tiles = {i = {"uint32", {4, 8}}}, body = " match_value_load v\n " .. body,
+      fault = "no values are loaded, match_value_load comes first: lane 2",
+    }
+    suite:case { -- which counts from the operand's first partition
+      insn = insn, name = "values in other partitions", engine = "vector",
+      inputs = {a = ref.tensor(floats {1, 2, 3, 4, 5, 6, 7, 8, 8, 7, 6, 5, 4, 3, 2, 1}, "float32", {2, 8}),
+        v = ref.tensor(floats {8, 7, 6, 5, 4, 3, 2, 1, 8, 7, 6, 5, 4, 3, 2, 1}, "float32", {2, 8})},
+      part = {a = 64, v = 32, i = 96}, outputs = {i = {"uint32", {2, 8}}}, body = " match_value_load v\n " .. body,
+      expect = {i = ref.tensor(floats {7, 6, 5, 4, 3, 2, 1, 0, 0, 1, 2, 3, 4, 5, 6, 7}, "uint32", {2, 8})},
+    }
   end
   suite:case { -- a row shorter than the registers
     insn = "match_replace8", name = "three elements", engine = "vector",

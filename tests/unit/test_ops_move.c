@@ -182,7 +182,7 @@ static void exponential_once(bed *b, const struct vm_EXPONENTIAL *a, const char 
   for (uint32_t p = 0; p < a->src.num[0]; p++) {
     float max = a->max.v.at ? getf(&a->max.v, p, 0) : a->max.imm;
     float init = a->init.v.at ? getf(&a->init.v, p, 0) : a->init.imm;
-    volatile float sum = exp_sum(a, p, max, y), *r = &acc[a->src.part + p];
+    volatile float sum = exp_sum(a, p, max, y), *r = &acc[p];
     for (uint64_t i = 0; i < a->src.elems; i++)
       expect(b, &a->dst, p, i, ref_encode(a->dst.dtype, y[i]));
     if (a->reduce == ISA_CMD_reset_reduce) *r = 0.0f + sum;

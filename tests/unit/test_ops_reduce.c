@@ -189,7 +189,7 @@ static void activate_once(bed *b, const struct vm_ACTIVATE *a, const char *what)
       o[i] = ref_fn(a->fn, x);
       expect(b, &a->dst, p, i, ref_encode(a->dst.dtype, o[i]));
     }
-    volatile float *r = &acc[a->src.part + p];
+    volatile float *r = &acc[p];
     if (a->reduce == ISA_CMD_reset || a->reduce == ISA_CMD_reset_reduce) *r = 0;
     if (a->reduce == ISA_CMD_reduce || a->reduce == ISA_CMD_reset_reduce)
       *r = *r + ref_sum16(ISA_ALU_add, o, a->dst.elems);
@@ -241,12 +241,13 @@ static void activate_by_hand(void **state) {
   a.dst = sb(b, ISA_bfloat16, 32, 2, 0, 0, "3:1");
   static const float x[6] = {0, -INFINITY, 0, -INFINITY, -INFINITY, INFINITY};
   for (unsigned i = 0; i < 6; i++) putf(&a.src, i / 3, i % 3, x[i]);
-  b->d.acc[32] = 77;
+  b->d.acc[0] = 77;
+  b->d.acc[32] = 78;
   assert_int_equal(op_activate(&b->d, &a), VM_RETIRE);
   assert_int_equal(get(&a.dst, 0, 0), 0x3f80);
   assert_int_equal(get(&a.dst, 0, 1), 0);
   assert_int_equal(get(&a.dst, 1, 2), 0x7f80);
-  assert_true(b->d.acc[32] == 2 && b->d.acc[33] == INFINITY && b->d.acc[0] == 0);
+  assert_true(b->d.acc[0] == 2 && b->d.acc[1] == INFINITY && b->d.acc[32] == 78);
   /* two roundings: 3 * (1 + 2^-23) is a tie, rounds to 3 + 2^-21, and then -3 */
   struct vm_ACTIVATE two = {.fn = ISA_FN_copy, .scale = imm(1 + 0x1p-23f), .bias = imm(-3)};
   two.src = sb(b, ISA_float32, 0, 1, 1, 0, "2:1");
@@ -281,7 +282,7 @@ static void read_acc(void **state) {
     for (unsigned p = 0; p < ISA_PMAX; p++) b->d.acc[p] = isa_bits_f32(hard_bits(b, ISA_float32));
     bed_expect(b);
     for (uint32_t p = 0; p < parts; p++) {
-      float x = b->d.acc[part + p];
+      float x = b->d.acc[p];
       expect(b, &a.dst, p, 0, ref_encode(types[i % 8], a.negate ? -x : x));
     }
     assert_int_equal(op_act_read_acc(&b->d, &a), VM_RETIRE);

@@ -164,7 +164,7 @@ static void activate2(void **state) {
         o[j] = t;
         expect(b, &a.dst, p, j, ref_encode(a.dst.dtype, t));
       }
-      float *r = &acc[s->part + p];
+      float *r = &acc[p];
       if (a.reduce == ISA_CMD_reset || a.reduce == ISA_CMD_reset_reduce) *r = first[red];
       if (a.reduce == ISA_CMD_reduce || a.reduce == ISA_CMD_reset_reduce)
         *r = ref_reduce(a.reduce_op, *r, ref_row(a.reduce_op, first[red], o, a.dst.elems));
