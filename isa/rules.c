@@ -128,8 +128,9 @@ static bool fill_value(const isa_ck *c, unsigned dtype, isa_num value) {
   double least = t->cls == ISA_INT ? -span / 2 : 0, most = t->cls == ISA_BOOL ? 1 : least + span;
   if (t->bits < 32 && t->cls != ISA_BOOL) most -= 1;
   if (x >= least && x <= most && (double)(int64_t)x == x) return true;
-  return isa_fail(c->e, ISA_ILLEGAL, ISA_F_MEMSET_value, "%.9g: %s takes a whole number %.0f to %.0f",
-                  x, t->name, least, t->bits == 32 ? most - 1 : most);
+  return isa_fail(c->e, ISA_ILLEGAL, ISA_F_MEMSET_value,
+                  "%.9g: %s takes a whole number %.0f to %.0f", x, t->name, least,
+                  t->bits == 32 ? most - 1 : most);
 }
 
 bool isa_rule_memset(const isa_ck *c) {

@@ -17,7 +17,7 @@ KERN_INLINE float alu_min(float a, float b) {
   return kern_canon(isa_bits_f32(kern_pick((a < b) | (b != b), ua, rest)));
 }
 
-/* The operand of larger (smaller) magnitude with its sign, the second of equal ones; NaN skipped. */
+/* The operand of larger (smaller) magnitude with its sign, the second if equal; NaN skipped. */
 KERN_INLINE float alu_abs_max(float a, float b) {
   uint32_t ua = isa_f32_bits(a), ub = isa_f32_bits(b);
   int32_t ma = a == a ? (int32_t)(ua & 0x7fffffff) : -1;
