@@ -135,8 +135,7 @@ static void state_in_and_out(void **state) {
     set_state(b, &s);
     assert_int_equal(op_rng(&b->d, &all), VM_RETIRE);
     for (uint32_t p = 0; p < 128; p++)
-      for (unsigned i = 0; i < 9; i++)
-        assert_int_equal(get(&all.dst, p, i) == first[p][i], p < 32);
+      for (unsigned i = 0; i < 9; i++) assert_int_equal(get(&all.dst, p, i) == first[p][i], p < 32);
     struct vm_SRC bad = {.src = sb(b, ISA_uint32, 0, 1, 1, 0, "5:1")};
     struct vm_DST bad_out = {.dst = bad.src};
     assert_int_equal(op_rand_set_state(&b->d, &bad), VM_FAULT);
