@@ -101,6 +101,7 @@ static void put_sem(const isa_program *p, unsigned core, unsigned sem, isa_buf *
     isa_buf_printf(out, "; %s%s%s", isa_buf_str(&updates), updates.len && waits.len ? "; " : "",
                    isa_buf_str(&waits));
   }
+  if (updates.failed || waits.failed) out->failed = true;
   isa_buf_free(&updates);
   isa_buf_free(&waits);
 }

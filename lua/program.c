@@ -188,14 +188,14 @@ static int assemble_file(lua_State *L) { return assemble(L, "assemble_file", tru
 
 /* ---- Loading and saving -------------------------------------------------------------------- */
 
-/* soma.load(path or bytes): a program from a .sbc file, or from a string with its contents; nil
- * and a message when the file cannot be opened. Raises when it is not a valid program. */
-static int load(lua_State *L) {
+/* The program of the path or bytes at 1: 1; else nil and a message are pushed, and 2. */
+static int load_program(lua_State *L, const char *what) {
   size_t n, nmagic = strlen(ISA_IMAGE_MAGIC);
-  const char *data = luaL_checklstring(L, 1, &n), *what = "load";
+  const char *data = luaL_checklstring(L, 1, &n);
   lua_settop(L, 1);
   if (n < nmagic || memcmp(data, ISA_IMAGE_MAGIC, nmagic) != 0) {
-    if (strlen(data) != n) return luaL_error(L, "load: neither a path nor the bytes of a program");
+    if (strlen(data) != n)
+      return luaL_error(L, "%s: neither a path nor the bytes of a program", what);
     what = data;
     if (!lb_read_file(L, data)) return 2;
     data = lua_tolstring(L, -1, &n);
@@ -210,13 +210,20 @@ static int load(lua_State *L) {
   return 1;
 }
 
-static void push_image(lua_State *L, lb_program *p, bool as_text) {
+/* soma.load(path or bytes): a program from a .sbc file, or from a string with its contents; nil
+ * and a message when the file cannot be opened. Raises when it is not a valid program. */
+static int load(lua_State *L) { return load_program(L, "load"); }
+
+typedef enum image { IMAGE_BYTES, IMAGE_SOURCE, IMAGE_DISASSEMBLY } image;
+
+static void push_image(lua_State *L, lb_program *p, image as) {
   size_t n = 0;
   job *j = new_job(L, "program", NULL);
   char *text = NULL;
-  soma_status s = as_text ? soma_program_print(j->m, p->p, &text, &n)
-                          : soma_program_save(j->m, p->p, &j->bytes, &n);
-  if (as_text) j->bytes = text;
+  soma_status s = as == IMAGE_BYTES    ? soma_program_save(j->m, p->p, &j->bytes, &n)
+                  : as == IMAGE_SOURCE ? soma_program_print(j->m, p->p, &text, &n)
+                                       : soma_disassemble(j->m, p->p, &text, &n);
+  if (as != IMAGE_BYTES) j->bytes = text;
   if (s != SOMA_OK) lb_fail(L, "program", j->m, s);
   lua_pushlstring(L, j->bytes, n);
   job_end(j);
@@ -224,13 +231,25 @@ static void push_image(lua_State *L, lb_program *p, bool as_text) {
 
 /* prog:bytes(): the contents of its .sbc file. */
 static int program_bytes(lua_State *L) {
-  push_image(L, lb_check_program(L, 1), false);
+  push_image(L, lb_check_program(L, 1), IMAGE_BYTES);
   return 1;
 }
 
 /* prog:source(): text that assembles to the same program. */
 static int program_source(lua_State *L) {
-  push_image(L, lb_check_program(L, 1), true);
+  push_image(L, lb_check_program(L, 1), IMAGE_SOURCE);
+  return 1;
+}
+
+/* soma.disassemble(program, path or bytes): what soma-dis prints; nil and a message when the file
+ * cannot be opened. Raises when it is not a valid program. */
+static int disassemble(lua_State *L) {
+  if (luaL_testudata(L, 1, LB_PROGRAM) == NULL) {
+    if (lua_type(L, 1) != LUA_TSTRING) return luaL_typeerror(L, 1, "program or string");
+    if (load_program(L, "disassemble") != 1) return 2;
+    lua_replace(L, 1);
+  }
+  push_image(L, lb_check_program(L, 1), IMAGE_DISASSEMBLY);
   return 1;
 }
 
@@ -239,7 +258,7 @@ static int program_save(lua_State *L) {
   lb_program *p = lb_check_program(L, 1);
   const char *path = lb_path(L, 2);
   size_t n;
-  push_image(L, p, false);
+  push_image(L, p, IMAGE_BYTES);
   const char *bytes = lua_tolstring(L, -1, &n);
   lb_file *f = lb_file_create(L, path);
   if (f != NULL) fwrite(bytes, 1, n, f->f);
@@ -353,7 +372,11 @@ static int program_tostring(lua_State *L) {
 }
 
 const luaL_Reg lb_program_functions[] = {
-    {"assemble", assemble_text}, {"assemble_file", assemble_file}, {"load", load}, {NULL, NULL}};
+    {"assemble", assemble_text},
+    {"assemble_file", assemble_file},
+    {"load", load},
+    {"disassemble", disassemble},
+    {NULL, NULL}};
 
 void lb_open_program(lua_State *L) {
   static const luaL_Reg meta[] = {{"__gc", program_gc},

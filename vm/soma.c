@@ -3,6 +3,7 @@
 #include "soma_impl.h"
 
 #include "../asm/asm.h"
+#include "../asm/dis.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -267,14 +268,23 @@ soma_status soma_program_save(soma_machine *m, soma_program *p, void **data, siz
   return give(m, &b, data, n);
 }
 
-soma_status soma_program_print(soma_machine *m, soma_program *p, char **text, size_t *n) {
+static soma_status print_program(soma_machine *m, const soma_program *p, char **text, size_t *n,
+                                 void (*print)(const isa_program *p, isa_buf *out)) {
   isa_buf b;
   void *data;
   isa_buf_init(&b, &m->al);
-  isa_print_program(p->p, &b);
+  print(p->p, &b);
   soma_status s = give(m, &b, &data, n);
   *text = data;
   return s;
+}
+
+soma_status soma_program_print(soma_machine *m, soma_program *p, char **text, size_t *n) {
+  return print_program(m, p, text, n, isa_print_program);
+}
+
+soma_status soma_disassemble(soma_machine *m, const soma_program *p, char **text, size_t *n) {
+  return print_program(m, p, text, n, as_dis_text);
 }
 
 soma_status soma_costs_print(soma_machine *m, const char *target, char **text, size_t *n) {

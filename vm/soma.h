@@ -193,6 +193,9 @@ soma_status soma_program_load(soma_machine *m, const void *data, size_t n, soma_
 soma_status soma_program_save(soma_machine *m, soma_program *p, void **data, size_t *n);
 /* The program as source text; likewise. */
 soma_status soma_program_print(soma_machine *m, soma_program *p, char **text, size_t *n);
+/* The same with what soma-dis adds: comments at labels (which instructions come there) and at
+ * semaphores (which update them and wait for them); likewise. */
+soma_status soma_disassemble(soma_machine *m, const soma_program *p, char **text, size_t *n);
 void soma_bytes_free(void *data);
 void soma_program_free(soma_program *p);
 const char *soma_program_target(const soma_program *p);

@@ -73,6 +73,26 @@ case("saving, loading, printing", function()
   eq(soma.assemble(prog:source()):tensors()[3].name, "c")
 end)
 
+case("disassembling", function()
+  local file = t.temp()
+  eq(prog:save(file), true)
+  local dis = assert(io.popen((os.getenv "BUILD" or "build") .. "/soma-dis " .. file))
+  local want = dis:read "a"
+  eq(dis:close(), true)
+  eq(want:find("; updated by ", 1, true) ~= nil, true)
+  eq(soma.disassemble(prog), want) eq(soma.disassemble(prog:bytes()), want) eq(soma.disassemble(file), want)
+  eq(soma.assemble(want):bytes(), prog:bytes())
+  local x, message = soma.disassemble "/nonexistent/x.sbc"
+  eq(x, nil) eq(message, "cannot read '/nonexistent/x.sbc': No such file or directory")
+  raises("(program or string expected, got no value)", soma.disassemble)
+  raises("(program or string expected, got table)", soma.disassemble, {})
+  raises("disassemble: neither a path nor", soma.disassemble, "\0\0\0")
+  raises("disassemble: ", soma.disassemble, prog:bytes():sub(1, -2))
+  local closed = soma.load(file)
+  closed:close()
+  raises("the program is closed", soma.disassemble, closed)
+end)
+
 case("inputs are checked by name", function()
   local core = soma.core {}
   raises("input tensor b is not bound", core.run, core, prog, {a = a})

@@ -166,6 +166,10 @@ static soma_status save_and_print(use *u, soma_machine *m, soma_program *p) {
     s = bytes_of(u, s, source, n);
   }
   if (s == SOMA_OK) {
+    s = soma_disassemble(m, q, &source, &n);
+    s = bytes_of(u, s, source, n);
+  }
+  if (s == SOMA_OK) {
     soma_diagnostics *found;
     s = soma_lint(m, q, &found);
     soma_diagnostics_free(found);
