@@ -195,6 +195,22 @@ section scalar
         halt
 ]])
 
+both("an engine's own reset, which it does not see yet", "race", [[
+section sync
+        dma_copy ta, a, queue=q $loaded
+        nop $loaded>=16 $loaded=0
+        dma_copy tb, a, queue=q $loaded
+        nop $loaded>=16
+        halt
+]], "fix: its own update was still under way: one event_semaphore", [[
+section sync
+        dma_copy ta, a, queue=q $loaded
+        event_semaphore $loaded>=16 $loaded-=16
+        dma_copy tb, a, queue=q $loaded
+        nop $loaded>=16
+        halt
+]])
+
 both("an index vector that is still being loaded", "race", [[
 index   tensor int32[128, 1], const = {times 128 0}
 ti      tile sbuf int32[128, 1]
