@@ -1,6 +1,7 @@
 /* Files and arguments of the commands. */
 #include "cli.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -33,6 +34,14 @@ static bool special(const char *path) {
   return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
 }
 
+bool as_cli_same(const char *a, const char *b) {
+  struct stat x, y;
+  if (strcmp(a, "-") == 0 || strcmp(b, "-") == 0) return false;
+  bool has_x = stat(a, &x) == 0, has_y = stat(b, &y) == 0;
+  if (!has_x || !has_y) return !has_x && !has_y && strcmp(a, b) == 0;
+  return S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
 static bool write_all(int fd, const char *p, size_t n) {
   while (n > 0) {
     ssize_t k = write(fd, p, n);
@@ -57,6 +66,12 @@ static bool write_fd(const as_cli_file *f, int fd, isa_error *e) {
     why = errno;
   }
   return ok || cannot_write(f, why, e);
+}
+
+bool as_cli_flush(isa_error *e) {
+  const as_cli_file out = {.path = "-"};
+  if (fflush(stdout) == 0 && !ferror(stdout)) return true;
+  return cannot_write(&out, errno, e); /* of the write that failed first, or of the flush */
 }
 
 /* New files that do not have their name yet: a signal that ends the process takes them along. */
@@ -141,6 +156,14 @@ bool as_cli_split(isa_arena *a, const char *text, size_t n, const char ***argv, 
     (*argv)[(*argc)++] = word;
   }
   return true;
+}
+
+bool as_cli_name(const char *s, size_t n) {
+  for (size_t i = 0; i < n; i++)
+    if (!isalpha((unsigned char)s[i]) && !strchr("_.?@$", s[i]) &&
+        (i == 0 || !isdigit((unsigned char)s[i])))
+      return false;
+  return n > 0;
 }
 
 void as_cli_near(const char *want, const char *const *names, unsigned n, char *out) {

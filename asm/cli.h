@@ -20,10 +20,19 @@ typedef struct as_cli_file {
  * regular file (a terminal, a pipe) is written as it is. */
 bool as_cli_write(as_cli_file *files, unsigned n, isa_error *e);
 
+/* Whether two paths name one regular file, or one that is not there yet. "-" names none. */
+bool as_cli_same(const char *a, const char *b);
+/* Ends what was printed to standard output; false with a message in e when not all of it could be
+ * written. */
+bool as_cli_flush(isa_error *e);
+
 /* Splits the text of an argument file at blanks, quotes kept together, and appends the words,
  * terminated and in the arena, to *argv with *argc of them. False when memory is out. */
 bool as_cli_split(isa_arena *a, const char *text, size_t n, const char ***argv, uint32_t *argc,
                   uint32_t *cap);
+
+/* Whether the n bytes at s can be the name of a macro. */
+bool as_cli_name(const char *s, size_t n);
 
 /* "; did you mean `x`?" for an unknown option, or "": out has room for 80. */
 void as_cli_near(const char *want, const char *const *names, unsigned n, char *out);

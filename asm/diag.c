@@ -34,6 +34,20 @@ static int find_class(const char *name) {
   return -1;
 }
 
+/* The class whose name is nearly this, or NULL. */
+static const char *near_class(const char *name) {
+  unsigned best = 3;
+  const char *near = NULL;
+  for (int i = 0; i < NCLASSES; i++) {
+    unsigned d =
+        isa_edit_distance(name, strlen(name), classes[i].name, strlen(classes[i].name), best);
+    if (d >= best) continue;
+    best = d;
+    near = classes[i].name;
+  }
+  return near;
+}
+
 /* ---- Adding ------------------------------------------------------------------------------- */
 
 static char *format(as_job *j, const char *fmt, va_list ap) {
@@ -216,8 +230,10 @@ void as_diag_open(as_job *j) {
   for (uint32_t i = 0; j->o && i < j->o->nwarnings; i++) {
     const char *opt = j->o->warnings[i];
     bool sign = opt[0] == '+' || opt[0] == '-';
-    if (!set_class(w, opt + sign, opt[0] != '-'))
-      as_error(j, (as_pos){0}, 1, "no warning is called `%.60s`", opt + sign);
+    if (set_class(w, opt + sign, opt[0] != '-')) continue;
+    const char *near = near_class(opt + sign);
+    as_error(j, (as_pos){0}, 1, "no warning is called `%.60s`%s%s%s", opt + sign,
+             near ? "; did you mean `" : "", near ? near : "", near ? "`?" : "");
   }
 }
 
@@ -231,6 +247,16 @@ static const struct {
                   {"fatal error", "\033[1;31m"}};
 
 static bool continuation(char c) { return ((unsigned char)c & 0xc0) == 0x80; }
+
+/* A line of a source, fit for a terminal. */
+static void print_source(const char *s, isa_buf *out) {
+  isa_buf_puts(out, "  ");
+  for (; *s; s++) {
+    bool control = (unsigned char)*s < 0x20 || *s == 0x7f;
+    isa_buf_add(out, control && *s != '\t' ? "?" : s, 1);
+  }
+  isa_buf_puts(out, "\n  ");
+}
 
 /* The caret stands under column col: a tab stays a tab, a UTF-8 character is one column. */
 static void print_caret(const as_diag *d, bool color, isa_buf *out) {
@@ -259,8 +285,6 @@ void as_diag_print(const as_diag *d, bool color, isa_buf *out) {
   if (d->name) isa_buf_printf(out, " [-w+%s]", d->name);
   isa_buf_puts(out, "\n");
   if (!d->source || d->col == 0) return;
-  isa_buf_puts(out, "  ");
-  isa_buf_puts(out, d->source);
-  isa_buf_puts(out, "\n  ");
+  print_source(d->source, out);
   print_caret(d, color, out);
 }

@@ -77,8 +77,8 @@ static bool add_define(cli *c, const char *text, bool undefine) {
   size_t n = strcspn(text, "=");
   char *name = isa_arena_strn(&c->arena, text, n);
   if (!name) return no_memory();
-  if (n == 0 || (undefine && text[n]))
-    return usage("-%s: `%s` is not a name", undefine ? "U" : "D", text);
+  if (!as_cli_name(text, n) || (undefine && text[n]))
+    return usage("-%s: `%s` is not a name", undefine ? "U" : "D", undefine || !n ? text : name);
   c->defines[c->o.ndefines++] =
       (as_define){.name = name, .value = text[n] ? text + n + 1 : NULL, .undefine = undefine};
   return true;
@@ -110,7 +110,8 @@ static bool set_format(cli *c, const char *f) {
 }
 
 static bool set_target(cli *c, const char *t) {
-  if (isa_target_find(t, strlen(t)) < 0) return usage("unknown target `%s`%s", t, "");
+  if (isa_target_find(t, strlen(t)) < 0)
+    return usage("unknown target `%s`: trn1, inf2, trn2 or trn3%s", t, "");
   c->o.target = t;
   return true;
 }
@@ -330,6 +331,20 @@ static void add_file(as_cli_file *files, unsigned *n, const char *path, isa_buf 
   ++*n;
 }
 
+/* What is read must not be written over, nor two outputs go to one file. */
+static bool check_outputs(const cli *c, const as_result *r, const as_cli_file *files, unsigned n) {
+  for (unsigned i = 0; i < n; i++) {
+    bool read = false;
+    for (uint32_t k = 0; k < c->ninputs; k++) read |= as_cli_same(files[i].path, c->inputs[k]);
+    for (uint32_t k = 0; k < r->ndeps; k++) read |= as_cli_same(files[i].path, r->deps[k]);
+    if (read) return usage("the output %s is a file that is read%s", files[i].path, "");
+    for (unsigned k = 0; k < i; k++)
+      if (as_cli_same(files[i].path, files[k].path))
+        return usage("two outputs go to %s%s", files[i].path, "");
+  }
+  return true;
+}
+
 static int write_outputs(const cli *c, as_result *r) {
   isa_buf out, rule;
   isa_error e;
@@ -338,19 +353,24 @@ static int write_outputs(const cli *c, as_result *r) {
   isa_buf_init(&out, &c->arena.al);
   isa_buf_init(&rule, &c->arena.al);
   put_rule(c, r, &rule);
+  int status = 1;
   bool ok = c->only_deps || make_output(c, r, &out);
   if (!ok || rule.failed) {
-    ok = no_memory();
+    no_memory();
   } else {
     if (c->deps) add_file(files, &n, c->deps, &rule);
     if (c->list && !c->only_deps) add_file(files, &n, c->list, &r->listing);
     add_file(files, &n, c->only_deps ? "-" : c->out, c->only_deps ? &rule : &out);
-    ok = as_cli_write(files, n, &e);
-    if (!ok) fprintf(stderr, "soma-as: %s\n", e.text);
+    if (!check_outputs(c, r, files, n))
+      status = 2;
+    else if (as_cli_write(files, n, &e))
+      status = 0;
+    else
+      fprintf(stderr, "soma-as: %s\n", e.text);
   }
   isa_buf_free(&rule);
   isa_buf_free(&out);
-  return ok ? 0 : 1;
+  return status;
 }
 
 static bool lint(const cli *c, const isa_program *p) {
@@ -471,6 +491,13 @@ static bool peek_object(const char *path) {
   return as_is_object(head, n);
 }
 
+static int end_output(void) {
+  isa_error e;
+  if (as_cli_flush(&e)) return 0;
+  fprintf(stderr, "soma-as: %s\n", e.text);
+  return 1;
+}
+
 int main(int argc, char **argv) {
   cli c;
   isa_alloc al = isa_alloc_default();
@@ -482,7 +509,7 @@ int main(int argc, char **argv) {
   if (ok && parse_args(&c)) {
     if (!c.done && c.ninputs == 1 && strcmp(c.in, "-") != 0) c.is_object = peek_object(c.in);
     if (!c.done && !c.out && !c.lint) c.out = default_out(&c);
-    status = c.done ? 0 : c.out || c.lint ? run(&c) : 1;
+    status = c.done ? end_output() : c.out || c.lint ? run(&c) : 1;
   }
   isa_free(&al, c.argv, c.cap * sizeof *c.argv);
   isa_free(&al, c.inputs, c.cap_inputs * sizeof *c.inputs);

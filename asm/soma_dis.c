@@ -77,7 +77,11 @@ static bool parse_args(int argc, char **argv, cli *c) {
       c->in = arg;
     }
   }
-  return c->done || c->in || usage("no program file%s%s", "", "");
+  if (c->done) return true;
+  if (!c->in) return usage("no program file%s%s", "", "");
+  if (c->json && c->graph) return usage("either --json or --graph%s%s", "", "");
+  if (as_cli_same(c->in, c->out)) return usage("the output %s is the program file%s", c->out, "");
+  return true;
 }
 
 static void strip(isa_program *p) {
@@ -131,13 +135,12 @@ static bool disassemble(const cli *c, isa_buf *file, isa_buf *text, isa_error *e
 int main(int argc, char **argv) {
   cli c = {.out = "-", .engine = -1};
   if (!parse_args(argc, argv, &c)) return 2;
-  if (c.done) return 0;
   isa_alloc al = isa_alloc_default();
   isa_buf file, text;
   isa_error e;
   isa_buf_init(&file, &al);
   isa_buf_init(&text, &al);
-  bool ok = disassemble(&c, &file, &text, &e);
+  bool ok = c.done ? as_cli_flush(&e) : disassemble(&c, &file, &text, &e);
   if (!ok) fprintf(stderr, "soma-dis: %s\n", e.text);
   isa_buf_free(&file);
   isa_buf_free(&text);

@@ -1,6 +1,7 @@
 /* Source texts: reading files, finding them, their lines. */
 #include "as.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,12 +25,15 @@ static bool read_stdio(void *ud, const char *path, isa_buf *out) {
   return ok;
 }
 
-/* The bytes of a file in the arena, a 0 behind them; NULL when it cannot be read. */
-static char *read_file(as_job *j, const char *path, size_t *n) {
+/* The bytes of a file in the arena, a 0 behind them; NULL when it cannot be read: then *why is
+ * the system's number for the reason, or 0. */
+static char *read_file(as_job *j, const char *path, size_t *n, int *why) {
   isa_buf b;
   isa_buf_init(&b, &j->al);
   as_read_fn read = j->o && j->o->read ? j->o->read : read_stdio;
+  errno = 0;
   bool ok = read(j->o ? j->o->read_ud : NULL, path, &b);
+  *why = ok ? 0 : errno;
   bool lost = b.failed;
   *n = b.len;
   char *text = NULL;
@@ -76,6 +80,7 @@ static size_t dir_len(const char *name) {
 typedef struct found {
   const char *path, *text;
   size_t n;
+  int why; /* the last reason other than that there is no such file */
 } found;
 
 static bool try_path(as_job *j, const char *path, bool source, found *f) {
@@ -85,7 +90,9 @@ static bool try_path(as_job *j, const char *path, bool source, found *f) {
     f->text = j->sources[name->source - 1].text;
     return true;
   }
-  f->text = read_file(j, path, &f->n);
+  int why;
+  f->text = read_file(j, path, &f->n, &why);
+  if (why != 0 && why != ENOENT) f->why = why;
   if (!f->text) return false;
   if (!name->read) add_dep(j, name->text);
   name->read = true;
@@ -93,6 +100,7 @@ static bool try_path(as_job *j, const char *path, bool source, found *f) {
 }
 
 static bool find(as_job *j, as_pos at, uint32_t span, const char *path, bool source, found *f) {
+  f->why = 0;
   if (at.line != 0 && j->o && j->o->no_files) {
     as_error(j, at, span, "cannot read `%s`: this source may read no files", path);
     return false;
@@ -106,7 +114,8 @@ static bool find(as_job *j, as_pos at, uint32_t span, const char *path, bool sou
     const char *dir = j->o->include_dirs[i];
     if (try_path(j, join(j, dir, strlen(dir), path), source, f)) return true;
   }
-  as_error(j, at, span, "cannot read `%s`", path);
+  as_error(j, at, span, "cannot read `%s`%s%s", path, f->why ? ": " : "",
+           f->why ? strerror(f->why) : "");
   if (!fixed) as_note(j, (as_pos){0}, "looked in `%.*s`", d ? (int)d : 1, d ? from : ".");
   for (uint32_t i = 0; i < dirs; i++)
     as_note(j, (as_pos){0}, "looked in `%s`", j->o->include_dirs[i]);

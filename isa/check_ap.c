@@ -212,7 +212,8 @@ static bool check_inner(const isa_program *p, unsigned core, uint32_t index, boo
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%s is in %s: it must be in sbuf", what,
                     isa_space_name(ap->space));
   if (ap->dyn[0].kind || ap->dyn[1].kind || ap->size_dim || ap->index_kind)
-    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%s is dynamic itself", what);
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
+                    "%s must be static: its own place takes no register and no element", what);
   if (single && (ap->nparts != 1 || isa_ap_elems(ap) != 1))
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%s is %d x %" PRIu64 ": it must be 1 x 1", what,
                     ap->nparts, isa_ap_elems(ap));

@@ -595,7 +595,7 @@ soma-as: unknown format `elf`: sbc, lst or json
 try soma-as --help
 ]] },
   { name = "as: target", command = "$AS -t trn9 t.s", err = [[
-soma-as: unknown target `trn9`
+soma-as: unknown target `trn9`: trn1, inf2, trn2 or trn3
 try soma-as --help
 ]] },
   { name = "as: value", command = "$AS t.s -o", err = [[
@@ -614,6 +614,57 @@ soma-as: cannot write no/t.sbc: No such file or directory
 ]] },
   { name = "as: warning", command = "$AS -w+nothing t.s -o t.sbc", exit = 1, err = [[
 error: no warning is called `nothing`
+]] },
+  { name = "as: warning, nearly", command = "$AS -w-unused-tle t.s -o t.sbc", exit = 1, err = [[
+error: no warning is called `unused-tle`; did you mean `unused-tile`?
+]] },
+  { name = "as: a name with blanks", command = "$AS '-Da b=3' t.s -o t.sbc", err = [[
+soma-as: -D: `a b` is not a name
+try soma-as --help
+]] },
+  { name = "as: output onto its source", err = [[
+soma-as: the output t.s is a file that is read
+try soma-as --help
+]], command = "cp t.s u.s; $AS t.s -o ./../$(basename $PWD)/t.s -l t.lst 2>&1 | sed 's:is ./.*/:is :; s:output .*/:output :' >&2; cmp t.s u.s >&2 && rm u.s && exit 2" },
+  { name = "as: listing onto an included file", command = "echo '%include \"t.s\"' >u.s; $AS u.s -o u.sbc -l t.s; s=$?; rm u.s; exit $s", err = [[
+soma-as: the output t.s is a file that is read
+try soma-as --help
+]] },
+  { name = "as: link onto an object", command = "$AS -r t.s -o t.o; $AS t.o -o t.o; s=$?; rm t.o; exit $s", err = [[
+soma-as: the output t.o is a file that is read
+try soma-as --help
+]] },
+  { name = "as: two outputs, one file", command = "$AS t.s -o t.out -l t.out", err = [[
+soma-as: two outputs go to t.out
+try soma-as --help
+]] },
+  { name = "as: a folder", command = "mkdir d; $AS d; s=$?; rmdir d; exit $s", exit = 1, err = [[
+error: cannot read `d`: Is a directory
+]] },
+  { name = "as: control characters", command = "printf 'a\\033[31mb\\n' >u.s; $AS u.s -o t.sbc; s=$?; rm u.s; exit $s", exit = 1, err = [[
+u.s:1:2: error: byte 0x1b is not allowed outside strings and comments
+  a?[31mb
+   ^
+u.s:1:4: error: malformed number `31mb`
+  a?[31mb
+     ^~~~
+]] },
+  { name = "as: manual to a full device", command = "$AS --manual >/dev/full", exit = 1, err = [[
+soma-as: cannot write standard output: No space left on device
+]] },
+  { name = "as: help to a full device", command = "$AS --help >/dev/full", exit = 1, err = [[
+soma-as: cannot write standard output: No space left on device
+]] },
+  { name = "dis: help to a full device", command = "$DIS --help >/dev/full", exit = 1, err = [[
+soma-dis: cannot write standard output: No space left on device
+]] },
+  { name = "dis: output onto the program", command = "$AS t.s -o t.sbc; $DIS t.sbc -o t.sbc; s=$?; $DIS t.sbc -o t.sbc.s; rm t.sbc t.sbc.s; exit $s", err = [[
+soma-dis: the output t.sbc is the program file
+try soma-dis --help
+]] },
+  { name = "dis: two forms", command = "$AS t.s -o t.sbc; $DIS --json --graph t.sbc; s=$?; rm t.sbc; exit $s", err = [[
+soma-dis: either --json or --graph
+try soma-dis --help
 ]] },
   { name = "as: list and error", command = "$AS wrong.s -o t.sbc -l t.lst -MD t.d", exit = 1, err = [[
 wrong.s:8:13: error: expected a register (r0 to r63), not `r64`
