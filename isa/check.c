@@ -15,7 +15,7 @@ static const isa_rule_fn rules[ISA_NRULES] = {
 
 /* ---- Where an instruction may stand ------------------------------------------------------- */
 
-static void engine_names(unsigned mask, char *out, size_t n) {
+void isa_ck_engines(unsigned mask, char *out, size_t n) {
   size_t at = 0;
   out[0] = 0;
   for (unsigned i = 0; i < ISA_NENGINES && at < n; i++)
@@ -26,7 +26,7 @@ static void engine_names(unsigned mask, char *out, size_t n) {
 static bool check_place(const isa_ck *c) {
   char names[64];
   if (!(c->row->engines & (1u << c->engine))) {
-    engine_names(c->row->engines, names, sizeof names);
+    isa_ck_engines(c->row->engines, names, sizeof names);
     return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD, "%s is not an instruction of the %s engine: %s",
                     c->row->name, isa_engines[c->engine].name, names);
   }

@@ -67,10 +67,11 @@ static bool steps_fill(const isa_ck *c, int f, isa_ref steps, int g, uint32_t in
 
 bool isa_ck_has_op(const isa_ck *c, int f, unsigned op) {
   const isa_aluop_row *row = &isa_aluops[op];
-  if (!(row->engines & (1u << c->engine)))
-    return isa_fail(c->e, ISA_ILLEGAL, f, "the %s engine does not have the operator %s",
-                    isa_engines[c->engine].name, row->name);
-  return true;
+  char names[64];
+  if (row->engines & (1u << c->engine)) return true;
+  isa_ck_engines(row->engines, names, sizeof names);
+  return isa_fail(c->e, ISA_ILLEGAL, f, "the %s engine does not have the operator %s: %s",
+                  isa_engines[c->engine].name, row->name, names);
 }
 
 bool isa_ck_vector_type(const isa_ck *c, int f, isa_num n, unsigned dtype) {

@@ -55,6 +55,11 @@ static inline uint32_t isa_ck_parts(const isa_ap *ap) {
   return ap->space == ISA_HBM ? 1 : ap->nparts;
 }
 
+/* ---- check.c ---- */
+
+/* The names of the engines in mask, with commas between them. */
+void isa_ck_engines(unsigned mask, char *out, size_t n);
+
 /* ---- check_ap.c ---- */
 
 /* Field f takes the pattern of that 1-based index: engine, memory, dimensions, start partition,
