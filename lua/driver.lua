@@ -99,6 +99,7 @@ local function take_table(o, word, value)
   if not name then return word .. " takes TABLE=FILE.csv, not '" .. value .. "'" end
   if not tables[name] then return word .. ": there is no table '" .. name .. "'" end
   o[word] = o[word] or {}
+  if o[word][name] then return word .. " names '" .. name .. "' twice" end
   o[word][name] = file
 end
 
@@ -157,7 +158,10 @@ local function take_engines(o, word, value)
 end
 
 local function take_list(o, word, value) table.insert(o[word], value) end
-local function take_text(o, word, value) o[word] = value end
+local function take_file(o, word, value)
+  if o[word] then return word .. " is given twice" end
+  o[word] = value
+end
 
 local function take_checks(o, word, value)
   local ok, message = pcall(soma.core, {checks = value})
@@ -168,15 +172,15 @@ end
 -- What each option does with its value: nil, or what is wrong. Flags take none.
 local options = {
   ["--in"] = take_pair, ["--out"] = take_pair, ["--target"] = take_target,
-  ["-D"] = take_define, ["-I"] = take_list, ["--trace"] = take_text,
-  ["--html"] = take_text, ["--csv"] = take_table, ["--timeline"] = "flag",
+  ["-D"] = take_define, ["-I"] = take_list, ["--trace"] = take_file,
+  ["--html"] = take_file, ["--csv"] = take_table, ["--timeline"] = "flag",
   ["--max-instructions"] = take_count, ["--max-ns"] = take_number, ["--max-seconds"] = take_number,
   ["--max-memory"] = take_bytes,
   ["--check"] = take_checks, ["--lint"] = "flag", ["--schedule"] = take_count, ["--schedule-seed"] = take_count,
   ["--trace-last"] = take_count, ["--trace-limit"] = take_count,
   ["--trace-engines"] = take_engines, ["--trace-from"] = take_number,
-  ["--trace-until"] = take_number, ["--explain-time"] = "flag", ["--cost"] = take_text,
-  ["--save"] = take_text, ["--resume"] = take_text,
+  ["--trace-until"] = take_number, ["--explain-time"] = "flag", ["--cost"] = take_file,
+  ["--save"] = take_file, ["--resume"] = take_file,
   ["--costs"] = "perhaps", ["--json"] = "flag", ["--quiet"] = "flag", ["--help"] = "flag", ["--version"] = "flag",
 }
 
@@ -188,6 +192,20 @@ local function split(word)
   head, value = word:match("^(%-[DI])(.+)$")
   if head then return head, value end
   return word
+end
+
+-- A limit of what is recorded; what is wrong, or nil.
+local function check_record(o)
+  if o["--trace-last"] and o["--trace-limit"] then return "either --trace-last or --trace-limit" end
+  if o["--trace-from"] and o["--trace-until"] and o["--trace-from"] >= o["--trace-until"] then
+    return "--trace-until must be more than --trace-from"
+  end
+  if o["--trace"] or o["--html"] or o["--csv"] or o["--timeline"] or o["--explain-time"] then return end
+  for _, flag in ipairs {"--trace-last", "--trace-limit", "--trace-engines", "--trace-from", "--trace-until"} do
+    if o[flag] then
+      return flag .. " is for --trace, --html, --csv, --timeline and --explain-time: none is given"
+    end
+  end
 end
 
 -- A saved run brings its program, its inputs and what they were made with.
@@ -241,11 +259,10 @@ local function parse()
     i = i + 1
   end
   if o["--help"] or o["--version"] then return o end
-  if o["--trace-last"] and o["--trace-limit"] then
-    return nil, "either --trace-last or --trace-limit"
-  end
+  local wrong = check_record(o)
+  if wrong then return nil, wrong end
   if o["--costs"] then
-    local wrong = o["--costs"] ~= true and take_target(o, "--target", o["--costs"])
+    wrong = o["--costs"] ~= true and take_target(o, "--target", o["--costs"])
     if wrong then return nil, (wrong:gsub("^%-%-target", "--costs")) end
     if o.program then
       return nil, "--costs runs nothing, and '" .. o.program .. "' is no target"
@@ -254,31 +271,44 @@ local function parse()
   end
   if o["--resume"] then return check_resume(o) end
   if not o.program then return nil, "no program given" end
-  o.binary = o.program:match("%.sbc$") ~= nil
-  if o.binary and (#o["-D"] > 0 or #o["-I"] > 0) then
-    return nil, "-D and -I are for source text; '" .. o.program .. "' is assembled already"
-  end
   return o
 end
 
 -- ---- The program and its data ---------------------------------------------------------------
 
-local function load_program(o)
-  if o.binary then return assert(soma.load(o.program)) end
-  local how = {defines = o["-D"], include = o["-I"], target = o["--target"]}
-  if o.program == "-" then
-    how.name = "standard input"
-    return soma.assemble(io.read("a"), how)
-  end
-  local file, message = io.open(o.program, "rb")
+-- A file's text; nil and a message.
+local function read_file(name)
+  local file, message = io.open(name, "rb")
+  local text
   if file then
-    message = select(2, file:read(0)) -- of a folder
+    text, message = file:read "a"
     file:close()
   end
-  if message then
-    error("cannot read '" .. o.program .. "': " .. message:gsub("^.*: ", ""), 0)
+  if text then return text end
+  return nil, "cannot read '" .. name .. "': " .. message:gsub("^.*: ", "")
+end
+
+local magic = "\127SBC"
+
+-- The program of a source file or a .sbc file, whatever its name; nil and what is wrong with the
+-- command line.
+local function load_program(o)
+  local text, message
+  if o.program == "-" then
+    text, message = io.read "a"
+    message = not text and "cannot read standard input: " .. message
+  else
+    text, message = read_file(o.program)
   end
-  return soma.assemble_file(o.program, how)
+  if not text then error(message, 0) end
+  if text:sub(1, #magic) == magic or o.program:match "%.sbc$" then
+    if #o["-D"] > 0 or #o["-I"] > 0 then
+      return nil, "-D and -I are for source text; '" .. o.program .. "' is assembled already"
+    end
+    return assert(soma.load(o.program == "-" and text or o.program))
+  end
+  return soma.assemble(text, {defines = o["-D"], include = o["-I"], target = o["--target"],
+                              name = o.program == "-" and "standard input" or o.program})
 end
 
 -- The assembler's own messages go out as they are, others with the command's name.
@@ -331,9 +361,25 @@ local function name_whole_files(prog, o)
   end
 end
 
+-- A file has one writer, a {who, path}, or several of one name, and is not the program's; what is
+-- wrong, or nil. Devices take what comes.
+local function check_writers(writers, program)
+  table.sort(writers, function(a, b) return a[1] < b[1] end)
+  local by = {}
+  for _, w in ipairs(writers) do
+    local who, path = w[1], w[2]
+    if path == program then return who .. " would write over the program, " .. path end
+    if not path:match "^/dev/" and (by[path] or who) ~= who then
+      return by[path] .. " and " .. who .. " both write " .. path
+    end
+    by[path] = who
+  end
+end
+
 -- Two tensors cannot be one member of a file; what is wrong, or nil.
 local function check_outputs(o)
   local taken = {}
+  local writers = {}
   for name, file in pairs(o["--out"]) do
     local path, member, archive = place(file, name)
     local key = archive and path .. "\0" .. member
@@ -341,7 +387,13 @@ local function check_outputs(o)
       return "--out: two tensors would be '" .. member .. "' of " .. path
     end
     if key then taken[key] = true end
+    writers[#writers + 1] = {archive and "--out " .. path or "--out " .. name, path}
   end
+  for name, path in pairs(o["--csv"] or {}) do writers[#writers + 1] = {"--csv " .. name, path} end
+  for _, flag in ipairs {"--trace", "--html", "--save"} do
+    if o[flag] then writers[#writers + 1] = {flag, o[flag]} end
+  end
+  return check_writers(writers, o.program)
 end
 
 -- Checks the names on the command line against the program's tensors; what is wrong, or nil.
@@ -458,10 +510,8 @@ end
 local function read_costs(o)
   local name = o["--cost"]
   if not name then return nil end
-  local file, message = io.open(name, "rb")
-  local text = file and file:read "a"
-  if file then file:close() end
-  if not text then return false, "cannot read '" .. name .. "': " .. (message or "is it a folder?"):gsub("^.*: ", "") end
+  local text, message = read_file(name)
+  if not text then return false, message end
   local ok, wrong = pcall(soma.costs, nil, text)
   if ok then return text end
   wrong = tostring(wrong)
@@ -479,6 +529,7 @@ end
 -- What shows the run in time; of a run that faulted as well. A message when a file cannot be written.
 local function draw(run, o)
   local ok, message = true, nil
+  local out = o["--json"] and io.stderr or io.stdout
   if o["--trace"] then ok, message = run:save_trace(o["--trace"]) end
   if ok and o["--html"] then ok, message = run:save_html(o["--html"], o.program) end
   for name, file in pairs(o["--csv"] or {}) do
@@ -486,9 +537,9 @@ local function draw(run, o)
   end
   if ok and o["--timeline"] then
     local columns = tonumber(os.getenv "COLUMNS" or "") or 80
-    io.write(run:timeline(math.max(40, math.min(1000, columns // 1))))
+    out:write(run:timeline(math.max(40, math.min(1000, columns // 1))))
   end
-  if ok and o["--explain-time"] then io.write(run:explain_time()) end
+  if ok and o["--explain-time"] then out:write(run:explain_time()) end
   return not ok and message or nil
 end
 
@@ -502,6 +553,10 @@ local function report(run, o)
     print(json_of(t, ""))
   elseif not o["--quiet"] then
     print(run:summary())
+    if o["--check"] and o["--check"] ~= "none" and not run.fault and run.ended then
+      print("checks        " .. o["--check"] .. ": nothing found")
+    end
+    if o.schedules_agree then print("schedules     " .. o["--schedule"] .. " more, the same bits") end
   end
 end
 
@@ -546,6 +601,7 @@ local function make_core(o)
     target = o["--target"], max_instructions = o["--max-instructions"], max_time = o["--max-ns"],
     max_seconds = o["--max-seconds"], trace = wants_events(o),
     progress = host.terminal and progress or nil,
+    print = o["--json"] and function(text) io.stderr:write(text) end or nil,
   }
 end
 
@@ -582,6 +638,7 @@ local function finish_run(run, o, prog, inputs)
   end
   message = inputs and o["--schedule"] and try_schedules(prog, inputs, o, run)
   if message then return complain(message) end
+  o.schedules_agree = inputs and o["--schedule"]
   message = save(run, o) or draw(run, o)
   if message then return complain(message) end
   report(run, o)
@@ -640,8 +697,9 @@ local function main()
   o.costs, message = read_costs(o)
   if o.costs == false then return complain(message) end
   if o["--resume"] then return resume(o) end
-  local ok, prog = pcall(load_program, o)
+  local ok, prog, wrong = pcall(load_program, o)
   if not ok then return report_source(prog) end
+  if not prog then return bad_usage(wrong) end
   local warnings = prog:warnings()
   if warnings then io.stderr:write(warnings, "\n") end
   if o["--lint"] or o["--check"] then

@@ -78,7 +78,7 @@ end
 
 -- Of the module: what reads and writes no file and starts no process by itself.
 local allowed = {}
-for name in ([[abs allclose arange assemble ceil concat core cos costs device dtypes equal erf exp
+for name in ([[abs allclose arange assemble ceil concat core cos costs device disassemble dtypes equal erf exp
   expm1 floor frombytes full isa isfinite isnan load log log1p matmul maximum minimum neg ones randn
   reciprocal relu round rsqrt sigmoid sign sin sqrt square tanh tensor uniform version where
   zeros]]):gmatch "%S+" do
@@ -201,10 +201,9 @@ end
 
 local function load_script(o, env)
   local file, message = io.open(o.script, "rb")
-  local text = file and file:read "a"
-  if not text then
-    error("cannot read '" .. o.script .. "': " .. (message or "is it a folder?"):gsub("^.*: ", ""), 0)
-  end
+  local text
+  if file then text, message = file:read "a" end
+  if not text then error("cannot read '" .. o.script .. "': " .. message:gsub("^.*: ", ""), 0) end
   local chunk
   chunk, message = load((text:gsub("^#[^\n]*", "")), "@" .. o.script, "t", env)
   if not chunk then error(message, 0) end

@@ -81,13 +81,25 @@ static bool number(word w, uint64_t *out) {
   return w.n > 0;
 }
 
+/* A word in a message: its first 63 bytes, those that are no text as '?'. */
+typedef struct shown {
+  char s[64];
+} shown;
+
+static shown show(word w) {
+  shown out = {""};
+  for (size_t i = 0; i < w.n && i + 1 < sizeof out.s; i++)
+    out.s[i] = w.p[i] > ' ' && w.p[i] < 0x7f ? w.p[i] : '?';
+  return out;
+}
+
 static bool read_line(vm_costs *out, unsigned line, const word *w, unsigned n, isa_error *e) {
   unsigned mask = 7;
   uint64_t value;
   int i = cost_named(w[0]);
   if (i < 0)
-    return isa_fail(e, ISA_ARG, ISA_NOFIELD, "costs, line %u: there is no constant %.*s", line,
-                    (int)(w[0].n < 64 ? w[0].n : 64), w[0].p);
+    return isa_fail(e, ISA_ARG, ISA_NOFIELD, "costs, line %u: there is no constant %s", line,
+                    show(w[0]).s);
   const vm_cost_row *row = &vm_cost_rows[i];
   if (n != 2 && n != 3)
     return isa_fail(e, ISA_ARG, ISA_NOFIELD,
@@ -95,14 +107,13 @@ static bool read_line(vm_costs *out, unsigned line, const word *w, unsigned n, i
                     line, row->name, n - 1);
   if (n == 3 && !(mask = generations(w[1])))
     return isa_fail(e, ISA_ARG, ISA_NOFIELD,
-                    "costs, line %u: %.*s is no generation: gen2, gen3, gen4 or a target", line,
-                    (int)(w[1].n < 64 ? w[1].n : 64), w[1].p);
+                    "costs, line %u: %s is no generation: gen2, gen3, gen4 or a target", line,
+                    show(w[1]).s);
   const range *r = range_of(row->unit);
   if (!number(w[n - 1], &value) || value < r->least || value > r->most)
     return isa_fail(e, ISA_ARG, ISA_NOFIELD,
-                    "costs, line %u: %s is %.*s, not a whole number from %u to %u (unit %s)", line,
-                    row->name, (int)(w[n - 1].n < 64 ? w[n - 1].n : 64), w[n - 1].p, r->least,
-                    r->most, row->unit);
+                    "costs, line %u: %s is %s, not a whole number from %u to %u (unit %s)", line,
+                    row->name, show(w[n - 1]).s, r->least, r->most, row->unit);
   for (unsigned g = 0; g < 3; g++)
     if (mask >> g & 1) out->v[g][i] = (uint32_t)value;
   return true;

@@ -266,6 +266,14 @@ case("what is refused of the module", function()
     "save_safetensors sweep\n")
 end)
 
+case("a program as text, but not a file's", function()
+  local _, out = run("", [[
+    local soma = require "soma"
+    local p = soma.assemble("section sync\n halt\n")
+    print(soma.disassemble(p) == soma.disassemble(p:bytes()), pcall(soma.disassemble, "x.sbc"))]])
+  has(out, "true\tfalse\t") has(out, "'x.sbc': a sandbox has no files")
+end)
+
 -- The system's limits around a script's process, and what a signal leaves of it.
 case("the second wall, and signals", function()
   local script, out = t.temp "while true do end" .. ".lua", t.temp()

@@ -201,6 +201,17 @@ usage("--max-instructions of a half", add .. " --max-instructions 2.5", "--max-i
 usage("--max-instructions 0", add .. " --max-instructions 0", "--max-instructions takes a whole number of at least 1, not '0'")
 usage("--max-ns", add .. " --max-ns -1", "--max-ns takes a positive number, not '-1'")
 usage("--max-seconds", add .. " --max-seconds nan", "--max-seconds takes a positive number, not 'nan'")
+usage("two tensors, one .npy", add .. ins .. " --out k=" .. path "o.npy" .. " --out x=" .. path "o.npy",
+  "--out k and --out x both write " .. path "o.npy")
+usage("two outputs, one file", add .. ins .. " --html " .. path "o" .. " --csv Summary=" .. path "o",
+  "--csv Summary and --html both write " .. path "o")
+usage("an output onto the program", add .. ins .. " --trace " .. add, "--trace would write over the program, " .. add)
+usage("--html twice", add .. ins .. " --html a --html b", "--html is given twice")
+usage("a table twice", add .. ins .. " --csv Summary=a --csv Summary=b", "--csv names 'Summary' twice")
+usage("a time that ends before it begins", add .. ins .. " --trace-from 9 --trace-until 9 --timeline",
+  "--trace-until must be more than --trace-from")
+usage("a limit of nothing", add .. ins .. " --trace-last 5",
+  "--trace-last is for --trace, --html, --csv, --timeline and --explain-time: none is given")
 usage("--quiet=yes", add .. " --quiet=yes", "--quiet takes no value")
 
 -- ---- What cannot be done ------------------------------------------------------------------------
@@ -222,6 +233,26 @@ fails("a full device", add .. ins .. " --out k=/dev/full", "cannot write '/dev/f
 check("standard output is full", add .. ins, {status = 1, err = "soma: cannot write to standard output\n"}, "sh -c 'exec \"$@\" >/dev/full' sh")
 check("an error in the source", write("bad.s", "  bogus r1\n"), {status = 1, err = lines_of(
   (os.getenv "BUILD" or "build") .. "/soma-as -o /dev/null " .. path "bad.s" .. " 2>&1")})
+
+fails("standard input is closed", "-", "cannot read standard input: Bad file descriptor", "0<&-")
+fails("a folder of constants", add .. " --cost " .. dir, "cannot read '" .. dir .. "': Is a directory")
+fails("constants that are no text", add .. " --cost " .. write("bad.cost", "\147\27[31mX 1\n"),
+  path "bad.cost" .. ":1: there is no constant ??[31mX")
+
+-- ---- What went well is told ---------------------------------------------------------------------
+
+do
+  local _, out = run(add .. ins .. " --check race,uninit --schedule 2")
+  expect("checks and schedules in the summary", out:find("\nchecks        race,uninit: nothing found\n" ..
+    "schedules     2 more, the same bits\n$"), out)
+  local _, figures, text = run(add .. ins .. " --json --timeline --explain-time")
+  expect("--json is alone on standard output", figures:sub(1, 2) == "{\n" and figures:sub(-2) == "}\n", figures)
+  expect("the rest is on standard error", text:find("timeline", 1, true) or text:find("critical path: ", 1, true), text)
+  local file = write("prog", lines_of((os.getenv "BUILD" or "build") .. "/soma-as -o - " .. add))
+  check("a program file of another name", file .. ins .. " --quiet", {})
+  check("a program file on standard input", "-" .. ins .. " --quiet <" .. file, {})
+  usage("-D of such a program", file .. " -D N=3", "-D and -I are for source text; '" .. file .. "' is assembled already")
+end
 
 -- ---- Scripts ------------------------------------------------------------------------------------
 
