@@ -146,15 +146,16 @@ int lb_fail(lua_State *L, const char *what, const soma_machine *m, soma_status s
   return luaL_error(L, "%s: %s", what, text);
 }
 
-int lb_engine(lua_State *L, int arg) {
-  const char *name = luaL_checkstring(L, arg);
+int lb_engine_named(const char *name) {
   for (int e = 0; e < SOMA_ENGINES; e++)
     if (strcmp(name, soma_engine_name((soma_engine)e)) == 0) return e;
-  return luaL_argerror(L, arg,
-                       lua_pushfstring(L,
-                                       "'%s' is no engine; there are: tensor, vector, "
-                                       "scalar, gpsimd, sync",
-                                       name));
+  return -1;
+}
+
+int lb_engine(lua_State *L, int arg) {
+  const char *name = luaL_checkstring(L, arg);
+  int e = lb_engine_named(name);
+  return e >= 0 ? e : luaL_argerror(L, arg, lua_pushfstring(L, LB_NO_ENGINE, name));
 }
 
 void lb_account(lua_State *L, uint64_t n) {

@@ -30,6 +30,9 @@ lua_Integer lb_integer(lua_State *L, int arg, const char *what, const char *name
                        lua_Integer hi, lua_Integer fallback);
 /* An engine given by name; raises an argument error that lists them. */
 int lb_engine(lua_State *L, int arg);
+/* The engine of that name, or -1; the error says LB_NO_ENGINE of it. */
+int lb_engine_named(const char *name);
+#define LB_NO_ENGINE "'%s' is no engine; there are: tensor, vector, scalar, gpsimd, sync"
 /* `name` when there is such a target (or NULL); else raises an error that lists them. */
 const char *lb_target(lua_State *L, const char *what, const char *name);
 /* The name nearest to `name` in the list, or NULL. */

@@ -97,7 +97,10 @@ local tables = {Instruction = 1, DmaPacket = 1, SemaphoreUpdate = 1, ActiveTime 
 local function take_table(o, word, value)
   local name, file = value:match("^([^=]+)=(.+)$")
   if not name then return word .. " takes TABLE=FILE.csv, not '" .. value .. "'" end
-  if not tables[name] then return word .. ": there is no table '" .. name .. "'" end
+  if not tables[name] then
+    return word .. ": there is no table '" .. name ..
+      "'; there are: Instruction, DmaPacket, SemaphoreUpdate, ActiveTime, Summary"
+  end
   o[word] = o[word] or {}
   if o[word][name] then return word .. " names '" .. name .. "' twice" end
   o[word][name] = file

@@ -155,8 +155,11 @@ static uint32_t engines_option(lua_State *L) {
   }
   if (!lua_istable(L, -1)) luaL_error(L, "core: trace: option 'engines' must be a table of names");
   for (lua_Integer i = 1; lua_rawgeti(L, -1, i) != LUA_TNIL; i++) {
-    mask |= 1u << lb_engine(L, lua_gettop(L));
-    lua_pop(L, 1);
+    const char *name = luaL_tolstring(L, -1, NULL);
+    int e = lb_engine_named(name);
+    if (e < 0) luaL_error(L, "core: trace: " LB_NO_ENGINE, name);
+    mask |= 1u << e;
+    lua_pop(L, 2);
   }
   lua_pop(L, 2);
   return mask;
@@ -181,6 +184,8 @@ bool lb_trace_option(lua_State *L, int arg, soma_recorder_options *out) {
     out->engines = engines_option(L);
     out->from = time_option(L, t, "from_ns");
     out->until = time_option(L, t, "until_ns");
+    if (out->until != 0 && out->until <= out->from)
+      luaL_error(L, "core: trace: option 'until_ns' must be more than 'from_ns'");
   }
   lua_pop(L, 1);
   return wanted;

@@ -49,14 +49,28 @@ static int save_html(lua_State *L) {
   return finish(L, "save_html", f, soma_write_html(r, p, run, title, to_file, f->f));
 }
 
+/* The table named at an argument, Instruction without one. */
+static soma_table table_named(lua_State *L, int arg) {
+  const char *name = luaL_optstring(L, arg, soma_table_name((soma_table)0));
+  luaL_Buffer b;
+  for (int t = 0; t < SOMA_TABLES; t++)
+    if (strcmp(name, soma_table_name((soma_table)t)) == 0) return (soma_table)t;
+  luaL_buffinit(L, &b);
+  for (int t = 0; t < SOMA_TABLES; t++) {
+    if (t > 0) luaL_addstring(&b, ", ");
+    luaL_addstring(&b, soma_table_name((soma_table)t));
+  }
+  luaL_pushresult(&b);
+  return (soma_table)luaL_error(L, "save_table: there is no table '%s'; there are: %s", name,
+                                lua_tostring(L, -1));
+}
+
 /* run:save_table(path, table): CSV, or JSON lines when the path ends with .jsonl. */
 static int save_table(lua_State *L) {
-  const char *names[SOMA_TABLES + 1] = {NULL};
   const soma_program *p;
   size_t n;
   const char *path = luaL_checklstring(L, 2, &n);
-  for (int t = 0; t < SOMA_TABLES; t++) names[t] = soma_table_name((soma_table)t);
-  soma_table table = (soma_table)luaL_checkoption(L, 3, "Instruction", names);
+  soma_table table = table_named(L, 3);
   bool lines = n > 6 && strcmp(path + n - 6, ".jsonl") == 0;
   const soma_recorder *r = lb_recorded(L, "save_table", &p);
   lb_file *f = lb_file_create(L, path);

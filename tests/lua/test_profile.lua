@@ -177,6 +177,11 @@ case("the critical path has no gap and ends with the run", function()
   eq(kinds.data and kinds.transfer and kinds.delay, true)
   eq(at <= whole.time_ns and whole.time_ns - at < 331, true)
   raises("causes = true", function() soma.core {}:run(prog):critical_path() end)
+  raises("core: trace: 'foo' is no engine; there are: tensor, vector", soma.core, {trace = {engines = {"foo"}}})
+  raises("core: trace: '7' is no engine", soma.core, {trace = {engines = {7}}})
+  raises("option 'until_ns' must be more than 'from_ns'", soma.core, {trace = {from_ns = 5, until_ns = 5}})
+  raises("save_table: there is no table 'Foo'; there are: Instruction, DmaPacket, SemaphoreUpdate, ActiveTime, Summary",
+    function() soma.core {trace = true}:run(prog):save_table("/nowhere/x", "Foo") end)
   raises("causes = true", function() soma.core {}:run(prog):explain_time() end)
 end)
 

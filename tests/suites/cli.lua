@@ -208,6 +208,8 @@ usage("two outputs, one file", add .. ins .. " --html " .. path "o" .. " --csv S
 usage("an output onto the program", add .. ins .. " --trace " .. add, "--trace would write over the program, " .. add)
 usage("--html twice", add .. ins .. " --html a --html b", "--html is given twice")
 usage("a table twice", add .. ins .. " --csv Summary=a --csv Summary=b", "--csv names 'Summary' twice")
+usage("no such table", add .. ins .. " --csv Foo=a", "--csv: there is no table 'Foo'; there are: " ..
+  "Instruction, DmaPacket, SemaphoreUpdate, ActiveTime, Summary")
 usage("a time that ends before it begins", add .. ins .. " --trace-from 9 --trace-until 9 --timeline",
   "--trace-until must be more than --trace-from")
 usage("a limit of nothing", add .. ins .. " --trace-last 5",
