@@ -1,6 +1,7 @@
 /* Directives: lines that define a name, and lines that start with a directive's word. */
 #include "stmt.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum directive {
@@ -48,8 +49,12 @@ static int choose(as_cur *c, const char *what, const char *const *words, int n) 
     }
     as_near_try(&w, words[i]);
   }
+  char list[160] = "";
+  size_t at = 0;
+  for (int i = 0; i < n && !w.hit && at < sizeof list; i++)
+    at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", i ? ", " : "; one of ", words[i]);
   as_error(c->j, c->t->pos, c->t->len, "unknown %s `%s`%s", strchr(what, ' ') + 1, c->t->text,
-           as_near_text(c->j, &w));
+           w.hit ? as_near_text(c->j, &w) : list);
   return -1;
 }
 

@@ -2,6 +2,7 @@
  * name that is not there. */
 #include "stmt.h"
 
+#include <ctype.h>
 #include <string.h>
 
 struct as_symtab {
@@ -118,9 +119,57 @@ static bool swapped(const char *a, const char *b, size_t n) {
          memcmp(a + i + 2, b + i + 2, n - i - 2) == 0;
 }
 
+/* What the kernel language, NumPy or habit call a thing: {theirs, ours}. */
+static const char *const habits[][2] = {{"fp32", "float32"},
+                                        {"f32", "float32"},
+                                        {"float", "float32"},
+                                        {"fp16", "float16"},
+                                        {"f16", "float16"},
+                                        {"half", "float16"},
+                                        {"bf16", "bfloat16"},
+                                        {"tf32", "tfloat32"},
+                                        {"int", "int32"},
+                                        {"plus", "add"},
+                                        {"sum", "add"},
+                                        {"sub", "subtract"},
+                                        {"minus", "subtract"},
+                                        {"multiply", "mult"},
+                                        {"div", "divide"},
+                                        {"maximum", "max"},
+                                        {"minimum", "min"},
+                                        {"power", "pow"},
+                                        {"equal", "is_equal"},
+                                        {"greater", "is_gt"},
+                                        {"greater_equal", "is_ge"},
+                                        {"less", "is_lt"},
+                                        {"less_equal", "is_le"},
+                                        {"swish", "silu"},
+                                        {"identity", "copy"},
+                                        {"wait", "event_semaphore"},
+                                        {"dma_start", "dma_copy"}};
+
+static bool habit(const char *want, size_t n, const char *name) {
+  for (size_t i = 0; i < sizeof habits / sizeof *habits; i++)
+    if (strlen(habits[i][0]) == n && memcmp(habits[i][0], want, n) == 0 &&
+        strcmp(habits[i][1], name) == 0)
+      return true;
+  return false;
+}
+
+static bool same_but_case(const char *a, const char *b, size_t n) {
+  for (size_t i = 0; i < n; i++)
+    if (tolower((unsigned char)a[i]) != tolower((unsigned char)b[i])) return false;
+  return true;
+}
+
 void as_near_try(as_near *w, const char *name) {
   size_t n = strlen(name);
   if (w->best == 0 || n == 0) return;
+  if (habit(w->want, w->n, name) || (n == w->n && same_but_case(w->want, name, n))) {
+    w->best = 0;
+    w->hit = name;
+    return;
+  }
   bool swap = n == w->n && swapped(w->want, name, n);
   unsigned d = swap ? 1 : isa_edit_distance(w->want, w->n, name, n, w->best);
   /* A name that shares nothing with the wanted one is no help. */

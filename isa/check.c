@@ -95,7 +95,8 @@ static bool check_reg(const isa_ck *c, int f, int64_t r) {
 }
 
 static bool missing(const isa_ck *c, int f) {
-  return isa_fail(c->e, ISA_ILLEGAL, f, "missing: %s needs it", c->row->name);
+  return isa_fail(c->e, ISA_ILLEGAL, f, "%s is missing: %s needs it", c->form->fields[f].name,
+                  c->row->name);
 }
 
 static bool check_num(const isa_ck *c, int f, const isa_field *fd, isa_num n) {

@@ -178,7 +178,8 @@ static bool ts_stage(const isa_ck *c, int fop, unsigned op, int fimm, isa_num im
   const isa_aluop_row *row = &isa_aluops[op];
   if (!isa_ck_has_op(c, fop, op)) return false;
   if (row->arity == 2 && imm.kind == ISA_NUM_none)
-    return isa_fail(c->e, ISA_ILLEGAL, fimm, "missing: %s takes two operands", row->name);
+    return isa_fail(c->e, ISA_ILLEGAL, fimm, "%s is missing: %s takes two operands",
+                    FIELD_NAME(c, fimm), row->name);
   if (row->arity == 1 && imm.kind != ISA_NUM_none && (imm.kind != ISA_NUM_imm || imm.v != 0))
     return isa_fail(c->e, ISA_ILLEGAL, fimm, "%s takes one operand: leave it out", row->name);
   if (row->arity == 1 && reverse)
@@ -256,8 +257,8 @@ bool isa_rule_reduce(const isa_ck *c) {
                     "%u axes: src has %d free dimensions", axes, src->ndim);
   if (isa_ap_elems(dst) != kept(src, axes))
     return isa_fail(c->e, ISA_ILLEGAL, fdst,
-                    "%" PRIu64 " elements per partition: reducing the "
-                    "last %u of src leaves %" PRIu64,
+                    "%" PRIu64 " elements per partition: reducing the last %u "
+                    "dimensions of src leaves %" PRIu64,
                     isa_ap_elems(dst), axes, kept(src, axes));
   /* A size that is reduced away is src's alone; one that is kept must be in dst too. */
   bool reduced = src->size_dim > 1 && src->size_dim - 2u + axes >= src->ndim;

@@ -13,7 +13,7 @@ static uint32_t item(const isa_ck *c, isa_ref list, uint32_t i) {
 bool isa_rule_custom(const isa_ck *c) {
   const struct isa_CUSTOM *u = &c->in->u.CUSTOM;
   if (u->name.count == 0)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_CUSTOM_name, "missing: custom_op needs it");
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_CUSTOM_name, "name is missing: custom_op needs it");
   for (uint32_t i = 0; i < u->dsts.count; i++) {
     const isa_ap *dst = isa_ck_ap(c, item(c, u->dsts, i));
     for (uint32_t k = 0; k < i; k++)

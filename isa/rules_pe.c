@@ -47,7 +47,8 @@ static bool tiling(const isa_ck *c, int fpos, unsigned pos, int fsize, unsigned 
   unsigned least = c->p->target->gen >= ISA_GEN3 ? 32 : 64;
   if (size == 0 && pos == 0) return true;
   if (size == 0)
-    return isa_fail(c->e, ISA_ILLEGAL, fsize, "missing: a tile position needs a tile size");
+    return isa_fail(c->e, ISA_ILLEGAL, fsize, "%s is missing: a tile position needs a tile size",
+                    c->form->fields[fsize].name);
   if (size < least || size > 128 || (size & (size - 1)))
     return isa_fail(c->e, ISA_ILLEGAL, fsize, "%u: a tile size is 128, 64%s", size,
                     least == 32 ? " or 32" : "; 32 needs gen3");

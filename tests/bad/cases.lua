@@ -131,12 +131,12 @@ t.s:14:40: error: pow is not a reduction
                                          ^~~
 ]] },
   { name = "reduced shape", source = vec("        tensor_reduce x[:, 0:2], y, op=add"), err = [[
-t.s:14:23: error: 2 elements per partition: reducing the last 1 of src leaves 1
+t.s:14:23: error: 2 elements per partition: reducing the last 1 dimensions of src leaves 1
           tensor_reduce x[:, 0:2], y, op=add
                         ^~~~~~~~~
 ]] },
   { name = "missing scalar", source = vec("        tensor_scalar x, y, op0=mult"), err = [[
-t.s:14:9: error: missing: mult takes two operands
+t.s:14:9: error: imm0 is missing: mult takes two operands
           tensor_scalar x, y, op0=mult
           ^~~~~~~~~~~~~
 ]] },
@@ -615,6 +615,24 @@ soma-as: cannot write no/t.sbc: No such file or directory
   { name = "as: warning", command = "$AS -w+nothing t.s -o t.sbc", exit = 1, err = [[
 error: no warning is called `nothing`
 ]] },
+  { name = "as: names of habit", exit = 1, err = [[
+u.s:1:10: error: expected a data type, not `fp32`; did you mean `float32`?
+  x tensor fp32[4]
+           ^~~~
+u.s:2:13: error: unknown descriptor generation mode `hw`; one of none, swdge, hwdge
+  q queue dge=hw
+              ^~
+u.s:5:28: error: unknown operator `multiply`; did you mean `mult`?
+   tensor_tensor t, t, t, op=multiply
+                             ^~~~~~~~
+u.s:6:20: error: unknown activation function `GELU`; did you mean `gelu`?
+   activate t, t, fn=GELU
+                     ^~~~
+u.s:7:2: error: unknown instruction `wait`; did you mean `event_semaphore`?
+   wait
+   ^~~~
+]], command = "printf 'x tensor fp32[4]\\nq queue dge=hw\\nt tile sbuf float32[4,4]\\nsection vector\\n " ..
+    "tensor_tensor t, t, t, op=multiply\\n activate t, t, fn=GELU\\n wait\\n' >u.s; $AS u.s -o t.sbc; s=$?; rm u.s; exit $s" },
   { name = "as: warning, nearly", command = "$AS -w-unused-tle t.s -o t.sbc", exit = 1, err = [[
 error: no warning is called `unused-tle`; did you mean `unused-tile`?
 ]] },

@@ -164,7 +164,7 @@ local list = {
   {"tensor_tensor", "vector", f4, "tensor_tensor o, a, b, op=divide", "divide"},
   {"tensor_reduce", "vector", f4, "tensor_reduce c, a, op=abs_max", "not a reduction", 4},
   {"tensor_reduce", "vector", f4, "tensor_reduce c, a, op=abs_min", "not a reduction", 4},
-  {"tensor_scalar", "vector", f4, "tensor_scalar o, a, op0=add", "missing: add takes two operands"},
+  {"tensor_scalar", "vector", f4, "tensor_scalar o, a, op0=add", "imm0 is missing: add takes two operands"},
   {"tensor_scalar", "vector", f4, "tensor_scalar o, a, op0=abs, imm0=1.0", "one operand"},
   {"tensor_scalar", "vector", f4, "tensor_scalar o, a, op0=abs, reverse0=true", "reverse"},
   {"tensor_scalar", "vector", f4, "tensor_scalar o, a, op0=add, imm0=b", "elements"},
