@@ -615,6 +615,24 @@ soma-as: cannot write no/t.sbc: No such file or directory
   { name = "as: warning", command = "$AS -w+nothing t.s -o t.sbc", exit = 1, err = [[
 error: no warning is called `nothing`
 ]] },
+  { name = "as: an error in a loop", exit = 1, err = [[
+u.s:3:2: error: unknown instruction `bogus`
+   bogus
+   ^~~~~
+u.s:6:2: error: unknown instruction `other`
+   other
+   ^~~~~
+u.s:8:1: note: in the expansion of macro `m`
+  m
+  ^
+u.s:6:2: error: unknown instruction `other`
+   other
+   ^~~~~
+u.s:9:1: note: in the expansion of macro `m`
+  m
+  ^
+]], command = "printf 'section vector\\n%%rep 30\\n bogus\\n%%endrep\\n%%macro m 0\\n other\\n%%endmacro\\nm\\nm\\n' >u.s; " ..
+    "$AS u.s -o t.sbc; s=$?; rm u.s; exit $s" },
   { name = "as: names of habit", exit = 1, err = [[
 u.s:1:10: error: expected a data type, not `fp32`; did you mean `float32`?
   x tensor fp32[4]
