@@ -364,14 +364,16 @@ local function name_whole_files(prog, o)
   end
 end
 
--- A file has one writer, a {who, path}, or several of one name, and is not the program's; what is
--- wrong, or nil. Devices take what comes.
-local function check_writers(writers, program)
+-- A file has one writer, a {who, path}, or several of one name, and is not the program's (but a
+-- resumed run may be saved where it was); what is wrong, or nil. Devices take what comes.
+local function check_writers(writers, program, resumed)
   table.sort(writers, function(a, b) return a[1] < b[1] end)
   local by = {}
   for _, w in ipairs(writers) do
     local who, path = w[1], w[2]
-    if path == program then return who .. " would write over the program, " .. path end
+    if path == program and not (resumed and who == "--save") then
+      return who .. " would write over the program, " .. path
+    end
     if not path:match "^/dev/" and (by[path] or who) ~= who then
       return by[path] .. " and " .. who .. " both write " .. path
     end
@@ -396,7 +398,7 @@ local function check_outputs(o)
   for _, flag in ipairs {"--trace", "--html", "--save"} do
     if o[flag] then writers[#writers + 1] = {flag, o[flag]} end
   end
-  return check_writers(writers, o.program)
+  return check_writers(writers, o.program, o["--resume"])
 end
 
 -- Checks the names on the command line against the program's tensors; what is wrong, or nil.

@@ -206,6 +206,7 @@ usage("two tensors, one .npy", add .. ins .. " --out k=" .. path "o.npy" .. " --
 usage("two outputs, one file", add .. ins .. " --html " .. path "o" .. " --csv Summary=" .. path "o",
   "--csv Summary and --html both write " .. path "o")
 usage("an output onto the program", add .. ins .. " --trace " .. add, "--trace would write over the program, " .. add)
+usage("saving onto the program", add .. ins .. " --save " .. add, "--save would write over the program, " .. add)
 usage("--html twice", add .. ins .. " --html a --html b", "--html is given twice")
 usage("a table twice", add .. ins .. " --csv Summary=a --csv Summary=b", "--csv names 'Summary' twice")
 usage("no such table", add .. ins .. " --csv Foo=a", "--csv: there is no table 'Foo'; there are: " ..
