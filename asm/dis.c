@@ -166,7 +166,7 @@ void as_dis_text(const isa_program *p, isa_buf *out) {
   state st = {.p = p};
   isa_buf_init(&text, &out->al);
   isa_print_program(p, &text);
-  const char *line = isa_buf_str(&text), *end = line + text.len;
+  const char *line = isa_buf_str(&text), *end = line + strlen(line); /* none if it failed */
   for (const char *nl; line < end; line = nl + 1) {
     nl = memchr(line, '\n', (size_t)(end - line));
     if (!nl) nl = end;

@@ -292,7 +292,7 @@ static void print_diags(const cli *c, const as_result *r) {
       as_diag_print(&r->diags[i], color, &b);
     }
   }
-  fwrite(isa_buf_str(&b), 1, b.len, stderr);
+  if (!b.failed) fwrite(isa_buf_str(&b), 1, b.len, stderr);
   isa_buf_free(&b);
 }
 
