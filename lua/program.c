@@ -371,12 +371,11 @@ static int program_tostring(lua_State *L) {
   return 1;
 }
 
-const luaL_Reg lb_program_functions[] = {
-    {"assemble", assemble_text},
-    {"assemble_file", assemble_file},
-    {"load", load},
-    {"disassemble", disassemble},
-    {NULL, NULL}};
+const luaL_Reg lb_program_functions[] = {{"assemble", assemble_text},
+                                         {"assemble_file", assemble_file},
+                                         {"load", load},
+                                         {"disassemble", disassemble},
+                                         {NULL, NULL}};
 
 void lb_open_program(lua_State *L) {
   static const luaL_Reg meta[] = {{"__gc", program_gc},
