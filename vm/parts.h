@@ -30,6 +30,9 @@ void vm_wake(vm_core *c, unsigned sem);
 /* seq.c */
 /* Runs engine e from the current event on; by single instructions when `single`. */
 void vm_seq_run(vm_core *c, unsigned e, bool single);
+/* Whether the limit of instructions is reached: then the run has ended, and engine e goes on at its
+ * pc when it is resumed without. */
+bool vm_at_limit(vm_core *c, unsigned e);
 /* Tries engine e's instruction again at time t: node and why say what holds it. VM_STALL. */
 vm_verdict vm_stall(vm_core *c, unsigned e, vm_time t, uint32_t node, vm_why why);
 /* An instruction as the sequencer wants it. */

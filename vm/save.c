@@ -285,6 +285,7 @@ static void walk_events(vm_saver *s, vm_core *c) {
 static void walk_totals(vm_saver *s, vm_core *c) {
   save_time(s, &c->now);
   save_u64(s, &c->instructions);
+  save_u64(s, &c->repeats);
   save_u64(s, &c->dma_transfers);
   save_u64(s, &c->dma_bytes);
   save_u64(s, &c->dma_packets);

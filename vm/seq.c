@@ -353,9 +353,21 @@ static bool slow(vm_core *c, unsigned e) {
   return true;
 }
 
+/* What counts against the limit: a dma_trigger as many as it starts, so that work is bounded. */
+static uint64_t counted(const vm_core *c) { return c->instructions + c->repeats; }
+
+bool vm_at_limit(vm_core *c, unsigned e) {
+  vm_engine *en = &c->eng[e];
+  if (!c->limits.instructions || counted(c) < c->limits.instructions) return false;
+  vm_post(c, VM_E_SEQ, e, en->now, 0); /* so that it can go on once it is saved */
+  vm_fault(c, ISA_LIMIT, (int)e, -1, en->pc, "%llu instructions%s have run, the limit",
+           (unsigned long long)counted(c), c->repeats ? " and transfers of dma_trigger" : "");
+  return true;
+}
+
 /* Register instructions that engine e may run ahead: one past the horizon at most. */
 static uint64_t budget_of(const vm_core *c, unsigned e, bool single, vm_time cycle) {
-  uint64_t left = c->limits.instructions ? c->limits.instructions - c->instructions : BATCH;
+  uint64_t left = c->limits.instructions ? c->limits.instructions - counted(c) : BATCH;
   left = left < BATCH ? left : BATCH;
   vm_time now = c->eng[e].now;
   if (c->horizon == UINT64_MAX || cycle == 0) return single ? 1 : left;
@@ -369,12 +381,7 @@ void vm_seq_run(vm_core *c, unsigned e, bool single) {
   en->state = VM_READY;
   en->now = en->now > c->now ? en->now : c->now;
   for (uint32_t turns = 0; !c->ended; turns++) {
-    if (c->limits.instructions && c->instructions >= c->limits.instructions) {
-      vm_post(c, VM_E_SEQ, e, en->now, 0); /* so that it can go on once it is saved */
-      vm_fault(c, ISA_LIMIT, (int)e, -1, en->pc, "%llu instructions have run, the limit",
-               (unsigned long long)c->instructions);
-      return;
-    }
+    if (vm_at_limit(c, e)) return;
     uint64_t budget = budget_of(c, e, single, cycle), n;
     n = c->check ? checked_loop(c, e, budget) : fast_loop(en, budget);
     en->instructions += n;

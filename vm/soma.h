@@ -108,7 +108,8 @@ typedef struct soma_event {
 typedef struct soma_options {
   size_t size;               /* sizeof(soma_options), so that older callers keep working */
   const char *target;        /* "trn1" "inf2" "trn2" "trn3"; NULL: the program's own, trn2 first */
-  uint64_t max_instructions; /* 0: no limit; for each limit below too */
+  /* 0: no limit; for each limit below too. A dma_trigger counts once for each transfer it starts. */
+  uint64_t max_instructions;
   soma_time max_time;
   double max_seconds;     /* of the host */
   uint64_t max_hbm_bytes; /* 0: the target's */

@@ -297,7 +297,7 @@ typedef struct vm_hooks {
 enum vm_event_tag { VM_EV_INSN = 1, VM_EV_DMA, VM_EV_SEM, VM_EV_NOTIFY, VM_EV_WAIT };
 
 typedef struct vm_limits {
-  uint64_t instructions; /* 0: none, likewise below */
+  uint64_t instructions; /* and repeats; 0: none, likewise below */
   vm_time time;
   double seconds;
   uint64_t hbm_bytes;
@@ -401,6 +401,7 @@ typedef struct vm_core {
   bool ended;
   bool running; /* inside vm_run */
   uint64_t instructions, dma_transfers, dma_bytes, dma_packets;
+  uint64_t repeats; /* transfers that dma_triggers have started, without the first of each */
   vm_flops flops, transpose_flops;
   uint64_t hbm_read, hbm_written; /* by the DMA engines */
   vm_time dma_active, dma_since;  /* union of shares at work; start of what goes on */

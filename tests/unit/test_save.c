@@ -277,6 +277,35 @@ static void limits_are_lifted(void **state) {
   }
 }
 
+/* The limit meets a trigger that has started some of its transfers. */
+static void limit_inside_a_trigger(void **state) {
+  (void)state;
+  static const char text[] = "target trn2\na tensor float32[128, 8]\nb tensor float32[128, 8]\n"
+                             "s sem\nq queue dge=none\ndma q, b, a\nsection vector\n nop\n"
+                             " dma_trigger q, 90 $s\n nop $s>=1440\n halt\n";
+  soma_options o = SOMA_OPTIONS_INIT;
+  for (o.max_instructions = 2; o.max_instructions < 92; o.max_instructions += 13) {
+    bed whole = bed_open(NULL, text), b = bed_open(&o, text);
+    bed_run(&whole, SOMA_OK);
+    assert_int_equal(bed_stats(&whole).instructions, 4);
+    bed_run(&b, SOMA_LIMIT);
+    assert_int_equal(bed_stats(&b).dma_transfers, o.max_instructions);
+    saved s = save(&b);
+    bed_close(&b);
+    b = resume(NULL, s);
+    soma_bytes_free(s.data);
+    assert_int_equal(go_on(&b), SOMA_OK);
+    assert_int_equal(bed_stats(&b).dma_transfers, 90);
+    same_end(&whole, &b);
+    bed_close(&b);
+    bed_close(&whole);
+  }
+  o.max_instructions = 93; /* four instructions, 89 transfers behind the first */
+  bed b = bed_open(&o, text);
+  bed_run(&b, SOMA_OK);
+  bed_close(&b);
+}
+
 static void instruction_limit(void **state) {
   (void)state;
   static const char text[] = "target trn2\nsection sync\n.l: add r0, r0, 1\n blt r0, 1000, .l\n"
@@ -568,7 +597,8 @@ static void every_allocation_may_fail(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(options_go_with_the_run),   cmocka_unit_test(limits_are_lifted),
-      cmocka_unit_test(instruction_limit),         cmocka_unit_test(device_tensors_become_the_runs),
+      cmocka_unit_test(instruction_limit),         cmocka_unit_test(limit_inside_a_trigger),
+      cmocka_unit_test(device_tensors_become_the_runs),
       cmocka_unit_test(faults_are_not_saved),      cmocka_unit_test(checks_are_not_saved),
       cmocka_unit_test(not_from_a_callback),       cmocka_unit_test(header_is_checked),
       cmocka_unit_test(contents_are_checked),      cmocka_unit_test(failure_changes_nothing),

@@ -304,6 +304,17 @@ static void limits(void **state) {
   bed_fault_has(&b, "1000 instructions have run, the limit");
   assert_int_equal(bed_stats(&b).instructions, 1000);
   bed_close(&b);
+  /* Of a trigger each transfer counts: what one line can ask for has an end. */
+  b = bed_open(&o, HEAD "a tensor float32[4, 6], input\no tensor float32[4, 6], output\n"
+                        "q queue dge=none\ndma q, o, a\nsection sync\n nop\n"
+                        " dma_trigger q, 2000000000\n halt\n");
+  static const float zero[24];
+  bed_bind(&b, "a", SOMA_FLOAT32, 4, 6, zero);
+  bed_run(&b, SOMA_LIMIT);
+  bed_fault_has(&b, "1000 instructions and transfers of dma_trigger have run, the limit");
+  assert_int_equal(bed_stats(&b).instructions, 1);
+  assert_int_equal(bed_stats(&b).dma_transfers, 1000);
+  bed_close(&b);
   o.max_instructions = 0;
   o.max_time = 5000000000; /* 5 us */
   b = bed_open(&o, forever);
