@@ -4,15 +4,11 @@
 
 #include <string.h>
 
-/* Reads the 32-bit integer element that a dynamic offset names. */
-static int32_t read_element(const vm_view *v) {
+/* Reads the int32 or uint32 element that a dynamic offset names. */
+static int64_t read_element(const vm_view *v) {
   uint32_t bits = 0;
   vm_load_bits(&bits, v, 0, 0, 1);
-  switch (v->dtype) {
-  case ISA_int8: return (int8_t)bits;
-  case ISA_int16: return (int16_t)bits;
-  default: return (int32_t)bits;
-  }
+  return v->dtype == ISA_int32 ? (int64_t)(int32_t)bits : (int64_t)bits;
 }
 
 /* Notes when engine e's own data path is through with an element that gives an offset. */
@@ -30,7 +26,7 @@ static bool dynamic_offset(vm_core *c, const vm_engine *e, const isa_ap *ap, int
                            isa_error *err) {
   for (unsigned i = 0; i < ISA_MAX_DYN; i++) {
     const isa_dyn *d = &ap->dyn[i];
-    int32_t value = 0;
+    int64_t value = 0;
     if (d->kind == ISA_DYN_none) continue;
     if (d->kind == ISA_DYN_reg) {
       value = (int32_t)e->regs[d->reg];
@@ -43,10 +39,10 @@ static bool dynamic_offset(vm_core *c, const vm_engine *e, const isa_ap *ap, int
     }
     int64_t bytes;
     if (__builtin_mul_overflow(d->stride, (int64_t)isa_dtype_bytes(ap->dtype), &bytes) ||
-        __builtin_mul_overflow(bytes, (int64_t)value, &bytes) ||
+        __builtin_mul_overflow(bytes, value, &bytes) ||
         __builtin_add_overflow(*offset, bytes, offset))
-      return isa_fail(err, ISA_FAULT, ISA_NOFIELD, "a dynamic offset of %d times %lld overflows",
-                      value, (long long)d->stride);
+      return isa_fail(err, ISA_FAULT, ISA_NOFIELD, "a dynamic offset of %lld times %lld overflows",
+                      (long long)value, (long long)d->stride);
   }
   return true;
 }

@@ -79,6 +79,16 @@ local function copies(suite)
     }
   end
   local old = ref.tame(10, 7)
+  for _, c in ipairs {{"int32", -1, 1}, {"int32", 3, 5}, {"uint32", 3, 5}, {"uint32", 0xffffffff}, {"uint32", 0xfffffffe}} do
+    local dtype, value, row = table.unpack(c) -- an element is signed when its type is
+    suite:case {
+      insn = "dma_copy", name = "row 2 + " .. value .. " by an element, " .. dtype, engine = "gpsimd", hbm = {a = true},
+      inputs = {a = a, i = ref.from_bits({value & 0xffffffff}, dtype, {1, 1}), o = ref.tensor(old, "float32", {1, 10})},
+      outputs = {o = {"float32", {1, 10}}}, extra = "s sem\nw queue dge=swdge",
+      body = " dma_copy o, in_a[(i)+2:+1, :], queue=w, oob=skip $s\n nop $s>=16",
+      expect = {o = ref.tensor(row and util.row(x, row, 10) or old, "float32", {1, 10})},
+    }
+  end
   for _, value in ipairs {6, -1} do
     suite:case {
       insn = "dma_copy", name = "oob=skip with row " .. value .. " keeps what is there", engine = "gpsimd", hbm = {a = true},
