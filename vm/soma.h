@@ -105,11 +105,11 @@ typedef struct soma_event {
   const char *file;
 } soma_event;
 
+/* Of max_instructions a dma_trigger takes one for each transfer that it starts. */
 typedef struct soma_options {
   size_t size;               /* sizeof(soma_options), so that older callers keep working */
   const char *target;        /* "trn1" "inf2" "trn2" "trn3"; NULL: the program's own, trn2 first */
-  /* 0: no limit; for each limit below too. A dma_trigger counts once for each transfer it starts. */
-  uint64_t max_instructions;
+  uint64_t max_instructions; /* 0: no limit; for each limit below too */
   soma_time max_time;
   double max_seconds;     /* of the host */
   uint64_t max_hbm_bytes; /* 0: the target's */
