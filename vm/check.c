@@ -143,6 +143,52 @@ void vm_ck_put_box(const vm_core *c, const vm_box *box, isa_buf *out) {
   put_range(c, b.space, tensor, b.p0, b.p1, (int64_t)b.lo, (int64_t)b.hi, out);
 }
 
+typedef void view_fn(void *ud, const vm_view *v, unsigned flags);
+
+enum { CORE_PARTS = 16 }; /* partitions behind one core of gpsimd */
+
+/* n elements from `first` of `parts` partitions from p, of a view that is one run a partition. */
+static vm_view part_of(const vm_view *v, uint32_t p, uint32_t parts, uint64_t first, uint64_t n) {
+  vm_view s = *v;
+  s.at += p * v->step[0] + (int64_t)first * v->run_step;
+  s.part = (uint16_t)(v->part + p);
+  s.num[0] = parts;
+  s.ndim = 2;
+  s.num[1] = (uint32_t)n;
+  s.step[1] = v->run_step;
+  s.elems = s.run = n;
+  return s;
+}
+
+/* The first n elements of the snakes of a topk's operand. */
+static void each_snake(const vm_view *v, uint64_t n, unsigned flags, view_fn *fn, void *ud) {
+  uint64_t columns = n / CORE_PARTS;
+  uint32_t rest = (uint32_t)(n % CORE_PARTS);
+  vm_view full = part_of(v, 0, v->num[0], 0, columns);
+  if (columns) fn(ud, &full, flags);
+  for (uint32_t p = 0; rest && p < v->num[0]; p += CORE_PARTS) {
+    vm_view last = part_of(v, p, rest, columns, 1);
+    fn(ud, &last, flags);
+  }
+}
+
+/* An operand; of instructions that touch only parts of theirs, those. */
+static void each_part(const vm_flight *f, const vm_view *v, unsigned flags, view_fn *fn, void *ud) {
+  bool sixteenth = f->in->op == ISA_OP_nonzero_with_count, snake = f->in->op == ISA_OP_topk;
+  if (snake && v->run == v->elems) {
+    each_snake(v, flags & AP_R ? f->a.TOPK.n : v->elems, flags, fn, ud);
+    return;
+  }
+  for (uint32_t p = 0; sixteenth && p < v->num[0]; p += CORE_PARTS) {
+    vm_view s = *v;
+    s.at += p * v->step[0];
+    s.part = (uint16_t)(v->part + p);
+    s.num[0] = 1;
+    fn(ud, &s, flags);
+  }
+  if (!sixteenth) fn(ud, v, flags);
+}
+
 void vm_ck_each_operand(const vm_flight *f, void (*fn)(void *ud, const vm_view *v, unsigned flags),
                         void *ud) {
   const isa_form *form = isa_form_of(f->in->op);
@@ -152,7 +198,7 @@ void vm_ck_each_operand(const vm_flight *f, void (*fn)(void *ud, const vm_view *
     unsigned flags = fd->arg & (AP_R | AP_W);
     if (fd->kind == ISA_K_AP) {
       const vm_view *v = at;
-      if (v->at) fn(ud, v, flags);
+      if (v->at) each_part(f, v, flags, fn, ud);
     } else if (fd->kind == ISA_K_NUM) {
       const vm_num *num = at;
       if (num->v.at) fn(ud, &num->v, AP_R);

@@ -251,6 +251,36 @@ both("a transfer of such bytes", "uninit",
   "uninit: a transfer of queue q reads bytes",
   "section vector\n memset tb, 0.0 $ack++\n halt\nsection sync\n dma_copy c, tb, queue=q $ack>=1 $done\n halt\n")
 
+-- nonzero_with_count works on every sixteenth partition, topk on so many elements of its snakes.
+local sixteenths = [[
+z       tile    sbuf float32[64, 4]
+n       tile    sbuf int32[64, 5]
+m       tile    sbuf int32[64, 5]
+l       tile    sbuf bfloat16[32, 3]
+v       tile    sbuf bfloat16[32, 18]
+i       tile    sbuf uint32[32, 18]
+k       tile    sbuf uint32[32, 18]
+g       queue   dge=swdge
+section gpsimd
+]]
+for p = 0, 48, 16 do
+  sixteenths = sixteenths .. string.format(" dma_copy z[%d:%d, :], a[%d:%d, 0:4], queue=g $loaded\n", p, p + 1, p, p + 1)
+end
+sixteenths = sixteenths .. " nop $loaded>=64\n nonzero_with_count n, z, padding=-1\n"
+both("the count on other partitions than 0, 16, ...", "uninit", sixteenths .. " tensor_copy m[0:1, :], n[0:1, :]\n"
+  .. " tensor_copy m[0:17, :], n[0:17, :]\n halt\n", "the first that was not written is in partition 1",
+  sixteenths .. " tensor_copy m[0:1, :], n[0:1, :]\n tensor_copy m[32:33, :], n[32:33, :]\n halt\n")
+local snake = sixteenths:gsub(" dma_copy.*", "") .. " memset l[:, 0:2], 1.0\n memset l[0:3, 2:3], 2.0\n"
+both("what topk leaves", "uninit", snake .. " topk v[0:16, :], i[0:16, :], l[0:16, :], n=35\n tensor_copy k[0:16, 0:1], i[0:16, 0:1]\n"
+  .. " tensor_copy k[0:3, 0:2], i[0:3, 0:2]\n halt\n", "the first that was not written is in partition 2",
+  snake .. " topk v[0:16, :], i[0:16, :], l[0:16, :], n=35\n tensor_copy k[0:16, 0:1], i[0:16, 0:1]\n"
+  .. " tensor_copy k[0:2, 0:2], i[0:2, 0:2]\n halt\n")
+both("what topk sorts", "uninit", snake .. " topk v[0:16, :], i[0:16, :], l[0:16, :], n=36\n halt\n",
+  "the first that was not written is in partition 3", snake .. " topk v[0:16, :], i[0:16, :], l[0:16, :], n=35\n halt\n")
+local beside = "section sync\n dma_copy n[%s, :].view(float32), a[1:2, 0:5], queue=q $done\n halt\n"
+both("a transfer into what nonzero_with_count writes", "race", sixteenths .. " halt\n" .. beside:format "16:17",
+  "nothing orders the two", sixteenths .. " halt\n" .. beside:format "17:18")
+
 both("a temporary in HBM", "uninit", [[
 t       tensor float32[128, 512]
 section sync
