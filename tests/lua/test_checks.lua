@@ -281,6 +281,20 @@ local beside = "section sync\n dma_copy n[%s, :].view(float32), a[1:2, 0:5], que
 both("a transfer into what nonzero_with_count writes", "race", sixteenths .. " halt\n" .. beside:format "16:17",
   "nothing orders the two", sixteenths .. " halt\n" .. beside:format "17:18")
 
+-- Rows of a scatter that several rings write are in no order; those of one ring are.
+local function scatter(p, row)
+  return "i tile sbuf uint32[128, 1]\ng queue dge=swdge\nsection gpsimd\n dma_copy ta, a, queue=g $loaded\n"
+    .. " iota i, pattern=[[0, 1]], multiplier=1\n mov r1, " .. row .. "\n tensor_store i[" .. p .. "], r1\n nop $loaded>=16\n"
+    .. " dma_copy c.ap([[512, 128], [1, 512]]).gather(i), ta, queue=g $done\n halt\n"
+end
+both("a row that a scatter writes by two rings", "race", scatter(8, 7), "nothing orders the two",
+  scatter(7, 6))
+case("of two rows of a scatter in one ring the later stays", function()
+  local _, run = findings("all", scatter(7, 6))
+  eq(run.out.c:get(6, 3), a:get(7, 3))
+  eq(run.out.c:get(7, 3), 0.0)
+end)
+
 both("a temporary in HBM", "uninit", [[
 t       tensor float32[128, 512]
 section sync
