@@ -184,6 +184,8 @@ static vm_verdict do_tensor_store(vm_core *c, unsigned e, const isa_insn *in) {
   uint32_t value = c->eng[e].regs[in->u.TENSOR_STORE.ra];
   if (isa_dtypes[v.dtype].cls == ISA_FLOAT)
     value = isa_from_f32(v.dtype, isa_bits_f32(value), c->eng[e].dp.cvt);
+  else if (v.dtype == ISA_bool)
+    value = value != 0;
   vm_store_bits(&v, 0, 0, &value, 1);
   c->eng[e].now += cycles(c, VM_REG_MEM);
   return VM_RETIRE;
