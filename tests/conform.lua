@@ -90,7 +90,7 @@ local function digest_run(run)
 end
 
 local function core_for(case)
-  local core = soma.core {}
+  local core = soma.core {print = function() end}
   for name, op in pairs(case.custom or {}) do core:custom(name, op) end
   return core
 end

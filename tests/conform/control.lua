@@ -42,7 +42,6 @@ local pairs_of = {
 }
 
 local function registers(suite)
-  local n = 0
   for op, f in pairs(alu) do
     local with_reg, with_imm, want = {}, {}, {}
     for k, p in ipairs(pairs_of) do
@@ -50,15 +49,21 @@ local function registers(suite)
       with_imm[k] = string.format(" mov r1, %d\n %s r1, r1, %d", p[1], op, p[2])
       want[k] = f(p[1], p[2])
     end
-    for _, pieces in ipairs {with_reg, with_imm} do
-      n = n + 1
-      numbers(suite, op, pieces == with_reg and "registers" or "a number", engines[n % 5 + 1], pieces, want)
+    for k, engine in ipairs(engines) do
+      numbers(suite, op, k % 2 == 1 and "registers" or "a number", engine, k % 2 == 1 and with_reg or with_imm, want)
     end
+    util.refused(suite, {op, "sync", "", op .. " r1, r2, 4294967296", "4294967296"})
   end
   for _, engine in ipairs(engines) do
     numbers(suite, "mov", "numbers and registers", engine, {" mov r1, -5", " mov r1, 4294967295", " mov r63, 77\n mov r1, r63"}, {-5, -1, 77})
+    numbers(suite, "notify", "numbers and registers", engine, {" mov r1, 7\n notify 5\n notify r1"}, {7})
+    numbers(suite, "drain", "nothing is left", engine, {" drain\n mov r1, 7\n drain"}, {7})
     numbers(suite, "not", "numbers and registers", engine, {" not r1, 5", " mov r2, -1\n not r1, r2"}, {-6, 0})
   end
+  for _, row in ipairs {
+    {"mov", "sync", "", "mov r64, 1", "r64"}, {"not", "sync", "", "not r1", "operand"}, {"notify", "sync", "", "notify", "operand"},
+    {"drain", "sync", "", "drain $S[1]", "completion semaphore"}, {"nop", "sync", "", "nop $S[256]++", "256"},
+  } do util.refused(suite, row) end
   for _, op in ipairs {"div", "mod"} do
     suite:case {
       insn = op, name = "fails: by zero", engine = "sync", outputs = {o = {"int32", {1, 1}}},
@@ -76,7 +81,6 @@ local function branches(suite)
     ble = function(a, b) return a <= b end, bgt = function(a, b) return a > b end, bge = function(a, b) return a >= b end,
     bltu = function(a, b) return u(a) < u(b) end, bgeu = function(a, b) return u(a) >= u(b) end,
   }
-  local n = 0
   for op, holds in pairs(tests) do
     local pieces, want = {}, {}
     for _, p in ipairs {{1, 2}, {2, 1}, {2, 2}, {-1, 1}, {1, -1}, {-0x80000000, 0x7fffffff}, {0, 0}} do
@@ -85,9 +89,13 @@ local function branches(suite)
         second, #pieces, #pieces)
       want[#want + 1] = holds(p[1], p[2]) and 1 or 0
     end
-    n = n + 1
-    numbers(suite, op, "both ways", engines[n % 5 + 1], pieces, want)
+    for _, engine in ipairs(engines) do numbers(suite, op, "both ways", engine, pieces, want) end
+    util.refused(suite, {op, "sync", "", op .. " r1, 2, nowhere", "nowhere"})
   end
+  for _, row in ipairs {
+    {"call", "sync", "", "call r9, nowhere", "nowhere"}, {"jmp", "sync", "", "jmp nowhere", "nowhere"},
+    {"ret", "sync", "", "ret 5", "register"},
+  } do util.refused(suite, row) end
   for _, engine in ipairs(engines) do -- a call inside a call, each with a register of its own
     local body = " mov r1, 1\n call r9, f\n jmp e\nf: call r8, g\n mul r1, r1, 3\n call r8, g\n ret r9\ng: add r1, r1, 10\n ret r8\ne:"
     for _, insn in ipairs {"call", "ret", "jmp"} do numbers(suite, insn, "two levels", engine, {body}, {43}) end
@@ -124,6 +132,11 @@ local function memory(suite)
         insn = "tensor_load", name = name, engine = engine, hbm = {a = hbm, o = true}, inputs = {a = a},
         outputs = {o = {"int32", {1, N}}}, body = table.concat(loads), expect = {o = words(held)},
       }
+      suite:case { -- what it writes is another test's
+        insn = "device_print", name = name, engine = engine, hbm = {a = hbm, o = true}, inputs = {a = a},
+        outputs = {o = {"int32", {1, 1}}}, body = ' device_print "a", ' .. from .. ", to=" .. (hbm and "stdout" or "stderr"),
+        expect = {o = words {0}},
+      }
       suite:case {
         insn = "tensor_store", name = name, engine = engine, hbm = {o = hbm}, outputs = {o = {t, {1, N}}},
         body = table.concat(stores), expect = {o = a},
@@ -146,6 +159,7 @@ local function memory(suite)
     {"tensor_load", "sync", f4, "tensor_load r1, a[0:1, 0:2]", "single element"},
     {"tensor_load", "sync", f4, "tensor_load r1, p[0:1, 0:1]", "psum"},
     {"tensor_store", "sync", f4, "tensor_store z, r1", "packed"},
+    {"device_print", "sync", f4, 'device_print "p", p', "psum"},
     {"tensor_store", "sync", f4, "tensor_store a[0:2, 0:1], r1", "single element"},
   } do util.refused(suite, row) end
 end

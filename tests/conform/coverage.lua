@@ -162,7 +162,7 @@ function M.gaps()
   end
   for _, row in ipairs(soma.isa.instructions) do
     local insn = row.name
-    if row.status == "done" and row.number >= 0x80 then
+    if row.status == "done" and insn ~= "halt" then -- with which every section ends
       if not examples[insn] then
         gaps[#gaps + 1] = insn .. " is marked done and has no case"
       else
