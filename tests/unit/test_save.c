@@ -596,13 +596,19 @@ static void every_allocation_may_fail(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(options_go_with_the_run),   cmocka_unit_test(limits_are_lifted),
-      cmocka_unit_test(instruction_limit),         cmocka_unit_test(limit_inside_a_trigger),
+      cmocka_unit_test(options_go_with_the_run),
+      cmocka_unit_test(limits_are_lifted),
+      cmocka_unit_test(instruction_limit),
+      cmocka_unit_test(limit_inside_a_trigger),
       cmocka_unit_test(device_tensors_become_the_runs),
-      cmocka_unit_test(faults_are_not_saved),      cmocka_unit_test(checks_are_not_saved),
-      cmocka_unit_test(not_from_a_callback),       cmocka_unit_test(header_is_checked),
-      cmocka_unit_test(contents_are_checked),      cmocka_unit_test(failure_changes_nothing),
-      cmocka_unit_test(every_allocation_may_fail), cmocka_unit_test(kernels),
+      cmocka_unit_test(faults_are_not_saved),
+      cmocka_unit_test(checks_are_not_saved),
+      cmocka_unit_test(not_from_a_callback),
+      cmocka_unit_test(header_is_checked),
+      cmocka_unit_test(contents_are_checked),
+      cmocka_unit_test(failure_changes_nothing),
+      cmocka_unit_test(every_allocation_may_fail),
+      cmocka_unit_test(kernels),
       cmocka_unit_test(programs_of_every_kind),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
