@@ -239,23 +239,10 @@ static void put_other_way(const vm_core *c, const access *old, const access *a, 
   vm_put_place(c, old->engine, old->pc, out);
 }
 
-/* Whether both are writes of one scatter, or of two by one line. */
-static bool is_scatter(const vm_core *c, const access *old, const access *a) {
-  const isa_insn *in = &c->code->code[a->engine].insns[a->pc];
-  if (old->engine != a->engine || old->pc != a->pc || !old->writes || !a->writes) return false;
-  if (in->op != ISA_OP_dma_copy && in->op != ISA_OP_dma_compute) return false;
-  return c->code->aps[vm_dma_ops_of(c, in).dst - 1].index_kind != ISA_INDEX_none;
-}
-
 /* What would order a after old, where it can be said. */
 static void put_order(const vm_core *c, const access *old, const access *a, isa_buf *out) {
   unsigned sem;
   int64_t value;
-  if (is_scatter(c, old, a)) {
-    isa_buf_puts(out,
-                 "an index comes twice, by two rings: each row once, or a wait between scatters");
-    return;
-  }
   if (old->comp < FIRST_RING && a->queue < ISA_MAX_QUEUES && old->engine == a->engine &&
       !vm_ck_clocks_signal(c, old->comp, old->epoch, &sem, &value)) {
     isa_buf_printf(out, "%s must drain before it triggers the transfer",

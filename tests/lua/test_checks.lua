@@ -287,7 +287,7 @@ local function scatter(p, row)
     .. " iota i, pattern=[[0, 1]], multiplier=1\n mov r1, " .. row .. "\n tensor_store i[" .. p .. "], r1\n nop $loaded>=16\n"
     .. " dma_copy c.ap([[512, 128], [1, 512]]).gather(i), ta, queue=g $done\n halt\n"
 end
-both("a row that a scatter writes by two rings", "race", scatter(8, 7), "fix: an index comes twice, by two rings",
+both("a row that a scatter writes by two rings", "race", scatter(8, 7), "fix: let the index vector name no row",
   scatter(7, 6))
 case("of two rows of a scatter in one ring the later stays", function()
   local _, run = findings("all", scatter(7, 6))
