@@ -232,7 +232,7 @@ bad("nonzero leaves the others", "the first that was not written is in partition
 n1 tile sbuf float32[128, 32]
 n2 tile sbuf int32[128, 33]
 ii tile sbuf int32[16, 33]
-gpsimd: memset n1, 1.0; nonzero_with_count n2[0:16, :], n1[0:16, :];
+gpsimd: memset n1, 1.0; nonzero_with_count n2[0:16, :], n1[0:16, :], padding=-1;
     tensor_copy ii[0:16, :], n2[0:16, :]
 ]=])
 bad("shuffle keeps what nobody wrote", "the first that was not written is in partition 31, byte 2048", [=[

@@ -86,7 +86,7 @@ good("nonzero counts one partition in sixteen", [=[
 n1 tile sbuf float32[128, 32]
 n2 tile sbuf int32[128, 33]
 ii tile sbuf int32[16, 33]
-gpsimd: memset n1[0:1, :], 1.0; nonzero_with_count n2[0:16, :], n1[0:16, :];
+gpsimd: memset n1[0:1, :], 1.0; nonzero_with_count n2[0:16, :], n1[0:16, :], padding=-1;
     tensor_copy ii[0:1, :], n2[0:1, :]
 ]=])
 good("shuffle of one partition to all", [=[
