@@ -1,6 +1,8 @@
 /* Scalar meaning of the ALU operators, and how partial sums are combined. */
 #include "alu_inl.h"
 
+#include <string.h>
+
 float vm_fma(float a, float b, float c) { return kern_canon(kern_fma(a, b, c)); }
 
 float vm_alu_f32(unsigned op, float a, float b) {
@@ -129,29 +131,49 @@ float vm_kern_identity(unsigned op) {
   }
 }
 
-/* Pairwise: halves are added until one is left. */
-#define COMBINE(op, value)                       \
-  static float combine_##op(float p[16]) {       \
-    for (unsigned half = 8; half > 0; half /= 2) \
-      for (unsigned i = 0; i < half; i++) {      \
-        float a = p[i], b = p[i + half];         \
-        p[i] = value;                            \
-      }                                          \
-    return kern_canon(p[0]);                     \
+/* Pairwise: halves are added until one is left. Vectors of the compiler's, four partials each. */
+typedef float quad __attribute__((vector_size(16)));
+
+#define COMBINE(name, OP)                                  \
+  static float name(const float part[16]) {                \
+    quad p[4];                                             \
+    memcpy(p, part, sizeof p);                             \
+    quad q = OP(OP(p[0], p[2]), OP(p[1], p[3]));           \
+    return kern_canon(OP(OP(q[0], q[2]), OP(q[1], q[3]))); \
   }
-COMBINE(add, a + b)
-COMBINE(mult, a *b)
-COMBINE(max, alu_max(a, b))
-COMBINE(min, alu_min(a, b))
+#define ADD(a, b) ((a) + (b))
+#define MULT(a, b) ((a) * (b))
+COMBINE(combine_add, ADD)
+COMBINE(combine_mult, MULT)
+
+/* max and min do not depend on the order. Integers that ascend as the floats do, -0 below +0; all
+ * NaNs are moved to the bottom, for min to the top, as in kern_sum.c. */
+enum { NANS = 0x7fffff };
+static uint32_t flip(uint32_t u) { return u & 0x80000000u ? u ^ INT32_MAX : u; }
+
+static float combine_max(const float part[16]) {
+  int32_t most = INT32_MIN;
+  for (unsigned i = 0; i < 16; i++) {
+    int32_t key = (int32_t)(flip(isa_f32_bits(part[i])) + NANS);
+    most = key > most ? key : most;
+  }
+  return kern_canon(isa_bits_f32(flip((uint32_t)most - NANS)));
+}
+static float combine_min(const float part[16]) {
+  int32_t least = INT32_MAX;
+  for (unsigned i = 0; i < 16; i++) {
+    int32_t key = (int32_t)(flip(isa_f32_bits(part[i])) - NANS);
+    least = key < least ? key : least;
+  }
+  return kern_canon(isa_bits_f32(flip((uint32_t)least + NANS)));
+}
 
 float vm_kern_combine(unsigned op, const float part[16]) {
-  float p[16];
-  for (unsigned i = 0; i < 16; i++) p[i] = part[i];
   switch (op) {
-  case ISA_ALU_add: return combine_add(p);
-  case ISA_ALU_mult: return combine_mult(p);
-  case ISA_ALU_max: return combine_max(p);
-  case ISA_ALU_min: return combine_min(p);
+  case ISA_ALU_add: return combine_add(part);
+  case ISA_ALU_mult: return combine_mult(part);
+  case ISA_ALU_max: return combine_max(part);
+  case ISA_ALU_min: return combine_min(part);
   default: return isa_bits_f32(KERN_NAN);
   }
 }

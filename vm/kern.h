@@ -63,10 +63,9 @@ typedef struct vm_kern {
                 unsigned esize);
   /* The first i with x[i] == v (no NaN is, the two zeros are), n when there is none. */
   size_t (*find)(const float *x, float v, size_t n);
-  /* Thirty-two interleaved sums, lane[i % 32] += x[i], or with spread (x[i] - mean[i % 2]) squared:
-   * the sixteen partials of the even elements and those of the odd ones. NaNs not canonical. n is a
-   * multiple of 32 but in the last call for a row. */
-  void (*bn_sums)(float lane[32], const float *x, const float mean[2], bool spread, size_t n);
+  /* The sums of the elements of even and of odd number, or with spread of (x[i] - mean[i % 2])
+   * squared, each by sixteen partials, NaN canonical. */
+  void (*bn_sums)(float sum[2], const float *x, const float mean[2], bool spread, size_t n);
 } vm_kern;
 
 /* Fills *out with the best table this host can run, at most `limit` ("plain", "avx2", "avx512",

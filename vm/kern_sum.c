@@ -16,6 +16,7 @@ enum { VECS = 16 / LANES };
 
 typedef float fvec __attribute__((vector_size(4 * LANES)));
 typedef int32_t ivec __attribute__((vector_size(4 * LANES)));
+typedef uint32_t uvec __attribute__((vector_size(4 * LANES)));
 
 KERN_INLINE fvec load(const float *x) {
   fvec v;
@@ -62,18 +63,15 @@ PARTIAL(add, fvec, SAME, ADD, canon, -0.0f)
 PARTIAL(mult, fvec, SAME, MULT, canon, 1.0f)
 
 /* max and min by the order of integers, whose comparison takes one cycle: the keys of all floats
- * ascend from -inf over -0 and +0 to +inf; a NaN is at the far end so that anything replaces it. */
-KERN_INLINE ivec key_of(fvec v, int32_t nan) {
-  ivec i = (ivec)v, is_nan = (ivec)(v != v);
-  return ((i ^ ((i >> 31) & INT32_MAX)) & ~is_nan) | (is_nan & nan);
-}
-KERN_INLINE fvec float_of(ivec key, int32_t nan) {
-  return choose((ivec)(key == nan), all_nan(), (fvec)(key ^ ((key >> 31) & INT32_MAX)));
-}
-#define LOW_KEY(v) key_of(v, INT32_MIN)
-#define LOW_FLOAT(k) float_of(k, INT32_MIN)
-#define HIGH_KEY(v) key_of(v, INT32_MAX)
-#define HIGH_FLOAT(k) float_of(k, INT32_MAX)
+ * ascend from -inf over -0 and +0 to +inf. Those of the NaNs are beyond either end; moving all up
+ * by their number on one side wraps them to the bottom, where anything is greater, moving down to
+ * the top. */
+enum { NANS = 0x7fffff };
+KERN_INLINE uvec flip(uvec u) { return u ^ ((uvec)((ivec)u >> 31) & INT32_MAX); }
+KERN_INLINE ivec low_key(fvec v) { return (ivec)(flip((uvec)v) + NANS); }
+KERN_INLINE fvec low_float(ivec key) { return canon((fvec)flip((uvec)key - NANS)); }
+KERN_INLINE ivec high_key(fvec v) { return (ivec)(flip((uvec)v) - NANS); }
+KERN_INLINE fvec high_float(ivec key) { return canon((fvec)flip((uvec)key + NANS)); }
 
 #if defined(__AVX512F__)
 #define GREATER(a, b) ((ivec)_mm512_max_epi32((__m512i)(a), (__m512i)(b)))
@@ -87,31 +85,45 @@ KERN_INLINE fvec float_of(ivec key, int32_t nan) {
 #define LESSER(a, b) CHOOSE((a) < (b), a, b)
 #endif
 
-PARTIAL(max, ivec, LOW_KEY, GREATER, LOW_FLOAT, isa_bits_f32(KERN_NAN))
-PARTIAL(min, ivec, HIGH_KEY, LESSER, HIGH_FLOAT, isa_bits_f32(KERN_NAN))
+PARTIAL(max, ivec, low_key, GREATER, low_float, isa_bits_f32(KERN_NAN))
+PARTIAL(min, ivec, high_key, LESSER, high_float, isa_bits_f32(KERN_NAN))
 
 /* Both halves of bn_stats at once: the even lanes of two rows of sixteen are those of the even
- * elements. */
-static void bn_sums(float lane[32], const float *x, const float mean[2], bool spread, size_t n) {
-  enum { ALL = 2 * VECS };
+ * elements, and halving the thirty-two lanes until two are left combines each half's sixteen. */
+enum { ALL = 2 * VECS };
+
+KERN_INLINE void bn_tail(fvec p[ALL], const float *x, const float mean[2], bool spread, size_t n) {
+  float lane[32];
+  for (unsigned j = 0; j < ALL; j++) store(lane + j * LANES, p[j]);
+  for (size_t i = 0; i < n; i++) {
+    float away = x[i] - mean[i % 2];
+    lane[i] += spread ? away * away : x[i];
+  }
+  for (unsigned j = 0; j < ALL; j++) p[j] = load(lane + j * LANES);
+}
+
+KERN_INLINE void bn_combine(float sum[2], const fvec p[ALL]) {
+  float lane[32];
+  for (unsigned j = 0; j < VECS; j++) store(lane + j * LANES, p[j] + p[j + VECS]);
+  for (unsigned half = 8; half >= 2; half /= 2)
+    KERN_UNROLL(8) for (unsigned j = 0; j < half; j++) lane[j] += lane[j + half];
+  sum[0] = kern_canon(lane[0]);
+  sum[1] = kern_canon(lane[1]);
+}
+
+static void bn_sums(float sum[2], const float *x, const float mean[2], bool spread, size_t n) {
   fvec p[ALL], m;
   for (unsigned j = 0; j < LANES; j++) m[j] = mean[j % 2];
-  for (unsigned j = 0; j < ALL; j++) p[j] = load(lane + j * LANES);
-  size_t whole = n & ~(size_t)31;
-  if (spread) {
-    for (size_t i = 0; i < whole; i += 32) KERN_UNROLL(8) for (unsigned j = 0; j < ALL; j++) {
-        fvec away = load(x + i + j * LANES) - m;
-        p[j] += away * away;
-      }
-  } else {
-    for (size_t i = 0; i < whole; i += 32)
-      KERN_UNROLL(8) for (unsigned j = 0; j < ALL; j++) p[j] += load(x + i + j * LANES);
+  for (unsigned j = 0; j < ALL; j++) p[j] = (fvec){0};
+  for (; n >= 32; n -= 32, x += 32) {
+    KERN_UNROLL(8)
+    for (unsigned j = 0; j < ALL; j++) {
+      fvec v = load(x + j * LANES), away = v - m;
+      p[j] += spread ? away * away : v;
+    }
   }
-  for (unsigned j = 0; j < ALL; j++) store(lane + j * LANES, p[j]);
-  for (size_t i = whole; i < n; i++) {
-    float away = x[i] - mean[i % 2];
-    lane[i % 32] += spread ? away * away : x[i];
-  }
+  if (n) bn_tail(p, x, mean, spread, n);
+  bn_combine(sum, p);
 }
 
 void KERN(sum_fill)(vm_kern *k) {

@@ -1,27 +1,15 @@
 /* Statistics of a row: bn_stats, bn_aggr. */
 #include "op.h"
 
-/* The sums of even and odd elements: each by its own sixteen partials. */
-static void half_sums(const vm_dp *d, float out[2], const float *x, const float mean[2],
-                      bool spread, size_t n) {
-  float lane[32] = {0};
-  d->k->bn_sums(lane, x, mean, spread, n);
-  for (unsigned half = 0; half < 2; half++) {
-    float part[16];
-    for (unsigned j = 0; j < 16; j++) part[j] = lane[2 * j + half];
-    out[half] = vm_kern_combine(ISA_ALU_add, part);
-  }
-}
-
 /* Count, mean, and variance times count of the even elements, then of the odd ones; zeros of a half
  * that has none. */
 static void row_stats(const vm_dp *d, float out[6], const float *x, size_t n) {
   float sum[2], mean[2], spread[2];
   const size_t count[2] = {(n + 1) / 2, n / 2};
-  half_sums(d, sum, x, (float[2]){0, 0}, false, n);
+  d->k->bn_sums(sum, x, (float[2]){0, 0}, false, n);
   for (unsigned half = 0; half < 2; half++)
     mean[half] = count[half] ? vm_alu_f32(ISA_ALU_divide, sum[half], (float)count[half]) : 0;
-  half_sums(d, spread, x, mean, true, n);
+  d->k->bn_sums(spread, x, mean, true, n);
   for (unsigned half = 0; half < 2; half++) {
     out[3 * half] = (float)count[half];
     out[3 * half + 1] = mean[half];

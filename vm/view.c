@@ -341,7 +341,8 @@ void vm_accumulate(float *acc, unsigned cmd, unsigned op, float init, float row)
 }
 
 void vm_partials_start(unsigned op, float part[16]) {
-  for (int i = 0; i < 16; i++) part[i] = vm_kern_identity(op);
+  float start = vm_kern_identity(op);
+  for (int i = 0; i < 16; i++) part[i] = start;
 }
 
 static void copy_partition(const vm_view *dst, const vm_view *src, uint32_t p) {

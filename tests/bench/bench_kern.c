@@ -93,6 +93,8 @@ static const row rows[] = {
     {"exp", run_actfn, ISA_FN_exp},
     {"tanh", run_actfn, ISA_FN_tanh},
     {"gelu", run_actfn, ISA_FN_gelu},
+    {"gelu_apprx_tanh", run_actfn, ISA_FN_gelu_apprx_tanh},
+    {"silu", run_actfn, ISA_FN_silu},
     {"row sum", run_partial, ISA_ALU_add},
     {"row max", run_partial, ISA_ALU_max},
     {"load bfloat16", run_load, ISA_bfloat16},
@@ -115,8 +117,9 @@ int main(void) {
   enum { LEVELS = 3, TILE = ROWS * PITCH };
   bench b[LEVELS];
   double matmul = 0;
-  float *mem = calloc(4 * (size_t)TILE, sizeof *mem);
+  float *mem = aligned_alloc(64, 4 * (size_t)TILE * sizeof *mem); /* as a core's memories are */
   if (!mem) return 1;
+  memset(mem, 0, 4 * (size_t)TILE * sizeof *mem);
   for (size_t i = 0; i < 2 * (size_t)TILE; i++) mem[i] = (float)((i * 7919) % 4001) / 500.0f - 4;
   printf("%-32s", "microseconds");
   for (int l = 0; l < LEVELS; l++) {

@@ -2,6 +2,7 @@
  * plain C loop of the same values in the same run. Prints, asserts nothing. */
 #include "../../vm/op.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,6 +142,60 @@ static void c_bn_stats(bench *b) {
     for (size_t i = 0; i < 32; i++) b->o[r * 32 + i] = square[i];
   }
 }
+static void row_max(bench *b) {
+  struct vm_TENSOR_REDUCE a = {
+      .dst = view(b, ISA_float32, 2, 1), .src = src(b), .op = ISA_ALU_max, .axes = 1};
+  op_tensor_reduce(b->d, &a);
+}
+static void c_row_max(bench *b) {
+  for (size_t r = 0; r < ROWS; r++) {
+    float part[16] = {0};
+    const float *x = b->x + r * COLS;
+    for (size_t i = 0; i < COLS; i++) part[i % 16] = part[i % 16] > x[i] ? part[i % 16] : x[i];
+    for (size_t i = 1; i < 16; i++) part[0] = part[0] > part[i] ? part[0] : part[i];
+    b->y[r] = part[0];
+  }
+}
+static void row_sum(bench *b) {
+  struct vm_TENSOR_REDUCE a = {
+      .dst = view(b, ISA_float32, 2, 1), .src = src(b), .op = ISA_ALU_add, .axes = 1};
+  op_tensor_reduce(b->d, &a);
+}
+static void c_row_sum(bench *b) {
+  for (size_t r = 0; r < ROWS; r++) {
+    float part[16] = {0};
+    for (size_t i = 0; i < COLS; i++) part[i % 16] += b->x[r * COLS + i];
+    for (size_t i = 1; i < 16; i++) part[0] += part[i];
+    b->y[r] = part[0];
+  }
+}
+static void activate(bench *b, unsigned fn) {
+  struct vm_ACTIVATE a = {.dst = dst(b), .src = src(b), .fn = (uint8_t)fn, .reduce = ISA_CMD_idle};
+  op_activate(b->d, &a);
+}
+static void gelu_tanh(bench *b) { activate(b, ISA_FN_gelu_apprx_tanh); }
+static void c_gelu_tanh(bench *b) {
+  EACH {
+    float x = b->x[at];
+    b->o[at] = 0.5f * x * (1 + tanhf(0.7978846f * (x + 0.044715f * x * x * x)));
+  }
+}
+static void exponential(bench *b) { activate(b, ISA_FN_exp); }
+static void c_exp(bench *b) { EACH b->o[at] = expf(b->x[at]); }
+static void tensor_tensor(bench *b) {
+  struct vm_TENSOR_TENSOR a = {
+      .dst = dst(b), .src0 = src(b), .src1 = view(b, ISA_float32, 1, COLS), .op = ISA_ALU_add};
+  op_tensor_tensor(b->d, &a);
+}
+static void c_add(bench *b) { EACH b->o[at] = b->x[at] + b->y[at]; }
+static void transpose32(bench *b) {
+  struct vm_UNARY a = {.dst = view(b, ISA_float32, 2, ROWS), .src = view(b, ISA_float32, 0, ROWS)};
+  op_transpose32(b->d, &a);
+}
+static void c_transpose(bench *b) {
+  for (size_t r = 0; r < ROWS; r++)
+    for (size_t i = 0; i < ROWS; i++) b->o[i * COLS + r] = b->x[r * COLS + i];
+}
 static void max8(bench *b) {
   struct vm_UNARY a = {.dst = view(b, ISA_float32, 2, 8), .src = src(b)};
   op_max8(b->d, &a);
@@ -213,6 +268,7 @@ static const struct {
   const char *name;
   void (*run)(bench *b), (*plain)(bench *b);
 } rows[] = {
+    {"tensor_tensor add", tensor_tensor, c_add},
     {"scalar_tensor_tensor", scalar_tensor_tensor, c_scalar_tensor_tensor},
     {"copy_predicated", copy_predicated, c_select},
     {"select_reduce with max", select_reduce, c_select},
@@ -220,6 +276,11 @@ static const struct {
     {"tensor_tensor_scan", scan, c_scan},
     {"tensor_scalar_cumulative", cumulative, c_scan},
     {"tensor_scalar_reduce", scalar_reduce, c_scalar_reduce},
+    {"tensor_reduce add", row_sum, c_row_sum},
+    {"tensor_reduce max", row_max, c_row_max},
+    {"activate exp", exponential, c_exp},
+    {"activate gelu_apprx_tanh", gelu_tanh, c_gelu_tanh},
+    {"transpose32 of [128, 128]", transpose32, c_transpose},
     {"bn_stats", bn_stats, c_bn_stats},
     {"max8", max8, c_max8},
     {"find_index8, nothing found", find_index8, c_find},
@@ -228,15 +289,25 @@ static const struct {
     {"tensor_copy to bf16, stochastic", to_bf16, c_to_bf16},
 };
 
+/* Aligned as a core's memories are, and touched. */
+static void *memory(size_t bytes) {
+  void *p = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  if (p) memset(p, 0, bytes);
+  return p;
+}
+
 int main(void) {
+  static _Alignas(64) float row[VM_ROWS][VM_ROW];
+  const size_t elems = (size_t)ROWS * COLS;
   vm_kern k;
-  bench b = {.d = calloc(1, sizeof *b.d), .mem = calloc(ROWS, PITCH)};
-  b.x = calloc((size_t)ROWS * COLS, sizeof *b.x);
-  b.y = calloc((size_t)ROWS * COLS, sizeof *b.y);
-  b.o = calloc((size_t)ROWS * COLS, sizeof *b.o);
-  b.p = calloc((size_t)ROWS * COLS, 1);
+  bench b = {.d = calloc(1, sizeof *b.d), .mem = memory((size_t)ROWS * PITCH)};
+  b.x = memory(elems * sizeof *b.x);
+  b.y = memory(elems * sizeof *b.y);
+  b.o = memory(elems * sizeof *b.o);
+  b.p = memory(elems);
   if (!b.d || !b.mem || !b.x || !b.y || !b.o || !b.p || !vm_kern_select(NULL, &k)) return 1;
   b.d->k = &k;
+  b.d->row = row;
   b.d->target = &isa_targets[ISA_trn3];
   memset(b.d->has_match, true, sizeof b.d->has_match);
   EACH {

@@ -368,6 +368,28 @@ static void test_native_integers(void **state) {
   assert_int_equal(vm_alu_i32(ISA_ALU_abs, minus1, 0, false), minus1);
 }
 
+/* max and min of two partials among fourteen that change nothing: NaNs, zeros, infinities. */
+static void test_combine_order(void **state) {
+  static const uint32_t bits[] = {0,          0x80000000, 1,          0x80000001, 0x3f800000,
+                                  0xbf800000, 0x7f7fffff, 0xff7fffff, 0x7f800000, 0xff800000,
+                                  0x7f800001, 0xff800001, 0x7fffffff, 0xffffffff, QNAN};
+  enum { N = sizeof bits / sizeof *bits };
+  (void)state;
+  for (unsigned c = 0; c < 2 * N * N; c++) {
+    unsigned op = c % 2 ? ISA_ALU_max : ISA_ALU_min;
+    float p[16], rest = vm_kern_identity(op), a = isa_bits_f32(bits[c / 2 % N]),
+                 b = isa_bits_f32(bits[c / 2 / N]);
+    for (unsigned i = 0; i < 16; i++) p[i] = rest;
+    p[c % 16] = a;
+    p[(c + 5) % 16] = b;
+    uint32_t want = isa_f32_bits(vm_alu_f32(op, vm_alu_f32(op, a, b), rest));
+    uint32_t got = isa_f32_bits(vm_kern_combine(op, p));
+    if (got != want)
+      fail_msg("%s of %08x and %08x: %08x, not %08x", isa_aluops[op].name, isa_f32_bits(a),
+               isa_f32_bits(b), got, want);
+  }
+}
+
 /* Adds whose result depends on the order: 16 partials of which 0 and 8 cancel. */
 static void test_combine(void **state) {
   float p[16] = {0};
@@ -404,7 +426,7 @@ int main(void) {
       cmocka_unit_test(test_pow_values), cmocka_unit_test(test_pow_special),
       cmocka_unit_test(test_mod),        cmocka_unit_test(test_fma),
       cmocka_unit_test(test_bits),       cmocka_unit_test(test_native_integers),
-      cmocka_unit_test(test_combine),
+      cmocka_unit_test(test_combine),    cmocka_unit_test(test_combine_order),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

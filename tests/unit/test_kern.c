@@ -241,6 +241,35 @@ static void test_partial(void **state) {
       }
 }
 
+/* Sixteen partials of the elements x[half], x[half + 2], ..., combined pairwise. */
+static float half_sum(const float *x, size_t n, unsigned half, const float mean[2], bool spread) {
+  float p[16] = {0};
+  for (size_t i = half; i < n; i += 2) {
+    float away = x[i] - mean[half];
+    p[i / 2 % 16] += spread ? away * away : x[i];
+  }
+  for (unsigned width = 8; width > 0; width /= 2)
+    for (unsigned j = 0; j < width; j++) p[j] += p[j + width];
+  return vm_alu_f32(ISA_ALU_bypass, p[0], 0);
+}
+
+static void test_bn_sums(void **state) {
+  levels l = host_levels();
+  uint32_t seed = 777;
+  float x[140];
+  (void)state;
+  for (unsigned i = 0; i < l.n; i++)
+    for (size_t n = 1; n < 140; n++)
+      for (unsigned spread = 0; spread < 2; spread++) {
+        float got[2], mean[2] = {some_float(&seed, n % 9 == 0), some_float(&seed, false)};
+        for (size_t j = 0; j < n; j++) x[j] = some_float(&seed, n % 3 == 0);
+        l.k[i].bn_sums(got, x, mean, spread, n);
+        for (unsigned half = 0; half < 2; half++)
+          same(&l.k[i], spread ? "bn spread" : "bn sum", n, got[half],
+               half_sum(x, n, half, mean, spread));
+      }
+}
+
 static void test_gather_scatter(void **state) {
   levels l = host_levels();
   enum { MID = 1000, MOST = 120 };
@@ -341,6 +370,7 @@ int main(void) {
       cmocka_unit_test(test_alu),
       cmocka_unit_test(test_scale_bias),
       cmocka_unit_test(test_partial),
+      cmocka_unit_test(test_bn_sums),
       cmocka_unit_test(test_gather_scatter),
       cmocka_unit_test(test_matmul),
       cmocka_unit_test(test_matmul_by_hand),
