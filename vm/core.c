@@ -9,6 +9,9 @@
 
 /* Blocks from here on come from the kernel, which gives pages as they are touched. */
 enum { MAP_FROM = 1 << 19 };
+/* A tensor of this to that size may come in huge pages: the first touches of small ones take as long
+ * as all that a program does with it. A larger one may be meant to stay mostly untouched. */
+enum { HUGE_FROM = 4 << 20, HUGE_TO = 256 << 20 };
 /* Added to the host bytes of a partition: a pitch that is a multiple of 4 KiB makes partitions
  * collide in the cache (measured: up to eight times slower on narrow tiles). */
 enum { PITCH_PAD = 576 };
@@ -23,6 +26,15 @@ void *vm_pages_new(const isa_alloc *al, uint64_t n) {
   void *p = mmap(NULL, (size_t)n, PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return p == MAP_FAILED ? NULL : p;
+}
+
+void *vm_tensor_new(const isa_alloc *al, uint64_t n) {
+  void *p = vm_pages_new(al, n);
+#ifdef MADV_HUGEPAGE
+  if (p && is_mapped(al, n) && n >= HUGE_FROM && n <= HUGE_TO)
+    madvise(p, (size_t)n, MADV_HUGEPAGE);
+#endif
+  return p;
 }
 
 void vm_pages_free(const isa_alloc *al, void *p, uint64_t n) {
@@ -65,7 +77,7 @@ static isa_status place_tensor(vm_core *c, const isa_tensor *t, vm_block *b) {
     if (s != ISA_OK) return s;
   }
   if (b->data) return ISA_OK;
-  b->data = vm_pages_new(&c->al, t->bytes);
+  b->data = vm_tensor_new(&c->al, t->bytes);
   if (!b->data) return ISA_NOMEM;
   b->bytes = t->bytes;
   if (t->data) memcpy(b->data, t->data, (size_t)t->bytes);

@@ -35,7 +35,7 @@ static soma_status place(soma_machine *m, soma_tensor *t, vm_hbm_owner owner) {
   isa_status s = vm_hbm_take(&m->hbm, b->bytes, owner, t->name, t, &b->address);
   if (s == ISA_LIMIT) return soma_fail(m, SOMA_LIMIT, "%s", isa_buf_str(&m->hbm.refused));
   if (s != ISA_OK) return soma_out_of_memory(m);
-  b->data = vm_pages_new(&m->al, b->bytes);
+  b->data = vm_tensor_new(&m->al, b->bytes);
   if (b->data) return SOMA_OK;
   vm_hbm_give(&m->hbm, b->address);
   return soma_out_of_memory(m);

@@ -427,6 +427,8 @@ void vm_memory_free(const isa_alloc *al, vm_memory *m);
  * the same allocator and n. */
 void *vm_pages_new(const isa_alloc *al, uint64_t n);
 void vm_pages_free(const isa_alloc *al, void *p, uint64_t n);
+/* The same for what will mostly be touched from end to end, in fewer and larger pages. */
+void *vm_tensor_new(const isa_alloc *al, uint64_t n);
 
 /* Prepares in c, all zero, a run of core 0 of a program that has passed isa_check_program: HBM
  * tensors zeroed (const data copied), engines at pc 0, semaphores and registers zero. The caller
