@@ -9,8 +9,8 @@
 
 /* Blocks from here on come from the kernel, which gives pages as they are touched. */
 enum { MAP_FROM = 1 << 19 };
-/* A tensor of this to that size may come in huge pages: the first touches of small ones take as long
- * as all that a program does with it. A larger one may be meant to stay mostly untouched. */
+/* A tensor of this to that size may come in huge pages: the first touches of small ones take as
+ * long as all that a program does with it. A larger one may be meant to stay mostly untouched. */
 enum { HUGE_FROM = 4 << 20, HUGE_TO = 256 << 20 };
 /* Added to the host bytes of a partition: a pitch that is a multiple of 4 KiB makes partitions
  * collide in the cache (measured: up to eight times slower on narrow tiles). */
@@ -31,8 +31,7 @@ void *vm_pages_new(const isa_alloc *al, uint64_t n) {
 void *vm_tensor_new(const isa_alloc *al, uint64_t n) {
   void *p = vm_pages_new(al, n);
 #ifdef MADV_HUGEPAGE
-  if (p && is_mapped(al, n) && n >= HUGE_FROM && n <= HUGE_TO)
-    madvise(p, (size_t)n, MADV_HUGEPAGE);
+  if (p && is_mapped(al, n) && n >= HUGE_FROM && n <= HUGE_TO) madvise(p, (size_t)n, MADV_HUGEPAGE);
 #endif
   return p;
 }

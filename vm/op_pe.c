@@ -61,13 +61,17 @@ static uint8_t *slot_at(const vm_dp *d, const vm_view *v, uint32_t p, const uint
   return d->psum_written + vm_psum_slot(part, byte);
 }
 
-/* The slots of n elements of a dense fp32 row in one bank, one after another; else NULL. */
+/* The slots of n elements of a dense row that fill whole ones of one bank, one after another, and
+ * how many there are; else NULL. */
 static uint8_t *dense_slots(const vm_dp *d, const vm_view *v, uint32_t p, uint64_t first,
-                            uint64_t n) {
-  uint8_t mask;
-  const uint8_t *at = v->esize == 4 ? vm_row_at(v, p, first) : NULL;
-  uint8_t *slots = at ? slot_at(d, v, p, at, &mask) : NULL;
-  if (slots && (size_t)(slots - d->psum_written) % VM_BANK_SLOTS + n > VM_BANK_SLOTS) return NULL;
+                            uint64_t n, size_t *count) {
+  uint8_t mask, *slots;
+  const uint8_t *at = vm_row_at(v, p, first);
+  if (!at || (v->esize != 4 && v->esize != 2)) return NULL;
+  slots = slot_at(d, v, p, at, &mask);
+  if (v->esize == 2 && (n % 2 || mask != 1)) return NULL; /* begins or ends in mid slot */
+  *count = (size_t)n * v->esize / 4;
+  if ((size_t)(slots - d->psum_written) % VM_BANK_SLOTS + *count > VM_BANK_SLOTS) return NULL;
   return slots;
 }
 
@@ -76,15 +80,16 @@ enum fresh_state { ALL_FRESH, NONE_FRESH, SOME_FRESH };
 /* Marks n elements as written; fresh[i] tells whether element i was not. */
 static enum fresh_state take_fresh(const vm_dp *d, const vm_view *v, uint32_t p, uint64_t first,
                                    size_t n, bool *fresh) {
-  uint8_t mask, *slots = dense_slots(d, v, p, first, n);
-  if (slots && memcmp(slots, slots + 1, n - 1) == 0) {
-    enum fresh_state state = *slots == VM_BOTH_HALVES ? NONE_FRESH : ALL_FRESH;
-    memset(slots, VM_BOTH_HALVES, n);
+  size_t count;
+  uint8_t mask, *slots = dense_slots(d, v, p, first, n, &count);
+  if (slots && (*slots == 0 || *slots == VM_BOTH_HALVES) &&
+      memcmp(slots, slots + 1, count - 1) == 0) {
+    enum fresh_state state = *slots ? NONE_FRESH : ALL_FRESH;
+    memset(slots, VM_BOTH_HALVES, count);
     return state;
   }
   for (size_t i = 0; i < n; i++) {
-    uint8_t *s = slots ? slots + i : slot_at(d, v, p, vm_at(v, p, first + i), &mask);
-    if (slots) mask = VM_BOTH_HALVES;
+    uint8_t *s = slot_at(d, v, p, vm_at(v, p, first + i), &mask);
     fresh[i] = (*s & mask) != mask;
     *s |= mask;
   }
@@ -93,9 +98,10 @@ static enum fresh_state take_fresh(const vm_dp *d, const vm_view *v, uint32_t p,
 
 void vm_pe_set_fresh(const vm_dp *d, const vm_view *v) {
   for (uint32_t p = 0; p < v->num[0]; p++) {
-    uint8_t mask, *slots = dense_slots(d, v, p, 0, v->elems);
+    size_t count;
+    uint8_t mask, *slots = dense_slots(d, v, p, 0, v->elems, &count);
     if (slots) {
-      memset(slots, 0, (size_t)v->elems);
+      memset(slots, 0, count);
       continue;
     }
     for (uint64_t i = 0; i < v->elems; i++) {
@@ -191,6 +197,15 @@ static void multiply(vm_dp *d, const struct vm_MATMUL *a, const vm_stationary *t
   }
 }
 
+/* from[j] = k where x[j] is not zero. In blocks, which compilers vectorise. */
+static void take_row(uint32_t *from, const float *x, uint32_t k, size_t n) {
+  enum { BLOCK = 16 };
+  size_t j = 0;
+  for (; j + BLOCK <= n; j += BLOCK)
+    for (size_t i = j; i < j + BLOCK; i++) from[i] = x[i] != 0 ? k : from[i];
+  for (; j < n; j++) from[j] = x[j] != 0 ? k : from[j];
+}
+
 /* Transpose mode moves bits: element n of row m is the stationary one of the partition whose
  * moving element n is not zero (the first such; none: 0). fp8 becomes 16 bits, upper half zero.
  * It overwrites. */
@@ -199,19 +214,18 @@ static vm_verdict transpose(vm_dp *d, const struct vm_MATMUL *a, const vm_statio
   if (a->dst.esize != bytes)
     return vm_dp_fault(d, "matmul: transposing %s gives elements of %u bytes, dst is %s",
                        isa_dtypes[t->dtype].name, bytes, isa_dtypes[a->dst.dtype].name);
+  static const uint32_t none[ISA_PMAX];
+  const uint32_t *column[VM_COLUMNS]; /* of the result: a row of the stationary operand */
   uint32_t out[VM_COLUMNS], from[VM_COLUMNS];
   bool fresh[VM_COLUMNS];
   for (uint64_t i = 0; i < a->dst.elems; i += VM_COLUMNS) {
     size_t n = a->dst.elems - i < VM_COLUMNS ? (size_t)(a->dst.elems - i) : VM_COLUMNS;
     for (size_t j = 0; j < n; j++) from[j] = t->k;
-    for (uint32_t k = t->k; k-- > 0;) {
-      const float *x = vm_in(d, d->row[0], &a->src, k, i, n);
-      for (size_t j = 0; j < n; j++)
-        if (x[j] != 0) from[j] = k;
-    }
+    for (uint32_t k = t->k; k-- > 0;) take_row(from, vm_in(d, d->row[0], &a->src, k, i, n), k, n);
+    for (size_t j = 0; j < n; j++)
+      column[j] = from[j] < t->k ? &d->weights->bits[a->tile_row + from[j]][a->tile_col] : none;
     for (uint32_t m = 0; m < t->m; m++) {
-      for (size_t j = 0; j < n; j++)
-        out[j] = from[j] < t->k ? d->weights->bits[a->tile_row + from[j]][a->tile_col + m] : 0;
+      for (size_t j = 0; j < n; j++) out[j] = column[j][m];
       take_fresh(d, &a->dst, m, i, n, fresh);
       vm_store_bits(&a->dst, m, i, out, n);
     }

@@ -141,6 +141,47 @@ static void bf16_psum(void **state) {
   free(b);
 }
 
+/* A small integer, which needs no rounding, as element i of the first partition. */
+static void put_bf16(const vm_view *v, unsigned i, float x) { put(v, 0, i, isa_f32_bits(x) >> 16); }
+
+/* Rows of bf16 sums of which some slots are half written. */
+static void bf16_halves(void **state) {
+  (void)state;
+  static const struct {
+    int zero, at; /* psum_zero: three elements, two apart, from here, or six from -zero; 0: none */
+    float want[12];
+  } steps[] = {
+      {0, 2, {100, 100, 1, 2, 3, 4, 5, 6, 100, 100, 100, 100}},
+      {0, 3, {100, 100, 1, 3, 5, 7, 9, 11, 6, 100, 100, 100}},
+      {0, 4, {100, 100, 1, 3, 6, 9, 12, 15, 11, 6, 100, 100}},
+      {5, 4, {100, 100, 1, 3, 7, 2, 15, 4, 16, 6, 100, 100}},
+      {4, 4, {100, 100, 1, 3, 1, 4, 3, 8, 5, 12, 100, 100}},
+      {-4, 4, {100, 100, 1, 3, 1, 2, 3, 4, 5, 6, 100, 100}},
+  };
+  bed *b = bed_new(ISA_ENG_tensor);
+  b->d.target = &isa_targets[ISA_trn3];
+  pair q = pair_of(b, ISA_bfloat16, ISA_bfloat16, 1, "1:1", 1, "6:1", "6:1");
+  put_bf16(&q.l.src, 0, 1);
+  for (unsigned i = 0; i < 6; i++) put_bf16(&q.m.src, i, (float)(i + 1));
+  vm_view row = ps(b, ISA_bfloat16, 0, 1, 0, "12:1");
+  for (unsigned i = 0; i < 12; i++) put_bf16(&row, i, 100);
+  assert_int_equal(op_ldweights(&b->d, &q.l), VM_RETIRE);
+  for (unsigned s = 0; s < sizeof steps / sizeof *steps; s++) {
+    int zero = steps[s].zero;
+    if (zero > 0) q.m.psum_zero = ps(b, ISA_bfloat16, 0, 1, (unsigned)zero, "3:2");
+    if (zero < 0) q.m.psum_zero = ps(b, ISA_bfloat16, 0, 1, (unsigned)-zero, "6:1");
+    if (zero == 0) q.m.psum_zero.at = NULL;
+    q.m.dst = ps(b, ISA_bfloat16, 0, 1, (unsigned)steps[s].at, "6:1");
+    assert_int_equal(op_matmul(&b->d, &q.m), VM_RETIRE);
+    for (unsigned i = 0; i < 12; i++) {
+      float got = isa_bits_f32((uint32_t)get(&row, 0, i) << 16);
+      if (got != steps[s].want[i])
+        fail_msg("step %u, element %u: %g, not %g", s, i, (double)got, (double)steps[s].want[i]);
+    }
+  }
+  free(b);
+}
+
 static void double_row(void **state) {
   (void)state;
   static const unsigned ks[] = {1, 3, 64, 65, 128};
@@ -359,10 +400,9 @@ static void affine_select(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(matmul_shapes), cmocka_unit_test(fresh_bits),
-      cmocka_unit_test(bf16_psum),     cmocka_unit_test(double_row),
-      cmocka_unit_test(tiles),         cmocka_unit_test(transposes),
-      cmocka_unit_test(pe_faults),     cmocka_unit_test(iota),
+      cmocka_unit_test(matmul_shapes), cmocka_unit_test(fresh_bits), cmocka_unit_test(bf16_psum),
+      cmocka_unit_test(bf16_halves),   cmocka_unit_test(double_row), cmocka_unit_test(tiles),
+      cmocka_unit_test(transposes),    cmocka_unit_test(pe_faults),  cmocka_unit_test(iota),
       cmocka_unit_test(affine_select),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
