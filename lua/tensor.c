@@ -2,6 +2,7 @@
 #include "tensor.h"
 
 #include <string.h>
+#include <sys/mman.h>
 
 bool lt_layout(lt_tensor *t) {
   int64_t bytes = isa_dtype_bytes(t->dtype), dense = bytes;
@@ -39,10 +40,23 @@ lt_tensor *lt_new_on(lua_State *L, unsigned dtype, unsigned ndim, const int64_t 
   return t;
 }
 
+/* Many bytes that will be touched from end to end may come in huge pages: the first touches of
+ * small ones take longer than filling them. */
+static void want_huge_pages(void *p, size_t n) {
+#ifdef MADV_HUGEPAGE
+  enum { FROM = 4 << 20, PAGE = 4096 };
+  size_t skip = (PAGE - (uintptr_t)p % PAGE) % PAGE;
+  if (n >= FROM) madvise((char *)p + skip, n - skip, MADV_HUGEPAGE);
+#else
+  (void)p, (void)n;
+#endif
+}
+
 lt_tensor *lt_new(lua_State *L, unsigned dtype, unsigned ndim, const int64_t *shape) {
   lt_tensor *t = new_empty(L, dtype, ndim, shape);
   size_t bytes = (size_t)t->size * isa_dtype_bytes(dtype);
   t->data = lua_newuserdatauv(L, bytes > 0 ? bytes : 1, 0);
+  want_huge_pages(t->data, bytes);
   memset(t->data, 0, bytes > 0 ? bytes : 1);
   lua_setiuservalue(L, -2, 1);
   luaL_setmetatable(L, LT_NAME);
