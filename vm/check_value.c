@@ -4,16 +4,25 @@
 
 enum { PIECE = 256, HAS_INF = 1, HAS_NAN = 2 };
 
+/* Whether one of the exponents is all ones. In blocks, which compilers vectorise. */
+static bool any_special(const float *x, size_t n) {
+  enum { BLOCK = 16 };
+  uint32_t carry[BLOCK] = {0}, all = 0;
+  for (; n >= BLOCK; n -= BLOCK, x += BLOCK)
+    for (size_t i = 0; i < BLOCK; i++) carry[i] |= (isa_f32_bits(x[i]) & 0x7fffffff) + 0x00800000;
+  for (size_t i = 0; i < n; i++) carry[i] |= (isa_f32_bits(x[i]) & 0x7fffffff) + 0x00800000;
+  for (size_t i = 0; i < BLOCK; i++) all |= carry[i];
+  return all >> 31;
+}
+
 static unsigned kinds_of(const float *x, size_t n) {
-  uint32_t most = 0;
+  unsigned kinds = 0;
+  if (!any_special(x, n)) return 0;
   for (size_t i = 0; i < n; i++) {
-    uint32_t bits = isa_f32_bits(x[i]) & 0x7fffffff;
-    most = bits > most ? bits : most;
+    uint32_t magnitude = isa_f32_bits(x[i]) & 0x7fffffff;
+    if (magnitude == 0x7f800000) kinds |= HAS_INF;
+    if (magnitude > 0x7f800000) kinds |= HAS_NAN;
   }
-  if (most < 0x7f800000) return 0;
-  unsigned kinds = most > 0x7f800000 ? HAS_NAN : HAS_INF;
-  for (size_t i = 0; i < n && kinds == HAS_NAN; i++)
-    if ((isa_f32_bits(x[i]) & 0x7fffffff) == 0x7f800000) kinds |= HAS_INF;
   return kinds;
 }
 
@@ -26,8 +35,7 @@ static unsigned kinds_of_view(const vm_core *c, const vm_view *v) {
   for (uint32_t p = 0; p < v->num[0]; p++)
     for (uint64_t i = 0; i < v->elems && kinds != (HAS_INF | HAS_NAN); i += PIECE) {
       size_t n = v->elems - i < PIECE ? (size_t)(v->elems - i) : PIECE;
-      vm_load(&c->eng[0].dp, x, v, p, i, n);
-      kinds |= kinds_of(x, n);
+      kinds |= kinds_of(vm_in(&c->eng[0].dp, x, v, p, i, n), n);
     }
   return kinds;
 }
