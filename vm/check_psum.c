@@ -25,6 +25,18 @@ static uint32_t slot_of(const vm_core *c, const uint8_t *at) {
   return (uint32_t)vm_psum_slot(part, byte % c->mem.psum_pitch);
 }
 
+/* n slots of a dense row from element i on, a bank at most; 0: none, for its elements are narrower
+ * and begin or end in mid slot. */
+static uint32_t whole_slots(const vm_core *c, const vm_view *v, const uint8_t *row, uint64_t i,
+                            uint32_t *slot) {
+  const uint8_t *at = row + i * v->esize;
+  uint64_t left = (v->elems - i) * v->esize;
+  if ((v->esize != 4 && v->esize != 2) || left % 4 || (at - c->mem.psum) % 4) return 0;
+  *slot = slot_of(c, at);
+  uint32_t n = VM_BANK_SLOTS - *slot % VM_BANK_SLOTS;
+  return n < left / 4 ? n : (uint32_t)(left / 4);
+}
+
 /* Calls fn for runs of slots that hold the view's elements; half: the marks of the part of
  * them that the elements take. */
 static void each_slot(vm_core *c, const vm_view *v, void *ud,
@@ -33,11 +45,11 @@ static void each_slot(vm_core *c, const vm_view *v, void *ud,
   for (uint32_t p = 0; p < v->num[0]; p++) {
     const uint8_t *row = vm_row_at(v, p, 0);
     uint64_t i = 0;
-    while (row && v->esize == 4 && i < v->elems) { /* a bank at a time */
-      uint32_t slot = slot_of(c, row + 4 * i), n = VM_BANK_SLOTS - slot % VM_BANK_SLOTS;
-      if (n > v->elems - i) n = (uint32_t)(v->elems - i);
-      fn(ud, slot, n, VM_BOTH_HALVES);
-      i += n;
+    uint32_t slot, n;
+    while (row && i < v->elems && (n = whole_slots(c, v, row, i, &slot)) > 0) {
+      if (v->esize == 2) fn(ud, slot, n, 1);
+      fn(ud, slot, n, v->esize == 2 ? 2 : VM_BOTH_HALVES);
+      i += n * (4u / v->esize);
     }
     for (; i < v->elems; i++) {
       const uint8_t *at = vm_at(v, p, i);
@@ -90,9 +102,13 @@ static void add_slots(void *ud, uint32_t slot, uint32_t n, uint8_t half) {
   group *g = ud;
   uint8_t *s = g->c->check->slots + slot;
   const uint8_t *written = g->written + slot;
+  if (g->acc == ISA_ACC_write) {
+    memset(s, 0, n);
+    return;
+  }
   for (uint32_t i = 0; i < n; i++) {
     bool unwritten = (s[i] & ZEROED) || (written[i] & half) != half;
-    bool starts = g->acc == ISA_ACC_write || (g->acc == ISA_ACC_auto && unwritten);
+    bool starts = g->acc == ISA_ACC_auto && unwritten;
     if (!starts) {
       g->no_start |= s[i] & FOREIGN ? !g->onto_any : unwritten;
       g->was_read |= s[i] & WAS_READ;
