@@ -142,6 +142,25 @@ section tensor
         halt
 ]], "trn3")
 
+both("an even number of bfloat16 sums, on trn3", "pc tile psum bfloat16[128, 64]\n" .. operands .. [[
+        halt
+section tensor
+        ldweights w         $ack>=1
+        matmul pc[:, 0:62], x[:, 0:62], acc=write
+        matmul pc[:, 62:64], x[:, 0:2], acc=write
+        matmul pc, x[:, 0:64], acc=add
+        matmul pc[:, 1:33], x[:, 0:32], acc=add
+        halt
+]], "a matmul accumulates where no matmul has started a group", "pc tile psum bfloat16[128, 64]\n" .. operands .. [[
+        halt
+section tensor
+        ldweights w         $ack>=1
+        matmul pc[:, 0:62], x[:, 0:62], acc=write
+        matmul pc[:, 63:64], x[:, 0:1], acc=write
+        matmul pc, x[:, 0:64], acc=add
+        halt
+]], "trn3")
+
 -- ---- Unusual, and right ---------------------------------------------------------------------
 
 both("credits: a taker decrements what it takes", [[
