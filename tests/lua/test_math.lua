@@ -164,6 +164,24 @@ case("matmul", function()
   raises("needs [M, K] and [K, N], got int32[2, 3] and int32[2, 3]", soma.matmul, a, a)
 end)
 
+-- The contraction in order, in double: sums that another order would round otherwise.
+case("matmul in order", function()
+  for k = 1, 9 do
+    local n = 2 * k + 5
+    local a = soma.randn({2, k}, "float32", {seed = k}) * 1e9
+    local b = soma.randn({k, n}, "float32", {seed = 20 + k}) * 1e-9
+    local x, y, want = a:tolist(), b:tolist(), {{}, {}}
+    for m = 1, 2 do
+      for j = 1, n do
+        local sum = 0.0
+        for i = 1, k do sum = sum + x[m][i] * y[i][j] end
+        want[m][j] = string.unpack("f", string.pack("f", sum))
+      end
+    end
+    eq(soma.matmul(a, b):tolist(), want)
+  end
+end)
+
 case("allclose reports the worst", function()
   local x, y = soma.tensor({{1, 2}, {3, 4}}), soma.tensor({{1, 2.5}, {3, 14}})
   local ok, report = soma.allclose(x, y, {rtol = 0, atol = 0})
