@@ -102,19 +102,16 @@ static void add_slots(void *ud, uint32_t slot, uint32_t n, uint8_t half) {
   group *g = ud;
   uint8_t *s = g->c->check->slots + slot;
   const uint8_t *written = g->written + slot;
-  if (g->acc == ISA_ACC_write) {
-    memset(s, 0, n);
-    return;
-  }
-  for (uint32_t i = 0; i < n; i++) {
+  bool alike = memcmp(s, s + 1, n - 1) == 0 && memcmp(written, written + 1, n - 1) == 0;
+  for (uint32_t i = 0; i < (alike ? 1 : n) && g->acc != ISA_ACC_write; i++) {
     bool unwritten = (s[i] & ZEROED) || (written[i] & half) != half;
     bool starts = g->acc == ISA_ACC_auto && unwritten;
     if (!starts) {
       g->no_start |= s[i] & FOREIGN ? !g->onto_any : unwritten;
       g->was_read |= s[i] & WAS_READ;
     }
-    s[i] = 0;
   }
+  memset(s, 0, n);
 }
 
 static void tell_group(vm_core *c, const vm_flight *f, const vm_view *dst, bool no_start) {
