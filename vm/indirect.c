@@ -1,21 +1,9 @@
 /* Gen4's `.indirect` operands: the places of their elements, read from the index when the
  * instruction issues, and whether a scatter is one that an instruction may do. */
+#include "../isa/bytes.h"
 #include "parts.h"
 
 #include <string.h>
-
-bool vm_insn_indirect(const vm_core *c, const isa_insn *in) {
-  const isa_form *form = isa_form_of(in->op);
-  for (unsigned i = 0; i < form->nfields; i++) {
-    const void *at = isa_member_c(in, &form->fields[i]);
-    const isa_num *n = at;
-    uint32_t ap = form->fields[i].kind == ISA_K_AP ? *(const uint32_t *)at
-                  : form->fields[i].kind == ISA_K_NUM && n->kind == ISA_NUM_ap ? n->v
-                                                                               : 0;
-    if (ap && c->code->aps[ap - 1].index_kind == ISA_INDEX_indirect) return true;
-  }
-  return false;
-}
 
 static int32_t signed_index(unsigned dtype, uint32_t bits) {
   switch (dtype) {
@@ -40,7 +28,9 @@ bool vm_indirect(vm_core *c, const vm_engine *e, const vm_reach *r, const vm_vie
   v->lo = INT32_MAX;
   v->hi = INT32_MIN;
   for (uint64_t i = 0; i < v->elems; i++) {
-    int64_t offset = c->timing_only ? 0 : offset_at(index, i, group);
+    int64_t offset = c->timing_only ? 0
+                     : r->given     ? (int32_t)isa_get32(r->given + 4 * i)
+                                    : offset_at(index, i, group);
     int64_t at = r->offset + offset * v->esize;
     if (at < r->lo || at + v->esize > r->hi)
       return isa_fail(err, ISA_FAULT, ISA_NOFIELD,

@@ -43,7 +43,7 @@ typedef struct block_head {
   uint8_t *next;
   size_t size;
   uint8_t *from;
-  void *align;
+  const int32_t *place;
 } block_head;
 
 uint8_t *vm_item_block(vm_core *c, vm_item *it, size_t n) {
@@ -60,9 +60,10 @@ uint8_t *vm_item_block(vm_core *c, vm_item *it, size_t n) {
   return block + HEAD;
 }
 
-uint8_t *vm_snapshot_from(const uint8_t *copy) {
+uint8_t *vm_snapshot_from(const uint8_t *copy, const int32_t **place) {
   block_head head;
   memcpy(&head, copy - sizeof head, sizeof head);
+  *place = head.place;
   return head.from;
 }
 
@@ -70,6 +71,7 @@ bool vm_snapshot(vm_core *c, vm_item *it, vm_view *v) {
   uint8_t *block = vm_item_block(c, it, (size_t)v->num[0] * (size_t)v->elems * v->esize);
   if (!block) return false;
   memcpy(block - sizeof(block_head) + offsetof(block_head, from), &v->at, sizeof v->at);
+  memcpy(block - sizeof(block_head) + offsetof(block_head, place), &v->place, sizeof v->place);
   vm_view dense;
   vm_view_dense(&dense, v, block);
   vm_copy_bits(&dense, v);
@@ -189,14 +191,6 @@ static void find_boxes(vm_core *c, vm_flight *f) {
   }
 }
 
-bool vm_issue_again(vm_core *c, unsigned e, vm_flight *f, isa_error *err) {
-  memset(&f->item, 0, sizeof f->item);
-  if (!vm_resolve(c, &c->eng[e], f->in, &f->a, err)) return false;
-  find_boxes(c, f);
-  vm_item_link(c, &f->item);
-  return true;
-}
-
 enum { MOST_SOURCES = 4 }; /* patterns that an instruction with `.indirect` reads */
 
 /* Where an index gives places: the check that the verifier could not do. */
@@ -227,6 +221,26 @@ static bool check_scatters(vm_core *c, vm_flight *f, isa_error *err) {
   return true;
 }
 
+/* Operands from the engine's state, with the checks that the verifier could not make. On failure
+ * the item has no block. */
+static bool resolve(vm_core *c, unsigned e, vm_flight *f, isa_error *err) {
+  memset(&f->item, 0, sizeof f->item);
+  c->elem_free = 0;
+  c->issuing = &f->item;
+  bool ok = vm_resolve(c, &c->eng[e], f->in, &f->a, err);
+  c->issuing = NULL;
+  if (ok && c->elem_free <= c->now && c->target->gen >= ISA_GEN4) ok = check_scatters(c, f, err);
+  if (!ok || c->elem_free > c->now) free_blocks(c, &f->item);
+  return ok;
+}
+
+bool vm_issue_again(vm_core *c, unsigned e, vm_flight *f, isa_error *err) {
+  if (!resolve(c, e, f, err)) return false;
+  find_boxes(c, f);
+  vm_item_link(c, &f->item);
+  return true;
+}
+
 /* How long the sequencer must wait before it may run further ahead; 0 when it may. *node: for
  * whom. */
 static vm_time too_far_ahead(const vm_core *c, const vm_engine *en, uint32_t *node) {
@@ -254,20 +268,12 @@ vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in) {
   uint32_t slot = (en->first + en->nflights) % VM_FLIGHTS;
   vm_flight *f = &en->flights[slot];
   isa_error err = {0};
-  memset(&f->item, 0, sizeof f->item);
   f->in = in;
   f->pc = en->pc;
   f->finished = false;
-  c->elem_free = 0;
-  c->issuing = &f->item;
-  bool ok = vm_resolve(c, en, in, &f->a, &err);
-  c->issuing = NULL;
-  if (c->elem_free > c->now) {
-    free_blocks(c, &f->item);
-    return vm_stall(c, e, c->elem_free, c->elem_node, VM_WHY_HAZARD);
-  }
-  if (!ok || (c->target->gen >= ISA_GEN4 && !check_scatters(c, f, &err))) {
-    free_blocks(c, &f->item);
+  bool ok = resolve(c, e, f, &err);
+  if (c->elem_free > c->now) return vm_stall(c, e, c->elem_free, c->elem_node, VM_WHY_HAZARD);
+  if (!ok) {
     vm_fault(c, err.status, (int)e, -1, en->pc, "operand %s: %s",
              err.field >= 0 ? isa_form_of(in->op)->fields[err.field].name : "?", err.text);
     return VM_FAULT;

@@ -48,7 +48,7 @@ vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in);
 /* Calls fn for every source view of a flight. */
 void vm_flight_sources(vm_flight *f, void (*fn)(void *ud, vm_view *v), void *ud);
 /* Makes a flight of a run being loaded from its in and pc, its engine's registers and recall:
- * operands, boxes, the link. Its times are the caller's to fill. */
+ * operands, boxes, the link. Its times are the caller's to fill. On failure nothing is left. */
 bool vm_issue_again(vm_core *c, unsigned e, vm_flight *f, isa_error *err);
 /* A flight's done has come: executes what can execute, in order. */
 void vm_done(vm_core *c, unsigned e, uint32_t slot);
@@ -56,8 +56,8 @@ void vm_done(vm_core *c, unsigned e, uint32_t slot);
 void vm_protect(vm_core *c, const vm_box *dst, unsigned n, const vm_item *self);
 void vm_item_link(vm_core *c, vm_item *it);
 void vm_item_unlink(vm_core *c, vm_item *it);
-/* Where a source lay before vm_snapshot pointed its view at `copy`. */
-uint8_t *vm_snapshot_from(const uint8_t *copy);
+/* Where a source lay before vm_snapshot pointed its view at `copy`: its `at` and `place`. */
+uint8_t *vm_snapshot_from(const uint8_t *copy, const int32_t **place);
 /* n zeroed bytes that live until the item is unlinked; NULL after a fault. */
 uint8_t *vm_item_block(vm_core *c, vm_item *it, size_t n);
 /* Copies a view's elements to a dense block owned by the item and points the view there. */
@@ -96,10 +96,11 @@ void vm_path_free(vm_core *c);
  * failure the text goes to *err. Neither result counts when it leaves c->elem_free > c->now: an
  * element that gives an offset is not there yet. */
 bool vm_resolve_ap(vm_core *c, const vm_engine *e, uint32_t ap, vm_view *out, isa_error *err);
-/* Whether a pattern has dynamic offsets; what a saved run tells of them, NULL for nothing; and the
- * host address of byte 0 of its tensor or of its first partition. */
+/* Whether a pattern lies where the program alone does not say: it has dynamic offsets or goes by
+ * an index; which entry of r tells of pattern `ap`, -1 when none does; and the host address of
+ * byte 0 of its tensor or of its first partition. */
 bool vm_moves(const isa_ap *ap);
-const int64_t *vm_recall_of(const vm_core *c, const vm_recall *r, const isa_ap *ap);
+int vm_recall_of(const vm_core *c, const vm_recall *r, uint32_t ap);
 uint8_t *vm_ap_base(const vm_core *c, const isa_ap *ap);
 /* All operands of an instruction into a (its form's struct). */
 bool vm_resolve(vm_core *c, const vm_engine *e, const isa_insn *in, vm_operands *a, isa_error *err);
@@ -113,10 +114,9 @@ void vm_view_runs(vm_view *v);
 /* indirect.c */
 typedef struct vm_reach { /* where an operand starts, and the bytes of a partition it stays in */
   int64_t offset, lo, hi;
-  const char *name; /* of what it stays in */
+  const char *name;     /* of what it stays in */
+  const uint8_t *given; /* of a saved run: the offsets, 4 bytes each, in place of the index */
 } vm_reach;
-/* Whether an operand of the instruction goes by an index. */
-bool vm_insn_indirect(const vm_core *c, const isa_insn *in);
 /* Reads the places of v's elements from the index; they live as long as the instruction that
  * issues (c->issuing). A run that only takes its time reads no index: all offsets are 0. */
 bool vm_indirect(vm_core *c, const vm_engine *e, const vm_reach *r, const vm_view *index,

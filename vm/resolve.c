@@ -47,13 +47,16 @@ static bool dynamic_offset(vm_core *c, const vm_engine *e, const isa_ap *ap, int
   return true;
 }
 
+static bool is_indirect(const isa_ap *ap) { return ap->index_kind == ISA_INDEX_indirect; }
+
 bool vm_moves(const isa_ap *ap) {
-  for (unsigned i = 0; i < ISA_MAX_DYN; i++)
-    if (ap->dyn[i].kind != ISA_DYN_none) return true;
-  return false;
+  bool moves = is_indirect(ap);
+  for (unsigned i = 0; i < ISA_MAX_DYN; i++) moves |= ap->dyn[i].kind != ISA_DYN_none;
+  return moves;
 }
 
 static bool moves_alike(const isa_ap *a, const isa_ap *b) {
+  if (is_indirect(a) || is_indirect(b)) return false;
   for (unsigned i = 0; i < ISA_MAX_DYN; i++) {
     const isa_dyn *x = &a->dyn[i], *y = &b->dyn[i];
     if (x->kind != y->kind || x->reg != y->reg || x->ap != y->ap || x->stride != y->stride)
@@ -62,18 +65,19 @@ static bool moves_alike(const isa_ap *a, const isa_ap *b) {
   return isa_dtype_bytes(a->dtype) == isa_dtype_bytes(b->dtype);
 }
 
-const int64_t *vm_recall_of(const vm_core *c, const vm_recall *r, const isa_ap *ap) {
+int vm_recall_of(const vm_core *c, const vm_recall *r, uint32_t ap) {
+  const isa_ap *aps = c->code->aps;
   for (uint32_t i = 0; i < r->n; i++)
-    if (moves_alike(ap, &c->code->aps[r->ap[i] - 1])) return &r->displaced[i];
-  return NULL;
+    if (r->ap[i] == ap || moves_alike(&aps[ap - 1], &aps[r->ap[i] - 1])) return (int)i;
+  return -1;
 }
 
 /* The same of an operand that a saved run tells: patterns that move alike have moved alike. */
-static bool recall_offset(const vm_core *c, const vm_recall *r, const isa_ap *ap, int64_t *offset,
+static bool recall_offset(const vm_core *c, const vm_recall *r, uint32_t ap, int64_t *offset,
                           isa_error *err) {
-  const int64_t *displaced = vm_recall_of(c, r, ap);
-  if (!vm_moves(ap)) return true;
-  if (displaced && !__builtin_add_overflow(*offset, *displaced, offset)) return true;
+  int i = vm_recall_of(c, r, ap);
+  if (!vm_moves(&c->code->aps[ap - 1])) return true;
+  if (i >= 0 && !__builtin_add_overflow(*offset, r->displaced[i], offset)) return true;
   return isa_fail(err, ISA_FORMAT, ISA_NOFIELD, "its dynamic offset is not known");
 }
 
@@ -117,17 +121,36 @@ static void note_index(vm_core *c, unsigned e, const vm_view *index, uint64_t n)
   if (v.num[0]) vm_check_access(c, e, &v, false);
 }
 
+/* The index of an `.indirect` operand of `elems` elements, about to be read. */
+static bool find_index(vm_core *c, const vm_engine *e, uint32_t ap, uint64_t elems, vm_view *index,
+                       isa_error *err) {
+  if (!vm_resolve_ap(c, e, c->code->aps[ap - 1].index, index, err)) return false;
+  note_hazard(c, e, index);
+  if (c->check && !c->timing_only && c->elem_free <= c->now)
+    note_index(c, e->dp.engine, index, elems);
+  return true;
+}
+
+/* What a saved run has read from the index. */
+static bool recall_places(const vm_core *c, const vm_recall *r, uint32_t ap, uint64_t elems,
+                          const uint8_t **given, isa_error *err) {
+  int i = vm_recall_of(c, r, ap);
+  if (i < 0 || r->noffsets[i] != elems)
+    return isa_fail(err, ISA_FORMAT, ISA_NOFIELD, "%u offsets of its %llu elements are known",
+                    i < 0 ? 0 : r->noffsets[i], (unsigned long long)elems);
+  *given = r->offsets[i];
+  return true;
+}
+
 /* The places of an `.indirect` operand that starts at that offset into v, which has the rest. */
-static bool find_places(vm_core *c, const vm_engine *e, const isa_ap *ap, int64_t offset,
-                        vm_view *v, isa_error *err) {
+static bool find_places(vm_core *c, const vm_engine *e, uint32_t ap, int64_t offset, vm_view *v,
+                        isa_error *err) {
   vm_view index;
   vm_reach r = {.offset = offset};
-  if (!vm_resolve_ap(c, e, ap->index, &index, err)) return false;
-  note_hazard(c, e, &index);
-  if (c->check && !c->timing_only && c->elem_free <= c->now)
-    note_index(c, e->dp.engine, &index, v->elems);
-  bounds_of(c, ap, &r.lo, &r.hi, &r.name);
-  return vm_indirect(c, e, &r, &index, v, err);
+  bool found = e->recall ? recall_places(c, e->recall, ap, v->elems, &r.given, err)
+                         : find_index(c, e, ap, v->elems, &index, err);
+  bounds_of(c, &c->code->aps[ap - 1], &r.lo, &r.hi, &r.name);
+  return found && vm_indirect(c, e, &r, &index, v, err);
 }
 
 static bool in_bounds(const vm_core *c, const isa_ap *ap, int64_t offset, isa_error *err) {
@@ -169,13 +192,13 @@ bool vm_resolve_ap(vm_core *c, const vm_engine *e, uint32_t ap_index, vm_view *o
   uint64_t elems = isa_ap_elems(&ap);
   bool on_chip = ap.space != ISA_HBM;
   bool empty = elems == 0 || (on_chip && ap.nparts == 0);
-  bool known = e->recall ? empty || recall_offset(c, e->recall, &ap, &offset, err)
+  bool known = e->recall ? empty || recall_offset(c, e->recall, ap_index, &offset, err)
                          : dynamic_offset(c, e, &ap, &offset, err);
   if (!known) return false;
   isa_ap reach = ap;
   if (ap.index_kind == ISA_INDEX_gather) /* where its rows lie is a matter of the index vector */
     reach.dim[ap.index_dim].num = 1;
-  if (ap.index_kind == ISA_INDEX_indirect) reach.ndim = 0;
+  if (is_indirect(&ap)) reach.ndim = 0;
   if (!empty && !in_bounds(c, &reach, offset, err)) return false;
   memset(out, 0, sizeof *out);
   out->dtype = ap.dtype;
@@ -193,8 +216,8 @@ bool vm_resolve_ap(vm_core *c, const vm_engine *e, uint32_t ap_index, vm_view *o
   out->elems = elems;
   out->at = vm_ap_base(c, &ap) + (empty ? 0 : offset);
   vm_view_runs(out);
-  if (ap.index_kind != ISA_INDEX_indirect || empty) return true;
-  return find_places(c, e, &ap, offset, out, err);
+  if (!is_indirect(&ap) || empty) return true;
+  return find_places(c, e, ap_index, offset, out, err);
 }
 
 void vm_view_box(const vm_core *c, const vm_view *v, vm_box *out) {

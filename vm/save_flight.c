@@ -9,7 +9,8 @@
 
 typedef struct recalled {
   vm_recall r;
-  uint64_t given; /* mask of registers */
+  const int32_t *place[VM_RECALLS]; /* when it writes: places of an `.indirect` operand */
+  uint64_t given;                   /* mask of registers */
   uint32_t regs[ISA_NREGS];
 } recalled;
 
@@ -20,14 +21,37 @@ static void note_register(recalled *rc, unsigned reg, uint32_t value) {
   rc->regs[reg] = value;
 }
 
-/* An operand at `at`, where it has elements; size: of the dimension whose size is a register. */
-static void note_operand(const vm_core *c, recalled *rc, uint32_t index, const uint8_t *at,
-                         bool empty, uint32_t size) {
+/* An operand, where it has elements. size: of the dimension whose size is a register. */
+typedef struct noted {
+  const uint8_t *at;
+  const int32_t *place;
+  uint64_t elems; /* of a partition */
+  uint32_t size;
+} noted;
+
+static void note_operand(const vm_core *c, recalled *rc, uint32_t index, const noted *v) {
   const isa_ap *ap = &c->code->aps[index - 1];
-  if (ap->size_dim) note_register(rc, ap->size_reg, size);
-  if (empty || !vm_moves(ap) || vm_recall_of(c, &rc->r, ap)) return;
-  rc->r.ap[rc->r.n] = index;
-  rc->r.displaced[rc->r.n++] = at - vm_ap_base(c, ap) - ap->offset;
+  uint32_t n = rc->r.n;
+  if (ap->size_dim) note_register(rc, ap->size_reg, v->size);
+  if (v->elems == 0 || !vm_moves(ap) || vm_recall_of(c, &rc->r, index) >= 0) return;
+  rc->r.ap[n] = index;
+  rc->r.displaced[n] = v->at - vm_ap_base(c, ap) - ap->offset;
+  rc->r.noffsets[n] = (uint32_t)v->elems;
+  rc->place[n] = v->place;
+  rc->r.n++;
+}
+
+/* The offsets that an operand's index gave. A single element lies where `displaced` says. */
+static void walk_offsets(vm_saver *s, const isa_ap *ap, recalled *rc, uint32_t entry) {
+  const int32_t *place = rc->place[entry];
+  uint32_t *n = &rc->r.noffsets[entry];
+  vm_saver_count(s, n, UINT32_MAX, 4, "offsets of an operand");
+  rc->r.offsets[entry] = s->at;
+  for (uint32_t i = 0; i < *n && !s->reads; i++) {
+    uint32_t offset = place ? (uint32_t)(place[i] / (int)isa_dtype_bytes(ap->dtype)) : 0;
+    save_u32(s, &offset);
+  }
+  if (s->reads) s->at += (size_t)*n * 4;
 }
 
 static void walk_recalled(vm_saver *s, const vm_core *c, recalled *rc) {
@@ -40,7 +64,9 @@ static void walk_recalled(vm_saver *s, const vm_core *c, recalled *rc) {
     save_u32(s, &rc->r.ap[i]);
     save_u64(s, &bytes);
     rc->r.displaced[i] = (int64_t)bytes;
-    vm_saver_need(s, rc->r.ap[i] - 1 < c->code->naps, "an operand has no pattern");
+    if (!vm_saver_need(s, rc->r.ap[i] - 1 < c->code->naps, "an operand has no pattern")) return;
+    const isa_ap *ap = &c->code->aps[rc->r.ap[i] - 1];
+    if (ap->index_kind == ISA_INDEX_indirect) walk_offsets(s, ap, rc, i);
   }
 }
 
@@ -81,8 +107,10 @@ static void note_view(const vm_core *c, recalled *rc, uint32_t index, const vm_v
                       bool copied) {
   if (!index) return;
   const isa_ap *ap = &c->code->aps[index - 1];
-  const uint8_t *at = copied && has_elements(v) ? vm_snapshot_from(v->at) : v->at;
-  note_operand(c, rc, index, at, !has_elements(v), ap->size_dim ? v->num[ap->size_dim - 1] : 0);
+  noted n = {v->at, v->place, has_elements(v) ? v->elems : 0,
+             ap->size_dim ? v->num[ap->size_dim - 1] : 0};
+  if (copied && n.elems) n.at = vm_snapshot_from(v->at, &n.place);
+  note_operand(c, rc, index, &n);
 }
 
 static void note_views(const vm_core *c, recalled *rc, isa_ref list, const vm_views *views,
@@ -158,8 +186,7 @@ static bool is_data_path(const isa_insn *in) {
 static bool restore_flight(vm_saver *s, vm_core *c, unsigned e, vm_flight *f, const recalled *rc) {
   isa_error err = {0};
   f->in = &c->eng[e].code->insns[f->pc];
-  if (!vm_saver_need(s, is_data_path(f->in), "an instruction in flight is none of a data path") ||
-      !vm_saver_need(s, !vm_insn_indirect(c, f->in), "an instruction in flight goes by an index"))
+  if (!vm_saver_need(s, is_data_path(f->in), "an instruction in flight is none of a data path"))
     return false;
   swapped w = swap_in(&c->eng[e], rc);
   bool ok = vm_issue_again(c, e, f, &err);
@@ -219,9 +246,9 @@ static void note_transfer(const vm_core *c, const isa_insn *in, const vm_transfe
     uint32_t index = k ? o.src[k - 1] : o.dst;
     const isa_ap *ap = &c->code->aps[index - 1];
     const vm_view *v = operand_of(t, k);
-    bool empty = v->elems == 0 || vm_dma_num(t, k, 0) == 0;
-    note_operand(c, rc, index, v->at, empty,
-                 ap->size_dim ? vm_dma_num(t, k, ap->size_dim - 1u) : 0);
+    noted n = {v->at, NULL, vm_dma_num(t, k, 0) ? v->elems : 0,
+               ap->size_dim ? vm_dma_num(t, k, ap->size_dim - 1u) : 0};
+    note_operand(c, rc, index, &n);
   }
   if (!t->rows) return;
   unsigned k = t->dst_indexed ? 0 : 1u + (unsigned)t->src_indexed;

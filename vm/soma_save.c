@@ -33,16 +33,6 @@ static uint64_t hash_of(const uint8_t *p, size_t n) {
 
 /* ---- Saving -------------------------------------------------------------------------------- */
 
-static const vm_flight *indirect_flight(const vm_core *c, unsigned *engine) {
-  for (unsigned e = 0; e < ISA_NENGINES; e++)
-    for (uint32_t i = 0; i < c->eng[e].nflights; i++) {
-      const vm_flight *f = &c->eng[e].flights[(c->eng[e].first + i) % VM_FLIGHTS];
-      *engine = e;
-      if (vm_insn_indirect(c, f->in)) return f;
-    }
-  return NULL;
-}
-
 /* Whether a run is between two events from which it can go on. */
 static soma_status check_savable(soma_run *r) {
   const vm_core *c = &r->core;
@@ -54,14 +44,6 @@ static soma_status check_savable(soma_run *r) {
     return soma_fail(r->m, SOMA_ARG,
                      "a run with checks cannot be saved: what they have seen is no "
                      "part of its state");
-  unsigned engine;
-  const vm_flight *f = indirect_flight(c, &engine);
-  if (f)
-    return soma_fail(
-        r->m, SOMA_ARG,
-        "%s, pc %u: an instruction with an .indirect operand is under way, which cannot "
-        "be saved; save after some more events",
-        isa_engines[engine].name, f->pc);
   if (why == SOMA_OK || why == SOMA_STOPPED || why == SOMA_LIMIT) return SOMA_OK;
   return soma_fail(r->m, SOMA_ARG, "a run that ended with a fault cannot be saved (%s): %s",
                    soma_status_text(why), c->fault.text.data ? c->fault.text.data : "");

@@ -161,10 +161,12 @@ enum {
 enum { VM_RECALLS = 34 }; /* operands of an instruction, at most: two lists of 16 and others */
 typedef struct vm_recall {
   uint32_t n;
-  uint32_t ap[VM_RECALLS];       /* a pattern, 1-based */
-  int64_t displaced[VM_RECALLS]; /* bytes that its dynamic offsets came to */
-  bool skipped;                  /* a transfer that oob=skip left out */
-  const uint8_t *rows;           /* of an indexed transfer: its row offsets, 8 bytes each */
+  uint32_t ap[VM_RECALLS];            /* a pattern, 1-based */
+  int64_t displaced[VM_RECALLS];      /* bytes that its dynamic offsets came to */
+  const uint8_t *offsets[VM_RECALLS]; /* of an `.indirect` one: of its elements, 4 bytes each */
+  uint32_t noffsets[VM_RECALLS];
+  bool skipped;        /* a transfer that oob=skip left out */
+  const uint8_t *rows; /* of an indexed transfer: its row offsets, 8 bytes each */
   uint64_t nrows;
 } vm_recall;
 

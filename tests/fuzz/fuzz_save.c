@@ -209,17 +209,6 @@ static void must_do_no_harm(const uint8_t *data, size_t n) {
   finish(&b);
 }
 
-/* Saves the run, some events later where an operand that goes by an index is under way. False: it
- * has ended before. */
-static bool save(bed *a, void **data, size_t *n) {
-  while (soma_run_save(a->r, data, n) != SOMA_OK) {
-    if (!strstr(soma_error(a->m), "an .indirect operand is under way"))
-      fuzz_fail("not saved: %s", soma_error(a->m));
-    if (soma_run_until(a->r, SOMA_EVENT, SOMA_SYNC, 0) != SOMA_OK) return false;
-  }
-  return true;
-}
-
 static void run(gen *g, const isa_buf *image) {
   bed a = new_bed();
   void *data;
@@ -228,7 +217,8 @@ static void run(gen *g, const isa_buf *image) {
   bool started = start(&a, image);
   for (uint32_t k = gen_below(g, 60); started && k > 0 && s == SOMA_OK; k--)
     s = soma_run_until(a.r, SOMA_EVENT, SOMA_SYNC, 0);
-  if (started && s == SOMA_OK && save(&a, &data, &n)) {
+  if (started && s == SOMA_OK) {
+    if (soma_run_save(a.r, &data, &n) != SOMA_OK) fuzz_fail("not saved: %s", soma_error(a.m));
     fuzz_stats[SAVED].n++;
     if (gen_one_in(g, 3)) {
       must_end_alike(&a, data, n);

@@ -196,6 +196,21 @@ static const char *const programs[] = {
     " rng v\n tensor_copy u, t, round=stochastic $s++\n"
     " max8 m, t\n match_value_load m\n find_index8 v, t\n rng v\n"
     " tensor_copy u, t, round=stochastic\n find_index8 v, t\n halt\n",
+    /* elements by an index: a gather whose index and source are overwritten while it is read, a
+     * scatter, single elements, two operands of one index, a start in a register; the write behind
+     * the gather waits for what the index reaches */
+    "target trn3\nx tile sbuf float32[32, 64]\ni tile sbuf uint8[32, 2]\nj tile sbuf uint8[32, 2]\n"
+    "k tile sbuf uint8[32, 1]\no tile sbuf float32[32, 20]\nb tile sbuf float32[32, 8]\ns sem\n"
+    "section gpsimd\n iota i, pattern=[[16, 2]], multiplier=1\n memset k, 5\n"
+    " iota j, pattern=[[32, 2]], multiplier=2\n iota x, pattern=[[3, 64]], multiplier=100 $s++\n"
+    " nop $s>=2\n memset i, 9\n memset x, 7.0\n memset x[:, 9:10], 4.0 $s++\n nop $s>=4\n"
+    " memset j, 0\n memset k, 0\n halt\n"
+    "r sem\nsection vector\n nop $s>=1\n tensor_copy o, x.indirect(i, 20) $s++@read\n nop $r>=1\n"
+    " memset x[:, 12:13], 1.0\n nop $s>=3\n"
+    " tensor_copy x.indirect(k, 1), o[:, 0:1]\n tensor_copy b[:, 0:1], x.indirect(k, 1)\n"
+    " tensor_tensor x.indirect(j, 12), x.indirect(j, 12), o[:, 0:12], op=add\n"
+    " mov r1, 4\n tensor_copy b[:, r1:+2], x[:, r1:+2].indirect(j) $s++@read\n mov r1, 0\n halt\n"
+    "section sync\n mov r0, 7\n nop $s>=1\n nop\n tensor_store x[0:1, 3:4], r0\n nop $r++\n halt\n",
 };
 
 #define GATHER                                                                      \
@@ -565,8 +580,9 @@ static void *counting(void *ud, void *p, size_t old, size_t n) {
 
 static void every_allocation_may_fail(void **state) {
   (void)state;
-  const char *const texts[] = {programs[0], GATHER};
-  for (int i = 0; i < 2; i++) {
+  const char *const texts[] = {programs[0], GATHER,
+                               programs[sizeof programs / sizeof programs[0] - 1]};
+  for (int i = 0; i < 3; i++) {
     saved s = midway(texts[i]);
     soma_status status = SOMA_NOMEM;
     for (long fail_at = 0; fail_at < 3000 && status != SOMA_OK; fail_at++) {
