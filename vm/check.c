@@ -10,9 +10,15 @@ static const char *const names[VM_NCHECKS] = {
 
 const char *vm_check_name(unsigned kind) { return kind < VM_NCHECKS ? names[kind] : NULL; }
 
-bool vm_check_start(vm_core *c, unsigned mask) {
+unsigned vm_check_possible(const vm_core *c, unsigned mask) {
   const unsigned values = 1u << VM_CHECK_UNINIT | 1u << VM_CHECK_RANGE | 1u << VM_CHECK_PSUM;
-  if (c->timing_only) mask &= ~values; /* nothing has a value */
+  return c->timing_only ? mask & ~values : mask;
+}
+
+unsigned vm_check_mask(const vm_core *c) { return c->check ? c->check->mask : 0; }
+
+bool vm_check_start(vm_core *c, unsigned mask) {
+  mask = vm_check_possible(c, mask);
   if (!mask) return true;
   c->check = isa_zalloc(&c->al, sizeof *c->check);
   if (!c->check) return false;

@@ -38,10 +38,14 @@ typedef struct vm_finding {
   isa_buf text;
 } vm_finding;
 
-/* Turns on the checks of a mask of 1 << vm_check_kind for a core that has just started; those of
- * values are left out when it computes none. False when memory is out; vm_check_end frees either
- * way. */
+/* Of the checks of a mask of 1 << vm_check_kind, those that c can make: when it computes no values,
+ * none of these. */
+unsigned vm_check_possible(const vm_core *c, unsigned mask);
+/* Turns on the checks of a mask, as far as they are possible, for a core that has just started.
+ * False when memory is out; vm_check_end frees either way. */
 bool vm_check_start(vm_core *c, unsigned mask);
+/* The checks that are on. */
+unsigned vm_check_mask(const vm_core *c);
 void vm_check_end(vm_core *c);
 /* The run has ended well: with findings it has ISA_CHECK after all, with the first one's text. */
 void vm_check_settle(vm_core *c);

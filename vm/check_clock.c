@@ -29,12 +29,18 @@ static void drop(vm_core *c, snapshot *s) {
   c->check->free = s;
 }
 
+snapshot *vm_ck_new_snapshot(vm_core *c) {
+  snapshot *s = take_memory(c, snapshot_bytes(c));
+  if (!s) vm_ck_out_of_memory(c);
+  return s;
+}
+
 static snapshot *new_snapshot(vm_core *c) {
   snapshot *s = c->check->free;
   if (s)
     c->check->free = s->next;
-  else if (!(s = take_memory(c, snapshot_bytes(c))))
-    vm_ck_out_of_memory(c);
+  else
+    s = vm_ck_new_snapshot(c);
   if (s) s->refs = 1;
   return s;
 }

@@ -23,6 +23,8 @@ static inline unsigned vm_ck_engine_of(unsigned comp) { return comp / OF_ENGINE;
 typedef struct snapshot {
   struct snapshot *next; /* of the free list */
   uint32_t refs;
+  uint32_t number; /* in a file, when `saved` is that of the walk that writes it */
+  uint64_t saved;
   uint32_t v[]; /* ncomps */
 } snapshot;
 
@@ -112,6 +114,14 @@ typedef struct shadow { /* a byte for each byte of memory: not zero when written
   uint64_t bytes;
 } shadow;
 
+/* Two tiles that share bytes. */
+typedef struct tile_pair {
+  uint32_t tile[2]; /* 1-based */
+  uint32_t written; /* the tile written last, 0: none */
+  uint8_t by;       /* engine and instruction that wrote it */
+  uint32_t pc;
+} tile_pair;
+
 enum { SEEN_PAIRS = 4096 }; /* findings told apart, so that a loop reports once */
 
 struct vm_check {
@@ -155,9 +165,9 @@ struct vm_check {
   vm_time read_time[ISA_PSUM_BYTES / ISA_PSUM_BANK];
   /* values: infinities and NaNs among the operands of what executes, and among all weights */
   unsigned had, weights_had;
-  /* tiles that share bytes, two by two */
-  struct tile_pair *pairs;
+  tile_pair *pairs;
   uint32_t npairs, cap_pairs;
+  uint64_t saves; /* walks that have written the state */
 };
 
 static inline bool vm_ck_has(const vm_core *c, unsigned kind) { return c->check->mask >> kind & 1; }
@@ -188,6 +198,8 @@ void vm_ck_each_tensor(const vm_core *c, unsigned flag, void (*fn)(void *ud, uin
 /* check_clock.c */
 bool vm_ck_clocks_start(vm_core *c);
 void vm_ck_clocks_end(vm_core *c);
+/* A snapshot of ncomps zeros, with no reference. NULL after a fault: out of memory. */
+snapshot *vm_ck_new_snapshot(vm_core *c);
 /* The wait w of engine e's instruction at its pc holds. */
 void vm_ck_wait(vm_core *c, unsigned e, const isa_wait *w);
 /* The least of what all engines that still run know of a component. */

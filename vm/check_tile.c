@@ -2,13 +2,6 @@
  * another has been written. */
 #include "check_impl.h"
 
-typedef struct tile_pair {
-  uint32_t tile[2]; /* 1-based */
-  uint32_t written; /* the tile written last, 0: none */
-  uint8_t by;       /* engine and instruction that wrote it */
-  uint32_t pc;
-} tile_pair;
-
 static bool share_bytes(const isa_tile *a, const isa_tile *b) {
   return a->space == b->space && a->part < b->part + b->shape[0] &&
          b->part < a->part + a->shape[0] && a->offset < b->offset + b->bytes &&

@@ -90,6 +90,7 @@ static void tell_register(vm_core *c, unsigned e, uint32_t pc, uint64_t missing)
   vm_finding *f = vm_ck_found(c, VM_CHECK_UNINIT, e, pc, ISA_NENGINES, 0);
   unsigned r = 0;
   if (!f) return;
+  f->time = c->eng[e].now; /* the engine may be ahead of the event */
   while (!(missing >> r & 1)) r++;
   vm_put_place(c, e, pc, &f->text);
   isa_buf_printf(&f->text, ": uninit: %s reads register r%u, which nothing has written",

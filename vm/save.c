@@ -314,4 +314,5 @@ void vm_save_walk(vm_saver *s, vm_core *c) {
   for (unsigned e = 0; e < ISA_NENGINES && !s->failed; e++) walk_engine(s, c, e);
   if (!s->failed) vm_save_transfers(s, c);
   if (!s->failed) walk_events(s, c);
+  if (!s->failed) vm_save_check(s, c);
 }

@@ -77,6 +77,9 @@ void vm_save_options_walk(vm_saver *s, vm_save_options *o);
  * load is only good for vm_core_end. */
 void vm_save_walk(vm_saver *s, vm_core *c);
 
+/* save_check.c: the checks of a run and what they have seen; turns them on when it reads. */
+void vm_save_check(vm_saver *s, vm_core *c);
+
 /* save_flight.c: instructions that have issued and transfers that have started. */
 void vm_save_flights(vm_saver *s, vm_core *c, unsigned e);
 void vm_save_transfers(vm_saver *s, vm_core *c);

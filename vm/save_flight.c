@@ -395,6 +395,7 @@ static void walk_list(vm_saver *s, vm_core *c, unsigned q, vm_transfer **t, uint
 static void walk_queue(vm_saver *s, vm_core *c, unsigned q) {
   uint32_t n = longest_ring(c, q)->n, nstatics = c->code->queues[q].nstatics;
   save_below(s, &c->statics_next[q], nstatics ? nstatics : 1, "static transfer");
+  for (unsigned r = 0; r < c->code->queues[q].rings; r++) save_time(s, &c->rings[q][r].fetched);
   vm_saver_count(s, &n, UINT32_MAX, 16, "transfers");
   if (n == 0) return;
   vm_transfer **t = isa_zalloc(&c->al, n * sizeof *t);

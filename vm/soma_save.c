@@ -6,6 +6,7 @@
  *  ..  options, then the state (save.c) */
 #include "soma_impl.h"
 
+#include "check.h"
 #include "save.h"
 
 #include <string.h>
@@ -40,10 +41,6 @@ static soma_status check_savable(soma_run *r) {
   if (!r->m) return SOMA_ARG;
   if (c->running)
     return soma_fail(r->m, SOMA_BUSY, "the run cannot be saved from its own callback");
-  if (c->check)
-    return soma_fail(r->m, SOMA_ARG,
-                     "a run with checks cannot be saved: what they have seen is no "
-                     "part of its state");
   if (why == SOMA_OK || why == SOMA_STOPPED || why == SOMA_LIMIT) return SOMA_OK;
   return soma_fail(r->m, SOMA_ARG, "a run that ended with a fault cannot be saved (%s): %s",
                    soma_status_text(why), c->fault.text.data ? c->fault.text.data : "");
@@ -141,6 +138,21 @@ static soma_status start_core(soma_machine *m, const isa_program *p, soma_run *r
   return SOMA_NOMEM;
 }
 
+/* Checks that a machine asks for are those that the run began with. */
+static bool has_checks(const vm_core *c, unsigned checks, isa_error *e) {
+  unsigned mask = vm_check_mask(c);
+  if (!checks || vm_check_possible(c, checks) == mask) return true;
+  isa_alloc al = isa_alloc_default();
+  isa_buf b;
+  isa_buf_init(&b, &al);
+  for (unsigned i = 0; vm_check_name(i); i++)
+    if (mask >> i & 1) isa_buf_printf(&b, "%s%s", b.len ? "," : "", vm_check_name(i));
+  isa_fail(e, ISA_ARG, ISA_NOFIELD, "checks begin with a run: this one was saved with %s",
+           b.len ? isa_buf_str(&b) : "none");
+  isa_buf_free(&b);
+  return false;
+}
+
 /* The state behind the program. On failure r holds nothing. */
 static soma_status read_run(soma_machine *m, const isa_program *p, vm_saver *s, soma_run *r) {
   vm_save_options o = {0};
@@ -152,7 +164,8 @@ static soma_status read_run(soma_machine *m, const isa_program *p, vm_saver *s, 
   if (status != SOMA_OK) return status;
   vm_save_walk(s, &r->core);
   vm_saver_need(s, s->failed || vm_saver_left(s) == 0, "more follows behind the end");
-  if (!s->failed && r->core.fault.status == ISA_OK) return SOMA_OK;
+  if (!s->failed && r->core.fault.status == ISA_OK && has_checks(&r->core, m->o.checks, s->err))
+    return SOMA_OK;
   status = r->core.fault.status == ISA_NOMEM ? SOMA_NOMEM : (soma_status)s->err->status;
   vm_memory mem = r->core.mem;
   vm_core_end(&r->core);
@@ -190,8 +203,6 @@ soma_status soma_run_resume(soma_machine *m, const void *data, size_t n, soma_pr
   *p = NULL;
   if (m->run && !m->run->core.ended)
     return soma_fail(m, SOMA_BUSY, "the machine has a run that has not ended");
-  if (m->o.checks)
-    return soma_fail(m, SOMA_ARG, "checks begin with a run: a saved one goes on without them");
   soma_status status = check_header(m, data, n);
   if (status != SOMA_OK) return status;
   vm_saver s = {.at = (const uint8_t *)data + HEADER,
