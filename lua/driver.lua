@@ -565,10 +565,10 @@ local function report(run, o)
   end
 end
 
--- Every finding of the checks but the first, which is the run's fault.
+-- Every finding of the checks but the first where that is the run's fault.
 local function report_findings(run)
   local n = #run.findings
-  for i = 2, n do
+  for i = run.fault.kind == "check" and 2 or 1, n do
     local f = run.findings[i]
     io.stderr:write((f.text:gsub(": " .. f.check .. ": ", function(s) return paint(s) end, 1)), "\n")
   end

@@ -20,18 +20,18 @@ local function show(name, run)
 end
 
 -- A host that lacks the level runs its best one, which must give the same bits anyway.
-local function new_core()
-  local ok, core = pcall(soma.core, {simd = simd})
-  return ok and core or soma.core {}
+local function new_core(checks)
+  local ok, core = pcall(soma.core, {simd = simd, checks = checks})
+  return ok and core or soma.core {checks = checks}
 end
 
 local function run(name, prog, inputs) show(name, new_core():run(prog, inputs)) end
 
 -- The same in two parts, with the file between them: of one content, so that any build can go on
 -- with what any other has saved.
-local function run_in_parts(name, prog, inputs)
+local function run_in_parts(name, prog, inputs, checks)
   local path = os.tmpname()
-  local first = new_core():start(prog, inputs)
+  local first = new_core(checks):start(prog, inputs)
   for _ = 1, 60 do first:step_event() end
   assert(not first.ended and first:save(path))
   local file <close> = assert(io.open(path, "rb"))
@@ -57,6 +57,10 @@ run_in_parts("matmul", sample("matmul", {M = 128, N = 512, K = 256}),
   {a = soma.randn({256, 128}, "bfloat16", {seed = 3}), b = soma.randn({256, 512}, "bfloat16", {seed = 4})})
 run_in_parts("softmax", sample("softmax", {ROWS = 256, COLS = 300}),
   {x = soma.randn({256, 300}, "float32", {seed = 5, std = 4})})
+run_in_parts("softmax with checks", sample("softmax", {ROWS = 256, COLS = 300}),
+  {x = soma.randn({256, 300}, "float32", {seed = 5, std = 4})}, "all")
+run_in_parts("matmul with checks", sample("matmul", {M = 128, N = 512, K = 256}),
+  {a = soma.randn({256, 128}, "bfloat16", {seed = 3}), b = soma.randn({256, 512}, "bfloat16", {seed = 4})}, "all")
 
 -- Every activation function and operator over all magnitudes, signs and special values.
 local bits = {}

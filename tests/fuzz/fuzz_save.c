@@ -1,17 +1,24 @@
-/* Saved runs. The input chooses a program of random valid instructions (gen.h), how far it runs,
- * and how its file is damaged. Undamaged, the resumed run must end as the one that went on;
- * damaged, with length and hash made right again, it is refused with a reason, or it runs to an end
- * or a limit. */
+/* Saved runs. The input chooses a program of random valid instructions (gen.h), with checks or
+ * without, how far it runs, and how its file is damaged. Undamaged, the resumed run must end as the
+ * one that went on, with the same findings; damaged, with length and hash made right again, it is
+ * refused with a reason, or it runs to an end or a limit. */
 #include "../../isa/bytes.h"
-#include "../../vm/soma.h"
+#include "../../vm/soma_impl.h"
 #include "fuzz.h"
 #include "gen.h"
 
 const enum fuzz_kind fuzz_kind = FUZZ_CHOICES;
-fuzz_stat fuzz_stats[] = {{"inputs", 0, 0},   {"saved", 30, 0},        {"ended alike", 10, 0},
-                          {"damaged", 15, 0}, {"taken and ran", 5, 0}, {"refused", 2, 0},
+fuzz_stat fuzz_stats[] = {{"inputs", 0, 0},
+                          {"saved", 30, 0},
+                          {"ended alike", 10, 0},
+                          {"damaged", 15, 0},
+                          {"taken and ran", 5, 0},
+                          {"refused", 2, 0},
+                          {"saved with checks", 10, 0},
+                          {"with findings, ended alike", 3, 0},
+                          {"saved with .indirect under way", 1, 0},
                           {NULL, 0, 0}};
-enum { INPUTS, SAVED, ALIKE, DAMAGED, TAKEN, REFUSED };
+enum { INPUTS, SAVED, ALIKE, DAMAGED, TAKEN, REFUSED, CHECKED, FOUND, INDIRECT };
 void fuzz_report(void) {}
 
 enum { HEADER = 40, AT_LENGTH = 24, AT_HASH = 32, MOST_INSNS = 10 };
@@ -65,9 +72,40 @@ static void fill_engine(gen *g, unsigned engine) {
   }
 }
 
+/* Whether an operand of an instruction goes by an index. */
+static bool goes_by_an_index(const isa_core *c, const isa_insn *in) {
+  const isa_form *form = isa_form_of(in->op);
+  for (unsigned i = 0; i < form->nfields; i++) {
+    uint32_t ap = 0;
+    if (form->fields[i].kind == ISA_K_AP)
+      ap = *(const uint32_t *)isa_member_c(in, &form->fields[i]);
+    if (ap && c->aps[ap - 1].index_kind == ISA_INDEX_indirect) return true;
+  }
+  return false;
+}
+
+/* An instruction of vector whose operands go by an index, before all others. */
+static void add_indirect(gen *g) {
+  static const uint16_t ops[] = {ISA_OP_tensor_copy, ISA_OP_tensor_tensor, ISA_OP_tensor_scalar};
+  const isa_core *c = &g->prog->cores[0];
+  const isa_code *code = &c->code[ISA_ENG_vector];
+  g->indirect = true;
+  for (int i = 0; i < 8; i++) {
+    uint32_t n = code->n;
+    add_insn(g, GEN_OF(g, ops), ISA_ENG_vector);
+    if (code->n > n && goes_by_an_index(c, &code->insns[code->n - 2])) break;
+  }
+  g->indirect = false;
+}
+
 static isa_program *make_program(gen *g) {
   isa_alloc al = isa_alloc_default();
-  if (!gen_program(g, &al, &isa_targets[gen_below(g, ISA_NTARGETS)])) return NULL;
+  bool by_index = gen_one_in(g, 3);
+  unsigned target = by_index ? ISA_trn3 : gen_below(g, ISA_NTARGETS);
+  if (!gen_program(g, &al, &isa_targets[target])) return NULL;
+  for (uint32_t i = 0; i < g->prog->ntiles; i++) /* an overlap that nobody has declared */
+    if (gen_one_in(g, 8)) g->prog->tiles[i].overlay = NULL;
+  if (by_index) add_indirect(g);
   for (unsigned e = 0; e < ISA_NENGINES; e++)
     if (!gen_one_in(g, 3)) fill_engine(g, e);
   return g->prog;
@@ -81,9 +119,10 @@ typedef struct bed {
   soma_run *r;
 } bed;
 
-static bed new_bed(void) {
+static bed new_bed(unsigned checks) {
   bed b = {0};
   soma_options o = SOMA_OPTIONS_INIT;
+  o.checks = checks;
   o.max_instructions = 300;
   o.max_time = UINT64_C(100000000000); /* 100 us */
   o.max_hbm_bytes = 64 << 20;
@@ -112,6 +151,24 @@ static bool start(bed *b, const isa_buf *image) {
   return soma_run_start(b->m, b->p, &b->r) == SOMA_OK;
 }
 
+/* Small numbers where an index may be. */
+static void fill_memory(bed *b) {
+  uint8_t row[64];
+  for (uint32_t p = 0; p < 128; p++) {
+    for (uint32_t i = 0; i < sizeof row; i++) row[i] = (uint8_t)((p + 16 * i) % 48);
+    soma_memory_write(b->m, SOMA_SBUF, p, 0, row, sizeof row);
+  }
+}
+
+static bool index_under_way(const soma_run *r) {
+  const vm_core *c = &r->core;
+  for (unsigned e = 0; e < ISA_NENGINES; e++)
+    for (uint32_t i = 0; i < c->eng[e].nflights; i++)
+      if (goes_by_an_index(c->code, c->eng[e].flights[(c->eng[e].first + i) % VM_FLIGHTS].in))
+        return true;
+  return false;
+}
+
 /* ---- Laws ---------------------------------------------------------------------------------- */
 
 static void same_tensors(const bed *a, const bed *b) {
@@ -127,9 +184,20 @@ static void same_tensors(const bed *a, const bed *b) {
   }
 }
 
+static void same_findings(const bed *a, const bed *b) {
+  soma_finding x, y;
+  if (soma_run_findings(a->r) != soma_run_findings(b->r))
+    fuzz_fail("%llu findings, resumed %llu", (unsigned long long)soma_run_findings(a->r),
+              (unsigned long long)soma_run_findings(b->r));
+  for (uint32_t i = 0; soma_run_finding(a->r, i, &x) == SOMA_OK; i++)
+    if (soma_run_finding(b->r, i, &y) != SOMA_OK || strcmp(x.text, y.text) != 0)
+      fuzz_fail("finding %u is\n%s\nresumed\n%s", i, x.text, y.text);
+  if (soma_run_findings(a->r)) fuzz_stats[FOUND].n++;
+}
+
 /* a goes on; what was saved of it goes on in a machine of its own. */
 static void must_end_alike(bed *a, const void *data, size_t n) {
-  bed b = new_bed();
+  bed b = new_bed(0);
   soma_stats x, y;
   soma_fault f, g;
   if (soma_run_resume(b.m, data, n, &b.p, &b.r) != SOMA_OK)
@@ -148,6 +216,7 @@ static void must_end_alike(bed *a, const void *data, size_t n) {
               (unsigned long long)x.time, (unsigned long long)x.trace_hash,
               (unsigned long long)y.time, (unsigned long long)y.trace_hash);
   same_tensors(a, &b);
+  same_findings(a, &b);
   fuzz_stats[ALIKE].n++;
   finish(&b);
 }
@@ -190,7 +259,7 @@ static size_t damage(gen *g, uint8_t *p, size_t n) {
 }
 
 static void must_do_no_harm(const uint8_t *data, size_t n) {
-  bed b = new_bed();
+  bed b = new_bed(0);
   fuzz_stats[DAMAGED].n++;
   soma_status s = soma_run_resume(b.m, data, n, &b.p, &b.r);
   if (s == SOMA_OK) {
@@ -210,16 +279,22 @@ static void must_do_no_harm(const uint8_t *data, size_t n) {
 }
 
 static void run(gen *g, const isa_buf *image) {
-  bed a = new_bed();
+  static const unsigned masks[] = {SOMA_CHECK_ALL, 1u << SOMA_CHECK_RACE,
+                                   1u << SOMA_CHECK_RACE | 1u << SOMA_CHECK_OVERLAP};
+  unsigned checks = gen_one_in(g, 2) ? GEN_OF(g, masks) : 0;
+  bed a = new_bed(checks);
   void *data;
   size_t n;
   soma_status s = SOMA_OK;
   bool started = start(&a, image);
-  for (uint32_t k = gen_below(g, 60); started && k > 0 && s == SOMA_OK; k--)
+  if (started && gen_one_in(g, 2)) fill_memory(&a);
+  for (uint32_t k = gen_below(g, gen_one_in(g, 2) ? 10 : 60); started && k > 0 && s == SOMA_OK; k--)
     s = soma_run_until(a.r, SOMA_EVENT, SOMA_SYNC, 0);
   if (started && s == SOMA_OK) {
     if (soma_run_save(a.r, &data, &n) != SOMA_OK) fuzz_fail("not saved: %s", soma_error(a.m));
     fuzz_stats[SAVED].n++;
+    fuzz_stats[CHECKED].n += checks != 0;
+    fuzz_stats[INDIRECT].n += index_under_way(a.r);
     if (gen_one_in(g, 3)) {
       must_end_alike(&a, data, n);
     } else {

@@ -23,6 +23,7 @@ typedef struct gen {
   uint32_t part, nparts, num[4];
   bool tame; /* no dynamic parts, no odd strides */
   bool is_static;
+  bool indirect; /* operands go by an index where they may */
 } gen;
 
 /* ---- Choices ------------------------------------------------------------------------------ */
@@ -321,7 +322,7 @@ static void gen_dynamic(gen *g, isa_ap *ap, uint32_t flags) {
     ap->index_kind = ISA_INDEX_gather;
     ap->index_dim = (uint8_t)gen_below(g, ap->ndim);
   }
-  if ((flags & AP_IND) && gen_one_in(g, 12)) ap->index_kind = ISA_INDEX_indirect;
+  if ((flags & AP_IND) && (g->indirect || gen_one_in(g, 12))) ap->index_kind = ISA_INDEX_indirect;
 }
 
 static uint32_t gen_ap(gen *g, uint32_t flags) {

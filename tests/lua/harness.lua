@@ -44,6 +44,36 @@ function t.eq(got, want, what)
   error((what and what .. ": " or "") .. "got " .. show(got) .. ", expected " .. show(want), 2)
 end
 
+-- A run on a core of these options that is saved after 5, 20, 80 ... events and resumed on another.
+function t.in_parts(options, prog, inputs)
+  local soma = require "soma"
+  local path = os.tmpname()
+  local run = soma.core(options):start(prog, inputs, {faults = "return"})
+  local n = 5
+  while not run.ended do
+    for _ = 1, n do
+      if not run.ended then run:step_event() end
+    end
+    n = n * 4
+    if not run.ended then
+      assert(run:save(path))
+      run = soma.core(options):resume(path, {faults = "return"})
+    end
+  end
+  os.remove(path)
+  return run
+end
+
+-- Two runs with checks have ended alike: findings, in their order and words, and the fault.
+function t.same_findings(a, b)
+  t.eq(tostring(b.fault), tostring(a.fault))
+  t.eq(#b.findings, #a.findings)
+  for i, f in ipairs(a.findings) do
+    local g = b.findings[i]
+    t.eq({g.text, g.check, g.engine, g.pc, g.time}, {f.text, f.check, f.engine, f.pc, f.time})
+  end
+end
+
 -- f(...) raises an error whose text contains `text`; of a string error also this caller's file.
 function t.raises(text, f, ...)
   local ok, message = pcall(f, ...)

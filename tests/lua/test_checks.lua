@@ -27,6 +27,7 @@ local function findings(checks, body, target)
   local core = soma.core {checks = checks, max_instructions = 100000}
   local run = core:run(prog, {a = a}, {faults = "return"})
   if run.fault and run.fault.kind ~= "check" then error(tostring(run.fault)) end
+  harness.same_findings(run, harness.in_parts({checks = checks, max_instructions = 100000}, prog, {a = a}))
   return run.findings, run
 end
 

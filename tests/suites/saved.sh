@@ -77,6 +77,43 @@ rm -f x.npy
 check "it goes on without the file" "$soma" --resume large.run --out y=y.npy --quiet
 check "as with it" "$soma" large.lua
 
+# A run with checks finds what it finds in one go, in the same words.
+cat >race.s <<'END'
+        target  trn2
+x       tensor  float32[128, 256], input
+y       tensor  float32[128, 256], output
+t       tile    sbuf float32[128, 256]
+u       tile    sbuf float32[128, 256]
+s       sem
+d       sem
+q       queue   dge=hwdge
+section sync
+        dma_copy  t, x, queue=q   $s
+        dma_copy  y, u, queue=q   $d>=1
+        halt
+section vector
+        tensor_copy  u[:, 0:200], t[:, 0:200]   $s>=15 $d++
+        tensor_copy  u[:, 0:8], t[:, 0:8]
+        halt
+END
+cat >x.lua <<'END'
+local soma = require "soma"
+soma.randn({128, 256}, "float32", {seed = 1}):save_npy "x.npy"
+END
+same_said() { # FILE: what it said, without the command's own messages
+  sed '/^soma: /d; / warning: /d' "$dir/said" >"$1"
+}
+check "its input" "$soma" x.lua
+check "checks in one go" status 1 "$soma" race.s --in x=x.npy --check all --quiet
+check "they find a race" says "vector must wait for \$s >= 16"
+same_said want.said
+check "a run with checks is stopped" status 1 "$soma" race.s --in x=x.npy --check all --max-ns 2250 --save race.run --quiet
+check "and saved" says "soma --resume race.run"
+check "it goes on with them" status 1 "$soma" --resume race.run --quiet
+same_said got.said
+check "the same findings" cmp want.said got.said
+check "no other checks" status 2 "$soma" --resume race.run --check race
+
 # What cannot be.
 check "no saved run" status 1 "$soma" --resume softmax.s
 check "no saved run is named" says "softmax.s: this is no saved run"
@@ -104,7 +141,7 @@ check "it is saved" says "soma --resume empty/run"
 check "nothing else is left" test "$(ls empty)" = run
 check "and goes on" status 1 "$soma" --resume empty/run --max-instructions 4000000000 --max-seconds 1
 cd - >/dev/null || exit 2
-for instruction in "dma_transpose/bfloat16" rng; do
+for instruction in "dma_transpose/bfloat16" rng "tensor_copy/one element" "tensor_scalar/gpsimd gathers" "copy_predicated/both ways"; do
   check "$instruction" lua5.4 tests/conform.lua --saved "^$instruction"
 done
 echo "$passed passed, $failed failed"
