@@ -264,17 +264,19 @@ int soma_run_ended(const soma_run *r);
  * hold, what is in flight, its options (saturate, rounding_seed, costs, timing_only, causes,
  * schedule, checks with all they have seen) and figures. The block comes from malloc, to be freed
  * with soma_bytes_free; equal states give equal bytes, on every host. A run can be saved whenever
- * soma_run_until has returned, also at SOMA_LIMIT and SOMA_STOPPED, as long as its machine lives and has no other run; SOMA_ARG
- * after a fault, a deadlock or SOMA_CHECK; SOMA_BUSY in a callback. */
+ * soma_run_until has returned, also at SOMA_LIMIT and SOMA_STOPPED, as long as its machine lives
+ * and has no other run; SOMA_ARG after a fault, a deadlock or SOMA_CHECK; SOMA_BUSY in a
+ * callback. */
 soma_status soma_run_save(soma_run *r, void **data, size_t *n);
 /* Goes on with a saved run in m, as a new run that the caller frees; so is its program *p. From
  * there on everything is, bit by bit, as if the run had never been saved: events, results,
  * statistics (host_seconds, and with it max_seconds, counts from here). Callbacks and limits are
  * m's; the options named above are the run's own (SOMA_ARG when m asks for other checks). Device
- * tensors that the run was bound to are the run's own HBM now, with what they held. SBUF and PSUM of m are replaced. Only the version that
- * saved a run resumes it: SOMA_FORMAT names both. The bytes may come from anyone: what is no state
- * of a run gives SOMA_FORMAT, or SOMA_ILLEGAL as for soma_run_start, and so SOMA_LIMIT and
- * SOMA_BUSY; m is as before, but for its target where that was open. */
+ * tensors that the run was bound to are the run's own HBM now, with what they held. SBUF and PSUM
+ * of m are replaced. Only the version that saved a run resumes it: SOMA_FORMAT names both. The
+ * bytes may come from anyone: what is no state of a run gives SOMA_FORMAT, or SOMA_ILLEGAL as for
+ * soma_run_start, and so SOMA_LIMIT and SOMA_BUSY; m is as before, but for its target where that
+ * was open. */
 soma_status soma_run_resume(soma_machine *m, const void *data, size_t n, soma_program **p,
                             soma_run **r);
 /* Copies a tensor of the program out of HBM; n must be its size in bytes. */
