@@ -48,6 +48,17 @@ static const char *const wrong[] = {
     "section sync\n dma_trigger qt, 1 $s\n nop $s>=16\n halt\n"
     "section scalar\n nop\n nop\n dma_trigger qt, 1 $d\n nop $d>=16\n activate t, u, fn=copy\n "
     "halt\n",
+    /* what is in order by a static queue's rings alone, and by a read of the own write alone: no
+     * race but that of the triggers, no read but that of a register */
+    "target trn1\na tensor float32[128, 64], input\nt tile sbuf float32[128, 64]\n"
+    "u tile sbuf float32[128, 64]\nv tile sbuf float32[128, 64]\ns sem\nd sem\nf sem\n"
+    "qt queue dge=none\ndma qt, u, a\ndma qt, v, a\n"
+    "section vector\n memset t, 1.0 $s++\n halt\nsection sync\n nop $s>=1\n dma_trigger qt, 1 $f\n"
+    " halt\nsection scalar\n.l: add r0, r0, 1\n blt r0, 600, .l\n dma_trigger qt, 1 $d\n halt\n"
+    "section gpsimd\n nop $d>=16\n memset t, 2.0\n halt\n",
+    "target trn2\nt tile sbuf float32[128, 512]\nu tile sbuf float32[128, 512]\ns sem\n"
+    "section vector\n memset t, 1.0\n tensor_copy u, t $s++@read\n add r1, r2, 1\n halt\n"
+    "section gpsimd\n nop $s>=1\n nop\n memset t, 2.0\n halt\n",
 };
 
 static void wrong_programs(void **state) {
