@@ -138,6 +138,7 @@ static void walk_release(clocks *w, release *r) {
   save_u8(s, &r->engine);
   vm_saver_need(s, r->base && r->engine < ISA_NENGINES && r->ring < w->c->check->ncomps,
                 "an update releases nothing");
+  walk_pc(s, w->c, s->failed ? 0 : r->engine, &r->pc);
 }
 
 static void walk_update(clocks *w, update *u) {
@@ -207,7 +208,12 @@ static void walk_sem_log(clocks *w, sem_log *l) {
   }
   save_bool(s, &l->was_written);
   save_u32(s, &l->before);
+  save_u32(s, &l->set_to);
   walk_place(s, w->c, &l->writer, &l->written_pc);
+  save_time(s, &l->written_at);
+  save_u16(s, &l->write_comp);
+  save_u32(s, &l->write_epoch);
+  vm_saver_need(s, l->write_comp < w->c->check->ncomps, "a semaphore was written by nobody");
   if (l->was_written && !s->failed) walk_release(w, &l->write);
   for (unsigned e = 0; e < ISA_NENGINES; e++) walk_held(s, w->c, e, &l->held[e]);
 }
@@ -243,6 +249,7 @@ static void walk_clocks(vm_saver *s, vm_core *c) {
   struct vm_check *k = c->check;
   clocks w = {.s = s, .c = c};
   k->saves++;
+  save_u32(s, &k->transfers);
   for (unsigned e = 0; e < ISA_NENGINES && !s->failed; e++) {
     for (uint32_t i = 0; i < k->ncomps; i++) save_u32(s, &k->clock[e][i]);
     walk_snapshot(&w, &k->now[e]);
@@ -294,6 +301,7 @@ static void walk_access(vm_saver *s, const vm_core *c, access *a) {
   save_bool(s, &a->writes);
   save_u8(s, &a->queue);
   save_u8(s, &a->ring);
+  save_u32(s, &a->transfer);
   save_time(s, &a->time);
   walk_place(s, c, &a->engine, &a->pc);
   vm_saver_need(s,
