@@ -12,11 +12,11 @@ enum {
 };
 
 bool vm_ck_psum_start(vm_core *c) {
-  c->check->slots = isa_zalloc(&c->al, VM_PSUM_SLOTS);
+  c->check->slots = vm_pages_new(&c->al, VM_PSUM_SLOTS);
   return c->check->slots != NULL;
 }
 
-void vm_ck_psum_end(vm_core *c) { isa_free(&c->al, c->check->slots, VM_PSUM_SLOTS); }
+void vm_ck_psum_end(vm_core *c) { vm_pages_free(&c->al, c->check->slots, VM_PSUM_SLOTS); }
 
 /* ---- Slots -------------------------------------------------------------------------------- */
 

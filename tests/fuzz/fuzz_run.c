@@ -1,14 +1,15 @@
-/* Choices for the generator of gen.h: a program of random valid instructions, written as a file,
- * sometimes damaged, loaded and run on two machines: one goes straight to the end with the plain
- * kernels, the other step by step with the best ones, some of them with every check, a recorder and
- * the critical path. Both must end in the same way with the same bytes everywhere. Some schedules
- * are others than the machine's own; a third machine sometimes computes nothing. */
+/* Choices for the generator of gen.h: up to PROGRAMS programs of random valid instructions, written
+ * as files, sometimes damaged, loaded and run one after another on two machines: one goes straight to
+ * the end with the plain kernels, the other step by step with the best ones, some of them with every
+ * check, a recorder and the critical path. Both must end in the same way with the same bytes
+ * everywhere. Some schedules are others than the machine's own; a third machine sometimes computes
+ * nothing. */
 #include "../../vm/soma.h"
 #include "fuzz.h"
 #include "gen.h"
 
 const enum fuzz_kind fuzz_kind = FUZZ_CHOICES;
-fuzz_stat fuzz_stats[] = {{"inputs", 0, 0},
+fuzz_stat fuzz_stats[] = {{"programs", 0, 0},
                           {"read", 80, 0},
                           {"passed the verifier and ran", 30, 0},
                           {"ran to the end", 5, 0},
@@ -19,10 +20,10 @@ fuzz_stat fuzz_stats[] = {{"inputs", 0, 0},
                           {"with findings", 0, 0},
                           {"on another schedule", 0, 0},
                           {NULL, 0, 0}};
-enum { INPUTS, READ, RAN, ENDED, FAULTED, DEADLOCKED, LIMITED, CHECKED, FOUND, SCHEDULED };
+enum { MADE, READ, RAN, ENDED, FAULTED, DEADLOCKED, LIMITED, CHECKED, FOUND, SCHEDULED };
 static uint64_t placed[ISA_NOPS];
 
-enum { MOST_INSNS = 10, PATTERN = 4096, LOW_SBUF = 12288, LOW_PSUM = 4096, HASH = 8, HASHED = 16 };
+enum { PROGRAMS = 8, MOST_INSNS = 10, PATTERN = 4096, LOW_SBUF = 12288, LOW_PSUM = 4096, HASH = 8, HASHED = 16 };
 
 void fuzz_report(void) {
   if (!getenv("FUZZ_VERBOSE")) return;
@@ -96,9 +97,9 @@ static void name_operators(isa_program *p) {
                        &code->insns[i].u.CUSTOM.name);
 }
 
-static isa_program *make_program(gen *g) {
+static isa_program *make_program(gen *g, const isa_target *target) {
   isa_alloc al = isa_alloc_default();
-  if (!gen_program(g, &al, &isa_targets[gen_below(g, ISA_NTARGETS)])) return NULL;
+  if (!gen_program(g, &al, target)) return NULL;
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
     if (gen_one_in(g, 3)) continue;
     add_movs(g, e);
@@ -129,13 +130,13 @@ typedef struct bed {
 
 /* What the machines of an input have in common, and what is looked at. */
 typedef struct terms {
-  const char *target;
+  const isa_target *target;
   const uint8_t *pattern;
   uint64_t schedule;
   uint32_t
       stride; /* of the partitions that are filled and compared: all, or a few, which is quick */
   unsigned checks; /* of the second machine */
-  bool damaged, record, timing_only;
+  bool record, timing_only;
 } terms;
 
 /* Bytes for inputs and memories: floats of every kind, and noise. */
@@ -183,41 +184,45 @@ static soma_options options(const terms *t) {
   o.max_instructions = 300;
   o.max_time = UINT64_C(100000000000); /* 100 us */
   o.max_hbm_bytes = 64 << 20;
-  o.target = t->target;
+  o.target = t->target->name;
   o.schedule = t->schedule;
   return o;
 }
 
-/* False when the program is refused, which only a damaged one may be. */
-static bool start(bed *b, const isa_buf *image, const soma_options *o, const terms *on) {
+static void open_machine(bed *b, const soma_options *o, const terms *t) {
   if (soma_machine_new(o, &b->m) != SOMA_OK) fuzz_fail("no machine");
-  if (soma_program_load(b->m, image->data, image->len, &b->p) != SOMA_OK) {
-    if (on->damaged) return false;
-    fuzz_fail("not loaded: %s", soma_error(b->m));
-  }
-  preset(b->m, on);
+  preset(b->m, t);
   soma_custom_op op = SOMA_CUSTOM_OP_INIT;
   op.fn = mixes;
   op.cycles = 100;
   op.cycles_per_element = 0.75;
   if (soma_custom_set(b->m, operator_name, &op) != SOMA_OK) fuzz_fail("not registered");
+}
+
+/* False when the program is refused, which only a damaged one may be. */
+static bool start(bed *b, const isa_buf *image, bool damaged, const uint8_t *pattern) {
+  if (soma_program_load(b->m, image->data, image->len, &b->p) != SOMA_OK) {
+    if (damaged) return false;
+    fuzz_fail("not loaded: %s", soma_error(b->m));
+  }
   for (uint32_t i = 0; i < soma_program_tensors(b->p); i++) {
     soma_tensor_info t;
     soma_program_tensor(b->p, i, &t);
     if (t.role != SOMA_INPUT) continue;
     if (t.bytes > 1 << 16) return false;
-    soma_bind(b->m, b->p, t.name, t.dtype, t.ndim, t.shape, on->pattern);
+    soma_bind(b->m, b->p, t.name, t.dtype, t.ndim, t.shape, pattern);
   }
   soma_status s = soma_run_start(b->m, b->p, &b->r);
   if (s == SOMA_OK) return true;
-  if (!on->damaged) fuzz_fail("not started: %s", soma_error(b->m));
+  if (!damaged) fuzz_fail("not started: %s", soma_error(b->m));
   return false;
 }
 
 static void finish(bed *b) {
   soma_run_free(b->r);
   soma_program_free(b->p);
-  soma_machine_free(b->m);
+  b->r = NULL;
+  b->p = NULL;
 }
 
 static void straight(bed *b) {
@@ -349,9 +354,9 @@ static void same_end(const bed *a, const bed *b, uint32_t stride) {
   same_tensors(a, b);
 }
 
-static terms choose_terms(gen *g, bool damaged) {
+static terms choose_terms(gen *g) {
   static uint8_t pattern[1 << 16];
-  terms t = {.target = g->prog->target->name, .pattern = pattern, .damaged = damaged};
+  terms t = {.target = &isa_targets[gen_below(g, ISA_NTARGETS)], .pattern = pattern};
   fill(g, pattern, sizeof pattern);
   t.stride = gen_one_in(g, 8) ? 1 : 9;
   if (gen_one_in(g, 3)) t.schedule = 1 + gen_u32(g);
@@ -362,43 +367,38 @@ static terms choose_terms(gen *g, bool damaged) {
 }
 
 /* The machine that only keeps time, with every check: its results mean nothing, its end may. */
-static void run_timing_only(const isa_buf *image, const terms *t) {
+static void run_timing_only(const isa_buf *image, bool damaged, const terms *t) {
   bed b = {0};
   soma_options o = options(t);
   o.timing_only = 1;
   o.checks = SOMA_CHECK_ALL;
-  if (start(&b, image, &o, t)) straight(&b);
+  open_machine(&b, &o, t);
+  if (start(&b, image, damaged, t->pattern)) straight(&b);
   finish(&b);
+  soma_machine_free(b.m);
 }
 
-static void run(gen *g, const isa_buf *image, bool damaged) {
-  bed a = {0}, b = {0};
-  soma_recorder *rec = NULL;
-  terms t = choose_terms(g, damaged);
-  soma_options o = options(&t);
-  o.simd = "plain";
-  bool runs = start(&a, image, &o, &t);
-  if (runs) {
-    o.simd = NULL;
-    o.checks = t.checks;
-    o.causes = t.record;
-    if (t.record && soma_recorder_new(NULL, &rec) != SOMA_OK) fuzz_fail("no recorder");
-    o.event = rec ? soma_recorder_event : NULL;
-    o.event_ud = rec;
-    if (!start(&b, image, &o, &t)) fuzz_fail("it starts only once");
-    fuzz_stats[RAN].n++;
-    fuzz_stats[SCHEDULED].n += t.schedule != 0;
-    straight(&a);
-    check_end(&a);
-    stepwise(g, &b);
-    look_at_findings(&b, &t);
-    same_end(&a, &b, t.stride);
-    if (rec) look_at_record(g, &b, rec);
+/* Both machines run the program. False when they may differ from now on. */
+static bool run(gen *g, const isa_buf *image, bool damaged, const terms *t, bed *a, bed *b,
+                soma_recorder *rec) {
+  if (!start(a, image, damaged, t->pattern)) {
+    finish(a);
+    return true;
   }
-  finish(&b);
-  finish(&a);
-  soma_recorder_free(rec);
-  if (runs && t.timing_only) run_timing_only(image, &t);
+  if (!start(b, image, damaged, t->pattern)) fuzz_fail("it starts only once");
+  fuzz_stats[RAN].n++;
+  fuzz_stats[SCHEDULED].n += t->schedule != 0;
+  straight(a);
+  check_end(a);
+  stepwise(g, b);
+  look_at_findings(b, t);
+  same_end(a, b, t->stride);
+  if (rec) look_at_record(g, b, rec);
+  if (t->timing_only) run_timing_only(image, damaged, t);
+  bool alike = a->status != SOMA_LIMIT && b->status != SOMA_LIMIT;
+  finish(b);
+  finish(a);
+  return alike;
 }
 
 /* For a look at what failed: FUZZ_PRINT=1 fuzz_run KEPT. */
@@ -411,27 +411,51 @@ static void print(const isa_program *p) {
   isa_buf_free(&text);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
-  gen g = {.p = data, .end = data + n, .more = n};
+/* One program: made, written, read and run. False when the machines may differ from now on. */
+static bool one_program(gen *g, const terms *t, bed *a, bed *b, soma_recorder *rec) {
   isa_alloc al = isa_alloc_default();
   isa_error e = {0};
   isa_buf image;
-  fuzz_stats[INPUTS].n++;
-  for (size_t i = 0; i < n; i++) g.more = g.more * 31 + data[i];
-  if (!make_program(&g)) return 0;
+  bool go_on = true;
+  fuzz_stats[MADE].n++;
+  if (!make_program(g, t->target)) return true;
   isa_buf_init(&image, &al);
-  if (!isa_image_write(g.prog, &image)) fuzz_fail("a program cannot be written");
-  bool damaged = gen_one_in(&g, 8);
-  if (damaged) damage(&g, &image);
+  if (!isa_image_write(g->prog, &image)) fuzz_fail("a program cannot be written");
+  bool damaged = gen_one_in(g, 8);
+  if (damaged) damage(g, &image);
   isa_program *back = isa_image_read(&al, image.data, image.len, &e);
   if (!back && !damaged) fuzz_fail("its own file is refused: %s", e.text);
   if (back) {
     fuzz_stats[READ].n++;
     if (getenv("FUZZ_PRINT")) print(back);
-    run(&g, &image, damaged);
+    go_on = run(g, &image, damaged, t, a, b, rec);
   }
   isa_program_free(back);
   isa_buf_free(&image);
-  isa_program_free(g.prog);
+  isa_program_free(g->prog);
+  return go_on;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
+  gen g = {.p = data, .end = data + n, .more = n};
+  bed a = {0}, b = {0};
+  soma_recorder *rec = NULL;
+  for (size_t i = 0; i < n; i++) g.more = g.more * 31 + data[i];
+  terms t = choose_terms(&g);
+  soma_options o = options(&t);
+  o.simd = "plain";
+  open_machine(&a, &o, &t);
+  o.simd = NULL;
+  o.checks = t.checks;
+  o.causes = t.record;
+  if (t.record && soma_recorder_new(NULL, &rec) != SOMA_OK) fuzz_fail("no recorder");
+  o.event = rec ? soma_recorder_event : NULL;
+  o.event_ud = rec;
+  open_machine(&b, &o, &t);
+  bool go_on = true;
+  for (int i = 0; go_on && i < (rec ? 1 : PROGRAMS); i++) go_on = one_program(&g, &t, &a, &b, rec);
+  soma_machine_free(b.m);
+  soma_machine_free(a.m);
+  soma_recorder_free(rec);
   return 0;
 }
