@@ -198,12 +198,14 @@ $(BUILD)/fuzz/file: $(LUA_OBJ)
 $(BUILD)/fuzz/file: override CFLAGS += $(LUA_CFLAGS)
 $(BUILD)/fuzz/file: FUZZ_OBJ = $(LUA_OBJ)
 $(BUILD)/fuzz/file: FUZZ_LIBS = $(LUA_LIBS) $(FORMAT_LIBS)
+fuzz-sanitized:
+	$(Q)$(MAKE) BUILD=$(BUILD) OPT=-O1 SAN="-fsanitize=$(FUZZ_SAN)" fuzz-build
 fuzz-build: $(BUILD)/soma-as $(patsubst %,$(BUILD)/fuzz/%,asm sbc run save file)
 fuzz-smoke:
-	$(Q)$(MAKE) BUILD=build-asan OPT=-O1 SAN="-fsanitize=$(FUZZ_SAN)" fuzz-build
+	$(Q)$(MAKE) BUILD=build-asan fuzz-sanitized
 	$(Q)BUILD=build-asan tests/fuzz/fuzz.sh smoke
 fuzz:
-	$(Q)$(MAKE) BUILD=build-asan OPT=-O1 SAN="-fsanitize=$(FUZZ_SAN)" fuzz-build
+	$(Q)$(MAKE) BUILD=build-asan fuzz-sanitized
 	$(Q)BUILD=build-asan tests/fuzz/fuzz.sh many
 fuzz-guided:
 	$(Q)$(MAKE) BUILD=build-fuzz OPT=-O1 CC=clang SAN="-fsanitize=fuzzer-no-link,$(FUZZ_SAN) -Wno-pass-failed" \
@@ -247,5 +249,5 @@ clean:
 	rm -rf build build-*
 
 .PHONY: all unit test test-ui check conform mutants mutants-all bench bench-ui picture-ui pictures timing ulp repro \
-        tsan fuzz fuzz-guided fuzz-smoke fuzz-build debug asan ubsan lint format install clean
+        tsan fuzz fuzz-guided fuzz-smoke fuzz-build fuzz-sanitized debug asan ubsan lint format install clean
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
