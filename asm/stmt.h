@@ -133,7 +133,7 @@ typedef struct as_slot {
   uint8_t mode, part; /* isa_mode; index of the instruction */
   uint8_t owner;      /* index of the slot this one repeats, or its own */
   bool seen;
-  bool is_int; /* a NUM that was written as the integer i */
+  bool is_int, is_float; /* a NUM that was written as the integer i, as a float */
   int64_t i;
   as_pos pos;
   uint32_t span;
@@ -165,8 +165,8 @@ bool as_match_emit(as_job *j, as_stmt *st);
 
 /* value.c: one operand by its kind into its member. */
 bool as_value(as_cur *c, as_stmt *st, as_slot *s);
-/* An immediate written as an integer: a float, or for a bit operator its bits. Once all operands
- * are known. */
+/* An immediate written as an integer: a float, or for a bit operator or an integer to fill with its
+ * bits. Once all operands are known. */
 bool as_num_settle(as_job *j, as_stmt *st, as_slot *s);
 bool as_int(as_cur *c, isa_int *out);
 

@@ -98,6 +98,7 @@ static bool value_num(as_cur *c, as_slot *s, isa_num *out) {
   if (!f32_value(c, &v, &out->v)) return false;
   out->kind = ISA_NUM_imm;
   s->is_int = v.kind == AS_V_INT;
+  s->is_float = v.kind == AS_V_FLOAT;
   s->i = v.i;
   return true;
 }
@@ -113,9 +114,31 @@ static int operator_of(const as_stmt *st, const as_slot *s) {
   return -1;
 }
 
+/* The type of what a memset fills, 0 of other instructions. */
+static unsigned filled_type(as_job *j, const as_stmt *st, const as_slot *s) {
+  const isa_insn *in = &st->part[s->part];
+  uint32_t dst = in->op == ISA_OP_memset ? in->u.MEMSET.dst : 0;
+  return dst ? as_program(j)->cores[j->unit->core].aps[dst - 1].dtype : 0;
+}
+
+static bool settle_filling(as_job *j, const as_slot *s, isa_num *n, unsigned type) {
+  const char *name = isa_dtypes[type].name;
+  int64_t least = isa_dtype_least(type), greatest = isa_dtype_greatest(type);
+  if (s->is_float)
+    as_error(j, s->pos, s->span, "%s is filled with an integer", name);
+  else if (s->i < least || s->i > greatest)
+    as_error(j, s->pos, s->span, "%lld: %s holds %lld to %lld", (long long)s->i, name,
+             (long long)least, (long long)greatest);
+  n->v = (uint32_t)s->i;
+  return !s->is_float && s->i >= least && s->i <= greatest;
+}
+
 bool as_num_settle(as_job *j, as_stmt *st, as_slot *s) {
-  if (!s->is_int) return true;
+  if (!s->is_int && !s->is_float) return true;
   isa_num *n = isa_member(&st->part[s->part], s->f);
+  unsigned type = filled_type(j, st, s);
+  if (type && isa_fills_bits(type)) return settle_filling(j, s, n, type);
+  if (s->is_float) return true;
   int op = operator_of(st, s);
   if (op < 0 || isa_aluops[op].cls != ISA_OP_BIT) {
     warn_inexact(j, s->pos, s->span, s->i);

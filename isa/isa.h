@@ -94,6 +94,18 @@ extern const isa_dtype_row isa_dtypes[ISA_NDTYPES];
 int isa_dtype_find(const char *name, size_t n);
 static inline bool isa_dtype_valid(unsigned d) { return d > 0 && d < ISA_NDTYPES; }
 static inline unsigned isa_dtype_bytes(unsigned d) { return isa_dtypes[d].bytes; }
+/* Whether memset fills a type with an integer's bits, not with a number that is converted. */
+static inline bool isa_fills_bits(unsigned d) {
+  return isa_dtypes[d].cls <= ISA_INT || isa_dtypes[d].cls == ISA_BOOL;
+}
+/* Integers that an integer type of at most 32 bits, or bool, holds. */
+static inline int64_t isa_dtype_least(unsigned d) {
+  return isa_dtypes[d].cls == ISA_INT ? -(INT64_C(1) << (8 * isa_dtypes[d].bytes - 1)) : 0;
+}
+static inline int64_t isa_dtype_greatest(unsigned d) {
+  if (isa_dtypes[d].cls == ISA_BOOL) return 1;
+  return (INT64_C(1) << (8 * isa_dtypes[d].bytes - (isa_dtypes[d].cls == ISA_INT))) - 1;
+}
 static inline bool isa_dtype_is_int(unsigned d) {
   return isa_dtypes[d].cls == ISA_UINT || isa_dtypes[d].cls == ISA_INT;
 }

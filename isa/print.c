@@ -269,6 +269,17 @@ static void put_num(const isa_pr *pr, isa_num n, bool bits) {
   }
 }
 
+/* Where an immediate is an integer that fills a tile: that integer. */
+static bool put_filling(const isa_pr *pr, const isa_insn *in, isa_num n) {
+  const isa_core *c = &pr->p->cores[pr->core];
+  uint32_t dst = in->op == ISA_OP_memset ? in->u.MEMSET.dst : 0;
+  unsigned type = dst && dst <= c->naps ? c->aps[dst - 1].dtype : 0;
+  if (n.kind != ISA_NUM_imm || !isa_dtype_valid(type) || !isa_fills_bits(type)) return false;
+  bool is_signed = isa_dtypes[type].cls == ISA_INT;
+  isa_buf_printf(pr->out, "%" PRId64, is_signed ? (int64_t)(int32_t)n.v : (int64_t)n.v);
+  return true;
+}
+
 static void put_item(const isa_pr *pr, unsigned kind, const void *data, uint32_t i) {
   switch (kind) {
   case ISA_K_BYTES: isa_buf_printf(pr->out, "%d", ((const uint8_t *)data)[i]); break;
@@ -312,7 +323,9 @@ static void put_value(const isa_pr *pr, const isa_insn *in, const isa_field *fd)
     isa_buf_printf(pr->out, "%s%" PRId32, v->is_reg ? "r" : "", v->v);
     break;
   }
-  case ISA_K_NUM: put_num(pr, *(const isa_num *)m, has_bit_op(in)); break;
+  case ISA_K_NUM:
+    if (!put_filling(pr, in, *(const isa_num *)m)) put_num(pr, *(const isa_num *)m, has_bit_op(in));
+    break;
   case ISA_K_AP: put_ap(pr, *(const isa_t_AP *)m, false); break;
   case ISA_K_U8: isa_buf_printf(pr->out, "%d", byte); break;
   case ISA_K_U16: isa_buf_printf(pr->out, "%d", *(const isa_t_U16 *)m); break;

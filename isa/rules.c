@@ -120,29 +120,28 @@ bool isa_rule_copy(const isa_ck *c) {
   return true;
 }
 
-/* An integer is filled with a whole number that it can hold, a bool with 0 or 1. The greatest of 32
- * bits is no float32: the number beside it stands for it. A register's value is not seen. */
-static bool fill_value(const isa_ck *c, unsigned dtype, isa_num value) {
-  const isa_dtype_row *t = &isa_dtypes[dtype];
-  if (value.kind != ISA_NUM_imm || t->cls == ISA_FLOAT || t->cls == ISA_PACK) return true;
-  double x = (double)isa_bits_f32(value.v), span = (double)((uint64_t)1 << (t->bits - 1)) * 2;
-  double least = t->cls == ISA_INT ? -span / 2 : 0, most = t->cls == ISA_BOOL ? 1 : least + span;
-  if (t->bits < 32 && t->cls != ISA_BOOL) most -= 1;
-  if (x >= least && x <= most && (double)(int64_t)x == x) return true;
+/* Of an integer type and of bool the value is an integer's bits. */
+static bool check_filling(const isa_ck *c, unsigned type, uint32_t bits) {
+  int64_t v = isa_dtypes[type].cls == ISA_INT ? (int64_t)(int32_t)bits : (int64_t)bits;
+  int64_t least = isa_dtype_least(type), greatest = isa_dtype_greatest(type);
+  if (v >= least && v <= greatest) return true;
   return isa_fail(c->e, ISA_ILLEGAL, ISA_F_MEMSET_value,
-                  "%.9g: %s takes a whole number %.0f to %.0f", x, t->name, least,
-                  t->bits == 32 ? most - 1 : most);
+                  "%" PRId64 ": %s holds %" PRId64 " to %" PRId64, v, isa_dtypes[type].name, least,
+                  greatest);
 }
 
 bool isa_rule_memset(const isa_ck *c) {
   const struct isa_MEMSET *u = &c->in->u.MEMSET;
+  unsigned type = dtype_of(c, u->dst);
   if (u->value.kind == ISA_NUM_ap)
     return isa_fail(c->e, ISA_ILLEGAL, ISA_F_MEMSET_value,
                     "a pattern: the value is a number or a register");
-  if (isa_ck_packed(dtype_of(c, u->dst)) && (u->value.kind != ISA_NUM_imm || u->value.v != 0))
+  if (isa_ck_packed(type) && (u->value.kind != ISA_NUM_imm || u->value.v != 0))
     return isa_fail(c->e, ISA_ILLEGAL, ISA_F_MEMSET_value, "%s can only be set to 0.0",
-                    isa_dtypes[dtype_of(c, u->dst)].name);
-  return fill_value(c, dtype_of(c, u->dst), u->value);
+                    isa_dtypes[type].name);
+  if (u->value.kind == ISA_NUM_imm && isa_fills_bits(type))
+    return check_filling(c, type, u->value.v);
+  return true;
 }
 
 bool isa_rule_unary(const isa_ck *c) {

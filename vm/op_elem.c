@@ -217,9 +217,11 @@ vm_verdict op_tensor_copy(vm_dp *d, const struct vm_COPY *a) {
   return VM_RETIRE;
 }
 
-/* The bits that fill dst; packed types hold only 0 here. */
+/* The bits that fill dst: of an integer type those given, packed types hold only 0 here. */
 static uint32_t fill_bits(const vm_dp *d, const vm_view *dst, float value) {
-  return isa_dtypes[dst->dtype].cls == ISA_PACK ? 0 : isa_from_f32(dst->dtype, value, d->cvt);
+  if (isa_dtypes[dst->dtype].cls == ISA_PACK) return 0;
+  if (dst->dtype == ISA_bool) return isa_f32_bits(value) != 0;
+  return isa_fills_bits(dst->dtype) ? isa_f32_bits(value) : isa_from_f32(dst->dtype, value, d->cvt);
 }
 
 static void fill_row(void *row, uint32_t bits, unsigned esize, size_t n) {
@@ -231,13 +233,10 @@ static void fill_row(void *row, uint32_t bits, unsigned esize, size_t n) {
 
 vm_verdict op_memset(vm_dp *d, const struct vm_MEMSET *a) {
   size_t width = a->dst.elems < VM_ROW ? (size_t)a->dst.elems : VM_ROW;
-  for (uint32_t p = 0; p < a->dst.num[0]; p++) {
-    if (p == 0 || a->value.v.at)
-      fill_row(d->row[0], fill_bits(d, &a->dst, vm_num_at(d, &a->value, p, 0)), a->dst.esize,
-               width);
+  fill_row(d->row[0], fill_bits(d, &a->dst, a->value.imm), a->dst.esize, width);
+  for (uint32_t p = 0; p < a->dst.num[0]; p++)
     for (uint64_t i = 0; i < a->dst.elems; i += VM_ROW)
       vm_store_raw(&a->dst, p, i, d->row[0], vm_piece(a->dst.elems, i));
-  }
   return VM_RETIRE;
 }
 

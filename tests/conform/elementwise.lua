@@ -313,34 +313,49 @@ local function copies(suite)
   }
 end
 
--- Least and greatest value that memset puts into a type, of 32 bits the float32 next to it; and the
--- values that follow.
-local whole = {uint8 = {0, 255, -1, 256}, int8 = {-128, 127, -129, 128}, uint16 = {0, 65535, -1, 65536},
-  int16 = {-32768, 32767, -32769, 32768}, uint32 = {0, 0x1p32, -1, 0x1.000002p32},
-  int32 = {-0x1p31, 0x1p31, -0x1.000002p31, 0x1.000002p31}, bool = {0, 1, -1, 2}}
-
 local function fills(suite)
   local shape1 = {3, 7}
-  local function fill(t, engine, v)
-    local want, w = {}, whole[t]
-    local legal = not w or (v >= w[1] and v <= w[2] and v == math.floor(v))
-    for i = 1, 21 do want[i] = v end
-    suite:case {
-      insn = "memset", name = string.format("%s%s %.9g on %s", legal and "" or "refused: ", t, v, engine),
-      engine = engine, outputs = {o = {t, shape1}}, body = string.format(" memset o, %.9g", v),
-      expect = legal and {o = ref.tensor(want, t, shape1)} or nil, refuse = not legal and "whole number" or nil,
-    }
+  local integers = { -- the least and the greatest, and what no float32 holds
+    uint8 = {0, 7, 255}, int8 = {0, -128, 127}, uint16 = {300, 65535}, int16 = {-32768, 32767},
+    uint32 = {1, 16777217, 0xffffffff}, int32 = {-16777217, 0x7fffffff, -0x80000000, 0}, bool = {1, 0},
+  }
+  for _, t in ipairs {"uint8", "int8", "uint16", "int16", "uint32", "int32", "bool"} do
+    local bytes = t == "bool" and 1 or ref.bytes(t)
+    local lo, hi = t:find "^i" and -(1 << 8 * bytes - 1) or 0, (1 << 8 * bytes - (t:find "^i" and 1 or 0)) - 1
+    if t == "bool" then hi = 1 end
+    local function fill(engine, v, body)
+      suite:case {
+        insn = "memset", name = string.format("%s %s on %s", t, body:match "memset.*", engine), engine = engine,
+        outputs = {o = {t, shape1}}, body = body,
+        expect = {o = soma.frombytes(string.pack("<I" .. bytes, v & (1 << 8 * bytes) - 1):rep(21), t, shape1)},
+      }
+    end
+    for _, engine in ipairs {"vector", "gpsimd"} do
+      for _, v in ipairs(integers[t]) do
+        fill(engine, v, " memset o, " .. v)
+        fill(engine, v, " mov r3, " .. v .. "\n memset o, r3")
+      end
+    end
+    for _, v in ipairs {lo - 1, hi + 1, "1.0", "-2.5"} do
+      suite:case {
+        insn = "memset", name = "refused: " .. t .. " " .. v, engine = "vector", outputs = {o = {t, shape1}},
+        body = " memset o, " .. v, refuse = t,
+      }
+    end
   end
   for _, t in ipairs(ref.types) do
     for _, engine in ipairs {"vector", "gpsimd"} do
-      for _, v in ipairs {0.0, 1.0, -2.5, 300.0} do fill(t, engine, v) end
+      for _, v in ipairs(integers[t] and {} or {0.0, 1.0, -2.5, 300.0}) do
+        local want = {}
+        for i = 1, 21 do want[i] = v end
+        suite:case {
+          insn = "memset", name = string.format("%s %g on %s", t, v, engine), engine = engine,
+          outputs = {o = {t, shape1}}, body = string.format(" memset o, %.9g", v),
+          expect = {o = ref.tensor(want, t, shape1)},
+        }
+      end
     end
-    for _, v in ipairs(whole[t] or {}) do fill(t, "vector", v + 0.0) end
   end
-  suite:case { -- a register's value is not seen before: it converts
-    insn = "memset", name = "register into uint8", engine = "vector", outputs = {o = {"uint8", {1, 3}}},
-    body = " mov r1, 0x43960000\n memset o, r1", expect = {o = ref.tensor({255, 255, 255}, "uint8", {1, 3})},
-  }
   for _, t in ipairs {"float8_e5m2_x4", "float8_e4m3fn_x4", "float4_e2m1fn_x4"} do
     suite:case {
       insn = "memset", name = t .. " 0", engine = "vector", outputs = {o = {t, shape1}},

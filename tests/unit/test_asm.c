@@ -183,7 +183,8 @@ static void test_immediates(void **state) {
   const isa_core *c = good("i tile sbuf int32[128, 4]\nf tile sbuf float32[128, 4]\n"
                            "section vector\n memset f, 0.1\n"
                            " tensor_scalar i, i, op0=bitwise_and, imm0=255\n"
-                           " tensor_scalar f, f, op0=mult, imm0=255\n memset f, r5\n halt\n",
+                           " tensor_scalar f, f, op0=mult, imm0=255\n memset f, r5\n"
+                           " memset i, -16777217\n halt\n",
                            &r);
   const isa_insn *in = c->code[ISA_ENG_vector].insns;
   assert_int_equal(in[0].u.MEMSET.value.v, 0x3dcccccd);
@@ -191,6 +192,7 @@ static void test_immediates(void **state) {
   assert_int_equal(in[2].u.TENSOR_SCALAR.imm0.v, 0x437f0000);
   assert_int_equal(in[3].u.MEMSET.value.kind, ISA_NUM_reg);
   assert_int_equal(in[3].u.MEMSET.value.v, 5);
+  assert_int_equal(in[4].u.MEMSET.value.v, 0xfeffffff);
   done(&r);
 }
 

@@ -309,12 +309,14 @@ static void memset_all(void **state) {
   for (unsigned i = 0; i < NSHAPES * NTYPES; i++) {
     const shape *s = &shapes[i % NSHAPES];
     unsigned t = float_types[i % NTYPES];
-    float x = values[i % 9];
+    bool bits = isa_dtype_is_int(t);
+    float x = bits ? isa_bits_f32(0x81234567u * i) : values[i % 9];
     struct vm_MEMSET a = {.dst = sb(b, t, s->part, s->parts, 0, s->dst_at, s->dst),
                           .value = imm(x)};
     bed_expect(b);
     for (uint32_t p = 0; p < s->parts; p++)
-      for (uint64_t j = 0; j < a.dst.elems; j++) expect(b, &a.dst, p, j, ref_encode(t, x));
+      for (uint64_t j = 0; j < a.dst.elems; j++)
+        expect(b, &a.dst, p, j, bits ? 0x81234567u * i : ref_encode(t, x));
     assert_int_equal(op_memset(&b->d, &a), VM_RETIRE);
     bed_check(b, s->name);
   }
