@@ -265,8 +265,8 @@ int soma_run_ended(const soma_run *r);
  * schedule, checks with all they have seen) and figures. The block comes from malloc, to be freed
  * with soma_bytes_free; equal states give equal bytes, on every host. A run can be saved whenever
  * soma_run_until has returned, also at SOMA_LIMIT and SOMA_STOPPED, as long as its machine lives
- * and has no other run; SOMA_ARG after a fault, a deadlock or SOMA_CHECK; SOMA_BUSY in a
- * callback. */
+ * and has no other run; SOMA_ARG after a fault, a deadlock or SOMA_CHECK, and while one
+ * device tensor is bound to two of its tensors; SOMA_BUSY in a callback. */
 soma_status soma_run_save(soma_run *r, void **data, size_t *n);
 /* Goes on with a saved run in m, as a new run that the caller frees; so is its program *p. From
  * there on everything is, bit by bit, as if the run had never been saved: events, results,

@@ -34,6 +34,19 @@ static uint64_t hash_of(const uint8_t *p, size_t n) {
 
 /* ---- Saving -------------------------------------------------------------------------------- */
 
+/* In the file each tensor has bytes of its own, so that two names for one memory would part. */
+static soma_status check_own_bytes(soma_run *r) {
+  const isa_program *p = r->p->p;
+  for (uint32_t i = 0; r->device && i < p->ntensors; i++)
+    for (uint32_t k = 0; k < i; k++)
+      if (r->device[i] && r->device[i] == r->device[k])
+        return soma_fail(r->m, SOMA_ARG,
+                         "a run cannot be saved while one device tensor is bound to two of its "
+                         "tensors, `%s` and `%s`",
+                         p->tensors[k].name, p->tensors[i].name);
+  return SOMA_OK;
+}
+
 /* Whether a run is between two events from which it can go on. */
 static soma_status check_savable(soma_run *r) {
   const vm_core *c = &r->core;
@@ -41,7 +54,7 @@ static soma_status check_savable(soma_run *r) {
   if (!r->m) return SOMA_ARG;
   if (c->running)
     return soma_fail(r->m, SOMA_BUSY, "the run cannot be saved from its own callback");
-  if (why == SOMA_OK || why == SOMA_STOPPED || why == SOMA_LIMIT) return SOMA_OK;
+  if (why == SOMA_OK || why == SOMA_STOPPED || why == SOMA_LIMIT) return check_own_bytes(r);
   return soma_fail(r->m, SOMA_ARG, "a run that ended with a fault cannot be saved (%s): %s",
                    soma_status_text(why), c->fault.text.data ? c->fault.text.data : "");
 }

@@ -178,6 +178,24 @@ static void device_tensors_become_the_runs(void **state) {
 
 /* ---- What cannot be saved -------------------------------------------------------------------- */
 
+static void two_names_are_not_saved(void **state) {
+  (void)state;
+  int64_t shape[1] = {8};
+  soma_tensor *t;
+  saved s;
+  bed b = bed_open(NULL, "target trn2\na tensor float32[8], input\nb tensor float32[8], input\n"
+                         "section sync\n halt\n");
+  assert_int_equal(soma_tensor_new(b.m, SOMA_FLOAT32, 1, shape, &t), SOMA_OK);
+  assert_int_equal(soma_bind_tensor(b.m, b.p, "a", t), SOMA_OK);
+  assert_int_equal(soma_bind_tensor(b.m, b.p, "b", t), SOMA_OK);
+  bed_start(&b);
+  assert_int_equal(soma_run_save(b.r, &s.data, &s.n), SOMA_ARG);
+  assert_null(s.data);
+  assert_non_null(strstr(soma_error(b.m), "bound to two of its tensors, `a` and `b`"));
+  soma_tensor_free(t);
+  bed_close(&b);
+}
+
 static void faults_are_not_saved(void **state) {
   (void)state;
   saved s;
@@ -291,6 +309,7 @@ int main(void) {
       cmocka_unit_test(instruction_limit),
       cmocka_unit_test(limit_inside_a_trigger),
       cmocka_unit_test(device_tensors_become_the_runs),
+      cmocka_unit_test(two_names_are_not_saved),
       cmocka_unit_test(faults_are_not_saved),
       cmocka_unit_test(not_from_a_callback),
       cmocka_unit_test(header_is_checked),
