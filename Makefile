@@ -26,7 +26,7 @@ BUILD ?= build
 PREFIX ?= /usr/local
 OPT ?= -O2
 SAN ?=
-VERSION := $(shell sed -n 's/^\#define SOMA_VERSION "\(.*\)"/\1/p' vm/soma.h)
+VERSION := $(shell sed -n 's/^\#define SOMA_VERSION "\(.*\)"/\1/p' vm/api/soma.h)
 LUA_CFLAGS := $(shell pkg-config --cflags lua5.4 2>/dev/null || echo -I/usr/include/lua5.4)
 LUA_LIBS := $(shell pkg-config --libs lua5.4 2>/dev/null || echo -llua5.4)
 # For the file formats of the Lua module; libsoma needs neither.
@@ -41,8 +41,8 @@ override LDFLAGS += $(SAN)
 Q := $(if $(V),,@)
 
 # ---- Sources -------------------------------------------------------------------------------
-# vm/kern_*.c hold the numeric loops; each is compiled once a SIMD level.
-KERN_SRC := $(filter-out vm/kern_table.c,$(wildcard vm/kern_*.c))
+# vm/simd/level holds the numeric loops; each file is compiled once for each SIMD level.
+LEVEL_SRC := $(wildcard vm/simd/level/*.c)
 ifneq ($(filter x86_64%,$(shell $(CC) -dumpmachine)),)
 LEVELS := plain avx2 avx512
 else
@@ -53,14 +53,13 @@ KERN_FLAGS_plain := -O3 -fno-math-errno -fno-trapping-math
 KERN_FLAGS_avx2 := $(KERN_FLAGS_plain) -mavx2 -mfma
 KERN_FLAGS_avx512 := $(KERN_FLAGS_avx2) -mavx512f -mavx512bw -mavx512dq -mavx512vl
 
-LIB_SRC := $(wildcard isa/*.c) $(filter-out asm/soma_as.c asm/soma_dis.c asm/cli.c,$(wildcard asm/*.c)) \
-           $(filter-out $(KERN_SRC),$(wildcard vm/*.c))
+LIB_SRC := $(wildcard isa/*.c isa/*/*.c asm/*.c asm/pp/*.c asm/kernel/*.c vm/*/*.c)
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o) \
-           $(foreach l,$(LEVELS),$(KERN_SRC:%.c=$(BUILD)/%.$(l).o))
-MAIN_SRC := lua/soma_main.c lua/soma_sandbox.c
-LUA_SRC := $(filter-out $(MAIN_SRC),$(wildcard lua/*.c))
+           $(foreach l,$(LEVELS),$(LEVEL_SRC:%.c=$(BUILD)/%.$(l).o))
+MAIN_SRC := $(wildcard lua/command/*.c)
+LUA_SRC := $(wildcard lua/*.c lua/tensor/*.c)
 LUA_OBJ := $(LUA_SRC:%.c=$(BUILD)/%.o)
-CLI_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard asm/cli.c))
+TOOL_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out asm/tools/soma_as.c asm/tools/soma_dis.c,$(wildcard asm/tools/*.c)))
 
 PROGRAMS := $(BUILD)/soma $(BUILD)/soma-as $(BUILD)/soma-dis
 LIBS := $(BUILD)/libsoma.a $(BUILD)/libsoma.so $(BUILD)/soma.so
@@ -68,32 +67,33 @@ LIBS := $(BUILD)/libsoma.a $(BUILD)/libsoma.so $(BUILD)/soma.so
 all: $(PROGRAMS) $(LIBS)
 
 # ---- Objects -------------------------------------------------------------------------------
-define kern_rule
-$$(BUILD)/vm/kern_%.$(1).o: vm/kern_%.c
+define level_rule
+$$(BUILD)/vm/simd/level/%.$(1).o: vm/simd/level/%.c
 	@mkdir -p $$(@D)
 	$$(Q)$$(CC) $$(CFLAGS) $$(KERN_FLAGS_$(1)) -DKERN_LEVEL=$(1) -MMD -MP -c $$< -o $$@
 endef
-$(foreach l,$(LEVELS),$(eval $(call kern_rule,$(l))))
+$(foreach l,$(LEVELS),$(eval $(call level_rule,$(l))))
 
 # The Lua parts of the command and of the module as lists of C strings, one a line.
 $(BUILD)/lua/%.inc: lua/%.lua
 	@mkdir -p $(@D)
 	$(Q)sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n",/' $< >$@
-$(BUILD)/lua/soma_main.o: $(BUILD)/lua/driver.inc $(BUILD)/lua/sandbox.inc
+$(BUILD)/lua/command/soma_main.o: $(BUILD)/lua/command/driver.inc $(BUILD)/lua/command/sandbox.inc
 $(BUILD)/lua/parts.o: $(BUILD)/lua/sweep.inc $(BUILD)/lua/plot.inc
-$(BUILD)/lua/soma_main.o $(BUILD)/lua/parts.o: override LUA_CFLAGS += -I$(BUILD)/lua
+$(BUILD)/lua/command/soma_main.o: override LUA_CFLAGS += -I$(BUILD)/lua/command
+$(BUILD)/lua/parts.o: override LUA_CFLAGS += -I$(BUILD)/lua
 
 $(BUILD)/lua/%.o: lua/%.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LUA_CFLAGS) -MMD -MP -c $< -o $@
 
 # The trace viewer's files as lists of byte values.
-VIEWER := $(patsubst vm/viewer/%,$(BUILD)/vm/%.inc,$(wildcard $(addprefix vm/viewer/*.,html css js)))
-$(BUILD)/vm/%.inc: vm/viewer/%
+VIEWER := $(patsubst vm/%,$(BUILD)/vm/%.inc,$(wildcard $(addprefix vm/record/viewer/*.,html css js)))
+$(BUILD)/vm/record/viewer/%.inc: vm/record/viewer/%
 	@mkdir -p $(@D)
 	$(Q)od -An -v -tu1 $< | sed 's/[0-9][0-9]*/&,/g' >$@
-$(BUILD)/vm/record_html.o: $(VIEWER)
-$(BUILD)/vm/record_html.o: override CFLAGS += -I$(BUILD)/vm
+$(BUILD)/vm/record/html.o: $(VIEWER)
+$(BUILD)/vm/record/html.o: override CFLAGS += -I$(BUILD)/vm/record/viewer
 
 # The header of the whole is not the assembler's to include.
 $(BUILD)/asm/%.o: override CFLAGS += -DSOMA_VERSION='"$(VERSION)"'
@@ -103,11 +103,11 @@ $(BUILD)/%.o: %.c
 
 $(BUILD)/libsoma.a: $(LIB_OBJ)
 	@echo "  AR    $@"
-	$(Q)rm -f $@ && ar rcs $@ $^
+	$(Q)rm -f $@ && ar qcs $@ $^
 
-$(BUILD)/libsoma.so: $(LIB_OBJ) vm/libsoma.map
+$(BUILD)/libsoma.so: $(LIB_OBJ) vm/api/libsoma.map
 	@echo "  LD    $@"
-	$(Q)$(CC) $(LDFLAGS) -shared -Wl,-soname,libsoma.so.0 -Wl,--version-script=vm/libsoma.map \
+	$(Q)$(CC) $(LDFLAGS) -shared -Wl,-soname,libsoma.so.0 -Wl,--version-script=vm/api/libsoma.map \
 	  -Wl,--no-undefined $(LIB_OBJ) -lm -o $@
 
 $(BUILD)/soma.so: $(LUA_OBJ) $(BUILD)/libsoma.a lua/soma.map
@@ -118,11 +118,11 @@ $(BUILD)/soma: $(MAIN_SRC:%.c=$(BUILD)/%.o) $(LUA_OBJ) $(BUILD)/libsoma.a
 	@echo "  LD    $@"
 	$(Q)$(CC) $(LDFLAGS) $^ $(LUA_LIBS) $(FORMAT_LIBS) -lm -o $@
 
-$(BUILD)/soma-as: $(BUILD)/asm/soma_as.o $(CLI_OBJ) $(BUILD)/libsoma.a
+$(BUILD)/soma-as: $(BUILD)/asm/tools/soma_as.o $(TOOL_OBJ) $(BUILD)/libsoma.a
 	@echo "  LD    $@"
 	$(Q)$(CC) $(LDFLAGS) $^ -lm -o $@
 
-$(BUILD)/soma-dis: $(BUILD)/asm/soma_dis.o $(CLI_OBJ) $(BUILD)/libsoma.a
+$(BUILD)/soma-dis: $(BUILD)/asm/tools/soma_dis.o $(TOOL_OBJ) $(BUILD)/libsoma.a
 	@echo "  LD    $@"
 	$(Q)$(CC) $(LDFLAGS) $^ -lm -o $@
 
@@ -130,10 +130,12 @@ $(BUILD)/soma-dis: $(BUILD)/asm/soma_dis.o $(CLI_OBJ) $(BUILD)/libsoma.a
 UNIT := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
 BENCH := $(patsubst tests/bench/%.c,$(BUILD)/tests/%,$(wildcard tests/bench/bench_*.c))
 $(BUILD)/tests/test_actfn: TEST_LIBS := -lmpfr -lgmp
+$(BUILD)/tests/test_manual: $(TOOL_OBJ)
+$(BUILD)/tests/test_manual: TEST_OBJ := $(TOOL_OBJ)
 
 $(BUILD)/tests/%: tests/unit/%.c $(BUILD)/libsoma.a
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) -MMD -MP $< $(BUILD)/libsoma.a $(LDFLAGS) -lcmocka $(TEST_LIBS) -lm -o $@
+	$(Q)$(CC) $(CFLAGS) -MMD -MP $< $(TEST_OBJ) $(BUILD)/libsoma.a $(LDFLAGS) -lcmocka $(TEST_LIBS) -lm -o $@
 
 $(BUILD)/tests/bench_%: tests/bench/bench_%.c $(BUILD)/libsoma.a
 	@mkdir -p $(@D)
@@ -225,25 +227,25 @@ lint:
 	$(Q)tests/lint.sh
 	$(Q)clang-format --dry-run -Werror $(FORMATTED)
 	$(Q)cppcheck -q -j4 --std=c11 --error-exitcode=1 --enable=warning,performance,portability \
-	  --inline-suppr --suppressions-list=tests/cppcheck.txt -DKERN_LEVEL=plain -Iisa -Ivm -Iasm -I$(BUILD)/vm -I$(BUILD)/lua isa asm vm lua
+	  --inline-suppr --suppressions-list=tests/cppcheck.txt -DKERN_LEVEL=plain -I$(BUILD)/vm/record/viewer -I$(BUILD)/lua -I$(BUILD)/lua/command isa asm vm lua
 format:
 	$(Q)clang-format -i $(FORMATTED)
 
 # ---- Install -------------------------------------------------------------------------------
 LUA_CMOD ?= $(PREFIX)/lib/lua/5.4
-MAN := asm/soma-as.1 asm/soma-dis.1 lua/soma.1
+MAN := asm/tools/soma-as.1 asm/tools/soma-dis.1 lua/command/soma.1
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig \
 	  $(DESTDIR)$(LUA_CMOD) $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
-	install -m 644 vm/soma.h vm/soma_custom.h vm/soma_trace.h $(DESTDIR)$(PREFIX)/include
+	install -m 644 vm/api/soma.h vm/api/soma_custom.h vm/api/soma_trace.h $(DESTDIR)$(PREFIX)/include
 	install -m 644 $(BUILD)/libsoma.a $(DESTDIR)$(PREFIX)/lib
 	install -m 755 $(BUILD)/libsoma.so $(DESTDIR)$(PREFIX)/lib/libsoma.so.$(VERSION)
 	ln -sf libsoma.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libsoma.so.0
 	ln -sf libsoma.so.0 $(DESTDIR)$(PREFIX)/lib/libsoma.so
 	install -m 755 $(BUILD)/soma.so $(DESTDIR)$(LUA_CMOD)
 	install -m 644 $(MAN) $(DESTDIR)$(PREFIX)/share/man/man1
-	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' vm/soma.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/soma.pc
+	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' vm/api/soma.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/soma.pc
 
 clean:
 	rm -rf build build-*

@@ -3,7 +3,7 @@
 #ifndef ASM_ASM_H
 #define ASM_ASM_H
 
-#include "../isa/lint.h"
+#include "../isa/lint/lint.h"
 
 enum as_severity { AS_NOTE, AS_WARNING, AS_ERROR, AS_FATAL };
 
@@ -76,7 +76,7 @@ bool as_is_object(const void *data, size_t n);
  * count. Fills *out as as_assemble does. */
 isa_status as_link(const as_file *files, uint32_t n, const as_options *o, as_result *out);
 
-/* The static checks of isa/lint.h as diagnostics, in the order of the code: warnings and notes
+/* The static checks of isa/lint/lint.h as diagnostics, in the order of the code: warnings and notes
  * under the names of lint.def. Of o (may be NULL) alloc, warnings and warnings_are_errors count.
  * Fills *out, without a program, as as_assemble does: ISA_OK, ISA_SYNTAX when there are errors, or
  * what the verifier says of a program that it refuses. */

@@ -320,7 +320,7 @@ enum isa_form_id {
 };
 extern const isa_form isa_forms[ISA_NFORMS];
 
-/* Constraint classes (check.c) and cost classes (vm/cost.c). */
+/* Constraint classes (check.c) and cost classes (vm/time/cost.c). */
 /* clang-format off */
 #define ISA_RULES(X) \
   X(NONE) X(REGELEM) X(EVENT) X(SEMRANGE) X(TRIGGER) X(PRINT) X(DMACOPY) X(DMATR) X(DMACOMP) \

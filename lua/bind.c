@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "tensor_file.h"
+#include "tensor/file.h"
 
 const char *lb_nearest(const char *name, const char *const *known) {
   const char *best = NULL;

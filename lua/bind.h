@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 #include "../isa/isa.h"
-#include "../vm/soma.h"
+#include "../vm/api/soma.h"
 
 LUAMOD_API int luaopen_soma(lua_State *L);
 

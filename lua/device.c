@@ -6,7 +6,7 @@
  * constructors' option `device` do, and runs whose inputs or outputs are on the host. */
 #include <string.h>
 
-#include "tensor.h"
+#include "tensor/tensor.h"
 
 #define DEVICE_TABLE "soma.devices"
 enum { MAX_DEVICES = 64 };

@@ -1,7 +1,7 @@
 /* Runs: starting one with named inputs, moving it on, its outputs and its fault. */
 #include <string.h>
 
-#include "tensor.h"
+#include "tensor/tensor.h"
 
 lb_run *lb_check_run(lua_State *L, int arg) { return luaL_checkudata(L, arg, LB_RUN); }
 

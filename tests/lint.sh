@@ -1,7 +1,7 @@
 #!/bin/sh
 # The rules of the source tree that a compiler does not check; prints each breach and a count.
 #   includes  isa/ includes nothing of ours but itself; asm/ and vm/ only isa/ and themselves;
-#             vm/soma.c alone joins them; lua/ may include all
+#             vm/api/machine.c alone joins them; lua/ may include all
 #   headers   each compiles alone; soma.h as C99, C11 and C++
 #   budgets   functions of 60 lines, files of 600, lines of 100 columns, ASCII
 cd "$(dirname "$0")/.." || exit 2
@@ -20,10 +20,54 @@ rule() { # NAME: reads breaches from standard input, one a line
 sources=$(git ls-files '*.c' '*.h' '*.def' 2>/dev/null || find isa asm vm lua tests -name '*.[ch]')
 ours=$(echo "$sources" | grep -E '^(isa|asm|vm|lua)/')
 
-grep -n '#include "\.\./' isa/*.[ch] | rule "isa includes another folder"
-grep -n '#include "\.\./' asm/*.[ch] | grep -v '"\.\./isa/' | rule "asm includes another folder than isa"
-grep -n '#include "\.\./' vm/*.[ch] | grep -v '"\.\./isa/' | grep -v '^vm/soma.c:' |
-  rule "vm includes another folder than isa"
+# ROOM: the rooms that its files may include, besides itself. Rooms stand in layers; only engine,
+# time, dma and check know one another, through one header each.
+arrows='
+isa:
+isa/verify: isa
+isa/lint: isa
+asm: isa isa/lint
+asm/pp: asm
+asm/kernel: isa
+asm/tools: asm isa
+vm/simd: isa
+vm/simd/level: isa vm/simd
+vm/op: isa vm/simd
+vm: isa vm/op
+vm/engine: isa vm vm/op vm/time vm/dma vm/check
+vm/time: isa vm vm/op vm/engine vm/dma vm/check
+vm/dma: isa vm vm/op vm/engine vm/time vm/check
+vm/check: isa vm vm/op vm/engine vm/time vm/dma
+vm/save: isa vm vm/op vm/engine vm/time vm/dma vm/check
+vm/api: asm asm/kernel isa isa/lint vm vm/op vm/engine vm/time vm/dma vm/check vm/save
+vm/record: isa vm vm/op vm/engine vm/time vm/dma vm/check vm/api
+lua: isa vm/api lua/tensor
+lua/tensor: isa vm/api lua
+lua/command: isa vm/api lua lua/tensor
+'
+# shellcheck disable=SC2086
+grep -n '#include "' $ours | grep -v '\.inc"' | awk -v arrows="$arrows" '
+  BEGIN {
+    n = split(arrows, line, "\n")
+    for (i = 1; i <= n; i++) {
+      m = split(line[i], w, "[: ]+")
+      if (m) room[w[1]] = 1
+      for (j = 1; j <= m; j++) may[w[1], w[j]] = 1
+    }
+  }
+  {
+    split($0, part, ":"); file = part[1]
+    match($0, /"[^"]*"/); path = substr($0, RSTART + 1, RLENGTH - 2)
+    from = file; sub(/\/[^\/]*$/, "", from)
+    to = from
+    while (sub(/^\.\.\//, "", path)) if (!sub(/\/[^\/]*$/, "", to)) to = ""
+    if (index(path, "/")) { dir = path; sub(/\/[^\/]*$/, "", dir); to = to (to == "" ? "" : "/") dir }
+    if (!(from in room)) print file ": " from " is not a room; tests/lint.sh lists them"
+    else if (from != to && !((from, to) in may)) print file ":" part[2] ": " from " includes " to
+  }' | rule "an arrow between rooms that is not allowed"
+grep -n '#include "[^"]*/\(engine\|time\|dma\|check\)/' vm/engine/*.[ch] vm/time/*.[ch] vm/dma/*.[ch] vm/check/*.[ch] |
+  grep -vE '/(engine/engine|time/clock|dma/dma|dma/hbm|check/check)\.h"|costs\.def"' |
+  rule "a room beside includes more than its one header"
 
 for h in $(echo "$ours" | grep '\.h$'); do
   $CC -std=c11 -D_POSIX_C_SOURCE=200809L -D_DEFAULT_SOURCE -DKERN_LEVEL=plain -I/usr/include/lua5.4 \
@@ -31,7 +75,7 @@ for h in $(echo "$ours" | grep '\.h$'); do
 done | rule "header does not compile alone"
 for mode in "c -std=c99" "c -std=c11" "c++ -std=c++11"; do
   # shellcheck disable=SC2086
-  $CC -Wall -Wextra -Wpedantic -Werror -fsyntax-only -x $mode vm/soma.h 2>&1 | grep error
+  $CC -Wall -Wextra -Wpedantic -Werror -fsyntax-only -x $mode vm/api/soma.h 2>&1 | grep error
 done | rule "soma.h is not clean"
 
 # shellcheck disable=SC2086
@@ -51,7 +95,7 @@ LC_ALL=C grep -nP '[^\x00-\x7F]' $sources | rule "not ASCII"
 # shellcheck disable=SC2086
 grep -nE 'TODO|FIXME|XXX' $ours | rule "unfinished"
 # shellcheck disable=SC2086
-grep -nE '\b(printf|puts|exit|abort|perror)\(' $(echo "$ours" | grep '\.c$' | grep -vE '^(asm/(soma_as|soma_dis|cli)|lua/soma_)') |
+grep -nE '\b(printf|puts|exit|abort|perror)\(' $(echo "$ours" | grep '\.c$' | grep -vE '^(asm/tools/|lua/command/)') |
   grep -vE '(isa_buf_printf|isa_buf_puts|vsnprintf|snprintf)' | rule "library code prints or exits"
 passed=$(grep -c passed "$counts")
 failed=$(grep -c failed "$counts")

@@ -16,29 +16,14 @@
 #define VM_VM_H
 
 #include "../isa/program.h"
-#include "op.h"
+#include "op/op.h"
 
 #include <stdatomic.h>
 
 typedef uint64_t vm_time; /* femtoseconds */
 
 enum { VM_NS = 1000000 }; /* femtoseconds in a nanosecond */
-
-typedef enum vm_cost_id {
-#define COST(name, g2, g3, g4, unit, tag, source) VM_##name,
-#include "costs.def"
-#undef COST
-  VM_NCOSTS
-} vm_cost_id;
-typedef struct vm_cost_row {
-  const char *name, *unit, *tag, *source;
-  uint32_t value[3]; /* gen2, gen3, gen4 */
-} vm_cost_row;
-extern const vm_cost_row vm_cost_rows[VM_NCOSTS];
-/* The constants of each generation as a machine has them. */
-typedef struct vm_costs {
-  uint32_t v[3][VM_NCOSTS];
-} vm_costs;
+enum { VM_COST_ROOM = 128 }; /* constants of the clock, at most */
 
 /* ---- Memory ranges ------------------------------------------------------------------------ */
 
@@ -369,8 +354,8 @@ typedef struct vm_core {
   const isa_program *prog;
   const isa_core *code;
   vm_kern kern;
-  const uint32_t *cost; /* VM_NCOSTS values of the generation */
-  uint32_t cost_values[VM_NCOSTS];
+  const uint32_t *cost; /* by vm_cost_id (time/clock.h), of the generation */
+  uint32_t cost_values[VM_COST_ROOM];
   vm_memory mem;
   vm_block *hbm; /* one a tensor of prog */
   uint64_t hbm_bytes;

@@ -1,6 +1,6 @@
 /* Host time of DMA transfers inside a run, against plain C on the same number of bytes. Prints,
  * asserts nothing. */
-#include "../../vm/soma.h"
+#include "../../vm/api/soma.h"
 
 #include <stdint.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Times of the array kernels on one 128 x 512 tile, a call a row, for each level of this host;
  * and how much longer the plain level takes. Prints, asserts nothing. */
-#include "../../vm/kern.h"
+#include "../../vm/simd/loops.h"
 
 #include "host_peak.h"
 

@@ -1,6 +1,6 @@
 /* Times of vector and scalar handlers on one 128 x 512 tile, and how much longer they take than a
  * plain C loop of the same values in the same run. Prints, asserts nothing. */
-#include "../../vm/op.h"
+#include "../../vm/op/op.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../vm/soma.h"
+#include "../../vm/api/soma.h"
 
 enum { REPEATS = 2 };
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "../../vm/soma.h"
+#include "../../vm/api/soma.h"
 
 static double now(void) {
   struct timespec t;

@@ -4,7 +4,7 @@
  * every check, a recorder and the critical path. Both must end in the same way with the same bytes
  * everywhere. Some schedules are others than the machine's own; a third machine sometimes computes
  * nothing. */
-#include "../../vm/soma.h"
+#include "../../vm/api/soma.h"
 #include "fuzz.h"
 #include "gen.h"
 

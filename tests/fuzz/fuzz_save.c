@@ -3,7 +3,7 @@
  * one that went on, with the same findings; damaged, with length and hash made right again, it is
  * refused with a reason, or it runs to an end or a limit. */
 #include "../../isa/bytes.h"
-#include "../../vm/soma_impl.h"
+#include "../../vm/api/impl.h"
 #include "fuzz.h"
 #include "gen.h"
 
@@ -231,7 +231,7 @@ static uint64_t hash(uint64_t h, const uint8_t *p, size_t n) {
   return h;
 }
 
-/* Length and hash as vm/soma_save.c has them. */
+/* Length and hash as vm/api/save.c has them. */
 static void repair(uint8_t *p, size_t n) {
   isa_put64(p + AT_LENGTH, n);
   isa_put64(p + AT_HASH,

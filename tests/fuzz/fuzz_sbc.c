@@ -1,7 +1,7 @@
 /* The bytes of a program file, as they are and with the hash repaired. What is read is written as
  * the same bytes; what passes the verifier runs, with its inputs zero, to an end or a limit. */
-#include "../../isa/lint.h"
-#include "../../vm/soma.h"
+#include "../../isa/lint/lint.h"
+#include "../../vm/api/soma.h"
 #include "fuzz.h"
 
 #include <string.h>

@@ -65,12 +65,12 @@ for w in $(sed -n 's/^DIRECTIVE([a-z]*, "\([a-z]*\)").*/\1/p' asm/directives.def
 done
 for program in soma-as soma-dis; do
   for o in $("$BUILD"/$program --help | grep -o -e '^  --*[A-Za-z@+-]*' -e ' --[a-z]*' | tr -d ' ' | sed 's/^-w+.*/-w+/' | sort -u); do
-    grep -q -e "$(echo "$o" | sed 's/-/\\\\\\{0,1\\}-/g')" asm/$program.1
-    check "asm/$program.1 does not name $o" $?
+    grep -q -e "$(echo "$o" | sed 's/-/\\\\\\{0,1\\}-/g')" asm/tools/$program.1
+    check "asm/tools/$program.1 does not name $o" $?
   done
   if command -v groff >/dev/null; then
-    [ -z "$(groff -man -Tutf8 -wall asm/$program.1 2>&1 >/dev/null)" ]
-    check "asm/$program.1 is not well formed" $?
+    [ -z "$(groff -man -Tutf8 -wall asm/tools/$program.1 2>&1 >/dev/null)" ]
+    check "asm/tools/$program.1 is not well formed" $?
   fi
 done
 echo "$passed passed, $failed failed"

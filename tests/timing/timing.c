@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../vm/soma.h"
+#include "../../vm/api/soma.h"
 
 typedef enum what {
   DURATION, /* of the engine's last instruction */

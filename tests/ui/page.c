@@ -3,7 +3,7 @@
  * FLAGS are letters: c with causes, k with checks, t timing only, l the last 1000 events, r without
  * the run, e prints the explanation of the time, - none. Prints the number of events. The run may
  * fault. */
-#include "../../vm/soma.h"
+#include "../../vm/api/soma.h"
 
 #include <stdio.h>
 #include <stdlib.h>

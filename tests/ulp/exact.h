@@ -1,9 +1,9 @@
 /* The activation functions by MPFR, from their textbook definitions: the oracle of `make ulp` and
- * of the unit test. Shares nothing with vm/actfn.h. */
+ * of the unit test. Shares nothing with vm/simd/actfn.h. */
 #ifndef TESTS_ULP_EXACT_H
 #define TESTS_ULP_EXACT_H
 
-#include "../../vm/kern.h"
+#include "../../vm/simd/loops.h"
 
 #include <math.h>
 #include <mpfr.h>

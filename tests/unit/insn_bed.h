@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "../../isa/rules.h"
+#include "../../isa/verify/rules.h"
 
 typedef struct fx {
   isa_program *p;

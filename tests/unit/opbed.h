@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../vm/op.h"
+#include "../../vm/op/op.h"
 
 enum { REGION = 10240, PITCH = 3 * REGION + 64, PSUM_PITCH = ISA_PSUM_BYTES + 64 };
 

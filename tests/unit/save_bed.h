@@ -264,7 +264,7 @@ static uint64_t hash(uint64_t h, const uint8_t *p, size_t n) {
   return h;
 }
 
-/* Makes the length and the hash right again, as vm/soma_save.c has them. */
+/* Makes the length and the hash right again, as vm/api/save.c has them. */
 static inline void repair(uint8_t *p, size_t n) {
   isa_put64(p + 24, n);
   isa_put64(p + AT_HASH,

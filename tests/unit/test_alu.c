@@ -1,6 +1,6 @@
 /* Scalar operators against values written by hand, NumPy's long double (pow) and exact fractions
  * (mod), and wide arithmetic (fma). All floats as bits. */
-#include "../../vm/kern.h"
+#include "../../vm/simd/loops.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

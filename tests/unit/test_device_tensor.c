@@ -1,5 +1,5 @@
 /* Device tensors of libsoma: placement in place, lifetimes, HBM's limit, counted bytes. */
-#include "../../vm/soma.h"
+#include "../../vm/api/soma.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,7 +4,7 @@
  * compared whole. usage: test_dma_props [cases [seed]] */
 #include "dma_bed.h"
 
-#include "../../vm/kern.h"
+#include "../../vm/simd/loops.h"
 
 enum { HBM = 4096, COLS = 64, EACH = 10, LINE = 400, ROWS = 64 };
 

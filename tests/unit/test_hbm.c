@@ -1,7 +1,7 @@
 /* HBM's addresses: placement, stacks, alignment, coalescing, reports; random takes and gives
  * against a map of single units. And what soma.h shows of it: usage, listing, constants that stay,
  * data used in place. */
-#include "../../vm/hbm.h"
+#include "../../vm/dma/hbm.h"
 #include "vm_bed.h"
 
 #define GIB ((uint64_t)1 << 30)

@@ -1,6 +1,6 @@
 /* The array kernels of every level that this host runs, against the scalar definitions (isa_to_f32,
  * vm_alu_f32, vm_fma; their own tests are test_dtype and test_alu) bit by bit. */
-#include "../../vm/kern.h"
+#include "../../vm/simd/loops.h"
 
 #include "f32_cases.h"
 

@@ -1,5 +1,6 @@
 /* The manual of the instructions: that its prose is there and names what there is. */
-#include "../../asm/cli.h"
+#include "../../vm/time/clock.h"
+#include "../../asm/tools/cli.h"
 #include "../../vm/vm.h"
 
 #include <ctype.h>

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "../../vm/soma.h"
+#include "../../vm/api/soma.h"
 
 typedef struct bed {
   soma_machine *m;

@@ -1,0 +1,188 @@
+/* The %if family. */
+#include "pp.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum condition {
+#define CONDITION(id, name) C_##id,
+#include "../directives.def"
+#undef CONDITION
+  NCONDITIONS
+};
+
+static const char *const names[NCONDITIONS] = {
+#define CONDITION(id, name) name,
+#include "../directives.def"
+#undef CONDITION
+};
+
+/* A directive of the family is PP_D_IF + 4 * condition, + 2 for %elif, + 1 when negated. */
+void pp_open_conds(as_pp *pp) {
+  for (unsigned i = 0; i < NCONDITIONS * 4u; i++) {
+    char name[32];
+    int n = snprintf(name, sizeof name, "%s%s%s", i & 2 ? "elif" : "if", i & 1 ? "n" : "",
+                     names[i / 4]);
+    pp_macros(pp, as_intern(pp->j, name, (size_t)n))->directive = (uint16_t)(PP_D_IF + i);
+  }
+}
+
+bool pp_is_cond(unsigned d) { return d >= PP_D_IF || d == PP_D_else || d == PP_D_endif; }
+
+/* ---- Conditions --------------------------------------------------------------------------- */
+
+static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c; }
+
+static bool same_text(const char *a, const char *b, uint32_t n, bool nocase) {
+  for (uint32_t i = 0; i < n; i++)
+    if (a[i] != b[i] && !(nocase && lower(a[i]) == lower(b[i]))) return false;
+  return true;
+}
+
+static bool same_token(const as_tok *a, const as_tok *b, bool nocase) {
+  if (a->kind != b->kind) return false;
+  if (a->kind == AS_T_PUNCT) return a->punct == b->punct;
+  if (a->kind == AS_T_INT && !(a->len && b->len)) return a->v.ival == b->v.ival;
+  if (a->kind == AS_T_FLOAT && !(a->len && b->len))
+    return memcmp(&a->v.fval, &b->v.fval, sizeof a->v.fval) == 0;
+  return a->len == b->len && same_text(a->text, b->text, a->len, nocase);
+}
+
+/* `a, b`: 1 the same, 0 not, -1 after an error. */
+static int identical(as_pp *pp, const as_tok *at, bool nocase) {
+  const as_tok *v = pp->out.v;
+  if (!pp_split(pp, v, pp->out.n, 0)) return -1;
+  if (pp->npieces != 2) {
+    as_error(pp->j, at->pos, at->len, "`%%%s` compares two texts, not %u", at->text, pp->npieces);
+    return -1;
+  }
+  pp_range a = pp->pieces[0], b = pp->pieces[1];
+  if (a.n != b.n) return 0;
+  for (uint32_t i = 0; i < a.n; i++)
+    if (!same_token(&v[a.at + i], &v[b.at + i], nocase)) return 0;
+  return 1;
+}
+
+/* Whether any of the names behind the directive is a define. */
+static int defined(as_pp *pp, const as_tok *v, uint32_t n) {
+  int any = 0;
+  for (uint32_t i = 1; i < n; i++) {
+    if (v[i].kind != AS_T_NAME) {
+      as_error(pp->j, v[i].pos, v[i].len, "expected a name, not %s", as_tok_show(pp->j, &v[i]));
+      return -1;
+    }
+    any |= pp_find_define(pp, v[i].text) != NULL;
+  }
+  if (n > 1) return any;
+  as_error(pp->j, v->pos, v->len, "`%%%s` needs a name", v->text);
+  return -1;
+}
+
+/* `name [count]`: a form that takes such a number of parameters. */
+static int macro_exists(as_pp *pp, const as_tok *v) {
+  const as_tok *t = v + 2;
+  pp_count_spec c;
+  if (v[1].kind != AS_T_NAME) {
+    as_error(pp->j, v[1].pos, v[1].len, "expected the name of a macro, not %s",
+             as_tok_show(pp->j, &v[1]));
+    return -1;
+  }
+  pp_macro *m = pp_find_macro(pp, v[1].text);
+  if (t->kind == AS_T_END) return m != NULL;
+  if (!pp_read_count(pp, &t, &c) || !pp_at_end(pp, t, "the number of parameters")) return -1;
+  for (; m; m = m->next)
+    if (m->least <= c.most && (c.least <= m->most || m->greedy)) return 1;
+  return 0;
+}
+
+static int context_is(as_pp *pp, const as_tok *v, uint32_t n) {
+  if (n == 1) return pp->context != NULL;
+  for (uint32_t i = 1; i < n; i++)
+    if (pp->context && v[i].kind == AS_T_NAME && pp->context->name == v[i].text) return 1;
+  return 0;
+}
+
+static int expression(as_pp *pp) {
+  as_val v;
+  as_cur c = {pp->j, pp->out.v};
+  if (!as_expr(&c, &v) || !pp_at_end(pp, c.t, "the condition")) return -1;
+  if (v.kind == AS_V_STR) {
+    as_error(pp->j, pp->out.v->pos, pp->out.v->len, "a string is no condition");
+    return -1;
+  }
+  return v.kind == AS_V_INT ? v.i != 0 : v.f != 0;
+}
+
+/* What the first token is; a number may have a sign. */
+static int token_is(const as_toks *line, unsigned cond) {
+  const as_tok *t = line->v;
+  if (cond == C_empty) return line->n == 0;
+  if (cond == C_token) return line->n == 1;
+  if (cond == C_str) return t->kind == AS_T_STR;
+  if (cond == C_id) return t->kind == AS_T_NAME;
+  if (t->kind == AS_T_PUNCT && (t->punct == '-' || t->punct == '+')) t++;
+  return (t->kind == AS_T_INT && cond != C_float) || (t->kind == AS_T_FLOAT && cond != C_int);
+}
+
+/* 1, 0, or -1 after an error. */
+static int holds(as_pp *pp, unsigned cond, const as_tok *v, uint32_t n) {
+  if (cond == C_def) return defined(pp, v, n);
+  if (cond == C_macro) return macro_exists(pp, v);
+  if (cond == C_ctx) return context_is(pp, v, n);
+  if (!pp_expand(pp, v + 1, n - 1, v + n, &pp->out)) return -1;
+  if (cond == C_expr) return expression(pp);
+  if (cond == C_idn || cond == C_idni) return identical(pp, v, cond == C_idni);
+  return token_is(&pp->out, cond);
+}
+
+/* ---- Nesting ------------------------------------------------------------------------------ */
+
+static pp_cond *push_cond(as_pp *pp, as_pos at) {
+  if (pp->nconds == PP_MAX_IF) as_fatal(pp->j, at, "%%if nested deeper than %d", PP_MAX_IF);
+  if (!pp->conds) pp->conds = as_new(pp->j, PP_MAX_IF * sizeof *pp->conds);
+  pp_cond *c = &pp->conds[pp->nconds++];
+  *c = (pp_cond){.pos = at, .state = PP_DONE};
+  return c;
+}
+
+/* Decides a branch that may be taken; a condition with an error takes none. */
+static void decide(as_pp *pp, pp_cond *c, unsigned d, const as_tok *v, uint32_t n) {
+  unsigned i = d - PP_D_IF;
+  int r = holds(pp, i / 4, v, n);
+  if (r < 0)
+    c->state = PP_DONE;
+  else
+    c->state = (r != 0) != (i & 1) ? PP_TAKING : PP_WAITING;
+}
+
+void pp_do_cond(as_pp *pp, unsigned d, const as_tok *v, uint32_t n, bool bad) {
+  bool opens = d >= PP_D_IF && !((d - PP_D_IF) & 2);
+  if (opens) {
+    bool dead = pp_skipping(pp) || bad;
+    pp_cond *c = push_cond(pp, v->pos);
+    if (!dead) decide(pp, c, d, v, n);
+    return;
+  }
+  if (pp->nconds == pp_top(pp)->nconds) {
+    as_error(pp->j, v->pos, v->len, "`%%%s` without `%%if`", v->text);
+    return;
+  }
+  pp_cond *c = &pp->conds[pp->nconds - 1];
+  if (d == PP_D_endif) {
+    pp->nconds--;
+  } else if (c->after_else) {
+    as_error(pp->j, v->pos, v->len, "`%%%s` behind `%%else`", v->text);
+    as_note(pp->j, c->pos, "of this condition");
+    return;
+  } else if (d == PP_D_else) {
+    c->after_else = true;
+    c->state = c->state == PP_WAITING && !bad ? PP_TAKING : PP_DONE;
+  } else {
+    if (c->state == PP_WAITING && !bad)
+      decide(pp, c, d, v, n);
+    else
+      c->state = PP_DONE;
+    return;
+  }
+  if (!bad) pp_at_end(pp, v + 1, d == PP_D_else ? "`%else`" : "`%endif`");
+}

@@ -1,0 +1,353 @@
+/* The preprocessor's input and dispatch. */
+#include "pp.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- Frames ------------------------------------------------------------------------------- */
+
+pp_frame *pp_top(as_pp *pp) { return pp->frames[pp->nframes - 1]; }
+
+pp_frame *pp_push(as_pp *pp, unsigned kind, as_pos at) {
+  if (kind == PP_FILE && pp->nfiles > PP_MAX_INCLUDE)
+    as_fatal(pp->j, at, "%%include nested deeper than %d", PP_MAX_INCLUDE);
+  if (kind != PP_FILE && pp->nmacros == PP_MAX_DEPTH)
+    as_fatal(pp->j, at, "macros nested deeper than %d", PP_MAX_DEPTH);
+  pp_frame **slot = &pp->frames[pp->nframes++];
+  if (!*slot) *slot = as_new(pp->j, sizeof **slot);
+  pp_frame *f = *slot;
+  f->kind = (uint8_t)kind;
+  f->nconds = pp->nconds;
+  f->pos = at;
+  f->call = NULL;
+  f->expansion = NULL;
+  *(kind == PP_FILE ? &pp->nfiles : &pp->nmacros) += 1;
+  return f;
+}
+
+void pp_pop(as_pp *pp) {
+  pp_frame *f = pp->frames[--pp->nframes];
+  *(f->kind == PP_FILE ? &pp->nfiles : &pp->nmacros) -= 1;
+  if (f->kind != PP_MACRO) return;
+  f->macro->busy--;
+  pp->arg_tokens -= f->args.n;
+}
+
+/* Conditions do not reach out of what they were opened in. */
+static void close_conds(as_pp *pp, const pp_frame *f) {
+  for (; pp->nconds > f->nconds; pp->nconds--)
+    as_error(pp->j, pp->conds[pp->nconds - 1].pos, 1, "`%%if` without `%%endif`");
+}
+
+void pp_count(as_pp *pp, uint32_t tokens, as_pos at) {
+  pp->tokens += tokens;
+  if (pp->tokens > PP_MAX_TOKENS)
+    as_fatal(pp->j, at, "macros, %%rep and %%include give more than %d tokens", PP_MAX_TOKENS);
+}
+
+/* ---- Raw lines ---------------------------------------------------------------------------- */
+
+typedef struct raw_line {
+  const as_tok *v;
+  uint32_t n;
+  bool has_pp, bad;
+} raw_line;
+
+static bool file_line(as_pp *pp, pp_frame *f, raw_line *out) {
+  f->lex.quiet = pp_skipping(pp);
+  if (!as_lex_line(&f->lex, &pp->raw)) return false;
+  *out = (raw_line){pp->raw.v, pp->raw.n, pp->raw.has_pp, pp->raw.bad};
+  if (pp->nfiles > 1) pp_count(pp, out->n + 1, out->v->pos);
+  return true;
+}
+
+/* The next line of a macro or %rep; false at the end of the last iteration. */
+static bool body_line(as_pp *pp, pp_frame *f, raw_line *out) {
+  if (f->at == f->body.end) {
+    close_conds(pp, f);
+    if (f->kind != PP_REP || f->left == 0) return false;
+    f->left--;
+    f->at = f->body.begin;
+  }
+  if (f->at == f->body.end) return false;
+  const pp_line *l = &f->body.lines[f->at++];
+  *out = (raw_line){l->v, l->n, l->has_pp, false};
+  pp_count(pp, l->n, l->v->pos);
+  return true;
+}
+
+static bool next_raw(as_pp *pp, raw_line *out) {
+  while (pp->nframes > 0) {
+    pp_frame *f = pp_top(pp);
+    if (f->kind == PP_FILE ? file_line(pp, f, out) : body_line(pp, f, out)) return true;
+    close_conds(pp, f);
+    pp_pop(pp);
+  }
+  return false;
+}
+
+unsigned pp_directive_of(const as_tok *v, uint32_t n) {
+  if (n == 0 || v->kind != AS_T_PP || v->punct != AS_PP_DIRECTIVE) return PP_D_NONE;
+  const as_macros *m = as_name_of(v->text)->macros;
+  return m ? m->directive : PP_D_NONE;
+}
+
+/* ---- Collecting bodies -------------------------------------------------------------------- */
+
+/* How a line changes the depth of what is collected. */
+static int nesting(const as_tok *v, uint32_t n, bool is_macro) {
+  unsigned d = pp_directive_of(v, n);
+  if (is_macro) {
+    if (d == PP_D_macro || d == PP_D_imacro) return 1;
+    return d == PP_D_endmacro || d == PP_D_endm ? -1 : 0;
+  }
+  return d == PP_D_rep ? 1 : d == PP_D_endrep ? -1 : 0;
+}
+
+static bool never_closed(as_pp *pp, as_pos at, bool is_macro) {
+  as_error(pp->j, at, is_macro ? 6 : 4, "`%s` without `%s`", is_macro ? "%macro" : "%rep",
+           is_macro ? "%endmacro" : "%endrep");
+  return false;
+}
+
+/* The rest of the body is already there: a range, whose end is found once. */
+static bool collect_range(as_pp *pp, pp_frame *f, as_pos at, bool is_macro, pp_body *out) {
+  pp_line *opener = &f->body.lines[f->at - 1];
+  uint32_t i = opener->close;
+  if (i == 0) {
+    int depth = 1;
+    for (i = f->at; i < f->body.end; i++) {
+      depth += nesting(f->body.lines[i].v, f->body.lines[i].n, is_macro);
+      if (depth == 0) break;
+    }
+    opener->close = i;
+  }
+  *out = (pp_body){f->body.lines, f->at, i};
+  f->at = i < f->body.end ? i + 1 : i;
+  return i < f->body.end || never_closed(pp, at, is_macro);
+}
+
+static void store(as_pp *pp, pp_body *b, uint32_t *cap, const as_toks *t) {
+  if (b->end == *cap) {
+    uint32_t more = *cap ? *cap * 2 : 16;
+    pp_line *v = as_new(pp->j, more * sizeof *v);
+    if (b->end) memcpy(v, b->lines, b->end * sizeof *v);
+    b->lines = v;
+    *cap = more;
+  }
+  pp_line *l = &b->lines[b->end++];
+  l->n = t->n;
+  l->has_pp = t->has_pp;
+  l->v = as_new(pp->j, (t->n + 1u) * sizeof *l->v);
+  memcpy(l->v, t->v, (t->n + 1u) * sizeof *l->v);
+}
+
+bool pp_collect(as_pp *pp, as_pos at, bool is_macro, pp_body *out) {
+  pp_frame *f = pp_top(pp);
+  if (f->kind != PP_FILE) return collect_range(pp, f, at, is_macro, out);
+  uint32_t cap = 0;
+  *out = (pp_body){NULL, 0, 0};
+  for (int depth = 1; as_lex_line(&f->lex, &pp->raw);) {
+    depth += nesting(pp->raw.v, pp->raw.n, is_macro);
+    if (depth == 0) return true;
+    if (pp->raw.n > 0 && !pp->raw.bad) store(pp, out, &cap, &pp->raw);
+  }
+  return never_closed(pp, at, is_macro);
+}
+
+/* ---- Directives --------------------------------------------------------------------------- */
+
+static const char *const directives[] = {
+#define DIRECTIVE(id, name) [PP_D_##id] = name,
+#include "../directives.def"
+#undef DIRECTIVE
+};
+
+bool pp_at_end(as_pp *pp, const as_tok *t, const char *after) {
+  if (t->kind == AS_T_END) return true;
+  as_error(pp->j, t->pos, t->len, "unexpected %s after %s", as_tok_show(pp->j, t), after);
+  return false;
+}
+
+static void unknown(as_pp *pp, const as_tok *v) {
+  const char *near = NULL;
+  unsigned best = 3;
+  for (unsigned i = 1; i < PP_D_IF; i++) {
+    unsigned d =
+        isa_edit_distance(v->text, strlen(v->text), directives[i], strlen(directives[i]), best);
+    if (d < best) near = directives[i], best = d;
+  }
+  as_error(pp->j, v->pos, v->len,
+           near ? "unknown directive `%%%s`; did you mean `%%%s`?" : "unknown directive `%%%s`",
+           v->text, near);
+}
+
+static void directive(as_pp *pp, const as_tok *v, uint32_t n) {
+  unsigned d = pp_directive_of(v, n);
+  switch (d) {
+  case PP_D_NONE: unknown(pp, v); break;
+  case PP_D_define:
+  case PP_D_idefine:
+  case PP_D_xdefine:
+  case PP_D_ixdefine:
+  case PP_D_undef:
+  case PP_D_assign:
+  case PP_D_iassign: pp_do_define(pp, d, v, n); break;
+  case PP_D_defstr:
+  case PP_D_idefstr:
+  case PP_D_strlen:
+  case PP_D_substr:
+  case PP_D_strcat: pp_do_string(pp, d, v, n); break;
+  case PP_D_macro:
+  case PP_D_imacro: pp_do_macro(pp, d, v, n); break;
+  case PP_D_unmacro:
+  case PP_D_unimacro: pp_do_unmacro(pp, d, v, n); break;
+  default: pp_do_control(pp, d, v, n); break;
+  }
+}
+
+/* A line that a false condition hides only counts when it opens, turns or closes one. */
+static bool hidden(as_pp *pp, const raw_line *r, unsigned d) {
+  if (!pp_skipping(pp)) return false;
+  if (!pp_is_cond(d)) return true;
+  bool turns = d >= PP_D_IF && ((d - PP_D_IF) & 2);
+  if (turns && !r->bad && pp->conds[pp->nconds - 1].state == PP_WAITING) return false;
+  pp_do_cond(pp, d, r->v, r->n, r->bad);
+  return true;
+}
+
+/* ---- Lines -------------------------------------------------------------------------------- */
+
+static bool needs_expansion(as_pp *pp, const as_toks *t) {
+  if (t->has_pp || pp->any_nocase) return true;
+  for (uint32_t i = 0; i < t->n; i++)
+    if (t->v[i].kind == AS_T_NAME) {
+      const as_macros *m = as_name_of(t->v[i].text)->macros;
+      if (m && m->def) return true;
+    }
+  return false;
+}
+
+static bool left_over(as_pp *pp, const as_toks *t) {
+  for (uint32_t i = 0; t->has_pp && i < t->n; i++) {
+    if (t->v[i].kind != AS_T_PP) continue;
+    as_error(pp->j, t->v[i].pos, t->v[i].len, "%s means nothing here",
+             as_tok_show(pp->j, &t->v[i]));
+    return true;
+  }
+  return false;
+}
+
+/* `name:` before a macro call, as a line of its own. */
+static void cut_label(as_pp *pp, as_toks *t) {
+  as_tok end = {.kind = AS_T_END, .text = "", .pos = t->v[0].pos};
+  as_tok colon = {.kind = AS_T_PUNCT, .punct = ':', .text = ":", .len = 1, .pos = t->v[0].pos};
+  t->n = 1;
+  *as_toks_add(pp->j, t) = colon;
+  *as_toks_add(pp->j, t) = end;
+  t->n--;
+}
+
+/* Takes a line through macros: true when it is one for the parser. */
+static bool finish(as_pp *pp, as_toks *t, as_line *out) {
+  uint32_t label;
+  if (needs_expansion(pp, t)) {
+    if (!pp_expand(pp, t->v, t->n, &t->v[t->n], &pp->out) || left_over(pp, &pp->out)) return false;
+    t = &pp->out;
+  }
+  if (t->n == 0) return false;
+  uint32_t depth = pp->nmacros;
+  as_pos pos = t->v[0].pos;
+  bool counts = pp->nmacros > 0 || pp->nfiles > 1;
+  if (pp_call(pp, t->v, t->n, &label)) {
+    if (label == 0) return false;
+    cut_label(pp, t);
+  }
+  if (counts && ++pp->lines > PP_MAX_LINES)
+    as_fatal(pp->j, pos, "macros, %%rep and %%include give more than %d lines", PP_MAX_LINES);
+  *out = (as_line){t->v, t->n, pos, depth};
+  return true;
+}
+
+bool as_pp_line(as_pp *pp, as_line *out) {
+  raw_line r;
+  while (next_raw(pp, &r)) {
+    unsigned d = pp_directive_of(r.v, r.n);
+    if (hidden(pp, &r, d) || r.n == 0) continue;
+    if (r.bad) {
+      if (pp_is_cond(d)) pp_do_cond(pp, d, r.v, r.n, true);
+      continue;
+    }
+    as_toks *t = &pp->raw;
+    as_pos written = r.v->pos;
+    if (r.has_pp || pp_top(pp)->kind != PP_FILE) {
+      t = &pp->line;
+      written.expansion = pp_top(pp)->expansion;
+      if (!pp_subst(pp, r.v, r.n, t)) {
+        if (pp_is_cond(d)) pp_do_cond(pp, d, r.v, r.n, true);
+        continue;
+      }
+    }
+    if (pp_is_cond(d))
+      pp_do_cond(pp, d, t->v, t->n, false);
+    else if (t->n > 0 && t->v->kind == AS_T_PP && t->v->punct == AS_PP_DIRECTIVE)
+      directive(pp, t->v, t->n);
+    else if (finish(pp, t, out)) {
+      out->pos = written;
+      return true;
+    }
+  }
+  return false;
+}
+
+/* ---- Opening ------------------------------------------------------------------------------ */
+
+static void predefine(as_pp *pp, const char *name, unsigned magic, const char *text) {
+  as_tok t = {.kind = AS_T_NAME, .text = as_intern(pp->j, name, strlen(name))};
+  as_tok body = {.kind = AS_T_STR, .text = text, .len = (uint32_t)strlen(text)};
+  pp_define *d = pp_form(pp, &t, -1, false);
+  pp_set_body(pp, d, &body, 1);
+  d->magic = (uint8_t)magic;
+}
+
+/* The -D and -U options are lines of a text of their own, so that messages can show them. */
+static void command_line(as_pp *pp) {
+  const as_options *o = pp->j->o;
+  if (!o || o->ndefines == 0) return;
+  isa_buf b;
+  isa_buf_init(&b, &pp->j->al);
+  for (uint32_t i = 0; i < o->ndefines; i++) {
+    const as_define *d = &o->defines[i];
+    const char *value = d->value ? d->value : "1";
+    size_t from = b.len;
+    if (d->undefine)
+      isa_buf_printf(&b, "%%undef %s", d->name);
+    else
+      isa_buf_printf(&b, "%%define %s %s", d->name, value);
+    for (size_t k = from; k < b.len; k++)
+      if (b.data[k] == '\n') b.data[k] = ' ';
+    isa_buf_puts(&b, "\n");
+  }
+  char *text = b.failed ? NULL : isa_arena_strn(&pp->j->arena, b.data, b.len);
+  size_t n = b.len;
+  isa_buf_free(&b);
+  if (!text) as_nomem(pp->j);
+  as_pos none = {0};
+  as_lex_open(pp->j, as_src_text(pp->j, "<command line>", text, n),
+              &pp_push(pp, PP_FILE, none)->lex);
+}
+
+as_pp *as_pp_open(as_job *j, uint32_t source) {
+  as_pp *pp = as_new(j, sizeof *pp);
+  as_pos none = {0};
+  pp->j = j;
+  for (unsigned i = 1; i < PP_D_IF; i++)
+    pp_macros(pp, as_intern(j, directives[i], strlen(directives[i])))->directive = (uint16_t)i;
+  pp_open_conds(pp);
+  predefine(pp, "__LINE__", PP_MAGIC_LINE, "");
+  predefine(pp, "__FILE__", PP_MAGIC_FILE, "");
+  predefine(pp, "__SOMA_VERSION__", PP_PLAIN, SOMA_VERSION);
+  as_lex_open(j, source, &pp_push(pp, PP_FILE, none)->lex);
+  command_line(pp);
+  return pp;
+}

@@ -1,0 +1,54 @@
+/* What the commands share: files written whole or not at all, argument files, JSON. Nothing here
+ * prints. */
+#ifndef ASM_CLI_H
+#define ASM_CLI_H
+
+#include "../asm.h"
+
+/* Reads a file, or standard input when path is "-", to the end of out (initialised). */
+bool as_cli_read(const char *path, isa_buf *out, isa_error *e);
+
+typedef struct as_cli_file {
+  const char *path; /* "-": standard output, written last */
+  const void *data;
+  size_t n;
+  char *temp; /* private */
+} as_cli_file;
+
+/* Writes all files, each under a temporary name beside its own, then renames them. On a failure
+ * none of them is changed and nothing is left behind; e names the file. A path that is not a
+ * regular file (a terminal, a pipe) is written as it is. */
+bool as_cli_write(as_cli_file *files, unsigned n, isa_error *e);
+
+/* Whether two paths name one regular file, or one that is not there yet. "-" names none. */
+bool as_cli_same(const char *a, const char *b);
+/* Ends what was printed to standard output; false with a message in e when not all of it could be
+ * written. */
+bool as_cli_flush(isa_error *e);
+
+/* Splits the text of an argument file at blanks, quotes kept together, and appends the words,
+ * terminated and in the arena, to *argv with *argc of them. False when memory is out. */
+bool as_cli_split(isa_arena *a, const char *text, size_t n, const char ***argv, uint32_t *argc,
+                  uint32_t *cap);
+
+/* Whether the n bytes at s can be the name of a macro. */
+bool as_cli_name(const char *s, size_t n);
+
+/* "; did you mean `x`?" for an unknown option, or "": out has room for 80. */
+void as_cli_near(const char *want, const char *const *names, unsigned n, char *out);
+
+/* A program as one JSON object: target, tensors, tiles, semaphores, queues with their transfers,
+ * and sections with the text, label and place of each instruction. */
+void as_json_program(const isa_program *p, isa_buf *out);
+/* What the tables say of an instruction, pseudo-instruction or directive; false with a message in
+ * out when there is none of that name. */
+bool as_explain(const char *name, isa_buf *out);
+/* The same of every instruction, as the text of isa/manual.md. */
+void as_manual(isa_buf *out);
+/* Every word of the language with its class, one on a line, in the order of the tables. */
+void as_words(isa_buf *out);
+
+/* A diagnostic as one JSON object, without a newline. */
+void as_json_diag(const as_diag *d, isa_buf *out);
+
+#endif

@@ -1,0 +1,361 @@
+/* What the tables say: one instruction for --explain, all words for editors. */
+#include "cli.h"
+#include "../stmt.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- One instruction ---------------------------------------------------------------------- */
+
+static const char *const kind_text[ISA_NKINDS] = {
+    [ISA_K_REG] = "register",
+    [ISA_K_INT] = "32-bit integer or register",
+    [ISA_K_NUM] = "float, register (its bits) or [P, 1] pattern",
+    [ISA_K_AP] = "pattern",
+    [ISA_K_U8] = "number",
+    [ISA_K_U16] = "number",
+    [ISA_K_U32] = "number",
+    [ISA_K_I32] = "signed number",
+    [ISA_K_ENUM] = "word",
+    [ISA_K_ALU] = "operator",
+    [ISA_K_ACTF] = "activation function",
+    [ISA_K_LABEL] = "label",
+    [ISA_K_QUEUE] = "queue",
+    [ISA_K_STR] = "string",
+    [ISA_K_BYTES] = "list of bytes",
+    [ISA_K_STEPS] = "list of [step, num]",
+    [ISA_K_APS] = "list of patterns",
+    [ISA_K_F32S] = "list of floats",
+    [ISA_K_I32S] = "list of integers",
+};
+
+/* How a kind of more than a code lies in its bytes. */
+static const char *const layout_text[ISA_NKINDS] = {
+    [ISA_K_INT] = "first byte 0: a number, 1: a register; the other four hold it",
+    [ISA_K_NUM] = "first byte 0: none, 1: a float's bits, 2: a register, 3: a pattern; the other "
+                  "four hold it",
+    [ISA_K_AP] = "number of a record of PATS from 1, 0: none",
+    [ISA_K_ENUM] = "its place in the list, from 0",
+    [ISA_K_ALU] = "its code, in the table of operators",
+    [ISA_K_ACTF] = "its code, in the table of functions",
+    [ISA_K_LABEL] = "number of an instruction of the section",
+    [ISA_K_STR] = "byte offset in POOL, count",
+    [ISA_K_BYTES] = "byte offset in POOL, count",
+    [ISA_K_STEPS] = "byte offset in POOL, count; an item is step i32, num u32",
+    [ISA_K_APS] = "byte offset in POOL, count; an item is a pattern's number u32",
+    [ISA_K_F32S] = "byte offset in POOL, count",
+    [ISA_K_I32S] = "byte offset in POOL, count",
+};
+
+/* Opcodes of the engines' data paths, to whose operands the common rules apply. */
+enum { FIRST_DATA_PATH = 0x100, FIRST_BETWEEN_CORES = 0x200 };
+static bool has_data_path(unsigned op) {
+  return isa_ops[op].number >= FIRST_DATA_PATH && isa_ops[op].number < FIRST_BETWEEN_CORES;
+}
+
+/* Lines of prose behind a heading, which stands before the first. */
+static void put_prose(const char *heading, const char *lines, isa_buf *out) {
+  for (const char *at = lines; at && *at; heading = "") {
+    size_t n = strcspn(at, "\n");
+    isa_buf_printf(out, "  %-10s %.*s\n", heading, (int)n, at);
+    at += n + (at[n] == '\n');
+  }
+}
+
+static void put_syntax(unsigned op, isa_buf *out) {
+  const isa_form *f = isa_form_of(op);
+  isa_buf_printf(out, "%s", isa_ops[op].name);
+  for (unsigned i = 0; i < f->nfields; i++) {
+    const isa_field *fd = &f->fields[i];
+    const char *before = i ? ", " : " ";
+    if (fd->mode == ISA_MODE_P)
+      isa_buf_printf(out, "%s%s", before, fd->name);
+    else
+      isa_buf_printf(out, fd->mode == ISA_MODE_K ? "%s%s=..." : "%s[%s=...]", before, fd->name);
+  }
+  isa_buf_puts(out, "\n");
+}
+
+static void put_engine_names(unsigned mask, isa_buf *out) {
+  for (unsigned e = 0, n = 0; e < ISA_NENGINES; e++)
+    if (mask >> e & 1) isa_buf_printf(out, "%s%s", n++ ? ", " : "", isa_engines[e].name);
+}
+
+static void put_engines(unsigned op, isa_buf *out) {
+  isa_buf_puts(out, "  engines    ");
+  put_engine_names(isa_ops[op].engines, out);
+  isa_buf_printf(out, "\n  from       gen%u (", isa_ops[op].gen);
+  for (unsigned t = 0, n = 0; t < ISA_NTARGETS; t++)
+    if (isa_targets[t].gen >= isa_ops[op].gen)
+      isa_buf_printf(out, "%s%s", n++ ? ", " : "", isa_targets[t].name);
+  isa_buf_puts(out, ")\n");
+}
+
+/* "written in sbuf or psum, at most 4 free dimensions" */
+static void put_access(uint32_t arg, isa_buf *out) {
+  static const struct {
+    uint32_t bit;
+    const char *name;
+  } spaces[] = {{AP_S, "sbuf"}, {AP_M, "psum"}, {AP_H, "hbm"}};
+  isa_buf_puts(out, arg & AP_W ? ", written in" : ", read from");
+  for (unsigned i = 0, n = 0; i < 3; i++)
+    if (arg & spaces[i].bit) isa_buf_printf(out, "%s %s", n++ ? " or" : "", spaces[i].name);
+  if (arg & AP_ELEM)
+    isa_buf_puts(out, ", one element");
+  else if (arg & AP_COL)
+    isa_buf_puts(out, ", one element per partition");
+  else
+    isa_buf_printf(out, ", at most %u free dimension%s", arg & AP_DIMS,
+                   (arg & AP_DIMS) == 1 ? "" : "s");
+  if (arg & AP_IND) isa_buf_puts(out, ", .indirect from gen4");
+  if (arg & AP_GATHER) isa_buf_puts(out, ", .gather");
+}
+
+/* A row of the encoding: bytes at .. end - 1, by their bits. */
+static void put_bits(unsigned at, unsigned end, const char *name, isa_buf *out) {
+  char bits[24];
+  snprintf(bits, sizeof bits, "%u-%u", 8 * at, 8 * end - 1);
+  isa_buf_printf(out, "  %-9s %-16s ", bits, name);
+}
+
+static void put_field(const isa_field *fd, isa_buf *out) {
+  put_bits(fd->at, fd->at + isa_kind_bytes[fd->kind], fd->name, out);
+  isa_buf_puts(out, kind_text[fd->kind]);
+  switch (fd->kind) {
+  case ISA_K_AP:
+  case ISA_K_APS: put_access(fd->arg, out); break;
+  case ISA_K_ENUM:
+    for (unsigned i = 0; isa_set_item(fd->arg, i); i++)
+      isa_buf_printf(out, "%s%s", i ? ", " : ": ", isa_set_item(fd->arg, i));
+    break;
+  case ISA_K_U8:
+  case ISA_K_U16:
+  case ISA_K_U32: isa_buf_printf(out, ", at most %u", fd->arg); break;
+  case ISA_K_STEPS:
+  case ISA_K_BYTES: isa_buf_printf(out, ", at most %u", fd->arg); break;
+  default: break;
+  }
+  isa_buf_puts(out, fd->mode == ISA_MODE_D ? "; may be left out\n" : "\n");
+}
+
+static void put_encoding(unsigned op, isa_buf *out) {
+  const isa_form *f = isa_form_of(op);
+  isa_buf_printf(out, "  form       %s\n\n  bits      field\n", f->name);
+  isa_buf_printf(out, "  0-15      opcode           0x%04x\n", isa_ops[op].number);
+  isa_buf_puts(out, "  16-19     wait             0 none, 1 >=, 2 >, 3 ==, 4 <=, 5 <, 6 !=\n"
+                    "  20                         the value is a register\n"
+                    "  21-23                      core of the semaphore\n"
+                    "  24-27     update           0 none, 1 ++, 2 --, 3 +=, 4 -=, 5 =, 6 of a DMA\n"
+                    "  28                         at read\n"
+                    "  29-31                      core of the semaphore\n"
+                    "  32-47     semaphores       of the wait, of the update\n"
+                    "  48-63                      0\n"
+                    "  64-127    values           of the wait, of the update\n");
+  unsigned end = 16;
+  uint32_t kinds = 0;
+  for (unsigned i = 0; i < f->nfields; i++) {
+    put_field(&f->fields[i], out);
+    end = f->fields[i].at + isa_kind_bytes[f->fields[i].kind];
+    kinds |= (uint32_t)1 << f->fields[i].kind;
+  }
+  if (end < ISA_RECORD) {
+    put_bits(end, ISA_RECORD, "", out);
+    isa_buf_puts(out, "0\n");
+  }
+  for (unsigned k = 0; k < ISA_NKINDS; k++)
+    if ((kinds >> k & 1) && layout_text[k])
+      isa_buf_printf(out, "  %s: %s\n", kind_text[k], layout_text[k]);
+}
+
+static bool reads_column(unsigned op) {
+  const isa_form *f = isa_form_of(op);
+  for (unsigned i = 0; i < f->nfields; i++) {
+    const isa_field *fd = &f->fields[i];
+    if (fd->kind == ISA_K_NUM || (fd->kind == ISA_K_AP && (fd->arg & AP_COL) && (fd->arg & AP_R)))
+      return true;
+  }
+  return false;
+}
+
+/* The streaming time of a data path, and what each engine adds to it. */
+static void put_time(unsigned op, isa_buf *out) {
+  put_prose("time", isa_cost_text(isa_ops[op].cost), out);
+  if (!has_data_path(op) || isa_ops[op].cost == ISA_COST_LDW) return;
+  for (unsigned e = 0; e < ISA_NENGINES; e++) {
+    char name[16] = "";
+    if (!(isa_ops[op].engines >> e & 1)) continue;
+    for (size_t n = 0; isa_engines[e].name[n] && n + 1 < sizeof name; n++)
+      name[n] = (char)(isa_engines[e].name[n] - 'a' + 'A');
+    isa_buf_printf(out, "             %s: free after stream + OVH_%s, done after stream + LAT_%s\n",
+                   isa_engines[e].name, name, name);
+    if (e == ISA_ENG_vector && reads_column(op))
+      isa_buf_puts(out, "               both COLUMN later with a [P, 1] operand\n");
+  }
+}
+
+static void explain_op(unsigned op, isa_buf *out) {
+  const isa_op_row *o = &isa_ops[op];
+  put_syntax(op, out);
+  isa_buf_printf(out, "  meaning    %s\n", o->meaning);
+  put_engines(op, out);
+  isa_buf_printf(out, "  profiler   %s\n", o->profile_name);
+  isa_buf_printf(out, "  status     %s\n",
+                 o->status == ISA_DONE ? "built" : "assembled; a machine refuses it as not built");
+  if (o->status == ISA_DONE) {
+    put_prose("does", isa_op_pseudo(op), out);
+    put_prose("types", isa_rule_types(o->rule), out);
+    if (o->rule != ISA_RULE_NONE) put_prose("rules", isa_rule_text(o->rule), out);
+    if (has_data_path(op)) put_prose("operands", isa_rule_text(ISA_RULE_NONE), out);
+    put_time(op, out);
+  }
+  put_encoding(op, out);
+}
+
+/* The codes that operands have. */
+static void put_tables(isa_buf *out) {
+  isa_buf_puts(out, "\n## Operators\n\nNot in hardware: assembled with `-w-no-hardware-op`.\n\n"
+                    "| code | operator | on | operands | reduces | engines | from | in hardware |\n"
+                    "|---|---|---|---|---|---|---|---|\n");
+  for (unsigned i = 0; i < ISA_NALUOPS; i++) {
+    const isa_aluop_row *r = &isa_aluops[i];
+    isa_buf_printf(out, "| %u | %s | %s | %u | %s | ", i, r->name,
+                   r->cls == ISA_OP_BIT     ? "bits"
+                   : r->cls == ISA_OP_ARITH ? "numbers"
+                                            : "both",
+                   r->arity, r->reduces ? "yes" : "");
+    put_engine_names(r->engines, out);
+    isa_buf_printf(out, " | gen%u | %s |\n", r->gen, r->in_hardware ? "yes" : "no");
+  }
+  isa_buf_puts(out, "\n## Activation functions\n\nOf reciprocal the limits of the magnitude.\n\n| "
+                    "code | function | least valid | greatest | from |\n"
+                    "|---|---|---|---|---|\n");
+  for (unsigned i = 0; i < ISA_NACTFNS; i++)
+    isa_buf_printf(out, "| %u | %s | %a | %a | gen%u |\n", i, isa_actfns[i].name,
+                   (double)isa_actfns[i].lo, (double)isa_actfns[i].hi, isa_actfns[i].gen);
+  isa_buf_puts(out, "\n## Types\n\n| code | type | bits |\n|---|---|---|\n");
+  for (unsigned i = 1; i < ISA_NDTYPES; i++)
+    isa_buf_printf(out, "| %u | %s | %u |\n", i, isa_dtypes[i].name, isa_dtypes[i].bits);
+}
+
+void as_manual(isa_buf *out) {
+  isa_buf_puts(out, "# Instructions\n\nMade by `soma-as --manual` from the tables of this folder; "
+                    "[README.md](README.md) has what is common to all.\n");
+  for (unsigned op = 0; op < ISA_NOPS; op++) {
+    isa_buf_printf(out, "\n## %s\n\n```\n", isa_ops[op].name);
+    explain_op(op, out);
+    isa_buf_puts(out, "```\n");
+  }
+  put_tables(out);
+}
+
+/* ---- Pseudo-instructions and directives --------------------------------------------------- */
+
+static void explain_pseudo(int ps, isa_buf *out) {
+  as_stmt st;
+  memset(&st, 0, sizeof st);
+  as_pseudo_open(ps, &st);
+  isa_buf_puts(out, as_pseudo_name(ps));
+  for (unsigned i = 0, n = 0; i < st.nslots; i++) {
+    const as_slot *s = &st.slot[i];
+    if (s->owner != i) continue;
+    const char *before = n++ ? ", " : " ";
+    if (s->mode == ISA_MODE_P)
+      isa_buf_printf(out, "%s%s", before, s->name);
+    else
+      isa_buf_printf(out, s->mode == ISA_MODE_K ? "%s%s=..." : "%s[%s=...]", before, s->name);
+  }
+  isa_buf_puts(out, "\n  becomes    ");
+  for (unsigned i = 0; i < st.nparts; i++)
+    isa_buf_printf(out, "%s%s", i ? ", " : "", isa_ops[st.part[i].op].name);
+  isa_buf_puts(out, "\n");
+  for (unsigned i = 0; i < st.nslots; i++)
+    isa_buf_printf(out, "  %-18s is %s of %s\n", st.slot[i].name, st.slot[i].f->name,
+                   isa_ops[st.part[st.slot[i].part].op].name);
+}
+
+static const struct {
+  const char *name, *text;
+} words[] = {
+#define WORD(name, defines, text) {#name, text},
+#include "../words.def"
+#undef WORD
+};
+enum { NWORDS = sizeof words / sizeof words[0] };
+
+bool as_explain(const char *name, isa_buf *out) {
+  size_t n = strlen(name);
+  int op = isa_op_find(name, n), ps = op < 0 ? as_pseudo_find(name, n) : -1;
+  if (op >= 0)
+    explain_op((unsigned)op, out);
+  else if (ps >= 0)
+    explain_pseudo(ps, out);
+  for (int i = 0; i < NWORDS && op < 0 && ps < 0; i++)
+    if (strcmp(words[i].name, name) == 0) {
+      isa_buf_printf(out, "%s\n", words[i].text);
+      return true;
+    }
+  if (op >= 0 || ps >= 0) return true;
+  as_near w = as_near_open(name, n);
+  for (unsigned i = 0; i < ISA_NOPS; i++) as_near_try(&w, isa_ops[i].name);
+  as_pseudo_near(&w);
+  for (int i = 0; i < NWORDS; i++) as_near_try(&w, words[i].name);
+  isa_buf_printf(out, "no instruction is called `%.60s`", name);
+  if (w.hit) isa_buf_printf(out, "; did you mean `%s`?", w.hit);
+  return false;
+}
+
+/* ---- All words ---------------------------------------------------------------------------- */
+
+static const char *const builtins[] = {
+#define BUILTIN(name, value) #name,
+#define TARGET_BUILTIN(name, value) #name,
+#include "../builtins.def"
+#undef BUILTIN
+#undef TARGET_BUILTIN
+};
+
+static void word(isa_buf *out, const char *class, const char *name) {
+  if (name) isa_buf_printf(out, "%s %s\n", class, name);
+}
+
+/* Names of operands, each once. */
+static void operand_words(isa_buf *out) {
+  for (unsigned f = 0; f < ISA_NFORMS; f++)
+    for (unsigned i = 0; i < isa_forms[f].nfields; i++) {
+      const isa_field *fd = &isa_forms[f].fields[i];
+      bool seen = fd->mode == ISA_MODE_P;
+      for (unsigned g = 0; g <= f && !seen; g++)
+        for (unsigned k = 0; k < (g < f ? isa_forms[g].nfields : i) && !seen; k++)
+          seen = isa_forms[g].fields[k].mode != ISA_MODE_P &&
+                 strcmp(isa_forms[g].fields[k].name, fd->name) == 0;
+      if (!seen) word(out, "operand", fd->name);
+    }
+}
+
+void as_words(isa_buf *out) {
+  for (unsigned i = 0; i < ISA_NOPS; i++) word(out, "instruction", isa_ops[i].name);
+  for (int i = 0; as_pseudo_name(i); i++)
+    if (i == 0 || strcmp(as_pseudo_name(i), as_pseudo_name(i - 1)) != 0)
+      word(out, "pseudo", as_pseudo_name(i));
+  for (unsigned i = 0; i < NWORDS; i++) word(out, "directive", words[i].name);
+#define DIRECTIVE(id, name) word(out, "preprocessor", name);
+#define CONDITION(id, name)               \
+  word(out, "preprocessor", "if" name);   \
+  word(out, "preprocessor", "ifn" name);  \
+  word(out, "preprocessor", "elif" name); \
+  word(out, "preprocessor", "elifn" name);
+#include "../directives.def"
+#undef DIRECTIVE
+#undef CONDITION
+  for (unsigned i = 1; i < ISA_NDTYPES; i++) word(out, "type", isa_dtypes[i].name);
+  for (unsigned i = 0; i < ISA_NALUOPS; i++) word(out, "operator", isa_aluops[i].name);
+  for (unsigned i = 0; i < ISA_NACTFNS; i++) word(out, "function", isa_actfns[i].name);
+  for (unsigned s = 0; s < ISA_NSETS; s++)
+    for (unsigned i = 0; isa_set_item(s, i); i++) word(out, "value", isa_set_item(s, i));
+  for (unsigned i = 0; i < ISA_NENGINES; i++) word(out, "engine", isa_engines[i].name);
+  for (unsigned i = 0; i < ISA_NTARGETS; i++) word(out, "target", isa_targets[i].name);
+  for (unsigned i = 1; i <= ISA_HBM; i++) word(out, "memory", isa_space_name(i));
+  operand_words(out);
+  for (unsigned i = 0; i < sizeof builtins / sizeof *builtins; i++)
+    word(out, "builtin", builtins[i]);
+}

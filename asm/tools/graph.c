@@ -1,0 +1,184 @@
+/* A program as a Graphviz digraph. */
+#include "../dis.h"
+#include "../printer.h"
+
+#include <string.h>
+
+enum { MOST_LINES = 16 }; /* instructions shown of a block */
+
+typedef struct grapher {
+  const isa_program *p;
+  isa_buf *out;
+  unsigned core, engine;
+  const isa_code *code;
+  uint8_t *leader; /* [n + 1] */
+  const as_printer *printer;
+} grapher;
+
+static void put_node(const grapher *g, uint32_t pc) {
+  isa_buf_printf(g->out, "%s%u_%u", isa_engines[g->engine].name, g->core, pc);
+}
+
+static bool leaves(unsigned op) {
+  return op == ISA_OP_jmp || op == ISA_OP_ret || op == ISA_OP_halt;
+}
+
+static void mark_leaders(grapher *g) {
+  uint32_t n = g->code->n;
+  g->leader[0] = 1;
+  for (uint32_t pc = 0; pc < n; pc++) {
+    const isa_insn *in = &g->code->insns[pc];
+    int64_t to = as_dis_target(in);
+    if (to >= 0 && to < n) g->leader[to] = 1;
+    if (to >= 0 || leaves(in->op)) g->leader[pc + 1] = 1;
+  }
+}
+
+/* Text inside the quotes of a label. */
+static void put_escaped(isa_buf *out, const char *s) {
+  for (; *s; s++) {
+    if (*s == '"' || *s == '\\') isa_buf_puts(out, "\\");
+    isa_buf_add(out, s, 1);
+  }
+}
+
+static void put_insn(const grapher *g, uint32_t pc) {
+  isa_buf text;
+  isa_buf_init(&text, &g->out->al);
+  as_printer_insn(g->printer, g->core, g->engine, &g->code->insns[pc], &text);
+  isa_buf_printf(g->out, "%u: ", pc);
+  put_escaped(g->out, isa_buf_str(&text));
+  isa_buf_puts(g->out, "\\l");
+  g->out->failed = g->out->failed || text.failed;
+  isa_buf_free(&text);
+}
+
+/* The labels at a pc, before its block's text. */
+static void put_labels(const grapher *g, uint32_t pc) {
+  const as_printer *pr = g->printer;
+  for (uint32_t i = pr->at[g->core][g->engine][pc]; i; i = pr->next[i]) {
+    put_escaped(g->out, g->p->symbols[i - 1].name);
+    isa_buf_puts(g->out, ":\\l");
+  }
+}
+
+/* Draws the block at pc; gives the pc behind it. */
+static uint32_t put_block(const grapher *g, uint32_t pc) {
+  uint32_t end = pc + 1;
+  while (end < g->code->n && !g->leader[end]) end++;
+  isa_buf_puts(g->out, "    ");
+  put_node(g, pc);
+  isa_buf_puts(g->out, " [label=\"");
+  put_labels(g, pc);
+  for (uint32_t i = pc; i < end && i - pc < MOST_LINES; i++) put_insn(g, i);
+  if (end - pc > MOST_LINES) isa_buf_printf(g->out, "... %u more\\l", end - pc - MOST_LINES);
+  isa_buf_puts(g->out, "\"];\n");
+  const isa_insn *last = &g->code->insns[end - 1];
+  int64_t to = as_dis_target(last);
+  if (end < g->code->n && !leaves(last->op)) {
+    isa_buf_puts(g->out, "    ");
+    put_node(g, pc);
+    isa_buf_puts(g->out, " -> ");
+    put_node(g, end);
+    isa_buf_puts(g->out, ";\n");
+  }
+  if (to >= 0 && to < g->code->n) {
+    isa_buf_puts(g->out, "    ");
+    put_node(g, pc);
+    isa_buf_puts(g->out, " -> ");
+    put_node(g, (uint32_t)to);
+    isa_buf_puts(g->out, last->op == ISA_OP_call ? " [label=call];\n" : " [label=taken];\n");
+  }
+  return end;
+}
+
+/* An edge between a block and a semaphore, once for each block and direction. */
+static void put_sem_edge(const grapher *g, uint32_t block, unsigned core, unsigned sem, bool wait) {
+  isa_buf_puts(g->out, "  ");
+  if (wait) isa_buf_printf(g->out, "sem%u_%u -> ", core, sem);
+  put_node(g, block);
+  if (!wait) isa_buf_printf(g->out, " -> sem%u_%u", core, sem);
+  isa_buf_puts(g->out, " [style=dashed];\n");
+}
+
+static void put_block_sems(const grapher *g, uint32_t from, uint32_t end) {
+  uint8_t seen[2][ISA_MAX_CORES][ISA_NSEMS];
+  memset(seen, 0, sizeof seen);
+  for (uint32_t pc = from; pc < end; pc++) {
+    const isa_wait *w = &g->code->insns[pc].wait;
+    const isa_update *u = &g->code->insns[pc].upd;
+    if (w->cond && w->core < ISA_MAX_CORES && !seen[1][w->core][w->sem]++)
+      put_sem_edge(g, from, w->core, w->sem, true);
+    if (u->kind && u->core < ISA_MAX_CORES && !seen[0][u->core][u->sem]++)
+      put_sem_edge(g, from, u->core, u->sem, false);
+  }
+}
+
+static void put_sems(const isa_program *p, isa_buf *out) {
+  uint8_t used[ISA_MAX_CORES][ISA_NSEMS];
+  memset(used, 0, sizeof used);
+  for (unsigned c = 0; c < p->ncores; c++)
+    for (unsigned e = 0; e < ISA_NENGINES; e++)
+      for (uint32_t pc = 0; pc < p->cores[c].code[e].n; pc++) {
+        const isa_insn *in = &p->cores[c].code[e].insns[pc];
+        if (in->wait.cond && in->wait.core < ISA_MAX_CORES) used[in->wait.core][in->wait.sem] = 1;
+        if (in->upd.kind && in->upd.core < ISA_MAX_CORES) used[in->upd.core][in->upd.sem] = 1;
+      }
+  for (unsigned c = 0; c < ISA_MAX_CORES; c++)
+    for (unsigned s = 0; s < ISA_NSEMS; s++) {
+      if (!used[c][s]) continue;
+      const char *name = c < p->ncores ? p->cores[c].sem_names[s] : NULL;
+      isa_buf_printf(out, "  sem%u_%u [shape=ellipse, label=\"", c, s);
+      if (name)
+        put_escaped(out, name);
+      else
+        isa_buf_printf(out, "S[%u,%u]", c, s);
+      isa_buf_puts(out, "\"];\n");
+    }
+}
+
+static void put_section(grapher *g) {
+  const isa_alloc *al = &g->out->al;
+  size_t n = (size_t)g->code->n + 1;
+  g->leader = isa_zalloc(al, n);
+  if (!g->leader) {
+    g->out->failed = true;
+    return;
+  }
+  mark_leaders(g);
+  isa_buf_printf(g->out, "  subgraph cluster_%s%u {\n    label=\"%s", isa_engines[g->engine].name,
+                 g->core, isa_engines[g->engine].name);
+  isa_buf_printf(g->out, g->core ? " core=%u\";\n" : "\";\n", g->core);
+  for (uint32_t pc = 0; pc < g->code->n;) pc = put_block(g, pc);
+  isa_buf_puts(g->out, "  }\n");
+  for (uint32_t pc = 0; pc < g->code->n;) {
+    uint32_t end = pc + 1;
+    while (end < g->code->n && !g->leader[end]) end++;
+    put_block_sems(g, pc, end);
+    pc = end;
+  }
+  isa_free(al, g->leader, n);
+}
+
+void as_dis_graph(const isa_program *p, isa_buf *out) {
+  as_printer printer;
+  if (!as_printer_open(p, &out->al, &printer)) {
+    as_printer_close(&printer);
+    out->failed = true;
+    return;
+  }
+  isa_buf_puts(out, "digraph program {\n  node [shape=box, fontname=monospace];\n");
+  put_sems(p, out);
+  for (unsigned c = 0; c < p->ncores; c++)
+    for (unsigned e = 0; e < ISA_NENGINES; e++) {
+      grapher g = {.p = p,
+                   .out = out,
+                   .core = c,
+                   .engine = e,
+                   .code = &p->cores[c].code[e],
+                   .printer = &printer};
+      if (g.code->n) put_section(&g);
+    }
+  isa_buf_puts(out, "}\n");
+  as_printer_close(&printer);
+}

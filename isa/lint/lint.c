@@ -1,0 +1,181 @@
+/* Static checks: what is made, in which order, and findings. */
+#include "impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const isa_lint_row isa_lints[ISA_NLINTS] = {
+#define LINT(id, name, note) {name, note},
+#include "lint.def"
+#undef LINT
+};
+
+/* ---- Findings ------------------------------------------------------------------------------ */
+
+void lint_add(lint *l, unsigned kind, isa_place at, const char *fmt, ...) {
+  isa_findings *f = l->out;
+  isa_buf b;
+  va_list ap;
+  if (f->n == ISA_MAX_FINDINGS || l->failed) return;
+  isa_buf_init(&b, l->al);
+  va_start(ap, fmt);
+  isa_buf_vprintf(&b, fmt, ap);
+  va_end(ap);
+  char *text = b.failed ? NULL : isa_arena_strn(&f->arena, isa_buf_str(&b), b.len);
+  isa_buf_free(&b);
+  if (text)
+    f->v[f->n++] = (isa_finding){(uint8_t)kind, at, text};
+  else
+    l->failed = true;
+}
+
+const char *lint_sem_name(const lint *l, unsigned core, unsigned sem, char buf[LINT_NAME]) {
+  const char *name = core < l->p->ncores ? l->p->cores[core].sem_names[sem] : NULL;
+  if (name)
+    snprintf(buf, LINT_NAME, "$%s", name);
+  else if (core)
+    snprintf(buf, LINT_NAME, "$S[%u,%u]", sem, core);
+  else
+    snprintf(buf, LINT_NAME, "$S[%u]", sem);
+  return buf;
+}
+
+const char *lint_place(const lint *l, isa_place at, char buf[LINT_NAME]) {
+  const isa_code *code = &l->p->cores[at.core].code[at.engine];
+  if (code->lines && code->lines[at.pc].file)
+    snprintf(buf, LINT_NAME, "%.60s:%u", l->p->files[code->lines[at.pc].file - 1],
+             code->lines[at.pc].line);
+  else
+    snprintf(buf, LINT_NAME, "%s pc %u", isa_engines[at.engine].name, at.pc);
+  return buf;
+}
+
+isa_place lint_here(const lint_stream *s) {
+  return (isa_place){(int)s->core, (int)s->engine, s->pc};
+}
+
+static int by_place(const void *a, const void *b) {
+  const isa_finding *x = a, *y = b;
+  if (x->at.core != y->at.core) return x->at.core < y->at.core ? -1 : 1;
+  if (x->at.engine != y->at.engine) return x->at.engine < y->at.engine ? -1 : 1;
+  if (x->at.pc != y->at.pc) return x->at.pc < y->at.pc ? -1 : 1;
+  if (x->kind != y->kind) return x->kind < y->kind ? -1 : 1;
+  return strcmp(x->text, y->text);
+}
+
+/* ---- Code that nothing reaches ------------------------------------------------------------- */
+
+/* What another part of a linked program may call is no dead code. */
+static bool reach(const lint *l, const lint_stream *s, uint8_t *seen) {
+  bool ok = isa_flow_reach(l->al, s->code, 0, seen);
+  for (uint32_t i = 0; ok && i < l->p->nsymbols; i++) {
+    const isa_symbol *y = &l->p->symbols[i];
+    if (y->global && y->core == s->core && y->engine == s->engine)
+      ok = isa_flow_reach(l->al, s->code, y->pc, seen);
+  }
+  return ok;
+}
+
+static void judge_code(lint *l, const lint_stream *s) {
+  uint32_t n = s->code->n;
+  uint8_t *seen = isa_zalloc(l->al, n);
+  if (!seen || !reach(l, s, seen)) l->failed = true;
+  for (uint32_t pc = 0, end; !l->failed && pc < n; pc = end) {
+    for (end = pc; end < n && !seen[end] && end - pc < n; end++) {
+    }
+    uint32_t dead = end - pc;
+    isa_place at = {(int)s->core, (int)s->engine, pc};
+    if (dead == 1)
+      lint_add(l, ISA_LINT_unreachable, at, "nothing leads to this instruction");
+    else if (dead > 1)
+      lint_add(l, ISA_LINT_unreachable, at, "nothing leads to these %u instructions", dead);
+    end += dead == 0;
+  }
+  if (seen) isa_free(l->al, seen, n);
+}
+
+/* ---- All together -------------------------------------------------------------------------- */
+
+static bool open(lint *l) {
+  const isa_program *p = l->p;
+  for (unsigned c = 0; c < p->ncores; c++) {
+    for (unsigned e = 0; e < ISA_NENGINES; e++) {
+      lint_stream *s = &l->s[c * ISA_NENGINES + e];
+      *s = (lint_stream){.code = &p->cores[c].code[e], .core = c, .engine = e};
+      if (s->code->n) s->count = isa_zalloc(l->al, s->code->n * sizeof *s->count);
+      if (s->code->n && !s->count) return false;
+    }
+    for (unsigned q = 0; q < p->cores[c].nqueues; q++) {
+      uint32_t n = p->cores[c].queues[q].nstatics;
+      if (n) l->statics_done[c][q] = isa_zalloc(l->al, n);
+      if (n && !l->statics_done[c][q]) return false;
+    }
+  }
+  uint32_t places = p->ntiles + p->ntensors;
+  if (places) l->told = isa_zalloc(l->al, places);
+  return (l->told || !places) && lint_memory_open(l);
+}
+
+static void close(lint *l) {
+  const isa_program *p = l->p;
+  for (unsigned i = 0; i < LINT_STREAMS; i++)
+    if (l->s[i].count) isa_free(l->al, l->s[i].count, l->s[i].code->n * sizeof *l->s[i].count);
+  for (unsigned c = 0; c < p->ncores; c++)
+    for (unsigned q = 0; q < p->cores[c].nqueues; q++)
+      if (l->statics_done[c][q])
+        isa_free(l->al, l->statics_done[c][q], p->cores[c].queues[q].nstatics);
+  if (l->told) isa_free(l->al, l->told, p->ntiles + p->ntensors);
+  lint_memory_close(l);
+}
+
+/* One pass without waits, for totals and loops, and one that holds each wait against these; then
+ * one for each engine, in which that engine goes last, so that all that can be written before it
+ * reads has been. Any of those tells who is stuck. */
+static void run(lint *l) {
+  lint_scan_text(l);
+  l->free = true;
+  if (!lint_pass(l)) return;
+  memcpy(l->total, l->sem, sizeof l->total);
+  lint_judge_balance(l);
+  l->judges = true;
+  if (!lint_pass(l)) return;
+  l->judges = l->free = false;
+  for (unsigned i = 0; i < LINT_STREAMS; i++) {
+    if (!l->s[i].code || l->s[i].code->n == 0) continue;
+    judge_code(l, &l->s[i]);
+    l->at = &l->s[i];
+    if (!lint_pass(l)) return;
+  }
+  if (l->at) lint_judge_circles(l);
+  lint_judge_unwaited(l);
+  lint_judge_tiles(l);
+}
+
+isa_status isa_lint(const isa_program *p, uint64_t steps, const isa_alloc *al, isa_findings *out,
+                    isa_error *e) {
+  isa_place at;
+  isa_error none = {0};
+  out->n = 0;
+  isa_arena_init(&out->arena, al);
+  e = e ? e : &none;
+  *e = (isa_error){.field = ISA_NOFIELD};
+  if (!isa_check_program(p, &at, e)) return e->status;
+  lint *l = isa_zalloc(al, sizeof *l);
+  if (!l) return ISA_NOMEM;
+  l->p = p;
+  l->al = al;
+  l->out = out;
+  l->steps = steps ? steps : ISA_LINT_STEPS;
+  if (open(l))
+    run(l);
+  else
+    l->failed = true;
+  bool failed = l->failed;
+  close(l);
+  isa_free(al, l, sizeof *l);
+  qsort(out->v, out->n, sizeof *out->v, by_place);
+  return failed ? ISA_NOMEM : ISA_OK;
+}
+
+void isa_findings_free(isa_findings *f) { isa_arena_free(&f->arena); }

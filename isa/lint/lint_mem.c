@@ -1,0 +1,352 @@
+/* Which bytes of SBUF, PSUM and of tensors without contents something can have written when an
+ * engine reads them. */
+#include "impl.h"
+
+#include <string.h>
+
+enum {
+  MOST_RUNS = 1 << 16, /* of a pattern in a partition; more are taken as their hull */
+  MOST_BYTES = 1 << 28 /* of a tensor: larger ones are not looked at */
+};
+
+/* ---- Operands ------------------------------------------------------------------------------ */
+
+typedef struct walk {
+  const lint *l;
+  const isa_core *core;
+  lint_ap_fn fn;
+  void *ud;
+} walk;
+
+static void visit(const walk *w, uint32_t index, uint32_t flags) {
+  if (index == 0) return;
+  const isa_ap *ap = &w->core->aps[index - 1];
+  for (unsigned d = 0; d < ISA_MAX_DYN; d++)
+    if (ap->dyn[d].kind == ISA_DYN_elem) w->fn(w->ud, ap->dyn[d].ap, AP_R);
+  if (ap->index_kind) w->fn(w->ud, ap->index, AP_R);
+  w->fn(w->ud, index, flags);
+}
+
+void lint_each_ap(const lint *l, unsigned core, const isa_insn *in, lint_ap_fn fn, void *ud) {
+  const isa_form *f = isa_form_of(in->op);
+  walk w = {l, &l->p->cores[core], fn, ud};
+  for (unsigned i = 0; i < f->nfields; i++) {
+    const isa_field *fd = &f->fields[i];
+    const void *m = isa_member_c(in, fd);
+    if (fd->kind == ISA_K_AP) {
+      visit(&w, *(const isa_t_AP *)m, fd->arg);
+    } else if (fd->kind == ISA_K_NUM) {
+      const isa_num *n = m;
+      if (n->kind == ISA_NUM_ap) visit(&w, n->v, AP_R);
+    } else if (fd->kind == ISA_K_APS) {
+      isa_ref r = *(const isa_ref *)m;
+      const uint32_t *aps = isa_program_list(l->p, r, ISA_K_APS);
+      for (uint32_t k = 0; aps && k < r.count; k++) visit(&w, aps[k], fd->arg);
+    }
+  }
+}
+
+/* ---- Bits ---------------------------------------------------------------------------------- */
+
+static size_t row_bytes(const lint *l, unsigned space) {
+  return (space == ISA_SBUF ? l->p->target->sbuf_bytes : ISA_PSUM_BYTES) / 8;
+}
+
+/* Whether a tensor is looked at: what the host gives contents is not. */
+static bool is_empty(const isa_tensor *t) {
+  return (t->role == ISA_TEMP || t->role == ISA_OUTPUT) && t->bytes <= MOST_BYTES;
+}
+
+static void set_bits(uint8_t *r, size_t at, size_t n) {
+  for (; n && at % 8; at++, n--) r[at / 8] |= (uint8_t)(1u << at % 8);
+  memset(r + at / 8, 0xff, n / 8);
+  for (at += n / 8 * 8, n %= 8; n; at++, n--) r[at / 8] |= (uint8_t)(1u << at % 8);
+}
+
+/* The first of n bits from `at` that is not as `want`, or at + n. */
+static size_t first_other(const uint8_t *r, size_t at, size_t n, bool want) {
+  size_t end = at + n;
+  uint8_t all = want ? 0xff : 0;
+  while (at < end) {
+    if (at % 8 == 0 && r[at / 8] == all && end - at >= 8)
+      at += 8;
+    else if ((r[at / 8] >> at % 8 & 1) == want)
+      at++;
+    else
+      break;
+  }
+  return at;
+}
+
+static size_t tensor_bits(const lint *l, uint32_t i) {
+  return (size_t)l->p->tensors[i].bytes / 8 + 1;
+}
+
+static bool open_tensors(lint *l) {
+  uint32_t n = l->p->ntensors;
+  if (n && !(l->hbm = isa_zalloc(l->al, n * sizeof *l->hbm))) return false;
+  for (uint32_t i = 0; i < n; i++)
+    if (is_empty(&l->p->tensors[i]) && !(l->hbm[i] = isa_zalloc(l->al, tensor_bits(l, i))))
+      return false;
+  return true;
+}
+
+bool lint_memory_open(lint *l) {
+  bool ok = true;
+  for (unsigned c = 0; c < l->p->ncores; c++)
+    for (unsigned k = 0; k < 2; k++) {
+      size_t n = row_bytes(l, k ? ISA_PSUM : ISA_SBUF) * ISA_PMAX;
+      l->written[c][k] = isa_zalloc(l->al, n);
+      ok = ok && l->written[c][k];
+    }
+  return ok && open_tensors(l);
+}
+
+void lint_memory_close(lint *l) {
+  for (unsigned c = 0; c < l->p->ncores; c++)
+    for (unsigned k = 0; k < 2; k++)
+      if (l->written[c][k])
+        isa_free(l->al, l->written[c][k], row_bytes(l, k ? ISA_PSUM : ISA_SBUF) * ISA_PMAX);
+  for (uint32_t i = 0; l->hbm && i < l->p->ntensors; i++)
+    if (l->hbm[i]) isa_free(l->al, l->hbm[i], tensor_bits(l, i));
+  if (l->hbm) isa_free(l->al, l->hbm, l->p->ntensors * sizeof *l->hbm);
+}
+
+void lint_memory_reset(lint *l) {
+  for (unsigned c = 0; c < l->p->ncores; c++)
+    for (unsigned k = 0; k < 2; k++)
+      memset(l->written[c][k], 0, row_bytes(l, k ? ISA_PSUM : ISA_SBUF) * ISA_PMAX);
+  for (uint32_t i = 0; i < l->p->ntensors; i++)
+    if (l->hbm[i]) memset(l->hbm[i], 0, tensor_bits(l, i));
+}
+
+/* ---- Patterns as bytes --------------------------------------------------------------------- */
+
+typedef struct region { /* the same bytes of some partitions, or of a tensor */
+  unsigned core, space, part, nparts;
+  uint32_t tensor; /* of HBM: its index */
+  isa_byteset bytes;
+} region;
+
+static uint8_t *row(const lint *l, const region *r, unsigned partition) {
+  if (r->space == ISA_HBM) return l->hbm[r->tensor];
+  return l->written[r->core][r->space == ISA_PSUM] + partition * row_bytes(l, r->space);
+}
+
+/* All that a pattern with parts known only at run time can touch: its tile, or its memory. */
+static void whole(const lint *l, const isa_ap *ap, region *r) {
+  if (ap->space == ISA_HBM) {
+    isa_byteset_make(0, (int64_t)l->p->tensors[r->tensor].bytes, NULL, 0, &r->bytes);
+    return;
+  }
+  const isa_tile *t = ap->base ? &l->p->tiles[ap->base - 1] : NULL;
+  int64_t end = ap->space == ISA_PSUM ? ISA_PSUM_BYTES : l->p->target->sbuf_bytes;
+  r->part = t ? t->part : 0;
+  r->nparts = t ? t->shape[0] : ISA_PMAX;
+  isa_byteset_make(t ? t->offset : 0, t ? t->bytes : end, NULL, 0, &r->bytes);
+}
+
+/* False when the pattern lies in a tensor that is not looked at. */
+static bool region_of(const lint *l, unsigned core, const isa_ap *ap, region *r) {
+  isa_dim dims[ISA_MAX_DIMS];
+  int64_t size = isa_dtype_bytes(ap->dtype);
+  bool hbm = ap->space == ISA_HBM;
+  if (hbm && (!ap->base || !l->hbm[ap->base - 1])) return false;
+  *r = (region){.core = core, .space = ap->space, .part = ap->part, .nparts = ap->nparts};
+  if (hbm) r->tensor = ap->base - 1;
+  if (hbm) r->part = 0, r->nparts = 1;
+  if (!isa_ap_is_static(ap)) {
+    whole(l, ap, r);
+    return true;
+  }
+  for (unsigned d = 0; d < ap->ndim; d++)
+    dims[d] = (isa_dim){ap->dim[d].num > 1 ? ap->dim[d].step * size : 0, ap->dim[d].num};
+  isa_byteset_make(ap->offset, size, dims, ap->ndim, &r->bytes);
+  uint64_t runs = 1;
+  for (unsigned d = 0; d < r->bytes.n; d++) runs *= (uint64_t)r->bytes.num[d];
+  if (runs > MOST_RUNS) isa_byteset_make(r->bytes.start, r->bytes.span[0], NULL, 0, &r->bytes);
+  return true;
+}
+
+/* Goes on to the next run of a set: i counts each dimension, *at is where it begins. */
+static bool next_run(const isa_byteset *b, int64_t *i, int64_t *at) {
+  for (unsigned d = b->n; d-- > 0;) {
+    *at += b->step[d];
+    if (++i[d] < b->num[d]) return true;
+    *at -= b->step[d] * b->num[d];
+    i[d] = 0;
+  }
+  return false;
+}
+
+static void mark(const lint *l, const region *r) {
+  for (unsigned p = r->part; p < r->part + r->nparts; p++) {
+    int64_t i[ISA_MAX_DIMS] = {0}, at = r->bytes.start;
+    do set_bits(row(l, r, p), (size_t)at, (size_t)r->bytes.run);
+    while (next_run(&r->bytes, i, &at));
+  }
+}
+
+/* The first byte of r that is not as `want`; false when all are. */
+static bool find(const lint *l, const region *r, bool want, unsigned *partition, int64_t *byte) {
+  for (unsigned p = r->part; p < r->part + r->nparts; p++) {
+    int64_t i[ISA_MAX_DIMS] = {0}, at = r->bytes.start;
+    do {
+      size_t from = (size_t)at, n = (size_t)r->bytes.run;
+      size_t hit = first_other(row(l, r, p), from, n, want);
+      if (hit == from + n) continue;
+      *partition = p;
+      *byte = (int64_t)hit;
+      return true;
+    } while (next_run(&r->bytes, i, &at));
+  }
+  return false;
+}
+
+/* ---- Who writes a byte --------------------------------------------------------------------- */
+
+typedef struct search {
+  const lint *l;
+  region point;
+  bool found;
+} search;
+
+static void match_writer(void *ud, uint32_t ap, uint32_t flags) {
+  search *s = ud;
+  region r;
+  if (!(flags & AP_W) || s->found) return;
+  if (!region_of(s->l, s->point.core, &s->l->p->cores[s->point.core].aps[ap - 1], &r)) return;
+  s->found = r.space == s->point.space && r.tensor == s->point.tensor && s->point.part >= r.part &&
+             s->point.part < r.part + r.nparts && isa_byteset_meet(&r.bytes, &s->point.bytes);
+}
+
+/* The first instruction that writes the byte, were it ever to run; a static transfer has no place
+ * of its own: engine -1. */
+static bool writer_of(const lint *l, const region *r, unsigned partition, int64_t byte,
+                      isa_place *at) {
+  unsigned core = r->core;
+  search s = {.l = l, .point = *r};
+  s.point.part = partition;
+  s.point.nparts = 1;
+  isa_byteset_make(byte, 1, NULL, 0, &s.point.bytes);
+  const isa_core *c = &l->p->cores[core];
+  for (unsigned e = 0; e < ISA_NENGINES; e++)
+    for (uint32_t pc = 0; pc < c->code[e].n; pc++) {
+      lint_each_ap(l, core, &c->code[e].insns[pc], match_writer, &s);
+      *at = (isa_place){(int)core, (int)e, pc};
+      if (s.found) return true;
+    }
+  for (unsigned q = 0; q < c->nqueues; q++)
+    for (uint32_t k = 0; k < c->queues[q].nstatics; k++)
+      lint_each_ap(l, core, &c->queues[q].statics[k], match_writer, &s);
+  *at = (isa_place){(int)core, -1, 0};
+  return s.found;
+}
+
+/* ---- Accesses ------------------------------------------------------------------------------ */
+
+#define ALL_PARTS UINT32_MAX
+typedef struct access {
+  lint *l;
+  const lint_stream *s;
+  uint32_t part; /* the pattern of which a part may be read alone; 0: none, ALL_PARTS: each */
+} access;
+
+/* "byte 4 of partition 0 of `a`": at is from the tile's or tensor's first. */
+static void name_byte(const lint *l, const isa_ap *ap, unsigned partition, int64_t byte,
+                      isa_buf *out) {
+  const isa_tile *t = ap->space != ISA_HBM && ap->base ? &l->p->tiles[ap->base - 1] : NULL;
+  if (ap->space == ISA_HBM)
+    isa_buf_printf(out, "byte %lld of the tensor `%s`", (long long)byte,
+                   l->p->tensors[ap->base - 1].name);
+  else
+    isa_buf_printf(out, "byte %lld of partition %u of `%s`",
+                   (long long)(byte - (t ? t->offset : 0)), partition - (t ? t->part : 0),
+                   t ? t->name : isa_space_name(ap->space));
+}
+
+static void report(const access *a, const isa_ap *ap, const region *r, unsigned partition,
+                   int64_t byte) {
+  lint *l = a->l;
+  char place[LINT_NAME];
+  isa_place writer, here = lint_here(a->s);
+  isa_buf what;
+  uint8_t *told = ap->base ? &l->told[ap->base - 1] : NULL;
+  if (told && ap->space == ISA_HBM) told += l->p->ntiles;
+  if (told && *told) return;
+  if (told) *told = 1;
+  isa_buf_init(&what, l->al);
+  name_byte(l, ap, partition, byte, &what);
+  bool written = writer_of(l, r, partition, byte, &writer);
+  bool self = written && writer.engine == here.engine && writer.pc == here.pc;
+  if (!written)
+    lint_add(l, ap->space == ISA_HBM ? ISA_LINT_empty : ISA_LINT_unwritten, here,
+             "%s is read here, and nothing writes it", isa_buf_str(&what));
+  else if (self || writer.engine < 0)
+    lint_add(l, ISA_LINT_early, here, "%s is read here before %s can have written it",
+             isa_buf_str(&what), self ? "anything but this instruction" : "a static transfer");
+  else
+    lint_add(l, ISA_LINT_early, here,
+             "%s is read here before anything can have written it; it is written at %s",
+             isa_buf_str(&what), lint_place(l, writer, place));
+  l->failed = l->failed || what.failed;
+  isa_buf_free(&what);
+}
+
+static void check_read(void *ud, uint32_t index, uint32_t flags) {
+  const access *a = ud;
+  const isa_ap *ap = &a->l->p->cores[a->s->core].aps[index - 1];
+  region r;
+  unsigned partition;
+  int64_t byte;
+  if (!(flags & AP_R) || flags & AP_W || !region_of(a->l, a->s->core, ap, &r)) return;
+  if (isa_ap_is_static(ap) && index != a->part && a->part != ALL_PARTS) {
+    if (find(a->l, &r, true, &partition, &byte)) report(a, ap, &r, partition, byte);
+  } else if (ap->base && !find(a->l, &r, false, &partition, &byte)) {
+    report(a, ap, &r, r.part, r.bytes.start); /* wherever it reads, nothing is there */
+  }
+}
+
+static void note_write(void *ud, uint32_t index, uint32_t flags) {
+  const access *a = ud;
+  region r;
+  if (!(flags & AP_W)) return;
+  if (region_of(a->l, a->s->core, &a->l->p->cores[a->s->core].aps[index - 1], &r)) mark(a->l, &r);
+}
+
+void lint_write_only(lint *l, const lint_stream *s, const isa_insn *in) {
+  access a = {l, s, 0};
+  lint_each_ap(l, s->core, in, note_write, &a);
+}
+
+/* The operand of which an instruction may read only some places: those that another operand
+ * chooses, or that its form fixes. */
+static uint32_t part_of(const isa_insn *in) {
+  switch (in->op) {
+  case ISA_OP_local_gather: return in->u.LOCAL_GATHER.src;
+  case ISA_OP_n_gather: return in->u.N_GATHER.src;
+  case ISA_OP_shuffle: return in->u.UNARY.src;
+  case ISA_OP_copy_predicated: return in->u.COPY_PREDICATED.src;
+  case ISA_OP_select_reduce: return in->u.SELECT_REDUCE.on_true;
+  case ISA_OP_range_select: return in->u.RANGE_SELECT.on_true;
+  case ISA_OP_affine_select: return in->u.AFFINE_SELECT.src;
+  case ISA_OP_nonzero_with_count: return in->u.NONZERO.src;
+  case ISA_OP_topk: return in->u.TOPK.src;
+  case ISA_OP_ldweights_mx: return in->u.LDWEIGHTS_MX.scale;
+  case ISA_OP_matmul_mx: return in->u.MATMUL_MX.scale;
+  case ISA_OP_dma_copy: return in->u.DMA_COPY.oob == ISA_OOB_skip ? ALL_PARTS : 0;
+  case ISA_OP_dma_transpose: return in->u.DMA_TRANSPOSE.oob == ISA_OOB_skip ? ALL_PARTS : 0;
+  case ISA_OP_dma_compute: return in->u.DMA_COMPUTE.oob == ISA_OOB_skip ? ALL_PARTS : 0;
+  default: return 0;
+  }
+}
+
+void lint_access(lint *l, const lint_stream *s, const isa_insn *in) {
+  access a = {l, s, part_of(in)};
+  /* A custom operator may leave parts of its sources unread. */
+  bool reads = s == l->at && isa_ops[in->op].rule != ISA_RULE_CUSTOM;
+  if (reads) lint_each_ap(l, s->core, in, check_read, &a);
+  if (reads && in->op == ISA_OP_dma_copy && in->u.DMA_COPY.op != ISA_ALU_bypass)
+    check_read(&a, in->u.DMA_COPY.dst, AP_R);
+  lint_write_only(l, s, in);
+}

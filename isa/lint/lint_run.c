@@ -1,0 +1,289 @@
+/* Follows the path of each engine: registers, branches, which waits can be passed. */
+#include "impl.h"
+
+#include <string.h>
+
+enum { MOST_TRIGGERED = 1 << 16 }; /* transfers of one dma_trigger that are followed singly */
+
+/* ---- Registers ----------------------------------------------------------------------------- */
+
+static bool is_known(const lint_stream *s, uint8_t reg) { return s->known >> reg & 1; }
+
+static void set(lint_stream *s, uint8_t reg, bool known, uint32_t v) {
+  s->known &= ~(UINT64_C(1) << reg);
+  s->known |= (uint64_t)known << reg;
+  s->regs[reg] = known ? v : 0;
+}
+
+static bool value_of(const lint_stream *s, const isa_int *i, uint32_t *v) {
+  *v = i->is_reg ? s->regs[i->v] : (uint32_t)i->v;
+  return !i->is_reg || is_known(s, (uint8_t)i->v);
+}
+
+static uint32_t shift(unsigned op, uint32_t a, uint32_t b) {
+  uint32_t sign = a >> 31 ? UINT32_MAX : 0;
+  if (op == ISA_OP_shl) return b >= 32 ? 0 : a << b;
+  if (op == ISA_OP_shr) return b >= 32 ? 0 : a >> b;
+  if (b == 0) return a;
+  return b >= 32 ? sign : a >> b | sign << (32 - b);
+}
+
+/* a op b; false when it is no register operation, or faults. */
+static bool alu(unsigned op, uint32_t a, uint32_t b, uint32_t *r) {
+  int64_t sa = (int32_t)a, sb = (int32_t)b; /* wide, so that INT32_MIN / -1 wraps */
+  switch (op) {
+  case ISA_OP_add: *r = a + b; return true;
+  case ISA_OP_sub: *r = a - b; return true;
+  case ISA_OP_mul: *r = a * b; return true;
+  case ISA_OP_and: *r = a & b; return true;
+  case ISA_OP_or: *r = a | b; return true;
+  case ISA_OP_xor: *r = a ^ b; return true;
+  case ISA_OP_shl:
+  case ISA_OP_shr:
+  case ISA_OP_sra: *r = shift(op, a, b); return true;
+  case ISA_OP_min: *r = sa < sb ? a : b; return true;
+  case ISA_OP_max: *r = sa > sb ? a : b; return true;
+  case ISA_OP_div: *r = b ? (uint32_t)(sa / sb) : 0; return b != 0;
+  case ISA_OP_mod: *r = b ? (uint32_t)(sa % sb) : 0; return b != 0;
+  default: return false;
+  }
+}
+
+static bool taken(unsigned op, uint32_t a, uint32_t b) {
+  int32_t sa = (int32_t)a, sb = (int32_t)b;
+  switch (op) {
+  case ISA_OP_beq: return a == b;
+  case ISA_OP_bne: return a != b;
+  case ISA_OP_blt: return sa < sb;
+  case ISA_OP_ble: return sa <= sb;
+  case ISA_OP_bgt: return sa > sb;
+  case ISA_OP_bge: return sa >= sb;
+  case ISA_OP_bltu: return a < b;
+  default: return a >= b; /* bgeu */
+  }
+}
+
+/* Runs a register instruction: *next is where it goes. False: the path is lost there. */
+static bool step_registers(lint_stream *s, const isa_insn *in, uint32_t *next) {
+  uint32_t b = 0, r = 0;
+  bool known;
+  switch (isa_ops[in->op].form) {
+  case ISA_FORM_MOV:
+    known = value_of(s, &in->u.MOV.a, &b);
+    set(s, in->u.MOV.rd, known, in->op == ISA_OP_not ? ~b : b);
+    return true;
+  case ISA_FORM_REGALU: {
+    known = value_of(s, &in->u.REGALU.b, &b) && is_known(s, in->u.REGALU.ra);
+    bool ok = alu(in->op, s->regs[in->u.REGALU.ra], b, &r);
+    set(s, in->u.REGALU.rd, known, r);
+    return ok || !known;
+  }
+  case ISA_FORM_BRANCH:
+    known = value_of(s, &in->u.BRANCH.b, &b) && is_known(s, in->u.BRANCH.ra);
+    if (known && taken(in->op, s->regs[in->u.BRANCH.ra], b)) *next = in->u.BRANCH.to;
+    return known;
+  case ISA_FORM_JUMP: *next = in->u.JUMP.to; return true;
+  case ISA_FORM_CALL:
+    set(s, in->u.CALL.rd, true, s->pc + 1);
+    *next = in->u.CALL.to;
+    return true;
+  case ISA_FORM_REG: /* ret; rank_id */
+    if (in->op != ISA_OP_ret) {
+      set(s, in->u.REG.r, false, 0);
+      return true;
+    }
+    *next = s->regs[in->u.REG.r];
+    return is_known(s, in->u.REG.r);
+  case ISA_FORM_TENSOR_LOAD: set(s, in->u.TENSOR_LOAD.rd, false, 0); return true;
+  default: return true;
+  }
+}
+
+/* ---- Transfers ----------------------------------------------------------------------------- */
+
+static unsigned queue_of(const isa_insn *in) {
+  switch (in->op) {
+  case ISA_OP_dma_trigger: return in->u.TRIGGER.queue;
+  case ISA_OP_dma_copy: return in->u.DMA_COPY.queue;
+  case ISA_OP_dma_transpose: return in->u.DMA_TRANSPOSE.queue;
+  default: return in->u.DMA_COMPUTE.queue;
+  }
+}
+
+static uint64_t rings_of(const isa_core *core, const isa_insn *in) {
+  unsigned q = queue_of(in);
+  return q < core->nqueues ? core->queues[q].rings : 0;
+}
+
+uint64_t lint_adds(const isa_core *core, const isa_insn *in) {
+  switch (in->upd.kind) {
+  case ISA_UPD_inc: return 1;
+  case ISA_UPD_add: return in->upd.value;
+  case ISA_UPD_dma: break;
+  default: return 0;
+  }
+  if (!isa_op_is_dma(in->op)) return 0;
+  if (in->op != ISA_OP_dma_trigger) return rings_of(core, in);
+  const isa_int *n = &in->u.TRIGGER.count;
+  return n->is_reg || n->v < 0 ? 0 : (uint64_t)n->v * rings_of(core, in);
+}
+
+static void run_static(lint *l, const lint_stream *s, const isa_insn *trigger, uint32_t i) {
+  unsigned q = trigger->u.TRIGGER.queue;
+  const isa_core *core = &l->p->cores[s->core];
+  const isa_insn *in = &core->queues[q].statics[i];
+  if (!l->free && !l->statics_done[s->core][q][i]) lint_access(l, s, in);
+  l->statics_done[s->core][q][i] = 1;
+  if (trigger->upd.kind == ISA_UPD_none) lint_update(l, s, in, &in->upd, rings_of(core, in));
+}
+
+/* Static transfers in order; when the order or the number is not known, all of the queue. */
+static void trigger(lint *l, const lint_stream *s, const isa_insn *in) {
+  unsigned q = in->u.TRIGGER.queue, mask = l->triggers[s->core][q];
+  const isa_core *core = &l->p->cores[s->core];
+  uint32_t n = 0, statics = core->queues[q].nstatics;
+  bool known = value_of(s, &in->u.TRIGGER.count, &n) && (mask & (mask - 1)) == 0;
+  if (statics == 0) return;
+  if (!known || n > MOST_TRIGGERED) {
+    for (uint32_t i = 0; i < statics; i++) {
+      if (!l->free) lint_write_only(l, s, &core->queues[q].statics[i]);
+      if (in->upd.kind == ISA_UPD_none) lint_update_any(l, s->core, &core->queues[q].statics[i]);
+    }
+    if (value_of(s, &in->u.TRIGGER.count, &n) && n <= INT32_MAX)
+      lint_update(l, s, in, &in->upd, n * rings_of(core, in));
+    else
+      lint_update_any(l, s->core, in);
+    return;
+  }
+  lint_update(l, s, in, &in->upd, n * rings_of(core, in));
+  for (uint32_t k = 0; k < n; k++) {
+    uint32_t *next = &l->statics_next[s->core][q];
+    run_static(l, s, in, *next);
+    *next = (*next + 1) % statics;
+  }
+}
+
+/* ---- Steps --------------------------------------------------------------------------------- */
+
+/* The path of s is lost at its pc: whatever it reaches may have run, any number of times. */
+static void let_loose(lint *l, lint_stream *s) {
+  s->state = LINT_LOOSE;
+  uint8_t *seen = isa_zalloc(l->al, s->code->n);
+  if (!seen || !isa_flow_reach(l->al, s->code, s->pc, seen)) l->failed = true;
+  const isa_core *core = &l->p->cores[s->core];
+  for (uint32_t pc = 0; !l->failed && pc < s->code->n; pc++) {
+    const isa_insn *in = &s->code->insns[pc];
+    if (!seen[pc]) continue;
+    if (s->count[pc] == 0) s->count[pc] = UINT32_MAX;
+    lint_update_any(l, s->core, in);
+    if (!l->free) lint_write_only(l, s, in);
+    if (in->op != ISA_OP_dma_trigger) continue;
+    const isa_queue *q = &core->queues[in->u.TRIGGER.queue];
+    for (uint32_t i = 0; i < q->nstatics; i++) {
+      lint_update_any(l, s->core, &q->statics[i]);
+      if (!l->free) lint_write_only(l, s, &q->statics[i]);
+    }
+  }
+  if (seen) isa_free(l->al, seen, s->code->n);
+}
+
+/* Effects of an instruction other than those on registers. */
+static void act(lint *l, lint_stream *s, const isa_insn *in) {
+  const isa_core *core = &l->p->cores[s->core];
+  if (!l->free && s->count[s->pc] == 1) lint_access(l, s, in);
+  if (in->op == ISA_OP_dma_trigger)
+    trigger(l, s, in);
+  else if (in->op == ISA_OP_sem_range_clear)
+    lint_clear(l, s, in);
+  if (in->op != ISA_OP_dma_trigger && in->upd.kind != ISA_UPD_none)
+    lint_update(l, s, in, &in->upd, isa_op_is_dma(in->op) ? rings_of(core, in) : 1);
+}
+
+/* One instruction. False when s cannot go on. */
+static bool step(lint *l, lint_stream *s) {
+  const isa_insn *in = &s->code->insns[s->pc];
+  uint32_t next = s->pc + 1;
+  if (in->wait.cond && (!l->free || l->judges)) {
+    unsigned key = lint_key(in->wait.core, in->wait.sem);
+    bool holds = lint_can_hold(l, s, &in->wait, l->judges ? &l->total[key] : &l->sem[key]);
+    if (!holds && !l->judges) {
+      s->state = LINT_WAITS;
+      return false;
+    }
+    if (holds)
+      lint_passed(l, s, &in->wait);
+    else
+      lint_judge_wait(l, s, &in->wait);
+  }
+  if (s->steps++ == l->steps) {
+    let_loose(l, s);
+    return false;
+  }
+  if (s->count[s->pc] < UINT32_MAX) s->count[s->pc]++;
+  act(l, s, in);
+  if (in->op == ISA_OP_halt) {
+    s->state = LINT_HALTED;
+    return false;
+  }
+  if (!step_registers(s, in, &next) || next >= s->code->n) {
+    let_loose(l, s);
+    return false;
+  }
+  s->pc = next;
+  return true;
+}
+
+/* Runs everyone but l->at as far as they can. Whether anyone has moved. */
+static bool run_others(lint *l) {
+  bool moved = false, again = true;
+  while (again && !l->failed) {
+    again = false;
+    for (unsigned i = 0; i < LINT_STREAMS; i++) {
+      lint_stream *s = &l->s[i];
+      if (s == l->at || s->state > LINT_WAITS) continue;
+      s->state = LINT_RUNS;
+      uint64_t steps = s->steps;
+      while (step(l, s) && !l->failed) {
+      }
+      again = again || s->steps != steps;
+    }
+    moved = moved || again;
+  }
+  return moved;
+}
+
+static void reset(lint *l) {
+  memset(l->sem, 0, sizeof l->sem);
+  memset(l->statics_next, 0, sizeof l->statics_next);
+  for (unsigned c = 0; c < l->p->ncores; c++)
+    for (unsigned q = 0; q < l->p->cores[c].nqueues; q++)
+      if (l->statics_done[c][q])
+        memset(l->statics_done[c][q], 0, l->p->cores[c].queues[q].nstatics);
+  for (unsigned i = 0; i < LINT_STREAMS; i++) {
+    lint_stream *s = &l->s[i];
+    s->state = s->code && s->code->n ? LINT_RUNS : LINT_HALTED;
+    s->pc = 0;
+    s->steps = 0;
+    s->known = UINT64_MAX;
+    memset(s->regs, 0, sizeof s->regs);
+    if (s->count) memset(s->count, 0, s->code->n * sizeof *s->count);
+  }
+  if (!l->free) lint_memory_reset(l);
+}
+
+bool lint_pass(lint *l) {
+  reset(l);
+  lint_stream *last = NULL;
+  for (unsigned i = 0; i < LINT_STREAMS; i++)
+    if (&l->s[i] == l->at) last = &l->s[i];
+  run_others(l);
+  while (last && last->state <= LINT_WAITS && !l->failed) {
+    last->state = LINT_RUNS;
+    if (step(l, last)) {
+      run_others(l);
+      continue;
+    }
+    if (!run_others(l) && last->state <= LINT_WAITS) break;
+  }
+  return !l->failed;
+}

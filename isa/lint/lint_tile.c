@@ -1,0 +1,95 @@
+/* Tiles that no instruction needs. */
+#include "impl.h"
+
+#include <string.h>
+
+enum { MOST_TILES = 4096 }; /* with more, tiles are not compared with one another */
+
+enum { READ = 1, WRITTEN = 2, BESIDES = 4 }; /* BESIDES: written by what has another result */
+
+typedef struct uses {
+  const lint *l;
+  const isa_core *core;
+  uint8_t *tile;     /* [ntiles] */
+  bool raw_r, raw_w; /* patterns that name no tile */
+  bool besides;
+} uses;
+
+static void note(void *ud, uint32_t index, uint32_t flags) {
+  uses *u = ud;
+  const isa_ap *ap = &u->core->aps[index - 1];
+  if (ap->space == ISA_HBM) return;
+  if (!ap->base) {
+    u->raw_r = u->raw_r || (flags & AP_R);
+    u->raw_w = u->raw_w || (flags & AP_W);
+    return;
+  }
+  if (flags & AP_R) u->tile[ap->base - 1] |= READ;
+  if (flags & AP_W) u->tile[ap->base - 1] |= (uint8_t)(WRITTEN | (u->besides ? BESIDES : 0));
+}
+
+/* Whether an instruction is worth running although one of its outputs is not read: it has
+ * another, or leaves something in registers. */
+static bool has_besides(const isa_insn *in) {
+  const isa_form *f = isa_form_of(in->op);
+  unsigned outputs = 0;
+  for (unsigned i = 0; i < f->nfields; i++) {
+    const isa_field *fd = &f->fields[i];
+    if (fd->kind == ISA_K_AP && fd->arg & AP_W)
+      outputs += *(const isa_t_AP *)isa_member_c(in, fd) != 0;
+    if (fd->kind == ISA_K_APS) outputs += 2;
+    if (strcmp(fd->name, "reduce") == 0) return true;
+  }
+  return outputs > 1;
+}
+
+static void note_insn(uses *u, unsigned core, const isa_insn *in) {
+  u->besides = has_besides(in);
+  lint_each_ap(u->l, core, in, note, u);
+}
+
+static bool share(const isa_tile *a, const isa_tile *b) {
+  return a->space == b->space && a->part < b->part + b->shape[0] &&
+         b->part < a->part + a->shape[0] && a->offset < b->offset + b->bytes &&
+         b->offset < a->offset + a->bytes;
+}
+
+/* What is read of a tile is read of those that lie on it. */
+static void spread(const isa_program *p, uint8_t *tile) {
+  for (uint32_t i = 0; i < p->ntiles; i++)
+    for (uint32_t k = 0; k < p->ntiles; k++)
+      if (i != k && tile[k] & READ && share(&p->tiles[i], &p->tiles[k])) tile[i] |= READ;
+}
+
+static void judge(lint *l, const uses *u) {
+  isa_place nowhere = {-1, -1, 0};
+  for (uint32_t i = 0; i < l->p->ntiles; i++) {
+    const char *name = l->p->tiles[i].name;
+    if (u->tile[i] == 0 && !u->raw_r && !u->raw_w)
+      lint_add(l, ISA_LINT_unused, nowhere, "no instruction uses the tile `%s`", name);
+    else if (u->tile[i] == WRITTEN && !u->raw_r)
+      lint_add(l, ISA_LINT_unread, nowhere, "the tile `%s` is written and never read", name);
+  }
+}
+
+void lint_judge_tiles(lint *l) {
+  const isa_program *p = l->p;
+  if (p->ntiles == 0 || p->ntiles > MOST_TILES) return;
+  uses u = {.l = l, .tile = isa_zalloc(l->al, p->ntiles)};
+  if (!u.tile) {
+    l->failed = true;
+    return;
+  }
+  for (unsigned c = 0; c < p->ncores; c++) {
+    u.core = &p->cores[c];
+    for (unsigned e = 0; e < ISA_NENGINES; e++)
+      for (uint32_t pc = 0; pc < u.core->code[e].n; pc++)
+        note_insn(&u, c, &u.core->code[e].insns[pc]);
+    for (unsigned q = 0; q < u.core->nqueues; q++)
+      for (uint32_t k = 0; k < u.core->queues[q].nstatics; k++)
+        note_insn(&u, c, &u.core->queues[q].statics[k]);
+  }
+  spread(p, u.tile);
+  judge(l, &u);
+  isa_free(l->al, u.tile, p->ntiles);
+}

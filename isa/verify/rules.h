@@ -1,0 +1,123 @@
+/* The verifier's inside: what check*.c and rules*.c share. A rule runs after the generic checks
+ * of all fields, so every index in the instruction is valid and every pattern legal by itself.
+ *
+ * Decided here, where the design leaves it open:
+ * - the operands of a bit-pattern instruction have integers of one width: nothing converts;
+ * - axes of tensor_reduce counts the trailing dimensions that are reduced, 0 means all;
+ * - a control instruction and a DMA reach a pattern at any partition;
+ * - a stride of a dynamic offset is at most ISA_CK_STRIDE bytes, so that an address computed from
+ *   two 32-bit values cannot overflow 64 bits;
+ * - a pattern that repeats elements (step 0) has no more of them than the largest memory has bytes,
+ *   so that no instruction runs without end. */
+#ifndef ISA_RULES_H
+#define ISA_RULES_H
+
+#include "../program.h"
+
+#define ISA_CK_STRIDE ((int64_t)1 << 30) /* bytes */
+#define ISA_CK_OFFSET ((int64_t)1 << 48) /* bytes, of a pattern with dynamic parts */
+#define ISA_CK_STEP ((int64_t)1 << 40)   /* elements, in HBM */
+#define ISA_CK_ELEMS ((uint64_t)1 << 18) /* of a partition */
+#define ISA_CK_HBM_ELEMS ((uint64_t)1 << 38)
+
+typedef struct isa_ck {
+  const isa_program *p;
+  const isa_core *core;
+  unsigned engine;
+  uint32_t code_n; /* 0: branch targets are not checked */
+  const isa_insn *in;
+  const isa_op_row *row;
+  const isa_form *form;
+  isa_error *e;
+} isa_ck;
+
+/* Field numbers: ISA_F_MATMUL_dst and so on, for isa_fail. */
+#define FORM(id) enum {
+#define FIELD(form, name, kind, mode, arg) ISA_F_##form##_##name,
+#define END(id)     \
+  ISA_F_##id##_end_ \
+  }                 \
+  ;
+#include "../forms.def"
+#undef FORM
+#undef FIELD
+#undef END
+
+typedef bool (*isa_rule_fn)(const isa_ck *c);
+
+/* Pattern of a valid 1-based index. */
+static inline const isa_ap *isa_ck_ap(const isa_ck *c, uint32_t index) {
+  return &c->core->aps[index - 1];
+}
+static inline bool isa_ck_packed(unsigned dtype) { return isa_dtypes[dtype].cls == ISA_PACK; }
+/* Partitions of an SBUF or PSUM pattern, 1 in HBM. */
+static inline uint32_t isa_ck_parts(const isa_ap *ap) {
+  return ap->space == ISA_HBM ? 1 : ap->nparts;
+}
+
+/* ---- check.c ---- */
+
+/* The names of the engines in mask, with commas between them. */
+void isa_ck_engines(unsigned mask, char *out, size_t n);
+
+/* ---- check_ap.c ---- */
+
+/* Field f takes the pattern of that 1-based index: engine, memory, dimensions, start partition,
+ * type, and for a destination distinct elements. */
+bool isa_ck_operand(const isa_ck *c, int f, uint32_t index, uint32_t flags);
+
+/* ---- rules_indirect.c ---- */
+
+/* What all instructions ask of their `.indirect` operands: the index, start partitions, engines. */
+bool isa_ck_indirect(const isa_ck *c);
+
+/* ---- rules.c ---- */
+
+/* Fields f and g (patterns of this instruction, index numbers ia and ib) have the same partitions,
+ * also where a register gives their number. */
+bool isa_ck_agree_parts(const isa_ck *c, int f, uint32_t ia, int g, uint32_t ib);
+/* And the same elements in each. */
+bool isa_ck_agree(const isa_ck *c, int f, uint32_t ia, int g, uint32_t ib);
+/* The engine of this instruction has the operator that field f names. */
+bool isa_ck_has_op(const isa_ck *c, int f, unsigned op);
+/* A [P, 1] vector of field f has that type; other kinds of number pass. */
+bool isa_ck_vector_type(const isa_ck *c, int f, isa_num n, unsigned dtype);
+
+/* ---- rules_shape.c: helpers for operands that differ in shape ---- */
+
+/* A set of data types, one bit each. */
+#define ISA_CK_TYPE(dtype) (UINT32_C(1) << (dtype))
+/* The pattern of field f has one of the types; and the same type as that of field g. */
+bool isa_ck_types(const isa_ck *c, int f, uint32_t index, uint32_t types);
+bool isa_ck_same_type(const isa_ck *c, int f, uint32_t ia, int g, uint32_t ib);
+/* None of its sizes is a register. */
+bool isa_ck_fixed(const isa_ck *c, int f, uint32_t index);
+/* It shares no byte with that of field g: not even in place. */
+bool isa_ck_apart(const isa_ck *c, int f, uint32_t ia, int g, uint32_t ib);
+/* It has that many elements in a partition; its partitions are a multiple of `of`. */
+bool isa_ck_count(const isa_ck *c, int f, uint32_t index, uint64_t want);
+bool isa_ck_parts_multiple(const isa_ck *c, int f, uint32_t index, unsigned of);
+
+/* ---- rules_dma.c ---- */
+
+/* Queue of a DMA instruction that makes a transfer, -1 for other instructions. */
+int isa_ck_dma_queue(const isa_insn *in);
+
+/* The classes that have a rule; for the others the fields' own checks are all there is. */
+/* clang-format off */
+#define ISA_RULES_BUILT(X) \
+  X(EVENT, event) X(SEMRANGE, semrange) X(TRIGGER, trigger) X(DMACOPY, dmacopy) X(LDW, ldw) \
+  X(DMATR, dmatr) X(DMACOMP, dmacomp) X(MM, mm) X(ACT, act) X(COPY, copy) X(MEMSET, memset) \
+  X(TT, tt) X(TS, ts) X(REDUCE, reduce) X(UNARY, unary) X(IOTA, iota) X(AFFINE, affine) \
+  X(LGATHER, lgather) X(NGATHER, ngather) X(PREDUCE, preduce) X(SEQB, seqb) X(NONZERO, nonzero) \
+  X(TOPK, topk) X(TR32, tr32) X(MASK, mask) X(SHUFFLE, shuffle) X(EXPO, expo) X(RNG, rng) \
+  X(DROPOUT, dropout) X(QUANT, quant) X(LDWMX, ldwmx) X(MMMX, mmmx) X(STT, stt) X(PRED, pred) \
+  X(SELRED, selred) X(RANGE, range) X(SCAN, scan) X(CUMUL, cumul) X(TSRED, tsred) \
+  X(BNSTATS, bnstats) X(BNAGGR, bnaggr) X(MAX8, max8) X(MATCHV, matchv) X(FIND8, find8) \
+  X(REPL8, repl8) X(ACT2, act2) X(CUSTOM, custom)
+/* clang-format on */
+#define X(id, name) bool isa_rule_##name(const isa_ck *c);
+ISA_RULES_BUILT(X)
+#undef X
+
+#endif

@@ -1,0 +1,10 @@
+/* What the command's parts in Lua use to limit memory, and to run a script that is not trusted. */
+#ifndef LUA_SOMA_SANDBOX_H
+#define LUA_SOMA_SANDBOX_H
+
+#include "../bind.h"
+
+/* host.bytes, limit_memory, check_output, save_output, forbid_files, confine. */
+extern const luaL_Reg soma_sandbox_functions[];
+
+#endif

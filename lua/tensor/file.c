@@ -1,0 +1,336 @@
+/* What the file formats of tensors share: sources of bytes, mapping, elements, names. */
+#include "file.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+/* ---- Sources ------------------------------------------------------------------------------- */
+
+static size_t read_stream(lt_source *s, void *to, size_t n) {
+  errno = 0;
+  return fread(to, 1, n, s->from);
+}
+
+static const char *stream_error(lt_source *s) {
+  return ferror((FILE *)s->from) ? strerror(errno) : NULL;
+}
+
+lt_source lt_file_source(lua_State *L, const lb_file *f, const char *path, const char *format) {
+  struct stat st;
+  bool sized = fstat(fileno(f->f), &st) == 0 && S_ISREG(st.st_mode);
+  return (lt_source){.L = L,
+                     .path = path,
+                     .format = format,
+                     .length = sized ? (int64_t)st.st_size : -1,
+                     .read = read_stream,
+                     .error = stream_error,
+                     .from = f->f};
+}
+
+int lt_bad(const lt_source *s, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  lua_pushvfstring(s->L, fmt, ap);
+  va_end(ap);
+  return luaL_error(s->L, "%s: not a valid %s file: %s", s->path, s->format,
+                    lua_tostring(s->L, -1));
+}
+
+bool lt_read(lt_source *s, void *to, size_t n) {
+  size_t got = n > 0 ? s->read(s, to, n) : 0;
+  s->at += (int64_t)got;
+  if (got == n) return true;
+  const char *error = s->error(s);
+  if (error != NULL) luaL_error(s->L, "%s: %s", s->path, error);
+  return false;
+}
+
+/* ---- Mapping ------------------------------------------------------------------------------- */
+
+#define MAP_CLASS "soma.mapping"
+enum { MAP_FROM = 16 << 20 };
+typedef struct mapping {
+  unsigned char *p;
+  size_t n;
+} mapping;
+
+static int mapping_gc(lua_State *L) {
+  mapping *m = luaL_checkudata(L, 1, MAP_CLASS);
+  if (m->p != NULL) munmap(m->p, m->n);
+  m->p = NULL;
+  return 0;
+}
+
+void lt_map(lt_source *s, const lt_loading *o) {
+  bool wanted = s->length > 0 && (o->map < 0 ? s->length >= MAP_FROM : o->map > 0);
+  int flags = MAP_PRIVATE;
+#ifdef MAP_NORESERVE
+  flags |= MAP_NORESERVE; /* only pages that are written to cost memory */
+#endif
+  mapping *m = lua_newuserdatauv(s->L, sizeof *m, 0);
+  *m = (mapping){NULL, (size_t)s->length};
+  luaL_setmetatable(s->L, MAP_CLASS);
+  if (!wanted || (uint64_t)s->length > SIZE_MAX) return;
+  void *p = mmap(NULL, m->n, PROT_READ | PROT_WRITE, flags, fileno(s->from), 0);
+  if (p == MAP_FAILED) return;
+  m->p = p;
+  s->map = lua_gettop(s->L);
+  lb_account(s->L, 1 << 16); /* address space is not endless either */
+}
+
+/* ---- Options ------------------------------------------------------------------------------- */
+
+lt_loading lt_loading_options(lua_State *L, int arg, const char *what, const char *const *known) {
+  lb_options(L, arg, what, known);
+  lt_loading o = {.what = what, .arg = arg, .device = lb_device_option(L, arg, what), .map = -1};
+  if (lb_option(L, arg, "map") != LUA_TNIL) o.map = lb_bool(L, arg, what, "map", false);
+  lua_pop(L, 1);
+  return o;
+}
+
+unsigned lt_loading_dtype(lua_State *L, const lt_loading *o, const char *name) {
+  if (lb_option(L, o->arg, "dtype") != LUA_TTABLE) {
+    lua_pop(L, 1);
+    return lb_dtype_option(L, o->arg, o->what, 0);
+  }
+  unsigned dtype = 0;
+  lua_pushstring(L, name);
+  if (lua_rawget(L, -2) != LUA_TNIL) {
+    lua_createtable(L, 0, 1);
+    lua_insert(L, -2);
+    lua_setfield(L, -2, "dtype");
+    dtype = lb_dtype_option(L, lua_gettop(L), o->what, 0);
+  }
+  lua_pop(L, 2);
+  return dtype;
+}
+
+/* Pushes the strings of the sequence at index, the first few of many. */
+static const char *push_list(lua_State *L, int index) {
+  enum { MOST = 10 };
+  lua_Integer n = (lua_Integer)lua_rawlen(L, index);
+  luaL_Buffer b;
+  luaL_buffinit(L, &b);
+  if (n == 0) luaL_addstring(&b, "nothing");
+  for (lua_Integer i = 1; i <= n && i <= MOST; i++) {
+    if (i > 1) luaL_addstring(&b, ", ");
+    lua_rawgeti(L, index, i);
+    luaL_addvalue(&b);
+  }
+  if (n > MOST) luaL_addstring(&b, ", ...");
+  luaL_pushresult(&b);
+  return lua_tostring(L, -1);
+}
+
+/* Pushes the table whose keys are the strings of the sequence at index. */
+static void push_set(lua_State *L, int index) {
+  lua_Integer n = (lua_Integer)lua_rawlen(L, index);
+  lua_newtable(L);
+  for (lua_Integer i = 1; i <= n; i++) {
+    lua_rawgeti(L, index, i);
+    lua_pushboolean(L, true);
+    lua_rawset(L, -3);
+  }
+}
+
+void lt_loading_names(lua_State *L, const lt_loading *o, const char *path, int all) {
+  int type = lb_option(L, o->arg, "names"), names = lua_gettop(L);
+  if (type == LUA_TNIL) {
+    lua_pushvalue(L, all);
+    lua_replace(L, names);
+    return;
+  }
+  if (type != LUA_TTABLE)
+    luaL_error(L, "%s: option 'names' must be a sequence of strings, not %s", o->what,
+               luaL_typename(L, names));
+  push_set(L, all);
+  lua_Integer n = (lua_Integer)lua_rawlen(L, names);
+  for (lua_Integer i = 1; i <= n; i++) {
+    if (lua_rawgeti(L, names, i) != LUA_TSTRING)
+      luaL_error(L, "%s: option 'names' must be a sequence of strings; entry %I is %s", o->what,
+                 (LUAI_UACINT)i, luaL_typename(L, -1));
+    const char *name = lua_tostring(L, -1);
+    lua_pushvalue(L, -1);
+    if (lua_rawget(L, names + 1) == LUA_TNIL)
+      luaL_error(L, "%s: there is no tensor '%s'; it has: %s", path, name, push_list(L, all));
+    lua_pop(L, 2);
+  }
+  lua_settop(L, names);
+}
+
+/* ---- Elements ------------------------------------------------------------------------------ */
+
+static int integer_dtype(unsigned bytes, bool is_signed) {
+  switch (bytes) {
+  case 1: return is_signed ? ISA_int8 : ISA_uint8;
+  case 2: return is_signed ? ISA_int16 : ISA_uint16;
+  case 4: return is_signed ? ISA_int32 : ISA_uint32;
+  default: return is_signed ? ISA_int64 : ISA_uint64;
+  }
+}
+
+static int plain_dtype(const lt_stored *e) {
+  switch (e->kind) {
+  case 'b': return e->bytes == 1 ? ISA_bool : -1;
+  case 'i': return integer_dtype(e->bytes, true);
+  case 'u': return integer_dtype(e->bytes, false);
+  case 'f': return e->bytes == 2 ? ISA_float16 : e->bytes == 4 ? ISA_float32 : -1;
+  default: return -1;
+  }
+}
+
+static const char *push_stored_name(lua_State *L, const lt_stored *e) {
+  if (e->named >= 0) return lua_pushstring(L, isa_dtypes[e->named].name);
+  return lua_pushfstring(L, "%s%d",
+                         e->kind == 'f'   ? "float"
+                         : e->kind == 'u' ? "uint"
+                         : e->kind == 'i' ? "int"
+                         : e->kind == 'V' ? "void"
+                                          : "bool",
+                         (int)e->bytes * 8);
+}
+
+static bool is_double(const lt_stored *e) { return e->kind == 'f' && e->bytes == 8; }
+
+unsigned lt_stored_dtype(const lt_source *s, const lt_stored *e, unsigned asked) {
+  int own = e->named >= 0 ? e->named : plain_dtype(e);
+  if (asked == 0 && own < 0)
+    luaL_error(s->L,
+               is_double(e) ? "%s: holds float64, which the machine lacks: store it as float32, or "
+                              "load it with {dtype = \"float32\"}"
+                            : "%s: its type has no name: give {dtype = ...}",
+               s->path);
+  if (asked == 0 || (int)asked == own) return (unsigned)own;
+  bool raw = e->named < 0 && (e->kind == 'u' || e->kind == 'V');
+  if (is_double(e) && lt_class_of(asked) == LT_FLOAT) return asked;
+  if (raw && isa_dtype_bytes(asked) == e->bytes) return asked;
+  luaL_error(s->L, "%s: holds %s, which cannot be read as %s: load it and use astype", s->path,
+             push_stored_name(s->L, e), isa_dtypes[asked].name);
+  return 0;
+}
+
+int64_t lt_stored_size(const lt_source *s, const lt_stored *e) {
+  lt_tensor size = {.dtype = ISA_uint8, .ndim = e->ndim};
+  memcpy(size.shape, e->shape, sizeof size.shape);
+  if (!lt_layout(&size) || size.size > INT64_MAX / 16) lt_bad(s, "its shape is too large");
+  return size.size * e->bytes;
+}
+
+static void swap_bytes(unsigned char *p, int64_t n, unsigned bytes) {
+  for (int64_t i = 0; i < n; i++, p += bytes)
+    for (unsigned b = 0; b < bytes / 2; b++) {
+      unsigned char t = p[b];
+      p[b] = p[bytes - 1 - b];
+      p[bytes - 1 - b] = t;
+    }
+}
+
+static void read_exact(lt_source *s, void *to, size_t n) {
+  if (!lt_read(s, to, n)) lt_bad(s, "it ends within its data");
+}
+
+static void read_doubles(lt_source *s, const lt_stored *e, const lt_tensor *t) {
+  unsigned char raw[8 * LT_CHUNK];
+  double v[LT_CHUNK];
+  unsigned bytes = isa_dtype_bytes(t->dtype);
+  for (int64_t i = 0; i < t->size; i += LT_CHUNK) {
+    size_t n = t->size - i < LT_CHUNK ? (size_t)(t->size - i) : LT_CHUNK;
+    read_exact(s, raw, n * 8);
+    if (e->big) swap_bytes(raw, (int64_t)n, 8);
+    for (size_t k = 0; k < n; k++) {
+      uint64_t u = lt_get_bits(raw + 8 * k, 8);
+      memcpy(&v[k], &u, 8);
+    }
+    lt_store_f64(t->dtype, t->data + i * bytes, bytes, n, v);
+  }
+}
+
+static void check_bools(const lt_source *s, const lt_tensor *t) {
+  for (int64_t i = 0; i < t->size; i++)
+    if (t->data[i] > 1)
+      lt_bad(s, "element %I of type bool is %d, not 0 or 1", (LUAI_UACINT)i, t->data[i]);
+}
+
+/* The transpose: what Fortran order is when it is read row by row. */
+static void turn(lt_tensor *t) {
+  lt_tensor from = *t;
+  for (unsigned d = 0; d < t->ndim; d++) {
+    t->shape[d] = from.shape[t->ndim - 1 - d];
+    t->stride[d] = from.stride[t->ndim - 1 - d];
+  }
+}
+
+/* The next n bytes where they are in the mapping; NULL when they must be copied. */
+static unsigned char *mapped(const lt_source *s, const lt_stored *e, int64_t n) {
+  if (s->map == 0 || e->big || is_double(e) || s->at % e->bytes != 0) return NULL;
+  if (n > s->length - s->at) return NULL;
+  const mapping *m = lua_touserdata(s->L, s->map);
+  return m->p + s->at;
+}
+
+void lt_read_tensor(lt_source *s, const lt_stored *e, unsigned dtype) {
+  int64_t shape[LT_DIMS], n = lt_stored_size(s, e);
+  for (unsigned d = 0; d < e->ndim; d++) shape[d] = e->shape[e->fortran ? e->ndim - 1 - d : d];
+  unsigned char *in_place = mapped(s, e, n);
+  lt_tensor *t = in_place != NULL ? lt_new_on(s->L, dtype, e->ndim, shape, s->map, in_place)
+                                  : lt_new(s->L, dtype, e->ndim, shape);
+  if (in_place != NULL) {
+    s->at += n;
+  } else if (is_double(e)) {
+    read_doubles(s, e, t);
+  } else {
+    read_exact(s, t->data, (size_t)n);
+    if (e->big) swap_bytes(t->data, t->size, e->bytes);
+  }
+  if (dtype == ISA_bool) check_bools(s, t);
+  if (e->fortran) turn(t);
+}
+
+/* ---- Writing ------------------------------------------------------------------------------- */
+
+static int compare_names(const void *a, const void *b) {
+  return strcmp(((const lt_named *)a)->name, ((const lt_named *)b)->name);
+}
+
+static const char *check_name(lua_State *L, const char *what) {
+  if (lua_type(L, -2) != LUA_TSTRING)
+    luaL_error(L, "%s: a name of a tensor is %s, not a string", what, luaL_typename(L, -2));
+  size_t n;
+  const char *name = lua_tolstring(L, -2, &n);
+  if (n == 0 || strlen(name) != n)
+    luaL_error(L, "%s: a name of a tensor is empty or has a zero byte", what);
+  if (lt_test(L, -1) == NULL)
+    luaL_error(L, "%s: '%s': a tensor was expected, got %s", what, name, lb_type_name(L, -1));
+  return name;
+}
+
+lt_named *lt_check_named(lua_State *L, int arg, const char *what, size_t *n) {
+  luaL_checktype(L, arg, LUA_TTABLE);
+  luaL_checkstack(L, 8, what);
+  lua_Integer count = 0;
+  for (lua_pushnil(L); lua_next(L, arg) != 0; lua_pop(L, 1)) {
+    check_name(L, what);
+    count++;
+  }
+  lua_createtable(L, count < INT_MAX ? (int)count : 0, 0);
+  int held = lua_gettop(L);
+  lt_named *list = lua_newuserdatauv(L, ((size_t)count + 1) * sizeof *list, 0);
+  *n = 0;
+  for (lua_pushnil(L); lua_next(L, arg) != 0 && *n < (size_t)count;) {
+    list[*n].name = check_name(L, what);
+    list[*n].t = lt_make_dense(L, lua_gettop(L));
+    lua_rawseti(L, held, (lua_Integer)++ * n);
+  }
+  lua_settop(L, held + 1);
+  qsort(list, *n, sizeof *list, compare_names);
+  return list;
+}
+
+void lt_open_tensor_file(lua_State *L) {
+  static const luaL_Reg meta[] = {{"__gc", mapping_gc}, {NULL, NULL}};
+  lb_class(L, MAP_CLASS, meta, NULL);
+}

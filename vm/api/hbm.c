@@ -1,0 +1,135 @@
+/* What is in a machine's HBM, constants that stay there, and which tensors a program writes. */
+#include "impl.h"
+
+#include <string.h>
+
+_Static_assert((int)SOMA_HBM_PROGRAM == VM_HBM_PROGRAM && (int)SOMA_HBM_RING == VM_HBM_RING,
+               "the public numbers are the allocator's own");
+_Static_assert(sizeof((soma_hbm_usage *)0)->stack / sizeof(soma_hbm_stack) == VM_HBM_STACKS,
+               "a stack of any target has its place");
+
+uint64_t soma_hbm_used(const soma_machine *m) { return m->hbm.used; }
+
+void soma_hbm_stats(const soma_machine *m, soma_hbm_usage *out, size_t n) {
+  const vm_hbm *h = &m->hbm;
+  vm_hbm_blocks b = vm_hbm_free_blocks(h);
+  soma_hbm_usage u = {.capacity = h->capacity,
+                      .used = h->used,
+                      .high_water = h->high_water,
+                      .free = b.free,
+                      .largest_free = b.largest,
+                      .blocks = h->n,
+                      .free_blocks = b.n,
+                      .stacks = h->stacks};
+  for (uint32_t i = 0; i < h->stacks; i++)
+    u.stack[i] = (soma_hbm_stack){vm_hbm_stack_capacity(h, i), vm_hbm_stack_used(h, i)};
+  memcpy(out, &u, n < sizeof u ? n : sizeof u);
+}
+
+soma_status soma_hbm_allocation(const soma_machine *m, uint32_t i, soma_hbm_block *out) {
+  if (i >= m->hbm.n) return SOMA_ARG;
+  const vm_hbm_range *r = &m->hbm.v[i];
+  *out = (soma_hbm_block){.name = r->name,
+                          .owner = (soma_hbm_owner)r->owner,
+                          .stack = (uint32_t)(r->at / m->hbm.stack_size),
+                          .address = r->at,
+                          .bytes = r->bytes};
+  return SOMA_OK;
+}
+
+/* ---- Constants ---------------------------------------------------------------------------- */
+
+soma_tensor *const *soma_residents(const soma_machine *m, const soma_program *p) {
+  for (uint32_t i = 0; i < m->nresidents; i++)
+    if (m->residents[i].p == p) return m->residents[i].consts;
+  return NULL;
+}
+
+static void drop(soma_machine *m, resident *r) {
+  uint32_t n = r->p->p->ntensors;
+  for (uint32_t i = 0; i < n; i++) soma_tensor_free(r->consts[i]);
+  isa_free(&m->al, r->consts, n * sizeof *r->consts);
+  soma_program_free(r->p);
+}
+
+void soma_drop_from_device(soma_machine *m, const soma_program *p) {
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < m->nresidents; i++) {
+    if (p && m->residents[i].p != p)
+      m->residents[kept++] = m->residents[i];
+    else
+      drop(m, &m->residents[i]);
+  }
+  m->nresidents = kept;
+}
+
+static soma_status place_constants(soma_machine *m, const isa_program *p, soma_tensor **consts) {
+  soma_status s = SOMA_OK;
+  for (uint32_t i = 0; i < p->ntensors && s == SOMA_OK; i++) {
+    const isa_tensor *t = &p->tensors[i];
+    if (t->role != ISA_CONST) continue;
+    s = soma_tensor_place(m, (soma_dtype)t->dtype, t->ndim, t->shape, VM_HBM_CONST, t->name,
+                          &consts[i]);
+    if (s == SOMA_OK) memcpy(consts[i]->block.data, t->data, (size_t)t->bytes);
+  }
+  return s;
+}
+
+soma_status soma_move_to_device(soma_machine *m, soma_program *p) {
+  soma_status s = soma_not_calling(m);
+  if (s != SOMA_OK || soma_residents(m, p)) return s;
+  if ((s = soma_fit_target(m, p->p->target)) != SOMA_OK) return s;
+  uint32_t n = p->p->ntensors;
+  if (m->nresidents == m->cap_residents && !isa_array_grow(&m->al, &m->residents, m->nresidents,
+                                                           &m->cap_residents, sizeof *m->residents))
+    return soma_out_of_memory(m);
+  resident *r = &m->residents[m->nresidents];
+  *r = (resident){.p = p};
+  if (n == 0) return SOMA_OK;
+  if (!(r->consts = isa_zalloc(&m->al, n * sizeof *r->consts))) return soma_out_of_memory(m);
+  p->refs++;
+  s = place_constants(m, p->p, r->consts);
+  if (s != SOMA_OK) {
+    drop(m, r);
+    return s;
+  }
+  for (uint32_t i = 0; i < n; i++)
+    if (r->consts[i]) m->to_device += r->consts[i]->block.bytes;
+  m->nresidents++;
+  return SOMA_OK;
+}
+
+/* ---- What a program writes ---------------------------------------------------------------- */
+
+static void mark_pattern(const isa_core *c, uint32_t index, bool *written) {
+  const isa_ap *ap = index ? &c->aps[index - 1] : NULL;
+  if (ap && ap->space == ISA_HBM) written[ap->base - 1] = true;
+}
+
+static void mark_insn(const isa_program *p, const isa_core *c, const isa_insn *in, bool *written) {
+  const isa_form *f = isa_form_of(in->op);
+  for (int i = 0; i < f->nfields; i++) {
+    const isa_field *field = &f->fields[i];
+    if ((field->kind != ISA_K_AP && field->kind != ISA_K_APS) || !(field->arg & AP_W)) continue;
+    const uint32_t *list = isa_member_c(in, field);
+    uint32_t n = 1;
+    if (field->kind == ISA_K_APS) {
+      const isa_ref *ref = isa_member_c(in, field);
+      n = ref->count;
+      list = isa_program_list(p, *ref, ISA_K_APS);
+    }
+    for (uint32_t k = 0; list && k < n; k++) mark_pattern(c, list[k], written);
+  }
+}
+
+void soma_mark_written(const isa_program *p, bool *written) {
+  for (uint32_t i = 0; i < p->ncores; i++) {
+    const isa_core *c = &p->cores[i];
+    for (unsigned e = 0; e < ISA_NENGINES; e++)
+      for (uint32_t pc = 0; pc < c->code[e].n; pc++)
+        mark_insn(p, c, &c->code[e].insns[pc], written);
+    for (uint32_t q = 0; q < c->nqueues; q++)
+      for (uint32_t k = 0; k < c->queues[q].nstatics; k++)
+        mark_insn(p, c, &c->queues[q].statics[k], written);
+  }
+}

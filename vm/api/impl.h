@@ -1,0 +1,121 @@
+/* Behind the handles of soma.h; shared by soma.c and soma_run.c. */
+#ifndef VM_SOMA_IMPL_H
+#define VM_SOMA_IMPL_H
+
+#include "../time/clock.h"
+#include "../dma/hbm.h"
+#include "soma.h"
+#include "../vm.h"
+
+#include <stdatomic.h>
+
+/* What a tensor of a program is bound to: host data, or device, which it then holds a reference to,
+ * as it does to the program. */
+typedef struct binding {
+  soma_program *p;
+  uint32_t tensor;
+  bool shared; /* data may be used in place */
+  const void *data;
+  soma_tensor *device;
+} binding;
+
+/* A program whose constants stay on the device: it holds a reference to both. */
+typedef struct resident {
+  soma_program *p;
+  soma_tensor **consts; /* by tensor of p: NULL of those that are not const */
+} resident;
+
+struct soma_tensor {
+  soma_machine *m;          /* NULL once the machine is gone */
+  soma_tensor *next, *prev; /* of the machine's */
+  isa_alloc al;
+  vm_block block;
+  uint32_t ndim, refs; /* refs: the creator's handle, each binding, each run */
+  int64_t shape[ISA_TENSOR_DIMS];
+  soma_dtype dtype;
+  char name[64]; /* in listings */
+};
+
+struct soma_program {
+  isa_program *p;
+  isa_alloc al;
+  atomic_uint refs; /* the creator's handle, each run, each binding */
+};
+
+typedef struct custom { /* an operator of the host's */
+  char *name;
+  size_t n;
+  soma_custom_op op;
+} custom;
+
+struct soma_machine {
+  soma_options o;
+  isa_alloc al;
+  vm_kern kern;
+  const isa_target *target; /* NULL until the first run when the options name none */
+  vm_memory mem;
+  vm_costs costs;
+  binding *bindings;
+  uint32_t nbindings, cap_bindings;
+  soma_tensor *tensors;
+  vm_hbm hbm; /* of trn2 until the target is known */
+  resident *residents;
+  uint32_t nresidents, cap_residents;
+  uint64_t to_device, to_host; /* bytes copied since the machine was made */
+  soma_run *run;               /* the one that has not been freed */
+  custom *customs;             /* changed only while no run can go on */
+  uint32_t ncustoms, cap_customs;
+  bool calling; /* one of them */
+  atomic_int interrupted;
+  char error[2048];
+};
+
+struct soma_run {
+  soma_machine *m; /* NULL once the machine is gone or has another run */
+  soma_program *p;
+  vm_core core;
+  soma_tensor **device; /* by tensor of p: what it is bound to; NULL when there is none at all */
+  uint64_t to_device, to_host;
+};
+
+/* Leaves a message in the machine and gives the status. */
+soma_status soma_fail(soma_machine *m, soma_status s, const char *fmt, ...) ISA_PRINTF(3, 4);
+soma_status soma_out_of_memory(soma_machine *m);
+/* *out is the binding of p's tensor of that name, made anew when there is none; SOMA_ARG with a
+ * message when the tensor is not there, const, or of another type or shape. */
+soma_status soma_binding(soma_machine *m, soma_program *p, const char *name, soma_dtype dtype,
+                         uint32_t ndim, const int64_t *shape, binding **out);
+/* The memories are made for a target at the first run when the options left it open. */
+soma_status soma_fit_target(soma_machine *m, const isa_target *t);
+/* soma_tensor_new with an owner and a name for listings; NULL: its type and shape. */
+soma_status soma_tensor_place(soma_machine *m, soma_dtype dtype, uint32_t ndim,
+                              const int64_t *shape, vm_hbm_owner owner, const char *name,
+                              soma_tensor **out);
+/* The constants of p that stay on m's device, by tensor; NULL when none do. */
+soma_tensor *const *soma_residents(const soma_machine *m, const soma_program *p);
+/* Sets written[i] of each tensor i that some instruction of p may write. */
+void soma_mark_written(const isa_program *p, bool *written);
+/* The queue that a DMA instruction names, -1 of another. */
+int vm_insn_queue(const isa_insn *in);
+/* Fills what the statistics say of flops, memory and streaming. (figures.c) */
+void vm_run_work(const vm_core *c, soma_stats *s);
+/* Whether p may run on m: the target, every rule of the machine, and the custom operators. */
+soma_status soma_run_check(soma_machine *m, const soma_program *p);
+/* Gives a run what the options say about its surroundings: callbacks, limits, interruption. */
+void soma_run_options(soma_run *r);
+/* Takes a run from its machine, which is about to be freed: it has ended. */
+void soma_run_leave(soma_run *r);
+
+/* ---- soma_custom.c ---- */
+
+/* SOMA_OK, or SOMA_BUSY with a message while an operator is being called. */
+soma_status soma_not_calling(soma_machine *m);
+/* Whether every custom_op of the program is registered with such operands; else the place and the
+ * error. The program has passed isa_check_program. */
+bool soma_customs_check(const soma_machine *m, const isa_program *p, isa_place *at, isa_error *e);
+void soma_customs_free(soma_machine *m);
+/* The hooks of a run, ud: what an operator costs, and its call. */
+uint64_t soma_custom_cycles(void *ud, const struct vm_CUSTOM *a);
+vm_verdict soma_custom_run(void *ud, vm_dp *d, const struct vm_CUSTOM *a);
+
+#endif

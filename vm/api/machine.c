@@ -1,0 +1,364 @@
+/* The facade: soma.h over the assembler and the VM. The one file of vm/ that knows both. */
+#include "../time/clock.h"
+#include "impl.h"
+
+#include "../../asm/asm.h"
+#include "../../asm/dis.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The public numbers are the tables' own. */
+#define SAME(public_name, own) \
+  _Static_assert((int)(public_name) == (int)(own), #public_name " differs from the table")
+SAME(SOMA_OK, ISA_OK);
+SAME(SOMA_NOMEM, ISA_NOMEM);
+SAME(SOMA_IO, ISA_IO);
+SAME(SOMA_FAULT, ISA_FAULT);
+SAME(SOMA_BUSY, ISA_BUSY);
+SAME(SOMA_UINT8, ISA_uint8);
+SAME(SOMA_FLOAT8_E4M3FN, ISA_float8_e4m3fn);
+SAME(SOMA_FLOAT32, ISA_float32);
+SAME(SOMA_BOOL, ISA_bool);
+SAME(SOMA_TENSOR, ISA_ENG_tensor);
+SAME(SOMA_SYNC, ISA_ENG_sync);
+SAME(SOMA_TEMP, ISA_TEMP);
+SAME(SOMA_CONST, ISA_CONST);
+SAME(SOMA_SBUF, ISA_SBUF);
+SAME(SOMA_PSUM, ISA_PSUM);
+SAME(SOMA_EV_WAIT, VM_EV_WAIT);
+SAME(SOMA_TIME, VM_UNTIL_TIME);
+SAME(SOMA_CUSTOM_OPERANDS, VM_LIST);
+
+struct soma_diagnostics {
+  isa_alloc al;
+  isa_buf text;
+  uint32_t count, errors;
+};
+
+const char *soma_version(void) { return SOMA_VERSION; }
+const char *soma_status_text(soma_status s) { return isa_status_text((int)s); }
+const char *soma_dtype_name(soma_dtype t) {
+  return isa_dtype_valid((unsigned)t) ? isa_dtypes[t].name : NULL;
+}
+size_t soma_dtype_size(soma_dtype t) {
+  return isa_dtype_valid((unsigned)t) ? isa_dtypes[t].bytes : 0;
+}
+const char *soma_engine_name(soma_engine e) {
+  return (unsigned)e < ISA_NENGINES ? isa_engines[e].name : NULL;
+}
+
+soma_status soma_fail(soma_machine *m, soma_status s, const char *fmt, ...) {
+  isa_buf b;
+  va_list ap;
+  isa_buf_init(&b, &m->al);
+  va_start(ap, fmt);
+  isa_buf_vprintf(&b, fmt, ap);
+  va_end(ap);
+  const char *text = b.failed ? soma_status_text(s) : isa_buf_str(&b);
+  size_t n = strlen(text);
+  n = n < sizeof m->error ? n : sizeof m->error - 1;
+  memcpy(m->error, text, n);
+  m->error[n] = 0;
+  isa_buf_free(&b);
+  return s;
+}
+
+soma_status soma_out_of_memory(soma_machine *m) {
+  return soma_fail(m, SOMA_NOMEM, "out of memory");
+}
+
+/* ---- Machines ----------------------------------------------------------------------------- */
+
+static bool options_ok(soma_machine *m) {
+  vm_costs_default(&m->costs);
+  if (m->o.costs && !vm_costs_read(&m->costs, m->o.costs, strlen(m->o.costs), NULL)) return false;
+  if (!vm_kern_select(m->o.simd, &m->kern)) return false;
+  if (!m->o.target) return true;
+  int t = isa_target_find(m->o.target, strlen(m->o.target));
+  if (t < 0) return false;
+  m->target = &isa_targets[t];
+  m->o.target = m->target->name; /* the caller's string need not live */
+  return true;
+}
+
+soma_status soma_machine_new(const soma_options *options, soma_machine **out) {
+  soma_options o = SOMA_OPTIONS_INIT;
+  *out = NULL;
+  if (options) {
+    if (options->size < offsetof(soma_options, max_instructions) || options->size > sizeof o)
+      return SOMA_ARG;
+    memcpy(&o, options, options->size);
+  }
+  isa_alloc al = o.alloc ? (isa_alloc){o.alloc, o.alloc_ud} : isa_alloc_default();
+  soma_machine *m = isa_zalloc(&al, sizeof *m);
+  if (!m) return SOMA_NOMEM;
+  m->o = o;
+  m->al = al;
+  bool ok = options_ok(m);
+  vm_hbm_init(&m->hbm, &m->al, m->target ? m->target : &isa_targets[isa_target_find("trn2", 4)],
+              o.max_hbm_bytes);
+  if (!ok) {
+    isa_free(&al, m, sizeof *m);
+    return SOMA_ARG;
+  }
+  if (m->target && !vm_memory_new(&m->al, m->target, &m->mem)) {
+    isa_free(&al, m, sizeof *m);
+    return SOMA_NOMEM;
+  }
+  *out = m;
+  return SOMA_OK;
+}
+
+void soma_machine_free(soma_machine *m) {
+  if (!m || m->calling) return;
+  if (m->run) soma_run_leave(m->run);
+  soma_customs_free(m);
+  soma_unbind(m, NULL);
+  soma_drop_from_device(m, NULL);
+  for (soma_tensor *t = m->tensors; t; t = t->next) t->m = NULL;
+  vm_memory_free(&m->al, &m->mem);
+  vm_hbm_free(&m->hbm);
+  isa_free(&m->al, m->bindings, m->cap_bindings * sizeof *m->bindings);
+  isa_free(&m->al, m->residents, m->cap_residents * sizeof *m->residents);
+  isa_free(&m->al, m, sizeof *m);
+}
+
+const char *soma_error(const soma_machine *m) { return m->error; }
+const char *soma_target(const soma_machine *m) { return m->target ? m->target->name : NULL; }
+void soma_machine_interrupt(soma_machine *m) { m->interrupted = 1; }
+
+soma_status soma_costs_set(soma_machine *m, const char *text, size_t n) {
+  isa_error e = {0};
+  if (vm_costs_read(&m->costs, text, n, &e)) return SOMA_OK;
+  return soma_fail(m, SOMA_ARG, "%s", e.text);
+}
+
+/* ---- Programs ----------------------------------------------------------------------------- */
+
+static soma_status wrap(soma_machine *m, isa_program *ip, soma_program **p) {
+  soma_program *sp = isa_zalloc(&m->al, sizeof *sp);
+  if (!sp) {
+    isa_program_free(ip);
+    return soma_out_of_memory(m);
+  }
+  sp->p = ip;
+  sp->al = m->al;
+  sp->refs = 1;
+  *p = sp;
+  return SOMA_OK;
+}
+
+static soma_diagnostics *keep_diagnostics(soma_machine *m, const as_result *r) {
+  if (!r->ndiags) return NULL;
+  soma_diagnostics *d = isa_zalloc(&m->al, sizeof *d);
+  if (!d) return NULL;
+  d->al = m->al;
+  isa_buf_init(&d->text, &m->al);
+  for (uint32_t i = 0; i < r->ndiags; i++) {
+    as_diag_print(&r->diags[i], false, &d->text);
+    d->count += r->diags[i].severity != AS_NOTE;
+  }
+  d->errors = r->nerrors;
+  return d;
+}
+
+/* "name=value" split into the assembler's form; the copies live in the arena. */
+static as_define *split_defines(isa_arena *arena, const soma_assemble_options *o) {
+  as_define *defs = isa_arena_alloc(arena, (o->ndefines + 1) * sizeof *defs);
+  for (uint32_t i = 0; defs && i < o->ndefines; i++) {
+    const char *eq = strchr(o->defines[i], '=');
+    size_t n = eq ? (size_t)(eq - o->defines[i]) : strlen(o->defines[i]);
+    defs[i].name = isa_arena_strn(arena, o->defines[i], n);
+    defs[i].value = eq ? eq + 1 : NULL;
+    if (!defs[i].name) return NULL;
+  }
+  return defs;
+}
+
+static soma_status assemble(soma_machine *m, const char *text, size_t n, const char *name,
+                            const soma_assemble_options *so, soma_program **p,
+                            soma_diagnostics **d) {
+  soma_assemble_options none = {.size = sizeof none}, own = none;
+  as_options o = {.alloc = &m->al, .target = m->o.target};
+  as_result r;
+  isa_arena arena;
+  *p = NULL;
+  if (d) *d = NULL;
+  so = so ? so : &none;
+  if (so->size < offsetof(soma_assemble_options, no_files) || so->size > sizeof *so)
+    return soma_fail(m, SOMA_ARG, "soma_assemble_options.size is %zu, not %zu", so->size,
+                     sizeof *so);
+  memcpy(&own, so, so->size);
+  so = &own;
+  isa_arena_init(&arena, &m->al);
+  o.include_dirs = so->include_dirs;
+  o.ninclude_dirs = so->ninclude_dirs;
+  o.ndefines = so->ndefines;
+  o.no_files = so->no_files != 0;
+  o.defines = split_defines(&arena, so);
+  if (!o.defines) {
+    isa_arena_free(&arena);
+    return soma_out_of_memory(m);
+  }
+  isa_status s = text ? as_assemble(text, n, name, &o, &r) : as_assemble_file(name, &o, &r);
+  soma_status result = (soma_status)s;
+  if (d) *d = keep_diagnostics(m, &r);
+  if (s != ISA_OK)
+    soma_fail(m, result, "%s: %s", name, r.ndiags ? r.diags[0].text : isa_status_text((int)s));
+  else
+    result = wrap(m, r.program, p);
+  as_result_free(&r);
+  isa_arena_free(&arena);
+  return result;
+}
+
+soma_status soma_assemble(soma_machine *m, const char *text, size_t n, const char *name,
+                          const soma_assemble_options *options, soma_program **p,
+                          soma_diagnostics **d) {
+  return assemble(m, text, n, name ? name : "text", options, p, d);
+}
+
+soma_status soma_assemble_file(soma_machine *m, const char *path,
+                               const soma_assemble_options *options, soma_program **p,
+                               soma_diagnostics **d) {
+  return assemble(m, NULL, 0, path, options, p, d);
+}
+
+soma_status soma_program_load(soma_machine *m, const void *data, size_t n, soma_program **p) {
+  isa_error e = {0};
+  *p = NULL;
+  isa_program *ip = isa_image_read(&m->al, data, n, &e);
+  if (!ip) return soma_fail(m, (soma_status)e.status, "%s", e.text);
+  return wrap(m, ip, p);
+}
+
+soma_status soma_lint(soma_machine *m, const soma_program *p, soma_diagnostics **d) {
+  as_options o = {.alloc = &m->al};
+  as_result r;
+  *d = NULL;
+  isa_status s = as_lint(p->p, &o, &r);
+  if (s == ISA_OK) *d = keep_diagnostics(m, &r);
+  if (s == ISA_OK && r.ndiags && !*d) s = ISA_NOMEM;
+  if (s != ISA_OK)
+    soma_fail(m, (soma_status)s, "%s", r.ndiags ? r.diags[0].text : isa_status_text((int)s));
+  as_result_free(&r);
+  return (soma_status)s;
+}
+
+/* Gives a buffer's bytes away as a block from malloc. */
+static soma_status give(soma_machine *m, isa_buf *b, void **data, size_t *n) {
+  *data = b->failed ? NULL : malloc(b->len + 1);
+  if (!*data) {
+    isa_buf_free(b);
+    return soma_out_of_memory(m);
+  }
+  memcpy(*data, isa_buf_str(b), b->len);
+  ((char *)*data)[b->len] = 0;
+  *n = b->len;
+  isa_buf_free(b);
+  return SOMA_OK;
+}
+
+soma_status soma_program_save(soma_machine *m, soma_program *p, void **data, size_t *n) {
+  isa_buf b;
+  isa_buf_init(&b, &m->al);
+  *data = NULL;
+  if (!isa_image_write(p->p, &b)) b.failed = true;
+  return give(m, &b, data, n);
+}
+
+static soma_status print_program(soma_machine *m, const soma_program *p, char **text, size_t *n,
+                                 void (*print)(const isa_program *p, isa_buf *out)) {
+  isa_buf b;
+  void *data;
+  isa_buf_init(&b, &m->al);
+  print(p->p, &b);
+  soma_status s = give(m, &b, &data, n);
+  *text = data;
+  return s;
+}
+
+soma_status soma_program_print(soma_machine *m, soma_program *p, char **text, size_t *n) {
+  return print_program(m, p, text, n, isa_print_program);
+}
+
+soma_status soma_disassemble(soma_machine *m, const soma_program *p, char **text, size_t *n) {
+  return print_program(m, p, text, n, as_dis_text);
+}
+
+soma_status soma_costs_print(soma_machine *m, const char *target, char **text, size_t *n) {
+  const isa_target *t = m->target ? m->target : &isa_targets[isa_target_find("trn2", 4)];
+  isa_buf b;
+  void *data;
+  *text = NULL;
+  if (target) {
+    int i = isa_target_find(target, strlen(target));
+    if (i < 0) return soma_fail(m, SOMA_ARG, "there is no target %s", target);
+    t = &isa_targets[i];
+  }
+  isa_buf_init(&b, &m->al);
+  vm_costs_print(&m->costs, (unsigned)t->gen - ISA_GEN2, &b);
+  soma_status s = give(m, &b, &data, n);
+  *text = data;
+  return s;
+}
+
+void soma_bytes_free(void *data) { free(data); }
+
+void soma_program_free(soma_program *p) {
+  if (!p || --p->refs) return;
+  isa_alloc al = p->al;
+  isa_program_free(p->p);
+  isa_free(&al, p, sizeof *p);
+}
+
+const char *soma_program_target(const soma_program *p) { return p->p->target->name; }
+uint32_t soma_program_tensors(const soma_program *p) { return p->p->ntensors; }
+uint32_t soma_program_tiles(const soma_program *p) { return p->p->ntiles; }
+
+soma_status soma_program_tensor(const soma_program *p, uint32_t i, soma_tensor_info *out) {
+  if (i >= p->p->ntensors) return SOMA_ARG;
+  const isa_tensor *t = &p->p->tensors[i];
+  memset(out, 0, sizeof *out);
+  out->name = t->name;
+  out->dtype = (soma_dtype)t->dtype;
+  out->role = (soma_role)t->role;
+  out->ndim = t->ndim;
+  memcpy(out->shape, t->shape, sizeof out->shape);
+  out->bytes = t->bytes;
+  return SOMA_OK;
+}
+
+soma_status soma_program_tile(const soma_program *p, uint32_t i, soma_tile_info *out) {
+  if (i >= p->p->ntiles) return SOMA_ARG;
+  const isa_tile *t = &p->p->tiles[i];
+  memset(out, 0, sizeof *out);
+  out->name = t->name;
+  out->memory = (soma_memory)t->space;
+  out->dtype = (soma_dtype)t->dtype;
+  out->ndim = t->ndim;
+  memcpy(out->shape, t->shape, sizeof out->shape);
+  out->partition = t->part;
+  out->offset = t->offset;
+  out->bytes = t->bytes;
+  return SOMA_OK;
+}
+
+int soma_program_semaphore(const soma_program *p, const char *name) {
+  for (int i = 0; i < ISA_NSEMS; i++)
+    if (p->p->cores[0].sem_names[i] && strcmp(p->p->cores[0].sem_names[i], name) == 0) return i;
+  return -1;
+}
+
+uint32_t soma_diagnostics_count(const soma_diagnostics *d) { return d ? d->count : 0; }
+uint32_t soma_diagnostics_errors(const soma_diagnostics *d) { return d ? d->errors : 0; }
+const char *soma_diagnostics_text(const soma_diagnostics *d) {
+  return d && !d->text.failed ? d->text.data : "";
+}
+void soma_diagnostics_free(soma_diagnostics *d) {
+  if (!d) return;
+  isa_alloc al = d->al;
+  isa_buf_free(&d->text);
+  isa_free(&al, d, sizeof *d);
+}

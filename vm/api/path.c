@@ -1,0 +1,74 @@
+/* soma_critical_path: the record of causes as segments for the caller. */
+#include "../time/clock.h"
+#include "impl.h"
+
+static const char *const causes[] = {
+    [VM_WHY_START] = "start of the run",
+    [VM_WHY_SEM] = "semaphore",
+    [VM_WHY_ENGINE] = "data path busy",
+    [VM_WHY_HAZARD] = "same bytes in flight",
+    [VM_WHY_WEIGHTS] = "weights loading",
+    [VM_WHY_PORT] = "memory port taken",
+    [VM_WHY_TABLE] = "activation table loading",
+    [VM_WHY_DEPTH] = "sequencer far ahead",
+    [VM_WHY_DRAIN] = "drain",
+    [VM_WHY_TRIGGER] = "DMA trigger",
+    [VM_WHY_DMA] = "DMA engine busy",
+    [VM_WHY_RING] = "ring full",
+    [VM_WHY_GENERATOR] = "descriptor generator busy",
+};
+
+int vm_insn_queue(const isa_insn *in) {
+  const isa_form *form = isa_form_of(in->op);
+  for (unsigned i = 0; i < form->nfields; i++)
+    if (form->fields[i].kind == ISA_K_QUEUE)
+      return *(const isa_t_QUEUE *)isa_member_c(in, &form->fields[i]);
+  return -1;
+}
+
+typedef struct segments {
+  const soma_run *r;
+  soma_path_segment *out;
+  uint32_t n, max, total; /* total: 0 while counting */
+} segments;
+
+static void add_segment(void *ud, const vm_node *n, vm_time from, vm_time until, bool gap) {
+  static const uint8_t kinds[] = {[VM_N_INSN] = SOMA_PATH_DATA,
+                                  [VM_N_SEQ] = SOMA_PATH_SEQUENCER,
+                                  [VM_N_SHARE] = SOMA_PATH_TRANSFER};
+  segments *s = ud;
+  uint32_t at = s->total - 1 - s->n++; /* they come latest first */
+  if (!s->total || at >= s->max) return;
+  const isa_code *code = &s->r->core.code->code[n->by];
+  soma_path_segment *o = &s->out[at];
+  *o = (soma_path_segment){.kind = gap ? SOMA_PATH_DELAY : (soma_path_kind)kinds[n->kind],
+                           .engine = n->by,
+                           .dma_engine = n->kind == VM_N_SHARE ? n->who : -1,
+                           .pc = n->pc,
+                           .cause = causes[n->why],
+                           .start = from,
+                           .end = until,
+                           .queue = -1,
+                           .semaphore = n->why == VM_WHY_SEM ? n->sem : -1};
+  if (n->why == VM_WHY_SEM) o->semaphore_name = s->r->core.code->sem_names[n->sem];
+  if (n->pc >= code->n) return;
+  o->queue = vm_insn_queue(&code->insns[n->pc]);
+  if (o->queue >= 0) o->queue_name = s->r->core.code->queues[o->queue].name;
+  o->name = isa_ops[code->insns[n->pc].op].name;
+  if (code->lines && code->lines[n->pc].file) {
+    o->line = code->lines[n->pc].line;
+    o->file = s->r->p->p->files[code->lines[n->pc].file - 1];
+  }
+}
+
+soma_status soma_critical_path(const soma_run *r, soma_path_segment *out, uint32_t max,
+                               uint32_t *n) {
+  segments s = {.r = r, .out = out, .max = max};
+  *n = 0;
+  if (!r->core.path) return SOMA_ARG;
+  vm_path_walk(r->core.path, add_segment, &s);
+  *n = s.total = s.n;
+  s.n = 0;
+  vm_path_walk(r->core.path, add_segment, &s);
+  return SOMA_OK;
+}

@@ -1,0 +1,527 @@
+/* Runs of the facade: binding, starting, stepping, fetching, looking at the machine's state. */
+#include "../time/clock.h"
+#include "../engine/engine.h"
+#include "../check/check.h"
+#include "impl.h"
+
+#include <string.h>
+
+static void put_shape(isa_buf *b, const isa_tensor *t, uint32_t ndim, const int64_t *shape) {
+  isa_buf_printf(b, "%s[", isa_dtypes[t->dtype].name);
+  for (uint32_t i = 0; i < ndim; i++)
+    isa_buf_printf(b, "%s%lld", i ? ", " : "", (long long)shape[i]);
+  isa_buf_puts(b, "]");
+}
+
+static soma_status wrong_shape(soma_machine *m, const isa_tensor *t, soma_dtype dtype,
+                               uint32_t ndim, const int64_t *shape) {
+  isa_buf b;
+  isa_tensor given = *t;
+  given.dtype = (uint8_t)dtype;
+  isa_buf_init(&b, &m->al);
+  isa_buf_printf(&b, "tensor %s is ", t->name);
+  put_shape(&b, t, t->ndim, t->shape);
+  isa_buf_puts(&b, ", the data given is ");
+  put_shape(&b, &given, ndim, shape);
+  soma_status s = soma_fail(m, SOMA_ARG, "%s", isa_buf_str(&b));
+  isa_buf_free(&b);
+  return s;
+}
+
+static binding *find_binding(const soma_machine *m, const soma_program *p, uint32_t tensor) {
+  for (uint32_t b = 0; b < m->nbindings; b++)
+    if (m->bindings[b].p == p && m->bindings[b].tensor == tensor) return &m->bindings[b];
+  return NULL;
+}
+
+soma_status soma_binding(soma_machine *m, soma_program *p, const char *name, soma_dtype dtype,
+                         uint32_t ndim, const int64_t *shape, binding **out) {
+  soma_status busy = soma_not_calling(m);
+  if (busy != SOMA_OK) return busy;
+  int i = isa_program_find_tensor(p->p, name, strlen(name));
+  if (i < 0) return soma_fail(m, SOMA_ARG, "the program has no tensor %s", name);
+  const isa_tensor *t = &p->p->tensors[i];
+  if (t->role == ISA_CONST)
+    return soma_fail(m, SOMA_ARG, "tensor %s is const: its data come with the program", name);
+  if (!isa_dtype_valid((unsigned)dtype) || ndim > ISA_TENSOR_DIMS)
+    return soma_fail(m, SOMA_ARG, "tensor %s: no such type or shape (dtype %d, %u dimensions)",
+                     name, (int)dtype, ndim);
+  if (t->dtype != (unsigned)dtype || t->ndim != ndim ||
+      memcmp(t->shape, shape, ndim * sizeof *shape) != 0)
+    return wrong_shape(m, t, dtype, ndim, shape);
+  *out = find_binding(m, p, (uint32_t)i);
+  if (*out) return SOMA_OK;
+  if (m->nbindings == m->cap_bindings &&
+      !isa_array_grow(&m->al, &m->bindings, m->nbindings, &m->cap_bindings, sizeof *m->bindings))
+    return soma_out_of_memory(m);
+  *out = &m->bindings[m->nbindings++];
+  **out = (binding){.p = p, .tensor = (uint32_t)i};
+  p->refs++;
+  return SOMA_OK;
+}
+
+static soma_status bind(soma_machine *m, soma_program *p, const char *name, soma_dtype dtype,
+                        uint32_t ndim, const int64_t *shape, const void *data, bool shared) {
+  binding *b;
+  if (!data) return soma_fail(m, SOMA_ARG, "tensor %s is bound to no data (NULL)", name);
+  soma_status s = soma_binding(m, p, name, dtype, ndim, shape, &b);
+  if (s != SOMA_OK) return s;
+  soma_tensor_free(b->device);
+  b->device = NULL;
+  b->data = data;
+  b->shared = shared;
+  return SOMA_OK;
+}
+
+soma_status soma_bind(soma_machine *m, soma_program *p, const char *name, soma_dtype dtype,
+                      uint32_t ndim, const int64_t *shape, const void *data) {
+  return bind(m, p, name, dtype, ndim, shape, data, false);
+}
+
+soma_status soma_bind_shared(soma_machine *m, soma_program *p, const char *name, soma_dtype dtype,
+                             uint32_t ndim, const int64_t *shape, const void *data) {
+  return bind(m, p, name, dtype, ndim, shape, data, true);
+}
+
+void soma_unbind(soma_machine *m, const soma_program *p) {
+  uint32_t kept = 0;
+  for (uint32_t b = 0; b < m->nbindings; b++) {
+    if (p && m->bindings[b].p != p) {
+      m->bindings[kept++] = m->bindings[b];
+      continue;
+    }
+    soma_tensor_free(m->bindings[b].device);
+    soma_program_free(m->bindings[b].p);
+  }
+  m->nbindings = kept;
+}
+
+soma_status soma_fit_target(soma_machine *m, const isa_target *t) {
+  if (m->target == t) return SOMA_OK;
+  if (m->target)
+    return soma_fail(m, SOMA_ARG, "the program is for %s, the machine is a %s", t->name,
+                     m->target->name);
+  if (!vm_hbm_fit(&m->hbm, t, m->o.max_hbm_bytes))
+    return soma_fail(m, SOMA_LIMIT, "tensors of the machine lie beyond the HBM of %s, %u GiB",
+                     t->name, t->hbm_gib);
+  if (!vm_memory_new(&m->al, t, &m->mem)) return soma_out_of_memory(m);
+  m->target = t;
+  return SOMA_OK;
+}
+
+static soma_status refuse(soma_machine *m, const isa_program *p, const isa_place *at,
+                          const isa_error *e) {
+  if (at->engine < 0) return soma_fail(m, (soma_status)e->status, "%s", e->text);
+  const isa_code *code = &p->cores[at->core].code[at->engine];
+  isa_buf insn;
+  isa_buf_init(&insn, &m->al);
+  if (at->pc < code->n)
+    isa_print_insn(p, (unsigned)at->core, (unsigned)at->engine, &code->insns[at->pc], &insn);
+  uint32_t file = code->lines && at->pc < code->n ? code->lines[at->pc].file : 0;
+  soma_status s =
+      file ? soma_fail(m, (soma_status)e->status, "%s:%u: %s\n  %s (%s, pc %u)", p->files[file - 1],
+                       code->lines[at->pc].line, e->text, isa_buf_str(&insn),
+                       isa_engines[at->engine].name, at->pc)
+           : soma_fail(m, (soma_status)e->status, "%s, pc %u: %s\n  %s",
+                       isa_engines[at->engine].name, at->pc, e->text, isa_buf_str(&insn));
+  isa_buf_free(&insn);
+  return s;
+}
+
+soma_status soma_run_check(soma_machine *m, const soma_program *p) {
+  isa_error e = {0};
+  isa_place at;
+  soma_status s = soma_fit_target(m, p->p->target);
+  if (s != SOMA_OK) return s;
+  if (isa_check_program(p->p, &at, &e) && soma_customs_check(m, p->p, &at, &e)) return SOMA_OK;
+  return refuse(m, p->p, &at, &e);
+}
+
+static void forward_event(void *ud, unsigned kind, unsigned engine, uint32_t pc, uint32_t id,
+                          vm_time start, vm_time end, uint64_t bytes, uint32_t value) {
+  const soma_run *r = ud;
+  const isa_core *code = r->core.code;
+  soma_event e = {.kind = kind,
+                  .engine = engine,
+                  .pc = pc,
+                  .id = id,
+                  .start = start,
+                  .end = end,
+                  .bytes = bytes,
+                  .value = value};
+  unsigned by = kind == VM_EV_DMA ? value : engine; /* the engine whose instruction it is */
+  const isa_code *c = by < ISA_NENGINES ? &code->code[by] : NULL; /* the host's own updates: none */
+  if (c && c->lines && pc < c->n && c->lines[pc].file) {
+    e.line = c->lines[pc].line;
+    e.file = r->p->p->files[c->lines[pc].file - 1];
+  }
+  if (kind == VM_EV_INSN && c)
+    e.name = isa_ops[c->insns[pc].op].name;
+  else if (kind == VM_EV_DMA)
+    e.name = code->queues[id].name;
+  else if (kind == VM_EV_SEM || kind == VM_EV_WAIT)
+    e.name = code->sem_names[id];
+  r->m->o.event(r->m->o.event_ud, &e);
+}
+
+void soma_run_options(soma_run *r) {
+  const soma_options *o = &r->m->o;
+  vm_core *c = &r->core;
+  c->hooks = (vm_hooks){.event = o->event ? forward_event : NULL,
+                        .event_ud = r,
+                        .print = o->print,
+                        .print_ud = o->print_ud,
+                        .progress = o->progress,
+                        .progress_ud = o->progress_ud};
+  c->limits = (vm_limits){
+      .instructions = o->max_instructions, .time = o->max_time, .seconds = o->max_seconds};
+  c->hooks.custom_cycles = soma_custom_cycles;
+  c->hooks.custom_ud = r;
+  c->eng[ISA_ENG_gpsimd].dp.custom = soma_custom_run;
+  c->eng[ISA_ENG_gpsimd].dp.custom_ud = r;
+  c->interrupt = &r->m->interrupted;
+  r->m->interrupted = 0;
+}
+
+static soma_status check_inputs(soma_machine *m, const soma_program *sp) {
+  const isa_program *p = sp->p;
+  for (uint32_t i = 0; i < p->ntensors && !m->o.timing_only; i++)
+    if (p->tensors[i].role == ISA_INPUT && !find_binding(m, sp, i))
+      return soma_fail(m, SOMA_ARG, "input tensor %s is not bound", p->tensors[i].name);
+  return SOMA_OK;
+}
+
+/* Inputs that are not on the device are brought there, and so are constants; of what is used in
+ * place only the bytes are counted. */
+static void copy_inputs(soma_run *r) {
+  for (uint32_t i = 0; i < r->p->p->ntensors; i++) {
+    const binding *b = find_binding(r->m, r->p, i);
+    const vm_block *to = &r->core.hbm[i];
+    bool is_const = r->p->p->tensors[i].role == ISA_CONST; /* copied when it was placed */
+    if (to->placed || (!b && !is_const)) continue;
+    if (b && to->data != b->data) memcpy(to->data, b->data, (size_t)to->bytes);
+    r->to_device += to->bytes;
+    r->m->to_device += to->bytes;
+  }
+}
+
+/* Takes a reference to each device tensor that p's are bound to or that holds a constant, for r;
+ * false: out of memory. */
+static bool hold_device_tensors(soma_machine *m, soma_program *p, soma_run *r) {
+  uint32_t n = p->p->ntensors;
+  soma_tensor *const *consts = soma_residents(m, p);
+  for (uint32_t i = 0; i < n; i++) {
+    const binding *b = find_binding(m, p, i);
+    soma_tensor *t = b ? b->device : consts ? consts[i] : NULL;
+    if (!t) continue;
+    if (!r->device && !(r->device = isa_zalloc(&m->al, n * sizeof *r->device))) return false;
+    r->device[i] = t;
+    t->refs++;
+  }
+  return true;
+}
+
+static void drop_device_tensors(const isa_alloc *al, const soma_program *p, soma_run *r) {
+  uint32_t n = p->p->ntensors;
+  for (uint32_t i = 0; r->device && i < n; i++) soma_tensor_free(r->device[i]);
+  if (r->device) isa_free(al, r->device, n * sizeof *r->device);
+}
+
+/* Host data that are used in place: shared ones that p does not write. */
+static bool give_shared(const soma_machine *m, const soma_program *p, vm_block *given) {
+  uint32_t n = p->p->ntensors;
+  bool *written = isa_zalloc(&m->al, n * sizeof *written);
+  if (!written) return false;
+  soma_mark_written(p->p, written);
+  for (uint32_t k = 0; k < m->nbindings; k++) {
+    const binding *b = &m->bindings[k];
+    if (b->p != p || !b->shared || written[b->tensor]) continue;
+    given[b->tensor] = (vm_block){.data = (uint8_t *)(uintptr_t)b->data, /* never written */
+                                  .bytes = p->p->tensors[b->tensor].bytes,
+                                  .borrowed = true};
+  }
+  isa_free(&m->al, written, n * sizeof *written);
+  return true;
+}
+
+static bool has_shared(const soma_machine *m, const soma_program *p) {
+  for (uint32_t k = 0; k < m->nbindings; k++)
+    if (m->bindings[k].p == p && m->bindings[k].shared) return true;
+  return false;
+}
+
+/* *given is what the tensors of p have already, n of them, or NULL; to be freed by the caller. */
+static bool give_blocks(const soma_machine *m, const soma_program *p, const soma_run *r,
+                        vm_block **given) {
+  uint32_t n = p->p->ntensors;
+  bool shared = has_shared(m, p);
+  *given = NULL;
+  if (!r->device && !shared) return true;
+  if (!(*given = isa_zalloc(&m->al, n * sizeof **given))) return false;
+  for (uint32_t i = 0; r->device && i < n; i++)
+    if (r->device[i]) {
+      (*given)[i] = r->device[i]->block;
+      (*given)[i].borrowed = (*given)[i].placed = true;
+    }
+  return !shared || give_shared(m, p, *given);
+}
+
+/* vm_core_start with the device tensors and shared data in place. */
+static soma_status start_core(soma_machine *m, const soma_program *p, soma_run *r, isa_error *e) {
+  vm_memory mem = m->mem;
+  vm_block *given;
+  soma_status s = SOMA_NOMEM;
+  if (give_blocks(m, p, r, &given)) {
+    mem.given = given;
+    mem.hbm = &m->hbm;
+    s = (soma_status)vm_core_start(&r->core, &m->al, p->p, &mem, &m->kern,
+                                   m->o.saturate ? ISA_CVT_saturate : 0, e);
+    r->core.mem.given = NULL;
+  }
+  if (given) isa_free(&m->al, given, p->p->ntensors * sizeof *given);
+  return s;
+}
+
+soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **out) {
+  isa_error e = {0};
+  *out = NULL;
+  if (m->run && !m->run->core.ended)
+    return soma_fail(m, SOMA_BUSY, "the machine has a run that has not ended");
+  soma_status s = soma_fit_target(m, p->p->target);
+  if (s != SOMA_OK || (s = check_inputs(m, p)) != SOMA_OK || (s = soma_run_check(m, p)) != SOMA_OK)
+    return s;
+  soma_run *r = vm_pages_new(&m->al, sizeof *r);
+  if (!r) return soma_out_of_memory(m);
+  if (m->run) vm_core_release(&m->run->core);
+  s = hold_device_tensors(m, p, r) ? start_core(m, p, r, &e) : SOMA_NOMEM;
+  if (s != SOMA_OK) {
+    drop_device_tensors(&m->al, p, r);
+    vm_pages_free(&m->al, r, sizeof *r);
+    if (s == SOMA_LIMIT) return soma_fail(m, s, "%s", isa_buf_str(&m->hbm.refused));
+    return soma_fail(m, s, "%s", e.text[0] ? e.text : soma_status_text(s));
+  }
+  memcpy(r->core.cost_values, m->costs.v[p->p->target->gen - ISA_GEN2], sizeof r->core.cost_values);
+  r->core.timing_only = m->o.timing_only != 0;
+  r->core.jitter = m->o.schedule;
+  bool ready = vm_check_start(&r->core, m->o.checks);
+  if (ready && m->o.causes) ready = (r->core.path = isa_zalloc(&m->al, sizeof *r->core.path));
+  if (!ready) {
+    vm_core_end(&r->core);
+    drop_device_tensors(&m->al, p, r);
+    vm_pages_free(&m->al, r, sizeof *r);
+    return soma_out_of_memory(m);
+  }
+  r->m = m;
+  r->p = p;
+  p->refs++;
+  if (m->run) m->run->m = NULL; /* an ended run stays readable, on its own */
+  m->run = r;
+  soma_run_options(r);
+  for (unsigned i = 0; i < ISA_NENGINES; i++) r->core.eng[i].dp.rounding_seed = m->o.rounding_seed;
+  copy_inputs(r);
+  soma_unbind(m, p);
+  *out = r;
+  return SOMA_OK;
+}
+
+/* The fault's text; of a fault that had no memory for it, what kind it is. */
+static const char *fault_text(const soma_run *r) {
+  const vm_fault_record *f = &r->core.fault;
+  return f->text.failed || !f->text.data ? soma_status_text((soma_status)f->status) : f->text.data;
+}
+
+soma_status soma_run_until(soma_run *r, soma_until what, soma_engine engine, soma_time time) {
+  if ((unsigned)what > SOMA_TIME || (unsigned)engine >= ISA_NENGINES) return SOMA_ARG;
+  if (!r->m) return r->core.fault.status == ISA_OK ? SOMA_OK : (soma_status)r->core.fault.status;
+  soma_status s = soma_not_calling(r->m);
+  if (s != SOMA_OK) return s;
+  s = (soma_status)vm_run(&r->core, (vm_until)what, (unsigned)engine, time);
+  if (s != SOMA_OK) soma_fail(r->m, s, "%s", fault_text(r));
+  if (r->core.ended && s != SOMA_STOPPED) vm_core_release(&r->core);
+  return s;
+}
+
+int soma_run_ended(const soma_run *r) { return r->core.ended; }
+
+soma_status soma_fetch(soma_run *r, const char *name, void *data, size_t n) {
+  int i = isa_program_find_tensor(r->p->p, name, strlen(name));
+  if (r->m && soma_not_calling(r->m) != SOMA_OK) return SOMA_BUSY;
+  if (i < 0)
+    return r->m ? soma_fail(r->m, SOMA_ARG, "the program has no tensor %s", name) : SOMA_ARG;
+  if (n != r->core.hbm[i].bytes)
+    return r->m ? soma_fail(r->m, SOMA_ARG, "tensor %s has %llu bytes, not %zu", name,
+                            (unsigned long long)r->core.hbm[i].bytes, n)
+                : SOMA_ARG;
+  memcpy(data, r->core.hbm[i].data, n);
+  r->to_host += n;
+  if (r->m) r->m->to_host += n;
+  return SOMA_OK;
+}
+
+void soma_run_leave(soma_run *r) {
+  r->m = NULL;
+  vm_core_release(&r->core);
+  if (!r->core.ended)
+    vm_fault(&r->core, ISA_STOPPED, -1, -1, 0, "the machine was freed before the run ended");
+}
+
+void soma_run_free(soma_run *r) {
+  if (!r || (r->m && r->m->calling)) return;
+  isa_alloc al = r->core.al;
+  if (r->m && r->m->run == r) r->m->run = NULL;
+  vm_core_end(&r->core);
+  drop_device_tensors(&al, r->p, r);
+  soma_program_free(r->p);
+  vm_pages_free(&al, r, sizeof *r);
+}
+
+void soma_run_stats(const soma_run *r, soma_stats *out, size_t n) {
+  const vm_core *c = &r->core;
+  soma_stats s = {.time = c->now,
+                  .instructions = c->instructions,
+                  .dma_transfers = c->dma_transfers,
+                  .dma_bytes = c->dma_bytes,
+                  .dma_packets = c->dma_packets,
+                  .host_to_device = r->to_device,
+                  .device_to_host = r->to_host,
+                  .flops = c->flops.logical,
+                  .hbm_bytes = c->hbm_bytes,
+                  .host_seconds = c->host_seconds,
+                  .trace_hash = c->trace_hash,
+                  .launch =
+                      (vm_time)c->cost[c->prog->ncores > 1 ? VM_LAUNCH_LNC2 : VM_LAUNCH] * VM_NS,
+                  .table_loads = c->eng[ISA_ENG_scalar].tables};
+  vm_run_work(c, &s);
+  for (unsigned d = 0; d < ISA_NDMA; d++) s.dma_busy += c->dma[d].busy_time;
+  for (unsigned e = 0; e < ISA_NENGINES; e++) {
+    const vm_engine *en = &c->eng[e];
+    s.engine[e] = (soma_engine_stats){.instructions = en->instructions,
+                                      .data_instructions = en->data_instructions,
+                                      .busy = en->busy,
+                                      .waiting = en->waiting,
+                                      .pc = en->pc,
+                                      .halted = en->state == VM_HALTED};
+  }
+  memcpy(out, &s, n < sizeof s ? n : sizeof s);
+}
+
+void soma_run_fault(const soma_run *r, soma_fault *out) {
+  const vm_fault_record *f = &r->core.fault;
+  *out = (soma_fault){.status = (soma_status)f->status,
+                      .engine = f->engine,
+                      .dma_engine = f->dma_engine,
+                      .pc = f->pc,
+                      .time = f->time,
+                      .instruction = f->insn.data ? f->insn.data : "",
+                      .text = f->status == ISA_OK ? "" : fault_text(r)};
+  if (f->engine < 0 || f->status == ISA_OK) return;
+  const isa_code *code = &r->core.code->code[f->engine];
+  if (code->lines && f->pc < code->n && code->lines[f->pc].file) {
+    out->line = code->lines[f->pc].line;
+    out->file = r->p->p->files[code->lines[f->pc].file - 1];
+  }
+}
+
+/* ---- State -------------------------------------------------------------------------------- */
+
+static soma_status need_run(soma_machine *m) {
+  soma_status s = soma_not_calling(m);
+  if (s != SOMA_OK) return s;
+  return m->run ? SOMA_OK : soma_fail(m, SOMA_ARG, "the machine has no run");
+}
+
+soma_status soma_semaphore_get(soma_machine *m, uint32_t id, uint32_t *value) {
+  if (id >= ISA_NSEMS) return soma_fail(m, SOMA_ARG, "semaphore %u: a core has %d", id, ISA_NSEMS);
+  soma_status s = need_run(m);
+  *value = s == SOMA_OK ? m->run->core.sem[id] : 0;
+  return s;
+}
+
+soma_status soma_semaphore_set(soma_machine *m, uint32_t id, uint32_t value) {
+  if (id >= ISA_NSEMS) return soma_fail(m, SOMA_ARG, "semaphore %u: a core has %d", id, ISA_NSEMS);
+  if (value > ISA_SEM_MAX)
+    return soma_fail(m, SOMA_ARG, "semaphore %u: %u is over the largest value %d", id, value,
+                     ISA_SEM_MAX);
+  soma_status s = need_run(m);
+  if (s != SOMA_OK) return s;
+  m->run->core.cause = 0; /* no instruction's */
+  if (m->run->core.check) vm_check_taken(&m->run->core, UINT8_MAX, id, ISA_UPD_write);
+  vm_sem_apply(&m->run->core, id, ISA_UPD_write, value, UINT8_MAX, 0);
+  return s;
+}
+
+static soma_status check_register(soma_machine *m, soma_engine e, uint32_t r) {
+  if ((unsigned)e >= ISA_NENGINES || r >= ISA_NREGS)
+    return soma_fail(m, SOMA_ARG, "register %u of engine %d: there are %d engines of %d registers",
+                     r, (int)e, ISA_NENGINES, ISA_NREGS);
+  return need_run(m);
+}
+
+soma_status soma_register_get(soma_machine *m, soma_engine e, uint32_t r, uint32_t *value) {
+  soma_status s = check_register(m, e, r);
+  *value = s == SOMA_OK ? m->run->core.eng[e].regs[r] : 0;
+  return s;
+}
+
+soma_status soma_register_set(soma_machine *m, soma_engine e, uint32_t r, uint32_t value) {
+  soma_status s = check_register(m, e, r);
+  if (s != SOMA_OK) return s;
+  vm_core *c = &m->run->core;
+  vm_engine *en = &c->eng[e];
+  en->regs[r] = value;
+  if (c->check) vm_check_host_register(c, (unsigned)e, r);
+  c->cause = 0;                /* no instruction's */
+  if (en->state == VM_WAITING) /* it may wait for that register's value */
+    vm_wake(c, en->code->insns[en->pc].wait.sem);
+  return s;
+}
+
+/* Host address of n bytes of a partition; NULL with a message when they are outside. */
+static uint8_t *memory_at(soma_machine *m, soma_memory mem, uint32_t partition, uint64_t offset,
+                          size_t n) {
+  bool sbuf = mem == SOMA_SBUF;
+  if (!m->target) {
+    soma_fail(m, SOMA_ARG, "the machine has no memories before its target is known");
+    return NULL;
+  }
+  uint64_t size = sbuf ? m->target->sbuf_bytes : ISA_PSUM_BYTES;
+  if (!sbuf && mem != SOMA_PSUM) {
+    soma_fail(m, SOMA_ARG, "memory %d is neither SBUF nor PSUM", (int)mem);
+    return NULL;
+  }
+  if (partition >= ISA_PMAX || offset > size || n > size - offset) {
+    soma_fail(m, SOMA_ARG, "%zu bytes at byte %llu of partition %u: %s has %d partitions of %llu",
+              n, (unsigned long long)offset, partition, isa_space_name((unsigned)mem), ISA_PMAX,
+              (unsigned long long)size);
+    return NULL;
+  }
+  return sbuf ? m->mem.sbuf + partition * m->mem.sbuf_pitch + offset
+              : m->mem.psum + partition * m->mem.psum_pitch + offset;
+}
+
+soma_status soma_memory_read(soma_machine *m, soma_memory mem, uint32_t partition, uint64_t offset,
+                             void *data, size_t n) {
+  if (soma_not_calling(m) != SOMA_OK) return SOMA_BUSY;
+  const uint8_t *at = memory_at(m, mem, partition, offset, n);
+  if (!at) return SOMA_ARG;
+  memcpy(data, at, n);
+  return SOMA_OK;
+}
+
+soma_status soma_memory_write(soma_machine *m, soma_memory mem, uint32_t partition, uint64_t offset,
+                              const void *data, size_t n) {
+  if (soma_not_calling(m) != SOMA_OK) return SOMA_BUSY;
+  uint8_t *at = memory_at(m, mem, partition, offset, n);
+  if (!at) return SOMA_ARG;
+  const vm_box box = {.space = (uint8_t)mem,
+                      .p0 = (uint16_t)partition,
+                      .p1 = (uint16_t)(partition + 1),
+                      .lo = offset,
+                      .hi = offset + n};
+  if (m->run) { /* what has started has read its sources */
+    vm_protect(&m->run->core, &box, 1, NULL);
+    if (m->run->core.check) vm_check_host_wrote(&m->run->core, &box);
+  }
+  memcpy(at, data, n);
+  return SOMA_OK;
+}

@@ -1,0 +1,244 @@
+/* soma_run_save and soma_run_resume: the file around a run's state.
+ *
+ *   0  MAGIC   8 SOMA_VERSION, 16 bytes, zero-padded   24 length of all u64
+ *  32  hash u64: of every other byte
+ *  40  the program: length u64, then its .sbc bytes; bytes copied to and from the host, u64 each
+ *  ..  options, then the state (save.c) */
+#include "impl.h"
+
+#include "../check/check.h"
+#include "../save/save.h"
+
+#include <string.h>
+
+#define MAGIC "SomaRun\n"
+enum { AT_VERSION = 8, VERSION_BYTES = 16, AT_LENGTH = 24, AT_HASH = 32, HEADER = 40 };
+
+_Static_assert(sizeof SOMA_VERSION <= VERSION_BYTES, "the version has no room in the header");
+
+/* Eight bytes a step; each step is a bijection of what came before, so that no single change is
+ * lost. */
+static uint64_t hash_bytes(uint64_t h, const uint8_t *p, size_t n) {
+  for (size_t i = 0; i < n; i += 8) {
+    uint8_t last[8] = {0};
+    if (n - i < 8) memcpy(last, p + i, n - i);
+    h = (h ^ isa_get64(n - i < 8 ? last : p + i)) * UINT64_C(0x9e3779b97f4a7c15);
+    h ^= h >> 29;
+  }
+  return h;
+}
+
+static uint64_t hash_of(const uint8_t *p, size_t n) {
+  return hash_bytes(hash_bytes(ISA_FNV_START, p, AT_HASH), p + HEADER, n - HEADER);
+}
+
+/* ---- Saving -------------------------------------------------------------------------------- */
+
+/* In the file each tensor has bytes of its own, so that two names for one memory would part. */
+static soma_status check_own_bytes(soma_run *r) {
+  const isa_program *p = r->p->p;
+  for (uint32_t i = 0; r->device && i < p->ntensors; i++)
+    for (uint32_t k = 0; k < i; k++)
+      if (r->device[i] && r->device[i] == r->device[k])
+        return soma_fail(r->m, SOMA_ARG,
+                         "a run cannot be saved while one device tensor is bound to two of its "
+                         "tensors, `%s` and `%s`",
+                         p->tensors[k].name, p->tensors[i].name);
+  return SOMA_OK;
+}
+
+/* Whether a run is between two events from which it can go on. */
+static soma_status check_savable(soma_run *r) {
+  const vm_core *c = &r->core;
+  soma_status why = (soma_status)c->fault.status;
+  if (!r->m) return SOMA_ARG;
+  if (c->running)
+    return soma_fail(r->m, SOMA_BUSY, "the run cannot be saved from its own callback");
+  if (why == SOMA_OK || why == SOMA_STOPPED || why == SOMA_LIMIT) return check_own_bytes(r);
+  return soma_fail(r->m, SOMA_ARG, "a run that ended with a fault cannot be saved (%s): %s",
+                   soma_status_text(why), c->fault.text.data ? c->fault.text.data : "");
+}
+
+static vm_save_options options_of(const vm_core *c) {
+  vm_save_options o = {.cvt = c->eng[0].dp.cvt,
+                       .timing_only = c->timing_only,
+                       .causes = c->path != NULL,
+                       .rounding_seed = c->eng[0].dp.rounding_seed};
+  memcpy(o.cost, c->cost_values, sizeof o.cost);
+  return o;
+}
+
+static void put_program(isa_buf *b, isa_program *p) {
+  uint8_t length[8] = {0};
+  size_t at = b->len;
+  isa_buf_add(b, length, sizeof length);
+  isa_buf image; /* offsets within an image are its own */
+  isa_buf_init(&image, &b->al);
+  if (!isa_image_write(p, &image) || image.failed) b->failed = true;
+  isa_buf_add(b, image.data, image.len);
+  if (!b->failed) isa_put64((uint8_t *)b->data + at, image.len);
+  isa_buf_free(&image);
+}
+
+soma_status soma_run_save(soma_run *r, void **data, size_t *n) {
+  *data = NULL;
+  *n = 0;
+  soma_status status = check_savable(r);
+  if (status != SOMA_OK) return status;
+  uint8_t header[HEADER] = MAGIC SOMA_VERSION;
+  isa_alloc al = isa_alloc_default();
+  isa_buf b;
+  isa_buf_init(&b, &al);
+  isa_buf_add(&b, header, sizeof header);
+  put_program(&b, r->p->p);
+  vm_saver s = {.out = &b};
+  vm_save_options o = options_of(&r->core);
+  save_u64(&s, &r->to_device);
+  save_u64(&s, &r->to_host);
+  vm_save_options_walk(&s, &o);
+  vm_save_walk(&s, &r->core);
+  if (b.failed) {
+    isa_buf_free(&b);
+    return soma_out_of_memory(r->m);
+  }
+  isa_put64((uint8_t *)b.data + AT_LENGTH, b.len);
+  isa_put64((uint8_t *)b.data + AT_HASH, hash_of((uint8_t *)b.data, b.len));
+  *data = b.data; /* from malloc */
+  *n = b.len;
+  return SOMA_OK;
+}
+
+/* ---- Resuming ------------------------------------------------------------------------------ */
+
+static soma_status check_header(soma_machine *m, const uint8_t *p, size_t n) {
+  if (n < HEADER || memcmp(p, MAGIC, AT_VERSION) != 0)
+    return soma_fail(m, SOMA_FORMAT, "this is no saved run");
+  char version[VERSION_BYTES + 1] = {0};
+  memcpy(version, p + AT_VERSION, VERSION_BYTES);
+  for (unsigned i = 0; version[i]; i++)
+    if (version[i] < ' ' || version[i] > '~') version[i] = '?';
+  if (strcmp(version, SOMA_VERSION) != 0)
+    return soma_fail(m, SOMA_FORMAT,
+                     "the run was saved by version %s, this is version %s: a run is resumed by "
+                     "the version that saved it",
+                     version, SOMA_VERSION);
+  uint64_t length = isa_get64(p + AT_LENGTH);
+  if (length != n)
+    return soma_fail(m, SOMA_FORMAT, "the saved run has %zu bytes, it was written with %llu", n,
+                     (unsigned long long)length);
+  if (isa_get64(p + AT_HASH) != hash_of(p, n))
+    return soma_fail(m, SOMA_FORMAT, "the saved run is damaged: its hash is another one");
+  return SOMA_OK;
+}
+
+/* A core that has just started, in memories of its own, as the run's. */
+static soma_status start_core(soma_machine *m, const isa_program *p, soma_run *r,
+                              const vm_save_options *o, isa_error *e) {
+  vm_memory mem;
+  if (!vm_memory_new(&m->al, p->target, &mem)) return SOMA_NOMEM;
+  mem.hbm = &m->hbm;
+  soma_status s = (soma_status)vm_core_start(&r->core, &m->al, p, &mem, &m->kern, o->cvt, e);
+  if (s != SOMA_OK) {
+    vm_memory_free(&m->al, &mem);
+    return s;
+  }
+  memcpy(r->core.cost_values, o->cost, sizeof o->cost);
+  r->core.timing_only = o->timing_only;
+  for (unsigned i = 0; i < ISA_NENGINES; i++) r->core.eng[i].dp.rounding_seed = o->rounding_seed;
+  if (!o->causes || (r->core.path = isa_zalloc(&m->al, sizeof *r->core.path))) return SOMA_OK;
+  vm_core_end(&r->core);
+  vm_memory_free(&m->al, &mem);
+  return SOMA_NOMEM;
+}
+
+/* Checks that a machine asks for are those that the run began with. */
+static bool has_checks(const vm_core *c, unsigned checks, isa_error *e) {
+  unsigned mask = vm_check_mask(c);
+  if (!checks || vm_check_possible(c, checks) == mask) return true;
+  isa_alloc al = isa_alloc_default();
+  isa_buf b;
+  isa_buf_init(&b, &al);
+  for (unsigned i = 0; vm_check_name(i); i++)
+    if (mask >> i & 1) isa_buf_printf(&b, "%s%s", b.len ? "," : "", vm_check_name(i));
+  isa_fail(e, ISA_ARG, ISA_NOFIELD, "checks begin with a run: this one was saved with %s",
+           b.len ? isa_buf_str(&b) : "none");
+  isa_buf_free(&b);
+  return false;
+}
+
+/* The state behind the program. On failure r holds nothing. */
+static soma_status read_run(soma_machine *m, const isa_program *p, vm_saver *s, soma_run *r) {
+  vm_save_options o = {0};
+  save_u64(s, &r->to_device);
+  save_u64(s, &r->to_host);
+  vm_save_options_walk(s, &o);
+  if (s->failed) return SOMA_FORMAT;
+  soma_status status = start_core(m, p, r, &o, s->err);
+  if (status != SOMA_OK) return status;
+  vm_save_walk(s, &r->core);
+  vm_saver_need(s, s->failed || vm_saver_left(s) == 0, "more follows behind the end");
+  if (!s->failed && r->core.fault.status == ISA_OK && has_checks(&r->core, m->o.checks, s->err))
+    return SOMA_OK;
+  status = r->core.fault.status == ISA_NOMEM ? SOMA_NOMEM : (soma_status)s->err->status;
+  vm_memory mem = r->core.mem;
+  vm_core_end(&r->core);
+  vm_memory_free(&m->al, &mem);
+  return status;
+}
+
+static soma_status read_program(soma_machine *m, vm_saver *s, soma_program **p) {
+  uint64_t n = 0;
+  save_u64(s, &n);
+  if (s->failed || n > vm_saver_left(s))
+    return soma_fail(m, SOMA_FORMAT, "the saved run is cut off in its program");
+  soma_status status = soma_program_load(m, s->at, (size_t)n, p);
+  s->at += n;
+  return status == SOMA_OK ? soma_run_check(m, *p) : status;
+}
+
+/* The machine takes the run and its memories. */
+static void adopt(soma_machine *m, soma_program *p, soma_run *r) {
+  r->m = m;
+  r->p = p;
+  p->refs++;
+  if (m->run) m->run->m = NULL;
+  m->run = r;
+  vm_memory_free(&m->al, &m->mem);
+  m->mem = r->core.mem;
+  m->mem.hbm = NULL;
+  soma_run_options(r);
+}
+
+soma_status soma_run_resume(soma_machine *m, const void *data, size_t n, soma_program **p,
+                            soma_run **out) {
+  isa_error e = {.status = ISA_FORMAT};
+  *out = NULL;
+  *p = NULL;
+  if (m->run && !m->run->core.ended)
+    return soma_fail(m, SOMA_BUSY, "the machine has a run that has not ended");
+  soma_status status = check_header(m, data, n);
+  if (status != SOMA_OK) return status;
+  vm_saver s = {.at = (const uint8_t *)data + HEADER,
+                .end = (const uint8_t *)data + n,
+                .reads = true,
+                .err = &e};
+  status = read_program(m, &s, p);
+  soma_run *r = status == SOMA_OK ? vm_pages_new(&m->al, sizeof *r) : NULL;
+  if (r && m->run) vm_core_release(&m->run->core);
+  if (r && (status = read_run(m, (*p)->p, &s, r)) == SOMA_OK) {
+    adopt(m, *p, r);
+    *out = r;
+    return SOMA_OK;
+  }
+  if (r) {
+    vm_pages_free(&m->al, r, sizeof *r);
+    const char *why = status == SOMA_LIMIT ? isa_buf_str(&m->hbm.refused) : e.text;
+    soma_fail(m, status, "%s%s", status == SOMA_FORMAT ? "the saved run is none: " : "",
+              why[0] ? why : soma_status_text(status));
+  } else if (status == SOMA_OK) {
+    status = soma_out_of_memory(m);
+  }
+  soma_program_free(*p);
+  *p = NULL;
+  return status;
+}

@@ -1,0 +1,146 @@
+/* Tensors in a machine's HBM that outlive runs. */
+#include "../engine/engine.h"
+#include "impl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Bytes of a dense tensor; false when there is no such type or shape. */
+static bool size_of(soma_dtype dtype, uint32_t ndim, const int64_t *shape, uint64_t *bytes) {
+  if (!isa_dtype_valid((unsigned)dtype) || ndim > ISA_TENSOR_DIMS) return false;
+  *bytes = isa_dtype_bytes((unsigned)dtype);
+  for (uint32_t d = 0; d < ndim; d++) {
+    if (shape[d] < 1 || *bytes > (uint64_t)INT64_MAX / (uint64_t)shape[d]) return false;
+    *bytes *= (uint64_t)shape[d];
+  }
+  return true;
+}
+
+/* "float32[4, 2]", cut where it does not fit. */
+static void name_by_type(soma_tensor *t) {
+  size_t size = sizeof t->name, n = 0;
+  n += (size_t)snprintf(t->name, size, "%s[", isa_dtypes[t->dtype].name);
+  for (uint32_t d = 0; d < t->ndim && n < size; d++)
+    n += (size_t)snprintf(t->name + n, size - n, "%s%lld", d ? ", " : "", (long long)t->shape[d]);
+  if (n < size) snprintf(t->name + n, size - n, "]");
+}
+
+void soma_tensor_name(soma_tensor *t, const char *name) {
+  snprintf(t->name, sizeof t->name, "%s", name);
+}
+
+/* Address and host memory. */
+static soma_status place(soma_machine *m, soma_tensor *t, vm_hbm_owner owner) {
+  vm_block *b = &t->block;
+  isa_status s = vm_hbm_take(&m->hbm, b->bytes, owner, t->name, t, &b->address);
+  if (s == ISA_LIMIT) return soma_fail(m, SOMA_LIMIT, "%s", isa_buf_str(&m->hbm.refused));
+  if (s != ISA_OK) return soma_out_of_memory(m);
+  b->data = vm_tensor_new(&m->al, b->bytes);
+  if (b->data) return SOMA_OK;
+  vm_hbm_give(&m->hbm, b->address);
+  return soma_out_of_memory(m);
+}
+
+soma_status soma_tensor_place(soma_machine *m, soma_dtype dtype, uint32_t ndim,
+                              const int64_t *shape, vm_hbm_owner owner, const char *name,
+                              soma_tensor **out) {
+  uint64_t bytes;
+  *out = NULL;
+  if (!size_of(dtype, ndim, shape, &bytes))
+    return soma_fail(m, SOMA_ARG,
+                     "a tensor in HBM has a type, at most %d dimensions, and at least one "
+                     "element",
+                     ISA_TENSOR_DIMS);
+  soma_tensor *t = isa_zalloc(&m->al, sizeof *t);
+  if (!t) return soma_out_of_memory(m);
+  t->m = m;
+  t->al = m->al;
+  t->block.bytes = bytes;
+  t->dtype = dtype;
+  t->ndim = ndim;
+  t->refs = 1;
+  if (ndim) memcpy(t->shape, shape, ndim * sizeof *shape);
+  name_by_type(t);
+  if (name) soma_tensor_name(t, name);
+  soma_status s = place(m, t, owner);
+  if (s != SOMA_OK) {
+    isa_free(&m->al, t, sizeof *t);
+    return s;
+  }
+  t->next = m->tensors;
+  if (t->next) t->next->prev = t;
+  m->tensors = t;
+  *out = t;
+  return SOMA_OK;
+}
+
+soma_status soma_tensor_new(soma_machine *m, soma_dtype dtype, uint32_t ndim, const int64_t *shape,
+                            soma_tensor **out) {
+  *out = NULL;
+  soma_status s = soma_not_calling(m);
+  if (s != SOMA_OK) return s;
+  return soma_tensor_place(m, dtype, ndim, shape, VM_HBM_TENSOR, NULL, out);
+}
+
+void soma_tensor_free(soma_tensor *t) {
+  if (!t || --t->refs > 0) return;
+  if (t->next) t->next->prev = t->prev;
+  if (t->prev)
+    t->prev->next = t->next;
+  else if (t->m)
+    t->m->tensors = t->next;
+  if (t->m) vm_hbm_give(&t->m->hbm, t->block.address);
+  isa_alloc al = t->al;
+  vm_pages_free(&al, t->block.data, t->block.bytes);
+  isa_free(&al, t, sizeof *t);
+}
+
+static soma_status check_copy(soma_tensor *t, size_t n) {
+  if (!t->m) return SOMA_ARG;
+  if (soma_not_calling(t->m) != SOMA_OK) return SOMA_BUSY;
+  if (n != t->block.bytes)
+    return soma_fail(t->m, SOMA_ARG, "the tensor has %llu bytes, not %zu",
+                     (unsigned long long)t->block.bytes, n);
+  return SOMA_OK;
+}
+
+soma_status soma_tensor_write(soma_tensor *t, const void *data, size_t n) {
+  soma_status s = check_copy(t, n);
+  if (s != SOMA_OK) return s;
+  if (t->m->run) { /* what has started has read its sources */
+    uint64_t at = (uint64_t)(uintptr_t)t->block.data;
+    const vm_box box = {.space = ISA_HBM, .p1 = 1, .lo = at, .hi = at + n};
+    vm_protect(&t->m->run->core, &box, 1, NULL);
+  }
+  memcpy(t->block.data, data, n);
+  t->m->to_device += n;
+  return SOMA_OK;
+}
+
+soma_status soma_tensor_read(soma_tensor *t, void *data, size_t n) {
+  soma_status s = check_copy(t, n);
+  if (s != SOMA_OK) return s;
+  memcpy(data, t->block.data, n);
+  t->m->to_host += n;
+  return SOMA_OK;
+}
+
+soma_status soma_bind_tensor(soma_machine *m, soma_program *p, const char *name, soma_tensor *t) {
+  if (t->m != m)
+    return soma_fail(m, SOMA_ARG, "tensor %s: what it is bound to is in another machine's HBM",
+                     name);
+  binding *b;
+  soma_status s = soma_binding(m, p, name, t->dtype, t->ndim, t->shape, &b);
+  if (s != SOMA_OK) return s;
+  t->refs++;
+  soma_tensor_free(b->device);
+  b->device = t;
+  b->data = NULL;
+  b->shared = false;
+  return SOMA_OK;
+}
+
+void soma_traffic(const soma_machine *m, uint64_t *to_device, uint64_t *to_host) {
+  if (to_device) *to_device = m->to_device;
+  if (to_host) *to_host = m->to_host;
+}

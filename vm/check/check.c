@@ -1,0 +1,328 @@
+/* The checks of a run: their life cycle, and findings. */
+#include "../engine/engine.h"
+#include "check.h"
+#include "impl.h"
+
+#include <string.h>
+
+static const char *const names[VM_NCHECKS] = {
+    [VM_CHECK_UNINIT] = "uninit",   [VM_CHECK_RACE] = "race",   [VM_CHECK_PSUM] = "psum",
+    [VM_CHECK_OVERLAP] = "overlap", [VM_CHECK_RANGE] = "range", [VM_CHECK_PORT] = "port",
+};
+
+const char *vm_check_name(unsigned kind) { return kind < VM_NCHECKS ? names[kind] : NULL; }
+
+unsigned vm_check_possible(const vm_core *c, unsigned mask) {
+  const unsigned values = 1u << VM_CHECK_UNINIT | 1u << VM_CHECK_RANGE | 1u << VM_CHECK_PSUM;
+  return c->timing_only ? mask & ~values : mask;
+}
+
+unsigned vm_check_mask(const vm_core *c) { return c->check ? c->check->mask : 0; }
+
+bool vm_check_start(vm_core *c, unsigned mask) {
+  mask = vm_check_possible(c, mask);
+  if (!mask) return true;
+  c->check = isa_zalloc(&c->al, sizeof *c->check);
+  if (!c->check) return false;
+  c->check->mask = mask;
+  return (!vm_ck_has(c, VM_CHECK_RACE) || (vm_ck_clocks_start(c) && vm_ck_races_start(c))) &&
+         (!vm_ck_has(c, VM_CHECK_UNINIT) || vm_ck_uninit_start(c)) &&
+         (!vm_ck_has(c, VM_CHECK_PSUM) || vm_ck_psum_start(c)) &&
+         (!vm_ck_has(c, VM_CHECK_OVERLAP) || vm_ck_tiles_start(c));
+}
+
+void vm_check_end(vm_core *c) {
+  struct vm_check *k = c->check;
+  if (!k) return;
+  if (k->ncomps) vm_ck_clocks_end(c);
+  vm_ck_races_end(c);
+  vm_ck_uninit_end(c);
+  vm_ck_psum_end(c);
+  vm_ck_tiles_end(c);
+  for (uint32_t i = 0; i < k->nfindings; i++) isa_buf_free(&k->findings[i].text);
+  isa_free(&c->al, k, sizeof *k);
+  c->check = NULL;
+}
+
+uint64_t vm_check_count(const vm_core *c) { return c->check ? c->check->count : 0; }
+
+const vm_finding *vm_check_finding(const vm_core *c, uint32_t i) {
+  return c->check && i < c->check->nfindings ? &c->check->findings[i] : NULL;
+}
+
+void vm_check_settle(vm_core *c) {
+  struct vm_check *k = c->check;
+  if (!k || k->count == 0) return;
+  vm_finding *f = &k->findings[0];
+  vm_fault(c, ISA_CHECK, f->engine, -1, f->pc, "%s", isa_buf_str(&f->text));
+  if (k->count > 1)
+    isa_buf_printf(&c->fault.text, "\n(the first of %llu findings)", (unsigned long long)k->count);
+}
+
+/* ---- Findings ----------------------------------------------------------------------------- */
+
+/* True when the pair of places has been there; else it is noted. Where too many are noted, what
+ * falls on a taken place of the table is reported again. */
+static bool seen(struct vm_check *k, uint64_t key) {
+  uint64_t h = key * 0x9e3779b97f4a7c15u;
+  uint64_t *slot = &k->seen[(h >> 40) % SEEN_PAIRS];
+  if (*slot == key) return true;
+  *slot = key;
+  return false;
+}
+
+vm_finding *vm_ck_found(vm_core *c, unsigned kind, unsigned engine, uint32_t pc, unsigned other,
+                        uint32_t other_pc) {
+  struct vm_check *k = c->check;
+  uint64_t key = (uint64_t)(kind + 1) << 56 | (uint64_t)engine << 52 | (uint64_t)other << 48 |
+                 (uint64_t)(pc & 0xffffff) << 24 | (other_pc & 0xffffff);
+  if (seen(k, key)) return NULL;
+  k->count++;
+  if (k->nfindings == VM_FINDINGS) return NULL;
+  vm_finding *f = &k->findings[k->nfindings++];
+  *f = (vm_finding){.kind = (uint8_t)kind,
+                    .engine = (uint8_t)engine,
+                    .other_engine = (uint8_t)other,
+                    .pc = pc,
+                    .other_pc = other_pc,
+                    .time = c->now};
+  isa_buf_init(&f->text, &c->al);
+  return f;
+}
+
+void vm_ck_out_of_memory(vm_core *c) {
+  vm_fault(c, ISA_NOMEM, -1, -1, 0, "no memory for the race check");
+}
+
+void vm_ck_put_insn(const vm_core *c, unsigned engine, uint32_t pc, vm_time t, isa_buf *out) {
+  const isa_code *code = &c->code->code[engine];
+  isa_buf_printf(out, "\n  %s ", isa_engines[engine].name);
+  vm_put_place(c, engine, pc, out);
+  isa_buf_printf(out, ", at %llu.%03llu ns: ", (unsigned long long)(t / VM_NS),
+                 (unsigned long long)(t % VM_NS / (VM_NS / 1000)));
+  if (pc < code->n) isa_print_insn(c->prog, 0, engine, &code->insns[pc], out);
+}
+
+/* Name of the tile that holds byte lo of partition p. */
+static const char *tile_at(const vm_core *c, unsigned space, unsigned p, int64_t lo) {
+  for (uint32_t i = 0; i < c->prog->ntiles; i++) {
+    const isa_tile *t = &c->prog->tiles[i];
+    if (t->space == space && p >= t->part && p < t->part + t->shape[0] && lo >= t->offset &&
+        lo < (int64_t)t->offset + t->bytes)
+      return t->name;
+  }
+  return NULL;
+}
+
+static void put_range(const vm_core *c, unsigned space, uint32_t tensor, unsigned p0, unsigned p1,
+                      int64_t lo, int64_t hi, isa_buf *out) {
+  isa_buf_printf(out, "bytes %lld..%lld of ", (long long)lo, (long long)hi - 1);
+  if (space == ISA_HBM) {
+    isa_buf_printf(out, "tensor %s", tensor ? c->prog->tensors[tensor - 1].name : "?");
+    return;
+  }
+  const char *tile = tile_at(c, space, p0, lo);
+  isa_buf_printf(out, "%s partition%s %u", isa_space_name(space), p1 - p0 > 1 ? "s" : "", p0);
+  if (p1 - p0 > 1) isa_buf_printf(out, "..%u", p1 - 1);
+  if (tile) isa_buf_printf(out, " (tile %s)", tile);
+}
+
+void vm_ck_put_bytes(const vm_core *c, const region *r, const access *a, isa_buf *out) {
+  int64_t lo = a->set.start - (int64_t)r->lo;
+  put_range(c, r->space, r->tensor, a->p0, a->p1, lo, lo + a->set.span[0], out);
+}
+
+void vm_ck_put_view(const vm_core *c, const vm_view *v, isa_buf *out) {
+  vm_box b;
+  vm_view_box(c, v, &b);
+  vm_ck_put_box(c, &b, out);
+}
+
+void vm_ck_put_box(const vm_core *c, const vm_box *box, isa_buf *out) {
+  vm_box b = *box;
+  uint32_t tensor = 0;
+  for (uint32_t i = 0; i < c->prog->ntensors && b.space == ISA_HBM && !tensor; i++) {
+    uint64_t at = (uint64_t)(uintptr_t)c->hbm[i].data;
+    if (b.lo < at || b.lo >= at + c->hbm[i].bytes) continue;
+    tensor = i + 1;
+    b.lo -= at;
+    b.hi -= at;
+  }
+  put_range(c, b.space, tensor, b.p0, b.p1, (int64_t)b.lo, (int64_t)b.hi, out);
+}
+
+typedef void view_fn(void *ud, const vm_view *v, unsigned flags);
+
+enum { CORE_PARTS = 16 }; /* partitions behind one core of gpsimd */
+
+/* n elements from `first` of `parts` partitions from p, of a view that is one run a partition. */
+static vm_view part_of(const vm_view *v, uint32_t p, uint32_t parts, uint64_t first, uint64_t n) {
+  vm_view s = *v;
+  s.at += p * v->step[0] + (int64_t)first * v->run_step;
+  s.part = (uint16_t)(v->part + p);
+  s.num[0] = parts;
+  s.ndim = 2;
+  s.num[1] = (uint32_t)n;
+  s.step[1] = v->run_step;
+  s.elems = s.run = n;
+  return s;
+}
+
+/* The first n elements of the snakes of a topk's operand. */
+static void each_snake(const vm_view *v, uint64_t n, unsigned flags, view_fn *fn, void *ud) {
+  uint64_t columns = n / CORE_PARTS;
+  uint32_t rest = (uint32_t)(n % CORE_PARTS);
+  vm_view full = part_of(v, 0, v->num[0], 0, columns);
+  if (columns) fn(ud, &full, flags);
+  for (uint32_t p = 0; rest && p < v->num[0]; p += CORE_PARTS) {
+    vm_view last = part_of(v, p, rest, columns, 1);
+    fn(ud, &last, flags);
+  }
+}
+
+/* An operand; of instructions that touch only parts of theirs, those. */
+static void each_part(const vm_flight *f, const vm_view *v, unsigned flags, view_fn *fn, void *ud) {
+  bool sixteenth = f->in->op == ISA_OP_nonzero_with_count, snake = f->in->op == ISA_OP_topk;
+  if (snake && v->run == v->elems) {
+    each_snake(v, flags & AP_R ? f->a.TOPK.n : v->elems, flags, fn, ud);
+    return;
+  }
+  for (uint32_t p = 0; sixteenth && p < v->num[0]; p += CORE_PARTS) {
+    vm_view s = *v;
+    s.at += p * v->step[0];
+    s.part = (uint16_t)(v->part + p);
+    s.num[0] = 1;
+    fn(ud, &s, flags);
+  }
+  if (!sixteenth) fn(ud, v, flags);
+}
+
+void vm_ck_each_operand(const vm_flight *f, void (*fn)(void *ud, const vm_view *v, unsigned flags),
+                        void *ud) {
+  const isa_form *form = isa_form_of(f->in->op);
+  for (unsigned i = 0; i < form->nfields; i++) {
+    const isa_field *fd = &form->fields[i];
+    const void *at = vm_operand_at(f->in, (vm_operands *)&f->a, i);
+    unsigned flags = fd->arg & (AP_R | AP_W);
+    if (fd->kind == ISA_K_AP) {
+      const vm_view *v = at;
+      if (v->at) each_part(f, v, flags, fn, ud);
+    } else if (fd->kind == ISA_K_NUM) {
+      const vm_num *num = at;
+      if (num->v.at) fn(ud, &num->v, AP_R);
+    } else if (fd->kind == ISA_K_APS) {
+      const vm_views *views = at;
+      for (uint32_t k = 0; k < views->n; k++) fn(ud, &views->v[k], flags);
+    }
+  }
+}
+
+/* ---- The program -------------------------------------------------------------------------- */
+
+static void each_tensor_of(const vm_core *c, const isa_insn *in, unsigned flag,
+                           void (*fn)(void *ud, uint32_t tensor), void *ud) {
+  const isa_form *form = isa_form_of(in->op);
+  bool sums = in->op == ISA_OP_dma_copy && in->u.DMA_COPY.op != ISA_ALU_bypass; /* reads its dst */
+  for (unsigned i = 0; i < form->nfields; i++) {
+    const isa_field *f = &form->fields[i];
+    const void *at = isa_member_c(in, f);
+    isa_ref list = {0, 0};
+    const uint32_t *aps = at;
+    if (!((f->arg | (sums ? AP_R : 0)) & flag)) continue;
+    if (f->kind != ISA_K_AP && f->kind != ISA_K_APS) continue;
+    if (f->kind == ISA_K_APS) {
+      memcpy(&list, at, sizeof list);
+      aps = isa_program_list(c->prog, list, ISA_K_APS);
+    }
+    for (uint32_t k = 0; k < (f->kind == ISA_K_AP ? 1 : list.count); k++)
+      if (aps[k] && c->code->aps[aps[k] - 1].space == ISA_HBM)
+        fn(ud, c->code->aps[aps[k] - 1].base - 1);
+  }
+}
+
+void vm_ck_each_tensor(const vm_core *c, unsigned flag, void (*fn)(void *ud, uint32_t tensor),
+                       void *ud) {
+  for (unsigned e = 0; e < ISA_NENGINES; e++)
+    for (uint32_t pc = 0; pc < c->code->code[e].n; pc++)
+      each_tensor_of(c, &c->code->code[e].insns[pc], flag, fn, ud);
+  for (uint32_t q = 0; q < c->code->nqueues; q++)
+    for (uint32_t i = 0; i < c->code->queues[q].nstatics; i++)
+      each_tensor_of(c, &c->code->queues[q].statics[i], flag, fn, ud);
+}
+
+/* ---- Calls that more than one check hears ------------------------------------------------- */
+
+void vm_check_begin(vm_core *c, unsigned e, const isa_insn *in) {
+  if (in->wait.cond != ISA_WAIT_none && vm_ck_has(c, VM_CHECK_RACE)) vm_ck_wait(c, e, &in->wait);
+  vm_check_registers(c, e, c->eng[e].pc);
+}
+
+void vm_check_host_wrote(vm_core *c, const vm_box *b) {
+  if (vm_ck_has(c, VM_CHECK_UNINIT)) vm_ck_uninit_host(c, b);
+}
+
+void vm_check_host_register(vm_core *c, unsigned e, unsigned r) {
+  c->check->registers[e] |= 1ull << r;
+}
+
+void vm_check_execute(vm_core *c, unsigned e, const vm_flight *f) {
+  if (c->timing_only) return;
+  if (vm_ck_has(c, VM_CHECK_UNINIT)) vm_ck_uninit_execute(c, e, f);
+  if (vm_ck_has(c, VM_CHECK_PSUM)) vm_ck_psum_execute(c, e, f);
+  if (vm_ck_has(c, VM_CHECK_RANGE)) vm_ck_value_execute(c, e, f);
+}
+
+static unsigned engine_of(const vm_core *c, const vm_flight *f) {
+  unsigned e = 0;
+  while (f < c->eng[e].flights || f >= c->eng[e].flights + VM_FLIGHTS) e++;
+  return e;
+}
+
+void vm_check_stage(vm_core *c, const vm_item *it) {
+  if (it->is_share) {
+    vm_check_move(c, (const vm_share *)it);
+    return;
+  }
+  const vm_flight *f = (const vm_flight *)it;
+  unsigned e = engine_of(c, f);
+  if (vm_ck_has(c, VM_CHECK_UNINIT)) vm_ck_uninit_reads(c, e, f);
+  if (vm_ck_has(c, VM_CHECK_PSUM)) vm_ck_psum_reads(c, e, f);
+}
+
+void vm_check_executed(vm_core *c, unsigned e, const vm_flight *f) {
+  if (c->timing_only) return;
+  if (vm_ck_has(c, VM_CHECK_UNINIT)) vm_ck_uninit_executed(c, f);
+  if (vm_ck_has(c, VM_CHECK_RANGE)) vm_ck_value_executed(c, e, f);
+}
+
+void vm_check_access(vm_core *c, unsigned e, const vm_view *v, bool writes) {
+  if (vm_ck_has(c, VM_CHECK_RACE)) vm_ck_race_sequencer(c, e, v, writes);
+  if (vm_ck_has(c, VM_CHECK_UNINIT)) vm_ck_uninit_access(c, e, v, writes);
+}
+
+void vm_check_move(vm_core *c, const vm_share *s) {
+  if (vm_ck_has(c, VM_CHECK_UNINIT)) vm_ck_uninit_move(c, s);
+}
+
+void vm_check_moved(vm_core *c, const vm_share *s) {
+  if (vm_ck_has(c, VM_CHECK_UNINIT)) vm_ck_uninit_moved(c, s);
+}
+
+void vm_check_port(vm_core *c, unsigned e, const vm_flight *f, unsigned other, const vm_flight *g,
+                   vm_time start, vm_time late) {
+  bool bank = c->target->gen > ISA_GEN2; /* from gen3 on only a bank of PSUM is shared */
+  unsigned kind = bank ? VM_CHECK_PSUM : VM_CHECK_PORT;
+  vm_finding *r = vm_ck_has(c, kind) ? vm_ck_found(c, kind, e, f->pc, other, g->pc) : NULL;
+  if (!r) return;
+  vm_put_place(c, e, f->pc, &r->text);
+  isa_buf_printf(&r->text, ": %s: %s and %s need %s at once; %s goes %llu ns later",
+                 vm_check_name(kind), isa_engines[e].name, isa_engines[other].name,
+                 bank                                 ? "a bank of psum"
+                 : f->ports & g->ports & VM_PORT_SBUF ? "the way to sbuf"
+                                                      : "the way to psum",
+                 isa_engines[e].name, (unsigned long long)(late / VM_NS));
+  vm_ck_put_insn(c, other, g->pc, g->item.start, &r->text);
+  vm_ck_put_insn(c, e, f->pc, start, &r->text);
+  isa_buf_puts(&r->text, bank ? "\n  fix: give them different banks, or order them by a semaphore"
+                              : "\n  fix: order the two by a semaphore");
+}

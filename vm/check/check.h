@@ -1,0 +1,102 @@
+/* Checks on request: what the machine leaves undefined, found while a program runs. A core without
+ * them has check == NULL and pays one test at each of the calls below. Nothing here changes what a
+ * run computes or how long it takes; findings are collected, and the run goes on.
+ *
+ *   check.c         life cycle, findings and their text
+ *   clock.c         happens-before: vector clocks of engines, what a wait acquires
+ *   race.c          accesses to memory and whether they are ordered
+ *   tell.c          what these say of semaphores and triggers
+ *   uninit.c        shadow bytes: what nobody wrote; registers
+ *   part.c          instructions that read or write a part of an operand
+ *   psum.c          accumulation groups, and engines that meet in a bank
+ *   value.c         ranges of activation functions, infinities and NaNs that appear
+ *   tile.c          tiles that share bytes */
+#ifndef VM_CHECK_H
+#define VM_CHECK_H
+
+#include "../vm.h"
+
+enum vm_check_kind {
+  VM_CHECK_UNINIT,
+  VM_CHECK_RACE,
+  VM_CHECK_PSUM,
+  VM_CHECK_OVERLAP,
+  VM_CHECK_RANGE,
+  VM_CHECK_PORT,
+  VM_NCHECKS
+};
+/* "uninit" and so on; NULL past the last. Static. */
+const char *vm_check_name(unsigned kind);
+
+/* Findings kept; the rest are counted. */
+enum { VM_FINDINGS = 64 };
+typedef struct vm_finding {
+  uint8_t kind, engine; /* of the instruction at pc, the later of the two */
+  uint8_t other_engine; /* ISA_NENGINES: there is no other */
+  uint32_t pc, other_pc;
+  vm_time time, other_time;
+  isa_buf text;
+} vm_finding;
+
+/* Of the checks of a mask of 1 << vm_check_kind, those that c can make: when it computes no values,
+ * none of these. */
+unsigned vm_check_possible(const vm_core *c, unsigned mask);
+/* Turns on the checks of a mask, as far as they are possible, for a core that has just started.
+ * False when memory is out; vm_check_end frees either way. */
+bool vm_check_start(vm_core *c, unsigned mask);
+/* The checks that are on. */
+unsigned vm_check_mask(const vm_core *c);
+void vm_check_end(vm_core *c);
+/* The run has ended well: with findings it has ISA_CHECK after all, with the first one's text. */
+void vm_check_settle(vm_core *c);
+/* Findings so far, and those kept: oldest first, NULL past the last. */
+uint64_t vm_check_count(const vm_core *c);
+const vm_finding *vm_check_finding(const vm_core *c, uint32_t i);
+
+/* ---- What happens in the machine, told by its parts --------------------------------------- */
+
+/* Engine e's instruction at its pc, which the fast loop leaves, begins: its wait holds. */
+void vm_check_begin(vm_core *c, unsigned e, const isa_insn *in);
+/* A data-path instruction has issued: its operands, boxes and times are known. */
+void vm_check_issue(vm_core *c, unsigned e, const vm_flight *f);
+/* Before and after its handler. */
+void vm_check_execute(vm_core *c, unsigned e, const vm_flight *f);
+void vm_check_executed(vm_core *c, unsigned e, const vm_flight *f);
+/* The sequencer itself reads or writes memory, now. */
+void vm_check_access(vm_core *c, unsigned e, const vm_view *v, bool writes);
+/* A control instruction at pc posts its update, or (taken) has applied it at once. */
+void vm_check_update(vm_core *c, unsigned e, const isa_update *u);
+void vm_check_taken(vm_core *c, unsigned e, unsigned sem, unsigned kind);
+void vm_check_drain(vm_core *c, unsigned e);
+/* A transfer of engine e has its shares, chained: the first goes to ring 0, and so on. */
+void vm_check_transfer(vm_core *c, unsigned e, const isa_insn *in, const vm_transfer *t,
+                       const vm_share *shares);
+/* The sources of what is under way are about to be copied, since another writes them now: it reads
+ * here, and finds the copies later. */
+void vm_check_stage(vm_core *c, const vm_item *it);
+/* A share is about to move its bytes, and has. */
+void vm_check_move(vm_core *c, const vm_share *s);
+void vm_check_moved(vm_core *c, const vm_share *s);
+/* A posted update arrives; what follows is its vm_check_change. */
+void vm_check_arrival(vm_core *c, const vm_event *ev);
+void vm_check_change(vm_core *c, unsigned sem, uint32_t old, uint32_t next);
+/* Memory that the host writes during the run, and a register. */
+void vm_check_host_wrote(vm_core *c, const vm_box *b);
+void vm_check_host_register(vm_core *c, unsigned e, unsigned r);
+/* Engine e runs the register instruction at pc: reads of registers that nobody wrote. */
+void vm_check_registers(vm_core *c, unsigned e, uint32_t pc);
+/* Engine e's flight f, which would have gone at `start`, has to wait `late` for a port that flight
+ * g of `other` streams through. */
+void vm_check_port(vm_core *c, unsigned e, const vm_flight *f, unsigned other, const vm_flight *g,
+                   vm_time start, vm_time late);
+
+/* deadlock.c: who waits on what, why, and who could still have changed it. */
+void vm_deadlock(vm_core *c);
+/* "file.s:12" or "vector pc 12" of an instruction; "$name" or "$S[12]" of a semaphore. */
+void vm_put_place(const vm_core *c, unsigned engine, uint32_t pc, isa_buf *out);
+void vm_put_sem(const vm_core *c, unsigned sem, isa_buf *out);
+/* Where a run stands that a limit ends: engines that only run register instructions, and then who
+ * waits. Adds nothing when there are none. */
+void vm_standing(const vm_core *c, isa_buf *out);
+
+#endif

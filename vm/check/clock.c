@@ -1,0 +1,578 @@
+/* Happens-before. Each engine has a vector clock: what it may rely on having happened anywhere. A
+ * data-path instruction and a share of a transfer begin with the clock of the sequencer that issued
+ * or triggered them; an update releases what its source has done by then; a wait acquires, of
+ * each source, only what it could not have gone on without.
+ *
+ * The value that sources other than s could have brought a semaphore to is `high`: what it has now
+ * and what is under way, less what s added. A wait for v or more that holds was sure only of the
+ * shortest prefix of the updates of s that lifts high to v; a wait for v or less likewise, of
+ * decrements. */
+#include "check.h"
+#include "impl.h"
+
+#include <string.h>
+
+enum { FOLD_AT = 64 }; /* updates of a source between two looks at what can be forgotten */
+
+static uint32_t *clock_of(const vm_core *c, unsigned e) { return c->check->clock[e]; }
+
+static void *take_memory(const vm_core *c, size_t n) { return isa_zalloc(&c->al, n); }
+
+/* ---- Snapshots ---------------------------------------------------------------------------- */
+
+static size_t snapshot_bytes(const vm_core *c) {
+  return sizeof(snapshot) + c->check->ncomps * sizeof(uint32_t);
+}
+
+static void drop(vm_core *c, snapshot *s) {
+  if (!s || --s->refs) return;
+  s->next = c->check->free;
+  c->check->free = s;
+}
+
+snapshot *vm_ck_new_snapshot(vm_core *c) {
+  snapshot *s = take_memory(c, snapshot_bytes(c));
+  if (!s) vm_ck_out_of_memory(c);
+  return s;
+}
+
+static snapshot *new_snapshot(vm_core *c) {
+  snapshot *s = c->check->free;
+  if (s)
+    c->check->free = s->next;
+  else
+    s = vm_ck_new_snapshot(c);
+  if (s) s->refs = 1;
+  return s;
+}
+
+/* Engine e's clock as it is, with a reference for the caller; NULL after a fault. */
+static snapshot *snapshot_of(vm_core *c, unsigned e) {
+  struct vm_check *k = c->check;
+  if (!k->now[e]) {
+    snapshot *s = new_snapshot(c);
+    if (!s) return NULL;
+    memcpy(s->v, clock_of(c, e), k->ncomps * sizeof *s->v);
+    k->now[e] = s;
+  }
+  k->now[e]->refs++;
+  return k->now[e];
+}
+
+static void changed(vm_core *c, unsigned e) {
+  drop(c, c->check->now[e]);
+  c->check->now[e] = NULL;
+}
+
+static void raise_to(vm_core *c, unsigned e, unsigned comp, uint32_t epoch) {
+  uint32_t *v = clock_of(c, e) + comp;
+  if (*v >= epoch) return;
+  *v = epoch;
+  if (comp != vm_ck_comp(e, OF_SEQ)) changed(c, e); /* releases carry that one themselves */
+}
+
+static void acquire(vm_core *c, unsigned e, const release *r) {
+  struct vm_check *k = c->check;
+  uint32_t *mine = clock_of(c, e);
+  bool more = false;
+  if (!r->base) return;
+  for (uint32_t i = 0; i < k->ncomps; i++) {
+    uint32_t other = r->base->v[i];
+    more |= other > mine[i];
+    mine[i] = other > mine[i] ? other : mine[i];
+  }
+  if (more) changed(c, e);
+  for (unsigned i = 0; i < OF_ENGINE; i++) raise_to(c, e, vm_ck_comp(r->engine, i), r->own[i]);
+  if (r->ring) raise_to(c, e, r->ring, r->share);
+}
+
+/* Whether a release comes after epoch of component comp. */
+static bool includes(const release *r, unsigned comp, uint32_t epoch) {
+  if (!r->base) return false;
+  if (comp < FIRST_RING && vm_ck_engine_of(comp) == r->engine)
+    return r->own[comp % OF_ENGINE] >= epoch;
+  if (r->ring && comp == r->ring) return r->share >= epoch;
+  return r->base->v[comp] >= epoch;
+}
+
+static release release_of(vm_core *c, unsigned e) {
+  release r = {.base = snapshot_of(c, e), .engine = (uint8_t)e, .pc = c->eng[e].pc};
+  for (unsigned i = 0; i < OF_ENGINE; i++) r.own[i] = clock_of(c, e)[vm_ck_comp(e, i)];
+  return r;
+}
+
+/* ---- Logs of semaphores ------------------------------------------------------------------- */
+
+static sem_log *log_of(vm_core *c, unsigned sem) {
+  sem_log **l = &c->check->sems[sem];
+  if (!*l && !(*l = take_memory(c, sizeof **l))) vm_ck_out_of_memory(c);
+  return *l;
+}
+
+static source *find_source(const sem_log *l, unsigned comp) {
+  for (uint32_t i = 0; i < l->nsrc; i++)
+    if (l->src[i].comp == comp) return &l->src[i];
+  return NULL;
+}
+
+static source *source_of(vm_core *c, sem_log *l, unsigned comp) {
+  source *s = find_source(l, comp);
+  if (s) return s;
+  if (l->nsrc == l->cap && !isa_array_grow(&c->al, &l->src, l->nsrc, &l->cap, sizeof *l->src)) {
+    vm_ck_out_of_memory(c);
+    return NULL;
+  }
+  s = &l->src[l->nsrc++];
+  *s = (source){.comp = (uint16_t)comp};
+  return s;
+}
+
+/* Forgets the oldest update of a source: it has arrived. */
+static void forget(vm_core *c, source *s) {
+  update *u = &s->v[s->head++];
+  if (!u->writes) *(u->delta < 0 ? &s->down : &s->up) -= u->delta;
+  drop(c, u->r.base);
+  s->arrived--;
+  if (s->head < s->n) return;
+  s->head = s->n = 0;
+}
+
+/* Forgets what all engines that wait for the semaphore know already: to acquire it changes
+ * nothing, and it counts in the value. */
+static void fold(vm_core *c, sem_log *l, unsigned sem) {
+  for (uint32_t i = 0; i < l->nsrc; i++) {
+    source *s = &l->src[i];
+    uint32_t known = UINT32_MAX;
+    for (unsigned e = 0; e < ISA_NENGINES; e++)
+      if ((c->check->waiters[sem] >> e & 1) && c->eng[e].state != VM_HALTED &&
+          clock_of(c, e)[s->comp] < known)
+        known = clock_of(c, e)[s->comp];
+    while (s->arrived && s->v[s->head].epoch <= known) forget(c, s);
+  }
+}
+
+static bool room_for_update(vm_core *c, source *s) {
+  if (s->n < s->cap) return true;
+  if (s->head > s->n / 2) {
+    memmove(s->v, s->v + s->head, (s->n - s->head) * sizeof *s->v);
+    s->n -= s->head;
+    s->head = 0;
+    return true;
+  }
+  if (isa_array_grow(&c->al, &s->v, s->n, &s->cap, sizeof *s->v)) return true;
+  vm_ck_out_of_memory(c);
+  return false;
+}
+
+static int64_t delta_of(unsigned kind, uint32_t value) {
+  switch (kind) {
+  case ISA_UPD_inc:
+  case ISA_UPD_dma: return 1;
+  case ISA_UPD_dec: return -1;
+  case ISA_UPD_sub: return -(int64_t)value;
+  default: return value;
+  }
+}
+
+/* Notes an update that has been triggered; takes over the reference in r. */
+static void log_update(vm_core *c, unsigned sem, unsigned kind, uint32_t value, unsigned comp,
+                       uint32_t epoch, release r) {
+  sem_log *l = log_of(c, sem);
+  source *s = l ? source_of(c, l, comp) : NULL;
+  if (!s || !room_for_update(c, s)) {
+    drop(c, r.base);
+    return;
+  }
+  update u = {.r = r, .delta = delta_of(kind, value), .epoch = epoch};
+  u.writes = kind == ISA_UPD_write;
+  if (!u.writes) {
+    *(u.delta < 0 ? &s->down : &s->up) += u.delta;
+    *(u.delta < 0 ? &l->down : &l->up) += u.delta;
+  }
+  if ((s->n - s->head) % FOLD_AT == FOLD_AT - 1) fold(c, l, sem);
+  u.total = u.writes ? u.delta : (int64_t)c->sem[sem] + l->up + l->down;
+  s->v[s->n++] = u;
+}
+
+/* The component whose turn an arriving update is. */
+static unsigned comp_of_event(const vm_core *c, const vm_event *ev) {
+  const isa_insn *in = &c->code->code[ev->from].insns[ev->pc];
+  if (ev->who == ISA_UPD_dma) return vm_ck_ring_comp(ev->value / ISA_NDMA, ev->value % ISA_NDMA);
+  if (isa_op_is_control(in->op)) return vm_ck_comp(ev->from, OF_SEQ);
+  if (in->upd.at_read) return vm_ck_comp(ev->from, OF_READ);
+  return vm_ck_comp(ev->from, isa_ops[in->op].cost == ISA_COST_LDW ? OF_WEIGHTS : OF_DONE);
+}
+
+/* What the value is set over must be known to who sets it: else it could come later and count. */
+static void check_lost(vm_core *c, const sem_log *l, unsigned sem, const source *s) {
+  for (uint32_t i = s->head; i < s->head + s->arrived && c->check->waiters[sem]; i++)
+    if (!s->v[i].writes && !includes(&l->write, s->comp, s->v[i].epoch))
+      vm_ck_tell_lost(c, sem, l, s->v[i].r.engine, s->v[i].r.pc);
+}
+
+/* An update that arrives after the value was set: r is what it was released with. */
+static void check_late(vm_core *c, const sem_log *l, unsigned sem, const release *r) {
+  if (l->was_written && l->writer < ISA_NENGINES && c->check->waiters[sem] &&
+      !includes(r, l->write_comp, l->write_epoch))
+    vm_ck_tell_lost(c, sem, l, r->engine, r->pc);
+}
+
+/* The value is set to `value` after another has set it. */
+static void check_set_again(vm_core *c, const sem_log *l, unsigned sem, const release *by,
+                            int64_t value) {
+  if ((int64_t)c->sem[sem] != value) check_late(c, l, sem, by);
+}
+
+/* The value is set: what had arrived before does not count any more. */
+static void overwritten(vm_core *c, sem_log *l, unsigned sem, const release *by, unsigned comp,
+                        uint32_t epoch) {
+  drop(c, l->write.base);
+  l->write = *by;
+  if (l->write.base) l->write.base->refs++;
+  l->was_written = true;
+  l->before = c->sem[sem];
+  l->writer = by->engine;
+  l->written_pc = by->pc;
+  l->written_at = c->now;
+  l->write_comp = (uint16_t)comp;
+  l->write_epoch = epoch;
+  for (uint32_t i = 0; i < l->nsrc; i++) {
+    check_lost(c, l, sem, &l->src[i]);
+    while (l->src[i].arrived) forget(c, &l->src[i]);
+  }
+}
+
+void vm_check_arrival(vm_core *c, const vm_event *ev) {
+  struct vm_check *k = c->check;
+  k->has_arriving = false;
+  k->change_by = ev->from;
+  k->change_pc = ev->pc;
+  if (!vm_ck_has(c, VM_CHECK_RACE) || ev->from >= ISA_NENGINES) return;
+  sem_log *l = k->sems[ev->sem];
+  source *s = l ? find_source(l, comp_of_event(c, ev)) : NULL;
+  if (!s || s->head + s->arrived >= s->n) return;
+  const update u = s->v[s->head + s->arrived++];
+  k->arriving = u.r;
+  k->has_arriving = true;
+  if (u.writes) {
+    k->arriving.base->refs++; /* it may be forgotten with the rest */
+    check_set_again(c, l, ev->sem, &k->arriving, u.delta);
+    overwritten(c, l, ev->sem, &k->arriving, s->comp, u.epoch);
+    l->set_to = (uint32_t)u.delta;
+    drop(c, k->arriving.base); /* held by the log's `write` now */
+  } else {
+    *(u.delta < 0 ? &l->down : &l->up) -= u.delta;
+    check_late(c, l, ev->sem, &u.r);
+  }
+}
+
+void vm_check_taken(vm_core *c, unsigned e, unsigned sem, unsigned kind) {
+  struct vm_check *k = c->check;
+  k->has_arriving = false;
+  k->change_by = (uint8_t)e;
+  if (e >= ISA_NENGINES || !vm_ck_has(c, VM_CHECK_RACE)) return;
+  k->change_pc = c->eng[e].pc;
+  uint32_t epoch = clock_of(c, e)[vm_ck_comp(e, OF_SEQ)] + 1;
+  raise_to(c, e, vm_ck_comp(e, OF_SEQ), epoch);
+  sem_log *l = log_of(c, sem);
+  if (l) l->held[e].valid = false; /* it took what it had waited for: nobody can come between */
+  release r = l && (kind == ISA_UPD_write || l->was_written) ? release_of(c, e) : (release){0};
+  if (r.base && kind == ISA_UPD_write) { /* sem_range_clear has no update, and its value is 0 */
+    uint32_t value = c->code->code[e].insns[k->change_pc].upd.value;
+    check_set_again(c, l, sem, &r, value);
+    overwritten(c, l, sem, &r, vm_ck_comp(e, OF_SEQ), epoch);
+    l->set_to = value;
+  } else if (r.base) {
+    check_late(c, l, sem, &r);
+  }
+  drop(c, r.base);
+}
+
+/* ---- Waits -------------------------------------------------------------------------------- */
+
+static bool holds(unsigned cond, int64_t have, int64_t want) {
+  switch (cond) {
+  case ISA_WAIT_ge: return have >= want;
+  case ISA_WAIT_gt: return have > want;
+  case ISA_WAIT_eq: return have == want;
+  case ISA_WAIT_le: return have <= want;
+  case ISA_WAIT_lt: return have < want;
+  case ISA_WAIT_ne: return have != want;
+  default: return true;
+  }
+}
+
+/* Acquires of each source the prefix without which the value would be below v. */
+static void acquire_rise(vm_core *c, unsigned e, const sem_log *l, unsigned sem, int64_t v) {
+  int64_t high = (int64_t)c->sem[sem] + l->up;
+  for (uint32_t i = 0; i < l->nsrc; i++) {
+    const source *s = &l->src[i];
+    int64_t need = v - (high - s->up);
+    const release *last = NULL;
+    for (uint32_t k = s->head; k < s->head + s->arrived && need > 0; k++) {
+      if (s->v[k].writes || s->v[k].delta < 0) continue;
+      need -= s->v[k].delta;
+      last = &s->v[k].r;
+    }
+    if (last) acquire(c, e, last);
+  }
+}
+
+static void acquire_fall(vm_core *c, unsigned e, const sem_log *l, unsigned sem, int64_t v) {
+  int64_t low = (int64_t)c->sem[sem] + l->down;
+  for (uint32_t i = 0; i < l->nsrc; i++) {
+    const source *s = &l->src[i];
+    int64_t over = low - s->down - v;
+    const release *last = NULL;
+    for (uint32_t k = s->head; k < s->head + s->arrived && over > 0; k++) {
+      if (s->v[k].writes || s->v[k].delta >= 0) continue;
+      over += s->v[k].delta;
+      last = &s->v[k].r;
+    }
+    if (last) acquire(c, e, last);
+  }
+}
+
+/* A write whose value alone makes the wait hold, when what it overwrote did not. */
+static void acquire_write(vm_core *c, unsigned e, const sem_log *l, const held *h, int64_t rest) {
+  if (l->was_written && !holds(h->cond, l->before, h->value) &&
+      !holds(h->cond, (int64_t)l->before + rest, h->value))
+    acquire(c, e, &l->write);
+}
+
+void vm_ck_wait(vm_core *c, unsigned e, const isa_wait *w) {
+  sem_log *l = log_of(c, w->sem);
+  if (!l) return;
+  unsigned seq = vm_ck_comp(e, OF_SEQ);
+  uint32_t value = w->is_reg ? c->eng[e].regs[w->value] : w->value;
+  raise_to(c, e, seq, clock_of(c, e)[seq] + 1);
+  held h = {true, w->cond, value, c->eng[e].pc, clock_of(c, e)[seq], c->now};
+  if (l->was_written && l->writer < ISA_NENGINES && l->writer != e && l->before != l->set_to &&
+      holds(h.cond, l->before, value) &&
+      clock_of(c, e)[vm_ck_comp(l->writer, OF_SEQ)] < l->write.own[OF_SEQ])
+    vm_ck_tell_reuse(c, e, w->sem, l, &h);
+  int64_t rest = 0, v = value;
+  for (uint32_t i = 0; i < l->nsrc; i++) rest += l->src[i].up + l->src[i].down;
+  acquire_write(c, e, l, &h, rest);
+  unsigned cond = w->cond;
+  if (cond == ISA_WAIT_ne) cond = c->sem[w->sem] > value ? ISA_WAIT_gt : ISA_WAIT_lt;
+  if (cond == ISA_WAIT_ge || cond == ISA_WAIT_eq) acquire_rise(c, e, l, w->sem, v);
+  if (cond == ISA_WAIT_gt) acquire_rise(c, e, l, w->sem, v + 1);
+  if (cond == ISA_WAIT_le || cond == ISA_WAIT_eq) acquire_fall(c, e, l, w->sem, v);
+  if (cond == ISA_WAIT_lt) acquire_fall(c, e, l, w->sem, v - 1);
+  l->held[e] = h;
+  fold(c, l, w->sem);
+}
+
+void vm_check_change(vm_core *c, unsigned sem, uint32_t old, uint32_t next) {
+  struct vm_check *k = c->check;
+  sem_log *l = k->sems[sem];
+  if (!vm_ck_has(c, VM_CHECK_RACE) || !l) return;
+  for (unsigned e = 0; e < ISA_NENGINES; e++) {
+    held *h = &l->held[e];
+    if (!h->valid || !holds(h->cond, old, h->value) || holds(h->cond, next, h->value)) continue;
+    h->valid = false;
+    if (k->change_by >= ISA_NENGINES) continue;
+    unsigned seq = vm_ck_comp(e, OF_SEQ);
+    bool ordered = k->has_arriving
+                       ? includes(&k->arriving, seq, h->epoch)
+                       : k->change_by == e || clock_of(c, k->change_by)[seq] >= h->epoch;
+    if (!ordered) vm_ck_tell_passing(c, sem, e, h, next);
+  }
+}
+
+/* ---- Instructions and transfers ----------------------------------------------------------- */
+
+/* The epoch of a sequencer's next step, which its clock has at once. */
+static uint32_t step(vm_core *c, unsigned e) {
+  unsigned seq = vm_ck_comp(e, OF_SEQ);
+  raise_to(c, e, seq, clock_of(c, e)[seq] + 1);
+  return clock_of(c, e)[seq];
+}
+
+void vm_check_update(vm_core *c, unsigned e, const isa_update *u) {
+  if (!vm_ck_has(c, VM_CHECK_RACE)) return;
+  uint32_t epoch = step(c, e);
+  release r = release_of(c, e);
+  if (r.base) log_update(c, u->sem, u->kind, u->value, vm_ck_comp(e, OF_SEQ), epoch, r);
+}
+
+void vm_check_drain(vm_core *c, unsigned e) {
+  if (!vm_ck_has(c, VM_CHECK_RACE)) return;
+  for (unsigned what = OF_DONE; what <= OF_WEIGHTS; what++)
+    raise_to(c, e, vm_ck_comp(e, what), c->check->issued[e]);
+}
+
+/* Complete, an instruction has read and written, and so have those before it; when it has read,
+ * they have read. Weights tell of weights alone. */
+static void log_flight(vm_core *c, unsigned e, const vm_flight *f) {
+  const isa_update *u = &f->in->upd;
+  bool weights = isa_ops[f->in->op].cost == ISA_COST_LDW;
+  uint32_t i = c->check->issued[e];
+  if (u->kind == ISA_UPD_none) return;
+  release r = release_of(c, e);
+  if (!r.base) return;
+  r.pc = f->pc;
+  r.own[OF_WEIGHTS] = i;
+  if (!weights) r.own[OF_READ] = i;
+  if (!weights && !u->at_read) r.own[OF_DONE] = i;
+  unsigned what = u->at_read ? OF_READ : weights ? OF_WEIGHTS : OF_DONE;
+  log_update(c, u->sem, u->kind, u->value, vm_ck_comp(e, what), i, r);
+}
+
+void vm_check_issue(vm_core *c, unsigned e, const vm_flight *f) {
+  c->check->issued[e]++;
+  if (vm_ck_has(c, VM_CHECK_RACE)) {
+    vm_ck_race_flight(c, e, f);
+    log_flight(c, e, f);
+  }
+  if (vm_ck_has(c, VM_CHECK_PSUM)) vm_ck_psum_issue(c, e, f);
+  if (vm_ck_has(c, VM_CHECK_OVERLAP)) vm_ck_tiles_issue(c, e, f->in, f->pc);
+}
+
+/* Engine e triggers a queue, at the epoch its sequencer has now. */
+static void note_trigger(vm_core *c, unsigned e, unsigned queue) {
+  struct vm_check *k = c->check;
+  unsigned last = k->trigger[queue];
+  if (last < ISA_NENGINES && last != e &&
+      clock_of(c, e)[vm_ck_comp(last, OF_SEQ)] < k->trigger_epoch[queue])
+    vm_ck_tell_trigger(c, e, queue);
+  k->trigger[queue] = (uint8_t)e;
+  k->trigger_pc[queue] = c->eng[e].pc;
+  k->trigger_time[queue] = c->now;
+  k->trigger_epoch[queue] = clock_of(c, e)[vm_ck_comp(e, OF_SEQ)];
+}
+
+/* What the shares of a transfer begin with: the clock of engine e, and where another engine
+ * triggered the queue before, what that one knew: a ring goes on in order. */
+static snapshot *base_of_queue(vm_core *c, unsigned e, unsigned queue) {
+  struct vm_check *k = c->check;
+  snapshot *last = k->queue_base[queue], *s = snapshot_of(c, e);
+  if (s && last && k->trigger[queue] != e) {
+    snapshot *both = new_snapshot(c);
+    for (uint32_t i = 0; both && i < k->ncomps; i++)
+      both->v[i] = s->v[i] > last->v[i] ? s->v[i] : last->v[i];
+    drop(c, s);
+    s = both;
+  }
+  drop(c, last);
+  if (s) s->refs++;
+  k->queue_base[queue] = s;
+  return s;
+}
+
+static void log_share(vm_core *c, unsigned e, const vm_transfer *t, unsigned comp, uint32_t share,
+                      snapshot *base) {
+  release r = {.base = base,
+               .engine = (uint8_t)e,
+               .ring = (uint16_t)comp,
+               .share = share,
+               .pc = c->eng[e].pc};
+  for (unsigned i = 0; i < OF_ENGINE; i++) r.own[i] = clock_of(c, e)[vm_ck_comp(e, i)];
+  base->refs++;
+  log_update(c, t->sem, ISA_UPD_dma, 0, comp, share, r);
+}
+
+void vm_check_transfer(vm_core *c, unsigned e, const isa_insn *in, const vm_transfer *t,
+                       const vm_share *shares) {
+  struct vm_check *k = c->check;
+  if (vm_ck_has(c, VM_CHECK_OVERLAP)) vm_ck_tiles_issue(c, e, in, c->eng[e].pc);
+  if (!vm_ck_has(c, VM_CHECK_RACE)) return;
+  snapshot *base = base_of_queue(c, e, t->queue);
+  unsigned ring = 0;
+  step(c, e);
+  note_trigger(c, e, t->queue);
+  k->transfers++;
+  for (const vm_share *s = shares; s && base; s = s->next, ring++) {
+    unsigned comp = vm_ck_ring_comp(t->queue, ring);
+    uint32_t share = ++k->shares[comp - FIRST_RING];
+    vm_ck_race_share(c, e, t, s, ring);
+    if (t->signals) log_share(c, e, t, comp, share, base);
+  }
+  drop(c, base);
+  sem_log *l = t->signals ? k->sems[t->sem] : NULL;
+  for (unsigned r = 0; l && r < ring; r++) { /* all of them have to arrive to tell of one */
+    source *s = find_source(l, vm_ck_ring_comp(t->queue, r));
+    if (s && s->n > s->head) s->v[s->n - 1].total = (int64_t)c->sem[t->sem] + l->up + l->down;
+  }
+}
+
+/* ---- Questions ---------------------------------------------------------------------------- */
+
+void vm_ck_clocks_floor(const vm_core *c, uint32_t *floor) {
+  struct vm_check *k = c->check;
+  memset(floor, 0xff, k->ncomps * sizeof *floor);
+  for (unsigned e = 0; e < ISA_NENGINES; e++)
+    for (uint32_t i = 0; i < k->ncomps && c->eng[e].state != VM_HALTED; i++)
+      if (k->clock[e][i] < floor[i]) floor[i] = k->clock[e][i];
+}
+
+bool vm_ck_clocks_signal(const vm_core *c, unsigned comp, uint32_t epoch, unsigned *sem,
+                         int64_t *value) {
+  for (unsigned i = 0; i < ISA_NSEMS; i++) {
+    const sem_log *l = c->check->sems[i];
+    const source *s = l ? find_source(l, comp) : NULL;
+    for (uint32_t u = s ? s->head : 0; s && u < s->n; u++)
+      if (s->v[u].epoch >= epoch) {
+        *sem = i;
+        *value = s->v[u].total;
+        return true;
+      }
+  }
+  return false;
+}
+
+int64_t vm_ck_clocks_total(const vm_core *c, unsigned sem) {
+  const sem_log *l = c->check->sems[sem];
+  return (int64_t)c->sem[sem] + (l ? l->up + l->down : 0);
+}
+
+int64_t vm_ck_clocks_waited(const vm_core *c, unsigned e, unsigned sem) {
+  const sem_log *l = c->check->sems[sem];
+  return l && l->held[e].epoch ? (int64_t)l->held[e].value : -1;
+}
+
+/* ---- Life cycle --------------------------------------------------------------------------- */
+
+bool vm_ck_clocks_start(vm_core *c) {
+  struct vm_check *k = c->check;
+  k->ncomps = FIRST_RING + c->code->nqueues * ISA_NDMA;
+  k->shares = isa_zalloc(&c->al, ISA_MAX_QUEUES * ISA_NDMA * sizeof *k->shares);
+  if (!k->shares) return false;
+  memset(k->trigger, ISA_NENGINES, sizeof k->trigger);
+  for (unsigned e = 0; e < ISA_NENGINES; e++) {
+    const isa_code *code = &c->code->code[e];
+    if (!(k->clock[e] = isa_zalloc(&c->al, k->ncomps * sizeof **k->clock))) return false;
+    for (uint32_t pc = 0; pc < code->n; pc++)
+      if (code->insns[pc].wait.cond != ISA_WAIT_none)
+        k->waiters[code->insns[pc].wait.sem] |= (uint8_t)(1u << e);
+  }
+  return true;
+}
+
+static void end_log(vm_core *c, sem_log *l) {
+  for (uint32_t i = 0; i < l->nsrc; i++) {
+    source *s = &l->src[i];
+    for (uint32_t u = s->head; u < s->n; u++) drop(c, s->v[u].r.base);
+    isa_free(&c->al, s->v, s->cap * sizeof *s->v);
+  }
+  drop(c, l->write.base);
+  isa_free(&c->al, l->src, l->cap * sizeof *l->src);
+  isa_free(&c->al, l, sizeof *l);
+}
+
+void vm_ck_clocks_end(vm_core *c) {
+  struct vm_check *k = c->check;
+  for (unsigned i = 0; i < ISA_NSEMS; i++)
+    if (k->sems[i]) end_log(c, k->sems[i]);
+  for (unsigned q = 0; q < ISA_MAX_QUEUES; q++) drop(c, k->queue_base[q]);
+  for (unsigned e = 0; e < ISA_NENGINES; e++) {
+    changed(c, e);
+    isa_free(&c->al, k->clock[e], k->ncomps * sizeof **k->clock);
+  }
+  for (snapshot *s = k->free, *next; s; s = next) {
+    next = s->next;
+    isa_free(&c->al, s, snapshot_bytes(c));
+  }
+  isa_free(&c->al, k->shares, ISA_MAX_QUEUES * ISA_NDMA * sizeof *k->shares);
+}

@@ -1,0 +1,221 @@
+/* PSUM: accumulation where no matmul has started a group, values that were read before their group
+ * was complete, and engines that meet in a bank. A shadow byte for each fp32 slot. */
+#include "check.h"
+#include "impl.h"
+
+#include <string.h>
+
+enum {
+  WAS_READ = 1, /* since the group was started */
+  FOREIGN = 2,  /* last written by another engine than tensor */
+  ZEROED = 4,   /* a psum_zero has covered it since */
+  BANKS = ISA_PSUM_BYTES / ISA_PSUM_BANK
+};
+
+bool vm_ck_psum_start(vm_core *c) {
+  c->check->slots = vm_pages_new(&c->al, VM_PSUM_SLOTS);
+  return c->check->slots != NULL;
+}
+
+void vm_ck_psum_end(vm_core *c) { vm_pages_free(&c->al, c->check->slots, VM_PSUM_SLOTS); }
+
+/* ---- Slots -------------------------------------------------------------------------------- */
+
+static uint32_t slot_of(const vm_core *c, const uint8_t *at) {
+  size_t byte = (size_t)(at - c->mem.psum), part = byte / c->mem.psum_pitch;
+  return (uint32_t)vm_psum_slot(part, byte % c->mem.psum_pitch);
+}
+
+/* n slots of a dense row from element i on, a bank at most; 0: none, for its elements are narrower
+ * and begin or end in mid slot. */
+static uint32_t whole_slots(const vm_core *c, const vm_view *v, const uint8_t *row, uint64_t i,
+                            uint32_t *slot) {
+  const uint8_t *at = row + i * v->esize;
+  uint64_t left = (v->elems - i) * v->esize;
+  if ((v->esize != 4 && v->esize != 2) || left % 4 || (at - c->mem.psum) % 4) return 0;
+  *slot = slot_of(c, at);
+  uint32_t n = VM_BANK_SLOTS - *slot % VM_BANK_SLOTS;
+  return n < left / 4 ? n : (uint32_t)(left / 4);
+}
+
+/* Calls fn for runs of slots that hold the view's elements; half: the marks of the part of
+ * them that the elements take. */
+static void each_slot(vm_core *c, const vm_view *v, void *ud,
+                      void (*fn)(void *ud, uint32_t slot, uint32_t n, uint8_t half)) {
+  if (!v->at || v->space != ISA_PSUM) return;
+  for (uint32_t p = 0; p < v->num[0]; p++) {
+    const uint8_t *row = vm_row_at(v, p, 0);
+    uint64_t i = 0;
+    uint32_t slot, n;
+    while (row && i < v->elems && (n = whole_slots(c, v, row, i, &slot)) > 0) {
+      if (v->esize == 2) fn(ud, slot, n, 1);
+      fn(ud, slot, n, v->esize == 2 ? 2 : VM_BOTH_HALVES);
+      i += n * (4u / v->esize);
+    }
+    for (; i < v->elems; i++) {
+      const uint8_t *at = vm_at(v, p, i);
+      unsigned half = v->esize == 4 ? VM_BOTH_HALVES : 1u << ((at - c->mem.psum) / 2 & 1);
+      fn(ud, slot_of(c, at), 1, (uint8_t)half);
+    }
+  }
+}
+
+static void set_flags(void *ud, uint32_t slot, uint32_t n, uint8_t clear, uint8_t set) {
+  uint8_t *s = ((struct vm_check *)ud)->slots + slot;
+  for (uint32_t i = 0; i < n; i++) s[i] = (uint8_t)((s[i] & ~clear) | set);
+}
+static void mark_read(void *ud, uint32_t slot, uint32_t n, uint8_t half) {
+  (void)half;
+  set_flags(ud, slot, n, 0, WAS_READ);
+}
+static void mark_foreign(void *ud, uint32_t slot, uint32_t n, uint8_t half) {
+  (void)half;
+  set_flags(ud, slot, n, WAS_READ | ZEROED, FOREIGN);
+}
+static void mark_zeroed(void *ud, uint32_t slot, uint32_t n, uint8_t half) {
+  (void)half;
+  set_flags(ud, slot, n, WAS_READ | FOREIGN, ZEROED);
+}
+
+/* The sources of a staged flight are views of copies, which have no slots. */
+static void note_read(void *ud, const vm_view *v, unsigned flags) {
+  vm_core *c = ud;
+  if (flags & AP_R) each_slot(c, v, c->check, mark_read);
+}
+
+static void note_foreign(void *ud, const vm_view *v, unsigned flags) {
+  vm_core *c = ud;
+  if (flags & AP_W) each_slot(c, v, c->check, mark_foreign);
+}
+
+/* ---- matmul ------------------------------------------------------------------------------- */
+
+typedef struct group {
+  vm_core *c;
+  const uint8_t *written;
+  unsigned acc;
+  bool onto_any; /* gen4 adds to what another engine wrote as well */
+  bool no_start, was_read;
+} group;
+
+/* A matmul writes n slots: those it adds to must belong to a group that nobody has read. */
+static void add_slots(void *ud, uint32_t slot, uint32_t n, uint8_t half) {
+  group *g = ud;
+  uint8_t *s = g->c->check->slots + slot;
+  const uint8_t *written = g->written + slot;
+  bool alike = memcmp(s, s + 1, n - 1) == 0 && memcmp(written, written + 1, n - 1) == 0;
+  for (uint32_t i = 0; i < (alike ? 1 : n) && g->acc != ISA_ACC_write; i++) {
+    bool unwritten = (s[i] & ZEROED) || (written[i] & half) != half;
+    bool starts = g->acc == ISA_ACC_auto && unwritten;
+    if (!starts) {
+      g->no_start |= s[i] & FOREIGN ? !g->onto_any : unwritten;
+      g->was_read |= s[i] & WAS_READ;
+    }
+  }
+  memset(s, 0, n);
+}
+
+static void tell_group(vm_core *c, const vm_flight *f, const vm_view *dst, bool no_start) {
+  const struct vm_check *k = c->check;
+  unsigned bank = (unsigned)((size_t)(dst->at - c->mem.psum) % c->mem.psum_pitch / ISA_PSUM_BANK);
+  unsigned reader = no_start ? ISA_NENGINES : k->reader[bank];
+  vm_finding *r = vm_ck_found(c, VM_CHECK_PSUM, ISA_ENG_tensor, f->pc, reader,
+                              no_start ? 0 : k->reader_pc[bank]);
+  if (!r) return;
+  vm_put_place(c, ISA_ENG_tensor, f->pc, &r->text);
+  isa_buf_puts(&r->text, no_start
+                             ? ": psum: a matmul accumulates where no matmul has started a group"
+                             : ": psum: a matmul adds to a group that has been read already");
+  vm_ck_put_insn(c, ISA_ENG_tensor, f->pc, f->item.start, &r->text);
+  isa_buf_puts(&r->text, "\n    adds to ");
+  vm_ck_put_view(c, dst, &r->text);
+  if (no_start) {
+    isa_buf_puts(&r->text, "\n  fix: the first matmul of a group has acc=write, or acc=auto with "
+                           "psum_zero over the group's bytes");
+    return;
+  }
+  vm_ck_put_insn(c, reader, k->reader_pc[bank], k->read_time[bank], &r->text);
+  isa_buf_puts(&r->text, "\n  fix: read after the last matmul of the group, or start a new group "
+                         "with acc=write");
+}
+
+static void check_group(vm_core *c, const vm_flight *f, const vm_view *dst, const vm_view *zero,
+                        unsigned acc) {
+  const vm_dp *d = &c->eng[ISA_ENG_tensor].dp;
+  group g = {
+      .c = c, .written = d->psum_written, .acc = acc, .onto_any = c->target->gen >= ISA_GEN4};
+  each_slot(c, zero, c->check, mark_zeroed);
+  each_slot(c, dst, &g, add_slots);
+  if (g.no_start) tell_group(c, f, dst, true);
+  if (g.was_read) tell_group(c, f, dst, false);
+}
+
+void vm_ck_psum_execute(vm_core *c, unsigned e, const vm_flight *f) {
+  if (f->in->op == ISA_OP_matmul) {
+    check_group(c, f, &f->a.MATMUL.dst, &f->a.MATMUL.psum_zero,
+                f->a.MATMUL.transpose ? (unsigned)ISA_ACC_write : f->a.MATMUL.acc);
+  } else if (f->in->op == ISA_OP_matmul_mx) {
+    check_group(c, f, &f->a.MATMUL_MX.dst, &f->a.MATMUL_MX.psum_zero, f->a.MATMUL_MX.acc);
+  } else if (e != ISA_ENG_tensor) {
+    if (!f->item.staged) vm_ck_psum_reads(c, e, f);
+    vm_ck_each_operand(f, note_foreign, c);
+  }
+}
+
+void vm_ck_psum_reads(vm_core *c, unsigned e, const vm_flight *f) {
+  if (e != ISA_ENG_tensor) vm_ck_each_operand(f, note_read, c);
+}
+
+/* ---- Banks -------------------------------------------------------------------------------- */
+
+static unsigned banks_of(const vm_box *b) {
+  unsigned banks = 0;
+  if (b->space != ISA_PSUM) return 0;
+  for (uint64_t k = b->lo / ISA_PSUM_BANK; k < BANKS && k * ISA_PSUM_BANK < b->hi; k++)
+    banks |= 1u << k;
+  return banks;
+}
+
+static void banks_touched(const vm_flight *f, unsigned *reads, unsigned *writes) {
+  *reads = *writes = 0;
+  for (unsigned i = 0; i < f->item.nsrc; i++) *reads |= banks_of(&f->item.src[i]);
+  for (unsigned i = 0; i < f->item.ndst; i++) *writes |= banks_of(&f->item.dst[i]);
+}
+
+static void tell_bank(vm_core *c, unsigned e, const vm_flight *f, unsigned other,
+                      const vm_flight *g, unsigned bank) {
+  vm_finding *r = vm_ck_found(c, VM_CHECK_PSUM, e, f->pc, other, g->pc);
+  if (!r) return;
+  vm_put_place(c, e, f->pc, &r->text);
+  isa_buf_printf(&r->text, ": psum: %s and %s use bank %u at once", isa_engines[e].name,
+                 isa_engines[other].name, bank);
+  vm_ck_put_insn(c, other, g->pc, g->item.start, &r->text);
+  vm_ck_put_insn(c, e, f->pc, f->item.start, &r->text);
+  isa_buf_puts(&r->text, "\n  fix: give them different banks (2 KiB of a partition each), or order "
+                         "them by a semaphore");
+}
+
+/* Whoever writes a bank while another streams through it. */
+void vm_ck_psum_issue(vm_core *c, unsigned e, const vm_flight *f) {
+  unsigned reads, writes, r, w;
+  banks_touched(f, &reads, &writes);
+  struct vm_check *k = c->check;
+  for (unsigned b = 0; b < BANKS; b++)
+    if (reads >> b & 1) {
+      k->reader[b] = (uint8_t)e;
+      k->reader_pc[b] = f->pc;
+      k->read_time[b] = f->item.start;
+    }
+  for (unsigned other = 0; other < ISA_NENGINES && (reads | writes); other++) {
+    const vm_engine *en = &c->eng[other];
+    for (uint32_t i = 0; i < en->nflights && other != e; i++) {
+      const vm_flight *g = &en->flights[(en->first + i) % VM_FLIGHTS];
+      banks_touched(g, &r, &w);
+      unsigned both = (writes & (r | w)) | (reads & w);
+      if (!both || g->item.start >= f->streamed || f->item.start >= g->streamed) continue;
+      unsigned bank = 0;
+      while (!(both >> bank & 1)) bank++;
+      tell_bank(c, e, f, other, g, bank);
+    }
+  }
+}

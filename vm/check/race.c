@@ -1,0 +1,575 @@
+/* Accesses to memory, and whether two that conflict are ordered. Each access is kept, as an exact
+ * set of bytes, until a later one that is ordered after it covers it, or until every engine knows
+ * of it. */
+#include "check.h"
+#include "impl.h"
+#include "../dma/dma.h"
+
+#include <string.h>
+
+enum {
+  SBUF_REGION,
+  PSUM_REGION,
+  HBM_REGIONS,
+  HBM_BUCKETS = 1024, /* of a tensor at most */
+  FIRST_PRUNE = 1024  /* accesses */
+};
+
+/* ---- Regions ------------------------------------------------------------------------------ */
+
+static bool open_region(vm_core *c, region *r, uint64_t lo, uint64_t bytes, unsigned shift) {
+  r->lo = lo;
+  r->hi = lo + bytes;
+  r->shift = (uint8_t)shift;
+  r->nbuckets = (uint32_t)((bytes + (1u << shift) - 1) >> shift);
+  r->buckets = isa_zalloc(&c->al, (r->nbuckets + 1) * sizeof *r->buckets);
+  return r->buckets != NULL;
+}
+
+static void note_written(void *ud, uint32_t tensor) {
+  const vm_core *c = ud;
+  c->check->regions[HBM_REGIONS + tensor].written = true;
+}
+
+/* Tensors that share their bytes (a device tensor that is bound twice) are written together. */
+static void join_written(const vm_core *c, struct vm_check *k) {
+  for (uint32_t i = 0; i < c->prog->ntensors; i++)
+    for (uint32_t j = 0; j < c->prog->ntensors; j++)
+      if (c->hbm[i].data == c->hbm[j].data && k->regions[HBM_REGIONS + j].written)
+        k->regions[HBM_REGIONS + i].written = true;
+}
+
+bool vm_ck_races_start(vm_core *c) {
+  struct vm_check *k = c->check;
+  uint32_t n = c->prog->ntensors;
+  k->prune_at = FIRST_PRUNE;
+  k->nregions = HBM_REGIONS + n;
+  k->regions = isa_zalloc(&c->al, k->nregions * sizeof *k->regions);
+  if (!k->regions) {
+    k->nregions = 0;
+    return false;
+  }
+  region *r = k->regions;
+  r[SBUF_REGION].space = ISA_SBUF;
+  r[PSUM_REGION].space = ISA_PSUM;
+  r[SBUF_REGION].written = r[PSUM_REGION].written = true;
+  if (!open_region(c, &r[SBUF_REGION], 0, c->target->sbuf_bytes, 10) ||
+      !open_region(c, &r[PSUM_REGION], 0, ISA_PSUM_BYTES, 11))
+    return false;
+  for (uint32_t i = 0; i < n; i++) {
+    region *h = &r[HBM_REGIONS + i];
+    unsigned shift = 12;
+    h->space = ISA_HBM;
+    h->tensor = i + 1;
+    while (c->hbm[i].bytes >> shift > HBM_BUCKETS) shift++;
+    if (!open_region(c, h, (uint64_t)(uintptr_t)c->hbm[i].data, c->hbm[i].bytes, shift))
+      return false;
+  }
+  vm_ck_each_tensor(c, AP_W, note_written, c);
+  join_written(c, k);
+  return true;
+}
+
+void vm_ck_races_end(vm_core *c) {
+  struct vm_check *k = c->check;
+  for (uint32_t i = 0; i < k->nregions; i++) {
+    region *r = &k->regions[i];
+    for (uint32_t b = 0; r->buckets && b < r->nbuckets; b++)
+      isa_free(&c->al, r->buckets[b].ids, r->buckets[b].cap * sizeof(uint32_t));
+    isa_free(&c->al, r->buckets, (r->nbuckets + 1) * sizeof *r->buckets);
+  }
+  isa_free(&c->al, k->regions, k->nregions * sizeof *k->regions);
+  isa_free(&c->al, k->accesses, k->cap_accesses * sizeof *k->accesses);
+  isa_free(&c->al, k->free_ids, k->cap_free * sizeof *k->free_ids);
+}
+
+/* The region of a view's first byte; of tensors that share bytes, the first. */
+static uint16_t region_of(const vm_core *c, const vm_view *v) {
+  if (v->space != ISA_HBM) return v->space == ISA_SBUF ? SBUF_REGION : PSUM_REGION;
+  uint64_t at = (uint64_t)(uintptr_t)v->at;
+  const region *r = c->check->regions;
+  uint32_t i = HBM_REGIONS;
+  while (i < c->check->nregions - 1 && (at < r[i].lo || at >= r[i].hi)) i++;
+  return (uint16_t)i;
+}
+
+/* ---- Buckets ------------------------------------------------------------------------------ */
+
+static bool bucket_add(vm_core *c, bucket *b, uint32_t id) {
+  if (b->n == b->cap && !isa_array_grow(&c->al, &b->ids, b->n, &b->cap, sizeof *b->ids))
+    return false;
+  b->ids[b->n++] = id;
+  return true;
+}
+
+static void bucket_remove(bucket *b, uint32_t id) {
+  for (uint32_t i = 0; i < b->n; i++)
+    if (b->ids[i] == id) {
+      b->ids[i] = b->ids[--b->n];
+      return;
+    }
+}
+
+static void forget(vm_core *c, uint32_t id) {
+  struct vm_check *k = c->check;
+  access *a = &k->accesses[id];
+  if (k->nfree == k->cap_free &&
+      !isa_array_grow(&c->al, &k->free_ids, k->nfree, &k->cap_free, sizeof *k->free_ids))
+    return; /* it stays, which costs time alone */
+  for (uint32_t b = a->first; b <= a->last; b++)
+    bucket_remove(&k->regions[a->region].buckets[b], id);
+  a->alive = false;
+  k->free_ids[k->nfree++] = id;
+  k->alive--;
+}
+
+static void keep(vm_core *c, const access *a) {
+  struct vm_check *k = c->check;
+  uint32_t id;
+  if (k->nfree) {
+    id = k->free_ids[--k->nfree];
+  } else {
+    if (k->naccesses == k->cap_accesses && !isa_array_grow(&c->al, &k->accesses, k->naccesses,
+                                                           &k->cap_accesses, sizeof *k->accesses)) {
+      vm_ck_out_of_memory(c);
+      return;
+    }
+    id = k->naccesses++;
+  }
+  k->accesses[id] = *a;
+  k->accesses[id].alive = true;
+  k->alive++;
+  for (uint32_t b = a->first; b <= a->last; b++)
+    if (!bucket_add(c, &k->regions[a->region].buckets[b], id)) {
+      vm_ck_out_of_memory(c);
+      return;
+    }
+}
+
+/* Whether an access is complete for whoever has this clock. */
+static bool known(const uint32_t *clock, const access *a) {
+  return clock[a->comp] >= a->epoch || (a->seen_epoch && clock[a->seen_comp] >= a->seen_epoch);
+}
+
+/* Forgets what every engine knows of: no access to come can race with it. */
+static void prune(vm_core *c) {
+  struct vm_check *k = c->check;
+  uint32_t *floor = isa_zalloc(&c->al, k->ncomps * sizeof *floor);
+  if (!floor) return;
+  vm_ck_clocks_floor(c, floor);
+  for (uint32_t id = 0; id < k->naccesses; id++)
+    if (k->accesses[id].alive && known(floor, &k->accesses[id])) forget(c, id);
+  isa_free(&c->al, floor, k->ncomps * sizeof *floor);
+  k->prune_at = 2 * k->alive + FIRST_PRUNE;
+}
+
+/* ---- Two accesses ------------------------------------------------------------------------- */
+
+static bool same_bytes(const access *a, const access *b) {
+  if (a->p0 != b->p0 || a->p1 != b->p1 || a->set.start != b->set.start ||
+      a->set.run != b->set.run || a->set.n != b->set.n)
+    return false;
+  for (unsigned d = 0; d < a->set.n; d++)
+    if (a->set.step[d] != b->set.step[d] || a->set.num[d] != b->set.num[d]) return false;
+  return true;
+}
+
+static bool covers(const access *a, const access *b) {
+  return a->p0 <= b->p0 && a->p1 >= b->p1 && a->set.n == 0 && a->set.start <= b->set.start &&
+         a->set.start + a->set.run >= b->set.start + b->set.span[0];
+}
+
+static bool boxes_meet(const access *a, const access *b) {
+  return a->p0 < b->p1 && b->p0 < a->p1 && a->set.start < b->set.start + b->set.span[0] &&
+         b->set.start < a->set.start + a->set.span[0];
+}
+
+/* Whether `old` happens before `a`, which has engine e's clock. An engine's own accesses are in
+ * order, and so are the shares of a ring. */
+static bool ordered(const vm_core *c, unsigned e, const access *old, const access *a) {
+  if (old->comp == a->comp) return true;
+  bool both = a->comp < FIRST_RING && old->comp < FIRST_RING;
+  if (both && vm_ck_engine_of(old->comp) == e) return true;
+  return known(c->check->clock[e], old);
+}
+
+/* An engine's read of what it wrote itself waits for the write, whole: what comes after the read
+ * comes after the write. */
+static void note_own_read(access *old, const access *a) {
+  if (a->comp >= FIRST_RING || old->comp >= FIRST_RING || a->writes || !old->writes) return;
+  if (vm_ck_engine_of(a->comp) != vm_ck_engine_of(old->comp) || old->seen_epoch) return;
+  bool both_data = a->comp % OF_ENGINE != OF_SEQ && old->comp % OF_ENGINE != OF_SEQ;
+  if (both_data && old->epoch >= a->epoch) return; /* in place: what it reads is there before */
+  if (!isa_byteset_meet(&old->set, &a->set)) return;
+  old->seen_comp = a->comp;
+  old->seen_epoch = a->epoch;
+}
+
+static void put_who(const vm_core *c, const access *a, isa_buf *out) {
+  if (a->queue < ISA_MAX_QUEUES)
+    isa_buf_printf(out, "a transfer of queue %s", c->code->queues[a->queue].name);
+  else
+    isa_buf_puts(out, isa_engines[a->engine].name);
+}
+
+static void put_access(const vm_core *c, const access *a, isa_buf *out) {
+  vm_ck_put_insn(c, a->engine, a->pc, a->time, out);
+  isa_buf_printf(out, "\n    %s ", a->writes ? "writes" : "reads");
+  vm_ck_put_bytes(c, &c->check->regions[a->region], a, out);
+  if (a->queue < ISA_MAX_QUEUES) isa_buf_printf(out, ", ring %u", a->ring);
+}
+
+/* Where the later of the two signals, or has read before the other writes, that one could wait for
+ * it instead. */
+static void put_other_way(const vm_core *c, const access *old, const access *a, isa_buf *out) {
+  const isa_update *u = &c->code->code[a->engine].insns[a->pc].upd;
+  bool signals = u->kind != ISA_UPD_none;
+  if (old->engine == a->engine || (!signals && old->time <= a->time)) return;
+  isa_buf_puts(out, "\n       or, if ");
+  isa_buf_printf(out, "%s is to come first, ",
+                 a->queue < ISA_MAX_QUEUES ? "the transfer" : isa_engines[a->engine].name);
+  if (signals) {
+    isa_buf_printf(out, "%s must wait for ", isa_engines[old->engine].name);
+    vm_put_sem(c, u->sem, out);
+  } else {
+    vm_put_place(c, a->engine, a->pc, out);
+    isa_buf_printf(out, " must update a semaphore, and %s wait for it",
+                   isa_engines[old->engine].name);
+  }
+  isa_buf_puts(out, " before ");
+  vm_put_place(c, old->engine, old->pc, out);
+}
+
+/* What would order a after old, where it can be said. */
+static void put_order(const vm_core *c, const access *old, const access *a, isa_buf *out) {
+  unsigned sem;
+  int64_t value;
+  if (old->comp < FIRST_RING && a->queue < ISA_MAX_QUEUES && old->engine == a->engine &&
+      !vm_ck_clocks_signal(c, old->comp, old->epoch, &sem, &value)) {
+    isa_buf_printf(out, "%s must drain before it triggers the transfer",
+                   isa_engines[a->engine].name);
+    return;
+  }
+  if (!vm_ck_clocks_signal(c, old->comp, old->epoch, &sem, &value)) {
+    vm_put_place(c, old->engine, old->pc, out);
+    isa_buf_printf(out, " must update a semaphore, and %s wait for it before ",
+                   isa_engines[a->engine].name);
+    vm_put_place(c, a->engine, a->pc, out);
+    return;
+  }
+  int64_t waited = vm_ck_clocks_waited(c, a->engine, sem);
+  if (waited >= value) { /* it counts updates that may have come without this one's */
+    isa_buf_puts(out, "others update ");
+    vm_put_sem(c, sem, out);
+    isa_buf_printf(out, " as well: %s must wait for all of them, ", isa_engines[a->engine].name);
+    vm_put_sem(c, sem, out);
+    isa_buf_printf(out, " >= %lld here, or for a semaphore of its own",
+                   (long long)vm_ck_clocks_total(c, sem));
+    return;
+  }
+  isa_buf_printf(out, "%s must wait for ", isa_engines[a->engine].name);
+  vm_put_sem(c, sem, out);
+  isa_buf_printf(out, " >= %lld before ", (long long)value);
+  vm_put_place(c, a->engine, a->pc, out);
+  if (waited >= 0)
+    isa_buf_printf(out, "; it waits for %lld", (long long)waited);
+  else
+    isa_buf_puts(out, "; it does not wait for it at all");
+}
+
+/* Elements of one transfer that meet in different rings, by an index that names a row twice. */
+static void put_twice(const vm_core *c, const access *old, const access *a, isa_buf *out) {
+  put_who(c, a, out);
+  isa_buf_printf(out, " %s bytes in ring %u that its ring %u %s, and nothing orders the two",
+                 a->writes ? "writes" : "reads", a->ring, old->ring,
+                 old->writes ? "writes" : "reads");
+  put_access(c, old, out);
+  put_access(c, a, out);
+  isa_buf_puts(out,
+               "\n  fix: let the index vector name no row that another element of the transfer "
+               "has, or use a queue of one ring");
+}
+
+static void tell_race(vm_core *c, const access *old, const access *a) {
+  vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, a->engine, a->pc, old->engine, old->pc);
+  if (!f) return;
+  f->other_time = old->time;
+  vm_put_place(c, a->engine, a->pc, &f->text);
+  isa_buf_puts(&f->text, ": race: ");
+  if (a->transfer && a->transfer == old->transfer) {
+    put_twice(c, old, a, &f->text);
+    return;
+  }
+  put_who(c, a, &f->text);
+  isa_buf_printf(&f->text, " %s what ", a->writes ? "writes" : "reads");
+  put_who(c, old, &f->text);
+  isa_buf_printf(&f->text, " %s, and nothing orders the two%s", old->writes ? "writes" : "reads",
+                 a->queue < ISA_MAX_QUEUES && a->queue == old->queue
+                     ? ": each ring of a queue goes on by itself"
+                     : "");
+  put_access(c, old, &f->text);
+  put_access(c, a, &f->text);
+  isa_buf_puts(&f->text, "\n  fix: ");
+  put_order(c, old, a, &f->text);
+  put_other_way(c, old, a, &f->text);
+}
+
+/* ---- One access --------------------------------------------------------------------------- */
+
+/* Looks at what a meets, forgets what it covers. The id of an equal access of the same source is
+ * left in *again. */
+static void compare(vm_core *c, unsigned e, const access *a, const bucket *b, uint32_t *again) {
+  struct vm_check *k = c->check;
+  for (uint32_t i = 0; i < b->n; i++) {
+    uint32_t id = b->ids[i];
+    access *old = &k->accesses[id];
+    if (old->stamp == k->stamp) continue;
+    old->stamp = k->stamp;
+    bool conflict = a->writes || old->writes;
+    if ((!conflict && old->comp != a->comp) || !boxes_meet(old, a)) continue;
+    note_own_read(old, a);
+    if (old->comp == a->comp && old->writes == a->writes && same_bytes(old, a)) {
+      *again = id;
+    } else if (!ordered(c, e, old, a)) {
+      if (isa_byteset_meet(&old->set, &a->set)) tell_race(c, old, a);
+    } else if ((a->writes || (!old->writes && old->comp == a->comp)) && covers(a, old)) {
+      forget(c, id);
+      i--; /* another took its place */
+    }
+  }
+}
+
+static void look(vm_core *c, unsigned e, access *a) {
+  struct vm_check *k = c->check;
+  region *r = &k->regions[a->region];
+  uint64_t lo = (uint64_t)a->set.start - r->lo, hi = lo + (uint64_t)a->set.span[0] - 1;
+  if (!r->written) return;
+  a->first = (uint32_t)(lo >> r->shift);
+  a->last = (uint32_t)(hi >> r->shift);
+  uint32_t again = UINT32_MAX;
+  a->stamp = ++k->stamp;
+  for (uint32_t b = a->first; b <= a->last; b++) compare(c, e, a, &r->buckets[b], &again);
+  if (again != UINT32_MAX && k->accesses[again].alive) {
+    access *old = &k->accesses[again];
+    old->epoch = a->epoch;
+    old->seen_epoch = 0;
+    old->pc = a->pc;
+    old->engine = a->engine;
+    old->transfer = a->transfer;
+    old->time = a->time;
+    return;
+  }
+  keep(c, a);
+  if (k->alive > k->prune_at) prune(c);
+}
+
+/* The bytes of a view as an access. */
+static void set_of(const vm_core *c, const vm_view *v, access *a) {
+  isa_dim dims[VM_DIMS];
+  unsigned n = 0;
+  for (unsigned d = 1; d < v->ndim; d++)
+    if (v->num[d] > 1) dims[n++] = (isa_dim){v->step[d], v->num[d]};
+  int64_t at = (int64_t)(uintptr_t)v->at;
+  if (v->space != ISA_HBM) {
+    bool sbuf = v->space == ISA_SBUF;
+    at = (v->at - (sbuf ? c->mem.sbuf : c->mem.psum)) %
+         (int64_t)(sbuf ? c->mem.sbuf_pitch : c->mem.psum_pitch);
+  }
+  isa_byteset_make(at, v->esize, dims, n, &a->set);
+  a->p0 = v->part;
+  a->p1 = (uint16_t)(v->part + v->num[0]);
+  a->region = region_of(c, v);
+}
+
+/* Elements by an index, those that follow one another together. */
+static void look_at_places(vm_core *c, unsigned e, const vm_view *v, access *a) {
+  vm_view run = *v;
+  run.place = NULL;
+  run.ndim = 2;
+  run.step[1] = v->esize;
+  for (uint64_t i = 0, n = 1; i < v->elems; i += n, n = 1) {
+    while (i + n < v->elems && v->place[i + n] == v->place[i] + (int64_t)n * v->esize) n++;
+    run.at = v->at + v->place[i];
+    run.num[1] = (uint32_t)n;
+    set_of(c, &run, a);
+    look(c, e, a);
+  }
+}
+
+static void look_at(vm_core *c, unsigned e, const vm_view *v, access *a) {
+  if (!v->at || v->elems == 0 || v->num[0] == 0 || c->ended) return;
+  if (v->place) {
+    look_at_places(c, e, v, a);
+    return;
+  }
+  set_of(c, v, a);
+  look(c, e, a);
+}
+
+struct walk {
+  vm_core *c;
+  unsigned e;
+  access a;
+  unsigned read_comp, write_comp;
+};
+
+static void look_at_operand(void *ud, const vm_view *v, unsigned flags) {
+  struct walk *w = ud;
+  if (flags & AP_R) {
+    w->a.writes = false;
+    w->a.comp = (uint16_t)w->read_comp;
+    look_at(w->c, w->e, v, &w->a);
+  }
+  if (flags & AP_W) {
+    w->a.writes = true;
+    w->a.comp = (uint16_t)w->write_comp;
+    look_at(w->c, w->e, v, &w->a);
+  }
+}
+
+void vm_ck_race_flight(vm_core *c, unsigned e, const vm_flight *f) {
+  bool weights = isa_ops[f->in->op].cost == ISA_COST_LDW;
+  struct walk w = {.c = c,
+                   .e = e,
+                   .a = {.epoch = c->check->issued[e],
+                         .engine = (uint8_t)e,
+                         .queue = ISA_MAX_QUEUES,
+                         .pc = f->pc,
+                         .time = f->item.start},
+                   .read_comp = vm_ck_comp(e, weights ? OF_WEIGHTS : OF_READ),
+                   .write_comp = vm_ck_comp(e, OF_DONE)};
+  vm_ck_each_operand(f, look_at_operand, &w);
+}
+
+void vm_ck_race_sequencer(vm_core *c, unsigned e, const vm_view *v, bool writes) {
+  access a = {.epoch = c->check->clock[e][vm_ck_comp(e, OF_SEQ)] + 1,
+              .comp = (uint16_t)vm_ck_comp(e, OF_SEQ),
+              .engine = (uint8_t)e,
+              .queue = ISA_MAX_QUEUES,
+              .pc = c->eng[e].pc,
+              .writes = writes,
+              .time = c->now};
+  c->check->clock[e][a.comp] = a.epoch;
+  look_at(c, e, v, &a);
+}
+
+/* ---- Shares ------------------------------------------------------------------------------- */
+
+typedef struct share_side {
+  vm_core *c;
+  unsigned e;
+  access *a;
+  const vm_transfer *t;
+  bool indexed, turned;
+  unsigned row_dim; /* of an indexed one: the dimension of the rows */
+} share_side;
+
+/* Partitions are dimension 0 of a turned block as of any other. */
+static void lead_partitions(const vm_core *c, vm_view *v) {
+  int64_t pitch = (int64_t)c->mem.sbuf_pitch;
+  if (v->space != ISA_SBUF) return;
+  v->part = (uint16_t)((v->at - c->mem.sbuf) / pitch);
+  for (unsigned d = 1; d < v->ndim; d++)
+    if (v->num[d] > 1 && v->step[d] >= pitch) {
+      v->num[0] = v->num[d];
+      v->step[0] = v->step[d];
+      v->num[d] = 1;
+    }
+}
+
+/* A block of the elements, in which dimension row_dim has the rows of the index vector. */
+static void look_at_block(const share_side *s, const vm_view *block, uint64_t first_row) {
+  vm_view row = *block;
+  unsigned d = s->row_dim;
+  if (s->turned) lead_partitions(s->c, &row);
+  if (!s->indexed) {
+    look_at(s->c, s->e, &row, s->a);
+    return;
+  }
+  row.num[d] = 1;
+  row.elems = block->num[d] ? block->elems / block->num[d] : 0;
+  for (uint32_t i = 0; i < block->num[d]; i++) {
+    int64_t at = s->t->rows[first_row + i];
+    if (at == VM_NO_ROW) continue;
+    row.at = block->at + at;
+    look_at(s->c, s->e, &row, s->a);
+  }
+}
+
+/* Cuts elements e0 .. e1 - 1 of a view, dimension d and on, into blocks that are views. row: index
+ * of dimension row_dim so far. */
+static void each_block(const share_side *s, const vm_view *v, unsigned d, uint64_t e0, uint64_t e1,
+                       uint64_t row) {
+  uint64_t each = 1;
+  bool is_row = s->indexed && d == s->row_dim;
+  int64_t step = is_row ? 0 : v->step[d];
+  for (unsigned i = d + 1; i < v->ndim; i++) each *= v->num[i];
+  if (e0 >= e1 || each == 0) return;
+  uint64_t i0 = (e0 + each - 1) / each, i1 = e1 / each;
+  vm_view part = *v;
+  part.num[d] = 1;
+  if (e0 % each || i0 > i1) { /* the end of a row, or the middle of one */
+    uint64_t i = e0 / each, end = e1 < (i + 1) * each ? e1 : (i + 1) * each;
+    part.at = v->at + (int64_t)i * step;
+    if (d == 0) part.part = (uint16_t)(v->part + i);
+    each_block(s, &part, d + 1, e0 % each, end - i * each, is_row ? i : row);
+  }
+  if (i1 > i0) {
+    vm_view block = *v;
+    block.at += (int64_t)i0 * step;
+    block.num[d] = (uint32_t)(i1 - i0);
+    if (d == 0) block.part = (uint16_t)(v->part + i0);
+    block.elems = (i1 - i0) * each;
+    if (d == 0) block.elems = each;
+    look_at_block(s, &block, is_row ? i0 : row);
+  }
+  if (i0 <= i1 && e1 % each) { /* the beginning of a row */
+    part.at = v->at + (int64_t)i1 * step;
+    if (d == 0) part.part = (uint16_t)(v->part + i1);
+    each_block(s, &part, d + 1, 0, e1 % each, is_row ? i1 : row);
+  }
+}
+
+/* The source of a transpose has no dimension for the partitions yet. */
+static vm_view with_partitions(const vm_view *v) {
+  vm_view out = *v;
+  out.ndim = (uint8_t)(v->ndim + 1);
+  out.num[0] = 1;
+  out.step[0] = 0;
+  for (unsigned d = 0; d < v->ndim; d++) {
+    out.num[d + 1] = v->num[d];
+    out.step[d + 1] = v->step[d];
+  }
+  return out;
+}
+
+static void look_at_side(share_side *s, const vm_share *share, const vm_view *v, bool indexed) {
+  s->indexed = indexed;
+  s->turned = s->t->permuted && v == &s->t->src;
+  s->row_dim = s->t->row_dim + s->turned;
+  vm_view turned;
+  if (s->turned) {
+    turned = with_partitions(v);
+    v = &turned;
+  }
+  each_block(s, v, 0, share->e0, share->e1, 0);
+}
+
+void vm_ck_race_share(vm_core *c, unsigned e, const vm_transfer *t, const vm_share *share,
+                      unsigned ring) {
+  unsigned comp = vm_ck_ring_comp(t->queue, ring);
+  access a = {.epoch = c->check->shares[comp - FIRST_RING],
+              .comp = (uint16_t)comp,
+              .engine = (uint8_t)e,
+              .queue = t->queue,
+              .ring = (uint8_t)ring,
+              .transfer = c->check->transfers,
+              .pc = c->eng[e].pc,
+              .time = share->ready};
+  share_side s = {.c = c, .e = e, .a = &a, .t = t};
+  if (share->e0 >= share->e1) return;
+  for (unsigned i = 0; i < t->nsrc; i++)
+    look_at_side(&s, share, i ? &t->more[i - 1] : &t->src, t->src_indexed == (int)i);
+  a.writes = true;
+  look_at_side(&s, share, &t->dst, t->dst_indexed);
+}

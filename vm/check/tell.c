@@ -1,0 +1,80 @@
+/* What the race check says of semaphores and of triggers. */
+#include "check.h"
+#include "impl.h"
+
+void vm_ck_tell_reuse(vm_core *c, unsigned e, unsigned sem, const sem_log *l, const held *h) {
+  vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, e, h->pc, l->writer, l->written_pc);
+  if (!f) return;
+  vm_put_place(c, e, h->pc, &f->text);
+  isa_buf_printf(&f->text, ": race: %s waits for ", isa_engines[e].name);
+  vm_put_sem(c, sem, &f->text);
+  isa_buf_printf(&f->text,
+                 ", which had the value %u before it was set to another, and nothing "
+                 "orders the two: earlier, the wait would have passed",
+                 l->before);
+  vm_ck_put_insn(c, e, h->pc, c->now, &f->text);
+  vm_ck_put_insn(c, l->writer, l->written_pc, l->written_at, &f->text);
+  isa_buf_puts(&f->text, "\n  fix: use the semaphore for one purpose, or order its reset before "
+                         "the wait by another");
+}
+
+void vm_ck_tell_passing(vm_core *c, unsigned sem, unsigned e, const held *h, uint32_t next) {
+  static const char *const conds[] = {"", ">=", ">", "==", "<=", "<", "!="};
+  const struct vm_check *k = c->check;
+  vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, k->change_by, k->change_pc, e, h->pc);
+  if (!f) return;
+  vm_put_place(c, e, h->pc, &f->text);
+  isa_buf_printf(&f->text, ": race: %s waits for ", isa_engines[e].name);
+  vm_put_sem(c, sem, &f->text);
+  isa_buf_printf(&f->text,
+                 " %s %u, which only the timing satisfied: nothing orders the wait before the "
+                 "update that makes it %u",
+                 conds[h->cond], h->value, next);
+  vm_ck_put_insn(c, e, h->pc, h->time, &f->text);
+  vm_ck_put_insn(c, k->change_by, k->change_pc, c->now, &f->text);
+  isa_buf_puts(&f->text, "\n  fix: ");
+  if (k->change_by == e)
+    isa_buf_puts(&f->text, "its own update was still under way: one event_semaphore that waits and "
+                           "updates takes effect at once");
+  else if (h->cond == ISA_WAIT_eq)
+    isa_buf_puts(&f->text, "wait with >=, or let the waiter signal that it has seen it");
+  else
+    isa_buf_puts(&f->text, "let the waiter signal that it has seen the value");
+}
+
+void vm_ck_tell_trigger(vm_core *c, unsigned e, unsigned queue) {
+  const struct vm_check *k = c->check;
+  unsigned other = k->trigger[queue];
+  uint32_t pc = c->eng[e].pc;
+  vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, e, pc, other, k->trigger_pc[queue]);
+  if (!f) return;
+  vm_put_place(c, e, pc, &f->text);
+  isa_buf_printf(&f->text,
+                 ": race: %s and %s trigger queue %s, and nothing orders the two: each starts the "
+                 "transfers whose turn it is",
+                 isa_engines[e].name, isa_engines[other].name, c->code->queues[queue].name);
+  vm_ck_put_insn(c, other, k->trigger_pc[queue], k->trigger_time[queue], &f->text);
+  vm_ck_put_insn(c, e, pc, c->now, &f->text);
+  isa_buf_printf(&f->text,
+                 "\n  fix: %s must wait for a semaphore that %s updates when it has "
+                 "triggered, or use a queue of its own",
+                 isa_engines[e].name, isa_engines[other].name);
+}
+
+void vm_ck_tell_lost(vm_core *c, unsigned sem, const sem_log *l, unsigned engine, uint32_t pc) {
+  vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, l->writer, l->written_pc, engine, pc);
+  if (!f) return;
+  vm_put_place(c, l->writer, l->written_pc, &f->text);
+  isa_buf_printf(&f->text, ": race: %s sets ", isa_engines[l->writer].name);
+  vm_put_sem(c, sem, &f->text);
+  isa_buf_printf(
+      &f->text,
+      " and %s updates it, and nothing orders the two: an update that comes first is lost",
+      engine == l->writer ? "what it has started itself" : isa_engines[engine].name);
+  vm_ck_put_insn(c, l->writer, l->written_pc, l->written_at, &f->text);
+  vm_ck_put_insn(c, engine, pc, c->now, &f->text);
+  isa_buf_printf(&f->text,
+                 "\n  fix: set it when all updates have been waited for, and let %s wait "
+                 "for another semaphore before it updates it again",
+                 isa_engines[engine].name);
+}

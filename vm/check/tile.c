@@ -1,0 +1,90 @@
+/* Tiles that share bytes without being declared an overlay: the bytes of one are read after
+ * another has been written. */
+#include "check.h"
+#include "impl.h"
+
+static bool share_bytes(const isa_tile *a, const isa_tile *b) {
+  return a->space == b->space && a->part < b->part + b->shape[0] &&
+         b->part < a->part + a->shape[0] && a->offset < b->offset + b->bytes &&
+         b->offset < a->offset + a->bytes;
+}
+
+/* Names of an overlay's group lie in one arena, but two programs may have been linked. */
+static bool declared(const isa_tile *a, const isa_tile *b) {
+  const char *x = a->overlay, *y = b->overlay;
+  while (x && y && *x && *x == *y) x++, y++;
+  return x && y && *x == *y;
+}
+
+bool vm_ck_tiles_start(vm_core *c) {
+  const isa_program *p = c->prog;
+  struct vm_check *k = c->check;
+  for (uint32_t i = 0; i < p->ntiles; i++)
+    for (uint32_t j = i + 1; j < p->ntiles; j++) {
+      if (!share_bytes(&p->tiles[i], &p->tiles[j]) || declared(&p->tiles[i], &p->tiles[j]))
+        continue;
+      if (k->npairs == k->cap_pairs &&
+          !isa_array_grow(&c->al, &k->pairs, k->npairs, &k->cap_pairs, sizeof *k->pairs))
+        return false;
+      k->pairs[k->npairs++] = (tile_pair){.tile = {i + 1, j + 1}};
+    }
+  return true;
+}
+
+void vm_ck_tiles_end(vm_core *c) {
+  isa_free(&c->al, c->check->pairs, c->check->cap_pairs * sizeof *c->check->pairs);
+}
+
+static void tell(vm_core *c, unsigned e, uint32_t pc, const tile_pair *p, uint32_t read) {
+  const isa_tile *tiles = c->prog->tiles;
+  vm_finding *f = vm_ck_found(c, VM_CHECK_OVERLAP, e, pc, p->by, p->pc);
+  if (!f) return;
+  const isa_tile *a = &tiles[read - 1], *b = &tiles[p->written - 1];
+  vm_put_place(c, e, pc, &f->text);
+  isa_buf_printf(&f->text,
+                 ": overlap: tile %s is read after tile %s was written, and they share bytes: %s "
+                 "has %u..%u, %s has %u..%u of a partition of %s",
+                 a->name, b->name, a->name, a->offset, a->offset + a->bytes - 1, b->name, b->offset,
+                 b->offset + b->bytes - 1, isa_space_name(a->space));
+  vm_ck_put_insn(c, p->by, p->pc, c->now, &f->text);
+  vm_ck_put_insn(c, e, pc, c->now, &f->text);
+  isa_buf_puts(&f->text, "\n  fix: place them apart, or declare them an overlay");
+}
+
+static void touch(vm_core *c, unsigned e, uint32_t pc, uint32_t ap, unsigned flags) {
+  struct vm_check *k = c->check;
+  const isa_ap *a = ap ? &c->code->aps[ap - 1] : NULL;
+  if (a && a->index_kind == ISA_INDEX_indirect) touch(c, e, pc, a->index, AP_R);
+  if (!a || a->space == ISA_HBM || !a->base) return;
+  for (uint32_t i = 0; i < k->npairs; i++) {
+    tile_pair *p = &k->pairs[i];
+    if (p->tile[0] != a->base && p->tile[1] != a->base) continue;
+    if ((flags & AP_R) && p->written && p->written != a->base) tell(c, e, pc, p, a->base);
+    if (!(flags & AP_W)) continue;
+    p->written = a->base;
+    p->by = (uint8_t)e;
+    p->pc = pc;
+  }
+}
+
+static void touch_field(vm_core *c, unsigned e, const isa_insn *in, uint32_t pc, const isa_field *f,
+                        unsigned flags) {
+  const void *at = isa_member_c(in, f);
+  if (f->kind == ISA_K_AP && (f->arg & flags)) {
+    touch(c, e, pc, *(const uint32_t *)at, flags);
+  } else if (f->kind == ISA_K_NUM && (flags & AP_R)) {
+    const isa_num *n = at;
+    if (n->kind == ISA_NUM_ap) touch(c, e, pc, n->v, flags);
+  } else if (f->kind == ISA_K_APS && (f->arg & flags)) {
+    const isa_ref *r = at;
+    const uint32_t *list = isa_program_list(c->prog, *r, ISA_K_APS);
+    for (uint32_t i = 0; i < r->count; i++) touch(c, e, pc, list[i], flags);
+  }
+}
+
+void vm_ck_tiles_issue(vm_core *c, unsigned e, const isa_insn *in, uint32_t pc) {
+  const isa_form *form = isa_form_of(in->op);
+  if (c->check->npairs == 0) return;
+  for (unsigned i = 0; i < form->nfields; i++) touch_field(c, e, in, pc, &form->fields[i], AP_R);
+  for (unsigned i = 0; i < form->nfields; i++) touch_field(c, e, in, pc, &form->fields[i], AP_W);
+}

@@ -1,0 +1,378 @@
+/* Reads of bytes that nobody wrote since load: a shadow byte for each byte of SBUF, PSUM and the
+ * HBM tensors that begin without contents, and a bit for each register. Inputs, constants and
+ * device tensors count as written. */
+#include "check.h"
+#include "impl.h"
+#include "../dma/dma.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool open_shadow(vm_core *c, shadow *s, uint64_t bytes) {
+  s->bytes = bytes;
+  s->at = vm_pages_new(&c->al, bytes);
+  return s->at != NULL;
+}
+
+vm_view vm_ck_shadow(const vm_core *c, const vm_view *v) {
+  const struct vm_check *k = c->check;
+  vm_view s = *v;
+  s.at = NULL;
+  if (v->space == ISA_SBUF) s.at = k->sbuf.at + (v->at - c->mem.sbuf);
+  if (v->space == ISA_PSUM) s.at = k->psum.at + (v->at - c->mem.psum);
+  for (uint32_t i = 0; i < c->prog->ntensors && v->space == ISA_HBM; i++) {
+    uint64_t off = (uint64_t)(uintptr_t)v->at - (uint64_t)(uintptr_t)c->hbm[i].data;
+    if (off < c->hbm[i].bytes) {
+      if (k->hbm[i].at) s.at = k->hbm[i].at + off;
+      break;
+    }
+  }
+  return s;
+}
+
+/* ---- Registers ---------------------------------------------------------------------------- */
+
+static void add_pattern(const vm_core *c, uint32_t ap, uint64_t *reads) {
+  const isa_ap *a = &c->code->aps[ap - 1];
+  if (a->size_dim) *reads |= 1ull << a->size_reg;
+  for (unsigned i = 0; i < ISA_MAX_DYN; i++)
+    if (a->dyn[i].kind == ISA_DYN_reg) *reads |= 1ull << a->dyn[i].reg;
+}
+
+static void add_patterns(const vm_core *c, const isa_ref *list, uint64_t *reads) {
+  const uint32_t *aps = isa_program_list(c->prog, *list, ISA_K_APS);
+  for (uint32_t i = 0; i < list->count; i++) add_pattern(c, aps[i], reads);
+}
+
+/* Registers that an instruction names: rd of those that compute is written, all others read. */
+static void registers_of(const vm_core *c, const isa_insn *in, uint64_t *reads, uint64_t *writes) {
+  const isa_form *form = isa_form_of(in->op);
+  if (in->wait.cond != ISA_WAIT_none && in->wait.is_reg) *reads |= 1ull << in->wait.value;
+  for (unsigned i = 0; i < form->nfields; i++) {
+    const isa_field *f = &form->fields[i];
+    const void *at = isa_member_c(in, f);
+    uint32_t ap = 0;
+    isa_num num;
+    isa_int v;
+    switch (f->kind) {
+    case ISA_K_REG:
+      *(strcmp(f->name, "rd") == 0 ? writes : reads) |= 1ull << *(const uint8_t *)at;
+      break;
+    case ISA_K_INT:
+      memcpy(&v, at, sizeof v);
+      if (v.is_reg) *reads |= 1ull << v.v;
+      break;
+    case ISA_K_NUM:
+      memcpy(&num, at, sizeof num);
+      if (num.kind == ISA_NUM_reg) *reads |= 1ull << num.v;
+      ap = num.kind == ISA_NUM_ap ? num.v : 0;
+      break;
+    case ISA_K_AP: memcpy(&ap, at, sizeof ap); break;
+    case ISA_K_APS: add_patterns(c, at, reads); break;
+    default: break;
+    }
+    if (ap) add_pattern(c, ap, reads);
+  }
+}
+
+static bool open_registers(vm_core *c, unsigned e) {
+  struct vm_check *k = c->check;
+  const isa_code *code = &c->code->code[e];
+  if (!code->n) return true;
+  k->reads[e] = isa_zalloc(&c->al, code->n * sizeof **k->reads);
+  k->writes[e] = isa_zalloc(&c->al, code->n * sizeof **k->writes);
+  if (!k->reads[e] || !k->writes[e]) return false;
+  for (uint32_t pc = 0; pc < code->n; pc++)
+    registers_of(c, &code->insns[pc], &k->reads[e][pc], &k->writes[e][pc]);
+  return true;
+}
+
+static void tell_register(vm_core *c, unsigned e, uint32_t pc, uint64_t missing) {
+  vm_finding *f = vm_ck_found(c, VM_CHECK_UNINIT, e, pc, ISA_NENGINES, 0);
+  unsigned r = 0;
+  if (!f) return;
+  f->time = c->eng[e].now; /* the engine may be ahead of the event */
+  while (!(missing >> r & 1)) r++;
+  vm_put_place(c, e, pc, &f->text);
+  isa_buf_printf(&f->text, ": uninit: %s reads register r%u, which nothing has written",
+                 isa_engines[e].name, r);
+  vm_ck_put_insn(c, e, pc, c->eng[e].now, &f->text);
+}
+
+void vm_check_registers(vm_core *c, unsigned e, uint32_t pc) {
+  struct vm_check *k = c->check;
+  if (!k->reads[e]) return;
+  uint64_t missing = k->reads[e][pc] & ~k->registers[e];
+  if (missing) tell_register(c, e, pc, missing);
+  k->registers[e] |= k->writes[e][pc];
+}
+
+/* ---- Life cycle --------------------------------------------------------------------------- */
+
+/* A tensor that the program reads needs its shadow, with the size of it for now. */
+static void note_read(void *ud, uint32_t tensor) {
+  const vm_core *c = ud;
+  unsigned role = c->prog->tensors[tensor].role;
+  if ((role == ISA_TEMP || role == ISA_OUTPUT) && !c->hbm[tensor].borrowed)
+    c->check->hbm[tensor].bytes = c->hbm[tensor].bytes;
+}
+
+bool vm_ck_uninit_start(vm_core *c) {
+  struct vm_check *k = c->check;
+  uint32_t n = c->prog->ntensors;
+  if (!open_shadow(c, &k->sbuf, c->mem.sbuf_size) || !open_shadow(c, &k->psum, c->mem.psum_size))
+    return false;
+  if (n && !(k->hbm = isa_zalloc(&c->al, n * sizeof *k->hbm))) return false;
+  vm_ck_each_tensor(c, AP_R, note_read, c);
+  for (uint32_t i = 0; i < n; i++)
+    if (k->hbm[i].bytes && !open_shadow(c, &k->hbm[i], k->hbm[i].bytes)) return false;
+  for (unsigned e = 0; e < ISA_NENGINES; e++)
+    if (!open_registers(c, e)) return false;
+  return true;
+}
+
+void vm_ck_uninit_end(vm_core *c) {
+  struct vm_check *k = c->check;
+  vm_pages_free(&c->al, k->sbuf.at, k->sbuf.bytes);
+  vm_pages_free(&c->al, k->psum.at, k->psum.bytes);
+  for (uint32_t i = 0; k->hbm && i < c->prog->ntensors; i++)
+    vm_pages_free(&c->al, k->hbm[i].at, k->hbm[i].bytes);
+  isa_free(&c->al, k->hbm, c->prog->ntensors * sizeof *k->hbm);
+  for (unsigned e = 0; e < ISA_NENGINES; e++) {
+    isa_free(&c->al, k->reads[e], c->code->code[e].n * sizeof **k->reads);
+    isa_free(&c->al, k->writes[e], c->code->code[e].n * sizeof **k->writes);
+  }
+}
+
+/* ---- Memory ------------------------------------------------------------------------------- */
+
+enum { PIECE = 1024 }; /* bytes of shadow that are looked at together */
+
+static bool row_written(const vm_view *s, uint32_t p) {
+  uint8_t raw[PIECE];
+  const uint8_t *row = vm_row_at(s, p, 0);
+  if (row) return !memchr(row, 0, (size_t)s->elems * s->esize);
+  size_t step = (size_t)PIECE / s->esize;
+  for (uint64_t i = 0; i < s->elems; i += step) {
+    size_t n = s->elems - i < step ? (size_t)(s->elems - i) : step;
+    vm_load_raw(raw, s, p, i, n);
+    if (memchr(raw, 0, n * s->esize)) return false;
+  }
+  return true;
+}
+
+int64_t vm_ck_unwritten(const vm_core *c, const vm_view *v) {
+  if (!v->at || v->elems == 0) return -1;
+  vm_view s = vm_ck_shadow(c, v);
+  for (uint32_t p = 0; s.at && p < v->num[0]; p++)
+    if (!row_written(&s, p)) return p;
+  return -1;
+}
+
+static void mark(const vm_core *c, const vm_view *v) {
+  uint8_t ones[PIECE];
+  if (!v->at || v->elems == 0) return;
+  vm_view s = vm_ck_shadow(c, v);
+  memset(ones, 1, sizeof ones);
+  for (uint32_t p = 0; s.at && p < v->num[0]; p++) {
+    uint8_t *row = vm_row_at(&s, p, 0);
+    if (row) {
+      memset(row, 1, (size_t)s.elems * s.esize);
+      continue;
+    }
+    size_t step = (size_t)PIECE / s.esize;
+    for (uint64_t i = 0; i < s.elems; i += step)
+      vm_store_raw(&s, p, i, ones, s.elems - i < step ? (size_t)(s.elems - i) : step);
+  }
+}
+
+/* The first byte of partition p of a view whose shadow is zero, as its address in the shadow. */
+static const uint8_t *hole_of(const vm_core *c, const vm_view *v, int64_t p) {
+  vm_view s = vm_ck_shadow(c, v);
+  for (uint64_t i = 0; i < s.elems; i++) {
+    const uint8_t *at = vm_at(&s, (uint32_t)p, i), *hole = memchr(at, 0, s.esize);
+    if (hole) return hole;
+  }
+  return s.at;
+}
+
+/* "partition 3, byte 64": where a byte of a shadow lies. */
+static void put_hole(const vm_core *c, unsigned space, const uint8_t *hole, isa_buf *out) {
+  const struct vm_check *k = c->check;
+  size_t pitch = space == ISA_SBUF ? c->mem.sbuf_pitch : c->mem.psum_pitch;
+  size_t at = (size_t)(hole - (space == ISA_SBUF ? k->sbuf.at : k->psum.at));
+  if (space != ISA_HBM) {
+    isa_buf_printf(out, "; the first that was not written is in partition %zu, byte %zu",
+                   at / pitch, at % pitch);
+    return;
+  }
+  for (uint32_t i = 0; i < c->prog->ntensors; i++)
+    if (k->hbm[i].at && hole >= k->hbm[i].at && hole < k->hbm[i].at + k->hbm[i].bytes)
+      isa_buf_printf(out, "; the first that was not written is byte %zu",
+                     (size_t)(hole - k->hbm[i].at));
+}
+
+/* The text up to the bytes that are read; NULL: it has been said. */
+static vm_finding *tell_memory(vm_core *c, unsigned e, uint32_t pc, vm_time t, const char *who) {
+  vm_finding *f = vm_ck_found(c, VM_CHECK_UNINIT, e, pc, ISA_NENGINES, 0);
+  if (!f) return NULL;
+  vm_put_place(c, e, pc, &f->text);
+  isa_buf_printf(&f->text, ": uninit: %s reads bytes that nothing has written since load", who);
+  vm_ck_put_insn(c, e, pc, t, &f->text);
+  isa_buf_puts(&f->text, "\n    reads ");
+  return f;
+}
+
+static void tell_view(vm_core *c, unsigned e, uint32_t pc, vm_time t, const vm_view *v, int64_t p) {
+  vm_finding *f = tell_memory(c, e, pc, t, isa_engines[e].name);
+  if (!f) return;
+  vm_ck_put_view(c, v, &f->text);
+  put_hole(c, v->space, hole_of(c, v, p), &f->text);
+}
+
+struct reading {
+  vm_core *c;
+  unsigned e;
+  const vm_flight *f;
+};
+
+static void read_operand(void *ud, const vm_view *v, unsigned flags) {
+  struct reading *r = ud;
+  int64_t p = flags & AP_R ? vm_ck_unwritten(r->c, v) : -1;
+  if (p < 0) return;
+  if (!vm_ck_chosen(r->f, v)) {
+    tell_view(r->c, r->e, r->f->pc, r->f->item.start, v, p);
+    return;
+  }
+  p = vm_ck_chosen_unwritten(r->c, r->e, r->f, v);
+  const char *who = isa_engines[r->e].name;
+  vm_finding *f = p < 0 ? NULL : tell_memory(r->c, r->e, r->f->pc, r->f->item.start, who);
+  if (!f) return;
+  vm_ck_put_view(r->c, v, &f->text);
+  isa_buf_printf(&f->text, "; what it chooses for row %lld of its destination was not written",
+                 (long long)p);
+}
+
+static void write_operand(void *ud, const vm_view *v, unsigned flags) {
+  if (flags & AP_W) mark(ud, v);
+}
+
+void vm_ck_uninit_reads(vm_core *c, unsigned e, const vm_flight *f) {
+  struct reading r = {c, e, f};
+  vm_ck_each_part(f, read_operand, &r);
+}
+
+void vm_ck_uninit_execute(vm_core *c, unsigned e, const vm_flight *f) {
+  if (!f->item.staged) vm_ck_uninit_reads(c, e, f);
+  vm_ck_mark_chosen(c, e, f);
+}
+
+void vm_ck_uninit_executed(vm_core *c, const vm_flight *f) {
+  if (!vm_ck_leaves_some(f->in->op)) vm_ck_each_part(f, write_operand, c);
+}
+
+void vm_ck_uninit_access(vm_core *c, unsigned e, const vm_view *v, bool writes) {
+  if (writes) {
+    mark(c, v);
+    return;
+  }
+  int64_t p = vm_ck_unwritten(c, v);
+  if (p >= 0) tell_view(c, e, c->eng[e].pc, c->now, v, p);
+}
+
+void vm_ck_uninit_host(vm_core *c, const vm_box *b) {
+  bool sbuf = b->space == ISA_SBUF;
+  size_t pitch = sbuf ? c->mem.sbuf_pitch : c->mem.psum_pitch;
+  uint8_t *at = (sbuf ? c->check->sbuf.at : c->check->psum.at) + b->p0 * pitch + b->lo;
+  for (unsigned p = b->p0; p < b->p1; p++, at += pitch) memset(at, 1, (size_t)(b->hi - b->lo));
+}
+
+/* ---- Transfers ---------------------------------------------------------------------------- */
+
+/* A walk of a share's side in the shadow; false when the side has none. */
+static bool open_walk(const vm_core *c, const vm_share *s, int side, vm_walk *w) {
+  if (side < 0)
+    vm_dma_walk_dst(s->t, w);
+  else
+    vm_dma_walk_src(s->t, (unsigned)side, w);
+  vm_view at = side < 0 ? s->t->dst : side ? s->t->more[side - 1] : s->t->src;
+  vm_view shadowed = vm_ck_shadow(c, &at);
+  if (!shadowed.at) return false;
+  w->base = shadowed.at;
+  vm_walk_seek(w, s->e0);
+  return true;
+}
+
+/* A walk of the side whose rows an index gives: what it skips is neither read nor written. False
+ * when there is none. */
+static bool open_guide(const vm_share *s, vm_walk *guide) {
+  const vm_transfer *t = s->t;
+  if (!t->rows) return false;
+  if (t->dst_indexed)
+    vm_dma_walk_dst(t, guide);
+  else
+    vm_dma_walk_src(t, (unsigned)t->src_indexed, guide);
+  vm_walk_seek(guide, s->e0);
+  return true;
+}
+
+/* Calls fn for each run of the share's elements in the shadow; stops when fn gives false. */
+static bool each_run(const vm_share *s, vm_walk *w, bool (*fn)(vm_walk *w, uint64_t n)) {
+  vm_walk guide;
+  bool guided = open_guide(s, &guide);
+  for (uint64_t e = s->e0; e < s->e1;) {
+    uint64_t n = w->left < s->e1 - e ? w->left : s->e1 - e;
+    if (guided && guide.left < n) n = guide.left;
+    if (!(guided && guide.skipped) && !fn(w, n)) return false;
+    e += n;
+    if (e >= s->e1) break;
+    vm_walk_seek(w, e);
+    if (guided) vm_walk_seek(&guide, e);
+  }
+  return true;
+}
+
+/* Leaves the walk at the first byte that was not written. */
+static bool run_written(vm_walk *w, uint64_t n) {
+  uint8_t *hole = NULL;
+  if (w->step == w->esize)
+    hole = memchr(w->at, 0, (size_t)n * w->esize);
+  else
+    for (uint64_t i = 0; i < n && !hole; i++)
+      hole = memchr(w->at + (int64_t)i * w->step, 0, w->esize);
+  if (hole) w->at = hole;
+  return !hole;
+}
+
+static bool mark_run(vm_walk *w, uint64_t n) {
+  if (w->step == w->esize) {
+    memset(w->at, 1, (size_t)n * w->esize);
+    return true;
+  }
+  for (uint64_t i = 0; i < n; i++) memset(w->at + (int64_t)i * w->step, 1, w->esize);
+  return true;
+}
+
+void vm_ck_uninit_move(vm_core *c, const vm_share *s) {
+  const vm_transfer *t = s->t;
+  vm_walk w;
+  char who[96];
+  if (s->item.staged) return; /* read when it was copied: what is there now is another's */
+  for (int side = t->accumulates ? -1 : 0; side < t->nsrc; side++) {
+    if (!open_walk(c, s, side, &w) || each_run(s, &w, run_written)) continue;
+    snprintf(who, sizeof who, "a transfer of queue %.70s", c->code->queues[t->queue].name);
+    const vm_view *v = side < 0 ? &t->dst : side ? &t->more[side - 1] : &t->src;
+    vm_finding *f = tell_memory(c, t->engine, t->pc, s->item.start, who);
+    if (!f) continue;
+    if (t->permuted && side == 0)
+      vm_ck_put_box(c, &t->whole, &f->text);
+    else
+      vm_ck_put_view(c, v, &f->text);
+    put_hole(c, v->space, w.at, &f->text);
+  }
+}
+
+void vm_ck_uninit_moved(vm_core *c, const vm_share *s) {
+  vm_walk w;
+  if (open_walk(c, s, -1, &w)) each_run(s, &w, mark_run);
+}

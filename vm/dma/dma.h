@@ -1,0 +1,97 @@
+/* The DMA: queues, rings, shares, and the elements they move. What the other rooms call stands
+ * first, then what the files of this room share. */
+#ifndef VM_DMA_H
+#define VM_DMA_H
+
+#include "../vm.h"
+
+/* ---- What the rooms beside call (queue.c, copy.c, make.c) --------------------------------- */
+
+vm_verdict vm_dma_trigger(vm_core *c, unsigned e, const isa_insn *in);
+void vm_dma_event(vm_core *c, unsigned dma);
+void vm_dma_free(vm_core *c); /* shares and transfers of a core that ends */
+/* Of a run being loaded: a zeroed transfer, and a share of t's elements behind the others of ring r
+ * of its queue, which posts no event. NULL: out of memory. */
+vm_transfer *vm_dma_transfer_again(vm_core *c);
+vm_share *vm_dma_share_again(vm_core *c, vm_transfer *t, unsigned r);
+/* Copies the sources of a share that has started, before someone overwrites them. (copy.c) */
+void vm_dma_stage(vm_core *c, vm_share *s);
+/* Takes addresses in HBM for the static descriptors of each queue. (make.c) */
+isa_status vm_dma_place_rings(vm_core *c, isa_error *e);
+
+/* ---- Walks (copy.c) ----------------------------------------------------------------------- */
+
+#define VM_NO_ROW INT64_MIN /* a row whose index is out of bounds and skipped */
+
+/* A walk over the elements of a view in row-major order, partitions first, by runs: elements that
+ * lie one step apart. Dimensions that continue one another are one. */
+typedef struct vm_walk_dim {
+  uint64_t num, index;
+  int64_t step; /* bytes */
+} vm_walk_dim;
+typedef struct vm_walk {
+  uint8_t *at;   /* the element */
+  uint64_t left; /* elements of its run, with it */
+  int64_t step;  /* bytes between elements of a run */
+  bool skipped;  /* the run's row is VM_NO_ROW */
+  uint8_t esize, dtype;
+  uint8_t *run_at; /* first element of the run */
+  uint8_t *base;
+  const int64_t *rows;
+  int row; /* the dimension that rows gives, -1 none */
+  int n;   /* dimensions; the last is the run */
+  vm_walk_dim dim[VM_DIMS + 1];
+} vm_walk;
+
+/* ---- copy.c ------------------------------------------------------------------------------- */
+
+/* A walk over v, whose dimension row_dim has its byte offsets in rows (NULL: none). It stands
+ * nowhere before vm_walk_seek. */
+void vm_walk_open(vm_walk *w, const vm_view *v, const int64_t *rows, unsigned row_dim);
+void vm_walk_seek(vm_walk *w, uint64_t e);
+/* Elements that lie next to each other in memory, run after run. */
+uint64_t vm_walk_dense(const vm_walk *w);
+/* Walks over the destination and over source k of a transfer. */
+void vm_dma_walk_dst(const vm_transfer *t, vm_walk *w);
+void vm_dma_walk_src(const vm_transfer *t, unsigned k, vm_walk *w);
+/* Does what the share's transfer does with its elements e0 .. e1 - 1. */
+void vm_dma_move(vm_core *c, const vm_share *s);
+
+/* ---- index.c ------------------------------------------------------------------------------ */
+
+/* Indices of a `.gather` pattern whose view is v: as many as its indexed dimension has. */
+uint64_t vm_dma_nrows(const isa_ap *ap, const vm_view *v);
+/* Reads the index vector as it is now: rows[k] becomes the byte offset of index k, which lies in
+ * partition k % P, column k / P of the vector. An index out of bounds is VM_NO_ROW with `skip`,
+ * else an error with its place, value and limit; with `unique` so is one that comes twice. */
+bool vm_dma_read_rows(vm_core *c, const vm_engine *e, const isa_ap *ap, bool skip, bool unique,
+                      int64_t *rows, uint64_t n, isa_error *err);
+/* When engine e's own data path no longer writes what the trigger of a transfer reads: index
+ * vectors and elements that give offsets. 0: now. */
+vm_time vm_dma_operand_hazard(vm_core *c, unsigned e, const isa_insn *in);
+
+/* ---- make.c ------------------------------------------------------------------------------- */
+
+/* The operands of a DMA instruction, whatever its form. Patterns are 1-based indices. */
+typedef struct vm_dma_ops {
+  uint32_t dst, nsrc, src[16];
+  uint8_t queue, oob, prio, op;
+  bool accumulates;
+} vm_dma_ops;
+vm_dma_ops vm_dma_ops_of(const vm_core *c, const isa_insn *in);
+
+/* Fills the elements' side of a zeroed transfer (views, rows, rate, class) by engine e's registers
+ * and memory as they are now. On failure frees what it took; err->field names the operand. */
+bool vm_dma_make(vm_core *c, const vm_engine *e, const isa_insn *in, vm_transfer *t,
+                 isa_error *err);
+/* Elements in dimension d of operand 0 (dst), 1 (src) ..., as before a transpose was turned. */
+uint32_t vm_dma_num(const vm_transfer *t, unsigned operand, unsigned d);
+/* Frees the block of a transfer, not the transfer. */
+void vm_dma_unmake(vm_core *c, vm_transfer *t);
+/* Elements of the share of ring r of n rings. SBUF decides by absolute partition, eight of them a
+ * ring of sixteen; between HBM and HBM the outermost dimension is divided evenly. */
+void vm_dma_split(const vm_transfer *t, unsigned r, unsigned n, uint64_t *e0, uint64_t *e1);
+/* Fills the item's boxes: what elements e0 .. e1 - 1 of the share may read and write. */
+void vm_dma_boxes(const vm_core *c, vm_share *s);
+
+#endif

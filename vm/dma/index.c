@@ -1,0 +1,108 @@
+/* Index vectors of `.gather`, read by the trigger of a transfer. */
+#include "../engine/engine.h"
+#include "../check/check.h"
+#include "dma.h"
+
+#include "../../isa/bytes.h"
+
+/* Indices that the tensor has room for, and the bytes between its rows there. The stride is the
+ * tensor's own, whatever the step of the pattern. */
+typedef struct table {
+  const char *name;
+  int64_t rows, stride;
+} table;
+
+static table table_of(const vm_core *c, const isa_ap *ap) {
+  const isa_tensor *t = &c->prog->tensors[ap->base - 1];
+  int64_t stride = isa_dtype_bytes(t->dtype), lo = 0, hi = 0;
+  isa_ap one = *ap;
+  for (unsigned d = ap->index_dim + 1u; d < t->ndim; d++) stride *= t->shape[d];
+  one.dim[ap->index_dim].num = 1;
+  isa_ap_extent(&one, &lo, &hi); /* inside the tensor at index 0: the verifier's rule */
+  int64_t fit = ((int64_t)t->bytes - ap->offset - hi) / stride + 1;
+  int64_t shape = t->shape[ap->index_dim];
+  return (table){t->name, fit < shape ? fit : shape, stride};
+}
+
+uint64_t vm_dma_nrows(const isa_ap *ap, const vm_view *v) { return v->num[ap->index_dim + 1]; }
+
+static int64_t index_at(const vm_view *v, uint64_t k) {
+  uint32_t bits;
+  vm_load_bits(&bits, v, (uint32_t)(k % v->num[0]), k / v->num[0], 1);
+  return v->dtype == ISA_int32 ? (int64_t)(int32_t)bits : (int64_t)bits;
+}
+
+/* Place of the earlier row with the same offset as row k, k when there is none. */
+static uint64_t twin(const int64_t *rows, uint64_t k) {
+  uint64_t i = 0;
+  while (i < k && rows[i] != rows[k]) i++;
+  return i;
+}
+
+/* Rows of a saved run instead: each lies in the tensor. */
+static bool recall_rows(const table *t, const vm_recall *r, int64_t *rows, uint64_t n,
+                        isa_error *err) {
+  if (r->nrows != n)
+    return isa_fail(err, ISA_FORMAT, ISA_NOFIELD, "%llu rows, not %llu",
+                    (unsigned long long)r->nrows, (unsigned long long)n);
+  for (uint64_t k = 0; k < n; k++) {
+    rows[k] = (int64_t)isa_get64(r->rows + 8 * k);
+    if (rows[k] == VM_NO_ROW) continue;
+    if (rows[k] < 0 || rows[k] % t->stride || rows[k] / t->stride >= t->rows)
+      return isa_fail(err, ISA_FORMAT, ISA_NOFIELD, "row %llu begins at byte %lld of %s",
+                      (unsigned long long)k, (long long)rows[k], t->name);
+  }
+  return true;
+}
+
+bool vm_dma_read_rows(vm_core *c, const vm_engine *e, const isa_ap *ap, bool skip, bool unique,
+                      int64_t *rows, uint64_t n, isa_error *err) {
+  vm_view v;
+  table t = table_of(c, ap);
+  if (e->recall) return recall_rows(&t, e->recall, rows, n, err);
+  if (!vm_resolve_ap(c, e, ap->index, &v, err)) return false;
+  if (c->check) vm_check_access(c, e->dp.engine, &v, false);
+  for (uint64_t k = 0; k < n; k++) {
+    int64_t i = index_at(&v, k);
+    uint32_t part = (uint32_t)(v.part + k % v.num[0]);
+    bool out = i < 0 || i >= t.rows;
+    if (out && !skip)
+      return isa_fail(err, ISA_FAULT, ISA_NOFIELD,
+                      "index %llu (partition %u, column %llu of the index vector) is %lld: %s has "
+                      "0..%lld there",
+                      (unsigned long long)k, part, (unsigned long long)(k / v.num[0]), (long long)i,
+                      t.name, (long long)t.rows - 1);
+    rows[k] = out ? VM_NO_ROW : i * t.stride;
+    uint64_t other = unique && !out ? twin(rows, k) : k;
+    if (other < k)
+      return isa_fail(err, ISA_FAULT, ISA_NOFIELD,
+                      "indices %llu and %llu (partition %u) are both %lld: an accumulation needs "
+                      "unique indices",
+                      (unsigned long long)other, (unsigned long long)k, part, (long long)i);
+  }
+  return true;
+}
+
+/* ---- Order with the engine's own data path ------------------------------------------------ */
+
+static vm_time pattern_hazard(vm_core *c, unsigned e, uint32_t index) {
+  vm_view v;
+  vm_box box;
+  uint32_t node;
+  if (!vm_resolve_ap(c, &c->eng[e], index, &v, NULL)) return 0;
+  vm_view_box(c, &v, &box);
+  return vm_own_hazard(c, e, &box, false, &node);
+}
+
+vm_time vm_dma_operand_hazard(vm_core *c, unsigned e, const isa_insn *in) {
+  vm_dma_ops o = vm_dma_ops_of(c, in);
+  vm_time t = 0, at;
+  if (c->eng[e].nflights == 0) return 0;
+  for (unsigned k = 0; k <= o.nsrc; k++) {
+    const isa_ap *ap = &c->code->aps[(k ? o.src[k - 1] : o.dst) - 1];
+    if (ap->index_kind == ISA_INDEX_gather && (at = pattern_hazard(c, e, ap->index)) > t) t = at;
+    for (unsigned i = 0; i < ISA_MAX_DYN; i++)
+      if (ap->dyn[i].kind == ISA_DYN_elem && (at = pattern_hazard(c, e, ap->dyn[i].ap)) > t) t = at;
+  }
+  return t;
+}

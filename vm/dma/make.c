@@ -1,0 +1,380 @@
+/* From a DMA instruction to a transfer: operands resolved, the source of a transpose turned, index
+ * vectors read, the rate and the parts of each ring decided. */
+#include "../time/clock.h"
+#include "../engine/engine.h"
+#include "dma.h"
+#include "hbm.h"
+
+#include <string.h>
+
+vm_dma_ops vm_dma_ops_of(const vm_core *c, const isa_insn *in) {
+  vm_dma_ops o = {0};
+  switch (in->op) {
+  case ISA_OP_dma_copy: {
+    const struct isa_DMA_COPY *u = &in->u.DMA_COPY;
+    o = (vm_dma_ops){.dst = u->dst,
+                     .nsrc = 1,
+                     .src[0] = u->src,
+                     .queue = u->queue,
+                     .oob = u->oob,
+                     .prio = u->prio,
+                     .op = u->op,
+                     .accumulates = u->op != ISA_ALU_bypass};
+    return o;
+  }
+  case ISA_OP_dma_transpose: {
+    const struct isa_DMA_TRANSPOSE *u = &in->u.DMA_TRANSPOSE;
+    o = (vm_dma_ops){.dst = u->dst,
+                     .nsrc = 1,
+                     .src[0] = u->src,
+                     .queue = u->queue,
+                     .oob = u->oob,
+                     .prio = u->prio};
+    return o;
+  }
+  default: {
+    const struct isa_DMA_COMPUTE *u = &in->u.DMA_COMPUTE;
+    o = (vm_dma_ops){.dst = u->dst,
+                     .nsrc = u->srcs.count,
+                     .queue = u->queue,
+                     .oob = u->oob,
+                     .prio = u->prio,
+                     .op = u->op};
+    memcpy(o.src, isa_program_list(c->prog, u->srcs, ISA_K_APS), u->srcs.count * sizeof o.src[0]);
+    return o;
+  }
+  }
+}
+
+static const isa_ap *pattern(const vm_core *c, uint32_t index) { return &c->code->aps[index - 1]; }
+
+static vm_view *source(vm_transfer *t, unsigned k) { return k ? &t->more[k - 1] : &t->src; }
+
+/* Number of the operand's field, for errors: dst, src or srcs. */
+static int field_of(const isa_insn *in, unsigned operand) {
+  const isa_form *f = isa_form_of(in->op);
+  int n = 0;
+  for (int i = 0; i < f->nfields; i++)
+    if ((f->fields[i].kind == ISA_K_AP || f->fields[i].kind == ISA_K_APS) &&
+        n++ == (operand ? 1 : 0))
+      return i;
+  return ISA_NOFIELD;
+}
+
+/* ---- Views -------------------------------------------------------------------------------- */
+
+/* Whether a size that is a register is within its bound: then what does not resolve is an
+ * address out of bounds. */
+static bool size_fits(const vm_engine *e, const isa_ap *ap) {
+  if (!ap->size_dim) return true;
+  return e->regs[ap->size_reg] <= (ap->size_dim == 1 ? ap->nparts : ap->dim[ap->size_dim - 2].num);
+}
+
+/* Resolves operand k (0: dst). An address out of bounds with oob=skip leaves an empty view and
+ * sets *skipped. */
+static bool resolve(vm_core *c, const vm_engine *e, const isa_insn *in, unsigned k, uint32_t index,
+                    bool skip, vm_view *v, bool *skipped, isa_error *err) {
+  if (e->recall && e->recall->skipped) return *skipped = true;
+  if (vm_resolve_ap(c, e, index, v, err)) return true;
+  if (err) err->field = field_of(in, k);
+  if (!skip || !size_fits(e, pattern(c, index))) return false;
+  *skipped = true;
+  return true;
+}
+
+/* The pattern as it stands with the registers that gave v: nothing of it moves any more. */
+static isa_ap settled(const vm_core *c, const isa_ap *ap, const vm_view *v) {
+  isa_ap s = *ap;
+  bool hbm = ap->space == ISA_HBM;
+  memset(s.dyn, 0, sizeof s.dyn);
+  s.size_dim = s.size_reg = 0;
+  s.nparts = hbm ? 0 : (uint16_t)v->num[0];
+  for (unsigned d = 0; d < ap->ndim; d++) s.dim[d].num = v->num[d + 1];
+  s.offset =
+      hbm ? v->at - c->hbm[ap->base - 1].data : (v->at - c->mem.sbuf) % (int64_t)c->mem.sbuf_pitch;
+  return s;
+}
+
+/* A destination is a source exactly in place or shares no byte with it; of a transpose it shares
+ * none. What is known at load is the verifier's check. */
+static bool check_overlap(const vm_core *c, const isa_insn *in, const vm_dma_ops *o,
+                          const vm_transfer *t, isa_error *err) {
+  const isa_ap *d = pattern(c, o->dst), *s = pattern(c, o->src[0]);
+  if (o->nsrc > 1 || d->index_kind || s->index_kind ||
+      (isa_ap_is_static(d) && isa_ap_is_static(s)) || t->dst.elems == 0 || t->dst.num[0] == 0)
+    return true;
+  isa_ap dst = settled(c, d, &t->dst), src = settled(c, s, &t->src);
+  int meet = isa_ap_overlap(&dst, &src);
+  if (meet == 0 || (meet == 2 && in->op != ISA_OP_dma_transpose)) return true;
+  return isa_fail(err, ISA_FAULT, field_of(in, 0),
+                  "bytes %lld.. overlap src, at bytes %lld..: a destination %sshares no byte with "
+                  "its source",
+                  (long long)dst.offset, (long long)src.offset,
+                  in->op == ISA_OP_dma_transpose ? "of a transpose " : "is exactly in place or ");
+}
+
+static const uint8_t axes[5][4] = {{0}, {0}, {1, 0}, {2, 1, 0}, {3, 1, 2, 0}};
+
+uint32_t vm_dma_num(const vm_transfer *t, unsigned operand, unsigned d) {
+  if (operand == 0) return t->dst.num[d];
+  if (!t->permuted) return operand == 1 ? t->src.num[d] : t->more[operand - 2].num[d];
+  unsigned first = t->src.space == ISA_HBM ? 1 : 0, i = 0;
+  while (i + 1 < t->src.ndim && first + axes[t->src.ndim][i] != d) i++;
+  return t->src.num[i];
+}
+
+/* Turns the source of a transpose to the order of its destination: axes reversed, of four
+ * [3, 1, 2, 0]. row_dim follows. */
+static void turn(vm_transfer *t) {
+  vm_view was = t->src;
+  unsigned first = was.space == ISA_HBM ? 1 : 0, rank = was.ndim - first;
+  uint8_t row = t->row_dim;
+  for (unsigned i = 0; i < rank; i++) {
+    unsigned from = first + axes[rank][i];
+    t->src.num[i] = was.num[from];
+    t->src.step[i] = was.step[from];
+    if (from == row) t->row_dim = (uint8_t)i;
+  }
+  t->src.ndim = (uint8_t)rank;
+  t->permuted = true;
+}
+
+/* ---- Rate --------------------------------------------------------------------------------- */
+
+static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+/* Bytes of destination that each contiguous element carries. A transpose reads whole source rows
+ * and turns them in the engine. */
+static uint64_t run_bytes(const vm_transfer *t, const vm_view *unturned) {
+  vm_walk w;
+  uint64_t n = UINT64_MAX;
+  if (t->permuted) {
+    vm_walk_open(&w, unturned, t->rows, unturned->space == ISA_HBM ? 1 : 0);
+    return vm_walk_dense(&w) * t->dst.esize;
+  }
+  vm_dma_walk_dst(t, &w);
+  n = least(n, vm_walk_dense(&w));
+  for (unsigned k = 0; k < t->nsrc; k++) {
+    vm_dma_walk_src(t, k, &w);
+    n = least(n, vm_walk_dense(&w));
+  }
+  return n * t->dst.esize;
+}
+
+static bool near_memory(const vm_transfer *t) {
+  return t->accumulates && t->dst.space == ISA_SBUF && t->dst.dtype == t->src.dtype &&
+         (t->dst.dtype == ISA_float32 || t->dst.dtype == ISA_bfloat16);
+}
+
+static void set_rate(const vm_core *c, vm_transfer *t) {
+  bool in = false;
+  t->touches_hbm = t->dst.space == ISA_HBM;
+  for (unsigned k = 0; k < t->nsrc; k++) in = in || source(t, k)->space == ISA_HBM;
+  t->touches_hbm = t->touches_hbm || in;
+  uint64_t rate = c->cost[t->dst.space == ISA_SBUF && in ? VM_DMA_R_IN : VM_DMA_R_OUT];
+  unsigned operands = t->nsrc + t->accumulates;
+  if (t->permuted)
+    rate = rate * c->cost[in ? VM_DMA_TURN : VM_DMA_TURN_SBUF] / 1000;
+  else if (operands > 1)
+    rate = rate * 2 * c->cost[near_memory(t) ? VM_DMA_SUM_SBUF : VM_DMA_SUM] / 1000 / operands;
+  t->rate = rate ? (uint32_t)rate : 1;
+}
+
+/* ---- Making ------------------------------------------------------------------------------- */
+
+static bool make_extra(vm_core *c, vm_transfer *t, unsigned nsrc, uint64_t nrows, isa_error *err) {
+  size_t views = (nsrc > 1 ? nsrc - 1 : 0) * sizeof(vm_view);
+  t->extra_bytes = views + (size_t)nrows * sizeof(int64_t);
+  if (t->extra_bytes == 0) return true;
+  t->extra = isa_zalloc(&c->al, t->extra_bytes);
+  if (!t->extra) return isa_fail(err, ISA_NOMEM, ISA_NOFIELD, "no memory for a transfer");
+  t->more = nsrc > 1 ? t->extra : NULL;
+  t->rows = nrows ? (int64_t *)(void *)((char *)t->extra + views) : NULL;
+  return true;
+}
+
+void vm_dma_unmake(vm_core *c, vm_transfer *t) {
+  isa_free(&c->al, t->extra, t->extra_bytes);
+  t->extra = NULL;
+}
+
+/* Operand with an index vector, 0 dst, 1 + k source k; -1 when none has. In a read-modify-write
+ * scatter the destination and a source have the same. */
+static int indexed_operand(const vm_core *c, const vm_dma_ops *o) {
+  int found = pattern(c, o->dst)->index_kind ? 0 : -1;
+  for (unsigned k = 0; k < o->nsrc && found < 0; k++)
+    if (pattern(c, o->src[k])->index_kind) found = 1 + (int)k;
+  return found;
+}
+
+static bool make_rows(vm_core *c, const vm_engine *e, const isa_insn *in, const vm_dma_ops *o,
+                      vm_transfer *t, unsigned operand, isa_error *err) {
+  const isa_ap *ap = pattern(c, operand ? o->src[operand - 1] : o->dst);
+  vm_view *v = operand ? source(t, operand - 1) : &t->dst;
+  bool scatter_sum = operand == 0 && o->op != ISA_ALU_bypass;
+  if (!vm_dma_read_rows(c, e, ap, o->oob == ISA_OOB_skip, scatter_sum, t->rows, vm_dma_nrows(ap, v),
+                        err)) {
+    if (err) err->field = field_of(in, operand);
+    return false;
+  }
+  t->row_dim = (uint8_t)(ap->index_dim + 1);
+  t->dst_indexed = operand == 0;
+  for (unsigned k = 0; k < o->nsrc; k++)
+    if (pattern(c, o->src[k])->index_kind) t->src_indexed = (int16_t)k;
+  const vm_block *b = &c->hbm[ap->base - 1];
+  uint64_t at = (uint64_t)(uintptr_t)b->data;
+  t->whole = (vm_box){.space = ISA_HBM, .p1 = 1, .lo = at, .hi = at + b->bytes};
+  return true;
+}
+
+static bool make_views(vm_core *c, const vm_engine *e, const isa_insn *in, const vm_dma_ops *o,
+                       vm_transfer *t, bool *skipped, isa_error *err) {
+  bool skip = o->oob == ISA_OOB_skip;
+  if (!resolve(c, e, in, 0, o->dst, skip, &t->dst, skipped, err)) return false;
+  for (unsigned k = 0; k < o->nsrc; k++)
+    if (!resolve(c, e, in, 1 + k, o->src[k], skip, source(t, k), skipped, err)) return false;
+  return true;
+}
+
+static bool make(vm_core *c, const vm_engine *e, const isa_insn *in, const vm_dma_ops *o,
+                 vm_transfer *t, isa_error *err) {
+  int indexed = indexed_operand(c, o);
+  uint64_t nrows = 0;
+  bool skipped = false;
+  if (indexed >= 0) {
+    const isa_ap *ap = pattern(c, indexed ? o->src[indexed - 1] : o->dst);
+    nrows = ap->dim[ap->index_dim].num;
+  }
+  if (!make_extra(c, t, o->nsrc, nrows, err) || !make_views(c, e, in, o, t, &skipped, err))
+    return false;
+  if (skipped) { /* nothing moves; the rings signal */
+    t->dst = t->src = (vm_view){.esize = 1};
+    t->nsrc = 1;
+    t->rows = NULL;
+    return true;
+  }
+  if (indexed >= 0 && !make_rows(c, e, in, o, t, (unsigned)indexed, err)) return false;
+  if (!check_overlap(c, in, o, t, err)) return false;
+  vm_view unturned = t->src;
+  if (in->op == ISA_OP_dma_transpose) {
+    if (!t->rows) vm_view_box(c, &t->src, &t->whole);
+    turn(t);
+  }
+  t->run_bytes = run_bytes(t, &unturned);
+  set_rate(c, t);
+  return true;
+}
+
+bool vm_dma_make(vm_core *c, const vm_engine *e, const isa_insn *in, vm_transfer *t,
+                 isa_error *err) {
+  vm_dma_ops o = vm_dma_ops_of(c, in);
+  const isa_queue *q = &c->code->queues[o.queue];
+  t->nsrc = (uint8_t)o.nsrc;
+  t->op = o.op;
+  t->accumulates = o.accumulates;
+  t->src_indexed = -1;
+  t->queue = o.queue;
+  t->prio = o.prio ? o.prio : q->prio;
+  t->is_static = q->dge == ISA_DGE_none;
+  if (make(c, e, in, &o, t, err)) return true;
+  vm_dma_unmake(c, t);
+  return false;
+}
+
+/* ---- Shares ------------------------------------------------------------------------------- */
+
+void vm_dma_split(const vm_transfer *t, unsigned r, unsigned n, uint64_t *e0, uint64_t *e1) {
+  const vm_view *by = &t->dst;
+  for (unsigned k = 0; k < t->nsrc && by->space != ISA_SBUF && !t->permuted; k++)
+    by = k ? &t->more[k - 1] : &t->src;
+  if (by->space == ISA_SBUF) {
+    uint32_t lo = (r * ISA_PMAX + n - 1) / n, hi = ((r + 1) * ISA_PMAX + n - 1) / n;
+    uint32_t end = by->part + by->num[0];
+    lo = lo < by->part ? by->part : lo > end ? end : lo;
+    hi = hi < by->part ? by->part : hi > end ? end : hi;
+    *e0 = (lo - by->part) * by->elems;
+    *e1 = (hi - by->part) * by->elems;
+    return;
+  }
+  uint64_t outer = 1;
+  for (unsigned d = 1; d < t->dst.ndim && outer == 1; d++) outer = t->dst.num[d];
+  uint64_t each = outer ? t->dst.elems / outer : 0;
+  *e0 = outer * r / n * each;
+  *e1 = outer * (r + 1) / n * each;
+}
+
+/* The part of a view that holds elements e0 .. e1 - 1, as boxes see it: exact where the outermost
+ * dimension divides it, the whole view elsewhere. */
+static vm_view part_of(const vm_view *v, uint64_t e0, uint64_t e1) {
+  vm_view p = *v;
+  unsigned d = 0;
+  uint64_t each = v->elems;
+  for (; d + 1 < v->ndim && v->num[d] == 1; d++) each = v->num[d + 1] ? each / v->num[d + 1] : 0;
+  if (each == 0 || e0 % each || e1 % each) return p;
+  p.at += (int64_t)(e0 / each) * v->step[d];
+  p.num[d] = (uint32_t)((e1 - e0) / each);
+  if (d == 0)
+    p.part = (uint16_t)(v->part + e0 / each);
+  else
+    p.elems = e1 - e0;
+  return p;
+}
+
+static vm_box box_of(const vm_core *c, const vm_share *s, const vm_view *v, bool whole) {
+  if (whole) return s->t->whole;
+  vm_box box;
+  vm_view part = part_of(v, s->e0, s->e1);
+  vm_view_box(c, &part, &box);
+  return box;
+}
+
+static void cover(vm_box *b, const vm_box *more) {
+  if (!b->space) {
+    *b = *more;
+    return;
+  }
+  b->p0 = b->p0 < more->p0 ? b->p0 : more->p0;
+  b->p1 = b->p1 > more->p1 ? b->p1 : more->p1;
+  b->lo = b->lo < more->lo ? b->lo : more->lo;
+  b->hi = b->hi > more->hi ? b->hi : more->hi;
+}
+
+/* More sources than boxes: one box that covers them for each memory. */
+void vm_dma_boxes(const vm_core *c, vm_share *s) {
+  const vm_transfer *t = s->t;
+  vm_item *it = &s->item;
+  it->ndst = 1;
+  it->dst[0] = box_of(c, s, &t->dst, t->dst_indexed);
+  it->nsrc = t->nsrc <= VM_BOXES ? t->nsrc : 2;
+  memset(it->src, 0, sizeof it->src);
+  for (unsigned k = 0; k < t->nsrc; k++) {
+    vm_box b = box_of(c, s, k ? &t->more[k - 1] : &t->src, t->permuted || t->src_indexed == (int)k);
+    cover(&it->src[t->nsrc <= VM_BOXES ? k : b.space == ISA_HBM], &b);
+  }
+}
+
+/* ---- Static rings ------------------------------------------------------------------------- */
+
+/* Bytes of the static descriptors of a queue: one for each contiguous element of each source. */
+static bool ring_bytes(vm_core *c, const isa_queue *q, uint64_t *bytes, isa_error *e) {
+  *bytes = 0;
+  for (uint32_t i = 0; i < q->nstatics; i++) {
+    vm_transfer t = {0};
+    if (!vm_dma_make(c, &c->eng[0], &q->statics[i], &t, e)) return false;
+    uint64_t moved = t.dst.elems * t.dst.num[0] * t.dst.esize;
+    *bytes += (moved + t.run_bytes - 1) / t.run_bytes * t.nsrc * c->cost[VM_DMA_DESC];
+    vm_dma_unmake(c, &t);
+  }
+  return true;
+}
+
+isa_status vm_dma_place_rings(vm_core *c, isa_error *e) {
+  for (uint32_t i = 0; i < c->code->nqueues; i++) {
+    const isa_queue *q = &c->code->queues[i];
+    uint64_t bytes, at;
+    if (!ring_bytes(c, q, &bytes, e)) return e ? e->status : ISA_NOMEM;
+    isa_status s = bytes ? vm_hbm_take(c->mem.hbm, bytes, VM_HBM_RING, q->name, c, &at) : ISA_OK;
+    if (s != ISA_OK) return s;
+  }
+  return ISA_OK;
+}

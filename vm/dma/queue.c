@@ -1,0 +1,451 @@
+/* Queues, rings and DMA engines. A trigger makes a transfer of up to sixteen shares, one a ring;
+ * each DMA engine serves the heads of its rings by priority class and round robin, a packet at a
+ * time. */
+#include "../engine/engine.h"
+#include "../time/clock.h"
+#include "../check/check.h"
+#include "dma.h"
+
+#include <string.h>
+
+struct vm_slab {
+  struct vm_slab *next;
+  size_t size;
+};
+
+/* ---- Shares and transfers come from slabs, so that stepping seldom allocates --------------- */
+
+static void *slab_new(vm_core *c, size_t item, unsigned n) {
+  size_t size = sizeof(struct vm_slab) + 16 + item * n;
+  struct vm_slab *s = isa_zalloc(&c->al, size);
+  if (!s) return NULL;
+  s->next = c->slabs;
+  s->size = size;
+  c->slabs = s;
+  return (char *)s + (sizeof(struct vm_slab) + 15) / 16 * 16;
+}
+
+static vm_share *new_share(vm_core *c) {
+  enum { AT_ONCE = 64 };
+  if (!c->free_shares) {
+    vm_share *block = slab_new(c, sizeof *block, AT_ONCE);
+    for (unsigned i = 0; block && i < AT_ONCE; i++) {
+      block[i].next = c->free_shares;
+      c->free_shares = &block[i];
+    }
+  }
+  vm_share *s = c->free_shares;
+  if (s) {
+    c->free_shares = s->next;
+    memset(s, 0, sizeof *s);
+  }
+  return s;
+}
+
+static vm_transfer *new_transfer(vm_core *c) {
+  enum { AT_ONCE = 16 };
+  if (!c->free_transfers) {
+    vm_transfer *block = slab_new(c, sizeof *block, AT_ONCE);
+    for (unsigned i = 0; block && i < AT_ONCE; i++) {
+      block[i].next_free = c->free_transfers;
+      c->free_transfers = &block[i];
+    }
+  }
+  vm_transfer *t = c->free_transfers;
+  if (t) {
+    c->free_transfers = t->next_free;
+    memset(t, 0, sizeof *t);
+  }
+  return t;
+}
+
+void vm_dma_free(vm_core *c) {
+  for (unsigned q = 0; q < ISA_MAX_QUEUES; q++)
+    for (unsigned r = 0; r < ISA_NDMA; r++)
+      for (vm_share *s = c->rings[q][r].head; s; s = s->next) vm_dma_unmake(c, s->t);
+  for (struct vm_slab *s = c->slabs, *next; s; s = next) {
+    next = s->next;
+    isa_free(&c->al, s, s->size);
+  }
+  c->slabs = NULL;
+}
+
+vm_transfer *vm_dma_transfer_again(vm_core *c) { return new_transfer(c); }
+
+/* ---- Making a transfer -------------------------------------------------------------------- */
+
+static void append(vm_core *c, vm_transfer *t, vm_share *s, unsigned r) {
+  vm_ring *ring = &c->rings[t->queue][r];
+  s->t = t;
+  s->bytes = (s->e1 - s->e0) * t->dst.esize;
+  s->item.is_share = true;
+  if (ring->tail)
+    ring->tail->next = s;
+  else
+    ring->head = s;
+  ring->tail = s;
+  ring->n++;
+  c->shares_alive++;
+}
+
+vm_share *vm_dma_share_again(vm_core *c, vm_transfer *t, unsigned r) {
+  vm_share *s = new_share(c);
+  if (!s) return NULL;
+  vm_dma_split(t, r, c->code->queues[t->queue].rings, &s->e0, &s->e1);
+  append(c, t, s, r);
+  t->left++;
+  return s;
+}
+
+static void enqueue(vm_core *c, vm_transfer *t, vm_share *s, unsigned r) {
+  append(c, t, s, r);
+  vm_dma_engine *d = &c->dma[r];
+  if (!d->busy && (!d->armed || s->ready < d->armed_at)) {
+    d->armed = true;
+    d->armed_at = s->ready;
+    vm_post(c, VM_E_DMA, r, s->ready, 0);
+  }
+}
+
+static void release_transfer(vm_core *c, vm_transfer *t) {
+  vm_dma_unmake(c, t);
+  t->next_free = c->free_transfers;
+  c->free_transfers = t;
+}
+
+static void release_share(vm_core *c, vm_share *s) {
+  s->next = c->free_shares;
+  c->free_shares = s;
+}
+
+/* As many shares as the queue has rings, chained; NULL when memory is out. */
+static vm_share *new_shares(vm_core *c, unsigned n) {
+  vm_share *first = NULL;
+  for (unsigned i = 0; i < n; i++) {
+    vm_share *s = new_share(c);
+    if (!s) {
+      for (vm_share *next; first; first = next) {
+        next = first->next;
+        release_share(c, first);
+      }
+      return NULL;
+    }
+    s->next = first;
+    first = s;
+  }
+  return first;
+}
+
+/* Starts one transfer at trigger time `at`: shares in rings out. */
+static bool start_transfer(vm_core *c, unsigned e, const isa_insn *in, vm_time at) {
+  vm_engine *en = &c->eng[e];
+  isa_error err = {.field = ISA_NOFIELD};
+  vm_transfer *t = new_transfer(c);
+  if (t && !vm_dma_make(c, en, in, t, &err)) {
+    vm_fault(c, err.status, (int)e, -1, en->pc, "%s%s%s%s", err.field >= 0 ? "operand " : "",
+             err.field >= 0 ? isa_form_of(in->op)->fields[err.field].name : "",
+             err.field >= 0 ? ": " : "", err.text);
+    release_transfer(c, t);
+    return false;
+  }
+  unsigned rings = t ? c->code->queues[t->queue].rings : 0;
+  vm_share *s = t ? new_shares(c, rings) : NULL;
+  if (!s) {
+    vm_fault(c, ISA_NOMEM, (int)e, -1, en->pc, "no memory for a transfer");
+    if (t) release_transfer(c, t);
+    return false;
+  }
+  t->engine = (uint8_t)e;
+  t->pc = en->pc;
+  t->node = en->dge_node = vm_path_add(c, VM_N_SEQ, e, e, en->pc, c->now, at, en->cause);
+  if (en->issue_free == at) /* gpsimd itself made the descriptors */
+    en->issue_node = t->node;
+  t->signals = in->upd.kind == ISA_UPD_dma;
+  t->sem = in->upd.sem;
+  t->left = rings;
+  t->descriptor = t->is_static ? c->statics_next[t->queue] : 0;
+  uint32_t first = c->cost[t->is_static ? VM_DMA_FIRST : VM_DMA_FIRST_DGE];
+  unsigned r = 0;
+  for (vm_share *x = s; x; x = x->next, r++) {
+    vm_dma_split(t, r, rings, &x->e0, &x->e1);
+    vm_time wait = (vm_time)(first + r * c->cost[VM_DMA_STAGGER]) * VM_NS;
+    x->ready = at + vm_jitter(c, wait);
+  }
+  if (c->check) vm_check_transfer(c, e, in, t, s);
+  for (r = 0; r < rings; r++) {
+    vm_share *next = s->next;
+    s->next = NULL;
+    enqueue(c, t, s, r);
+    s = next;
+  }
+  c->dma_transfers++;
+  return true;
+}
+
+static bool rings_have_room(const vm_core *c, unsigned queue) {
+  for (unsigned r = 0; r < c->code->queues[queue].rings; r++)
+    if (c->rings[queue][r].n >= c->cost[VM_DMA_RING]) return false;
+  return true;
+}
+
+static vm_verdict wait_for_room(vm_core *c, unsigned e, unsigned queue) {
+  c->eng[e].state = VM_RINGFULL;
+  c->eng[e].ring_queue = queue;
+  return VM_STALL;
+}
+
+static vm_verdict trigger_static(vm_core *c, unsigned e, const isa_insn *in) {
+  vm_engine *en = &c->eng[e];
+  const struct isa_TRIGGER *a = &in->u.TRIGGER;
+  const isa_queue *q = &c->code->queues[a->queue];
+  int32_t count = a->count.is_reg ? (int32_t)en->regs[a->count.v] : a->count.v;
+  if (count < 0) {
+    vm_fault(c, ISA_FAULT, (int)e, -1, en->pc, "dma_trigger of %d transfers", count);
+    return VM_FAULT;
+  }
+  vm_time at = c->now + (vm_time)c->cost[VM_DMA_STATIC] * VM_NS;
+  while (en->triggered < (uint32_t)count) {
+    if (!rings_have_room(c, a->queue)) return wait_for_room(c, e, a->queue);
+    if (en->triggered && vm_at_limit(c, e)) return VM_FAULT;
+    uint32_t *next = &c->statics_next[a->queue];
+    isa_insn one = q->statics[*next];
+    if (in->upd.kind == ISA_UPD_dma) one.upd = in->upd;
+    if (!start_transfer(c, e, &one, at)) return VM_FAULT;
+    *next = (*next + 1) % q->nstatics;
+    c->repeats += en->triggered++ > 0;
+  }
+  en->now = at;
+  return VM_RETIRE;
+}
+
+/* Rows that the software DGE makes descriptors for: partitions of the side in SBUF, or indices. */
+static uint64_t descriptor_rows(const vm_core *c, const vm_dma_ops *o) {
+  uint64_t rows = 1;
+  for (unsigned k = 0; k <= o->nsrc; k++) {
+    const isa_ap *ap = &c->code->aps[(k ? o->src[k - 1] : o->dst) - 1];
+    uint64_t n = ap->space == ISA_SBUF ? ap->nparts
+                 : ap->index_kind      ? ap->dim[ap->index_dim].num
+                                       : 1;
+    rows = n > rows ? n : rows;
+  }
+  return rows;
+}
+
+/* Keeps the generator of descriptors busy; gives when they are there. gpsimd makes them itself,
+ * the hardware of sync and scalar runs beside them. */
+static vm_time generate(vm_core *c, vm_engine *en, const vm_dma_ops *o, unsigned dge) {
+  if (dge == ISA_DGE_hwdge) {
+    en->dge_free = c->now + (vm_time)c->cost[VM_DMA_HWDGE] * VM_NS;
+    return c->now;
+  }
+  vm_time at = c->now + (vm_time)c->cost[VM_DMA_SW_BASE] * VM_NS +
+               descriptor_rows(c, o) * c->cost[VM_DMA_SW_ROW] * (VM_NS / 1000);
+  if (at > en->busy_until) {
+    en->busy += at - (en->busy_until > c->now ? en->busy_until : c->now);
+    en->busy_until = at;
+  }
+  en->issue_free = en->dge_free = at;
+  return at;
+}
+
+vm_verdict vm_dma_trigger(vm_core *c, unsigned e, const isa_insn *in) {
+  vm_engine *en = &c->eng[e];
+  if (in->op == ISA_OP_dma_trigger) return trigger_static(c, e, in);
+  vm_dma_ops o = vm_dma_ops_of(c, in);
+  unsigned dge = c->code->queues[o.queue].dge;
+  vm_time free_at = en->dge_free, hazard = vm_dma_operand_hazard(c, e, in);
+  if (dge == ISA_DGE_swdge && en->issue_free > free_at) free_at = en->issue_free;
+  if (hazard > free_at) free_at = hazard;
+  if (free_at > c->now) {
+    en->now = free_at;
+    vm_goes_on(en,
+               free_at == hazard         ? en->last_node
+               : free_at == en->dge_free ? en->dge_node
+                                         : en->issue_node,
+               free_at == hazard ? VM_WHY_HAZARD : VM_WHY_GENERATOR, free_at);
+    vm_post(c, VM_E_SEQ, e, en->now, 0);
+    return VM_STALL;
+  }
+  if (!rings_have_room(c, o.queue)) return wait_for_room(c, e, o.queue);
+  return start_transfer(c, e, in, generate(c, en, &o, dge)) ? VM_RETIRE : VM_FAULT;
+}
+
+/* ---- Serving ------------------------------------------------------------------------------ */
+
+/* Descriptors, one each contiguous element, that begin within a share's next `bytes`. */
+static uint64_t descriptors(const vm_share *s, uint64_t bytes) {
+  uint64_t run = s->t->run_bytes;
+  return run ? (s->sent + bytes + run - 1) / run - (s->sent + run - 1) / run : 0;
+}
+
+/* Time of the engine for a share's next `bytes` at the rate of this moment. A static ring's packets
+ * are no faster than the engine can take descriptors; the share's semaphore update is the last. */
+static vm_time packet_time(const vm_core *c, const vm_share *s, uint64_t bytes, bool last) {
+  const vm_transfer *t = s->t;
+  uint64_t rate = t->rate, n = descriptors(s, bytes);
+  if (t->touches_hbm && c->hbm_active) {
+    uint64_t part = c->cost[VM_DMA_HBM] / c->hbm_active;
+    rate = part < rate ? part : rate;
+  }
+  vm_time moves = bytes / rate * 1000000000u + bytes % rate * 1000000000u / rate;
+  moves += n * c->cost[VM_DMA_ELEMENT] * (VM_NS / 1000);
+  if (s->sent == 0) moves += (vm_time)c->cost[VM_DMA_TRANSFER] * VM_NS;
+  vm_time taken = t->is_static ? (n + last) * c->cost[VM_DMA_ENG_DESC] * VM_NS : 0;
+  return moves > taken ? moves : taken;
+}
+
+/* When the descriptors of the next `bytes` of a ring's head are there: a static ring fetches one
+ * every DMA_RING_DESC. The fetch of the semaphore update, the last of a share, delays the share
+ * that follows. */
+static vm_time fetch(const vm_core *c, vm_ring *ring, uint64_t bytes, bool last) {
+  const vm_share *s = ring->head;
+  vm_time each = (vm_time)c->cost[VM_DMA_RING_DESC] * VM_NS;
+  if (!s->t->is_static) return 0;
+  if (s->sent == 0 && ring->fetched < c->now) ring->fetched = c->now;
+  vm_time at = ring->fetched + descriptors(s, bytes) * each;
+  ring->fetched = last ? at + each : at;
+  return at;
+}
+
+/* What determines that a share starts now: its trigger, or the engine that was at work. */
+static void note_cause(vm_core *c, unsigned dma, vm_share *s) {
+  bool waited = c->now > s->ready;
+  s->cause = (vm_cause){.node = waited ? c->dma[dma].last_node : s->t->node,
+                        .why = waited ? VM_WHY_DMA : VM_WHY_TRIGGER,
+                        .time = c->now};
+}
+
+static void first_data(vm_core *c, unsigned dma, vm_share *s) {
+  note_cause(c, dma, s);
+  s->started = true;
+  s->item.start = c->now;
+  vm_dma_boxes(c, s);
+  vm_item_link(c, &s->item);
+  if (c->shares_moving++ == 0) c->dma_since = c->now;
+}
+
+/* Bytes that a share reads from HBM and writes there. */
+static void count_hbm(vm_core *c, const vm_share *s) {
+  const vm_transfer *t = s->t;
+  uint64_t elements = s->e1 - s->e0;
+  if (t->src.space == ISA_HBM) c->hbm_read += elements * t->src.esize;
+  for (unsigned i = 0; i + 1 < t->nsrc; i++)
+    if (t->more[i].space == ISA_HBM) c->hbm_read += elements * t->more[i].esize;
+  if (t->dst.space != ISA_HBM) return;
+  c->hbm_written += elements * t->dst.esize;
+  if (t->accumulates) c->hbm_read += elements * t->dst.esize;
+}
+
+static void wake_ringfull(vm_core *c, unsigned queue) {
+  for (unsigned e = 0; e < ISA_NENGINES; e++) {
+    if (c->eng[e].state != VM_RINGFULL || c->eng[e].ring_queue != queue) continue;
+    c->eng[e].state = VM_READY;
+    vm_goes_on(&c->eng[e], c->cause, VM_WHY_RING, c->now);
+    vm_post(c, VM_E_SEQ, e, c->now, 0);
+  }
+}
+
+/* The head share of a ring is done: its bytes arrive and its semaphore will be seen. */
+static void finish_share(vm_core *c, unsigned dma, unsigned queue) {
+  vm_ring *ring = &c->rings[queue][dma];
+  vm_share *s = ring->head;
+  vm_transfer *t = s->t;
+  ring->head = s->next;
+  if (!ring->head) ring->tail = NULL;
+  ring->n--;
+  if (s->bytes) {
+    s->item.done = c->now;
+    vm_protect(c, s->item.dst, 1, &s->item);
+    if (c->check) vm_check_move(c, s);
+    if (!c->timing_only) vm_dma_move(c, s);
+    if (c->check) vm_check_moved(c, s);
+    vm_item_unlink(c, &s->item);
+    vm_trace(c, VM_EV_DMA, dma, t->pc, queue, s->item.start, c->now, s->bytes, t->engine);
+    c->dma_bytes += s->bytes;
+    count_hbm(c, s);
+    if (--c->shares_moving == 0) c->dma_active += c->now - c->dma_since;
+  }
+  if (!s->started) note_cause(c, dma, s);
+  c->cause = vm_path_add(c, VM_N_SHARE, dma, t->engine, t->pc, s->started ? s->item.start : c->now,
+                         c->now, s->cause);
+  if (s->started) c->dma[dma].last_node = c->cause;
+  if (t->signals)
+    vm_post_sem(c, c->now + (vm_time)(c->cost[VM_DMA_SEM] + c->cost[VM_DMA_RESUME]) * VM_NS, t->sem,
+                ISA_UPD_dma, queue * ISA_NDMA + dma, t->engine, t->pc);
+  release_share(c, s);
+  c->shares_alive--;
+  if (--t->left == 0) release_transfer(c, t);
+  wake_ringfull(c, queue);
+}
+
+static void end_packet(vm_core *c, unsigned dma) {
+  vm_dma_engine *d = &c->dma[dma];
+  vm_share *s = c->rings[d->serving][dma].head;
+  d->busy = false;
+  c->hbm_active -= s->t->touches_hbm;
+  s->sent += d->packet;
+  if (s->sent == s->bytes && s->ready <= c->now) finish_share(c, dma, d->serving);
+}
+
+/* Queue whose head share is ready: of the lowest priority class, round robin within it. -1 and the
+ * earliest later time when none is. */
+static int pick(const vm_core *c, unsigned dma, vm_time *later) {
+  int best = -1;
+  unsigned class = UINT8_MAX;
+  *later = UINT64_MAX;
+  for (unsigned i = 0; i < c->code->nqueues; i++) {
+    unsigned q = (c->dma[dma].next_queue + i) % c->code->nqueues;
+    const vm_share *s = c->rings[q][dma].head;
+    if (s && s->ready <= c->now && s->t->prio < class) {
+      best = (int)q;
+      class = s->t->prio;
+    } else if (s && s->ready > c->now && s->ready < *later) {
+      *later = s->ready;
+    }
+  }
+  return best;
+}
+
+static void begin_packet(vm_core *c, unsigned dma, unsigned queue) {
+  vm_dma_engine *d = &c->dma[dma];
+  vm_share *s = c->rings[queue][dma].head;
+  bool first = !s->started;
+  uint64_t left = s->bytes - s->sent;
+  d->next_queue = (uint8_t)((queue + 1) % c->code->nqueues);
+  d->serving = (uint8_t)queue;
+  d->packet = left;
+  if (s->t->is_static && left > c->cost[VM_DMA_PACKET]) d->packet = c->cost[VM_DMA_PACKET];
+  if (first) first_data(c, dma, s);
+  d->busy = true;
+  c->hbm_active += s->t->touches_hbm;
+  bool last = d->packet == left;
+  vm_time takes = vm_jitter(c, packet_time(c, s, d->packet, last));
+  vm_time fetched = fetch(c, &c->rings[queue][dma], d->packet, last);
+  d->ends = c->now + takes;
+  s->ready = fetched > d->ends ? fetched : d->ends;
+  d->busy_time += takes;
+  c->dma_packets++;
+  vm_post(c, VM_E_DMA, dma, d->ends, 0);
+}
+
+void vm_dma_event(vm_core *c, unsigned dma) {
+  vm_dma_engine *d = &c->dma[dma];
+  vm_time later;
+  if (d->busy && c->now < d->ends)
+    return; /* it was armed for a share that came while a packet was moving */
+  if (d->busy) end_packet(c, dma);
+  d->armed = d->armed && d->armed_at > c->now;
+  for (int q; (q = pick(c, dma, &later)) >= 0 && !c->ended;) {
+    const vm_share *s = c->rings[q][dma].head;
+    if (s->sent < s->bytes) {
+      begin_packet(c, dma, (unsigned)q);
+      return;
+    }
+    finish_share(c, dma, (unsigned)q); /* an idle ring signals as well */
+  }
+  if (later != UINT64_MAX && (!d->armed || later < d->armed_at)) {
+    d->armed = true;
+    d->armed_at = later;
+    vm_post(c, VM_E_DMA, dma, later, 0);
+  }
+}

@@ -1,0 +1,113 @@
+/* What the sequencers and data paths give to the rooms beside them: events, semaphores, issue,
+ * resolved operands, faults. Each group is of the file it names. */
+#ifndef VM_ENGINE_H
+#define VM_ENGINE_H
+
+#include "../vm.h"
+
+/* event.c */
+bool vm_heap_push(vm_heap *h, const isa_alloc *al, vm_event e);
+vm_event vm_heap_pop(vm_heap *h);
+/* Puts an event into the heap of a run being loaded: its class follows from what it is, and it
+ * comes after those of its time and class that were posted before. */
+void vm_post_again(vm_core *c, vm_event e);
+/* Posts an event; a failed growth becomes a fault of the run. */
+void vm_post(vm_core *c, vm_event_kind kind, unsigned who, vm_time at, uint32_t value);
+/* Posts a semaphore update by engine's instruction at pc, to be seen at `at`. The value of a
+ * completion is queue * ISA_NDMA + ring. */
+void vm_post_sem(vm_core *c, vm_time at, unsigned sem, unsigned update, uint32_t value,
+                 unsigned engine, uint32_t pc);
+
+/* sched.c */
+/* Applies an update to a semaphore now and wakes who waits for it. */
+void vm_sem_apply(vm_core *c, unsigned sem, unsigned kind, uint32_t value, unsigned engine,
+                  uint32_t pc);
+/* Posts an instruction's update to arrive SEM_SEEN after t. */
+void vm_sem_post(vm_core *c, const isa_update *u, vm_time t, unsigned engine, uint32_t pc);
+bool vm_wait_holds(const vm_core *c, const vm_engine *e, const isa_wait *w);
+/* Posts every engine whose wait on the semaphore holds now. */
+void vm_wake(vm_core *c, unsigned sem);
+
+/* seq.c */
+/* Runs engine e from the current event on; by single instructions when `single`. */
+void vm_seq_run(vm_core *c, unsigned e, bool single);
+/* Whether the limit of instructions is reached: then the run has ended, and engine e goes on at its
+ * pc when it is resumed without. */
+bool vm_at_limit(vm_core *c, unsigned e);
+/* Tries engine e's instruction again at time t: node and why say what holds it. VM_STALL. */
+vm_verdict vm_stall(vm_core *c, unsigned e, vm_time t, uint32_t node, vm_why why);
+/* An instruction as the sequencer wants it. */
+vm_uop vm_uop_of(const isa_insn *in);
+
+/* print.c: device_print's text, prefix of n bytes, through the hook. */
+void vm_print(vm_core *c, const char *prefix, size_t n, const vm_view *v, bool to_stderr);
+
+/* issue.c */
+/* Issues the data-path instruction at e's pc at time c->now. VM_STALL: the data path has too much
+ * ahead, or has yet to write an element that gives an offset; an event to try again is posted. */
+vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in);
+/* Calls fn for every source view of a flight. */
+void vm_flight_sources(vm_flight *f, void (*fn)(void *ud, vm_view *v), void *ud);
+/* Makes a flight of a run being loaded from its in and pc, its engine's registers and recall:
+ * operands, boxes, the link. Its times are the caller's to fill. On failure nothing is left. */
+bool vm_issue_again(vm_core *c, unsigned e, vm_flight *f, isa_error *err);
+/* A flight's done has come: executes what can execute, in order. */
+void vm_done(vm_core *c, unsigned e, uint32_t slot);
+/* Before bytes of dst are overwritten now: copies the sources of items that have started. */
+void vm_protect(vm_core *c, const vm_box *dst, unsigned n, const vm_item *self);
+void vm_item_link(vm_core *c, vm_item *it);
+void vm_item_unlink(vm_core *c, vm_item *it);
+/* Where a source lay before vm_snapshot pointed its view at `copy`: its `at` and `place`. */
+uint8_t *vm_snapshot_from(const uint8_t *copy, const int32_t **place);
+/* n zeroed bytes that live until the item is unlinked; NULL after a fault. */
+uint8_t *vm_item_block(vm_core *c, vm_item *it, size_t n);
+/* Copies a view's elements to a dense block owned by the item and points the view there. */
+bool vm_snapshot(vm_core *c, vm_item *it, vm_view *v);
+/* When engine e's own data path no longer touches the box (0: now), and the node of the
+ * instruction that does. */
+vm_time vm_own_hazard(const vm_core *c, unsigned e, const vm_box *b, bool writes, uint32_t *node);
+
+/* resolve.c */
+/* A pattern with the registers of engine e, checked against its tile, tensor or memory. On
+ * failure the text goes to *err. Neither result counts when it leaves c->elem_free > c->now: an
+ * element that gives an offset is not there yet. */
+bool vm_resolve_ap(vm_core *c, const vm_engine *e, uint32_t ap, vm_view *out, isa_error *err);
+/* Whether a pattern lies where the program alone does not say: it has dynamic offsets or goes by
+ * an index; which entry of r tells of pattern `ap`, -1 when none does; and the host address of
+ * byte 0 of its tensor or of its first partition. */
+bool vm_moves(const isa_ap *ap);
+int vm_recall_of(const vm_core *c, const vm_recall *r, uint32_t ap);
+uint8_t *vm_ap_base(const vm_core *c, const isa_ap *ap);
+/* All operands of an instruction into a (its form's struct). */
+bool vm_resolve(vm_core *c, const vm_engine *e, const isa_insn *in, vm_operands *a, isa_error *err);
+/* The resolved operand of field i of in's form. */
+void *vm_operand_at(const isa_insn *in, vm_operands *a, unsigned field);
+/* The bytes a view may touch; space 0 when it has no element. */
+void vm_view_box(const vm_core *c, const vm_view *v, vm_box *out);
+/* Fills run and run_step of a view. (view.c) */
+void vm_view_runs(vm_view *v);
+
+/* indirect.c */
+typedef struct vm_reach { /* where an operand starts, and the bytes of a partition it stays in */
+  int64_t offset, lo, hi;
+  const char *name;     /* of what it stays in */
+  const uint8_t *given; /* of a saved run: the offsets, 4 bytes each, in place of the index */
+} vm_reach;
+/* Reads the places of v's elements from the index; they live as long as the instruction that
+ * issues (c->issuing). A run that only takes its time reads no index: all offsets are 0. */
+bool vm_indirect(vm_core *c, const vm_engine *e, const vm_reach *r, const vm_view *index,
+                 vm_view *v, isa_error *err);
+/* What the verifier leaves open where an index gives places: dst's elements are distinct, and each
+ * of the n sources is exactly in place of it or shares no byte. names[i] is source i's. */
+bool vm_check_scatter(const vm_core *c, const vm_view *dst, const vm_view *const *src,
+                      const char *const *names, unsigned n, isa_error *err);
+
+/* fault.c */
+void vm_fault(vm_core *c, isa_status status, int engine, int dma, uint32_t pc, const char *fmt, ...)
+    ISA_PRINTF(6, 7);
+
+/* trace.c: one event to the hash and the hook. */
+void vm_trace(vm_core *c, unsigned kind, unsigned engine, uint32_t pc, uint32_t id, vm_time start,
+              vm_time end, uint64_t bytes, uint32_t value);
+
+#endif

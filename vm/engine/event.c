@@ -1,0 +1,74 @@
+/* The event heap: a binary heap ordered by (time, class, order of posting). */
+
+#include "engine.h"
+#include <string.h>
+
+static bool before(const vm_event *a, const vm_event *b) {
+  if (a->time != b->time) return a->time < b->time;
+  if (a->order != b->order) return a->order < b->order;
+  return (int32_t)(a->seq - b->seq) < 0; /* wraps: events alive at once are far fewer */
+}
+
+bool vm_heap_push(vm_heap *h, const isa_alloc *al, vm_event e) {
+  if (h->n == h->cap && !isa_array_grow(al, &h->v, h->n, &h->cap, sizeof *h->v)) return false;
+  e.seq = h->seq++;
+  uint32_t i = h->n++;
+  for (; i > 0 && before(&e, &h->v[(i - 1) / 2]); i = (i - 1) / 2) h->v[i] = h->v[(i - 1) / 2];
+  h->v[i] = e;
+  return true;
+}
+
+vm_event vm_heap_pop(vm_heap *h) {
+  vm_event top = h->v[0], last = h->v[--h->n];
+  uint32_t i = 0;
+  for (uint32_t child = 1; child < h->n; child = 2 * i + 1) {
+    if (child + 1 < h->n && before(&h->v[child + 1], &h->v[child])) child++;
+    if (!before(&h->v[child], &last)) break;
+    h->v[i] = h->v[child];
+    i = child;
+  }
+  if (h->n) h->v[i] = last;
+  return top;
+}
+
+/* Order at one time: semaphores, DMA engines, then each engine's completions and sequencer. */
+static uint32_t class_of(vm_event_kind kind, unsigned who) {
+  switch (kind) {
+  case VM_E_SEM: return 0;
+  case VM_E_DMA: return 1 + who;
+  case VM_E_DONE: return 1 + ISA_NDMA + 2 * who;
+  case VM_E_SEQ: return 2 + ISA_NDMA + 2 * who;
+  }
+  return UINT32_MAX;
+}
+
+static void push(vm_core *c, vm_event e) {
+  if (!vm_heap_push(&c->heap, &c->al, e))
+    vm_fault(c, ISA_NOMEM, -1, -1, 0, "no memory for an event");
+}
+
+void vm_post(vm_core *c, vm_event_kind kind, unsigned who, vm_time at, uint32_t value) {
+  push(c, (vm_event){.time = at,
+                     .order = class_of(kind, who),
+                     .kind = (uint8_t)kind,
+                     .who = (uint8_t)who,
+                     .value = value});
+}
+
+void vm_post_sem(vm_core *c, vm_time at, unsigned sem, unsigned update, uint32_t value,
+                 unsigned engine, uint32_t pc) {
+  push(c, (vm_event){.time = at,
+                     .order = class_of(VM_E_SEM, 0),
+                     .kind = VM_E_SEM,
+                     .who = (uint8_t)update,
+                     .sem = (uint8_t)sem,
+                     .from = (uint8_t)engine,
+                     .value = value,
+                     .pc = pc,
+                     .node = c->cause});
+}
+
+void vm_post_again(vm_core *c, vm_event e) {
+  e.order = class_of(e.kind, e.who);
+  push(c, e);
+}

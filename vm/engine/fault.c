@@ -1,0 +1,38 @@
+/* Faults of the simulated program. */
+#include "engine.h"
+#include "../check/check.h"
+
+void vm_fault(vm_core *c, isa_status status, int engine, int dma, uint32_t pc, const char *fmt,
+              ...) {
+  vm_fault_record *f = &c->fault;
+  if (f->status != ISA_OK) return; /* the first fault is the one to read */
+  f->status = status;
+  f->engine = engine;
+  f->dma_engine = dma;
+  f->pc = pc;
+  f->time = c->now;
+  f->has_pc = engine >= 0;
+  if (engine >= 0 && pc < c->code->code[engine].n)
+    isa_print_insn(c->prog, 0, (unsigned)engine, &c->code->code[engine].insns[pc], &f->insn);
+  va_list ap;
+  va_start(ap, fmt);
+  isa_buf_vprintf(&f->text, fmt, ap);
+  va_end(ap);
+  if (status == ISA_LIMIT) vm_standing(c, &f->text);
+  c->ended = true;
+}
+
+void vm_put_place(const vm_core *c, unsigned engine, uint32_t pc, isa_buf *out) {
+  const isa_code *code = &c->code->code[engine];
+  if (code->lines && pc < code->n && code->lines[pc].file)
+    isa_buf_printf(out, "%s:%u", c->prog->files[code->lines[pc].file - 1], code->lines[pc].line);
+  else
+    isa_buf_printf(out, "%s pc %u", isa_engines[engine].name, pc);
+}
+
+void vm_put_sem(const vm_core *c, unsigned sem, isa_buf *out) {
+  if (c->code->sem_names[sem])
+    isa_buf_printf(out, "$%s", c->code->sem_names[sem]);
+  else
+    isa_buf_printf(out, "$S[%u]", sem);
+}

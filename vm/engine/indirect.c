@@ -1,0 +1,111 @@
+/* Gen4's `.indirect` operands: the places of their elements, read from the index when the
+ * instruction issues, and whether a scatter is one that an instruction may do. */
+#include "engine.h"
+#include "../../isa/bytes.h"
+
+#include <string.h>
+
+static int32_t signed_index(unsigned dtype, uint32_t bits) {
+  switch (dtype) {
+  case ISA_int8: return (int8_t)bits;
+  case ISA_int16: return (int16_t)bits;
+  default: return (int32_t)bits;
+  }
+}
+
+/* Offset i of the index is its element [i mod group, i / group]. */
+static int64_t offset_at(const vm_view *index, uint64_t i, unsigned group) {
+  uint32_t bits = 0;
+  vm_load_bits(&bits, index, (uint32_t)(i % group), i / group, 1);
+  return index->dtype == ISA_uint32 ? (int64_t)bits : signed_index(index->dtype, bits);
+}
+
+bool vm_indirect(vm_core *c, const vm_engine *e, const vm_reach *r, const vm_view *index,
+                 vm_view *v, isa_error *err) {
+  unsigned group = isa_index_group(e->dp.engine);
+  int32_t *place = (int32_t *)(void *)vm_item_block(c, c->issuing, v->elems * sizeof *place);
+  if (!place) return isa_fail(err, ISA_NOMEM, ISA_NOFIELD, "no memory for its offsets");
+  v->lo = INT32_MAX;
+  v->hi = INT32_MIN;
+  for (uint64_t i = 0; i < v->elems; i++) {
+    int64_t offset = c->timing_only ? 0
+                     : r->given     ? (int32_t)isa_get32(r->given + 4 * i)
+                                    : offset_at(index, i, group);
+    int64_t at = r->offset + offset * v->esize;
+    if (at < r->lo || at + v->esize > r->hi)
+      return isa_fail(err, ISA_FAULT, ISA_NOFIELD,
+                      "offset %lld, number %llu of the index: byte %lld is outside %s, which has "
+                      "bytes %lld..%lld of a partition",
+                      (long long)offset, (unsigned long long)i, (long long)at, r->name,
+                      (long long)r->lo, (long long)r->hi - 1);
+    place[i] = (int32_t)(offset * v->esize);
+    if (place[i] < v->lo) v->lo = place[i];
+    if (place[i] > v->hi) v->hi = place[i];
+  }
+  v->run = 1;
+  v->run_step = v->esize;
+  if (v->elems > 1) {
+    v->place = place;
+  } else {
+    v->at += place[0];
+    v->lo = v->hi = 0;
+  }
+  return true;
+}
+
+/* ---- Scatters ----------------------------------------------------------------------------- */
+
+/* The bytes of a partition, one bit each: the largest has 256 KiB. */
+enum { WORDS = (1 << 18) / 64 };
+
+/* Where the view's partition begins in its own bytes. */
+static size_t base_byte(const vm_core *c, const vm_view *v) {
+  bool sbuf = v->space == ISA_SBUF;
+  return (size_t)(v->at - (sbuf ? c->mem.sbuf : c->mem.psum)) %
+         (sbuf ? c->mem.sbuf_pitch : c->mem.psum_pitch);
+}
+
+/* Marks the first byte of each element (which marks it: elements are aligned to their size, and
+ * `span` bytes are looked at from there); gives the first element that finds a mark, else elems. */
+static uint64_t find_or_mark(const vm_core *c, const vm_view *v, uint64_t *bits, bool mark) {
+  size_t base = base_byte(c, v);
+  for (uint64_t i = 0; i < v->elems; i++) {
+    size_t first = base + (size_t)(vm_at(v, 0, i) - v->at);
+    for (size_t b = first; b < first + v->esize; b++) {
+      if (bits[b / 64] >> (b % 64) & 1) return i;
+      if (mark) bits[b / 64] |= (uint64_t)1 << (b % 64);
+    }
+  }
+  return v->elems;
+}
+
+static bool same_places(const vm_view *a, const vm_view *b) {
+  if (a->at != b->at || a->esize != b->esize || a->elems != b->elems || !a->place || !b->place)
+    return false;
+  return memcmp(a->place, b->place, (size_t)a->elems * sizeof *a->place) == 0;
+}
+
+bool vm_check_scatter(const vm_core *c, const vm_view *dst, const vm_view *const *src,
+                      const char *const *names, unsigned n, isa_error *err) {
+  uint64_t bits[WORDS] = {0};
+  vm_box d, s;
+  vm_view_box(c, dst, &d);
+  if (!d.space || c->timing_only) return true;
+  uint64_t twice = find_or_mark(c, dst, bits, true);
+  if (twice < dst->elems)
+    return isa_fail(err, ISA_FAULT, ISA_NOFIELD,
+                    "element %llu of the destination coincides with an earlier one: each must be "
+                    "written once",
+                    (unsigned long long)twice);
+  for (unsigned i = 0; i < n; i++) {
+    vm_view_box(c, src[i], &s);
+    if (!vm_box_meet(&d, &s) || (!dst->place && !src[i]->place) || same_places(dst, src[i]))
+      continue;
+    if (find_or_mark(c, src[i], bits, false) < src[i]->elems)
+      return isa_fail(err, ISA_FAULT, ISA_NOFIELD,
+                      "overlaps %s: a destination is exactly in place of a source or shares no "
+                      "byte",
+                      names[i]);
+  }
+  return true;
+}

@@ -1,0 +1,358 @@
+/* The data path behind a sequencer: what has issued, and the promise that an instruction reads at
+ * start and writes at done although it executes at done. */
+#include "engine.h"
+#include "../time/clock.h"
+#include "../dma/dma.h"
+#include "../check/check.h"
+
+#include <string.h>
+
+static vm_time later(vm_time a, vm_time b) { return a > b ? a : b; }
+
+/* ---- Items: what has issued and not executed ---------------------------------------------- */
+
+static void touch(vm_core *c, const vm_box *b) {
+  uint64_t *most = &c->touched[b->space == ISA_PSUM];
+  if (b->space && b->space != ISA_HBM && b->hi > *most) *most = b->hi;
+}
+
+void vm_item_link(vm_core *c, vm_item *it) {
+  for (unsigned i = 0; i < it->nsrc; i++) touch(c, &it->src[i]);
+  for (unsigned i = 0; i < it->ndst; i++) touch(c, &it->dst[i]);
+  it->next = &c->items;
+  it->prev = c->items.prev;
+  it->prev->next = it;
+  c->items.prev = it;
+}
+
+static void free_blocks(vm_core *c, vm_item *it) {
+  while (it->copies) {
+    uint8_t *block = it->copies;
+    size_t size;
+    memcpy(&it->copies, block, sizeof it->copies);
+    memcpy(&size, block + sizeof it->copies, sizeof size);
+    isa_free(&c->al, block, size);
+  }
+}
+
+void vm_item_unlink(vm_core *c, vm_item *it) {
+  it->prev->next = it->next;
+  it->next->prev = it->prev;
+  free_blocks(c, it);
+}
+
+/* In front of a block: the next one, its size, and what a snapshot was taken of. */
+typedef struct block_head {
+  uint8_t *next;
+  size_t size;
+  uint8_t *from;
+  const int32_t *place;
+} block_head;
+
+uint8_t *vm_item_block(vm_core *c, vm_item *it, size_t n) {
+  enum { HEAD = sizeof(block_head) };
+  size_t size = HEAD + n;
+  uint8_t *block = isa_zalloc(&c->al, size);
+  if (!block) {
+    vm_fault(c, ISA_NOMEM, -1, -1, 0, "no memory for %zu bytes of an operand", n);
+    return NULL;
+  }
+  memcpy(block, &it->copies, sizeof it->copies);
+  memcpy(block + sizeof it->copies, &size, sizeof size);
+  it->copies = block;
+  return block + HEAD;
+}
+
+uint8_t *vm_snapshot_from(const uint8_t *copy, const int32_t **place) {
+  block_head head;
+  memcpy(&head, copy - sizeof head, sizeof head);
+  *place = head.place;
+  return head.from;
+}
+
+bool vm_snapshot(vm_core *c, vm_item *it, vm_view *v) {
+  uint8_t *block = vm_item_block(c, it, (size_t)v->num[0] * (size_t)v->elems * v->esize);
+  if (!block) return false;
+  memcpy(block - sizeof(block_head) + offsetof(block_head, from), &v->at, sizeof v->at);
+  memcpy(block - sizeof(block_head) + offsetof(block_head, place), &v->place, sizeof v->place);
+  vm_view dense;
+  vm_view_dense(&dense, v, block);
+  vm_copy_bits(&dense, v);
+  *v = dense;
+  return true;
+}
+
+void vm_flight_sources(vm_flight *f, void (*fn)(void *ud, vm_view *v), void *ud) {
+  const isa_form *form = isa_form_of(f->in->op);
+  for (unsigned i = 0; i < form->nfields; i++) {
+    const isa_field *fd = &form->fields[i];
+    void *at = vm_operand_at(f->in, &f->a, i);
+    if (fd->kind == ISA_K_AP && (fd->arg & AP_R)) {
+      fn(ud, at);
+    } else if (fd->kind == ISA_K_NUM) {
+      fn(ud, &((vm_num *)at)->v);
+    } else if (fd->kind == ISA_K_APS && (fd->arg & AP_R)) {
+      vm_views *views = at;
+      for (uint32_t k = 0; k < views->n; k++) fn(ud, &views->v[k]);
+    }
+  }
+}
+
+struct snapshot {
+  vm_core *c;
+  vm_item *it;
+};
+static void snapshot_source(void *ud, vm_view *v) {
+  struct snapshot *s = ud;
+  if (v->at && v->elems && v->num[0]) vm_snapshot(s->c, s->it, v);
+}
+
+static void stage(vm_core *c, vm_item *it) {
+  struct snapshot s = {c, it};
+  if (c->check) vm_check_stage(c, it);
+  it->staged = true;
+  if (it->is_share)
+    vm_dma_stage(c, (vm_share *)it);
+  else
+    vm_flight_sources((vm_flight *)it, snapshot_source, &s);
+}
+
+void vm_protect(vm_core *c, const vm_box *dst, unsigned n, const vm_item *self) {
+  if (c->timing_only) return;
+  for (vm_item *it = c->items.next; it != &c->items; it = it->next) {
+    if (it == self || it->staged || it->start > c->now) continue;
+    for (unsigned i = 0; i < n * it->nsrc && !it->staged; i++)
+      if (vm_box_meet(&dst[i / it->nsrc], &it->src[i % it->nsrc])) stage(c, it);
+  }
+}
+
+vm_time vm_own_hazard(const vm_core *c, unsigned e, const vm_box *b, bool writes, uint32_t *node) {
+  const vm_engine *en = &c->eng[e];
+  vm_time t = 0;
+  for (uint32_t i = 0; i < en->nflights; i++) {
+    const vm_flight *f = &en->flights[(en->first + i) % VM_FLIGHTS];
+    const vm_item *it = &f->item;
+    bool meet = false;
+    for (unsigned k = 0; k < it->ndst && !meet; k++) meet = vm_box_meet(b, &it->dst[k]);
+    for (unsigned k = 0; writes && k < it->nsrc && !meet; k++) meet = vm_box_meet(b, &it->src[k]);
+    if (meet && it->done + (vm_time)c->cost[VM_HAZARD] * VM_NS > t) {
+      t = it->done + (vm_time)c->cost[VM_HAZARD] * VM_NS;
+      *node = f->node;
+    }
+  }
+  return t;
+}
+
+/* ---- Issue -------------------------------------------------------------------------------- */
+
+struct boxes {
+  vm_core *c;
+  vm_item *it;
+};
+/* Makes a box hold another one of its memory as well. */
+static void cover(vm_box *b, const vm_box *more) {
+  b->p0 = 0;
+  b->p1 = ISA_PMAX;
+  b->lo = more->lo < b->lo ? more->lo : b->lo;
+  b->hi = more->hi > b->hi ? more->hi : b->hi;
+}
+
+static void add_source(void *ud, vm_view *v) {
+  struct boxes *b = ud;
+  if (!v->at) return;
+  if (b->it->nsrc == VM_BOXES) { /* more sources than boxes: the last one covers the rest */
+    vm_box more, *last = &b->it->src[VM_BOXES - 1];
+    vm_view_box(b->c, v, &more);
+    cover(last, &more);
+    return;
+  }
+  vm_view_box(b->c, v, &b->it->src[b->it->nsrc++]);
+}
+
+static void add_dst(vm_core *c, vm_item *it, const vm_view *v) {
+  vm_box more, *last = &it->dst[1];
+  vm_view_box(c, v, &more);
+  if (!v->at || !more.space) return;
+  if (it->ndst < 2) {
+    it->dst[it->ndst++] = more;
+    return;
+  }
+  cover(last, &more); /* of custom_op alone, which writes SBUF */
+}
+
+static void find_boxes(vm_core *c, vm_flight *f) {
+  const isa_form *form = isa_form_of(f->in->op);
+  struct boxes b = {c, &f->item};
+  vm_flight_sources(f, add_source, &b);
+  for (unsigned i = 0; i < form->nfields; i++) {
+    if (!(form->fields[i].arg & AP_W)) continue;
+    const void *at = vm_operand_at(f->in, &f->a, i);
+    if (form->fields[i].kind == ISA_K_AP) add_dst(c, &f->item, at);
+    if (form->fields[i].kind != ISA_K_APS) continue;
+    const vm_views *list = at;
+    for (uint32_t k = 0; k < list->n; k++) add_dst(c, &f->item, &list->v[k]);
+  }
+}
+
+enum { MOST_SOURCES = 4 }; /* patterns that an instruction with `.indirect` reads */
+
+/* Where an index gives places: the check that the verifier could not do. */
+static bool check_scatters(vm_core *c, vm_flight *f, isa_error *err) {
+  const isa_form *form = isa_form_of(f->in->op);
+  const vm_view *src[MOST_SOURCES];
+  const char *names[MOST_SOURCES];
+  unsigned n = 0;
+  bool indirect = false;
+  for (unsigned i = 0; i < form->nfields; i++) {
+    const isa_field *fd = &form->fields[i];
+    if (fd->kind != ISA_K_AP && fd->kind != ISA_K_NUM) continue;
+    const void *at = vm_operand_at(f->in, &f->a, i);
+    const vm_view *v = fd->kind == ISA_K_AP ? at : &((const vm_num *)at)->v;
+    indirect = indirect || v->place;
+    if (!v->at || (fd->kind == ISA_K_AP && (fd->arg & AP_W)) || n == MOST_SOURCES) continue;
+    names[n] = fd->name;
+    src[n++] = v;
+  }
+  for (unsigned i = 0; indirect && i < form->nfields; i++) {
+    const vm_view *v = vm_operand_at(f->in, &f->a, i);
+    if (form->fields[i].kind != ISA_K_AP || !(form->fields[i].arg & AP_W) || !v->at) continue;
+    if (!vm_check_scatter(c, v, src, names, n, err)) {
+      err->field = (int)i;
+      return false;
+    }
+  }
+  return true;
+}
+
+/* Operands from the engine's state, with the checks that the verifier could not make. On failure
+ * the item has no block. */
+static bool resolve(vm_core *c, unsigned e, vm_flight *f, isa_error *err) {
+  memset(&f->item, 0, sizeof f->item);
+  c->elem_free = 0;
+  c->issuing = &f->item;
+  bool ok = vm_resolve(c, &c->eng[e], f->in, &f->a, err);
+  c->issuing = NULL;
+  if (ok && c->elem_free <= c->now && c->target->gen >= ISA_GEN4) ok = check_scatters(c, f, err);
+  if (!ok || c->elem_free > c->now) free_blocks(c, &f->item);
+  return ok;
+}
+
+bool vm_issue_again(vm_core *c, unsigned e, vm_flight *f, isa_error *err) {
+  if (!resolve(c, e, f, err)) return false;
+  find_boxes(c, f);
+  vm_item_link(c, &f->item);
+  return true;
+}
+
+/* How long the sequencer must wait before it may run further ahead; 0 when it may. *node: for
+ * whom. */
+static vm_time too_far_ahead(const vm_core *c, const vm_engine *en, uint32_t *node) {
+  uint32_t pending = 0, depth = c->cost[VM_DEPTH];
+  vm_time first = 0;
+  for (uint32_t i = 0; i < en->nflights; i++) {
+    const vm_flight *f = &en->flights[(en->first + i) % VM_FLIGHTS];
+    if (f->item.start <= c->now) continue;
+    if (pending++ == 0) {
+      first = f->item.start;
+      *node = f->node;
+    }
+  }
+  if (pending >= depth) return first;
+  if (en->nflights < VM_FLIGHTS) return 0;
+  *node = en->flights[en->first].node; /* full: nothing to do before the oldest is done */
+  return later(en->flights[en->first].item.done, c->now + 1);
+}
+
+vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in) {
+  vm_engine *en = &c->eng[e];
+  uint32_t node = 0;
+  vm_time again = too_far_ahead(c, en, &node);
+  if (again) return vm_stall(c, e, again, node, VM_WHY_DEPTH);
+  uint32_t slot = (en->first + en->nflights) % VM_FLIGHTS;
+  vm_flight *f = &en->flights[slot];
+  isa_error err = {0};
+  f->in = in;
+  f->pc = en->pc;
+  f->finished = false;
+  bool ok = resolve(c, e, f, &err);
+  if (c->elem_free > c->now) return vm_stall(c, e, c->elem_free, c->elem_node, VM_WHY_HAZARD);
+  if (!ok) {
+    vm_fault(c, err.status, (int)e, -1, en->pc, "operand %s: %s",
+             err.field >= 0 ? isa_form_of(in->op)->fields[err.field].name : "?", err.text);
+    return VM_FAULT;
+  }
+  find_boxes(c, f);
+  vm_clock(c, e, f);
+  if (c->check) vm_check_issue(c, e, f);
+  en->nflights++;
+  en->data_instructions++;
+  if (f->item.done >= en->last_done) {
+    en->last_done = f->item.done;
+    en->last_node = f->node;
+  }
+  if (f->item.done > en->busy_until) {
+    en->busy += f->item.done - later(f->item.start, en->busy_until);
+    en->busy_until = f->item.done;
+  }
+  vm_item_link(c, &f->item);
+  vm_post(c, VM_E_DONE, e, f->item.done, slot);
+  c->cause = f->node;
+  if (in->upd.kind != ISA_UPD_none && in->upd.at_read) vm_sem_post(c, &in->upd, f->read, e, f->pc);
+  return VM_RETIRE;
+}
+
+/* ---- Execution ---------------------------------------------------------------------------- */
+
+static vm_verdict run_handler(vm_dp *d, unsigned op, const vm_operands *a) {
+  switch (op) {
+#define CASE_DONE(name, form) \
+  case ISA_OP_##name:         \
+    return op_##name(d, &a->form);
+#define CASE_PLANNED(name, form)
+#define INSN(name, number, eng, gen, form, rule, cost, status, prof, text) \
+  HANDLED_##eng(CASE_##status, name, form)
+#include "../../isa/opcodes.def"
+#undef INSN
+  default: return vm_dp_fault(d, "%s has no handler", isa_ops[op].name);
+  }
+}
+
+static void add_flops(vm_flops *to, vm_flops f) {
+  to->logical += f.logical;
+  to->adjusted += f.adjusted;
+}
+
+static void count_work(vm_core *c, vm_engine *en, const vm_flight *f) {
+  uint64_t partitions = f->item.ndst ? f->item.dst[0].p1 - f->item.dst[0].p0 : 0;
+  en->streaming += (f->streamed - f->item.start) / ISA_PMAX * partitions;
+  if (isa_ops[f->in->op].cost != ISA_COST_MM) return;
+  vm_flops work = vm_matmul_flops(c, f->in, &f->a);
+  add_flops(&c->flops, work);
+  if (f->in->op == ISA_OP_matmul && f->a.MATMUL.transpose) add_flops(&c->transpose_flops, work);
+}
+
+static void execute(vm_core *c, unsigned e, vm_flight *f) {
+  vm_engine *en = &c->eng[e];
+  vm_protect(c, f->item.dst, f->item.ndst, &f->item);
+  if (c->check) vm_check_execute(c, e, f);
+  if (!c->timing_only && run_handler(&en->dp, f->in->op, &f->a) == VM_FAULT)
+    vm_fault(c, en->dp.no_memory ? ISA_NOMEM : ISA_FAULT, (int)e, -1, f->pc, "%s", en->dp.fault);
+  if (c->check) vm_check_executed(c, e, f);
+  count_work(c, en, f);
+  vm_item_unlink(c, &f->item);
+}
+
+void vm_done(vm_core *c, unsigned e, uint32_t slot) {
+  vm_engine *en = &c->eng[e];
+  vm_flight *f = &en->flights[slot];
+  f->finished = true;
+  vm_trace(c, VM_EV_INSN, e, f->pc, 0, f->item.start, f->item.done, 0, 0);
+  c->cause = f->node;
+  if (f->in->upd.kind != ISA_UPD_none && !f->in->upd.at_read)
+    vm_sem_post(c, &f->in->upd, c->now, e, f->pc);
+  while (en->nflights && en->flights[en->first].finished && !c->ended) {
+    execute(c, e, &en->flights[en->first]);
+    en->first = (en->first + 1) % VM_FLIGHTS;
+    en->nflights--;
+  }
+}

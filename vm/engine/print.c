@@ -1,0 +1,43 @@
+/* device_print: a tensor's values as text, through the run's hook. */
+
+#include "engine.h"
+#include <inttypes.h>
+
+enum { SHOWN = 8 }; /* values of a row, and rows; the rest is an ellipsis */
+
+static void put_value(isa_buf *out, const vm_view *v, uint32_t p, uint64_t i) {
+  uint32_t bits = 0;
+  if (v->esize > 4 || isa_dtypes[v->dtype].cls == ISA_PACK) {
+    const uint8_t *at = vm_at(v, p, i);
+    isa_buf_puts(out, "0x");
+    for (unsigned b = v->esize; b-- > 0;) isa_buf_printf(out, "%02x", at[b]);
+    return;
+  }
+  vm_load_bits(&bits, v, p, i, 1);
+  if (v->dtype == ISA_uint32)
+    isa_buf_printf(out, "%" PRIu32, bits);
+  else if (v->dtype == ISA_int32)
+    isa_buf_printf(out, "%" PRId32, (int32_t)bits);
+  else
+    isa_buf_printf(out, "%.9g", (double)isa_to_f32(v->dtype, bits));
+}
+
+void vm_print(vm_core *c, const char *prefix, size_t n, const vm_view *v, bool to_stderr) {
+  isa_buf out;
+  if (!c->hooks.print) return;
+  isa_buf_init(&out, &c->al);
+  isa_buf_add(&out, prefix, n);
+  isa_buf_printf(&out, "%s%s[%u, %" PRIu64 "]", n ? " " : "", isa_dtypes[v->dtype].name, v->num[0],
+                 v->elems);
+  for (uint32_t p = 0; p < v->num[0] && p < SHOWN; p++) {
+    isa_buf_puts(&out, "\n ");
+    for (uint64_t i = 0; i < v->elems && i < SHOWN; i++) {
+      isa_buf_puts(&out, " ");
+      put_value(&out, v, p, i);
+    }
+    isa_buf_puts(&out, v->elems > SHOWN ? " ..." : "");
+  }
+  isa_buf_puts(&out, v->num[0] > SHOWN ? "\n  ...\n" : "\n");
+  if (!out.failed) c->hooks.print(c->hooks.print_ud, to_stderr, isa_buf_str(&out), out.len);
+  isa_buf_free(&out);
+}

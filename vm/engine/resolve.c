@@ -1,0 +1,345 @@
+/* From the operands a program names to host memory: registers are read, dynamic offsets and sizes
+ * are checked, lists are looked up. */
+#include "engine.h"
+#include "../check/check.h"
+
+#include <string.h>
+
+/* Reads the int32 or uint32 element that a dynamic offset names. */
+static int64_t read_element(const vm_view *v) {
+  uint32_t bits = 0;
+  vm_load_bits(&bits, v, 0, 0, 1);
+  return v->dtype == ISA_int32 ? (int64_t)(int32_t)bits : (int64_t)bits;
+}
+
+/* Notes when engine e's own data path is through with an element that gives an offset. */
+static void note_hazard(vm_core *c, const vm_engine *e, const vm_view *v) {
+  vm_box box;
+  uint32_t node = 0;
+  vm_view_box(c, v, &box);
+  vm_time t = vm_own_hazard(c, e->dp.engine, &box, false, &node);
+  if (t <= c->elem_free) return;
+  c->elem_free = t;
+  c->elem_node = node;
+}
+
+static bool dynamic_offset(vm_core *c, const vm_engine *e, const isa_ap *ap, int64_t *offset,
+                           isa_error *err) {
+  for (unsigned i = 0; i < ISA_MAX_DYN; i++) {
+    const isa_dyn *d = &ap->dyn[i];
+    int64_t value = 0;
+    if (d->kind == ISA_DYN_none) continue;
+    if (d->kind == ISA_DYN_reg) {
+      value = (int32_t)e->regs[d->reg];
+    } else {
+      vm_view v;
+      if (!vm_resolve_ap(c, e, d->ap, &v, err)) return false;
+      note_hazard(c, e, &v);
+      if (c->check && c->elem_free <= c->now) vm_check_access(c, e->dp.engine, &v, false);
+      value = read_element(&v);
+    }
+    int64_t bytes;
+    if (__builtin_mul_overflow(d->stride, (int64_t)isa_dtype_bytes(ap->dtype), &bytes) ||
+        __builtin_mul_overflow(bytes, value, &bytes) ||
+        __builtin_add_overflow(*offset, bytes, offset))
+      return isa_fail(err, ISA_FAULT, ISA_NOFIELD, "a dynamic offset of %lld times %lld overflows",
+                      (long long)value, (long long)d->stride);
+  }
+  return true;
+}
+
+static bool is_indirect(const isa_ap *ap) { return ap->index_kind == ISA_INDEX_indirect; }
+
+bool vm_moves(const isa_ap *ap) {
+  bool moves = is_indirect(ap);
+  for (unsigned i = 0; i < ISA_MAX_DYN; i++) moves |= ap->dyn[i].kind != ISA_DYN_none;
+  return moves;
+}
+
+static bool moves_alike(const isa_ap *a, const isa_ap *b) {
+  if (is_indirect(a) || is_indirect(b)) return false;
+  for (unsigned i = 0; i < ISA_MAX_DYN; i++) {
+    const isa_dyn *x = &a->dyn[i], *y = &b->dyn[i];
+    if (x->kind != y->kind || x->reg != y->reg || x->ap != y->ap || x->stride != y->stride)
+      return false;
+  }
+  return isa_dtype_bytes(a->dtype) == isa_dtype_bytes(b->dtype);
+}
+
+int vm_recall_of(const vm_core *c, const vm_recall *r, uint32_t ap) {
+  const isa_ap *aps = c->code->aps;
+  for (uint32_t i = 0; i < r->n; i++)
+    if (r->ap[i] == ap || moves_alike(&aps[ap - 1], &aps[r->ap[i] - 1])) return (int)i;
+  return -1;
+}
+
+/* The same of an operand that a saved run tells: patterns that move alike have moved alike. */
+static bool recall_offset(const vm_core *c, const vm_recall *r, uint32_t ap, int64_t *offset,
+                          isa_error *err) {
+  int i = vm_recall_of(c, r, ap);
+  if (!vm_moves(&c->code->aps[ap - 1])) return true;
+  if (i >= 0 && !__builtin_add_overflow(*offset, r->displaced[i], offset)) return true;
+  return isa_fail(err, ISA_FORMAT, ISA_NOFIELD, "its dynamic offset is not known");
+}
+
+/* The bytes an operand may stay in: its tile's, its tensor's, or its memory's. */
+static void bounds_of(const vm_core *c, const isa_ap *ap, int64_t *lo, int64_t *hi,
+                      const char **name) {
+  *lo = 0;
+  *name = isa_space_name(ap->space);
+  if (ap->space == ISA_HBM) {
+    *hi = (int64_t)c->prog->tensors[ap->base - 1].bytes;
+    *name = c->prog->tensors[ap->base - 1].name;
+  } else if (ap->base) {
+    const isa_tile *t = &c->prog->tiles[ap->base - 1];
+    *lo = t->offset;
+    *hi = (int64_t)t->offset + t->bytes;
+    *name = t->name;
+  } else {
+    *hi = ap->space == ISA_PSUM ? ISA_PSUM_BYTES : (int64_t)c->target->sbuf_usable;
+  }
+}
+
+/* Tells the checks of the n elements of an index that are read: whole columns, then a part of one.
+ */
+static void note_index(vm_core *c, unsigned e, const vm_view *index, uint64_t n) {
+  unsigned group = isa_index_group(e);
+  vm_view v = *index;
+  v.num[0] = (uint32_t)(n < group ? n : group);
+  if (index->run != index->elems || n < group) { /* then it is taken as it is */
+    if (n < group) v.elems = v.run = 1, v.ndim = 1;
+    vm_check_access(c, e, &v, false);
+    return;
+  }
+  v.ndim = 2;
+  v.step[1] = index->run_step;
+  v.elems = v.run = n / group;
+  v.num[1] = (uint32_t)v.elems;
+  vm_check_access(c, e, &v, false);
+  v.at += (int64_t)v.elems * index->run_step;
+  v.num[0] = (uint32_t)(n % group);
+  v.elems = v.run = v.num[1] = 1;
+  if (v.num[0]) vm_check_access(c, e, &v, false);
+}
+
+/* The index of an `.indirect` operand of `elems` elements, about to be read. */
+static bool find_index(vm_core *c, const vm_engine *e, uint32_t ap, uint64_t elems, vm_view *index,
+                       isa_error *err) {
+  if (!vm_resolve_ap(c, e, c->code->aps[ap - 1].index, index, err)) return false;
+  note_hazard(c, e, index);
+  if (c->check && !c->timing_only && c->elem_free <= c->now)
+    note_index(c, e->dp.engine, index, elems);
+  return true;
+}
+
+/* What a saved run has read from the index. */
+static bool recall_places(const vm_core *c, const vm_recall *r, uint32_t ap, uint64_t elems,
+                          const uint8_t **given, isa_error *err) {
+  int i = vm_recall_of(c, r, ap);
+  if (i < 0 || r->noffsets[i] != elems)
+    return isa_fail(err, ISA_FORMAT, ISA_NOFIELD, "%u offsets of its %llu elements are known",
+                    i < 0 ? 0 : r->noffsets[i], (unsigned long long)elems);
+  *given = r->offsets[i];
+  return true;
+}
+
+/* The places of an `.indirect` operand that starts at that offset into v, which has the rest. */
+static bool find_places(vm_core *c, const vm_engine *e, uint32_t ap, int64_t offset, vm_view *v,
+                        isa_error *err) {
+  vm_view index;
+  vm_reach r = {.offset = offset};
+  bool found = e->recall ? recall_places(c, e->recall, ap, v->elems, &r.given, err)
+                         : find_index(c, e, ap, v->elems, &index, err);
+  bounds_of(c, &c->code->aps[ap - 1], &r.lo, &r.hi, &r.name);
+  return found && vm_indirect(c, e, &r, &index, v, err);
+}
+
+static bool in_bounds(const vm_core *c, const isa_ap *ap, int64_t offset, isa_error *err) {
+  int64_t lo, hi, first, last;
+  const char *name;
+  bounds_of(c, ap, &lo, &hi, &name);
+  if (isa_ap_extent(ap, &first, &last) && !__builtin_add_overflow(offset, first, &first) &&
+      !__builtin_add_overflow(offset, last, &last) && first >= lo && last <= hi)
+    return true;
+  return isa_fail(err, ISA_FAULT, ISA_NOFIELD,
+                  "bytes %lld..%lld are outside %s, which has bytes %lld..%lld%s", (long long)first,
+                  (long long)last - 1, name, (long long)lo, (long long)hi - 1,
+                  ap->space == ISA_HBM ? "" : " of a partition");
+}
+
+uint8_t *vm_ap_base(const vm_core *c, const isa_ap *ap) {
+  switch (ap->space) {
+  case ISA_SBUF: return c->mem.sbuf + ap->part * c->mem.sbuf_pitch;
+  case ISA_PSUM: return c->mem.psum + ap->part * c->mem.psum_pitch;
+  default: return c->hbm[ap->base - 1].data;
+  }
+}
+
+bool vm_resolve_ap(vm_core *c, const vm_engine *e, uint32_t ap_index, vm_view *out,
+                   isa_error *err) {
+  isa_ap ap = c->code->aps[ap_index - 1];
+  if (ap.size_dim) {
+    uint32_t size = e->regs[ap.size_reg];
+    uint32_t bound = ap.size_dim == 1 ? ap.nparts : ap.dim[ap.size_dim - 2].num;
+    if (size > bound)
+      return isa_fail(err, ISA_FAULT, ISA_NOFIELD, "size r%u is %d, outside its bound 0..%u",
+                      ap.size_reg, (int32_t)size, bound);
+    if (ap.size_dim == 1)
+      ap.nparts = (uint16_t)size;
+    else
+      ap.dim[ap.size_dim - 2].num = size;
+  }
+  int64_t offset = ap.offset;
+  uint64_t elems = isa_ap_elems(&ap);
+  bool on_chip = ap.space != ISA_HBM;
+  bool empty = elems == 0 || (on_chip && ap.nparts == 0);
+  bool known = e->recall ? empty || recall_offset(c, e->recall, ap_index, &offset, err)
+                         : dynamic_offset(c, e, &ap, &offset, err);
+  if (!known) return false;
+  isa_ap reach = ap;
+  if (ap.index_kind == ISA_INDEX_gather) /* where its rows lie is a matter of the index vector */
+    reach.dim[ap.index_dim].num = 1;
+  if (is_indirect(&ap)) reach.ndim = 0;
+  if (!empty && !in_bounds(c, &reach, offset, err)) return false;
+  memset(out, 0, sizeof *out);
+  out->dtype = ap.dtype;
+  out->space = ap.space;
+  out->esize = (uint8_t)isa_dtype_bytes(ap.dtype);
+  out->part = ap.part;
+  out->ndim = (uint8_t)(ap.ndim + 1);
+  out->num[0] = on_chip ? ap.nparts : 1;
+  out->step[0] =
+      !on_chip ? 0 : (int64_t)(ap.space == ISA_SBUF ? c->mem.sbuf_pitch : c->mem.psum_pitch);
+  for (unsigned d = 0; d < ap.ndim; d++) {
+    out->num[d + 1] = ap.dim[d].num;
+    out->step[d + 1] = ap.dim[d].step * out->esize;
+  }
+  out->elems = elems;
+  out->at = vm_ap_base(c, &ap) + (empty ? 0 : offset);
+  vm_view_runs(out);
+  if (!is_indirect(&ap) || empty) return true;
+  return find_places(c, e, ap_index, offset, out, err);
+}
+
+void vm_view_box(const vm_core *c, const vm_view *v, vm_box *out) {
+  int64_t lo = v->lo, hi = v->hi + v->esize;
+  for (unsigned d = 1; d < v->ndim && !v->place; d++) {
+    int64_t reach = v->step[d] * ((int64_t)v->num[d] - 1);
+    *(reach < 0 ? &lo : &hi) += reach;
+  }
+  uint64_t at = (uint64_t)(uintptr_t)v->at;
+  if (v->space != ISA_HBM) {
+    bool sbuf = v->space == ISA_SBUF;
+    const uint8_t *base = sbuf ? c->mem.sbuf : c->mem.psum;
+    at = (uint64_t)(v->at - base) % (sbuf ? c->mem.sbuf_pitch : c->mem.psum_pitch);
+  }
+  bool empty = v->elems == 0 || v->num[0] == 0;
+  *out = (vm_box){.space = empty ? 0 : v->space,
+                  .p0 = v->part,
+                  .p1 = (uint16_t)(v->part + v->num[0]),
+                  .lo = at + (uint64_t)lo,
+                  .hi = at + (uint64_t)hi};
+}
+
+static bool resolve_num(vm_core *c, const vm_engine *e, const isa_num *n, vm_num *out,
+                        isa_error *err) {
+  memset(out, 0, sizeof *out);
+  out->given = n->kind != ISA_NUM_none;
+  if (n->kind == ISA_NUM_imm)
+    out->imm = isa_bits_f32(n->v);
+  else if (n->kind == ISA_NUM_reg)
+    out->imm = isa_bits_f32(e->regs[n->v]);
+  else if (n->kind == ISA_NUM_ap)
+    return vm_resolve_ap(c, e, n->v, &out->v, err);
+  return true;
+}
+
+static bool resolve_views(vm_core *c, const vm_engine *e, isa_ref r, vm_views *out,
+                          isa_error *err) {
+  const uint8_t *list = isa_program_list(c->prog, r, ISA_K_APS);
+  out->n = r.count;
+  for (uint32_t i = 0; i < r.count; i++) {
+    uint32_t ap;
+    memcpy(&ap, list + 4 * i, 4);
+    if (!vm_resolve_ap(c, e, ap, &out->v[i], err)) return false;
+  }
+  return true;
+}
+
+static bool resolve_field(vm_core *c, const vm_engine *e, const isa_field *f, const void *from,
+                          void *to, isa_error *err) {
+  const isa_ref *r = from;
+  switch (f->kind) {
+  case ISA_K_AP: {
+    uint32_t ap = *(const uint32_t *)from;
+    if (ap) return vm_resolve_ap(c, e, ap, to, err);
+    memset(to, 0, sizeof(vm_view));
+    return true;
+  }
+  case ISA_K_NUM: return resolve_num(c, e, from, to, err);
+  case ISA_K_INT: {
+    const isa_int *v = from;
+    *(int32_t *)to = v->is_reg ? (int32_t)e->regs[v->v] : v->v;
+    return true;
+  }
+  case ISA_K_APS: return resolve_views(c, e, *r, to, err);
+  case ISA_K_STEPS: {
+    vm_steps *s = to;
+    s->n = r->count;
+    memcpy(s->s, isa_program_list(c->prog, *r, ISA_K_STEPS), r->count * sizeof s->s[0]);
+    return true;
+  }
+  case ISA_K_STR:
+  case ISA_K_BYTES:
+  case ISA_K_I32S:
+    *(vm_bytes *)to = (vm_bytes){r->count, isa_program_list(c->prog, *r, f->kind)};
+    return true;
+  case ISA_K_F32S:
+    *(vm_f32s *)to = (vm_f32s){r->count, (const float *)isa_program_list(c->prog, *r, f->kind)};
+    return true;
+  case ISA_K_U16: memcpy(to, from, 2); return true;
+  case ISA_K_U32:
+  case ISA_K_I32:
+  case ISA_K_LABEL: memcpy(to, from, 4); return true;
+  default: *(uint8_t *)to = *(const uint8_t *)from; return true;
+  }
+}
+
+/* Where each form's resolved fields lie in vm_operands, in the order of isa_forms[].fields. */
+#define FORM(id) static const uint16_t places_##id[] = {
+#define FIELD(form, name, kind, mode, arg) (uint16_t) offsetof(struct vm_##form, name),
+#define END(id) \
+  0             \
+  }             \
+  ;
+#include "../../isa/forms.def"
+#undef FORM
+#undef FIELD
+#undef END
+static const uint16_t *const places[ISA_NFORMS] = {
+#define FORM(id) places_##id,
+#define FIELD(form, name, kind, mode, arg)
+#define END(id)
+#include "../../isa/forms.def"
+#undef FORM
+#undef FIELD
+#undef END
+};
+
+bool vm_resolve(vm_core *c, const vm_engine *e, const isa_insn *in, vm_operands *a,
+                isa_error *err) {
+  const isa_form *form = isa_form_of(in->op);
+  const uint16_t *at = places[isa_ops[in->op].form];
+  for (unsigned i = 0; i < form->nfields; i++) {
+    if (resolve_field(c, e, &form->fields[i], isa_member_c(in, &form->fields[i]), (char *)a + at[i],
+                      err))
+      continue;
+    if (err) err->field = (int)i;
+    return false;
+  }
+  return true;
+}
+
+void *vm_operand_at(const isa_insn *in, vm_operands *a, unsigned field) {
+  return (char *)a + places[isa_ops[in->op].form][field];
+}

@@ -1,0 +1,173 @@
+/* The event loop, semaphores, and the end of a run. */
+#include "engine.h"
+#include "../time/clock.h"
+#include "../dma/dma.h"
+#include "../check/check.h"
+
+#include <time.h>
+
+enum { CLOCK_EVERY = 64 }; /* events between two looks at the host's clock; some take it 10 ms */
+
+static double host_now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+bool vm_wait_holds(const vm_core *c, const vm_engine *e, const isa_wait *w) {
+  uint32_t have = c->sem[w->sem], want = w->is_reg ? e->regs[w->value] : w->value;
+  switch (w->cond) {
+  case ISA_WAIT_ge: return have >= want;
+  case ISA_WAIT_gt: return have > want;
+  case ISA_WAIT_eq: return have == want;
+  case ISA_WAIT_le: return have <= want;
+  case ISA_WAIT_lt: return have < want;
+  case ISA_WAIT_ne: return have != want;
+  default: return true;
+  }
+}
+
+void vm_wake(vm_core *c, unsigned sem) {
+  for (unsigned e = 0; e < ISA_NENGINES; e++) {
+    if (!(c->sem_waiters[sem] & (1u << e))) continue;
+    vm_engine *en = &c->eng[e];
+    if (!vm_wait_holds(c, en, &en->code->insns[en->pc].wait)) continue;
+    c->sem_waiters[sem] &= (uint8_t) ~(1u << e);
+    en->state = VM_READY;
+    vm_goes_on(en, c->cause, VM_WHY_SEM, c->now);
+    en->cause.sem = (uint8_t)sem;
+    vm_post(c, VM_E_SEQ, e, c->now, 0);
+  }
+}
+
+static void log_value(vm_core *c, unsigned sem, uint32_t value, unsigned engine, uint32_t pc) {
+  vm_sem_log *log = &c->sem_log[sem];
+  unsigned i = log->n % VM_SEM_LOG;
+  log->time[i] = c->now;
+  log->value[i] = value;
+  log->pc[i] = pc;
+  log->engine[i] = (uint8_t)engine;
+  if (++log->n == 0) log->n = VM_SEM_LOG;
+}
+
+void vm_sem_apply(vm_core *c, unsigned sem, unsigned kind, uint32_t value, unsigned engine,
+                  uint32_t pc) {
+  uint32_t old = c->sem[sem];
+  int64_t next = old;
+  switch (kind) {
+  case ISA_UPD_inc: next += 1; break;
+  case ISA_UPD_dec: next -= 1; break;
+  case ISA_UPD_add: next += value; break;
+  case ISA_UPD_sub: next -= value; break;
+  case ISA_UPD_write: next = value; break;
+  case ISA_UPD_dma: next += 1; break;
+  default: return;
+  }
+  if (next < 0 || next > ISA_SEM_MAX) {
+    const char *name = c->code->sem_names[sem];
+    vm_fault(c, ISA_FAULT, (int)engine, -1, pc,
+             "semaphore %s (number %u) would go from %u to %lld; its values are 0..%d",
+             name ? name : "without a name", sem, old, (long long)next, ISA_SEM_MAX);
+    return;
+  }
+  c->sem[sem] = (uint32_t)next;
+  if (c->check) vm_check_change(c, sem, old, (uint32_t)next);
+  log_value(c, sem, (uint32_t)next, engine, pc);
+  vm_trace(c, VM_EV_SEM, engine, pc, sem, c->now, c->now, 0, (uint32_t)next);
+  vm_wake(c, sem);
+}
+
+void vm_sem_post(vm_core *c, const isa_update *u, vm_time t, unsigned engine, uint32_t pc) {
+  vm_post_sem(c, t + (vm_time)c->cost[VM_SEM_SEEN] * VM_NS, u->sem, u->kind, u->value, engine, pc);
+}
+
+static void run_event(vm_core *c, const vm_event *ev, bool single) {
+  switch (ev->kind) {
+  case VM_E_SEM:
+    c->cause = ev->node;
+    if (c->check) vm_check_arrival(c, ev);
+    vm_sem_apply(c, ev->sem, ev->who, ev->value, ev->from, ev->pc);
+    break;
+  case VM_E_DMA: vm_dma_event(c, ev->who); break;
+  case VM_E_DONE: vm_done(c, ev->who, ev->value); break;
+  default: vm_seq_run(c, ev->who, single); break;
+  }
+}
+
+/* Nothing can happen any more: the run has ended well, or some engine is stuck. */
+static void settle(vm_core *c) {
+  for (unsigned e = 0; e < ISA_NENGINES; e++)
+    if (c->eng[e].state != VM_HALTED) {
+      vm_deadlock(c);
+      return;
+    }
+  c->ended = true;
+  vm_check_settle(c);
+}
+
+/* Stops for an interruption, once. */
+static void obey(vm_core *c) {
+  if (!c->interrupt || !*c->interrupt) return;
+  *c->interrupt = 0;
+  vm_fault(c, ISA_STOPPED, -1, -1, 0, "interrupted");
+}
+
+/* Limit of host time and progress, every CLOCK_EVERY events or so. */
+static void look_around(vm_core *c) {
+  c->until_clock = CLOCK_EVERY;
+  double now = host_now(), ran = c->host_seconds + now - c->run_since;
+  if (c->limits.seconds > 0 && ran > c->limits.seconds)
+    vm_fault(c, ISA_LIMIT, -1, -1, 0, "%.1f s of host time have passed, the limit is %.1f s", ran,
+             c->limits.seconds);
+  else if (c->hooks.progress && now >= c->next_progress) {
+    c->next_progress = now + 0.05;
+    if (c->hooks.progress(c->hooks.progress_ud, c->instructions, c->now))
+      vm_fault(c, ISA_STOPPED, -1, -1, 0, "stopped by the progress callback");
+  }
+}
+
+/* Runs events until the stop. */
+static void loop(vm_core *c, vm_until what, unsigned engine, vm_time until) {
+  uint64_t issued = c->eng[engine].instructions;
+  bool single = what == VM_UNTIL_EVENT || what == VM_UNTIL_ISSUE;
+  c->horizon = c->limits.time ? c->limits.time : UINT64_MAX;
+  if (what == VM_UNTIL_TIME && until < c->horizon) c->horizon = until;
+  while (!c->ended) {
+    if (c->heap.n == 0) {
+      settle(c);
+      return;
+    }
+    if (what == VM_UNTIL_TIME && c->heap.v[0].time > until) return;
+    if (c->limits.time && c->heap.v[0].time > c->limits.time) {
+      vm_fault(c, ISA_LIMIT, -1, -1, 0, "simulated time reached its limit of %llu ns",
+               (unsigned long long)(c->limits.time / VM_NS));
+      return;
+    }
+    vm_event ev = vm_heap_pop(&c->heap);
+    c->now = ev.time > c->now ? ev.time : c->now;
+    run_event(c, &ev, single);
+    obey(c);
+    if (--c->until_clock == 0) look_around(c);
+    if (what == VM_UNTIL_EVENT || (what == VM_UNTIL_ISSUE && c->eng[engine].instructions != issued))
+      return;
+  }
+}
+
+/* A run that was only interrupted goes on where it stood. */
+static void resume(vm_core *c) {
+  if (c->fault.status != ISA_STOPPED) return;
+  c->fault.status = ISA_OK;
+  c->fault.insn.len = c->fault.text.len = 0;
+  c->ended = false;
+}
+
+isa_status vm_run(vm_core *c, vm_until what, unsigned engine, vm_time until) {
+  resume(c);
+  if (c->ended) return c->fault.status;
+  c->run_since = host_now();
+  c->running = true;
+  loop(c, what, engine, until);
+  c->running = false;
+  c->host_seconds += host_now() - c->run_since;
+  return c->fault.status;
+}

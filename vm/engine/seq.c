@@ -1,0 +1,411 @@
+/* The sequencers: one loop for all five engines. Register instructions run in a fast loop ahead
+ * of the event queue, since nothing outside an engine sees its registers; whatever touches shared
+ * state leaves that loop and runs when simulated time has come. */
+#include "engine.h"
+#include "../time/clock.h"
+#include "../dma/dma.h"
+#include "../check/check.h"
+
+#include <string.h>
+
+enum { BATCH = 1 << 20 }; /* register instructions between two looks at limits */
+
+static int32_t divide(int32_t a, int32_t b) {
+  return b == -1 ? (int32_t)(0u - (uint32_t)a) : a / b;
+}
+static int32_t modulo(int32_t a, int32_t b) { return b == -1 ? 0 : a % b; }
+static uint32_t shift_right(uint32_t a, uint32_t b) { return b >= 32 ? 0 : a >> b; }
+static uint32_t shift_right_signed(uint32_t a, uint32_t b) {
+  uint32_t n = b >= 32 ? 31 : b, sign = a >> 31 ? UINT32_MAX : 0;
+  return n == 0 ? a : (a >> n) | (sign << (32 - n));
+}
+
+/* One register instruction; *pc is already the next one's. False: a division by zero, or not one
+ * of them. */
+static inline bool reg_step(uint32_t *r, const vm_uop *u, uint32_t *pc) {
+  uint32_t a = r[u->ra], b = u->flags & VM_U_BREG ? r[u->b] : (uint32_t)u->b;
+  int32_t sa = (int32_t)a, sb = (int32_t)b;
+  switch (u->op) {
+  case ISA_OP_mov: r[u->rd] = b; break;
+  case ISA_OP_not: r[u->rd] = ~b; break;
+  case ISA_OP_add: r[u->rd] = a + b; break;
+  case ISA_OP_sub: r[u->rd] = a - b; break;
+  case ISA_OP_mul: r[u->rd] = a * b; break;
+  case ISA_OP_and: r[u->rd] = a & b; break;
+  case ISA_OP_or: r[u->rd] = a | b; break;
+  case ISA_OP_xor: r[u->rd] = a ^ b; break;
+  case ISA_OP_shl: r[u->rd] = b >= 32 ? 0 : a << b; break;
+  case ISA_OP_shr: r[u->rd] = shift_right(a, b); break;
+  case ISA_OP_sra: r[u->rd] = shift_right_signed(a, b); break;
+  case ISA_OP_min: r[u->rd] = sa < sb ? a : b; break;
+  case ISA_OP_max: r[u->rd] = sa > sb ? a : b; break;
+  case ISA_OP_div:
+  case ISA_OP_mod:
+    if (b == 0) return false;
+    r[u->rd] = (uint32_t)(u->op == ISA_OP_div ? divide(sa, sb) : modulo(sa, sb));
+    break;
+  case ISA_OP_jmp: *pc = u->to; break;
+  case ISA_OP_beq: *pc = a == b ? u->to : *pc; break;
+  case ISA_OP_bne: *pc = a != b ? u->to : *pc; break;
+  case ISA_OP_blt: *pc = sa < sb ? u->to : *pc; break;
+  case ISA_OP_ble: *pc = sa <= sb ? u->to : *pc; break;
+  case ISA_OP_bgt: *pc = sa > sb ? u->to : *pc; break;
+  case ISA_OP_bge: *pc = sa >= sb ? u->to : *pc; break;
+  case ISA_OP_bltu: *pc = a < b ? u->to : *pc; break;
+  case ISA_OP_bgeu: *pc = a >= b ? u->to : *pc; break;
+  case ISA_OP_call:
+    r[u->rd] = *pc;
+    *pc = u->to;
+    break;
+  case ISA_OP_nop: break;
+  default: return false; /* VM_U_STOP */
+  }
+  return true;
+}
+
+/* Runs register instructions from e's pc, at most `budget`, until one that is slow or divides by
+ * zero. Gives how many ran. */
+static uint64_t fast_loop(vm_engine *e, uint64_t budget) {
+  const vm_uop *const code = e->uops;
+  uint32_t pc = e->pc;
+  uint64_t n = 0;
+  for (; n < budget; n++) {
+    uint32_t next = pc + 1;
+    if (!reg_step(e->regs, &code[pc], &next)) break;
+    pc = next;
+  }
+  e->pc = pc;
+  return n;
+}
+
+/* The same under the check of registers, which looks at each instruction. */
+static uint64_t checked_loop(vm_core *c, unsigned e, uint64_t budget) {
+  vm_engine *en = &c->eng[e];
+  uint64_t n = 0;
+  for (; n < budget; n++) {
+    uint32_t next = en->pc + 1;
+    const vm_uop *u = &en->uops[en->pc];
+    if (!(u->flags & VM_U_SLOW)) vm_check_registers(c, e, en->pc);
+    if (!reg_step(en->regs, u, &next)) break;
+    en->pc = next;
+  }
+  return n;
+}
+
+static bool is_fast(unsigned op) {
+  return isa_op_is_control(op) && isa_ops[op].cost == ISA_COST_CTL && op != ISA_OP_halt &&
+         op != ISA_OP_ret && op != ISA_OP_drain && op != ISA_OP_notify && op != ISA_OP_rank_id;
+}
+
+vm_uop vm_uop_of(const isa_insn *in) {
+  vm_uop u = {.op = (uint8_t)in->op};
+  const isa_form *form = isa_form_of(in->op);
+  for (unsigned i = 0; i < form->nfields && is_fast(in->op); i++) {
+    const isa_field *f = &form->fields[i];
+    const void *at = isa_member_c(in, f);
+    if (f->kind == ISA_K_REG && strcmp(f->name, "ra") == 0)
+      u.ra = *(const uint8_t *)at;
+    else if (f->kind == ISA_K_REG)
+      u.rd = *(const uint8_t *)at;
+    else if (f->kind == ISA_K_LABEL)
+      memcpy(&u.to, at, 4);
+    else if (f->kind == ISA_K_INT) {
+      const isa_int *v = at;
+      u.b = v->v;
+      u.flags |= v->is_reg ? VM_U_BREG : 0;
+    }
+  }
+  if (!is_fast(in->op) || in->wait.cond != ISA_WAIT_none || in->upd.kind != ISA_UPD_none) {
+    u.flags |= VM_U_SLOW;
+    u.op = VM_U_STOP;
+  }
+  return u;
+}
+
+/* ---- Instructions that meet the rest of the machine ---------------------------------------- */
+
+static vm_time cycles(const vm_core *c, vm_cost_id id) {
+  return vm_cycles(c, ISA_ENG_sync, c->cost[id]); /* sync's clock is the base clock */
+}
+
+vm_verdict vm_stall(vm_core *c, unsigned e, vm_time t, uint32_t node, vm_why why) {
+  c->eng[e].now = t;
+  vm_goes_on(&c->eng[e], node, why, t);
+  vm_post(c, VM_E_SEQ, e, t, 0);
+  return VM_STALL;
+}
+
+/* The one operand of an instruction of the sequencer, when the engine's own data path no longer
+ * touches its bytes. */
+static vm_verdict resolve_one(vm_core *c, unsigned e, uint32_t ap, bool writes, vm_view *v) {
+  isa_error err = {0};
+  vm_box box;
+  uint32_t node = 0;
+  c->elem_free = 0;
+  bool ok = vm_resolve_ap(c, &c->eng[e], ap, v, &err);
+  if (c->elem_free > c->now) return vm_stall(c, e, c->elem_free, c->elem_node, VM_WHY_HAZARD);
+  if (!ok) {
+    vm_fault(c, err.status, (int)e, -1, c->eng[e].pc, "%s", err.text);
+    return VM_FAULT;
+  }
+  vm_view_box(c, v, &box);
+  vm_time t = vm_own_hazard(c, e, &box, writes, &node);
+  return t > c->now ? vm_stall(c, e, t, node, VM_WHY_HAZARD) : VM_RETIRE;
+}
+
+/* A register holds the element's value as a 32-bit integer, a float as its fp32 bits. */
+static uint32_t register_of(const vm_view *v) {
+  uint32_t bits;
+  vm_load_bits(&bits, v, 0, 0, 1);
+  switch (v->dtype) {
+  case ISA_int8: return (uint32_t)(int32_t)(int8_t)bits;
+  case ISA_int16: return (uint32_t)(int32_t)(int16_t)bits;
+  default: break;
+  }
+  if (isa_dtypes[v->dtype].cls == ISA_FLOAT) return isa_f32_bits(isa_to_f32(v->dtype, bits));
+  return bits;
+}
+
+static vm_verdict do_tensor_load(vm_core *c, unsigned e, const isa_insn *in) {
+  vm_view v;
+  vm_verdict ready = resolve_one(c, e, in->u.TENSOR_LOAD.src, false, &v);
+  if (ready != VM_RETIRE) return ready;
+  if (c->check) vm_check_access(c, e, &v, false);
+  c->eng[e].regs[in->u.TENSOR_LOAD.rd] = register_of(&v);
+  c->eng[e].now += cycles(c, VM_REG_MEM);
+  return VM_RETIRE;
+}
+
+static vm_verdict do_tensor_store(vm_core *c, unsigned e, const isa_insn *in) {
+  vm_view v;
+  vm_box box;
+  vm_verdict ready = resolve_one(c, e, in->u.TENSOR_STORE.dst, true, &v);
+  if (ready != VM_RETIRE) return ready;
+  if (c->check) vm_check_access(c, e, &v, true);
+  vm_view_box(c, &v, &box);
+  vm_protect(c, &box, 1, NULL);
+  uint32_t value = c->eng[e].regs[in->u.TENSOR_STORE.ra];
+  if (isa_dtypes[v.dtype].cls == ISA_FLOAT)
+    value = isa_from_f32(v.dtype, isa_bits_f32(value), c->eng[e].dp.cvt);
+  else if (v.dtype == ISA_bool)
+    value = value != 0;
+  vm_store_bits(&v, 0, 0, &value, 1);
+  c->eng[e].now += cycles(c, VM_REG_MEM);
+  return VM_RETIRE;
+}
+
+static vm_verdict do_print(vm_core *c, unsigned e, const isa_insn *in) {
+  vm_view v;
+  const struct isa_PRINT *a = &in->u.PRINT;
+  vm_verdict ready = resolve_one(c, e, a->src, false, &v);
+  if (ready != VM_RETIRE) return ready;
+  if (c->check) vm_check_access(c, e, &v, false);
+  vm_print(c, isa_program_list(c->prog, a->prefix, ISA_K_STR), a->prefix.count, &v,
+           a->to == ISA_STREAM_stderr);
+  return VM_RETIRE;
+}
+
+static vm_verdict do_ret(vm_core *c, unsigned e, const isa_insn *in) {
+  vm_engine *en = &c->eng[e];
+  uint32_t to = en->regs[in->u.REG.r];
+  if (to >= en->code->n) {
+    vm_fault(c, ISA_FAULT, (int)e, -1, en->pc, "ret to pc %u; the section has %u instructions", to,
+             en->code->n);
+    return VM_FAULT;
+  }
+  en->pc = to - 1; /* the common retirement adds one */
+  return VM_RETIRE;
+}
+
+static vm_verdict do_drain(vm_core *c, unsigned e) {
+  vm_engine *en = &c->eng[e];
+  vm_time t = en->issue_free > en->last_done ? en->issue_free : en->last_done;
+  uint32_t node = t > en->last_done ? en->issue_node : en->last_node;
+  if (en->dge_free > t) {
+    t = en->dge_free;
+    node = en->dge_node;
+  }
+  if (t > c->now) return vm_stall(c, e, t, node, VM_WHY_DRAIN);
+  if (c->check) vm_check_drain(c, e);
+  return VM_RETIRE;
+}
+
+static vm_verdict do_event_semaphore(vm_core *c, unsigned e, const isa_insn *in) {
+  vm_engine *en = &c->eng[e];
+  const isa_update *u = &in->upd;
+  en->now += (vm_time)c->cost[VM_SEM_SELF] * VM_NS;
+  c->cause = vm_path_add(c, VM_N_SEQ, e, e, en->pc, c->now, en->now, en->cause);
+  /* Taking what was waited for is one step: two waiters must not both see it. */
+  if (in->wait.cond != ISA_WAIT_none && u->kind != ISA_UPD_none && u->sem == in->wait.sem) {
+    if (c->check) vm_check_taken(c, e, u->sem, u->kind);
+    vm_sem_apply(c, u->sem, u->kind, u->value, e, en->pc);
+  } else if (u->kind != ISA_UPD_none) {
+    if (c->check) vm_check_update(c, e, u);
+    vm_sem_post(c, u, en->now, e, en->pc);
+  }
+  return VM_RETIRE;
+}
+
+static vm_verdict do_sem_range(vm_core *c, unsigned e, const isa_insn *in) {
+  const struct isa_SEM_RANGE *a = &in->u.SEM_RANGE;
+  c->cause = vm_path_add(c, VM_N_SEQ, e, e, c->eng[e].pc, c->now, c->now, c->eng[e].cause);
+  for (uint32_t s = a->first; s < (uint32_t)a->first + a->count; s++) {
+    if (c->check) vm_check_taken(c, e, s, ISA_UPD_write);
+    vm_sem_apply(c, s, ISA_UPD_write, 0, e, c->eng[e].pc);
+  }
+  c->eng[e].now += (vm_time)c->cost[VM_SEM_SELF] * VM_NS;
+  return VM_RETIRE;
+}
+
+/* One instruction that the fast loop leaves; c->now is its time. */
+static vm_verdict slow_step(vm_core *c, unsigned e, const isa_insn *in) {
+  vm_engine *en = &c->eng[e];
+  switch (in->op) {
+  case ISA_OP_halt: en->state = VM_HALTED; return VM_RETIRE;
+  case ISA_OP_ret: return do_ret(c, e, in);
+  case ISA_OP_drain: return do_drain(c, e);
+  case ISA_OP_event_semaphore: return do_event_semaphore(c, e, in);
+  case ISA_OP_sem_range_clear: return do_sem_range(c, e, in);
+  case ISA_OP_tensor_load: return do_tensor_load(c, e, in);
+  case ISA_OP_tensor_store: return do_tensor_store(c, e, in);
+  case ISA_OP_device_print: return do_print(c, e, in);
+  case ISA_OP_notify: {
+    const isa_int *id = &in->u.NOTIFY.id;
+    vm_trace(c, VM_EV_NOTIFY, e, en->pc, id->is_reg ? en->regs[id->v] : (uint32_t)id->v, c->now,
+             c->now, 0, 0);
+    return VM_RETIRE;
+  }
+  default: break;
+  }
+  if (isa_op_is_dma(in->op)) return vm_dma_trigger(c, e, in);
+  if (!isa_op_is_control(in->op)) return vm_issue(c, e, in);
+  /* A register instruction that carries a semaphore clause. */
+  uint32_t next = en->pc + 1;
+  vm_uop u = en->uops[en->pc];
+  u.op = (uint8_t)in->op;
+  bool ok = reg_step(en->regs, &u, &next);
+  en->pc = next - 1; /* retirement adds one */
+  if (ok) return VM_RETIRE;
+  vm_fault(c, ISA_FAULT, (int)e, -1, en->pc, "division by zero");
+  return VM_FAULT;
+}
+
+static bool blocked(vm_core *c, unsigned e, const isa_insn *in) {
+  vm_engine *en = &c->eng[e];
+  const isa_wait *w = &in->wait;
+  if (w->cond == ISA_WAIT_none) return false;
+  if (vm_wait_holds(c, en, w)) {
+    if (en->wait_told) {
+      en->waiting += c->now - en->wait_since;
+      vm_trace(c, VM_EV_WAIT, e, en->pc, w->sem, en->wait_since, c->now, 0, 0);
+    }
+    return false;
+  }
+  if (!en->wait_told) {
+    en->wait_told = true;
+    en->wait_since = c->now;
+  }
+  en->state = VM_WAITING;
+  c->sem_waiters[w->sem] |= (uint8_t)(1u << e);
+  return true;
+}
+
+/* True when simulated time can go on to t without another event running first. */
+static bool nothing_before(const vm_core *c, vm_time t) {
+  return c->heap.n == 0 || c->heap.v[0].time > t;
+}
+
+/* Brings simulated time to the engine's own. False: an event was posted for it. */
+static bool catch_up(vm_core *c, unsigned e, bool single) {
+  vm_engine *en = &c->eng[e];
+  if (en->now <= c->now) return true;
+  if (!single && nothing_before(c, en->now) && en->now <= c->horizon) {
+    c->now = en->now;
+    return true;
+  }
+  vm_post(c, VM_E_SEQ, e, en->now, 0);
+  return false;
+}
+
+/* Runs one slow instruction. False when the engine leaves its loop. */
+static bool slow(vm_core *c, unsigned e) {
+  vm_engine *en = &c->eng[e];
+  const isa_insn *in = &en->code->insns[en->pc];
+  if (!en->waited) {
+    if (blocked(c, e, in)) return false;
+    if (c->check) vm_check_begin(c, e, in);
+  }
+  en->waited = true;
+  uint32_t pc = en->pc;
+  if (slow_step(c, e, in) != VM_RETIRE) return false;
+  bool posts = isa_op_is_control(in->op) && in->op != ISA_OP_event_semaphore &&
+               !isa_op_is_dma(in->op) && in->upd.kind != ISA_UPD_none;
+  en->now += cycles(c, VM_REG_CYC);
+  if (posts) {
+    if (c->check) vm_check_update(c, e, &in->upd);
+    c->cause = vm_path_add(c, VM_N_SEQ, e, e, pc, c->now, en->now, en->cause);
+    vm_sem_post(c, &in->upd, en->now, e, pc);
+  }
+  en->waited = en->wait_told = false;
+  en->triggered = 0;
+  en->shared_at = ++en->instructions;
+  c->instructions++;
+  if (en->state == VM_HALTED) {
+    vm_path_add(c, VM_N_SEQ, e, e, pc, c->now, c->now, en->cause);
+    return false;
+  }
+  en->pc++;
+  return true;
+}
+
+/* What counts against the limit: a dma_trigger as many as it starts, so that work is bounded. */
+static uint64_t counted(const vm_core *c) { return c->instructions + c->repeats; }
+
+bool vm_at_limit(vm_core *c, unsigned e) {
+  vm_engine *en = &c->eng[e];
+  if (!c->limits.instructions || counted(c) < c->limits.instructions) return false;
+  vm_post(c, VM_E_SEQ, e, en->now, 0); /* so that it can go on once it is saved */
+  vm_fault(c, ISA_LIMIT, (int)e, -1, en->pc, "%llu instructions%s have run, the limit",
+           (unsigned long long)counted(c), c->repeats ? " and transfers of dma_trigger" : "");
+  return true;
+}
+
+/* Register instructions that engine e may run ahead: one past the horizon at most. */
+static uint64_t budget_of(const vm_core *c, unsigned e, bool single, vm_time cycle) {
+  uint64_t left = c->limits.instructions ? c->limits.instructions - counted(c) : BATCH;
+  left = left < BATCH ? left : BATCH;
+  vm_time now = c->eng[e].now;
+  if (c->horizon == UINT64_MAX || cycle == 0) return single ? 1 : left;
+  uint64_t room = now < c->horizon ? (c->horizon - now) / cycle + 1 : 1;
+  return single ? 1 : left < room ? left : room;
+}
+
+void vm_seq_run(vm_core *c, unsigned e, bool single) {
+  vm_engine *en = &c->eng[e];
+  vm_time cycle = cycles(c, VM_REG_CYC);
+  en->state = VM_READY;
+  en->now = en->now > c->now ? en->now : c->now;
+  for (uint32_t turns = 0; !c->ended; turns++) {
+    if (vm_at_limit(c, e)) return;
+    uint64_t budget = budget_of(c, e, single, cycle), n;
+    n = c->check ? checked_loop(c, e, budget) : fast_loop(en, budget);
+    en->instructions += n;
+    c->instructions += n;
+    en->now += n * cycle;
+    if (n == budget || turns == BATCH / 64) { /* the loop looks at limits and the host's clock */
+      c->until_clock = 1;
+      vm_post(c, VM_E_SEQ, e, en->now, 0);
+      return;
+    }
+    if (!catch_up(c, e, single)) return;
+    if (!(en->uops[en->pc].flags & VM_U_SLOW)) {
+      vm_fault(c, ISA_FAULT, (int)e, -1, en->pc, "division by zero");
+      return;
+    }
+    if (!slow(c, e)) return;
+    if (single) {
+      vm_post(c, VM_E_SEQ, e, en->now, 0);
+      return;
+    }
+  }
+}

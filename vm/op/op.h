@@ -1,0 +1,256 @@
+/* What a data-path handler sees: operands resolved to host memory, and its engine's state.
+ *
+ * A handler is a pure function of its operands and of the data-path state of its own engine, so
+ * the scheduler may run it at any moment between its simulated start and done. One handler an
+ * instruction: vm_verdict op_NAME(vm_dp *, const struct vm_FORM *), op_*.c. */
+#ifndef VM_OP_H
+#define VM_OP_H
+
+#include "../simd/loops.h"
+
+enum { VM_DIMS = 6 };
+
+/* An operand in memory. Dimension 0 is the partitions (num[0] of them, step[0] host bytes apart;
+ * 1 and 0 in HBM), 1 .. ndim-1 the free dimensions as the program gave them, outermost first. */
+typedef struct vm_view {
+  uint8_t *at; /* the first element; NULL: the operand is absent */
+  uint8_t dtype, space, ndim, esize;
+  uint16_t part; /* start partition, 0 in HBM */
+  uint32_t num[VM_DIMS];
+  int64_t step[VM_DIMS]; /* bytes */
+  uint64_t elems;        /* of one partition */
+  /* The longest trailing part of the free dimensions that is one strided run: `run` elements,
+   * run_step bytes apart. elems == run for most operands. */
+  uint64_t run;
+  int64_t run_step;
+  /* Gen4's `.indirect`: element i of a partition lies place[i] bytes from its first, whatever the
+   * steps say, and run is 1; lo and hi are the least and the largest. NULL: the steps count. */
+  const int32_t *place;
+  int32_t lo, hi;
+} vm_view;
+
+typedef struct vm_num { /* float immediate (a register's bits included) or a [P, 1] view */
+  bool given;
+  float imm;
+  vm_view v; /* v.at != NULL: a vector, one element a partition */
+} vm_num;
+enum { VM_LIST = 16 }; /* patterns of a list; the verifier lets no more through */
+typedef struct vm_views {
+  uint32_t n;
+  vm_view v[VM_LIST];
+} vm_views;
+typedef struct vm_steps {
+  uint32_t n;
+  isa_step s[4]; /* outermost first */
+} vm_steps;
+typedef struct vm_bytes {
+  uint32_t n;
+  const uint8_t *p;
+} vm_bytes;
+typedef struct vm_f32s {
+  uint32_t n;
+  const float *p;
+} vm_f32s;
+
+typedef uint8_t vm_t_REG;
+typedef int32_t vm_t_INT;
+typedef vm_num vm_t_NUM;
+typedef vm_view vm_t_AP;
+typedef uint8_t vm_t_U8;
+typedef uint16_t vm_t_U16;
+typedef uint32_t vm_t_U32;
+typedef int32_t vm_t_I32;
+typedef uint8_t vm_t_ENUM;
+typedef uint8_t vm_t_ALU;
+typedef uint8_t vm_t_ACTF;
+typedef uint32_t vm_t_LABEL;
+typedef uint8_t vm_t_QUEUE;
+typedef vm_bytes vm_t_STR;
+typedef vm_bytes vm_t_BYTES;
+typedef vm_steps vm_t_STEPS;
+typedef vm_views vm_t_APS;
+typedef vm_f32s vm_t_F32S;
+typedef vm_bytes vm_t_I32S;
+
+/* The resolved operands of each form: struct vm_TENSOR_TENSOR and so on. */
+#define FORM(id) struct vm_##id {
+#define FIELD(form, name, kind, mode, arg) vm_t_##kind name;
+#define END(id) \
+  uint8_t end_; \
+  }             \
+  ;
+#include "../../isa/forms.def"
+#undef FORM
+#undef FIELD
+#undef END
+
+typedef enum vm_verdict { VM_RETIRE, VM_STALL, VM_FAULT } vm_verdict;
+
+/* Row buffers of a handler, and floats in one: long rows go through in pieces. */
+enum { VM_ROWS = 4, VM_ROW = 2048 };
+
+/* PSUM in slots of an fp32 element, and the marks of the two halves of one. */
+enum { VM_PSUM_SLOTS = ISA_PMAX * ISA_PSUM_BYTES / 4, VM_BOTH_HALVES = 3 };
+enum { VM_BANK_SLOTS = ISA_PSUM_BANK / 4 };
+/* The number of the slot that holds a byte of a partition: [bank][partition][VM_BANK_SLOTS], so
+ * that what is kept of a bank lies together. */
+static inline size_t vm_psum_slot(size_t part, size_t byte) {
+  return (byte / ISA_PSUM_BANK * ISA_PMAX + part) * VM_BANK_SLOTS + byte % ISA_PSUM_BANK / 4;
+}
+/* A matmul goes through its columns in blocks of VM_COLUMNS. */
+enum { VM_COLUMNS = 512, VM_SCRATCH = 2 * ISA_PMAX * VM_COLUMNS };
+
+/* What ldweights left in a tile of the array; k = 0: nothing. */
+typedef struct vm_stationary {
+  uint16_t k, m;      /* rows of the contraction (double_row: two a partition, MX: four), columns */
+  uint8_t rows, cols; /* size of the tile; 128 when the array is not tiled */
+  uint8_t dtype;
+  bool pairs; /* double_row */
+  bool mx;    /* loaded by ldweights_mx */
+} vm_stationary;
+
+/* Rows of the contraction that one partition may hold: an MX element has four. */
+enum { VM_LANES = 4 };
+
+/* The stationary operands of the tensor engine. A tile at (row, column) of the array, which are
+ * multiples of 32, is described by tile[row / 32][column / 32]; its values, as fp32, lie from
+ * w[VM_LANES * row][column] on, and the elements they came from from bits[row][column] on. */
+typedef struct vm_weights {
+  float w[VM_LANES * ISA_PMAX][ISA_PMAX]; /* [k][m] */
+  uint32_t bits[ISA_PMAX][ISA_PMAX];
+  vm_stationary tile[ISA_PMAX / 32][ISA_PMAX / 32];
+} vm_weights;
+
+/* Bytes of a shuffle's mask, and its mark of a partition that stays as it is. */
+enum { VM_MASK = 32, VM_KEEP = 255 };
+/* Match values of a partition. */
+enum { VM_MATCH = 8 };
+/* Words of a XORWOW state, of which a vector lane has four, and words of a lane in all. */
+enum { VM_XORWOW = 6, VM_RNG = 4 * VM_XORWOW };
+
+/* Data-path state of one engine. Each engine has its own; fields that an engine does not use
+ * stay zero. */
+typedef struct vm_dp {
+  const vm_kern *k;
+  /* Lane p of an engine works on partition p of an operand, counted from the operand's first. */
+  const isa_target *target;
+  uint8_t engine;
+  unsigned cvt;        /* isa_cvt flags of the run */
+  float acc[ISA_PMAX]; /* accumulator registers (scalar, vector) */
+  vm_weights *weights; /* tensor engine; zeroed at load */
+  /* tensor: one byte a slot, at vm_psum_slot. Bit 0: a matmul has written the slot's
+   * low 16 bits, bit 1: its high ones (a bf16 element is half a slot); what is not written is
+   * fresh, as all is at load. */
+  uint8_t *psum_written;
+  uint8_t *psum; /* host address of PSUM, and bytes between partitions there */
+  size_t psum_pitch;
+  float (*row)[VM_ROW]; /* VM_ROWS rows for any handler */
+  float *scratch;       /* VM_SCRATCH floats: blocks of operands and of sums, or what topk sorts */
+  /* vector: where each partition of a quadrant comes from in a shuffle, once one is loaded. */
+  uint8_t mask[VM_MASK];
+  bool has_mask;
+  /* vector: the values that find_index8 and match_replace8 look for, of the lanes where they are
+   * loaded. */
+  float match[ISA_PMAX][VM_MATCH];
+  bool has_match[ISA_PMAX];
+  /* Stochastic rounding: the run's seed, how many instructions of this engine have rounded so, and
+   * of the one that runs its key and whether it does (vm_round_begin). */
+  uint64_t rounding_seed, rounding_count, rounding_key;
+  bool stochastic;
+  /* vector, gpsimd: state of the random generator, valid once seeded (op_rand.c). */
+  bool seeded;
+  uint32_t rng[ISA_PMAX][VM_RNG];
+  /* gpsimd: runs a custom_op; NULL: there is none. */
+  vm_verdict (*custom)(void *ud, struct vm_dp *d, const struct vm_CUSTOM *a);
+  void *custom_ud;
+  char fault[240]; /* text of the last VM_FAULT */
+  bool no_memory;  /* which is the host's, for want of memory */
+} vm_dp;
+
+/* Records a fault's text and gives VM_FAULT. */
+vm_verdict vm_dp_fault(vm_dp *d, const char *fmt, ...) ISA_PRINTF(2, 3);
+
+/* out is like v with its elements in order at `at`, partition after partition. */
+void vm_view_dense(vm_view *out, const vm_view *v, uint8_t *at);
+
+/* Fills run and run_step of a view from its num and step: the longest trailing part of the free
+ * dimensions that is one strided run, dimensions of one element left out. */
+void vm_view_runs(vm_view *v);
+
+/* Elements first .. first + n - 1 of partition p as they are, esize bytes each, to a dense row and
+ * back. Any type, any n of at least 1. A dense row may be the elements' own memory. */
+void vm_load_raw(void *dst, const vm_view *v, uint32_t p, uint64_t first, size_t n);
+void vm_store_raw(const vm_view *v, uint32_t p, uint64_t first, const void *src, size_t n);
+/* Address of element first of partition p when the partition's elements lie densely in order,
+ * else NULL. */
+uint8_t *vm_row_at(const vm_view *v, uint32_t p, uint64_t first);
+
+/* Elements first .. first + n - 1 of partition p as fp32, and back with one conversion. n at most
+ * VM_ROW for any view; not for packed types. */
+void vm_load(const vm_dp *d, float *dst, const vm_view *v, uint32_t p, uint64_t first, size_t n);
+void vm_store(const vm_dp *d, const vm_view *v, uint32_t p, uint64_t first, const float *src,
+              size_t n);
+/* The same for a kernel that can work in place: a dense float32 row is used where it lies (bits
+ * unchanged), anything else goes through buf. vm_out gives where the kernel shall write,
+ * vm_out_done then stores what is not yet in memory. */
+const float *vm_in(const vm_dp *d, float *buf, const vm_view *v, uint32_t p, uint64_t first,
+                   size_t n);
+float *vm_out(float *buf, const vm_view *v, uint32_t p, uint64_t first);
+void vm_out_done(const vm_dp *d, const vm_view *v, uint32_t p, uint64_t first, const float *out,
+                 size_t n);
+/* The same elements as raw bits, zero-extended to 32 (types of up to 4 bytes). n at most
+ * VM_ROW. */
+void vm_load_bits(uint32_t *dst, const vm_view *v, uint32_t p, uint64_t first, size_t n);
+void vm_store_bits(const vm_view *v, uint32_t p, uint64_t first, const uint32_t *src, size_t n);
+/* Host address of element i of partition p. */
+uint8_t *vm_at(const vm_view *v, uint32_t p, uint64_t i);
+/* The value of a scalar operand for partition p; `absent` when it is not given. */
+float vm_num_at(const vm_dp *d, const vm_num *n, uint32_t p, float absent);
+/* Copies all elements of src to dst bit by bit (equal sizes of element, equal counts). In-place
+ * overlap must be exact. */
+void vm_copy_bits(const vm_view *dst, const vm_view *src);
+/* o = x op s, with reverse s op x. o may be x. Unary operators ignore s. */
+void vm_alu_scalar(const vm_dp *d, unsigned op, float *o, const float *x, float s, bool reverse,
+                   size_t n);
+/* A reduction along the row (05-numerics) into a partition's register: reset and reset_reduce
+ * give *acc the operator's identity, load_reduce init; those with "reduce" then apply op to *acc
+ * and row. op is add, mult, max, min, abs_max or abs_min. */
+void vm_accumulate(float *acc, unsigned cmd, unsigned op, float init, float row);
+static inline bool vm_cmd_reduces(unsigned cmd) {
+  return cmd == ISA_CMD_reduce || cmd == ISA_CMD_reset_reduce || cmd == ISA_CMD_load_reduce;
+}
+/* Starting values of the sixteen partials of kern.h. */
+void vm_partials_start(unsigned op, float part[16]);
+/* Between these two, vm_store and vm_out_done round as `round` (ISA_ROUND_...) says. Stochastic
+ * rounding is a function of the run's seed, the engine, the number of its instructions that have
+ * rounded so before, the partition and the element's number in it, so that no order of execution
+ * changes it: element i of partition p takes vm_kern's random of from + i * 0x9e3779b9, from the
+ * upper half of mix(key + p), key = mix(mix(seed + engine) + count), count = 1, 2, ..., where
+ * mix is SplitMix64's finaliser of its argument times 0x9e3779b97f4a7c15. */
+void vm_round_begin(vm_dp *d, unsigned round);
+void vm_round_end(vm_dp *d);
+/* Elements of the piece that starts at i: handlers go through a row in pieces of VM_ROW. */
+static inline size_t vm_piece(uint64_t elems, uint64_t i) {
+  return elems - i < VM_ROW ? (size_t)(elems - i) : VM_ROW;
+}
+/* A view of one element a partition as one partition of that many elements, so that a column
+ * costs one row's work. False, *out untouched, when v is no such column. Not for results that are
+ * rounded stochastically, which goes by partition. */
+bool vm_turn(vm_view *out, const vm_view *v);
+
+#define DECLARE_DONE(name, form) vm_verdict op_##name(vm_dp *d, const struct vm_##form *a);
+#define DECLARE_PLANNED DECLARE_DONE /* may not exist yet: nothing calls it */
+#define INSN(name, number, eng, gen, form, rule, cost, status, prof, text) \
+  HANDLED_##eng(DECLARE_##status, name, form)
+/* Handlers belong to data-path instructions; those any engine may carry are the sequencer's. */
+#define HANDLED_ANY(what, name, form)
+#define HANDLED_T(what, name, form) what(name, form)
+#define HANDLED_V HANDLED_T
+#define HANDLED_S HANDLED_T
+#define HANDLED_G HANDLED_T
+#define HANDLED_VG HANDLED_T
+#define HANDLED_VSG HANDLED_T
+#include "../../isa/opcodes.def"
+#undef INSN
+
+#endif

@@ -1,0 +1,493 @@
+/* The checks of a saved run: findings, clocks, accesses, shadows. What follows from the program is
+ * made anew by vm_check_start. Places in HBM are bytes of a tensor. */
+#include "../check/check.h"
+#include "../check/impl.h"
+#include "save.h"
+
+#include <string.h>
+
+static void out_of_memory(vm_saver *s) {
+  s->failed = true;
+  if (s->err) s->err->status = ISA_NOMEM;
+}
+
+static void save_i64(vm_saver *s, int64_t *v) {
+  uint64_t bits = (uint64_t)*v;
+  save_u64(s, &bits);
+  *v = (int64_t)bits;
+}
+
+/* An instruction that a report may name; 0 also where there is none. */
+static void walk_pc(vm_saver *s, const vm_core *c, unsigned engine, uint32_t *pc) {
+  save_u32(s, pc);
+  vm_saver_need(s, *pc == 0 || *pc < c->code->code[engine].n,
+                "a check names an instruction that is none");
+}
+
+static void walk_place(vm_saver *s, const vm_core *c, uint8_t *engine, uint32_t *pc) {
+  uint32_t e = *engine;
+  save_below(s, &e, ISA_NENGINES, "engine");
+  *engine = (uint8_t)e;
+  walk_pc(s, c, e, pc);
+}
+
+/* ---- Findings ------------------------------------------------------------------------------ */
+
+static void walk_text(vm_saver *s, isa_buf *b) {
+  uint32_t n = (uint32_t)b->len;
+  vm_saver_count(s, &n, UINT32_MAX, 1, "bytes of a finding");
+  if (!s->reads && n) vm_saver_bytes(s, b->data, n);
+  if (!s->reads) return;
+  if (!vm_saver_need(s, s->failed || !memchr(s->at, 0, n), "the text of a finding is none")) return;
+  isa_buf_add(b, s->at, n);
+  s->at += n;
+  if (b->failed) out_of_memory(s);
+}
+
+static void walk_finding(vm_saver *s, const vm_core *c, vm_finding *f) {
+  save_u8(s, &f->kind);
+  walk_place(s, c, &f->engine, &f->pc);
+  save_u8(s, &f->other_engine);
+  save_u32(s, &f->other_pc);
+  save_time(s, &f->time);
+  save_time(s, &f->other_time);
+  vm_saver_need(s, f->kind < VM_NCHECKS && f->other_engine <= ISA_NENGINES,
+                "a finding is of no check");
+  walk_text(s, &f->text);
+}
+
+static void walk_seen(vm_saver *s, uint64_t *seen) {
+  uint32_t n = 0, slot = 0;
+  for (uint32_t i = 0; i < SEEN_PAIRS; i++) n += seen[i] != 0;
+  vm_saver_count(s, &n, SEEN_PAIRS, 12, "pairs of places");
+  for (uint32_t i = 0; i < n && !s->failed; i++, slot++) {
+    while (!s->reads && !seen[slot]) slot++;
+    save_below(s, &slot, SEEN_PAIRS, "pair of places");
+    save_u64(s, &seen[slot]);
+  }
+}
+
+static void walk_findings(vm_saver *s, vm_core *c) {
+  struct vm_check *k = c->check;
+  uint32_t n = k->nfindings;
+  save_u64(s, &k->count);
+  vm_saver_count(s, &n, VM_FINDINGS, 30, "findings");
+  for (uint32_t i = 0; i < n && !s->failed; i++) {
+    if (s->reads) isa_buf_init(&k->findings[k->nfindings++].text, &c->al);
+    walk_finding(s, c, &k->findings[i]);
+  }
+  vm_saver_need(s, k->count == n || (k->count > n && n == VM_FINDINGS),
+                "findings are counted that are not there");
+  walk_seen(s, k->seen);
+}
+
+/* ---- Clocks -------------------------------------------------------------------------------- */
+
+/* Snapshots are shared: each is in the file where it comes first, and has a number from then on. */
+typedef struct clocks {
+  vm_saver *s;
+  vm_core *c;
+  snapshot **v; /* when it reads */
+  uint32_t n, cap;
+} clocks;
+
+static bool add_snapshot(clocks *w) {
+  const isa_alloc *al = &w->c->al;
+  if (!isa_array_grow(al, &w->v, w->n, &w->cap, sizeof *w->v) ||
+      !(w->v[w->n] = vm_ck_new_snapshot(w->c))) {
+    out_of_memory(w->s);
+    return false;
+  }
+  w->n++;
+  return true;
+}
+
+/* The number of a snapshot that is written, 0 for NULL. */
+static uint32_t number_of(clocks *w, snapshot *p) {
+  uint64_t saves = w->c->check->saves;
+  if (!p) return 0;
+  if (p->saved != saves) {
+    p->saved = saves;
+    p->number = w->n + 1;
+  }
+  return p->number;
+}
+
+/* A reference to a snapshot. */
+static void walk_snapshot(clocks *w, snapshot **p) {
+  vm_saver *s = w->s;
+  uint32_t ncomps = w->c->check->ncomps, number = s->reads ? 0 : number_of(w, *p);
+  save_below(s, &number, w->n + 2, "clock");
+  bool fresh = number > w->n;
+  if (fresh && s->reads &&
+      (!vm_saver_need(s, ncomps <= vm_saver_left(s) / 4, "a clock is cut off") || !add_snapshot(w)))
+    return;
+  if (fresh && !s->reads) w->n++;
+  if (s->reads && number) {
+    *p = w->v[number - 1];
+    (*p)->refs++;
+  }
+  for (uint32_t i = 0; fresh && i < ncomps; i++) save_u32(s, &(*p)->v[i]);
+}
+
+static void walk_release(clocks *w, release *r) {
+  vm_saver *s = w->s;
+  walk_snapshot(w, &r->base);
+  for (unsigned i = 0; i < OF_ENGINE; i++) save_u32(s, &r->own[i]);
+  save_u32(s, &r->share);
+  save_u16(s, &r->ring);
+  save_u8(s, &r->engine);
+  vm_saver_need(s, r->base && r->engine < ISA_NENGINES && r->ring < w->c->check->ncomps,
+                "an update releases nothing");
+  walk_pc(s, w->c, s->failed ? 0 : r->engine, &r->pc);
+}
+
+static void walk_update(clocks *w, update *u) {
+  vm_saver *s = w->s;
+  walk_release(w, &u->r);
+  save_i64(s, &u->delta);
+  save_i64(s, &u->total);
+  save_u32(s, &u->epoch);
+  save_bool(s, &u->writes);
+  vm_saver_need(s, u->delta >= -(int64_t)UINT32_MAX && u->delta <= UINT32_MAX,
+                "an update adds too much");
+}
+
+/* The sums of an update that is read: those of its source, and until it has arrived those of its
+ * semaphore. */
+static void add_up(sem_log *l, source *src, const update *u, bool arrived) {
+  if (u->writes) return;
+  *(u->delta < 0 ? &src->down : &src->up) += u->delta;
+  if (!arrived) *(u->delta < 0 ? &l->down : &l->up) += u->delta;
+}
+
+static void walk_source(clocks *w, sem_log *l, source *src) {
+  vm_saver *s = w->s;
+  uint32_t n = src->n - src->head;
+  save_u16(s, &src->comp);
+  save_u32(s, &src->arrived);
+  vm_saver_count(s, &n, UINT32_MAX / 2, 48, "updates of a semaphore");
+  vm_saver_need(s, src->comp < w->c->check->ncomps && src->arrived <= n,
+                "updates of a semaphore come from nowhere");
+  for (uint32_t i = 0; i < n && !s->failed; i++) {
+    if (s->reads) {
+      if (!isa_array_grow(&w->c->al, &src->v, src->n, &src->cap, sizeof *src->v)) {
+        out_of_memory(s);
+        return;
+      }
+      src->v[src->n++] = (update){0};
+    }
+    update *u = &src->v[src->head + i];
+    walk_update(w, u);
+    if (s->reads && !s->failed) add_up(l, src, u, i < src->arrived);
+  }
+}
+
+static void walk_held(vm_saver *s, const vm_core *c, unsigned e, held *h) {
+  save_bool(s, &h->valid);
+  save_u8(s, &h->cond);
+  save_u32(s, &h->value);
+  save_u32(s, &h->epoch);
+  save_time(s, &h->time);
+  walk_pc(s, c, e, &h->pc);
+  vm_saver_need(s, h->cond < ISA_NCONDS, "a wait that held is none");
+}
+
+static void walk_sem_log(clocks *w, sem_log *l) {
+  vm_saver *s = w->s;
+  uint32_t n = l->nsrc;
+  vm_saver_count(s, &n, w->c->check->ncomps, 10, "sources of a semaphore");
+  for (uint32_t i = 0; i < n && !s->failed; i++) {
+    if (s->reads) {
+      if (!isa_array_grow(&w->c->al, &l->src, l->nsrc, &l->cap, sizeof *l->src)) {
+        out_of_memory(s);
+        return;
+      }
+      l->src[l->nsrc++] = (source){0};
+    }
+    walk_source(w, l, &l->src[i]);
+  }
+  save_bool(s, &l->was_written);
+  save_u32(s, &l->before);
+  save_u32(s, &l->set_to);
+  walk_place(s, w->c, &l->writer, &l->written_pc);
+  save_time(s, &l->written_at);
+  save_u16(s, &l->write_comp);
+  save_u32(s, &l->write_epoch);
+  vm_saver_need(s, l->write_comp < w->c->check->ncomps, "a semaphore was written by nobody");
+  if (l->was_written && !s->failed) walk_release(w, &l->write);
+  for (unsigned e = 0; e < ISA_NENGINES; e++) walk_held(s, w->c, e, &l->held[e]);
+}
+
+static void walk_sem_logs(clocks *w) {
+  struct vm_check *k = w->c->check;
+  for (unsigned i = 0; i < ISA_NSEMS && !w->s->failed; i++) {
+    bool kept = k->sems[i] != NULL;
+    save_bool(w->s, &kept);
+    if (!kept) continue;
+    if (w->s->reads && !(k->sems[i] = isa_zalloc(&w->c->al, sizeof *k->sems[i]))) {
+      out_of_memory(w->s);
+      return;
+    }
+    walk_sem_log(w, k->sems[i]);
+  }
+}
+
+static void walk_queue(clocks *w, unsigned q) {
+  vm_saver *s = w->s;
+  struct vm_check *k = w->c->check;
+  bool triggered = k->trigger[q] < ISA_NENGINES;
+  for (unsigned r = 0; r < ISA_NDMA; r++) save_u32(s, &k->shares[q * ISA_NDMA + r]);
+  walk_snapshot(w, &k->queue_base[q]);
+  save_bool(s, &triggered);
+  if (!triggered) return;
+  walk_place(s, w->c, &k->trigger[q], &k->trigger_pc[q]);
+  save_u32(s, &k->trigger_epoch[q]);
+  save_time(s, &k->trigger_time[q]);
+}
+
+static void walk_clocks(vm_saver *s, vm_core *c) {
+  struct vm_check *k = c->check;
+  clocks w = {.s = s, .c = c};
+  k->saves++;
+  save_u32(s, &k->transfers);
+  for (unsigned e = 0; e < ISA_NENGINES && !s->failed; e++) {
+    for (uint32_t i = 0; i < k->ncomps; i++) save_u32(s, &k->clock[e][i]);
+    walk_snapshot(&w, &k->now[e]);
+  }
+  for (unsigned q = 0; q < c->code->nqueues && !s->failed; q++) walk_queue(&w, q);
+  walk_sem_logs(&w);
+  isa_free(&c->al, w.v, w.cap * sizeof *w.v);
+}
+
+/* ---- Accesses ------------------------------------------------------------------------------ */
+
+/* A set of bytes of a region, from the region's first byte on. When it reads, its spans. */
+static void walk_set(vm_saver *s, const region *r, isa_byteset *b) {
+  int64_t bytes = (int64_t)(r->hi - r->lo), at = b->start - (int64_t)r->lo;
+  uint32_t n = b->n;
+  save_i64(s, &at);
+  save_i64(s, &b->run);
+  save_below(s, &n, ISA_MAX_DIMS + 1, "dimension");
+  for (unsigned d = 0; d < n; d++) {
+    save_i64(s, &b->step[d]);
+    save_i64(s, &b->num[d]);
+  }
+  if (!s->reads || s->failed) return;
+  bool ok = b->run > 0 && b->run <= bytes;
+  b->n = n;
+  b->span[n] = b->run;
+  for (unsigned d = n; d-- > 0 && ok;) { /* each within the region, so that no sum overflows */
+    int64_t inner = d + 1 < n ? b->step[d + 1] : b->run + 1;
+    ok = b->num[d] > 1 && b->step[d] >= inner && b->step[d] <= bytes &&
+         !__builtin_mul_overflow(b->step[d], b->num[d] - 1, &b->span[d]) && b->span[d] <= bytes;
+    b->span[d] += ok ? b->span[d + 1] : 0;
+  }
+  ok = ok && at >= 0 && at <= bytes && b->span[0] <= bytes - at;
+  if (vm_saver_need(s, ok, "an access is outside its memory")) b->start = at + (int64_t)r->lo;
+}
+
+static void walk_access(vm_saver *s, const vm_core *c, access *a) {
+  const struct vm_check *k = c->check;
+  save_u16(s, &a->region);
+  if (!vm_saver_need(s, a->region < k->nregions, "an access is of no memory")) return;
+  const region *r = &k->regions[a->region];
+  walk_set(s, r, &a->set);
+  save_u16(s, &a->p0);
+  save_u16(s, &a->p1);
+  save_u16(s, &a->comp);
+  save_u32(s, &a->epoch);
+  save_u16(s, &a->seen_comp);
+  save_u32(s, &a->seen_epoch);
+  save_bool(s, &a->writes);
+  save_u8(s, &a->queue);
+  save_u8(s, &a->ring);
+  save_u32(s, &a->transfer);
+  save_time(s, &a->time);
+  walk_place(s, c, &a->engine, &a->pc);
+  vm_saver_need(s,
+                a->p0 < a->p1 && a->p1 <= ISA_PMAX && a->comp < k->ncomps &&
+                    a->seen_comp < k->ncomps &&
+                    (a->queue < c->code->nqueues || a->queue == ISA_MAX_QUEUES),
+                "an access is of nobody");
+  if (!s->reads || s->failed) return;
+  uint64_t lo = (uint64_t)a->set.start - r->lo;
+  a->first = (uint32_t)(lo >> r->shift);
+  a->last = (uint32_t)((lo + (uint64_t)a->set.span[0] - 1) >> r->shift);
+}
+
+/* Numbers of accesses, alive or free, of which none comes twice. Each counts as seen. */
+static void walk_id(vm_saver *s, struct vm_check *k, uint32_t *id, bool alive) {
+  save_below(s, id, k->naccesses, "access");
+  if (!s->reads || s->failed) return;
+  access *a = &k->accesses[*id];
+  vm_saver_need(s, a->alive == alive && a->stamp != k->stamp, "an access is where it is not");
+  a->stamp = k->stamp;
+}
+
+static void walk_free_ids(vm_saver *s, vm_core *c) {
+  struct vm_check *k = c->check;
+  uint32_t n = s->reads ? k->naccesses - k->alive : k->nfree;
+  k->stamp += s->reads;
+  for (uint32_t i = 0; i < n && !s->failed; i++) {
+    if (s->reads) {
+      if (!isa_array_grow(&c->al, &k->free_ids, k->nfree, &k->cap_free, sizeof *k->free_ids)) {
+        out_of_memory(s);
+        return;
+      }
+      k->free_ids[k->nfree++] = 0;
+    }
+    walk_id(s, k, &k->free_ids[i], false);
+  }
+}
+
+/* What a bucket holds, in its order: reports come in that. Gives how many. */
+static uint32_t walk_bucket(vm_saver *s, vm_core *c, uint32_t r, uint32_t number) {
+  struct vm_check *k = c->check;
+  bucket *b = &k->regions[r].buckets[number];
+  uint32_t n = b->n;
+  vm_saver_count(s, &n, k->naccesses, 4, "accesses");
+  k->stamp += s->reads;
+  for (uint32_t i = 0; i < n && !s->failed; i++) {
+    if (s->reads) {
+      if (!isa_array_grow(&c->al, &b->ids, b->n, &b->cap, sizeof *b->ids)) {
+        out_of_memory(s);
+        return 0;
+      }
+      b->ids[b->n++] = 0;
+    }
+    walk_id(s, k, &b->ids[i], true);
+    const access *a = &k->accesses[b->ids[i]];
+    vm_saver_need(s, a->region == r && a->first <= number && number <= a->last,
+                  "an access is where it is not");
+  }
+  return n;
+}
+
+static void walk_buckets(vm_saver *s, vm_core *c) {
+  struct vm_check *k = c->check;
+  uint64_t want = 0, have = 0;
+  for (uint32_t id = 0; id < k->naccesses; id++)
+    if (k->accesses[id].alive) want += k->accesses[id].last - k->accesses[id].first + 1;
+  for (uint32_t r = 0; r < k->nregions; r++)
+    for (uint32_t b = 0; b < k->regions[r].nbuckets && !s->failed; b++)
+      have += walk_bucket(s, c, r, b);
+  vm_saver_need(s, have == want, "an access is not where it is");
+}
+
+static void walk_accesses(vm_saver *s, vm_core *c) {
+  struct vm_check *k = c->check;
+  uint32_t n = k->naccesses;
+  save_u32(s, &k->prune_at);
+  vm_saver_count(s, &n, UINT32_MAX / 2, 5, "accesses");
+  for (uint32_t i = 0; i < n && !s->failed; i++) {
+    if (s->reads) {
+      if (!isa_array_grow(&c->al, &k->accesses, i, &k->cap_accesses, sizeof *k->accesses)) {
+        out_of_memory(s);
+        return;
+      }
+      k->accesses[k->naccesses++] = (access){0};
+    }
+    access *a = &k->accesses[i];
+    save_bool(s, &a->alive);
+    if (a->alive) walk_access(s, c, a);
+    if (s->reads) k->alive += a->alive;
+  }
+  if (!s->failed) walk_free_ids(s, c);
+  if (!s->failed) walk_buckets(s, c);
+}
+
+/* ---- Shadows ------------------------------------------------------------------------------- */
+
+enum { BLOCK = 8192, NOTHING = 0, EVERYTHING, SOME };
+
+static uint8_t kind_of(const uint8_t *at, size_t n) {
+  if (memcmp(at, at + 1, n - 1) != 0) return SOME;
+  return at[0] ? EVERYTHING : NOTHING;
+}
+
+/* n bytes of a shadow, a bit for each where they differ. */
+static void walk_block(vm_saver *s, uint8_t *at, size_t n) {
+  uint8_t bits[BLOCK / 8] = {0}, kind = s->reads ? (uint8_t)NOTHING : kind_of(at, n);
+  save_u8(s, &kind);
+  vm_saver_need(s, kind <= SOME, "a block of a shadow is none");
+  if (s->reads && kind == EVERYTHING) memset(at, 1, n);
+  if (kind != SOME) return;
+  for (size_t i = 0; i < n && !s->reads; i++) bits[i / 8] |= (uint8_t)(at[i] << i % 8);
+  vm_saver_bytes(s, bits, (n + 7) / 8);
+  for (size_t i = 0; i < n && s->reads; i++) at[i] = bits[i / 8] >> i % 8 & 1;
+}
+
+static void walk_shadow(vm_saver *s, uint8_t *at, uint64_t bytes) {
+  for (uint64_t i = 0; i < bytes && !s->failed; i += BLOCK)
+    walk_block(s, at + i, bytes - i < BLOCK ? (size_t)(bytes - i) : BLOCK);
+}
+
+/* A tensor that was another's memory when the run began counts as written: it has no shadow. */
+static void walk_tensor_shadow(vm_saver *s, vm_core *c, shadow *h) {
+  bool kept = h->at != NULL;
+  save_bool(s, &kept);
+  if (!vm_saver_need(s, !kept || h->at, "a shadow is of no tensor")) return;
+  if (!kept && h->at) {
+    vm_pages_free(&c->al, h->at, h->bytes);
+    *h = (shadow){0};
+  }
+  if (kept) walk_shadow(s, h->at, h->bytes);
+}
+
+static void walk_uninit(vm_saver *s, vm_core *c) {
+  struct vm_check *k = c->check;
+  for (unsigned e = 0; e < ISA_NENGINES; e++) save_u64(s, &k->registers[e]);
+  for (unsigned p = 0; p < ISA_PMAX; p++) {
+    walk_shadow(s, k->sbuf.at + p * c->mem.sbuf_pitch, c->target->sbuf_bytes);
+    walk_shadow(s, k->psum.at + p * c->mem.psum_pitch, ISA_PSUM_BYTES);
+  }
+  for (uint32_t i = 0; i < c->prog->ntensors && !s->failed; i++)
+    walk_tensor_shadow(s, c, &k->hbm[i]);
+}
+
+/* ---- The whole ----------------------------------------------------------------------------- */
+
+static void walk_psum(vm_saver *s, vm_core *c) {
+  struct vm_check *k = c->check;
+  vm_saver_pages(s, k->slots, VM_PSUM_SLOTS);
+  for (unsigned b = 0; b < ISA_PSUM_BYTES / ISA_PSUM_BANK; b++) {
+    walk_place(s, c, &k->reader[b], &k->reader_pc[b]);
+    save_time(s, &k->read_time[b]);
+  }
+}
+
+static void walk_tiles(vm_saver *s, vm_core *c) {
+  struct vm_check *k = c->check;
+  for (uint32_t i = 0; i < k->npairs; i++) {
+    tile_pair *p = &k->pairs[i];
+    save_u32(s, &p->written);
+    walk_place(s, c, &p->by, &p->pc);
+    vm_saver_need(s, !p->written || p->written == p->tile[0] || p->written == p->tile[1],
+                  "a tile was written that is none");
+  }
+}
+
+static void walk_state(vm_saver *s, vm_core *c) {
+  struct vm_check *k = c->check;
+  walk_findings(s, c);
+  for (unsigned e = 0; e < ISA_NENGINES; e++) save_u32(s, &k->issued[e]);
+  if (vm_ck_has(c, VM_CHECK_RACE) && !s->failed) walk_clocks(s, c);
+  if (vm_ck_has(c, VM_CHECK_RACE) && !s->failed) walk_accesses(s, c);
+  if (vm_ck_has(c, VM_CHECK_UNINIT) && !s->failed) walk_uninit(s, c);
+  if (vm_ck_has(c, VM_CHECK_PSUM) && !s->failed) walk_psum(s, c);
+  if (vm_ck_has(c, VM_CHECK_RANGE)) save_u32(s, &k->weights_had);
+  walk_tiles(s, c);
+}
+
+void vm_save_check(vm_saver *s, vm_core *c) {
+  uint32_t mask = vm_check_mask(c);
+  save_below(s, &mask, 1u << VM_NCHECKS, "mask of checks");
+  if (!mask) return;
+  if (s->reads && !vm_check_start(c, mask)) {
+    out_of_memory(s);
+    return;
+  }
+  if (vm_saver_need(s, vm_check_mask(c) == mask, "a run without values has checks of them"))
+    walk_state(s, c);
+}

@@ -1,0 +1,444 @@
+/* What is in flight in a saved run. Resolved operands are not saved as they are: a file says with
+ * which registers and dynamic offsets an instruction issued, and it is resolved again, with the
+ * checks that issuing makes. */
+#include "../engine/engine.h"
+#include "../dma/dma.h"
+#include "save.h"
+
+#include <string.h>
+
+/* ---- What operands were resolved with ------------------------------------------------------ */
+
+typedef struct recalled {
+  vm_recall r;
+  const int32_t *place[VM_RECALLS]; /* when it writes: places of an `.indirect` operand */
+  uint64_t given;                   /* mask of registers */
+  uint32_t regs[ISA_NREGS];
+} recalled;
+
+_Static_assert(ISA_NREGS == 64, "a mask of registers has 64 bits");
+
+static void note_register(recalled *rc, unsigned reg, uint32_t value) {
+  rc->given |= UINT64_C(1) << reg;
+  rc->regs[reg] = value;
+}
+
+/* An operand, where it has elements. size: of the dimension whose size is a register. */
+typedef struct noted {
+  const uint8_t *at;
+  const int32_t *place;
+  uint64_t elems; /* of a partition */
+  uint32_t size;
+} noted;
+
+static void note_operand(const vm_core *c, recalled *rc, uint32_t index, const noted *v) {
+  const isa_ap *ap = &c->code->aps[index - 1];
+  uint32_t n = rc->r.n;
+  if (ap->size_dim) note_register(rc, ap->size_reg, v->size);
+  if (v->elems == 0 || !vm_moves(ap) || vm_recall_of(c, &rc->r, index) >= 0) return;
+  rc->r.ap[n] = index;
+  rc->r.displaced[n] = v->at - vm_ap_base(c, ap) - ap->offset;
+  rc->r.noffsets[n] = (uint32_t)v->elems;
+  rc->place[n] = v->place;
+  rc->r.n++;
+}
+
+/* The offsets that an operand's index gave. A single element lies where `displaced` says. */
+static void walk_offsets(vm_saver *s, const isa_ap *ap, recalled *rc, uint32_t entry) {
+  const int32_t *place = rc->place[entry];
+  uint32_t *n = &rc->r.noffsets[entry];
+  vm_saver_count(s, n, UINT32_MAX, 4, "offsets of an operand");
+  rc->r.offsets[entry] = s->at;
+  for (uint32_t i = 0; i < *n && !s->reads; i++) {
+    uint32_t offset = place ? (uint32_t)(place[i] / (int)isa_dtype_bytes(ap->dtype)) : 0;
+    save_u32(s, &offset);
+  }
+  if (s->reads) s->at += (size_t)*n * 4;
+}
+
+static void walk_recalled(vm_saver *s, const vm_core *c, recalled *rc) {
+  save_u64(s, &rc->given);
+  for (unsigned i = 0; i < ISA_NREGS; i++)
+    if (rc->given >> i & 1) save_u32(s, &rc->regs[i]);
+  vm_saver_count(s, &rc->r.n, VM_RECALLS, 12, "dynamic operands");
+  for (uint32_t i = 0; i < rc->r.n; i++) {
+    uint64_t bytes = (uint64_t)rc->r.displaced[i];
+    save_u32(s, &rc->r.ap[i]);
+    save_u64(s, &bytes);
+    rc->r.displaced[i] = (int64_t)bytes;
+    if (!vm_saver_need(s, rc->r.ap[i] - 1 < c->code->naps, "an operand has no pattern")) return;
+    const isa_ap *ap = &c->code->aps[rc->r.ap[i] - 1];
+    if (ap->index_kind == ISA_INDEX_indirect) walk_offsets(s, ap, rc, i);
+  }
+}
+
+/* The engine with the registers of that moment, and what it had. */
+typedef struct swapped {
+  vm_engine *en;
+  uint32_t regs[ISA_NREGS];
+} swapped;
+
+static swapped swap_in(vm_engine *en, const recalled *rc) {
+  swapped w = {.en = en};
+  memcpy(w.regs, en->regs, sizeof w.regs);
+  memcpy(en->regs, rc->regs, sizeof en->regs);
+  en->recall = &rc->r;
+  return w;
+}
+
+static void swap_out(const swapped *w) {
+  memcpy(w->en->regs, w->regs, sizeof w->regs);
+  w->en->recall = NULL;
+}
+
+static void not_made(vm_saver *s, const vm_core *c, const char *what, unsigned e, uint32_t pc,
+                     const isa_error *err) {
+  if (err->status == ISA_NOMEM || c->fault.status == ISA_NOMEM) {
+    s->failed = true;
+    if (s->err) s->err->status = ISA_NOMEM;
+    return;
+  }
+  vm_saver_fail(s, "%s of %s, pc %u: %s", what, isa_engines[e].name, pc, err->text);
+}
+
+/* ---- Instructions -------------------------------------------------------------------------- */
+
+static bool has_elements(const vm_view *v) { return v->at && v->elems && v->num[0]; }
+
+static void note_view(const vm_core *c, recalled *rc, uint32_t index, const vm_view *v,
+                      bool copied) {
+  if (!index) return;
+  const isa_ap *ap = &c->code->aps[index - 1];
+  noted n = {v->at, v->place, has_elements(v) ? v->elems : 0,
+             ap->size_dim ? v->num[ap->size_dim - 1] : 0};
+  if (copied && n.elems) n.at = vm_snapshot_from(v->at, &n.place);
+  note_operand(c, rc, index, &n);
+}
+
+static void note_views(const vm_core *c, recalled *rc, isa_ref list, const vm_views *views,
+                       bool copied) {
+  const uint8_t *at = isa_program_list(c->prog, list, ISA_K_APS);
+  for (uint32_t i = 0; i < views->n; i++) {
+    uint32_t index;
+    memcpy(&index, at + 4 * i, 4);
+    note_view(c, rc, index, &views->v[i], copied);
+  }
+}
+
+static void note_num(const vm_core *c, recalled *rc, const isa_num *n, const vm_num *v,
+                     bool copied) {
+  if (n->kind == ISA_NUM_reg) note_register(rc, n->v, isa_f32_bits(v->imm));
+  if (n->kind == ISA_NUM_ap) note_view(c, rc, n->v, &v->v, copied);
+}
+
+static void note_flight(const vm_core *c, vm_flight *f, recalled *rc) {
+  const isa_form *form = isa_form_of(f->in->op);
+  for (unsigned i = 0; i < form->nfields; i++) {
+    const isa_field *fd = &form->fields[i];
+    const void *from = isa_member_c(f->in, fd);
+    const void *to = vm_operand_at(f->in, &f->a, i);
+    bool copied = f->item.staged && (fd->kind == ISA_K_NUM || (fd->arg & AP_R));
+    const isa_int *n = from;
+    switch (fd->kind) {
+    case ISA_K_AP: note_view(c, rc, *(const uint32_t *)from, to, copied); break;
+    case ISA_K_APS: note_views(c, rc, *(const isa_ref *)from, to, copied); break;
+    case ISA_K_NUM: note_num(c, rc, from, to, copied); break;
+    case ISA_K_INT:
+      if (n->is_reg) note_register(rc, (unsigned)n->v, (uint32_t) * (const int32_t *)to);
+      break;
+    default: break;
+    }
+  }
+}
+
+struct source_walk {
+  vm_saver *s;
+  vm_core *c;
+  vm_item *it;
+};
+
+/* Bytes of num[0] * elems elements, UINT64_MAX when there are more. */
+static uint64_t bytes_of(const vm_view *v) {
+  uint64_t n;
+  if (__builtin_mul_overflow(v->elems, (uint64_t)v->num[0] * v->esize, &n)) return UINT64_MAX;
+  return n;
+}
+
+/* A source that has been copied: its elements, dense. */
+static void walk_copy(void *ud, vm_view *v) {
+  struct source_walk *w = ud;
+  if (!has_elements(v) || w->s->failed) return;
+  if (w->s->reads) {
+    isa_error err = {.status = ISA_NOMEM};
+    if (!vm_saver_need(w->s, bytes_of(v) <= vm_saver_left(w->s), "a copied source is cut off"))
+      return;
+    if (!vm_snapshot(w->c, w->it, v)) {
+      not_made(w->s, w->c, "", 0, 0, &err);
+      return;
+    }
+  }
+  vm_saver_bytes(w->s, v->at, (size_t)bytes_of(v));
+}
+
+static bool is_data_path(const isa_insn *in) {
+  return !isa_op_is_control(in->op) && !isa_op_is_dma(in->op);
+}
+
+/* A flight's operands, from the state in which it issued. */
+static bool restore_flight(vm_saver *s, vm_core *c, unsigned e, vm_flight *f, const recalled *rc) {
+  isa_error err = {0};
+  f->in = &c->eng[e].code->insns[f->pc];
+  if (!vm_saver_need(s, is_data_path(f->in), "an instruction in flight is none of a data path"))
+    return false;
+  swapped w = swap_in(&c->eng[e], rc);
+  bool ok = vm_issue_again(c, e, f, &err);
+  swap_out(&w);
+  if (!ok) not_made(s, c, "an instruction in flight", e, f->pc, &err);
+  return ok;
+}
+
+static void walk_flight(vm_saver *s, vm_core *c, unsigned e, vm_flight *f) {
+  recalled rc = {0};
+  bool staged = f->item.staged;
+  if (!s->reads) note_flight(c, f, &rc);
+  save_below(s, &f->pc, c->eng[e].code->n, "instruction in flight");
+  walk_recalled(s, c, &rc);
+  if (s->failed || (s->reads && !restore_flight(s, c, e, f, &rc))) return;
+  save_time(s, &f->item.start);
+  save_time(s, &f->item.done);
+  save_time(s, &f->streamed);
+  save_time(s, &f->read);
+  save_u16(s, &f->ports);
+  save_node(s, c, &f->node);
+  save_bool(s, &f->finished);
+  save_bool(s, &staged);
+  f->item.staged = staged;
+  vm_saver_need(s, f->item.start <= f->item.done, "an instruction is done before it starts");
+  if (staged) vm_flight_sources(f, walk_copy, &(struct source_walk){s, c, &f->item});
+}
+
+void vm_save_flights(vm_saver *s, vm_core *c, unsigned e) {
+  vm_engine *en = &c->eng[e];
+  uint32_t n = en->nflights;
+  save_below(s, &en->first, VM_FLIGHTS, "flight");
+  vm_saver_count(s, &n, VM_FLIGHTS, 1, "instructions in flight");
+  if (s->reads) en->nflights = 0;
+  for (uint32_t i = 0; i < n && !s->failed; i++) {
+    vm_flight *f = &en->flights[(en->first + i) % VM_FLIGHTS];
+    if (s->reads) memset(f, 0, sizeof *f);
+    walk_flight(s, c, e, f);
+    if (s->reads) en->nflights++;
+    vm_saver_need(s, i > 0 || !f->finished, "the first instruction in flight is over");
+  }
+}
+
+/* ---- Transfers ----------------------------------------------------------------------------- */
+
+static bool is_skipped(const vm_transfer *t) { return !t->dst.at; }
+
+static const vm_view *operand_of(const vm_transfer *t, unsigned k) {
+  return k == 0 ? &t->dst : k == 1 ? &t->src : &t->more[k - 2];
+}
+
+static void note_transfer(const vm_core *c, const isa_insn *in, const vm_transfer *t,
+                          recalled *rc) {
+  vm_dma_ops o = vm_dma_ops_of(c, in);
+  rc->r.skipped = is_skipped(t);
+  for (unsigned k = 0; k <= o.nsrc && !rc->r.skipped; k++) {
+    uint32_t index = k ? o.src[k - 1] : o.dst;
+    const isa_ap *ap = &c->code->aps[index - 1];
+    const vm_view *v = operand_of(t, k);
+    noted n = {v->at, NULL, vm_dma_num(t, k, 0) ? v->elems : 0,
+               ap->size_dim ? vm_dma_num(t, k, ap->size_dim - 1u) : 0};
+    note_operand(c, rc, index, &n);
+  }
+  if (!t->rows) return;
+  unsigned k = t->dst_indexed ? 0 : 1u + (unsigned)t->src_indexed;
+  rc->r.nrows = vm_dma_num(t, k, c->code->aps[(k ? o.src[k - 1] : o.dst) - 1].index_dim + 1u);
+}
+
+static void walk_rows(vm_saver *s, vm_recall *r, const vm_transfer *t) {
+  uint32_t n = (uint32_t)r->nrows;
+  vm_saver_count(s, &n, UINT32_MAX, 8, "rows of a transfer");
+  r->nrows = n;
+  r->rows = s->at;
+  for (uint32_t i = 0; i < n; i++) {
+    uint64_t row = s->reads ? 0 : (uint64_t)t->rows[i];
+    save_u64(s, &row);
+  }
+}
+
+/* The instruction of a transfer of queue q; NULL when there is none like that. */
+static const isa_insn *insn_of(const vm_core *c, unsigned q, const vm_transfer *t) {
+  const isa_queue *queue = &c->code->queues[q];
+  if (queue->dge == ISA_DGE_none)
+    return t->descriptor < queue->nstatics ? &queue->statics[t->descriptor] : NULL;
+  const isa_code *code = &c->code->code[t->engine];
+  const isa_insn *in = &code->insns[t->pc];
+  bool fits = isa_op_is_dma(in->op) && in->op != ISA_OP_dma_trigger;
+  return fits && vm_dma_ops_of(c, in).queue == q ? in : NULL;
+}
+
+static void restore_transfer(vm_saver *s, vm_core *c, const isa_insn *in, vm_transfer *t,
+                             const recalled *rc) {
+  isa_error err = {0};
+  swapped w = swap_in(&c->eng[t->engine], rc);
+  bool ok = vm_dma_make(c, &c->eng[t->engine], in, t, &err);
+  swap_out(&w);
+  if (!ok) not_made(s, c, "a transfer", t->engine, t->pc, &err);
+}
+
+static void walk_transfer(vm_saver *s, vm_core *c, unsigned q, vm_transfer *t) {
+  recalled rc = {0};
+  uint32_t engine = t->engine;
+  save_below(s, &engine, ISA_NENGINES, "engine of a transfer");
+  t->engine = (uint8_t)engine;
+  uint32_t n = c->code->code[engine].n;
+  save_below(s, &t->pc, n, "instruction of a transfer");
+  save_u32(s, &t->descriptor);
+  save_node(s, c, &t->node);
+  save_bool(s, &t->signals);
+  save_u8(s, &t->sem);
+  const isa_insn *in = s->failed ? NULL : insn_of(c, q, t);
+  if (!in) {
+    vm_saver_fail(s, "a transfer of no instruction");
+    return;
+  }
+  if (!s->reads) note_transfer(c, in, t, &rc);
+  walk_recalled(s, c, &rc);
+  save_bool(s, &rc.r.skipped);
+  walk_rows(s, &rc.r, t);
+  if (s->reads && !s->failed) restore_transfer(s, c, in, t, &rc);
+}
+
+static uint64_t copied_bytes(const vm_share *sh) {
+  uint64_t esizes = 0, n;
+  for (unsigned k = 1; k <= sh->t->nsrc; k++) esizes += operand_of(sh->t, k)->esize;
+  return __builtin_mul_overflow(sh->e1 - sh->e0, esizes, &n) ? UINT64_MAX : n;
+}
+
+static void walk_started(vm_saver *s, vm_core *c, vm_share *sh) {
+  bool staged = sh->item.staged;
+  if (s->reads) {
+    vm_dma_boxes(c, sh);
+    vm_item_link(c, &sh->item);
+  }
+  save_time(s, &sh->item.start);
+  save_bool(s, &staged);
+  vm_saver_need(s, sh->item.start <= c->now, "a transfer started later");
+  if (!staged || s->failed) return;
+  if (s->reads) {
+    isa_error err = {.status = ISA_NOMEM};
+    if (!vm_saver_need(s, copied_bytes(sh) <= vm_saver_left(s), "a copied source is cut off"))
+      return;
+    sh->item.staged = true;
+    vm_dma_stage(c, sh);
+    if (!sh->snap) {
+      not_made(s, c, "", 0, 0, &err);
+      return;
+    }
+  }
+  vm_saver_bytes(s, sh->snap, (size_t)copied_bytes(sh));
+}
+
+static void walk_share(vm_saver *s, vm_core *c, vm_share *sh) {
+  save_u64(s, &sh->sent);
+  save_time(s, &sh->ready);
+  save_cause(s, c, &sh->cause);
+  save_bool(s, &sh->started);
+  if (!vm_saver_need(s, sh->started ? sh->bytes && sh->sent <= sh->bytes : sh->sent == 0,
+                     "a transfer has moved what it does not have"))
+    sh->started = false;
+  if (sh->started && s->reads) c->shares_moving++;
+  if (sh->started && !s->failed) walk_started(s, c, sh);
+}
+
+/* Shares of a ring: its transfers are the last ones of the queue's, in their order. */
+static void walk_ring(vm_saver *s, vm_core *c, unsigned q, unsigned r, vm_transfer **t,
+                      uint32_t transfers) {
+  vm_ring *ring = &c->rings[q][r];
+  uint32_t n = ring->n;
+  vm_share *sh = ring->head;
+  vm_saver_count(s, &n, transfers, 34, "shares in a ring");
+  for (uint32_t i = 0; i < n && !s->failed; i++) {
+    if (s->reads && !(sh = vm_dma_share_again(c, t[transfers - n + i], r))) {
+      not_made(s, c, "", 0, 0, &(isa_error){.status = ISA_NOMEM});
+      return;
+    }
+    walk_share(s, c, sh);
+    sh = sh->next;
+  }
+}
+
+static vm_ring *longest_ring(vm_core *c, unsigned q) {
+  vm_ring *longest = &c->rings[q][0];
+  for (unsigned r = 1; r < c->code->queues[q].rings; r++)
+    if (c->rings[q][r].n > longest->n) longest = &c->rings[q][r];
+  return longest;
+}
+
+/* Transfers of queue q that have not ended, oldest first, then the shares of each ring. */
+static void walk_list(vm_saver *s, vm_core *c, unsigned q, vm_transfer **t, uint32_t n) {
+  vm_share *sh = longest_ring(c, q)->head;
+  for (uint32_t i = 0; i < n && !s->failed; i++) {
+    if (s->reads && !(t[i] = vm_dma_transfer_again(c))) {
+      not_made(s, c, "", 0, 0, &(isa_error){.status = ISA_NOMEM});
+      return;
+    }
+    if (!s->reads) {
+      t[i] = sh->t;
+      sh = sh->next;
+    }
+    walk_transfer(s, c, q, t[i]);
+  }
+  for (unsigned r = 0; r < c->code->queues[q].rings && !s->failed; r++) walk_ring(s, c, q, r, t, n);
+}
+
+static void walk_queue(vm_saver *s, vm_core *c, unsigned q) {
+  uint32_t n = longest_ring(c, q)->n, nstatics = c->code->queues[q].nstatics;
+  save_below(s, &c->statics_next[q], nstatics ? nstatics : 1, "static transfer");
+  for (unsigned r = 0; r < c->code->queues[q].rings; r++) save_time(s, &c->rings[q][r].fetched);
+  vm_saver_count(s, &n, UINT32_MAX, 16, "transfers");
+  if (n == 0) return;
+  vm_transfer **t = isa_zalloc(&c->al, n * sizeof *t);
+  if (!t) {
+    if (!s->reads) s->out->failed = true;
+    not_made(s, c, "", 0, 0, &(isa_error){.status = ISA_NOMEM});
+    return;
+  }
+  walk_list(s, c, q, t, n);
+  for (uint32_t i = 0; s->reads && i < n; i++)
+    if (t[i] && t[i]->left == 0) { /* in no ring, which would free it */
+      vm_dma_unmake(c, t[i]);
+      vm_saver_fail(s, "a transfer without shares");
+    }
+  isa_free(&c->al, t, n * sizeof *t);
+}
+
+static void walk_dma_engine(vm_saver *s, vm_core *c, unsigned d) {
+  vm_dma_engine *e = &c->dma[d];
+  uint32_t queues = c->code->nqueues ? c->code->nqueues : 1, next = e->next_queue,
+           serving = e->serving;
+  save_below(s, &next, queues, "queue");
+  save_below(s, &serving, queues, "queue");
+  e->next_queue = (uint8_t)next;
+  e->serving = (uint8_t)serving;
+  save_bool(s, &e->busy);
+  save_bool(s, &e->armed);
+  save_u64(s, &e->packet);
+  save_time(s, &e->ends);
+  save_time(s, &e->armed_at);
+  save_time(s, &e->busy_time);
+  save_node(s, c, &e->last_node);
+  if (!s->reads || s->failed || !e->busy) return;
+  const vm_share *sh = c->rings[serving][d].head;
+  if (!vm_saver_need(s, sh && sh->started && e->packet <= sh->bytes - sh->sent,
+                     "a DMA engine serves nothing"))
+    return;
+  c->hbm_active += sh->t->touches_hbm;
+}
+
+void vm_save_transfers(vm_saver *s, vm_core *c) {
+  for (unsigned q = 0; q < c->code->nqueues && !s->failed; q++) walk_queue(s, c, q);
+  for (unsigned d = 0; d < ISA_NDMA && !s->failed; d++) walk_dma_engine(s, c, d);
+}

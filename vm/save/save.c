@@ -1,0 +1,320 @@
+/* The state of a run but for what is in flight: options, memories, engines, semaphores, events. */
+#include "../engine/engine.h"
+#include "../time/clock.h"
+#include "save.h"
+
+#include <string.h>
+
+void vm_save_options_walk(vm_saver *s, vm_save_options *o) {
+  save_below(s, &o->cvt, ISA_CVT_saturate + 1, "conversion");
+  save_bool(s, &o->timing_only);
+  save_bool(s, &o->causes);
+  save_u64(s, &o->rounding_seed);
+  for (unsigned i = 0; i < VM_NCOSTS; i++) {
+    save_u32(s, &o->cost[i]);
+    if (s->reads && !vm_cost_allows((vm_cost_id)i, o->cost[i]))
+      vm_saver_fail(s, "constant %s is %u", vm_cost_rows[i].name, o->cost[i]);
+  }
+}
+
+/* ---- Record of causes --------------------------------------------------------------------- */
+
+static void walk_path_node(vm_saver *s, const vm_core *c, vm_node *n, uint32_t number) {
+  save_time(s, &n->start);
+  save_time(s, &n->end);
+  save_time(s, &n->bound);
+  save_below(s, &n->cause, number, "cause"); /* earlier, so that a walk back ends */
+  save_u32(s, &n->pc);
+  save_u8(s, &n->kind);
+  save_u8(s, &n->who);
+  save_u8(s, &n->by);
+  save_u8(s, &n->why);
+  save_u8(s, &n->sem);
+  bool share = n->kind == VM_N_SHARE;
+  vm_saver_need(s,
+                n->kind >= VM_N_INSN && n->kind <= VM_N_SHARE && n->by < ISA_NENGINES &&
+                    n->who < (share ? ISA_NDMA : ISA_NENGINES) && n->why <= VM_WHY_GENERATOR &&
+                    n->pc < c->code->code[n->by < ISA_NENGINES ? n->by : 0].n &&
+                    n->start <= n->end && n->bound <= n->start,
+                "a node of the record of causes is none");
+}
+
+static void walk_path(vm_saver *s, vm_core *c) {
+  vm_path *p = c->path;
+  uint32_t n = p ? p->n : 0;
+  if (!p) return;
+  vm_saver_count(s, &n, UINT32_MAX - 1, 37, "nodes in the record of causes");
+  for (uint32_t i = 0; i < n && !s->failed; i++) {
+    if (s->reads && p->n == p->cap && !isa_array_grow(&c->al, &p->v, p->n, &p->cap, sizeof *p->v)) {
+      vm_fault(c, ISA_NOMEM, -1, -1, 0, "no memory for the record of causes");
+      s->failed = true;
+      return;
+    }
+    walk_path_node(s, c, &p->v[i], i + 1);
+    if (s->reads) p->n++;
+  }
+  save_node(s, c, &p->last);
+}
+
+/* ---- Memories ----------------------------------------------------------------------------- */
+
+static void walk_memory(vm_saver *s, uint8_t *at, size_t pitch, size_t bytes) {
+  for (unsigned p = 0; p < ISA_PMAX; p++) vm_saver_pages(s, at + p * pitch, bytes);
+}
+
+static void walk_memories(vm_saver *s, vm_core *c) {
+  walk_memory(s, c->mem.sbuf, c->mem.sbuf_pitch, c->target->sbuf_bytes);
+  walk_memory(s, c->mem.psum, c->mem.psum_pitch, ISA_PSUM_BYTES);
+  for (uint32_t i = 0; i < c->prog->ntensors; i++) /* nothing writes a const tensor */
+    if (c->prog->tensors[i].role != ISA_CONST) vm_saver_pages(s, c->hbm[i].data, c->hbm[i].bytes);
+}
+
+/* ---- Engines ------------------------------------------------------------------------------ */
+
+static void walk_stationary(vm_saver *s, vm_stationary *t, unsigned row, unsigned col) {
+  save_u16(s, &t->k);
+  save_u16(s, &t->m);
+  save_u8(s, &t->rows);
+  save_u8(s, &t->cols);
+  save_u8(s, &t->dtype);
+  save_bool(s, &t->pairs);
+  save_bool(s, &t->mx);
+  unsigned lanes = t->mx ? VM_LANES : t->pairs ? 2 : 1;
+  vm_saver_need(s,
+                t->k == 0 ||
+                    (t->k <= t->rows * lanes && t->m <= t->cols && row + t->rows <= ISA_PMAX &&
+                     col + t->cols <= ISA_PMAX && isa_dtype_valid(t->dtype)),
+                "a stationary operand does not fit its tile");
+}
+
+static void walk_weights(vm_saver *s, vm_weights *w) {
+  vm_saver_words(s, w->w, sizeof w->w / 4);
+  vm_saver_words(s, w->bits, sizeof w->bits / 4);
+  for (unsigned r = 0; r < ISA_PMAX / 32; r++)
+    for (unsigned k = 0; k < ISA_PMAX / 32; k++) walk_stationary(s, &w->tile[r][k], 32 * r, 32 * k);
+}
+
+static void walk_written(vm_saver *s, uint8_t *written) {
+  uint8_t seen = 0;
+  vm_saver_pages(s, written, VM_PSUM_SLOTS);
+  for (unsigned i = 0; s->reads && i < VM_PSUM_SLOTS; i++) seen |= written[i];
+  vm_saver_need(s, seen <= VM_BOTH_HALVES, "a mark of PSUM is none");
+}
+
+static void walk_dp(vm_saver *s, vm_dp *d) {
+  vm_saver_words(s, d->acc, ISA_PMAX);
+  if (d->weights) walk_weights(s, d->weights);
+  if (d->psum_written) walk_written(s, d->psum_written);
+  save_bool(s, &d->has_mask);
+  vm_saver_bytes(s, d->mask, sizeof d->mask);
+  for (unsigned p = 0; p < ISA_PMAX; p++) save_bool(s, &d->has_match[p]);
+  vm_saver_words(s, d->match, sizeof d->match / 4);
+  save_u64(s, &d->rounding_count);
+  save_bool(s, &d->seeded);
+  vm_saver_words(s, d->rng, sizeof d->rng / 4);
+}
+
+static void walk_pe(vm_saver *s, const vm_core *c, vm_pe_clock *pe) {
+  save_time(s, &pe->issue_free);
+  save_time(s, &pe->started);
+  save_time(s, &pe->done);
+  save_time(s, &pe->load_free);
+  save_time(s, &pe->burst);
+  save_time(s, &pe->busy);
+  save_node(s, c, &pe->issue_node);
+  save_node(s, c, &pe->started_node);
+  save_node(s, c, &pe->load_node);
+  for (unsigned k = 0; k < VM_CELLS; k++) {
+    for (unsigned lane = 0; lane < 2; lane++) {
+      save_time(s, &pe->free[lane][k]);
+      save_node(s, c, &pe->free_node[lane][k]);
+    }
+    save_time(s, &pe->loaded[k]);
+    save_node(s, c, &pe->loaded_node[k]);
+  }
+}
+
+/* Where an engine stands; what it waits for must be something that can be waited for. */
+static void walk_state(vm_saver *s, vm_core *c, vm_engine *en) {
+  uint32_t state = en->state, n = en->code->n;
+  save_below(s, &state, VM_HALTED + 1, "state of an engine");
+  save_below(s, &en->pc, n ? n : 1, "instruction of an engine");
+  save_below(s, &en->ring_queue, c->code->nqueues ? c->code->nqueues : 1, "queue");
+  if (!s->reads || s->failed) return;
+  en->state = (vm_state)state;
+  unsigned e = (unsigned)(en - c->eng);
+  const isa_wait *w = n ? &en->code->insns[en->pc].wait : NULL;
+  vm_saver_need(s, n || state == VM_HALTED, "an engine without code runs");
+  vm_saver_need(s, state != VM_RINGFULL || c->code->nqueues, "an engine waits for no queue");
+  if (state != VM_WAITING || !w) return;
+  if (vm_saver_need(s, w->cond != ISA_WAIT_none, "an engine waits for nothing"))
+    c->sem_waiters[w->sem] |= (uint8_t)(1u << e);
+}
+
+static void walk_engine(vm_saver *s, vm_core *c, unsigned e) {
+  vm_engine *en = &c->eng[e];
+  uint32_t table = (uint32_t)(en->table + 1);
+  vm_saver_words(s, en->regs, ISA_NREGS);
+  walk_state(s, c, en);
+  save_time(s, &en->now);
+  save_time(s, &en->wait_since);
+  save_bool(s, &en->wait_told);
+  save_bool(s, &en->waited);
+  save_u32(s, &en->triggered);
+  save_time(s, &en->issue_free);
+  save_time(s, &en->last_done);
+  save_time(s, &en->dge_free);
+  save_below(s, &table, UINT8_MAX + 2, "table");
+  en->table = (int)table - 1;
+  save_u64(s, &en->tables);
+  save_cause(s, c, &en->cause);
+  save_node(s, c, &en->issue_node);
+  save_node(s, c, &en->last_node);
+  save_node(s, c, &en->dge_node);
+  save_u64(s, &en->instructions);
+  save_u64(s, &en->data_instructions);
+  save_u64(s, &en->shared_at);
+  vm_saver_need(s, en->shared_at <= en->instructions, "an engine has run less than it has");
+  save_time(s, &en->streaming);
+  save_time(s, &en->busy);
+  save_time(s, &en->busy_until);
+  save_time(s, &en->waiting);
+  if (e == ISA_ENG_tensor) walk_pe(s, c, &en->pe);
+  walk_dp(s, &en->dp);
+  vm_saver_need(s, !en->wait_told || en->wait_since <= c->now, "an engine waits since later");
+  if (en->flights) vm_save_flights(s, c, e);
+}
+
+/* ---- Semaphores and events ---------------------------------------------------------------- */
+
+static void walk_log(vm_saver *s, vm_sem_log *log) {
+  save_u32(s, &log->n);
+  for (uint32_t k = 0; k < VM_SEM_LOG && k < log->n; k++) {
+    save_time(s, &log->time[k]);
+    save_u32(s, &log->value[k]);
+    save_u32(s, &log->pc[k]);
+    save_u8(s, &log->engine[k]);
+    vm_saver_need(s, log->engine[k] < ISA_NENGINES || log->engine[k] == UINT8_MAX,
+                  "a semaphore was updated by no engine");
+  }
+}
+
+static void walk_semaphores(vm_saver *s, vm_core *c) {
+  for (unsigned i = 0; i < ISA_NSEMS; i++) {
+    save_below(s, &c->sem[i], (uint32_t)ISA_SEM_MAX + 1, "value of a semaphore");
+    walk_log(s, &c->sem_log[i]);
+  }
+}
+
+/* Events of each engine in a file: its sequencer's, and a bit for each flight that will be done. */
+typedef struct tally {
+  uint32_t seq[ISA_NENGINES], done[ISA_NENGINES];
+} tally;
+
+static bool event_fits(const vm_core *c, const vm_event *v, tally *t) {
+  const vm_engine *en = v->who < ISA_NENGINES ? &c->eng[v->who] : NULL;
+  switch (v->kind) {
+  case VM_E_SEM: return v->from < ISA_NENGINES && v->pc < c->code->code[v->from].n;
+  case VM_E_DMA: return v->who < ISA_NDMA;
+  case VM_E_SEQ: return en && en->code->n && en->state == VM_READY && t->seq[v->who]++ == 0;
+  case VM_E_DONE: {
+    if (!en || !en->flights || v->value >= VM_FLIGHTS) return false;
+    uint32_t bit = 1u << v->value;
+    bool alive = (v->value + VM_FLIGHTS - en->first) % VM_FLIGHTS < en->nflights;
+    bool fits = alive && !en->flights[v->value].finished && !(t->done[v->who] & bit) &&
+                en->flights[v->value].item.done == v->time;
+    t->done[v->who] |= bit;
+    return fits;
+  }
+  default: return false;
+  }
+}
+
+static void walk_event(vm_saver *s, vm_core *c, vm_event *v, tally *t) {
+  save_time(s, &v->time);
+  save_u8(s, &v->kind);
+  save_u8(s, &v->who);
+  save_u8(s, &v->sem);
+  save_u8(s, &v->from);
+  save_u32(s, &v->value);
+  save_u32(s, &v->pc);
+  save_node(s, c, &v->node);
+  if (!s->reads || s->failed) return;
+  if (vm_saver_need(s, event_fits(c, v, t), "an event is none")) vm_post_again(c, *v);
+}
+
+/* Whoever is not at rest has an event that will move it. */
+static void check_tally(vm_saver *s, const vm_core *c, const tally *t) {
+  for (unsigned e = 0; e < ISA_NENGINES && !s->failed; e++) {
+    const vm_engine *en = &c->eng[e];
+    vm_saver_need(s, t->seq[e] == (en->state == VM_READY), "an engine without its event");
+    for (uint32_t i = 0; i < en->nflights; i++) {
+      uint32_t slot = (en->first + i) % VM_FLIGHTS;
+      vm_saver_need(s, en->flights[slot].finished || t->done[e] >> slot & 1,
+                    "an instruction in flight without its event");
+    }
+  }
+}
+
+/* Events go in the order in which they come: what they were numbered when they were posted does
+ * not matter. */
+static void walk_events(vm_saver *s, vm_core *c) {
+  vm_heap left = c->heap;
+  tally t = {0};
+  uint32_t n = left.n;
+  size_t bytes = n * sizeof *left.v;
+  vm_saver_count(s, &n, UINT32_MAX / 2, 24, "events");
+  if (s->reads) {
+    c->heap.n = c->heap.seq = 0;
+  } else if (n) {
+    left.v = isa_zalloc(&c->al, bytes);
+    if (!left.v) {
+      s->out->failed = true;
+      return;
+    }
+    memcpy(left.v, c->heap.v, bytes);
+  }
+  for (uint32_t i = 0; i < n && !s->failed; i++) {
+    vm_event v = s->reads ? (vm_event){0} : vm_heap_pop(&left);
+    walk_event(s, c, &v, &t);
+  }
+  if (!s->reads && n) isa_free(&c->al, left.v, bytes);
+  if (s->reads) check_tally(s, c, &t);
+}
+
+/* ---- The whole ---------------------------------------------------------------------------- */
+
+static void walk_totals(vm_saver *s, vm_core *c) {
+  save_time(s, &c->now);
+  save_u64(s, &c->instructions);
+  save_u64(s, &c->repeats);
+  save_u64(s, &c->dma_transfers);
+  save_u64(s, &c->dma_bytes);
+  save_u64(s, &c->dma_packets);
+  save_u64(s, &c->flops.logical);
+  save_u64(s, &c->flops.adjusted);
+  save_u64(s, &c->transpose_flops.logical);
+  save_u64(s, &c->transpose_flops.adjusted);
+  save_u64(s, &c->hbm_read);
+  save_u64(s, &c->hbm_written);
+  save_u64(s, &c->touched[0]);
+  save_u64(s, &c->touched[1]);
+  save_time(s, &c->dma_active);
+  save_time(s, &c->dma_since);
+  if (!vm_saver_need(s, c->dma_since <= c->now, "a transfer begins later than now"))
+    c->dma_since = c->now;
+  save_u64(s, &c->trace_hash);
+  save_u64(s, &c->jitter);
+  save_u64(s, &c->jitters);
+}
+
+void vm_save_walk(vm_saver *s, vm_core *c) {
+  walk_totals(s, c);
+  walk_path(s, c);
+  walk_memories(s, c);
+  walk_semaphores(s, c);
+  for (unsigned e = 0; e < ISA_NENGINES && !s->failed; e++) walk_engine(s, c, e);
+  if (!s->failed) vm_save_transfers(s, c);
+  if (!s->failed) walk_events(s, c);
+  if (!s->failed) vm_save_check(s, c);
+}

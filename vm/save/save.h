@@ -1,0 +1,88 @@
+/* A run in a file: what save*.c and soma_save.c share. One walk over the state both writes and
+ * reads it, so that the two cannot disagree: a field is named once, and vm_saver says which way it
+ * goes. Numbers are little endian and of fixed size, addresses are (tensor or memory, offset); what
+ * follows from the rest (boxes, lists, masks of waiters) is made anew. A file is not trusted: see
+ * vm_saver_fail. */
+#ifndef VM_SAVE_H
+#define VM_SAVE_H
+
+#include "../time/clock.h"
+#include "../../isa/bytes.h"
+#include "../dma/dma.h"
+
+typedef struct vm_saver {
+  isa_buf *out;            /* when it writes */
+  const uint8_t *at, *end; /* when it reads: what is left */
+  bool reads, failed;
+  isa_error *err; /* the first failure */
+} vm_saver;
+
+/* The options that a run was started with and goes on with. */
+typedef struct vm_save_options {
+  uint32_t cvt; /* isa_cvt flags */
+  bool timing_only, causes;
+  uint64_t rounding_seed;
+  uint32_t cost[VM_NCOSTS];
+} vm_save_options;
+
+/* save_io.c */
+
+/* Notes that what is read is no state of a run; the first one counts. Then every read gives zeros,
+ * so that a walk needs no check until it acts on what it has read. Gives false. */
+bool vm_saver_fail(vm_saver *s, const char *fmt, ...) ISA_PRINTF(2, 3);
+/* The same when ok is false and s reads: what a file says must hold. Gives ok. */
+bool vm_saver_need(vm_saver *s, bool ok, const char *rule);
+/* n bytes out of or into p. */
+void vm_saver_bytes(vm_saver *s, void *p, size_t n);
+/* n words of 4 bytes (integers or floats); zeros in bulk take little room. */
+void vm_saver_words(vm_saver *s, void *p, size_t n);
+/* n bytes in pages, those of nothing but zeros left out: the reader's are so already. */
+void vm_saver_pages(vm_saver *s, uint8_t *p, uint64_t n);
+/* A count of things of at least `bytes` bytes each in the file, at most `most`. */
+void vm_saver_count(vm_saver *s, uint32_t *n, uint32_t most, size_t bytes, const char *what);
+static inline size_t vm_saver_left(const vm_saver *s) { return (size_t)(s->end - s->at); }
+
+static inline void save_u8(vm_saver *s, uint8_t *v) { vm_saver_bytes(s, v, 1); }
+static inline void save_u16(vm_saver *s, uint16_t *v) {
+  uint8_t b[2];
+  isa_put16(b, *v);
+  vm_saver_bytes(s, b, sizeof b);
+  *v = isa_get16(b);
+}
+static inline void save_u32(vm_saver *s, uint32_t *v) {
+  uint8_t b[4];
+  isa_put32(b, *v);
+  vm_saver_bytes(s, b, sizeof b);
+  *v = isa_get32(b);
+}
+static inline void save_u64(vm_saver *s, uint64_t *v) {
+  uint8_t b[8];
+  isa_put64(b, *v);
+  vm_saver_bytes(s, b, sizeof b);
+  *v = isa_get64(b);
+}
+/* A flag, a number below `limit`, and a time, none of which may be so late that sums overflow. */
+void save_bool(vm_saver *s, bool *v);
+void save_below(vm_saver *s, uint32_t *v, uint32_t limit, const char *what);
+void save_time(vm_saver *s, vm_time *t);
+/* A node of the record of causes: the record has been loaded. */
+void save_node(vm_saver *s, const vm_core *c, uint32_t *node);
+void save_cause(vm_saver *s, const vm_core *c, vm_cause *v);
+
+/* save.c */
+
+/* The options of a run c; reads them before the run is started. */
+void vm_save_options_walk(vm_saver *s, vm_save_options *o);
+/* The state of c: when it reads, of one that vm_core_start has just made of the same program, whose
+ * SBUF and PSUM are zero, with the options and the record of causes in place. A run that failed to
+ * load is only good for vm_core_end. */
+void vm_save_walk(vm_saver *s, vm_core *c);
+
+/* save_check.c: the checks of a run and what they have seen; turns them on when it reads. */
+void vm_save_check(vm_saver *s, vm_core *c);
+
+/* save_flight.c: instructions that have issued and transfers that have started. */
+void vm_save_flights(vm_saver *s, vm_core *c, unsigned e);
+void vm_save_transfers(vm_saver *s, vm_core *c);
+
+#endif

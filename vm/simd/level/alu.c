@@ -1,0 +1,57 @@
+/* The ALU operators over arrays, and scale-and-bias. See alu_inl.h for what each computes. */
+#include "../alu.h"
+
+/* A function for each operator and shape: two vectors, vector and scalar, scalar and vector. */
+#define CALLS(value_of_element) \
+  for (size_t i = 0; i < n; i++) d[i] = value_of_element
+#define LOOP(value_of_element) KERN_LOOP CALLS(value_of_element)
+
+#define SHAPES(op, value, LOOP)                                                                 \
+  KERN_INLINE float one_##op(float a, float b) { return value; }                                \
+  static void vv_##op(float *d, const float *a, const float *b, size_t n) {                     \
+    LOOP(one_##op(a[i], b[i]));                                                                 \
+  }                                                                                             \
+  static void vs_##op(float *d, const float *a, float s, size_t n) { LOOP(one_##op(a[i], s)); } \
+  static void sv_##op(float *d, float s, const float *a, size_t n) { LOOP(one_##op(s, a[i])); }
+#define X(op, value) SHAPES(op, value, LOOP)
+ALU_BINARY(X)
+#undef X
+#define X(op, value) SHAPES(op, value, CALLS)
+ALU_CALLED(X)
+#undef X
+
+/* A unary operator reads only its first operand: it is one loop, and a fill. */
+#define X(op, value)                                                        \
+  KERN_INLINE float one_##op(float a) { return value; }                     \
+  static void vs_##op(float *d, const float *a, float s, size_t n) {        \
+    (void)s;                                                                \
+    LOOP(one_##op(a[i]));                                                   \
+  }                                                                         \
+  static void vv_##op(float *d, const float *a, const float *b, size_t n) { \
+    (void)b;                                                                \
+    vs_##op(d, a, 0, n);                                                    \
+  }                                                                         \
+  static void sv_##op(float *d, float s, const float *a, size_t n) {        \
+    float v = one_##op(s);                                                  \
+    (void)a;                                                                \
+    LOOP(v);                                                                \
+  }
+ALU_UNARY(X)
+#undef X
+
+static void scale_bias(float *d, const float *x, float scale, float bias, size_t n) {
+  KERN_LOOP
+  for (size_t i = 0; i < n; i++) d[i] = kern_canon(x[i] * scale + bias);
+}
+
+void KERN(alu_fill)(vm_kern *k) {
+#define X(op, value)                 \
+  k->alu_vv[ISA_ALU_##op] = vv_##op; \
+  k->alu_vs[ISA_ALU_##op] = vs_##op; \
+  k->alu_sv[ISA_ALU_##op] = sv_##op;
+  ALU_UNARY(X)
+  ALU_BINARY(X)
+  ALU_CALLED(X)
+#undef X
+  k->scale_bias = scale_bias;
+}

@@ -1,0 +1,135 @@
+/* Sixteen interleaved partials of a row: lane j takes elements j, j + 16, ... in order. The lanes
+ * are one vector of 16, two of 8 or four of 4: vectors of the compiler's, for a loop over sixteen
+ * scalars does not stay in registers. */
+#include "../level.h"
+
+#include <string.h>
+
+#if defined(__AVX512F__)
+enum { LANES = 16 };
+#elif defined(__AVX2__)
+enum { LANES = 8 };
+#else
+enum { LANES = 4 };
+#endif
+enum { VECS = 16 / LANES };
+
+typedef float fvec __attribute__((vector_size(4 * LANES)));
+typedef int32_t ivec __attribute__((vector_size(4 * LANES)));
+typedef uint32_t uvec __attribute__((vector_size(4 * LANES)));
+
+KERN_INLINE fvec load(const float *x) {
+  fvec v;
+  memcpy(&v, x, sizeof v);
+  return v;
+}
+KERN_INLINE void store(float *x, fvec v) { memcpy(x, &v, sizeof v); }
+
+/* n < 16 elements and, behind them, `rest`. */
+KERN_INLINE void pad(float row[16], const float *x, size_t n, float rest) {
+  for (unsigned j = 0; j < 16; j++) row[j] = j < n ? x[j] : rest;
+}
+
+/* The vectors of the sixteen lanes, in a loop that is unrolled. */
+#define EACH_VEC KERN_UNROLL(4) for (unsigned j = 0; j < VECS; j++)
+
+/* A function for an operator: ENTER makes an accumulator of a vector, COMBINE takes in another,
+ * LEAVE gives the result. `rest` changes nothing that it is combined with. */
+#define PARTIAL(op, type, ENTER, COMBINE, LEAVE, rest)                                           \
+  static void partial_##op(float part[16], const float *x, size_t n) {                           \
+    type p[VECS];                                                                                \
+    EACH_VEC p[j] = ENTER(load(part + j * LANES));                                               \
+    for (; n >= 16; n -= 16, x += 16) EACH_VEC p[j] = COMBINE(p[j], ENTER(load(x + j * LANES))); \
+    if (n > 0) {                                                                                 \
+      float row[16];                                                                             \
+      pad(row, x, n, rest);                                                                      \
+      EACH_VEC p[j] = COMBINE(p[j], ENTER(load(row + j * LANES)));                               \
+    }                                                                                            \
+    EACH_VEC store(part + j * LANES, LEAVE(p[j]));                                               \
+  }
+
+KERN_INLINE fvec choose(ivec mask, fvec a, fvec b) {
+  return (fvec)((mask & (ivec)a) | (~mask & (ivec)b));
+}
+KERN_INLINE fvec all_nan(void) { return (fvec)((ivec){0} + (int32_t)KERN_NAN); }
+
+/* A NaN is made canonical once at the end, whatever payload it travelled with. The padding of a
+ * sum is -0: x + -0 is x, also for the zeros. */
+#define SAME(v) (v)
+#define ADD(a, b) ((a) + (b))
+#define MULT(a, b) ((a) * (b))
+KERN_INLINE fvec canon(fvec v) { return choose((ivec)(v != v), all_nan(), v); }
+PARTIAL(add, fvec, SAME, ADD, canon, -0.0f)
+PARTIAL(mult, fvec, SAME, MULT, canon, 1.0f)
+
+/* max and min by the order of integers, whose comparison takes one cycle: the keys of all floats
+ * ascend from -inf over -0 and +0 to +inf. Those of the NaNs are beyond either end; moving all up
+ * by their number on one side wraps them to the bottom, where anything is greater, moving down to
+ * the top. */
+enum { NANS = 0x7fffff };
+KERN_INLINE uvec flip(uvec u) { return u ^ ((uvec)((ivec)u >> 31) & INT32_MAX); }
+KERN_INLINE ivec low_key(fvec v) { return (ivec)(flip((uvec)v) + NANS); }
+KERN_INLINE fvec low_float(ivec key) { return canon((fvec)flip((uvec)key - NANS)); }
+KERN_INLINE ivec high_key(fvec v) { return (ivec)(flip((uvec)v) - NANS); }
+KERN_INLINE fvec high_float(ivec key) { return canon((fvec)flip((uvec)key + NANS)); }
+
+#if defined(__AVX512F__)
+#define GREATER(a, b) ((ivec)_mm512_max_epi32((__m512i)(a), (__m512i)(b)))
+#define LESSER(a, b) ((ivec)_mm512_min_epi32((__m512i)(a), (__m512i)(b)))
+#elif defined(__AVX2__)
+#define GREATER(a, b) ((ivec)_mm256_max_epi32((__m256i)(a), (__m256i)(b)))
+#define LESSER(a, b) ((ivec)_mm256_min_epi32((__m256i)(a), (__m256i)(b)))
+#else
+#define CHOOSE(mask, a, b) (((a) & (ivec)(mask)) | ((b) & ~(ivec)(mask)))
+#define GREATER(a, b) CHOOSE((a) > (b), a, b)
+#define LESSER(a, b) CHOOSE((a) < (b), a, b)
+#endif
+
+PARTIAL(max, ivec, low_key, GREATER, low_float, isa_bits_f32(KERN_NAN))
+PARTIAL(min, ivec, high_key, LESSER, high_float, isa_bits_f32(KERN_NAN))
+
+/* Both halves of bn_stats at once: the even lanes of two rows of sixteen are those of the even
+ * elements, and halving the thirty-two lanes until two are left combines each half's sixteen. */
+enum { ALL = 2 * VECS };
+
+KERN_INLINE void bn_tail(fvec p[ALL], const float *x, const float mean[2], bool spread, size_t n) {
+  float lane[32];
+  for (unsigned j = 0; j < ALL; j++) store(lane + j * LANES, p[j]);
+  for (size_t i = 0; i < n; i++) {
+    float away = x[i] - mean[i % 2];
+    lane[i] += spread ? away * away : x[i];
+  }
+  for (unsigned j = 0; j < ALL; j++) p[j] = load(lane + j * LANES);
+}
+
+KERN_INLINE void bn_combine(float sum[2], const fvec p[ALL]) {
+  float lane[32];
+  for (unsigned j = 0; j < VECS; j++) store(lane + j * LANES, p[j] + p[j + VECS]);
+  for (unsigned half = 8; half >= 2; half /= 2)
+    KERN_UNROLL(8) for (unsigned j = 0; j < half; j++) lane[j] += lane[j + half];
+  sum[0] = kern_canon(lane[0]);
+  sum[1] = kern_canon(lane[1]);
+}
+
+static void bn_sums(float sum[2], const float *x, const float mean[2], bool spread, size_t n) {
+  fvec p[ALL], m;
+  for (unsigned j = 0; j < LANES; j++) m[j] = mean[j % 2];
+  for (unsigned j = 0; j < ALL; j++) p[j] = (fvec){0};
+  for (; n >= 32; n -= 32, x += 32) {
+    KERN_UNROLL(8)
+    for (unsigned j = 0; j < ALL; j++) {
+      fvec v = load(x + j * LANES), away = v - m;
+      p[j] += spread ? away * away : v;
+    }
+  }
+  if (n) bn_tail(p, x, mean, spread, n);
+  bn_combine(sum, p);
+}
+
+void KERN(sum_fill)(vm_kern *k) {
+  k->bn_sums = bn_sums;
+  k->partial[ISA_ALU_add] = partial_add;
+  k->partial[ISA_ALU_mult] = partial_mult;
+  k->partial[ISA_ALU_max] = partial_max;
+  k->partial[ISA_ALU_min] = partial_min;
+}

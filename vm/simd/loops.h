@@ -1,0 +1,101 @@
+/* Array kernels: the numeric inner loops, one table a SIMD level, every level the same bits.
+ *
+ * Each kern_*.c is compiled once per level (plain C; on x86-64 also avx2 and avx512) with
+ * KERN(name) pasting the level into its symbols, so the loops are written once and no level can
+ * drift. Floating-point contraction is off; a fused multiply-add is written as vm_fma. Scalar
+ * meaning of operators and functions: alu.c and actfn.c, which are the oracle of these loops. */
+#ifndef VM_KERN_H
+#define VM_KERN_H
+
+#include "../../isa/isa.h"
+
+typedef struct vm_kern {
+  const char *name; /* "plain" "avx2" "avx512" */
+  /* n contiguous elements to fp32 and back (05-numerics). cvt: isa_cvt flags. Types without an
+   * fp32 meaning (packed, 64-bit) have NULL. */
+  void (*load[ISA_NDTYPES])(float *dst, const void *src, size_t n);
+  void (*store[ISA_NDTYPES])(void *dst, const float *src, size_t n, unsigned cvt);
+  /* The same to bfloat16 with stochastic rounding, isa_from_f32_sr with random[i]. */
+  void (*store_bf16_sr)(void *dst, const float *src, const uint32_t *random, size_t n);
+  /* d[i] = hash of from + i * 0x9e3779b9: 32 bits, twice xor-shifted and multiplied. */
+  void (*random)(uint32_t *d, uint32_t from, size_t n);
+  /* n elements of esize (1, 2, 4, 8) bytes, step bytes apart, to contiguous ones that share no byte
+   * with them; and back. */
+  void (*gather)(void *dst, const void *src, ptrdiff_t step, size_t n, unsigned esize);
+  void (*scatter)(void *dst, ptrdiff_t step, const void *src, size_t n, unsigned esize);
+  /* Arithmetic operators in fp32, one rounding each, NaN results canonical: d = a op b for
+   * vectors, d = a op s and d = s op a for a scalar. Unary operators ignore the second. d may be
+   * a or b. */
+  void (*alu_vv[ISA_NALUOPS])(float *d, const float *a, const float *b, size_t n);
+  void (*alu_vs[ISA_NALUOPS])(float *d, const float *a, float s, size_t n);
+  void (*alu_sv[ISA_NALUOPS])(float *d, float s, const float *a, size_t n);
+  /* d = x * scale + bias, two roundings. */
+  void (*scale_bias)(float *d, const float *x, float scale, float bias, size_t n);
+  /* d = fn(x). d may be x. param is prelu's slope for negative inputs; others ignore it. */
+  void (*actfn[ISA_NACTFNS])(float *d, const float *x, float param, size_t n);
+  /* Sixteen interleaved partials: part[i % 16] op= x[i]; x[0] belongs to part[0], so split a
+   * long row at multiples of 16. A NaN partial comes back canonical. op is add, mult, max or min
+   * (subtract: the caller's affair). */
+  void (*partial[ISA_NALUOPS])(float part[16], const float *x, size_t n);
+  /* out[m][n] (ldo floats a row) = sum over k ascending of fma(w[k][m], x[k][n], sum), from +0.
+   * w has ldw floats a row, x ldx. K <= 512 (MX), M <= 128; any N. */
+  void (*matmul)(float *out, size_t ldo, const float *w, size_t ldw, const float *x, size_t ldx,
+                 unsigned k, unsigned m, unsigned n);
+  /* a = a op b on bit patterns of `width` bits in 32-bit elements, the meaning of vm_alu_bits. The
+   * bits of a and b above width are 0, those of the result unspecified. */
+  void (*bits)(unsigned op, uint32_t *a, const uint32_t *b, size_t n, unsigned width,
+               bool is_signed);
+  /* a = a op b on 32-bit integers, the meaning of vm_alu_i32. */
+  void (*words)(unsigned op, uint32_t *a, const uint32_t *b, size_t n, bool is_signed);
+  /* d = from + i * step, wrapping. */
+  void (*ramp)(uint32_t *d, uint32_t from, uint32_t step, size_t n);
+  /* Of that ramp's value taken as signed, keep[0] is the mask of the bits of x that d keeps where
+   * it is negative, keep[1] where it is zero, keep[2] where positive; the others are fill's. d may
+   * be x. */
+  void (*choose)(uint32_t *d, const uint32_t *x, uint32_t fill, uint32_t from, uint32_t step,
+                 const uint32_t keep[3], size_t n);
+  /* mask[i] = all ones where element i of pred, esize (1, 2, 4) bytes each, is not 0, else 0; with
+   * reverse the other way. */
+  void (*mask)(uint32_t *mask, const void *pred, size_t n, unsigned esize, bool reverse);
+  /* d = mask ? a : b, elements of esize (1, 2, 4) bytes at any address; mask is all ones or 0. d
+   * may be a or b. */
+  void (*merge)(void *d, const uint32_t *mask, const void *a, const void *b, size_t n,
+                unsigned esize);
+  /* The first i with x[i] == v (no NaN is, the two zeros are), n when there is none. */
+  size_t (*find)(const float *x, float v, size_t n);
+  /* The sums of the elements of even and of odd number, or with spread of (x[i] - mean[i % 2])
+   * squared, each by sixteen partials, NaN canonical. */
+  void (*bn_sums)(float sum[2], const float *x, const float mean[2], bool spread, size_t n);
+} vm_kern;
+
+/* Fills *out with the best table this host can run, at most `limit` ("plain", "avx2", "avx512",
+ * NULL: no limit). False when limit names no level: *out is then untouched. */
+bool vm_kern_select(const char *limit, vm_kern *out);
+
+/* The sixteen partials of `partial` combined: i with i+8, i+4, i+2, i+1. */
+float vm_kern_combine(unsigned op, const float part[16]);
+/* Starting value of a reduction: +0 for add and abs_max, 1 for mult, -inf for max, +inf for min and
+ * abs_min. */
+float vm_kern_identity(unsigned op);
+
+/* Scalar meaning of an arithmetic operator (alu.c): one rounding, canonical NaN. Unary operators
+ * ignore b; other operators give NaN. max, min, abs_max and abs_min skip a NaN; relu keeps it.
+ * average is half the rounded sum; rsqrt is correctly rounded. Oracle of alu_vv and friends. */
+float vm_alu_f32(unsigned op, float a, float b);
+/* Bitvec operators on the low `bits` bits; is_signed matters to arith_shift_right only. Shifts
+ * by the width or more give 0 (arithmetic: the sign). */
+uint32_t vm_alu_bits(unsigned op, uint32_t a, uint32_t b, unsigned bits, bool is_signed);
+/* Native 32-bit integers (tensor_tensor on gpsimd): wrapping. is_signed for compares, min, max.
+ * divide truncates, mod has the divisor's sign, both are 0 for a zero divisor; average rounds
+ * down; rsqrt and reciprocal go through fp32; bitvec operators as vm_alu_bits. */
+uint32_t vm_alu_i32(unsigned op, uint32_t a, uint32_t b, bool is_signed);
+/* Scalar meaning of an activation function (actfn.c): within 1 ulp over the valid range. */
+float vm_actfn_f32(unsigned fn, float x, float param);
+/* Parts of vm_alu_f32 (pow.c). pow: as IEEE 754 has it, within 1 ulp. mod: a - b * floor(a / b)
+ * from the exact remainder, its sign that of b; NaN for infinite a or zero b. */
+float vm_pow_f32(float a, float b);
+float vm_mod_f32(float a, float b);
+/* a * b + c rounded once, on every host; NaN canonical. */
+float vm_fma(float a, float b, float c);
+
+#endif

@@ -1,0 +1,294 @@
+/* When an instruction of the data path starts, when it is done, and what that does to the next.
+ *
+ *   start      = the latest of: now, the data path free, hazards, weights, tables, ports
+ *   issue_free = start + max(MIN, stream) + OVH
+ *   done       = start + stream + LAT
+ *
+ * Times of instructions that are still to start are known, so that ports are reserved in the
+ * order of issue. */
+#include "../engine/engine.h"
+#include "clock.h"
+#include "../check/check.h"
+
+/* A start and what determines it so far. */
+typedef struct bound {
+  vm_time time;
+  vm_cause cause;
+} bound;
+
+static vm_time later(vm_time a, vm_time b) { return a > b ? a : b; }
+
+static void not_before(bound *b, vm_time t, uint32_t node, vm_why why) {
+  if (t <= b->time) return;
+  b->time = t;
+  b->cause = (vm_cause){.node = node, .why = (uint8_t)why, .time = t};
+}
+
+/* ---- Tensor -------------------------------------------------------------------------------- */
+
+/* Cells of the array that an instruction takes. */
+static uint16_t cells_of(const vm_flight *f) {
+  unsigned row, rows, col = 0, cols = 0; /* a size of 0 is the whole array */
+  switch (f->in->op) {
+  case ISA_OP_ldweights:
+    row = f->a.LDWEIGHTS.tile_row, rows = f->a.LDWEIGHTS.tile_rows;
+    col = f->a.LDWEIGHTS.tile_col, cols = f->a.LDWEIGHTS.tile_cols;
+    break;
+  case ISA_OP_matmul:
+    row = f->a.MATMUL.tile_row, rows = f->a.MATMUL.tile_rows;
+    col = f->a.MATMUL.tile_col, cols = f->a.MATMUL.tile_cols;
+    break;
+  case ISA_OP_ldweights_mx:
+    row = f->a.LDWEIGHTS_MX.tile_row, rows = f->a.LDWEIGHTS_MX.tile_rows;
+    break;
+  default: row = f->a.MATMUL_MX.tile_row, rows = f->a.MATMUL_MX.tile_rows; break;
+  }
+  unsigned row_end = rows ? (row + rows + 31) / 32 : 4, col_end = cols ? (col + cols + 31) / 32 : 4;
+  uint16_t cells = 0;
+  for (unsigned r = row / 32; r < row_end && r < 4; r++)
+    for (unsigned k = col / 32; k < col_end && k < 4; k++) cells |= (uint16_t)(1u << (4 * r + k));
+  return cells;
+}
+
+/* Weights load in the background of a running matmul, into the second set that every element has;
+ * the loader takes one tile at a time, and instructions start in order. They ripple through the
+ * array ahead of the matmul, which may start before the last has arrived, as soon as an
+ * instruction may follow another. */
+static void clock_ldweights(vm_core *c, vm_flight *f, vm_span s, bound *b) {
+  vm_pe_clock *pe = &c->eng[ISA_ENG_tensor].pe;
+  uint16_t cells = cells_of(f);
+  not_before(b, pe->started, pe->started_node, VM_WHY_ENGINE);
+  not_before(b, pe->load_free, pe->load_node, VM_WHY_ENGINE);
+  uint32_t pace = vm_jitter_pace(c);
+  uint64_t follow = c->cost[VM_MIN_MATMUL] + c->cost[VM_OVH_TENSOR];
+  uint64_t half = s.stream + (s.latency - s.stream) / 2;
+  f->item.start = pe->started = b->time;
+  f->streamed = b->time + vm_paced(vm_cycles(c, ISA_ENG_tensor, s.stream), pace);
+  f->read = b->time + vm_paced(vm_cycles(c, ISA_ENG_tensor, half), pace);
+  f->item.done = b->time + vm_paced(vm_cycles(c, ISA_ENG_tensor, s.latency), pace);
+  pe->done = later(f->item.done, pe->done); /* no matmul is done before its weights */
+  f->node = vm_path_add(c, VM_N_INSN, ISA_ENG_tensor, ISA_ENG_tensor, f->pc, b->time, f->item.done,
+                        b->cause);
+  pe->load_free = f->streamed;
+  pe->load_node = pe->started_node = f->node;
+  vm_time loaded = b->time + vm_paced(vm_cycles(c, ISA_ENG_tensor, follow), pace);
+  for (unsigned k = 0; k < VM_CELLS; k++)
+    if (cells >> k & 1) {
+      pe->loaded[k] = later(loaded, f->streamed);
+      pe->loaded_node[k] = f->node;
+    }
+}
+
+/* True while the array is cold: it runs at half rate for the first PE_WARMUP of a burst, which
+ * ends when it has been idle for as long. */
+static bool is_cold(const vm_core *c, vm_pe_clock *pe, vm_time start) {
+  vm_time warmup = (vm_time)c->cost[VM_PE_WARMUP] * VM_NS;
+  if (!warmup) return false;
+  if (pe->busy == 0 || start >= pe->busy + warmup) pe->burst = start;
+  return start < pe->burst + warmup;
+}
+
+static void clock_matmul(vm_core *c, vm_flight *f, vm_span s, bound *b) {
+  vm_pe_clock *pe = &c->eng[ISA_ENG_tensor].pe;
+  uint16_t cells = cells_of(f);
+  unsigned lane = c->target->gen >= ISA_GEN4 && f->in->op == ISA_OP_matmul && f->a.MATMUL.transpose;
+  not_before(b, pe->started, pe->started_node, VM_WHY_ENGINE);
+  not_before(b, pe->issue_free, pe->issue_node, VM_WHY_ENGINE);
+  for (unsigned k = 0; k < VM_CELLS; k++)
+    if (cells >> k & 1) {
+      not_before(b, pe->free[lane][k], pe->free_node[lane][k], VM_WHY_ENGINE);
+      not_before(b, pe->loaded[k], pe->loaded_node[k], VM_WHY_WEIGHTS);
+    }
+  uint64_t overhead = s.issue - s.stream, latency = s.latency - s.stream;
+  uint64_t stream = is_cold(c, pe, b->time) ? 2 * s.stream : s.stream;
+  uint32_t pace = vm_jitter_pace(c);
+  f->item.start = pe->started = b->time;
+  f->streamed = pe->busy = b->time + vm_paced(vm_cycles(c, ISA_ENG_tensor, stream), pace);
+  f->read = b->time + vm_paced(vm_cycles(c, ISA_ENG_tensor, stream + latency / 2), pace);
+  vm_time done = b->time + vm_paced(vm_cycles(c, ISA_ENG_tensor, stream + latency), pace);
+  f->item.done = pe->done = later(done, pe->done);
+  f->node = vm_path_add(c, VM_N_INSN, ISA_ENG_tensor, ISA_ENG_tensor, f->pc, b->time, f->item.done,
+                        b->cause);
+  pe->issue_free = b->time + vm_cycles(c, ISA_ENG_tensor, overhead);
+  pe->issue_node = pe->started_node = f->node;
+  for (unsigned k = 0; k < VM_CELLS; k++)
+    if (cells >> k & 1) {
+      pe->free[lane][k] = b->time + vm_paced(vm_cycles(c, ISA_ENG_tensor, stream + overhead), pace);
+      pe->free_node[lane][k] = f->node;
+    }
+}
+
+/* ---- Ports --------------------------------------------------------------------------------- */
+
+static uint16_t ports_of_box(const vm_core *c, const vm_box *b) {
+  if (b->space == ISA_SBUF) return VM_PORT_SBUF;
+  if (b->space != ISA_PSUM) return 0;
+  if (c->target->gen == ISA_GEN2) return VM_PORT_PSUM;
+  unsigned first = (unsigned)(b->lo / ISA_PSUM_BANK),
+           last = (unsigned)((b->hi - 1) / ISA_PSUM_BANK);
+  uint16_t ports = 0;
+  for (unsigned bank = first; bank <= last && bank < 8; bank++) ports |= (uint16_t)(0x100u << bank);
+  return ports;
+}
+
+static uint16_t ports_of(const vm_core *c, const vm_item *it) {
+  uint16_t ports = 0;
+  for (unsigned i = 0; i < it->nsrc; i++) ports |= ports_of_box(c, &it->src[i]);
+  for (unsigned i = 0; i < it->ndst; i++) ports |= ports_of_box(c, &it->dst[i]);
+  return ports;
+}
+
+/* Ports that two engines cannot use at once: gen2 gives vector and gpsimd one way into SBUF, vector
+ * and scalar one into PSUM; from gen3 on only a PSUM bank has one. */
+static uint16_t shared_ports(const vm_core *c, unsigned e, unsigned other) {
+  if (e != ISA_ENG_vector && other != ISA_ENG_vector) return 0;
+  unsigned peer = e == ISA_ENG_vector ? other : e;
+  if (peer == ISA_ENG_scalar) return VM_PORT_PSUM;
+  return peer == ISA_ENG_gpsimd && c->target->gen == ISA_GEN2 ? VM_PORT_SBUF : 0;
+}
+
+static const vm_flight *flight_at(const vm_engine *en, uint32_t i) {
+  return &en->flights[(en->first + i) % VM_FLIGHTS];
+}
+
+/* Moves b behind every reservation of `other` that f would collide with while it streams. */
+static bool wait_for_ports(vm_core *c, unsigned e, const vm_flight *f, unsigned other,
+                           vm_time stream, bound *b) {
+  const vm_engine *en = &c->eng[other];
+  uint16_t ports = f->ports & shared_ports(c, e, other);
+  vm_time before = b->time;
+  for (uint32_t i = 0; ports && i < en->nflights; i++) {
+    const vm_flight *g = flight_at(en, i);
+    if (!(g->ports & ports) || g->item.start >= b->time + stream || b->time >= g->streamed)
+      continue;
+    if (c->check) vm_check_port(c, e, f, other, g, b->time, g->streamed - b->time);
+    not_before(b, g->streamed, g->node, VM_WHY_PORT);
+  }
+  return b->time != before;
+}
+
+static void find_port(vm_core *c, unsigned e, const vm_flight *f, vm_time stream, bound *b) {
+  bool moved = true;
+  while (moved) {
+    moved = false;
+    for (unsigned other = ISA_ENG_vector; other <= ISA_ENG_gpsimd; other++)
+      if (other != e) moved |= wait_for_ports(c, e, f, other, stream, b);
+  }
+}
+
+/* Vector's modes of 2 and 4 elements a cycle need a port that gpsimd uses too (gen3 on): while
+ * gpsimd streams, vector goes at one. What gpsimd issues later does not slow an instruction that
+ * has begun. `stream` at full speed becomes what it takes from `start`. */
+static vm_time beside_gpsimd(const vm_core *c, vm_time start, uint64_t cycles, uint64_t elems,
+                             vm_time stream) {
+  const vm_engine *gp = &c->eng[ISA_ENG_gpsimd];
+  vm_time t = start, left = stream;
+  for (uint32_t i = 0; i < gp->nflights && left; i++) {
+    const vm_flight *g = flight_at(gp, i);
+    if (g->streamed <= t) continue;
+    if (g->item.start > t) {
+      vm_time fast = g->item.start - t < left ? g->item.start - t : left;
+      t += fast;
+      left -= fast;
+    }
+    vm_time done = (g->streamed - t) / elems * cycles; /* what the overlap gets done */
+    if (done >= left) return t + left / cycles * elems - start;
+    t = g->streamed;
+    left -= done;
+  }
+  return t + left - start;
+}
+
+static bool has_modes(const vm_core *c, unsigned e, const vm_flight *f) {
+  unsigned cost = isa_ops[f->in->op].cost;
+  return e == ISA_ENG_vector && c->target->gen >= ISA_GEN3 &&
+         (cost == ISA_COST_COPY || cost == ISA_COST_TT || cost == ISA_COST_TS ||
+          cost == ISA_COST_SET);
+}
+
+/* ---- Vector, scalar, gpsimd ---------------------------------------------------------------- */
+
+static void wait_for_bytes(const vm_core *c, unsigned e, const vm_item *it, bound *b) {
+  for (unsigned i = 0; i < it->nsrc + it->ndst; i++) {
+    bool writes = i >= it->nsrc;
+    uint32_t node = 0;
+    vm_time t = vm_own_hazard(c, e, writes ? &it->dst[i - it->nsrc] : &it->src[i], writes, &node);
+    not_before(b, t, node, VM_WHY_HAZARD);
+  }
+}
+
+/* Function whose table an instruction needs, -1 for none: copy, square, relu, prelu, sign and abs
+ * are arithmetic that every table comes with. */
+static int table_of(const isa_insn *in) {
+  int fn;
+  if (in->op == ISA_OP_activate)
+    fn = in->u.ACTIVATE.fn;
+  else if (in->op == ISA_OP_activate2)
+    fn = in->u.ACTIVATE2.fn;
+  else
+    return -1;
+  switch (fn) {
+  case ISA_FN_copy:
+  case ISA_FN_square:
+  case ISA_FN_relu:
+  case ISA_FN_prelu:
+  case ISA_FN_sign:
+  case ISA_FN_abs: return -1;
+  default: return fn;
+  }
+}
+
+/* On the machine the load is an instruction of its own, ahead of the activate and of its wait: it
+ * begins as soon as the engine is free. */
+static void load_table(vm_core *c, vm_engine *en, const isa_insn *in, bound *b) {
+  int table = table_of(in);
+  if (table < 0 || table == en->table) return;
+  vm_time from = later(en->issue_free, en->wait_told ? en->wait_since : c->now);
+  not_before(b, from + (vm_time)c->cost[VM_ACT_TABLE] * VM_NS, en->issue_node, VM_WHY_TABLE);
+  en->table = table;
+  en->tables++;
+}
+
+/* Results of a data path appear in order, and so do its sources' ends of use. */
+static void keep_order(const vm_engine *en, vm_flight *f) {
+  const vm_flight *last = en->nflights ? flight_at(en, en->nflights - 1) : NULL;
+  f->item.done = later(f->item.done, en->last_done);
+  if (last) f->read = later(f->read, last->read);
+}
+
+static void clock_pipeline(vm_core *c, unsigned e, vm_flight *f, vm_span s, bound *b) {
+  vm_engine *en = &c->eng[e];
+  uint32_t pace = vm_jitter_pace(c);
+  vm_time stream = vm_paced(vm_cycles(c, e, s.stream), pace);
+  if (e == ISA_ENG_scalar) load_table(c, en, f->in, b);
+  not_before(b, en->issue_free, en->issue_node, VM_WHY_ENGINE);
+  wait_for_bytes(c, e, &f->item, b);
+  f->ports = ports_of(c, &f->item);
+  find_port(c, e, f, stream, b);
+  vm_time slower = 0;
+  if (has_modes(c, e, f)) {
+    const vm_view *dst = vm_operand_at(f->in, &f->a, 0);
+    if (s.stream && s.stream < dst->elems)
+      slower = beside_gpsimd(c, b->time, s.stream, dst->elems, stream) - stream;
+  }
+  f->item.start = b->time;
+  f->streamed = b->time + slower + stream;
+  uint64_t half = s.stream + (s.latency - s.stream) / 2;
+  f->read = b->time + slower + vm_paced(vm_cycles(c, e, half), pace);
+  f->item.done = b->time + slower + vm_paced(vm_cycles(c, e, s.latency), pace);
+  if (c->jitter) keep_order(en, f);
+  f->node = vm_path_add(c, VM_N_INSN, e, e, f->pc, b->time, f->item.done, b->cause);
+  en->issue_free = b->time + slower + vm_paced(vm_cycles(c, e, s.issue), pace);
+  en->issue_node = f->node;
+}
+
+void vm_clock(vm_core *c, unsigned e, vm_flight *f) {
+  vm_span s = vm_cost(c, e, f->in, &f->a);
+  bound b = {c->now, c->eng[e].cause};
+  if (e != ISA_ENG_tensor)
+    clock_pipeline(c, e, f, s, &b);
+  else if (isa_ops[f->in->op].cost == ISA_COST_LDW)
+    clock_ldweights(c, f, s, &b);
+  else
+    clock_matmul(c, f, s, &b);
+}

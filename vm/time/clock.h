@@ -1,0 +1,84 @@
+/* What simulated time costs, and the record of what each moment came from. Each group is of the
+ * file it names. */
+#ifndef VM_CLOCK_H
+#define VM_CLOCK_H
+
+#include "../vm.h"
+
+typedef enum vm_cost_id {
+#define COST(name, g2, g3, g4, unit, tag, source) VM_##name,
+#include "costs.def"
+#undef COST
+  VM_NCOSTS
+} vm_cost_id;
+typedef struct vm_cost_row {
+  const char *name, *unit, *tag, *source;
+  uint32_t value[3]; /* gen2, gen3, gen4 */
+} vm_cost_row;
+extern const vm_cost_row vm_cost_rows[VM_NCOSTS];
+/* The constants of each generation as a machine has them. */
+typedef struct vm_costs {
+  uint32_t v[3][VM_NCOSTS];
+} vm_costs;
+_Static_assert((int)VM_NCOSTS <= (int)VM_COST_ROOM, "a core has room for every constant");
+
+/* clock.c: the time of a flight whose operands and boxes are known: start, done, streamed, read,
+ * and what its engine can do next. Leaves its node in the record. */
+void vm_clock(vm_core *c, unsigned e, vm_flight *f);
+
+/* critical.c */
+/* Adds a node and gives its number, 0 when no record is kept. Of what engine `by` did: who is the
+ * engine or DMA engine. */
+uint32_t vm_path_append(vm_core *c, vm_node_kind kind, unsigned who, unsigned by, uint32_t pc,
+                        vm_time start, vm_time end, vm_cause cause);
+static inline uint32_t vm_path_add(vm_core *c, vm_node_kind kind, unsigned who, unsigned by,
+                                   uint32_t pc, vm_time start, vm_time end, vm_cause cause) {
+  return c->path ? vm_path_append(c, kind, who, by, pc, start, end, cause) : 0;
+}
+/* Notes what let engine e's sequencer go on at time t. */
+static inline void vm_goes_on(vm_engine *en, uint32_t node, vm_why why, vm_time t) {
+  en->cause = (vm_cause){.node = node, .why = (uint8_t)why, .time = t};
+}
+/* The path from the last node back to the run's start, as nodes cut at `until`; calls fn for each
+ * segment, latest first. gap: the time between the cause of n and its effect, which is why n
+ * began late. */
+void vm_path_walk(const vm_path *p,
+                  void (*fn)(void *ud, const vm_node *n, vm_time from, vm_time until, bool gap),
+                  void *ud);
+void vm_path_free(vm_core *c);
+
+/* jitter.c: another legal schedule. What a span of time is to be multiplied by under the run's
+ * seed, in parts of VM_PACE: 1 without a seed, else a quarter to four, by a hash of the seed and of
+ * how many came before. */
+enum { VM_PACE = 1024 };
+uint32_t vm_jitter_pace(vm_core *c);
+static inline vm_time vm_paced(vm_time span, uint32_t pace) {
+  return pace == VM_PACE ? span : span / VM_PACE * pace + span % VM_PACE * pace / VM_PACE;
+}
+static inline vm_time vm_jitter(vm_core *c, vm_time span) {
+  return vm_paced(span, vm_jitter_pace(c));
+}
+
+/* costs.c */
+void vm_costs_default(vm_costs *out);
+/* Changes constants by lines `NAME value` or `NAME gen value`, gen being gen2 to gen4 or a target;
+ * without one all generations. `;` and `#` begin a comment. On an error *out is as it was. */
+bool vm_costs_read(vm_costs *out, const char *text, size_t n, isa_error *e);
+/* The table of generation gen (0 to 2) in the form that vm_costs_read takes. */
+void vm_costs_print(const vm_costs *costs, unsigned gen, isa_buf *out);
+
+/* Whether a constant may have that value. */
+bool vm_cost_allows(vm_cost_id id, uint32_t value);
+
+/* cost.c */
+typedef struct vm_span { /* of an instruction: all in cycles of its engine */
+  uint64_t stream, issue, latency;
+} vm_span;
+vm_span vm_cost(const vm_core *c, unsigned engine, const isa_insn *in, const vm_operands *a);
+vm_time vm_cycles(const vm_core *c, unsigned engine, uint64_t cycles);
+/* Of a matmul or matmul_mx. */
+vm_flops vm_matmul_flops(const vm_core *c, const isa_insn *in, const vm_operands *a);
+/* What the array can do with 16-bit elements in a second: 2 * 128 * 128 * its clock. */
+uint64_t vm_peak_flops(const isa_target *t);
+
+#endif

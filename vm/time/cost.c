@@ -1,0 +1,292 @@
+/* What an instruction costs: the streaming time of each cost class, from costs.def and the shapes
+ * of its operands. All in cycles of the engine (rounded up); 06-timing's formulas. */
+#include "clock.h"
+#include "../engine/engine.h"
+
+const vm_cost_row vm_cost_rows[VM_NCOSTS] = {
+#define COST(name, g2, g3, g4, unit, tag, source) {#name, #unit, #tag, source, {g2, g3, g4}},
+#include "costs.def"
+#undef COST
+};
+
+enum { FAR_STEP = 16 }; /* bytes between elements that still stream at the full rate */
+
+static uint64_t max_of(uint64_t a, uint64_t b) { return a > b ? a : b; }
+static uint64_t ceil_div(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
+
+vm_time vm_cycles(const vm_core *c, unsigned engine, uint64_t cycles) {
+  /* floor(cycles * 10^12 / kHz) in fs; 10^12 / kHz is under 2^20, split to stay within 64 bits */
+  uint64_t khz = c->target->khz[engine];
+  return cycles / khz * 1000000000000u + cycles % khz * 1000000000000u / khz;
+}
+
+/* ---- What an instruction moves ------------------------------------------------------------ */
+
+typedef struct traffic {               /* per partition */
+  uint64_t n;                          /* elements of the longest operand */
+  uint64_t sbuf_in, psum_in, psum_out; /* bytes */
+  uint8_t sources, sbuf_sources;
+  bool slow; /* 8-bit results or an inner dimension that is not dense: two elements a cycle */
+  bool far;  /* an inner step of more than 16 bytes: half the rate */
+  bool half; /* dense elements of 16 bits */
+} traffic;
+
+static bool dense(const vm_view *v) {
+  return !v->place && (v->run <= 1 || v->run_step == v->esize);
+}
+
+static bool is_fp8(unsigned dtype) {
+  return isa_dtypes[dtype].cls == ISA_FLOAT && isa_dtype_bytes(dtype) == 1;
+}
+
+/* From gen4 the modes take fp8 as 16-bit elements. */
+static unsigned width(const vm_core *c, const vm_view *v) {
+  return c->target->gen >= ISA_GEN4 && is_fp8(v->dtype) ? 2 : v->esize;
+}
+
+static void add_operand(const vm_core *c, traffic *t, const vm_view *v, bool writes) {
+  uint64_t bytes = v->elems * width(c, v);
+  bool psum = v->space == ISA_PSUM;
+  t->n = max_of(t->n, v->elems);
+  t->half = t->half && v->esize == 2 && dense(v);
+  t->slow = t->slow || !dense(v) || (writes && width(c, v) == 1);
+  t->far = t->far || (v->run > 1 && (v->run_step > FAR_STEP || v->run_step < -FAR_STEP));
+  if (writes) {
+    t->psum_out += psum ? bytes : 0;
+    return;
+  }
+  t->sources++;
+  t->sbuf_sources += !psum;
+  *(psum ? &t->psum_in : &t->sbuf_in) += bytes;
+}
+
+/* The tensors of an instruction; [P, 1] columns are read before the stream. */
+static traffic traffic_of(const vm_core *c, const isa_insn *in, const vm_operands *a) {
+  const isa_form *form = isa_form_of(in->op);
+  traffic t = {.half = true};
+  for (unsigned i = 0; i < form->nfields; i++) {
+    const isa_field *f = &form->fields[i];
+    if (f->kind != ISA_K_AP || (f->arg & AP_COL)) continue;
+    const vm_view *v = vm_operand_at(in, (vm_operands *)a, i);
+    if (v->at) add_operand(c, &t, v, (f->arg & AP_W) != 0);
+  }
+  return t;
+}
+
+/* Whether an instruction reads a [P, 1] column. */
+static bool reads_column(const isa_insn *in, const vm_operands *a) {
+  const isa_form *form = isa_form_of(in->op);
+  for (unsigned i = 0; i < form->nfields; i++) {
+    const isa_field *f = &form->fields[i];
+    const void *at = vm_operand_at(in, (vm_operands *)a, i);
+    if (f->kind == ISA_K_NUM && ((const vm_num *)at)->v.at) return true;
+    bool column = f->kind == ISA_K_AP && (f->arg & AP_COL) && (f->arg & AP_R);
+    if (column && ((const vm_view *)at)->at) return true;
+  }
+  return false;
+}
+
+/* ---- Streaming time, a function for each cost class --------------------------------------- */
+
+typedef struct job {
+  const vm_core *c;
+  unsigned engine;
+  const isa_insn *in;
+  const vm_operands *a;
+} job;
+
+static uint64_t paced(const traffic *t, uint64_t cycles) { return t->far ? 2 * cycles : cycles; }
+
+/* Vector from gen3: the ports, and at most `limit` elements a cycle. Gen2 reads one source a cycle
+ * from SBUF and has another port to PSUM. */
+static uint64_t vector_stream(const job *j, const traffic *t, unsigned limit) {
+  if (j->c->target->gen == ISA_GEN2) return t->n * (t->sbuf_sources > 1 ? 2 : 1);
+  if (t->slow && limit > 2) limit = 2;
+  uint64_t ports = max_of(ceil_div(t->sbuf_in, 8), ceil_div(max_of(t->psum_in, t->psum_out), 4));
+  return max_of(ports, ceil_div(t->n, limit));
+}
+
+/* Elementwise instructions: 4 a cycle on vector, 1 on the others, but 2 of 16 bits on gen4's
+ * scalar engine. */
+static uint64_t elementwise(const job *j, const traffic *t) {
+  if (j->engine == ISA_ENG_vector) return vector_stream(j, t, 4);
+  bool twice = j->engine == ISA_ENG_scalar && j->c->target->gen >= ISA_GEN4 && t->half;
+  return twice ? ceil_div(t->n, 2) : t->n;
+}
+
+static bool finds_address(const vm_core *c, uint32_t ap) {
+  return c->code->aps[ap - 1].dyn[0].kind == ISA_DYN_elem;
+}
+
+/* An address that is an element of SBUF has a start-up of its own; one in a register is the
+ * sequencer's. */
+static uint64_t stream_copy(const job *j) {
+  traffic t = traffic_of(j->c, j->in, j->a);
+  uint64_t cycles = paced(&t, elementwise(j, &t));
+  bool finds = j->in->op == ISA_OP_tensor_copy &&
+               (finds_address(j->c, j->in->u.COPY.dst) || finds_address(j->c, j->in->u.COPY.src));
+  return finds ? max_of(j->c->cost[VM_MIN_DYNAMIC], cycles) : cycles;
+}
+
+static uint64_t stream_set(const job *j) {
+  traffic t = traffic_of(j->c, j->in, j->a);
+  const vm_num *value = &j->a->MEMSET.value;
+  bool zero = j->in->op == ISA_OP_memset && !value->v.at && isa_f32_bits(value->imm) == 0;
+  if (j->engine == ISA_ENG_vector && j->c->target->gen == ISA_GEN2 && zero && t.half)
+    return ceil_div(t.n, 2);
+  return paced(&t, elementwise(j, &t));
+}
+
+static uint64_t stream_tt(const job *j) {
+  traffic t = traffic_of(j->c, j->in, j->a);
+  unsigned op = j->a->TENSOR_TENSOR.op;
+  bool quick = j->in->op == ISA_OP_tensor_tensor && t.half &&
+               j->a->TENSOR_TENSOR.dst.dtype == ISA_bfloat16 &&
+               (op == ISA_ALU_add || op == ISA_ALU_mult || op == ISA_ALU_subtract);
+  if (quick && j->c->target->gen == ISA_GEN2 && j->engine == ISA_ENG_vector) return t.n;
+  return paced(&t, elementwise(j, &t));
+}
+
+/* gpsimd's tensor_scalar is rsqrt, of four cycles. */
+static uint64_t stream_ts(const job *j) {
+  traffic t = traffic_of(j->c, j->in, j->a);
+  return paced(&t, elementwise(j, &t)) * (j->engine == ISA_ENG_gpsimd ? 4 : 1);
+}
+
+/* One element a cycle; a reduction that also writes its elements reads its registers out. */
+static uint64_t stream_red(const job *j) {
+  traffic t = traffic_of(j->c, j->in, j->a);
+  unsigned op = j->in->op;
+  if (op == ISA_OP_tensor_scalar_reduce)
+    return paced(&t, vector_stream(j, &t, 1)) + j->c->cost[VM_ACC_EXTRA];
+  bool quick = op == ISA_OP_tensor_reduce && j->a->TENSOR_REDUCE.src.dtype == ISA_bfloat16 &&
+               dense(&j->a->TENSOR_REDUCE.src) &&
+               (j->a->TENSOR_REDUCE.op == ISA_ALU_add || j->a->TENSOR_REDUCE.op == ISA_ALU_max);
+  if (quick && j->c->target->gen == ISA_GEN2) return ceil_div(t.n, 2);
+  return paced(&t, vector_stream(j, &t, 1));
+}
+
+/* Source and predicate share gen2's port of SBUF. */
+static uint64_t stream_pred(const job *j) {
+  traffic t = traffic_of(j->c, j->in, j->a);
+  return paced(&t, vector_stream(j, &t, 1));
+}
+
+static uint64_t stream_scan(const job *j) {
+  traffic t = traffic_of(j->c, j->in, j->a);
+  return paced(&t, max_of(2 * t.n, vector_stream(j, &t, 1)));
+}
+
+static uint64_t stream_rcp(const job *j) {
+  traffic t = traffic_of(j->c, j->in, j->a);
+  return paced(&t, 8 * t.n);
+}
+
+static uint64_t stream_bnag(const job *j) { return ceil_div(13 * j->a->UNARY.src.elems, 3); }
+
+static uint64_t stream_act(const job *j) {
+  traffic t = traffic_of(j->c, j->in, j->a);
+  return paced(&t, t.n);
+}
+
+static uint64_t stream_acc(const job *j) { return j->c->cost[VM_ACC_EXTRA]; }
+
+/* A packed element of quantize_mx is four. */
+static uint64_t stream_quad(const job *j) {
+  if (j->in->op == ISA_OP_quantize_mx) return j->a->QUANTIZE_MX.dst.elems;
+  return ceil_div(j->a->DST.dst.elems, 4);
+}
+
+static uint64_t stream_ldw(const job *j) {
+  const struct vm_LDWEIGHTS *a = &j->a->LDWEIGHTS; /* src comes first in both forms */
+  bool pairs = j->in->op == ISA_OP_ldweights && a->perf == ISA_PERF_double_row;
+  return ceil_div(a->src.elems / (pairs ? 2 : 1) * (a->src.dtype == ISA_float32 ? 4 : 1), 4);
+}
+
+/* Cycles of a row of the moving operand: fp32 takes two passes of two, one when it is of zeros and
+ * ones, and from gen3 in transpose mode. */
+static uint64_t row_cycles(const job *j) {
+  const struct vm_MATMUL *a = &j->a->MATMUL;
+  bool mode = a->transpose && j->c->target->gen >= ISA_GEN3;
+  if (a->src.dtype != ISA_float32) return 1;
+  return a->onezero || mode ? 2 : 4;
+}
+
+static uint64_t stream_mm(const job *j) {
+  const struct vm_MATMUL *a = &j->a->MATMUL; /* dst and src come first in both forms */
+  uint64_t least = j->c->cost[VM_MIN_MATMUL], n = a->dst.elems, m = a->dst.num[0];
+  traffic t = {0};
+  if (j->in->op == ISA_OP_matmul_mx) return max_of(least, n);
+  add_operand(j->c, &t, &a->src, false);
+  if (a->transpose) return paced(&t, row_cycles(j) * max_of(n, m < 64 ? m : 64));
+  return max_of(least, paced(&t, n * row_cycles(j)));
+}
+
+vm_flops vm_matmul_flops(const vm_core *c, const isa_insn *in, const vm_operands *a) {
+  const struct vm_MATMUL *m = &a->MATMUL; /* dst and src come first in both forms */
+  const job j = {c, ISA_ENG_tensor, in, a};
+  bool mx = in->op == ISA_OP_matmul_mx;
+  uint64_t lanes = mx ? VM_LANES : 1;
+  vm_flops f = {.logical = 2 * lanes * m->dst.num[0] * m->src.num[0] * m->src.elems};
+  vm_cost_id rate = mx                                   ? VM_PE_MX
+                    : m->src.dtype == ISA_float32        ? VM_PE_FP32
+                    : is_fp8(m->src.dtype)               ? VM_PE_FP8
+                    : isa_dtype_bytes(m->src.dtype) == 1 ? VM_PE_INT8
+                                                         : VM_PE_16;
+  f.adjusted = f.logical * 100 / c->cost[rate];
+  if (rate == VM_PE_FP32 && row_cycles(&j) == 2) f.adjusted /= 2; /* one pass of the two */
+  return f;
+}
+
+uint64_t vm_peak_flops(const isa_target *t) {
+  return (uint64_t)2 * ISA_PMAX * ISA_PMAX * t->khz[ISA_ENG_tensor] * 1000;
+}
+
+static uint64_t stream_gp(const job *j) { return j->a->IOTA.dst.elems; }
+
+/* Indices n of e elements each, by the reference's formula: n * e / C with
+ * C = ((28 + 4 * e) / (4 * e)) / min(4 / bytes, e). */
+static uint64_t stream_gath(const job *j) {
+  const struct vm_LOCAL_GATHER *a = &j->a->LOCAL_GATHER;
+  if (j->in->op != ISA_OP_local_gather) return j->a->N_GATHER.dst.elems;
+  uint64_t e = a->elems_per_index ? a->elems_per_index : 1;
+  uint64_t wide = 4u / a->src.esize < e ? 4u / a->src.esize : e;
+  return ceil_div(a->dst.elems * 4 * e * wide, 28 + 4 * e);
+}
+
+static uint64_t stream_topk(const job *j) {
+  return 4 * (uint64_t)j->a->TOPK.n + j->a->TOPK.val_dst.elems;
+}
+
+static uint64_t stream_cust(const job *j) {
+  const vm_hooks *h = &j->c->hooks;
+  return h->custom_cycles ? h->custom_cycles(h->custom_ud, &j->a->CUSTOM) : 0;
+}
+
+static uint64_t (*const streams[ISA_NCOSTS])(const job *j) = {
+    [ISA_COST_LDW] = stream_ldw,   [ISA_COST_MM] = stream_mm,     [ISA_COST_ACT] = stream_act,
+    [ISA_COST_ACC] = stream_acc,   [ISA_COST_COPY] = stream_copy, [ISA_COST_SET] = stream_set,
+    [ISA_COST_TT] = stream_tt,     [ISA_COST_TS] = stream_ts,     [ISA_COST_RED] = stream_red,
+    [ISA_COST_RCP] = stream_rcp,   [ISA_COST_PRED] = stream_pred, [ISA_COST_SCAN] = stream_scan,
+    [ISA_COST_BNAG] = stream_bnag, [ISA_COST_QUAD] = stream_quad, [ISA_COST_GP] = stream_gp,
+    [ISA_COST_GATH] = stream_gath, [ISA_COST_TOPK] = stream_topk, [ISA_COST_CUST] = stream_cust,
+};
+
+vm_span vm_cost(const vm_core *c, unsigned engine, const isa_insn *in, const vm_operands *a) {
+  static const uint8_t overhead[] = {VM_OVH_TENSOR, VM_OVH_VECTOR, VM_OVH_SCALAR, VM_OVH_GPSIMD};
+  static const uint8_t latency[] = {VM_LAT_TENSOR, VM_LAT_VECTOR, VM_LAT_SCALAR, VM_LAT_GPSIMD};
+  const job j = {c, engine, in, a};
+  unsigned class = isa_ops[in->op].cost;
+  vm_span s = {.stream = streams[class] ? streams[class](&j) : 0};
+  if (engine == ISA_ENG_sync) /* has no data path: the verifier lets nothing through */
+    return s;
+  if (class == ISA_COST_LDW) {
+    s.issue = s.stream;
+    s.latency = s.stream + c->cost[VM_LAT_WEIGHTS];
+    return s;
+  }
+  uint64_t before = engine == ISA_ENG_vector && reads_column(in, a) ? c->cost[VM_COLUMN] : 0;
+  s.issue = s.stream + before + c->cost[overhead[engine]];
+  s.latency = s.stream + before + c->cost[latency[engine]];
+  return s;
+}

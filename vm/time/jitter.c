@@ -1,0 +1,25 @@
+/* Schedules: the same program under other timings that are as legal. A correctly synchronised
+ * program gives the same bits under each. */
+#include "clock.h"
+
+static uint64_t mix(uint64_t x) {
+  x *= 0x9e3779b97f4a7c15u;
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+  return x ^ x >> 31;
+}
+
+/* Three spans in four change by up to a half; of the rest some shrink to a quarter and some grow
+ * to four times, so that what is ordered by a margin alone comes out of order. */
+uint32_t vm_jitter_pace(vm_core *c) {
+  if (!c->jitter) return VM_PACE;
+  uint64_t r = mix(mix(c->jitter) + ++c->jitters);
+  uint32_t f = r % VM_PACE;
+  switch (r >> 60) {
+  case 0: return VM_PACE / 4 + f / 4;
+  case 1:
+  case 2:
+  case 3: return VM_PACE + 3 * f;
+  default: return VM_PACE / 2 + f;
+  }
+}
