@@ -78,7 +78,7 @@ $(foreach l,$(LEVELS),$(eval $(call level_rule,$(l))))
 $(BUILD)/lua/%.inc: lua/%.lua
 	@mkdir -p $(@D)
 	$(Q)sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n",/' $< >$@
-$(BUILD)/lua/command/soma_main.o: $(BUILD)/lua/command/driver.inc $(BUILD)/lua/command/sandbox.inc
+$(BUILD)/lua/command/soma_main.o: $(patsubst %.lua,$(BUILD)/%.inc,$(wildcard lua/command/*.lua))
 $(BUILD)/lua/parts.o: $(BUILD)/lua/sweep.inc $(BUILD)/lua/plot.inc
 $(BUILD)/lua/command/soma_main.o: override LUA_CFLAGS += -I$(BUILD)/lua/command
 $(BUILD)/lua/parts.o: override LUA_CFLAGS += -I$(BUILD)/lua

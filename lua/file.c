@@ -106,6 +106,16 @@ static bool lend(lua_State *L, const char *name) {
   return true;
 }
 
+/* A new descriptor of the file that the process writes to already, where path is a name of one: the
+ * file behind it is not replaced, and what goes there goes on where the last write ended. -1 of
+ * others. */
+static int standard_output(const char *path) {
+  bool out = strcmp(path, "/dev/stdout") == 0;
+  if (!out && strcmp(path, "/dev/stderr") != 0) return -1;
+  fflush(out ? stdout : stderr);
+  return dup(out ? STDOUT_FILENO : STDERR_FILENO);
+}
+
 lb_file *lb_file_create(lua_State *L, const char *path) {
   if (lend(L, path)) return lua_touserdata(L, -1);
   lb_file *f = new_file(L);
@@ -113,8 +123,8 @@ lb_file *lb_file_create(lua_State *L, const char *path) {
   bool exists = stat(path, &st) == 0;
   f->name = strdup(path);
   f->path = exists ? realpath(path, NULL) : strdup(path); /* a link keeps pointing at its file */
-  int fd = -1;
-  if (f->name != NULL && f->path != NULL)
+  int fd = standard_output(path);
+  if (fd < 0 && f->name != NULL && f->path != NULL)
     fd = exists && !S_ISREG(st.st_mode) ? open(path, O_WRONLY | O_CLOEXEC) : open_temp(f);
   if (fd >= 0) f->f = fdopen(fd, "wb");
   if (f->f != NULL) {

@@ -4,42 +4,9 @@
 local host, args = ...
 local soma = require "soma"
 
-local usage = [[
-usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - reads source from standard input
-       soma --resume FILE [options]             go on with a run that --save has saved
-       soma SCRIPT.lua [arguments]              run an experiment
-       soma --sandbox [options] SCRIPT.lua [arguments]    run one that is not trusted
-  --in NAME=FILE.npy     data of an input tensor; may be repeated. From FILE.npz or FILE.safetensors
-                         its tensor NAME, or FILE.npz:OTHER; --in FILE.npz binds every input in it
-  --out NAME=FILE.npy    save a tensor when the run has ended well; may be repeated, for one
-                         FILE.npz or FILE.safetensors too; --out FILE.npz saves every output
-  --target TARGET        trn1, inf2, trn2 or trn3; default: the program's own, else trn2
-  -D NAME[=VALUE]        define a macro of the source
-  -I DIRECTORY           search for included files; may be repeated, as -D may
-  --max-instructions N   stop a run that goes on; so do --max-ns N (simulated time) and
-                         --max-seconds N (time of the host)
-  --max-memory BYTES     let the command take no more memory of the host, as 512M or 2G
-  --save FILE            when a limit or Ctrl-C stops the run, save it for --resume
-  --trace FILE.json      save the run's events for ui.perfetto.dev
-  --html FILE.html       save them as a page to look at in a browser, with the critical path
-  --csv NAME=FILE.csv    save a table: Instruction, DmaPacket, SemaphoreUpdate, ActiveTime, Summary
-  --timeline             print a timeline of the engines and queues
-  --check CHECKS         all, or some of uninit,race,psum,overlap,range,port: report what the
-                         machine leaves undefined, and what only the timing made right
-  --lint                 look for what is wrong under every timing, and do not run; --check, too,
-                         tells before it runs
-  --schedule N           run N more times under other legal timings; the bits must be the same
-  --schedule-seed SEED   run under one of them
-  --explain-time         print the critical path, what it went into, and who kept engines idle
-  --trace-last N         record only the last N events; or --trace-limit N, the first N
-  --trace-engines A,B    record only these engines' instructions and what they cause
-  --trace-from NS        record from this simulated time on, and --trace-until NS to that
-  --costs [TARGET]       print the constants of the clock; --cost FILE changes some, of a run too
-  --json                 print the summary as JSON
-  --quiet                print nothing when the run ends well
-  --help, --version
-Exit status: 0 ok, 1 a fault or an error in the source or a file, 2 bad usage, 130 interrupted.
-]]
+local data = host.part("data", host)
+local options = host.part("options", host, data)
+local try, without_place = data.try, data.without_place
 
 local function paint(text)
   if host.color then return "\27[1;31m" .. text .. "\27[0m" end
@@ -55,226 +22,6 @@ local function bad_usage(text)
   complain(text)
   io.stderr:write("try soma --help\n")
   return 2
-end
-
--- ---- Arguments ------------------------------------------------------------------------------
-
-local function nearest(word, known)
-  table.sort(known)
-  local near = #word > 3 and host.nearest(word, known)
-  return near and ", did you mean " .. near .. "?" or ""
-end
-
--- Where a tensor is, or goes: the path, the name in it, and which functions have to do with it.
--- FILE.npy has one tensor, FILE.npz and FILE.safetensors have several, FILE.npz:NAME is one of them.
-local archives = {
-  npz = {load = soma.load_npz, save = soma.save_npz, names = soma.npz_names},
-  safetensors = {load = soma.load_safetensors, save = soma.save_safetensors, names = soma.safetensors_names},
-}
-local function place(file, name)
-  for extension, archive in pairs(archives) do
-    local path, member = file:match("^(.+%." .. extension .. "):(.+)$")
-    if path then return path, member, archive end
-    if file:match("%." .. extension .. "$") then return file, name, archive end
-  end
-  return file
-end
-
-local function take_pair(o, word, value)
-  local name, file = value:match("^([^=]+)=(.+)$")
-  if not name and select(3, place(value)) then
-    local path, member = place(value)
-    if member then return word .. " " .. value .. ": say for which tensor, " .. word .. " NAME=" .. value end
-    table.insert(o[word .. " whole"], path)
-    return
-  end
-  if not name then return word .. " takes NAME=FILE.npy, not '" .. value .. "'" end
-  if o[word][name] then return word .. " names '" .. name .. "' twice" end
-  o[word][name] = file
-end
-
-local tables = {Instruction = 1, DmaPacket = 1, SemaphoreUpdate = 1, ActiveTime = 1, Summary = 1}
-local function take_table(o, word, value)
-  local name, file = value:match("^([^=]+)=(.+)$")
-  if not name then return word .. " takes TABLE=FILE.csv, not '" .. value .. "'" end
-  if not tables[name] then
-    return word .. ": there is no table '" .. name ..
-      "'; there are: Instruction, DmaPacket, SemaphoreUpdate, ActiveTime, Summary"
-  end
-  o[word] = o[word] or {}
-  if o[word][name] then return word .. " names '" .. name .. "' twice" end
-  o[word][name] = file
-end
-
-local function take_number(o, word, value)
-  local n = tonumber(value)
-  if not n or n <= 0 or n == math.huge then
-    return word .. " takes a positive number, not '" .. value .. "'"
-  end
-  o[word] = n
-end
-
-local function take_count(o, word, value)
-  local n = math.tointeger(tonumber(value))
-  if not n or n <= 0 then
-    return word .. " takes a whole number of at least 1, not '" .. value .. "'"
-  end
-  o[word] = n
-end
-
-local function take_bytes(o, word, value)
-  o[word] = host.bytes(value)
-  if not o[word] then
-    return word .. " takes a number of bytes, as 4096, 64K, 512M or 2G, not '" .. value .. "'"
-  end
-end
-
-local function take_define(o, word, value)
-  local name = value:match("^([^=]*)=?")
-  if not name:match("^[%a_.?@$][%w_.?@$]*$") then
-    return word .. " takes NAME or NAME=VALUE, not '" .. value .. "'"
-  end
-  table.insert(o[word], value)
-end
-
-local function take_target(o, word, value)
-  local known = {}
-  for _, t in ipairs(soma.isa.targets) do
-    if t.name == value then o[word] = value end
-    known[#known + 1] = t.name
-  end
-  if not o[word] then
-    return word .. " takes one of " .. table.concat(known, ", ") .. ", not '" .. value .. "'"
-  end
-end
-
-local function take_engines(o, word, value)
-  local known = {tensor = 1, vector = 1, scalar = 1, gpsimd = 1, sync = 1}
-  o[word] = {}
-  for name in (value .. ","):gmatch "([^,]*)," do
-    if not known[name] then
-      return word .. " takes names of engines with commas between them, not '" .. name ..
-        "'; there are: tensor, vector, scalar, gpsimd, sync"
-    end
-    table.insert(o[word], name)
-  end
-end
-
-local function take_list(o, word, value) table.insert(o[word], value) end
-local function take_file(o, word, value)
-  if o[word] then return word .. " is given twice" end
-  o[word] = value
-end
-
-local function take_checks(o, word, value)
-  local ok, message = pcall(soma.core, {checks = value})
-  if not ok then return word .. ": " .. message:gsub("^.-unknown", "unknown") end
-  o[word] = value
-end
-
--- What each option does with its value: nil, or what is wrong. Flags take none.
-local options = {
-  ["--in"] = take_pair, ["--out"] = take_pair, ["--target"] = take_target,
-  ["-D"] = take_define, ["-I"] = take_list, ["--trace"] = take_file,
-  ["--html"] = take_file, ["--csv"] = take_table, ["--timeline"] = "flag",
-  ["--max-instructions"] = take_count, ["--max-ns"] = take_number, ["--max-seconds"] = take_number,
-  ["--max-memory"] = take_bytes,
-  ["--check"] = take_checks, ["--lint"] = "flag", ["--schedule"] = take_count, ["--schedule-seed"] = take_count,
-  ["--trace-last"] = take_count, ["--trace-limit"] = take_count,
-  ["--trace-engines"] = take_engines, ["--trace-from"] = take_number,
-  ["--trace-until"] = take_number, ["--explain-time"] = "flag", ["--cost"] = take_file,
-  ["--save"] = take_file, ["--resume"] = take_file,
-  ["--costs"] = "perhaps", ["--json"] = "flag", ["--quiet"] = "flag", ["--help"] = "flag", ["--version"] = "flag",
-}
-
--- Splits --option=VALUE, -DNAME and -IDIR.
-local function split(word)
-  if options[word] then return word end
-  local head, value = word:match("^(%-%-[%w-]+)=(.*)$")
-  if head and options[head] then return head, value end
-  head, value = word:match("^(%-[DI])(.+)$")
-  if head then return head, value end
-  return word
-end
-
--- A limit of what is recorded; what is wrong, or nil.
-local function check_record(o)
-  if o["--trace-last"] and o["--trace-limit"] then return "either --trace-last or --trace-limit" end
-  if o["--trace-from"] and o["--trace-until"] and o["--trace-from"] >= o["--trace-until"] then
-    return "--trace-until must be more than --trace-from"
-  end
-  if o["--trace"] or o["--html"] or o["--csv"] or o["--timeline"] or o["--explain-time"] then return end
-  for _, flag in ipairs {"--trace-last", "--trace-limit", "--trace-engines", "--trace-from", "--trace-until"} do
-    if o[flag] then
-      return flag .. " is for --trace, --html, --csv, --timeline and --explain-time: none is given"
-    end
-  end
-end
-
--- A saved run brings its program, its inputs and what they were made with.
-local function check_resume(o)
-  if o.program then return nil, "--resume brings its program: '" .. o.program .. "' is one more" end
-  if o["--target"] or next(o["--in"]) or #o["--in whole"] > 0 or #o["-D"] > 0 or #o["-I"] > 0 then
-    return nil, "--in, --target, -D and -I do not go with --resume: the run has started already"
-  end
-  for _, flag in ipairs {"--check", "--lint", "--schedule", "--schedule-seed", "--cost", "--explain-time"} do
-    if o[flag] then return nil, flag .. " does not go with --resume: a saved run goes on as it began" end
-  end
-  o.program = o["--resume"]
-  return o
-end
-
--- The options as a table; nil and what is wrong.
-local function parse()
-  local o = {["--in"] = {}, ["--out"] = {}, ["--in whole"] = {}, ["--out whole"] = {}, ["-D"] = {}, ["-I"] = {}}
-  local i = 1
-  while i <= #args do
-    local word, value = split(args[i])
-    local take = options[word]
-    if take == "flag" then
-      if value then return nil, word .. " takes no value" end
-      o[word] = true
-    elseif take == "perhaps" then -- the next word is its value when it is a target
-      for _, t in ipairs(soma.isa.targets) do
-        if not value and t.name == args[i + 1] then
-          value = t.name
-          i = i + 1
-        end
-      end
-      o[word] = value or true
-    elseif take then
-      if not value then
-        i = i + 1
-        value = args[i]
-      end
-      if not value then return nil, word .. " needs a value" end
-      local wrong = take(o, word, value)
-      if wrong then return nil, wrong end
-    elseif word:match("^%-.") then
-      local known = {}
-      for name in pairs(options) do known[#known + 1] = name end
-      return nil, "unknown option " .. word .. nearest(word, known)
-    elseif o.program then
-      return nil, "one program at a time: '" .. o.program .. "' and '" .. word .. "'"
-    else
-      o.program = word
-    end
-    i = i + 1
-  end
-  if o["--help"] or o["--version"] then return o end
-  local wrong = check_record(o)
-  if wrong then return nil, wrong end
-  if o["--costs"] then
-    wrong = o["--costs"] ~= true and take_target(o, "--target", o["--costs"])
-    if wrong then return nil, (wrong:gsub("^%-%-target", "--costs")) end
-    if o.program then
-      return nil, "--costs runs nothing, and '" .. o.program .. "' is no target"
-    end
-    return o
-  end
-  if o["--resume"] then return check_resume(o) end
-  if not o.program then return nil, "no program given" end
-  return o
 end
 
 -- ---- The program and its data ---------------------------------------------------------------
@@ -327,126 +74,6 @@ local function report_source(text)
   return 1
 end
 
-local function without_place(message) return (tostring(message):gsub("^soma:%d+: ", "")) end
-
--- Calls a loader: what it gives, or nil and a message when the file is bad.
-local function try(f, ...)
-  local ok, result, message = pcall(f, ...)
-  if not ok then return nil, without_place(result) end
-  return result, message
-end
-
--- Files without a name stand for each input that they have and that is not given by name, and for
--- each output. What is wrong, or nil.
-local function name_whole_files(prog, o)
-  for _, path in ipairs(o["--out whole"]) do
-    for _, t in ipairs(prog:tensors()) do
-      if t.role == "output" and not o["--out"][t.name] then o["--out"][t.name] = path end
-    end
-  end
-  local from = {}
-  for _, path in ipairs(o["--in whole"]) do
-    local names, message = try(select(3, place(path)).names, path)
-    if not names then return message end
-    local has, found = {}, false
-    for _, name in ipairs(names) do has[name] = true end
-    for _, t in ipairs(prog:tensors()) do
-      if t.role == "input" and has[t.name] then
-        found = true
-        if from[t.name] then
-          return "input tensor '" .. t.name .. "' is in " .. from[t.name] .. " and in " .. path
-        elseif not o["--in"][t.name] then
-          o["--in"][t.name], from[t.name] = path, path
-        end
-      end
-    end
-    if not found then return path .. " has no input tensor of the program" end
-  end
-end
-
--- A file has one writer, a {who, path}, or several of one name, and is not the program's (but a
--- resumed run may be saved where it was); what is wrong, or nil. Devices take what comes.
-local function check_writers(writers, program, resumed)
-  table.sort(writers, function(a, b) return a[1] < b[1] end)
-  local by = {}
-  for _, w in ipairs(writers) do
-    local who, path = w[1], w[2]
-    if path == program and not (resumed and who == "--save") then
-      return who .. " would write over the program, " .. path
-    end
-    if not path:match "^/dev/" and (by[path] or who) ~= who then
-      return by[path] .. " and " .. who .. " both write " .. path
-    end
-    by[path] = who
-  end
-end
-
--- Two tensors cannot be one member of a file; what is wrong, or nil.
-local function check_outputs(o)
-  local taken = {}
-  local writers = {}
-  for name, file in pairs(o["--out"]) do
-    local path, member, archive = place(file, name)
-    local key = archive and path .. "\0" .. member
-    if key and taken[key] then
-      return "--out: two tensors would be '" .. member .. "' of " .. path
-    end
-    if key then taken[key] = true end
-    writers[#writers + 1] = {archive and "--out " .. path or "--out " .. name, path}
-  end
-  for name, path in pairs(o["--csv"] or {}) do writers[#writers + 1] = {"--csv " .. name, path} end
-  for _, flag in ipairs {"--trace", "--html", "--save"} do
-    if o[flag] then writers[#writers + 1] = {flag, o[flag]} end
-  end
-  return check_writers(writers, o.program, o["--resume"])
-end
-
--- Checks the names on the command line against the program's tensors; what is wrong, or nil.
-local function check_names(prog, o)
-  local inputs, all, roles = {}, {}, {}
-  for _, t in ipairs(prog:tensors()) do
-    roles[t.name] = t.role
-    all[#all + 1] = t.name
-    if t.role == "input" then inputs[#inputs + 1] = t.name end
-  end
-  for _, flag in ipairs {"--in", "--out"} do
-    for name in pairs(o[flag]) do
-      if not roles[name] then
-        return flag .. " " .. name .. ": the program has no tensor '" .. name .. "'" ..
-          (#all == 0 and "" or "; its tensors: " .. table.concat(all, ", "))
-      end
-    end
-  end
-  for _, name in ipairs(inputs) do
-    if not o["--in"][name] and not o["--resume"] then
-      return "input tensor '" .. name .. "' has no data: give --in " .. name .. "=FILE.npy"
-    end
-  end
-  for name in pairs(o["--in"]) do
-    if roles[name] == "const" then
-      return "--in " .. name .. ": the program brings the data of its const tensors itself"
-    end
-  end
-  return check_outputs(o)
-end
-
--- The input tensors by name; nil and a message when a file is bad.
-local function load_inputs(prog, o)
-  local inputs = {}
-  for _, t in ipairs(prog:tensors()) do
-    local file = o["--in"][t.name]
-    if file then
-      local path, member, archive = place(file, t.name)
-      local how = {dtype = host.dtype_hint(t.dtype), names = archive and {member}}
-      local data, message = try(archive and archive.load or soma.load_npy, path, how)
-      if not data then return nil, message end
-      if archive then data = data[member] end
-      inputs[t.name] = data
-    end
-  end
-  return inputs
-end
-
 -- ---- The run --------------------------------------------------------------------------------
 
 local function json_of(v, indent)
@@ -477,30 +104,6 @@ end
 local function clear_progress()
   if shown then io.stderr:write("\r\27[K") end
   shown = false
-end
-
--- Saves what was asked for, each file at once; nil, or a message.
-local function save(run, o)
-  local names, several = {}, {}
-  for name in pairs(o["--out"]) do names[#names + 1] = name end
-  table.sort(names)
-  for _, name in ipairs(names) do
-    local path, member, archive = place(o["--out"][name], name)
-    local t, ok, message = run.out[name] or run:fetch(name), true, nil
-    if not archive then
-      ok, message = t:save_npy(path)
-    elseif several[path] then
-      several[path][member] = t
-    else
-      several[path] = {[member] = t}
-      several[#several + 1] = path
-    end
-    if not ok then return message end
-  end
-  for _, path in ipairs(several) do
-    local ok, message = try(select(3, place(path)).save, path, several[path])
-    if not ok then return message end
-  end
 end
 
 local function wants_events(o)
@@ -534,7 +137,7 @@ end
 -- What shows the run in time; of a run that faulted as well. A message when a file cannot be written.
 local function draw(run, o)
   local ok, message = true, nil
-  local out = o["--json"] and io.stderr or io.stdout
+  local out = (o["--json"] or o.stdout_taken) and io.stderr or io.stdout
   if o["--trace"] then ok, message = run:save_trace(o["--trace"]) end
   if ok and o["--html"] then ok, message = run:save_html(o["--html"], o.program) end
   for name, file in pairs(o["--csv"] or {}) do
@@ -549,6 +152,7 @@ local function draw(run, o)
 end
 
 local function report(run, o)
+  local out = o.stdout_taken and io.stderr or io.stdout
   if o["--json"] then
     local t = run.stats
     if run.fault then
@@ -557,11 +161,12 @@ local function report(run, o)
     end
     print(json_of(t, ""))
   elseif not o["--quiet"] then
-    print(run:summary())
+    out:write(run:summary(), "\n")
     if o["--check"] and o["--check"] ~= "none" and not run.fault and run.ended then
-      print("checks        " .. o["--check"] .. ": nothing found")
+      out:write("checks        ", o["--check"], ": nothing found\n")
     end
-    if o.schedules_agree then print("schedules     " .. o["--schedule"] .. " more, the same bits") end
+    if o.schedules_agree then out:write("schedules     ", o["--schedule"], " more, the same bits\n") end
+    for name in pairs(o.expected or {}) do out:write("as expected   ", name, "\n") end
   end
 end
 
@@ -604,9 +209,9 @@ local function make_core(o)
     checks = o["--check"], schedule = o["--schedule-seed"],
     costs = o.costs, causes = wants_causes(o),
     target = o["--target"], max_instructions = o["--max-instructions"], max_time = o["--max-ns"],
-    max_seconds = o["--max-seconds"], trace = wants_events(o),
+    max_seconds = o["--max-seconds"], trace = wants_events(o), timing_only = o["--timing-only"],
     progress = host.terminal and progress or nil,
-    print = o["--json"] and function(text) io.stderr:write(text) end or nil,
+    print = (o["--json"] or o.stdout_taken) and function(text) io.stderr:write(text) end or nil,
   }
 end
 
@@ -644,10 +249,11 @@ local function finish_run(run, o, prog, inputs)
   message = inputs and o["--schedule"] and try_schedules(prog, inputs, o, run)
   if message then return complain(message) end
   o.schedules_agree = inputs and o["--schedule"]
-  message = save(run, o) or draw(run, o)
+  message = data.save(run, o) or draw(run, o)
   if message then return complain(message) end
   report(run, o)
-  return 0
+  message = o.expected and data.compare(run, o, o.expected)
+  return message and complain(message) or 0
 end
 
 local function run_program(prog, inputs, o)
@@ -662,7 +268,7 @@ local function resume(o)
   local ok, run, prog = pcall(core.resume, core, o["--resume"], {faults = "return"})
   if not ok then return complain(without_place(run)) end
   if not run then return complain(prog) end
-  local message = name_whole_files(prog, o) or check_names(prog, o)
+  local message = data.name_whole_files(prog, o) or data.check_names(prog, o)
   if message then return bad_usage(message) end
   return finish_run(run, o)
 end
@@ -687,10 +293,10 @@ local function lint(prog, alone)
 end
 
 local function main()
-  local o, message = parse()
+  local o, message = options.parse(args)
   if not o then return bad_usage(message) end
   if o["--help"] then
-    io.write(usage)
+    io.write(options.usage)
     return 0
   elseif o["--version"] then
     print("soma " .. soma.version)
@@ -712,13 +318,15 @@ local function main()
     if message then return complain(message) end
     if o["--lint"] then return 0 end
   end
-  message = name_whole_files(prog, o)
+  message = data.name_whole_files(prog, o)
   if message then return complain(message) end
-  message = check_names(prog, o)
+  message = data.check_names(prog, o)
   if message then return bad_usage(message) end
   local inputs
-  inputs, message = load_inputs(prog, o)
+  inputs, message = data.load(prog, o, "--in")
   if not inputs then return complain(message) end
+  o.expected, message = data.load(prog, o, "--expect")
+  if not o.expected then return complain(message) end
   return run_program(prog, inputs, o)
 end
 

@@ -8,16 +8,30 @@
 
 #include "soma_sandbox.h"
 
-/* The lines of driver.lua and sandbox.lua, made by the Makefile. */
+/* The lines of the command's own Lua files, made by the Makefile. */
 static const char *const driver_lines[] = {
 #include "driver.inc"
+};
+static const char *const options_lines[] = {
+#include "options.inc"
+};
+static const char *const data_lines[] = {
+#include "data.inc"
 };
 static const char *const sandbox_lines[] = {
 #include "sandbox.inc"
 };
+static const char *const prompt_lines[] = {
+#include "prompt.inc"
+};
 typedef struct lines {
   const char *const *line, *const *end;
 } lines;
+#define LINES(name) {#name, {name##_lines, name##_lines + sizeof name##_lines / sizeof name##_lines[0]}}
+static const struct part {
+  const char *name;
+  lines lines;
+} parts[] = {LINES(driver), LINES(options), LINES(data), LINES(sandbox), LINES(prompt)};
 
 static lua_State *interrupted; /* where Ctrl-C goes; the command has one state */
 static volatile sig_atomic_t was_interrupted, by_signal;
@@ -47,6 +61,25 @@ static const char *next_line(lua_State *L, void *ud, size_t *n) {
   if (t->line == t->end) return NULL;
   *n = strlen(*t->line);
   return *t->line++;
+}
+
+/* Pushes the function of that part, its name in messages "soma"; LUA_OK, or the error's status. */
+static int load_part(lua_State *L, const char *name) {
+  for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+    if (strcmp(parts[i].name, name) != 0) continue;
+    lines l = parts[i].lines;
+    return lua_load(L, next_line, &l, "=soma", "t");
+  }
+  lua_pushfstring(L, "the command has no part '%s'", name);
+  return LUA_ERRRUN;
+}
+
+/* host.part(name, ...): what the part gives for these arguments */
+static int part(lua_State *L) {
+  if (load_part(L, luaL_checkstring(L, 1)) != LUA_OK) return lua_error(L);
+  lua_replace(L, 1);
+  lua_call(L, lua_gettop(L) - 1, 1);
+  return 1;
 }
 
 /* host.nearest(word, names) */
@@ -86,6 +119,8 @@ static void push_driver_arguments(lua_State *L, int argc, char **argv) {
   lua_setfield(L, -2, "color");
   lua_pushcfunction(L, nearest);
   lua_setfield(L, -2, "nearest");
+  lua_pushcfunction(L, part);
+  lua_setfield(L, -2, "part");
   lua_pushcfunction(L, dtype_hint);
   lua_setfield(L, -2, "dtype_hint");
   luaL_setfuncs(L, soma_sandbox_functions, 0);
@@ -107,8 +142,11 @@ static int call(lua_State *L, int nargs) {
   int base = lua_gettop(L) - nargs;
   lua_pushcfunction(L, traceback);
   lua_insert(L, base);
-  if (lua_pcall(L, nargs, 1, base) == LUA_OK)
-    return lua_isinteger(L, -1) ? (int)lua_tointeger(L, -1) : 0;
+  if (lua_pcall(L, nargs, 1, base) == LUA_OK) {
+    if (!lua_isinteger(L, -1)) return 0;
+    lua_Integer status = lua_tointeger(L, -1); /* the system keeps eight bits of it */
+    return status >= 0 && status <= 255 ? (int)status : 1;
+  }
   fprintf(stderr, "soma: %s\n", lua_tostring(L, -1));
   return was_interrupted ? INTERRUPTED : 1;
 }
@@ -128,10 +166,8 @@ static int run_script(lua_State *L, int argc, char **argv) {
   return call(L, argc - 2);
 }
 
-static int run_driver(lua_State *L, int argc, char **argv, bool sandbox) {
-  lines driver = {driver_lines, driver_lines + sizeof driver_lines / sizeof driver_lines[0]};
-  lines box = {sandbox_lines, sandbox_lines + sizeof sandbox_lines / sizeof sandbox_lines[0]};
-  if (lua_load(L, next_line, sandbox ? &box : &driver, "=soma", "t") != LUA_OK) {
+static int run_part(lua_State *L, const char *name, int argc, char **argv) {
+  if (load_part(L, name) != LUA_OK) {
     fprintf(stderr, "soma: %s\n", lua_tostring(L, -1));
     return 1;
   }
@@ -160,9 +196,16 @@ static int protected_main(lua_State *L) {
   lua_setfield(L, -2, "soma");
   lua_settop(L, 0);
   size_t n = argc > 1 ? strlen(argv[1]) : 0;
-  bool sandbox = wants_sandbox(argc, argv);
-  bool script = !sandbox && n > 4 && strcmp(argv[1] + n - 4, ".lua") == 0;
-  lua_pushinteger(L, script ? run_script(L, argc, argv) : run_driver(L, argc, argv, sandbox));
+  int status;
+  if (wants_sandbox(argc, argv))
+    status = run_part(L, "sandbox", argc, argv);
+  else if (n == 2 && (strcmp(argv[1], "-e") == 0 || strcmp(argv[1], "-i") == 0))
+    status = run_part(L, "prompt", argc, argv);
+  else if (n > 4 && strcmp(argv[1] + n - 4, ".lua") == 0)
+    status = run_script(L, argc, argv);
+  else
+    status = run_part(L, "driver", argc, argv);
+  lua_pushinteger(L, status);
   return 1;
 }
 

@@ -191,7 +191,7 @@ usage("--out twice", add .. " --out k=a --out k=b", "--out names 'k' twice")
 usage("--in of no tensor", add .. ins .. " --in y=" .. x, "--in y: the program has no tensor 'y'; its tensors: x, k")
 usage("--out of no tensor", add .. ins .. " --out y=" .. x, "--out y: the program has no tensor 'y'; its tensors: x, k")
 usage("--in of a program without tensors", loop .. ins, "--in x: the program has no tensor 'x'")
-usage("an input without data", add, "input tensor 'x' has no data: give --in x=FILE.npy")
+usage("an input without data", add, "input tensor 'x' has no data: give --in x=FILE.npy, or --in x=randn:1")
 usage("--target", add .. " --target trn9", "--target takes one of trn1, inf2, trn2, trn3, not 'trn9'")
 usage("-D without a name", add .. " -D =3", "-D takes NAME or NAME=VALUE, not '=3'")
 usage("-D of a number", add .. " -D3=4", "-D takes NAME or NAME=VALUE, not '3=4'")
@@ -276,6 +276,68 @@ check("a fault in a script", script(("local soma = require 'soma'\nsoma.core {}:
 check("a syntax error", script "for", {status = 1, err = "soma: " .. path "s.lua" .. ":1: <name> expected near <eof>\n"})
 check("no such script", path "no.lua", {status = 1, err = "soma: cannot open " .. path "no.lua" .. ": No such file or directory\n"})
 
+-- ---- Data that are made, results that are expected, standard output -------------------------------
+
+local double = write("double.s", [[
+        target  trn2
+x       tensor  float32[4, 8], input
+y       tensor  float32[4, 8], output
+t       tile    sbuf float32[4, 8]
+l       sem
+d       sem
+q       queue   dge=hwdge
+section sync
+        dma_copy t, x, queue=q $l
+        dma_copy y, t, queue=q $d>=1
+        halt
+section vector
+        tensor_scalar t, t, op0=mult, imm0=2.0 $l>=16 $d++
+        halt
+]])
+local function made(spec, want)
+  check("--in x=" .. spec, double .. " --quiet --in x=" .. spec .. " --out y=" .. path "y.npy", {})
+  local soma = require "soma"
+  local got = soma.load_npy(path "y.npy")
+  expect("the values of " .. spec, soma.equal(got, want(soma) * 2))
+end
+made("zeros", function(s) return s.zeros({4, 8}, "float32") end)
+made("ones", function(s) return s.ones({4, 8}, "float32") end)
+made("arange", function(s) return s.arange(32, "float32"):reshape {4, 8} end)
+made("randn:7", function(s) return s.randn({4, 8}, "float32", {seed = 7}) end)
+made("uniform:3:-1:5", function(s) return s.uniform({4, 8}, "float32", {seed = 3, low = -1, high = 5}) end)
+fails("uniform upside down", double .. " --in x=uniform:1:3:2", "--in x: uniform:SEED:LO:HI wants LO below HI, not 3 and 2")
+fails("randn of a word", double .. " --in x=randn:1:2",
+  "--in x: data are made by zeros, ones, arange, randn[:SEED] or uniform[:SEED[:LO:HI]], not by 'randn:1:2'")
+check("--expect", double .. " --quiet --in x=ones --expect y=" .. path "y.npy" .. " --atol 100", {})
+do
+  local status, out, err = run(double .. " --quiet --in x=ones --expect y=ones")
+  expect("--expect of another", status == 1 and out == "" and
+    err:find("soma: error: y differs from ones: not close: 32 of 32 elements differ", 1, true), err)
+  status, out, err = run(double .. " --in x=ones --out y=-")
+  expect("--out -", status == 0 and out:sub(1, 6) == "\147NUMPY" and err:find "^simulated time", err)
+  status, out = run(double .. " --in x=ones --csv Summary=/dev/stdout --quiet")
+  expect("a table to standard output that is a file", status == 0 and out:find "^total_time,", out)
+  status, out = run(double .. " --timing-only")
+  expect("--timing-only", status == 0 and out:find "^simulated time", out)
+end
+usage("two to standard output", double .. " --in x=ones --out y=- --trace -", "--trace and --out y both write to standard output")
+usage("--json and a file to standard output", double .. " --in x=ones --out y=- --json", "--out y and --json both write to standard output")
+usage("--timing-only saves nothing", double .. " --timing-only --out y=y.npy", "--out does not go with --timing-only, which computes nothing")
+usage("--rtol alone", double .. " --in x=ones --rtol 1", "--rtol is for --expect, which is not given")
+usage("--atol of a word", double .. " --in x=ones --atol no", "--atol takes a number of at least 0, not 'no'")
+usage("--expect of no tensor", double .. " --in x=ones --expect z=ones", "--expect z: the program has no tensor 'z'; its tensors: x, y")
+
+-- ---- Lua on the command line ----------------------------------------------------------------------
+
+check("-e", [[-e 'print(soma.pi or soma.version == require("soma").version, ..., arg[2])' a b]], {out = "true\ta\tb\tb\n"})
+check("-e has a status", "-e 'return 7'", {status = 7})
+check("a status does not wrap", "-e 'return 256'", {status = 1})
+check("-e without code", "-e", {status = 2, err = "soma: -e needs Lua code\n"})
+check("-e of no code", "-e 'x('", {status = 1, err = "soma: -e:1: unexpected symbol near <eof>\n"})
+check("-i", "-i", {out = "soma " .. require "soma".version .. ", Lua 5.4; Ctrl-D ends\n> 2\n> >> >> 1\n> > \n",
+  err = "soma: input:1: no\n"}, "printf '1 + 1\\nx = {\\n1}\\nprint(#x)\\nerror(\"no\")' |")
+check("-i with arguments", "-i x", {status = 2, err = "soma: -i takes no arguments: 'x'\n"})
+
 -- ---- Help, colours, interrupts --------------------------------------------------------------------
 
 do
@@ -284,7 +346,8 @@ do
   for option in pairs {["--in"] = 1, ["--out"] = 1, ["--target"] = 1, ["-D"] = 1, ["-I"] = 1, ["--json"] = 1,
     ["--trace"] = 1, ["--quiet"] = 1, ["--max-instructions"] = 1, ["--max-ns"] = 1, ["--max-seconds"] = 1,
     ["--explain-time"] = 1, ["--costs"] = 1, ["--cost "] = 1, ["--trace-last"] = 1, ["--trace-limit"] = 1,
-    ["--trace-engines"] = 1, ["--trace-from"] = 1, ["--trace-until"] = 1, ["--version"] = 1} do
+    ["--trace-engines"] = 1, ["--trace-from"] = 1, ["--trace-until"] = 1, ["--version"] = 1,
+    ["--expect"] = 1, ["--rtol"] = 1, ["--atol"] = 1, ["--timing-only"] = 1, ["-e "] = 1, ["-i "] = 1} do
     expect("--help tells of " .. option, out:find(option, 1, true))
   end
   for line in out:gmatch "[^\n]+" do expect("--help fits a terminal", #line <= 100, line) end

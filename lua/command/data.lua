@@ -1,0 +1,232 @@
+-- The data of a program that the soma command runs: where tensors come from and go, by the names of
+-- the command line. Gets the host's facts. A message says what is wrong, nil that nothing is.
+local host = ...
+local soma = require "soma"
+
+-- Where a tensor is, or goes: the path, the name in it, and which functions have to do with it.
+-- FILE.npy has one tensor, FILE.npz and FILE.safetensors have several, FILE.npz:NAME is one of them.
+local archives = {
+  npz = {load = soma.load_npz, save = soma.save_npz, names = soma.npz_names},
+  safetensors = {load = soma.load_safetensors, save = soma.save_safetensors, names = soma.safetensors_names},
+}
+local function place(file, name)
+  for extension, archive in pairs(archives) do
+    local path, member = file:match("^(.+%." .. extension .. "):(.+)$")
+    if path then return path, member, archive end
+    if file:match("%." .. extension .. "$") then return file, name, archive end
+  end
+  return file
+end
+
+-- "-" is standard output, which a file's name stands for as well.
+local standard = {["-"] = "/dev/stdout", ["/dev/stdout"] = "/dev/stdout"}
+
+local function without_place(message) return (tostring(message):gsub("^soma:%d+: ", "")) end
+
+-- Calls a loader: what it gives, or nil and a message when the file is bad.
+local function try(f, ...)
+  local ok, result, message = pcall(f, ...)
+  if not ok then return nil, without_place(result) end
+  return result, message
+end
+
+-- ---- Data that are made ---------------------------------------------------------------------
+
+-- zeros, ones, arange, randn[:SEED], uniform[:SEED[:LO:HI]]: a function of type and shape, or nil
+-- and, where it begins like one of them, what is wrong.
+local function made(spec)
+  local kind, rest = spec:match "^(%l+)(.*)$"
+  local numbers = {}
+  local most = ({zeros = 0, ones = 0, arange = 0, randn = 1, uniform = 3})[kind]
+  if not most or not rest:match "^[:%d%s.+%-eE]*$" then return end
+  for word in rest:gmatch ":([^:]*)" do numbers[#numbers + 1] = tonumber(word) or false end
+  for i, n in ipairs(numbers) do
+    if not n or i == 1 and not math.tointeger(n) or i > most then numbers.wrong = true end
+  end
+  if numbers.wrong or #numbers == 2 or rest ~= "" and rest:sub(1, 1) ~= ":" then
+    return nil, "data are made by zeros, ones, arange, randn[:SEED] or uniform[:SEED[:LO:HI]], not by '" .. spec .. "'"
+  end
+  if numbers[2] and numbers[2] >= numbers[3] then
+    return nil, "uniform:SEED:LO:HI wants LO below HI, not " .. numbers[2] .. " and " .. numbers[3]
+  end
+  local how = {seed = math.tointeger(numbers[1] or 0)}
+  return function(dtype, shape)
+    if kind == "randn" then return soma.randn(shape, dtype, how) end
+    if kind == "uniform" then
+      return soma.uniform(shape, dtype, {seed = how.seed, low = numbers[2], high = numbers[3]})
+    end
+    if kind ~= "arange" then return soma[kind](shape, dtype) end
+    local n = 1
+    for _, size in ipairs(shape) do n = n * size end
+    return soma.arange(n, dtype):reshape(shape)
+  end
+end
+
+-- ---- Names ----------------------------------------------------------------------------------
+
+-- Files without a name stand for each input that they have and that is not given by name, and for
+-- each output. What is wrong, or nil.
+local function name_whole_files(prog, o)
+  for _, path in ipairs(o["--out whole"]) do
+    for _, t in ipairs(prog:tensors()) do
+      if t.role == "output" and not o["--out"][t.name] then o["--out"][t.name] = path end
+    end
+  end
+  local from = {}
+  for _, path in ipairs(o["--in whole"]) do
+    local names, message = try(select(3, place(path)).names, path)
+    if not names then return message end
+    local has, found = {}, false
+    for _, name in ipairs(names) do has[name] = true end
+    for _, t in ipairs(prog:tensors()) do
+      if t.role == "input" and has[t.name] then
+        found = true
+        if from[t.name] then
+          return "input tensor '" .. t.name .. "' is in " .. from[t.name] .. " and in " .. path
+        elseif not o["--in"][t.name] then
+          o["--in"][t.name], from[t.name] = path, path
+        end
+      end
+    end
+    if not found then return path .. " has no input tensor of the program" end
+  end
+end
+
+-- A file has one writer, a {who, path}, or several of one name, and is not the program's (but a
+-- resumed run may be saved where it was); what is wrong, or nil. Devices take what comes.
+local function check_writers(writers, program, resumed)
+  table.sort(writers, function(a, b) return a[1] < b[1] end)
+  local by = {}
+  for _, w in ipairs(writers) do
+    local who, path = w[1], w[2]
+    if path == program and not (resumed and who == "--save") then
+      return who .. " would write over the program, " .. path
+    end
+    if not path:match "^/dev/" and (by[path] or who) ~= who then
+      return by[path] .. " and " .. who .. " both write " .. path
+    end
+    by[path] = who
+  end
+end
+
+-- Two tensors cannot be one member of a file; what is wrong, or nil.
+local function check_outputs(o)
+  local taken = {}
+  local writers = {}
+  for name, file in pairs(o["--out"]) do
+    local path, member, archive = place(file, name)
+    local key = archive and path .. "\0" .. member
+    if key and taken[key] then
+      return "--out: two tensors would be '" .. member .. "' of " .. path
+    end
+    if key then taken[key] = true end
+    writers[#writers + 1] = {archive and "--out " .. path or "--out " .. name, path}
+  end
+  for name, path in pairs(o["--csv"] or {}) do writers[#writers + 1] = {"--csv " .. name, path} end
+  for _, flag in ipairs {"--trace", "--html", "--save"} do
+    if o[flag] then writers[#writers + 1] = {flag, o[flag]} end
+  end
+  return check_writers(writers, o.program, o["--resume"])
+end
+
+-- Checks the names on the command line against the program's tensors; what is wrong, or nil.
+local function check_names(prog, o)
+  local inputs, all, roles, missing = {}, {}, {}, {}
+  for _, t in ipairs(prog:tensors()) do
+    roles[t.name] = t.role
+    all[#all + 1] = t.name
+    if t.role == "input" then inputs[#inputs + 1] = t.name end
+  end
+  for _, flag in ipairs {"--in", "--out", "--expect"} do
+    for name in pairs(o[flag]) do
+      if not roles[name] then
+        return flag .. " " .. name .. ": the program has no tensor '" .. name .. "'" ..
+          (#all == 0 and "" or "; its tensors: " .. table.concat(all, ", "))
+      end
+    end
+  end
+  for _, name in ipairs(inputs) do
+    if not o["--in"][name] and not o["--resume"] then
+      if not o["--timing-only"] then missing[#missing + 1] = name end
+    end
+  end
+  if #missing == 1 then
+    return "input tensor '" .. missing[1] .. "' has no data: give --in " .. missing[1] ..
+      "=FILE.npy, or --in " .. missing[1] .. "=randn:1"
+  elseif #missing > 1 then
+    return "input tensors without data: " .. table.concat(missing, ", ") .. "; give each one --in NAME=FILE.npy, or --in NAME=randn:1"
+  end
+  for name in pairs(o["--in"]) do
+    if roles[name] == "const" then
+      return "--in " .. name .. ": the program brings the data of its const tensors itself"
+    end
+  end
+  return check_outputs(o)
+end
+
+-- The tensors of the program that `flag` names, by name; nil and a message when a file is bad.
+local function load(prog, o, flag)
+  local tensors = {}
+  for _, t in ipairs(prog:tensors()) do
+    local file = o[flag][t.name]
+    local make, wrong
+    if file then make, wrong = made(file) end
+    if wrong then
+      return nil, flag .. " " .. t.name .. ": " .. wrong
+    elseif make then
+      local data, message = try(make, t.dtype, t.shape)
+      if not data then return nil, flag .. " " .. t.name .. "=" .. file .. ": " .. message end
+      tensors[t.name] = data
+    elseif file then
+      local path, member, archive = place(file, t.name)
+      local how = {dtype = host.dtype_hint(t.dtype), names = archive and {member}}
+      local data, message = try(archive and archive.load or soma.load_npy, path, how)
+      if not data then return nil, message end
+      if archive then data = data[member] end
+      tensors[t.name] = data
+    end
+  end
+  return tensors
+end
+
+-- Holds what a run has given against the tensors that --expect names; a message with the worst
+-- elements when they differ.
+local function compare(run, o, expected)
+  local names = {}
+  for name in pairs(expected) do names[#names + 1] = name end
+  table.sort(names)
+  for _, name in ipairs(names) do
+    local got = run.out[name] or run:fetch(name)
+    local ok, same, difference = pcall(soma.allclose, got, expected[name],
+                                       {rtol = o["--rtol"], atol = o["--atol"], equal_nan = true})
+    if not ok then return "--expect " .. name .. ": " .. without_place(same) end
+    if not same then return name .. " differs from " .. o["--expect"][name] .. ": " .. difference end
+  end
+end
+
+-- Saves what was asked for, each file at once; nil, or a message.
+local function save(run, o)
+  local names, several = {}, {}
+  for name in pairs(o["--out"]) do names[#names + 1] = name end
+  table.sort(names)
+  for _, name in ipairs(names) do
+    local path, member, archive = place(o["--out"][name], name)
+    local t, ok, message = run.out[name] or run:fetch(name), true, nil
+    if not archive then
+      ok, message = t:save_npy(path)
+    elseif several[path] then
+      several[path][member] = t
+    else
+      several[path] = {[member] = t}
+      several[#several + 1] = path
+    end
+    if not ok then return message end
+  end
+  for _, path in ipairs(several) do
+    local ok, message = try(select(3, place(path)).save, path, several[path])
+    if not ok then return message end
+  end
+end
+
+return {place = place, try = try, without_place = without_place, name_whole_files = name_whole_files,
+        check_names = check_names, load = load, compare = compare, save = save, standard = standard}

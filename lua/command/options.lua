@@ -1,0 +1,303 @@
+-- The command line of soma: what each option takes, and the words of --help. Gets the host's facts
+-- and where data are (data.lua); gives {usage, parse, nearest}.
+local host, data = ...
+local soma = require "soma"
+
+local usage = [[
+usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - reads source from standard input
+       soma --resume FILE [options]             go on with a run that --save has saved
+       soma SCRIPT.lua [arguments]              run an experiment
+       soma --sandbox [options] SCRIPT.lua [arguments]    run one that is not trusted
+       soma -e CODE [arguments]                 run Lua code, with the module as soma
+       soma -i                                  a Lua prompt, likewise
+  --in NAME=FILE.npy     data of an input tensor; may be repeated. From FILE.npz or FILE.safetensors
+                         its tensor NAME, or FILE.npz:OTHER; --in FILE.npz binds every input in it.
+                         Made anew: zeros, ones, arange, randn:SEED, uniform:SEED:LO:HI
+  --out NAME=FILE.npy    save a tensor when the run has ended well; may be repeated, for one
+                         FILE.npz or FILE.safetensors too; --out FILE.npz saves every output
+  --expect NAME=FILE     hold a tensor against FILE.npy (or what --in takes) when the run has ended
+                         well; --rtol X and --atol X: how far off it may be, by default 1e-5, 1e-8
+  --timing-only          take the time, compute nothing: inputs may be left out, nothing is saved
+  --target TARGET        trn1, inf2, trn2 or trn3; default: the program's own, else trn2
+  -D NAME[=VALUE]        define a macro of the source
+  -I DIRECTORY           search for included files; may be repeated, as -D may
+  --max-instructions N   stop a run that goes on; so do --max-ns N (simulated time) and
+                         --max-seconds N (time of the host)
+  --max-memory BYTES     let the command take no more memory of the host, as 512M or 2G
+  --save FILE            when a limit or Ctrl-C stops the run, save it for --resume
+  --trace FILE.json      save the run's events for ui.perfetto.dev
+  --html FILE.html       save them as a page to look at in a browser, with the critical path
+  --csv NAME=FILE.csv    save a table: Instruction, DmaPacket, SemaphoreUpdate, ActiveTime, Summary
+  --timeline             print a timeline of the engines and queues
+  --check CHECKS         all, or some of uninit,race,psum,overlap,range,port: report what the
+                         machine leaves undefined, and what only the timing made right
+  --lint                 look for what is wrong under every timing, and do not run; --check, too,
+                         tells before it runs
+  --schedule N           run N more times under other legal timings; the bits must be the same
+  --schedule-seed SEED   run under one of them
+  --explain-time         print the critical path, what it went into, and who kept engines idle
+  --trace-last N         record only the last N events; or --trace-limit N, the first N
+  --trace-engines A,B    record only these engines' instructions and what they cause
+  --trace-from NS        record from this simulated time on, and --trace-until NS to that
+  --costs [TARGET]       print the constants of the clock; --cost FILE changes some, of a run too
+  --json                 print the summary as JSON
+  --quiet                print nothing when the run ends well
+  --help, --version
+A FILE that is - or /dev/stdout is standard output; the summary then goes to standard error.
+Exit status: 0 ok, 1 a fault or an error in the source or a file, 2 bad usage, 130 interrupted.
+]]
+
+local function nearest(word, known)
+  table.sort(known)
+  local near = #word > 3 and host.nearest(word, known)
+  return near and ", did you mean " .. near .. "?" or ""
+end
+
+local function take_pair(o, word, value)
+  local name, file = value:match("^([^=]+)=(.+)$")
+  if not name and select(3, data.place(value)) then
+    local path, member = data.place(value)
+    if member then return word .. " " .. value .. ": say for which tensor, " .. word .. " NAME=" .. value end
+    table.insert(o[word .. " whole"], path)
+    return
+  end
+  if not name then return word .. " takes NAME=FILE.npy, not '" .. value .. "'" end
+  if o[word][name] then return word .. " names '" .. name .. "' twice" end
+  o[word][name] = file
+end
+
+local tables = {Instruction = 1, DmaPacket = 1, SemaphoreUpdate = 1, ActiveTime = 1, Summary = 1}
+local function take_table(o, word, value)
+  local name, file = value:match("^([^=]+)=(.+)$")
+  if not name then return word .. " takes TABLE=FILE.csv, not '" .. value .. "'" end
+  if not tables[name] then
+    return word .. ": there is no table '" .. name ..
+      "'; there are: Instruction, DmaPacket, SemaphoreUpdate, ActiveTime, Summary"
+  end
+  o[word] = o[word] or {}
+  if o[word][name] then return word .. " names '" .. name .. "' twice" end
+  o[word][name] = file
+end
+
+local function take_number(o, word, value)
+  local n = tonumber(value)
+  if not n or n <= 0 or n == math.huge then
+    return word .. " takes a positive number, not '" .. value .. "'"
+  end
+  o[word] = n
+end
+
+local function take_tolerance(o, word, value)
+  local n = tonumber(value)
+  if not n or not (n >= 0 and n < math.huge) then
+    return word .. " takes a number of at least 0, not '" .. value .. "'"
+  end
+  o[word] = n
+end
+
+local function take_count(o, word, value)
+  local n = math.tointeger(tonumber(value))
+  if not n or n <= 0 then
+    return word .. " takes a whole number of at least 1, not '" .. value .. "'"
+  end
+  o[word] = n
+end
+
+local function take_bytes(o, word, value)
+  o[word] = host.bytes(value)
+  if not o[word] then
+    return word .. " takes a number of bytes, as 4096, 64K, 512M or 2G, not '" .. value .. "'"
+  end
+end
+
+local function take_define(o, word, value)
+  local name = value:match("^([^=]*)=?")
+  if not name:match("^[%a_.?@$][%w_.?@$]*$") then
+    return word .. " takes NAME or NAME=VALUE, not '" .. value .. "'"
+  end
+  table.insert(o[word], value)
+end
+
+local function take_target(o, word, value)
+  local known = {}
+  for _, t in ipairs(soma.isa.targets) do
+    if t.name == value then o[word] = value end
+    known[#known + 1] = t.name
+  end
+  if not o[word] then
+    return word .. " takes one of " .. table.concat(known, ", ") .. ", not '" .. value .. "'"
+  end
+end
+
+local function take_engines(o, word, value)
+  local known = {tensor = 1, vector = 1, scalar = 1, gpsimd = 1, sync = 1}
+  o[word] = {}
+  for name in (value .. ","):gmatch "([^,]*)," do
+    if not known[name] then
+      return word .. " takes names of engines with commas between them, not '" .. name ..
+        "'; there are: tensor, vector, scalar, gpsimd, sync"
+    end
+    table.insert(o[word], name)
+  end
+end
+
+local function take_list(o, word, value) table.insert(o[word], value) end
+local function take_file(o, word, value)
+  if o[word] then return word .. " is given twice" end
+  o[word] = value
+end
+
+local function take_checks(o, word, value)
+  local ok, message = pcall(soma.core, {checks = value})
+  if not ok then return word .. ": " .. message:gsub("^.-unknown", "unknown") end
+  o[word] = value
+end
+
+-- What each option does with its value: nil, or what is wrong. Flags take none.
+local options = {
+  ["--in"] = take_pair, ["--out"] = take_pair, ["--expect"] = take_pair,
+  ["--rtol"] = take_tolerance, ["--atol"] = take_tolerance, ["--timing-only"] = "flag",
+  ["--target"] = take_target,
+  ["-D"] = take_define, ["-I"] = take_list, ["--trace"] = take_file,
+  ["--html"] = take_file, ["--csv"] = take_table, ["--timeline"] = "flag",
+  ["--max-instructions"] = take_count, ["--max-ns"] = take_number, ["--max-seconds"] = take_number,
+  ["--max-memory"] = take_bytes,
+  ["--check"] = take_checks, ["--lint"] = "flag", ["--schedule"] = take_count, ["--schedule-seed"] = take_count,
+  ["--trace-last"] = take_count, ["--trace-limit"] = take_count,
+  ["--trace-engines"] = take_engines, ["--trace-from"] = take_number,
+  ["--trace-until"] = take_number, ["--explain-time"] = "flag", ["--cost"] = take_file,
+  ["--save"] = take_file, ["--resume"] = take_file,
+  ["--costs"] = "perhaps", ["--json"] = "flag", ["--quiet"] = "flag", ["--help"] = "flag", ["--version"] = "flag",
+}
+
+-- Splits --option=VALUE, -DNAME and -IDIR.
+local function split(word)
+  if options[word] then return word end
+  local head, value = word:match("^(%-%-[%w-]+)=(.*)$")
+  if head and options[head] then return head, value end
+  head, value = word:match("^(%-[DI])(.+)$")
+  if head then return head, value end
+  return word
+end
+
+-- A limit of what is recorded; what is wrong, or nil.
+local function check_record(o)
+  if o["--trace-last"] and o["--trace-limit"] then return "either --trace-last or --trace-limit" end
+  if o["--trace-from"] and o["--trace-until"] and o["--trace-from"] >= o["--trace-until"] then
+    return "--trace-until must be more than --trace-from"
+  end
+  if o["--trace"] or o["--html"] or o["--csv"] or o["--timeline"] or o["--explain-time"] then return end
+  for _, flag in ipairs {"--trace-last", "--trace-limit", "--trace-engines", "--trace-from", "--trace-until"} do
+    if o[flag] then
+      return flag .. " is for --trace, --html, --csv, --timeline and --explain-time: none is given"
+    end
+  end
+end
+
+-- A saved run brings its program, its inputs and what they were made with.
+local function check_resume(o)
+  if o.program then return nil, "--resume brings its program: '" .. o.program .. "' is one more" end
+  if o["--target"] or next(o["--in"]) or #o["--in whole"] > 0 or #o["-D"] > 0 or #o["-I"] > 0 then
+    return nil, "--in, --target, -D and -I do not go with --resume: the run has started already"
+  end
+  for _, flag in ipairs {"--check", "--lint", "--schedule", "--schedule-seed", "--cost", "--explain-time",
+                        "--expect", "--timing-only"} do
+    if o[flag] and (o[flag] == true or type(o[flag]) ~= "table" or next(o[flag])) then return nil, flag .. " does not go with --resume: a saved run goes on as it began" end
+  end
+  o.program = o["--resume"]
+  return o
+end
+
+-- What is compared, and what is not computed; what is wrong, or nil.
+local function check_compare(o)
+  if (o["--rtol"] or o["--atol"]) and not next(o["--expect"]) then
+    return (o["--rtol"] and "--rtol" or "--atol") .. " is for --expect, which is not given"
+  end
+  if #o["--expect whole"] > 0 then
+    return "--expect takes NAME=FILE, not '" .. o["--expect whole"][1] .. "'"
+  end
+  if not o["--timing-only"] then return end
+  for _, flag in ipairs {"--out", "--expect"} do
+    if next(o[flag]) or #o[flag .. " whole"] > 0 then return flag .. " does not go with --timing-only, which computes nothing" end
+  end
+  for _, flag in ipairs {"--check", "--schedule"} do
+    if o[flag] then return flag .. " does not go with --timing-only, which computes nothing" end
+  end
+end
+
+-- Names of files that stand for standard output; what is wrong, or nil.
+local function redirect(o)
+  local by
+  local function take(flag, name)
+    if not data.standard[name] then return name end
+    if by then error {by .. " and " .. flag .. " both write to standard output"} end
+    by = flag
+    return data.standard[name]
+  end
+  local ok, wrong = pcall(function()
+    for _, flag in ipairs {"--trace", "--html", "--save"} do o[flag] = o[flag] and take(flag, o[flag]) end
+    for _, flag in ipairs {"--out", "--csv"} do
+      for name, file in pairs(o[flag] or {}) do o[flag][name] = take(flag .. " " .. name, file) end
+    end
+  end)
+  if not ok then return wrong[1] or error(wrong) end
+  if by and o["--json"] then return by .. " and --json both write to standard output" end
+  o.stdout_taken = by ~= nil
+end
+
+-- The options as a table; nil and what is wrong.
+local function parse(args)
+  local o = {["--in"] = {}, ["--out"] = {}, ["--expect"] = {}, ["--expect whole"] = {}, ["--in whole"] = {}, ["--out whole"] = {}, ["-D"] = {}, ["-I"] = {}}
+  local i = 1
+  while i <= #args do
+    local word, value = split(args[i])
+    local take = options[word]
+    if take == "flag" then
+      if value then return nil, word .. " takes no value" end
+      o[word] = true
+    elseif take == "perhaps" then -- the next word is its value when it is a target
+      for _, t in ipairs(soma.isa.targets) do
+        if not value and t.name == args[i + 1] then
+          value = t.name
+          i = i + 1
+        end
+      end
+      o[word] = value or true
+    elseif take then
+      if not value then
+        i = i + 1
+        value = args[i]
+      end
+      if not value then return nil, word .. " needs a value" end
+      local wrong = take(o, word, value)
+      if wrong then return nil, wrong end
+    elseif word:match("^%-.") then
+      local known = {}
+      for name in pairs(options) do known[#known + 1] = name end
+      return nil, "unknown option " .. word .. nearest(word, known)
+    elseif o.program then
+      return nil, "one program at a time: '" .. o.program .. "' and '" .. word .. "'"
+    else
+      o.program = word
+    end
+    i = i + 1
+  end
+  if o["--help"] or o["--version"] then return o end
+  local wrong = check_record(o)
+  if wrong then return nil, wrong end
+  if o["--costs"] then
+    wrong = o["--costs"] ~= true and take_target(o, "--target", o["--costs"])
+    if wrong then return nil, (wrong:gsub("^%-%-target", "--costs")) end
+    if o.program then
+      return nil, "--costs runs nothing, and '" .. o.program .. "' is no target"
+    end
+    return o
+  end
+  wrong = check_compare(o) or redirect(o)
+  if wrong then return nil, wrong end
+  if o["--resume"] then return check_resume(o) end
+  if not o.program then return nil, "no program given" end
+  return o
+end
+
+return {usage = usage, parse = parse, take_target = take_target}

@@ -1,0 +1,58 @@
+-- soma -e CODE [arguments] and soma -i: Lua with the module as `soma`. A line of the prompt is an
+-- expression, whose values are printed, or statements; it goes on while it is not complete. Returns
+-- the exit status: 0 ok, 1 the code failed, 2 bad usage.
+local host, args = ...
+_G.soma = require "soma"
+
+local function complain(text, status)
+  io.stderr:write("soma: ", text, "\n")
+  return status
+end
+
+local function show(ok, ...)
+  if not ok then return complain(tostring((...)), 1) end
+  if select("#", ...) > 0 then print(...) end
+  return 0
+end
+
+-- The code as a function: of an expression one that returns it. With `more` when it only lacks an end.
+local function compile(code, name)
+  local f = load("return " .. code, name)
+  if f then return f end
+  local message
+  f, message = load(code, name)
+  return f, message, not f and message:match "<eof>$" ~= nil
+end
+
+local function prompt()
+  local code = ""
+  io.write("soma ", soma.version, ", ", _VERSION, "; Ctrl-D ends\n")
+  while true do
+    io.write(code == "" and "> " or ">> ")
+    io.flush()
+    local line = io.read()
+    if not line then
+      io.write "\n"
+      return 0
+    end
+    code = code .. line .. "\n"
+    local f, message, more = compile(code, "=input")
+    if f then
+      show(pcall(f))
+    elseif not more then
+      complain(message, 1)
+    end
+    if not more then code = "" end
+  end
+end
+
+if args[1] == "-i" then
+  if args[2] then return complain("-i takes no arguments: '" .. args[2] .. "'", 2) end
+  return prompt()
+end
+local code = args[2]
+if not code then return complain("-e needs Lua code", 2) end
+_G.arg = {[0] = "-e", table.unpack(args, 3)}
+local f, message = load(code, "=-e")
+if not f then return complain(message, 1) end
+return f(table.unpack(arg)) or 0
