@@ -329,12 +329,12 @@ usage("--expect of no tensor", double .. " --in x=ones --expect z=ones", "--expe
 
 -- ---- Lua on the command line ----------------------------------------------------------------------
 
-check("-e", [[-e 'print(soma.pi or soma.version == require("soma").version, ..., arg[2])' a b]], {out = "true\ta\tb\tb\n"})
+check("-e", [[-e 'print(soma.pi or soma.version == require("soma").version, ..., arg[2])' a b]], {out = "true\ta\tb\n"})
 check("-e has a status", "-e 'return 7'", {status = 7})
 check("a status does not wrap", "-e 'return 256'", {status = 1})
 check("-e without code", "-e", {status = 2, err = "soma: -e needs Lua code\n"})
 check("-e of no code", "-e 'x('", {status = 1, err = "soma: -e:1: unexpected symbol near <eof>\n"})
-check("-i", "-i", {out = "soma " .. require "soma".version .. ", Lua 5.4; Ctrl-D ends\n> 2\n> >> >> 1\n> > \n",
+check("-i", "-i", {out = "soma " .. require "soma".version .. ", Lua 5.4; Ctrl-D ends\n> 2\n> >> > 1\n> > \n",
   err = "soma: input:1: no\n"}, "printf '1 + 1\\nx = {\\n1}\\nprint(#x)\\nerror(\"no\")' |")
 check("-i with arguments", "-i x", {status = 2, err = "soma: -i takes no arguments: 'x'\n"})
 
