@@ -23,8 +23,10 @@ lua5.4 tests/fuzz/dict.lua >"$out/dictionary" || exit 2
 for h in asm sbc run save file; do
   for f in "tests/fuzz/corpus/$h"/*; do [ -f "$f" ] && cp "$f" "$out/$h-seeds/"; done
 done
-for s in samples/*.s tests/golden/*/in.s; do
-  name=$(echo "$s" | tr / _)
+rm -rf "$out/golden"
+lua5.4 tests/golden.lua extract "$out/golden" || exit 2
+for s in samples/*.s "$out"/golden/*/in.s; do
+  name=$(echo "${s#"$out"/}" | tr / _)
   cp "$s" "$out/asm-seeds/$name"
   (cd "$(dirname "$s")" && "$root/soma-as" -g -o "$out/sbc-seeds/$name.sbc" "$(basename "$s")" 2>/dev/null)
 done

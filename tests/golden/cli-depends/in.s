@@ -1,3 +1,0 @@
-%include "a b.inc"
-section vector
-        halt

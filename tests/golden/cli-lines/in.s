@@ -1,3 +1,0 @@
-section vector
-        nop
-        halt

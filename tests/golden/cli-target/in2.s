@@ -1,3 +1,0 @@
-        target  inf2
-section vector
-        halt

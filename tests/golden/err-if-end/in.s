@@ -1,4 +1,0 @@
-section vector
-        if      r0 < 1
-        halt
-        endif

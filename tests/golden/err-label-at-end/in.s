@@ -1,5 +1,0 @@
-target trn2
-section sync
-        beq r0, 0, out
-        halt
-out:

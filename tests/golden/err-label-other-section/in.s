@@ -1,5 +1,0 @@
-target trn2
-section vector
-here:   halt
-section sync
-        jmp here

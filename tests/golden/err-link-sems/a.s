@@ -1,4 +1,0 @@
-s       sem     5
-section vector
-        nop     $s++
-        halt

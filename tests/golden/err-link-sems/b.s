@@ -1,4 +1,0 @@
-r       sem     5
-section vector
-        nop     $r++
-        halt

@@ -1,3 +1,0 @@
-        target  trn2
-section vector
-        halt

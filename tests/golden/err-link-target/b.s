@@ -1,3 +1,0 @@
-        target  trn3
-section vector
-        halt

@@ -1,5 +1,0 @@
-s       sem
-global  s
-section sync
-        nop     $s++
-        halt

@@ -1,4 +1,0 @@
-target trn2
-        nop
-x:      halt
-        tensor_copy a, b

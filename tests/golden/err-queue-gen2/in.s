@@ -1,4 +1,0 @@
-target trn1
-a queue dge=hwdge
-section sync
-        halt

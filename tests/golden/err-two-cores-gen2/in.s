@@ -1,3 +1,0 @@
-        target  trn1
-section sync core=1
-        halt

@@ -1,7 +1,0 @@
-%ifndef ONCE
-%define ONCE
-%include "in.s"
-%else
-section vector
-        halt
-%endif

@@ -1,5 +1,0 @@
-section vector
-%rep 100000000
-        nop
-%endrep
-        halt

@@ -1,5 +1,0 @@
-s       sem     core=1
-global  s
-section sync
-        nop     $s++
-        halt

@@ -1,3 +1,0 @@
-section sync core=1
-next:   jmp     next
-global  next

@@ -1,6 +1,0 @@
-target trn2
-section sync
-        nop
-        align 4
-        global main
-main:   halt

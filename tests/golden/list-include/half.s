@@ -1,4 +1,0 @@
-HALF equ 64
-section vector
-        nop
-        halt

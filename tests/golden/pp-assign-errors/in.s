@@ -1,3 +1,0 @@
-%assign i 1 2
-%assign i
-%assign i zz

@@ -1,2 +1,0 @@
-%idefine Foo %? %??
-fOO

@@ -1,4 +1,0 @@
-%imacro Foo 0
- nop %? %??
-%endmacro
-fOO

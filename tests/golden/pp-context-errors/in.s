@@ -1,6 +1,0 @@
-%$x
-%pop
-%push a
-%pop b
-%repl 1
-%$$x

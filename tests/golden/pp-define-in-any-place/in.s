@@ -1,3 +1,0 @@
-%define A tile
-%define t q
-A A.A $A [A]:t.t

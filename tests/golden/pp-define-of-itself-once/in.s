@@ -1,2 +1,0 @@
-%define x x+1
-x x

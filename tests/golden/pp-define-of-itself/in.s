@@ -1,4 +1,0 @@
-%define p q p
-%define q p q p
-p
-q

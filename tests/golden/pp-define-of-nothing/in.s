@@ -1,2 +1,0 @@
-%define E
-a E b,E

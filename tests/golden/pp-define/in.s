@@ -1,3 +1,0 @@
-%define A 1+B
-%define B 2
-x A, B, AB

@@ -1,3 +1,0 @@
-%define v 3
-%defstr s a+v, "q"
-s

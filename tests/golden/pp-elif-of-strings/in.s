@@ -1,6 +1,0 @@
-%define T "u"
-%if T == "v"
-a
-%elif T != "v"
-b
-%endif

@@ -1,4 +1,0 @@
-%macro m 3
- a <%1><%2><%3> %0
-%endmacro
-m ,x,

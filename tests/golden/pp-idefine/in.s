@@ -1,2 +1,0 @@
-%idefine Foo 1
-foo FOO Foo fooo

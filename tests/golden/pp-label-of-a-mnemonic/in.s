@@ -1,4 +1,0 @@
-%macro m 0
- a
-%endmacro
- jmp m

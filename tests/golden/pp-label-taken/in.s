@@ -1,6 +1,0 @@
-%macro m 0
- b
-%00: a
-%endmacro
-x: m
-m

@@ -1,5 +1,0 @@
-%macro m 0
-%%a: b %%a, %{%a}x
-%endmacro
-m
-m

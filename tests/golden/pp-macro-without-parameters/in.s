@@ -1,4 +1,0 @@
-%macro m
-n%0
-%endm
-m

@@ -1,5 +1,0 @@
-%macro nop 0
- a
- nop
-%endmacro
-nop

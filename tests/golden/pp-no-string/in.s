@@ -1,3 +1,0 @@
-%strlen n abc
-%strcat s "a", 1
-%substr s 1

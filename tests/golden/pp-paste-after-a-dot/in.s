@@ -1,2 +1,0 @@
-%define f(a) t. %+ a
-f(x)

@@ -1,2 +1,0 @@
-%define xy 7
-x %+ y

@@ -1,4 +1,0 @@
-%macro m 1-2
-%endmacro
-%macro m 2
-%endmacro

@@ -1,8 +1,0 @@
-%rep -1
-a
-%endrep
-%rep x
-%endrep
-%endrep
-%exitrep
-%rep 1

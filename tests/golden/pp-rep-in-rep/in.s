@@ -1,8 +1,0 @@
-%assign i 0
-%rep 2
-%rep 2
- a i
-%assign i i+1
-%endrep
-b
-%endrep

@@ -1,6 +1,0 @@
-%rep 0
-a
-%endrep
-%rep 2
-%endrep
-b

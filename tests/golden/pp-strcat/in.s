@@ -1,3 +1,0 @@
-%define a "x"
-%strcat s a, "y", "\""
-s

@@ -1,5 +1,0 @@
-%strlen n "abc"
-n
-%define s `a\n`
-%strlen n s
-n

@@ -1,2 +1,0 @@
-%define f 1
-%define f(a) a

@@ -1,5 +1,0 @@
-%define a 1
-a
-%undef a
-a
-%undef a

@@ -1,2 +1,0 @@
-%defin x
-%quux

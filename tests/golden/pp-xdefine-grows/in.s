@@ -1,4 +1,0 @@
-%xdefine l x
-%xdefine l l, y
-%xdefine l l, z
-l

@@ -1,4 +1,0 @@
-%define k 3
-%xdefine f(a) a*k
-%define k 4
-f(2)

@@ -1,4 +1,0 @@
-target trn2
-a sem
-section sync
-        halt

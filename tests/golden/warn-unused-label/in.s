@@ -1,5 +1,0 @@
-target trn2
-section sync
-x:      nop
-.y:     nop
-z:      jmp z

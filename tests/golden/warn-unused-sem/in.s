@@ -1,5 +1,0 @@
-target trn2
-a sem
-b sem
-section sync
-        halt $a++

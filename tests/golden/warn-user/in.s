@@ -1,4 +1,0 @@
-%warning something "odd"
-%note  and this
-section vector
-        halt
