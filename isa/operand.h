@@ -1,0 +1,47 @@
+/* The memory that an instruction names: one walk for all who ask what it reads and writes.
+ *
+ *   tensor_scalar t, a[r1 * 4:8], op0=add, imm0=b
+ *
+ * has the operands t (written), a and b (read), and the patterns of these and of each element or
+ * index vector that one of them goes by. */
+#ifndef ISA_OPERAND_H
+#define ISA_OPERAND_H
+
+#include "program.h"
+
+/* How an instruction comes to name a pattern. The first three are operands of its form. */
+enum isa_via {
+  ISA_VIA_AP,    /* the field is a pattern */
+  ISA_VIA_NUM,   /* a number that is given as a [P, 1] column */
+  ISA_VIA_APS,   /* element `nth` of the field's list */
+  ISA_VIA_INDEX, /* the index vector of the field's pattern */
+  ISA_VIA_OFFSET /* the element that gives a dynamic offset of the field's pattern */
+};
+
+typedef struct isa_operand {
+  const isa_ap *ap;
+  uint32_t index; /* of ap in the core's patterns, 1-based */
+  uint32_t flags; /* enum isa_access: the field's; AP_R and AP_COL of a column, AP_R of an index
+                   * vector, AP_R and AP_ELEM of an offset's element */
+  uint32_t nth;   /* place in the field's list, else 0 */
+  uint8_t field, via;
+} isa_operand;
+
+typedef void isa_operand_fn(void *ud, const isa_operand *o);
+
+/* Calls fn for each operand of an instruction of a core of p that lies in memory, in the order of
+ * its form. Operands that are left out are not visited, nor are numbers of patterns that the core
+ * does not have: p need not have passed the verifier. The operand is fn's only until it returns. */
+void isa_each_operand(const isa_program *p, const isa_core *core, const isa_insn *in,
+                      isa_operand_fn *fn, void *ud);
+/* The same with what each operand goes by, before it: elements of offsets, then the index vector.
+ * Their `field` is the operand's. */
+void isa_each_pattern(const isa_program *p, const isa_core *core, const isa_insn *in,
+                      isa_operand_fn *fn, void *ud);
+
+/* Calls fn for each instruction of a core: the code of its engines, then the static transfers of
+ * its queues, for which engine is ISA_NENGINES and pc the transfer's number in its queue. */
+typedef void isa_insn_fn(void *ud, const isa_insn *in, unsigned engine, uint32_t pc);
+void isa_each_insn(const isa_core *core, isa_insn_fn *fn, void *ud);
+
+#endif
