@@ -112,7 +112,7 @@ static as_block *innermost(as_cur *c, unsigned kinds) {
 }
 
 /* The branch around a block leads to the next instruction. */
-static void land(as_job *j, const as_block *b, as_pos at) {
+static void close_guard(as_job *j, const as_block *b, as_pos at) {
   struct as_unit *u = j->unit;
   isa_code *code = as_code(j, b->section);
   if (b->guard < 0) return;
@@ -122,7 +122,7 @@ static void land(as_job *j, const as_block *b, as_pos at) {
   else
     in->u.BRANCH.to = code->n;
   u->ended[b->section] = false;
-  u->land[b->section] = (as_land){code->n, at};
+  u->block_end[b->section] = (as_block_end){code->n, at};
 }
 
 /* ---- Loops -------------------------------------------------------------------------------- */
@@ -162,7 +162,7 @@ void as_endloop(as_cur *c) {
   st.part[0].u.REGALU.ra = l->reg;
   st.part[0].u.REGALU.b.v = l->step;
   st.part[1] = branch(l->step > 0 ? ISA_OP_blt : ISA_OP_bgt, l->reg, l->stop, l->top);
-  if (as_clauses(c, &st) && as_match_emit(c->j, &st)) land(c->j, l, name->pos);
+  if (as_clauses(c, &st) && as_match_emit(c->j, &st)) close_guard(c->j, l, name->pos);
 }
 
 /* ---- Conditions --------------------------------------------------------------------------- */
@@ -238,7 +238,7 @@ void as_else(as_cur *c) {
     b->bad = !as_match_emit(c->j, &st);
     b->guard = (int64_t)as_code(c->j, b->section)->n - 1;
   }
-  land(c->j, &head, name->pos);
+  close_guard(c->j, &head, name->pos);
 }
 
 void as_endif(as_cur *c) {
@@ -247,7 +247,7 @@ void as_endif(as_cur *c) {
   if (!b) return;
   c->j->unit->nblocks--;
   if (b->bad || !as_need_end(c, "`endif`")) return;
-  land(c->j, b, name->pos);
+  close_guard(c->j, b, name->pos);
   as_list_line(c->j, name->pos);
 }
 

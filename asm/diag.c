@@ -7,7 +7,7 @@
 enum {
   DEFAULT_MAX_ERRORS = 20,
   MAX_WARNINGS = 1000, /* kept; more are counted only */
-  MAX_TOLD = 64,       /* errors that are not told again when a loop repeats them */
+  MAX_REPORTED = 64,   /* errors that are not told again when a loop repeats them */
   MAX_REPEATS = 10000, /* of those; then the assembler gives up */
   MAX_TRACE = 8,       /* macro calls shown of a backtrace */
   MAX_SOURCE = 400     /* columns of a source line that is shown */
@@ -28,8 +28,8 @@ struct as_warn_state {
   struct {
     as_pos at;
     const char *text;
-  } told[MAX_TOLD];
-  uint32_t ntold, repeats;
+  } reported[MAX_REPORTED];
+  uint32_t nreported, repeats;
   uint32_t cap;    /* of the diagnostics' array */
   uint32_t trace;  /* index of the first note of the last backtrace: other notes go before it */
   bool last_shown; /* notes of a warning that is off, or past a limit, vanish with it */
@@ -164,19 +164,19 @@ static bool same_place(as_pos a, as_pos b) {
 }
 
 /* An error that a round of a loop before has told: it counts once. */
-static bool told_before(as_job *j, as_pos at, const char *text) {
+static bool reported_before(as_job *j, as_pos at, const char *text) {
   struct as_warn_state *w = j->warn_state;
-  for (uint32_t i = 0; i < w->ntold; i++)
-    if (same_place(w->told[i].at, at) && strcmp(w->told[i].text, text) == 0) {
+  for (uint32_t i = 0; i < w->nreported; i++)
+    if (same_place(w->reported[i].at, at) && strcmp(w->reported[i].text, text) == 0) {
       w->last_shown = false;
       if (++w->repeats < MAX_REPEATS) return true;
       add(j, j->out->ndiags, AS_NOTE, (as_pos){0}, 1,
           note_text(j, "stopped after %u more errors of the same kind and place", w->repeats));
       longjmp(j->bail, 1);
     }
-  if (w->ntold == MAX_TOLD) return false;
-  w->told[w->ntold].at = at;
-  w->told[w->ntold++].text = text;
+  if (w->nreported == MAX_REPORTED) return false;
+  w->reported[w->nreported].at = at;
+  w->reported[w->nreported++].text = text;
   return false;
 }
 
@@ -185,7 +185,7 @@ void as_error(as_job *j, as_pos at, uint32_t span, const char *fmt, ...) {
   va_start(ap, fmt);
   char *text = format(j, fmt, ap);
   va_end(ap);
-  if (told_before(j, at, text)) return;
+  if (reported_before(j, at, text)) return;
   stop_when_full(j);
   count_error(j);
   report(j, AS_ERROR, at, span, text);

@@ -254,8 +254,8 @@ static void check_ends(as_job *j) {
     const isa_code *code = as_code(j, s);
     if (code->n == 0) continue;
     unsigned op = code->insns[code->n - 1].op;
-    if (j->unit->land[s].pc == code->n)
-      as_error(j, j->unit->land[s].pos, 1,
+    if (j->unit->block_end[s].pc == code->n)
+      as_error(j, j->unit->block_end[s].pos, 1,
                "section %s falls off its end: nothing comes after this block",
                as_section_name(j, s));
     if (op == ISA_OP_halt || op == ISA_OP_jmp || op == ISA_OP_ret) continue;

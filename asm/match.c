@@ -140,7 +140,7 @@ bool as_match(as_cur *c, as_stmt *st) {
   if (!operands(c, st) || !as_clauses(c, st)) return false;
   repeat(st);
   for (unsigned i = 0; i < st->nslots; i++)
-    if (!as_num_settle(c->j, st, &st->slot[i])) return false;
+    if (!as_num_finish(c->j, st, &st->slot[i])) return false;
   return true;
 }
 

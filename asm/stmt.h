@@ -167,7 +167,7 @@ bool as_match_emit(as_job *j, as_stmt *st);
 bool as_value(as_cur *c, as_stmt *st, as_slot *s);
 /* An immediate written as an integer: a float, or for a bit operator or an integer to fill with its
  * bits. Once all operands are known. */
-bool as_num_settle(as_job *j, as_stmt *st, as_slot *s);
+bool as_num_finish(as_job *j, as_stmt *st, as_slot *s);
 bool as_int(as_cur *c, isa_int *out);
 
 /* clause.c: `$...`. */
@@ -310,10 +310,10 @@ typedef struct as_block { /* an open loop or if */
 } as_block;
 enum { AS_MAX_BLOCKS = 64 };
 
-typedef struct as_land { /* the furthest pc that the end of a block is branched to for */
+typedef struct as_block_end { /* the furthest pc that the end of a block is branched to for */
   uint32_t pc;
   as_pos pos;
-} as_land;
+} as_block_end;
 
 typedef struct as_sem_use {     /* of a semaphore, by `$` clauses */
   bool updated, waited, shared; /* shared: with other objects */
@@ -358,7 +358,7 @@ struct as_unit {
   as_entry *entries;
   uint32_t nentries, cap_entries;
   as_pos last[AS_NSECTIONS]; /* of the last instruction of each section */
-  as_land land[AS_NSECTIONS];
+  as_block_end block_end[AS_NSECTIONS];
   bool ended[AS_NSECTIONS]; /* it leaves for good, and no label came since */
   as_sem_use sems[ISA_MAX_CORES][ISA_NSEMS];
   const as_line *line; /* the current one */

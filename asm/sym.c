@@ -120,38 +120,38 @@ static bool swapped(const char *a, const char *b, size_t n) {
 }
 
 /* What the kernel language, NumPy or habit call a thing: {theirs, ours}. */
-static const char *const habits[][2] = {{"fp32", "float32"},
-                                        {"f32", "float32"},
-                                        {"float", "float32"},
-                                        {"fp16", "float16"},
-                                        {"f16", "float16"},
-                                        {"half", "float16"},
-                                        {"bf16", "bfloat16"},
-                                        {"tf32", "tfloat32"},
-                                        {"int", "int32"},
-                                        {"plus", "add"},
-                                        {"sum", "add"},
-                                        {"sub", "subtract"},
-                                        {"minus", "subtract"},
-                                        {"multiply", "mult"},
-                                        {"div", "divide"},
-                                        {"maximum", "max"},
-                                        {"minimum", "min"},
-                                        {"power", "pow"},
-                                        {"equal", "is_equal"},
-                                        {"greater", "is_gt"},
-                                        {"greater_equal", "is_ge"},
-                                        {"less", "is_lt"},
-                                        {"less_equal", "is_le"},
-                                        {"swish", "silu"},
-                                        {"identity", "copy"},
-                                        {"wait", "event_semaphore"},
-                                        {"dma_start", "dma_copy"}};
+static const char *const foreign_names[][2] = {{"fp32", "float32"},
+                                               {"f32", "float32"},
+                                               {"float", "float32"},
+                                               {"fp16", "float16"},
+                                               {"f16", "float16"},
+                                               {"half", "float16"},
+                                               {"bf16", "bfloat16"},
+                                               {"tf32", "tfloat32"},
+                                               {"int", "int32"},
+                                               {"plus", "add"},
+                                               {"sum", "add"},
+                                               {"sub", "subtract"},
+                                               {"minus", "subtract"},
+                                               {"multiply", "mult"},
+                                               {"div", "divide"},
+                                               {"maximum", "max"},
+                                               {"minimum", "min"},
+                                               {"power", "pow"},
+                                               {"equal", "is_equal"},
+                                               {"greater", "is_gt"},
+                                               {"greater_equal", "is_ge"},
+                                               {"less", "is_lt"},
+                                               {"less_equal", "is_le"},
+                                               {"swish", "silu"},
+                                               {"identity", "copy"},
+                                               {"wait", "event_semaphore"},
+                                               {"dma_start", "dma_copy"}};
 
-static bool habit(const char *want, size_t n, const char *name) {
-  for (size_t i = 0; i < sizeof habits / sizeof *habits; i++)
-    if (strlen(habits[i][0]) == n && memcmp(habits[i][0], want, n) == 0 &&
-        strcmp(habits[i][1], name) == 0)
+static bool is_foreign_name(const char *want, size_t n, const char *name) {
+  for (size_t i = 0; i < sizeof foreign_names / sizeof *foreign_names; i++)
+    if (strlen(foreign_names[i][0]) == n && memcmp(foreign_names[i][0], want, n) == 0 &&
+        strcmp(foreign_names[i][1], name) == 0)
       return true;
   return false;
 }
@@ -165,7 +165,7 @@ static bool same_but_case(const char *a, const char *b, size_t n) {
 void as_near_try(as_near *w, const char *name) {
   size_t n = strlen(name);
   if (w->best == 0 || n == 0) return;
-  if (habit(w->want, w->n, name) || (n == w->n && same_but_case(w->want, name, n))) {
+  if (is_foreign_name(w->want, w->n, name) || (n == w->n && same_but_case(w->want, name, n))) {
     w->best = 0;
     w->hit = name;
     return;

@@ -121,7 +121,7 @@ static unsigned filled_type(as_job *j, const as_stmt *st, const as_slot *s) {
   return dst ? as_program(j)->cores[j->unit->core].aps[dst - 1].dtype : 0;
 }
 
-static bool settle_filling(as_job *j, const as_slot *s, isa_num *n, unsigned type) {
+static bool finish_filling(as_job *j, const as_slot *s, isa_num *n, unsigned type) {
   const char *name = isa_dtypes[type].name;
   int64_t least = isa_dtype_least(type), greatest = isa_dtype_greatest(type);
   if (s->is_float)
@@ -133,11 +133,11 @@ static bool settle_filling(as_job *j, const as_slot *s, isa_num *n, unsigned typ
   return !s->is_float && s->i >= least && s->i <= greatest;
 }
 
-bool as_num_settle(as_job *j, as_stmt *st, as_slot *s) {
+bool as_num_finish(as_job *j, as_stmt *st, as_slot *s) {
   if (!s->is_int && !s->is_float) return true;
   isa_num *n = isa_member(&st->part[s->part], s->f);
   unsigned type = filled_type(j, st, s);
-  if (type && isa_fills_bits(type)) return settle_filling(j, s, n, type);
+  if (type && isa_fills_bits(type)) return finish_filling(j, s, n, type);
   if (s->is_float) return true;
   int op = operator_of(st, s);
   if (op < 0 || isa_aluops[op].cls != ISA_OP_BIT) {

@@ -103,13 +103,13 @@ bool isa_ap_equal(const isa_ap *a, const isa_ap *b) {
 }
 
 /* Whether the pattern's first byte is known: a dynamic size only leaves out a part of it. */
-static bool stands_still(const isa_ap *ap) {
+static bool start_is_fixed(const isa_ap *ap) {
   for (unsigned i = 0; i < ISA_MAX_DYN; i++)
     if (ap->dyn[i].kind != ISA_DYN_none) return false;
   return ap->index_kind == ISA_INDEX_none;
 }
 
-bool isa_ap_is_static(const isa_ap *ap) { return ap->size_dim == 0 && stands_still(ap); }
+bool isa_ap_is_static(const isa_ap *ap) { return ap->size_dim == 0 && start_is_fixed(ap); }
 
 /* ---- Overlap ------------------------------------------------------------------------------ */
 
@@ -205,7 +205,7 @@ bool isa_byteset_meet(const isa_byteset *a, const isa_byteset *b) {
 
 /* Whether the distance of the two is known: neither moves, or both by the same bytes. */
 static bool known_distance(const isa_ap *a, const isa_ap *b) {
-  if (stands_still(a) && stands_still(b)) return true;
+  if (start_is_fixed(a) && start_is_fixed(b)) return true;
   return a->index_kind == ISA_INDEX_none && b->index_kind == ISA_INDEX_none && same_dyn(a, b) &&
          isa_dtype_bytes(a->dtype) == isa_dtype_bytes(b->dtype);
 }

@@ -81,7 +81,7 @@ void lb_need_files(lua_State *L, const char *path) {
 
 /* Pushes the open file that the table of lb_forbid_files has under that name; false when there is
  * no such table. */
-static bool lend(lua_State *L, const char *name) {
+static bool push_lent_file(lua_State *L, const char *name) {
   int top = lua_gettop(L);
   if (lua_getfield(L, LUA_REGISTRYINDEX, no_files) == LUA_TNIL) {
     lua_pop(L, 1);
@@ -117,7 +117,7 @@ static int standard_output(const char *path) {
 }
 
 lb_file *lb_file_create(lua_State *L, const char *path) {
-  if (lend(L, path)) return lua_touserdata(L, -1);
+  if (push_lent_file(L, path)) return lua_touserdata(L, -1);
   lb_file *f = new_file(L);
   struct stat st;
   bool exists = stat(path, &st) == 0;

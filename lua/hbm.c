@@ -85,7 +85,7 @@ static lb_core *device_argument(lua_State *L, const char *what) {
 
 /* Pushes the table whose keys are the cores that hold constants of the program at 1. It is weak:
  * the constants go with the core. */
-static void push_homes(lua_State *L) {
+static void push_placements(lua_State *L) {
   if (lua_getiuservalue(L, 1, 1) == LUA_TTABLE) return;
   lua_pop(L, 1);
   lua_newtable(L);
@@ -101,7 +101,7 @@ int lb_move_to_device(lua_State *L) {
   lb_program *p = lb_check_program(L, 1);
   lb_core *core = device_argument(L, "move_to_device");
   int at = lua_gettop(L);
-  push_homes(L);
+  push_placements(L);
   lua_pushvalue(L, at);
   lua_pushboolean(L, 1);
   lua_rawset(L, -3);

@@ -22,7 +22,7 @@
 
 typedef uint64_t vm_time; /* femtoseconds */
 
-enum { VM_NS = 1000000 }; /* femtoseconds in a nanosecond */
+enum { VM_NS = 1000000 };    /* femtoseconds in a nanosecond */
 enum { VM_COST_ROOM = 128 }; /* constants of the clock, at most */
 
 /* ---- Memory ranges ------------------------------------------------------------------------ */
@@ -170,7 +170,7 @@ typedef struct vm_engine {
   vm_state state;
   vm_time now;        /* the sequencer's own time */
   vm_time wait_since; /* of a waiting engine */
-  bool wait_told;     /* the wait's start has been noted for this instruction */
+  bool wait_noted;    /* the wait's start has been noted for this instruction */
   bool waited;        /* its wait has held: a stall behind it does not ask again */
   uint32_t triggered; /* transfers of a dma_trigger that have started before it stalled */
   /* data path */

@@ -18,16 +18,16 @@ static const char *const names[NCONDITIONS] = {
 };
 
 /* A directive of the family is PP_D_IF + 4 * condition, + 2 for %elif, + 1 when negated. */
-void pp_open_conds(as_pp *pp) {
+void as_pp_open_conds(as_pp *pp) {
   for (unsigned i = 0; i < NCONDITIONS * 4u; i++) {
     char name[32];
     int n = snprintf(name, sizeof name, "%s%s%s", i & 2 ? "elif" : "if", i & 1 ? "n" : "",
                      names[i / 4]);
-    pp_macros(pp, as_intern(pp->j, name, (size_t)n))->directive = (uint16_t)(PP_D_IF + i);
+    as_pp_macros(pp, as_intern(pp->j, name, (size_t)n))->directive = (uint16_t)(PP_D_IF + i);
   }
 }
 
-bool pp_is_cond(unsigned d) { return d >= PP_D_IF || d == PP_D_else || d == PP_D_endif; }
+bool as_pp_is_cond(unsigned d) { return d >= PP_D_IF || d == PP_D_else || d == PP_D_endif; }
 
 /* ---- Conditions --------------------------------------------------------------------------- */
 
@@ -51,12 +51,12 @@ static bool same_token(const as_tok *a, const as_tok *b, bool nocase) {
 /* `a, b`: 1 the same, 0 not, -1 after an error. */
 static int identical(as_pp *pp, const as_tok *at, bool nocase) {
   const as_tok *v = pp->out.v;
-  if (!pp_split(pp, v, pp->out.n, 0)) return -1;
+  if (!as_pp_split(pp, v, pp->out.n, 0)) return -1;
   if (pp->npieces != 2) {
     as_error(pp->j, at->pos, at->len, "`%%%s` compares two texts, not %u", at->text, pp->npieces);
     return -1;
   }
-  pp_range a = pp->pieces[0], b = pp->pieces[1];
+  as_pp_range a = pp->pieces[0], b = pp->pieces[1];
   if (a.n != b.n) return 0;
   for (uint32_t i = 0; i < a.n; i++)
     if (!same_token(&v[a.at + i], &v[b.at + i], nocase)) return 0;
@@ -71,7 +71,7 @@ static int defined(as_pp *pp, const as_tok *v, uint32_t n) {
       as_error(pp->j, v[i].pos, v[i].len, "expected a name, not %s", as_tok_show(pp->j, &v[i]));
       return -1;
     }
-    any |= pp_find_define(pp, v[i].text) != NULL;
+    any |= as_pp_find_define(pp, v[i].text) != NULL;
   }
   if (n > 1) return any;
   as_error(pp->j, v->pos, v->len, "`%%%s` needs a name", v->text);
@@ -81,15 +81,15 @@ static int defined(as_pp *pp, const as_tok *v, uint32_t n) {
 /* `name [count]`: a form that takes such a number of parameters. */
 static int macro_exists(as_pp *pp, const as_tok *v) {
   const as_tok *t = v + 2;
-  pp_count_spec c;
+  as_pp_count_spec c;
   if (v[1].kind != AS_T_NAME) {
     as_error(pp->j, v[1].pos, v[1].len, "expected the name of a macro, not %s",
              as_tok_show(pp->j, &v[1]));
     return -1;
   }
-  pp_macro *m = pp_find_macro(pp, v[1].text);
+  as_pp_macro *m = as_pp_find_macro(pp, v[1].text);
   if (t->kind == AS_T_END) return m != NULL;
-  if (!pp_read_count(pp, &t, &c) || !pp_at_end(pp, t, "the number of parameters")) return -1;
+  if (!as_pp_read_count(pp, &t, &c) || !as_pp_at_end(pp, t, "the number of parameters")) return -1;
   for (; m; m = m->next)
     if (m->least <= c.most && (c.least <= m->most || m->greedy)) return 1;
   return 0;
@@ -105,7 +105,7 @@ static int context_is(as_pp *pp, const as_tok *v, uint32_t n) {
 static int expression(as_pp *pp) {
   as_val v;
   as_cur c = {pp->j, pp->out.v};
-  if (!as_expr(&c, &v) || !pp_at_end(pp, c.t, "the condition")) return -1;
+  if (!as_expr(&c, &v) || !as_pp_at_end(pp, c.t, "the condition")) return -1;
   if (v.kind == AS_V_STR) {
     as_error(pp->j, pp->out.v->pos, pp->out.v->len, "a string is no condition");
     return -1;
@@ -129,7 +129,7 @@ static int holds(as_pp *pp, unsigned cond, const as_tok *v, uint32_t n) {
   if (cond == C_def) return defined(pp, v, n);
   if (cond == C_macro) return macro_exists(pp, v);
   if (cond == C_ctx) return context_is(pp, v, n);
-  if (!pp_expand(pp, v + 1, n - 1, v + n, &pp->out)) return -1;
+  if (!as_pp_expand(pp, v + 1, n - 1, v + n, &pp->out)) return -1;
   if (cond == C_expr) return expression(pp);
   if (cond == C_idn || cond == C_idni) return identical(pp, v, cond == C_idni);
   return token_is(&pp->out, cond);
@@ -137,16 +137,16 @@ static int holds(as_pp *pp, unsigned cond, const as_tok *v, uint32_t n) {
 
 /* ---- Nesting ------------------------------------------------------------------------------ */
 
-static pp_cond *push_cond(as_pp *pp, as_pos at) {
+static as_pp_cond *push_cond(as_pp *pp, as_pos at) {
   if (pp->nconds == PP_MAX_IF) as_fatal(pp->j, at, "%%if nested deeper than %d", PP_MAX_IF);
   if (!pp->conds) pp->conds = as_new(pp->j, PP_MAX_IF * sizeof *pp->conds);
-  pp_cond *c = &pp->conds[pp->nconds++];
-  *c = (pp_cond){.pos = at, .state = PP_DONE};
+  as_pp_cond *c = &pp->conds[pp->nconds++];
+  *c = (as_pp_cond){.pos = at, .state = PP_DONE};
   return c;
 }
 
 /* Decides a branch that may be taken; a condition with an error takes none. */
-static void decide(as_pp *pp, pp_cond *c, unsigned d, const as_tok *v, uint32_t n) {
+static void decide(as_pp *pp, as_pp_cond *c, unsigned d, const as_tok *v, uint32_t n) {
   unsigned i = d - PP_D_IF;
   int r = holds(pp, i / 4, v, n);
   if (r < 0)
@@ -155,19 +155,19 @@ static void decide(as_pp *pp, pp_cond *c, unsigned d, const as_tok *v, uint32_t 
     c->state = (r != 0) != (i & 1) ? PP_TAKING : PP_WAITING;
 }
 
-void pp_do_cond(as_pp *pp, unsigned d, const as_tok *v, uint32_t n, bool bad) {
+void as_pp_do_cond(as_pp *pp, unsigned d, const as_tok *v, uint32_t n, bool bad) {
   bool opens = d >= PP_D_IF && !((d - PP_D_IF) & 2);
   if (opens) {
-    bool dead = pp_skipping(pp) || bad;
-    pp_cond *c = push_cond(pp, v->pos);
+    bool dead = as_pp_skipping(pp) || bad;
+    as_pp_cond *c = push_cond(pp, v->pos);
     if (!dead) decide(pp, c, d, v, n);
     return;
   }
-  if (pp->nconds == pp_top(pp)->nconds) {
+  if (pp->nconds == as_pp_top(pp)->nconds) {
     as_error(pp->j, v->pos, v->len, "`%%%s` without `%%if`", v->text);
     return;
   }
-  pp_cond *c = &pp->conds[pp->nconds - 1];
+  as_pp_cond *c = &pp->conds[pp->nconds - 1];
   if (d == PP_D_endif) {
     pp->nconds--;
   } else if (c->after_else) {
@@ -184,5 +184,5 @@ void pp_do_cond(as_pp *pp, unsigned d, const as_tok *v, uint32_t n, bool bad) {
       c->state = PP_DONE;
     return;
   }
-  if (!bad) pp_at_end(pp, v + 1, d == PP_D_else ? "`%else`" : "`%endif`");
+  if (!bad) as_pp_at_end(pp, v + 1, d == PP_D_else ? "`%else`" : "`%endif`");
 }

@@ -7,21 +7,21 @@
 
 /* An integer that is all of the line; false after an error. */
 static bool read_int(as_pp *pp, const as_tok *v, uint32_t n, int64_t *out) {
-  if (!pp_expand(pp, v + 1, n - 1, v + n, &pp->out)) return false;
+  if (!as_pp_expand(pp, v + 1, n - 1, v + n, &pp->out)) return false;
   as_cur c = {pp->j, pp->out.v};
-  return as_expr_int(&c, out) && pp_at_end(pp, c.t, "the number");
+  return as_expr_int(&c, out) && as_pp_at_end(pp, c.t, "the number");
 }
 
 static void rep(as_pp *pp, const as_tok *v, uint32_t n) {
   as_pos at = v->pos;
   int64_t count = 0;
-  pp_body body;
+  as_pp_body body;
   bool ok = read_int(pp, v, n, &count);
   if (ok && count < 0) as_error(pp->j, at, 4, "%%rep of %lld times", (long long)count);
   if (ok && count > PP_MAX_REP)
     as_fatal(pp->j, at, "%%rep of %lld times: the most is %d", (long long)count, PP_MAX_REP);
-  if (!pp_collect(pp, at, false, &body) || !ok || count <= 0 || body.begin == body.end) return;
-  pp_frame *outer = pp_top(pp), *f = pp_push(pp, PP_REP, at);
+  if (!as_pp_collect(pp, at, false, &body) || !ok || count <= 0 || body.begin == body.end) return;
+  as_pp_frame *outer = as_pp_top(pp), *f = as_pp_push(pp, PP_REP, at);
   f->call = outer->call;
   f->expansion = outer->kind == PP_FILE ? NULL : outer->expansion;
   f->body = body;
@@ -30,30 +30,30 @@ static void rep(as_pp *pp, const as_tok *v, uint32_t n) {
 }
 
 static void exit_rep(as_pp *pp, const as_tok *v) {
-  if (!pp_at_end(pp, v + 1, "`%exitrep`")) return;
-  if (pp_top(pp)->kind != PP_REP) {
+  if (!as_pp_at_end(pp, v + 1, "`%exitrep`")) return;
+  if (as_pp_top(pp)->kind != PP_REP) {
     as_error(pp->j, v->pos, v->len, "`%%exitrep` is not inside a %%rep");
     return;
   }
-  pp->nconds = pp_top(pp)->nconds;
-  pp_pop(pp);
+  pp->nconds = as_pp_top(pp)->nconds;
+  as_pp_pop(pp);
 }
 
 static void exit_macro(as_pp *pp, const as_tok *v) {
-  if (!pp_at_end(pp, v + 1, "`%exitmacro`")) return;
-  pp_frame *call = pp_top(pp)->call;
+  if (!as_pp_at_end(pp, v + 1, "`%exitmacro`")) return;
+  as_pp_frame *call = as_pp_top(pp)->call;
   if (!call) {
     as_error(pp->j, v->pos, v->len, "`%%exitmacro` is not inside a macro");
     return;
   }
-  while (pp_top(pp) != call) pp_pop(pp);
+  while (as_pp_top(pp) != call) as_pp_pop(pp);
   pp->nconds = call->nconds;
-  pp_pop(pp);
+  as_pp_pop(pp);
 }
 
 static void rotate(as_pp *pp, const as_tok *v, uint32_t n) {
   int64_t by;
-  pp_frame *call = pp_top(pp)->call;
+  as_pp_frame *call = as_pp_top(pp)->call;
   if (!call) {
     as_error(pp->j, v->pos, v->len, "`%%rotate` is not inside a macro");
     return;
@@ -75,18 +75,18 @@ static bool read_context(as_pp *pp, const as_tok *v, const char **name) {
     return false;
   }
   *name = v[1].text;
-  return pp_at_end(pp, v + 2, "the context");
+  return as_pp_at_end(pp, v + 2, "the context");
 }
 
 static void context(as_pp *pp, unsigned d, const as_tok *v) {
   const char *name;
   if (!read_context(pp, v, &name)) return;
-  pp_context *c = pp->context;
+  as_pp_context *c = pp->context;
   if (d == PP_D_push) {
     if (++pp->calls > PP_MAX_CALLS)
       as_fatal(pp->j, v->pos, "more than %d macro calls and contexts", PP_MAX_CALLS);
     c = as_new(pp->j, sizeof *c);
-    *c = (pp_context){pp->context, name, ++pp->ids};
+    *c = (as_pp_context){pp->context, name, ++pp->ids};
     pp->context = c;
   } else if (!c) {
     as_error(pp->j, v->pos, v->len, "`%%%s`: no context is open", v->text);
@@ -103,7 +103,7 @@ static void context(as_pp *pp, unsigned d, const as_tok *v) {
 /* ---- Files -------------------------------------------------------------------------------- */
 
 static void include(as_pp *pp, const as_tok *v, uint32_t n) {
-  if (!pp_expand(pp, v + 1, n - 1, v + n, &pp->out)) return;
+  if (!as_pp_expand(pp, v + 1, n - 1, v + n, &pp->out)) return;
   const as_tok *path = pp->out.v;
   uint32_t source;
   if (path->kind != AS_T_STR || memchr(path->text, 0, path->len) || path->len == 0) {
@@ -111,15 +111,15 @@ static void include(as_pp *pp, const as_tok *v, uint32_t n) {
              as_tok_show(pp->j, path));
     return;
   }
-  if (!pp_at_end(pp, path + 1, "the file")) return;
+  if (!as_pp_at_end(pp, path + 1, "the file")) return;
   as_pos at = v->pos;
   if (!as_src_load(pp->j, at, v->len, path->text, &source)) return;
-  as_lex_open(pp->j, source, &pp_push(pp, PP_FILE, at)->lex);
+  as_lex_open(pp->j, source, &as_pp_push(pp, PP_FILE, at)->lex);
 }
 
 /* `%line N[+STEP] ["file"]`: what the next line counts as. */
 static void line(as_pp *pp, const as_tok *v) {
-  pp_frame *f = pp_top(pp);
+  as_pp_frame *f = as_pp_top(pp);
   const as_tok *t = v + 1;
   uint32_t step = 1, file = f->lex.file;
   bool ok = f->kind == PP_FILE && t->kind == AS_T_INT && t->v.ival > 0 && t->v.ival <= INT32_MAX;
@@ -146,7 +146,7 @@ static void line(as_pp *pp, const as_tok *v) {
 /* ---- Messages ----------------------------------------------------------------------------- */
 
 static void message(as_pp *pp, unsigned d, const as_tok *v, uint32_t n) {
-  if (!pp_expand(pp, v + 1, n - 1, v + n, &pp->out)) return;
+  if (!as_pp_expand(pp, v + 1, n - 1, v + n, &pp->out)) return;
   const as_toks *t = &pp->out;
   isa_buf b;
   isa_buf_init(&b, &pp->j->al);
@@ -172,7 +172,7 @@ static void message(as_pp *pp, unsigned d, const as_tok *v, uint32_t n) {
   }
 }
 
-void pp_do_control(as_pp *pp, unsigned d, const as_tok *v, uint32_t n) {
+void as_pp_do_control(as_pp *pp, unsigned d, const as_tok *v, uint32_t n) {
   switch (d) {
   case PP_D_rep: rep(pp, v, n); break;
   case PP_D_exitrep: exit_rep(pp, v); break;

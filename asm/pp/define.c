@@ -7,14 +7,14 @@ enum { MAX_ARGS = 256 };
 
 /* ---- Forms -------------------------------------------------------------------------------- */
 
-static pp_define **chain(as_pp *pp, const char *name, bool nocase) {
-  if (!nocase) return &pp_macros(pp, name)->def;
+static as_pp_define **chain(as_pp *pp, const char *name, bool nocase) {
+  if (!nocase) return &as_pp_macros(pp, name)->def;
   pp->any_nocase = true;
-  return &pp_macros(pp, pp_lower(pp, name))->def_nocase;
+  return &as_pp_macros(pp, as_pp_lower(pp, name))->def_nocase;
 }
 
-pp_define *pp_form(as_pp *pp, const as_tok *name, int32_t nparams, bool nocase) {
-  pp_define **at = chain(pp, name->text, nocase);
+as_pp_define *as_pp_form(as_pp *pp, const as_tok *name, int32_t nparams, bool nocase) {
+  as_pp_define **at = chain(pp, name->text, nocase);
   if (*at && ((*at)->nparams < 0) != (nparams < 0)) {
     as_error(pp->j, name->pos, name->len, "`%s` is already defined %s parameters", name->text,
              nparams < 0 ? "with" : "without");
@@ -32,7 +32,7 @@ pp_define *pp_form(as_pp *pp, const as_tok *name, int32_t nparams, bool nocase) 
   return *at;
 }
 
-void pp_set_body(as_pp *pp, pp_define *d, const as_tok *v, uint32_t n) {
+void as_pp_set_body(as_pp *pp, as_pp_define *d, const as_tok *v, uint32_t n) {
   if (n > d->cap) {
     uint32_t cap = d->cap ? d->cap * 2 : 1;
     d->cap = cap > n ? cap : n;
@@ -100,22 +100,22 @@ static void define(as_pp *pp, const as_tok *name, bool now, bool nocase) {
   mark_params(pp, t, params, nparams);
   as_toks *body = &pp->temp;
   if (now) {
-    if (!pp_expand(pp, pp->temp.v, pp->temp.n, name, &pp->out)) return;
+    if (!as_pp_expand(pp, pp->temp.v, pp->temp.n, name, &pp->out)) return;
     body = &pp->out;
   }
-  pp_define *d = pp_form(pp, name, nparams, nocase);
-  if (d) pp_set_body(pp, d, body->v, body->n);
+  as_pp_define *d = as_pp_form(pp, name, nparams, nocase);
+  if (d) as_pp_set_body(pp, d, body->v, body->n);
 }
 
 static void assign(as_pp *pp, const as_tok *name, uint32_t n, bool nocase) {
   as_val v;
-  if (!pp_expand(pp, name + 1, n, name + 1 + n, &pp->out)) return;
+  if (!as_pp_expand(pp, name + 1, n, name + 1 + n, &pp->out)) return;
   as_cur c = {pp->j, pp->out.v};
-  if (!as_expr(&c, &v) || !pp_at_end(pp, c.t, "the value")) return;
+  if (!as_expr(&c, &v) || !as_pp_at_end(pp, c.t, "the value")) return;
   if (v.kind == AS_V_INT) {
-    pp_set_int(pp, name, v.i, nocase);
+    as_pp_set_int(pp, name, v.i, nocase);
   } else if (v.kind == AS_V_STR) {
-    pp_set_string(pp, name, v.s, v.slen, nocase);
+    as_pp_set_string(pp, name, v.s, v.slen, nocase);
   } else {
     as_tok t[2] = {{.kind = AS_T_PUNCT, .punct = '-', .text = "-", .len = 1, .pos = name->pos},
                    {.kind = AS_T_FLOAT, .text = "", .pos = name->pos}};
@@ -127,17 +127,17 @@ static void assign(as_pp *pp, const as_tok *name, uint32_t n, bool nocase) {
                       .pos = name->pos,
                       .len = 3,
                       .text = as_intern(pp->j, v.f == v.f ? "inf" : "nan", 3)};
-    pp_set(pp, name, minus ? t : t + 1, minus ? 2 : 1, nocase);
+    as_pp_set(pp, name, minus ? t : t + 1, minus ? 2 : 1, nocase);
   }
 }
 
 static void undef(as_pp *pp, const as_tok *name) {
   *chain(pp, name->text, false) = NULL;
   if (pp->any_nocase) *chain(pp, name->text, true) = NULL;
-  pp_at_end(pp, name + 1, "the name");
+  as_pp_at_end(pp, name + 1, "the name");
 }
 
-void pp_do_define(as_pp *pp, unsigned d, const as_tok *v, uint32_t n) {
+void as_pp_do_define(as_pp *pp, unsigned d, const as_tok *v, uint32_t n) {
   const as_tok *name = v + 1;
   if (n < 2 || name->kind != AS_T_NAME) {
     as_error(pp->j, name->pos, name->len, "expected a name after `%%%s`, not %s", v->text,

@@ -32,10 +32,10 @@ static void emit(as_pp *pp, const as_tok *t, as_toks *out) {
 
 /* ---- Inputs ------------------------------------------------------------------------------- */
 
-static pp_input *open_input(as_pp *pp, const pp_input *in) {
+static as_pp_input *open_input(as_pp *pp, const as_pp_input *in) {
   if (pp->ninputs == pp->cap_inputs) {
     uint32_t cap = pp->cap_inputs ? pp->cap_inputs * 2 : 32;
-    pp_input *v = as_new(pp->j, cap * sizeof *v);
+    as_pp_input *v = as_new(pp->j, cap * sizeof *v);
     if (pp->ninputs) memcpy(v, pp->inputs, pp->ninputs * sizeof *v);
     pp->inputs = v;
     pp->cap_inputs = cap;
@@ -46,7 +46,7 @@ static pp_input *open_input(as_pp *pp, const pp_input *in) {
 }
 
 static void close_input(as_pp *pp) {
-  pp_input *in = &pp->inputs[--pp->ninputs];
+  as_pp_input *in = &pp->inputs[--pp->ninputs];
   if (in->def) in->def->busy = false;
   pp->scratch.n = in->mark;
 }
@@ -54,7 +54,7 @@ static void close_input(as_pp *pp) {
 /* The next token of the inputs from base up, which end as they are used up; false: no more. */
 static bool next(as_pp *pp, uint32_t base, as_tok *t) {
   for (; pp->ninputs > base; close_input(pp)) {
-    pp_input *in = &pp->inputs[pp->ninputs - 1];
+    as_pp_input *in = &pp->inputs[pp->ninputs - 1];
     if (in->at == in->end) continue;
     *t = (in->v ? in->v : in->buf->v)[in->at++];
     if (in->first) t->space_before = in->space;
@@ -67,7 +67,7 @@ static bool next(as_pp *pp, uint32_t base, as_tok *t) {
 
 static bool paren_follows(const as_pp *pp, uint32_t base) {
   for (uint32_t i = pp->ninputs; i-- > base;) {
-    const pp_input *in = &pp->inputs[i];
+    const as_pp_input *in = &pp->inputs[i];
     if (in->at < in->end) return is_punct(&(in->v ? in->v : in->buf->v)[in->at], '(');
   }
   return false;
@@ -80,12 +80,12 @@ static bool expand_level(as_pp *pp, uint32_t base, as_toks *out);
 static void add_range(as_pp *pp, uint32_t at, uint32_t n) {
   if (pp->nranges == pp->cap_ranges) {
     uint32_t cap = pp->cap_ranges ? pp->cap_ranges * 2 : 64;
-    pp_range *v = as_new(pp->j, cap * sizeof *v);
+    as_pp_range *v = as_new(pp->j, cap * sizeof *v);
     if (pp->nranges) memcpy(v, pp->ranges, pp->nranges * sizeof *v);
     pp->ranges = v;
     pp->cap_ranges = cap;
   }
-  pp->ranges[pp->nranges++] = (pp_range){at, n};
+  pp->ranges[pp->nranges++] = (as_pp_range){at, n};
 }
 
 /* Reads the arguments behind `(` onto pp->args, a range for each: the next ranges are theirs. */
@@ -113,14 +113,14 @@ static bool read_args(as_pp *pp, uint32_t base, const as_tok *name) {
   return false;
 }
 
-static pp_define *choose(as_pp *pp, pp_define *d, const as_tok *name, uint32_t first) {
+static as_pp_define *choose(as_pp *pp, as_pp_define *d, const as_tok *name, uint32_t first) {
   uint32_t n = pp->nranges - first;
-  for (pp_define *f = d; f; f = f->next)
+  for (as_pp_define *f = d; f; f = f->next)
     if ((uint32_t)f->nparams == n || (f->nparams == 0 && n == 1 && pp->ranges[first].n == 0))
       return f;
   as_error(pp->j, name->pos, name->len, "`%s` does not take %u parameter%s", name->text, n,
            n == 1 ? "" : "s");
-  for (pp_define *f = d; f; f = f->next)
+  for (as_pp_define *f = d; f; f = f->next)
     as_note(pp->j, (as_pos){0}, "a form of it takes %d", (int)f->nparams);
   return NULL;
 }
@@ -131,13 +131,13 @@ static bool expand_args(as_pp *pp, uint32_t first, const as_tok *name) {
     as_fatal(pp->j, name->pos, "calls of macros within their arguments are deeper than %d",
              PP_MAX_NEST);
   for (uint32_t i = first; i < pp->nranges; i++) {
-    pp_range raw = pp->ranges[i];
+    as_pp_range raw = pp->ranges[i];
     uint32_t base = pp->ninputs, at = pp->args.n;
-    open_input(
-        pp,
-        &(pp_input){.buf = &pp->args, .at = raw.at, .end = raw.at + raw.n, .mark = pp->scratch.n});
+    open_input(pp,
+               &(as_pp_input){
+                   .buf = &pp->args, .at = raw.at, .end = raw.at + raw.n, .mark = pp->scratch.n});
     if (!expand_level(pp, base, &pp->args)) return false;
-    pp->ranges[i] = (pp_range){at, pp->args.n - at};
+    pp->ranges[i] = (as_pp_range){at, pp->args.n - at};
   }
   pp->nest--;
   return true;
@@ -147,12 +147,12 @@ static bool is_paste(const as_tok *t) { return t->kind == AS_T_PP && t->punct ==
 
 /* Appends the body of f to the scratch buffer, its arguments filled in. %+ next to an empty
  * argument joins nothing. */
-static void fill_in(as_pp *pp, const pp_define *f, uint32_t first, const as_tok *call) {
+static void fill_in(as_pp *pp, const as_pp_define *f, uint32_t first, const as_tok *call) {
   uint32_t start = pp->scratch.n;
   for (uint32_t i = 0; i < f->n; i++) {
     const as_tok *t = &f->body[i];
     if (t->kind == AS_T_PP && t->punct == AS_PP_ARG) {
-      pp_range r = pp->ranges[first + (uint32_t)t->v.ival];
+      as_pp_range r = pp->ranges[first + (uint32_t)t->v.ival];
       step(pp, call, r.n);
       if (r.n == 0 && pp->scratch.n > start && is_paste(&pp->scratch.v[pp->scratch.n - 1]))
         pp->scratch.n--;
@@ -172,27 +172,27 @@ static void fill_in(as_pp *pp, const pp_define *f, uint32_t first, const as_tok 
   }
 }
 
-static bool call_define(as_pp *pp, uint32_t base, pp_define *d, const as_tok *name) {
+static bool call_define(as_pp *pp, uint32_t base, as_pp_define *d, const as_tok *name) {
   uint32_t first = pp->nranges, mark = pp->args.n;
   if (!read_args(pp, base, name)) return false;
-  pp_define *f = choose(pp, d, name, first);
+  as_pp_define *f = choose(pp, d, name, first);
   if (!f || !expand_args(pp, first, name)) return false;
   uint32_t at = pp->scratch.n;
   fill_in(pp, f, first, name);
   pp->args.n = mark;
   pp->nranges = first;
-  open_input(pp, &(pp_input){.buf = &pp->scratch,
-                             .at = at,
-                             .end = pp->scratch.n,
-                             .mark = at,
-                             .def = d,
-                             .first = true,
-                             .space = name->space_before});
+  open_input(pp, &(as_pp_input){.buf = &pp->scratch,
+                                .at = at,
+                                .end = pp->scratch.n,
+                                .mark = at,
+                                .def = d,
+                                .first = true,
+                                .space = name->space_before});
   return true;
 }
 
 /* __LINE__ and __FILE__ are those of the outermost call. */
-static void emit_magic(as_pp *pp, const pp_define *d, const as_tok *name, as_toks *out) {
+static void emit_magic(as_pp *pp, const as_pp_define *d, const as_tok *name, as_toks *out) {
   as_pos at = as_pos_outer(name->pos);
   as_tok t = *name;
   if (d->magic == PP_MAGIC_LINE) {
@@ -211,7 +211,7 @@ static void emit_magic(as_pp *pp, const pp_define *d, const as_tok *name, as_tok
 /* %? and %?? in the body of a define. */
 static void emit_self(as_pp *pp, as_tok *t, as_toks *out) {
   for (uint32_t i = pp->ninputs; i-- > 0;) {
-    const pp_define *d = pp->inputs[i].def;
+    const as_pp_define *d = pp->inputs[i].def;
     if (!d) continue;
     t->kind = AS_T_NAME;
     t->text = t->punct == AS_PP_CALLED ? pp->inputs[i].called : d->name;
@@ -238,7 +238,7 @@ static bool expand_level(as_pp *pp, uint32_t base, as_toks *out) {
       emit_self(pp, &t, out);
       continue;
     }
-    pp_define *d = t.kind == AS_T_NAME && !t.punct ? pp_find_define(pp, t.text) : NULL;
+    as_pp_define *d = t.kind == AS_T_NAME && !t.punct ? as_pp_find_define(pp, t.text) : NULL;
     if (d && d->magic && selected(out, &t)) d = NULL;
     bool busy = d && d->busy;
     if (busy) t.punct = 1;
@@ -250,14 +250,14 @@ static bool expand_level(as_pp *pp, uint32_t base, as_toks *out) {
       if (!call_define(pp, base, d, &t)) return false;
       pp->inputs[pp->ninputs - 1].called = t.text;
     } else {
-      open_input(pp, &(pp_input){.v = d->body,
-                                 .end = d->n,
-                                 .mark = pp->scratch.n,
-                                 .def = d,
-                                 .first = true,
-                                 .space = t.space_before,
-                                 .pos = t.pos,
-                                 .called = t.text});
+      open_input(pp, &(as_pp_input){.v = d->body,
+                                    .end = d->n,
+                                    .mark = pp->scratch.n,
+                                    .def = d,
+                                    .first = true,
+                                    .space = t.space_before,
+                                    .pos = t.pos,
+                                    .called = t.text});
     }
   }
   return true;
@@ -265,7 +265,7 @@ static bool expand_level(as_pp *pp, uint32_t base, as_toks *out) {
 
 /* ---- Joining ------------------------------------------------------------------------------ */
 
-bool pp_paste(as_pp *pp, const as_tok *a, const as_tok *b, as_toks *out) {
+bool as_pp_paste(as_pp *pp, const as_tok *a, const as_tok *b, as_toks *out) {
   isa_buf text;
   isa_buf_init(&text, &pp->j->al);
   as_tok_print(a, &text);
@@ -295,7 +295,7 @@ static bool join(as_pp *pp, const as_tok *t, as_toks *out) {
     to->space_before = false;
     return true;
   }
-  if (last.kind != AS_T_PP && t->kind != AS_T_PP && pp_paste(pp, &last, t, out)) return true;
+  if (last.kind != AS_T_PP && t->kind != AS_T_PP && as_pp_paste(pp, &last, t, out)) return true;
   out->n++;
   as_error(pp->j, t->pos, t->len, "%s and %s do not join", as_tok_show(pp->j, &last),
            as_tok_show(pp->j, t));
@@ -332,13 +332,13 @@ static bool expand_once(as_pp *pp, const as_tok *v, uint32_t n, as_toks *out) {
   pp->args.n = pp->scratch.n = 0;
   out->n = 0;
   out->has_pp = false;
-  open_input(pp, &(pp_input){.v = v, .end = n});
+  open_input(pp, &(as_pp_input){.v = v, .end = n});
   bool ok = expand_level(pp, 0, out);
   while (pp->ninputs > 0) close_input(pp);
   return ok;
 }
 
-bool pp_expand(as_pp *pp, const as_tok *v, uint32_t n, const as_tok *end, as_toks *out) {
+bool as_pp_expand(as_pp *pp, const as_tok *v, uint32_t n, const as_tok *end, as_toks *out) {
   as_tok last = *end;
   pp->steps = 0;
   bool ok = expand_once(pp, v, n, out);
@@ -347,7 +347,7 @@ bool pp_expand(as_pp *pp, const as_tok *v, uint32_t n, const as_tok *end, as_tok
       as_fatal(pp->j, last.pos, "joining with %%+ goes on for more than %d rounds", MAX_PASTES);
     ok = join_all(pp, out, &pp->pasted) && expand_once(pp, pp->pasted.v, pp->pasted.n, out);
   }
-  if (out->n > 0 && pp->steps > n + 1u) pp_count(pp, pp->steps - n, last.pos);
+  if (out->n > 0 && pp->steps > n + 1u) as_pp_count(pp, pp->steps - n, last.pos);
   last.kind = AS_T_END;
   last.text = "";
   last.len = 0;

@@ -18,8 +18,8 @@ static bool read_number(as_pp *pp, const as_tok **t, uint32_t *out) {
   return false;
 }
 
-bool pp_read_count(as_pp *pp, const as_tok **t, pp_count_spec *out) {
-  *out = (pp_count_spec){0, 0, false};
+bool as_pp_read_count(as_pp *pp, const as_tok **t, as_pp_count_spec *out) {
+  *out = (as_pp_count_spec){0, 0, false};
   if ((*t)->kind == AS_T_END) return true;
   const as_tok *first = *t;
   if (!read_number(pp, t, &out->least)) return false;
@@ -56,12 +56,12 @@ static void skip_nolist(const as_tok **t) {
 static void add_piece(as_pp *pp, uint32_t at, uint32_t n) {
   if (pp->npieces == pp->cap_pieces) {
     uint32_t cap = pp->cap_pieces ? pp->cap_pieces * 2 : 32;
-    pp_range *v = as_new(pp->j, cap * sizeof *v);
+    as_pp_range *v = as_new(pp->j, cap * sizeof *v);
     if (pp->npieces) memcpy(v, pp->pieces, pp->npieces * sizeof *v);
     pp->pieces = v;
     pp->cap_pieces = cap;
   }
-  pp->pieces[pp->npieces++] = (pp_range){at, n};
+  pp->pieces[pp->npieces++] = (as_pp_range){at, n};
 }
 
 /* The end of the piece at i: a comma outside brackets, or n. A closing bracket too many does not
@@ -87,7 +87,7 @@ static uint32_t brace_end(const as_tok *v, uint32_t i, uint32_t n) {
   return n;
 }
 
-bool pp_split(as_pp *pp, const as_tok *v, uint32_t n, uint32_t greedy) {
+bool as_pp_split(as_pp *pp, const as_tok *v, uint32_t n, uint32_t greedy) {
   pp->npieces = 0;
   if (n == 0) return true;
   for (uint32_t at = 0;; at++) {
@@ -116,20 +116,20 @@ bool pp_split(as_pp *pp, const as_tok *v, uint32_t n, uint32_t greedy) {
 
 /* ---- Definition --------------------------------------------------------------------------- */
 
-static pp_macro **chain(as_pp *pp, const char *name, bool nocase) {
-  if (!nocase) return &pp_macros(pp, name)->mac;
+static as_pp_macro **chain(as_pp *pp, const char *name, bool nocase) {
+  if (!nocase) return &as_pp_macros(pp, name)->mac;
   pp->any_nocase = true;
-  return &pp_macros(pp, pp_lower(pp, name))->mac_nocase;
+  return &as_pp_macros(pp, as_pp_lower(pp, name))->mac_nocase;
 }
 
-static bool overlaps(const pp_macro *a, const pp_macro *b) {
+static bool overlaps(const as_pp_macro *a, const as_pp_macro *b) {
   return a->least <= b->most && b->least <= a->most;
 }
 
-static void set_defaults(as_pp *pp, pp_macro *m, const as_tok *t) {
+static void set_defaults(as_pp *pp, as_pp_macro *m, const as_tok *t) {
   uint32_t n = 0;
   while (t[n].kind != AS_T_END) n++;
-  if (!pp_split(pp, t, n, 0)) return;
+  if (!as_pp_split(pp, t, n, 0)) return;
   if (pp->npieces > m->most - m->least) {
     as_error(pp->j, t->pos, t->len, "%u defaults for %u optional parameters", pp->npieces,
              m->most - m->least);
@@ -143,7 +143,7 @@ static void set_defaults(as_pp *pp, pp_macro *m, const as_tok *t) {
   if (pp->npieces) memcpy(m->def, pp->pieces, pp->npieces * sizeof *m->def);
 }
 
-static bool takes_label(const pp_body *b) {
+static bool takes_label(const as_pp_body *b) {
   for (uint32_t i = b->begin; i < b->end; i++)
     for (uint32_t k = 0; b->lines[i].has_pp && k < b->lines[i].n; k++)
       if (b->lines[i].v[k].kind == AS_T_PP && b->lines[i].v[k].punct == AS_PP_LABEL) return true;
@@ -151,20 +151,20 @@ static bool takes_label(const pp_body *b) {
 }
 
 /* Reads `name count defaults`; NULL after an error. */
-static pp_macro *read_head(as_pp *pp, const as_tok *v, bool nocase) {
+static as_pp_macro *read_head(as_pp *pp, const as_tok *v, bool nocase) {
   const as_tok *t = v + 1;
-  pp_count_spec count;
+  as_pp_count_spec count;
   if (t->kind != AS_T_NAME) {
     as_error(pp->j, t->pos, t->len, "expected a name after `%%%s`, not %s", v->text,
              as_tok_show(pp->j, t));
     return NULL;
   }
-  pp_macro *m = as_new(pp->j, sizeof *m);
+  as_pp_macro *m = as_new(pp->j, sizeof *m);
   m->name = t->text;
   m->nocase = nocase;
   m->pos = t->pos;
   t++;
-  if (!pp_read_count(pp, &t, &count)) return NULL;
+  if (!as_pp_read_count(pp, &t, &count)) return NULL;
   m->least = count.least;
   m->most = count.most;
   m->greedy = count.greedy;
@@ -173,16 +173,16 @@ static pp_macro *read_head(as_pp *pp, const as_tok *v, bool nocase) {
   return m;
 }
 
-void pp_do_macro(as_pp *pp, unsigned d, const as_tok *v, uint32_t n) {
+void as_pp_do_macro(as_pp *pp, unsigned d, const as_tok *v, uint32_t n) {
   (void)n;
   as_pos at = v->pos;
-  pp_macro *m = read_head(pp, v, d == PP_D_imacro);
-  pp_body body;
-  if (!pp_collect(pp, at, true, &body) || !m) return;
+  as_pp_macro *m = read_head(pp, v, d == PP_D_imacro);
+  as_pp_body body;
+  if (!as_pp_collect(pp, at, true, &body) || !m) return;
   m->body = body;
   m->takes_label = takes_label(&body);
-  pp_macro **to = chain(pp, m->name, m->nocase);
-  for (pp_macro *old = *to; old; old = old->next) {
+  as_pp_macro **to = chain(pp, m->name, m->nocase);
+  for (as_pp_macro *old = *to; old; old = old->next) {
     if (!overlaps(old, m)) continue;
     as_error(pp->j, m->pos, as_name_of(m->name)->len,
              "macro `%s` is already defined for such a number of parameters", m->name);
@@ -193,9 +193,9 @@ void pp_do_macro(as_pp *pp, unsigned d, const as_tok *v, uint32_t n) {
   *to = m;
 }
 
-void pp_do_unmacro(as_pp *pp, unsigned d, const as_tok *v, uint32_t n) {
+void as_pp_do_unmacro(as_pp *pp, unsigned d, const as_tok *v, uint32_t n) {
   const as_tok *t = v + 1;
-  pp_count_spec count;
+  as_pp_count_spec count;
   (void)n;
   if (t->kind != AS_T_NAME) {
     as_error(pp->j, t->pos, t->len, "expected a name after `%%%s`, not %s", v->text,
@@ -203,8 +203,8 @@ void pp_do_unmacro(as_pp *pp, unsigned d, const as_tok *v, uint32_t n) {
     return;
   }
   t++;
-  if (!pp_read_count(pp, &t, &count) || !pp_at_end(pp, t, "the number of parameters")) return;
-  for (pp_macro **m = chain(pp, v[1].text, d == PP_D_unimacro); *m; m = &(*m)->next)
+  if (!as_pp_read_count(pp, &t, &count) || !as_pp_at_end(pp, t, "the number of parameters")) return;
+  for (as_pp_macro **m = chain(pp, v[1].text, d == PP_D_unimacro); *m; m = &(*m)->next)
     if ((*m)->least == count.least && (*m)->most == count.most && (*m)->greedy == count.greedy) {
       *m = (*m)->next;
       return;
@@ -218,12 +218,12 @@ static bool is_word(as_pp *pp, const as_tok *t) {
   return isa_op_find(t->text, t->len) >= 0;
 }
 
-static pp_macro *choose(pp_macro *m, uint32_t n) {
+static as_pp_macro *choose(as_pp_macro *m, uint32_t n) {
   while (m && (n < m->least || (n > m->most && !m->greedy))) m = m->next;
   return m;
 }
 
-static void no_form(as_pp *pp, const as_tok *name, pp_macro *m, uint32_t n) {
+static void no_form(as_pp *pp, const as_tok *name, as_pp_macro *m, uint32_t n) {
   as_error(pp->j, name->pos, name->len, "macro `%s` does not take %u parameter%s", name->text, n,
            n == 1 ? "" : "s");
   for (; m; m = m->next) {
@@ -236,22 +236,22 @@ static void no_form(as_pp *pp, const as_tok *name, pp_macro *m, uint32_t n) {
   }
 }
 
-static void add_arg(as_pp *pp, pp_frame *f, const as_tok *v, pp_range r) {
+static void add_arg(as_pp *pp, as_pp_frame *f, const as_tok *v, as_pp_range r) {
   if (f->nargs == f->cap_args) {
     uint32_t cap = f->cap_args ? f->cap_args * 2 : 8;
-    pp_range *a = as_new(pp->j, cap * sizeof *a);
+    as_pp_range *a = as_new(pp->j, cap * sizeof *a);
     if (f->nargs) memcpy(a, f->arg, f->nargs * sizeof *a);
     f->arg = a;
     f->cap_args = cap;
   }
   as_tok *to = as_toks_grow(pp->j, &f->args, r.n);
   if (r.n) memcpy(to, v + r.at, r.n * sizeof *to);
-  f->arg[f->nargs++] = (pp_range){f->args.n, r.n};
+  f->arg[f->nargs++] = (as_pp_range){f->args.n, r.n};
   f->args.n += r.n;
 }
 
-static void fill_args(as_pp *pp, pp_frame *f, const as_tok *v) {
-  const pp_macro *m = f->macro;
+static void fill_args(as_pp *pp, as_pp_frame *f, const as_tok *v) {
+  const as_pp_macro *m = f->macro;
   f->args.n = f->nargs = f->rotate = 0;
   for (uint32_t i = 0; i < pp->npieces; i++) add_arg(pp, f, v, pp->pieces[i]);
   for (uint32_t i = f->nargs - m->least; i < m->ndefs; i++)
@@ -262,12 +262,12 @@ static void fill_args(as_pp *pp, pp_frame *f, const as_tok *v) {
              PP_MAX_ARG_TOKENS);
 }
 
-static void enter(as_pp *pp, pp_macro *m, const as_tok *name, const as_tok *label) {
+static void enter(as_pp *pp, as_pp_macro *m, const as_tok *name, const as_tok *label) {
   if (++pp->calls > PP_MAX_CALLS)
     as_fatal(pp->j, name->pos, "more than %d macro calls and contexts", PP_MAX_CALLS);
   as_expansion *e = as_new(pp->j, sizeof *e);
   *e = (as_expansion){m->name, name->pos};
-  pp_frame *f = pp_push(pp, PP_MACRO, name->pos);
+  as_pp_frame *f = as_pp_push(pp, PP_MACRO, name->pos);
   f->macro = m;
   f->called = name->text;
   f->call = f;
@@ -281,37 +281,37 @@ static void enter(as_pp *pp, pp_macro *m, const as_tok *name, const as_tok *labe
 
 /* The macro called at v[i], its parameters split; NULL when there is none. *reported: there was an
  * error. A mnemonic is itself inside the macro of its name, and where no form fits. */
-static pp_macro *called(as_pp *pp, const as_tok *v, uint32_t i, uint32_t n, bool *reported) {
-  pp_macro *head = v[i].kind == AS_T_NAME ? pp_find_macro(pp, v[i].text) : NULL;
+static as_pp_macro *called(as_pp *pp, const as_tok *v, uint32_t i, uint32_t n, bool *reported) {
+  as_pp_macro *head = v[i].kind == AS_T_NAME ? as_pp_find_macro(pp, v[i].text) : NULL;
   if (!head) return NULL;
-  *reported = !pp_split(pp, v + i + 1, n - i - 1, 0);
+  *reported = !as_pp_split(pp, v + i + 1, n - i - 1, 0);
   if (*reported) return NULL;
   uint32_t count = pp->npieces;
-  pp_macro *m = choose(head, count);
+  as_pp_macro *m = choose(head, count);
   if ((!m || m->busy) && is_word(pp, &v[i])) return NULL;
   if (!m) {
     no_form(pp, &v[i], head, count);
     *reported = true;
   } else if (m->greedy && count > m->most) {
-    *reported = !pp_split(pp, v + i + 1, n - i - 1, m->most);
+    *reported = !as_pp_split(pp, v + i + 1, n - i - 1, m->most);
   }
   return *reported ? NULL : m;
 }
 
-bool pp_call(as_pp *pp, const as_tok *v, uint32_t n, uint32_t *label) {
+bool as_pp_call(as_pp *pp, const as_tok *v, uint32_t n, uint32_t *label) {
   bool reported = false;
   uint32_t i = 0;
   *label = 0;
-  pp_macro *m = called(pp, v, 0, n, &reported);
+  as_pp_macro *m = called(pp, v, 0, n, &reported);
   if (!m && !reported && n > 1 && v[0].kind == AS_T_NAME) {
     bool colon = is_punct(&v[1], ':');
     i = colon ? 2 : 1;
-    bool names = i < n && v[i].kind == AS_T_NAME && pp_find_macro(pp, v[i].text);
+    bool names = i < n && v[i].kind == AS_T_NAME && as_pp_find_macro(pp, v[i].text);
     if (names && (colon || !is_word(pp, &v[0]))) m = called(pp, v, i, n, &reported);
   }
   if (!m) return reported;
   enter(pp, m, &v[i], i ? v : NULL);
-  fill_args(pp, pp_top(pp), v + i + 1);
+  fill_args(pp, as_pp_top(pp), v + i + 1);
   if (i && !m->takes_label) *label = i;
   return true;
 }

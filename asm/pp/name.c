@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-as_macros *pp_macros(as_pp *pp, const char *name) {
+as_macros *as_pp_macros(as_pp *pp, const char *name) {
   as_name *entry = as_name_of(name);
   if (!entry->macros) entry->macros = as_new(pp->j, sizeof *entry->macros);
   return entry->macros;
@@ -12,8 +12,8 @@ as_macros *pp_macros(as_pp *pp, const char *name) {
 static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c; }
 
 /* The lower-case name is remembered with the name: folding happens once for each spelling. */
-const char *pp_lower(as_pp *pp, const char *name) {
-  as_macros *m = pp_macros(pp, name);
+const char *as_pp_lower(as_pp *pp, const char *name) {
+  as_macros *m = as_pp_macros(pp, name);
   if (m->lower) return m->lower->text;
   uint32_t n = as_name_of(name)->len;
   char *s = as_strn(pp->j, name, n);
@@ -22,41 +22,41 @@ const char *pp_lower(as_pp *pp, const char *name) {
   return m->lower->text;
 }
 
-bool pp_same_name(as_pp *pp, const char *a, const char *b, bool nocase) {
-  return a == b || (nocase && pp_lower(pp, a) == pp_lower(pp, b));
+bool as_pp_same_name(as_pp *pp, const char *a, const char *b, bool nocase) {
+  return a == b || (nocase && as_pp_lower(pp, a) == as_pp_lower(pp, b));
 }
 
-pp_define *pp_find_define(as_pp *pp, const char *name) {
+as_pp_define *as_pp_find_define(as_pp *pp, const char *name) {
   as_macros *m = as_name_of(name)->macros;
   if (m && m->def) return m->def;
   if (!pp->any_nocase) return NULL;
-  m = as_name_of(pp_lower(pp, name))->macros;
+  m = as_name_of(as_pp_lower(pp, name))->macros;
   return m ? m->def_nocase : NULL;
 }
 
-pp_macro *pp_find_macro(as_pp *pp, const char *name) {
+as_pp_macro *as_pp_find_macro(as_pp *pp, const char *name) {
   as_macros *m = as_name_of(name)->macros;
   if (m && m->mac) return m->mac;
   if (!pp->any_nocase) return NULL;
-  m = as_name_of(pp_lower(pp, name))->macros;
+  m = as_name_of(as_pp_lower(pp, name))->macros;
   return m ? m->mac_nocase : NULL;
 }
 
-void pp_set(as_pp *pp, const as_tok *name, const as_tok *v, uint32_t n, bool nocase) {
-  pp_define *d = pp_form(pp, name, -1, nocase);
-  if (d) pp_set_body(pp, d, v, n);
+void as_pp_set(as_pp *pp, const as_tok *name, const as_tok *v, uint32_t n, bool nocase) {
+  as_pp_define *d = as_pp_form(pp, name, -1, nocase);
+  if (d) as_pp_set_body(pp, d, v, n);
 }
 
-void pp_set_string(as_pp *pp, const as_tok *name, const char *s, uint32_t n, bool nocase) {
+void as_pp_set_string(as_pp *pp, const as_tok *name, const char *s, uint32_t n, bool nocase) {
   as_tok t = {.kind = AS_T_STR, .text = s, .len = n, .pos = name->pos};
-  pp_set(pp, name, &t, 1, nocase);
+  as_pp_set(pp, name, &t, 1, nocase);
 }
 
 /* A negative number is two tokens, as if it had been written. */
-void pp_set_int(as_pp *pp, const as_tok *name, int64_t v, bool nocase) {
+void as_pp_set_int(as_pp *pp, const as_tok *name, int64_t v, bool nocase) {
   as_tok t[2] = {{.kind = AS_T_PUNCT, .punct = '-', .text = "-", .len = 1, .pos = name->pos},
                  {.kind = AS_T_INT, .text = "", .pos = name->pos}};
   uint64_t magnitude = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
   memcpy(&t[1].v.ival, &magnitude, sizeof magnitude);
-  pp_set(pp, name, v < 0 ? t : t + 1, v < 0 ? 2 : 1, nocase);
+  as_pp_set(pp, name, v < 0 ? t : t + 1, v < 0 ? 2 : 1, nocase);
 }

@@ -6,16 +6,16 @@
 
 /* ---- Frames ------------------------------------------------------------------------------- */
 
-pp_frame *pp_top(as_pp *pp) { return pp->frames[pp->nframes - 1]; }
+as_pp_frame *as_pp_top(as_pp *pp) { return pp->frames[pp->nframes - 1]; }
 
-pp_frame *pp_push(as_pp *pp, unsigned kind, as_pos at) {
+as_pp_frame *as_pp_push(as_pp *pp, unsigned kind, as_pos at) {
   if (kind == PP_FILE && pp->nfiles > PP_MAX_INCLUDE)
     as_fatal(pp->j, at, "%%include nested deeper than %d", PP_MAX_INCLUDE);
   if (kind != PP_FILE && pp->nmacros == PP_MAX_DEPTH)
     as_fatal(pp->j, at, "macros nested deeper than %d", PP_MAX_DEPTH);
-  pp_frame **slot = &pp->frames[pp->nframes++];
+  as_pp_frame **slot = &pp->frames[pp->nframes++];
   if (!*slot) *slot = as_new(pp->j, sizeof **slot);
-  pp_frame *f = *slot;
+  as_pp_frame *f = *slot;
   f->kind = (uint8_t)kind;
   f->nconds = pp->nconds;
   f->pos = at;
@@ -25,8 +25,8 @@ pp_frame *pp_push(as_pp *pp, unsigned kind, as_pos at) {
   return f;
 }
 
-void pp_pop(as_pp *pp) {
-  pp_frame *f = pp->frames[--pp->nframes];
+void as_pp_pop(as_pp *pp) {
+  as_pp_frame *f = pp->frames[--pp->nframes];
   *(f->kind == PP_FILE ? &pp->nfiles : &pp->nmacros) -= 1;
   if (f->kind != PP_MACRO) return;
   f->macro->busy--;
@@ -34,12 +34,12 @@ void pp_pop(as_pp *pp) {
 }
 
 /* Conditions do not reach out of what they were opened in. */
-static void close_conds(as_pp *pp, const pp_frame *f) {
+static void close_conds(as_pp *pp, const as_pp_frame *f) {
   for (; pp->nconds > f->nconds; pp->nconds--)
     as_error(pp->j, pp->conds[pp->nconds - 1].pos, 1, "`%%if` without `%%endif`");
 }
 
-void pp_count(as_pp *pp, uint32_t tokens, as_pos at) {
+void as_pp_count(as_pp *pp, uint32_t tokens, as_pos at) {
   pp->tokens += tokens;
   if (pp->tokens > PP_MAX_TOKENS)
     as_fatal(pp->j, at, "macros, %%rep and %%include give more than %d tokens", PP_MAX_TOKENS);
@@ -53,16 +53,16 @@ typedef struct raw_line {
   bool has_pp, bad;
 } raw_line;
 
-static bool file_line(as_pp *pp, pp_frame *f, raw_line *out) {
-  f->lex.quiet = pp_skipping(pp);
+static bool file_line(as_pp *pp, as_pp_frame *f, raw_line *out) {
+  f->lex.quiet = as_pp_skipping(pp);
   if (!as_lex_line(&f->lex, &pp->raw)) return false;
   *out = (raw_line){pp->raw.v, pp->raw.n, pp->raw.has_pp, pp->raw.bad};
-  if (pp->nfiles > 1) pp_count(pp, out->n + 1, out->v->pos);
+  if (pp->nfiles > 1) as_pp_count(pp, out->n + 1, out->v->pos);
   return true;
 }
 
 /* The next line of a macro or %rep; false at the end of the last iteration. */
-static bool body_line(as_pp *pp, pp_frame *f, raw_line *out) {
+static bool body_line(as_pp *pp, as_pp_frame *f, raw_line *out) {
   if (f->at == f->body.end) {
     close_conds(pp, f);
     if (f->kind != PP_REP || f->left == 0) return false;
@@ -70,23 +70,23 @@ static bool body_line(as_pp *pp, pp_frame *f, raw_line *out) {
     f->at = f->body.begin;
   }
   if (f->at == f->body.end) return false;
-  const pp_line *l = &f->body.lines[f->at++];
+  const as_pp_raw_line *l = &f->body.lines[f->at++];
   *out = (raw_line){l->v, l->n, l->has_pp, false};
-  pp_count(pp, l->n, l->v->pos);
+  as_pp_count(pp, l->n, l->v->pos);
   return true;
 }
 
 static bool next_raw(as_pp *pp, raw_line *out) {
   while (pp->nframes > 0) {
-    pp_frame *f = pp_top(pp);
+    as_pp_frame *f = as_pp_top(pp);
     if (f->kind == PP_FILE ? file_line(pp, f, out) : body_line(pp, f, out)) return true;
     close_conds(pp, f);
-    pp_pop(pp);
+    as_pp_pop(pp);
   }
   return false;
 }
 
-unsigned pp_directive_of(const as_tok *v, uint32_t n) {
+unsigned as_pp_directive_of(const as_tok *v, uint32_t n) {
   if (n == 0 || v->kind != AS_T_PP || v->punct != AS_PP_DIRECTIVE) return PP_D_NONE;
   const as_macros *m = as_name_of(v->text)->macros;
   return m ? m->directive : PP_D_NONE;
@@ -96,7 +96,7 @@ unsigned pp_directive_of(const as_tok *v, uint32_t n) {
 
 /* How a line changes the depth of what is collected. */
 static int nesting(const as_tok *v, uint32_t n, bool is_macro) {
-  unsigned d = pp_directive_of(v, n);
+  unsigned d = as_pp_directive_of(v, n);
   if (is_macro) {
     if (d == PP_D_macro || d == PP_D_imacro) return 1;
     return d == PP_D_endmacro || d == PP_D_endm ? -1 : 0;
@@ -111,8 +111,8 @@ static bool never_closed(as_pp *pp, as_pos at, bool is_macro) {
 }
 
 /* The rest of the body is already there: a range, whose end is found once. */
-static bool collect_range(as_pp *pp, pp_frame *f, as_pos at, bool is_macro, pp_body *out) {
-  pp_line *opener = &f->body.lines[f->at - 1];
+static bool collect_range(as_pp *pp, as_pp_frame *f, as_pos at, bool is_macro, as_pp_body *out) {
+  as_pp_raw_line *opener = &f->body.lines[f->at - 1];
   uint32_t i = opener->close;
   if (i == 0) {
     int depth = 1;
@@ -122,31 +122,31 @@ static bool collect_range(as_pp *pp, pp_frame *f, as_pos at, bool is_macro, pp_b
     }
     opener->close = i;
   }
-  *out = (pp_body){f->body.lines, f->at, i};
+  *out = (as_pp_body){f->body.lines, f->at, i};
   f->at = i < f->body.end ? i + 1 : i;
   return i < f->body.end || never_closed(pp, at, is_macro);
 }
 
-static void store(as_pp *pp, pp_body *b, uint32_t *cap, const as_toks *t) {
+static void store(as_pp *pp, as_pp_body *b, uint32_t *cap, const as_toks *t) {
   if (b->end == *cap) {
     uint32_t more = *cap ? *cap * 2 : 16;
-    pp_line *v = as_new(pp->j, more * sizeof *v);
+    as_pp_raw_line *v = as_new(pp->j, more * sizeof *v);
     if (b->end) memcpy(v, b->lines, b->end * sizeof *v);
     b->lines = v;
     *cap = more;
   }
-  pp_line *l = &b->lines[b->end++];
+  as_pp_raw_line *l = &b->lines[b->end++];
   l->n = t->n;
   l->has_pp = t->has_pp;
   l->v = as_new(pp->j, (t->n + 1u) * sizeof *l->v);
   memcpy(l->v, t->v, (t->n + 1u) * sizeof *l->v);
 }
 
-bool pp_collect(as_pp *pp, as_pos at, bool is_macro, pp_body *out) {
-  pp_frame *f = pp_top(pp);
+bool as_pp_collect(as_pp *pp, as_pos at, bool is_macro, as_pp_body *out) {
+  as_pp_frame *f = as_pp_top(pp);
   if (f->kind != PP_FILE) return collect_range(pp, f, at, is_macro, out);
   uint32_t cap = 0;
-  *out = (pp_body){NULL, 0, 0};
+  *out = (as_pp_body){NULL, 0, 0};
   for (int depth = 1; as_lex_line(&f->lex, &pp->raw);) {
     depth += nesting(pp->raw.v, pp->raw.n, is_macro);
     if (depth == 0) return true;
@@ -163,7 +163,7 @@ static const char *const directives[] = {
 #undef DIRECTIVE
 };
 
-bool pp_at_end(as_pp *pp, const as_tok *t, const char *after) {
+bool as_pp_at_end(as_pp *pp, const as_tok *t, const char *after) {
   if (t->kind == AS_T_END) return true;
   as_error(pp->j, t->pos, t->len, "unexpected %s after %s", as_tok_show(pp->j, t), after);
   return false;
@@ -183,7 +183,7 @@ static void unknown(as_pp *pp, const as_tok *v) {
 }
 
 static void directive(as_pp *pp, const as_tok *v, uint32_t n) {
-  unsigned d = pp_directive_of(v, n);
+  unsigned d = as_pp_directive_of(v, n);
   switch (d) {
   case PP_D_NONE: unknown(pp, v); break;
   case PP_D_define:
@@ -192,27 +192,27 @@ static void directive(as_pp *pp, const as_tok *v, uint32_t n) {
   case PP_D_ixdefine:
   case PP_D_undef:
   case PP_D_assign:
-  case PP_D_iassign: pp_do_define(pp, d, v, n); break;
+  case PP_D_iassign: as_pp_do_define(pp, d, v, n); break;
   case PP_D_defstr:
   case PP_D_idefstr:
   case PP_D_strlen:
   case PP_D_substr:
-  case PP_D_strcat: pp_do_string(pp, d, v, n); break;
+  case PP_D_strcat: as_pp_do_string(pp, d, v, n); break;
   case PP_D_macro:
-  case PP_D_imacro: pp_do_macro(pp, d, v, n); break;
+  case PP_D_imacro: as_pp_do_macro(pp, d, v, n); break;
   case PP_D_unmacro:
-  case PP_D_unimacro: pp_do_unmacro(pp, d, v, n); break;
-  default: pp_do_control(pp, d, v, n); break;
+  case PP_D_unimacro: as_pp_do_unmacro(pp, d, v, n); break;
+  default: as_pp_do_control(pp, d, v, n); break;
   }
 }
 
 /* A line that a false condition hides only counts when it opens, turns or closes one. */
 static bool hidden(as_pp *pp, const raw_line *r, unsigned d) {
-  if (!pp_skipping(pp)) return false;
-  if (!pp_is_cond(d)) return true;
+  if (!as_pp_skipping(pp)) return false;
+  if (!as_pp_is_cond(d)) return true;
   bool turns = d >= PP_D_IF && ((d - PP_D_IF) & 2);
   if (turns && !r->bad && pp->conds[pp->nconds - 1].state == PP_WAITING) return false;
-  pp_do_cond(pp, d, r->v, r->n, r->bad);
+  as_pp_do_cond(pp, d, r->v, r->n, r->bad);
   return true;
 }
 
@@ -252,14 +252,15 @@ static void cut_label(as_pp *pp, as_toks *t) {
 static bool finish(as_pp *pp, as_toks *t, as_line *out) {
   uint32_t label;
   if (needs_expansion(pp, t)) {
-    if (!pp_expand(pp, t->v, t->n, &t->v[t->n], &pp->out) || left_over(pp, &pp->out)) return false;
+    if (!as_pp_expand(pp, t->v, t->n, &t->v[t->n], &pp->out) || left_over(pp, &pp->out))
+      return false;
     t = &pp->out;
   }
   if (t->n == 0) return false;
   uint32_t depth = pp->nmacros;
   as_pos pos = t->v[0].pos;
   bool counts = pp->nmacros > 0 || pp->nfiles > 1;
-  if (pp_call(pp, t->v, t->n, &label)) {
+  if (as_pp_call(pp, t->v, t->n, &label)) {
     if (label == 0) return false;
     cut_label(pp, t);
   }
@@ -272,24 +273,24 @@ static bool finish(as_pp *pp, as_toks *t, as_line *out) {
 bool as_pp_line(as_pp *pp, as_line *out) {
   raw_line r;
   while (next_raw(pp, &r)) {
-    unsigned d = pp_directive_of(r.v, r.n);
+    unsigned d = as_pp_directive_of(r.v, r.n);
     if (hidden(pp, &r, d) || r.n == 0) continue;
     if (r.bad) {
-      if (pp_is_cond(d)) pp_do_cond(pp, d, r.v, r.n, true);
+      if (as_pp_is_cond(d)) as_pp_do_cond(pp, d, r.v, r.n, true);
       continue;
     }
     as_toks *t = &pp->raw;
     as_pos written = r.v->pos;
-    if (r.has_pp || pp_top(pp)->kind != PP_FILE) {
+    if (r.has_pp || as_pp_top(pp)->kind != PP_FILE) {
       t = &pp->line;
-      written.expansion = pp_top(pp)->expansion;
-      if (!pp_subst(pp, r.v, r.n, t)) {
-        if (pp_is_cond(d)) pp_do_cond(pp, d, r.v, r.n, true);
+      written.expansion = as_pp_top(pp)->expansion;
+      if (!as_pp_subst(pp, r.v, r.n, t)) {
+        if (as_pp_is_cond(d)) as_pp_do_cond(pp, d, r.v, r.n, true);
         continue;
       }
     }
-    if (pp_is_cond(d))
-      pp_do_cond(pp, d, t->v, t->n, false);
+    if (as_pp_is_cond(d))
+      as_pp_do_cond(pp, d, t->v, t->n, false);
     else if (t->n > 0 && t->v->kind == AS_T_PP && t->v->punct == AS_PP_DIRECTIVE)
       directive(pp, t->v, t->n);
     else if (finish(pp, t, out)) {
@@ -305,8 +306,8 @@ bool as_pp_line(as_pp *pp, as_line *out) {
 static void predefine(as_pp *pp, const char *name, unsigned magic, const char *text) {
   as_tok t = {.kind = AS_T_NAME, .text = as_intern(pp->j, name, strlen(name))};
   as_tok body = {.kind = AS_T_STR, .text = text, .len = (uint32_t)strlen(text)};
-  pp_define *d = pp_form(pp, &t, -1, false);
-  pp_set_body(pp, d, &body, 1);
+  as_pp_define *d = as_pp_form(pp, &t, -1, false);
+  as_pp_set_body(pp, d, &body, 1);
   d->magic = (uint8_t)magic;
 }
 
@@ -334,7 +335,7 @@ static void command_line(as_pp *pp) {
   if (!text) as_nomem(pp->j);
   as_pos none = {0};
   as_lex_open(pp->j, as_src_text(pp->j, "<command line>", text, n),
-              &pp_push(pp, PP_FILE, none)->lex);
+              &as_pp_push(pp, PP_FILE, none)->lex);
 }
 
 as_pp *as_pp_open(as_job *j, uint32_t source) {
@@ -342,12 +343,12 @@ as_pp *as_pp_open(as_job *j, uint32_t source) {
   as_pos none = {0};
   pp->j = j;
   for (unsigned i = 1; i < PP_D_IF; i++)
-    pp_macros(pp, as_intern(j, directives[i], strlen(directives[i])))->directive = (uint16_t)i;
-  pp_open_conds(pp);
+    as_pp_macros(pp, as_intern(j, directives[i], strlen(directives[i])))->directive = (uint16_t)i;
+  as_pp_open_conds(pp);
   predefine(pp, "__LINE__", PP_MAGIC_LINE, "");
   predefine(pp, "__FILE__", PP_MAGIC_FILE, "");
   predefine(pp, "__SOMA_VERSION__", PP_PLAIN, SOMA_VERSION);
-  as_lex_open(j, source, &pp_push(pp, PP_FILE, none)->lex);
+  as_lex_open(j, source, &as_pp_push(pp, PP_FILE, none)->lex);
   command_line(pp);
   return pp;
 }

@@ -1,6 +1,6 @@
 /* Inside the preprocessor. A line goes: raw tokens of the top frame -> parameters and local names
- * replaced (pp_subst) -> a directive, or single-line macros expanded (pp_expand) -> a macro call,
- * which pushes a frame, or a line for the parser.
+ * replaced (as_pp_subst) -> a directive, or single-line macros expanded (as_pp_expand) -> a macro
+ * call, which pushes a frame, or a line for the parser.
  *
  * Bodies of macros and of %rep are kept as raw lines. A nested %rep or %macro is a range of its
  * parent's lines, so that no loop copies what it repeats. All buffers are reused: memory grows
@@ -26,7 +26,7 @@ enum {
   PP_MAX_PARAMS = 10000
 };
 
-enum pp_directive {
+enum as_pp_directive {
   PP_D_NONE,
 #define DIRECTIVE(id, name) PP_D_##id,
 #include "../directives.def"
@@ -34,121 +34,121 @@ enum pp_directive {
   PP_D_IF /* and %elif: from here, see pp_cond.c */
 };
 
-typedef struct pp_line { /* raw; tokens end with an AS_T_END that n does not count */
+typedef struct as_pp_raw_line { /* raw; tokens end with an AS_T_END that n does not count */
   as_tok *v;
   uint32_t n;
   bool has_pp;
   uint32_t close; /* index of the line that closes the %rep or %macro opened here; 0: not known */
-} pp_line;
+} as_pp_raw_line;
 
-typedef struct pp_body {
-  pp_line *lines;
+typedef struct as_pp_body {
+  as_pp_raw_line *lines;
   uint32_t begin, end;
-} pp_body;
+} as_pp_body;
 
-enum pp_magic { PP_PLAIN, PP_MAGIC_LINE, PP_MAGIC_FILE };
+enum as_pp_magic { PP_PLAIN, PP_MAGIC_LINE, PP_MAGIC_FILE };
 
 /* A single-line macro. Forms with different counts of parameters are chained. */
-typedef struct pp_define {
-  struct pp_define *next;
+typedef struct as_pp_define {
+  struct as_pp_define *next;
   const char *name;
   int32_t nparams; /* -1: without parentheses */
   uint8_t magic;
   bool nocase, busy;
   as_tok *body; /* parameters are AS_PP_ARG */
   uint32_t n, cap;
-} pp_define;
+} as_pp_define;
 
 /* A multi-line macro. */
-typedef struct pp_macro {
-  struct pp_macro *next;
+typedef struct as_pp_macro {
+  struct as_pp_macro *next;
   const char *name;
   uint32_t least, most; /* parameters; most UINT32_MAX: any number */
   bool greedy, nocase, takes_label;
   uint32_t busy; /* calls that are open */
   as_toks defaults;
-  struct pp_range *def;
+  struct as_pp_range *def;
   uint32_t ndefs;
-  pp_body body;
+  as_pp_body body;
   as_pos pos;
-} pp_macro;
+} as_pp_macro;
 
 /* What a name means here; as_name.macros. nocase forms hang on the lower-case name. */
 typedef struct as_macros {
-  pp_define *def, *def_nocase;
-  pp_macro *mac, *mac_nocase;
+  as_pp_define *def, *def_nocase;
+  as_pp_macro *mac, *mac_nocase;
   as_name *lower;
-  uint16_t directive; /* pp_directive */
+  uint16_t directive; /* as_pp_directive */
 } as_macros;
 
-typedef struct pp_range { /* tokens of a buffer */
+typedef struct as_pp_range { /* tokens of a buffer */
   uint32_t at, n;
-} pp_range;
+} as_pp_range;
 
-enum pp_frame_kind { PP_FILE, PP_MACRO, PP_REP };
-typedef struct pp_frame {
+enum as_pp_frame_kind { PP_FILE, PP_MACRO, PP_REP };
+typedef struct as_pp_frame {
   uint8_t kind;
   uint32_t nconds; /* of the job when the frame began */
   as_pos pos;      /* where it was opened */
   as_lex lex;      /* of PP_FILE */
-  pp_body body;    /* of the others */
+  as_pp_body body; /* of the others */
   uint32_t at;
-  uint64_t left;         /* iterations of %rep after this one */
-  struct pp_frame *call; /* the macro call whose parameters count: itself in a macro; or NULL */
+  uint64_t left;            /* iterations of %rep after this one */
+  struct as_pp_frame *call; /* the macro call whose parameters count: itself in a macro; or NULL */
   const as_expansion *expansion;
-  pp_macro *macro;
+  as_pp_macro *macro;
   const char *called; /* the macro's name as written */
   uint64_t id;        /* for %%names */
   as_toks args;
-  pp_range *arg;
+  as_pp_range *arg;
   uint32_t nargs, cap_args, rotate;
   as_tok label; /* of %00; kind AS_T_END: none */
-} pp_frame;
+} as_pp_frame;
 
-enum pp_state { PP_TAKING, PP_WAITING, PP_DONE };
-typedef struct pp_cond {
+enum as_pp_state { PP_TAKING, PP_WAITING, PP_DONE };
+typedef struct as_pp_cond {
   as_pos pos;
   uint8_t state;
   bool after_else;
-} pp_cond;
+} as_pp_cond;
 
-typedef struct pp_context {
-  struct pp_context *outer;
+typedef struct as_pp_context {
+  struct as_pp_context *outer;
   const char *name; /* interned, or NULL */
   uint64_t id;
-} pp_context;
+} as_pp_context;
 
-/* Tokens that pp_expand still has to read. */
-typedef struct pp_input {
+/* Tokens that as_pp_expand still has to read. */
+typedef struct as_pp_input {
   const as_tok *v; /* NULL: in buf, which may move */
   const as_toks *buf;
   uint32_t at, end;
-  uint32_t mark;  /* of the scratch buffer before it */
-  pp_define *def; /* first form of the macro expanded; NULL: a line or an argument */
-  bool first;     /* the next token takes space_before from the call */
+  uint32_t mark;     /* of the scratch buffer before it */
+  as_pp_define *def; /* first form of the macro expanded; NULL: a line or an argument */
+  bool first;        /* the next token takes space_before from the call */
   bool space;
   as_pos pos;         /* of the call, for the tokens of v */
   const char *called; /* the name as written */
-} pp_input;
+} as_pp_input;
 
 struct as_pp {
   as_job *j;
-  pp_frame *frames[PP_MAX_DEPTH + PP_MAX_INCLUDE + 2];
+  as_pp_frame *frames[PP_MAX_DEPTH + PP_MAX_INCLUDE + 2];
   uint32_t nframes, nmacros, nfiles; /* open: all, macros and %reps, files */
-  pp_cond *conds;
+  as_pp_cond *conds;
   uint32_t nconds, cap_conds;
-  pp_context *context;
+  as_pp_context *context;
   bool any_nocase;
   uint64_t ids;
   uint64_t calls, lines, tokens, arg_tokens; /* so far, for the limits */
   as_toks raw, line, out;                    /* a line as lexed, substituted, expanded */
   as_toks pasted, temp;                      /* joined by %+; a define's body */
-  as_toks scratch, args;                     /* stacks of pp_expand */
-  pp_input *inputs;
+  as_toks scratch, args;                     /* stacks of as_pp_expand */
+  as_pp_input *inputs;
   uint32_t ninputs, cap_inputs;
-  pp_range *ranges;
+  as_pp_range *ranges;
   uint32_t nranges, cap_ranges;
-  pp_range *pieces; /* of pp_split */
+  as_pp_range *pieces; /* of as_pp_split */
   uint32_t npieces, cap_pieces;
   uint32_t nest, steps;
   uint64_t chars;
@@ -156,75 +156,75 @@ struct as_pp {
 
 /* ---- pp.c --------------------------------------------------------------------------------- */
 
-pp_frame *pp_top(as_pp *pp);
+as_pp_frame *as_pp_top(as_pp *pp);
 /* A new frame on top, its buffers kept from an earlier use. Fatal past the limits. */
-pp_frame *pp_push(as_pp *pp, unsigned kind, as_pos at);
-void pp_pop(as_pp *pp);
+as_pp_frame *as_pp_push(as_pp *pp, unsigned kind, as_pos at);
+void as_pp_pop(as_pp *pp);
 /* The lines up to the directive that closes opener, which is the current line; the top frame goes
  * on behind it. False after an error: the end of the frame came first. */
-bool pp_collect(as_pp *pp, as_pos at, bool is_macro, pp_body *out);
-unsigned pp_directive_of(const as_tok *v, uint32_t n); /* of a raw line, PP_D_NONE */
+bool as_pp_collect(as_pp *pp, as_pos at, bool is_macro, as_pp_body *out);
+unsigned as_pp_directive_of(const as_tok *v, uint32_t n); /* of a raw line, PP_D_NONE */
 /* An error for what is left behind a directive; true when there is nothing. */
-bool pp_at_end(as_pp *pp, const as_tok *t, const char *after);
-void pp_count(as_pp *pp, uint32_t tokens, as_pos at);
+bool as_pp_at_end(as_pp *pp, const as_tok *t, const char *after);
+void as_pp_count(as_pp *pp, uint32_t tokens, as_pos at);
 
 /* ---- pp_name.c: names and their meanings -------------------------------------------------- */
 
-as_macros *pp_macros(as_pp *pp, const char *name); /* never NULL */
+as_macros *as_pp_macros(as_pp *pp, const char *name); /* never NULL */
 /* Forms of a name, exact ones first; NULL when there is none. */
-pp_define *pp_find_define(as_pp *pp, const char *name);
-pp_macro *pp_find_macro(as_pp *pp, const char *name);
-const char *pp_lower(as_pp *pp, const char *name);
-bool pp_same_name(as_pp *pp, const char *a, const char *b, bool nocase);
+as_pp_define *as_pp_find_define(as_pp *pp, const char *name);
+as_pp_macro *as_pp_find_macro(as_pp *pp, const char *name);
+const char *as_pp_lower(as_pp *pp, const char *name);
+bool as_pp_same_name(as_pp *pp, const char *a, const char *b, bool nocase);
 /* The form of a define with nparams parameters (-1: without parentheses), a new one when there is
  * none; NULL after an error when the name has the other kind (pp_define.c). */
-pp_define *pp_form(as_pp *pp, const as_tok *name, int32_t nparams, bool nocase);
-void pp_set_body(as_pp *pp, pp_define *d, const as_tok *v, uint32_t n); /* copies */
+as_pp_define *as_pp_form(as_pp *pp, const as_tok *name, int32_t nparams, bool nocase);
+void as_pp_set_body(as_pp *pp, as_pp_define *d, const as_tok *v, uint32_t n); /* copies */
 /* Sets a define without parameters to n tokens (copied), reusing its memory. */
-void pp_set(as_pp *pp, const as_tok *name, const as_tok *v, uint32_t n, bool nocase);
-void pp_set_string(as_pp *pp, const as_tok *name, const char *s, uint32_t n, bool nocase);
-void pp_set_int(as_pp *pp, const as_tok *name, int64_t v, bool nocase);
+void as_pp_set(as_pp *pp, const as_tok *name, const as_tok *v, uint32_t n, bool nocase);
+void as_pp_set_string(as_pp *pp, const as_tok *name, const char *s, uint32_t n, bool nocase);
+void as_pp_set_int(as_pp *pp, const as_tok *name, int64_t v, bool nocase);
 
 /* ---- pp_subst.c --------------------------------------------------------------------------- */
 
 /* Copies a raw line into out with parameters, %%names, %$names and %? replaced and adjacent words
  * joined. False after an error. */
-bool pp_subst(as_pp *pp, const as_tok *v, uint32_t n, as_toks *out);
+bool as_pp_subst(as_pp *pp, const as_tok *v, uint32_t n, as_toks *out);
 
 /* ---- pp_expand.c -------------------------------------------------------------------------- */
 
 /* Expands the single-line macros in n tokens into out (cleared; ended by AS_T_END at end's place)
  * and joins around %+. False after an error. */
-bool pp_expand(as_pp *pp, const as_tok *v, uint32_t n, const as_tok *end, as_toks *out);
+bool as_pp_expand(as_pp *pp, const as_tok *v, uint32_t n, const as_tok *end, as_toks *out);
 /* Joins two words to what their text lexes to, on out. */
-bool pp_paste(as_pp *pp, const as_tok *a, const as_tok *b, as_toks *out);
+bool as_pp_paste(as_pp *pp, const as_tok *a, const as_tok *b, as_toks *out);
 
 /* ---- pp_define.c, pp_string.c, pp_macro.c, pp_cond.c, pp_control.c: directives ------------- */
 
 /* v[0] is the directive, v[n] the AS_T_END. */
-void pp_do_define(as_pp *pp, unsigned d, const as_tok *v, uint32_t n);
-void pp_do_string(as_pp *pp, unsigned d, const as_tok *v, uint32_t n);
-void pp_do_macro(as_pp *pp, unsigned d, const as_tok *v, uint32_t n);
-void pp_do_unmacro(as_pp *pp, unsigned d, const as_tok *v, uint32_t n);
-void pp_do_control(as_pp *pp, unsigned d, const as_tok *v, uint32_t n);
+void as_pp_do_define(as_pp *pp, unsigned d, const as_tok *v, uint32_t n);
+void as_pp_do_string(as_pp *pp, unsigned d, const as_tok *v, uint32_t n);
+void as_pp_do_macro(as_pp *pp, unsigned d, const as_tok *v, uint32_t n);
+void as_pp_do_unmacro(as_pp *pp, unsigned d, const as_tok *v, uint32_t n);
+void as_pp_do_control(as_pp *pp, unsigned d, const as_tok *v, uint32_t n);
 /* Whether d is of the %if family, with %else and %endif. */
-bool pp_is_cond(unsigned d);
-void pp_do_cond(as_pp *pp, unsigned d, const as_tok *v, uint32_t n, bool bad);
-void pp_open_conds(as_pp *pp); /* names of the %if family */
-static inline bool pp_skipping(const as_pp *pp) {
+bool as_pp_is_cond(unsigned d);
+void as_pp_do_cond(as_pp *pp, unsigned d, const as_tok *v, uint32_t n, bool bad);
+void as_pp_open_conds(as_pp *pp); /* names of the %if family */
+static inline bool as_pp_skipping(const as_pp *pp) {
   return pp->nconds > 0 && pp->conds[pp->nconds - 1].state != PP_TAKING;
 }
 /* When v is a call of a multi-line macro: pushes its frame. A label before it is left in *label
  * (n tokens of v) for the caller to emit; 0 when the macro takes it. */
-bool pp_call(as_pp *pp, const as_tok *v, uint32_t n, uint32_t *label);
+bool as_pp_call(as_pp *pp, const as_tok *v, uint32_t n, uint32_t *label);
 /* The count of parameters of `%macro name COUNT`, at *t; false after an error. */
-typedef struct pp_count_spec {
+typedef struct as_pp_count_spec {
   uint32_t least, most;
   bool greedy;
-} pp_count_spec;
-bool pp_read_count(as_pp *pp, const as_tok **t, pp_count_spec *out);
+} as_pp_count_spec;
+bool as_pp_read_count(as_pp *pp, const as_tok **t, as_pp_count_spec *out);
 /* Splits tokens at commas outside () [] {} into pp->pieces, ranges of v; a piece in braces loses
  * them. Piece number greedy (1-based, 0: none) takes all the rest. False after an error. */
-bool pp_split(as_pp *pp, const as_tok *v, uint32_t n, uint32_t greedy);
+bool as_pp_split(as_pp *pp, const as_tok *v, uint32_t n, uint32_t greedy);
 
 #endif

@@ -19,12 +19,13 @@ static void defstr(as_pp *pp, const as_tok *name, bool nocase) {
   char *s = b.failed ? NULL : isa_arena_strn(&pp->j->arena, n ? b.data : "", n);
   isa_buf_free(&b);
   if (!s) as_nomem(pp->j);
-  pp_set_string(pp, name, s, (uint32_t)n, nocase);
+  as_pp_set_string(pp, name, s, (uint32_t)n, nocase);
 }
 
 static void length(as_pp *pp, const as_tok *name) {
   const as_tok *t = pp->out.v;
-  if (need_string(pp, t) && pp_at_end(pp, t + 1, "the string")) pp_set_int(pp, name, t->len, false);
+  if (need_string(pp, t) && as_pp_at_end(pp, t + 1, "the string"))
+    as_pp_set_int(pp, name, t->len, false);
 }
 
 /* Bytes start (from 1) to start + count - 1; a negative count ends -1 - count before the end. */
@@ -37,8 +38,8 @@ static void cut(as_pp *pp, const as_tok *name, const as_tok *s, int64_t start, i
   else
     end = count + 1 > -n ? n + count + 1 : 0;
   if (end < from) end = from;
-  pp_set_string(pp, name, as_strn(pp->j, s->text + from, (size_t)(end - from)),
-                (uint32_t)(end - from), false);
+  as_pp_set_string(pp, name, as_strn(pp->j, s->text + from, (size_t)(end - from)),
+                   (uint32_t)(end - from), false);
 }
 
 static void substr(as_pp *pp, const as_tok *name) {
@@ -52,7 +53,7 @@ static void substr(as_pp *pp, const as_tok *name) {
     c.t++;
     if (!as_expr_int(&c, &count)) return;
   }
-  if (pp_at_end(pp, c.t, "the length")) cut(pp, name, s, start, count);
+  if (as_pp_at_end(pp, c.t, "the length")) cut(pp, name, s, start, count);
 }
 
 static void strcat_all(as_pp *pp, const as_tok *name) {
@@ -71,17 +72,17 @@ static void strcat_all(as_pp *pp, const as_tok *name) {
     memcpy(to, t->text, t->len);
     to += t->len;
   }
-  pp_set_string(pp, name, s, (uint32_t)n, false);
+  as_pp_set_string(pp, name, s, (uint32_t)n, false);
 }
 
-void pp_do_string(as_pp *pp, unsigned d, const as_tok *v, uint32_t n) {
+void as_pp_do_string(as_pp *pp, unsigned d, const as_tok *v, uint32_t n) {
   const as_tok *name = v + 1;
   if (n < 2 || name->kind != AS_T_NAME) {
     as_error(pp->j, name->pos, name->len, "expected a name after `%%%s`, not %s", v->text,
              as_tok_show(pp->j, name));
     return;
   }
-  if (!pp_expand(pp, v + 2, n - 2, v + n, &pp->out)) return;
+  if (!as_pp_expand(pp, v + 2, n - 2, v + n, &pp->out)) return;
   switch (d) {
   case PP_D_strlen: length(pp, name); break;
   case PP_D_substr: substr(pp, name); break;

@@ -7,7 +7,7 @@
 
 typedef struct subst {
   as_pp *pp;
-  pp_frame *f, *call;
+  as_pp_frame *f, *call;
   as_toks *out;
   bool space;   /* something with a space before it came to nothing */
   bool nothing; /* a parameter did: a %+ behind it joins nothing */
@@ -26,7 +26,7 @@ static void put(subst *s, const as_tok *t, bool space) {
   s->space = false;
   if (!space && s->out->n > 0 && is_word(t) && is_word(&s->out->v[s->out->n - 1])) {
     as_tok last = s->out->v[--s->out->n];
-    if (pp_paste(s->pp, &last, t, s->out)) return;
+    if (as_pp_paste(s->pp, &last, t, s->out)) return;
     s->out->v[s->out->n++] = last;
     space = true;
   }
@@ -35,7 +35,7 @@ static void put(subst *s, const as_tok *t, bool space) {
   to->space_before = space;
 }
 
-static void put_range(subst *s, bool space, pp_range r) {
+static void put_range(subst *s, bool space, as_pp_range r) {
   s->space |= space;
   uint32_t last = s->out->n - 1;
   s->nothing = r.n == 0;
@@ -68,7 +68,7 @@ static void put_local(subst *s, const as_tok *at, uint64_t id) {
   put_name(s, at, as_intern(s->pp->j, name, strlen(name)));
 }
 
-static pp_range param(const pp_frame *call, uint32_t i) {
+static as_pp_range param(const as_pp_frame *call, uint32_t i) {
   return call->arg[(i + call->rotate) % call->nargs];
 }
 
@@ -78,7 +78,7 @@ static void put_param(subst *s, const as_tok *t) {
     put(s, &n, t->space_before);
     return;
   }
-  pp_range r = {0, 0};
+  as_pp_range r = {0, 0};
   if (t->v.ival <= s->call->nargs) r = param(s->call, (uint32_t)t->v.ival - 1);
   put_range(s, t->space_before, r);
 }
@@ -109,7 +109,7 @@ static bool put_params(subst *s, const as_tok *t) {
 }
 
 static bool put_context(subst *s, const as_tok *t) {
-  pp_context *c = s->pp->context;
+  as_pp_context *c = s->pp->context;
   for (int64_t i = 1; i < t->v.ival && c; i++) c = c->outer;
   if (!c) {
     as_error(s->pp->j, t->pos, t->len, "%s needs %lld context%s: `%%push` opens one",
@@ -150,8 +150,8 @@ static bool put_pp(subst *s, const as_tok *t) {
   return true;
 }
 
-bool pp_subst(as_pp *pp, const as_tok *v, uint32_t n, as_toks *out) {
-  pp_frame *f = pp_top(pp);
+bool as_pp_subst(as_pp *pp, const as_tok *v, uint32_t n, as_toks *out) {
+  as_pp_frame *f = as_pp_top(pp);
   subst s = {.pp = pp, .f = f, .call = f->call, .out = out};
   out->n = 0;
   out->has_pp = out->bad = false;

@@ -11,7 +11,7 @@ typedef enum lint_state {
   LINT_RUNS,
   LINT_WAITS,
   LINT_HALTED,
-  LINT_LOOSE /* its path is not known: whatever it reaches may run */
+  LINT_LOST /* its path is not known: whatever it reaches may run */
 } lint_state;
 
 typedef struct lint_stream { /* an engine of a core */
@@ -54,63 +54,63 @@ typedef struct lint {
   uint8_t *statics_done[ISA_MAX_CORES][ISA_MAX_QUEUES];
   bool free;   /* waits hold up no one */
   bool judges; /* of such a pass: waits that `total` cannot satisfy are reported */
-  uint8_t blamed[LINT_STREAMS][LINT_SEMS]; /* they have been */
+  uint8_t wait_reported[LINT_STREAMS][LINT_SEMS]; /* they have been */
   const lint_stream *at; /* whose reads are checked, and who runs last; NULL: nobody's */
   uint8_t *written[ISA_MAX_CORES][2]; /* a bit a byte of SBUF and PSUM, partition by partition */
   uint8_t **hbm;                      /* a bit a byte of each tensor that begins without contents */
-  uint8_t *told;                      /* by tile, then by tensor: its reads have been reported */
+  uint8_t *reported;                  /* by tile, then by tensor: its reads have been reported */
 } lint;
 
 /* lint.c */
-void lint_add(lint *l, unsigned kind, isa_place at, const char *fmt, ...) ISA_PRINTF(4, 5);
+void isa_lint_add(lint *l, unsigned kind, isa_place at, const char *fmt, ...) ISA_PRINTF(4, 5);
 /* "`$loaded`" as in the source; buf has room. */
 enum { LINT_NAME = 80 };
-const char *lint_sem_name(const lint *l, unsigned core, unsigned sem, char buf[LINT_NAME]);
+const char *isa_lint_sem_name(const lint *l, unsigned core, unsigned sem, char buf[LINT_NAME]);
 /* "add.s:12" or "vector pc 12" */
-const char *lint_place(const lint *l, isa_place at, char buf[LINT_NAME]);
-isa_place lint_here(const lint_stream *s);
+const char *isa_lint_place(const lint *l, isa_place at, char buf[LINT_NAME]);
+isa_place isa_lint_here(const lint_stream *s);
 
 /* lint_run.c: one pass over all streams; false when memory is out. */
-bool lint_pass(lint *l);
+bool isa_lint_pass(lint *l);
 /* How much instruction in adds to a semaphore each time; dma_trigger only with a number. 0 when
  * that is not known. */
-uint64_t lint_adds(const isa_core *core, const isa_insn *in);
+uint64_t isa_lint_adds(const isa_core *core, const isa_insn *in);
 
 /* lint_sem.c */
-static inline unsigned lint_key(unsigned core, unsigned sem) {
+static inline unsigned isa_lint_key(unsigned core, unsigned sem) {
   return core % ISA_MAX_CORES * ISA_NSEMS + sem;
 }
-void lint_update(lint *l, const lint_stream *s, const isa_insn *in, const isa_update *u,
-                 uint64_t times);
-void lint_clear(lint *l, const lint_stream *s, const isa_insn *in);
-void lint_update_any(lint *l, unsigned core, const isa_insn *in);
+void isa_lint_update(lint *l, const lint_stream *s, const isa_insn *in, const isa_update *u,
+                     uint64_t times);
+void isa_lint_clear(lint *l, const lint_stream *s, const isa_insn *in);
+void isa_lint_update_any(lint *l, unsigned core, const isa_insn *in);
 /* Whether the wait can hold, with the semaphore as in `m` and what s itself has done. */
-bool lint_can_hold(const lint *l, const lint_stream *s, const isa_wait *w, const lint_sem *m);
-void lint_passed(lint *l, lint_stream *s, const isa_wait *w);
-bool lint_want(const lint_stream *s, const isa_wait *w, uint32_t *value);
-void lint_scan_text(lint *l);
+bool isa_lint_can_hold(const lint *l, const lint_stream *s, const isa_wait *w, const lint_sem *m);
+void isa_lint_passed(lint *l, lint_stream *s, const isa_wait *w);
+bool isa_lint_wait_value(const lint_stream *s, const isa_wait *w, uint32_t *value);
+void isa_lint_scan_text(lint *l);
 /* s has come to a wait that the program's totals cannot satisfy. */
-void lint_judge_wait(lint *l, const lint_stream *s, const isa_wait *w);
-const char *lint_cond(unsigned cond); /* ">=" */
-void lint_judge_unwaited(lint *l);
+void isa_lint_judge_wait(lint *l, const lint_stream *s, const isa_wait *w);
+const char *isa_lint_cond(unsigned cond); /* ">=" */
+void isa_lint_judge_unwaited(lint *l);
 
 /* lint_circle.c: of a pass in which waits held. */
-void lint_judge_circles(lint *l);
+void isa_lint_judge_circles(lint *l);
 
 /* lint_loop.c: behind a pass in which no wait held anyone up. */
-void lint_judge_balance(lint *l);
+void isa_lint_judge_balance(lint *l);
 
 /* lint_mem.c */
 /* Calls fn for each operand pattern of an instruction, with its access flags, those of offsets and
  * index vectors included. */
 typedef void (*lint_ap_fn)(void *ud, uint32_t ap, uint32_t flags);
-void lint_each_ap(const lint *l, unsigned core, const isa_insn *in, lint_ap_fn fn, void *ud);
-bool lint_memory_open(lint *l);
-void lint_memory_close(lint *l);
-void lint_memory_reset(lint *l);
-void lint_access(lint *l, const lint_stream *s, const isa_insn *in); /* reads, then writes */
-void lint_write_only(lint *l, const lint_stream *s, const isa_insn *in);
+void isa_lint_each_ap(const lint *l, unsigned core, const isa_insn *in, lint_ap_fn fn, void *ud);
+bool isa_lint_memory_open(lint *l);
+void isa_lint_memory_close(lint *l);
+void isa_lint_memory_reset(lint *l);
+void isa_lint_access(lint *l, const lint_stream *s, const isa_insn *in); /* reads, then writes */
+void isa_lint_write_only(lint *l, const lint_stream *s, const isa_insn *in);
 /* lint_tile.c */
-void lint_judge_tiles(lint *l);
+void isa_lint_judge_tiles(lint *l);
 
 #endif

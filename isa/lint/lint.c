@@ -13,7 +13,7 @@ const isa_lint_row isa_lints[ISA_NLINTS] = {
 
 /* ---- Findings ------------------------------------------------------------------------------ */
 
-void lint_add(lint *l, unsigned kind, isa_place at, const char *fmt, ...) {
+void isa_lint_add(lint *l, unsigned kind, isa_place at, const char *fmt, ...) {
   isa_findings *f = l->out;
   isa_buf b;
   va_list ap;
@@ -30,7 +30,7 @@ void lint_add(lint *l, unsigned kind, isa_place at, const char *fmt, ...) {
     l->failed = true;
 }
 
-const char *lint_sem_name(const lint *l, unsigned core, unsigned sem, char buf[LINT_NAME]) {
+const char *isa_lint_sem_name(const lint *l, unsigned core, unsigned sem, char buf[LINT_NAME]) {
   const char *name = core < l->p->ncores ? l->p->cores[core].sem_names[sem] : NULL;
   if (name)
     snprintf(buf, LINT_NAME, "$%s", name);
@@ -41,7 +41,7 @@ const char *lint_sem_name(const lint *l, unsigned core, unsigned sem, char buf[L
   return buf;
 }
 
-const char *lint_place(const lint *l, isa_place at, char buf[LINT_NAME]) {
+const char *isa_lint_place(const lint *l, isa_place at, char buf[LINT_NAME]) {
   const isa_code *code = &l->p->cores[at.core].code[at.engine];
   if (code->lines && code->lines[at.pc].file)
     snprintf(buf, LINT_NAME, "%.60s:%u", l->p->files[code->lines[at.pc].file - 1],
@@ -51,7 +51,7 @@ const char *lint_place(const lint *l, isa_place at, char buf[LINT_NAME]) {
   return buf;
 }
 
-isa_place lint_here(const lint_stream *s) {
+isa_place isa_lint_here(const lint_stream *s) {
   return (isa_place){(int)s->core, (int)s->engine, s->pc};
 }
 
@@ -87,9 +87,9 @@ static void judge_code(lint *l, const lint_stream *s) {
     uint32_t dead = end - pc;
     isa_place at = {(int)s->core, (int)s->engine, pc};
     if (dead == 1)
-      lint_add(l, ISA_LINT_unreachable, at, "nothing leads to this instruction");
+      isa_lint_add(l, ISA_LINT_unreachable, at, "nothing leads to this instruction");
     else if (dead > 1)
-      lint_add(l, ISA_LINT_unreachable, at, "nothing leads to these %u instructions", dead);
+      isa_lint_add(l, ISA_LINT_unreachable, at, "nothing leads to these %u instructions", dead);
     end += dead == 0;
   }
   if (seen) isa_free(l->al, seen, n);
@@ -113,8 +113,8 @@ static bool open(lint *l) {
     }
   }
   uint32_t places = p->ntiles + p->ntensors;
-  if (places) l->told = isa_zalloc(l->al, places);
-  return (l->told || !places) && lint_memory_open(l);
+  if (places) l->reported = isa_zalloc(l->al, places);
+  return (l->reported || !places) && isa_lint_memory_open(l);
 }
 
 static void close(lint *l) {
@@ -125,31 +125,31 @@ static void close(lint *l) {
     for (unsigned q = 0; q < p->cores[c].nqueues; q++)
       if (l->statics_done[c][q])
         isa_free(l->al, l->statics_done[c][q], p->cores[c].queues[q].nstatics);
-  if (l->told) isa_free(l->al, l->told, p->ntiles + p->ntensors);
-  lint_memory_close(l);
+  if (l->reported) isa_free(l->al, l->reported, p->ntiles + p->ntensors);
+  isa_lint_memory_close(l);
 }
 
 /* One pass without waits, for totals and loops, and one that holds each wait against these; then
  * one for each engine, in which that engine goes last, so that all that can be written before it
  * reads has been. Any of those tells who is stuck. */
 static void run(lint *l) {
-  lint_scan_text(l);
+  isa_lint_scan_text(l);
   l->free = true;
-  if (!lint_pass(l)) return;
+  if (!isa_lint_pass(l)) return;
   memcpy(l->total, l->sem, sizeof l->total);
-  lint_judge_balance(l);
+  isa_lint_judge_balance(l);
   l->judges = true;
-  if (!lint_pass(l)) return;
+  if (!isa_lint_pass(l)) return;
   l->judges = l->free = false;
   for (unsigned i = 0; i < LINT_STREAMS; i++) {
     if (!l->s[i].code || l->s[i].code->n == 0) continue;
     judge_code(l, &l->s[i]);
     l->at = &l->s[i];
-    if (!lint_pass(l)) return;
+    if (!isa_lint_pass(l)) return;
   }
-  if (l->at) lint_judge_circles(l);
-  lint_judge_unwaited(l);
-  lint_judge_tiles(l);
+  if (l->at) isa_lint_judge_circles(l);
+  isa_lint_judge_unwaited(l);
+  isa_lint_judge_tiles(l);
 }
 
 isa_status isa_lint(const isa_program *p, uint64_t steps, const isa_alloc *al, isa_findings *out,

@@ -40,7 +40,7 @@ static void build(lint *l, graph *g) {
   for (unsigned i = 0; i < LINT_STREAMS; i++) {
     if (!g->stuck[i]) continue;
     const isa_wait *w = &l->s[i].code->insns[l->s[i].pc].wait;
-    if (!lint_can_hold(l, &l->s[i], w, &l->total[lint_key(w->core, w->sem)])) continue;
+    if (!isa_lint_can_hold(l, &l->s[i], w, &l->total[isa_lint_key(w->core, w->sem)])) continue;
     for (unsigned j = 0; j < LINT_STREAMS; j++)
       g->to[i][j] = g->stuck[j] && updates(l, &l->s[j], w);
   }
@@ -64,27 +64,27 @@ static void put_stuck(const lint *l, const lint_stream *s, bool first, isa_buf *
   const isa_wait *w = &s->code->insns[s->pc].wait;
   char name[LINT_NAME], place[LINT_NAME];
   uint32_t want;
-  lint_want(s, w, &want);
+  isa_lint_wait_value(s, w, &want);
   isa_buf_printf(out, "%s%s (%s) waits for %s%s%u", first ? "" : ", ", isa_engines[s->engine].name,
-                 lint_place(l, lint_here(s), place), lint_sem_name(l, w->core, w->sem, name),
-                 lint_cond(w->cond), want);
+                 isa_lint_place(l, isa_lint_here(s), place),
+                 isa_lint_sem_name(l, w->core, w->sem, name), isa_lint_cond(w->cond), want);
 }
 
-static void tell(lint *l, const graph *g, unsigned first) {
+static void report_circle(lint *l, const graph *g, unsigned first) {
   isa_buf all;
   isa_buf_init(&all, l->al);
   for (unsigned j = first; j < LINT_STREAMS; j++)
     if (g->to[first][j]) put_stuck(l, &l->s[j], j == first, &all);
-  lint_add(l, ISA_LINT_circular, lint_here(&l->s[first]),
-           "these wait for updates behind one another: %s", isa_buf_str(&all));
+  isa_lint_add(l, ISA_LINT_circular, isa_lint_here(&l->s[first]),
+               "these wait for updates behind one another: %s", isa_buf_str(&all));
   l->failed = l->failed || all.failed;
   isa_buf_free(&all);
 }
 
-void lint_judge_circles(lint *l) {
+void isa_lint_judge_circles(lint *l) {
   graph g;
   memset(&g, 0, sizeof g);
   build(l, &g);
   for (unsigned i = 0; i < LINT_STREAMS && !l->failed; i++)
-    if (g.stuck[i] && leads_circle(&g, i)) tell(l, &g, i);
+    if (g.stuck[i] && leads_circle(&g, i)) report_circle(l, &g, i);
 }

@@ -28,8 +28,8 @@ static void note_update(const lint *l, const lint_stream *s, uint32_t pc, rounds
   const isa_insn *in = &s->code->insns[pc];
   const isa_update *u = &in->upd;
   if (u->kind == ISA_UPD_none) return;
-  rounds *r = &all[lint_key(u->core, u->sem)];
-  uint64_t up = lint_adds(&l->p->cores[s->core], in);
+  rounds *r = &all[isa_lint_key(u->core, u->sem)];
+  uint64_t up = isa_lint_adds(&l->p->cores[s->core], in);
   bool lowers = u->kind == ISA_UPD_dec || u->kind == ISA_UPD_sub;
   note_round(r, s->count[pc]);
   r->mixed = r->mixed || (!lowers && up == 0);
@@ -44,7 +44,7 @@ static void note_wait(const lint_stream *s, uint32_t pc, rounds *all) {
   const isa_wait *w = &s->code->insns[pc].wait;
   uint32_t count = s->count[pc];
   if (w->cond == ISA_WAIT_none || count == 0) return;
-  rounds *r = &all[lint_key(w->core, w->sem)];
+  rounds *r = &all[isa_lint_key(w->core, w->sem)];
   uint32_t want = w->cond == ISA_WAIT_gt ? w->value + 1 : w->value;
   bool plain = !w->is_reg && (w->cond == ISA_WAIT_ge || w->cond == ISA_WAIT_gt);
   if (!plain || count < 2 || (r->waits && (r->waits != count || r->want != want))) r->mixed = true;
@@ -59,7 +59,7 @@ static void note_others(const lint *l, rounds *all) {
     for (unsigned q = 0; q < l->p->cores[c].nqueues; q++)
       for (uint32_t k = 0; k < l->p->cores[c].queues[q].nstatics; k++) {
         const isa_update *u = &l->p->cores[c].queues[q].statics[k].upd;
-        if (u->kind) all[lint_key(u->core, u->sem)].mixed = true;
+        if (u->kind) all[isa_lint_key(u->core, u->sem)].mixed = true;
       }
   for (unsigned k = 0; k < LINT_SEMS; k++)
     if (l->sem[k].writes || l->sem[k].any) all[k].mixed = true;
@@ -68,21 +68,22 @@ static void note_others(const lint *l, rounds *all) {
 static void judge(lint *l, unsigned key, const rounds *r) {
   char name[LINT_NAME], place[LINT_NAME];
   if (r->mixed || r->n < 2 || r->waits != r->n) return;
-  lint_sem_name(l, key / ISA_NSEMS, key % ISA_NSEMS, name);
+  isa_lint_sem_name(l, key / ISA_NSEMS, key % ISA_NSEMS, name);
   if (r->down && r->up > r->down)
-    lint_add(l, ISA_LINT_unbalanced, r->wait,
-             "each of %u rounds adds %llu to %s and takes %llu (%s), so that this wait holds too "
-             "early; fix: take %llu",
-             r->n, (unsigned long long)r->up, name, (unsigned long long)r->down,
-             lint_place(l, r->lower, place), (unsigned long long)r->up);
+    isa_lint_add(
+        l, ISA_LINT_unbalanced, r->wait,
+        "each of %u rounds adds %llu to %s and takes %llu (%s), so that this wait holds too "
+        "early; fix: take %llu",
+        r->n, (unsigned long long)r->up, name, (unsigned long long)r->down,
+        isa_lint_place(l, r->lower, place), (unsigned long long)r->up);
   else if (!r->down && !r->once && r->want && r->want <= r->up)
-    lint_add(l, ISA_LINT_unbalanced, r->wait,
-             "each of %u rounds adds %llu to %s and nothing takes it: from the second round on "
-             "this wait for %u holds at once; fix: wait for %llu more each round",
-             r->n, (unsigned long long)r->up, name, r->want, (unsigned long long)r->up);
+    isa_lint_add(l, ISA_LINT_unbalanced, r->wait,
+                 "each of %u rounds adds %llu to %s and nothing takes it: from the second round on "
+                 "this wait for %u holds at once; fix: wait for %llu more each round",
+                 r->n, (unsigned long long)r->up, name, r->want, (unsigned long long)r->up);
 }
 
-void lint_judge_balance(lint *l) {
+void isa_lint_judge_balance(lint *l) {
   rounds *all = isa_zalloc(l->al, LINT_SEMS * sizeof *all);
   if (!all) {
     l->failed = true;

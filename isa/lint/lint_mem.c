@@ -27,7 +27,7 @@ static void visit(const walk *w, uint32_t index, uint32_t flags) {
   w->fn(w->ud, index, flags);
 }
 
-void lint_each_ap(const lint *l, unsigned core, const isa_insn *in, lint_ap_fn fn, void *ud) {
+void isa_lint_each_ap(const lint *l, unsigned core, const isa_insn *in, lint_ap_fn fn, void *ud) {
   const isa_form *f = isa_form_of(in->op);
   walk w = {l, &l->p->cores[core], fn, ud};
   for (unsigned i = 0; i < f->nfields; i++) {
@@ -91,7 +91,7 @@ static bool open_tensors(lint *l) {
   return true;
 }
 
-bool lint_memory_open(lint *l) {
+bool isa_lint_memory_open(lint *l) {
   bool ok = true;
   for (unsigned c = 0; c < l->p->ncores; c++)
     for (unsigned k = 0; k < 2; k++) {
@@ -102,7 +102,7 @@ bool lint_memory_open(lint *l) {
   return ok && open_tensors(l);
 }
 
-void lint_memory_close(lint *l) {
+void isa_lint_memory_close(lint *l) {
   for (unsigned c = 0; c < l->p->ncores; c++)
     for (unsigned k = 0; k < 2; k++)
       if (l->written[c][k])
@@ -112,7 +112,7 @@ void lint_memory_close(lint *l) {
   if (l->hbm) isa_free(l->al, l->hbm, l->p->ntensors * sizeof *l->hbm);
 }
 
-void lint_memory_reset(lint *l) {
+void isa_lint_memory_reset(lint *l) {
   for (unsigned c = 0; c < l->p->ncores; c++)
     for (unsigned k = 0; k < 2; k++)
       memset(l->written[c][k], 0, row_bytes(l, k ? ISA_PSUM : ISA_SBUF) * ISA_PMAX);
@@ -232,13 +232,13 @@ static bool writer_of(const lint *l, const region *r, unsigned partition, int64_
   const isa_core *c = &l->p->cores[core];
   for (unsigned e = 0; e < ISA_NENGINES; e++)
     for (uint32_t pc = 0; pc < c->code[e].n; pc++) {
-      lint_each_ap(l, core, &c->code[e].insns[pc], match_writer, &s);
+      isa_lint_each_ap(l, core, &c->code[e].insns[pc], match_writer, &s);
       *at = (isa_place){(int)core, (int)e, pc};
       if (s.found) return true;
     }
   for (unsigned q = 0; q < c->nqueues; q++)
     for (uint32_t k = 0; k < c->queues[q].nstatics; k++)
-      lint_each_ap(l, core, &c->queues[q].statics[k], match_writer, &s);
+      isa_lint_each_ap(l, core, &c->queues[q].statics[k], match_writer, &s);
   *at = (isa_place){(int)core, -1, 0};
   return s.found;
 }
@@ -269,26 +269,26 @@ static void report(const access *a, const isa_ap *ap, const region *r, unsigned 
                    int64_t byte) {
   lint *l = a->l;
   char place[LINT_NAME];
-  isa_place writer, here = lint_here(a->s);
+  isa_place writer, here = isa_lint_here(a->s);
   isa_buf what;
-  uint8_t *told = ap->base ? &l->told[ap->base - 1] : NULL;
-  if (told && ap->space == ISA_HBM) told += l->p->ntiles;
-  if (told && *told) return;
-  if (told) *told = 1;
+  uint8_t *reported = ap->base ? &l->reported[ap->base - 1] : NULL;
+  if (reported && ap->space == ISA_HBM) reported += l->p->ntiles;
+  if (reported && *reported) return;
+  if (reported) *reported = 1;
   isa_buf_init(&what, l->al);
   name_byte(l, ap, partition, byte, &what);
   bool written = writer_of(l, r, partition, byte, &writer);
   bool self = written && writer.engine == here.engine && writer.pc == here.pc;
   if (!written)
-    lint_add(l, ap->space == ISA_HBM ? ISA_LINT_empty : ISA_LINT_unwritten, here,
-             "%s is read here, and nothing writes it", isa_buf_str(&what));
+    isa_lint_add(l, ap->space == ISA_HBM ? ISA_LINT_empty : ISA_LINT_unwritten, here,
+                 "%s is read here, and nothing writes it", isa_buf_str(&what));
   else if (self || writer.engine < 0)
-    lint_add(l, ISA_LINT_early, here, "%s is read here before %s can have written it",
-             isa_buf_str(&what), self ? "anything but this instruction" : "a static transfer");
+    isa_lint_add(l, ISA_LINT_early, here, "%s is read here before %s can have written it",
+                 isa_buf_str(&what), self ? "anything but this instruction" : "a static transfer");
   else
-    lint_add(l, ISA_LINT_early, here,
-             "%s is read here before anything can have written it; it is written at %s",
-             isa_buf_str(&what), lint_place(l, writer, place));
+    isa_lint_add(l, ISA_LINT_early, here,
+                 "%s is read here before anything can have written it; it is written at %s",
+                 isa_buf_str(&what), isa_lint_place(l, writer, place));
   l->failed = l->failed || what.failed;
   isa_buf_free(&what);
 }
@@ -314,9 +314,9 @@ static void note_write(void *ud, uint32_t index, uint32_t flags) {
   if (region_of(a->l, a->s->core, &a->l->p->cores[a->s->core].aps[index - 1], &r)) mark(a->l, &r);
 }
 
-void lint_write_only(lint *l, const lint_stream *s, const isa_insn *in) {
+void isa_lint_write_only(lint *l, const lint_stream *s, const isa_insn *in) {
   access a = {l, s, 0};
-  lint_each_ap(l, s->core, in, note_write, &a);
+  isa_lint_each_ap(l, s->core, in, note_write, &a);
 }
 
 /* The operand of which an instruction may read only some places: those that another operand
@@ -341,12 +341,12 @@ static uint32_t part_of(const isa_insn *in) {
   }
 }
 
-void lint_access(lint *l, const lint_stream *s, const isa_insn *in) {
+void isa_lint_access(lint *l, const lint_stream *s, const isa_insn *in) {
   access a = {l, s, part_of(in)};
   /* A custom operator may leave parts of its sources unread. */
   bool reads = s == l->at && isa_ops[in->op].rule != ISA_RULE_CUSTOM;
-  if (reads) lint_each_ap(l, s->core, in, check_read, &a);
+  if (reads) isa_lint_each_ap(l, s->core, in, check_read, &a);
   if (reads && in->op == ISA_OP_dma_copy && in->u.DMA_COPY.op != ISA_ALU_bypass)
     check_read(&a, in->u.DMA_COPY.dst, AP_R);
-  lint_write_only(l, s, in);
+  isa_lint_write_only(l, s, in);
 }

@@ -115,7 +115,7 @@ static uint64_t rings_of(const isa_core *core, const isa_insn *in) {
   return q < core->nqueues ? core->queues[q].rings : 0;
 }
 
-uint64_t lint_adds(const isa_core *core, const isa_insn *in) {
+uint64_t isa_lint_adds(const isa_core *core, const isa_insn *in) {
   switch (in->upd.kind) {
   case ISA_UPD_inc: return 1;
   case ISA_UPD_add: return in->upd.value;
@@ -132,9 +132,9 @@ static void run_static(lint *l, const lint_stream *s, const isa_insn *trigger, u
   unsigned q = trigger->u.TRIGGER.queue;
   const isa_core *core = &l->p->cores[s->core];
   const isa_insn *in = &core->queues[q].statics[i];
-  if (!l->free && !l->statics_done[s->core][q][i]) lint_access(l, s, in);
+  if (!l->free && !l->statics_done[s->core][q][i]) isa_lint_access(l, s, in);
   l->statics_done[s->core][q][i] = 1;
-  if (trigger->upd.kind == ISA_UPD_none) lint_update(l, s, in, &in->upd, rings_of(core, in));
+  if (trigger->upd.kind == ISA_UPD_none) isa_lint_update(l, s, in, &in->upd, rings_of(core, in));
 }
 
 /* Static transfers in order; when the order or the number is not known, all of the queue. */
@@ -146,16 +146,17 @@ static void trigger(lint *l, const lint_stream *s, const isa_insn *in) {
   if (statics == 0) return;
   if (!known || n > MOST_TRIGGERED) {
     for (uint32_t i = 0; i < statics; i++) {
-      if (!l->free) lint_write_only(l, s, &core->queues[q].statics[i]);
-      if (in->upd.kind == ISA_UPD_none) lint_update_any(l, s->core, &core->queues[q].statics[i]);
+      if (!l->free) isa_lint_write_only(l, s, &core->queues[q].statics[i]);
+      if (in->upd.kind == ISA_UPD_none)
+        isa_lint_update_any(l, s->core, &core->queues[q].statics[i]);
     }
     if (value_of(s, &in->u.TRIGGER.count, &n) && n <= INT32_MAX)
-      lint_update(l, s, in, &in->upd, n * rings_of(core, in));
+      isa_lint_update(l, s, in, &in->upd, n * rings_of(core, in));
     else
-      lint_update_any(l, s->core, in);
+      isa_lint_update_any(l, s->core, in);
     return;
   }
-  lint_update(l, s, in, &in->upd, n * rings_of(core, in));
+  isa_lint_update(l, s, in, &in->upd, n * rings_of(core, in));
   for (uint32_t k = 0; k < n; k++) {
     uint32_t *next = &l->statics_next[s->core][q];
     run_static(l, s, in, *next);
@@ -166,8 +167,8 @@ static void trigger(lint *l, const lint_stream *s, const isa_insn *in) {
 /* ---- Steps --------------------------------------------------------------------------------- */
 
 /* The path of s is lost at its pc: whatever it reaches may have run, any number of times. */
-static void let_loose(lint *l, lint_stream *s) {
-  s->state = LINT_LOOSE;
+static void lose_path(lint *l, lint_stream *s) {
+  s->state = LINT_LOST;
   uint8_t *seen = isa_zalloc(l->al, s->code->n);
   if (!seen || !isa_flow_reach(l->al, s->code, s->pc, seen)) l->failed = true;
   const isa_core *core = &l->p->cores[s->core];
@@ -175,13 +176,13 @@ static void let_loose(lint *l, lint_stream *s) {
     const isa_insn *in = &s->code->insns[pc];
     if (!seen[pc]) continue;
     if (s->count[pc] == 0) s->count[pc] = UINT32_MAX;
-    lint_update_any(l, s->core, in);
-    if (!l->free) lint_write_only(l, s, in);
+    isa_lint_update_any(l, s->core, in);
+    if (!l->free) isa_lint_write_only(l, s, in);
     if (in->op != ISA_OP_dma_trigger) continue;
     const isa_queue *q = &core->queues[in->u.TRIGGER.queue];
     for (uint32_t i = 0; i < q->nstatics; i++) {
-      lint_update_any(l, s->core, &q->statics[i]);
-      if (!l->free) lint_write_only(l, s, &q->statics[i]);
+      isa_lint_update_any(l, s->core, &q->statics[i]);
+      if (!l->free) isa_lint_write_only(l, s, &q->statics[i]);
     }
   }
   if (seen) isa_free(l->al, seen, s->code->n);
@@ -190,13 +191,13 @@ static void let_loose(lint *l, lint_stream *s) {
 /* Effects of an instruction other than those on registers. */
 static void act(lint *l, lint_stream *s, const isa_insn *in) {
   const isa_core *core = &l->p->cores[s->core];
-  if (!l->free && s->count[s->pc] == 1) lint_access(l, s, in);
+  if (!l->free && s->count[s->pc] == 1) isa_lint_access(l, s, in);
   if (in->op == ISA_OP_dma_trigger)
     trigger(l, s, in);
   else if (in->op == ISA_OP_sem_range_clear)
-    lint_clear(l, s, in);
+    isa_lint_clear(l, s, in);
   if (in->op != ISA_OP_dma_trigger && in->upd.kind != ISA_UPD_none)
-    lint_update(l, s, in, &in->upd, isa_op_is_dma(in->op) ? rings_of(core, in) : 1);
+    isa_lint_update(l, s, in, &in->upd, isa_op_is_dma(in->op) ? rings_of(core, in) : 1);
 }
 
 /* One instruction. False when s cannot go on. */
@@ -204,19 +205,19 @@ static bool step(lint *l, lint_stream *s) {
   const isa_insn *in = &s->code->insns[s->pc];
   uint32_t next = s->pc + 1;
   if (in->wait.cond && (!l->free || l->judges)) {
-    unsigned key = lint_key(in->wait.core, in->wait.sem);
-    bool holds = lint_can_hold(l, s, &in->wait, l->judges ? &l->total[key] : &l->sem[key]);
+    unsigned key = isa_lint_key(in->wait.core, in->wait.sem);
+    bool holds = isa_lint_can_hold(l, s, &in->wait, l->judges ? &l->total[key] : &l->sem[key]);
     if (!holds && !l->judges) {
       s->state = LINT_WAITS;
       return false;
     }
     if (holds)
-      lint_passed(l, s, &in->wait);
+      isa_lint_passed(l, s, &in->wait);
     else
-      lint_judge_wait(l, s, &in->wait);
+      isa_lint_judge_wait(l, s, &in->wait);
   }
   if (s->steps++ == l->steps) {
-    let_loose(l, s);
+    lose_path(l, s);
     return false;
   }
   if (s->count[s->pc] < UINT32_MAX) s->count[s->pc]++;
@@ -226,7 +227,7 @@ static bool step(lint *l, lint_stream *s) {
     return false;
   }
   if (!step_registers(s, in, &next) || next >= s->code->n) {
-    let_loose(l, s);
+    lose_path(l, s);
     return false;
   }
   s->pc = next;
@@ -268,10 +269,10 @@ static void reset(lint *l) {
     memset(s->regs, 0, sizeof s->regs);
     if (s->count) memset(s->count, 0, s->code->n * sizeof *s->count);
   }
-  if (!l->free) lint_memory_reset(l);
+  if (!l->free) isa_lint_memory_reset(l);
 }
 
-bool lint_pass(lint *l) {
+bool isa_lint_pass(lint *l) {
   reset(l);
   lint_stream *last = NULL;
   for (unsigned i = 0; i < LINT_STREAMS; i++)

@@ -22,10 +22,10 @@ static void raise_by(lint_sem *m, uint64_t each, uint64_t times) {
   m->ups = m->ups + each * times < m->ups ? UINT64_MAX : m->ups + each * times;
 }
 
-void lint_update(lint *l, const lint_stream *s, const isa_insn *in, const isa_update *u,
-                 uint64_t times) {
+void isa_lint_update(lint *l, const lint_stream *s, const isa_insn *in, const isa_update *u,
+                     uint64_t times) {
   if (u->kind == ISA_UPD_none) return;
-  lint_sem *m = &l->sem[lint_key(u->core, u->sem)];
+  lint_sem *m = &l->sem[isa_lint_key(u->core, u->sem)];
   uint32_t down = u->kind == ISA_UPD_dec ? 1 : u->value;
   switch (u->kind) {
   case ISA_UPD_inc:
@@ -46,23 +46,23 @@ void lint_update(lint *l, const lint_stream *s, const isa_insn *in, const isa_up
   }
 }
 
-void lint_clear(lint *l, const lint_stream *s, const isa_insn *in) {
+void isa_lint_clear(lint *l, const lint_stream *s, const isa_insn *in) {
   const struct isa_SEM_RANGE *a = &in->u.SEM_RANGE;
   for (unsigned i = a->first; i < (unsigned)a->first + a->count && i < ISA_NSEMS; i++)
-    l->sem[lint_key(s->core, i)].writes = true;
+    l->sem[isa_lint_key(s->core, i)].writes = true;
 }
 
-void lint_update_any(lint *l, unsigned core, const isa_insn *in) {
-  if (in->upd.kind != ISA_UPD_none) l->sem[lint_key(in->upd.core, in->upd.sem)].any = true;
+void isa_lint_update_any(lint *l, unsigned core, const isa_insn *in) {
+  if (in->upd.kind != ISA_UPD_none) l->sem[isa_lint_key(in->upd.core, in->upd.sem)].any = true;
   if (in->op != ISA_OP_sem_range_clear) return;
   const struct isa_SEM_RANGE *a = &in->u.SEM_RANGE;
   for (unsigned i = a->first; i < (unsigned)a->first + a->count && i < ISA_NSEMS; i++)
-    l->sem[lint_key(core, i)].any = true;
+    l->sem[isa_lint_key(core, i)].any = true;
 }
 
 /* ---- Waits --------------------------------------------------------------------------------- */
 
-bool lint_want(const lint_stream *s, const isa_wait *w, uint32_t *value) {
+bool isa_lint_wait_value(const lint_stream *s, const isa_wait *w, uint32_t *value) {
   *value = w->is_reg ? s->regs[w->value] : w->value;
   return !w->is_reg || s->known >> w->value % ISA_NREGS & 1;
 }
@@ -75,10 +75,10 @@ static uint64_t most_of(const lint *l, const lint_stream *s, const lint_sem *m, 
   return most > own ? most - own : 0;
 }
 
-bool lint_can_hold(const lint *l, const lint_stream *s, const isa_wait *w, const lint_sem *m) {
-  unsigned key = lint_key(w->core, w->sem);
+bool isa_lint_can_hold(const lint *l, const lint_stream *s, const isa_wait *w, const lint_sem *m) {
+  unsigned key = isa_lint_key(w->core, w->sem);
   uint32_t want;
-  if (!lint_want(s, w, &want) || m->any) return true;
+  if (!isa_lint_wait_value(s, w, &want) || m->any) return true;
   uint64_t most = most_of(l, s, m, key), least = l->sem[key].least[index_of(l, s)];
   switch (w->cond) {
   case ISA_WAIT_ge: return most >= want;
@@ -91,10 +91,10 @@ bool lint_can_hold(const lint *l, const lint_stream *s, const isa_wait *w, const
 }
 
 /* Where nothing lowers a semaphore, what has been waited for stays. */
-void lint_passed(lint *l, lint_stream *s, const isa_wait *w) {
-  unsigned key = lint_key(w->core, w->sem);
+void isa_lint_passed(lint *l, lint_stream *s, const isa_wait *w) {
+  unsigned key = isa_lint_key(w->core, w->sem);
   uint32_t want;
-  if (!lint_want(s, w, &want) || l->text[key].lowered) return;
+  if (!isa_lint_wait_value(s, w, &want) || l->text[key].lowered) return;
   uint64_t *least = &l->sem[key].least[index_of(l, s)];
   uint64_t now = w->cond == ISA_WAIT_gt ? (uint64_t)want + 1 : want;
   if ((w->cond == ISA_WAIT_ge || w->cond == ISA_WAIT_gt || w->cond == ISA_WAIT_eq) && now > *least)
@@ -105,7 +105,7 @@ void lint_passed(lint *l, lint_stream *s, const isa_wait *w) {
 
 static void scan_update(lint *l, const isa_update *u, isa_place at) {
   if (u->kind == ISA_UPD_none) return;
-  lint_text *t = &l->text[lint_key(u->core, u->sem)];
+  lint_text *t = &l->text[isa_lint_key(u->core, u->sem)];
   if (!t->updated) t->update = at;
   t->updated = true;
   if (u->kind == ISA_UPD_dec || u->kind == ISA_UPD_sub || u->kind == ISA_UPD_write)
@@ -116,16 +116,16 @@ static void scan_insn(lint *l, const lint_stream *s, uint32_t pc) {
   const isa_insn *in = &s->code->insns[pc];
   isa_place at = {(int)s->core, (int)s->engine, pc};
   scan_update(l, &in->upd, at);
-  if (in->wait.cond) l->text[lint_key(in->wait.core, in->wait.sem)].waited = true;
+  if (in->wait.cond) l->text[isa_lint_key(in->wait.core, in->wait.sem)].waited = true;
   if (in->op == ISA_OP_dma_trigger)
     l->triggers[s->core][in->u.TRIGGER.queue] |= (uint8_t)(1u << s->engine);
   if (in->op != ISA_OP_sem_range_clear) return;
   const struct isa_SEM_RANGE *a = &in->u.SEM_RANGE;
   for (unsigned i = a->first; i < (unsigned)a->first + a->count && i < ISA_NSEMS; i++)
-    l->text[lint_key(s->core, i)].lowered = true;
+    l->text[isa_lint_key(s->core, i)].lowered = true;
 }
 
-void lint_scan_text(lint *l) {
+void isa_lint_scan_text(lint *l) {
   for (unsigned i = 0; i < LINT_STREAMS; i++)
     for (uint32_t pc = 0; l->s[i].code && pc < l->s[i].code->n; pc++) scan_insn(l, &l->s[i], pc);
   for (unsigned c = 0; c < l->p->ncores; c++)
@@ -136,7 +136,7 @@ void lint_scan_text(lint *l) {
 
 /* ---- Judgement: waits ---------------------------------------------------------------------- */
 
-const char *lint_cond(unsigned cond) {
+const char *isa_lint_cond(unsigned cond) {
   static const char *const conds[] = {"", ">=", ">", "==", "<=", "<", "!="};
   return conds[cond];
 }
@@ -152,7 +152,7 @@ static void put_fix(const isa_wait *w, uint64_t most, uint64_t own, isa_buf *out
 /* Why a wait cannot hold even when no one else is held up. */
 static void explain(const lint *l, const lint_stream *s, const isa_wait *w, uint32_t want,
                     isa_buf *out) {
-  unsigned key = lint_key(w->core, w->sem);
+  unsigned key = isa_lint_key(w->core, w->sem);
   const lint_sem *m = &l->total[key];
   uint64_t most = most_of(l, s, m, key), own = l->sem[key].taken[index_of(l, s)];
   uint64_t least = l->sem[key].least[index_of(l, s)];
@@ -180,41 +180,41 @@ static void judge_impossible(lint *l, const lint_stream *s, const isa_wait *w) {
   uint32_t want, before = s->count[s->pc];
   isa_buf why;
   isa_buf_init(&why, l->al);
-  lint_want(s, w, &want);
+  isa_lint_wait_value(s, w, &want);
   explain(l, s, w, want, &why);
-  lint_sem_name(l, w->core, w->sem, name);
+  isa_lint_sem_name(l, w->core, w->sem, name);
   if (before)
-    lint_add(l, ISA_LINT_impossible, lint_here(s),
-             "this wait, now %s%s%u, cannot hold a %u. time: %s", name, lint_cond(w->cond), want,
-             before + 1, isa_buf_str(&why));
+    isa_lint_add(l, ISA_LINT_impossible, isa_lint_here(s),
+                 "this wait, now %s%s%u, cannot hold a %u. time: %s", name, isa_lint_cond(w->cond),
+                 want, before + 1, isa_buf_str(&why));
   else
-    lint_add(l, ISA_LINT_impossible, lint_here(s), "the wait %s%s%u cannot hold: %s", name,
-             lint_cond(w->cond), want, isa_buf_str(&why));
+    isa_lint_add(l, ISA_LINT_impossible, isa_lint_here(s), "the wait %s%s%u cannot hold: %s", name,
+                 isa_lint_cond(w->cond), want, isa_buf_str(&why));
   l->failed = l->failed || why.failed;
   isa_buf_free(&why);
 }
 
 /* Once an engine and a semaphore: further waits fail for the same reason. */
-void lint_judge_wait(lint *l, const lint_stream *s, const isa_wait *w) {
-  unsigned key = lint_key(w->core, w->sem);
-  uint8_t *blamed = &l->blamed[index_of(l, s)][key];
+void isa_lint_judge_wait(lint *l, const lint_stream *s, const isa_wait *w) {
+  unsigned key = isa_lint_key(w->core, w->sem);
+  uint8_t *wait_reported = &l->wait_reported[index_of(l, s)][key];
   char name[LINT_NAME];
-  if (*blamed) return;
-  *blamed = 1;
+  if (*wait_reported) return;
+  *wait_reported = 1;
   if (l->text[key].updated)
     judge_impossible(l, s, w);
   else
-    lint_add(l, ISA_LINT_signalled, lint_here(s),
-             "nothing updates the semaphore `%s`, so this wait has no end",
-             lint_sem_name(l, w->core, w->sem, name) + 1);
+    isa_lint_add(l, ISA_LINT_signalled, isa_lint_here(s),
+                 "nothing updates the semaphore `%s`, so this wait has no end",
+                 isa_lint_sem_name(l, w->core, w->sem, name) + 1);
 }
 
-void lint_judge_unwaited(lint *l) {
+void isa_lint_judge_unwaited(lint *l) {
   char name[LINT_NAME];
   for (unsigned k = 0; k < LINT_SEMS; k++) {
     const lint_text *t = &l->text[k];
     if (t->updated && !t->waited)
-      lint_add(l, ISA_LINT_waited, t->update, "nothing waits for the semaphore `%s`",
-               lint_sem_name(l, k / ISA_NSEMS, k % ISA_NSEMS, name) + 1);
+      isa_lint_add(l, ISA_LINT_waited, t->update, "nothing waits for the semaphore `%s`",
+                   isa_lint_sem_name(l, k / ISA_NSEMS, k % ISA_NSEMS, name) + 1);
   }
 }

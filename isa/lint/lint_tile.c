@@ -5,14 +5,14 @@
 
 enum { MOST_TILES = 4096 }; /* with more, tiles are not compared with one another */
 
-enum { READ = 1, WRITTEN = 2, BESIDES = 4 }; /* BESIDES: written by what has another result */
+enum { READ = 1, WRITTEN = 2, OTHER_RESULT = 4 }; /* BESIDES: written by what has another result */
 
 typedef struct uses {
   const lint *l;
   const isa_core *core;
   uint8_t *tile;     /* [ntiles] */
   bool raw_r, raw_w; /* patterns that name no tile */
-  bool besides;
+  bool has_other;
 } uses;
 
 static void note(void *ud, uint32_t index, uint32_t flags) {
@@ -25,12 +25,12 @@ static void note(void *ud, uint32_t index, uint32_t flags) {
     return;
   }
   if (flags & AP_R) u->tile[ap->base - 1] |= READ;
-  if (flags & AP_W) u->tile[ap->base - 1] |= (uint8_t)(WRITTEN | (u->besides ? BESIDES : 0));
+  if (flags & AP_W) u->tile[ap->base - 1] |= (uint8_t)(WRITTEN | (u->has_other ? OTHER_RESULT : 0));
 }
 
 /* Whether an instruction is worth running although one of its outputs is not read: it has
  * another, or leaves something in registers. */
-static bool has_besides(const isa_insn *in) {
+static bool has_other_result(const isa_insn *in) {
   const isa_form *f = isa_form_of(in->op);
   unsigned outputs = 0;
   for (unsigned i = 0; i < f->nfields; i++) {
@@ -44,8 +44,8 @@ static bool has_besides(const isa_insn *in) {
 }
 
 static void note_insn(uses *u, unsigned core, const isa_insn *in) {
-  u->besides = has_besides(in);
-  lint_each_ap(u->l, core, in, note, u);
+  u->has_other = has_other_result(in);
+  isa_lint_each_ap(u->l, core, in, note, u);
 }
 
 static bool share(const isa_tile *a, const isa_tile *b) {
@@ -66,13 +66,13 @@ static void judge(lint *l, const uses *u) {
   for (uint32_t i = 0; i < l->p->ntiles; i++) {
     const char *name = l->p->tiles[i].name;
     if (u->tile[i] == 0 && !u->raw_r && !u->raw_w)
-      lint_add(l, ISA_LINT_unused, nowhere, "no instruction uses the tile `%s`", name);
+      isa_lint_add(l, ISA_LINT_unused, nowhere, "no instruction uses the tile `%s`", name);
     else if (u->tile[i] == WRITTEN && !u->raw_r)
-      lint_add(l, ISA_LINT_unread, nowhere, "the tile `%s` is written and never read", name);
+      isa_lint_add(l, ISA_LINT_unread, nowhere, "the tile `%s` is written and never read", name);
   }
 }
 
-void lint_judge_tiles(lint *l) {
+void isa_lint_judge_tiles(lint *l) {
   const isa_program *p = l->p;
   if (p->ntiles == 0 || p->ntiles > MOST_TILES) return;
   uses u = {.l = l, .tile = isa_zalloc(l->al, p->ntiles)};

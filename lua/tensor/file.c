@@ -31,7 +31,7 @@ lt_source lt_file_source(lua_State *L, const lb_file *f, const char *path, const
                      .from = f->f};
 }
 
-int lt_bad(const lt_source *s, const char *fmt, ...) {
+int lt_format_error(const lt_source *s, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
   lua_pushvfstring(s->L, fmt, ap);
@@ -216,7 +216,7 @@ unsigned lt_stored_dtype(const lt_source *s, const lt_stored *e, unsigned asked)
 int64_t lt_stored_size(const lt_source *s, const lt_stored *e) {
   lt_tensor size = {.dtype = ISA_uint8, .ndim = e->ndim};
   memcpy(size.shape, e->shape, sizeof size.shape);
-  if (!lt_layout(&size) || size.size > INT64_MAX / 16) lt_bad(s, "its shape is too large");
+  if (!lt_layout(&size) || size.size > INT64_MAX / 16) lt_format_error(s, "its shape is too large");
   return size.size * e->bytes;
 }
 
@@ -230,7 +230,7 @@ static void swap_bytes(unsigned char *p, int64_t n, unsigned bytes) {
 }
 
 static void read_exact(lt_source *s, void *to, size_t n) {
-  if (!lt_read(s, to, n)) lt_bad(s, "it ends within its data");
+  if (!lt_read(s, to, n)) lt_format_error(s, "it ends within its data");
 }
 
 static void read_doubles(lt_source *s, const lt_stored *e, const lt_tensor *t) {
@@ -252,7 +252,7 @@ static void read_doubles(lt_source *s, const lt_stored *e, const lt_tensor *t) {
 static void check_bools(const lt_source *s, const lt_tensor *t) {
   for (int64_t i = 0; i < t->size; i++)
     if (t->data[i] > 1)
-      lt_bad(s, "element %I of type bool is %d, not 0 or 1", (LUAI_UACINT)i, t->data[i]);
+      lt_format_error(s, "element %I of type bool is %d, not 0 or 1", (LUAI_UACINT)i, t->data[i]);
 }
 
 /* The transpose: what Fortran order is when it is read row by row. */

@@ -19,7 +19,7 @@ typedef struct lt_source {
 } lt_source;
 lt_source lt_file_source(lua_State *L, const lb_file *f, const char *path, const char *format);
 /* Raises "PATH: not a valid FORMAT file: " and the text. */
-int lt_bad(const lt_source *s, const char *fmt, ...);
+int lt_format_error(const lt_source *s, const char *fmt, ...);
 /* The next n bytes. False when they are not all there. */
 bool lt_read(lt_source *s, void *to, size_t n);
 

@@ -32,21 +32,21 @@ static bool accept(npy_reader *r, char c) {
 
 static void expect(npy_reader *r, char c) {
   if (!accept(r, c))
-    lt_bad(r->s, "header: '%c' was expected at byte %d", c, (int)(r->at - r->start));
+    lt_format_error(r->s, "header: '%c' was expected at byte %d", c, (int)(r->at - r->start));
 }
 
 static void read_string(npy_reader *r, char *out, size_t size) {
   skip_space(r);
   size_t n = 0;
   char quote = r->at < r->end ? *r->at : '\0';
-  if (quote != '\'' && quote != '"') lt_bad(r->s, "header: a string was expected");
+  if (quote != '\'' && quote != '"') lt_format_error(r->s, "header: a string was expected");
   for (r->at++; r->at < r->end && *r->at != quote; r->at++) {
     if (n + 1 >= size || *r->at == '\\' || (unsigned char)*r->at < ' ')
-      lt_bad(r->s, "header: a string is too long or has an unexpected character");
+      lt_format_error(r->s, "header: a string is too long or has an unexpected character");
     out[n++] = *r->at;
   }
   out[n] = '\0';
-  if (r->at == r->end) lt_bad(r->s, "header: a string does not end");
+  if (r->at == r->end) lt_format_error(r->s, "header: a string does not end");
   r->at++;
 }
 
@@ -67,7 +67,7 @@ static void parse_type(npy_reader *r, const char *text) {
   if (order && ((text[1] == 'b' && bytes > 1) || (text[1] == 'f' && bytes < 2))) bytes = 0;
   if (!order || strchr("biufV", text[1]) == NULL || rest == NULL || *rest != '\0' || bytes < 1 ||
       bytes > 8 || (bytes & (bytes - 1)) != 0)
-    lt_bad(r->s, "type '%s' is not one that this reader has", text);
+    lt_format_error(r->s, "type '%s' is not one that this reader has", text);
   r->e.big = text[0] == '>';
   r->e.kind = text[1];
   r->e.bytes = (unsigned)bytes;
@@ -86,11 +86,11 @@ static void read_descr(npy_reader *r) {
   expect(r, ',');
   read_string(r, text, sizeof text);
   if (!accept(r, ')') || (accept(r, ','), !accept(r, ']')))
-    lt_bad(r->s, "structured types of several fields are not supported");
+    lt_format_error(r->s, "structured types of several fields are not supported");
   parse_type(r, text);
   r->e.named = isa_dtype_find(name, strlen(name));
   if (r->e.named < 0 || isa_dtype_bytes((unsigned)r->e.named) != r->e.bytes || r->e.kind != 'u')
-    lt_bad(r->s, "field '%s' of type '%s' names no dtype of that size", name, text);
+    lt_format_error(r->s, "field '%s' of type '%s' names no dtype of that size", name, text);
 }
 
 static void read_shape(npy_reader *r) {
@@ -101,11 +101,12 @@ static void read_shape(npy_reader *r) {
     skip_space(r);
     const char *start = r->at;
     for (; r->at < r->end && *r->at >= '0' && *r->at <= '9'; r->at++) {
-      if (v > (INT64_MAX - 9) / 10) lt_bad(r->s, "a dimension of the shape is too large");
+      if (v > (INT64_MAX - 9) / 10) lt_format_error(r->s, "a dimension of the shape is too large");
       v = v * 10 + (*r->at - '0');
     }
-    if (r->at == start) lt_bad(r->s, "header: a dimension of the shape was expected");
-    if (r->e.ndim == LT_DIMS) lt_bad(r->s, "the shape has more than %d dimensions", LT_DIMS);
+    if (r->at == start) lt_format_error(r->s, "header: a dimension of the shape was expected");
+    if (r->e.ndim == LT_DIMS)
+      lt_format_error(r->s, "the shape has more than %d dimensions", LT_DIMS);
     r->e.shape[r->e.ndim++] = v;
     accept_word(r, "L"); /* written by Python 2 */
     if (!accept(r, ',')) {
@@ -127,11 +128,11 @@ static void read_dict(npy_reader *r) {
       r->has_order = true;
       r->e.fortran = accept_word(r, "True");
       if (!r->e.fortran && !accept_word(r, "False"))
-        lt_bad(r->s, "fortran_order is not True or False");
+        lt_format_error(r->s, "fortran_order is not True or False");
     } else if (strcmp(key, "shape") == 0 && !r->has_shape) {
       read_shape(r);
     } else {
-      lt_bad(r->s, "header: key '%s' is unknown or given twice", key);
+      lt_format_error(r->s, "header: key '%s' is unknown or given twice", key);
     }
     if (!accept(r, ',')) {
       expect(r, '}');
@@ -139,9 +140,9 @@ static void read_dict(npy_reader *r) {
     }
   }
   skip_space(r);
-  if (r->at != r->end) lt_bad(r->s, "header: text after its end");
+  if (r->at != r->end) lt_format_error(r->s, "header: text after its end");
   if (!r->has_descr || !r->has_order || !r->has_shape)
-    lt_bad(r->s, "header: 'descr', 'fortran_order' and 'shape' are not all there");
+    lt_format_error(r->s, "header: 'descr', 'fortran_order' and 'shape' are not all there");
 }
 
 /* Leaves the header's text on the stack. */
@@ -149,18 +150,18 @@ static void read_header(npy_reader *r) {
   lt_source *s = r->s;
   unsigned char head[12];
   if (!lt_read(s, head, 10) || memcmp(head, magic, MAGIC) != 0)
-    lt_bad(s, "it does not start with the .npy magic");
+    lt_format_error(s, "it does not start with the .npy magic");
   if (head[6] < 1 || head[6] > 3 || head[7] != 0)
-    lt_bad(s, "version %d.%d is not 1.0, 2.0 or 3.0", head[6], head[7]);
+    lt_format_error(s, "version %d.%d is not 1.0, 2.0 or 3.0", head[6], head[7]);
   uint32_t n = head[8] | (uint32_t)head[9] << 8;
   if (head[6] > 1) {
-    if (!lt_read(s, head + 10, 2)) lt_bad(s, "it ends within its header");
+    if (!lt_read(s, head + 10, 2)) lt_format_error(s, "it ends within its header");
     n |= (uint32_t)head[10] << 16 | (uint32_t)head[11] << 24;
   }
   if (n > MAX_HEADER)
-    lt_bad(s, "a header of %I bytes (at most %d)", (LUAI_UACINT)n, (int)MAX_HEADER);
+    lt_format_error(s, "a header of %I bytes (at most %d)", (LUAI_UACINT)n, (int)MAX_HEADER);
   char *text = lua_newuserdatauv(s->L, n + 1, 0);
-  if (!lt_read(s, text, n)) lt_bad(s, "it ends within its header of %d bytes", (int)n);
+  if (!lt_read(s, text, n)) lt_format_error(s, "it ends within its header of %d bytes", (int)n);
   r->start = r->at = text;
   r->end = text + n;
   read_dict(r);
@@ -175,11 +176,11 @@ void lt_read_npy(lt_source *s, unsigned asked) {
   unsigned dtype = lt_stored_dtype(s, &r.e, asked);
   int64_t want = lt_stored_size(s, &r.e);
   if (s->length >= 0 && s->length - s->at != want)
-    lt_bad(s, "%I bytes of data, but its shape and type need %I", (LUAI_UACINT)(s->length - s->at),
-           (LUAI_UACINT)want);
+    lt_format_error(s, "%I bytes of data, but its shape and type need %I",
+                    (LUAI_UACINT)(s->length - s->at), (LUAI_UACINT)want);
   lt_read_tensor(s, &r.e, dtype);
   lua_remove(s->L, -2); /* the header */
-  if (s->map == 0 && lt_read(s, &more, 1)) lt_bad(s, "there is more after its data");
+  if (s->map == 0 && lt_read(s, &more, 1)) lt_format_error(s, "there is more after its data");
 }
 
 /* soma.load_npy(path, {dtype, device, map}): a tensor; nil and a message when the file cannot be

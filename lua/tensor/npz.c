@@ -62,7 +62,7 @@ static archive *open_archive(lua_State *L, lt_source *s, const char *path) {
   a->z = zip_open_from_source(from, ZIP_RDONLY | ZIP_CHECKCONS, &error);
   if (a->z == NULL) {
     zip_source_free(from);
-    lt_bad(s, "%s", push_error_text(L, &error));
+    lt_format_error(s, "%s", push_error_text(L, &error));
   }
   zip_error_fini(&error);
   return a;
@@ -72,7 +72,7 @@ static void stat_member(const lt_source *s, archive *a, zip_uint64_t i, zip_stat
   const zip_uint64_t need =
       ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD;
   if (zip_stat_index(a->z, i, 0, st) != 0 || (st->valid & need) != need)
-    lt_bad(s, "member %I: %s", (LUAI_UACINT)i, zip_strerror(a->z));
+    lt_format_error(s, "member %I: %s", (LUAI_UACINT)i, zip_strerror(a->z));
 }
 
 static bool is_npy(const char *name, size_t n) {
@@ -91,8 +91,8 @@ static void push_members(const lt_source *s, archive *a) {
     zip_stat_t st;
     stat_member(s, a, (zip_uint64_t)i, &st);
     if (st.comp_size > (uint64_t)s->length - packed)
-      lt_bad(s, "its members up to '%s' are more bytes than its %I", st.name,
-             (LUAI_UACINT)s->length);
+      lt_format_error(s, "its members up to '%s' are more bytes than its %I", st.name,
+                      (LUAI_UACINT)s->length);
     packed += st.comp_size;
     size_t length = strlen(st.name);
     if (!is_npy(st.name, length)) continue;
@@ -111,20 +111,21 @@ static void check_all_npy(const lt_source *s, archive *a) {
     zip_stat_t st;
     stat_member(s, a, (zip_uint64_t)i, &st);
     if (!is_npy(st.name, strlen(st.name)))
-      lt_bad(s, "member '%s' is no .npy file: its name does not end in .npy", st.name);
+      lt_format_error(s, "member '%s' is no .npy file: its name does not end in .npy", st.name);
   }
 }
 
 static void check_member(const lt_source *s, const zip_stat_t *st) {
   if ((st->valid & ZIP_STAT_ENCRYPTION_METHOD) != 0 && st->encryption_method != ZIP_EM_NONE)
-    lt_bad(s, "member '%s' is encrypted", st->name);
+    lt_format_error(s, "member '%s' is encrypted", st->name);
   if (st->comp_method != ZIP_CM_STORE && st->comp_method != ZIP_CM_DEFLATE)
-    lt_bad(s, "member '%s': compression method %d is neither stored (0) nor deflated (8)", st->name,
-           st->comp_method);
+    lt_format_error(s, "member '%s': compression method %d is neither stored (0) nor deflated (8)",
+                    st->name, st->comp_method);
   if (st->comp_method == ZIP_CM_STORE ? st->comp_size != st->size
                                       : st->size / DEFLATE_MOST > st->comp_size)
-    lt_bad(s, "member '%s': %I bytes %s cannot be %I", st->name, (LUAI_UACINT)st->comp_size,
-           st->comp_method == ZIP_CM_STORE ? "stored" : "deflated", (LUAI_UACINT)st->size);
+    lt_format_error(s, "member '%s': %I bytes %s cannot be %I", st->name,
+                    (LUAI_UACINT)st->comp_size,
+                    st->comp_method == ZIP_CM_STORE ? "stored" : "deflated", (LUAI_UACINT)st->size);
 }
 
 static size_t read_member(lt_source *s, void *to, size_t n) {
@@ -145,7 +146,7 @@ static void load_member(const lt_source *s, archive *a, zip_uint64_t i, unsigned
   stat_member(s, a, i, &st);
   check_member(s, &st);
   a->member = zip_fopen_index(a->z, i, 0);
-  if (a->member == NULL) lt_bad(s, "member '%s': %s", st.name, zip_strerror(a->z));
+  if (a->member == NULL) lt_format_error(s, "member '%s': %s", st.name, zip_strerror(a->z));
   lt_source m = {.L = L,
                  .path = lua_pushfstring(L, "%s: member '%s'", s->path, st.name),
                  .format = ".npy",

@@ -77,18 +77,19 @@ static json_t *read_json(lt_source *s) {
   unsigned char count[8];
   json_error_t error;
   if (!lt_read(s, count, 8))
-    lt_bad(s, "%I bytes; the length of its header alone takes 8", (LUAI_UACINT)s->length);
+    lt_format_error(s, "%I bytes; the length of its header alone takes 8", (LUAI_UACINT)s->length);
   uint64_t n = lt_get_bits(count, 8);
   if (n > MAX_HEADER || (int64_t)n > s->length - 8)
-    lt_bad(s, "a header of %s bytes; the file has %I behind its length, the format allows %d",
-           n > INT64_MAX ? "more than 2^63" : lua_pushfstring(s->L, "%I", (LUAI_UACINT)n),
-           (LUAI_UACINT)(s->length - 8), MAX_HEADER);
+    lt_format_error(s,
+                    "a header of %s bytes; the file has %I behind its length, the format allows %d",
+                    n > INT64_MAX ? "more than 2^63" : lua_pushfstring(s->L, "%I", (LUAI_UACINT)n),
+                    (LUAI_UACINT)(s->length - 8), MAX_HEADER);
   json_t **root = new_json(s->L);
   char *text = lua_newuserdatauv(s->L, n + 1, 0);
-  if (!lt_read(s, text, n)) lt_bad(s, "it ends within its header of %d bytes", (int)n);
-  if (n == 0 || text[0] != '{') lt_bad(s, "its header does not begin with {");
+  if (!lt_read(s, text, n)) lt_format_error(s, "it ends within its header of %d bytes", (int)n);
+  if (n == 0 || text[0] != '{') lt_format_error(s, "its header does not begin with {");
   *root = json_loadb(text, n, JSON_REJECT_DUPLICATES, &error);
-  if (*root == NULL) lt_bad(s, "header: byte %d: %s", error.position, error.text);
+  if (*root == NULL) lt_format_error(s, "header: byte %d: %s", error.position, error.text);
   lua_pop(s->L, 1); /* the text */
   return *root;
 }
@@ -97,9 +98,10 @@ static void check_metadata(const lt_source *s, json_t *metadata) {
   const char *key;
   json_t *value;
   if (metadata == NULL) return;
-  if (!json_is_object(metadata)) lt_bad(s, METADATA " is not an object");
+  if (!json_is_object(metadata)) lt_format_error(s, METADATA " is not an object");
   json_object_foreach(metadata, key, value) {
-    if (!json_is_string(value)) lt_bad(s, METADATA ": the value of '%s' is not a string", key);
+    if (!json_is_string(value))
+      lt_format_error(s, METADATA ": the value of '%s' is not a string", key);
   }
 }
 
@@ -120,20 +122,21 @@ static entry check_entry(const header *h, const char *name, json_t *value) {
   entry e = {.name = name,
              .shape = json_object_get(value, "shape"),
              .type = json_string_value(json_object_get(value, "dtype"))};
-  if (!json_is_object(value)) lt_bad(s, "tensor '%s' is not an object", name);
+  if (!json_is_object(value)) lt_format_error(s, "tensor '%s' is not an object", name);
   json_object_foreach(value, key, part) {
     if (strcmp(key, "dtype") != 0 && strcmp(key, "shape") != 0 && strcmp(key, "data_offsets") != 0)
-      lt_bad(s, "tensor '%s': key '%s' is unknown", name, key);
+      lt_format_error(s, "tensor '%s': key '%s' is unknown", name, key);
   }
-  if (e.type == NULL) lt_bad(s, "tensor '%s': dtype is not a string", name);
-  if (!counts(e.shape)) lt_bad(s, "tensor '%s': shape is not a list of integers from 0", name);
+  if (e.type == NULL) lt_format_error(s, "tensor '%s': dtype is not a string", name);
+  if (!counts(e.shape))
+    lt_format_error(s, "tensor '%s': shape is not a list of integers from 0", name);
   if (!counts(offsets) || json_array_size(offsets) != 2)
-    lt_bad(s, "tensor '%s': data_offsets are not two integers from 0", name);
+    lt_format_error(s, "tensor '%s': data_offsets are not two integers from 0", name);
   e.begin = json_integer_value(json_array_get(offsets, 0));
   e.end = json_integer_value(json_array_get(offsets, 1));
   if (e.begin > e.end || e.end > bytes)
-    lt_bad(s, "tensor '%s': data_offsets [%I, %I] are no range of the %I bytes of data", name,
-           (LUAI_UACINT)e.begin, (LUAI_UACINT)e.end, (LUAI_UACINT)bytes);
+    lt_format_error(s, "tensor '%s': data_offsets [%I, %I] are no range of the %I bytes of data",
+                    name, (LUAI_UACINT)e.begin, (LUAI_UACINT)e.end, (LUAI_UACINT)bytes);
   return e;
 }
 
@@ -151,16 +154,16 @@ static void check_places(const header *h) {
   for (size_t i = 0; i < h->n; i++) {
     const entry *e = &h->list[i];
     if (e->begin < at)
-      lt_bad(s, "tensor '%s' begins at byte %I of the data, within '%s', which ends at %I", e->name,
-             (LUAI_UACINT)e->begin, h->list[i - 1].name, (LUAI_UACINT)at);
+      lt_format_error(s, "tensor '%s' begins at byte %I of the data, within '%s', which ends at %I",
+                      e->name, (LUAI_UACINT)e->begin, h->list[i - 1].name, (LUAI_UACINT)at);
     if (e->begin > at)
-      lt_bad(s, "bytes %I to %I of the data, before '%s', belong to no tensor", (LUAI_UACINT)at,
-             (LUAI_UACINT)e->begin - 1, e->name);
+      lt_format_error(s, "bytes %I to %I of the data, before '%s', belong to no tensor",
+                      (LUAI_UACINT)at, (LUAI_UACINT)e->begin - 1, e->name);
     at = e->end;
   }
   if (at != s->length - h->start)
-    lt_bad(s, "bytes %I to %I of the data belong to no tensor", (LUAI_UACINT)at,
-           (LUAI_UACINT)(s->length - h->start - 1));
+    lt_format_error(s, "bytes %I to %I of the data belong to no tensor", (LUAI_UACINT)at,
+                    (LUAI_UACINT)(s->length - h->start - 1));
 }
 
 /* Reads and checks the header; pushes what holds it. */
@@ -208,7 +211,8 @@ static int our_dtype(const header *h, const entry *e, const struct row *row) {
   if (name == NULL) return -1;
   int dtype = isa_dtype_find(name, strlen(name));
   if (dtype < 0 || row->kind != 'u' || isa_dtype_bytes((unsigned)dtype) != row->bytes)
-    lt_bad(&h->s, METADATA " says that '%s' is %s, but its dtype is %s", e->name, name, row->name);
+    lt_format_error(&h->s, METADATA " says that '%s' is %s, but its dtype is %s", e->name, name,
+                    row->name);
   return dtype;
 }
 
@@ -216,9 +220,11 @@ static lt_stored describe(const header *h, const entry *e) {
   size_t i = 0, ndim = json_array_size(e->shape);
   while (i < ROWS && strcmp(e->type, rows[i].name) != 0) i++;
   if (i == ROWS)
-    lt_bad(&h->s, "tensor '%s': type '%s' is not one that this reader has", e->name, e->type);
+    lt_format_error(&h->s, "tensor '%s': type '%s' is not one that this reader has", e->name,
+                    e->type);
   if (ndim > LT_DIMS)
-    lt_bad(&h->s, "tensor '%s' has %d dimensions, more than %d", e->name, (int)ndim, LT_DIMS);
+    lt_format_error(&h->s, "tensor '%s' has %d dimensions, more than %d", e->name, (int)ndim,
+                    LT_DIMS);
   lt_stored r = {.kind = rows[i].kind, .bytes = rows[i].bytes, .ndim = (unsigned)ndim};
   r.named = our_dtype(h, e, &rows[i]);
   if (r.named < 0 && r.kind == 'f') r.named = rows[i].named;
@@ -234,11 +240,11 @@ static void load_tensor(header *h, const entry *e, unsigned asked) {
   unsigned dtype = lt_stored_dtype(&s, &r, asked);
   int64_t need = lt_stored_size(&s, &r);
   if (need != e->end - e->begin)
-    lt_bad(&s, "its data_offsets [%I, %I] hold %I bytes, but its shape and type need %I",
-           (LUAI_UACINT)e->begin, (LUAI_UACINT)e->end, (LUAI_UACINT)(e->end - e->begin),
-           (LUAI_UACINT)need);
+    lt_format_error(&s, "its data_offsets [%I, %I] hold %I bytes, but its shape and type need %I",
+                    (LUAI_UACINT)e->begin, (LUAI_UACINT)e->end, (LUAI_UACINT)(e->end - e->begin),
+                    (LUAI_UACINT)need);
   s.at = h->start + e->begin;
-  if (fseeko(s.from, (off_t)s.at, SEEK_SET) != 0) lt_bad(&s, "it ends within its data");
+  if (fseeko(s.from, (off_t)s.at, SEEK_SET) != 0) lt_format_error(&s, "it ends within its data");
   lt_read_tensor(&s, &r, dtype);
   lua_remove(s.L, -2); /* the path */
 }

@@ -19,7 +19,7 @@ static vm_hbm make(const char *name, uint64_t limit) {
 
 static uint64_t take(vm_hbm *h, uint64_t bytes, const void *who) {
   uint64_t at = UINT64_MAX;
-  assert_int_equal(vm_hbm_take(h, bytes, VM_HBM_TENSOR, "x", who, &at), ISA_OK);
+  assert_int_equal(vm_hbm_alloc(h, bytes, VM_HBM_TENSOR, "x", who, &at), ISA_OK);
   return at;
 }
 
@@ -75,7 +75,7 @@ static void coalescing(void **state) {
     vm_hbm h = make("trn2", 4 * 64);
     uint64_t at[4];
     for (int i = 0; i < 4; i++) at[i] = take(&h, 64, NULL);
-    for (int i = 0; i < 3; i++) vm_hbm_give(&h, at[orders[o][i]]);
+    for (int i = 0; i < 3; i++) vm_hbm_release(&h, at[orders[o][i]]);
     vm_hbm_blocks b = vm_hbm_free_blocks(&h);
     assert_int_equal(b.n, 1);
     assert_int_equal(b.largest, 192);
@@ -91,12 +91,12 @@ static void fragmentation(void **state) {
   int who;
   for (int i = 0; i < 10; i++) take(&h, 64, i % 2 ? &who : NULL);
   assert_int_equal(h.high_water, 640);
-  vm_hbm_give_all(&h, &who);
+  vm_hbm_release_all(&h, &who);
   vm_hbm_blocks b = vm_hbm_free_blocks(&h);
   assert_int_equal(b.n, 5);
   assert_int_equal(b.free, 320);
   assert_int_equal(b.largest, 64);
-  assert_int_equal(vm_hbm_take(&h, 65, VM_HBM_PROGRAM, "big", NULL, &at), ISA_LIMIT);
+  assert_int_equal(vm_hbm_alloc(&h, 65, VM_HBM_PROGRAM, "big", NULL, &at), ISA_LIMIT);
   assert_string_equal(isa_buf_str(&h.refused),
                       "tensor big needs 65 bytes of HBM; 320 of 640 are taken, the largest of 5 "
                       "free blocks has 64\n"
@@ -116,11 +116,11 @@ static void report(void **state) {
   char want[1024], name[16][16];
   for (int i = 0; i < 12; i++) {
     snprintf(name[i], sizeof name[i], "t%d", i);
-    assert_int_equal(vm_hbm_take(&h, (uint64_t)(i % 6 + 1) * 64, i % 2 ? VM_HBM_RING : VM_HBM_CONST,
-                                 name[i], NULL, &at),
+    assert_int_equal(vm_hbm_alloc(&h, (uint64_t)(i % 6 + 1) * 64,
+                                  i % 2 ? VM_HBM_RING : VM_HBM_CONST, name[i], NULL, &at),
                      ISA_OK);
   }
-  assert_int_equal(vm_hbm_take(&h, 1 << 20, VM_HBM_TENSOR, "y", NULL, &at), ISA_LIMIT);
+  assert_int_equal(vm_hbm_alloc(&h, 1 << 20, VM_HBM_TENSOR, "y", NULL, &at), ISA_LIMIT);
   /* sizes 64 .. 384 twice, from 0 and from 1344; 6, 6, 5, 5, 4, 4, 3, 3 units are listed */
   int n = snprintf(want, sizeof want,
                    "device tensor y needs 1048576 bytes of HBM; 2688 of 1048576 are taken, the "
@@ -165,7 +165,7 @@ static void random_takes(void **state) {
     for (int step = 0; step < 60; step++) {
       if (n && rnd(&s) % 5 < 2) {
         int k = (int)(rnd(&s) % (uint32_t)n);
-        vm_hbm_give(&h, (uint64_t)from[k] * unit);
+        vm_hbm_release(&h, (uint64_t)from[k] * unit);
         memset(map + from[k], 0, (size_t)units[k]);
         n--;
         from[k] = from[n];
@@ -174,7 +174,7 @@ static void random_takes(void **state) {
       }
       int want = (int)(rnd(&s) % (rnd(&s) % 8 ? 9 : 40)) + 1, at = lowest(map, want);
       uint64_t got, bytes = (uint64_t)want * unit - rnd(&s) % VM_HBM_ALIGN;
-      assert_int_equal(vm_hbm_take(&h, bytes, VM_HBM_TENSOR, "x", NULL, &got),
+      assert_int_equal(vm_hbm_alloc(&h, bytes, VM_HBM_TENSOR, "x", NULL, &got),
                        at < 0 ? ISA_LIMIT : ISA_OK);
       if (at < 0) continue;
       assert_int_equal(got, (uint64_t)at * unit);

@@ -27,7 +27,7 @@ static void tensor_tensor_once(bed *b, const struct vm_TENSOR_TENSOR *a, const c
     for (uint64_t i = 0; i < a->dst.elems; i++)
       expect(b, &a->dst, p, i,
              ref_encode(a->dst.dtype, ref_alu(a->op, at(&a->src0, p, i), at(&a->src1, p, i))));
-  assert_int_equal(op_tensor_tensor(&b->d, a), VM_RETIRE);
+  assert_int_equal(vm_op_tensor_tensor(&b->d, a), VM_RETIRE);
   bed_check(b, what);
 }
 
@@ -105,7 +105,7 @@ static void tensor_tensor_words(void **state) {
       a.src1 = sb(b, cases[i].t, 32, 2, 2, 0, "3:1");
       for (unsigned j = 0; j < 6; j++) put(&a.src0, j / 3, j % 3, cases[i].a);
       for (unsigned j = 0; j < 6; j++) put(&a.src1, j / 3, j % 3, cases[i].b);
-      assert_int_equal(op_tensor_tensor(&b->d, &a), VM_RETIRE);
+      assert_int_equal(vm_op_tensor_tensor(&b->d, &a), VM_RETIRE);
       for (unsigned j = 0; j < 6; j++)
         assert_int_equal(get(&a.dst, j / 3, j % 3), where ? cases[i].vector : cases[i].gpsimd);
     }
@@ -144,7 +144,7 @@ static void tensor_tensor_bits(void **state) {
     a.src1 = sb(b, cases[i].t1, 0, 2, 2, 0, "2100:0");
     for (unsigned j = 0; j < 4200; j++) put(&a.src0, j / 2100, j % 2100, cases[i].a);
     for (unsigned j = 0; j < 2; j++) put(&a.src1, j, 0, cases[i].b);
-    assert_int_equal(op_tensor_tensor(&b->d, &a), VM_RETIRE);
+    assert_int_equal(vm_op_tensor_tensor(&b->d, &a), VM_RETIRE);
     for (unsigned j = 0; j < 4200; j += 61)
       assert_int_equal(get(&a.dst, j / 2100, j % 2100), cases[i].want);
   }
@@ -165,7 +165,7 @@ static void tensor_scalar_once(bed *b, const struct vm_TENSOR_SCALAR *a, const c
       expect(b, &a->dst, p, i, ref_encode(a->dst.dtype, x));
     }
   }
-  assert_int_equal(op_tensor_scalar(&b->d, a), VM_RETIRE);
+  assert_int_equal(vm_op_tensor_scalar(&b->d, a), VM_RETIRE);
   bed_check(b, what);
 }
 
@@ -237,7 +237,7 @@ static void tensor_scalar_bits(void **state) {
       for (unsigned j = 0; j < 3; j++) put(&c, j, 0, cases[i].s0);
       a.imm0 = column ? vec(c) : imm(isa_bits_f32(cases[i].s0));
       a.imm1 = imm(isa_bits_f32(cases[i].s1));
-      assert_int_equal(op_tensor_scalar(&b->d, &a), VM_RETIRE);
+      assert_int_equal(vm_op_tensor_scalar(&b->d, &a), VM_RETIRE);
       for (unsigned j = 0; j < 15; j++) assert_int_equal(get(&a.dst, j / 5, j % 5), cases[i].want);
     }
   }
@@ -257,7 +257,7 @@ static void tensor_copy_all(void **state) {
     for (uint32_t p = 0; p < s->parts; p++)
       for (uint64_t j = 0; j < a.dst.elems; j++)
         expect(b, &a.dst, p, j, td == ts ? get(&a.src, p, j) : ref_encode(td, at(&a.src, p, j)));
-    assert_int_equal(op_tensor_copy(&b->d, &a), VM_RETIRE);
+    assert_int_equal(vm_op_tensor_copy(&b->d, &a), VM_RETIRE);
     bed_check(b, s->name);
   }
   free(b);
@@ -277,10 +277,10 @@ static void tensor_copy_bits(void **state) {
     for (uint32_t p = 0; p < 2; p++)
       for (uint64_t j = 0; j < 6; j++)
         memcpy(b->want + (elem_at(&a.dst, p, j) - b->sbuf), elem_at(&a.src, p, j), a.src.esize);
-    assert_int_equal(op_tensor_copy(&b->d, &a), VM_RETIRE);
+    assert_int_equal(vm_op_tensor_copy(&b->d, &a), VM_RETIRE);
     bed_check(b, isa_dtypes[types[i]].name);
     a.dst = a.src;
-    assert_int_equal(op_tensor_copy(&b->d, &a), VM_RETIRE);
+    assert_int_equal(vm_op_tensor_copy(&b->d, &a), VM_RETIRE);
     bed_check(b, "onto itself");
   }
   free(b);
@@ -297,7 +297,7 @@ static void copy_goes_to_psum(void **state) {
   for (uint32_t p = 0; p < 3; p++)
     for (uint64_t j = 0; j < 9; j++)
       expect(b, &a.dst, p, j, ref_encode(ISA_bfloat16, at(&a.src, p, j)));
-  assert_int_equal(op_tensor_copy(&b->d, &a), VM_RETIRE);
+  assert_int_equal(vm_op_tensor_copy(&b->d, &a), VM_RETIRE);
   bed_check(b, "psum");
   free(b);
 }
@@ -317,11 +317,11 @@ static void memset_all(void **state) {
     for (uint32_t p = 0; p < s->parts; p++)
       for (uint64_t j = 0; j < a.dst.elems; j++)
         expect(b, &a.dst, p, j, bits ? 0x81234567u * i : ref_encode(t, x));
-    assert_int_equal(op_memset(&b->d, &a), VM_RETIRE);
+    assert_int_equal(vm_op_memset(&b->d, &a), VM_RETIRE);
     bed_check(b, s->name);
   }
   struct vm_MEMSET x4 = {.dst = sb(b, ISA_float8_e5m2_x4, 0, 2, 0, 0, "9:1"), .value = imm(0)};
-  assert_int_equal(op_memset(&b->d, &x4), VM_RETIRE);
+  assert_int_equal(vm_op_memset(&b->d, &x4), VM_RETIRE);
   assert_int_equal(get(&x4.dst, 1, 8), 0);
   free(b);
 }
@@ -341,7 +341,7 @@ static void reciprocal_all(void **state) {
       for (uint64_t j = 0; j < a.dst.elems; j++)
         expect(b, &a.dst, p, j,
                ref_encode(a.dst.dtype, ref_alu(ISA_ALU_reciprocal, at(&a.src, p, j), 0)));
-    assert_int_equal(op_reciprocal(&b->d, &a), VM_RETIRE);
+    assert_int_equal(vm_op_reciprocal(&b->d, &a), VM_RETIRE);
     bed_check(b, s->name);
   }
   free(b);
@@ -362,12 +362,12 @@ static void no_elements(void **state) {
     struct vm_MEMSET set = {.dst = v, .value = imm(1)};
     struct vm_TENSOR_REDUCE red = {.dst = v, .src = v, .op = ISA_ALU_add};
     struct vm_ACTIVATE act = {.dst = v, .src = v, .reduce = ISA_CMD_reset_reduce};
-    assert_int_equal(op_tensor_tensor(&b->d, &tt), VM_RETIRE);
-    assert_int_equal(op_tensor_scalar(&b->d, &ts), VM_RETIRE);
-    assert_int_equal(op_tensor_copy(&b->d, &copy), VM_RETIRE);
-    assert_int_equal(op_memset(&b->d, &set), VM_RETIRE);
-    assert_int_equal(op_tensor_reduce(&b->d, &red), VM_RETIRE);
-    assert_int_equal(op_activate(&b->d, &act), VM_RETIRE);
+    assert_int_equal(vm_op_tensor_tensor(&b->d, &tt), VM_RETIRE);
+    assert_int_equal(vm_op_tensor_scalar(&b->d, &ts), VM_RETIRE);
+    assert_int_equal(vm_op_tensor_copy(&b->d, &copy), VM_RETIRE);
+    assert_int_equal(vm_op_memset(&b->d, &set), VM_RETIRE);
+    assert_int_equal(vm_op_tensor_reduce(&b->d, &red), VM_RETIRE);
+    assert_int_equal(vm_op_activate(&b->d, &act), VM_RETIRE);
   }
   bed_check(b, "no elements");
   free(b);

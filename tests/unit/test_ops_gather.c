@@ -35,7 +35,7 @@ static void local_gather_once(bed *b, const lg_case *c) {
       expect(b, &a.dst, p, o, get(&a.src, p, at + o % each));
     }
   }
-  if (op_local_gather(&b->d, &a) != VM_RETIRE) fail_msg("%s: %s", c->name, b->d.fault);
+  if (vm_op_local_gather(&b->d, &a) != VM_RETIRE) fail_msg("%s: %s", c->name, b->d.fault);
   bed_check(b, c->name);
 }
 
@@ -64,13 +64,13 @@ static void local_gather_bounds(void **state) {
   a.src = sb(b, ISA_float32, 0, 32, 1, 0, "10:1");
   a.index = sb(b, ISA_uint16, 0, 32, 2, 0, "1:1");
   put(&a.index, 19, 0, 6); /* 6 .. 9: the last that fits */
-  assert_int_equal(op_local_gather(&b->d, &a), VM_RETIRE);
+  assert_int_equal(vm_op_local_gather(&b->d, &a), VM_RETIRE);
   put(&a.index, 19, 0, 7);
-  assert_int_equal(op_local_gather(&b->d, &a), VM_FAULT);
+  assert_int_equal(vm_op_local_gather(&b->d, &a), VM_FAULT);
   assert_string_equal(b->d.fault, "local_gather: index 7, in partition 19 column 0, with 4 "
                                   "elements an index: src has 10");
   a.elems_per_index = 1;
-  assert_int_equal(op_local_gather(&b->d, &a), VM_FAULT);
+  assert_int_equal(vm_op_local_gather(&b->d, &a), VM_FAULT);
   assert_string_equal(b->d.fault, "local_gather: the shapes of dst, src and index do not fit");
   free(b);
 }
@@ -105,10 +105,10 @@ static void n_gather(void **state) {
     for (uint32_t p = 0; p < cases[i].parts; p++)
       for (uint64_t j = 0; j < a.dst.elems; j++)
         expect(b, &a.dst, p, j, get(&a.src, p, get(&a.index, p, j)));
-    assert_int_equal(op_n_gather(&b->d, &a), VM_RETIRE);
+    assert_int_equal(vm_op_n_gather(&b->d, &a), VM_RETIRE);
     bed_check(b, cases[i].dst);
     put(&a.index, 0, 0, (uint32_t)a.src.elems);
-    assert_int_equal(op_n_gather(&b->d, &a), VM_FAULT);
+    assert_int_equal(vm_op_n_gather(&b->d, &a), VM_FAULT);
     assert_non_null(strstr(b->d.fault, "column 0: src has"));
   }
   free(b);
@@ -157,7 +157,7 @@ static void partition_reduce(void **state) {
         fill(b, &a.src);
       bed_expect(b);
       for (uint64_t j = 0; j < a.dst.elems; j++) expect(b, &a.dst, 0, j, ref_partitions(&a, j));
-      assert_int_equal(op_partition_reduce(&b->d, &a), VM_RETIRE);
+      assert_int_equal(vm_op_partition_reduce(&b->d, &a), VM_RETIRE);
       bed_check(b, isa_aluops[a.op].name);
     }
   }
@@ -179,7 +179,7 @@ static void sequence_once(bed *b, const struct vm_UNARY *a, const char *what) {
     expect(b, &a->dst, 0, i, ref_encode(a->dst.dtype, pad ? (float)n : (float)first));
     expect(b, &a->dst, 0, n + i, ref_encode(a->dst.dtype, pad ? -1 : (float)end));
   }
-  assert_int_equal(op_sequence_bounds(&b->d, a), VM_RETIRE);
+  assert_int_equal(vm_op_sequence_bounds(&b->d, a), VM_RETIRE);
   bed_check(b, what);
 }
 
@@ -232,7 +232,7 @@ static void sequence_bounds_by_hand(void **state) {
   struct vm_UNARY a = {.dst = sb(b, ISA_int32, 0, 1, 0, 0, "2:10 10:1"),
                        .src = sb(b, ISA_int32, 0, 1, 1, 0, "10:1")};
   for (unsigned i = 0; i < 10; i++) put(&a.src, 0, i, ids[i]);
-  assert_int_equal(op_sequence_bounds(&b->d, &a), VM_RETIRE);
+  assert_int_equal(vm_op_sequence_bounds(&b->d, &a), VM_RETIRE);
   for (unsigned i = 0; i < 20; i++) assert_int_equal((int32_t)get(&a.dst, 0, i), want[i]);
   /* -0 is padding, a NaN is its own segment, ids over 2^24 are told apart as int32. */
   a.src = sb(b, ISA_float32, 0, 1, 1, 0, "4:1");
@@ -240,13 +240,13 @@ static void sequence_bounds_by_hand(void **state) {
   static const uint32_t odd[4] = {0x80000000, 0x7fc00000, 0x7fc00000, 1};
   static const int32_t odd_want[8] = {4, 1, 2, 3, -1, 2, 3, 4};
   for (unsigned i = 0; i < 4; i++) put(&a.src, 0, i, odd[i]);
-  assert_int_equal(op_sequence_bounds(&b->d, &a), VM_RETIRE);
+  assert_int_equal(vm_op_sequence_bounds(&b->d, &a), VM_RETIRE);
   for (unsigned i = 0; i < 8; i++) assert_int_equal((int32_t)get(&a.dst, 0, i), odd_want[i]);
   a.src = sb(b, ISA_int32, 0, 1, 1, 0, "2:1");
   a.dst = sb(b, ISA_float32, 0, 1, 0, 0, "4:1");
   put(&a.src, 0, 0, 0x1000000);
   put(&a.src, 0, 1, 0x1000001);
-  assert_int_equal(op_sequence_bounds(&b->d, &a), VM_RETIRE);
+  assert_int_equal(vm_op_sequence_bounds(&b->d, &a), VM_RETIRE);
   assert_true(getf(&a.dst, 0, 0) == 0 && getf(&a.dst, 0, 1) == 1);
   assert_true(getf(&a.dst, 0, 2) == 1 && getf(&a.dst, 0, 3) == 2);
   free(b);
@@ -265,7 +265,7 @@ static void nonzero_once(bed *b, const struct vm_NONZERO *a, const char *what) {
     expect(b, &a->dst, p, total, n);
     for (uint64_t i = n; i < total; i++) expect(b, &a->dst, p, i, (uint32_t)a->padding);
   }
-  assert_int_equal(op_nonzero_with_count(&b->d, a), VM_RETIRE);
+  assert_int_equal(vm_op_nonzero_with_count(&b->d, a), VM_RETIRE);
   bed_check(b, what);
 }
 
@@ -308,7 +308,7 @@ static void nonzero_documented(void **state) {
   a.src = sb(b, ISA_float32, 0, 1, 1, 0, "8:1");
   a.dst = sb(b, ISA_int32, 0, 1, 0, 0, "9:1");
   for (unsigned i = 0; i < 8; i++) putf(&a.src, 0, i, x[i]);
-  assert_int_equal(op_nonzero_with_count(&b->d, &a), VM_RETIRE);
+  assert_int_equal(vm_op_nonzero_with_count(&b->d, &a), VM_RETIRE);
   for (unsigned i = 0; i < 9; i++) assert_int_equal((int32_t)get(&a.dst, 0, i), want[i]);
   free(b);
 }
@@ -339,7 +339,7 @@ static void topk_once(bed *b, const struct vm_TOPK *a, const char *what) {
       expect(b, &a->idx_dst, core + o % 16, o / 16, i);
     }
   }
-  if (op_topk(&b->d, a) != VM_RETIRE) fail_msg("%s: %s", what, b->d.fault);
+  if (vm_op_topk(&b->d, a) != VM_RETIRE) fail_msg("%s: %s", what, b->d.fault);
   bed_check(b, what);
 }
 
@@ -381,7 +381,7 @@ static void topk_large(void **state) {
   a.val_dst = sb(b, ISA_bfloat16, 0, 16, 1, 0, "1000:1");
   a.idx_dst = sb(b, ISA_uint32, 0, 16, 2, 0, "1000:1");
   for (uint32_t i = 0; i < 65536; i++) put(&a.src, i % 16, i / 16, i * 40503 & 0xffff);
-  assert_int_equal(op_topk(&b->d, &a), VM_RETIRE);
+  assert_int_equal(vm_op_topk(&b->d, &a), VM_RETIRE);
   for (uint32_t o = 0; o < 1000; o++) { /* infinity is the greatest, then down by one code each */
     uint32_t code = 0x7f80 - (999 - o);
     uint32_t i = get(&a.idx_dst, o % 16, o / 16);

@@ -59,7 +59,7 @@ static void scalar_tensor_tensor(void **state) {
         float r = ordered(a.op1, t, at(&a.src1, p, j), a.reverse1);
         expect(b, &a.dst, p, j, ref_encode(a.dst.dtype, r));
       }
-    assert_int_equal(op_scalar_tensor_tensor(&b->d, &a), VM_RETIRE);
+    assert_int_equal(vm_op_scalar_tensor_tensor(&b->d, &a), VM_RETIRE);
     bed_check(b, s->name);
   }
   free(b);
@@ -94,13 +94,13 @@ static void tensor_scalar_reduce(void **state) {
       if (a.reduce == ISA_CMD_load_reduce) *r = num_at(&a.imm1, p);
       if (a.reduce >= ISA_CMD_reduce) *r = ref_alu(a.op1, *r, ref_sum16(a.op1, o, a.dst.elems));
     }
-    assert_int_equal(op_tensor_scalar_reduce(&b->d, &a), VM_RETIRE);
+    assert_int_equal(vm_op_tensor_scalar_reduce(&b->d, &a), VM_RETIRE);
     bed_check(b, s->name);
     same_acc(b, acc);
   }
   struct vm_READ_ACC read = {.dst = sb(b, ISA_float32, 64, 2, 0, 0, "1:1"), .negate = true};
   b->d.acc[1] = 3;
-  assert_int_equal(op_dve_read_acc(&b->d, &read), VM_RETIRE);
+  assert_int_equal(vm_op_dve_read_acc(&b->d, &read), VM_RETIRE);
   assert_true(getf(&read.dst, 1, 0) == -3 && b->d.acc[1] == 3);
   free(b);
 }
@@ -127,7 +127,7 @@ static void copy_predicated(void **state) {
       for (uint64_t j = 0; j < a.dst.elems; j++)
         if ((get(&a.pred, p, j) != 0) != a.reverse_pred)
           expect(b, &a.dst, p, j, a.src.at ? get(&x, p, j) : ref_encode(t, -2.6f));
-    assert_int_equal(op_copy_predicated(&b->d, &a), VM_RETIRE);
+    assert_int_equal(vm_op_copy_predicated(&b->d, &a), VM_RETIRE);
     bed_check(b, s->name);
   }
   free(b);
@@ -168,7 +168,7 @@ static void select_reduce(void **state) {
                         num_at(&a.on_false, p), &o[j]);
       expect_max(&acc[p], a.reduce, o, a.dst.elems);
     }
-    assert_int_equal(op_select_reduce(&b->d, &a), VM_RETIRE);
+    assert_int_equal(vm_op_select_reduce(&b->d, &a), VM_RETIRE);
     bed_check(b, s->name);
     same_acc(b, acc);
   }
@@ -209,7 +209,7 @@ static void range_select(void **state) {
       }
       expect_max(&acc[p], a.reduce, o, a.dst.elems);
     }
-    assert_int_equal(op_range_select(&b->d, &a), VM_RETIRE);
+    assert_int_equal(vm_op_range_select(&b->d, &a), VM_RETIRE);
     bed_check(b, s->name);
     same_acc(b, acc);
   }
@@ -237,7 +237,7 @@ static void scans(void **state) {
         expect(b, &a.dst, p, j, ref_encode(a.dst.dtype, r));
       }
     }
-    assert_int_equal(op_tensor_tensor_scan(&b->d, &a), VM_RETIRE);
+    assert_int_equal(vm_op_tensor_tensor_scan(&b->d, &a), VM_RETIRE);
     bed_check(b, s->name);
   }
   free(b);
@@ -272,7 +272,7 @@ static void cumulative(void **state) {
       }
       if (a.reduce != ISA_CMD_idle) acc[p] = r;
     }
-    assert_int_equal(op_tensor_scalar_cumulative(&b->d, &a), VM_RETIRE);
+    assert_int_equal(vm_op_tensor_scalar_cumulative(&b->d, &a), VM_RETIRE);
     bed_check(b, s->name);
     same_acc(b, acc);
   }
@@ -308,11 +308,11 @@ static void bn(void **state) {
                ref_encode(ISA_float32, ref_sum16(ISA_ALU_add, half[h], n)));
       }
     }
-    assert_int_equal(op_bn_stats(&b->d, &st), VM_RETIRE);
+    assert_int_equal(vm_op_bn_stats(&b->d, &st), VM_RETIRE);
     bed_check(b, dims[i % 8]);
     ag.src = st.dst;
     ag.dst = sb(b, ISA_float32, 0, 9, 2, 0, "2:1");
-    assert_int_equal(op_bn_aggr(&b->d, &ag), VM_RETIRE);
+    assert_int_equal(vm_op_bn_aggr(&b->d, &ag), VM_RETIRE);
     for (uint32_t p = 0; p < 9 && i < 8; p++) { /* against the plain definition, in double */
       double sum = 0, var = 0, n = (double)st.src.elems;
       for (uint64_t j = 0; j < st.src.elems; j++) sum += at(&st.src, p, j);
@@ -326,11 +326,11 @@ static void bn(void **state) {
   struct vm_UNARY a = {.dst = sb(b, ISA_bfloat16, 0, 1, 0, 0, "2:1"),
                        .src = sb(b, ISA_float32, 0, 1, 1, 0, "9:1")};
   for (unsigned j = 0; j < 9; j++) putf(&a.src, 0, j, g[j]);
-  assert_int_equal(op_bn_aggr(&b->d, &a), VM_RETIRE);
+  assert_int_equal(vm_op_bn_aggr(&b->d, &a), VM_RETIRE);
   assert_int_equal(get(&a.dst, 0, 0), 0x40a0);
   assert_int_equal(get(&a.dst, 0, 1), 0x4090);
   a.src = sb(b, ISA_float32, 0, 1, 1, 0, "8:1");
-  assert_int_equal(op_bn_aggr(&b->d, &a), VM_FAULT);
+  assert_int_equal(vm_op_bn_aggr(&b->d, &a), VM_FAULT);
   free(b);
 }
 
@@ -360,7 +360,7 @@ static void max8(void **state) {
       qsort(o, (size_t)a.src.elems, sizeof *o, larger_first);
       for (unsigned j = 0; j < 8; j++) expect(b, &a.dst, p, j, ref_encode(a.dst.dtype, o[j]));
     }
-    assert_int_equal(op_max8(&b->d, &a), VM_RETIRE);
+    assert_int_equal(vm_op_max8(&b->d, &a), VM_RETIRE);
     bed_check(b, dims[i % 8]);
   }
   free(b);

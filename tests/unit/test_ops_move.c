@@ -15,7 +15,7 @@ static void transpose_once(bed *b, const struct vm_UNARY *a, bool blocks, const 
       expect(b, &a->dst, q, j, get(&a->src, p, i));
     }
   }
-  if (op_transpose32(&b->d, a) != VM_RETIRE) fail_msg("%s: %s", what, b->d.fault);
+  if (vm_op_transpose32(&b->d, a) != VM_RETIRE) fail_msg("%s: %s", what, b->d.fault);
   bed_check(b, what);
 }
 
@@ -56,16 +56,16 @@ static void transpose_in_place(void **state) {
   for (uint32_t p = 0; p < 64; p++)
     for (uint32_t i = 0; i < 64; i++) put(&before, p, i, get(&v, p, i));
   struct vm_UNARY a = {.dst = v, .src = v};
-  assert_int_equal(op_transpose32(&b->d, &a), VM_RETIRE);
+  assert_int_equal(vm_op_transpose32(&b->d, &a), VM_RETIRE);
   for (uint32_t p = 0; p < 64; p++)
     for (uint32_t i = 0; i < 64; i++)
       assert_int_equal(get(&v, p / 32 * 32 + i % 32, i / 32 * 32 + p % 32), get(&before, p, i));
   a.dst = ps(b, ISA_float32, 0, 64, 0, "64:1"); /* and to PSUM: back again */
-  assert_int_equal(op_transpose32(&b->d, &a), VM_RETIRE);
+  assert_int_equal(vm_op_transpose32(&b->d, &a), VM_RETIRE);
   assert_int_equal(get(&a.dst, 33, 63), get(&before, 33, 63));
   assert_int_equal(get(&a.dst, 2, 40), get(&before, 2, 40));
   a.dst.num[0] = 32;
-  assert_int_equal(op_transpose32(&b->d, &a), VM_FAULT);
+  assert_int_equal(vm_op_transpose32(&b->d, &a), VM_FAULT);
   free(b);
 }
 
@@ -73,7 +73,7 @@ static void transpose_in_place(void **state) {
 
 static void load_mask(bed *b, const uint8_t *mask) {
   struct vm_MASK m = {.mask = {32, mask}};
-  assert_int_equal(op_load_mask_register(&b->d, &m), VM_RETIRE);
+  assert_int_equal(vm_op_load_mask_register(&b->d, &m), VM_RETIRE);
 }
 
 /* The source is read as a whole first: `from` is what it was. */
@@ -85,7 +85,7 @@ static void shuffle_once(bed *b, const struct vm_UNARY *a, const uint8_t *mask, 
   for (uint32_t p = 0; p < a->dst.num[0]; p++)
     for (uint64_t i = 0; i < a->dst.elems; i++)
       if (mask[p % 32] != 255) expect(b, &a->dst, p, i, from[p / 32 * 32 + mask[p % 32]][i]);
-  if (op_shuffle(&b->d, a) != VM_RETIRE) fail_msg("%s: %s", what, b->d.fault);
+  if (vm_op_shuffle(&b->d, a) != VM_RETIRE) fail_msg("%s: %s", what, b->d.fault);
   bed_check(b, what);
 }
 
@@ -142,20 +142,20 @@ static void shuffle_faults(void **state) {
   struct vm_UNARY a = {.src = sb(b, ISA_float32, 0, 40, 1, 0, "2:1"),
                        .dst = sb(b, ISA_float32, 0, 64, 0, 0, "2:1")};
   uint8_t mask[32] = {0};
-  assert_int_equal(op_shuffle(&b->d, &a), VM_FAULT);
+  assert_int_equal(vm_op_shuffle(&b->d, &a), VM_FAULT);
   assert_string_equal(b->d.fault, "shuffle: no mask is loaded, load_mask_register comes first");
   load_mask(b, mask);
-  assert_int_equal(op_shuffle(&b->d, &a), VM_RETIRE);
+  assert_int_equal(vm_op_shuffle(&b->d, &a), VM_RETIRE);
   mask[5] = 8;
   load_mask(b, mask);
   bed_expect(b);
-  assert_int_equal(op_shuffle(&b->d, &a), VM_FAULT);
+  assert_int_equal(vm_op_shuffle(&b->d, &a), VM_FAULT);
   assert_string_equal(b->d.fault, "shuffle: mask[5] is partition 8 of quadrant 1, where src has 8");
   bed_check(b, "a fault writes nothing");
   a.dst.num[0] = 32 + 5; /* that entry is not used any more */
-  assert_int_equal(op_shuffle(&b->d, &a), VM_RETIRE);
+  assert_int_equal(vm_op_shuffle(&b->d, &a), VM_RETIRE);
   struct vm_MASK m = {.mask = {31, mask}};
-  assert_int_equal(op_load_mask_register(&b->d, &m), VM_FAULT);
+  assert_int_equal(vm_op_load_mask_register(&b->d, &m), VM_FAULT);
   free(b);
 }
 
@@ -189,7 +189,7 @@ static void exponential_once(bed *b, const struct vm_EXPONENTIAL *a, const char 
     if (a->reduce == ISA_CMD_reduce) *r = *r + sum;
     if (a->reduce == ISA_CMD_load_reduce) *r = init + sum;
   }
-  assert_int_equal(op_exponential(&b->d, a), VM_RETIRE);
+  assert_int_equal(vm_op_exponential(&b->d, a), VM_RETIRE);
   bed_check(b, what);
   for (uint32_t p = 0; p < ISA_PMAX; p++) /* sums that are NaN are so in both */
     if (!(isnan(acc[p]) && isnan(b->d.acc[p])))
@@ -241,7 +241,7 @@ static void exponential_by_hand(void **state) {
   a.src = a.dst = sb(b, ISA_float32, 0, 1, 0, 0, "4:1"); /* in place */
   static const float x[4] = {1, -INFINITY, 2, 1};
   for (unsigned i = 0; i < 4; i++) putf(&a.src, 0, i, x[i]);
-  assert_int_equal(op_exponential(&b->d, &a), VM_RETIRE);
+  assert_int_equal(vm_op_exponential(&b->d, &a), VM_RETIRE);
   assert_true(getf(&a.dst, 0, 0) == 1 && getf(&a.dst, 0, 1) == 0);
   assert_true(fabs((double)getf(&a.dst, 0, 2) - 2.718281828459045) < 2.4e-7);
   assert_true(fabs((double)b->d.acc[0] - 4.718281828459045) < 1e-6);
@@ -249,7 +249,7 @@ static void exponential_by_hand(void **state) {
   a.dst = sb(b, ISA_int8, 0, 1, 1, 0, "1:1");
   a.src = sb(b, ISA_float32, 0, 1, 0, 0, "1:1");
   putf(&a.src, 0, 0, 1.25f);
-  assert_int_equal(op_exponential(&b->d, &a), VM_RETIRE);
+  assert_int_equal(vm_op_exponential(&b->d, &a), VM_RETIRE);
   assert_int_equal(get(&a.dst, 0, 0), 1);
   assert_true(fabs((double)b->d.acc[0] - 1.2840254166877414) < 1e-6);
   free(b);

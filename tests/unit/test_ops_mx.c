@@ -75,7 +75,7 @@ static void quantize_once(bed *b, const struct vm_QUANTIZE_MX *a, const char *wh
       }
     }
   }
-  if (op_quantize_mx(&b->d, a) != VM_RETIRE) fail_msg("%s: %s", what, b->d.fault);
+  if (vm_op_quantize_mx(&b->d, a) != VM_RETIRE) fail_msg("%s: %s", what, b->d.fault);
   bed_check(b, what);
 }
 
@@ -128,17 +128,17 @@ static void quantize_by_hand(void **state) {
   put(&a.src, 0, 0, 0x43e8); /* 464: the scale is 2^(8 - 7), 232 is a tie of 224 and 240 */
   put(&a.src, 7, 3, 0xbf80); /* -1 in the same group: -0.5 */
   put(&a.src, 8, 4, 0x8000); /* -0 in a group of zeros */
-  assert_int_equal(op_quantize_mx(&b->d, &a), VM_RETIRE);
+  assert_int_equal(vm_op_quantize_mx(&b->d, &a), VM_RETIRE);
   assert_int_equal(get(&a.scale, 0, 0), 128);
   assert_int_equal(get(&a.scale, 1, 1), 0);
   assert_int_equal(get(&a.dst, 0, 0), 0x76); /* 224: even of 0x76 and 0x77 */
   assert_int_equal(get(&a.dst, 7, 0), 0xb0000000);
   assert_int_equal(get(&a.dst, 8, 1), 0x80);
   a.dst.dtype = ISA_float8_e5m2_x4;
-  assert_int_equal(op_quantize_mx(&b->d, &a), VM_RETIRE);
+  assert_int_equal(vm_op_quantize_mx(&b->d, &a), VM_RETIRE);
   assert_int_equal(get(&a.scale, 0, 0), 127 + 8 - 14);
   a.scale.num[0] = 3;
-  assert_int_equal(op_quantize_mx(&b->d, &a), VM_FAULT);
+  assert_int_equal(vm_op_quantize_mx(&b->d, &a), VM_FAULT);
   free(b);
 }
 
@@ -173,8 +173,8 @@ static void matmul_once(bed *b, const mx_pair *q, bool fresh, const char *what) 
       expect(b, dst, m, n, ref_encode(dst->dtype, sum));
     }
   }
-  if (op_ldweights_mx(&b->d, &q->l) != VM_RETIRE) fail_msg("%s: %s", what, b->d.fault);
-  if (op_matmul_mx(&b->d, &q->m) != VM_RETIRE) fail_msg("%s: %s", what, b->d.fault);
+  if (vm_op_ldweights_mx(&b->d, &q->l) != VM_RETIRE) fail_msg("%s: %s", what, b->d.fault);
+  if (vm_op_matmul_mx(&b->d, &q->m) != VM_RETIRE) fail_msg("%s: %s", what, b->d.fault);
   bed_check(b, what);
 }
 
@@ -263,7 +263,7 @@ static void row_tiles(void **state) {
                        value(&q[i].m.src, &q[i].m.scale, p, n, j), sum);
         expect(b, &q[i].m.dst, m, n, isa_f32_bits(getf(&q[i].m.dst, m, n) + sum));
       }
-    if (op_matmul_mx(&b->d, &q[i].m) != VM_RETIRE) fail_msg("%s", b->d.fault);
+    if (vm_op_matmul_mx(&b->d, &q[i].m) != VM_RETIRE) fail_msg("%s", b->d.fault);
     bed_check(b, "again");
   }
   free(b);
@@ -290,8 +290,8 @@ static void scales_by_hand(void **state) {
     }
     put(&q.l.src, 3, 0, cases[i].element << 16);
     put(&q.m.src, 3, 0, 0x38 << 16); /* 1 in the same lane */
-    assert_int_equal(op_ldweights_mx(&b->d, &q.l), VM_RETIRE);
-    assert_int_equal(op_matmul_mx(&b->d, &q.m), VM_RETIRE);
+    assert_int_equal(vm_op_ldweights_mx(&b->d, &q.l), VM_RETIRE);
+    assert_int_equal(vm_op_matmul_mx(&b->d, &q.m), VM_RETIRE);
     assert_int_equal(get(&q.m.dst, 0, 0), ref_encode(ISA_float32, cases[i].want));
   }
   free(b);
@@ -306,19 +306,19 @@ static void faults(void **state) {
 #define FAULT(call, text)           \
   assert_int_equal(call, VM_FAULT); \
   assert_string_equal(b->d.fault, text)
-  FAULT(op_matmul_mx(&b->d, &q.m), "matmul_mx: no stationary operand is loaded at row 0");
-  assert_int_equal(op_ldweights(&b->d, &l), VM_RETIRE);
-  FAULT(op_matmul_mx(&b->d, &q.m), "matmul_mx: the stationary operand was loaded by ldweights");
-  assert_int_equal(op_ldweights_mx(&b->d, &q.l), VM_RETIRE);
-  assert_int_equal(op_matmul_mx(&b->d, &q.m), VM_RETIRE);
-  FAULT(op_matmul(&b->d, &m), "matmul: the stationary operand was loaded by ldweights_mx");
+  FAULT(vm_op_matmul_mx(&b->d, &q.m), "matmul_mx: no stationary operand is loaded at row 0");
+  assert_int_equal(vm_op_ldweights(&b->d, &l), VM_RETIRE);
+  FAULT(vm_op_matmul_mx(&b->d, &q.m), "matmul_mx: the stationary operand was loaded by ldweights");
+  assert_int_equal(vm_op_ldweights_mx(&b->d, &q.l), VM_RETIRE);
+  assert_int_equal(vm_op_matmul_mx(&b->d, &q.m), VM_RETIRE);
+  FAULT(vm_op_matmul(&b->d, &m), "matmul: the stationary operand was loaded by ldweights_mx");
   q.m.dst.num[0] = 7;
-  FAULT(op_matmul_mx(&b->d, &q.m),
+  FAULT(vm_op_matmul_mx(&b->d, &q.m),
         "matmul_mx: dst has 7 partitions, the stationary operand 8 columns");
   q.m.tile_rows = 32;
-  FAULT(op_matmul_mx(&b->d, &q.m), "matmul_mx: a tile of 32 rows, but ldweights_mx used 128");
+  FAULT(vm_op_matmul_mx(&b->d, &q.m), "matmul_mx: a tile of 32 rows, but ldweights_mx used 128");
   q.l.scale.num[0] = 3;
-  FAULT(op_ldweights_mx(&b->d, &q.l),
+  FAULT(vm_op_ldweights_mx(&b->d, &q.l),
         "ldweights_mx: 32 x 8 elements, scales 3 x 8, into 128 rows from 0");
   free(b);
 }

@@ -33,8 +33,8 @@ static void matmul_once(bed *b, const pair *q, bool fresh, const char *what) {
       expect(b, dst, m, n, ref_encode(dst->dtype, sum));
     }
   }
-  assert_int_equal(op_ldweights(&b->d, &q->l), VM_RETIRE);
-  if (op_matmul(&b->d, &q->m) != VM_RETIRE) fail_msg("%s: %s", what, b->d.fault);
+  assert_int_equal(vm_op_ldweights(&b->d, &q->l), VM_RETIRE);
+  if (vm_op_matmul(&b->d, &q->m) != VM_RETIRE) fail_msg("%s: %s", what, b->d.fault);
   bed_check(b, what);
 }
 
@@ -96,17 +96,17 @@ static void fresh_bits(void **state) {
   for (unsigned i = 0; i < 6; i++) putf(&q.m.src, 0, i, (float)(i + 1));
   vm_view row = ps(b, ISA_float32, 0, 1, 0, "16:1");
   for (unsigned i = 0; i < 16; i++) putf(&row, 0, i, 100);
-  assert_int_equal(op_ldweights(&b->d, &q.l), VM_RETIRE);
+  assert_int_equal(vm_op_ldweights(&b->d, &q.l), VM_RETIRE);
   q.m.dst = ps(b, ISA_float32, 0, 1, 2, "6:1");
-  assert_int_equal(op_matmul(&b->d, &q.m), VM_RETIRE);
+  assert_int_equal(vm_op_matmul(&b->d, &q.m), VM_RETIRE);
   q.m.dst = ps(b, ISA_float32, 0, 1, 4, "6:1");
-  assert_int_equal(op_matmul(&b->d, &q.m), VM_RETIRE);
+  assert_int_equal(vm_op_matmul(&b->d, &q.m), VM_RETIRE);
   static const float want[16] = {100, 100, 1, 2, 4, 6, 8, 10, 5, 6, 100, 100, 100, 100, 100, 100};
   for (unsigned i = 0; i < 16; i++) assert_true(getf(&row, 0, i) == want[i]);
   /* psum_zero over every second element, then a strided window over them and one beside */
   q.m.psum_zero = ps(b, ISA_float32, 0, 1, 2, "4:2");
   q.m.dst = ps(b, ISA_float32, 0, 1, 2, "6:1");
-  assert_int_equal(op_matmul(&b->d, &q.m), VM_RETIRE);
+  assert_int_equal(vm_op_matmul(&b->d, &q.m), VM_RETIRE);
   static const float after[8] = {1, 4, 3, 10, 5, 16, 5, 6};
   for (unsigned i = 0; i < 8; i++) assert_true(getf(&row, 0, 2 + i) == after[i]);
   assert_int_equal(b->written[8], 0); /* of psum_zero, not of dst */
@@ -114,7 +114,7 @@ static void fresh_bits(void **state) {
   q.m.psum_zero.at = NULL; /* add does not look at the bit, and clears it */
   q.m.acc = ISA_ACC_add;
   q.m.dst = ps(b, ISA_float32, 0, 1, 8, "6:1");
-  assert_int_equal(op_matmul(&b->d, &q.m), VM_RETIRE);
+  assert_int_equal(vm_op_matmul(&b->d, &q.m), VM_RETIRE);
   assert_true(getf(&row, 0, 8) == 6 && getf(&row, 0, 10) == 103);
   assert_int_equal(b->written[8] & b->written[13], VM_BOTH_HALVES);
   assert_int_equal(b->written[14], 0);
@@ -165,14 +165,14 @@ static void bf16_halves(void **state) {
   for (unsigned i = 0; i < 6; i++) put_bf16(&q.m.src, i, (float)(i + 1));
   vm_view row = ps(b, ISA_bfloat16, 0, 1, 0, "12:1");
   for (unsigned i = 0; i < 12; i++) put_bf16(&row, i, 100);
-  assert_int_equal(op_ldweights(&b->d, &q.l), VM_RETIRE);
+  assert_int_equal(vm_op_ldweights(&b->d, &q.l), VM_RETIRE);
   for (unsigned s = 0; s < sizeof steps / sizeof *steps; s++) {
     int zero = steps[s].zero;
     if (zero > 0) q.m.psum_zero = ps(b, ISA_bfloat16, 0, 1, (unsigned)zero, "3:2");
     if (zero < 0) q.m.psum_zero = ps(b, ISA_bfloat16, 0, 1, (unsigned)-zero, "6:1");
     if (zero == 0) q.m.psum_zero.at = NULL;
     q.m.dst = ps(b, ISA_bfloat16, 0, 1, (unsigned)steps[s].at, "6:1");
-    assert_int_equal(op_matmul(&b->d, &q.m), VM_RETIRE);
+    assert_int_equal(vm_op_matmul(&b->d, &q.m), VM_RETIRE);
     for (unsigned i = 0; i < 12; i++) {
       float got = isa_bits_f32((uint32_t)get(&row, 0, i) << 16);
       if (got != steps[s].want[i])
@@ -211,24 +211,24 @@ static void tiles(void **state) {
     q[i].l.tile_col = q[i].m.tile_col = (uint8_t)(i % 2 * 64);
     q[i].l.tile_rows = q[i].m.tile_rows = 32;
     q[i].l.tile_cols = q[i].m.tile_cols = 64;
-    assert_int_equal(op_ldweights(&b->d, &q[i].l), VM_RETIRE);
+    assert_int_equal(vm_op_ldweights(&b->d, &q[i].l), VM_RETIRE);
   }
   for (unsigned i = 0; i < 4; i++) {
     q[i].m.acc = ISA_ACC_write;
-    assert_int_equal(op_matmul(&b->d, &q[i].m), VM_RETIRE);
+    assert_int_equal(vm_op_matmul(&b->d, &q[i].m), VM_RETIRE);
     for (unsigned j = 0; j < 20 * 50; j++)
       assert_true(getf(&q[i].m.dst, j / 50, j % 50) == ref_dot(&q[i], j / 50, j % 50));
   }
   struct vm_LDWEIGHTS big = q[0].l;
   big.tile_rows = 64;
-  assert_int_equal(op_ldweights(&b->d, &big), VM_RETIRE); /* rows 0..63, columns 0..63 */
-  assert_int_equal(op_matmul(&b->d, &q[0].m), VM_FAULT);
+  assert_int_equal(vm_op_ldweights(&b->d, &big), VM_RETIRE); /* rows 0..63, columns 0..63 */
+  assert_int_equal(vm_op_matmul(&b->d, &q[0].m), VM_FAULT);
   assert_non_null(strstr(b->d.fault, "tile of 32 x 64, but ldweights used 64 x 64"));
-  assert_int_equal(op_matmul(&b->d, &q[1].m), VM_RETIRE); /* columns 64.. */
-  assert_int_equal(op_matmul(&b->d, &q[2].m), VM_RETIRE); /* rows 64.. */
+  assert_int_equal(vm_op_matmul(&b->d, &q[1].m), VM_RETIRE); /* columns 64.. */
+  assert_int_equal(vm_op_matmul(&b->d, &q[2].m), VM_RETIRE); /* rows 64.. */
   big.tile_cols = 128;
-  assert_int_equal(op_ldweights(&b->d, &big), VM_RETIRE);
-  assert_int_equal(op_matmul(&b->d, &q[1].m), VM_FAULT);
+  assert_int_equal(vm_op_ldweights(&b->d, &big), VM_RETIRE);
+  assert_int_equal(vm_op_matmul(&b->d, &q[1].m), VM_FAULT);
   free(b);
 }
 
@@ -251,15 +251,15 @@ static void transposes(void **state) {
     bed_expect(b);
     for (unsigned j = 0; j < 35; j++)
       expect(b, &q.m.dst, j % 5, j / 5, get(&q.l.src, j / 5, j % 5));
-    assert_int_equal(op_ldweights(&b->d, &q.l), VM_RETIRE);
-    assert_int_equal(op_matmul(&b->d, &q.m), VM_RETIRE);
+    assert_int_equal(vm_op_ldweights(&b->d, &q.l), VM_RETIRE);
+    assert_int_equal(vm_op_matmul(&b->d, &q.m), VM_RETIRE);
     bed_check(b, isa_dtypes[cases[i].t].name);
   }
   free(b);
 }
 
 static void expect_fault(bed *b, const struct vm_MATMUL *m, const char *text) {
-  assert_int_equal(op_matmul(&b->d, m), VM_FAULT);
+  assert_int_equal(vm_op_matmul(&b->d, m), VM_FAULT);
   if (!strstr(b->d.fault, text)) fail_msg("%s: no \"%s\"", b->d.fault, text);
 }
 
@@ -268,7 +268,7 @@ static void pe_faults(void **state) {
   bed *b = bed_new(ISA_ENG_tensor);
   pair q = pair_of(b, ISA_bfloat16, ISA_bfloat16, 8, "4:1", 4, "6:1", "6:1");
   expect_fault(b, &q.m, "no stationary operand");
-  assert_int_equal(op_ldweights(&b->d, &q.l), VM_RETIRE);
+  assert_int_equal(vm_op_ldweights(&b->d, &q.l), VM_RETIRE);
   struct vm_MATMUL m = q.m;
   m.src.num[0] = 7;
   expect_fault(b, &m, "moving operand has 7 partitions, the stationary one 8");
@@ -289,13 +289,13 @@ static void pe_faults(void **state) {
   m.src.elems = 5;
   expect_fault(b, &m, "dst has 6 columns, the moving operand 5");
   q.l.src.dtype = ISA_float8_e4m3;
-  assert_int_equal(op_ldweights(&b->d, &q.l), VM_RETIRE);
+  assert_int_equal(vm_op_ldweights(&b->d, &q.l), VM_RETIRE);
   m = q.m;
   m.src.dtype = ISA_float8_e4m3fn;
   expect_fault(b, &m, "do not mix");
   m = q.m;
   m.src.elems = m.dst.elems = 0;
-  assert_int_equal(op_matmul(&b->d, &m), VM_RETIRE);
+  assert_int_equal(vm_op_matmul(&b->d, &m), VM_RETIRE);
   free(b);
 }
 
@@ -346,12 +346,12 @@ static void iota(void **state) {
         bool word = t == ISA_int32 || t == ISA_uint32;
         expect(b, &a.dst, p, j, word ? (uint32_t)x : ref_encode(t, (float)x));
       }
-    assert_int_equal(op_iota(&b->d, &a), VM_RETIRE);
+    assert_int_equal(vm_op_iota(&b->d, &a), VM_RETIRE);
     bed_check(b, isa_dtypes[t].name);
   }
   struct vm_IOTA bad = {.pattern = {1, {{1, 4}}}};
   bad.dst = sb(b, ISA_int32, 0, 2, 0, 0, "5:1");
-  assert_int_equal(op_iota(&b->d, &bad), VM_FAULT);
+  assert_int_equal(vm_op_iota(&b->d, &bad), VM_FAULT);
   assert_string_equal(b->d.fault, "iota: a pattern of 4 elements for 5 of dst");
   free(b);
 }
@@ -392,7 +392,7 @@ static void affine_select(void **state) {
         bool keep = ref_compare(a.cmp, ref_ramp(r, p, j));
         expect(b, &a.dst, p, j, keep ? kept : ref_encode(td, fills[i % 5]));
       }
-    assert_int_equal(op_affine_select(&b->d, &a), VM_RETIRE);
+    assert_int_equal(vm_op_affine_select(&b->d, &a), VM_RETIRE);
     bed_check(b, ramps[r].dims);
   }
   free(b);

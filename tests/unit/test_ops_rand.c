@@ -20,7 +20,7 @@ static bed *bed_on(unsigned engine, unsigned target) {
 }
 static void set_state(bed *b, const vm_view *v) {
   struct vm_SRC a = {.src = *v};
-  if (op_rand_set_state(&b->d, &a) != VM_RETIRE) fail_msg("%s", b->d.fault);
+  if (vm_op_rand_set_state(&b->d, &a) != VM_RETIRE) fail_msg("%s", b->d.fault);
 }
 
 /* ---- rng ---------------------------------------------------------------------------------- */
@@ -36,12 +36,12 @@ static void xorwow_known(void **state) {
   bed_expect(b);
   for (uint32_t p = 0; p < 2; p++)
     for (unsigned i = 0; i < 5; i++) expect(b, &a.dst, p, i, known[i]);
-  assert_int_equal(op_rng(&b->d, &a), VM_RETIRE);
+  assert_int_equal(vm_op_rng(&b->d, &a), VM_RETIRE);
   bed_check(b, "rng");
   uint32_t after[6];
   memcpy(after, start, sizeof after);
   for (unsigned i = 0; i < 5; i++) assert_int_equal(ref_xorwow(after), known[i]);
-  assert_int_equal(op_rand_get_state(&b->d, &get_state), VM_RETIRE);
+  assert_int_equal(vm_op_rand_get_state(&b->d, &get_state), VM_RETIRE);
   for (unsigned i = 0; i < 6; i++) assert_int_equal(get(&s, 1, i), after[i]);
   free(b);
 }
@@ -72,7 +72,7 @@ static void rng_types(void **state) {
       for (uint32_t p = 0; p < a.dst.num[0]; p++)
         for (uint64_t j = 0; j < a.dst.elems; j++)
           expect(b, &a.dst, p, j, ref_xorwow(lane[p] + (e ? 6 * (j % 4) : 0)));
-      assert_int_equal(op_rng(&b->d, &a), VM_RETIRE);
+      assert_int_equal(vm_op_rng(&b->d, &a), VM_RETIRE);
       bed_check(b, cases[i].dst);
     }
     free(b);
@@ -87,17 +87,17 @@ static void older_vector(void **state) {
   struct vm_DST a = {.dst = sb(b, ISA_uint32, 0, 4, 0, 0, "3:1")};
   struct vm_SRC seed = {.src = sb(b, ISA_int32, 64, 1, 1, 0, "1:1")};
   static const uint32_t want[3] = {0x7337c8b3, 0xce1c59c3, 0xe1a77171};
-  assert_int_equal(op_rng(&b->d, &a), VM_RETIRE);
+  assert_int_equal(vm_op_rng(&b->d, &a), VM_RETIRE);
   for (unsigned i = 0; i < 3; i++) assert_int_equal(get(&a.dst, 3, i), want[i]);
-  assert_int_equal(op_set_rng_seed(&b->d, &seed), VM_RETIRE); /* 0 */
-  assert_int_equal(op_rng(&b->d, &a), VM_RETIRE);
+  assert_int_equal(vm_op_set_rng_seed(&b->d, &seed), VM_RETIRE); /* 0 */
+  assert_int_equal(vm_op_rng(&b->d, &a), VM_RETIRE);
   for (unsigned i = 0; i < 3; i++) assert_int_equal(get(&a.dst, 3, i), want[i]);
   put(&seed.src, 0, 0, 1);
-  assert_int_equal(op_set_rng_seed(&b->d, &seed), VM_RETIRE);
-  assert_int_equal(op_rng(&b->d, &a), VM_RETIRE);
+  assert_int_equal(vm_op_set_rng_seed(&b->d, &seed), VM_RETIRE);
+  assert_int_equal(vm_op_rng(&b->d, &a), VM_RETIRE);
   for (unsigned i = 0; i < 3; i++) assert_int_not_equal(get(&a.dst, 3, i), want[i]);
   seed.src.num[0] = 2;
-  assert_int_equal(op_set_rng_seed(&b->d, &seed), VM_FAULT);
+  assert_int_equal(vm_op_set_rng_seed(&b->d, &seed), VM_FAULT);
   free(b);
 }
 
@@ -108,8 +108,8 @@ static void seed_words(void **state) {
   struct vm_SRC seed = {.src = ps(b, ISA_uint32, 0, 1, 1, "1:1")};
   struct vm_DST a = {.dst = sb(b, ISA_uint32, 0, 128, 0, 0, "24:1")};
   put(&seed.src, 0, 0, 42);
-  assert_int_equal(op_set_rng_seed(&b->d, &seed), VM_RETIRE);
-  assert_int_equal(op_rand_get_state(&b->d, &a), VM_RETIRE);
+  assert_int_equal(vm_op_set_rng_seed(&b->d, &seed), VM_RETIRE);
+  assert_int_equal(vm_op_rand_get_state(&b->d, &a), VM_RETIRE);
   assert_int_equal(get(&a.dst, 0, 0), 0x3805ea2c);
   assert_int_equal(get(&a.dst, 0, 1), 0xeb5cd984);
   assert_int_equal(get(&a.dst, 0, 23), 0x797ebc65);
@@ -127,19 +127,19 @@ static void state_in_and_out(void **state) {
     if (!e) s.at += 40;
     struct vm_DST all = {.dst = sb(b, ISA_uint32, 0, 128, 0, 0, "9:1")}, out = {.dst = s};
     uint32_t first[128][9];
-    assert_int_equal(op_rng(&b->d, &all), VM_RETIRE);
-    assert_int_equal(op_rand_get_state(&b->d, &out), VM_RETIRE);
-    assert_int_equal(op_rng(&b->d, &all), VM_RETIRE);
+    assert_int_equal(vm_op_rng(&b->d, &all), VM_RETIRE);
+    assert_int_equal(vm_op_rand_get_state(&b->d, &out), VM_RETIRE);
+    assert_int_equal(vm_op_rng(&b->d, &all), VM_RETIRE);
     for (uint32_t p = 0; p < 128; p++)
       for (unsigned i = 0; i < 9; i++) first[p][i] = get(&all.dst, p, i);
     set_state(b, &s);
-    assert_int_equal(op_rng(&b->d, &all), VM_RETIRE);
+    assert_int_equal(vm_op_rng(&b->d, &all), VM_RETIRE);
     for (uint32_t p = 0; p < 128; p++)
       for (unsigned i = 0; i < 9; i++) assert_int_equal(get(&all.dst, p, i) == first[p][i], p < 32);
     struct vm_SRC bad = {.src = sb(b, ISA_uint32, 0, 1, 1, 0, "5:1")};
     struct vm_DST bad_out = {.dst = bad.src};
-    assert_int_equal(op_rand_set_state(&b->d, &bad), VM_FAULT);
-    assert_int_equal(op_rand_get_state(&b->d, &bad_out), VM_FAULT);
+    assert_int_equal(vm_op_rand_set_state(&b->d, &bad), VM_FAULT);
+    assert_int_equal(vm_op_rand_get_state(&b->d, &bad_out), VM_FAULT);
     free(b);
   }
 }
@@ -182,15 +182,15 @@ static void rand2(void **state) {
         expect(b, &a.dst, p, j, ref_encode(a.dst.dtype, x));
       }
     }
-    assert_int_equal(op_rand2(&b->d, &a), VM_RETIRE);
+    assert_int_equal(vm_op_rand2(&b->d, &a), VM_RETIRE);
     bed_check(b, cases[i / 2].dst);
   }
   struct vm_RAND2 bad = {.min = imm(1), .max = imm(1)};
   bad.dst = sb(b, ISA_float32, 32, 1, 0, 0, "1:1");
-  assert_int_equal(op_rand2(&b->d, &bad), VM_FAULT);
+  assert_int_equal(vm_op_rand2(&b->d, &bad), VM_FAULT);
   assert_string_equal(b->d.fault, "rand2: min 1 is not below max 1 in partition 32");
   bad.max = imm(NAN);
-  assert_int_equal(op_rand2(&b->d, &bad), VM_FAULT);
+  assert_int_equal(vm_op_rand2(&b->d, &bad), VM_FAULT);
   free(b);
 }
 
@@ -208,7 +208,7 @@ static void dropout_once(bed *b, const struct vm_DROPOUT *a, uint32_t lane[128][
       expect(b, &a->dst, p, i, keep ? get(&a->src, p, i) : 0);
     }
   }
-  assert_int_equal(op_dropout(&b->d, a), VM_RETIRE);
+  assert_int_equal(vm_op_dropout(&b->d, a), VM_RETIRE);
   bed_check(b, what);
 }
 
@@ -265,7 +265,7 @@ static void dropout_edge(void **state) {
     set_state(b, &s);
     a.prob = imm(ldexpf((float)(known[0] >> 8) + (float)(i & 1), -24));
     a.threshold = i / 2 ? ISA_DROP_keep_rate : ISA_DROP_drop_rate;
-    assert_int_equal(op_dropout(&b->d, &a), VM_RETIRE);
+    assert_int_equal(vm_op_dropout(&b->d, &a), VM_RETIRE);
     assert_int_equal(get(&a.dst, 0, 0), (i & 1) == i / 2 ? 0x7fc12345 : 0);
   }
   free(b);

@@ -42,7 +42,7 @@ static void reduce_once(bed *b, const struct vm_TENSOR_REDUCE *a, const char *wh
       expect(b, &a->dst, p, o, ref_encode(a->dst.dtype, a->negate ? -r : r));
     }
   }
-  assert_int_equal(op_tensor_reduce(&b->d, a), VM_RETIRE);
+  assert_int_equal(vm_op_tensor_reduce(&b->d, a), VM_RETIRE);
   bed_check(b, what);
 }
 
@@ -119,7 +119,7 @@ static void reduce_by_hand(void **state) {
     a.src = sb(b, ISA_float32, 0, 1, 1, 0, dims);
     a.dst = sb(b, ISA_float32, 0, 1, 0, 0, "1:1");
     for (unsigned j = 0; j < cases[i].n; j++) putf(&a.src, 0, j, cases[i].x[j]);
-    assert_int_equal(op_tensor_reduce(&b->d, &a), VM_RETIRE);
+    assert_int_equal(vm_op_tensor_reduce(&b->d, &a), VM_RETIRE);
     assert_int_equal(get(&a.dst, 0, 0), cases[i].want);
   }
   free(b);
@@ -151,13 +151,13 @@ static void reduce_bits(void **state) {
     a.src.at += 2 * a.src.esize;
     a.dst = sb(b, cases[i].td, 0, 2, 0, 0, "2:3");
     for (unsigned j = 0; j < 6; j++) put(&a.src, j / 3, j % 3, cases[i].x[j % 3]);
-    assert_int_equal(op_tensor_reduce(&b->d, &a), VM_RETIRE);
+    assert_int_equal(vm_op_tensor_reduce(&b->d, &a), VM_RETIRE);
     for (unsigned j = 0; j < 4; j++) assert_int_equal(get(&a.dst, j / 2, j % 2), cases[i].want);
   }
   struct vm_TENSOR_REDUCE bad = {.op = ISA_ALU_add, .axes = 1};
   bad.src = sb(b, ISA_float32, 0, 2, 1, 0, "3:4 4:1");
   bad.dst = sb(b, ISA_float32, 0, 2, 0, 0, "4:1");
-  assert_int_equal(op_tensor_reduce(&b->d, &bad), VM_FAULT);
+  assert_int_equal(vm_op_tensor_reduce(&b->d, &bad), VM_FAULT);
   assert_string_equal(b->d.fault, "tensor_reduce: 12 elements, 4 a result, into 4 results");
   free(b);
 }
@@ -194,7 +194,7 @@ static void activate_once(bed *b, const struct vm_ACTIVATE *a, const char *what)
     if (a->reduce == ISA_CMD_reduce || a->reduce == ISA_CMD_reset_reduce)
       *r = *r + ref_sum16(ISA_ALU_add, o, a->dst.elems);
   }
-  assert_int_equal(op_activate(&b->d, a), VM_RETIRE);
+  assert_int_equal(vm_op_activate(&b->d, a), VM_RETIRE);
   bed_check(b, what);
   for (unsigned p = 0; p < ISA_PMAX; p++)
     if (isnan(acc[p]))
@@ -243,7 +243,7 @@ static void activate_by_hand(void **state) {
   for (unsigned i = 0; i < 6; i++) putf(&a.src, i / 3, i % 3, x[i]);
   b->d.acc[0] = 77;
   b->d.acc[32] = 78;
-  assert_int_equal(op_activate(&b->d, &a), VM_RETIRE);
+  assert_int_equal(vm_op_activate(&b->d, &a), VM_RETIRE);
   assert_int_equal(get(&a.dst, 0, 0), 0x3f80);
   assert_int_equal(get(&a.dst, 0, 1), 0);
   assert_int_equal(get(&a.dst, 1, 2), 0x7f80);
@@ -253,16 +253,16 @@ static void activate_by_hand(void **state) {
   two.src = sb(b, ISA_float32, 0, 1, 1, 0, "2:1");
   two.dst = sb(b, ISA_float32, 0, 1, 0, 0, "2:1");
   putf(&two.src, 0, 0, 3);
-  assert_int_equal(op_activate(&b->d, &two), VM_RETIRE);
+  assert_int_equal(vm_op_activate(&b->d, &two), VM_RETIRE);
   assert_true(getf(&two.dst, 0, 0) == 0x1p-21f);
   /* an absent bias leaves -0, one of 0 does not */
   struct vm_ACTIVATE zero = {.fn = ISA_FN_copy, .scale = imm(1)};
   zero.src = zero.dst = two.src;
   putf(&zero.src, 0, 0, -0.0f);
-  assert_int_equal(op_activate(&b->d, &zero), VM_RETIRE);
+  assert_int_equal(vm_op_activate(&b->d, &zero), VM_RETIRE);
   assert_int_equal(get(&zero.dst, 0, 0), 0x80000000);
   zero.bias = imm(0);
-  assert_int_equal(op_activate(&b->d, &zero), VM_RETIRE);
+  assert_int_equal(vm_op_activate(&b->d, &zero), VM_RETIRE);
   assert_int_equal(get(&zero.dst, 0, 0), 0);
   free(b);
 }
@@ -285,7 +285,7 @@ static void read_acc(void **state) {
       float x = b->d.acc[p];
       expect(b, &a.dst, p, 0, ref_encode(types[i % 8], a.negate ? -x : x));
     }
-    assert_int_equal(op_act_read_acc(&b->d, &a), VM_RETIRE);
+    assert_int_equal(vm_op_act_read_acc(&b->d, &a), VM_RETIRE);
     bed_check(b, isa_dtypes[types[i % 8]].name);
   }
   free(b);

@@ -41,7 +41,7 @@ static void load_values(bed *b, unsigned part, unsigned parts, float value[][8])
   for (uint32_t p = 0; p < parts; p++)
     for (int s = 0; s < 8; s++) value[p][s] = at(&v, p, (uint64_t)s);
   const struct vm_MATCH_VALUE_LOAD a = {.src = v};
-  assert_int_equal(op_match_value_load(&b->d, &a), VM_RETIRE);
+  assert_int_equal(vm_op_match_value_load(&b->d, &a), VM_RETIRE);
 }
 
 static void find_index8(void **state) {
@@ -60,7 +60,7 @@ static void find_index8(void **state) {
       ref_places(value[p], &a.src, p, false, place);
       for (uint64_t s = 0; s < 8; s++) expect(b, &a.dst, p, s, (uint32_t)place[s]);
     }
-    assert_int_equal(op_find_index8(&b->d, &a), VM_RETIRE);
+    assert_int_equal(vm_op_find_index8(&b->d, &a), VM_RETIRE);
     bed_check(b, rows[i % NROWS]);
   }
   free(b);
@@ -92,7 +92,7 @@ static void match_replace8(void **state) {
       for (uint64_t s = 0; s < 8 && a.dst_idx.at; s++)
         expect(b, &a.dst_idx, p, s, (uint32_t)place[s]);
     }
-    assert_int_equal(op_match_replace8(&b->d, &a), VM_RETIRE);
+    assert_int_equal(vm_op_match_replace8(&b->d, &a), VM_RETIRE);
     bed_check(b, dims);
   }
   free(b);
@@ -169,7 +169,7 @@ static void activate2(void **state) {
       if (a.reduce == ISA_CMD_reduce || a.reduce == ISA_CMD_reset_reduce)
         *r = ref_reduce(a.reduce_op, *r, ref_row(a.reduce_op, first[red], o, a.dst.elems));
     }
-    assert_int_equal(op_activate2(&b->d, &a), VM_RETIRE);
+    assert_int_equal(vm_op_activate2(&b->d, &a), VM_RETIRE);
     bed_check(b, s->name);
     for (unsigned p = 0; p < ISA_PMAX; p++)
       assert_int_equal(isa_f32_bits(b->d.acc[p]), ref_encode(ISA_float32, acc[p]));
@@ -196,7 +196,7 @@ static void select_bytes(void **state) {
       for (uint64_t j = 0; j < a.dst.elems; j++)
         if ((get(&a.pred, p, j) != 0) != a.reverse_pred)
           expect(b, &a.dst, p, j, a.src.at ? get(&a.src, p, j) : 0xfd);
-    assert_int_equal(op_copy_predicated(&b->d, &a), VM_RETIRE);
+    assert_int_equal(vm_op_copy_predicated(&b->d, &a), VM_RETIRE);
     bed_check(b, s->name);
   }
   free(b);
@@ -211,7 +211,7 @@ static void many_groups(void **state) {
   for (uint32_t p = 0; p < 2; p++)
     for (uint64_t i = 0; i < 4800; i++)
       put(&a.src, p, i, ref_encode(ISA_bfloat16, i % 3 == 0 ? 4.0f : i % 3 == 1 ? 2.5f : 8.0f));
-  assert_int_equal(op_bn_aggr(&b->d, &a), VM_RETIRE);
+  assert_int_equal(vm_op_bn_aggr(&b->d, &a), VM_RETIRE);
   for (uint32_t p = 0; p < 2; p++) {
     assert_true(getf(&a.dst, p, 0) == 2.5f);
     assert_true(getf(&a.dst, p, 1) == 2.0f); /* 8 / 4 */
@@ -252,7 +252,7 @@ static void range_edges(void **state) {
     for (uint64_t j = 0; j < 8; j++)
       expect(b, &a.dst, 0, j,
              j >= cases[i].lo && j < cases[i].hi ? get(&a.on_true, 0, j) : 0xff7fffff);
-    assert_int_equal(op_range_select(&b->d, &a), VM_RETIRE);
+    assert_int_equal(vm_op_range_select(&b->d, &a), VM_RETIRE);
     bed_check(b, "range");
   }
   free(b);
@@ -296,7 +296,7 @@ static void stochastic(void **state) {
         expect(b, &a.dst, p, j,
                isa_from_f32_sr(a.dst.dtype, ref_decode(ISA_float32, get(&a.src, p, j)), 0,
                                ref_random(77, ISA_ENG_vector, i + 1, p, j)));
-    assert_int_equal(op_tensor_scalar(&b->d, &a), VM_RETIRE);
+    assert_int_equal(vm_op_tensor_scalar(&b->d, &a), VM_RETIRE);
     bed_check(b, s->name);
     assert_false(b->d.stochastic);
   }

@@ -8,13 +8,13 @@
 
 enum { MAX_CYCLES = 1 << 30, MAX_RATE = 1 << 20 };
 
-static custom *find(const soma_machine *m, const void *name, size_t n) {
+static soma_custom_entry *find(const soma_machine *m, const void *name, size_t n) {
   for (uint32_t i = 0; i < m->ncustoms; i++)
     if (m->customs[i].n == n && memcmp(m->customs[i].name, name, n) == 0) return &m->customs[i];
   return NULL;
 }
 
-static void forget(soma_machine *m, custom *x) {
+static void forget(soma_machine *m, soma_custom_entry *x) {
   isa_free(&m->al, x->name, x->n + 1);
   *x = m->customs[--m->ncustoms];
 }
@@ -42,7 +42,7 @@ soma_status soma_custom_set(soma_machine *m, const char *name, const soma_custom
   size_t n = strlen(name);
   if (n == 0 || n > 255)
     return soma_fail(m, SOMA_ARG, "an operator's name has 1 to 255 bytes, not %zu", n);
-  custom *x = find(m, name, n);
+  soma_custom_entry *x = find(m, name, n);
   if (!op) {
     if (!x) return soma_fail(m, SOMA_ARG, "no operator \"%s\" is registered", name);
     forget(m, x);
@@ -58,7 +58,7 @@ soma_status soma_custom_set(soma_machine *m, const char *name, const soma_custom
     if (!(copy = isa_zalloc(&m->al, n + 1))) return soma_out_of_memory(m);
     memcpy(copy, name, n);
     x = &m->customs[m->ncustoms++];
-    *x = (custom){.name = copy, .n = n};
+    *x = (soma_custom_entry){.name = copy, .n = n};
   }
   x->op = *op;
   return SOMA_OK;
@@ -98,7 +98,7 @@ static bool check_types(const isa_program *p, isa_error *e, const char *name, co
 static bool check_use(const soma_machine *m, const isa_program *p, const struct isa_CUSTOM *u,
                       isa_error *e) {
   const char *name = isa_program_list(p, u->name, ISA_K_STR);
-  const custom *x = find(m, name, u->name.count);
+  const soma_custom_entry *x = find(m, name, u->name.count);
   if (!x)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "no operator \"%.*s\" is registered",
                     (int)u->name.count, name);
@@ -121,7 +121,7 @@ bool soma_customs_check(const soma_machine *m, const isa_program *p, isa_place *
 
 uint64_t soma_custom_cycles(void *ud, const struct vm_CUSTOM *a) {
   const soma_run *r = ud;
-  const custom *x = find(r->m, a->name.p, a->name.n);
+  const soma_custom_entry *x = find(r->m, a->name.p, a->name.n);
   uint64_t n = 0;
   for (uint32_t i = 0; i < a->dsts.n; i++) n = a->dsts.v[i].elems > n ? a->dsts.v[i].elems : n;
   for (uint32_t i = 0; i < a->srcs.n; i++) n = a->srcs.v[i].elems > n ? a->srcs.v[i].elems : n;
@@ -163,7 +163,7 @@ static uint8_t *copy_dsts(soma_call *c, size_t *size, bool *ok) {
 vm_verdict soma_custom_run(void *ud, vm_dp *d, const struct vm_CUSTOM *a) {
   soma_run *r = ud;
   soma_call c = {.m = r->m, .dp = d, .a = a};
-  const custom *x = find(r->m, a->name.p, a->name.n);
+  const soma_custom_entry *x = find(r->m, a->name.p, a->name.n);
   size_t size;
   bool ok;
   if (!x) return vm_dp_fault(d, "no operator \"%.*s\"", (int)a->name.n, (const char *)a->name.p);

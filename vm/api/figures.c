@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-void vm_run_work(const vm_core *c, soma_stats *s) {
+void soma_run_work(const vm_core *c, soma_stats *s) {
   s->transpose_flops = c->transpose_flops.logical;
   s->adjusted_flops = c->flops.adjusted;
   s->adjusted_transpose_flops = c->transpose_flops.adjusted;
@@ -15,7 +15,7 @@ void vm_run_work(const vm_core *c, soma_stats *s) {
   s->psum_touched = c->touched[1];
   s->sbuf_size = c->target->sbuf_bytes;
   s->psum_size = ISA_PSUM_BYTES;
-  s->peak_flops = vm_peak_flops(c->target);
+  s->peak_flops = vm_cost_peak_flops(c->target);
   s->peak_hbm = (uint64_t)c->cost[VM_HBM_PEAK] * 1000000;
   for (unsigned e = 0; e < ISA_NENGINES; e++) s->streaming[e] = c->eng[e].streaming;
 }

@@ -45,7 +45,7 @@ soma_tensor *const *soma_residents(const soma_machine *m, const soma_program *p)
   return NULL;
 }
 
-static void drop(soma_machine *m, resident *r) {
+static void drop(soma_machine *m, soma_resident *r) {
   uint32_t n = r->p->p->ntensors;
   for (uint32_t i = 0; i < n; i++) soma_tensor_free(r->consts[i]);
   isa_free(&m->al, r->consts, n * sizeof *r->consts);
@@ -83,8 +83,8 @@ soma_status soma_move_to_device(soma_machine *m, soma_program *p) {
   if (m->nresidents == m->cap_residents && !isa_array_grow(&m->al, &m->residents, m->nresidents,
                                                            &m->cap_residents, sizeof *m->residents))
     return soma_out_of_memory(m);
-  resident *r = &m->residents[m->nresidents];
-  *r = (resident){.p = p};
+  soma_resident *r = &m->residents[m->nresidents];
+  *r = (soma_resident){.p = p};
   if (n == 0) return SOMA_OK;
   if (!(r->consts = isa_zalloc(&m->al, n * sizeof *r->consts))) return soma_out_of_memory(m);
   p->refs++;

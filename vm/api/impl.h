@@ -11,19 +11,19 @@
 
 /* What a tensor of a program is bound to: host data, or device, which it then holds a reference to,
  * as it does to the program. */
-typedef struct binding {
+typedef struct soma_bound_tensor {
   soma_program *p;
   uint32_t tensor;
   bool shared; /* data may be used in place */
   const void *data;
   soma_tensor *device;
-} binding;
+} soma_bound_tensor;
 
 /* A program whose constants stay on the device: it holds a reference to both. */
-typedef struct resident {
+typedef struct soma_resident {
   soma_program *p;
   soma_tensor **consts; /* by tensor of p: NULL of those that are not const */
-} resident;
+} soma_resident;
 
 struct soma_tensor {
   soma_machine *m;          /* NULL once the machine is gone */
@@ -42,11 +42,11 @@ struct soma_program {
   atomic_uint refs; /* the creator's handle, each run, each binding */
 };
 
-typedef struct custom { /* an operator of the host's */
+typedef struct soma_custom_entry { /* an operator of the host's */
   char *name;
   size_t n;
   soma_custom_op op;
-} custom;
+} soma_custom_entry;
 
 struct soma_machine {
   soma_options o;
@@ -55,15 +55,15 @@ struct soma_machine {
   const isa_target *target; /* NULL until the first run when the options name none */
   vm_memory mem;
   vm_costs costs;
-  binding *bindings;
+  soma_bound_tensor *bindings;
   uint32_t nbindings, cap_bindings;
   soma_tensor *tensors;
   vm_hbm hbm; /* of trn2 until the target is known */
-  resident *residents;
+  soma_resident *residents;
   uint32_t nresidents, cap_residents;
   uint64_t to_device, to_host; /* bytes copied since the machine was made */
   soma_run *run;               /* the one that has not been freed */
-  custom *customs;             /* changed only while no run can go on */
+  soma_custom_entry *customs;  /* changed only while no run can go on */
   uint32_t ncustoms, cap_customs;
   bool calling; /* one of them */
   atomic_int interrupted;
@@ -84,7 +84,7 @@ soma_status soma_out_of_memory(soma_machine *m);
 /* *out is the binding of p's tensor of that name, made anew when there is none; SOMA_ARG with a
  * message when the tensor is not there, const, or of another type or shape. */
 soma_status soma_binding(soma_machine *m, soma_program *p, const char *name, soma_dtype dtype,
-                         uint32_t ndim, const int64_t *shape, binding **out);
+                         uint32_t ndim, const int64_t *shape, soma_bound_tensor **out);
 /* The memories are made for a target at the first run when the options left it open. */
 soma_status soma_fit_target(soma_machine *m, const isa_target *t);
 /* soma_tensor_new with an owner and a name for listings; NULL: its type and shape. */
@@ -98,7 +98,7 @@ void soma_mark_written(const isa_program *p, bool *written);
 /* The queue that a DMA instruction names, -1 of another. */
 int vm_insn_queue(const isa_insn *in);
 /* Fills what the statistics say of flops, memory and streaming. (figures.c) */
-void vm_run_work(const vm_core *c, soma_stats *s);
+void soma_run_work(const vm_core *c, soma_stats *s);
 /* Whether p may run on m: the target, every rule of the machine, and the custom operators. */
 soma_status soma_run_check(soma_machine *m, const soma_program *p);
 /* Gives a run what the options say about its surroundings: callbacks, limits, interruption. */

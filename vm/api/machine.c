@@ -247,7 +247,7 @@ soma_status soma_lint(soma_machine *m, const soma_program *p, soma_diagnostics *
 }
 
 /* Gives a buffer's bytes away as a block from malloc. */
-static soma_status give(soma_machine *m, isa_buf *b, void **data, size_t *n) {
+static soma_status give_buffer(soma_machine *m, isa_buf *b, void **data, size_t *n) {
   *data = b->failed ? NULL : malloc(b->len + 1);
   if (!*data) {
     isa_buf_free(b);
@@ -265,7 +265,7 @@ soma_status soma_program_save(soma_machine *m, soma_program *p, void **data, siz
   isa_buf_init(&b, &m->al);
   *data = NULL;
   if (!isa_image_write(p->p, &b)) b.failed = true;
-  return give(m, &b, data, n);
+  return give_buffer(m, &b, data, n);
 }
 
 static soma_status print_program(soma_machine *m, const soma_program *p, char **text, size_t *n,
@@ -274,7 +274,7 @@ static soma_status print_program(soma_machine *m, const soma_program *p, char **
   void *data;
   isa_buf_init(&b, &m->al);
   print(p->p, &b);
-  soma_status s = give(m, &b, &data, n);
+  soma_status s = give_buffer(m, &b, &data, n);
   *text = data;
   return s;
 }
@@ -299,7 +299,7 @@ soma_status soma_costs_print(soma_machine *m, const char *target, char **text, s
   }
   isa_buf_init(&b, &m->al);
   vm_costs_print(&m->costs, (unsigned)t->gen - ISA_GEN2, &b);
-  soma_status s = give(m, &b, &data, n);
+  soma_status s = give_buffer(m, &b, &data, n);
   *text = data;
   return s;
 }

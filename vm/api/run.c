@@ -28,14 +28,15 @@ static soma_status wrong_shape(soma_machine *m, const isa_tensor *t, soma_dtype 
   return s;
 }
 
-static binding *find_binding(const soma_machine *m, const soma_program *p, uint32_t tensor) {
+static soma_bound_tensor *find_binding(const soma_machine *m, const soma_program *p,
+                                       uint32_t tensor) {
   for (uint32_t b = 0; b < m->nbindings; b++)
     if (m->bindings[b].p == p && m->bindings[b].tensor == tensor) return &m->bindings[b];
   return NULL;
 }
 
 soma_status soma_binding(soma_machine *m, soma_program *p, const char *name, soma_dtype dtype,
-                         uint32_t ndim, const int64_t *shape, binding **out) {
+                         uint32_t ndim, const int64_t *shape, soma_bound_tensor **out) {
   soma_status busy = soma_not_calling(m);
   if (busy != SOMA_OK) return busy;
   int i = isa_program_find_tensor(p->p, name, strlen(name));
@@ -55,14 +56,14 @@ soma_status soma_binding(soma_machine *m, soma_program *p, const char *name, som
       !isa_array_grow(&m->al, &m->bindings, m->nbindings, &m->cap_bindings, sizeof *m->bindings))
     return soma_out_of_memory(m);
   *out = &m->bindings[m->nbindings++];
-  **out = (binding){.p = p, .tensor = (uint32_t)i};
+  **out = (soma_bound_tensor){.p = p, .tensor = (uint32_t)i};
   p->refs++;
   return SOMA_OK;
 }
 
 static soma_status bind(soma_machine *m, soma_program *p, const char *name, soma_dtype dtype,
                         uint32_t ndim, const int64_t *shape, const void *data, bool shared) {
-  binding *b;
+  soma_bound_tensor *b;
   if (!data) return soma_fail(m, SOMA_ARG, "tensor %s is bound to no data (NULL)", name);
   soma_status s = soma_binding(m, p, name, dtype, ndim, shape, &b);
   if (s != SOMA_OK) return s;
@@ -195,7 +196,7 @@ static soma_status check_inputs(soma_machine *m, const soma_program *sp) {
  * place only the bytes are counted. */
 static void copy_inputs(soma_run *r) {
   for (uint32_t i = 0; i < r->p->p->ntensors; i++) {
-    const binding *b = find_binding(r->m, r->p, i);
+    const soma_bound_tensor *b = find_binding(r->m, r->p, i);
     const vm_block *to = &r->core.hbm[i];
     bool is_const = r->p->p->tensors[i].role == ISA_CONST; /* copied when it was placed */
     if (to->placed || (!b && !is_const)) continue;
@@ -211,7 +212,7 @@ static bool hold_device_tensors(soma_machine *m, soma_program *p, soma_run *r) {
   uint32_t n = p->p->ntensors;
   soma_tensor *const *consts = soma_residents(m, p);
   for (uint32_t i = 0; i < n; i++) {
-    const binding *b = find_binding(m, p, i);
+    const soma_bound_tensor *b = find_binding(m, p, i);
     soma_tensor *t = b ? b->device : consts ? consts[i] : NULL;
     if (!t) continue;
     if (!r->device && !(r->device = isa_zalloc(&m->al, n * sizeof *r->device))) return false;
@@ -234,7 +235,7 @@ static bool give_shared(const soma_machine *m, const soma_program *p, vm_block *
   if (!written) return false;
   soma_mark_written(p->p, written);
   for (uint32_t k = 0; k < m->nbindings; k++) {
-    const binding *b = &m->bindings[k];
+    const soma_bound_tensor *b = &m->bindings[k];
     if (b->p != p || !b->shared || written[b->tensor]) continue;
     given[b->tensor] = (vm_block){.data = (uint8_t *)(uintptr_t)b->data, /* never written */
                                   .bytes = p->p->tensors[b->tensor].bytes,
@@ -391,7 +392,7 @@ void soma_run_stats(const soma_run *r, soma_stats *out, size_t n) {
                   .launch =
                       (vm_time)c->cost[c->prog->ncores > 1 ? VM_LAUNCH_LNC2 : VM_LAUNCH] * VM_NS,
                   .table_loads = c->eng[ISA_ENG_scalar].tables};
-  vm_run_work(c, &s);
+  soma_run_work(c, &s);
   for (unsigned d = 0; d < ISA_NDMA; d++) s.dma_busy += c->dma[d].busy_time;
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
     const vm_engine *en = &c->eng[e];
@@ -445,7 +446,7 @@ soma_status soma_semaphore_set(soma_machine *m, uint32_t id, uint32_t value) {
   soma_status s = need_run(m);
   if (s != SOMA_OK) return s;
   m->run->core.cause = 0; /* no instruction's */
-  if (m->run->core.check) vm_check_taken(&m->run->core, UINT8_MAX, id, ISA_UPD_write);
+  if (m->run->core.check) vm_check_applied(&m->run->core, UINT8_MAX, id, ISA_UPD_write);
   vm_sem_apply(&m->run->core, id, ISA_UPD_write, value, UINT8_MAX, 0);
   return s;
 }

@@ -93,8 +93,8 @@ soma_status soma_run_save(soma_run *r, void **data, size_t *n) {
   put_program(&b, r->p->p);
   vm_saver s = {.out = &b};
   vm_save_options o = options_of(&r->core);
-  save_u64(&s, &r->to_device);
-  save_u64(&s, &r->to_host);
+  vm_save_u64(&s, &r->to_device);
+  vm_save_u64(&s, &r->to_host);
   vm_save_options_walk(&s, &o);
   vm_save_walk(&s, &r->core);
   if (b.failed) {
@@ -169,8 +169,8 @@ static bool has_checks(const vm_core *c, unsigned checks, isa_error *e) {
 /* The state behind the program. On failure r holds nothing. */
 static soma_status read_run(soma_machine *m, const isa_program *p, vm_saver *s, soma_run *r) {
   vm_save_options o = {0};
-  save_u64(s, &r->to_device);
-  save_u64(s, &r->to_host);
+  vm_save_u64(s, &r->to_device);
+  vm_save_u64(s, &r->to_host);
   vm_save_options_walk(s, &o);
   if (s->failed) return SOMA_FORMAT;
   soma_status status = start_core(m, p, r, &o, s->err);
@@ -188,7 +188,7 @@ static soma_status read_run(soma_machine *m, const isa_program *p, vm_saver *s, 
 
 static soma_status read_program(soma_machine *m, vm_saver *s, soma_program **p) {
   uint64_t n = 0;
-  save_u64(s, &n);
+  vm_save_u64(s, &n);
   if (s->failed || n > vm_saver_left(s))
     return soma_fail(m, SOMA_FORMAT, "the saved run is cut off in its program");
   soma_status status = soma_program_load(m, s->at, (size_t)n, p);

@@ -32,12 +32,12 @@ void soma_tensor_name(soma_tensor *t, const char *name) {
 /* Address and host memory. */
 static soma_status place(soma_machine *m, soma_tensor *t, vm_hbm_owner owner) {
   vm_block *b = &t->block;
-  isa_status s = vm_hbm_take(&m->hbm, b->bytes, owner, t->name, t, &b->address);
+  isa_status s = vm_hbm_alloc(&m->hbm, b->bytes, owner, t->name, t, &b->address);
   if (s == ISA_LIMIT) return soma_fail(m, SOMA_LIMIT, "%s", isa_buf_str(&m->hbm.refused));
   if (s != ISA_OK) return soma_out_of_memory(m);
   b->data = vm_tensor_new(&m->al, b->bytes);
   if (b->data) return SOMA_OK;
-  vm_hbm_give(&m->hbm, b->address);
+  vm_hbm_release(&m->hbm, b->address);
   return soma_out_of_memory(m);
 }
 
@@ -89,7 +89,7 @@ void soma_tensor_free(soma_tensor *t) {
     t->prev->next = t->next;
   else if (t->m)
     t->m->tensors = t->next;
-  if (t->m) vm_hbm_give(&t->m->hbm, t->block.address);
+  if (t->m) vm_hbm_release(&t->m->hbm, t->block.address);
   isa_alloc al = t->al;
   vm_pages_free(&al, t->block.data, t->block.bytes);
   isa_free(&al, t, sizeof *t);
@@ -129,7 +129,7 @@ soma_status soma_bind_tensor(soma_machine *m, soma_program *p, const char *name,
   if (t->m != m)
     return soma_fail(m, SOMA_ARG, "tensor %s: what it is bound to is in another machine's HBM",
                      name);
-  binding *b;
+  soma_bound_tensor *b;
   soma_status s = soma_binding(m, p, name, t->dtype, t->ndim, t->shape, &b);
   if (s != SOMA_OK) return s;
   t->refs++;

@@ -50,7 +50,7 @@ const vm_finding *vm_check_finding(const vm_core *c, uint32_t i) {
   return c->check && i < c->check->nfindings ? &c->check->findings[i] : NULL;
 }
 
-void vm_check_settle(vm_core *c) {
+void vm_check_finish(vm_core *c) {
   struct vm_check *k = c->check;
   if (!k || k->count == 0) return;
   vm_finding *f = &k->findings[0];
@@ -127,7 +127,7 @@ static void put_range(const vm_core *c, unsigned space, uint32_t tensor, unsigne
   if (tile) isa_buf_printf(out, " (tile %s)", tile);
 }
 
-void vm_ck_put_bytes(const vm_core *c, const region *r, const access *a, isa_buf *out) {
+void vm_ck_put_bytes(const vm_core *c, const vm_ck_region *r, const vm_ck_access *a, isa_buf *out) {
   int64_t lo = a->set.start - (int64_t)r->lo;
   put_range(c, r->space, r->tensor, a->p0, a->p1, lo, lo + a->set.span[0], out);
 }

@@ -5,7 +5,7 @@
  *   check.c         life cycle, findings and their text
  *   clock.c         happens-before: vector clocks of engines, what a wait acquires
  *   race.c          accesses to memory and whether they are ordered
- *   tell.c          what these say of semaphores and triggers
+ *   report.c        what these say of semaphores and triggers
  *   uninit.c        shadow bytes: what nobody wrote; registers
  *   part.c          instructions that read or write a part of an operand
  *   psum.c          accumulation groups, and engines that meet in a bank
@@ -48,7 +48,7 @@ bool vm_check_start(vm_core *c, unsigned mask);
 unsigned vm_check_mask(const vm_core *c);
 void vm_check_end(vm_core *c);
 /* The run has ended well: with findings it has ISA_CHECK after all, with the first one's text. */
-void vm_check_settle(vm_core *c);
+void vm_check_finish(vm_core *c);
 /* Findings so far, and those kept: oldest first, NULL past the last. */
 uint64_t vm_check_count(const vm_core *c);
 const vm_finding *vm_check_finding(const vm_core *c, uint32_t i);
@@ -66,7 +66,7 @@ void vm_check_executed(vm_core *c, unsigned e, const vm_flight *f);
 void vm_check_access(vm_core *c, unsigned e, const vm_view *v, bool writes);
 /* A control instruction at pc posts its update, or (taken) has applied it at once. */
 void vm_check_update(vm_core *c, unsigned e, const isa_update *u);
-void vm_check_taken(vm_core *c, unsigned e, unsigned sem, unsigned kind);
+void vm_check_applied(vm_core *c, unsigned e, unsigned sem, unsigned kind);
 void vm_check_drain(vm_core *c, unsigned e);
 /* A transfer of engine e has its shares, chained: the first goes to ring 0, and so on. */
 void vm_check_transfer(vm_core *c, unsigned e, const isa_insn *in, const vm_transfer *t,
@@ -91,12 +91,9 @@ void vm_check_port(vm_core *c, unsigned e, const vm_flight *f, unsigned other, c
                    vm_time start, vm_time late);
 
 /* deadlock.c: who waits on what, why, and who could still have changed it. */
-void vm_deadlock(vm_core *c);
-/* "file.s:12" or "vector pc 12" of an instruction; "$name" or "$S[12]" of a semaphore. */
-void vm_put_place(const vm_core *c, unsigned engine, uint32_t pc, isa_buf *out);
-void vm_put_sem(const vm_core *c, unsigned sem, isa_buf *out);
+void vm_check_deadlock(vm_core *c);
 /* Where a run stands that a limit ends: engines that only run register instructions, and then who
  * waits. Adds nothing when there are none. */
-void vm_standing(const vm_core *c, isa_buf *out);
+void vm_check_put_stuck(const vm_core *c, isa_buf *out);
 
 #endif

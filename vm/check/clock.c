@@ -21,23 +21,23 @@ static void *take_memory(const vm_core *c, size_t n) { return isa_zalloc(&c->al,
 /* ---- Snapshots ---------------------------------------------------------------------------- */
 
 static size_t snapshot_bytes(const vm_core *c) {
-  return sizeof(snapshot) + c->check->ncomps * sizeof(uint32_t);
+  return sizeof(vm_ck_snapshot) + c->check->ncomps * sizeof(uint32_t);
 }
 
-static void drop(vm_core *c, snapshot *s) {
+static void drop(vm_core *c, vm_ck_snapshot *s) {
   if (!s || --s->refs) return;
   s->next = c->check->free;
   c->check->free = s;
 }
 
-snapshot *vm_ck_new_snapshot(vm_core *c) {
-  snapshot *s = take_memory(c, snapshot_bytes(c));
+vm_ck_snapshot *vm_ck_new_snapshot(vm_core *c) {
+  vm_ck_snapshot *s = take_memory(c, snapshot_bytes(c));
   if (!s) vm_ck_out_of_memory(c);
   return s;
 }
 
-static snapshot *new_snapshot(vm_core *c) {
-  snapshot *s = c->check->free;
+static vm_ck_snapshot *new_snapshot(vm_core *c) {
+  vm_ck_snapshot *s = c->check->free;
   if (s)
     c->check->free = s->next;
   else
@@ -47,10 +47,10 @@ static snapshot *new_snapshot(vm_core *c) {
 }
 
 /* Engine e's clock as it is, with a reference for the caller; NULL after a fault. */
-static snapshot *snapshot_of(vm_core *c, unsigned e) {
+static vm_ck_snapshot *snapshot_of(vm_core *c, unsigned e) {
   struct vm_check *k = c->check;
   if (!k->now[e]) {
-    snapshot *s = new_snapshot(c);
+    vm_ck_snapshot *s = new_snapshot(c);
     if (!s) return NULL;
     memcpy(s->v, clock_of(c, e), k->ncomps * sizeof *s->v);
     k->now[e] = s;
@@ -71,7 +71,7 @@ static void raise_to(vm_core *c, unsigned e, unsigned comp, uint32_t epoch) {
   if (comp != vm_ck_comp(e, OF_SEQ)) changed(c, e); /* releases carry that one themselves */
 }
 
-static void acquire(vm_core *c, unsigned e, const release *r) {
+static void acquire(vm_core *c, unsigned e, const vm_ck_release *r) {
   struct vm_check *k = c->check;
   uint32_t *mine = clock_of(c, e);
   bool more = false;
@@ -87,7 +87,7 @@ static void acquire(vm_core *c, unsigned e, const release *r) {
 }
 
 /* Whether a release comes after epoch of component comp. */
-static bool includes(const release *r, unsigned comp, uint32_t epoch) {
+static bool includes(const vm_ck_release *r, unsigned comp, uint32_t epoch) {
   if (!r->base) return false;
   if (comp < FIRST_RING && vm_ck_engine_of(comp) == r->engine)
     return r->own[comp % OF_ENGINE] >= epoch;
@@ -95,41 +95,41 @@ static bool includes(const release *r, unsigned comp, uint32_t epoch) {
   return r->base->v[comp] >= epoch;
 }
 
-static release release_of(vm_core *c, unsigned e) {
-  release r = {.base = snapshot_of(c, e), .engine = (uint8_t)e, .pc = c->eng[e].pc};
+static vm_ck_release release_of(vm_core *c, unsigned e) {
+  vm_ck_release r = {.base = snapshot_of(c, e), .engine = (uint8_t)e, .pc = c->eng[e].pc};
   for (unsigned i = 0; i < OF_ENGINE; i++) r.own[i] = clock_of(c, e)[vm_ck_comp(e, i)];
   return r;
 }
 
 /* ---- Logs of semaphores ------------------------------------------------------------------- */
 
-static sem_log *log_of(vm_core *c, unsigned sem) {
-  sem_log **l = &c->check->sems[sem];
+static vm_ck_sem_log *log_of(vm_core *c, unsigned sem) {
+  vm_ck_sem_log **l = &c->check->sems[sem];
   if (!*l && !(*l = take_memory(c, sizeof **l))) vm_ck_out_of_memory(c);
   return *l;
 }
 
-static source *find_source(const sem_log *l, unsigned comp) {
+static vm_ck_source *find_source(const vm_ck_sem_log *l, unsigned comp) {
   for (uint32_t i = 0; i < l->nsrc; i++)
     if (l->src[i].comp == comp) return &l->src[i];
   return NULL;
 }
 
-static source *source_of(vm_core *c, sem_log *l, unsigned comp) {
-  source *s = find_source(l, comp);
+static vm_ck_source *source_of(vm_core *c, vm_ck_sem_log *l, unsigned comp) {
+  vm_ck_source *s = find_source(l, comp);
   if (s) return s;
   if (l->nsrc == l->cap && !isa_array_grow(&c->al, &l->src, l->nsrc, &l->cap, sizeof *l->src)) {
     vm_ck_out_of_memory(c);
     return NULL;
   }
   s = &l->src[l->nsrc++];
-  *s = (source){.comp = (uint16_t)comp};
+  *s = (vm_ck_source){.comp = (uint16_t)comp};
   return s;
 }
 
 /* Forgets the oldest update of a source: it has arrived. */
-static void forget(vm_core *c, source *s) {
-  update *u = &s->v[s->head++];
+static void forget(vm_core *c, vm_ck_source *s) {
+  vm_ck_update *u = &s->v[s->head++];
   if (!u->writes) *(u->delta < 0 ? &s->down : &s->up) -= u->delta;
   drop(c, u->r.base);
   s->arrived--;
@@ -139,9 +139,9 @@ static void forget(vm_core *c, source *s) {
 
 /* Forgets what all engines that wait for the semaphore know already: to acquire it changes
  * nothing, and it counts in the value. */
-static void fold(vm_core *c, sem_log *l, unsigned sem) {
+static void fold(vm_core *c, vm_ck_sem_log *l, unsigned sem) {
   for (uint32_t i = 0; i < l->nsrc; i++) {
-    source *s = &l->src[i];
+    vm_ck_source *s = &l->src[i];
     uint32_t known = UINT32_MAX;
     for (unsigned e = 0; e < ISA_NENGINES; e++)
       if ((c->check->waiters[sem] >> e & 1) && c->eng[e].state != VM_HALTED &&
@@ -151,7 +151,7 @@ static void fold(vm_core *c, sem_log *l, unsigned sem) {
   }
 }
 
-static bool room_for_update(vm_core *c, source *s) {
+static bool room_for_update(vm_core *c, vm_ck_source *s) {
   if (s->n < s->cap) return true;
   if (s->head > s->n / 2) {
     memmove(s->v, s->v + s->head, (s->n - s->head) * sizeof *s->v);
@@ -176,14 +176,14 @@ static int64_t delta_of(unsigned kind, uint32_t value) {
 
 /* Notes an update that has been triggered; takes over the reference in r. */
 static void log_update(vm_core *c, unsigned sem, unsigned kind, uint32_t value, unsigned comp,
-                       uint32_t epoch, release r) {
-  sem_log *l = log_of(c, sem);
-  source *s = l ? source_of(c, l, comp) : NULL;
+                       uint32_t epoch, vm_ck_release r) {
+  vm_ck_sem_log *l = log_of(c, sem);
+  vm_ck_source *s = l ? source_of(c, l, comp) : NULL;
   if (!s || !room_for_update(c, s)) {
     drop(c, r.base);
     return;
   }
-  update u = {.r = r, .delta = delta_of(kind, value), .epoch = epoch};
+  vm_ck_update u = {.r = r, .delta = delta_of(kind, value), .epoch = epoch};
   u.writes = kind == ISA_UPD_write;
   if (!u.writes) {
     *(u.delta < 0 ? &s->down : &s->up) += u.delta;
@@ -204,28 +204,28 @@ static unsigned comp_of_event(const vm_core *c, const vm_event *ev) {
 }
 
 /* What the value is set over must be known to who sets it: else it could come later and count. */
-static void check_lost(vm_core *c, const sem_log *l, unsigned sem, const source *s) {
+static void check_lost(vm_core *c, const vm_ck_sem_log *l, unsigned sem, const vm_ck_source *s) {
   for (uint32_t i = s->head; i < s->head + s->arrived && c->check->waiters[sem]; i++)
     if (!s->v[i].writes && !includes(&l->write, s->comp, s->v[i].epoch))
-      vm_ck_tell_lost(c, sem, l, s->v[i].r.engine, s->v[i].r.pc);
+      vm_ck_report_lost(c, sem, l, s->v[i].r.engine, s->v[i].r.pc);
 }
 
 /* An update that arrives after the value was set: r is what it was released with. */
-static void check_late(vm_core *c, const sem_log *l, unsigned sem, const release *r) {
+static void check_late(vm_core *c, const vm_ck_sem_log *l, unsigned sem, const vm_ck_release *r) {
   if (l->was_written && l->writer < ISA_NENGINES && c->check->waiters[sem] &&
       !includes(r, l->write_comp, l->write_epoch))
-    vm_ck_tell_lost(c, sem, l, r->engine, r->pc);
+    vm_ck_report_lost(c, sem, l, r->engine, r->pc);
 }
 
 /* The value is set to `value` after another has set it. */
-static void check_set_again(vm_core *c, const sem_log *l, unsigned sem, const release *by,
-                            int64_t value) {
+static void check_set_again(vm_core *c, const vm_ck_sem_log *l, unsigned sem,
+                            const vm_ck_release *by, int64_t value) {
   if ((int64_t)c->sem[sem] != value) check_late(c, l, sem, by);
 }
 
 /* The value is set: what had arrived before does not count any more. */
-static void overwritten(vm_core *c, sem_log *l, unsigned sem, const release *by, unsigned comp,
-                        uint32_t epoch) {
+static void overwritten(vm_core *c, vm_ck_sem_log *l, unsigned sem, const vm_ck_release *by,
+                        unsigned comp, uint32_t epoch) {
   drop(c, l->write.base);
   l->write = *by;
   if (l->write.base) l->write.base->refs++;
@@ -248,10 +248,10 @@ void vm_check_arrival(vm_core *c, const vm_event *ev) {
   k->change_by = ev->from;
   k->change_pc = ev->pc;
   if (!vm_ck_has(c, VM_CHECK_RACE) || ev->from >= ISA_NENGINES) return;
-  sem_log *l = k->sems[ev->sem];
-  source *s = l ? find_source(l, comp_of_event(c, ev)) : NULL;
+  vm_ck_sem_log *l = k->sems[ev->sem];
+  vm_ck_source *s = l ? find_source(l, comp_of_event(c, ev)) : NULL;
   if (!s || s->head + s->arrived >= s->n) return;
-  const update u = s->v[s->head + s->arrived++];
+  const vm_ck_update u = s->v[s->head + s->arrived++];
   k->arriving = u.r;
   k->has_arriving = true;
   if (u.writes) {
@@ -266,7 +266,7 @@ void vm_check_arrival(vm_core *c, const vm_event *ev) {
   }
 }
 
-void vm_check_taken(vm_core *c, unsigned e, unsigned sem, unsigned kind) {
+void vm_check_applied(vm_core *c, unsigned e, unsigned sem, unsigned kind) {
   struct vm_check *k = c->check;
   k->has_arriving = false;
   k->change_by = (uint8_t)e;
@@ -274,9 +274,10 @@ void vm_check_taken(vm_core *c, unsigned e, unsigned sem, unsigned kind) {
   k->change_pc = c->eng[e].pc;
   uint32_t epoch = clock_of(c, e)[vm_ck_comp(e, OF_SEQ)] + 1;
   raise_to(c, e, vm_ck_comp(e, OF_SEQ), epoch);
-  sem_log *l = log_of(c, sem);
+  vm_ck_sem_log *l = log_of(c, sem);
   if (l) l->held[e].valid = false; /* it took what it had waited for: nobody can come between */
-  release r = l && (kind == ISA_UPD_write || l->was_written) ? release_of(c, e) : (release){0};
+  vm_ck_release r =
+      l && (kind == ISA_UPD_write || l->was_written) ? release_of(c, e) : (vm_ck_release){0};
   if (r.base && kind == ISA_UPD_write) { /* sem_range_clear has no update, and its value is 0 */
     uint32_t value = c->code->code[e].insns[k->change_pc].upd.value;
     check_set_again(c, l, sem, &r, value);
@@ -303,12 +304,12 @@ static bool holds(unsigned cond, int64_t have, int64_t want) {
 }
 
 /* Acquires of each source the prefix without which the value would be below v. */
-static void acquire_rise(vm_core *c, unsigned e, const sem_log *l, unsigned sem, int64_t v) {
+static void acquire_rise(vm_core *c, unsigned e, const vm_ck_sem_log *l, unsigned sem, int64_t v) {
   int64_t high = (int64_t)c->sem[sem] + l->up;
   for (uint32_t i = 0; i < l->nsrc; i++) {
-    const source *s = &l->src[i];
+    const vm_ck_source *s = &l->src[i];
     int64_t need = v - (high - s->up);
-    const release *last = NULL;
+    const vm_ck_release *last = NULL;
     for (uint32_t k = s->head; k < s->head + s->arrived && need > 0; k++) {
       if (s->v[k].writes || s->v[k].delta < 0) continue;
       need -= s->v[k].delta;
@@ -318,12 +319,12 @@ static void acquire_rise(vm_core *c, unsigned e, const sem_log *l, unsigned sem,
   }
 }
 
-static void acquire_fall(vm_core *c, unsigned e, const sem_log *l, unsigned sem, int64_t v) {
+static void acquire_fall(vm_core *c, unsigned e, const vm_ck_sem_log *l, unsigned sem, int64_t v) {
   int64_t low = (int64_t)c->sem[sem] + l->down;
   for (uint32_t i = 0; i < l->nsrc; i++) {
-    const source *s = &l->src[i];
+    const vm_ck_source *s = &l->src[i];
     int64_t over = low - s->down - v;
-    const release *last = NULL;
+    const vm_ck_release *last = NULL;
     for (uint32_t k = s->head; k < s->head + s->arrived && over > 0; k++) {
       if (s->v[k].writes || s->v[k].delta >= 0) continue;
       over += s->v[k].delta;
@@ -334,23 +335,24 @@ static void acquire_fall(vm_core *c, unsigned e, const sem_log *l, unsigned sem,
 }
 
 /* A write whose value alone makes the wait hold, when what it overwrote did not. */
-static void acquire_write(vm_core *c, unsigned e, const sem_log *l, const held *h, int64_t rest) {
+static void acquire_write(vm_core *c, unsigned e, const vm_ck_sem_log *l, const vm_ck_held *h,
+                          int64_t rest) {
   if (l->was_written && !holds(h->cond, l->before, h->value) &&
       !holds(h->cond, (int64_t)l->before + rest, h->value))
     acquire(c, e, &l->write);
 }
 
 void vm_ck_wait(vm_core *c, unsigned e, const isa_wait *w) {
-  sem_log *l = log_of(c, w->sem);
+  vm_ck_sem_log *l = log_of(c, w->sem);
   if (!l) return;
   unsigned seq = vm_ck_comp(e, OF_SEQ);
   uint32_t value = w->is_reg ? c->eng[e].regs[w->value] : w->value;
   raise_to(c, e, seq, clock_of(c, e)[seq] + 1);
-  held h = {true, w->cond, value, c->eng[e].pc, clock_of(c, e)[seq], c->now};
+  vm_ck_held h = {true, w->cond, value, c->eng[e].pc, clock_of(c, e)[seq], c->now};
   if (l->was_written && l->writer < ISA_NENGINES && l->writer != e && l->before != l->set_to &&
       holds(h.cond, l->before, value) &&
       clock_of(c, e)[vm_ck_comp(l->writer, OF_SEQ)] < l->write.own[OF_SEQ])
-    vm_ck_tell_reuse(c, e, w->sem, l, &h);
+    vm_ck_report_reuse(c, e, w->sem, l, &h);
   int64_t rest = 0, v = value;
   for (uint32_t i = 0; i < l->nsrc; i++) rest += l->src[i].up + l->src[i].down;
   acquire_write(c, e, l, &h, rest);
@@ -366,10 +368,10 @@ void vm_ck_wait(vm_core *c, unsigned e, const isa_wait *w) {
 
 void vm_check_change(vm_core *c, unsigned sem, uint32_t old, uint32_t next) {
   struct vm_check *k = c->check;
-  sem_log *l = k->sems[sem];
+  vm_ck_sem_log *l = k->sems[sem];
   if (!vm_ck_has(c, VM_CHECK_RACE) || !l) return;
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
-    held *h = &l->held[e];
+    vm_ck_held *h = &l->held[e];
     if (!h->valid || !holds(h->cond, old, h->value) || holds(h->cond, next, h->value)) continue;
     h->valid = false;
     if (k->change_by >= ISA_NENGINES) continue;
@@ -377,7 +379,7 @@ void vm_check_change(vm_core *c, unsigned sem, uint32_t old, uint32_t next) {
     bool ordered = k->has_arriving
                        ? includes(&k->arriving, seq, h->epoch)
                        : k->change_by == e || clock_of(c, k->change_by)[seq] >= h->epoch;
-    if (!ordered) vm_ck_tell_passing(c, sem, e, h, next);
+    if (!ordered) vm_ck_report_passing(c, sem, e, h, next);
   }
 }
 
@@ -393,7 +395,7 @@ static uint32_t step(vm_core *c, unsigned e) {
 void vm_check_update(vm_core *c, unsigned e, const isa_update *u) {
   if (!vm_ck_has(c, VM_CHECK_RACE)) return;
   uint32_t epoch = step(c, e);
-  release r = release_of(c, e);
+  vm_ck_release r = release_of(c, e);
   if (r.base) log_update(c, u->sem, u->kind, u->value, vm_ck_comp(e, OF_SEQ), epoch, r);
 }
 
@@ -410,7 +412,7 @@ static void log_flight(vm_core *c, unsigned e, const vm_flight *f) {
   bool weights = isa_ops[f->in->op].cost == ISA_COST_LDW;
   uint32_t i = c->check->issued[e];
   if (u->kind == ISA_UPD_none) return;
-  release r = release_of(c, e);
+  vm_ck_release r = release_of(c, e);
   if (!r.base) return;
   r.pc = f->pc;
   r.own[OF_WEIGHTS] = i;
@@ -436,7 +438,7 @@ static void note_trigger(vm_core *c, unsigned e, unsigned queue) {
   unsigned last = k->trigger[queue];
   if (last < ISA_NENGINES && last != e &&
       clock_of(c, e)[vm_ck_comp(last, OF_SEQ)] < k->trigger_epoch[queue])
-    vm_ck_tell_trigger(c, e, queue);
+    vm_ck_report_trigger(c, e, queue);
   k->trigger[queue] = (uint8_t)e;
   k->trigger_pc[queue] = c->eng[e].pc;
   k->trigger_time[queue] = c->now;
@@ -445,11 +447,11 @@ static void note_trigger(vm_core *c, unsigned e, unsigned queue) {
 
 /* What the shares of a transfer begin with: the clock of engine e, and where another engine
  * triggered the queue before, what that one knew: a ring goes on in order. */
-static snapshot *base_of_queue(vm_core *c, unsigned e, unsigned queue) {
+static vm_ck_snapshot *base_of_queue(vm_core *c, unsigned e, unsigned queue) {
   struct vm_check *k = c->check;
-  snapshot *last = k->queue_base[queue], *s = snapshot_of(c, e);
+  vm_ck_snapshot *last = k->queue_base[queue], *s = snapshot_of(c, e);
   if (s && last && k->trigger[queue] != e) {
-    snapshot *both = new_snapshot(c);
+    vm_ck_snapshot *both = new_snapshot(c);
     for (uint32_t i = 0; both && i < k->ncomps; i++)
       both->v[i] = s->v[i] > last->v[i] ? s->v[i] : last->v[i];
     drop(c, s);
@@ -462,12 +464,12 @@ static snapshot *base_of_queue(vm_core *c, unsigned e, unsigned queue) {
 }
 
 static void log_share(vm_core *c, unsigned e, const vm_transfer *t, unsigned comp, uint32_t share,
-                      snapshot *base) {
-  release r = {.base = base,
-               .engine = (uint8_t)e,
-               .ring = (uint16_t)comp,
-               .share = share,
-               .pc = c->eng[e].pc};
+                      vm_ck_snapshot *base) {
+  vm_ck_release r = {.base = base,
+                     .engine = (uint8_t)e,
+                     .ring = (uint16_t)comp,
+                     .share = share,
+                     .pc = c->eng[e].pc};
   for (unsigned i = 0; i < OF_ENGINE; i++) r.own[i] = clock_of(c, e)[vm_ck_comp(e, i)];
   base->refs++;
   log_update(c, t->sem, ISA_UPD_dma, 0, comp, share, r);
@@ -478,7 +480,7 @@ void vm_check_transfer(vm_core *c, unsigned e, const isa_insn *in, const vm_tran
   struct vm_check *k = c->check;
   if (vm_ck_has(c, VM_CHECK_OVERLAP)) vm_ck_tiles_issue(c, e, in, c->eng[e].pc);
   if (!vm_ck_has(c, VM_CHECK_RACE)) return;
-  snapshot *base = base_of_queue(c, e, t->queue);
+  vm_ck_snapshot *base = base_of_queue(c, e, t->queue);
   unsigned ring = 0;
   step(c, e);
   note_trigger(c, e, t->queue);
@@ -490,9 +492,9 @@ void vm_check_transfer(vm_core *c, unsigned e, const isa_insn *in, const vm_tran
     if (t->signals) log_share(c, e, t, comp, share, base);
   }
   drop(c, base);
-  sem_log *l = t->signals ? k->sems[t->sem] : NULL;
+  vm_ck_sem_log *l = t->signals ? k->sems[t->sem] : NULL;
   for (unsigned r = 0; l && r < ring; r++) { /* all of them have to arrive to tell of one */
-    source *s = find_source(l, vm_ck_ring_comp(t->queue, r));
+    vm_ck_source *s = find_source(l, vm_ck_ring_comp(t->queue, r));
     if (s && s->n > s->head) s->v[s->n - 1].total = (int64_t)c->sem[t->sem] + l->up + l->down;
   }
 }
@@ -510,8 +512,8 @@ void vm_ck_clocks_floor(const vm_core *c, uint32_t *floor) {
 bool vm_ck_clocks_signal(const vm_core *c, unsigned comp, uint32_t epoch, unsigned *sem,
                          int64_t *value) {
   for (unsigned i = 0; i < ISA_NSEMS; i++) {
-    const sem_log *l = c->check->sems[i];
-    const source *s = l ? find_source(l, comp) : NULL;
+    const vm_ck_sem_log *l = c->check->sems[i];
+    const vm_ck_source *s = l ? find_source(l, comp) : NULL;
     for (uint32_t u = s ? s->head : 0; s && u < s->n; u++)
       if (s->v[u].epoch >= epoch) {
         *sem = i;
@@ -523,12 +525,12 @@ bool vm_ck_clocks_signal(const vm_core *c, unsigned comp, uint32_t epoch, unsign
 }
 
 int64_t vm_ck_clocks_total(const vm_core *c, unsigned sem) {
-  const sem_log *l = c->check->sems[sem];
+  const vm_ck_sem_log *l = c->check->sems[sem];
   return (int64_t)c->sem[sem] + (l ? l->up + l->down : 0);
 }
 
 int64_t vm_ck_clocks_waited(const vm_core *c, unsigned e, unsigned sem) {
-  const sem_log *l = c->check->sems[sem];
+  const vm_ck_sem_log *l = c->check->sems[sem];
   return l && l->held[e].epoch ? (int64_t)l->held[e].value : -1;
 }
 
@@ -550,9 +552,9 @@ bool vm_ck_clocks_start(vm_core *c) {
   return true;
 }
 
-static void end_log(vm_core *c, sem_log *l) {
+static void end_log(vm_core *c, vm_ck_sem_log *l) {
   for (uint32_t i = 0; i < l->nsrc; i++) {
-    source *s = &l->src[i];
+    vm_ck_source *s = &l->src[i];
     for (uint32_t u = s->head; u < s->n; u++) drop(c, s->v[u].r.base);
     isa_free(&c->al, s->v, s->cap * sizeof *s->v);
   }
@@ -570,7 +572,7 @@ void vm_ck_clocks_end(vm_core *c) {
     changed(c, e);
     isa_free(&c->al, k->clock[e], k->ncomps * sizeof **k->clock);
   }
-  for (snapshot *s = k->free, *next; s; s = next) {
+  for (vm_ck_snapshot *s = k->free, *next; s; s = next) {
     next = s->next;
     isa_free(&c->al, s, snapshot_bytes(c));
   }

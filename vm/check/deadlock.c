@@ -263,7 +263,7 @@ static void close_report(report *r) {
     if (r->reach[e]) isa_free(&r->c->al, r->reach[e], r->c->code->code[e].n);
 }
 
-void vm_deadlock(vm_core *c) {
+void vm_check_deadlock(vm_core *c) {
   isa_buf text;
   report r;
   int first = -1;
@@ -281,7 +281,7 @@ void vm_deadlock(vm_core *c) {
   isa_buf_free(&text);
 }
 
-void vm_standing(const vm_core *c, isa_buf *out) {
+void vm_check_put_stuck(const vm_core *c, isa_buf *out) {
   bool spins = false;
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
     const vm_engine *en = &c->eng[e];

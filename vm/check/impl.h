@@ -2,6 +2,7 @@
 #ifndef VM_CHECK_IMPL_H
 #define VM_CHECK_IMPL_H
 
+#include "../engine/engine.h"
 #include "check.h"
 
 /* ---- Components of a clock ---------------------------------------------------------------- */
@@ -20,47 +21,47 @@ static inline unsigned vm_ck_ring_comp(unsigned queue, unsigned ring) {
 static inline unsigned vm_ck_engine_of(unsigned comp) { return comp / OF_ENGINE; }
 
 /* A clock as it was, shared by the updates that were released with it. */
-typedef struct snapshot {
-  struct snapshot *next; /* of the free list */
+typedef struct vm_ck_snapshot {
+  struct vm_ck_snapshot *next; /* of the free list */
   uint32_t refs;
   uint32_t number; /* in a file, when `saved` is that of the walk that writes it */
   uint64_t saved;
   uint32_t v[]; /* ncomps */
-} snapshot;
+} vm_ck_snapshot;
 
 /* What whoever sees an update knows: the snapshot, of the engine the newer `own`, and of ring
  * `ring` (0: none) the shares up to `share`. */
-typedef struct release {
-  snapshot *base;
+typedef struct vm_ck_release {
+  vm_ck_snapshot *base;
   uint32_t own[OF_ENGINE];
   uint32_t share;
   uint32_t pc; /* of the instruction that updates */
   uint16_t ring;
   uint8_t engine;
-} release;
+} vm_ck_release;
 
 /* An update that has been triggered, in the order of its source. */
-typedef struct update {
-  release r;
+typedef struct vm_ck_update {
+  vm_ck_release r;
   int64_t delta, total; /* total: of the semaphore when this and all before it have arrived */
   uint32_t epoch;       /* of the source's component */
   bool writes;          /* sets the value to delta */
-} update;
-typedef struct source {
+} vm_ck_update;
+typedef struct vm_ck_source {
   uint16_t comp;
   uint32_t head, n, cap, arrived; /* updates v[head .. n - 1]; the first `arrived` have arrived */
-  update *v;
+  vm_ck_update *v;
   int64_t up, down; /* sum of their increments, and of their decrements (negative) */
-} source;
+} vm_ck_source;
 
-typedef struct held { /* the last wait of an engine on a semaphore that held */
+typedef struct vm_ck_held { /* the last wait of an engine on a semaphore that held */
   bool valid;
   uint8_t cond;
   uint32_t value, pc, epoch; /* epoch: of the engine's OF_SEQ */
   vm_time time;
-} held;
-typedef struct sem_log {
-  source *src;
+} vm_ck_held;
+typedef struct vm_ck_sem_log {
+  vm_ck_source *src;
   uint32_t nsrc, cap;
   int64_t up, down; /* updates under way */
   bool was_written; /* by `write`, when its value was `before` */
@@ -69,13 +70,13 @@ typedef struct sem_log {
   uint16_t write_comp; /* who knows this epoch of that component comes after it */
   uint32_t write_epoch;
   vm_time written_at;
-  release write;
-  held held[ISA_NENGINES];
-} sem_log;
+  vm_ck_release write;
+  vm_ck_held held[ISA_NENGINES];
+} vm_ck_sem_log;
 
 /* ---- Accesses ----------------------------------------------------------------------------- */
 
-typedef struct access {
+typedef struct vm_ck_access {
   isa_byteset set; /* bytes of a partition; host addresses in HBM */
   uint16_t p0, p1;
   uint16_t region, comp;
@@ -93,34 +94,34 @@ typedef struct access {
   uint32_t transfer; /* of a share: the number of its transfer */
   uint32_t pc;
   vm_time time;
-} access;
-typedef struct bucket {
+} vm_ck_access;
+typedef struct vm_ck_bucket {
   uint32_t *ids, n, cap;
-} bucket;
+} vm_ck_bucket;
 /* SBUF, PSUM, and each HBM tensor: cut into buckets of 1 << shift bytes. */
-typedef struct region {
+typedef struct vm_ck_region {
   uint64_t lo, hi;
   uint8_t space, shift;
   bool written;    /* the program may write it: else reads need not be known */
   uint32_t tensor; /* of HBM: 1-based */
   uint32_t nbuckets;
-  bucket *buckets;
-} region;
+  vm_ck_bucket *buckets;
+} vm_ck_region;
 
 /* ---- All together ------------------------------------------------------------------------- */
 
-typedef struct shadow { /* a byte for each byte of memory: not zero when written */
+typedef struct vm_ck_shadow { /* a byte for each byte of memory: not zero when written */
   uint8_t *at;
   uint64_t bytes;
-} shadow;
+} vm_ck_shadow;
 
 /* Two tiles that share bytes. */
-typedef struct tile_pair {
+typedef struct vm_ck_tile_pair {
   uint32_t tile[2]; /* 1-based */
   uint32_t written; /* the tile written last, 0: none */
   uint8_t by;       /* engine and instruction that wrote it */
   uint32_t pc;
-} tile_pair;
+} vm_ck_tile_pair;
 
 enum { SEEN_PAIRS = 4096 }; /* findings told apart, so that a loop reports once */
 
@@ -132,30 +133,30 @@ struct vm_check {
   uint64_t seen[SEEN_PAIRS];
   /* clocks */
   uint32_t ncomps;
-  uint32_t *clock[ISA_NENGINES]; /* ncomps each */
-  snapshot *now[ISA_NENGINES];   /* of the clock, NULL when it has changed since */
-  snapshot *free;
+  uint32_t *clock[ISA_NENGINES];     /* ncomps each */
+  vm_ck_snapshot *now[ISA_NENGINES]; /* of the clock, NULL when it has changed since */
+  vm_ck_snapshot *free;
   uint32_t issued[ISA_NENGINES]; /* data-path instructions */
   uint32_t *shares;              /* of each ring, by component */
   uint32_t transfers;
   uint8_t trigger[ISA_MAX_QUEUES]; /* engine that last triggered the queue, with that clock */
   uint32_t trigger_pc[ISA_MAX_QUEUES], trigger_epoch[ISA_MAX_QUEUES]; /* epoch: of OF_SEQ */
   vm_time trigger_time[ISA_MAX_QUEUES];
-  snapshot *queue_base[ISA_MAX_QUEUES];
-  sem_log *sems[ISA_NSEMS];
+  vm_ck_snapshot *queue_base[ISA_MAX_QUEUES];
+  vm_ck_sem_log *sems[ISA_NSEMS];
   uint8_t waiters[ISA_NSEMS]; /* engines whose code waits for it */
-  release arriving;
+  vm_ck_release arriving;
   bool has_arriving;
   uint8_t change_by; /* engine of the change that comes, ISA_NENGINES: the host */
   uint32_t change_pc;
   /* accesses */
-  region *regions;
+  vm_ck_region *regions;
   uint32_t nregions, stamp;
-  access *accesses;
+  vm_ck_access *accesses;
   uint32_t naccesses, cap_accesses, alive, prune_at;
   uint32_t *free_ids, nfree, cap_free;
   /* shadows: SBUF, PSUM, then tensors */
-  shadow sbuf, psum, *hbm;
+  vm_ck_shadow sbuf, psum, *hbm;
   uint64_t *reads[ISA_NENGINES], *writes[ISA_NENGINES]; /* registers, by pc */
   uint64_t registers[ISA_NENGINES];                     /* written */
   /* PSUM: a byte an fp32 slot */
@@ -165,7 +166,7 @@ struct vm_check {
   vm_time read_time[ISA_PSUM_BYTES / ISA_PSUM_BANK];
   /* values: infinities and NaNs among the operands of what executes, and among all weights */
   unsigned had, weights_had;
-  tile_pair *pairs;
+  vm_ck_tile_pair *pairs;
   uint32_t npairs, cap_pairs;
   uint64_t saves; /* walks that have written the state */
 };
@@ -181,7 +182,7 @@ void vm_ck_out_of_memory(vm_core *c);
 /* "\n  vector file.s:12, at 100.0 ns: instruction". */
 void vm_ck_put_insn(const vm_core *c, unsigned engine, uint32_t pc, vm_time t, isa_buf *out);
 /* "bytes 0..63 of sbuf partitions 0..127 (tile a)". */
-void vm_ck_put_bytes(const vm_core *c, const region *r, const access *a, isa_buf *out);
+void vm_ck_put_bytes(const vm_core *c, const vm_ck_region *r, const vm_ck_access *a, isa_buf *out);
 /* The same of a view, and of a box. */
 void vm_ck_put_view(const vm_core *c, const vm_view *v, isa_buf *out);
 void vm_ck_put_box(const vm_core *c, const vm_box *box, isa_buf *out);
@@ -199,7 +200,7 @@ void vm_ck_each_tensor(const vm_core *c, unsigned flag, void (*fn)(void *ud, uin
 bool vm_ck_clocks_start(vm_core *c);
 void vm_ck_clocks_end(vm_core *c);
 /* A snapshot of ncomps zeros, with no reference. NULL after a fault: out of memory. */
-snapshot *vm_ck_new_snapshot(vm_core *c);
+vm_ck_snapshot *vm_ck_new_snapshot(vm_core *c);
 /* The wait w of engine e's instruction at its pc holds. */
 void vm_ck_wait(vm_core *c, unsigned e, const isa_wait *w);
 /* The least of what all engines that still run know of a component. */
@@ -216,10 +217,12 @@ int64_t vm_ck_clocks_waited(const vm_core *c, unsigned e, unsigned sem);
 /* check_tell.c. Engine e waits, by h, for a semaphore that was reset with no order to the wait; its
  * wait h held on a value that passes to `next`; it triggers a queue that another one does; an
  * update by the engine's instruction at pc could come before l's last write or after it. */
-void vm_ck_tell_reuse(vm_core *c, unsigned e, unsigned sem, const sem_log *l, const held *h);
-void vm_ck_tell_passing(vm_core *c, unsigned sem, unsigned e, const held *h, uint32_t next);
-void vm_ck_tell_trigger(vm_core *c, unsigned e, unsigned queue);
-void vm_ck_tell_lost(vm_core *c, unsigned sem, const sem_log *l, unsigned engine, uint32_t pc);
+void vm_ck_report_reuse(vm_core *c, unsigned e, unsigned sem, const vm_ck_sem_log *l,
+                        const vm_ck_held *h);
+void vm_ck_report_passing(vm_core *c, unsigned sem, unsigned e, const vm_ck_held *h, uint32_t next);
+void vm_ck_report_trigger(vm_core *c, unsigned e, unsigned queue);
+void vm_ck_report_lost(vm_core *c, unsigned sem, const vm_ck_sem_log *l, unsigned engine,
+                       uint32_t pc);
 
 /* check_race.c */
 bool vm_ck_races_start(vm_core *c);
@@ -241,7 +244,7 @@ void vm_ck_uninit_host(vm_core *c, const vm_box *b);
 void vm_ck_uninit_move(vm_core *c, const vm_share *s);
 void vm_ck_uninit_moved(vm_core *c, const vm_share *s);
 /* The same view of the shadow; NULL at where the memory has none. */
-vm_view vm_ck_shadow(const vm_core *c, const vm_view *v);
+vm_view vm_ck_shadow_of(const vm_core *c, const vm_view *v);
 /* The first partition of a view with a byte that nobody wrote, -1 when there is none. */
 int64_t vm_ck_unwritten(const vm_core *c, const vm_view *v);
 
@@ -255,7 +258,7 @@ bool vm_ck_chosen(const vm_flight *f, const vm_view *v);
 int64_t vm_ck_chosen_unwritten(vm_core *c, unsigned e, const vm_flight *f, const vm_view *src);
 /* Whether an instruction writes what is chosen of its destination and leaves the rest; and for a
  * flight of such a one, which is about to execute: notes what it writes. */
-bool vm_ck_leaves_some(unsigned op);
+bool vm_ck_writes_chosen(unsigned op);
 void vm_ck_mark_chosen(vm_core *c, unsigned e, const vm_flight *f);
 bool vm_ck_psum_start(vm_core *c);
 void vm_ck_psum_end(vm_core *c);

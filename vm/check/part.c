@@ -18,7 +18,8 @@ struct cut {
 };
 
 /* The first n elements of one partition. */
-static void give(const struct cut *t, const vm_view *v, unsigned flags, uint32_t p, uint64_t n) {
+static void emit_partition(const struct cut *t, const vm_view *v, unsigned flags, uint32_t p,
+                           uint64_t n) {
   vm_view one = *v;
   if (p >= v->num[0] || n == 0) return;
   one.at += (int64_t)p * v->step[0];
@@ -31,17 +32,17 @@ static void give(const struct cut *t, const vm_view *v, unsigned flags, uint32_t
 
 /* A list of n elements for each sixteen partitions: element i in partition i % 16, column i / 16.
  */
-static void give_snake(const struct cut *t, const vm_view *v, unsigned flags, uint64_t n) {
+static void emit_wrapped_list(const struct cut *t, const vm_view *v, unsigned flags, uint64_t n) {
   for (uint32_t p = 0; p < v->num[0]; p++) {
     uint32_t q = p % CORE_PARTS;
-    give(t, v, flags, p, n > q ? (n - q - 1) / CORE_PARTS + 1 : 0);
+    emit_partition(t, v, flags, p, n > q ? (n - q - 1) / CORE_PARTS + 1 : 0);
   }
 }
 
 /* The scales of the groups of an operand of `parts` partitions: four in a quadrant. */
-static void give_scales(const struct cut *t, const vm_view *v, unsigned flags, uint32_t parts) {
+static void emit_scales(const struct cut *t, const vm_view *v, unsigned flags, uint32_t parts) {
   for (uint32_t g = 0; g < parts / GROUP_PARTS; g++)
-    give(t, v, flags, g / 4 * 32 + g % 4, v->elems);
+    emit_partition(t, v, flags, g / 4 * 32 + g % 4, v->elems);
 }
 
 static void cut_operand(void *ud, const vm_view *v, unsigned flags) {
@@ -54,25 +55,25 @@ static void cut_operand(void *ud, const vm_view *v, unsigned flags) {
   case ISA_OP_matmul_mx:
     if (v == &a->MATMUL_MX.psum_zero) return;
     if (v != &a->MATMUL_MX.scale) break;
-    give_scales(t, v, flags, a->MATMUL_MX.src.num[0]);
+    emit_scales(t, v, flags, a->MATMUL_MX.src.num[0]);
     return;
   case ISA_OP_ldweights_mx:
     if (v != &a->LDWEIGHTS_MX.scale) break;
-    give_scales(t, v, flags, a->LDWEIGHTS_MX.src.num[0]);
+    emit_scales(t, v, flags, a->LDWEIGHTS_MX.src.num[0]);
     return;
   case ISA_OP_quantize_mx:
     if (v != &a->QUANTIZE_MX.scale) break;
-    give_scales(t, v, flags, a->QUANTIZE_MX.dst.num[0]);
+    emit_scales(t, v, flags, a->QUANTIZE_MX.dst.num[0]);
     return;
   case ISA_OP_nonzero_with_count:
-    for (uint32_t p = 0; p < v->num[0]; p += CORE_PARTS) give(t, v, flags, p, v->elems);
+    for (uint32_t p = 0; p < v->num[0]; p += CORE_PARTS) emit_partition(t, v, flags, p, v->elems);
     return;
   case ISA_OP_topk:
-    give_snake(t, v, flags, v == &a->TOPK.src ? a->TOPK.n : a->TOPK.val_dst.elems);
+    emit_wrapped_list(t, v, flags, v == &a->TOPK.src ? a->TOPK.n : a->TOPK.val_dst.elems);
     return;
   case ISA_OP_local_gather:
     if (v != &a->LOCAL_GATHER.index || !a->LOCAL_GATHER.valid_indices) break;
-    give_snake(t, v, flags, a->LOCAL_GATHER.valid_indices);
+    emit_wrapped_list(t, v, flags, a->LOCAL_GATHER.valid_indices);
     return;
   default: break;
   }
@@ -101,40 +102,40 @@ static choice choice_of(vm_dp *d, unsigned op, vm_operands *a, bool run) {
   case ISA_OP_local_gather:
     r.dst = &a->LOCAL_GATHER.dst;
     r.src = &a->LOCAL_GATHER.src;
-    if (run) r.verdict = op_local_gather(d, &a->LOCAL_GATHER);
+    if (run) r.verdict = vm_op_local_gather(d, &a->LOCAL_GATHER);
     break;
   case ISA_OP_n_gather:
     r.dst = &a->N_GATHER.dst;
     r.src = &a->N_GATHER.src;
-    if (run) r.verdict = op_n_gather(d, &a->N_GATHER);
+    if (run) r.verdict = vm_op_n_gather(d, &a->N_GATHER);
     break;
   case ISA_OP_shuffle:
     r.dst = &a->UNARY.dst;
     r.src = &a->UNARY.src;
-    if (run) r.verdict = op_shuffle(d, &a->UNARY);
+    if (run) r.verdict = vm_op_shuffle(d, &a->UNARY);
     break;
   case ISA_OP_copy_predicated:
     r.dst = &a->COPY_PREDICATED.dst;
     r.src = &a->COPY_PREDICATED.src;
-    if (run) r.verdict = op_copy_predicated(d, &a->COPY_PREDICATED);
+    if (run) r.verdict = vm_op_copy_predicated(d, &a->COPY_PREDICATED);
     break;
   case ISA_OP_select_reduce:
     r.dst = &a->SELECT_REDUCE.dst;
     r.src = &a->SELECT_REDUCE.on_true;
     r.other = &a->SELECT_REDUCE.on_false;
-    if (run) r.verdict = op_select_reduce(d, &a->SELECT_REDUCE);
+    if (run) r.verdict = vm_op_select_reduce(d, &a->SELECT_REDUCE);
     break;
   case ISA_OP_range_select:
     r.dst = &a->RANGE_SELECT.dst;
     r.src = &a->RANGE_SELECT.on_true;
     r.other = &a->RANGE_SELECT.on_false;
-    if (run) r.verdict = op_range_select(d, &a->RANGE_SELECT);
+    if (run) r.verdict = vm_op_range_select(d, &a->RANGE_SELECT);
     break;
   case ISA_OP_affine_select:
     r.dst = &a->AFFINE_SELECT.dst;
     r.src = &a->AFFINE_SELECT.src;
     r.other = &a->AFFINE_SELECT.fill;
-    if (run) r.verdict = op_affine_select(d, &a->AFFINE_SELECT);
+    if (run) r.verdict = vm_op_affine_select(d, &a->AFFINE_SELECT);
     break;
   default: break;
   }
@@ -174,7 +175,7 @@ int64_t vm_ck_chosen_unwritten(vm_core *c, unsigned e, const vm_flight *f, const
   const vm_view *dst = choice_of(NULL, f->in->op, &a, false).dst;
   size_t row = (size_t)dst->elems * src->esize, bytes = row * dst->num[0];
   uint8_t *block = bytes ? isa_zalloc(&c->al, bytes) : NULL;
-  vm_view shadowed = vm_ck_shadow(c, src), like = *dst, out;
+  vm_view shadowed = vm_ck_shadow_of(c, src), like = *dst, out;
   int64_t p = -1;
   if (!block) {
     if (bytes) vm_ck_out_of_memory(c);
@@ -191,15 +192,17 @@ int64_t vm_ck_chosen_unwritten(vm_core *c, unsigned e, const vm_flight *f, const
   return p;
 }
 
-bool vm_ck_leaves_some(unsigned op) { return op == ISA_OP_copy_predicated || op == ISA_OP_shuffle; }
+bool vm_ck_writes_chosen(unsigned op) {
+  return op == ISA_OP_copy_predicated || op == ISA_OP_shuffle;
+}
 
 void vm_ck_mark_chosen(vm_core *c, unsigned e, const vm_flight *f) {
   uint8_t one[8];
-  if (!vm_ck_leaves_some(f->in->op)) return;
+  if (!vm_ck_writes_chosen(f->in->op)) return;
   vm_operands a = f->a;
   const vm_view *dst = choice_of(NULL, f->in->op, &a, false).dst;
   if (vm_ck_unwritten(c, dst) < 0) return;
-  vm_view shadowed = vm_ck_shadow(c, dst), ones = *dst;
+  vm_view shadowed = vm_ck_shadow_of(c, dst), ones = *dst;
   if (f->in->op == ISA_OP_shuffle) ones.num[0] = f->a.UNARY.src.num[0];
   memset(one, 1, sizeof one);
   ones.at = one;

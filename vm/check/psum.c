@@ -115,7 +115,7 @@ static void add_slots(void *ud, uint32_t slot, uint32_t n, uint8_t half) {
   memset(s, 0, n);
 }
 
-static void tell_group(vm_core *c, const vm_flight *f, const vm_view *dst, bool no_start) {
+static void report_group(vm_core *c, const vm_flight *f, const vm_view *dst, bool no_start) {
   const struct vm_check *k = c->check;
   unsigned bank = (unsigned)((size_t)(dst->at - c->mem.psum) % c->mem.psum_pitch / ISA_PSUM_BANK);
   unsigned reader = no_start ? ISA_NENGINES : k->reader[bank];
@@ -146,8 +146,8 @@ static void check_group(vm_core *c, const vm_flight *f, const vm_view *dst, cons
       .c = c, .written = d->psum_written, .acc = acc, .onto_any = c->target->gen >= ISA_GEN4};
   each_slot(c, zero, c->check, mark_zeroed);
   each_slot(c, dst, &g, add_slots);
-  if (g.no_start) tell_group(c, f, dst, true);
-  if (g.was_read) tell_group(c, f, dst, false);
+  if (g.no_start) report_group(c, f, dst, true);
+  if (g.was_read) report_group(c, f, dst, false);
 }
 
 void vm_ck_psum_execute(vm_core *c, unsigned e, const vm_flight *f) {
@@ -182,8 +182,8 @@ static void banks_touched(const vm_flight *f, unsigned *reads, unsigned *writes)
   for (unsigned i = 0; i < f->item.ndst; i++) *writes |= banks_of(&f->item.dst[i]);
 }
 
-static void tell_bank(vm_core *c, unsigned e, const vm_flight *f, unsigned other,
-                      const vm_flight *g, unsigned bank) {
+static void report_bank(vm_core *c, unsigned e, const vm_flight *f, unsigned other,
+                        const vm_flight *g, unsigned bank) {
   vm_finding *r = vm_ck_found(c, VM_CHECK_PSUM, e, f->pc, other, g->pc);
   if (!r) return;
   vm_put_place(c, e, f->pc, &r->text);
@@ -215,7 +215,7 @@ void vm_ck_psum_issue(vm_core *c, unsigned e, const vm_flight *f) {
       if (!both || g->item.start >= f->streamed || f->item.start >= g->streamed) continue;
       unsigned bank = 0;
       while (!(both >> bank & 1)) bank++;
-      tell_bank(c, e, f, other, g, bank);
+      report_bank(c, e, f, other, g, bank);
     }
   }
 }

@@ -17,7 +17,7 @@ enum {
 
 /* ---- Regions ------------------------------------------------------------------------------ */
 
-static bool open_region(vm_core *c, region *r, uint64_t lo, uint64_t bytes, unsigned shift) {
+static bool open_region(vm_core *c, vm_ck_region *r, uint64_t lo, uint64_t bytes, unsigned shift) {
   r->lo = lo;
   r->hi = lo + bytes;
   r->shift = (uint8_t)shift;
@@ -49,7 +49,7 @@ bool vm_ck_races_start(vm_core *c) {
     k->nregions = 0;
     return false;
   }
-  region *r = k->regions;
+  vm_ck_region *r = k->regions;
   r[SBUF_REGION].space = ISA_SBUF;
   r[PSUM_REGION].space = ISA_PSUM;
   r[SBUF_REGION].written = r[PSUM_REGION].written = true;
@@ -57,7 +57,7 @@ bool vm_ck_races_start(vm_core *c) {
       !open_region(c, &r[PSUM_REGION], 0, ISA_PSUM_BYTES, 11))
     return false;
   for (uint32_t i = 0; i < n; i++) {
-    region *h = &r[HBM_REGIONS + i];
+    vm_ck_region *h = &r[HBM_REGIONS + i];
     unsigned shift = 12;
     h->space = ISA_HBM;
     h->tensor = i + 1;
@@ -73,7 +73,7 @@ bool vm_ck_races_start(vm_core *c) {
 void vm_ck_races_end(vm_core *c) {
   struct vm_check *k = c->check;
   for (uint32_t i = 0; i < k->nregions; i++) {
-    region *r = &k->regions[i];
+    vm_ck_region *r = &k->regions[i];
     for (uint32_t b = 0; r->buckets && b < r->nbuckets; b++)
       isa_free(&c->al, r->buckets[b].ids, r->buckets[b].cap * sizeof(uint32_t));
     isa_free(&c->al, r->buckets, (r->nbuckets + 1) * sizeof *r->buckets);
@@ -87,7 +87,7 @@ void vm_ck_races_end(vm_core *c) {
 static uint16_t region_of(const vm_core *c, const vm_view *v) {
   if (v->space != ISA_HBM) return v->space == ISA_SBUF ? SBUF_REGION : PSUM_REGION;
   uint64_t at = (uint64_t)(uintptr_t)v->at;
-  const region *r = c->check->regions;
+  const vm_ck_region *r = c->check->regions;
   uint32_t i = HBM_REGIONS;
   while (i < c->check->nregions - 1 && (at < r[i].lo || at >= r[i].hi)) i++;
   return (uint16_t)i;
@@ -95,14 +95,14 @@ static uint16_t region_of(const vm_core *c, const vm_view *v) {
 
 /* ---- Buckets ------------------------------------------------------------------------------ */
 
-static bool bucket_add(vm_core *c, bucket *b, uint32_t id) {
+static bool bucket_add(vm_core *c, vm_ck_bucket *b, uint32_t id) {
   if (b->n == b->cap && !isa_array_grow(&c->al, &b->ids, b->n, &b->cap, sizeof *b->ids))
     return false;
   b->ids[b->n++] = id;
   return true;
 }
 
-static void bucket_remove(bucket *b, uint32_t id) {
+static void bucket_remove(vm_ck_bucket *b, uint32_t id) {
   for (uint32_t i = 0; i < b->n; i++)
     if (b->ids[i] == id) {
       b->ids[i] = b->ids[--b->n];
@@ -112,7 +112,7 @@ static void bucket_remove(bucket *b, uint32_t id) {
 
 static void forget(vm_core *c, uint32_t id) {
   struct vm_check *k = c->check;
-  access *a = &k->accesses[id];
+  vm_ck_access *a = &k->accesses[id];
   if (k->nfree == k->cap_free &&
       !isa_array_grow(&c->al, &k->free_ids, k->nfree, &k->cap_free, sizeof *k->free_ids))
     return; /* it stays, which costs time alone */
@@ -123,7 +123,7 @@ static void forget(vm_core *c, uint32_t id) {
   k->alive--;
 }
 
-static void keep(vm_core *c, const access *a) {
+static void keep_access(vm_core *c, const vm_ck_access *a) {
   struct vm_check *k = c->check;
   uint32_t id;
   if (k->nfree) {
@@ -147,7 +147,7 @@ static void keep(vm_core *c, const access *a) {
 }
 
 /* Whether an access is complete for whoever has this clock. */
-static bool known(const uint32_t *clock, const access *a) {
+static bool known(const uint32_t *clock, const vm_ck_access *a) {
   return clock[a->comp] >= a->epoch || (a->seen_epoch && clock[a->seen_comp] >= a->seen_epoch);
 }
 
@@ -165,7 +165,7 @@ static void prune(vm_core *c) {
 
 /* ---- Two accesses ------------------------------------------------------------------------- */
 
-static bool same_bytes(const access *a, const access *b) {
+static bool same_bytes(const vm_ck_access *a, const vm_ck_access *b) {
   if (a->p0 != b->p0 || a->p1 != b->p1 || a->set.start != b->set.start ||
       a->set.run != b->set.run || a->set.n != b->set.n)
     return false;
@@ -174,19 +174,19 @@ static bool same_bytes(const access *a, const access *b) {
   return true;
 }
 
-static bool covers(const access *a, const access *b) {
+static bool covers(const vm_ck_access *a, const vm_ck_access *b) {
   return a->p0 <= b->p0 && a->p1 >= b->p1 && a->set.n == 0 && a->set.start <= b->set.start &&
          a->set.start + a->set.run >= b->set.start + b->set.span[0];
 }
 
-static bool boxes_meet(const access *a, const access *b) {
+static bool boxes_meet(const vm_ck_access *a, const vm_ck_access *b) {
   return a->p0 < b->p1 && b->p0 < a->p1 && a->set.start < b->set.start + b->set.span[0] &&
          b->set.start < a->set.start + a->set.span[0];
 }
 
 /* Whether `old` happens before `a`, which has engine e's clock. An engine's own accesses are in
  * order, and so are the shares of a ring. */
-static bool ordered(const vm_core *c, unsigned e, const access *old, const access *a) {
+static bool ordered(const vm_core *c, unsigned e, const vm_ck_access *old, const vm_ck_access *a) {
   if (old->comp == a->comp) return true;
   bool both = a->comp < FIRST_RING && old->comp < FIRST_RING;
   if (both && vm_ck_engine_of(old->comp) == e) return true;
@@ -195,7 +195,7 @@ static bool ordered(const vm_core *c, unsigned e, const access *old, const acces
 
 /* An engine's read of what it wrote itself waits for the write, whole: what comes after the read
  * comes after the write. */
-static void note_own_read(access *old, const access *a) {
+static void note_own_read(vm_ck_access *old, const vm_ck_access *a) {
   if (a->comp >= FIRST_RING || old->comp >= FIRST_RING || a->writes || !old->writes) return;
   if (vm_ck_engine_of(a->comp) != vm_ck_engine_of(old->comp) || old->seen_epoch) return;
   bool both_data = a->comp % OF_ENGINE != OF_SEQ && old->comp % OF_ENGINE != OF_SEQ;
@@ -205,14 +205,14 @@ static void note_own_read(access *old, const access *a) {
   old->seen_epoch = a->epoch;
 }
 
-static void put_who(const vm_core *c, const access *a, isa_buf *out) {
+static void put_who(const vm_core *c, const vm_ck_access *a, isa_buf *out) {
   if (a->queue < ISA_MAX_QUEUES)
     isa_buf_printf(out, "a transfer of queue %s", c->code->queues[a->queue].name);
   else
     isa_buf_puts(out, isa_engines[a->engine].name);
 }
 
-static void put_access(const vm_core *c, const access *a, isa_buf *out) {
+static void put_access(const vm_core *c, const vm_ck_access *a, isa_buf *out) {
   vm_ck_put_insn(c, a->engine, a->pc, a->time, out);
   isa_buf_printf(out, "\n    %s ", a->writes ? "writes" : "reads");
   vm_ck_put_bytes(c, &c->check->regions[a->region], a, out);
@@ -221,7 +221,8 @@ static void put_access(const vm_core *c, const access *a, isa_buf *out) {
 
 /* Where the later of the two signals, or has read before the other writes, that one could wait for
  * it instead. */
-static void put_other_way(const vm_core *c, const access *old, const access *a, isa_buf *out) {
+static void put_other_way(const vm_core *c, const vm_ck_access *old, const vm_ck_access *a,
+                          isa_buf *out) {
   const isa_update *u = &c->code->code[a->engine].insns[a->pc].upd;
   bool signals = u->kind != ISA_UPD_none;
   if (old->engine == a->engine || (!signals && old->time <= a->time)) return;
@@ -241,7 +242,8 @@ static void put_other_way(const vm_core *c, const access *old, const access *a, 
 }
 
 /* What would order a after old, where it can be said. */
-static void put_order(const vm_core *c, const access *old, const access *a, isa_buf *out) {
+static void put_order(const vm_core *c, const vm_ck_access *old, const vm_ck_access *a,
+                      isa_buf *out) {
   unsigned sem;
   int64_t value;
   if (old->comp < FIRST_RING && a->queue < ISA_MAX_QUEUES && old->engine == a->engine &&
@@ -278,7 +280,8 @@ static void put_order(const vm_core *c, const access *old, const access *a, isa_
 }
 
 /* Elements of one transfer that meet in different rings, by an index that names a row twice. */
-static void put_twice(const vm_core *c, const access *old, const access *a, isa_buf *out) {
+static void put_twice(const vm_core *c, const vm_ck_access *old, const vm_ck_access *a,
+                      isa_buf *out) {
   put_who(c, a, out);
   isa_buf_printf(out, " %s bytes in ring %u that its ring %u %s, and nothing orders the two",
                  a->writes ? "writes" : "reads", a->ring, old->ring,
@@ -290,7 +293,7 @@ static void put_twice(const vm_core *c, const access *old, const access *a, isa_
                "has, or use a queue of one ring");
 }
 
-static void tell_race(vm_core *c, const access *old, const access *a) {
+static void report_race(vm_core *c, const vm_ck_access *old, const vm_ck_access *a) {
   vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, a->engine, a->pc, old->engine, old->pc);
   if (!f) return;
   f->other_time = old->time;
@@ -318,11 +321,12 @@ static void tell_race(vm_core *c, const access *old, const access *a) {
 
 /* Looks at what a meets, forgets what it covers. The id of an equal access of the same source is
  * left in *again. */
-static void compare(vm_core *c, unsigned e, const access *a, const bucket *b, uint32_t *again) {
+static void compare(vm_core *c, unsigned e, const vm_ck_access *a, const vm_ck_bucket *b,
+                    uint32_t *again) {
   struct vm_check *k = c->check;
   for (uint32_t i = 0; i < b->n; i++) {
     uint32_t id = b->ids[i];
-    access *old = &k->accesses[id];
+    vm_ck_access *old = &k->accesses[id];
     if (old->stamp == k->stamp) continue;
     old->stamp = k->stamp;
     bool conflict = a->writes || old->writes;
@@ -331,7 +335,7 @@ static void compare(vm_core *c, unsigned e, const access *a, const bucket *b, ui
     if (old->comp == a->comp && old->writes == a->writes && same_bytes(old, a)) {
       *again = id;
     } else if (!ordered(c, e, old, a)) {
-      if (isa_byteset_meet(&old->set, &a->set)) tell_race(c, old, a);
+      if (isa_byteset_meet(&old->set, &a->set)) report_race(c, old, a);
     } else if ((a->writes || (!old->writes && old->comp == a->comp)) && covers(a, old)) {
       forget(c, id);
       i--; /* another took its place */
@@ -339,9 +343,9 @@ static void compare(vm_core *c, unsigned e, const access *a, const bucket *b, ui
   }
 }
 
-static void look(vm_core *c, unsigned e, access *a) {
+static void record_access(vm_core *c, unsigned e, vm_ck_access *a) {
   struct vm_check *k = c->check;
-  region *r = &k->regions[a->region];
+  vm_ck_region *r = &k->regions[a->region];
   uint64_t lo = (uint64_t)a->set.start - r->lo, hi = lo + (uint64_t)a->set.span[0] - 1;
   if (!r->written) return;
   a->first = (uint32_t)(lo >> r->shift);
@@ -350,7 +354,7 @@ static void look(vm_core *c, unsigned e, access *a) {
   a->stamp = ++k->stamp;
   for (uint32_t b = a->first; b <= a->last; b++) compare(c, e, a, &r->buckets[b], &again);
   if (again != UINT32_MAX && k->accesses[again].alive) {
-    access *old = &k->accesses[again];
+    vm_ck_access *old = &k->accesses[again];
     old->epoch = a->epoch;
     old->seen_epoch = 0;
     old->pc = a->pc;
@@ -359,12 +363,12 @@ static void look(vm_core *c, unsigned e, access *a) {
     old->time = a->time;
     return;
   }
-  keep(c, a);
+  keep_access(c, a);
   if (k->alive > k->prune_at) prune(c);
 }
 
 /* The bytes of a view as an access. */
-static void set_of(const vm_core *c, const vm_view *v, access *a) {
+static void set_of(const vm_core *c, const vm_view *v, vm_ck_access *a) {
   isa_dim dims[VM_DIMS];
   unsigned n = 0;
   for (unsigned d = 1; d < v->ndim; d++)
@@ -382,7 +386,7 @@ static void set_of(const vm_core *c, const vm_view *v, access *a) {
 }
 
 /* Elements by an index, those that follow one another together. */
-static void look_at_places(vm_core *c, unsigned e, const vm_view *v, access *a) {
+static void check_indexed_view(vm_core *c, unsigned e, const vm_view *v, vm_ck_access *a) {
   vm_view run = *v;
   run.place = NULL;
   run.ndim = 2;
@@ -392,38 +396,38 @@ static void look_at_places(vm_core *c, unsigned e, const vm_view *v, access *a) 
     run.at = v->at + v->place[i];
     run.num[1] = (uint32_t)n;
     set_of(c, &run, a);
-    look(c, e, a);
+    record_access(c, e, a);
   }
 }
 
-static void look_at(vm_core *c, unsigned e, const vm_view *v, access *a) {
+static void check_view(vm_core *c, unsigned e, const vm_view *v, vm_ck_access *a) {
   if (!v->at || v->elems == 0 || v->num[0] == 0 || c->ended) return;
   if (v->place) {
-    look_at_places(c, e, v, a);
+    check_indexed_view(c, e, v, a);
     return;
   }
   set_of(c, v, a);
-  look(c, e, a);
+  record_access(c, e, a);
 }
 
 struct walk {
   vm_core *c;
   unsigned e;
-  access a;
+  vm_ck_access a;
   unsigned read_comp, write_comp;
 };
 
-static void look_at_operand(void *ud, const vm_view *v, unsigned flags) {
+static void check_operand(void *ud, const vm_view *v, unsigned flags) {
   struct walk *w = ud;
   if (flags & AP_R) {
     w->a.writes = false;
     w->a.comp = (uint16_t)w->read_comp;
-    look_at(w->c, w->e, v, &w->a);
+    check_view(w->c, w->e, v, &w->a);
   }
   if (flags & AP_W) {
     w->a.writes = true;
     w->a.comp = (uint16_t)w->write_comp;
-    look_at(w->c, w->e, v, &w->a);
+    check_view(w->c, w->e, v, &w->a);
   }
 }
 
@@ -438,19 +442,19 @@ void vm_ck_race_flight(vm_core *c, unsigned e, const vm_flight *f) {
                          .time = f->item.start},
                    .read_comp = vm_ck_comp(e, weights ? OF_WEIGHTS : OF_READ),
                    .write_comp = vm_ck_comp(e, OF_DONE)};
-  vm_ck_each_operand(f, look_at_operand, &w);
+  vm_ck_each_operand(f, check_operand, &w);
 }
 
 void vm_ck_race_sequencer(vm_core *c, unsigned e, const vm_view *v, bool writes) {
-  access a = {.epoch = c->check->clock[e][vm_ck_comp(e, OF_SEQ)] + 1,
-              .comp = (uint16_t)vm_ck_comp(e, OF_SEQ),
-              .engine = (uint8_t)e,
-              .queue = ISA_MAX_QUEUES,
-              .pc = c->eng[e].pc,
-              .writes = writes,
-              .time = c->now};
+  vm_ck_access a = {.epoch = c->check->clock[e][vm_ck_comp(e, OF_SEQ)] + 1,
+                    .comp = (uint16_t)vm_ck_comp(e, OF_SEQ),
+                    .engine = (uint8_t)e,
+                    .queue = ISA_MAX_QUEUES,
+                    .pc = c->eng[e].pc,
+                    .writes = writes,
+                    .time = c->now};
   c->check->clock[e][a.comp] = a.epoch;
-  look_at(c, e, v, &a);
+  check_view(c, e, v, &a);
 }
 
 /* ---- Shares ------------------------------------------------------------------------------- */
@@ -458,7 +462,7 @@ void vm_ck_race_sequencer(vm_core *c, unsigned e, const vm_view *v, bool writes)
 typedef struct share_side {
   vm_core *c;
   unsigned e;
-  access *a;
+  vm_ck_access *a;
   const vm_transfer *t;
   bool indexed, turned;
   unsigned row_dim; /* of an indexed one: the dimension of the rows */
@@ -478,12 +482,12 @@ static void lead_partitions(const vm_core *c, vm_view *v) {
 }
 
 /* A block of the elements, in which dimension row_dim has the rows of the index vector. */
-static void look_at_block(const share_side *s, const vm_view *block, uint64_t first_row) {
+static void check_block(const share_side *s, const vm_view *block, uint64_t first_row) {
   vm_view row = *block;
   unsigned d = s->row_dim;
   if (s->turned) lead_partitions(s->c, &row);
   if (!s->indexed) {
-    look_at(s->c, s->e, &row, s->a);
+    check_view(s->c, s->e, &row, s->a);
     return;
   }
   row.num[d] = 1;
@@ -492,7 +496,7 @@ static void look_at_block(const share_side *s, const vm_view *block, uint64_t fi
     int64_t at = s->t->rows[first_row + i];
     if (at == VM_NO_ROW) continue;
     row.at = block->at + at;
-    look_at(s->c, s->e, &row, s->a);
+    check_view(s->c, s->e, &row, s->a);
   }
 }
 
@@ -521,7 +525,7 @@ static void each_block(const share_side *s, const vm_view *v, unsigned d, uint64
     if (d == 0) block.part = (uint16_t)(v->part + i0);
     block.elems = (i1 - i0) * each;
     if (d == 0) block.elems = each;
-    look_at_block(s, &block, is_row ? i0 : row);
+    check_block(s, &block, is_row ? i0 : row);
   }
   if (i0 <= i1 && e1 % each) { /* the beginning of a row */
     part.at = v->at + (int64_t)i1 * step;
@@ -543,7 +547,7 @@ static vm_view with_partitions(const vm_view *v) {
   return out;
 }
 
-static void look_at_side(share_side *s, const vm_share *share, const vm_view *v, bool indexed) {
+static void check_side(share_side *s, const vm_share *share, const vm_view *v, bool indexed) {
   s->indexed = indexed;
   s->turned = s->t->permuted && v == &s->t->src;
   s->row_dim = s->t->row_dim + s->turned;
@@ -558,18 +562,18 @@ static void look_at_side(share_side *s, const vm_share *share, const vm_view *v,
 void vm_ck_race_share(vm_core *c, unsigned e, const vm_transfer *t, const vm_share *share,
                       unsigned ring) {
   unsigned comp = vm_ck_ring_comp(t->queue, ring);
-  access a = {.epoch = c->check->shares[comp - FIRST_RING],
-              .comp = (uint16_t)comp,
-              .engine = (uint8_t)e,
-              .queue = t->queue,
-              .ring = (uint8_t)ring,
-              .transfer = c->check->transfers,
-              .pc = c->eng[e].pc,
-              .time = share->ready};
+  vm_ck_access a = {.epoch = c->check->shares[comp - FIRST_RING],
+                    .comp = (uint16_t)comp,
+                    .engine = (uint8_t)e,
+                    .queue = t->queue,
+                    .ring = (uint8_t)ring,
+                    .transfer = c->check->transfers,
+                    .pc = c->eng[e].pc,
+                    .time = share->ready};
   share_side s = {.c = c, .e = e, .a = &a, .t = t};
   if (share->e0 >= share->e1) return;
   for (unsigned i = 0; i < t->nsrc; i++)
-    look_at_side(&s, share, i ? &t->more[i - 1] : &t->src, t->src_indexed == (int)i);
+    check_side(&s, share, i ? &t->more[i - 1] : &t->src, t->src_indexed == (int)i);
   a.writes = true;
-  look_at_side(&s, share, &t->dst, t->dst_indexed);
+  check_side(&s, share, &t->dst, t->dst_indexed);
 }

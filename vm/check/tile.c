@@ -26,7 +26,7 @@ bool vm_ck_tiles_start(vm_core *c) {
       if (k->npairs == k->cap_pairs &&
           !isa_array_grow(&c->al, &k->pairs, k->npairs, &k->cap_pairs, sizeof *k->pairs))
         return false;
-      k->pairs[k->npairs++] = (tile_pair){.tile = {i + 1, j + 1}};
+      k->pairs[k->npairs++] = (vm_ck_tile_pair){.tile = {i + 1, j + 1}};
     }
   return true;
 }
@@ -35,7 +35,8 @@ void vm_ck_tiles_end(vm_core *c) {
   isa_free(&c->al, c->check->pairs, c->check->cap_pairs * sizeof *c->check->pairs);
 }
 
-static void tell(vm_core *c, unsigned e, uint32_t pc, const tile_pair *p, uint32_t read) {
+static void report_overlap(vm_core *c, unsigned e, uint32_t pc, const vm_ck_tile_pair *p,
+                           uint32_t read) {
   const isa_tile *tiles = c->prog->tiles;
   vm_finding *f = vm_ck_found(c, VM_CHECK_OVERLAP, e, pc, p->by, p->pc);
   if (!f) return;
@@ -57,9 +58,9 @@ static void touch(vm_core *c, unsigned e, uint32_t pc, uint32_t ap, unsigned fla
   if (a && a->index_kind == ISA_INDEX_indirect) touch(c, e, pc, a->index, AP_R);
   if (!a || a->space == ISA_HBM || !a->base) return;
   for (uint32_t i = 0; i < k->npairs; i++) {
-    tile_pair *p = &k->pairs[i];
+    vm_ck_tile_pair *p = &k->pairs[i];
     if (p->tile[0] != a->base && p->tile[1] != a->base) continue;
-    if ((flags & AP_R) && p->written && p->written != a->base) tell(c, e, pc, p, a->base);
+    if ((flags & AP_R) && p->written && p->written != a->base) report_overlap(c, e, pc, p, a->base);
     if (!(flags & AP_W)) continue;
     p->written = a->base;
     p->by = (uint8_t)e;

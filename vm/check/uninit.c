@@ -8,13 +8,13 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool open_shadow(vm_core *c, shadow *s, uint64_t bytes) {
+static bool open_shadow(vm_core *c, vm_ck_shadow *s, uint64_t bytes) {
   s->bytes = bytes;
   s->at = vm_pages_new(&c->al, bytes);
   return s->at != NULL;
 }
 
-vm_view vm_ck_shadow(const vm_core *c, const vm_view *v) {
+vm_view vm_ck_shadow_of(const vm_core *c, const vm_view *v) {
   const struct vm_check *k = c->check;
   vm_view s = *v;
   s.at = NULL;
@@ -87,7 +87,7 @@ static bool open_registers(vm_core *c, unsigned e) {
   return true;
 }
 
-static void tell_register(vm_core *c, unsigned e, uint32_t pc, uint64_t missing) {
+static void report_register(vm_core *c, unsigned e, uint32_t pc, uint64_t missing) {
   vm_finding *f = vm_ck_found(c, VM_CHECK_UNINIT, e, pc, ISA_NENGINES, 0);
   unsigned r = 0;
   if (!f) return;
@@ -103,7 +103,7 @@ void vm_check_registers(vm_core *c, unsigned e, uint32_t pc) {
   struct vm_check *k = c->check;
   if (!k->reads[e]) return;
   uint64_t missing = k->reads[e][pc] & ~k->registers[e];
-  if (missing) tell_register(c, e, pc, missing);
+  if (missing) report_register(c, e, pc, missing);
   k->registers[e] |= k->writes[e][pc];
 }
 
@@ -163,7 +163,7 @@ static bool row_written(const vm_view *s, uint32_t p) {
 
 int64_t vm_ck_unwritten(const vm_core *c, const vm_view *v) {
   if (!v->at || v->elems == 0) return -1;
-  vm_view s = vm_ck_shadow(c, v);
+  vm_view s = vm_ck_shadow_of(c, v);
   for (uint32_t p = 0; s.at && p < v->num[0]; p++)
     if (!row_written(&s, p)) return p;
   return -1;
@@ -172,7 +172,7 @@ int64_t vm_ck_unwritten(const vm_core *c, const vm_view *v) {
 static void mark(const vm_core *c, const vm_view *v) {
   uint8_t ones[PIECE];
   if (!v->at || v->elems == 0) return;
-  vm_view s = vm_ck_shadow(c, v);
+  vm_view s = vm_ck_shadow_of(c, v);
   memset(ones, 1, sizeof ones);
   for (uint32_t p = 0; s.at && p < v->num[0]; p++) {
     uint8_t *row = vm_row_at(&s, p, 0);
@@ -187,8 +187,8 @@ static void mark(const vm_core *c, const vm_view *v) {
 }
 
 /* The first byte of partition p of a view whose shadow is zero, as its address in the shadow. */
-static const uint8_t *hole_of(const vm_core *c, const vm_view *v, int64_t p) {
-  vm_view s = vm_ck_shadow(c, v);
+static const uint8_t *first_unwritten(const vm_core *c, const vm_view *v, int64_t p) {
+  vm_view s = vm_ck_shadow_of(c, v);
   for (uint64_t i = 0; i < s.elems; i++) {
     const uint8_t *at = vm_at(&s, (uint32_t)p, i), *hole = memchr(at, 0, s.esize);
     if (hole) return hole;
@@ -197,7 +197,7 @@ static const uint8_t *hole_of(const vm_core *c, const vm_view *v, int64_t p) {
 }
 
 /* "partition 3, byte 64": where a byte of a shadow lies. */
-static void put_hole(const vm_core *c, unsigned space, const uint8_t *hole, isa_buf *out) {
+static void put_unwritten(const vm_core *c, unsigned space, const uint8_t *hole, isa_buf *out) {
   const struct vm_check *k = c->check;
   size_t pitch = space == ISA_SBUF ? c->mem.sbuf_pitch : c->mem.psum_pitch;
   size_t at = (size_t)(hole - (space == ISA_SBUF ? k->sbuf.at : k->psum.at));
@@ -213,7 +213,7 @@ static void put_hole(const vm_core *c, unsigned space, const uint8_t *hole, isa_
 }
 
 /* The text up to the bytes that are read; NULL: it has been said. */
-static vm_finding *tell_memory(vm_core *c, unsigned e, uint32_t pc, vm_time t, const char *who) {
+static vm_finding *report_memory(vm_core *c, unsigned e, uint32_t pc, vm_time t, const char *who) {
   vm_finding *f = vm_ck_found(c, VM_CHECK_UNINIT, e, pc, ISA_NENGINES, 0);
   if (!f) return NULL;
   vm_put_place(c, e, pc, &f->text);
@@ -223,11 +223,12 @@ static vm_finding *tell_memory(vm_core *c, unsigned e, uint32_t pc, vm_time t, c
   return f;
 }
 
-static void tell_view(vm_core *c, unsigned e, uint32_t pc, vm_time t, const vm_view *v, int64_t p) {
-  vm_finding *f = tell_memory(c, e, pc, t, isa_engines[e].name);
+static void report_view(vm_core *c, unsigned e, uint32_t pc, vm_time t, const vm_view *v,
+                        int64_t p) {
+  vm_finding *f = report_memory(c, e, pc, t, isa_engines[e].name);
   if (!f) return;
   vm_ck_put_view(c, v, &f->text);
-  put_hole(c, v->space, hole_of(c, v, p), &f->text);
+  put_unwritten(c, v->space, first_unwritten(c, v, p), &f->text);
 }
 
 struct reading {
@@ -241,12 +242,12 @@ static void read_operand(void *ud, const vm_view *v, unsigned flags) {
   int64_t p = flags & AP_R ? vm_ck_unwritten(r->c, v) : -1;
   if (p < 0) return;
   if (!vm_ck_chosen(r->f, v)) {
-    tell_view(r->c, r->e, r->f->pc, r->f->item.start, v, p);
+    report_view(r->c, r->e, r->f->pc, r->f->item.start, v, p);
     return;
   }
   p = vm_ck_chosen_unwritten(r->c, r->e, r->f, v);
   const char *who = isa_engines[r->e].name;
-  vm_finding *f = p < 0 ? NULL : tell_memory(r->c, r->e, r->f->pc, r->f->item.start, who);
+  vm_finding *f = p < 0 ? NULL : report_memory(r->c, r->e, r->f->pc, r->f->item.start, who);
   if (!f) return;
   vm_ck_put_view(r->c, v, &f->text);
   isa_buf_printf(&f->text, "; what it chooses for row %lld of its destination was not written",
@@ -268,7 +269,7 @@ void vm_ck_uninit_execute(vm_core *c, unsigned e, const vm_flight *f) {
 }
 
 void vm_ck_uninit_executed(vm_core *c, const vm_flight *f) {
-  if (!vm_ck_leaves_some(f->in->op)) vm_ck_each_part(f, write_operand, c);
+  if (!vm_ck_writes_chosen(f->in->op)) vm_ck_each_part(f, write_operand, c);
 }
 
 void vm_ck_uninit_access(vm_core *c, unsigned e, const vm_view *v, bool writes) {
@@ -277,7 +278,7 @@ void vm_ck_uninit_access(vm_core *c, unsigned e, const vm_view *v, bool writes) 
     return;
   }
   int64_t p = vm_ck_unwritten(c, v);
-  if (p >= 0) tell_view(c, e, c->eng[e].pc, c->now, v, p);
+  if (p >= 0) report_view(c, e, c->eng[e].pc, c->now, v, p);
 }
 
 void vm_ck_uninit_host(vm_core *c, const vm_box *b) {
@@ -290,35 +291,35 @@ void vm_ck_uninit_host(vm_core *c, const vm_box *b) {
 /* ---- Transfers ---------------------------------------------------------------------------- */
 
 /* A walk of a share's side in the shadow; false when the side has none. */
-static bool open_walk(const vm_core *c, const vm_share *s, int side, vm_walk *w) {
+static bool open_walk(const vm_core *c, const vm_share *s, int side, vm_dma_walk *w) {
   if (side < 0)
     vm_dma_walk_dst(s->t, w);
   else
     vm_dma_walk_src(s->t, (unsigned)side, w);
   vm_view at = side < 0 ? s->t->dst : side ? s->t->more[side - 1] : s->t->src;
-  vm_view shadowed = vm_ck_shadow(c, &at);
+  vm_view shadowed = vm_ck_shadow_of(c, &at);
   if (!shadowed.at) return false;
   w->base = shadowed.at;
-  vm_walk_seek(w, s->e0);
+  vm_dma_walk_seek(w, s->e0);
   return true;
 }
 
 /* A walk of the side whose rows an index gives: what it skips is neither read nor written. False
  * when there is none. */
-static bool open_guide(const vm_share *s, vm_walk *guide) {
+static bool open_guide(const vm_share *s, vm_dma_walk *guide) {
   const vm_transfer *t = s->t;
   if (!t->rows) return false;
   if (t->dst_indexed)
     vm_dma_walk_dst(t, guide);
   else
     vm_dma_walk_src(t, (unsigned)t->src_indexed, guide);
-  vm_walk_seek(guide, s->e0);
+  vm_dma_walk_seek(guide, s->e0);
   return true;
 }
 
 /* Calls fn for each run of the share's elements in the shadow; stops when fn gives false. */
-static bool each_run(const vm_share *s, vm_walk *w, bool (*fn)(vm_walk *w, uint64_t n)) {
-  vm_walk guide;
+static bool each_run(const vm_share *s, vm_dma_walk *w, bool (*fn)(vm_dma_walk *w, uint64_t n)) {
+  vm_dma_walk guide;
   bool guided = open_guide(s, &guide);
   for (uint64_t e = s->e0; e < s->e1;) {
     uint64_t n = w->left < s->e1 - e ? w->left : s->e1 - e;
@@ -326,14 +327,14 @@ static bool each_run(const vm_share *s, vm_walk *w, bool (*fn)(vm_walk *w, uint6
     if (!(guided && guide.skipped) && !fn(w, n)) return false;
     e += n;
     if (e >= s->e1) break;
-    vm_walk_seek(w, e);
-    if (guided) vm_walk_seek(&guide, e);
+    vm_dma_walk_seek(w, e);
+    if (guided) vm_dma_walk_seek(&guide, e);
   }
   return true;
 }
 
 /* Leaves the walk at the first byte that was not written. */
-static bool run_written(vm_walk *w, uint64_t n) {
+static bool run_written(vm_dma_walk *w, uint64_t n) {
   uint8_t *hole = NULL;
   if (w->step == w->esize)
     hole = memchr(w->at, 0, (size_t)n * w->esize);
@@ -344,7 +345,7 @@ static bool run_written(vm_walk *w, uint64_t n) {
   return !hole;
 }
 
-static bool mark_run(vm_walk *w, uint64_t n) {
+static bool mark_run(vm_dma_walk *w, uint64_t n) {
   if (w->step == w->esize) {
     memset(w->at, 1, (size_t)n * w->esize);
     return true;
@@ -355,24 +356,24 @@ static bool mark_run(vm_walk *w, uint64_t n) {
 
 void vm_ck_uninit_move(vm_core *c, const vm_share *s) {
   const vm_transfer *t = s->t;
-  vm_walk w;
+  vm_dma_walk w;
   char who[96];
   if (s->item.staged) return; /* read when it was copied: what is there now is another's */
   for (int side = t->accumulates ? -1 : 0; side < t->nsrc; side++) {
     if (!open_walk(c, s, side, &w) || each_run(s, &w, run_written)) continue;
     snprintf(who, sizeof who, "a transfer of queue %.70s", c->code->queues[t->queue].name);
     const vm_view *v = side < 0 ? &t->dst : side ? &t->more[side - 1] : &t->src;
-    vm_finding *f = tell_memory(c, t->engine, t->pc, s->item.start, who);
+    vm_finding *f = report_memory(c, t->engine, t->pc, s->item.start, who);
     if (!f) continue;
     if (t->permuted && side == 0)
       vm_ck_put_box(c, &t->whole, &f->text);
     else
       vm_ck_put_view(c, v, &f->text);
-    put_hole(c, v->space, w.at, &f->text);
+    put_unwritten(c, v->space, w.at, &f->text);
   }
 }
 
 void vm_ck_uninit_moved(vm_core *c, const vm_share *s) {
-  vm_walk w;
+  vm_dma_walk w;
   if (open_walk(c, s, -1, &w)) each_run(s, &w, mark_run);
 }

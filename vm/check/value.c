@@ -70,8 +70,8 @@ static unsigned immediates_of(const vm_flight *f) {
 
 /* ---- Activation functions ----------------------------------------------------------------- */
 
-static void tell_range(vm_core *c, unsigned e, const vm_flight *f, unsigned fn, float x, uint32_t p,
-                       uint64_t i) {
+static void report_range(vm_core *c, unsigned e, const vm_flight *f, unsigned fn, float x,
+                         uint32_t p, uint64_t i) {
   const isa_actfn_row *row = &isa_actfns[fn];
   vm_finding *r = vm_ck_found(c, VM_CHECK_RANGE, e, f->pc, ISA_NENGINES, 0);
   if (!r) return;
@@ -120,7 +120,7 @@ static void check_range(vm_core *c, unsigned e, const vm_flight *f, unsigned fn,
       inputs_of(&c->eng[e].dp, f, p, i, x, n);
       for (size_t j = 0; j < n; j++)
         if (outside(fn, x[j])) {
-          tell_range(c, e, f, fn, x[j], p, i + j);
+          report_range(c, e, f, fn, x[j], p, i + j);
           return;
         }
     }
@@ -142,8 +142,8 @@ void vm_ck_value_execute(vm_core *c, unsigned e, const vm_flight *f) {
   if (isa_ops[f->in->op].cost == ISA_COST_MM) k->had |= k->weights_had;
 }
 
-static void tell_value(vm_core *c, unsigned e, uint32_t pc, vm_time t, unsigned kinds,
-                       const vm_view *v) {
+static void report_value(vm_core *c, unsigned e, uint32_t pc, vm_time t, unsigned kinds,
+                         const vm_view *v) {
   vm_finding *r = vm_ck_found(c, VM_CHECK_RANGE, e, pc, ISA_NENGINES, kinds);
   if (!r) return;
   vm_put_place(c, e, pc, &r->text);
@@ -159,7 +159,7 @@ void vm_ck_value_executed(vm_core *c, unsigned e, const vm_flight *f) {
   vm_ck_each_operand(f, scan_operand, &s);
   unsigned fresh = s.kinds & ~s.had;
   if (fresh & HAS_NAN)
-    tell_value(c, e, f->pc, f->item.start, HAS_NAN, s.first);
+    report_value(c, e, f->pc, f->item.start, HAS_NAN, s.first);
   else if ((fresh & HAS_INF) && !(s.had & HAS_NAN))
-    tell_value(c, e, f->pc, f->item.start, HAS_INF, s.first);
+    report_value(c, e, f->pc, f->item.start, HAS_INF, s.first);
 }

@@ -138,8 +138,8 @@ static isa_status refuse(vm_hbm *h, uint64_t bytes, vm_hbm_owner owner, const ch
 
 /* ---- Taking and giving -------------------------------------------------------------------- */
 
-isa_status vm_hbm_take(vm_hbm *h, uint64_t bytes, vm_hbm_owner owner, const char *name,
-                       const void *who, uint64_t *at) {
+isa_status vm_hbm_alloc(vm_hbm *h, uint64_t bytes, vm_hbm_owner owner, const char *name,
+                        const void *who, uint64_t *at) {
   uint32_t i;
   if (!find(h, bytes, true, &i, at) && !find(h, bytes, false, &i, at))
     return refuse(h, bytes, owner, name);
@@ -154,7 +154,7 @@ isa_status vm_hbm_take(vm_hbm *h, uint64_t bytes, vm_hbm_owner owner, const char
   return ISA_OK;
 }
 
-void vm_hbm_give(vm_hbm *h, uint64_t at) {
+void vm_hbm_release(vm_hbm *h, uint64_t at) {
   uint32_t lo = 0, hi = h->n;
   while (lo < hi) {
     uint32_t mid = lo + (hi - lo) / 2;
@@ -170,7 +170,7 @@ void vm_hbm_give(vm_hbm *h, uint64_t at) {
   if (lo < h->packed) h->packed = lo;
 }
 
-void vm_hbm_give_all(vm_hbm *h, const void *who) {
+void vm_hbm_release_all(vm_hbm *h, const void *who) {
   uint32_t kept = 0;
   for (uint32_t i = 0; i < h->n; i++) {
     if (h->v[i].who != who) {

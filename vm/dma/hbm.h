@@ -27,7 +27,7 @@ typedef enum vm_hbm_owner {
 typedef struct vm_hbm_range {
   uint64_t at, bytes; /* bytes as asked; up to the next multiple of VM_HBM_ALIGN is padding */
   const char *name;   /* lives as long as the range */
-  const void *who;    /* for vm_hbm_give_all */
+  const void *who;    /* for vm_hbm_release_all */
   uint8_t owner;
 } vm_hbm_range;
 
@@ -40,7 +40,7 @@ typedef struct vm_hbm {
   uint64_t stack_size;       /* of each */
   uint64_t capacity;         /* in all, or less by an option */
   uint64_t used, high_water; /* bytes asked for; the most they have been */
-  isa_buf refused;           /* the report of the last vm_hbm_take that gave ISA_LIMIT */
+  isa_buf refused;           /* the report of the last vm_hbm_alloc that gave ISA_LIMIT */
 } vm_hbm;
 
 /* An empty HBM of target t, of at most `limit` bytes (0: the target's). */
@@ -52,11 +52,11 @@ void vm_hbm_free(vm_hbm *h);
 /* Takes `bytes` (at least 1) for `who`; *at is their address. ISA_LIMIT when no free block holds
  * them: h->refused then has the sizes and the largest ranges. ISA_NOMEM: the host's memory is
  * out. */
-isa_status vm_hbm_take(vm_hbm *h, uint64_t bytes, vm_hbm_owner owner, const char *name,
-                       const void *who, uint64_t *at);
+isa_status vm_hbm_alloc(vm_hbm *h, uint64_t bytes, vm_hbm_owner owner, const char *name,
+                        const void *who, uint64_t *at);
 /* Gives back the range that begins at `at`; all that `who` has. */
-void vm_hbm_give(vm_hbm *h, uint64_t at);
-void vm_hbm_give_all(vm_hbm *h, const void *who);
+void vm_hbm_release(vm_hbm *h, uint64_t at);
+void vm_hbm_release_all(vm_hbm *h, const void *who);
 
 /* "tensor", "device tensor", "device const", "ring"; "?" for no owner. */
 const char *vm_hbm_owner_name(unsigned owner);

@@ -33,7 +33,7 @@ static int64_t index_at(const vm_view *v, uint64_t k) {
 }
 
 /* Place of the earlier row with the same offset as row k, k when there is none. */
-static uint64_t twin(const int64_t *rows, uint64_t k) {
+static uint64_t find_same_row(const int64_t *rows, uint64_t k) {
   uint64_t i = 0;
   while (i < k && rows[i] != rows[k]) i++;
   return i;
@@ -73,7 +73,7 @@ bool vm_dma_read_rows(vm_core *c, const vm_engine *e, const isa_ap *ap, bool ski
                       (unsigned long long)k, part, (unsigned long long)(k / v.num[0]), (long long)i,
                       t.name, (long long)t.rows - 1);
     rows[k] = out ? VM_NO_ROW : i * t.stride;
-    uint64_t other = unique && !out ? twin(rows, k) : k;
+    uint64_t other = unique && !out ? find_same_row(rows, k) : k;
     if (other < k)
       return isa_fail(err, ISA_FAULT, ISA_NOFIELD,
                       "indices %llu and %llu (partition %u) are both %lld: an accumulation needs "

@@ -83,7 +83,7 @@ static bool resolve(vm_core *c, const vm_engine *e, const isa_insn *in, unsigned
 }
 
 /* The pattern as it stands with the registers that gave v: nothing of it moves any more. */
-static isa_ap settled(const vm_core *c, const isa_ap *ap, const vm_view *v) {
+static isa_ap resolved_pattern(const vm_core *c, const isa_ap *ap, const vm_view *v) {
   isa_ap s = *ap;
   bool hbm = ap->space == ISA_HBM;
   memset(s.dyn, 0, sizeof s.dyn);
@@ -103,7 +103,7 @@ static bool check_overlap(const vm_core *c, const isa_insn *in, const vm_dma_ops
   if (o->nsrc > 1 || d->index_kind || s->index_kind ||
       (isa_ap_is_static(d) && isa_ap_is_static(s)) || t->dst.elems == 0 || t->dst.num[0] == 0)
     return true;
-  isa_ap dst = settled(c, d, &t->dst), src = settled(c, s, &t->src);
+  isa_ap dst = resolved_pattern(c, d, &t->dst), src = resolved_pattern(c, s, &t->src);
   int meet = isa_ap_overlap(&dst, &src);
   if (meet == 0 || (meet == 2 && in->op != ISA_OP_dma_transpose)) return true;
   return isa_fail(err, ISA_FAULT, field_of(in, 0),
@@ -125,7 +125,7 @@ uint32_t vm_dma_num(const vm_transfer *t, unsigned operand, unsigned d) {
 
 /* Turns the source of a transpose to the order of its destination: axes reversed, of four
  * [3, 1, 2, 0]. row_dim follows. */
-static void turn(vm_transfer *t) {
+static void permute_source(vm_transfer *t) {
   vm_view was = t->src;
   unsigned first = was.space == ISA_HBM ? 1 : 0, rank = was.ndim - first;
   uint8_t row = t->row_dim;
@@ -146,17 +146,17 @@ static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 /* Bytes of destination that each contiguous element carries. A transpose reads whole source rows
  * and turns them in the engine. */
 static uint64_t run_bytes(const vm_transfer *t, const vm_view *unturned) {
-  vm_walk w;
+  vm_dma_walk w;
   uint64_t n = UINT64_MAX;
   if (t->permuted) {
-    vm_walk_open(&w, unturned, t->rows, unturned->space == ISA_HBM ? 1 : 0);
-    return vm_walk_dense(&w) * t->dst.esize;
+    vm_dma_walk_open(&w, unturned, t->rows, unturned->space == ISA_HBM ? 1 : 0);
+    return vm_dma_walk_dense(&w) * t->dst.esize;
   }
   vm_dma_walk_dst(t, &w);
-  n = least(n, vm_walk_dense(&w));
+  n = least(n, vm_dma_walk_dense(&w));
   for (unsigned k = 0; k < t->nsrc; k++) {
     vm_dma_walk_src(t, k, &w);
-    n = least(n, vm_walk_dense(&w));
+    n = least(n, vm_dma_walk_dense(&w));
   }
   return n * t->dst.esize;
 }
@@ -258,7 +258,7 @@ static bool make(vm_core *c, const vm_engine *e, const isa_insn *in, const vm_dm
   vm_view unturned = t->src;
   if (in->op == ISA_OP_dma_transpose) {
     if (!t->rows) vm_view_box(c, &t->src, &t->whole);
-    turn(t);
+    permute_source(t);
   }
   t->run_bytes = run_bytes(t, &unturned);
   set_rate(c, t);
@@ -373,7 +373,7 @@ isa_status vm_dma_place_rings(vm_core *c, isa_error *e) {
     const isa_queue *q = &c->code->queues[i];
     uint64_t bytes, at;
     if (!ring_bytes(c, q, &bytes, e)) return e ? e->status : ISA_NOMEM;
-    isa_status s = bytes ? vm_hbm_take(c->mem.hbm, bytes, VM_HBM_RING, q->name, c, &at) : ISA_OK;
+    isa_status s = bytes ? vm_hbm_alloc(c->mem.hbm, bytes, VM_HBM_RING, q->name, c, &at) : ISA_OK;
     if (s != ISA_OK) return s;
   }
   return ISA_OK;

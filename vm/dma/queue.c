@@ -70,7 +70,7 @@ void vm_dma_free(vm_core *c) {
   c->slabs = NULL;
 }
 
-vm_transfer *vm_dma_transfer_again(vm_core *c) { return new_transfer(c); }
+vm_transfer *vm_dma_restore_transfer(vm_core *c) { return new_transfer(c); }
 
 /* ---- Making a transfer -------------------------------------------------------------------- */
 
@@ -88,7 +88,7 @@ static void append(vm_core *c, vm_transfer *t, vm_share *s, unsigned r) {
   c->shares_alive++;
 }
 
-vm_share *vm_dma_share_again(vm_core *c, vm_transfer *t, unsigned r) {
+vm_share *vm_dma_restore_share(vm_core *c, vm_transfer *t, unsigned r) {
   vm_share *s = new_share(c);
   if (!s) return NULL;
   vm_dma_split(t, r, c->code->queues[t->queue].rings, &s->e0, &s->e1);
@@ -258,11 +258,11 @@ vm_verdict vm_dma_trigger(vm_core *c, unsigned e, const isa_insn *in) {
   if (hazard > free_at) free_at = hazard;
   if (free_at > c->now) {
     en->now = free_at;
-    vm_goes_on(en,
-               free_at == hazard         ? en->last_node
-               : free_at == en->dge_free ? en->dge_node
-                                         : en->issue_node,
-               free_at == hazard ? VM_WHY_HAZARD : VM_WHY_GENERATOR, free_at);
+    vm_path_set_cause(en,
+                      free_at == hazard         ? en->last_node
+                      : free_at == en->dge_free ? en->dge_node
+                                                : en->issue_node,
+                      free_at == hazard ? VM_WHY_HAZARD : VM_WHY_GENERATOR, free_at);
     vm_post(c, VM_E_SEQ, e, en->now, 0);
     return VM_STALL;
   }
@@ -340,7 +340,7 @@ static void wake_ringfull(vm_core *c, unsigned queue) {
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
     if (c->eng[e].state != VM_RINGFULL || c->eng[e].ring_queue != queue) continue;
     c->eng[e].state = VM_READY;
-    vm_goes_on(&c->eng[e], c->cause, VM_WHY_RING, c->now);
+    vm_path_set_cause(&c->eng[e], c->cause, VM_WHY_RING, c->now);
     vm_post(c, VM_E_SEQ, e, c->now, 0);
   }
 }

@@ -75,7 +75,7 @@ void vm_memory_free(const isa_alloc *al, vm_memory *m) {
 /* Address and host memory of a tensor, if it is not given the one or the other. */
 static isa_status place_tensor(vm_core *c, const isa_tensor *t, vm_block *b) {
   if (!b->placed) {
-    isa_status s = vm_hbm_take(c->mem.hbm, t->bytes, VM_HBM_PROGRAM, t->name, c, &b->address);
+    isa_status s = vm_hbm_alloc(c->mem.hbm, t->bytes, VM_HBM_PROGRAM, t->name, c, &b->address);
     if (s != ISA_OK) return s;
   }
   if (b->data) return ISA_OK;
@@ -98,7 +98,7 @@ static isa_status place_tensors(vm_core *c) {
 }
 
 void vm_core_release(vm_core *c) {
-  if (c->mem.hbm) vm_hbm_give_all(c->mem.hbm, c);
+  if (c->mem.hbm) vm_hbm_release_all(c->mem.hbm, c);
   c->mem.hbm = NULL;
 }
 

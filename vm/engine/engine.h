@@ -10,7 +10,7 @@ bool vm_heap_push(vm_heap *h, const isa_alloc *al, vm_event e);
 vm_event vm_heap_pop(vm_heap *h);
 /* Puts an event into the heap of a run being loaded: its class follows from what it is, and it
  * comes after those of its time and class that were posted before. */
-void vm_post_again(vm_core *c, vm_event e);
+void vm_post_restored(vm_core *c, vm_event e);
 /* Posts an event; a failed growth becomes a fault of the run. */
 void vm_post(vm_core *c, vm_event_kind kind, unsigned who, vm_time at, uint32_t value);
 /* Posts a semaphore update by engine's instruction at pc, to be seen at `at`. The value of a
@@ -50,19 +50,19 @@ vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in);
 void vm_flight_sources(vm_flight *f, void (*fn)(void *ud, vm_view *v), void *ud);
 /* Makes a flight of a run being loaded from its in and pc, its engine's registers and recall:
  * operands, boxes, the link. Its times are the caller's to fill. On failure nothing is left. */
-bool vm_issue_again(vm_core *c, unsigned e, vm_flight *f, isa_error *err);
+bool vm_issue_restored(vm_core *c, unsigned e, vm_flight *f, isa_error *err);
 /* A flight's done has come: executes what can execute, in order. */
-void vm_done(vm_core *c, unsigned e, uint32_t slot);
+void vm_flight_done(vm_core *c, unsigned e, uint32_t slot);
 /* Before bytes of dst are overwritten now: copies the sources of items that have started. */
 void vm_protect(vm_core *c, const vm_box *dst, unsigned n, const vm_item *self);
 void vm_item_link(vm_core *c, vm_item *it);
 void vm_item_unlink(vm_core *c, vm_item *it);
-/* Where a source lay before vm_snapshot pointed its view at `copy`: its `at` and `place`. */
-uint8_t *vm_snapshot_from(const uint8_t *copy, const int32_t **place);
+/* Where a source lay before vm_item_copy_view pointed its view at `copy`: its `at` and `place`. */
+uint8_t *vm_item_copied_from(const uint8_t *copy, const int32_t **place);
 /* n zeroed bytes that live until the item is unlinked; NULL after a fault. */
 uint8_t *vm_item_block(vm_core *c, vm_item *it, size_t n);
 /* Copies a view's elements to a dense block owned by the item and points the view there. */
-bool vm_snapshot(vm_core *c, vm_item *it, vm_view *v);
+bool vm_item_copy_view(vm_core *c, vm_item *it, vm_view *v);
 /* When engine e's own data path no longer touches the box (0: now), and the node of the
  * instruction that does. */
 vm_time vm_own_hazard(const vm_core *c, unsigned e, const vm_box *b, bool writes, uint32_t *node);
@@ -75,7 +75,7 @@ bool vm_resolve_ap(vm_core *c, const vm_engine *e, uint32_t ap, vm_view *out, is
 /* Whether a pattern lies where the program alone does not say: it has dynamic offsets or goes by
  * an index; which entry of r tells of pattern `ap`, -1 when none does; and the host address of
  * byte 0 of its tensor or of its first partition. */
-bool vm_moves(const isa_ap *ap);
+bool vm_ap_is_dynamic(const isa_ap *ap);
 int vm_recall_of(const vm_core *c, const vm_recall *r, uint32_t ap);
 uint8_t *vm_ap_base(const vm_core *c, const isa_ap *ap);
 /* All operands of an instruction into a (its form's struct). */
@@ -105,6 +105,10 @@ bool vm_check_scatter(const vm_core *c, const vm_view *dst, const vm_view *const
 /* fault.c */
 void vm_fault(vm_core *c, isa_status status, int engine, int dma, uint32_t pc, const char *fmt, ...)
     ISA_PRINTF(6, 7);
+
+/* "file.s:12" or "vector pc 12" of an instruction; "$name" or "$S[12]" of a semaphore. */
+void vm_put_place(const vm_core *c, unsigned engine, uint32_t pc, isa_buf *out);
+void vm_put_sem(const vm_core *c, unsigned sem, isa_buf *out);
 
 /* trace.c: one event to the hash and the hook. */
 void vm_trace(vm_core *c, unsigned kind, unsigned engine, uint32_t pc, uint32_t id, vm_time start,

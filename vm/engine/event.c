@@ -68,7 +68,7 @@ void vm_post_sem(vm_core *c, vm_time at, unsigned sem, unsigned update, uint32_t
                      .node = c->cause});
 }
 
-void vm_post_again(vm_core *c, vm_event e) {
+void vm_post_restored(vm_core *c, vm_event e) {
   e.order = class_of(e.kind, e.who);
   push(c, e);
 }

@@ -18,7 +18,7 @@ void vm_fault(vm_core *c, isa_status status, int engine, int dma, uint32_t pc, c
   va_start(ap, fmt);
   isa_buf_vprintf(&f->text, fmt, ap);
   va_end(ap);
-  if (status == ISA_LIMIT) vm_standing(c, &f->text);
+  if (status == ISA_LIMIT) vm_check_put_stuck(c, &f->text);
   c->ended = true;
 }
 

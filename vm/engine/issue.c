@@ -63,14 +63,14 @@ uint8_t *vm_item_block(vm_core *c, vm_item *it, size_t n) {
   return block + HEAD;
 }
 
-uint8_t *vm_snapshot_from(const uint8_t *copy, const int32_t **place) {
+uint8_t *vm_item_copied_from(const uint8_t *copy, const int32_t **place) {
   block_head head;
   memcpy(&head, copy - sizeof head, sizeof head);
   *place = head.place;
   return head.from;
 }
 
-bool vm_snapshot(vm_core *c, vm_item *it, vm_view *v) {
+bool vm_item_copy_view(vm_core *c, vm_item *it, vm_view *v) {
   uint8_t *block = vm_item_block(c, it, (size_t)v->num[0] * (size_t)v->elems * v->esize);
   if (!block) return false;
   memcpy(block - sizeof(block_head) + offsetof(block_head, from), &v->at, sizeof v->at);
@@ -104,7 +104,7 @@ struct snapshot {
 };
 static void snapshot_source(void *ud, vm_view *v) {
   struct snapshot *s = ud;
-  if (v->at && v->elems && v->num[0]) vm_snapshot(s->c, s->it, v);
+  if (v->at && v->elems && v->num[0]) vm_item_copy_view(s->c, s->it, v);
 }
 
 static void stage(vm_core *c, vm_item *it) {
@@ -237,7 +237,7 @@ static bool resolve(vm_core *c, unsigned e, vm_flight *f, isa_error *err) {
   return ok;
 }
 
-bool vm_issue_again(vm_core *c, unsigned e, vm_flight *f, isa_error *err) {
+bool vm_issue_restored(vm_core *c, unsigned e, vm_flight *f, isa_error *err) {
   if (!resolve(c, e, f, err)) return false;
   find_boxes(c, f);
   vm_item_link(c, &f->item);
@@ -307,7 +307,7 @@ static vm_verdict run_handler(vm_dp *d, unsigned op, const vm_operands *a) {
   switch (op) {
 #define CASE_DONE(name, form) \
   case ISA_OP_##name:         \
-    return op_##name(d, &a->form);
+    return vm_op_##name(d, &a->form);
 #define CASE_PLANNED(name, form)
 #define INSN(name, number, eng, gen, form, rule, cost, status, prof, text) \
   HANDLED_##eng(CASE_##status, name, form)
@@ -326,7 +326,7 @@ static void count_work(vm_core *c, vm_engine *en, const vm_flight *f) {
   uint64_t partitions = f->item.ndst ? f->item.dst[0].p1 - f->item.dst[0].p0 : 0;
   en->streaming += (f->streamed - f->item.start) / ISA_PMAX * partitions;
   if (isa_ops[f->in->op].cost != ISA_COST_MM) return;
-  vm_flops work = vm_matmul_flops(c, f->in, &f->a);
+  vm_flops work = vm_cost_matmul_flops(c, f->in, &f->a);
   add_flops(&c->flops, work);
   if (f->in->op == ISA_OP_matmul && f->a.MATMUL.transpose) add_flops(&c->transpose_flops, work);
 }
@@ -342,7 +342,7 @@ static void execute(vm_core *c, unsigned e, vm_flight *f) {
   vm_item_unlink(c, &f->item);
 }
 
-void vm_done(vm_core *c, unsigned e, uint32_t slot) {
+void vm_flight_done(vm_core *c, unsigned e, uint32_t slot) {
   vm_engine *en = &c->eng[e];
   vm_flight *f = &en->flights[slot];
   f->finished = true;

@@ -50,13 +50,13 @@ static bool dynamic_offset(vm_core *c, const vm_engine *e, const isa_ap *ap, int
 
 static bool is_indirect(const isa_ap *ap) { return ap->index_kind == ISA_INDEX_indirect; }
 
-bool vm_moves(const isa_ap *ap) {
+bool vm_ap_is_dynamic(const isa_ap *ap) {
   bool moves = is_indirect(ap);
   for (unsigned i = 0; i < ISA_MAX_DYN; i++) moves |= ap->dyn[i].kind != ISA_DYN_none;
   return moves;
 }
 
-static bool moves_alike(const isa_ap *a, const isa_ap *b) {
+static bool same_dynamic_offsets(const isa_ap *a, const isa_ap *b) {
   if (is_indirect(a) || is_indirect(b)) return false;
   for (unsigned i = 0; i < ISA_MAX_DYN; i++) {
     const isa_dyn *x = &a->dyn[i], *y = &b->dyn[i];
@@ -69,7 +69,7 @@ static bool moves_alike(const isa_ap *a, const isa_ap *b) {
 int vm_recall_of(const vm_core *c, const vm_recall *r, uint32_t ap) {
   const isa_ap *aps = c->code->aps;
   for (uint32_t i = 0; i < r->n; i++)
-    if (r->ap[i] == ap || moves_alike(&aps[ap - 1], &aps[r->ap[i] - 1])) return (int)i;
+    if (r->ap[i] == ap || same_dynamic_offsets(&aps[ap - 1], &aps[r->ap[i] - 1])) return (int)i;
   return -1;
 }
 
@@ -77,7 +77,7 @@ int vm_recall_of(const vm_core *c, const vm_recall *r, uint32_t ap) {
 static bool recall_offset(const vm_core *c, const vm_recall *r, uint32_t ap, int64_t *offset,
                           isa_error *err) {
   int i = vm_recall_of(c, r, ap);
-  if (!vm_moves(&c->code->aps[ap - 1])) return true;
+  if (!vm_ap_is_dynamic(&c->code->aps[ap - 1])) return true;
   if (i >= 0 && !__builtin_add_overflow(*offset, r->displaced[i], offset)) return true;
   return isa_fail(err, ISA_FORMAT, ISA_NOFIELD, "its dynamic offset is not known");
 }

@@ -34,7 +34,7 @@ void vm_wake(vm_core *c, unsigned sem) {
     if (!vm_wait_holds(c, en, &en->code->insns[en->pc].wait)) continue;
     c->sem_waiters[sem] &= (uint8_t) ~(1u << e);
     en->state = VM_READY;
-    vm_goes_on(en, c->cause, VM_WHY_SEM, c->now);
+    vm_path_set_cause(en, c->cause, VM_WHY_SEM, c->now);
     en->cause.sem = (uint8_t)sem;
     vm_post(c, VM_E_SEQ, e, c->now, 0);
   }
@@ -89,31 +89,31 @@ static void run_event(vm_core *c, const vm_event *ev, bool single) {
     vm_sem_apply(c, ev->sem, ev->who, ev->value, ev->from, ev->pc);
     break;
   case VM_E_DMA: vm_dma_event(c, ev->who); break;
-  case VM_E_DONE: vm_done(c, ev->who, ev->value); break;
+  case VM_E_DONE: vm_flight_done(c, ev->who, ev->value); break;
   default: vm_seq_run(c, ev->who, single); break;
   }
 }
 
 /* Nothing can happen any more: the run has ended well, or some engine is stuck. */
-static void settle(vm_core *c) {
+static void finish_when_idle(vm_core *c) {
   for (unsigned e = 0; e < ISA_NENGINES; e++)
     if (c->eng[e].state != VM_HALTED) {
-      vm_deadlock(c);
+      vm_check_deadlock(c);
       return;
     }
   c->ended = true;
-  vm_check_settle(c);
+  vm_check_finish(c);
 }
 
 /* Stops for an interruption, once. */
-static void obey(vm_core *c) {
+static void poll_interrupt(vm_core *c) {
   if (!c->interrupt || !*c->interrupt) return;
   *c->interrupt = 0;
   vm_fault(c, ISA_STOPPED, -1, -1, 0, "interrupted");
 }
 
 /* Limit of host time and progress, every CLOCK_EVERY events or so. */
-static void look_around(vm_core *c) {
+static void check_host_limits(vm_core *c) {
   c->until_clock = CLOCK_EVERY;
   double now = host_now(), ran = c->host_seconds + now - c->run_since;
   if (c->limits.seconds > 0 && ran > c->limits.seconds)
@@ -134,7 +134,7 @@ static void loop(vm_core *c, vm_until what, unsigned engine, vm_time until) {
   if (what == VM_UNTIL_TIME && until < c->horizon) c->horizon = until;
   while (!c->ended) {
     if (c->heap.n == 0) {
-      settle(c);
+      finish_when_idle(c);
       return;
     }
     if (what == VM_UNTIL_TIME && c->heap.v[0].time > until) return;
@@ -146,8 +146,8 @@ static void loop(vm_core *c, vm_until what, unsigned engine, vm_time until) {
     vm_event ev = vm_heap_pop(&c->heap);
     c->now = ev.time > c->now ? ev.time : c->now;
     run_event(c, &ev, single);
-    obey(c);
-    if (--c->until_clock == 0) look_around(c);
+    poll_interrupt(c);
+    if (--c->until_clock == 0) check_host_limits(c);
     if (what == VM_UNTIL_EVENT || (what == VM_UNTIL_ISSUE && c->eng[engine].instructions != issued))
       return;
   }

@@ -125,12 +125,12 @@ vm_uop vm_uop_of(const isa_insn *in) {
 /* ---- Instructions that meet the rest of the machine ---------------------------------------- */
 
 static vm_time cycles(const vm_core *c, vm_cost_id id) {
-  return vm_cycles(c, ISA_ENG_sync, c->cost[id]); /* sync's clock is the base clock */
+  return vm_cost_time(c, ISA_ENG_sync, c->cost[id]); /* sync's clock is the base clock */
 }
 
 vm_verdict vm_stall(vm_core *c, unsigned e, vm_time t, uint32_t node, vm_why why) {
   c->eng[e].now = t;
-  vm_goes_on(&c->eng[e], node, why, t);
+  vm_path_set_cause(&c->eng[e], node, why, t);
   vm_post(c, VM_E_SEQ, e, t, 0);
   return VM_STALL;
 }
@@ -237,7 +237,7 @@ static vm_verdict do_event_semaphore(vm_core *c, unsigned e, const isa_insn *in)
   c->cause = vm_path_add(c, VM_N_SEQ, e, e, en->pc, c->now, en->now, en->cause);
   /* Taking what was waited for is one step: two waiters must not both see it. */
   if (in->wait.cond != ISA_WAIT_none && u->kind != ISA_UPD_none && u->sem == in->wait.sem) {
-    if (c->check) vm_check_taken(c, e, u->sem, u->kind);
+    if (c->check) vm_check_applied(c, e, u->sem, u->kind);
     vm_sem_apply(c, u->sem, u->kind, u->value, e, en->pc);
   } else if (u->kind != ISA_UPD_none) {
     if (c->check) vm_check_update(c, e, u);
@@ -250,7 +250,7 @@ static vm_verdict do_sem_range(vm_core *c, unsigned e, const isa_insn *in) {
   const struct isa_SEM_RANGE *a = &in->u.SEM_RANGE;
   c->cause = vm_path_add(c, VM_N_SEQ, e, e, c->eng[e].pc, c->now, c->now, c->eng[e].cause);
   for (uint32_t s = a->first; s < (uint32_t)a->first + a->count; s++) {
-    if (c->check) vm_check_taken(c, e, s, ISA_UPD_write);
+    if (c->check) vm_check_applied(c, e, s, ISA_UPD_write);
     vm_sem_apply(c, s, ISA_UPD_write, 0, e, c->eng[e].pc);
   }
   c->eng[e].now += (vm_time)c->cost[VM_SEM_SELF] * VM_NS;
@@ -295,14 +295,14 @@ static bool blocked(vm_core *c, unsigned e, const isa_insn *in) {
   const isa_wait *w = &in->wait;
   if (w->cond == ISA_WAIT_none) return false;
   if (vm_wait_holds(c, en, w)) {
-    if (en->wait_told) {
+    if (en->wait_noted) {
       en->waiting += c->now - en->wait_since;
       vm_trace(c, VM_EV_WAIT, e, en->pc, w->sem, en->wait_since, c->now, 0, 0);
     }
     return false;
   }
-  if (!en->wait_told) {
-    en->wait_told = true;
+  if (!en->wait_noted) {
+    en->wait_noted = true;
     en->wait_since = c->now;
   }
   en->state = VM_WAITING;
@@ -346,7 +346,7 @@ static bool slow(vm_core *c, unsigned e) {
     c->cause = vm_path_add(c, VM_N_SEQ, e, e, pc, c->now, en->now, en->cause);
     vm_sem_post(c, &in->upd, en->now, e, pc);
   }
-  en->waited = en->wait_told = false;
+  en->waited = en->wait_noted = false;
   en->triggered = 0;
   en->shared_at = ++en->instructions;
   c->instructions++;

@@ -4,17 +4,17 @@
 /* One column of one element a partition: its elements are a row, and so are scale and bias. */
 static bool activate_column(vm_dp *d, const struct vm_ACTIVATE *a) {
   vm_view dst, src, scale, bias;
-  if (a->reduce != ISA_CMD_idle || d->stochastic || !vm_turn(&dst, &a->dst) ||
-      !vm_turn(&src, &a->src))
+  if (a->reduce != ISA_CMD_idle || d->stochastic || !vm_column_as_row(&dst, &a->dst) ||
+      !vm_column_as_row(&src, &a->src))
     return false;
   size_t n = (size_t)src.elems;
   const float *x = vm_in(d, d->row[0], &src, 0, 0, n);
   float *o = d->row[2];
-  if (a->scale.v.at && vm_turn(&scale, &a->scale.v))
+  if (a->scale.v.at && vm_column_as_row(&scale, &a->scale.v))
     d->k->alu_vv[ISA_ALU_mult](o, x, vm_in(d, d->row[1], &scale, 0, 0, n), n);
   else
     d->k->alu_vs[ISA_ALU_mult](o, x, vm_num_at(d, &a->scale, 0, 1), n);
-  if (a->bias.v.at && vm_turn(&bias, &a->bias.v))
+  if (a->bias.v.at && vm_column_as_row(&bias, &a->bias.v))
     d->k->alu_vv[ISA_ALU_add](o, o, vm_in(d, d->row[1], &bias, 0, 0, n), n);
   else
     d->k->alu_vs[ISA_ALU_add](o, o, vm_num_at(d, &a->bias, 0, -0.0f), n);
@@ -42,7 +42,7 @@ static float activate_row(vm_dp *d, const struct vm_ACTIVATE *a, uint32_t p) {
 }
 
 /* The register of a partition is that of its lane, counted from the source's first partition. */
-vm_verdict op_activate(vm_dp *d, const struct vm_ACTIVATE *a) {
+vm_verdict vm_op_activate(vm_dp *d, const struct vm_ACTIVATE *a) {
   vm_round_begin(d, a->round);
   bool done = a->dst.elems == 0 || activate_column(d, a);
   for (uint32_t p = 0; p < a->dst.num[0] && !done; p++) {
@@ -109,7 +109,7 @@ static float activate2_row(vm_dp *d, const struct vm_ACTIVATE2 *a, uint32_t p) {
   return reduces ? reduction_end(&r) : 0;
 }
 
-vm_verdict op_activate2(vm_dp *d, const struct vm_ACTIVATE2 *a) {
+vm_verdict vm_op_activate2(vm_dp *d, const struct vm_ACTIVATE2 *a) {
   for (uint32_t p = 0; p < a->dst.num[0] && a->dst.elems; p++) {
     float row = activate2_row(d, a, p);
     vm_accumulate(&d->acc[p], a->reduce, a->reduce_op, 0, row);
@@ -119,7 +119,7 @@ vm_verdict op_activate2(vm_dp *d, const struct vm_ACTIVATE2 *a) {
 
 /* ---- Accumulator registers ---------------------------------------------------------------- */
 
-vm_verdict op_act_read_acc(vm_dp *d, const struct vm_READ_ACC *a) {
+vm_verdict vm_op_act_read_acc(vm_dp *d, const struct vm_READ_ACC *a) {
   for (uint32_t p = 0; p < a->dst.num[0] && a->dst.elems; p++) {
     float x = d->acc[p];
     if (a->negate) x = -x;
@@ -129,4 +129,6 @@ vm_verdict op_act_read_acc(vm_dp *d, const struct vm_READ_ACC *a) {
 }
 
 /* The vector engine's own registers. */
-vm_verdict op_dve_read_acc(vm_dp *d, const struct vm_READ_ACC *a) { return op_act_read_acc(d, a); }
+vm_verdict vm_op_dve_read_acc(vm_dp *d, const struct vm_READ_ACC *a) {
+  return vm_op_act_read_acc(d, a);
+}

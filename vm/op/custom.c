@@ -1,7 +1,7 @@
 /* custom_op: a function of the host's. Who calls it is the facade's (soma_custom.c). */
 #include "op.h"
 
-vm_verdict op_custom_op(vm_dp *d, const struct vm_CUSTOM *a) {
+vm_verdict vm_op_custom_op(vm_dp *d, const struct vm_CUSTOM *a) {
   if (!d->custom)
     return vm_dp_fault(d, "custom_op \"%.*s\": no such operator is registered", (int)a->name.n,
                        (const char *)a->name.p);

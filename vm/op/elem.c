@@ -63,7 +63,8 @@ static void tt_words(const vm_dp *d, const struct vm_TENSOR_TENSOR *a) {
 
 static void tt_floats(vm_dp *d, const struct vm_TENSOR_TENSOR *a) {
   vm_view dst = a->dst, src0 = a->src0, src1 = a->src1, t0, t1;
-  if (!d->stochastic && vm_turn(&t0, &src0) && vm_turn(&t1, &src1) && vm_turn(&dst, &a->dst))
+  if (!d->stochastic && vm_column_as_row(&t0, &src0) && vm_column_as_row(&t1, &src1) &&
+      vm_column_as_row(&dst, &a->dst))
     src0 = t0, src1 = t1;
   for (uint32_t p = 0; p < dst.num[0]; p++) {
     for (uint64_t i = 0; i < dst.elems; i += VM_ROW) {
@@ -77,7 +78,7 @@ static void tt_floats(vm_dp *d, const struct vm_TENSOR_TENSOR *a) {
   }
 }
 
-vm_verdict op_tensor_tensor(vm_dp *d, const struct vm_TENSOR_TENSOR *a) {
+vm_verdict vm_op_tensor_tensor(vm_dp *d, const struct vm_TENSOR_TENSOR *a) {
   vm_round_begin(d, a->round);
   if (isa_aluops[a->op].cls == ISA_OP_BIT)
     tt_bits(d, a);
@@ -133,7 +134,7 @@ static void ts_bits(const vm_dp *d, const struct vm_TENSOR_SCALAR *a) {
 static void column_scalar(vm_dp *d, unsigned op, float *o, const float *x, const vm_num *s,
                           bool reverse, size_t n) {
   vm_view t;
-  if (!s->v.at || isa_aluops[op].arity == 1 || !vm_turn(&t, &s->v)) {
+  if (!s->v.at || isa_aluops[op].arity == 1 || !vm_column_as_row(&t, &s->v)) {
     vm_alu_scalar(d, op, o, x, vm_num_at(d, s, 0, 0), reverse, n);
     return;
   }
@@ -143,7 +144,7 @@ static void column_scalar(vm_dp *d, unsigned op, float *o, const float *x, const
 
 static bool ts_column(vm_dp *d, const struct vm_TENSOR_SCALAR *a) {
   vm_view dst, src;
-  if (!vm_turn(&dst, &a->dst) || !vm_turn(&src, &a->src)) return false;
+  if (!vm_column_as_row(&dst, &a->dst) || !vm_column_as_row(&src, &a->src)) return false;
   size_t n = (size_t)dst.elems;
   const float *x = vm_in(d, d->row[0], &src, 0, 0, n);
   column_scalar(d, a->op0, d->row[2], x, &a->imm0, a->reverse0, n);
@@ -167,7 +168,7 @@ static void ts_floats(vm_dp *d, const struct vm_TENSOR_SCALAR *a) {
   }
 }
 
-vm_verdict op_tensor_scalar(vm_dp *d, const struct vm_TENSOR_SCALAR *a) {
+vm_verdict vm_op_tensor_scalar(vm_dp *d, const struct vm_TENSOR_SCALAR *a) {
   vm_round_begin(d, a->round);
   if (isa_aluops[a->op0].cls == ISA_OP_BIT || isa_aluops[a->op1].cls == ISA_OP_BIT)
     ts_bits(d, a);
@@ -177,7 +178,7 @@ vm_verdict op_tensor_scalar(vm_dp *d, const struct vm_TENSOR_SCALAR *a) {
   return VM_RETIRE;
 }
 
-vm_verdict op_scalar_tensor_tensor(vm_dp *d, const struct vm_SCALAR_TENSOR_TENSOR *a) {
+vm_verdict vm_op_scalar_tensor_tensor(vm_dp *d, const struct vm_SCALAR_TENSOR_TENSOR *a) {
   for (uint32_t p = 0; p < a->dst.num[0]; p++) {
     float s = vm_num_at(d, &a->imm0, p, 0);
     for (uint64_t i = 0; i < a->dst.elems; i += VM_ROW) {
@@ -198,7 +199,7 @@ vm_verdict op_scalar_tensor_tensor(vm_dp *d, const struct vm_SCALAR_TENSOR_TENSO
 
 static void cast_copy(vm_dp *d, const vm_view *to, const vm_view *from) {
   vm_view dst = *to, src = *from, t;
-  if (!d->stochastic && vm_turn(&t, from) && vm_turn(&dst, to)) src = t;
+  if (!d->stochastic && vm_column_as_row(&t, from) && vm_column_as_row(&dst, to)) src = t;
   for (uint32_t p = 0; p < dst.num[0]; p++) {
     for (uint64_t i = 0; i < dst.elems; i += VM_ROW) {
       size_t n = vm_piece(dst.elems, i);
@@ -207,7 +208,7 @@ static void cast_copy(vm_dp *d, const vm_view *to, const vm_view *from) {
   }
 }
 
-vm_verdict op_tensor_copy(vm_dp *d, const struct vm_COPY *a) {
+vm_verdict vm_op_tensor_copy(vm_dp *d, const struct vm_COPY *a) {
   vm_round_begin(d, a->round);
   if (a->dst.dtype == a->src.dtype)
     vm_copy_bits(&a->dst, &a->src);
@@ -231,7 +232,7 @@ static void fill_row(void *row, uint32_t bits, unsigned esize, size_t n) {
   for (size_t i = 0; i < n; i++) memcpy(out + i * esize, b, esize);
 }
 
-vm_verdict op_memset(vm_dp *d, const struct vm_MEMSET *a) {
+vm_verdict vm_op_memset(vm_dp *d, const struct vm_MEMSET *a) {
   size_t width = a->dst.elems < VM_ROW ? (size_t)a->dst.elems : VM_ROW;
   fill_row(d->row[0], fill_bits(d, &a->dst, a->value.imm), a->dst.esize, width);
   for (uint32_t p = 0; p < a->dst.num[0]; p++)
@@ -240,9 +241,9 @@ vm_verdict op_memset(vm_dp *d, const struct vm_MEMSET *a) {
   return VM_RETIRE;
 }
 
-vm_verdict op_reciprocal(vm_dp *d, const struct vm_UNARY *a) {
+vm_verdict vm_op_reciprocal(vm_dp *d, const struct vm_UNARY *a) {
   vm_view dst = a->dst, src = a->src, t;
-  if (vm_turn(&t, &src) && vm_turn(&dst, &a->dst)) src = t;
+  if (vm_column_as_row(&t, &src) && vm_column_as_row(&dst, &a->dst)) src = t;
   for (uint32_t p = 0; p < dst.num[0]; p++) {
     for (uint64_t i = 0; i < dst.elems; i += VM_ROW) {
       size_t n = vm_piece(dst.elems, i);

@@ -18,7 +18,7 @@ static float exponential_row(vm_dp *d, const struct vm_EXPONENTIAL *a, uint32_t 
 
 /* The register of a partition is that of its lane, counted from the source's first partition. The
  * machine leaves the registers undefined after `idle`; here they keep what they hold. */
-vm_verdict op_exponential(vm_dp *d, const struct vm_EXPONENTIAL *a) {
+vm_verdict vm_op_exponential(vm_dp *d, const struct vm_EXPONENTIAL *a) {
   if (a->dst.elems == 0) return VM_RETIRE;
   for (uint32_t p = 0; p < a->dst.num[0]; p++) {
     float init = vm_num_at(d, &a->init, p, 0); /* read first: dst may lie upon it */

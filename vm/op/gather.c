@@ -56,7 +56,7 @@ static void gather_core(const struct vm_LOCAL_GATHER *a, uint32_t core, const ui
   }
 }
 
-vm_verdict op_local_gather(vm_dp *d, const struct vm_LOCAL_GATHER *a) {
+vm_verdict vm_op_local_gather(vm_dp *d, const struct vm_LOCAL_GATHER *a) {
   uint32_t list[CORE_INDICES], each = a->elems_per_index ? a->elems_per_index : 1;
   uint64_t n = a->valid_indices ? a->valid_indices : CORE_PARTS * a->index.elems;
   uint32_t parts = a->dst.num[0];
@@ -74,7 +74,7 @@ vm_verdict op_local_gather(vm_dp *d, const struct vm_LOCAL_GATHER *a) {
 
 /* ---- n_gather ----------------------------------------------------------------------------- */
 
-vm_verdict op_n_gather(vm_dp *d, const struct vm_N_GATHER *a) {
+vm_verdict vm_op_n_gather(vm_dp *d, const struct vm_N_GATHER *a) {
   uint32_t index[VM_ROW], row[VM_ROW];
   for (uint32_t p = 0; p < a->dst.num[0]; p++) {
     for (uint64_t i = 0; i < a->dst.elems; i += VM_ROW) {

@@ -69,7 +69,7 @@ static uint32_t *words_at(const vm_view *v, uint32_t p, uint64_t first) {
   return (uintptr_t)at % sizeof(uint32_t) == 0 ? (uint32_t *)(void *)at : NULL;
 }
 
-vm_verdict op_iota(vm_dp *d, const struct vm_IOTA *a) {
+vm_verdict vm_op_iota(vm_dp *d, const struct vm_IOTA *a) {
   uint32_t x[VM_ROW], from, step;
   ramp r;
   if (a->dst.elems == 0) return VM_RETIRE;
@@ -139,7 +139,7 @@ static void select_floats(vm_dp *d, const struct vm_AFFINE_SELECT *a, uint32_t p
   }
 }
 
-vm_verdict op_affine_select(vm_dp *d, const struct vm_AFFINE_SELECT *a) {
+vm_verdict vm_op_affine_select(vm_dp *d, const struct vm_AFFINE_SELECT *a) {
   ramp r;
   if (a->dst.elems == 0) return VM_RETIRE;
   vm_verdict v = check_pattern(d, "affine_select", &a->pattern, &a->dst);

@@ -80,7 +80,7 @@ static void ends(const vm_dp *d, const struct vm_UNARY *a) {
   }
 }
 
-vm_verdict op_sequence_bounds(vm_dp *d, const struct vm_UNARY *a) {
+vm_verdict vm_op_sequence_bounds(vm_dp *d, const struct vm_UNARY *a) {
   if (a->src.elems == 0 || a->src.num[0] == 0) return VM_RETIRE;
   if (a->dst.elems != 2 * a->src.elems || a->dst.num[0] != 1 || a->src.num[0] != 1)
     return vm_dp_fault(d, "sequence_bounds: the shapes of dst and src do not fit");
@@ -112,7 +112,7 @@ static void store_padding(const struct vm_NONZERO *a, uint32_t p, uint64_t from)
     vm_store_bits(&a->dst, p, from, pad, vm_piece(a->src.elems, from));
 }
 
-vm_verdict op_nonzero_with_count(vm_dp *d, const struct vm_NONZERO *a) {
+vm_verdict vm_op_nonzero_with_count(vm_dp *d, const struct vm_NONZERO *a) {
   uint32_t x[VM_ROW];
   if (a->dst.elems != a->src.elems + 1 || a->dst.num[0] != a->src.num[0])
     return vm_dp_fault(d, "nonzero_with_count: the shapes of dst and src do not fit");
@@ -185,7 +185,7 @@ static void store_snakes(const struct vm_TOPK *a, uint32_t core, const uint32_t 
   }
 }
 
-vm_verdict op_topk(vm_dp *d, const struct vm_TOPK *a) {
+vm_verdict vm_op_topk(vm_dp *d, const struct vm_TOPK *a) {
   uint32_t *key = (uint32_t *)(void *)d->scratch, *other = key + TOPK_MAX;
   uint64_t k = a->val_dst.elems;
   uint32_t parts = a->src.num[0];

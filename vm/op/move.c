@@ -64,7 +64,7 @@ static void transpose_block(const struct vm_UNARY *a, uint32_t p, uint64_t i, ui
   for (uint32_t c = 0; c < cols; c++) store_words(&a->dst, q + c, j, out[c], rows);
 }
 
-vm_verdict op_transpose32(vm_dp *d, const struct vm_UNARY *a) {
+vm_verdict vm_op_transpose32(vm_dp *d, const struct vm_UNARY *a) {
   uint32_t parts = a->src.num[0];
   uint64_t elems = a->src.elems;
   if (elems == 0 || parts == 0) return VM_RETIRE;
@@ -82,7 +82,7 @@ vm_verdict op_transpose32(vm_dp *d, const struct vm_UNARY *a) {
 
 /* ---- shuffle ------------------------------------------------------------------------------ */
 
-vm_verdict op_load_mask_register(vm_dp *d, const struct vm_MASK *a) {
+vm_verdict vm_op_load_mask_register(vm_dp *d, const struct vm_MASK *a) {
   if (a->mask.n != VM_MASK)
     return vm_dp_fault(d, "load_mask_register: a mask of %u entries", (unsigned)a->mask.n);
   memcpy(d->mask, a->mask.p, VM_MASK);
@@ -121,7 +121,7 @@ static void shuffle_quadrant(const vm_dp *d, const struct vm_UNARY *a, uint32_t 
   }
 }
 
-vm_verdict op_shuffle(vm_dp *d, const struct vm_UNARY *a) {
+vm_verdict vm_op_shuffle(vm_dp *d, const struct vm_UNARY *a) {
   uint32_t quadrants = (a->dst.num[0] + QUADRANT - 1) / QUADRANT;
   if (a->dst.elems == 0 || a->dst.num[0] == 0) return VM_RETIRE;
   if (!d->has_mask)

@@ -50,7 +50,7 @@ static uint32_t quantize_group(float x[GROUP_PARTS][LANES * BLOCK],
   return code;
 }
 
-vm_verdict op_quantize_mx(vm_dp *d, const struct vm_QUANTIZE_MX *a) {
+vm_verdict vm_op_quantize_mx(vm_dp *d, const struct vm_QUANTIZE_MX *a) {
   float x[GROUP_PARTS][LANES * BLOCK];
   uint32_t out[GROUP_PARTS][BLOCK], scale[BLOCK];
   if (a->dst.elems == 0 || a->dst.num[0] == 0) return VM_RETIRE;
@@ -102,7 +102,7 @@ static void dequantize(const quad *q, uint32_t p, uint64_t first, size_t n, floa
 
 /* ---- The pair of the tensor engine -------------------------------------------------------- */
 
-vm_verdict op_ldweights_mx(vm_dp *d, const struct vm_LDWEIGHTS_MX *a) {
+vm_verdict vm_op_ldweights_mx(vm_dp *d, const struct vm_LDWEIGHTS_MX *a) {
   uint32_t parts = a->src.num[0], rows = vm_pe_size(a->tile_rows);
   size_t m = (size_t)a->src.elems;
   quad q;
@@ -144,7 +144,7 @@ static vm_verdict check_loaded(vm_dp *d, const struct vm_MATMUL_MX *a, const vm_
   return VM_RETIRE;
 }
 
-vm_verdict op_matmul_mx(vm_dp *d, const struct vm_MATMUL_MX *a) {
+vm_verdict vm_op_matmul_mx(vm_dp *d, const struct vm_MATMUL_MX *a) {
   float *sums = d->scratch + ISA_PMAX * VM_COLUMNS;
   quad q;
   if (a->psum_zero.at) vm_pe_set_fresh(d, &a->psum_zero);

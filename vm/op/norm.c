@@ -18,7 +18,7 @@ static void row_stats(const vm_dp *d, float out[6], const float *x, size_t n) {
 }
 
 /* The machine takes at most 512 elements. */
-vm_verdict op_bn_stats(vm_dp *d, const struct vm_UNARY *a) {
+vm_verdict vm_op_bn_stats(vm_dp *d, const struct vm_UNARY *a) {
   float stats[6];
   size_t n = (size_t)a->src.elems;
   if (a->src.elems > VM_ROW)
@@ -67,7 +67,7 @@ static void over_row(const vm_dp *d, float *buf, const vm_view *v, uint32_t p, m
 
 /* The mean weighted by count, and the variance of the population, sum(m2 + count * (mean - merged
  * mean)^2) / sum(count). */
-vm_verdict op_bn_aggr(vm_dp *d, const struct vm_UNARY *a) {
+vm_verdict vm_op_bn_aggr(vm_dp *d, const struct vm_UNARY *a) {
   if (a->src.elems % 3)
     return vm_dp_fault(d, "bn_aggr: %llu elements a partition: groups have 3",
                        (unsigned long long)a->src.elems);

@@ -2,7 +2,7 @@
  *
  * A handler is a pure function of its operands and of the data-path state of its own engine, so
  * the scheduler may run it at any moment between its simulated start and done. One handler an
- * instruction: vm_verdict op_NAME(vm_dp *, const struct vm_FORM *), op_*.c. */
+ * instruction: vm_verdict vm_op_NAME(vm_dp *, const struct vm_FORM *). */
 #ifndef VM_OP_H
 #define VM_OP_H
 
@@ -236,9 +236,9 @@ static inline size_t vm_piece(uint64_t elems, uint64_t i) {
 /* A view of one element a partition as one partition of that many elements, so that a column
  * costs one row's work. False, *out untouched, when v is no such column. Not for results that are
  * rounded stochastically, which goes by partition. */
-bool vm_turn(vm_view *out, const vm_view *v);
+bool vm_column_as_row(vm_view *out, const vm_view *v);
 
-#define DECLARE_DONE(name, form) vm_verdict op_##name(vm_dp *d, const struct vm_##form *a);
+#define DECLARE_DONE(name, form) vm_verdict vm_op_##name(vm_dp *d, const struct vm_##form *a);
 #define DECLARE_PLANNED DECLARE_DONE /* may not exist yet: nothing calls it */
 #define INSN(name, number, eng, gen, form, rule, cost, status, prof, text) \
   HANDLED_##eng(DECLARE_##status, name, form)

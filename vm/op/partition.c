@@ -29,7 +29,7 @@ static void reduce_floats(vm_dp *d, const struct vm_PARTITION_REDUCE *a) {
   }
 }
 
-vm_verdict op_partition_reduce(vm_dp *d, const struct vm_PARTITION_REDUCE *a) {
+vm_verdict vm_op_partition_reduce(vm_dp *d, const struct vm_PARTITION_REDUCE *a) {
   if (a->dst.elems == 0 || a->src.num[0] == 0) return VM_RETIRE;
   if (a->src.elems != a->dst.elems)
     return vm_dp_fault(d, "partition_reduce: the shapes of dst and src do not fit");

@@ -27,7 +27,7 @@ float *vm_pe_weights(const vm_dp *d, unsigned row, unsigned col) {
   return &d->weights->w[VM_LANES * row][col];
 }
 
-vm_verdict op_ldweights(vm_dp *d, const struct vm_LDWEIGHTS *a) {
+vm_verdict vm_op_ldweights(vm_dp *d, const struct vm_LDWEIGHTS *a) {
   unsigned row = a->tile_row, col = a->tile_col;
   unsigned pairs = a->perf == ISA_PERF_double_row, lanes = pairs ? 2 : 1;
   size_t m = (size_t)(a->src.elems / lanes);
@@ -233,7 +233,7 @@ static vm_verdict transpose(vm_dp *d, const struct vm_MATMUL *a, const vm_statio
   return VM_RETIRE;
 }
 
-vm_verdict op_matmul(vm_dp *d, const struct vm_MATMUL *a) {
+vm_verdict vm_op_matmul(vm_dp *d, const struct vm_MATMUL *a) {
   if (a->psum_zero.at) vm_pe_set_fresh(d, &a->psum_zero);
   if (a->src.elems == 0 || a->src.num[0] == 0) return VM_RETIRE;
   const vm_stationary *t = vm_pe_tile(d, a->tile_row, a->tile_col);

@@ -62,7 +62,7 @@ static float fraction(uint32_t x) { return (float)(x >> 8) * 0x1p-24f; }
 
 /* ---- Numbers ------------------------------------------------------------------------------ */
 
-vm_verdict op_rng(vm_dp *d, const struct vm_DST *a) {
+vm_verdict vm_op_rng(vm_dp *d, const struct vm_DST *a) {
   uint32_t x[VM_ROW];
   for (uint32_t p = 0; p < a->dst.num[0]; p++) {
     for (uint64_t i = 0; i < a->dst.elems; i += VM_ROW) {
@@ -74,7 +74,7 @@ vm_verdict op_rng(vm_dp *d, const struct vm_DST *a) {
   return VM_RETIRE;
 }
 
-vm_verdict op_rand2(vm_dp *d, const struct vm_RAND2 *a) {
+vm_verdict vm_op_rand2(vm_dp *d, const struct vm_RAND2 *a) {
   uint32_t x[VM_ROW];
   float *r = d->row[0];
   for (uint32_t p = 0; p < a->dst.num[0]; p++) {
@@ -97,7 +97,7 @@ vm_verdict op_rand2(vm_dp *d, const struct vm_RAND2 *a) {
 
 /* A kept element keeps its bits, a dropped one is 0 whatever it was. One number an element, from
  * the lane that reads it. */
-vm_verdict op_dropout(vm_dp *d, const struct vm_DROPOUT *a) {
+vm_verdict vm_op_dropout(vm_dp *d, const struct vm_DROPOUT *a) {
   uint32_t x[VM_ROW], r[VM_ROW];
   bool is_keep_rate = a->threshold == ISA_DROP_keep_rate;
   for (uint32_t p = 0; p < a->dst.num[0]; p++) {
@@ -115,7 +115,7 @@ vm_verdict op_dropout(vm_dp *d, const struct vm_DROPOUT *a) {
 
 /* ---- State -------------------------------------------------------------------------------- */
 
-vm_verdict op_set_rng_seed(vm_dp *d, const struct vm_SRC *a) {
+vm_verdict vm_op_set_rng_seed(vm_dp *d, const struct vm_SRC *a) {
   uint32_t s;
   if (a->src.elems != 1 || a->src.num[0] != 1)
     return vm_dp_fault(d, "set_rng_seed: a seed is a single element");
@@ -128,7 +128,7 @@ static bool is_state(const vm_dp *d, const vm_view *v) {
   return v->elems == (d->engine == ISA_ENG_gpsimd ? VM_XORWOW : VM_RNG);
 }
 
-vm_verdict op_rand_set_state(vm_dp *d, const struct vm_SRC *a) {
+vm_verdict vm_op_rand_set_state(vm_dp *d, const struct vm_SRC *a) {
   if (!is_state(d, &a->src))
     return vm_dp_fault(d, "rand_set_state: %llu words are not a state",
                        (unsigned long long)a->src.elems);
@@ -138,7 +138,7 @@ vm_verdict op_rand_set_state(vm_dp *d, const struct vm_SRC *a) {
   return VM_RETIRE;
 }
 
-vm_verdict op_rand_get_state(vm_dp *d, const struct vm_DST *a) {
+vm_verdict vm_op_rand_get_state(vm_dp *d, const struct vm_DST *a) {
   if (!is_state(d, &a->dst))
     return vm_dp_fault(d, "rand_get_state: %llu words are not a state",
                        (unsigned long long)a->dst.elems);

@@ -135,7 +135,7 @@ static uint64_t reduced_elems(const vm_view *v, unsigned axes) {
   return n;
 }
 
-vm_verdict op_tensor_reduce(vm_dp *d, const struct vm_TENSOR_REDUCE *a) {
+vm_verdict vm_op_tensor_reduce(vm_dp *d, const struct vm_TENSOR_REDUCE *a) {
   uint64_t inner = reduced_elems(&a->src, a->axes);
   if (a->dst.elems == 0 || a->src.elems == 0 || a->src.num[0] == 0) return VM_RETIRE;
   if (inner * a->dst.elems != a->src.elems)
@@ -165,7 +165,7 @@ static float scalar_reduce_row(vm_dp *d, const struct vm_TENSOR_SCALAR_REDUCE *a
   return reduces ? vm_kern_combine(a->op1, part) : 0;
 }
 
-vm_verdict op_tensor_scalar_reduce(vm_dp *d, const struct vm_TENSOR_SCALAR_REDUCE *a) {
+vm_verdict vm_op_tensor_scalar_reduce(vm_dp *d, const struct vm_TENSOR_SCALAR_REDUCE *a) {
   if (!by_partials(a->op1) && vm_cmd_reduces(a->reduce))
     return vm_dp_fault(d, "tensor_scalar_reduce: %s is no reduction here: add, mult, max or min",
                        isa_aluops[a->op1].name);

@@ -43,7 +43,7 @@ static void load_nums(const vm_dp *d, float *out, const vm_num *n, uint32_t lane
 }
 
 /* s = (src0 op0 s) op1 src1; dst = s. */
-vm_verdict op_tensor_tensor_scan(vm_dp *d, const struct vm_SCAN *a) {
+vm_verdict vm_op_tensor_tensor_scan(vm_dp *d, const struct vm_SCAN *a) {
   uint32_t lanes = a->dst.num[0];
   float *x = d->row[0], *y = d->row[1], *out = d->row[2], *state = d->row[3];
   load_nums(d, state, &a->init, lanes);
@@ -64,7 +64,7 @@ vm_verdict op_tensor_tensor_scan(vm_dp *d, const struct vm_SCAN *a) {
 /* r = (src op0 imm0) op1 r; dst = r. The register starts at op1's identity, at imm1
  * (load_reduce) or where it was (reduce), and keeps the last r; idle starts at the identity and
  * leaves the register alone. */
-vm_verdict op_tensor_scalar_cumulative(vm_dp *d, const struct vm_TENSOR_SCALAR_REDUCE *a) {
+vm_verdict vm_op_tensor_scalar_cumulative(vm_dp *d, const struct vm_TENSOR_SCALAR_REDUCE *a) {
   uint32_t lanes = a->dst.num[0];
   float *x = d->row[0], *out = d->row[1], *scalar = d->row[2], *r = d->row[3];
   float *acc = d->acc;

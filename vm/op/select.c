@@ -35,7 +35,7 @@ static void load_mask(const vm_dp *d, uint32_t *mask, const vm_view *pred, bool 
   d->k->mask(mask, raw_row(buf, pred, p, i, n), n, pred->esize, reverse);
 }
 
-vm_verdict op_copy_predicated(vm_dp *d, const struct vm_COPY_PREDICATED *a) {
+vm_verdict vm_op_copy_predicated(vm_dp *d, const struct vm_COPY_PREDICATED *a) {
   uint32_t mask[VM_ROW], x[VM_ROW], old[VM_ROW];
   const void *from = x;
   if (a->src.at && a->src.dtype != a->dst.dtype)
@@ -103,7 +103,7 @@ static void selection_end(vm_dp *d, const selection *s, unsigned cmd, uint32_t p
   vm_accumulate(&d->acc[p], cmd, ISA_ALU_max, 0, row);
 }
 
-vm_verdict op_select_reduce(vm_dp *d, const struct vm_SELECT_REDUCE *a) {
+vm_verdict vm_op_select_reduce(vm_dp *d, const struct vm_SELECT_REDUCE *a) {
   uint32_t mask[VM_ROW];
   selection s;
   selection_init(&s, &a->dst, &a->on_true, a->reduce);
@@ -178,7 +178,7 @@ static void interval_mask(const vm_dp *d, uint32_t *mask, interval r, uint64_t f
   d->k->ramp(mask + hi, 0, 0, n - hi);
 }
 
-vm_verdict op_range_select(vm_dp *d, const struct vm_RANGE_SELECT *a) {
+vm_verdict vm_op_range_select(vm_dp *d, const struct vm_RANGE_SELECT *a) {
   uint32_t mask[VM_ROW];
   selection s;
   selection_init(&s, &a->dst, &a->on_true, a->reduce);

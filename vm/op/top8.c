@@ -21,7 +21,7 @@ static void insert(int32_t top[8], int32_t x) {
   top[i] = x;
 }
 
-vm_verdict op_max8(vm_dp *d, const struct vm_UNARY *a) {
+vm_verdict vm_op_max8(vm_dp *d, const struct vm_UNARY *a) {
   for (uint32_t p = 0; p < a->dst.num[0] && a->src.elems; p++) {
     int32_t top[8];
     float out[8];
@@ -43,7 +43,7 @@ vm_verdict op_max8(vm_dp *d, const struct vm_UNARY *a) {
 /* ---- Match values ------------------------------------------------------------------------- */
 
 /* A partition's values are those of its lane, counted from the operand's first partition. */
-vm_verdict op_match_value_load(vm_dp *d, const struct vm_MATCH_VALUE_LOAD *a) {
+vm_verdict vm_op_match_value_load(vm_dp *d, const struct vm_MATCH_VALUE_LOAD *a) {
   if (a->src.elems != VM_MATCH)
     return vm_dp_fault(d, "match_value_load: %llu elements a partition, there are 8 registers",
                        (unsigned long long)a->src.elems);
@@ -109,7 +109,7 @@ static vm_verdict need_match(vm_dp *d, const char *insn, const vm_view *src) {
   return VM_RETIRE;
 }
 
-vm_verdict op_find_index8(vm_dp *d, const struct vm_UNARY *a) {
+vm_verdict vm_op_find_index8(vm_dp *d, const struct vm_UNARY *a) {
   hits h;
   if (need_match(d, "find_index8", &a->src) != VM_RETIRE) return VM_FAULT;
   for (uint32_t p = 0; p < a->dst.num[0] && a->src.elems; p++) {
@@ -132,7 +132,7 @@ static void copy_row(vm_dp *d, const vm_view *dst, const vm_view *src, uint32_t 
 }
 
 /* Matches are those of src as it was: a value that imm brings in is not replaced again. */
-vm_verdict op_match_replace8(vm_dp *d, const struct vm_MATCH_REPLACE *a) {
+vm_verdict vm_op_match_replace8(vm_dp *d, const struct vm_MATCH_REPLACE *a) {
   hits h;
   float imm = vm_num_at(d, &a->imm, 0, 0);
   if (need_match(d, "match_replace8", &a->src) != VM_RETIRE) return VM_FAULT;

@@ -366,7 +366,7 @@ void vm_copy_bits(const vm_view *dst, const vm_view *src) {
   for (uint32_t p = 0; p < dst->num[0]; p++) copy_partition(dst, src, p);
 }
 
-bool vm_turn(vm_view *out, const vm_view *v) {
+bool vm_column_as_row(vm_view *out, const vm_view *v) {
   if (v->elems != 1 || v->num[0] < 2) return false;
   *out = *v;
   out->ndim = 2;

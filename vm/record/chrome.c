@@ -5,8 +5,8 @@ enum { PID_ENGINES = 1, PID_DMA, PID_SEMS, PID_MEMORY };
 enum { TRACKS = 32 }; /* track numbers of an engine: the data path's lanes, then its waits */
 
 typedef struct chrome {
-  vm_trace_view t;
-  vm_sink out;
+  vm_rec_view t;
+  vm_rec_sink out;
   uint32_t *order, *from;
   uint8_t *lanes;
   uint32_t used[ISA_NENGINES];
@@ -24,10 +24,10 @@ static isa_buf *begin(chrome *c) {
 
 static unsigned engine_track(unsigned engine, unsigned lane) { return 1 + engine * TRACKS + lane; }
 static unsigned wait_track(unsigned engine) { return engine_track(engine, TRACKS - 1); }
-static unsigned ring_track(const vm_record *v) { return 1 + v->id * ISA_NDMA + v->engine; }
+static unsigned ring_track(const vm_rec_event *v) { return 1 + v->id * ISA_NDMA + v->engine; }
 
 static void track_of(const chrome *c, uint32_t i, unsigned *pid, unsigned *tid) {
-  const vm_record *v = vm_record_at(c->t.r, i);
+  const vm_rec_event *v = vm_rec_at(c->t.r, i);
   *pid = v->kind == VM_EV_DMA ? PID_DMA : PID_ENGINES;
   *tid = v->kind == VM_EV_DMA    ? ring_track(v)
          : v->kind == VM_EV_INSN ? engine_track(v->engine, c->lanes[i])
@@ -69,7 +69,7 @@ static void put_engine_tracks(chrome *c) {
     isa_buf_printf(&name, "\"%s sequencer: waits\"", isa_engines[e].name);
     if (c->waits[e]) put_thread(c, PID_ENGINES, wait_track(e), isa_buf_str(&name));
   }
-  vm_sink_part(&c->out, &name);
+  vm_rec_sink_part(&c->out, &name);
 }
 
 static void put_ring_tracks(chrome *c) {
@@ -80,18 +80,18 @@ static void put_ring_tracks(chrome *c) {
     for (unsigned d = 0; d < ISA_NDMA; d++) {
       if (!c->rings[q][d]) continue;
       plain.len = name.len = 0;
-      vm_trace_queue(&c->t, q, &plain);
+      vm_rec_put_queue(&c->t, q, &plain);
       isa_buf_printf(&plain, " ring %u", d);
-      vm_put_json(&name, isa_buf_str(&plain));
+      vm_rec_put_json(&name, isa_buf_str(&plain));
       put_thread(c, PID_DMA, 1 + q * ISA_NDMA + d, isa_buf_str(&name));
     }
-  vm_sink_part(&c->out, &plain);
-  vm_sink_part(&c->out, &name);
+  vm_rec_sink_part(&c->out, &plain);
+  vm_rec_sink_part(&c->out, &name);
 }
 
 static void put_tracks(chrome *c) {
   for (uint32_t i = 0; i < c->t.n; i++) {
-    const vm_record *v = vm_record_at(c->t.r, i);
+    const vm_rec_event *v = vm_rec_at(c->t.r, i);
     if ((v->kind == VM_EV_WAIT || v->kind == VM_EV_NOTIFY) && v->engine < ISA_NENGINES)
       c->waits[v->engine] = true;
     else if (v->kind == VM_EV_DMA && v->id < ISA_MAX_QUEUES && v->engine < ISA_NDMA)
@@ -106,42 +106,42 @@ static void put_tracks(chrome *c) {
 }
 
 /* "args" of a slice: place in the source, operands, pc; the caller adds more and two braces. */
-static void put_args(chrome *c, const vm_record *v) {
+static void put_args(chrome *c, const vm_rec_event *v) {
   isa_buf *b = &c->out.b, place;
-  isa_line at = vm_trace_line(&c->t, v);
+  isa_line at = vm_rec_line(&c->t, v);
   isa_buf_puts(b, ",\"args\":{");
   if (at.file) {
     isa_buf_init(&place, &c->t.al);
-    isa_buf_printf(&place, "%s:%u", vm_trace_file(&c->t, at.file), at.line);
+    isa_buf_printf(&place, "%s:%u", vm_rec_file(&c->t, at.file), at.line);
     isa_buf_puts(b, "\"source\":");
-    vm_put_json(b, isa_buf_str(&place));
+    vm_rec_put_json(b, isa_buf_str(&place));
     isa_buf_puts(b, ",");
-    vm_sink_part(&c->out, &place);
+    vm_rec_sink_part(&c->out, &place);
   }
   isa_buf_puts(b, "\"operands\":");
-  vm_put_json(b, vm_trace_operands(&c->t, v));
+  vm_rec_put_json(b, vm_rec_operands(&c->t, v));
   isa_buf_printf(b, ",\"pc\":%u", v->pc);
 }
 
-static void put_name(chrome *c, const vm_record *v) {
+static void put_name(chrome *c, const vm_rec_event *v) {
   uint32_t number;
-  const isa_insn *in = vm_trace_insn(&c->t, v, &number);
+  const isa_insn *in = vm_rec_insn(&c->t, v, &number);
   isa_buf plain;
   isa_buf_init(&plain, &c->t.al);
   if (v->kind == VM_EV_WAIT) {
     isa_buf_puts(&plain, "wait ");
-    vm_trace_sem(&c->t, v->id, &plain);
-  } else if (v->kind == VM_EV_DMA && vm_trace_ends(&c->t, v).tensor[0]) {
-    isa_buf_puts(&plain, vm_trace_ends(&c->t, v).tensor);
+    vm_rec_put_sem(&c->t, v->id, &plain);
+  } else if (v->kind == VM_EV_DMA && vm_rec_ends_of(&c->t, v).tensor[0]) {
+    isa_buf_puts(&plain, vm_rec_ends_of(&c->t, v).tensor);
   } else {
     isa_buf_puts(&plain, in ? isa_ops[in->op].name : "?");
   }
-  vm_put_json(&c->out.b, isa_buf_str(&plain));
-  vm_sink_part(&c->out, &plain);
+  vm_rec_put_json(&c->out.b, isa_buf_str(&plain));
+  vm_rec_sink_part(&c->out, &plain);
 }
 
 static void put_slice(chrome *c, uint32_t i) {
-  const vm_record *v = vm_record_at(c->t.r, i);
+  const vm_rec_event *v = vm_rec_at(c->t.r, i);
   static const char *const cats[] = {"", "insn", "dma", "", "", "wait"};
   unsigned pid, tid;
   isa_buf *b = begin(c);
@@ -150,9 +150,9 @@ static void put_slice(chrome *c, uint32_t i) {
                  cats[v->kind]);
   put_name(c, v);
   isa_buf_puts(b, ",\"ts\":");
-  vm_put_time(b, v->start, 9);
+  vm_rec_put_time(b, v->start, 9);
   isa_buf_puts(b, ",\"dur\":");
-  vm_put_time(b, v->end - v->start, 9);
+  vm_rec_put_time(b, v->end - v->start, 9);
   put_args(c, v);
   if (v->kind == VM_EV_DMA)
     isa_buf_printf(b, ",\"bytes\":%llu,\"triggered by\":\"%s\"", (unsigned long long)v->bytes,
@@ -160,31 +160,31 @@ static void put_slice(chrome *c, uint32_t i) {
   isa_buf_puts(b, "}}");
 }
 
-static void put_counter(chrome *c, const vm_record *v) {
+static void put_counter(chrome *c, const vm_rec_event *v) {
   isa_buf plain;
   isa_buf *b = begin(c);
   isa_buf_init(&plain, &c->t.al);
-  vm_trace_sem(&c->t, v->id, &plain);
+  vm_rec_put_sem(&c->t, v->id, &plain);
   isa_buf_printf(b, "\"ph\":\"C\",\"pid\":%d,\"name\":", PID_SEMS);
-  vm_put_json(b, isa_buf_str(&plain));
+  vm_rec_put_json(b, isa_buf_str(&plain));
   isa_buf_puts(b, ",\"ts\":");
-  vm_put_time(b, v->start, 9);
+  vm_rec_put_time(b, v->start, 9);
   isa_buf_printf(b, ",\"args\":{\"value\":%u}}", v->value);
-  vm_sink_part(&c->out, &plain);
+  vm_rec_sink_part(&c->out, &plain);
 }
 
-static void put_notify(chrome *c, const vm_record *v) {
+static void put_notify(chrome *c, const vm_rec_event *v) {
   isa_buf *b = begin(c);
   isa_buf_printf(b, "\"ph\":\"i\",\"s\":\"t\",\"pid\":%d,\"tid\":%u,\"name\":\"notify %u\",\"ts\":",
                  PID_ENGINES, wait_track(v->engine), v->id);
-  vm_put_time(b, v->start, 9);
+  vm_rec_put_time(b, v->start, 9);
   put_args(c, v);
   isa_buf_puts(b, "}}");
 }
 
 /* One end of an arrow: just inside the end of slice i, where a viewer takes it for the slice's. */
 static void put_arrow_end(chrome *c, uint32_t i, const char *how) {
-  const vm_record *v = vm_record_at(c->t.r, i);
+  const vm_rec_event *v = vm_rec_at(c->t.r, i);
   vm_time length = v->end - v->start, back = length / 2 < VM_NS ? length / 2 : VM_NS;
   unsigned pid, tid;
   track_of(c, i, &pid, &tid);
@@ -192,7 +192,7 @@ static void put_arrow_end(chrome *c, uint32_t i, const char *how) {
       begin(c),
       "%s,\"id\":%llu,\"pid\":%u,\"tid\":%u,\"cat\":\"signal\",\"name\":\"signal\",\"ts\":", how,
       (unsigned long long)c->arrows, pid, tid);
-  vm_put_time(&c->out.b, v->end - back, 9);
+  vm_rec_put_time(&c->out.b, v->end - back, 9);
   isa_buf_puts(&c->out.b, "}");
 }
 
@@ -200,7 +200,7 @@ static void put_arrow_end(chrome *c, uint32_t i, const char *how) {
 static void put_arrow(chrome *c, uint32_t wait) {
   uint32_t update = c->from[wait], source = update ? c->from[update - 1] : 0;
   if (!source) return;
-  uint8_t kind = vm_record_at(c->t.r, source - 1)->kind;
+  uint8_t kind = vm_rec_at(c->t.r, source - 1)->kind;
   if (kind != VM_EV_INSN && kind != VM_EV_DMA) return;
   c->arrows++;
   put_arrow_end(c, source - 1, "\"ph\":\"s\"");
@@ -208,7 +208,7 @@ static void put_arrow(chrome *c, uint32_t wait) {
 }
 
 static void put_event(chrome *c, uint32_t i) {
-  const vm_record *v = vm_record_at(c->t.r, i);
+  const vm_rec_event *v = vm_rec_at(c->t.r, i);
   if (v->kind == VM_EV_SEM)
     put_counter(c, v);
   else if (v->kind == VM_EV_DMA && v->engine < ISA_NDMA && v->id < ISA_MAX_QUEUES)
@@ -223,17 +223,17 @@ static void put_event(chrome *c, uint32_t i) {
 }
 
 static bool put_use(chrome *c) {
-  vm_use use;
-  if (!vm_trace_use(&c->t, c->order, &use)) return false;
-  for (uint32_t i = 0; i < use.n && vm_sink_row(&c->out); i++)
+  vm_rec_usage use;
+  if (!vm_rec_usage_of(&c->t, c->order, &use)) return false;
+  for (uint32_t i = 0; i < use.n && vm_rec_sink_row(&c->out); i++)
     for (int m = 0; m < 2; m++) {
       isa_buf *b = begin(c);
       isa_buf_printf(b, "\"ph\":\"C\",\"pid\":%d,\"name\":\"%s bytes\",\"ts\":", PID_MEMORY,
                      m ? "PSUM" : "SBUF");
-      vm_put_time(b, use.v[i].t, 9);
+      vm_rec_put_time(b, use.v[i].t, 9);
       isa_buf_printf(b, ",\"args\":{\"in use\":%llu}}", (unsigned long long)use.v[i].bytes[m]);
     }
-  vm_use_free(&c->t, &use);
+  vm_rec_usage_free(&c->t, &use);
   return true;
 }
 
@@ -244,7 +244,7 @@ static void put_trace(chrome *c) {
                  SOMA_VERSION, c->t.p->target->name, (unsigned long long)c->t.r->dropped);
   c->first = true;
   put_tracks(c);
-  for (uint32_t i = 0; i < c->t.n && vm_sink_row(&c->out); i++) put_event(c, i);
+  for (uint32_t i = 0; i < c->t.n && vm_rec_sink_row(&c->out); i++) put_event(c, i);
   if (!put_use(c)) c->out.b.failed = true;
   isa_buf_puts(&c->out.b, "\n]}\n");
 }
@@ -252,19 +252,19 @@ static void put_trace(chrome *c) {
 soma_status soma_write_chrome(const soma_recorder *r, const soma_program *p, soma_write_fn write,
                               void *ud) {
   chrome c = {.first = true};
-  if (!vm_trace_open(&c.t, r, p)) return SOMA_NOMEM;
-  vm_sink_open(&c.out, &c.t.al, write, ud);
-  c.order = vm_trace_by_start(&c.t);
-  c.from = vm_trace_links(&c.t);
-  c.lanes = c.order ? vm_trace_lanes(&c.t, c.order, c.used) : NULL;
+  if (!vm_rec_open(&c.t, r, p)) return SOMA_NOMEM;
+  vm_rec_sink_open(&c.out, &c.t.al, write, ud);
+  c.order = vm_rec_by_start(&c.t);
+  c.from = vm_rec_links(&c.t);
+  c.lanes = c.order ? vm_rec_lanes(&c.t, c.order, c.used) : NULL;
   if (c.order && c.from && c.lanes)
     put_trace(&c);
   else
     c.out.b.failed = true;
-  vm_trace_drop(&c.t, c.order, sizeof *c.order);
-  vm_trace_drop(&c.t, c.from, sizeof *c.from);
-  vm_trace_drop(&c.t, c.lanes, 1);
-  soma_status s = vm_sink_close(&c.out, &c.t);
-  vm_trace_close(&c.t);
+  vm_rec_free_array(&c.t, c.order, sizeof *c.order);
+  vm_rec_free_array(&c.t, c.from, sizeof *c.from);
+  vm_rec_free_array(&c.t, c.lanes, 1);
+  soma_status s = vm_rec_sink_close(&c.out, &c.t);
+  vm_rec_close(&c.t);
   return s;
 }

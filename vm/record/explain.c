@@ -19,7 +19,7 @@ typedef struct block { /* segments first .. first + n - 1, and repeats - 1 more 
 typedef struct explain {
   const soma_run *run;
   const soma_recorder *rec;
-  vm_sink out;
+  vm_rec_sink out;
   isa_alloc al;
   soma_path_segment *s;
   uint32_t n;
@@ -105,7 +105,7 @@ static void pad(isa_buf *b, size_t at, size_t width) {
 
 static void put_span_column(isa_buf *b, soma_time t, size_t width) {
   size_t at = b->len;
-  vm_put_span(b, t);
+  vm_rec_put_span(b, t);
   pad(b, at, width);
 }
 
@@ -233,7 +233,7 @@ static void put_late(isa_buf *b, const soma_idle_gap *g) {
   if (strchr(g->condition, 'r')) isa_buf_printf(b, " (%u)", g->reached);
   if (g->waited < g->end - g->start) {
     isa_buf_puts(b, " for ");
-    vm_put_span(b, g->waited);
+    vm_rec_put_span(b, g->waited);
   }
   if (g->late_engine < 0) return;
   isa_buf_puts(b, ": ");
@@ -250,9 +250,9 @@ static void put_late(isa_buf *b, const soma_idle_gap *g) {
 
 static void put_gap(isa_buf *b, const soma_idle_gap *g) {
   isa_buf_printf(b, "  %s idle ", isa_engines[g->engine].name);
-  vm_put_span(b, g->end - g->start);
+  vm_rec_put_span(b, g->end - g->start);
   isa_buf_puts(b, " from ");
-  vm_put_span(b, g->start);
+  vm_rec_put_span(b, g->start);
   if (g->kind == SOMA_GAP_SEMAPHORE)
     put_late(b, g);
   else
@@ -262,41 +262,41 @@ static void put_gap(isa_buf *b, const soma_idle_gap *g) {
   isa_buf_puts(b, "\n");
 }
 
-static void put_whom(explain *x, unsigned who) {
+static void put_waited_for(explain *x, unsigned who) {
   isa_buf *b = &x->out.b;
   const isa_core *core = x->run->core.code;
-  if (who < VM_FOR_ENGINE)
+  if (who < VM_REC_FOR_ENGINE)
     put_name(b, who < core->nqueues ? core->queues[who].name : NULL, "queue", (int)who);
-  else if (who < VM_FOR_HOST)
-    isa_buf_puts(b, isa_engines[who - VM_FOR_ENGINE].name);
+  else if (who < VM_REC_FOR_HOST)
+    isa_buf_puts(b, isa_engines[who - VM_REC_FOR_ENGINE].name);
   else
-    isa_buf_puts(b, who == VM_FOR_END      ? "after its last instruction"
-                    : who == VM_FOR_ITSELF ? "its own doing"
-                                           : "an update that was not recorded");
+    isa_buf_puts(b, who == VM_REC_FOR_END      ? "after its last instruction"
+                    : who == VM_REC_FOR_ITSELF ? "its own doing"
+                                               : "an update that was not recorded");
 }
 
 /* The idle time of engine e in all, and for whom: the longest first. */
 static void put_idle(explain *x, unsigned e, const soma_idle_gap *g, uint32_t n) {
   isa_buf *b = &x->out.b;
-  soma_time idle[VM_FOR_ALL] = {0}, all = 0;
+  soma_time idle[VM_REC_FOR_ALL] = {0}, all = 0;
   uint32_t count = 0;
   for (uint32_t i = 0; i < n; i++) {
     if (g[i].engine != e) continue;
-    idle[vm_gap_for(&g[i])] += g[i].end - g[i].start;
+    idle[vm_rec_gap_for(&g[i])] += g[i].end - g[i].start;
     all += g[i].end - g[i].start;
     count++;
   }
   isa_buf_printf(b, "  %s idle ", isa_engines[e].name);
-  vm_put_span(b, all);
+  vm_rec_put_span(b, all);
   isa_buf_printf(b, " in %u gaps", count);
   for (const char *between = ": ";; between = ", ") {
     unsigned most = 0;
-    for (unsigned w = 1; w < VM_FOR_ALL; w++) most = idle[w] > idle[most] ? w : most;
+    for (unsigned w = 1; w < VM_REC_FOR_ALL; w++) most = idle[w] > idle[most] ? w : most;
     if (!idle[most]) break;
     isa_buf_puts(b, between);
-    vm_put_span(b, idle[most]);
-    isa_buf_puts(b, most < VM_FOR_ITSELF ? " for " : " ");
-    put_whom(x, most);
+    vm_rec_put_span(b, idle[most]);
+    isa_buf_puts(b, most < VM_REC_FOR_ITSELF ? " for " : " ");
+    put_waited_for(x, most);
     idle[most] = 0;
   }
   isa_buf_puts(b, "\n");
@@ -327,7 +327,7 @@ static bool put_gaps(explain *x) {
 static bool put_path(explain *x) {
   isa_buf *b = &x->out.b;
   isa_buf_puts(b, "the path, earliest first\n");
-  for (uint32_t i = 0; i < x->nblocks && vm_sink_row(&x->out); i++) put_block(x, &x->blocks[i]);
+  for (uint32_t i = 0; i < x->nblocks && vm_rec_sink_row(&x->out); i++) put_block(x, &x->blocks[i]);
   return !x->rec || put_gaps(x);
 }
 
@@ -342,7 +342,7 @@ static bool put_all(explain *x) {
   if (!make_shares(x) || !fold(x)) return false;
   isa_buf *b = &x->out.b;
   isa_buf_puts(b, "critical path: ");
-  vm_put_span(b, stats.time);
+  vm_rec_put_span(b, stats.time);
   isa_buf_printf(b, " in %u steps\n", x->n);
   put_shares(x);
   return put_path(x);
@@ -356,10 +356,10 @@ soma_status soma_write_explanation(const soma_run *r, const soma_recorder *rec, 
   x.s = isa_zalloc(&x.al, size);
   if (!x.s) return SOMA_NOMEM;
   soma_critical_path(r, x.s, x.n, &x.n);
-  vm_sink_open(&x.out, &x.al, write, ud);
+  vm_rec_sink_open(&x.out, &x.al, write, ud);
   if (!put_all(&x)) x.out.b.failed = true;
   isa_free(&x.al, x.s, size);
   isa_free(&x.al, x.parts, x.cap_parts * sizeof *x.parts);
   isa_free(&x.al, x.blocks, x.cap_blocks * sizeof *x.blocks);
-  return vm_sink_close(&x.out, NULL);
+  return vm_rec_sink_close(&x.out, NULL);
 }

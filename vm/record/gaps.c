@@ -13,7 +13,7 @@ typedef struct gap {
 } gap;
 
 typedef struct gaps {
-  vm_trace_view t;
+  vm_rec_view t;
   const uint32_t *order;
   gap *v;
   uint32_t n, cap;
@@ -35,7 +35,7 @@ static void find_gaps(gaps *g, unsigned engine, vm_time begin, vm_time end) {
   vm_time busy = begin;
   bool ran = false;
   for (uint32_t k = 0; k < g->t.n; k++) {
-    const vm_record *v = vm_record_at(g->t.r, g->order[k]);
+    const vm_rec_event *v = vm_rec_at(g->t.r, g->order[k]);
     if (v->kind != VM_EV_INSN || v->engine != engine) continue;
     add_gap(g, engine, SOMA_GAP_SEQUENCER, busy, v->start);
     busy = v->end > busy ? v->end : busy;
@@ -47,7 +47,7 @@ static void find_gaps(gaps *g, unsigned engine, vm_time begin, vm_time end) {
 /* Gives the gaps from `first` on, which are one engine's, their longest waits. */
 static void find_waits(gaps *g, unsigned engine, uint32_t first) {
   for (uint32_t k = 0; k < g->t.n; k++) {
-    const vm_record *v = vm_record_at(g->t.r, g->order[k]);
+    const vm_rec_event *v = vm_rec_at(g->t.r, g->order[k]);
     if (v->kind != VM_EV_WAIT || v->engine != engine) continue;
     while (first < g->n && g->v[first].end <= v->start) first++;
     for (uint32_t i = first; i < g->n && g->v[i].start < v->end; i++) {
@@ -88,15 +88,15 @@ static void put_condition(const isa_wait *w, char *out, size_t room) {
 }
 
 static const char *file_of(const gaps *g, isa_line at) {
-  return at.file ? vm_trace_file(&g->t, at.file) : NULL;
+  return at.file ? vm_rec_file(&g->t, at.file) : NULL;
 }
 
 /* Who made update u. */
-static void describe_late(const gaps *g, const vm_record *u, soma_idle_gap *out) {
+static void describe_late(const gaps *g, const vm_rec_event *u, soma_idle_gap *out) {
   uint32_t number;
   const isa_core *core = &g->t.p->cores[0];
-  const isa_insn *in = vm_trace_insn(&g->t, u, &number);
-  isa_line at = vm_trace_line(&g->t, u);
+  const isa_insn *in = vm_rec_insn(&g->t, u, &number);
+  isa_line at = vm_rec_line(&g->t, u);
   out->reached = u->value;
   if (!in) return; /* the host's own update */
   out->late_engine = u->engine;
@@ -120,33 +120,33 @@ static soma_idle_gap describe(const gaps *g, const uint32_t *from, const gap *x)
                        .late_queue = -1};
   if (!x->wait) return out;
   uint32_t number;
-  const vm_record *w = vm_record_at(g->t.r, x->wait - 1);
-  const isa_insn *in = vm_trace_insn(&g->t, w, &number);
-  isa_line at = vm_trace_line(&g->t, w);
+  const vm_rec_event *w = vm_rec_at(g->t.r, x->wait - 1);
+  const isa_insn *in = vm_rec_insn(&g->t, w, &number);
+  isa_line at = vm_rec_line(&g->t, w);
   out.pc = w->pc;
   out.line = at.line;
   out.file = file_of(g, at);
   out.semaphore = (int)w->id;
   if (w->id < ISA_NSEMS) out.semaphore_name = g->t.p->cores[0].sem_names[w->id];
   if (in) put_condition(&in->wait, out.condition, sizeof out.condition);
-  if (from[x->wait - 1]) describe_late(g, vm_record_at(g->t.r, from[x->wait - 1] - 1), &out);
+  if (from[x->wait - 1]) describe_late(g, vm_rec_at(g->t.r, from[x->wait - 1] - 1), &out);
   return out;
 }
 
-unsigned vm_gap_for(const soma_idle_gap *g) {
-  if (g->kind == SOMA_GAP_END) return VM_FOR_END;
-  if (g->kind == SOMA_GAP_SEQUENCER) return VM_FOR_ITSELF;
+unsigned vm_rec_gap_for(const soma_idle_gap *g) {
+  if (g->kind == SOMA_GAP_END) return VM_REC_FOR_END;
+  if (g->kind == SOMA_GAP_SEQUENCER) return VM_REC_FOR_ITSELF;
   if (g->late_queue >= 0 && g->late_queue < ISA_MAX_QUEUES) return (unsigned)g->late_queue;
-  return g->late_engine < 0 ? VM_FOR_HOST : VM_FOR_ENGINE + (unsigned)g->late_engine;
+  return g->late_engine < 0 ? VM_REC_FOR_HOST : VM_REC_FOR_ENGINE + (unsigned)g->late_engine;
 }
 
 soma_status soma_idle_gaps(const soma_recorder *r, const soma_program *p, soma_idle_gap *out,
                            uint32_t max, uint32_t *n) {
   gaps g = {0};
   *n = 0;
-  if (!vm_trace_open(&g.t, r, p)) return SOMA_NOMEM;
+  if (!vm_rec_open(&g.t, r, p)) return SOMA_NOMEM;
   bool part = r->dropped || r->o.from || r->o.until || r->o.kinds || r->o.engines;
-  uint32_t *order = vm_trace_by_start(&g.t), *from = vm_trace_links(&g.t);
+  uint32_t *order = vm_rec_by_start(&g.t), *from = vm_rec_links(&g.t);
   vm_time begin = part ? g.t.begin : 0;
   vm_time end = !part && r->has_stats && r->stats.time > g.t.total ? r->stats.time : g.t.total;
   g.order = order;
@@ -161,9 +161,9 @@ soma_status soma_idle_gaps(const soma_recorder *r, const soma_program *p, soma_i
   for (uint32_t i = 0; s == SOMA_OK && i < g.n && i < max; i++)
     out[i] = describe(&g, from, &g.v[i]);
   if (s == SOMA_OK) *n = g.n;
-  vm_trace_drop(&g.t, order, sizeof *order);
-  vm_trace_drop(&g.t, from, sizeof *from);
+  vm_rec_free_array(&g.t, order, sizeof *order);
+  vm_rec_free_array(&g.t, from, sizeof *from);
   isa_free(&g.t.al, g.v, g.cap * sizeof *g.v);
-  vm_trace_close(&g.t);
+  vm_rec_close(&g.t);
   return s;
 }

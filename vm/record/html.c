@@ -28,7 +28,7 @@ static const unsigned char script[] = {
 
 static unsigned long long ps(vm_time t) { return (unsigned long long)(t / 1000); }
 
-static void put_names(vm_html *h) {
+static void put_names(vm_rec_html *h) {
   isa_buf *b = &h->out.b, name;
   const isa_core *core = &h->t.p->cores[0];
   isa_buf_init(&name, &h->t.al);
@@ -38,46 +38,46 @@ static void put_names(vm_html *h) {
   isa_buf_puts(b, "],\n\"queues\":[");
   for (uint32_t q = 0; q < core->nqueues; q++) {
     name.len = 0;
-    vm_trace_queue(&h->t, q, &name);
+    vm_rec_put_queue(&h->t, q, &name);
     isa_buf_puts(b, q ? ",[" : "[");
-    vm_put_json(b, isa_buf_str(&name));
+    vm_rec_put_json(b, isa_buf_str(&name));
     isa_buf_printf(b, ",\"%s\"]", isa_set_item(ISA_SET_DGE, core->queues[q].dge));
   }
   isa_buf_puts(b, "],\n\"sems\":[");
   for (uint32_t s = 0, n = 0; s < ISA_NSEMS; s++) {
     if (!core->sem_names[s]) continue;
     isa_buf_printf(b, "%s[%u,", n++ ? "," : "", s);
-    vm_put_json(b, core->sem_names[s]);
+    vm_rec_put_json(b, core->sem_names[s]);
     isa_buf_puts(b, "]");
   }
   isa_buf_puts(b, "],\n\"files\":[");
   for (uint32_t f = 1; f <= h->t.p->nfiles; f++) {
     isa_buf_puts(b, f > 1 ? "," : "");
-    vm_put_json(b, vm_trace_file(&h->t, f));
+    vm_rec_put_json(b, vm_rec_file(&h->t, f));
   }
   isa_buf_puts(b, "]");
-  vm_sink_part(&h->out, &name);
+  vm_rec_sink_part(&h->out, &name);
 }
 
 static const char *space_name(unsigned space) { return space ? isa_space_name(space) : ""; }
 
-long vm_html_code_of(const vm_html *h, const vm_record *v) {
+long vm_rec_html_code_of(const vm_rec_html *h, const vm_rec_event *v) {
   uint32_t number;
-  return vm_trace_insn(&h->t, v, &number) ? (long)h->code[number] - 1 : -1;
+  return vm_rec_insn(&h->t, v, &number) ? (long)h->code[number] - 1 : -1;
 }
 
-void vm_html_code(vm_html *h, const vm_record *v) {
+void vm_rec_html_code(vm_rec_html *h, const vm_rec_event *v) {
   isa_buf *b = &h->out.b;
   uint32_t number;
-  const isa_insn *in = vm_trace_insn(&h->t, v, &number);
+  const isa_insn *in = vm_rec_insn(&h->t, v, &number);
   if (!in || h->code[number]) return;
-  vm_ends ends = vm_trace_ends(&h->t, v);
-  isa_line at = vm_trace_line(&h->t, v);
-  isa_buf_printf(b, "%s\n[%u,%u,\"%s\",", h->ncode ? "," : "", vm_record_engine(v), v->pc,
+  vm_rec_ends ends = vm_rec_ends_of(&h->t, v);
+  isa_line at = vm_rec_line(&h->t, v);
+  isa_buf_printf(b, "%s\n[%u,%u,\"%s\",", h->ncode ? "," : "", vm_rec_engine(v), v->pc,
                  isa_ops[in->op].name);
-  vm_put_json(b, vm_trace_operands(&h->t, v));
+  vm_rec_put_json(b, vm_rec_operands(&h->t, v));
   isa_buf_printf(b, ",%u,%u,", at.file, at.line);
-  vm_put_json(b, ends.tensor);
+  vm_rec_put_json(b, ends.tensor);
   isa_buf_printf(b, ",\"%s\",\"%s\"]", space_name(ends.src), space_name(ends.dst));
   h->code[number] = ++h->ncode;
 }
@@ -85,24 +85,24 @@ void vm_html_code(vm_html *h, const vm_record *v) {
 /* The instructions that events and the critical path speak of:
  * [engine, pc, mnemonic, operands, file or 0, line, tensor of a DMA, its source, its destination]
  */
-static void put_code(vm_html *h) {
+static void put_code(vm_rec_html *h) {
   isa_buf *b = &h->out.b;
   isa_buf_puts(b, ",\n\"code\":[");
-  for (uint32_t i = 0; i < h->t.n && vm_sink_row(&h->out); i++)
-    vm_html_code(h, vm_record_at(h->t.r, i));
-  vm_html_path_code(h);
+  for (uint32_t i = 0; i < h->t.n && vm_rec_sink_row(&h->out); i++)
+    vm_rec_html_code(h, vm_rec_at(h->t.r, i));
+  vm_rec_html_path_code(h);
   isa_buf_puts(b, "]");
 }
 
 /* Nine numbers an event: kind, engine, instruction (-1: none), id, value, end after the event
  * before and length in ps, bytes, and how many events ago is the one it follows from (0: none). */
-static void put_events(vm_html *h) {
+static void put_events(vm_rec_html *h) {
   isa_buf *b = &h->out.b;
   unsigned long long last = 0;
   isa_buf_puts(b, ",\n\"events\":[");
-  for (uint32_t i = 0; i < h->t.n && vm_sink_row(&h->out); i++) {
-    const vm_record *v = vm_record_at(h->t.r, i);
-    long code = vm_html_code_of(h, v);
+  for (uint32_t i = 0; i < h->t.n && vm_rec_sink_row(&h->out); i++) {
+    const vm_rec_event *v = vm_rec_at(h->t.r, i);
+    long code = vm_rec_html_code_of(h, v);
     long long ago = h->from[i] ? (long long)i + 1 - h->from[i] : 0;
     isa_buf_printf(b, "%s%u,%u,%ld,%u,%u,%lld,%llu,%llu,%lld", i ? ",\n" : "\n", v->kind, v->engine,
                    code, v->id, v->value, (long long)(ps(v->end) - last), ps(v->end) - ps(v->start),
@@ -113,13 +113,13 @@ static void put_events(vm_html *h) {
 }
 
 /* Memory in use: time after the point before in ps, bytes of SBUF, of PSUM. */
-static bool put_use(vm_html *h) {
+static bool put_use(vm_rec_html *h) {
   isa_buf *b = &h->out.b;
-  vm_use use;
+  vm_rec_usage use;
   vm_time last = 0;
-  if (!vm_trace_use(&h->t, h->order, &use)) return false;
+  if (!vm_rec_usage_of(&h->t, h->order, &use)) return false;
   isa_buf_puts(b, ",\n\"use\":[");
-  for (uint32_t i = 0; i < use.n && vm_sink_row(&h->out); i++) {
+  for (uint32_t i = 0; i < use.n && vm_rec_sink_row(&h->out); i++) {
     isa_buf_printf(b, "%s%llu,%llu,%llu", i ? ",\n" : "\n", ps(use.v[i].t) - ps(last),
                    (unsigned long long)use.v[i].bytes[0], (unsigned long long)use.v[i].bytes[1]);
     last = use.v[i].t;
@@ -128,15 +128,15 @@ static bool put_use(vm_html *h) {
                  (unsigned long long)h->t.p->target->sbuf_bytes * ISA_PMAX,
                  (unsigned long long)ISA_PSUM_BYTES * ISA_PMAX, (unsigned long long)use.peak[0],
                  (unsigned long long)use.peak[1]);
-  vm_use_free(&h->t, &use);
+  vm_rec_usage_free(&h->t, &use);
   return true;
 }
 
-static bool put_summary(vm_html *h) {
+static bool put_summary(vm_rec_html *h) {
   isa_buf *b = &h->out.b;
   const soma_recorder *r = h->t.r;
-  vm_summary s;
-  if (!vm_trace_summary(&h->t, h->order, &s)) return false;
+  vm_rec_summary s;
+  if (!vm_rec_summarise(&h->t, h->order, &s)) return false;
   isa_buf_printf(b, ",\n\"summary\":{\"active\":%llu,\"updates\":%llu,", ps(s.active),
                  (unsigned long long)s.updates);
   if (r->has_stats)
@@ -155,23 +155,23 @@ static bool put_summary(vm_html *h) {
   return true;
 }
 
-static void put_data(vm_html *h) {
+static void put_data(vm_rec_html *h) {
   isa_buf *b = &h->out.b;
   isa_buf_printf(b, "{\"soma\":\"%s\",\"target\":\"%s\",\"title\":", SOMA_VERSION,
                  h->t.p->target->name);
-  vm_put_json(b, h->title);
+  vm_rec_put_json(b, h->title);
   isa_buf_printf(b, ",\"begin\":%llu,\"total\":%llu,\"dropped\":%llu",
                  ps(h->t.r->dropped || h->t.r->o.from ? h->t.begin : 0), ps(h->t.total),
                  (unsigned long long)h->t.r->dropped);
   put_names(h);
   put_code(h);
   put_events(h);
-  if (!put_use(h) || !put_summary(h) || !vm_html_why(h)) b->failed = true;
+  if (!put_use(h) || !put_summary(h) || !vm_rec_html_why(h)) b->failed = true;
   isa_buf_puts(b, "}\n");
 }
 
 /* Writes the page up to a mark, from *at on, and leaves *at behind it. */
-static void put_page_to(vm_html *h, size_t *at, const char *mark) {
+static void put_page_to(vm_rec_html *h, size_t *at, const char *mark) {
   size_t n = strlen(mark), i = *at;
   while (i + n <= sizeof page && memcmp(page + i, mark, n) != 0) i++;
   i = i + n <= sizeof page ? i : sizeof page;
@@ -179,7 +179,7 @@ static void put_page_to(vm_html *h, size_t *at, const char *mark) {
   *at = i < sizeof page ? i + n : i;
 }
 
-static void put_all(vm_html *h) {
+static void put_all(vm_rec_html *h) {
   size_t at = 0;
   put_page_to(h, &at, "@style");
   isa_buf_add(&h->out.b, style, sizeof style);
@@ -196,22 +196,22 @@ static void put_all(vm_html *h) {
 
 soma_status soma_write_html(const soma_recorder *r, const soma_program *p, const soma_run *run,
                             const char *title, soma_write_fn write, void *ud) {
-  vm_html h = {.program = p, .run = run, .title = title ? title : ""};
-  if (!vm_trace_open(&h.t, r, p)) return SOMA_NOMEM;
+  vm_rec_html h = {.program = p, .run = run, .title = title ? title : ""};
+  if (!vm_rec_open(&h.t, r, p)) return SOMA_NOMEM;
   size_t codes = ((size_t)h.t.base[ISA_NENGINES] + 1) * sizeof *h.code;
-  vm_sink_open(&h.out, &h.t.al, write, ud);
-  h.order = vm_trace_by_start(&h.t);
-  h.from = vm_trace_links(&h.t);
+  vm_rec_sink_open(&h.out, &h.t.al, write, ud);
+  h.order = vm_rec_by_start(&h.t);
+  h.from = vm_rec_links(&h.t);
   h.code = isa_zalloc(&h.t.al, codes);
-  if (h.order && h.from && h.code && vm_html_open_path(&h))
+  if (h.order && h.from && h.code && vm_rec_html_open_path(&h))
     put_all(&h);
   else
     h.out.b.failed = true;
-  vm_html_drop_path(&h);
-  vm_trace_drop(&h.t, h.order, sizeof *h.order);
-  vm_trace_drop(&h.t, h.from, sizeof *h.from);
+  vm_rec_html_drop_path(&h);
+  vm_rec_free_array(&h.t, h.order, sizeof *h.order);
+  vm_rec_free_array(&h.t, h.from, sizeof *h.from);
   isa_free(&h.t.al, h.code, codes);
-  soma_status s = vm_sink_close(&h.out, &h.t);
-  vm_trace_close(&h.t);
+  soma_status s = vm_rec_sink_close(&h.out, &h.t);
+  vm_rec_close(&h.t);
   return s;
 }

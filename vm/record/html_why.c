@@ -13,7 +13,7 @@ static unsigned long long times(double v, double by) {
 }
 
 /* Ratios in millionths, flops and bytes a second, intensities in thousandths. */
-static void put_figures(vm_html *h) {
+static void put_figures(vm_rec_html *h) {
   isa_buf *b = &h->out.b;
   const soma_stats *s = &h->t.r->stats;
   soma_figures f;
@@ -41,7 +41,7 @@ static void put_figures(vm_html *h) {
 
 static size_t path_bytes(uint32_t n) { return (size_t)n * sizeof(soma_path_segment) + 1; }
 
-bool vm_html_open_path(vm_html *h) {
+bool vm_rec_html_open_path(vm_rec_html *h) {
   if (!h->run || soma_critical_path(h->run, NULL, 0, &h->npath) != SOMA_OK) return true;
   h->path = isa_zalloc(&h->t.al, path_bytes(h->npath));
   if (!h->path) return false;
@@ -49,16 +49,16 @@ bool vm_html_open_path(vm_html *h) {
   return true;
 }
 
-void vm_html_drop_path(vm_html *h) { isa_free(&h->t.al, h->path, path_bytes(h->npath)); }
+void vm_rec_html_drop_path(vm_rec_html *h) { isa_free(&h->t.al, h->path, path_bytes(h->npath)); }
 
-static vm_record instruction_of(const soma_path_segment *s) {
-  return (vm_record){.kind = VM_EV_INSN, .engine = (uint8_t)s->engine, .pc = s->pc};
+static vm_rec_event instruction_of(const soma_path_segment *s) {
+  return (vm_rec_event){.kind = VM_EV_INSN, .engine = (uint8_t)s->engine, .pc = s->pc};
 }
 
-void vm_html_path_code(vm_html *h) {
-  for (uint32_t i = 0; h->path && i < h->npath && vm_sink_row(&h->out); i++) {
-    vm_record v = instruction_of(&h->path[i]);
-    vm_html_code(h, &v);
+void vm_rec_html_path_code(vm_rec_html *h) {
+  for (uint32_t i = 0; h->path && i < h->npath && vm_rec_sink_row(&h->out); i++) {
+    vm_rec_event v = instruction_of(&h->path[i]);
+    vm_rec_html_code(h, &v);
   }
 }
 
@@ -73,44 +73,44 @@ static unsigned number_of(const char *cause, const char *seen[CAUSES_MOST], unsi
 
 /* Eight numbers a step: kind, engine, DMA engine, queue, semaphore (-1: none), instruction, cause,
  * and its end after that of the step before in ps. */
-static void put_path(vm_html *h) {
+static void put_path(vm_rec_html *h) {
   isa_buf *b = &h->out.b;
   const char *seen[CAUSES_MOST];
   unsigned n = 0;
   unsigned long long last = 0;
   if (!h->path) return;
   isa_buf_puts(b, ",\n\"path\":{\"steps\":[");
-  for (uint32_t i = 0; i < h->npath && vm_sink_row(&h->out); i++) {
+  for (uint32_t i = 0; i < h->npath && vm_rec_sink_row(&h->out); i++) {
     const soma_path_segment *s = &h->path[i];
-    vm_record v = instruction_of(s);
+    vm_rec_event v = instruction_of(s);
     isa_buf_printf(b, "%s%d,%d,%d,%d,%d,%ld,%u,%llu", i ? ",\n" : "\n", (int)s->kind, s->engine,
-                   s->dma_engine, s->queue, s->semaphore, vm_html_code_of(h, &v),
+                   s->dma_engine, s->queue, s->semaphore, vm_rec_html_code_of(h, &v),
                    number_of(s->cause, seen, &n), ps(s->end) - last);
     last = ps(s->end);
   }
   isa_buf_puts(b, "],\"causes\":[");
   for (unsigned i = 0; i < n; i++) {
     isa_buf_puts(b, i ? "," : "");
-    vm_put_json(b, seen[i]);
+    vm_rec_put_json(b, seen[i]);
   }
   isa_buf_puts(b, "]}");
 }
 
 /* ---- Idle gaps ---------------------------------------------------------------------------- */
 
-/* [engine, for whom (as vm_gap_for), ps, gaps] of every pair that has any. */
-static void put_idle_sums(vm_html *h, const soma_idle_gap *g, uint32_t n) {
+/* [engine, for whom (as vm_rec_gap_for), ps, gaps] of every pair that has any. */
+static void put_idle_sums(vm_rec_html *h, const soma_idle_gap *g, uint32_t n) {
   isa_buf *b = &h->out.b;
   const char *between = "";
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
-    vm_time idle[VM_FOR_ALL] = {0};
-    uint32_t count[VM_FOR_ALL] = {0};
+    vm_time idle[VM_REC_FOR_ALL] = {0};
+    uint32_t count[VM_REC_FOR_ALL] = {0};
     for (uint32_t i = 0; i < n; i++) {
       if (g[i].engine != e) continue;
-      idle[vm_gap_for(&g[i])] += g[i].end - g[i].start;
-      count[vm_gap_for(&g[i])]++;
+      idle[vm_rec_gap_for(&g[i])] += g[i].end - g[i].start;
+      count[vm_rec_gap_for(&g[i])]++;
     }
-    for (unsigned w = 0; w < VM_FOR_ALL; w++) {
+    for (unsigned w = 0; w < VM_REC_FOR_ALL; w++) {
       if (!count[w]) continue;
       isa_buf_printf(b, "%s[%u,%u,%llu,%u]", between, e, w, ps(idle[w]), count[w]);
       between = ",";
@@ -120,18 +120,19 @@ static void put_idle_sums(vm_html *h, const soma_idle_gap *g, uint32_t n) {
 
 /* [engine, for whom, start, length, waited (ps), semaphore, condition, value reached, instruction
  * that waited, instruction that was late]; the largest first. */
-static void put_gap(vm_html *h, const soma_idle_gap *g) {
+static void put_gap(vm_rec_html *h, const soma_idle_gap *g) {
   isa_buf *b = &h->out.b;
-  vm_record waited = {.kind = VM_EV_INSN, .engine = (uint8_t)g->engine, .pc = g->pc}, late = waited;
+  vm_rec_event waited = {.kind = VM_EV_INSN, .engine = (uint8_t)g->engine, .pc = g->pc},
+               late = waited;
   late.engine = (uint8_t)g->late_engine;
   late.pc = g->late_pc;
-  isa_buf_printf(b, "[%u,%u,%llu,%llu,%llu,%d,\"%s\",%u,%ld,%ld]", g->engine, vm_gap_for(g),
+  isa_buf_printf(b, "[%u,%u,%llu,%llu,%llu,%d,\"%s\",%u,%ld,%ld]", g->engine, vm_rec_gap_for(g),
                  ps(g->start), ps(g->end) - ps(g->start), ps(g->waited), g->semaphore, g->condition,
-                 g->reached, g->semaphore < 0 ? -1 : vm_html_code_of(h, &waited),
-                 g->late_engine < 0 ? -1 : vm_html_code_of(h, &late));
+                 g->reached, g->semaphore < 0 ? -1 : vm_rec_html_code_of(h, &waited),
+                 g->late_engine < 0 ? -1 : vm_rec_html_code_of(h, &late));
 }
 
-static bool put_gaps(vm_html *h) {
+static bool put_gaps(vm_rec_html *h) {
   isa_buf *b = &h->out.b;
   uint32_t n = 0;
   if (soma_idle_gaps(h->t.r, h->program, NULL, 0, &n) != SOMA_OK) return false;
@@ -140,7 +141,7 @@ static bool put_gaps(vm_html *h) {
   bool ok = g && soma_idle_gaps(h->t.r, h->program, g, n, &n) == SOMA_OK;
   isa_buf_puts(b, ",\n\"idle\":{\"sums\":[");
   if (ok) put_idle_sums(h, g, n);
-  isa_buf_printf(b, "],\"count\":%u,\"queues\":%d,\"gaps\":[", n, VM_FOR_ENGINE);
+  isa_buf_printf(b, "],\"count\":%u,\"queues\":%d,\"gaps\":[", n, VM_REC_FOR_ENGINE);
   for (uint32_t i = 0; ok && i < n && i < GAPS_MOST; i++) {
     isa_buf_puts(b, i ? ",\n" : "\n");
     put_gap(h, &g[i]);
@@ -156,14 +157,14 @@ static bool put_gaps(vm_html *h) {
 static void put_mark(isa_buf *b, const char *what, int engine, vm_time time, const char *file,
                      uint32_t line, const char *text) {
   isa_buf_printf(b, "[\"%s\",%d,%llu,", what, engine, ps(time));
-  vm_put_json(b, file ? file : "");
+  vm_rec_put_json(b, file ? file : "");
   isa_buf_printf(b, ",%u,", file ? line : 0);
-  vm_put_json(b, text);
+  vm_rec_put_json(b, text);
   isa_buf_puts(b, "]");
 }
 
 /* Of a run that checks have found fault with its fault is the first finding, told once. */
-static void put_marks(vm_html *h) {
+static void put_marks(vm_rec_html *h) {
   isa_buf *b = &h->out.b;
   const char *between = "";
   soma_fault fault;
@@ -183,7 +184,7 @@ static void put_marks(vm_html *h) {
   isa_buf_puts(b, "]");
 }
 
-bool vm_html_why(vm_html *h) {
+bool vm_rec_html_why(vm_rec_html *h) {
   put_figures(h);
   put_path(h);
   put_marks(h);

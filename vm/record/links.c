@@ -20,15 +20,15 @@ typedef struct place { /* index + 1 of the latest event of a kind; 0: none yet *
 } place;
 
 typedef struct links {
-  const vm_trace_view *t;
+  const vm_rec_view *t;
   place *places;
   uint32_t *from, *chain; /* chain: the event before (of shares: after) of the same place */
   uint32_t sem[ISA_NSEMS];
   vm_time delay; /* from a share's end to its update */
 } links;
 
-static const vm_record *at(const links *l, uint32_t index1) {
-  return vm_record_at(l->t->r, index1 - 1);
+static const vm_rec_event *at(const links *l, uint32_t index1) {
+  return vm_rec_at(l->t->r, index1 - 1);
 }
 
 static int by_value(const void *a, const void *b) {
@@ -42,8 +42,8 @@ static bool find_delay(links *l) {
   vm_time *diff = isa_zalloc(&l->t->al, ((size_t)places + 1) * sizeof *diff);
   if (!diff) return false;
   for (uint32_t i = 0; i < l->t->n; i++) {
-    const vm_record *v = vm_record_at(l->t->r, i);
-    const isa_insn *in = vm_trace_insn(l->t, v, &number);
+    const vm_rec_event *v = vm_rec_at(l->t->r, i);
+    const isa_insn *in = vm_rec_insn(l->t, v, &number);
     if (in && v->kind == VM_EV_DMA)
       l->places[number].last_dma = v->end;
     else if (in && v->kind == VM_EV_SEM && isa_op_is_dma(in->op))
@@ -86,7 +86,7 @@ static uint32_t update_from(links *l, place *p, const isa_insn *in, vm_time t) {
   return later ? p->wait : 0;
 }
 
-static void link_insn(links *l, place *p, const isa_insn *in, uint32_t i, const vm_record *v) {
+static void link_insn(links *l, place *p, const isa_insn *in, uint32_t i, const vm_rec_event *v) {
   l->from[i] = wait_before(l, p, v->start, p->insn);
   if (in->upd.at_read)
     for (uint32_t s = p->sem; s && at(l, s)->start >= v->start; s = l->chain[s - 1])
@@ -95,7 +95,7 @@ static void link_insn(links *l, place *p, const isa_insn *in, uint32_t i, const 
   p->insn = i + 1;
 }
 
-static void link_share(links *l, place *p, uint32_t i, const vm_record *v) {
+static void link_share(links *l, place *p, uint32_t i, const vm_rec_event *v) {
   uint32_t *ring = &p->ring[v->engine % ISA_NDMA];
   l->from[i] = wait_before(l, p, v->start, *ring);
   *ring = i + 1;
@@ -105,9 +105,9 @@ static void link_share(links *l, place *p, uint32_t i, const vm_record *v) {
 }
 
 static void link_event(links *l, uint32_t i) {
-  const vm_record *v = vm_record_at(l->t->r, i);
+  const vm_rec_event *v = vm_rec_at(l->t->r, i);
   uint32_t number;
-  const isa_insn *in = vm_trace_insn(l->t, v, &number);
+  const isa_insn *in = vm_rec_insn(l->t, v, &number);
   place *p = in ? &l->places[number] : NULL;
   if (v->kind == VM_EV_WAIT) {
     l->from[i] = v->id < ISA_NSEMS ? l->sem[v->id] : 0;
@@ -129,19 +129,19 @@ static void link_event(links *l, uint32_t i) {
   }
 }
 
-uint32_t *vm_trace_links(const vm_trace_view *t) {
+uint32_t *vm_rec_links(const vm_rec_view *t) {
   links l = {.t = t};
   size_t places = ((size_t)t->base[ISA_NENGINES] + 1) * sizeof *l.places;
   l.places = isa_zalloc(&t->al, places);
-  l.from = vm_trace_array(t, sizeof *l.from);
-  l.chain = vm_trace_array(t, sizeof *l.from);
+  l.from = vm_rec_new_array(t, sizeof *l.from);
+  l.chain = vm_rec_new_array(t, sizeof *l.from);
   if (l.places && l.from && l.chain && find_delay(&l)) {
     for (uint32_t i = 0; i < t->n; i++) link_event(&l, i);
   } else {
-    vm_trace_drop(t, l.from, sizeof *l.from);
+    vm_rec_free_array(t, l.from, sizeof *l.from);
     l.from = NULL;
   }
   isa_free(&t->al, l.places, places);
-  vm_trace_drop(t, l.chain, sizeof *l.chain);
+  vm_rec_free_array(t, l.chain, sizeof *l.chain);
   return l.from;
 }

@@ -22,14 +22,14 @@ typedef struct changes {
   bool failed;
 } changes;
 
-static void add_change(const vm_trace_view *t, changes *c, vm_time at, int64_t bytes, uint8_t mem) {
+static void add_change(const vm_rec_view *t, changes *c, vm_time at, int64_t bytes, uint8_t mem) {
   if (c->n == c->cap && !isa_array_grow(&t->al, &c->v, c->n, &c->cap, sizeof *c->v))
     c->failed = true;
   else
     c->v[c->n++] = (change){at, bytes, mem};
 }
 
-static void end_life(const vm_trace_view *t, changes *c, uint32_t tile, const life *l) {
+static void end_life(const vm_rec_view *t, changes *c, uint32_t tile, const life *l) {
   const isa_tile *row = &t->p->tiles[tile];
   int64_t bytes = (int64_t)row->bytes * row->shape[0];
   uint8_t mem = row->space == ISA_PSUM;
@@ -37,8 +37,8 @@ static void end_life(const vm_trace_view *t, changes *c, uint32_t tile, const li
   add_change(t, c, l->last, -bytes, mem);
 }
 
-static void use_tile(const vm_trace_view *t, changes *c, life *lives, uint32_t tile, bool writes,
-                     const vm_record *v) {
+static void use_tile(const vm_rec_view *t, changes *c, life *lives, uint32_t tile, bool writes,
+                     const vm_rec_event *v) {
   life *l = &lives[tile];
   if (writes && l->live && l->read && l->last <= v->start) {
     end_life(t, c, tile, l);
@@ -50,12 +50,12 @@ static void use_tile(const vm_trace_view *t, changes *c, life *lives, uint32_t t
 }
 
 /* An event's accesses: reads first, as the machine does. */
-static void use_event(const vm_trace_view *t, changes *c, life *lives, const vm_record *v) {
-  vm_access a[VM_APS_MAX];
+static void use_event(const vm_rec_view *t, changes *c, life *lives, const vm_rec_event *v) {
+  vm_rec_access a[VM_REC_APS];
   uint32_t number;
-  const isa_insn *in = vm_trace_insn(t, v, &number);
+  const isa_insn *in = vm_rec_insn(t, v, &number);
   if (!in || (v->kind != VM_EV_INSN && v->kind != VM_EV_DMA)) return;
-  uint32_t n = vm_trace_accesses(t->p, in, a);
+  uint32_t n = vm_rec_accesses(t->p, in, a);
   for (int writes = 0; writes < 2; writes++)
     for (uint32_t i = 0; i < n; i++)
       if (a[i].writes == (bool)writes && a[i].ap->space != ISA_HBM && a[i].ap->base &&
@@ -69,7 +69,7 @@ static int by_time(const void *a, const void *b) {
   return x->bytes < y->bytes ? -1 : x->bytes > y->bytes; /* frees first: no false peak */
 }
 
-static bool add_up(const vm_trace_view *t, changes *c, vm_use *out) {
+static bool add_up(const vm_rec_view *t, changes *c, vm_rec_usage *out) {
   uint64_t now[2] = {0, 0};
   qsort(c->v, c->n, sizeof *c->v, by_time);
   for (uint32_t i = 0; i < c->n; i++) {
@@ -79,28 +79,28 @@ static bool add_up(const vm_trace_view *t, changes *c, vm_use *out) {
     if (i + 1 < c->n && c->v[i + 1].t == c->v[i].t) continue;
     if (out->n == out->cap && !isa_array_grow(&t->al, &out->v, out->n, &out->cap, sizeof *out->v))
       return false;
-    out->v[out->n++] = (vm_use_point){c->v[i].t, {now[0], now[1]}};
+    out->v[out->n++] = (vm_rec_usage_point){c->v[i].t, {now[0], now[1]}};
   }
   return true;
 }
 
-bool vm_trace_use(const vm_trace_view *t, const uint32_t *by_start, vm_use *out) {
+bool vm_rec_usage_of(const vm_rec_view *t, const uint32_t *by_start, vm_rec_usage *out) {
   size_t size = (size_t)t->p->ntiles * sizeof(life) + 1;
   life *lives = isa_zalloc(&t->al, size);
   changes c = {0};
   memset(out, 0, sizeof *out);
   for (uint32_t k = 0; lives && k < t->n; k++)
-    use_event(t, &c, lives, vm_record_at(t->r, by_start[k]));
+    use_event(t, &c, lives, vm_rec_at(t->r, by_start[k]));
   for (uint32_t i = 0; lives && i < t->p->ntiles; i++)
     if (lives[i].live) end_life(t, &c, i, &lives[i]);
   bool ok = lives && !c.failed && (c.n == 0 || add_up(t, &c, out));
   isa_free(&t->al, lives, size);
   isa_free(&t->al, c.v, c.cap * sizeof *c.v);
-  if (!ok) vm_use_free(t, out);
+  if (!ok) vm_rec_usage_free(t, out);
   return ok;
 }
 
-void vm_use_free(const vm_trace_view *t, vm_use *u) {
+void vm_rec_usage_free(const vm_rec_view *t, vm_rec_usage *u) {
   isa_free(&t->al, u->v, u->cap * sizeof *u->v);
   memset(u, 0, sizeof *u);
 }

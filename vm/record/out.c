@@ -5,29 +5,29 @@
 
 enum { GATHER = 32768 };
 
-void vm_sink_open(vm_sink *o, const isa_alloc *al, soma_write_fn fn, void *ud) {
+void vm_rec_sink_open(vm_rec_sink *o, const isa_alloc *al, soma_write_fn fn, void *ud) {
   isa_buf_init(&o->b, al);
   o->fn = fn;
   o->ud = ud;
   o->refused = false;
 }
 
-static void pass_on(vm_sink *o) {
+static void pass_on(vm_rec_sink *o) {
   if (!o->refused && !o->b.failed && o->b.len) o->refused = o->fn(o->ud, o->b.data, o->b.len) != 0;
   o->b.len = 0;
 }
 
-bool vm_sink_row(vm_sink *o) {
+bool vm_rec_sink_row(vm_rec_sink *o) {
   if (o->b.len >= GATHER) pass_on(o);
   return !o->refused && !o->b.failed;
 }
 
-void vm_sink_part(vm_sink *o, isa_buf *part) {
+void vm_rec_sink_part(vm_rec_sink *o, isa_buf *part) {
   if (part->failed) o->b.failed = true;
   isa_buf_free(part);
 }
 
-soma_status vm_sink_close(vm_sink *o, const vm_trace_view *t) {
+soma_status vm_rec_sink_close(vm_rec_sink *o, const vm_rec_view *t) {
   if (t && t->failed) o->b.failed = true;
   pass_on(o);
   soma_status s = o->b.failed ? SOMA_NOMEM : o->refused ? SOMA_IO : SOMA_OK;
@@ -49,7 +49,7 @@ static unsigned utf8_len(const unsigned char *s) {
   return bad ? 0 : n;
 }
 
-void vm_put_json(isa_buf *b, const char *text) {
+void vm_rec_put_json(isa_buf *b, const char *text) {
   const unsigned char *s = (const unsigned char *)text;
   isa_buf_puts(b, "\"");
   while (*s) {
@@ -67,7 +67,7 @@ void vm_put_json(isa_buf *b, const char *text) {
   isa_buf_puts(b, "\"");
 }
 
-void vm_put_time(isa_buf *b, vm_time t, int digits) {
+void vm_rec_put_time(isa_buf *b, vm_time t, int digits) {
   vm_time unit = 1;
   for (int i = 0; i < digits; i++) unit *= 10;
   isa_buf_printf(b, "%llu", (unsigned long long)(t / unit));
@@ -77,7 +77,7 @@ void vm_put_time(isa_buf *b, vm_time t, int digits) {
   isa_buf_printf(b, ".%0*llu", digits, (unsigned long long)part);
 }
 
-void vm_put_span(isa_buf *b, vm_time t) {
+void vm_rec_put_span(isa_buf *b, vm_time t) {
   static const struct {
     vm_time unit;
     const char *name;

@@ -30,7 +30,7 @@ void soma_recorder_free(soma_recorder *r) {
   if (!r) return;
   isa_alloc al = r->al;
   for (uint32_t i = 0; i < r->nblocks; i++)
-    isa_free(&al, r->blocks[i], VM_RECORD_BLOCK * sizeof **r->blocks);
+    isa_free(&al, r->blocks[i], VM_REC_BLOCK * sizeof **r->blocks);
   isa_free(&al, r->blocks, r->cap_blocks * sizeof *r->blocks);
   isa_free(&al, r, sizeof *r);
 }
@@ -58,16 +58,16 @@ static bool add_block(soma_recorder *r) {
   if (r->nblocks == r->cap_blocks &&
       !isa_array_grow(&r->al, &r->blocks, r->nblocks, &r->cap_blocks, sizeof *r->blocks))
     return false;
-  r->blocks[r->nblocks] = isa_zalloc(&r->al, VM_RECORD_BLOCK * sizeof **r->blocks);
+  r->blocks[r->nblocks] = isa_zalloc(&r->al, VM_REC_BLOCK * sizeof **r->blocks);
   if (!r->blocks[r->nblocks]) return false;
   r->nblocks++;
   return true;
 }
 
 /* Where the next event goes; NULL when it is dropped. */
-static vm_record *next_place(soma_recorder *r) {
+static vm_rec_event *next_place(soma_recorder *r) {
   uint32_t at = r->n;
-  if (at < r->max && at == r->nblocks * (uint32_t)VM_RECORD_BLOCK && !add_block(r))
+  if (at < r->max && at == r->nblocks * (uint32_t)VM_REC_BLOCK && !add_block(r))
     r->max = at; /* full from now on */
   if (at < r->max) {
     r->n++;
@@ -77,21 +77,21 @@ static vm_record *next_place(soma_recorder *r) {
     at = r->first;
     r->first = at + 1 < r->max ? at + 1 : 0;
   }
-  return &r->blocks[at / VM_RECORD_BLOCK][at % VM_RECORD_BLOCK];
+  return &r->blocks[at / VM_REC_BLOCK][at % VM_REC_BLOCK];
 }
 
 void soma_recorder_event(void *recorder, const soma_event *e) {
   soma_recorder *r = recorder;
-  vm_record *v = wanted(&r->o, e) ? next_place(r) : NULL;
+  vm_rec_event *v = wanted(&r->o, e) ? next_place(r) : NULL;
   if (v)
-    *v = (vm_record){.start = e->start,
-                     .end = e->end,
-                     .bytes = e->bytes,
-                     .pc = e->pc,
-                     .id = e->id,
-                     .value = e->value,
-                     .kind = (uint8_t)e->kind,
-                     .engine = (uint8_t)e->engine};
+    *v = (vm_rec_event){.start = e->start,
+                        .end = e->end,
+                        .bytes = e->bytes,
+                        .pc = e->pc,
+                        .id = e->id,
+                        .value = e->value,
+                        .kind = (uint8_t)e->kind,
+                        .engine = (uint8_t)e->engine};
 }
 
 void soma_recorder_stats(soma_recorder *r, const soma_stats *s, size_t n) {
@@ -100,7 +100,7 @@ void soma_recorder_stats(soma_recorder *r, const soma_stats *s, size_t n) {
   r->has_stats = true;
 }
 
-static const char *name_of(const isa_program *p, const vm_record *v) {
+static const char *name_of(const isa_program *p, const vm_rec_event *v) {
   const isa_core *core = &p->cores[0];
   if (v->kind == VM_EV_DMA) return v->id < core->nqueues ? core->queues[v->id].name : NULL;
   if (v->kind == VM_EV_SEM || v->kind == VM_EV_WAIT)
@@ -113,9 +113,9 @@ static const char *name_of(const isa_program *p, const vm_record *v) {
 soma_status soma_recorder_get(const soma_recorder *r, const soma_program *p, uint64_t i,
                               soma_event *out) {
   if (i >= r->n) return SOMA_ARG;
-  const vm_record *v = vm_record_at(r, (uint32_t)i);
-  vm_trace_view t = {.r = r, .p = p->p};
-  isa_line at = vm_trace_line(&t, v);
+  const vm_rec_event *v = vm_rec_at(r, (uint32_t)i);
+  vm_rec_view t = {.r = r, .p = p->p};
+  isa_line at = vm_rec_line(&t, v);
   *out = (soma_event){.kind = v->kind,
                       .engine = v->engine,
                       .pc = v->pc,

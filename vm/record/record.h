@@ -11,18 +11,18 @@
 
 #include "../api/impl.h"
 
-typedef struct vm_record {
+typedef struct vm_rec_event {
   vm_time start, end;
   uint64_t bytes;
   uint32_t pc, id, value;
   uint8_t kind, engine; /* as in soma_event; engine 255: the host's own update */
-} vm_record;
+} vm_rec_event;
 
-enum { VM_RECORD_BLOCK = 4096 };
+enum { VM_REC_BLOCK = 4096 };
 struct soma_recorder {
   soma_recorder_options o;
   isa_alloc al;
-  vm_record **blocks;
+  vm_rec_event **blocks;
   uint32_t nblocks, cap_blocks;
   uint32_t n, max, first; /* kept; most; the oldest once the ring is full, else 0 */
   uint64_t dropped;
@@ -30,20 +30,20 @@ struct soma_recorder {
   bool has_stats;
 };
 
-static inline const vm_record *vm_record_at(const soma_recorder *r, uint32_t i) {
+static inline const vm_rec_event *vm_rec_at(const soma_recorder *r, uint32_t i) {
   uint32_t left = r->n - r->first; /* places up to the ring's end */
   uint32_t at = i < left ? r->first + i : i - left;
-  return &r->blocks[at / VM_RECORD_BLOCK][at % VM_RECORD_BLOCK];
+  return &r->blocks[at / VM_REC_BLOCK][at % VM_REC_BLOCK];
 }
 /* The engine whose instruction the event is about; ISA_NENGINES or more: none. */
-static inline unsigned vm_record_engine(const vm_record *v) {
+static inline unsigned vm_rec_engine(const vm_rec_event *v) {
   return v->kind == VM_EV_DMA ? v->value : v->engine;
 }
 
 /* ---- The trace ---------------------------------------------------------------------------- */
 
 /* A recorder's events seen with their program. */
-typedef struct vm_trace_view {
+typedef struct vm_rec_view {
   const soma_recorder *r;
   const isa_program *p;
   isa_alloc al;
@@ -53,132 +53,132 @@ typedef struct vm_trace_view {
   isa_arena arena;
   const char **text; /* operands and clauses of an instruction, made when asked for */
   bool failed;       /* memory was out for one of them */
-} vm_trace_view;
+} vm_rec_view;
 
 /* False when memory is out; then there is nothing to close. */
-bool vm_trace_open(vm_trace_view *t, const soma_recorder *r, const soma_program *p);
-void vm_trace_close(vm_trace_view *t);
+bool vm_rec_open(vm_rec_view *t, const soma_recorder *r, const soma_program *p);
+void vm_rec_close(vm_rec_view *t);
 /* An array with an element of `size` bytes for each event, zeroed (NULL: memory is out), as the
  * calls below return them; and its end. */
-static inline void *vm_trace_array(const vm_trace_view *t, size_t size) {
+static inline void *vm_rec_new_array(const vm_rec_view *t, size_t size) {
   return isa_zalloc(&t->al, (size_t)t->n * size + 1);
 }
-static inline void vm_trace_drop(const vm_trace_view *t, void *array, size_t size) {
+static inline void vm_rec_free_array(const vm_rec_view *t, void *array, size_t size) {
   isa_free(&t->al, array, (size_t)t->n * size + 1);
 }
 /* The event's instruction (of a DMA share: what triggered it) and its number among all of the
  * program, UINT32_MAX; NULL when the program has none at that place. */
-const isa_insn *vm_trace_insn(const vm_trace_view *t, const vm_record *v, uint32_t *number);
-isa_line vm_trace_line(const vm_trace_view *t, const vm_record *v);
-const char *vm_trace_file(const vm_trace_view *t, uint32_t file); /* "" for 0 */
+const isa_insn *vm_rec_insn(const vm_rec_view *t, const vm_rec_event *v, uint32_t *number);
+isa_line vm_rec_line(const vm_rec_view *t, const vm_rec_event *v);
+const char *vm_rec_file(const vm_rec_view *t, uint32_t file); /* "" for 0 */
 /* Operands, wait and update as source text, "" when memory is out. Lives as long as t. */
-const char *vm_trace_operands(vm_trace_view *t, const vm_record *v);
+const char *vm_rec_operands(vm_rec_view *t, const vm_rec_event *v);
 /* Name of a semaphore or queue; made up ("sem7", "queue3") when it has none. */
-void vm_trace_sem(const vm_trace_view *t, uint32_t id, isa_buf *out);
-void vm_trace_queue(const vm_trace_view *t, uint32_t id, isa_buf *out);
+void vm_rec_put_sem(const vm_rec_view *t, uint32_t id, isa_buf *out);
+void vm_rec_put_queue(const vm_rec_view *t, uint32_t id, isa_buf *out);
 
 /* For each event the one it follows from, + 1, 0 for none: a wait from the semaphore update that
  * ended it, an update from the instruction or share that made it, an instruction or share from
  * the wait just before it. */
-uint32_t *vm_trace_links(const vm_trace_view *t);
+uint32_t *vm_rec_links(const vm_rec_view *t);
 
 /* Indices of events by start, ties in order of recording. */
-uint32_t *vm_trace_by_start(const vm_trace_view *t);
+uint32_t *vm_rec_by_start(const vm_rec_view *t);
 
 /* Data-path instructions that overlap get lanes of their own, 0 up; 0 for other events.
  * used[e] is the number of lanes of engine e. */
-enum { VM_LANES_MAX = 16 };
-uint8_t *vm_trace_lanes(const vm_trace_view *t, const uint32_t *by_start,
-                        uint32_t used[ISA_NENGINES]);
+enum { VM_REC_LANES = 16 };
+uint8_t *vm_rec_lanes(const vm_rec_view *t, const uint32_t *by_start, uint32_t used[ISA_NENGINES]);
 
 /* Of each DMA event the number of its transfer: shares of one transfer have the same, on different
  * rings. *count, their number, may be NULL. */
-uint64_t *vm_trace_transfers(const vm_trace_view *t, uint64_t *count);
+uint64_t *vm_rec_transfers(const vm_rec_view *t, uint64_t *count);
 
-/* The patterns an instruction names, with what it does with them. At most VM_APS_MAX. */
-enum { VM_APS_MAX = 40 };
-typedef struct vm_access {
+/* The patterns an instruction names, with what it does with them. At most VM_REC_APS. */
+enum { VM_REC_APS = 40 };
+typedef struct vm_rec_access {
   const isa_ap *ap;
   bool writes;
-} vm_access;
-uint32_t vm_trace_accesses(const isa_program *p, const isa_insn *in, vm_access out[VM_APS_MAX]);
+} vm_rec_access;
+uint32_t vm_rec_accesses(const isa_program *p, const isa_insn *in, vm_rec_access out[VM_REC_APS]);
 
 /* Bytes of all partitions that hold something: a tile counts from the start of what writes it
  * until the last read before it is written again. Whole tiles; accesses that name no tile are not
  * seen. Points in order of time, of SBUF and PSUM in turn. */
-typedef struct vm_use_point {
+typedef struct vm_rec_usage_point {
   vm_time t;
   uint64_t bytes[2]; /* SBUF, PSUM */
-} vm_use_point;
-typedef struct vm_use {
-  vm_use_point *v;
+} vm_rec_usage_point;
+typedef struct vm_rec_usage {
+  vm_rec_usage_point *v;
   uint32_t n, cap;
   uint64_t peak[2];
-} vm_use;
-bool vm_trace_use(const vm_trace_view *t, const uint32_t *by_start, vm_use *out);
-void vm_use_free(const vm_trace_view *t, vm_use *u);
+} vm_rec_usage;
+bool vm_rec_usage_of(const vm_rec_view *t, const uint32_t *by_start, vm_rec_usage *out);
+void vm_rec_usage_free(const vm_rec_view *t, vm_rec_usage *u);
 
 /* ---- Summary ------------------------------------------------------------------------------ */
 
-enum { VM_SUMMARY_QUEUES = 3 }; /* static, swdge, hwdge: enum of DGE */
-typedef struct vm_summary {
+enum { VM_REC_QUEUES = 3 }; /* static, swdge, hwdge: enum of DGE */
+typedef struct vm_rec_summary {
   struct {
     uint64_t count;
     vm_time sum, active, waiting; /* durations added; their union; waits */
-  } engine[ISA_NENGINES], dge[VM_SUMMARY_QUEUES];
-  uint64_t dge_bytes[VM_SUMMARY_QUEUES];
+  } engine[ISA_NENGINES], dge[VM_REC_QUEUES];
+  uint64_t dge_bytes[VM_REC_QUEUES];
   vm_time dma_active, active; /* of any share; of anything */
   uint64_t dma_bytes, dma_shares, dma_transfers, hbm_read, hbm_written, matmuls, activations;
   vm_time activation_time;
   uint64_t updates;
-} vm_summary;
-bool vm_trace_summary(const vm_trace_view *t, const uint32_t *by_start, vm_summary *s);
+} vm_rec_summary;
+bool vm_rec_summarise(const vm_rec_view *t, const uint32_t *by_start, vm_rec_summary *s);
 
 /* Memories at the ends of a DMA event: ISA_HBM, ISA_SBUF or 0. *tensor: the HBM tensor's name, or
  * that of the tile; "". */
-typedef struct vm_ends {
+typedef struct vm_rec_ends {
   uint8_t src, dst;
   const char *tensor;
-} vm_ends;
-vm_ends vm_trace_ends(const vm_trace_view *t, const vm_record *v);
+} vm_rec_ends;
+vm_rec_ends vm_rec_ends_of(const vm_rec_view *t, const vm_rec_event *v);
 
 /* For whom an engine was idle: a queue, an engine, nobody. */
 enum {
-  VM_FOR_ENGINE = ISA_MAX_QUEUES, /* below: the number of a queue; from here on that of an engine */
-  VM_FOR_HOST = VM_FOR_ENGINE + ISA_NENGINES, /* an update that was not recorded */
-  VM_FOR_ITSELF,
-  VM_FOR_END, /* after its last instruction */
-  VM_FOR_ALL
+  VM_REC_FOR_ENGINE =
+      ISA_MAX_QUEUES, /* below: the number of a queue; from here on that of an engine */
+  VM_REC_FOR_HOST = VM_REC_FOR_ENGINE + ISA_NENGINES, /* an update that was not recorded */
+  VM_REC_FOR_ITSELF,
+  VM_REC_FOR_END, /* after its last instruction */
+  VM_REC_FOR_ALL
 };
-unsigned vm_gap_for(const soma_idle_gap *g);
+unsigned vm_rec_gap_for(const soma_idle_gap *g);
 
 /* ---- The sink ----------------------------------------------------------------------------- */
 
-typedef struct vm_sink {
+typedef struct vm_rec_sink {
   isa_buf b;
   soma_write_fn fn;
   void *ud;
   bool refused;
-} vm_sink;
-void vm_sink_open(vm_sink *o, const isa_alloc *al, soma_write_fn fn, void *ud);
+} vm_rec_sink;
+void vm_rec_sink_open(vm_rec_sink *o, const isa_alloc *al, soma_write_fn fn, void *ud);
 /* Between rows: passes on what has gathered, when it is much. False: stop. */
-bool vm_sink_row(vm_sink *o);
+bool vm_rec_sink_row(vm_rec_sink *o);
 /* Frees a buffer whose text went into the output: where it failed, the output has. */
-void vm_sink_part(vm_sink *o, isa_buf *part);
+void vm_rec_sink_part(vm_rec_sink *o, isa_buf *part);
 /* Passes on the rest and frees. t: the view that the output was made of; may be NULL. */
-soma_status vm_sink_close(vm_sink *o, const vm_trace_view *t);
+soma_status vm_rec_sink_close(vm_rec_sink *o, const vm_rec_view *t);
 /* s in quotes for JSON, fit to stand in a <script> too; bytes that are not UTF-8 become U+FFFD. */
-void vm_put_json(isa_buf *b, const char *s);
+void vm_rec_put_json(isa_buf *b, const char *s);
 /* A time in units of 10^digits fs, exact, without trailing zeros. */
-void vm_put_time(isa_buf *b, vm_time t, int digits);
+void vm_rec_put_time(isa_buf *b, vm_time t, int digits);
 /* A time for people: "1.24 us". */
-void vm_put_span(isa_buf *b, vm_time t);
+void vm_rec_put_span(isa_buf *b, vm_time t);
 
 /* ---- The page (record_html.c, record_html_why.c) ------------------------------------------ */
 
-typedef struct vm_html {
-  vm_trace_view t;
-  vm_sink out;
+typedef struct vm_rec_html {
+  vm_rec_view t;
+  vm_rec_sink out;
   const soma_program *program;
   const soma_run *run; /* NULL: not given */
   const char *title;
@@ -187,18 +187,18 @@ typedef struct vm_html {
   uint32_t ncode;
   soma_path_segment *path; /* NULL: the run's causes were not kept */
   uint32_t npath;
-} vm_html;
+} vm_rec_html;
 /* Puts v's instruction on the page's list unless it is there, or v has none. */
-void vm_html_code(vm_html *h, const vm_record *v);
+void vm_rec_html_code(vm_rec_html *h, const vm_rec_event *v);
 /* Its place in that list, -1: none. */
-long vm_html_code_of(const vm_html *h, const vm_record *v);
+long vm_rec_html_code_of(const vm_rec_html *h, const vm_rec_event *v);
 /* Fetches the critical path; false: memory is out. */
-bool vm_html_open_path(vm_html *h);
-void vm_html_drop_path(vm_html *h);
+bool vm_rec_html_open_path(vm_rec_html *h);
+void vm_rec_html_drop_path(vm_rec_html *h);
 /* Writes the instructions of the path to the list of instructions. */
-void vm_html_path_code(vm_html *h);
+void vm_rec_html_path_code(vm_rec_html *h);
 /* Writes figures, path, idle gaps, the fault and findings as members of the page's object. False:
  * memory is out. */
-bool vm_html_why(vm_html *h);
+bool vm_rec_html_why(vm_rec_html *h);
 
 #endif

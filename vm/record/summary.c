@@ -11,13 +11,13 @@ static vm_time cover(vm_time *until, vm_time start, vm_time end) {
   return end - from;
 }
 
-typedef struct untils {
-  vm_time engine[ISA_NENGINES], dge[VM_SUMMARY_QUEUES], dma, any;
-} untils;
+typedef struct busy_ends {
+  vm_time engine[ISA_NENGINES], dge[VM_REC_QUEUES], dma, any;
+} busy_ends;
 
-static void add_insn(const vm_trace_view *t, vm_summary *s, untils *u, const vm_record *v) {
+static void add_insn(const vm_rec_view *t, vm_rec_summary *s, busy_ends *u, const vm_rec_event *v) {
   uint32_t number;
-  const isa_insn *in = vm_trace_insn(t, v, &number);
+  const isa_insn *in = vm_rec_insn(t, v, &number);
   if (v->engine >= ISA_NENGINES) return;
   s->engine[v->engine].count++;
   s->engine[v->engine].sum += v->end - v->start;
@@ -30,10 +30,11 @@ static void add_insn(const vm_trace_view *t, vm_summary *s, untils *u, const vm_
   }
 }
 
-static void add_share(const vm_trace_view *t, vm_summary *s, untils *u, const vm_record *v) {
+static void add_share(const vm_rec_view *t, vm_rec_summary *s, busy_ends *u,
+                      const vm_rec_event *v) {
   const isa_core *core = &t->p->cores[0];
-  unsigned q = v->id < core->nqueues ? core->queues[v->id].dge % VM_SUMMARY_QUEUES : ISA_DGE_none;
-  vm_ends ends = vm_trace_ends(t, v);
+  unsigned q = v->id < core->nqueues ? core->queues[v->id].dge % VM_REC_QUEUES : ISA_DGE_none;
+  vm_rec_ends ends = vm_rec_ends_of(t, v);
   s->dge[q].count++;
   s->dge[q].sum += v->end - v->start;
   s->dge[q].active += cover(&u->dge[q], v->start, v->end);
@@ -46,14 +47,14 @@ static void add_share(const vm_trace_view *t, vm_summary *s, untils *u, const vm
   s->hbm_written += ends.dst == ISA_HBM ? v->bytes : 0;
 }
 
-bool vm_trace_summary(const vm_trace_view *t, const uint32_t *by_start, vm_summary *s) {
-  untils u = {0};
+bool vm_rec_summarise(const vm_rec_view *t, const uint32_t *by_start, vm_rec_summary *s) {
+  busy_ends u = {0};
   memset(s, 0, sizeof *s);
-  uint64_t *transfers = vm_trace_transfers(t, &s->dma_transfers);
+  uint64_t *transfers = vm_rec_transfers(t, &s->dma_transfers);
   if (!transfers) return false;
-  vm_trace_drop(t, transfers, sizeof *transfers);
+  vm_rec_free_array(t, transfers, sizeof *transfers);
   for (uint32_t k = 0; k < t->n; k++) {
-    const vm_record *v = vm_record_at(t->r, by_start[k]);
+    const vm_rec_event *v = vm_rec_at(t->r, by_start[k]);
     if (v->kind == VM_EV_INSN)
       add_insn(t, s, &u, v);
     else if (v->kind == VM_EV_DMA)

@@ -6,8 +6,8 @@
 
 typedef enum row_mode { HEADER, CSV_ROW, JSON_ROW } row_mode;
 typedef struct table {
-  vm_trace_view t;
-  vm_sink out;
+  vm_rec_view t;
+  vm_rec_sink out;
   uint32_t *order, *from;
   uint64_t *transfers;
   isa_buf text; /* of the cell being made */
@@ -46,7 +46,7 @@ static void put_u64(table *w, const char *name, uint64_t v) {
 
 /* A time in units of 10^digits fs. */
 static void put_units(table *w, const char *name, vm_time t, int digits) {
-  if (cell(w, name)) vm_put_time(&w->out.b, t, digits);
+  if (cell(w, name)) vm_rec_put_time(&w->out.b, t, digits);
 }
 
 static void put_percent(table *w, const char *name, double num, double den) {
@@ -61,7 +61,7 @@ static void put_str(table *w, const char *name, const char *s) {
   isa_buf *b = &w->out.b;
   if (!cell(w, name)) return;
   if (w->mode == JSON_ROW) {
-    vm_put_json(b, s);
+    vm_rec_put_json(b, s);
   } else if (!s[strcspn(s, ",\"\r\n")]) {
     isa_buf_puts(b, s);
   } else {
@@ -85,24 +85,24 @@ static void put_exact(table *w, vm_time start, vm_time end) {
 
 /* ---- Rows --------------------------------------------------------------------------------- */
 
-static const char *place_text(table *w, const vm_record *v) {
-  isa_line at = vm_trace_line(&w->t, v);
+static const char *place_text(table *w, const vm_rec_event *v) {
+  isa_line at = vm_rec_line(&w->t, v);
   w->text.len = 0;
   if (!at.file) return "";
-  isa_buf_printf(&w->text, "%s:%u", vm_trace_file(&w->t, at.file), at.line);
+  isa_buf_printf(&w->text, "%s:%u", vm_rec_file(&w->t, at.file), at.line);
   return isa_buf_str(&w->text);
 }
 
-static void instruction_row(table *w, uint32_t i, const vm_record *v) {
+static void instruction_row(table *w, uint32_t i, const vm_rec_event *v) {
   uint32_t number;
-  const isa_insn *in = vm_trace_insn(&w->t, v, &number);
+  const isa_insn *in = vm_rec_insn(&w->t, v, &number);
   uint32_t wait = w->from ? w->from[i] : 0;
-  const vm_record *before = wait ? vm_record_at(w->t.r, wait - 1) : v;
+  const vm_rec_event *before = wait ? vm_rec_at(w->t.r, wait - 1) : v;
   put_span(w, v->start, v->end);
   put_str(w, "engine", v->engine < ISA_NENGINES ? isa_engines[v->engine].name : "?");
   put_u64(w, "pcore_idx", 0);
   put_str(w, "opcode", in ? isa_ops[in->op].profile_name : "?");
-  put_str(w, "operands", vm_trace_operands(&w->t, v));
+  put_str(w, "operands", vm_rec_operands(&w->t, v));
   put_str(w, "compiler_opcode", in ? isa_ops[in->op].name : "?");
   put_u64(w, "id", i);
   put_u64(w, "pc", v->pc);
@@ -111,14 +111,14 @@ static void instruction_row(table *w, uint32_t i, const vm_record *v) {
   put_exact(w, v->start, v->end);
 }
 
-static const char *queue_type(const table *w, const vm_record *v) {
+static const char *queue_type(const table *w, const vm_rec_event *v) {
   static const char *const names[] = {"data", "software_dynamic", "hardware_dynamic"};
   const isa_core *core = &w->t.p->cores[0];
   return v->id < core->nqueues && core->queues[v->id].dge < 3 ? names[core->queues[v->id].dge]
                                                               : "unknown";
 }
 
-static void dma_row(table *w, uint32_t i, const vm_record *v) {
+static void dma_row(table *w, uint32_t i, const vm_rec_event *v) {
   put_span(w, v->start, v->end);
   put_u64(w, "pcore_idx", 0);
   put_u64(w, "id", i);
@@ -130,9 +130,9 @@ static void dma_row(table *w, uint32_t i, const vm_record *v) {
   put_u64(w, "transfer_bytes", v->bytes);
   put_ratio(w, "throughput", (double)v->bytes * 1e15, (double)(v->end - v->start));
   put_str(w, "queue_type", queue_type(w, v));
-  put_str(w, "variable", vm_trace_ends(&w->t, v).tensor);
+  put_str(w, "variable", vm_rec_ends_of(&w->t, v).tensor);
   w->text.len = 0;
-  vm_trace_queue(&w->t, v->id, &w->text);
+  vm_rec_put_queue(&w->t, v->id, &w->text);
   put_str(w, "queue_name", isa_buf_str(&w->text));
   put_u64(w, "queue_idx", v->id);
   put_exact(w, v->start, v->end);
@@ -146,15 +146,15 @@ static const char *update_type(const isa_insn *in) {
   return isa_op_is_dma(in->op) ? "sem_inc" : names[in->upd.kind % ISA_NUPDS];
 }
 
-static void update_row(table *w, uint32_t i, const vm_record *v) {
+static void update_row(table *w, uint32_t i, const vm_rec_event *v) {
   static const char *const sources[ISA_NENGINES] = {"Tensor", "Vector", "Scalar", "GpSimd", "Sync"};
   uint32_t number;
-  const isa_insn *in = vm_trace_insn(&w->t, v, &number);
+  const isa_insn *in = vm_rec_insn(&w->t, v, &number);
   (void)i;
   put_u64(w, "timestamp", v->start / VM_NS);
   w->text.len = 0;
   isa_buf_printf(&w->text, "S[%u] (", v->id);
-  vm_trace_sem(&w->t, v->id, &w->text);
+  vm_rec_put_sem(&w->t, v->id, &w->text);
   isa_buf_puts(&w->text, ")");
   put_str(w, "id", isa_buf_str(&w->text));
   put_u64(w, "value", v->value);
@@ -178,7 +178,7 @@ static void active_row(table *w, unsigned engine, vm_time start, vm_time end) {
   end_row(w);
 }
 
-static void summary_engine(table *w, const vm_summary *s, unsigned e, vm_time total) {
+static void summary_engine(table *w, const vm_rec_summary *s, unsigned e, vm_time total) {
   static const char *const fields[ISA_NENGINES][5] = {
 #define FIELDS(engine)                                                       \
   {engine "_engine_instruction_time", engine "_engine_active_time",          \
@@ -197,8 +197,8 @@ static void summary_engine(table *w, const vm_summary *s, unsigned e, vm_time to
   put_percent(w, fields[e][4], f.utilization[e], 1);
 }
 
-static void summary_dge(table *w, const vm_summary *s, unsigned q, vm_time total) {
-  static const char *const fields[VM_SUMMARY_QUEUES][6] = {
+static void summary_dge(table *w, const vm_rec_summary *s, unsigned q, vm_time total) {
+  static const char *const fields[VM_REC_QUEUES][6] = {
 #define FIELDS(kind)                                                                   \
   {kind "_dma_active_time", kind "_dma_active_time_percent", kind "_dma_packet_count", \
    kind "_dma_size",        kind "_dma_packet_percent",      kind "_dma_size_percent"}
@@ -232,7 +232,7 @@ static void summary_flops(table *w, const soma_stats *s) {
 }
 
 /* High-water marks: bytes of a partition touched, and of all partitions in use by tiles at once. */
-static void summary_memory(table *w, const vm_use *use) {
+static void summary_memory(table *w, const vm_rec_usage *use) {
   const soma_stats *s = &w->t.r->stats;
   if (w->t.r->has_stats) {
     put_u64(w, "sbuf_touched_partition_bytes", s->sbuf_touched);
@@ -242,7 +242,7 @@ static void summary_memory(table *w, const vm_use *use) {
   put_u64(w, "psum_live_peak_bytes", use->peak[1]);
 }
 
-static void summary_row(table *w, const vm_summary *s, const vm_use *use) {
+static void summary_row(table *w, const vm_rec_summary *s, const vm_rec_usage *use) {
   const soma_recorder *r = w->t.r;
   vm_time total = r->has_stats ? r->stats.time : w->t.total;
   put_units(w, "total_time", total, 15);
@@ -258,7 +258,7 @@ static void summary_row(table *w, const vm_summary *s, const vm_use *use) {
   put_u64(w, "dma_transfer_count", r->has_stats ? r->stats.dma_transfers : s->dma_transfers);
   put_u64(w, "dma_transfer_total_bytes", r->has_stats ? r->stats.dma_bytes : s->dma_bytes);
   put_u64(w, "dma_queue_count", w->t.p->cores[0].nqueues);
-  for (unsigned q = 0; q < VM_SUMMARY_QUEUES; q++) summary_dge(w, s, q, total);
+  for (unsigned q = 0; q < VM_REC_QUEUES; q++) summary_dge(w, s, q, total);
   put_u64(w, "hbm_read_bytes", r->has_stats ? r->stats.hbm_read_bytes : s->hbm_read);
   put_u64(w, "hbm_write_bytes", r->has_stats ? r->stats.hbm_write_bytes : s->hbm_written);
   for (unsigned e = 0; e < ISA_NENGINES; e++) summary_engine(w, s, e, total);
@@ -272,11 +272,11 @@ static void summary_row(table *w, const vm_summary *s, const vm_use *use) {
 
 /* ---- Tables ------------------------------------------------------------------------------- */
 
-typedef void row_fn(table *w, uint32_t i, const vm_record *v);
+typedef void row_fn(table *w, uint32_t i, const vm_rec_event *v);
 
 static void event_rows(table *w, unsigned kind, row_fn *row) {
   if (w->mode == HEADER) {
-    vm_record none = {.engine = UINT8_MAX, .kind = (uint8_t)kind, .value = UINT32_MAX};
+    vm_rec_event none = {.engine = UINT8_MAX, .kind = (uint8_t)kind, .value = UINT32_MAX};
     uint32_t *from = w->from;
     uint64_t *transfers = w->transfers;
     w->from = NULL, w->transfers = NULL; /* the row of no event */
@@ -285,8 +285,8 @@ static void event_rows(table *w, unsigned kind, row_fn *row) {
     end_row(w);
     w->mode = CSV_ROW;
   }
-  for (uint32_t k = 0; k < w->t.n && vm_sink_row(&w->out); k++) {
-    const vm_record *v = vm_record_at(w->t.r, w->order[k]);
+  for (uint32_t k = 0; k < w->t.n && vm_rec_sink_row(&w->out); k++) {
+    const vm_rec_event *v = vm_rec_at(w->t.r, w->order[k]);
     if (v->kind != kind) continue;
     row(w, w->order[k], v);
     end_row(w);
@@ -301,8 +301,8 @@ static void active_rows(table *w) {
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
     vm_time start = 0, end = 0;
     bool open = false;
-    for (uint32_t k = 0; k < w->t.n && vm_sink_row(&w->out); k++) {
-      const vm_record *v = vm_record_at(w->t.r, w->order[k]);
+    for (uint32_t k = 0; k < w->t.n && vm_rec_sink_row(&w->out); k++) {
+      const vm_rec_event *v = vm_rec_at(w->t.r, w->order[k]);
       if (v->kind != VM_EV_INSN || v->engine != e) continue;
       if (open && v->start > end) active_row(w, e, start, end);
       start = open && v->start <= end ? start : v->start;
@@ -314,9 +314,9 @@ static void active_rows(table *w) {
 }
 
 static void summary_rows(table *w) {
-  vm_summary s;
-  vm_use use = {0};
-  if (!vm_trace_summary(&w->t, w->order, &s) || !vm_trace_use(&w->t, w->order, &use)) {
+  vm_rec_summary s;
+  vm_rec_usage use = {0};
+  if (!vm_rec_summarise(&w->t, w->order, &s) || !vm_rec_usage_of(&w->t, w->order, &use)) {
     w->out.b.failed = true;
     return;
   }
@@ -325,7 +325,7 @@ static void summary_rows(table *w) {
     w->mode = CSV_ROW;
   }
   summary_row(w, &s, &use);
-  vm_use_free(&w->t, &use);
+  vm_rec_usage_free(&w->t, &use);
 }
 
 static void rows(table *w, soma_table which) {
@@ -342,19 +342,19 @@ soma_status soma_write_table(const soma_recorder *r, const soma_program *p, soma
                              soma_table_format format, soma_write_fn write, void *ud) {
   table w = {.mode = format == SOMA_JSON_LINES ? JSON_ROW : HEADER, .first = true};
   if ((unsigned)which >= SOMA_TABLES || (unsigned)format > SOMA_JSON_LINES) return SOMA_ARG;
-  if (!vm_trace_open(&w.t, r, p)) return SOMA_NOMEM;
-  vm_sink_open(&w.out, &w.t.al, write, ud);
+  if (!vm_rec_open(&w.t, r, p)) return SOMA_NOMEM;
+  vm_rec_sink_open(&w.out, &w.t.al, write, ud);
   isa_buf_init(&w.text, &w.t.al);
-  w.order = vm_trace_by_start(&w.t);
-  w.from = vm_trace_links(&w.t);
-  w.transfers = vm_trace_transfers(&w.t, NULL);
+  w.order = vm_rec_by_start(&w.t);
+  w.from = vm_rec_links(&w.t);
+  w.transfers = vm_rec_transfers(&w.t, NULL);
   if (w.order && w.from && w.transfers) rows(&w, which);
   if (!w.order || !w.from || !w.transfers || w.text.failed) w.out.b.failed = true;
-  vm_trace_drop(&w.t, w.order, sizeof *w.order);
-  vm_trace_drop(&w.t, w.from, sizeof *w.from);
-  vm_trace_drop(&w.t, w.transfers, sizeof *w.transfers);
+  vm_rec_free_array(&w.t, w.order, sizeof *w.order);
+  vm_rec_free_array(&w.t, w.from, sizeof *w.from);
+  vm_rec_free_array(&w.t, w.transfers, sizeof *w.transfers);
   isa_buf_free(&w.text);
-  soma_status s = vm_sink_close(&w.out, &w.t);
-  vm_trace_close(&w.t);
+  soma_status s = vm_rec_sink_close(&w.out, &w.t);
+  vm_rec_close(&w.t);
   return s;
 }

@@ -6,8 +6,8 @@
 enum { ROWS = ISA_NENGINES + ISA_MAX_QUEUES, LABEL = 10, SHARE = 9, NARROW = 40, WIDE = 1000 };
 
 typedef struct timeline {
-  vm_trace_view t;
-  vm_sink out;
+  vm_rec_view t;
+  vm_rec_sink out;
   vm_time from, span;
   uint32_t columns;
   vm_time *busy, *waits; /* [row][column]: time in it, of a queue summed over its rings */
@@ -40,7 +40,7 @@ static void add_span(const timeline *l, vm_time *row, vm_time start, vm_time end
   }
 }
 
-static void add_event(timeline *l, const vm_record *v) {
+static void add_event(timeline *l, const vm_rec_event *v) {
   if (v->kind == VM_EV_DMA && v->id < ISA_MAX_QUEUES) {
     uint32_t row = ISA_NENGINES + v->id;
     l->seen[row]++;
@@ -82,12 +82,12 @@ static void put_ruler(timeline *l) {
   for (uint32_t c = 0; c + step / 2 < l->columns; c += step) {
     tick.len = 0;
     isa_buf_puts(&tick, "|");
-    vm_put_span(&tick, column_start(l, c));
+    vm_rec_put_span(&tick, column_start(l, c));
     isa_buf_printf(b, "%*s%s", (int)(c - used), "", isa_buf_str(&tick));
     used = c + (uint32_t)tick.len;
   }
   isa_buf_puts(b, "\n");
-  vm_sink_part(&l->out, &tick);
+  vm_rec_sink_part(&l->out, &tick);
 }
 
 static void put_row(timeline *l, uint32_t row) {
@@ -96,9 +96,9 @@ static void put_row(timeline *l, uint32_t row) {
   if (row < ISA_NENGINES)
     isa_buf_puts(&name, isa_engines[row].name);
   else
-    vm_trace_queue(&l->t, row - ISA_NENGINES, &name);
+    vm_rec_put_queue(&l->t, row - ISA_NENGINES, &name);
   isa_buf_printf(b, "%-*.*s|", LABEL, LABEL, isa_buf_str(&name));
-  vm_sink_part(&l->out, &name);
+  vm_rec_sink_part(&l->out, &name);
   for (uint32_t c = 0; c < l->columns; c++) {
     char mark = mark_of(l, row, c);
     isa_buf_add(b, &mark, 1);
@@ -113,7 +113,7 @@ static void put_timeline(timeline *l) {
   isa_buf *b = &l->out.b;
   put_ruler(l);
   bool queues = false;
-  for (uint32_t row = 0; row < ROWS && vm_sink_row(&l->out); row++)
+  for (uint32_t row = 0; row < ROWS && vm_rec_sink_row(&l->out); row++)
     if (l->seen[row]) {
       put_row(l, row);
       queues = queues || row >= ISA_NENGINES;
@@ -125,9 +125,9 @@ static void put_timeline(timeline *l) {
                    "%*squeues: rings at work, 1-9 a-g (16), . less than one; %% of these rings\n",
                    LABEL + 1, "");
   isa_buf_printf(b, "%*s", LABEL + 1, "");
-  vm_put_span(b, l->t.total);
+  vm_rec_put_span(b, l->t.total);
   isa_buf_puts(b, " in all, a column is ");
-  vm_put_span(b, l->span / l->columns);
+  vm_rec_put_span(b, l->span / l->columns);
   isa_buf_puts(b, "\n");
   if (l->t.r->dropped)
     isa_buf_printf(b, "%*s%llu events were not kept\n", LABEL + 1, "",
@@ -139,24 +139,24 @@ soma_status soma_write_timeline(const soma_recorder *r, const soma_program *p, u
   timeline l = {0};
   width = width == 0 ? 80 : width < NARROW ? NARROW : width > WIDE ? WIDE : width;
   l.columns = width - LABEL - SHARE - 2;
-  if (!vm_trace_open(&l.t, r, p)) return SOMA_NOMEM;
+  if (!vm_rec_open(&l.t, r, p)) return SOMA_NOMEM;
   l.from = r->dropped || r->o.from ? l.t.begin : 0;
   l.span = l.t.total > l.from ? l.t.total - l.from : 1;
   size_t size = (size_t)ROWS * l.columns * sizeof *l.busy;
-  uint32_t *order = vm_trace_by_start(&l.t);
+  uint32_t *order = vm_rec_by_start(&l.t);
   l.busy = isa_zalloc(&l.t.al, size);
   l.waits = isa_zalloc(&l.t.al, size);
-  vm_sink_open(&l.out, &l.t.al, write, ud);
+  vm_rec_sink_open(&l.out, &l.t.al, write, ud);
   if (order && l.busy && l.waits) {
-    for (uint32_t k = 0; k < l.t.n; k++) add_event(&l, vm_record_at(r, order[k]));
+    for (uint32_t k = 0; k < l.t.n; k++) add_event(&l, vm_rec_at(r, order[k]));
     put_timeline(&l);
   } else {
     l.out.b.failed = true;
   }
-  vm_trace_drop(&l.t, order, sizeof *order);
+  vm_rec_free_array(&l.t, order, sizeof *order);
   isa_free(&l.t.al, l.busy, size);
   isa_free(&l.t.al, l.waits, size);
-  soma_status s = vm_sink_close(&l.out, &l.t);
-  vm_trace_close(&l.t);
+  soma_status s = vm_rec_sink_close(&l.out, &l.t);
+  vm_rec_close(&l.t);
   return s;
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool vm_trace_open(vm_trace_view *t, const soma_recorder *r, const soma_program *p) {
+bool vm_rec_open(vm_rec_view *t, const soma_recorder *r, const soma_program *p) {
   memset(t, 0, sizeof *t);
   t->r = r;
   t->p = p->p;
@@ -20,42 +20,42 @@ bool vm_trace_open(vm_trace_view *t, const soma_recorder *r, const soma_program 
   }
   t->begin = t->n ? UINT64_MAX : 0;
   for (uint32_t i = 0; i < t->n; i++) {
-    const vm_record *v = vm_record_at(r, i);
+    const vm_rec_event *v = vm_rec_at(r, i);
     t->begin = v->start < t->begin ? v->start : t->begin;
     t->total = v->end > t->total ? v->end : t->total;
   }
   return true;
 }
 
-void vm_trace_close(vm_trace_view *t) { isa_arena_free(&t->arena); }
+void vm_rec_close(vm_rec_view *t) { isa_arena_free(&t->arena); }
 
-const isa_insn *vm_trace_insn(const vm_trace_view *t, const vm_record *v, uint32_t *number) {
-  unsigned e = vm_record_engine(v);
+const isa_insn *vm_rec_insn(const vm_rec_view *t, const vm_rec_event *v, uint32_t *number) {
+  unsigned e = vm_rec_engine(v);
   *number = UINT32_MAX;
   if (e >= ISA_NENGINES || v->pc >= t->p->cores[0].code[e].n) return NULL;
   *number = t->base[e] + v->pc;
   return &t->p->cores[0].code[e].insns[v->pc];
 }
 
-isa_line vm_trace_line(const vm_trace_view *t, const vm_record *v) {
-  unsigned e = vm_record_engine(v);
+isa_line vm_rec_line(const vm_rec_view *t, const vm_rec_event *v) {
+  unsigned e = vm_rec_engine(v);
   if (e >= ISA_NENGINES) return (isa_line){0, 0};
   const isa_code *c = &t->p->cores[0].code[e];
   return c->lines && v->pc < c->n ? c->lines[v->pc] : (isa_line){0, 0};
 }
 
-const char *vm_trace_file(const vm_trace_view *t, uint32_t file) {
+const char *vm_rec_file(const vm_rec_view *t, uint32_t file) {
   return file ? t->p->files[file - 1] : "";
 }
 
-const char *vm_trace_operands(vm_trace_view *t, const vm_record *v) {
+const char *vm_rec_operands(vm_rec_view *t, const vm_rec_event *v) {
   uint32_t number;
-  const isa_insn *in = vm_trace_insn(t, v, &number);
+  const isa_insn *in = vm_rec_insn(t, v, &number);
   if (!in) return "";
   if (!t->text[number]) {
     isa_buf b;
     isa_buf_init(&b, &t->al);
-    isa_print_insn(t->p, 0, vm_record_engine(v), in, &b);
+    isa_print_insn(t->p, 0, vm_rec_engine(v), in, &b);
     const char *s = isa_buf_str(&b);
     s += strcspn(s, " ");
     s += strspn(s, " ");
@@ -66,7 +66,7 @@ const char *vm_trace_operands(vm_trace_view *t, const vm_record *v) {
   return t->text[number] ? t->text[number] : "";
 }
 
-void vm_trace_sem(const vm_trace_view *t, uint32_t id, isa_buf *out) {
+void vm_rec_put_sem(const vm_rec_view *t, uint32_t id, isa_buf *out) {
   const char *name = id < ISA_NSEMS ? t->p->cores[0].sem_names[id] : NULL;
   if (name)
     isa_buf_puts(out, name);
@@ -74,7 +74,7 @@ void vm_trace_sem(const vm_trace_view *t, uint32_t id, isa_buf *out) {
     isa_buf_printf(out, "sem%u", id);
 }
 
-void vm_trace_queue(const vm_trace_view *t, uint32_t id, isa_buf *out) {
+void vm_rec_put_queue(const vm_rec_view *t, uint32_t id, isa_buf *out) {
   const isa_core *core = &t->p->cores[0];
   if (id < core->nqueues && core->queues[id].name)
     isa_buf_puts(out, core->queues[id].name);
@@ -95,31 +95,30 @@ static int by_start(const void *a, const void *b) {
   return x->i < y->i ? -1 : 1;
 }
 
-uint32_t *vm_trace_by_start(const vm_trace_view *t) {
+uint32_t *vm_rec_by_start(const vm_rec_view *t) {
   start_key *keys = isa_zalloc(&t->al, ((size_t)t->n + 1) * sizeof *keys);
-  uint32_t *out = vm_trace_array(t, sizeof *out);
+  uint32_t *out = vm_rec_new_array(t, sizeof *out);
   if (keys && out) {
-    for (uint32_t i = 0; i < t->n; i++) keys[i] = (start_key){vm_record_at(t->r, i)->start, i};
+    for (uint32_t i = 0; i < t->n; i++) keys[i] = (start_key){vm_rec_at(t->r, i)->start, i};
     qsort(keys, t->n, sizeof *keys, by_start);
     for (uint32_t i = 0; i < t->n; i++) out[i] = keys[i].i;
   } else {
-    vm_trace_drop(t, out, sizeof *out);
+    vm_rec_free_array(t, out, sizeof *out);
     out = NULL;
   }
   isa_free(&t->al, keys, ((size_t)t->n + 1) * sizeof *keys);
   return out;
 }
 
-uint8_t *vm_trace_lanes(const vm_trace_view *t, const uint32_t *order,
-                        uint32_t used[ISA_NENGINES]) {
-  vm_time ends[ISA_NENGINES][VM_LANES_MAX] = {{0}};
-  uint8_t *lanes = vm_trace_array(t, 1);
+uint8_t *vm_rec_lanes(const vm_rec_view *t, const uint32_t *order, uint32_t used[ISA_NENGINES]) {
+  vm_time ends[ISA_NENGINES][VM_REC_LANES] = {{0}};
+  uint8_t *lanes = vm_rec_new_array(t, 1);
   memset(used, 0, ISA_NENGINES * sizeof *used);
   for (uint32_t k = 0; lanes && k < t->n; k++) {
-    const vm_record *v = vm_record_at(t->r, order[k]);
+    const vm_rec_event *v = vm_rec_at(t->r, order[k]);
     if (v->kind != VM_EV_INSN || v->engine >= ISA_NENGINES) continue;
     uint32_t l = 0;
-    while (l + 1 < VM_LANES_MAX && l < used[v->engine] && ends[v->engine][l] > v->start) l++;
+    while (l + 1 < VM_REC_LANES && l < used[v->engine] && ends[v->engine][l] > v->start) l++;
     ends[v->engine][l] = v->end;
     used[v->engine] = l + 1 > used[v->engine] ? l + 1 : used[v->engine];
     lanes[order[k]] = (uint8_t)l;
@@ -130,16 +129,16 @@ uint8_t *vm_trace_lanes(const vm_trace_view *t, const uint32_t *order,
 /* ---- Operands ----------------------------------------------------------------------------- */
 
 static uint32_t add_access(const isa_core *core, uint32_t ap, bool writes, uint32_t n,
-                           vm_access *out) {
-  if (!ap || ap > core->naps || n + 2 > VM_APS_MAX) return n;
+                           vm_rec_access *out) {
+  if (!ap || ap > core->naps || n + 2 > VM_REC_APS) return n;
   const isa_ap *a = &core->aps[ap - 1];
-  out[n++] = (vm_access){a, writes};
+  out[n++] = (vm_rec_access){a, writes};
   if (a->index_kind != ISA_INDEX_none && a->index && a->index <= core->naps)
-    out[n++] = (vm_access){&core->aps[a->index - 1], false};
+    out[n++] = (vm_rec_access){&core->aps[a->index - 1], false};
   return n;
 }
 
-uint32_t vm_trace_accesses(const isa_program *p, const isa_insn *in, vm_access out[VM_APS_MAX]) {
+uint32_t vm_rec_accesses(const isa_program *p, const isa_insn *in, vm_rec_access out[VM_REC_APS]) {
   const isa_core *core = &p->cores[0];
   const isa_form *form = isa_form_of(in->op);
   uint32_t n = 0;
@@ -175,10 +174,10 @@ static const char *tensor_name(const isa_program *p, const isa_ap *ap) {
   return name ? name : "";
 }
 
-static vm_ends ends_of(const isa_program *p, const isa_insn *in) {
-  vm_access a[VM_APS_MAX];
-  vm_ends ends = {0, 0, ""};
-  uint32_t n = vm_trace_accesses(p, in, a);
+static vm_rec_ends ends_of(const isa_program *p, const isa_insn *in) {
+  vm_rec_access a[VM_REC_APS];
+  vm_rec_ends ends = {0, 0, ""};
+  uint32_t n = vm_rec_accesses(p, in, a);
   for (uint32_t i = 0; i < n; i++) {
     uint8_t *end = a[i].writes ? &ends.dst : &ends.src;
     if (*end) continue; /* an index vector, or a further source */
@@ -188,18 +187,18 @@ static vm_ends ends_of(const isa_program *p, const isa_insn *in) {
   return ends;
 }
 
-vm_ends vm_trace_ends(const vm_trace_view *t, const vm_record *v) {
+vm_rec_ends vm_rec_ends_of(const vm_rec_view *t, const vm_rec_event *v) {
   uint32_t number;
-  const isa_insn *in = vm_trace_insn(t, v, &number);
-  vm_ends none = {0, 0, ""};
+  const isa_insn *in = vm_rec_insn(t, v, &number);
+  vm_rec_ends none = {0, 0, ""};
   if (!in || !isa_op_is_dma(in->op)) return none;
   if (in->op != ISA_OP_dma_trigger) return ends_of(t->p, in);
   if (v->id >= t->p->cores[0].nqueues || !t->p->cores[0].queues[v->id].nstatics) return none;
   /* The event does not tell which of the queue's transfers it was. */
   const isa_queue *q = &t->p->cores[0].queues[v->id];
-  vm_ends ends = ends_of(t->p, &q->statics[0]);
+  vm_rec_ends ends = ends_of(t->p, &q->statics[0]);
   for (uint32_t i = 1; i < q->nstatics; i++) {
-    vm_ends other = ends_of(t->p, &q->statics[i]);
+    vm_rec_ends other = ends_of(t->p, &q->statics[i]);
     ends.src = ends.src == other.src ? ends.src : 0;
     ends.dst = ends.dst == other.dst ? ends.dst : 0;
     ends.tensor = strcmp(ends.tensor, other.tensor) == 0 ? ends.tensor : "";
@@ -207,19 +206,19 @@ vm_ends vm_trace_ends(const vm_trace_view *t, const vm_record *v) {
   return ends;
 }
 
-uint64_t *vm_trace_transfers(const vm_trace_view *t, uint64_t *count) {
+uint64_t *vm_rec_transfers(const vm_rec_view *t, uint64_t *count) {
   uint32_t total = t->base[ISA_NENGINES], number;
   size_t size = (size_t)total * ISA_NDMA * sizeof(uint32_t) + 1;
   uint32_t *nth = isa_zalloc(&t->al, size); /* shares of an instruction so far, by DMA engine */
-  uint64_t *out = vm_trace_array(t, sizeof *out);
+  uint64_t *out = vm_rec_new_array(t, sizeof *out);
   if (!nth || !out) {
-    vm_trace_drop(t, out, sizeof *out);
+    vm_rec_free_array(t, out, sizeof *out);
     isa_free(&t->al, nth, size);
     return NULL;
   }
   for (uint32_t i = 0; i < t->n; i++) {
-    const vm_record *v = vm_record_at(t->r, i);
-    if (v->kind == VM_EV_DMA && vm_trace_insn(t, v, &number))
+    const vm_rec_event *v = vm_rec_at(t->r, i);
+    if (v->kind == VM_EV_DMA && vm_rec_insn(t, v, &number))
       out[i] = (uint64_t)nth[(size_t)number * ISA_NDMA + v->engine % ISA_NDMA]++ * total + number;
   }
   for (uint32_t k = 0; count && k < total; k++) {

@@ -13,20 +13,20 @@ static void out_of_memory(vm_saver *s) {
 
 static void save_i64(vm_saver *s, int64_t *v) {
   uint64_t bits = (uint64_t)*v;
-  save_u64(s, &bits);
+  vm_save_u64(s, &bits);
   *v = (int64_t)bits;
 }
 
 /* An instruction that a report may name; 0 also where there is none. */
 static void walk_pc(vm_saver *s, const vm_core *c, unsigned engine, uint32_t *pc) {
-  save_u32(s, pc);
+  vm_save_u32(s, pc);
   vm_saver_need(s, *pc == 0 || *pc < c->code->code[engine].n,
                 "a check names an instruction that is none");
 }
 
 static void walk_place(vm_saver *s, const vm_core *c, uint8_t *engine, uint32_t *pc) {
   uint32_t e = *engine;
-  save_below(s, &e, ISA_NENGINES, "engine");
+  vm_save_below(s, &e, ISA_NENGINES, "engine");
   *engine = (uint8_t)e;
   walk_pc(s, c, e, pc);
 }
@@ -45,12 +45,12 @@ static void walk_text(vm_saver *s, isa_buf *b) {
 }
 
 static void walk_finding(vm_saver *s, const vm_core *c, vm_finding *f) {
-  save_u8(s, &f->kind);
+  vm_save_u8(s, &f->kind);
   walk_place(s, c, &f->engine, &f->pc);
-  save_u8(s, &f->other_engine);
-  save_u32(s, &f->other_pc);
-  save_time(s, &f->time);
-  save_time(s, &f->other_time);
+  vm_save_u8(s, &f->other_engine);
+  vm_save_u32(s, &f->other_pc);
+  vm_save_time(s, &f->time);
+  vm_save_time(s, &f->other_time);
   vm_saver_need(s, f->kind < VM_NCHECKS && f->other_engine <= ISA_NENGINES,
                 "a finding is of no check");
   walk_text(s, &f->text);
@@ -62,15 +62,15 @@ static void walk_seen(vm_saver *s, uint64_t *seen) {
   vm_saver_count(s, &n, SEEN_PAIRS, 12, "pairs of places");
   for (uint32_t i = 0; i < n && !s->failed; i++, slot++) {
     while (!s->reads && !seen[slot]) slot++;
-    save_below(s, &slot, SEEN_PAIRS, "pair of places");
-    save_u64(s, &seen[slot]);
+    vm_save_below(s, &slot, SEEN_PAIRS, "pair of places");
+    vm_save_u64(s, &seen[slot]);
   }
 }
 
 static void walk_findings(vm_saver *s, vm_core *c) {
   struct vm_check *k = c->check;
   uint32_t n = k->nfindings;
-  save_u64(s, &k->count);
+  vm_save_u64(s, &k->count);
   vm_saver_count(s, &n, VM_FINDINGS, 30, "findings");
   for (uint32_t i = 0; i < n && !s->failed; i++) {
     if (s->reads) isa_buf_init(&k->findings[k->nfindings++].text, &c->al);
@@ -87,7 +87,7 @@ static void walk_findings(vm_saver *s, vm_core *c) {
 typedef struct clocks {
   vm_saver *s;
   vm_core *c;
-  snapshot **v; /* when it reads */
+  vm_ck_snapshot **v; /* when it reads */
   uint32_t n, cap;
 } clocks;
 
@@ -103,7 +103,7 @@ static bool add_snapshot(clocks *w) {
 }
 
 /* The number of a snapshot that is written, 0 for NULL. */
-static uint32_t number_of(clocks *w, snapshot *p) {
+static uint32_t number_of(clocks *w, vm_ck_snapshot *p) {
   uint64_t saves = w->c->check->saves;
   if (!p) return 0;
   if (p->saved != saves) {
@@ -114,10 +114,10 @@ static uint32_t number_of(clocks *w, snapshot *p) {
 }
 
 /* A reference to a snapshot. */
-static void walk_snapshot(clocks *w, snapshot **p) {
+static void walk_snapshot(clocks *w, vm_ck_snapshot **p) {
   vm_saver *s = w->s;
   uint32_t ncomps = w->c->check->ncomps, number = s->reads ? 0 : number_of(w, *p);
-  save_below(s, &number, w->n + 2, "clock");
+  vm_save_below(s, &number, w->n + 2, "clock");
   bool fresh = number > w->n;
   if (fresh && s->reads &&
       (!vm_saver_need(s, ncomps <= vm_saver_left(s) / 4, "a clock is cut off") || !add_snapshot(w)))
@@ -127,45 +127,45 @@ static void walk_snapshot(clocks *w, snapshot **p) {
     *p = w->v[number - 1];
     (*p)->refs++;
   }
-  for (uint32_t i = 0; fresh && i < ncomps; i++) save_u32(s, &(*p)->v[i]);
+  for (uint32_t i = 0; fresh && i < ncomps; i++) vm_save_u32(s, &(*p)->v[i]);
 }
 
-static void walk_release(clocks *w, release *r) {
+static void walk_release(clocks *w, vm_ck_release *r) {
   vm_saver *s = w->s;
   walk_snapshot(w, &r->base);
-  for (unsigned i = 0; i < OF_ENGINE; i++) save_u32(s, &r->own[i]);
-  save_u32(s, &r->share);
-  save_u16(s, &r->ring);
-  save_u8(s, &r->engine);
+  for (unsigned i = 0; i < OF_ENGINE; i++) vm_save_u32(s, &r->own[i]);
+  vm_save_u32(s, &r->share);
+  vm_save_u16(s, &r->ring);
+  vm_save_u8(s, &r->engine);
   vm_saver_need(s, r->base && r->engine < ISA_NENGINES && r->ring < w->c->check->ncomps,
                 "an update releases nothing");
   walk_pc(s, w->c, s->failed ? 0 : r->engine, &r->pc);
 }
 
-static void walk_update(clocks *w, update *u) {
+static void walk_update(clocks *w, vm_ck_update *u) {
   vm_saver *s = w->s;
   walk_release(w, &u->r);
   save_i64(s, &u->delta);
   save_i64(s, &u->total);
-  save_u32(s, &u->epoch);
-  save_bool(s, &u->writes);
+  vm_save_u32(s, &u->epoch);
+  vm_save_bool(s, &u->writes);
   vm_saver_need(s, u->delta >= -(int64_t)UINT32_MAX && u->delta <= UINT32_MAX,
                 "an update adds too much");
 }
 
 /* The sums of an update that is read: those of its source, and until it has arrived those of its
  * semaphore. */
-static void add_up(sem_log *l, source *src, const update *u, bool arrived) {
+static void add_up(vm_ck_sem_log *l, vm_ck_source *src, const vm_ck_update *u, bool arrived) {
   if (u->writes) return;
   *(u->delta < 0 ? &src->down : &src->up) += u->delta;
   if (!arrived) *(u->delta < 0 ? &l->down : &l->up) += u->delta;
 }
 
-static void walk_source(clocks *w, sem_log *l, source *src) {
+static void walk_source(clocks *w, vm_ck_sem_log *l, vm_ck_source *src) {
   vm_saver *s = w->s;
   uint32_t n = src->n - src->head;
-  save_u16(s, &src->comp);
-  save_u32(s, &src->arrived);
+  vm_save_u16(s, &src->comp);
+  vm_save_u32(s, &src->arrived);
   vm_saver_count(s, &n, UINT32_MAX / 2, 48, "updates of a semaphore");
   vm_saver_need(s, src->comp < w->c->check->ncomps && src->arrived <= n,
                 "updates of a semaphore come from nowhere");
@@ -175,25 +175,25 @@ static void walk_source(clocks *w, sem_log *l, source *src) {
         out_of_memory(s);
         return;
       }
-      src->v[src->n++] = (update){0};
+      src->v[src->n++] = (vm_ck_update){0};
     }
-    update *u = &src->v[src->head + i];
+    vm_ck_update *u = &src->v[src->head + i];
     walk_update(w, u);
     if (s->reads && !s->failed) add_up(l, src, u, i < src->arrived);
   }
 }
 
-static void walk_held(vm_saver *s, const vm_core *c, unsigned e, held *h) {
-  save_bool(s, &h->valid);
-  save_u8(s, &h->cond);
-  save_u32(s, &h->value);
-  save_u32(s, &h->epoch);
-  save_time(s, &h->time);
+static void walk_held(vm_saver *s, const vm_core *c, unsigned e, vm_ck_held *h) {
+  vm_save_bool(s, &h->valid);
+  vm_save_u8(s, &h->cond);
+  vm_save_u32(s, &h->value);
+  vm_save_u32(s, &h->epoch);
+  vm_save_time(s, &h->time);
   walk_pc(s, c, e, &h->pc);
   vm_saver_need(s, h->cond < ISA_NCONDS, "a wait that held is none");
 }
 
-static void walk_sem_log(clocks *w, sem_log *l) {
+static void walk_sem_log(clocks *w, vm_ck_sem_log *l) {
   vm_saver *s = w->s;
   uint32_t n = l->nsrc;
   vm_saver_count(s, &n, w->c->check->ncomps, 10, "sources of a semaphore");
@@ -203,17 +203,17 @@ static void walk_sem_log(clocks *w, sem_log *l) {
         out_of_memory(s);
         return;
       }
-      l->src[l->nsrc++] = (source){0};
+      l->src[l->nsrc++] = (vm_ck_source){0};
     }
     walk_source(w, l, &l->src[i]);
   }
-  save_bool(s, &l->was_written);
-  save_u32(s, &l->before);
-  save_u32(s, &l->set_to);
+  vm_save_bool(s, &l->was_written);
+  vm_save_u32(s, &l->before);
+  vm_save_u32(s, &l->set_to);
   walk_place(s, w->c, &l->writer, &l->written_pc);
-  save_time(s, &l->written_at);
-  save_u16(s, &l->write_comp);
-  save_u32(s, &l->write_epoch);
+  vm_save_time(s, &l->written_at);
+  vm_save_u16(s, &l->write_comp);
+  vm_save_u32(s, &l->write_epoch);
   vm_saver_need(s, l->write_comp < w->c->check->ncomps, "a semaphore was written by nobody");
   if (l->was_written && !s->failed) walk_release(w, &l->write);
   for (unsigned e = 0; e < ISA_NENGINES; e++) walk_held(s, w->c, e, &l->held[e]);
@@ -223,7 +223,7 @@ static void walk_sem_logs(clocks *w) {
   struct vm_check *k = w->c->check;
   for (unsigned i = 0; i < ISA_NSEMS && !w->s->failed; i++) {
     bool kept = k->sems[i] != NULL;
-    save_bool(w->s, &kept);
+    vm_save_bool(w->s, &kept);
     if (!kept) continue;
     if (w->s->reads && !(k->sems[i] = isa_zalloc(&w->c->al, sizeof *k->sems[i]))) {
       out_of_memory(w->s);
@@ -237,22 +237,22 @@ static void walk_queue(clocks *w, unsigned q) {
   vm_saver *s = w->s;
   struct vm_check *k = w->c->check;
   bool triggered = k->trigger[q] < ISA_NENGINES;
-  for (unsigned r = 0; r < ISA_NDMA; r++) save_u32(s, &k->shares[q * ISA_NDMA + r]);
+  for (unsigned r = 0; r < ISA_NDMA; r++) vm_save_u32(s, &k->shares[q * ISA_NDMA + r]);
   walk_snapshot(w, &k->queue_base[q]);
-  save_bool(s, &triggered);
+  vm_save_bool(s, &triggered);
   if (!triggered) return;
   walk_place(s, w->c, &k->trigger[q], &k->trigger_pc[q]);
-  save_u32(s, &k->trigger_epoch[q]);
-  save_time(s, &k->trigger_time[q]);
+  vm_save_u32(s, &k->trigger_epoch[q]);
+  vm_save_time(s, &k->trigger_time[q]);
 }
 
 static void walk_clocks(vm_saver *s, vm_core *c) {
   struct vm_check *k = c->check;
   clocks w = {.s = s, .c = c};
   k->saves++;
-  save_u32(s, &k->transfers);
+  vm_save_u32(s, &k->transfers);
   for (unsigned e = 0; e < ISA_NENGINES && !s->failed; e++) {
-    for (uint32_t i = 0; i < k->ncomps; i++) save_u32(s, &k->clock[e][i]);
+    for (uint32_t i = 0; i < k->ncomps; i++) vm_save_u32(s, &k->clock[e][i]);
     walk_snapshot(&w, &k->now[e]);
   }
   for (unsigned q = 0; q < c->code->nqueues && !s->failed; q++) walk_queue(&w, q);
@@ -263,12 +263,12 @@ static void walk_clocks(vm_saver *s, vm_core *c) {
 /* ---- Accesses ------------------------------------------------------------------------------ */
 
 /* A set of bytes of a region, from the region's first byte on. When it reads, its spans. */
-static void walk_set(vm_saver *s, const region *r, isa_byteset *b) {
+static void walk_set(vm_saver *s, const vm_ck_region *r, isa_byteset *b) {
   int64_t bytes = (int64_t)(r->hi - r->lo), at = b->start - (int64_t)r->lo;
   uint32_t n = b->n;
   save_i64(s, &at);
   save_i64(s, &b->run);
-  save_below(s, &n, ISA_MAX_DIMS + 1, "dimension");
+  vm_save_below(s, &n, ISA_MAX_DIMS + 1, "dimension");
   for (unsigned d = 0; d < n; d++) {
     save_i64(s, &b->step[d]);
     save_i64(s, &b->num[d]);
@@ -287,23 +287,23 @@ static void walk_set(vm_saver *s, const region *r, isa_byteset *b) {
   if (vm_saver_need(s, ok, "an access is outside its memory")) b->start = at + (int64_t)r->lo;
 }
 
-static void walk_access(vm_saver *s, const vm_core *c, access *a) {
+static void walk_access(vm_saver *s, const vm_core *c, vm_ck_access *a) {
   const struct vm_check *k = c->check;
-  save_u16(s, &a->region);
+  vm_save_u16(s, &a->region);
   if (!vm_saver_need(s, a->region < k->nregions, "an access is of no memory")) return;
-  const region *r = &k->regions[a->region];
+  const vm_ck_region *r = &k->regions[a->region];
   walk_set(s, r, &a->set);
-  save_u16(s, &a->p0);
-  save_u16(s, &a->p1);
-  save_u16(s, &a->comp);
-  save_u32(s, &a->epoch);
-  save_u16(s, &a->seen_comp);
-  save_u32(s, &a->seen_epoch);
-  save_bool(s, &a->writes);
-  save_u8(s, &a->queue);
-  save_u8(s, &a->ring);
-  save_u32(s, &a->transfer);
-  save_time(s, &a->time);
+  vm_save_u16(s, &a->p0);
+  vm_save_u16(s, &a->p1);
+  vm_save_u16(s, &a->comp);
+  vm_save_u32(s, &a->epoch);
+  vm_save_u16(s, &a->seen_comp);
+  vm_save_u32(s, &a->seen_epoch);
+  vm_save_bool(s, &a->writes);
+  vm_save_u8(s, &a->queue);
+  vm_save_u8(s, &a->ring);
+  vm_save_u32(s, &a->transfer);
+  vm_save_time(s, &a->time);
   walk_place(s, c, &a->engine, &a->pc);
   vm_saver_need(s,
                 a->p0 < a->p1 && a->p1 <= ISA_PMAX && a->comp < k->ncomps &&
@@ -318,9 +318,9 @@ static void walk_access(vm_saver *s, const vm_core *c, access *a) {
 
 /* Numbers of accesses, alive or free, of which none comes twice. Each counts as seen. */
 static void walk_id(vm_saver *s, struct vm_check *k, uint32_t *id, bool alive) {
-  save_below(s, id, k->naccesses, "access");
+  vm_save_below(s, id, k->naccesses, "access");
   if (!s->reads || s->failed) return;
-  access *a = &k->accesses[*id];
+  vm_ck_access *a = &k->accesses[*id];
   vm_saver_need(s, a->alive == alive && a->stamp != k->stamp, "an access is where it is not");
   a->stamp = k->stamp;
 }
@@ -344,7 +344,7 @@ static void walk_free_ids(vm_saver *s, vm_core *c) {
 /* What a bucket holds, in its order: reports come in that. Gives how many. */
 static uint32_t walk_bucket(vm_saver *s, vm_core *c, uint32_t r, uint32_t number) {
   struct vm_check *k = c->check;
-  bucket *b = &k->regions[r].buckets[number];
+  vm_ck_bucket *b = &k->regions[r].buckets[number];
   uint32_t n = b->n;
   vm_saver_count(s, &n, k->naccesses, 4, "accesses");
   k->stamp += s->reads;
@@ -357,7 +357,7 @@ static uint32_t walk_bucket(vm_saver *s, vm_core *c, uint32_t r, uint32_t number
       b->ids[b->n++] = 0;
     }
     walk_id(s, k, &b->ids[i], true);
-    const access *a = &k->accesses[b->ids[i]];
+    const vm_ck_access *a = &k->accesses[b->ids[i]];
     vm_saver_need(s, a->region == r && a->first <= number && number <= a->last,
                   "an access is where it is not");
   }
@@ -378,7 +378,7 @@ static void walk_buckets(vm_saver *s, vm_core *c) {
 static void walk_accesses(vm_saver *s, vm_core *c) {
   struct vm_check *k = c->check;
   uint32_t n = k->naccesses;
-  save_u32(s, &k->prune_at);
+  vm_save_u32(s, &k->prune_at);
   vm_saver_count(s, &n, UINT32_MAX / 2, 5, "accesses");
   for (uint32_t i = 0; i < n && !s->failed; i++) {
     if (s->reads) {
@@ -386,10 +386,10 @@ static void walk_accesses(vm_saver *s, vm_core *c) {
         out_of_memory(s);
         return;
       }
-      k->accesses[k->naccesses++] = (access){0};
+      k->accesses[k->naccesses++] = (vm_ck_access){0};
     }
-    access *a = &k->accesses[i];
-    save_bool(s, &a->alive);
+    vm_ck_access *a = &k->accesses[i];
+    vm_save_bool(s, &a->alive);
     if (a->alive) walk_access(s, c, a);
     if (s->reads) k->alive += a->alive;
   }
@@ -409,7 +409,7 @@ static uint8_t kind_of(const uint8_t *at, size_t n) {
 /* n bytes of a shadow, a bit for each where they differ. */
 static void walk_block(vm_saver *s, uint8_t *at, size_t n) {
   uint8_t bits[BLOCK / 8] = {0}, kind = s->reads ? (uint8_t)NOTHING : kind_of(at, n);
-  save_u8(s, &kind);
+  vm_save_u8(s, &kind);
   vm_saver_need(s, kind <= SOME, "a block of a shadow is none");
   if (s->reads && kind == EVERYTHING) memset(at, 1, n);
   if (kind != SOME) return;
@@ -424,20 +424,20 @@ static void walk_shadow(vm_saver *s, uint8_t *at, uint64_t bytes) {
 }
 
 /* A tensor that was another's memory when the run began counts as written: it has no shadow. */
-static void walk_tensor_shadow(vm_saver *s, vm_core *c, shadow *h) {
+static void walk_tensor_shadow(vm_saver *s, vm_core *c, vm_ck_shadow *h) {
   bool kept = h->at != NULL;
-  save_bool(s, &kept);
+  vm_save_bool(s, &kept);
   if (!vm_saver_need(s, !kept || h->at, "a shadow is of no tensor")) return;
   if (!kept && h->at) {
     vm_pages_free(&c->al, h->at, h->bytes);
-    *h = (shadow){0};
+    *h = (vm_ck_shadow){0};
   }
   if (kept) walk_shadow(s, h->at, h->bytes);
 }
 
 static void walk_uninit(vm_saver *s, vm_core *c) {
   struct vm_check *k = c->check;
-  for (unsigned e = 0; e < ISA_NENGINES; e++) save_u64(s, &k->registers[e]);
+  for (unsigned e = 0; e < ISA_NENGINES; e++) vm_save_u64(s, &k->registers[e]);
   for (unsigned p = 0; p < ISA_PMAX; p++) {
     walk_shadow(s, k->sbuf.at + p * c->mem.sbuf_pitch, c->target->sbuf_bytes);
     walk_shadow(s, k->psum.at + p * c->mem.psum_pitch, ISA_PSUM_BYTES);
@@ -453,15 +453,15 @@ static void walk_psum(vm_saver *s, vm_core *c) {
   vm_saver_pages(s, k->slots, VM_PSUM_SLOTS);
   for (unsigned b = 0; b < ISA_PSUM_BYTES / ISA_PSUM_BANK; b++) {
     walk_place(s, c, &k->reader[b], &k->reader_pc[b]);
-    save_time(s, &k->read_time[b]);
+    vm_save_time(s, &k->read_time[b]);
   }
 }
 
 static void walk_tiles(vm_saver *s, vm_core *c) {
   struct vm_check *k = c->check;
   for (uint32_t i = 0; i < k->npairs; i++) {
-    tile_pair *p = &k->pairs[i];
-    save_u32(s, &p->written);
+    vm_ck_tile_pair *p = &k->pairs[i];
+    vm_save_u32(s, &p->written);
     walk_place(s, c, &p->by, &p->pc);
     vm_saver_need(s, !p->written || p->written == p->tile[0] || p->written == p->tile[1],
                   "a tile was written that is none");
@@ -471,18 +471,18 @@ static void walk_tiles(vm_saver *s, vm_core *c) {
 static void walk_state(vm_saver *s, vm_core *c) {
   struct vm_check *k = c->check;
   walk_findings(s, c);
-  for (unsigned e = 0; e < ISA_NENGINES; e++) save_u32(s, &k->issued[e]);
+  for (unsigned e = 0; e < ISA_NENGINES; e++) vm_save_u32(s, &k->issued[e]);
   if (vm_ck_has(c, VM_CHECK_RACE) && !s->failed) walk_clocks(s, c);
   if (vm_ck_has(c, VM_CHECK_RACE) && !s->failed) walk_accesses(s, c);
   if (vm_ck_has(c, VM_CHECK_UNINIT) && !s->failed) walk_uninit(s, c);
   if (vm_ck_has(c, VM_CHECK_PSUM) && !s->failed) walk_psum(s, c);
-  if (vm_ck_has(c, VM_CHECK_RANGE)) save_u32(s, &k->weights_had);
+  if (vm_ck_has(c, VM_CHECK_RANGE)) vm_save_u32(s, &k->weights_had);
   walk_tiles(s, c);
 }
 
 void vm_save_check(vm_saver *s, vm_core *c) {
   uint32_t mask = vm_check_mask(c);
-  save_below(s, &mask, 1u << VM_NCHECKS, "mask of checks");
+  vm_save_below(s, &mask, 1u << VM_NCHECKS, "mask of checks");
   if (!mask) return;
   if (s->reads && !vm_check_start(c, mask)) {
     out_of_memory(s);

@@ -35,7 +35,7 @@ static void note_operand(const vm_core *c, recalled *rc, uint32_t index, const n
   const isa_ap *ap = &c->code->aps[index - 1];
   uint32_t n = rc->r.n;
   if (ap->size_dim) note_register(rc, ap->size_reg, v->size);
-  if (v->elems == 0 || !vm_moves(ap) || vm_recall_of(c, &rc->r, index) >= 0) return;
+  if (v->elems == 0 || !vm_ap_is_dynamic(ap) || vm_recall_of(c, &rc->r, index) >= 0) return;
   rc->r.ap[n] = index;
   rc->r.displaced[n] = v->at - vm_ap_base(c, ap) - ap->offset;
   rc->r.noffsets[n] = (uint32_t)v->elems;
@@ -51,20 +51,20 @@ static void walk_offsets(vm_saver *s, const isa_ap *ap, recalled *rc, uint32_t e
   rc->r.offsets[entry] = s->at;
   for (uint32_t i = 0; i < *n && !s->reads; i++) {
     uint32_t offset = place ? (uint32_t)(place[i] / (int)isa_dtype_bytes(ap->dtype)) : 0;
-    save_u32(s, &offset);
+    vm_save_u32(s, &offset);
   }
   if (s->reads) s->at += (size_t)*n * 4;
 }
 
 static void walk_recalled(vm_saver *s, const vm_core *c, recalled *rc) {
-  save_u64(s, &rc->given);
+  vm_save_u64(s, &rc->given);
   for (unsigned i = 0; i < ISA_NREGS; i++)
-    if (rc->given >> i & 1) save_u32(s, &rc->regs[i]);
+    if (rc->given >> i & 1) vm_save_u32(s, &rc->regs[i]);
   vm_saver_count(s, &rc->r.n, VM_RECALLS, 12, "dynamic operands");
   for (uint32_t i = 0; i < rc->r.n; i++) {
     uint64_t bytes = (uint64_t)rc->r.displaced[i];
-    save_u32(s, &rc->r.ap[i]);
-    save_u64(s, &bytes);
+    vm_save_u32(s, &rc->r.ap[i]);
+    vm_save_u64(s, &bytes);
     rc->r.displaced[i] = (int64_t)bytes;
     if (!vm_saver_need(s, rc->r.ap[i] - 1 < c->code->naps, "an operand has no pattern")) return;
     const isa_ap *ap = &c->code->aps[rc->r.ap[i] - 1];
@@ -111,7 +111,7 @@ static void note_view(const vm_core *c, recalled *rc, uint32_t index, const vm_v
   const isa_ap *ap = &c->code->aps[index - 1];
   noted n = {v->at, v->place, has_elements(v) ? v->elems : 0,
              ap->size_dim ? v->num[ap->size_dim - 1] : 0};
-  if (copied && n.elems) n.at = vm_snapshot_from(v->at, &n.place);
+  if (copied && n.elems) n.at = vm_item_copied_from(v->at, &n.place);
   note_operand(c, rc, index, &n);
 }
 
@@ -172,7 +172,7 @@ static void walk_copy(void *ud, vm_view *v) {
     isa_error err = {.status = ISA_NOMEM};
     if (!vm_saver_need(w->s, bytes_of(v) <= vm_saver_left(w->s), "a copied source is cut off"))
       return;
-    if (!vm_snapshot(w->c, w->it, v)) {
+    if (!vm_item_copy_view(w->c, w->it, v)) {
       not_made(w->s, w->c, "", 0, 0, &err);
       return;
     }
@@ -191,7 +191,7 @@ static bool restore_flight(vm_saver *s, vm_core *c, unsigned e, vm_flight *f, co
   if (!vm_saver_need(s, is_data_path(f->in), "an instruction in flight is none of a data path"))
     return false;
   swapped w = swap_in(&c->eng[e], rc);
-  bool ok = vm_issue_again(c, e, f, &err);
+  bool ok = vm_issue_restored(c, e, f, &err);
   swap_out(&w);
   if (!ok) not_made(s, c, "an instruction in flight", e, f->pc, &err);
   return ok;
@@ -201,17 +201,17 @@ static void walk_flight(vm_saver *s, vm_core *c, unsigned e, vm_flight *f) {
   recalled rc = {0};
   bool staged = f->item.staged;
   if (!s->reads) note_flight(c, f, &rc);
-  save_below(s, &f->pc, c->eng[e].code->n, "instruction in flight");
+  vm_save_below(s, &f->pc, c->eng[e].code->n, "instruction in flight");
   walk_recalled(s, c, &rc);
   if (s->failed || (s->reads && !restore_flight(s, c, e, f, &rc))) return;
-  save_time(s, &f->item.start);
-  save_time(s, &f->item.done);
-  save_time(s, &f->streamed);
-  save_time(s, &f->read);
-  save_u16(s, &f->ports);
-  save_node(s, c, &f->node);
-  save_bool(s, &f->finished);
-  save_bool(s, &staged);
+  vm_save_time(s, &f->item.start);
+  vm_save_time(s, &f->item.done);
+  vm_save_time(s, &f->streamed);
+  vm_save_time(s, &f->read);
+  vm_save_u16(s, &f->ports);
+  vm_save_node(s, c, &f->node);
+  vm_save_bool(s, &f->finished);
+  vm_save_bool(s, &staged);
   f->item.staged = staged;
   vm_saver_need(s, f->item.start <= f->item.done, "an instruction is done before it starts");
   if (staged) vm_flight_sources(f, walk_copy, &(struct source_walk){s, c, &f->item});
@@ -220,7 +220,7 @@ static void walk_flight(vm_saver *s, vm_core *c, unsigned e, vm_flight *f) {
 void vm_save_flights(vm_saver *s, vm_core *c, unsigned e) {
   vm_engine *en = &c->eng[e];
   uint32_t n = en->nflights;
-  save_below(s, &en->first, VM_FLIGHTS, "flight");
+  vm_save_below(s, &en->first, VM_FLIGHTS, "flight");
   vm_saver_count(s, &n, VM_FLIGHTS, 1, "instructions in flight");
   if (s->reads) en->nflights = 0;
   for (uint32_t i = 0; i < n && !s->failed; i++) {
@@ -264,7 +264,7 @@ static void walk_rows(vm_saver *s, vm_recall *r, const vm_transfer *t) {
   r->rows = s->at;
   for (uint32_t i = 0; i < n; i++) {
     uint64_t row = s->reads ? 0 : (uint64_t)t->rows[i];
-    save_u64(s, &row);
+    vm_save_u64(s, &row);
   }
 }
 
@@ -291,14 +291,14 @@ static void restore_transfer(vm_saver *s, vm_core *c, const isa_insn *in, vm_tra
 static void walk_transfer(vm_saver *s, vm_core *c, unsigned q, vm_transfer *t) {
   recalled rc = {0};
   uint32_t engine = t->engine;
-  save_below(s, &engine, ISA_NENGINES, "engine of a transfer");
+  vm_save_below(s, &engine, ISA_NENGINES, "engine of a transfer");
   t->engine = (uint8_t)engine;
   uint32_t n = c->code->code[engine].n;
-  save_below(s, &t->pc, n, "instruction of a transfer");
-  save_u32(s, &t->descriptor);
-  save_node(s, c, &t->node);
-  save_bool(s, &t->signals);
-  save_u8(s, &t->sem);
+  vm_save_below(s, &t->pc, n, "instruction of a transfer");
+  vm_save_u32(s, &t->descriptor);
+  vm_save_node(s, c, &t->node);
+  vm_save_bool(s, &t->signals);
+  vm_save_u8(s, &t->sem);
   const isa_insn *in = s->failed ? NULL : insn_of(c, q, t);
   if (!in) {
     vm_saver_fail(s, "a transfer of no instruction");
@@ -306,7 +306,7 @@ static void walk_transfer(vm_saver *s, vm_core *c, unsigned q, vm_transfer *t) {
   }
   if (!s->reads) note_transfer(c, in, t, &rc);
   walk_recalled(s, c, &rc);
-  save_bool(s, &rc.r.skipped);
+  vm_save_bool(s, &rc.r.skipped);
   walk_rows(s, &rc.r, t);
   if (s->reads && !s->failed) restore_transfer(s, c, in, t, &rc);
 }
@@ -323,8 +323,8 @@ static void walk_started(vm_saver *s, vm_core *c, vm_share *sh) {
     vm_dma_boxes(c, sh);
     vm_item_link(c, &sh->item);
   }
-  save_time(s, &sh->item.start);
-  save_bool(s, &staged);
+  vm_save_time(s, &sh->item.start);
+  vm_save_bool(s, &staged);
   vm_saver_need(s, sh->item.start <= c->now, "a transfer started later");
   if (!staged || s->failed) return;
   if (s->reads) {
@@ -342,10 +342,10 @@ static void walk_started(vm_saver *s, vm_core *c, vm_share *sh) {
 }
 
 static void walk_share(vm_saver *s, vm_core *c, vm_share *sh) {
-  save_u64(s, &sh->sent);
-  save_time(s, &sh->ready);
-  save_cause(s, c, &sh->cause);
-  save_bool(s, &sh->started);
+  vm_save_u64(s, &sh->sent);
+  vm_save_time(s, &sh->ready);
+  vm_save_cause(s, c, &sh->cause);
+  vm_save_bool(s, &sh->started);
   if (!vm_saver_need(s, sh->started ? sh->bytes && sh->sent <= sh->bytes : sh->sent == 0,
                      "a transfer has moved what it does not have"))
     sh->started = false;
@@ -361,7 +361,7 @@ static void walk_ring(vm_saver *s, vm_core *c, unsigned q, unsigned r, vm_transf
   vm_share *sh = ring->head;
   vm_saver_count(s, &n, transfers, 34, "shares in a ring");
   for (uint32_t i = 0; i < n && !s->failed; i++) {
-    if (s->reads && !(sh = vm_dma_share_again(c, t[transfers - n + i], r))) {
+    if (s->reads && !(sh = vm_dma_restore_share(c, t[transfers - n + i], r))) {
       not_made(s, c, "", 0, 0, &(isa_error){.status = ISA_NOMEM});
       return;
     }
@@ -381,7 +381,7 @@ static vm_ring *longest_ring(vm_core *c, unsigned q) {
 static void walk_list(vm_saver *s, vm_core *c, unsigned q, vm_transfer **t, uint32_t n) {
   vm_share *sh = longest_ring(c, q)->head;
   for (uint32_t i = 0; i < n && !s->failed; i++) {
-    if (s->reads && !(t[i] = vm_dma_transfer_again(c))) {
+    if (s->reads && !(t[i] = vm_dma_restore_transfer(c))) {
       not_made(s, c, "", 0, 0, &(isa_error){.status = ISA_NOMEM});
       return;
     }
@@ -396,8 +396,8 @@ static void walk_list(vm_saver *s, vm_core *c, unsigned q, vm_transfer **t, uint
 
 static void walk_queue(vm_saver *s, vm_core *c, unsigned q) {
   uint32_t n = longest_ring(c, q)->n, nstatics = c->code->queues[q].nstatics;
-  save_below(s, &c->statics_next[q], nstatics ? nstatics : 1, "static transfer");
-  for (unsigned r = 0; r < c->code->queues[q].rings; r++) save_time(s, &c->rings[q][r].fetched);
+  vm_save_below(s, &c->statics_next[q], nstatics ? nstatics : 1, "static transfer");
+  for (unsigned r = 0; r < c->code->queues[q].rings; r++) vm_save_time(s, &c->rings[q][r].fetched);
   vm_saver_count(s, &n, UINT32_MAX, 16, "transfers");
   if (n == 0) return;
   vm_transfer **t = isa_zalloc(&c->al, n * sizeof *t);
@@ -419,17 +419,17 @@ static void walk_dma_engine(vm_saver *s, vm_core *c, unsigned d) {
   vm_dma_engine *e = &c->dma[d];
   uint32_t queues = c->code->nqueues ? c->code->nqueues : 1, next = e->next_queue,
            serving = e->serving;
-  save_below(s, &next, queues, "queue");
-  save_below(s, &serving, queues, "queue");
+  vm_save_below(s, &next, queues, "queue");
+  vm_save_below(s, &serving, queues, "queue");
   e->next_queue = (uint8_t)next;
   e->serving = (uint8_t)serving;
-  save_bool(s, &e->busy);
-  save_bool(s, &e->armed);
-  save_u64(s, &e->packet);
-  save_time(s, &e->ends);
-  save_time(s, &e->armed_at);
-  save_time(s, &e->busy_time);
-  save_node(s, c, &e->last_node);
+  vm_save_bool(s, &e->busy);
+  vm_save_bool(s, &e->armed);
+  vm_save_u64(s, &e->packet);
+  vm_save_time(s, &e->ends);
+  vm_save_time(s, &e->armed_at);
+  vm_save_time(s, &e->busy_time);
+  vm_save_node(s, c, &e->last_node);
   if (!s->reads || s->failed || !e->busy) return;
   const vm_share *sh = c->rings[serving][d].head;
   if (!vm_saver_need(s, sh && sh->started && e->packet <= sh->bytes - sh->sent,

@@ -47,7 +47,7 @@ void vm_saver_words(vm_saver *s, void *p, size_t n) {
   for (size_t k; n; n -= k, at += 4 * k) {
     k = n < BLOCK ? n : BLOCK;
     bool zero = at[0] == 0 && memcmp(at, at + 1, 4 * k - 1) == 0;
-    save_bool(s, &zero);
+    vm_save_bool(s, &zero);
     if (zero) {
       if (s->reads) memset(at, 0, 4 * k);
       continue;
@@ -81,11 +81,11 @@ static uint64_t stretch(const uint8_t *p, uint64_t at, uint64_t n, bool zero) {
 void vm_saver_pages(vm_saver *s, uint8_t *p, uint64_t n) {
   for (uint64_t at = 0; at < n && !s->failed;) {
     uint64_t skip = s->reads ? 0 : stretch(p, at, n, true), kept = 0;
-    save_u64(s, &skip);
+    vm_save_u64(s, &skip);
     if (!vm_saver_need(s, skip <= n - at, "a stretch of memory is too long")) return;
     at += skip;
     if (!s->reads) kept = stretch(p, at, n, false);
-    save_u64(s, &kept);
+    vm_save_u64(s, &kept);
     if (!vm_saver_need(s, kept <= n - at && skip + kept > 0, "a stretch of memory is too long"))
       return;
     vm_saver_bytes(s, p + at, (size_t)kept);
@@ -94,41 +94,41 @@ void vm_saver_pages(vm_saver *s, uint8_t *p, uint64_t n) {
 }
 
 void vm_saver_count(vm_saver *s, uint32_t *n, uint32_t most, size_t bytes, const char *what) {
-  save_u32(s, n);
+  vm_save_u32(s, n);
   if (!s->reads || (*n <= most && *n <= vm_saver_left(s) / bytes)) return;
   vm_saver_fail(s, "%u %s", *n, what);
   *n = 0;
 }
 
-void save_bool(vm_saver *s, bool *v) {
+void vm_save_bool(vm_saver *s, bool *v) {
   uint8_t b = *v;
-  save_u8(s, &b);
+  vm_save_u8(s, &b);
   vm_saver_need(s, b <= 1, "a flag is neither 0 nor 1");
   *v = b == 1;
 }
 
-void save_below(vm_saver *s, uint32_t *v, uint32_t limit, const char *what) {
-  save_u32(s, v);
+void vm_save_below(vm_saver *s, uint32_t *v, uint32_t limit, const char *what) {
+  vm_save_u32(s, v);
   if (!s->reads || *v < limit) return;
   vm_saver_fail(s, "%s %u: there are %u", what, *v, limit);
   *v = 0;
 }
 
-void save_time(vm_saver *s, vm_time *t) {
-  save_u64(s, t);
+void vm_save_time(vm_saver *s, vm_time *t) {
+  vm_save_u64(s, t);
   if (vm_saver_need(s, *t <= LATEST, "a time is too late")) return;
   if (s->reads) *t = 0;
 }
 
-void save_node(vm_saver *s, const vm_core *c, uint32_t *node) {
-  save_below(s, node, (c->path ? c->path->n : 0) + 1, "node");
+void vm_save_node(vm_saver *s, const vm_core *c, uint32_t *node) {
+  vm_save_below(s, node, (c->path ? c->path->n : 0) + 1, "node");
 }
 
-void save_cause(vm_saver *s, const vm_core *c, vm_cause *v) {
+void vm_save_cause(vm_saver *s, const vm_core *c, vm_cause *v) {
   uint32_t why = v->why;
-  save_node(s, c, &v->node);
-  save_below(s, &why, VM_WHY_GENERATOR + 1, "cause");
+  vm_save_node(s, c, &v->node);
+  vm_save_below(s, &why, VM_WHY_GENERATOR + 1, "cause");
   v->why = (uint8_t)why;
-  save_u8(s, &v->sem);
-  save_time(s, &v->time);
+  vm_save_u8(s, &v->sem);
+  vm_save_time(s, &v->time);
 }

@@ -6,12 +6,12 @@
 #include <string.h>
 
 void vm_save_options_walk(vm_saver *s, vm_save_options *o) {
-  save_below(s, &o->cvt, ISA_CVT_saturate + 1, "conversion");
-  save_bool(s, &o->timing_only);
-  save_bool(s, &o->causes);
-  save_u64(s, &o->rounding_seed);
+  vm_save_below(s, &o->cvt, ISA_CVT_saturate + 1, "conversion");
+  vm_save_bool(s, &o->timing_only);
+  vm_save_bool(s, &o->causes);
+  vm_save_u64(s, &o->rounding_seed);
   for (unsigned i = 0; i < VM_NCOSTS; i++) {
-    save_u32(s, &o->cost[i]);
+    vm_save_u32(s, &o->cost[i]);
     if (s->reads && !vm_cost_allows((vm_cost_id)i, o->cost[i]))
       vm_saver_fail(s, "constant %s is %u", vm_cost_rows[i].name, o->cost[i]);
   }
@@ -20,16 +20,16 @@ void vm_save_options_walk(vm_saver *s, vm_save_options *o) {
 /* ---- Record of causes --------------------------------------------------------------------- */
 
 static void walk_path_node(vm_saver *s, const vm_core *c, vm_node *n, uint32_t number) {
-  save_time(s, &n->start);
-  save_time(s, &n->end);
-  save_time(s, &n->bound);
-  save_below(s, &n->cause, number, "cause"); /* earlier, so that a walk back ends */
-  save_u32(s, &n->pc);
-  save_u8(s, &n->kind);
-  save_u8(s, &n->who);
-  save_u8(s, &n->by);
-  save_u8(s, &n->why);
-  save_u8(s, &n->sem);
+  vm_save_time(s, &n->start);
+  vm_save_time(s, &n->end);
+  vm_save_time(s, &n->bound);
+  vm_save_below(s, &n->cause, number, "cause"); /* earlier, so that a walk back ends */
+  vm_save_u32(s, &n->pc);
+  vm_save_u8(s, &n->kind);
+  vm_save_u8(s, &n->who);
+  vm_save_u8(s, &n->by);
+  vm_save_u8(s, &n->why);
+  vm_save_u8(s, &n->sem);
   bool share = n->kind == VM_N_SHARE;
   vm_saver_need(s,
                 n->kind >= VM_N_INSN && n->kind <= VM_N_SHARE && n->by < ISA_NENGINES &&
@@ -53,7 +53,7 @@ static void walk_path(vm_saver *s, vm_core *c) {
     walk_path_node(s, c, &p->v[i], i + 1);
     if (s->reads) p->n++;
   }
-  save_node(s, c, &p->last);
+  vm_save_node(s, c, &p->last);
 }
 
 /* ---- Memories ----------------------------------------------------------------------------- */
@@ -72,13 +72,13 @@ static void walk_memories(vm_saver *s, vm_core *c) {
 /* ---- Engines ------------------------------------------------------------------------------ */
 
 static void walk_stationary(vm_saver *s, vm_stationary *t, unsigned row, unsigned col) {
-  save_u16(s, &t->k);
-  save_u16(s, &t->m);
-  save_u8(s, &t->rows);
-  save_u8(s, &t->cols);
-  save_u8(s, &t->dtype);
-  save_bool(s, &t->pairs);
-  save_bool(s, &t->mx);
+  vm_save_u16(s, &t->k);
+  vm_save_u16(s, &t->m);
+  vm_save_u8(s, &t->rows);
+  vm_save_u8(s, &t->cols);
+  vm_save_u8(s, &t->dtype);
+  vm_save_bool(s, &t->pairs);
+  vm_save_bool(s, &t->mx);
   unsigned lanes = t->mx ? VM_LANES : t->pairs ? 2 : 1;
   vm_saver_need(s,
                 t->k == 0 ||
@@ -105,41 +105,41 @@ static void walk_dp(vm_saver *s, vm_dp *d) {
   vm_saver_words(s, d->acc, ISA_PMAX);
   if (d->weights) walk_weights(s, d->weights);
   if (d->psum_written) walk_written(s, d->psum_written);
-  save_bool(s, &d->has_mask);
+  vm_save_bool(s, &d->has_mask);
   vm_saver_bytes(s, d->mask, sizeof d->mask);
-  for (unsigned p = 0; p < ISA_PMAX; p++) save_bool(s, &d->has_match[p]);
+  for (unsigned p = 0; p < ISA_PMAX; p++) vm_save_bool(s, &d->has_match[p]);
   vm_saver_words(s, d->match, sizeof d->match / 4);
-  save_u64(s, &d->rounding_count);
-  save_bool(s, &d->seeded);
+  vm_save_u64(s, &d->rounding_count);
+  vm_save_bool(s, &d->seeded);
   vm_saver_words(s, d->rng, sizeof d->rng / 4);
 }
 
 static void walk_pe(vm_saver *s, const vm_core *c, vm_pe_clock *pe) {
-  save_time(s, &pe->issue_free);
-  save_time(s, &pe->started);
-  save_time(s, &pe->done);
-  save_time(s, &pe->load_free);
-  save_time(s, &pe->burst);
-  save_time(s, &pe->busy);
-  save_node(s, c, &pe->issue_node);
-  save_node(s, c, &pe->started_node);
-  save_node(s, c, &pe->load_node);
+  vm_save_time(s, &pe->issue_free);
+  vm_save_time(s, &pe->started);
+  vm_save_time(s, &pe->done);
+  vm_save_time(s, &pe->load_free);
+  vm_save_time(s, &pe->burst);
+  vm_save_time(s, &pe->busy);
+  vm_save_node(s, c, &pe->issue_node);
+  vm_save_node(s, c, &pe->started_node);
+  vm_save_node(s, c, &pe->load_node);
   for (unsigned k = 0; k < VM_CELLS; k++) {
     for (unsigned lane = 0; lane < 2; lane++) {
-      save_time(s, &pe->free[lane][k]);
-      save_node(s, c, &pe->free_node[lane][k]);
+      vm_save_time(s, &pe->free[lane][k]);
+      vm_save_node(s, c, &pe->free_node[lane][k]);
     }
-    save_time(s, &pe->loaded[k]);
-    save_node(s, c, &pe->loaded_node[k]);
+    vm_save_time(s, &pe->loaded[k]);
+    vm_save_node(s, c, &pe->loaded_node[k]);
   }
 }
 
 /* Where an engine stands; what it waits for must be something that can be waited for. */
 static void walk_state(vm_saver *s, vm_core *c, vm_engine *en) {
   uint32_t state = en->state, n = en->code->n;
-  save_below(s, &state, VM_HALTED + 1, "state of an engine");
-  save_below(s, &en->pc, n ? n : 1, "instruction of an engine");
-  save_below(s, &en->ring_queue, c->code->nqueues ? c->code->nqueues : 1, "queue");
+  vm_save_below(s, &state, VM_HALTED + 1, "state of an engine");
+  vm_save_below(s, &en->pc, n ? n : 1, "instruction of an engine");
+  vm_save_below(s, &en->ring_queue, c->code->nqueues ? c->code->nqueues : 1, "queue");
   if (!s->reads || s->failed) return;
   en->state = (vm_state)state;
   unsigned e = (unsigned)(en - c->eng);
@@ -156,44 +156,44 @@ static void walk_engine(vm_saver *s, vm_core *c, unsigned e) {
   uint32_t table = (uint32_t)(en->table + 1);
   vm_saver_words(s, en->regs, ISA_NREGS);
   walk_state(s, c, en);
-  save_time(s, &en->now);
-  save_time(s, &en->wait_since);
-  save_bool(s, &en->wait_told);
-  save_bool(s, &en->waited);
-  save_u32(s, &en->triggered);
-  save_time(s, &en->issue_free);
-  save_time(s, &en->last_done);
-  save_time(s, &en->dge_free);
-  save_below(s, &table, UINT8_MAX + 2, "table");
+  vm_save_time(s, &en->now);
+  vm_save_time(s, &en->wait_since);
+  vm_save_bool(s, &en->wait_noted);
+  vm_save_bool(s, &en->waited);
+  vm_save_u32(s, &en->triggered);
+  vm_save_time(s, &en->issue_free);
+  vm_save_time(s, &en->last_done);
+  vm_save_time(s, &en->dge_free);
+  vm_save_below(s, &table, UINT8_MAX + 2, "table");
   en->table = (int)table - 1;
-  save_u64(s, &en->tables);
-  save_cause(s, c, &en->cause);
-  save_node(s, c, &en->issue_node);
-  save_node(s, c, &en->last_node);
-  save_node(s, c, &en->dge_node);
-  save_u64(s, &en->instructions);
-  save_u64(s, &en->data_instructions);
-  save_u64(s, &en->shared_at);
+  vm_save_u64(s, &en->tables);
+  vm_save_cause(s, c, &en->cause);
+  vm_save_node(s, c, &en->issue_node);
+  vm_save_node(s, c, &en->last_node);
+  vm_save_node(s, c, &en->dge_node);
+  vm_save_u64(s, &en->instructions);
+  vm_save_u64(s, &en->data_instructions);
+  vm_save_u64(s, &en->shared_at);
   vm_saver_need(s, en->shared_at <= en->instructions, "an engine has run less than it has");
-  save_time(s, &en->streaming);
-  save_time(s, &en->busy);
-  save_time(s, &en->busy_until);
-  save_time(s, &en->waiting);
+  vm_save_time(s, &en->streaming);
+  vm_save_time(s, &en->busy);
+  vm_save_time(s, &en->busy_until);
+  vm_save_time(s, &en->waiting);
   if (e == ISA_ENG_tensor) walk_pe(s, c, &en->pe);
   walk_dp(s, &en->dp);
-  vm_saver_need(s, !en->wait_told || en->wait_since <= c->now, "an engine waits since later");
+  vm_saver_need(s, !en->wait_noted || en->wait_since <= c->now, "an engine waits since later");
   if (en->flights) vm_save_flights(s, c, e);
 }
 
 /* ---- Semaphores and events ---------------------------------------------------------------- */
 
 static void walk_log(vm_saver *s, vm_sem_log *log) {
-  save_u32(s, &log->n);
+  vm_save_u32(s, &log->n);
   for (uint32_t k = 0; k < VM_SEM_LOG && k < log->n; k++) {
-    save_time(s, &log->time[k]);
-    save_u32(s, &log->value[k]);
-    save_u32(s, &log->pc[k]);
-    save_u8(s, &log->engine[k]);
+    vm_save_time(s, &log->time[k]);
+    vm_save_u32(s, &log->value[k]);
+    vm_save_u32(s, &log->pc[k]);
+    vm_save_u8(s, &log->engine[k]);
     vm_saver_need(s, log->engine[k] < ISA_NENGINES || log->engine[k] == UINT8_MAX,
                   "a semaphore was updated by no engine");
   }
@@ -201,7 +201,7 @@ static void walk_log(vm_saver *s, vm_sem_log *log) {
 
 static void walk_semaphores(vm_saver *s, vm_core *c) {
   for (unsigned i = 0; i < ISA_NSEMS; i++) {
-    save_below(s, &c->sem[i], (uint32_t)ISA_SEM_MAX + 1, "value of a semaphore");
+    vm_save_below(s, &c->sem[i], (uint32_t)ISA_SEM_MAX + 1, "value of a semaphore");
     walk_log(s, &c->sem_log[i]);
   }
 }
@@ -231,16 +231,16 @@ static bool event_fits(const vm_core *c, const vm_event *v, tally *t) {
 }
 
 static void walk_event(vm_saver *s, vm_core *c, vm_event *v, tally *t) {
-  save_time(s, &v->time);
-  save_u8(s, &v->kind);
-  save_u8(s, &v->who);
-  save_u8(s, &v->sem);
-  save_u8(s, &v->from);
-  save_u32(s, &v->value);
-  save_u32(s, &v->pc);
-  save_node(s, c, &v->node);
+  vm_save_time(s, &v->time);
+  vm_save_u8(s, &v->kind);
+  vm_save_u8(s, &v->who);
+  vm_save_u8(s, &v->sem);
+  vm_save_u8(s, &v->from);
+  vm_save_u32(s, &v->value);
+  vm_save_u32(s, &v->pc);
+  vm_save_node(s, c, &v->node);
   if (!s->reads || s->failed) return;
-  if (vm_saver_need(s, event_fits(c, v, t), "an event is none")) vm_post_again(c, *v);
+  if (vm_saver_need(s, event_fits(c, v, t), "an event is none")) vm_post_restored(c, *v);
 }
 
 /* Whoever is not at rest has an event that will move it. */
@@ -285,27 +285,27 @@ static void walk_events(vm_saver *s, vm_core *c) {
 /* ---- The whole ---------------------------------------------------------------------------- */
 
 static void walk_totals(vm_saver *s, vm_core *c) {
-  save_time(s, &c->now);
-  save_u64(s, &c->instructions);
-  save_u64(s, &c->repeats);
-  save_u64(s, &c->dma_transfers);
-  save_u64(s, &c->dma_bytes);
-  save_u64(s, &c->dma_packets);
-  save_u64(s, &c->flops.logical);
-  save_u64(s, &c->flops.adjusted);
-  save_u64(s, &c->transpose_flops.logical);
-  save_u64(s, &c->transpose_flops.adjusted);
-  save_u64(s, &c->hbm_read);
-  save_u64(s, &c->hbm_written);
-  save_u64(s, &c->touched[0]);
-  save_u64(s, &c->touched[1]);
-  save_time(s, &c->dma_active);
-  save_time(s, &c->dma_since);
+  vm_save_time(s, &c->now);
+  vm_save_u64(s, &c->instructions);
+  vm_save_u64(s, &c->repeats);
+  vm_save_u64(s, &c->dma_transfers);
+  vm_save_u64(s, &c->dma_bytes);
+  vm_save_u64(s, &c->dma_packets);
+  vm_save_u64(s, &c->flops.logical);
+  vm_save_u64(s, &c->flops.adjusted);
+  vm_save_u64(s, &c->transpose_flops.logical);
+  vm_save_u64(s, &c->transpose_flops.adjusted);
+  vm_save_u64(s, &c->hbm_read);
+  vm_save_u64(s, &c->hbm_written);
+  vm_save_u64(s, &c->touched[0]);
+  vm_save_u64(s, &c->touched[1]);
+  vm_save_time(s, &c->dma_active);
+  vm_save_time(s, &c->dma_since);
   if (!vm_saver_need(s, c->dma_since <= c->now, "a transfer begins later than now"))
     c->dma_since = c->now;
-  save_u64(s, &c->trace_hash);
-  save_u64(s, &c->jitter);
-  save_u64(s, &c->jitters);
+  vm_save_u64(s, &c->trace_hash);
+  vm_save_u64(s, &c->jitter);
+  vm_save_u64(s, &c->jitters);
 }
 
 void vm_save_walk(vm_saver *s, vm_core *c) {

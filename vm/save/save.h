@@ -42,32 +42,32 @@ void vm_saver_pages(vm_saver *s, uint8_t *p, uint64_t n);
 void vm_saver_count(vm_saver *s, uint32_t *n, uint32_t most, size_t bytes, const char *what);
 static inline size_t vm_saver_left(const vm_saver *s) { return (size_t)(s->end - s->at); }
 
-static inline void save_u8(vm_saver *s, uint8_t *v) { vm_saver_bytes(s, v, 1); }
-static inline void save_u16(vm_saver *s, uint16_t *v) {
+static inline void vm_save_u8(vm_saver *s, uint8_t *v) { vm_saver_bytes(s, v, 1); }
+static inline void vm_save_u16(vm_saver *s, uint16_t *v) {
   uint8_t b[2];
   isa_put16(b, *v);
   vm_saver_bytes(s, b, sizeof b);
   *v = isa_get16(b);
 }
-static inline void save_u32(vm_saver *s, uint32_t *v) {
+static inline void vm_save_u32(vm_saver *s, uint32_t *v) {
   uint8_t b[4];
   isa_put32(b, *v);
   vm_saver_bytes(s, b, sizeof b);
   *v = isa_get32(b);
 }
-static inline void save_u64(vm_saver *s, uint64_t *v) {
+static inline void vm_save_u64(vm_saver *s, uint64_t *v) {
   uint8_t b[8];
   isa_put64(b, *v);
   vm_saver_bytes(s, b, sizeof b);
   *v = isa_get64(b);
 }
 /* A flag, a number below `limit`, and a time, none of which may be so late that sums overflow. */
-void save_bool(vm_saver *s, bool *v);
-void save_below(vm_saver *s, uint32_t *v, uint32_t limit, const char *what);
-void save_time(vm_saver *s, vm_time *t);
+void vm_save_bool(vm_saver *s, bool *v);
+void vm_save_below(vm_saver *s, uint32_t *v, uint32_t limit, const char *what);
+void vm_save_time(vm_saver *s, vm_time *t);
 /* A node of the record of causes: the record has been loaded. */
-void save_node(vm_saver *s, const vm_core *c, uint32_t *node);
-void save_cause(vm_saver *s, const vm_core *c, vm_cause *v);
+void vm_save_node(vm_saver *s, const vm_core *c, uint32_t *node);
+void vm_save_cause(vm_saver *s, const vm_core *c, vm_cause *v);
 
 /* save.c */
 

@@ -54,7 +54,7 @@ static uint16_t cells_of(const vm_flight *f) {
  * the loader takes one tile at a time, and instructions start in order. They ripple through the
  * array ahead of the matmul, which may start before the last has arrived, as soon as an
  * instruction may follow another. */
-static void clock_ldweights(vm_core *c, vm_flight *f, vm_span s, bound *b) {
+static void clock_ldweights(vm_core *c, vm_flight *f, vm_cost_span s, bound *b) {
   vm_pe_clock *pe = &c->eng[ISA_ENG_tensor].pe;
   uint16_t cells = cells_of(f);
   not_before(b, pe->started, pe->started_node, VM_WHY_ENGINE);
@@ -63,15 +63,15 @@ static void clock_ldweights(vm_core *c, vm_flight *f, vm_span s, bound *b) {
   uint64_t follow = c->cost[VM_MIN_MATMUL] + c->cost[VM_OVH_TENSOR];
   uint64_t half = s.stream + (s.latency - s.stream) / 2;
   f->item.start = pe->started = b->time;
-  f->streamed = b->time + vm_paced(vm_cycles(c, ISA_ENG_tensor, s.stream), pace);
-  f->read = b->time + vm_paced(vm_cycles(c, ISA_ENG_tensor, half), pace);
-  f->item.done = b->time + vm_paced(vm_cycles(c, ISA_ENG_tensor, s.latency), pace);
+  f->streamed = b->time + vm_paced(vm_cost_time(c, ISA_ENG_tensor, s.stream), pace);
+  f->read = b->time + vm_paced(vm_cost_time(c, ISA_ENG_tensor, half), pace);
+  f->item.done = b->time + vm_paced(vm_cost_time(c, ISA_ENG_tensor, s.latency), pace);
   pe->done = later(f->item.done, pe->done); /* no matmul is done before its weights */
   f->node = vm_path_add(c, VM_N_INSN, ISA_ENG_tensor, ISA_ENG_tensor, f->pc, b->time, f->item.done,
                         b->cause);
   pe->load_free = f->streamed;
   pe->load_node = pe->started_node = f->node;
-  vm_time loaded = b->time + vm_paced(vm_cycles(c, ISA_ENG_tensor, follow), pace);
+  vm_time loaded = b->time + vm_paced(vm_cost_time(c, ISA_ENG_tensor, follow), pace);
   for (unsigned k = 0; k < VM_CELLS; k++)
     if (cells >> k & 1) {
       pe->loaded[k] = later(loaded, f->streamed);
@@ -88,7 +88,7 @@ static bool is_cold(const vm_core *c, vm_pe_clock *pe, vm_time start) {
   return start < pe->burst + warmup;
 }
 
-static void clock_matmul(vm_core *c, vm_flight *f, vm_span s, bound *b) {
+static void clock_matmul(vm_core *c, vm_flight *f, vm_cost_span s, bound *b) {
   vm_pe_clock *pe = &c->eng[ISA_ENG_tensor].pe;
   uint16_t cells = cells_of(f);
   unsigned lane = c->target->gen >= ISA_GEN4 && f->in->op == ISA_OP_matmul && f->a.MATMUL.transpose;
@@ -103,17 +103,18 @@ static void clock_matmul(vm_core *c, vm_flight *f, vm_span s, bound *b) {
   uint64_t stream = is_cold(c, pe, b->time) ? 2 * s.stream : s.stream;
   uint32_t pace = vm_jitter_pace(c);
   f->item.start = pe->started = b->time;
-  f->streamed = pe->busy = b->time + vm_paced(vm_cycles(c, ISA_ENG_tensor, stream), pace);
-  f->read = b->time + vm_paced(vm_cycles(c, ISA_ENG_tensor, stream + latency / 2), pace);
-  vm_time done = b->time + vm_paced(vm_cycles(c, ISA_ENG_tensor, stream + latency), pace);
+  f->streamed = pe->busy = b->time + vm_paced(vm_cost_time(c, ISA_ENG_tensor, stream), pace);
+  f->read = b->time + vm_paced(vm_cost_time(c, ISA_ENG_tensor, stream + latency / 2), pace);
+  vm_time done = b->time + vm_paced(vm_cost_time(c, ISA_ENG_tensor, stream + latency), pace);
   f->item.done = pe->done = later(done, pe->done);
   f->node = vm_path_add(c, VM_N_INSN, ISA_ENG_tensor, ISA_ENG_tensor, f->pc, b->time, f->item.done,
                         b->cause);
-  pe->issue_free = b->time + vm_cycles(c, ISA_ENG_tensor, overhead);
+  pe->issue_free = b->time + vm_cost_time(c, ISA_ENG_tensor, overhead);
   pe->issue_node = pe->started_node = f->node;
   for (unsigned k = 0; k < VM_CELLS; k++)
     if (cells >> k & 1) {
-      pe->free[lane][k] = b->time + vm_paced(vm_cycles(c, ISA_ENG_tensor, stream + overhead), pace);
+      pe->free[lane][k] =
+          b->time + vm_paced(vm_cost_time(c, ISA_ENG_tensor, stream + overhead), pace);
       pe->free_node[lane][k] = f->node;
     }
 }
@@ -243,7 +244,7 @@ static int table_of(const isa_insn *in) {
 static void load_table(vm_core *c, vm_engine *en, const isa_insn *in, bound *b) {
   int table = table_of(in);
   if (table < 0 || table == en->table) return;
-  vm_time from = later(en->issue_free, en->wait_told ? en->wait_since : c->now);
+  vm_time from = later(en->issue_free, en->wait_noted ? en->wait_since : c->now);
   not_before(b, from + (vm_time)c->cost[VM_ACT_TABLE] * VM_NS, en->issue_node, VM_WHY_TABLE);
   en->table = table;
   en->tables++;
@@ -256,10 +257,10 @@ static void keep_order(const vm_engine *en, vm_flight *f) {
   if (last) f->read = later(f->read, last->read);
 }
 
-static void clock_pipeline(vm_core *c, unsigned e, vm_flight *f, vm_span s, bound *b) {
+static void clock_pipeline(vm_core *c, unsigned e, vm_flight *f, vm_cost_span s, bound *b) {
   vm_engine *en = &c->eng[e];
   uint32_t pace = vm_jitter_pace(c);
-  vm_time stream = vm_paced(vm_cycles(c, e, s.stream), pace);
+  vm_time stream = vm_paced(vm_cost_time(c, e, s.stream), pace);
   if (e == ISA_ENG_scalar) load_table(c, en, f->in, b);
   not_before(b, en->issue_free, en->issue_node, VM_WHY_ENGINE);
   wait_for_bytes(c, e, &f->item, b);
@@ -274,16 +275,16 @@ static void clock_pipeline(vm_core *c, unsigned e, vm_flight *f, vm_span s, boun
   f->item.start = b->time;
   f->streamed = b->time + slower + stream;
   uint64_t half = s.stream + (s.latency - s.stream) / 2;
-  f->read = b->time + slower + vm_paced(vm_cycles(c, e, half), pace);
-  f->item.done = b->time + slower + vm_paced(vm_cycles(c, e, s.latency), pace);
+  f->read = b->time + slower + vm_paced(vm_cost_time(c, e, half), pace);
+  f->item.done = b->time + slower + vm_paced(vm_cost_time(c, e, s.latency), pace);
   if (c->jitter) keep_order(en, f);
   f->node = vm_path_add(c, VM_N_INSN, e, e, f->pc, b->time, f->item.done, b->cause);
-  en->issue_free = b->time + slower + vm_paced(vm_cycles(c, e, s.issue), pace);
+  en->issue_free = b->time + slower + vm_paced(vm_cost_time(c, e, s.issue), pace);
   en->issue_node = f->node;
 }
 
 void vm_clock(vm_core *c, unsigned e, vm_flight *f) {
-  vm_span s = vm_cost(c, e, f->in, &f->a);
+  vm_cost_span s = vm_cost(c, e, f->in, &f->a);
   bound b = {c->now, c->eng[e].cause};
   if (e != ISA_ENG_tensor)
     clock_pipeline(c, e, f, s, &b);

@@ -36,7 +36,7 @@ static inline uint32_t vm_path_add(vm_core *c, vm_node_kind kind, unsigned who, 
   return c->path ? vm_path_append(c, kind, who, by, pc, start, end, cause) : 0;
 }
 /* Notes what let engine e's sequencer go on at time t. */
-static inline void vm_goes_on(vm_engine *en, uint32_t node, vm_why why, vm_time t) {
+static inline void vm_path_set_cause(vm_engine *en, uint32_t node, vm_why why, vm_time t) {
   en->cause = (vm_cause){.node = node, .why = (uint8_t)why, .time = t};
 }
 /* The path from the last node back to the run's start, as nodes cut at `until`; calls fn for each
@@ -71,14 +71,14 @@ void vm_costs_print(const vm_costs *costs, unsigned gen, isa_buf *out);
 bool vm_cost_allows(vm_cost_id id, uint32_t value);
 
 /* cost.c */
-typedef struct vm_span { /* of an instruction: all in cycles of its engine */
+typedef struct vm_cost_span { /* of an instruction: all in cycles of its engine */
   uint64_t stream, issue, latency;
-} vm_span;
-vm_span vm_cost(const vm_core *c, unsigned engine, const isa_insn *in, const vm_operands *a);
-vm_time vm_cycles(const vm_core *c, unsigned engine, uint64_t cycles);
+} vm_cost_span;
+vm_cost_span vm_cost(const vm_core *c, unsigned engine, const isa_insn *in, const vm_operands *a);
+vm_time vm_cost_time(const vm_core *c, unsigned engine, uint64_t cycles);
 /* Of a matmul or matmul_mx. */
-vm_flops vm_matmul_flops(const vm_core *c, const isa_insn *in, const vm_operands *a);
+vm_flops vm_cost_matmul_flops(const vm_core *c, const isa_insn *in, const vm_operands *a);
 /* What the array can do with 16-bit elements in a second: 2 * 128 * 128 * its clock. */
-uint64_t vm_peak_flops(const isa_target *t);
+uint64_t vm_cost_peak_flops(const isa_target *t);
 
 #endif

@@ -14,7 +14,7 @@ enum { FAR_STEP = 16 }; /* bytes between elements that still stream at the full 
 static uint64_t max_of(uint64_t a, uint64_t b) { return a > b ? a : b; }
 static uint64_t ceil_div(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 
-vm_time vm_cycles(const vm_core *c, unsigned engine, uint64_t cycles) {
+vm_time vm_cost_time(const vm_core *c, unsigned engine, uint64_t cycles) {
   /* floor(cycles * 10^12 / kHz) in fs; 10^12 / kHz is under 2^20, split to stay within 64 bits */
   uint64_t khz = c->target->khz[engine];
   return cycles / khz * 1000000000000u + cycles % khz * 1000000000000u / khz;
@@ -222,7 +222,7 @@ static uint64_t stream_mm(const job *j) {
   return max_of(least, paced(&t, n * row_cycles(j)));
 }
 
-vm_flops vm_matmul_flops(const vm_core *c, const isa_insn *in, const vm_operands *a) {
+vm_flops vm_cost_matmul_flops(const vm_core *c, const isa_insn *in, const vm_operands *a) {
   const struct vm_MATMUL *m = &a->MATMUL; /* dst and src come first in both forms */
   const job j = {c, ISA_ENG_tensor, in, a};
   bool mx = in->op == ISA_OP_matmul_mx;
@@ -238,7 +238,7 @@ vm_flops vm_matmul_flops(const vm_core *c, const isa_insn *in, const vm_operands
   return f;
 }
 
-uint64_t vm_peak_flops(const isa_target *t) {
+uint64_t vm_cost_peak_flops(const isa_target *t) {
   return (uint64_t)2 * ISA_PMAX * ISA_PMAX * t->khz[ISA_ENG_tensor] * 1000;
 }
 
@@ -272,12 +272,12 @@ static uint64_t (*const streams[ISA_NCOSTS])(const job *j) = {
     [ISA_COST_GATH] = stream_gath, [ISA_COST_TOPK] = stream_topk, [ISA_COST_CUST] = stream_cust,
 };
 
-vm_span vm_cost(const vm_core *c, unsigned engine, const isa_insn *in, const vm_operands *a) {
+vm_cost_span vm_cost(const vm_core *c, unsigned engine, const isa_insn *in, const vm_operands *a) {
   static const uint8_t overhead[] = {VM_OVH_TENSOR, VM_OVH_VECTOR, VM_OVH_SCALAR, VM_OVH_GPSIMD};
   static const uint8_t latency[] = {VM_LAT_TENSOR, VM_LAT_VECTOR, VM_LAT_SCALAR, VM_LAT_GPSIMD};
   const job j = {c, engine, in, a};
   unsigned class = isa_ops[in->op].cost;
-  vm_span s = {.stream = streams[class] ? streams[class](&j) : 0};
+  vm_cost_span s = {.stream = streams[class] ? streams[class](&j) : 0};
   if (engine == ISA_ENG_sync) /* has no data path: the verifier lets nothing through */
     return s;
   if (class == ISA_COST_LDW) {

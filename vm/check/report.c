@@ -2,7 +2,8 @@
 #include "check.h"
 #include "impl.h"
 
-void vm_ck_tell_reuse(vm_core *c, unsigned e, unsigned sem, const sem_log *l, const held *h) {
+void vm_ck_report_reuse(vm_core *c, unsigned e, unsigned sem, const vm_ck_sem_log *l,
+                        const vm_ck_held *h) {
   vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, e, h->pc, l->writer, l->written_pc);
   if (!f) return;
   vm_put_place(c, e, h->pc, &f->text);
@@ -18,7 +19,8 @@ void vm_ck_tell_reuse(vm_core *c, unsigned e, unsigned sem, const sem_log *l, co
                          "the wait by another");
 }
 
-void vm_ck_tell_passing(vm_core *c, unsigned sem, unsigned e, const held *h, uint32_t next) {
+void vm_ck_report_passing(vm_core *c, unsigned sem, unsigned e, const vm_ck_held *h,
+                          uint32_t next) {
   static const char *const conds[] = {"", ">=", ">", "==", "<=", "<", "!="};
   const struct vm_check *k = c->check;
   vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, k->change_by, k->change_pc, e, h->pc);
@@ -42,7 +44,7 @@ void vm_ck_tell_passing(vm_core *c, unsigned sem, unsigned e, const held *h, uin
     isa_buf_puts(&f->text, "let the waiter signal that it has seen the value");
 }
 
-void vm_ck_tell_trigger(vm_core *c, unsigned e, unsigned queue) {
+void vm_ck_report_trigger(vm_core *c, unsigned e, unsigned queue) {
   const struct vm_check *k = c->check;
   unsigned other = k->trigger[queue];
   uint32_t pc = c->eng[e].pc;
@@ -61,7 +63,8 @@ void vm_ck_tell_trigger(vm_core *c, unsigned e, unsigned queue) {
                  isa_engines[e].name, isa_engines[other].name);
 }
 
-void vm_ck_tell_lost(vm_core *c, unsigned sem, const sem_log *l, unsigned engine, uint32_t pc) {
+void vm_ck_report_lost(vm_core *c, unsigned sem, const vm_ck_sem_log *l, unsigned engine,
+                       uint32_t pc) {
   vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, l->writer, l->written_pc, engine, pc);
   if (!f) return;
   vm_put_place(c, l->writer, l->written_pc, &f->text);
