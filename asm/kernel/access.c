@@ -1,0 +1,94 @@
+/* What an item reads and writes, from the flags of its form. */
+#include "impl.h"
+
+typedef struct walk {
+  const as_kernel *k;
+  k_use *out;
+  unsigned n;
+} walk;
+
+static void use(walk *w, uint32_t number, k_use u) {
+  if (!number || w->n == K_OPERANDS) return;
+  const k_operand *o = k_op(w->k, number);
+  const k_dyn *d = o->dyn ? &w->k->dyns[o->dyn - 1] : NULL;
+  if (d && (d->kind || d->index_kind || d->size_dim)) u.covers = false;
+  u.operand = number;
+  w->out[w->n++] = u;
+  k_use inner = {.field = u.field, .reads = true};
+  if (d && d->kind == ISA_DYN_elem) use(w, d->elem, inner);
+  if (d && d->index_kind) use(w, d->index, inner);
+}
+
+/* Whether a destination keeps some of its bytes, as other operands or its form say. */
+static bool keeps_some(const isa_insn *in, const isa_field *f) {
+  switch (in->op) {
+  case ISA_OP_copy_predicated:
+  case ISA_OP_shuffle:
+  case ISA_OP_nonzero_with_count:
+  case ISA_OP_topk:
+  case ISA_OP_custom_op: return true;
+  case ISA_OP_quantize_mx: return strcmp(f->name, "scale") == 0;
+  case ISA_OP_matmul:
+  case ISA_OP_matmul_mx: return strcmp(f->name, "psum_zero") == 0;
+  default: return false;
+  }
+}
+
+/* Whether an instruction adds to its destination. */
+static bool adds(const isa_insn *in, const isa_field *f) {
+  if (strcmp(f->name, "dst") != 0) return false;
+  switch (in->op) {
+  case ISA_OP_matmul: return in->u.MATMUL.acc != ISA_ACC_write;
+  case ISA_OP_matmul_mx: return in->u.MATMUL_MX.acc != ISA_ACC_write;
+  case ISA_OP_dma_copy: return in->u.DMA_COPY.op != ISA_ALU_bypass;
+  default: return false;
+  }
+}
+
+unsigned k_uses(const as_kernel *k, const k_item *it, k_use out[K_OPERANDS]) {
+  walk w = {k, out, 0};
+  if (it->in.op >= ISA_NOPS) return 0;
+  const isa_form *form = isa_form_of(it->in.op);
+  for (unsigned i = 0; i < form->nfields; i++) {
+    const isa_field *f = &form->fields[i];
+    const void *m = isa_member_c(&it->in, f);
+    k_use u = {.field = (uint8_t)i};
+    if (f->kind == ISA_K_NUM) {
+      const isa_num *n = m;
+      u.reads = true;
+      if (n->kind == ISA_NUM_ap) use(&w, n->v, u);
+    } else if (f->kind == ISA_K_AP || f->kind == ISA_K_APS) {
+      u.writes = (f->arg & AP_W) != 0;
+      u.reads = (f->arg & AP_R) != 0 || (u.writes && adds(&it->in, f));
+      u.covers = u.writes && !keeps_some(&it->in, f);
+      if (f->kind == ISA_K_AP) {
+        use(&w, *(const isa_t_AP *)m, u);
+        continue;
+      }
+      const isa_ref *list = m;
+      const uint32_t *numbers = list->count ? (const uint32_t *)&k->ops[list->offset - 1] : NULL;
+      for (uint32_t j = 0; j < list->count; j++) use(&w, numbers[j], u);
+    }
+  }
+  return w.n;
+}
+
+void k_bytes_of(const as_kernel *k, const k_operand *o, k_bytes *out) {
+  const k_buffer *b = k_buf(k, o->buffer);
+  isa_dim dims[ISA_MAX_DIMS];
+  int64_t size = isa_dtype_bytes(o->dtype);
+  bool hbm = o->space == ISA_HBM;
+  if (k_moves(k, o)) {
+    out->p0 = b->part;
+    out->p1 = (uint16_t)(hbm ? 1 : b->part + b->nparts);
+    isa_byteset_make(0, (int64_t)k_buffer_bytes(k, b), NULL, 0, &out->set);
+    return;
+  }
+  out->p0 = hbm ? 0 : o->part;
+  out->p1 = (uint16_t)(hbm ? 1 : o->part + o->nparts);
+  for (unsigned d = 0; d < o->ndim; d++) {
+    dims[d] = k_dims(o)[d];
+    dims[d].step = dims[d].num > 1 ? dims[d].step * size : 0;
+  }
+  isa_byteset_make(o->offset, size, dims, o->ndim, &out->set);
+}

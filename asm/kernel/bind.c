@@ -1,0 +1,150 @@
+/* Operands and items of the builder as patterns and instructions of a program. */
+#include "impl.h"
+
+static bool slot(uint32_t *slots, uint32_t *n, uint32_t most, uint32_t value, uint32_t *out) {
+  for (*out = 0; *out < *n; ++*out)
+    if (slots[*out] == value) return true;
+  if (*n == most) return false;
+  slots[(*n)++] = value;
+  return true;
+}
+
+/* Verifying, a tile that is not placed lies where no other tile of the item does: far behind the
+ * end of its memory, at the begin of a bank. */
+static uint32_t provisional(k_binder *b, uint32_t number, uint32_t at) {
+  const k_buffer *t = k_buf(b->k, number);
+  isa_tile *tile = &b->p->tiles[at];
+  tile->name = t->name ? t->name : "of this operand";
+  tile->dtype = t->dtype;
+  tile->space = t->space;
+  tile->ndim = t->ndim;
+  tile->part = t->part;
+  memcpy(tile->shape, t->shape, sizeof tile->shape);
+  tile->bytes = t->bytes;
+  tile->offset = t->fixed ? t->offset : (at + 1) << 18;
+  return tile->offset;
+}
+
+static bool base_of(k_binder *b, const k_operand *o, isa_ap *ap) {
+  const k_buffer *t = k_buf(b->k, o->buffer);
+  uint32_t at, before = b->nslots;
+  ap->offset = o->offset;
+  if (o->space == ISA_HBM) {
+    ap->base = t->tensor;
+    return true;
+  }
+  ap->part = o->part;
+  ap->nparts = o->nparts;
+  if (b->final) {
+    ap->base = t->tile;
+    ap->offset += t->offset;
+    return true;
+  }
+  if (!slot(b->slots, &b->nslots, K_OPERANDS, o->buffer, &at)) return false;
+  ap->base = at + 1;
+  ap->offset += at < before ? b->p->tiles[at].offset : provisional(b, o->buffer, at);
+  return true;
+}
+
+/* The register of the engine, or verifying one of its own. */
+static bool register_of(k_binder *b, uint32_t reg, uint8_t *out) {
+  uint32_t at;
+  if (b->final) {
+    *out = b->k->reg_places[(size_t)reg * ISA_NENGINES + b->engine];
+    return true;
+  }
+  if (!slot(b->regs, &b->nregs, ISA_NREGS, reg, &at)) return false;
+  *out = (uint8_t)at;
+  return true;
+}
+
+static uint32_t add_pattern(k_binder *b, const isa_ap *ap) {
+  if (b->final) return isa_program_ap(b->p, 0, ap);
+  isa_core *c = &b->p->cores[0];
+  if (!isa_array_grow(&b->k->al, &c->aps, c->naps, &c->cap_aps, sizeof *ap)) return 0;
+  c->aps[c->naps] = *ap;
+  return ++c->naps;
+}
+
+static bool pattern(k_binder *b, uint32_t number, uint32_t *out);
+
+static bool dynamic(k_binder *b, const k_dyn *d, isa_ap *ap) {
+  ap->dyn[0].kind = d->kind;
+  ap->dyn[0].stride = d->stride;
+  ap->size_dim = d->size_dim;
+  ap->index_kind = d->index_kind;
+  ap->index_dim = d->index_dim;
+  return (d->kind != ISA_DYN_reg || register_of(b, d->reg, &ap->dyn[0].reg)) &&
+         (d->kind != ISA_DYN_elem || pattern(b, d->elem, &ap->dyn[0].ap)) &&
+         (!d->size_dim || register_of(b, d->size_reg, &ap->size_reg)) &&
+         (!d->index_kind || pattern(b, d->index, &ap->index));
+}
+
+static bool pattern(k_binder *b, uint32_t number, uint32_t *out) {
+  isa_ap ap;
+  *out = 0;
+  if (!number) return true;
+  const k_operand *o = k_op(b->k, number);
+  memset(&ap, 0, sizeof ap);
+  ap.dtype = o->dtype;
+  ap.space = o->space;
+  ap.ndim = o->ndim;
+  memcpy(ap.dim, k_dims(o), o->ndim * sizeof *ap.dim);
+  if (!base_of(b, o, &ap)) return false;
+  if (o->dyn && !dynamic(b, &b->k->dyns[o->dyn - 1], &ap)) return false;
+  *out = add_pattern(b, &ap);
+  return *out != 0;
+}
+
+static bool patterns(k_binder *b, isa_ref *list) {
+  enum { MOST = 16 };
+  uint32_t numbers[MOST], to[MOST] = {0}, n = list->count;
+  if (n == 0) return true;
+  memcpy(numbers, &b->k->ops[list->offset - 1], n * sizeof *numbers);
+  for (uint32_t i = 0; i < n; i++)
+    if (!pattern(b, numbers[i], &to[i])) return false;
+  return isa_program_pool(b->p, to, n, sizeof *to, list);
+}
+
+/* Lists lie in the pool of the program that verifies. */
+static bool list(k_binder *b, unsigned kind, isa_ref *r) {
+  if (!b->final) return true;
+  const void *data = isa_program_list(b->k->scratch, *r, kind);
+  return data && isa_program_pool(b->p, data, r->count, isa_kind_elem[kind], r);
+}
+
+bool k_bind(k_binder *b, const k_item *it, isa_insn *out) {
+  const isa_form *form = isa_form_of(it->in.op);
+  unsigned nregs = 0;
+  uint8_t reg;
+  *out = it->in;
+  for (unsigned i = 0; i < form->nfields; i++) {
+    const isa_field *f = &form->fields[i];
+    void *m = isa_member(out, f);
+    bool ok = true;
+    if (f->kind == ISA_K_AP) {
+      ok = pattern(b, *(isa_t_AP *)m, m);
+    } else if (f->kind == ISA_K_NUM) {
+      isa_num *n = m;
+      if (n->kind == ISA_NUM_ap) ok = pattern(b, n->v, &n->v);
+      if (n->kind == ISA_NUM_reg) {
+        ok = register_of(b, n->v, &reg);
+        n->v = ok ? reg : 0;
+      }
+    } else if (f->kind == ISA_K_INT) {
+      isa_int *n = m;
+      if (n->is_reg) {
+        ok = register_of(b, (uint32_t)n->v, &reg);
+        n->v = ok ? reg : 0;
+      }
+    } else if (f->kind == ISA_K_REG) {
+      ok = register_of(b, it->regs[nregs++ & 1], m);
+    } else if (f->kind == ISA_K_APS) {
+      ok = patterns(b, m);
+    } else if (isa_kind_elem[f->kind]) {
+      ok = list(b, f->kind, m);
+    }
+    if (!ok) return false;
+  }
+  return true;
+}

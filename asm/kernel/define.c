@@ -1,0 +1,370 @@
+/* Every read lies within what was written before, by bytes; and what `acc` a matmul takes that left
+ * it open. Tiles, and tensors of HBM that are temporary. */
+#include "impl.h"
+
+#include <inttypes.h>
+
+enum { MOST_RUNS = 1 << 16 };
+
+typedef struct run {
+  int64_t lo, hi;
+} run;
+
+/* Partitions p0 .. p1 - 1 of a buffer have the same bytes written: runs by place, apart. */
+typedef struct band {
+  uint16_t p0, p1;
+  uint32_t n, cap;
+  run *runs;
+} band;
+
+typedef struct cover { /* of a buffer; bands by partition, together all of it */
+  band *bands;
+  uint32_t n, cap;
+  uint32_t writer;       /* 1 + item that wrote it last */
+  uint32_t first_matmul; /* 1 + item */
+  bool vague;            /* something wrote it at places known only at run time */
+} cover;
+
+typedef struct definer {
+  as_kernel *k;
+  cover *covers;
+} definer;
+
+/* ---- Bands and runs ------------------------------------------------------------------------ */
+
+static bool split(definer *d, cover *c, uint32_t i, uint16_t at) {
+  if (!isa_array_grow(&d->k->al, &c->bands, c->n, &c->cap, sizeof *c->bands)) return k_nomem(d->k);
+  memmove(&c->bands[i + 1], &c->bands[i], (c->n - i) * sizeof *c->bands);
+  c->n++;
+  band *low = &c->bands[i], *high = &c->bands[i + 1];
+  low->p1 = high->p0 = at;
+  high->cap = high->n;
+  high->runs = NULL;
+  if (!high->n) return true;
+  high->runs = isa_zalloc(&d->k->al, high->n * sizeof *high->runs);
+  if (!high->runs) {
+    high->n = high->cap = 0;
+    return k_nomem(d->k);
+  }
+  memcpy(high->runs, low->runs, high->n * sizeof *high->runs);
+  return true;
+}
+
+/* Cuts the bands so that [p0, p1) is made of whole ones. */
+static bool cut(definer *d, cover *c, const k_buffer *b, uint16_t p0, uint16_t p1) {
+  if (c->n == 0) {
+    if (!isa_array_grow(&d->k->al, &c->bands, 0, &c->cap, sizeof *c->bands)) return k_nomem(d->k);
+    bool hbm = b->space == ISA_HBM;
+    c->bands[0] = (band){.p0 = hbm ? 0 : b->part, .p1 = hbm ? 1 : (uint16_t)(b->part + b->nparts)};
+    c->n = 1;
+  }
+  for (uint32_t i = 0; i < c->n; i++) {
+    if (c->bands[i].p0 < p0 && p0 < c->bands[i].p1 && !split(d, c, i, p0)) return false;
+    if (c->bands[i].p0 < p1 && p1 < c->bands[i].p1 && !split(d, c, i, p1)) return false;
+  }
+  return true;
+}
+
+/* The first run of a band that ends at lo or later. */
+static uint32_t find(const band *b, int64_t lo) {
+  uint32_t low = 0, high = b->n;
+  while (low < high) {
+    uint32_t mid = low + (high - low) / 2;
+    if (b->runs[mid].hi < lo)
+      low = mid + 1;
+    else
+      high = mid;
+  }
+  return low;
+}
+
+static bool add_run(definer *d, band *b, run r) {
+  uint32_t at = find(b, r.lo), end = at;
+  for (; end < b->n && b->runs[end].lo <= r.hi; end++) {
+    if (b->runs[end].lo < r.lo) r.lo = b->runs[end].lo;
+    if (b->runs[end].hi > r.hi) r.hi = b->runs[end].hi;
+  }
+  if (end == at) {
+    if (!isa_array_grow(&d->k->al, &b->runs, b->n, &b->cap, sizeof *b->runs)) return k_nomem(d->k);
+    memmove(&b->runs[at + 1], &b->runs[at], (b->n - at) * sizeof *b->runs);
+    b->n++;
+  } else {
+    memmove(&b->runs[at + 1], &b->runs[end], (b->n - end) * sizeof *b->runs);
+    b->n -= end - at - 1;
+  }
+  b->runs[at] = r;
+  return true;
+}
+
+/* Bytes of [lo, hi) that a band has. */
+static int64_t had(const band *b, int64_t lo, int64_t hi) {
+  int64_t n = 0;
+  for (uint32_t i = find(b, lo); i < b->n && b->runs[i].lo < hi; i++) {
+    int64_t from = b->runs[i].lo > lo ? b->runs[i].lo : lo;
+    int64_t to = b->runs[i].hi < hi ? b->runs[i].hi : hi;
+    if (to > from) n += to - from;
+  }
+  return n;
+}
+
+/* Goes on to the next run of a set: i counts each dimension, *at is where it begins. */
+static bool next_run(const isa_byteset *b, int64_t *i, int64_t *at) {
+  for (unsigned d = b->n; d-- > 0;) {
+    *at += b->step[d];
+    if (++i[d] < b->num[d]) return true;
+    *at -= b->step[d] * b->num[d];
+    i[d] = 0;
+  }
+  return false;
+}
+
+static int64_t runs_of(const isa_byteset *s) {
+  int64_t n = 1;
+  for (unsigned d = 0; d < s->n; d++) n = n > MOST_RUNS ? n : n * s->num[d];
+  return n;
+}
+
+static bool write_bytes(definer *d, cover *c, const k_buffer *b, const k_bytes *bytes) {
+  isa_byteset s = bytes->set;
+  if (runs_of(&s) > MOST_RUNS) isa_byteset_make(s.start, s.span[0], NULL, 0, &s);
+  if (!cut(d, c, b, bytes->p0, bytes->p1)) return false;
+  for (uint32_t i = 0; i < c->n; i++) {
+    int64_t at = s.start, index[ISA_MAX_DIMS] = {0};
+    if (c->bands[i].p0 < bytes->p0 || c->bands[i].p1 > bytes->p1) continue;
+    do
+      if (!add_run(d, &c->bands[i], (run){at, at + s.run})) return false;
+    while (next_run(&s, index, &at));
+  }
+  return true;
+}
+
+enum { NOTHING, SOME, ALL };
+
+/* How much of the bytes is written; *where: partition and byte of the first that is not. */
+static int state_of(const cover *c, const k_bytes *bytes, unsigned *part, int64_t *byte) {
+  const isa_byteset *s = &bytes->set;
+  bool some = false, all = c->n > 0;
+  *part = bytes->p0;
+  *byte = s->start;
+  if (runs_of(s) > MOST_RUNS) return c->writer ? ALL : NOTHING;
+  for (uint32_t i = 0; i < c->n; i++) {
+    const band *b = &c->bands[i];
+    int64_t at = s->start, index[ISA_MAX_DIMS] = {0};
+    if (b->p1 <= bytes->p0 || b->p0 >= bytes->p1) continue;
+    do {
+      int64_t n = had(b, at, at + s->run);
+      some = some || n > 0;
+      if (n == s->run || !all) continue;
+      all = false;
+      *part = b->p0 > bytes->p0 ? b->p0 : bytes->p0;
+      *byte = at;
+    } while ((all || !some) && next_run(s, index, &at));
+  }
+  return all ? ALL : some ? SOME : NOTHING;
+}
+
+/* ---- Items --------------------------------------------------------------------------------- */
+
+static bool is_followed(const as_kernel *k, const k_buffer *b) {
+  return b->space != ISA_HBM || k->scratch->tensors[b->tensor - 1].role == ISA_TEMP;
+}
+
+static const char *name_of(const as_kernel *k, const k_buffer *b) {
+  if (b->space == ISA_HBM) return k->scratch->tensors[b->tensor - 1].name;
+  return b->name ? b->name : "without a name";
+}
+
+static bool unwritten(definer *d, const k_item *it, const k_use *u, unsigned part, int64_t byte) {
+  as_kernel *k = d->k;
+  const k_operand *o = k_op(k, u->operand);
+  const k_buffer *b = k_buf(k, o->buffer);
+  const cover *c = &d->covers[o->buffer - 1];
+  char where[160];
+  const char *field = isa_form_of(it->in.op)->fields[u->field].name;
+  isa_line at = c->writer ? k->items[c->writer - 1].at : b->at;
+  return k_fail(k, ISA_ILLEGAL, it->at,
+                "%s %s: reads byte %" PRId64 " of partition %u of %s %.60s, which nothing has "
+                "written before; %s %s",
+                isa_ops[it->in.op].name, field, byte, part - b->part,
+                b->space == ISA_HBM ? "tensor" : "tile", name_of(k, b),
+                c->writer ? "other bytes of it are written at" : "it is declared at",
+                k_where(k, at, where, sizeof where));
+}
+
+/* Whether an instruction may leave some of an operand unread, as other operands choose. */
+static bool may_skip(const k_item *it, const k_use *u) {
+  const isa_insn *in = &it->in;
+  switch (in->op) {
+  case ISA_OP_local_gather:
+  case ISA_OP_n_gather:
+  case ISA_OP_shuffle:
+  case ISA_OP_copy_predicated:
+  case ISA_OP_select_reduce:
+  case ISA_OP_range_select:
+  case ISA_OP_affine_select:
+  case ISA_OP_nonzero_with_count:
+  case ISA_OP_topk:
+  case ISA_OP_custom_op: return true;
+  case ISA_OP_ldweights_mx:
+  case ISA_OP_matmul_mx:
+    return strcmp(isa_form_of(in->op)->fields[u->field].name, "scale") == 0;
+  case ISA_OP_dma_copy: return in->u.DMA_COPY.oob == ISA_OOB_skip;
+  case ISA_OP_dma_transpose: return in->u.DMA_TRANSPOSE.oob == ISA_OOB_skip;
+  case ISA_OP_dma_compute: return in->u.DMA_COMPUTE.oob == ISA_OOB_skip;
+  default: return false;
+  }
+}
+
+static bool check_read(definer *d, const k_item *it, const k_use *u) {
+  as_kernel *k = d->k;
+  const k_operand *o = k_op(k, u->operand);
+  const k_buffer *b = k_buf(k, o->buffer);
+  const cover *c = &d->covers[o->buffer - 1];
+  const k_dyn *dyn = o->dyn ? &k->dyns[o->dyn - 1] : NULL;
+  k_bytes bytes;
+  unsigned part;
+  int64_t byte;
+  if (!is_followed(k, b)) return true;
+  k_bytes_of(k, o, &bytes);
+  int state = state_of(c, &bytes, &part, &byte);
+  bool loose = dyn || c->vague || may_skip(it, u);
+  if (state == ALL || (loose && (state == SOME || c->writer))) return true;
+  return unwritten(d, it, u, part, byte);
+}
+
+static bool note_write(definer *d, uint32_t item, const k_use *u) {
+  as_kernel *k = d->k;
+  const k_operand *o = k_op(k, u->operand);
+  const k_buffer *b = k_buf(k, o->buffer);
+  cover *c = &d->covers[o->buffer - 1];
+  k_bytes bytes;
+  if (!is_followed(k, b)) return true;
+  c->writer = item + 1;
+  if (!u->covers) {
+    c->vague = true;
+    return true;
+  }
+  k_bytes_of(k, o, &bytes);
+  return write_bytes(d, c, b, &bytes);
+}
+
+/* ---- Matmuls that left it open ------------------------------------------------------------- */
+
+static isa_t_ENUM *acc_of(k_item *it) {
+  if (it->in.op == ISA_OP_matmul) return &it->in.u.MATMUL.acc;
+  return it->in.op == ISA_OP_matmul_mx ? &it->in.u.MATMUL_MX.acc : NULL;
+}
+
+static uint32_t *zero_of(k_item *it) {
+  return it->in.op == ISA_OP_matmul ? &it->in.u.MATMUL.psum_zero : &it->in.u.MATMUL_MX.psum_zero;
+}
+
+/* An operand that is the whole of a tile, of a type. */
+static bool whole_tile(as_kernel *k, uint32_t buffer, unsigned dtype, uint32_t *out) {
+  const k_buffer *b = k_buf(k, buffer);
+  struct {
+    k_operand o;
+    isa_dim dim;
+  } w = {{.buffer = buffer,
+          .part = b->part,
+          .nparts = b->nparts,
+          .dtype = (uint8_t)dtype,
+          .ndim = 1,
+          .space = b->space},
+         {1, b->bytes / isa_dtype_bytes(dtype)}};
+  uint32_t units = sizeof w / 8;
+  while (k->cap_ops - k->nops < units)
+    if (!isa_array_grow(&k->al, &k->ops, k->cap_ops, &k->cap_ops, sizeof *k->ops))
+      return k_nomem(k);
+  memcpy(&k->ops[k->nops], &w, sizeof w);
+  *out = k->nops + 1;
+  k->nops += units;
+  return true;
+}
+
+/* Some of dst is written: the first matmul of the tile marks all of it as fresh, and from there on
+ * the machine knows what is. */
+static bool mix(definer *d, k_item *it, cover *c, uint32_t buffer, unsigned dtype) {
+  as_kernel *k = d->k;
+  if (!c->first_matmul)
+    return k_fail(k, ISA_ILLEGAL, it->at,
+                  "%s dst: some of its bytes are written, but not by a matmul: acc=write or acc=add "
+                  "says what is meant",
+                  isa_ops[it->in.op].name);
+  k_item *first = &k->items[c->first_matmul - 1];
+  uint32_t *zero = zero_of(first);
+  if (!*zero && !whole_tile(k, buffer, dtype, zero)) return false;
+  *acc_of(first) = ISA_ACC_auto;
+  *acc_of(it) = ISA_ACC_auto;
+  return true;
+}
+
+static bool choose_acc(definer *d, uint32_t item, const k_use *uses, unsigned n, bool loop) {
+  as_kernel *k = d->k;
+  k_item *it = &k->items[item];
+  isa_t_ENUM *acc = acc_of(it);
+  unsigned u = 0, part;
+  int64_t byte;
+  k_bytes bytes;
+  while (u < n && !(uses[u].writes && uses[u].covers)) u++;
+  if (!acc || u == n) return true;
+  const k_operand *o = k_op(k, uses[u].operand);
+  cover *c = &d->covers[o->buffer - 1];
+  k_bytes_of(k, o, &bytes);
+  bool open = (it->flags & AS_REC_ACCUMULATE) || (*acc == ISA_ACC_auto && !*zero_of(it));
+  if (open) {
+    int state = state_of(c, &bytes, &part, &byte);
+    if (loop)
+      return k_fail(k, ISA_UNBUILT, it->at,
+                    "%s: in a loop at run time acc must be write or add, what is written differs "
+                    "from round to round",
+                    isa_ops[it->in.op].name);
+    if (state == SOME && !mix(d, it, c, o->buffer, o->dtype)) return false;
+    if (state != SOME) *acc = state == ALL ? ISA_ACC_add : ISA_ACC_write;
+  }
+  if (!c->first_matmul) c->first_matmul = item + 1;
+  return true;
+}
+
+static bool define_item(definer *d, uint32_t item, bool loop) {
+  as_kernel *k = d->k;
+  k_use uses[K_OPERANDS];
+  unsigned n = k_uses(k, &k->items[item], uses);
+  if (!choose_acc(d, item, uses, n, loop)) return false;
+  k_item *it = &k->items[item];
+  isa_t_ENUM *acc = acc_of(it);
+  n = k_uses(k, it, uses);
+  for (unsigned u = 0; u < n; u++) {
+    bool fresh = acc && uses[u].writes && *acc == ISA_ACC_auto; /* the machine knows what is */
+    if (uses[u].reads && !fresh && !check_read(d, it, &uses[u])) return false;
+  }
+  for (unsigned u = 0; u < n; u++)
+    if (uses[u].writes && !note_write(d, item, &uses[u])) return false;
+  return true;
+}
+
+static void close_covers(definer *d) {
+  const as_kernel *k = d->k;
+  for (uint32_t i = 0; d->covers && i < k->nbuffers; i++) {
+    cover *c = &d->covers[i];
+    for (uint32_t b = 0; b < c->n; b++)
+      isa_free(&k->al, c->bands[b].runs, c->bands[b].cap * sizeof(run));
+    isa_free(&k->al, c->bands, c->cap * sizeof *c->bands);
+  }
+  isa_free(&k->al, d->covers, ((size_t)k->nbuffers + 1) * sizeof *d->covers);
+}
+
+bool k_define(as_kernel *k) {
+  definer d = {.k = k};
+  unsigned depth = 0;
+  d.covers = isa_zalloc(&k->al, ((size_t)k->nbuffers + 1) * sizeof *d.covers);
+  bool ok = d.covers || k_nomem(k);
+  for (uint32_t i = 0; i < k->nitems && ok; i++) {
+    unsigned op = k->items[i].in.op;
+    if (op == K_LOOP || op == K_WHILE) depth++;
+    if (op == K_ENDLOOP) depth--;
+    if (op < ISA_NOPS) ok = define_item(&d, i, depth > 0);
+  }
+  close_covers(&d);
+  return ok;
+}

@@ -1,0 +1,201 @@
+/* What conflicts with what, by bytes. Accesses lie in the pages that they touch: 2 KiB of SBUF and
+ * PSUM, a 256th of a tensor. A write removes what it covers, since whoever conflicts with that
+ * later conflicts with the write as well; a read removes an earlier one of the same source. */
+#include "impl.h"
+
+enum { PAGE = 2048, TENSOR_PAGES = 256 };
+
+bool k_table_open(k_table *t, as_kernel *k) {
+  *t = (k_table){.k = k, .nregions = 2 + k->scratch->ntensors};
+  t->regions = isa_zalloc(&k->al, t->nregions * sizeof *t->regions);
+  if (!t->regions) return k_nomem(k);
+  for (uint32_t i = 0; i < t->nregions; i++) {
+    k_region *r = &t->regions[i];
+    int64_t bytes = i == 0   ? (int64_t)1 << 18
+                    : i == 1 ? ISA_PSUM_BYTES
+                             : (int64_t)k->scratch->tensors[i - 2].bytes;
+    r->page_bytes = i < 2 ? PAGE : bytes / TENSOR_PAGES + 1;
+    r->npages = (uint32_t)((bytes + r->page_bytes - 1) / r->page_bytes);
+  }
+  return true;
+}
+
+static void free_pages(k_table *t, k_region *r) {
+  const isa_alloc *al = &t->k->al;
+  for (uint32_t p = 0; r->pages && p < r->npages; p++)
+    isa_free(al, r->pages[p].ids, r->pages[p].cap * sizeof(uint32_t));
+  isa_free(al, r->pages, r->npages * sizeof *r->pages);
+  r->pages = NULL;
+}
+
+void k_table_close(k_table *t) {
+  const isa_alloc *al = &t->k->al;
+  for (uint32_t i = 0; t->regions && i < t->nregions; i++) free_pages(t, &t->regions[i]);
+  isa_free(al, t->regions, t->nregions * sizeof *t->regions);
+  isa_free(al, t->accesses, t->cap_accesses * sizeof *t->accesses);
+}
+
+void k_table_clear(k_table *t) {
+  for (uint32_t i = 0; i < t->nregions; i++)
+    for (uint32_t p = 0; t->regions[i].pages && p < t->regions[i].npages; p++)
+      t->regions[i].pages[p].n = 0;
+  t->naccesses = t->free = 0;
+}
+
+/* ---- One access ---------------------------------------------------------------------------- */
+
+typedef struct box {
+  k_region *region;
+  int64_t lo, hi; /* of the memory */
+  uint32_t first, last; /* pages */
+  uint16_t p0, p1;
+  bool dense, constant; /* constant: of a tensor that nothing writes */
+  isa_byteset set;
+} box;
+
+static void box_of(k_table *t, uint32_t operand, box *b) {
+  const as_kernel *k = t->k;
+  const k_operand *o = k_op(k, operand);
+  const k_buffer *f = k_buf(k, o->buffer);
+  k_bytes bytes;
+  k_bytes_of(k, o, &bytes);
+  bool hbm = o->space == ISA_HBM;
+  int64_t base = hbm ? 0 : f->offset;
+  b->region = &t->regions[hbm ? f->tensor + 1 : o->space == ISA_PSUM];
+  b->set = bytes.set;
+  b->set.start += base;
+  b->lo = b->set.start;
+  b->hi = b->lo + b->set.span[0];
+  b->p0 = bytes.p0;
+  b->p1 = bytes.p1;
+  b->dense = b->set.n == 0;
+  b->constant = hbm && !f->written;
+  b->first = (uint32_t)(b->lo / b->region->page_bytes);
+  b->last = (uint32_t)((b->hi - 1) / b->region->page_bytes);
+}
+
+static bool holds(const box *b, const k_access *a) {
+  return b->dense && b->lo <= a->lo && b->hi >= a->hi && b->p0 <= a->p0 && b->p1 >= a->p1;
+}
+
+/* The same bytes, though not dense: the same pattern. */
+static bool same(const k_table *t, const box *b, uint32_t operand, const k_access *a) {
+  if (b->lo != a->lo || b->hi != a->hi || b->p0 != a->p0 || b->p1 != a->p1) return false;
+  if (operand == a->operand) return true;
+  const k_operand *x = k_op(t->k, operand), *y = k_op(t->k, a->operand);
+  return !x->dyn && !y->dyn && x->ndim == y->ndim &&
+         isa_dtype_bytes(x->dtype) == isa_dtype_bytes(y->dtype) &&
+         memcmp(k_dims(x), k_dims(y), x->ndim * sizeof(isa_dim)) == 0;
+}
+
+static bool meet(k_table *t, const box *b, const k_access *a) {
+  box other;
+  if (b->hi <= a->lo || a->hi <= b->lo || b->p1 <= a->p0 || a->p1 <= b->p0) return false;
+  if (b->dense && a->dense) return true;
+  box_of(t, a->operand, &other);
+  return isa_byteset_meet(&b->set, &other.set);
+}
+
+static void drop(k_table *t, uint32_t id) {
+  k_access *a = &t->accesses[id];
+  a->alive = false;
+  if (--a->refs) return;
+  a->step = t->free; /* the free list */
+  t->free = id + 1;
+}
+
+/* The ids of a page without those that died. */
+static void sweep(k_table *t, k_page *p) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < p->n; i++) {
+    if (t->accesses[p->ids[i]].alive)
+      p->ids[n++] = p->ids[i];
+    else
+      drop(t, p->ids[i]);
+  }
+  p->n = n;
+}
+
+bool k_table_find(k_table *t, const k_use *u, k_needs *needs) {
+  box b;
+  box_of(t, u->operand, &b);
+  if (b.constant || !b.region->pages) return true;
+  t->stamp++;
+  for (uint32_t p = b.first; p <= b.last; p++) {
+    k_page *page = &b.region->pages[p];
+    for (uint32_t i = 0; i < page->n; i++) {
+      k_access *a = &t->accesses[page->ids[i]];
+      if (!a->alive || a->stamp == t->stamp || !(u->writes || a->writes)) continue;
+      a->stamp = t->stamp;
+      if (!meet(t, &b, a)) continue;
+      t->k->figures.dependences++;
+      if (needs->ordinal[a->source] >= a->ordinal) continue;
+      needs->ordinal[a->source] = a->ordinal;
+      needs->step[a->source] = a->step;
+      needs->buffer[a->source] = a->buffer;
+    }
+  }
+  return true;
+}
+
+static bool new_access(k_table *t, uint32_t *id) {
+  if (t->free) {
+    *id = t->free - 1;
+    t->free = t->accesses[*id].step;
+    return true;
+  }
+  if (!isa_array_grow(&t->k->al, &t->accesses, t->naccesses, &t->cap_accesses,
+                      sizeof *t->accesses))
+    return k_nomem(t->k);
+  *id = t->naccesses++;
+  return true;
+}
+
+/* Whether an access need not be kept beside the new one: whoever conflicts with it later conflicts
+ * with the new one too, and who waits for that knows the old one complete. */
+static bool replaced(const k_table *t, const box *b, const k_use *u, const k_access *a,
+                     unsigned source, bool kills) {
+  if (!holds(b, a) && !same(t, b, u->operand, a)) return false;
+  return u->writes ? kills || a->source == source : !a->writes && a->source == source;
+}
+
+static bool add_to_page(k_table *t, k_page *p, uint32_t id) {
+  if (!isa_array_grow(&t->k->al, &p->ids, p->n, &p->cap, sizeof *p->ids)) return k_nomem(t->k);
+  p->ids[p->n++] = id;
+  t->accesses[id].refs++;
+  return true;
+}
+
+bool k_table_note(k_table *t, const k_use *u, uint32_t step, bool kills) {
+  box b;
+  uint32_t id;
+  const k_step *s = &t->k->steps[step];
+  box_of(t, u->operand, &b);
+  if (b.constant) return true;
+  if (!b.region->pages &&
+      !(b.region->pages = isa_zalloc(&t->k->al, b.region->npages * sizeof *b.region->pages)))
+    return k_nomem(t->k);
+  if (!new_access(t, &id)) return false;
+  t->accesses[id] = (k_access){.lo = b.lo,
+                               .hi = b.hi,
+                               .step = step,
+                               .ordinal = s->ordinal,
+                               .operand = u->operand,
+                               .buffer = k_op(t->k, u->operand)->buffer,
+                               .p0 = b.p0,
+                               .p1 = b.p1,
+                               .source = s->source,
+                               .writes = u->writes,
+                               .dense = b.dense,
+                               .alive = true};
+  for (uint32_t p = b.first; p <= b.last; p++) {
+    k_page *page = &b.region->pages[p];
+    for (uint32_t i = 0; i < page->n; i++) {
+      k_access *a = &t->accesses[page->ids[i]];
+      if (a->alive && a->step != step && replaced(t, &b, u, a, s->source, kills)) a->alive = false;
+    }
+    sweep(t, page);
+    if (!add_to_page(t, page, id)) return false;
+  }
+  return true;
+}

@@ -1,0 +1,397 @@
+/* The program, from the steps: for each engine its instructions, with waits and updates. */
+#include "impl.h"
+
+#include <stdio.h>
+
+enum { TEMP_REG = ISA_NREGS - 1, MOST_BASES = 8, MOST_DEPTH = 16 };
+
+/* In a loop the values of semaphores are a register plus a constant: one register for each amount
+ * that one of them rises by in a round. */
+typedef struct bases {
+  uint32_t by[MOST_BASES];
+  uint8_t reg[MOST_BASES];
+  unsigned n;
+  uint32_t top, exit; /* pcs of the loop's branch to its end */
+} bases;
+
+typedef struct maker {
+  as_kernel *k;
+  isa_program *p;
+  k_binder bind;
+  k_names names;
+  unsigned engine;
+  uint32_t *files; /* by the kernel's number: that of the program, 0 not yet */
+  bases *loops;    /* by scope, of this engine */
+  uint8_t next_base;
+} maker;
+
+static bool out_of_memory(maker *m) { return k_nomem(m->k); }
+
+static bool put(maker *m, const isa_insn *in, isa_line at) {
+  if (at.file && !m->files[at.file]) {
+    m->files[at.file] = isa_program_file(m->p, m->k->files[at.file - 1]);
+    if (!m->files[at.file]) return out_of_memory(m);
+  }
+  at.file = at.file ? m->files[at.file] : 0;
+  m->k->figures.made++;
+  return isa_program_insn(m->p, 0, m->engine, in, at) || out_of_memory(m);
+}
+
+static uint32_t pc_of(const maker *m) { return m->p->cores[0].code[m->engine].n; }
+
+/* ---- Register instructions ----------------------------------------------------------------- */
+
+static bool put_mov(maker *m, uint8_t rd, isa_int a, isa_line at) {
+  isa_insn in = {.op = ISA_OP_mov};
+  in.u.MOV.rd = rd;
+  in.u.MOV.a = a;
+  return put(m, &in, at);
+}
+
+static bool put_alu(maker *m, unsigned op, uint8_t rd, uint8_t ra, int32_t b, isa_line at) {
+  isa_insn in = {.op = (uint16_t)op};
+  in.u.REGALU.rd = rd;
+  in.u.REGALU.ra = ra;
+  in.u.REGALU.b = (isa_int){false, b};
+  return put(m, &in, at);
+}
+
+static uint8_t place_of(const maker *m, uint32_t reg) {
+  return m->k->reg_places[(size_t)reg * ISA_NENGINES + m->engine];
+}
+
+/* ---- Waits --------------------------------------------------------------------------------- */
+
+/* What a step's semaphore rises by in a round of its loop. */
+static uint32_t rise_of(const as_kernel *k, const k_step *t) {
+  return t->source >= K_QUEUE ? (uint32_t)ISA_NDMA : k->scopes[t->scope].count[t->source];
+}
+
+static bool add_base(maker *m, bases *b, uint32_t by, isa_line at) {
+  for (unsigned i = 0; i < b->n; i++)
+    if (b->by[i] == by) return true;
+  if (b->n == MOST_BASES || m->next_base >= TEMP_REG)
+    return k_fail(m->k, ISA_LIMIT, at, "loops nest too deep: %s has no register left for them",
+                  isa_engines[m->engine].name);
+  b->by[b->n] = by;
+  b->reg[b->n++] = m->next_base++;
+  return true;
+}
+
+static uint8_t base_of(const bases *b, uint32_t by) {
+  unsigned i = 0;
+  while (i + 1 < b->n && b->by[i] != by) i++;
+  return b->reg[i];
+}
+
+static bool set_wait(maker *m, const k_wait *w, isa_line at, isa_insn *in) {
+  const k_step *t = &m->k->steps[w->step];
+  in->wait = (isa_wait){.cond = ISA_WAIT_ge, .sem = (uint8_t)t->sem, .value = t->value};
+  if (!t->scope) return true;
+  uint32_t rise = rise_of(m->k, t);
+  uint8_t base = base_of(&m->loops[t->scope], rise);
+  int32_t add = (int32_t)t->value - (w->before ? (int32_t)rise : 0);
+  in->wait.is_reg = true;
+  in->wait.value = add ? TEMP_REG : base;
+  if (add && !put_alu(m, ISA_OP_add, TEMP_REG, base, add, at)) return false;
+  /* In the first round there is nothing to wait for, and values are not negative. */
+  return add >= 0 || put_alu(m, ISA_OP_max, TEMP_REG, TEMP_REG, 0, at);
+}
+
+static bool tell(maker *m, const k_step *s, const k_wait *w) {
+  as_kernel *k = m->k;
+  if (!K_GROW(k, told, ntold, cap_told)) return false;
+  k->told[k->ntold++] = (as_kernel_wait){.engine = m->engine,
+                                         .pc = pc_of(m),
+                                         .later = s->item,
+                                         .earlier = k->steps[w->step].item,
+                                         .buffer = w->buffer,
+                                         .reuse = w->reuse};
+  k->figures.waits++;
+  k->figures.reuse_waits += w->reuse;
+  return true;
+}
+
+static bool put_nop(maker *m, const k_step *s, const k_wait *w, isa_line at) {
+  isa_insn in = {.op = ISA_OP_nop};
+  m->k->figures.nops++;
+  return set_wait(m, w, at, &in) && tell(m, s, w) && put(m, &in, at);
+}
+
+/* The waits of a step: the last on *in, when it is not NULL, others on nops. */
+static bool put_waits(maker *m, const k_step *s, isa_line at, isa_insn *in) {
+  const as_kernel *k = m->k;
+  k_wait reuse = {.step = s->reuse - 1, .reuse = true};
+  if (s->reuse && (s->nwaits || !in) && !put_nop(m, s, &reuse, at)) return false;
+  for (unsigned i = 0; i < s->nwaits; i++) {
+    const k_wait *w = &k->waits[s->waits + i];
+    bool last = in && i + 1u == s->nwaits;
+    if (!last && !put_nop(m, s, w, at)) return false;
+    if (last && (!set_wait(m, w, at, in) || !tell(m, s, w))) return false;
+  }
+  if (s->reuse && !s->nwaits && in) return set_wait(m, &reuse, at, in) && tell(m, s, &reuse);
+  return true;
+}
+
+/* ---- Steps --------------------------------------------------------------------------------- */
+
+static void set_queue(const maker *m, const k_item *it, isa_insn *in) {
+  const isa_form *f = isa_form_of(in->op);
+  for (unsigned i = 0; i < f->nfields; i++)
+    if (f->fields[i].kind == ISA_K_QUEUE)
+      *(isa_t_QUEUE *)isa_member(in, &f->fields[i]) = m->k->queues[it->queue - 1].number;
+}
+
+static bool is_static(const as_kernel *k, const k_item *it) {
+  return isa_op_is_dma(it->in.op) && k->queues[it->queue - 1].dge == ISA_DGE_none;
+}
+
+static bool put_item(maker *m, const k_step *s) {
+  as_kernel *k = m->k;
+  const k_item *it = &k->items[s->item];
+  bool transfer = isa_op_is_dma(it->in.op);
+  isa_insn in = {.op = ISA_OP_dma_trigger};
+  if (is_static(k, it)) {
+    in.u.TRIGGER.queue = k->queues[it->queue - 1].number;
+    in.u.TRIGGER.count = (isa_int){false, 1};
+  } else if (!k_bind(&m->bind, it, &in)) {
+    return out_of_memory(m);
+  } else if (transfer) {
+    set_queue(m, it, &in);
+  }
+  if (!put_waits(m, s, it->at, &in)) return false;
+  if (s->signals)
+    in.upd = (isa_update){.kind = transfer ? ISA_UPD_dma : ISA_UPD_inc, .sem = (uint8_t)s->sem};
+  return put(m, &in, it->at);
+}
+
+static bool put_event(maker *m, isa_wait wait, isa_update upd, isa_line at) {
+  isa_insn in = {.op = ISA_OP_event_semaphore, .wait = wait, .upd = upd};
+  return put(m, &in, at);
+}
+
+/* The first engine waits for the others, clears what the loop counts with, and lets them go. */
+static bool put_first(maker *m, const k_item *it, unsigned others, isa_line at) {
+  as_kernel *k = m->k;
+  const k_loop *l = &k->loops[it->loop - 1];
+  const k_scope *s = &k->scopes[it->loop];
+  isa_wait all = {.cond = ISA_WAIT_ge, .sem = (uint8_t)k->meet_arrive, .value = others};
+  isa_update taken = {.kind = ISA_UPD_sub, .sem = (uint8_t)k->meet_arrive, .value = others};
+  if (others && !put_event(m, all, taken, at)) return false;
+  if (it->in.op != K_ENDLOOP && l->parent && s->high > s->low) {
+    isa_insn in = {.op = ISA_OP_sem_range_clear};
+    in.u.SEM_RANGE.first = (uint8_t)s->low;
+    in.u.SEM_RANGE.count = (uint16_t)(s->high - s->low);
+    if (!put(m, &in, at)) return false;
+  }
+  for (unsigned e = 0; e < ISA_NENGINES; e++) {
+    isa_update go = {.kind = ISA_UPD_inc, .sem = (uint8_t)k->meet_go[e]};
+    bool other = (k->engines >> e & 1) && e != m->engine;
+    if (other && !put_event(m, (isa_wait){0}, go, at)) return false;
+  }
+  return true;
+}
+
+static bool put_meet(maker *m, const k_step *s) {
+  as_kernel *k = m->k;
+  const k_item *it = &k->items[s->item];
+  isa_insn drain = {.op = ISA_OP_drain};
+  unsigned others = 0, first = ISA_NENGINES;
+  for (unsigned e = ISA_NENGINES; e-- > 0;)
+    if (k->engines >> e & 1) {
+      others++;
+      first = e;
+    }
+  if (!put_waits(m, s, it->at, NULL) || !put(m, &drain, it->at)) return false;
+  if (m->engine == first) return put_first(m, it, others - 1, it->at);
+  isa_update arrive = {.kind = ISA_UPD_inc, .sem = (uint8_t)k->meet_arrive};
+  isa_wait go = {.cond = ISA_WAIT_ge, .sem = (uint8_t)k->meet_go[m->engine], .value = 1};
+  isa_update gone = {.kind = ISA_UPD_dec, .sem = (uint8_t)k->meet_go[m->engine]};
+  return put_event(m, (isa_wait){0}, arrive, it->at) && put_event(m, go, gone, it->at);
+}
+
+/* Registers for the values that this engine waits for in the loop. */
+static bool find_bases(maker *m, uint32_t scope, isa_line at) {
+  const as_kernel *k = m->k;
+  const k_scope *s = &k->scopes[scope];
+  bases *b = &m->loops[scope];
+  b->n = 0;
+  for (uint32_t i = s->first; i < s->end; i++) {
+    const k_step *t = &k->steps[i];
+    if (t->dead || t->engine != m->engine || t->scope != scope) continue;
+    for (unsigned w = 0; w < t->nwaits; w++)
+      if (!add_base(m, b, rise_of(k, &k->steps[k->waits[t->waits + w].step]), at)) return false;
+  }
+  return true;
+}
+
+static bool put_top(maker *m, const k_step *s) {
+  const k_loop *l = &m->k->loops[m->k->items[s->item].loop - 1];
+  isa_line at = l->range.at;
+  bases *b = &m->loops[s->scope];
+  uint32_t start = l->range.start_reg, stop = l->range.stop_reg;
+  isa_insn in = {.op = ISA_OP_beq};
+  if (!find_bases(m, s->scope, at)) return false;
+  for (unsigned i = 0; i < b->n; i++)
+    if (!put_mov(m, b->reg[i], (isa_int){false, 0}, at)) return false;
+  isa_int first = {start != 0, start ? place_of(m, start) : l->range.start};
+  if (!l->is_while && !put_mov(m, place_of(m, l->reg), first, at)) return false;
+  in.u.BRANCH.ra = place_of(m, l->reg);
+  if (!l->is_while) {
+    in.op = l->range.step > 0 ? ISA_OP_bge : ISA_OP_ble;
+    in.u.BRANCH.b = (isa_int){stop != 0, stop ? place_of(m, stop) : l->range.stop};
+  }
+  b->top = pc_of(m);
+  return put(m, &in, at);
+}
+
+static bool put_bottom(maker *m, const k_step *s) {
+  const k_loop *l = &m->k->loops[m->k->items[s->item].loop - 1];
+  isa_line at = l->range.at;
+  bases *b = &m->loops[s->scope];
+  uint8_t reg = place_of(m, l->reg);
+  isa_insn in = {.op = ISA_OP_jmp};
+  for (unsigned i = 0; i < b->n; i++)
+    if (!put_alu(m, ISA_OP_add, b->reg[i], b->reg[i], (int32_t)b->by[i], at)) return false;
+  if (!l->is_while && !put_alu(m, ISA_OP_add, reg, reg, l->range.step, at)) return false;
+  in.u.JUMP.to = b->top;
+  if (!put(m, &in, at)) return false;
+  m->p->cores[0].code[m->engine].insns[b->top].u.BRANCH.to = pc_of(m);
+  m->next_base = (uint8_t)(m->next_base - b->n);
+  return true;
+}
+
+static bool put_engine(maker *m, unsigned e) {
+  as_kernel *k = m->k;
+  isa_insn halt = {.op = ISA_OP_halt};
+  m->engine = m->bind.engine = e;
+  m->next_base = k->reg_free[e];
+  for (uint32_t i = 0; i < k->nsteps; i++) {
+    const k_step *s = &k->steps[i];
+    if (s->engine != e || s->dead) continue;
+    bool ok = s->kind == K_STEP_ITEM   ? put_item(m, s)
+              : s->kind == K_STEP_MEET ? put_meet(m, s)
+              : s->kind == K_STEP_TOP  ? put_top(m, s)
+                                       : put_bottom(m, s);
+    if (!ok) return false;
+  }
+  return pc_of(m) == 0 || put(m, &halt, (isa_line){0, 0});
+}
+
+/* ---- Tables -------------------------------------------------------------------------------- */
+
+static bool put_tensors(maker *m) {
+  const isa_program *s = m->k->scratch;
+  for (uint32_t i = 0; i < s->ntensors; i++)
+    if (!k_names_take(&m->names, s->tensors[i].name) || !isa_program_tensor(m->p, &s->tensors[i]))
+      return out_of_memory(m);
+  return true;
+}
+
+static bool put_tiles(maker *m) {
+  as_kernel *k = m->k;
+  for (uint32_t i = 0; i < k->nbuffers; i++) {
+    k_buffer *b = &k->buffers[i];
+    if (b->space == ISA_HBM || !b->used) continue;
+    isa_tile t = {.dtype = b->dtype,
+                  .space = b->space,
+                  .ndim = b->ndim,
+                  .part = b->part,
+                  .offset = b->offset,
+                  .bytes = b->bytes,
+                  .overlay = "tiles"};
+    memcpy(t.shape, b->shape, sizeof t.shape);
+    t.name = k_names_take(&m->names, b->name ? b->name : "t");
+    b->tile = t.name ? isa_program_tile(m->p, &t) : 0;
+    if (!b->tile) return out_of_memory(m);
+    b->name = t.name;
+    k->figures.tiles++;
+  }
+  return true;
+}
+
+static bool put_queues(maker *m) {
+  as_kernel *k = m->k;
+  static const char *const names[] = {"static", "swdge", "hwdge"};
+  char name[40];
+  for (uint32_t i = 0; i < k->nqueues; i++) {
+    k_queue *q = &k->queues[i];
+    if (!q->count) continue;
+    snprintf(name, sizeof name, "q_%s_%s", names[q->dge], isa_engines[q->engine].name);
+    isa_queue row = {.name = k_names_take(&m->names, name),
+                     .dge = q->dge,
+                     .rings = ISA_NDMA,
+                     .owner = q->engine,
+                     .prio = q->prio};
+    uint32_t n = row.name ? isa_program_queue(m->p, 0, &row) : 0;
+    if (!n) return out_of_memory(m);
+    q->number = (uint8_t)(n - 1);
+    k->figures.queues++;
+  }
+  return true;
+}
+
+static bool put_statics(maker *m) {
+  const as_kernel *k = m->k;
+  for (uint32_t i = 0; i < k->nsteps; i++) {
+    const k_step *s = &k->steps[i];
+    const k_item *it = &k->items[s->item];
+    isa_insn in;
+    if (s->kind != K_STEP_ITEM || s->dead || !is_static(k, it)) continue;
+    m->bind.engine = s->engine;
+    if (!k_bind(&m->bind, it, &in)) return out_of_memory(m);
+    set_queue(m, it, &in);
+    if (!isa_program_static(m->p, 0, k->queues[it->queue - 1].number, &in))
+      return out_of_memory(m);
+  }
+  return true;
+}
+
+static bool name_sem(maker *m, unsigned sem, const char *name) {
+  const char **at = &m->p->cores[0].sem_names[sem];
+  const char *taken = *at ? *at : k_names_take(&m->names, name);
+  if (!taken) return out_of_memory(m);
+  if (!*at) *at = isa_arena_strn(&m->p->arena, taken, strlen(taken));
+  return *at || out_of_memory(m);
+}
+
+static bool put_sem_names(maker *m) {
+  const as_kernel *k = m->k;
+  char name[40];
+  for (uint32_t i = 0; i < k->nsteps; i++) {
+    const k_step *s = &k->steps[i];
+    unsigned source = s->source;
+    if (!s->signals || s->dead || m->p->cores[0].sem_names[s->sem]) continue;
+    if (source >= K_QUEUE)
+      snprintf(name, sizeof name, "moved%u", (unsigned)s->sem);
+    else
+      snprintf(name, sizeof name, "%s_%s", isa_engines[s->engine].name,
+               source >= K_SEQ ? "stepped" : source == K_WEIGHTS ? "loaded" : "done");
+    if (!name_sem(m, s->sem, name)) return false;
+  }
+  if (!k->nloops) return true;
+  if (!name_sem(m, k->meet_arrive, "arrived")) return false;
+  for (unsigned e = 0; e < ISA_NENGINES; e++) {
+    snprintf(name, sizeof name, "go_%s", isa_engines[e].name);
+    if ((k->engines >> e & 1) && !name_sem(m, k->meet_go[e], name)) return false;
+  }
+  return true;
+}
+
+bool k_make_program(as_kernel *k) {
+  maker m = {.k = k, .names.k = k};
+  size_t files = (size_t)k->nfiles + 1, scopes = (size_t)k->nloops + 1;
+  k->program = m.p = isa_program_new(&k->al, k->target);
+  if (!m.p) return k_nomem(k);
+  m.bind = (k_binder){.k = k, .p = m.p, .final = true};
+  m.files = isa_zalloc(&k->al, files * sizeof *m.files);
+  m.loops = isa_zalloc(&k->al, scopes * sizeof *m.loops);
+  bool ok = m.files && m.loops ? true : k_nomem(k);
+  ok = ok && put_tensors(&m) && put_tiles(&m) && put_queues(&m) && put_sem_names(&m) &&
+       put_statics(&m);
+  for (unsigned e = 0; e < ISA_NENGINES && ok; e++) ok = put_engine(&m, e);
+  k_names_close(&m.names);
+  isa_free(&k->al, m.files, files * sizeof *m.files);
+  isa_free(&k->al, m.loops, scopes * sizeof *m.loops);
+  return ok;
+}

@@ -1,0 +1,328 @@
+/* What the files of the builder share. */
+#ifndef ASM_KERNEL_IMPL_H
+#define ASM_KERNEL_IMPL_H
+
+#include "kernel.h"
+
+#include <string.h>
+
+/* ---- What the caller gave ----------------------------------------------------------------- */
+
+enum { K_ALIGN = 64, K_NONE = UINT32_MAX, K_OPERANDS = 96 };
+
+typedef struct k_buffer {
+  const char *name; /* of a tile; NULL: none was given */
+  uint8_t space, dtype, ndim;
+  bool fixed, ended, used, written;
+  uint32_t shape[ISA_TILE_DIMS];
+  uint16_t part, nparts; /* 0 in HBM */
+  uint32_t bytes;        /* of a tile, in each partition */
+  uint32_t offset;       /* of a fixed tile, else where it was placed */
+  uint32_t tensor;       /* of HBM: 1-based, in program */
+  uint32_t tile;         /* 1-based in the program made; 0: not there yet */
+  uint32_t first, last;  /* items */
+  isa_line at;
+} k_buffer;
+
+/* An operand: this header, then ndim isa_dim. It lies in the array `ops` of 8-byte units, and its
+ * number is 1 + its place there. */
+typedef struct k_operand {
+  uint32_t buffer;
+  uint16_t part, nparts; /* part from that of the memory */
+  uint8_t dtype, ndim, space, zero;
+  uint32_t dyn; /* 1-based in dyns: the parts known at run time; 0: none */
+  int64_t offset;
+} k_operand;
+_Static_assert(sizeof(k_operand) % 8 == 0 && sizeof(isa_dim) == 16, "operands lie in 8-byte units");
+
+typedef struct k_dyn {
+  uint8_t kind, index_kind, index_dim, size_dim; /* as in isa_ap */
+  uint32_t reg, size_reg;                        /* kernel registers */
+  uint32_t elem, index;                          /* operands */
+  int64_t stride;
+} k_dyn;
+
+/* Items of the list: instructions by their row of isa_ops, and these. */
+enum { K_LOOP = ISA_NOPS, K_WHILE, K_ENDLOOP };
+
+typedef struct k_item {
+  isa_insn in;       /* AP fields and NUM patterns are operands, APS lists places in ops */
+  uint32_t regs[2];  /* of its REG fields, in their order: kernel registers */
+  isa_line at;
+  uint32_t loop;     /* of K_LOOP, K_WHILE, K_ENDLOOP: 1-based */
+  uint8_t engine;    /* that runs it, ISA_NENGINES: not chosen, or several */
+  uint8_t engines;   /* mask of those that may */
+  uint8_t modes;     /* of a transfer: mask of ISA_DGE_ that may */
+  uint8_t flags;     /* AS_REC_ */
+  uint16_t queue;    /* of a transfer: 1-based; 0: not chosen */
+  uint16_t replicas; /* mask of engines that run a control instruction */
+} k_item;
+
+typedef struct k_loop {
+  as_kernel_range range;
+  uint32_t reg;          /* the variable, or the condition of a while */
+  uint32_t first, last;  /* items K_LOOP and K_ENDLOOP */
+  uint32_t parent;       /* 1-based, 0: none */
+  unsigned engines;      /* that run the body */
+  bool is_while;
+} k_loop;
+
+typedef struct k_queue {
+  uint8_t dge, engine, prio;
+  uint8_t number; /* in the program, K_NO_QUEUE before */
+  bool users;     /* of the caller's choice */
+  uint64_t count;
+} k_queue;
+
+typedef struct k_order {
+  uint32_t later, earlier;
+} k_order;
+
+/* ---- What the passes make ------------------------------------------------------------------ */
+
+/* Sources of completion, each in order: the data paths, tensor's weight loads, the sequencers, the
+ * queues. */
+enum {
+  K_DP = 0,
+  K_WEIGHTS = ISA_ENG_sync, /* sync has no data path, its place is free */
+  K_SEQ = ISA_NENGINES,
+  K_QUEUE = 2 * ISA_NENGINES,
+  K_SOURCES = K_QUEUE + ISA_MAX_QUEUES
+};
+
+/* A step: an item on an engine, or what all engines do at the ends of a loop. */
+enum { K_STEP_ITEM, K_STEP_MEET, K_STEP_TOP, K_STEP_BOTTOM };
+typedef struct k_step {
+  uint32_t item;
+  uint32_t ordinal;  /* of its source, from 1 */
+  uint32_t snapshot; /* of what its engine knew, in snaps */
+  uint32_t weights;  /* of a matmul: weight loads before it */
+  uint32_t waits;    /* in waits */
+  uint32_t value;    /* of its semaphore once it is complete, in its scope */
+  uint16_t nwaits, scope;
+  uint32_t reuse;         /* 1 + step that had its semaphore before, which must be waited for */
+  uint16_t sem;           /* when it signals */
+  uint8_t engine, source; /* source K_SOURCES: none */
+  uint8_t kind;           /* K_STEP_ */
+  bool signals, dead;     /* dead: of the first pass over a loop's body */
+} k_step;
+
+typedef struct k_wait {
+  uint32_t step;   /* waited for */
+  uint32_t buffer; /* whose bytes, 0: none */
+  bool before;     /* of the round before this one */
+  bool reuse;
+} k_wait;
+
+/* Semaphores of the top level (scope 0) or of loop i (scope i). In a loop they count from 0 at its
+ * entry, and rise by `count` or 16 in each round. */
+typedef struct k_scope {
+  uint32_t first, end;       /* its steps */
+  uint16_t counter[K_QUEUE]; /* semaphore of a source, K_NO_SEM: none */
+  uint32_t count[K_QUEUE];   /* updates of it, in one round */
+  uint16_t low, high;        /* semaphores low .. high - 1 */
+} k_scope;
+enum { K_NO_SEM = 0xffff };
+
+/* An access that later ones may conflict with. */
+typedef struct k_access {
+  int64_t lo, hi; /* bytes: of a partition, or of the tensor */
+  uint32_t step, ordinal, operand, buffer, stamp, refs;
+  uint16_t p0, p1;
+  uint8_t source;
+  bool writes, dense, alive;
+} k_access;
+typedef struct k_page {
+  uint32_t *ids, n, cap;
+} k_page;
+typedef struct k_region { /* SBUF, PSUM, a tensor */
+  k_page *pages;
+  uint32_t npages;
+  int64_t page_bytes;
+} k_region;
+
+
+struct as_kernel {
+  isa_alloc al;
+  isa_arena arena;
+  const isa_target *target;
+  as_kernel_options o;
+  as_kernel_error error;
+  bool finished;
+
+  isa_program *scratch; /* tensors and pool; its tiles and patterns are of the item verified */
+  isa_program *program; /* the one that is being made */
+
+  k_buffer *buffers; /* number i at [i - 1], as everything that is numbered */
+  uint32_t nbuffers, cap_buffers;
+  const char **files;
+  uint32_t nfiles, cap_files;
+  uint64_t *ops;
+  uint32_t nops, cap_ops;
+  k_dyn *dyns;
+  uint32_t ndyns, cap_dyns;
+  k_item *items;
+  uint32_t nitems, cap_items;
+  k_loop *loops;
+  uint32_t nloops, cap_loops, open_loop;
+  k_queue *queues;
+  uint32_t nqueues, cap_queues;
+  k_order *orders;
+  uint32_t norders, cap_orders;
+  uint32_t nregs;
+  uint32_t *const_table, const_table_size, nconsts; /* hash of constants */
+
+  /* registers */
+  uint8_t *reg_needs;  /* mask of engines, by register */
+  uint8_t *reg_places; /* by register and engine */
+  uint8_t reg_free[ISA_NENGINES]; /* first one that no kernel register takes */
+
+  /* passes */
+  unsigned engines; /* that have code */
+  k_step *steps;
+  uint32_t nsteps, cap_steps;
+  k_wait *waits;
+  uint32_t nwaits, cap_waits;
+  uint32_t *snaps; /* rows of K_SOURCES */
+  uint32_t nsnaps, cap_snaps;
+  k_scope *scopes;
+  uint32_t cap_scopes; /* 1 + nloops */
+  uint16_t meet_arrive, meet_go[ISA_NENGINES];
+
+  as_kernel_figures figures;
+  as_kernel_wait *told; /* waits as emitted */
+  uint32_t ntold, cap_told;
+};
+
+/* ---- kernel.c ---- */
+
+/* Sets the error and gives false. */
+bool k_fail(as_kernel *k, isa_status s, isa_line at, const char *fmt, ...) ISA_PRINTF(4, 5);
+bool k_nomem(as_kernel *k);
+/* `file:line`, or `item N` where no line is known. */
+const char *k_where(const as_kernel *k, isa_line at, char *out, size_t n);
+/* Bytes of a partition of a memory that tiles may take. */
+uint32_t k_room(const as_kernel *k, unsigned space);
+/* Whether something may be added still, and whether a place names a file of the kernel. */
+bool k_is_open(as_kernel *k, isa_line at);
+bool k_place_ok(as_kernel *k, isa_line at);
+/* Makes room for one more element. */
+#define K_GROW(k, array, n, cap) \
+  (isa_array_grow(&(k)->al, &(k)->array, (k)->n, &(k)->cap, sizeof *(k)->array) || k_nomem(k))
+static inline const k_operand *k_op(const as_kernel *k, uint32_t number) {
+  return (const k_operand *)(const void *)&k->ops[number - 1];
+}
+static inline const isa_dim *k_dims(const k_operand *o) {
+  return (const isa_dim *)(const void *)(o + 1);
+}
+static inline k_buffer *k_buf(const as_kernel *k, uint32_t number) {
+  return &k->buffers[number - 1];
+}
+
+/* ---- list.c: items ---- */
+
+/* Adds an item, or gives false. */
+bool k_add_item(as_kernel *k, const k_item *it);
+
+/* ---- record.c ---- */
+
+/* Reads one record of at most n words into an item; operands go to ops. */
+bool k_read_record(as_kernel *k, const int64_t *w, size_t n, k_item *it);
+
+/* ---- access.c ---- */
+
+/* One operand of an item, with what the item does to it. */
+typedef struct k_use {
+  uint32_t operand;
+  uint8_t field;
+  bool reads, writes;
+  bool covers; /* all its bytes are written, whatever the data */
+} k_use;
+/* The operands of an item, index vectors and elements of offsets included; how many. */
+unsigned k_uses(const as_kernel *k, const k_item *it, k_use out[K_OPERANDS]);
+/* The bytes of an operand, from the first of its buffer: its partitions and byteset; of one that
+ * moves all that it can reach. */
+typedef struct k_bytes {
+  uint16_t p0, p1;
+  isa_byteset set;
+} k_bytes;
+void k_bytes_of(const as_kernel *k, const k_operand *o, k_bytes *out);
+/* Whether its bytes are known: no register, element or index moves it. */
+static inline bool k_moves(const as_kernel *k, const k_operand *o) {
+  const k_dyn *d = o->dyn ? &k->dyns[o->dyn - 1] : NULL;
+  return d && (d->kind || d->index_kind);
+}
+static inline uint64_t k_buffer_bytes(const as_kernel *k, const k_buffer *b) {
+  return b->space == ISA_HBM ? k->scratch->tensors[b->tensor - 1].bytes : b->bytes;
+}
+
+/* ---- bind.c ---- */
+
+/* Turns an item's operands into patterns of a program. */
+typedef struct k_binder {
+  as_kernel *k;
+  isa_program *p;
+  bool final;      /* tiles have their places, registers are those of engine */
+  unsigned engine;
+  uint32_t nslots, slots[K_OPERANDS]; /* verifying: buffers of the item */
+  uint32_t nregs, regs[ISA_NREGS];    /* verifying: registers */
+} k_binder;
+/* False when memory or slots are out. */
+bool k_bind(k_binder *b, const k_item *it, isa_insn *out);
+
+/* ---- verify.c ---- */
+
+/* Whether an item is legal somewhere; fills engines, modes. */
+bool k_verify(as_kernel *k, k_item *it);
+
+/* ---- the passes; each false with an error ---- */
+
+bool k_define(as_kernel *k);
+bool k_lives(as_kernel *k);
+bool k_choose_engines(as_kernel *k);
+bool k_choose_queues(as_kernel *k);
+bool k_registers(as_kernel *k);
+bool k_place(as_kernel *k);
+bool k_solve(as_kernel *k);
+bool k_semaphores(as_kernel *k);
+bool k_make_program(as_kernel *k);
+
+/* ---- names.c ---- */
+
+/* Names of the program, each once: of a name that is taken, the next of name_2, name_3 ... */
+typedef struct k_name {
+  const char *name;
+  uint32_t next;
+} k_name;
+typedef struct k_names {
+  as_kernel *k;
+  k_name *slots;
+  uint32_t size, n;
+} k_names;
+/* A name of the arena that is like base, made of letters, digits and _, and not yet taken; NULL
+ * when memory is out. */
+const char *k_names_take(k_names *n, const char *base);
+void k_names_close(k_names *n);
+
+/* ---- depend.c ---- */
+
+typedef struct k_table {
+  as_kernel *k;
+  k_region *regions; /* 0 SBUF, 1 PSUM, 2 + tensor */
+  uint32_t nregions;
+  k_access *accesses;
+  uint32_t naccesses, cap_accesses, free, stamp;
+} k_table;
+/* For each source the step that must be complete first: its ordinal (0: none), step and buffer. */
+typedef struct k_needs {
+  uint32_t ordinal[K_SOURCES], step[K_SOURCES], buffer[K_SOURCES];
+} k_needs;
+bool k_table_open(k_table *t, as_kernel *k);
+void k_table_close(k_table *t);
+void k_table_clear(k_table *t);
+/* What a use conflicts with. */
+bool k_table_find(k_table *t, const k_use *u, k_needs *needs);
+/* Notes the use of a step. kills: whatever it covers is known to whoever waits for it. */
+bool k_table_note(k_table *t, const k_use *u, uint32_t step, bool kills);
+
+#endif

@@ -1,0 +1,317 @@
+/* A kernel: its handle, buffers, registers, queues, loops. */
+#include "impl.h"
+
+#include "../../isa/bytes.h"
+
+#include <stdio.h>
+
+/* ---- Errors -------------------------------------------------------------------------------- */
+
+bool k_fail(as_kernel *k, isa_status s, isa_line at, const char *fmt, ...) {
+  va_list ap;
+  k->error.status = s;
+  k->error.at = at;
+  va_start(ap, fmt);
+  vsnprintf(k->error.text, sizeof k->error.text, fmt, ap);
+  va_end(ap);
+  return false;
+}
+
+bool k_nomem(as_kernel *k) { return k_fail(k, ISA_NOMEM, (isa_line){0, 0}, "out of memory"); }
+
+const char *as_kernel_file_name(const as_kernel *k, uint32_t file) {
+  return file && file <= k->nfiles ? k->files[file - 1] : NULL;
+}
+
+const char *k_where(const as_kernel *k, isa_line at, char *out, size_t n) {
+  const char *file = as_kernel_file_name(k, at.file);
+  if (file)
+    snprintf(out, n, "%.120s:%u", file, (unsigned)at.line);
+  else if (at.line)
+    snprintf(out, n, "line %u", (unsigned)at.line);
+  else
+    snprintf(out, n, "an unknown line");
+  return out;
+}
+
+const as_kernel_error *as_kernel_last_error(const as_kernel *k) { return &k->error; }
+const isa_target *as_kernel_target(const as_kernel *k) { return k->target; }
+uint32_t as_kernel_count(const as_kernel *k) { return k->nitems; }
+const as_kernel_figures *as_kernel_get_figures(const as_kernel *k) { return &k->figures; }
+
+/* ---- Life ---------------------------------------------------------------------------------- */
+
+as_kernel *as_kernel_new(const as_kernel_options *o) {
+  isa_alloc al = o->alloc ? *o->alloc : isa_alloc_default();
+  as_kernel *k = isa_zalloc(&al, sizeof *k);
+  if (!k) return NULL;
+  k->al = al;
+  k->o = *o;
+  k->o.alloc = NULL;
+  k->target = o->target;
+  isa_arena_init(&k->arena, &al);
+  k->scratch = isa_program_new(&al, o->target);
+  if (!k->scratch) {
+    isa_free(&al, k, sizeof *k);
+    return NULL;
+  }
+  return k;
+}
+
+#define FREE(array, cap) isa_free(&al, k->array, (size_t)k->cap * sizeof *k->array)
+void as_kernel_free(as_kernel *k) {
+  if (!k) return;
+  isa_alloc al = k->al;
+  isa_program_free(k->scratch);
+  isa_program_free(k->program);
+  FREE(buffers, cap_buffers);
+  FREE(files, cap_files);
+  FREE(ops, cap_ops);
+  FREE(dyns, cap_dyns);
+  FREE(items, cap_items);
+  FREE(loops, cap_loops);
+  FREE(queues, cap_queues);
+  FREE(orders, cap_orders);
+  FREE(const_table, const_table_size);
+  FREE(steps, cap_steps);
+  FREE(waits, cap_waits);
+  FREE(snaps, cap_snaps);
+  FREE(scopes, cap_scopes);
+  FREE(told, cap_told);
+  isa_free(&al, k->reg_needs, (size_t)k->nregs + 1);
+  isa_free(&al, k->reg_places, ((size_t)k->nregs + 1) * ISA_NENGINES);
+  isa_arena_free(&k->arena);
+  isa_free(&al, k, sizeof *k);
+}
+#undef FREE
+
+bool k_is_open(as_kernel *k, isa_line at) {
+  k->error.status = ISA_OK;
+  return !k->finished || k_fail(k, ISA_ARG, at, "the kernel is finished: nothing can be added");
+}
+
+static bool own(as_kernel *k, const char **s) {
+  if (!*s) return true;
+  *s = isa_arena_strn(&k->arena, *s, strlen(*s));
+  return *s || k_nomem(k);
+}
+
+bool as_kernel_file(as_kernel *k, const char *name, uint32_t *file) {
+  for (uint32_t i = k->nfiles; i-- > 0;)
+    if (strcmp(k->files[i], name) == 0) {
+      *file = i + 1;
+      return true;
+    }
+  if (!k_is_open(k, (isa_line){0, 0}) || !own(k, &name) || !K_GROW(k, files, nfiles, cap_files))
+    return false;
+  k->files[k->nfiles++] = name;
+  *file = k->nfiles;
+  return true;
+}
+
+bool k_place_ok(as_kernel *k, isa_line at) {
+  return at.file <= k->nfiles ||
+         k_fail(k, ISA_ARG, (isa_line){0, at.line}, "there is no file %u: the kernel has %u",
+                (unsigned)at.file, (unsigned)k->nfiles);
+}
+
+/* ---- Tensors ------------------------------------------------------------------------------- */
+
+static bool add_buffer(as_kernel *k, const k_buffer *b, uint32_t *buffer) {
+  if (!K_GROW(k, buffers, nbuffers, cap_buffers)) return false;
+  k->buffers[k->nbuffers] = *b;
+  *buffer = ++k->nbuffers;
+  return true;
+}
+
+static bool size_of(as_kernel *k, isa_tensor *t) {
+  uint64_t n = 1;
+  isa_line none = {0, 0};
+  if (!isa_dtype_valid(t->dtype))
+    return k_fail(k, ISA_ARG, none, "tensor %.60s: no data type has code %d", t->name, t->dtype);
+  if (t->ndim == 0 || t->ndim > ISA_TENSOR_DIMS)
+    return k_fail(k, ISA_ARG, none, "tensor %.60s: %d dimensions, 1 to %d", t->name, t->ndim,
+                  ISA_TENSOR_DIMS);
+  for (int d = 0; d < t->ndim; d++) {
+    if (t->shape[d] < 1)
+      return k_fail(k, ISA_ARG, none, "tensor %.60s: dimension %d has %lld elements, at least 1",
+                    t->name, d, (long long)t->shape[d]);
+    if ((uint64_t)t->shape[d] > (uint64_t)INT64_MAX / 8 / n)
+      return k_fail(k, ISA_ARG, none, "tensor %.60s: its size overflows", t->name);
+    n *= (uint64_t)t->shape[d];
+  }
+  t->bytes = n * isa_dtype_bytes(t->dtype);
+  if (t->bytes > (uint64_t)k->target->hbm_gib << 30)
+    return k_fail(k, ISA_LIMIT, none, "tensor %.60s does not fit: %s has %u GiB of hbm", t->name,
+                  k->target->name, (unsigned)k->target->hbm_gib);
+  return true;
+}
+
+static bool name_ok(as_kernel *k, const char *s) {
+  isa_line none = {0, 0};
+  for (const char *c = s; *c; c++) {
+    bool letter = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || *c == '_';
+    if (!letter && (c == s || ((*c < '0' || *c > '9') && *c != '.')))
+      return k_fail(k, ISA_ARG, none,
+                    "a tensor's name must be letters, digits and _: character %d of %.60s is not",
+                    (int)(c - s) + 1, s);
+  }
+  if (!s[0]) return k_fail(k, ISA_ARG, none, "a tensor has no name");
+  if (isa_program_find_tensor(k->scratch, s, strlen(s)) >= 0)
+    return k_fail(k, ISA_ARG, none, "there are two tensors %.60s", s);
+  return true;
+}
+
+static bool add_tensor(as_kernel *k, const isa_tensor *t, uint32_t *buffer) {
+  uint32_t n = isa_program_tensor(k->scratch, t);
+  k_buffer b = {.space = ISA_HBM, .dtype = t->dtype, .tensor = n, .first = K_NONE};
+  return n ? add_buffer(k, &b, buffer) : k_nomem(k);
+}
+
+static bool same_constant(const isa_tensor *a, const isa_tensor *b) {
+  return a->role == ISA_CONST && a->dtype == b->dtype && a->ndim == b->ndim &&
+         memcmp(a->shape, b->shape, a->ndim * sizeof *a->shape) == 0 &&
+         memcmp(a->data, b->data, (size_t)a->bytes) == 0;
+}
+
+static uint64_t hash_of(const isa_tensor *t) {
+  uint64_t h = isa_fnv(ISA_FNV_START, t->data, (size_t)t->bytes);
+  return h ^ h >> 32;
+}
+
+static const isa_tensor *tensor_of(const as_kernel *k, uint32_t buffer) {
+  return &k->scratch->tensors[k_buf(k, buffer)->tensor - 1];
+}
+
+/* A place for one more constant in the table, which is at most half full. */
+static bool const_room(as_kernel *k) {
+  uint32_t size = k->const_table_size ? k->const_table_size : 32, old_size = k->const_table_size;
+  if (k->nconsts < old_size / 2) return true;
+  while (size / 2 <= k->nconsts) size *= 2;
+  uint32_t *old = k->const_table, *slots = isa_zalloc(&k->al, size * sizeof *slots);
+  if (!slots) return k_nomem(k);
+  for (uint32_t i = 0; i < old_size; i++) {
+    if (!old[i]) continue;
+    uint32_t at = (uint32_t)hash_of(tensor_of(k, old[i])) & (size - 1);
+    while (slots[at]) at = (at + 1) & (size - 1);
+    slots[at] = old[i];
+  }
+  isa_free(&k->al, old, old_size * sizeof *old);
+  k->const_table = slots;
+  k->const_table_size = size;
+  return true;
+}
+
+static bool add_constant(as_kernel *k, isa_tensor *t, uint32_t *buffer) {
+  if (!const_room(k)) return false;
+  uint32_t mask = k->const_table_size - 1, at = (uint32_t)hash_of(t) & mask;
+  for (; k->const_table[at]; at = (at + 1) & mask)
+    if (same_constant(tensor_of(k, k->const_table[at]), t)) {
+      *buffer = k->const_table[at];
+      return true;
+    }
+  char name[32];
+  do snprintf(name, sizeof name, "const%u", (unsigned)++k->nconsts);
+  while (isa_program_find_tensor(k->scratch, name, strlen(name)) >= 0);
+  t->name = name;
+  if (!add_tensor(k, t, buffer)) return false;
+  k->const_table[at] = *buffer;
+  return true;
+}
+
+bool as_kernel_tensor(as_kernel *k, const isa_tensor *given, uint32_t *buffer) {
+  isa_tensor t = *given;
+  bool constant = t.role == ISA_CONST;
+  if (!k_is_open(k, (isa_line){0, 0})) return false;
+  if (t.role >= ISA_NROLES)
+    return k_fail(k, ISA_ARG, (isa_line){0, 0}, "no role has code %d", t.role);
+  if (constant) t.name = "constant";
+  if (constant && !t.data)
+    return k_fail(k, ISA_ARG, (isa_line){0, 0}, "a constant without data");
+  if (!constant && !name_ok(k, t.name)) return false;
+  if (!size_of(k, &t)) return false;
+  if (constant) return add_constant(k, &t, buffer);
+  t.data = NULL;
+  return add_tensor(k, &t, buffer);
+}
+
+/* ---- Tiles --------------------------------------------------------------------------------- */
+
+uint32_t k_room(const as_kernel *k, unsigned space) {
+  if (space == ISA_PSUM) return ISA_PSUM_BYTES;
+  uint32_t usable = k->target->sbuf_usable;
+  return k->o.sbuf_bytes && k->o.sbuf_bytes < usable ? k->o.sbuf_bytes : usable;
+}
+
+static bool tile_shape(as_kernel *k, const as_kernel_tile *t, uint32_t *bytes) {
+  const char *name = t->name ? t->name : "?";
+  uint64_t n, room = t->space == ISA_PSUM ? ISA_PSUM_BYTES : k->target->sbuf_usable;
+  if (t->space != ISA_SBUF && t->space != ISA_PSUM)
+    return k_fail(k, ISA_ARG, t->at, "tile %.60s: a tile is in sbuf or psum", name);
+  if (!isa_dtype_valid(t->dtype))
+    return k_fail(k, ISA_ARG, t->at, "tile %.60s: no data type has code %d", name, t->dtype);
+  if (t->ndim == 0 || t->ndim > ISA_TILE_DIMS)
+    return k_fail(k, ISA_ARG, t->at, "tile %.60s: %d dimensions, 1 to %d", name, t->ndim,
+                  ISA_TILE_DIMS);
+  if (t->shape[0] == 0 || t->shape[0] > ISA_PMAX)
+    return k_fail(k, ISA_ILLEGAL, t->at, "tile %.60s: %u partitions, 1 to %d", name,
+                  (unsigned)t->shape[0], ISA_PMAX);
+  n = isa_dtype_bytes(t->dtype);
+  for (int d = 1; d < t->ndim; d++) {
+    if (t->shape[d] == 0)
+      return k_fail(k, ISA_ARG, t->at, "tile %.60s: dimension %d has 0 elements", name, d);
+    n *= t->shape[d];
+    if (n > room)
+      return k_fail(k, ISA_LIMIT, t->at,
+                    "tile %.60s: %llu bytes and more of a partition: %s has %llu in %s", name,
+                    (unsigned long long)n, k->target->name, (unsigned long long)room,
+                    isa_space_name(t->space));
+  }
+  *bytes = (uint32_t)n;
+  return true;
+}
+
+static bool tile_place(as_kernel *k, const as_kernel_tile *t, uint32_t bytes) {
+  const char *name = t->name ? t->name : "?";
+  uint32_t room = t->space == ISA_PSUM ? ISA_PSUM_BYTES : k->target->sbuf_usable;
+  if (t->part >= 0 && (t->part >= ISA_PMAX || (uint32_t)t->part + t->shape[0] > ISA_PMAX))
+    return k_fail(k, ISA_ILLEGAL, t->at, "tile %.60s: %u partitions from %d, a memory has %d", name,
+                  (unsigned)t->shape[0], (int)t->part, ISA_PMAX);
+  if (t->offset >= 0 && ((uint32_t)t->offset > room || bytes > room - (uint32_t)t->offset))
+    return k_fail(k, ISA_ILLEGAL, t->at, "tile %.60s: bytes %d..%lld, a %s partition of %s has %u",
+                  name, (int)t->offset, (long long)t->offset + bytes - 1, isa_space_name(t->space),
+                  k->target->name, (unsigned)room);
+  if (t->offset >= 0 && (uint32_t)t->offset % isa_dtype_bytes(t->dtype))
+    return k_fail(k, ISA_ILLEGAL, t->at, "tile %.60s: offset %d, %s needs a multiple of %u", name,
+                  (int)t->offset, isa_dtypes[t->dtype].name, isa_dtype_bytes(t->dtype));
+  return true;
+}
+
+bool as_kernel_tile_new(as_kernel *k, const as_kernel_tile *t, uint32_t *buffer) {
+  uint32_t bytes;
+  if (!k_is_open(k, t->at) || !k_place_ok(k, t->at) || !tile_shape(k, t, &bytes) ||
+      !tile_place(k, t, bytes))
+    return false;
+  k_buffer b = {.name = t->name,
+                .space = t->space,
+                .dtype = t->dtype,
+                .ndim = t->ndim,
+                .fixed = t->offset >= 0,
+                .part = (uint16_t)(t->part < 0 ? 0 : t->part),
+                .nparts = (uint16_t)t->shape[0],
+                .bytes = bytes,
+                .offset = t->offset < 0 ? 0 : (uint32_t)t->offset,
+                .first = K_NONE,
+                .at = t->at};
+  memcpy(b.shape, t->shape, sizeof b.shape);
+  for (unsigned d = t->ndim; d < ISA_TILE_DIMS; d++) b.shape[d] = 0;
+  return own(k, &b.name) && add_buffer(k, &b, buffer);
+}
+
+bool as_kernel_end(as_kernel *k, uint32_t buffer) {
+  if (!k_is_open(k, (isa_line){0, 0})) return false;
+  if (buffer == 0 || buffer > k->nbuffers || k_buf(k, buffer)->space == ISA_HBM)
+    return k_fail(k, ISA_ARG, (isa_line){0, 0}, "buffer %u is not a tile", (unsigned)buffer);
+  k_buf(k, buffer)->ended = true;
+  return true;
+}

@@ -1,0 +1,123 @@
+/* The kernel builder: a list of instructions with sequential meaning becomes a program.
+ *
+ *   records --record.c--> instructions --verify.c--> legal ones, each with its place
+ *     define.c   bytes are written before they are read; what `acc` a matmul takes
+ *     lives.c    first and last instruction of each buffer
+ *     engine.c   the engine of what left it open     queue.c   the queue of each transfer
+ *     place.c    where tiles lie                     regs.c    registers of each sequencer
+ *     depend.c   which accesses conflict             solve.c   what waits for what
+ *     sems.c     semaphores                          emit.c    the program
+ *     report.c   what was decided, as text
+ *
+ * There is no code for single instructions: what is read and written comes from the flags of
+ * forms.def, engines and rules from the tables. vm/README.md documents the records; the public
+ * names are soma_kernel_*. */
+#ifndef ASM_KERNEL_KERNEL_H
+#define ASM_KERNEL_KERNEL_H
+
+#include "../../isa/program.h"
+
+typedef struct as_kernel as_kernel;
+
+enum { AS_KERNEL_SPILL = 1, AS_KERNEL_KEEP_ORDER = 2, AS_KERNEL_FIXED_ENGINES = 4,
+       AS_KERNEL_COPIES = 8 };
+
+/* What things cost, in femtoseconds, asked of the caller. p holds the patterns of in. */
+typedef struct as_kernel_costs {
+  void *ud;
+  /* The time that an instruction keeps an engine's data path. NULL: by elements. */
+  uint64_t (*busy)(void *ud, unsigned engine, const isa_program *p, const isa_insn *in);
+  uint64_t trigger[3];    /* what a trigger keeps its engine, by ISA_DGE_ */
+  uint64_t delay;         /* from an update to the engine that waits for it */
+  uint64_t dma_byte_rate; /* bytes in a microsecond that the sixteen engines move together */
+} as_kernel_costs;
+
+typedef struct as_kernel_options {
+  const isa_alloc *alloc; /* NULL: malloc */
+  const isa_target *target;
+  uint32_t flags;      /* AS_KERNEL_ */
+  uint32_t sbuf_bytes; /* of a partition that may be used; 0: the target's */
+  as_kernel_costs costs;
+} as_kernel_options;
+
+typedef struct as_kernel_tile {
+  const char *name; /* NULL: made up */
+  uint8_t space, dtype, ndim;
+  uint32_t shape[ISA_TILE_DIMS];
+  int32_t part, offset; /* -1: chosen */
+  isa_line at;
+} as_kernel_tile;
+
+typedef struct as_kernel_range {
+  int32_t start, stop, step;
+  uint32_t start_reg, stop_reg; /* 0: the number */
+  isa_line at;
+} as_kernel_range;
+
+/* The last failure: status, text, and place (file 0: not known). */
+typedef struct as_kernel_error {
+  isa_status status;
+  isa_line at;
+  char text[1024];
+} as_kernel_error;
+
+/* Words of a record: header, and kinds of dynamic parts. */
+enum { AS_REC_WORDS, AS_REC_OP, AS_REC_ENGINE, AS_REC_FLAGS, AS_REC_FILE, AS_REC_LINE,
+       AS_REC_FIELDS };
+enum { AS_REC_ACCUMULATE = 1, AS_REC_STATIC = 2, AS_REC_SWDGE = 4, AS_REC_HWDGE = 8 };
+enum { AS_DYN_REGISTER = 1, AS_DYN_ELEMENT, AS_DYN_SIZE, AS_DYN_GATHER, AS_DYN_INDIRECT };
+
+/* NULL when memory is out. as_kernel_free takes NULL. */
+as_kernel *as_kernel_new(const as_kernel_options *o);
+void as_kernel_free(as_kernel *k);
+const as_kernel_error *as_kernel_last_error(const as_kernel *k);
+const isa_target *as_kernel_target(const as_kernel *k);
+/* The name of a file by its number, NULL when it has none. */
+const char *as_kernel_file_name(const as_kernel *k, uint32_t file);
+
+/* Each gives false with an error, and then nothing has changed. Numbers begin at 1. */
+bool as_kernel_file(as_kernel *k, const char *name, uint32_t *file);
+/* bytes of t are computed here; data is copied. A constant has no name: equal ones are one. */
+bool as_kernel_tensor(as_kernel *k, const isa_tensor *t, uint32_t *buffer);
+bool as_kernel_tile_new(as_kernel *k, const as_kernel_tile *t, uint32_t *buffer);
+bool as_kernel_end(as_kernel *k, uint32_t buffer);
+bool as_kernel_queue(as_kernel *k, unsigned dge, unsigned engine, unsigned prio, uint32_t *queue);
+bool as_kernel_register(as_kernel *k, uint32_t *reg);
+/* Records as soma_kernel.h documents them, all or none. */
+bool as_kernel_emit(as_kernel *k, const int64_t *records, size_t words, uint32_t *first);
+uint32_t as_kernel_count(const as_kernel *k);
+bool as_kernel_order(as_kernel *k, uint32_t earlier, uint32_t later);
+bool as_kernel_loop(as_kernel *k, const as_kernel_range *r, uint32_t *reg);
+bool as_kernel_while(as_kernel *k, uint32_t reg, isa_line at);
+bool as_kernel_endloop(as_kernel *k);
+
+/* The program, the caller's to free; NULL with an error. Once. */
+isa_program *as_kernel_finish(as_kernel *k);
+/* Whether instructions of the program with that opcode can be emitted. */
+bool as_kernel_takes(unsigned op);
+
+enum { AS_BOUND_DMA = ISA_NENGINES };
+typedef struct as_kernel_figures {
+  uint64_t instructions, made, nops, dependences, waits, reuse_waits;
+  uint64_t transfers, queues, semaphores, tiles;
+  uint64_t sbuf_bytes, psum_bytes, spills, spilled_bytes;
+  uint64_t busy[ISA_NENGINES], dma_busy;
+  unsigned bound; /* an engine, or AS_BOUND_DMA */
+} as_kernel_figures;
+const as_kernel_figures *as_kernel_get_figures(const as_kernel *k);
+typedef struct as_kernel_life {
+  const char *name;
+  uint8_t space;
+  uint32_t part, parts, offset, bytes, first, last;
+  bool used;
+} as_kernel_life;
+bool as_kernel_get_life(const as_kernel *k, uint32_t buffer, as_kernel_life *out);
+typedef struct as_kernel_wait {
+  unsigned engine;
+  uint32_t pc, later, earlier, buffer;
+  bool reuse;
+} as_kernel_wait;
+bool as_kernel_get_wait(const as_kernel *k, uint32_t i, as_kernel_wait *out);
+void as_kernel_report(const as_kernel *k, isa_buf *out);
+
+#endif

@@ -1,0 +1,156 @@
+/* The list of items: instructions, loops, orders; and the queues and registers they name. */
+#include "impl.h"
+
+bool as_kernel_takes(unsigned op) {
+  if (op >= ISA_NOPS || isa_ops[op].status != ISA_DONE) return false;
+  const isa_form *f = isa_form_of(op);
+  for (unsigned i = 0; i < f->nfields; i++)
+    if (f->fields[i].kind == ISA_K_LABEL) return false;
+  switch (op) { /* what the builder makes itself */
+  case ISA_OP_halt:
+  case ISA_OP_ret:
+  case ISA_OP_event_semaphore:
+  case ISA_OP_sem_range_clear:
+  case ISA_OP_drain:
+  case ISA_OP_dma_trigger: return false;
+  default: return true;
+  }
+}
+
+bool k_add_item(as_kernel *k, const k_item *it) {
+  if (!K_GROW(k, items, nitems, cap_items)) return false;
+  k->items[k->nitems++] = *it;
+  return true;
+}
+
+bool as_kernel_emit(as_kernel *k, const int64_t *records, size_t words, uint32_t *first) {
+  uint32_t items = k->nitems, ops = k->nops, dyns = k->ndyns;
+  if (!k_is_open(k, (isa_line){0, 0})) return false;
+  for (size_t at = 0; at < words;) {
+    k_item it;
+    if (k_read_record(k, records + at, words - at, &it) && k_verify(k, &it) &&
+        k_add_item(k, &it)) {
+      at += (size_t)records[at];
+      continue;
+    }
+    k->nitems = items;
+    k->nops = ops;
+    k->ndyns = dyns;
+    return false;
+  }
+  if (first) *first = items;
+  return true;
+}
+
+bool as_kernel_queue(as_kernel *k, unsigned dge, unsigned engine, unsigned prio, uint32_t *queue) {
+  isa_line none = {0, 0};
+  k_queue q = {(uint8_t)dge, (uint8_t)engine, (uint8_t)prio, 0, true, 0};
+  if (!k_is_open(k, none)) return false;
+  if (dge > ISA_DGE_hwdge || engine >= ISA_NENGINES)
+    return k_fail(k, ISA_ARG, none, "a queue of engine %u with dge %u: there is none", engine, dge);
+  if (dge == ISA_DGE_swdge && engine != ISA_ENG_gpsimd)
+    return k_fail(k, ISA_ILLEGAL, none, "a queue with dge=swdge belongs to gpsimd, not to %s",
+                  isa_engines[engine].name);
+  if (dge == ISA_DGE_hwdge && !k->target->hwdge)
+    return k_fail(k, ISA_ILLEGAL, none, "dge=hwdge: %s has no hardware DGE", k->target->name);
+  if (dge == ISA_DGE_hwdge && engine != ISA_ENG_sync && engine != ISA_ENG_scalar)
+    return k_fail(k, ISA_ILLEGAL, none,
+                  "a queue with dge=hwdge belongs to sync or scalar, not to %s",
+                  isa_engines[engine].name);
+  if (prio > 3 || (prio && k->target->gen < ISA_GEN4))
+    return k_fail(k, ISA_ILLEGAL, none, "prio=%u: 0 to 3, and only on gen4", prio);
+  if (k->nqueues == ISA_MAX_QUEUES)
+    return k_fail(k, ISA_LIMIT, none, "a core has at most %d queues", ISA_MAX_QUEUES);
+  if (!K_GROW(k, queues, nqueues, cap_queues)) return false;
+  k->queues[k->nqueues] = q;
+  *queue = ++k->nqueues;
+  return true;
+}
+
+bool as_kernel_register(as_kernel *k, uint32_t *reg) {
+  if (!k_is_open(k, (isa_line){0, 0})) return false;
+  *reg = ++k->nregs;
+  return true;
+}
+
+bool as_kernel_order(as_kernel *k, uint32_t earlier, uint32_t later) {
+  isa_line none = {0, 0};
+  if (!k_is_open(k, none)) return false;
+  if (earlier >= later || later >= k->nitems)
+    return k_fail(k, ISA_ARG, none, "instruction %u cannot wait for instruction %u: there are %u",
+                  (unsigned)later, (unsigned)earlier, (unsigned)k->nitems);
+  if (k->items[earlier].in.op >= ISA_NOPS || k->items[later].in.op >= ISA_NOPS)
+    return k_fail(k, ISA_ARG, none, "a loop's begin or end is not an instruction");
+  if (!K_GROW(k, orders, norders, cap_orders)) return false;
+  k->orders[k->norders++] = (k_order){later, earlier};
+  return true;
+}
+
+/* ---- Loops --------------------------------------------------------------------------------- */
+
+static bool reg_ok(as_kernel *k, uint32_t reg, isa_line at) {
+  return reg <= k->nregs || k_fail(k, ISA_ARG, at, "there is no register %u: the kernel has %u",
+                                   (unsigned)reg, (unsigned)k->nregs);
+}
+
+static bool open_loop(as_kernel *k, const k_loop *l, uint32_t op) {
+  k_item it = {.at = l->range.at, .engine = ISA_NENGINES};
+  if (!K_GROW(k, loops, nloops, cap_loops)) return false;
+  it.in.op = (uint16_t)op;
+  it.loop = k->nloops + 1;
+  if (!k_add_item(k, &it)) return false;
+  k->loops[k->nloops] = *l;
+  k->loops[k->nloops].first = k->nitems - 1;
+  k->loops[k->nloops].parent = k->open_loop;
+  k->open_loop = ++k->nloops;
+  return true;
+}
+
+bool as_kernel_loop(as_kernel *k, const as_kernel_range *r, uint32_t *reg) {
+  k_loop l = {.range = *r, .reg = k->nregs + 1};
+  if (!k_is_open(k, r->at) || !k_place_ok(k, r->at) || !reg_ok(k, r->start_reg, r->at) ||
+      !reg_ok(k, r->stop_reg, r->at))
+    return false;
+  if (r->step == 0) return k_fail(k, ISA_ARG, r->at, "a loop with step 0 has no end");
+  if (!open_loop(k, &l, K_LOOP)) return false;
+  *reg = ++k->nregs;
+  return true;
+}
+
+bool as_kernel_while(as_kernel *k, uint32_t reg, isa_line at) {
+  k_loop l = {.range.at = at, .reg = reg, .is_while = true};
+  if (!k_is_open(k, at) || !k_place_ok(k, at)) return false;
+  if (reg == 0) return k_fail(k, ISA_ARG, at, "a while needs a register");
+  return reg_ok(k, reg, at) && open_loop(k, &l, K_WHILE);
+}
+
+bool as_kernel_endloop(as_kernel *k) {
+  k_item it = {.engine = ISA_NENGINES, .loop = k->open_loop};
+  if (!k_is_open(k, (isa_line){0, 0})) return false;
+  if (!k->open_loop) return k_fail(k, ISA_ARG, (isa_line){0, 0}, "no loop is open");
+  k_loop *l = &k->loops[k->open_loop - 1];
+  it.in.op = K_ENDLOOP;
+  it.at = l->range.at;
+  if (!k_add_item(k, &it)) return false;
+  l->last = k->nitems - 1;
+  k->open_loop = l->parent;
+  return true;
+}
+
+/* ---- The program --------------------------------------------------------------------------- */
+
+isa_program *as_kernel_finish(as_kernel *k) {
+  if (!k_is_open(k, (isa_line){0, 0})) return NULL;
+  if (k->open_loop) {
+    k_fail(k, ISA_ARG, k->loops[k->open_loop - 1].range.at, "a loop is not ended");
+    return NULL;
+  }
+  k->finished = true;
+  bool ok = k_define(k) && k_lives(k) && k_choose_engines(k) && k_choose_queues(k) &&
+            k_registers(k) && k_place(k) && k_solve(k) && k_semaphores(k) && k_make_program(k);
+  isa_program *p = k->program;
+  k->program = NULL;
+  if (ok) return p;
+  isa_program_free(p);
+  return NULL;
+}

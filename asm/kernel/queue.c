@@ -1,0 +1,101 @@
+/* Queues of the transfers that left theirs open. What comes from HBM goes on one stream, what goes
+ * to HBM on another with another engine: a sequencer is in order, so a store that waits for its
+ * data would hold the loads behind it. */
+#include "impl.h"
+
+typedef struct streams {
+  as_kernel *k;
+  unsigned store_engine;
+} streams;
+
+static uint32_t find_queue(as_kernel *k, unsigned dge, unsigned engine) {
+  for (uint32_t q = 0; q < k->nqueues; q++)
+    if (!k->queues[q].users && k->queues[q].dge == dge && k->queues[q].engine == engine)
+      return q + 1;
+  if (k->nqueues == ISA_MAX_QUEUES) {
+    k_fail(k, ISA_LIMIT, (isa_line){0, 0}, "a core has at most %d queues", ISA_MAX_QUEUES);
+    return 0;
+  }
+  if (!K_GROW(k, queues, nqueues, cap_queues)) return 0;
+  k->queues[k->nqueues] = (k_queue){(uint8_t)dge, (uint8_t)engine, 0, 0, false, 0};
+  return ++k->nqueues;
+}
+
+/* The engine with the least to do of those that can trigger stores by themselves. */
+static unsigned store_engine(const as_kernel *k) {
+  static const uint8_t order[] = {ISA_ENG_gpsimd, ISA_ENG_scalar, ISA_ENG_tensor};
+  unsigned best = order[0];
+  for (unsigned i = 1; i < sizeof order; i++)
+    if (k->figures.busy[order[i]] < k->figures.busy[best]) best = order[i];
+  return best;
+}
+
+static bool goes_to_hbm(const as_kernel *k, const k_item *it) {
+  k_use uses[K_OPERANDS];
+  unsigned n = k_uses(k, it, uses);
+  for (unsigned u = 0; u < n; u++)
+    if (uses[u].writes && k_op(k, uses[u].operand)->space == ISA_HBM) return true;
+  return false;
+}
+
+static bool has(const k_item *it, unsigned dge) { return it->modes >> dge & 1; }
+
+/* Descriptors by hardware where that is legal, else static ones, else by gpsimd; in a loop at run
+ * time static ones are not taken, since each is another transfer. */
+static bool pick(streams *s, const k_item *it, bool in_loop, unsigned *dge, unsigned *engine) {
+  bool store = goes_to_hbm(s->k, it), fixed = it->engine < ISA_NENGINES;
+  unsigned e = fixed ? it->engine : store ? s->store_engine : (unsigned)ISA_ENG_sync;
+  bool hardware = has(it, ISA_DGE_hwdge) && (e == ISA_ENG_sync || e == ISA_ENG_scalar);
+  bool software = has(it, ISA_DGE_swdge) && e == ISA_ENG_gpsimd;
+  bool fixed_ring = has(it, ISA_DGE_none) && !in_loop;
+  *engine = e;
+  if (hardware || software) {
+    *dge = hardware ? ISA_DGE_hwdge : ISA_DGE_swdge;
+    if (!software || s->k->target->hwdge || !fixed_ring) return true;
+  }
+  if (fixed_ring) {
+    *dge = ISA_DGE_none;
+    return true;
+  }
+  if (fixed) return hardware || software;
+  *dge = has(it, ISA_DGE_hwdge) ? ISA_DGE_hwdge : ISA_DGE_swdge;
+  *engine = *dge == ISA_DGE_swdge ? ISA_ENG_gpsimd : store ? ISA_ENG_scalar : ISA_ENG_sync;
+  return has(it, *dge);
+}
+
+static bool choose(streams *s, k_item *it, bool in_loop) {
+  as_kernel *k = s->k;
+  unsigned dge = 0, engine = 0;
+  if (!it->queue) {
+    if (!pick(s, it, in_loop, &dge, &engine))
+      return k_fail(k, ISA_ILLEGAL, it->at,
+                    "%s: no queue that %s may trigger takes it%s", isa_ops[it->in.op].name,
+                    it->engine < ISA_NENGINES ? isa_engines[it->engine].name : "an engine",
+                    in_loop ? " in a loop, where descriptors are not static" : "");
+    uint32_t q = find_queue(k, dge, engine);
+    if (!q) return false;
+    it->queue = (uint16_t)q;
+  }
+  k_queue *q = &k->queues[it->queue - 1];
+  if (q->dge == ISA_DGE_none && in_loop)
+    return k_fail(k, ISA_ILLEGAL, it->at,
+                  "%s: its queue has static descriptors, which a loop at run time cannot use",
+                  isa_ops[it->in.op].name);
+  it->engine = q->engine;
+  q->count++;
+  k->figures.transfers++;
+  return true;
+}
+
+bool k_choose_queues(as_kernel *k) {
+  streams s = {k, store_engine(k)};
+  unsigned depth = 0;
+  for (uint32_t i = 0; i < k->nitems; i++) {
+    k_item *it = &k->items[i];
+    if (it->in.op == K_LOOP || it->in.op == K_WHILE) depth++;
+    if (it->in.op == K_ENDLOOP) depth--;
+    if (it->in.op < ISA_NOPS && isa_op_is_dma(it->in.op) && !choose(&s, it, depth > 0))
+      return false;
+  }
+  return true;
+}

@@ -1,0 +1,312 @@
+/* Records: words into items. Nothing of a record is trusted. */
+#include "impl.h"
+
+#include <inttypes.h>
+
+typedef struct reader {
+  as_kernel *k;
+  k_item *it;
+  const int64_t *w;
+  size_t at, n;      /* words read, words of the record */
+  const char *field; /* that is read */
+  unsigned nregs;
+} reader;
+
+static bool bad(reader *r, const char *rule, int64_t value) {
+  unsigned op = r->it->in.op;
+  return k_fail(r->k, ISA_ARG, r->it->at, "%s%s%s: %s (%" PRId64 ")",
+                op < ISA_NOPS ? isa_ops[op].name : "record", r->field ? " " : "",
+                r->field ? r->field : "", rule, value);
+}
+
+/* The next word, which lies between lo and hi. */
+static bool word(reader *r, int64_t lo, int64_t hi, const char *what, int64_t *out) {
+  if (r->at == r->n) return bad(r, "the record ends before its last field; words", (int64_t)r->n);
+  *out = r->w[r->at++];
+  if (*out < lo || *out > hi) return bad(r, what, *out);
+  return true;
+}
+
+static bool bits(reader *r, const char *what, uint32_t *out) {
+  int64_t v;
+  if (!word(r, INT32_MIN, UINT32_MAX, what, &v)) return false;
+  *out = (uint32_t)v;
+  return true;
+}
+
+static bool register_number(reader *r, uint32_t *out) {
+  int64_t v;
+  if (!word(r, 1, r->k->nregs, "the kernel has no register of that number", &v)) return false;
+  *out = (uint32_t)v;
+  return true;
+}
+
+/* ---- Operands ------------------------------------------------------------------------------ */
+
+/* Room for n units at the end of ops; the caller fills them. */
+static uint64_t *take_units(as_kernel *k, uint32_t n, uint32_t *number) {
+  while (k->cap_ops - k->nops < n)
+    if (!isa_array_grow(&k->al, &k->ops, k->cap_ops, &k->cap_ops, sizeof *k->ops)) {
+      k_nomem(k);
+      return NULL;
+    }
+  uint64_t *at = &k->ops[k->nops];
+  *number = k->nops + 1;
+  k->nops += n;
+  return at;
+}
+
+static bool operand(reader *r, bool inner, uint32_t *out);
+
+/* An operand behind an operand: it is there, and has no dynamic parts of its own. */
+static bool inner_operand(reader *r, uint32_t *out) {
+  if (!operand(r, true, out)) return false;
+  return *out || bad(r, "an index or an element is left out", 0);
+}
+
+static bool dynamic_part(reader *r, k_dyn *d, unsigned ndim) {
+  int64_t kind, v, most = (int64_t)1 << 40;
+  if (!word(r, AS_DYN_REGISTER, AS_DYN_INDIRECT, "no dynamic part has this kind", &kind))
+    return false;
+  bool twice = kind <= AS_DYN_ELEMENT ? d->kind : kind == AS_DYN_SIZE ? d->size_dim : d->index_kind;
+  if (twice) return bad(r, "a dynamic part of this kind stands twice", kind);
+  switch (kind) {
+  case AS_DYN_REGISTER:
+    d->kind = ISA_DYN_reg;
+    return register_number(r, &d->reg) && word(r, -most, most, "a stride", &d->stride);
+  case AS_DYN_ELEMENT:
+    d->kind = ISA_DYN_elem;
+    return word(r, -most, most, "a stride", &d->stride) && inner_operand(r, &d->elem);
+  case AS_DYN_SIZE:
+    if (!word(r, -1, (int64_t)ndim - 1, "the pattern has no such dimension", &v)) return false;
+    d->size_dim = (uint8_t)(v + 2);
+    return register_number(r, &d->size_reg);
+  case AS_DYN_GATHER:
+    d->index_kind = ISA_INDEX_gather;
+    if (!word(r, 0, (int64_t)ndim - 1, "the pattern has no such dimension", &v)) return false;
+    d->index_dim = (uint8_t)v;
+    return inner_operand(r, &d->index);
+  default: d->index_kind = ISA_INDEX_indirect; return inner_operand(r, &d->index);
+  }
+}
+
+static bool dynamic_parts(reader *r, size_t end, k_operand *o) {
+  k_dyn d = {0};
+  while (r->at < end)
+    if (!dynamic_part(r, &d, o->ndim)) return false;
+  if (r->at != end) return bad(r, "an operand's words do not end with a part; words", (int64_t)end);
+  if (!K_GROW(r->k, dyns, ndyns, cap_dyns)) return false;
+  r->k->dyns[r->k->ndyns++] = d;
+  o->dyn = r->k->ndyns;
+  return true;
+}
+
+static bool head(reader *r, k_operand *o) {
+  int64_t v, far = (int64_t)1 << 48;
+  as_kernel *k = r->k;
+  if (!word(r, 1, k->nbuffers, "the kernel has no buffer of that number", &v)) return false;
+  o->buffer = (uint32_t)v;
+  const k_buffer *b = k_buf(k, o->buffer);
+  if (b->ended) return bad(r, "its tile was ended; buffer", v);
+  o->space = b->space;
+  if (!word(r, 1, ISA_NDTYPES - 1, "no data type has this code", &v)) return false;
+  o->dtype = (uint8_t)v;
+  if (!word(r, 0, ISA_PMAX - 1, "a start partition", &v)) return false;
+  o->part = (uint16_t)(v + b->part);
+  if (!word(r, 0, ISA_PMAX, "a number of partitions", &v)) return false;
+  o->nparts = (uint16_t)v;
+  if (!word(r, -far, far, "a byte offset", &o->offset)) return false;
+  if (!word(r, 0, ISA_MAX_DIMS, "a number of free dimensions", &v)) return false;
+  o->ndim = (uint8_t)v;
+  return true;
+}
+
+/* *out: its number, 0 when it is left out. */
+static bool operand(reader *r, bool inner, uint32_t *out) {
+  k_operand o = {0};
+  isa_dim dims[ISA_MAX_DIMS] = {{0}};
+  int64_t length, num, far = (int64_t)1 << 40;
+  uint32_t units;
+  *out = 0;
+  if (!word(r, 0, (int64_t)r->n, "an operand's words", &length)) return false;
+  size_t end = r->at + (size_t)length;
+  if (length == 0) return true;
+  if (end > r->n) return bad(r, "an operand is longer than its record; words", length);
+  if (!head(r, &o)) return false;
+  for (unsigned d = 0; d < o.ndim; d++) {
+    if (!word(r, -far, far, "a step", &dims[d].step) ||
+        !word(r, 1, UINT32_MAX, "elements of a dimension", &num))
+      return false;
+    dims[d].num = (uint32_t)num;
+  }
+  if (r->at > end) return bad(r, "an operand has more dimensions than words", length);
+  if (r->at < end) {
+    if (inner) return bad(r, "an index or an element has dynamic parts; words", length);
+    if (!dynamic_parts(r, end, &o)) return false;
+  }
+  units = (uint32_t)((sizeof o + o.ndim * sizeof *dims) / 8);
+  uint64_t *at = take_units(r->k, units, out);
+  if (!at) return false;
+  memcpy(at, &o, sizeof o);
+  memcpy(at + sizeof o / 8, dims, o.ndim * sizeof *dims);
+  return true;
+}
+
+/* ---- Lists --------------------------------------------------------------------------------- */
+
+enum { MOST_ITEMS = 65536, MOST_PATTERNS = 16 };
+
+static bool operands(reader *r, isa_ref *out) {
+  int64_t n;
+  uint32_t list[MOST_PATTERNS] = {0}, number;
+  if (!word(r, 0, MOST_PATTERNS, "a list has at most 16 operands", &n)) return false;
+  for (int64_t i = 0; i < n; i++) {
+    if (!operand(r, false, &list[i])) return false;
+    if (!list[i]) return bad(r, "an operand of a list is left out", i);
+  }
+  uint64_t *at = take_units(r->k, (uint32_t)(n + 1) / 2, &number);
+  if (!at) return false;
+  memcpy(at, list, (size_t)n * sizeof *list);
+  *out = (isa_ref){number, (uint32_t)n};
+  return true;
+}
+
+static bool list_item(reader *r, unsigned kind, void *to) {
+  int64_t v, num;
+  switch (kind) {
+  case ISA_K_STR:
+  case ISA_K_BYTES:
+    if (!word(r, 0, 255, "a byte", &v)) return false;
+    *(uint8_t *)to = (uint8_t)v;
+    return true;
+  case ISA_K_STEPS:
+    if (!word(r, INT32_MIN, INT32_MAX, "a step", &v) ||
+        !word(r, 1, UINT32_MAX, "elements of a dimension", &num))
+      return false;
+    *(isa_step *)to = (isa_step){(int32_t)v, (uint32_t)num};
+    return true;
+  default: return bits(r, "32 bits", to);
+  }
+}
+
+static bool list(reader *r, unsigned kind, isa_ref *out) {
+  int64_t n;
+  unsigned size = isa_kind_elem[kind];
+  if (kind == ISA_K_APS) return operands(r, out);
+  if (!word(r, 0, MOST_ITEMS, "a list's items", &n)) return false;
+  if ((size_t)n > r->n - r->at) return bad(r, "a list is longer than its record; items", n);
+  char *data = isa_zalloc(&r->k->al, (size_t)n * size + 8);
+  if (!data) return k_nomem(r->k);
+  bool ok = true;
+  for (int64_t i = 0; i < n && ok; i++) ok = list_item(r, kind, data + i * size);
+  if (ok && !isa_program_pool(r->k->scratch, data, (uint32_t)n, size, out)) ok = k_nomem(r->k);
+  isa_free(&r->k->al, data, (size_t)n * size + 8);
+  return ok;
+}
+
+/* ---- Fields -------------------------------------------------------------------------------- */
+
+static bool int_field(reader *r, isa_int *out) {
+  int64_t is_reg;
+  uint32_t v;
+  if (!word(r, 0, 1, "0 for a value, 1 for a register", &is_reg)) return false;
+  if (is_reg ? !register_number(r, &v) : !bits(r, "32 bits", &v)) return false;
+  *out = (isa_int){is_reg != 0, (int32_t)v};
+  return true;
+}
+
+static bool num_field(reader *r, isa_num *out) {
+  int64_t kind;
+  *out = (isa_num){0, 0};
+  if (!word(r, ISA_NUM_none, ISA_NUM_ap, "no number has this kind", &kind)) return false;
+  out->kind = (uint8_t)kind;
+  switch (kind) {
+  case ISA_NUM_imm: return bits(r, "32 bits", &out->v);
+  case ISA_NUM_reg: return register_number(r, &out->v);
+  case ISA_NUM_ap:
+    if (!operand(r, false, &out->v)) return false;
+    return out->v || bad(r, "an operand is left out", 0);
+  default: return true;
+  }
+}
+
+static bool queue_field(reader *r) {
+  int64_t v;
+  if (!word(r, -1, r->k->nqueues, "the kernel has no queue of that number", &v)) return false;
+  if (v == 0) return bad(r, "queues are numbered from 1, -1 leaves the choice", v);
+  r->it->queue = (uint16_t)(v < 0 ? 0 : v);
+  return true;
+}
+
+static bool field(reader *r, const isa_field *f) {
+  void *m = isa_member(&r->it->in, f);
+  int64_t v;
+  switch (f->kind) {
+  case ISA_K_REG: return register_number(r, &r->it->regs[r->nregs++ & 1]);
+  case ISA_K_INT: return int_field(r, m);
+  case ISA_K_NUM: return num_field(r, m);
+  case ISA_K_AP: return operand(r, false, m);
+  case ISA_K_U8:
+  case ISA_K_ENUM:
+  case ISA_K_ALU:
+  case ISA_K_ACTF:
+    if (!word(r, 0, 255, "no code of this field", &v)) return false;
+    *(uint8_t *)m = (uint8_t)v;
+    return true;
+  case ISA_K_U16:
+    if (!word(r, 0, UINT16_MAX, "a value of this field", &v)) return false;
+    *(uint16_t *)m = (uint16_t)v;
+    return true;
+  case ISA_K_U32:
+  case ISA_K_I32: return bits(r, "a value of this field", m);
+  case ISA_K_QUEUE: return queue_field(r);
+  default: return list(r, f->kind, m);
+  }
+}
+
+static bool header(reader *r) {
+  k_item *it = r->it;
+  as_kernel *k = r->k;
+  int op = -1;
+  if (r->n < AS_REC_FIELDS || r->w[0] < AS_REC_FIELDS || (uint64_t)r->w[0] > r->n)
+    return bad(r, "words of a record, its header has 6", r->n ? r->w[0] : 0);
+  r->n = (size_t)r->w[0];
+  if (r->w[AS_REC_FILE] < 0 || r->w[AS_REC_FILE] > k->nfiles)
+    return bad(r, "the kernel has no file of that number", r->w[AS_REC_FILE]);
+  if (r->w[AS_REC_LINE] < 0 || r->w[AS_REC_LINE] > UINT32_MAX)
+    return bad(r, "a line", r->w[AS_REC_LINE]);
+  it->at = (isa_line){(uint32_t)r->w[AS_REC_FILE], (uint32_t)r->w[AS_REC_LINE]};
+  if (r->w[AS_REC_OP] >= 0 && r->w[AS_REC_OP] <= UINT16_MAX)
+    op = isa_op_by_number((unsigned)r->w[AS_REC_OP]);
+  if (op < 0) return bad(r, "no instruction has this opcode", r->w[AS_REC_OP]);
+  it->in.op = (uint16_t)op;
+  if (isa_ops[op].status != ISA_DONE)
+    return k_fail(k, ISA_UNBUILT, it->at, "%s is known but not built in this version",
+                  isa_ops[op].name);
+  if (!as_kernel_takes((unsigned)op))
+    return k_fail(k, ISA_ARG, it->at, "%s is made by the builder, it is not emitted",
+                  isa_ops[op].name);
+  if (r->w[AS_REC_ENGINE] < -1 || r->w[AS_REC_ENGINE] >= ISA_NENGINES)
+    return bad(r, "no engine has this number", r->w[AS_REC_ENGINE]);
+  if (r->w[AS_REC_ENGINE] >= 0) it->engine = (uint8_t)r->w[AS_REC_ENGINE];
+  if (r->w[AS_REC_FLAGS] & ~(int64_t)15) return bad(r, "flags", r->w[AS_REC_FLAGS]);
+  it->flags = (uint8_t)r->w[AS_REC_FLAGS];
+  r->at = AS_REC_FIELDS;
+  return true;
+}
+
+bool k_read_record(as_kernel *k, const int64_t *w, size_t n, k_item *it) {
+  reader r = {.k = k, .it = it, .w = w, .n = n};
+  memset(it, 0, sizeof *it);
+  it->engine = ISA_NENGINES;
+  it->in.op = ISA_NOPS;
+  if (!header(&r)) return false;
+  const isa_form *form = isa_form_of(it->in.op);
+  for (unsigned i = 0; i < form->nfields; i++) {
+    r.field = form->fields[i].name;
+    if (!field(&r, &form->fields[i])) return false;
+  }
+  r.field = NULL;
+  if (r.at != r.n) return bad(&r, "words after the last field", (int64_t)(r.n - r.at));
+  return true;
+}

@@ -1,0 +1,89 @@
+/* What was decided, as figures and as text. */
+#include "impl.h"
+
+#include <inttypes.h>
+
+bool as_kernel_get_life(const as_kernel *k, uint32_t buffer, as_kernel_life *out) {
+  memset(out, 0, sizeof *out);
+  if (buffer == 0 || buffer > k->nbuffers || k_buf(k, buffer)->space == ISA_HBM) return false;
+  const k_buffer *b = k_buf(k, buffer);
+  if (!b->used || !k->finished) return true;
+  *out = (as_kernel_life){b->name,   b->space, b->part,  b->nparts, b->offset,
+                          b->bytes, b->first, b->last, true};
+  return true;
+}
+
+bool as_kernel_get_wait(const as_kernel *k, uint32_t i, as_kernel_wait *out) {
+  if (i >= k->ntold) return false;
+  *out = k->told[i];
+  return true;
+}
+
+static void print_item(const as_kernel *k, uint32_t item, isa_buf *out) {
+  char where[160];
+  const k_item *it = &k->items[item];
+  isa_buf_printf(out, "%s %s", it->in.op < ISA_NOPS ? isa_ops[it->in.op].name : "loop",
+                 k_where(k, it->at, where, sizeof where));
+}
+
+static void print_loads(const as_kernel *k, isa_buf *out) {
+  const as_kernel_figures *f = &k->figures;
+  isa_buf_printf(out,
+                 "%" PRIu64 " instructions, %" PRIu64 " in the program; %" PRIu64
+                 " dependences, %" PRIu64 " waits (%" PRIu64 " protect the reuse of a semaphore), %"
+                 PRIu64 " on a nop; %" PRIu64 " semaphores\n",
+                 f->instructions, f->made, f->dependences, f->waits, f->reuse_waits, f->nops,
+                 f->semaphores);
+  isa_buf_printf(out, "%" PRIu64 " transfers on %" PRIu64 " queues; %" PRIu64
+                 " tiles, up to byte %" PRIu64 " of sbuf and %" PRIu64 " of psum\n",
+                 f->transfers, f->queues, f->tiles, f->sbuf_bytes, f->psum_bytes);
+  isa_buf_puts(out, "\nload, estimated, without waits:\n");
+  for (unsigned e = 0; e < ISA_NENGINES; e++)
+    if (k->engines >> e & 1)
+      isa_buf_printf(out, "  %-8s %12.3f us\n", isa_engines[e].name, (double)f->busy[e] * 1e-9);
+  isa_buf_printf(out, "  %-8s %12.3f us\n", "dma", (double)f->dma_busy * 1e-9);
+  isa_buf_printf(out, "the bound is %s\n",
+                 f->bound < ISA_NENGINES ? isa_engines[f->bound].name : "dma");
+}
+
+static void print_tiles(const as_kernel *k, isa_buf *out) {
+  char where[160];
+  isa_buf_puts(out, "\ntiles: place, instructions that use it first and last, declared at\n");
+  for (uint32_t i = 0; i < k->nbuffers; i++) {
+    const k_buffer *b = &k->buffers[i];
+    if (b->space == ISA_HBM || !b->used) continue;
+    isa_buf_printf(out, "  %-16s %s partitions %u..%u bytes %" PRIu32 "..%" PRIu32
+                   "  %" PRIu32 "..%" PRIu32 "  %s\n",
+                   b->name, isa_space_name(b->space), (unsigned)b->part,
+                   (unsigned)b->part + b->nparts - 1u, b->offset, b->offset + b->bytes - 1,
+                   b->first, b->last, k_where(k, b->at, where, sizeof where));
+  }
+}
+
+static void print_waits(const as_kernel *k, isa_buf *out) {
+  isa_buf_puts(out, "\nwaits:\n");
+  for (uint32_t i = 0; i < k->ntold; i++) {
+    const as_kernel_wait *w = &k->told[i];
+    const k_buffer *b = w->buffer ? k_buf(k, w->buffer) : NULL;
+    isa_buf_printf(out, "  %s %" PRIu32 ": ", isa_engines[w->engine].name, w->pc);
+    print_item(k, w->later, out);
+    isa_buf_puts(out, " waits for ");
+    print_item(k, w->earlier, out);
+    if (w->reuse)
+      isa_buf_puts(out, ", whose semaphore is used again");
+    else if (b)
+      isa_buf_printf(out, " (%s)", b->space == ISA_HBM ? k->scratch->tensors[b->tensor - 1].name
+                                                       : b->name);
+    isa_buf_puts(out, "\n");
+  }
+}
+
+void as_kernel_report(const as_kernel *k, isa_buf *out) {
+  if (!k->finished) {
+    isa_buf_puts(out, "the kernel is not finished\n");
+    return;
+  }
+  print_loads(k, out);
+  print_tiles(k, out);
+  print_waits(k, out);
+}

@@ -1,0 +1,143 @@
+/* Semaphores: one counter for each source that somebody waits for, and for transfers a pool whose
+ * values go on growing. */
+#include "impl.h"
+
+typedef struct pool {
+  as_kernel *k;
+  uint32_t next; /* the first that is not taken */
+  uint32_t users[ISA_NSEMS]; /* the transfer that had it last */
+  uint32_t uses[ISA_NSEMS];
+  uint16_t order[ISA_NSEMS]; /* taken ones, a ring: the one taken longest ago first */
+  uint32_t head, n;
+  uint32_t extra[ISA_NENGINES][K_SOURCES]; /* known by waits that only protect a reuse */
+} pool;
+
+static bool exhausted(as_kernel *k, isa_line at) {
+  return k_fail(k, ISA_LIMIT, at,
+                "the loops need more than the %d semaphores of a core: unroll less, or split them",
+                ISA_NSEMS);
+}
+
+static bool take(pool *p, isa_line at, uint16_t *out) {
+  if (p->next == ISA_NSEMS) return exhausted(p->k, at);
+  *out = (uint16_t)p->next++;
+  return true;
+}
+
+/* ---- Loops --------------------------------------------------------------------------------- */
+
+/* Each source in the body that signals, and each transfer, has a semaphore of its own. */
+static bool loop_scope(pool *p, uint32_t number) {
+  as_kernel *k = p->k;
+  k_scope *s = &k->scopes[number];
+  isa_line at = k->loops[number - 1].range.at;
+  s->low = (uint16_t)p->next;
+  for (unsigned i = 0; i < K_QUEUE; i++) s->counter[i] = K_NO_SEM;
+  for (uint32_t i = s->first; i < s->end; i++) {
+    k_step *t = &k->steps[i];
+    if (!t->signals || t->dead || t->scope != number) continue;
+    if (t->source >= K_QUEUE) {
+      if (!take(p, at, &t->sem)) return false;
+      t->value = ISA_NDMA;
+      continue;
+    }
+    uint16_t *sem = &s->counter[t->source];
+    if (*sem == K_NO_SEM && !take(p, at, sem)) return false;
+    t->sem = *sem;
+    t->value = ++s->count[t->source];
+  }
+  s->high = (uint16_t)p->next;
+  return true;
+}
+
+/* ---- The top level ------------------------------------------------------------------------- */
+
+static bool knows(const pool *p, const k_step *t, uint32_t old) {
+  const k_step *o = &p->k->steps[old];
+  const uint32_t *row = p->k->snaps + (size_t)t->snapshot * K_SOURCES;
+  return row[o->source] >= o->ordinal || p->extra[t->engine][o->source] >= o->ordinal;
+}
+
+static void learn(pool *p, unsigned e, const k_step *o) {
+  const uint32_t *row = p->k->snaps + (size_t)o->snapshot * K_SOURCES;
+  for (unsigned i = 0; i < K_SOURCES; i++)
+    if (p->extra[e][i] < row[i]) p->extra[e][i] = row[i];
+  if (p->extra[e][o->source] < o->ordinal) p->extra[e][o->source] = o->ordinal;
+}
+
+/* One whose old transfer is known complete to who triggers the new one: the oldest few are looked
+ * at. Else the oldest, and its engine waits. */
+static uint16_t again(pool *p, k_step *t) {
+  enum { LOOKED_AT = 32 };
+  uint32_t best = 0;
+  bool found = false;
+  for (uint32_t i = 0; i < p->n && i < LOOKED_AT && !found; i++) {
+    found = knows(p, t, p->users[p->order[(p->head + i) % ISA_NSEMS]]);
+    if (found) best = i;
+  }
+  uint16_t sem = p->order[(p->head + best) % ISA_NSEMS];
+  for (uint32_t i = best; i > 0; i--)
+    p->order[(p->head + i) % ISA_NSEMS] = p->order[(p->head + i - 1) % ISA_NSEMS];
+  p->head = (p->head + 1) % ISA_NSEMS;
+  p->n--;
+  if (!found) {
+    t->reuse = p->users[sem] + 1;
+    learn(p, t->engine, &p->k->steps[p->users[sem]]);
+  }
+  return sem;
+}
+
+static void give(pool *p, uint32_t step) {
+  k_step *t = &p->k->steps[step];
+  t->sem = p->next < ISA_NSEMS ? (uint16_t)p->next++ : again(p, t);
+  t->value = ISA_NDMA * ++p->uses[t->sem];
+  p->users[t->sem] = step;
+  p->order[(p->head + p->n++) % ISA_NSEMS] = t->sem;
+}
+
+static bool top_scope(pool *p) {
+  as_kernel *k = p->k;
+  k_scope *s = &k->scopes[0];
+  isa_line at = {0, 0};
+  for (unsigned i = 0; i < K_QUEUE; i++) s->counter[i] = K_NO_SEM;
+  for (uint32_t i = 0; i < k->nsteps; i++) {
+    const k_step *t = &k->steps[i];
+    if (!t->signals || t->dead || t->scope || t->source >= K_QUEUE) continue;
+    uint16_t *sem = &s->counter[t->source];
+    if (*sem == K_NO_SEM && !take(p, at, sem)) return false;
+  }
+  if (p->next == ISA_NSEMS) return exhausted(k, at);
+  for (uint32_t i = 0; i < k->nsteps; i++) {
+    k_step *t = &k->steps[i];
+    if (!t->signals || t->dead || t->scope) continue;
+    if (t->source >= K_QUEUE) {
+      give(p, i);
+      continue;
+    }
+    t->sem = s->counter[t->source];
+    t->value = ++s->count[t->source];
+  }
+  return true;
+}
+
+static bool meeting(pool *p) {
+  as_kernel *k = p->k;
+  isa_line at = k->nloops ? k->loops[0].range.at : (isa_line){0, 0};
+  if (!k->nloops) return true;
+  if (!take(p, at, &k->meet_arrive)) return false;
+  for (unsigned e = 0; e < ISA_NENGINES; e++)
+    if ((k->engines >> e & 1) && !take(p, at, &k->meet_go[e])) return false;
+  return true;
+}
+
+bool k_semaphores(as_kernel *k) {
+  pool *p = isa_zalloc(&k->al, sizeof *p);
+  if (!p) return k_nomem(k);
+  p->k = k;
+  bool ok = meeting(p);
+  for (uint32_t l = 1; l <= k->nloops && ok; l++) ok = loop_scope(p, l);
+  ok = ok && top_scope(p);
+  k->figures.semaphores = p->next;
+  isa_free(&k->al, p, sizeof *p);
+  return ok;
+}

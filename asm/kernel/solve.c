@@ -1,0 +1,278 @@
+/* What waits for what. know[e] holds, for each source, the highest ordinal that sequencer e knows
+ * complete at this point of its stream. A dependence that is known needs nothing; for another one
+ * the engine waits, and then it knows all that the issuer of what it waited for knew. */
+#include "impl.h"
+
+#include <stdlib.h>
+
+typedef struct solver {
+  as_kernel *k;
+  k_table table;
+  uint32_t know[ISA_NENGINES][K_SOURCES];
+  uint32_t snapshot[ISA_NENGINES]; /* row of know[e], K_NONE: it has changed since */
+  uint32_t count[K_SOURCES], last[K_SOURCES]; /* ordinals given, and the step of the last */
+  uint16_t scope;
+  uint32_t twins, length; /* in the second pass over a body: its first pass's steps; else length 0 */
+  uint32_t *step_of;      /* of each item the first step; NULL: no orders are asked for */
+} solver;
+
+static bool take_snapshot(solver *s, unsigned e) {
+  as_kernel *k = s->k;
+  if (s->snapshot[e] != K_NONE) return true;
+  if (!isa_array_grow(&k->al, &k->snaps, k->nsnaps, &k->cap_snaps, sizeof s->know[e]))
+    return k_nomem(k);
+  memcpy(k->snaps + (size_t)k->nsnaps * K_SOURCES, s->know[e], sizeof s->know[e]);
+  s->snapshot[e] = k->nsnaps++;
+  return true;
+}
+
+static void learn(solver *s, unsigned e, unsigned source, uint32_t ordinal) {
+  if (s->know[e][source] >= ordinal) return;
+  s->know[e][source] = ordinal;
+  s->snapshot[e] = K_NONE;
+}
+
+/* Engine e has waited for a step. */
+static void join(solver *s, unsigned e, const k_step *from) {
+  const uint32_t *row = s->k->snaps + (size_t)from->snapshot * K_SOURCES;
+  for (unsigned i = 0; i < K_SOURCES; i++) learn(s, e, i, row[i]);
+  learn(s, e, from->source, from->ordinal);
+  if (from->source == K_DP + ISA_ENG_tensor) learn(s, e, K_WEIGHTS, from->weights);
+}
+
+static unsigned source_of(const k_item *it, unsigned engine, bool touches) {
+  if (isa_op_is_dma(it->in.op)) return K_QUEUE + it->queue - 1u;
+  if (isa_op_is_control(it->in.op)) return touches ? K_SEQ + engine : (unsigned)K_SOURCES;
+  return isa_ops[it->in.op].cost == ISA_COST_LDW ? (unsigned)K_WEIGHTS : K_DP + engine;
+}
+
+/* Whether a step of engine e comes after what that source did before, without a wait: a sequencer
+ * is in order, and its data path keeps its own conflicting accesses in order. A transfer is not
+ * ordered after the data path that triggers it. */
+static bool in_order(unsigned source, unsigned e, bool transfer) {
+  if (source == K_SEQ + e) return true;
+  if (transfer) return false;
+  return source == K_DP + e || (source == K_WEIGHTS && e == ISA_ENG_tensor);
+}
+
+/* ---- Waits --------------------------------------------------------------------------------- */
+
+static bool add_wait(solver *s, k_step *step, uint32_t on, uint32_t buffer, bool reuse) {
+  as_kernel *k = s->k;
+  bool before = s->length && on >= s->twins && on < s->twins + s->length;
+  if (!K_GROW(k, waits, nwaits, cap_waits)) return false;
+  k->waits[k->nwaits++] = (k_wait){before ? on + s->length : on, buffer, before, reuse};
+  if (!before) k->steps[on].signals = true;
+  step->nwaits++;
+  return true;
+}
+
+/* Waits for what is needed and not known, the latest first, since it may tell of the others. */
+static bool wait_for(solver *s, k_step *step, const k_needs *n, bool transfer, unsigned reuse) {
+  unsigned e = step->engine;
+  step->waits = s->k->nwaits;
+  for (;;) {
+    unsigned best = K_SOURCES;
+    for (unsigned i = 0; i < K_SOURCES; i++) {
+      if (n->ordinal[i] <= s->know[e][i] || in_order(i, e, transfer)) continue;
+      if (best == K_SOURCES || n->step[i] > n->step[best]) best = i;
+    }
+    if (best == K_SOURCES) return true;
+    if (!add_wait(s, step, n->step[best], n->buffer[best], best == reuse)) return false;
+    join(s, e, &s->k->steps[n->step[best]]);
+  }
+}
+
+static void need(k_needs *n, const as_kernel *k, uint32_t step) {
+  const k_step *t = &k->steps[step];
+  if (t->source == K_SOURCES || n->ordinal[t->source] >= t->ordinal) return;
+  n->ordinal[t->source] = t->ordinal;
+  n->step[t->source] = step;
+  n->buffer[t->source] = 0;
+}
+
+/* ---- Steps --------------------------------------------------------------------------------- */
+
+static bool add_step(solver *s, const k_step *step) {
+  as_kernel *k = s->k;
+  if (!K_GROW(k, steps, nsteps, cap_steps)) return false;
+  k->steps[k->nsteps++] = *step;
+  return true;
+}
+
+/* The orders that the caller asked for, found by their later item. */
+static void needs_orders(const solver *s, uint32_t item, k_needs *n) {
+  const as_kernel *k = s->k;
+  uint32_t low = 0, high = k->norders;
+  while (low < high) {
+    uint32_t mid = low + (high - low) / 2;
+    if (k->orders[mid].later < item)
+      low = mid + 1;
+    else
+      high = mid;
+  }
+  for (; low < k->norders && k->orders[low].later == item; low++) {
+    uint32_t earlier = k->orders[low].earlier;
+    for (uint32_t t = s->step_of[earlier]; t < k->nsteps && k->steps[t].item == earlier; t++)
+      need(n, k, t);
+  }
+}
+
+static void needs_all(const solver *s, k_needs *n) {
+  for (unsigned i = 0; i < K_SOURCES; i++)
+    if (s->count[i]) need(n, s->k, s->last[i]);
+}
+
+/* In a loop a transfer has a semaphore of its own, so that of the round before must be complete,
+ * and known to be by who triggers it. */
+static unsigned needs_twin(solver *s, unsigned source, k_needs *n) {
+  uint32_t twin = s->k->nsteps - s->length;
+  if (!s->length || source < K_QUEUE || source >= K_SOURCES) return K_SOURCES;
+  const k_step *t = &s->k->steps[twin];
+  if (n->ordinal[source] >= t->ordinal) return K_SOURCES;
+  need(n, s->k, twin);
+  return source;
+}
+
+static bool solve_on(solver *s, uint32_t item, unsigned e, const k_use *uses, unsigned nuses) {
+  as_kernel *k = s->k;
+  const k_item *it = &k->items[item];
+  bool transfer = isa_op_is_dma(it->in.op);
+  k_needs n = {{0}, {0}, {0}};
+  k_step step = {.item = item, .engine = (uint8_t)e, .scope = s->scope};
+  step.source = (uint8_t)source_of(it, e, nuses > 0);
+  for (unsigned u = 0; u < nuses; u++)
+    if (!k_table_find(&s->table, &uses[u], &n)) return false;
+  if (k->norders) needs_orders(s, item, &n);
+  if (k->o.flags & AS_KERNEL_KEEP_ORDER) needs_all(s, &n);
+  unsigned reuse = needs_twin(s, step.source, &n);
+  if (!wait_for(s, &step, &n, transfer, reuse)) return false;
+  if (step.source < K_SOURCES) {
+    step.ordinal = ++s->count[step.source];
+    if (step.source == K_SEQ + e) learn(s, e, step.source, step.ordinal);
+    step.weights = s->count[K_WEIGHTS];
+    if (!take_snapshot(s, e)) return false;
+    step.snapshot = s->snapshot[e];
+    s->last[step.source] = k->nsteps;
+  }
+  if (!add_step(s, &step)) return false;
+  for (unsigned u = 0; u < nuses; u++)
+    if (!k_table_note(&s->table, &uses[u], k->nsteps - 1, step.source < K_SEQ || transfer))
+      return false;
+  return true;
+}
+
+static bool solve_item(solver *s, uint32_t item) {
+  as_kernel *k = s->k;
+  k_use uses[K_OPERANDS];
+  const k_item *it = &k->items[item];
+  unsigned n = k_uses(k, it, uses);
+  if (s->step_of) s->step_of[item] = k->nsteps;
+  if (it->engine < ISA_NENGINES) return solve_on(s, item, it->engine, uses, n);
+  for (unsigned e = 0; e < ISA_NENGINES; e++)
+    if ((it->replicas >> e & 1) && !solve_on(s, item, e, uses, n)) return false;
+  return true;
+}
+
+/* ---- Loops --------------------------------------------------------------------------------- */
+
+/* All engines meet, each with its transfers complete and its data path empty: everything is known
+ * to everybody. */
+static bool meet(solver *s, uint32_t item) {
+  as_kernel *k = s->k;
+  for (unsigned e = 0; e < ISA_NENGINES; e++) {
+    k_needs n = {{0}, {0}, {0}};
+    k_step step = {.item = item, .engine = (uint8_t)e, .scope = s->scope, .kind = K_STEP_MEET};
+    step.source = K_SOURCES;
+    if (!(k->engines >> e & 1)) continue;
+    for (uint32_t q = 0; q < k->nqueues; q++)
+      if (k->queues[q].engine == e && s->count[K_QUEUE + q]) need(&n, k, s->last[K_QUEUE + q]);
+    if (!wait_for(s, &step, &n, true, K_SOURCES) || !add_step(s, &step)) return false;
+  }
+  for (unsigned e = 0; e < ISA_NENGINES; e++)
+    for (unsigned i = 0; i < K_SOURCES; i++) learn(s, e, i, s->count[i]);
+  k_table_clear(&s->table);
+  return true;
+}
+
+static bool ends(solver *s, uint32_t item, unsigned engines, unsigned kind) {
+  for (unsigned e = 0; e < ISA_NENGINES; e++) {
+    k_step step = {.item = item, .engine = (uint8_t)e, .scope = s->scope, .kind = (uint8_t)kind};
+    step.source = K_SOURCES;
+    if ((engines >> e & 1) && !add_step(s, &step)) return false;
+  }
+  return true;
+}
+
+static bool solve_items(solver *s, uint32_t first, uint32_t end);
+
+/* The body is solved twice: after nothing, and after its own end, which is what every later round
+ * follows. The second solution counts; what it waits for in the round before has come in the first
+ * round as well. */
+static bool solve_loop(solver *s, uint32_t number) {
+  as_kernel *k = s->k;
+  const k_loop *l = &k->loops[number - 1];
+  solver outer = *s;
+  if (!meet(s, l->first)) return false;
+  s->scope = (uint16_t)number;
+  s->length = 0;
+  if (!ends(s, l->first, l->engines, K_STEP_TOP)) return false;
+  uint32_t first = k->nsteps, waits = k->nwaits;
+  if (!solve_items(s, l->first + 1, l->last)) return false;
+  for (uint32_t i = first; i < k->nsteps; i++) k->steps[i].dead = true;
+  uint32_t length = k->nsteps - first;
+  s->twins = first;
+  s->length = length;
+  if (!solve_items(s, l->first + 1, l->last)) return false;
+  for (uint32_t i = waits; i < k->nwaits; i++)
+    if (k->waits[i].before && k->waits[i].step < k->nsteps) k->steps[k->waits[i].step].signals = true;
+  k->scopes[number].first = first + length;
+  k->scopes[number].end = k->nsteps;
+  if (!ends(s, l->last, l->engines, K_STEP_BOTTOM)) return false;
+  s->scope = outer.scope;
+  s->twins = outer.twins;
+  s->length = outer.length;
+  return meet(s, l->last);
+}
+
+static bool solve_items(solver *s, uint32_t first, uint32_t end) {
+  for (uint32_t i = first; i < end; i++) {
+    const k_item *it = &s->k->items[i];
+    if (it->in.op == K_LOOP || it->in.op == K_WHILE) {
+      if (!solve_loop(s, it->loop)) return false;
+      i = s->k->loops[it->loop - 1].last;
+    } else if (!solve_item(s, i)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static int by_later(const void *a, const void *b) {
+  const k_order *x = a, *y = b;
+  return (x->later > y->later) - (x->later < y->later);
+}
+
+static bool open_orders(solver *s) {
+  as_kernel *k = s->k;
+  if (!k->norders) return true;
+  qsort(k->orders, k->norders, sizeof *k->orders, by_later);
+  s->step_of = isa_zalloc(&k->al, k->nitems * sizeof *s->step_of);
+  return s->step_of || k_nomem(k);
+}
+
+bool k_solve(as_kernel *k) {
+  solver *s = isa_zalloc(&k->al, sizeof *s);
+  if (!s) return k_nomem(k);
+  s->k = k;
+  k->cap_scopes = k->nloops + 1;
+  k->scopes = isa_zalloc(&k->al, k->cap_scopes * sizeof *k->scopes);
+  for (unsigned e = 0; e < ISA_NENGINES; e++) s->snapshot[e] = K_NONE;
+  bool ok = k->scopes ? k_table_open(&s->table, k) : k_nomem(k);
+  ok = ok && open_orders(s) && solve_items(s, 0, k->nitems);
+  if (k->scopes) k->scopes[0].end = k->nsteps;
+  k_table_close(&s->table);
+  isa_free(&k->al, s->step_of, k->nitems * sizeof *s->step_of);
+  isa_free(&k->al, s, sizeof *s);
+  return ok;
+}

@@ -1,0 +1,126 @@
+/* Every item is held against the machine's rules when it is emitted, on each engine and by each
+ * kind of queue that it may go to, with tiles at provisional places. */
+#include "impl.h"
+
+#include <stdio.h>
+
+/* Queues that transfers are verified on. */
+enum { Q_STATIC, Q_SWDGE, Q_SYNC, Q_SCALAR, Q_COUNT };
+static const uint8_t dge_of[Q_COUNT] = {ISA_DGE_none, ISA_DGE_swdge, ISA_DGE_hwdge, ISA_DGE_hwdge};
+static const uint8_t owner_of[Q_COUNT] = {ISA_NENGINES, ISA_ENG_gpsimd, ISA_ENG_sync,
+                                          ISA_ENG_scalar};
+
+static bool open_scratch(as_kernel *k) {
+  isa_program *p = k->scratch;
+  isa_tile t = {.name = "tile", .dtype = ISA_float32, .space = ISA_SBUF, .ndim = 1, .shape = {1}};
+  while (p->ntiles < K_OPERANDS)
+    if (!isa_program_tile(p, &t)) return k_nomem(k);
+  while (p->cores[0].nqueues < Q_COUNT) {
+    uint32_t i = p->cores[0].nqueues;
+    isa_queue q = {.name = "q", .dge = dge_of[i], .rings = ISA_NDMA, .owner = owner_of[i]};
+    if (!isa_program_queue(p, 0, &q)) return k_nomem(k);
+  }
+  return true;
+}
+
+static void set_queue(isa_insn *in, unsigned queue) {
+  const isa_form *f = isa_form_of(in->op);
+  for (unsigned i = 0; i < f->nfields; i++)
+    if (f->fields[i].kind == ISA_K_QUEUE) *(isa_t_QUEUE *)isa_member(in, &f->fields[i]) = queue;
+}
+
+static bool refuse(as_kernel *k, const k_item *it, const isa_error *e) {
+  const isa_op_row *row = &isa_ops[it->in.op];
+  const char *field = e->field >= 0 ? isa_form_of(it->in.op)->fields[e->field].name : NULL;
+  return k_fail(k, e->status ? e->status : ISA_ILLEGAL, it->at, "%s%s%s: %s", row->name,
+                field ? " " : "", field ? field : "", e->text);
+}
+
+/* The engines that may run it: those with the same bits, of which any may be chosen. */
+static bool on_engines(as_kernel *k, k_item *it, const isa_insn *in) {
+  unsigned mask = it->engine < ISA_NENGINES ? 1u << it->engine : isa_ops[in->op].engines;
+  isa_error first = {.status = ISA_OK}, e;
+  if (isa_op_is_control(in->op)) mask = it->engine < ISA_NENGINES ? mask : ISA_MASK_Y;
+  it->engines = 0;
+  for (unsigned g = 0; g < ISA_NENGINES; g++) {
+    if (!(mask >> g & 1)) continue;
+    e = (isa_error){.status = ISA_OK};
+    if (isa_check_insn(k->scratch, 0, g, in, 0, &e))
+      it->engines |= (uint8_t)(1u << g);
+    else if (first.status == ISA_OK)
+      first = e;
+  }
+  if (!it->engines) return refuse(k, it, &first);
+  if (isa_op_is_control(in->op) && it->engine == ISA_NENGINES) it->engines = ISA_MASK_ANY;
+  return true;
+}
+
+/* Random numbers have a state for each engine, and gpsimd's integers are exact: there the choice of
+ * an engine would change the bits. */
+static void keep_bits(const as_kernel *k, k_item *it) {
+  const isa_core *c = &k->scratch->cores[0];
+  unsigned mask = it->engines;
+  if (isa_op_is_control(it->in.op) || !(mask & (mask - 1))) return;
+  if (isa_ops[it->in.op].rule == ISA_RULE_RNG) it->engines = (uint8_t)(mask & (0u - mask));
+  for (uint32_t i = 0; i < c->naps; i++)
+    if (isa_dtype_is_int(c->aps[i].dtype) && isa_dtype_bytes(c->aps[i].dtype) == 4 &&
+        (mask & ~(unsigned)ISA_MASK_G))
+      it->engines &= (uint8_t)~ISA_MASK_G;
+}
+
+/* What the item asks of its queue. */
+static bool allows(const as_kernel *k, const k_item *it, unsigned q) {
+  static const uint8_t flag[] = {AS_REC_STATIC, AS_REC_SWDGE, AS_REC_HWDGE};
+  unsigned wanted = it->flags & (AS_REC_STATIC | AS_REC_SWDGE | AS_REC_HWDGE);
+  const k_queue *own = it->queue ? &k->queues[it->queue - 1] : NULL;
+  if (dge_of[q] == ISA_DGE_hwdge && !k->target->hwdge) return false;
+  if (own) return own->dge == dge_of[q] && (owner_of[q] == ISA_NENGINES || owner_of[q] == own->engine);
+  if (wanted && !(wanted & flag[dge_of[q]])) return false;
+  return it->engine == ISA_NENGINES || owner_of[q] == ISA_NENGINES || owner_of[q] == it->engine;
+}
+
+static bool on_queues(as_kernel *k, k_item *it, isa_insn *in) {
+  static const uint8_t order[Q_COUNT] = {Q_SYNC, Q_SCALAR, Q_STATIC, Q_SWDGE};
+  isa_error first = {.status = ISA_OK, .field = ISA_NOFIELD}, e;
+  const k_queue *own = it->queue ? &k->queues[it->queue - 1] : NULL;
+  if (own && it->engine < ISA_NENGINES && own->engine != it->engine)
+    return k_fail(k, ISA_ARG, it->at, "%s: the engine is %s, its queue's is %s",
+                  isa_ops[in->op].name, isa_engines[it->engine].name,
+                  isa_engines[own->engine].name);
+  it->modes = 0;
+  for (unsigned i = 0; i < Q_COUNT; i++) {
+    unsigned q = order[i];
+    if (!allows(k, it, q)) continue;
+    unsigned engine = owner_of[q] < ISA_NENGINES ? owner_of[q] : (unsigned)ISA_ENG_sync;
+    set_queue(in, q);
+    e = (isa_error){.status = ISA_OK};
+    if (isa_check_insn(k->scratch, 0, engine, in, 0, &e)) {
+      it->modes |= (uint8_t)(1u << dge_of[q]);
+      it->engines |= (uint8_t)(owner_of[q] < ISA_NENGINES ? 1u << owner_of[q] : ISA_MASK_ANY);
+    } else if (first.status == ISA_OK) {
+      first = e;
+    }
+  }
+  if (it->modes) return true;
+  if (first.status == ISA_OK)
+    return k_fail(k, ISA_ILLEGAL, it->at,
+                  "%s: %s has no queue of that kind which the engine %s may trigger",
+                  isa_ops[in->op].name, k->target->name,
+                  it->engine < ISA_NENGINES ? isa_engines[it->engine].name : "given");
+  return refuse(k, it, &first);
+}
+
+bool k_verify(as_kernel *k, k_item *it) {
+  k_binder b = {.k = k, .p = k->scratch};
+  isa_insn in;
+  if (!open_scratch(k)) return false;
+  k->scratch->cores[0].naps = 0;
+  if (!k_bind(&b, it, &in)) return k_nomem(k);
+  if (isa_op_is_dma(in.op)) return on_queues(k, it, &in);
+  if (!on_engines(k, it, &in)) return false;
+  keep_bits(k, it);
+  if (it->engine == ISA_NENGINES && !(it->engines & (it->engines - 1)))
+    for (unsigned g = 0; g < ISA_NENGINES; g++)
+      if (it->engines >> g & 1) it->engine = (uint8_t)g;
+  return true;
+}
