@@ -206,8 +206,7 @@ static bool may_skip(const k_item *it, const k_use *u) {
   case ISA_OP_topk:
   case ISA_OP_custom_op: return true;
   case ISA_OP_ldweights_mx:
-  case ISA_OP_matmul_mx:
-    return strcmp(isa_form_of(in->op)->fields[u->field].name, "scale") == 0;
+  case ISA_OP_matmul_mx: return strcmp(isa_form_of(in->op)->fields[u->field].name, "scale") == 0;
   case ISA_OP_dma_copy: return in->u.DMA_COPY.oob == ISA_OOB_skip;
   case ISA_OP_dma_transpose: return in->u.DMA_TRANSPOSE.oob == ISA_OOB_skip;
   case ISA_OP_dma_compute: return in->u.DMA_COMPUTE.oob == ISA_OOB_skip;
@@ -287,10 +286,11 @@ static bool whole_tile(as_kernel *k, uint32_t buffer, unsigned dtype, uint32_t *
 static bool mix(definer *d, k_item *it, cover *c, uint32_t buffer, unsigned dtype) {
   as_kernel *k = d->k;
   if (!c->first_matmul)
-    return k_fail(k, ISA_ILLEGAL, it->at,
-                  "%s dst: some of its bytes are written, but not by a matmul: acc=write or acc=add "
-                  "says what is meant",
-                  isa_ops[it->in.op].name);
+    return k_fail(
+        k, ISA_ILLEGAL, it->at,
+        "%s dst: some of its bytes are written, but not by a matmul: acc=write or acc=add "
+        "says what is meant",
+        isa_ops[it->in.op].name);
   k_item *first = &k->items[c->first_matmul - 1];
   uint32_t *zero = zero_of(first);
   if (!*zero && !whole_tile(k, buffer, dtype, zero)) return false;

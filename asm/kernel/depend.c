@@ -46,7 +46,7 @@ void k_table_clear(k_table *t) {
 
 typedef struct box {
   k_region *region;
-  int64_t lo, hi; /* of the memory */
+  int64_t lo, hi;       /* of the memory */
   uint32_t first, last; /* pages */
   uint16_t p0, p1;
   bool dense, constant; /* constant: of a tensor that nothing writes */
@@ -144,8 +144,7 @@ static bool new_access(k_table *t, uint32_t *id) {
     t->free = t->accesses[*id].step;
     return true;
   }
-  if (!isa_array_grow(&t->k->al, &t->accesses, t->naccesses, &t->cap_accesses,
-                      sizeof *t->accesses))
+  if (!isa_array_grow(&t->k->al, &t->accesses, t->naccesses, &t->cap_accesses, sizeof *t->accesses))
     return k_nomem(t->k);
   *id = t->naccesses++;
   return true;
@@ -168,7 +167,7 @@ static bool add_to_page(k_table *t, k_page *p, uint32_t id) {
 
 bool k_table_note(k_table *t, const k_use *u, uint32_t step, bool kills) {
   box b;
-  uint32_t id;
+  uint32_t id = 0;
   const k_step *s = &t->k->steps[step];
   box_of(t, u->operand, &b);
   if (b.constant) return true;

@@ -341,8 +341,7 @@ static bool put_statics(maker *m) {
     m->bind.engine = s->engine;
     if (!k_bind(&m->bind, it, &in)) return out_of_memory(m);
     set_queue(m, it, &in);
-    if (!isa_program_static(m->p, 0, k->queues[it->queue - 1].number, &in))
-      return out_of_memory(m);
+    if (!isa_program_static(m->p, 0, k->queues[it->queue - 1].number, &in)) return out_of_memory(m);
   }
   return true;
 }
@@ -366,7 +365,9 @@ static bool put_sem_names(maker *m) {
       snprintf(name, sizeof name, "moved%u", (unsigned)s->sem);
     else
       snprintf(name, sizeof name, "%s_%s", isa_engines[s->engine].name,
-               source >= K_SEQ ? "stepped" : source == K_WEIGHTS ? "loaded" : "done");
+               source >= K_SEQ       ? "stepped"
+               : source == K_WEIGHTS ? "loaded"
+                                     : "done");
     if (!name_sem(m, s->sem, name)) return false;
   }
   if (!k->nloops) return true;

@@ -5,7 +5,7 @@
 typedef struct choice {
   as_kernel *k;
   uint64_t busy[ISA_NENGINES]; /* so far */
-  uint8_t *writer;             /* of each buffer: the engine that wrote it last; ISA_NENGINES: DMA */
+  uint8_t *writer; /* of each buffer: the engine that wrote it last; ISA_NENGINES: DMA */
 } choice;
 
 /* Elements of the longest operand in a partition, at one a cycle: without a model of costs. */

@@ -46,8 +46,8 @@ typedef struct k_dyn {
 enum { K_LOOP = ISA_NOPS, K_WHILE, K_ENDLOOP };
 
 typedef struct k_item {
-  isa_insn in;       /* AP fields and NUM patterns are operands, APS lists places in ops */
-  uint32_t regs[2];  /* of its REG fields, in their order: kernel registers */
+  isa_insn in;      /* AP fields and NUM patterns are operands, APS lists places in ops */
+  uint32_t regs[2]; /* of its REG fields, in their order: kernel registers */
   isa_line at;
   uint32_t loop;     /* of K_LOOP, K_WHILE, K_ENDLOOP: 1-based */
   uint8_t engine;    /* that runs it, ISA_NENGINES: not chosen, or several */
@@ -60,10 +60,10 @@ typedef struct k_item {
 
 typedef struct k_loop {
   as_kernel_range range;
-  uint32_t reg;          /* the variable, or the condition of a while */
-  uint32_t first, last;  /* items K_LOOP and K_ENDLOOP */
-  uint32_t parent;       /* 1-based, 0: none */
-  unsigned engines;      /* that run the body */
+  uint32_t reg;         /* the variable, or the condition of a while */
+  uint32_t first, last; /* items K_LOOP and K_ENDLOOP */
+  uint32_t parent;      /* 1-based, 0: none */
+  unsigned engines;     /* that run the body */
   bool is_while;
 } k_loop;
 
@@ -141,7 +141,6 @@ typedef struct k_region { /* SBUF, PSUM, a tensor */
   int64_t page_bytes;
 } k_region;
 
-
 struct as_kernel {
   isa_alloc al;
   isa_arena arena;
@@ -173,8 +172,8 @@ struct as_kernel {
   uint32_t *const_table, const_table_size, nconsts; /* hash of constants */
 
   /* registers */
-  uint8_t *reg_needs;  /* mask of engines, by register */
-  uint8_t *reg_places; /* by register and engine */
+  uint8_t *reg_needs;             /* mask of engines, by register */
+  uint8_t *reg_places;            /* by register and engine */
   uint8_t reg_free[ISA_NENGINES]; /* first one that no kernel register takes */
 
   /* passes */
@@ -262,7 +261,7 @@ static inline uint64_t k_buffer_bytes(const as_kernel *k, const k_buffer *b) {
 typedef struct k_binder {
   as_kernel *k;
   isa_program *p;
-  bool final;      /* tiles have their places, registers are those of engine */
+  bool final; /* tiles have their places, registers are those of engine */
   unsigned engine;
   uint32_t nslots, slots[K_OPERANDS]; /* verifying: buffers of the item */
   uint32_t nregs, regs[ISA_NREGS];    /* verifying: registers */

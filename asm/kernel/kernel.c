@@ -226,8 +226,7 @@ bool as_kernel_tensor(as_kernel *k, const isa_tensor *given, uint32_t *buffer) {
   if (t.role >= ISA_NROLES)
     return k_fail(k, ISA_ARG, (isa_line){0, 0}, "no role has code %d", t.role);
   if (constant) t.name = "constant";
-  if (constant && !t.data)
-    return k_fail(k, ISA_ARG, (isa_line){0, 0}, "a constant without data");
+  if (constant && !t.data) return k_fail(k, ISA_ARG, (isa_line){0, 0}, "a constant without data");
   if (!constant && !name_ok(k, t.name)) return false;
   if (!size_of(k, &t)) return false;
   if (constant) return add_constant(k, &t, buffer);
@@ -288,7 +287,7 @@ static bool tile_place(as_kernel *k, const as_kernel_tile *t, uint32_t bytes) {
 }
 
 bool as_kernel_tile_new(as_kernel *k, const as_kernel_tile *t, uint32_t *buffer) {
-  uint32_t bytes;
+  uint32_t bytes = 0;
   if (!k_is_open(k, t->at) || !k_place_ok(k, t->at) || !tile_shape(k, t, &bytes) ||
       !tile_place(k, t, bytes))
     return false;

@@ -19,8 +19,12 @@
 
 typedef struct as_kernel as_kernel;
 
-enum { AS_KERNEL_SPILL = 1, AS_KERNEL_KEEP_ORDER = 2, AS_KERNEL_FIXED_ENGINES = 4,
-       AS_KERNEL_COPIES = 8 };
+enum {
+  AS_KERNEL_SPILL = 1,
+  AS_KERNEL_KEEP_ORDER = 2,
+  AS_KERNEL_FIXED_ENGINES = 4,
+  AS_KERNEL_COPIES = 8
+};
 
 /* What things cost, in femtoseconds, asked of the caller. p holds the patterns of in. */
 typedef struct as_kernel_costs {
@@ -62,8 +66,15 @@ typedef struct as_kernel_error {
 } as_kernel_error;
 
 /* Words of a record: header, and kinds of dynamic parts. */
-enum { AS_REC_WORDS, AS_REC_OP, AS_REC_ENGINE, AS_REC_FLAGS, AS_REC_FILE, AS_REC_LINE,
-       AS_REC_FIELDS };
+enum {
+  AS_REC_WORDS,
+  AS_REC_OP,
+  AS_REC_ENGINE,
+  AS_REC_FLAGS,
+  AS_REC_FILE,
+  AS_REC_LINE,
+  AS_REC_FIELDS
+};
 enum { AS_REC_ACCUMULATE = 1, AS_REC_STATIC = 2, AS_REC_SWDGE = 4, AS_REC_HWDGE = 8 };
 enum { AS_DYN_REGISTER = 1, AS_DYN_ELEMENT, AS_DYN_SIZE, AS_DYN_GATHER, AS_DYN_INDIRECT };
 

@@ -28,9 +28,9 @@ static bool room(k_names *n) {
 
 /* Words that the assembler takes for something else. */
 static bool is_reserved(const char *s) {
-  static const char *const words[] = {"tile",   "tensor", "sem",  "queue", "equ",  "align", "section",
-                                      "target", "global", "extern", "dma", "loop", "endloop",
-                                      "sbuf",   "psum",   "hbm",  "times", "default"};
+  static const char *const words[] = {"tile",    "tensor", "sem",    "queue",  "equ",   "align",
+                                      "section", "target", "global", "extern", "dma",   "loop",
+                                      "endloop", "sbuf",   "psum",   "hbm",    "times", "default"};
   for (size_t i = 0; i < sizeof words / sizeof *words; i++)
     if (strcmp(words[i], s) == 0) return true;
   for (unsigned e = 0; e < ISA_NENGINES; e++)

@@ -85,7 +85,8 @@ static uint32_t best_fit(const ring *r, const k_buffer *b) {
   for (uint32_t i = 0; i <= r->n; i++) {
     uint32_t to = i < r->n ? k_buf(r->k, r->live[i])->offset : r->room;
     if (to > from && to - from < least && to - from >= b->bytes) {
-      uint32_t at = fit(r, b, from, to, isa_dtype_bytes(b->dtype) < 4 ? 4 : isa_dtype_bytes(b->dtype));
+      uint32_t at =
+          fit(r, b, from, to, isa_dtype_bytes(b->dtype) < 4 ? 4 : isa_dtype_bytes(b->dtype));
       if (at != K_NONE) {
         best = at;
         least = to - from;

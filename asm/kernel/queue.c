@@ -68,8 +68,8 @@ static bool choose(streams *s, k_item *it, bool in_loop) {
   unsigned dge = 0, engine = 0;
   if (!it->queue) {
     if (!pick(s, it, in_loop, &dge, &engine))
-      return k_fail(k, ISA_ILLEGAL, it->at,
-                    "%s: no queue that %s may trigger takes it%s", isa_ops[it->in.op].name,
+      return k_fail(k, ISA_ILLEGAL, it->at, "%s: no queue that %s may trigger takes it%s",
+                    isa_ops[it->in.op].name,
                     it->engine < ISA_NENGINES ? isa_engines[it->engine].name : "an engine",
                     in_loop ? " in a loop, where descriptors are not static" : "");
     uint32_t q = find_queue(k, dge, engine);

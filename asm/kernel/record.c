@@ -21,6 +21,7 @@ static bool bad(reader *r, const char *rule, int64_t value) {
 
 /* The next word, which lies between lo and hi. */
 static bool word(reader *r, int64_t lo, int64_t hi, const char *what, int64_t *out) {
+  *out = 0;
   if (r->at == r->n) return bad(r, "the record ends before its last field; words", (int64_t)r->n);
   *out = r->w[r->at++];
   if (*out < lo || *out > hi) return bad(r, what, *out);
@@ -35,7 +36,7 @@ static bool bits(reader *r, const char *what, uint32_t *out) {
 }
 
 static bool register_number(reader *r, uint32_t *out) {
-  int64_t v;
+  int64_t v = 0;
   if (!word(r, 1, r->k->nregs, "the kernel has no register of that number", &v)) return false;
   *out = (uint32_t)v;
   return true;
@@ -65,7 +66,7 @@ static bool inner_operand(reader *r, uint32_t *out) {
 }
 
 static bool dynamic_part(reader *r, k_dyn *d, unsigned ndim) {
-  int64_t kind, v, most = (int64_t)1 << 40;
+  int64_t kind = 0, v = 0, most = (int64_t)1 << 40;
   if (!word(r, AS_DYN_REGISTER, AS_DYN_INDIRECT, "no dynamic part has this kind", &kind))
     return false;
   bool twice = kind <= AS_DYN_ELEMENT ? d->kind : kind == AS_DYN_SIZE ? d->size_dim : d->index_kind;

@@ -148,7 +148,7 @@ static void find_lives(const as_kernel *k, life *l) {
 enum { MOST_REGS = 40 }; /* the rest is for the values of semaphores in loops */
 
 static bool give_places(as_kernel *k, const life *l, unsigned e) {
-  uint32_t until[ISA_NREGS] = {0}; /* one past the last item that uses it */
+  uint32_t until[ISA_NREGS] = {0};           /* one past the last item that uses it */
   for (uint32_t r = 1; r <= k->nregs; r++) { /* numbers rise with the first use, or nearly so */
     if (!(k->reg_needs[r] >> e & 1) || l[r].first == K_NONE) continue;
     unsigned at = 0;
@@ -171,7 +171,8 @@ bool k_registers(as_kernel *k) {
   if (!k->reg_needs || !k->reg_places) return k_nomem(k);
   find_engines(k);
   if (k->nregs == 0) return true;
-  while (spread(k)) {}
+  while (spread(k)) {
+  }
   life *l = isa_zalloc(&k->al, n * sizeof *l);
   if (!l) return k_nomem(k);
   for (size_t r = 0; r < n; r++) l[r].first = K_NONE;

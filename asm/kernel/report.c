@@ -8,7 +8,7 @@ bool as_kernel_get_life(const as_kernel *k, uint32_t buffer, as_kernel_life *out
   if (buffer == 0 || buffer > k->nbuffers || k_buf(k, buffer)->space == ISA_HBM) return false;
   const k_buffer *b = k_buf(k, buffer);
   if (!b->used || !k->finished) return true;
-  *out = (as_kernel_life){b->name,   b->space, b->part,  b->nparts, b->offset,
+  *out = (as_kernel_life){b->name,  b->space, b->part, b->nparts, b->offset,
                           b->bytes, b->first, b->last, true};
   return true;
 }
@@ -28,13 +28,14 @@ static void print_item(const as_kernel *k, uint32_t item, isa_buf *out) {
 
 static void print_loads(const as_kernel *k, isa_buf *out) {
   const as_kernel_figures *f = &k->figures;
+  isa_buf_printf(
+      out,
+      "%" PRIu64 " instructions, %" PRIu64 " in the program; %" PRIu64 " dependences, %" PRIu64
+      " waits (%" PRIu64 " protect the reuse of a semaphore), %" PRIu64 " on a nop; %" PRIu64
+      " semaphores\n",
+      f->instructions, f->made, f->dependences, f->waits, f->reuse_waits, f->nops, f->semaphores);
   isa_buf_printf(out,
-                 "%" PRIu64 " instructions, %" PRIu64 " in the program; %" PRIu64
-                 " dependences, %" PRIu64 " waits (%" PRIu64 " protect the reuse of a semaphore), %"
-                 PRIu64 " on a nop; %" PRIu64 " semaphores\n",
-                 f->instructions, f->made, f->dependences, f->waits, f->reuse_waits, f->nops,
-                 f->semaphores);
-  isa_buf_printf(out, "%" PRIu64 " transfers on %" PRIu64 " queues; %" PRIu64
+                 "%" PRIu64 " transfers on %" PRIu64 " queues; %" PRIu64
                  " tiles, up to byte %" PRIu64 " of sbuf and %" PRIu64 " of psum\n",
                  f->transfers, f->queues, f->tiles, f->sbuf_bytes, f->psum_bytes);
   isa_buf_puts(out, "\nload, estimated, without waits:\n");
@@ -52,8 +53,9 @@ static void print_tiles(const as_kernel *k, isa_buf *out) {
   for (uint32_t i = 0; i < k->nbuffers; i++) {
     const k_buffer *b = &k->buffers[i];
     if (b->space == ISA_HBM || !b->used) continue;
-    isa_buf_printf(out, "  %-16s %s partitions %u..%u bytes %" PRIu32 "..%" PRIu32
-                   "  %" PRIu32 "..%" PRIu32 "  %s\n",
+    isa_buf_printf(out,
+                   "  %-16s %s partitions %u..%u bytes %" PRIu32 "..%" PRIu32 "  %" PRIu32
+                   "..%" PRIu32 "  %s\n",
                    b->name, isa_space_name(b->space), (unsigned)b->part,
                    (unsigned)b->part + b->nparts - 1u, b->offset, b->offset + b->bytes - 1,
                    b->first, b->last, k_where(k, b->at, where, sizeof where));
@@ -72,8 +74,8 @@ static void print_waits(const as_kernel *k, isa_buf *out) {
     if (w->reuse)
       isa_buf_puts(out, ", whose semaphore is used again");
     else if (b)
-      isa_buf_printf(out, " (%s)", b->space == ISA_HBM ? k->scratch->tensors[b->tensor - 1].name
-                                                       : b->name);
+      isa_buf_printf(out, " (%s)",
+                     b->space == ISA_HBM ? k->scratch->tensors[b->tensor - 1].name : b->name);
     isa_buf_puts(out, "\n");
   }
 }

@@ -4,7 +4,7 @@
 
 typedef struct pool {
   as_kernel *k;
-  uint32_t next; /* the first that is not taken */
+  uint32_t next;             /* the first that is not taken */
   uint32_t users[ISA_NSEMS]; /* the transfer that had it last */
   uint32_t uses[ISA_NSEMS];
   uint16_t order[ISA_NSEMS]; /* taken ones, a ring: the one taken longest ago first */

@@ -9,11 +9,12 @@ typedef struct solver {
   as_kernel *k;
   k_table table;
   uint32_t know[ISA_NENGINES][K_SOURCES];
-  uint32_t snapshot[ISA_NENGINES]; /* row of know[e], K_NONE: it has changed since */
+  uint32_t snapshot[ISA_NENGINES];            /* row of know[e], K_NONE: it has changed since */
   uint32_t count[K_SOURCES], last[K_SOURCES]; /* ordinals given, and the step of the last */
   uint16_t scope;
-  uint32_t twins, length; /* in the second pass over a body: its first pass's steps; else length 0 */
-  uint32_t *step_of;      /* of each item the first step; NULL: no orders are asked for */
+  uint32_t twins,
+      length;        /* in the second pass over a body: its first pass's steps; else length 0 */
+  uint32_t *step_of; /* of each item the first step; NULL: no orders are asked for */
 } solver;
 
 static bool take_snapshot(solver *s, unsigned e) {
@@ -225,7 +226,8 @@ static bool solve_loop(solver *s, uint32_t number) {
   s->length = length;
   if (!solve_items(s, l->first + 1, l->last)) return false;
   for (uint32_t i = waits; i < k->nwaits; i++)
-    if (k->waits[i].before && k->waits[i].step < k->nsteps) k->steps[k->waits[i].step].signals = true;
+    if (k->waits[i].before && k->waits[i].step < k->nsteps)
+      k->steps[k->waits[i].step].signals = true;
   k->scopes[number].first = first + length;
   k->scopes[number].end = k->nsteps;
   if (!ends(s, l->last, l->engines, K_STEP_BOTTOM)) return false;

@@ -26,7 +26,8 @@ static bool open_scratch(as_kernel *k) {
 static void set_queue(isa_insn *in, unsigned queue) {
   const isa_form *f = isa_form_of(in->op);
   for (unsigned i = 0; i < f->nfields; i++)
-    if (f->fields[i].kind == ISA_K_QUEUE) *(isa_t_QUEUE *)isa_member(in, &f->fields[i]) = queue;
+    if (f->fields[i].kind == ISA_K_QUEUE)
+      *(isa_t_QUEUE *)isa_member(in, &f->fields[i]) = (isa_t_QUEUE)queue;
 }
 
 static bool refuse(as_kernel *k, const k_item *it, const isa_error *e) {
@@ -74,7 +75,8 @@ static bool allows(const as_kernel *k, const k_item *it, unsigned q) {
   unsigned wanted = it->flags & (AS_REC_STATIC | AS_REC_SWDGE | AS_REC_HWDGE);
   const k_queue *own = it->queue ? &k->queues[it->queue - 1] : NULL;
   if (dge_of[q] == ISA_DGE_hwdge && !k->target->hwdge) return false;
-  if (own) return own->dge == dge_of[q] && (owner_of[q] == ISA_NENGINES || owner_of[q] == own->engine);
+  if (own)
+    return own->dge == dge_of[q] && (owner_of[q] == ISA_NENGINES || owner_of[q] == own->engine);
   if (wanted && !(wanted & flag[dge_of[q]])) return false;
   return it->engine == ISA_NENGINES || owner_of[q] == ISA_NENGINES || owner_of[q] == it->engine;
 }

@@ -81,6 +81,10 @@ struct soma_run {
 /* Leaves a message in the machine and gives the status. */
 soma_status soma_fail(soma_machine *m, soma_status s, const char *fmt, ...) ISA_PRINTF(3, 4);
 soma_status soma_out_of_memory(soma_machine *m);
+/* A program's handle, which takes ip over, also when it gives NULL: memory is out. */
+soma_program *soma_program_of(const isa_alloc *al, isa_program *ip);
+/* One error as diagnostics; NULL when memory is out. */
+soma_diagnostics *soma_diagnostics_of(const isa_alloc *al, const char *text);
 /* *out is the binding of p's tensor of that name, made anew when there is none; SOMA_ARG with a
  * message when the tensor is not there, const, or of another type or shape. */
 soma_status soma_binding(soma_machine *m, soma_program *p, const char *name, soma_dtype dtype,

@@ -136,17 +136,31 @@ soma_status soma_costs_set(soma_machine *m, const char *text, size_t n) {
 
 /* ---- Programs ----------------------------------------------------------------------------- */
 
-static soma_status wrap(soma_machine *m, isa_program *ip, soma_program **p) {
-  soma_program *sp = isa_zalloc(&m->al, sizeof *sp);
+soma_program *soma_program_of(const isa_alloc *al, isa_program *ip) {
+  soma_program *sp = isa_zalloc(al, sizeof *sp);
   if (!sp) {
     isa_program_free(ip);
-    return soma_out_of_memory(m);
+    return NULL;
   }
   sp->p = ip;
-  sp->al = m->al;
+  sp->al = *al;
   sp->refs = 1;
-  *p = sp;
-  return SOMA_OK;
+  return sp;
+}
+
+static soma_status wrap(soma_machine *m, isa_program *ip, soma_program **p) {
+  *p = soma_program_of(&m->al, ip);
+  return *p ? SOMA_OK : soma_out_of_memory(m);
+}
+
+soma_diagnostics *soma_diagnostics_of(const isa_alloc *al, const char *text) {
+  soma_diagnostics *d = isa_zalloc(al, sizeof *d);
+  if (!d) return NULL;
+  d->al = *al;
+  isa_buf_init(&d->text, al);
+  isa_buf_printf(&d->text, "%s\n", text);
+  d->count = d->errors = 1;
+  return d;
 }
 
 static soma_diagnostics *keep_diagnostics(soma_machine *m, const as_result *r) {

@@ -1,0 +1,325 @@
+/* soma_kernel.h over the builder of asm/kernel. */
+#include "impl.h"
+
+#include "../../asm/kernel/kernel.h"
+
+#include <string.h>
+
+#define SAME(public_name, own) \
+  _Static_assert((int)(public_name) == (int)(own), #public_name " differs from the builder's")
+SAME(SOMA_KERNEL_SPILL, AS_KERNEL_SPILL);
+SAME(SOMA_KERNEL_KEEP_ORDER, AS_KERNEL_KEEP_ORDER);
+SAME(SOMA_KERNEL_FIXED_ENGINES, AS_KERNEL_FIXED_ENGINES);
+SAME(SOMA_KERNEL_COPIES, AS_KERNEL_COPIES);
+SAME(SOMA_RECORD_ACCUMULATE, AS_REC_ACCUMULATE);
+SAME(SOMA_RECORD_STATIC, AS_REC_STATIC);
+SAME(SOMA_RECORD_SWDGE, AS_REC_SWDGE);
+SAME(SOMA_RECORD_HWDGE, AS_REC_HWDGE);
+SAME(SOMA_DYN_REGISTER, AS_DYN_REGISTER);
+SAME(SOMA_DYN_ELEMENT, AS_DYN_ELEMENT);
+SAME(SOMA_DYN_SIZE, AS_DYN_SIZE);
+SAME(SOMA_DYN_GATHER, AS_DYN_GATHER);
+SAME(SOMA_DYN_INDIRECT, AS_DYN_INDIRECT);
+SAME(SOMA_BOUND_TENSOR, ISA_ENG_tensor);
+SAME(SOMA_BOUND_SYNC, ISA_ENG_sync);
+SAME(SOMA_BOUND_DMA, AS_BOUND_DMA);
+SAME(SOMA_FIELD_REG, ISA_K_REG);
+SAME(SOMA_FIELD_AP, ISA_K_AP);
+SAME(SOMA_FIELD_QUEUE, ISA_K_QUEUE);
+SAME(SOMA_FIELD_I32S, ISA_K_I32S);
+SAME(SOMA_FIELD_OPTIONAL, ISA_MODE_D);
+
+struct soma_kernel {
+  as_kernel *k;
+  isa_alloc al;
+  char error[1280];
+};
+
+/* ---- Results ------------------------------------------------------------------------------- */
+
+static soma_status result(soma_kernel *k, bool ok) {
+  const as_kernel_error *e = as_kernel_last_error(k->k);
+  const char *file = as_kernel_file_name(k->k, e->at.file);
+  isa_buf b;
+  k->error[0] = 0;
+  if (ok) return SOMA_OK;
+  isa_buf_init(&b, &k->al);
+  if (file)
+    isa_buf_printf(&b, "%.200s:%u: ", file, (unsigned)e->at.line);
+  else if (e->at.line)
+    isa_buf_printf(&b, "line %u: ", (unsigned)e->at.line);
+  isa_buf_puts(&b, e->text);
+  const char *text = b.failed ? soma_status_text((soma_status)e->status) : isa_buf_str(&b);
+  size_t n = strlen(text);
+  n = n < sizeof k->error ? n : sizeof k->error - 1;
+  memcpy(k->error, text, n);
+  k->error[n] = 0;
+  isa_buf_free(&b);
+  return e->status ? (soma_status)e->status : SOMA_ARG;
+}
+
+static soma_status bad_argument(soma_kernel *k, const char *text) {
+  size_t n = strlen(text);
+  n = n < sizeof k->error ? n : sizeof k->error - 1;
+  memcpy(k->error, text, n);
+  k->error[n] = 0;
+  return SOMA_ARG;
+}
+
+const char *soma_kernel_error(const soma_kernel *k) { return k->error; }
+
+const char *soma_kernel_error_place(const soma_kernel *k, const char **file, uint32_t *line) {
+  const as_kernel_error *e = as_kernel_last_error(k->k);
+  if (file) *file = as_kernel_file_name(k->k, e->at.file);
+  if (line) *line = e->at.line;
+  return k->error[0] && e->status ? e->text : k->error;
+}
+
+/* ---- Life ---------------------------------------------------------------------------------- */
+
+static const isa_target *default_target(const soma_machine *m) {
+  return m->target ? m->target : &isa_targets[isa_target_find("trn2", 4)];
+}
+
+soma_status soma_kernel_new(soma_machine *m, const soma_kernel_options *options,
+                            soma_kernel **out) {
+  soma_kernel_options o = SOMA_KERNEL_OPTIONS_INIT;
+  *out = NULL;
+  if (options) {
+    if (options->size < offsetof(soma_kernel_options, flags) || options->size > sizeof o)
+      return soma_fail(m, SOMA_ARG, "soma_kernel_options.size is %zu, not %zu", options->size,
+                       sizeof o);
+    memcpy(&o, options, options->size);
+  }
+  int t = o.target ? isa_target_find(o.target, strlen(o.target)) : 0;
+  if (t < 0) return soma_fail(m, SOMA_ARG, "there is no target %.40s", o.target);
+  as_kernel_options ko = {.alloc = &m->al, .flags = o.flags, .sbuf_bytes = o.sbuf_bytes};
+  ko.target = o.target ? &isa_targets[t] : default_target(m);
+  soma_kernel *k = isa_zalloc(&m->al, sizeof *k);
+  if (!k) return soma_out_of_memory(m);
+  k->al = m->al;
+  k->k = as_kernel_new(&ko);
+  if (!k->k) {
+    isa_free(&m->al, k, sizeof *k);
+    return soma_out_of_memory(m);
+  }
+  *out = k;
+  return SOMA_OK;
+}
+
+void soma_kernel_free(soma_kernel *k) {
+  if (!k) return;
+  isa_alloc al = k->al;
+  as_kernel_free(k->k);
+  isa_free(&al, k, sizeof *k);
+}
+
+const char *soma_kernel_target(const soma_kernel *k) { return as_kernel_target(k->k)->name; }
+
+/* ---- What a kernel is made of -------------------------------------------------------------- */
+
+soma_status soma_kernel_file(soma_kernel *k, const char *name, uint32_t *file) {
+  return result(k, as_kernel_file(k->k, name, file));
+}
+
+static soma_status tensor(soma_kernel *k, const isa_tensor *t, const int64_t *shape,
+                          uint32_t *buffer) {
+  isa_tensor row = *t;
+  if (row.ndim > 0 && row.ndim <= ISA_TENSOR_DIMS)
+    memcpy(row.shape, shape, row.ndim * sizeof *shape);
+  return result(k, as_kernel_tensor(k->k, &row, buffer));
+}
+
+static uint8_t byte_of(uint32_t v) { return (uint8_t)(v > 255 ? 255 : v); }
+
+soma_status soma_kernel_tensor(soma_kernel *k, const char *name, soma_dtype dtype, uint32_t ndim,
+                               const int64_t *shape, soma_role role, uint32_t *buffer) {
+  isa_tensor t = {.name = name ? name : "",
+                  .dtype = byte_of((uint32_t)dtype),
+                  .role = byte_of((uint32_t)role),
+                  .ndim = byte_of(ndim)};
+  if (role == SOMA_CONST)
+    return bad_argument(k, "a constant has data: soma_kernel_constant makes it");
+  return tensor(k, &t, shape, buffer);
+}
+
+soma_status soma_kernel_constant(soma_kernel *k, soma_dtype dtype, uint32_t ndim,
+                                 const int64_t *shape, const void *data, uint32_t *buffer) {
+  isa_tensor t = {
+      .dtype = byte_of((uint32_t)dtype), .role = ISA_CONST, .ndim = byte_of(ndim), .data = data};
+  return tensor(k, &t, shape, buffer);
+}
+
+soma_status soma_kernel_tile(soma_kernel *k, const soma_kernel_tile_info *info, uint32_t *buffer) {
+  soma_kernel_tile_info i = SOMA_KERNEL_TILE_INIT;
+  if (info->size < offsetof(soma_kernel_tile_info, file) || info->size > sizeof i)
+    return bad_argument(k, "soma_kernel_tile_info.size is not that of the struct");
+  memcpy(&i, info, info->size);
+  as_kernel_tile t = {.name = i.name,
+                      .space = byte_of((uint32_t)i.memory),
+                      .dtype = byte_of((uint32_t)i.dtype),
+                      .ndim = byte_of(i.ndim),
+                      .part = i.partition < 0 ? -1 : i.partition,
+                      .offset = i.offset < 0 ? -1 : i.offset,
+                      .at = {i.file, i.line}};
+  memcpy(t.shape, i.shape, sizeof t.shape);
+  return result(k, as_kernel_tile_new(k->k, &t, buffer));
+}
+
+soma_status soma_kernel_end(soma_kernel *k, uint32_t buffer) {
+  return result(k, as_kernel_end(k->k, buffer));
+}
+
+soma_status soma_kernel_queue(soma_kernel *k, uint32_t dge, soma_engine engine, uint32_t prio,
+                              uint32_t *queue) {
+  return result(k, as_kernel_queue(k->k, dge, (unsigned)engine, prio, queue));
+}
+
+soma_status soma_kernel_register(soma_kernel *k, uint32_t *reg) {
+  return result(k, as_kernel_register(k->k, reg));
+}
+
+soma_status soma_kernel_emit(soma_kernel *k, const int64_t *records, size_t words,
+                             uint32_t *first) {
+  return result(k, as_kernel_emit(k->k, records, words, first));
+}
+
+uint32_t soma_kernel_count(const soma_kernel *k) { return as_kernel_count(k->k); }
+
+soma_status soma_kernel_order(soma_kernel *k, uint32_t earlier, uint32_t later) {
+  return result(k, as_kernel_order(k->k, earlier, later));
+}
+
+soma_status soma_kernel_loop(soma_kernel *k, const soma_kernel_range *range, uint32_t *reg) {
+  soma_kernel_range r = SOMA_KERNEL_RANGE_INIT;
+  if (range->size < offsetof(soma_kernel_range, file) || range->size > sizeof r)
+    return bad_argument(k, "soma_kernel_range.size is not that of the struct");
+  memcpy(&r, range, range->size);
+  as_kernel_range own = {r.start,          r.stop,          r.step,
+                         r.start_register, r.stop_register, {r.file, r.line}};
+  return result(k, as_kernel_loop(k->k, &own, reg));
+}
+
+soma_status soma_kernel_while(soma_kernel *k, uint32_t reg, uint32_t file, uint32_t line) {
+  return result(k, as_kernel_while(k->k, reg, (isa_line){file, line}));
+}
+
+soma_status soma_kernel_endloop(soma_kernel *k) { return result(k, as_kernel_endloop(k->k)); }
+
+/* ---- The program --------------------------------------------------------------------------- */
+
+soma_status soma_kernel_finish(soma_kernel *k, soma_program **p, soma_diagnostics **d) {
+  *p = NULL;
+  if (d) *d = NULL;
+  isa_program *ip = as_kernel_finish(k->k);
+  soma_status s = result(k, ip != NULL);
+  if (s != SOMA_OK) {
+    if (d) *d = soma_diagnostics_of(&k->al, k->error);
+    return s;
+  }
+  *p = soma_program_of(&k->al, ip);
+  return *p ? SOMA_OK : (bad_argument(k, "out of memory"), SOMA_NOMEM);
+}
+
+soma_status soma_kernel_report(const soma_kernel *k, soma_write_fn write, void *ud) {
+  isa_buf b;
+  isa_buf_init(&b, &k->al);
+  as_kernel_report(k->k, &b);
+  soma_status s = b.failed ? SOMA_NOMEM : write(ud, isa_buf_str(&b), b.len) ? SOMA_IO : SOMA_OK;
+  isa_buf_free(&b);
+  return s;
+}
+
+void soma_kernel_get_figures(const soma_kernel *k, soma_kernel_figures *out, size_t n) {
+  const as_kernel_figures *f = as_kernel_get_figures(k->k);
+  soma_kernel_figures own = {.instructions = f->instructions,
+                             .made = f->made,
+                             .nops = f->nops,
+                             .dependences = f->dependences,
+                             .waits = f->waits,
+                             .reuse_waits = f->reuse_waits,
+                             .transfers = f->transfers,
+                             .queues = f->queues,
+                             .semaphores = f->semaphores,
+                             .tiles = f->tiles,
+                             .sbuf_bytes = f->sbuf_bytes,
+                             .psum_bytes = f->psum_bytes,
+                             .spills = f->spills,
+                             .spilled_bytes = f->spilled_bytes,
+                             .dma_busy = f->dma_busy,
+                             .bound = (soma_kernel_bound)f->bound};
+  memcpy(own.busy, f->busy, sizeof own.busy);
+  memcpy(out, &own, n < sizeof own ? n : sizeof own);
+}
+
+soma_status soma_kernel_get_life(const soma_kernel *k, uint32_t buffer, soma_kernel_life *out) {
+  as_kernel_life l;
+  if (!as_kernel_get_life(k->k, buffer, &l)) return SOMA_ARG;
+  *out = (soma_kernel_life){
+      l.name, (soma_memory)l.space, l.part, l.parts, l.offset, l.bytes, l.first, l.last, l.used};
+  return SOMA_OK;
+}
+
+soma_status soma_kernel_get_wait(const soma_kernel *k, uint32_t i, soma_kernel_wait *out) {
+  as_kernel_wait w;
+  if (!as_kernel_get_wait(k->k, i, &w)) return SOMA_ARG;
+  *out = (soma_kernel_wait){(soma_engine)w.engine, w.pc, w.later, w.earlier, w.buffer, w.reuse};
+  return SOMA_OK;
+}
+
+/* ---- The instruction set ------------------------------------------------------------------- */
+
+int soma_opcode(const char *name) {
+  int op = isa_op_find(name, strlen(name));
+  return op < 0 ? -1 : isa_ops[op].number;
+}
+
+soma_status soma_opcode_row(uint32_t i, soma_opcode_info *out) {
+  if (i >= ISA_NOPS) return SOMA_ARG;
+  const isa_op_row *r = &isa_ops[i];
+  *out = (soma_opcode_info){.name = r->name,
+                            .meaning = r->meaning,
+                            .number = r->number,
+                            .engines = r->engines,
+                            .generation = r->gen,
+                            .fields = isa_form_of(i)->nfields,
+                            .control = isa_op_is_control(i),
+                            .dma = isa_op_is_dma(i),
+                            .recorded = as_kernel_takes(i)};
+  return SOMA_OK;
+}
+
+soma_status soma_opcode_field(uint32_t opcode, uint32_t i, soma_field *out) {
+  int op = isa_op_by_number(opcode);
+  if (op < 0 || i >= isa_form_of((unsigned)op)->nfields) return SOMA_ARG;
+  const isa_field *f = &isa_form_of((unsigned)op)->fields[i];
+  memset(out, 0, sizeof *out);
+  out->name = f->name;
+  out->kind = (soma_field_kind)f->kind;
+  out->mode = f->mode;
+  switch (f->kind) {
+  case ISA_K_AP:
+  case ISA_K_APS:
+    out->reads = (f->arg & AP_R) != 0;
+    out->writes = (f->arg & AP_W) != 0;
+    out->sbuf = (f->arg & AP_S) != 0;
+    out->psum = (f->arg & AP_M) != 0;
+    out->hbm = (f->arg & AP_H) != 0;
+    out->column = (f->arg & AP_COL) != 0;
+    out->element = (f->arg & AP_ELEM) != 0;
+    out->dims = f->arg & AP_DIMS;
+    break;
+  case ISA_K_ENUM: out->set = f->arg; break;
+  default: out->most = f->arg; break;
+  }
+  return SOMA_OK;
+}
+
+const char *soma_field_value(const soma_field *f, uint32_t i) {
+  switch (f->kind) {
+  case SOMA_FIELD_ENUM: return isa_set_item(f->set, i);
+  case SOMA_FIELD_ALU: return i < ISA_NALUOPS ? isa_aluops[i].name : NULL;
+  case SOMA_FIELD_ACTF: return i < ISA_NACTFNS ? isa_actfns[i].name : NULL;
+  default: return NULL;
+  }
+}

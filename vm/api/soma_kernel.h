@@ -1,0 +1,308 @@
+/* Kernels without semaphores: a list of instructions with sequential meaning becomes a program.
+ * The part of soma.h for it; include that.
+ *
+ * The caller declares tensors and tiles, and emits instructions in the order in which they would
+ * run one after another. soma_kernel_finish places the tiles, chooses engines and queues where the
+ * caller left them open, finds what depends on what, and puts in the semaphores. The result is an
+ * ordinary soma_program.
+ *
+ *   soma_kernel_new(m, NULL, &k);
+ *   soma_kernel_tensor(k, "x", SOMA_FLOAT32, 2, shape, SOMA_INPUT, &x);
+ *   soma_kernel_tensor(k, "y", SOMA_FLOAT32, 2, shape, SOMA_OUTPUT, &y);
+ *   soma_kernel_tile(k, &tile, &t);
+ *   soma_kernel_emit(k, words, n, &first);      three records: load, compute, store
+ *   soma_kernel_finish(k, &program, NULL);
+ *
+ * vm/README.md has the example in full. Every call that can fail gives a soma_status, leaves its
+ * message in soma_kernel_error, and changes nothing else. A kernel is used by one thread at a
+ * time; it does not need its machine after soma_kernel_new. */
+#ifndef SOMA_KERNEL_H
+#define SOMA_KERNEL_H
+
+#include "soma.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct soma_kernel soma_kernel;
+
+enum {
+  SOMA_KERNEL_SPILL = 1,         /* a tile that does not fit may be kept in HBM for a while */
+  SOMA_KERNEL_KEEP_ORDER = 2,    /* each instruction waits for the one before it */
+  SOMA_KERNEL_FIXED_ENGINES = 4, /* an instruction without an engine goes to its row's first one */
+  SOMA_KERNEL_COPIES = 8         /* instructions that break a rule that a copy mends are mended */
+};
+
+typedef struct soma_kernel_options {
+  size_t size;         /* sizeof(soma_kernel_options) */
+  const char *target;  /* "trn1" "inf2" "trn2" "trn3"; NULL: the machine's, else trn2 */
+  uint32_t flags;      /* of SOMA_KERNEL_... */
+  uint32_t sbuf_bytes; /* of a partition that may be used, from 0; 0: all that the target has */
+} soma_kernel_options;
+#define SOMA_KERNEL_OPTIONS_INIT \
+  { sizeof(soma_kernel_options), 0, 0, 0 }
+
+/* A new kernel with m's allocator and m's costs. options may be NULL. On failure *k is NULL, and
+ * the message is m's (soma_error). Free with soma_kernel_free, which takes NULL. */
+soma_status soma_kernel_new(soma_machine *m, const soma_kernel_options *options, soma_kernel **k);
+void soma_kernel_free(soma_kernel *k);
+const char *soma_kernel_target(const soma_kernel *k);
+/* The message of the last call on k that failed, "" when none did: `file:line: text` where the
+ * place is known. Valid until the next call. */
+const char *soma_kernel_error(const soma_kernel *k);
+/* Its place: *file is NULL and *line 0 when unknown. Either may be NULL. The text alone, without
+ * the place, is what it returns. */
+const char *soma_kernel_error_place(const soma_kernel *k, const char **file, uint32_t *line);
+
+/* ---- Files, tensors, tiles ---------------------------------------------------------------- */
+
+/* The number of a source file for records and tiles, from 1; the same name, the same number.
+ * 0 is "not known". */
+soma_status soma_kernel_file(soma_kernel *k, const char *name, uint32_t *file);
+
+/* Buffers are numbered from 1: tensors in HBM, tiles in SBUF and PSUM.
+ * A tensor: name is what soma_bind and soma_fetch take. role: SOMA_INPUT, SOMA_OUTPUT, SOMA_TEMP.
+ */
+soma_status soma_kernel_tensor(soma_kernel *k, const char *name, soma_dtype dtype, uint32_t ndim,
+                               const int64_t *shape, soma_role role, uint32_t *buffer);
+/* A constant in HBM, its data copied; equal constants give one buffer. */
+soma_status soma_kernel_constant(soma_kernel *k, soma_dtype dtype, uint32_t ndim,
+                                 const int64_t *shape, const void *data, uint32_t *buffer);
+
+typedef struct soma_kernel_tile_info {
+  size_t size;        /* sizeof(soma_kernel_tile_info) */
+  const char *name;   /* as in the caller's source; NULL: made up. Need not be unique, and may hold
+                         any characters: others than letters, digits and _ become _ */
+  soma_memory memory; /* SOMA_SBUF or SOMA_PSUM */
+  soma_dtype dtype;
+  uint32_t ndim;             /* counts the partition dimension: 1 to 5 */
+  uint32_t shape[5];         /* shape[0] partitions, 1 to 128 */
+  int32_t partition, offset; /* a fixed place: start partition, byte in it; -1: chosen */
+  uint32_t file, line;       /* where it was declared; 0: not known */
+} soma_kernel_tile_info;
+#define SOMA_KERNEL_TILE_INIT \
+  { sizeof(soma_kernel_tile_info), 0, SOMA_SBUF, SOMA_FLOAT32, 2, {0, 0, 0, 0, 0}, -1, -1, 0, 0 }
+
+/* A tile. It lives from its first to its last instruction, and its bytes are others' before and
+ * after. A chosen start partition is 0. Tiles of PSUM that are chosen stay within one bank where
+ * they fit in one. */
+soma_status soma_kernel_tile(soma_kernel *k, const soma_kernel_tile_info *tile, uint32_t *buffer);
+/* Ends a tile's life here: later instructions that use it are refused. Never needed; it makes
+ * mistakes visible. */
+soma_status soma_kernel_end(soma_kernel *k, uint32_t buffer);
+
+/* A queue of the caller's choice for the field `queue` of DMA records, from 1. dge: 0 static, 1
+ * swdge, 2 hwdge (as the set DGE numbers them); engine: its owner, which is what triggers its
+ * transfers. Records with queue -1 leave the choice to the builder. */
+soma_status soma_kernel_queue(soma_kernel *k, uint32_t dge, soma_engine engine, uint32_t prio,
+                              uint32_t *queue);
+
+/* A register, from 1. Its value is kept on each engine that needs it: the instructions that make
+ * it (mov, add, tensor_load ...) are repeated there. It must be written before it is read. */
+soma_status soma_kernel_register(soma_kernel *k, uint32_t *reg);
+
+/* ---- Instructions ------------------------------------------------------------------------- */
+
+/* Emits the records that fill `words` words, all or none of them. *first (may be NULL) becomes the
+ * number of the first one; instructions are numbered from 0. Each is verified at once, as if its
+ * tiles were placed already: SOMA_ILLEGAL names its file and line, the operand and the rule.
+ *
+ * A record is a list of 64-bit words:
+ *    0  words of this record, this one included
+ *    1  opcode: soma_opcode("tensor_copy")
+ *    2  engine, or -1: chosen
+ *    3  flags: SOMA_RECORD_...
+ *    4  file: of soma_kernel_file, or 0
+ *    5  line, or 0
+ *    6  the fields of the opcode's form, in the order of soma_opcode_field. Every field is there:
+ *       REG                        register
+ *       INT                        0 value | 1 register
+ *       NUM                        0 (left out) | 1 bits | 2 register | 3 operand
+ *       AP                         operand
+ *       U8 U16 U32 I32             value
+ *       ENUM ALU ACTF              code: soma_field_value names them
+ *       QUEUE                      -1 (chosen) | queue
+ *       STR BYTES I32S F32S        count, then as many bytes, integers, or bits of float32
+ *       STEPS                      count, then as many pairs: step, num; outermost first
+ *       APS                        count, then as many operands
+ *    `bits` are those of a float32, or an integer where memset takes one; negative ones are taken
+ *    as 32 bits too. Zero in a field of one word is what leaving out its keyword means.
+ *
+ * An operand begins with the number of words that follow; 0 is an operand that is left out:
+ *    0  words that follow
+ *    1  buffer
+ *    2  dtype of the view: soma_dtype
+ *    3  first partition, from that of the tile (0 in HBM)
+ *    4  partitions (0 in HBM)
+ *    5  byte offset: in each partition of the tile, or in the tensor
+ *    6  free dimensions n, 0 to 5
+ *    7  n pairs: step in elements, num; outermost first
+ *    .. dynamic parts, each begins with its kind, until the words are used up:
+ *         SOMA_DYN_REGISTER  register, stride        + register * stride elements
+ *         SOMA_DYN_ELEMENT   stride, operand         + that 1 x 1 int32 element of SBUF * stride
+ *         SOMA_DYN_SIZE      dimension, register     the register is the size of free dimension
+ *                                                    0 .. n - 1 (-1: partitions); num the bound
+ *         SOMA_DYN_GATHER    dimension, operand      .gather: index vector of that dimension
+ *         SOMA_DYN_INDIRECT  operand                 .indirect: index vector
+ *
+ * tensor_copy of 128 x 512 float32 from tile 3 to tile 4, line 17 of file 1, any engine:
+ *    { 25, soma_opcode("tensor_copy"), -1, 0, 1, 17,
+ *      8, 4, SOMA_FLOAT32, 0, 128, 0, 1, 1, 512,         dst
+ *      8, 3, SOMA_FLOAT32, 0, 128, 0, 1, 1, 512,         src
+ *      0 }                                               round: nearest
+ * That is 6 + 9 + 9 + 1 = 25 words.
+ *
+ * Not emitted are what the builder makes itself: branches, call, ret, halt, event_semaphore,
+ * sem_range_clear, dma_trigger, drain. Control instructions (mov, add, tensor_load ...) work on the
+ * kernel's registers; engine -1 is right for them. */
+soma_status soma_kernel_emit(soma_kernel *k, const int64_t *records, size_t words, uint32_t *first);
+enum {
+  /* Of matmul, matmul_mx: the field acc is the builder's to choose. Where nothing of dst has been
+   * written in this life of its tile it is `write`, where all has `add`, else `auto` with bytes
+   * zeroed before. */
+  SOMA_RECORD_ACCUMULATE = 1,
+  /* Of DMA records with queue -1: how descriptors are made; without a flag it is chosen. */
+  SOMA_RECORD_STATIC = 2,
+  SOMA_RECORD_SWDGE = 4,
+  SOMA_RECORD_HWDGE = 8
+};
+enum { SOMA_DYN_REGISTER = 1, SOMA_DYN_ELEMENT, SOMA_DYN_SIZE, SOMA_DYN_GATHER, SOMA_DYN_INDIRECT };
+/* Instructions emitted so far. */
+uint32_t soma_kernel_count(const soma_kernel *k);
+/* Instruction `later` waits for instruction `earlier`, though no byte says so. */
+soma_status soma_kernel_order(soma_kernel *k, uint32_t earlier, uint32_t later);
+
+/* Loops at run time; loops whose rounds differ are unrolled by the caller. */
+typedef struct soma_kernel_range {
+  size_t size;                            /* sizeof(soma_kernel_range) */
+  int32_t start, stop, step;              /* step is not 0; a negative one counts down */
+  uint32_t start_register, stop_register; /* not 0: that register's value instead */
+  uint32_t file, line;
+} soma_kernel_range;
+#define SOMA_KERNEL_RANGE_INIT \
+  { sizeof(soma_kernel_range), 0, 0, 1, 0, 0, 0, 0 }
+/* What is emitted up to soma_kernel_endloop runs for each value of *reg, a new register. */
+soma_status soma_kernel_loop(soma_kernel *k, const soma_kernel_range *range, uint32_t *reg);
+/* The same as long as a register is not 0, looked at before each round. */
+soma_status soma_kernel_while(soma_kernel *k, uint32_t reg, uint32_t file, uint32_t line);
+/* Ends the innermost loop. */
+soma_status soma_kernel_endloop(soma_kernel *k);
+
+/* ---- The program -------------------------------------------------------------------------- */
+
+/* Builds the program, once; afterwards k only reports. *p is the caller's to free. *d (d may be
+ * NULL) are errors and warnings with their places, or NULL; SOMA_LIMIT when tiles do not fit: the
+ * text shows what is live there and from which lines. */
+soma_status soma_kernel_finish(soma_kernel *k, soma_program **p, soma_diagnostics **d);
+
+/* After soma_kernel_finish: tiles over time, loads of the engines, what bounds the kernel, which
+ * dependence each wait serves, as text. */
+soma_status soma_kernel_report(const soma_kernel *k, soma_write_fn write, void *ud);
+
+typedef enum soma_kernel_bound { /* what the estimated time goes into most */
+                                 SOMA_BOUND_TENSOR,
+                                 SOMA_BOUND_VECTOR,
+                                 SOMA_BOUND_SCALAR,
+                                 SOMA_BOUND_GPSIMD,
+                                 SOMA_BOUND_SYNC,
+                                 SOMA_BOUND_DMA
+} soma_kernel_bound;
+typedef struct soma_kernel_figures {
+  uint64_t instructions; /* emitted by the caller */
+  uint64_t made;         /* of the program, with those the builder added */
+  uint64_t nops;         /* added because one instruction has one wait */
+  uint64_t dependences;  /* pairs that conflict, found by bytes */
+  uint64_t waits;        /* in the program */
+  uint64_t reuse_waits;  /* of them: only before a semaphore is used again */
+  uint64_t transfers, queues, semaphores, tiles;
+  uint64_t sbuf_bytes, psum_bytes; /* of a partition: the furthest that a tile reaches */
+  uint64_t spills, spilled_bytes;  /* transfers that spilling added, and their bytes */
+  soma_time busy[SOMA_ENGINES];    /* data path, estimated without waits */
+  soma_time dma_busy;              /* of the sixteen engines together, estimated */
+  soma_kernel_bound bound;
+} soma_kernel_figures;
+/* n is sizeof(soma_kernel_figures) of the caller. */
+void soma_kernel_get_figures(const soma_kernel *k, soma_kernel_figures *out, size_t n);
+
+typedef struct soma_kernel_life {
+  const char *name; /* in the program */
+  soma_memory memory;
+  uint32_t partition, partitions, offset, bytes; /* where it was placed */
+  uint32_t first, last;                          /* instructions, numbered as emitted */
+  int used;                                      /* 0: no instruction uses it; the rest is then 0 */
+} soma_kernel_life;
+/* The life and the place of a tile. SOMA_ARG when buffer is none. */
+soma_status soma_kernel_get_life(const soma_kernel *k, uint32_t buffer, soma_kernel_life *out);
+
+typedef struct soma_kernel_wait {
+  soma_engine engine;      /* that waits */
+  uint32_t pc;             /* in the program */
+  uint32_t later, earlier; /* instructions as emitted: `later` waits for `earlier` */
+  uint32_t buffer; /* whose bytes they share; 0: an order asked for, a loop's end, or a reuse */
+  int reuse;       /* not 0: only before a semaphore is used again */
+} soma_kernel_wait;
+/* Wait i of the program, in the order of the instructions; SOMA_ARG past the last. */
+soma_status soma_kernel_get_wait(const soma_kernel *k, uint32_t i, soma_kernel_wait *out);
+
+/* ---- The instruction set, for those who make records -------------------------------------- */
+
+/* Number of the instruction of that name, as in isa/manual.md; -1 when there is none. */
+int soma_opcode(const char *name);
+typedef struct soma_opcode_info {
+  const char *name, *meaning; /* static */
+  uint32_t number;
+  uint32_t engines;    /* 1 << soma_engine of those that have it */
+  uint32_t generation; /* the first: 2 trn1, 3 trn2, 4 trn3 */
+  uint32_t fields;
+  int control;  /* runs in the sequencer */
+  int dma;      /* starts a transfer */
+  int recorded; /* soma_kernel_emit takes it */
+} soma_opcode_info;
+/* Row i of the table of instructions. SOMA_ARG past the last. */
+soma_status soma_opcode_row(uint32_t i, soma_opcode_info *out);
+
+typedef enum soma_field_kind {
+  SOMA_FIELD_REG,
+  SOMA_FIELD_INT,
+  SOMA_FIELD_NUM,
+  SOMA_FIELD_AP,
+  SOMA_FIELD_U8,
+  SOMA_FIELD_U16,
+  SOMA_FIELD_U32,
+  SOMA_FIELD_I32,
+  SOMA_FIELD_ENUM,
+  SOMA_FIELD_ALU,
+  SOMA_FIELD_ACTF,
+  SOMA_FIELD_LABEL,
+  SOMA_FIELD_QUEUE,
+  SOMA_FIELD_STR,
+  SOMA_FIELD_BYTES,
+  SOMA_FIELD_STEPS,
+  SOMA_FIELD_APS,
+  SOMA_FIELD_F32S,
+  SOMA_FIELD_I32S
+} soma_field_kind;
+enum { SOMA_FIELD_POSITIONAL, SOMA_FIELD_KEYWORD, SOMA_FIELD_OPTIONAL };
+typedef struct soma_field {
+  const char *name; /* static */
+  soma_field_kind kind;
+  uint32_t mode;            /* positional, keyword, or keyword that may be left out */
+  uint32_t reads, writes;   /* of AP and APS: 1 or 0 */
+  uint32_t sbuf, psum, hbm; /* memories that it may be in */
+  uint32_t column, element; /* [P, 1]; a single element */
+  uint32_t dims;            /* most free dimensions */
+  uint32_t most;            /* of U8, U16, U32: largest value; of lists: most items */
+  uint32_t set;             /* of ENUM: its set */
+} soma_field;
+/* Field i of that opcode (a number of soma_opcode). SOMA_ARG past the last. */
+soma_status soma_opcode_field(uint32_t opcode, uint32_t i, soma_field *out);
+/* The name of code i of a field of kind ENUM, ALU or ACTF, "float" of none; NULL past the last.
+ * Static. */
+const char *soma_field_value(const soma_field *f, uint32_t i);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
