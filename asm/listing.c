@@ -129,6 +129,7 @@ static void put_tile(const isa_tile *t, isa_buf *out) {
   isa_buf_puts(out, "  ");
   put_type(out, t->dtype, t->ndim, shape);
   if (t->overlay) isa_buf_printf(out, " overlay=%s", t->overlay);
+  if (t->own) isa_buf_puts(out, " own");
   isa_buf_puts(out, "\n");
 }
 

@@ -22,8 +22,12 @@ static bool parse_at(as_cur *c, request *r) {
 }
 
 static bool parse_option(as_cur *c, request *r) {
-  static const char *const keys[] = {"at", "part", "banks", "align", "bytes", "overlay"};
+  static const char *const keys[] = {"at", "part", "banks", "align", "bytes", "overlay", "own"};
   const as_tok *key = c->t;
+  if (as_at_name(c) && strcmp(key->text, "own") == 0 && !as_at_keyword(c)) {
+    c->t++;
+    return r->t.own = true;
+  }
   as_near w = as_near_open(as_at_name(c) ? key->text : "", as_at_name(c) ? strlen(key->text) : 0);
   for (unsigned i = 0; i < sizeof keys / sizeof *keys; i++) as_near_try(&w, keys[i]);
   if (!as_at_keyword(c)) {

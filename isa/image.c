@@ -86,6 +86,7 @@ static void put_tiles(writer *w) {
     r[8] = t->dtype;
     r[9] = t->space;
     r[10] = t->ndim;
+    r[11] = t->own;
     isa_put16(r + 12, t->part);
     for (unsigned d = 0; d < t->ndim && d < ISA_TILE_DIMS; d++)
       isa_put32(r + 16 + 4 * d, t->shape[d]);

@@ -32,7 +32,7 @@ enum image_per { IMAGE_PROGRAM, IMAGE_CORE, IMAGE_ENGINE };
  * FILE names u32
  * TNSR name u32, dtype role ndim zero u8, 8 shape i64, bytes u64, offset in DATA u64
  * DATA of const tensors in order, each at a multiple of IMAGE_DATA_ALIGN, zero-padded
- * TILE name overlay u32, dtype space ndim zero u8, part zero u16, 5 shape u32, offset bytes u32,
+ * TILE name overlay u32, dtype space ndim own u8, part zero u16, 5 shape u32, offset bytes u32,
  *      zero u32
  * POOL bytes
  * PATS patterns (codec.c)

@@ -309,7 +309,8 @@ static bool get_tile(image *im, const section *s, uint32_t i, isa_tile *t) {
   t->part = isa_get16(r + 12);
   t->offset = isa_get32(r + 36);
   t->bytes = isa_get32(r + 40);
-  if (r[11] != 0 || isa_get16(r + 14) != 0 || isa_get32(r + 44) != 0)
+  t->own = r[11] == 1;
+  if (r[11] > 1 || isa_get16(r + 14) != 0 || isa_get32(r + 44) != 0)
     return bad(im, s, "tile %u: reserved bytes must be 0", i);
   if (!isa_dtype_valid(t->dtype) || (t->space != ISA_SBUF && t->space != ISA_PSUM) || t->ndim < 1 ||
       t->ndim > ISA_TILE_DIMS || t->part >= ISA_PMAX)

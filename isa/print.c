@@ -31,7 +31,7 @@
  *           NAME tensor TYPE[3], const = {0x01,0x02,0x03}    bits of each element; long lists
  *                                  go over lines that end in a backslash
  *           NAME tile sbuf TYPE[128,512], at=[PART,OFFSET]   then bytes=N (of a partition, when it
- *                                  is not the product of the free sizes), overlay=GROUP
+ *                                  is not the product of the free sizes), overlay=GROUP, own
  *           NAME sem 3
  *           NAME queue rings=16, dge=hwdge, owner=sync       then prio=N; no owner: any engine
  *           dma NAME, DST, SRC, key=value...                 a static transfer: its operands

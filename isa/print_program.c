@@ -51,6 +51,7 @@ static void put_tile(const isa_tile *t, isa_buf *out) {
   isa_buf_printf(out, "], at=[%d,%" PRIu32 "]", t->part, t->offset);
   if (bytes != t->bytes) isa_buf_printf(out, ", bytes=%" PRIu32, t->bytes);
   if (t->overlay) isa_buf_printf(out, ", overlay=%s", t->overlay);
+  if (t->own) isa_buf_puts(out, ", own");
   isa_buf_puts(out, "\n");
 }
 

@@ -25,6 +25,7 @@ typedef struct isa_tile { /* in SBUF or PSUM: partitions, then up to four free d
   uint32_t shape[ISA_TILE_DIMS]; /* shape[0] partitions */
   uint32_t offset, bytes;        /* place and size within each partition */
   const char *overlay;           /* group whose tiles share bytes, or NULL */
+  bool own; /* its bytes count as written only when last written through it: for the checks */
 } isa_tile;
 
 typedef struct isa_queue {

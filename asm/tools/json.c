@@ -65,6 +65,7 @@ static void put_tiles(const isa_program *p, isa_buf *out) {
     number(out, "offset", t->offset);
     number(out, "bytes", t->bytes);
     if (t->overlay) member(out, "overlay", t->overlay, false);
+    if (t->own) key(out, "own", false), isa_buf_puts(out, "true");
     isa_buf_puts(out, "}");
   }
   isa_buf_puts(out, "]");

@@ -95,7 +95,8 @@ static void add_tables(isa_program *p) {
                       .shape = {128, 2048},
                       .offset = 64,
                       .bytes = 8192,
-                      .overlay = "group"};
+                      .overlay = "group",
+                      .own = true};
   const isa_tile u = {.name = "acc",
                       .dtype = ISA_float32,
                       .space = ISA_PSUM,
@@ -234,6 +235,7 @@ static void test_round_trip(void **state) {
   assert_null(q->tensors[0].data);
   assert_memory_equal(q->tensors[2].data, "\1\2\3\4\5\6", 6);
   assert_string_equal(q->tiles[0].overlay, "group");
+  assert_true(q->tiles[0].own && !q->tiles[1].own);
   assert_null(q->tiles[1].overlay);
   assert_int_equal(q->tiles[1].part, 32);
   assert_int_equal(q->tiles[1].offset, 2048);

@@ -339,7 +339,7 @@ static const char program_text[] =
     "k tensor uint16[3], const = {0x0001,0xff00,0x1234}\n"
     "z tensor uint8[9], const = {0x00,0x00,0x00,0x00,0x00,0x00,0x00,0x00, \\\n        0x07}\n"
     "ta tile sbuf float32[128,512], at=[0,256]\n"
-    "tp tile psum bfloat16[32,2,8], at=[32,2048], bytes=2048, overlay=g\n"
+    "tp tile psum bfloat16[32,2,8], at=[32,2048], bytes=2048, overlay=g, own\n"
     "loaded sem 3\n"
     "added sem 4\n"
     "q queue rings=16, dge=hwdge, owner=sync\n"
@@ -384,7 +384,8 @@ static void fill_program(fx *x) {
                  .shape = {32, 2, 8},
                  .offset = 2048,
                  .bytes = 2048,
-                 .overlay = "g"};
+                 .overlay = "g",
+                 .own = true};
   isa_queue s = {.name = "s", .dge = ISA_DGE_none, .rings = 1, .owner = ISA_NENGINES};
   isa_program_tensor(x->p, &tk);
   isa_program_tensor(x->p, &tz);
