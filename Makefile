@@ -1,7 +1,7 @@
 # Soma. `make` builds everything into build/; the other targets:
 #   test      unit tests, golden files, Lua tests, samples; ends with a count
 #   test-ui   the trace viewer in headless Chromium; needs node, npm and chromium
-#   check     test and test-ui, with one count
+#   check     test with everything that is too slow for it, and test-ui; one count
 #   bench-ui  frame times of the viewer
 #   conform   conformance cases of every instruction
 #   mutants   what the checks find in broken samples and kernels: a sample; mutants-all: all
@@ -163,7 +163,7 @@ mutants mutants-all: all
 test-ui: $(BUILD)/tests/page
 	$(Q)BUILD=$(BUILD) tests/ui/run.sh
 check: all unit $(BUILD)/tests/page
-	$(Q)BUILD=$(BUILD) CC="$(CC)" WITH_UI=1 tests/run.sh
+	$(Q)BUILD=$(BUILD) CC="$(CC)" tests/run.sh --full
 bench-ui: $(BUILD)/tests/page
 	$(Q)BUILD=$(BUILD) tests/ui/run.sh bench
 picture-ui: $(BUILD)/tests/page
