@@ -7,6 +7,7 @@
 #   mutants   what the checks find in broken samples and kernels: a sample; mutants-all: all
 #   bench     benchmarks, as ratios within one run
 #   timing    published times against simulated ones
+#   generated writes what is made from the tables: isa/manual.md, asm/editors
 #   pictures  draws samples/pictures anew; picture-ui: the page's
 #   ulp       error of every activation function against MPFR, on 2^24 points each
 #   repro     the same bits from gcc and clang, each -O, each SIMD level, and aarch64 (qemu-user)
@@ -183,6 +184,12 @@ tsan:
 	$(Q)$(MAKE) BUILD=build-tsan OPT=-O1 SAN="-fsanitize=thread" build-tsan/tests/test_threads
 	$(Q)CMOCKA_MESSAGE_OUTPUT=TAP build-tsan/tests/test_threads
 
+# Each file is written whole or not at all.
+generated: $(BUILD)/soma-as
+	$(Q)$(BUILD)/soma-as --manual >isa/manual.md.new && mv isa/manual.md.new isa/manual.md
+	$(Q)for f in vim:soma.vim textmate:soma.tmLanguage.json; do to=asm/editors/$${f#*:}; \
+	  $(BUILD)/soma-as --words | lua5.4 asm/editors/generate.lua $${f%%:*} >$$to.new && mv $$to.new $$to || exit 1; done
+
 pictures: all
 	$(Q)for p in samples/pictures/*.svg; do \
 	  $(BUILD)/soma samples/$$(basename $$p .svg).lua samples/pictures >/dev/null || exit 1; done
@@ -250,6 +257,6 @@ install: all
 clean:
 	rm -rf build build-*
 
-.PHONY: all unit test test-ui check conform mutants mutants-all bench bench-ui picture-ui pictures timing ulp repro \
+.PHONY: all unit test test-ui check conform mutants mutants-all bench bench-ui picture-ui generated pictures timing ulp repro \
         tsan fuzz fuzz-guided fuzz-smoke fuzz-build fuzz-sanitized debug asan ubsan lint format install clean
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

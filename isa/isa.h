@@ -320,21 +320,12 @@ enum isa_form_id {
 };
 extern const isa_form isa_forms[ISA_NFORMS];
 
-/* Constraint classes (check.c) and cost classes (vm/time/cost.c). */
-/* clang-format off */
-#define ISA_RULES(X) \
-  X(NONE) X(REGELEM) X(EVENT) X(SEMRANGE) X(TRIGGER) X(PRINT) X(DMACOPY) X(DMATR) X(DMACOMP) \
-  X(LDW) X(MM) X(LDWMX) X(MMMX) X(ACT) X(READACC) X(ACT2) X(COPY) X(MEMSET) X(TT) X(TS) X(STT) \
-  X(REDUCE) X(UNARY) X(PRED) X(SELRED) X(RANGE) X(SCAN) X(CUMUL) X(TSRED) X(BNSTATS) X(BNAGGR) \
-  X(MAX8) X(MATCHV) X(FIND8) X(REPL8) X(TR32) X(MASK) X(SHUFFLE) X(DROPOUT) X(RNG) X(EXPO) \
-  X(QUANT) X(IOTA) X(AFFINE) X(LGATHER) X(NGATHER) X(PREDUCE) X(SEQB) X(NONZERO) X(TOPK) \
-  X(CUSTOM)
-/* clang-format on */
+/* Constraint classes (rules.def) and cost classes (vm/time/cost.c). */
 enum isa_rule {
-#define X(name) ISA_RULE_##name,
-  ISA_RULES(X)
-#undef X
-      ISA_NRULES
+#define RULE(name, function, types, lines) ISA_RULE_##name,
+#include "rules.def"
+#undef RULE
+  ISA_NRULES
 };
 /* clang-format off */
 #define ISA_COSTS(X) \
@@ -362,10 +353,10 @@ typedef struct isa_op_row {
 } isa_op_row;
 extern const isa_op_row isa_ops[ISA_NOPS];
 int isa_op_find(const char *name, size_t n);
-/* The manual's prose (manual.def), lines without a newline at the end; static. What an instruction
- * does, NULL where its meaning says all; the rules of a constraint class beyond those of every
- * instruction, which are those of class NONE; its operands' types, NULL where it has none; the time
- * of a cost class. */
+/* The manual's prose (manual.def, rules.def), lines without a newline at the end; static. What an
+ * instruction does, NULL where its meaning says all; the rules of a constraint class beyond those
+ * of every instruction, which are those of class NONE; its operands' types, NULL where it has none;
+ * the time of a cost class. */
 const char *isa_op_pseudo(unsigned op);
 const char *isa_rule_text(unsigned rule);
 const char *isa_rule_types(unsigned rule);

@@ -146,30 +146,14 @@ const isa_form isa_forms[ISA_NFORMS] = {
 #undef END
 };
 
-/* The four lists of manual.def, each from a reading of its own. */
-#define TYPES(name, lines)
-#define RULE(name, lines)
+/* The two lists of manual.def, each from a reading of its own. */
 #define TIME(name, lines)
 static const char *const pseudo[ISA_NOPS] = {
 #define PSEUDO(name, lines) [ISA_OP_##name] = lines,
 #include "manual.def"
 #undef PSEUDO
-#undef RULE
 };
 #define PSEUDO(name, lines)
-static const char *const rule_texts[ISA_NRULES] = {
-#define RULE(name, lines) [ISA_RULE_##name] = lines,
-#include "manual.def"
-#undef RULE
-};
-#define RULE(name, lines)
-#undef TYPES
-static const char *const rule_types[ISA_NRULES] = {
-#define TYPES(name, lines) [ISA_RULE_##name] = lines,
-#include "manual.def"
-#undef TYPES
-};
-#define TYPES(name, lines)
 #undef TIME
 static const char *const cost_texts[ISA_NCOSTS] = {
 #define TIME(name, lines) [ISA_COST_##name] = lines,
@@ -177,12 +161,18 @@ static const char *const cost_texts[ISA_NCOSTS] = {
 #undef TIME
 };
 #undef PSEUDO
+
+static const struct {
+  const char *types, *lines;
+} rules[ISA_NRULES] = {
+#define RULE(name, function, types, lines) {types, lines},
+#include "rules.def"
 #undef RULE
-#undef TYPES
+};
 
 const char *isa_op_pseudo(unsigned op) { return op < ISA_NOPS ? pseudo[op] : NULL; }
-const char *isa_rule_text(unsigned rule) { return rule < ISA_NRULES ? rule_texts[rule] : NULL; }
-const char *isa_rule_types(unsigned rule) { return rule < ISA_NRULES ? rule_types[rule] : NULL; }
+const char *isa_rule_text(unsigned rule) { return rule < ISA_NRULES ? rules[rule].lines : NULL; }
+const char *isa_rule_types(unsigned rule) { return rule < ISA_NRULES ? rules[rule].types : NULL; }
 const char *isa_cost_text(unsigned cost) { return cost < ISA_NCOSTS ? cost_texts[cost] : NULL; }
 
 const isa_op_row isa_ops[ISA_NOPS] = {

@@ -103,21 +103,10 @@ bool isa_ck_parts_multiple(const isa_ck *c, int f, uint32_t index, unsigned of);
 /* Queue of a DMA instruction that makes a transfer, -1 for other instructions. */
 int isa_ck_dma_queue(const isa_insn *in);
 
-/* The classes that have a rule; for the others the fields' own checks are all there is. */
-/* clang-format off */
-#define ISA_RULES_BUILT(X) \
-  X(EVENT, event) X(SEMRANGE, semrange) X(TRIGGER, trigger) X(DMACOPY, dmacopy) X(LDW, ldw) \
-  X(DMATR, dmatr) X(DMACOMP, dmacomp) X(MM, mm) X(ACT, act) X(COPY, copy) X(MEMSET, memset) \
-  X(TT, tt) X(TS, ts) X(REDUCE, reduce) X(UNARY, unary) X(IOTA, iota) X(AFFINE, affine) \
-  X(LGATHER, lgather) X(NGATHER, ngather) X(PREDUCE, preduce) X(SEQB, seqb) X(NONZERO, nonzero) \
-  X(TOPK, topk) X(TR32, tr32) X(MASK, mask) X(SHUFFLE, shuffle) X(EXPO, expo) X(RNG, rng) \
-  X(DROPOUT, dropout) X(QUANT, quant) X(LDWMX, ldwmx) X(MMMX, mmmx) X(STT, stt) X(PRED, pred) \
-  X(SELRED, selred) X(RANGE, range) X(SCAN, scan) X(CUMUL, cumul) X(TSRED, tsred) \
-  X(BNSTATS, bnstats) X(BNAGGR, bnaggr) X(MAX8, max8) X(MATCHV, matchv) X(FIND8, find8) \
-  X(REPL8, repl8) X(ACT2, act2) X(CUSTOM, custom)
-/* clang-format on */
-#define X(id, name) bool isa_rule_##name(const isa_ck *c);
-ISA_RULES_BUILT(X)
-#undef X
+/* The function of each constraint class; isa_rule_fields is that of the classes for which the
+ * fields' own checks are all there is. */
+#define RULE(id, function, types, lines) bool isa_rule_##function(const isa_ck *c);
+#include "../rules.def"
+#undef RULE
 
 #endif

@@ -11,7 +11,7 @@ check() { # NAME STATUS
 for f in vim:soma.vim textmate:soma.tmLanguage.json; do
   lua5.4 asm/editors/generate.lua "${f%%:*}" <"$work/words" >"$work/out"
   cmp -s "$work/out" "asm/editors/${f#*:}"
-  check "asm/editors/${f#*:}: run asm/editors/generate.lua again" $?
+  check "asm/editors/${f#*:}: run make generated" $?
 done
 # A JSON value by its brackets: every string closed, every bracket answered.
 lua5.4 - asm/editors/soma.tmLanguage.json <<'EOF'

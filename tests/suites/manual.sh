@@ -25,7 +25,7 @@ printf '\223NUMPY\001\000\067\000%s' "{'descr': '<f4', 'fortran_order': False, '
 printf '\000\000\200\077\000\000\200\077\000\000\200\077' >>"$work/scale.npy"
 
 "$BUILD"/soma-as --manual | cmp -s - isa/manual.md
-check "isa/manual.md is not what soma-as --manual prints" $?
+check "isa/manual.md is not what soma-as --manual prints: run make generated" $?
 
 blocks=$(ls "$work" | grep -c '\.args$')
 [ "$blocks" -ge 15 ]
