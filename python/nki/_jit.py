@@ -1,0 +1,282 @@
+"""nki.jit and the ways to run a kernel."""
+import functools
+import os
+import sys
+
+import numpy as np
+
+from soma import Machine, arrays, launch, record
+from soma.errors import KernelError, NotBuilt
+from soma.index import whole
+
+from ._target import target_of
+
+
+class Latency:
+    """Latencies of runs in microseconds of simulated time; runs are alike, so percentiles are too."""
+
+    def __init__(self, microseconds):
+        self.microseconds = microseconds
+
+    def get_latency_percentile(self, percentile):
+        return self.microseconds
+
+    def __repr__(self):
+        return "Latency(%.3f us)" % self.microseconds
+
+
+class BenchmarkResult:
+    """What nki.benchmark measured: nc_latency and the run."""
+
+    def __init__(self, run):
+        self.nc_latency = Latency(run.time_ns / 1e3)
+        self.run = run
+
+
+class KernelRun:
+    """A run of a kernel: `result` (what a call returns), `time_us`, `stats`, `findings`; page(),
+    trace(), timeline() and explain() of a recorded run; `source()` and `report()` of its program."""
+
+    def __init__(self, run, built, result):
+        self.run, self.built, self.result = run, built, result
+        self.stats, self.findings = run.stats, run.findings
+        self.time_ns, self.time_us = run.time_ns, run.time_ns / 1e3
+
+    def source(self):
+        return self.built.program.source()
+
+    def report(self):
+        return self.built.builder.report()
+
+    def figures(self):
+        return self.built.builder.figures()
+
+    def page(self, path=None, title="Soma"):
+        text = self.run.page(title)
+        if path:
+            with open(path, "w") as f:
+                f.write(text)
+        return text
+
+    def trace(self):
+        return self.run.trace()
+
+    def timeline(self, width=0):
+        return self.run.timeline(width)
+
+    def explain(self):
+        return self.run.explain()
+
+
+class Kernel:
+    """A kernel: call it with NumPy arrays (or tensors of torch) and it runs on the emulated core.
+    kernel[grid] launches a grid of programs, which run one after another."""
+
+    def __init__(self, function, grid=(), target=None, builds=None, **options):
+        self.function, self.grid, self.asked, self.options = function, grid, target, options
+        self.builds = {} if builds is None else builds
+        self.benchmark_result = None
+        functools.update_wrapper(self, function)
+
+    func = property(lambda self: self.function)
+
+    def __getitem__(self, grid):
+        return Kernel(self.function, _grid(grid), self.asked, self.builds, **self.options)
+
+    def __eq__(self, other):
+        return self is other or (isinstance(other, Kernel) and self.function is other.function
+                                 and self.grid == other.grid)
+
+    def __hash__(self):
+        return hash(self.function)
+
+    def __get__(self, instance, owner=None):
+        return self if instance is None else functools.partial(self, instance)
+
+    def __repr__(self):
+        return "<kernel %s%s>" % (self.function.__name__, list(self.grid) or "")
+
+    @property
+    def target(self):
+        return target_of(self.asked)
+
+    def build(self, args, kwargs):
+        """The program of these arguments; built once for equal shapes, types and scalars."""
+        _, bound = launch.arguments(self.function, args, kwargs)
+        key = launch.key_of(dict(bound.arguments))
+        if key is not None:
+            key = (self.target, self.grid, key)
+        try:
+            if key is not None and key in self.builds:
+                return self.builds[key], bound
+        except TypeError:
+            key = None
+        cores = 2 if self.options.get("lnc") == 2 else 1
+        built = launch.build(self.function, args, kwargs, self.target, self.grid, cores)
+        if key is not None:
+            self.builds[key] = built
+        return built, bound
+
+    def _launch(self, args, kwargs, machine=None, **options):
+        built, bound = self.build(args, kwargs)
+        values, owners = launch.bind(built, bound)
+        if machine is None:
+            machine = Machine(built.target, print=launch._print, **options) if options else \
+                launch.plain_machine(built.target)
+        run = machine.run(built.program, values)
+        launch.write_back(run, owners)
+        convert = _torch if any(type(a).__module__.split(".")[0] == "torch"
+                                for a in list(args) + list(kwargs.values())) else _same
+        return KernelRun(run, built, launch.results(run, built.result, convert))
+
+    def __call__(self, *args, **kwargs):
+        if record.recording():
+            return self.function(*args, **kwargs)
+        _given(kwargs)
+        run = self._launch(args, kwargs)
+        self.benchmark_result = BenchmarkResult(run)
+        return run.result
+
+    def run(self, *args, **kwargs):
+        """Runs and records: a KernelRun."""
+        return self._launch(args, kwargs, record=True)
+
+    def source(self, *args, **kwargs):
+        """The program as assembly."""
+        return self.build(args, kwargs)[0].program.source()
+
+    def report(self, *args, **kwargs):
+        """What the builder did: tiles over time, loads of engines, what each wait is for."""
+        return self.build(args, kwargs)[0].builder.report()
+
+    def check(self, *args, checks="all", schedules=1, **kwargs):
+        """Runs with checks, under several legal timings when schedules is above 1, and gives what they
+        found; arguments are not written back. AssertionError where two timings differ in a result."""
+        built, bound = self.build(args, kwargs)
+        findings, first = [], None
+        for seed in range(schedules):
+            values, _ = launch.bind(built, bound)
+            run = Machine(built.target, checks=checks, schedule=seed,
+                          print=launch._print).run(built.program, values)
+            findings += run.findings
+            bits = {name: np.asarray(a).tobytes() for name, a in run.out.items()}
+            if first is not None and bits != first:
+                raise AssertionError("schedule %d gives other results than schedule 0 in %s" % (
+                    seed, ", ".join(n for n in bits if bits[n] != first[n])))
+            first = bits
+        return findings
+
+    def with_schedule(self, schedule):
+        """The kernel with edges [(earlier, later)] between named instructions."""
+        raise NotBuilt("Kernel.with_schedule: take NkiInstruction.depends_on in the kernel")
+
+
+def _given(kwargs):
+    for name in ("compiler_flags",):
+        kwargs.pop(name, None)
+
+
+def _same(x):
+    return x
+
+
+def _torch(x):
+    torch = sys.modules["torch"]
+    if isinstance(x, arrays.RawArray):
+        return torch.from_numpy(x.bits().view("i%d" % x.itemsize)).view(
+            getattr(torch, str(x.soma_dtype)))
+    return torch.from_numpy(x)
+
+
+def _grid(grid):
+    parts = grid if isinstance(grid, (tuple, list)) else (grid,)
+    sizes = []
+    for p in parts:
+        n = whole(p)
+        if n is None or n < 1:
+            raise KernelError("a grid of %r: sizes are whole numbers from 1" % (grid,))
+        sizes.append(n)
+    return tuple(sizes)
+
+
+def _as_kernel(f, options):
+    if isinstance(f, Kernel):
+        merged = dict(f.options, **options)
+        merged.pop("platform_target", None)
+        return Kernel(f.function, f.grid, options.get("platform_target") or f.asked, None, **merged)
+    target = options.pop("platform_target", None)
+    return Kernel(f, (), target, **options)
+
+
+def jit(fn=None, **options):
+    """A kernel of a function: @nki.jit, or nki.jit(function, platform_target="trn2"). Options of the
+    compiler (mode, debug_kernel, kernel_return ...) have no effect."""
+    if fn is None:
+        return lambda f: _as_kernel(f, dict(options))
+    return _as_kernel(fn, dict(options))
+
+
+trace = jit
+
+
+def simulate(kernel):
+    """The kernel as a callable, as the vendor's simulator gives it."""
+    return _as_kernel(kernel, {})
+
+
+def simulate_kernel(kernel, *args, **kwargs):
+    """Runs a kernel; arrays that it writes are written."""
+    return _as_kernel(kernel, {})(*args, **kwargs)
+
+
+class _Runner:
+    """A kernel with what nki.benchmark and nki.profile add: files, and benchmark_result."""
+
+    def __init__(self, kernel, options):
+        self.kernel, self.options = _as_kernel(kernel, {}), options
+        self.benchmark_result = None
+        functools.update_wrapper(self, self.kernel.function)
+
+    def __getitem__(self, grid):
+        return _Runner(self.kernel[grid], self.options)
+
+    def __call__(self, *args, **kwargs):
+        run = self.kernel.run(*args, **kwargs)
+        self.benchmark_result = self.kernel.benchmark_result = BenchmarkResult(run)
+        folder = self.options.get("working_directory") or "."
+        program = self.options.get("save_neff_name")
+        trace_name = self.options.get("save_trace_name")
+        if program:
+            _write(folder, program, run.built.program.bytes())
+        if trace_name:
+            _write(folder, trace_name, run.trace().encode())
+            _write(folder, trace_name + ".html", run.page().encode())
+        return run.result
+
+
+def _write(folder, name, data):
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, name), "wb") as f:
+        f.write(data)
+
+
+def _decorator(kernel, options):
+    if kernel is None or isinstance(kernel, str):
+        return lambda f: _Runner(f, options)
+    return _Runner(kernel, options)
+
+
+def benchmark(kernel=None, **options):
+    """Runs a kernel and keeps its simulated latency in `.benchmark_result`. save_neff_name writes the
+    program (.sbc), save_trace_name the trace and beside it a page (.html)."""
+    return _decorator(kernel, options)
+
+
+def profile(kernel=None, **options):
+    """As benchmark, its files in working_directory."""
+    return _decorator(kernel, options)
+
+
+def baremetal(kernel=None, **options):
+    """Runs a kernel and gives its results."""
+    return _decorator(kernel, options)

@@ -1,0 +1,82 @@
+"""nki.compiler: allocators of the older API, and decorators that the builder has no use for."""
+from ..language._loops import no_reorder
+from ..language._types import psum as _psum_region
+from ..language._types import sbuf as _sbuf_region
+from soma.errors import KernelError
+
+
+def _unchanged(f=None, *args, **kwargs):
+    """Gives the function unchanged; also as a decorator with arguments."""
+    return f if callable(f) else (lambda g: g)
+
+
+skip_middle_end_transformations = enable_stack_allocator = force_auto_alloc = _unchanged
+
+
+class Allocator:
+    """The place of each tile of an array, by a function of the array's indices and the tile's sizes
+    (partitions; bytes in a partition)."""
+
+    def __init__(self, region, function):
+        self.region, self.function = region, function
+
+    def place(self, index, parts, size):
+        """(start partition, byte offset) of a tile, or None: chosen."""
+        if self.function is None:
+            return None
+        found = tuple(int(x) for x in self.function(index, parts, size))
+        if self.region is _psum_region:
+            bank, part, at = found
+            return part, bank * 2048 + at
+        if len(found) != 2:
+            raise KernelError("an allocator of sbuf gives (partition, byte), not %s" % (found,))
+        return found
+
+
+def _modulo(base, counts, scale):
+    """base + scale * the row-major number of an index modulo counts."""
+    def place(index):
+        n = 0
+        sizes = counts or (1,) * len(index)
+        if len(sizes) != len(index):
+            raise KernelError("mod_alloc: %d sizes for an index of %d dimensions"
+                              % (len(sizes), len(index)))
+        for i, size in zip(index, sizes):
+            n = n * size + i % size
+        return base + n * scale
+    return place
+
+
+class _Sbuf:
+    """Allocators of SBUF."""
+
+    region = _sbuf_region
+
+    def alloc(self, function):
+        return Allocator(self.region, function)
+
+    def auto_alloc(self, *args, **kwargs):
+        return Allocator(self.region, None)
+
+    def mod_alloc(self, *, base_addr, base_partition=0, num_par_tiles=(), num_free_tiles=()):
+        return Allocator(self.region, lambda index, parts, size: (
+            _modulo(base_partition, num_par_tiles, parts)(index),
+            _modulo(base_addr, num_free_tiles, size)(index)))
+
+
+class _Psum(_Sbuf):
+    """Allocators of PSUM."""
+
+    region = _psum_region
+
+    def mod_alloc(self, *, base_bank=0, base_addr=0, base_partition=0, num_bank_tiles=(),
+                  num_par_tiles=(), num_free_tiles=()):
+        return Allocator(self.region, lambda index, parts, size: (
+            _modulo(base_bank, num_bank_tiles, 1)(index),
+            _modulo(base_partition, num_par_tiles, parts)(index),
+            _modulo(base_addr, num_free_tiles, size)(index)))
+
+
+sbuf, psum = _Sbuf(), _Psum()
+__all__ = ["Allocator", "enable_stack_allocator", "force_auto_alloc", "no_reorder", "psum", "sbuf",
+           "skip_middle_end_transformations"]

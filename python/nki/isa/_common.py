@@ -1,0 +1,169 @@
+"""What the calls of nki.isa share: result tiles of the old style, masks, scheduling handles."""
+from soma import insn, record
+from soma.errors import KernelError, NotBuilt
+from soma.tensor import PSUM, SBUF, Storage, Tensor, mask_ranges
+from soma.views import dense
+
+from .constants import ENGINE
+
+
+class NKIObject:
+    """Base of a kernel's own classes: fields by keyword, also where a dataclass has no annotations."""
+
+    def __init__(self, **fields):
+        for name, value in fields.items():
+            setattr(self, name, value)
+
+
+class NkiInstruction:
+    """A recorded call: its first and last instruction."""
+
+    __slots__ = ("first", "last")
+
+    def __init__(self, first, last):
+        self.first, self.last = first, last
+
+    def depends_on(self, *producers):
+        """This instruction runs after each of these. Gives itself."""
+        rec = record.active()
+        for p in producers:
+            if p.last >= self.first:
+                raise KernelError("depends_on: instruction %d comes after %d" % (p.last, self.first))
+            rec.edges.append((p.last, self.first))
+        return self
+
+
+def done(rec, first, name=None):
+    """The handle of a call whose instructions begin at number `first`."""
+    handle = NkiInstruction(first, rec.count - 1)
+    if name:
+        rec.named[name] = handle
+    return handle
+
+
+def new_tile(shape, dtype, memory=SBUF, name=""):
+    """A tile of any shape; dimension 0 is the partitions."""
+    rec = record.active()
+    shape = tuple(shape)
+    if len(shape) == 1:
+        shape += (1,)
+    if not 1 <= shape[0] <= 128:
+        raise KernelError("a tile of %d partitions (shape %s): there are 128; dimension 0 is the "
+                          "partitions" % (shape[0], list(shape)))
+    s = Storage(memory, dtype, shape, name)
+    s.buffer = MEMORY_REGION[memory]
+    s.file, s.line = rec.at or rec.where()
+    if not name:
+        s.name = rec.variable((s.file, s.line))
+    rec.number(s)
+    steps = dense(shape)
+    return Tensor(s, dtype, shape, (1,) + steps[1:])
+
+
+MEMORY_REGION = {}  # filled by nki.language
+
+
+def need(x, what, call):
+    """x, which must be a tile or tensor."""
+    if x.__class__ is not Tensor:
+        if hasattr(x, "as_tensor"):
+            return x.as_tensor()
+        raise KernelError("%s: %s is %s, not a tensor" % (call, what, type(x).__name__))
+    return x
+
+
+def engine_of(e, call):
+    """Number of an engine argument."""
+    try:
+        return ENGINE[e]
+    except (KeyError, TypeError):
+        raise KernelError("%s: engine=%r is no engine" % (call, e)) from None
+
+
+def crop(mask, call, *tensors):
+    """The tensors cut to a mask, or None when nothing is left."""
+    if mask is None or mask is True:
+        return tensors
+    ranges, rest, empty = mask_ranges(mask)
+    if rest:
+        raise NotBuilt("%s: mask %s bounds several axes at once; bounds of one axis each, joined by "
+                       "`&`, are taken; nisa.affine_select takes one of several" % (call, rest[0].text))
+    if empty:
+        return None
+    return [t.cropped(ranges) if t.__class__ is Tensor else t for t in tensors]
+
+
+def masked(mask, call, emit):
+    """emit(dst, operands...) under a mask: emits the part that the mask leaves."""
+    if mask is None or mask is True:
+        return emit
+
+    def cut(*operands):
+        parts = crop(mask, call, *operands)
+        if parts is not None:
+            emit(*parts)
+    return cut
+
+
+def clear_outside(tile, mask):
+    """Zeroes what a mask leaves out of a new tile, since what follows may read all of it."""
+    ranges, _, empty = mask_ranges(mask)
+    if empty:
+        insn.memset(tile, 0)
+        return
+    for axis, (lo, hi) in ranges.items():
+        if axis >= len(tile.shape) or (lo == 0 and hi >= tile.shape[axis]):
+            continue
+        if axis == 0:
+            insn.memset(tile, 0)
+            return
+        if lo:
+            insn.memset(tile.cropped({axis: (0, lo)}), 0)
+        if hi < tile.shape[axis]:
+            insn.memset(tile.cropped({axis: (hi, tile.shape[axis])}), 0)
+
+
+def returned(shape, dtype, emit, operands, memory=SBUF, mask=None, call="", matmul=False,
+             multi=False):
+    """The old style: a tile that emit(dst, *operands) will fill, unless `x[...] = tile` gives its
+    instructions x. multi: dst is written before all operands have been read."""
+    tile = new_tile(shape, dtype, memory)
+    rec = record.active()
+    tensors = [o for o in operands if o.__class__ is Tensor]
+
+    def fn(dst, **more):
+        if mask is None or mask is True:
+            emit(dst, *operands, **more)
+            return
+        if dst is tile:
+            clear_outside(tile, mask)
+        parts = crop(mask, call, dst, *operands)
+        if parts is not None:
+            emit(*parts, **more)
+    return rec.defer(tile, fn, tensors, matmul, multi)
+
+
+def shift(values):
+    """The arguments of a call of the old style, whose positions are those of the new one without dst:
+    values that were given by position move one to the right."""
+    n = 0
+    while n < len(values) and values[n] is not None and values[n] is not False:
+        n += 1
+    return [None] + list(values[:n]) + list(values[n + 1:])
+
+
+def broadcast_shape(*shapes):
+    """The shape that NumPy's rule gives."""
+    n = max(map(len, shapes))
+    out = []
+    for sizes in zip(*[(1,) * (n - len(s)) + tuple(s) for s in shapes]):
+        big = max(sizes)
+        if any(s not in (1, big) for s in sizes):
+            raise KernelError("shapes %s do not broadcast" % " and ".join(str(list(s)) for s in shapes))
+        out.append(big)
+    return tuple(out)
+
+
+__all__ = ["NKIObject", "NkiInstruction", "PSUM", "SBUF", "KernelError", "NotBuilt", "Tensor",
+           "broadcast_shape", "clear_outside", "crop", "done", "engine_of", "insn", "masked", "need",
+           "new_tile", "record", "returned", "shift"]

@@ -1,0 +1,334 @@
+"""Elementwise instructions of vector, scalar and gpsimd, with their accumulator registers."""
+from soma import dtypes, ops
+from soma.ops import act, alu, optional
+
+from . import constants as c
+from ._common import (SBUF, KernelError, Tensor, broadcast_shape, crop, done, engine_of, insn, need,
+                      new_tile, record, returned, shift)
+
+_TT, _TS, _STT = insn.OP["tensor_tensor"], insn.OP["tensor_scalar"], insn.OP["scalar_tensor_tensor"]
+_ACT, _ACT2, _ACT_READ = insn.OP["activate"], insn.OP["activate2"], insn.OP["act_read_acc"]
+_READ, _TSR, _TSC = insn.OP["dve_read_acc"], insn.OP["tensor_scalar_reduce"], \
+    insn.OP["tensor_scalar_cumulative"]
+_SCAN, _RECIPROCAL, _PRED = insn.OP["tensor_tensor_scan"], insn.OP["reciprocal"], \
+    insn.OP["copy_predicated"]
+_EXP, _QUANT = insn.OP["exponential"], insn.OP["quantize_mx"]
+_RSQRT, _POW = insn.ALU.get("rsqrt"), insn.ALU.get("pow")
+_WORDS32 = (dtypes.int32, dtypes.uint32)
+unknown = c.engine.unknown
+
+
+def _out(dtype, *tensors):
+    """The type of a result tile: as asked for, else of the operands."""
+    if dtype is not None:
+        return dtypes.find(dtype)
+    found = tensors[0].dtype
+    for t in tensors[1:]:
+        found = dtypes.promote(found, t.dtype)
+    return found
+
+
+def imm(x, op, what):
+    """Words of an immediate of `op`: a number, a register, or a [P, 1] tile. Of operators on bits the
+    number is an integer, taken as it is."""
+    if op in ops.UNARY:
+        return (0,)
+    if x is None:
+        raise KernelError("%s is needed by an operator of two operands" % what)
+    if op in ops.BITS and x.__class__ is not Tensor:
+        k = insn.whole(x)
+        if k is None:
+            raise KernelError("%s is %r: an operator on bits takes a whole number" % (what, x))
+        return (1, k)
+    return insn.number(x, what)
+
+
+def as_float32(x):
+    """A [P, 1] tile of another type as float32, which vectors of numbers are."""
+    if x.__class__ is not Tensor or x.dtype is dtypes.float32:
+        return x
+    copy = new_tile((x.shape[0], 1), dtypes.float32)
+    insn.tensor_copy(copy, x)
+    return copy
+
+
+def tt_engine(dst, a, b, op, engine):
+    """Words of 32 bits in SBUF are added exactly on gpsimd, unless an engine is named."""
+    if engine != -1:
+        return engine
+    if a.dtype in _WORDS32 and b.dtype in _WORDS32 and dst.dtype in _WORDS32 and \
+            a.memory == b.memory == dst.memory == SBUF and op not in ops.BITS:
+        return insn.GPSIMD
+    if op == _POW:
+        return insn.GPSIMD
+    return insn.VECTOR if a.dtype in _WORDS32 and b.dtype in _WORDS32 else -1
+
+
+def emit_tt(dst, a, b, op, engine=-1):
+    record.active().emit(_TT, tt_engine(dst, a, b, op, engine),
+                         (dst.words(), a.words(), b.words(), (op, 0)))
+
+
+def tensor_tensor(dst=None, data1=None, data2=None, op=None, engine=unknown, name=None, mask=None,
+                  dtype=None):
+    """dst = data1 op data2."""
+    if data2.__class__ is not Tensor:
+        if op is None and data2 is not None and not hasattr(data2, "as_tensor"):
+            op, data2 = data2, None
+        if data2 is None:
+            dst, data1, data2 = None, dst, data1
+        data1, data2 = need(data1, "data1", "tensor_tensor"), need(data2, "data2", "tensor_tensor")
+    code = alu(op)
+    e = -1 if engine is unknown else engine_of(engine, "tensor_tensor")
+    if dst is None or mask is not None:
+        def emit(d, a, b):
+            emit_tt(d, a, b, code, e)
+        if dst is not None:
+            parts = crop(mask, "tensor_tensor", dst, data1, data2)
+            return parts and emit(*parts)
+        shape = broadcast_shape(data1.shape, data2.shape)
+        return returned(shape, _out(dtype, data1, data2), emit,
+                        [t if t.shape == shape else t.broadcast_steps(shape)
+                         for t in (data1, data2)], mask=mask, call="tensor_tensor")
+    rec = record.active()
+    first = rec.count
+    emit_tt(need(dst, "dst", "tensor_tensor"), data1, data2, code, e)
+    return done(rec, first, name)
+
+
+def emit_ts(dst, src, op0, operand0, reverse0=0, op1=0, operand1=None, reverse1=0, engine=-1):
+    w0 = imm(operand0, op0, "operand0")
+    w1 = imm(operand1, op1, "operand1") if op1 else (0,)
+    if op0 == _RSQRT and engine == -1:
+        engine = insn.GPSIMD
+    record.active().emit(_TS, engine, (dst.words(), src.words(), (op0,), w0, (op1,), w1,
+                                       (reverse0, reverse1, 0)))
+
+
+def tensor_scalar(dst=None, data=None, op0=None, operand0=None, reverse0=False, op1=None,
+                  operand1=None, reverse1=False, engine=unknown, name=None, mask=None, dtype=None):
+    """dst = (data op0 operand0) op1 operand1; operands are numbers or [P, 1] tiles."""
+    if data.__class__ is not Tensor and not hasattr(data, "as_tensor"):
+        dst, data, op0, operand0, reverse0, op1, operand1, reverse1 = shift(
+            (dst, data, op0, operand0, reverse0, op1, operand1, reverse1))[:8]
+    data = need(data, "data", "tensor_scalar")
+    a, b = alu(op0, "op0"), optional(op1, "op1")
+    r0, r1 = int(bool(reverse0)), int(bool(reverse1))
+    e = -1 if engine is unknown else engine_of(engine, "tensor_scalar")
+    if dst is None or mask is not None:
+        def emit(d, s, x, y):
+            if dst is None and a not in ops.BITS:
+                x, y = as_float32(x), as_float32(y)
+            emit_ts(d, s, a, x, r0, b, y, r1, e)
+        if dst is not None:
+            parts = crop(mask, "tensor_scalar", dst, data, operand0, operand1)
+            return parts and emit(*parts)
+        return returned(data.shape, _out(dtype, data), emit, (data, operand0, operand1), mask=mask,
+                        call="tensor_scalar")
+    rec = record.active()
+    first = rec.count
+    emit_ts(need(dst, "dst", "tensor_scalar"), data, a, operand0, r0, b, operand1, r1, e)
+    return done(rec, first, name)
+
+
+def scalar_tensor_tensor(dst=None, data=None, op0=None, operand0=None, op1=None, operand1=None,
+                         reverse0=False, reverse1=False, name=None, mask=None, dtype=None):
+    """dst = (data op0 operand0) op1 operand1; operand1 is a tile like data."""
+    if dst is not None and data.__class__ is not Tensor:
+        dst, data, op0, operand0, op1, operand1 = shift(
+            (dst, data, op0, operand0, op1, operand1))[:6]
+    data = need(data, "data", "scalar_tensor_tensor")
+    operand1 = need(operand1, "operand1", "scalar_tensor_tensor")
+    a, b = alu(op0, "op0"), alu(op1, "op1")
+
+    def emit(d, s, x, t):
+        x = as_float32(x) if dst is None else x
+        record.active().emit(_STT, insn.VECTOR, (
+            d.words(), s.words(), (a,), imm(x, a, "operand0"), (b,), t.words(),
+            (int(bool(reverse0)), int(bool(reverse1)))))
+    return _either(dst, emit, (data, operand0, operand1), data.shape, _out(dtype, data), mask,
+                   "scalar_tensor_tensor", name)
+
+
+def _either(dst, emit, operands, shape, dtype, mask, call, name, multi=False):
+    """Emits into dst, or returns a tile of the old style."""
+    if dst is None:
+        return returned(shape, dtype, emit, operands, mask=mask, call=call, multi=multi)
+    rec = record.active()
+    first = rec.count
+    parts = crop(mask, call, need(dst, "dst", call), *operands)
+    if parts is not None:
+        emit(*parts)
+    return done(rec, first, name)
+
+
+def emit_activate(dst, src, fn, scale=1.0, bias=None, reduce=0):
+    scale = None if scale.__class__ is not Tensor and scale == 1.0 else scale
+    bias = None if bias.__class__ is not Tensor and not bias else bias
+    record.active().emit(_ACT, insn.SCALAR, (dst.words(), src.words(), (fn,),
+                                             insn.number(scale, "scale"),
+                                             insn.number(bias, "bias"), (reduce, 0)))
+
+
+def read_accumulators(dst, negate=0, scalar=False):
+    record.active().emit(_ACT_READ if scalar else _READ, insn.SCALAR if scalar else insn.VECTOR,
+                         (dst.words(), (int(negate),)))
+
+
+def activation(dst=None, op=None, data=None, bias=None, scale=1.0, reduce_op=None, reduce_res=None,
+               reduce_cmd=c.reduce_cmd.idle, name=None, mask=None, dtype=None):
+    """dst = op(data * scale + bias) on scalar; with reduce_cmd the sums of rows go to the engine's
+    registers, with reduce_res from there to a [P, 1] tile."""
+    if dst is not None and dst.__class__ is not Tensor and ops.is_op(dst):
+        dst, op, data = None, dst, op if op is not None else data
+    data = need(data, "data", "activation")
+    fn, cmd = act(op), c.CMD[reduce_cmd]
+    if reduce_op is not None and alu(reduce_op, "reduce_op") != insn.ALU["add"]:
+        raise KernelError("activation: reduce_op=%s: scalar's registers add" % ops.name_of(reduce_op))
+
+    def emit(d, s, by, plus, res):
+        if dst is None:
+            by = as_float32(by)
+            if record.active().gen == 2 and plus.__class__ is not Tensor and plus:
+                value, plus = plus, new_tile((s.shape[0], 1), dtypes.float32)
+                insn.memset(plus, value)
+        emit_activate(d, s, fn, by, plus, cmd)
+        if res is not None:
+            read_accumulators(res, scalar=True)
+    return _either(dst, emit, (data, scale, bias, reduce_res), data.shape, _out(dtype, data), mask,
+                   "activation", name)
+
+
+def activation_reduce(dst=None, op=None, data=None, reduce_op=None, reduce_res=None, bias=None,
+                      scale=1.0, name=None, mask=None, dtype=None):
+    """activation with reduce_cmd.reset_reduce."""
+    return activation(dst, op, data, bias, scale, reduce_op, reduce_res, c.reduce_cmd.reset_reduce,
+                      name, mask, dtype)
+
+
+def activate2(dst, op, data, imm0, imm1, op0, op1, relu_param=0.0, reverse0=False, reverse1=False,
+              reduce_op=None, reduce_res=None, reduce_cmd=c.reduce_cmd.idle, name=None):
+    """dst = op((data op0 imm0) op1 imm1, relu_param) on scalar. From trn3."""
+    rec = record.active()
+    first = rec.count
+    a, b, fn = optional(op0, "op0"), optional(op1, "op1"), act(op)
+    rec.emit(_ACT2, insn.SCALAR, (
+        dst.words(), data.words(), (fn, a), imm(imm0, a, "imm0") if a else (0,), (b,),
+        imm(imm1, b, "imm1") if b else (0,),
+        insn.number(relu_param if fn == insn.ACT["prelu"] else None),
+        (int(bool(reverse0)), int(bool(reverse1)), c.CMD[reduce_cmd], optional(reduce_op))))
+    if reduce_res is not None:
+        read_accumulators(reduce_res, scalar=True)
+    return done(rec, first, name)
+
+
+def tensor_scalar_reduce(dst=None, data=None, op0=None, operand0=None, reduce_op=None,
+                         reduce_res=None, reverse0=False, reduce_cmd=c.reduce_cmd.reset_reduce,
+                         reduce_init=None, reduce_res_negate=False, name=None, mask=None, dtype=None):
+    """dst = data op0 operand0; reduce_res = reduce_op over its rows."""
+    if dst is not None and data.__class__ is not Tensor:
+        dst, data, op0, operand0, reduce_op, reduce_res = shift(
+            (dst, data, op0, operand0, reduce_op, reduce_res))[:6]
+    data = need(data, "data", "tensor_scalar_reduce")
+    a, b = alu(op0, "op0"), alu(reduce_op, "reduce_op")
+
+    def emit(d, s, x, res, init):
+        record.active().emit(_TSR, insn.VECTOR, (
+            d.words(), s.words(), (a,), imm(as_float32(x) if dst is None else x, a, "operand0"), (b,),
+            insn.number(init, "reduce_init"), (int(bool(reverse0)), c.CMD[reduce_cmd])))
+        if res is not None:
+            read_accumulators(res, reduce_res_negate)
+    return _either(dst, emit, (data, operand0, reduce_res, reduce_init), data.shape,
+                   _out(dtype, data), mask, "tensor_scalar_reduce", name)
+
+
+def tensor_scalar_cumulative(dst, src, op0, op1, imm0, imm1=None,
+                             reduce_cmd=c.reduce_cmd.reset_reduce, name=None, reverse0=False,
+                             mask=None):
+    """r = (src op0 imm0) op1 r along each row; dst = r."""
+    rec = record.active()
+    first = rec.count
+    a = alu(op0, "op0")
+    load = reduce_cmd == c.reduce_cmd.load_reduce
+    rec.emit(_TSC, insn.VECTOR, (
+        dst.words(), src.words(), (a,), imm(imm0, a, "imm0"), (alu(op1, "op1"),),
+        insn.number(imm1 if load else None, "imm1"), (int(bool(reverse0)), c.CMD[reduce_cmd])))
+    return done(rec, first, name)
+
+
+def tensor_tensor_scan(dst=None, data0=None, data1=None, initial=None, op0=None, op1=None,
+                       reverse0=False, reverse1=False, name=None, mask=None, dtype=None):
+    """s = (data0 op0 s) op1 data1 along each row, from initial; dst = s."""
+    if dst is not None and data1.__class__ is not Tensor:
+        dst, data0, data1, initial, op0, op1 = shift((dst, data0, data1, initial, op0, op1))[:6]
+    data0, data1 = need(data0, "data0", "tensor_tensor_scan"), need(data1, "data1",
+                                                                    "tensor_tensor_scan")
+    a, b = alu(op0, "op0"), alu(op1, "op1")
+
+    def emit(d, x, y, start):
+        record.active().emit(_SCAN, insn.VECTOR, (
+            d.words(), x.words(), y.words(), insn.number(start, "initial"),
+            (a, b, int(bool(reverse0)), int(bool(reverse1)))))
+    return _either(dst, emit, (data0, data1, initial), data0.shape, _out(dtype, data0, data1), mask,
+                   "tensor_tensor_scan", name)
+
+
+def reciprocal(dst=None, data=None, name=None, mask=None, dtype=None):
+    """dst = 1 / data on vector."""
+    if data is None:
+        dst, data = None, dst
+    data = need(data, "data", "reciprocal")
+
+    def emit(d, s):
+        record.active().emit(_RECIPROCAL, insn.VECTOR, (d.words(), s.words()))
+    return _either(dst, emit, (data,), data.shape, _out(dtype, data), mask, "reciprocal", name)
+
+
+def emit_predicated(dst, src, predicate, reverse=0):
+    """dst = src (a tile or a number) where predicate is not 0."""
+    tile = src.__class__ is Tensor
+    if tile or not (dst.dtype.integer or dst.dtype.kind == "b"):
+        value = (0,) if tile else insn.number(src, "src")
+    else:
+        value = (1, insn.fill_bits(src, dst.dtype))
+    record.active().emit(_PRED, insn.VECTOR, (dst.words(), src.words() if tile else (0,), value,
+                                              predicate.words(), (int(bool(reverse)),)))
+
+
+def tensor_copy_predicated(dst=None, src=None, predicate=None, reverse_pred=False, name=None,
+                           mask=None, dtype=None):
+    """dst = src (a tile or a number) where predicate is not 0."""
+    rec = record.active()
+    first = rec.count
+    parts = crop(mask, "tensor_copy_predicated", need(dst, "dst", "tensor_copy_predicated"), src,
+                 need(predicate, "predicate", "tensor_copy_predicated"))
+    if parts is not None:
+        dst, src, predicate = parts
+        if predicate.dtype.kind == "b" or predicate.dtype.name == "int8":
+            predicate = predicate.view("uint8")
+        emit_predicated(dst, src, predicate, reverse_pred)
+    return done(rec, first, name)
+
+
+def exponential(dst, src, max_value=0.0, reduce_res=None, reduce_cmd=c.reduce_cmd.idle,
+                reduce_init=0.0, name=None):
+    """dst = exp(src - max_value) on vector; sums of rows by reduce_cmd. From trn3."""
+    rec = record.active()
+    first = rec.count
+    load = reduce_cmd == c.reduce_cmd.load_reduce
+    if not load and (reduce_init.__class__ is Tensor or reduce_init):
+        raise KernelError("exponential: reduce_init is for reduce_cmd.load_reduce")
+    rec.emit(_EXP, insn.VECTOR, (dst.words(), src.words(), insn.number(max_value, "max_value"),
+                                 (c.CMD[reduce_cmd],),
+                                 insn.number(reduce_init if load else None, "reduce_init")))
+    if reduce_res is not None:
+        read_accumulators(reduce_res)
+    return done(rec, first, name)
+
+
+def quantize_mx(dst, src, dst_scale, name=None):
+    """dst, dst_scale = src in an MX format. From trn3."""
+    rec = record.active()
+    first = rec.count
+    rec.emit(_QUANT, insn.VECTOR, (dst.words(), dst_scale.words(), src.words()))
+    return done(rec, first, name)

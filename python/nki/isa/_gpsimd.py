@@ -1,0 +1,226 @@
+"""Iota, affine selection, gathers, positions, top-k; random numbers."""
+from soma import dtypes
+from soma.index import Index, Mask
+from soma.ops import alu
+
+from . import constants as c
+from ._common import (KernelError, Tensor, done, engine_of, insn, need, record,
+                      returned)
+from ._elementwise import _either, _out
+
+_IOTA, _AFFINE = insn.OP["iota"], insn.OP["affine_select"]
+_LGATHER, _NGATHER = insn.OP["local_gather"], insn.OP["n_gather"]
+_BOUNDS, _NONZERO, _TOPK = insn.OP["sequence_bounds"], insn.OP["nonzero_with_count"], insn.OP["topk"]
+_DROPOUT, _RNG, _SEED, _RAND2 = insn.OP["dropout"], insn.OP["rng"], insn.OP["set_rng_seed"], \
+    insn.OP["rand2"]
+_SET, _GET = insn.OP["rand_set_state"], insn.OP["rand_get_state"]
+
+
+def _steps(pattern, call):
+    """Words of a STEPS field from [step, count] pairs."""
+    pairs = [(insn.whole(s), insn.whole(n)) for s, n in pattern]
+    if len(pairs) > 4 or any(s is None or n is None for s, n in pairs):
+        raise KernelError("%s: pattern %s: up to four pairs of whole numbers [step, count]"
+                          % (call, pattern))
+    return (len(pairs),) + tuple(x for pair in pairs for x in pair)
+
+
+def _affine(index, shape):
+    """(pattern, offset, multiplier) of an index over a tile's axes; axis 0 is the partitions."""
+    coef = [0] * (len(shape) - index.ndim) + list(index.coef)
+    pattern = [[coef[a], shape[a]] for a in range(1, len(shape)) if shape[a] > 1] or [[0, 1]]
+    return pattern, index.const, coef[0]
+
+
+def emit_iota(dst, pattern, offset, multiplier):
+    record.active().emit(_IOTA, insn.GPSIMD, (dst.words(), _steps(pattern, "iota"),
+                                              insn.integer(offset, "iota: offset"),
+                                              (insn.whole(multiplier),)))
+
+
+def iota(dst=None, pattern=None, offset=0, channel_multiplier=0, name=None, mask=None, dtype=None,
+         expr=None):
+    """dst = offset + partition * channel_multiplier + pattern. The old style iota(expr, dtype) gives
+    a tile of an index expression."""
+    expr = dst if isinstance(dst, Index) else expr
+    if expr is not None:
+        dtype = dtypes.find(dtype if dtype is not None else pattern)
+        found = _affine(expr, expr.shape)
+        return returned(expr.shape, dtype, lambda d: emit_iota(d, *found), (), mask=mask, call="iota")
+    rec = record.active()
+    first = rec.count
+    emit_iota(need(dst, "dst", "iota"), pattern, offset, channel_multiplier)
+    return done(rec, first, name)
+
+
+def emit_affine(dst, src, fill, pattern, offset, multiplier, cmp):
+    record.active().emit(_AFFINE, insn.GPSIMD, (
+        dst.words(), src.words(), insn.number(fill, "on_false_value"),
+        _steps(pattern, "affine_select"), insn.integer(offset, "affine_select: offset"),
+        (insn.whole(multiplier), cmp)))
+
+
+def affine_select(dst=None, pattern=None, channel_multiplier=0, on_true_tile=None,
+                  on_false_value=None, cmp_op="equal", offset=0, name=None, pred=None, mask=None,
+                  dtype=None):
+    """dst = on_true_tile where (offset + partition * channel_multiplier + pattern) cmp_op 0, else
+    on_false_value. The old style takes pred, a mask, and returns a tile."""
+    if isinstance(dst, Mask):
+        pred, on_true_tile, on_false_value = dst, pattern if on_true_tile is None else on_true_tile, \
+            on_false_value if on_false_value is not None else channel_multiplier
+        dst = None
+    on_true_tile = need(on_true_tile, "on_true_tile", "affine_select")
+    if pred is not None:
+        return _by_mask(dst, pred, on_true_tile, on_false_value, dtype, name)
+    code = alu(cmp_op, "cmp_op")
+
+    def emit(d, s):
+        emit_affine(d, s, on_false_value, pattern, offset, channel_multiplier, code)
+    return _either(dst, emit, (on_true_tile,), on_true_tile.shape, _out(dtype, on_true_tile), mask,
+                   "affine_select", name)
+
+
+def _by_mask(dst, pred, tile, fill, dtype, name):
+    if not isinstance(pred, Mask):
+        raise KernelError("affine_select: pred=%r is not a comparison of indices" % (pred,))
+    if pred.equal:
+        terms, cmp = pred.terms[:1], insn.ALU["is_equal"]
+    else:
+        terms, cmp = pred.terms, insn.ALU["is_ge"]
+
+    def emit(d, s):
+        for t in terms:
+            emit_affine(d, s, fill, *_affine(t, tile.shape), cmp)
+            s = d
+    return _either(dst, emit, (tile,), tile.shape, _out(dtype, tile), None, "affine_select", name,
+                   len(terms) > 1)
+
+
+def local_gather(dst=None, src_buffer=None, index=None, num_elem_per_idx=1, num_valid_indices=None,
+                 name=None, mask=None, dtype=None):
+    """dst = src_buffer at indices that sixteen partitions share."""
+    if dst is not None and index.__class__ is not Tensor:
+        num = [x for x in (index, num_elem_per_idx, num_valid_indices) if x is not None]
+        dst, src_buffer, index = None, dst, src_buffer
+        if len(num) > 1 and num[-1] == 1:
+            num = num[:-1]
+        num_elem_per_idx = num[0] if num else 1
+        num_valid_indices = num[1] if len(num) > 1 else None
+    src_buffer, index = need(src_buffer, "src_buffer", "local_gather"), need(index, "index",
+                                                                            "local_gather")
+    valid = insn.whole(num_valid_indices) if num_valid_indices is not None else 0
+    count = valid or index.free_size * 16
+
+    def emit(d, s, i):
+        record.active().emit(_LGATHER, insn.GPSIMD, (d.words(), s.words(), i.words(),
+                                                     (insn.whole(num_elem_per_idx), valid)))
+    shape = (src_buffer.shape[0], index.free_size, count // max(index.free_size, 1),
+             insn.whole(num_elem_per_idx)) if count % index.free_size == 0 else \
+        (src_buffer.shape[0], count, insn.whole(num_elem_per_idx))
+    return _either(dst, emit, (src_buffer, index), shape, src_buffer.dtype, mask, "local_gather", name)
+
+
+def emit_n_gather(dst, src, index):
+    """512 indices at a time."""
+    n = index.free_size
+    flat_d, flat_i = (t.reshape((t.shape[0], n)) for t in (dst, index))
+    for at in range(0, n, 512):
+        end = min(at + 512, n)
+        record.active().emit(_NGATHER, insn.GPSIMD, (flat_d[:, at:end].words(), src.words(),
+                                                     flat_i[:, at:end].words()))
+
+
+def nc_n_gather(dst=None, data=None, indices=None, name=None, mask=None, dtype=None):
+    """dst[p, i] = data[p, indices[p, i]] over the flattened rows."""
+    if indices is None:
+        dst, data, indices = None, dst, data
+    data, indices = need(data, "data", "nc_n_gather"), need(indices, "indices", "nc_n_gather")
+    return _either(dst, emit_n_gather, (data, indices), indices.shape, data.dtype, mask,
+                   "nc_n_gather", name)
+
+
+def sequence_bounds(dst=None, segment_ids=None, name=None, mask=None, dtype=None):
+    """dst = start and end of each element's segment, of one partition."""
+    if segment_ids is None:
+        dst, segment_ids = None, dst
+    ids = need(segment_ids, "segment_ids", "sequence_bounds")
+
+    def emit(d, s):
+        record.active().emit(_BOUNDS, insn.GPSIMD, (d.words(), s.words()))
+    return _either(dst, emit, (ids,), (ids.shape[0], 2, ids.free_size), _out(dtype, ids), mask,
+                   "sequence_bounds", name)
+
+
+def nonzero_with_count(dst, src, index_offset=0, padding_val=-1, name=None):
+    """dst = the indices of nonzero elements of partitions 0, 16, ..., padding, and their count."""
+    rec = record.active()
+    first = rec.count
+    rec.emit(_NONZERO, insn.GPSIMD, (dst.words(), src.words(), (insn.whole(index_offset),
+                                                                insn.whole(padding_val))))
+    return done(rec, first, name)
+
+
+def topk(val_dst, idx_dst, src, n, name=None):
+    """The largest values of lists of n elements in sixteen partitions, and their indices."""
+    rec = record.active()
+    first = rec.count
+    rec.emit(_TOPK, insn.GPSIMD, (val_dst.words(), idx_dst.words(), src.words(), (insn.whole(n),)))
+    return done(rec, first, name)
+
+
+def dropout(dst=None, data=None, prob=None, name=None, mask=None, dtype=None):
+    """dst = data with elements dropped by the probability prob, a number or a [P, 1] tile."""
+    if dst is not None and data.__class__ is not Tensor:
+        dst, data, prob = None, dst, data if prob is None else prob
+    data = need(data, "data", "dropout")
+
+    def emit(d, s, p):
+        record.active().emit(_DROPOUT, insn.VECTOR, (d.words(), s.words(), insn.number(p, "prob"),
+                                                     (0,)))
+    return _either(dst, emit, (data, prob), data.shape, _out(dtype, data), mask, "dropout", name)
+
+
+def rng(dst=None, engine=c.engine.vector, name=None, shape=None, dtype=None, mask=None):
+    """dst = random bits."""
+    e = engine_of(engine, "rng")
+    if dst is None or isinstance(dst, (tuple, list)):
+        return returned(shape or dst, dtypes.find(dtype),
+                        lambda d: record.active().emit(_RNG, e, (d.words(),)), (), call="rng")
+    rec = record.active()
+    first = rec.count
+    rec.emit(_RNG, e, (dst.words(),))
+    return done(rec, first, name)
+
+
+def set_rng_seed(src_seeds, name=None):
+    """The state of vector's generator from a seed of one element."""
+    rec = record.active()
+    first = rec.count
+    rec.emit(_SEED, insn.VECTOR, (need(src_seeds, "src_seeds", "set_rng_seed").words(),))
+    return done(rec, first, name)
+
+
+def rand_set_state(src_seeds, engine=c.engine.gpsimd, name=None):
+    """The state of a generator."""
+    rec = record.active()
+    first = rec.count
+    rec.emit(_SET, engine_of(engine, "rand_set_state"), (src_seeds.words(),))
+    return done(rec, first, name)
+
+
+def rand_get_state(dst, engine=c.engine.gpsimd, name=None):
+    """dst = the state of a generator."""
+    rec = record.active()
+    first = rec.count
+    rec.emit(_GET, engine_of(engine, "rand_get_state"), (dst.words(),))
+    return done(rec, first, name)
+
+
+def rand2(dst, min, max, name=None):
+    """dst = uniform in [min, max]. From trn3."""
+    rec = record.active()
+    first = rec.count
+    rec.emit(_RAND2, insn.VECTOR, (dst.words(), insn.number(min, "min"), insn.number(max, "max")))
+    return done(rec, first, name)
+
+

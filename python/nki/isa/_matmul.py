@@ -1,0 +1,174 @@
+"""The tensor engine: matmuls, transposes, MX matmuls; transposes on vector."""
+import numpy as np
+
+from soma import dtypes
+from soma import kernel as K
+from soma.index import whole
+
+from . import constants as c
+from ._common import (PSUM, SBUF, KernelError, Tensor, done, engine_of, insn, need, new_tile, record,
+                      returned)
+
+_LOAD, _MATMUL = insn.OP["ldweights"], insn.OP["matmul"]
+_LOADX, _MATMULX = insn.OP["ldweights_mx"], insn.OP["matmul_mx"]
+_TRANSPOSE32 = insn.OP["transpose32"]
+_WRITE, _ADD = insn.ACC.get("write", 1), insn.ACC.get("add", 2)
+_DOUBLE_ROW = insn.PERF.get("double_row", 1)
+
+
+def _perf(mode):
+    if mode is c.matmul_perf_mode.none or mode is None or mode == "none":
+        return 0
+    name = mode if isinstance(mode, str) else mode.value
+    if not name.startswith("double_row"):
+        raise KernelError("nc_matmul: perf_mode=%s: the machine has double_row" % name)
+    return _DOUBLE_ROW
+
+
+def _tiling(position, size):
+    if not size and not position:
+        return 0, 0, 0, 0
+    if not size or not position:
+        raise KernelError("nc_matmul: tile_position and tile_size go together")
+    return tuple(whole(x) for x in tuple(position) + tuple(size))
+
+
+def _sum_flags(dst, accumulate):
+    """(acc, flags of the record) of a matmul; a tile of zeros in PSUM starts with this one."""
+    zero = dst.storage.zero
+    if zero is not None:
+        dst.storage.zero = None
+        words = dst.words()
+        zero.start(dst)
+        dst.storage.zero = zero
+    else:
+        words = dst.words()
+    if accumulate is None:
+        return words, 0, K.ACCUMULATE
+    return words, _ADD if accumulate else _WRITE, 0
+
+
+def emit_matmul(dst, stationary, moving, accumulate=None, transpose=0, onezero=(0, 0), perf=0,
+                tiling=(0, 0, 0, 0)):
+    """ldweights, unless the same weights were just used, and matmul."""
+    rec = record.active()
+    if rec.pending is not None:
+        rec.flush()
+    fixed = stationary.exact_words() if perf else stationary.words()
+    weights = (fixed, transpose, onezero[0], perf, tiling)
+    if rec.weights != (weights, rec.count):
+        rec.emit(_LOAD, 0, (weights[0], (transpose, onezero[0], perf), tiling))
+    words, acc, flags = _sum_flags(dst, accumulate)
+    moved = moving.exact_words() if perf else moving.words()
+    rec.emit(_MATMUL, 0, (words, moved, (acc, 0, transpose, onezero[1], perf), tiling), flags)
+    rec.weights = (weights, rec.count)
+
+
+def nc_matmul(dst=None, stationary=None, moving=None, is_stationary_onezero=False,
+              is_moving_onezero=False, is_transpose=False, accumulate=None, tile_position=(),
+              tile_size=(), perf_mode=c.matmul_perf_mode.none, name=None, mask=None, dtype=None):
+    """dst[M, N] (+)= stationary[K, M].T @ moving[K, N], dst in PSUM, the others in SBUF.
+    accumulate: False writes, True adds, None writes first and adds then."""
+    if moving.__class__ is not Tensor:
+        if moving is None:
+            dst, stationary, moving = None, dst if dst is not None else stationary, \
+                stationary if dst is not None else moving
+        moving = need(moving, "moving", "nc_matmul")
+    stationary = need(stationary, "stationary", "nc_matmul")
+    perf, tiling = _perf(perf_mode), _tiling(tile_position, tile_size)
+    transpose = 1 if is_transpose else 0
+    onezero = (int(is_stationary_onezero), int(is_moving_onezero))
+
+    def emit(d, s, m, accumulate=accumulate, add=False):
+        emit_matmul(d, s, m, None if add else accumulate, transpose, onezero, perf, tiling)
+    if dst is None:
+        def old(d, s, m, add=False):
+            emit(d, s, m, False if accumulate is None else accumulate, add)
+        rows = stationary.shape[-1] if perf else stationary.free_size
+        free = moving.shape[2:] if perf else moving.shape[1:]
+        out = dtypes.find(dtype) if dtype is not None else \
+            moving.dtype if transpose and record.active().gen > 2 else dtypes.float32
+        return returned((rows,) + tuple(free), out, old, (stationary, moving), PSUM, mask,
+                        "nc_matmul", matmul=True)
+    rec = record.active()
+    first = rec.count
+    emit(need(dst, "dst", "nc_matmul"), stationary, moving)
+    return done(rec, first, name)
+
+
+def nc_matmul_mx(dst, stationary, moving, stationary_scale, moving_scale, tile_position=None,
+                 tile_size=None, accumulate=None, name=None):
+    """dst (+)= (stationary x4 * its scales).T @ (moving x4 * its scales). From trn3."""
+    rec = record.active()
+    first = rec.count
+    row, _, rows, _ = _tiling(tile_position or (), tile_size or ())
+    rec.emit(_LOADX, 0, (stationary.words(), stationary_scale.words(), (row, rows)))
+    words, acc, flags = _sum_flags(dst, accumulate)
+    rec.emit(_MATMULX, 0, (words, moving.words(), moving_scale.words(), (acc, 0, row, rows)), flags)
+    rec.weights = None
+    return done(rec, first, name)
+
+
+def identity(n, dtype):
+    """An identity matrix of n x n in SBUF, loaded once for each type."""
+    rec = record.active()
+    key = dtype.name
+    if key not in rec.identities or rec.loops:
+        host = np.zeros((128, 128), "u%d" % dtype.size)
+        one = {"float32": 0x3F800000, "tfloat32": 0x3F800000, "bfloat16": 0x3F80,
+               "float16": 0x3C00, "float8_e4m3": 0x38, "float8_e4m3fn": 0x38, "float8_e5m2": 0x3C,
+               "float8_e3m4": 0x30}.get(dtype.name, 1)
+        np.fill_diagonal(host, one)
+        pending, rec.pending = rec.pending, None
+        tile = new_tile((128, 128), dtype, name="identity_" + dtype.name)
+        insn.dma_copy(tile, insn.constant(host, dtype))
+        rec.pending = pending
+        if rec.loops:
+            return tile[0:n, 0:n]
+        rec.identities[key] = tile
+    return rec.identities[key][0:n, 0:n]
+
+
+# Integers move through the tensor engine as the floats of their width.
+_AS_FLOAT = {"int32": "float32", "uint32": "float32", "int16": "bfloat16", "uint16": "bfloat16"}
+
+
+def emit_transpose(dst, data):
+    """dst[F, P] = data[P, F] transposed by the tensor engine."""
+    rec = record.active()
+    name = _AS_FLOAT.get(data.dtype.name)
+    if name and rec.gen > 2:
+        data = data.view(name)
+        dst = dst.view(name) if dst.dtype.size == data.dtype.size else dst
+    moving = identity(data.shape[0], data.dtype)
+    emit_matmul(dst, data, moving, accumulate=False, transpose=1)
+
+
+def emit_transpose32(dst, data):
+    record.active().emit(_TRANSPOSE32, insn.VECTOR, (dst.words(), data.words()))
+
+
+def nc_transpose(dst=None, data=None, engine=c.engine.unknown, name=None, mask=None, dtype=None):
+    """dst[F, P] = data[P, F]: on tensor into PSUM, up to 128 x 128; on vector up to 32 x 32."""
+    if data.__class__ is not Tensor:
+        if data is not None and not hasattr(data, "as_tensor"):
+            engine, data = data, None
+        dst, data = (None, dst) if data is None else (dst, data)
+        data = need(data, "data", "nc_transpose")
+    parts, free = data.shape[0], data.free_size
+    small = parts <= 32 and free <= 32
+    if dst is None:
+        vector = engine is c.engine.vector
+        out = dtypes.find(dtype) if dtype is not None else data.dtype
+        if not vector and record.active().gen == 2:
+            out = dtypes.float32
+        return returned((free, parts), out, emit_transpose32 if vector else emit_transpose, (data,),
+                        SBUF if vector else PSUM, mask, "nc_transpose")
+    dst = need(dst, "dst", "nc_transpose")
+    e = engine_of(engine, "nc_transpose")
+    if e == -1:
+        e = insn.TENSOR if dst.memory == PSUM and (data.memory == SBUF or not small) else insn.VECTOR
+    rec = record.active()
+    first = rec.count
+    (emit_transpose if e == insn.TENSOR else emit_transpose32)(dst, data)
+    return done(rec, first, name)

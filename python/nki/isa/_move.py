@@ -1,0 +1,237 @@
+"""Data movement: DMA, copies, fills, transposes by DMA, shuffles, registers."""
+from soma import kernel as K
+from soma.index import whole
+from soma.register import Register, RegisterValue
+
+from . import constants as c
+from ._common import (KernelError, NotBuilt, Tensor, crop, done, engine_of, insn, masked, need,
+                      record, returned)
+
+_TRANSPOSE, _COMPUTE = insn.OP["dma_transpose"], insn.OP["dma_compute"]
+_MASK, _SHUFFLE = insn.OP["load_mask_register"], insn.OP["shuffle"]
+_DGE = {c.dge_mode.unknown: 0, c.dge_mode.none: K.STATIC, c.dge_mode.swdge: K.SWDGE,
+        c.dge_mode.hwdge: K.HWDGE, None: 0}
+
+
+def _priority(priority):
+    return 0 if priority is None else priority
+
+
+def _queue(rec, flags, engine):
+    """The queue of a hwdge transfer that names its engine, else -1: chosen."""
+    if engine in (None, c.engine.unknown, c.engine.dma):
+        return -1
+    if not flags & K.HWDGE:
+        raise KernelError("dma_copy: engine=%s is for dge_mode.hwdge" % engine.name)
+    key = ("queue", engine)
+    if key not in rec.named:
+        rec.named[key] = rec.builder.queue(2, engine_of(engine, "dma_copy"))
+    return rec.named[key]
+
+
+def dma_copy(dst=None, src=None, priority=None, oob_mode=c.oob_mode.error,
+             dge_mode=c.dge_mode.unknown, engine=c.engine.unknown, name=None, dst_rmw_op=None,
+             mask=None, dtype=None, unique_indices=True):
+    """dst = src by the DMA engines, cast through float32 where the types differ; dst_rmw_op=add adds.
+    dst and src have as many elements. Between HBM and SBUF, or within either."""
+    if dst.__class__ is not Tensor:
+        dst = need(dst, "dst", "dma_copy")
+    if src.__class__ is not Tensor:
+        src = need(src, "src", "dma_copy")
+    rec = record.active()
+    first = rec.count
+    flags = _DGE[dge_mode]
+    if mask is not None:
+        parts = crop(mask, "dma_copy", dst, src)
+        if parts is None:
+            return None
+        dst, src = parts
+    op = 0
+    if dst_rmw_op is not None:
+        from soma.ops import alu
+        op = alu(dst_rmw_op, "dst_rmw_op")
+    insn.dma_copy(dst, src, flags, int(oob_mode), _priority(priority), op,
+                  -1 if engine is c.engine.unknown else _queue(rec, flags, engine))
+    return done(rec, first, name)
+
+
+def dma_transpose(dst=None, src=None, axes=None, priority=None, dge_mode=c.dge_mode.unknown,
+                  oob_mode=c.oob_mode.error, name=None, mask=None, dtype=None):
+    """dst = src with its axes reversed, of four [3, 1, 2, 0]. Without dst a tile is returned."""
+    if src.__class__ is not Tensor:
+        dst, src, axes = None, need(dst if src is None or dst is not None else src, "src",
+                                    "dma_transpose"), axes if axes is not None else src
+    order = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}.get(src.ndim)
+    if order is None or (axes is not None and tuple(axes) != order):
+        raise KernelError("dma_transpose: axes %s of %d dimensions: there are (1, 0), (2, 1, 0) and "
+                          "(3, 1, 2, 0)" % (axes, src.ndim))
+    shape = tuple(src.shape[a] for a in order)
+
+    def emit(d, s):
+        if tuple(d.shape) != shape:
+            raise KernelError("dma_transpose: dst has shape %s; src %s transposed is %s"
+                              % (list(d.shape), list(s.shape), list(shape)))
+        record.active().emit(_TRANSPOSE, -1, (d.exact_words(), s.exact_words(),
+                                              (-1, int(oob_mode), _priority(priority))),
+                             _DGE[dge_mode])
+    if dst is None:
+        return returned(shape, src.dtype, emit, (src,), call="dma_transpose")
+    rec = record.active()
+    first = rec.count
+    emit(dst, src)
+    return done(rec, first, name)
+
+
+def dma_compute(dst, srcs, reduce_op=None, scales=None, unique_indices=True,
+                oob_mode=c.oob_mode.error, name=None):
+    """dst = srcs[0] op srcs[1] op ... in float32 by the DMA engines."""
+    from soma.ops import alu, is_op
+    if isinstance(reduce_op, (list, tuple)) or (is_op(scales) and not is_op(reduce_op)):
+        reduce_op, scales = scales, reduce_op  # the order before NKI 0.3
+    rec = record.active()
+    first = rec.count
+    op = alu(reduce_op if reduce_op is not None else "add", "reduce_op")
+    if not unique_indices and any(t.has("gather") for t in [dst] + list(srcs)):
+        raise NotBuilt("dma_compute with unique_indices=False: the machine's descriptors need unique "
+                       "indices")
+    if scales is not None and any(float(s) != 1.0 for s in scales):
+        raise KernelError("dma_compute: scales %s: each must be 1.0" % (list(scales),))
+    words = (len(srcs),)
+    for s in srcs:
+        words += need(s, "a source", "dma_compute").words()
+    dst.storage.written = True
+    rec.emit(_COMPUTE, -1, (dst.words(), words, (op, 0, -1, int(oob_mode), 0)))
+    return done(rec, first, name)
+
+
+def tensor_copy(dst=None, src=None, engine=c.engine.unknown, name=None, mask=None, dtype=None):
+    """dst = src between tiles in SBUF and PSUM."""
+    if src.__class__ is not Tensor:
+        if src is not None and not hasattr(src, "as_tensor"):
+            engine, src = src, None
+        dst, src = (None, need(dst, "src", "tensor_copy")) if src is None else \
+            (dst, need(src, "src", "tensor_copy"))
+    e = -1 if engine is c.engine.unknown else engine_of(engine, "tensor_copy")
+    if dst is None:
+        return returned(src.shape, src.dtype if dtype is None else _type(dtype),
+                        lambda d, s: insn.tensor_copy(d, s, e), (src,), mask=mask,
+                        call="tensor_copy")
+    rec = record.active()
+    first = rec.count
+    masked(mask, "tensor_copy", lambda d, s: insn.tensor_copy(d, s, e))(
+        need(dst, "dst", "tensor_copy"), src)
+    return done(rec, first, name)
+
+
+def _type(dtype):
+    from soma.dtypes import find
+    return find(dtype)
+
+
+def memset(dst=None, value=None, engine=c.engine.unknown, name=None, shape=None, dtype=None,
+           mask=None):
+    """Fills a tile with a number. The old style memset(shape, value, dtype) returns one."""
+    if shape is not None or isinstance(dst, (tuple, list)):
+        shape = dst if shape is None else shape
+        if dtype is None:
+            dtype, engine = engine, c.engine.unknown
+        e = engine_of(engine, "memset")
+        return returned(shape, _type(dtype), lambda d: insn.memset(d, value, e), (), mask=mask,
+                        call="memset")
+    dst = need(dst, "dst", "memset")
+    rec = record.active()
+    first = rec.count
+    e = -1 if engine is c.engine.unknown else engine_of(engine, "memset")
+    masked(mask, "memset", lambda d: insn.memset(d, value, e))(dst)
+    return done(rec, first, name)
+
+
+def nc_stream_shuffle(dst=None, src=None, shuffle_mask=None, name=None, mask=None, dtype=None):
+    """dst[i] = src[shuffle_mask[i]] within 32 partitions; 255 leaves dst[i]."""
+    rec = record.active()
+    first = rec.count
+    entries = tuple(whole(x) for x in shuffle_mask)
+    rec.emit(_MASK, insn.VECTOR, ((len(entries),) + entries,))
+    rec.emit(_SHUFFLE, insn.VECTOR, (need(dst, "dst", "nc_stream_shuffle").words(),
+                                     need(src, "src", "nc_stream_shuffle").words()))
+    return done(rec, first, name)
+
+
+def register_alloc(x=None):
+    """A new register, holding x when that is given."""
+    r = Register()
+    r.number()
+    if x is not None:
+        if x.__class__ is Tensor:
+            register_load(r, x)
+        else:
+            register_move(r, x)
+    return r
+
+
+def _writable(dst, call):
+    if not isinstance(dst, Register):
+        raise KernelError("%s: dst is %r, not a register" % (call, dst))
+    if dst.frozen:
+        raise AssertionError("%s: the register of a loop counts its rounds: it cannot be written"
+                             % call)
+    return dst.number()
+
+
+def register_move(dst, src):
+    """dst = a whole number or another register."""
+    rec = record.active()
+    if isinstance(src, float) or not isinstance(src, (RegisterValue, int)):
+        src = whole(src)
+    rec.emit(insn.OP["mov"], -1, ((_writable(dst, "register_move"),),
+                                  insn.integer(src, "register_move: src")))
+
+
+def register_load(dst, src):
+    """dst = the one element of src, in HBM or SBUF."""
+    src = need(src, "src", "register_load")
+    record.active().emit(insn.OP["tensor_load"], -1, ((_writable(dst, "register_load"),), src.words()))
+
+
+def register_store(dst, src):
+    """The one element of dst = a register or a whole number."""
+    rec = record.active()
+    dst = need(dst, "dst", "register_store")
+    if not isinstance(src, RegisterValue):
+        r = register_alloc(src)
+    else:
+        r = src
+    dst.storage.written = True
+    rec.emit(insn.OP["tensor_store"], -1, (dst.words(), (insn.plain_register(r),)))
+
+
+def tensor_copy_dynamic_src(*args, **kwargs):
+    """Removed from NKI 0.4."""
+    raise NotBuilt("nisa.tensor_copy_dynamic_src was removed in NKI 0.4: take nisa.tensor_copy with "
+                   ".ap(scalar_offset=...)")
+
+
+def tensor_copy_dynamic_dst(*args, **kwargs):
+    """Removed from NKI 0.4."""
+    raise NotBuilt("nisa.tensor_copy_dynamic_dst was removed in NKI 0.4: take nisa.tensor_copy with "
+                   ".ap(scalar_offset=...)")
+
+
+def _across_cores(name):
+    rec = record.active()
+    if rec.cores > 1:
+        raise NotBuilt("nisa.%s between the cores of a logical core is not built; with LNC=1 kernels "
+                       "run" % name)
+    raise KernelError("nisa.%s needs the two cores of LNC=2: this launch has one" % name)
+
+
+def sendrecv(src=None, dst=None, send_to_rank=None, recv_from_rank=None, pipe_id=None,
+             dma_engine=c.dma_engine.dma, name=None):
+    """Between the cores of LNC=2: refused."""
+    _across_cores("sendrecv")
+
+
+def core_barrier(data=None, cores=None, engine=c.engine.gpsimd, name=None):
+    """Does nothing on one core; between the cores of LNC=2 it is refused."""
+    if record.active().cores > 1:
+        _across_cores("core_barrier")

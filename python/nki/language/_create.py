@@ -1,0 +1,172 @@
+"""Creating tensors: memory, constants, filled tiles."""
+import itertools
+
+import numpy as np
+
+from soma import insn, record
+from soma import lib as L
+from soma.blocks import Blocks, ParDim
+from soma.dtypes import find, float32, uint8
+from soma.errors import KernelError
+from soma.index import whole
+from soma.record import ZeroState
+from soma.tensor import HBM, PSUM, Storage, Tensor
+from soma.views import dense
+
+from ..isa._common import need, new_tile
+from ..isa._matmul import identity
+from ._types import memory_of, region, sbuf, shared_hbm
+
+
+def par_dim(n):
+    """Marks the partition dimension of a shape; dimensions before it make buffers of their own."""
+    return ParDim(n)
+
+
+def _sizes(shape):
+    shape = shape if isinstance(shape, (tuple, list)) else (shape,)
+    out = []
+    for n in shape:
+        k = whole(n)
+        if k is None or k < 1:
+            raise KernelError("shape %s: sizes are whole numbers from 1" % (list(shape),))
+        out.append(k)
+    return out
+
+
+def ndarray(shape, dtype=float32, buffer=None, name="", address=None, **other):
+    """Memory of a shape and type, not initialised: in SBUF (the default), PSUM or HBM. address is
+    (start partition, byte offset)."""
+    rec = record.active()
+    buffer = other.pop("memory", buffer) if buffer is None else buffer
+    buffer = sbuf if buffer is None else buffer
+    dtype = find(dtype)
+    allocator = buffer if hasattr(buffer, "place") else None
+    where = allocator.region if allocator else region(buffer)
+    memory = memory_of(where)
+    sizes = _sizes(shape)
+    file, line = rec.where()
+    name = name or rec.variable((file, line))
+    if memory == HBM:
+        return _in_hbm(rec, sizes, dtype, where, name, (file, line))
+    lead = next((i for i, n in enumerate(shape if isinstance(shape, (tuple, list)) else (shape,))
+                 if isinstance(n, ParDim)), 0)
+    inner = sizes[lead:]
+    if len(inner) == 1:
+        inner.append(1)
+    if inner[0] > 128:
+        raise KernelError("%s in %s with %d partitions: there are 128; dimension 0, or the one marked "
+                          "by par_dim, is the partitions" % (list(sizes), where.name, inner[0]))
+
+    def tile(index):
+        s = Storage(memory, dtype, tuple(inner), name, where)
+        s.file, s.line = file, line
+        if allocator:
+            s.place = allocator.place(index, inner[0], s.free * dtype.size)
+        elif address is not None:
+            s.place = tuple(whole(x) for x in address)
+        return Tensor(rec.number(s), dtype, s.shape, (1,) + dense(s.shape)[1:])
+    if not lead:
+        return tile(())
+    tiles = {i: tile(i) for i in itertools.product(*map(range, sizes[:lead]))}
+    return Blocks(sizes[:lead], inner, dtype, where, tiles, name)
+
+
+def _in_hbm(rec, sizes, dtype, where, name, place):
+    """A tensor in HBM. The shared ones of later programs of a grid are those of the first."""
+    if where is shared_hbm and rec.program_index:
+        at, rec.shared_at = rec.shared_at, rec.shared_at + 1
+        if at >= len(rec.shared) or rec.shared[at].shape != tuple(sizes) or \
+                rec.shared[at].dtype is not dtype:
+            raise KernelError("program %s makes another %d. tensor in shared_hbm than the first "
+                              "program" % (rec.program, at + 1))
+        s = rec.shared[at]
+        return Tensor(s, dtype, s.shape, dense(s.shape))
+    s = Storage(HBM, dtype, tuple(sizes), name or "tensor", where)
+    s.role = L.ROLE_OUTPUT
+    s.file, s.line = place
+    if where is shared_hbm:
+        rec.shared.append(s)
+    return Tensor(rec.number(s), dtype, s.shape, dense(s.shape))
+
+
+def _tiles(t):
+    return t.all() if isinstance(t, Blocks) else [t]
+
+
+def full(shape, fill_value, dtype=float32, buffer=None, name="", **other):
+    """ndarray() filled with a number."""
+    other.pop("lazy_initialization", None)
+    t = ndarray(shape, dtype, buffer, name, **other)
+    for tile in _tiles(t):
+        if tile.memory == PSUM and fill_value == 0:
+            tile.storage.zero = ZeroState(tile.storage)
+        else:
+            insn.assign(tile, fill_value)
+    return t
+
+
+def zeros(shape, dtype=float32, buffer=None, name="", **other):
+    """ndarray() filled with zeros."""
+    return full(shape, 0, dtype, buffer, name, **other)
+
+
+def ones(shape, dtype=float32, buffer=None, name="", **other):
+    """ndarray() filled with ones."""
+    return full(shape, 1, dtype, buffer, name, **other)
+
+
+def empty_like(x, dtype=None, buffer=None, name=""):
+    """ndarray() of x's shape and type."""
+    return ndarray(x.shape, x.dtype if dtype is None else dtype,
+                   x.buffer if buffer is None else buffer, name)
+
+
+def zeros_like(x, dtype=None, buffer=None, name=""):
+    """zeros() of x's shape and type."""
+    return zeros(x.shape, x.dtype if dtype is None else dtype,
+                 x.buffer if buffer is None else buffer, name)
+
+
+def shared_constant(constant, dtype=None):
+    """A constant in HBM: an array, or the path of a .npy file; dtype converts it."""
+    from soma import arrays
+    data = np.load(constant) if isinstance(constant, str) else constant
+    if dtype is not None:
+        t = find(dtype)
+        data = arrays.array(np.asarray(data).astype(np.float32) if t.float else data, t)
+    data, t = arrays.host_array(data)
+    tensor = insn.constant(data, t)
+    tensor.storage.buffer = shared_hbm
+    return tensor
+
+
+def shared_identity_matrix(n, dtype=uint8, dst=None):
+    """An identity matrix of n x n in SBUF; equal ones are one."""
+    if dst is not None:
+        insn.tensor_copy(need(dst, "dst", "shared_identity_matrix"), identity(n, find(dtype)))
+        return dst
+    return identity(n, find(dtype))
+
+
+def rand(shape, dtype=float32, buffer=None, name="", **other):
+    """ndarray() with random numbers in [0, 1)."""
+    from ..isa._elementwise import emit_ts
+    t = ndarray(shape, dtype, buffer, name, **other)
+    for tile in _tiles(t):
+        if record.active().gen >= 4:
+            record.active().emit(insn.OP["rand2"], insn.VECTOR, (
+                tile.words(), insn.number(0.0), insn.number(1.0)))
+            continue
+        bits = new_tile((tile.shape[0], tile.free_size), find("uint32"))
+        record.active().emit(insn.OP["rng"], insn.VECTOR, (bits.words(),))
+        emit_ts(bits, bits, insn.ALU["logical_shift_right"], 8, engine=insn.VECTOR)
+        emit_ts(tile, bits, insn.ALU["mult"], 2.0 ** -24, engine=insn.VECTOR)
+    return t
+
+
+def random_seed(seed):
+    """Sets the generator from a seed of one element (a number is put into a tile)."""
+    if seed.__class__ is not Tensor:
+        seed = full((1, 1), int(seed), find("int32"))
+    record.active().emit(insn.OP["set_rng_seed"], insn.VECTOR, (seed.words(),))

@@ -1,0 +1,165 @@
+"""Loops, programs of a grid, order."""
+from soma import record
+from soma.errors import KernelError
+from soma.index import whole
+from soma.register import Register, RegisterValue
+
+
+def affine_range(start, stop=None, step=1, **other):
+    """range(): the loop is unrolled."""
+    return range(*_bounds(start, stop, step))
+
+
+def sequential_range(start, stop=None, step=1, **other):
+    """range(): the loop is unrolled."""
+    return range(*_bounds(start, stop, step))
+
+
+def static_range(start, stop=None, step=1, **other):
+    """range(): the loop is unrolled."""
+    return range(*_bounds(start, stop, step))
+
+
+def _bounds(start, stop, step):
+    start, stop = (0, start) if stop is None else (start, stop)
+    found = [whole(x) for x in (start, stop, step)]
+    if None in found:
+        raise KernelError("range(%s, %s, %s): bounds are whole numbers; nl.dynamic_range takes "
+                          "registers" % (start, stop, step))
+    return found
+
+
+def _bound(x):
+    from soma.insn import plain_register
+    if isinstance(x, RegisterValue):
+        return ("register", plain_register(x))
+    k = whole(x)
+    if k is None:
+        raise KernelError("the bound of a loop is %r: a whole number or a register" % (x,))
+    return ("value", k)
+
+
+def _begin(start, stop, step):
+    rec = record.active()
+    rec.flush()
+    k = whole(step)
+    if k is None or k < 1:
+        raise KernelError("step %r of a loop at run time: a whole number from 1" % (step,))
+    file, line = rec.where()
+    r = Register(rec.builder.loop(_bound(start), _bound(stop), k, file, line), frozen=True)
+    rec.begin_loop()
+    return rec, r
+
+
+def dynamic_range(start, stop=None, step=1):
+    """A loop at run time: its body is recorded once, with a register that counts."""
+    start, stop = (0, start) if stop is None else (start, stop)
+    rec, r = _begin(start, stop, step)
+    yield r
+    rec.end_loop()
+
+
+def fori_loop(lower, upper, body_fun, step=1):
+    """body_fun(i) at run time for each i from lower to below upper."""
+    rec, r = _begin(lower, upper, step)
+    body_fun(r)
+    rec.end_loop()
+
+
+def while_loop(init, body_fun):
+    """r = body_fun(r) at run time as long as the register r is not 0."""
+    rec = record.active()
+    rec.flush()
+    from ..isa._move import register_alloc, register_move
+    condition = register_alloc()
+    register_move(condition, init)
+    file, line = rec.where()
+    rec.builder.while_(condition.number(), file, line)
+    rec.begin_loop()
+    given = register_alloc()
+    register_move(given, condition)
+    result = body_fun(given)
+    if not isinstance(result, RegisterValue):
+        raise KernelError("while_loop: body_fun gives %r; it gives the register of the next condition"
+                          % (result,))
+    register_move(condition, result)
+    rec.end_loop()
+
+
+class nc:
+    """A number of cores in a grid: nl.nc(2), nl.nc(2) * 4."""
+
+    def __init__(self, n):
+        self.n = int(n)
+
+    def __mul__(self, other):
+        return spmd_dim(self, other)
+
+    def __rmul__(self, other):
+        return spmd_dim(other, self)
+
+    def __int__(self):
+        return self.n
+
+    __index__ = __int__
+
+
+class spmd_dim:
+    """A dimension of a grid in parts, some of them cores: as many programs as the product."""
+
+    def __init__(self, *parts):
+        self.n = 1
+        for p in parts:
+            self.n *= p.n if isinstance(p, (nc, spmd_dim)) else int(p)
+
+    def __mul__(self, other):
+        return spmd_dim(self, other)
+
+    __rmul__ = __mul__
+
+    def __int__(self):
+        return self.n
+
+    __index__ = __int__
+
+
+def program_id(axis=0):
+    """Number of this program along an axis of the grid."""
+    grid = record.active()
+    if axis >= max(len(grid.grid), 1):
+        raise KernelError("program_id(%d) of a grid of %d dimensions" % (axis, len(grid.grid)))
+    return grid.program[axis] if grid.program else 0
+
+
+def num_programs(axes=None):
+    """Programs along an axis or several; of the whole grid without."""
+    grid = record.active().grid
+    axes = range(len(grid)) if axes is None else (axes,) if isinstance(axes, int) else axes
+    n = 1
+    for a in axes:
+        n *= grid[a] if a < len(grid) else 1
+    return n
+
+
+def program_ndim():
+    """Dimensions of the grid, 0 without one."""
+    return len(record.active().grid)
+
+
+class no_reorder:
+    """`with nl.no_reorder():` keeps what is in it in the order of the program."""
+
+    def __enter__(self):
+        rec = record.active()
+        rec.flush()
+        rec.ordered = 1
+        return self
+
+    def __exit__(self, *error):
+        rec = record.active()
+        if error[0] is None:
+            rec.flush()
+        rec.ordered = 0
+
+    def __call__(self, function=None):
+        return function

@@ -1,0 +1,246 @@
+"""Moving tiles: load, store, copies, transposes, matmul, broadcasts, gathers."""
+from soma import insn, record
+from soma.dtypes import find, float32
+from soma.errors import KernelError, NotBuilt
+from soma.index import Index
+from soma.tensor import PSUM, Tensor, mask_ranges
+
+from ..isa._common import masked, need, new_tile, returned
+from ..isa._gpsimd import emit_n_gather
+from ..isa._matmul import emit_matmul, emit_transpose
+
+_MASK, _SHUFFLE = insn.OP["load_mask_register"], insn.OP["shuffle"]
+
+
+def _tile_shape(shape):
+    return tuple(shape) if len(shape) > 1 else tuple(shape) + (1,)
+
+
+def load(src, dtype=None, mask=None, **other):
+    """A tile in SBUF with the values of a tensor in HBM."""
+    src = need(src, "src", "nl.load")
+    t = src.dtype if dtype is None else find(dtype)
+    if src.memory:
+        return returned(src.shape, t, lambda d, s: insn.tensor_copy(d, s), (src,), mask=mask,
+                        call="nl.load")
+    skip = 1 if src.has("gather") and mask is not None else 0
+    shape = _tile_shape(src.shape)
+    if shape[0] > 128:
+        raise KernelError("nl.load of %s: the first dimension becomes partitions, of which there are "
+                          "128" % list(src.shape))
+    return returned(shape, t, lambda d, s: insn.dma_copy(d, s, oob=skip), (src,), mask=mask,
+                    call="nl.load")
+
+
+def store(dst, value, mask=None, **other):
+    """Writes a tile or a number to a tensor in HBM."""
+    dst = need(dst, "dst", "nl.store")
+    if not isinstance(value, Tensor) and not hasattr(value, "as_tensor"):
+        return insn.assign(dst if mask is None else dst.cropped(mask_ranges(mask)[0]), value)
+    value = need(value, "value", "nl.store")
+    shape = _tile_shape(dst.shape)
+    if value.shape != shape and value.size != dst.size:
+        value = value.broadcast_steps(shape)
+
+    def emit(d, v):
+        insn.dma_copy(d, insn.in_sbuf(v) if v.memory == PSUM else v)
+    if mask is not None and _crosses(mask):
+        _store_selected(dst, value, mask)
+        return None
+    masked(mask, "nl.store", emit)(dst, value)
+    return None
+
+
+def _crosses(mask):
+    return bool(mask_ranges(mask)[1])
+
+
+def _store_selected(dst, value, mask):
+    """A mask over several axes: the old values stay where it does not hold."""
+    ranges, rest, empty = mask_ranges(mask)
+    if empty:
+        return
+    d, v = dst.cropped(ranges), value.cropped(ranges)
+    old = new_tile(d.shape, d.dtype)
+    insn.dma_copy(old, d)
+    keep = mask_tile(rest, ranges, d.shape)
+    if v.dtype is not old.dtype or v.memory == PSUM:
+        same = new_tile(d.shape, d.dtype)
+        insn.tensor_copy(same, v)
+        v = same
+    from ..isa._elementwise import emit_predicated
+    emit_predicated(old, v, keep)
+    insn.dma_copy(d, old)
+
+
+def mask_tile(terms, ranges, shape):
+    """A uint8 tile that is 1 where all terms hold, over axes cut to ranges."""
+    from ..isa._gpsimd import _affine, emit_affine
+    ones = new_tile(shape, find("uint8"))
+    insn.memset(ones, 1)
+    for t in terms:
+        const = t.const + sum(t.coef[a] * lo for a, (lo, _) in ranges.items())
+        moved = Index(list(t.coef), list(t.size), const, t.text)
+        emit_affine(ones, ones, 0.0, *_affine(moved, shape), insn.ALU["is_ge"])
+    return ones
+
+
+def atomic_rmw(dst, value, op, mask=None, **other):
+    """dst = dst op value in HBM; op is add."""
+    from soma.ops import alu
+    code = alu(op)
+    masked(mask, "nl.atomic_rmw", lambda d, v: insn.dma_copy(d, v, op=code))(dst, value)
+
+
+def copy(x, dtype=None, mask=None, **other):
+    """A copy of a tile in SBUF."""
+    x = need(x, "x", "nl.copy")
+    return returned(x.shape, x.dtype if dtype is None else find(dtype),
+                    lambda d, s: insn.tensor_copy(d, s), (x,), mask=mask, call="nl.copy")
+
+
+static_cast = copy
+
+
+def spread(x, parts):
+    """A tile whose `parts` partitions all hold the one of x: shuffles within each 32."""
+    rec = record.active()
+    source = insn.in_sbuf(x)
+    if source.part % 32:
+        moved = insn.tile(1, source.free_size, source.dtype)
+        insn.dma_copy(moved, source)
+        source = moved
+    wide = insn.tile(parts, x.free_size, x.dtype)
+    flat = source.like((1, source.free_size), (1, 1)) if source.is_contiguous() else source
+    rec.emit(_MASK, insn.VECTOR, ((32,) + (0,) * 32,))
+    for at in range(0, parts, 32):
+        rec.emit(_SHUFFLE, insn.VECTOR, (wide[at:min(at + 32, parts)].words(), flat.words()))
+    return wide.reshape((parts,) + tuple(x.shape[1:]))
+
+
+def aligned(x, shape):
+    """x over a broadcast shape; partitions are copied, free dimensions repeated by steps."""
+    if x.shape == tuple(shape):
+        return x
+    if len(x.shape) < len(shape):
+        x = x.like((x.shape[0],) + (1,) * (len(shape) - len(x.shape)) + tuple(x.shape[1:]),
+                   (x.steps[0],) + (0,) * (len(shape) - len(x.shape)) + tuple(x.steps[1:]))
+    if x.shape[0] == 1 and shape[0] > 1:
+        x = spread(x, shape[0])
+    return x.broadcast_steps(shape)
+
+
+def broadcast_to(x, shape=None, dtype=None, mask=None, **other):
+    """x repeated to a larger shape of as many dimensions; repeated partitions are copied."""
+    if isinstance(x, Index):
+        return x.broadcast_to(shape)
+    x = need(x, "x", "nl.broadcast_to")
+    shape = tuple(insn.whole(n) for n in shape)
+    t = x.dtype if dtype is None else find(dtype)
+    if x.shape == shape and t is x.dtype:
+        return x
+    if x.shape[0] == shape[0] and t is x.dtype:
+        return x.broadcast_steps(shape)
+
+    def emit(d, s):
+        insn.tensor_copy(d, aligned(s, shape))
+    if x.shape[0] == shape[0] or t is not x.dtype:
+        return returned(shape, t, emit, (x,), call="nl.broadcast_to")
+    return aligned(x, shape)
+
+
+def expand_dims(x, axis):
+    """x with a dimension of size 1 more."""
+    return x.expand_dims(axis) if isinstance(x, Index) else x.expand_dim(axis)
+
+
+def transpose(x, dtype=None, mask=None, **other):
+    """A tile of two dimensions with partitions and free dimension swapped."""
+    x = need(x, "x", "nl.transpose")
+    t = x.dtype if dtype is None else find(dtype)
+
+    def emit(d, s):
+        psum_type = float32 if record.active().gen == 2 else s.dtype
+        turned = insn.tile(s.free_size, s.shape[0], psum_type, PSUM)
+        emit_transpose(turned, insn.in_sbuf(s))
+        insn.tensor_copy(d, turned)
+    return returned((x.free_size, x.shape[0]), t, emit, (x,), call="nl.transpose")
+
+
+def matmul(x, y, transpose_x=False, mask=None, **other):
+    """x @ y, or x.T @ y: a tile in PSUM."""
+    x, y = need(x, "x", "nl.matmul"), need(y, "y", "nl.matmul")
+    rows = x.free_size if transpose_x else x.shape[0]
+
+    def emit(d, a, b, add=False):
+        a, b = insn.in_sbuf(a), insn.in_sbuf(b)
+        if not transpose_x:
+            turned = insn.tile(a.free_size, a.shape[0],
+                               float32 if record.active().gen == 2 else a.dtype, PSUM)
+            emit_transpose(turned, a)
+            a = insn.tile(turned.shape[0], turned.free_size, a.dtype)
+            insn.tensor_copy(a, turned)
+        emit_matmul(d, a, b, None if add else False)
+    return returned((rows,) + tuple(y.shape[1:]), float32, emit, (x, y), PSUM, call="nl.matmul",
+                    matmul=True)
+
+
+def load_transpose2d(src, dtype=None, mask=None, **other):
+    """A tile with the transpose of a tensor of two dimensions in HBM."""
+    src = need(src, "src", "nl.load_transpose2d")
+    n, m = src.shape
+    t = src.dtype if dtype is None else find(dtype)
+
+    def emit(d, s):
+        if record.active().gen > 2 and t is s.dtype and t.size in (2, 4) and mask is None:
+            record.active().emit(insn.OP["dma_transpose"], -1,
+                                 (d.exact_words(), s.exact_words(), (-1, 0, 0)))
+        else:
+            insn.dma_copy(d, s.permute((1, 0)))
+    return returned((m, n), t, emit, (src,), mask=mask, call="nl.load_transpose2d")
+
+
+def gather_flattened(data, indices, axis=0, dtype=None, mask=None, **other):
+    """data[p, indices[p, i]] over flattened rows."""
+    data, indices = need(data, "data", "nl.gather_flattened"), need(indices, "indices",
+                                                                   "nl.gather_flattened")
+
+    def emit(d, s, i):
+        if i.dtype is not find("uint32"):
+            whole_indices = new_tile(i.shape, find("uint32"))
+            insn.tensor_copy(whole_indices, i)
+            i = whole_indices
+        emit_n_gather(d, insn.in_sbuf(s), insn.in_sbuf(i))
+    return returned(indices.shape, data.dtype, emit, (data, indices), call="nl.gather_flattened")
+
+
+def device_print(print_prefix, tensor=None, *others, mask=None, **other):
+    """Prints a tensor with a prefix when the kernel runs."""
+    text = print_prefix.encode()
+    x = need(tensor, "tensor", "nl.device_print")
+    if x.memory == PSUM:
+        x = insn.in_sbuf(x)
+    record.active().emit(insn.OP["device_print"], -1, ((len(text),) + tuple(text), x.words(), (0,)))
+
+
+class LoopReduce:
+    """What nl.loop_reduce gives: `x[...] = it` writes x in the first round and folds in later ones."""
+
+    def __init__(self, x, op, first, dtype):
+        self.x, self.op, self.first, self.dtype = x, op, first, dtype
+
+    def assign_to(self, view):
+        if self.first:
+            view[...] = self.x
+            return
+        from ._math import binary_into
+        binary_into(view, self.op, view, self.x)
+
+
+def loop_reduce(x, op, loop_indices, dtype=None, name=None, mask=None, **other):
+    """The reduction of x over the rounds of loops; assign it to a part of a tile."""
+    if any(insn.whole(i) is None for i in loop_indices):
+        raise NotBuilt("nl.loop_reduce over a loop at run time")
+    return LoopReduce(x, op, all(int(i) == 0 for i in loop_indices), dtype)
+
+

@@ -1,0 +1,81 @@
+"""Operators of tiles: `a + b` is nl.add(a, b), and so on. Importing this gives them to Tensor."""
+from soma import insn, record
+from soma.index import Index
+from soma.tensor import Tensor
+
+from . import _math as m
+
+
+def _operator(function):
+    def forward(self, other):
+        return NotImplemented if isinstance(other, Index) else function(self, other)
+
+    def backward(self, other):
+        return function(other, self)
+    return forward, backward
+
+
+def _in_place(function):
+    """`a += b` writes a. In PSUM it adds a matmul to a sum."""
+    def method(self, other):
+        rec = record.active()
+        if function is m.add and other.__class__ is Tensor and rec.fold(other, self):
+            return self
+        if self.memory == 0:
+            result = function(load_of(self), other)
+            insn.assign(self, result)
+            return self
+        pending = function(self, other).pending
+        rec.pending = None
+        rec._into(pending, self)
+        return self
+    return method
+
+
+def load_of(t):
+    from ._memory import load
+    return load(t)
+
+
+_TABLE = {"add": m.add, "sub": m.subtract, "mul": m.multiply, "truediv": m.divide, "pow": m.power,
+          "and": m.bitwise_and, "or": m.bitwise_or, "xor": m.bitwise_xor, "lshift": m.left_shift,
+          "rshift": m.right_shift, "mod": m.mod}
+for _name, _function in _TABLE.items():
+    _forward, _backward = _operator(_function)
+    setattr(Tensor, "__%s__" % _name, _forward)
+    setattr(Tensor, "__r%s__" % _name, _backward)
+    setattr(Tensor, "__i%s__" % _name, _in_place(_function))
+for _name, _function in {"lt": m.less, "le": m.less_equal, "gt": m.greater, "ge": m.greater_equal,
+                         "eq": m.equal, "ne": m.not_equal}.items():
+    setattr(Tensor, "__%s__" % _name, _operator(_function)[0])
+Tensor.__neg__ = lambda self: m.negative(self)
+Tensor.__invert__ = lambda self: m.invert(self)
+Tensor.__abs__ = lambda self: m.abs(self)
+
+
+def _matmul(self, other):
+    from ._memory import matmul
+    return matmul(self, other)
+
+
+Tensor.__matmul__ = _matmul
+
+
+def _broadcast_to(self, *shape, **other):
+    """As nl.broadcast_to."""
+    from ._memory import broadcast_to
+    shape = other.get("shape", shape[0] if len(shape) == 1 and
+                      isinstance(shape[0], (tuple, list)) else shape)
+    return broadcast_to(self, shape)
+
+
+def _astype(self, dtype):
+    """A copy of another type."""
+    from ._memory import copy
+    return copy(self, dtype=dtype)
+
+
+Tensor.broadcast_to = _broadcast_to
+Tensor.astype = _astype
+Tensor.expand_dims = lambda self, axis: self.expand_dim(axis)
+Tensor.ptr = property(lambda self: self)

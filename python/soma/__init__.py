@@ -1,0 +1,18 @@
+"""Soma from Python: emulated AWS NeuronCores over libsoma.
+
+    import soma
+    run = soma.run(open("prog.s").read(), {"x": x}, checks="all")
+    print(run.out["y"], run.stats.time_ns, run.findings)
+
+Kernels written for NKI run with `soma-nki script.py`; see README.md beside this package.
+"""
+from .arrays import RawArray, array, from_bits
+from .dtypes import DType
+from .errors import (DeadlockError, KernelError, LibraryNotFound, NotBuilt, SomaError, SomaFault)
+from .lib import lib as _lib
+from .machine import CHECKS, Finding, Machine, Program, Run, RunStats, run
+
+__version__ = _lib.soma_version().decode()
+__all__ = ["CHECKS", "DType", "DeadlockError", "Finding", "KernelError", "LibraryNotFound",
+           "Machine", "NotBuilt", "Program", "RawArray", "Run", "RunStats", "SomaError",
+           "SomaFault", "array", "from_bits", "run"]

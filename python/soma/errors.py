@@ -1,0 +1,40 @@
+"""The errors that this package raises.
+
+Every one says what is wrong, which rule it breaks and with which values; where the place in a kernel
+is known the message begins with `file:line: `.
+"""
+
+
+class SomaError(RuntimeError):
+    """An error of libsoma. `status` is the number of soma_status, `report` the full text."""
+
+    def __init__(self, text, status=0, report=None):
+        super().__init__(text)
+        self.status = status
+        self.report = report or text
+
+
+class KernelError(SomaError, ValueError):
+    """A kernel breaks a rule of the machine or of the language. `file` and `line` are its place."""
+
+    def __init__(self, text, file=None, line=0, status=0, report=None):
+        where = "%s:%d: " % (file, line) if file else ""
+        super().__init__(where + text, status, report)
+        self.file, self.line, self.text = file, line, text
+
+
+class SomaFault(SomaError, IndexError):
+    """A run that faulted, such as by an index out of bounds. Also an IndexError, as the vendor's
+    simulator raises."""
+
+
+class NotBuilt(KernelError, NotImplementedError):
+    """Part of the API that is not there; the text says what there is instead."""
+
+
+class DeadlockError(SomaError):
+    """A run in which no engine can go on."""
+
+
+class LibraryNotFound(ImportError):
+    """libsoma.so was not found; the text has the places that were tried."""

@@ -1,0 +1,365 @@
+"""Index and mask objects: affine expressions over the axes of a tile.
+
+    i_p, i_f = mgrid[0:128, 0:512]        # or arange(128)[:, None], arange(512)[None, :]
+    x[i_p, 2 * i_f + 1]                   # an access pattern
+    mask = (i_p < 100) & (i_f <= i_p)     # bounds of one axis, and of two
+
+An Index has one coefficient for each axis of the result, the sizes of these axes, and a constant. What
+is not affine is refused with the expression.
+"""
+import dis
+import sys
+
+from .errors import KernelError
+
+
+class Index:
+    """const + sum over axes of coef[a] * (0 .. size[a] - 1); axes count from 0 to ndim - 1."""
+
+    __slots__ = ("coef", "size", "const", "text")
+    __array_ufunc__ = None  # NumPy's scalars leave operators to an index
+
+    def __init__(self, coef, size, const, text):
+        self.coef, self.size, self.const, self.text = coef, size, const, text
+
+    ndim = property(lambda self: len(self.size))
+    shape = property(lambda self: tuple(self.size))
+
+    def __repr__(self):
+        return self.text
+
+    def bounds(self):
+        """Least and greatest value."""
+        low = high = self.const
+        for c, n in zip(self.coef, self.size):
+            if c > 0:
+                high += c * (n - 1)
+            else:
+                low += c * (n - 1)
+        return low, high
+
+    def __getitem__(self, key):
+        key = key if isinstance(key, tuple) else (key,)
+        coef, size, axis = [], [], 0
+        if Ellipsis in key:
+            at = key.index(Ellipsis)
+            missing = self.ndim - sum(k is not None for k in key) + 1
+            key = key[:at] + (slice(None),) * missing + key[at + 1:]
+        for k in key:
+            if k is None:
+                coef.append(0)
+                size.append(1)
+            elif isinstance(k, slice) and k == slice(None) and axis < self.ndim:
+                coef.append(self.coef[axis])
+                size.append(self.size[axis])
+                axis += 1
+            else:
+                raise KernelError("an index takes `:` and None, not %r" % (k,))
+        coef += self.coef[axis:]
+        size += self.size[axis:]
+        return Index(coef, size, self.const, self.text)
+
+    def expand_dims(self, axis):
+        """The index with an axis of size 1 more, as nl.expand_dims has it."""
+        axis = axis + self.ndim + 1 if axis < 0 else axis
+        return Index(self.coef[:axis] + [0] + self.coef[axis:],
+                     self.size[:axis] + [1] + self.size[axis:], self.const, self.text)
+
+    def broadcast_to(self, shape=None, **other):
+        """The index over axes of these sizes."""
+        size = list(other.get("shape", shape))
+        return self + Index([0] * len(size), size, 0, "0")
+
+    def _combine(self, other, sign, text):
+        a, b = self, other
+        n = max(a.ndim, b.ndim)
+        ca, sa = [0] * (n - a.ndim) + a.coef, [1] * (n - a.ndim) + a.size
+        cb, sb = [0] * (n - b.ndim) + b.coef, [1] * (n - b.ndim) + b.size
+        size = []
+        for x, y in zip(sa, sb):
+            if x != y and x != 1 and y != 1:
+                raise KernelError("%s: an axis has %d and %d values" % (text, x, y))
+            size.append(max(x, y))
+        return Index([x + sign * y for x, y in zip(ca, cb)], size, a.const + sign * b.const, text)
+
+    def __add__(self, other):
+        if isinstance(other, Index):
+            return self._combine(other, 1, "%s + %s" % (self.text, other.text))
+        k = whole(other)
+        if k is None:
+            return NotImplemented
+        return Index(self.coef, self.size, self.const + k, "%s + %d" % (self.text, k))
+
+    __radd__ = __add__
+
+    def __neg__(self):
+        return self * -1
+
+    def __sub__(self, other):
+        if isinstance(other, Index):
+            return self._combine(other, -1, "%s - (%s)" % (self.text, other.text))
+        k = whole(other)
+        return NotImplemented if k is None else self + -k
+
+    def __rsub__(self, other):
+        return self * -1 + other
+
+    def __mul__(self, other):
+        k = whole(other)
+        if k is None:
+            if isinstance(other, Index):
+                return _refuse(self, "*", other)
+            return NotImplemented
+        return Index([c * k for c in self.coef], self.size, self.const * k,
+                     "%d * (%s)" % (k, self.text))
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other):
+        k = whole(other)
+        if k and all(c % k == 0 or n == 1 for c, n in zip(self.coef, self.size)) and \
+                0 <= self.const % k < abs(k):
+            return Index([c // k for c in self.coef], self.size, self.const // k,
+                         "(%s) // %d" % (self.text, k))
+        low, high = self.bounds()
+        if k and low // k == high // k:
+            return Index([0] * self.ndim, self.size, low // k, "(%s) // %d" % (self.text, k))
+        return _refuse(self, "//", other)
+
+    def __mod__(self, other):
+        k = whole(other)
+        low, high = self.bounds()
+        if k and low // k == high // k:
+            return self + -(low // k) * k
+        if k and all(c % k == 0 or n == 1 for c, n in zip(self.coef, self.size)):
+            return Index([0] * self.ndim, self.size, self.const % k, "%s %% %d" % (self.text, k))
+        return _refuse(self, "%", other)
+
+    def __truediv__(self, other):
+        return _refuse(self, "/", other)
+
+    def __pow__(self, other):
+        return _refuse(self, "**", other)
+
+    def __lt__(self, other):
+        return _compare(other, self, 1, "<")
+
+    def __le__(self, other):
+        return _compare(other, self, 0, "<=")
+
+    def __gt__(self, other):
+        return _compare(self, other, 1, ">")
+
+    def __ge__(self, other):
+        return _compare(self, other, 0, ">=")
+
+    def __eq__(self, other):
+        a = _compare(self, other, 0, "==")
+        return a if a is NotImplemented else Mask(
+            a.terms + _compare(other, self, 0, "==").terms, a.size, a.text, equal=True)
+
+    __hash__ = None
+
+    def __bool__(self):
+        raise KernelError("the value of %s differs over its axes: it cannot decide an `if`" % self.text)
+
+    def __int__(self):
+        raise KernelError("%s is an index over an axis, not a number" % self.text)
+
+    __index__ = __int__
+
+
+def whole(x):
+    """x as an int when it is a whole number (Python's or NumPy's), else None."""
+    if isinstance(x, int):
+        return int(x)
+    if hasattr(x, "__index__") and not isinstance(x, Index):
+        try:
+            return x.__index__()
+        except TypeError:
+            return None
+    if isinstance(x, float) and x.is_integer():
+        return int(x)
+    return None
+
+
+def _refuse(a, op, b):
+    raise KernelError("(%s) %s %s is not affine: an access pattern takes sums of indices times "
+                      "whole numbers" % (a.text, op, b))
+
+
+class Mask:
+    """A conjunction of `term >= 0`, each term an Index. `size` are the axes it is over."""
+
+    __slots__ = ("terms", "size", "text", "equal")
+
+    def __init__(self, terms, size, text, equal=False):
+        self.terms, self.size, self.text, self.equal = terms, size, text, equal
+
+    def __repr__(self):
+        return self.text
+
+    def __and__(self, other):
+        if other is True or other is None:
+            return self
+        if other is False:
+            return other
+        if not isinstance(other, Mask):
+            return NotImplemented
+        n = max(len(self.size), len(other.size))
+        size = [max(x, y) for x, y in zip([1] * (n - len(self.size)) + self.size,
+                                          [1] * (n - len(other.size)) + other.size)]
+        return Mask(self.terms + other.terms, size, "(%s) & (%s)" % (self.text, other.text))
+
+    __rand__ = __and__
+
+    def __or__(self, other):
+        if other is True or other is False:
+            return True if other else self
+        if not isinstance(other, Mask):
+            return NotImplemented
+        if _implies(self, other):
+            return other
+        if _implies(other, self):
+            return self
+        raise KernelError("mask (%s) | (%s): a mask takes bounds joined by `&` alone"
+                          % (self.text, other.text))
+
+    __ror__ = __or__
+
+    def __invert__(self):
+        if len(self.terms) != 1:
+            raise KernelError("~(%s): only one bound can be turned around" % self.text)
+        return Mask([self.terms[0] * -1 + -1], self.size, "~(%s)" % self.text)
+
+    def __bool__(self):
+        """`a < i < b` and `m and n` ask a mask whether it is true. In both the second part is made
+        right after this, and holds together with this one; anything else is refused."""
+        frame = sys._getframe(1)
+        if not _is_and(frame):
+            raise KernelError("the mask %s differs over its axes: it cannot decide an `if`; join "
+                              "masks with `&`" % self.text)
+        _waiting.append((self, frame.f_code, frame.f_lineno))
+        return True
+
+
+_waiting = []  # masks of the left of an `and` whose right is not made yet
+
+
+def _is_and(frame):
+    """Whether the truth asked for by the instruction at hand is that of the left of an `and`: then
+    the jump that leaves it keeps or copies the value."""
+    code = frame.f_code
+    last = None
+    for i in dis.get_instructions(code):
+        if i.offset >= frame.f_lasti and i.opname not in ("TO_BOOL", "CACHE"):
+            if i.opname == "JUMP_IF_FALSE_OR_POP":
+                return True
+            return i.opname == "POP_JUMP_IF_FALSE" and last in ("COPY", "TO_BOOL")
+        if i.opname != "CACHE":
+            last = i.opname if i.opname != "TO_BOOL" or last != "COPY" else "COPY"
+    return False
+
+
+def _implies(a, b):
+    """Whether a holds only where b does, as far as bounds of one axis tell."""
+    def bounds(mask):
+        found = {}
+        for t in mask.terms:
+            axes = [i - t.ndim for i, c in enumerate(t.coef) if c]
+            if len(axes) != 1 or abs(t.coef[axes[0]]) != 1:
+                return None
+            c = t.coef[axes[0]]
+            key = (axes[0], c)
+            found[key] = min(found.get(key, 1 << 62), t.const)
+        return found
+    x, y = bounds(a), bounds(b)
+    return x is not None and y is not None and all(k in x and x[k] <= v for k, v in y.items())
+
+
+def _compare(a, b, less, op):
+    """The mask a - b - less >= 0."""
+    if not isinstance(a, Index):
+        k = whole(a)
+        if k is None:
+            return NotImplemented
+        difference = b * -1 + (k - less)
+        text = "%d %s %s" % (k, op, b.text)
+    else:
+        k = whole(b) if not isinstance(b, Index) else 0
+        if k is None:
+            return NotImplemented
+        difference = a - b + -less if isinstance(b, Index) else a + (-k - less)
+        text = "%s %s %s" % (a.text, op, b)
+    mask = Mask([difference], difference.size, text)
+    if _waiting:
+        left, code, line = _waiting.pop()
+        frame = sys._getframe(2)
+        if frame.f_code is code:
+            return left & mask
+        raise KernelError("the mask %s was asked for its truth: join masks with `&`" % left.text,
+                          code.co_filename, line)
+    return mask
+
+
+def arange(*args):
+    """The index 0 .. n - 1, or start .. stop - 1 with a step, over one axis."""
+    start, stop, step = (0, args[0], 1) if len(args) == 1 else (tuple(args) + (1,))[:3]
+    n = max(0, -((start - stop) // step))
+    text = "arange(%s)" % ", ".join(map(str, args))
+    if n == 0:
+        raise KernelError("%s is empty" % text)
+    return Index([step], [n], start, text)
+
+
+class _Grid(tuple):
+    """The indices of a grid; also by name: p, x (or the second), y, z, w."""
+
+    p = property(lambda self: self[0])
+    x = property(lambda self: self[1])
+    y = property(lambda self: self[2])
+    z = property(lambda self: self[3])
+    w = property(lambda self: self[4])
+
+
+class _MGrid:
+    def __getitem__(self, key):
+        key = key if isinstance(key, tuple) else (key,)
+        parts = []
+        for a, k in enumerate(key):
+            start, step = k.start or 0, k.step or 1
+            n = max(0, -((start - k.stop) // step))
+            parts.append((start, step, n))
+        size = [n for _, _, n in parts]
+        if 0 in size:
+            raise KernelError("mgrid: an axis is empty (sizes %s)" % (tuple(size),))
+        made = []
+        for a, (start, step, n) in enumerate(parts):
+            coef = [0] * len(parts)
+            coef[a] = step
+            text = "i%d" % a if not start else "i%d + %d" % (a, start)
+            made.append(Index(coef, list(size), start, text))
+        return _Grid(made)
+
+
+mgrid = _MGrid()
+
+
+class DynSlice:
+    """start : start + size, of which start may be a register. `nl.ds(start, size)`."""
+
+    __slots__ = ("start", "size")
+
+    def __init__(self, start, size):
+        self.start, self.size = start, size
+
+    def __repr__(self):
+        return "ds(%s, %s)" % (self.start, self.size)
+
+
+def ds(start, size):
+    """The elements start .. start + size - 1."""
+    return DynSlice(start, size)
+
+
+dslice = ds

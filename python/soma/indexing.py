@@ -1,0 +1,237 @@
+"""Indexing beyond whole-number slices: ellipsis, negative and open bounds, registers, index objects,
+and index tiles in SBUF."""
+from . import tensor as T
+from .errors import KernelError, NotBuilt
+from .index import DynSlice, Index, whole
+from .register import RegisterValue
+
+
+def _expand(t, key):
+    """key with one entry for each dimension."""
+    if any(k is None for k in key):
+        raise KernelError("indexing with None: take expand_dim or reshape")
+    dots = [i for i, k in enumerate(key) if k is Ellipsis]
+    if len(dots) > 1:
+        raise KernelError("an index has one ... at most")
+    if dots:
+        missing = len(t.shape) - len(key) + 1
+        key = key[:dots[0]] + (slice(None),) * missing + key[dots[0] + 1:]
+    if len(key) > len(t.shape):
+        raise KernelError("%d indices of a tensor of %d dimensions" % (len(key), len(t.shape)))
+    return key + (slice(None),) * (len(t.shape) - len(key))
+
+
+def general(t, key):
+    """t[key] for any key."""
+    key = _expand(t, key)
+    if any(isinstance(k, (Index, T.Tensor)) and not _scalar(k) for k in key):
+        return _advanced(t, key)
+    return _basic(t, key)
+
+
+def _scalar(k):
+    return isinstance(k, T.Tensor) and k.storage.memory and k.size == 1
+
+
+def _range(k, n, d):
+    """(start, count, step) of an entry other than an index object; start may be a register value."""
+    if isinstance(k, DynSlice):
+        start, size = k.start, whole(k.size)
+        if size is None:
+            raise KernelError("%r: the size is a whole number" % k)
+        if whole(start) is not None:
+            start = whole(start)
+            if start < 0 or size < 1 or start + size > n:
+                raise KernelError("%r of dimension %d, which has %d elements" % (k, d, n))
+        return start, size, 1
+    if isinstance(k, slice):
+        return _slice_range(k, n, d)
+    raise KernelError("index %r of dimension %d: it takes whole numbers, slices, ds(), registers and "
+                      "index objects" % (k, d))
+
+
+def _slice_range(k, n, d):
+    step = 1 if k.step is None else whole(k.step)
+    if step is None or step < 1:
+        raise KernelError("%r of dimension %d: the step is a whole number from 1" % (k, d))
+    if isinstance(k.start, RegisterValue) or isinstance(k.stop, RegisterValue):
+        length = (0 if k.stop is None else k.stop) - (0 if k.start is None else k.start)
+        if not isinstance(length, RegisterValue) or length.terms:
+            raise KernelError("%r of dimension %d: its length is not known while the kernel is built; "
+                              "take ds(start, size)" % (k, d))
+        if length.const < 1:
+            raise KernelError("%r of dimension %d is empty" % (k, d))
+        return k.start, -(-length.const // step), step
+    bounds = [x if x is None else whole(x) for x in (k.start, k.stop)]
+    if (bounds[0] is None and k.start is not None) or (bounds[1] is None and k.stop is not None):
+        raise KernelError("%r of dimension %d: bounds are whole numbers or registers" % (k, d))
+    start, stop, step = slice(bounds[0], bounds[1], step).indices(n)
+    if start >= stop:
+        raise KernelError("%s:%s of dimension %d, which has %d elements, is empty"
+                          % (k.start, k.stop, d, n))
+    return start, -(-(stop - start) // step), step
+
+
+def _basic(t, key):
+    shape, steps = [], []
+    chip = t.storage.memory
+    off, part, moves = t.off, t.part, []
+    for d, k in enumerate(key):
+        n, step = t.shape[d], t.steps[d]
+        number = whole(k) if not isinstance(k, (slice, DynSlice)) else None
+        drop = number is not None or isinstance(k, RegisterValue) or _scalar(k)
+        if number is not None:
+            number += n if number < 0 else 0
+            if not 0 <= number < n:
+                raise KernelError("index %d of dimension %d, which has %d elements" % (k, d, n))
+            start, count, by = number, 1, 1
+        elif drop:
+            start, count, by = k, 1, 1
+        else:
+            start, count, by = _range(k, n, d)
+        if d == 0 and t.has("gather") and (drop or count != n):
+            raise KernelError("dimension 0 takes its rows from an index vector: it has no slices")
+        if not isinstance(start, int):
+            if d == 0 and chip:
+                raise KernelError("%r: the partitions of an operand are known while the kernel is "
+                                  "built" % (k,))
+            moves.append((start, step))
+        elif d == 0 and chip:
+            part += start * step
+        else:
+            off += start * step
+        if not drop or (d == 0 and chip):
+            shape.append(count)
+            steps.append(step * by)
+    if len(shape) < 2 and (chip or not shape):
+        shape.append(1)
+        steps.append(1)
+    view = T.Tensor(t.storage, t.dtype, tuple(shape), tuple(steps), part, off, t.dyn)
+    for start, stride in moves:
+        view = view.moved_by(start, stride)
+    return view
+
+
+def _advanced(t, key):
+    """Index objects: one axis of the result for each of theirs. A slice at dimension d is axis d where
+    the index objects leave that free, else slices are axes of their own, as in NumPy."""
+    indices = [k for k in key if isinstance(k, (Index, T.Tensor))]
+    naxes = max([k.ndim for k in indices if isinstance(k, Index)] or [2])
+    size = [1] * naxes
+    for k in indices:
+        tile = isinstance(k, T.Tensor)  # its partitions are axis 0
+        for a, n in enumerate(k.shape[:1] if tile else k.shape, 0 if tile else naxes - k.ndim):
+            if n != 1 and size[a] not in (1, n):
+                raise KernelError("index %s: axis %d has %d and %d values" % (k, a, size[a], n))
+            size[a] = max(size[a], n)
+    slices = [d for d, k in enumerate(key) if isinstance(k, (slice, DynSlice))]
+    aligned = naxes == len(key) and all(size[d] == 1 for d in slices)
+    place, size = (({d: d for d in slices}, size) if aligned else _numpy_axes(key, size, slices))
+    shift = 0 if aligned or not slices else next(
+        (a for a in range(len(size)) if a not in place.values()), 0)
+    return _Builder(t, size, place, shift, naxes).build(key)
+
+
+def _numpy_axes(key, size, slices):
+    """Axes of slices and of index objects by NumPy's rule, the latter side by side."""
+    other = [d for d in range(len(key)) if d not in slices]
+    together = other == list(range(other[0], other[-1] + 1))
+    before = [d for d in slices if d < other[0]] if together else []
+    after = [d for d in slices if d not in before]
+    place = {d: a for a, d in enumerate(before)}
+    place.update({d: len(before) + len(size) + a for a, d in enumerate(after)})
+    return place, [1] * len(before) + size + [1] * len(after)
+
+
+class _Builder:
+    """The view that a key with index objects makes."""
+
+    def __init__(self, t, size, place, shift, naxes):
+        self.t, self.size, self.place, self.shift, self.naxes = t, list(size), place, shift, naxes
+        self.steps = [0] * len(size)
+        self.part, self.off, self.bound, self.gather = t.part, t.off, [], None
+        self.part_axis = None
+
+    def build(self, key):
+        t = self.t
+        for d, k in enumerate(key):
+            self.add(d, k)
+        steps = self.steps
+        if t.storage.memory:
+            if self.size[0] != 1 and self.part_axis != 0:
+                raise KernelError("axis 0 of the result is the partitions: index them with it")
+            steps[0] = 1
+        shape = tuple(self.size)
+        if len(shape) < 2 and t.storage.memory:
+            shape, steps = shape + (1,), steps + [1]
+        bound = self.bound if any(self._outside(b) for b in self.bound) else None
+        view = T.Tensor(t.storage, t.dtype, shape, tuple(steps), self.part, self.off, t.dyn, bound)
+        if self.gather is None:
+            return view
+        index, d = self.gather
+        if d != 0 or t.storage.memory:
+            raise NotBuilt("an index tile for dimension %d of a tensor in %s: rows of dimension 0 in "
+                           "hbm can be indexed" % (d, T.MEMORY[t.storage.memory]))
+        return view.gathered(index, 0)
+
+    @staticmethod
+    def _outside(entry):
+        low, high = entry[1].bounds()
+        return low < 0 or high >= entry[0]
+
+    def add(self, d, k):
+        t, n, step = self.t, self.t.shape[d], self.t.steps[d]
+        first = d == 0 and t.storage.memory
+        if isinstance(k, Index):
+            self.index(d, k, n, step, first)
+        elif isinstance(k, T.Tensor):
+            if k.shape[0] * (k.size // k.shape[0]) != k.size or k.free_size != 1:
+                raise KernelError("index tile %r: it has one index in each partition" % k)
+            self.gather = (k, d)
+            self.steps[0] = step
+            self.size[0] = k.shape[0]
+        elif d in self.place:
+            start, count, by = _range(k, n, d)
+            a = self.place[d]
+            self.size[a], self.steps[a] = count, step * by
+            self.move(start, step, first)
+            if first:
+                self.part_axis = a
+                if by != 1 and count != 1:
+                    raise KernelError("%r: partitions follow one another" % (k,))
+        elif whole(k) is not None:
+            number = whole(k) + (n if whole(k) < 0 else 0)
+            if not 0 <= number < n:
+                raise KernelError("index %d of dimension %d, which has %d elements" % (k, d, n))
+            self.move(number, step, first)
+        else:
+            raise NotBuilt("index %r together with index objects" % (k,))
+
+    def move(self, start, step, first):
+        if not isinstance(start, int):
+            raise NotBuilt("a register together with index objects")
+        if first:
+            self.part += start * step
+        else:
+            self.off += start * step
+
+    def index(self, d, k, n, step, first):
+        at = self.shift + self.naxes - k.ndim
+        if len(self.size) != self.naxes or at:  # the index over the axes of the result
+            after = len(self.size) - at - k.ndim
+            k = Index([0] * at + k.coef + [0] * after, [1] * at + k.size + [1] * after, k.const,
+                      k.text)
+        self.bound.append((n, k))
+        self.move(k.const, step, first)
+        for a, c in enumerate(k.coef):
+            if not c or k.size[a] == 1:
+                continue
+            if not first:
+                self.steps[a] += c * step
+                continue
+            if a != 0 or c != 1:
+                raise KernelError("index %s of the partitions: they follow one another along axis 0"
+                                  % k.text)
+            self.part_axis = 0
+
+

@@ -1,0 +1,226 @@
+"""Instructions: opcodes, codes of operators, and one function for each that others build on.
+
+Fields are written in the order of the instruction's form (`soma-as --explain NAME`, isa/manual.md); a
+test holds FORMS against the library. Operands are Tensors, engines numbers of soma_engine or -1.
+"""
+import struct
+
+import numpy as np
+
+from . import kernel as K
+from . import record
+from .dtypes import find
+from .errors import KernelError
+from .index import whole
+from .register import RegisterValue
+from .tensor import SBUF, Storage, Tensor
+
+ANY, TENSOR, VECTOR, SCALAR, GPSIMD, SYNC = -1, 0, 1, 2, 3, 4
+
+# The fields that this package writes, in their order.
+FORMS = {
+    "tensor_copy": "dst src round", "memset": "dst value",
+    "tensor_tensor": "dst src0 src1 op round",
+    "tensor_scalar": "dst src op0 imm0 op1 imm1 reverse0 reverse1 round",
+    "scalar_tensor_tensor": "dst src op0 imm0 op1 src1 reverse0 reverse1",
+    "tensor_reduce": "dst src op axes negate", "reciprocal": "dst src",
+    "copy_predicated": "dst src imm pred reverse_pred",
+    "select_reduce": "dst on_true on_false pred reverse_pred reduce reduce_op",
+    "range_select": "dst on_true bound0 bound1 op0 op1 start on_false reduce reduce_op",
+    "tensor_tensor_scan": "dst src0 src1 init op0 op1 reverse0 reverse1",
+    "tensor_scalar_cumulative": "dst src op0 imm0 op1 imm1 reverse0 reduce",
+    "tensor_scalar_reduce": "dst src op0 imm0 op1 imm1 reverse0 reduce",
+    "dve_read_acc": "dst negate", "bn_stats": "dst src", "bn_aggr": "dst src", "max8": "dst src",
+    "match_value_load": "src", "find_index8": "dst src", "match_replace8": "dst src imm dst_idx",
+    "transpose32": "dst src", "load_mask_register": "mask", "shuffle": "dst src",
+    "dropout": "dst src prob threshold", "rng": "dst", "set_rng_seed": "src",
+    "rand2": "dst min max", "rand_set_state": "src", "rand_get_state": "dst",
+    "exponential": "dst src max reduce init", "quantize_mx": "dst scale src",
+    "iota": "dst pattern offset multiplier",
+    "affine_select": "dst src fill pattern offset multiplier cmp",
+    "local_gather": "dst src index elems_per_index valid_indices", "n_gather": "dst src index",
+    "partition_reduce": "dst src op", "sequence_bounds": "dst src",
+    "nonzero_with_count": "dst src index_offset padding", "topk": "val_dst idx_dst src n",
+    "ldweights": "src transpose onezero perf tile_row tile_col tile_rows tile_cols",
+    "matmul": "dst src acc psum_zero transpose onezero perf tile_row tile_col tile_rows tile_cols",
+    "ldweights_mx": "src scale tile_row tile_rows",
+    "matmul_mx": "dst src scale acc psum_zero tile_row tile_rows",
+    "activate": "dst src fn scale bias reduce round", "act_read_acc": "dst negate",
+    "activate2": "dst src fn op0 imm0 op1 imm1 relu_param reverse0 reverse1 reduce reduce_op",
+    "dma_copy": "dst src queue oob prio op", "dma_transpose": "dst src queue oob prio",
+    "dma_compute": "dst srcs op scales queue oob prio",
+    "mov": "rd a", "add": "rd ra b", "mul": "rd ra b", "tensor_load": "rd src",
+    "tensor_store": "dst ra", "device_print": "prefix src to",
+}
+OP = {name: K.opcode(name) for name in FORMS}
+ALU = K.codes("tensor_tensor", "op")
+ACT = K.codes("activate", "fn")
+ACC = K.codes("matmul", "acc")
+CMD = K.codes("activate", "reduce")
+OOB = K.codes("dma_copy", "oob")
+PERF = K.codes("matmul", "perf")
+
+_bits = struct.Struct("f")
+_word = struct.Struct("i")
+
+
+def float_bits(x):
+    """The bits of x as a float32, as a signed word."""
+    try:
+        return _word.unpack(_bits.pack(x))[0]
+    except (struct.error, OverflowError):
+        return _word.unpack(_bits.pack(float(np.float32(x))))[0]
+
+
+def number(x, what="an operand"):
+    """Words of a NUM field: None, a number, a register, or a [P, 1] tile."""
+    if x is None:
+        return (0,)
+    if x.__class__ is float or x.__class__ is int:
+        return (1, float_bits(x))
+    if x.__class__ is Tensor:
+        return (3,) + x.words()
+    if isinstance(x, RegisterValue):
+        return (2, plain_register(x))
+    try:
+        return (1, float_bits(float(x)))
+    except (TypeError, ValueError):
+        raise KernelError("%s is %r: a number, a register or a tile of one element in each partition "
+                          "is needed" % (what, x)) from None
+
+
+def integer(x, what="an offset"):
+    """Words of an INT field: a whole number or a register."""
+    if isinstance(x, RegisterValue):
+        return (1, plain_register(x))
+    k = whole(x)
+    if k is None:
+        raise KernelError("%s is %r, which is not a whole number" % (what, x))
+    return (0, k)
+
+
+def plain_register(x):
+    """Number of a register that holds x; a computed value is put into a new one."""
+    rec = record.active()
+    terms = list(x.terms.items())
+    if len(terms) == 1 and terms[0][1] == 1 and x.const == 0:
+        return terms[0][0].number()
+    total = rec.new_register()
+    rec.emit(OP["mov"], ANY, ((total, 0, x.const),))
+    for register, times in terms:
+        part = register.number()
+        if times != 1:
+            scaled = rec.new_register()
+            rec.emit(OP["mul"], ANY, ((scaled, part, 0, times),))
+            part = scaled
+        rec.emit(OP["add"], ANY, ((total, total, 1, part),))
+    return total
+
+
+# ---- The instructions that others build on ----
+
+_COPY, _MEMSET, _DMA, _TT, _TS = (OP[n] for n in (
+    "tensor_copy", "memset", "dma_copy", "tensor_tensor", "tensor_scalar"))
+
+
+def tensor_copy(dst, src, engine=ANY):
+    record.active().emit(_COPY, engine, (dst.words(), src.words(), (0,)))
+
+
+def fill_bits(value, dtype):
+    """The immediate of a memset: of integer types the integer, else float32 bits."""
+    if dtype.integer or dtype.kind == "b":
+        k = whole(value)
+        if k is None and not isinstance(value, (bool, np.bool_)):
+            raise KernelError("memset of %s with %r: an integer type takes a whole number"
+                              % (dtype, value))
+        return k if k is not None else int(value)
+    return float_bits(float(value))
+
+
+def memset(dst, value, engine=ANY):
+    record.active().emit(_MEMSET, engine, (dst.words(), (1, fill_bits(value, dst.dtype))))
+
+
+def dma_copy(dst, src, flags=0, oob=0, prio=0, op=0, queue=-1):
+    dst.storage.written = True
+    if not flags and (op or dst.dyn or src.dyn) and queue == -1 and (
+            op or dst.has("gather") or src.has("gather")):
+        flags = K.SWDGE
+    record.active().emit(_DMA, ANY, (dst.words(), src.words(), (queue, oob, prio, op)), flags)
+
+
+def tensor_tensor(dst, a, b, op, engine=ANY):
+    record.active().emit(_TT, engine, (dst.words(), a.words(), b.words(), (op, 0)))
+
+
+def tensor_scalar(dst, src, op, imm, reverse=0, engine=ANY):
+    record.active().emit(_TS, engine, (dst.words(), src.words(), (op,), number(imm),
+                                       (0, 0, reverse, 0, 0)))
+
+
+def tile(parts, free, dtype, memory=SBUF, name=""):
+    """A new tile of (parts, free) elements."""
+    rec = record.active()
+    s = Storage(memory, dtype, (parts, free), name)
+    s.file, s.line = rec.at or rec.where()
+    return Tensor(rec.number(s), dtype, (parts, free), (1, 1))
+
+
+def constant(array, dtype=None):
+    """An array as a constant in HBM. Equal ones are one."""
+    rec = record.active()
+    data = np.ascontiguousarray(array)
+    dtype = dtype or find(data.dtype)
+    key = (dtype.name, data.shape, data.tobytes())
+    if key not in rec.constants:
+        s = Storage(0, dtype, data.shape or (1,), "const")
+        s.data, s.role = data, 3
+        rec.constants[key] = rec.number(s)
+    from .views import dense
+    s = rec.constants[key]
+    return Tensor(s, dtype, s.shape, dense(s.shape))
+
+
+def in_sbuf(t):
+    """t, or a copy of it in SBUF where it is in PSUM."""
+    if t.memory == SBUF:
+        return t
+    copy = tile(t.shape[0], t.free_size, t.dtype)
+    tensor_copy(copy, t)
+    return copy.reshape(t.shape)
+
+
+def _starts_well(view):
+    """Whether an engine may write these partitions."""
+    n = view.shape[0]
+    return view.part % (128 if n > 64 else 64 if n > 32 else 32) == 0
+
+
+def assign(view, value):
+    """`view[...] = value` by a copy or a fill. A value of one element a partition, or one partition,
+    repeats."""
+    if hasattr(value, "assign_to"):
+        value.assign_to(view)
+        return
+    if not isinstance(value, Tensor):
+        if view.memory == 0:
+            source = tile(min(128, view.shape[0]), view.size // view.shape[0], view.dtype)
+            memset(source, value)
+            for at in range(0, view.shape[0], 128):
+                rows = min(128, view.shape[0] - at)
+                dma_copy(view.like((rows,) + view.shape[1:], view.steps,
+                                   view.off + at * view.steps[0]), source[0:rows])
+        elif _starts_well(view):
+            memset(view, value)
+        else:  # by DMA, which starts anywhere
+            source = tile(view.shape[0], view.free_size, view.dtype)
+            memset(source, value)
+            dma_copy(view, source)
+        return
+    if value.shape != view.shape and value.size != view.size:
+        value = value.broadcast_steps(view.shape)
+    if view.memory == 0 or value.memory == 0:
+        dma_copy(view, value if view.memory else in_sbuf(value) if value.memory else value)
+    else:
+        tensor_copy(view, value)

@@ -1,0 +1,163 @@
+"""The emit layer: a thin Python side of soma_kernel.h. Nothing here orders, places or chooses.
+
+A record is a list of 64-bit words (soma_kernel.h describes them); Builder.emit takes one and raises
+KernelError with the place when it breaks a rule.
+"""
+import ctypes as C
+from array import array
+
+from . import lib as L
+from .errors import KernelError, NotBuilt
+from .lib import lib
+from .machine import Program, _take_diagnostics, _text
+
+SPILL, KEEP_ORDER, FIXED_ENGINES, COPIES = 1, 2, 4, 8
+ACCUMULATE, STATIC, SWDGE, HWDGE = 1, 2, 4, 8  # flags of a record
+
+
+class Builder:
+    """One kernel being built on a machine."""
+
+    def __init__(self, machine, target=None, flags=0, sbuf_bytes=0):
+        if not hasattr(lib, "soma_kernel_new"):
+            raise ImportError("this libsoma has no kernel builder (soma_kernel_new)")
+        o = L.KernelOptions(C.sizeof(L.KernelOptions), target.encode() if target else None, flags,
+                            sbuf_bytes)
+        k = C.c_void_p()
+        self.handle = None
+        self.machine = machine
+        machine._check(lib.soma_kernel_new(machine.handle, C.byref(o), C.byref(k)))
+        self.handle = k
+        self._k = k.value
+        self._emit = lib.soma_kernel_emit
+        self.report_text = None
+
+    def __del__(self):
+        if lib and self.handle:
+            lib.soma_kernel_free(self.handle)
+            self.handle = None
+
+    def fail(self, status):
+        """Raises what a call that gave `status` left."""
+        file, line = C.c_char_p(), C.c_uint32()
+        text = _text(lib.soma_kernel_error_place(self.handle, C.byref(file), C.byref(line)))
+        kind = NotBuilt if status == L.UNBUILT else KernelError
+        raise kind(text, _text(file.value) or None, line.value, status)
+
+    def emit(self, words):
+        """One record."""
+        a = array("q", words)
+        status = self._emit(self._k, a.buffer_info()[0], len(a), None)
+        if status:
+            self.fail(status)
+
+    def _number(self, function, *arguments):
+        n = C.c_uint32()
+        status = function(self.handle, *arguments, C.byref(n))
+        if status:
+            self.fail(status)
+        return n.value
+
+    def file(self, name):
+        return self._number(lib.soma_kernel_file, name.encode())
+
+    def tensor(self, name, dtype, shape, role):
+        """A tensor in HBM; role is one of lib.ROLE_..."""
+        return self._number(lib.soma_kernel_tensor, name.encode(), dtype.code, len(shape),
+                            (C.c_int64 * len(shape))(*shape), role)
+
+    def constant(self, dtype, shape, data):
+        """A constant in HBM from a contiguous array."""
+        return self._number(lib.soma_kernel_constant, dtype.code, len(shape),
+                            (C.c_int64 * len(shape))(*shape), data.ctypes.data)
+
+    def tile(self, name, memory, dtype, shape, place=None, file=0, line=0):
+        """A tile; place is (start partition, byte offset) or None."""
+        part, off = place or (-1, -1)
+        info = L.TileInfo(C.sizeof(L.TileInfo), name.encode() or None, memory, dtype.code,
+                          len(shape), (C.c_uint32 * 5)(*shape), part, off, file, line)
+        return self._number(lib.soma_kernel_tile, C.byref(info))
+
+    def queue(self, dge, engine, prio=0):
+        return self._number(lib.soma_kernel_queue, dge, engine, prio)
+
+    def register(self):
+        return self._number(lib.soma_kernel_register)
+
+    def order(self, earlier, later):
+        status = lib.soma_kernel_order(self.handle, earlier, later)
+        if status:
+            self.fail(status)
+
+    def loop(self, start, stop, step, file, line):
+        """Begins a loop; start and stop are ("value", n) or ("register", r). The loop's register."""
+        r = L.KernelRange(C.sizeof(L.KernelRange), step=step, file=file, line=line)
+        for name, (kind, value) in (("start", start), ("stop", stop)):
+            setattr(r, name + ("_register" if kind == "register" else ""), value)
+        return self._number(lib.soma_kernel_loop, C.byref(r))
+
+    def while_(self, register, file, line):
+        status = lib.soma_kernel_while(self.handle, register, file, line)
+        if status:
+            self.fail(status)
+
+    def endloop(self):
+        status = lib.soma_kernel_endloop(self.handle)
+        if status:
+            self.fail(status)
+
+    def finish(self):
+        """(program, warnings as text)."""
+        p, d = C.c_void_p(), C.c_void_p()
+        status = lib.soma_kernel_finish(self.handle, C.byref(p), C.byref(d))
+        text = _take_diagnostics(d)
+        if status:
+            file, line = C.c_char_p(), C.c_uint32()
+            own = _text(lib.soma_kernel_error_place(self.handle, C.byref(file), C.byref(line)))
+            raise KernelError(text.strip() or own, None if text else _text(file.value) or None,
+                              line.value, status, report=text or own)
+        return Program(self.machine, p), text
+
+    def report(self):
+        c = L.Collect()
+        status = lib.soma_kernel_report(self.handle, c.fn, None)
+        if status:
+            self.fail(status)
+        return c.text()
+
+    def figures(self):
+        """{name: number} of soma_kernel_figures."""
+        f = L.KernelFigures()
+        lib.soma_kernel_get_figures(self.handle, C.byref(f), C.sizeof(f))
+        return {name: getattr(f, name) for name, _ in L.KernelFigures._fields_
+                if name not in ("busy", "bound")}
+
+
+def opcode(name):
+    """Number of an instruction, -1 where the library has none."""
+    return lib.soma_opcode(name.encode()) if hasattr(lib, "soma_opcode") else -1
+
+
+def fields(name):
+    """Names of an instruction's fields in order."""
+    found, f = [], L.Field()
+    while lib.soma_opcode_field(opcode(name), len(found), C.byref(f)) == L.OK:
+        found.append(f.name.decode())
+    return found
+
+
+def codes(instruction, field):
+    """{name: code} of the values of an instruction's field."""
+    f, i = L.Field(), 0
+    if not hasattr(lib, "soma_opcode_field"):
+        return {}
+    while lib.soma_opcode_field(opcode(instruction), i, C.byref(f)) == L.OK:
+        if f.name.decode() == field:
+            found = {}
+            while True:
+                name = lib.soma_field_value(C.byref(f), len(found))
+                if name is None:
+                    return found
+                found[name.decode()] = len(found)
+        i += 1
+    raise KeyError("%s has no field %s" % (instruction, field))

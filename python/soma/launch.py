@@ -1,0 +1,297 @@
+"""From a Python function and its arguments to a program, and from a run back to arrays."""
+import builtins
+import inspect
+import itertools
+import sys
+import types
+
+import numpy as np
+
+from . import arrays
+from . import lib as L
+from . import kernel as K
+from . import record
+from .blocks import Blocks
+from .errors import KernelError, SomaError
+from .machine import Machine
+from .tensor import HBM, Storage, Tensor
+from .views import dense
+
+
+def is_array(x):
+    """Whether an argument is a tensor of the kernel: a NumPy array or another library's tensor."""
+    if isinstance(x, np.ndarray):
+        return x.ndim > 0
+    if isinstance(x, (np.generic, type, str, Tensor)) or x is None:
+        return False
+    return (hasattr(x, "detach") or hasattr(x, "__array__")) and hasattr(x, "shape")
+
+
+class Built:
+    """A program with what a run needs: `inputs` (name, path of the argument, storage), `result` (the
+    structure that the kernel returned), `written` names of inputs that it writes."""
+
+    def __init__(self, rec, program, warnings, inputs, result):
+        self.program, self.warnings, self.inputs, self.result = program, warnings, inputs, result
+        self.builder, self.target = rec.builder, rec.target
+        self.instructions = rec.count
+        self.source_files = dict(rec.names)
+
+
+def _map(x, fn, path):
+    """x with fn(leaf, path) in place of the arrays in it; containers and objects are copied."""
+    if is_array(x):
+        return fn(x, path)
+    if isinstance(x, (list, tuple)):
+        parts = [_map(v, fn, "%s_%d" % (path, i)) for i, v in enumerate(x)]
+        if all(a is b for a, b in zip(parts, x)):
+            return x
+        return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
+    if isinstance(x, dict):
+        parts = {k: _map(v, fn, "%s_%s" % (path, k)) for k, v in x.items()}
+        return x if all(parts[k] is x[k] for k in x) else type(x)(parts)
+    if _is_record(x):
+        fields = {k: _map(v, fn, "%s_%s" % (path, k)) for k, v in vars(x).items()}
+        if all(fields[k] is v for k, v in vars(x).items()):
+            return x
+        copy = object.__new__(type(x))
+        copy.__dict__.update(fields)
+        return copy
+    return x
+
+
+def _is_record(x):
+    """Whether x is an object of the user's with fields that may hold arrays."""
+    return hasattr(x, "__dict__") and not isinstance(
+        x, (type, types.FunctionType, types.ModuleType, types.MethodType)) and \
+        not callable(x) and type(x).__module__.split(".")[0] not in ("soma", "numpy", "builtins",
+                                                                     "enum", "torch", "logging")
+
+
+def key_of(x):
+    """A hashable description of an argument, by which a build is found again; None for what has no
+    safe one."""
+    if is_array(x):
+        data_type = getattr(x, "soma_dtype", None) or x.dtype
+        meta = getattr(data_type, "metadata", None)
+        return ("array", tuple(x.shape), str(data_type), str(meta) if meta else "")
+    if isinstance(x, (list, tuple)):
+        parts = tuple(key_of(v) for v in x)
+        return None if None in parts else (type(x).__name__,) + parts
+    if isinstance(x, dict):
+        parts = tuple((k, key_of(v)) for k, v in x.items())
+        return None if any(v is None for _, v in parts) else ("dict",) + parts
+    if x is None or isinstance(x, (bool, int, float, complex, str, bytes, np.generic)):
+        return (type(x).__name__, x if x == x else "nan")
+    if _is_record(x):
+        parts = tuple((k, key_of(v)) for k, v in sorted(vars(x).items()))
+        return None if any(v is None for _, v in parts) else (type(x),) + parts
+    try:
+        hash(x)
+    except TypeError:
+        return None
+    return (type(x), x)
+
+
+def arguments(function, args, kwargs):
+    """{name: value} of a call, defaults included, in the order of the signature."""
+    signature = inspect.signature(function)
+    bound = signature.bind(*args, **kwargs)
+    bound.apply_defaults()
+    return signature, bound
+
+
+def _input(rec, value, path, found):
+    data, dtype = _host(value, path)
+    s = Storage(HBM, dtype, data.shape, path)
+    s.role, s.buffer = L.ROLE_INPUT, _shared()
+    s.name = path
+    s.host = value
+    rec.number(s)
+    found.append((path, s))
+    return Tensor(s, dtype, data.shape, dense(data.shape))
+
+
+def _shared():
+    language = sys.modules.get("nki.language")
+    return language.shared_hbm if language else "shared_hbm"
+
+
+def _host(value, path):
+    try:
+        return arrays.host_array(value)
+    except TypeError as error:
+        raise TypeError("argument %s: %s" % (path, error)) from None
+
+
+_WORDS = ("sbuf", "psum", "hbm")
+
+
+class _Words:
+    """sbuf, psum and hbm as words of the language while a kernel is built."""
+
+    def __enter__(self):
+        language = sys.modules.get("nki.language")
+        self.added = [w for w in _WORDS if language and not hasattr(builtins, w)]
+        for w in self.added:
+            setattr(builtins, w, getattr(language, w))
+
+    def __exit__(self, *error):
+        for w in self.added:
+            delattr(builtins, w)
+
+
+_machines = {}
+
+
+def plain_machine(target):
+    """A machine for building and for runs without checks; one for each target."""
+    if target not in _machines:
+        _machines[target] = Machine(target, print=_print)
+    return _machines[target]
+
+
+def _print(text, to_stderr):
+    (sys.stderr if to_stderr else sys.stdout).write(text)
+
+
+def build(function, args, kwargs, target, grid=(), cores=1, flags=0):
+    """Runs the function once for each program of the grid, recording, and builds the program."""
+    hints = {}
+    for _ in range(16):
+        rec = record.Recorder(plain_machine(target), target, flags, hints)
+        rec.grid, rec.cores = tuple(grid), cores
+        try:
+            return _build(rec, function, args, kwargs)
+        except record.Redo:
+            continue
+        except KernelError as error:
+            if error.status == L.LIMIT and rec.old_style and not flags & K.SPILL and \
+                    getattr(error, "finishing", False):
+                flags |= K.SPILL
+                continue
+            raise _at_user(error) from None
+    raise SomaError("the kernel was built again sixteen times and still learns about its tensors")
+
+
+def _build(rec, function, args, kwargs):
+    found, result = [], None
+    signature, bound = arguments(function, args, kwargs)
+    for name, value in list(bound.arguments.items()):
+        bound.arguments[name] = _map(value, lambda x, path: _input(rec, x, path, found), name)
+    record._active.append(rec)
+    try:
+        with _Words():
+            for i, ids in enumerate(itertools.product(*map(range, rec.grid)) if rec.grid else [()]):
+                rec.program, rec.program_index, rec.shared_at = ids, i, 0
+                rec.identities = {}
+                out = function(*bound.args, **bound.kwargs)
+                rec.flush()
+                result = out if i == 0 else result
+        result = _results(rec, result)
+        try:
+            program, warnings = rec.finish()
+        except KernelError as error:
+            error.finishing = True
+            raise
+    finally:
+        record._active.pop()
+    return Built(rec, program, warnings, found, result)
+
+
+def _results(rec, x):
+    """What the kernel returned, tiles on the chip copied to HBM."""
+    if isinstance(x, Blocks):
+        x = x.as_tensor()
+    if isinstance(x, Tensor):
+        if not x.memory:
+            if x.storage.handle == 0:
+                rec.declare(x.storage)
+            return x
+        from . import insn
+        s = Storage(HBM, x.dtype, tuple(x.shape), x.name or "result")
+        s.role = L.ROLE_OUTPUT
+        out = Tensor(rec.number(s), x.dtype, x.shape, dense(x.shape))
+        insn.dma_copy(out, insn.in_sbuf(x))
+        rec.flush()
+        return out
+    if isinstance(x, (list, tuple)):
+        return type(x)(_results(rec, v) for v in x)
+    if isinstance(x, dict):
+        return {k: _results(rec, v) for k, v in x.items()}
+    return x
+
+
+def _at_user(error):
+    """The error with its place in the user's source, and a traceback of the user's frames alone."""
+    frames, at = [], error.__traceback__
+    while at is not None:
+        if not record.is_own(at.tb_frame.f_code.co_filename):
+            frames.append(at)
+        at = at.tb_next
+    if error.file is None and frames:
+        last = frames[-1]
+        error.file, error.line = last.tb_frame.f_code.co_filename, last.tb_lineno
+        error.args = ("%s:%d: %s" % (error.file, error.line, error.text),)
+    kept = None
+    for f in reversed(frames):
+        kept = types.TracebackType(kept, f.tb_frame, f.tb_lasti, f.tb_lineno)
+    return error.with_traceback(kept)
+
+
+# ---- Running ----
+
+def bind(built, bound):
+    """{tensor: array} of a call's arguments, and the caller's arrays by tensor."""
+    values, owners = {}, {}
+    storages = iter(built.inputs)
+
+    def take(x, path):
+        name, s = next(storages)
+        if s.handle:
+            data, dtype = arrays.host_array(x)
+            raw = arrays.from_bits(data.view("u%d" % dtype.size), dtype) \
+                if dtype.numpy.kind == "V" else data
+            values[s.name] = raw.reshape(s.declared)
+            owners[s.name] = (x, s)
+        return x
+    for name, value in bound.arguments.items():
+        _map(value, take, name)
+    return values, owners
+
+
+def fetch(run, t):
+    """The array of a returned tensor, which may be a view."""
+    s = t.storage
+    whole = run.fetch(s.name)
+    flat = np.ascontiguousarray(whole.view(np.ndarray) if isinstance(whole, np.ndarray) else whole)
+    bits = flat.reshape(-1).view("u%d" % s.dtype.size).view("u%d" % t.dtype.size)
+    out = np.lib.stride_tricks.as_strided(
+        bits[t.off:], t.shape, [k * t.dtype.size for k in t.steps]).copy()
+    if t.dtype.numpy.kind == "V" or t.dtype.name == "tfloat32":
+        return arrays.from_bits(out, t.dtype)
+    return out.view(t.dtype.numpy)
+
+
+def results(run, x, convert):
+    """The structure that the kernel returned with arrays for its tensors."""
+    if isinstance(x, Tensor):
+        return convert(fetch(run, x))
+    if isinstance(x, (list, tuple)):
+        return type(x)(results(run, v, convert) for v in x)
+    if isinstance(x, dict):
+        return {k: results(run, v, convert) for k, v in x.items()}
+    return x
+
+
+def write_back(run, owners):
+    """Copies inputs that the kernel wrote back into the caller's arrays."""
+    for name, (value, s) in owners.items():
+        if not s.written:
+            continue
+        data = run.fetch(name)
+        if isinstance(value, np.ndarray):
+            target = value.view(np.ndarray)
+            target[...] = np.asarray(data).view(np.ndarray).reshape(value.shape).view(target.dtype)
+        elif hasattr(value, "numpy"):
+            value.numpy()[...] = np.asarray(data).reshape(tuple(value.shape))

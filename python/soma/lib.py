@@ -1,0 +1,244 @@
+"""libsoma.so by ctypes: where it is, its structs, its functions.
+
+The library is looked for in this order: $SOMA_LIB (a file); the build beside this folder
+(`../../build/libsoma.so`, or $BUILD); the lib folder of an installation that has this package; the
+system's loader.
+"""
+import ctypes as C
+import os
+
+from .errors import LibraryNotFound
+
+P = C.c_void_p
+WRITE = C.CFUNCTYPE(C.c_int, P, C.POINTER(C.c_char), C.c_size_t)
+PRINT = C.CFUNCTYPE(None, P, C.c_int, C.POINTER(C.c_char), C.c_size_t)
+EVENT = C.CFUNCTYPE(None, P, P)
+
+STATUS = ("OK NOMEM ARG IO SYNTAX FORMAT ILLEGAL UNBUILT FAULT DEADLOCK LIMIT STOPPED BUSY "
+          "CHECK").split()
+OK, NOMEM, ARG, IO, SYNTAX, FORMAT, ILLEGAL, UNBUILT, FAULT, DEADLOCK, LIMIT, STOPPED, BUSY, \
+    CHECK = range(14)
+ENGINES = ("tensor", "vector", "scalar", "gpsimd", "sync")
+ROLE_TEMP, ROLE_INPUT, ROLE_OUTPUT, ROLE_CONST = range(4)
+SBUF, PSUM = 1, 2
+END = 0  # soma_until
+
+
+class Options(C.Structure):
+    _fields_ = [("size", C.c_size_t), ("target", C.c_char_p), ("max_instructions", C.c_uint64),
+                ("max_time", C.c_uint64), ("max_seconds", C.c_double),
+                ("max_hbm_bytes", C.c_uint64), ("saturate", C.c_int), ("simd", C.c_char_p),
+                ("alloc", P), ("alloc_ud", P), ("event", P), ("event_ud", P), ("print", PRINT),
+                ("print_ud", P), ("progress", P), ("progress_ud", P),
+                ("rounding_seed", C.c_uint64), ("costs", C.c_char_p), ("timing_only", C.c_int),
+                ("causes", C.c_int), ("checks", C.c_uint), ("schedule", C.c_uint64)]
+
+
+class AssembleOptions(C.Structure):
+    _fields_ = [("size", C.c_size_t), ("include_dirs", C.POINTER(C.c_char_p)),
+                ("ninclude_dirs", C.c_uint32), ("defines", C.POINTER(C.c_char_p)),
+                ("ndefines", C.c_uint32), ("no_files", C.c_int)]
+
+
+class TensorInfo(C.Structure):
+    _fields_ = [("name", C.c_char_p), ("dtype", C.c_int), ("role", C.c_int), ("ndim", C.c_uint32),
+                ("shape", C.c_int64 * 8), ("bytes", C.c_uint64)]
+
+
+class EngineStats(C.Structure):
+    _fields_ = [("instructions", C.c_uint64), ("data_instructions", C.c_uint64),
+                ("busy", C.c_uint64), ("waiting", C.c_uint64), ("pc", C.c_uint32),
+                ("halted", C.c_int)]
+
+
+class Stats(C.Structure):
+    _fields_ = [("time", C.c_uint64), ("instructions", C.c_uint64), ("dma_transfers", C.c_uint64),
+                ("dma_bytes", C.c_uint64), ("dma_packets", C.c_uint64), ("dma_busy", C.c_uint64),
+                ("host_to_device", C.c_uint64), ("device_to_host", C.c_uint64),
+                ("flops", C.c_uint64), ("hbm_bytes", C.c_uint64), ("host_seconds", C.c_double),
+                ("trace_hash", C.c_uint64), ("engine", EngineStats * 5), ("launch", C.c_uint64),
+                ("table_loads", C.c_uint64), ("transpose_flops", C.c_uint64),
+                ("adjusted_flops", C.c_uint64), ("adjusted_transpose_flops", C.c_uint64),
+                ("hbm_read_bytes", C.c_uint64), ("hbm_write_bytes", C.c_uint64),
+                ("dma_active", C.c_uint64), ("sbuf_touched", C.c_uint64),
+                ("psum_touched", C.c_uint64), ("sbuf_size", C.c_uint64),
+                ("psum_size", C.c_uint64), ("peak_flops", C.c_uint64), ("peak_hbm", C.c_uint64),
+                ("streaming", C.c_uint64 * 5)]
+
+
+class Fault(C.Structure):
+    _fields_ = [("status", C.c_int), ("engine", C.c_int), ("dma_engine", C.c_int),
+                ("pc", C.c_uint32), ("line", C.c_uint32), ("file", C.c_char_p),
+                ("time", C.c_uint64), ("instruction", C.c_char_p), ("text", C.c_char_p)]
+
+
+class Finding(C.Structure):
+    _fields_ = [("check", C.c_int), ("engine", C.c_int), ("pc", C.c_uint32), ("line", C.c_uint32),
+                ("file", C.c_char_p), ("time", C.c_uint64), ("text", C.c_char_p)]
+
+
+class KernelOptions(C.Structure):
+    _fields_ = [("size", C.c_size_t), ("target", C.c_char_p), ("flags", C.c_uint32),
+                ("sbuf_bytes", C.c_uint32)]
+
+
+class TileInfo(C.Structure):
+    _fields_ = [("size", C.c_size_t), ("name", C.c_char_p), ("memory", C.c_int),
+                ("dtype", C.c_int), ("ndim", C.c_uint32), ("shape", C.c_uint32 * 5),
+                ("partition", C.c_int32), ("offset", C.c_int32), ("file", C.c_uint32),
+                ("line", C.c_uint32)]
+
+
+class KernelRange(C.Structure):
+    _fields_ = [("size", C.c_size_t), ("start", C.c_int32), ("stop", C.c_int32),
+                ("step", C.c_int32), ("start_register", C.c_uint32),
+                ("stop_register", C.c_uint32), ("file", C.c_uint32), ("line", C.c_uint32)]
+
+
+class KernelFigures(C.Structure):
+    _fields_ = [(n, C.c_uint64) for n in (
+        "instructions made nops dependences waits reuse_waits transfers queues semaphores tiles "
+        "sbuf_bytes psum_bytes spills spilled_bytes").split()] + [
+            ("busy", C.c_uint64 * 5), ("dma_busy", C.c_uint64), ("bound", C.c_int)]
+
+
+class Field(C.Structure):
+    _fields_ = [("name", C.c_char_p), ("kind", C.c_int)] + [(n, C.c_uint32) for n in (
+        "mode reads writes sbuf psum hbm column element dims most set").split()]
+
+
+_str, _u32, _u64, _int, _size = C.c_char_p, C.c_uint32, C.c_uint64, C.c_int, C.c_size_t
+_out = C.POINTER(P)
+_PROTOTYPES = {
+    "soma_version": (_str, []),
+    "soma_status_text": (_str, [_int]),
+    "soma_dtype_name": (_str, [_int]),
+    "soma_dtype_size": (_size, [_int]),
+    "soma_machine_new": (_int, [C.POINTER(Options), _out]),
+    "soma_machine_free": (None, [P]),
+    "soma_error": (_str, [P]),
+    "soma_target": (_str, [P]),
+    "soma_assemble": (_int, [P, _str, _size, _str, C.POINTER(AssembleOptions), _out, _out]),
+    "soma_program_load": (_int, [P, P, _size, _out]),
+    "soma_program_save": (_int, [P, P, _out, C.POINTER(_size)]),
+    "soma_program_print": (_int, [P, P, _out, C.POINTER(_size)]),
+    "soma_bytes_free": (None, [P]),
+    "soma_program_free": (None, [P]),
+    "soma_program_target": (_str, [P]),
+    "soma_program_tensors": (_u32, [P]),
+    "soma_program_tensor": (_int, [P, _u32, C.POINTER(TensorInfo)]),
+    "soma_lint": (_int, [P, P, _out]),
+    "soma_diagnostics_text": (_str, [P]),
+    "soma_diagnostics_free": (None, [P]),
+    "soma_bind": (_int, [P, P, _str, _int, _u32, C.POINTER(C.c_int64), P]),
+    "soma_unbind": (None, [P, P]),
+    "soma_run_start": (_int, [P, P, _out]),
+    "soma_run_until": (_int, [P, _int, _int, _u64]),
+    "soma_fetch": (_int, [P, _str, P, _size]),
+    "soma_run_free": (None, [P]),
+    "soma_run_stats": (None, [P, C.POINTER(Stats), _size]),
+    "soma_run_fault": (None, [P, C.POINTER(Fault)]),
+    "soma_check_name": (_str, [_int]),
+    "soma_run_findings": (_u64, [P]),
+    "soma_run_finding": (_int, [P, _u32, C.POINTER(Finding)]),
+    "soma_recorder_new": (_int, [P, _out]),
+    "soma_recorder_free": (None, [P]),
+    "soma_recorder_stats": (None, [P, C.POINTER(Stats), _size]),
+    "soma_write_chrome": (_int, [P, P, WRITE, P]),
+    "soma_write_timeline": (_int, [P, P, C.c_uint, WRITE, P]),
+    "soma_write_html": (_int, [P, P, P, _str, WRITE, P]),
+    "soma_write_explanation": (_int, [P, P, WRITE, P]),
+}
+# Of soma_kernel.h.
+_KERNEL = {
+    "soma_kernel_new": (_int, [P, C.POINTER(KernelOptions), _out]),
+    "soma_kernel_free": (None, [P]),
+    "soma_kernel_error": (_str, [P]),
+    "soma_kernel_error_place": (_str, [P, C.POINTER(_str), C.POINTER(_u32)]),
+    "soma_kernel_file": (_int, [P, _str, C.POINTER(_u32)]),
+    "soma_kernel_tensor": (_int, [P, _str, _int, _u32, C.POINTER(C.c_int64), _int,
+                                  C.POINTER(_u32)]),
+    "soma_kernel_constant": (_int, [P, _int, _u32, C.POINTER(C.c_int64), P, C.POINTER(_u32)]),
+    "soma_kernel_tile": (_int, [P, C.POINTER(TileInfo), C.POINTER(_u32)]),
+    "soma_kernel_queue": (_int, [P, _u32, _int, _u32, C.POINTER(_u32)]),
+    "soma_kernel_register": (_int, [P, C.POINTER(_u32)]),
+    "soma_kernel_emit": (_int, [P, P, _size, P]),
+    "soma_kernel_count": (_u32, [P]),
+    "soma_kernel_order": (_int, [P, _u32, _u32]),
+    "soma_kernel_loop": (_int, [P, C.POINTER(KernelRange), C.POINTER(_u32)]),
+    "soma_kernel_while": (_int, [P, _u32, _u32, _u32]),
+    "soma_kernel_endloop": (_int, [P]),
+    "soma_kernel_finish": (_int, [P, _out, _out]),
+    "soma_kernel_report": (_int, [P, WRITE, P]),
+    "soma_kernel_get_figures": (None, [P, C.POINTER(KernelFigures), _size]),
+    "soma_opcode": (_int, [_str]),
+    "soma_opcode_field": (_int, [_u32, _u32, C.POINTER(Field)]),
+    "soma_field_value": (_str, [C.POINTER(Field), _u32]),
+}
+
+
+def _candidates():
+    here = os.path.dirname(os.path.abspath(__file__))
+    if os.environ.get("SOMA_LIB"):
+        yield os.environ["SOMA_LIB"]
+        return
+    root = os.path.dirname(os.path.dirname(here))
+    build = os.environ.get("BUILD", "build")
+    yield os.path.join(root, build, "libsoma.so")
+    up = here
+    for _ in range(4):  # PREFIX/lib/soma/python/soma, or a virtual environment's packages
+        up = os.path.dirname(up)
+        for name in ("libsoma.so", "libsoma.so.0"):
+            yield os.path.join(up, name)
+            yield os.path.join(up, "lib", name)
+    for name in ("/usr/local/lib/libsoma.so.0", "libsoma.so.0", "libsoma.so"):
+        yield name
+
+
+def _load():
+    tried = []
+    for path in _candidates():
+        if os.sep in path and not os.path.exists(path):
+            tried.append(path)
+            continue
+        try:
+            return C.CDLL(path)
+        except OSError as error:
+            tried.append("%s (%s)" % (path, error))
+    raise LibraryNotFound("libsoma.so was not found; build it with `make`, or set SOMA_LIB to its "
+                          "path. Tried:\n  " + "\n  ".join(tried))
+
+
+lib = _load()
+for _name, (_result, _arguments) in list(_PROTOTYPES.items()) + list(_KERNEL.items()):
+    _function = getattr(lib, _name, None)
+    if _function is None:
+        if _name in _KERNEL:
+            continue
+        raise ImportError("%s has no %s: it is of another version" % (lib._name, _name))
+    _function.restype, _function.argtypes = _result, _arguments
+
+
+class Collect:
+    """A soma_write_fn that keeps what is written: `c = Collect(); f(..., c.fn, None); c.text()`."""
+
+    def __init__(self):
+        self.parts = []
+        self.fn = WRITE(self._write)
+
+    def _write(self, _ud, data, n):
+        self.parts.append(C.string_at(data, n))
+        return 0
+
+    def bytes(self):
+        return b"".join(self.parts)
+
+    def text(self):
+        return self.bytes().decode("utf-8", "replace")
+
+
+def take_bytes(pointer, n):
+    """Copies a block that libsoma made, and frees it."""
+    data = C.string_at(pointer, n.value)
+    lib.soma_bytes_free(pointer)
+    return data

@@ -1,0 +1,322 @@
+"""Machines, programs and runs.
+
+    m = soma.Machine("trn2")
+    p = m.assemble(open("prog.s").read(), "prog.s")
+    run = m.run(p, {"x": x}, checks="all")
+    run.out["y"], run.stats.time_ns, run.findings
+
+Times are in nanoseconds where a name says so, else in femtoseconds of simulated time.
+"""
+import ctypes as C
+
+from . import arrays, dtypes
+from . import lib as L
+from .errors import DeadlockError, SomaError, SomaFault
+from .lib import lib
+
+CHECKS = ("uninit", "race", "psum", "overlap", "range", "port")
+
+
+def check_mask(checks):
+    """The bits of soma_options.checks: a number, "all", or names as a list or separated by commas."""
+    if not checks:
+        return 0
+    if isinstance(checks, int):
+        return checks
+    names = []
+    while True:
+        name = lib.soma_check_name(len(names))
+        if name is None:
+            break
+        names.append(name.decode())
+    wanted = checks.split(",") if isinstance(checks, str) else list(checks)
+    mask = 0
+    for name in wanted:
+        if name == "all":
+            mask |= (1 << len(names)) - 1
+        elif name in names:
+            mask |= 1 << names.index(name)
+        else:
+            raise ValueError("no check is called %r; there are all, %s" % (name, ", ".join(names)))
+    return mask
+
+
+def _text(b):
+    return b.decode("utf-8", "replace") if b else ""
+
+
+class Finding:
+    """Something a check found. `check` is its name, `text` the finding in full, several lines."""
+
+    __slots__ = ("check", "engine", "pc", "file", "line", "time", "text")
+
+    def __init__(self, f):
+        self.check = _text(lib.soma_check_name(f.check))
+        self.engine = L.ENGINES[f.engine] if 0 <= f.engine < 5 else None
+        self.pc, self.line, self.file = f.pc, f.line, _text(f.file) or None
+        self.time, self.text = f.time, _text(f.text)
+
+    def __repr__(self):
+        return self.text
+
+
+class RunStats:
+    """What a run took. `time_ns` simulated; `engines[name]` has busy_ns, waiting_ns and
+    instructions; other figures by the names of soma_stats (bytes, counts, femtoseconds)."""
+
+    def __init__(self, s):
+        self.raw = s
+        self.time_ns = s.time / 1e6
+        self.engines = {
+            name: {"busy_ns": s.engine[i].busy / 1e6, "waiting_ns": s.engine[i].waiting / 1e6,
+                   "instructions": s.engine[i].instructions,
+                   "data_instructions": s.engine[i].data_instructions}
+            for i, name in enumerate(L.ENGINES)}
+
+    def __getattr__(self, name):
+        return getattr(self.raw, name)
+
+
+class Program:
+    """A program of a machine. Freed with the object."""
+
+    def __init__(self, machine, handle):
+        self.machine, self.handle = machine, handle
+
+    def __del__(self):
+        if self.handle and lib:
+            lib.soma_program_free(self.handle)
+            self.handle = None
+
+    @property
+    def target(self):
+        return _text(lib.soma_program_target(self.handle))
+
+    @property
+    def tensors(self):
+        """{name: (DType, shape, role)} in order of declaration; role is "temp", "input", "output" or
+        "const"."""
+        found = {}
+        for i in range(lib.soma_program_tensors(self.handle)):
+            t = L.TensorInfo()
+            lib.soma_program_tensor(self.handle, i, C.byref(t))
+            found[_text(t.name)] = (dtypes.BY_CODE[t.dtype], tuple(t.shape[:t.ndim]),
+                                    ("temp", "input", "output", "const")[t.role])
+        return found
+
+    def _block(self, function):
+        data, n = C.c_void_p(), C.c_size_t()
+        self.machine._check(function(self.machine.handle, self.handle, C.byref(data), C.byref(n)))
+        return L.take_bytes(data, n)
+
+    def source(self):
+        """The program as assembly."""
+        return self._block(lib.soma_program_print).decode("utf-8", "replace")
+
+    def bytes(self):
+        """The program as the bytes of a .sbc file."""
+        return self._block(lib.soma_program_save)
+
+    def lint(self):
+        """Warnings of the static checks, "" when there are none."""
+        d = C.c_void_p()
+        self.machine._check(lib.soma_lint(self.machine.handle, self.handle, C.byref(d)))
+        return _take_diagnostics(d)
+
+
+def _take_diagnostics(d):
+    text = _text(lib.soma_diagnostics_text(d)) if d else ""
+    if d:
+        lib.soma_diagnostics_free(d)
+    return text
+
+
+class Run:
+    """A run that has ended. `out` has the output tensors, `stats`, `findings` (of the checks) and
+    `findings_total`; `fetch(name)` any tensor."""
+
+    def __init__(self, machine, program, handle, recorder):
+        self.machine, self.program, self.handle = machine, program, handle
+        self.recorder = recorder
+        stats = L.Stats()
+        lib.soma_run_stats(handle, C.byref(stats), C.sizeof(stats))
+        self.stats = RunStats(stats)
+        self.findings_total = lib.soma_run_findings(handle)
+        self.findings = []
+        f = L.Finding()
+        while lib.soma_run_finding(handle, len(self.findings), C.byref(f)) == L.OK:
+            self.findings.append(Finding(f))
+        self._out = None
+
+    def __del__(self):
+        if lib and self.handle:
+            lib.soma_run_free(self.handle)
+            self.handle = None
+        if lib and self.recorder:
+            lib.soma_recorder_free(self.recorder)
+            self.recorder = None
+
+    @property
+    def time_ns(self):
+        return self.stats.time_ns
+
+    @property
+    def out(self):
+        if self._out is None:
+            self._out = {name: self.fetch(name)
+                         for name, (_, _, role) in self.program.tensors.items() if role == "output"}
+        return self._out
+
+    def fetch(self, name):
+        """A tensor of the program as an array of its type and shape."""
+        dtype, shape, _ = self.program.tensors[name]
+        array, buffer = arrays.empty(shape, dtype)
+        self.machine._check(lib.soma_fetch(self.handle, name.encode(), buffer.ctypes.data,
+                                           buffer.nbytes))
+        return array
+
+    def _need_recorder(self):
+        if not self.recorder:
+            raise SomaError("the run was not recorded: run it with record=True")
+
+    def _written(self, function, *arguments):
+        c = L.Collect()
+        status = function(*arguments, c.fn, None)
+        if status != L.OK:
+            raise SomaError(_text(lib.soma_status_text(status)), status)
+        return c.text()
+
+    def trace(self):
+        """The trace as JSON that chrome://tracing and Perfetto read."""
+        self._need_recorder()
+        return self._written(lib.soma_write_chrome, self.recorder, self.program.handle)
+
+    def timeline(self, width=0):
+        """Rows of engines and queues over time, as text."""
+        self._need_recorder()
+        return self._written(lib.soma_write_timeline, self.recorder, self.program.handle, width)
+
+    def page(self, title="Soma"):
+        """A page for a browser that shows the run, without other files."""
+        self._need_recorder()
+        return self._written(lib.soma_write_html, self.recorder, self.program.handle, self.handle,
+                             title.encode())
+
+    def explain(self):
+        """What the time went into: the critical path, and the largest gaps."""
+        self._need_recorder()
+        return self._written(lib.soma_write_explanation, self.handle, self.recorder)
+
+
+class Machine:
+    """One emulated core. target: "trn1", "inf2", "trn2" or "trn3"; options as in soma_options:
+    checks, schedule, saturate, max_instructions, max_seconds, timing_only, record (keeps what the
+    trace and the page need), print (a function of text and whether it is for standard error)."""
+
+    def __init__(self, target=None, record=False, checks=None, print=None, **options):
+        o = L.Options()
+        o.size = C.sizeof(o)
+        o.target = target.encode() if target else None
+        o.checks = check_mask(checks)
+        for name, value in options.items():
+            setattr(o, name, value.encode() if isinstance(value, str) else value)
+        self.recorder = None
+        if record:
+            recorder = C.c_void_p()
+            if lib.soma_recorder_new(None, C.byref(recorder)) != L.OK:
+                raise MemoryError("no memory for a recorder")
+            self.recorder = recorder
+            o.event = C.cast(lib.soma_recorder_event, C.c_void_p).value
+            o.event_ud, o.causes = recorder.value, 1
+        if print is not None:
+            o.print = L.PRINT(lambda ud, err, text, n: print(
+                C.string_at(text, n).decode("utf-8", "replace"), bool(err)))
+        self.options = o
+        handle = C.c_void_p()
+        self.handle = None
+        status = lib.soma_machine_new(C.byref(o), C.byref(handle))
+        if status != L.OK:
+            raise SomaError("no machine: %s (target %s)" % (
+                _text(lib.soma_status_text(status)), target), status)
+        self.handle = handle
+
+    def __del__(self):
+        if lib and getattr(self, "handle", None):
+            lib.soma_machine_free(self.handle)
+            self.handle = None
+
+    @property
+    def target(self):
+        return _text(lib.soma_target(self.handle))
+
+    def _check(self, status):
+        if status != L.OK:
+            raise SomaError(_text(lib.soma_error(self.handle)) or
+                            _text(lib.soma_status_text(status)), status)
+
+    def assemble(self, text, name="program.s", defines=()):
+        """A program from assembly. SomaError has the diagnostics."""
+        o = L.AssembleOptions()
+        o.size = C.sizeof(o)
+        if defines:
+            o.defines = (C.c_char_p * len(defines))(*[d.encode() for d in defines])
+            o.ndefines = len(defines)
+        p, d = C.c_void_p(), C.c_void_p()
+        data = text.encode()
+        status = lib.soma_assemble(self.handle, data, len(data), name.encode(), C.byref(o),
+                                   C.byref(p), C.byref(d))
+        report = _take_diagnostics(d)
+        if status == L.SYNTAX:
+            raise SomaError(report, status)
+        self._check(status)
+        return Program(self, p)
+
+    def load(self, data):
+        """A program from the bytes of a .sbc file."""
+        p = C.c_void_p()
+        self._check(lib.soma_program_load(self.handle, data, len(data), C.byref(p)))
+        return Program(self, p)
+
+    def run(self, program, inputs=None):
+        """Runs a program to its end: inputs by name, arrays of the program's types and shapes.
+        SomaFault, DeadlockError or SomaError when it does not end well."""
+        if self.options.event and self.recorder is None:
+            raise SomaError("a machine records one run: make another for the next")
+        keep = []
+        lib.soma_unbind(self.handle, program.handle)
+        for name, value in (inputs or {}).items():
+            data, dtype = arrays.host_array(value)
+            keep.append(data)
+            shape = (C.c_int64 * max(data.ndim, 1))(*(data.shape or (1,)))
+            self._check(lib.soma_bind(self.handle, program.handle, name.encode(), dtype.code,
+                                      max(data.ndim, 1), shape, data.ctypes.data))
+        r = C.c_void_p()
+        self._check(lib.soma_run_start(self.handle, program.handle, C.byref(r)))
+        status = lib.soma_run_until(r, L.END, 0, 0)
+        if status not in (L.OK, L.CHECK):
+            error = self._ended(r, status)
+            lib.soma_run_free(r)
+            raise error
+        recorder, self.recorder = self.recorder, None
+        run = Run(self, program, r, recorder)
+        if recorder:
+            lib.soma_recorder_stats(recorder, C.byref(run.stats.raw), C.sizeof(L.Stats))
+        return run
+
+    def _ended(self, r, status):
+        f = L.Fault()
+        lib.soma_run_fault(r, C.byref(f))
+        text = _text(f.text) or _text(lib.soma_error(self.handle))
+        where = "%s:%d: " % (_text(f.file), f.line) if f.file else ""
+        if f.instruction:
+            text += "\n  " + _text(f.instruction)
+        kind = {L.FAULT: SomaFault, L.DEADLOCK: DeadlockError}.get(status, SomaError)
+        return kind(where + text, status)
+
+
+def run(source, inputs=None, target=None, **options):
+    """Assembles and runs a program: `soma.run(text, {"x": x}).out["y"]`."""
+    m = Machine(target, **options)
+    return m.run(m.assemble(source), inputs)
+
+

@@ -1,0 +1,350 @@
+"""The recorder: what runs while a kernel's Python function runs.
+
+It finds the user's line of each call, declares tensors and tiles when they are first used, holds back
+the last instruction of a call that returns a tile (so that `x[...] = op()` writes x at once), and keeps
+what belongs to a launch: programs of the grid, outputs, loops.
+"""
+import linecache
+import os
+import re
+import sys
+
+import numpy as np
+
+from . import kernel as K
+from . import lib as L
+from .errors import KernelError, NotBuilt
+
+_OWN = tuple(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), d) + os.sep
+             for d in ("soma", "nki", "neuronxcc"))
+_active = []
+
+
+def active():
+    """The recorder of the kernel that is being built."""
+    if not _active:
+        raise KernelError("an NKI call outside of a kernel: call it from a function under @nki.jit")
+    return _active[-1]
+
+
+def recording():
+    """Whether a kernel is being built."""
+    return bool(_active)
+
+
+def is_own(filename):
+    return filename.startswith(_OWN)
+
+
+class Pending:
+    """The last call's instructions, not emitted yet. fn(dst, **more) emits them into dst; `tile` is
+    where they go when nobody retargets them; `reads` the views that they read."""
+
+    __slots__ = ("fn", "tile", "reads", "at", "matmul", "multi")
+
+    def __init__(self, fn, tile, reads, at, matmul, multi):
+        self.fn, self.tile, self.reads, self.at = fn, tile, reads, at
+        self.matmul, self.multi = matmul, multi
+
+
+class Redo(Exception):
+    """The kernel has to be built again from the start: `hints` hold what was learned."""
+
+
+class Recorder:
+    """One build of a kernel."""
+
+    def __init__(self, machine, target, flags=0, hints=None):
+        self.builder = K.Builder(machine, target, flags)
+        self.target, self.gen = target, {"trn1": 2, "inf2": 2, "trn2": 3, "trn3": 4}[target]
+        self.hints = hints if hints is not None else {}
+        self.pending = self.at = None
+        self.files, self.own = {}, {}
+        self.names, self.used_names = {}, {}
+        self.tensors = []       # storages in HBM that instructions use, in order
+        self.count = 0          # instructions emitted
+        self.grid, self.program = (), ()
+        self.cores, self.program_index = 1, 0
+        self.shared, self.shared_at = [], 0
+        self.weights = None     # what the tensor engine has loaded
+        self.whiles, self.loops = [], 0
+        self.last = None        # number of the last instruction of the call before
+        self.ordered = 0        # depth of no_reorder
+        self.edges, self.named = [], {}
+        self.old_style = False
+        self.identities, self.constants = {}, {}
+        self.numbering = 0
+        self.keep = []
+
+    # ---- places ----
+
+    def where(self, frame=None):
+        """(file number, line) of the innermost frame that is the user's."""
+        if self.at is not None:
+            return self.at
+        frame = frame or sys._getframe(2)
+        files = self.files
+        while frame is not None:
+            number = files.get(frame.f_code)
+            if number is None:
+                number = files[frame.f_code] = self._file(frame.f_code.co_filename)
+            if number:
+                return number, frame.f_lineno
+            frame = frame.f_back
+        return 0, 0
+
+    def _file(self, name):
+        if is_own(name) or name.startswith("<frozen"):
+            return 0
+        if name not in self.own:
+            shown = os.path.relpath(name) if os.path.isabs(name) else name
+            self.own[name] = self.builder.file(name if shown.startswith("..") else shown)
+            self.names[self.own[name]] = name
+        return self.own[name]
+
+    def variable(self, place):
+        """The name that the statement at a place assigns to, "" when there is none."""
+        file, line = place
+        text = linecache.getline(self.names.get(file, ""), line)
+        m = re.match(r"\s*(?:self\.)?([A-Za-z_]\w*)\s*(?:\[[^]]*\]|:[^=]*)?=[^=]", text)
+        return m.group(1) if m else ""
+
+    # ---- emitting ----
+
+    def emit(self, op, engine, parts, flags=0):
+        """One instruction: its opcode, engine (-1: any), and the words of its fields in order."""
+        if self.pending is not None:
+            self.flush()
+        if self.at is not None:
+            file, line = self.at
+        else:
+            files, frame = self.files, sys._getframe(1)
+            while True:
+                file = files.get(frame.f_code)
+                if file is None:
+                    file = files[frame.f_code] = self._file(frame.f_code.co_filename)
+                if file:
+                    line = frame.f_lineno
+                    break
+                frame = frame.f_back
+                if frame is None:
+                    line = 0
+                    break
+        words = [0, op, engine, flags, file, line]
+        for p in parts:
+            words += p
+        words[0] = len(words)
+        self.builder.emit(words)
+        self.last = self.count
+        self.count += 1
+        if self.ordered:
+            self._keep_order()
+
+    def _keep_order(self):
+        if self.ordered > 1:
+            self.builder.order(self.last - 1, self.last)
+        self.ordered = 2
+
+    def defer(self, tile, fn, reads, matmul=False, multi=False):
+        """The tile of a call whose last instructions are held back."""
+        if self.pending is not None:
+            self.flush()
+        at = self.where(sys._getframe(2))
+        self.pending = tile.pending = Pending(fn, tile, reads, at, matmul, multi)
+        self.old_style = True
+        return tile
+
+    def flush(self):
+        """Emits what is held back."""
+        p = self.pending
+        if p is None:
+            return
+        self.pending = p.tile.pending = None
+        self._into(p, p.tile)
+
+    def _into(self, p, dst, **more):
+        at, self.at = self.at, p.at
+        try:
+            p.fn(dst, **more)
+        finally:
+            self.at = at
+
+    def retarget(self, p, value, view):
+        """Lets the held back instructions of `value` write `view` instead. False when they cannot, or
+        when the result would not have the same bits."""
+        if p is not self.pending or p.tile is not value:
+            return False
+        if value.dtype is not view.dtype and value.dtype.name != "float32":
+            return False
+        if value.memory and not view.memory or view.memory == 0 != value.memory:
+            return False
+        if value.shape[0] != view.shape[0] or value.free_size != view.free_size:
+            return False
+        from .tensor import same_view
+        if any(r.storage is view.storage and (p.multi or not same_view(r, view)) for r in p.reads):
+            return False
+        self.pending = value.pending = None
+        self._into(p, view)
+        return True
+
+    def fold(self, value, view):
+        """Lets a held back matmul add to `view`; False when value is none."""
+        p = value.pending
+        if p is None or p is not self.pending or not p.matmul or view.memory != L.PSUM or \
+                value.shape[0] != view.shape[0] or value.free_size != view.free_size:
+            return False
+        self.pending = value.pending = None
+        self._into(p, view, add=True)
+        return True
+
+    # ---- storage ----
+
+    def declare(self, s):
+        """Gives storage its number in the builder."""
+        if s.memory:
+            shape = s.shape if len(s.shape) <= 5 else (s.parts, s.free)
+            s.handle = self.builder.tile(s.name or "t", s.memory, s.dtype, shape, s.place, s.file or 0,
+                                         s.line)
+            return
+        if s.data is not None and s.role == L.ROLE_CONST:
+            s.handle = self.builder.constant(s.dtype, s.shape or (1,), s.data)
+            return
+        shape = self.hints.get(("rows", s.order), s.declared or s.shape)
+        s.declared = tuple(shape)
+        s.name = self.unique(s.name or "tensor")
+        s.handle = self.builder.tensor(s.name, s.dtype, s.declared[:8] or (1,), s.role)
+        self.tensors.append(s)
+
+    def unique(self, name):
+        name = re.sub(r"\W", "_", name) or "tensor"
+        name = name if re.match(r"[A-Za-z_]", name) else "t_" + name
+        n = self.used_names.get(name, 0)
+        self.used_names[name] = n + 1
+        return self.unique("%s_%d" % (name, n + 1)) if n else name
+
+    def number(self, s):
+        """The storage's place in the order of creation, by which a hint finds it again."""
+        self.numbering += 1
+        s.order = self.numbering
+        return s
+
+    def rows(self, s, row_bytes):
+        """Rows of an indexed tensor have the size that it is declared with."""
+        total = s.free * s.dtype.size
+        want = (total // row_bytes, row_bytes // s.dtype.size)
+        have = s.declared or self.hints.get(("rows", s.order), s.shape)
+        n = 1
+        for size in have[1:]:
+            n *= size
+        if n * s.dtype.size == row_bytes and len(have) <= 8:
+            return
+        if total % row_bytes or row_bytes % s.dtype.size or s.role == L.ROLE_CONST:
+            raise NotBuilt("rows of %d bytes of %r, which has rows of %d bytes"
+                           % (row_bytes, s, n * s.dtype.size))
+        if ("rows", s.order) in self.hints:
+            raise NotBuilt("%r is indexed by rows of %d and of %d bytes"
+                           % (s, row_bytes, n * s.dtype.size))
+        if s.handle == 0:
+            s.declared = want
+            return
+        self.hints[("rows", s.order)] = want
+        raise Redo()
+
+    def assign(self, view, value):
+        """`view = value` without an instruction to retarget: a copy, or a fill."""
+        from . import insn
+        insn.assign(view, value)
+
+    # ---- registers and loops ----
+
+    def new_register(self):
+        return self.builder.register()
+
+    def while_register(self, register, frame):
+        """A `while reg:` asks for the truth: before the first round and after each."""
+        key = (frame.f_code, frame.f_lineno, id(frame), register)
+        self.flush()
+        if self.whiles and self.whiles[-1] == key:
+            self.whiles.pop()
+            self.end_loop()
+            return False
+        file, line = self.where(frame)
+        self.builder.while_(register.number(), file, line)
+        self.begin_loop()
+        self.whiles.append(key)
+        return True
+
+    def begin_loop(self):
+        self.loops += 1
+        self.weights = None
+
+    def end_loop(self):
+        self.flush()
+        self.builder.endloop()
+        self.loops -= 1
+        self.weights = None
+
+    # ---- the end ----
+
+    def finish(self):
+        """(program, warnings)."""
+        self.flush()
+        if self.whiles or self.loops:
+            raise KernelError("a loop at run time was left by break, return or an exception: it has no "
+                              "end")
+        for earlier, later in self.edges:
+            self.builder.order(earlier, later)
+        return self.builder.finish()
+
+
+class ZeroState:
+    """Of a tile of zeros in PSUM: the memset is not there until something other than a matmul that
+    starts a sum touches the tile; then what no matmul has written yet is zeroed."""
+
+    __slots__ = ("storage", "started")
+
+    def __init__(self, storage):
+        self.storage, self.started = storage, []
+
+    def settle(self):
+        """Puts in the zeros that are needed."""
+        s = self.storage
+        s.zero = None
+        rec = active()
+        pending, rec.pending = rec.pending, None
+        try:
+            self._fill(s)
+        finally:
+            rec.pending = pending
+
+    def _fill(self, s):
+        from . import insn
+        from .tensor import Tensor
+        if not self.started:
+            insn.memset(Tensor(s, s.dtype, (s.parts, s.free), (1, 1)), 0)
+            return
+        done = np.zeros((s.parts, s.free), bool)
+        flat = np.arange(s.free)
+        for view in self.started:
+            block = np.lib.stride_tricks.as_strided(
+                flat[view.off:], view.shape[1:], [k * flat.itemsize for k in view.steps[1:]])
+            done[view.part:view.part + view.shape[0], block.ravel()] = True
+        row = 0
+        while row < s.parts:
+            end = row + 1
+            while end < s.parts and (done[end] == done[row]).all():
+                end += 1
+            gaps = np.flatnonzero(np.diff(np.concatenate(([True], done[row], [True])).astype(int)))
+            for start, stop in zip(gaps[::2], gaps[1::2]):
+                insn.memset(Tensor(s, s.dtype, (end - row, int(stop - start)), (1, 1), row,
+                                   int(start)), 0)
+            row = end
+
+    def start(self, view):
+        """A matmul is about to write or add to view. True when it may start a sum there itself."""
+        for other in self.started:
+            if (other.part, other.off, other.shape, other.steps) == \
+                    (view.part, view.off, view.shape, view.steps):
+                return True
+        self.started.append(view)
+        return True

@@ -1,0 +1,127 @@
+"""Registers of the sequencers, and what is computed from them while a kernel is built.
+
+A Register is a place; a RegisterValue is const + sum of register * whole number, which is what an
+address may be: `x[i * 128 : (i + 1) * 128]` has a length that is known.
+"""
+import linecache
+import sys
+
+from . import record
+from .errors import KernelError
+from .index import whole
+
+
+class RegisterValue:
+    """const + sum over registers of times * register."""
+
+    __slots__ = ("terms", "const")
+    __array_ufunc__ = None
+
+    def __init__(self, terms, const=0):
+        self.terms, self.const = terms, const
+
+    def __repr__(self):
+        return " + ".join(["%d * %r" % (k, r) for r, k in self.terms.items()] + [str(self.const)])
+
+    def _plus(self, other, sign):
+        o = value_of(other)
+        if o is None:
+            return NotImplemented
+        terms = dict(self.terms)
+        for r, k in o.terms.items():
+            terms[r] = terms.get(r, 0) + sign * k
+        return RegisterValue({r: k for r, k in terms.items() if k}, self.const + sign * o.const)
+
+    def __add__(self, other):
+        return self._plus(other, 1)
+
+    __radd__ = __add__
+
+    def __sub__(self, other):
+        return self._plus(other, -1)
+
+    def __rsub__(self, other):
+        return (self * -1)._plus(other, 1)
+
+    def __neg__(self):
+        return self * -1
+
+    def __mul__(self, other):
+        k = whole(other)
+        if k is None:
+            if isinstance(other, (Register, RegisterValue)):
+                raise KernelError("%r * %r: an address takes registers times whole numbers"
+                                  % (self, other))
+            return NotImplemented
+        return RegisterValue({r: n * k for r, n in self.terms.items() if n * k}, self.const * k)
+
+    __rmul__ = __mul__
+
+    def _unknown(self, what):
+        raise TypeError("%s of register value %r: it is known when the kernel runs, not while it is "
+                        "built; a loop over it is nl.dynamic_range, nl.fori_loop or `while reg:`"
+                        % (what, self))
+
+    def __floordiv__(self, other):
+        self._unknown("//")
+
+    __mod__ = __truediv__ = __floordiv__
+
+    def __bool__(self):
+        self._unknown("the truth")
+
+    def __int__(self):
+        self._unknown("int()")
+
+    __index__ = __int__
+
+    def __lt__(self, other):
+        self._unknown("a comparison")
+
+    __le__ = __gt__ = __ge__ = __lt__
+
+
+class Register(RegisterValue):
+    """A register. `while reg:` is a loop that runs as long as it is not 0."""
+
+    __slots__ = ("handle", "frozen")
+
+    def __init__(self, state=None, frozen=False):
+        self.handle, self.frozen = state, frozen
+        super().__init__({self: 1}, 0)
+
+    def __repr__(self):
+        return "reg%d" % self.number()
+
+    def __hash__(self):
+        return id(self)
+
+    def __eq__(self, other):
+        if self is other:
+            return True
+        if isinstance(other, (int, RegisterValue)):
+            self._unknown("a comparison")
+        return NotImplemented
+
+    def number(self):
+        """The builder's number."""
+        if self.handle is None:
+            self.handle = record.active().new_register()
+        return self.handle
+
+    def __bool__(self):
+        frame = sys._getframe(1)
+        line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+        if not line.strip().startswith("while"):
+            raise TypeError("%s:%d: the truth of a register is known when the kernel runs, not while "
+                            "it is built: only `while reg:` asks for it"
+                            % (frame.f_code.co_filename, frame.f_lineno))
+        return record.active().while_register(self, frame)
+
+
+def value_of(x):
+    """x as a RegisterValue when it is one or a whole number, else None."""
+    if isinstance(x, RegisterValue):
+        return x
+    k = whole(x)
+    return None if k is None else RegisterValue({}, k)

@@ -1,0 +1,377 @@
+"""Tensors: storage and a view of it.
+
+A Storage is memory: in HBM a number of elements, on the chip (SBUF, PSUM) partitions of a number of
+elements each. A Tensor is a view: dtype, shape, and a step in elements for each dimension. On the chip
+dimension 0 is the partitions. Views never move data; words() is what the builder takes as an operand.
+"""
+from . import record
+from .errors import KernelError
+from .index import DynSlice, Index, Mask
+from .views import Views, dense  # noqa: F401 - dense is part of this module
+
+HBM, SBUF, PSUM = 0, 1, 2
+MEMORY = ("hbm", "sbuf", "psum")
+
+
+class Storage:
+    """Memory of a kernel. `free` is elements in each partition on the chip, else all elements;
+    `handle` the builder's number once an instruction uses it."""
+
+    __slots__ = ("memory", "dtype", "shape", "parts", "free", "name", "place", "handle", "role",
+                 "file", "line", "buffer", "zero", "data", "written", "declared", "order", "used",
+                 "host")
+
+    def __init__(self, memory, dtype, shape, name="", buffer=None):
+        self.memory, self.dtype, self.shape, self.name = memory, dtype, shape, name
+        n = 1
+        for s in shape[1 if memory else 0:]:
+            n *= s
+        self.free, self.parts = n, shape[0] if memory else 0
+        self.place = self.zero = self.data = self.file = self.declared = self.host = None
+        self.handle = self.line = self.role = self.order = 0
+        self.written = self.used = False
+        self.buffer = buffer
+
+    def __repr__(self):
+        return "%s %s%s in %s" % (self.name or "tensor", self.dtype, list(self.shape),
+                                  MEMORY[self.memory])
+
+
+class Tensor(Views):
+    """A view of storage. Made by ndarray(), by indexing, and by the view methods.
+
+    `shape`, `dtype`, `buffer`, `strides` and `offset` (in elements; on the chip the partition counts
+    as one row of the storage), `ndim`, `size`, `name`.
+    """
+
+    __slots__ = ("storage", "dtype", "shape", "steps", "part", "off", "dyn", "bound", "_words",
+                 "pending", "__weakref__")
+    __array_ufunc__ = None  # NumPy's scalars leave operators to a tile
+
+    def __init__(self, storage, dtype, shape, steps, part=0, off=0, dyn=(), bound=None):
+        self.storage, self.dtype, self.shape, self.steps = storage, dtype, shape, steps
+        self.part, self.off, self.dyn, self.bound = part, off, dyn, bound
+        self._words = self.pending = None
+
+    # ---- what it is ----
+
+    ndim = property(lambda self: len(self.shape))
+    name = property(lambda self: self.storage.name)
+    buffer = property(lambda self: self.storage.buffer)
+    memory = property(lambda self: self.storage.memory)
+
+    @property
+    def size(self):
+        n = 1
+        for s in self.shape:
+            n *= s
+        return n
+
+    @property
+    def free_size(self):
+        """Elements in each partition (of HBM: all)."""
+        n = 1
+        for s in self.shape[1:] if self.storage.memory else self.shape:
+            n *= s
+        return n
+
+    def row(self):
+        """Elements of this dtype from one partition of the storage to the next."""
+        s = self.storage
+        return s.free * s.dtype.size // self.dtype.size
+
+    @property
+    def strides(self):
+        if self.storage.memory:
+            return (self.steps[0] * self.row(),) + tuple(self.steps[1:])
+        return tuple(self.steps)
+
+    @property
+    def offset(self):
+        return self.part * self.row() + self.off if self.storage.memory else self.off
+
+    itemsize = property(lambda self: self.dtype.size)
+
+    def __repr__(self):
+        return "<%s%s in %s%s>" % (self.dtype, list(self.shape), MEMORY[self.storage.memory],
+                                   ", " + self.storage.name if self.storage.name else "")
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __iter__(self):
+        for i in range(self.shape[0]):
+            yield self[i]
+
+    def __bool__(self):
+        """A tensor is there: `if bias:`. The result of a comparison is not asked for its truth."""
+        if self.pending is not None:
+            raise KernelError("the values of a tile are known when the kernel runs, not while it is "
+                              "built: they cannot decide an `if`")
+        return True
+
+    def __hash__(self):
+        return id(self)
+
+    def is_contiguous(self):
+        """Whether the elements (of a partition) lie densely in row-major order."""
+        at = 1 if self.storage.memory else 0
+        n = 1
+        for s, step in zip(reversed(self.shape[at:]), reversed(self.steps[at:])):
+            if s != 1 and step != n:
+                return False
+            n *= s
+        return True
+
+    def get_pattern(self):
+        return [[step, n] for step, n in zip(self.strides, self.shape)]
+
+    def is_indirect(self):
+        return bool(self.dyn)
+
+    def like(self, shape, steps, off=None, part=None):
+        """Another view of the same elements' storage."""
+        return Tensor(self.storage, self.dtype, tuple(shape), tuple(steps),
+                      self.part if part is None else part, self.off if off is None else off,
+                      self.dyn)
+
+    # ---- operands ----
+
+    def words(self):
+        """The operand in the builder's words (soma_kernel.h), dimensions merged where they can be."""
+        w, s = self._words, self.storage
+        if w is None or s.handle == 0 or s.zero is not None:
+            w = self._words = self._make_words(True)
+        return w
+
+    def exact_words(self):
+        """The same with every free dimension as it is (of HBM: every dimension)."""
+        return self._make_words(False)
+
+    def _make_words(self, merge):
+        if self.bound is not None:
+            self.check_bounds()
+        s = self.storage
+        if s.handle == 0:
+            record.active().declare(s)
+        if s.zero is not None:
+            s.zero.settle()
+        shape, steps = self.shape, self.steps
+        dims = []
+        parts = part = at = 0
+        if s.memory:
+            at, parts, part = 1, shape[0], self.part
+            if steps[0] != 1 and parts != 1:
+                raise KernelError("the partitions of an operand follow one another: a step of %d "
+                                  "is not possible" % steps[0])
+        elif self.dyn and self.has("gather"):  # its dimension is the first, as it is
+            at, dims = 1, [steps[0], shape[0]]
+        step = num = 0
+        for i in range(at, len(shape)):
+            n = shape[i]
+            if merge:
+                if n == 1:
+                    continue
+                t = steps[i]
+                if num and step == t * n and num * n < 65536:
+                    num, step = num * n, t
+                    continue
+                if num:
+                    dims += (step, num)
+                step, num = t, n
+            else:
+                dims += (steps[i], n)
+        if num:
+            dims += (step, num)
+        if not dims:
+            dims = [1, 1]
+        dyn = self._dyn_words(len(dims) // 2) if self.dyn else ()
+        return (6 + len(dims) + len(dyn), s.handle, self.dtype.code, part, parts,
+                self.off * self.dtype.size, len(dims) // 2) + tuple(dims) + tuple(dyn)
+
+    def _dyn_words(self, ndims):
+        words = []
+        for kind, a, b in self.dyn:
+            if kind == "register":
+                words += (1, a.number(), b)
+            elif kind == "element":
+                words += (2, b) + a.words()
+            elif kind == "gather":
+                words += (4, b) + a.words()
+            else:
+                words += (5,) + a.words()
+        return words
+
+    def has(self, kind):
+        return any(d[0] == kind for d in self.dyn)
+
+    # ---- bounds and masks ----
+
+    def check_bounds(self):
+        """Of a view by index objects: each index lies in its dimension."""
+        for size, index in self.bound:
+            low, high = index.bounds()
+            if low < 0 or high >= size:
+                raise KernelError("index %s runs from %d to %d: the dimension has %d elements; a "
+                                  "mask may crop it" % (index.text, low, high, size))
+        self.bound = None
+
+    def cropped(self, ranges):
+        """The view with axis a cut to [lo, hi) for each a: (lo, hi) of ranges; axes of size 1 stay."""
+        shape, steps = list(self.shape), self.steps
+        part, off = self.part, self.off
+        bound = self.bound
+        for a, (lo, hi) in ranges.items():
+            if a >= len(shape) or shape[a] == 1:
+                continue
+            hi = min(hi, shape[a])
+            if lo:
+                if a == 0 and self.storage.memory:
+                    part += lo * steps[a]
+                else:
+                    off += lo * steps[a]
+            shape[a] = hi - lo
+            if bound:
+                bound = [(size, _crop_index(index, a, lo, hi)) for size, index in bound]
+        return Tensor(self.storage, self.dtype, tuple(shape), steps, part, off, self.dyn, bound)
+
+    # ---- indexing ----
+
+    def __getitem__(self, key):
+        if key.__class__ is not tuple:
+            key = tuple(key) if isinstance(key, tuple) else (key,)
+        shape, steps = self.shape, self.steps
+        chip = self.storage.memory
+        if self.bound is not None:
+            self.check_bounds()
+        if len(key) > len(shape) or self.dyn:
+            return self._index(key)
+        off, part = self.off, self.part
+        out, outsteps = [], []
+        d = 0
+        for k in key:
+            n, step = shape[d], steps[d]
+            kind = k.__class__
+            if kind is slice:
+                start, stop, by = k.start, k.stop, k.step
+                if by is None:
+                    by = 1
+                if start is None and by == 1:
+                    start = 0
+                if stop is None and by == 1:
+                    stop = n
+                if start.__class__ is not int or stop.__class__ is not int or \
+                        by.__class__ is not int or start < 0 or not start < stop <= n or by < 1:
+                    return self._index(key)
+                n = (stop - start + by - 1) // by
+                if start:
+                    if d == 0 and chip:
+                        part += start * step
+                    else:
+                        off += start * step
+                out.append(n)
+                outsteps.append(step * by)
+            elif kind is int:
+                if k < 0:
+                    k += n
+                if not 0 <= k < n:
+                    raise KernelError("index %d of dimension %d, which has %d elements" % (k, d, n))
+                if d == 0 and chip:
+                    part += k * step
+                    out.append(1)
+                    outsteps.append(1)
+                else:
+                    off += k * step
+            elif kind is DynSlice:
+                start, size = k.start, k.size
+                if start.__class__ is not int or size.__class__ is not int or start < 0 or \
+                        size < 1 or start + size > n:
+                    return self._index(key)
+                if start:
+                    if d == 0 and chip:
+                        part += start * step
+                    else:
+                        off += start * step
+                out.append(size)
+                outsteps.append(step)
+            else:
+                return self._index(key)
+            d += 1
+        if d < len(shape):
+            out += shape[d:]
+            outsteps += steps[d:]
+        if len(out) < 2 and (chip or not out):
+            out.append(1)
+            outsteps.append(1)
+        t = Tensor.__new__(Tensor)
+        t.storage, t.dtype, t.shape, t.steps = self.storage, self.dtype, tuple(out), tuple(outsteps)
+        t.part, t.off, t.dyn, t.bound, t._words = part, off, (), None, None
+        t.pending = None
+        return t
+
+    def _index(self, key):
+        from . import indexing
+        return indexing.general(self, key)
+
+    def __setitem__(self, key, value):
+        """`x[...] = value`: the instruction that made value writes here instead when it is the last
+        one; else value is copied. A number fills."""
+        rec = record.active()
+        view = self[key]
+        if value.__class__ is Tensor:
+            if value.storage is view.storage and same_view(value, view):
+                return
+            if value.pending is not None and rec.retarget(value.pending, value, view):
+                return
+        rec.assign(view, value)
+
+
+def same_view(a, b):
+    """Whether two views are the same elements in the same order."""
+    return (a.storage is b.storage and a.part == b.part and a.off == b.off and a.dtype is b.dtype
+            and len(a.dyn) == len(b.dyn) and _squeezed(a) == _squeezed(b)
+            and all(x[0] == y[0] and x[1] is y[1] and x[2] == y[2] for x, y in zip(a.dyn, b.dyn)))
+
+
+def _squeezed(t):
+    return [(n, s) for n, s in zip(t.shape, t.steps) if n != 1]
+
+
+def _crop_index(index, axis, lo, hi):
+    if axis >= index.ndim or index.size[axis] == 1 or not index.coef[axis]:
+        return index
+    size = list(index.size)
+    size[axis] = min(hi, size[axis]) - lo
+    return Index(index.coef, size, index.const + index.coef[axis] * lo, index.text)
+
+
+def mask_ranges(mask):
+    """({axis: (lo, hi)}, terms over several axes, empty) of a mask; {} and no terms for None or
+    True."""
+    if mask is None or mask is True:
+        return {}, [], False
+    if mask is False:
+        return {}, [], True
+    if not isinstance(mask, Mask):
+        raise KernelError("mask=%r: a mask is made of comparisons of indices" % (mask,))
+    ranges, rest = {}, []
+    for t in mask.terms:
+        axes = [a for a, c in enumerate(t.coef) if c and t.size[a] > 1]
+        if not axes:
+            if t.const < 0:
+                return {}, [], True
+            continue
+        if len(axes) > 1:
+            rest.append(t)
+            continue
+        a = axes[0]
+        c, n = t.coef[a], t.size[a]
+        lo, hi = ranges.get(a, (0, n))
+        if c > 0:
+            lo = max(lo, -(t.const // c))
+        else:
+            hi = min(hi, t.const // -c + 1)
+        if lo >= hi:
+            return {}, [], True
+        ranges[a] = (lo, hi)
+    return ranges, rest, False

@@ -1,0 +1,370 @@
+"""View methods of tensors: the same elements under another shape. Nothing moves.
+
+On the chip dimension 0 is the partitions and stays where it is.
+"""
+from . import dtypes
+from .errors import KernelError, NotBuilt
+from .index import whole
+from .register import RegisterValue
+
+
+def dense(shape):
+    """Steps of a dense row-major order."""
+    steps, n = [], 1
+    for s in reversed(shape):
+        steps.append(n)
+        n *= s
+    return tuple(reversed(steps))
+
+
+def product(sizes):
+    n = 1
+    for s in sizes:
+        n *= s
+    return n
+
+
+def _whole_shape(shape):
+    if not isinstance(shape, (tuple, list)):
+        shape = (shape,)
+    return [getattr(s, "size", s) if s.__class__.__name__ == "ParDim" else int(s) for s in shape]
+
+
+def reshape_steps(shape, steps, new):
+    """Steps of the new shape over the same elements, or None when that needs a copy."""
+    old = [(n, s) for n, s in zip(shape, steps) if n != 1]
+    out, at, left, step = [], 0, 1, 0
+    want = [n for n in new if n != 1]
+    i = 0
+    while i < len(want):
+        if at >= len(old):
+            return None
+        # The shortest runs of old and of new dimensions with the same number of elements.
+        m, j, n, k = old[at][0], at + 1, want[i], i + 1
+        while m != n:
+            if m < n:
+                if j == len(old):
+                    return None
+                m *= old[j][0]
+                j += 1
+            else:
+                if k == len(want):
+                    return None
+                n *= want[k]
+                k += 1
+        for a in range(at, j - 1):
+            if old[a][1] != old[a + 1][1] * old[a + 1][0]:
+                return None
+        step = old[j - 1][1]
+        run = []
+        for size in reversed(want[i:k]):
+            run.append(step)
+            step *= size
+        out += reversed(run)
+        at, i = j, k
+    steps_left = iter(out)
+    return tuple(next(steps_left) if n != 1 else left for n in new)
+
+
+class Views:
+    """The view methods; a part of Tensor."""
+
+    __slots__ = ()
+
+    def _at(self, dim, name, chip=False):
+        """dim as a number from 0; with chip, one that is not the partitions."""
+        d = dim + self.ndim if dim < 0 else dim
+        if not 0 <= d < self.ndim:
+            raise KernelError("%s: dimension %d of a tensor of %d" % (name, dim, self.ndim))
+        if chip and d == 0 and self.storage.memory:
+            raise KernelError("%s: dimension 0 is the partitions, which stay as they are" % name)
+        return d
+
+    def _not_gathered(self, name, d=None):
+        if self.has("gather") and (d is None or d == 0):
+            raise KernelError("%s: the dimension takes its rows from an index vector" % name)
+
+    def reshape(self, *shape, **other):
+        """The same elements in a new shape of as many; one size may be -1."""
+        new = other.get("shape", shape[0] if len(shape) == 1 and
+                        isinstance(shape[0], (tuple, list)) else shape)
+        if self.bound is not None:
+            self.check_bounds()
+        new = _whole_shape(new)
+        if -1 in new:
+            rest = product(n for n in new if n != -1)
+            new[new.index(-1)] = self.size // max(rest, 1)
+        if product(new) != self.size:
+            raise KernelError("reshape of %s to %s: %d elements are not %d"
+                              % (list(self.shape), new, self.size, product(new)))
+        if self.dyn and new[0] != self.shape[0]:
+            self._not_gathered("reshape")
+        if self.storage.memory:
+            if new[0] != self.shape[0]:
+                raise KernelError("reshape of %s to %s: dimension 0 is the partitions, which stay %d"
+                                  % (list(self.shape), new, self.shape[0]))
+            steps = reshape_steps(self.shape[1:], self.steps[1:], new[1:])
+            steps = steps if steps is None else (self.steps[0],) + steps
+        else:
+            steps = reshape_steps(self.shape, self.steps, new)
+        if steps is None:
+            raise KernelError("reshape of %s with steps %s to %s needs a copy"
+                              % (list(self.shape), list(self.steps), new))
+        return self.like(new, steps)
+
+    def permute(self, *dims):
+        """Dimensions in another order."""
+        dims = dims[0] if len(dims) == 1 and isinstance(dims[0], (tuple, list)) else dims
+        if sorted(dims) != list(range(self.ndim)):
+            raise KernelError("permute%s is not an order of %d dimensions" % (tuple(dims), self.ndim))
+        if (self.storage.memory or self.has("gather")) and dims[0] != 0:
+            raise KernelError("permute%s: dimension 0 is the partitions and stays first"
+                              % (tuple(dims),))
+        return self.like([self.shape[d] for d in dims], [self.steps[d] for d in dims])
+
+    def broadcast(self, dim, size):
+        """A dimension of size 1 repeated."""
+        d = self._at(dim, "broadcast", chip=True)
+        if self.shape[d] != 1:
+            raise KernelError("broadcast of dimension %d, which has %d elements, not 1"
+                              % (d, self.shape[d]))
+        shape, steps = list(self.shape), list(self.steps)
+        shape[d], steps[d] = size, 0
+        return self.like(shape, steps)
+
+    def expand_dim(self, dim):
+        """A new dimension of size 1."""
+        d = dim + self.ndim + 1 if dim < 0 else dim
+        if d == 0 and self.storage.memory:
+            raise KernelError("expand_dim(0): dimension 0 is the partitions")
+        self._not_gathered("expand_dim", d)
+        return self.like(self.shape[:d] + (1,) + self.shape[d:],
+                         self.steps[:d] + (0,) + tuple(self.steps[d:]))
+
+    def squeeze_dim(self, dim):
+        """Without a dimension of size 1."""
+        d = self._at(dim, "squeeze_dim", chip=True)
+        if self.shape[d] != 1:
+            raise KernelError("squeeze_dim of dimension %d, which has %d elements" % (d, self.shape[d]))
+        return self.like(self.shape[:d] + self.shape[d + 1:], self.steps[:d] + self.steps[d + 1:])
+
+    def reshape_dim(self, dim, shape):
+        """A dimension split into several; one size may be -1."""
+        d = self._at(dim, "reshape_dim")
+        shape = list(shape)
+        if -1 in shape:
+            shape[shape.index(-1)] = self.shape[d] // max(product(n for n in shape if n != -1), 1)
+        if product(shape) != self.shape[d]:
+            raise KernelError("reshape_dim: %s has %d elements, dimension %d has %d"
+                              % (shape, product(shape), d, self.shape[d]))
+        if len(shape) > 1:
+            d = self._at(dim, "reshape_dim", chip=True)
+        steps = tuple(s * self.steps[d] for s in dense(shape))
+        return self.like(self.shape[:d] + tuple(shape) + self.shape[d + 1:],
+                         self.steps[:d] + steps + self.steps[d + 1:])
+
+    def flatten_dims(self, start_dim, end_dim):
+        """Dimensions start_dim .. end_dim as one."""
+        a, b = self._at(start_dim, "flatten_dims", chip=True), self._at(end_dim, "flatten_dims")
+        n = product(self.shape[a:b + 1])
+        steps = reshape_steps(self.shape[a:b + 1], self.steps[a:b + 1], [n])
+        if steps is None:
+            raise KernelError("flatten_dims(%d, %d) of steps %s: they are not dense"
+                              % (start_dim, end_dim, list(self.steps)))
+        return self.like(self.shape[:a] + (n,) + self.shape[b + 1:],
+                         self.steps[:a] + steps + self.steps[b + 1:])
+
+    def rearrange(self, src_pattern, dst_pattern, fixed_sizes=None):
+        """Dimensions split, ordered and merged by names: t.rearrange(("b", ("h", "w")),
+        ("b", "w", "h"), {"h": 4})."""
+        known = dict(fixed_sizes or {})
+        names, t = [], self
+        for d, part in enumerate(src_pattern):
+            group = (part,) if isinstance(part, str) else tuple(part)
+            free = [g for g in group if g not in known]
+            have = product(known[g] for g in group if g in known)
+            if len(free) > 1:
+                raise KernelError("rearrange: of %s at most one size may be left open" % (group,))
+            if free:
+                known[free[0]] = self.shape[d] // have
+            t = t.reshape_dim(len(names), [known[g] for g in group])
+            names += group
+        order = [g for part in dst_pattern for g in ((part,) if isinstance(part, str) else part)]
+        if sorted(order) != sorted(names):
+            raise KernelError("rearrange: %s and %s do not have the same names" % (names, order))
+        t = t.permute(tuple(names.index(g) for g in order))
+        at = 0
+        for part in dst_pattern:
+            n = 1 if isinstance(part, str) else len(part)
+            if n > 1:
+                t = t.flatten_dims(at, at + n - 1)
+            at += 1
+        return t
+
+    def slice(self, dim, start, end, step=1):
+        """start .. end - 1 of a dimension."""
+        d = self._at(dim, "slice")
+        return self[(slice(None),) * d + (slice(start, end, step),)]
+
+    def select(self, dim, index):
+        """One element of a dimension, which is removed; index may be a register or a 1 x 1 tile, then
+        it is known when the kernel runs."""
+        d = self._at(dim, "select")
+        if whole(index) is not None:
+            k = whole(index)
+            if not 0 <= k < self.shape[d]:
+                raise KernelError("select: index %d of dimension %d, which has %d elements"
+                                  % (k, d, self.shape[d]))
+            t = self[(slice(None),) * d + (slice(k, k + 1),)]
+        else:
+            d = self._at(dim, "select", chip=True)
+            t = self[(slice(None),) * d + (slice(0, 1),)]
+            t = t.moved_by(index, self.steps[d])
+        return t.like(t.shape[:d] + t.shape[d + 1:], t.steps[:d] + t.steps[d + 1:])
+
+    def moved_by(self, index, stride):
+        """The view moved by index * stride elements when the kernel runs; index is a register, a
+        sum of registers, or a 1 x 1 tile of 32-bit integers."""
+        if self.is_indirect() and any(d[0] in ("gather", "element") for d in self.dyn):
+            raise KernelError("the view has an index that is known when the kernel runs already")
+        t = self.like(self.shape, self.steps)
+        if isinstance(index, RegisterValue):
+            t.off += index.const * stride
+            t.dyn = self.dyn + tuple(("register", r, k * stride) for r, k in index.terms.items())
+        else:
+            if index.size != 1:
+                raise KernelError("an index of %s elements: a scalar offset is one" % index.size)
+            t.dyn = self.dyn + (("element", index, stride),)
+        return t
+
+    def vector_select(self, dim, vector_offset):
+        """Rows of dimension 0 by an index vector (P, 1) in SBUF: row p is row index[p]."""
+        if dim != 0 or self.storage.memory:
+            raise KernelError("vector_select is of dimension 0 of a tensor in hbm")
+        rows = vector_offset.size
+        t = self.like((rows,) + self.shape[1:], self.steps)
+        return t.gathered(vector_offset, 0)
+
+    def gathered(self, index, dim):
+        """The view whose dimension dim takes its rows from index, counted from the view's start."""
+        if self.is_indirect():
+            raise KernelError("the view has an index that is known when the kernel runs already")
+        t = self.like(self.shape, self.steps)
+        t.dyn = (("gather", index, dim),)
+        row = self.steps[dim]
+        s = self.storage
+        if dim != 0:
+            raise NotBuilt("vector_offset with indirect_dim=%d: only dimension 0 is indexed" % dim)
+        if row < 1:
+            raise KernelError("rows by an index vector need a positive step, not %d" % row)
+        from . import record
+        record.active().rows(s, row * self.dtype.size)
+        return t
+
+    def ap(self, pattern, offset=None, scalar_offset=None, vector_offset=None, indirect_dim=0,
+           dtype=None):
+        """The storage by explicit [step, count] pairs; on the chip the first is the partitions, whose
+        step is a whole row. offset counts elements of dtype on top of the view's own."""
+        new = self.dtype if dtype is None else dtypes.find(dtype)
+        shape = tuple(int(n) for _, n in pattern)
+        steps = [int(s) for s, _ in pattern]
+        s = self.storage
+        moved = self.like(shape, steps)
+        moved.dtype, moved.dyn = new, ()
+        start = self.offset * self.dtype.size // new.size + (offset or 0)
+        if s.memory:
+            row = moved.row()
+            if shape[0] > 1 and steps[0] != row:
+                raise KernelError("ap: the first step is %d: partitions follow one another, so it is "
+                                  "the %d elements of a row of the storage" % (steps[0], row))
+            moved.part, moved.off = divmod(start, row)
+            moved.steps = (1,) + tuple(steps[1:])
+            if len(shape) == 1:
+                moved.shape, moved.steps = shape + (1,), moved.steps + (1,)
+        else:
+            moved.off, moved.steps = start, tuple(steps)
+        moved._inside("ap")
+        if scalar_offset is not None and vector_offset is not None:
+            raise KernelError("ap: scalar_offset and vector_offset exclude each other")
+        if scalar_offset is None and vector_offset is None:
+            return moved
+        base = dense(s.shape) if len(self.shape) == len(s.shape) else dense(self.shape)
+        base = dense(self.shape) if not s.memory else base
+        stride = base[indirect_dim] * self.dtype.size // new.size
+        if scalar_offset is not None:
+            if s.memory and indirect_dim == 0:
+                raise KernelError("ap: a scalar offset of the partitions is not possible")
+            index = scalar_offset if whole(scalar_offset) is None else \
+                RegisterValue({}, whole(scalar_offset))
+            return moved.moved_by(index, stride)
+        if s.memory:
+            raise KernelError("ap: vector_offset is of a tensor in hbm")
+        moved.steps = (stride,) + moved.steps[1:]
+        return moved.gathered(vector_offset, 0)
+
+    def _inside(self, name):
+        """That a static view lies in its storage."""
+        at = 1 if self.storage.memory else 0
+        span = [(n - 1) * s for n, s in zip(self.shape[at:], self.steps[at:])]
+        low = self.off + sum(x for x in span if x < 0)
+        high = self.off + sum(x for x in span if x > 0)
+        if low < 0 or high >= self.row():
+            raise KernelError("%s: elements %d to %d: %s has 0 to %d"
+                              % (name, low, high, "a partition" if at else "the tensor",
+                                 self.row() - 1))
+        if at and self.part + self.shape[0] > self.storage.parts:
+            raise KernelError("%s: partitions %d to %d: the storage has %d"
+                              % (name, self.part, self.part + self.shape[0] - 1, self.storage.parts))
+
+    def view(self, dtype):
+        """The same bits as another type; the last dimension counts accordingly."""
+        new = dtypes.find(dtype)
+        a, b = self.dtype.size, new.size
+        if self.bound is not None:
+            self.check_bounds()
+        t = self.like(self.shape, self.steps)
+        t.dtype = new
+        if a == b:
+            return t
+        if self.dyn:
+            raise KernelError("view(%s) of a view with an index that is known when the kernel runs"
+                              % new)
+        shape, steps = list(self.shape), list(self.steps)
+        last = len(shape) - 1
+        if shape[last] != 1 and steps[last] != 1:
+            raise KernelError("view(%s): the last dimension has step %d, not 1" % (new, steps[last]))
+        if shape[last] * a % b or self.off * a % b or \
+                any(steps[d] * a % b for d in range(1 if self.memory else 0, last) if shape[d] > 1):
+            raise KernelError("view(%s) of %s elements of %s: they do not divide into %d bytes"
+                              % (new, shape[last], self.dtype, b))
+        for d in range(1 if self.memory else 0, last):
+            steps[d] = steps[d] * a // b
+        shape[last], steps[last] = shape[last] * a // b, 1
+        t.shape, t.steps, t.off = tuple(shape), tuple(steps), self.off * a // b
+        return t
+
+    reinterpret_cast = view
+
+    def indirect(self, index, num_elem=None):
+        """From trn3: elements of the free dimension by an index tile, the same in all partitions."""
+        n = index.size if num_elem is None else int(num_elem)
+        t = self.like((self.shape[0], n), (self.steps[0], 1))
+        t.dyn = (("indirect", index, 0),)
+        return t
+
+    def broadcast_steps(self, shape):
+        """The view over a larger shape, sizes of 1 repeated; new dimensions come first among the
+        free ones. KernelError when a partition would repeat."""
+        mine, steps = list(self.shape), list(self.steps)
+        at = 1 if self.storage.memory else 0
+        while len(mine) < len(shape):
+            mine.insert(at, 1)
+            steps.insert(at, 0)
+        for d, n in enumerate(shape):
+            if mine[d] == n:
+                continue
+            if mine[d] != 1 or (d == 0 and at):
+                raise KernelError("shape %s does not broadcast to %s"
+                                  % (list(self.shape), list(shape)))
+            mine[d], steps[d] = n, 0
+        return self.like(mine, steps)
