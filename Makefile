@@ -65,7 +65,11 @@ TOOL_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out asm/tools/soma_as.c asm/too
 PROGRAMS := $(BUILD)/soma $(BUILD)/soma-as $(BUILD)/soma-dis
 LIBS := $(BUILD)/libsoma.a $(BUILD)/libsoma.so $(BUILD)/soma.so
 
-all: $(PROGRAMS) $(LIBS)
+all: $(PROGRAMS) $(LIBS) $(BUILD)/soma-nki
+
+$(BUILD)/soma-nki: python/soma-nki
+	@mkdir -p $(@D)
+	$(Q)install -m 755 $< $@
 
 # ---- Objects -------------------------------------------------------------------------------
 define level_rule
@@ -251,6 +255,8 @@ install: all
 	ln -sf libsoma.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libsoma.so.0
 	ln -sf libsoma.so.0 $(DESTDIR)$(PREFIX)/lib/libsoma.so
 	install -m 755 $(BUILD)/soma.so $(DESTDIR)$(LUA_CMOD)
+	install -m 755 $(BUILD)/soma-nki $(DESTDIR)$(PREFIX)/bin
+	cd python && find soma nki neuronxcc -name '*.py' -exec install -D -m 644 {} $(DESTDIR)$(PREFIX)/lib/soma/python/{} ';'
 	install -m 644 $(MAN) $(DESTDIR)$(PREFIX)/share/man/man1
 	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' vm/api/soma.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/soma.pc
 

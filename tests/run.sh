@@ -55,6 +55,16 @@ for t in tests/suites/*.lua; do suite "$(basename "$t" .lua)" lua5.4 "$t"; done
 suite conform lua5.4 tests/conform.lua
 suite mutants lua5.4 tests/mutants.lua
 for t in tests/suites/*.sh; do suite "$(basename "$t" .sh)" sh "$t"; done
+python=${SOMA_PYTHON:-/usr/bin/python3}
+[ -x "$python" ] || python=python3
+if "$python" -c 'import numpy' 2>/dev/null; then
+  export SOMA_LIB="$PWD/$BUILD/libsoma.so"
+  for t in tests/python/test_*.py; do
+    suite "python/$(basename "$t" .py)" "$python" tests/python/run.py "$t"
+  done
+else
+  echo "python/: skipped, $python has no NumPy"
+fi
 [ -z "$FULL" ] || suite viewer sh tests/ui/run.sh
 count=${#names[@]}
 if [ "$count" -eq 0 ] && [ -n "$only_failed" ]; then

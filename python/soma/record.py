@@ -15,9 +15,16 @@ from . import kernel as K
 from . import lib as L
 from .errors import KernelError, NotBuilt
 
-_OWN = tuple(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), d) + os.sep
-             for d in ("soma", "nki", "neuronxcc"))
+_own = []
 _active = []
+
+
+def add_own(folder):
+    """Frames of files in this folder are not the user's."""
+    _own.extend({folder + os.sep, os.path.abspath(folder) + os.sep})
+
+
+add_own(os.path.dirname(__file__))
 
 
 def active():
@@ -33,7 +40,7 @@ def recording():
 
 
 def is_own(filename):
-    return filename.startswith(_OWN)
+    return filename.startswith(tuple(_own))
 
 
 class Pending:

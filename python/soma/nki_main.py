@@ -1,0 +1,59 @@
+"""What soma-nki runs: a Python script with this package's `nki` and `neuronxcc` first on sys.path."""
+import os
+import sys
+
+USAGE = """usage: soma-nki SCRIPT.py [ARGUMENTS]
+       soma-nki -m MODULE [ARGUMENTS]
+       soma-nki -c CODE [ARGUMENTS]
+
+Runs a Python script whose kernels are written for NKI (import nki, or neuronxcc.nki) on an
+emulated core. Kernels are called with NumPy arrays.
+
+  NEURON_PLATFORM_TARGET_OVERRIDE   the target: trn1, inf2, trn2 (the default) or trn3
+  SOMA_PYTHON                       the interpreter; it needs NumPy
+  SOMA_LIB                          libsoma.so, where it is not the one of this installation
+"""
+
+
+def main(arguments):
+    if not arguments or arguments[0] in ("-h", "--help"):
+        (sys.stdout if arguments else sys.stderr).write(USAGE)
+        return 0 if arguments else 2
+    try:
+        import numpy  # noqa: F401
+    except ImportError:
+        sys.stderr.write("soma-nki: %s has no NumPy: install it there (Debian: python3-numpy), or set "
+                         "SOMA_PYTHON to an interpreter that has it\n" % sys.executable)
+        return 2
+    here = os.path.dirname(os.path.abspath(__file__))
+    packages = os.path.dirname(here)
+    if not os.path.isdir(os.path.join(packages, "nki")):
+        packages = os.path.join(here, "names")  # installed by pip
+        sys.path.insert(0, os.path.dirname(here))
+    import runpy
+    del sys.path[0]  # the folder of this file, which Python put there
+    sys.path.insert(0, packages)
+    if arguments[0] == "--version":
+        import soma
+        print("soma-nki %s" % soma.__version__)
+        return 0
+    if arguments[0] == "-m" and len(arguments) > 1:
+        sys.argv = arguments[1:]
+        sys.path.insert(1, os.getcwd())
+        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+    elif arguments[0] == "-c" and len(arguments) > 1:
+        sys.argv = ["-c"] + arguments[2:]
+        sys.path.insert(1, os.getcwd())
+        exec(compile(arguments[1], "<string>", "exec"), {"__name__": "__main__"})
+    else:
+        if not os.path.exists(arguments[0]):
+            sys.stderr.write("soma-nki: no file %s\n" % arguments[0])
+            return 2
+        sys.argv = arguments
+        sys.path.insert(1, os.path.dirname(os.path.abspath(arguments[0])))
+        runpy.run_path(arguments[0], run_name="__main__")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

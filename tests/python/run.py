@@ -1,0 +1,27 @@
+"""Runs one file of tests: `run.py FILE`. Ends with "N passed, N failed"."""
+import importlib.util
+import os
+import sys
+import unittest
+
+here = os.path.dirname(os.path.abspath(__file__))
+sys.dont_write_bytecode = True
+sys.path[:0] = [os.path.join(here, "..", "..", "python"), here]
+
+
+def main(path):
+    name = os.path.splitext(os.path.basename(path))[0]
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    result = unittest.TestResult()
+    unittest.defaultTestLoader.loadTestsFromModule(module).run(result)
+    bad = result.failures + result.errors
+    for test, text in bad:
+        print("not ok: %s\n%s" % (test.id(), text))
+    print("%d passed, %d failed" % (result.testsRun - len(bad), len(bad)))
+    return 1 if bad or not result.testsRun else 0
+
+
+sys.exit(main(sys.argv[1]))

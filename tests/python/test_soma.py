@@ -1,0 +1,101 @@
+"""The package soma: programs, runs, types, arrays."""
+import unittest
+
+import numpy as np
+
+import soma
+from soma import arrays, dtypes
+
+PROGRAM = """
+        target  trn2
+x       tensor  float32[128, 64], input
+y       tensor  float32[128, 64], output
+tx      tile    sbuf float32[128, 64]
+loaded  sem
+done    sem
+q       queue   dge=hwdge
+section sync
+        dma_copy  tx, x, queue=q    $loaded
+        dma_copy  y, tx, queue=q    $done>=1
+        halt
+section scalar
+        activate  tx, tx, fn=tanh, scale=0.5   $loaded>=%d  $done++
+        halt
+"""
+
+
+class Programs(unittest.TestCase):
+    def setUp(self):
+        self.x = np.random.default_rng(1).standard_normal((128, 64)).astype(np.float32)
+
+    def test_a_program_runs_and_gives_arrays_and_time(self):
+        run = soma.run(PROGRAM % 16, {"x": self.x}, checks="all", record=True)
+        np.testing.assert_allclose(run.out["y"], np.tanh(self.x * np.float32(0.5)), rtol=1e-6)
+        self.assertEqual(run.findings, [])
+        self.assertGreater(run.time_ns, 1000)
+        self.assertGreater(run.stats.engines["scalar"]["busy_ns"], 0)
+        self.assertIn("<html", run.page().lower())
+        self.assertIn("scalar", run.timeline())
+        self.assertIn("critical path", run.explain())
+
+    def test_a_race_is_found_with_its_line(self):
+        run = soma.run(PROGRAM % 15, {"x": self.x}, checks="race")
+        self.assertEqual(run.findings[0].check, "race")
+        self.assertEqual(run.findings[0].line, 14)
+
+    def test_errors_have_the_place_and_the_reason(self):
+        with self.assertRaisesRegex(soma.SomaError, "unknown instruction `foo`"):
+            soma.run("foo")
+        with self.assertRaisesRegex(soma.SomaError, "x"):
+            soma.run(PROGRAM % 16, {"x": self.x[:64]})
+        with self.assertRaisesRegex(ValueError, "no check is called 'speed'"):
+            soma.Machine(checks="speed")
+        with self.assertRaisesRegex(soma.SomaError, "trn9"):
+            soma.Machine("trn9")
+
+    def test_a_program_is_printed_and_saved(self):
+        m = soma.Machine("trn2")
+        p = m.assemble(PROGRAM % 16)
+        self.assertIn("activate", p.source())
+        self.assertEqual(m.load(p.bytes()).source(), p.source())
+        self.assertEqual(list(p.tensors), ["x", "y"])
+        self.assertEqual(p.tensors["y"][1:], ((128, 64), "output"))
+
+
+class Types(unittest.TestCase):
+    def test_types_equal_their_names_and_numpys(self):
+        self.assertEqual(dtypes.float32, np.float32)
+        self.assertEqual(dtypes.float32, "float32")
+        self.assertNotEqual(dtypes.float32, np.float16)
+        self.assertEqual(np.dtype(dtypes.bfloat16).itemsize, 2)
+        self.assertIs(dtypes.find(np.dtype(dtypes.bfloat16)), dtypes.bfloat16)
+        with self.assertRaisesRegex(TypeError, "float64 is not a type"):
+            dtypes.find(np.float64)
+
+    def test_every_code_of_an_8_bit_float_survives(self):
+        codes = np.arange(256, dtype=np.uint8)
+        for name in ("float8_e4m3", "float8_e5m2", "float8_e4m3fn", "float8_e3m4"):
+            values = arrays.bits_to_float(codes, name)
+            back = arrays.float_to_bits(values, name)
+            self.assertTrue(((back == codes) | np.isnan(values)).all(), name)
+
+    def test_rounding_is_to_nearest_even(self):
+        x = np.array([1.0, 1 + 2.0 ** -8, 1 + 3 * 2.0 ** -8, np.inf, np.nan, -2.5], np.float32)
+        bits = arrays.float_to_bits(x, "bfloat16")
+        self.assertEqual([hex(b) for b in bits],
+                         ["0x3f80", "0x3f80", "0x3f82", "0x7f80", "0x7fc0", "0xc020"])
+        self.assertEqual(arrays.float_to_bits(np.float32([17, 19, 248, 247.9]),
+                                              "float8_e4m3").tolist(), [88, 90, 120, 119])
+
+    def test_a_raw_array_acts_as_its_values(self):
+        a = soma.array(np.linspace(-3, 3, 7), dtypes.bfloat16)
+        self.assertTrue(np.allclose(a, np.linspace(-3, 3, 7)))
+        self.assertEqual(a.astype(np.float32).tolist(), [-3, -2, -1, 0, 1, 2, 3])
+        if isinstance(a, soma.RawArray):
+            self.assertEqual((a + 1).dtype, np.float32)
+            self.assertEqual(a.bits().dtype, np.uint16)
+            self.assertIs(a.reshape(7, 1).soma_dtype, dtypes.bfloat16)
+
+
+if __name__ == "__main__":
+    unittest.main()
