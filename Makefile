@@ -58,7 +58,7 @@ LIB_SRC := $(wildcard isa/*.c isa/*/*.c asm/*.c asm/pp/*.c asm/kernel/*.c vm/*/*
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o) \
            $(foreach l,$(LEVELS),$(LEVEL_SRC:%.c=$(BUILD)/%.$(l).o))
 MAIN_SRC := $(wildcard lua/command/*.c)
-LUA_SRC := $(wildcard lua/*.c lua/tensor/*.c)
+LUA_SRC := $(wildcard lua/*.c lua/base/*.c lua/tensor/*.c lua/machine/*.c)
 LUA_OBJ := $(LUA_SRC:%.c=$(BUILD)/%.o)
 TOOL_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out asm/tools/soma_as.c asm/tools/soma_dis.c,$(wildcard asm/tools/*.c)))
 

@@ -1,7 +1,7 @@
 /* soma.isa: the ISA's tables as Lua tables, made anew at each load of the module. */
 #include <string.h>
 
-#include "bind.h"
+#include "module.h"
 
 static void set_text(lua_State *L, const char *key, const char *value) {
   lua_pushstring(L, value);

@@ -1,7 +1,7 @@
 /* The parts of the module that are written in Lua: their text, and what C gives them. */
 #include <string.h>
 
-#include "bind.h"
+#include "module.h"
 
 /* Lines of sweep.lua and plot.lua, made by the Makefile. */
 static const char *const sweep_lines[] = {

@@ -11,7 +11,7 @@
 #include <sys/prctl.h>
 #endif
 
-#include "bind.h"
+#include "module.h"
 
 #define PROCESS_CLASS "soma.process"
 

@@ -41,9 +41,11 @@ vm/check: isa vm vm/op vm/engine vm/time vm/dma
 vm/save: isa vm vm/op vm/engine vm/time vm/dma vm/check
 vm/api: asm asm/kernel isa isa/lint vm vm/op vm/engine vm/time vm/dma vm/check vm/save
 vm/record: isa vm vm/op vm/engine vm/time vm/dma vm/check vm/api
-lua: isa vm/api lua/tensor
-lua/tensor: isa vm/api lua
-lua/command: isa vm/api lua lua/tensor
+lua/base: isa vm/api
+lua/tensor: isa vm/api lua/base
+lua/machine: isa vm/api lua/base lua/tensor
+lua: isa vm/api lua/base lua/tensor lua/machine
+lua/command: isa vm/api lua/base lua
 '
 # shellcheck disable=SC2086
 grep -n '#include "' $ours | grep -v '\.inc"' | awk -v arrows="$arrows" '

@@ -27,8 +27,10 @@ static const char *const prompt_lines[] = {
 typedef struct lines {
   const char *const *line, *const *end;
 } lines;
-#define LINES(name) \
-  { #name, {name##_lines, name##_lines + sizeof name##_lines / sizeof name##_lines[0]} }
+#define LINES(name)                                                                      \
+  {                                                                                      \
+#name, { name##_lines, name##_lines + sizeof name##_lines / sizeof name##_lines[0] } \
+  }
 static const struct part {
   const char *name;
   lines lines;

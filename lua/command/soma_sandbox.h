@@ -2,7 +2,7 @@
 #ifndef LUA_SOMA_SANDBOX_H
 #define LUA_SOMA_SANDBOX_H
 
-#include "../bind.h"
+#include "../module.h"
 
 /* host.bytes, limit_memory, check_output, save_output, forbid_files, confine. */
 extern const luaL_Reg soma_sandbox_functions[];

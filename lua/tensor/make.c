@@ -17,7 +17,7 @@ static int make_zeros(lua_State *L) {
   unsigned ndim = lt_check_shape(L, 1, shape), dtype = lb_dtype_or(L, 2, ISA_float32);
   int device = plain_options(L, 3, "zeros");
   lt_new(L, dtype, ndim, shape);
-  return lb_place(L, device, "zeros");
+  return lt_place(L, device, "zeros");
 }
 
 static int make_filled(lua_State *L, int value, int dtype_arg, const char *what) {
@@ -28,7 +28,7 @@ static int make_filled(lua_State *L, int value, int dtype_arg, const char *what)
   lt_set_element(L, value, dtype, element);
   lt_tensor one = {.data = element, .size = 1, .dtype = dtype};
   lt_copy(L, lt_new(L, dtype, ndim, shape), &one, 0);
-  return lb_place(L, device, what);
+  return lt_place(L, device, what);
 }
 
 /* soma.full(shape, value, dtype="float32", {device}) */
@@ -66,7 +66,7 @@ static int make_arange(lua_State *L) {
     double v = start + (double)i * step;
     lt_store_f64(dtype, t->data + i * t->stride[0], 0, 1, &v);
   }
-  return lb_place(L, device, "arange");
+  return lt_place(L, device, "arange");
 }
 
 /* ---- Random numbers ------------------------------------------------------------------------ */
@@ -136,7 +136,7 @@ static int make_randn(lua_State *L) {
     double v = mean + std * dm_normal_quantile(p < 1 ? p : 1 - 0x1p-53);
     lt_store_f64(t->dtype, t->data + i * bytes, 0, 1, &v);
   }
-  return lb_place(L, device, "randn");
+  return lt_place(L, device, "randn");
 }
 
 static void uniform_ints(lua_State *L, const lt_tensor *t, random_state *r) {
@@ -166,7 +166,7 @@ static int make_uniform(lua_State *L) {
   lt_tensor *t = random_tensor(L, "uniform", known, &r, &device);
   if (lt_class_of(t->dtype) == LT_INT) {
     uniform_ints(L, t, &r);
-    return lb_place(L, device, "uniform");
+    return lt_place(L, device, "uniform");
   }
   double lo = lb_number(L, 3, "uniform", "low", 0), hi = lb_number(L, 3, "uniform", "high", 1);
   if (!(lo < hi)) return luaL_error(L, "uniform: needs low < high, got %f and %f", lo, hi);
@@ -175,7 +175,7 @@ static int make_uniform(lua_State *L) {
     double v = lo + (hi - lo) * ((double)(random_next(&r) >> 11) * 0x1p-53);
     lt_store_f64(t->dtype, t->data + i * bytes, 0, 1, &v);
   }
-  return lb_place(L, device, "uniform");
+  return lt_place(L, device, "uniform");
 }
 
 /* ---- From Lua values and bytes ------------------------------------------------------------- */
@@ -233,7 +233,7 @@ static int make_tensor(lua_State *L) {
   unsigned char *p = t->data;
   fill_nested(L, t, 0, &p);
   lua_pop(L, 1);
-  if (!shaped) return lb_place(L, device, "tensor");
+  if (!shaped) return lt_place(L, device, "tensor");
   lt_tensor as = {.dtype = t->dtype, .ndim = nwant};
   memcpy(as.shape, want, sizeof want);
   if (!lt_layout(&as) || as.size != t->size)
@@ -241,7 +241,7 @@ static int make_tensor(lua_State *L) {
                       (LUAI_UACINT)t->size);
   as.data = t->data;
   *t = as;
-  return lb_place(L, device, "tensor");
+  return lt_place(L, device, "tensor");
 }
 
 /* soma.frombytes(string, dtype, shape, {device}): row-major, little-endian. */
@@ -264,7 +264,7 @@ static int make_frombytes(lua_State *L) {
   if (n > 0) memcpy(t->data, bytes, n);
   if (dtype == ISA_bool)
     for (size_t i = 0; i < n; i++) t->data[i] = t->data[i] != 0;
-  return lb_place(L, device, "frombytes");
+  return lt_place(L, device, "frombytes");
 }
 
 /* ---- Joining ------------------------------------------------------------------------------- */
@@ -312,7 +312,7 @@ static int make_concat(lua_State *L) {
     part.data += part.shape[axis] * part.stride[axis];
     lua_pop(L, 1);
   }
-  return lb_place(L, device, "concat");
+  return lt_place(L, device, "concat");
 }
 
 const luaL_Reg lt_make_functions[] = {{"zeros", make_zeros},   {"full", make_full},

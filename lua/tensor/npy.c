@@ -197,7 +197,7 @@ static int load_npy(lua_State *L) {
   lt_map(&s, &o);
   lt_read_npy(&s, asked);
   lb_file_close(f);
-  return lb_place(L, o.device, "load_npy");
+  return lt_place(L, o.device, "load_npy");
 }
 
 /* ---- Writing ------------------------------------------------------------------------------- */

@@ -184,7 +184,7 @@ static int load_npz(lua_State *L) {
     zip_uint64_t number = (zip_uint64_t)lua_tointeger(L, -1);
     lua_pop(L, 1);
     load_member(&s, a, number, lt_loading_dtype(L, &o, lua_tostring(L, -1)));
-    lb_place(L, o.device, "load_npz");
+    lt_place(L, o.device, "load_npz");
     lua_rawset(L, out);
   }
   discard(a);

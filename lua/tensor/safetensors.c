@@ -295,7 +295,7 @@ static int load_safetensors(lua_State *L) {
     const entry *e = lua_touserdata(L, -1);
     lua_pop(L, 1);
     load_tensor(&h, e, lt_loading_dtype(L, &o, e->name));
-    lb_place(L, o.device, "load_safetensors");
+    lt_place(L, o.device, "load_safetensors");
     lua_rawset(L, out);
   }
   push_metadata(&h);

@@ -554,10 +554,23 @@ const luaL_Reg lt_view_methods[] = {{"get", tensor_get},
                                     {"assign", tensor_assign},
                                     {"bytes", tensor_bytes},
                                     {"tolist", tensor_tolist},
-                                    {"to", lt_to},
                                     {NULL, NULL}};
 
-void lt_open(lua_State *L) {
+#define MOVER "soma.tensor_mover"
+typedef struct mover { /* a userdata: a function of C may not lie in a light one */
+  lt_move_fn *to_device;
+} mover;
+
+int lt_place(lua_State *L, int device, const char *what) {
+  if (device == LB_CPU) return 1;
+  lua_getfield(L, LUA_REGISTRYINDEX, MOVER);
+  const mover *m = lua_touserdata(L, -1);
+  lua_pop(L, 1); /* the registry keeps it */
+  m->to_device(L, device, what);
+  return 1;
+}
+
+void lt_open(lua_State *L, const luaL_Reg *more, lt_move_fn *to_device) {
   static const luaL_Reg meta[] = {{"__newindex", tensor_newindex},
                                   {"__len", tensor_len},
                                   {"__tostring", lt_tostring},
@@ -572,9 +585,13 @@ void lt_open(lua_State *L) {
   luaL_setfuncs(L, lt_reduce_methods, 0);
   luaL_setfuncs(L, lt_print_methods, 0);
   luaL_setfuncs(L, lt_npy_methods, 0);
+  luaL_setfuncs(L, more, 0);
   lua_pushcclosure(L, tensor_index, 1);
   lua_setfield(L, -2, "__index");
   lua_pushliteral(L, "protected");
   lua_setfield(L, -2, "__metatable");
   lua_pop(L, 1);
+  mover *m = lua_newuserdatauv(L, sizeof *m, 0);
+  m->to_device = to_device;
+  lua_setfield(L, LUA_REGISTRYINDEX, MOVER);
 }

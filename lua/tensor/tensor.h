@@ -5,7 +5,7 @@
 #ifndef LUA_TENSOR_H
 #define LUA_TENSOR_H
 
-#include "../bind.h"
+#include "../base/base.h"
 
 #define LT_NAME "soma.tensor"
 enum { LT_DIMS = 8, LT_CHUNK = 256 };
@@ -94,20 +94,12 @@ void lt_copy(lua_State *L, const lt_tensor *dst, const lt_tensor *src, unsigned 
 void lt_convert(unsigned dd, unsigned char *d, int64_t dstride, unsigned sd, const unsigned char *s,
                 int64_t sstride, size_t n, unsigned cvt);
 
-/* ---- Tensors on a device (device.c) -------------------------------------------------------- */
+/* ---- Devices (tensor.c) -------------------------------------------------------------------- */
 
-#define LT_DEVICE_NAME "soma.device_tensor"
-typedef struct lt_device lt_device;
-/* The tensor at arg when it is on a device, else NULL. */
-lt_device *lt_test_device(lua_State *L, int arg);
-/* Its handle, NULL when it is closed; and its core. */
-soma_tensor *lt_device_handle(const lt_device *d);
-lb_core *lt_device_core(const lt_device *d);
-/* Pushes a new zeroed tensor in the HBM of the core at core_index; raises an error when HBM is
- * exhausted, with the sizes. */
-lt_device *lt_new_device(lua_State *L, int core_index, const char *what, unsigned dtype,
-                         unsigned ndim, const int64_t *shape);
-int lt_to(lua_State *L);
+/* Moves the host tensor on the top of the stack to a device; `what` begins the text of an error. */
+typedef void lt_move_fn(lua_State *L, int device, const char *what);
+/* Moves the host tensor on the top to the device, if it is one. Returns 1. */
+int lt_place(lua_State *L, int device, const char *what);
 /* Pushes shape, dtype, ndim, size or nbytes; false when key is none of them. */
 bool lt_push_property(lua_State *L, const lt_tensor *t, const char *key);
 
@@ -121,6 +113,7 @@ extern const luaL_Reg lt_op_methods[], lt_math_methods[], lt_reduce_methods[], l
 int lt_tostring(lua_State *L);
 int lt_negate(lua_State *L);
 int lt_bnot(lua_State *L);
-void lt_open(lua_State *L);
+/* Tensors have these methods as well; to_device moves them to where this room does not reach. */
+void lt_open(lua_State *L, const luaL_Reg *methods, lt_move_fn *to_device);
 
 #endif

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "bind.h"
+#include "base.h"
 
 #define FILE_CLASS "soma.file"
 

@@ -4,7 +4,7 @@
  * userdata whose user value is the function. */
 #include <string.h>
 
-#include "tensor/tensor.h"
+#include "machine.h"
 
 typedef struct lb_operator {
   lb_core *core;

@@ -1,7 +1,7 @@
 /* core.sbuf and core.psum: the on-chip memories as tensors. */
 #include <string.h>
 
-#include "tensor/tensor.h"
+#include "machine.h"
 
 #define MEMORY_CLASS "soma.memory"
 enum { MAX_BYTES = 1 << 20 }; /* more than a partition of any target has */

@@ -1,7 +1,7 @@
 /* Pictures of a recorded run: a trace for Perfetto, a page, tables, a timeline in text. */
 #include <string.h>
 
-#include "bind.h"
+#include "machine.h"
 
 soma_recorder *lb_recorded(lua_State *L, const char *what, const soma_program **p) {
   const lb_run *run = lb_check_run(L, 1);

@@ -1,7 +1,7 @@
 /* Runs: starting one with named inputs, moving it on, its outputs and its fault. */
 #include <string.h>
 
-#include "tensor/tensor.h"
+#include "machine.h"
 
 lb_run *lb_check_run(lua_State *L, int arg) { return luaL_checkudata(L, arg, LB_RUN); }
 
@@ -71,9 +71,9 @@ enum { IN_PLACE = 1 << 20 }; /* bytes of an input from which on core:run does no
 
 /* Checks that the device tensor on the top, an input of that name, is on the core. */
 static void check_device_input(lua_State *L, const lb_core *core, const char *name) {
-  const lt_device *d = lt_test_device(L, -1);
-  const lb_core *home = lt_device_core(d);
-  if (lt_device_handle(d) == NULL)
+  const lb_device_tensor *d = lb_test_device_tensor(L, -1);
+  const lb_core *home = lb_device_tensor_core(d);
+  if (lb_device_tensor_handle(d) == NULL)
     luaL_error(L, "run: input '%s' is a tensor that is closed", name);
   if (home == core) return;
   const char *there = lb_push_device_name(L, home->device);
@@ -98,7 +98,7 @@ static void check_inputs(lua_State *L, const lb_core *core, int index) {
     if (lua_type(L, -2) != LUA_TSTRING)
       luaL_error(L, "run: inputs are given by name, not by a %s", luaL_typename(L, -2));
     const char *name = lua_tostring(L, -2);
-    bool on_device = lt_test_device(L, -1) != NULL;
+    bool on_device = lb_test_device_tensor(L, -1) != NULL;
     if (on_device)
       check_device_input(L, core, name);
     else if (lt_test(L, -1) != NULL)
@@ -130,10 +130,11 @@ static void place_outputs(lua_State *L, const lb_program *p, int host, int devic
     if (info.role != SOMA_OUTPUT) continue;
     if (lua_getfield(L, device, info.name) == LUA_TNIL) {
       const char *what = lua_pushfstring(L, "run: output '%s'", info.name);
-      const lt_device *d = lt_new_device(L, 1, what, (unsigned)info.dtype, info.ndim, info.shape);
+      const lb_device_tensor *d =
+          lb_new_device_tensor(L, 1, what, (unsigned)info.dtype, info.ndim, info.shape);
       lua_replace(L, -3);
       lua_pop(L, 1);
-      soma_tensor_name(lt_device_handle(d), info.name);
+      soma_tensor_name(lb_device_tensor_handle(d), info.name);
       lua_pushvalue(L, -1);
       lua_setfield(L, device, info.name);
     }
@@ -156,7 +157,7 @@ static soma_status bind_and_start(lua_State *L, lb_core *core, lb_program *p, in
   lua_settop(L, top);
   for (lua_pushnil(L); s == SOMA_OK && lua_next(L, device) != 0; lua_pop(L, 1))
     s = soma_bind_tensor(core->m, p->p, lua_tostring(L, -2),
-                         lt_device_handle(lua_touserdata(L, -1)));
+                         lb_device_tensor_handle(lua_touserdata(L, -1)));
   lua_settop(L, top);
   if (s == SOMA_OK) {
     if (core->current != NULL) lb_run_detach(core->current);

@@ -6,49 +6,15 @@
  * constructors' option `device` do, and runs whose inputs or outputs are on the host. */
 #include <string.h>
 
-#include "tensor/tensor.h"
+#include "machine.h"
 
 #define DEVICE_TABLE "soma.devices"
-enum { MAX_DEVICES = 64 };
 
-struct lt_device {
+struct lb_device_tensor {
   soma_tensor *t;   /* NULL after close */
   lb_core *core;    /* kept reachable by user value 1 */
   lt_tensor layout; /* without data */
 };
-
-/* ---- Names --------------------------------------------------------------------------------- */
-
-static int parse_name(const char *name) {
-  static const char *const prefixes[] = {"neuron:", "privateuseone:"};
-  if (strcmp(name, "cpu") == 0) return LB_CPU;
-  for (int i = 0; i < 2; i++) {
-    size_t n = strlen(prefixes[i]);
-    if (strncmp(name, prefixes[i], n) != 0) continue;
-    const char *digits = name + n;
-    size_t m = strspn(digits, "0123456789");
-    if (m < 1 || m > 2 || digits[m] != '\0' || (m == 2 && digits[0] == '0')) break;
-    int device = m == 1 ? digits[0] - '0' : (digits[0] - '0') * 10 + digits[1] - '0';
-    if (device < MAX_DEVICES) return device;
-  }
-  return LB_CPU - 1;
-}
-
-int lb_device(lua_State *L, const char *what, const char *name) {
-  int device = name == NULL ? LB_CPU : parse_name(name);
-  if (device < LB_CPU)
-    luaL_error(L, "%s: '%s' is no device; there are: cpu, neuron:0 to neuron:%d", what, name,
-               MAX_DEVICES - 1);
-  return device;
-}
-
-int lb_device_option(lua_State *L, int arg, const char *what) {
-  return lb_device(L, what, lb_string(L, arg, what, "device"));
-}
-
-const char *lb_push_device_name(lua_State *L, int device) {
-  return device == LB_CPU ? lua_pushliteral(L, "cpu") : lua_pushfstring(L, "neuron:%d", device);
-}
 
 /* ---- Cores as devices ---------------------------------------------------------------------- */
 
@@ -116,26 +82,28 @@ static int get_device(lua_State *L) {
 
 /* ---- Tensors ------------------------------------------------------------------------------- */
 
-lt_device *lt_test_device(lua_State *L, int arg) { return luaL_testudata(L, arg, LT_DEVICE_NAME); }
+lb_device_tensor *lb_test_device_tensor(lua_State *L, int arg) {
+  return luaL_testudata(L, arg, LB_DEVICE_TENSOR);
+}
 
-static lt_device *check(lua_State *L, int arg) {
-  lt_device *d = luaL_checkudata(L, arg, LT_DEVICE_NAME);
+static lb_device_tensor *check(lua_State *L, int arg) {
+  lb_device_tensor *d = luaL_checkudata(L, arg, LB_DEVICE_TENSOR);
   luaL_argcheck(L, d->t != NULL, arg, "the tensor is closed");
   return d;
 }
 
-soma_tensor *lt_device_handle(const lt_device *d) { return d->t; }
-lb_core *lt_device_core(const lt_device *d) { return d->core; }
+soma_tensor *lb_device_tensor_handle(const lb_device_tensor *d) { return d->t; }
+lb_core *lb_device_tensor_core(const lb_device_tensor *d) { return d->core; }
 
-lt_device *lt_new_device(lua_State *L, int core_index, const char *what, unsigned dtype,
-                         unsigned ndim, const int64_t *shape) {
+lb_device_tensor *lb_new_device_tensor(lua_State *L, int core_index, const char *what,
+                                       unsigned dtype, unsigned ndim, const int64_t *shape) {
   core_index = lua_absindex(L, core_index);
   lb_core *core = lua_touserdata(L, core_index);
-  lt_device *d = lua_newuserdatauv(L, sizeof *d, 1);
-  *d = (lt_device){.core = core, .layout = {.dtype = dtype, .ndim = ndim}};
+  lb_device_tensor *d = lua_newuserdatauv(L, sizeof *d, 1);
+  *d = (lb_device_tensor){.core = core, .layout = {.dtype = dtype, .ndim = ndim}};
   if (ndim > 0) memcpy(d->layout.shape, shape, ndim * sizeof *shape);
   lt_layout(&d->layout);
-  luaL_setmetatable(L, LT_DEVICE_NAME);
+  luaL_setmetatable(L, LB_DEVICE_TENSOR);
   lua_pushvalue(L, core_index);
   lua_setiuservalue(L, -2, 1);
   if (core->m == NULL) luaL_error(L, "%s: the core of neuron:%d is closed", what, core->device);
@@ -150,11 +118,11 @@ lt_device *lt_new_device(lua_State *L, int core_index, const char *what, unsigne
 }
 
 /* Moves the host tensor on the top to a device. */
-static void move_to_device(lua_State *L, int device, const char *what) {
+void lb_move_tensor(lua_State *L, int device, const char *what) {
   int at = lua_gettop(L);
   const lt_tensor *t = lt_make_dense(L, at);
   const lb_core *core = lb_push_device(L, device);
-  const lt_device *d = lt_new_device(L, -1, what, t->dtype, t->ndim, t->shape);
+  const lb_device_tensor *d = lb_new_device_tensor(L, -1, what, t->dtype, t->ndim, t->shape);
   soma_status s = soma_tensor_write(d->t, t->data, (size_t)t->size * isa_dtype_bytes(t->dtype));
   if (s != SOMA_OK) lb_fail(L, what, core->m, s);
   lua_replace(L, at);
@@ -162,7 +130,7 @@ static void move_to_device(lua_State *L, int device, const char *what) {
 }
 
 /* Replaces the device tensor on the top by a copy on the host. */
-static void move_to_host(lua_State *L, const lt_device *d) {
+static void move_to_host(lua_State *L, const lb_device_tensor *d) {
   lt_tensor *t = lt_new(L, d->layout.dtype, d->layout.ndim, d->layout.shape);
   soma_status s = soma_tensor_read(d->t, t->data, (size_t)t->size * isa_dtype_bytes(t->dtype));
   if (s == SOMA_BUSY) lb_fail(L, "to", d->core->m, s);
@@ -170,35 +138,30 @@ static void move_to_host(lua_State *L, const lt_device *d) {
   lua_replace(L, -2);
 }
 
-int lb_place(lua_State *L, int device, const char *what) {
-  if (device != LB_CPU) move_to_device(L, device, what);
-  return 1;
-}
-
 /* t:to(device): t itself when it is there, else a copy there. */
-int lt_to(lua_State *L) {
+static int tensor_to(lua_State *L) {
   int device = lb_device(L, "to", luaL_checkstring(L, 2));
   lua_settop(L, 1);
-  if (lt_test_device(L, 1) != NULL) {
-    const lt_device *d = check(L, 1);
+  if (lb_test_device_tensor(L, 1) != NULL) {
+    const lb_device_tensor *d = check(L, 1);
     if (device == d->core->device && d->core->m != NULL) return 1;
     move_to_host(L, d);
   } else {
     lt_check(L, 1);
   }
-  return lb_place(L, device, "to");
+  return lt_place(L, device, "to");
 }
 
 /* t:close(): gives its HBM back when no run needs it; also by <close> and the collector. */
 static int device_close(lua_State *L) {
-  lt_device *d = luaL_checkudata(L, 1, LT_DEVICE_NAME);
+  lb_device_tensor *d = luaL_checkudata(L, 1, LB_DEVICE_TENSOR);
   soma_tensor_free(d->t);
   d->t = NULL;
   return 0;
 }
 
 static int device_tostring(lua_State *L) {
-  const lt_device *d = luaL_checkudata(L, 1, LT_DEVICE_NAME);
+  const lb_device_tensor *d = luaL_checkudata(L, 1, LB_DEVICE_TENSOR);
   lua_pushfstring(L, "%s on neuron:%d%s", lt_push_type(L, &d->layout), d->core->device,
                   d->t == NULL         ? " (closed)"
                   : d->core->m == NULL ? " (which is closed)"
@@ -207,7 +170,7 @@ static int device_tostring(lua_State *L) {
 }
 
 static int device_index(lua_State *L) {
-  const lt_device *d = luaL_checkudata(L, 1, LT_DEVICE_NAME);
+  const lb_device_tensor *d = luaL_checkudata(L, 1, LB_DEVICE_TENSOR);
   const char *key = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
   if (strcmp(key, "device") == 0) {
     lb_push_device_name(L, d->core->device);
@@ -224,6 +187,7 @@ static int device_newindex(lua_State *L) {
   return luaL_error(L, "a tensor on a device cannot be written by elements: use t:to \"cpu\"");
 }
 
+const luaL_Reg lb_tensor_methods[] = {{"to", tensor_to}, {NULL, NULL}};
 const luaL_Reg lb_device_functions[] = {{"device", get_device}, {NULL, NULL}};
 
 void lb_open_device(lua_State *L) {
@@ -232,9 +196,9 @@ void lb_open_device(lua_State *L) {
                                   {"__tostring", device_tostring},
                                   {"__newindex", device_newindex},
                                   {NULL, NULL}};
-  static const luaL_Reg methods[] = {{"to", lt_to}, {"close", device_close}, {NULL, NULL}};
-  lb_class(L, LT_DEVICE_NAME, meta, NULL);
-  luaL_getmetatable(L, LT_DEVICE_NAME);
+  static const luaL_Reg methods[] = {{"to", tensor_to}, {"close", device_close}, {NULL, NULL}};
+  lb_class(L, LB_DEVICE_TENSOR, meta, NULL);
+  luaL_getmetatable(L, LB_DEVICE_TENSOR);
   lua_newtable(L);
   luaL_setfuncs(L, methods, 0);
   lua_pushcclosure(L, device_index, 1);

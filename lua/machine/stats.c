@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "bind.h"
+#include "machine.h"
 
 #define FAULT_CLASS "soma.fault"
 

@@ -1,5 +1,5 @@
 /* core.hbm: what is in a core's HBM; and programs' constants that stay there. */
-#include "bind.h"
+#include "machine.h"
 
 #define HBM_CLASS "soma.hbm"
 

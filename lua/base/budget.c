@@ -1,7 +1,7 @@
 /* Limits of memory: allocators that count what Lua states and machines take. */
 #include <stdlib.h>
 
-#include "bind.h"
+#include "base.h"
 
 static bool has_room(const lb_budget *b, size_t more) {
   for (; b != NULL; b = b->parent)

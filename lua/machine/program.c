@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../isa/program.h"
-#include "bind.h"
+#include "../../isa/program.h"
+#include "machine.h"
 
 #define JOB_CLASS "soma.job"
 
@@ -36,19 +36,6 @@ static job *new_job(lua_State *L, const char *what, const char *target) {
   soma_status s = soma_machine_new(&o, &j->m);
   if (s != SOMA_OK) lb_fail(L, what, NULL, s);
   return j;
-}
-
-const char *lb_target(lua_State *L, const char *what, const char *name) {
-  if (name == NULL || isa_target_find(name, strlen(name)) >= 0) return name;
-  luaL_Buffer b;
-  luaL_buffinit(L, &b);
-  for (unsigned i = 0; i < ISA_NTARGETS; i++) {
-    if (i > 0) luaL_addstring(&b, ", ");
-    luaL_addstring(&b, isa_targets[i].name);
-  }
-  luaL_pushresult(&b);
-  luaL_error(L, "%s: unknown target '%s'; there are: %s", what, name, lua_tostring(L, -1));
-  return NULL;
 }
 
 lb_program *lb_new_program(lua_State *L) {

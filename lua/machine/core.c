@@ -1,15 +1,8 @@
 /* Machines of one core: options, callbacks from a run into Lua, semaphores and registers. */
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
-#include "bind.h"
-
-double lb_host_seconds(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
+#include "machine.h"
 
 /* ---- Callbacks ----------------------------------------------------------------------------- */
 /* A Lua error must not jump over the VM's frames: each callback runs in a protected call, the

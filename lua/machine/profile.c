@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bind.h"
+#include "machine.h"
 
 static void set_ns(lua_State *L, const char *key, soma_time t) {
   lua_pushnumber(L, (lua_Number)t * 1e-6);

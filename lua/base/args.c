@@ -1,9 +1,8 @@
-/* The module's entry, argument and option checks, the step from soma_status to Lua errors. */
-#include "bind.h"
+/* Argument and option checks, the step from soma_status to Lua errors, the clock. */
+#include "base.h"
 
 #include <string.h>
-
-#include "tensor/file.h"
+#include <time.h>
 
 const char *lb_nearest(const char *name, const char *const *known) {
   const char *best = NULL;
@@ -183,43 +182,54 @@ void lb_class(lua_State *L, const char *name, const luaL_Reg *meta, const luaL_R
   lua_pop(L, 1);
 }
 
-int luaopen_soma(lua_State *L) {
-  luaL_checkversion(L);
-  lua_newtable(L);
-  luaL_setfuncs(L, lt_make_functions, 0);
-  luaL_setfuncs(L, lt_op_functions, 0);
-  luaL_setfuncs(L, lt_math_functions, 0);
-  luaL_setfuncs(L, lt_reduce_functions, 0);
-  luaL_setfuncs(L, lt_compare_functions, 0);
-  luaL_setfuncs(L, lt_npy_functions, 0);
-  luaL_setfuncs(L, lt_npz_functions, 0);
-  luaL_setfuncs(L, lt_safetensors_functions, 0);
-  luaL_setfuncs(L, lb_program_functions, 0);
-  luaL_setfuncs(L, lb_core_functions, 0);
-  luaL_setfuncs(L, lb_profile_functions, 0);
-  luaL_setfuncs(L, lb_device_functions, 0);
-  lua_pushstring(L, SOMA_VERSION);
-  lua_setfield(L, -2, "version");
-  lua_createtable(L, ISA_NDTYPES, 0);
-  for (unsigned d = 1; d < ISA_NDTYPES; d++) {
-    lua_pushstring(L, isa_dtypes[d].name);
-    lua_rawseti(L, -2, d);
+const char *lb_target(lua_State *L, const char *what, const char *name) {
+  if (name == NULL || isa_target_find(name, strlen(name)) >= 0) return name;
+  luaL_Buffer b;
+  luaL_buffinit(L, &b);
+  for (unsigned i = 0; i < ISA_NTARGETS; i++) {
+    if (i > 0) luaL_addstring(&b, ", ");
+    luaL_addstring(&b, isa_targets[i].name);
   }
-  lua_setfield(L, -2, "dtypes");
-  lb_push_isa(L);
-  lua_setfield(L, -2, "isa");
-  lb_open_file(L);
-  lt_open(L);
-  lt_open_tensor_file(L);
-  lt_open_npz(L);
-  lt_open_safetensors(L);
-  lb_open_program(L);
-  lb_open_core(L);
-  lb_open_device(L);
-  lb_open_memory(L);
-  lb_open_hbm(L);
-  lb_open_stats(L);
-  lb_open_run(L);
-  lb_open_parts(L);
-  return 1;
+  luaL_pushresult(&b);
+  luaL_error(L, "%s: unknown target '%s'; there are: %s", what, name, lua_tostring(L, -1));
+  return NULL;
+}
+
+double lb_host_seconds(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* ---- Names of devices ----------------------------------------------------------------------- */
+
+static int parse_name(const char *name) {
+  static const char *const prefixes[] = {"neuron:", "privateuseone:"};
+  if (strcmp(name, "cpu") == 0) return LB_CPU;
+  for (int i = 0; i < 2; i++) {
+    size_t n = strlen(prefixes[i]);
+    if (strncmp(name, prefixes[i], n) != 0) continue;
+    const char *digits = name + n;
+    size_t m = strspn(digits, "0123456789");
+    if (m < 1 || m > 2 || digits[m] != '\0' || (m == 2 && digits[0] == '0')) break;
+    int device = m == 1 ? digits[0] - '0' : (digits[0] - '0') * 10 + digits[1] - '0';
+    if (device < LB_DEVICES) return device;
+  }
+  return LB_CPU - 1;
+}
+
+int lb_device(lua_State *L, const char *what, const char *name) {
+  int device = name == NULL ? LB_CPU : parse_name(name);
+  if (device < LB_CPU)
+    luaL_error(L, "%s: '%s' is no device; there are: cpu, neuron:0 to neuron:%d", what, name,
+               LB_DEVICES - 1);
+  return device;
+}
+
+int lb_device_option(lua_State *L, int arg, const char *what) {
+  return lb_device(L, what, lb_string(L, arg, what, "device"));
+}
+
+const char *lb_push_device_name(lua_State *L, int device) {
+  return device == LB_CPU ? lua_pushliteral(L, "cpu") : lua_pushfstring(L, "neuron:%d", device);
 }

@@ -1,0 +1,114 @@
+/* What the rooms of the Lua module share: argument checks, option tables, files, memory limits.
+ *
+ * Every function here that takes a lua_State may raise a Lua error; memory that must survive one
+ * sits in userdata. Positions in messages are those of the Lua caller (luaL_error, level 1). */
+#ifndef LUA_BASE_H
+#define LUA_BASE_H
+
+#include <lauxlib.h>
+#include <lua.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "../../isa/isa.h"
+#include "../../vm/api/soma.h"
+
+/* ---- Arguments (args.c) -------------------------------------------------------------------- */
+
+/* Checks that the value at arg is nil or a table whose keys are all in known; raises an error
+ * that names the unknown one and the known ones. True when there is a table. */
+bool lb_options(lua_State *L, int arg, const char *what, const char *const *known);
+/* The named option of the table at arg (absent table: nil) is pushed; its type is returned. */
+int lb_option(lua_State *L, int arg, const char *name);
+/* Options by type; fallback when absent. Strings stay valid while the table holds them. */
+const char *lb_string(lua_State *L, int arg, const char *what, const char *name);
+bool lb_bool(lua_State *L, int arg, const char *what, const char *name, bool fallback);
+double lb_number(lua_State *L, int arg, const char *what, const char *name, double fallback);
+lua_Integer lb_integer(lua_State *L, int arg, const char *what, const char *name, lua_Integer lo,
+                       lua_Integer hi, lua_Integer fallback);
+/* An engine given by name; raises an argument error that lists them. */
+int lb_engine(lua_State *L, int arg);
+/* The engine of that name, or -1; the error says LB_NO_ENGINE of it. */
+int lb_engine_named(const char *name);
+#define LB_NO_ENGINE "'%s' is no engine; there are: tensor, vector, scalar, gpsimd, sync"
+/* `name` when there is such a target (or NULL); else raises an error that lists them. */
+const char *lb_target(lua_State *L, const char *what, const char *name);
+/* The name nearest to `name` in the list, or NULL. */
+const char *lb_nearest(const char *name, const char *const *known);
+/* A dtype given by name; raises an argument error that suggests the nearest one. */
+unsigned lb_dtype(lua_State *L, int arg);
+/* The same of an optional argument or of the option "dtype"; fallback when absent. */
+unsigned lb_dtype_or(lua_State *L, int arg, unsigned fallback);
+unsigned lb_dtype_option(lua_State *L, int arg, const char *what, unsigned fallback);
+/* What a message calls the value: its class, or its type. */
+const char *lb_type_name(lua_State *L, int index);
+/* Raises "what: text" for a failed call on m; the status text alone when m is NULL. */
+int lb_fail(lua_State *L, const char *what, const soma_machine *m, soma_status s);
+/* Pushes a sequence of n dimensions. */
+void lb_push_shape(lua_State *L, uint32_t n, const int64_t *shape);
+/* Registers a metatable of that name with these methods in __index; leaves nothing. */
+void lb_class(lua_State *L, const char *name, const luaL_Reg *meta, const luaL_Reg *methods);
+/* Lets the collector know of n bytes that its own count misses. */
+void lb_account(lua_State *L, uint64_t n);
+/* Seconds of the host's clock, which only goes forward. */
+double lb_host_seconds(void);
+
+/* ---- Names of devices (args.c) ------------------------------------------------------------- */
+
+enum { LB_CPU = -1, LB_DEVICES = 64 }; /* neuron:0 to neuron:63 */
+/* N of "neuron:N", LB_CPU of "cpu" and of NULL; raises an error for anything else. */
+int lb_device(lua_State *L, const char *what, const char *name);
+/* The same of the option `device` of the table at arg. */
+int lb_device_option(lua_State *L, int arg, const char *what);
+const char *lb_push_device_name(lua_State *L, int device);
+
+/* ---- Files (file.c) ------------------------------------------------------------------------ */
+
+/* A file being written. It appears under its name, complete, at lb_file_commit; until then, and
+ * after an error, what was there before is untouched. A userdata, collected on errors. */
+typedef struct lb_file {
+  FILE *f;
+  char *name, *path; /* as given, and with links followed */
+  char *temp;        /* NULL: the path is a device or a pipe, written in place */
+  bool lent;         /* f belongs to someone else, see lb_forbid_files */
+} lb_file;
+/* Pushes a new file; NULL with nil and a message pushed when it cannot be opened. */
+lb_file *lb_file_create(lua_State *L, const char *path);
+/* Closes and renames. False with nil and a message pushed when that failed. */
+bool lb_file_commit(lua_State *L, lb_file *f);
+/* Takes a table from the top of the stack. From now on every function of the module that would open
+ * a file by its name, or start a process, raises an error (lb_need_files), for scripts that are not
+ * trusted; only names in the table may be written, to the open file that it has there, a
+ * LUA_FILEHANDLE. */
+void lb_forbid_files(lua_State *L);
+bool lb_files_forbidden(lua_State *L);
+void lb_need_files(lua_State *L, const char *path);
+/* A path argument: a string, not a number, without zero bytes. */
+const char *lb_path(lua_State *L, int arg);
+/* Pushes a file opened for reading; NULL with nil and a message pushed when it cannot be. */
+lb_file *lb_file_open(lua_State *L, const char *path);
+/* Closes a file early; what was written to it is dropped. */
+void lb_file_close(lb_file *f);
+/* Pushes a whole file as a string. False with nil and a message pushed on failure. */
+bool lb_read_file(lua_State *L, const char *path);
+void lb_open_file(lua_State *L);
+
+/* ---- Memory (budget.c) --------------------------------------------------------------------- */
+
+/* Bytes that allocators of Lua states and of machines may take together. */
+typedef struct lb_budget {
+  size_t limit, used;       /* limit 0: none */
+  struct lb_budget *parent; /* which has to have room as well, or NULL */
+  bool dropped;             /* by its owner: goes with the last block */
+} lb_budget;
+/* A lua_Alloc and a soma_alloc_fn, with the budget as ud. */
+void *lb_budget_alloc(void *ud, void *p, size_t old, size_t n);
+/* A budget under that of the state's allocator, if it has one; NULL when memory is out. */
+lb_budget *lb_budget_new(lua_State *L, size_t limit);
+/* Frees b when nothing is charged to it any more; NULL does nothing. */
+void lb_budget_drop(lb_budget *b);
+/* Sets the allocator of a machine or a recorder to b or, when it is NULL, to the state's budget;
+ * leaves it where neither has a limit. */
+void lb_use_budget(lua_State *L, lb_budget *b, soma_alloc_fn *fn, void **ud);
+
+#endif

@@ -1,0 +1,152 @@
+/* Programs, machines, runs and devices as Lua objects.
+ *
+ * Every function here that takes a lua_State may raise a Lua error; memory that must survive one
+ * sits in userdata. */
+#ifndef LUA_MACHINE_H
+#define LUA_MACHINE_H
+
+#include "../tensor/tensor.h"
+
+/* ---- Programs, machines, runs -------------------------------------------------------------- */
+
+#define LB_PROGRAM "soma.program"
+#define LB_CORE "soma.core"
+#define LB_RUN "soma.run"
+
+typedef struct lb_program {
+  soma_program *p;
+  char *warnings; /* the assembler's, or NULL; from malloc */
+  bool closed;    /* by the user; runs may still hold it */
+} lb_program;
+lb_program *lb_check_program(lua_State *L, int arg);
+/* Pushes one that has no handle yet. */
+lb_program *lb_new_program(lua_State *L);
+/* Index of the program's tensor of that name, -1 when there is none; fills info. */
+int lb_program_tensor(const soma_program *p, const char *name, soma_tensor_info *info);
+bool lb_program_tile(const soma_program *p, const char *name, soma_tile_info *info);
+
+typedef struct lb_core {
+  soma_machine *m; /* NULL after close */
+  struct lb_run *current;
+  lua_State *running;   /* the thread inside soma_run_until, else NULL */
+  int index;            /* stack position of the core in that thread */
+  soma_recorder *trace; /* where its events go, or NULL */
+  double started;       /* host time at which this stretch of the run began */
+  int device;           /* N of neuron:N; LB_CPU when it is no device */
+  bool traces, calls_events;
+  soma_recorder_options record; /* of the recorders of its runs */
+  lb_budget *budget;            /* of the option max_memory, or NULL */
+  bool failed;                  /* a callback raised user value LB_CORE_ERROR */
+} lb_core;
+/* User values of a core; LB_CORE_PROGRAM: of the run that started last; LB_CORE_INPUTS: a table of
+ * the host tensors that its run may use in place, or nil. */
+enum {
+  LB_CORE_EVENT = 1,
+  LB_CORE_PROGRESS,
+  LB_CORE_PRINT,
+  LB_CORE_ERROR,
+  LB_CORE_PROGRAM,
+  LB_CORE_INPUTS,
+  LB_CORE_CUSTOM, /* a table of custom operators, or nil */
+  LB_CORE_SLOTS = LB_CORE_CUSTOM
+};
+/* soma.core{...} */
+int lb_new_core(lua_State *L);
+/* An open core that is not running. */
+lb_core *lb_check_core(lua_State *L, int arg);
+/* core:custom(name, {...}) (custom.c) */
+int lb_core_custom(lua_State *L);
+/* core.sbuf and core.psum: pushes the memory of the core at index. */
+void lb_push_memory(lua_State *L, int index, soma_memory which);
+/* core.hbm (hbm.c). */
+void lb_push_hbm(lua_State *L, int index);
+void lb_open_hbm(lua_State *L);
+
+typedef struct lb_run {
+  soma_run *r;          /* NULL when closed, or when the core has gone on to another run */
+  lb_core *core;        /* kept alive by user value LB_RUN_CORE */
+  soma_recorder *trace; /* its events, when the core was made with trace = true */
+  soma_stats stats;     /* of a run whose r is NULL */
+  bool ended, returns_faults;
+  bool bounded; /* the recorder was told to keep so many events and no more */
+} lb_run;
+/* LB_RUN_DEVICE_OUT: the table of output tensors that stay on the device, or nil. */
+enum {
+  LB_RUN_CORE = 1,
+  LB_RUN_PROGRAM,
+  LB_RUN_OUT,
+  LB_RUN_FAULT,
+  LB_RUN_DEVICE_OUT,
+  LB_RUN_SLOTS = LB_RUN_DEVICE_OUT
+};
+lb_run *lb_check_run(lua_State *L, int arg);
+/* ---- Tensors on a device (device.c) -------------------------------------------------------- */
+
+#define LB_DEVICE_TENSOR "soma.device_tensor"
+typedef struct lb_device_tensor lb_device_tensor;
+/* The tensor at arg when it is on a device, else NULL. */
+lb_device_tensor *lb_test_device_tensor(lua_State *L, int arg);
+/* Its handle, NULL when it is closed; and its core. */
+soma_tensor *lb_device_tensor_handle(const lb_device_tensor *d);
+lb_core *lb_device_tensor_core(const lb_device_tensor *d);
+/* Pushes a new zeroed tensor in the HBM of the core at core_index; raises an error when HBM is
+ * exhausted, with the sizes. */
+lb_device_tensor *lb_new_device_tensor(lua_State *L, int core_index, const char *what,
+                                       unsigned dtype, unsigned ndim, const int64_t *shape);
+
+/* ---- Devices (device.c) -------------------------------------------------------------------- */
+
+/* Pushes the core that is the device, made with default options when there is none. */
+lb_core *lb_push_device(lua_State *L, int device);
+/* prog:move_to_device(device or core), and prog:drop_from_device(device or core) (hbm.c). */
+int lb_move_to_device(lua_State *L);
+int lb_drop_from_device(lua_State *L);
+/* Drops the constants of the program at 1 from every core. */
+void lb_drop_constants(lua_State *L);
+/* Makes the core at index the device; raises an error when another open core is. */
+void lb_register_device(lua_State *L, int index, int device);
+void lb_forget_device(lua_State *L, int device);
+
+/* core:run, core:start and core:resume. */
+int lb_core_run(lua_State *L);
+int lb_core_start(lua_State *L);
+int lb_core_resume(lua_State *L);
+/* Lets go of the machine's run; its statistics are kept. */
+void lb_run_detach(lb_run *run);
+soma_stats lb_run_stats(const lb_run *run);
+
+/* What a run has done, as a text and as a table (stats.c). */
+int lb_run_summary(lua_State *L);
+void lb_push_stats(lua_State *L, const lb_run *run);
+/* Pushes the fault of a run as a table with a __tostring. */
+void lb_push_fault(lua_State *L, const soma_run *r);
+/* Pushes the list of what the checks of a run have found; r may be NULL. */
+void lb_push_findings(lua_State *L, const soma_run *r);
+
+/* Pictures of a recorded run (trace.c): run:save_trace, save_html, save_table, timeline. */
+extern const luaL_Reg lb_trace_methods[];
+/* The recorder of the run at 1, with the run's figures, and the program that ran; raises an error
+ * that begins with what. */
+soma_recorder *lb_recorded(lua_State *L, const char *what, const soma_program **p);
+/* A soma_write_fn into the luaL_Buffer ud. */
+int lb_to_buffer(void *ud, const char *p, size_t n);
+
+/* Where the time went (profile.c): run:critical_path, idle_gaps, explain_time; soma.costs. */
+extern const luaL_Reg lb_profile_methods[], lb_profile_functions[];
+/* The option `trace` of core{...}: a boolean or a table of limits. True: record, as *out says. */
+bool lb_trace_option(lua_State *L, int arg, soma_recorder_options *out);
+/* The option `costs` of core{...} goes into m: a text, or a table of values by name. */
+void lb_costs_option(lua_State *L, int arg, soma_machine *m);
+
+extern const luaL_Reg lb_program_functions[], lb_core_functions[], lb_device_functions[];
+/* t:to of host tensors, and what moves one to a device: for lt_open. */
+extern const luaL_Reg lb_tensor_methods[];
+void lb_move_tensor(lua_State *L, int device, const char *what);
+void lb_open_program(lua_State *L);
+void lb_open_core(lua_State *L);
+void lb_open_device(lua_State *L);
+void lb_open_memory(lua_State *L);
+void lb_open_run(lua_State *L);
+void lb_open_stats(lua_State *L);
+
+#endif
