@@ -203,6 +203,10 @@ static bool put_meet(maker *m, const k_step *s) {
       first = e;
     }
   if (!put_waits(m, s, it->at, NULL) || !put(m, &drain, it->at)) return false;
+  if (it->in.op == K_ENDLOOP) { /* its registers are free again */
+    m->next_base = (uint8_t)(m->next_base - m->loops[it->loop].n);
+    m->loops[it->loop].n = 0;
+  }
   if (m->engine == first) return put_first(m, it, others - 1, it->at);
   isa_update arrive = {.kind = ISA_UPD_inc, .sem = (uint8_t)k->meet_arrive};
   isa_wait go = {.cond = ISA_WAIT_ge, .sem = (uint8_t)k->meet_go[m->engine], .value = 1};
@@ -216,11 +220,13 @@ static bool find_bases(maker *m, uint32_t scope, isa_line at) {
   const k_scope *s = &k->scopes[scope];
   bases *b = &m->loops[scope];
   b->n = 0;
-  for (uint32_t i = s->first; i < s->end; i++) {
+  for (uint32_t i = s->first; i < s->left; i++) {
     const k_step *t = &k->steps[i];
-    if (t->dead || t->engine != m->engine || t->scope != scope) continue;
-    for (unsigned w = 0; w < t->nwaits; w++)
-      if (!add_base(m, b, rise_of(k, &k->steps[k->waits[t->waits + w].step]), at)) return false;
+    if (t->dead || t->engine != m->engine) continue;
+    for (unsigned w = 0; w < t->nwaits; w++) {
+      const k_step *on = &k->steps[k->waits[t->waits + w].step];
+      if (on->scope == scope && !add_base(m, b, rise_of(k, on), at)) return false;
+    }
   }
   return true;
 }
@@ -257,7 +263,6 @@ static bool put_bottom(maker *m, const k_step *s) {
   in.u.JUMP.to = b->top;
   if (!put(m, &in, at)) return false;
   m->p->cores[0].code[m->engine].insns[b->top].u.BRANCH.to = pc_of(m);
-  m->next_base = (uint8_t)(m->next_base - b->n);
   return true;
 }
 

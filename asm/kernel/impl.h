@@ -110,14 +110,14 @@ typedef struct k_step {
 typedef struct k_wait {
   uint32_t step;   /* waited for */
   uint32_t buffer; /* whose bytes, 0: none */
-  bool before;     /* of the round before this one */
+  bool before;     /* of the round before this one, or of the last round of a loop */
   bool reuse;
 } k_wait;
 
 /* Semaphores of the top level (scope 0) or of loop i (scope i). In a loop they count from 0 at its
  * entry, and rise by `count` or 16 in each round. */
 typedef struct k_scope {
-  uint32_t first, end;       /* its steps */
+  uint32_t first, end, left; /* its steps; those at its exit end before `left` */
   uint16_t counter[K_QUEUE]; /* semaphore of a source, K_NO_SEM: none */
   uint32_t count[K_QUEUE];   /* updates of it, in one round */
   uint16_t low, high;        /* semaphores low .. high - 1 */

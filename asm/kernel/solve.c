@@ -60,10 +60,11 @@ static bool in_order(unsigned source, unsigned e, bool transfer) {
 
 static bool add_wait(solver *s, k_step *step, uint32_t on, uint32_t buffer, bool reuse) {
   as_kernel *k = s->k;
-  bool before = s->length && on >= s->twins && on < s->twins + s->length;
+  bool twin = s->length && on >= s->twins && on < s->twins + s->length;
+  bool left = k->steps[on].scope != step->scope; /* the last round of a loop that has ended */
   if (!K_GROW(k, waits, nwaits, cap_waits)) return false;
-  k->waits[k->nwaits++] = (k_wait){before ? on + s->length : on, buffer, before, reuse};
-  if (!before) k->steps[on].signals = true;
+  k->waits[k->nwaits++] = (k_wait){twin ? on + s->length : on, buffer, twin || left, reuse};
+  if (!twin) k->steps[on].signals = true;
   step->nwaits++;
   return true;
 }
@@ -234,7 +235,9 @@ static bool solve_loop(solver *s, uint32_t number) {
   s->scope = outer.scope;
   s->twins = outer.twins;
   s->length = outer.length;
-  return meet(s, l->last);
+  if (!meet(s, l->last)) return false;
+  k->scopes[number].left = k->nsteps;
+  return true;
 }
 
 static bool solve_items(solver *s, uint32_t first, uint32_t end) {

@@ -162,7 +162,7 @@ static inline void kbed_bind(kbed *b, const char *name, soma_dtype t, int64_t ro
 static inline void kbed_print(kbed *b) {
   char *text = NULL;
   size_t n;
-  if (soma_program_print(b->m, b->p, &text, &n) == SOMA_OK) print_message("%s", text);
+  if (soma_program_print(b->m, b->p, &text, &n) == SOMA_OK) fputs(text, stderr);
   soma_bytes_free(text);
 }
 

@@ -2,6 +2,7 @@
 #include "impl.h"
 
 #include "../../asm/kernel/kernel.h"
+#include "../time/clock.h"
 
 #include <string.h>
 
@@ -32,6 +33,7 @@ SAME(SOMA_FIELD_OPTIONAL, ISA_MODE_D);
 struct soma_kernel {
   as_kernel *k;
   isa_alloc al;
+  vm_cost_model *costs;
   char error[1280];
 };
 
@@ -77,6 +79,23 @@ const char *soma_kernel_error_place(const soma_kernel *k, const char **file, uin
 
 /* ---- Life ---------------------------------------------------------------------------------- */
 
+static uint64_t busy(void *ud, unsigned engine, const isa_program *p, const isa_insn *in) {
+  return vm_cost_static(ud, engine, p, in);
+}
+
+/* Ratios that hold for all transfers: what a trigger takes, and the bytes of a microsecond. */
+static as_kernel_costs costs_of(const soma_machine *m, const isa_target *t, vm_cost_model *model) {
+  const uint32_t *v = m->costs.v[t->gen - ISA_GEN2];
+  as_kernel_costs c = {.ud = model, .busy = busy};
+  c.trigger[ISA_DGE_none] = (uint64_t)v[VM_DMA_STATIC] * VM_NS;
+  c.trigger[ISA_DGE_swdge] =
+      (uint64_t)v[VM_DMA_SW_BASE] * VM_NS + (uint64_t)v[VM_DMA_SW_ROW] * ISA_PMAX * (VM_NS / 1000);
+  c.trigger[ISA_DGE_hwdge] = (uint64_t)v[VM_DMA_HWDGE] * VM_NS;
+  c.delay = (uint64_t)v[VM_SEM_SEEN] * VM_NS;
+  c.dma_byte_rate = v[VM_DMA_R_IN];
+  return c;
+}
+
 static const isa_target *default_target(const soma_machine *m) {
   return m->target ? m->target : &isa_targets[isa_target_find("trn2", 4)];
 }
@@ -98,8 +117,11 @@ soma_status soma_kernel_new(soma_machine *m, const soma_kernel_options *options,
   soma_kernel *k = isa_zalloc(&m->al, sizeof *k);
   if (!k) return soma_out_of_memory(m);
   k->al = m->al;
-  k->k = as_kernel_new(&ko);
+  k->costs = vm_cost_model_new(&m->al, ko.target, &m->costs);
+  if (k->costs) ko.costs = costs_of(m, ko.target, k->costs);
+  k->k = k->costs ? as_kernel_new(&ko) : NULL;
   if (!k->k) {
+    vm_cost_model_free(k->costs);
     isa_free(&m->al, k, sizeof *k);
     return soma_out_of_memory(m);
   }
@@ -111,6 +133,7 @@ void soma_kernel_free(soma_kernel *k) {
   if (!k) return;
   isa_alloc al = k->al;
   as_kernel_free(k->k);
+  vm_cost_model_free(k->costs);
   isa_free(&al, k, sizeof *k);
 }
 

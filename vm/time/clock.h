@@ -76,6 +76,14 @@ typedef struct vm_cost_span { /* of an instruction: all in cycles of its engine 
 } vm_cost_span;
 vm_cost_span vm_cost(const vm_core *c, unsigned engine, const isa_insn *in, const vm_operands *a);
 vm_time vm_cost_time(const vm_core *c, unsigned engine, uint64_t cycles);
+/* static.c: the same without a run. A model of a target with its constants, freed by its owner;
+ * NULL when memory is out. */
+typedef struct vm_cost_model vm_cost_model;
+vm_cost_model *vm_cost_model_new(const isa_alloc *al, const isa_target *t, const vm_costs *costs);
+void vm_cost_model_free(vm_cost_model *m);
+/* From the start of an instruction of core 0 of p to the next one's on that engine, when nothing
+ * holds either; 0 of what is not a data path's. The host's operators cost nothing here. */
+vm_time vm_cost_static(vm_cost_model *m, unsigned engine, const isa_program *p, const isa_insn *in);
 /* Of a matmul or matmul_mx. */
 vm_flops vm_cost_matmul_flops(const vm_core *c, const isa_insn *in, const vm_operands *a);
 /* What the array can do with 16-bit elements in a second: 2 * 128 * 128 * its clock. */

@@ -1,0 +1,190 @@
+/* The builder: from records to a program. A blocked matmul with its loads, copies and stores, cut
+ * so that it has about as many instructions as asked for; the time of the host, and the most memory
+ * that was taken, as the allocator sees it. */
+#include "../../vm/api/soma.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static size_t live, most;
+
+static void *counting(void *ud, void *p, size_t old, size_t n) {
+  (void)ud;
+  if (!p) old = 0;
+  if (n == 0) {
+    free(p);
+    live -= old;
+    return NULL;
+  }
+  void *q = realloc(p, n);
+  if (q) live = live - old + n;
+  if (live > most) most = live;
+  return q;
+}
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+typedef struct list {
+  int64_t *w;
+  size_t n, cap, at;
+} list;
+
+static void word(list *l, int64_t v) {
+  if (l->n == l->cap) {
+    l->cap = l->cap ? 2 * l->cap : 1 << 16;
+    l->w = realloc(l->w, l->cap * sizeof *l->w);
+    if (!l->w) exit(1);
+  }
+  l->w[l->n++] = v;
+}
+
+static void begin(list *l, const char *op, uint32_t flags, uint32_t line) {
+  l->at = l->n;
+  word(l, 0);
+  word(l, soma_opcode(op));
+  word(l, -1);
+  word(l, flags);
+  word(l, 1);
+  word(l, line);
+}
+
+static void end(list *l) { l->w[l->at] = (int64_t)(l->n - l->at); }
+
+static void ap(list *l, uint32_t buffer, int64_t cols) {
+  int64_t w[] = {8, buffer, SOMA_BFLOAT16, 0, 128, 0, 1, 1, cols};
+  for (size_t i = 0; i < sizeof w / sizeof *w; i++) word(l, w[i]);
+}
+
+static void hbm(list *l, uint32_t buffer, int64_t offset, int64_t width, int64_t cols) {
+  int64_t w[] = {10, buffer, SOMA_BFLOAT16, 0, 0, offset * 2, 2, width, 128, 1, cols};
+  for (size_t i = 0; i < sizeof w / sizeof *w; i++) word(l, w[i]);
+}
+
+static void zeros(list *l, int n) {
+  while (n-- > 0) word(l, 0);
+}
+
+static uint32_t tile(soma_kernel *k, soma_memory m, soma_dtype t, uint32_t cols) {
+  soma_kernel_tile_info i = SOMA_KERNEL_TILE_INIT;
+  uint32_t id = 0;
+  i.name = "t";
+  i.memory = m;
+  i.dtype = t;
+  i.shape[0] = 128;
+  i.shape[1] = cols;
+  i.file = i.line = 1;
+  if (soma_kernel_tile(k, &i, &id) != SOMA_OK) exit(1);
+  return id;
+}
+
+enum { WIDTH = 8192 };
+
+static void load(list *l, uint32_t t, uint32_t x, int64_t offset, int64_t cols) {
+  begin(l, "dma_copy", 0, 2);
+  ap(l, t, cols);
+  hbm(l, x, offset, WIDTH, cols);
+  word(l, -1);
+  zeros(l, 3);
+  end(l);
+}
+
+static void store(list *l, uint32_t y, uint32_t t, int64_t offset, int64_t cols) {
+  begin(l, "dma_copy", 0, 3);
+  hbm(l, y, offset, WIDTH, cols);
+  ap(l, t, cols);
+  word(l, -1);
+  zeros(l, 3);
+  end(l);
+}
+
+/* 39 instructions: eight pairs of loads, weights and matmuls, a copy, a store, and the rest. */
+static void block(soma_kernel *k, list *l, const uint32_t x[3], int64_t i) {
+  uint32_t sum = tile(k, SOMA_PSUM, SOMA_FLOAT32, 512),
+           out = tile(k, SOMA_SBUF, SOMA_BFLOAT16, 512);
+  int64_t row = i % 60 * 128 * WIDTH, col = i / 60 % 15 * 512;
+  for (int64_t s = 0; s < 8; s++) {
+    uint32_t w = tile(k, SOMA_SBUF, SOMA_BFLOAT16, 128), v = tile(k, SOMA_SBUF, SOMA_BFLOAT16, 512);
+    load(l, w, x[0], row + 128 * s, 128);
+    load(l, v, x[1], row + col, 512);
+    begin(l, "ldweights", 0, 4);
+    ap(l, w, 128);
+    zeros(l, 7);
+    end(l);
+    begin(l, "matmul", SOMA_RECORD_ACCUMULATE, 5);
+    word(l, 8);
+    word(l, sum);
+    word(l, SOMA_FLOAT32);
+    word(l, 0);
+    word(l, 128);
+    word(l, 0);
+    word(l, 1);
+    word(l, 1);
+    word(l, 512);
+    ap(l, v, 512);
+    zeros(l, 9);
+    end(l);
+  }
+  begin(l, "tensor_copy", 0, 6);
+  ap(l, out, 512);
+  word(l, 8);
+  word(l, sum);
+  word(l, SOMA_FLOAT32);
+  word(l, 0);
+  word(l, 128);
+  word(l, 0);
+  word(l, 1);
+  word(l, 1);
+  word(l, 512);
+  word(l, 0);
+  end(l);
+  store(l, x[2], out, row + col, 512);
+}
+
+static int measure(int64_t instructions) {
+  soma_options o = SOMA_OPTIONS_INIT;
+  soma_machine *m = NULL;
+  soma_kernel *k = NULL;
+  soma_program *p = NULL;
+  int64_t shape[2] = {WIDTH, WIDTH};
+  uint32_t x[3], file;
+  list l = {0};
+  o.target = "trn2";
+  o.alloc = counting;
+  if (soma_machine_new(&o, &m) != SOMA_OK || soma_kernel_new(m, NULL, &k) != SOMA_OK) return 1;
+  soma_kernel_file(k, "bench.py", &file);
+  soma_kernel_tensor(k, "a", SOMA_BFLOAT16, 2, shape, SOMA_INPUT, &x[0]);
+  soma_kernel_tensor(k, "b", SOMA_BFLOAT16, 2, shape, SOMA_INPUT, &x[1]);
+  soma_kernel_tensor(k, "c", SOMA_BFLOAT16, 2, shape, SOMA_OUTPUT, &x[2]);
+  size_t before = live;
+  most = live;
+  for (int64_t i = 0; i < instructions / 34; i++) block(k, &l, x, i);
+  double t0 = now();
+  soma_status s = soma_kernel_emit(k, l.w, l.n, NULL);
+  double t1 = now();
+  if (s == SOMA_OK) s = soma_kernel_finish(k, &p, NULL);
+  double t2 = now();
+  if (s != SOMA_OK) {
+    fprintf(stderr, "%s\n", soma_kernel_error(k));
+    return 1;
+  }
+  soma_kernel_figures f;
+  soma_kernel_get_figures(k, &f, sizeof f);
+  double n = (double)f.instructions;
+  printf("%8.0f instructions: %6.3f s (emit %.3f, finish %.3f), %.0f ns each, %.0f MB; %.2f "
+         "dependences and %.2f waits each\n",
+         n, t2 - t0, t1 - t0, t2 - t1, (t2 - t0) / n * 1e9, (double)(most - before) * 1e-6,
+         (double)f.dependences / n, (double)f.waits / n);
+  soma_program_free(p);
+  soma_kernel_free(k);
+  soma_machine_free(m);
+  free(l.w);
+  return 0;
+}
+
+int main(void) { return measure(10000) || measure(100000) || measure(1000000); }

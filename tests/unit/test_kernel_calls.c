@@ -1,0 +1,338 @@
+/* The builder: errors at the call, loops at run time, orders, fixed places, accumulation, and the
+ * waits that it puts in. */
+#include "kernel_bed.h"
+
+enum { COLS = 64 };
+
+static void expect(kbed *b, soma_status s, const char *part) {
+  if (!strstr(soma_kernel_error(b->k), part))
+    fail_msg("expected \"%s\" in: %s", part, soma_kernel_error(b->k));
+  assert_int_not_equal(s, SOMA_OK);
+}
+
+static void copy_record(kbed *b, uint32_t dst, uint32_t src, unsigned parts, int64_t cols) {
+  kbed_begin(b, "tensor_copy", -1, 0);
+  kbed_ap(b, dst, SOMA_FLOAT32, 0, parts, 0, cols);
+  kbed_ap(b, src, SOMA_FLOAT32, 0, parts, 0, cols);
+  kbed_word(b, 0);
+}
+
+static void fill(kbed *b, uint32_t tile, unsigned parts, int64_t col, int64_t cols, float x) {
+  kbed_begin(b, "memset", -1, 0);
+  kbed_ap(b, tile, SOMA_FLOAT32, 0, parts, col, cols);
+  kbed_word(b, 1);
+  kbed_word(b, kbed_bits(x));
+  kbed_end(b);
+}
+
+/* ---- Errors -------------------------------------------------------------------------------- */
+
+static void an_illegal_instruction_is_refused_at_the_call(void **state) {
+  kbed b;
+  const char *file;
+  uint32_t line;
+  (void)state;
+  kbed_open(&b, "trn2", 0, 0);
+  uint32_t s = kbed_tile(&b, "x", SOMA_SBUF, SOMA_FLOAT32, 128, COLS);
+  uint32_t p = kbed_tile(&b, "sum", SOMA_PSUM, SOMA_FLOAT32, 128, COLS);
+  uint32_t t = kbed_tile(&b, "y", SOMA_SBUF, SOMA_FLOAT32, 64, COLS);
+  copy_record(&b, t, s, 128, COLS);
+  expect(&b, kbed_try(&b), "kernel.py:1: tensor_copy dst: partitions 0..127: tile y has 0..63");
+  soma_kernel_error_place(b.k, &file, &line);
+  assert_string_equal(file, "kernel.py");
+  assert_int_equal(line, 1);
+  copy_record(&b, s, s, 128, COLS + 1);
+  expect(&b, kbed_try(&b), "tile x has");
+  kbed_begin(&b, "tensor_copy", SOMA_TENSOR, 0);
+  kbed_ap(&b, s, SOMA_FLOAT32, 0, 128, 0, COLS);
+  kbed_ap(&b, s, SOMA_FLOAT32, 0, 128, 0, COLS);
+  kbed_word(&b, 0);
+  expect(&b, kbed_try(&b), "not an instruction of the tensor engine");
+  kbed_begin(&b, "tensor_tensor", -1, 0);
+  kbed_ap(&b, s, SOMA_FLOAT32, 0, 128, 0, COLS);
+  kbed_ap(&b, p, SOMA_FLOAT32, 0, 128, 0, COLS);
+  kbed_ap(&b, p, SOMA_FLOAT32, 0, 128, 0, COLS);
+  kbed_zeros(&b, 1);
+  b.w[b.n - 1] = 2;
+  kbed_word(&b, 0);
+  expect(&b, kbed_try(&b), "both in psum");
+  assert_int_equal(soma_kernel_count(b.k), 0);
+  kbed_close(&b);
+}
+
+static void a_broken_record_is_refused(void **state) {
+  kbed b;
+  (void)state;
+  kbed_open(&b, "trn2", 0, 0);
+  uint32_t s = kbed_tile(&b, "x", SOMA_SBUF, SOMA_FLOAT32, 128, COLS);
+  int64_t few[] = {6, 1};
+  expect(&b, soma_kernel_emit(b.k, few, 2, NULL), "its header has 6");
+  copy_record(&b, s, 77, 128, COLS);
+  expect(&b, kbed_try(&b), "no buffer of that number (77)");
+  copy_record(&b, s, s, 128, COLS);
+  b.n -= 3;
+  expect(&b, kbed_try(&b), "tensor_copy src");
+  copy_record(&b, s, s, 128, COLS);
+  kbed_word(&b, 5);
+  expect(&b, kbed_try(&b), "words after the last field");
+  kbed_begin(&b, "halt", -1, 0);
+  expect(&b, kbed_try(&b), "halt is made by the builder");
+  kbed_begin(&b, "mov", -1, 0);
+  kbed_word(&b, 1);
+  kbed_zeros(&b, 2);
+  expect(&b, kbed_try(&b), "no register of that number");
+  kbed_close(&b);
+}
+
+static void all_records_of_a_call_are_taken_or_none(void **state) {
+  kbed b;
+  (void)state;
+  kbed_open(&b, "trn2", 0, 0);
+  uint32_t s = kbed_tile(&b, "x", SOMA_SBUF, SOMA_FLOAT32, 128, COLS);
+  kbed_begin(&b, "memset", -1, 0);
+  kbed_ap(&b, s, SOMA_FLOAT32, 0, 128, 0, COLS);
+  kbed_zeros(&b, 1);
+  b.w[b.n - 1] = 1;
+  kbed_zeros(&b, 1);
+  b.w[0] = (int64_t)b.n;
+  size_t n = b.n;
+  memcpy(b.w + n, b.w, n * sizeof *b.w);
+  b.w[n + 2] = 9; /* no such engine */
+  expect(&b, soma_kernel_emit(b.k, b.w, 2 * n, NULL), "no engine has this number");
+  assert_int_equal(soma_kernel_count(b.k), 0);
+  assert_int_equal(soma_kernel_emit(b.k, b.w, n, NULL), SOMA_OK);
+  assert_int_equal(soma_kernel_count(b.k), 1);
+  kbed_close(&b);
+}
+
+static void a_read_of_what_nobody_wrote_names_both_lines(void **state) {
+  kbed b;
+  soma_diagnostics *d = NULL;
+  (void)state;
+  kbed_open(&b, "trn2", 0, 0);
+  uint32_t s = kbed_tile(&b, "x", SOMA_SBUF, SOMA_FLOAT32, 128, COLS);
+  uint32_t t = kbed_tile(&b, "y", SOMA_SBUF, SOMA_FLOAT32, 128, COLS);
+  fill(&b, s, 128, 0, COLS - 1, 1);
+  copy_record(&b, t, s, 128, COLS);
+  kbed_end(&b);
+  expect(&b, soma_kernel_finish(b.k, &b.p, &d),
+         "kernel.py:2: tensor_copy src: reads byte 0 of partition 0 of tile x, which nothing has "
+         "written before; other bytes of it are written at kernel.py:1");
+  assert_null(b.p);
+  assert_int_equal(soma_diagnostics_errors(d), 1);
+  soma_diagnostics_free(d);
+  kbed_close(&b);
+}
+
+static void memory_that_overflows_shows_what_lives(void **state) {
+  kbed b;
+  uint32_t t[8];
+  (void)state;
+  kbed_open(&b, "trn2", 0, 0);
+  for (unsigned i = 0; i < 8; i++) {
+    b.line = 100 + i;
+    t[i] = kbed_tile(&b, "big", SOMA_SBUF, SOMA_FLOAT32, 128, 8192);
+    fill(&b, t[i], 128, 0, 8192, 1);
+  }
+  for (unsigned i = 0; i < 8; i++) {
+    copy_record(&b, t[i], t[(i + 1) % 8], 128, 8192);
+    kbed_end(&b);
+  }
+  expect(&b, soma_kernel_finish(b.k, &b.p, NULL),
+         "kernel.py:107: tile big of 32768 bytes in each partition does not fit in sbuf: of 229376 "
+         "bytes 229376 are taken by 7 tiles");
+  assert_non_null(strstr(soma_kernel_error(b.k), "big: 32768 bytes at 0, from kernel.py:100"));
+  kbed_close(&b);
+}
+
+/* ---- Loops --------------------------------------------------------------------------------- */
+
+static uint32_t input(kbed *b, const char *name, int64_t rows) {
+  return kbed_tensor(b, name, SOMA_FLOAT32, rows, COLS, SOMA_INPUT);
+}
+
+/* An operand of 128 rows of a tensor from register * 128 on. */
+static void rows_by(kbed *b, uint32_t tensor, uint32_t reg) {
+  int64_t w[] = {13, tensor, SOMA_FLOAT32,      0,   0,   0, 2, COLS, 128,
+                 1,  COLS,   SOMA_DYN_REGISTER, reg, COLS};
+  for (size_t i = 0; i < sizeof w / sizeof *w; i++) kbed_word(b, w[i]);
+}
+
+static uint32_t rows_loop(kbed *b, int64_t rows) {
+  soma_kernel_range r = SOMA_KERNEL_RANGE_INIT;
+  uint32_t reg = 0;
+  r.stop = (int32_t)rows;
+  r.step = 128;
+  r.file = b->file;
+  r.line = ++b->line;
+  KBED_OK(b, soma_kernel_loop(b->k, &r, &reg));
+  return reg;
+}
+
+static void body(kbed *b, uint32_t x, uint32_t y, uint32_t u, uint32_t v, uint32_t reg) {
+  kbed_begin(b, "dma_copy", -1, 0);
+  kbed_ap(b, u, SOMA_FLOAT32, 0, 128, 0, COLS);
+  rows_by(b, x, reg);
+  kbed_word(b, -1);
+  kbed_zeros(b, 3);
+  kbed_end(b);
+  kbed_begin(b, "activate", -1, 0);
+  kbed_ap(b, v, SOMA_FLOAT32, 0, 128, 0, COLS);
+  kbed_ap(b, u, SOMA_FLOAT32, 0, 128, 0, COLS);
+  kbed_word(b, 1); /* square */
+  kbed_zeros(b, 4);
+  kbed_end(b);
+  kbed_begin(b, "dma_copy", -1, 0);
+  rows_by(b, y, reg);
+  kbed_ap(b, v, SOMA_FLOAT32, 0, 128, 0, COLS);
+  kbed_word(b, -1);
+  kbed_zeros(b, 3);
+  kbed_end(b);
+}
+
+static void a_loop_at_run_time(const char *target) {
+  enum { ROWS = 2048, N = ROWS * COLS };
+  kbed b;
+  static float x[N], y[N];
+  for (size_t i = 0; i < N; i++) x[i] = (float)(i % 17);
+  kbed_open(&b, target, 0, KBED_CHECKS);
+  uint32_t tx = input(&b, "x", ROWS);
+  uint32_t ty = kbed_tensor(&b, "y", SOMA_FLOAT32, ROWS, COLS, SOMA_OUTPUT);
+  uint32_t u = kbed_tile(&b, "u", SOMA_SBUF, SOMA_FLOAT32, 128, COLS);
+  uint32_t v = kbed_tile(&b, "v", SOMA_SBUF, SOMA_FLOAT32, 128, COLS);
+  uint32_t reg = rows_loop(&b, ROWS);
+  body(&b, tx, ty, u, v, reg);
+  KBED_OK(&b, soma_kernel_endloop(b.k));
+  kbed_finish(&b);
+  kbed_bind(&b, "x", SOMA_FLOAT32, ROWS, COLS, x);
+  kbed_run(&b);
+  assert_int_equal(soma_fetch(b.r, "y", y, sizeof y), SOMA_OK);
+  for (size_t i = 0; i < N; i++) assert_true(y[i] == x[i] * x[i]);
+  kbed_close(&b);
+}
+
+static void loops_run_on_every_target(void **state) {
+  (void)state;
+  a_loop_at_run_time("trn1");
+  a_loop_at_run_time("trn2");
+  a_loop_at_run_time("trn3");
+}
+
+/* while (n != 0) { y += 1; n = n - 1; } where n comes from memory. */
+static void a_while_counts_down_what_memory_holds(void **state) {
+  kbed b;
+  uint32_t n;
+  int32_t x[1] = {5};
+  float y[COLS];
+  int64_t one[2] = {1, 1};
+  (void)state;
+  kbed_open(&b, "trn2", 0, KBED_CHECKS);
+  uint32_t tx = kbed_tensor(&b, "n", SOMA_INT32, 1, 1, SOMA_INPUT);
+  uint32_t ty = kbed_tensor(&b, "y", SOMA_FLOAT32, 1, COLS, SOMA_OUTPUT);
+  uint32_t t = kbed_tile(&b, "count", SOMA_SBUF, SOMA_INT32, 1, 1);
+  uint32_t v = kbed_tile(&b, "v", SOMA_SBUF, SOMA_FLOAT32, 1, COLS);
+  kbed_load(&b, t, tx, SOMA_INT32, 1, 0, 1, 0, 1);
+  fill(&b, v, 1, 0, COLS, 0);
+  KBED_OK(&b, soma_kernel_register(b.k, &n));
+  kbed_begin(&b, "tensor_load", -1, 0);
+  kbed_word(&b, n);
+  kbed_ap(&b, t, SOMA_INT32, 0, 1, 0, 1);
+  kbed_end(&b);
+  KBED_OK(&b, soma_kernel_while(b.k, n, b.file, b.line));
+  kbed_begin(&b, "tensor_scalar", -1, 0);
+  kbed_ap(&b, v, SOMA_FLOAT32, 0, 1, 0, COLS);
+  kbed_ap(&b, v, SOMA_FLOAT32, 0, 1, 0, COLS);
+  kbed_word(&b, 2); /* add */
+  kbed_word(&b, 1);
+  kbed_word(&b, kbed_bits(1));
+  kbed_zeros(&b, 5);
+  kbed_end(&b);
+  kbed_begin(&b, "sub", -1, 0);
+  kbed_word(&b, n);
+  kbed_word(&b, n);
+  kbed_word(&b, 0);
+  kbed_word(&b, 1);
+  kbed_end(&b);
+  KBED_OK(&b, soma_kernel_endloop(b.k));
+  kbed_store(&b, ty, v, SOMA_FLOAT32, COLS, 0, 1, 0, COLS);
+  kbed_finish(&b);
+  assert_int_equal(soma_bind(b.m, b.p, "n", SOMA_INT32, 2, one, x), SOMA_OK);
+  kbed_run(&b);
+  assert_int_equal(soma_fetch(b.r, "y", y, sizeof y), SOMA_OK);
+  for (size_t i = 0; i < COLS; i++) assert_true(y[i] == 5);
+  kbed_close(&b);
+}
+
+/* ---- Placement and order ------------------------------------------------------------------- */
+
+static void fixed_places_are_kept_and_others_avoid_them(void **state) {
+  kbed b;
+  soma_kernel_life life, other;
+  soma_kernel_tile_info i = SOMA_KERNEL_TILE_INIT;
+  uint32_t fixed = 0, t;
+  (void)state;
+  kbed_open(&b, "trn2", 0, 0);
+  i.shape[0] = 128;
+  i.shape[1] = COLS;
+  i.offset = 512;
+  i.name = "here!";
+  assert_int_equal(soma_kernel_tile(b.k, &i, &fixed), SOMA_OK);
+  t = kbed_tile(&b, "there", SOMA_SBUF, SOMA_FLOAT32, 128, 200);
+  fill(&b, t, 128, 0, 200, 1);
+  fill(&b, fixed, 128, 0, COLS, 1);
+  copy_record(&b, fixed, t, 128, COLS);
+  kbed_end(&b);
+  kbed_finish(&b);
+  assert_int_equal(soma_kernel_get_life(b.k, fixed, &life), SOMA_OK);
+  assert_int_equal(soma_kernel_get_life(b.k, t, &other), SOMA_OK);
+  assert_int_equal(life.offset, 512);
+  assert_string_equal(life.name, "here_");
+  assert_int_equal(life.first, 1);
+  assert_int_equal(life.last, 2);
+  assert_true(other.offset >= 512 + 256 || other.offset + other.bytes <= 512);
+  kbed_close(&b);
+}
+
+static void an_order_becomes_a_wait(void **state) {
+  kbed b;
+  soma_kernel_wait w;
+  soma_kernel_figures f;
+  (void)state;
+  kbed_open(&b, "trn2", SOMA_KERNEL_FIXED_ENGINES, 0);
+  uint32_t t = kbed_tile(&b, "t", SOMA_SBUF, SOMA_FLOAT32, 128, COLS);
+  uint32_t u = kbed_tile(&b, "u", SOMA_SBUF, SOMA_INT32, 128, COLS);
+  fill(&b, t, 128, 0, COLS, 1);
+  kbed_begin(&b, "iota", -1, 0);
+  kbed_ap(&b, u, SOMA_INT32, 0, 128, 0, COLS);
+  kbed_word(&b, 1);
+  kbed_word(&b, 1);
+  kbed_word(&b, COLS);
+  kbed_zeros(&b, 3);
+  kbed_end(&b);
+  assert_int_equal(soma_kernel_order(b.k, 1, 0), SOMA_ARG);
+  assert_int_equal(soma_kernel_order(b.k, 0, 1), SOMA_OK);
+  kbed_finish(&b);
+  soma_kernel_get_figures(b.k, &f, sizeof f);
+  assert_int_equal(f.waits, 1);
+  assert_int_equal(soma_kernel_get_wait(b.k, 0, &w), SOMA_OK);
+  assert_int_equal(w.engine, SOMA_GPSIMD);
+  assert_int_equal(w.earlier, 0);
+  assert_int_equal(w.later, 1);
+  assert_int_equal(soma_kernel_get_wait(b.k, 1, &w), SOMA_ARG);
+  kbed_close(&b);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(an_illegal_instruction_is_refused_at_the_call),
+      cmocka_unit_test(a_broken_record_is_refused),
+      cmocka_unit_test(all_records_of_a_call_are_taken_or_none),
+      cmocka_unit_test(a_read_of_what_nobody_wrote_names_both_lines),
+      cmocka_unit_test(memory_that_overflows_shows_what_lives),
+      cmocka_unit_test(loops_run_on_every_target),
+      cmocka_unit_test(a_while_counts_down_what_memory_holds),
+      cmocka_unit_test(fixed_places_are_kept_and_others_avoid_them),
+      cmocka_unit_test(an_order_becomes_a_wait),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

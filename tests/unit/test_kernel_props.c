@@ -1,0 +1,385 @@
+/* Random lists of instructions give the bits of the same list with a full barrier after each
+ * instruction, under several legal timings, and the checks have nothing to say. Every tile is
+ * filled first, and then copied, added, multiplied, gathered in overlapping views, in loops and out
+ * of them. The same seed gives the same list. */
+#include "kernel_bed.h"
+
+enum { KR_TILES = 5, KR_SUMS = 3, KR_COLS = 64, KR_PARTS = 128, KR_ROWS = 4 * KR_PARTS };
+
+typedef struct krandom {
+  kbed *b;
+  uint64_t state;
+  const char *target;
+  uint32_t tile[KR_TILES], sum[KR_SUMS], index, weights;
+  uint32_t in, out, temp, step; /* tensors; step: a tile with one small integer */
+  uint32_t reg;                 /* of the loop that is open, 0: none */
+  unsigned left;                /* instructions */
+} krandom;
+
+static uint32_t kr_next(krandom *r, uint32_t n) {
+  r->state ^= r->state << 13;
+  r->state ^= r->state >> 7;
+  r->state ^= r->state << 17;
+  return (uint32_t)(r->state >> 33) % n;
+}
+
+typedef struct kview {
+  uint32_t buffer;
+  unsigned part, parts;
+  int64_t col, cols, step;
+} kview;
+
+static void kr_put(krandom *r, kview v) {
+  kbed *b = r->b;
+  int moves = r->reg && v.buffer == r->tile[0] && v.step == 1 && v.cols <= 16 && kr_next(r, 2);
+  kbed_word(b, moves ? 11 : 8);
+  kbed_word(b, v.buffer);
+  kbed_word(b, SOMA_FLOAT32);
+  kbed_word(b, v.part);
+  kbed_word(b, v.parts);
+  kbed_word(b, (moves ? 0 : v.col) * 4);
+  kbed_word(b, 1);
+  kbed_word(b, v.step);
+  kbed_word(b, v.cols);
+  if (!moves) return;
+  kbed_word(b, SOMA_DYN_REGISTER);
+  kbed_word(b, r->reg);
+  kbed_word(b, 4);
+}
+
+/* A view of some tile: parts partitions, cols columns. */
+static kview kr_view(krandom *r, unsigned part, unsigned parts, int64_t cols, int psum) {
+  uint32_t t = psum ? r->sum[kr_next(r, KR_SUMS)] : r->tile[kr_next(r, KR_TILES)];
+  int64_t step = cols * 2 <= KR_COLS && kr_next(r, 3) == 0 ? 2 : 1;
+  int64_t room = KR_COLS - (cols - 1) * step;
+  return (kview){t, part, parts, kr_next(r, (uint32_t)room), cols, step};
+}
+
+static void kr_shape(krandom *r, unsigned *part, unsigned *parts, int64_t *cols) {
+  static const unsigned starts[] = {0, 0, 0, 64, 32}, counts[] = {128, 128, 64, 64, 32};
+  unsigned i = kr_next(r, 5);
+  *part = starts[i];
+  *parts = counts[i];
+  *cols = 1 + kr_next(r, 16);
+  if (r->reg && *cols > 16) *cols = 16;
+}
+
+static int kr_psum(krandom *r) { return kr_next(r, 4) == 0; }
+
+/* A record of an elementwise instruction may be refused (two sources in PSUM, a view over itself):
+ * then the list does without it. */
+static void kr_done(krandom *r) {
+  if (kbed_try(r->b) == SOMA_OK && r->left) r->left--;
+}
+
+static void kr_copy(krandom *r) {
+  unsigned p, n;
+  int64_t cols;
+  kr_shape(r, &p, &n, &cols);
+  kbed_begin(r->b, "tensor_copy", -1, 0);
+  kr_put(r, kr_view(r, p, n, cols, kr_psum(r)));
+  kr_put(r, kr_view(r, p, n, cols, kr_psum(r)));
+  kbed_word(r->b, 0);
+  kr_done(r);
+}
+
+static void kr_add(krandom *r) {
+  unsigned p, n;
+  int64_t cols;
+  kr_shape(r, &p, &n, &cols);
+  kbed_begin(r->b, "tensor_tensor", -1, 0);
+  kr_put(r, kr_view(r, p, n, cols, kr_psum(r)));
+  kr_put(r, kr_view(r, p, n, cols, kr_psum(r)));
+  kr_put(r, kr_view(r, p, n, cols, 0));
+  kbed_word(r->b, kr_next(r, 2) ? 6 : 2); /* max, add */
+  kbed_word(r->b, 0);
+  kr_done(r);
+}
+
+static void kr_scale(krandom *r) {
+  unsigned p, n;
+  int64_t cols;
+  kr_shape(r, &p, &n, &cols);
+  kbed_begin(r->b, "tensor_scalar", -1, 0);
+  kr_put(r, kr_view(r, p, n, cols, kr_psum(r)));
+  kr_put(r, kr_view(r, p, n, cols, kr_psum(r)));
+  kbed_word(r->b, 4); /* mult */
+  kbed_word(r->b, 3);
+  kview v = kr_view(r, p, n, 1, 0);
+  v.step = 1;
+  kr_put(r, v);
+  kbed_zeros(r->b, 5);
+  kr_done(r);
+}
+
+static void kr_activate(krandom *r) {
+  unsigned p, n;
+  int64_t cols;
+  kr_shape(r, &p, &n, &cols);
+  kbed_begin(r->b, "activate", -1, 0);
+  kr_put(r, kr_view(r, p, n, cols, kr_psum(r)));
+  kr_put(r, kr_view(r, p, n, cols, kr_psum(r)));
+  kbed_word(r->b, kr_next(r, 2) ? 12 : 3); /* tanh, relu */
+  kbed_zeros(r->b, 4);
+  kr_done(r);
+}
+
+static void kr_set(krandom *r) {
+  unsigned p, n;
+  int64_t cols;
+  kr_shape(r, &p, &n, &cols);
+  kbed_begin(r->b, "memset", -1, 0);
+  kr_put(r, kr_view(r, p, n, cols, kr_psum(r)));
+  kbed_word(r->b, 1);
+  kbed_word(r->b, kbed_bits((float)kr_next(r, 9) - 4));
+  kr_done(r);
+}
+
+static void kr_reduce(krandom *r) {
+  unsigned p, n;
+  int64_t cols;
+  kr_shape(r, &p, &n, &cols);
+  kbed_begin(r->b, "tensor_reduce", -1, 0);
+  kr_put(r, kr_view(r, p, n, 1, 0));
+  kr_put(r, kr_view(r, p, n, cols, kr_psum(r)));
+  kbed_word(r->b, 6);
+  kbed_zeros(r->b, 2);
+  kr_done(r);
+}
+
+/* A new stationary operand, and a matmul that writes or adds. */
+static void kr_matmul(krandom *r) {
+  kview w = {r->tile[kr_next(r, KR_TILES)], 0, 128, 0, 64, 1};
+  int64_t cols = 1 + kr_next(r, 16);
+  kbed_begin(r->b, "ldweights", -1, 0);
+  kr_put(r, w);
+  kbed_zeros(r->b, 7);
+  kr_done(r);
+  kview dst = kr_view(r, 0, 64, cols, 1);
+  kbed_begin(r->b, "matmul", -1, 0);
+  kr_put(r, dst);
+  kr_put(r, kr_view(r, 0, 128, cols, 0));
+  kbed_word(r->b, 1 + kr_next(r, 2)); /* write, add */
+  kbed_zeros(r->b, 8);
+  kr_done(r);
+}
+
+/* Between a tile and rows of a tensor, or two tensors. */
+static void kr_dma(krandom *r) {
+  static const uint32_t flags[] = {0, 0, 0, SOMA_RECORD_SWDGE, SOMA_RECORD_STATIC};
+  unsigned parts = 1 + kr_next(r, 128), part = kr_next(r, 129 - parts), what = kr_next(r, 5);
+  int64_t cols = 1 + kr_next(r, KR_COLS), row = kr_next(r, KR_ROWS + 1 - parts);
+  int64_t col = kr_next(r, (uint32_t)(KR_COLS + 1 - cols));
+  kview v = {r->tile[kr_next(r, KR_TILES)], part, parts, col, cols, 1};
+  kview u = {r->tile[kr_next(r, KR_TILES)],
+             kr_next(r, 129 - parts),
+             parts,
+             kr_next(r, (uint32_t)(KR_COLS + 1 - cols)),
+             cols,
+             1};
+  uint32_t flag = flags[kr_next(r, 5)];
+  if (r->reg && flag == SOMA_RECORD_STATIC) flag = 0;
+  kbed_begin(r->b, "dma_copy", -1, flag);
+  if (what == 0 || what == 1) {
+    kr_put(r, v);
+    kbed_hbm(r->b, what ? r->in : r->temp, SOMA_FLOAT32, KR_COLS, row, parts, col, cols);
+  } else if (what == 2 || what == 3) {
+    kbed_hbm(r->b, what == 2 ? r->out : r->temp, SOMA_FLOAT32, KR_COLS, row, parts, col, cols);
+    kr_put(r, v);
+  } else {
+    kr_put(r, v);
+    kr_put(r, u);
+  }
+  kbed_word(r->b, -1);
+  kbed_zeros(r->b, 2);
+  kbed_word(r->b, what < 2 && flag == SOMA_RECORD_SWDGE ? 2 : 0); /* op=add */
+  kr_done(r);
+}
+
+/* Rows of the input by an index vector. */
+static void kr_gather(krandom *r) {
+  unsigned parts = 32;
+  if (strcmp(r->target, "trn1") == 0) return;
+  kbed_begin(r->b, "dma_copy", -1, SOMA_RECORD_SWDGE);
+  kr_put(r, (kview){r->tile[1], 32 * kr_next(r, 4), parts, 0, KR_COLS, 1});
+  size_t at = r->b->n;
+  kbed_word(r->b, 0);
+  kbed_word(r->b, kr_next(r, 2) ? r->in : r->temp);
+  kbed_word(r->b, SOMA_FLOAT32);
+  kbed_zeros(r->b, 3);
+  kbed_word(r->b, 2);
+  kbed_word(r->b, KR_COLS);
+  kbed_word(r->b, parts);
+  kbed_word(r->b, 1);
+  kbed_word(r->b, KR_COLS);
+  kbed_word(r->b, SOMA_DYN_GATHER);
+  kbed_word(r->b, 0);
+  kbed_ap(r->b, r->index, SOMA_INT32, 0, parts, 0, 1);
+  r->b->w[at] = (int64_t)(r->b->n - at - 1);
+  kbed_word(r->b, -1);
+  kbed_zeros(r->b, 3);
+  kr_done(r);
+}
+
+static void kr_iota(krandom *r, uint32_t tile, soma_dtype t, int64_t cols, int multiplier) {
+  kbed_begin(r->b, "iota", -1, 0);
+  kbed_ap(r->b, tile, t, 0, tile == r->step ? 1 : 128, 0, cols);
+  kbed_word(r->b, 1);
+  kbed_word(r->b, 1);
+  kbed_word(r->b, cols);
+  kbed_word(r->b, 0);
+  kbed_word(r->b, 1 + kr_next(r, 5));
+  kbed_word(r->b, multiplier);
+  kbed_end(r->b);
+}
+
+static void kr_one(krandom *r);
+
+static void kr_loop(krandom *r) {
+  soma_kernel_range range = SOMA_KERNEL_RANGE_INIT;
+  uint32_t outer = r->reg;
+  range.start = (int32_t)kr_next(r, 3);
+  range.stop = (int32_t)kr_next(r, 8);
+  range.step = 1 + (int32_t)kr_next(r, 2);
+  range.file = r->b->file;
+  range.line = ++r->b->line;
+  KBED_OK(r->b, soma_kernel_loop(r->b->k, &range, &r->reg));
+  unsigned n = 1 + kr_next(r, 8);
+  while (n-- > 0) kr_one(r);
+  KBED_OK(r->b, soma_kernel_endloop(r->b->k));
+  r->reg = outer;
+}
+
+/* A register from memory, and an instruction that it moves. */
+static void kr_register(krandom *r) {
+  uint32_t reg, outer = r->reg;
+  KBED_OK(r->b, soma_kernel_register(r->b->k, &reg));
+  kbed_begin(r->b, "tensor_load", -1, 0);
+  kbed_word(r->b, reg);
+  kbed_ap(r->b, r->step, SOMA_INT32, 0, 1, kr_next(r, 4), 1);
+  kbed_end(r->b);
+  if (outer) return;
+  r->reg = reg;
+  if (kr_next(r, 2))
+    kr_copy(r);
+  else
+    kr_dma(r);
+  r->reg = 0;
+  if (kr_next(r, 2)) kr_iota(r, r->step, SOMA_INT32, 4, 1);
+}
+
+static void kr_one(krandom *r) {
+  static void (*const kinds[])(krandom *) = {
+      kr_copy, kr_copy, kr_add, kr_add,      kr_scale,  kr_set,    kr_reduce,
+      kr_dma,  kr_dma,  kr_dma, kr_activate, kr_matmul, kr_gather, kr_register};
+  kinds[kr_next(r, sizeof kinds / sizeof *kinds)](r);
+}
+
+static void kr_fill(krandom *r) {
+  kbed *b = r->b;
+  for (unsigned i = 0; i < KR_TILES; i++) {
+    r->tile[i] = kbed_tile(b, "t", SOMA_SBUF, SOMA_FLOAT32, 128, KR_COLS);
+    kbed_load(b, r->tile[i], r->in, SOMA_FLOAT32, KR_COLS, 64 * i, 128, 0, KR_COLS);
+  }
+  for (unsigned i = 0; i < KR_SUMS; i++) {
+    r->sum[i] = kbed_tile(b, "s", SOMA_PSUM, SOMA_FLOAT32, 128, KR_COLS);
+    kbed_begin(b, "memset", SOMA_VECTOR, 0);
+    kbed_ap(b, r->sum[i], SOMA_FLOAT32, 0, 128, 0, KR_COLS);
+    kbed_word(b, 1);
+    kbed_word(b, 0);
+    kbed_end(b);
+  }
+  r->index = kbed_tile(b, "index", SOMA_SBUF, SOMA_INT32, 128, 1);
+  kr_iota(r, r->index, SOMA_INT32, 1, 3);
+  r->step = kbed_tile(b, "step", SOMA_SBUF, SOMA_INT32, 1, 4);
+  kr_iota(r, r->step, SOMA_INT32, 4, 1);
+  for (unsigned i = 0; i < 4; i++)
+    kbed_store(b, r->temp, r->tile[i], SOMA_FLOAT32, KR_COLS, 128 * i, 128, 0, KR_COLS);
+}
+
+/* All that the list left behind, to the second output. */
+static void kr_keep(krandom *r, uint32_t kept) {
+  for (unsigned i = 0; i < KR_TILES; i++)
+    kbed_store(r->b, kept, r->tile[i], SOMA_FLOAT32, KR_COLS, 128 * i, 128, 0, KR_COLS);
+  for (unsigned i = 0; i < KR_SUMS; i++) {
+    kbed_begin(r->b, "tensor_copy", SOMA_VECTOR, 0);
+    kbed_ap(r->b, r->tile[0], SOMA_FLOAT32, 0, 128, 0, KR_COLS);
+    kbed_ap(r->b, r->sum[i], SOMA_FLOAT32, 0, 128, 0, KR_COLS);
+    kbed_word(r->b, 0);
+    kbed_end(r->b);
+    kbed_store(r->b, kept, r->tile[0], SOMA_FLOAT32, KR_COLS, 128 * (KR_TILES + i), 128, 0,
+               KR_COLS);
+  }
+}
+
+enum { KEPT = KR_PARTS * (KR_TILES + KR_SUMS) };
+
+typedef struct result {
+  float out[KR_ROWS * KR_COLS], kept[KEPT * KR_COLS];
+} result;
+
+static void build(krandom *r, kbed *b, uint64_t seed, uint32_t flags) {
+  *r = (krandom){
+      .b = b, .state = seed * 0x9e3779b97f4a7c15u + 1, .target = soma_kernel_target(b->k)};
+  unsigned n = 5 + (unsigned)(seed % 40);
+  (void)flags;
+  r->in = kbed_tensor(b, "x", SOMA_FLOAT32, KR_ROWS, KR_COLS, SOMA_INPUT);
+  r->out = kbed_tensor(b, "y", SOMA_FLOAT32, KR_ROWS, KR_COLS, SOMA_OUTPUT);
+  r->temp = kbed_tensor(b, "z", SOMA_FLOAT32, KR_ROWS, KR_COLS, SOMA_TEMP);
+  uint32_t kept = kbed_tensor(b, "kept", SOMA_FLOAT32, KEPT, KR_COLS, SOMA_OUTPUT);
+  kr_fill(r);
+  for (unsigned i = 0; i < n; i++)
+    if (kr_next(r, 12) == 0)
+      kr_loop(r);
+    else
+      kr_one(r);
+  kr_keep(r, kept);
+}
+
+static void list_run(uint64_t seed, const char *target, uint32_t flags, uint64_t schedule,
+                     result *out) {
+  static float x[KR_ROWS * KR_COLS];
+  soma_options o = SOMA_OPTIONS_INIT;
+  soma_kernel_options ko = SOMA_KERNEL_OPTIONS_INIT;
+  kbed b = {0};
+  krandom r;
+  o.target = target;
+  o.schedule = schedule;
+  o.checks = 1 << SOMA_CHECK_UNINIT | 1 << SOMA_CHECK_RACE | 1 << SOMA_CHECK_OVERLAP;
+  ko.flags = flags;
+  assert_int_equal(soma_machine_new(&o, &b.m), SOMA_OK);
+  assert_int_equal(soma_kernel_new(b.m, &ko, &b.k), SOMA_OK);
+  assert_int_equal(soma_kernel_file(b.k, "random.py", &b.file), SOMA_OK);
+  for (size_t i = 0; i < KR_ROWS * KR_COLS; i++) x[i] = (float)((i * 29) % 61) * 0.125f - 3;
+  build(&r, &b, seed, flags);
+  kbed_finish(&b);
+  kbed_bind(&b, "x", SOMA_FLOAT32, KR_ROWS, KR_COLS, x);
+  kbed_run(&b);
+  assert_int_equal(soma_fetch(b.r, "y", out->out, sizeof out->out), SOMA_OK);
+  assert_int_equal(soma_fetch(b.r, "kept", out->kept, sizeof out->kept), SOMA_OK);
+  kbed_close(&b);
+}
+
+static void random_lists_keep_their_bits(void **state) {
+  static const char *const targets[] = {"trn2", "trn1", "trn3"};
+  static result want, got;
+  const char *lists = getenv("SOMA_KERNEL_LISTS"), *from = getenv("SOMA_KERNEL_FIRST");
+  uint64_t first = from ? strtoull(from, NULL, 10) : 1;
+  uint64_t n = lists ? strtoull(lists, NULL, 10) : 60;
+  (void)state;
+  for (uint64_t seed = first; seed < first + n; seed++) {
+    const char *target = targets[seed % 3];
+    list_run(seed, target, SOMA_KERNEL_KEEP_ORDER, 0, &want);
+    for (uint64_t schedule = 0; schedule < 4; schedule += lists ? 1 : 3) {
+      list_run(seed, target, 0, schedule, &got);
+      if (memcmp(&want, &got, sizeof want) != 0)
+        fail_msg("list %llu on %s under schedule %llu: other bits", (unsigned long long)seed,
+                 target, (unsigned long long)schedule);
+    }
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(random_lists_keep_their_bits)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
