@@ -240,6 +240,9 @@ class _Runner:
     def __getitem__(self, grid):
         return _Runner(self.kernel[grid], self.options)
 
+    def __getattr__(self, name):
+        return getattr(self.__dict__["kernel"], name)
+
     def __call__(self, *args, **kwargs):
         run = self.kernel.run(*args, **kwargs)
         self.benchmark_result = self.kernel.benchmark_result = BenchmarkResult(run)

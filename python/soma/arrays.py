@@ -1,8 +1,8 @@
 """NumPy arrays of types that NumPy does not have.
 
-Without ml_dtypes a bfloat16 or 8-bit float array is a RawArray: its bits as uint16 or uint8, with
-`.soma_dtype`. Arithmetic, comparison and NumPy functions see the values as float32; `.astype`
-converts; `.bits()` are the bits. `array(values_or_bits, dtype)` makes one.
+Without ml_dtypes a bfloat16 or 8-bit float array is a RawArray: an array of its bytes, which NumPy
+does not calculate with, with `.soma_dtype`. Arithmetic, comparison and NumPy functions see the values
+as float32; `.astype` converts; `.bits()` are the bits. `array(values_or_bits, dtype)` makes one.
 """
 import numpy as np
 
@@ -39,12 +39,10 @@ _tables = {}
 
 
 def bits_to_float(bits, dtype):
-    """float32 values of raw bits (uint8, uint16 or uint32) of a type."""
+    """float32 values of raw bits (uint8 or uint16) of a type."""
     dtype = dtypes.find(dtype)
     if dtype.name == "bfloat16":
         return (bits.astype(np.uint32) << 16).view(np.float32)
-    if dtype.name == "tfloat32":
-        return (bits & np.uint32(0xFFFFE000)).view(np.float32)
     if dtype.name not in _tables:
         _tables[dtype.name] = _table(dtype)
     return _tables[dtype.name][bits]
@@ -58,10 +56,6 @@ def float_to_bits(values, dtype):
         u = x.view(np.uint32).astype(np.uint64)
         r = ((u + 0x7FFF + ((u >> 16) & 1)) >> 16).astype(np.uint16)
         return np.where(np.isnan(x), np.uint16(0x7FC0), r)
-    if dtype.name == "tfloat32":
-        u = x.view(np.uint32).astype(np.uint64)
-        r = ((u + 0xFFF + ((u >> 13) & 1)) & 0xFFFFE000).astype(np.uint32)
-        return np.where(np.isnan(x), np.uint32(0x7FC00000), r)
     v = bits_to_float(np.arange(256, dtype=np.uint8), dtype)
     if dtype.name == "float8_e8m0fnu":
         raise TypeError("float8_e8m0fnu holds scales: give its bits as uint8")
@@ -86,7 +80,7 @@ def _nearest(x, v, fields):
 
 
 class RawArray(np.ndarray):
-    """Bits of a type that NumPy lacks, as an array of unsigned integers. See the module's text."""
+    """Bits of a type that NumPy lacks. See the module's text."""
 
     soma_dtype = None
 
@@ -95,11 +89,11 @@ class RawArray(np.ndarray):
 
     def bits(self):
         """The bits as a plain array of unsigned integers, without a copy."""
-        return np.asarray(self).view(np.ndarray)
+        return self.view(np.ndarray).view("u%d" % self.itemsize)
 
     def floats(self):
         """The values as float32."""
-        return bits_to_float(self.view(np.ndarray), self.soma_dtype)
+        return bits_to_float(self.bits(), self.soma_dtype)
 
     def astype(self, dtype, *args, **kwargs):
         if dtypes.is_type(dtype) and dtypes.find(dtype) is self.soma_dtype:
@@ -148,7 +142,7 @@ def array(values, dtype):
         return from_bits(values.view("u%d" % dtype.size), dtype)
     if dtype.name in ("float16", "float32") or not dtype.float:
         return values.astype(dtype.numpy)
-    if dtype.numpy.kind != "V" and dtype.name != "tfloat32":
+    if dtype.numpy.kind != "V":
         return values.astype(dtype.numpy)
     return from_bits(float_to_bits(values, dtype), dtype)
 
@@ -157,9 +151,10 @@ def from_bits(bits, dtype):
     """Bits (any array of the type's width) as an array of `dtype`, without a copy."""
     dtype = dtypes.find(dtype)
     bits = np.asarray(bits)
-    if dtype.numpy.kind != "V" and dtype.name != "tfloat32":
+    if dtype.numpy.kind != "V":
         return bits.view(dtype.numpy)
-    raw = bits.view("u%d" % dtype.size).view(RawArray)
+    raw = bits.view(np.dtype("V%d" % dtype.size, metadata={"soma": dtype.name, "bits": True}))
+    raw = raw.view(RawArray)
     raw.soma_dtype = dtype
     return raw
 
@@ -175,6 +170,10 @@ def host_array(x):
             return x
     if x.dtype == np.float64:
         raise TypeError("float64 arrays are not a type of the machine: use .astype(np.float32)")
+    if x.dtype.kind == "V" and x.dtype.metadata and "bits" not in x.dtype.metadata and \
+            np.ascontiguousarray(x).view(np.uint8).any():
+        raise TypeError("NumPy does not convert to %s: make the array with soma.array(values, %r), or "
+                        "install ml_dtypes" % ((x.dtype.metadata["soma"],) * 2))
     return np.ascontiguousarray(x), dtypes.find(x.dtype)
 
 
@@ -195,7 +194,7 @@ def _foreign(x):
 def empty(shape, dtype):
     """(array to hand out, contiguous buffer that backs it) of a type, zeroed."""
     dtype = dtypes.find(dtype)
-    if dtype.numpy.kind == "V" or dtype.name == "tfloat32":
+    if dtype.numpy.kind == "V":
         raw = np.zeros(shape, "u%d" % dtype.size)
         return from_bits(raw, dtype), raw
     a = np.zeros(shape, dtype.numpy)

@@ -71,7 +71,7 @@ def _numpy_type(name, size, kind):
     if kind == "b":
         return np.dtype(np.bool_)
     if name == "tfloat32":
-        return np.dtype(np.uint32, metadata={"soma": name})
+        return np.dtype(np.float32, metadata={"soma": name})
     theirs = {"float8_e4m3": "float8_e4m3"}.get(name, name)
     if ml_dtypes is not None and hasattr(ml_dtypes, theirs):
         return np.dtype(getattr(ml_dtypes, theirs))

@@ -250,8 +250,7 @@ def bind(built, bound):
         name, s = next(storages)
         if s.handle:
             data, dtype = arrays.host_array(x)
-            raw = arrays.from_bits(data.view("u%d" % dtype.size), dtype) \
-                if dtype.numpy.kind == "V" else data
+            raw = arrays.from_bits(data, dtype) if dtype.numpy.kind == "V" else data
             values[s.name] = raw.reshape(s.declared)
             owners[s.name] = (x, s)
         return x
@@ -268,7 +267,7 @@ def fetch(run, t):
     bits = flat.reshape(-1).view("u%d" % s.dtype.size).view("u%d" % t.dtype.size)
     out = np.lib.stride_tricks.as_strided(
         bits[t.off:], t.shape, [k * t.dtype.size for k in t.steps]).copy()
-    if t.dtype.numpy.kind == "V" or t.dtype.name == "tfloat32":
+    if t.dtype.numpy.kind == "V":
         return arrays.from_bits(out, t.dtype)
     return out.view(t.dtype.numpy)
 

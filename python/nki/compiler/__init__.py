@@ -36,13 +36,12 @@ class Allocator:
 def _modulo(base, counts, scale):
     """base + scale * the row-major number of an index modulo counts."""
     def place(index):
-        n = 0
-        sizes = counts or (1,) * len(index)
-        if len(sizes) != len(index):
-            raise KernelError("mod_alloc: %d sizes for an index of %d dimensions"
-                              % (len(sizes), len(index)))
-        for i, size in zip(index, sizes):
-            n = n * size + i % size
+        n, sizes = 0, counts or (1,) * len(index)
+        for d, (i, size) in enumerate(zip(index, sizes)):
+            rows = 1
+            for later in sizes[d + 1:]:
+                rows *= later
+            n += i % size * rows
         return base + n * scale
     return place
 
