@@ -151,7 +151,8 @@ class Kernel:
 
     def check(self, *args, checks="all", schedules=1, **kwargs):
         """Runs with checks, under several legal timings when schedules is above 1, and gives what they
-        found; arguments are not written back. AssertionError where two timings differ in a result."""
+        found; arguments are not written back. AssertionError where two timings differ in a result.
+        `built.unwritten` of build() has tiles that are read before they are written."""
         built, bound = self.build(args, kwargs)
         findings, first = [], None
         for seed in range(schedules):

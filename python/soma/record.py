@@ -68,6 +68,7 @@ class Recorder:
         self.pending = self.at = None
         self.files, self.own = {}, {}
         self.names, self.used_names = {}, {}
+        self.tiles = []         # storages on the chip that instructions use
         self.tensors = []       # storages in HBM that instructions use, in order
         self.count = 0          # instructions emitted
         self.grid, self.program = (), ()
@@ -147,6 +148,20 @@ class Recorder:
         if self.ordered:
             self._keep_order()
 
+    def unwritten(self, error):
+        """Of the error that a tile in SBUF is read before it is written: on the machine that reads
+        what was there. True when the kernel is to be built again with zeros in it, and a warning."""
+        m = re.search(r"reads byte \d+ of partition \d+ of tile (\w+), which nothing has written",
+                      error.text)
+        found = False
+        for s in self.tiles if m else ():
+            name, key = re.sub(r"\W", "_", s.name or "t"), ("clear", s.file, s.line)
+            if re.fullmatch(re.escape(name) + r"(_\d+)?", m.group(1)) and s.memory == L.SBUF and \
+                    s.file and key not in self.hints:
+                self.hints[key] = str(error).split("; other bytes")[0]
+                found = True
+        return found
+
     def _keep_order(self):
         if self.ordered > 1:
             self.builder.order(self.last - 1, self.last)
@@ -212,6 +227,9 @@ class Recorder:
             shape = s.shape if len(s.shape) <= 5 else (s.parts, s.free)
             s.handle = self.builder.tile(s.name or "t", s.memory, s.dtype, shape, s.place, s.file or 0,
                                          s.line)
+            self.tiles.append(s)
+            if ("clear", s.file, s.line) in self.hints and s.zero is None:
+                s.zero = ZeroState(s)
             return
         if s.data is not None and s.role == L.ROLE_CONST:
             s.handle = self.builder.constant(s.dtype, s.shape or (1,), s.data)

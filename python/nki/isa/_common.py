@@ -7,7 +7,21 @@ from soma.views import dense
 from .constants import ENGINE
 
 
-class NKIObject:
+class _ByKeyword(type):
+    """Lets a dataclass be made with keywords that name its fields without annotations."""
+
+    def __call__(cls, *args, **fields):
+        known = getattr(cls, "__dataclass_fields__", None)
+        if known is None or all(name in known for name in fields):
+            return super().__call__(*args, **fields)
+        other = {n: fields.pop(n) for n in list(fields) if n not in known and hasattr(cls, n)}
+        made = super().__call__(*args, **fields)
+        for name, value in other.items():
+            object.__setattr__(made, name, value)
+        return made
+
+
+class NKIObject(metaclass=_ByKeyword):
     """Base of a kernel's own classes: fields by keyword, also where a dataclass has no annotations."""
 
     def __init__(self, **fields):

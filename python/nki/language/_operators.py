@@ -45,9 +45,22 @@ for _name, _function in _TABLE.items():
     setattr(Tensor, "__%s__" % _name, _forward)
     setattr(Tensor, "__r%s__" % _name, _backward)
     setattr(Tensor, "__i%s__" % _name, _in_place(_function))
-for _name, _function in {"lt": m.less, "le": m.less_equal, "gt": m.greater, "ge": m.greater_equal,
-                         "eq": m.equal, "ne": m.not_equal}.items():
+for _name, _function in {"lt": m.less, "le": m.less_equal, "gt": m.greater,
+                         "ge": m.greater_equal}.items():
     setattr(Tensor, "__%s__" % _name, _operator(_function)[0])
+
+
+def _equality(function):
+    """`tile == x` compares element by element; with None and other objects it asks for identity."""
+    def method(self, other):
+        if self is other or not self.memory or not (
+                isinstance(other, (int, float)) or (isinstance(other, Tensor) and other.memory)):
+            return NotImplemented
+        return function(self, other)
+    return method
+
+
+Tensor.__eq__, Tensor.__ne__ = _equality(m.equal), _equality(m.not_equal)
 Tensor.__neg__ = lambda self: m.negative(self)
 Tensor.__invert__ = lambda self: m.invert(self)
 Tensor.__abs__ = lambda self: m.abs(self)
