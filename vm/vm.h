@@ -22,6 +22,16 @@
 
 typedef uint64_t vm_time; /* femtoseconds */
 
+/* Whose doing something is: engine's instruction at pc, carried out by a DMA engine. */
+typedef struct vm_where {
+  int16_t engine, dma; /* -1: none */
+  uint32_t pc;
+} vm_where;
+#define VM_NOWHERE ((vm_where){.engine = -1, .dma = -1})
+static inline vm_where vm_at_pc(unsigned engine, uint32_t pc) {
+  return (vm_where){.engine = (int16_t)engine, .dma = -1, .pc = pc};
+}
+
 enum { VM_NS = 1000000 };    /* femtoseconds in a nanosecond */
 enum { VM_COST_ROOM = 128 }; /* constants of the clock, at most */
 
@@ -46,8 +56,8 @@ typedef struct vm_item {
   vm_box src[VM_BOXES], dst[2];
   uint8_t nsrc, ndst;
   bool is_share;
-  bool staged;     /* its sources have been copied */
-  uint8_t *copies; /* blocks of copied sources, chained by their first word */
+  bool staged;                  /* its sources have been copied */
+  struct vm_block_head *copies; /* blocks that live as long as the item (issue.c) */
 } vm_item;
 
 /* ---- Record of causes (critical.c) --------------------------------------------------------- */
@@ -261,8 +271,9 @@ typedef struct vm_event {
   vm_time time;
   uint32_t order;    /* class: semaphores, DMA engines 0-15, engines (done before sequencer) */
   uint32_t seq;      /* ties: first posted first */
-  uint8_t kind, who; /* engine or DMA engine; of VM_E_SEM the update's kind */
-  uint8_t sem, from; /* of VM_E_SEM: the semaphore, and the engine whose instruction at pc acts */
+  uint8_t kind, who; /* who: engine or DMA engine, 0 of VM_E_SEM */
+  /* Of VM_E_SEM: the update's kind, the semaphore, and the engine whose instruction at pc acts. */
+  uint8_t update, sem, from;
   uint32_t value;    /* of a semaphore update; slot of a flight */
   uint32_t pc, node; /* node: of a semaphore update, who made it */
 } vm_event;
@@ -271,10 +282,19 @@ typedef struct vm_heap {
   uint32_t n, cap, seq;
 } vm_heap;
 
+/* Something that has happened; see soma_event. */
+typedef struct vm_trace_event {
+  unsigned kind; /* enum vm_event_tag */
+  vm_where where;
+  uint32_t id;
+  vm_time start, end;
+  uint64_t bytes;
+  uint32_t value;
+} vm_trace_event;
+
 /* What the owner of a run hears; see soma.h for the meaning. */
 typedef struct vm_hooks {
-  void (*event)(void *ud, unsigned kind, unsigned engine, uint32_t pc, uint32_t id, vm_time start,
-                vm_time end, uint64_t bytes, uint32_t value);
+  void (*event)(void *ud, const vm_trace_event *ev);
   void (*print)(void *ud, int to_stderr, const char *text, size_t n);
   int (*progress)(void *ud, uint64_t instructions, vm_time t);
   uint64_t (*custom_cycles)(void *ud, const struct vm_CUSTOM *a); /* what a custom_op costs */

@@ -138,30 +138,31 @@ soma_status soma_run_check(soma_machine *m, const soma_program *p) {
   return refuse(m, p->p, &at, &e);
 }
 
-static void forward_event(void *ud, unsigned kind, unsigned engine, uint32_t pc, uint32_t id,
-                          vm_time start, vm_time end, uint64_t bytes, uint32_t value) {
+static void forward_event(void *ud, const vm_trace_event *ev) {
   const soma_run *r = ud;
   const isa_core *code = r->core.code;
-  soma_event e = {.kind = kind,
-                  .engine = engine,
+  bool dma = ev->kind == VM_EV_DMA;
+  unsigned by = (unsigned)ev->where.engine; /* whose instruction it is */
+  uint32_t pc = ev->where.pc;
+  soma_event e = {.kind = ev->kind,
+                  .engine = dma ? (unsigned)ev->where.dma : by,
                   .pc = pc,
-                  .id = id,
-                  .start = start,
-                  .end = end,
-                  .bytes = bytes,
-                  .value = value};
-  unsigned by = kind == VM_EV_DMA ? value : engine; /* the engine whose instruction it is */
+                  .id = ev->id,
+                  .start = ev->start,
+                  .end = ev->end,
+                  .bytes = ev->bytes,
+                  .value = dma ? by : ev->value};
   const isa_code *c = by < ISA_NENGINES ? &code->code[by] : NULL; /* the host's own updates: none */
   if (c && c->lines && pc < c->n && c->lines[pc].file) {
     e.line = c->lines[pc].line;
     e.file = r->p->p->files[c->lines[pc].file - 1];
   }
-  if (kind == VM_EV_INSN && c)
+  if (ev->kind == VM_EV_INSN && c)
     e.name = isa_ops[c->insns[pc].op].name;
-  else if (kind == VM_EV_DMA)
-    e.name = code->queues[id].name;
-  else if (kind == VM_EV_SEM || kind == VM_EV_WAIT)
-    e.name = code->sem_names[id];
+  else if (ev->kind == VM_EV_DMA)
+    e.name = code->queues[ev->id].name;
+  else if (ev->kind == VM_EV_SEM || ev->kind == VM_EV_WAIT)
+    e.name = code->sem_names[ev->id];
   r->m->o.event(r->m->o.event_ud, &e);
 }
 
@@ -363,7 +364,7 @@ void soma_run_leave(soma_run *r) {
   r->m = NULL;
   vm_core_release(&r->core);
   if (!r->core.ended)
-    vm_fault(&r->core, ISA_STOPPED, -1, -1, 0, "the machine was freed before the run ended");
+    vm_fault(&r->core, ISA_STOPPED, VM_NOWHERE, "the machine was freed before the run ended");
 }
 
 void soma_run_free(soma_run *r) {
@@ -447,7 +448,9 @@ soma_status soma_semaphore_set(soma_machine *m, uint32_t id, uint32_t value) {
   if (s != SOMA_OK) return s;
   m->run->core.cause = 0; /* no instruction's */
   if (m->run->core.check) vm_check_applied(&m->run->core, UINT8_MAX, id, ISA_UPD_write);
-  vm_sem_apply(&m->run->core, id, ISA_UPD_write, value, UINT8_MAX, 0);
+  vm_sem_apply(&m->run->core,
+               &(isa_update){.kind = ISA_UPD_write, .sem = (uint8_t)id, .value = value},
+               vm_at_pc(UINT8_MAX, 0));
   return s;
 }
 

@@ -54,7 +54,7 @@ void vm_check_finish(vm_core *c) {
   struct vm_check *k = c->check;
   if (!k || k->count == 0) return;
   vm_finding *f = &k->findings[0];
-  vm_fault(c, ISA_CHECK, f->engine, -1, f->pc, "%s", isa_buf_str(&f->text));
+  vm_fault(c, ISA_CHECK, vm_at_pc(f->engine, f->pc), "%s", isa_buf_str(&f->text));
   if (k->count > 1)
     isa_buf_printf(&c->fault.text, "\n(the first of %llu findings)", (unsigned long long)k->count);
 }
@@ -91,7 +91,7 @@ vm_finding *vm_ck_found(vm_core *c, unsigned kind, unsigned engine, uint32_t pc,
 }
 
 void vm_ck_out_of_memory(vm_core *c) {
-  vm_fault(c, ISA_NOMEM, -1, -1, 0, "no memory for the race check");
+  vm_fault(c, ISA_NOMEM, VM_NOWHERE, "no memory for the race check");
 }
 
 void vm_ck_put_insn(const vm_core *c, unsigned engine, uint32_t pc, vm_time t, isa_buf *out) {

@@ -197,7 +197,7 @@ static void log_update(vm_core *c, unsigned sem, unsigned kind, uint32_t value, 
 /* The component whose turn an arriving update is. */
 static unsigned comp_of_event(const vm_core *c, const vm_event *ev) {
   const isa_insn *in = &c->code->code[ev->from].insns[ev->pc];
-  if (ev->who == ISA_UPD_dma) return vm_ck_ring_comp(ev->value / ISA_NDMA, ev->value % ISA_NDMA);
+  if (ev->update == ISA_UPD_dma) return vm_ck_ring_comp(ev->value / ISA_NDMA, ev->value % ISA_NDMA);
   if (isa_op_is_control(in->op)) return vm_ck_comp(ev->from, OF_SEQ);
   if (in->upd.at_read) return vm_ck_comp(ev->from, OF_READ);
   return vm_ck_comp(ev->from, isa_ops[in->op].cost == ISA_COST_LDW ? OF_WEIGHTS : OF_DONE);

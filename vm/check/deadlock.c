@@ -276,7 +276,7 @@ void vm_check_deadlock(vm_core *c) {
   }
   put_circle(&r);
   close_report(&r);
-  vm_fault(c, ISA_DEADLOCK, first, -1, first < 0 ? 0 : c->eng[first].pc,
+  vm_fault(c, ISA_DEADLOCK, first < 0 ? VM_NOWHERE : vm_at_pc((unsigned)first, c->eng[first].pc),
            "no engine can move and no transfer is in flight%s", isa_buf_str(&text));
   isa_buf_free(&text);
 }

@@ -142,7 +142,7 @@ static bool start_transfer(vm_core *c, unsigned e, const isa_insn *in, vm_time a
   isa_error err = {.field = ISA_NOFIELD};
   vm_transfer *t = new_transfer(c);
   if (t && !vm_dma_make(c, en, in, t, &err)) {
-    vm_fault(c, err.status, (int)e, -1, en->pc, "%s%s%s%s", err.field >= 0 ? "operand " : "",
+    vm_fault(c, err.status, vm_at_pc(e, en->pc), "%s%s%s%s", err.field >= 0 ? "operand " : "",
              err.field >= 0 ? isa_form_of(in->op)->fields[err.field].name : "",
              err.field >= 0 ? ": " : "", err.text);
     release_transfer(c, t);
@@ -151,7 +151,7 @@ static bool start_transfer(vm_core *c, unsigned e, const isa_insn *in, vm_time a
   unsigned rings = t ? c->code->queues[t->queue].rings : 0;
   vm_share *s = t ? new_shares(c, rings) : NULL;
   if (!s) {
-    vm_fault(c, ISA_NOMEM, (int)e, -1, en->pc, "no memory for a transfer");
+    vm_fault(c, ISA_NOMEM, vm_at_pc(e, en->pc), "no memory for a transfer");
     if (t) release_transfer(c, t);
     return false;
   }
@@ -200,7 +200,7 @@ static vm_verdict trigger_static(vm_core *c, unsigned e, const isa_insn *in) {
   const isa_queue *q = &c->code->queues[a->queue];
   int32_t count = a->count.is_reg ? (int32_t)en->regs[a->count.v] : a->count.v;
   if (count < 0) {
-    vm_fault(c, ISA_FAULT, (int)e, -1, en->pc, "dma_trigger of %d transfers", count);
+    vm_fault(c, ISA_FAULT, vm_at_pc(e, en->pc), "dma_trigger of %d transfers", count);
     return VM_FAULT;
   }
   vm_time at = c->now + (vm_time)c->cost[VM_DMA_STATIC] * VM_NS;
@@ -350,6 +350,7 @@ static void finish_share(vm_core *c, unsigned dma, unsigned queue) {
   vm_ring *ring = &c->rings[queue][dma];
   vm_share *s = ring->head;
   vm_transfer *t = s->t;
+  vm_where by = {.engine = t->engine, .dma = (int16_t)dma, .pc = t->pc};
   ring->head = s->next;
   if (!ring->head) ring->tail = NULL;
   ring->n--;
@@ -360,7 +361,12 @@ static void finish_share(vm_core *c, unsigned dma, unsigned queue) {
     if (!c->timing_only) vm_dma_move(c, s);
     if (c->check) vm_check_moved(c, s);
     vm_item_unlink(c, &s->item);
-    vm_trace(c, VM_EV_DMA, dma, t->pc, queue, s->item.start, c->now, s->bytes, t->engine);
+    vm_trace(c, &(vm_trace_event){.kind = VM_EV_DMA,
+                                  .where = by,
+                                  .id = queue,
+                                  .start = s->item.start,
+                                  .end = c->now,
+                                  .bytes = s->bytes});
     c->dma_bytes += s->bytes;
     count_hbm(c, s);
     if (--c->shares_moving == 0) c->dma_active += c->now - c->dma_since;
@@ -369,9 +375,11 @@ static void finish_share(vm_core *c, unsigned dma, unsigned queue) {
   c->cause = vm_path_add(c, VM_N_SHARE, dma, t->engine, t->pc, s->started ? s->item.start : c->now,
                          c->now, s->cause);
   if (s->started) c->dma[dma].last_node = c->cause;
-  if (t->signals)
-    vm_post_sem(c, c->now + (vm_time)(c->cost[VM_DMA_SEM] + c->cost[VM_DMA_RESUME]) * VM_NS, t->sem,
-                ISA_UPD_dma, queue * ISA_NDMA + dma, t->engine, t->pc);
+  if (t->signals) {
+    isa_update u = {.kind = ISA_UPD_dma, .sem = t->sem, .value = queue * ISA_NDMA + dma};
+    vm_post_sem(c, c->now + (vm_time)(c->cost[VM_DMA_SEM] + c->cost[VM_DMA_RESUME]) * VM_NS, &u,
+                by);
+  }
   release_share(c, s);
   c->shares_alive--;
   if (--t->left == 0) release_transfer(c, t);

@@ -13,17 +13,16 @@ vm_event vm_heap_pop(vm_heap *h);
 void vm_post_restored(vm_core *c, vm_event e);
 /* Posts an event; a failed growth becomes a fault of the run. */
 void vm_post(vm_core *c, vm_event_kind kind, unsigned who, vm_time at, uint32_t value);
-/* Posts a semaphore update by engine's instruction at pc, to be seen at `at`. The value of a
- * completion is queue * ISA_NDMA + ring. */
-void vm_post_sem(vm_core *c, vm_time at, unsigned sem, unsigned update, uint32_t value,
-                 unsigned engine, uint32_t pc);
+/* Posts an update by the instruction at `by`, to be seen at `at`. The value of a completion is
+ * queue * ISA_NDMA + ring. */
+void vm_post_sem(vm_core *c, vm_time at, const isa_update *u, vm_where by);
 
 /* sched.c */
-/* Applies an update to a semaphore now and wakes who waits for it. */
-void vm_sem_apply(vm_core *c, unsigned sem, unsigned kind, uint32_t value, unsigned engine,
-                  uint32_t pc);
+/* Applies an update to a semaphore now and wakes who waits for it. by.engine UINT8_MAX: the host.
+ */
+void vm_sem_apply(vm_core *c, const isa_update *u, vm_where by);
 /* Posts an instruction's update to arrive SEM_SEEN after t. */
-void vm_sem_post(vm_core *c, const isa_update *u, vm_time t, unsigned engine, uint32_t pc);
+void vm_sem_post(vm_core *c, const isa_update *u, vm_time t, vm_where by);
 bool vm_wait_holds(const vm_core *c, const vm_engine *e, const isa_wait *w);
 /* Posts every engine whose wait on the semaphore holds now. */
 void vm_wake(vm_core *c, unsigned sem);
@@ -102,16 +101,14 @@ bool vm_indirect(vm_core *c, const vm_engine *e, const vm_reach *r, const vm_vie
 bool vm_check_scatter(const vm_core *c, const vm_view *dst, const vm_view *const *src,
                       const char *const *names, unsigned n, isa_error *err);
 
-/* fault.c */
-void vm_fault(vm_core *c, isa_status status, int engine, int dma, uint32_t pc, const char *fmt, ...)
-    ISA_PRINTF(6, 7);
+/* fault.c: ends the run with the first fault; the others change nothing. */
+void vm_fault(vm_core *c, isa_status status, vm_where at, const char *fmt, ...) ISA_PRINTF(4, 5);
 
 /* "file.s:12" or "vector pc 12" of an instruction; "$name" or "$S[12]" of a semaphore. */
 void vm_put_place(const vm_core *c, unsigned engine, uint32_t pc, isa_buf *out);
 void vm_put_sem(const vm_core *c, unsigned sem, isa_buf *out);
 
 /* trace.c: one event to the hash and the hook. */
-void vm_trace(vm_core *c, unsigned kind, unsigned engine, uint32_t pc, uint32_t id, vm_time start,
-              vm_time end, uint64_t bytes, uint32_t value);
+void vm_trace(vm_core *c, const vm_trace_event *ev);
 
 #endif

@@ -44,7 +44,7 @@ static uint32_t class_of(vm_event_kind kind, unsigned who) {
 
 static void push(vm_core *c, vm_event e) {
   if (!vm_heap_push(&c->heap, &c->al, e))
-    vm_fault(c, ISA_NOMEM, -1, -1, 0, "no memory for an event");
+    vm_fault(c, ISA_NOMEM, VM_NOWHERE, "no memory for an event");
 }
 
 void vm_post(vm_core *c, vm_event_kind kind, unsigned who, vm_time at, uint32_t value) {
@@ -55,16 +55,15 @@ void vm_post(vm_core *c, vm_event_kind kind, unsigned who, vm_time at, uint32_t 
                      .value = value});
 }
 
-void vm_post_sem(vm_core *c, vm_time at, unsigned sem, unsigned update, uint32_t value,
-                 unsigned engine, uint32_t pc) {
+void vm_post_sem(vm_core *c, vm_time at, const isa_update *u, vm_where by) {
   push(c, (vm_event){.time = at,
                      .order = class_of(VM_E_SEM, 0),
                      .kind = VM_E_SEM,
-                     .who = (uint8_t)update,
-                     .sem = (uint8_t)sem,
-                     .from = (uint8_t)engine,
-                     .value = value,
-                     .pc = pc,
+                     .update = u->kind,
+                     .sem = u->sem,
+                     .from = (uint8_t)by.engine,
+                     .value = u->value,
+                     .pc = by.pc,
                      .node = c->cause});
 }
 

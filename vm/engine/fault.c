@@ -2,18 +2,18 @@
 #include "engine.h"
 #include "../check/check.h"
 
-void vm_fault(vm_core *c, isa_status status, int engine, int dma, uint32_t pc, const char *fmt,
-              ...) {
+void vm_fault(vm_core *c, isa_status status, vm_where at, const char *fmt, ...) {
   vm_fault_record *f = &c->fault;
   if (f->status != ISA_OK) return; /* the first fault is the one to read */
   f->status = status;
-  f->engine = engine;
-  f->dma_engine = dma;
-  f->pc = pc;
+  f->engine = at.engine;
+  f->dma_engine = at.dma;
+  f->pc = at.pc;
   f->time = c->now;
-  f->has_pc = engine >= 0;
-  if (engine >= 0 && pc < c->code->code[engine].n)
-    isa_print_insn(c->prog, 0, (unsigned)engine, &c->code->code[engine].insns[pc], &f->insn);
+  f->has_pc = at.engine >= 0;
+  if (at.engine >= 0 && at.pc < c->code->code[at.engine].n)
+    isa_print_insn(c->prog, 0, (unsigned)at.engine, &c->code->code[at.engine].insns[at.pc],
+                   &f->insn);
   va_list ap;
   va_start(ap, fmt);
   isa_buf_vprintf(&f->text, fmt, ap);

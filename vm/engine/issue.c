@@ -25,13 +25,20 @@ void vm_item_link(vm_core *c, vm_item *it) {
   c->items.prev = it;
 }
 
+/* A block of an item, its bytes behind the head: the next one, its size, and where a source lay
+ * that it has a copy of. */
+typedef struct vm_block_head {
+  struct vm_block_head *next;
+  size_t size;
+  uint8_t *from;
+  const int32_t *place;
+} vm_block_head;
+
 static void free_blocks(vm_core *c, vm_item *it) {
   while (it->copies) {
-    uint8_t *block = it->copies;
-    size_t size;
-    memcpy(&it->copies, block, sizeof it->copies);
-    memcpy(&size, block + sizeof it->copies, sizeof size);
-    isa_free(&c->al, block, size);
+    vm_block_head *head = it->copies;
+    it->copies = head->next;
+    isa_free(&c->al, head, head->size);
   }
 }
 
@@ -41,40 +48,30 @@ void vm_item_unlink(vm_core *c, vm_item *it) {
   free_blocks(c, it);
 }
 
-/* In front of a block: the next one, its size, and what a snapshot was taken of. */
-typedef struct block_head {
-  uint8_t *next;
-  size_t size;
-  uint8_t *from;
-  const int32_t *place;
-} block_head;
-
 uint8_t *vm_item_block(vm_core *c, vm_item *it, size_t n) {
-  enum { HEAD = sizeof(block_head) };
-  size_t size = HEAD + n;
-  uint8_t *block = isa_zalloc(&c->al, size);
-  if (!block) {
-    vm_fault(c, ISA_NOMEM, -1, -1, 0, "no memory for %zu bytes of an operand", n);
+  size_t size = sizeof *it->copies + n;
+  vm_block_head *head = isa_zalloc(&c->al, size);
+  if (!head) {
+    vm_fault(c, ISA_NOMEM, VM_NOWHERE, "no memory for %zu bytes of an operand", n);
     return NULL;
   }
-  memcpy(block, &it->copies, sizeof it->copies);
-  memcpy(block + sizeof it->copies, &size, sizeof size);
-  it->copies = block;
-  return block + HEAD;
+  head->next = it->copies;
+  head->size = size;
+  it->copies = head;
+  return (uint8_t *)(head + 1);
 }
 
 uint8_t *vm_item_copied_from(const uint8_t *copy, const int32_t **place) {
-  block_head head;
-  memcpy(&head, copy - sizeof head, sizeof head);
-  *place = head.place;
-  return head.from;
+  const vm_block_head *head = (const void *)(copy - sizeof *head); /* see vm_item_block */
+  *place = head->place;
+  return head->from;
 }
 
 bool vm_item_copy_view(vm_core *c, vm_item *it, vm_view *v) {
   uint8_t *block = vm_item_block(c, it, (size_t)v->num[0] * (size_t)v->elems * v->esize);
   if (!block) return false;
-  memcpy(block - sizeof(block_head) + offsetof(block_head, from), &v->at, sizeof v->at);
-  memcpy(block - sizeof(block_head) + offsetof(block_head, place), &v->place, sizeof v->place);
+  it->copies->from = v->at;
+  it->copies->place = v->place;
   vm_view dense;
   vm_view_dense(&dense, v, block);
   vm_copy_bits(&dense, v);
@@ -277,7 +274,7 @@ vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in) {
   bool ok = resolve(c, e, f, &err);
   if (c->elem_free > c->now) return vm_stall(c, e, c->elem_free, c->elem_node, VM_WHY_HAZARD);
   if (!ok) {
-    vm_fault(c, err.status, (int)e, -1, en->pc, "operand %s: %s",
+    vm_fault(c, err.status, vm_at_pc(e, en->pc), "operand %s: %s",
              err.field >= 0 ? isa_form_of(in->op)->fields[err.field].name : "?", err.text);
     return VM_FAULT;
   }
@@ -297,7 +294,8 @@ vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in) {
   vm_item_link(c, &f->item);
   vm_post(c, VM_E_DONE, e, f->item.done, slot);
   c->cause = f->node;
-  if (in->upd.kind != ISA_UPD_none && in->upd.at_read) vm_sem_post(c, &in->upd, f->read, e, f->pc);
+  if (in->upd.kind != ISA_UPD_none && in->upd.at_read)
+    vm_sem_post(c, &in->upd, f->read, vm_at_pc(e, f->pc));
   return VM_RETIRE;
 }
 
@@ -336,7 +334,7 @@ static void execute(vm_core *c, unsigned e, vm_flight *f) {
   vm_protect(c, f->item.dst, f->item.ndst, &f->item);
   if (c->check) vm_check_execute(c, e, f);
   if (!c->timing_only && run_handler(&en->dp, f->in->op, &f->a) == VM_FAULT)
-    vm_fault(c, en->dp.no_memory ? ISA_NOMEM : ISA_FAULT, (int)e, -1, f->pc, "%s", en->dp.fault);
+    vm_fault(c, en->dp.no_memory ? ISA_NOMEM : ISA_FAULT, vm_at_pc(e, f->pc), "%s", en->dp.fault);
   if (c->check) vm_check_executed(c, e, f);
   count_work(c, en, f);
   vm_item_unlink(c, &f->item);
@@ -346,10 +344,13 @@ void vm_flight_done(vm_core *c, unsigned e, uint32_t slot) {
   vm_engine *en = &c->eng[e];
   vm_flight *f = &en->flights[slot];
   f->finished = true;
-  vm_trace(c, VM_EV_INSN, e, f->pc, 0, f->item.start, f->item.done, 0, 0);
+  vm_trace(c, &(vm_trace_event){.kind = VM_EV_INSN,
+                                .where = vm_at_pc(e, f->pc),
+                                .start = f->item.start,
+                                .end = f->item.done});
   c->cause = f->node;
   if (f->in->upd.kind != ISA_UPD_none && !f->in->upd.at_read)
-    vm_sem_post(c, &f->in->upd, c->now, e, f->pc);
+    vm_sem_post(c, &f->in->upd, c->now, vm_at_pc(e, f->pc));
   while (en->nflights && en->flights[en->first].finished && !c->ended) {
     execute(c, e, &en->flights[en->first]);
     en->first = (en->first + 1) % VM_FLIGHTS;

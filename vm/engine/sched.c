@@ -40,53 +40,58 @@ void vm_wake(vm_core *c, unsigned sem) {
   }
 }
 
-static void log_value(vm_core *c, unsigned sem, uint32_t value, unsigned engine, uint32_t pc) {
+static void log_value(vm_core *c, unsigned sem, uint32_t value, vm_where by) {
   vm_sem_log *log = &c->sem_log[sem];
   unsigned i = log->n % VM_SEM_LOG;
   log->time[i] = c->now;
   log->value[i] = value;
-  log->pc[i] = pc;
-  log->engine[i] = (uint8_t)engine;
+  log->pc[i] = by.pc;
+  log->engine[i] = (uint8_t)by.engine;
   if (++log->n == 0) log->n = VM_SEM_LOG;
 }
 
-void vm_sem_apply(vm_core *c, unsigned sem, unsigned kind, uint32_t value, unsigned engine,
-                  uint32_t pc) {
-  uint32_t old = c->sem[sem];
+void vm_sem_apply(vm_core *c, const isa_update *u, vm_where by) {
+  uint32_t old = c->sem[u->sem];
   int64_t next = old;
-  switch (kind) {
+  switch (u->kind) {
   case ISA_UPD_inc: next += 1; break;
   case ISA_UPD_dec: next -= 1; break;
-  case ISA_UPD_add: next += value; break;
-  case ISA_UPD_sub: next -= value; break;
-  case ISA_UPD_write: next = value; break;
+  case ISA_UPD_add: next += u->value; break;
+  case ISA_UPD_sub: next -= u->value; break;
+  case ISA_UPD_write: next = u->value; break;
   case ISA_UPD_dma: next += 1; break;
   default: return;
   }
   if (next < 0 || next > ISA_SEM_MAX) {
-    const char *name = c->code->sem_names[sem];
-    vm_fault(c, ISA_FAULT, (int)engine, -1, pc,
+    const char *name = c->code->sem_names[u->sem];
+    vm_fault(c, ISA_FAULT, by,
              "semaphore %s (number %u) would go from %u to %lld; its values are 0..%d",
-             name ? name : "without a name", sem, old, (long long)next, ISA_SEM_MAX);
+             name ? name : "without a name", u->sem, old, (long long)next, ISA_SEM_MAX);
     return;
   }
-  c->sem[sem] = (uint32_t)next;
-  if (c->check) vm_check_change(c, sem, old, (uint32_t)next);
-  log_value(c, sem, (uint32_t)next, engine, pc);
-  vm_trace(c, VM_EV_SEM, engine, pc, sem, c->now, c->now, 0, (uint32_t)next);
-  vm_wake(c, sem);
+  c->sem[u->sem] = (uint32_t)next;
+  if (c->check) vm_check_change(c, u->sem, old, (uint32_t)next);
+  log_value(c, u->sem, (uint32_t)next, by);
+  vm_trace(c, &(vm_trace_event){.kind = VM_EV_SEM,
+                                .where = by,
+                                .id = u->sem,
+                                .start = c->now,
+                                .end = c->now,
+                                .value = (uint32_t)next});
+  vm_wake(c, u->sem);
 }
 
-void vm_sem_post(vm_core *c, const isa_update *u, vm_time t, unsigned engine, uint32_t pc) {
-  vm_post_sem(c, t + (vm_time)c->cost[VM_SEM_SEEN] * VM_NS, u->sem, u->kind, u->value, engine, pc);
+void vm_sem_post(vm_core *c, const isa_update *u, vm_time t, vm_where by) {
+  vm_post_sem(c, t + (vm_time)c->cost[VM_SEM_SEEN] * VM_NS, u, by);
 }
 
 static void run_event(vm_core *c, const vm_event *ev, bool single) {
+  isa_update u = {.kind = ev->update, .sem = ev->sem, .value = ev->value};
   switch (ev->kind) {
   case VM_E_SEM:
     c->cause = ev->node;
     if (c->check) vm_check_arrival(c, ev);
-    vm_sem_apply(c, ev->sem, ev->who, ev->value, ev->from, ev->pc);
+    vm_sem_apply(c, &u, vm_at_pc(ev->from, ev->pc));
     break;
   case VM_E_DMA: vm_dma_event(c, ev->who); break;
   case VM_E_DONE: vm_flight_done(c, ev->who, ev->value); break;
@@ -109,7 +114,7 @@ static void finish_when_idle(vm_core *c) {
 static void poll_interrupt(vm_core *c) {
   if (!c->interrupt || !*c->interrupt) return;
   *c->interrupt = 0;
-  vm_fault(c, ISA_STOPPED, -1, -1, 0, "interrupted");
+  vm_fault(c, ISA_STOPPED, VM_NOWHERE, "interrupted");
 }
 
 /* Limit of host time and progress, every CLOCK_EVERY events or so. */
@@ -117,12 +122,12 @@ static void check_host_limits(vm_core *c) {
   c->until_clock = CLOCK_EVERY;
   double now = host_now(), ran = c->host_seconds + now - c->run_since;
   if (c->limits.seconds > 0 && ran > c->limits.seconds)
-    vm_fault(c, ISA_LIMIT, -1, -1, 0, "%.1f s of host time have passed, the limit is %.1f s", ran,
+    vm_fault(c, ISA_LIMIT, VM_NOWHERE, "%.1f s of host time have passed, the limit is %.1f s", ran,
              c->limits.seconds);
   else if (c->hooks.progress && now >= c->next_progress) {
     c->next_progress = now + 0.05;
     if (c->hooks.progress(c->hooks.progress_ud, c->instructions, c->now))
-      vm_fault(c, ISA_STOPPED, -1, -1, 0, "stopped by the progress callback");
+      vm_fault(c, ISA_STOPPED, VM_NOWHERE, "stopped by the progress callback");
   }
 }
 
@@ -139,7 +144,7 @@ static void loop(vm_core *c, vm_until what, unsigned engine, vm_time until) {
     }
     if (what == VM_UNTIL_TIME && c->heap.v[0].time > until) return;
     if (c->limits.time && c->heap.v[0].time > c->limits.time) {
-      vm_fault(c, ISA_LIMIT, -1, -1, 0, "simulated time reached its limit of %llu ns",
+      vm_fault(c, ISA_LIMIT, VM_NOWHERE, "simulated time reached its limit of %llu ns",
                (unsigned long long)(c->limits.time / VM_NS));
       return;
     }

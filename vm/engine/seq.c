@@ -145,7 +145,7 @@ static vm_verdict resolve_one(vm_core *c, unsigned e, uint32_t ap, bool writes, 
   bool ok = vm_resolve_ap(c, &c->eng[e], ap, v, &err);
   if (c->elem_free > c->now) return vm_stall(c, e, c->elem_free, c->elem_node, VM_WHY_HAZARD);
   if (!ok) {
-    vm_fault(c, err.status, (int)e, -1, c->eng[e].pc, "%s", err.text);
+    vm_fault(c, err.status, vm_at_pc(e, c->eng[e].pc), "%s", err.text);
     return VM_FAULT;
   }
   vm_view_box(c, v, &box);
@@ -209,7 +209,7 @@ static vm_verdict do_ret(vm_core *c, unsigned e, const isa_insn *in) {
   vm_engine *en = &c->eng[e];
   uint32_t to = en->regs[in->u.REG.r];
   if (to >= en->code->n) {
-    vm_fault(c, ISA_FAULT, (int)e, -1, en->pc, "ret to pc %u; the section has %u instructions", to,
+    vm_fault(c, ISA_FAULT, vm_at_pc(e, en->pc), "ret to pc %u; the section has %u instructions", to,
              en->code->n);
     return VM_FAULT;
   }
@@ -238,10 +238,10 @@ static vm_verdict do_event_semaphore(vm_core *c, unsigned e, const isa_insn *in)
   /* Taking what was waited for is one step: two waiters must not both see it. */
   if (in->wait.cond != ISA_WAIT_none && u->kind != ISA_UPD_none && u->sem == in->wait.sem) {
     if (c->check) vm_check_applied(c, e, u->sem, u->kind);
-    vm_sem_apply(c, u->sem, u->kind, u->value, e, en->pc);
+    vm_sem_apply(c, u, vm_at_pc(e, en->pc));
   } else if (u->kind != ISA_UPD_none) {
     if (c->check) vm_check_update(c, e, u);
-    vm_sem_post(c, u, en->now, e, en->pc);
+    vm_sem_post(c, u, en->now, vm_at_pc(e, en->pc));
   }
   return VM_RETIRE;
 }
@@ -251,7 +251,8 @@ static vm_verdict do_sem_range(vm_core *c, unsigned e, const isa_insn *in) {
   c->cause = vm_path_add(c, VM_N_SEQ, e, e, c->eng[e].pc, c->now, c->now, c->eng[e].cause);
   for (uint32_t s = a->first; s < (uint32_t)a->first + a->count; s++) {
     if (c->check) vm_check_applied(c, e, s, ISA_UPD_write);
-    vm_sem_apply(c, s, ISA_UPD_write, 0, e, c->eng[e].pc);
+    vm_sem_apply(c, &(isa_update){.kind = ISA_UPD_write, .sem = (uint8_t)s},
+                 vm_at_pc(e, c->eng[e].pc));
   }
   c->eng[e].now += (vm_time)c->cost[VM_SEM_SELF] * VM_NS;
   return VM_RETIRE;
@@ -271,8 +272,11 @@ static vm_verdict slow_step(vm_core *c, unsigned e, const isa_insn *in) {
   case ISA_OP_device_print: return do_print(c, e, in);
   case ISA_OP_notify: {
     const isa_int *id = &in->u.NOTIFY.id;
-    vm_trace(c, VM_EV_NOTIFY, e, en->pc, id->is_reg ? en->regs[id->v] : (uint32_t)id->v, c->now,
-             c->now, 0, 0);
+    vm_trace(c, &(vm_trace_event){.kind = VM_EV_NOTIFY,
+                                  .where = vm_at_pc(e, en->pc),
+                                  .id = id->is_reg ? en->regs[id->v] : (uint32_t)id->v,
+                                  .start = c->now,
+                                  .end = c->now});
     return VM_RETIRE;
   }
   default: break;
@@ -286,7 +290,7 @@ static vm_verdict slow_step(vm_core *c, unsigned e, const isa_insn *in) {
   bool ok = reg_step(en->regs, &u, &next);
   en->pc = next - 1; /* retirement adds one */
   if (ok) return VM_RETIRE;
-  vm_fault(c, ISA_FAULT, (int)e, -1, en->pc, "division by zero");
+  vm_fault(c, ISA_FAULT, vm_at_pc(e, en->pc), "division by zero");
   return VM_FAULT;
 }
 
@@ -297,7 +301,11 @@ static bool blocked(vm_core *c, unsigned e, const isa_insn *in) {
   if (vm_wait_holds(c, en, w)) {
     if (en->wait_noted) {
       en->waiting += c->now - en->wait_since;
-      vm_trace(c, VM_EV_WAIT, e, en->pc, w->sem, en->wait_since, c->now, 0, 0);
+      vm_trace(c, &(vm_trace_event){.kind = VM_EV_WAIT,
+                                    .where = vm_at_pc(e, en->pc),
+                                    .id = w->sem,
+                                    .start = en->wait_since,
+                                    .end = c->now});
     }
     return false;
   }
@@ -344,7 +352,7 @@ static bool slow(vm_core *c, unsigned e) {
   if (posts) {
     if (c->check) vm_check_update(c, e, &in->upd);
     c->cause = vm_path_add(c, VM_N_SEQ, e, e, pc, c->now, en->now, en->cause);
-    vm_sem_post(c, &in->upd, en->now, e, pc);
+    vm_sem_post(c, &in->upd, en->now, vm_at_pc(e, pc));
   }
   en->waited = en->wait_noted = false;
   en->triggered = 0;
@@ -365,7 +373,7 @@ bool vm_at_limit(vm_core *c, unsigned e) {
   vm_engine *en = &c->eng[e];
   if (!c->limits.instructions || counted(c) < c->limits.instructions) return false;
   vm_post(c, VM_E_SEQ, e, en->now, 0); /* so that it can go on once it is saved */
-  vm_fault(c, ISA_LIMIT, (int)e, -1, en->pc, "%llu instructions%s have run, the limit",
+  vm_fault(c, ISA_LIMIT, vm_at_pc(e, en->pc), "%llu instructions%s have run, the limit",
            (unsigned long long)counted(c), c->repeats ? " and transfers of dma_trigger" : "");
   return true;
 }
@@ -399,7 +407,7 @@ void vm_seq_run(vm_core *c, unsigned e, bool single) {
     }
     if (!catch_up(c, e, single)) return;
     if (!(en->uops[en->pc].flags & VM_U_SLOW)) {
-      vm_fault(c, ISA_FAULT, (int)e, -1, en->pc, "division by zero");
+      vm_fault(c, ISA_FAULT, vm_at_pc(e, en->pc), "division by zero");
       return;
     }
     if (!slow(c, e)) return;

@@ -7,12 +7,13 @@ static uint64_t mix(uint64_t h, uint64_t v) {
   return h ^ (h >> 29);
 }
 
-void vm_trace(vm_core *c, unsigned kind, unsigned engine, uint32_t pc, uint32_t id, vm_time start,
-              vm_time end, uint64_t bytes, uint32_t value) {
-  uint64_t h = mix(c->trace_hash, ((uint64_t)kind << 56) | ((uint64_t)engine << 48) | pc);
-  h = mix(h, ((uint64_t)id << 32) | value);
-  h = mix(h, start);
-  c->trace_hash = mix(mix(h, end), bytes);
-  if (c->hooks.event)
-    c->hooks.event(c->hooks.event_ud, kind, engine, pc, id, start, end, bytes, value);
+void vm_trace(vm_core *c, const vm_trace_event *ev) {
+  bool dma = ev->kind == VM_EV_DMA;
+  uint64_t who = (uint64_t)(uint16_t)(dma ? ev->where.dma : ev->where.engine);
+  uint32_t value = dma ? (uint32_t)ev->where.engine : ev->value;
+  uint64_t h = mix(c->trace_hash, ((uint64_t)ev->kind << 56) | (who << 48) | ev->where.pc);
+  h = mix(h, ((uint64_t)ev->id << 32) | value);
+  h = mix(h, ev->start);
+  c->trace_hash = mix(mix(h, ev->end), ev->bytes);
+  if (c->hooks.event) c->hooks.event(c->hooks.event_ud, ev);
 }

@@ -46,7 +46,7 @@ static void walk_path(vm_saver *s, vm_core *c) {
   vm_saver_count(s, &n, UINT32_MAX - 1, 37, "nodes in the record of causes");
   for (uint32_t i = 0; i < n && !s->failed; i++) {
     if (s->reads && p->n == p->cap && !isa_array_grow(&c->al, &p->v, p->n, &p->cap, sizeof *p->v)) {
-      vm_fault(c, ISA_NOMEM, -1, -1, 0, "no memory for the record of causes");
+      vm_fault(c, ISA_NOMEM, VM_NOWHERE, "no memory for the record of causes");
       s->failed = true;
       return;
     }
@@ -233,7 +233,7 @@ static bool event_fits(const vm_core *c, const vm_event *v, tally *t) {
 static void walk_event(vm_saver *s, vm_core *c, vm_event *v, tally *t) {
   vm_save_time(s, &v->time);
   vm_save_u8(s, &v->kind);
-  vm_save_u8(s, &v->who);
+  vm_save_u8(s, v->kind == VM_E_SEM ? &v->update : &v->who);
   vm_save_u8(s, &v->sem);
   vm_save_u8(s, &v->from);
   vm_save_u32(s, &v->value);

@@ -7,7 +7,7 @@ uint32_t vm_path_append(vm_core *c, vm_node_kind kind, unsigned who, unsigned by
                         vm_time start, vm_time end, vm_cause cause) {
   vm_path *p = c->path;
   if (p->n == p->cap && !isa_array_grow(&c->al, &p->v, p->n, &p->cap, sizeof *p->v)) {
-    vm_fault(c, ISA_NOMEM, -1, -1, 0, "no memory for the record of causes, which has %u nodes",
+    vm_fault(c, ISA_NOMEM, VM_NOWHERE, "no memory for the record of causes, which has %u nodes",
              p->n);
     return 0;
   }
