@@ -58,7 +58,7 @@ LIB_SRC := $(wildcard isa/*.c isa/*/*.c asm/*.c asm/pp/*.c asm/kernel/*.c vm/*/*
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o) \
            $(foreach l,$(LEVELS),$(LEVEL_SRC:%.c=$(BUILD)/%.$(l).o))
 MAIN_SRC := $(wildcard lua/command/*.c)
-LUA_SRC := $(wildcard lua/*.c lua/base/*.c lua/tensor/*.c lua/machine/*.c)
+LUA_SRC := $(wildcard lua/*.c lua/base/*.c lua/tensor/*.c lua/machine/*.c lua/kernel/*.c)
 LUA_OBJ := $(LUA_SRC:%.c=$(BUILD)/%.o)
 TOOL_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out asm/tools/soma_as.c asm/tools/soma_dis.c,$(wildcard asm/tools/*.c)))
 
@@ -85,6 +85,8 @@ $(BUILD)/lua/%.inc: lua/%.lua
 	$(Q)sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n",/' $< >$@
 $(BUILD)/lua/command/soma_main.o: $(patsubst %.lua,$(BUILD)/%.inc,$(wildcard lua/command/*.lua))
 $(BUILD)/lua/parts.o: $(BUILD)/lua/sweep.inc $(BUILD)/lua/plot.inc
+$(BUILD)/lua/kernel/kernel.o: $(patsubst %.lua,$(BUILD)/%.inc,$(wildcard lua/kernel/*.lua))
+$(BUILD)/lua/kernel/kernel.o: override LUA_CFLAGS += -I$(BUILD)/lua/kernel
 $(BUILD)/lua/command/soma_main.o: override LUA_CFLAGS += -I$(BUILD)/lua/command
 $(BUILD)/lua/parts.o: override LUA_CFLAGS += -I$(BUILD)/lua
 
@@ -238,7 +240,7 @@ lint:
 	$(Q)tests/lint.sh
 	$(Q)clang-format --dry-run -Werror $(FORMATTED)
 	$(Q)cppcheck -q -j4 --std=c11 --error-exitcode=1 --enable=warning,performance,portability \
-	  --inline-suppr --suppressions-list=tests/cppcheck.txt -DKERN_LEVEL=plain -I$(BUILD)/vm/record/viewer -I$(BUILD)/lua -I$(BUILD)/lua/command isa asm vm lua
+	  --inline-suppr --suppressions-list=tests/cppcheck.txt -DKERN_LEVEL=plain -I$(BUILD)/vm/record/viewer -I$(BUILD)/lua -I$(BUILD)/lua/command -I$(BUILD)/lua/kernel isa asm vm lua
 format:
 	$(Q)clang-format -i $(FORMATTED)
 

@@ -1,6 +1,7 @@
 /* The module's entry: what its rooms register. */
 #include "module.h"
 
+#include "kernel/kernel.h"
 #include "machine/machine.h"
 #include "tensor/file.h"
 
@@ -42,5 +43,6 @@ int luaopen_soma(lua_State *L) {
   lb_open_stats(L);
   lb_open_run(L);
   lb_open_parts(L);
+  lk_open(L);
   return 1;
 }

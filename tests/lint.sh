@@ -44,7 +44,8 @@ vm/record: isa vm vm/op vm/engine vm/time vm/dma vm/check vm/api
 lua/base: isa vm/api
 lua/tensor: isa vm/api lua/base
 lua/machine: isa vm/api lua/base lua/tensor
-lua: isa vm/api lua/base lua/tensor lua/machine
+lua/kernel: vm/api lua/base lua/tensor lua/machine
+lua: isa vm/api lua/base lua/tensor lua/machine lua/kernel
 lua/command: isa vm/api lua/base lua
 '
 # shellcheck disable=SC2086

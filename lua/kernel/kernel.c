@@ -1,0 +1,429 @@
+/* The builder as userdata, and the instruction set as tables, for the files in Lua. */
+#include "kernel.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../vm/api/soma_kernel.h"
+#include "../machine/machine.h"
+#include "../tensor/tensor.h"
+
+#define HANDLE "soma.kernel.handle"
+
+/* Lines of the files in Lua, made by the Makefile. */
+static const char *const view_lines[] = {
+#include "view.inc"
+};
+static const char *const record_lines[] = {
+#include "record.inc"
+};
+static const char *const tiles_lines[] = {
+#include "tiles.inc"
+};
+static const char *const kernel_lines[] = {
+#include "kernel.inc"
+};
+
+typedef struct handle {
+  soma_kernel *k;
+  uint32_t file, line; /* of the call in the user's script that is at work */
+  char *words;         /* int64_t: the record being emitted, kept between calls */
+  size_t cap;
+} handle;
+
+static handle *check(lua_State *L) {
+  handle *h = luaL_checkudata(L, 1, HANDLE);
+  luaL_argcheck(L, h->k != NULL, 1, "the kernel is closed");
+  return h;
+}
+
+static int handle_gc(lua_State *L) {
+  handle *h = luaL_checkudata(L, 1, HANDLE);
+  soma_kernel_free(h->k);
+  free(h->words);
+  *h = (handle){0};
+  return 0;
+}
+
+/* Raises the builder's message. Its place is in the user's script, so none is added. */
+static int fail(lua_State *L, const handle *h) {
+  const char *file;
+  uint32_t line;
+  soma_kernel_error_place(h->k, &file, &line);
+  lua_pushstring(L, soma_kernel_error(h->k));
+  lua_pushboolean(L, file != NULL);
+  return 2;
+}
+
+/* What the methods give: true and a number, or false, the message, and whether it has a place. */
+static int give(lua_State *L, const handle *h, soma_status s, const uint32_t *number) {
+  lua_pushboolean(L, s == SOMA_OK);
+  if (s != SOMA_OK) return 1 + fail(L, h);
+  lua_pushinteger(L, number ? *number : 0);
+  return 2;
+}
+
+/* host.new(target or nil, flags, sbuf_bytes): a handle; raises what soma_kernel_new says. */
+static int new_kernel(lua_State *L) {
+  soma_kernel_options o = SOMA_KERNEL_OPTIONS_INIT;
+  soma_options mo = SOMA_OPTIONS_INIT;
+  soma_machine *m;
+  o.target = lb_target(L, "kernel", luaL_optstring(L, 1, NULL));
+  o.flags = (uint32_t)luaL_checkinteger(L, 2);
+  o.sbuf_bytes = (uint32_t)luaL_checkinteger(L, 3);
+  handle *h = lua_newuserdatauv(L, sizeof *h, 0);
+  *h = (handle){0};
+  luaL_setmetatable(L, HANDLE);
+  lb_use_budget(L, NULL, &mo.alloc, &mo.alloc_ud);
+  soma_status s = soma_machine_new(&mo, &m);
+  if (s != SOMA_OK) return lb_fail(L, "kernel", NULL, s);
+  s = soma_kernel_new(m, &o, &h->k);
+  if (s != SOMA_OK) {
+    lua_pushstring(L, soma_error(m));
+    soma_machine_free(m);
+    return luaL_error(L, "kernel: %s", lua_tostring(L, -1));
+  }
+  soma_machine_free(m);
+  return 1;
+}
+
+/* h:file(name): its number */
+static int kernel_file(lua_State *L) {
+  handle *h = check(L);
+  uint32_t file = 0;
+  return give(L, h, soma_kernel_file(h->k, luaL_checkstring(L, 2), &file), &file);
+}
+
+static int kernel_target(lua_State *L) {
+  lua_pushstring(L, soma_kernel_target(check(L)->k));
+  return 1;
+}
+
+/* h:tensor(name, dtype code, shape, role code) */
+static int kernel_tensor(lua_State *L) {
+  handle *h = check(L);
+  int64_t shape[LT_DIMS];
+  uint32_t buffer = 0;
+  const char *name = luaL_checkstring(L, 2);
+  unsigned ndim = lt_check_shape(L, 4, shape);
+  return give(L, h,
+              soma_kernel_tensor(h->k, name, (soma_dtype)luaL_checkinteger(L, 3), ndim, shape,
+                                 (soma_role)luaL_checkinteger(L, 5), &buffer),
+              &buffer);
+}
+
+/* h:constant(tensor) */
+static int kernel_constant(lua_State *L) {
+  handle *h = check(L);
+  uint32_t buffer = 0;
+  const lt_tensor *t = lt_make_dense(L, 2);
+  return give(L, h,
+              soma_kernel_constant(h->k, (soma_dtype)t->dtype, t->ndim, t->shape, t->data, &buffer),
+              &buffer);
+}
+
+/* h:tile(name or nil, memory code, dtype code, shape, partition, offset, file, line) */
+static int kernel_tile(lua_State *L) {
+  handle *h = check(L);
+  int64_t shape[LT_DIMS];
+  uint32_t buffer = 0;
+  soma_kernel_tile_info t = SOMA_KERNEL_TILE_INIT;
+  t.name = luaL_optstring(L, 2, NULL);
+  t.memory = (soma_memory)luaL_checkinteger(L, 3);
+  t.dtype = (soma_dtype)luaL_checkinteger(L, 4);
+  t.ndim = lt_check_shape(L, 5, shape);
+  luaL_argcheck(L, t.ndim >= 1 && t.ndim <= 5, 5, "a tile has 1 to 5 dimensions");
+  for (unsigned d = 0; d < t.ndim; d++)
+    t.shape[d] = shape[d] > UINT32_MAX ? UINT32_MAX : (uint32_t)shape[d];
+  t.partition = (int32_t)luaL_checkinteger(L, 6);
+  t.offset = (int32_t)luaL_checkinteger(L, 7);
+  t.file = (uint32_t)luaL_checkinteger(L, 8);
+  t.line = (uint32_t)luaL_checkinteger(L, 9);
+  return give(L, h, soma_kernel_tile(h->k, &t, &buffer), &buffer);
+}
+
+/* h:queue(dge code, engine code, priority) */
+static int kernel_queue(lua_State *L) {
+  handle *h = check(L);
+  uint32_t queue = 0;
+  soma_status s = soma_kernel_queue(h->k, (uint32_t)luaL_checkinteger(L, 2),
+                                    (soma_engine)luaL_checkinteger(L, 3),
+                                    (uint32_t)luaL_checkinteger(L, 4), &queue);
+  return give(L, h, s, &queue);
+}
+
+static int kernel_register(lua_State *L) {
+  handle *h = check(L);
+  uint32_t r = 0;
+  return give(L, h, soma_kernel_register(h->k, &r), &r);
+}
+
+static int kernel_end(lua_State *L) {
+  handle *h = check(L);
+  return give(L, h, soma_kernel_end(h->k, (uint32_t)luaL_checkinteger(L, 2)), NULL);
+}
+
+/* h:emit(words): a record as a sequence of integers */
+static int kernel_emit(lua_State *L) {
+  handle *h = check(L);
+  uint32_t first = 0;
+  luaL_checktype(L, 2, LUA_TTABLE);
+  size_t n = lua_rawlen(L, 2);
+  if (n > h->cap) {
+    char *more = realloc(h->words, 2 * n * sizeof(int64_t));
+    if (!more) return luaL_error(L, "out of memory");
+    h->words = more;
+    h->cap = 2 * n;
+  }
+  for (size_t i = 0; i < n; i++) {
+    lua_rawgeti(L, 2, (lua_Integer)i + 1);
+    int64_t word = lua_tointeger(L, -1);
+    memcpy(h->words + i * sizeof word, &word, sizeof word);
+    lua_pop(L, 1);
+  }
+  return give(L, h, soma_kernel_emit(h->k, (const int64_t *)(void *)h->words, n, &first), &first);
+}
+
+static int kernel_order(lua_State *L) {
+  handle *h = check(L);
+  return give(
+      L, h,
+      soma_kernel_order(h->k, (uint32_t)luaL_checkinteger(L, 2), (uint32_t)luaL_checkinteger(L, 3)),
+      0);
+}
+
+/* h:loop(start, stop, step, start register, stop register, file, line): the loop's register */
+static int kernel_loop(lua_State *L) {
+  handle *h = check(L);
+  uint32_t reg = 0;
+  soma_kernel_range r = SOMA_KERNEL_RANGE_INIT;
+  r.start = (int32_t)luaL_checkinteger(L, 2);
+  r.stop = (int32_t)luaL_checkinteger(L, 3);
+  r.step = (int32_t)luaL_checkinteger(L, 4);
+  r.start_register = (uint32_t)luaL_checkinteger(L, 5);
+  r.stop_register = (uint32_t)luaL_checkinteger(L, 6);
+  r.file = (uint32_t)luaL_checkinteger(L, 7);
+  r.line = (uint32_t)luaL_checkinteger(L, 8);
+  return give(L, h, soma_kernel_loop(h->k, &r, &reg), &reg);
+}
+
+static int kernel_while(lua_State *L) {
+  handle *h = check(L);
+  return give(L, h,
+              soma_kernel_while(h->k, (uint32_t)luaL_checkinteger(L, 2),
+                                (uint32_t)luaL_checkinteger(L, 3),
+                                (uint32_t)luaL_checkinteger(L, 4)),
+              NULL);
+}
+
+static int kernel_endloop(lua_State *L) {
+  handle *h = check(L);
+  return give(L, h, soma_kernel_endloop(h->k), NULL);
+}
+
+/* h:finish(): true and the program, or false, the message, and whether it has a place */
+static int kernel_finish(lua_State *L) {
+  handle *h = check(L);
+  soma_diagnostics *d = NULL;
+  lua_pushboolean(L, 1);
+  lb_program *p = lb_new_program(L);
+  soma_status s = soma_kernel_finish(h->k, &p->p, &d);
+  if (s == SOMA_OK) {
+    const char *text = soma_diagnostics_text(d);
+    if (text[0] != '\0') p->warnings = strdup(text);
+    soma_diagnostics_free(d);
+    return 2;
+  }
+  lua_pushboolean(L, 0);
+  int n = fail(L, h);
+  if (soma_diagnostics_count(d) > 0) { /* these have their places */
+    lua_pop(L, n);
+    lua_pushstring(L, soma_diagnostics_text(d));
+    lua_pushboolean(L, 1);
+    n = 2;
+  }
+  soma_diagnostics_free(d);
+  return 1 + n;
+}
+
+static int kernel_report(lua_State *L) {
+  handle *h = check(L);
+  luaL_Buffer b;
+  luaL_buffinit(L, &b);
+  if (soma_kernel_report(h->k, lb_to_buffer, &b) != SOMA_OK)
+    return luaL_error(L, "%s", soma_kernel_error(h->k));
+  luaL_pushresult(&b);
+  return 1;
+}
+
+static void set_number(lua_State *L, const char *name, uint64_t v) {
+  lua_pushinteger(L, (lua_Integer)v);
+  lua_setfield(L, -2, name);
+}
+
+/* h:figures(): a table; times in nanoseconds */
+static int kernel_figures(lua_State *L) {
+  static const char *const bounds[] = {"tensor", "vector", "scalar", "gpsimd", "sync", "dma"};
+  soma_kernel_figures f;
+  soma_kernel_get_figures(check(L)->k, &f, sizeof f);
+  lua_newtable(L);
+  set_number(L, "instructions", f.instructions);
+  set_number(L, "made", f.made);
+  set_number(L, "nops", f.nops);
+  set_number(L, "dependences", f.dependences);
+  set_number(L, "waits", f.waits);
+  set_number(L, "reuse_waits", f.reuse_waits);
+  set_number(L, "transfers", f.transfers);
+  set_number(L, "queues", f.queues);
+  set_number(L, "semaphores", f.semaphores);
+  set_number(L, "tiles", f.tiles);
+  set_number(L, "sbuf_bytes", f.sbuf_bytes);
+  set_number(L, "psum_bytes", f.psum_bytes);
+  set_number(L, "spills", f.spills);
+  set_number(L, "spilled_bytes", f.spilled_bytes);
+  lua_newtable(L);
+  for (unsigned e = 0; e < SOMA_ENGINES; e++) {
+    lua_pushnumber(L, (double)f.busy[e] * 1e-6);
+    lua_setfield(L, -2, soma_engine_name((soma_engine)e));
+  }
+  lua_pushnumber(L, (double)f.dma_busy * 1e-6);
+  lua_setfield(L, -2, "dma");
+  lua_setfield(L, -2, "busy_ns");
+  lua_pushstring(L, bounds[f.bound]);
+  lua_setfield(L, -2, "bound");
+  return 1;
+}
+
+/* h:life(buffer): {name, partition, partitions, offset, bytes, first, last, used} */
+static int kernel_life(lua_State *L) {
+  handle *h = check(L);
+  soma_kernel_life life;
+  if (soma_kernel_get_life(h->k, (uint32_t)luaL_checkinteger(L, 2), &life) != SOMA_OK)
+    return luaL_argerror(L, 2, "there is no such buffer");
+  lua_newtable(L);
+  lua_pushstring(L, life.name);
+  lua_setfield(L, -2, "name");
+  set_number(L, "partition", life.partition);
+  set_number(L, "partitions", life.partitions);
+  set_number(L, "offset", life.offset);
+  set_number(L, "bytes", life.bytes);
+  set_number(L, "first", life.first);
+  set_number(L, "last", life.last);
+  lua_pushboolean(L, life.used);
+  lua_setfield(L, -2, "used");
+  return 1;
+}
+
+/* ---- The instruction set ------------------------------------------------------------------- */
+
+/* The names of the codes of a field as {name = code}; of a field that has none nothing is set. */
+static void push_values(lua_State *L, const soma_field *f) {
+  const char *name;
+  if (f->kind != SOMA_FIELD_ENUM && f->kind != SOMA_FIELD_ALU && f->kind != SOMA_FIELD_ACTF) return;
+  lua_newtable(L);
+  for (uint32_t i = 0; i < 256; i++) {
+    if ((name = soma_field_value(f, i)) == NULL) {
+      if (i > 0) break; /* code 0 of operators and functions is "none" */
+      continue;
+    }
+    lua_pushinteger(L, i);
+    lua_setfield(L, -2, name);
+  }
+  lua_setfield(L, -2, "values");
+}
+
+/* Pushes {name, {engine = true}, fields = {{name, kind, mode, ...}}}. */
+static void push_opcode(lua_State *L, const soma_opcode_info *op) {
+  static const char *const kinds[] = {"reg",   "int",   "num", "ap",   "u8",    "u16",   "u32",
+                                      "i32",   "enum",  "alu", "actf", "label", "queue", "str",
+                                      "bytes", "steps", "aps", "f32s", "i32s"};
+  soma_field f;
+  lua_newtable(L);
+  lua_pushstring(L, op->name);
+  lua_setfield(L, -2, "name");
+  set_number(L, "number", op->number);
+  lua_pushboolean(L, op->dma);
+  lua_setfield(L, -2, "dma");
+  lua_pushboolean(L, op->recorded);
+  lua_setfield(L, -2, "recorded");
+  for (unsigned e = 0; e < SOMA_ENGINES; e++) {
+    lua_pushboolean(L, op->engines >> e & 1);
+    lua_setfield(L, -2, soma_engine_name((soma_engine)e));
+  }
+  lua_newtable(L);
+  for (uint32_t i = 0; soma_opcode_field(op->number, i, &f) == SOMA_OK; i++) {
+    lua_newtable(L);
+    lua_pushstring(L, f.name);
+    lua_setfield(L, -2, "name");
+    lua_pushstring(L, kinds[f.kind]);
+    lua_setfield(L, -2, "kind");
+    lua_pushboolean(L, f.mode == SOMA_FIELD_POSITIONAL);
+    lua_setfield(L, -2, "positional");
+    lua_pushboolean(L, f.mode == SOMA_FIELD_OPTIONAL);
+    lua_setfield(L, -2, "optional");
+    push_values(L, &f);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  lua_setfield(L, -2, "fields");
+}
+
+/* host.opcodes: {name = ...} of all instructions. */
+static void push_opcodes(lua_State *L) {
+  soma_opcode_info op;
+  lua_newtable(L);
+  for (uint32_t i = 0; soma_opcode_row(i, &op) == SOMA_OK; i++) {
+    push_opcode(L, &op);
+    lua_setfield(L, -2, op.name);
+  }
+}
+
+/* ---- The files in Lua ---------------------------------------------------------------------- */
+
+typedef struct text {
+  const char *const *line, *const *end;
+} text;
+
+static const char *next_line(lua_State *L, void *ud, size_t *n) {
+  text *t = ud;
+  (void)L;
+  if (t->line == t->end) return NULL;
+  *n = strlen(*t->line);
+  return *t->line++;
+}
+
+static void run_part(lua_State *L, text t, int module, int host) {
+  if (lua_load(L, next_line, &t, "=soma.kernel", "t") != LUA_OK) lua_error(L);
+  lua_pushvalue(L, module);
+  lua_pushvalue(L, host);
+  lua_call(L, 2, 1);
+}
+
+#define PART(name) \
+  ((text){name##_lines, name##_lines + sizeof name##_lines / sizeof name##_lines[0]})
+
+void lk_open(lua_State *L) {
+  static const luaL_Reg methods[] = {
+      {"file", kernel_file},         {"target", kernel_target}, {"tensor", kernel_tensor},
+      {"constant", kernel_constant}, {"tile", kernel_tile},     {"queue", kernel_queue},
+      {"register", kernel_register}, {"end_life", kernel_end},  {"emit", kernel_emit},
+      {"order", kernel_order},       {"loop", kernel_loop},     {"while_", kernel_while},
+      {"endloop", kernel_endloop},   {"finish", kernel_finish}, {"report", kernel_report},
+      {"figures", kernel_figures},   {"life", kernel_life},     {NULL, NULL}};
+  static const luaL_Reg meta[] = {{"__gc", handle_gc}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"new", new_kernel}, {NULL, NULL}};
+  int module = lua_gettop(L);
+  lb_class(L, HANDLE, meta, methods);
+  lua_newtable(L);
+  luaL_setfuncs(L, functions, 0);
+  push_opcodes(L);
+  lua_setfield(L, module + 1, "opcodes");
+  run_part(L, PART(view), module, module + 1);
+  lua_setfield(L, module + 1, "view");
+  run_part(L, PART(record), module, module + 1);
+  lua_setfield(L, module + 1, "record");
+  run_part(L, PART(tiles), module, module + 1);
+  lua_setfield(L, module + 1, "tiles");
+  run_part(L, PART(kernel), module, module + 1);
+  lua_pop(L, 1);
+  lua_settop(L, module);
+}

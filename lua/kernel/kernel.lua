@@ -1,0 +1,331 @@
+-- soma.kernel, soma.spmd and soma.jit. A kernel records calls and hands them to the builder; what is
+-- wrong is raised with the line of the user's call.
+local soma, host = ...
+local V, record, tiles = host.view, host.record, host.tiles
+
+local Kernel = {}
+for name, f in pairs(tiles) do Kernel[name] = f end
+local engines = {any = -1, tensor = 0, vector = 1, scalar = 2, gpsimd = 3, sync = 4}
+local roles = {temp = 0, input = 1, output = 2}
+local CHUNK = "soma.kernel"
+
+-- ---- Places and errors --------------------------------------------------------------------------
+
+-- The user's call that is at work: the first function outside these files.
+local function place()
+  local level = 3
+  while true do
+    local info = debug.getinfo(level, "Sl")
+    if not info then return "?", 0 end
+    if info.what ~= "C" and info.short_src ~= CHUNK and info.currentline > 0 then
+      return info.source:match "^@(.*)$" or info.short_src, info.currentline
+    end
+    level = level + 1
+  end
+end
+
+-- Number of the file and line of the user's call, for records and tiles.
+function Kernel:here()
+  local file, line = place()
+  local number = self.files[file]
+  if not number then
+    local ok, n = self.handle:file(file)
+    number = ok and n or 0
+    self.files[file] = number
+  end
+  return number, line
+end
+
+function Kernel:refuse(text)
+  local file, line = place()
+  error(("%s:%d: %s"):format(file, line, text), 0)
+end
+
+-- What a call of the builder gives, or its message as an error.
+local function check(k, ok, result, has_place)
+  if ok then return result end
+  if has_place then error(result, 0) end
+  k:refuse(result)
+end
+
+-- The name that the user's line gives what a call returns: `local t = k:load(...)` makes "t".
+local sources = {}
+local function name_of_line()
+  local file, line = place()
+  local lines = sources[file]
+  if not lines then
+    lines = {}
+    local f = io and io.open(file)
+    for text in f and f:lines() or function() end do lines[#lines + 1] = text end
+    if f then f:close() end
+    sources[file] = lines
+  end
+  local text = lines[line] or ""
+  return text:match "^%s*local%s+([%a_][%w_]*)[%s,=]" or text:match "^%s*([%a_][%w_]*)%s*="
+end
+
+-- ---- What a kernel works on ---------------------------------------------------------------------
+
+local function check_dtype(k, dtype)
+  if not V.code[dtype] then k:refuse(("'%s' is not a data type; soma.dtypes lists them"):format(tostring(dtype))) end
+end
+
+local function tensor(k, name, dtype, shape, role)
+  check_dtype(k, dtype)
+  local known = k.tensors[name]
+  if known then
+    if known.dtype ~= dtype or V.text_of(known.shape) ~= V.text_of(shape) then
+      k:refuse(("%s is %s%s already, not %s%s"):format(name, known.dtype, V.text_of(known.shape), dtype, V.text_of(shape)))
+    end
+    return known
+  end
+  local buffer = check(k, k.handle:tensor(name, V.code[dtype], shape, roles[role]))
+  k.tensors[name] = V.whole(k, buffer, name, "hbm", dtype, shape)
+  return k.tensors[name]
+end
+function Kernel:input(name, dtype, shape) return tensor(self, name, dtype, shape, "input") end
+function Kernel:output(name, dtype, shape) return tensor(self, name, dtype, shape, "output") end
+function Kernel:temp(name, dtype, shape) return tensor(self, name, dtype, shape, "temp") end
+function Kernel:constant(t)
+  local buffer = check(self, self.handle:constant(t))
+  return V.whole(self, buffer, "constant", "hbm", t.dtype, t.shape)
+end
+
+-- k:tile(dtype, shape [, {memory = "sbuf", name =, partition =, offset =}]): without a value yet.
+function Kernel:tile(dtype, shape, o)
+  o = o or {}
+  check_dtype(self, dtype)
+  local memory = o.memory or "sbuf"
+  if not V.memory_code[memory] then self:refuse("memory is sbuf or psum, not " .. tostring(memory)) end
+  if type(shape) ~= "table" or #shape < 1 or #shape > 5 then self:refuse "a tile has 1 to 5 dimensions" end
+  local file, line = self:here()
+  local name = o.name or name_of_line() or "t"
+  local buffer = check(self, self.handle:tile(name, V.memory_code[memory], V.code[dtype], shape, o.partition or -1,
+                                              o.offset or -1, file, line))
+  return V.whole(self, buffer, name, memory, dtype, shape)
+end
+
+-- k:finish_with(tile): its life ends here; uses that follow are refused.
+function Kernel:finish_with(t) check(self, self.handle:end_life(t.buffer)) end
+
+-- k:queue{dge = "hwdge", engine = "sync", priority = 0}: for the option queue of transfers.
+function Kernel:queue(o)
+  local modes = {none = 0, swdge = 1, hwdge = 2}
+  o = o or {}
+  local mode, engine = modes[o.dge or "hwdge"], engines[o.engine or "sync"]
+  if not mode or not engine or engine < 0 then self:refuse "queue takes dge = none, swdge or hwdge and the name of an engine" end
+  return {queue = check(self, self.handle:queue(mode, engine, o.priority or 0))}
+end
+
+-- k:register([value]): a 32-bit register that lives on each engine that uses it.
+function Kernel:register(value)
+  local r = setmetatable({id = check(self, self.handle:register())}, V.Register)
+  if value then self.any.mov(r, value) end
+  return r
+end
+
+-- ---- Instructions -------------------------------------------------------------------------------
+
+local function engine_table(k, engine, name)
+  return setmetatable({}, {__index = function(t, instruction)
+    local op = host.opcodes[instruction]
+    if not op then k:refuse(("there is no instruction '%s'; isa/manual.md lists them"):format(tostring(instruction))) end
+    if not op.recorded then k:refuse(instruction .. " is the builder's to make, or is not built") end
+    local function call(...)
+      k.last = check(k, k.handle:emit(record(k, engine, op, table.pack(...))))
+    end
+    rawset(t, instruction, call)
+    return call
+  end})
+end
+
+-- k:order(earlier, later): numbers of instructions, as k.last is after one.
+function Kernel:order(earlier, later) check(self, self.handle:order(earlier, later)) end
+
+-- ---- Loops --------------------------------------------------------------------------------------
+
+local function body(k, f, ...)
+  k.loops[#k.loops + 1] = {identities = {}}
+  f(...)
+  k.loops[#k.loops] = nil
+  check(k, k.handle:endloop())
+end
+
+-- k:loop(n, f) or k:loop(start, stop [, step], f): f records one round, with the loop's register.
+-- Bounds may be registers.
+function Kernel:loop(...)
+  local a = table.pack(...)
+  local f = a[a.n]
+  local start, stop, step = 0, a[1], 1
+  if a.n > 2 then start, stop, step = a[1], a[2], a.n > 3 and a[3] or 1 end
+  if type(f) ~= "function" then self:refuse "loop takes bounds and a function of the loop's register" end
+  local numbers, regs = {}, {}
+  for i, x in ipairs {start, stop} do
+    local r = type(x) == "table" and getmetatable(x) == V.Register
+    if not r and math.type(x) ~= "integer" then self:refuse("a loop's bound is a whole number or a register, not " .. tostring(x)) end
+    numbers[i], regs[i] = r and 0 or x, r and x.id or 0
+  end
+  if math.type(step) ~= "integer" then self:refuse "a loop's step is a whole number" end
+  local file, line = self:here()
+  local id = check(self, self.handle:loop(numbers[1], numbers[2], step, regs[1], regs[2], file, line))
+  body(self, f, setmetatable({id = id}, V.Register))
+end
+
+-- k:while_(register, f): rounds as long as the register is not 0, looked at before each.
+function Kernel:while_(register, f)
+  if type(register) ~= "table" or getmetatable(register) ~= V.Register then self:refuse "while_ takes a register" end
+  local file, line = self:here()
+  check(self, self.handle:while_(register.id, file, line))
+  body(self, f)
+end
+
+-- ---- The program --------------------------------------------------------------------------------
+
+function Kernel:program()
+  if not self.made then self.made = check(self, self.handle:finish()) end
+  return self.made
+end
+function Kernel:source()
+  local program = self:program()
+  return program:source()
+end
+function Kernel:report()
+  self:program()
+  return self.handle:report()
+end
+function Kernel:figures()
+  self:program()
+  return self.handle:figures()
+end
+-- k:life(tile): where it was placed, and its first and last instruction.
+function Kernel:life(t)
+  self:program()
+  return self.handle:life(t.buffer)
+end
+
+function Kernel.__index(k, key)
+  local value = Kernel[key]
+  if value ~= nil then return value end
+  k:refuse(("a kernel has no '%s'; lua/README.md lists its methods"):format(tostring(key)))
+end
+Kernel.__name = "soma.kernel"
+
+local known = {target = "string", spill = "boolean", keep_order = "boolean", fixed_engines = "boolean",
+               copies = "boolean", sbuf_bytes = "number"}
+
+-- soma.kernel{target = "trn2"}
+function soma.kernel(o)
+  o = o or {}
+  for name, value in pairs(o) do
+    if not known[name] then error(("kernel: unknown option '%s'; it takes: copies, fixed_engines, keep_order, sbuf_bytes, spill, target"):format(tostring(name)), 2) end
+    if type(value) ~= known[name] then error(("kernel: option '%s' must be a %s, not a %s"):format(name, known[name], type(value)), 2) end
+  end
+  local flags = (o.spill and 1 or 0) | (o.keep_order and 2 or 0) | (o.fixed_engines and 4 or 0) | (o.copies and 8 or 0)
+  local k = {files = {}, tensors = {}, identities = {}, loops = {}, made = false, last = false}
+  k.handle = host.new(o.target, flags, o.sbuf_bytes or 0)
+  k.target = k.handle:target()
+  for name, code in pairs(engines) do k[name] = engine_table(setmetatable(k, Kernel), code, name) end
+  return setmetatable(k, Kernel)
+end
+
+-- soma.spmd({rows, columns}, function(k, i, j) ... end [, options]): one kernel of a program for each
+-- id of the grid, one after another.
+function soma.spmd(grid, f, o)
+  local k = soma.kernel(o)
+  local ids = {}
+  local function visit(d)
+    if d > #grid then return f(k, table.unpack(ids, 1, #grid)) end
+    for i = 0, grid[d] - 1 do
+      ids[d] = i
+      visit(d + 1)
+    end
+  end
+  visit(1)
+  return k
+end
+
+-- ---- Kernels as functions -----------------------------------------------------------------------
+
+local Jit = {}
+Jit.__index = Jit
+
+local function signature(values)
+  local parts = {}
+  for i, x in ipairs(values) do
+    parts[i] = type(x) == "userdata" and x.dtype .. V.text_of(x.shape) or type(x) .. ":" .. tostring(x)
+  end
+  return table.concat(parts, ",")
+end
+
+-- Records the kernel for these arguments: tensors become inputs, the rest is given as it is.
+local function build(jit, values)
+  local k = soma.kernel(jit.options)
+  local given, names = {}, {}
+  for i, x in ipairs(values) do
+    local name = debug.getlocal(jit.f, i + 1) or "x" .. i
+    given[i] = x
+    if type(x) == "userdata" then
+      given[i] = k:input(name, x.dtype, x.shape)
+      names[#names + 1] = {name = name, at = i}
+    end
+  end
+  local results = table.pack(jit.f(k, table.unpack(given, 1, #values)))
+  for i = 1, results.n do
+    if not V.is_view(results[i]) or results[i].memory ~= "hbm" then
+      k:refuse("a kernel returns tensors that k:output gave, not " .. tostring(results[i]))
+    end
+  end
+  return {kernel = k, program = k:program(), inputs = names, outputs = results}
+end
+
+local function core_of(jit, checks)
+  return soma.core {target = jit.kernel.target, checks = checks, trace = jit.trace, causes = jit.trace}
+end
+
+local function run(jit, built, values, checks)
+  local inputs = {}
+  for _, i in ipairs(built.inputs) do inputs[i.name] = values[i.at] end
+  jit.kernel = built.kernel
+  local key = checks or "plain"
+  if not jit.cores[key] then jit.cores[key] = core_of(jit, checks) end
+  return jit.cores[key]:run(built.program, inputs)
+end
+
+function Jit:__call(...)
+  local values = table.pack(...)
+  local key = signature(values)
+  local built = self.built[key]
+  if not built then
+    built = build(self, values)
+    self.built[key] = built
+  end
+  self.last, self.values = built, values
+  self.run = run(self, built, values)
+  local out = {}
+  for i = 1, built.outputs.n do out[i] = self.run.out[built.outputs[i].name] end
+  return table.unpack(out, 1, built.outputs.n)
+end
+
+local function called(jit, what)
+  if not jit.last then error(what .. ": call the kernel first", 3) end
+  return jit.last
+end
+function Jit:source() return called(self, "source").kernel:source() end
+function Jit:report() return called(self, "report").kernel:report() end
+-- kernel:check([checks]): the last call again under checks; its run.
+function Jit:check(checks)
+  local built = called(self, "check")
+  return run(self, built, self.values, checks or "race,uninit,psum,overlap,port")
+end
+-- kernel:page(path): the last call again, as a page; true, or nil and a message.
+function Jit:page(path)
+  local built = called(self, "page")
+  local recorder = setmetatable({kernel = built.kernel, cores = {}, trace = true}, Jit)
+  return run(recorder, built, self.values):save_html(path)
+end
+
+-- soma.jit(function(k, x, y) ... end [, options of soma.kernel])
+function soma.jit(f, o)
+  if type(f) ~= "function" then error("jit takes a function of a kernel and its arguments", 2) end
+  return setmetatable({f = f, options = o, built = {}, cores = {}, run = false, last = false, trace = false}, Jit)
+end

@@ -1,0 +1,170 @@
+-- Records: an instruction of the user's as the words that the builder takes. Gives a function of a
+-- kernel, an engine, an opcode's row and the arguments.
+local soma, host = ...
+local V = host.view
+
+local flags = {accumulate = 1, static = 2, swdge = 4, hwdge = 8}
+local dge = {none = flags.static, swdge = flags.swdge, hwdge = flags.hwdge}
+
+local function bits_of(x) return (string.unpack("<I4", string.pack("<f", x))) end
+
+local function names_of(values)
+  local names = {}
+  for name in pairs(values) do names[#names + 1] = name end
+  table.sort(names)
+  return table.concat(names, ", ")
+end
+
+local put = {}
+
+function put.reg(words, x, what)
+  if type(x) ~= "table" or getmetatable(x) ~= V.Register then return what .. " is a register, as k:register gives it" end
+  words[#words + 1] = x.id
+end
+
+function put.int(words, x, what)
+  if math.type(x) == "integer" then
+    words[#words + 1], words[#words + 2] = 0, x
+  elseif type(x) == "table" and getmetatable(x) == V.Register then
+    words[#words + 1], words[#words + 2] = 1, x.id
+  else
+    return what .. " is a whole number or a register, not " .. tostring(x)
+  end
+end
+
+function put.num(words, x, what, whole)
+  if x == nil then
+    words[#words + 1] = 0
+  elseif type(x) == "number" then
+    if whole and not math.tointeger(x) then return what .. " is a whole number for that type, not " .. x end
+    words[#words + 1], words[#words + 2] = 1, whole and math.tointeger(x) or bits_of(x)
+  elseif V.is_view(x) then
+    words[#words + 1] = 3
+    V.put_operand(words, x)
+  elseif type(x) == "table" and getmetatable(x) == V.Register then
+    words[#words + 1], words[#words + 2] = 2, x.id
+  else
+    return what .. " is a number, a register or a [P, 1] view, not " .. tostring(x)
+  end
+end
+
+function put.ap(words, x, what)
+  if x == nil then
+    words[#words + 1] = 0
+  elseif V.is_view(x) then
+    V.put_operand(words, x)
+  else
+    return what .. " is a tile or a view, not " .. tostring(x)
+  end
+end
+
+local function put_number(words, x, what)
+  if x == nil then x = 0 end
+  if math.type(x) ~= "integer" then return what .. " is a whole number, not " .. tostring(x) end
+  words[#words + 1] = x
+end
+put.u8, put.u16, put.u32, put.i32 = put_number, put_number, put_number, put_number
+
+local function put_name(words, x, what, _, field)
+  local names = {[true] = "true", [false] = "false"}
+  x = names[x] or x
+  if x == nil then x = 0 end
+  local value = field.values and field.values[x]
+  if math.type(x) == "integer" then value = x end
+  if not value then return what .. " is one of " .. names_of(field.values) .. ", not " .. tostring(x) end
+  words[#words + 1] = value
+end
+put.enum, put.alu, put.actf = put_name, put_name, put_name
+
+function put.queue(words, x, what)
+  if x ~= nil and (type(x) ~= "table" or not x.queue) then return what .. " is a queue, as k:queue gives it" end
+  words[#words + 1] = x and x.queue or -1
+end
+
+function put.str(words, x, what)
+  if type(x) ~= "string" then return what .. " is a string, not " .. tostring(x) end
+  words[#words + 1] = #x
+  for i = 1, #x do words[#words + 1] = x:byte(i) end
+end
+
+local function list(take)
+  return function(words, x, what)
+    if x == nil then x = {} end
+    if type(x) ~= "table" or getmetatable(x) then return what .. " is a list, not " .. tostring(x) end
+    words[#words + 1] = #x
+    for i, item in ipairs(x) do
+      local wrong = take(words, item, what .. " " .. i)
+      if wrong then return wrong end
+    end
+  end
+end
+put.bytes, put.i32s, put.aps = list(put_number), list(put_number), list(put.ap)
+put.f32s = list(function(words, x, what)
+  if type(x) ~= "number" then return what .. " is a number" end
+  words[#words + 1] = bits_of(x)
+end)
+put.steps = list(function(words, x, what)
+  if type(x) ~= "table" or #x ~= 2 then return what .. " is {step, num}" end
+  words[#words + 1], words[#words + 2] = x[1], x[2]
+end)
+
+-- Options that are no fields: how a transfer's descriptors are made.
+local function flags_of(k, op, options)
+  local f = 0
+  if options.dge ~= nil then
+    if not op.dma or not dge[options.dge] then k:refuse(op.name .. ": dge is none, swdge or hwdge, of a transfer") end
+    f = dge[options.dge]
+  end
+  if (op.name == "matmul" or op.name == "matmul_mx") and options.acc == nil then f = f | flags.accumulate end
+  return f
+end
+
+local function check_options(k, op, options)
+  for name in pairs(options) do
+    local known, all = name == "dge" and op.dma, {}
+    for _, field in ipairs(op.fields) do
+      if not field.positional then
+        known = known or field.name == name
+        all[#all + 1] = field.name
+      end
+    end
+    if not known then
+      k:refuse(("%s has no option '%s'; it takes: %s"):format(op.name, tostring(name), table.concat(all, ", ")))
+    end
+  end
+end
+
+-- The words of one instruction. engine: its code, or -1. arguments: the positional operands and then
+-- perhaps a table of keywords.
+return function(k, engine, op, arguments)
+  local file, line = k:here()
+  local words, given, options = {0, op.number, engine, 0, file, line}, 0, {}
+  local last = arguments[arguments.n]
+  local count = arguments.n
+  if type(last) == "table" and getmetatable(last) == nil then
+    local positional = 0
+    for _, field in ipairs(op.fields) do positional = positional + (field.positional and 1 or 0) end
+    if count > positional then options, count = last, count - 1 end
+  end
+  check_options(k, op, options)
+  words[4] = flags_of(k, op, options)
+  for _, field in ipairs(op.fields) do
+    local x
+    if field.positional then
+      given = given + 1
+      x = arguments[given]
+    else
+      x = options[field.name]
+    end
+    if x == nil and not field.optional and field.kind ~= "queue" then
+      k:refuse(op.name .. " needs " .. field.name)
+    end
+    local dst = arguments[1]
+    local whole = op.name == "memset" and V.is_view(dst) and dst.dtype:find "int"
+    local wrong = put[field.kind](words, x, op.name .. ": " .. field.name, whole, field)
+    if wrong then k:refuse(wrong) end
+  end
+  if given < count then k:refuse(("%s takes %d operands, not %d"):format(op.name, given, count)) end
+  words[1] = #words
+  return words
+end

@@ -1,0 +1,130 @@
+-- soma.kernel, soma.spmd and soma.jit: values under checks, loops, views, and what is refused.
+local soma = require "soma"
+local t = require "harness"
+local checks = "race,uninit,psum,overlap,port"
+
+local function run(k, inputs, target)
+  return soma.core {target = target or "trn2", checks = checks}:run(k:program(), inputs)
+end
+local function close(a, b, tolerance)
+  local same, why = soma.allclose(a, b, {rtol = tolerance or 1e-5, atol = tolerance or 1e-6})
+  assert(same, why)
+end
+-- What calling f raises; fails when it raises nothing.
+local function wrong(f, ...)
+  local ok, message = pcall(f, ...)
+  assert(not ok, "nothing was refused")
+  return tostring(message)
+end
+local function here() return debug.getinfo(2, "l").currentline end
+
+t.case("a softmax of four blocks", function()
+  local k = soma.kernel {target = "trn2"}
+  local x, y = k:input("x", "float32", {512, 256}), k:output("y", "float32", {512, 256})
+  for i = 0, 3 do k:store(y[{i * 128, 128}], k:softmax(k:load(x[{i * 128, 128}]))) end
+  local a = soma.randn({512, 256}, "float32", {seed = 1})
+  local e = soma.exp(a - a:max(1, true))
+  close(run(k, {x = a}).out.y, e / e:sum(1, true))
+end)
+
+t.case("matmuls accumulate, operands are transposed", function()
+  for _, target in ipairs {"trn1", "trn2", "trn3"} do
+    local k = soma.kernel {target = target}
+    local a, b, c = k:input("a", "float32", {64, 256}), k:input("b", "float32", {256, 96}), k:output("c", "float32", {64, 96})
+    local sum
+    for i = 0, 1 do
+      local at = k:copy(k:transpose(k:load(a[{{}, {i * 128, 128}}])), {memory = "sbuf"})
+      sum = k:matmul(at, k:load(b[{i * 128, 128}]), {into = sum})
+    end
+    k:store(c, sum)
+    local x, y = soma.randn({64, 256}, "float32", {seed = 1}), soma.randn({256, 96}, "float32", {seed = 2})
+    close(run(k, {a = x, b = y}, target).out.c, soma.matmul(x, y), 1e-4)
+  end
+end)
+
+t.case("a masked add of 1000 elements in blocks of 256", function()
+  local k = soma.spmd({4}, function(k, i)
+    local x, y, z = k:input("x", "float32", {1000}), k:input("y", "float32", {1000}), k:output("z", "float32", {1000})
+    k:store(z:block(i, 256), k:add(k:load(x:block(i, 256)), k:load(y:block(i, 256))))
+  end, {target = "trn2"})
+  local x, y = soma.randn({1000}, "float32", {seed = 1}), soma.randn({1000}, "float32", {seed = 2})
+  assert(soma.equal(run(k, {x = x, y = y}).out.z, x + y))
+end)
+
+t.case("a loop at run time moves by its register", function()
+  local k = soma.kernel {target = "trn2"}
+  local x, y = k:input("x", "float32", {1024, 64}), k:output("y", "float32", {1024, 64})
+  k:loop(0, 1024, 128, function(i)
+    k:store(y[{i, 128}], k:mul(k:load(x[{i, 128}]), 3.0))
+  end)
+  local a = soma.randn({1024, 64}, "float32", {seed = 4})
+  assert(soma.equal(run(k, {x = a}).out.y, a * 3))
+end)
+
+t.case("arithmetic, comparisons, where", function()
+  local k = soma.kernel {target = "trn2"}
+  local x, y = k:input("x", "float32", {8, 32}), k:output("y", "float32", {8, 32})
+  local a = k:load(x)
+  local m = k:mean(a)
+  local big = k:gt(a, m)
+  local chosen = k:where(big, k:sub(a, m), k:div(1.0, k:add(k:abs(a), 2.0)))
+  k:store(y, k:where(k:sub(a, a), 7.0, chosen)) -- a mask of zeros
+  local v = soma.randn({8, 32}, "float32", {seed = 9})
+  local mean = v:mean(1, true)
+  close(run(k, {x = v}).out.y, soma.where(v:gt(mean), v - mean, soma.full({8, 32}, 1, "float32") / (soma.abs(v) + 2)), 1e-4)
+end)
+
+t.case("jit runs, caches, checks", function()
+  local recorded = 0
+  local double = soma.jit(function(k, x, scale)
+    recorded = recorded + 1
+    local y = k:output("y", x.dtype, x.shape)
+    k:store(y, k:mul(k:load(x), scale))
+    return y
+  end, {target = "trn2"})
+  local a = soma.randn({16, 8}, "float32", {seed = 1})
+  assert(soma.equal(double(a, 2.0), a * 2) and soma.equal(double(a * 2, 2.0), a * 4))
+  assert(recorded == 1)
+  assert(soma.equal(double(a, 3.0), a * 3) and recorded == 2)
+  assert(#double:check().findings == 0)
+  assert(double:source():find("tensor_scalar", 1, true) and double:report():find("waits", 1, true))
+  assert(double.run.stats.time_ns == nil or double.run.stats.time_ns > 0)
+end)
+
+t.case("mistakes name the line of the script and the rule", function()
+  local k = soma.kernel {target = "trn2"}
+  local x = k:input("x", "float32", {256, 64})
+  local file = debug.getinfo(1, "S").source:match "^@(.*)$"
+  local function expect(message, line, ...)
+    assert(message:sub(1, #file + #tostring(line) + 2) == file .. ":" .. line .. ":", message)
+    for _, part in ipairs {...} do assert(message:find(part, 1, true), message) end
+  end
+  local line = here() + 1
+  expect(wrong(function() k:load(x) end), line, "x has 256 rows, a tile has 128 partitions")
+  line = here() + 1
+  expect(wrong(function() return x[{200, 64}] end), line, "200 to 263 of dimension 1 of x[256, 64]: it has 256")
+  line = here() + 1
+  expect(wrong(function() k.vector.tensor_coppy(x, x) end), line, "no instruction 'tensor_coppy'")
+  local a = k:load(x[{0, 128}])
+  line = here() + 1
+  expect(wrong(function() k.vector.tensor_scalar(a, a, {op0 = "mul", imm0 = 2.0}) end), line, "tensor_scalar: op0 is one of", "not mul")
+  line = here() + 1
+  expect(wrong(function() k.scalar.tensor_tensor(a, a, a, {op = "add"}) end), line, "tensor_tensor", "scalar")
+  line = here() + 1
+  expect(wrong(function() k.vector.tensor_tensor(a, a, a, {op = "add", opp = 1}) end), line, "tensor_tensor has no option 'opp'")
+  local fresh = k:tile("float32", {128, 64})
+  k:store(k:output("y", "float32", {128, 64}), fresh)
+  expect(wrong(function() k:program() end), here() - 1, "fresh")
+end)
+
+t.case("memory that does not fit says what is live", function()
+  local k = soma.kernel {target = "trn2"}
+  local y = k:output("y", "float32", {128, 40000})
+  local a = k:fill("float32", {128, 40000}, 1.0)
+  local b = k:fill("float32", {128, 40000}, 2.0)
+  k:store(y, k:add(a, b))
+  local message = wrong(function() k:program() end)
+  for _, part in ipairs {"a", "160000", "test_kernel.lua:"} do assert(message:find(part, 1, true), message) end
+end)
+
+t.finish()
