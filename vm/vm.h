@@ -21,6 +21,15 @@
 #include <stdatomic.h>
 
 typedef uint64_t vm_time; /* femtoseconds */
+static inline vm_time vm_time_later(vm_time a, vm_time b) { return b > a ? b : a; }
+
+/* When something can go on, and the node of the record of causes that it waits for; 0: none. */
+typedef struct vm_moment {
+  vm_time time;
+  uint32_t node;
+} vm_moment;
+/* The later of two: a when they come together. */
+static inline vm_moment vm_later(vm_moment a, vm_moment b) { return b.time > a.time ? b : a; }
 
 /* Whose doing something is: engine's instruction at pc, carried out by a DMA engine. */
 typedef struct vm_where {
@@ -125,16 +134,15 @@ typedef struct vm_flight { /* an instruction between issue and execution */
 
 /* What the processing elements are doing. The array has 4 x 4 cells of 32 x 32 elements, cell
  * 4 * row + column; a matmul or ldweights takes those of its tile. On gen4 transposes go through
- * beside matmuls, so that a cell has two lanes. Nodes are of the run's record. */
+ * beside matmuls, so that a cell has two lanes. */
 enum { VM_CELLS = 16 };
 typedef struct vm_pe_clock {
-  vm_time issue_free; /* the next matmul may issue */
-  vm_time started;    /* of the last instruction: they start in order */
-  vm_time done;       /* of the last: matmuls finish in order, and after their weights */
-  vm_time load_free;  /* the weight loader */
-  vm_time free[2][VM_CELLS], loaded[VM_CELLS];
+  vm_moment issue_free; /* the next matmul may issue */
+  vm_moment started;    /* of the last instruction: they start in order */
+  vm_time done;         /* of the last: matmuls finish in order, and after their weights */
+  vm_moment load_free;  /* the weight loader */
+  vm_moment free[2][VM_CELLS], loaded[VM_CELLS];
   vm_time burst, busy; /* start of this burst of matmuls, end of the last one's streaming */
-  uint32_t issue_node, started_node, load_node, free_node[2][VM_CELLS], loaded_node[VM_CELLS];
 } vm_pe_clock;
 
 /* An instruction as the sequencer wants it. */
@@ -186,13 +194,11 @@ typedef struct vm_engine {
   /* data path */
   vm_flight *flights; /* ring of VM_FLIGHTS */
   uint32_t first, nflights;
-  vm_time issue_free, last_done, dge_free;
-  vm_pe_clock pe;  /* tensor */
-  int table;       /* scalar: function whose table is loaded, -1 none */
-  uint64_t tables; /* scalar: how often one was loaded */
-  /* record of causes: what last let the sequencer go on, and when; nodes of what came last */
-  vm_cause cause;
-  uint32_t issue_node, last_node, dge_node;
+  vm_moment issue_free, last_done, dge_free; /* dge: the generator of descriptors */
+  vm_pe_clock pe;                            /* tensor */
+  int table;                                 /* scalar: function whose table is loaded, -1 none */
+  uint64_t tables;                           /* scalar: how often one was loaded */
+  vm_cause cause;                            /* what last let the sequencer go on, and when */
   vm_dp dp;
   const struct vm_recall *recall; /* while a saved run is loaded, else NULL */
   /* statistics */
@@ -397,8 +403,7 @@ typedef struct vm_core {
   vm_time now;   /* of the event being run */
   /* Of the elements that vm_resolve_ap has read as offsets since elem_free was set to 0: when the
    * engine's own data path no longer writes them, and for whom. */
-  vm_time elem_free;
-  uint32_t elem_node;
+  vm_moment elem_free;
   /* Of the instruction whose operands are being resolved for its data path. */
   vm_item *issuing;
   vm_time horizon; /* the furthest an engine may go without an event: a limit, or the stop */

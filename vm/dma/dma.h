@@ -67,8 +67,8 @@ uint64_t vm_dma_nrows(const isa_ap *ap, const vm_view *v);
 bool vm_dma_read_rows(vm_core *c, const vm_engine *e, const isa_ap *ap, bool skip, bool unique,
                       int64_t *rows, uint64_t n, isa_error *err);
 /* When engine e's own data path no longer writes what the trigger of a transfer reads: index
- * vectors and elements that give offsets. 0: now. */
-vm_time vm_dma_operand_hazard(vm_core *c, unsigned e, const isa_insn *in);
+ * vectors and elements that give offsets. Time 0: now. */
+vm_moment vm_dma_operand_hazard(vm_core *c, unsigned e, const isa_insn *in);
 
 /* ---- make.c ------------------------------------------------------------------------------- */
 

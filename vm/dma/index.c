@@ -85,24 +85,24 @@ bool vm_dma_read_rows(vm_core *c, const vm_engine *e, const isa_ap *ap, bool ski
 
 /* ---- Order with the engine's own data path ------------------------------------------------ */
 
-static vm_time pattern_hazard(vm_core *c, unsigned e, uint32_t index) {
+static vm_moment pattern_hazard(vm_core *c, unsigned e, uint32_t index) {
   vm_view v;
   vm_box box;
-  uint32_t node;
-  if (!vm_resolve_ap(c, &c->eng[e], index, &v, NULL)) return 0;
+  if (!vm_resolve_ap(c, &c->eng[e], index, &v, NULL)) return (vm_moment){0};
   vm_view_box(c, &v, &box);
-  return vm_own_hazard(c, e, &box, false, &node);
+  return vm_own_hazard(c, e, &box, false);
 }
 
-vm_time vm_dma_operand_hazard(vm_core *c, unsigned e, const isa_insn *in) {
+vm_moment vm_dma_operand_hazard(vm_core *c, unsigned e, const isa_insn *in) {
   vm_dma_ops o = vm_dma_ops_of(c, in);
-  vm_time t = 0, at;
-  if (c->eng[e].nflights == 0) return 0;
+  vm_moment free = {0};
+  if (c->eng[e].nflights == 0) return free;
   for (unsigned k = 0; k <= o.nsrc; k++) {
     const isa_ap *ap = &c->code->aps[(k ? o.src[k - 1] : o.dst) - 1];
-    if (ap->index_kind == ISA_INDEX_gather && (at = pattern_hazard(c, e, ap->index)) > t) t = at;
+    if (ap->index_kind == ISA_INDEX_gather) free = vm_later(free, pattern_hazard(c, e, ap->index));
     for (unsigned i = 0; i < ISA_MAX_DYN; i++)
-      if (ap->dyn[i].kind == ISA_DYN_elem && (at = pattern_hazard(c, e, ap->dyn[i].ap)) > t) t = at;
+      if (ap->dyn[i].kind == ISA_DYN_elem)
+        free = vm_later(free, pattern_hazard(c, e, ap->dyn[i].ap));
   }
-  return t;
+  return free;
 }

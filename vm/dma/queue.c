@@ -157,9 +157,9 @@ static bool start_transfer(vm_core *c, unsigned e, const isa_insn *in, vm_time a
   }
   t->engine = (uint8_t)e;
   t->pc = en->pc;
-  t->node = en->dge_node = vm_path_add(c, VM_N_SEQ, e, e, en->pc, c->now, at, en->cause);
-  if (en->issue_free == at) /* gpsimd itself made the descriptors */
-    en->issue_node = t->node;
+  t->node = en->dge_free.node = vm_path_add(c, VM_N_SEQ, e, e, en->pc, c->now, at, en->cause);
+  if (en->issue_free.time == at) /* gpsimd itself made the descriptors */
+    en->issue_free.node = t->node;
   t->signals = in->upd.kind == ISA_UPD_dma;
   t->sem = in->upd.sem;
   t->left = rings;
@@ -235,7 +235,7 @@ static uint64_t descriptor_rows(const vm_core *c, const vm_dma_ops *o) {
  * the hardware of sync and scalar runs beside them. */
 static vm_time generate(vm_core *c, vm_engine *en, const vm_dma_ops *o, unsigned dge) {
   if (dge == ISA_DGE_hwdge) {
-    en->dge_free = c->now + (vm_time)c->cost[VM_DMA_HWDGE] * VM_NS;
+    en->dge_free.time = c->now + (vm_time)c->cost[VM_DMA_HWDGE] * VM_NS;
     return c->now;
   }
   vm_time at = c->now + (vm_time)c->cost[VM_DMA_SW_BASE] * VM_NS +
@@ -244,7 +244,7 @@ static vm_time generate(vm_core *c, vm_engine *en, const vm_dma_ops *o, unsigned
     en->busy += at - (en->busy_until > c->now ? en->busy_until : c->now);
     en->busy_until = at;
   }
-  en->issue_free = en->dge_free = at;
+  en->issue_free.time = en->dge_free.time = at;
   return at;
 }
 
@@ -253,19 +253,11 @@ vm_verdict vm_dma_trigger(vm_core *c, unsigned e, const isa_insn *in) {
   if (in->op == ISA_OP_dma_trigger) return trigger_static(c, e, in);
   vm_dma_ops o = vm_dma_ops_of(c, in);
   unsigned dge = c->code->queues[o.queue].dge;
-  vm_time free_at = en->dge_free, hazard = vm_dma_operand_hazard(c, e, in);
-  if (dge == ISA_DGE_swdge && en->issue_free > free_at) free_at = en->issue_free;
-  if (hazard > free_at) free_at = hazard;
-  if (free_at > c->now) {
-    en->now = free_at;
-    vm_path_set_cause(en,
-                      free_at == hazard         ? en->last_node
-                      : free_at == en->dge_free ? en->dge_node
-                                                : en->issue_node,
-                      free_at == hazard ? VM_WHY_HAZARD : VM_WHY_GENERATOR, free_at);
-    vm_post(c, VM_E_SEQ, e, en->now, 0);
-    return VM_STALL;
-  }
+  vm_moment generator = en->dge_free, hazard = vm_dma_operand_hazard(c, e, in);
+  if (dge == ISA_DGE_swdge) generator = vm_later(generator, en->issue_free);
+  vm_moment free = vm_later(hazard, generator);
+  if (free.time > c->now)
+    return vm_stall(c, e, free, free.time == hazard.time ? VM_WHY_HAZARD : VM_WHY_GENERATOR);
   if (!rings_have_room(c, o.queue)) return wait_for_room(c, e, o.queue);
   return start_transfer(c, e, in, generate(c, en, &o, dge)) ? VM_RETIRE : VM_FAULT;
 }
@@ -340,7 +332,7 @@ static void wake_ringfull(vm_core *c, unsigned queue) {
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
     if (c->eng[e].state != VM_RINGFULL || c->eng[e].ring_queue != queue) continue;
     c->eng[e].state = VM_READY;
-    vm_path_set_cause(&c->eng[e], c->cause, VM_WHY_RING, c->now);
+    vm_path_set_cause(&c->eng[e], (vm_moment){c->now, c->cause}, VM_WHY_RING);
     vm_post(c, VM_E_SEQ, e, c->now, 0);
   }
 }

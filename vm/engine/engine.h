@@ -33,8 +33,8 @@ void vm_seq_run(vm_core *c, unsigned e, bool single);
 /* Whether the limit of instructions is reached: then the run has ended, and engine e goes on at its
  * pc when it is resumed without. */
 bool vm_at_limit(vm_core *c, unsigned e);
-/* Tries engine e's instruction again at time t: node and why say what holds it. VM_STALL. */
-vm_verdict vm_stall(vm_core *c, unsigned e, vm_time t, uint32_t node, vm_why why);
+/* Tries engine e's instruction again at that moment: why says what holds it. VM_STALL. */
+vm_verdict vm_stall(vm_core *c, unsigned e, vm_moment until, vm_why why);
 /* An instruction as the sequencer wants it. */
 vm_uop vm_uop_of(const isa_insn *in);
 
@@ -62,9 +62,8 @@ uint8_t *vm_item_copied_from(const uint8_t *copy, const int32_t **place);
 uint8_t *vm_item_block(vm_core *c, vm_item *it, size_t n);
 /* Copies a view's elements to a dense block owned by the item and points the view there. */
 bool vm_item_copy_view(vm_core *c, vm_item *it, vm_view *v);
-/* When engine e's own data path no longer touches the box (0: now), and the node of the
- * instruction that does. */
-vm_time vm_own_hazard(const vm_core *c, unsigned e, const vm_box *b, bool writes, uint32_t *node);
+/* When engine e's own data path no longer touches the box; time 0: now. */
+vm_moment vm_own_hazard(const vm_core *c, unsigned e, const vm_box *b, bool writes);
 
 /* resolve.c */
 /* A pattern with the registers of engine e, checked against its tile, tensor or memory. On

@@ -7,8 +7,6 @@
 
 #include <string.h>
 
-static vm_time later(vm_time a, vm_time b) { return a > b ? a : b; }
-
 /* ---- Items: what has issued and not executed ---------------------------------------------- */
 
 static void touch(vm_core *c, const vm_box *b) {
@@ -123,21 +121,19 @@ void vm_protect(vm_core *c, const vm_box *dst, unsigned n, const vm_item *self) 
   }
 }
 
-vm_time vm_own_hazard(const vm_core *c, unsigned e, const vm_box *b, bool writes, uint32_t *node) {
+vm_moment vm_own_hazard(const vm_core *c, unsigned e, const vm_box *b, bool writes) {
   const vm_engine *en = &c->eng[e];
-  vm_time t = 0;
+  vm_moment free = {0};
   for (uint32_t i = 0; i < en->nflights; i++) {
     const vm_flight *f = &en->flights[(en->first + i) % VM_FLIGHTS];
     const vm_item *it = &f->item;
     bool meet = false;
     for (unsigned k = 0; k < it->ndst && !meet; k++) meet = vm_box_meet(b, &it->dst[k]);
     for (unsigned k = 0; writes && k < it->nsrc && !meet; k++) meet = vm_box_meet(b, &it->src[k]);
-    if (meet && it->done + (vm_time)c->cost[VM_HAZARD] * VM_NS > t) {
-      t = it->done + (vm_time)c->cost[VM_HAZARD] * VM_NS;
-      *node = f->node;
-    }
+    if (meet)
+      free = vm_later(free, (vm_moment){it->done + (vm_time)c->cost[VM_HAZARD] * VM_NS, f->node});
   }
-  return t;
+  return free;
 }
 
 /* ---- Issue -------------------------------------------------------------------------------- */
@@ -225,12 +221,13 @@ static bool check_scatters(vm_core *c, vm_flight *f, isa_error *err) {
  * the item has no block. */
 static bool resolve(vm_core *c, unsigned e, vm_flight *f, isa_error *err) {
   memset(&f->item, 0, sizeof f->item);
-  c->elem_free = 0;
+  c->elem_free = (vm_moment){0};
   c->issuing = &f->item;
   bool ok = vm_resolve(c, &c->eng[e], f->in, &f->a, err);
   c->issuing = NULL;
-  if (ok && c->elem_free <= c->now && c->target->gen >= ISA_GEN4) ok = check_scatters(c, f, err);
-  if (!ok || c->elem_free > c->now) free_blocks(c, &f->item);
+  if (ok && c->elem_free.time <= c->now && c->target->gen >= ISA_GEN4)
+    ok = check_scatters(c, f, err);
+  if (!ok || c->elem_free.time > c->now) free_blocks(c, &f->item);
   return ok;
 }
 
@@ -241,30 +238,25 @@ bool vm_issue_restored(vm_core *c, unsigned e, vm_flight *f, isa_error *err) {
   return true;
 }
 
-/* How long the sequencer must wait before it may run further ahead; 0 when it may. *node: for
- * whom. */
-static vm_time too_far_ahead(const vm_core *c, const vm_engine *en, uint32_t *node) {
+/* When the sequencer may run further ahead; time 0: now. */
+static vm_moment too_far_ahead(const vm_core *c, const vm_engine *en) {
   uint32_t pending = 0, depth = c->cost[VM_DEPTH];
-  vm_time first = 0;
+  vm_moment first = {0};
   for (uint32_t i = 0; i < en->nflights; i++) {
     const vm_flight *f = &en->flights[(en->first + i) % VM_FLIGHTS];
     if (f->item.start <= c->now) continue;
-    if (pending++ == 0) {
-      first = f->item.start;
-      *node = f->node;
-    }
+    if (pending++ == 0) first = (vm_moment){f->item.start, f->node};
   }
   if (pending >= depth) return first;
-  if (en->nflights < VM_FLIGHTS) return 0;
-  *node = en->flights[en->first].node; /* full: nothing to do before the oldest is done */
-  return later(en->flights[en->first].item.done, c->now + 1);
+  if (en->nflights < VM_FLIGHTS) return (vm_moment){0};
+  const vm_flight *oldest = &en->flights[en->first]; /* full: nothing to do before it is done */
+  return (vm_moment){vm_time_later(oldest->item.done, c->now + 1), oldest->node};
 }
 
 vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in) {
   vm_engine *en = &c->eng[e];
-  uint32_t node = 0;
-  vm_time again = too_far_ahead(c, en, &node);
-  if (again) return vm_stall(c, e, again, node, VM_WHY_DEPTH);
+  vm_moment again = too_far_ahead(c, en);
+  if (again.time) return vm_stall(c, e, again, VM_WHY_DEPTH);
   uint32_t slot = (en->first + en->nflights) % VM_FLIGHTS;
   vm_flight *f = &en->flights[slot];
   isa_error err = {0};
@@ -272,7 +264,7 @@ vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in) {
   f->pc = en->pc;
   f->finished = false;
   bool ok = resolve(c, e, f, &err);
-  if (c->elem_free > c->now) return vm_stall(c, e, c->elem_free, c->elem_node, VM_WHY_HAZARD);
+  if (c->elem_free.time > c->now) return vm_stall(c, e, c->elem_free, VM_WHY_HAZARD);
   if (!ok) {
     vm_fault(c, err.status, vm_at_pc(e, en->pc), "operand %s: %s",
              err.field >= 0 ? isa_form_of(in->op)->fields[err.field].name : "?", err.text);
@@ -283,12 +275,9 @@ vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in) {
   if (c->check) vm_check_issue(c, e, f);
   en->nflights++;
   en->data_instructions++;
-  if (f->item.done >= en->last_done) {
-    en->last_done = f->item.done;
-    en->last_node = f->node;
-  }
+  en->last_done = vm_later((vm_moment){f->item.done, f->node}, en->last_done);
   if (f->item.done > en->busy_until) {
-    en->busy += f->item.done - later(f->item.start, en->busy_until);
+    en->busy += f->item.done - vm_time_later(f->item.start, en->busy_until);
     en->busy_until = f->item.done;
   }
   vm_item_link(c, &f->item);

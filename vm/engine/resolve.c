@@ -15,12 +15,8 @@ static int64_t read_element(const vm_view *v) {
 /* Notes when engine e's own data path is through with an element that gives an offset. */
 static void note_hazard(vm_core *c, const vm_engine *e, const vm_view *v) {
   vm_box box;
-  uint32_t node = 0;
   vm_view_box(c, v, &box);
-  vm_time t = vm_own_hazard(c, e->dp.engine, &box, false, &node);
-  if (t <= c->elem_free) return;
-  c->elem_free = t;
-  c->elem_node = node;
+  c->elem_free = vm_later(c->elem_free, vm_own_hazard(c, e->dp.engine, &box, false));
 }
 
 static bool dynamic_offset(vm_core *c, const vm_engine *e, const isa_ap *ap, int64_t *offset,
@@ -35,7 +31,7 @@ static bool dynamic_offset(vm_core *c, const vm_engine *e, const isa_ap *ap, int
       vm_view v;
       if (!vm_resolve_ap(c, e, d->ap, &v, err)) return false;
       note_hazard(c, e, &v);
-      if (c->check && c->elem_free <= c->now) vm_check_access(c, e->dp.engine, &v, false);
+      if (c->check && c->elem_free.time <= c->now) vm_check_access(c, e->dp.engine, &v, false);
       value = read_element(&v);
     }
     int64_t bytes;
@@ -127,7 +123,7 @@ static bool find_index(vm_core *c, const vm_engine *e, uint32_t ap, uint64_t ele
                        isa_error *err) {
   if (!vm_resolve_ap(c, e, c->code->aps[ap - 1].index, index, err)) return false;
   note_hazard(c, e, index);
-  if (c->check && !c->timing_only && c->elem_free <= c->now)
+  if (c->check && !c->timing_only && c->elem_free.time <= c->now)
     note_index(c, e->dp.engine, index, elems);
   return true;
 }

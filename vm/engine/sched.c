@@ -34,7 +34,7 @@ void vm_wake(vm_core *c, unsigned sem) {
     if (!vm_wait_holds(c, en, &en->code->insns[en->pc].wait)) continue;
     c->sem_waiters[sem] &= (uint8_t) ~(1u << e);
     en->state = VM_READY;
-    vm_path_set_cause(en, c->cause, VM_WHY_SEM, c->now);
+    vm_path_set_cause(en, (vm_moment){c->now, c->cause}, VM_WHY_SEM);
     en->cause.sem = (uint8_t)sem;
     vm_post(c, VM_E_SEQ, e, c->now, 0);
   }

@@ -128,10 +128,10 @@ static vm_time cycles(const vm_core *c, vm_cost_id id) {
   return vm_cost_time(c, ISA_ENG_sync, c->cost[id]); /* sync's clock is the base clock */
 }
 
-vm_verdict vm_stall(vm_core *c, unsigned e, vm_time t, uint32_t node, vm_why why) {
-  c->eng[e].now = t;
-  vm_path_set_cause(&c->eng[e], node, why, t);
-  vm_post(c, VM_E_SEQ, e, t, 0);
+vm_verdict vm_stall(vm_core *c, unsigned e, vm_moment until, vm_why why) {
+  c->eng[e].now = until.time;
+  vm_path_set_cause(&c->eng[e], until, why);
+  vm_post(c, VM_E_SEQ, e, until.time, 0);
   return VM_STALL;
 }
 
@@ -140,17 +140,16 @@ vm_verdict vm_stall(vm_core *c, unsigned e, vm_time t, uint32_t node, vm_why why
 static vm_verdict resolve_one(vm_core *c, unsigned e, uint32_t ap, bool writes, vm_view *v) {
   isa_error err = {0};
   vm_box box;
-  uint32_t node = 0;
-  c->elem_free = 0;
+  c->elem_free = (vm_moment){0};
   bool ok = vm_resolve_ap(c, &c->eng[e], ap, v, &err);
-  if (c->elem_free > c->now) return vm_stall(c, e, c->elem_free, c->elem_node, VM_WHY_HAZARD);
+  if (c->elem_free.time > c->now) return vm_stall(c, e, c->elem_free, VM_WHY_HAZARD);
   if (!ok) {
     vm_fault(c, err.status, vm_at_pc(e, c->eng[e].pc), "%s", err.text);
     return VM_FAULT;
   }
   vm_view_box(c, v, &box);
-  vm_time t = vm_own_hazard(c, e, &box, writes, &node);
-  return t > c->now ? vm_stall(c, e, t, node, VM_WHY_HAZARD) : VM_RETIRE;
+  vm_moment free = vm_own_hazard(c, e, &box, writes);
+  return free.time > c->now ? vm_stall(c, e, free, VM_WHY_HAZARD) : VM_RETIRE;
 }
 
 /* A register holds the element's value as a 32-bit integer, a float as its fp32 bits. */
@@ -219,13 +218,8 @@ static vm_verdict do_ret(vm_core *c, unsigned e, const isa_insn *in) {
 
 static vm_verdict do_drain(vm_core *c, unsigned e) {
   vm_engine *en = &c->eng[e];
-  vm_time t = en->issue_free > en->last_done ? en->issue_free : en->last_done;
-  uint32_t node = t > en->last_done ? en->issue_node : en->last_node;
-  if (en->dge_free > t) {
-    t = en->dge_free;
-    node = en->dge_node;
-  }
-  if (t > c->now) return vm_stall(c, e, t, node, VM_WHY_DRAIN);
+  vm_moment idle = vm_later(vm_later(en->last_done, en->issue_free), en->dge_free);
+  if (idle.time > c->now) return vm_stall(c, e, idle, VM_WHY_DRAIN);
   if (c->check) vm_check_drain(c, e);
   return VM_RETIRE;
 }

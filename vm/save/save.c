@@ -115,22 +115,22 @@ static void walk_dp(vm_saver *s, vm_dp *d) {
 }
 
 static void walk_pe(vm_saver *s, const vm_core *c, vm_pe_clock *pe) {
-  vm_save_time(s, &pe->issue_free);
-  vm_save_time(s, &pe->started);
+  vm_save_time(s, &pe->issue_free.time);
+  vm_save_time(s, &pe->started.time);
   vm_save_time(s, &pe->done);
-  vm_save_time(s, &pe->load_free);
+  vm_save_time(s, &pe->load_free.time);
   vm_save_time(s, &pe->burst);
   vm_save_time(s, &pe->busy);
-  vm_save_node(s, c, &pe->issue_node);
-  vm_save_node(s, c, &pe->started_node);
-  vm_save_node(s, c, &pe->load_node);
+  vm_save_node(s, c, &pe->issue_free.node);
+  vm_save_node(s, c, &pe->started.node);
+  vm_save_node(s, c, &pe->load_free.node);
   for (unsigned k = 0; k < VM_CELLS; k++) {
     for (unsigned lane = 0; lane < 2; lane++) {
-      vm_save_time(s, &pe->free[lane][k]);
-      vm_save_node(s, c, &pe->free_node[lane][k]);
+      vm_save_time(s, &pe->free[lane][k].time);
+      vm_save_node(s, c, &pe->free[lane][k].node);
     }
-    vm_save_time(s, &pe->loaded[k]);
-    vm_save_node(s, c, &pe->loaded_node[k]);
+    vm_save_time(s, &pe->loaded[k].time);
+    vm_save_node(s, c, &pe->loaded[k].node);
   }
 }
 
@@ -161,16 +161,16 @@ static void walk_engine(vm_saver *s, vm_core *c, unsigned e) {
   vm_save_bool(s, &en->wait_noted);
   vm_save_bool(s, &en->waited);
   vm_save_u32(s, &en->triggered);
-  vm_save_time(s, &en->issue_free);
-  vm_save_time(s, &en->last_done);
-  vm_save_time(s, &en->dge_free);
+  vm_save_time(s, &en->issue_free.time);
+  vm_save_time(s, &en->last_done.time);
+  vm_save_time(s, &en->dge_free.time);
   vm_save_below(s, &table, UINT8_MAX + 2, "table");
   en->table = (int)table - 1;
   vm_save_u64(s, &en->tables);
   vm_save_cause(s, c, &en->cause);
-  vm_save_node(s, c, &en->issue_node);
-  vm_save_node(s, c, &en->last_node);
-  vm_save_node(s, c, &en->dge_node);
+  vm_save_node(s, c, &en->issue_free.node);
+  vm_save_node(s, c, &en->last_done.node);
+  vm_save_node(s, c, &en->dge_free.node);
   vm_save_u64(s, &en->instructions);
   vm_save_u64(s, &en->data_instructions);
   vm_save_u64(s, &en->shared_at);

@@ -16,12 +16,10 @@ typedef struct bound {
   vm_cause cause;
 } bound;
 
-static vm_time later(vm_time a, vm_time b) { return a > b ? a : b; }
-
-static void not_before(bound *b, vm_time t, uint32_t node, vm_why why) {
-  if (t <= b->time) return;
-  b->time = t;
-  b->cause = (vm_cause){.node = node, .why = (uint8_t)why, .time = t};
+static void not_before(bound *b, vm_moment m, vm_why why) {
+  if (m.time <= b->time) return;
+  b->time = m.time;
+  b->cause = (vm_cause){.node = m.node, .why = (uint8_t)why, .time = m.time};
 }
 
 /* ---- Tensor -------------------------------------------------------------------------------- */
@@ -57,25 +55,24 @@ static uint16_t cells_of(const vm_flight *f) {
 static void clock_ldweights(vm_core *c, vm_flight *f, vm_cost_span s, bound *b) {
   vm_pe_clock *pe = &c->eng[ISA_ENG_tensor].pe;
   uint16_t cells = cells_of(f);
-  not_before(b, pe->started, pe->started_node, VM_WHY_ENGINE);
-  not_before(b, pe->load_free, pe->load_node, VM_WHY_ENGINE);
+  not_before(b, pe->started, VM_WHY_ENGINE);
+  not_before(b, pe->load_free, VM_WHY_ENGINE);
   uint32_t pace = vm_jitter_pace(c);
   uint64_t follow = c->cost[VM_MIN_MATMUL] + c->cost[VM_OVH_TENSOR];
   uint64_t half = s.stream + (s.latency - s.stream) / 2;
-  f->item.start = pe->started = b->time;
+  f->item.start = b->time;
   f->streamed = b->time + vm_paced(vm_cost_time(c, ISA_ENG_tensor, s.stream), pace);
   f->read = b->time + vm_paced(vm_cost_time(c, ISA_ENG_tensor, half), pace);
   f->item.done = b->time + vm_paced(vm_cost_time(c, ISA_ENG_tensor, s.latency), pace);
-  pe->done = later(f->item.done, pe->done); /* no matmul is done before its weights */
+  pe->done = vm_time_later(f->item.done, pe->done); /* no matmul is done before its weights */
   f->node = vm_path_add(c, VM_N_INSN, ISA_ENG_tensor, ISA_ENG_tensor, f->pc, b->time, f->item.done,
                         b->cause);
-  pe->load_free = f->streamed;
-  pe->load_node = pe->started_node = f->node;
+  pe->load_free = (vm_moment){f->streamed, f->node};
+  pe->started = (vm_moment){b->time, f->node};
   vm_time loaded = b->time + vm_paced(vm_cost_time(c, ISA_ENG_tensor, follow), pace);
   for (unsigned k = 0; k < VM_CELLS; k++)
     if (cells >> k & 1) {
-      pe->loaded[k] = later(loaded, f->streamed);
-      pe->loaded_node[k] = f->node;
+      pe->loaded[k] = (vm_moment){vm_time_later(loaded, f->streamed), f->node};
     }
 }
 
@@ -92,30 +89,29 @@ static void clock_matmul(vm_core *c, vm_flight *f, vm_cost_span s, bound *b) {
   vm_pe_clock *pe = &c->eng[ISA_ENG_tensor].pe;
   uint16_t cells = cells_of(f);
   unsigned lane = c->target->gen >= ISA_GEN4 && f->in->op == ISA_OP_matmul && f->a.MATMUL.transpose;
-  not_before(b, pe->started, pe->started_node, VM_WHY_ENGINE);
-  not_before(b, pe->issue_free, pe->issue_node, VM_WHY_ENGINE);
+  not_before(b, pe->started, VM_WHY_ENGINE);
+  not_before(b, pe->issue_free, VM_WHY_ENGINE);
   for (unsigned k = 0; k < VM_CELLS; k++)
     if (cells >> k & 1) {
-      not_before(b, pe->free[lane][k], pe->free_node[lane][k], VM_WHY_ENGINE);
-      not_before(b, pe->loaded[k], pe->loaded_node[k], VM_WHY_WEIGHTS);
+      not_before(b, pe->free[lane][k], VM_WHY_ENGINE);
+      not_before(b, pe->loaded[k], VM_WHY_WEIGHTS);
     }
   uint64_t overhead = s.issue - s.stream, latency = s.latency - s.stream;
   uint64_t stream = is_cold(c, pe, b->time) ? 2 * s.stream : s.stream;
   uint32_t pace = vm_jitter_pace(c);
-  f->item.start = pe->started = b->time;
+  f->item.start = b->time;
   f->streamed = pe->busy = b->time + vm_paced(vm_cost_time(c, ISA_ENG_tensor, stream), pace);
   f->read = b->time + vm_paced(vm_cost_time(c, ISA_ENG_tensor, stream + latency / 2), pace);
   vm_time done = b->time + vm_paced(vm_cost_time(c, ISA_ENG_tensor, stream + latency), pace);
-  f->item.done = pe->done = later(done, pe->done);
+  f->item.done = pe->done = vm_time_later(done, pe->done);
   f->node = vm_path_add(c, VM_N_INSN, ISA_ENG_tensor, ISA_ENG_tensor, f->pc, b->time, f->item.done,
                         b->cause);
-  pe->issue_free = b->time + vm_cost_time(c, ISA_ENG_tensor, overhead);
-  pe->issue_node = pe->started_node = f->node;
+  pe->issue_free = (vm_moment){b->time + vm_cost_time(c, ISA_ENG_tensor, overhead), f->node};
+  pe->started = (vm_moment){b->time, f->node};
   for (unsigned k = 0; k < VM_CELLS; k++)
     if (cells >> k & 1) {
-      pe->free[lane][k] =
-          b->time + vm_paced(vm_cost_time(c, ISA_ENG_tensor, stream + overhead), pace);
-      pe->free_node[lane][k] = f->node;
+      pe->free[lane][k] = (vm_moment){
+          b->time + vm_paced(vm_cost_time(c, ISA_ENG_tensor, stream + overhead), pace), f->node};
     }
 }
 
@@ -163,7 +159,7 @@ static bool wait_for_ports(vm_core *c, unsigned e, const vm_flight *f, unsigned 
     if (!(g->ports & ports) || g->item.start >= b->time + stream || b->time >= g->streamed)
       continue;
     if (c->check) vm_check_port(c, e, f, other, g, b->time, g->streamed - b->time);
-    not_before(b, g->streamed, g->node, VM_WHY_PORT);
+    not_before(b, (vm_moment){g->streamed, g->node}, VM_WHY_PORT);
   }
   return b->time != before;
 }
@@ -212,9 +208,8 @@ static bool has_modes(const vm_core *c, unsigned e, const vm_flight *f) {
 static void wait_for_bytes(const vm_core *c, unsigned e, const vm_item *it, bound *b) {
   for (unsigned i = 0; i < it->nsrc + it->ndst; i++) {
     bool writes = i >= it->nsrc;
-    uint32_t node = 0;
-    vm_time t = vm_own_hazard(c, e, writes ? &it->dst[i - it->nsrc] : &it->src[i], writes, &node);
-    not_before(b, t, node, VM_WHY_HAZARD);
+    const vm_box *box = writes ? &it->dst[i - it->nsrc] : &it->src[i];
+    not_before(b, vm_own_hazard(c, e, box, writes), VM_WHY_HAZARD);
   }
 }
 
@@ -244,8 +239,9 @@ static int table_of(const isa_insn *in) {
 static void load_table(vm_core *c, vm_engine *en, const isa_insn *in, bound *b) {
   int table = table_of(in);
   if (table < 0 || table == en->table) return;
-  vm_time from = later(en->issue_free, en->wait_noted ? en->wait_since : c->now);
-  not_before(b, from + (vm_time)c->cost[VM_ACT_TABLE] * VM_NS, en->issue_node, VM_WHY_TABLE);
+  vm_time from = vm_time_later(en->issue_free.time, en->wait_noted ? en->wait_since : c->now);
+  not_before(b, (vm_moment){from + (vm_time)c->cost[VM_ACT_TABLE] * VM_NS, en->issue_free.node},
+             VM_WHY_TABLE);
   en->table = table;
   en->tables++;
 }
@@ -253,8 +249,8 @@ static void load_table(vm_core *c, vm_engine *en, const isa_insn *in, bound *b) 
 /* Results of a data path appear in order, and so do its sources' ends of use. */
 static void keep_order(const vm_engine *en, vm_flight *f) {
   const vm_flight *last = en->nflights ? flight_at(en, en->nflights - 1) : NULL;
-  f->item.done = later(f->item.done, en->last_done);
-  if (last) f->read = later(f->read, last->read);
+  f->item.done = vm_time_later(f->item.done, en->last_done.time);
+  if (last) f->read = vm_time_later(f->read, last->read);
 }
 
 static void clock_pipeline(vm_core *c, unsigned e, vm_flight *f, vm_cost_span s, bound *b) {
@@ -262,7 +258,7 @@ static void clock_pipeline(vm_core *c, unsigned e, vm_flight *f, vm_cost_span s,
   uint32_t pace = vm_jitter_pace(c);
   vm_time stream = vm_paced(vm_cost_time(c, e, s.stream), pace);
   if (e == ISA_ENG_scalar) load_table(c, en, f->in, b);
-  not_before(b, en->issue_free, en->issue_node, VM_WHY_ENGINE);
+  not_before(b, en->issue_free, VM_WHY_ENGINE);
   wait_for_bytes(c, e, &f->item, b);
   f->ports = ports_of(c, &f->item);
   find_port(c, e, f, stream, b);
@@ -279,8 +275,8 @@ static void clock_pipeline(vm_core *c, unsigned e, vm_flight *f, vm_cost_span s,
   f->item.done = b->time + slower + vm_paced(vm_cost_time(c, e, s.latency), pace);
   if (c->jitter) keep_order(en, f);
   f->node = vm_path_add(c, VM_N_INSN, e, e, f->pc, b->time, f->item.done, b->cause);
-  en->issue_free = b->time + slower + vm_paced(vm_cost_time(c, e, s.issue), pace);
-  en->issue_node = f->node;
+  en->issue_free =
+      (vm_moment){b->time + slower + vm_paced(vm_cost_time(c, e, s.issue), pace), f->node};
 }
 
 void vm_clock(vm_core *c, unsigned e, vm_flight *f) {

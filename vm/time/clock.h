@@ -35,9 +35,9 @@ static inline uint32_t vm_path_add(vm_core *c, vm_node_kind kind, unsigned who, 
                                    uint32_t pc, vm_time start, vm_time end, vm_cause cause) {
   return c->path ? vm_path_append(c, kind, who, by, pc, start, end, cause) : 0;
 }
-/* Notes what let engine e's sequencer go on at time t. */
-static inline void vm_path_set_cause(vm_engine *en, uint32_t node, vm_why why, vm_time t) {
-  en->cause = (vm_cause){.node = node, .why = (uint8_t)why, .time = t};
+/* Notes what let an engine's sequencer go on at that moment. */
+static inline void vm_path_set_cause(vm_engine *en, vm_moment m, vm_why why) {
+  en->cause = (vm_cause){.node = m.node, .why = (uint8_t)why, .time = m.time};
 }
 /* The path from the last node back to the run's start, as nodes cut at `until`; calls fn for each
  * segment, latest first. gap: the time between the cause of n and its effect, which is why n
