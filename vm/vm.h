@@ -399,13 +399,8 @@ typedef struct vm_core {
   struct vm_slab *slabs; /* blocks the free lists are cut from */
   uint32_t shares_alive; /* in rings */
   vm_heap heap;
-  vm_item items; /* list head */
-  vm_time now;   /* of the event being run */
-  /* Of the elements that vm_resolve_ap has read as offsets since elem_free was set to 0: when the
-   * engine's own data path no longer writes them, and for whom. */
-  vm_moment elem_free;
-  /* Of the instruction whose operands are being resolved for its data path. */
-  vm_item *issuing;
+  vm_item items;   /* list head */
+  vm_time now;     /* of the event being run */
   vm_time horizon; /* the furthest an engine may go without an event: a limit, or the stop */
   vm_hooks hooks;
   vm_limits limits;

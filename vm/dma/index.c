@@ -60,7 +60,8 @@ bool vm_dma_read_rows(vm_core *c, const vm_engine *e, const isa_ap *ap, bool ski
   vm_view v;
   table t = table_of(c, ap);
   if (e->recall) return recall_rows(&t, e->recall, rows, n, err);
-  if (!vm_resolve_ap(c, e, ap->index, &v, err)) return false;
+  vm_resolver r = {.c = c, .e = e, .err = err};
+  if (!vm_resolve_ap(&r, ap->index, &v)) return false;
   if (c->check) vm_check_access(c, e->dp.engine, &v, false);
   for (uint64_t k = 0; k < n; k++) {
     int64_t i = index_at(&v, k);
@@ -88,7 +89,8 @@ bool vm_dma_read_rows(vm_core *c, const vm_engine *e, const isa_ap *ap, bool ski
 static vm_moment pattern_hazard(vm_core *c, unsigned e, uint32_t index) {
   vm_view v;
   vm_box box;
-  if (!vm_resolve_ap(c, &c->eng[e], index, &v, NULL)) return (vm_moment){0};
+  vm_resolver r = {.c = c, .e = &c->eng[e]};
+  if (!vm_resolve_ap(&r, index, &v)) return (vm_moment){0};
   vm_view_box(c, &v, &box);
   return vm_own_hazard(c, e, &box, false);
 }

@@ -75,7 +75,8 @@ static bool size_fits(const vm_engine *e, const isa_ap *ap) {
 static bool resolve(vm_core *c, const vm_engine *e, const isa_insn *in, unsigned k, uint32_t index,
                     bool skip, vm_view *v, bool *skipped, isa_error *err) {
   if (e->recall && e->recall->skipped) return *skipped = true;
-  if (vm_resolve_ap(c, e, index, v, err)) return true;
+  vm_resolver r = {.c = c, .e = e, .err = err};
+  if (vm_resolve_ap(&r, index, v)) return true;
   if (err) err->field = field_of(in, k);
   if (!skip || !size_fits(e, pattern(c, index))) return false;
   *skipped = true;

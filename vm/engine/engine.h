@@ -66,10 +66,19 @@ bool vm_item_copy_view(vm_core *c, vm_item *it, vm_view *v);
 vm_moment vm_own_hazard(const vm_core *c, unsigned e, const vm_box *b, bool writes);
 
 /* resolve.c */
-/* A pattern with the registers of engine e, checked against its tile, tensor or memory. On
- * failure the text goes to *err. Neither result counts when it leaves c->elem_free > c->now: an
- * element that gives an offset is not there yet. */
-bool vm_resolve_ap(vm_core *c, const vm_engine *e, uint32_t ap, vm_view *out, isa_error *err);
+/* What turns operands into memory: in, whose registers and where blocks may go; out, what was found
+ * on the way. One for all operands of an instruction. */
+typedef struct vm_resolver {
+  vm_core *c;
+  const vm_engine *e;
+  vm_item *item;  /* owns the places that an index gives; NULL: no operand goes by one */
+  isa_error *err; /* of a failure; may be NULL */
+  /* When the engine's own data path no longer writes the elements that were read as offsets. Until
+   * then no result counts, failures included. */
+  vm_moment ready;
+} vm_resolver;
+/* A pattern with the registers of r->e, checked against its tile, tensor or memory. */
+bool vm_resolve_ap(vm_resolver *r, uint32_t ap, vm_view *out);
 /* Whether a pattern lies where the program alone does not say: it has dynamic offsets or goes by
  * an index; which entry of r tells of pattern `ap`, -1 when none does; and the host address of
  * byte 0 of its tensor or of its first partition. */
@@ -77,7 +86,7 @@ bool vm_ap_is_dynamic(const isa_ap *ap);
 int vm_recall_of(const vm_core *c, const vm_recall *r, uint32_t ap);
 uint8_t *vm_ap_base(const vm_core *c, const isa_ap *ap);
 /* All operands of an instruction into a (its form's struct). */
-bool vm_resolve(vm_core *c, const vm_engine *e, const isa_insn *in, vm_operands *a, isa_error *err);
+bool vm_resolve(vm_resolver *r, const isa_insn *in, vm_operands *a);
 /* The resolved operand of field i of in's form. */
 void *vm_operand_at(const isa_insn *in, vm_operands *a, unsigned field);
 /* The bytes a view may touch; space 0 when it has no element. */
@@ -91,10 +100,9 @@ typedef struct vm_reach { /* where an operand starts, and the bytes of a partiti
   const char *name;     /* of what it stays in */
   const uint8_t *given; /* of a saved run: the offsets, 4 bytes each, in place of the index */
 } vm_reach;
-/* Reads the places of v's elements from the index; they live as long as the instruction that
- * issues (c->issuing). A run that only takes its time reads no index: all offsets are 0. */
-bool vm_indirect(vm_core *c, const vm_engine *e, const vm_reach *r, const vm_view *index,
-                 vm_view *v, isa_error *err);
+/* Reads the places of v's elements from the index; they live as long as r->item. A
+ * run that only takes its time reads no index: all offsets are 0. */
+bool vm_indirect(vm_resolver *r, const vm_reach *in, const vm_view *index, vm_view *v);
 /* What the verifier leaves open where an index gives places: dst's elements are distinct, and each
  * of the n sources is exactly in place of it or shares no byte. names[i] is source i's. */
 bool vm_check_scatter(const vm_core *c, const vm_view *dst, const vm_view *const *src,

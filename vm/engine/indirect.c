@@ -20,24 +20,24 @@ static int64_t offset_at(const vm_view *index, uint64_t i, unsigned group) {
   return index->dtype == ISA_uint32 ? (int64_t)bits : signed_index(index->dtype, bits);
 }
 
-bool vm_indirect(vm_core *c, const vm_engine *e, const vm_reach *r, const vm_view *index,
-                 vm_view *v, isa_error *err) {
-  unsigned group = isa_index_group(e->dp.engine);
-  int32_t *place = (int32_t *)(void *)vm_item_block(c, c->issuing, v->elems * sizeof *place);
-  if (!place) return isa_fail(err, ISA_NOMEM, ISA_NOFIELD, "no memory for its offsets");
+bool vm_indirect(vm_resolver *r, const vm_reach *in, const vm_view *index, vm_view *v) {
+  vm_core *c = r->c;
+  unsigned group = isa_index_group(r->e->dp.engine);
+  int32_t *place = (int32_t *)(void *)vm_item_block(c, r->item, v->elems * sizeof *place);
+  if (!place) return isa_fail(r->err, ISA_NOMEM, ISA_NOFIELD, "no memory for its offsets");
   v->lo = INT32_MAX;
   v->hi = INT32_MIN;
   for (uint64_t i = 0; i < v->elems; i++) {
     int64_t offset = c->timing_only ? 0
-                     : r->given     ? (int32_t)isa_get32(r->given + 4 * i)
+                     : in->given    ? (int32_t)isa_get32(in->given + 4 * i)
                                     : offset_at(index, i, group);
-    int64_t at = r->offset + offset * v->esize;
-    if (at < r->lo || at + v->esize > r->hi)
-      return isa_fail(err, ISA_FAULT, ISA_NOFIELD,
+    int64_t at = in->offset + offset * v->esize;
+    if (at < in->lo || at + v->esize > in->hi)
+      return isa_fail(r->err, ISA_FAULT, ISA_NOFIELD,
                       "offset %lld, number %llu of the index: byte %lld is outside %s, which has "
                       "bytes %lld..%lld of a partition",
-                      (long long)offset, (unsigned long long)i, (long long)at, r->name,
-                      (long long)r->lo, (long long)r->hi - 1);
+                      (long long)offset, (unsigned long long)i, (long long)at, in->name,
+                      (long long)in->lo, (long long)in->hi - 1);
     place[i] = (int32_t)(offset * v->esize);
     if (place[i] < v->lo) v->lo = place[i];
     if (place[i] > v->hi) v->hi = place[i];

@@ -219,20 +219,20 @@ static bool check_scatters(vm_core *c, vm_flight *f, isa_error *err) {
 
 /* Operands from the engine's state, with the checks that the verifier could not make. On failure
  * the item has no block. */
-static bool resolve(vm_core *c, unsigned e, vm_flight *f, isa_error *err) {
+static bool resolve(vm_resolver *r, vm_flight *f) {
+  vm_core *c = r->c;
   memset(&f->item, 0, sizeof f->item);
-  c->elem_free = (vm_moment){0};
-  c->issuing = &f->item;
-  bool ok = vm_resolve(c, &c->eng[e], f->in, &f->a, err);
-  c->issuing = NULL;
-  if (ok && c->elem_free.time <= c->now && c->target->gen >= ISA_GEN4)
-    ok = check_scatters(c, f, err);
-  if (!ok || c->elem_free.time > c->now) free_blocks(c, &f->item);
+  r->item = &f->item;
+  bool ok = vm_resolve(r, f->in, &f->a);
+  bool ready = r->ready.time <= c->now;
+  if (ok && ready && c->target->gen >= ISA_GEN4) ok = check_scatters(c, f, r->err);
+  if (!ok || !ready) free_blocks(c, &f->item);
   return ok;
 }
 
 bool vm_issue_restored(vm_core *c, unsigned e, vm_flight *f, isa_error *err) {
-  if (!resolve(c, e, f, err)) return false;
+  vm_resolver r = {.c = c, .e = &c->eng[e], .err = err};
+  if (!resolve(&r, f)) return false;
   find_boxes(c, f);
   vm_item_link(c, &f->item);
   return true;
@@ -263,8 +263,9 @@ vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in) {
   f->in = in;
   f->pc = en->pc;
   f->finished = false;
-  bool ok = resolve(c, e, f, &err);
-  if (c->elem_free.time > c->now) return vm_stall(c, e, c->elem_free, VM_WHY_HAZARD);
+  vm_resolver r = {.c = c, .e = en, .err = &err};
+  bool ok = resolve(&r, f);
+  if (r.ready.time > c->now) return vm_stall(c, e, r.ready, VM_WHY_HAZARD);
   if (!ok) {
     vm_fault(c, err.status, vm_at_pc(e, en->pc), "operand %s: %s",
              err.field >= 0 ? isa_form_of(in->op)->fields[err.field].name : "?", err.text);

@@ -12,34 +12,35 @@ static int64_t read_element(const vm_view *v) {
   return v->dtype == ISA_int32 ? (int64_t)(int32_t)bits : (int64_t)bits;
 }
 
-/* Notes when engine e's own data path is through with an element that gives an offset. */
-static void note_hazard(vm_core *c, const vm_engine *e, const vm_view *v) {
+/* Notes when the engine's own data path is through with an element that gives an offset. */
+static void note_hazard(vm_resolver *r, const vm_view *v) {
   vm_box box;
-  vm_view_box(c, v, &box);
-  c->elem_free = vm_later(c->elem_free, vm_own_hazard(c, e->dp.engine, &box, false));
+  vm_view_box(r->c, v, &box);
+  r->ready = vm_later(r->ready, vm_own_hazard(r->c, r->e->dp.engine, &box, false));
 }
 
-static bool dynamic_offset(vm_core *c, const vm_engine *e, const isa_ap *ap, int64_t *offset,
-                           isa_error *err) {
+static bool dynamic_offset(vm_resolver *r, const isa_ap *ap, int64_t *offset) {
   for (unsigned i = 0; i < ISA_MAX_DYN; i++) {
     const isa_dyn *d = &ap->dyn[i];
     int64_t value = 0;
     if (d->kind == ISA_DYN_none) continue;
     if (d->kind == ISA_DYN_reg) {
-      value = (int32_t)e->regs[d->reg];
+      value = (int32_t)r->e->regs[d->reg];
     } else {
       vm_view v;
-      if (!vm_resolve_ap(c, e, d->ap, &v, err)) return false;
-      note_hazard(c, e, &v);
-      if (c->check && c->elem_free.time <= c->now) vm_check_access(c, e->dp.engine, &v, false);
+      if (!vm_resolve_ap(r, d->ap, &v)) return false;
+      note_hazard(r, &v);
+      if (r->c->check && r->ready.time <= r->c->now)
+        vm_check_access(r->c, r->e->dp.engine, &v, false);
       value = read_element(&v);
     }
     int64_t bytes;
     if (__builtin_mul_overflow(d->stride, (int64_t)isa_dtype_bytes(ap->dtype), &bytes) ||
         __builtin_mul_overflow(bytes, value, &bytes) ||
         __builtin_add_overflow(*offset, bytes, offset))
-      return isa_fail(err, ISA_FAULT, ISA_NOFIELD, "a dynamic offset of %lld times %lld overflows",
-                      (long long)value, (long long)d->stride);
+      return isa_fail(r->err, ISA_FAULT, ISA_NOFIELD,
+                      "a dynamic offset of %lld times %lld overflows", (long long)value,
+                      (long long)d->stride);
   }
   return true;
 }
@@ -119,12 +120,12 @@ static void note_index(vm_core *c, unsigned e, const vm_view *index, uint64_t n)
 }
 
 /* The index of an `.indirect` operand of `elems` elements, about to be read. */
-static bool find_index(vm_core *c, const vm_engine *e, uint32_t ap, uint64_t elems, vm_view *index,
-                       isa_error *err) {
-  if (!vm_resolve_ap(c, e, c->code->aps[ap - 1].index, index, err)) return false;
-  note_hazard(c, e, index);
-  if (c->check && !c->timing_only && c->elem_free.time <= c->now)
-    note_index(c, e->dp.engine, index, elems);
+static bool find_index(vm_resolver *r, uint32_t ap, uint64_t elems, vm_view *index) {
+  vm_core *c = r->c;
+  if (!vm_resolve_ap(r, c->code->aps[ap - 1].index, index)) return false;
+  note_hazard(r, index);
+  if (c->check && !c->timing_only && r->ready.time <= c->now)
+    note_index(c, r->e->dp.engine, index, elems);
   return true;
 }
 
@@ -140,14 +141,14 @@ static bool recall_places(const vm_core *c, const vm_recall *r, uint32_t ap, uin
 }
 
 /* The places of an `.indirect` operand that starts at that offset into v, which has the rest. */
-static bool find_places(vm_core *c, const vm_engine *e, uint32_t ap, int64_t offset, vm_view *v,
-                        isa_error *err) {
+static bool find_places(vm_resolver *r, uint32_t ap, int64_t offset, vm_view *v) {
   vm_view index;
-  vm_reach r = {.offset = offset};
-  bool found = e->recall ? recall_places(c, e->recall, ap, v->elems, &r.given, err)
-                         : find_index(c, e, ap, v->elems, &index, err);
-  bounds_of(c, &c->code->aps[ap - 1], &r.lo, &r.hi, &r.name);
-  return found && vm_indirect(c, e, &r, &index, v, err);
+  vm_reach in = {.offset = offset};
+  const vm_recall *recall = r->e->recall;
+  bool found = recall ? recall_places(r->c, recall, ap, v->elems, &in.given, r->err)
+                      : find_index(r, ap, v->elems, &index);
+  bounds_of(r->c, &r->c->code->aps[ap - 1], &in.lo, &in.hi, &in.name);
+  return found && vm_indirect(r, &in, &index, v);
 }
 
 static bool in_bounds(const vm_core *c, const isa_ap *ap, int64_t offset, isa_error *err) {
@@ -171,14 +172,15 @@ uint8_t *vm_ap_base(const vm_core *c, const isa_ap *ap) {
   }
 }
 
-bool vm_resolve_ap(vm_core *c, const vm_engine *e, uint32_t ap_index, vm_view *out,
-                   isa_error *err) {
+bool vm_resolve_ap(vm_resolver *r, uint32_t ap_index, vm_view *out) {
+  const vm_core *c = r->c;
+  const vm_engine *e = r->e;
   isa_ap ap = c->code->aps[ap_index - 1];
   if (ap.size_dim) {
     uint32_t size = e->regs[ap.size_reg];
     uint32_t bound = ap.size_dim == 1 ? ap.nparts : ap.dim[ap.size_dim - 2].num;
     if (size > bound)
-      return isa_fail(err, ISA_FAULT, ISA_NOFIELD, "size r%u is %d, outside its bound 0..%u",
+      return isa_fail(r->err, ISA_FAULT, ISA_NOFIELD, "size r%u is %d, outside its bound 0..%u",
                       ap.size_reg, (int32_t)size, bound);
     if (ap.size_dim == 1)
       ap.nparts = (uint16_t)size;
@@ -189,14 +191,14 @@ bool vm_resolve_ap(vm_core *c, const vm_engine *e, uint32_t ap_index, vm_view *o
   uint64_t elems = isa_ap_elems(&ap);
   bool on_chip = ap.space != ISA_HBM;
   bool empty = elems == 0 || (on_chip && ap.nparts == 0);
-  bool known = e->recall ? empty || recall_offset(c, e->recall, ap_index, &offset, err)
-                         : dynamic_offset(c, e, &ap, &offset, err);
+  bool known = e->recall ? empty || recall_offset(c, e->recall, ap_index, &offset, r->err)
+                         : dynamic_offset(r, &ap, &offset);
   if (!known) return false;
   isa_ap reach = ap;
   if (ap.index_kind == ISA_INDEX_gather) /* where its rows lie is a matter of the index vector */
     reach.dim[ap.index_dim].num = 1;
   if (is_indirect(&ap)) reach.ndim = 0;
-  if (!empty && !in_bounds(c, &reach, offset, err)) return false;
+  if (!empty && !in_bounds(c, &reach, offset, r->err)) return false;
   memset(out, 0, sizeof *out);
   out->dtype = ap.dtype;
   out->space = ap.space;
@@ -214,7 +216,7 @@ bool vm_resolve_ap(vm_core *c, const vm_engine *e, uint32_t ap_index, vm_view *o
   out->at = vm_ap_base(c, &ap) + (empty ? 0 : offset);
   vm_view_runs(out);
   if (!is_indirect(&ap) || empty) return true;
-  return find_places(c, e, ap_index, offset, out, err);
+  return find_places(r, ap_index, offset, out);
 }
 
 void vm_view_box(const vm_core *c, const vm_view *v, vm_box *out) {
@@ -237,61 +239,59 @@ void vm_view_box(const vm_core *c, const vm_view *v, vm_box *out) {
                   .hi = at + (uint64_t)hi};
 }
 
-static bool resolve_num(vm_core *c, const vm_engine *e, const isa_num *n, vm_num *out,
-                        isa_error *err) {
+static bool resolve_num(vm_resolver *r, const isa_num *n, vm_num *out) {
   memset(out, 0, sizeof *out);
   out->given = n->kind != ISA_NUM_none;
   if (n->kind == ISA_NUM_imm)
     out->imm = isa_bits_f32(n->v);
   else if (n->kind == ISA_NUM_reg)
-    out->imm = isa_bits_f32(e->regs[n->v]);
+    out->imm = isa_bits_f32(r->e->regs[n->v]);
   else if (n->kind == ISA_NUM_ap)
-    return vm_resolve_ap(c, e, n->v, &out->v, err);
+    return vm_resolve_ap(r, n->v, &out->v);
   return true;
 }
 
-static bool resolve_views(vm_core *c, const vm_engine *e, isa_ref r, vm_views *out,
-                          isa_error *err) {
-  const uint8_t *list = isa_program_list(c->prog, r, ISA_K_APS);
-  out->n = r.count;
-  for (uint32_t i = 0; i < r.count; i++) {
+static bool resolve_views(vm_resolver *r, isa_ref ref, vm_views *out) {
+  const uint8_t *list = isa_program_list(r->c->prog, ref, ISA_K_APS);
+  out->n = ref.count;
+  for (uint32_t i = 0; i < ref.count; i++) {
     uint32_t ap;
     memcpy(&ap, list + 4 * i, 4);
-    if (!vm_resolve_ap(c, e, ap, &out->v[i], err)) return false;
+    if (!vm_resolve_ap(r, ap, &out->v[i])) return false;
   }
   return true;
 }
 
-static bool resolve_field(vm_core *c, const vm_engine *e, const isa_field *f, const void *from,
-                          void *to, isa_error *err) {
-  const isa_ref *r = from;
+static bool resolve_field(vm_resolver *r, const isa_field *f, const void *from, void *to) {
+  const isa_program *prog = r->c->prog;
+  const isa_ref *ref = from;
   switch (f->kind) {
   case ISA_K_AP: {
     uint32_t ap = *(const uint32_t *)from;
-    if (ap) return vm_resolve_ap(c, e, ap, to, err);
+    if (ap) return vm_resolve_ap(r, ap, to);
     memset(to, 0, sizeof(vm_view));
     return true;
   }
-  case ISA_K_NUM: return resolve_num(c, e, from, to, err);
+  case ISA_K_NUM: return resolve_num(r, from, to);
   case ISA_K_INT: {
     const isa_int *v = from;
-    *(int32_t *)to = v->is_reg ? (int32_t)e->regs[v->v] : v->v;
+    *(int32_t *)to = v->is_reg ? (int32_t)r->e->regs[v->v] : v->v;
     return true;
   }
-  case ISA_K_APS: return resolve_views(c, e, *r, to, err);
+  case ISA_K_APS: return resolve_views(r, *ref, to);
   case ISA_K_STEPS: {
     vm_steps *s = to;
-    s->n = r->count;
-    memcpy(s->s, isa_program_list(c->prog, *r, ISA_K_STEPS), r->count * sizeof s->s[0]);
+    s->n = ref->count;
+    memcpy(s->s, isa_program_list(prog, *ref, ISA_K_STEPS), ref->count * sizeof s->s[0]);
     return true;
   }
   case ISA_K_STR:
   case ISA_K_BYTES:
   case ISA_K_I32S:
-    *(vm_bytes *)to = (vm_bytes){r->count, isa_program_list(c->prog, *r, f->kind)};
+    *(vm_bytes *)to = (vm_bytes){ref->count, isa_program_list(prog, *ref, f->kind)};
     return true;
   case ISA_K_F32S:
-    *(vm_f32s *)to = (vm_f32s){r->count, (const float *)isa_program_list(c->prog, *r, f->kind)};
+    *(vm_f32s *)to = (vm_f32s){ref->count, (const float *)isa_program_list(prog, *ref, f->kind)};
     return true;
   case ISA_K_U16: memcpy(to, from, 2); return true;
   case ISA_K_U32:
@@ -322,15 +322,13 @@ static const uint16_t *const places[ISA_NFORMS] = {
 #undef END
 };
 
-bool vm_resolve(vm_core *c, const vm_engine *e, const isa_insn *in, vm_operands *a,
-                isa_error *err) {
+bool vm_resolve(vm_resolver *r, const isa_insn *in, vm_operands *a) {
   const isa_form *form = isa_form_of(in->op);
   const uint16_t *at = places[isa_ops[in->op].form];
   for (unsigned i = 0; i < form->nfields; i++) {
-    if (resolve_field(c, e, &form->fields[i], isa_member_c(in, &form->fields[i]), (char *)a + at[i],
-                      err))
+    if (resolve_field(r, &form->fields[i], isa_member_c(in, &form->fields[i]), (char *)a + at[i]))
       continue;
-    if (err) err->field = (int)i;
+    if (r->err) r->err->field = (int)i;
     return false;
   }
   return true;

@@ -140,9 +140,9 @@ vm_verdict vm_stall(vm_core *c, unsigned e, vm_moment until, vm_why why) {
 static vm_verdict resolve_one(vm_core *c, unsigned e, uint32_t ap, bool writes, vm_view *v) {
   isa_error err = {0};
   vm_box box;
-  c->elem_free = (vm_moment){0};
-  bool ok = vm_resolve_ap(c, &c->eng[e], ap, v, &err);
-  if (c->elem_free.time > c->now) return vm_stall(c, e, c->elem_free, VM_WHY_HAZARD);
+  vm_resolver r = {.c = c, .e = &c->eng[e], .err = &err};
+  bool ok = vm_resolve_ap(&r, ap, v);
+  if (r.ready.time > c->now) return vm_stall(c, e, r.ready, VM_WHY_HAZARD);
   if (!ok) {
     vm_fault(c, err.status, vm_at_pc(e, c->eng[e].pc), "%s", err.text);
     return VM_FAULT;
