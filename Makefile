@@ -5,7 +5,8 @@
 #   bench-ui  frame times of the viewer
 #   conform   conformance cases of every instruction
 #   mutants   what the checks find in broken samples and kernels: a sample; mutants-all: all
-#   bench     benchmarks, as ratios within one run
+#   bench     benchmarks, as ratios within one run; bench-compare BASE=REVISION: against another
+#             revision, run in turn, by processor time (BENCHES=PATTERN, ROUNDS=5)
 #   timing    published times against simulated ones
 #   generated writes what is made from the tables: isa/manual.md, asm/editors
 #   pictures  draws samples/pictures anew; picture-ui: the page's
@@ -140,9 +141,9 @@ $(BUILD)/tests/test_actfn: TEST_LIBS := -lmpfr -lgmp
 $(BUILD)/tests/test_manual: $(TOOL_OBJ)
 $(BUILD)/tests/test_manual: TEST_OBJ := $(TOOL_OBJ)
 
-$(BUILD)/tests/%: tests/unit/%.c $(BUILD)/libsoma.a
-	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) -MMD -MP $< $(TEST_OBJ) $(BUILD)/libsoma.a $(LDFLAGS) -lcmocka $(TEST_LIBS) -lm -o $@
+.SECONDARY: $(UNIT:$(BUILD)/tests/%=$(BUILD)/tests/unit/%.o)
+$(BUILD)/tests/%: $(BUILD)/tests/unit/%.o $(BUILD)/libsoma.a
+	$(Q)$(CC) $< $(TEST_OBJ) $(BUILD)/libsoma.a $(LDFLAGS) -lcmocka $(TEST_LIBS) -lm -o $@
 
 $(BUILD)/tests/bench_%: tests/bench/bench_%.c $(BUILD)/libsoma.a
 	@mkdir -p $(@D)
@@ -161,7 +162,7 @@ $(BUILD)/tests/page: tests/ui/page.c $(BUILD)/libsoma.a
 	$(Q)$(CC) $(CFLAGS) -MMD -MP $< $(BUILD)/libsoma.a $(LDFLAGS) -lm -o $@
 
 unit: $(UNIT)
-test: all unit
+test: all unit fuzz-build
 	$(Q)BUILD=$(BUILD) CC="$(CC)" tests/run.sh
 conform: all
 	$(Q)LUA_PATH="./tests/?.lua;;" LUA_CPATH="./$(BUILD)/?.so;$(BUILD)/?.so;;" lua5.4 tests/conform.lua
@@ -178,8 +179,11 @@ picture-ui: $(BUILD)/tests/page
 bench: all $(BENCH)
 	$(Q)for b in $(BENCH); do $$b || exit 1; done
 	$(Q)$(BUILD)/soma tests/bench/check.lua
-	$(Q)if python3 -c 'import numpy' 2>/dev/null; then python3 tests/bench/numpy_figures.py; \
-	  else echo "no NumPy: its figures are left out"; fi
+	$(Q)for p in python3 /usr/bin/python3; do \
+	  if $$p -c 'import numpy' 2>/dev/null; then exec $$p tests/bench/numpy_figures.py; fi; \
+	done; echo "no python3 with NumPy: its figures are left out"
+bench-compare: $(BENCH)
+	$(Q)BASE="$(BASE)" BENCHES="$(BENCHES)" BUILD=$(BUILD) CC="$(CC)" tests/bench/compare.sh
 ulp: $(BUILD)/tests/ulp
 	$(Q)$<
 
@@ -265,6 +269,6 @@ install: all
 clean:
 	rm -rf build build-*
 
-.PHONY: all unit test test-ui check conform mutants mutants-all bench bench-ui picture-ui generated pictures timing ulp repro \
+.PHONY: all unit test test-ui check conform mutants mutants-all bench bench-compare bench-ui picture-ui generated pictures timing ulp repro \
         tsan fuzz fuzz-guided fuzz-smoke fuzz-build fuzz-sanitized debug asan ubsan lint format install clean
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

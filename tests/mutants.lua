@@ -19,7 +19,8 @@ do
     i = i + 1
   end
 end
-local EVERY = all and 1 or 4 -- of the sample: one mutant in so many
+local full = (os.getenv "FULL" or "") ~= ""
+local EVERY = all and 1 or full and 4 or 16 -- of the sample: one mutant in so many
 
 local function subject_lines(subject, count, say)
   local base, why = trial.base(subject)

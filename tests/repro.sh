@@ -3,7 +3,7 @@
 # tests/digest.lua (the samples' programs, functions, operators) with each SIMD level, the samples
 # and the conformance suite, and compares what they print. Builds stay
 # in $BUILD-NAME. Ends with "N passed, N failed"; what is absent here is skipped with a line.
-#   tests/repro.sh smoke   digests of this build, of -O0 and of -O3, for `make test`
+#   tests/repro.sh smoke   digests of this build; with FULL also of -O0, -O3 and clang's
 #   tests/repro.sh all [PATTERN]   everything, also aarch64 under qemu-user; for `make repro`.
 #                          With a pattern only the builds whose name matches, such as clang-O3
 cd "$(dirname "$0")/.." || exit 2
@@ -88,7 +88,7 @@ if [ "$full" ]; then
     for o in -O0 -O2 -O3; do variant "$cc$o" CC=$cc OPT=$o; done
   done
   aarch64
-else
+elif [ -n "$FULL" ]; then
   variant gcc-O0 CC=gcc OPT=-O0
   variant gcc-O3 CC=gcc OPT=-O3
   command -v clang >/dev/null && variant clang CC=clang

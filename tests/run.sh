@@ -7,10 +7,10 @@
 # --full (`make check`) adds the suite in a browser and the points that are too slow for `make test`;
 # suites see it as FULL=1. JOBS suites run at once (as many as there are cores). A suite is a program
 # that prints TAP lines (the unit tests) or ends with a line "N passed, N failed" (the others); it
-# may take SUITE_SECONDS (600). Results come in the order of the list, with the processor time of each.
+# may take SUITE_SECONDS (1200). Results come in the order of the list, with the processor time of each.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
-: "${BUILD:=build}" "${JOBS:=$(nproc)}" "${SUITE_SECONDS:=600}" "${FULL:=}"
+: "${BUILD:=build}" "${JOBS:=$(nproc)}" "${SUITE_SECONDS:=1200}" "${FULL:=}"
 only_failed='' patterns=()
 for a; do
   case $a in
@@ -46,8 +46,9 @@ suite() { # NAME COMMAND...
   commands+=("$*")
 }
 suite lint sh tests/lint.sh
-for t in "$BUILD"/tests/test_*; do
-  case $t in *.d) ;; *) [ -x "$t" ] && suite "unit/${t##*/}" "$t" ;; esac
+for t in tests/unit/test_*.c; do
+  name=$(basename "$t" .c)
+  [ ! -x "$BUILD/tests/$name" ] || suite "unit/$name" "$BUILD/tests/$name"
 done
 suite golden lua5.4 tests/golden.lua
 for t in tests/lua/test_*.lua; do suite "lua/$(basename "$t" .lua)" lua5.4 "$t"; done

@@ -559,5 +559,65 @@ vector: memset s1, 1.0 $done++
 sync: dma_copy k, s1[0:1, :], queue=q $done>=1 $free;
     dma_copy ta[:, 0:1], k.broadcast(0, 128), queue=q2 $loaded
 ]=])
+bad("handshake by three values, whose own writes are still under way",
+  "race: scalar waits for $go == 1, which only the timing satisfied", [=[
+vector: mov r0, 0; .l: memset ta, 1.0; drain; event_semaphore $go=1; nop $go==2; add r0, r0, 1;
+    blt r0, 4, .l
+scalar: mov r0, 0; .l: nop $go==1; tensor_copy tb, ta; drain; event_semaphore $go=2;
+    add r0, r0, 1; blt r0, 4, .l
+]=])
+bad("a flag set twice by two engines", "race: scalar reads what gpsimd writes", [=[
+vector: memset ta, 1.0; drain; event_semaphore $go=1
+gpsimd: memset tb, 1.0; drain; event_semaphore $go=1
+scalar: tensor_tensor2: nop $go>=1; tensor_copy tc, ta; tensor_copy tc, tb
+]=])
+bad("MX scales, three partitions loaded", "the first that was not written is in partition 3, byte 7552", [=[
+mw tile sbuf float8_e4m3fn_x4[32, 16]
+mv tile sbuf float8_e4m3fn_x4[32, 16]
+sw tile sbuf uint8[32, 16]
+sv tile sbuf uint8[32, 16]
+fw tile sbuf bfloat16[32, 64]
+zs tensor uint8[4, 64], const = {times 256 127}
+sync: dma_copy sw[0:3, :], zs[0:3, 0:16], queue=q $loaded
+vector: memset fw, 1.0; quantize_mx mw, sv, fw $done++
+tensor: nop $loaded>=16; ldweights_mx mw, sw $done>=1
+]=], "trn3")
+bad("range_select takes one more than is there", "what it chooses for row 0 of its destination was not written", [=[
+b0 tile sbuf float32[128, 1]
+b1 tile sbuf float32[128, 1]
+vector: memset ta[:, 0:100], 1.0; memset b0, 0.0; memset b1, 100.0;
+    range_select tb, ta, bound0=b0, bound1=b1, op0=is_ge, op1=is_le
+]=])
+bad("transposed static DMA of four dimensions and a write",
+  "race: a transfer of queue q writes what a transfer of queue qq reads", [=[
+z tensor bfloat16[16, 4, 8, 32]
+t4 tile sbuf bfloat16[32, 4, 8, 16]
+y4 tile sbuf bfloat16[16, 4, 8, 32]
+qq queue rings=16, dge=none
+vector: memset y4, 1.0 $ack++
+sync: dma_copy z, y4, queue=q $ack>=1 $loaded; nop $loaded>=16;
+    dma_transpose t4[0:16], z[:, :, :, 0:16], queue=qq $done;
+    dma_copy z[:, :, :, 15:31], y4[:, :, :, 16:32], queue=q $free
+]=])
+bad("two engines swap without a buffer", "race: scalar writes what vector reads", [=[
+vector: memset ta, 1.0 $done++; tensor_copy tb, ta $ack>=1
+scalar: nop $ack++; tensor_copy ta, tb $done>=1
+]=])
+bad("semaphore too high is met by another's updates", "race: scalar reads what vector writes", [=[
+vector: memset ta, 1.0 $done++; memset tb, 1.0 $done++
+gpsimd: memset x, 1.0 $done++
+scalar: tensor_copy tc, tb $done>=2
+]=])
+bad("two engines set a flag to different values", "race: gpsimd sets $go and sync updates it", [=[
+sync: event_semaphore $go=1
+gpsimd: event_semaphore $go=2
+scalar: nop $go>=1
+]=])
+bad("an engine clears what another one sets", "race: sync sets $go and vector updates it", [=[
+vector: event_semaphore $go=1
+sync: nop $loaded>=0; nop $done>=0; nop $ack>=0; sem_range_clear 3, 1
+scalar: nop $done>=0
+gpsimd: nop $go>=0
+]=])
 
 require "harness".finish()

@@ -4,33 +4,13 @@ local soma = require "soma"
 local harness = require "harness"
 local case, eq = harness.case, harness.eq
 
-local head = [[
-        target TARGET
-a       tensor float32[128, 512], input
-c       tensor float32[128, 512], output
-ta      tile   sbuf float32[128, 512]
-tb      tile   sbuf float32[128, 512]
-tc      tile   sbuf float32[128, 512]
-w       tile   sbuf bfloat16[128, 128]
-x       tile   sbuf bfloat16[128, 512]
-pa      tile   psum float32[128, 512]
-pb      tile   psum float32[128, 512]
-loaded  sem
-done    sem
-ack     sem
-go      sem
-q       queue  rings=16, dge=DGE
-qs      queue  rings=16, dge=swdge
-]]
-local a = soma.randn({128, 512}, "float32", {seed = 1})
+local tiles = require "check_tiles"
 
 local function run(body, target, seed)
-  target = target or "trn2"
-  local text = head:gsub("TARGET", target):gsub("DGE", target == "trn1" and "swdge" or "hwdge")
-  local prog = soma.assemble(text .. body, {name = "p.s"})
+  local prog = tiles.assemble(body, target)
   local options = {checks = "uninit,race,psum,overlap,range", max_instructions = 100000, schedule = seed}
-  local r = soma.core(options):run(prog, {a = a}, {faults = "return"})
-  if seed == 0 then harness.same_findings(r, harness.in_parts(options, prog, {a = a})) end
+  local r = soma.core(options):run(prog, tiles.inputs, {faults = "return"})
+  if seed == 0 then harness.same_findings(r, harness.in_parts(options, prog, tiles.inputs)) end
   return r
 end
 

@@ -3,31 +3,16 @@ local soma = require "soma"
 local harness = require "harness"
 local case, eq = harness.case, harness.eq
 
-local head = [[
-        target TARGET
-a       tensor float32[128, 512], input
-c       tensor float32[128, 512], output
-ta      tile   sbuf float32[128, 512]
-tb      tile   sbuf float32[128, 512]
-w       tile   sbuf bfloat16[128, 128]
-x       tile   sbuf bfloat16[128, 512]
-pa      tile   psum float32[128, 512]
-pb      tile   psum float32[128, 512]
-loaded  sem
-done    sem
-ack     sem
-q       queue  rings=16, dge=DGE
-]]
-local a = soma.randn({128, 512}, "float32", {seed = 1})
+local tiles = require "check_tiles"
+local UNUSED <const> = "tc go qs" -- not declared here
+local a = tiles.inputs.a
 
 local function findings(checks, body, target)
-  target = target or "trn2"
-  local text = head:gsub("TARGET", target):gsub("DGE", target == "trn1" and "swdge" or "hwdge")
-  local prog = soma.assemble(text .. body, {name = "p.s"})
+  local prog = tiles.assemble(body, target, UNUSED)
   local core = soma.core {checks = checks, max_instructions = 100000}
-  local run = core:run(prog, {a = a}, {faults = "return"})
+  local run = core:run(prog, tiles.inputs, {faults = "return"})
   if run.fault and run.fault.kind ~= "check" then error(tostring(run.fault)) end
-  harness.same_findings(run, harness.in_parts({checks = checks, max_instructions = 100000}, prog, {a = a}))
+  harness.same_findings(run, harness.in_parts({checks = checks, max_instructions = 100000}, prog, tiles.inputs))
   return run.findings, run
 end
 
@@ -373,7 +358,7 @@ section scalar
 
 -- The assembler refuses undeclared overlaps; a program made by hand may have them.
 case("tiles that share bytes", function()
-  local text = head:gsub("TARGET", "trn2"):gsub("DGE", "hwdge") .. [[
+  local prog = tiles.assemble([[
 o1      tile sbuf float32[128, 64], overlay=g
 o2      tile sbuf float32[128, 64], overlay=g
 section vector
@@ -381,10 +366,9 @@ section vector
         memset o2, 2.0
         tensor_copy tb[:, 0:64], o1
         halt
-]]
-  local prog = soma.assemble(text, {name = "p.s"})
+]], nil, UNUSED)
   local core = soma.core {checks = "overlap"}
-  eq(#core:run(prog, {a = a}).findings, 0)
+  eq(#core:run(prog, tiles.inputs).findings, 0)
 end)
 
 -- ---- range, port ----------------------------------------------------------------------------

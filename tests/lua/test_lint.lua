@@ -1,20 +1,9 @@
 -- Static checks: each finding, the near misses that must not be one, and that no program that runs
--- well is said to be stuck. A case's text is line 2 and on of l.s; `finds` are the whole findings
--- without the file's name, in order.
+-- well is said to be stuck.
 local soma = require "soma"
 local t = require "harness"
-
-local function lint(text)
-  local found, n = soma.assemble("target trn2\n" .. text, {name = "l.s"}):lint()
-  local list = {}
-  for line in (found or ""):gmatch "[^\n]+" do list[#list + 1] = (line:gsub("^l%.s:", "")) end
-  return list, n
-end
-
-local function finds(name, text, ...)
-  local want = {...}
-  t.case(name, function() t.eq((lint(text)), want) end)
-end
+local linting = require "lint_cases"
+local lint, finds = linting.lint, linting.finds
 
 -- ---- Waits that nothing can satisfy ------------------------------------------------------------
 

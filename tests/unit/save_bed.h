@@ -3,6 +3,7 @@
 #define TESTS_SAVE_BED_H
 
 #include "../../isa/bytes.h"
+#include "full.h"
 #include "vm_bed.h"
 
 enum { HEADER = 40, AT_HASH = 32, PATTERN = 1 << 22 };
@@ -49,12 +50,15 @@ static inline saved save(bed *b) {
   return s;
 }
 
-static inline bed resume(const soma_options *o, saved s) {
-  bed b = {0};
-  assert_int_equal(soma_machine_new(o, &b.m), SOMA_OK);
+/* Resumes on the machine `m`, or on a new one. */
+static inline bed resume_on(soma_machine *m, const soma_options *o, saved s) {
+  bed b = {.m = m};
+  if (!m) assert_int_equal(soma_machine_new(o, &b.m), SOMA_OK);
   if (soma_run_resume(b.m, s.data, s.n, &b.p, &b.r) != SOMA_OK) fail_msg("%s", soma_error(b.m));
   return b;
 }
+
+static inline bed resume(const soma_options *o, saved s) { return resume_on(NULL, o, s); }
 
 /* ---- The same run --------------------------------------------------------------------------- */
 
@@ -111,25 +115,35 @@ static inline void same_end(const bed *a, const bed *b) {
 
 static inline soma_status go_on(bed *b) { return soma_run_until(b->r, SOMA_END, SOMA_SYNC, 0); }
 
+/* Saves the run and resumes it: the first time on a new machine when nothing of the old one is left,
+ * later on `*spare`, which has what an earlier part of the run left in it. */
+static inline void move_run(bed *b, const soma_options *o, soma_machine **spare, const char *text) {
+  saved s = save(b);
+  soma_machine *next = *spare;
+  if (!next) soma_machine_free(b->m);
+  soma_run_free(b->r);
+  soma_program_free(b->p);
+  if (next) *spare = b->m;
+  *b = resume_on(next, o, s);
+  if (!next) assert_int_equal(soma_machine_new(o, spare), SOMA_OK);
+  saved again = save(b);
+  if (s.n != again.n || memcmp(s.data, again.data, s.n) != 0)
+    fail_msg("%s: saved again it has other bytes", text);
+  soma_bytes_free(s.data);
+  soma_bytes_free(again.data);
+}
+
 /* Runs text, or the file of that name, without a stop and with saves after events, and compares. */
 static inline void check_program(const soma_options *o, const char *text, uint32_t every) {
   bed whole = open_program(o, text), b = open_program(o, text);
   start(&whole);
   soma_status end = go_on(&whole);
   start(&b);
+  soma_machine *spare = NULL;
   uint32_t points = 0, events = 0;
   for (; !soma_run_ended(b.r); events++) {
     if (events % every == 0) {
-      saved s = save(&b);
-      soma_machine_free(b.m); /* nothing of it is needed any more */
-      soma_run_free(b.r);
-      soma_program_free(b.p);
-      b = resume(o, s);
-      saved again = save(&b);
-      if (s.n != again.n || memcmp(s.data, again.data, s.n) != 0)
-        fail_msg("%s, event %u: saved again it has other bytes", text, events);
-      soma_bytes_free(s.data);
-      soma_bytes_free(again.data);
+      move_run(&b, o, &spare, text);
       points++;
     }
     if (soma_run_until(b.r, SOMA_EVENT, SOMA_SYNC, 0) != SOMA_OK) break;
@@ -141,6 +155,7 @@ static inline void check_program(const soma_options *o, const char *text, uint32
   same_end(&whole, &b);
   bed_close(&b);
   bed_close(&whole);
+  soma_machine_free(spare);
 }
 
 static uint32_t count_events(const soma_options *o, const char *text) {
@@ -278,12 +293,12 @@ static inline void must_do_no_harm(const soma_options *o, const char *text, unsi
   soma_machine *m = small_machine();
   saved s = midway(o, text);
   uint8_t *p = malloc(s.n);
-  for (size_t n = HEADER; n < s.n; n += s.n / 40 + 1) {
+  for (size_t n = HEADER; n < s.n; n += s.n / full_or(40, 10) + 1) {
     memcpy(p, s.data, n);
     repair(p, n);
     assert_int_equal(try(m, p, n), SOMA_FORMAT);
   }
-  for (size_t i = 0; i < 400; i++) { /* all over, and near the end, where the bytes mean most */
+  for (size_t i = 0; i < 400; i += full_or(1, 3)) { /* all over, and near the end, where the bytes mean most */
     size_t at = i < 200 ? HEADER + i * ((s.n - HEADER) / 200) : s.n - 1 - (i - 200) * 101 % s.n;
     memcpy(p, s.data, s.n);
     p[at] ^= (uint8_t)(1 << at % 8);
@@ -317,7 +332,7 @@ static inline void *counting(void *ud, void *p, size_t old, size_t n) {
 static inline void survive_allocations(const soma_options *options, const char *text) {
   saved s = midway(options, text);
   soma_status status = SOMA_NOMEM;
-  for (long fail_at = 0; fail_at < 3000 && status != SOMA_OK; fail_at++) {
+  for (long fail_at = 0; fail_at < 3000 && status != SOMA_OK; fail_at += full_or(1, 4)) {
     struct countdown c = {fail_at, 0};
     soma_options o = SOMA_OPTIONS_INIT;
     soma_machine *m = NULL;

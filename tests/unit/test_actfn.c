@@ -1,5 +1,6 @@
 /* The activation functions against MPFR, at points written by hand, and level against level. */
 #include "../ulp/exact.h"
+#include "full.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -170,31 +171,33 @@ static float half(uint32_t bits) {
   return bits >> 15 ? -v : v;
 }
 
-/* Each function sees its own fifth of the fp16 and of the bf16 values; `make ulp` sees more. */
+/* Each function sees its own fifth, in short fiftieth, of the fp16 and of the bf16 values; `make ulp`
+ * sees more. */
 static void test_half_types(void **state) {
   (void)state;
   exact e;
   exact_init(&e);
   for (unsigned fn = 0; fn < ISA_NACTFNS; fn++)
-    for (uint32_t i = fn % 5; i < 0x10000; i += 5) {
+    for (uint32_t i = fn % 5; i < 0x10000; i += full_or(5, 50)) {
       if ((i >> 10 & 31) != 31) check(&e, fn, half(i));
       if ((i >> 7 & 255) != 255) check(&e, fn, isa_bits_f32(i << 16));
     }
   exact_free(&e);
 }
 
-/* 2^14 patterns evenly over all floats, and 2^16 with magnitudes of 2^-16 to 2^7.3. */
+/* 2^14 patterns evenly over all floats, and 2^16 with magnitudes of 2^-16 to 2^7.3; in short every
+ * eighth. */
 static void test_log_spaced(void **state) {
   (void)state;
   exact e;
   exact_init(&e);
   for (unsigned fn = 0; fn < ISA_NACTFNS; fn++) {
-    for (uint32_t i = 0; i < 1 << 14; i++) {
+    for (uint32_t i = 0; i < 1 << 14; i += full_or(1, 8)) {
       uint32_t bits = i * 0x3ffffu + fn;
       if ((bits >> 23 & 255) != 255) check(&e, fn, isa_bits_f32(bits));
     }
     const uint32_t lo = 0x37800000, hi = 0x431e0000;
-    for (uint32_t i = 0; i < 1 << 15; i++) {
+    for (uint32_t i = 0; i < 1 << 15; i += full_or(1, 8)) {
       float x = isa_bits_f32(lo + (uint32_t)((uint64_t)(hi - lo) * i >> 15) + fn);
       check(&e, fn, x);
       check(&e, fn, -x);
@@ -203,7 +206,8 @@ static void test_log_spaced(void **state) {
   exact_free(&e);
 }
 
-/* Every float near the roots that are not at zero, and near where results vanish or overflow. */
+/* Every float, in short every ninth, near the roots that are not at zero, and near where results
+ * vanish or overflow. */
 static void test_hard_places(void **state) {
   (void)state;
   const point places[] = {
@@ -232,7 +236,7 @@ static void test_hard_places(void **state) {
   exact e;
   exact_init(&e);
   for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-    for (uint32_t k = 0; k < 4000; k++)
+    for (uint32_t k = 2000 % full_or(1, 9); k < 4000; k += full_or(1, 9))
       check(&e, places[i].fn, isa_bits_f32(isa_f32_bits(places[i].x) - 2000 + k));
   exact_free(&e);
 }

@@ -2,8 +2,6 @@
  * was never interrupted, bit by bit; what is not a saved run is refused. */
 #include "save_bed.h"
 
-enum { POINTS = 10 };
-
 static void kernels(void **state) {
   (void)state;
   static const char *const files[] = {"samples/matmul.s",
@@ -22,14 +20,14 @@ static void kernels(void **state) {
                                       "tests/conform/kernels/transpose.s"};
   for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
     uint32_t n = count_events(NULL, files[i]);
-    check_program(NULL, files[i], n / POINTS + 1);
+    check_program(NULL, files[i], n / full_or(10, 4) + 1);
   }
 }
 
 static void programs_of_every_kind(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof programs / sizeof programs[0]; i++)
-    check_program(NULL, programs[i], count_events(NULL, programs[i]) / 60 + 1);
+    check_program(NULL, programs[i], count_events(NULL, programs[i]) / full_or(60, 15) + 1);
 }
 
 /* ---- Options, limits, device tensors --------------------------------------------------------- */

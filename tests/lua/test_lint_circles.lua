@@ -1,19 +1,7 @@
--- Static checks, part two: circles of waits, tensors, instructions that read a part of an operand.
--- Cases are written as in test_lint.lua.
-local soma = require "soma"
+-- Static checks: circles of waits, tensors, instructions that read a part of an operand.
 local t = require "harness"
-
-local function lint(text)
-  local found, n = soma.assemble("target trn2\n" .. text, {name = "l.s"}):lint()
-  local list = {}
-  for line in (found or ""):gmatch "[^\n]+" do list[#list + 1] = (line:gsub("^l%.s:", "")) end
-  return list, n
-end
-
-local function finds(name, text, ...)
-  local want = {...}
-  t.case(name, function() t.eq((lint(text)), want) end)
-end
+local linting = require "lint_cases"
+local lint, finds = linting.lint, linting.finds
 
 -- ---- Circles -----------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 -- Every function and method of the module with wrong arguments: a Lua error or an answer, never a
 -- crash, and everything still works afterwards. Made for the address sanitizer as well:
--- `build-asan/soma tests/lua/test_wrong.lua`. WRONG_ROUNDS and WRONG_SEED make it longer and other.
+-- `build-asan/soma tests/lua/test_wrong_arguments.lua`. WRONG_ROUNDS and WRONG_SEED make it longer and other.
 local soma = require "soma"
 local t = require "harness"
 local case, eq = t.case, t.eq
@@ -55,7 +55,8 @@ local nothing = #values + 1 -- a nil among them
 
 -- A deterministic generator, so that a crash can be found again.
 local state = tonumber(os.getenv "WRONG_SEED") or 12345
-local rounds = tonumber(os.getenv "WRONG_ROUNDS") or 1
+local full = (os.getenv "FULL" or "") ~= ""
+local rounds = tonumber(os.getenv "WRONG_ROUNDS") or full and 1 or 0.2
 local function pick(n)
   state = state * 6364136223846793005 + 1442695040888963407
   return (state >> 33) % n + 1
@@ -104,7 +105,7 @@ local function exercise(name, f, self)
     with(v, v, v, v)
     if first and not writes[name] then try(f, v) end -- another self
   end
-  for _ = 1, 150 * rounds do
+  for _ = 1, 150 * rounds // 1 do
     local list, n = {}, pick(6)
     for i = 1, n do
       local k = pick(nothing)
