@@ -219,7 +219,7 @@ $(BUILD)/fuzz/file: FUZZ_OBJ = $(LUA_OBJ)
 $(BUILD)/fuzz/file: FUZZ_LIBS = $(LUA_LIBS) $(FORMAT_LIBS)
 fuzz-sanitized:
 	$(Q)$(MAKE) BUILD=$(BUILD) OPT=-O1 SAN="-fsanitize=$(FUZZ_SAN)" fuzz-build
-fuzz-build: $(BUILD)/soma-as $(patsubst %,$(BUILD)/fuzz/%,asm sbc run save file)
+fuzz-build: $(BUILD)/soma-as $(patsubst %,$(BUILD)/fuzz/%,asm sbc run save file kernel)
 fuzz-smoke:
 	$(Q)$(MAKE) BUILD=build-asan fuzz-sanitized
 	$(Q)BUILD=build-asan tests/fuzz/fuzz.sh smoke

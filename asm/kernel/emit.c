@@ -186,7 +186,7 @@ static bool put_first(maker *m, const k_item *it, unsigned others, isa_line at) 
   }
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
     isa_update go = {.kind = ISA_UPD_inc, .sem = (uint8_t)k->meet_go[e]};
-    bool other = (k->engines >> e & 1) && e != m->engine;
+    bool other = (k_meeting(k, l) >> e & 1) && e != m->engine;
     if (other && !put_event(m, (isa_wait){0}, go, at)) return false;
   }
   return true;
@@ -196,9 +196,9 @@ static bool put_meet(maker *m, const k_step *s) {
   as_kernel *k = m->k;
   const k_item *it = &k->items[s->item];
   isa_insn drain = {.op = ISA_OP_drain};
-  unsigned others = 0, first = ISA_NENGINES;
+  unsigned others = 0, first = ISA_NENGINES, all = k_meeting(k, &k->loops[it->loop - 1]);
   for (unsigned e = ISA_NENGINES; e-- > 0;)
-    if (k->engines >> e & 1) {
+    if (all >> e & 1) {
       others++;
       first = e;
     }
@@ -304,7 +304,8 @@ static bool put_tiles(maker *m) {
                   .part = b->part,
                   .offset = b->offset,
                   .bytes = b->bytes,
-                  .overlay = "tiles"};
+                  .overlay = "tiles",
+                  .own = true};
     memcpy(t.shape, b->shape, sizeof t.shape);
     t.name = k_names_take(&m->names, b->name ? b->name : "t");
     b->tile = t.name ? isa_program_tile(m->p, &t) : 0;

@@ -303,6 +303,11 @@ typedef struct k_names {
 const char *k_names_take(k_names *n, const char *base);
 void k_names_close(k_names *n);
 
+/* ---- solve.c ---- */
+
+/* The engines that meet at the ends of a loop: those that run what it stands in. */
+unsigned k_meeting(const as_kernel *k, const k_loop *l);
+
 /* ---- depend.c ---- */
 
 typedef struct k_table {

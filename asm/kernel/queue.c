@@ -63,6 +63,39 @@ static bool pick(streams *s, const k_item *it, bool in_loop, unsigned *dge, unsi
   return has(it, *dge);
 }
 
+/* The bytes that a transfer writes. */
+static uint64_t bytes_of(const as_kernel *k, const k_item *it) {
+  k_use uses[K_OPERANDS];
+  unsigned n = k_uses(k, it, uses);
+  uint64_t bytes = 0;
+  for (unsigned u = 0; u < n; u++) {
+    const k_operand *o = k_op(k, uses[u].operand);
+    uint64_t all = isa_dtype_bytes(o->dtype) * (uint64_t)(o->nparts ? o->nparts : 1);
+    for (unsigned d = 0; d < o->ndim; d++) all *= k_dims(o)[d].num;
+    if (uses[u].writes) bytes += all;
+  }
+  return bytes;
+}
+
+/* What it adds to the loads of its engine and of DMA. */
+static void count(as_kernel *k, const k_item *it, const k_queue *q) {
+  const as_kernel_costs *c = &k->o.costs;
+  uint64_t rate = c->dma_byte_rate ? c->dma_byte_rate : 20000;
+  k->figures.transfers++;
+  k->figures.busy[q->engine] += c->trigger[q->dge];
+  k->figures.dma_busy += bytes_of(k, it) * (1000000000 / ISA_NDMA) / rate;
+}
+
+static void find_bound(as_kernel *k) {
+  uint64_t most = k->figures.dma_busy;
+  k->figures.bound = AS_BOUND_DMA;
+  for (unsigned e = 0; e < ISA_NENGINES; e++)
+    if (k->figures.busy[e] > most) {
+      most = k->figures.busy[e];
+      k->figures.bound = e;
+    }
+}
+
 static bool choose(streams *s, k_item *it, bool in_loop) {
   as_kernel *k = s->k;
   unsigned dge = 0, engine = 0;
@@ -83,7 +116,7 @@ static bool choose(streams *s, k_item *it, bool in_loop) {
                   isa_ops[it->in.op].name);
   it->engine = q->engine;
   q->count++;
-  k->figures.transfers++;
+  count(k, it, q);
   return true;
 }
 
@@ -97,5 +130,6 @@ bool k_choose_queues(as_kernel *k) {
     if (it->in.op < ISA_NOPS && isa_op_is_dma(it->in.op) && !choose(&s, it, depth > 0))
       return false;
   }
+  find_bound(k);
   return true;
 }

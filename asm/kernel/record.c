@@ -165,6 +165,8 @@ static bool operands(reader *r, isa_ref *out) {
     if (!operand(r, false, &list[i])) return false;
     if (!list[i]) return bad(r, "an operand of a list is left out", i);
   }
+  *out = (isa_ref){0, 0};
+  if (n == 0) return true;
   uint64_t *at = take_units(r->k, (uint32_t)(n + 1) / 2, &number);
   if (!at) return false;
   memcpy(at, list, (size_t)n * sizeof *list);

@@ -63,32 +63,33 @@ static bool need_loop(as_kernel *k, const k_loop *l) {
   return more;
 }
 
+/* Engines that run an item in a loop run the loop. */
+static bool run_loops(as_kernel *k, uint32_t open, unsigned engines) {
+  bool more = false;
+  for (; open; open = k->loops[open - 1].parent) {
+    more = more || (engines & ~k->loops[open - 1].engines);
+    k->loops[open - 1].engines |= engines;
+  }
+  return more;
+}
+
 /* One look at all items; whether anything new was needed. */
 static bool spread(as_kernel *k) {
   bool more = false;
+  uint32_t open = 0;
   for (uint32_t i = k->nitems; i-- > 0;) {
     k_item *it = &k->items[i];
+    if (it->in.op == K_ENDLOOP) open = it->loop;
+    if (it->in.op == K_LOOP || it->in.op == K_WHILE) open = k->loops[it->loop - 1].parent;
     if (it->in.op >= ISA_NOPS) continue;
     uint32_t rd = isa_op_is_control(it->in.op) ? result_of(it) : 0;
     unsigned engines = rd ? k->reg_needs[rd] : it->engine < ISA_NENGINES ? 1u << it->engine : 0;
     if (rd) it->replicas = (uint16_t)engines;
+    more |= run_loops(k, open, engines);
     more |= need_operands(k, it, engines) | need_fields(k, it, engines);
   }
   for (uint32_t l = 0; l < k->nloops; l++) more |= need_loop(k, &k->loops[l]);
   return more;
-}
-
-/* Engines that have something of their own to do in each loop: they run it. */
-static void find_engines(as_kernel *k) {
-  uint32_t open = 0;
-  for (uint32_t i = 0; i < k->nitems; i++) {
-    const k_item *it = &k->items[i];
-    if (it->in.op == K_LOOP || it->in.op == K_WHILE) open = it->loop;
-    if (it->in.op == K_ENDLOOP) open = k->loops[open - 1].parent;
-    for (uint32_t l = open; l && it->engine < ISA_NENGINES; l = k->loops[l - 1].parent)
-      k->loops[l - 1].engines |= 1u << it->engine;
-    if (it->engine < ISA_NENGINES) k->engines |= 1u << it->engine;
-  }
 }
 
 /* ---- Places -------------------------------------------------------------------------------- */
@@ -169,10 +170,11 @@ bool k_registers(as_kernel *k) {
   k->reg_needs = isa_zalloc(&k->al, n);
   k->reg_places = isa_zalloc(&k->al, n * ISA_NENGINES);
   if (!k->reg_needs || !k->reg_places) return k_nomem(k);
-  find_engines(k);
-  if (k->nregs == 0) return true;
   while (spread(k)) {
   }
+  for (uint32_t i = 0; i < k->nitems; i++)
+    if (k->items[i].engine < ISA_NENGINES) k->engines |= 1u << k->items[i].engine;
+  if (k->nregs == 0) return true;
   life *l = isa_zalloc(&k->al, n * sizeof *l);
   if (!l) return k_nomem(k);
   for (size_t r = 0; r < n; r++) l[r].first = K_NONE;

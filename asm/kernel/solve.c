@@ -178,21 +178,26 @@ static bool solve_item(solver *s, uint32_t item) {
 
 /* ---- Loops --------------------------------------------------------------------------------- */
 
-/* All engines meet, each with its transfers complete and its data path empty: everything is known
+unsigned k_meeting(const as_kernel *k, const k_loop *l) {
+  return l->parent ? k->loops[l->parent - 1].engines : k->engines;
+}
+
+/* The engines meet, each with its transfers complete and its data path empty: everything is known
  * to everybody. */
 static bool meet(solver *s, uint32_t item) {
   as_kernel *k = s->k;
+  unsigned engines = k_meeting(k, &k->loops[k->items[item].loop - 1]);
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
     k_needs n = {{0}, {0}, {0}};
     k_step step = {.item = item, .engine = (uint8_t)e, .scope = s->scope, .kind = K_STEP_MEET};
     step.source = K_SOURCES;
-    if (!(k->engines >> e & 1)) continue;
+    if (!(engines >> e & 1)) continue;
     for (uint32_t q = 0; q < k->nqueues; q++)
       if (k->queues[q].engine == e && s->count[K_QUEUE + q]) need(&n, k, s->last[K_QUEUE + q]);
     if (!wait_for(s, &step, &n, true, K_SOURCES) || !add_step(s, &step)) return false;
   }
   for (unsigned e = 0; e < ISA_NENGINES; e++)
-    for (unsigned i = 0; i < K_SOURCES; i++) learn(s, e, i, s->count[i]);
+    for (unsigned i = 0; i < K_SOURCES && (engines >> e & 1); i++) learn(s, e, i, s->count[i]);
   k_table_clear(&s->table);
   return true;
 }
@@ -215,6 +220,7 @@ static bool solve_loop(solver *s, uint32_t number) {
   as_kernel *k = s->k;
   const k_loop *l = &k->loops[number - 1];
   solver outer = *s;
+  if (!l->engines) return true; /* nothing to do in it */
   if (!meet(s, l->first)) return false;
   s->scope = (uint16_t)number;
   s->length = 0;
