@@ -1,4 +1,5 @@
 /* The builder: small kernels as lists of records, run under the checks. */
+#include "../../vm/api/impl.h"
 #include "kernel_bed.h"
 
 #include <math.h>
@@ -38,24 +39,28 @@ static void fetch(kbed *b, const char *name, float *out, size_t n) {
 }
 
 /* c = a + b in blocks of 128 rows. */
+static void build_add(kbed *b, int64_t rows, int64_t cols) {
+  uint32_t ta = kbed_tensor(b, "a", SOMA_FLOAT32, rows, cols, SOMA_INPUT);
+  uint32_t tb = kbed_tensor(b, "b", SOMA_FLOAT32, rows, cols, SOMA_INPUT);
+  uint32_t tc = kbed_tensor(b, "c", SOMA_FLOAT32, rows, cols, SOMA_OUTPUT);
+  for (int64_t r = 0; r < rows; r += 128) {
+    uint32_t u = kbed_tile(b, "ta", SOMA_SBUF, SOMA_FLOAT32, 128, (uint32_t)cols);
+    uint32_t v = kbed_tile(b, "tb", SOMA_SBUF, SOMA_FLOAT32, 128, (uint32_t)cols);
+    uint32_t w = kbed_tile(b, "tc", SOMA_SBUF, SOMA_FLOAT32, 128, (uint32_t)cols);
+    kbed_load(b, u, ta, SOMA_FLOAT32, cols, r, 128, 0, cols);
+    kbed_load(b, v, tb, SOMA_FLOAT32, cols, r, 128, 0, cols);
+    tensor_tensor(b, w, u, v, cols, "add");
+    kbed_store(b, tc, w, SOMA_FLOAT32, cols, r, 128, 0, cols);
+  }
+  kbed_finish(b);
+}
+
 static void vector_add(const char *target) {
   enum { ROWS = 1024, COLS = 256, N = ROWS * COLS };
   kbed b;
   float *x = ramp(N, 0.5f), *y = ramp(N, 0.25f), *z = malloc(N * sizeof *z);
   kbed_open(&b, target, 0, KBED_CHECKS);
-  uint32_t ta = kbed_tensor(&b, "a", SOMA_FLOAT32, ROWS, COLS, SOMA_INPUT);
-  uint32_t tb = kbed_tensor(&b, "b", SOMA_FLOAT32, ROWS, COLS, SOMA_INPUT);
-  uint32_t tc = kbed_tensor(&b, "c", SOMA_FLOAT32, ROWS, COLS, SOMA_OUTPUT);
-  for (int64_t r = 0; r < ROWS; r += 128) {
-    uint32_t u = kbed_tile(&b, "ta", SOMA_SBUF, SOMA_FLOAT32, 128, COLS);
-    uint32_t v = kbed_tile(&b, "tb", SOMA_SBUF, SOMA_FLOAT32, 128, COLS);
-    uint32_t w = kbed_tile(&b, "tc", SOMA_SBUF, SOMA_FLOAT32, 128, COLS);
-    kbed_load(&b, u, ta, SOMA_FLOAT32, COLS, r, 128, 0, COLS);
-    kbed_load(&b, v, tb, SOMA_FLOAT32, COLS, r, 128, 0, COLS);
-    tensor_tensor(&b, w, u, v, COLS, "add");
-    kbed_store(&b, tc, w, SOMA_FLOAT32, COLS, r, 128, 0, COLS);
-  }
-  kbed_finish(&b);
+  build_add(&b, ROWS, COLS);
   kbed_bind(&b, "a", SOMA_FLOAT32, ROWS, COLS, x);
   kbed_bind(&b, "b", SOMA_FLOAT32, ROWS, COLS, y);
   kbed_run(&b);
@@ -97,7 +102,29 @@ static void tensor_copy(kbed *b, uint32_t dst, uint32_t src, int64_t cols) {
   kbed_end(b);
 }
 
-/* c[M, N] = at[K, M]^T b[K, N]; small whole numbers, so that sums are exact. */
+/* c[M, N] = at[K, M]^T b[K, N] */
+static void build_matmul(kbed *b, int64_t rows, int64_t cols, int64_t depth) {
+  uint32_t ta = kbed_tensor(b, "at", SOMA_FLOAT32, depth, rows, SOMA_INPUT);
+  uint32_t tb = kbed_tensor(b, "b", SOMA_FLOAT32, depth, cols, SOMA_INPUT);
+  uint32_t tc = kbed_tensor(b, "c", SOMA_FLOAT32, rows, cols, SOMA_OUTPUT);
+  for (int64_t m = 0; m < rows; m += 128) {
+    uint32_t sum = kbed_tile(b, "sum", SOMA_PSUM, SOMA_FLOAT32, 128, (uint32_t)cols);
+    uint32_t out = kbed_tile(b, "out", SOMA_SBUF, SOMA_FLOAT32, 128, (uint32_t)cols);
+    for (int64_t k = 0; k < depth; k += 128) {
+      uint32_t w = kbed_tile(b, "w", SOMA_SBUF, SOMA_FLOAT32, 128, 128);
+      uint32_t v = kbed_tile(b, "v", SOMA_SBUF, SOMA_FLOAT32, 128, (uint32_t)cols);
+      kbed_load(b, w, ta, SOMA_FLOAT32, rows, k, 128, m, 128);
+      kbed_load(b, v, tb, SOMA_FLOAT32, cols, k, 128, 0, cols);
+      load_weights(b, w);
+      multiply(b, sum, v, cols);
+    }
+    tensor_copy(b, out, sum, cols);
+    kbed_store(b, tc, out, SOMA_FLOAT32, cols, m, 128, 0, cols);
+  }
+  kbed_finish(b);
+}
+
+/* Small whole numbers, so that sums are exact. */
 static void matmul_runs(void **state) {
   enum { M = 256, N = 512, K = 512 };
   (void)state;
@@ -107,24 +134,7 @@ static void matmul_runs(void **state) {
   for (size_t i = 0; i < K * M; i++) at[i] = (float)((i * 7) % 5) - 2;
   for (size_t i = 0; i < K * N; i++) x[i] = (float)((i * 11) % 7) - 3;
   kbed_open(&b, "trn2", 0, KBED_CHECKS);
-  uint32_t ta = kbed_tensor(&b, "at", SOMA_FLOAT32, K, M, SOMA_INPUT);
-  uint32_t tb = kbed_tensor(&b, "b", SOMA_FLOAT32, K, N, SOMA_INPUT);
-  uint32_t tc = kbed_tensor(&b, "c", SOMA_FLOAT32, M, N, SOMA_OUTPUT);
-  for (int64_t m = 0; m < M; m += 128) {
-    uint32_t sum = kbed_tile(&b, "sum", SOMA_PSUM, SOMA_FLOAT32, 128, N);
-    uint32_t out = kbed_tile(&b, "out", SOMA_SBUF, SOMA_FLOAT32, 128, N);
-    for (int64_t k = 0; k < K; k += 128) {
-      uint32_t w = kbed_tile(&b, "w", SOMA_SBUF, SOMA_FLOAT32, 128, 128);
-      uint32_t v = kbed_tile(&b, "v", SOMA_SBUF, SOMA_FLOAT32, 128, N);
-      kbed_load(&b, w, ta, SOMA_FLOAT32, M, k, 128, m, 128);
-      kbed_load(&b, v, tb, SOMA_FLOAT32, N, k, 128, 0, N);
-      load_weights(&b, w);
-      multiply(&b, sum, v, N);
-    }
-    tensor_copy(&b, out, sum, N);
-    kbed_store(&b, tc, out, SOMA_FLOAT32, N, m, 128, 0, N);
-  }
-  kbed_finish(&b);
+  build_matmul(&b, M, N, K);
   kbed_bind(&b, "at", SOMA_FLOAT32, K, M, at);
   kbed_bind(&b, "b", SOMA_FLOAT32, K, N, x);
   kbed_run(&b);
@@ -183,16 +193,20 @@ static void softmax_block(kbed *b, uint32_t x, uint32_t y, int64_t row, int64_t 
   kbed_store(b, y, e, SOMA_FLOAT32, cols, row, 128, 0, cols);
 }
 
+static void build_softmax(kbed *b, int64_t rows, int64_t cols) {
+  uint32_t x = kbed_tensor(b, "x", SOMA_FLOAT32, rows, cols, SOMA_INPUT);
+  uint32_t y = kbed_tensor(b, "y", SOMA_FLOAT32, rows, cols, SOMA_OUTPUT);
+  for (int64_t r = 0; r < rows; r += 128) softmax_block(b, x, y, r, cols);
+  kbed_finish(b);
+}
+
 static void softmax_runs(void **state) {
   enum { ROWS = 2048, COLS = 512, N = ROWS * COLS };
   (void)state;
   kbed b;
   float *x = ramp(N, 0.0625f), *y = malloc(N * sizeof *y);
   kbed_open(&b, "trn2", 0, KBED_CHECKS);
-  uint32_t tx = kbed_tensor(&b, "x", SOMA_FLOAT32, ROWS, COLS, SOMA_INPUT);
-  uint32_t ty = kbed_tensor(&b, "y", SOMA_FLOAT32, ROWS, COLS, SOMA_OUTPUT);
-  for (int64_t r = 0; r < ROWS; r += 128) softmax_block(&b, tx, ty, r, COLS);
-  kbed_finish(&b);
+  build_softmax(&b, ROWS, COLS);
   kbed_bind(&b, "x", SOMA_FLOAT32, ROWS, COLS, x);
   kbed_run(&b);
   fetch(&b, "y", y, N);
@@ -207,11 +221,70 @@ static void softmax_runs(void **state) {
   free(y);
 }
 
+/* ---- Waits --------------------------------------------------------------------------------- */
+
+/* Runs what is built with wait i taken out; whether a check finds it. */
+static bool is_found(kbed *b, const soma_kernel_wait *w) {
+  isa_insn *in = &b->p->p->cores[0].code[w->engine].insns[w->pc];
+  isa_wait kept = in->wait;
+  assert_int_not_equal(kept.cond, ISA_WAIT_none);
+  in->wait = (isa_wait){0};
+  for (uint32_t t = 0; t < soma_program_tensors(b->p); t++) {
+    soma_tensor_info i;
+    assert_int_equal(soma_program_tensor(b->p, t, &i), SOMA_OK);
+    void *zeros = calloc(1, i.bytes);
+    if (i.role == SOMA_INPUT)
+      assert_int_equal(soma_bind(b->m, b->p, i.name, i.dtype, i.ndim, i.shape, zeros), SOMA_OK);
+    b->w[t] = (int64_t)(uintptr_t)zeros;
+  }
+  assert_int_equal(soma_run_start(b->m, b->p, &b->r), SOMA_OK);
+  soma_status s = soma_run_until(b->r, SOMA_END, SOMA_SYNC, 0);
+  soma_run_free(b->r);
+  b->r = NULL;
+  for (uint32_t t = 0; t < soma_program_tensors(b->p); t++) free((void *)(uintptr_t)b->w[t]);
+  in->wait = kept;
+  return s == SOMA_CHECK;
+}
+
+/* Of a finished kernel. */
+static void each_is_found(kbed *b) {
+  soma_kernel_wait w;
+  uint32_t n = 0;
+  for (; soma_kernel_get_wait(b->k, n, &w) == SOMA_OK; n++) {
+    if (w.reuse || is_found(b, &w)) continue;
+    kbed_print(b);
+    fail_msg("%s %u: its wait was taken out, and no check found it", soma_engine_name(w.engine),
+             (unsigned)w.pc);
+  }
+  assert_true(n > 5);
+}
+
+static void each_wait_taken_out_is_found(void **state) {
+  static const char *const targets[] = {"trn1", "trn2", "trn3"};
+  kbed b;
+  (void)state;
+  for (unsigned t = 0; t < 3; t++) {
+    kbed_open(&b, targets[t], 0, 1 << SOMA_CHECK_RACE);
+    build_add(&b, 640, 8192); /* memory is used again */
+    each_is_found(&b);
+    kbed_close(&b);
+    kbed_open(&b, targets[t], 0, 1 << SOMA_CHECK_RACE);
+    build_matmul(&b, 256, 512, 1024);
+    each_is_found(&b);
+    kbed_close(&b);
+    kbed_open(&b, targets[t], 0, 1 << SOMA_CHECK_RACE);
+    build_softmax(&b, 1024, 8192);
+    each_is_found(&b);
+    kbed_close(&b);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(vector_add_runs),
       cmocka_unit_test(matmul_runs),
       cmocka_unit_test(softmax_runs),
+      cmocka_unit_test(each_wait_taken_out_is_found),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
