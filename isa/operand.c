@@ -3,6 +3,29 @@
 
 enum { COLUMN = AP_R | AP_COL | 1, ELEMENT = AP_R | AP_ELEM | 1 };
 
+/* The fields of each form that may name memory: bit i of field i. */
+#define FORM(id) enum {
+#define FIELD(form, name, kind, mode, arg) FIELD_##form##_##name,
+#define END(id)   \
+  FIELD_##id##_N, \
+  }               \
+  ;               \
+  _Static_assert(FIELD_##id##_N <= 16, "a mask of 16 fields");
+#include "forms.def"
+#undef FORM
+#undef FIELD
+#undef END
+#define NAMES_MEMORY(kind) (kind == ISA_K_AP || kind == ISA_K_NUM || kind == ISA_K_APS)
+static const uint16_t in_memory[ISA_NFORMS] = {
+#define FORM(id) 0
+#define FIELD(form, name, kind, mode, arg) | NAMES_MEMORY(ISA_K_##kind) << FIELD_##form##_##name
+#define END(id) ,
+#include "forms.def"
+#undef FORM
+#undef FIELD
+#undef END
+};
+
 typedef struct walk {
   const isa_program *p;
   const isa_core *core;
@@ -17,29 +40,30 @@ static void visit(const walk *w, isa_operand *o, uint32_t index) {
   w->fn(w->ud, o);
 }
 
-static void visit_list(const walk *w, isa_operand *o, isa_ref list) {
+static void visit_list(const walk *w, uint8_t field, uint32_t flags, isa_ref list) {
+  isa_operand o = {.field = field, .via = ISA_VIA_APS, .flags = flags};
   const uint32_t *aps = isa_program_list(w->p, list, ISA_K_APS);
-  for (o->nth = 0; aps && o->nth < list.count; o->nth++) visit(w, o, aps[o->nth]);
+  for (; aps && o.nth < list.count; o.nth++) visit(w, &o, aps[o.nth]);
 }
 
 void isa_each_operand(const isa_program *p, const isa_core *core, const isa_insn *in,
                       isa_operand_fn *fn, void *ud) {
   const isa_form *form = isa_form_of(in->op);
   walk w = {p, core, fn, ud};
-  for (uint8_t i = 0; i < form->nfields; i++) {
+  for (unsigned left = in_memory[isa_ops[in->op].form]; left; left &= left - 1) {
+    uint8_t i = (uint8_t)__builtin_ctz(left);
     const isa_field *f = &form->fields[i];
     const void *m = isa_member_c(in, f);
-    isa_operand o = {.field = i, .flags = f->arg};
+    const isa_num *n = m;
     if (f->kind == ISA_K_AP) {
+      isa_operand o = {.field = i, .flags = f->arg};
       visit(&w, &o, *(const isa_t_AP *)m);
     } else if (f->kind == ISA_K_NUM) {
-      const isa_num *n = m;
-      o.via = ISA_VIA_NUM;
-      o.flags = COLUMN;
-      if (n->kind == ISA_NUM_ap) visit(&w, &o, n->v);
-    } else if (f->kind == ISA_K_APS) {
-      o.via = ISA_VIA_APS;
-      visit_list(&w, &o, *(const isa_ref *)m);
+      if (n->kind != ISA_NUM_ap) continue;
+      isa_operand o = {.field = i, .via = ISA_VIA_NUM, .flags = COLUMN};
+      visit(&w, &o, n->v);
+    } else {
+      visit_list(&w, i, f->arg, *(const isa_ref *)m);
     }
   }
 }
@@ -69,4 +93,28 @@ void isa_each_insn(const isa_core *core, isa_insn_fn *fn, void *ud) {
   for (uint32_t q = 0; q < core->nqueues; q++)
     for (uint32_t i = 0; i < core->queues[q].nstatics; i++)
       fn(ud, &core->queues[q].statics[i], ISA_NENGINES, i);
+}
+
+bool isa_reads_destination(const isa_insn *in) {
+  return in->op == ISA_OP_dma_copy && in->u.DMA_COPY.op != ISA_ALU_bypass;
+}
+
+int isa_field_register(const isa_insn *in, const isa_field *f) {
+  const void *m = isa_member_c(in, f);
+  const isa_int *i = m;
+  const isa_num *n = m;
+  switch (f->kind) {
+  case ISA_K_REG: return *(const isa_t_REG *)m;
+  case ISA_K_INT: return i->is_reg ? (int)i->v : -1;
+  case ISA_K_NUM: return n->kind == ISA_NUM_reg ? (int)n->v : -1;
+  default: return -1;
+  }
+}
+
+int isa_insn_queue(const isa_insn *in) {
+  const isa_form *form = isa_form_of(in->op);
+  for (unsigned i = 0; i < form->nfields; i++)
+    if (form->fields[i].kind == ISA_K_QUEUE)
+      return *(const isa_t_QUEUE *)isa_member_c(in, &form->fields[i]);
+  return -1;
 }

@@ -39,6 +39,13 @@ void isa_each_operand(const isa_program *p, const isa_core *core, const isa_insn
 void isa_each_pattern(const isa_program *p, const isa_core *core, const isa_insn *in,
                       isa_operand_fn *fn, void *ud);
 
+/* Whether an instruction that writes its destination reads it too: a dma_copy with an operator. */
+bool isa_reads_destination(const isa_insn *in);
+/* The register that a field names, or that an operand gives instead of a number; -1: none. */
+int isa_field_register(const isa_insn *in, const isa_field *f);
+/* The number of the queue that an instruction names, -1 when it names none. */
+int isa_insn_queue(const isa_insn *in);
+
 /* Calls fn for each instruction of a core: the code of its engines, then the static transfers of
  * its queues, for which engine is ISA_NENGINES and pc the transfer's number in its queue. */
 typedef void isa_insn_fn(void *ud, const isa_insn *in, unsigned engine, uint32_t pc);

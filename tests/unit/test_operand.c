@@ -47,9 +47,8 @@ static isa_program *program(void) {
   for (unsigned i = 1; i <= 3; i++) assert_int_equal(add(p, (isa_ap){0}), i);
   isa_ap moves = {.dyn = {{.kind = ISA_DYN_reg}, {.kind = ISA_DYN_elem, .ap = 1}}};
   isa_ap gathers = {.index_kind = ISA_INDEX_gather, .index = 2};
-  isa_ap both = {.dyn = {{.kind = ISA_DYN_elem, .ap = 1}},
-                 .index_kind = ISA_INDEX_indirect,
-                 .index = 2};
+  isa_ap both = {
+      .dyn = {{.kind = ISA_DYN_elem, .ap = 1}}, .index_kind = ISA_INDEX_indirect, .index = 2};
   assert_int_equal(add(p, moves), 4);
   assert_int_equal(add(p, gathers), 5);
   assert_int_equal(add(p, both), 6);

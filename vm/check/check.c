@@ -197,57 +197,47 @@ static void each_part(const vm_flight *f, const vm_view *v, unsigned flags, view
   if (!sixteenth) fn(ud, v, flags);
 }
 
-void vm_ck_each_operand(const vm_flight *f, void (*fn)(void *ud, const vm_view *v, unsigned flags),
-                        void *ud) {
-  const isa_form *form = isa_form_of(f->in->op);
-  for (unsigned i = 0; i < form->nfields; i++) {
-    const isa_field *fd = &form->fields[i];
-    const void *at = vm_operand_at(f->in, (vm_operands *)&f->a, i);
-    unsigned flags = fd->arg & (AP_R | AP_W);
-    if (fd->kind == ISA_K_AP) {
-      const vm_view *v = at;
-      if (v->at) each_part(f, v, flags, fn, ud);
-    } else if (fd->kind == ISA_K_NUM) {
-      const vm_num *num = at;
-      if (num->v.at) fn(ud, &num->v, AP_R);
-    } else if (fd->kind == ISA_K_APS) {
-      const vm_views *views = at;
-      for (uint32_t k = 0; k < views->n; k++) fn(ud, &views->v[k], flags);
-    }
-  }
+struct parts {
+  const vm_flight *f;
+  view_fn *fn;
+  void *ud;
+};
+static void visit_parts(void *ud, const isa_operand *o, vm_view *v) {
+  const struct parts *w = ud;
+  each_part(w->f, v, o->flags & (AP_R | AP_W), w->fn, w->ud);
+}
+
+void vm_ck_each_operand(const vm_core *c, const vm_flight *f,
+                        void (*fn)(void *ud, const vm_view *v, unsigned flags), void *ud) {
+  struct parts w = {f, fn, ud};
+  vm_each_view(c, f->in, &f->a, visit_parts, &w);
 }
 
 /* ---- The program -------------------------------------------------------------------------- */
 
-static void each_tensor_of(const vm_core *c, const isa_insn *in, unsigned flag,
-                           void (*fn)(void *ud, uint32_t tensor), void *ud) {
-  const isa_form *form = isa_form_of(in->op);
-  bool sums = in->op == ISA_OP_dma_copy && in->u.DMA_COPY.op != ISA_ALU_bypass; /* reads its dst */
-  for (unsigned i = 0; i < form->nfields; i++) {
-    const isa_field *f = &form->fields[i];
-    const void *at = isa_member_c(in, f);
-    isa_ref list = {0, 0};
-    const uint32_t *aps = at;
-    if (!((f->arg | (sums ? AP_R : 0)) & flag)) continue;
-    if (f->kind != ISA_K_AP && f->kind != ISA_K_APS) continue;
-    if (f->kind == ISA_K_APS) {
-      memcpy(&list, at, sizeof list);
-      aps = isa_program_list(c->prog, list, ISA_K_APS);
-    }
-    for (uint32_t k = 0; k < (f->kind == ISA_K_AP ? 1 : list.count); k++)
-      if (aps[k] && c->code->aps[aps[k] - 1].space == ISA_HBM)
-        fn(ud, c->code->aps[aps[k] - 1].base - 1);
-  }
+struct tensors {
+  const vm_core *c;
+  unsigned flag;
+  bool sums; /* the instruction reads its destination */
+  void (*fn)(void *ud, uint32_t tensor);
+  void *ud;
+};
+static void visit_tensor(void *ud, const isa_operand *o) {
+  const struct tensors *w = ud;
+  if (((o->flags | (w->sums ? AP_R : 0)) & w->flag) && o->ap->space == ISA_HBM)
+    w->fn(w->ud, o->ap->base - 1);
+}
+static void visit_tensors(void *ud, const isa_insn *in, unsigned engine, uint32_t pc) {
+  struct tensors *w = ud;
+  (void)engine, (void)pc;
+  w->sums = isa_reads_destination(in);
+  isa_each_operand(w->c->prog, w->c->code, in, visit_tensor, w);
 }
 
 void vm_ck_each_tensor(const vm_core *c, unsigned flag, void (*fn)(void *ud, uint32_t tensor),
                        void *ud) {
-  for (unsigned e = 0; e < ISA_NENGINES; e++)
-    for (uint32_t pc = 0; pc < c->code->code[e].n; pc++)
-      each_tensor_of(c, &c->code->code[e].insns[pc], flag, fn, ud);
-  for (uint32_t q = 0; q < c->code->nqueues; q++)
-    for (uint32_t i = 0; i < c->code->queues[q].nstatics; i++)
-      each_tensor_of(c, &c->code->queues[q].statics[i], flag, fn, ud);
+  struct tensors w = {c, flag, false, fn, ud};
+  isa_each_insn(c->code, visit_tensors, &w);
 }
 
 /* ---- Calls that more than one check hears ------------------------------------------------- */

@@ -188,8 +188,8 @@ void vm_ck_put_view(const vm_core *c, const vm_view *v, isa_buf *out);
 void vm_ck_put_box(const vm_core *c, const vm_box *box, isa_buf *out);
 
 /* Calls fn for each view that a flight reads or writes. */
-void vm_ck_each_operand(const vm_flight *f, void (*fn)(void *ud, const vm_view *v, unsigned flags),
-                        void *ud);
+void vm_ck_each_operand(const vm_core *c, const vm_flight *f,
+                        void (*fn)(void *ud, const vm_view *v, unsigned flags), void *ud);
 
 /* Calls fn for the number of each tensor that an instruction of the program reads (AP_R) or writes
  * (AP_W), as often as it is named. */
@@ -250,8 +250,8 @@ int64_t vm_ck_unwritten(const vm_core *c, const vm_view *v);
 
 /* check_part.c */
 /* As vm_ck_each_operand, but only what is read or written of each, where the form fixes that. */
-void vm_ck_each_part(const vm_flight *f, void (*fn)(void *ud, const vm_view *v, unsigned flags),
-                     void *ud);
+void vm_ck_each_part(const vm_core *c, const vm_flight *f,
+                     void (*fn)(void *ud, const vm_view *v, unsigned flags), void *ud);
 /* Whether another operand of the flight chooses which elements of v are read. */
 bool vm_ck_chosen(const vm_flight *f, const vm_view *v);
 /* Of such a view: the first partition of the destination that gets a byte nobody wrote, or -1. */

@@ -80,10 +80,10 @@ static void cut_operand(void *ud, const vm_view *v, unsigned flags) {
   t->fn(t->ud, v, flags);
 }
 
-void vm_ck_each_part(const vm_flight *f, void (*fn)(void *ud, const vm_view *v, unsigned flags),
-                     void *ud) {
+void vm_ck_each_part(const vm_core *c, const vm_flight *f,
+                     void (*fn)(void *ud, const vm_view *v, unsigned flags), void *ud) {
   struct cut t = {f, fn, ud};
-  vm_ck_each_operand(f, cut_operand, &t);
+  vm_ck_each_operand(c, f, cut_operand, &t);
 }
 
 /* ---- Parts that are chosen ---------------------------------------------------------------- */

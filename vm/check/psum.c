@@ -158,12 +158,12 @@ void vm_ck_psum_execute(vm_core *c, unsigned e, const vm_flight *f) {
     check_group(c, f, &f->a.MATMUL_MX.dst, &f->a.MATMUL_MX.psum_zero, f->a.MATMUL_MX.acc);
   } else if (e != ISA_ENG_tensor) {
     if (!f->item.staged) vm_ck_psum_reads(c, e, f);
-    vm_ck_each_operand(f, note_foreign, c);
+    vm_ck_each_operand(c, f, note_foreign, c);
   }
 }
 
 void vm_ck_psum_reads(vm_core *c, unsigned e, const vm_flight *f) {
-  if (e != ISA_ENG_tensor) vm_ck_each_operand(f, note_read, c);
+  if (e != ISA_ENG_tensor) vm_ck_each_operand(c, f, note_read, c);
 }
 
 /* ---- Banks -------------------------------------------------------------------------------- */

@@ -442,7 +442,7 @@ void vm_ck_race_flight(vm_core *c, unsigned e, const vm_flight *f) {
                          .time = f->item.start},
                    .read_comp = vm_ck_comp(e, weights ? OF_WEIGHTS : OF_READ),
                    .write_comp = vm_ck_comp(e, OF_DONE)};
-  vm_ck_each_operand(f, check_operand, &w);
+  vm_ck_each_operand(c, f, check_operand, &w);
 }
 
 void vm_ck_race_sequencer(vm_core *c, unsigned e, const vm_view *v, bool writes) {

@@ -52,40 +52,31 @@ static void report_overlap(vm_core *c, unsigned e, uint32_t pc, const vm_ck_tile
   isa_buf_puts(&f->text, "\n  fix: place them apart, or declare them an overlay");
 }
 
-static void touch(vm_core *c, unsigned e, uint32_t pc, uint32_t ap, unsigned flags) {
-  struct vm_check *k = c->check;
-  const isa_ap *a = ap ? &c->code->aps[ap - 1] : NULL;
-  if (a && a->index_kind == ISA_INDEX_indirect) touch(c, e, pc, a->index, AP_R);
-  if (!a || a->space == ISA_HBM || !a->base) return;
+struct touch {
+  vm_core *c;
+  unsigned engine, flags;
+  uint32_t pc;
+};
+static void touch(void *ud, const isa_operand *o) {
+  const struct touch *t = ud;
+  struct vm_check *k = t->c->check;
+  const isa_ap *a = o->ap;
+  if (!(o->flags & t->flags) || a->space == ISA_HBM || !a->base) return;
   for (uint32_t i = 0; i < k->npairs; i++) {
     vm_ck_tile_pair *p = &k->pairs[i];
     if (p->tile[0] != a->base && p->tile[1] != a->base) continue;
-    if ((flags & AP_R) && p->written && p->written != a->base) report_overlap(c, e, pc, p, a->base);
-    if (!(flags & AP_W)) continue;
+    if (t->flags == AP_R && p->written && p->written != a->base)
+      report_overlap(t->c, t->engine, t->pc, p, a->base);
+    if (t->flags == AP_R) continue;
     p->written = a->base;
-    p->by = (uint8_t)e;
-    p->pc = pc;
-  }
-}
-
-static void touch_field(vm_core *c, unsigned e, const isa_insn *in, uint32_t pc, const isa_field *f,
-                        unsigned flags) {
-  const void *at = isa_member_c(in, f);
-  if (f->kind == ISA_K_AP && (f->arg & flags)) {
-    touch(c, e, pc, *(const uint32_t *)at, flags);
-  } else if (f->kind == ISA_K_NUM && (flags & AP_R)) {
-    const isa_num *n = at;
-    if (n->kind == ISA_NUM_ap) touch(c, e, pc, n->v, flags);
-  } else if (f->kind == ISA_K_APS && (f->arg & flags)) {
-    const isa_ref *r = at;
-    const uint32_t *list = isa_program_list(c->prog, *r, ISA_K_APS);
-    for (uint32_t i = 0; i < r->count; i++) touch(c, e, pc, list[i], flags);
+    p->by = (uint8_t)t->engine;
+    p->pc = t->pc;
   }
 }
 
 void vm_ck_tiles_issue(vm_core *c, unsigned e, const isa_insn *in, uint32_t pc) {
-  const isa_form *form = isa_form_of(in->op);
   if (c->check->npairs == 0) return;
-  for (unsigned i = 0; i < form->nfields; i++) touch_field(c, e, in, pc, &form->fields[i], AP_R);
-  for (unsigned i = 0; i < form->nfields; i++) touch_field(c, e, in, pc, &form->fields[i], AP_W);
+  struct touch reads = {c, e, AP_R, pc}, writes = {c, e, AP_W, pc};
+  isa_each_pattern(c->prog, c->code, in, touch, &reads);
+  isa_each_pattern(c->prog, c->code, in, touch, &writes);
 }

@@ -32,16 +32,11 @@ vm_view vm_ck_shadow_of(const vm_core *c, const vm_view *v) {
 
 /* ---- Registers ---------------------------------------------------------------------------- */
 
-static void add_pattern(const vm_core *c, uint32_t ap, uint64_t *reads) {
-  const isa_ap *a = &c->code->aps[ap - 1];
-  if (a->size_dim) *reads |= 1ull << a->size_reg;
+static void add_pattern(void *ud, const isa_operand *o) {
+  uint64_t *reads = ud;
+  if (o->ap->size_dim) *reads |= 1ull << o->ap->size_reg;
   for (unsigned i = 0; i < ISA_MAX_DYN; i++)
-    if (a->dyn[i].kind == ISA_DYN_reg) *reads |= 1ull << a->dyn[i].reg;
-}
-
-static void add_patterns(const vm_core *c, const isa_ref *list, uint64_t *reads) {
-  const uint32_t *aps = isa_program_list(c->prog, *list, ISA_K_APS);
-  for (uint32_t i = 0; i < list->count; i++) add_pattern(c, aps[i], reads);
+    if (o->ap->dyn[i].kind == ISA_DYN_reg) *reads |= 1ull << o->ap->dyn[i].reg;
 }
 
 /* Registers that an instruction names: rd of those that compute is written, all others read. */
@@ -49,30 +44,11 @@ static void registers_of(const vm_core *c, const isa_insn *in, uint64_t *reads, 
   const isa_form *form = isa_form_of(in->op);
   if (in->wait.cond != ISA_WAIT_none && in->wait.is_reg) *reads |= 1ull << in->wait.value;
   for (unsigned i = 0; i < form->nfields; i++) {
-    const isa_field *f = &form->fields[i];
-    const void *at = isa_member_c(in, f);
-    uint32_t ap = 0;
-    isa_num num;
-    isa_int v;
-    switch (f->kind) {
-    case ISA_K_REG:
-      *(strcmp(f->name, "rd") == 0 ? writes : reads) |= 1ull << *(const uint8_t *)at;
-      break;
-    case ISA_K_INT:
-      memcpy(&v, at, sizeof v);
-      if (v.is_reg) *reads |= 1ull << v.v;
-      break;
-    case ISA_K_NUM:
-      memcpy(&num, at, sizeof num);
-      if (num.kind == ISA_NUM_reg) *reads |= 1ull << num.v;
-      ap = num.kind == ISA_NUM_ap ? num.v : 0;
-      break;
-    case ISA_K_AP: memcpy(&ap, at, sizeof ap); break;
-    case ISA_K_APS: add_patterns(c, at, reads); break;
-    default: break;
-    }
-    if (ap) add_pattern(c, ap, reads);
+    int reg = isa_field_register(in, &form->fields[i]);
+    bool written = strcmp(form->fields[i].name, "rd") == 0;
+    if (reg >= 0) *(written ? writes : reads) |= 1ull << reg;
   }
+  isa_each_operand(c->prog, c->code, in, add_pattern, reads);
 }
 
 static bool open_registers(vm_core *c, unsigned e) {
@@ -260,7 +236,7 @@ static void write_operand(void *ud, const vm_view *v, unsigned flags) {
 
 void vm_ck_uninit_reads(vm_core *c, unsigned e, const vm_flight *f) {
   struct reading r = {c, e, f};
-  vm_ck_each_part(f, read_operand, &r);
+  vm_ck_each_part(c, f, read_operand, &r);
 }
 
 void vm_ck_uninit_execute(vm_core *c, unsigned e, const vm_flight *f) {
@@ -269,7 +245,7 @@ void vm_ck_uninit_execute(vm_core *c, unsigned e, const vm_flight *f) {
 }
 
 void vm_ck_uninit_executed(vm_core *c, const vm_flight *f) {
-  if (!vm_ck_writes_chosen(f->in->op)) vm_ck_each_part(f, write_operand, c);
+  if (!vm_ck_writes_chosen(f->in->op)) vm_ck_each_part(c, f, write_operand, c);
 }
 
 void vm_ck_uninit_access(vm_core *c, unsigned e, const vm_view *v, bool writes) {

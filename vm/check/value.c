@@ -136,7 +136,7 @@ void vm_ck_value_execute(vm_core *c, unsigned e, const vm_flight *f) {
   if (f->in->op == ISA_OP_activate2 && has_range(f->a.ACTIVATE2.fn))
     check_range(c, e, f, f->a.ACTIVATE2.fn, &f->a.ACTIVATE2.src);
   struct scan s = {.c = c, .flags = AP_R | AP_W, .had = HAS_INF | HAS_NAN};
-  vm_ck_each_operand(f, scan_operand, &s); /* a destination may be added to */
+  vm_ck_each_operand(c, f, scan_operand, &s); /* a destination may be added to */
   k->had = s.kinds | immediates_of(f) | kinds_of(d->acc, ISA_PMAX);
   if (isa_ops[f->in->op].cost == ISA_COST_LDW) k->weights_had |= k->had;
   if (isa_ops[f->in->op].cost == ISA_COST_MM) k->had |= k->weights_had;
@@ -156,7 +156,7 @@ static void report_value(vm_core *c, unsigned e, uint32_t pc, vm_time t, unsigne
 
 void vm_ck_value_executed(vm_core *c, unsigned e, const vm_flight *f) {
   struct scan s = {.c = c, .flags = AP_W, .had = c->check->had};
-  vm_ck_each_operand(f, scan_operand, &s);
+  vm_ck_each_operand(c, f, scan_operand, &s);
   unsigned fresh = s.kinds & ~s.had;
   if (fresh & HAS_NAN)
     report_value(c, e, f->pc, f->item.start, HAS_NAN, s.first);

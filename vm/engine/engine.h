@@ -3,6 +3,7 @@
 #ifndef VM_ENGINE_H
 #define VM_ENGINE_H
 
+#include "../../isa/operand.h"
 #include "../vm.h"
 
 /* event.c */
@@ -45,8 +46,6 @@ void vm_print(vm_core *c, const char *prefix, size_t n, const vm_view *v, bool t
 /* Issues the data-path instruction at e's pc at time c->now. VM_STALL: the data path has too much
  * ahead, or has yet to write an element that gives an offset; an event to try again is posted. */
 vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in);
-/* Calls fn for every source view of a flight. */
-void vm_flight_sources(vm_flight *f, void (*fn)(void *ud, vm_view *v), void *ud);
 /* Makes a flight of a run being loaded from its in and pc, its engine's registers and recall:
  * operands, boxes, the link. Its times are the caller's to fill. On failure nothing is left. */
 bool vm_issue_restored(vm_core *c, unsigned e, vm_flight *f, isa_error *err);
@@ -89,6 +88,11 @@ uint8_t *vm_ap_base(const vm_core *c, const isa_ap *ap);
 bool vm_resolve(vm_resolver *r, const isa_insn *in, vm_operands *a);
 /* The resolved operand of field i of in's form. */
 void *vm_operand_at(const isa_insn *in, vm_operands *a, unsigned field);
+/* isa_each_operand with each operand's view: of an instruction of c whose operands are resolved in
+ * a. */
+typedef void vm_view_fn(void *ud, const isa_operand *o, vm_view *v);
+void vm_each_view(const vm_core *c, const isa_insn *in, const vm_operands *a, vm_view_fn *fn,
+                  void *ud);
 /* The bytes a view may touch; space 0 when it has no element. */
 void vm_view_box(const vm_core *c, const vm_view *v, vm_box *out);
 /* Fills run and run_step of a view. (view.c) */

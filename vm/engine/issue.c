@@ -77,29 +77,13 @@ bool vm_item_copy_view(vm_core *c, vm_item *it, vm_view *v) {
   return true;
 }
 
-void vm_flight_sources(vm_flight *f, void (*fn)(void *ud, vm_view *v), void *ud) {
-  const isa_form *form = isa_form_of(f->in->op);
-  for (unsigned i = 0; i < form->nfields; i++) {
-    const isa_field *fd = &form->fields[i];
-    void *at = vm_operand_at(f->in, &f->a, i);
-    if (fd->kind == ISA_K_AP && (fd->arg & AP_R)) {
-      fn(ud, at);
-    } else if (fd->kind == ISA_K_NUM) {
-      fn(ud, &((vm_num *)at)->v);
-    } else if (fd->kind == ISA_K_APS && (fd->arg & AP_R)) {
-      vm_views *views = at;
-      for (uint32_t k = 0; k < views->n; k++) fn(ud, &views->v[k]);
-    }
-  }
-}
-
 struct snapshot {
   vm_core *c;
   vm_item *it;
 };
-static void snapshot_source(void *ud, vm_view *v) {
+static void snapshot_source(void *ud, const isa_operand *o, vm_view *v) {
   struct snapshot *s = ud;
-  if (v->at && v->elems && v->num[0]) vm_item_copy_view(s->c, s->it, v);
+  if ((o->flags & AP_R) && v->elems && v->num[0]) vm_item_copy_view(s->c, s->it, v);
 }
 
 static void stage(vm_core *c, vm_item *it) {
@@ -109,7 +93,7 @@ static void stage(vm_core *c, vm_item *it) {
   if (it->is_share)
     vm_dma_stage(c, (vm_share *)it);
   else
-    vm_flight_sources((vm_flight *)it, snapshot_source, &s);
+    vm_each_view(c, ((vm_flight *)it)->in, &((vm_flight *)it)->a, snapshot_source, &s);
 }
 
 void vm_protect(vm_core *c, const vm_box *dst, unsigned n, const vm_item *self) {
@@ -138,10 +122,6 @@ vm_moment vm_own_hazard(const vm_core *c, unsigned e, const vm_box *b, bool writ
 
 /* ---- Issue -------------------------------------------------------------------------------- */
 
-struct boxes {
-  vm_core *c;
-  vm_item *it;
-};
 /* Makes a box hold another one of its memory as well. */
 static void cover(vm_box *b, const vm_box *more) {
   b->p0 = 0;
@@ -150,22 +130,21 @@ static void cover(vm_box *b, const vm_box *more) {
   b->hi = more->hi > b->hi ? more->hi : b->hi;
 }
 
-static void add_source(void *ud, vm_view *v) {
-  struct boxes *b = ud;
-  if (!v->at) return;
-  if (b->it->nsrc == VM_BOXES) { /* more sources than boxes: the last one covers the rest */
-    vm_box more, *last = &b->it->src[VM_BOXES - 1];
-    vm_view_box(b->c, v, &more);
-    cover(last, &more);
+/* A source; where there are more than boxes, the last box covers the rest. */
+static void add_source(vm_core *c, vm_item *it, const vm_view *v) {
+  vm_box more;
+  if (it->nsrc < VM_BOXES) {
+    vm_view_box(c, v, &it->src[it->nsrc++]);
     return;
   }
-  vm_view_box(b->c, v, &b->it->src[b->it->nsrc++]);
+  vm_view_box(c, v, &more);
+  cover(&it->src[VM_BOXES - 1], &more);
 }
 
 static void add_dst(vm_core *c, vm_item *it, const vm_view *v) {
   vm_box more, *last = &it->dst[1];
   vm_view_box(c, v, &more);
-  if (!v->at || !more.space) return;
+  if (!more.space) return;
   if (it->ndst < 2) {
     it->dst[it->ndst++] = more;
     return;
@@ -173,47 +152,50 @@ static void add_dst(vm_core *c, vm_item *it, const vm_view *v) {
   cover(last, &more); /* of custom_op alone, which writes SBUF */
 }
 
+struct boxes {
+  vm_core *c;
+  vm_item *it;
+};
+static void add_box(void *ud, const isa_operand *o, vm_view *v) {
+  struct boxes *b = ud;
+  if (o->flags & AP_R) add_source(b->c, b->it, v);
+  if (o->flags & AP_W) add_dst(b->c, b->it, v);
+}
+
 static void find_boxes(vm_core *c, vm_flight *f) {
-  const isa_form *form = isa_form_of(f->in->op);
   struct boxes b = {c, &f->item};
-  vm_flight_sources(f, add_source, &b);
-  for (unsigned i = 0; i < form->nfields; i++) {
-    if (!(form->fields[i].arg & AP_W)) continue;
-    const void *at = vm_operand_at(f->in, &f->a, i);
-    if (form->fields[i].kind == ISA_K_AP) add_dst(c, &f->item, at);
-    if (form->fields[i].kind != ISA_K_APS) continue;
-    const vm_views *list = at;
-    for (uint32_t k = 0; k < list->n; k++) add_dst(c, &f->item, &list->v[k]);
+  vm_each_view(c, f->in, &f->a, add_box, &b);
+}
+
+enum { MOST_READ = 4, MOST_WRITTEN = 2 }; /* patterns of an instruction with `.indirect` */
+
+struct scatter {
+  const vm_view *src[MOST_READ], *dst[MOST_WRITTEN];
+  const char *names[MOST_READ];
+  uint8_t fields[MOST_WRITTEN];
+  const isa_form *form;
+  unsigned nsrc, ndst;
+};
+static void add_scatter(void *ud, const isa_operand *o, vm_view *v) {
+  struct scatter *s = ud;
+  if ((o->flags & AP_W) && s->ndst < MOST_WRITTEN) {
+    s->fields[s->ndst] = o->field;
+    s->dst[s->ndst++] = v;
+  } else if (!(o->flags & AP_W) && s->nsrc < MOST_READ) {
+    s->names[s->nsrc] = s->form->fields[o->field].name;
+    s->src[s->nsrc++] = v;
   }
 }
 
-enum { MOST_SOURCES = 4 }; /* patterns that an instruction with `.indirect` reads */
-
 /* Where an index gives places: the check that the verifier could not do. */
 static bool check_scatters(vm_core *c, vm_flight *f, isa_error *err) {
-  const isa_form *form = isa_form_of(f->in->op);
-  const vm_view *src[MOST_SOURCES];
-  const char *names[MOST_SOURCES];
-  unsigned n = 0;
-  bool indirect = false;
-  for (unsigned i = 0; i < form->nfields; i++) {
-    const isa_field *fd = &form->fields[i];
-    if (fd->kind != ISA_K_AP && fd->kind != ISA_K_NUM) continue;
-    const void *at = vm_operand_at(f->in, &f->a, i);
-    const vm_view *v = fd->kind == ISA_K_AP ? at : &((const vm_num *)at)->v;
-    indirect = indirect || v->place;
-    if (!v->at || (fd->kind == ISA_K_AP && (fd->arg & AP_W)) || n == MOST_SOURCES) continue;
-    names[n] = fd->name;
-    src[n++] = v;
-  }
-  for (unsigned i = 0; indirect && i < form->nfields; i++) {
-    const vm_view *v = vm_operand_at(f->in, &f->a, i);
-    if (form->fields[i].kind != ISA_K_AP || !(form->fields[i].arg & AP_W) || !v->at) continue;
-    if (!vm_check_scatter(c, v, src, names, n, err)) {
-      err->field = (int)i;
+  struct scatter s = {.form = isa_form_of(f->in->op)};
+  vm_each_view(c, f->in, &f->a, add_scatter, &s);
+  for (unsigned i = 0; i < s.ndst; i++)
+    if (!vm_check_scatter(c, s.dst[i], s.src, s.names, s.nsrc, err)) {
+      err->field = s.fields[i];
       return false;
     }
-  }
   return true;
 }
 
@@ -225,7 +207,8 @@ static bool resolve(vm_resolver *r, vm_flight *f) {
   r->item = &f->item;
   bool ok = vm_resolve(r, f->in, &f->a);
   bool ready = r->ready.time <= c->now;
-  if (ok && ready && c->target->gen >= ISA_GEN4) ok = check_scatters(c, f, r->err);
+  bool places = f->item.copies != NULL; /* an index has given some: they lie in its blocks */
+  if (ok && ready && places) ok = check_scatters(c, f, r->err);
   if (!ok || !ready) free_blocks(c, &f->item);
   return ok;
 }

@@ -337,3 +337,25 @@ bool vm_resolve(vm_resolver *r, const isa_insn *in, vm_operands *a) {
 void *vm_operand_at(const isa_insn *in, vm_operands *a, unsigned field) {
   return (char *)a + places[isa_ops[in->op].form][field];
 }
+
+struct views {
+  const uint16_t *places;
+  char *operands;
+  vm_view_fn *fn;
+  void *ud;
+};
+static void visit_view(void *ud, const isa_operand *o) {
+  const struct views *w = ud;
+  void *at = w->operands + w->places[o->field];
+  switch (o->via) {
+  case ISA_VIA_NUM: w->fn(w->ud, o, &((vm_num *)at)->v); break;
+  case ISA_VIA_APS: w->fn(w->ud, o, &((vm_views *)at)->v[o->nth]); break;
+  default: w->fn(w->ud, o, at); break;
+  }
+}
+
+void vm_each_view(const vm_core *c, const isa_insn *in, const vm_operands *a, vm_view_fn *fn,
+                  void *ud) {
+  struct views w = {places[isa_ops[in->op].form], (char *)(uintptr_t)a, fn, ud};
+  isa_each_operand(c->prog, c->code, in, visit_view, &w);
+}

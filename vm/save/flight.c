@@ -105,50 +105,32 @@ static void not_made(vm_saver *s, const vm_core *c, const char *what, unsigned e
 
 static bool has_elements(const vm_view *v) { return v->at && v->elems && v->num[0]; }
 
-static void note_view(const vm_core *c, recalled *rc, uint32_t index, const vm_view *v,
-                      bool copied) {
-  if (!index) return;
-  const isa_ap *ap = &c->code->aps[index - 1];
+struct note {
+  const vm_core *c;
+  recalled *rc;
+  bool staged;
+};
+static void note_view(void *ud, const isa_operand *o, vm_view *v) {
+  const struct note *w = ud;
   noted n = {v->at, v->place, has_elements(v) ? v->elems : 0,
-             ap->size_dim ? v->num[ap->size_dim - 1] : 0};
-  if (copied && n.elems) n.at = vm_item_copied_from(v->at, &n.place);
-  note_operand(c, rc, index, &n);
-}
-
-static void note_views(const vm_core *c, recalled *rc, isa_ref list, const vm_views *views,
-                       bool copied) {
-  const uint8_t *at = isa_program_list(c->prog, list, ISA_K_APS);
-  for (uint32_t i = 0; i < views->n; i++) {
-    uint32_t index;
-    memcpy(&index, at + 4 * i, 4);
-    note_view(c, rc, index, &views->v[i], copied);
-  }
-}
-
-static void note_num(const vm_core *c, recalled *rc, const isa_num *n, const vm_num *v,
-                     bool copied) {
-  if (n->kind == ISA_NUM_reg) note_register(rc, n->v, isa_f32_bits(v->imm));
-  if (n->kind == ISA_NUM_ap) note_view(c, rc, n->v, &v->v, copied);
+             o->ap->size_dim ? v->num[o->ap->size_dim - 1] : 0};
+  if (w->staged && (o->flags & AP_R) && n.elems) n.at = vm_item_copied_from(v->at, &n.place);
+  note_operand(w->c, w->rc, o->index, &n);
 }
 
 static void note_flight(const vm_core *c, vm_flight *f, recalled *rc) {
   const isa_form *form = isa_form_of(f->in->op);
+  struct note w = {c, rc, f->item.staged};
   for (unsigned i = 0; i < form->nfields; i++) {
-    const isa_field *fd = &form->fields[i];
-    const void *from = isa_member_c(f->in, fd);
-    const void *to = vm_operand_at(f->in, &f->a, i);
-    bool copied = f->item.staged && (fd->kind == ISA_K_NUM || (fd->arg & AP_R));
-    const isa_int *n = from;
-    switch (fd->kind) {
-    case ISA_K_AP: note_view(c, rc, *(const uint32_t *)from, to, copied); break;
-    case ISA_K_APS: note_views(c, rc, *(const isa_ref *)from, to, copied); break;
-    case ISA_K_NUM: note_num(c, rc, from, to, copied); break;
-    case ISA_K_INT:
-      if (n->is_reg) note_register(rc, (unsigned)n->v, (uint32_t) * (const int32_t *)to);
-      break;
-    default: break;
-    }
+    const void *at = vm_operand_at(f->in, &f->a, i);
+    int reg = isa_field_register(f->in, &form->fields[i]);
+    bool is_num = form->fields[i].kind == ISA_K_NUM;
+    if (reg < 0) continue;
+    uint32_t value =
+        is_num ? isa_f32_bits(((const vm_num *)at)->imm) : (uint32_t) * (const int32_t *)at;
+    note_register(rc, (unsigned)reg, value);
   }
+  vm_each_view(c, f->in, &f->a, note_view, &w);
 }
 
 struct source_walk {
@@ -165,9 +147,9 @@ static uint64_t bytes_of(const vm_view *v) {
 }
 
 /* A source that has been copied: its elements, dense. */
-static void walk_copy(void *ud, vm_view *v) {
+static void walk_copy(void *ud, const isa_operand *o, vm_view *v) {
   struct source_walk *w = ud;
-  if (!has_elements(v) || w->s->failed) return;
+  if (!(o->flags & AP_R) || !has_elements(v) || w->s->failed) return;
   if (w->s->reads) {
     isa_error err = {.status = ISA_NOMEM};
     if (!vm_saver_need(w->s, bytes_of(v) <= vm_saver_left(w->s), "a copied source is cut off"))
@@ -214,7 +196,7 @@ static void walk_flight(vm_saver *s, vm_core *c, unsigned e, vm_flight *f) {
   vm_save_bool(s, &staged);
   f->item.staged = staged;
   vm_saver_need(s, f->item.start <= f->item.done, "an instruction is done before it starts");
-  if (staged) vm_flight_sources(f, walk_copy, &(struct source_walk){s, c, &f->item});
+  if (staged) vm_each_view(c, f->in, &f->a, walk_copy, &(struct source_walk){s, c, &f->item});
 }
 
 void vm_save_flights(vm_saver *s, vm_core *c, unsigned e) {

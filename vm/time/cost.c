@@ -60,30 +60,32 @@ static void add_operand(const vm_core *c, traffic *t, const vm_view *v, bool wri
   *(psum ? &t->psum_in : &t->sbuf_in) += bytes;
 }
 
+struct stream {
+  const vm_core *c;
+  traffic t;
+};
+static void add_stream(void *ud, const isa_operand *o, vm_view *v) {
+  struct stream *s = ud;
+  if (o->via == ISA_VIA_AP && !(o->flags & AP_COL)) add_operand(s->c, &s->t, v, o->flags & AP_W);
+}
+
 /* The tensors of an instruction; [P, 1] columns are read before the stream. */
 static traffic traffic_of(const vm_core *c, const isa_insn *in, const vm_operands *a) {
-  const isa_form *form = isa_form_of(in->op);
-  traffic t = {.half = true};
-  for (unsigned i = 0; i < form->nfields; i++) {
-    const isa_field *f = &form->fields[i];
-    if (f->kind != ISA_K_AP || (f->arg & AP_COL)) continue;
-    const vm_view *v = vm_operand_at(in, (vm_operands *)a, i);
-    if (v->at) add_operand(c, &t, v, (f->arg & AP_W) != 0);
-  }
-  return t;
+  struct stream s = {c, {.half = true}};
+  vm_each_view(c, in, a, add_stream, &s);
+  return s.t;
+}
+
+static void find_column(void *ud, const isa_operand *o) {
+  bool *found = ud;
+  *found = *found || ((o->flags & AP_COL) && (o->flags & AP_R));
 }
 
 /* Whether an instruction reads a [P, 1] column. */
-static bool reads_column(const isa_insn *in, const vm_operands *a) {
-  const isa_form *form = isa_form_of(in->op);
-  for (unsigned i = 0; i < form->nfields; i++) {
-    const isa_field *f = &form->fields[i];
-    const void *at = vm_operand_at(in, (vm_operands *)a, i);
-    if (f->kind == ISA_K_NUM && ((const vm_num *)at)->v.at) return true;
-    bool column = f->kind == ISA_K_AP && (f->arg & AP_COL) && (f->arg & AP_R);
-    if (column && ((const vm_view *)at)->at) return true;
-  }
-  return false;
+static bool reads_column(const vm_core *c, const isa_insn *in) {
+  bool found = false;
+  isa_each_operand(c->prog, c->code, in, find_column, &found);
+  return found;
 }
 
 /* ---- Streaming time, a function for each cost class --------------------------------------- */
@@ -285,7 +287,7 @@ vm_cost_span vm_cost(const vm_core *c, unsigned engine, const isa_insn *in, cons
     s.latency = s.stream + c->cost[VM_LAT_WEIGHTS];
     return s;
   }
-  uint64_t before = engine == ISA_ENG_vector && reads_column(in, a) ? c->cost[VM_COLUMN] : 0;
+  uint64_t before = engine == ISA_ENG_vector && reads_column(c, in) ? c->cost[VM_COLUMN] : 0;
   s.issue = s.stream + before + c->cost[overhead[engine]];
   s.latency = s.stream + before + c->cost[latency[engine]];
   return s;
