@@ -8,6 +8,7 @@
 #   bench     benchmarks, as ratios within one run; bench-compare BASE=REVISION: against another
 #             revision, run in turn, by processor time (BENCHES=PATTERN, ROUNDS=5)
 #   timing    published times against simulated ones
+#   figures   measures the figures of the READMEs anew (FIGURES="timing checks mutants") and writes them
 #   generated writes what is made from the tables: isa/manual.md, asm/editors
 #   pictures  draws samples/pictures anew; picture-ui: the page's
 #   ulp       error of every activation function against MPFR, on 2^24 points each
@@ -170,7 +171,7 @@ mutants mutants-all: all
 	$(Q)LUA_PATH="./tests/?.lua;;" LUA_CPATH="./$(BUILD)/?.so;$(BUILD)/?.so;;" nice lua5.4 tests/mutants.lua $(if $(filter %-all,$@),--all)
 test-ui: $(BUILD)/tests/page
 	$(Q)BUILD=$(BUILD) tests/ui/run.sh
-check: all unit $(BUILD)/tests/page
+check: all unit $(BENCH) $(BUILD)/tests/page $(BUILD)/tests/timing
 	$(Q)BUILD=$(BUILD) CC="$(CC)" tests/run.sh --full
 bench-ui: $(BUILD)/tests/page
 	$(Q)BUILD=$(BUILD) tests/ui/run.sh bench
@@ -203,6 +204,11 @@ generated: $(BUILD)/soma-as
 pictures: all
 	$(Q)for p in samples/pictures/*.svg; do \
 	  $(BUILD)/soma samples/$$(basename $$p .svg).lua samples/pictures >/dev/null || exit 1; done
+
+# Measured figures of the READMEs: each is written by what measures it.
+FIGURES ?= timing checks mutants
+figures: all $(BUILD)/tests/timing
+	$(Q)BUILD=$(BUILD) LUA_PATH="./tests/?.lua;;" LUA_CPATH="./$(BUILD)/?.so;$(BUILD)/?.so;;" lua5.4 tests/figures.lua $(FIGURES)
 
 timing: $(BUILD)/tests/timing
 	$(Q)$< tests/timing
@@ -269,6 +275,6 @@ install: all
 clean:
 	rm -rf build build-*
 
-.PHONY: all unit test test-ui check conform mutants mutants-all bench bench-compare bench-ui picture-ui generated pictures timing ulp repro \
-        tsan fuzz fuzz-guided fuzz-smoke fuzz-build fuzz-sanitized debug asan ubsan lint format install clean
+.PHONY: all unit test test-ui check conform mutants mutants-all bench bench-compare bench-ui picture-ui generated pictures \
+        figures timing ulp repro tsan fuzz fuzz-guided fuzz-smoke fuzz-build fuzz-sanitized debug asan ubsan lint format install clean
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -118,6 +118,8 @@ local outputs = count.output or 0
 local score = 100 * killed / math.max(killed + left, 1)
 print(string.format("%d mutants of %d programs: %d killed, %d equivalent, %d alive", killed + equivalent + left, programs,
   killed, equivalent, left))
+print(string.format("Of %d mutants %d were killed, %d of them by their outputs alone, %d equivalent and %d alive.",
+  killed + equivalent + left, killed, outputs, equivalent, left))
 print(string.format("killed of those not equivalent: %.2f %%; without a look at the outputs: %.2f %%", score,
   100 * (killed - outputs) / math.max(killed + left, 1)))
 for rule, n in pairs(by_rule) do print(string.format("equivalent by %s: %d", rule, n)) end

@@ -62,7 +62,7 @@ static vm_view dst(bench *b) { return view(b, ISA_float32, 2, COLS); }
 
 static void copy_predicated(bench *b) {
   struct vm_COPY_PREDICATED a = {.dst = dst(b), .src = src(b), .pred = view(b, ISA_uint8, 1, COLS)};
-  op_copy_predicated(b->d, &a);
+  vm_op_copy_predicated(b->d, &a);
 }
 static void select_reduce(bench *b) {
   struct vm_SELECT_REDUCE a = {.dst = dst(b),
@@ -70,7 +70,7 @@ static void select_reduce(bench *b) {
                                .on_false = {.given = true},
                                .pred = view(b, ISA_uint8, 1, COLS),
                                .reduce = ISA_CMD_reset_reduce};
-  op_select_reduce(b->d, &a);
+  vm_op_select_reduce(b->d, &a);
 }
 static void range_select(bench *b) {
   struct vm_RANGE_SELECT a = {.dst = dst(b),
@@ -80,7 +80,7 @@ static void range_select(bench *b) {
                               .op0 = ISA_ALU_is_ge,
                               .op1 = ISA_ALU_is_lt,
                               .reduce = ISA_CMD_reset_reduce};
-  op_range_select(b->d, &a);
+  vm_op_range_select(b->d, &a);
 }
 static void c_select(bench *b) { EACH b->o[at] = b->p[at] ? b->x[at] : b->y[at]; }
 static void scalar_tensor_tensor(bench *b) {
@@ -90,7 +90,7 @@ static void scalar_tensor_tensor(bench *b) {
                                       .op0 = ISA_ALU_mult,
                                       .op1 = ISA_ALU_add,
                                       .imm0 = {.given = true, .imm = 2}};
-  op_scalar_tensor_tensor(b->d, &a);
+  vm_op_scalar_tensor_tensor(b->d, &a);
 }
 static void c_scalar_tensor_tensor(bench *b) { EACH b->o[at] = b->x[at] * 2 + b->y[at]; }
 static void scan(bench *b) {
@@ -99,7 +99,7 @@ static void scan(bench *b) {
                       .src1 = view(b, ISA_float32, 1, COLS),
                       .op0 = ISA_ALU_mult,
                       .op1 = ISA_ALU_add};
-  op_tensor_tensor_scan(b->d, &a);
+  vm_op_tensor_tensor_scan(b->d, &a);
 }
 static void c_scan(bench *b) { EACH b->o[at] = b->x[at] * (i ? b->o[at - 1] : 0) + b->y[at]; }
 static void cumulative(bench *b) {
@@ -109,7 +109,7 @@ static void cumulative(bench *b) {
                                       .op1 = ISA_ALU_add,
                                       .imm0 = {.given = true, .imm = 2},
                                       .reduce = ISA_CMD_reset_reduce};
-  op_tensor_scalar_cumulative(b->d, &a);
+  vm_op_tensor_scalar_cumulative(b->d, &a);
 }
 static void scalar_reduce(bench *b) {
   struct vm_TENSOR_SCALAR_REDUCE a = {.dst = dst(b),
@@ -118,7 +118,7 @@ static void scalar_reduce(bench *b) {
                                       .op1 = ISA_ALU_add,
                                       .imm0 = {.given = true, .imm = 2},
                                       .reduce = ISA_CMD_reset_reduce};
-  op_tensor_scalar_reduce(b->d, &a);
+  vm_op_tensor_scalar_reduce(b->d, &a);
 }
 static void c_scalar_reduce(bench *b) {
   for (size_t r = 0; r < ROWS; r++) {
@@ -130,7 +130,7 @@ static void c_scalar_reduce(bench *b) {
 }
 static void bn_stats(bench *b) {
   struct vm_UNARY a = {.dst = view(b, ISA_float32, 2, 6), .src = src(b)};
-  op_bn_stats(b->d, &a);
+  vm_op_bn_stats(b->d, &a);
 }
 static void c_bn_stats(bench *b) {
   for (size_t r = 0; r < ROWS; r++) {
@@ -145,7 +145,7 @@ static void c_bn_stats(bench *b) {
 static void row_max(bench *b) {
   struct vm_TENSOR_REDUCE a = {
       .dst = view(b, ISA_float32, 2, 1), .src = src(b), .op = ISA_ALU_max, .axes = 1};
-  op_tensor_reduce(b->d, &a);
+  vm_op_tensor_reduce(b->d, &a);
 }
 static void c_row_max(bench *b) {
   for (size_t r = 0; r < ROWS; r++) {
@@ -159,7 +159,7 @@ static void c_row_max(bench *b) {
 static void row_sum(bench *b) {
   struct vm_TENSOR_REDUCE a = {
       .dst = view(b, ISA_float32, 2, 1), .src = src(b), .op = ISA_ALU_add, .axes = 1};
-  op_tensor_reduce(b->d, &a);
+  vm_op_tensor_reduce(b->d, &a);
 }
 static void c_row_sum(bench *b) {
   for (size_t r = 0; r < ROWS; r++) {
@@ -171,7 +171,7 @@ static void c_row_sum(bench *b) {
 }
 static void activate(bench *b, unsigned fn) {
   struct vm_ACTIVATE a = {.dst = dst(b), .src = src(b), .fn = (uint8_t)fn, .reduce = ISA_CMD_idle};
-  op_activate(b->d, &a);
+  vm_op_activate(b->d, &a);
 }
 static void gelu_tanh(bench *b) { activate(b, ISA_FN_gelu_apprx_tanh); }
 static void c_gelu_tanh(bench *b) {
@@ -185,12 +185,12 @@ static void c_exp(bench *b) { EACH b->o[at] = expf(b->x[at]); }
 static void tensor_tensor(bench *b) {
   struct vm_TENSOR_TENSOR a = {
       .dst = dst(b), .src0 = src(b), .src1 = view(b, ISA_float32, 1, COLS), .op = ISA_ALU_add};
-  op_tensor_tensor(b->d, &a);
+  vm_op_tensor_tensor(b->d, &a);
 }
 static void c_add(bench *b) { EACH b->o[at] = b->x[at] + b->y[at]; }
 static void transpose32(bench *b) {
   struct vm_UNARY a = {.dst = view(b, ISA_float32, 2, ROWS), .src = view(b, ISA_float32, 0, ROWS)};
-  op_transpose32(b->d, &a);
+  vm_op_transpose32(b->d, &a);
 }
 static void c_transpose(bench *b) {
   for (size_t r = 0; r < ROWS; r++)
@@ -198,7 +198,7 @@ static void c_transpose(bench *b) {
 }
 static void max8(bench *b) {
   struct vm_UNARY a = {.dst = view(b, ISA_float32, 2, 8), .src = src(b)};
-  op_max8(b->d, &a);
+  vm_op_max8(b->d, &a);
 }
 static void c_max8(bench *b) {
   for (size_t r = 0; r < ROWS; r++) {
@@ -216,11 +216,11 @@ static void c_max8(bench *b) {
 }
 static void find_index8(bench *b) {
   struct vm_UNARY a = {.dst = view(b, ISA_uint32, 2, 8), .src = src(b)};
-  op_find_index8(b->d, &a);
+  vm_op_find_index8(b->d, &a);
 }
 static void match_replace8(bench *b) {
   struct vm_MATCH_REPLACE a = {.dst = dst(b), .src = src(b), .imm = {.given = true}};
-  op_match_replace8(b->d, &a);
+  vm_op_match_replace8(b->d, &a);
 }
 static void c_find(bench *b) {
   for (size_t r = 0; r < ROWS; r++)
@@ -241,7 +241,7 @@ static void activate2(bench *b) {
                            .relu_param = {.given = true, .imm = 0.25f},
                            .reduce = ISA_CMD_reset_reduce,
                            .reduce_op = ISA_ALU_max};
-  op_activate2(b->d, &a);
+  vm_op_activate2(b->d, &a);
 }
 static void c_activate2(bench *b) {
   for (size_t r = 0; r < ROWS; r++) {
@@ -257,7 +257,7 @@ static void c_activate2(bench *b) {
 static void to_bf16(bench *b) {
   struct vm_COPY a = {
       .dst = view(b, ISA_bfloat16, 2, COLS), .src = src(b), .round = ISA_ROUND_stochastic};
-  op_tensor_copy(b->d, &a);
+  vm_op_tensor_copy(b->d, &a);
 }
 static void c_to_bf16(bench *b) {
   uint16_t *o = (uint16_t *)(void *)b->o;

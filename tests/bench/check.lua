@@ -1,6 +1,6 @@
 -- What each check costs: time of the host with it, as a ratio to the same run without, the best of
 -- five.
---   build/soma tests/bench/check.lua
+--   build/soma tests/bench/check.lua [--markdown]      with it, the table of README.md
 local soma = require "soma"
 
 local function host_seconds(prog, inputs, checks)
@@ -21,6 +21,16 @@ local cases = {
     {q = soma.randn({128, 1024}, "bfloat16", {seed = 1}), k = soma.randn({128, 2048}, "bfloat16", {seed = 2}),
      v = soma.randn({2048, 128}, "bfloat16", {seed = 3})}},
 }
+if arg[1] == "--markdown" then
+  local shown = {"uninit", "race", "psum", "range", "all"}
+  print("| | `" .. table.concat(shown, "` | `") .. "` |\n|" .. ("---|"):rep(#shown + 1))
+  for _, c in ipairs(cases) do
+    local base, row = host_seconds(c[2], c[3], "none"), {}
+    for i, check in ipairs(shown) do row[i] = string.format("%.1f", host_seconds(c[2], c[3], check) / base) end
+    print("| " .. c[1] .. " | " .. table.concat(row, " | ") .. " |")
+  end
+  return
+end
 local checks = {"uninit", "race", "psum", "overlap", "range", "port", "all"}
 print("checks, times the run without         " .. table.concat(checks, "  "))
 for _, c in ipairs(cases) do

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../lua/bind.h"
+#include "../../lua/module.h"
 #include "fuzz.h"
 
 const enum fuzz_kind fuzz_kind = FUZZ_BYTES;

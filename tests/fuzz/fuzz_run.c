@@ -41,34 +41,9 @@ void fuzz_report(void) {
 
 /* ---- The program -------------------------------------------------------------------------- */
 
-static void put_before_end(isa_program *p, unsigned engine, const isa_insn *in) {
-  isa_code *code = &p->cores[0].code[engine];
-  isa_program_insn(p, 0, engine, in, (isa_line){0, 0});
-  isa_insn last = code->insns[code->n - 2];
-  code->insns[code->n - 2] = *in;
-  code->insns[code->n - 1] = last;
-}
-
 /* Adds one instruction, unless none of the draws is legal. */
 static void add_insn(gen *g, unsigned op, unsigned engine) {
-  isa_code *code = &g->prog->cores[0].code[engine];
-  for (int i = 0; i < GEN_TRIES; i++) {
-    gen_mark mark = gen_here(g);
-    isa_insn in;
-    isa_place at;
-    isa_error e = {0};
-    gen_draw(g, op, engine, i > GEN_TRIES / 2, &in);
-    if (isa_check_insn(g->prog, 0, engine, &in, code->n + 1, &e)) {
-      put_before_end(g->prog, engine, &in);
-      if (isa_check_program(g->prog, &at, &e)) {
-        placed[op]++;
-        return;
-      }
-      code->insns[code->n - 2] = code->insns[code->n - 1];
-      code->n--;
-    }
-    gen_back(g, mark);
-  }
+  if (gen_add(g, op, engine)) placed[op]++;
 }
 
 /* Registers that are not 0, so that dynamic parts differ. */
@@ -79,7 +54,7 @@ static void add_movs(gen *g, unsigned engine) {
     in.op = ISA_OP_mov;
     in.u.MOV.rd = r;
     in.u.MOV.a.v = (int32_t)gen_below(g, 40) - 4;
-    put_before_end(g->prog, engine, &in);
+    gen_put(g->prog, engine, &in);
   }
 }
 

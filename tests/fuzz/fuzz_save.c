@@ -25,32 +25,6 @@ enum { HEADER = 40, AT_LENGTH = 24, AT_HASH = 32, MOST_INSNS = 10 };
 
 /* ---- Programs ------------------------------------------------------------------------------ */
 
-static void put_before_end(isa_program *p, unsigned engine, const isa_insn *in) {
-  isa_code *code = &p->cores[0].code[engine];
-  isa_program_insn(p, 0, engine, in, (isa_line){0, 0});
-  isa_insn last = code->insns[code->n - 2];
-  code->insns[code->n - 2] = *in;
-  code->insns[code->n - 1] = last;
-}
-
-static void add_insn(gen *g, unsigned op, unsigned engine) {
-  isa_code *code = &g->prog->cores[0].code[engine];
-  for (int i = 0; i < GEN_TRIES; i++) {
-    gen_mark mark = gen_here(g);
-    isa_insn in;
-    isa_place at;
-    isa_error e = {0};
-    gen_draw(g, op, engine, i > GEN_TRIES / 2, &in);
-    if (isa_check_insn(g->prog, 0, engine, &in, code->n + 1, &e)) {
-      put_before_end(g->prog, engine, &in);
-      if (isa_check_program(g->prog, &at, &e)) return;
-      code->insns[code->n - 2] = code->insns[code->n - 1];
-      code->n--;
-    }
-    gen_back(g, mark);
-  }
-}
-
 /* Registers that are not 0, and often the transfers and instructions that stay in flight. */
 static void fill_engine(gen *g, unsigned engine) {
   for (uint8_t r = 0; r < 4; r++) {
@@ -59,7 +33,7 @@ static void fill_engine(gen *g, unsigned engine) {
     in.op = ISA_OP_mov;
     in.u.MOV.rd = r;
     in.u.MOV.a.v = (int32_t)gen_below(g, 12) - 1;
-    put_before_end(g->prog, engine, &in);
+    gen_put(g->prog, engine, &in);
   }
   for (uint32_t n = gen_below(g, MOST_INSNS); n > 0; n--) {
     bool dma = gen_one_in(g, 3);
@@ -68,7 +42,7 @@ static void fill_engine(gen *g, unsigned engine) {
       if ((isa_ops[op].engines & 1u << engine) && isa_ops[op].gen <= g->prog->target->gen &&
           isa_op_is_dma(op) == dma && !isa_op_is_control(op) && isa_ops[op].status == ISA_DONE)
         list[count++] = op;
-    if (count) add_insn(g, list[gen_below(g, count)], engine);
+    if (count) (void)gen_add(g, list[gen_below(g, count)], engine);
   }
 }
 
@@ -92,7 +66,7 @@ static void add_indirect(gen *g) {
   g->indirect = true;
   for (int i = 0; i < 8; i++) {
     uint32_t n = code->n;
-    add_insn(g, GEN_OF(g, ops), ISA_ENG_vector);
+    (void)gen_add(g, GEN_OF(g, ops), ISA_ENG_vector);
     if (code->n > n && goes_by_an_index(c, &code->insns[code->n - 2])) break;
   }
   g->indirect = false;

@@ -540,4 +540,33 @@ static isa_program *gen_program(gen *g, const isa_alloc *al, const isa_target *t
   return g->prog;
 }
 
+/* Puts an instruction before the halt that ends the engine's section. */
+static inline void gen_put(isa_program *p, unsigned engine, const isa_insn *in) {
+  isa_code *code = &p->cores[0].code[engine];
+  isa_program_insn(p, 0, engine, in, (isa_line){0, 0});
+  isa_insn last = code->insns[code->n - 2];
+  code->insns[code->n - 2] = *in;
+  code->insns[code->n - 1] = last;
+}
+
+/* Adds one instruction before the halt; false when none of the draws is legal. */
+static inline bool gen_add(gen *g, unsigned op, unsigned engine) {
+  isa_code *code = &g->prog->cores[0].code[engine];
+  for (int i = 0; i < GEN_TRIES; i++) {
+    gen_mark mark = gen_here(g);
+    isa_insn in;
+    isa_place at;
+    isa_error e = {0};
+    gen_draw(g, op, engine, i > GEN_TRIES / 2, &in);
+    if (isa_check_insn(g->prog, 0, engine, &in, code->n + 1, &e)) {
+      gen_put(g->prog, engine, &in);
+      if (isa_check_program(g->prog, &at, &e)) return true;
+      code->insns[code->n - 2] = code->insns[code->n - 1];
+      code->n--;
+    }
+    gen_back(g, mark);
+  }
+  return false;
+}
+
 #endif

@@ -115,8 +115,8 @@ static inline void same_end(const bed *a, const bed *b) {
 
 static inline soma_status go_on(bed *b) { return soma_run_until(b->r, SOMA_END, SOMA_SYNC, 0); }
 
-/* Saves the run and resumes it: the first time on a new machine when nothing of the old one is left,
- * later on `*spare`, which has what an earlier part of the run left in it. */
+/* Saves the run and resumes it: the first time on a new machine when nothing of the old one is
+ * left, later on `*spare`, which has what an earlier part of the run left in it. */
 static inline void move_run(bed *b, const soma_options *o, soma_machine **spare, const char *text) {
   saved s = save(b);
   soma_machine *next = *spare;
@@ -298,7 +298,8 @@ static inline void must_do_no_harm(const soma_options *o, const char *text, unsi
     repair(p, n);
     assert_int_equal(try(m, p, n), SOMA_FORMAT);
   }
-  for (size_t i = 0; i < 400; i += full_or(1, 3)) { /* all over, and near the end, where the bytes mean most */
+  for (size_t i = 0; i < 400;
+       i += full_or(1, 3)) { /* all over, and near the end, where the bytes mean most */
     size_t at = i < 200 ? HEADER + i * ((s.n - HEADER) / 200) : s.n - 1 - (i - 200) * 101 % s.n;
     memcpy(p, s.data, s.n);
     p[at] ^= (uint8_t)(1 << at % 8);

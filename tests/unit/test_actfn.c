@@ -171,8 +171,8 @@ static float half(uint32_t bits) {
   return bits >> 15 ? -v : v;
 }
 
-/* Each function sees its own fifth, in short fiftieth, of the fp16 and of the bf16 values; `make ulp`
- * sees more. */
+/* Each function sees its own fifth, in short fiftieth, of the fp16 and of the bf16 values; `make
+ * ulp` sees more. */
 static void test_half_types(void **state) {
   (void)state;
   exact e;

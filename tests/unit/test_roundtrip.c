@@ -1,7 +1,8 @@
 /* Text there and back: random valid instructions of every opcode, engine and target, and every
  * sample, give the same bytes when their disassembly is assembled.
  *
- *   test_roundtrip [COUNT]    instructions, default 10000 (2500 in short); 1000000 takes some minutes */
+ *   test_roundtrip [COUNT]    instructions, default 10000 (2500 in short); 1000000 takes some
+ * minutes */
 #include "../../asm/asm.h"
 #include "../fuzz/gen.h"
 #include "full.h"
