@@ -1,0 +1,350 @@
+"""The older tile style: assignments, sums in PSUM, arrays of tiles, grids, allocators, and ways to run."""
+import logging
+import os
+import tempfile
+import unittest
+import warnings
+
+import neuronxcc.nki as old
+import neuronxcc.nki.compiler as ncc
+import neuronxcc.nki.isa as nisa
+import neuronxcc.nki.language as nl
+import neuronxcc.nki.typing as nt
+import numpy as np
+from helper import KernelCase, data
+from neuronxcc.nki.language import par_dim
+
+import nki
+import soma
+
+
+class Assignments(KernelCase):
+    def test_an_assignment_retargets_the_instruction(self):
+        @nki.jit
+        def kernel(x):
+            t = nl.load(x)
+            y = nl.ndarray((64, 40), nl.float32)
+            y[:, 0:20] = nisa.activation(np.exp, t[:, 0:20])
+            y[:, 20:40] = nl.add(t[:, 20:40], 1.0)
+            out = nl.ndarray((64, 40), nl.float32, buffer=nl.shared_hbm)
+            nl.store(out, y)
+            return out
+        x = data(64, 40)
+        self.same(kernel(x), np.concatenate([np.exp(x[:, :20]), x[:, 20:] + 1], 1))
+        self.assertNotIn("tensor_copy", kernel.source(x))
+
+    def test_another_type_is_a_copy_that_rounds_first(self):
+        @nki.jit
+        def kernel(x):
+            y = nl.ndarray((64, 8), nl.float32)
+            y[...] = nl.add(nl.load(x), 1.0, dtype=nl.bfloat16)
+            out = nl.ndarray((64, 8), nl.float32, buffer=nl.shared_hbm)
+            nl.store(out, y)
+            return out
+        x = data(64, 8)
+        self.same(kernel(x), soma.array(x + 1, "bfloat16").astype(np.float32), 0, 0)
+
+    def test_an_overlapping_assignment_reads_first(self):
+        @nki.jit
+        def kernel(x):
+            t = nl.load(x)
+            t[:, 1:10] = nl.multiply(t[:, 0:9], 2.0)
+            t[:, 5:6] = 3.0
+            out = nl.ndarray((64, 10), nl.float32, buffer=nl.shared_hbm)
+            nl.store(out, t)
+            return out
+        x = data(64, 10)
+        want = x.copy()
+        want[:, 1:] = 2 * x[:, :-1]
+        want[:, 5] = 3
+        self.same(kernel(x), want, 0, 0)
+
+    def test_in_place_operators(self):
+        @nki.jit
+        def kernel(x):
+            t = nl.zeros((64, 10), nl.float32)
+            for _ in range(3):
+                t[:, 2:6] += nl.load(x)[:, 2:6]
+            t *= 2.0
+            out = nl.ndarray((64, 10), nl.float32, buffer=nl.shared_hbm)
+            nl.store(out, t)
+            return out
+        x = data(64, 10)
+        want = np.zeros_like(x)
+        want[:, 2:6] = 6 * x[:, 2:6]
+        self.same(kernel(x), want, 1e-6, 1e-6)
+
+
+class Sums(KernelCase):
+    def run_sum(self, body, a, b, want, memset=False):
+        @nki.jit
+        def kernel(x, y):
+            out = nl.ndarray(want.shape, nl.float32, buffer=nl.shared_hbm)
+            nl.store(out, body(x, y))
+            return out
+        self.same(kernel(a, b), want, 1e-4, 1e-4)
+        self.assertEqual("memset" in kernel.source(a, b), memset)
+
+    def test_each_way_to_start_a_sum(self):
+        a, b = data(256, 64), data(256, 100)
+
+        def parts(x, y):
+            for k in range(2):
+                yield nl.load(x[k * 128:(k + 1) * 128]), nl.load(y[k * 128:(k + 1) * 128])
+
+        def of_zeros(x, y):
+            s = nl.zeros((64, 100), nl.float32, buffer=nl.psum)
+            for p, q in parts(x, y):
+                s += nisa.nc_matmul(p, q)
+            return s
+
+        def of_memory(x, y):
+            s = nl.ndarray((64, 100), nl.float32, buffer=nl.psum)
+            for p, q in parts(x, y):
+                s[...] += nl.matmul(p, q, transpose_x=True)
+            return s
+
+        def in_columns(x, y):
+            s = nl.zeros((64, 100), nl.float32, buffer=nl.psum)
+            for p, q in parts(x, y):
+                for c in range(2):
+                    s[:, 50 * c:50 * c + 50] += nisa.nc_matmul(p, q[:, 50 * c:50 * c + 50])
+            return s
+        for body in (of_zeros, of_memory, in_columns):
+            self.run_sum(body, a, b, a.T @ b)
+
+    def test_zeros_that_no_matmul_starts_are_there(self):
+        a, b = data(128, 64), data(128, 100)
+        want = a.T @ b
+        want[:, 50:] = 0
+
+        def half(x, y):
+            s = nl.zeros((64, 100), nl.float32, buffer=nl.psum)
+            s[:, 0:50] += nisa.nc_matmul(nl.load(x), nl.load(y)[:, 0:50])
+            return s
+        self.run_sum(half, a, b, want, memset=True)
+
+        def of_a_tile(x, y):
+            s = nl.zeros((128, 64), nl.float32, buffer=nl.psum)
+            s += nl.load(x)
+            return s
+        self.run_sum(of_a_tile, a, b, a, memset=True)
+
+
+class Arrays(KernelCase):
+    def test_dimensions_before_the_partitions_are_tiles(self):
+        @nki.jit
+        def kernel(x):
+            t = nl.ndarray((3, par_dim(64), 20), nl.float32)
+            s = nl.zeros((2, 3, par_dim(64), 20), nl.float32)
+            assert t.shape == (3, 64, 20) and s[0].shape == (3, 64, 20)
+            out = nl.ndarray((3, nl.par_dim(64), 20), nl.float32, buffer=nl.shared_hbm)
+            for i in nl.affine_range(3):
+                t[i] = nl.load(x[i])
+                s[1, i] += t[i]
+                s[1, i, :, 3:5] = 9.0
+                nl.store(out[i], s[1, i])
+            return out
+        x = data(3, 64, 20)
+        want = x.copy()
+        want[:, :, 3:5] = 9
+        self.same(kernel(x), want, 0, 0)
+
+    def test_loop_reduce(self):
+        @nki.jit
+        def kernel(x):
+            t = nl.ndarray((64, 20), nl.float32)
+            for i in nl.affine_range(4):
+                t[...] = nl.loop_reduce(nl.load(x[i]), np.add, loop_indices=[i])
+            out = nl.ndarray((64, 20), nl.float32, buffer=nl.shared_hbm)
+            nl.store(out, t)
+            return out
+        x = data(4, 64, 20)
+        self.same(kernel(x), x.sum(0), 1e-5, 1e-5)
+
+
+class Launches(KernelCase):
+    def test_a_grid_of_programs_writes_one_tensor(self):
+        @nki.jit
+        def kernel(x):
+            out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+            i, j = nl.program_id(0), nl.program_id(1)
+            assert nl.num_programs(0) == 2 and nl.num_programs() == 8 and nl.program_ndim() == 2
+            nl.store(out[i, j], nl.load(x[i, j]) * float(1 + i + j))
+            return out
+        x = data(2, 4, 64, 10)
+        want = x * (1 + np.arange(2)[:, None] + np.arange(4))[..., None, None]
+        self.same(kernel[2, 4](x), want)
+        self.same(kernel[nl.nc(2), nl.spmd_dim(2, nl.nc(2))](x), want)
+        self.same(kernel[2, 2 * nl.nc(2)](x), want)
+
+    def test_inputs_that_a_kernel_writes_are_written(self):
+        @old.jit
+        def kernel(x, out):
+            nl.store(out, nl.load(x) + 1.0)
+        x, out = data(64, 10), np.zeros((64, 10), np.float32)
+        kernel(x, out)
+        self.same(out, x + 1)
+        out[...] = 0
+        old.simulate_kernel(kernel, x, out)
+        self.same(out, x + 1)
+
+    def test_results_of_each_form(self):
+        @nki.jit
+        def kernel(xs, scale=2.0, **more):
+            a = nl.ndarray((64, 10), nl.float32, buffer=nl.shared_hbm)
+            nl.store(a, nl.load(xs["a"]) * scale)
+            on_chip = nl.load(xs["b"][0])
+            return a.reshape((10, 64)), [on_chip, 5], {"x": a[0:2]}
+        a, b = data(64, 10), data(64, 10)
+        first, (second, five), third = kernel({"a": a, "b": [b]})
+        self.same(first, (2 * a).reshape(10, 64))
+        self.same(second, b, 0, 0)
+        self.assertEqual(five, 5)
+        self.same(third["x"], 2 * a[:2])
+
+    def test_a_kernel_calls_a_kernel(self):
+        @nki.jit
+        def inner(t):
+            return nl.exp(t)
+
+        @nki.jit
+        def outer(x):
+            out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+            nl.store(out, inner(nl.load(x)))
+            return out
+        x = data(64, 10)
+        self.same(outer(x), np.exp(x))
+
+    def test_every_way_to_run(self):
+        def kernel(x: nt.tensor[64, 10]):
+            y: nt.tensor[64, 10] = nl.load(x)
+            out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+            nl.store(out, y * 2.0)
+            return out
+        x = data(64, 10)
+        for run in (nki.jit(kernel), nki.jit(mode="simulation")(kernel), nki.simulate(kernel),
+                    old.baremetal(kernel), old.baremetal()(kernel), old.trace(kernel),
+                    old.benchmark(warmup=1, iters=1)(kernel), nki.jit(kernel, kernel_return=False),
+                    nki.jit(kernel, platform_target="trn1")):
+            self.same(run(x), 2 * x)
+        self.same(old.simulate_kernel(kernel, x), 2 * x)
+        self.same(ncc.skip_middle_end_transformations(nki.jit(kernel))(x), 2 * x)
+
+    def test_files_of_a_profile(self):
+        @nki.jit
+        def kernel(x):
+            nl.store(x, nl.load(x))
+        with tempfile.TemporaryDirectory() as folder:
+            nki.profile(kernel, working_directory=folder, save_neff_name="k.neff",
+                        save_trace_name="k.ntff")(data(8, 8))
+            self.assertEqual(sorted(os.listdir(folder)), ["k.neff", "k.ntff", "k.ntff.html"])
+            with open(os.path.join(folder, "k.neff"), "rb") as f:
+                self.assertIn("dma_copy", soma.Machine().load(f.read()).source())
+
+    def test_words_of_the_language_and_logging(self):
+        @nki.jit
+        def kernel(x):
+            t = nl.ndarray((8, 8), nl.float32, buffer=sbuf)  # noqa: F821
+            t[...] = nl.load(x)
+            out = nl.ndarray((8, 8), nl.float32, buffer=hbm)  # noqa: F821
+            nl.store(out, t)
+            return out
+        x = data(8, 8)
+        self.same(kernel(x), x, 0, 0)
+        self.assertGreater(logging.OFF, logging.CRITICAL)
+
+    def test_objects_with_fields_of_a_kernel(self):
+        from dataclasses import dataclass
+
+        @dataclass
+        class Config(nl.NKIObject):
+            scale: float
+            extra = None
+
+        class Plain(nl.NKIObject):
+            pass
+
+        @nki.jit
+        def kernel(x, config):
+            out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+            nl.store(out, nl.load(x) * config.scale + nl.load(config.extra) * Plain(k=2.0).k)
+            return out
+        x, y = data(8, 8), data(8, 8)
+        self.same(kernel(x, Config(scale=3.0, extra=y)), 3 * x + 2 * y)
+
+
+class Places(KernelCase):
+    def test_allocators_are_honoured(self):
+        @nki.jit
+        def kernel(x):
+            out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+            t = nl.ndarray((4, par_dim(64), 16), nl.float32,
+                           buffer=ncc.sbuf.mod_alloc(base_addr=1024, num_free_tiles=(2,)))
+            p = nl.ndarray((4, par_dim(64), 16), nl.float32,
+                           buffer=ncc.psum.alloc(lambda i, parts, size: (i[0] % 2 + 3, 0, 0)))
+            u = nl.ndarray((64, 16), nl.float32, address=(0, 8192))
+            for i in range(4):
+                t[i] = nl.load(x[i])
+                p[i] = nl.copy(t[i])
+                u[...] = nl.copy(p[i])
+                nl.store(out[i], u)
+            return out
+        x = data(4, 64, 16)
+        self.same(kernel(x), x, 0, 0)
+        source = kernel.source(x)
+        for place in ("at=[0,1024]", "at=[0,1088]", "at=[0,6144]", "at=[0,8192]"):
+            self.assertIn(place, source)
+        self.clean(kernel, x)
+
+    def test_a_full_memory_names_what_is_in_it(self):
+        import nki.isa as new
+
+        @nki.jit
+        def kernel(x):
+            keep = []
+            for i in range(3):
+                t = nl.ndarray((128, 20000), nl.float32)
+                new.memset(t, float(i))
+                keep.append(t)
+            new.dma_copy(dst=x, src=keep[0])
+            new.dma_copy(dst=x, src=keep[1])
+            new.dma_copy(dst=x, src=keep[2])
+        with self.assertRaisesRegex(soma.KernelError, r"(?s)does not fit.*test_styles.py:\d+"):
+            kernel(data(128, 20000))
+
+    def test_order_on_demand(self):
+        import nki.isa as new
+
+        @nki.jit
+        def kernel(x):
+            a, b = nl.ndarray((64, 8), nl.float32), nl.ndarray((64, 8), nl.float32)
+            first = new.memset(a, 1.0, engine=new.engine.gpsimd)
+            new.memset(b, 2.0, engine=new.engine.vector).depends_on(first)
+            with nl.no_reorder():
+                new.dma_copy(dst=x[0:64], src=a)
+                new.dma_copy(dst=x[64:128], src=b)
+        x = data(128, 8)
+        kernel(x)
+        self.assertEqual((x[:64] == 1).all() and (x[64:] == 2).all(), True)
+
+
+class Warnings(KernelCase):
+    def test_a_tile_that_nobody_wrote_is_zero_and_said(self):
+        @nki.jit
+        def kernel(x):
+            t = nl.ndarray((8, 8), nl.float32)
+            t[0:4] = nl.load(x[0:4])
+            nl.store(x, t)
+        x = data(8, 8)
+        want = x.copy()
+        want[4:] = 0
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            kernel(x)
+        self.same(x, want, 0, 0)
+        self.assertRegex(str(seen[0].message), r"test_styles.py:\d+: dma_copy.*nothing has written")
+
+
+if __name__ == "__main__":
+    unittest.main()
