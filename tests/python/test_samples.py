@@ -1,0 +1,56 @@
+"""The scripts of samples/nki run through soma-nki and print what they show; so does the README's."""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+COMMAND = os.path.join(ROOT, os.environ.get("BUILD", "build"), "soma-nki")
+
+
+def run(*arguments, folder=ROOT):
+    done = subprocess.run([COMMAND] + list(arguments), cwd=folder, capture_output=True, text=True,
+                          env=dict(os.environ, SOMA_PYTHON=sys.executable,
+                                   PYTHONDONTWRITEBYTECODE="1"))
+    return done.returncode, done.stdout + done.stderr
+
+
+class Samples(unittest.TestCase):
+    def expect(self, name, *texts):
+        status, out = run("samples/nki/%s.py" % name)
+        self.assertEqual(status, 0, out)
+        for t in texts:
+            self.assertRegex(out, t)
+
+    def test_vector_add(self):
+        self.expect("vector_add", r"512 +4 +\d+", r"vector +\|", "checks find nothing")
+
+    def test_flash_attention(self):
+        self.expect("flash_attention", r"flash_attention +\d+", "critical path")
+
+    def test_race(self):
+        self.expect("race", "still right", r"samples/nki/race.py:\d+: race: scalar")
+
+    def test_the_readmes_kernel(self):
+        with open(os.path.join(ROOT, "python", "README.md")) as f:
+            code = re.search(r"```python\n(.*?)```", f.read(), re.S).group(1)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "kernel.py")
+            with open(path, "w") as f:
+                f.write(code)
+            status, out = run(path, folder=folder)
+            self.assertEqual(status, 0, out)
+            self.assertRegex(out, r"True\n\d+\.\d+ us;(.|\n)*\[\]")
+            self.assertTrue(os.path.exists(os.path.join(folder, "add.html")))
+
+    def test_the_command_says_what_is_wrong(self):
+        self.assertRegex(run("--help")[1], "usage: soma-nki SCRIPT")
+        self.assertEqual(run("no/such.py"), (2, "soma-nki: no file no/such.py\n"))
+        status, out = run("-c", "import sys; print(sys.argv)", "a", "b")
+        self.assertEqual(out, "['-c', 'a', 'b']\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
