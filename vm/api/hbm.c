@@ -76,6 +76,7 @@ static soma_status place_constants(soma_machine *m, const isa_program *p, soma_t
 }
 
 soma_status soma_move_to_device(soma_machine *m, soma_program *p) {
+  if (!soma_given(m, "p", p)) return SOMA_ARG;
   soma_status s = soma_not_calling(m);
   if (s != SOMA_OK || soma_residents(m, p)) return s;
   if ((s = soma_fit_target(m, p->p->target)) != SOMA_OK) return s;

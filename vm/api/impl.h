@@ -66,6 +66,7 @@ struct soma_machine {
   soma_custom_entry *customs;  /* changed only while no run can go on */
   uint32_t ncustoms, cap_customs;
   bool calling; /* one of them */
+  bool running; /* soma_run_until is at work: callbacks come from it */
   atomic_int interrupted;
   char error[2048];
 };
@@ -78,6 +79,9 @@ struct soma_run {
   uint64_t to_device, to_host;
 };
 
+/* Whether m and the pointers that follow are there: names are theirs, with a space between two.
+ * When one is NULL, m's message says which. */
+bool soma_given(soma_machine *m, const char *names, ...);
 /* Leaves a message in the machine and gives the status. */
 soma_status soma_fail(soma_machine *m, soma_status s, const char *fmt, ...) ISA_PRINTF(3, 4);
 soma_status soma_out_of_memory(soma_machine *m);
@@ -114,6 +118,9 @@ void soma_run_leave(soma_run *r);
 
 /* SOMA_OK, or SOMA_BUSY with a message while an operator is being called. */
 soma_status soma_not_calling(soma_machine *m);
+/* SOMA_OK, or SOMA_BUSY with a message while soma_run_until is at work, from which a callback came.
+ */
+soma_status soma_not_running(soma_machine *m);
 /* Whether every custom_op of the program is registered with such operands; else the place and the
  * error. The program has passed isa_check_program. */
 bool soma_customs_check(const soma_machine *m, const isa_program *p, isa_place *at, isa_error *e);

@@ -64,6 +64,27 @@ soma_status soma_fail(soma_machine *m, soma_status s, const char *fmt, ...) {
   return s;
 }
 
+bool soma_given(soma_machine *m, const char *names, ...) {
+  va_list ap;
+  bool all = m != NULL;
+  va_start(ap, names);
+  while (all && *names) {
+    int n = (int)strcspn(names, " ");
+    all = va_arg(ap, const void *) != NULL;
+    if (!all) soma_fail(m, SOMA_ARG, "%.*s is NULL", n, names);
+    names += n;
+    names += *names == ' ';
+  }
+  va_end(ap);
+  return all;
+}
+
+soma_status soma_not_running(soma_machine *m) {
+  if (!m->running) return soma_not_calling(m);
+  return soma_fail(m, SOMA_BUSY,
+                   "soma_run_until is at work: a callback may read the run, not change it");
+}
+
 soma_status soma_out_of_memory(soma_machine *m) {
   return soma_fail(m, SOMA_NOMEM, "out of memory");
 }
@@ -84,6 +105,7 @@ static bool options_ok(soma_machine *m) {
 
 soma_status soma_machine_new(const soma_options *options, soma_machine **out) {
   soma_options o = SOMA_OPTIONS_INIT;
+  if (!out) return SOMA_ARG;
   *out = NULL;
   if (options) {
     if (options->size < offsetof(soma_options, max_instructions) || options->size > sizeof o)
@@ -111,7 +133,7 @@ soma_status soma_machine_new(const soma_options *options, soma_machine **out) {
 }
 
 void soma_machine_free(soma_machine *m) {
-  if (!m || m->calling) return;
+  if (!m || m->calling || m->running) return;
   if (m->run) soma_run_leave(m->run);
   soma_customs_free(m);
   soma_unbind(m, NULL);
@@ -124,11 +146,14 @@ void soma_machine_free(soma_machine *m) {
   isa_free(&m->al, m, sizeof *m);
 }
 
-const char *soma_error(const soma_machine *m) { return m->error; }
-const char *soma_target(const soma_machine *m) { return m->target ? m->target->name : NULL; }
-void soma_machine_interrupt(soma_machine *m) { m->interrupted = 1; }
+const char *soma_error(const soma_machine *m) { return m ? m->error : "the machine is NULL"; }
+const char *soma_target(const soma_machine *m) { return m && m->target ? m->target->name : NULL; }
+void soma_machine_interrupt(soma_machine *m) {
+  if (m) m->interrupted = 1;
+}
 
 soma_status soma_costs_set(soma_machine *m, const char *text, size_t n) {
+  if (!soma_given(m, "text", text)) return SOMA_ARG;
   isa_error e = {0};
   if (vm_costs_read(&m->costs, text, n, &e)) return SOMA_OK;
   return soma_fail(m, SOMA_ARG, "%s", e.text);
@@ -230,16 +255,19 @@ static soma_status assemble(soma_machine *m, const char *text, size_t n, const c
 soma_status soma_assemble(soma_machine *m, const char *text, size_t n, const char *name,
                           const soma_assemble_options *options, soma_program **p,
                           soma_diagnostics **d) {
+  if (!soma_given(m, "text p", text, p)) return SOMA_ARG;
   return assemble(m, text, n, name ? name : "text", options, p, d);
 }
 
 soma_status soma_assemble_file(soma_machine *m, const char *path,
                                const soma_assemble_options *options, soma_program **p,
                                soma_diagnostics **d) {
+  if (!soma_given(m, "path p", path, p)) return SOMA_ARG;
   return assemble(m, NULL, 0, path, options, p, d);
 }
 
 soma_status soma_program_load(soma_machine *m, const void *data, size_t n, soma_program **p) {
+  if (!soma_given(m, "data p", data, p)) return SOMA_ARG;
   isa_error e = {0};
   *p = NULL;
   isa_program *ip = isa_image_read(&m->al, data, n, &e);
@@ -248,6 +276,7 @@ soma_status soma_program_load(soma_machine *m, const void *data, size_t n, soma_
 }
 
 soma_status soma_lint(soma_machine *m, const soma_program *p, soma_diagnostics **d) {
+  if (!soma_given(m, "p d", p, d)) return SOMA_ARG;
   as_options o = {.alloc = &m->al};
   as_result r;
   *d = NULL;
@@ -275,6 +304,7 @@ static soma_status give_buffer(soma_machine *m, isa_buf *b, void **data, size_t 
 }
 
 soma_status soma_program_save(soma_machine *m, soma_program *p, void **data, size_t *n) {
+  if (!soma_given(m, "p data n", p, data, n)) return SOMA_ARG;
   isa_buf b;
   isa_buf_init(&b, &m->al);
   *data = NULL;
@@ -294,14 +324,17 @@ static soma_status print_program(soma_machine *m, const soma_program *p, char **
 }
 
 soma_status soma_program_print(soma_machine *m, soma_program *p, char **text, size_t *n) {
+  if (!soma_given(m, "p text n", p, text, n)) return SOMA_ARG;
   return print_program(m, p, text, n, isa_print_program);
 }
 
 soma_status soma_disassemble(soma_machine *m, const soma_program *p, char **text, size_t *n) {
+  if (!soma_given(m, "p text n", p, text, n)) return SOMA_ARG;
   return print_program(m, p, text, n, as_dis_text);
 }
 
 soma_status soma_costs_print(soma_machine *m, const char *target, char **text, size_t *n) {
+  if (!soma_given(m, "text n", text, n)) return SOMA_ARG;
   const isa_target *t = m->target ? m->target : &isa_targets[isa_target_find("trn2", 4)];
   isa_buf b;
   void *data;
@@ -327,12 +360,12 @@ void soma_program_free(soma_program *p) {
   isa_free(&al, p, sizeof *p);
 }
 
-const char *soma_program_target(const soma_program *p) { return p->p->target->name; }
-uint32_t soma_program_tensors(const soma_program *p) { return p->p->ntensors; }
-uint32_t soma_program_tiles(const soma_program *p) { return p->p->ntiles; }
+const char *soma_program_target(const soma_program *p) { return p ? p->p->target->name : NULL; }
+uint32_t soma_program_tensors(const soma_program *p) { return p ? p->p->ntensors : 0; }
+uint32_t soma_program_tiles(const soma_program *p) { return p ? p->p->ntiles : 0; }
 
 soma_status soma_program_tensor(const soma_program *p, uint32_t i, soma_tensor_info *out) {
-  if (i >= p->p->ntensors) return SOMA_ARG;
+  if (!p || !out || i >= p->p->ntensors) return SOMA_ARG;
   const isa_tensor *t = &p->p->tensors[i];
   memset(out, 0, sizeof *out);
   out->name = t->name;
@@ -345,7 +378,7 @@ soma_status soma_program_tensor(const soma_program *p, uint32_t i, soma_tensor_i
 }
 
 soma_status soma_program_tile(const soma_program *p, uint32_t i, soma_tile_info *out) {
-  if (i >= p->p->ntiles) return SOMA_ARG;
+  if (!p || !out || i >= p->p->ntiles) return SOMA_ARG;
   const isa_tile *t = &p->p->tiles[i];
   memset(out, 0, sizeof *out);
   out->name = t->name;
@@ -360,7 +393,7 @@ soma_status soma_program_tile(const soma_program *p, uint32_t i, soma_tile_info 
 }
 
 int soma_program_semaphore(const soma_program *p, const char *name) {
-  for (int i = 0; i < ISA_NSEMS; i++)
+  for (int i = 0; p && name && i < ISA_NSEMS; i++)
     if (p->p->cores[0].sem_names[i] && strcmp(p->p->cores[0].sem_names[i], name) == 0) return i;
   return -1;
 }

@@ -63,6 +63,7 @@ static void add_segment(void *ud, const vm_node *n, vm_time from, vm_time until,
 
 soma_status soma_critical_path(const soma_run *r, soma_path_segment *out, uint32_t max,
                                uint32_t *n) {
+  if (!r || !n || (max && !out)) return SOMA_ARG;
   segments s = {.r = r, .out = out, .max = max};
   *n = 0;
   if (!r->core.path) return SOMA_ARG;

@@ -76,11 +76,15 @@ static soma_status bind(soma_machine *m, soma_program *p, const char *name, soma
 
 soma_status soma_bind(soma_machine *m, soma_program *p, const char *name, soma_dtype dtype,
                       uint32_t ndim, const int64_t *shape, const void *data) {
+  if (!soma_given(m, "p name", p, name)) return SOMA_ARG;
+  if (ndim && !soma_given(m, "shape", shape)) return SOMA_ARG;
   return bind(m, p, name, dtype, ndim, shape, data, false);
 }
 
 soma_status soma_bind_shared(soma_machine *m, soma_program *p, const char *name, soma_dtype dtype,
                              uint32_t ndim, const int64_t *shape, const void *data) {
+  if (!soma_given(m, "p name", p, name)) return SOMA_ARG;
+  if (ndim && !soma_given(m, "shape", shape)) return SOMA_ARG;
   return bind(m, p, name, dtype, ndim, shape, data, true);
 }
 
@@ -285,6 +289,7 @@ static soma_status start_core(soma_machine *m, const soma_program *p, soma_run *
 }
 
 soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **out) {
+  if (!soma_given(m, "p r", p, out)) return SOMA_ARG;
   isa_error e = {0};
   *out = NULL;
   if (m->run && !m->run->core.ended)
@@ -333,19 +338,24 @@ static const char *fault_text(const soma_run *r) {
 }
 
 soma_status soma_run_until(soma_run *r, soma_until what, soma_engine engine, soma_time time) {
-  if ((unsigned)what > SOMA_TIME || (unsigned)engine >= ISA_NENGINES) return SOMA_ARG;
+  if (!r || (unsigned)what > SOMA_TIME || (unsigned)engine >= ISA_NENGINES) return SOMA_ARG;
   if (!r->m) return r->core.fault.status == ISA_OK ? SOMA_OK : (soma_status)r->core.fault.status;
-  soma_status s = soma_not_calling(r->m);
+  soma_status s = soma_not_running(r->m);
   if (s != SOMA_OK) return s;
+  soma_machine *m = r->m;
+  m->running = true;
   s = (soma_status)vm_run(&r->core, (vm_until)what, (unsigned)engine, time);
+  m->running = false;
   if (s != SOMA_OK) soma_fail(r->m, s, "%s", fault_text(r));
   if (r->core.ended && s != SOMA_STOPPED) vm_core_release(&r->core);
   return s;
 }
 
-int soma_run_ended(const soma_run *r) { return r->core.ended; }
+int soma_run_ended(const soma_run *r) { return !r || r->core.ended; }
 
 soma_status soma_fetch(soma_run *r, const char *name, void *data, size_t n) {
+  if (!r || (r->m && !soma_given(r->m, "name data", name, data))) return SOMA_ARG;
+  if (!name || !data) return SOMA_ARG;
   int i = isa_program_find_tensor(r->p->p, name, strlen(name));
   if (r->m && soma_not_calling(r->m) != SOMA_OK) return SOMA_BUSY;
   if (i < 0)
@@ -368,7 +378,7 @@ void soma_run_leave(soma_run *r) {
 }
 
 void soma_run_free(soma_run *r) {
-  if (!r || (r->m && r->m->calling)) return;
+  if (!r || (r->m && (r->m->calling || r->m->running))) return;
   isa_alloc al = r->core.al;
   if (r->m && r->m->run == r) r->m->run = NULL;
   vm_core_end(&r->core);
@@ -422,110 +432,4 @@ void soma_run_fault(const soma_run *r, soma_fault *out) {
     out->line = code->lines[f->pc].line;
     out->file = r->p->p->files[code->lines[f->pc].file - 1];
   }
-}
-
-/* ---- State -------------------------------------------------------------------------------- */
-
-static soma_status need_run(soma_machine *m) {
-  soma_status s = soma_not_calling(m);
-  if (s != SOMA_OK) return s;
-  return m->run ? SOMA_OK : soma_fail(m, SOMA_ARG, "the machine has no run");
-}
-
-soma_status soma_semaphore_get(soma_machine *m, uint32_t id, uint32_t *value) {
-  if (id >= ISA_NSEMS) return soma_fail(m, SOMA_ARG, "semaphore %u: a core has %d", id, ISA_NSEMS);
-  soma_status s = need_run(m);
-  *value = s == SOMA_OK ? m->run->core.sem[id] : 0;
-  return s;
-}
-
-soma_status soma_semaphore_set(soma_machine *m, uint32_t id, uint32_t value) {
-  if (id >= ISA_NSEMS) return soma_fail(m, SOMA_ARG, "semaphore %u: a core has %d", id, ISA_NSEMS);
-  if (value > ISA_SEM_MAX)
-    return soma_fail(m, SOMA_ARG, "semaphore %u: %u is over the largest value %d", id, value,
-                     ISA_SEM_MAX);
-  soma_status s = need_run(m);
-  if (s != SOMA_OK) return s;
-  m->run->core.cause = 0; /* no instruction's */
-  if (m->run->core.check) vm_check_applied(&m->run->core, UINT8_MAX, id, ISA_UPD_write);
-  vm_sem_apply(&m->run->core,
-               &(isa_update){.kind = ISA_UPD_write, .sem = (uint8_t)id, .value = value},
-               vm_at_pc(UINT8_MAX, 0));
-  return s;
-}
-
-static soma_status check_register(soma_machine *m, soma_engine e, uint32_t r) {
-  if ((unsigned)e >= ISA_NENGINES || r >= ISA_NREGS)
-    return soma_fail(m, SOMA_ARG, "register %u of engine %d: there are %d engines of %d registers",
-                     r, (int)e, ISA_NENGINES, ISA_NREGS);
-  return need_run(m);
-}
-
-soma_status soma_register_get(soma_machine *m, soma_engine e, uint32_t r, uint32_t *value) {
-  soma_status s = check_register(m, e, r);
-  *value = s == SOMA_OK ? m->run->core.eng[e].regs[r] : 0;
-  return s;
-}
-
-soma_status soma_register_set(soma_machine *m, soma_engine e, uint32_t r, uint32_t value) {
-  soma_status s = check_register(m, e, r);
-  if (s != SOMA_OK) return s;
-  vm_core *c = &m->run->core;
-  vm_engine *en = &c->eng[e];
-  en->regs[r] = value;
-  if (c->check) vm_check_host_register(c, (unsigned)e, r);
-  c->cause = 0;                /* no instruction's */
-  if (en->state == VM_WAITING) /* it may wait for that register's value */
-    vm_wake(c, en->code->insns[en->pc].wait.sem);
-  return s;
-}
-
-/* Host address of n bytes of a partition; NULL with a message when they are outside. */
-static uint8_t *memory_at(soma_machine *m, soma_memory mem, uint32_t partition, uint64_t offset,
-                          size_t n) {
-  bool sbuf = mem == SOMA_SBUF;
-  if (!m->target) {
-    soma_fail(m, SOMA_ARG, "the machine has no memories before its target is known");
-    return NULL;
-  }
-  uint64_t size = sbuf ? m->target->sbuf_bytes : ISA_PSUM_BYTES;
-  if (!sbuf && mem != SOMA_PSUM) {
-    soma_fail(m, SOMA_ARG, "memory %d is neither SBUF nor PSUM", (int)mem);
-    return NULL;
-  }
-  if (partition >= ISA_PMAX || offset > size || n > size - offset) {
-    soma_fail(m, SOMA_ARG, "%zu bytes at byte %llu of partition %u: %s has %d partitions of %llu",
-              n, (unsigned long long)offset, partition, isa_space_name((unsigned)mem), ISA_PMAX,
-              (unsigned long long)size);
-    return NULL;
-  }
-  return sbuf ? m->mem.sbuf + partition * m->mem.sbuf_pitch + offset
-              : m->mem.psum + partition * m->mem.psum_pitch + offset;
-}
-
-soma_status soma_memory_read(soma_machine *m, soma_memory mem, uint32_t partition, uint64_t offset,
-                             void *data, size_t n) {
-  if (soma_not_calling(m) != SOMA_OK) return SOMA_BUSY;
-  const uint8_t *at = memory_at(m, mem, partition, offset, n);
-  if (!at) return SOMA_ARG;
-  memcpy(data, at, n);
-  return SOMA_OK;
-}
-
-soma_status soma_memory_write(soma_machine *m, soma_memory mem, uint32_t partition, uint64_t offset,
-                              const void *data, size_t n) {
-  if (soma_not_calling(m) != SOMA_OK) return SOMA_BUSY;
-  uint8_t *at = memory_at(m, mem, partition, offset, n);
-  if (!at) return SOMA_ARG;
-  const vm_box box = {.space = (uint8_t)mem,
-                      .p0 = (uint16_t)partition,
-                      .p1 = (uint16_t)(partition + 1),
-                      .lo = offset,
-                      .hi = offset + n};
-  if (m->run) { /* what has started has read its sources */
-    vm_protect(&m->run->core, &box, 1, NULL);
-    if (m->run->core.check) vm_check_host_wrote(&m->run->core, &box);
-  }
-  memcpy(at, data, n);
-  return SOMA_OK;
 }

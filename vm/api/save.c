@@ -81,6 +81,7 @@ static void put_program(isa_buf *b, isa_program *p) {
 }
 
 soma_status soma_run_save(soma_run *r, void **data, size_t *n) {
+  if (!r || !data || !n) return SOMA_ARG;
   *data = NULL;
   *n = 0;
   soma_status status = check_savable(r);
@@ -211,6 +212,7 @@ static void adopt(soma_machine *m, soma_program *p, soma_run *r) {
 
 soma_status soma_run_resume(soma_machine *m, const void *data, size_t n, soma_program **p,
                             soma_run **out) {
+  if (!soma_given(m, "data p r", data, p, out)) return SOMA_ARG;
   isa_error e = {.status = ISA_FORMAT};
   *out = NULL;
   *p = NULL;
@@ -227,6 +229,7 @@ soma_status soma_run_resume(soma_machine *m, const void *data, size_t n, soma_pr
   if (r && m->run) vm_core_release(&m->run->core);
   if (r && (status = read_run(m, (*p)->p, &s, r)) == SOMA_OK) {
     adopt(m, *p, r);
+    if (r->core.heap.n == 0) soma_run_until(r, SOMA_END, SOMA_SYNC, 0); /* it had ended */
     *out = r;
     return SOMA_OK;
   }

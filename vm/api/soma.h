@@ -8,7 +8,8 @@
  * (soma_error). Whoever creates a handle frees it; freeing NULL does nothing. Handles are
  * independent of one another: different machines may be used from different threads at once, one
  * machine from one thread at a time. The library never prints, exits, aborts or keeps globals.
- * Sizes are in bytes, simulated time in femtoseconds, shapes outermost dimension first. */
+ * A handle, name or pointer that is NULL where one is needed gives SOMA_ARG, and the message says
+ * which. Sizes are in bytes, simulated time in femtoseconds, shapes outermost dimension first. */
 #ifndef SOMA_H
 #define SOMA_H
 
@@ -36,7 +37,7 @@ typedef enum soma_status {
   SOMA_DEADLOCK, /* no engine can move: likewise */
   SOMA_LIMIT,    /* a limit of the options was reached */
   SOMA_STOPPED,  /* soma_machine_interrupt was called */
-  SOMA_BUSY,     /* the machine has a run that has not ended */
+  SOMA_BUSY,     /* the machine has a run that has not ended, or is in a callback of one */
   SOMA_CHECK     /* the run ended, but a check found something: see soma_run_finding */
 } soma_status;
 /* A short English text of a status. Static. */
@@ -117,6 +118,8 @@ typedef struct soma_options {
   const char *simd;       /* highest SIMD level used: "plain" "avx2" "avx512"; NULL: the best */
   soma_alloc_fn alloc;    /* NULL: malloc */
   void *alloc_ud;
+  /* Callbacks come from soma_run_until. They may read the run and its machine and interrupt it;
+   * what would change them is SOMA_BUSY there, and frees do nothing. */
   void (*event)(void *ud, const soma_event *e); /* NULL: none */
   void *event_ud;
   void (*print)(void *ud, int to_stderr, const char *text,

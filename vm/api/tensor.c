@@ -26,7 +26,7 @@ static void name_by_type(soma_tensor *t) {
 }
 
 void soma_tensor_name(soma_tensor *t, const char *name) {
-  snprintf(t->name, sizeof t->name, "%s", name);
+  if (t && name) snprintf(t->name, sizeof t->name, "%s", name);
 }
 
 /* Address and host memory. */
@@ -76,6 +76,7 @@ soma_status soma_tensor_place(soma_machine *m, soma_dtype dtype, uint32_t ndim,
 
 soma_status soma_tensor_new(soma_machine *m, soma_dtype dtype, uint32_t ndim, const int64_t *shape,
                             soma_tensor **out) {
+  if (!soma_given(m, "t", out) || (ndim && !soma_given(m, "shape", shape))) return SOMA_ARG;
   *out = NULL;
   soma_status s = soma_not_calling(m);
   if (s != SOMA_OK) return s;
@@ -95,8 +96,8 @@ void soma_tensor_free(soma_tensor *t) {
   isa_free(&al, t, sizeof *t);
 }
 
-static soma_status check_copy(soma_tensor *t, size_t n) {
-  if (!t->m) return SOMA_ARG;
+static soma_status check_copy(soma_tensor *t, const void *data, size_t n) {
+  if (!t || !t->m || !soma_given(t->m, "data", data)) return SOMA_ARG;
   if (soma_not_calling(t->m) != SOMA_OK) return SOMA_BUSY;
   if (n != t->block.bytes)
     return soma_fail(t->m, SOMA_ARG, "the tensor has %llu bytes, not %zu",
@@ -105,8 +106,8 @@ static soma_status check_copy(soma_tensor *t, size_t n) {
 }
 
 soma_status soma_tensor_write(soma_tensor *t, const void *data, size_t n) {
-  soma_status s = check_copy(t, n);
-  if (s != SOMA_OK) return s;
+  soma_status s = check_copy(t, data, n);
+  if (s != SOMA_OK || (s = soma_not_running(t->m)) != SOMA_OK) return s;
   if (t->m->run) { /* what has started has read its sources */
     uint64_t at = (uint64_t)(uintptr_t)t->block.data;
     const vm_box box = {.space = ISA_HBM, .p1 = 1, .lo = at, .hi = at + n};
@@ -118,7 +119,7 @@ soma_status soma_tensor_write(soma_tensor *t, const void *data, size_t n) {
 }
 
 soma_status soma_tensor_read(soma_tensor *t, void *data, size_t n) {
-  soma_status s = check_copy(t, n);
+  soma_status s = check_copy(t, data, n);
   if (s != SOMA_OK) return s;
   memcpy(data, t->block.data, n);
   t->m->to_host += n;
@@ -126,6 +127,7 @@ soma_status soma_tensor_read(soma_tensor *t, void *data, size_t n) {
 }
 
 soma_status soma_bind_tensor(soma_machine *m, soma_program *p, const char *name, soma_tensor *t) {
+  if (!soma_given(m, "p name t", p, name, t)) return SOMA_ARG;
   if (t->m != m)
     return soma_fail(m, SOMA_ARG, "tensor %s: what it is bound to is in another machine's HBM",
                      name);
