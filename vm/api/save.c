@@ -229,7 +229,8 @@ soma_status soma_run_resume(soma_machine *m, const void *data, size_t n, soma_pr
   if (r && m->run) vm_core_release(&m->run->core);
   if (r && (status = read_run(m, (*p)->p, &s, r)) == SOMA_OK) {
     adopt(m, *p, r);
-    if (r->core.heap.n == 0) soma_run_until(r, SOMA_END, SOMA_SYNC, 0); /* it had ended */
+    if (r->core.heap.n == 0 && vm_check_count(&r->core) == 0)
+      soma_run_until(r, SOMA_END, SOMA_SYNC, 0); /* it had ended, or was about to */
     *out = r;
     return SOMA_OK;
   }
