@@ -29,7 +29,9 @@ soma_status soma_semaphore_set(soma_machine *m, uint32_t id, uint32_t value) {
   if (s != SOMA_OK) return s;
   m->run->core.cause = 0; /* no instruction's */
   if (m->run->core.check) vm_check_applied(&m->run->core, UINT8_MAX, id, ISA_UPD_write);
-  vm_sem_apply(&m->run->core, id, ISA_UPD_write, value, UINT8_MAX, 0);
+  vm_sem_apply(&m->run->core,
+               &(isa_update){.kind = ISA_UPD_write, .sem = (uint8_t)id, .value = value},
+               vm_at_pc(UINT8_MAX, 0));
   return s;
 }
 
