@@ -126,7 +126,7 @@ extern const isa_aluop_row isa_aluops[ISA_NALUOPS];
 int isa_aluop_find(const char *name, size_t n);
 
 enum isa_actfn {
-#define ACTFN(name, code, lo, hi, gen) ISA_FN_##name = code,
+#define ACTFN(name, code, lo, hi, gen, table) ISA_FN_##name = code,
 #include "actfns.def"
 #undef ACTFN
   ISA_NACTFNS
@@ -135,6 +135,7 @@ typedef struct isa_actfn_row {
   const char *name;
   float lo, hi; /* valid inputs; of reciprocal, valid magnitudes */
   uint8_t gen;
+  bool table; /* has a table of its own, which is loaded before its use */
 } isa_actfn_row;
 extern const isa_actfn_row isa_actfns[ISA_NACTFNS];
 int isa_actfn_find(const char *name, size_t n);
@@ -329,8 +330,8 @@ enum isa_rule {
 };
 /* clang-format off */
 #define ISA_COSTS(X) \
-  X(CTL) X(MEM) X(SEM) X(TRIG) X(DMA) X(LDW) X(MM) X(ACT) X(ACC) X(COPY) X(SET) X(TT) X(TS) \
-  X(RED) X(RCP) X(PRED) X(SCAN) X(BNAG) X(QUAD) X(GP) X(GATH) X(TOPK) X(CUST)
+  X(CTL) X(MEM) X(SEM) X(TRIG) X(DMA) X(LDW) X(MM) X(ACT) X(TABLE) X(ACC) X(COPY) X(SET) X(TT) \
+  X(TS) X(RED) X(RCP) X(PRED) X(SCAN) X(BNAG) X(QUAD) X(GP) X(GATH) X(TOPK) X(CUST)
 /* clang-format on */
 enum isa_cost {
 #define X(name) ISA_COST_##name,

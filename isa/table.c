@@ -37,9 +37,13 @@ const isa_aluop_row isa_aluops[ISA_NALUOPS] = {
 };
 
 const isa_actfn_row isa_actfns[ISA_NACTFNS] = {
-#define ACTFN(name, code, lo, hi, gen) [code] = {#name, lo, hi, gen},
+#define TABLE true
+#define NO_TABLE false
+#define ACTFN(name, code, lo, hi, gen, table) [code] = {#name, lo, hi, gen, table},
 #include "actfns.def"
 #undef ACTFN
+#undef TABLE
+#undef NO_TABLE
 };
 
 static const char *const set_names[ISA_NSETS] = {

@@ -137,6 +137,8 @@ void lb_push_isa(lua_State *L) {
     lua_createtable(L, 0, 4);
     set_text(L, "name", isa_actfns[i].name);
     set_count(L, "gen", isa_actfns[i].gen);
+    lua_pushboolean(L, isa_actfns[i].table);
+    lua_setfield(L, -2, "table");
     lua_pushnumber(L, (lua_Number)isa_actfns[i].lo);
     lua_setfield(L, -2, "low");
     lua_pushnumber(L, (lua_Number)isa_actfns[i].hi);

@@ -93,7 +93,7 @@ typedef struct vm_cause {
   vm_time time; /* when it took effect */
   uint8_t sem;  /* of VM_WHY_SEM */
 } vm_cause;
-typedef enum vm_node_kind { VM_N_INSN = 1, VM_N_SEQ, VM_N_SHARE } vm_node_kind;
+typedef enum vm_node_kind { VM_N_INSN = 1, VM_N_SEQ, VM_N_SHARE, VM_N_TABLE } vm_node_kind;
 typedef struct vm_node {
   vm_time start, end, bound; /* bound: when the cause took effect; the sequencer's time follows */
   uint32_t cause, pc;
@@ -124,11 +124,12 @@ typedef struct vm_flight { /* an instruction between issue and execution */
   vm_item item;
   const isa_insn *in;
   uint32_t pc;
-  uint32_t node;    /* of the run's record, 0 when it keeps none */
-  bool finished;    /* its done has come; it executes when those before it have */
-  uint16_t ports;   /* VM_PORT_... */
-  vm_time streamed; /* the last element has gone in: the ports are free */
-  vm_time read;     /* the sources have been read: the time of an @read update */
+  uint32_t node;                   /* of the run's record, 0 when it keeps none */
+  bool finished;                   /* its done has come; it executes when those before it have */
+  uint16_t ports;                  /* VM_PORT_... */
+  vm_time streamed;                /* the last element has gone in: the ports are free */
+  vm_time table_from, table_until; /* the load of an activation table before it; 0, 0: none */
+  vm_time read;                    /* the sources have been read: the time of an @read update */
   vm_operands a;
 } vm_flight;
 
@@ -307,7 +308,7 @@ typedef struct vm_hooks {
   void *event_ud, *print_ud, *progress_ud, *custom_ud;
 } vm_hooks;
 
-enum vm_event_tag { VM_EV_INSN = 1, VM_EV_DMA, VM_EV_SEM, VM_EV_NOTIFY, VM_EV_WAIT };
+enum vm_event_tag { VM_EV_INSN = 1, VM_EV_DMA, VM_EV_SEM, VM_EV_NOTIFY, VM_EV_WAIT, VM_EV_TABLE };
 
 typedef struct vm_limits {
   uint64_t instructions; /* and repeats; 0: none, likewise below */

@@ -12,9 +12,9 @@ syntax keyword somaInstruction nop halt call ret mov add sub mul div mod and or 
 syntax keyword somaInstruction min max jmp beq bne blt ble bgt bge bltu bgeu tensor_load
 syntax keyword somaInstruction tensor_store event_semaphore sem_range_clear drain dma_trigger notify
 syntax keyword somaInstruction device_print dma_copy dma_transpose dma_compute ldweights matmul
-syntax keyword somaInstruction ldweights_mx matmul_mx activate act_read_acc activate2 tensor_copy
-syntax keyword somaInstruction memset tensor_tensor tensor_scalar scalar_tensor_tensor tensor_reduce
-syntax keyword somaInstruction reciprocal copy_predicated select_reduce range_select
+syntax keyword somaInstruction ldweights_mx matmul_mx activate act_read_acc activate2 load_act_table
+syntax keyword somaInstruction tensor_copy memset tensor_tensor tensor_scalar scalar_tensor_tensor
+syntax keyword somaInstruction tensor_reduce reciprocal copy_predicated select_reduce range_select
 syntax keyword somaInstruction tensor_tensor_scan tensor_scalar_cumulative tensor_scalar_reduce
 syntax keyword somaInstruction dve_read_acc bn_stats bn_aggr max8 match_value_load find_index8
 syntax keyword somaInstruction match_replace8 transpose32 load_mask_register shuffle dropout rng

@@ -180,7 +180,8 @@ static bool reads_column(unsigned op) {
 /* The streaming time of a data path, and what each engine adds to it. */
 static void put_time(unsigned op, isa_buf *out) {
   put_prose("time", isa_cost_text(isa_ops[op].cost), out);
-  if (!has_data_path(op) || isa_ops[op].cost == ISA_COST_LDW) return;
+  if (!has_data_path(op) || isa_ops[op].cost == ISA_COST_LDW || isa_ops[op].cost == ISA_COST_TABLE)
+    return;
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
     char name[16] = "";
     if (!(isa_ops[op].engines >> e & 1)) continue;

@@ -391,6 +391,14 @@ static bool act2_reduce(const isa_ck *c) {
   }
 }
 
+bool isa_rule_table(const isa_ck *c) {
+  const struct isa_ACT_TABLE *u = &c->in->u.ACT_TABLE;
+  return isa_actfns[u->fn].table ||
+         isa_fail(c->e, ISA_ILLEGAL, ISA_F_ACT_TABLE_fn,
+                  "%s has no table: it is arithmetic that every table comes with",
+                  isa_actfns[u->fn].name);
+}
+
 bool isa_rule_act2(const isa_ck *c) {
   const struct isa_ACTIVATE2 *u = &c->in->u.ACTIVATE2;
   return isa_ck_agree(c, ISA_F_ACTIVATE2_src, u->src, ISA_F_ACTIVATE2_dst, u->dst) &&

@@ -32,11 +32,12 @@ static void set_integer(lua_State *L, const char *key, uint64_t v) {
 }
 
 static int call_event(lua_State *L) {
-  static const char *const kinds[] = {"?", "instruction", "dma", "semaphore", "notify", "wait"};
+  static const char *const kinds[] = {"?",      "instruction", "dma",  "semaphore",
+                                      "notify", "wait",        "table"};
   const soma_event *e = lua_touserdata(L, 2);
   lua_getiuservalue(L, 1, LB_CORE_EVENT);
   lua_createtable(L, 0, 10);
-  lua_pushstring(L, kinds[e->kind <= SOMA_EV_WAIT ? e->kind : 0]);
+  lua_pushstring(L, kinds[e->kind <= SOMA_EV_TABLE ? e->kind : 0]);
   lua_setfield(L, -2, "kind");
   if (e->kind != SOMA_EV_DMA && e->engine < SOMA_ENGINES) {
     lua_pushstring(L, soma_engine_name((soma_engine)e->engine));

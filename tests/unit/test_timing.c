@@ -64,8 +64,13 @@ static void table_loads(void **state) {
       {" activate y, x, fn=exp\n activate z, x, fn=exp\n", 1, 1, 1283 + (512 + 64) / 1.2},
       {" activate y, x, fn=exp\n activate z, x, fn=relu\n", 1, 1, 1283 + (512 + 64) / 1.2},
       {" activate y, x, fn=exp\n activate z, x, fn=tanh\n", 1, 2, 2 * 1283 + (512 + 64) / 1.2},
-      /* behind a wait of 6000 of sync's cycles: the table is there when the data are */
-      {" activate y, x, fn=exp $s>=1\n", 0, 1, 6001 / 1.2 + 30},
+      /* behind a wait of 6000 of sync's cycles: the load waits as its activate does */
+      {" activate y, x, fn=exp $s>=1\n", 0, 1, 6001 / 1.2 + 30 + 1283},
+      {" nop $s>=1\n activate y, x, fn=exp\n", 0, 1, 6001 / 1.2 + 30 + 1283},
+      /* unless it was loaded before; the instruction is the first that scalar runs */
+      {" load_act_table fn=exp\n activate y, x, fn=exp $s>=1\n", 1, 1, 6001 / 1.2 + 30},
+      {" load_act_table fn=exp\n activate y, x, fn=exp\n", 1, 1, 1283},
+      {" load_act_table fn=exp\n activate y, x, fn=tanh\n", 1, 2, 2 * 1283},
   };
   for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     char text[700];
@@ -81,6 +86,24 @@ static void table_loads(void **state) {
     assert_int_equal(bed_stats(&b).table_loads, cases[i].loads);
     bed_close(&b);
   }
+}
+
+/* The load is an event of its own, between the wait and its activate, and the data path's work. */
+static void table_is_a_bar(void **state) {
+  (void)state;
+  spans s;
+  bed b = run(&s, NULL,
+              "target trn2\n" TILES "d sem\nsection scalar\n activate y, x, fn=exp $d>=1\n halt\n"
+              "section vector\n memset z, 0.0 $d++\n halt\n");
+  const soma_event *load = NULL;
+  for (unsigned i = 0; i < s.n; i++)
+    if (s.v[i].kind == SOMA_EV_TABLE) load = &s.v[i];
+  assert_non_null(load);
+  near(ns(load->end) - ns(load->start), 1283, "length");
+  near(ns(load->start), end_of(&s, SOMA_VECTOR, 0) + 30, "start");
+  near(ns(load->end), start_of(&s, SOMA_SCALAR, 0), "end");
+  near(ns(bed_stats(&b).engine[SOMA_SCALAR].busy), 1283 + (512 + 352) / 1.2, "busy");
+  bed_close(&b);
 }
 
 /* ---- Two engines -------------------------------------------------------------------------- */
@@ -450,6 +473,36 @@ static void critical_path(void **state) {
 }
 
 /* A chain whose path can be written down: a memset, what reads it, and the engine it signals. */
+/* What comes before a table load is not the load's: the wait that its sequencer had at another
+ * instruction, and the chain behind that. */
+static void path_before_table(void **state) {
+  (void)state;
+  double sum[SOMA_ENGINES] = {0}, table = 0;
+  soma_path_segment v[20];
+  uint32_t n;
+  soma_options o = SOMA_OPTIONS_INIT;
+  o.causes = 1;
+  bed b = bed_open(&o, "target trn2\n" TILES "s sem\nsection vector\n memset x, 1.0\n"
+                       "%rep 5\n tensor_scalar x, x, op0=mult, imm0=2.0\n%endrep\n"
+                       " tensor_scalar x, x, op0=mult, imm0=2.0 $s++\n halt\n"
+                       "section scalar\n nop $s>=1\n activate y, x, fn=exp\n halt\n");
+  bed_run(&b, SOMA_OK);
+  assert_int_equal(soma_critical_path(b.r, v, 20, &n), SOMA_OK);
+  assert_true(n <= 20);
+  for (uint32_t i = 0; i < n; i++) {
+    double span = ns(v[i].end - v[i].start);
+    if (v[i].kind == SOMA_PATH_DATA) sum[v[i].engine] += span;
+    if (strcmp(v[i].cause, "activation table loading") == 0 && v[i].kind == SOMA_PATH_DELAY) {
+      assert_string_equal(v[i].name, "activate");
+      table += span;
+    }
+  }
+  near(table, 1283, "table");
+  near(sum[SOMA_VECTOR], (128 + 144) / 0.96 + 6 * (256 + 144) / 0.96, "vector");
+  near(sum[SOMA_SCALAR], (512 + 352) / 1.2, "scalar");
+  bed_close(&b);
+}
+
 static void known_path(void **state) {
   (void)state;
   static const struct {
@@ -495,6 +548,7 @@ int main(void) {
       cmocka_unit_test(hazards),
       cmocka_unit_test(depth),
       cmocka_unit_test(table_loads),
+      cmocka_unit_test(table_is_a_bar),
       cmocka_unit_test(semaphore_delays),
       cmocka_unit_test(ports),
       cmocka_unit_test(gpsimd_slows_vector),
@@ -509,6 +563,7 @@ int main(void) {
       cmocka_unit_test(costs_are_checked),
       cmocka_unit_test(critical_path),
       cmocka_unit_test(known_path),
+      cmocka_unit_test(path_before_table),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,7 +35,9 @@ typedef struct segments {
 static void add_segment(void *ud, const vm_node *n, vm_time from, vm_time until, bool gap) {
   static const uint8_t kinds[] = {[VM_N_INSN] = SOMA_PATH_DATA,
                                   [VM_N_SEQ] = SOMA_PATH_SEQUENCER,
-                                  [VM_N_SHARE] = SOMA_PATH_TRANSFER};
+                                  [VM_N_SHARE] = SOMA_PATH_TRANSFER,
+                                  [VM_N_TABLE] = SOMA_PATH_DELAY};
+  vm_why why = gap || n->kind != VM_N_TABLE ? (vm_why)n->why : VM_WHY_TABLE;
   segments *s = ud;
   uint32_t at = s->total - 1 - s->n++; /* they come latest first */
   if (!s->total || at >= s->max) return;
@@ -45,12 +47,12 @@ static void add_segment(void *ud, const vm_node *n, vm_time from, vm_time until,
                            .engine = n->by,
                            .dma_engine = n->kind == VM_N_SHARE ? n->who : -1,
                            .pc = n->pc,
-                           .cause = causes[n->why],
+                           .cause = causes[why],
                            .start = from,
                            .end = until,
                            .queue = -1,
-                           .semaphore = n->why == VM_WHY_SEM ? n->sem : -1};
-  if (n->why == VM_WHY_SEM) o->semaphore_name = s->r->core.code->sem_names[n->sem];
+                           .semaphore = why == VM_WHY_SEM ? n->sem : -1};
+  if (why == VM_WHY_SEM) o->semaphore_name = s->r->core.code->sem_names[n->sem];
   if (n->pc >= code->n) return;
   o->queue = vm_insn_queue(&code->insns[n->pc]);
   if (o->queue >= 0) o->queue_name = s->r->core.code->queues[o->queue].name;

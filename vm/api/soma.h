@@ -94,7 +94,8 @@ typedef enum soma_event_kind {
   SOMA_EV_DMA,      /* one ring's share of a transfer: start .. end; ring, bytes */
   SOMA_EV_SEM,      /* a semaphore's new value, at start: id, value */
   SOMA_EV_NOTIFY,   /* a notify instruction: id */
-  SOMA_EV_WAIT      /* an engine waited on a semaphore: start .. end; id */
+  SOMA_EV_WAIT,     /* an engine waited on a semaphore: start .. end; id */
+  SOMA_EV_TABLE     /* scalar loaded the table of an activate's function before it: start .. end */
 } soma_event_kind;
 typedef struct soma_event {
   uint32_t kind, engine; /* engine: soma_engine, or DMA engine 0-15 of SOMA_EV_DMA */

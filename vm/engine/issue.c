@@ -236,6 +236,14 @@ static vm_moment too_far_ahead(const vm_core *c, const vm_engine *en) {
   return (vm_moment){vm_time_later(oldest->item.done, c->now + 1), oldest->node};
 }
 
+/* Adds from .. until to the time that the data path has been at work; spans come by their starts.
+ */
+static void add_busy(vm_engine *en, vm_time from, vm_time until) {
+  if (until <= en->busy_until) return;
+  en->busy += until - vm_time_later(from, en->busy_until);
+  en->busy_until = until;
+}
+
 vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in) {
   vm_engine *en = &c->eng[e];
   vm_moment again = too_far_ahead(c, en);
@@ -246,6 +254,7 @@ vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in) {
   f->in = in;
   f->pc = en->pc;
   f->finished = false;
+  f->table_from = f->table_until = 0;
   vm_resolver r = {.c = c, .e = en, .err = &err};
   bool ok = resolve(&r, f);
   if (r.ready.time > c->now) return vm_stall(c, e, r.ready, VM_WHY_HAZARD);
@@ -260,10 +269,8 @@ vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in) {
   en->nflights++;
   en->data_instructions++;
   en->last_done = vm_later((vm_moment){f->item.done, f->node}, en->last_done);
-  if (f->item.done > en->busy_until) {
-    en->busy += f->item.done - vm_time_later(f->item.start, en->busy_until);
-    en->busy_until = f->item.done;
-  }
+  add_busy(en, f->table_from, f->table_until);
+  add_busy(en, f->item.start, f->item.done);
   vm_item_link(c, &f->item);
   vm_post(c, VM_E_DONE, e, f->item.done, slot);
   c->cause = f->node;
@@ -317,6 +324,11 @@ void vm_flight_done(vm_core *c, unsigned e, uint32_t slot) {
   vm_engine *en = &c->eng[e];
   vm_flight *f = &en->flights[slot];
   f->finished = true;
+  if (f->table_until)
+    vm_trace(c, &(vm_trace_event){.kind = VM_EV_TABLE,
+                                  .where = vm_at_pc(e, f->pc),
+                                  .start = f->table_from,
+                                  .end = f->table_until});
   vm_trace(c, &(vm_trace_event){.kind = VM_EV_INSN,
                                 .where = vm_at_pc(e, f->pc),
                                 .start = f->item.start,

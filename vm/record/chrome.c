@@ -29,9 +29,9 @@ static unsigned ring_track(const vm_rec_event *v) { return 1 + v->id * ISA_NDMA 
 static void track_of(const chrome *c, uint32_t i, unsigned *pid, unsigned *tid) {
   const vm_rec_event *v = vm_rec_at(c->t.r, i);
   *pid = v->kind == VM_EV_DMA ? PID_DMA : PID_ENGINES;
-  *tid = v->kind == VM_EV_DMA    ? ring_track(v)
-         : v->kind == VM_EV_INSN ? engine_track(v->engine, c->lanes[i])
-                                 : wait_track(v->engine);
+  *tid = v->kind == VM_EV_DMA ? ring_track(v)
+         : vm_rec_is_work(v)  ? engine_track(v->engine, c->lanes[i])
+                              : wait_track(v->engine);
 }
 
 static void put_process(chrome *c, unsigned pid, const char *name) {
@@ -133,6 +133,8 @@ static void put_name(chrome *c, const vm_rec_event *v) {
     vm_rec_put_sem(&c->t, v->id, &plain);
   } else if (v->kind == VM_EV_DMA && vm_rec_ends_of(&c->t, v).tensor[0]) {
     isa_buf_puts(&plain, vm_rec_ends_of(&c->t, v).tensor);
+  } else if (v->kind == VM_EV_TABLE) {
+    isa_buf_puts(&plain, isa_ops[ISA_OP_load_act_table].name);
   } else {
     isa_buf_puts(&plain, in ? isa_ops[in->op].name : "?");
   }
@@ -142,7 +144,7 @@ static void put_name(chrome *c, const vm_rec_event *v) {
 
 static void put_slice(chrome *c, uint32_t i) {
   const vm_rec_event *v = vm_rec_at(c->t.r, i);
-  static const char *const cats[] = {"", "insn", "dma", "", "", "wait"};
+  static const char *const cats[] = {"", "insn", "dma", "", "", "wait", "table"};
   unsigned pid, tid;
   isa_buf *b = begin(c);
   track_of(c, i, &pid, &tid);

@@ -36,7 +36,7 @@ static void find_gaps(gaps *g, unsigned engine, vm_time begin, vm_time end) {
   bool ran = false;
   for (uint32_t k = 0; k < g->t.n; k++) {
     const vm_rec_event *v = vm_rec_at(g->t.r, g->order[k]);
-    if (v->kind != VM_EV_INSN || v->engine != engine) continue;
+    if (!vm_rec_is_work(v) || v->engine != engine) continue;
     add_gap(g, engine, SOMA_GAP_SEQUENCER, busy, v->start);
     busy = v->end > busy ? v->end : busy;
     ran = true;

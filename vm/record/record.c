@@ -47,7 +47,7 @@ uint64_t soma_recorder_dropped(const soma_recorder *r) { return r->dropped; }
 
 static bool wanted(const soma_recorder_options *o, const soma_event *e) {
   uint32_t engine = e->kind == SOMA_EV_DMA ? e->value : e->engine;
-  if (e->kind < SOMA_EV_INSN || e->kind > SOMA_EV_WAIT)
+  if (e->kind < SOMA_EV_INSN || e->kind > SOMA_EV_TABLE)
     return false; /* a kind of a later version */
   if (o->kinds && !(o->kinds & (1u << e->kind))) return false;
   if (o->engines && (engine >= ISA_NENGINES || !(o->engines & (1u << engine)))) return false;
@@ -105,6 +105,7 @@ static const char *name_of(const isa_program *p, const vm_rec_event *v) {
   if (v->kind == VM_EV_DMA) return v->id < core->nqueues ? core->queues[v->id].name : NULL;
   if (v->kind == VM_EV_SEM || v->kind == VM_EV_WAIT)
     return v->id < ISA_NSEMS ? core->sem_names[v->id] : NULL;
+  if (v->kind == VM_EV_TABLE) return isa_ops[ISA_OP_load_act_table].name;
   if (v->kind == VM_EV_INSN && v->engine < ISA_NENGINES && v->pc < core->code[v->engine].n)
     return isa_ops[core->code[v->engine].insns[v->pc].op].name;
   return NULL;

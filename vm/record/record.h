@@ -35,6 +35,10 @@ static inline const vm_rec_event *vm_rec_at(const soma_recorder *r, uint32_t i) 
   uint32_t at = i < left ? r->first + i : i - left;
   return &r->blocks[at / VM_REC_BLOCK][at % VM_REC_BLOCK];
 }
+/* Whether it is work of an engine's data path: an instruction, or the table one needs. */
+static inline bool vm_rec_is_work(const vm_rec_event *v) {
+  return v->kind == VM_EV_INSN || v->kind == VM_EV_TABLE;
+}
 /* The engine whose instruction the event is about; ISA_NENGINES or more: none. */
 static inline unsigned vm_rec_engine(const vm_rec_event *v) {
   return v->kind == VM_EV_DMA ? v->value : v->engine;

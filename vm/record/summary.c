@@ -15,11 +15,11 @@ typedef struct busy_ends {
   vm_time engine[ISA_NENGINES], dge[VM_REC_QUEUES], dma, any;
 } busy_ends;
 
-static void add_insn(const vm_rec_view *t, vm_rec_summary *s, busy_ends *u, const vm_rec_event *v) {
+static void add_work(const vm_rec_view *t, vm_rec_summary *s, busy_ends *u, const vm_rec_event *v) {
   uint32_t number;
-  const isa_insn *in = vm_rec_insn(t, v, &number);
+  const isa_insn *in = v->kind == VM_EV_INSN ? vm_rec_insn(t, v, &number) : NULL;
   if (v->engine >= ISA_NENGINES) return;
-  s->engine[v->engine].count++;
+  s->engine[v->engine].count += v->kind == VM_EV_INSN;
   s->engine[v->engine].sum += v->end - v->start;
   s->engine[v->engine].active += cover(&u->engine[v->engine], v->start, v->end);
   s->active += cover(&u->any, v->start, v->end);
@@ -55,8 +55,8 @@ bool vm_rec_summarise(const vm_rec_view *t, const uint32_t *by_start, vm_rec_sum
   vm_rec_free_array(t, transfers, sizeof *transfers);
   for (uint32_t k = 0; k < t->n; k++) {
     const vm_rec_event *v = vm_rec_at(t->r, by_start[k]);
-    if (v->kind == VM_EV_INSN)
-      add_insn(t, s, &u, v);
+    if (vm_rec_is_work(v))
+      add_work(t, s, &u, v);
     else if (v->kind == VM_EV_DMA)
       add_share(t, s, &u, v);
     else if (v->kind == VM_EV_SEM)

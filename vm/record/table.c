@@ -303,7 +303,7 @@ static void active_rows(table *w) {
     bool open = false;
     for (uint32_t k = 0; k < w->t.n && vm_rec_sink_row(&w->out); k++) {
       const vm_rec_event *v = vm_rec_at(w->t.r, w->order[k]);
-      if (v->kind != VM_EV_INSN || v->engine != e) continue;
+      if (!vm_rec_is_work(v) || v->engine != e) continue;
       if (open && v->start > end) active_row(w, e, start, end);
       start = open && v->start <= end ? start : v->start;
       end = open && end > v->end ? end : v->end;

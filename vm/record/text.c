@@ -50,7 +50,7 @@ static void add_event(timeline *l, const vm_rec_event *v) {
   } else if (v->kind == VM_EV_WAIT && v->engine < ISA_NENGINES) {
     l->seen[v->engine]++;
     add_span(l, l->waits + (size_t)v->engine * l->columns, v->start, v->end);
-  } else if (v->kind == VM_EV_INSN && v->engine < ISA_NENGINES) {
+  } else if (vm_rec_is_work(v) && v->engine < ISA_NENGINES) {
     vm_time *until = &l->until[v->engine], start = v->start > *until ? v->start : *until;
     l->seen[v->engine]++;
     if (v->end <= start) return;

@@ -116,7 +116,7 @@ uint8_t *vm_rec_lanes(const vm_rec_view *t, const uint32_t *order, uint32_t used
   memset(used, 0, ISA_NENGINES * sizeof *used);
   for (uint32_t k = 0; lanes && k < t->n; k++) {
     const vm_rec_event *v = vm_rec_at(t->r, order[k]);
-    if (v->kind != VM_EV_INSN || v->engine >= ISA_NENGINES) continue;
+    if (!vm_rec_is_work(v) || v->engine >= ISA_NENGINES) continue;
     uint32_t l = 0;
     while (l + 1 < VM_REC_LANES && l < used[v->engine] && ends[v->engine][l] > v->start) l++;
     ends[v->engine][l] = v->end;

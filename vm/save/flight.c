@@ -190,6 +190,8 @@ static void walk_flight(vm_saver *s, vm_core *c, unsigned e, vm_flight *f) {
   vm_save_time(s, &f->item.done);
   vm_save_time(s, &f->streamed);
   vm_save_time(s, &f->read);
+  vm_save_time(s, &f->table_from);
+  vm_save_time(s, &f->table_until);
   vm_save_u16(s, &f->ports);
   vm_save_node(s, c, &f->node);
   vm_save_bool(s, &f->finished);

@@ -3,8 +3,8 @@
 
 float vm_actfn_f32(unsigned fn, float x, float param) {
   switch (fn) {
-#define ACTFN(name, code, lo, hi, gen) \
-  case code:                           \
+#define ACTFN(name, code, lo, hi, gen, table) \
+  case code:                                  \
     return ACT_EVAL(name, x, param);
 #include "../../isa/actfns.def"
 #undef ACTFN

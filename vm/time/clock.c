@@ -213,37 +213,33 @@ static void wait_for_bytes(const vm_core *c, unsigned e, const vm_item *it, boun
   }
 }
 
-/* Function whose table an instruction needs, -1 for none: copy, square, relu, prelu, sign and abs
- * are arithmetic that every table comes with. */
+/* Function whose table an instruction needs, -1 for none. */
 static int table_of(const isa_insn *in) {
-  int fn;
-  if (in->op == ISA_OP_activate)
-    fn = in->u.ACTIVATE.fn;
-  else if (in->op == ISA_OP_activate2)
-    fn = in->u.ACTIVATE2.fn;
-  else
-    return -1;
-  switch (fn) {
-  case ISA_FN_copy:
-  case ISA_FN_square:
-  case ISA_FN_relu:
-  case ISA_FN_prelu:
-  case ISA_FN_sign:
-  case ISA_FN_abs: return -1;
-  default: return fn;
-  }
+  int fn = -1;
+  if (in->op == ISA_OP_activate) fn = in->u.ACTIVATE.fn;
+  if (in->op == ISA_OP_activate2) fn = in->u.ACTIVATE2.fn;
+  return fn >= 0 && isa_actfns[fn].table ? fn : -1;
 }
 
-/* On the machine the load is an instruction of its own, ahead of the activate and of its wait: it
- * begins as soon as the engine is free. */
-static void load_table(vm_core *c, vm_engine *en, const isa_insn *in, bound *b) {
-  int table = table_of(in);
-  if (table < 0 || table == en->table) return;
-  vm_time from = vm_time_later(en->issue_free.time, en->wait_noted ? en->wait_since : c->now);
-  not_before(b, (vm_moment){from + (vm_time)c->cost[VM_ACT_TABLE] * VM_NS, en->issue_free.node},
-             VM_WHY_TABLE);
+/* Loads a table at b, and not before the data path is free; gives when it is there. */
+static vm_time load_table(vm_core *c, int table, bound *b) {
+  vm_engine *en = &c->eng[ISA_ENG_scalar];
+  not_before(b, en->issue_free, VM_WHY_ENGINE);
   en->table = table;
   en->tables++;
+  return b->time + vm_jitter(c, (vm_time)c->cost[VM_ACT_TABLE] * VM_NS);
+}
+
+/* As a profile shows it: the load of a table is an instruction ahead of the activate and behind the
+ * activate's wait. */
+static void need_table(vm_core *c, vm_flight *f, bound *b) {
+  int table = table_of(f->in);
+  if (table < 0 || table == c->eng[ISA_ENG_scalar].table) return;
+  f->table_until = load_table(c, table, b);
+  f->table_from = b->time;
+  uint32_t node = vm_path_add(c, VM_N_TABLE, ISA_ENG_scalar, ISA_ENG_scalar, f->pc, f->table_from,
+                              f->table_until, b->cause);
+  not_before(b, (vm_moment){f->table_until, node}, VM_WHY_TABLE);
 }
 
 /* Results of a data path appear in order, and so do its sources' ends of use. */
@@ -257,7 +253,7 @@ static void clock_pipeline(vm_core *c, unsigned e, vm_flight *f, vm_cost_span s,
   vm_engine *en = &c->eng[e];
   uint32_t pace = vm_jitter_pace(c);
   vm_time stream = vm_paced(vm_cost_time(c, e, s.stream), pace);
-  if (e == ISA_ENG_scalar) load_table(c, en, f->in, b);
+  if (e == ISA_ENG_scalar) need_table(c, f, b);
   not_before(b, en->issue_free, VM_WHY_ENGINE);
   wait_for_bytes(c, e, &f->item, b);
   f->ports = ports_of(c, &f->item);
@@ -279,10 +275,24 @@ static void clock_pipeline(vm_core *c, unsigned e, vm_flight *f, vm_cost_span s,
       (vm_moment){b->time + slower + vm_paced(vm_cost_time(c, e, s.issue), pace), f->node};
 }
 
+/* load_act_table: the activate behind it finds the table loaded. */
+static void clock_table(vm_core *c, vm_flight *f, bound *b) {
+  vm_engine *en = &c->eng[ISA_ENG_scalar];
+  vm_time done = load_table(c, f->in->u.ACT_TABLE.fn, b);
+  f->item.start = b->time;
+  f->streamed = f->read = f->item.done = done;
+  if (c->jitter) keep_order(en, f);
+  f->node = vm_path_add(c, VM_N_INSN, ISA_ENG_scalar, ISA_ENG_scalar, f->pc, b->time, f->item.done,
+                        b->cause);
+  en->issue_free = (vm_moment){f->item.done, f->node};
+}
+
 void vm_clock(vm_core *c, unsigned e, vm_flight *f) {
   vm_cost_span s = vm_cost(c, e, f->in, &f->a);
   bound b = {c->now, c->eng[e].cause};
-  if (e != ISA_ENG_tensor)
+  if (isa_ops[f->in->op].cost == ISA_COST_TABLE)
+    clock_table(c, f, &b);
+  else if (e != ISA_ENG_tensor)
     clock_pipeline(c, e, f, s, &b);
   else if (isa_ops[f->in->op].cost == ISA_COST_LDW)
     clock_ldweights(c, f, s, &b);

@@ -44,6 +44,7 @@ function toggleTheme() {
 }
 
 function colorOf(i) {
+  if (model.kind[i] === TABLE) return colors.muted;
   if (model.kind[i] === INSN) return tints[model.code[i]] || colors.muted;
   return model.kind[i] === DMA ? colors[model.direction(i)] : colors.wait;
 }
@@ -184,13 +185,13 @@ function placeOf(i) {
   if (!row) return null;
   const t = row.track, wide = open.has(t);
   if (k === DMA) return {row, y: row.y + 4 + t.ids.indexOf(model.engine[i]) * (wide ? 10 : 2), h: wide ? 8 : 2};
-  if (k !== INSN) return {row, y: row.y + 5 + barsHeight(t) + 2, h: STRIP};
+  if (k !== INSN && k !== TABLE) return {row, y: row.y + 5 + barsHeight(t) + 2, h: STRIP};
   return {row, y: row.y + 5 + (wide ? laneOf(t, i) * LANE : 0), h: wide ? LANE - 2 : BAR};
 }
 function listOf(i) {
   for (const t of model.tracks) {
     if (t.type === 'engine' && t.engine === model.engine[i] && model.kind[i] !== DMA)
-      return model.kind[i] === INSN ? t.spans : t.waits;
+      return model.kind[i] === INSN || model.kind[i] === TABLE ? t.spans : t.waits;
     if (t.type === 'queue' && model.kind[i] === DMA && t.queue === model.id[i])
       return t.rings[t.ids.indexOf(model.engine[i])];
   }

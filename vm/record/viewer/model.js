@@ -2,7 +2,7 @@
 /* The trace as the page shows it: events in typed arrays, tracks, links, search. Times are
  * picoseconds. No part of this file touches the document. */
 
-const INSN = 1, DMA = 2, SEM = 3, NOTIFY = 4, WAIT = 5;
+const INSN = 1, DMA = 2, SEM = 3, NOTIFY = 4, WAIT = 5, TABLE = 6;
 const BLOCK = 64; /* events that are skipped together where they are narrower than a pixel */
 
 class Model {
@@ -86,7 +86,7 @@ class Model {
     const insns = {}, waits = {}, rings = {}, sems = {}, d = this.data;
     const put = (map, key, i) => (map[key] = map[key] || []).push(i);
     for (let i = 0; i < this.n; i++) {
-      if (this.kind[i] === INSN) put(insns, this.engine[i], i);
+      if (this.kind[i] === INSN || this.kind[i] === TABLE) put(insns, this.engine[i], i);
       else if (this.kind[i] === WAIT || this.kind[i] === NOTIFY) put(waits, this.engine[i], i);
       else if (this.kind[i] === DMA) put(rings[this.id[i]] = rings[this.id[i]] || {}, this.engine[i], i);
       else if (this.kind[i] === SEM) put(sems, this.id[i], i);
@@ -142,6 +142,7 @@ class Model {
     const c = this.insn(i);
     switch (this.kind[i]) {
       case INSN: return c ? c[2] : '?';
+      case TABLE: return 'load_act_table';
       case DMA: return c && c[6] ? c[6] : c ? c[2] : 'share';
       case WAIT: return 'wait ' + this.semName(this.id[i]);
       case NOTIFY: return 'notify ' + this.id[i];
