@@ -86,7 +86,9 @@ smoke)
   smoke kernel "${FUZZ_KERNELS:-3000}"
   wait
   passed=0 failed=0
-  for h in asm sbc run save file kernel; do
+  set -- asm sbc run save file kernel
+  echo "of $# harnesses"
+  for h; do
     line=$(grep -E '^[0-9]+ passed, [0-9]+ failed$' "$out/$h.log" | tail -1)
     : "${line:=0 passed, 1 failed}" # it died without a word
     sed "s/^/$h: /" "$out/$h.log" | grep -E '%|passed'
