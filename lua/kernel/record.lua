@@ -23,6 +23,7 @@ function put.reg(words, x, what)
 end
 
 function put.int(words, x, what)
+  if x == nil then x = 0 end
   if math.type(x) == "integer" then
     words[#words + 1], words[#words + 2] = 0, x
   elseif type(x) == "table" and getmetatable(x) == V.Register then

@@ -193,31 +193,27 @@ function tiles:matmul(a, b, o)
   return out
 end
 
-local function eye(dtype, n)
-  local rows = {}
-  for i = 1, n do
-    rows[i] = {}
-    for j = 1, n do rows[i][j] = i == j and 1 or 0 end
-  end
-  return soma.tensor(rows, "float32"):astype(dtype)
-end
-
--- An n x n identity in SBUF, loaded once for what stands in the same loop.
+-- An n x n identity in SBUF, made once for what stands in the same loop: ones where the partition is
+-- the column.
 function tiles:identity(dtype, n)
   local key = dtype .. n .. ":" .. #self.loops
   local known = self.loops[#self.loops] and self.loops[#self.loops].identities or self.identities
   if not known[key] then
-    known[key] = self:load(self:constant(eye(dtype, n)), {name = "identity"})
+    local one = self:tile(dtype, {n, n}, {name = "identity"})
+    self.gpsimd.memset(one, 1.0)
+    self.gpsimd.affine_select(one, one, 0.0, {pattern = {{-1, n}}, multiplier = 1, cmp = "is_equal"})
+    known[key] = one
   end
   return known[key]
 end
 
--- k:transpose(tile): [P, F] to [F, P], both at most 128, in PSUM.
-function tiles:transpose(t)
+-- k:transpose(tile [, {into=}]): [P, F] to [F, P], both at most 128, in PSUM.
+function tiles:transpose(t, o)
   need_tile(self, t, "transpose")
   if size_of(t.shape) > 128 then self:refuse("transpose takes up to 128 columns, not " .. size_of(t.shape)) end
   local gen2 = self.target == "trn1" or self.target == "inf2"
-  local out = self:tile(gen2 and "float32" or t.dtype, {size_of(t.shape), t.shape[1]}, {memory = "psum"})
+  local out = o and o.into
+    or self:tile(gen2 and "float32" or t.dtype, {size_of(t.shape), t.shape[1]}, {memory = "psum"})
   self.tensor.ldweights(t)
   self.tensor.matmul(out, self:identity(t.dtype, t.shape[1]), {transpose = true, acc = "write"})
   return out
