@@ -4,7 +4,7 @@ A record is a list of 64-bit words (soma_kernel.h describes them); Builder.emit 
 KernelError with the place when it breaks a rule.
 """
 import ctypes as C
-from array import array
+import struct
 
 from . import lib as L
 from .errors import KernelError, NotBuilt
@@ -13,6 +13,8 @@ from .machine import Program, _take_diagnostics, _text
 
 SPILL, KEEP_ORDER, FIXED_ENGINES, COPIES = 1, 2, 4, 8
 ACCUMULATE, STATIC, SWDGE, HWDGE = 1, 2, 4, 8  # flags of a record
+
+_pack = {}  # by the number of words
 
 
 class Builder:
@@ -46,8 +48,12 @@ class Builder:
 
     def emit(self, words):
         """One record."""
-        a = array("q", words)
-        status = self._emit(self._k, a.buffer_info()[0], len(a), None)
+        n = len(words)
+        try:
+            pack = _pack[n]
+        except KeyError:
+            pack = _pack[n] = struct.Struct("%dq" % n).pack
+        status = self._emit(self._k, pack(*words), n, None)
         if status:
             self.fail(status)
 

@@ -67,7 +67,7 @@ class Recorder:
         self.hints = hints if hints is not None else {}
         self.pending = self.at = None
         self.files, self.own = {}, {}
-        self.names, self.used_names = {}, {}
+        self.names, self.used_names, self.variables = {}, {}, {}
         self.tiles = []         # storages on the chip that instructions use
         self.tensors = []       # storages in HBM that instructions use, in order
         self.count = 0          # instructions emitted
@@ -112,6 +112,12 @@ class Recorder:
 
     def variable(self, place):
         """The name that the statement at a place assigns to, "" when there is none."""
+        name = self.variables.get(place)
+        if name is None:
+            name = self.variables[place] = self._assigned(place)
+        return name
+
+    def _assigned(self, place):
         file, line = place
         text = linecache.getline(self.names.get(file, ""), line)
         m = re.match(r"\s*(?:self\.)?([A-Za-z_]\w*)\s*(?:\[[^]]*\]|:[^=]*)?=[^=]", text)

@@ -10,6 +10,7 @@ from .index import DynSlice, Index, Mask
 from .views import Views, dense  # noqa: F401 - dense is part of this module
 
 HBM, SBUF, PSUM = 0, 1, 2
+_new = object.__new__
 MEMORY = ("hbm", "sbuf", "psum")
 
 
@@ -157,6 +158,11 @@ class Tensor(Views):
         if s.zero is not None:
             s.zero.settle()
         shape, steps = self.shape, self.steps
+        if merge and s.memory and len(shape) == 2 and (steps[0] == 1 or shape[0] == 1) and \
+                not self.dyn:
+            n = shape[1]
+            return (8, s.handle, self.dtype.code, self.part, shape[0], self.off * self.dtype.size, 1,
+                    steps[1] if n != 1 else 1, n)
         dims = []
         parts = part = at = 0
         if s.memory:
@@ -247,6 +253,26 @@ class Tensor(Views):
         if len(key) > len(shape) or self.dyn:
             return self._index(key)
         off, part = self.off, self.part
+        if chip and len(shape) == 2 == len(key):  # the most frequent by far
+            a, b = key
+            if a.__class__ is slice is b.__class__ and a.step is None is b.step:
+                start, stop, first, last = a.start, a.stop, b.start, b.stop
+                if start is None:
+                    start = 0
+                if stop is None:
+                    stop = shape[0]
+                if first is None:
+                    first = 0
+                if last is None:
+                    last = shape[1]
+                if start.__class__ is int is stop.__class__ and 0 <= start < stop <= shape[0] and \
+                        first.__class__ is int is last.__class__ and 0 <= first < last <= shape[1]:
+                    t = _new(Tensor)
+                    t.storage, t.dtype, t.shape, t.steps = \
+                        self.storage, self.dtype, (stop - start, last - first), steps
+                    t.part, t.off = part + start * steps[0], off + first * steps[1]
+                    t.dyn, t.bound, t._words, t.pending = (), None, None, None
+                    return t
         out, outsteps = [], []
         d = 0
         for k in key:
@@ -303,7 +329,7 @@ class Tensor(Views):
         if len(out) < 2 and (chip or not out):
             out.append(1)
             outsteps.append(1)
-        t = Tensor.__new__(Tensor)
+        t = _new(Tensor)
         t.storage, t.dtype, t.shape, t.steps = self.storage, self.dtype, tuple(out), tuple(outsteps)
         t.part, t.off, t.dyn, t.bound, t._words = part, off, (), None, None
         t.pending = None

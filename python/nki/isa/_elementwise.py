@@ -14,7 +14,7 @@ _SCAN, _RECIPROCAL, _PRED = insn.OP["tensor_tensor_scan"], insn.OP["reciprocal"]
     insn.OP["copy_predicated"]
 _EXP, _QUANT = insn.OP["exponential"], insn.OP["quantize_mx"]
 _RSQRT, _POW = insn.ALU.get("rsqrt"), insn.ALU.get("pow")
-_WORDS32 = (dtypes.int32, dtypes.uint32)
+_WORDS32 = frozenset((dtypes.int32.code, dtypes.uint32.code))
 unknown = c.engine.unknown
 
 
@@ -56,12 +56,14 @@ def tt_engine(dst, a, b, op, engine):
     """Words of 32 bits in SBUF are added exactly on gpsimd, unless an engine is named."""
     if engine != -1:
         return engine
-    if a.dtype in _WORDS32 and b.dtype in _WORDS32 and dst.dtype in _WORDS32 and \
-            a.memory == b.memory == dst.memory == SBUF and op not in ops.BITS:
-        return insn.GPSIMD
     if op == _POW:
         return insn.GPSIMD
-    return insn.VECTOR if a.dtype in _WORDS32 and b.dtype in _WORDS32 else -1
+    if a.dtype.code not in _WORDS32 or b.dtype.code not in _WORDS32:
+        return -1
+    if dst.dtype.code in _WORDS32 and a.memory == b.memory == dst.memory == SBUF and \
+            op not in ops.BITS:
+        return insn.GPSIMD
+    return insn.VECTOR
 
 
 def emit_tt(dst, a, b, op, engine=-1):
