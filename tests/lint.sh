@@ -100,6 +100,14 @@ grep -nE 'TODO|FIXME|XXX' $ours | rule "unfinished"
 # shellcheck disable=SC2086
 grep -nE '\b(printf|puts|exit|abort|perror)\(' $(echo "$ours" | grep '\.c$' | grep -vE '^(asm/tools/|lua/command/)') |
   grep -vE '(isa_buf_printf|isa_buf_puts|vsnprintf|snprintf)' | rule "library code prints or exits"
+# The same budgets for Python.
+python=$(git ls-files 'python/*.py' 'samples/nki/*.py' 'tests/python/*.py' 2>/dev/null)
+# shellcheck disable=SC2086
+[ -z "$python" ] || wc -l $python | awk '$2 != "total" && $1 > 600 {print $2 " has " $1 " lines"}' | rule "long Python file"
+# shellcheck disable=SC2086
+[ -z "$python" ] || awk 'length($0) > 100 {print FILENAME ":" FNR ": " length($0) " columns"}' $python | rule "long Python line"
+# shellcheck disable=SC2086
+[ -z "$python" ] || LC_ALL=C grep -nP '[^\x00-\x7F]|[ \t]$' $python | rule "Python: not ASCII, or space at the end"
 passed=$(grep -c passed "$counts")
 failed=$(grep -c failed "$counts")
 echo "$passed passed, $failed failed"

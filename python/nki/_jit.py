@@ -13,7 +13,8 @@ from ._target import target_of
 
 
 class Latency:
-    """Latencies of runs in microseconds of simulated time; runs are alike, so percentiles are too."""
+    """Latencies of runs in microseconds of simulated time; runs are alike, so percentiles are
+    too."""
 
     def __init__(self, microseconds):
         self.microseconds = microseconds
@@ -35,7 +36,8 @@ class BenchmarkResult:
 
 class KernelRun:
     """A run of a kernel: `result` (what a call returns), `time_us`, `stats`, `findings`; page(),
-    trace(), timeline() and explain() of a recorded run; `source()` and `report()` of its program."""
+    trace(), timeline() and explain() of a recorded run; `source()` and `report()` of its
+    program."""
 
     def __init__(self, run, built, result):
         self.run, self.built, self.result = run, built, result
@@ -150,9 +152,9 @@ class Kernel:
         return self.build(args, kwargs)[0].builder.report()
 
     def check(self, *args, checks="all", schedules=1, **kwargs):
-        """Runs with checks, under several legal timings when schedules is above 1, and gives what they
-        found; arguments are not written back. AssertionError where two timings differ in a result.
-        `built.unwritten` of build() has tiles that are read before they are written."""
+        """Runs with checks, under several legal timings when schedules is above 1, and gives what
+        they found; arguments are not written back. AssertionError where two timings differ in a
+        result. `built.unwritten` of build() has tiles that are read before they are written."""
         built, bound = self.build(args, kwargs)
         findings, first = [], None
         for seed in range(schedules):
@@ -210,8 +212,8 @@ def _as_kernel(f, options):
 
 
 def jit(fn=None, **options):
-    """A kernel of a function: @nki.jit, or nki.jit(function, platform_target="trn2"). Options of the
-    compiler (mode, debug_kernel, kernel_return ...) have no effect."""
+    """A kernel of a function: @nki.jit, or nki.jit(function, platform_target="trn2"). Options of
+    the compiler (mode, debug_kernel, kernel_return ...) have no effect."""
     if fn is None:
         return lambda f: _as_kernel(f, dict(options))
     return _as_kernel(fn, dict(options))
@@ -271,8 +273,8 @@ def _decorator(kernel, options):
 
 
 def benchmark(kernel=None, **options):
-    """Runs a kernel and keeps its simulated latency in `.benchmark_result`. save_neff_name writes the
-    program (.sbc), save_trace_name the trace and beside it a page (.html)."""
+    """Runs a kernel and keeps its simulated latency in `.benchmark_result`. save_neff_name writes
+    the program (.sbc), save_trace_name the trace and beside it a page (.html)."""
     return _decorator(kernel, options)
 
 

@@ -12,7 +12,8 @@ def target_of(asked):
     name = os.environ.get("NEURON_PLATFORM_TARGET_OVERRIDE") or asked or "trn2"
     found = _NAMES.get(str(name).lower())
     if found is None:
-        raise SomaError("the target %s is not known: there are trn1, inf2, trn2, trn3 and gen2 to gen4"
+        raise SomaError("the target %s is not known: there are trn1, inf2, trn2, trn3 and gen2 to "
+                        "gen4"
                         % name)
     return found
 

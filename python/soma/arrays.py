@@ -1,8 +1,9 @@
 """NumPy arrays of types that NumPy does not have.
 
 Without ml_dtypes a bfloat16 or 8-bit float array is a RawArray: an array of its bytes, which NumPy
-does not calculate with, with `.soma_dtype`. Arithmetic, comparison and NumPy functions see the values
-as float32; `.astype` converts; `.bits()` are the bits. `array(values_or_bits, dtype)` makes one.
+does not calculate with, with `.soma_dtype`. Arithmetic, comparison and NumPy functions see the
+values as float32; `.astype` converts; `.bits()` are the bits. `array(values_or_bits, dtype)` makes
+one.
 """
 import numpy as np
 
@@ -160,8 +161,8 @@ def from_bits(bits, dtype):
 
 
 def host_array(x):
-    """(contiguous array, DType) of anything that holds numbers: NumPy arrays, RawArray, tensors with
-    `.detach().numpy()` or `__array__`. TypeError for types that the machine does not have."""
+    """(contiguous array, DType) of anything that holds numbers: NumPy arrays, RawArray, tensors
+    with `.detach().numpy()` or `__array__`. TypeError for types that the machine does not have."""
     if isinstance(x, RawArray):
         return np.ascontiguousarray(x.view(np.ndarray)), x.soma_dtype
     if not isinstance(x, np.ndarray):
@@ -172,7 +173,8 @@ def host_array(x):
         raise TypeError("float64 arrays are not a type of the machine: use .astype(np.float32)")
     if x.dtype.kind == "V" and x.dtype.metadata and "bits" not in x.dtype.metadata and \
             np.ascontiguousarray(x).view(np.uint8).any():
-        raise TypeError("NumPy does not convert to %s: make the array with soma.array(values, %r), or "
+        raise TypeError("NumPy does not convert to %s: make the array with soma.array(values, %r), "
+                        "or "
                         "install ml_dtypes" % ((x.dtype.metadata["soma"],) * 2))
     return np.ascontiguousarray(x), dtypes.find(x.dtype)
 

@@ -1,5 +1,5 @@
-"""Arrays of tiles: an array whose partition dimension is not the first (`par_dim`) is one buffer for
-each index of the dimensions before it, so that each lives as long as it is used."""
+"""Arrays of tiles: an array whose partition dimension is not the first (`par_dim`) is one buffer
+for each index of the dimensions before it, so that each lives as long as it is used."""
 from .errors import NotBuilt
 from .index import Index, whole
 
@@ -11,8 +11,8 @@ class ParDim(int):
 
 
 class Blocks:
-    """Tiles by leading indices. x[i, j] is a tile, x[i] a smaller array of tiles; the rest of an index
-    goes to the tile."""
+    """Tiles by leading indices. x[i, j] is a tile, x[i] a smaller array of tiles; the rest of an
+    index goes to the tile."""
 
     def __init__(self, lead, shape, dtype, buffer, tiles, name=""):
         self.lead, self.inner, self.dtype, self.buffer = tuple(lead), tuple(shape), dtype, buffer

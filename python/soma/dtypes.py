@@ -1,7 +1,7 @@
 """Element types, and how they meet NumPy's.
 
-`float32.name`, `.size` (bytes), `.code` (soma_dtype), `.integer`, `.float`. A type compares equal to
-its name and to the NumPy type of the same bits: `x.dtype == np.float32`, `x.dtype == "float32"`.
+`float32.name`, `.size` (bytes), `.code` (soma_dtype), `.integer`, `.float`. A type compares equal
+to its name and to the NumPy type of the same bits: `x.dtype == np.float32`, `x.dtype == "float32"`.
 Types that NumPy does not have (bfloat16 and the 8-bit floats) are those of ml_dtypes where it is
 installed, else raw bits (arrays.py).
 """
@@ -16,7 +16,8 @@ except ImportError:
 class DType:
     """An element type. One object for each; compare with == or `is`."""
 
-    __slots__ = ("name", "code", "size", "kind", "numpy", "integer", "float", "packed", "__weakref__")
+    __slots__ = ("name", "code", "size", "kind", "numpy", "integer", "float", "packed",
+                 "__weakref__")
 
     def __init__(self, name, code, size, kind):
         self.name, self.code, self.size, self.kind = name, code, size, kind

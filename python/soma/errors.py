@@ -1,7 +1,7 @@
 """The errors that this package raises.
 
-Every one says what is wrong, which rule it breaks and with which values; where the place in a kernel
-is known the message begins with `file:line: `.
+Every one says what is wrong, which rule it breaks and with which values; where the place in a
+kernel is known the message begins with `file:line: `.
 """
 
 

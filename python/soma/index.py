@@ -4,8 +4,8 @@
     x[i_p, 2 * i_f + 1]                   # an access pattern
     mask = (i_p < 100) & (i_f <= i_p)     # bounds of one axis, and of two
 
-An Index has one coefficient for each axis of the result, the sizes of these axes, and a constant. What
-is not affine is refused with the expression.
+An Index has one coefficient for each axis of the result, the sizes of these axes, and a constant.
+What is not affine is refused with the expression.
 """
 import dis
 import sys
@@ -161,7 +161,8 @@ class Index:
     __hash__ = None
 
     def __bool__(self):
-        raise KernelError("the value of %s differs over its axes: it cannot decide an `if`" % self.text)
+        raise KernelError("the value of %s differs over its axes: it cannot decide an "
+                          "`if`" % self.text)
 
     def __int__(self):
         raise KernelError("%s is an index over an axis, not a number" % self.text)

@@ -1,5 +1,5 @@
-"""Indexing beyond whole-number slices: ellipsis, negative and open bounds, registers, index objects,
-and index tiles in SBUF."""
+"""Indexing beyond whole-number slices: ellipsis, negative and open bounds, registers, index
+objects, and index tiles in SBUF."""
 from . import tensor as T
 from .errors import KernelError, NotBuilt
 from .index import DynSlice, Index, whole
@@ -34,7 +34,8 @@ def _scalar(k):
 
 
 def _range(k, n, d):
-    """(start, count, step) of an entry other than an index object; start may be a register value."""
+    """(start, count, step) of an entry other than an index object; start may be a register
+    value."""
     if isinstance(k, DynSlice):
         start, size = k.start, whole(k.size)
         if size is None:
@@ -46,7 +47,8 @@ def _range(k, n, d):
         return start, size, 1
     if isinstance(k, slice):
         return _slice_range(k, n, d)
-    raise KernelError("index %r of dimension %d: it takes whole numbers, slices, ds(), registers and "
+    raise KernelError("index %r of dimension %d: it takes whole numbers, slices, ds(), registers "
+                      "and "
                       "index objects" % (k, d))
 
 
@@ -57,7 +59,8 @@ def _slice_range(k, n, d):
     if isinstance(k.start, RegisterValue) or isinstance(k.stop, RegisterValue):
         length = (0 if k.stop is None else k.stop) - (0 if k.start is None else k.start)
         if not isinstance(length, RegisterValue) or length.terms:
-            raise KernelError("%r of dimension %d: its length is not known while the kernel is built; "
+            raise KernelError("%r of dimension %d: its length is not known while the kernel is "
+                              "built; "
                               "take ds(start, size)" % (k, d))
         if length.const < 1:
             raise KernelError("%r of dimension %d is empty" % (k, d))
@@ -113,8 +116,8 @@ def _basic(t, key):
 
 
 def _advanced(t, key):
-    """Index objects: one axis of the result for each of theirs. A slice at dimension d is axis d where
-    the index objects leave that free, else slices are axes of their own, as in NumPy."""
+    """Index objects: one axis of the result for each of theirs. A slice at dimension d is axis d
+    where the index objects leave that free, else slices are axes of their own, as in NumPy."""
     indices = [k for k in key if isinstance(k, (Index, T.Tensor))]
     naxes = max([k.ndim for k in indices if isinstance(k, Index)] or [2])
     size = [1] * naxes
@@ -170,7 +173,8 @@ class _Builder:
             return view
         index, d = self.gather
         if d != 0 or t.storage.memory:
-            raise NotBuilt("an index tile for dimension %d of a tensor in %s: rows of dimension 0 in "
+            raise NotBuilt("an index tile for dimension %d of a tensor in %s: rows of dimension 0 "
+                           "in "
                            "hbm can be indexed" % (d, T.MEMORY[t.storage.memory]))
         return view.gathered(index, 0)
 

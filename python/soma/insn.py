@@ -1,7 +1,7 @@
 """Instructions: opcodes, codes of operators, and one function for each that others build on.
 
-Fields are written in the order of the instruction's form (`soma-as --explain NAME`, isa/manual.md); a
-test holds FORMS against the library. Operands are Tensors, engines numbers of soma_engine or -1.
+Fields are written in the order of the instruction's form (`soma-as --explain NAME`, isa/manual.md);
+a test holds FORMS against the library. Operands are Tensors, engines numbers of soma_engine or -1.
 """
 import struct
 
@@ -85,7 +85,8 @@ def number(x, what="an operand"):
     try:
         return (1, float_bits(float(x)))
     except (TypeError, ValueError):
-        raise KernelError("%s is %r: a number, a register or a tile of one element in each partition "
+        raise KernelError("%s is %r: a number, a register or a tile of one element in each "
+                          "partition "
                           "is needed" % (what, x)) from None
 
 
@@ -198,8 +199,8 @@ def _starts_well(view):
 
 
 def assign(view, value):
-    """`view[...] = value` by a copy or a fill. A value of one element a partition, or one partition,
-    repeats."""
+    """`view[...] = value` by a copy or a fill. A value of one element a partition, or one
+    partition, repeats."""
     if hasattr(value, "assign_to"):
         value.assign_to(view)
         return

@@ -96,7 +96,8 @@ class Builder:
             self.fail(status)
 
     def loop(self, start, stop, step, file, line):
-        """Begins a loop; start and stop are ("value", n) or ("register", r). The loop's register."""
+        """Begins a loop; start and stop are ("value", n) or ("register", r). The loop's
+        register."""
         r = L.KernelRange(C.sizeof(L.KernelRange), step=step, file=file, line=line)
         for name, (kind, value) in (("start", start), ("stop", stop)):
             setattr(r, name + ("_register" if kind == "register" else ""), value)

@@ -29,8 +29,8 @@ def is_array(x):
 
 
 class Built:
-    """A program with what a run needs: `inputs` (name, path of the argument, storage), `result` (the
-    structure that the kernel returned), `written` names of inputs that it writes."""
+    """A program with what a run needs: `inputs` (name, path of the argument, storage), `result`
+    (the structure that the kernel returned), `written` names of inputs that it writes."""
 
     def __init__(self, rec, program, warnings, inputs, result):
         self.program, self.warnings, self.inputs, self.result = program, warnings, inputs, result

@@ -18,7 +18,8 @@ CHECKS = ("uninit", "race", "psum", "overlap", "range", "port")
 
 
 def check_mask(checks):
-    """The bits of soma_options.checks: a number, "all", or names as a list or separated by commas."""
+    """The bits of soma_options.checks: a number, "all", or names as a list or separated by
+    commas."""
     if not checks:
         return 0
     if isinstance(checks, int):
@@ -94,8 +95,8 @@ class Program:
 
     @property
     def tensors(self):
-        """{name: (DType, shape, role)} in order of declaration; role is "temp", "input", "output" or
-        "const"."""
+        """{name: (DType, shape, role)} in order of declaration; role is "temp", "input", "output"
+        or "const"."""
         found = {}
         for i in range(lib.soma_program_tensors(self.handle)):
             t = L.TensorInfo()

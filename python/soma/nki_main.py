@@ -1,4 +1,5 @@
-"""What soma-nki runs: a Python script with this package's `nki` and `neuronxcc` first on sys.path."""
+"""What soma-nki runs: a Python script with this package's `nki` and `neuronxcc` first on
+sys.path."""
 import os
 import sys
 
@@ -22,16 +23,17 @@ def main(arguments):
     try:
         import numpy  # noqa: F401
     except ImportError:
-        sys.stderr.write("soma-nki: %s has no NumPy: install it there (Debian: python3-numpy), or set "
+        sys.stderr.write("soma-nki: %s has no NumPy: install it there (Debian: python3-numpy), or "
+                         "set "
                          "SOMA_PYTHON to an interpreter that has it\n" % sys.executable)
         return 2
     here = os.path.dirname(os.path.abspath(__file__))
     packages = os.path.dirname(here)
-    if not os.path.isdir(os.path.join(packages, "nki")):
-        packages = os.path.join(here, "names")  # installed by pip
-        sys.path.insert(0, os.path.dirname(here))
     import runpy
-    del sys.path[0]  # the folder of this file, which Python put there
+    if os.path.exists(sys.path[0]) and os.path.samefile(sys.path[0], here):
+        del sys.path[0]  # Python put the folder of this file there
+    if os.path.isdir(os.path.join(here, "names")):  # installed by pip
+        packages = os.path.join(here, "names")
     sys.path.insert(0, packages)
     if arguments[0] == "--version":
         import soma
@@ -53,6 +55,11 @@ def main(arguments):
         sys.path.insert(1, os.path.dirname(os.path.abspath(arguments[0])))
         runpy.run_path(arguments[0], run_name="__main__")
     return 0
+
+
+def command():
+    """The console script that pip installs."""
+    return main(sys.argv[1:])
 
 
 if __name__ == "__main__":

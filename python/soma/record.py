@@ -1,8 +1,8 @@
 """The recorder: what runs while a kernel's Python function runs.
 
-It finds the user's line of each call, declares tensors and tiles when they are first used, holds back
-the last instruction of a call that returns a tile (so that `x[...] = op()` writes x at once), and keeps
-what belongs to a launch: programs of the grid, outputs, loops.
+It finds the user's line of each call, declares tensors and tiles when they are first used, holds
+back the last instruction of a call that returns a tile (so that `x[...] = op()` writes x at once),
+and keeps what belongs to a launch: programs of the grid, outputs, loops.
 """
 import linecache
 import os
@@ -156,7 +156,8 @@ class Recorder:
 
     def unwritten(self, error):
         """Of the error that a tile in SBUF is read before it is written: on the machine that reads
-        what was there. True when the kernel is to be built again with zeros in it, and a warning."""
+        what was there. True when the kernel is to be built again with zeros in it, and a
+        warning."""
         m = re.search(r"reads byte \d+ of partition \d+ of tile (\w+), which nothing has written",
                       error.text)
         found = False
@@ -198,8 +199,8 @@ class Recorder:
             self.at = at
 
     def retarget(self, p, value, view):
-        """Lets the held back instructions of `value` write `view` instead. False when they cannot, or
-        when the result would not have the same bits."""
+        """Lets the held back instructions of `value` write `view` instead. False when they cannot,
+        or when the result would not have the same bits."""
         if p is not self.pending or p.tile is not value:
             return False
         if value.dtype is not view.dtype and value.dtype.name != "float32":
@@ -238,7 +239,8 @@ class Recorder:
         """Gives storage its number in the builder."""
         if s.memory:
             shape = s.shape if len(s.shape) <= 5 else (s.parts, s.free)
-            s.handle = self.builder.tile(s.name or "t", s.memory, s.dtype, shape, s.place, s.file or 0,
+            s.handle = self.builder.tile(s.name or "t", s.memory, s.dtype, shape, s.place,
+                                         s.file or 0,
                                          s.line)
             self.tiles.append(s)
             if ("clear", s.file, s.line) in self.hints and s.zero is None:
@@ -328,7 +330,8 @@ class Recorder:
         """(program, warnings)."""
         self.flush()
         if self.whiles or self.loops:
-            raise KernelError("a loop at run time was left by break, return or an exception: it has no "
+            raise KernelError("a loop at run time was left by break, return or an exception: it "
+                              "has no "
                               "end")
         for earlier, later in self.edges:
             self.builder.order(earlier, later)

@@ -58,8 +58,8 @@ class RegisterValue:
     __rmul__ = __mul__
 
     def _unknown(self, what):
-        raise TypeError("%s of register value %r: it is known when the kernel runs, not while it is "
-                        "built; a loop over it is nl.dynamic_range, nl.fori_loop or `while reg:`"
+        raise TypeError("%s of register value %r: it is known when the kernel runs, not while it "
+                        "is built; a loop over it is nl.dynamic_range, nl.fori_loop or `while reg:`"
                         % (what, self))
 
     def __floordiv__(self, other):
@@ -113,7 +113,8 @@ class Register(RegisterValue):
         frame = sys._getframe(1)
         line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
         if not line.strip().startswith("while"):
-            raise TypeError("%s:%d: the truth of a register is known when the kernel runs, not while "
+            raise TypeError("%s:%d: the truth of a register is known when the kernel runs, not "
+                            "while "
                             "it is built: only `while reg:` asks for it"
                             % (frame.f_code.co_filename, frame.f_lineno))
         return record.active().while_register(self, frame)

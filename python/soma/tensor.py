@@ -1,8 +1,9 @@
 """Tensors: storage and a view of it.
 
 A Storage is memory: in HBM a number of elements, on the chip (SBUF, PSUM) partitions of a number of
-elements each. A Tensor is a view: dtype, shape, and a step in elements for each dimension. On the chip
-dimension 0 is the partitions. Views never move data; words() is what the builder takes as an operand.
+elements each. A Tensor is a view: dtype, shape, and a step in elements for each dimension. On the
+chip dimension 0 is the partitions. Views never move data; words() is what the builder takes as an
+operand.
 """
 from . import record
 from .errors import KernelError
@@ -41,8 +42,8 @@ class Storage:
 class Tensor(Views):
     """A view of storage. Made by ndarray(), by indexing, and by the view methods.
 
-    `shape`, `dtype`, `buffer`, `strides` and `offset` (in elements; on the chip the partition counts
-    as one row of the storage), `ndim`, `size`, `name`.
+    `shape`, `dtype`, `buffer`, `strides` and `offset` (in elements; on the chip the partition
+    counts as one row of the storage), `ndim`, `size`, `name`.
     """
 
     __slots__ = ("storage", "dtype", "shape", "steps", "part", "off", "dyn", "bound", "_words",
@@ -107,8 +108,8 @@ class Tensor(Views):
     def __bool__(self):
         """A tensor is there: `if bias:`. The result of a comparison is not asked for its truth."""
         if self.pending is not None:
-            raise KernelError("the values of a tile are known when the kernel runs, not while it is "
-                              "built: they cannot decide an `if`")
+            raise KernelError("the values of a tile are known when the kernel runs, not while it "
+                              "is built: they cannot decide an `if`")
         return True
 
     def __hash__(self):
@@ -139,7 +140,8 @@ class Tensor(Views):
     # ---- operands ----
 
     def words(self):
-        """The operand in the builder's words (soma_kernel.h), dimensions merged where they can be."""
+        """The operand in the builder's words (soma_kernel.h), dimensions merged where they can
+        be."""
         w, s = self._words, self.storage
         if w is None or s.handle == 0 or s.zero is not None:
             w = self._words = self._make_words(True)
@@ -161,7 +163,8 @@ class Tensor(Views):
         if merge and s.memory and len(shape) == 2 and (steps[0] == 1 or shape[0] == 1) and \
                 not self.dyn:
             n = shape[1]
-            return (8, s.handle, self.dtype.code, self.part, shape[0], self.off * self.dtype.size, 1,
+            return (8, s.handle, self.dtype.code, self.part, shape[0], self.off * self.dtype.size,
+                    1,
                     steps[1] if n != 1 else 1, n)
         dims = []
         parts = part = at = 0
@@ -223,7 +226,8 @@ class Tensor(Views):
         self.bound = None
 
     def cropped(self, ranges):
-        """The view with axis a cut to [lo, hi) for each a: (lo, hi) of ranges; axes of size 1 stay."""
+        """The view with axis a cut to [lo, hi) for each a: (lo, hi) of ranges; axes of size 1
+        stay."""
         shape, steps = list(self.shape), self.steps
         part, off = self.part, self.off
         bound = self.bound

@@ -101,7 +101,8 @@ class Views:
             self._not_gathered("reshape")
         if self.storage.memory:
             if new[0] != self.shape[0]:
-                raise KernelError("reshape of %s to %s: dimension 0 is the partitions, which stay %d"
+                raise KernelError("reshape of %s to %s: dimension 0 is the partitions, which stay "
+                                  "%d"
                                   % (list(self.shape), new, self.shape[0]))
             steps = reshape_steps(self.shape[1:], self.steps[1:], new[1:])
             steps = steps if steps is None else (self.steps[0],) + steps
@@ -116,7 +117,8 @@ class Views:
         """Dimensions in another order."""
         dims = dims[0] if len(dims) == 1 and isinstance(dims[0], (tuple, list)) else dims
         if sorted(dims) != list(range(self.ndim)):
-            raise KernelError("permute%s is not an order of %d dimensions" % (tuple(dims), self.ndim))
+            raise KernelError("permute%s is not an order of %d dimensions"
+                              % (tuple(dims), self.ndim))
         if (self.storage.memory or self.has("gather")) and dims[0] != 0:
             raise KernelError("permute%s: dimension 0 is the partitions and stays first"
                               % (tuple(dims),))
@@ -145,7 +147,8 @@ class Views:
         """Without a dimension of size 1."""
         d = self._at(dim, "squeeze_dim", chip=True)
         if self.shape[d] != 1:
-            raise KernelError("squeeze_dim of dimension %d, which has %d elements" % (d, self.shape[d]))
+            raise KernelError("squeeze_dim of dimension %d, which has %d elements"
+                              % (d, self.shape[d]))
         return self.like(self.shape[:d] + self.shape[d + 1:], self.steps[:d] + self.steps[d + 1:])
 
     def reshape_dim(self, dim, shape):
@@ -207,8 +210,8 @@ class Views:
         return self[(slice(None),) * d + (slice(start, end, step),)]
 
     def select(self, dim, index):
-        """One element of a dimension, which is removed; index may be a register or a 1 x 1 tile, then
-        it is known when the kernel runs."""
+        """One element of a dimension, which is removed; index may be a register or a 1 x 1 tile,
+        then it is known when the kernel runs."""
         d = self._at(dim, "select")
         if whole(index) is not None:
             k = whole(index)
@@ -263,8 +266,8 @@ class Views:
 
     def ap(self, pattern, offset=None, scalar_offset=None, vector_offset=None, indirect_dim=0,
            dtype=None):
-        """The storage by explicit [step, count] pairs; on the chip the first is the partitions, whose
-        step is a whole row. offset counts elements of dtype on top of the view's own."""
+        """The storage by explicit [step, count] pairs; on the chip the first is the partitions,
+        whose step is a whole row. offset counts elements of dtype on top of the view's own."""
         new = self.dtype if dtype is None else dtypes.find(dtype)
         shape = tuple(int(n) for _, n in pattern)
         steps = [int(s) for s, _ in pattern]
@@ -275,7 +278,8 @@ class Views:
         if s.memory:
             row = moved.row()
             if shape[0] > 1 and steps[0] != row:
-                raise KernelError("ap: the first step is %d: partitions follow one another, so it is "
+                raise KernelError("ap: the first step is %d: partitions follow one another, so it "
+                                  "is "
                                   "the %d elements of a row of the storage" % (steps[0], row))
             moved.part, moved.off = divmod(start, row)
             moved.steps = (1,) + tuple(steps[1:])
@@ -314,7 +318,8 @@ class Views:
                                  self.row() - 1))
         if at and self.part + self.shape[0] > self.storage.parts:
             raise KernelError("%s: partitions %d to %d: the storage has %d"
-                              % (name, self.part, self.part + self.shape[0] - 1, self.storage.parts))
+                              % (name, self.part, self.part + self.shape[0] - 1,
+                                 self.storage.parts))
 
     def view(self, dtype):
         """The same bits as another type; the last dimension counts accordingly."""
@@ -332,7 +337,8 @@ class Views:
         shape, steps = list(self.shape), list(self.steps)
         last = len(shape) - 1
         if shape[last] != 1 and steps[last] != 1:
-            raise KernelError("view(%s): the last dimension has step %d, not 1" % (new, steps[last]))
+            raise KernelError("view(%s): the last dimension has step %d, not 1"
+                              % (new, steps[last]))
         if shape[last] * a % b or self.off * a % b or \
                 any(steps[d] * a % b for d in range(1 if self.memory else 0, last) if shape[d] > 1):
             raise KernelError("view(%s) of %s elements of %s: they do not divide into %d bytes"
@@ -346,7 +352,8 @@ class Views:
     reinterpret_cast = view
 
     def indirect(self, index, num_elem=None):
-        """From trn3: elements of the free dimension by an index tile, the same in all partitions."""
+        """From trn3: elements of the free dimension by an index tile, the same in all
+        partitions."""
         n = index.size if num_elem is None else int(num_elem)
         t = self.like((self.shape[0], n), (self.steps[0], 1))
         t.dyn = (("indirect", index, 0),)

@@ -2,8 +2,8 @@
 
     build/soma-nki samples/nki/flash_attention.py
 
-q, k: (128, N), head dimension first; v: (N, 128). Both are compared with NumPy. The first needs N * 4
-bytes of SBUF in each partition for the scores of 128 queries, the second only one block."""
+q, k: (128, N), head dimension first; v: (N, 128). Both are compared with NumPy. The first needs N *
+4 bytes of SBUF in each partition for the scores of 128 queries, the second only one block."""
 import numpy as np
 
 import nki
@@ -59,7 +59,8 @@ def attention(q, k, v):
 
 @nki.jit
 def flash_attention(q, k, v):
-    """The same with a running maximum and a running sum: each block of keys scales what was before."""
+    """The same with a running maximum and a running sum: each block of keys scales what was
+    before."""
     n = q.shape[1]
     out = nl.ndarray((n, 128), q.dtype, buffer=nl.shared_hbm)
     for i in range(n // 128):

@@ -1,9 +1,11 @@
-"""A race, planted and found: kernels have no semaphores, so it is planted in the program they become.
+"""A race, planted and found: kernels have no semaphores, so it is planted in the program they
+become.
 
     build/soma-nki samples/nki/race.py
 
-The builder gives each load a semaphore that its sixteen rings signal. Here one wait is lowered from 16
-to 15: the result is still right, by luck of timing, and the check names the kernel's own lines."""
+The builder gives each load a semaphore that its sixteen rings signal. Here one wait is lowered from
+16 to 15: the result is still right, by luck of timing, and the check names the kernel's own
+lines."""
 import re
 
 import numpy as np
@@ -34,7 +36,8 @@ def main():
     machine = soma.Machine(checks="race")
     run = machine.run(machine.assemble(planted, "planted.s"), {"x": x})
     right = np.array_equal(run.out["out"], 2 * x)
-    print("With one wait lowered: %s, and the check finds\n" % ("still right" if right else "wrong"))
+    print("With one wait lowered: %s, and the check finds\n"
+          % ("still right" if right else "wrong"))
     print(run.findings[0])
     assert {f.check for f in run.findings} == {"race"}
 

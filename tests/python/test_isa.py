@@ -1,4 +1,5 @@
-"""nki.isa: each call in the new style against NumPy, and in the old style that it gives the same."""
+"""nki.isa: each call in the new style against NumPy, and in the old style that it gives the
+same."""
 import unittest
 
 import numpy as np
@@ -33,12 +34,14 @@ class Elementwise(KernelCase):
         a, b = data(128, 40), data(128, 40)
         self.both(lambda d, x, y: nisa.tensor_tensor(dst=d, data1=x, data2=y, op=nl.subtract),
                   lambda x, y: nisa.tensor_tensor(x, y, op=np.subtract), (a, b), a - b)
-        self.both(lambda d, x, y: nisa.tensor_tensor(d, x, y, nl.maximum, engine=nisa.engine.vector),
+        self.both(lambda d, x, y: nisa.tensor_tensor(d, x, y, nl.maximum,
+                                                     engine=nisa.engine.vector),
                   lambda x, y: nisa.tensor_tensor(x, y, nl.maximum), (a, b), np.maximum(a, b))
 
     def test_tensor_scalar(self):
         a, v = data(128, 40), data(128, 1)
-        self.both(lambda d, x, c: nisa.tensor_scalar(d, x, nl.multiply, c, op1=nl.add, operand1=2.0),
+        self.both(lambda d, x, c: nisa.tensor_scalar(d, x, nl.multiply, c, op1=nl.add,
+                                                     operand1=2.0),
                   lambda x, c: nisa.tensor_scalar(x, np.multiply, c, op1=np.add, operand1=2.0),
                   (a, v), a * v + np.float32(2))
         self.both(lambda d, x: nisa.tensor_scalar(dst=d, data=x, op0=nl.subtract, operand0=1.0,
@@ -101,7 +104,8 @@ class Elementwise(KernelCase):
             lambda x, y, s: nisa.tensor_tensor_scan(x, y, initial=s, op0=np.multiply, op1=np.add),
             (a, b, v), want, atol=1e-5)
         self.same(into(lambda d, x: nisa.tensor_scalar_cumulative(
-            dst=d, src=x, op0=nl.multiply, op1=nl.add, imm0=2.0))(b), np.cumsum(2 * b, 1), 1e-4, 1e-5)
+            dst=d, src=x, op0=nl.multiply, op1=nl.add, imm0=2.0))(b), np.cumsum(2 * b, 1),
+                  1e-4, 1e-5)
 
     def test_reciprocal_copies_and_fills(self):
         a = data(128, 40, low=1)
@@ -153,8 +157,9 @@ class Elementwise(KernelCase):
     def test_iota(self):
         want = 5 + np.arange(64)[:, None] * 3 + np.arange(20) * 2
         self.same(into(lambda d: nisa.iota(d, [[2, 20]], 5, 3), (64, 20), nl.int32)(), want, 0, 0)
-        got = of_tiles(lambda: nisa.iota(5 + 3 * nl.arange(64)[:, None] + 2 * nl.arange(20)[None, :],
-                                         dtype=nl.int32), (64, 20), nl.int32)()
+        got = of_tiles(lambda: nisa.iota(
+            5 + 3 * nl.arange(64)[:, None] + 2 * nl.arange(20)[None, :], dtype=nl.int32),
+            (64, 20), nl.int32)()
         self.same(got, want, 0, 0)
 
 
@@ -233,7 +238,8 @@ class Tensor(KernelCase):
 
     def test_nc_transpose_on_both_engines(self):
         a = data(100, 60)
-        self.same(into(lambda d, x: nisa.nc_transpose(d, x), (60, 100), memory=nl.psum)(a), a.T, 0, 0)
+        self.same(into(lambda d, x: nisa.nc_transpose(d, x), (60, 100), memory=nl.psum)(a), a.T, 0,
+                  0)
         small = data(32, 20)
         self.same(into(lambda d, x: nisa.nc_transpose(d, x, engine=nisa.engine.vector),
                        (20, 32))(small), small.T, 0, 0)
@@ -251,7 +257,8 @@ class Tensor(KernelCase):
     def test_gathers(self):
         a = data(128, 64)
         i = rng.integers(0, 64, (128, 700)).astype(np.uint32)
-        self.same(into(lambda d, x, y: nisa.nc_n_gather(dst=d, data=x, indices=y), (128, 700))(a, i),
+        self.same(into(lambda d, x, y: nisa.nc_n_gather(dst=d, data=x, indices=y), (128, 700))(
+            a, i),
                   np.take_along_axis(a, i.astype(int), 1), 0, 0)
         j = rng.integers(0, 64, (128, 3)).astype(np.uint16)
         want = np.zeros((128, 48), np.float32)
@@ -263,7 +270,8 @@ class Tensor(KernelCase):
 
     def test_positions(self):
         ids = np.int32([[1, 1, 2, 2, 2, 0, 3]])
-        got = into(lambda d, x: nisa.sequence_bounds(dst=d, segment_ids=x), (1, 2, 7), nl.int32)(ids)
+        got = into(lambda d, x: nisa.sequence_bounds(dst=d, segment_ids=x), (1, 2, 7),
+                   nl.int32)(ids)
         self.same(got[0], [[0, 0, 2, 2, 2, 7, 6], [2, 2, 5, 5, 5, -1, 7]], 0, 0)
 
         def count(d, x):

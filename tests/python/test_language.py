@@ -73,15 +73,18 @@ class Elementwise(KernelCase):
     def test_sines_of_any_argument(self):
         x = data(128, 50, low=-100, high=100)
         for name in ("sin", "cos"):
-            self.same(of_tiles(getattr(nl, name))(x), getattr(np, name)(x.astype(np.float64)), 0, 2e-5)
+            self.same(of_tiles(getattr(nl, name))(x), getattr(np, name)(x.astype(np.float64)), 0,
+                      2e-5)
         x = data(128, 50, low=-1.2, high=1.2)
         self.same(of_tiles(nl.tan)(x), np.tan(x), 1e-4, 1e-5)
 
     def test_two_tiles_of_each_broadcast_shape(self):
         shapes = [((128, 32), (128, 32)), ((128, 32), (128, 1)), ((128, 1), (128, 32)),
-                  ((128, 32), (1, 32)), ((1, 32), (128, 32)), ((128, 1), (1, 32)), ((40, 8), (1, 1))]
+                  ((128, 32), (1, 32)), ((1, 32), (128, 32)), ((128, 1), (1, 32)), 
+                  ((40, 8), (1, 1))]
         for name, reference in BINARY.items():
-            for one, other in shapes if name in ("add", "subtract", "divide", "less") else shapes[:2]:
+            for one, other in shapes if name in ("add", "subtract", "divide",
+                                                 "less") else shapes[:2]:
                 with self.subTest("%s %s %s" % (name, one, other)):
                     a, b = np.round(data(*one) * 2) / 2, np.round(data(*other) * 2) / 2
                     b = b + (name == "divide") * 3

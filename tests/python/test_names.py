@@ -1,4 +1,5 @@
-"""Every public name of NKI is there; what is refused says so; the README's tables are up to date."""
+"""Every public name of NKI is there; what is refused says so; the README's tables are up to
+date."""
 import importlib
 import os
 import sys

@@ -1,4 +1,5 @@
-"""The scripts of samples/nki run through soma-nki and print what they show; so does the README's."""
+"""The scripts of samples/nki run through soma-nki and print what they show; so does the
+README's."""
 import os
 import re
 import subprocess

@@ -1,4 +1,5 @@
-"""The older tile style: assignments, sums in PSUM, arrays of tiles, grids, allocators, and ways to run."""
+"""The older tile style: assignments, sums in PSUM, arrays of tiles, grids, allocators, and ways to
+run."""
 import logging
 import os
 import tempfile

@@ -1,5 +1,5 @@
-"""nki.isa: the instructions. With `dst` a call writes it; without, as in the older API, it returns a
-tile. Each is described in the public reference of nki.isa; what is refused says so."""
+"""nki.isa: the instructions. With `dst` a call writes it; without, as in the older API, it returns
+a tile. Each is described in the public reference of nki.isa; what is refused says so."""
 import os
 
 from soma import record

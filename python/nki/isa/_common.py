@@ -22,7 +22,8 @@ class _ByKeyword(type):
 
 
 class NKIObject(metaclass=_ByKeyword):
-    """Base of a kernel's own classes: fields by keyword, also where a dataclass has no annotations."""
+    """Base of a kernel's own classes: fields by keyword, also where a dataclass has no
+    annotations."""
 
     def __init__(self, **fields):
         for name, value in fields.items():
@@ -42,7 +43,8 @@ class NkiInstruction:
         rec = record.active()
         for p in producers:
             if p.last >= self.first:
-                raise KernelError("depends_on: instruction %d comes after %d" % (p.last, self.first))
+                raise KernelError("depends_on: instruction %d comes after %d"
+                                  % (p.last, self.first))
             rec.edges.append((p.last, self.first))
         return self
 
@@ -100,8 +102,9 @@ def crop(mask, call, *tensors):
         return tensors
     ranges, rest, empty = mask_ranges(mask)
     if rest:
-        raise NotBuilt("%s: mask %s bounds several axes at once; bounds of one axis each, joined by "
-                       "`&`, are taken; nisa.affine_select takes one of several" % (call, rest[0].text))
+        raise NotBuilt("%s: mask %s bounds several axes at once; bounds of one axis each, joined "
+                       "by `&`, are taken; nisa.affine_select takes one of several"
+                       % (call, rest[0].text))
     if empty:
         return None
     return [t.cropped(ranges) if t.__class__ is Tensor else t for t in tensors]
@@ -158,8 +161,8 @@ def returned(shape, dtype, emit, operands, memory=SBUF, mask=None, call="", matm
 
 
 def shift(values):
-    """The arguments of a call of the old style, whose positions are those of the new one without dst:
-    values that were given by position move one to the right."""
+    """The arguments of a call of the old style, whose positions are those of the new one without
+    dst: values that were given by position move one to the right."""
     n = 0
     while n < len(values) and values[n] is not None and values[n] is not False:
         n += 1
@@ -173,11 +176,12 @@ def broadcast_shape(*shapes):
     for sizes in zip(*[(1,) * (n - len(s)) + tuple(s) for s in shapes]):
         big = max(sizes)
         if any(s not in (1, big) for s in sizes):
-            raise KernelError("shapes %s do not broadcast" % " and ".join(str(list(s)) for s in shapes))
+            raise KernelError("shapes %s do not broadcast"
+                              % " and ".join(str(list(s)) for s in shapes))
         out.append(big)
     return tuple(out)
 
 
 __all__ = ["NKIObject", "NkiInstruction", "PSUM", "SBUF", "KernelError", "NotBuilt", "Tensor",
-           "broadcast_shape", "clear_outside", "crop", "done", "engine_of", "insn", "masked", "need",
-           "new_tile", "record", "returned", "shift"]
+           "broadcast_shape", "clear_outside", "crop", "done", "engine_of", "insn", "masked",
+           "need", "new_tile", "record", "returned", "shift"]

@@ -29,8 +29,8 @@ def _out(dtype, *tensors):
 
 
 def imm(x, op, what):
-    """Words of an immediate of `op`: a number, a register, or a [P, 1] tile. Of operators on bits the
-    number is an integer, taken as it is."""
+    """Words of an immediate of `op`: a number, a register, or a [P, 1] tile. Of operators on bits
+    the number is an integer, taken as it is."""
     if op in ops.UNARY:
         return (0,)
     if x is None:
@@ -186,7 +186,8 @@ def activation(dst=None, op=None, data=None, bias=None, scale=1.0, reduce_op=Non
     data = need(data, "data", "activation")
     fn, cmd = act(op), c.CMD[reduce_cmd]
     if reduce_op is not None and alu(reduce_op, "reduce_op") != insn.ALU["add"]:
-        raise KernelError("activation: reduce_op=%s: scalar's registers add" % ops.name_of(reduce_op))
+        raise KernelError("activation: reduce_op=%s: scalar's registers "
+                          "add" % ops.name_of(reduce_op))
 
     def emit(d, s, by, plus, res):
         if dst is None:
@@ -226,7 +227,8 @@ def activate2(dst, op, data, imm0, imm1, op0, op1, relu_param=0.0, reverse0=Fals
 
 def tensor_scalar_reduce(dst=None, data=None, op0=None, operand0=None, reduce_op=None,
                          reduce_res=None, reverse0=False, reduce_cmd=c.reduce_cmd.reset_reduce,
-                         reduce_init=None, reduce_res_negate=False, name=None, mask=None, dtype=None):
+                         reduce_init=None, reduce_res_negate=False, name=None, mask=None,
+                         dtype=None):
     """dst = data op0 operand0; reduce_res = reduce_op over its rows."""
     if dst is not None and data.__class__ is not Tensor:
         dst, data, op0, operand0, reduce_op, reduce_res = shift(
@@ -236,7 +238,8 @@ def tensor_scalar_reduce(dst=None, data=None, op0=None, operand0=None, reduce_op
 
     def emit(d, s, x, res, init):
         record.active().emit(_TSR, insn.VECTOR, (
-            d.words(), s.words(), (a,), imm(as_float32(x) if dst is None else x, a, "operand0"), (b,),
+            d.words(), s.words(), (a,), imm(as_float32(x) if dst is None else x, a,
+                                            "operand0"), (b,),
             insn.number(init, "reduce_init"), (int(bool(reverse0)), c.CMD[reduce_cmd])))
         if res is not None:
             read_accumulators(res, reduce_res_negate)

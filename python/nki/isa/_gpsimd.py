@@ -10,7 +10,7 @@ from ._elementwise import _either, _out
 
 _IOTA, _AFFINE = insn.OP["iota"], insn.OP["affine_select"]
 _LGATHER, _NGATHER = insn.OP["local_gather"], insn.OP["n_gather"]
-_BOUNDS, _NONZERO, _TOPK = insn.OP["sequence_bounds"], insn.OP["nonzero_with_count"], insn.OP["topk"]
+_BOUNDS, _NONZERO, _TOPK = (insn.OP[n] for n in ("sequence_bounds", "nonzero_with_count", "topk"))
 _DROPOUT, _RNG, _SEED, _RAND2 = insn.OP["dropout"], insn.OP["rng"], insn.OP["set_rng_seed"], \
     insn.OP["rand2"]
 _SET, _GET = insn.OP["rand_set_state"], insn.OP["rand_get_state"]
@@ -40,13 +40,14 @@ def emit_iota(dst, pattern, offset, multiplier):
 
 def iota(dst=None, pattern=None, offset=0, channel_multiplier=0, name=None, mask=None, dtype=None,
          expr=None):
-    """dst = offset + partition * channel_multiplier + pattern. The old style iota(expr, dtype) gives
-    a tile of an index expression."""
+    """dst = offset + partition * channel_multiplier + pattern. The old style iota(expr, dtype)
+    gives a tile of an index expression."""
     expr = dst if isinstance(dst, Index) else expr
     if expr is not None:
         dtype = dtypes.find(dtype if dtype is not None else pattern)
         found = _affine(expr, expr.shape)
-        return returned(expr.shape, dtype, lambda d: emit_iota(d, *found), (), mask=mask, call="iota")
+        return returned(expr.shape, dtype, lambda d: emit_iota(d, *found), (), mask=mask,
+                        call="iota")
     rec = record.active()
     first = rec.count
     emit_iota(need(dst, "dst", "iota"), pattern, offset, channel_multiplier)
@@ -66,9 +67,9 @@ def affine_select(dst=None, pattern=None, channel_multiplier=0, on_true_tile=Non
     """dst = on_true_tile where (offset + partition * channel_multiplier + pattern) cmp_op 0, else
     on_false_value. The old style takes pred, a mask, and returns a tile."""
     if isinstance(dst, Mask):
-        pred, on_true_tile, on_false_value = dst, pattern if on_true_tile is None else on_true_tile, \
-            on_false_value if on_false_value is not None else channel_multiplier
-        dst = None
+        pred, dst = dst, None
+        on_true_tile = pattern if on_true_tile is None else on_true_tile
+        on_false_value = channel_multiplier if on_false_value is None else on_false_value
     on_true_tile = need(on_true_tile, "on_true_tile", "affine_select")
     if pred is not None:
         return _by_mask(dst, pred, on_true_tile, on_false_value, dtype, name)
@@ -117,7 +118,8 @@ def local_gather(dst=None, src_buffer=None, index=None, num_elem_per_idx=1, num_
     shape = (src_buffer.shape[0], index.free_size, count // max(index.free_size, 1),
              insn.whole(num_elem_per_idx)) if count % index.free_size == 0 else \
         (src_buffer.shape[0], count, insn.whole(num_elem_per_idx))
-    return _either(dst, emit, (src_buffer, index), shape, src_buffer.dtype, mask, "local_gather", name)
+    return _either(dst, emit, (src_buffer, index), shape, src_buffer.dtype, mask, "local_gather",
+                   name)
 
 
 def emit_n_gather(dst, src, index):

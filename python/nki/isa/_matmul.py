@@ -6,7 +6,8 @@ from soma import kernel as K
 from soma.index import whole
 
 from . import constants as c
-from ._common import (PSUM, SBUF, KernelError, Tensor, done, engine_of, insn, need, new_tile, record,
+from ._common import (PSUM, SBUF, KernelError, Tensor, done, engine_of, insn, need, new_tile,
+                      record,
                       returned)
 
 _LOAD, _MATMUL = insn.OP["ldweights"], insn.OP["matmul"]
@@ -167,7 +168,8 @@ def nc_transpose(dst=None, data=None, engine=c.engine.unknown, name=None, mask=N
     dst = need(dst, "dst", "nc_transpose")
     e = engine_of(engine, "nc_transpose")
     if e == -1:
-        e = insn.TENSOR if dst.memory == PSUM and (data.memory == SBUF or not small) else insn.VECTOR
+        e = insn.TENSOR if dst.memory == PSUM and (data.memory == SBUF or not
+                                                   small) else insn.VECTOR
     rec = record.active()
     first = rec.count
     (emit_transpose if e == insn.TENSOR else emit_transpose32)(dst, data)

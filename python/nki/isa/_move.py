@@ -32,8 +32,8 @@ def _queue(rec, flags, engine):
 def dma_copy(dst=None, src=None, priority=None, oob_mode=c.oob_mode.error,
              dge_mode=c.dge_mode.unknown, engine=c.engine.unknown, name=None, dst_rmw_op=None,
              mask=None, dtype=None, unique_indices=True):
-    """dst = src by the DMA engines, cast through float32 where the types differ; dst_rmw_op=add adds.
-    dst and src have as many elements. Between HBM and SBUF, or within either."""
+    """dst = src by the DMA engines, cast through float32 where the types differ; dst_rmw_op=add
+    adds. dst and src have as many elements. Between HBM and SBUF, or within either."""
     if dst.__class__ is not Tensor:
         dst = need(dst, "dst", "dma_copy")
     if src.__class__ is not Tensor:
@@ -63,8 +63,8 @@ def dma_transpose(dst=None, src=None, axes=None, priority=None, dge_mode=c.dge_m
                                     "dma_transpose"), axes if axes is not None else src
     order = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}.get(src.ndim)
     if order is None or (axes is not None and tuple(axes) != order):
-        raise KernelError("dma_transpose: axes %s of %d dimensions: there are (1, 0), (2, 1, 0) and "
-                          "(3, 1, 2, 0)" % (axes, src.ndim))
+        raise KernelError("dma_transpose: axes %s of %d dimensions: there are (1, 0), (2, 1, 0) "
+                          "and (3, 1, 2, 0)" % (axes, src.ndim))
     shape = tuple(src.shape[a] for a in order)
 
     def emit(d, s):
@@ -92,7 +92,8 @@ def dma_compute(dst, srcs, reduce_op=None, scales=None, unique_indices=True,
     first = rec.count
     op = alu(reduce_op if reduce_op is not None else "add", "reduce_op")
     if not unique_indices and any(t.has("gather") for t in [dst] + list(srcs)):
-        raise NotBuilt("dma_compute with unique_indices=False: the machine's descriptors need unique "
+        raise NotBuilt("dma_compute with unique_indices=False: the machine's descriptors need "
+                       "unique "
                        "indices")
     if scales is not None and any(float(s) != 1.0 for s in scales):
         raise KernelError("dma_compute: scales %s: each must be 1.0" % (list(scales),))
@@ -190,7 +191,8 @@ def register_move(dst, src):
 def register_load(dst, src):
     """dst = the one element of src, in HBM or SBUF."""
     src = need(src, "src", "register_load")
-    record.active().emit(insn.OP["tensor_load"], -1, ((_writable(dst, "register_load"),), src.words()))
+    record.active().emit(insn.OP["tensor_load"], -1, ((_writable(dst, "register_load"),),
+                                                      src.words()))
 
 
 def register_store(dst, src):
@@ -207,20 +209,21 @@ def register_store(dst, src):
 
 def tensor_copy_dynamic_src(*args, **kwargs):
     """Removed from NKI 0.4."""
-    raise NotBuilt("nisa.tensor_copy_dynamic_src was removed in NKI 0.4: take nisa.tensor_copy with "
-                   ".ap(scalar_offset=...)")
+    raise NotBuilt("nisa.tensor_copy_dynamic_src was removed in NKI 0.4: take "
+                   "nisa.tensor_copy with .ap(scalar_offset=...)")
 
 
 def tensor_copy_dynamic_dst(*args, **kwargs):
     """Removed from NKI 0.4."""
-    raise NotBuilt("nisa.tensor_copy_dynamic_dst was removed in NKI 0.4: take nisa.tensor_copy with "
-                   ".ap(scalar_offset=...)")
+    raise NotBuilt("nisa.tensor_copy_dynamic_dst was removed in NKI 0.4: take "
+                   "nisa.tensor_copy with .ap(scalar_offset=...)")
 
 
 def _across_cores(name):
     rec = record.active()
     if rec.cores > 1:
-        raise NotBuilt("nisa.%s between the cores of a logical core is not built; with LNC=1 kernels "
+        raise NotBuilt("nisa.%s between the cores of a logical core is not built; with LNC=1 "
+                       "kernels "
                        "run" % name)
     raise KernelError("nisa.%s needs the two cores of LNC=2: this launch has one" % name)
 

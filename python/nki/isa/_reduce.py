@@ -70,7 +70,8 @@ def tensor_reduce(dst=None, op=None, data=None, axis=None, negate=False, keepdim
     axes = axes_of(axis, data.ndim, "tensor_reduce")
     code = alu(op)
     if dst is not None and axes != list(range(axes[0], data.ndim)):
-        raise KernelError("tensor_reduce: axis %s of %d dimensions: they are the last ones, in a row"
+        raise KernelError("tensor_reduce: axis %s of %d dimensions: they are the last ones, in a "
+                          "row"
                           % (axis, data.ndim))
 
     def emit(d, s):
@@ -98,7 +99,8 @@ def _masked_reduce(data, emit, axes, keepdims, dtype, mask):
         if d.shape[0] != s.shape[0] or crop(mask, "tensor_reduce", s)[0].shape[0] != s.shape[0]:
             insn.memset(d, 0)
         cut(d, s)
-    return returned(reduced_shape(data.shape, axes, keepdims), _out(dtype, data), whole_tile, (data,),
+    return returned(reduced_shape(data.shape, axes, keepdims), _out(dtype, data), whole_tile,
+                    (data,),
                     call="tensor_reduce")
 
 
@@ -115,15 +117,17 @@ def tensor_partition_reduce(dst=None, op=None, data=None, name=None, mask=None, 
                    "tensor_partition_reduce", name)
 
 
-def range_select(dst=None, on_true_tile=None, comp_op0=None, comp_op1=None, bound0=None, bound1=None,
+def range_select(dst=None, on_true_tile=None, comp_op0=None, comp_op1=None, bound0=None,
+                 bound1=None,
                  reduce_cmd=c.reduce_cmd.reset_reduce, reduce_res=None, reduce_op="max",
                  range_start=0, on_false_value=None, name=None, mask=None, dtype=None):
-    """dst = on_true_tile where (range_start + i) comp_op0 bound0 and comp_op1 bound1, else the least
-    float32; the rows' maximum by reduce_cmd."""
+    """dst = on_true_tile where (range_start + i) comp_op0 bound0 and comp_op1 bound1, else the
+    least float32; the rows' maximum by reduce_cmd."""
     on_true_tile = need(on_true_tile, "on_true_tile", "range_select")
     least = -3.4028234663852886e38
     if on_false_value is not None and float(on_false_value) != least:
-        raise KernelError("range_select: on_false_value=%r: the machine fills with the least float32"
+        raise KernelError("range_select: on_false_value=%r: the machine fills with the least "
+                          "float32"
                           % (on_false_value,))
     a, b = alu(comp_op0, "comp_op0"), alu(comp_op1, "comp_op1")
     cmd = c.CMD[reduce_cmd]
@@ -150,7 +154,8 @@ def select_reduce(dst=None, predicate=None, on_true=None, on_false=None, reduce_
     if predicate.dtype.kind == "b":
         predicate = predicate.view("uint8")
     rec.emit(_SELECT, insn.VECTOR, (
-        need(dst, "dst", "select_reduce").words(), need(on_true, "on_true", "select_reduce").words(),
+        need(dst, "dst", "select_reduce").words(), need(on_true, "on_true",
+                                                        "select_reduce").words(),
         insn.number(on_false, "on_false"), predicate.words(),
         (int(bool(reverse_pred)), cmd, alu(reduce_op or "max", "reduce_op") if cmd else 0)))
     if reduce_res is not None:
@@ -201,7 +206,8 @@ def _masked_max8(src, dtype, mask):
 
 
 def nc_find_index8(dst=None, data=None, vals=None, name=None, mask=None, dtype=None):
-    """dst[P, 8] = index of each of the eight vals in its row of data; all ones where it is missing."""
+    """dst[P, 8] = index of each of the eight vals in its row of data; all ones where it is
+    missing."""
     if vals is None and dst is not None:
         dst, data, vals = None, dst, data
 

@@ -9,14 +9,15 @@ from ._create import (empty_like, full, ndarray, ones, par_dim, rand, random_see
                       shared_identity_matrix, zeros, zeros_like)
 from ._loops import (affine_range, dynamic_range, fori_loop, nc, no_reorder, num_programs,
                      program_id, program_ndim, sequential_range, spmd_dim, static_range, while_loop)
-from ._math import (abs, abs_max, abs_min, add, arctan, average, bitwise_and, bitwise_or, bitwise_xor,
+from ._math import (abs, abs_max, abs_min, add, arctan, average, bitwise_and, bitwise_or,
+                    bitwise_xor,
                     bypass, ceil, cos, divide, dropout, equal, erf, erf_dx, exp, floor, fmod, gelu,
                     gelu_apprx_sigmoid, gelu_apprx_sigmoid_dx, gelu_apprx_tanh, gelu_dx, greater,
                     greater_equal, invert, left_shift, less, less_equal, log, logical_and,
                     logical_not, logical_or, logical_xor, maximum, minimum, mish, mod, multiply,
-                    negative, not_equal, power, prelu, reciprocal, relu, right_shift, rsqrt, sigmoid,
-                    sign, silu, silu_dx, sin, softplus, sqrt, square, subtract, tan, tanh, trunc,
-                    where)
+                    negative, not_equal, power, prelu, reciprocal, relu, right_shift, rsqrt,
+                    sigmoid, sign, silu, silu_dx, sin, softplus, sqrt, square, subtract, tan, tanh,
+                    trunc, where)
 from ._memory import (atomic_rmw, broadcast_to, copy, device_print, expand_dims, gather_flattened,
                       load, load_transpose2d, loop_reduce, matmul, static_cast, store, transpose)
 from ._reduce import all, max, mean, min, prod, rms_norm, softmax, sum, var

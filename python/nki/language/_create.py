@@ -55,7 +55,8 @@ def ndarray(shape, dtype=float32, buffer=None, name="", address=None, **other):
     if len(inner) == 1:
         inner.append(1)
     if inner[0] > 128:
-        raise KernelError("%s in %s with %d partitions: there are 128; dimension 0, or the one marked "
+        raise KernelError("%s in %s with %d partitions: there are 128; dimension 0, or the one "
+                          "marked "
                           "by par_dim, is the partitions" % (list(sizes), where.name, inner[0]))
 
     def tile(index):

@@ -80,7 +80,8 @@ def while_loop(init, body_fun):
     register_move(given, condition)
     result = body_fun(given)
     if not isinstance(result, RegisterValue):
-        raise KernelError("while_loop: body_fun gives %r; it gives the register of the next condition"
+        raise KernelError("while_loop: body_fun gives %r; it gives the register of the next "
+                          "condition"
                           % (result,))
     register_move(condition, result)
     rec.end_loop()

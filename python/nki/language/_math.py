@@ -1,5 +1,6 @@
-"""Elementwise arithmetic on tiles. Tiles broadcast as NumPy's arrays; a call gives a new tile of the
-operands' type (dtype= another). Division multiplies with the reciprocal, as the hardware has none."""
+"""Elementwise arithmetic on tiles. Tiles broadcast as NumPy's arrays; a call gives a new tile of
+the operands' type (dtype= another). Division multiplies with the reciprocal, as the hardware has
+none."""
 import math
 
 from soma import dtypes, insn, ops, record
@@ -40,7 +41,8 @@ def emit_binary(d, op, x, y):
         if op == _POW:
             return emit_binary(d, op, x, _filled(y, x))
         return emit_ts(d, x, op, y)
-    exact = x.dtype.size == 4 and x.dtype.integer and y.dtype.integer or op in ops.BITS or op == _POW
+    words = x.dtype.size == 4 and x.dtype.integer and y.dtype.integer
+    exact = words or op in ops.BITS or op == _POW
     if y.free_size == 1 and x.free_size > 1 and not exact and y.shape[0] == x.shape[0]:
         return emit_ts(d, x, op, _column(y))
     if x.free_size == 1 and y.free_size > 1 and not exact and y.shape[0] == x.shape[0]:
@@ -345,7 +347,8 @@ def where(condition, x, y, dtype=None, mask=None, **other):
     x, y = _tile(x, "nl.where"), _tile(y, "nl.where")
     tiles = [t for t in (condition, x, y) if _is_tile(t)]
     shape = broadcast_shape(*[t.shape for t in tiles])
-    t = find(dtype) if dtype is not None else _result_type(x, y, None) if _is_tile(x) or _is_tile(y) \
+    t = find(dtype) if dtype is not None else _result_type(x, y,
+                                                           None) if _is_tile(x) or _is_tile(y) \
         else float32
 
     def emit(d, c, a, b):

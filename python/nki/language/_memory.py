@@ -26,7 +26,8 @@ def load(src, dtype=None, mask=None, **other):
     skip = 1 if src.has("gather") and mask is not None else 0
     shape = _tile_shape(src.shape)
     if shape[0] > 128:
-        raise KernelError("nl.load of %s: the first dimension becomes partitions, of which there are "
+        raise KernelError("nl.load of %s: the first dimension becomes partitions, of which there "
+                          "are "
                           "128" % list(src.shape))
     return returned(shape, t, lambda d, s: insn.dma_copy(d, s, oob=skip), (src,), mask=mask,
                     call="nl.load")
@@ -224,7 +225,8 @@ def device_print(print_prefix, tensor=None, *others, mask=None, **other):
 
 
 class LoopReduce:
-    """What nl.loop_reduce gives: `x[...] = it` writes x in the first round and folds in later ones."""
+    """What nl.loop_reduce gives: `x[...] = it` writes x in the first round and folds in later
+    ones."""
 
     def __init__(self, x, op, first, dtype):
         self.x, self.op, self.first, self.dtype = x, op, first, dtype

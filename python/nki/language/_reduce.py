@@ -65,7 +65,8 @@ def mean(x, axis, dtype=None, keepdims=False, mask=None, **other):
         total = new_tile(reduced_shape(s.shape, axes, False), float32)
         emit_reduce(total, s, _ALU["add"], axes)
         emit_ts(d, total, _ALU["mult"], 1.0 / _count(s, axes))
-    return returned(reduced_shape(x.shape, axes, keepdims), x.dtype if dtype is None else find(dtype),
+    return returned(reduced_shape(x.shape, axes, keepdims),
+                    x.dtype if dtype is None else find(dtype),
                     emit, (x,), mask=mask, call="nl.mean")
 
 

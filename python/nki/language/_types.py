@@ -38,7 +38,8 @@ def region(buffer):
         return buffer
     found = _NAMES.get(getattr(buffer, "name", buffer))
     if found is None:
-        raise TypeError("buffer=%r: there are sbuf, psum, private_hbm (hbm) and shared_hbm" % (buffer,))
+        raise TypeError("buffer=%r: there are sbuf, psum, private_hbm (hbm) and "
+                        "shared_hbm" % (buffer,))
     return found
 
 
