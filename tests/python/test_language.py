@@ -80,7 +80,7 @@ class Elementwise(KernelCase):
 
     def test_two_tiles_of_each_broadcast_shape(self):
         shapes = [((128, 32), (128, 32)), ((128, 32), (128, 1)), ((128, 1), (128, 32)),
-                  ((128, 32), (1, 32)), ((1, 32), (128, 32)), ((128, 1), (1, 32)), 
+                  ((128, 32), (1, 32)), ((1, 32), (128, 32)), ((128, 1), (1, 32)),
                   ((40, 8), (1, 1))]
         for name, reference in BINARY.items():
             for one, other in shapes if name in ("add", "subtract", "divide",
