@@ -1,6 +1,6 @@
 /* Inside the assembler: the stages and what passes between them.
  *
- *   src.c text -> lex.c tokens -> pp*.c token lines -> parse.c statements
+ *   src.c text -> lex.c tokens -> pp/ token lines -> parse.c statements
  *   -> directive.c (names) | match.c + operand.c (isa_insn) -> layout.c -> program
  *
  * Everything lives in the arena of the job and dies with it; only the program and the
@@ -196,7 +196,7 @@ typedef struct as_line {
   uint32_t depth;
 } as_line;
 
-/* ---- Preprocessor (pp*.c) ----------------------------------------------------------------- */
+/* ---- Preprocessor (pp/) ------------------------------------------------------------------- */
 
 typedef struct as_pp as_pp;
 as_pp *as_pp_open(as_job *j, uint32_t source);

@@ -415,7 +415,7 @@ typedef struct isa_ap {
 } isa_ap;
 
 /* Offset i of `.indirect` on that engine is element [i mod G, i / G] of the index: G.
- * (rules_indirect.c) */
+ * (verify/rules_indirect.c) */
 unsigned isa_index_group(unsigned engine);
 /* Elements of one partition (of the whole pattern in HBM). Saturates at UINT64_MAX. */
 uint64_t isa_ap_elems(const isa_ap *ap);
@@ -451,7 +451,7 @@ bool isa_byteset_meet(const isa_byteset *a, const isa_byteset *b);
 bool isa_ap_equal(const isa_ap *a, const isa_ap *b);
 bool isa_ap_is_static(const isa_ap *ap);
 
-/* ---- Conversions (dtype.c): the definition of 05-numerics --------------------------------- */
+/* ---- Conversions (dtype.c): isa/README.md's Numbers, in C --------------------------------- */
 
 /* Options of a conversion to a narrower float. */
 enum isa_cvt { ISA_CVT_saturate = 1 }; /* float8_e4m3fn overflow gives 448, not NaN */

@@ -134,7 +134,7 @@ void isa_print_ap(const isa_program *p, unsigned core, uint32_t ap, isa_buf *out
 /* The whole program as source that assembles to the same bytes. */
 void isa_print_program(const isa_program *p, isa_buf *out);
 
-/* ---- Rules (check.c) ---------------------------------------------------------------------- */
+/* ---- Rules (verify/check.c) ---------------------------------------------------------------- */
 
 /* Whether instruction pc of an engine of a core is legal: engine, generation, operand memories,
  * partitions, shapes, types, ranges, branch target, queue and semaphore. code_n is the number of

@@ -1,13 +1,8 @@
 /* The virtual machine: a core's memories, its five sequencers, its DMA engines, and the event
  * loop that moves them through simulated time.
  *
- *   seq.c    sequencers: control instructions, waits, issue
- *   issue.c  data path: what has issued, execution in order
- *   indirect.c  operands by an index
- *   clock.c  when an instruction starts and is done; costs.c the constants
- *   dma.c    queues, rings, shares, arbitration; dma_make.c, dma_index.c transfers from
- *            instructions; dma_copy.c their elements
- *   event.c  the heap; sched.c the loop, semaphores, deadlock
+ * vm/README.md says which room does what; engine/engine.h, time/clock.h, dma/dma.h and check/check.h
+ * are what the rooms give one another.
  *
  * An instruction's operands are resolved when it issues. It reads its sources at `start` and its
  * result appears at `done`; execution itself happens at done, and a source that someone

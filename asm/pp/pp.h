@@ -31,7 +31,7 @@ enum as_pp_directive {
 #define DIRECTIVE(id, name) PP_D_##id,
 #include "../directives.def"
 #undef DIRECTIVE
-  PP_D_IF /* and %elif: from here, see pp_cond.c */
+  PP_D_IF /* and %elif: from here, see cond.c */
 };
 
 typedef struct as_pp_raw_line { /* raw; tokens end with an AS_T_END that n does not count */
@@ -168,7 +168,7 @@ unsigned as_pp_directive_of(const as_tok *v, uint32_t n); /* of a raw line, PP_D
 bool as_pp_at_end(as_pp *pp, const as_tok *t, const char *after);
 void as_pp_count(as_pp *pp, uint32_t tokens, as_pos at);
 
-/* ---- pp_name.c: names and their meanings -------------------------------------------------- */
+/* ---- name.c: names and their meanings -------------------------------------------------- */
 
 as_macros *as_pp_macros(as_pp *pp, const char *name); /* never NULL */
 /* Forms of a name, exact ones first; NULL when there is none. */
@@ -177,7 +177,7 @@ as_pp_macro *as_pp_find_macro(as_pp *pp, const char *name);
 const char *as_pp_lower(as_pp *pp, const char *name);
 bool as_pp_same_name(as_pp *pp, const char *a, const char *b, bool nocase);
 /* The form of a define with nparams parameters (-1: without parentheses), a new one when there is
- * none; NULL after an error when the name has the other kind (pp_define.c). */
+ * none; NULL after an error when the name has the other kind (define.c). */
 as_pp_define *as_pp_form(as_pp *pp, const as_tok *name, int32_t nparams, bool nocase);
 void as_pp_set_body(as_pp *pp, as_pp_define *d, const as_tok *v, uint32_t n); /* copies */
 /* Sets a define without parameters to n tokens (copied), reusing its memory. */
@@ -185,13 +185,13 @@ void as_pp_set(as_pp *pp, const as_tok *name, const as_tok *v, uint32_t n, bool 
 void as_pp_set_string(as_pp *pp, const as_tok *name, const char *s, uint32_t n, bool nocase);
 void as_pp_set_int(as_pp *pp, const as_tok *name, int64_t v, bool nocase);
 
-/* ---- pp_subst.c --------------------------------------------------------------------------- */
+/* ---- subst.c --------------------------------------------------------------------------- */
 
 /* Copies a raw line into out with parameters, %%names, %$names and %? replaced and adjacent words
  * joined. False after an error. */
 bool as_pp_subst(as_pp *pp, const as_tok *v, uint32_t n, as_toks *out);
 
-/* ---- pp_expand.c -------------------------------------------------------------------------- */
+/* ---- expand.c -------------------------------------------------------------------------- */
 
 /* Expands the single-line macros in n tokens into out (cleared; ended by AS_T_END at end's place)
  * and joins around %+. False after an error. */
@@ -199,7 +199,7 @@ bool as_pp_expand(as_pp *pp, const as_tok *v, uint32_t n, const as_tok *end, as_
 /* Joins two words to what their text lexes to, on out. */
 bool as_pp_paste(as_pp *pp, const as_tok *a, const as_tok *b, as_toks *out);
 
-/* ---- pp_define.c, pp_string.c, pp_macro.c, pp_cond.c, pp_control.c: directives ------------- */
+/* ---- define.c, string.c, macro.c, cond.c, control.c: directives ------------- */
 
 /* v[0] is the directive, v[n] the AS_T_END. */
 void as_pp_do_define(as_pp *pp, unsigned d, const as_tok *v, uint32_t n);

@@ -236,7 +236,7 @@ bool isa_check_ap(const isa_program *p, unsigned core, uint32_t index, isa_error
 
 /* ---- A pattern as an operand -------------------------------------------------------------- */
 
-/* Memories an instruction of that engine reaches, as AP_S | AP_M | AP_H (02-machine). */
+/* Memories an instruction of that engine reaches, as AP_S | AP_M | AP_H. */
 static uint32_t reach(const isa_ck *c, bool write) {
   unsigned op = c->in->op;
   if (isa_op_is_dma(op) || isa_op_is_control(op)) return AP_S | AP_H;

@@ -5,7 +5,7 @@
 
 #include "tensor.h"
 
-/* ---- Reading (tensor_file.c) --------------------------------------------------------------- */
+/* ---- Reading (file.c) ---------------------------------------------------------------------- */
 
 /* Where bytes come from: a file, or a member of an archive. */
 typedef struct lt_source {

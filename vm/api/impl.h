@@ -1,4 +1,4 @@
-/* Behind the handles of soma.h; shared by soma.c and soma_run.c. */
+/* Behind the handles of soma.h, for the files of this room. */
 #ifndef VM_SOMA_IMPL_H
 #define VM_SOMA_IMPL_H
 
@@ -114,7 +114,7 @@ void soma_run_options(soma_run *r);
 /* Takes a run from its machine, which is about to be freed: it has ended. */
 void soma_run_leave(soma_run *r);
 
-/* ---- soma_custom.c ---- */
+/* ---- custom.c ---- */
 
 /* SOMA_OK, or SOMA_BUSY with a message while an operator is being called. */
 soma_status soma_not_calling(soma_machine *m);

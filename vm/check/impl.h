@@ -1,4 +1,4 @@
-/* What check*.c share. */
+/* What the files of this room share. */
 #ifndef VM_CHECK_IMPL_H
 #define VM_CHECK_IMPL_H
 
@@ -196,7 +196,7 @@ void vm_ck_each_operand(const vm_core *c, const vm_flight *f,
 void vm_ck_each_tensor(const vm_core *c, unsigned flag, void (*fn)(void *ud, uint32_t tensor),
                        void *ud);
 
-/* check_clock.c */
+/* clock.c */
 bool vm_ck_clocks_start(vm_core *c);
 void vm_ck_clocks_end(vm_core *c);
 /* A snapshot of ncomps zeros, with no reference. NULL after a fault: out of memory. */
@@ -214,7 +214,7 @@ int64_t vm_ck_clocks_total(const vm_core *c, unsigned sem);
 /* The value that engine e last waited for on a semaphore, -1 when it has not. */
 int64_t vm_ck_clocks_waited(const vm_core *c, unsigned e, unsigned sem);
 
-/* check_tell.c. Engine e waits, by h, for a semaphore that was reset with no order to the wait; its
+/* report.c. Engine e waits, by h, for a semaphore that was reset with no order to the wait; its
  * wait h held on a value that passes to `next`; it triggers a queue that another one does; an
  * update by the engine's instruction at pc could come before l's last write or after it. */
 void vm_ck_report_reuse(vm_core *c, unsigned e, unsigned sem, const vm_ck_sem_log *l,
@@ -224,7 +224,7 @@ void vm_ck_report_trigger(vm_core *c, unsigned e, unsigned queue);
 void vm_ck_report_lost(vm_core *c, unsigned sem, const vm_ck_sem_log *l, unsigned engine,
                        uint32_t pc);
 
-/* check_race.c */
+/* race.c */
 bool vm_ck_races_start(vm_core *c);
 void vm_ck_races_end(vm_core *c);
 void vm_ck_race_flight(vm_core *c, unsigned e, const vm_flight *f);
@@ -232,7 +232,7 @@ void vm_ck_race_sequencer(vm_core *c, unsigned e, const vm_view *v, bool writes)
 void vm_ck_race_share(vm_core *c, unsigned e, const vm_transfer *t, const vm_share *s,
                       unsigned ring);
 
-/* check_uninit.c, check_psum.c, check_value.c, check_tile.c */
+/* uninit.c, psum.c, value.c, tile.c */
 bool vm_ck_uninit_start(vm_core *c);
 void vm_ck_uninit_end(vm_core *c);
 void vm_ck_uninit_execute(vm_core *c, unsigned e, const vm_flight *f);
@@ -248,7 +248,7 @@ vm_view vm_ck_shadow_of(const vm_core *c, const vm_view *v);
 /* The first partition of a view with a byte that nobody wrote, -1 when there is none. */
 int64_t vm_ck_unwritten(const vm_core *c, const vm_view *v);
 
-/* check_part.c */
+/* part.c */
 /* As vm_ck_each_operand, but only what is read or written of each, where the form fixes that. */
 void vm_ck_each_part(const vm_core *c, const vm_flight *f,
                      void (*fn)(void *ud, const vm_view *v, unsigned flags), void *ud);

@@ -157,7 +157,7 @@ typedef struct vm_dp {
    * of the one that runs its key and whether it does (vm_round_begin). */
   uint64_t rounding_seed, rounding_count, rounding_key;
   bool stochastic;
-  /* vector, gpsimd: state of the random generator, valid once seeded (op_rand.c). */
+  /* vector, gpsimd: state of the random generator, valid once seeded (rand.c). */
   bool seeded;
   uint32_t rng[ISA_PMAX][VM_RNG];
   /* gpsimd: runs a custom_op; NULL: there is none. */
@@ -212,14 +212,14 @@ void vm_copy_bits(const vm_view *dst, const vm_view *src);
 /* o = x op s, with reverse s op x. o may be x. Unary operators ignore s. */
 void vm_alu_scalar(const vm_dp *d, unsigned op, float *o, const float *x, float s, bool reverse,
                    size_t n);
-/* A reduction along the row (05-numerics) into a partition's register: reset and reset_reduce
+/* A reduction along the row (isa/README.md's Numbers) into a partition's register: reset and reset_reduce
  * give *acc the operator's identity, load_reduce init; those with "reduce" then apply op to *acc
  * and row. op is add, mult, max, min, abs_max or abs_min. */
 void vm_accumulate(float *acc, unsigned cmd, unsigned op, float init, float row);
 static inline bool vm_cmd_reduces(unsigned cmd) {
   return cmd == ISA_CMD_reduce || cmd == ISA_CMD_reset_reduce || cmd == ISA_CMD_load_reduce;
 }
-/* Starting values of the sixteen partials of kern.h. */
+/* Starting values of the sixteen partials of simd/loops.h. */
 void vm_partials_start(unsigned op, float part[16]);
 /* Between these two, vm_store and vm_out_done round as `round` (ISA_ROUND_...) says. Stochastic
  * rounding is a function of the run's seed, the engine, the number of its instructions that have

@@ -1,11 +1,11 @@
 /* Recorded events, and what the writers share: the trace with its dependencies, and the sink.
  *
- *   record.c         the recorder
- *   record_trace.c   instructions behind events, who signalled whom, names, numbers
- *   record_memory.c  tiles in use over time
- *   record_gaps.c    idle time of the engines, and who was late
- *   record_chrome.c record_table.c record_summary.c record_text.c record_html.c   the writers
- *   record_html_why.c  what the page says of the time: figures, critical path, idle gaps */
+ *   record.c    the recorder
+ *   trace.c     instructions behind events, names, numbers; links.c who signalled whom
+ *   memory.c    tiles in use over time
+ *   gaps.c      idle time of the engines, and who was late
+ *   chrome.c table.c summary.c text.c explain.c html.c   the writers
+ *   html_why.c  what the page says of the time: figures, critical path, idle gaps */
 #ifndef VM_RECORD_H
 #define VM_RECORD_H
 
@@ -178,7 +178,7 @@ void vm_rec_put_time(isa_buf *b, vm_time t, int digits);
 /* A time for people: "1.24 us". */
 void vm_rec_put_span(isa_buf *b, vm_time t);
 
-/* ---- The page (record_html.c, record_html_why.c) ------------------------------------------ */
+/* ---- The page (html.c, html_why.c) -------------------------------------------------------- */
 
 typedef struct vm_rec_html {
   vm_rec_view t;

@@ -1,4 +1,4 @@
-/* A run in a file: what save*.c and soma_save.c share. One walk over the state both writes and
+/* A run in a file: what the files of this room and api/save.c share. One walk over the state both writes and
  * reads it, so that the two cannot disagree: a field is named once, and vm_saver says which way it
  * goes. Numbers are little endian and of fixed size, addresses are (tensor or memory, offset); what
  * follows from the rest (boxes, lists, masks of waiters) is made anew. A file is not trusted: see
@@ -25,7 +25,7 @@ typedef struct vm_save_options {
   uint32_t cost[VM_NCOSTS];
 } vm_save_options;
 
-/* save_io.c */
+/* io.c */
 
 /* Notes that what is read is no state of a run; the first one counts. Then every read gives zeros,
  * so that a walk needs no check until it acts on what it has read. Gives false. */
@@ -78,10 +78,10 @@ void vm_save_options_walk(vm_saver *s, vm_save_options *o);
  * load is only good for vm_core_end. */
 void vm_save_walk(vm_saver *s, vm_core *c);
 
-/* save_check.c: the checks of a run and what they have seen; turns them on when it reads. */
+/* check.c: the checks of a run and what they have seen; turns them on when it reads. */
 void vm_save_check(vm_saver *s, vm_core *c);
 
-/* save_flight.c: instructions that have issued and transfers that have started. */
+/* flight.c: instructions that have issued and transfers that have started. */
 void vm_save_flights(vm_saver *s, vm_core *c, unsigned e);
 void vm_save_transfers(vm_saver *s, vm_core *c);
 

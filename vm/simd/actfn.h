@@ -1,5 +1,5 @@
 /* Activation functions of one element, inline: the one source of vm_actfn_f32 and of the array
- * kernels (private to actfn.c and kern_act.c).
+ * kernels (private to actfn.c and level/act.c).
  *
  * Everything but exp and the trivial functions is evaluated in double with +, -, *, / and sqrt
  * alone and rounded once to float. Without a fused multiply-add, all hosts get the same bits.

@@ -147,7 +147,7 @@ COMBINE(combine_add, ADD)
 COMBINE(combine_mult, MULT)
 
 /* max and min do not depend on the order. Integers that ascend as the floats do, -0 below +0; all
- * NaNs are moved to the bottom, for min to the top, as in kern_sum.c. */
+ * NaNs are moved to the bottom, for min to the top, as in level/sum.c. */
 enum { NANS = 0x7fffff };
 static uint32_t flip(uint32_t u) { return u & 0x80000000u ? u ^ INT32_MAX : u; }
 

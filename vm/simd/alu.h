@@ -1,5 +1,5 @@
 /* One element of each operator that vectorises: the text shared by vm_alu_f32 and the loops of
- * kern_alu.c. Without branches; every NaN result canonical. pow and mod are in pow.c. */
+ * level/alu.c. Without branches; every NaN result canonical. pow and mod are in pow.c. */
 #ifndef VM_ALU_INL_H
 #define VM_ALU_INL_H
 

@@ -1,4 +1,4 @@
-/* What the files compiled once per SIMD level share (private to vm/kern_*.c, alu.c and actfn.c).
+/* What the files compiled once per SIMD level share (private to level/, alu.c and actfn.c).
  *
  * A level is a set of compiler flags and -DKERN_LEVEL=plain|avx2|avx512, whose name KERN() pastes
  * into each external symbol. Loops are plain C for the compiler to vectorise: no branch, no call
@@ -25,7 +25,7 @@
 #define KERN_PASTE(level, name) KERN_PASTE2(level, name)
 #define KERN(name) KERN_PASTE(KERN_LEVEL, name)
 
-/* Each kern_*.c sets its own part of the table, and only that. */
+/* Each file of level/ sets its own part of the table, and only that. */
 #define KERN_DECLARE(level)                      \
   void KERN_PASTE(level, cvt_fill)(vm_kern * k); \
   void KERN_PASTE(level, alu_fill)(vm_kern * k); \

@@ -1,6 +1,6 @@
 /* Array kernels: the numeric inner loops, one table a SIMD level, every level the same bits.
  *
- * Each kern_*.c is compiled once per level (plain C; on x86-64 also avx2 and avx512) with
+ * Each file of level/ is compiled once per level (plain C; on x86-64 also avx2 and avx512) with
  * KERN(name) pasting the level into its symbols, so the loops are written once and no level can
  * drift. Floating-point contraction is off; a fused multiply-add is written as vm_fma. Scalar
  * meaning of operators and functions: alu.c and actfn.c, which are the oracle of these loops. */
@@ -11,7 +11,7 @@
 
 typedef struct vm_kern {
   const char *name; /* "plain" "avx2" "avx512" */
-  /* n contiguous elements to fp32 and back (05-numerics). cvt: isa_cvt flags. Types without an
+  /* n contiguous elements to fp32 and back (isa/README.md's Numbers). cvt: isa_cvt flags. Types without an
    * fp32 meaning (packed, 64-bit) have NULL. */
   void (*load[ISA_NDTYPES])(float *dst, const void *src, size_t n);
   void (*store[ISA_NDTYPES])(void *dst, const float *src, size_t n, unsigned cvt);

@@ -1,4 +1,4 @@
-/* The ALU operators over arrays, and scale-and-bias. See alu_inl.h for what each computes. */
+/* The ALU operators over arrays, and scale-and-bias. See simd/alu.h for what each computes. */
 #include "../alu.h"
 
 /* A function for each operator and shape: two vectors, vector and scalar, scalar and vector. */
