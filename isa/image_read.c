@@ -1,6 +1,7 @@
 /* Reads an .sbc file as hostile input. Nothing is allocated before its size has been compared
  * with the bytes that are there, so memory stays within a small multiple of the file's size, and
- * no table entry leads out of its table. What the fields mean together is verify/check_program.c's. */
+ * no table entry leads out of its table. What the fields mean together is for
+ * verify/check_program.c. */
 #include "image.h"
 
 #include <stdio.h>

@@ -93,6 +93,68 @@ awk 'FNR == 1 {open = 0}
      /^[a-zA-Z_].*\)( \{|$)/ || /^    .*\) \{$/ {if ($0 ~ /\{$/) {open = FNR; name = $0}}
      /^}$/ && open {if (FNR - open > 60) print FILENAME ":" open ": " FNR - open " lines, 60 are allowed"; open = 0}' \
   $(echo "$ours" | grep '\.c$') | rule "long function"
+# Each function at the left margin: "FILE:LINE NAME PARAMETERS", and `inline` where it is.
+functions='
+  FNR == 1 { open = 0 }
+  {
+    line = $0
+    gsub(/"([^"\\\\]|\\\\.)*"/, "", line)
+    gsub(/\/\*[^*]*\*\//, "", line)
+    if (!open && line ~ /^[a-zA-Z_].*[a-z0-9_]\(/ && line !~ /^(typedef|_Static_assert)/) {
+      open = 1; sig = ""; at = FNR
+    }
+    if (!open) next
+    sig = sig " " line
+    if (line !~ /[{;]/) next
+    open = 0; i = index(sig, "(")
+    if (match(sig, /=/) && RSTART < i) next
+    name = substr(sig, 1, i - 1); sub(/^.*[ *]/, "", name)
+    depth = 0; n = 1
+    for (; i <= length(sig); i++) {
+      c = substr(sig, i, 1)
+      if (c == "(") depth++
+      if (c == ")" && --depth == 0) break
+      if (c == "," && depth == 1) n++
+    }
+    print FILENAME ":" at, name, n, (sig ~ / inline / ? "inline" : "")
+  }'
+# shellcheck disable=SC2086
+awk "$functions" $(echo "$ours" | grep '\.[ch]$' | grep -v '^vm/simd/') |
+  awk '$3 > 7 {print $1 ": " $2 " has " $3 " parameters, seven are allowed"}' | rule "long list of parameters"
+# ROOM PREFIXES: what a function that a header declares begins with, so that its name says its
+# room. (vm/simd pastes its names together.)
+prefixes='
+isa isa_
+isa/verify isa_
+isa/lint isa_lint|isa_findings_
+asm as_
+asm/pp as_pp_
+asm/kernel as_kernel_|k_
+asm/tools as_
+vm vm_
+vm/engine vm_
+vm/op vm_
+vm/time vm_clock|vm_cost|vm_path_|vm_jitter
+vm/dma vm_dma_|vm_hbm_
+vm/check vm_check_|vm_ck_
+vm/save vm_save
+vm/api soma_
+vm/record vm_rec_
+lua lb_|luaopen_
+lua/base lb_
+lua/machine lb_
+lua/tensor lt_|dm_
+'
+# shellcheck disable=SC2086
+awk "$functions" $(echo "$ours" | grep '\.h$') | awk -v prefixes="$prefixes" '
+  BEGIN {
+    n = split(prefixes, line, "\n")
+    for (i = 1; i <= n; i++) if (split(line[i], w, " ") == 2) may[w[1]] = w[2]
+  }
+  {
+    room = $1; sub(/\/[^\/]*$/, "", room)
+    if ($4 == "" && room in may && $2 !~ "^(" may[room] ")") print $1 ": " $2 " begins with none of " may[room]
+  }' | rule "a name that does not say its room"
 # shellcheck disable=SC2086
 LC_ALL=C grep -nP '[^\x00-\x7F]' $sources | rule "not ASCII"
 # shellcheck disable=SC2086

@@ -1,7 +1,7 @@
 /* The virtual machine: a core's memories, its five sequencers, its DMA engines, and the event
  * loop that moves them through simulated time.
  *
- * vm/README.md says which room does what; engine/engine.h, time/clock.h, dma/dma.h and check/check.h
+ * README.md says which room does what; engine/engine.h, time/clock.h, dma/dma.h and check/check.h
  * are what the rooms give one another.
  *
  * An instruction's operands are resolved when it issues. It reads its sources at `start` and its

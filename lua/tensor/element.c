@@ -148,22 +148,23 @@ static uint64_t convert_int(unsigned dd, unsigned sd, int64_t v, unsigned cvt) {
   return (uint64_t)clamp_int(dd, v);
 }
 
-void lt_convert(unsigned dd, unsigned char *d, int64_t dstride, unsigned sd, const unsigned char *s,
-                int64_t sstride, size_t n, unsigned cvt) {
-  unsigned db = isa_dtype_bytes(dd), sb = isa_dtype_bytes(sd);
+void lt_convert(lt_run dst, lt_run src, size_t n, unsigned cvt) {
+  unsigned dd = dst.dtype, sd = src.dtype, db = isa_dtype_bytes(dd), sb = isa_dtype_bytes(sd);
+  unsigned char *d = dst.p;
+  const unsigned char *s = src.p;
   if (dd == sd) {
-    if (dstride == db && sstride == sb)
+    if (dst.stride == db && src.stride == sb)
       memcpy(d, s, n * db);
     else
-      for (size_t i = 0; i < n; i++, d += dstride, s += sstride) memcpy(d, s, db);
+      for (size_t i = 0; i < n; i++, d += dst.stride, s += src.stride) memcpy(d, s, db);
     return;
   }
   bool wide_to_narrow = isa_dtypes[sd].bits == 64, to_wide = isa_dtypes[dd].bits == 64;
-  for (size_t i = 0; i < n; i++, d += dstride, s += sstride) {
+  for (size_t i = 0; i < n; i++, d += dst.stride, s += src.stride) {
     uint64_t bits;
     if (wide_to_narrow || (to_wide && lt_class_of(sd) == LT_INT)) {
       int64_t v;
-      lt_load_i64(sd, s, sstride, 1, &v);
+      lt_load_i64(sd, s, src.stride, 1, &v);
       bits = convert_int(dd, sd, v, cvt);
     } else {
       float x = isa_to_f32(sd, (uint32_t)lt_get_bits(s, sb));
@@ -288,5 +289,6 @@ void lt_copy(lua_State *L, const lt_tensor *dst, const lt_tensor *src, unsigned 
   lt_walk w;
   lt_walk_init(&w, dst->ndim, dst->shape, 2, ops);
   while (lt_walk_next(&w))
-    lt_convert(dst->dtype, w.p[0], w.step[0], src->dtype, w.p[1], w.step[1], w.n, cvt);
+    lt_convert((lt_run){dst->dtype, w.p[0], w.step[0]}, (lt_run){src->dtype, w.p[1], w.step[1]},
+               w.n, cvt);
 }

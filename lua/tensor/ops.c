@@ -301,8 +301,8 @@ static int op_where(lua_State *L) {
     for (size_t i = 0; i < w.n; i++) {
       int64_t at = (int64_t)i;
       int from = w.p[1][at * w.step[1]] ? 2 : 3;
-      lt_convert(type, w.p[0] + at * w.step[0], 0, ops[from]->dtype, w.p[from] + at * w.step[from],
-                 0, 1, 0);
+      lt_run dst = {type, w.p[0] + at * w.step[0], 0};
+      lt_convert(dst, (lt_run){ops[from]->dtype, w.p[from] + at * w.step[from], 0}, 1, 0);
     }
   return 1;
 }

@@ -90,9 +90,14 @@ unsigned lt_broadcast(lua_State *L, const char *what, const lt_tensor *a, const 
                       int64_t *shape);
 /* Copies src, broadcast to dst's shape, converting as astype does. cvt: enum isa_cvt. */
 void lt_copy(lua_State *L, const lt_tensor *dst, const lt_tensor *src, unsigned cvt);
-/* Converts n elements of stride bytes: the machine's conversions. Not for packed types. */
-void lt_convert(unsigned dd, unsigned char *d, int64_t dstride, unsigned sd, const unsigned char *s,
-                int64_t sstride, size_t n, unsigned cvt);
+/* Elements that lie stride bytes apart. */
+typedef struct lt_run {
+  unsigned dtype;
+  unsigned char *p;
+  int64_t stride;
+} lt_run;
+/* Converts n elements: the machine's conversions. Not for packed types. */
+void lt_convert(lt_run dst, lt_run src, size_t n, unsigned cvt);
 
 /* ---- Devices (tensor.c) -------------------------------------------------------------------- */
 

@@ -104,7 +104,7 @@ soma_tensor *const *soma_residents(const soma_machine *m, const soma_program *p)
 /* Sets written[i] of each tensor i that some instruction of p may write. */
 void soma_mark_written(const isa_program *p, bool *written);
 /* The queue that a DMA instruction names, -1 of another. */
-int vm_insn_queue(const isa_insn *in);
+int soma_insn_queue(const isa_insn *in);
 /* Fills what the statistics say of flops, memory and streaming. (figures.c) */
 void soma_run_work(const vm_core *c, soma_stats *s);
 /* Whether p may run on m: the target, every rule of the machine, and the custom operators. */

@@ -18,7 +18,7 @@ static const char *const causes[] = {
     [VM_WHY_GENERATOR] = "descriptor generator busy",
 };
 
-int vm_insn_queue(const isa_insn *in) {
+int soma_insn_queue(const isa_insn *in) {
   const isa_form *form = isa_form_of(in->op);
   for (unsigned i = 0; i < form->nfields; i++)
     if (form->fields[i].kind == ISA_K_QUEUE)
@@ -54,7 +54,7 @@ static void add_segment(void *ud, const vm_node *n, vm_time from, vm_time until,
                            .semaphore = why == VM_WHY_SEM ? n->sem : -1};
   if (why == VM_WHY_SEM) o->semaphore_name = s->r->core.code->sem_names[n->sem];
   if (n->pc >= code->n) return;
-  o->queue = vm_insn_queue(&code->insns[n->pc]);
+  o->queue = soma_insn_queue(&code->insns[n->pc]);
   if (o->queue >= 0) o->queue_name = s->r->core.code->queues[o->queue].name;
   o->name = isa_ops[code->insns[n->pc].op].name;
   if (code->lines && code->lines[n->pc].file) {

@@ -61,12 +61,15 @@ soma_status soma_binding(soma_machine *m, soma_program *p, const char *name, som
   return SOMA_OK;
 }
 
-static soma_status bind(soma_machine *m, soma_program *p, const char *name, soma_dtype dtype,
-                        uint32_t ndim, const int64_t *shape, const void *data, bool shared) {
-  soma_bound_tensor *b;
-  if (!data) return soma_fail(m, SOMA_ARG, "tensor %s is bound to no data (NULL)", name);
-  soma_status s = soma_binding(m, p, name, dtype, ndim, shape, &b);
-  if (s != SOMA_OK) return s;
+static bool can_bind(soma_machine *m, const soma_program *p, const char *name, uint32_t ndim,
+                     const int64_t *shape, const void *data) {
+  if (!soma_given(m, "p name", p, name)) return false;
+  if (ndim && !soma_given(m, "shape", shape)) return false;
+  if (!data) soma_fail(m, SOMA_ARG, "tensor %s is bound to no data (NULL)", name);
+  return data != NULL;
+}
+
+static soma_status bind(soma_bound_tensor *b, const void *data, bool shared) {
   soma_tensor_free(b->device);
   b->device = NULL;
   b->data = data;
@@ -76,16 +79,18 @@ static soma_status bind(soma_machine *m, soma_program *p, const char *name, soma
 
 soma_status soma_bind(soma_machine *m, soma_program *p, const char *name, soma_dtype dtype,
                       uint32_t ndim, const int64_t *shape, const void *data) {
-  if (!soma_given(m, "p name", p, name)) return SOMA_ARG;
-  if (ndim && !soma_given(m, "shape", shape)) return SOMA_ARG;
-  return bind(m, p, name, dtype, ndim, shape, data, false);
+  soma_bound_tensor *b;
+  if (!can_bind(m, p, name, ndim, shape, data)) return SOMA_ARG;
+  soma_status s = soma_binding(m, p, name, dtype, ndim, shape, &b);
+  return s == SOMA_OK ? bind(b, data, false) : s;
 }
 
 soma_status soma_bind_shared(soma_machine *m, soma_program *p, const char *name, soma_dtype dtype,
                              uint32_t ndim, const int64_t *shape, const void *data) {
-  if (!soma_given(m, "p name", p, name)) return SOMA_ARG;
-  if (ndim && !soma_given(m, "shape", shape)) return SOMA_ARG;
-  return bind(m, p, name, dtype, ndim, shape, data, true);
+  soma_bound_tensor *b;
+  if (!can_bind(m, p, name, ndim, shape, data)) return SOMA_ARG;
+  soma_status s = soma_binding(m, p, name, dtype, ndim, shape, &b);
+  return s == SOMA_OK ? bind(b, data, true) : s;
 }
 
 void soma_unbind(soma_machine *m, const soma_program *p) {

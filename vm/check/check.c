@@ -114,22 +114,28 @@ static const char *tile_at(const vm_core *c, unsigned space, unsigned p, int64_t
   return NULL;
 }
 
-static void put_range(const vm_core *c, unsigned space, uint32_t tensor, unsigned p0, unsigned p1,
-                      int64_t lo, int64_t hi, isa_buf *out) {
-  isa_buf_printf(out, "bytes %lld..%lld of ", (long long)lo, (long long)hi - 1);
-  if (space == ISA_HBM) {
+/* b: of an HBM tensor, 1-based, its bytes there. */
+static void put_range(const vm_core *c, const vm_box *b, uint32_t tensor, isa_buf *out) {
+  isa_buf_printf(out, "bytes %lld..%lld of ", (long long)b->lo, (long long)b->hi - 1);
+  if (b->space == ISA_HBM) {
     isa_buf_printf(out, "tensor %s", tensor ? c->prog->tensors[tensor - 1].name : "?");
     return;
   }
-  const char *tile = tile_at(c, space, p0, lo);
-  isa_buf_printf(out, "%s partition%s %u", isa_space_name(space), p1 - p0 > 1 ? "s" : "", p0);
-  if (p1 - p0 > 1) isa_buf_printf(out, "..%u", p1 - 1);
+  const char *tile = tile_at(c, b->space, b->p0, (int64_t)b->lo);
+  isa_buf_printf(out, "%s partition%s %u", isa_space_name(b->space), b->p1 - b->p0 > 1 ? "s" : "",
+                 b->p0);
+  if (b->p1 - b->p0 > 1) isa_buf_printf(out, "..%u", b->p1 - 1);
   if (tile) isa_buf_printf(out, " (tile %s)", tile);
 }
 
 void vm_ck_put_bytes(const vm_core *c, const vm_ck_region *r, const vm_ck_access *a, isa_buf *out) {
   int64_t lo = a->set.start - (int64_t)r->lo;
-  put_range(c, r->space, r->tensor, a->p0, a->p1, lo, lo + a->set.span[0], out);
+  vm_box b = {.space = r->space,
+              .p0 = a->p0,
+              .p1 = a->p1,
+              .lo = (uint64_t)lo,
+              .hi = (uint64_t)(lo + a->set.span[0])};
+  put_range(c, &b, r->tensor, out);
 }
 
 void vm_ck_put_view(const vm_core *c, const vm_view *v, isa_buf *out) {
@@ -148,7 +154,7 @@ void vm_ck_put_box(const vm_core *c, const vm_box *box, isa_buf *out) {
     b.lo -= at;
     b.hi -= at;
   }
-  put_range(c, b.space, tensor, b.p0, b.p1, (int64_t)b.lo, (int64_t)b.hi, out);
+  put_range(c, &b, tensor, out);
 }
 
 typedef void view_fn(void *ud, const vm_view *v, unsigned flags);

@@ -3,7 +3,7 @@
 #ifndef VM_DMA_H
 #define VM_DMA_H
 
-#include "../vm.h"
+#include "../engine/engine.h"
 
 /* ---- What the rooms beside call (queue.c, copy.c, make.c) --------------------------------- */
 
@@ -64,8 +64,8 @@ uint64_t vm_dma_nrows(const isa_ap *ap, const vm_view *v);
 /* Reads the index vector as it is now: rows[k] becomes the byte offset of index k, which lies in
  * partition k % P, column k / P of the vector. An index out of bounds is VM_NO_ROW with `skip`,
  * else an error with its place, value and limit; with `unique` so is one that comes twice. */
-bool vm_dma_read_rows(vm_core *c, const vm_engine *e, const isa_ap *ap, bool skip, bool unique,
-                      int64_t *rows, uint64_t n, isa_error *err);
+bool vm_dma_read_rows(vm_resolver *r, const isa_ap *ap, bool skip, bool unique, int64_t *rows,
+                      uint64_t n);
 /* When engine e's own data path no longer writes what the trigger of a transfer reads: index
  * vectors and elements that give offsets. Time 0: now. */
 vm_moment vm_dma_operand_hazard(vm_core *c, unsigned e, const isa_insn *in);

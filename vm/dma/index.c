@@ -55,20 +55,19 @@ static bool recall_rows(const table *t, const vm_recall *r, int64_t *rows, uint6
   return true;
 }
 
-bool vm_dma_read_rows(vm_core *c, const vm_engine *e, const isa_ap *ap, bool skip, bool unique,
-                      int64_t *rows, uint64_t n, isa_error *err) {
+bool vm_dma_read_rows(vm_resolver *r, const isa_ap *ap, bool skip, bool unique, int64_t *rows,
+                      uint64_t n) {
   vm_view v;
-  table t = table_of(c, ap);
-  if (e->recall) return recall_rows(&t, e->recall, rows, n, err);
-  vm_resolver r = {.c = c, .e = e, .err = err};
-  if (!vm_resolve_ap(&r, ap->index, &v)) return false;
-  if (c->check) vm_check_access(c, e->dp.engine, &v, false);
+  table t = table_of(r->c, ap);
+  if (r->e->recall) return recall_rows(&t, r->e->recall, rows, n, r->err);
+  if (!vm_resolve_ap(r, ap->index, &v)) return false;
+  if (r->c->check) vm_check_access(r->c, r->e->dp.engine, &v, false);
   for (uint64_t k = 0; k < n; k++) {
     int64_t i = index_at(&v, k);
     uint32_t part = (uint32_t)(v.part + k % v.num[0]);
     bool out = i < 0 || i >= t.rows;
     if (out && !skip)
-      return isa_fail(err, ISA_FAULT, ISA_NOFIELD,
+      return isa_fail(r->err, ISA_FAULT, ISA_NOFIELD,
                       "index %llu (partition %u, column %llu of the index vector) is %lld: %s has "
                       "0..%lld there",
                       (unsigned long long)k, part, (unsigned long long)(k / v.num[0]), (long long)i,
@@ -76,7 +75,7 @@ bool vm_dma_read_rows(vm_core *c, const vm_engine *e, const isa_ap *ap, bool ski
     rows[k] = out ? VM_NO_ROW : i * t.stride;
     uint64_t other = unique && !out ? find_same_row(rows, k) : k;
     if (other < k)
-      return isa_fail(err, ISA_FAULT, ISA_NOFIELD,
+      return isa_fail(r->err, ISA_FAULT, ISA_NOFIELD,
                       "indices %llu and %llu (partition %u) are both %lld: an accumulation needs "
                       "unique indices",
                       (unsigned long long)other, (unsigned long long)k, part, (long long)i);

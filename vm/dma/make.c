@@ -72,13 +72,13 @@ static bool size_fits(const vm_engine *e, const isa_ap *ap) {
 
 /* Resolves operand k (0: dst). An address out of bounds with oob=skip leaves an empty view and
  * sets *skipped. */
-static bool resolve(vm_core *c, const vm_engine *e, const isa_insn *in, unsigned k, uint32_t index,
-                    bool skip, vm_view *v, bool *skipped, isa_error *err) {
-  if (e->recall && e->recall->skipped) return *skipped = true;
-  vm_resolver r = {.c = c, .e = e, .err = err};
-  if (vm_resolve_ap(&r, index, v)) return true;
-  if (err) err->field = field_of(in, k);
-  if (!skip || !size_fits(e, pattern(c, index))) return false;
+static bool resolve(vm_resolver *r, const isa_insn *in, unsigned k, uint32_t index, bool skip,
+                    vm_view *v, bool *skipped) {
+  const vm_recall *recall = r->e->recall;
+  if (recall && recall->skipped) return *skipped = true;
+  if (vm_resolve_ap(r, index, v)) return true;
+  if (r->err) r->err->field = field_of(in, k);
+  if (!skip || !size_fits(r->e, pattern(r->c, index))) return false;
   *skipped = true;
   return true;
 }
@@ -213,8 +213,9 @@ static bool make_rows(vm_core *c, const vm_engine *e, const isa_insn *in, const 
   const isa_ap *ap = pattern(c, operand ? o->src[operand - 1] : o->dst);
   vm_view *v = operand ? source(t, operand - 1) : &t->dst;
   bool scatter_sum = operand == 0 && o->op != ISA_ALU_bypass;
-  if (!vm_dma_read_rows(c, e, ap, o->oob == ISA_OOB_skip, scatter_sum, t->rows, vm_dma_nrows(ap, v),
-                        err)) {
+  vm_resolver r = {.c = c, .e = e, .err = err};
+  if (!vm_dma_read_rows(&r, ap, o->oob == ISA_OOB_skip, scatter_sum, t->rows,
+                        vm_dma_nrows(ap, v))) {
     if (err) err->field = field_of(in, operand);
     return false;
   }
@@ -231,9 +232,10 @@ static bool make_rows(vm_core *c, const vm_engine *e, const isa_insn *in, const 
 static bool make_views(vm_core *c, const vm_engine *e, const isa_insn *in, const vm_dma_ops *o,
                        vm_transfer *t, bool *skipped, isa_error *err) {
   bool skip = o->oob == ISA_OOB_skip;
-  if (!resolve(c, e, in, 0, o->dst, skip, &t->dst, skipped, err)) return false;
+  vm_resolver r = {.c = c, .e = e, .err = err};
+  if (!resolve(&r, in, 0, o->dst, skip, &t->dst, skipped)) return false;
   for (unsigned k = 0; k < o->nsrc; k++)
-    if (!resolve(c, e, in, 1 + k, o->src[k], skip, source(t, k), skipped, err)) return false;
+    if (!resolve(&r, in, 1 + k, o->src[k], skip, source(t, k), skipped)) return false;
   return true;
 }
 

@@ -157,7 +157,8 @@ static bool start_transfer(vm_core *c, unsigned e, const isa_insn *in, vm_time a
   }
   t->engine = (uint8_t)e;
   t->pc = en->pc;
-  t->node = en->dge_free.node = vm_path_add(c, VM_N_SEQ, e, e, en->pc, c->now, at, en->cause);
+  t->node = en->dge_free.node =
+      vm_path_add(c, VM_N_SEQ, vm_at_pc(e, en->pc), c->now, at, en->cause);
   if (en->issue_free.time == at) /* gpsimd itself made the descriptors */
     en->issue_free.node = t->node;
   t->signals = in->upd.kind == ISA_UPD_dma;
@@ -364,8 +365,7 @@ static void finish_share(vm_core *c, unsigned dma, unsigned queue) {
     if (--c->shares_moving == 0) c->dma_active += c->now - c->dma_since;
   }
   if (!s->started) note_cause(c, dma, s);
-  c->cause = vm_path_add(c, VM_N_SHARE, dma, t->engine, t->pc, s->started ? s->item.start : c->now,
-                         c->now, s->cause);
+  c->cause = vm_path_add(c, VM_N_SHARE, by, s->started ? s->item.start : c->now, c->now, s->cause);
   if (s->started) c->dma[dma].last_node = c->cause;
   if (t->signals) {
     isa_update u = {.kind = ISA_UPD_dma, .sem = t->sem, .value = queue * ISA_NDMA + dma};

@@ -228,7 +228,7 @@ static vm_verdict do_event_semaphore(vm_core *c, unsigned e, const isa_insn *in)
   vm_engine *en = &c->eng[e];
   const isa_update *u = &in->upd;
   en->now += (vm_time)c->cost[VM_SEM_SELF] * VM_NS;
-  c->cause = vm_path_add(c, VM_N_SEQ, e, e, en->pc, c->now, en->now, en->cause);
+  c->cause = vm_path_add(c, VM_N_SEQ, vm_at_pc(e, en->pc), c->now, en->now, en->cause);
   /* Taking what was waited for is one step: two waiters must not both see it. */
   if (in->wait.cond != ISA_WAIT_none && u->kind != ISA_UPD_none && u->sem == in->wait.sem) {
     if (c->check) vm_check_applied(c, e, u->sem, u->kind);
@@ -242,7 +242,7 @@ static vm_verdict do_event_semaphore(vm_core *c, unsigned e, const isa_insn *in)
 
 static vm_verdict do_sem_range(vm_core *c, unsigned e, const isa_insn *in) {
   const struct isa_SEM_RANGE *a = &in->u.SEM_RANGE;
-  c->cause = vm_path_add(c, VM_N_SEQ, e, e, c->eng[e].pc, c->now, c->now, c->eng[e].cause);
+  c->cause = vm_path_add(c, VM_N_SEQ, vm_at_pc(e, c->eng[e].pc), c->now, c->now, c->eng[e].cause);
   for (uint32_t s = a->first; s < (uint32_t)a->first + a->count; s++) {
     if (c->check) vm_check_applied(c, e, s, ISA_UPD_write);
     vm_sem_apply(c, &(isa_update){.kind = ISA_UPD_write, .sem = (uint8_t)s},
@@ -345,7 +345,7 @@ static bool slow(vm_core *c, unsigned e) {
   en->now += cycles(c, VM_REG_CYC);
   if (posts) {
     if (c->check) vm_check_update(c, e, &in->upd);
-    c->cause = vm_path_add(c, VM_N_SEQ, e, e, pc, c->now, en->now, en->cause);
+    c->cause = vm_path_add(c, VM_N_SEQ, vm_at_pc(e, pc), c->now, en->now, en->cause);
     vm_sem_post(c, &in->upd, en->now, vm_at_pc(e, pc));
   }
   en->waited = en->wait_noted = false;
@@ -353,7 +353,7 @@ static bool slow(vm_core *c, unsigned e) {
   en->shared_at = ++en->instructions;
   c->instructions++;
   if (en->state == VM_HALTED) {
-    vm_path_add(c, VM_N_SEQ, e, e, pc, c->now, c->now, en->cause);
+    vm_path_add(c, VM_N_SEQ, vm_at_pc(e, pc), c->now, c->now, en->cause);
     return false;
   }
   en->pc++;

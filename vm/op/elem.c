@@ -103,29 +103,35 @@ static uint32_t num_bits(const vm_num *n, uint32_t p, unsigned width) {
   return x;
 }
 
+typedef struct words { /* n elements of `width` bits */
+  uint32_t x[VM_ROW];
+  size_t n;
+  unsigned width;
+  bool is_signed;
+} words;
+
 /* x = x op s, or s op x. */
-static void bits_scalar(const vm_dp *d, unsigned op, uint32_t *x, uint32_t s, bool reverse,
-                        size_t n, unsigned width, bool is_signed) {
+static void bits_scalar(const vm_dp *d, unsigned op, words *w, uint32_t s, bool reverse) {
   uint32_t y[VM_ROW];
   bool swap = reverse && isa_aluops[op].arity == 2;
   if (op == ISA_ALU_bypass) return;
-  if (swap) memcpy(y, x, n * sizeof *x);
-  d->k->ramp(swap ? x : y, s, 0, n);
-  d->k->bits(op, x, y, n, width, is_signed);
+  if (swap) memcpy(y, w->x, w->n * sizeof *y);
+  d->k->ramp(swap ? w->x : y, s, 0, w->n);
+  d->k->bits(op, w->x, y, w->n, w->width, w->is_signed);
 }
 
 static void ts_bits(const vm_dp *d, const struct vm_TENSOR_SCALAR *a) {
-  uint32_t x[VM_ROW];
-  unsigned width = bits_width(&a->src, NULL, &a->dst);
-  bool is_signed = is_signed_type(&a->src);
+  words w;
+  w.width = bits_width(&a->src, NULL, &a->dst);
+  w.is_signed = is_signed_type(&a->src);
   for (uint32_t p = 0; p < a->dst.num[0]; p++) {
-    uint32_t s0 = num_bits(&a->imm0, p, width), s1 = num_bits(&a->imm1, p, width);
+    uint32_t s0 = num_bits(&a->imm0, p, w.width), s1 = num_bits(&a->imm1, p, w.width);
     for (uint64_t i = 0; i < a->dst.elems; i += VM_ROW) {
-      size_t n = vm_piece(a->dst.elems, i);
-      load_wide(x, &a->src, p, i, n, width);
-      bits_scalar(d, a->op0, x, s0, a->reverse0, n, width, is_signed);
-      bits_scalar(d, a->op1, x, s1, a->reverse1, n, width, is_signed);
-      vm_store_bits(&a->dst, p, i, x, n);
+      w.n = vm_piece(a->dst.elems, i);
+      load_wide(w.x, &a->src, p, i, w.n, w.width);
+      bits_scalar(d, a->op0, &w, s0, a->reverse0);
+      bits_scalar(d, a->op1, &w, s1, a->reverse1);
+      vm_store_bits(&a->dst, p, i, w.x, w.n);
     }
   }
 }

@@ -212,9 +212,9 @@ void vm_copy_bits(const vm_view *dst, const vm_view *src);
 /* o = x op s, with reverse s op x. o may be x. Unary operators ignore s. */
 void vm_alu_scalar(const vm_dp *d, unsigned op, float *o, const float *x, float s, bool reverse,
                    size_t n);
-/* A reduction along the row (isa/README.md's Numbers) into a partition's register: reset and reset_reduce
- * give *acc the operator's identity, load_reduce init; those with "reduce" then apply op to *acc
- * and row. op is add, mult, max, min, abs_max or abs_min. */
+/* A reduction along the row (isa/README.md's Numbers) into a partition's register: reset and
+ * reset_reduce give *acc the operator's identity, load_reduce init; those with "reduce" then apply
+ * op to *acc and row. op is add, mult, max, min, abs_max or abs_min. */
 void vm_accumulate(float *acc, unsigned cmd, unsigned op, float init, float row);
 static inline bool vm_cmd_reduces(unsigned cmd) {
   return cmd == ISA_CMD_reduce || cmd == ISA_CMD_reset_reduce || cmd == ISA_CMD_load_reduce;

@@ -1,8 +1,9 @@
 /* Reduction along the free dimensions: tensor_reduce, tensor_scalar_reduce. */
 #include "op.h"
 
-/* How a row of fp32 becomes one value. The sums of isa/README.md's Numbers go by sixteen partials; operators
- * whose result depends on nothing but the set, or that a kernel does not have, go in order. */
+/* How a row of fp32 becomes one value. The sums of isa/README.md's Numbers go by sixteen partials;
+ * operators whose result depends on nothing but the set, or that a kernel does not have, go in
+ * order. */
 typedef struct sum {
   const vm_dp *d;
   unsigned op;

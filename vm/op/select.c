@@ -20,10 +20,11 @@ static void fill_raw(const vm_dp *d, uint32_t *row, uint32_t bits, size_t n, uns
   d->k->ramp(row, bits, 0, (n * esize + 3) / 4);
 }
 
-/* dst = mask ? a : b, raw elements of dst's size. */
+/* dst = mask ? a : b from element i of partition p on, raw elements of dst's size. */
 static void merge_row(const vm_dp *d, const vm_view *dst, const uint32_t *mask, const void *a,
-                      const void *b, uint32_t p, uint64_t i, size_t n) {
+                      const void *b, uint32_t p, uint64_t i) {
   uint32_t buf[VM_ROW];
+  size_t n = vm_piece(dst->elems, i);
   uint8_t *row = vm_row_at(dst, p, i);
   d->k->merge(row ? row : (void *)buf, mask, a, b, n, dst->esize);
   if (!row) vm_store_raw(dst, p, i, buf, n);
@@ -51,7 +52,7 @@ vm_verdict vm_op_copy_predicated(vm_dp *d, const struct vm_COPY_PREDICATED *a) {
       size_t n = vm_piece(a->dst.elems, i);
       load_mask(d, mask, &a->pred, a->reverse_pred, p, i, n);
       if (a->src.at) from = raw_row(x, &a->src, p, i, n);
-      merge_row(d, &a->dst, mask, from, raw_row(old, &a->dst, p, i, n), p, i, n);
+      merge_row(d, &a->dst, mask, from, raw_row(old, &a->dst, p, i, n), p, i);
     }
   }
   return VM_RETIRE;
@@ -93,7 +94,7 @@ static void select_piece(vm_dp *d, selection *s, const uint32_t *mask, uint32_t 
     if (s->reduces) d->k->partial[ISA_ALU_max](s->part, values, n);
   }
   if (s->same)
-    merge_row(d, s->dst, mask, raw_row(buf, s->on_true, p, i, n), s->other_raw, p, i, n);
+    merge_row(d, s->dst, mask, raw_row(buf, s->on_true, p, i, n), s->other_raw, p, i);
   else
     vm_store(d, s->dst, p, i, values, n);
 }

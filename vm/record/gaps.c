@@ -104,7 +104,7 @@ static void describe_late(const gaps *g, const vm_rec_event *u, soma_idle_gap *o
   out->late_line = at.line;
   out->late_file = file_of(g, at);
   out->late_name = isa_ops[in->op].name;
-  out->late_queue = vm_insn_queue(in);
+  out->late_queue = soma_insn_queue(in);
   if (out->late_queue >= 0 && (uint32_t)out->late_queue < core->nqueues)
     out->queue_name = core->queues[out->late_queue].name;
 }

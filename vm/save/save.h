@@ -1,8 +1,8 @@
-/* A run in a file: what the files of this room and api/save.c share. One walk over the state both writes and
- * reads it, so that the two cannot disagree: a field is named once, and vm_saver says which way it
- * goes. Numbers are little endian and of fixed size, addresses are (tensor or memory, offset); what
- * follows from the rest (boxes, lists, masks of waiters) is made anew. A file is not trusted: see
- * vm_saver_fail. */
+/* A run in a file: what the files of this room and api/save.c share. One walk over the state
+ * both writes and reads it, so that the two cannot disagree: a field is named once, and vm_saver
+ * says which way it goes. Numbers are little endian and of fixed size, addresses are (tensor or
+ * memory, offset); what follows from the rest (boxes, lists, masks of waiters) is made anew. A
+ * file is not trusted: see vm_saver_fail. */
 #ifndef VM_SAVE_H
 #define VM_SAVE_H
 

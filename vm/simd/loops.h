@@ -11,8 +11,8 @@
 
 typedef struct vm_kern {
   const char *name; /* "plain" "avx2" "avx512" */
-  /* n contiguous elements to fp32 and back (isa/README.md's Numbers). cvt: isa_cvt flags. Types without an
-   * fp32 meaning (packed, 64-bit) have NULL. */
+  /* n contiguous elements to fp32 and back (isa/README.md's Numbers). cvt: isa_cvt flags. Types
+   * without an fp32 meaning (packed, 64-bit) have NULL. */
   void (*load[ISA_NDTYPES])(float *dst, const void *src, size_t n);
   void (*store[ISA_NDTYPES])(void *dst, const float *src, size_t n, unsigned cvt);
   /* The same to bfloat16 with stochastic rounding, isa_from_f32_sr with random[i]. */

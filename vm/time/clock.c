@@ -65,8 +65,8 @@ static void clock_ldweights(vm_core *c, vm_flight *f, vm_cost_span s, bound *b) 
   f->read = b->time + vm_paced(vm_cost_time(c, ISA_ENG_tensor, half), pace);
   f->item.done = b->time + vm_paced(vm_cost_time(c, ISA_ENG_tensor, s.latency), pace);
   pe->done = vm_time_later(f->item.done, pe->done); /* no matmul is done before its weights */
-  f->node = vm_path_add(c, VM_N_INSN, ISA_ENG_tensor, ISA_ENG_tensor, f->pc, b->time, f->item.done,
-                        b->cause);
+  f->node =
+      vm_path_add(c, VM_N_INSN, vm_at_pc(ISA_ENG_tensor, f->pc), b->time, f->item.done, b->cause);
   pe->load_free = (vm_moment){f->streamed, f->node};
   pe->started = (vm_moment){b->time, f->node};
   vm_time loaded = b->time + vm_paced(vm_cost_time(c, ISA_ENG_tensor, follow), pace);
@@ -104,8 +104,8 @@ static void clock_matmul(vm_core *c, vm_flight *f, vm_cost_span s, bound *b) {
   f->read = b->time + vm_paced(vm_cost_time(c, ISA_ENG_tensor, stream + latency / 2), pace);
   vm_time done = b->time + vm_paced(vm_cost_time(c, ISA_ENG_tensor, stream + latency), pace);
   f->item.done = pe->done = vm_time_later(done, pe->done);
-  f->node = vm_path_add(c, VM_N_INSN, ISA_ENG_tensor, ISA_ENG_tensor, f->pc, b->time, f->item.done,
-                        b->cause);
+  f->node =
+      vm_path_add(c, VM_N_INSN, vm_at_pc(ISA_ENG_tensor, f->pc), b->time, f->item.done, b->cause);
   pe->issue_free = (vm_moment){b->time + vm_cost_time(c, ISA_ENG_tensor, overhead), f->node};
   pe->started = (vm_moment){b->time, f->node};
   for (unsigned k = 0; k < VM_CELLS; k++)
@@ -237,7 +237,7 @@ static void need_table(vm_core *c, vm_flight *f, bound *b) {
   if (table < 0 || table == c->eng[ISA_ENG_scalar].table) return;
   f->table_until = load_table(c, table, b);
   f->table_from = b->time;
-  uint32_t node = vm_path_add(c, VM_N_TABLE, ISA_ENG_scalar, ISA_ENG_scalar, f->pc, f->table_from,
+  uint32_t node = vm_path_add(c, VM_N_TABLE, vm_at_pc(ISA_ENG_scalar, f->pc), f->table_from,
                               f->table_until, b->cause);
   not_before(b, (vm_moment){f->table_until, node}, VM_WHY_TABLE);
 }
@@ -270,7 +270,7 @@ static void clock_pipeline(vm_core *c, unsigned e, vm_flight *f, vm_cost_span s,
   f->read = b->time + slower + vm_paced(vm_cost_time(c, e, half), pace);
   f->item.done = b->time + slower + vm_paced(vm_cost_time(c, e, s.latency), pace);
   if (c->jitter) keep_order(en, f);
-  f->node = vm_path_add(c, VM_N_INSN, e, e, f->pc, b->time, f->item.done, b->cause);
+  f->node = vm_path_add(c, VM_N_INSN, vm_at_pc(e, f->pc), b->time, f->item.done, b->cause);
   en->issue_free =
       (vm_moment){b->time + slower + vm_paced(vm_cost_time(c, e, s.issue), pace), f->node};
 }
@@ -282,8 +282,8 @@ static void clock_table(vm_core *c, vm_flight *f, bound *b) {
   f->item.start = b->time;
   f->streamed = f->read = f->item.done = done;
   if (c->jitter) keep_order(en, f);
-  f->node = vm_path_add(c, VM_N_INSN, ISA_ENG_scalar, ISA_ENG_scalar, f->pc, b->time, f->item.done,
-                        b->cause);
+  f->node =
+      vm_path_add(c, VM_N_INSN, vm_at_pc(ISA_ENG_scalar, f->pc), b->time, f->item.done, b->cause);
   en->issue_free = (vm_moment){f->item.done, f->node};
 }
 

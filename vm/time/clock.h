@@ -27,13 +27,12 @@ _Static_assert((int)VM_NCOSTS <= (int)VM_COST_ROOM, "a core has room for every c
 void vm_clock(vm_core *c, unsigned e, vm_flight *f);
 
 /* critical.c */
-/* Adds a node and gives its number, 0 when no record is kept. Of what engine `by` did: who is the
- * engine or DMA engine. */
-uint32_t vm_path_append(vm_core *c, vm_node_kind kind, unsigned who, unsigned by, uint32_t pc,
-                        vm_time start, vm_time end, vm_cause cause);
-static inline uint32_t vm_path_add(vm_core *c, vm_node_kind kind, unsigned who, unsigned by,
-                                   uint32_t pc, vm_time start, vm_time end, vm_cause cause) {
-  return c->path ? vm_path_append(c, kind, who, by, pc, start, end, cause) : 0;
+/* Adds a node and gives its number, 0 when no record is kept. */
+uint32_t vm_path_append(vm_core *c, vm_node_kind kind, vm_where by, vm_time start, vm_time end,
+                        vm_cause cause);
+static inline uint32_t vm_path_add(vm_core *c, vm_node_kind kind, vm_where by, vm_time start,
+                                   vm_time end, vm_cause cause) {
+  return c->path ? vm_path_append(c, kind, by, start, end, cause) : 0;
 }
 /* Notes what let an engine's sequencer go on at that moment. */
 static inline void vm_path_set_cause(vm_engine *en, vm_moment m, vm_why why) {

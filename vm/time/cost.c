@@ -1,5 +1,6 @@
 /* What an instruction costs: the streaming time of each cost class, from costs.def and the shapes
- * of its operands. All in cycles of the engine (rounded up). isa/manual.def gives the formula of each class. */
+ * of its operands. All in cycles of the engine (rounded up). isa/manual.def gives the formula of
+ * each class. */
 #include "clock.h"
 #include "../engine/engine.h"
 

@@ -3,8 +3,8 @@
 #include "../engine/engine.h"
 #include "clock.h"
 
-uint32_t vm_path_append(vm_core *c, vm_node_kind kind, unsigned who, unsigned by, uint32_t pc,
-                        vm_time start, vm_time end, vm_cause cause) {
+uint32_t vm_path_append(vm_core *c, vm_node_kind kind, vm_where by, vm_time start, vm_time end,
+                        vm_cause cause) {
   vm_path *p = c->path;
   if (p->n == p->cap && !isa_array_grow(&c->al, &p->v, p->n, &p->cap, sizeof *p->v)) {
     vm_fault(c, ISA_NOMEM, VM_NOWHERE, "no memory for the record of causes, which has %u nodes",
@@ -15,10 +15,10 @@ uint32_t vm_path_append(vm_core *c, vm_node_kind kind, unsigned who, unsigned by
                            .end = end,
                            .bound = cause.time < start ? cause.time : start,
                            .cause = cause.node,
-                           .pc = pc,
+                           .pc = by.pc,
                            .kind = (uint8_t)kind,
-                           .who = (uint8_t)who,
-                           .by = (uint8_t)by,
+                           .who = (uint8_t)(kind == VM_N_SHARE ? by.dma : by.engine),
+                           .by = (uint8_t)by.engine,
                            .why = cause.why,
                            .sem = cause.sem};
   if (p->last == 0 || end >= p->v[p->last - 1].end) p->last = p->n;
