@@ -1,7 +1,6 @@
 /* Access patterns: size, extent, canonical form, overlap. */
 #include "isa.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static bool add_ok(int64_t a, int64_t b, int64_t *out) {
@@ -115,11 +114,6 @@ bool isa_ap_is_static(const isa_ap *ap) { return ap->size_dim == 0 && start_is_f
 
 enum { OVERLAP_WORK = 1 << 20 }; /* boxes compared before the answer is "may meet" */
 
-static int by_step(const void *a, const void *b) {
-  const isa_dim *x = a, *y = b;
-  return (x->step < y->step) - (x->step > y->step);
-}
-
 void isa_byteset_make(int64_t start, int64_t size, const isa_dim *dims, unsigned n,
                       isa_byteset *s) {
   isa_dim kept[ISA_MAX_DIMS];
@@ -130,9 +124,11 @@ void isa_byteset_make(int64_t start, int64_t size, const isa_dim *dims, unsigned
     if (dims[d].num <= 1 || dims[d].step == 0) continue;
     int64_t step = dims[d].step;
     if (step < 0) s->start += step * ((int64_t)dims[d].num - 1);
-    kept[k++] = (isa_dim){step < 0 ? -step : step, dims[d].num};
+    isa_dim dim = {step < 0 ? -step : step, dims[d].num};
+    unsigned at = k++; /* the longest step first */
+    for (; at > 0 && kept[at - 1].step < dim.step; at--) kept[at] = kept[at - 1];
+    kept[at] = dim;
   }
-  qsort(kept, k, sizeof kept[0], by_step);
   for (; k > 0 && kept[k - 1].step <= s->run; k--) /* the runs touch: one longer run */
     s->run += kept[k - 1].step * ((int64_t)kept[k - 1].num - 1);
   s->n = k;

@@ -165,10 +165,25 @@ static bool table_room(const isa_alloc *al, const index_table *t, uint32_t n) {
 
 static uint64_t spread(uint64_t h) { return h ^ h >> 32; } /* the low bits see all bits */
 
+static uint64_t mix(uint64_t h, uint64_t v) {
+  h = (h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
+  return h ^ h >> 29;
+}
+
+/* Of what isa_ap_equal compares; equal patterns have equal hashes. */
 static uint64_t ap_hash(const isa_ap *ap) {
-  uint8_t record[ISA_AP_RECORD];
-  isa_encode_ap(ap, record);
-  return spread(isa_fnv(ISA_FNV_START, record, sizeof record));
+  uint64_t h = mix(ap->dtype, (uint64_t)ap->base << 32 | ap->index);
+  h = mix(h, (uint64_t)ap->space << 48 | (uint64_t)ap->part << 32 | (uint64_t)ap->nparts << 16 |
+                 ap->ndim);
+  h = mix(h, (uint64_t)ap->offset);
+  for (unsigned d = 0; d < ap->ndim; d++)
+    h = mix(mix(h, (uint64_t)ap->dim[d].step), ap->dim[d].num);
+  h = mix(h, (uint64_t)ap->index_kind << 24 | (uint64_t)ap->index_dim << 16 |
+                 (uint64_t)ap->size_dim << 8 | ap->size_reg);
+  for (unsigned i = 0; i < ISA_MAX_DYN; i++)
+    if (ap->dyn[i].kind)
+      h = mix(mix(h, (uint64_t)ap->dyn[i].reg << 32 | ap->dyn[i].ap), (uint64_t)ap->dyn[i].stride);
+  return spread(h);
 }
 
 static uint64_t core_ap_hash(const void *core, uint32_t i) {

@@ -281,6 +281,17 @@ static bool whole_tile(as_kernel *k, uint32_t buffer, unsigned dtype, uint32_t *
   return true;
 }
 
+static bool keep_uses(as_kernel *k, k_item *it, const k_use *uses, unsigned n) {
+  while (k->cap_uses - k->nuses < n)
+    if (!isa_array_grow(&k->al, &k->uses, k->cap_uses, &k->cap_uses, sizeof *k->uses))
+      return k_nomem(k);
+  if (n) memcpy(&k->uses[k->nuses], uses, n * sizeof *uses);
+  it->uses = k->nuses;
+  it->nuses = (uint8_t)n;
+  k->nuses += n;
+  return true;
+}
+
 /* Some of dst is written: the first matmul of the tile marks all of it as fresh, and from there on
  * the machine knows what is. */
 static bool mix(definer *d, k_item *it, cover *c, uint32_t buffer, unsigned dtype) {
@@ -296,7 +307,9 @@ static bool mix(definer *d, k_item *it, cover *c, uint32_t buffer, unsigned dtyp
   if (!*zero && !whole_tile(k, buffer, dtype, zero)) return false;
   *acc_of(first) = ISA_ACC_auto;
   *acc_of(it) = ISA_ACC_auto;
-  return true;
+  if (first == it) return true;
+  k_use uses[K_OPERANDS];
+  return keep_uses(k, first, uses, k_uses(k, first, uses));
 }
 
 static bool choose_acc(definer *d, uint32_t item, const k_use *uses, unsigned n, bool loop) {
@@ -329,18 +342,20 @@ static bool choose_acc(definer *d, uint32_t item, const k_use *uses, unsigned n,
 static bool define_item(definer *d, uint32_t item, bool loop) {
   as_kernel *k = d->k;
   k_use uses[K_OPERANDS];
-  unsigned n = k_uses(k, &k->items[item], uses);
-  if (!choose_acc(d, item, uses, n, loop)) return false;
   k_item *it = &k->items[item];
   isa_t_ENUM *acc = acc_of(it);
-  n = k_uses(k, it, uses);
+  unsigned n = k_uses(k, it, uses);
+  if (acc) {
+    if (!choose_acc(d, item, uses, n, loop)) return false;
+    n = k_uses(k, it, uses); /* one that adds reads as well */
+  }
   for (unsigned u = 0; u < n; u++) {
     bool fresh = acc && uses[u].writes && *acc == ISA_ACC_auto; /* the machine knows what is */
     if (uses[u].reads && !fresh && !check_read(d, it, &uses[u])) return false;
   }
   for (unsigned u = 0; u < n; u++)
     if (uses[u].writes && !note_write(d, item, &uses[u])) return false;
-  return true;
+  return keep_uses(k, it, uses, n);
 }
 
 static void close_covers(definer *d) {

@@ -129,10 +129,7 @@ bool k_table_find(k_table *t, const k_use *u, k_needs *needs) {
       a->stamp = t->stamp;
       if (!meet(t, &b, a)) continue;
       t->k->figures.dependences++;
-      if (needs->ordinal[a->source] >= a->ordinal) continue;
-      needs->ordinal[a->source] = a->ordinal;
-      needs->step[a->source] = a->step;
-      needs->buffer[a->source] = a->buffer;
+      k_need(needs, a->source, a->ordinal, a->step, a->buffer);
     }
   }
   return true;

@@ -49,14 +49,25 @@ typedef struct k_item {
   isa_insn in;      /* AP fields and NUM patterns are operands, APS lists places in ops */
   uint32_t regs[2]; /* of its REG fields, in their order: kernel registers */
   isa_line at;
-  uint32_t loop;     /* of K_LOOP, K_WHILE, K_ENDLOOP: 1-based */
-  uint8_t engine;    /* that runs it, ISA_NENGINES: not chosen, or several */
-  uint8_t engines;   /* mask of those that may */
-  uint8_t modes;     /* of a transfer: mask of ISA_DGE_ that may */
-  uint8_t flags;     /* AS_REC_ */
-  uint16_t queue;    /* of a transfer: 1-based; 0: not chosen */
-  uint16_t replicas; /* mask of engines that run a control instruction */
+  uint32_t uses; /* place in uses, and how many: by k_define */
+  uint8_t nuses;
+  uint32_t loop;               /* of K_LOOP, K_WHILE, K_ENDLOOP: 1-based */
+  uint8_t engine;              /* that runs it, ISA_NENGINES: not chosen, or several */
+  uint8_t engines;             /* mask of those that may */
+  uint8_t modes;               /* of a transfer: mask of ISA_DGE_ that may */
+  uint8_t flags;               /* AS_REC_ */
+  uint32_t busy[ISA_ENG_sync]; /* of a data path: ps on each of engines */
+  uint16_t queue;              /* of a transfer: 1-based; 0: not chosen */
+  uint16_t replicas;           /* mask of engines that run a control instruction */
 } k_item;
+
+/* One operand of an item, with what the item does to it. */
+typedef struct k_use {
+  uint32_t operand;
+  uint8_t field;
+  bool reads, writes;
+  bool covers; /* all its bytes are written, whatever the data */
+} k_use;
 
 typedef struct k_loop {
   as_kernel_range range;
@@ -160,6 +171,8 @@ struct as_kernel {
   uint32_t nops, cap_ops;
   k_dyn *dyns;
   uint32_t ndyns, cap_dyns;
+  k_use *uses;
+  uint32_t nuses, cap_uses;
   k_item *items;
   uint32_t nitems, cap_items;
   k_loop *loops;
@@ -230,15 +243,12 @@ bool k_read_record(as_kernel *k, const int64_t *w, size_t n, k_item *it);
 
 /* ---- access.c ---- */
 
-/* One operand of an item, with what the item does to it. */
-typedef struct k_use {
-  uint32_t operand;
-  uint8_t field;
-  bool reads, writes;
-  bool covers; /* all its bytes are written, whatever the data */
-} k_use;
 /* The operands of an item, index vectors and elements of offsets included; how many. */
 unsigned k_uses(const as_kernel *k, const k_item *it, k_use out[K_OPERANDS]);
+/* The same as the last pass noted it, for the passes after k_define. */
+static inline const k_use *k_used(const as_kernel *k, const k_item *it) {
+  return &k->uses[it->uses];
+}
 /* The bytes of an operand, from the first of its buffer: its partitions and byteset; of one that
  * moves all that it can reach. */
 typedef struct k_bytes {
@@ -271,7 +281,7 @@ bool k_bind(k_binder *b, const k_item *it, isa_insn *out);
 
 /* ---- verify.c ---- */
 
-/* Whether an item is legal somewhere; fills engines, modes. */
+/* Whether an item is legal somewhere; fills engines, modes, busy. */
 bool k_verify(as_kernel *k, k_item *it);
 
 /* ---- the passes; each false with an error ---- */
@@ -293,10 +303,12 @@ typedef struct k_name {
   const char *name;
   uint32_t next;
 } k_name;
+enum { K_NAME = 64, K_MEMO = 64 };
 typedef struct k_names {
   as_kernel *k;
   k_name *slots;
   uint32_t size, n;
+  char memo[K_MEMO][K_NAME], clean[K_MEMO][K_NAME]; /* names asked for, and made clean; by hash */
 } k_names;
 /* A name of the arena that is like base, made of letters, digits and _, and not yet taken; NULL
  * when memory is out. */
@@ -317,13 +329,24 @@ typedef struct k_table {
   k_access *accesses;
   uint32_t naccesses, cap_accesses, free, stamp;
 } k_table;
-/* For each source the step that must be complete first: its ordinal (0: none), step and buffer. */
+/* For each source in the mask the step that must be complete first: its ordinal, step, buffer. */
 typedef struct k_needs {
+  uint32_t mask;
   uint32_t ordinal[K_SOURCES], step[K_SOURCES], buffer[K_SOURCES];
 } k_needs;
 bool k_table_open(k_table *t, as_kernel *k);
 void k_table_close(k_table *t);
 void k_table_clear(k_table *t);
+/* Notes that a step of a source must be complete first. */
+static inline void k_need(k_needs *n, unsigned source, uint32_t ordinal, uint32_t step,
+                          uint32_t buffer) {
+  if ((n->mask >> source & 1) && n->ordinal[source] >= ordinal) return;
+  n->mask |= UINT32_C(1) << source;
+  n->ordinal[source] = ordinal;
+  n->step[source] = step;
+  n->buffer[source] = buffer;
+}
+_Static_assert(K_SOURCES <= 32, "sources have a bit each");
 /* What a use conflicts with. */
 bool k_table_find(k_table *t, const k_use *u, k_needs *needs);
 /* Notes the use of a step. kills: whatever it covers is known to whoever waits for it. */

@@ -68,6 +68,7 @@ void as_kernel_free(as_kernel *k) {
   FREE(files, cap_files);
   FREE(ops, cap_ops);
   FREE(dyns, cap_dyns);
+  FREE(uses, cap_uses);
   FREE(items, cap_items);
   FREE(loops, cap_loops);
   FREE(queues, cap_queues);

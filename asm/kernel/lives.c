@@ -10,14 +10,14 @@ static void extend(k_buffer *b, uint32_t first, uint32_t last) {
 /* In a loop at run time a tile lives through all of it: its bytes may come from the round before.
  */
 bool k_lives(as_kernel *k) {
-  k_use uses[K_OPERANDS];
   uint32_t depth = 0, outer = 0;
   for (uint32_t i = 0; i < k->nitems; i++) {
     const k_item *it = &k->items[i];
     if (it->in.op == K_ENDLOOP) depth--;
     if (it->in.op == K_LOOP || it->in.op == K_WHILE)
       if (depth++ == 0) outer = it->loop;
-    unsigned n = k_uses(k, it, uses);
+    const k_use *uses = k_used(k, it);
+    unsigned n = it->nuses;
     for (unsigned u = 0; u < n; u++) {
       k_buffer *b = k_buf(k, k_op(k, uses[u].operand)->buffer);
       if (depth)

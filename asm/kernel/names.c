@@ -3,9 +3,7 @@
 
 #include "../../isa/bytes.h"
 
-#include <stdio.h>
-
-enum { LONGEST = 60 };
+enum { LONGEST = K_NAME - 4 };
 
 static uint32_t slot_of(const k_names *n, const char *name) {
   uint64_t h = isa_fnv(ISA_FNV_START, name, strlen(name));
@@ -15,14 +13,16 @@ static uint32_t slot_of(const k_names *n, const char *name) {
 }
 
 static bool room(k_names *n) {
+  uint32_t old_size = n->size;
+  k_name *old = n->slots;
   if (n->n < n->size / 2) return true;
-  k_names more = {n->k, NULL, n->size ? 2 * n->size : 64, n->n};
-  more.slots = isa_zalloc(&n->k->al, more.size * sizeof *more.slots);
-  if (!more.slots) return false;
-  for (uint32_t i = 0; i < n->size; i++)
-    if (n->slots[i].name) more.slots[slot_of(&more, n->slots[i].name)] = n->slots[i];
-  k_names_close(n);
-  *n = more;
+  k_name *slots = isa_zalloc(&n->k->al, (old_size ? 2 * old_size : 64) * sizeof *slots);
+  if (!slots) return false;
+  n->slots = slots;
+  n->size = old_size ? 2 * old_size : 64;
+  for (uint32_t i = 0; i < old_size; i++)
+    if (old[i].name) n->slots[slot_of(n, old[i].name)] = old[i];
+  isa_free(&n->k->al, old, old_size * sizeof *old);
   return true;
 }
 
@@ -40,7 +40,7 @@ static bool is_reserved(const char *s) {
          isa_dtype_find(s, strlen(s)) >= 0;
 }
 
-static void clean(const char *base, char out[LONGEST + 2]) {
+static void clean(const char *base, char out[K_NAME]) {
   size_t n = 0;
   for (; base[n] && n < LONGEST; n++) {
     char c = base[n];
@@ -56,15 +56,39 @@ static void clean(const char *base, char out[LONGEST + 2]) {
   }
 }
 
+/* base made clean, which most names of a kernel have been already. */
+static const char *clean_name(k_names *n, const char *base) {
+  size_t length = strlen(base);
+  uint64_t h = isa_fnv(ISA_FNV_START, base, length);
+  unsigned at = (unsigned)(h ^ h >> 32) % K_MEMO;
+  if (length > 0 && strcmp(n->memo[at], base) == 0) return n->clean[at];
+  clean(base, n->clean[at]);
+  n->memo[at][0] = 0;
+  if (length < K_NAME) memcpy(n->memo[at], base, length + 1);
+  return n->clean[at];
+}
+
+/* name_number, written into out. */
+static void numbered_name(const char *name, uint32_t number, char *out) {
+  char digits[12];
+  size_t n = strlen(name), d = sizeof digits;
+  do digits[--d] = (char)('0' + number % 10);
+  while (number /= 10);
+  memcpy(out, name, n);
+  out[n++] = '_';
+  memcpy(out + n, digits + d, sizeof digits - d);
+  out[n + sizeof digits - d] = 0;
+}
+
 const char *k_names_take(k_names *n, const char *base) {
-  char name[LONGEST + 2], numbered[LONGEST + 16];
+  char name[K_NAME], numbered[K_NAME + 16];
   const char *take = name;
-  clean(base, name);
+  strcpy(name, clean_name(n, base));
   if (!room(n)) return NULL;
   uint32_t first = slot_of(n, name);
   while (n->slots[slot_of(n, take)].name) {
     if (n->slots[first].next < 2) n->slots[first].next = 2;
-    snprintf(numbered, sizeof numbered, "%s_%u", name, (unsigned)n->slots[first].next++);
+    numbered_name(name, n->slots[first].next++, numbered);
     take = numbered;
   }
   const char *copy = isa_arena_strn(&n->k->arena, take, strlen(take));

@@ -31,8 +31,8 @@ static unsigned store_engine(const as_kernel *k) {
 }
 
 static bool goes_to_hbm(const as_kernel *k, const k_item *it) {
-  k_use uses[K_OPERANDS];
-  unsigned n = k_uses(k, it, uses);
+  const k_use *uses = k_used(k, it);
+  unsigned n = it->nuses;
   for (unsigned u = 0; u < n; u++)
     if (uses[u].writes && k_op(k, uses[u].operand)->space == ISA_HBM) return true;
   return false;
@@ -65,8 +65,8 @@ static bool pick(streams *s, const k_item *it, bool in_loop, unsigned *dge, unsi
 
 /* The bytes that a transfer writes. */
 static uint64_t bytes_of(const as_kernel *k, const k_item *it) {
-  k_use uses[K_OPERANDS];
-  unsigned n = k_uses(k, it, uses);
+  const k_use *uses = k_used(k, it);
+  unsigned n = it->nuses;
   uint64_t bytes = 0;
   for (unsigned u = 0; u < n; u++) {
     const k_operand *o = k_op(k, uses[u].operand);

@@ -10,9 +10,9 @@ static bool need(as_kernel *k, uint32_t reg, unsigned engines) {
 
 /* Registers that the operands of an item read. */
 static bool need_operands(as_kernel *k, const k_item *it, unsigned engines) {
-  k_use uses[K_OPERANDS];
   bool more = false;
-  unsigned n = k_uses(k, it, uses);
+  const k_use *uses = k_used(k, it);
+  unsigned n = it->nuses;
   for (unsigned u = 0; u < n; u++) {
     const k_operand *o = k_op(k, uses[u].operand);
     const k_dyn *d = o->dyn ? &k->dyns[o->dyn - 1] : NULL;
@@ -106,8 +106,8 @@ static void touch(life *l, uint32_t reg, uint32_t first, uint32_t last) {
 
 static void touch_item(const as_kernel *k, const k_item *it, life *l, uint32_t a, uint32_t b) {
   const isa_form *f = isa_form_of(it->in.op);
-  k_use uses[K_OPERANDS];
-  unsigned n = k_uses(k, it, uses), regs = 0;
+  const k_use *uses = k_used(k, it);
+  unsigned n = it->nuses, regs = 0;
   for (unsigned u = 0; u < n; u++) {
     const k_operand *o = k_op(k, uses[u].operand);
     const k_dyn *d = o->dyn ? &k->dyns[o->dyn - 1] : NULL;
@@ -170,7 +170,7 @@ bool k_registers(as_kernel *k) {
   k->reg_needs = isa_zalloc(&k->al, n);
   k->reg_places = isa_zalloc(&k->al, n * ISA_NENGINES);
   if (!k->reg_needs || !k->reg_places) return k_nomem(k);
-  while (spread(k)) {
+  while ((k->nregs || k->nloops) && spread(k)) {
   }
   for (uint32_t i = 0; i < k->nitems; i++)
     if (k->items[i].engine < ISA_NENGINES) k->engines |= 1u << k->items[i].engine;

@@ -75,8 +75,9 @@ static bool wait_for(solver *s, k_step *step, const k_needs *n, bool transfer, u
   step->waits = s->k->nwaits;
   for (;;) {
     unsigned best = K_SOURCES;
-    for (unsigned i = 0; i < K_SOURCES; i++) {
-      if (n->ordinal[i] <= s->know[e][i] || in_order(i, e, transfer)) continue;
+    for (unsigned i = 0; n->mask >> i; i++) {
+      if (!(n->mask >> i & 1) || n->ordinal[i] <= s->know[e][i] || in_order(i, e, transfer))
+        continue;
       if (best == K_SOURCES || n->step[i] > n->step[best]) best = i;
     }
     if (best == K_SOURCES) return true;
@@ -87,10 +88,7 @@ static bool wait_for(solver *s, k_step *step, const k_needs *n, bool transfer, u
 
 static void need(k_needs *n, const as_kernel *k, uint32_t step) {
   const k_step *t = &k->steps[step];
-  if (t->source == K_SOURCES || n->ordinal[t->source] >= t->ordinal) return;
-  n->ordinal[t->source] = t->ordinal;
-  n->step[t->source] = step;
-  n->buffer[t->source] = 0;
+  if (t->source < K_SOURCES) k_need(n, t->source, t->ordinal, step, 0);
 }
 
 /* ---- Steps --------------------------------------------------------------------------------- */
@@ -131,7 +129,7 @@ static unsigned needs_twin(solver *s, unsigned source, k_needs *n) {
   uint32_t twin = s->k->nsteps - s->length;
   if (!s->length || source < K_QUEUE || source >= K_SOURCES) return K_SOURCES;
   const k_step *t = &s->k->steps[twin];
-  if (n->ordinal[source] >= t->ordinal) return K_SOURCES;
+  if ((n->mask >> source & 1) && n->ordinal[source] >= t->ordinal) return K_SOURCES;
   need(n, s->k, twin);
   return source;
 }
@@ -140,8 +138,9 @@ static bool solve_on(solver *s, uint32_t item, unsigned e, const k_use *uses, un
   as_kernel *k = s->k;
   const k_item *it = &k->items[item];
   bool transfer = isa_op_is_dma(it->in.op);
-  k_needs n = {{0}, {0}, {0}};
+  k_needs n;
   k_step step = {.item = item, .engine = (uint8_t)e, .scope = s->scope};
+  n.mask = 0;
   step.source = (uint8_t)source_of(it, e, nuses > 0);
   for (unsigned u = 0; u < nuses; u++)
     if (!k_table_find(&s->table, &uses[u], &n)) return false;
@@ -166,9 +165,9 @@ static bool solve_on(solver *s, uint32_t item, unsigned e, const k_use *uses, un
 
 static bool solve_item(solver *s, uint32_t item) {
   as_kernel *k = s->k;
-  k_use uses[K_OPERANDS];
   const k_item *it = &k->items[item];
-  unsigned n = k_uses(k, it, uses);
+  const k_use *uses = k_used(k, it);
+  unsigned n = it->nuses;
   if (s->step_of) s->step_of[item] = k->nsteps;
   if (it->engine < ISA_NENGINES) return solve_on(s, item, it->engine, uses, n);
   for (unsigned e = 0; e < ISA_NENGINES; e++)
@@ -188,8 +187,9 @@ static bool meet(solver *s, uint32_t item) {
   as_kernel *k = s->k;
   unsigned engines = k_meeting(k, &k->loops[k->items[item].loop - 1]);
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
-    k_needs n = {{0}, {0}, {0}};
+    k_needs n;
     k_step step = {.item = item, .engine = (uint8_t)e, .scope = s->scope, .kind = K_STEP_MEET};
+    n.mask = 0;
     step.source = K_SOURCES;
     if (!(engines >> e & 1)) continue;
     for (uint32_t q = 0; q < k->nqueues; q++)

@@ -37,21 +37,17 @@ static bool refuse(as_kernel *k, const k_item *it, const isa_error *e) {
                 field ? " " : "", field ? field : "", e->text);
 }
 
-/* The engines that may run it: those with the same bits, of which any may be chosen. */
+/* The engines that may run it. What none may run is looked at once more, for the reason. */
 static bool on_engines(as_kernel *k, k_item *it, const isa_insn *in) {
-  unsigned mask = it->engine < ISA_NENGINES ? 1u << it->engine : isa_ops[in->op].engines;
-  isa_error first = {.status = ISA_OK}, e;
+  unsigned mask = it->engine < ISA_NENGINES ? 1u << it->engine : isa_ops[in->op].engines, first;
+  isa_error e = {.status = ISA_OK};
   if (isa_op_is_control(in->op)) mask = it->engine < ISA_NENGINES ? mask : ISA_MASK_Y;
   it->engines = 0;
-  for (unsigned g = 0; g < ISA_NENGINES; g++) {
-    if (!(mask >> g & 1)) continue;
-    e = (isa_error){.status = ISA_OK};
-    if (isa_check_insn(k->scratch, 0, g, in, 0, &e))
+  for (unsigned g = 0; g < ISA_NENGINES; g++)
+    if ((mask >> g & 1) && isa_check_insn(k->scratch, 0, g, in, 0, NULL))
       it->engines |= (uint8_t)(1u << g);
-    else if (first.status == ISA_OK)
-      first = e;
-  }
-  if (!it->engines) return refuse(k, it, &first);
+  for (first = 0; !(mask >> first & 1);) first++;
+  if (!it->engines && !isa_check_insn(k->scratch, 0, first, in, 0, &e)) return refuse(k, it, &e);
   if (isa_op_is_control(in->op) && it->engine == ISA_NENGINES) it->engines = ISA_MASK_ANY;
   return true;
 }
@@ -81,9 +77,16 @@ static bool allows(const as_kernel *k, const k_item *it, unsigned q) {
   return it->engine == ISA_NENGINES || owner_of[q] == ISA_NENGINES || owner_of[q] == it->engine;
 }
 
+static bool on_queue(as_kernel *k, isa_insn *in, unsigned q, isa_error *e) {
+  set_queue(in, q);
+  return isa_check_insn(k->scratch, 0, owner_of[q] < ISA_NENGINES ? owner_of[q] : ISA_ENG_sync, in,
+                        0, e);
+}
+
 static bool on_queues(as_kernel *k, k_item *it, isa_insn *in) {
   static const uint8_t order[Q_COUNT] = {Q_SYNC, Q_SCALAR, Q_STATIC, Q_SWDGE};
-  isa_error first = {.status = ISA_OK, .field = ISA_NOFIELD}, e;
+  isa_error e = {.status = ISA_OK};
+  unsigned first = Q_COUNT;
   const k_queue *own = it->queue ? &k->queues[it->queue - 1] : NULL;
   if (own && it->engine < ISA_NENGINES && own->engine != it->engine)
     return k_fail(k, ISA_ARG, it->at, "%s: the engine is %s, its queue's is %s",
@@ -93,23 +96,38 @@ static bool on_queues(as_kernel *k, k_item *it, isa_insn *in) {
   for (unsigned i = 0; i < Q_COUNT; i++) {
     unsigned q = order[i];
     if (!allows(k, it, q)) continue;
-    unsigned engine = owner_of[q] < ISA_NENGINES ? owner_of[q] : (unsigned)ISA_ENG_sync;
-    set_queue(in, q);
-    e = (isa_error){.status = ISA_OK};
-    if (isa_check_insn(k->scratch, 0, engine, in, 0, &e)) {
-      it->modes |= (uint8_t)(1u << dge_of[q]);
-      it->engines |= (uint8_t)(owner_of[q] < ISA_NENGINES ? 1u << owner_of[q] : ISA_MASK_ANY);
-    } else if (first.status == ISA_OK) {
-      first = e;
-    }
+    if (first == Q_COUNT) first = q;
+    bool known = q == Q_SCALAR && (it->modes >> ISA_DGE_hwdge & 1); /* the rules are sync's */
+    if (!known && !on_queue(k, in, q, NULL)) continue;
+    it->modes |= (uint8_t)(1u << dge_of[q]);
+    it->engines |= (uint8_t)(owner_of[q] < ISA_NENGINES ? 1u << owner_of[q] : ISA_MASK_ANY);
   }
   if (it->modes) return true;
-  if (first.status == ISA_OK)
+  if (first == Q_COUNT)
     return k_fail(k, ISA_ILLEGAL, it->at,
                   "%s: %s has no queue of that kind which the engine %s may trigger",
                   isa_ops[in->op].name, k->target->name,
                   it->engine < ISA_NENGINES ? isa_engines[it->engine].name : "given");
-  return refuse(k, it, &first);
+  on_queue(k, in, first, &e);
+  return refuse(k, it, &e);
+}
+
+/* Elements of the longest operand in a partition, at one a cycle: without a model of costs. */
+static uint64_t by_elements(const as_kernel *k, unsigned engine) {
+  const isa_core *c = &k->scratch->cores[0];
+  uint64_t n = 64;
+  for (uint32_t i = 0; i < c->naps; i++)
+    if (isa_ap_elems(&c->aps[i]) > n) n = isa_ap_elems(&c->aps[i]);
+  return n * 1000000000u / k->target->khz[engine] * 1000;
+}
+
+static void find_costs(const as_kernel *k, k_item *it, const isa_insn *in) {
+  const as_kernel_costs *c = &k->o.costs;
+  for (unsigned g = 0; g < ISA_ENG_sync; g++) {
+    if (!(it->engines >> g & 1) || isa_op_is_control(in->op)) continue;
+    uint64_t fs = c->busy ? c->busy(c->ud, g, k->scratch, in) : by_elements(k, g);
+    it->busy[g] = fs / 1000 < UINT32_MAX ? (uint32_t)(fs / 1000) : UINT32_MAX;
+  }
 }
 
 bool k_verify(as_kernel *k, k_item *it) {
@@ -121,6 +139,7 @@ bool k_verify(as_kernel *k, k_item *it) {
   if (isa_op_is_dma(in.op)) return on_queues(k, it, &in);
   if (!on_engines(k, it, &in)) return false;
   keep_bits(k, it);
+  find_costs(k, it, &in);
   if (it->engine == ISA_NENGINES && !(it->engines & (it->engines - 1)))
     for (unsigned g = 0; g < ISA_NENGINES; g++)
       if (it->engines >> g & 1) it->engine = (uint8_t)g;

@@ -10,8 +10,25 @@
 /* The bytes a pattern must stay in: a tile, a tensor, or a partition of the whole memory. */
 typedef struct home {
   int64_t lo, hi;
-  char name[80];
 } home;
+
+typedef struct home_name { /* for a message */
+  char s[80];
+} home_name;
+
+static home_name name_home(const isa_program *p, const isa_ap *ap) {
+  home_name h;
+  if (ap->space == ISA_HBM) {
+    const char *name = p->tensors[ap->base - 1].name;
+    snprintf(h.s, sizeof h.s, "tensor %.60s", name ? name : "?");
+  } else if (ap->base) {
+    const char *name = p->tiles[ap->base - 1].name;
+    snprintf(h.s, sizeof h.s, "tile %.60s", name ? name : "?");
+  } else {
+    snprintf(h.s, sizeof h.s, "a %s partition of %s", isa_space_name(ap->space), p->target->name);
+  }
+  return h;
+}
 
 static bool find_home(const isa_program *p, const isa_ap *ap, home *h, isa_error *e) {
   if (ap->space == ISA_HBM) {
@@ -24,7 +41,6 @@ static bool find_home(const isa_program *p, const isa_ap *ap, home *h, isa_error
                       ap->base, t->bytes);
     h->lo = 0;
     h->hi = (int64_t)t->bytes;
-    snprintf(h->name, sizeof h->name, "tensor %.60s", t->name ? t->name : "?");
     return true;
   }
   if (ap->base > p->ntiles)
@@ -33,18 +49,16 @@ static bool find_home(const isa_program *p, const isa_ap *ap, home *h, isa_error
   if (ap->base == 0) {
     h->lo = 0;
     h->hi = ap->space == ISA_PSUM ? ISA_PSUM_BYTES : p->target->sbuf_usable;
-    snprintf(h->name, sizeof h->name, "a %s partition of %s", isa_space_name(ap->space),
-             p->target->name);
     return true;
   }
   const isa_tile *t = &p->tiles[ap->base - 1];
-  snprintf(h->name, sizeof h->name, "tile %.60s", t->name ? t->name : "?");
   if (t->space != ap->space)
-    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%s is in %s, the operand in %s", h->name,
-                    isa_space_name(t->space), isa_space_name(ap->space));
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%s is in %s, the operand in %s",
+                    name_home(p, ap).s, isa_space_name(t->space), isa_space_name(ap->space));
   if (ap->part < t->part || (uint32_t)ap->part + ap->nparts > t->part + t->shape[0])
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "partitions %d..%d: %s has %d..%" PRIu32, ap->part,
-                    ap->part + ap->nparts - 1, h->name, t->part, t->part + t->shape[0] - 1);
+                    ap->part + ap->nparts - 1, name_home(p, ap).s, t->part,
+                    t->part + t->shape[0] - 1);
   h->lo = t->offset;
   h->hi = (int64_t)t->offset + t->bytes;
   return true;
@@ -155,7 +169,7 @@ static bool check_index(const isa_program *p, unsigned core, const isa_ap *ap, i
 
 /* Without dynamic parts the pattern is inside its home; with them it must at least fit there, and
  * the VM checks each address. */
-static bool check_bounds(const isa_ap *ap, const home *h, isa_error *e) {
+static bool check_bounds(const isa_program *p, const isa_ap *ap, const home *h, isa_error *e) {
   int64_t bytes = (int64_t)isa_dtype_bytes(ap->dtype);
   int64_t lo = 0, hi = 0;
   isa_ap reach = *ap; /* with an index, at index 0: the VM checks every index */
@@ -174,17 +188,17 @@ static bool check_bounds(const isa_ap *ap, const home *h, isa_error *e) {
   if (fits && moves) {
     if (hi - lo > h->hi - h->lo)
       return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%" PRId64 " bytes: %s has %" PRId64, hi - lo,
-                      h->name, h->hi - h->lo);
+                      name_home(p, ap).s, h->hi - h->lo);
     return true;
   }
   /* Compared without adding to hi, which may be near the end of int64. */
   if (!fits || ap->offset < h->lo - lo || hi > h->hi - ap->offset) {
     if (!fits)
       return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "the pattern leaves %s: its extent overflows",
-                      h->name);
+                      name_home(p, ap).s);
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
                     "bytes %" PRId64 "..%" PRId64 ": %s has %" PRId64 "..%" PRId64, ap->offset + lo,
-                    ap->offset + (hi - 1), h->name, h->lo, h->hi - 1);
+                    ap->offset + (hi - 1), name_home(p, ap).s, h->lo, h->hi - 1);
   }
   return true;
 }
@@ -196,7 +210,7 @@ static bool check_shape(const isa_program *p, const isa_ap *ap, isa_error *e) {
   if (ap->space < ISA_SBUF || ap->space > ISA_HBM)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "no memory has code %d", ap->space);
   return check_parts(ap, e) && check_dims(ap, e) && find_home(p, ap, &h, e) && check_size(ap, e) &&
-         check_bounds(ap, &h, e);
+         check_bounds(p, ap, &h, e);
 }
 
 static bool check_inner(const isa_program *p, unsigned core, uint32_t index, bool single,

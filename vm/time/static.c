@@ -28,10 +28,10 @@ void vm_cost_model_free(vm_cost_model *m) {
   isa_free(&al, m, sizeof *m);
 }
 
+/* v is zeroed. */
 static void view_of(const vm_core *c, uint32_t index, vm_view *v) {
   static uint8_t somewhere;
   const isa_ap *ap = &c->code->aps[index - 1];
-  memset(v, 0, sizeof *v);
   v->at = &somewhere;
   v->dtype = ap->dtype;
   v->space = ap->space;
@@ -47,14 +47,17 @@ static void view_of(const vm_core *c, uint32_t index, vm_view *v) {
   vm_view_runs(v);
 }
 
+/* All that a cost looks at; lists stay as they were. */
 static void field_of(const vm_core *c, const isa_field *f, const void *from, void *to) {
   const isa_num *n = from;
   vm_num *num = to;
   switch (f->kind) {
   case ISA_K_AP:
+    memset(to, 0, sizeof(vm_view));
     if (*(const uint32_t *)from) view_of(c, *(const uint32_t *)from, to);
     break;
   case ISA_K_NUM:
+    memset(num, 0, sizeof *num);
     num->given = n->kind != ISA_NUM_none;
     if (n->kind == ISA_NUM_imm) num->imm = isa_bits_f32(n->v);
     if (n->kind == ISA_NUM_ap) view_of(c, n->v, &num->v);
@@ -65,7 +68,7 @@ static void field_of(const vm_core *c, const isa_field *f, const void *from, voi
   case ISA_K_ENUM:
   case ISA_K_ALU:
   case ISA_K_ACTF: memcpy(to, from, 1); break;
-  default: break; /* no cost looks at lists */
+  default: break;
   }
 }
 
@@ -75,7 +78,6 @@ vm_time vm_cost_static(vm_cost_model *m, unsigned engine, const isa_program *p,
   if (engine == ISA_ENG_sync || isa_op_is_control(in->op) || isa_op_is_dma(in->op)) return 0;
   m->core.prog = p;
   m->core.code = &p->cores[0];
-  memset(&m->a, 0, sizeof m->a);
   for (unsigned i = 0; i < form->nfields; i++)
     field_of(&m->core, &form->fields[i], isa_member_c(in, &form->fields[i]),
              vm_operand_at(in, &m->a, i));
