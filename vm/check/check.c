@@ -50,8 +50,13 @@ const vm_finding *vm_check_finding(const vm_core *c, uint32_t i) {
   return c->check && i < c->check->nfindings ? &c->check->findings[i] : NULL;
 }
 
+void vm_check_stop(vm_core *c) {
+  if (c->check) vm_ck_judge(c);
+}
+
 void vm_check_finish(vm_core *c) {
   struct vm_check *k = c->check;
+  if (k) vm_ck_judge(c);
   if (!k || k->count == 0) return;
   vm_finding *f = &k->findings[0];
   vm_fault(c, ISA_CHECK, vm_at_pc(f->engine, f->pc), "%s", isa_buf_str(&f->text));
@@ -95,9 +100,15 @@ void vm_ck_out_of_memory(vm_core *c) {
 }
 
 void vm_ck_put_insn(const vm_core *c, unsigned engine, uint32_t pc, vm_time t, isa_buf *out) {
+  vm_ck_put_round(c, engine, pc, 0, t, out);
+}
+
+void vm_ck_put_round(const vm_core *c, unsigned engine, uint32_t pc, uint32_t round, vm_time t,
+                     isa_buf *out) {
   const isa_code *code = &c->code->code[engine];
   isa_buf_printf(out, "\n  %s ", isa_engines[engine].name);
   vm_put_place(c, engine, pc, out);
+  if (round) isa_buf_printf(out, ", round %u", round);
   isa_buf_printf(out, ", at %llu.%03llu ns: ", (unsigned long long)(t / VM_NS),
                  (unsigned long long)(t % VM_NS / (VM_NS / 1000)));
   if (pc < code->n) isa_print_insn(c->prog, 0, engine, &code->insns[pc], out);

@@ -33,6 +33,7 @@ enum { VM_FINDINGS = 64 };
 typedef struct vm_finding {
   uint8_t kind, engine; /* of the instruction at pc, the later of the two */
   uint8_t other_engine; /* ISA_NENGINES: there is no other */
+  uint8_t rank;         /* of a race: the less, the surer is its fix */
   uint32_t pc, other_pc;
   vm_time time, other_time;
   isa_buf text;
@@ -47,6 +48,8 @@ bool vm_check_start(vm_core *c, unsigned mask);
 /* The checks that are on. */
 unsigned vm_check_mask(const vm_core *c);
 void vm_check_end(vm_core *c);
+/* The run ends by a fault: what it has shown so far is judged. */
+void vm_check_stop(vm_core *c);
 /* The run has ended well: with findings it has ISA_CHECK after all, with the first one's text. */
 void vm_check_finish(vm_core *c);
 /* Findings so far, and those kept: oldest first, NULL past the last. */

@@ -76,6 +76,7 @@ static void acquire(vm_core *c, unsigned e, const vm_ck_release *r) {
   uint32_t *mine = clock_of(c, e);
   bool more = false;
   if (!r->base) return;
+  if (k->log.knows) vm_ck_log_know(c, e, r);
   for (uint32_t i = 0; i < k->ncomps; i++) {
     uint32_t other = r->base->v[i];
     more |= other > mine[i];
@@ -183,6 +184,7 @@ static void log_update(vm_core *c, unsigned sem, unsigned kind, uint32_t value, 
     drop(c, r.base);
     return;
   }
+  r.logged = vm_ck_log_update(c, sem, delta_of(kind, value), comp, epoch, &r);
   vm_ck_update u = {.r = r, .delta = delta_of(kind, value), .epoch = epoch};
   u.writes = kind == ISA_UPD_write;
   if (!u.writes) {
@@ -192,6 +194,7 @@ static void log_update(vm_core *c, unsigned sem, unsigned kind, uint32_t value, 
   if ((s->n - s->head) % FOLD_AT == FOLD_AT - 1) fold(c, l, sem);
   u.total = u.writes ? u.delta : (int64_t)c->sem[sem] + l->up + l->down;
   s->v[s->n++] = u;
+  if (r.logged) c->check->log.updates[r.logged - 1].total = u.total;
 }
 
 /* The component whose turn an arriving update is. */
@@ -270,8 +273,13 @@ void vm_check_applied(vm_core *c, unsigned e, unsigned sem, unsigned kind) {
   struct vm_check *k = c->check;
   k->has_arriving = false;
   k->change_by = (uint8_t)e;
-  if (e >= ISA_NENGINES || !vm_ck_has(c, VM_CHECK_RACE)) return;
+  if (!vm_ck_has(c, VM_CHECK_RACE)) return;
+  if (e >= ISA_NENGINES) {
+    vm_ck_log_host(c, sem);
+    return;
+  }
   k->change_pc = c->eng[e].pc;
+  vm_ck_log_take(c, sem, kind, c->code->code[e].insns[k->change_pc].upd.value);
   uint32_t epoch = clock_of(c, e)[vm_ck_comp(e, OF_SEQ)] + 1;
   raise_to(c, e, vm_ck_comp(e, OF_SEQ), epoch);
   vm_ck_sem_log *l = log_of(c, sem);
@@ -353,6 +361,7 @@ void vm_ck_wait(vm_core *c, unsigned e, const isa_wait *w) {
       holds(h.cond, l->before, value) &&
       clock_of(c, e)[vm_ck_comp(l->writer, OF_SEQ)] < l->write.own[OF_SEQ])
     vm_ck_report_reuse(c, e, w->sem, l, &h);
+  c->check->log.knows = !vm_ck_log_wait(c, e, w, value);
   int64_t rest = 0, v = value;
   for (uint32_t i = 0; i < l->nsrc; i++) rest += l->src[i].up + l->src[i].down;
   acquire_write(c, e, l, &h, rest);
@@ -403,6 +412,7 @@ void vm_check_drain(vm_core *c, unsigned e) {
   if (!vm_ck_has(c, VM_CHECK_RACE)) return;
   for (unsigned what = OF_DONE; what <= OF_WEIGHTS; what++)
     raise_to(c, e, vm_ck_comp(e, what), c->check->issued[e]);
+  vm_ck_log_drain(c, e);
 }
 
 /* Complete, an instruction has read and written, and so have those before it; when it has read,
@@ -483,6 +493,8 @@ void vm_check_transfer(vm_core *c, unsigned e, const isa_insn *in, const vm_tran
   vm_ck_snapshot *base = base_of_queue(c, e, t->queue);
   unsigned ring = 0;
   step(c, e);
+  unsigned last = k->trigger[t->queue];
+  vm_ck_log_trigger(c, e, t->queue, last < ISA_NENGINES && last != e);
   note_trigger(c, e, t->queue);
   k->transfers++;
   for (const vm_share *s = shares; s && base; s = s->next, ring++) {
@@ -495,7 +507,10 @@ void vm_check_transfer(vm_core *c, unsigned e, const isa_insn *in, const vm_tran
   vm_ck_sem_log *l = t->signals ? k->sems[t->sem] : NULL;
   for (unsigned r = 0; l && r < ring; r++) { /* all of them have to arrive to tell of one */
     vm_ck_source *s = find_source(l, vm_ck_ring_comp(t->queue, r));
-    if (s && s->n > s->head) s->v[s->n - 1].total = (int64_t)c->sem[t->sem] + l->up + l->down;
+    if (!s || s->n == s->head) continue;
+    vm_ck_update *u = &s->v[s->n - 1];
+    u->total = (int64_t)c->sem[t->sem] + l->up + l->down;
+    if (u->r.logged && k->log.on) k->log.updates[u->r.logged - 1].total = u->total;
   }
 }
 
@@ -549,7 +564,7 @@ bool vm_ck_clocks_start(vm_core *c) {
       if (code->insns[pc].wait.cond != ISA_WAIT_none)
         k->waiters[code->insns[pc].wait.sem] |= (uint8_t)(1u << e);
   }
-  return true;
+  return vm_ck_log_start(c);
 }
 
 static void end_log(vm_core *c, vm_ck_sem_log *l) {
@@ -567,6 +582,7 @@ void vm_ck_clocks_end(vm_core *c) {
   struct vm_check *k = c->check;
   for (unsigned i = 0; i < ISA_NSEMS; i++)
     if (k->sems[i]) end_log(c, k->sems[i]);
+  vm_ck_log_end(c);
   for (unsigned q = 0; q < ISA_MAX_QUEUES; q++) drop(c, k->queue_base[q]);
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
     changed(c, e);

@@ -35,7 +35,8 @@ typedef struct vm_ck_release {
   vm_ck_snapshot *base;
   uint32_t own[OF_ENGINE];
   uint32_t share;
-  uint32_t pc; /* of the instruction that updates */
+  uint32_t pc;     /* of the instruction that updates */
+  uint32_t logged; /* its number in the log, 0: none */
   uint16_t ring;
   uint8_t engine;
 } vm_ck_release;
@@ -94,6 +95,8 @@ typedef struct vm_ck_access {
   uint32_t transfer; /* of a share: the number of its transfer */
   uint32_t pc;
   vm_time time;
+  uint32_t step, at, logged; /* in the log: its step, its place, its number (0: none) */
+  uint32_t seq;              /* how far the sequencer had come that issued or triggered it */
 } vm_ck_access;
 typedef struct vm_ck_bucket {
   uint32_t *ids, n, cap;
@@ -107,6 +110,41 @@ typedef struct vm_ck_region {
   uint32_t nbuckets;
   vm_ck_bucket *buckets;
 } vm_ck_region;
+
+/* ---- The log ------------------------------------------------------------------------------ */
+
+/* A step changes what its engine knows: a wait that held on a semaphore that counts, or any other
+ * (HELD, which changes nothing: its updates follow); an update that such a wait acquired; a drain;
+ * a trigger behind another engine's; an order that a finding assumes. `at` is the place of each
+ * step, update and access in the order of the run. */
+enum { VM_CK_START, VM_CK_WAIT, VM_CK_HELD, VM_CK_KNOW, VM_CK_DRAIN, VM_CK_QUEUE, VM_CK_ASSUME };
+typedef struct vm_ck_step {
+  uint8_t kind, engine;
+  uint16_t sem;
+  uint32_t prev;  /* the engine's step before */
+  uint32_t other; /* an update, the instructions that are drained, a step, an access */
+  uint32_t at, seq, pc;
+  int64_t want;   /* the sum of all increments that the wait needs */
+  uint32_t value; /* of the wait as it stands */
+} vm_ck_step;
+typedef struct vm_ck_signal { /* an update; whoever sees it knows what its step knows, and more */
+  uint32_t step, at, own[OF_ENGINE], share, epoch, pc;
+  int64_t delta, total; /* total: of the semaphore when this and all before it have arrived */
+  uint16_t comp, ring, sem;
+  uint8_t engine;
+} vm_ck_signal;
+typedef struct vm_ck_log {
+  bool on;
+  vm_ck_step *steps;
+  vm_ck_signal *updates;
+  vm_ck_access *accesses;
+  uint32_t nsteps, cap_steps, nupdates, cap_updates, naccesses, cap_accesses, at;
+  uint32_t last[ISA_NENGINES], queue[ISA_MAX_QUEUES]; /* steps */
+  int64_t taken[ISA_NSEMS];
+  bool knows;            /* what is acquired now is to be logged */
+  bool mixed[ISA_NSEMS]; /* does more than count */
+  uint8_t waiters[ISA_NSEMS], takers[ISA_NSEMS];
+} vm_ck_log;
 
 /* ---- All together ------------------------------------------------------------------------- */
 
@@ -149,6 +187,11 @@ struct vm_check {
   bool has_arriving;
   uint8_t change_by; /* engine of the change that comes, ISA_NENGINES: the host */
   uint32_t change_pc;
+  vm_ck_log log;
+  uint32_t judged; /* places of the log that were */
+  /* Of the replay of a log: the clock of the access that is looked at. */
+  const uint32_t *view;
+  struct vm_ck_judge *judge;
   /* accesses */
   vm_ck_region *regions;
   uint32_t nregions, stamp;
@@ -181,6 +224,9 @@ vm_finding *vm_ck_found(vm_core *c, unsigned kind, unsigned engine, uint32_t pc,
 void vm_ck_out_of_memory(vm_core *c);
 /* "\n  vector file.s:12, at 100.0 ns: instruction". */
 void vm_ck_put_insn(const vm_core *c, unsigned engine, uint32_t pc, vm_time t, isa_buf *out);
+/* The same with the round of a loop, from 1; 0: it is not known, or there is one alone. */
+void vm_ck_put_round(const vm_core *c, unsigned engine, uint32_t pc, uint32_t round, vm_time t,
+                     isa_buf *out);
 /* "bytes 0..63 of sbuf partitions 0..127 (tile a)". */
 void vm_ck_put_bytes(const vm_core *c, const vm_ck_region *r, const vm_ck_access *a, isa_buf *out);
 /* The same of a view, and of a box. */
@@ -224,7 +270,71 @@ void vm_ck_report_trigger(vm_core *c, unsigned e, unsigned queue);
 void vm_ck_report_lost(vm_core *c, unsigned sem, const vm_ck_sem_log *l, unsigned engine,
                        uint32_t pc);
 
+/* log.c: each returns at once when the log is off. */
+bool vm_ck_log_start(vm_core *c);
+void vm_ck_log_end(vm_core *c);
+void vm_ck_log_give_up(vm_core *c);
+/* False when the semaphore does more than count: then what it acquires is to be logged. */
+bool vm_ck_log_wait(vm_core *c, unsigned e, const isa_wait *w, uint32_t value);
+void vm_ck_log_know(vm_core *c, unsigned e, const vm_ck_release *r);
+void vm_ck_log_drain(vm_core *c, unsigned e);
+/* Engine e triggers a queue; other: another engine did before. */
+void vm_ck_log_trigger(vm_core *c, unsigned e, unsigned queue, bool other);
+/* The host sets a semaphore. */
+void vm_ck_log_host(vm_core *c, unsigned sem);
+void vm_ck_log_take(vm_core *c, unsigned sem, unsigned kind, uint32_t value);
+/* The update's number. */
+uint32_t vm_ck_log_update(vm_core *c, unsigned sem, int64_t delta, unsigned comp, uint32_t epoch,
+                          const vm_ck_release *r);
+/* False: the access is to be looked at now. */
+bool vm_ck_log_access(vm_core *c, const vm_ck_access *a);
+
+/* must.c: what has happened before each step under every timing. */
+typedef struct vm_ck_must vm_ck_must;
+/* NULL when memory is out. */
+vm_ck_must *vm_ck_must_new(vm_core *c);
+void vm_ck_must_free(vm_core *c, vm_ck_must *m);
+/* Finds the clocks anew, with all steps of the log. False when memory is out. */
+bool vm_ck_must_solve(vm_core *c, vm_ck_must *m);
+/* The clock of a step; valid until the next solve. */
+const uint32_t *vm_ck_must_clock(const vm_ck_must *m, uint32_t step);
+/* Whether whoever sees the update knows epoch of component comp. */
+bool vm_ck_must_tells(const vm_ck_must *m, const vm_ck_signal *u, unsigned comp, uint32_t epoch);
+/* Whether some step can never come: what was assumed closes a circle. */
+bool vm_ck_must_stuck(const vm_ck_must *m);
+/* Assumes that access `first` is complete before access `second` begins. */
+bool vm_ck_must_assume(vm_core *c, const vm_ck_access *first, const vm_ck_access *second);
+
+/* advice.c: who of two accesses that nothing orders has to come first, and what makes it so. */
+typedef struct vm_ck_advice {
+  const vm_ck_access *first, *second;
+  unsigned rank; /* the least is the surest */
+  bool early;    /* second overwrites what first still needs */
+  bool drain, others, signals, waits, again, takes;
+  uint8_t sem;
+  int64_t value, waited;
+  uint32_t waited_pc;
+} vm_ck_advice;
+void vm_ck_advise(const vm_core *c, const vm_ck_must *m, const vm_ck_access *old,
+                  const vm_ck_access *a, vm_ck_advice *out);
+void vm_ck_put_advice(const vm_core *c, const vm_ck_advice *a, isa_buf *out);
+/* "vector", or "a transfer of queue q". */
+void vm_ck_put_who(const vm_core *c, const vm_ck_access *a, isa_buf *out);
+
+/* judge.c: what the log shows, as findings; at the end of a run, or when the log is given up. */
+void vm_ck_judge(vm_core *c);
+/* The least of what all engines that still go on know, where the replay is. */
+void vm_ck_judge_floor(const vm_core *c, uint32_t *floor);
+/* Two accesses that nothing orders, of a replay. */
+void vm_ck_judge_pair(vm_core *c, const vm_ck_access *old, const vm_ck_access *a);
+
 /* race.c */
+/* Looks at an access now; forgets all. */
+void vm_ck_race_look(vm_core *c, vm_ck_access *a);
+void vm_ck_race_forget(vm_core *c);
+/* Whether access x is complete for y, which begins with this clock. */
+bool vm_ck_race_known(const uint32_t *clock, const vm_ck_access *x, const vm_ck_access *y);
+bool vm_ck_race_meet(const vm_ck_access *a, const vm_ck_access *b);
 bool vm_ck_races_start(vm_core *c);
 void vm_ck_races_end(vm_core *c);
 void vm_ck_race_flight(vm_core *c, unsigned e, const vm_flight *f);

@@ -151,12 +151,20 @@ static bool known(const uint32_t *clock, const vm_ck_access *a) {
   return clock[a->comp] >= a->epoch || (a->seen_epoch && clock[a->seen_comp] >= a->seen_epoch);
 }
 
+bool vm_ck_race_known(const uint32_t *clock, const vm_ck_access *x, const vm_ck_access *y) {
+  bool own = y->logged && x->comp == vm_ck_comp(y->engine, OF_SEQ);
+  return known(clock, x) || (own && x->epoch <= y->seq);
+}
+
 /* Forgets what every engine knows of: no access to come can race with it. */
 static void prune(vm_core *c) {
   struct vm_check *k = c->check;
   uint32_t *floor = isa_zalloc(&c->al, k->ncomps * sizeof *floor);
   if (!floor) return;
-  vm_ck_clocks_floor(c, floor);
+  if (k->view)
+    vm_ck_judge_floor(c, floor);
+  else
+    vm_ck_clocks_floor(c, floor);
   for (uint32_t id = 0; id < k->naccesses; id++)
     if (k->accesses[id].alive && known(floor, &k->accesses[id])) forget(c, id);
   isa_free(&c->al, floor, k->ncomps * sizeof *floor);
@@ -190,12 +198,12 @@ static bool ordered(const vm_core *c, unsigned e, const vm_ck_access *old, const
   if (old->comp == a->comp) return true;
   bool both = a->comp < FIRST_RING && old->comp < FIRST_RING;
   if (both && vm_ck_engine_of(old->comp) == e) return true;
-  return known(c->check->clock[e], old);
+  return vm_ck_race_known(c->check->view ? c->check->view : c->check->clock[e], old, a);
 }
 
 /* An engine's read of what it wrote itself waits for the write, whole: what comes after the read
  * comes after the write. */
-static void note_own_read(vm_ck_access *old, const vm_ck_access *a) {
+static void note_own_read(vm_core *c, vm_ck_access *old, const vm_ck_access *a) {
   if (a->comp >= FIRST_RING || old->comp >= FIRST_RING || a->writes || !old->writes) return;
   if (vm_ck_engine_of(a->comp) != vm_ck_engine_of(old->comp) || old->seen_epoch) return;
   bool both_data = a->comp % OF_ENGINE != OF_SEQ && old->comp % OF_ENGINE != OF_SEQ;
@@ -203,118 +211,9 @@ static void note_own_read(vm_ck_access *old, const vm_ck_access *a) {
   if (!isa_byteset_meet(&old->set, &a->set)) return;
   old->seen_comp = a->comp;
   old->seen_epoch = a->epoch;
-}
-
-static void put_who(const vm_core *c, const vm_ck_access *a, isa_buf *out) {
-  if (a->queue < ISA_MAX_QUEUES)
-    isa_buf_printf(out, "a transfer of queue %s", c->code->queues[a->queue].name);
-  else
-    isa_buf_puts(out, isa_engines[a->engine].name);
-}
-
-static void put_access(const vm_core *c, const vm_ck_access *a, isa_buf *out) {
-  vm_ck_put_insn(c, a->engine, a->pc, a->time, out);
-  isa_buf_printf(out, "\n    %s ", a->writes ? "writes" : "reads");
-  vm_ck_put_bytes(c, &c->check->regions[a->region], a, out);
-  if (a->queue < ISA_MAX_QUEUES) isa_buf_printf(out, ", ring %u", a->ring);
-}
-
-/* Where the later of the two signals, or has read before the other writes, that one could wait for
- * it instead. */
-static void put_other_way(const vm_core *c, const vm_ck_access *old, const vm_ck_access *a,
-                          isa_buf *out) {
-  const isa_update *u = &c->code->code[a->engine].insns[a->pc].upd;
-  bool signals = u->kind != ISA_UPD_none;
-  if (old->engine == a->engine || (!signals && old->time <= a->time)) return;
-  isa_buf_puts(out, "\n       or, if ");
-  isa_buf_printf(out, "%s is to come first, ",
-                 a->queue < ISA_MAX_QUEUES ? "the transfer" : isa_engines[a->engine].name);
-  if (signals) {
-    isa_buf_printf(out, "%s must wait for ", isa_engines[old->engine].name);
-    vm_put_sem(c, u->sem, out);
-  } else {
-    vm_put_place(c, a->engine, a->pc, out);
-    isa_buf_printf(out, " must update a semaphore, and %s wait for it",
-                   isa_engines[old->engine].name);
-  }
-  isa_buf_puts(out, " before ");
-  vm_put_place(c, old->engine, old->pc, out);
-}
-
-/* What would order a after old, where it can be said. */
-static void put_order(const vm_core *c, const vm_ck_access *old, const vm_ck_access *a,
-                      isa_buf *out) {
-  unsigned sem;
-  int64_t value;
-  if (old->comp < FIRST_RING && a->queue < ISA_MAX_QUEUES && old->engine == a->engine &&
-      !vm_ck_clocks_signal(c, old->comp, old->epoch, &sem, &value)) {
-    isa_buf_printf(out, "%s must drain before it triggers the transfer",
-                   isa_engines[a->engine].name);
-    return;
-  }
-  if (!vm_ck_clocks_signal(c, old->comp, old->epoch, &sem, &value)) {
-    vm_put_place(c, old->engine, old->pc, out);
-    isa_buf_printf(out, " must update a semaphore, and %s wait for it before ",
-                   isa_engines[a->engine].name);
-    vm_put_place(c, a->engine, a->pc, out);
-    return;
-  }
-  int64_t waited = vm_ck_clocks_waited(c, a->engine, sem);
-  if (waited >= value) { /* it counts updates that may have come without this one's */
-    isa_buf_puts(out, "others update ");
-    vm_put_sem(c, sem, out);
-    isa_buf_printf(out, " as well: %s must wait for all of them, ", isa_engines[a->engine].name);
-    vm_put_sem(c, sem, out);
-    isa_buf_printf(out, " >= %lld here, or for a semaphore of its own",
-                   (long long)vm_ck_clocks_total(c, sem));
-    return;
-  }
-  isa_buf_printf(out, "%s must wait for ", isa_engines[a->engine].name);
-  vm_put_sem(c, sem, out);
-  isa_buf_printf(out, " >= %lld before ", (long long)value);
-  vm_put_place(c, a->engine, a->pc, out);
-  if (waited >= 0)
-    isa_buf_printf(out, "; it waits for %lld", (long long)waited);
-  else
-    isa_buf_puts(out, "; it does not wait for it at all");
-}
-
-/* Elements of one transfer that meet in different rings, by an index that names a row twice. */
-static void put_twice(const vm_core *c, const vm_ck_access *old, const vm_ck_access *a,
-                      isa_buf *out) {
-  put_who(c, a, out);
-  isa_buf_printf(out, " %s bytes in ring %u that its ring %u %s, and nothing orders the two",
-                 a->writes ? "writes" : "reads", a->ring, old->ring,
-                 old->writes ? "writes" : "reads");
-  put_access(c, old, out);
-  put_access(c, a, out);
-  isa_buf_puts(out,
-               "\n  fix: let the index vector name no row that another element of the transfer "
-               "has, or use a queue of one ring");
-}
-
-static void report_race(vm_core *c, const vm_ck_access *old, const vm_ck_access *a) {
-  vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, a->engine, a->pc, old->engine, old->pc);
-  if (!f) return;
-  f->other_time = old->time;
-  vm_put_place(c, a->engine, a->pc, &f->text);
-  isa_buf_puts(&f->text, ": race: ");
-  if (a->transfer && a->transfer == old->transfer) {
-    put_twice(c, old, a, &f->text);
-    return;
-  }
-  put_who(c, a, &f->text);
-  isa_buf_printf(&f->text, " %s what ", a->writes ? "writes" : "reads");
-  put_who(c, old, &f->text);
-  isa_buf_printf(&f->text, " %s, and nothing orders the two%s", old->writes ? "writes" : "reads",
-                 a->queue < ISA_MAX_QUEUES && a->queue == old->queue
-                     ? ": each ring of a queue goes on by itself"
-                     : "");
-  put_access(c, old, &f->text);
-  put_access(c, a, &f->text);
-  isa_buf_puts(&f->text, "\n  fix: ");
-  put_order(c, old, a, &f->text);
-  put_other_way(c, old, a, &f->text);
+  if (!old->logged) return;
+  c->check->log.accesses[old->logged - 1].seen_comp = a->comp;
+  c->check->log.accesses[old->logged - 1].seen_epoch = a->epoch;
 }
 
 /* ---- One access --------------------------------------------------------------------------- */
@@ -331,11 +230,11 @@ static void compare(vm_core *c, unsigned e, const vm_ck_access *a, const vm_ck_b
     old->stamp = k->stamp;
     bool conflict = a->writes || old->writes;
     if ((!conflict && old->comp != a->comp) || !boxes_meet(old, a)) continue;
-    note_own_read(old, a);
+    note_own_read(c, old, a);
     if (old->comp == a->comp && old->writes == a->writes && same_bytes(old, a)) {
       *again = id;
     } else if (!ordered(c, e, old, a)) {
-      if (isa_byteset_meet(&old->set, &a->set)) report_race(c, old, a);
+      if (isa_byteset_meet(&old->set, &a->set)) vm_ck_judge_pair(c, old, a);
     } else if ((a->writes || (!old->writes && old->comp == a->comp)) && covers(a, old)) {
       forget(c, id);
       i--; /* another took its place */
@@ -343,11 +242,10 @@ static void compare(vm_core *c, unsigned e, const vm_ck_access *a, const vm_ck_b
   }
 }
 
-static void record_access(vm_core *c, unsigned e, vm_ck_access *a) {
+static void look(vm_core *c, unsigned e, vm_ck_access *a) {
   struct vm_check *k = c->check;
   vm_ck_region *r = &k->regions[a->region];
   uint64_t lo = (uint64_t)a->set.start - r->lo, hi = lo + (uint64_t)a->set.span[0] - 1;
-  if (!r->written) return;
   a->first = (uint32_t)(lo >> r->shift);
   a->last = (uint32_t)(hi >> r->shift);
   uint32_t again = UINT32_MAX;
@@ -361,10 +259,33 @@ static void record_access(vm_core *c, unsigned e, vm_ck_access *a) {
     old->engine = a->engine;
     old->transfer = a->transfer;
     old->time = a->time;
+    old->step = a->step;
+    old->at = a->at;
+    old->logged = a->logged;
+    old->seq = a->seq;
     return;
   }
   keep_access(c, a);
   if (k->alive > k->prune_at) prune(c);
+}
+
+void vm_ck_race_look(vm_core *c, vm_ck_access *a) { look(c, a->engine, a); }
+
+void vm_ck_race_forget(vm_core *c) {
+  struct vm_check *k = c->check;
+  for (uint32_t id = 0; id < k->naccesses; id++)
+    if (k->accesses[id].alive) forget(c, id);
+}
+
+bool vm_ck_race_meet(const vm_ck_access *a, const vm_ck_access *b) {
+  return a->region == b->region && boxes_meet(a, b) && isa_byteset_meet(&a->set, &b->set);
+}
+
+/* An access: judged when the log is, or now. */
+static void record_access(vm_core *c, unsigned e, vm_ck_access *a) {
+  if (!c->check->regions[a->region].written || vm_ck_log_access(c, a)) return;
+  a->logged = 0;
+  look(c, e, a);
 }
 
 /* The bytes of a view as an access. */

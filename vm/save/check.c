@@ -48,6 +48,7 @@ static void walk_finding(vm_saver *s, const vm_core *c, vm_finding *f) {
   vm_save_u8(s, &f->kind);
   walk_place(s, c, &f->engine, &f->pc);
   vm_save_u8(s, &f->other_engine);
+  vm_save_u8(s, &f->rank);
   vm_save_u32(s, &f->other_pc);
   vm_save_time(s, &f->time);
   vm_save_time(s, &f->other_time);
@@ -137,6 +138,8 @@ static void walk_release(clocks *w, vm_ck_release *r) {
   vm_save_u32(s, &r->share);
   vm_save_u16(s, &r->ring);
   vm_save_u8(s, &r->engine);
+  vm_save_u32(s, &r->logged);
+  vm_saver_need(s, r->logged <= w->c->check->log.nupdates, "an update is not in the log");
   vm_saver_need(s, r->base && r->engine < ISA_NENGINES && r->ring < w->c->check->ncomps,
                 "an update releases nothing");
   walk_pc(s, w->c, s->failed ? 0 : r->engine, &r->pc);
@@ -287,7 +290,7 @@ static void walk_set(vm_saver *s, const vm_ck_region *r, isa_byteset *b) {
   if (vm_saver_need(s, ok, "an access is outside its memory")) b->start = at + (int64_t)r->lo;
 }
 
-static void walk_access(vm_saver *s, const vm_core *c, vm_ck_access *a) {
+void vm_save_check_access(vm_saver *s, const vm_core *c, vm_ck_access *a) {
   const struct vm_check *k = c->check;
   vm_save_u16(s, &a->region);
   if (!vm_saver_need(s, a->region < k->nregions, "an access is of no memory")) return;
@@ -390,7 +393,7 @@ static void walk_accesses(vm_saver *s, vm_core *c) {
     }
     vm_ck_access *a = &k->accesses[i];
     vm_save_bool(s, &a->alive);
-    if (a->alive) walk_access(s, c, a);
+    if (a->alive) vm_save_check_access(s, c, a);
     if (s->reads) k->alive += a->alive;
   }
   if (!s->failed) walk_free_ids(s, c);
@@ -472,6 +475,7 @@ static void walk_state(vm_saver *s, vm_core *c) {
   struct vm_check *k = c->check;
   walk_findings(s, c);
   for (unsigned e = 0; e < ISA_NENGINES; e++) vm_save_u32(s, &k->issued[e]);
+  if (vm_ck_has(c, VM_CHECK_RACE) && !s->failed) vm_save_check_log(s, c);
   if (vm_ck_has(c, VM_CHECK_RACE) && !s->failed) walk_clocks(s, c);
   if (vm_ck_has(c, VM_CHECK_RACE) && !s->failed) walk_accesses(s, c);
   if (vm_ck_has(c, VM_CHECK_UNINIT) && !s->failed) walk_uninit(s, c);

@@ -80,6 +80,10 @@ void vm_save_walk(vm_saver *s, vm_core *c);
 
 /* check.c: the checks of a run and what they have seen; turns them on when it reads. */
 void vm_save_check(vm_saver *s, vm_core *c);
+/* check_log.c: the log of the race check; check.c: an access of it, or of the buckets. */
+void vm_save_check_log(vm_saver *s, vm_core *c);
+struct vm_ck_access;
+void vm_save_check_access(vm_saver *s, const vm_core *c, struct vm_ck_access *a);
 
 /* flight.c: instructions that have issued and transfers that have started. */
 void vm_save_flights(vm_saver *s, vm_core *c, unsigned e);

@@ -1,0 +1,137 @@
+-- One cause, one finding: what the first finding says to do is done, and the run is clean.
+local soma = require "soma"
+local harness = require "harness"
+local bed = require "check_bed"
+local case, eq = harness.case, harness.eq
+
+local function lines_of(text)
+  local t = {}
+  for l in (text .. "\n"):gmatch "(.-)\n" do t[#t + 1] = l end
+  return t
+end
+
+-- The program with the fix of a finding, whose waits are for numbers: a wait that is there is
+-- raised, another one stands in front of the instruction.
+local function apply(text, finding)
+  local t = lines_of(text)
+  local fix = finding:match "fix: ([^\n]*)"
+  local sem, value, at = fix:match "must wait for (%$[%w_]+) >= (%d+) before p%.s:(%d+)"
+  local there = tonumber(fix:match "it waits for %d+ at p%.s:(%d+)" or fix:match "; it waits for %d+$" and at)
+  local takes = fix:match "%((event_semaphore [^)]-) takes it%)"
+  if there then
+    local line, n = t[there]:gsub(sem:gsub("%$", "%%$") .. ">=[%w]+", sem .. ">=" .. value, 1)
+    eq(n, 1, "a wait in line " .. there)
+    t[there] = takes and " " .. takes or line
+  else
+    table.insert(t, assert(tonumber(at), fix), takes or " nop " .. sem .. ">=" .. value)
+  end
+  return table.concat(t, "\n")
+end
+
+local function run(text, inputs)
+  local prog = soma.assemble(text, {name = "p.s"})
+  return soma.core {checks = "all", max_instructions = 1000000}:run(prog, inputs, {faults = "return"})
+end
+
+-- The finding of `broken`: one to three, of which the first says `fix`; applied, all is clean.
+local function cured(name, broken, inputs, fix)
+  case(name, function()
+    local r = run(broken, inputs)
+    eq(r.fault ~= nil and r.fault.kind, "check")
+    eq(#r.findings >= 1 and #r.findings <= 3, true, #r.findings .. " findings")
+    local first = r.findings[1].text
+    eq(first:find(fix, 1, true) and fix or first, fix)
+    local again = run(apply(broken, first), inputs)
+    eq(again.fault and tostring(again.fault), nil)
+  end)
+end
+
+local function file(name) return assert(io.open(name)):read "a" end
+local function replace(text, what, by)
+  local at, last = text:find(what, 1, true)
+  assert(at, what)
+  return text:sub(1, at - 1) .. by .. text:sub(last + 1)
+end
+
+-- ---- Kernels --------------------------------------------------------------------------------
+
+local softmax = [[
+        target  trn2
+ROWS    equ     512
+COLS    equ     1024
+x       tensor  float32[ROWS, COLS], input
+y       tensor  float32[ROWS, COLS], output
+t       tile    sbuf float32[128, COLS]
+m       tile    sbuf float32[128, 1]
+s       tile    sbuf float32[128, 1]
+loaded  sem
+maxed   sem
+exped   sem
+scaled  sem
+stored  sem
+q       queue   dge=hwdge
+section sync
+        mov r1, 0
+        loop    r0, 0, ROWS, 128
+        dma_copy t, x[r0:+128], queue=q   $stored>=r1 $loaded
+        add     r1, r1, 16
+        dma_copy y[r0:+128], t, queue=q   $scaled>=1 $stored
+        event_semaphore $scaled>=1 $scaled-=1
+        endloop
+        halt
+section vector
+        loop    r0, 0, ROWS, 128
+        event_semaphore $loaded>=16 $loaded-=16
+        tensor_reduce m, t, op=max, negate=true  $maxed++
+        event_semaphore $exped>=1 $exped--
+        reciprocal s, s
+        tensor_scalar t, t, op0=mult, imm0=s  $scaled++
+        endloop
+        halt
+section scalar
+        loop    r0, 0, ROWS, 128
+        event_semaphore $maxed>=1 $maxed--
+        activation t, t, fn=exp, bias=m, reduce_res=s $exped++
+        endloop
+        halt
+]]
+local rows = {x = soma.randn({512, 1024}, "float32", {seed = 1})}
+case("the softmax is right", function() eq(run(softmax, rows).fault, nil) end)
+cured("a wait for the exponentials that waits for nothing",
+  replace(softmax, "event_semaphore $exped>=1 $exped--", "event_semaphore $exped>=0"), rows,
+  "fix: vector must wait for $exped >= 1 before p.s:29")
+cured("no wait for the exponentials",
+  replace(softmax, "        event_semaphore $exped>=1 $exped--\n", ""), rows,
+  "fix: vector must wait for $exped >= 1 before p.s:28")
+cured("a wait for the load, short by one",
+  replace(softmax, "$loaded>=16 $loaded-=16", "$loaded>=15 $loaded-=15"), rows, "vector must wait for $loaded >= 16")
+
+-- ---- Two that look wrong, one that looks right -----------------------------------------------
+
+bed.good("a consumer that comes late to a load that the loader has waited for", [=[
+sync: dma_copy ta, a, queue=q $loaded; nop $loaded>=16; dma_copy tb, b, queue=q $loaded;
+    nop $loaded>=32; dma_copy c, tb, queue=q
+vector: memset tc, 1.0; memset tc, 2.0; memset tc, 3.0; memset tc, 4.0; memset tc, 5.0; memset tc, 6.0;
+    memset tc, 1.0; memset tc, 2.0; memset tc, 3.0; memset tc, 4.0; memset tc, 5.0; memset tc, 6.0;
+    memset tc, 1.0; memset tc, 2.0; memset tc, 3.0; memset tc, 4.0; memset tc, 5.0; memset tc, 6.0;
+    tensor_copy tc, ta $loaded>=16
+]=])
+bed.good("any one of two updates that both follow the write", [=[
+vector: memset ta, 1.0 $done++
+gpsimd: nop $done>=1 $go++
+scalar: nop $done>=1 $go++
+sync: dma_copy c, ta, queue=q $go>=1
+]=])
+bed.bad("two producers of one semaphore, one always late",
+  "fix: others update $done as well: sync must wait for all of them, $done >= 2 here", [=[
+vector: memset ta, 1.0 $done++
+gpsimd: memset tb, 2.0; memset tb, 2.0; memset tb, 2.0; memset tb, 2.0; memset tb, 2.0; memset tb, 2.0;
+    memset tc, 2.0 $done++
+sync: nop $done>=1; dma_copy c, ta, queue=q; dma_copy h, tc, queue=q $done>=2
+]=])
+bed.bad("a load into a buffer that is still read", "p.s:24 overwrites too early what p.s:27 reads: sync must wait for $done >= 1 before p.s:24", [=[
+sync: dma_copy ta, a, queue=q $loaded; dma_copy ta, b, queue=q $loaded
+vector: tensor_copy tb, ta $loaded>=16 $done++; tensor_copy tc, ta $loaded>=32 $done++
+]=])
+
+harness.finish()

@@ -1,0 +1,434 @@
+/* What the log shows: pairs of accesses that nothing orders, one finding for each cause. A pair is
+ * found; the order that its fix would make is assumed; what that orders as well needs no finding of
+ * its own. Surest causes come first. */
+#include "check.h"
+#include "impl.h"
+
+#include <string.h>
+
+enum {
+  MOST_PAIRS = 1 << 13,
+  MOST_CAUSES = 1 << 11,
+  MOST_ADVISED = 32, /* causes that are compared each time */
+  MOST_ASSUMED = 24, /* after so many the rest is told as it is */
+  MOST_ROUNDS = 256, /* pairs of one cause whose order is assumed */
+  MOST_TRIES = 200   /* assumptions that are tried to find the one that explains most */
+};
+
+typedef struct pair { /* numbers in the log */
+  uint32_t old, a;
+  uint32_t cause;
+} pair;
+typedef struct cause { /* two places */
+  uint64_t key;
+  uint32_t pair, last, n; /* the pair that stands for it, the last, how many */
+  bool done;
+} cause;
+
+struct vm_ck_judge {
+  vm_ck_must *m;
+  pair *pairs;
+  cause *causes;
+  uint32_t npairs, ncauses;
+  uint32_t *rounds, *runs;      /* of each access: the round of its instruction, of how many */
+  int32_t tries;                /* that are left */
+  bool failed;                  /* out of memory */
+  uint32_t at;                  /* where the replay is */
+  uint32_t until[ISA_NENGINES]; /* the last place of each engine */
+};
+
+static const vm_ck_access *access_of(const vm_core *c, uint32_t number) {
+  return &c->check->log.accesses[number - 1];
+}
+
+/* ---- Pairs --------------------------------------------------------------------------------- */
+
+static uint64_t place(const vm_ck_access *a) { return (uint64_t)a->engine << 28 | a->pc; }
+
+/* One for each two places, whichever comes first. */
+static uint64_t key_of(const vm_ck_access *a, const vm_ck_access *b) {
+  uint64_t x = place(a), y = place(b);
+  return x < y ? x << 32 | y : y << 32 | x;
+}
+
+static void add_pair(struct vm_ck_judge *j, const vm_ck_access *old, const vm_ck_access *a) {
+  uint64_t key = key_of(old, a);
+  uint32_t i = 0;
+  while (i < j->ncauses && j->causes[i].key != key) i++;
+  if (j->npairs == MOST_PAIRS || i == MOST_CAUSES) return;
+  if (i == j->ncauses) j->causes[j->ncauses++] = (cause){.key = key};
+  j->pairs[j->npairs++] = (pair){old->logged, a->logged, i};
+}
+
+static void put_access(const vm_core *c, const vm_ck_access *a, isa_buf *out);
+static void begin_text(const vm_core *c, const vm_ck_access *old, const vm_ck_access *a,
+                       vm_finding *f);
+
+void vm_ck_judge_pair(vm_core *c, const vm_ck_access *old, const vm_ck_access *a) {
+  struct vm_ck_judge *j = c->check->judge;
+  if (j && old->logged && a->logged) {
+    add_pair(j, old, a);
+    return;
+  }
+  vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, a->engine, a->pc, old->engine, old->pc);
+  if (!f) return;
+  unsigned sem;
+  int64_t value, waited;
+  vm_ck_advice how = {.first = old, .second = a};
+  begin_text(c, old, a, f);
+  how.drain = old->comp < FIRST_RING && a->queue < ISA_MAX_QUEUES && old->engine == a->engine;
+  how.signals = vm_ck_clocks_signal(c, old->comp, old->epoch, &sem, &value) && value > 0;
+  if (how.signals) {
+    waited = vm_ck_clocks_waited(c, a->engine, sem);
+    how = (vm_ck_advice){.first = old,
+                         .second = a,
+                         .signals = true,
+                         .others = waited >= value,
+                         .value = waited >= value ? vm_ck_clocks_total(c, sem) : value,
+                         .waits = waited >= 0,
+                         .waited = waited,
+                         .waited_pc = a->pc,
+                         .sem = (uint8_t)sem};
+  }
+  if (!(a->transfer && a->transfer == old->transfer)) vm_ck_put_advice(c, &how, &f->text);
+}
+
+void vm_ck_judge_floor(const vm_core *c, uint32_t *floor) {
+  const struct vm_check *k = c->check;
+  const struct vm_ck_judge *j = k->judge;
+  const vm_ck_log *g = &k->log;
+  uint32_t now[ISA_NENGINES] = {0};
+  for (unsigned e = 0; e < ISA_NENGINES; e++) now[e] = UINT32_MAX;
+  for (uint32_t i = 0; i < g->nsteps && g->steps[i].at <= j->at; i++)
+    if (g->steps[i].kind != VM_CK_QUEUE) now[g->steps[i].engine] = i;
+  memset(floor, 0xff, k->ncomps * sizeof *floor);
+  for (unsigned e = 0; e < ISA_NENGINES; e++) {
+    if (j->until[e] <= j->at || now[e] == UINT32_MAX) continue;
+    const uint32_t *clock = vm_ck_must_clock(j->m, now[e]);
+    for (uint32_t i = 0; i < k->ncomps; i++)
+      if (clock[i] < floor[i]) floor[i] = clock[i];
+  }
+}
+
+static void replay(vm_core *c, struct vm_ck_judge *j) {
+  struct vm_check *k = c->check;
+  vm_ck_log *g = &k->log;
+  vm_ck_race_forget(c);
+  k->prune_at = 1024;
+  for (uint32_t i = 0; i < g->naccesses; i++)
+    j->until[g->accesses[i].engine] = g->accesses[i].at;
+  for (uint32_t i = 0; i < g->naccesses; i++) {
+    vm_ck_access a = g->accesses[i];
+    k->view = vm_ck_must_clock(j->m, a.step);
+    j->at = a.at;
+    vm_ck_race_look(c, &a);
+  }
+  k->view = NULL;
+}
+
+/* ---- Causes -------------------------------------------------------------------------------- */
+
+static bool is_ordered(const vm_core *c, const struct vm_ck_judge *j, const pair *p) {
+  const vm_ck_access *x = access_of(c, p->old), *y = access_of(c, p->a);
+  return vm_ck_race_known(vm_ck_must_clock(j->m, y->step), x, y) ||
+         vm_ck_race_known(vm_ck_must_clock(j->m, x->step), y, x);
+}
+
+/* Counts the pairs of each cause that is left; gives how many causes have none any more. */
+static uint32_t explained(const vm_core *c, struct vm_ck_judge *j) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < j->ncauses; i++) j->causes[i].n = 0;
+  for (uint32_t i = 0; i < j->npairs; i++) {
+    cause *s = &j->causes[j->pairs[i].cause];
+    if (s->done || is_ordered(c, j, &j->pairs[i])) continue;
+    if (s->n++ == 0) s->pair = i;
+    s->last = i;
+  }
+  for (uint32_t i = 0; i < j->ncauses; i++) n += !j->causes[i].done && j->causes[i].n == 0;
+  return n;
+}
+
+/* The order of an advice for pair i, in the round where it is as far apart: false when it is not. */
+static bool turn(const vm_core *c, const struct vm_ck_judge *j, const vm_ck_advice *how, uint32_t i,
+                 const vm_ck_access **from, const vm_ck_access **to) {
+  const uint32_t *round = j->rounds;
+  uint32_t apart = round[how->second->logged - 1] - round[how->first->logged - 1];
+  for (unsigned turned = 0; turned < 2; turned++) {
+    *from = access_of(c, turned ? j->pairs[i].a : j->pairs[i].old);
+    *to = access_of(c, turned ? j->pairs[i].old : j->pairs[i].a);
+    if (place(*from) == place(how->first) &&
+        round[(*to)->logged - 1] - round[(*from)->logged - 1] == apart)
+      return true;
+  }
+  return false;
+}
+
+/* Assumes the order of one pair for all with the same places, in each round. */
+static bool assume(vm_core *c, struct vm_ck_judge *j, const cause *s, const vm_ck_advice *how) {
+  const vm_ck_access *x = NULL, *y = NULL, *from, *to;
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < j->npairs && n < MOST_ROUNDS; i++) {
+    if (&j->causes[j->pairs[i].cause] != s || !turn(c, j, how, i, &from, &to)) continue;
+    bool same = x && from->comp / ISA_NDMA == x->comp / ISA_NDMA && from->epoch == x->epoch &&
+                to->pc == y->pc && to->epoch == y->epoch;
+    if (same) continue;
+    x = from;
+    y = to;
+    n++;
+    if (!vm_ck_must_assume(c, from, to)) j->failed = true;
+  }
+  j->failed = j->failed || !vm_ck_must_solve(c, j->m);
+  return !j->failed;
+}
+
+/* ---- Trials -------------------------------------------------------------------------------- */
+
+/* What an assumption changes of the log. */
+typedef struct state {
+  uint32_t nsteps, *step; /* of each step, update and access */
+} state;
+
+static size_t places_of(const vm_ck_log *g, uint32_t nsteps) {
+  return 2 * (size_t)nsteps + g->nupdates + g->naccesses + 1;
+}
+
+static bool save_state(vm_core *c, state *s) {
+  const vm_ck_log *g = &c->check->log;
+  s->nsteps = g->nsteps;
+  s->step = isa_zalloc(&c->al, places_of(g, s->nsteps) * sizeof *s->step);
+  uint32_t *to = s->step;
+  for (uint32_t i = 0; to && i < g->nsteps; i++) {
+    *to++ = g->steps[i].prev;
+    *to++ = g->steps[i].other;
+  }
+  for (uint32_t i = 0; to && i < g->nupdates; i++) *to++ = g->updates[i].step;
+  for (uint32_t i = 0; to && i < g->naccesses; i++) *to++ = g->accesses[i].step;
+  return to != NULL;
+}
+
+static void restore_state(vm_core *c, const state *s) {
+  vm_ck_log *g = &c->check->log;
+  const uint32_t *from = s->step;
+  g->nsteps = s->nsteps;
+  for (uint32_t i = 0; i < g->nsteps; i++) {
+    g->steps[i].prev = *from++;
+    g->steps[i].other = *from++;
+  }
+  for (uint32_t i = 0; i < g->nupdates; i++) g->updates[i].step = *from++;
+  for (uint32_t i = 0; i < g->naccesses; i++) g->accesses[i].step = *from++;
+}
+
+static void free_state(vm_core *c, const state *s) {
+  isa_free(&c->al, s->step, places_of(&c->check->log, s->nsteps) * sizeof *s->step);
+}
+
+/* How many causes the order that is advised for one leaves unexplained; a circle leaves more than
+ * all. */
+static uint32_t try_cause(vm_core *c, struct vm_ck_judge *j, const state *s, const cause *at,
+                          const vm_ck_advice *how) {
+  uint32_t left = UINT32_MAX;
+  if (assume(c, j, at, how) && !vm_ck_must_stuck(j->m)) left = j->ncauses - explained(c, j);
+  restore_state(c, s);
+  return left;
+}
+
+/* The cause that explains most, of those as sure as it; NULL: none is left. */
+static cause *next_cause(vm_core *c, struct vm_ck_judge *j, const state *s, vm_ck_advice *best) {
+  cause *found = NULL;
+  uint32_t n = 0, least = 0, open = 0;
+  vm_ck_advice how[MOST_ADVISED];
+  cause *of[MOST_ADVISED];
+  for (uint32_t i = 0; i < j->ncauses; i++) open += !j->causes[i].done;
+  for (uint32_t i = 0; i < j->ncauses && n < MOST_ADVISED; i++) {
+    if (j->causes[i].done) continue;
+    const pair *p = &j->pairs[j->causes[i].pair];
+    of[n] = &j->causes[i];
+    vm_ck_advise(c, j->m, access_of(c, p->old), access_of(c, p->a), &how[n++]);
+  }
+  bool tries = open > 1 && j->tries > 0;
+  for (uint32_t i = 0; i < n && !j->failed; i++) {
+    uint32_t left = tries ? try_cause(c, j, s, of[i], &how[i]) : 0;
+    j->tries -= tries;
+    if (found && (left > least || (left == least && how[i].rank > best->rank) ||
+                  (left == least && how[i].rank == best->rank &&
+                   how[i].second->at >= best->second->at)))
+      continue;
+    found = of[i];
+    *best = how[i];
+    least = left;
+  }
+  if (tries) j->failed = j->failed || !vm_ck_must_solve(c, j->m);
+  return j->failed ? NULL : found;
+}
+
+/* ---- Findings ------------------------------------------------------------------------------ */
+
+static uint32_t round_of(const vm_core *c, const vm_ck_access *a) {
+  const struct vm_ck_judge *j = c->check->judge;
+  return j && a->logged && j->runs[a->logged - 1] > 1 ? j->rounds[a->logged - 1] : 0;
+}
+
+static void put_access(const vm_core *c, const vm_ck_access *a, isa_buf *out) {
+  vm_ck_put_round(c, a->engine, a->pc, round_of(c, a), a->time, out);
+  isa_buf_printf(out, "\n    %s ", a->writes ? "writes" : "reads");
+  vm_ck_put_bytes(c, &c->check->regions[a->region], a, out);
+  if (a->queue < ISA_MAX_QUEUES) isa_buf_printf(out, ", ring %u", a->ring);
+}
+
+/* Elements of one transfer that meet in different rings, by an index that names a row twice. */
+static void put_twice(const vm_core *c, const vm_ck_access *old, const vm_ck_access *a,
+                      isa_buf *out) {
+  vm_ck_put_who(c, a, out);
+  isa_buf_printf(out, " %s bytes in ring %u that its ring %u %s, and nothing orders the two",
+                 a->writes ? "writes" : "reads", a->ring, old->ring,
+                 old->writes ? "writes" : "reads");
+  put_access(c, old, out);
+  put_access(c, a, out);
+  isa_buf_puts(out,
+               "\n  fix: let the index vector name no row that another element of the transfer "
+               "has, or use a queue of one ring");
+}
+
+static void begin_text(const vm_core *c, const vm_ck_access *old, const vm_ck_access *a,
+                       vm_finding *f) {
+  f->other_time = old->time;
+  vm_put_place(c, a->engine, a->pc, &f->text);
+  isa_buf_puts(&f->text, ": race: ");
+  if (a->transfer && a->transfer == old->transfer) {
+    put_twice(c, old, a, &f->text);
+    return;
+  }
+  vm_ck_put_who(c, a, &f->text);
+  isa_buf_printf(&f->text, " %s what ", a->writes ? "writes" : "reads");
+  vm_ck_put_who(c, old, &f->text);
+  isa_buf_printf(&f->text, " %s, and nothing orders the two%s", old->writes ? "writes" : "reads",
+                 a->queue < ISA_MAX_QUEUES && a->queue == old->queue
+                     ? ": each ring of a queue goes on by itself"
+                     : "");
+  put_access(c, old, &f->text);
+  put_access(c, a, &f->text);
+}
+
+/* Whether the pair needs its wait in each round: the value to wait for rises. */
+static bool rises(const vm_core *c, const struct vm_ck_judge *j, const cause *s,
+                  const vm_ck_advice *how) {
+  vm_ck_advice last;
+  const pair *p = &j->pairs[s->last];
+  const vm_ck_log *g = &c->check->log;
+  if (!how->signals || g->takers[how->sem] || g->mixed[how->sem]) return false;
+  vm_ck_advise(c, j->m, access_of(c, p->old), access_of(c, p->a), &last);
+  return last.signals && last.sem == how->sem && last.value > how->value &&
+         last.second->pc == how->second->pc && last.second->engine == how->second->engine &&
+         last.waited == how->waited;
+}
+
+static vm_finding *tell(vm_core *c, struct vm_ck_judge *j, const cause *s, vm_ck_advice *how) {
+  const pair *p = &j->pairs[s->pair];
+  const vm_ck_access *old = access_of(c, p->old), *a = access_of(c, p->a);
+  vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, a->engine, a->pc, old->engine, old->pc);
+  if (!f) return NULL;
+  how->again = rises(c, j, s, how);
+  begin_text(c, old, a, f);
+  f->time = a->time;
+  if (!(a->transfer && a->transfer == old->transfer)) vm_ck_put_advice(c, how, &f->text);
+  return f;
+}
+
+static void tell_causes(vm_core *c, struct vm_ck_judge *j, state *s) {
+  vm_ck_advice how;
+  cause *at;
+  explained(c, j);
+  for (unsigned n = 0; (at = next_cause(c, j, s, &how)) != NULL; n++) {
+    bool twice = how.first->transfer && how.first->transfer == how.second->transfer;
+    vm_finding *f = tell(c, j, at, &how);
+    if (f) f->rank = (uint8_t)how.rank;
+    bool stuck = n >= MOST_ASSUMED || twice || !assume(c, j, at, &how) || vm_ck_must_stuck(j->m);
+    at->done = true;
+    if (j->failed) return;
+    if (stuck) {
+      restore_state(c, s);
+      j->failed = !vm_ck_must_solve(c, j->m);
+      continue;
+    }
+    uint32_t more = explained(c, j);
+    for (uint32_t i = 0; i < j->ncauses; i++) j->causes[i].done |= j->causes[i].n == 0;
+    free_state(c, s);
+    if (f && more)
+      isa_buf_printf(&f->text, "\n  %u more pair%s of places %s in order then", more,
+                     more > 1 ? "s" : "", more > 1 ? "are" : "is");
+    j->failed = !save_state(c, s);
+    if (j->failed) return;
+  }
+}
+
+/* Rounds of the instructions of all accesses. */
+static bool count_rounds(vm_core *c, struct vm_ck_judge *j) {
+  const vm_ck_log *g = &c->check->log;
+  j->rounds = isa_zalloc(&c->al, (g->naccesses + 1) * sizeof *j->rounds);
+  j->runs = isa_zalloc(&c->al, (g->naccesses + 1) * sizeof *j->runs);
+  bool ok = j->rounds && j->runs;
+  for (unsigned e = 0; e < ISA_NENGINES && ok; e++) {
+    uint32_t n = c->code->code[e].n;
+    uint32_t *count = isa_zalloc(&c->al, 2 * (n + 1) * sizeof *count), *last = count + n;
+    ok = count != NULL;
+    for (uint32_t i = 0; ok && i < g->naccesses; i++) {
+      const vm_ck_access *a = &g->accesses[i];
+      uint32_t which = (a->transfer ? a->transfer : a->epoch) + 1;
+      if (a->engine != e) continue;
+      if (last[a->pc] != which) count[a->pc]++;
+      last[a->pc] = which;
+      j->rounds[i] = count[a->pc];
+    }
+    for (uint32_t i = 0; ok && i < g->naccesses; i++)
+      if (g->accesses[i].engine == e) j->runs[i] = count[g->accesses[i].pc];
+    isa_free(&c->al, count, 2 * (n + 1) * sizeof *count);
+  }
+  return ok;
+}
+
+/* Findings from `first` on go in front of the others, the surest ahead. */
+static void to_front(struct vm_check *k, uint32_t first) {
+  for (uint32_t i = first; i < k->nfindings; i++) {
+    vm_finding f = k->findings[i];
+    uint32_t to = 0;
+    while (to < i && to < i - first && k->findings[to].rank <= f.rank) to++;
+    memmove(&k->findings[to + 1], &k->findings[to], (i - to) * sizeof f);
+    k->findings[to] = f;
+  }
+}
+
+static void judge(vm_core *c, struct vm_ck_judge *j) {
+  struct vm_check *k = c->check;
+  uint32_t first = k->nfindings;
+  state s = {0}, before = {0}; /* the log is left as it was */
+  k->judge = j;
+  replay(c, j);
+  if (j->ncauses)
+    j->failed = !count_rounds(c, j) || !save_state(c, &before) || !save_state(c, &s);
+  if (j->ncauses && !j->failed) tell_causes(c, j, &s);
+  if (before.step) restore_state(c, &before);
+  if (before.step) free_state(c, &before);
+  if (s.step) free_state(c, &s);
+  isa_free(&c->al, j->rounds, j->rounds ? (k->log.naccesses + 1) * sizeof *j->rounds : 0);
+  isa_free(&c->al, j->runs, j->runs ? (k->log.naccesses + 1) * sizeof *j->runs : 0);
+  k->judge = NULL;
+  k->judged = k->log.at;
+  to_front(k, first);
+}
+
+void vm_ck_judge(vm_core *c) {
+  struct vm_check *k = c->check;
+  if (!vm_ck_has(c, VM_CHECK_RACE) || !k->log.on || k->judge || k->judged == k->log.at) return;
+  struct vm_ck_judge j = {.tries = MOST_TRIES};
+  j.pairs = isa_zalloc(&c->al, MOST_PAIRS * sizeof *j.pairs);
+  j.causes = isa_zalloc(&c->al, MOST_CAUSES * sizeof *j.causes);
+  j.m = vm_ck_must_new(c);
+  j.failed = !j.pairs || !j.causes || !j.m || !vm_ck_must_solve(c, j.m);
+  if (!j.failed) judge(c, &j);
+  vm_ck_must_free(c, j.m);
+  isa_free(&c->al, j.pairs, MOST_PAIRS * sizeof *j.pairs);
+  isa_free(&c->al, j.causes, MOST_CAUSES * sizeof *j.causes);
+  if (!j.failed) return;
+  k->judged = k->log.at;
+  vm_ck_out_of_memory(c);
+}

@@ -1,0 +1,350 @@
+/* What has happened before each step of the log under every legal timing.
+ *
+ * What an engine knows at a wait on a semaphore that counts: an event has happened when, without it
+ * and all that needs it, the increments that can still come do not make up the value. Of each
+ * component that is the least epoch such that the updates whose own clocks have no more of it add
+ * up to the value: an order statistic of the clocks of the updates. An update that can only come
+ * after the wait knows more than the wait itself, and so cannot lower it. The clocks are the
+ * greatest that agree with one another: they begin as if nothing ever came, and fall until they
+ * stand. */
+#include "check.h"
+#include "impl.h"
+
+#include <string.h>
+
+enum { MOST_PASSES = 64, NEVER = UINT32_MAX };
+
+typedef struct group { /* updates of one source to one semaphore, in order */
+  uint32_t first, n;   /* in `sorted` */
+} group;
+typedef struct candidate {
+  const vm_ck_signal *u;
+  const uint32_t *clock;
+} candidate;
+
+struct vm_ck_must {
+  const struct vm_check *k;
+  const vm_ck_log *g;
+  uint32_t n;              /* components */
+  uint32_t *clocks, *mine; /* of each step; of the one that is found */
+  bool *never;             /* steps that cannot come */
+  uint32_t *order;         /* steps by place */
+  uint32_t nsteps, nupdates;
+  uint32_t nclocks, nnever, norder; /* elements that are allocated */
+  uint32_t *sorted; /* updates by semaphore, source and place */
+  int64_t *sum;     /* of those before, within their group */
+  group *groups;
+  uint32_t ngroups, of_sem[ISA_NSEMS + 1];
+  candidate *candidates;
+};
+
+static uint32_t *clock_of(const vm_ck_must *m, uint32_t step) {
+  return m->clocks + (size_t)step * m->n;
+}
+
+const uint32_t *vm_ck_must_clock(const vm_ck_must *m, uint32_t step) { return clock_of(m, step); }
+
+/* Component comp of what whoever sees update u knows. */
+static uint32_t told(const uint32_t *clock, const vm_ck_signal *u, unsigned comp) {
+  uint32_t base = clock[comp], own = 0;
+  if (comp < FIRST_RING && vm_ck_engine_of(comp) == u->engine) own = u->own[comp % OF_ENGINE];
+  if (u->ring && comp == u->ring) own = u->share;
+  return own > base ? own : base;
+}
+
+bool vm_ck_must_stuck(const vm_ck_must *m) {
+  return memchr(m->never, true, m->nsteps) != NULL;
+}
+
+bool vm_ck_must_tells(const vm_ck_must *m, const vm_ck_signal *u, unsigned comp, uint32_t epoch) {
+  return m->never[u->step] || told(clock_of(m, u->step), u, comp) >= epoch;
+}
+
+/* ---- Steps ---------------------------------------------------------------------------------- */
+
+static bool raise(uint32_t *mine, uint32_t to) {
+  if (*mine >= to) return false;
+  *mine = to;
+  return true;
+}
+
+static void join_update(vm_ck_must *m, const vm_ck_signal *u) {
+  const uint32_t *clock = clock_of(m, u->step);
+  for (uint32_t i = 0; i < m->n; i++) raise(&m->mine[i], clock[i]);
+  for (unsigned i = 0; i < OF_ENGINE; i++) raise(&m->mine[vm_ck_comp(u->engine, i)], u->own[i]);
+  if (u->ring) raise(&m->mine[u->ring], u->share);
+}
+
+/* All of the instruction or transfer of an access is complete; so are those before it. */
+static void join_access(vm_ck_must *m, const vm_ck_access *a) {
+  const uint32_t *clock = clock_of(m, a->step);
+  for (uint32_t i = 0; i < m->n; i++) raise(&m->mine[i], clock[i]);
+  if (a->queue < ISA_MAX_QUEUES) {
+    for (unsigned r = 0; r < ISA_NDMA; r++)
+      raise(&m->mine[vm_ck_ring_comp(a->queue, r)], a->epoch);
+    return;
+  }
+  raise(&m->mine[a->comp], a->epoch);
+  for (unsigned what = OF_DONE; a->comp % OF_ENGINE == OF_DONE && what <= OF_WEIGHTS; what++)
+    raise(&m->mine[vm_ck_comp(a->engine, what)], a->epoch);
+}
+
+/* The first update of a group that `mine` does not know of. */
+static uint32_t first_unknown(const vm_ck_must *m, const group *g) {
+  uint32_t lo = g->first, hi = g->first + g->n;
+  while (lo < hi) {
+    uint32_t mid = lo + (hi - lo) / 2;
+    const vm_ck_signal *u = &m->g->updates[m->sorted[mid]];
+    if (m->mine[u->comp] >= u->epoch)
+      lo = mid + 1;
+    else
+      hi = mid;
+  }
+  return lo;
+}
+
+/* Whether an update can only come after the wait of step s. */
+static bool comes_after(const vm_ck_must *m, const vm_ck_signal *u, const vm_ck_step *s) {
+  return m->never[u->step] ||
+         told(clock_of(m, u->step), u, vm_ck_comp(s->engine, OF_SEQ)) >= s->seq;
+}
+
+/* Raises a component to the least epoch up to which the candidates add up to `need`. */
+static void raise_comp(vm_ck_must *m, uint32_t n, unsigned comp, int64_t need) {
+  for (uint32_t i = 0; i < n && need > 0; i++)
+    if (told(m->candidates[i].clock, m->candidates[i].u, comp) <= m->mine[comp])
+      need -= m->candidates[i].u->delta;
+  if (need <= 0) return;
+  uint32_t at = m->mine[comp]; /* those up to it are counted */
+  while (need > 0) {
+    uint32_t next = NEVER;
+    for (uint32_t i = 0; i < n; i++) {
+      uint32_t v = told(m->candidates[i].clock, m->candidates[i].u, comp);
+      if (v > at && v < next) next = v;
+    }
+    if (next == NEVER) break;
+    for (uint32_t i = 0; i < n; i++)
+      if (told(m->candidates[i].clock, m->candidates[i].u, comp) == next)
+        need -= m->candidates[i].u->delta;
+    at = next;
+  }
+  m->mine[comp] = at;
+}
+
+/* False when the wait can never hold by what is known. */
+static bool find_wait(vm_ck_must *m, const vm_ck_step *s) {
+  int64_t need = s->want, total = 0;
+  uint32_t n = 0;
+  const group *first = m->groups + m->of_sem[s->sem], *end = m->groups + m->of_sem[s->sem + 1];
+  for (const group *g = first; g < end; g++) {
+    uint32_t at = first_unknown(m, g);
+    if (at > g->first)
+      need -= m->sum[at - 1] + m->g->updates[m->sorted[at - 1]].delta;
+  }
+  if (need <= 0) return true;
+  for (const group *g = first; g < end; g++) {
+    int64_t left = need;
+    for (uint32_t i = first_unknown(m, g); i < g->first + g->n && left > 0; i++) {
+      const vm_ck_signal *u = &m->g->updates[m->sorted[i]];
+      if (comes_after(m, u, s)) break; /* and so do those behind it */
+      m->candidates[n++] = (candidate){u, clock_of(m, u->step)};
+      left -= u->delta;
+      total += u->delta;
+    }
+  }
+  if (total < need) return false;
+  if (total == need) { /* each is needed */
+    for (uint32_t i = 0; i < n; i++) join_update(m, m->candidates[i].u);
+    return true;
+  }
+  for (uint32_t comp = 0; comp < m->n; comp++) raise_comp(m, n, comp, need);
+  return true;
+}
+
+static bool find_step(vm_ck_must *m, const vm_ck_step *s) {
+  const vm_ck_log *g = m->g;
+  if (s->kind == VM_CK_START) {
+    memset(m->mine, 0, m->n * sizeof *m->mine);
+    return true;
+  }
+  if (m->never[s->prev]) return false;
+  memcpy(m->mine, clock_of(m, s->prev), m->n * sizeof *m->mine);
+  raise(&m->mine[vm_ck_comp(s->engine, OF_SEQ)], s->seq);
+  switch (s->kind) {
+  case VM_CK_WAIT: return find_wait(m, s);
+  case VM_CK_HELD: return true;
+  case VM_CK_KNOW:
+    if (m->never[g->updates[s->other].step]) return false;
+    join_update(m, &g->updates[s->other]);
+    return true;
+  case VM_CK_DRAIN:
+    for (unsigned what = OF_DONE; what <= OF_WEIGHTS; what++)
+      raise(&m->mine[vm_ck_comp(s->engine, what)], s->other);
+    return true;
+  case VM_CK_QUEUE:
+    if (m->never[s->other]) return false;
+    for (uint32_t i = 0; i < m->n; i++) raise(&m->mine[i], clock_of(m, s->other)[i]);
+    return true;
+  default:
+    if (m->never[g->accesses[s->other].step]) return false;
+    join_access(m, &g->accesses[s->other]);
+    return true;
+  }
+}
+
+static bool pass(vm_ck_must *m) {
+  bool changed = false;
+  for (uint32_t i = 0; i < m->nsteps; i++) {
+    uint32_t step = m->order[i], *clock = clock_of(m, step);
+    if (!find_step(m, &m->g->steps[step])) continue; /* it is as it was: it never comes */
+    if (!m->never[step] && memcmp(clock, m->mine, m->n * sizeof *clock) == 0) continue;
+    memcpy(clock, m->mine, m->n * sizeof *clock);
+    m->never[step] = false;
+    changed = true;
+  }
+  return changed;
+}
+
+/* ---- Life cycle ---------------------------------------------------------------------------- */
+
+static void *new_array(const vm_core *c, size_t size, uint32_t n) {
+  return isa_zalloc(&c->al, (size_t)n * size + 1);
+}
+
+static void free_array(const vm_core *c, void *p, size_t size, uint32_t n) {
+  if (p) isa_free(&c->al, p, (size_t)n * size + 1);
+}
+
+/* A new array of `to` elements in place of one of *n. */
+static void *again(const vm_core *c, void *old, size_t size, uint32_t *n, uint32_t to) {
+  free_array(c, old, size, *n);
+  *n = to;
+  return new_array(c, size, to);
+}
+
+/* Groups the updates: a stable sort by semaphore and source. */
+static void sort_updates(vm_ck_must *m) {
+  const vm_ck_signal *u = m->g->updates;
+  uint32_t n = m->nupdates, at = 0;
+  bool has[ISA_NSEMS] = {false};
+  for (uint32_t i = 0; i < n; i++) has[u[i].sem] = !m->g->mixed[u[i].sem];
+  for (unsigned sem = 0; sem < ISA_NSEMS; sem++) {
+    m->of_sem[sem] = m->ngroups;
+    for (uint32_t i = 0; i < n && has[sem]; i++) {
+      if (u[i].sem != sem) continue;
+      uint32_t g = m->of_sem[sem];
+      while (g < m->ngroups && u[m->sorted[m->groups[g].first]].comp != u[i].comp) g++;
+      if (g == m->ngroups) {
+        m->groups[m->ngroups++] = (group){at, 0};
+        for (uint32_t k = i; k < n; k++)
+          if (u[k].sem == sem && u[k].comp == u[i].comp) m->sorted[at++] = k;
+      }
+      group *to = &m->groups[g];
+      m->sum[to->first + to->n] =
+          to->n ? m->sum[to->first + to->n - 1] + u[m->sorted[to->first + to->n - 1]].delta : 0;
+      to->n++;
+    }
+  }
+  m->of_sem[ISA_NSEMS] = m->ngroups;
+}
+
+vm_ck_must *vm_ck_must_new(vm_core *c) {
+  vm_ck_must *m = isa_zalloc(&c->al, sizeof *m);
+  if (!m) return NULL;
+  const vm_ck_log *g = &c->check->log;
+  m->k = c->check;
+  m->g = g;
+  m->n = c->check->ncomps;
+  m->nupdates = g->nupdates;
+  m->mine = new_array(c, sizeof *m->mine, m->n);
+  m->sorted = new_array(c, sizeof *m->sorted, m->nupdates);
+  m->sum = new_array(c, sizeof *m->sum, m->nupdates);
+  m->groups = new_array(c, sizeof *m->groups, m->nupdates);
+  m->candidates = new_array(c, sizeof *m->candidates, m->nupdates);
+  if (m->mine && m->sorted && m->sum && m->groups && m->candidates) {
+    sort_updates(m);
+    return m;
+  }
+  vm_ck_must_free(c, m);
+  return NULL;
+}
+
+void vm_ck_must_free(vm_core *c, vm_ck_must *m) {
+  if (!m) return;
+  free_array(c, m->mine, sizeof *m->mine, m->n);
+  free_array(c, m->sorted, sizeof *m->sorted, m->nupdates);
+  free_array(c, m->sum, sizeof *m->sum, m->nupdates);
+  free_array(c, m->groups, sizeof *m->groups, m->nupdates);
+  free_array(c, m->candidates, sizeof *m->candidates, m->nupdates);
+  free_array(c, m->clocks, sizeof *m->clocks * m->n, m->nclocks);
+  free_array(c, m->never, sizeof *m->never, m->nnever);
+  free_array(c, m->order, sizeof *m->order, m->norder);
+  isa_free(&c->al, m, sizeof *m);
+}
+
+/* Steps by place; those that are assumed have been added behind and stand before the step, update
+ * or access that has their place. */
+static void sort_steps(vm_ck_must *m, uint32_t logged) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < logged; i++) m->order[n++] = i;
+  for (uint32_t i = logged; i < m->nsteps; i++, n++) {
+    uint32_t at = n;
+    while (at > 0 && m->g->steps[m->order[at - 1]].at > m->g->steps[i].at) {
+      m->order[at] = m->order[at - 1];
+      at--;
+    }
+    m->order[at] = i;
+  }
+}
+
+bool vm_ck_must_solve(vm_core *c, vm_ck_must *m) {
+  uint32_t to = m->g->nsteps, logged = 0;
+  if (m->nsteps != to) {
+    m->nsteps = 0;
+    m->clocks = again(c, m->clocks, sizeof *m->clocks * m->n, &m->nclocks, to);
+    m->never = again(c, m->never, sizeof *m->never, &m->nnever, to);
+    m->order = again(c, m->order, sizeof *m->order, &m->norder, to);
+  }
+  if (!m->clocks || !m->never || !m->order) return false;
+  m->nsteps = to;
+  memset(m->clocks, 0xff, (size_t)to * m->n * sizeof *m->clocks);
+  memset(m->never, true, to * sizeof *m->never);
+  while (logged < to && m->g->steps[logged].kind != VM_CK_ASSUME) logged++;
+  sort_steps(m, logged);
+  for (unsigned i = 0; i < MOST_PASSES && pass(m); i++) continue;
+  return true;
+}
+
+/* ---- Assumptions --------------------------------------------------------------------------- */
+
+bool vm_ck_must_assume(vm_core *c, const vm_ck_access *first, const vm_ck_access *second) {
+  vm_ck_log *g = &c->check->log;
+  uint32_t from = second->step, at = second->at, step = g->nsteps;
+  unsigned e = second->engine;
+  bool ring = second->queue < ISA_MAX_QUEUES;
+  if (g->nsteps == g->cap_steps &&
+      !isa_array_grow(&c->al, &g->steps, g->nsteps, &g->cap_steps, sizeof *g->steps))
+    return false;
+  const vm_ck_step *s = &g->steps[from];
+  g->steps[g->nsteps++] = (vm_ck_step){.kind = VM_CK_ASSUME,
+                                       .engine = (uint8_t)e,
+                                       .prev = from,
+                                       .other = first->logged - 1,
+                                       .at = at,
+                                       .seq = s->seq};
+  for (uint32_t i = 0; i < g->naccesses; i++) {
+    vm_ck_access *a = &g->accesses[i];
+    if (a->step == from && a->at >= at && a->engine == e) a->step = step;
+  }
+  for (uint32_t i = 0; i < g->nupdates; i++) {
+    vm_ck_signal *u = &g->updates[i];
+    if (u->step == from && u->at >= at && u->engine == e) u->step = step;
+  }
+  for (uint32_t i = 0; i < step; i++) {
+    vm_ck_step *next = &g->steps[i];
+    if (next->prev == from && next->at >= at && next->engine == e && next->kind) next->prev = step;
+    if (ring && next->kind == VM_CK_QUEUE && next->other == from && next->at >= at)
+      next->other = step;
+  }
+  return true;
+}
