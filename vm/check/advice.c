@@ -1,7 +1,7 @@
 /* Of two accesses that nothing orders: who has to come first, and what would make it so.
  *
- * A read that knows of an earlier write of the same bytes has what it came for: a write that nothing
- * orders after it comes too early and must wait for the reader, unless another read of those bytes
+ * A read that knows of an earlier write of the same bytes has what it came for: a write that
+ * nothing orders after it comes too early and must wait for the reader, unless another read of those bytes
  * has already given them back to the writer; then, and when no earlier write is known, it is the
  * reader that must wait. */
 #include "check.h"
@@ -193,7 +193,7 @@ static void find_signal(const vm_core *c, const vm_ck_must *m, vm_ck_advice *out
     out->others = s.others > s.natural || out->waited >= s.natural - taken;
     out->value = (out->others ? s.all : s.natural) - taken;
   }
-  if (out->value <= 0) out->signals = false; /* it has been taken: nothing that a wait could ask for */
+  if (out->value <= 0) out->signals = false; /* it has been taken */
   const isa_insn *at = w ? &c->code->code[second->engine].insns[w->pc] : NULL;
   out->takes = g->takers[u->sem] && at && at->op == ISA_OP_event_semaphore;
   bool own = u->pc == first->pc && u->engine == first->engine;

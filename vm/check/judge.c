@@ -148,7 +148,7 @@ static uint32_t explained(const vm_core *c, struct vm_ck_judge *j) {
   return n;
 }
 
-/* The order of an advice for pair i, in the round where it is as far apart: false when it is not. */
+/* The order of an advice for pair i, in the round where it is as far apart; false: it is not. */
 static bool turn(const vm_core *c, const struct vm_ck_judge *j, const vm_ck_advice *how, uint32_t i,
                  const vm_ck_access **from, const vm_ck_access **to) {
   const uint32_t *round = j->rounds;

@@ -23,7 +23,8 @@ static bool lowers(const isa_insn *in) {
 static void scan_insn(vm_ck_log *g, unsigned e, const isa_insn *in) {
   bool waits = in->wait.cond != ISA_WAIT_none, updates = in->upd.kind != ISA_UPD_none;
   bool rises = in->wait.cond == ISA_WAIT_ge || in->wait.cond == ISA_WAIT_gt;
-  bool at_once = in->op == ISA_OP_event_semaphore && waits && updates && in->upd.sem == in->wait.sem;
+  bool at_once =
+      in->op == ISA_OP_event_semaphore && waits && updates && in->upd.sem == in->wait.sem;
   if (waits) {
     g->waiters[in->wait.sem] |= (uint8_t)(1u << e);
     if (!rises) g->mixed[in->wait.sem] = true;
