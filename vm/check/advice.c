@@ -1,9 +1,9 @@
 /* Of two accesses that nothing orders: who has to come first, and what would make it so.
  *
  * A read that knows of an earlier write of the same bytes has what it came for: a write that
- * nothing orders after it comes too early and must wait for the reader, unless another read of those bytes
- * has already given them back to the writer; then, and when no earlier write is known, it is the
- * reader that must wait. */
+ * nothing orders after it comes too early and must wait for the reader, unless another read of
+ * those bytes has already given them back to the writer; then, and when no earlier write is known,
+ * it is the reader that must wait. */
 #include "check.h"
 #include "impl.h"
 
