@@ -188,6 +188,11 @@ bench-compare: $(BENCH)
 ulp: $(BUILD)/tests/ulp
 	$(Q)$<
 
+# Public kernels, unmodified; DIR holds checkouts of their repositories (tests/README.md).
+nki: all
+	$(Q)SOMA_LIB="$(CURDIR)/$(BUILD)/libsoma.so" $${SOMA_PYTHON:-/usr/bin/python3} \
+	  tests/nki/run.py "$(DIR)" $(if $(ONLY),"$(ONLY)")
+
 repro: all
 	$(Q)BUILD=$(BUILD) tests/repro.sh all $(REPRO)
 # Only what starts threads; the sanitizer slows the rest twentyfold.
@@ -275,6 +280,6 @@ install: all
 clean:
 	rm -rf build build-*
 
-.PHONY: all unit test test-ui check conform mutants mutants-all bench bench-compare bench-ui picture-ui generated pictures \
+.PHONY: all unit test test-ui check conform mutants mutants-all bench nki bench-compare bench-ui picture-ui generated pictures \
         figures timing ulp repro tsan fuzz fuzz-guided fuzz-smoke fuzz-build fuzz-sanitized debug asan ubsan lint format install clean
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -1,0 +1,109 @@
+"""aws-neuron/nki-samples: the tutorials, with data and tolerances of their own scripts."""
+import os
+
+import numpy as np
+
+import harness
+
+FOLDER = "nki-samples"
+BASE = os.path.join("src", "nki_samples", "tutorials")
+
+
+def _data(*shape, seed=0, low=0.0, high=1.0, dtype=np.float32):
+    return np.random.default_rng(seed).uniform(low, high, shape).astype(dtype)
+
+
+def _add(function, shape):
+    def run():
+        a, b = _data(*shape, seed=1, dtype=np.float16), _data(*shape, seed=2, dtype=np.float16)
+        harness.close(function(a, b), a + b, 1e-2, 1e-4)
+    return run
+
+
+def _transpose(kernel):
+    def run():
+        a = np.arange(60, dtype=np.int8).reshape(5, 12)
+        want = a.reshape(5, 3, 4).transpose(0, 2, 1).reshape(5, 12)
+        harness.close(kernel(a, (3, 4)), want)
+    return run
+
+
+def _pool(kernel):
+    def run():
+        a = np.arange(72, dtype=np.float16).reshape(2, 6, 6)
+        harness.close(kernel(a, 2), a.reshape(2, 3, 2, 3, 2).mean((2, 4)), 0, 0)
+    return run
+
+
+def _matmul(kernel, m, k, n):
+    def run():
+        a, b = _data(m, k, seed=1, dtype=np.float16), _data(k, n, seed=2, dtype=np.float16)
+        want = a.astype(np.float32) @ b.astype(np.float32)
+        harness.close(kernel(np.ascontiguousarray(a.T), b), want, 1e-2, 1e-4)
+    return run
+
+
+def mamba(delta, u, A, B, C):
+    """Mamba's selective scan: (batch, channels, time), states along axis 1 of A, B, C."""
+    decay = np.exp(delta[:, :, None, :] * A[None, :, :, None])
+    given = delta[:, :, None, :] * B[:, None, :, :] * u[:, :, None, :]
+    state, out = np.zeros(decay.shape[:3], np.float32), np.zeros(delta.shape, np.float32)
+    for t in range(delta.shape[2]):
+        state = decay[..., t] * state + given[..., t]
+        out[..., t] = (C[:, None, :, t] * state).sum(-1)
+    return out
+
+
+def _mamba(kernel, channels, seq_len):
+    def run():
+        u, delta = _data(1, channels, seq_len, seed=1), _data(1, channels, seq_len, seed=2)
+        A = -_data(channels, 16, seed=3)
+        B, C = _data(1, 16, seq_len, seed=4), _data(1, 16, seq_len, seed=5)
+        harness.close(kernel(delta, u, A, B, C), mamba(delta, u, A, B, C), 1e-2, 1e-2)
+    return run
+
+
+def attention(q, k, v):
+    """softmax(q' k) v' of (d, sequence) arrays."""
+    qk = q.T.astype(np.float64) @ k
+    e = np.exp(qk - qk.max(1, keepdims=True))
+    return e / e.sum(1, keepdims=True) @ v.T
+
+
+def _attention(kernel, seqlen):
+    def run():
+        q, k, v = (_data(128, seqlen, seed=i, low=-1, high=1) for i in range(3))
+        harness.close(kernel(q, k, v), attention(q, k, v), 1e-5, 1e-2)
+    return run
+
+
+def cases(table, folder):
+    def file(*names):
+        return os.path.join(BASE, *names)
+
+    def case(path, name, make, *args):
+        if not table.wants(FOLDER, path, name):
+            return
+
+        def run():
+            module = harness.load(os.path.join(folder, path))
+            make(getattr(module, name), *args)()
+        table.case(FOLDER, path, name, run)
+    adds = "tensor_addition"
+    case(file(adds, "tensor_addition_nki_kernels.py"), "nki_tensor_add", _add, (256, 1024))
+    case(file(adds, "spmd_tensor_addition_nki_kernels.py"), "nki_tensor_add", _add, (256, 1024))
+    case(file(adds, "spmd_multiple_nc_tensor_addition_nki_kernels.py"), "nki_tensor_add_nc2", _add,
+         (512, 2048))
+    case(file("transpose2d", "transpose2d_nki_kernels.py"), "tensor_transpose2D_kernel_",
+         _transpose)
+    case(file("average_pool2d", "average_pool2d_nki_kernels.py"), "tensor_avgpool_kernel", _pool)
+    products = file("matrix_multiplication", "matrix_multiplication_nki_kernels.py")
+    case(products, "nki_matmul_basic_", _matmul, 64, 128, 512)
+    for name in ("tiled_", "hoist_load_", "block_free_dimension_"):
+        case(products, "nki_matmul_" + name, _matmul, 512, 256, 1024)
+    case(products, "nki_matmul_fully_optimized_", _matmul, 2048, 1024, 1024)
+    for version in (1, 2, 3):
+        case(file("fused_mamba", "mamba_nki_kernels.py"), "mamba_v%d" % version, _mamba, 256, 512)
+    for version in "1 2 3 4 5 6 7 8 8a 9 10 11".split():
+        case(file("attention_fwd_performance", "attention_kernels.py"), "attn_fwd_v" + version,
+             _attention, 128 if version in "12" else 4096)

@@ -1,0 +1,5 @@
+"""Clients of triton_viz."""
+
+
+class Tracer:
+    pass
