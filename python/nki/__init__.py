@@ -13,4 +13,4 @@ from .language import NkiTensor as tensor  # noqa: F401
 _add_own(_os.path.dirname(__file__))
 __all__ = ["BenchmarkResult", "Kernel", "KernelRun", "baremetal", "benchmark", "collectives",
            "compiler", "dtype", "isa", "jit", "language", "profile", "simulate", "simulate_kernel",
-           "trace", "typing"]
+           "tensor", "trace", "typing"]

@@ -142,21 +142,22 @@ class Index:
         return _refuse(self, "**", other)
 
     def __lt__(self, other):
-        return _compare(other, self, 1, "<")
+        return _compare(other, self, 1, "%s < %s" % (self.text, other))
 
     def __le__(self, other):
-        return _compare(other, self, 0, "<=")
+        return _compare(other, self, 0, "%s <= %s" % (self.text, other))
 
     def __gt__(self, other):
-        return _compare(self, other, 1, ">")
+        return _compare(self, other, 1, "%s > %s" % (self.text, other))
 
     def __ge__(self, other):
-        return _compare(self, other, 0, ">=")
+        return _compare(self, other, 0, "%s >= %s" % (self.text, other))
 
     def __eq__(self, other):
-        a = _compare(self, other, 0, "==")
+        text = "%s == %s" % (self.text, other)
+        a = _compare(self, other, 0, text)
         return a if a is NotImplemented else Mask(
-            a.terms + _compare(other, self, 0, "==").terms, a.size, a.text, equal=True)
+            a.terms + _compare(other, self, 0, text).terms, a.size, text, equal=True)
 
     __hash__ = None
 
@@ -200,6 +201,10 @@ class Mask:
     def __repr__(self):
         return self.text
 
+    def never(self):
+        """Whether it holds nowhere, as far as one bound tells."""
+        return any(t.bounds()[1] < 0 for t in self.terms)
+
     def __and__(self, other):
         if other is True or other is None:
             return self
@@ -219,9 +224,9 @@ class Mask:
             return True if other else self
         if not isinstance(other, Mask):
             return NotImplemented
-        if _implies(self, other):
+        if self.never() or _implies(self, other):
             return other
-        if _implies(other, self):
+        if other.never() or _implies(other, self):
             return self
         raise KernelError("mask (%s) | (%s): a mask takes bounds joined by `&` alone"
                           % (self.text, other.text))
@@ -278,20 +283,18 @@ def _implies(a, b):
     return x is not None and y is not None and all(k in x and x[k] <= v for k, v in y.items())
 
 
-def _compare(a, b, less, op):
+def _compare(a, b, less, text):
     """The mask a - b - less >= 0."""
     if not isinstance(a, Index):
         k = whole(a)
         if k is None:
             return NotImplemented
         difference = b * -1 + (k - less)
-        text = "%d %s %s" % (k, op, b.text)
     else:
         k = whole(b) if not isinstance(b, Index) else 0
         if k is None:
             return NotImplemented
         difference = a - b + -less if isinstance(b, Index) else a + (-k - less)
-        text = "%s %s %s" % (a.text, op, b)
     mask = Mask([difference], difference.size, text)
     if _waiting:
         left, code, line = _waiting.pop()

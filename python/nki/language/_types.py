@@ -22,6 +22,11 @@ class MemoryRegion(Enum):
     private_hbm = "private_hbm"
     shared_hbm = "shared_hbm"
 
+    def view(self, dtype, shape, **other):
+        """A new tensor in this memory: `sbuf.view(dtype=nl.float32, shape=(128, 64))`."""
+        from ._create import ndarray
+        return ndarray(shape, dtype, self, **other)
+
 
 sbuf, psum = MemoryRegion.sbuf, MemoryRegion.psum
 private_hbm, shared_hbm = MemoryRegion.private_hbm, MemoryRegion.shared_hbm
