@@ -6,7 +6,7 @@ import sys
 import numpy as np
 
 from soma import Machine, arrays, launch, record
-from soma.errors import KernelError, NotBuilt
+from soma.errors import KernelError
 from soma.index import whole
 
 from ._target import target_of
@@ -113,8 +113,8 @@ class Kernel:
                 return self.builds[key], bound
         except TypeError:
             key = None
-        cores = 2 if self.options.get("lnc") == 2 else 1
-        built = launch.build(self.function, args, kwargs, self.target, self.grid, cores)
+        built = launch.build(self.function, args, kwargs, self.target, self.grid,
+                             self.options.get("schedule", ()))
         if key is not None:
             self.builds[key] = built
         return built, bound
@@ -170,8 +170,12 @@ class Kernel:
         return findings
 
     def with_schedule(self, schedule):
-        """The kernel with edges [(earlier, later)] between named instructions."""
-        raise NotBuilt("Kernel.with_schedule: take NkiInstruction.depends_on in the kernel")
+        """The kernel with more edges: [(later, earlier)] by the `name` of instructions, earlier one
+        name or a list of them."""
+        edges = tuple((later, tuple([earlier] if isinstance(earlier, str) else earlier))
+                      for later, earlier in schedule)
+        return Kernel(self.function, self.grid, self.asked, None,
+                      **dict(self.options, schedule=edges))
 
 
 def _given(kwargs):

@@ -8,8 +8,6 @@ from .register import RegisterValue
 
 def _expand(t, key):
     """key with one entry for each dimension."""
-    if any(k is None for k in key):
-        raise KernelError("indexing with None: take expand_dim or reshape")
     dots = [i for i, k in enumerate(key) if k is Ellipsis]
     if len(dots) > 1:
         raise KernelError("an index has one ... at most")
@@ -23,10 +21,32 @@ def _expand(t, key):
 
 def general(t, key):
     """t[key] for any key."""
+    if any(k is None for k in key):
+        return _with_new_axes(t, key)
     key = _expand(t, key)
     if any(isinstance(k, (Index, T.Tensor)) and not _scalar(k) for k in key):
         return _advanced(t, key)
     return _basic(t, key)
+
+
+def _with_new_axes(t, key):
+    """A key with None, which is a new axis of size 1. A reduced tile, which keeps a last dimension of
+    one element, has that axis already: nl.sum(x, axis=1)[:, None]."""
+    if len(key) == 2 and key[1] is None and key[0] == slice(None) and len(t.shape) == 2 and \
+            t.shape[1] == 1:
+        return t
+    if any(isinstance(k, (Index, T.Tensor, int)) for k in key):
+        raise KernelError("indexing with None and %s: take expand_dim" % (key,))
+    view = t[tuple(k for k in key if k is not None)]
+    at = 0
+    for i, k in enumerate(key):
+        if k is Ellipsis:
+            at += len(t.shape) - sum(x is not None for x in key) + 1
+            continue
+        if k is None:
+            view = view.expand_dim(at)
+        at += 1
+    return view
 
 
 def _scalar(k):

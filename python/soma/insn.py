@@ -192,7 +192,7 @@ def in_sbuf(t):
     return copy.reshape(t.shape)
 
 
-def _starts_well(view):
+def starts_well(view):
     """Whether an engine may write these partitions."""
     n = view.shape[0]
     return view.part % (128 if n > 64 else 64 if n > 32 else 32) == 0
@@ -212,7 +212,7 @@ def assign(view, value):
                 rows = min(128, view.shape[0] - at)
                 dma_copy(view.like((rows,) + view.shape[1:], view.steps,
                                    view.off + at * view.steps[0]), source[0:rows])
-        elif _starts_well(view):
+        elif starts_well(view):
             memset(view, value)
         else:  # by DMA, which starts anywhere
             source = tile(view.shape[0], view.free_size, view.dtype)
@@ -223,5 +223,24 @@ def assign(view, value):
         value = value.broadcast_steps(view.shape)
     if view.memory == 0 or value.memory == 0:
         dma_copy(view, value if view.memory else in_sbuf(value) if value.memory else value)
+    elif view.shape[0] != value.shape[0] or not starts_well(view) or not starts_well(value):
+        relaid(view, value)
     else:
         tensor_copy(view, value)
+
+
+def reachable(t):
+    """t, or a copy of it where no engine reaches its partitions."""
+    if not isinstance(t, Tensor) or starts_well(t):
+        return t
+    copy = tile(t.shape[0], t.free_size, t.dtype)
+    dma_copy(copy, in_sbuf(t))
+    return copy.reshape(t.shape)
+
+
+def relaid(view, value):
+    """view = value for tiles of as many elements in other partitions, by DMA."""
+    into = view if view.memory == SBUF else tile(view.shape[0], view.free_size, view.dtype)
+    dma_copy(into, in_sbuf(value))
+    if into is not view:
+        tensor_copy(view, into)

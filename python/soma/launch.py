@@ -156,12 +156,15 @@ def _print(text, to_stderr):
     (sys.stderr if to_stderr else sys.stdout).write(text)
 
 
-def build(function, args, kwargs, target, grid=(), cores=1, flags=0):
-    """Runs the function once for each program of the grid, recording, and builds the program."""
+def build(function, args, kwargs, target, grid=(), schedule=(), flags=0):
+    """Runs the function once for each program of the grid, recording, and builds the program.
+    schedule: (name of an instruction, names of those it waits for)."""
     hints = {}
     for _ in range(64):
         rec = record.Recorder(plain_machine(target), target, flags, hints)
-        rec.grid, rec.cores = tuple(grid), cores
+        rec.grid, rec.schedule = tuple(grid), schedule
+        for n in grid:
+            rec.cores *= n
         try:
             built = _build(rec, function, args, kwargs)
             for text in built.unwritten:

@@ -72,7 +72,8 @@ class Recorder:
         self.tensors = []       # storages in HBM that instructions use, in order
         self.count = 0          # instructions emitted
         self.grid, self.program = (), ()
-        self.cores, self.program_index = 1, 0
+        self.cores, self.program_index = 1, 0  # programs of the grid; which one runs
+        self.schedule = ()
         self.shared, self.shared_at = [], 0
         self.weights = None     # what the tensor engine has loaded
         self.whiles, self.loops = [], 0
@@ -209,7 +210,10 @@ class Recorder:
             return False
         if value.shape[0] != view.shape[0] or value.free_size != view.free_size:
             return False
+        from .insn import starts_well
         from .tensor import same_view
+        if not starts_well(view):
+            return False
         if any(r.storage is view.storage and (p.multi or not same_view(r, view)) for r in p.reads):
             return False
         self.pending = value.pending = None
@@ -334,6 +338,12 @@ class Recorder:
             raise KernelError("a loop at run time was left by break, return or an exception: it "
                               "has no "
                               "end")
+        for name, producers in self.schedule:
+            for producer in producers:
+                for n in (name, producer):
+                    if n not in self.named:
+                        raise KernelError("with_schedule: no instruction has name=%r" % n)
+                self.named[name].depends_on(self.named[producer])
         for earlier, later in self.edges:
             self.builder.order(earlier, later)
         return self.builder.finish()

@@ -76,6 +76,34 @@ class Assignments(KernelCase):
         self.same(kernel(x), want, 1e-6, 1e-6)
 
 
+    def test_assignments_to_other_partitions_go_by_dma(self):
+        @nki.jit
+        def kernel(x):
+            t = nl.load(x)
+            rows = nl.ndarray((2, 32, 8), nl.float32)
+            rows[1, :, :] = t * 2.0
+            rows[0, :, :] = t
+            rows[1, :, 0:4] = rows[1, :, 0:4] + t[:, 4:8]
+            out = nl.ndarray((2, 32, 8), nl.float32, buffer=nl.shared_hbm)
+            nl.store(out, rows)
+            return out
+        x = data(32, 8)
+        want = np.stack([x, 2 * x])
+        want[1, :, :4] += x[:, 4:]
+        self.same(kernel(x), want)
+
+    def test_a_new_axis_of_a_reduced_tile(self):
+        @nki.jit
+        def kernel(x):
+            t = nl.load(x)
+            assert t[:, None].shape == (32, 1, 8)
+            out = nl.ndarray((32, 8), nl.float32, buffer=nl.shared_hbm)
+            nl.store(out, t * nl.sum(t, axis=1)[:, None])
+            return out
+        x = data(32, 8)
+        self.same(kernel(x), x * x.sum(1, keepdims=True), 1e-5, 1e-5)
+
+
 class Sums(KernelCase):
     def run_sum(self, body, a, b, want, memset=False):
         @nki.jit
@@ -178,6 +206,17 @@ class Launches(KernelCase):
         self.same(kernel[2, 4](x), want)
         self.same(kernel[nl.nc(2), nl.spmd_dim(2, nl.nc(2))](x), want)
         self.same(kernel[2, 2 * nl.nc(2)](x), want)
+
+    def test_programs_do_not_wait_for_each_other(self):
+        import nki.isa as new
+
+        @nki.jit
+        def kernel(x):
+            new.core_barrier(data=x, cores=(0, 1))
+            nl.store(x, nl.load(x))
+        kernel(data(8, 8))
+        with self.assertRaisesRegex(NotImplementedError, "one after another"):
+            kernel[2](data(8, 8))
 
     def test_inputs_that_a_kernel_writes_are_written(self):
         @old.jit
@@ -328,6 +367,20 @@ class Places(KernelCase):
         x = data(128, 8)
         kernel(x)
         self.assertEqual((x[:64] == 1).all() and (x[64:] == 2).all(), True)
+
+        @nki.jit
+        def named(x):
+            a, b = nl.ndarray((64, 8), nl.float32), nl.ndarray((64, 8), nl.float32)
+            new.memset(a, 1.0, engine=new.engine.gpsimd, name="first")
+            new.memset(b, 2.0, engine=new.engine.vector, name="then")
+            new.dma_copy(dst=x[0:64], src=a)
+            new.dma_copy(dst=x[64:128], src=b)
+        self.assertNotRegex(named.source(x), "memset.*sbuf.*2.0 .*gpsimd_done>=1")
+        for edges in ([("then", "first")], [("then", ["first"])]):
+            self.assertRegex(named.with_schedule(edges).source(x), "memset.*2.0 .*gpsimd_done>=1")
+        for edges, text in (([("first", "then")], "comes after"), ([("then", "no")], "name='no'")):
+            with self.assertRaisesRegex(soma.KernelError, text):
+                named.with_schedule(edges)(x)
 
 
 class Warnings(KernelCase):

@@ -163,7 +163,8 @@ class Masks(KernelCase):
         i, j = nl.mgrid[0:10, 0:12]
         for m, want in ((lambda: 2 <= i < 7, (2, 7)), (lambda: (i < 7) & (i >= 2), (2, 7)),
                         (lambda: 2 <= i and i < 7, (2, 7)), (lambda: -2 * i + 13 >= 0, (0, 7)),
-                        (lambda: ~(i < 3), (3, 10)), (lambda: (i < 3) | (i < 7), (0, 7))):
+                        (lambda: ~(i < 3), (3, 10)), (lambda: (i < 3) | (i < 7), (0, 7)),
+                        (lambda: (i < 3) | (j < 0), (0, 3))):
             from soma.tensor import mask_ranges
             ranges, rest, empty = mask_ranges(m())
             self.assertEqual(ranges.get(0, (0, 10)), want)

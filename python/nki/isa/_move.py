@@ -220,11 +220,9 @@ def tensor_copy_dynamic_dst(*args, **kwargs):
 
 
 def _across_cores(name):
-    rec = record.active()
-    if rec.cores > 1:
-        raise NotBuilt("nisa.%s between the cores of a logical core is not built; with LNC=1 "
-                       "kernels "
-                       "run" % name)
+    if record.active().cores > 1:
+        raise NotBuilt("nisa.%s: the programs of a launch run one after another here, so they cannot "
+                       "wait for each other; launched on one core the kernel runs" % name)
     raise KernelError("nisa.%s needs the two cores of LNC=2: this launch has one" % name)
 
 
@@ -235,6 +233,6 @@ def sendrecv(src=None, dst=None, send_to_rank=None, recv_from_rank=None, pipe_id
 
 
 def core_barrier(data=None, cores=None, engine=c.engine.gpsimd, name=None):
-    """Does nothing on one core; between the cores of LNC=2 it is refused."""
+    """Does nothing on one core; between several it is refused."""
     if record.active().cores > 1:
         _across_cores("core_barrier")

@@ -32,6 +32,7 @@ def _tile(x, call):
 
 def emit_binary(d, op, x, y):
     """d = x op y for tiles and numbers of any broadcast shapes."""
+    x, y = insn.reachable(x), insn.reachable(y)
     if not _is_tile(x):
         if op == _POW or (_is_tile(y) and y.dtype.integer and op in ops.BITS):
             x = _filled(x, y)
@@ -156,8 +157,8 @@ def divide(x, y, dtype=None, mask=None, **other):
 
 def _unary(name, x, emit, dtype=None, mask=None):
     x = _tile(need(x, "x", "nl." + name), "nl." + name)
-    return returned(x.shape, x.dtype if dtype is None else find(dtype), emit, (x,), mask=mask,
-                    call="nl." + name)
+    return returned(x.shape, x.dtype if dtype is None else find(dtype),
+                    lambda d, s: emit(d, insn.reachable(s)), (x,), mask=mask, call="nl." + name)
 
 
 def _make_act(name, text):

@@ -123,9 +123,14 @@ def aligned(x, shape):
     """x over a broadcast shape; partitions are copied, free dimensions repeated by steps."""
     if x.shape == tuple(shape):
         return x
-    if len(x.shape) < len(shape):
-        x = x.like((x.shape[0],) + (1,) * (len(shape) - len(x.shape)) + tuple(x.shape[1:]),
-                   (x.steps[0],) + (0,) * (len(shape) - len(x.shape)) + tuple(x.steps[1:]))
+    if len(x.shape) < len(shape):  # as NumPy's: its partitions become a free dimension
+        lead = (1,) * (len(shape) - len(x.shape))
+        wide = insn.tile(1, x.size, x.dtype).reshape(lead + tuple(x.shape))
+        if x.shape[0] == 1:
+            x = x.reshape((1,) + lead[1:] + tuple(x.shape))
+        else:
+            insn.relaid(wide, x)
+            x = wide
     if x.shape[0] == 1 and shape[0] > 1:
         x = spread(x, shape[0])
     return x.broadcast_steps(shape)
