@@ -261,7 +261,7 @@ format:
 
 # ---- Install -------------------------------------------------------------------------------
 LUA_CMOD ?= $(PREFIX)/lib/lua/5.4
-MAN := asm/tools/soma-as.1 asm/tools/soma-dis.1 lua/command/soma.1
+MAN := asm/tools/soma-as.1 asm/tools/soma-dis.1 lua/command/soma.1 python/soma-nki.1
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig \
 	  $(DESTDIR)$(LUA_CMOD) $(DESTDIR)$(PREFIX)/share/man/man1

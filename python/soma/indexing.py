@@ -30,8 +30,8 @@ def general(t, key):
 
 
 def _with_new_axes(t, key):
-    """A key with None, which is a new axis of size 1. A reduced tile, which keeps a last dimension of
-    one element, has that axis already: nl.sum(x, axis=1)[:, None]."""
+    """A key with None, which is a new axis of size 1. A reduced tile, which keeps a last dimension
+    of one element, has that axis already: nl.sum(x, axis=1)[:, None]."""
     if len(key) == 2 and key[1] is None and key[0] == slice(None) and len(t.shape) == 2 and \
             t.shape[1] == 1:
         return t

@@ -21,7 +21,8 @@ cp "$dir/example.c" "$dir/example.cc"
 check "make install" make BUILD="$BUILD" install PREFIX=/usr DESTDIR="$dir/root"
 for f in bin/soma bin/soma-as bin/soma-dis include/soma.h lib/libsoma.a lib/libsoma.so \
   lib/lua/5.4/soma.so lib/pkgconfig/soma.pc share/man/man1/soma.1 share/man/man1/soma-as.1 \
-  share/man/man1/soma-dis.1; do
+  share/man/man1/soma-dis.1 share/man/man1/soma-nki.1 bin/soma-nki \
+  lib/soma/python/soma/lib.py lib/soma/python/nki/isa/__init__.py; do
   check "$f is installed" test -s "$dir/root/usr/$f"
 done
 run() { LD_LIBRARY_PATH="$dir/root/usr/lib" "$1" | diff -u "$dir/want" -; }

@@ -221,8 +221,8 @@ def tensor_copy_dynamic_dst(*args, **kwargs):
 
 def _across_cores(name):
     if record.active().cores > 1:
-        raise NotBuilt("nisa.%s: the programs of a launch run one after another here, so they cannot "
-                       "wait for each other; launched on one core the kernel runs" % name)
+        raise NotBuilt("nisa.%s: the programs of a launch run one after another here, so they "
+                       "cannot wait for each other; launched on one core the kernel runs" % name)
     raise KernelError("nisa.%s needs the two cores of LNC=2: this launch has one" % name)
 
 
