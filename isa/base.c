@@ -120,6 +120,43 @@ void isa_buf_printf(isa_buf *b, const char *fmt, ...) {
 
 const char *isa_buf_str(isa_buf *b) { return b->data && !b->failed ? b->data : ""; }
 
+/* Bytes of the UTF-8 character at s; 0 when there is none. */
+static unsigned utf8_len(const unsigned char *s) {
+  unsigned n = s[0] < 0x80                   ? 1
+               : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
+               : (s[0] & 0xf0) == 0xe0       ? 3
+               : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
+                                             : 0;
+  for (unsigned i = 1; i < n; i++)
+    if ((s[i] & 0xc0) != 0x80) return 0;
+  bool bad = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
+             (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f);
+  return bad ? 0 : n;
+}
+
+/* Whether `<` before c can begin a tag or a comment: such a one is not for a <script>. */
+static bool opens_tag(unsigned char c) {
+  return c == '/' || c == '!' || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+}
+
+void isa_buf_json(isa_buf *b, const char *text) {
+  const unsigned char *s = (const unsigned char *)text;
+  isa_buf_puts(b, "\"");
+  while (*s) {
+    unsigned n = utf8_len(s);
+    if (n == 0)
+      isa_buf_puts(b, "\\ufffd");
+    else if (*s == '"' || *s == '\\')
+      isa_buf_printf(b, "\\%c", *s);
+    else if (*s < 0x20 || *s == 0x7f || (*s == '<' && opens_tag(s[1])))
+      isa_buf_printf(b, "\\u%04x", *s);
+    else
+      isa_buf_add(b, s, n);
+    s += n ? n : 1;
+  }
+  isa_buf_puts(b, "\"");
+}
+
 /* ---- Arena -------------------------------------------------------------------------------- */
 
 struct isa_arena_block {

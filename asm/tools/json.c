@@ -4,20 +4,6 @@
 
 #include <string.h>
 
-static void put_str(isa_buf *out, const char *s) {
-  isa_buf_puts(out, "\"");
-  for (; *s; s++) {
-    unsigned char c = (unsigned char)*s;
-    if (c == '"' || c == '\\')
-      isa_buf_printf(out, "\\%c", c);
-    else if (c < 0x20 || c >= 0x7f)
-      isa_buf_printf(out, "\\u%04x", c);
-    else
-      isa_buf_add(out, s, 1);
-  }
-  isa_buf_puts(out, "\"");
-}
-
 /* "name": with what separates it from the member before. */
 static void key(isa_buf *out, const char *name, bool first) {
   isa_buf_printf(out, "%s\"%s\": ", first ? "" : ", ", name);
@@ -25,7 +11,7 @@ static void key(isa_buf *out, const char *name, bool first) {
 
 static void member(isa_buf *out, const char *name, const char *value, bool first) {
   key(out, name, first);
-  put_str(out, value);
+  isa_buf_json(out, value);
 }
 
 static void number(isa_buf *out, const char *name, uint64_t v) {
@@ -76,7 +62,7 @@ static void put_text(const as_printer *pr, unsigned core, unsigned engine, const
   isa_buf text;
   isa_buf_init(&text, &out->al);
   as_printer_insn(pr, core, engine, in, &text);
-  put_str(out, isa_buf_str(&text));
+  isa_buf_json(out, isa_buf_str(&text));
   out->failed = out->failed || text.failed;
   isa_buf_free(&text);
 }

@@ -2,183 +2,50 @@
  *
  * dtypes that NumPy lacks are written as a structured type of one unsigned field with the dtype's
  * name, [('bfloat16', '<u2')], which NumPy opens and which reads back here. */
-#include <stdlib.h>
 #include <string.h>
 
+#include "../../isa/npy.h"
 #include "file.h"
 
-enum { MAGIC = 6, MAX_HEADER = 1 << 16 };
+enum { MAGIC = 6 };
 static const char magic[] = "\x93NUMPY";
 
-typedef struct npy_reader {
-  lt_source *s;
-  const char *start, *at, *end; /* of the header text */
-  bool has_descr, has_order, has_shape;
-  lt_stored e;
-} npy_reader;
-
-/* ---- The header, a Python dict ------------------------------------------------------------- */
-
-static void skip_space(npy_reader *r) {
-  while (r->at < r->end && (*r->at == ' ' || *r->at == '\n' || *r->at == '\t')) r->at++;
-}
-
-static bool accept(npy_reader *r, char c) {
-  skip_space(r);
-  if (r->at == r->end || *r->at != c) return false;
-  r->at++;
-  return true;
-}
-
-static void expect(npy_reader *r, char c) {
-  if (!accept(r, c))
-    lt_format_error(r->s, "header: '%c' was expected at byte %d", c, (int)(r->at - r->start));
-}
-
-static void read_string(npy_reader *r, char *out, size_t size) {
-  skip_space(r);
-  size_t n = 0;
-  char quote = r->at < r->end ? *r->at : '\0';
-  if (quote != '\'' && quote != '"') lt_format_error(r->s, "header: a string was expected");
-  for (r->at++; r->at < r->end && *r->at != quote; r->at++) {
-    if (n + 1 >= size || *r->at == '\\' || (unsigned char)*r->at < ' ')
-      lt_format_error(r->s, "header: a string is too long or has an unexpected character");
-    out[n++] = *r->at;
-  }
-  out[n] = '\0';
-  if (r->at == r->end) lt_format_error(r->s, "header: a string does not end");
-  r->at++;
-}
-
-static bool accept_word(npy_reader *r, const char *word) {
-  size_t n = strlen(word);
-  skip_space(r);
-  if ((size_t)(r->end - r->at) < n || memcmp(r->at, word, n) != 0) return false;
-  r->at += n;
-  return true;
-}
-
-/* "<f4" and so on. */
-static void parse_type(npy_reader *r, const char *text) {
-  size_t n = strlen(text);
-  char *rest = NULL;
-  long bytes = n > 2 && text[2] >= '0' && text[2] <= '9' ? strtol(text + 2, &rest, 10) : 0;
-  bool order = n > 2 && strchr("<>|=", text[0]) != NULL;
-  if (order && ((text[1] == 'b' && bytes > 1) || (text[1] == 'f' && bytes < 2))) bytes = 0;
-  if (!order || strchr("biufV", text[1]) == NULL || rest == NULL || *rest != '\0' || bytes < 1 ||
-      bytes > 8 || (bytes & (bytes - 1)) != 0)
-    lt_format_error(r->s, "type '%s' is not one that this reader has", text);
-  r->e.big = text[0] == '>';
-  r->e.kind = text[1];
-  r->e.bytes = (unsigned)bytes;
-}
-
-static void read_descr(npy_reader *r) {
-  char text[64], name[64];
-  r->has_descr = true;
-  if (!accept(r, '[')) {
-    read_string(r, text, sizeof text);
-    parse_type(r, text);
-    return;
-  }
-  expect(r, '(');
-  read_string(r, name, sizeof name);
-  expect(r, ',');
-  read_string(r, text, sizeof text);
-  if (!accept(r, ')') || (accept(r, ','), !accept(r, ']')))
-    lt_format_error(r->s, "structured types of several fields are not supported");
-  parse_type(r, text);
-  r->e.named = isa_dtype_find(name, strlen(name));
-  if (r->e.named < 0 || isa_dtype_bytes((unsigned)r->e.named) != r->e.bytes || r->e.kind != 'u')
-    lt_format_error(r->s, "field '%s' of type '%s' names no dtype of that size", name, text);
-}
-
-static void read_shape(npy_reader *r) {
-  r->has_shape = true;
-  expect(r, '(');
-  while (!accept(r, ')')) {
-    int64_t v = 0;
-    skip_space(r);
-    const char *start = r->at;
-    for (; r->at < r->end && *r->at >= '0' && *r->at <= '9'; r->at++) {
-      if (v > (INT64_MAX - 9) / 10) lt_format_error(r->s, "a dimension of the shape is too large");
-      v = v * 10 + (*r->at - '0');
-    }
-    if (r->at == start) lt_format_error(r->s, "header: a dimension of the shape was expected");
-    if (r->e.ndim == LT_DIMS)
-      lt_format_error(r->s, "the shape has more than %d dimensions", LT_DIMS);
-    r->e.shape[r->e.ndim++] = v;
-    accept_word(r, "L"); /* written by Python 2 */
-    if (!accept(r, ',')) {
-      expect(r, ')');
-      break;
-    }
-  }
-}
-
-static void read_dict(npy_reader *r) {
-  char key[32];
-  expect(r, '{');
-  while (!accept(r, '}')) {
-    read_string(r, key, sizeof key);
-    expect(r, ':');
-    if (strcmp(key, "descr") == 0 && !r->has_descr) {
-      read_descr(r);
-    } else if (strcmp(key, "fortran_order") == 0 && !r->has_order) {
-      r->has_order = true;
-      r->e.fortran = accept_word(r, "True");
-      if (!r->e.fortran && !accept_word(r, "False"))
-        lt_format_error(r->s, "fortran_order is not True or False");
-    } else if (strcmp(key, "shape") == 0 && !r->has_shape) {
-      read_shape(r);
-    } else {
-      lt_format_error(r->s, "header: key '%s' is unknown or given twice", key);
-    }
-    if (!accept(r, ',')) {
-      expect(r, '}');
-      break;
-    }
-  }
-  skip_space(r);
-  if (r->at != r->end) lt_format_error(r->s, "header: text after its end");
-  if (!r->has_descr || !r->has_order || !r->has_shape)
-    lt_format_error(r->s, "header: 'descr', 'fortran_order' and 'shape' are not all there");
-}
-
 /* Leaves the header's text on the stack. */
-static void read_header(npy_reader *r) {
-  lt_source *s = r->s;
-  unsigned char head[12];
-  if (!lt_read(s, head, 10) || memcmp(head, magic, MAGIC) != 0)
-    lt_format_error(s, "it does not start with the .npy magic");
-  if (head[6] < 1 || head[6] > 3 || head[7] != 0)
-    lt_format_error(s, "version %d.%d is not 1.0, 2.0 or 3.0", head[6], head[7]);
-  uint32_t n = head[8] | (uint32_t)head[9] << 8;
-  if (head[6] > 1) {
-    if (!lt_read(s, head + 10, 2)) lt_format_error(s, "it ends within its header");
-    n |= (uint32_t)head[10] << 16 | (uint32_t)head[11] << 24;
-  }
-  if (n > MAX_HEADER)
-    lt_format_error(s, "a header of %I bytes (at most %d)", (LUAI_UACINT)n, (int)MAX_HEADER);
-  char *text = lua_newuserdatauv(s->L, n + 1, 0);
-  if (!lt_read(s, text, n)) lt_format_error(s, "it ends within its header of %d bytes", (int)n);
-  r->start = r->at = text;
-  r->end = text + n;
-  read_dict(r);
+static isa_npy read_header(lt_source *s) {
+  unsigned char head[ISA_NPY_HEAD];
+  isa_npy h;
+  isa_error e = {0};
+  unsigned n = isa_npy_begin(head, lt_read(s, head, ISA_NPY_FIRST) ? ISA_NPY_FIRST : 0, &e);
+  if (n == 0) lt_format_error(s, "%s", e.text);
+  if (n > ISA_NPY_FIRST && !lt_read(s, head + ISA_NPY_FIRST, n - ISA_NPY_FIRST))
+    lt_format_error(s, "it ends within its header");
+  int64_t len = isa_npy_length(head, &e);
+  if (len < 0) lt_format_error(s, "%s", e.text);
+  char *text = lua_newuserdatauv(s->L, (size_t)len + 1, 0);
+  if (!lt_read(s, text, (size_t)len))
+    lt_format_error(s, "it ends within its header of %d bytes", (int)len);
+  if (!isa_npy_text(text, (size_t)len, &h, &e)) lt_format_error(s, "%s", e.text);
+  return h;
 }
 
 /* ---- The whole ----------------------------------------------------------------------------- */
 
 void lt_read_npy(lt_source *s, unsigned asked) {
   unsigned char more;
-  npy_reader r = {.s = s, .e = {.named = -1}};
-  read_header(&r);
-  unsigned dtype = lt_stored_dtype(s, &r.e, asked);
-  int64_t want = lt_stored_size(s, &r.e);
+  isa_npy h = read_header(s);
+  lt_stored e = {.kind = h.kind,
+                 .big = h.big,
+                 .fortran = h.fortran,
+                 .named = h.named,
+                 .bytes = h.bytes,
+                 .ndim = h.ndim};
+  memcpy(e.shape, h.shape, sizeof h.shape);
+  unsigned dtype = lt_stored_dtype(s, &e, asked);
+  int64_t want = lt_stored_size(s, &e);
   if (s->length >= 0 && s->length - s->at != want)
     lt_format_error(s, "%I bytes of data, but its shape and type need %I",
                     (LUAI_UACINT)(s->length - s->at), (LUAI_UACINT)want);
-  lt_read_tensor(s, &r.e, dtype);
+  lt_read_tensor(s, &e, dtype);
   lua_remove(s->L, -2); /* the header */
   if (s->map == 0 && lt_read(s, &more, 1)) lt_format_error(s, "there is more after its data");
 }

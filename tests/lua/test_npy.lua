@@ -15,6 +15,23 @@ local function head(descr, shape, fortran)
 end
 local function load(content, options) return soma.load_npy(t.temp(content), options) end
 
+-- soma.assemble takes the files that save_npy writes, types that NumPy lacks included.
+case("a saved tensor as the data of a constant", function()
+  for _, dtype in ipairs {"bfloat16", "float8_e5m2", "float8_e4m3", "tfloat32", "float32", "int16"} do
+    local path = t.temp()
+    local x = soma.ones({4, 8}, dtype)
+    x:save_npy(path)
+    local program = soma.assemble(("target trn2\nw tensor %s[4, 8], const = npy \"%s\"\nsection sync\n halt\n")
+      :format(dtype, path))
+    local run = soma.core():start(program)
+    run:step()
+    eq(run:output "w":tolist(), x:tolist(), dtype)
+    local other = dtype == "bfloat16" and "float16" or "bfloat16"
+    raises("elements of", soma.assemble,
+      ("target trn2\nw tensor %s[4, 8], const = npy \"%s\"\nsection sync\n halt\n"):format(other, path))
+  end
+end)
+
 case("types and byte orders", function()
   local cases = {
     {"'|u1'", "uint8", "B", {0, 255}}, {"'|i1'", "int8", "b", {-128, 127}},

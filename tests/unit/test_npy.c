@@ -65,6 +65,12 @@ static void test_good(void **state) {
                     "bfloat16[3]", NULL));
   assert_true(loads(make(1, "{'descr': '|V1', 'fortran_order': False, 'shape': (6,)}", 6),
                     "float8_e5m2[6]", NULL));
+  static const char named[] =
+      "{'descr': [('bfloat16', '<u2')], 'fortran_order': False, 'shape': (3,)}";
+  assert_true(loads(make(1, named, 6), "bfloat16[3]", NULL));
+  char message[200];
+  assert_false(loads(make(1, named, 6), "uint16[3]", message));
+  assert_non_null(strstr(message, "elements of `bfloat16`"));
 }
 
 static void test_bad(void **state) {
@@ -81,7 +87,7 @@ static void test_bad(void **state) {
       {1, 6, good, "int16[1, 3]", "shape [3]"},
       {1, 6, "{'descr': '>i2', 'fortran_order': False, 'shape': (3,)}", "int16[3]", "`>i2`"},
       {1, 6, "{'descr': '<i2', 'fortran_order': True, 'shape': (3,)}", "int16[3]", "Fortran"},
-      {1, 6, "{'descr': '<i2', 'fortran_order': 0, 'shape': (3,)}", "int16[3]", "header"},
+      {1, 6, "{'descr': '<i2', 'fortran_order': 0, 'shape': (3,)}", "int16[3]", "True or False"},
       {1, 6, "{'descr': '<i2', 'fortran_order': False}", "int16[3]", "header"},
       {1, 6, "{'descr': '<i2', 'descr': '<i2', 'fortran_order': False, 'shape': (3,)}", "int16[3]",
        "header"},
@@ -89,11 +95,11 @@ static void test_bad(void **state) {
        "header"},
       {1, 6, "{'descr': '<i2', 'fortran_order': False, 'shape': (3,)} 1", "int16[3]", "header"},
       {1, 6, "{'descr': '<i2', 'fortran_order': False, 'shape': (99999999999999999999,)}",
-       "int16[3]", "header"},
+       "int16[3]", "too large"},
       {1, 6, "{'descr': '<i2', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,3)}", "int16[3]",
-       "header"},
+       "more than 8 dimensions"},
       {1, 6, "{'descr': [('a', '<i2')], 'fortran_order': False, 'shape': (3,)}", "int16[3]",
-       "header"},
+       "names no dtype"},
       {1, 6, "{'descr': '<i2\n', 'fortran_order': False, 'shape': (3,)}", "int16[3]", "header"},
       {1, 6, "", "int16[3]", "header"},
   };

@@ -82,7 +82,7 @@ static void put_ring_tracks(chrome *c) {
       plain.len = name.len = 0;
       vm_rec_put_queue(&c->t, q, &plain);
       isa_buf_printf(&plain, " ring %u", d);
-      vm_rec_put_json(&name, isa_buf_str(&plain));
+      isa_buf_json(&name, isa_buf_str(&plain));
       put_thread(c, PID_DMA, 1 + q * ISA_NDMA + d, isa_buf_str(&name));
     }
   vm_rec_sink_part(&c->out, &plain);
@@ -114,12 +114,12 @@ static void put_args(chrome *c, const vm_rec_event *v) {
     isa_buf_init(&place, &c->t.al);
     isa_buf_printf(&place, "%s:%u", vm_rec_file(&c->t, at.file), at.line);
     isa_buf_puts(b, "\"source\":");
-    vm_rec_put_json(b, isa_buf_str(&place));
+    isa_buf_json(b, isa_buf_str(&place));
     isa_buf_puts(b, ",");
     vm_rec_sink_part(&c->out, &place);
   }
   isa_buf_puts(b, "\"operands\":");
-  vm_rec_put_json(b, vm_rec_operands(&c->t, v));
+  isa_buf_json(b, vm_rec_operands(&c->t, v));
   isa_buf_printf(b, ",\"pc\":%u", v->pc);
 }
 
@@ -138,7 +138,7 @@ static void put_name(chrome *c, const vm_rec_event *v) {
   } else {
     isa_buf_puts(&plain, in ? isa_ops[in->op].name : "?");
   }
-  vm_rec_put_json(&c->out.b, isa_buf_str(&plain));
+  isa_buf_json(&c->out.b, isa_buf_str(&plain));
   vm_rec_sink_part(&c->out, &plain);
 }
 
@@ -168,7 +168,7 @@ static void put_counter(chrome *c, const vm_rec_event *v) {
   isa_buf_init(&plain, &c->t.al);
   vm_rec_put_sem(&c->t, v->id, &plain);
   isa_buf_printf(b, "\"ph\":\"C\",\"pid\":%d,\"name\":", PID_SEMS);
-  vm_rec_put_json(b, isa_buf_str(&plain));
+  isa_buf_json(b, isa_buf_str(&plain));
   isa_buf_puts(b, ",\"ts\":");
   vm_rec_put_time(b, v->start, 9);
   isa_buf_printf(b, ",\"args\":{\"value\":%u}}", v->value);

@@ -40,20 +40,20 @@ static void put_names(vm_rec_html *h) {
     name.len = 0;
     vm_rec_put_queue(&h->t, q, &name);
     isa_buf_puts(b, q ? ",[" : "[");
-    vm_rec_put_json(b, isa_buf_str(&name));
+    isa_buf_json(b, isa_buf_str(&name));
     isa_buf_printf(b, ",\"%s\"]", isa_set_item(ISA_SET_DGE, core->queues[q].dge));
   }
   isa_buf_puts(b, "],\n\"sems\":[");
   for (uint32_t s = 0, n = 0; s < ISA_NSEMS; s++) {
     if (!core->sem_names[s]) continue;
     isa_buf_printf(b, "%s[%u,", n++ ? "," : "", s);
-    vm_rec_put_json(b, core->sem_names[s]);
+    isa_buf_json(b, core->sem_names[s]);
     isa_buf_puts(b, "]");
   }
   isa_buf_puts(b, "],\n\"files\":[");
   for (uint32_t f = 1; f <= h->t.p->nfiles; f++) {
     isa_buf_puts(b, f > 1 ? "," : "");
-    vm_rec_put_json(b, vm_rec_file(&h->t, f));
+    isa_buf_json(b, vm_rec_file(&h->t, f));
   }
   isa_buf_puts(b, "]");
   vm_rec_sink_part(&h->out, &name);
@@ -75,9 +75,9 @@ void vm_rec_html_code(vm_rec_html *h, const vm_rec_event *v) {
   isa_line at = vm_rec_line(&h->t, v);
   isa_buf_printf(b, "%s\n[%u,%u,\"%s\",", h->ncode ? "," : "", vm_rec_engine(v), v->pc,
                  isa_ops[in->op].name);
-  vm_rec_put_json(b, vm_rec_operands(&h->t, v));
+  isa_buf_json(b, vm_rec_operands(&h->t, v));
   isa_buf_printf(b, ",%u,%u,", at.file, at.line);
-  vm_rec_put_json(b, ends.tensor);
+  isa_buf_json(b, ends.tensor);
   isa_buf_printf(b, ",\"%s\",\"%s\"]", space_name(ends.src), space_name(ends.dst));
   h->code[number] = ++h->ncode;
 }
@@ -159,7 +159,7 @@ static void put_data(vm_rec_html *h) {
   isa_buf *b = &h->out.b;
   isa_buf_printf(b, "{\"soma\":\"%s\",\"target\":\"%s\",\"title\":", SOMA_VERSION,
                  h->t.p->target->name);
-  vm_rec_put_json(b, h->title);
+  isa_buf_json(b, h->title);
   isa_buf_printf(b, ",\"begin\":%llu,\"total\":%llu,\"dropped\":%llu",
                  ps(h->t.r->dropped || h->t.r->o.from ? h->t.begin : 0), ps(h->t.total),
                  (unsigned long long)h->t.r->dropped);

@@ -91,7 +91,7 @@ static void put_path(vm_rec_html *h) {
   isa_buf_puts(b, "],\"causes\":[");
   for (unsigned i = 0; i < n; i++) {
     isa_buf_puts(b, i ? "," : "");
-    vm_rec_put_json(b, seen[i]);
+    isa_buf_json(b, seen[i]);
   }
   isa_buf_puts(b, "]}");
 }
@@ -157,9 +157,9 @@ static bool put_gaps(vm_rec_html *h) {
 static void put_mark(isa_buf *b, const char *what, int engine, vm_time time, const char *file,
                      uint32_t line, const char *text) {
   isa_buf_printf(b, "[\"%s\",%d,%llu,", what, engine, ps(time));
-  vm_rec_put_json(b, file ? file : "");
+  isa_buf_json(b, file ? file : "");
   isa_buf_printf(b, ",%u,", file ? line : 0);
-  vm_rec_put_json(b, text);
+  isa_buf_json(b, text);
   isa_buf_puts(b, "]");
 }
 

@@ -35,38 +35,6 @@ soma_status vm_rec_sink_close(vm_rec_sink *o, const vm_rec_view *t) {
   return s;
 }
 
-/* Bytes of the UTF-8 character at s; 0 when it is none. */
-static unsigned utf8_len(const unsigned char *s) {
-  unsigned n = s[0] < 0x80                   ? 1
-               : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
-               : (s[0] & 0xf0) == 0xe0       ? 3
-               : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
-                                             : 0;
-  for (unsigned i = 1; i < n; i++)
-    if ((s[i] & 0xc0) != 0x80) return 0;
-  bool bad = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
-             (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f);
-  return bad ? 0 : n;
-}
-
-void vm_rec_put_json(isa_buf *b, const char *text) {
-  const unsigned char *s = (const unsigned char *)text;
-  isa_buf_puts(b, "\"");
-  while (*s) {
-    unsigned n = utf8_len(s);
-    if (n == 0)
-      isa_buf_puts(b, "\\ufffd");
-    else if (*s == '"' || *s == '\\')
-      isa_buf_printf(b, "\\%c", *s);
-    else if (*s < 0x20 || *s == '<' || *s == 0x7f)
-      isa_buf_printf(b, "\\u%04x", *s);
-    else
-      isa_buf_add(b, s, n);
-    s += n ? n : 1;
-  }
-  isa_buf_puts(b, "\"");
-}
-
 void vm_rec_put_time(isa_buf *b, vm_time t, int digits) {
   vm_time unit = 1;
   for (int i = 0; i < digits; i++) unit *= 10;

@@ -171,8 +171,6 @@ bool vm_rec_sink_row(vm_rec_sink *o);
 void vm_rec_sink_part(vm_rec_sink *o, isa_buf *part);
 /* Passes on the rest and frees. t: the view that the output was made of; may be NULL. */
 soma_status vm_rec_sink_close(vm_rec_sink *o, const vm_rec_view *t);
-/* s in quotes for JSON, fit to stand in a <script> too; bytes that are not UTF-8 become U+FFFD. */
-void vm_rec_put_json(isa_buf *b, const char *s);
 /* A time in units of 10^digits fs, exact, without trailing zeros. */
 void vm_rec_put_time(isa_buf *b, vm_time t, int digits);
 /* A time for people: "1.24 us". */

@@ -61,7 +61,7 @@ static void put_str(table *w, const char *name, const char *s) {
   isa_buf *b = &w->out.b;
   if (!cell(w, name)) return;
   if (w->mode == JSON_ROW) {
-    vm_rec_put_json(b, s);
+    isa_buf_json(b, s);
   } else if (!s[strcspn(s, ",\"\r\n")]) {
     isa_buf_puts(b, s);
   } else {
