@@ -351,17 +351,20 @@ class Recorder:
 
 class ZeroState:
     """Of a tile of zeros in PSUM: the memset is not there until something other than a matmul that
-    starts a sum touches the tile; then what no matmul has written yet is zeroed."""
+    starts a sum touches the tile; then what no matmul has written yet is zeroed. With `filled` it is
+    there, and the first matmul still writes: adding to what no matmul has written is undefined."""
 
-    __slots__ = ("storage", "started")
+    __slots__ = ("storage", "started", "filled")
 
-    def __init__(self, storage):
-        self.storage, self.started = storage, []
+    def __init__(self, storage, filled=False):
+        self.storage, self.started, self.filled = storage, [], filled
 
     def settle(self):
         """Puts in the zeros that are needed."""
         s = self.storage
         s.zero = None
+        if self.filled:
+            return
         rec = active()
         pending, rec.pending = rec.pending, None
         try:
@@ -393,10 +396,23 @@ class ZeroState:
             row = end
 
     def start(self, view):
-        """A matmul is about to write or add to view. True when it may start a sum there itself."""
-        for other in self.started:
-            if (other.part, other.off, other.shape, other.steps) == \
-                    (view.part, view.off, view.shape, view.steps):
-                return True
+        """A matmul is about to add to view. True when it is the first there, and may write: what it
+        would add to is zero."""
+        mine = (view.part, view.off, view.shape, view.steps)
+        known = [(v.part, v.off, v.shape, v.steps) for v in self.started]
+        if mine in known:
+            return False
+        fresh = not any(_meet(view, v) for v in self.started)
         self.started.append(view)
-        return True
+        return fresh
+
+
+def _meet(a, b):
+    """Whether two views may share bytes: by their partitions and the extent of their elements."""
+    def span(v):
+        reach = [(n - 1) * s for n, s in zip(v.shape[1:], v.steps[1:])]
+        return (v.off + sum(x for x in reach if x < 0)) * v.dtype.size, \
+            (v.off + sum(x for x in reach if x > 0) + 1) * v.dtype.size
+    (low, high), (first, last) = span(a), span(b)
+    return low < last and first < high and a.part < b.part + b.shape[0] and \
+        b.part < a.part + a.shape[0]

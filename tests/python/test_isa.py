@@ -219,6 +219,21 @@ class Tensor(KernelCase):
             self.clean(kernel, a, b)
         self.same(of_tiles(lambda x, y: nisa.nc_matmul(x, y), (64, 100))(a, b), a.T @ b, 1e-4, 1e-4)
 
+    def test_the_first_matmul_after_a_memset_writes(self):
+        a, b = data(128, 64), data(128, 100)
+
+        def new(d, x, y):
+            nisa.memset(d, 0.0)
+            for _ in range(2):
+                for c in range(2):
+                    nisa.nc_matmul(dst=d[:, 40 * c:40 * c + 40], stationary=x,
+                                   moving=y[:, 40 * c:40 * c + 40])
+        kernel = into(new, (64, 100), memory=nl.psum)
+        want = 2 * a.T @ b
+        want[:, 80:] = 0
+        self.same(kernel(a, b), want, 1e-4, 1e-4)
+        self.clean(kernel, a, b)
+
     def test_equal_weights_are_loaded_once(self):
         a, b = data(128, 64), data(128, 100)
 

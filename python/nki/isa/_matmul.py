@@ -35,17 +35,17 @@ def _tiling(position, size):
 
 
 def _sum_flags(dst, accumulate):
-    """(acc, flags of the record) of a matmul; a tile of zeros in PSUM starts with this one."""
+    """(words of dst, acc, flags of the record) of a matmul; the first one in a tile of zeros in PSUM
+    writes."""
     zero = dst.storage.zero
-    if zero is not None:
-        dst.storage.zero = None
-        words = dst.words()
-        zero.start(dst)
-        dst.storage.zero = zero
+    if zero is None:
+        words, first = dst.words(), False
     else:
-        words = dst.words()
+        dst.storage.zero = None
+        words, first = dst.words(), zero.start(dst)
+        dst.storage.zero = zero
     if accumulate is None:
-        return words, 0, K.ACCUMULATE
+        return (words, _WRITE, 0) if first else (words, 0, K.ACCUMULATE)
     return words, _ADD if accumulate else _WRITE, 0
 
 

@@ -4,7 +4,7 @@ from soma.index import whole
 from soma.register import Register, RegisterValue
 
 from . import constants as c
-from ._common import (KernelError, NotBuilt, Tensor, crop, done, engine_of, insn, masked, need,
+from ._common import (PSUM, KernelError, NotBuilt, Tensor, crop, done, engine_of, insn, masked, need,
                       record, returned)
 
 _TRANSPOSE, _COMPUTE = insn.OP["dma_transpose"], insn.OP["dma_compute"]
@@ -144,6 +144,9 @@ def memset(dst=None, value=None, engine=c.engine.unknown, name=None, shape=None,
     first = rec.count
     e = -1 if engine is c.engine.unknown else engine_of(engine, "memset")
     masked(mask, "memset", lambda d: insn.memset(d, value, e))(dst)
+    s = dst.storage
+    if s.memory == PSUM and mask is None and not value and dst.size == s.parts * s.free:
+        s.zero = record.ZeroState(s, filled=True)
     return done(rec, first, name)
 
 
