@@ -351,8 +351,9 @@ class Recorder:
 
 class ZeroState:
     """Of a tile of zeros in PSUM: the memset is not there until something other than a matmul that
-    starts a sum touches the tile; then what no matmul has written yet is zeroed. With `filled` it is
-    there, and the first matmul still writes: adding to what no matmul has written is undefined."""
+    starts a sum touches the tile; then what no matmul has written yet is zeroed. With `filled` it
+    is there, and the first matmul still writes: adding to what no matmul has written is
+    undefined."""
 
     __slots__ = ("storage", "started", "filled")
 

@@ -35,8 +35,8 @@ def _tiling(position, size):
 
 
 def _sum_flags(dst, accumulate):
-    """(words of dst, acc, flags of the record) of a matmul; the first one in a tile of zeros in PSUM
-    writes."""
+    """(words of dst, acc, flags of the record) of a matmul; the first one in a tile of zeros in
+    PSUM writes."""
     zero = dst.storage.zero
     if zero is None:
         words, first = dst.words(), False

@@ -4,7 +4,8 @@ from soma.index import whole
 from soma.register import Register, RegisterValue
 
 from . import constants as c
-from ._common import (PSUM, KernelError, NotBuilt, Tensor, crop, done, engine_of, insn, masked, need,
+from ._common import (PSUM, KernelError, NotBuilt, Tensor, crop, done, engine_of, insn, masked,
+                      need,
                       record, returned)
 
 _TRANSPOSE, _COMPUTE = insn.OP["dma_transpose"], insn.OP["dma_compute"]
