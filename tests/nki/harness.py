@@ -55,7 +55,7 @@ class Seen:
 
     def compare(self, got, want):
         try:
-            got, want = (np.asarray(x).astype(np.float64) for x in (got, want))
+            got, want = numbers(got), numbers(want)
             known = np.isfinite(got) & np.isfinite(want)
             if not known.any():
                 return
@@ -225,9 +225,16 @@ def _one_line(error):
     return shown[:600]
 
 
+def numbers(x):
+    """The values of an array of any type as float64."""
+    if hasattr(x, "soma_dtype"):
+        x = x.astype(np.float32)
+    return np.asarray(x).astype(np.float64)
+
+
 def close(got, want, rtol=1e-5, atol=1e-8, names=""):
     """AssertionError where got differs from want, by NumPy's rule for tolerances."""
-    got, want = np.asarray(got).astype(np.float64), np.asarray(want).astype(np.float64)
+    got, want = numbers(got), numbers(want)
     np.testing.assert_allclose(got, want, rtol=rtol, atol=atol, err_msg=names)
 
 
