@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs into a scratch tree, then builds the example of vm/README.md against it, as C and C++,
+# Installs into a scratch tree, then builds the examples of vm/README.md against it, as C and C++,
 # and expects the output that the README shows.
 : "${BUILD:=build}" "${CC:=gcc}"
 dir=$(mktemp -d) || exit 2
@@ -37,6 +37,19 @@ check "its output" run "$dir/cxx"
 check "example against libsoma.a" $CC -I"$dir/root/usr/include" "$dir/example.c" \
   "$dir/root/usr/lib/libsoma.a" -lm -o "$dir/static"
 check "its output" run "$dir/static"
+# The example of "Kernels without semaphores".
+awk '/<!-- kernel example -->/ {on = 1} on && /^```$/ {exit} on && code {print} on && /^```c$/ {code = 1}' \
+  vm/README.md >"$dir/kernel.c"
+awk '/<!-- kernel output -->/ {on = 1} on && /^    / {sub(/^    /, ""); print; exit}' vm/README.md >"$dir/want"
+cp "$dir/kernel.c" "$dir/kernel.cc"
+for std in c99 c11; do
+  check "the kernel as $std" $CC -std=$std -Wall -Wextra -Wpedantic -Werror \
+    -I"$dir/root/usr/include" "$dir/kernel.c" -L"$dir/root/usr/lib" -lsoma -o "$dir/kernel-$std"
+  check "its output" run "$dir/kernel-$std"
+done
+check "the kernel as C++" g++ -Wall -Wextra -Wpedantic -Werror -I"$dir/root/usr/include" \
+  "$dir/kernel.cc" -L"$dir/root/usr/lib" -lsoma -o "$dir/kernel-cxx"
+check "its output" run "$dir/kernel-cxx"
 # The operator of "Custom operators", in a program that clamps -3, 0.25 and 3 to -1 .. 1.
 {
   printf '#include <soma.h>\n#include <stdio.h>\n#include <string.h>\n'
