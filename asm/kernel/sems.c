@@ -65,25 +65,45 @@ static void learn(pool *p, unsigned e, const k_step *o) {
   if (p->extra[e][o->source] < o->ordinal) p->extra[e][o->source] = o->ordinal;
 }
 
-/* One whose old transfer is known complete to who triggers the new one: the oldest few are looked
- * at. Else the oldest, and its engine waits. */
-static uint16_t again(pool *p, k_step *t) {
+static uint32_t user_at(const pool *p, uint32_t i) {
+  return p->users[p->order[(p->head + i) % ISA_NSEMS]];
+}
+
+/* The place of one whose old transfer is known complete to who triggers the new one, among the
+ * oldest few; p->n when there is none. */
+static uint32_t find_known(const pool *p, const k_step *t) {
   enum { LOOKED_AT = 32 };
-  uint32_t best = 0;
-  bool found = false;
-  for (uint32_t i = 0; i < p->n && i < LOOKED_AT && !found; i++) {
-    found = knows(p, t, p->users[p->order[(p->head + i) % ISA_NSEMS]]);
-    if (found) best = i;
+  for (uint32_t i = 0; i < p->n && i < LOOKED_AT; i++)
+    if (knows(p, t, user_at(p, i))) return i;
+  return p->n;
+}
+
+/* Nothing is known: the engine waits. For a transfer that is not the oldest, so that what comes
+ * next need not wait as well, if that tells of an older one on its queue. */
+static uint32_t wait_for_one(pool *p, k_step *t) {
+  uint32_t step = user_at(p, p->n / 4);
+  uint32_t saved[K_SOURCES];
+  memcpy(saved, p->extra[t->engine], sizeof saved);
+  learn(p, t->engine, &p->k->steps[step]);
+  uint32_t i = find_known(p, t);
+  if (i == p->n) {
+    memcpy(p->extra[t->engine], saved, sizeof saved);
+    step = user_at(p, 0);
+    learn(p, t->engine, &p->k->steps[step]);
+    i = 0;
   }
-  uint16_t sem = p->order[(p->head + best) % ISA_NSEMS];
-  for (uint32_t i = best; i > 0; i--)
+  t->reuse = step + 1;
+  return i;
+}
+
+static uint16_t again(pool *p, k_step *t) {
+  uint32_t at = find_known(p, t);
+  if (at == p->n) at = wait_for_one(p, t);
+  uint16_t sem = p->order[(p->head + at) % ISA_NSEMS];
+  for (uint32_t i = at; i > 0; i--)
     p->order[(p->head + i) % ISA_NSEMS] = p->order[(p->head + i - 1) % ISA_NSEMS];
   p->head = (p->head + 1) % ISA_NSEMS;
   p->n--;
-  if (!found) {
-    t->reuse = p->users[sem] + 1;
-    learn(p, t->engine, &p->k->steps[p->users[sem]]);
-  }
   return sem;
 }
 

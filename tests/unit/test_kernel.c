@@ -279,12 +279,86 @@ static void each_wait_taken_out_is_found(void **state) {
   }
 }
 
+static void multiply_columns(kbed *b, uint32_t psum, uint32_t tile, int64_t col, int64_t cols) {
+  kbed_begin(b, "matmul", -1, SOMA_RECORD_ACCUMULATE);
+  kbed_ap(b, psum, SOMA_FLOAT32, 0, 128, col, cols);
+  kbed_ap(b, tile, SOMA_FLOAT32, 0, 128, col, cols);
+  kbed_zeros(b, 9);
+  kbed_end(b);
+}
+
+/* Matmuls over parts of a tile: the second finds half of its bytes written. */
+static void sums_that_overlap_in_part(void **state) {
+  enum { COLS = 64, N = 128 * COLS };
+  (void)state;
+  kbed b;
+  float *x = ramp(128 * 128, 1), *y = ramp(N, 1), *z = malloc(N * sizeof *z);
+  for (size_t i = 0; i < 128 * 128; i++) x[i] = (float)(i % 128 == i / 128); /* the identity */
+  kbed_open(&b, "trn2", 0, KBED_CHECKS);
+  uint32_t ta = kbed_tensor(&b, "x", SOMA_FLOAT32, 128, 128, SOMA_INPUT);
+  uint32_t tb = kbed_tensor(&b, "y", SOMA_FLOAT32, 128, COLS, SOMA_INPUT);
+  uint32_t tc = kbed_tensor(&b, "z", SOMA_FLOAT32, 128, COLS, SOMA_OUTPUT);
+  uint32_t w = kbed_tile(&b, "w", SOMA_SBUF, SOMA_FLOAT32, 128, 128);
+  uint32_t v = kbed_tile(&b, "v", SOMA_SBUF, SOMA_FLOAT32, 128, COLS);
+  uint32_t out = kbed_tile(&b, "out", SOMA_SBUF, SOMA_FLOAT32, 128, COLS);
+  uint32_t old = kbed_tile(&b, "old", SOMA_PSUM, SOMA_FLOAT32, 128, 4096);
+  uint32_t sum = kbed_tile(&b, "sum", SOMA_PSUM, SOMA_FLOAT32, 128, COLS);
+  kbed_load(&b, w, ta, SOMA_FLOAT32, 128, 0, 128, 0, 128);
+  kbed_load(&b, v, tb, SOMA_FLOAT32, COLS, 0, 128, 0, COLS);
+  load_weights(&b, w);
+  multiply_columns(&b, old, v, 0, COLS); /* another tile's sums, where sum comes to lie */
+  tensor_copy(&b, out, old, COLS);
+  multiply_columns(&b, sum, v, 16, 16);  /* writes 16..31 */
+  multiply_columns(&b, sum, v, 0, COLS); /* adds there, writes elsewhere */
+  multiply_columns(&b, sum, v, 32, 32);  /* adds */
+  tensor_copy(&b, out, sum, COLS);
+  kbed_store(&b, tc, out, SOMA_FLOAT32, COLS, 0, 128, 0, COLS);
+  kbed_finish(&b);
+  kbed_bind(&b, "x", SOMA_FLOAT32, 128, 128, x);
+  kbed_bind(&b, "y", SOMA_FLOAT32, 128, COLS, y);
+  kbed_run(&b);
+  fetch(&b, "z", z, N);
+  for (size_t i = 0; i < N; i++) assert_true(z[i] == y[i] * (i % COLS < 16 ? 1.0f : 2.0f));
+  kbed_close(&b);
+  free(x);
+  free(y);
+  free(z);
+}
+
+/* More transfers than semaphores: those are used again, and nothing is accused. */
+static void semaphores_are_used_again(void **state) {
+  static const char *const targets[] = {"trn1", "trn2", "trn3"};
+  enum { ROWS = 128 * 300, COLS = 8, N = ROWS * COLS };
+  kbed b;
+  soma_kernel_figures f;
+  float *x = ramp(N, 0.5f), *z = malloc(N * sizeof *z);
+  (void)state;
+  for (unsigned t = 0; t < 3; t++) {
+    kbed_open(&b, targets[t], 0, 1 << SOMA_CHECK_RACE | 1 << SOMA_CHECK_UNINIT);
+    build_add(&b, ROWS, COLS);
+    soma_kernel_get_figures(b.k, &f, sizeof f);
+    assert_int_equal(f.transfers, 900);
+    assert_int_equal(f.semaphores, 256);
+    assert_true(f.reuse_waits * 20 <= f.waits);
+    kbed_bind(&b, "a", SOMA_FLOAT32, ROWS, COLS, x);
+    kbed_bind(&b, "b", SOMA_FLOAT32, ROWS, COLS, x);
+    kbed_run(&b);
+    fetch(&b, "c", z, N);
+    for (size_t i = 0; i < N; i++) assert_true(z[i] == 2 * x[i]);
+    kbed_close(&b);
+  }
+  free(x);
+  free(z);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(vector_add_runs),
       cmocka_unit_test(matmul_runs),
       cmocka_unit_test(softmax_runs),
+      cmocka_unit_test(sums_that_overlap_in_part),
       cmocka_unit_test(each_wait_taken_out_is_found),
+      cmocka_unit_test(semaphores_are_used_again),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
