@@ -244,7 +244,11 @@ static bool note_write(definer *d, uint32_t item, const k_use *u) {
     return true;
   }
   k_bytes_of(k, o, &bytes);
-  return write_bytes(d, c, b, &bytes);
+  if (!write_bytes(d, c, b, &bytes)) return false;
+  bool whole = c->n == 1 && c->bands[0].n == 1 && c->bands[0].runs[0].lo == 0 &&
+               c->bands[0].runs[0].hi == b->bytes;
+  if (whole && !b->whole) k_buf(k, o->buffer)->whole = item + 1;
+  return true;
 }
 
 /* ---- Matmuls that left it open ------------------------------------------------------------- */
@@ -281,17 +285,6 @@ static bool whole_tile(as_kernel *k, uint32_t buffer, unsigned dtype, uint32_t *
   return true;
 }
 
-static bool keep_uses(as_kernel *k, k_item *it, const k_use *uses, unsigned n) {
-  while (k->cap_uses - k->nuses < n)
-    if (!isa_array_grow(&k->al, &k->uses, k->cap_uses, &k->cap_uses, sizeof *k->uses))
-      return k_nomem(k);
-  if (n) memcpy(&k->uses[k->nuses], uses, n * sizeof *uses);
-  it->uses = k->nuses;
-  it->nuses = (uint8_t)n;
-  k->nuses += n;
-  return true;
-}
-
 /* Some of dst is written: the first matmul of the tile marks all of it as fresh, and from there on
  * the machine knows what is. */
 static bool mix(definer *d, k_item *it, cover *c, uint32_t buffer, unsigned dtype) {
@@ -309,7 +302,7 @@ static bool mix(definer *d, k_item *it, cover *c, uint32_t buffer, unsigned dtyp
   *acc_of(it) = ISA_ACC_auto;
   if (first == it) return true;
   k_use uses[K_OPERANDS];
-  return keep_uses(k, first, uses, k_uses(k, first, uses));
+  return k_keep_uses(k, first, uses, k_uses(k, first, uses));
 }
 
 static bool choose_acc(definer *d, uint32_t item, const k_use *uses, unsigned n, bool loop) {
@@ -355,7 +348,7 @@ static bool define_item(definer *d, uint32_t item, bool loop) {
   }
   for (unsigned u = 0; u < n; u++)
     if (uses[u].writes && !note_write(d, item, &uses[u])) return false;
-  return keep_uses(k, it, uses, n);
+  return k_keep_uses(k, it, uses, n);
 }
 
 static void close_covers(definer *d) {

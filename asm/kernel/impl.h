@@ -21,6 +21,8 @@ typedef struct k_buffer {
   uint32_t tensor;       /* of HBM: 1-based, in program */
   uint32_t tile;         /* 1-based in the program made; 0: not there yet */
   uint32_t first, last;  /* items */
+  uint32_t whole;        /* 1 + the item after which all of it is written; 0: none */
+  uint32_t kept_in;      /* the temporary of HBM that it came back from; 0: none */
   isa_line at;
 } k_buffer;
 
@@ -190,7 +192,10 @@ struct as_kernel {
   uint8_t reg_free[ISA_NENGINES]; /* first one that no kernel register takes */
 
   /* passes */
-  unsigned engines; /* that have code */
+  uint32_t *crowd, ncrowd, cap_crowd;
+  uint32_t crowd_for;    /* the tile that was not placed */
+  unsigned store_engine; /* that triggers stores */
+  unsigned engines;      /* that have code */
   k_step *steps;
   uint32_t nsteps, cap_steps;
   k_wait *waits;
@@ -249,6 +254,8 @@ unsigned k_uses(const as_kernel *k, const k_item *it, k_use out[K_OPERANDS]);
 static inline const k_use *k_used(const as_kernel *k, const k_item *it) {
   return &k->uses[it->uses];
 }
+/* Notes what k_uses found. */
+bool k_keep_uses(as_kernel *k, k_item *it, const k_use *uses, unsigned n);
 /* The bytes of an operand, from the first of its buffer: its partitions and byteset; of one that
  * moves all that it can reach. */
 typedef struct k_bytes {
@@ -290,8 +297,13 @@ bool k_define(as_kernel *k);
 bool k_lives(as_kernel *k);
 bool k_choose_engines(as_kernel *k);
 bool k_choose_queues(as_kernel *k);
+/* Of one transfer that is made after that; not in a loop at run time. */
+bool k_choose_queue(as_kernel *k, k_item *it);
 bool k_registers(as_kernel *k);
+/* Where it fails for want of SBUF, crowd is what lives there. */
 bool k_place(as_kernel *k);
+/* Makes room for the tile that k_place did not place; false when nothing can go. */
+bool k_spill(as_kernel *k);
 bool k_solve(as_kernel *k);
 bool k_semaphores(as_kernel *k);
 bool k_make_program(as_kernel *k);

@@ -79,6 +79,7 @@ void as_kernel_free(as_kernel *k) {
   FREE(snaps, cap_snaps);
   FREE(scopes, cap_scopes);
   FREE(told, cap_told);
+  FREE(crowd, cap_crowd);
   isa_free(&al, k->reg_needs, (size_t)k->nregs + 1);
   isa_free(&al, k->reg_places, ((size_t)k->nregs + 1) * ISA_NENGINES);
   isa_arena_free(&k->arena);

@@ -5,6 +5,7 @@
  *     lives.c    first and last instruction of each buffer
  *     engine.c   the engine of what left it open     queue.c   the queue of each transfer
  *     place.c    where tiles lie                     regs.c    registers of each sequencer
+ *     spill.c    tiles that do not fit go to HBM
  *     depend.c   which accesses conflict             solve.c   what waits for what
  *     sems.c     semaphores                          emit.c    the program
  *     report.c   what was decided, as text

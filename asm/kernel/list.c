@@ -145,8 +145,11 @@ isa_program *as_kernel_finish(as_kernel *k) {
     return NULL;
   }
   k->finished = true;
-  bool ok = k_define(k) && k_lives(k) && k_choose_engines(k) && k_choose_queues(k) &&
-            k_registers(k) && k_place(k) && k_solve(k) && k_semaphores(k) && k_make_program(k);
+  bool spill = k->o.flags & AS_KERNEL_SPILL;
+  bool ok =
+      k_define(k) && k_lives(k) && k_choose_engines(k) && k_choose_queues(k) && k_registers(k);
+  while (ok && !k_place(k)) ok = spill && k_spill(k);
+  ok = ok && k_solve(k) && k_semaphores(k) && k_make_program(k);
   isa_program *p = k->program;
   k->program = NULL;
   if (ok) return p;

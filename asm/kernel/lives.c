@@ -11,6 +11,7 @@ static void extend(k_buffer *b, uint32_t first, uint32_t last) {
  */
 bool k_lives(as_kernel *k) {
   uint32_t depth = 0, outer = 0;
+  for (uint32_t i = 0; i < k->nbuffers; i++) k->buffers[i].used = false;
   for (uint32_t i = 0; i < k->nitems; i++) {
     const k_item *it = &k->items[i];
     if (it->in.op == K_ENDLOOP) depth--;

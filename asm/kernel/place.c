@@ -148,6 +148,18 @@ static bool start_fixed(ring *r, uint32_t item) {
   return true;
 }
 
+/* What spilling may choose from. */
+static bool note_crowd(ring *r, uint32_t number) {
+  as_kernel *k = r->k;
+  k->ncrowd = 0;
+  k->crowd_for = number;
+  for (uint32_t i = 0; r->space == ISA_SBUF && i < r->n; i++) {
+    if (!K_GROW(k, crowd, ncrowd, cap_crowd)) return false;
+    k->crowd[k->ncrowd++] = r->live[i];
+  }
+  return true;
+}
+
 static bool place_one(ring *r, uint32_t number) {
   k_buffer *b = k_buf(r->k, number);
   uint32_t align = r->space == ISA_PSUM ? ISA_PSUM_BANK : K_ALIGN;
@@ -156,7 +168,7 @@ static bool place_one(ring *r, uint32_t number) {
   uint32_t at = fit(r, b, r->cursor, r->room, align);
   if (at == K_NONE) at = fit(r, b, 0, r->room, align);
   if (at == K_NONE) at = best_fit(r, b);
-  if (at == K_NONE) return overflow(r, b);
+  if (at == K_NONE) return note_crowd(r, number) && overflow(r, b);
   b->offset = at;
   r->cursor = at + b->bytes < r->room ? at + b->bytes : 0;
   return insert(r, number);
@@ -203,6 +215,7 @@ bool k_place(as_kernel *k) {
   size_t n = (size_t)k->nbuffers + 1;
   order *o = isa_zalloc(&k->al, n * sizeof *o);
   uint32_t *fixed = isa_zalloc(&k->al, n * sizeof *fixed);
+  k->figures.sbuf_bytes = k->figures.psum_bytes = 0;
   bool ok = o && fixed ? place_memory(k, ISA_SBUF, o, fixed) && place_memory(k, ISA_PSUM, o, fixed)
                        : k_nomem(k);
   isa_free(&k->al, o, n * sizeof *o);

@@ -120,8 +120,14 @@ static bool choose(streams *s, k_item *it, bool in_loop) {
   return true;
 }
 
+bool k_choose_queue(as_kernel *k, k_item *it) {
+  streams s = {k, k->store_engine};
+  return choose(&s, it, false);
+}
+
 bool k_choose_queues(as_kernel *k) {
   streams s = {k, store_engine(k)};
+  k->store_engine = s.store_engine;
   unsigned depth = 0;
   for (uint32_t i = 0; i < k->nitems; i++) {
     k_item *it = &k->items[i];

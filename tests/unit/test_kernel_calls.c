@@ -322,6 +322,53 @@ static void an_order_becomes_a_wait(void **state) {
   kbed_close(&b);
 }
 
+/* ---- Spilling ------------------------------------------------------------------------------ */
+
+/* Ten tiles of 32 KiB a partition, of which seven fit: each is loaded, used twice, written between,
+ * and stored at the end. */
+static void what_does_not_fit_is_spilled(void **state) {
+  enum { TILES = 10, WIDE = 8192, ROWS = TILES * 128 };
+  kbed b;
+  soma_kernel_figures f;
+  uint32_t t[TILES];
+  (void)state;
+  float *x = malloc(sizeof *x * ROWS * WIDE), *y = malloc(sizeof *y * ROWS * WIDE);
+  assert_true(x && y);
+  for (size_t i = 0; i < (size_t)ROWS * WIDE; i++) x[i] = (float)(i % 1013);
+  kbed_open(&b, "trn2", SOMA_KERNEL_SPILL, KBED_CHECKS);
+  uint32_t tx = kbed_tensor(&b, "x", SOMA_FLOAT32, ROWS, WIDE, SOMA_INPUT);
+  uint32_t ty = kbed_tensor(&b, "y", SOMA_FLOAT32, ROWS, WIDE, SOMA_OUTPUT);
+  for (unsigned i = 0; i < TILES; i++) {
+    t[i] = kbed_tile(&b, "t", SOMA_SBUF, SOMA_FLOAT32, 128, WIDE);
+    kbed_load(&b, t[i], tx, SOMA_FLOAT32, WIDE, 128 * i, 128, 0, WIDE);
+  }
+  for (unsigned round = 0; round < 2; round++)
+    for (unsigned i = 0; i < TILES; i += 1 + round) {
+      kbed_begin(&b, "tensor_scalar", -1, 0);
+      kbed_ap(&b, t[i], SOMA_FLOAT32, 0, 128, 0, WIDE);
+      kbed_ap(&b, t[i], SOMA_FLOAT32, 0, 128, 0, WIDE);
+      kbed_word(&b, 2); /* add */
+      kbed_word(&b, 1);
+      kbed_word(&b, kbed_bits(1));
+      kbed_zeros(&b, 5);
+      kbed_end(&b);
+    }
+  for (unsigned i = 0; i < TILES; i++)
+    kbed_store(&b, ty, t[i], SOMA_FLOAT32, WIDE, 128 * i, 128, 0, WIDE);
+  kbed_finish(&b);
+  soma_kernel_get_figures(b.k, &f, sizeof f);
+  assert_in_range(f.spills, 6, 40);
+  assert_true(f.spilled_bytes == f.spills * 128 * WIDE * sizeof *x);
+  kbed_bind(&b, "x", SOMA_FLOAT32, ROWS, WIDE, x);
+  kbed_run(&b);
+  assert_int_equal(soma_fetch(b.r, "y", y, sizeof *y * ROWS * WIDE), SOMA_OK);
+  for (size_t i = 0; i < (size_t)ROWS * WIDE; i++)
+    assert_true(y[i] == x[i] + ((i / WIDE / 128) % 2 ? 1 : 2));
+  kbed_close(&b);
+  free(x);
+  free(y);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(an_illegal_instruction_is_refused_at_the_call),
@@ -333,6 +380,7 @@ int main(void) {
       cmocka_unit_test(a_while_counts_down_what_memory_holds),
       cmocka_unit_test(fixed_places_are_kept_and_others_avoid_them),
       cmocka_unit_test(an_order_becomes_a_wait),
+      cmocka_unit_test(what_does_not_fit_is_spilled),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -110,10 +110,9 @@ soma_status soma_kernel_new(soma_machine *m, const soma_kernel_options *options,
                        sizeof o);
     memcpy(&o, options, options->size);
   }
-  if (o.flags & (SOMA_KERNEL_SPILL | SOMA_KERNEL_COPIES))
-    return soma_fail(m, SOMA_UNBUILT, "%s is known but not built in this version",
-                     o.flags & SOMA_KERNEL_SPILL ? "SOMA_KERNEL_SPILL" : "SOMA_KERNEL_COPIES");
-  if (o.flags & ~(uint32_t)(SOMA_KERNEL_KEEP_ORDER | SOMA_KERNEL_FIXED_ENGINES))
+  if (o.flags & SOMA_KERNEL_COPIES)
+    return soma_fail(m, SOMA_UNBUILT, "SOMA_KERNEL_COPIES is known but not built in this version");
+  if (o.flags >= SOMA_KERNEL_COPIES)
     return soma_fail(m, SOMA_ARG, "soma_kernel_options.flags is %#x", (unsigned)o.flags);
   int t = o.target ? isa_target_find(o.target, strlen(o.target)) : 0;
   if (t < 0) return soma_fail(m, SOMA_ARG, "there is no target %.40s", o.target);
