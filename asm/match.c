@@ -258,7 +258,7 @@ static bool emit_static(as_job *j, const as_stmt *st, unsigned queue) {
 /* dma_copy on a queue with dge=none: the transfer joins the queue, one dma_trigger stays. */
 static bool copy_to_static(as_job *j, as_stmt *st) {
   const isa_insn *in = &st->part[0];
-  if (isa_ops[in->op].cost != ISA_COST_DMA || in->op >= ISA_OP_ldweights) return false;
+  if (isa_ops[in->op].runs != ISA_RUNS_DMA || isa_ops[in->op].status != ISA_DONE) return false;
   unsigned queue = in->op == ISA_OP_dma_copy        ? in->u.DMA_COPY.queue
                    : in->op == ISA_OP_dma_transpose ? in->u.DMA_TRANSPOSE.queue
                                                     : in->u.DMA_COMPUTE.queue;

@@ -56,7 +56,7 @@ const char *as_pseudo_name(int ps) {
 }
 
 int as_pseudo_of(int op, const as_cur *c) {
-  if (isa_ops[op].number < 0x100) return -1;
+  if (isa_ops[op].runs != ISA_RUNS_PATH) return -1;
   for (int i = 0; i < NPSEUDOS; i++) {
     if (!pseudos[i].reads || pseudos[i].op[0] != op) continue;
     for (as_cur at = *c; !as_at_end(&at); at.t++)

@@ -339,10 +339,13 @@ enum isa_cost {
 #undef X
       ISA_NCOSTS
 };
+/* Where an instruction runs (opcodes.def): in the sequencer, alone (REG) or in simulated time, in
+ * the rings of a queue, or in the engine's data path. */
+enum isa_runs { ISA_RUNS_REG, ISA_RUNS_SEQ, ISA_RUNS_TRIG, ISA_RUNS_DMA, ISA_RUNS_PATH };
 enum isa_built { ISA_DONE = 1, ISA_PLANNED };
 
 enum isa_op {
-#define INSN(name, number, eng, gen, form, rule, cost, status, prof, text) ISA_OP_##name,
+#define INSN(name, number, eng, gen, form, rule, runs, cost, status, prof, text) ISA_OP_##name,
 #include "opcodes.def"
 #undef INSN
   ISA_NOPS
@@ -350,7 +353,7 @@ enum isa_op {
 typedef struct isa_op_row {
   const char *name, *profile_name, *meaning;
   uint16_t number;
-  uint8_t engines, gen, form, rule, cost, status;
+  uint8_t engines, gen, form, rule, runs, cost, status;
 } isa_op_row;
 extern const isa_op_row isa_ops[ISA_NOPS];
 int isa_op_find(const char *name, size_t n);
@@ -371,10 +374,10 @@ static inline const void *isa_member_c(const isa_insn *in, const isa_field *f) {
 }
 /* True for the DMA instructions, whose update is a completion semaphore. */
 static inline bool isa_op_is_dma(unsigned op) {
-  return isa_ops[op].cost == ISA_COST_DMA || isa_ops[op].cost == ISA_COST_TRIG;
+  return isa_ops[op].runs == ISA_RUNS_DMA || isa_ops[op].runs == ISA_RUNS_TRIG;
 }
 /* True when the instruction runs in the sequencer itself, without the data path or a DMA. */
-static inline bool isa_op_is_control(unsigned op) { return isa_ops[op].number < 0x80; }
+static inline bool isa_op_is_control(unsigned op) { return isa_ops[op].runs <= ISA_RUNS_TRIG; }
 
 /* Nearest name in a table by edit distance, for "did you mean"; NULL when none is near. */
 const char *isa_op_nearest(const char *name, size_t n);

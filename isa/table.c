@@ -180,16 +180,17 @@ const char *isa_rule_types(unsigned rule) { return rule < ISA_NRULES ? rules[rul
 const char *isa_cost_text(unsigned cost) { return cost < ISA_NCOSTS ? cost_texts[cost] : NULL; }
 
 const isa_op_row isa_ops[ISA_NOPS] = {
-#define INSN(name, number, eng, gen, form, rule, cost, status, prof, text) \
-  {#name,                                                                  \
-   prof,                                                                   \
-   text,                                                                   \
-   number,                                                                 \
-   ISA_MASK_##eng,                                                         \
-   gen,                                                                    \
-   ISA_FORM_##form,                                                        \
-   ISA_RULE_##rule,                                                        \
-   ISA_COST_##cost,                                                        \
+#define INSN(name, number, eng, gen, form, rule, runs, cost, status, prof, text) \
+  {#name,                                                                        \
+   prof,                                                                         \
+   text,                                                                         \
+   number,                                                                       \
+   ISA_MASK_##eng,                                                               \
+   gen,                                                                          \
+   ISA_FORM_##form,                                                              \
+   ISA_RULE_##rule,                                                              \
+   ISA_RUNS_##runs,                                                              \
+   ISA_COST_##cost,                                                              \
    ISA_##status},
 #include "opcodes.def"
 #undef INSN
@@ -197,8 +198,8 @@ const isa_op_row isa_ops[ISA_NOPS] = {
 
 int isa_op_by_number(unsigned number) {
   switch (number) { /* a number used twice is a compile error here */
-#define INSN(name, number, eng, gen, form, rule, cost, status, prof, text) \
-  case number:                                                             \
+#define INSN(name, number, eng, gen, form, rule, runs, cost, status, prof, text) \
+  case number:                                                                   \
     return ISA_OP_##name;
 #include "opcodes.def"
 #undef INSN

@@ -47,11 +47,8 @@ static const char *const layout_text[ISA_NKINDS] = {
     [ISA_K_I32S] = "byte offset in POOL, count",
 };
 
-/* Opcodes of the engines' data paths, to whose operands the common rules apply. */
-enum { FIRST_DATA_PATH = 0x100, FIRST_BETWEEN_CORES = 0x200 };
-static bool has_data_path(unsigned op) {
-  return isa_ops[op].number >= FIRST_DATA_PATH && isa_ops[op].number < FIRST_BETWEEN_CORES;
-}
+/* The common rules apply to operands of the engines' data paths. */
+static bool has_data_path(unsigned op) { return isa_ops[op].runs == ISA_RUNS_PATH; }
 
 /* Lines of prose behind a heading, which stands before the first. */
 static void put_prose(const char *heading, const char *lines, isa_buf *out) {

@@ -287,8 +287,8 @@ static vm_verdict run_handler(vm_dp *d, unsigned op, const vm_operands *a) {
   case ISA_OP_##name:         \
     return vm_op_##name(d, &a->form);
 #define CASE_PLANNED(name, form)
-#define INSN(name, number, eng, gen, form, rule, cost, status, prof, text) \
-  HANDLED_##eng(CASE_##status, name, form)
+#define INSN(name, number, eng, gen, form, rule, runs, cost, status, prof, text) \
+  HANDLED_##runs(CASE_##status, name, form)
 #include "../../isa/opcodes.def"
 #undef INSN
   default: return vm_dp_fault(d, "%s has no handler", isa_ops[op].name);

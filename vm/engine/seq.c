@@ -92,10 +92,7 @@ static uint64_t checked_loop(vm_core *c, unsigned e, uint64_t budget) {
   return n;
 }
 
-static bool is_fast(unsigned op) {
-  return isa_op_is_control(op) && isa_ops[op].cost == ISA_COST_CTL && op != ISA_OP_halt &&
-         op != ISA_OP_ret && op != ISA_OP_drain && op != ISA_OP_notify && op != ISA_OP_rank_id;
-}
+static bool is_fast(unsigned op) { return isa_ops[op].runs == ISA_RUNS_REG; }
 
 vm_uop vm_uop_of(const isa_insn *in) {
   vm_uop u = {.op = (uint8_t)in->op};

@@ -240,16 +240,14 @@ bool vm_column_as_row(vm_view *out, const vm_view *v);
 
 #define DECLARE_DONE(name, form) vm_verdict vm_op_##name(vm_dp *d, const struct vm_##form *a);
 #define DECLARE_PLANNED DECLARE_DONE /* may not exist yet: nothing calls it */
-#define INSN(name, number, eng, gen, form, rule, cost, status, prof, text) \
-  HANDLED_##eng(DECLARE_##status, name, form)
-/* Handlers belong to data-path instructions; those any engine may carry are the sequencer's. */
-#define HANDLED_ANY(what, name, form)
-#define HANDLED_T(what, name, form) what(name, form)
-#define HANDLED_V HANDLED_T
-#define HANDLED_S HANDLED_T
-#define HANDLED_G HANDLED_T
-#define HANDLED_VG HANDLED_T
-#define HANDLED_VSG HANDLED_T
+#define INSN(name, number, eng, gen, form, rule, runs, cost, status, prof, text) \
+  HANDLED_##runs(DECLARE_##status, name, form)
+/* Handlers belong to the instructions of data paths. */
+#define HANDLED_REG(what, name, form)
+#define HANDLED_SEQ(what, name, form)
+#define HANDLED_TRIG(what, name, form)
+#define HANDLED_DMA(what, name, form)
+#define HANDLED_PATH(what, name, form) what(name, form)
 #include "../../isa/opcodes.def"
 #undef INSN
 
