@@ -279,9 +279,7 @@ static bool check_pairs(const isa_ck *c) {
     uint32_t index = pattern_of(c, f);
     if (!index) continue;
     if (first < 0) first = f;
-    if (c->form->fields[f].kind == ISA_K_NUM &&
-        !isa_ck_agree_parts(c, f, index, first, pattern_of(c, first)))
-      return false;
+    if (c->form->fields[f].kind == ISA_K_NUM && !isa_ck_agree_parts(c, f, first)) return false;
     if (!writes(c, f)) continue;
     for (int r = 0; r < c->form->nfields; r++)
       if (pattern_of(c, r) && !writes(c, r) && !check_overlap(c, f, r)) return false;

@@ -292,9 +292,9 @@ static bool operand_memory(const isa_ck *c, int f, const isa_ap *ap, uint32_t fl
 
 /* Block scales sit in quadrants of their own layout and may start anywhere. */
 static bool is_scale(const isa_ck *c, int f) {
-  return (c->row->rule == ISA_RULE_LDWMX && f == ISA_F_LDWEIGHTS_MX_scale) ||
-         (c->row->rule == ISA_RULE_MMMX && f == ISA_F_MATMUL_MX_scale) ||
-         (c->row->rule == ISA_RULE_QUANT && f == ISA_F_QUANTIZE_MX_scale);
+  return (c->row->rule == ISA_RULE_LDWMX && f == F(LDWEIGHTS_MX, scale)) ||
+         (c->row->rule == ISA_RULE_MMMX && f == F(MATMUL_MX, scale)) ||
+         (c->row->rule == ISA_RULE_QUANT && f == F(QUANTIZE_MX, scale));
 }
 
 static bool operand_start(const isa_ck *c, int f, const isa_ap *ap) {

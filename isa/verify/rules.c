@@ -9,8 +9,8 @@
 
 /* ---- Helpers ------------------------------------------------------------------------------ */
 
-bool isa_ck_agree_parts(const isa_ck *c, int f, uint32_t ia, int g, uint32_t ib) {
-  const isa_ap *a = isa_ck_ap(c, ia), *b = isa_ck_ap(c, ib);
+bool isa_ck_agree_parts(const isa_ck *c, int f, int g) {
+  const isa_ap *a = isa_ck_at(c, f), *b = isa_ck_at(c, g);
   if (a->nparts != b->nparts)
     return isa_fail(c->e, ISA_ILLEGAL, f, "%d partitions: %s has %d", a->nparts, FIELD_NAME(c, g),
                     b->nparts);
@@ -40,10 +40,10 @@ static bool agree_free_size(const isa_ck *c, int f, const isa_ap *a, int g, cons
   return true;
 }
 
-bool isa_ck_agree(const isa_ck *c, int f, uint32_t ia, int g, uint32_t ib) {
-  const isa_ap *a = isa_ck_ap(c, ia), *b = isa_ck_ap(c, ib);
+bool isa_ck_agree(const isa_ck *c, int f, int g) {
+  const isa_ap *a = isa_ck_at(c, f), *b = isa_ck_at(c, g);
   uint64_t na = isa_ap_elems(a), nb = isa_ap_elems(b);
-  if (!isa_ck_agree_parts(c, f, ia, g, ib)) return false;
+  if (!isa_ck_agree_parts(c, f, g)) return false;
   if (na != nb)
     return isa_fail(c->e, ISA_ILLEGAL, f, "%" PRIu64 " elements per partition: %s has %" PRIu64, na,
                     FIELD_NAME(c, g), nb);
@@ -51,8 +51,9 @@ bool isa_ck_agree(const isa_ck *c, int f, uint32_t ia, int g, uint32_t ib) {
 }
 
 /* The product of a STEPS list equals the elements of a partition of the pattern. */
-static bool steps_fill(const isa_ck *c, int f, isa_ref steps, int g, uint32_t index) {
-  const isa_ap *ap = isa_ck_ap(c, index);
+static bool steps_fill(const isa_ck *c, int f, int g) {
+  const isa_ap *ap = isa_ck_at(c, g);
+  isa_ref steps = *(const isa_ref *)isa_member_c(c->in, &c->form->fields[f]);
   const isa_step *s = isa_program_list(c->p, steps, ISA_K_STEPS);
   uint64_t n = 1;
   for (uint32_t i = 0; i < steps.count; i++) n *= s[i].num; /* at most four times 16 bits */
@@ -65,8 +66,8 @@ static bool steps_fill(const isa_ck *c, int f, isa_ref steps, int g, uint32_t in
   return true;
 }
 
-bool isa_ck_has_op(const isa_ck *c, int f, unsigned op) {
-  const isa_aluop_row *row = &isa_aluops[op];
+bool isa_ck_has_op(const isa_ck *c, int f) {
+  const isa_aluop_row *row = &isa_aluops[isa_ck_byte(c, f)];
   char names[64];
   if (row->engines & (1u << c->engine)) return true;
   isa_ck_engines(row->engines, names, sizeof names);
@@ -74,9 +75,9 @@ bool isa_ck_has_op(const isa_ck *c, int f, unsigned op) {
                   isa_engines[c->engine].name, row->name, names);
 }
 
-bool isa_ck_vector_type(const isa_ck *c, int f, isa_num n, unsigned dtype) {
-  if (n.kind != ISA_NUM_ap) return true;
-  unsigned got = isa_ck_ap(c, n.v)->dtype;
+bool isa_ck_vector_type(const isa_ck *c, int f, unsigned dtype) {
+  if (isa_ck_num(c, f).kind != ISA_NUM_ap) return true;
+  unsigned got = isa_ck_at(c, f)->dtype;
   if (got != dtype)
     return isa_fail(c->e, ISA_ILLEGAL, f, "%s: a vector operand here is %s", isa_dtypes[got].name,
                     isa_dtypes[dtype].name);
@@ -86,8 +87,8 @@ bool isa_ck_vector_type(const isa_ck *c, int f, isa_num n, unsigned dtype) {
 static unsigned dtype_of(const isa_ck *c, uint32_t index) { return isa_ck_ap(c, index)->dtype; }
 
 /* Bit patterns: integers as wide as those of the first operand. */
-static bool bits_type(const isa_ck *c, int f, uint32_t index, unsigned first, unsigned op) {
-  unsigned d = dtype_of(c, index);
+static bool bits_type(const isa_ck *c, int f, unsigned first, unsigned op) {
+  unsigned d = isa_ck_at(c, f)->dtype;
   if (!isa_dtype_is_int(d))
     return isa_fail(c->e, ISA_ILLEGAL, f, "%s: %s works on bit patterns of integer types",
                     isa_dtypes[d].name, isa_aluops[op].name);
@@ -100,9 +101,7 @@ static bool bits_type(const isa_ck *c, int f, uint32_t index, unsigned first, un
 static bool is_bits(unsigned op) { return isa_aluops[op].cls == ISA_OP_BIT; }
 
 /* dst = f(src), element by element: src has the same partitions and elements in each. */
-static bool one_to_one(const isa_ck *c, int dst, uint32_t idst, int src, uint32_t isrc) {
-  return isa_ck_agree(c, src, isrc, dst, idst);
-}
+static bool one_to_one(const isa_ck *c, int dst, int src) { return isa_ck_agree(c, src, dst); }
 
 /* ---- Copies and fills --------------------------------------------------------------------- */
 
@@ -112,9 +111,9 @@ bool isa_rule_copy(const isa_ck *c) {
   if (c->engine == ISA_ENG_scalar && c->p->target->gen < ISA_GEN3)
     return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD,
                     "tensor_copy on the scalar engine needs gen3: use activate with fn=copy");
-  if (!one_to_one(c, ISA_F_COPY_dst, u->dst, ISA_F_COPY_src, u->src)) return false;
+  if (!one_to_one(c, F(COPY, dst), F(COPY, src))) return false;
   if (d != s && (isa_ck_packed(d) || isa_ck_packed(s)))
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_COPY_src,
+    return isa_fail(c->e, ISA_ILLEGAL, F(COPY, src),
                     "%s to %s: packed types are copied, not converted", isa_dtypes[s].name,
                     isa_dtypes[d].name);
   return true;
@@ -125,7 +124,7 @@ static bool check_filling(const isa_ck *c, unsigned type, uint32_t bits) {
   int64_t v = isa_dtypes[type].cls == ISA_INT ? (int64_t)(int32_t)bits : (int64_t)bits;
   int64_t least = isa_dtype_least(type), greatest = isa_dtype_greatest(type);
   if (v >= least && v <= greatest) return true;
-  return isa_fail(c->e, ISA_ILLEGAL, ISA_F_MEMSET_value,
+  return isa_fail(c->e, ISA_ILLEGAL, F(MEMSET, value),
                   "%" PRId64 ": %s holds %" PRId64 " to %" PRId64, v, isa_dtypes[type].name, least,
                   greatest);
 }
@@ -134,20 +133,17 @@ bool isa_rule_memset(const isa_ck *c) {
   const struct isa_MEMSET *u = &c->in->u.MEMSET;
   unsigned type = dtype_of(c, u->dst);
   if (u->value.kind == ISA_NUM_ap)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_MEMSET_value,
+    return isa_fail(c->e, ISA_ILLEGAL, F(MEMSET, value),
                     "a pattern: the value is a number or a register");
   if (isa_ck_packed(type) && (u->value.kind != ISA_NUM_imm || u->value.v != 0))
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_MEMSET_value, "%s can only be set to 0.0",
+    return isa_fail(c->e, ISA_ILLEGAL, F(MEMSET, value), "%s can only be set to 0.0",
                     isa_dtypes[type].name);
   if (u->value.kind == ISA_NUM_imm && isa_fills_bits(type))
     return check_filling(c, type, u->value.v);
   return true;
 }
 
-bool isa_rule_unary(const isa_ck *c) {
-  const struct isa_UNARY *u = &c->in->u.UNARY;
-  return one_to_one(c, ISA_F_UNARY_dst, u->dst, ISA_F_UNARY_src, u->src);
-}
+bool isa_rule_unary(const isa_ck *c) { return one_to_one(c, F(UNARY, dst), F(UNARY, src)); }
 
 /* ---- ALU instructions --------------------------------------------------------------------- */
 
@@ -155,27 +151,27 @@ bool isa_rule_tt(const isa_ck *c) {
   const struct isa_TENSOR_TENSOR *u = &c->in->u.TENSOR_TENSOR;
   unsigned first = dtype_of(c, u->src0);
   if (isa_aluops[u->op].arity != 2)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_TENSOR_TENSOR_op,
+    return isa_fail(c->e, ISA_ILLEGAL, F(TENSOR_TENSOR, op),
                     "%s takes one operand: tensor_tensor needs an operator of two",
                     isa_aluops[u->op].name);
-  if (!isa_ck_has_op(c, ISA_F_TENSOR_TENSOR_op, u->op) ||
-      !one_to_one(c, ISA_F_TENSOR_TENSOR_dst, u->dst, ISA_F_TENSOR_TENSOR_src0, u->src0) ||
-      !one_to_one(c, ISA_F_TENSOR_TENSOR_dst, u->dst, ISA_F_TENSOR_TENSOR_src1, u->src1))
+  if (!isa_ck_has_op(c, F(TENSOR_TENSOR, op)) ||
+      !one_to_one(c, F(TENSOR_TENSOR, dst), F(TENSOR_TENSOR, src0)) ||
+      !one_to_one(c, F(TENSOR_TENSOR, dst), F(TENSOR_TENSOR, src1)))
     return false;
   if (isa_ck_ap(c, u->src0)->space == ISA_PSUM && isa_ck_ap(c, u->src1)->space == ISA_PSUM)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_TENSOR_TENSOR_src1,
+    return isa_fail(c->e, ISA_ILLEGAL, F(TENSOR_TENSOR, src1),
                     "src0 and src1 are both in psum: one of them must be in sbuf");
-  return !is_bits(u->op) || (bits_type(c, ISA_F_TENSOR_TENSOR_src0, u->src0, first, u->op) &&
-                             bits_type(c, ISA_F_TENSOR_TENSOR_src1, u->src1, first, u->op) &&
-                             bits_type(c, ISA_F_TENSOR_TENSOR_dst, u->dst, first, u->op));
+  return !is_bits(u->op) || (bits_type(c, F(TENSOR_TENSOR, src0), first, u->op) &&
+                             bits_type(c, F(TENSOR_TENSOR, src1), first, u->op) &&
+                             bits_type(c, F(TENSOR_TENSOR, dst), first, u->op));
 }
 
 /* One stage of tensor_scalar: operator, scalar and order fit each other. */
-static bool ts_stage(const isa_ck *c, int fop, unsigned op, int fimm, isa_num imm, int frev,
-                     unsigned reverse) {
-  const struct isa_TENSOR_SCALAR *u = &c->in->u.TENSOR_SCALAR;
+static bool ts_stage(const isa_ck *c, int fop, int fimm, int frev) {
+  unsigned op = isa_ck_byte(c, fop), reverse = isa_ck_byte(c, frev);
+  isa_num imm = isa_ck_num(c, fimm);
   const isa_aluop_row *row = &isa_aluops[op];
-  if (!isa_ck_has_op(c, fop, op)) return false;
+  if (!isa_ck_has_op(c, fop)) return false;
   if (row->arity == 2 && imm.kind == ISA_NUM_none)
     return isa_fail(c->e, ISA_ILLEGAL, fimm, "%s is missing: %s takes two operands",
                     FIELD_NAME(c, fimm), row->name);
@@ -183,8 +179,9 @@ static bool ts_stage(const isa_ck *c, int fop, unsigned op, int fimm, isa_num im
     return isa_fail(c->e, ISA_ILLEGAL, fimm, "%s takes one operand: leave it out", row->name);
   if (row->arity == 1 && reverse)
     return isa_fail(c->e, ISA_ILLEGAL, frev, "%s takes one operand: nothing to reverse", row->name);
-  if (!is_bits(op)) return isa_ck_vector_type(c, fimm, imm, ISA_float32);
-  return imm.kind != ISA_NUM_ap || bits_type(c, fimm, imm.v, dtype_of(c, u->src), op);
+  if (!is_bits(op)) return isa_ck_vector_type(c, fimm, ISA_float32);
+  return imm.kind != ISA_NUM_ap ||
+         bits_type(c, fimm, isa_ck_at(c, F(TENSOR_SCALAR, src))->dtype, op);
 }
 
 /* Which pairs the engine has: gpsimd rsqrt alone, gen3's scalar engine three pairs. */
@@ -193,7 +190,7 @@ static bool ts_engine(const isa_ck *c) {
   unsigned op0 = u->op0, op1 = u->op1;
   int gen = c->p->target->gen;
   if (c->engine == ISA_ENG_gpsimd && (op0 != ISA_ALU_rsqrt || op1 != ISA_ALU_bypass))
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_TENSOR_SCALAR_op0,
+    return isa_fail(c->e, ISA_ILLEGAL, F(TENSOR_SCALAR, op0),
                     "%s, %s: tensor_scalar on gpsimd has only op0=rsqrt", isa_aluops[op0].name,
                     isa_aluops[op1].name);
   if (c->engine != ISA_ENG_scalar) return true;
@@ -203,7 +200,7 @@ static bool ts_engine(const isa_ck *c) {
   bool pair = (op0 == ISA_ALU_mult && (op1 == ISA_ALU_add || op1 == ISA_ALU_bypass)) ||
               (op0 == ISA_ALU_add && op1 == ISA_ALU_bypass);
   if (gen == ISA_GEN3 && !pair)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_TENSOR_SCALAR_op0,
+    return isa_fail(c->e, ISA_ILLEGAL, F(TENSOR_SCALAR, op0),
                     "%s, %s: the scalar engine of gen3 has mult, add, and mult with add",
                     isa_aluops[op0].name, isa_aluops[op1].name);
   return true;
@@ -213,26 +210,22 @@ bool isa_rule_ts(const isa_ck *c) {
   const struct isa_TENSOR_SCALAR *u = &c->in->u.TENSOR_SCALAR;
   const isa_aluop_row *r0 = &isa_aluops[u->op0], *r1 = &isa_aluops[u->op1];
   unsigned first = dtype_of(c, u->src);
-  if (!one_to_one(c, ISA_F_TENSOR_SCALAR_dst, u->dst, ISA_F_TENSOR_SCALAR_src, u->src) ||
-      !ts_engine(c))
-    return false;
+  if (!one_to_one(c, F(TENSOR_SCALAR, dst), F(TENSOR_SCALAR, src)) || !ts_engine(c)) return false;
   if (!(r0->cls & r1->cls))
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_TENSOR_SCALAR_op1,
+    return isa_fail(c->e, ISA_ILLEGAL, F(TENSOR_SCALAR, op1),
                     "%s and %s: both operators work on numbers or both on bit patterns", r0->name,
                     r1->name);
-  if (!ts_stage(c, ISA_F_TENSOR_SCALAR_op0, u->op0, ISA_F_TENSOR_SCALAR_imm0, u->imm0,
-                ISA_F_TENSOR_SCALAR_reverse0, u->reverse0))
+  if (!ts_stage(c, F(TENSOR_SCALAR, op0), F(TENSOR_SCALAR, imm0), F(TENSOR_SCALAR, reverse0)))
     return false;
   bool second = u->op1 != ISA_ALU_bypass || u->imm1.kind || u->reverse1;
   if (second && c->engine != ISA_ENG_gpsimd &&
-      !ts_stage(c, ISA_F_TENSOR_SCALAR_op1, u->op1, ISA_F_TENSOR_SCALAR_imm1, u->imm1,
-                ISA_F_TENSOR_SCALAR_reverse1, u->reverse1))
+      !ts_stage(c, F(TENSOR_SCALAR, op1), F(TENSOR_SCALAR, imm1), F(TENSOR_SCALAR, reverse1)))
     return false;
   if (second && c->engine == ISA_ENG_gpsimd)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_TENSOR_SCALAR_imm1, "there is no op1 to use it");
+    return isa_fail(c->e, ISA_ILLEGAL, F(TENSOR_SCALAR, imm1), "there is no op1 to use it");
   unsigned bits = is_bits(u->op0) ? u->op0 : u->op1;
-  return !is_bits(bits) || (bits_type(c, ISA_F_TENSOR_SCALAR_src, u->src, first, bits) &&
-                            bits_type(c, ISA_F_TENSOR_SCALAR_dst, u->dst, first, bits));
+  return !is_bits(bits) || (bits_type(c, F(TENSOR_SCALAR, src), first, bits) &&
+                            bits_type(c, F(TENSOR_SCALAR, dst), first, bits));
 }
 
 /* Elements that are left when the trailing axes of src are reduced. */
@@ -247,12 +240,11 @@ bool isa_rule_reduce(const isa_ck *c) {
   const isa_ap *dst = isa_ck_ap(c, u->dst), *src = isa_ck_ap(c, u->src);
   const isa_aluop_row *row = &isa_aluops[u->op];
   unsigned axes = u->axes ? u->axes : src->ndim;
-  int fop = ISA_F_TENSOR_REDUCE_op, fdst = ISA_F_TENSOR_REDUCE_dst, fsrc = ISA_F_TENSOR_REDUCE_src;
+  int fop = F(TENSOR_REDUCE, op), fdst = F(TENSOR_REDUCE, dst), fsrc = F(TENSOR_REDUCE, src);
   if (!row->reduces) return isa_fail(c->e, ISA_ILLEGAL, fop, "%s is not a reduction", row->name);
-  if (!isa_ck_has_op(c, fop, u->op) || !isa_ck_agree_parts(c, fsrc, u->src, fdst, u->dst))
-    return false;
+  if (!isa_ck_has_op(c, fop) || !isa_ck_agree_parts(c, fsrc, fdst)) return false;
   if (axes > src->ndim)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_TENSOR_REDUCE_axes,
+    return isa_fail(c->e, ISA_ILLEGAL, F(TENSOR_REDUCE, axes),
                     "%u axes: src has %d free dimensions", axes, src->ndim);
   if (isa_ap_elems(dst) != kept(src, axes))
     return isa_fail(c->e, ISA_ILLEGAL, fdst,
@@ -266,10 +258,9 @@ bool isa_rule_reduce(const isa_ck *c) {
   if (!reduced && !agree_free_size(c, fsrc, src, fdst, dst)) return false;
   if (!is_bits(u->op)) return true;
   if (u->negate)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_TENSOR_REDUCE_negate,
+    return isa_fail(c->e, ISA_ILLEGAL, F(TENSOR_REDUCE, negate),
                     "%s works on bit patterns: only numbers are negated", row->name);
-  return bits_type(c, fsrc, u->src, src->dtype, u->op) &&
-         bits_type(c, fdst, u->dst, src->dtype, u->op);
+  return bits_type(c, fsrc, src->dtype, u->op) && bits_type(c, fdst, src->dtype, u->op);
 }
 
 /* ---- Scalar engine ------------------------------------------------------------------------ */
@@ -277,43 +268,40 @@ bool isa_rule_reduce(const isa_ck *c) {
 bool isa_rule_act(const isa_ck *c) {
   const struct isa_ACTIVATE *u = &c->in->u.ACTIVATE;
   bool gen2 = c->p->target->gen < ISA_GEN3;
-  if (!one_to_one(c, ISA_F_ACTIVATE_dst, u->dst, ISA_F_ACTIVATE_src, u->src) ||
-      !isa_ck_vector_type(c, ISA_F_ACTIVATE_scale, u->scale, ISA_float32))
+  if (!one_to_one(c, F(ACTIVATE, dst), F(ACTIVATE, src)) ||
+      !isa_ck_vector_type(c, F(ACTIVATE, scale), ISA_float32))
     return false;
   if (u->fn == ISA_FN_prelu)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_ACTIVATE_fn,
+    return isa_fail(c->e, ISA_ILLEGAL, F(ACTIVATE, fn),
                     "prelu has a parameter: it is a function of activate2");
   if (gen2 && (u->bias.kind == ISA_NUM_imm || u->bias.kind == ISA_NUM_reg))
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_ACTIVATE_bias,
+    return isa_fail(c->e, ISA_ILLEGAL, F(ACTIVATE, bias),
                     "a number: on gen2 the bias is a [P, 1] vector or left out");
   if (gen2 && u->fn == ISA_FN_reciprocal && u->bias.kind)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_ACTIVATE_bias, "fn=reciprocal takes no bias on gen2");
+    return isa_fail(c->e, ISA_ILLEGAL, F(ACTIVATE, bias), "fn=reciprocal takes no bias on gen2");
   if (u->bias.kind == ISA_NUM_ap && dtype_of(c, u->bias.v) == ISA_tfloat32)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_ACTIVATE_bias,
+    return isa_fail(c->e, ISA_ILLEGAL, F(ACTIVATE, bias),
                     "tfloat32: a bias may have any type but this");
   if (u->reduce == ISA_CMD_load_reduce)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_ACTIVATE_reduce,
+    return isa_fail(c->e, ISA_ILLEGAL, F(ACTIVATE, reduce),
                     "load_reduce is not a command of the scalar engine");
   return true;
 }
 
 /* ---- GpSimd ------------------------------------------------------------------------------- */
 
-bool isa_rule_iota(const isa_ck *c) {
-  const struct isa_IOTA *u = &c->in->u.IOTA;
-  return steps_fill(c, ISA_F_IOTA_pattern, u->pattern, ISA_F_IOTA_dst, u->dst);
-}
+bool isa_rule_iota(const isa_ck *c) { return steps_fill(c, F(IOTA, pattern), F(IOTA, dst)); }
 
 bool isa_rule_affine(const isa_ck *c) {
   const struct isa_AFFINE_SELECT *u = &c->in->u.AFFINE_SELECT;
-  if (!one_to_one(c, ISA_F_AFFINE_SELECT_dst, u->dst, ISA_F_AFFINE_SELECT_src, u->src) ||
-      !steps_fill(c, ISA_F_AFFINE_SELECT_pattern, u->pattern, ISA_F_AFFINE_SELECT_dst, u->dst))
+  if (!one_to_one(c, F(AFFINE_SELECT, dst), F(AFFINE_SELECT, src)) ||
+      !steps_fill(c, F(AFFINE_SELECT, pattern), F(AFFINE_SELECT, dst)))
     return false;
   if (u->fill.kind == ISA_NUM_ap)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_AFFINE_SELECT_fill,
+    return isa_fail(c->e, ISA_ILLEGAL, F(AFFINE_SELECT, fill),
                     "a pattern: the value is a number or a register");
   if (u->cmp < ISA_ALU_is_equal || u->cmp > ISA_ALU_is_lt)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_AFFINE_SELECT_cmp, "%s is not a comparison",
+    return isa_fail(c->e, ISA_ILLEGAL, F(AFFINE_SELECT, cmp), "%s is not a comparison",
                     isa_aluops[u->cmp].name);
   return true;
 }

@@ -31,7 +31,8 @@ typedef struct isa_ck {
   isa_error *e;
 } isa_ck;
 
-/* Field numbers: ISA_F_MATMUL_dst and so on, for isa_fail. */
+/* Numbers of fields: F(MATMUL, dst) is that of the destination among the fields of its form. */
+#define F(form, field) ISA_F_##form##_##field
 #define FORM(id) enum {
 #define FIELD(form, name, kind, mode, arg) ISA_F_##form##_##name,
 #define END(id)     \
@@ -50,6 +51,19 @@ static inline const isa_ap *isa_ck_ap(const isa_ck *c, uint32_t index) {
   return &c->core->aps[index - 1];
 }
 static inline bool isa_ck_packed(unsigned dtype) { return isa_dtypes[dtype].cls == ISA_PACK; }
+/* What a field of this instruction holds: its pattern, or the one of a number given as a [P, 1]
+ * vector, which must be there; its number; the value of a field of one byte. */
+static inline isa_num isa_ck_num(const isa_ck *c, int f) {
+  return *(const isa_num *)isa_member_c(c->in, &c->form->fields[f]);
+}
+static inline const isa_ap *isa_ck_at(const isa_ck *c, int f) {
+  const isa_field *fd = &c->form->fields[f];
+  if (fd->kind == ISA_K_NUM) return isa_ck_ap(c, isa_ck_num(c, f).v);
+  return isa_ck_ap(c, *(const isa_t_AP *)isa_member_c(c->in, fd));
+}
+static inline unsigned isa_ck_byte(const isa_ck *c, int f) {
+  return *(const uint8_t *)isa_member_c(c->in, &c->form->fields[f]);
+}
 /* Partitions of an SBUF or PSUM pattern, 1 in HBM. */
 static inline uint32_t isa_ck_parts(const isa_ap *ap) {
   return ap->space == ISA_HBM ? 1 : ap->nparts;
@@ -73,30 +87,30 @@ bool isa_ck_indirect(const isa_ck *c);
 
 /* ---- rules.c ---- */
 
-/* Fields f and g (patterns of this instruction, index numbers ia and ib) have the same partitions,
- * also where a register gives their number. */
-bool isa_ck_agree_parts(const isa_ck *c, int f, uint32_t ia, int g, uint32_t ib);
+/* The patterns of fields f and g have the same partitions, also where a register gives their
+ * number. */
+bool isa_ck_agree_parts(const isa_ck *c, int f, int g);
 /* And the same elements in each. */
-bool isa_ck_agree(const isa_ck *c, int f, uint32_t ia, int g, uint32_t ib);
+bool isa_ck_agree(const isa_ck *c, int f, int g);
 /* The engine of this instruction has the operator that field f names. */
-bool isa_ck_has_op(const isa_ck *c, int f, unsigned op);
+bool isa_ck_has_op(const isa_ck *c, int f);
 /* A [P, 1] vector of field f has that type; other kinds of number pass. */
-bool isa_ck_vector_type(const isa_ck *c, int f, isa_num n, unsigned dtype);
+bool isa_ck_vector_type(const isa_ck *c, int f, unsigned dtype);
 
 /* ---- rules_shape.c: helpers for operands that differ in shape ---- */
 
 /* A set of data types, one bit each. */
 #define ISA_CK_TYPE(dtype) (UINT32_C(1) << (dtype))
 /* The pattern of field f has one of the types; and the same type as that of field g. */
-bool isa_ck_types(const isa_ck *c, int f, uint32_t index, uint32_t types);
-bool isa_ck_same_type(const isa_ck *c, int f, uint32_t ia, int g, uint32_t ib);
+bool isa_ck_types(const isa_ck *c, int f, uint32_t types);
+bool isa_ck_same_type(const isa_ck *c, int f, int g);
 /* None of its sizes is a register. */
-bool isa_ck_fixed(const isa_ck *c, int f, uint32_t index);
+bool isa_ck_fixed(const isa_ck *c, int f);
 /* It shares no byte with that of field g: not even in place. */
-bool isa_ck_apart(const isa_ck *c, int f, uint32_t ia, int g, uint32_t ib);
+bool isa_ck_apart(const isa_ck *c, int f, int g);
 /* It has that many elements in a partition; its partitions are a multiple of `of`. */
-bool isa_ck_count(const isa_ck *c, int f, uint32_t index, uint64_t want);
-bool isa_ck_parts_multiple(const isa_ck *c, int f, uint32_t index, unsigned of);
+bool isa_ck_count(const isa_ck *c, int f, uint64_t want);
+bool isa_ck_parts_multiple(const isa_ck *c, int f, unsigned of);
 
 /* ---- rules_dma.c ---- */
 

@@ -12,9 +12,9 @@ bool isa_rule_event(const isa_ck *c) {
 bool isa_rule_semrange(const isa_ck *c) {
   const struct isa_SEM_RANGE *u = &c->in->u.SEM_RANGE;
   if (u->count == 0)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_SEM_RANGE_count, "0 semaphores: at least 1");
+    return isa_fail(c->e, ISA_ILLEGAL, F(SEM_RANGE, count), "0 semaphores: at least 1");
   if (u->first + u->count > ISA_NSEMS)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_SEM_RANGE_count, "semaphores %d..%d: a core has 0..%d",
+    return isa_fail(c->e, ISA_ILLEGAL, F(SEM_RANGE, count), "semaphores %d..%d: a core has 0..%d",
                     u->first, u->first + u->count - 1, ISA_NSEMS - 1);
   return true;
 }
@@ -23,14 +23,14 @@ bool isa_rule_trigger(const isa_ck *c) {
   const struct isa_TRIGGER *u = &c->in->u.TRIGGER;
   const isa_queue *q = &c->core->queues[u->queue];
   if (q->dge != ISA_DGE_none)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_TRIGGER_queue,
+    return isa_fail(c->e, ISA_ILLEGAL, F(TRIGGER, queue),
                     "queue %.60s has dge=%s: dma_trigger starts static transfers (dge=none)",
                     q->name, isa_set_item(ISA_SET_DGE, q->dge));
   if (q->nstatics == 0)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_TRIGGER_queue, "queue %.60s has no static transfer",
+    return isa_fail(c->e, ISA_ILLEGAL, F(TRIGGER, queue), "queue %.60s has no static transfer",
                     q->name);
   if (!u->count.is_reg && u->count.v < 0)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_TRIGGER_count, "%" PRId32 " transfers: at least 0",
+    return isa_fail(c->e, ISA_ILLEGAL, F(TRIGGER, count), "%" PRId32 " transfers: at least 0",
                     u->count.v);
   return true;
 }
@@ -87,7 +87,8 @@ static bool check_mode(const isa_ck *c, int f, const isa_ap *ap) {
   return true;
 }
 
-static bool check_prio(const isa_ck *c, int f, unsigned prio) {
+static bool check_prio(const isa_ck *c, int f) {
+  unsigned prio = isa_ck_byte(c, f);
   if (prio && c->p->target->gen < ISA_GEN4)
     return isa_fail(c->e, ISA_ILLEGAL, f, "prio=%u needs gen4: %s is gen%d", prio,
                     c->p->target->name, c->p->target->gen);
@@ -168,14 +169,14 @@ static bool check_accumulation(const isa_ck *c, const isa_ap *dst, const isa_ap 
               (d == ISA_float32 || d == ISA_bfloat16);
   if (u->op == ISA_ALU_bypass) return true;
   if (u->op != ISA_ALU_add)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_DMA_COPY_op,
-                    "op=%s: dma_copy accumulates with add only", isa_aluops[u->op].name);
+    return isa_fail(c->e, ISA_ILLEGAL, F(DMA_COPY, op), "op=%s: dma_copy accumulates with add only",
+                    isa_aluops[u->op].name);
   if (wide)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_DMA_COPY_op,
+    return isa_fail(c->e, ISA_ILLEGAL, F(DMA_COPY, op),
                     "op=add of %s: packed and 64-bit types are copied, not added",
                     isa_dtypes[d].name);
   if (!near && dge_of(c) != ISA_DGE_swdge)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_DMA_COPY_op,
+    return isa_fail(c->e, ISA_ILLEGAL, F(DMA_COPY, op),
                     "op=add with dge=%s: only on gen4, into sbuf, with both types bfloat16 or both "
                     "float32; else the queue needs dge=swdge",
                     dge_name(dge_of(c)));
@@ -185,18 +186,15 @@ static bool check_accumulation(const isa_ck *c, const isa_ap *dst, const isa_ap 
 bool isa_rule_dmacopy(const isa_ck *c) {
   const struct isa_DMA_COPY *u = &c->in->u.DMA_COPY;
   const isa_ap *dst = isa_ck_ap(c, u->dst), *src = isa_ck_ap(c, u->src);
-  if (!check_mode(c, ISA_F_DMA_COPY_dst, dst) || !check_mode(c, ISA_F_DMA_COPY_src, src))
-    return false;
+  if (!check_mode(c, F(DMA_COPY, dst), dst) || !check_mode(c, F(DMA_COPY, src), src)) return false;
   if (dst->index_kind && src->index_kind)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_DMA_COPY_src,
+    return isa_fail(c->e, ISA_ILLEGAL, F(DMA_COPY, src),
                     ".gather on both sides: a transfer has one index vector");
-  return check_oob(c, ISA_F_DMA_COPY_oob, u->oob, moves(dst) || moves(src)) &&
-         check_prio(c, ISA_F_DMA_COPY_prio, u->prio) &&
-         check_gathers(c, ISA_F_DMA_COPY_dst, dst, src) &&
-         check_gathers(c, ISA_F_DMA_COPY_src, src, dst) &&
-         same_sizes(c, ISA_F_DMA_COPY_src, dst, src) &&
-         check_cast(c, ISA_F_DMA_COPY_src, dst->dtype, src->dtype) &&
-         check_accumulation(c, dst, src);
+  return check_oob(c, F(DMA_COPY, oob), u->oob, moves(dst) || moves(src)) &&
+         check_prio(c, F(DMA_COPY, prio)) && check_gathers(c, F(DMA_COPY, dst), dst, src) &&
+         check_gathers(c, F(DMA_COPY, src), src, dst) &&
+         same_sizes(c, F(DMA_COPY, src), dst, src) &&
+         check_cast(c, F(DMA_COPY, src), dst->dtype, src->dtype) && check_accumulation(c, dst, src);
 }
 
 /* ---- dma_transpose ------------------------------------------------------------------------ */
@@ -212,9 +210,9 @@ static uint32_t axis(const isa_ap *ap, unsigned i) {
 static bool check_axes(const isa_ck *c, const isa_ap *dst, const isa_ap *src) {
   static const uint8_t axes[5][4] = {{0}, {0}, {1, 0}, {2, 1, 0}, {3, 1, 2, 0}};
   unsigned rank = rank_of(src);
-  int f = ISA_F_DMA_TRANSPOSE_dst;
+  int f = F(DMA_TRANSPOSE, dst);
   if (rank < 2 || rank > 4)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_DMA_TRANSPOSE_src,
+    return isa_fail(c->e, ISA_ILLEGAL, F(DMA_TRANSPOSE, src),
                     "%u dimensions: a transpose takes 2, 3 or 4", rank);
   if (rank_of(dst) != rank)
     return isa_fail(c->e, ISA_ILLEGAL, f, "%u dimensions: src has %u", rank_of(dst), rank);
@@ -231,12 +229,12 @@ static bool check_turn_types(const isa_ck *c, const isa_ap *dst, const isa_ap *s
   unsigned bytes = isa_dtype_bytes(src->dtype);
   bool dynamic = dge_of(c) != ISA_DGE_none;
   if (dst->dtype != src->dtype)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_DMA_TRANSPOSE_src,
+    return isa_fail(c->e, ISA_ILLEGAL, F(DMA_TRANSPOSE, src),
                     "%s to %s: a transpose converts "
                     "nothing",
                     isa_dtypes[src->dtype].name, isa_dtypes[dst->dtype].name);
   if (bytes != 2 && (bytes != 4 || dynamic))
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_DMA_TRANSPOSE_src,
+    return isa_fail(c->e, ISA_ILLEGAL, F(DMA_TRANSPOSE, src),
                     "%s has %u bytes: a transpose with dge=%s takes %s",
                     isa_dtypes[src->dtype].name, bytes, dge_name(dge_of(c)),
                     dynamic ? "2" : "2 or 4");
@@ -246,7 +244,7 @@ static bool check_turn_types(const isa_ck *c, const isa_ap *dst, const isa_ap *s
 static bool check_turn_hwdge(const isa_ck *c, const isa_ap *src) {
   unsigned rank = rank_of(src);
   uint32_t first = axis(src, 0), before_last = axis(src, rank - 2);
-  int f = ISA_F_DMA_TRANSPOSE_src;
+  int f = F(DMA_TRANSPOSE, src);
   if (rank == 2 && first != 16)
     return isa_fail(c->e, ISA_ILLEGAL, f,
                     "dimension 0 has %" PRIu32 ": with dge=hwdge it must have 16", first);
@@ -267,7 +265,7 @@ static bool check_turn_indices(const isa_ck *c, const isa_ap *src) {
   const isa_ap *index = isa_ck_ap(c, src->index);
   uint64_t columns = isa_ap_elems(index);
   uint32_t rows = axis(src, 0);
-  int f = ISA_F_DMA_TRANSPOSE_src;
+  int f = F(DMA_TRANSPOSE, src);
   if (src->index_dim != 0)
     return isa_fail(c->e, ISA_ILLEGAL, f, ".gather of dimension %d: a transpose takes dimension 0",
                     src->index_dim);
@@ -296,7 +294,7 @@ static bool check_turn_indices(const isa_ck *c, const isa_ap *src) {
 static bool check_turn_mode(const isa_ck *c, const isa_ap *src) {
   unsigned dge = dge_of(c);
   uint32_t last = axis(src, rank_of(src) - 1);
-  int f = ISA_F_DMA_TRANSPOSE_src;
+  int f = F(DMA_TRANSPOSE, src);
   if (dge == ISA_DGE_swdge && !src->index_kind)
     return isa_fail(c->e, ISA_ILLEGAL, f,
                     "a transpose without .gather: a queue with dge=swdge makes only "
@@ -314,15 +312,14 @@ bool isa_rule_dmatr(const isa_ck *c) {
   const isa_ap *dst = isa_ck_ap(c, u->dst), *src = isa_ck_ap(c, u->src);
   if (dst->size_dim || src->size_dim)
     return isa_fail(c->e, ISA_ILLEGAL,
-                    src->size_dim ? ISA_F_DMA_TRANSPOSE_src : ISA_F_DMA_TRANSPOSE_dst,
+                    src->size_dim ? F(DMA_TRANSPOSE, src) : F(DMA_TRANSPOSE, dst),
                     "the size of an operand of a transpose cannot be a register");
   if (!moves(dst) && !moves(src) && isa_ap_overlap(dst, src))
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_DMA_TRANSPOSE_dst,
+    return isa_fail(c->e, ISA_ILLEGAL, F(DMA_TRANSPOSE, dst),
                     "overlaps src: a transpose is never in place");
-  return check_mode(c, ISA_F_DMA_TRANSPOSE_dst, dst) &&
-         check_mode(c, ISA_F_DMA_TRANSPOSE_src, src) &&
-         check_oob(c, ISA_F_DMA_TRANSPOSE_oob, u->oob, moves(dst) || moves(src)) &&
-         check_prio(c, ISA_F_DMA_TRANSPOSE_prio, u->prio) && check_axes(c, dst, src) &&
+  return check_mode(c, F(DMA_TRANSPOSE, dst), dst) && check_mode(c, F(DMA_TRANSPOSE, src), src) &&
+         check_oob(c, F(DMA_TRANSPOSE, oob), u->oob, moves(dst) || moves(src)) &&
+         check_prio(c, F(DMA_TRANSPOSE, prio)) && check_axes(c, dst, src) &&
          check_turn_types(c, dst, src) && check_turn_mode(c, src);
 }
 
@@ -344,7 +341,7 @@ static sources sources_of(const isa_ck *c) {
 static bool check_scales(const isa_ck *c, uint32_t nsrc) {
   isa_ref r = c->in->u.DMA_COMPUTE.scales;
   const float *scale = r.count ? isa_program_list(c->p, r, ISA_K_F32S) : NULL;
-  int f = ISA_F_DMA_COMPUTE_scales;
+  int f = F(DMA_COMPUTE, scales);
   if (r.count && r.count != nsrc)
     return isa_fail(c->e, ISA_ILLEGAL, f, "%" PRIu32 " scales: there are %" PRIu32 " sources",
                     r.count, nsrc);
@@ -358,12 +355,12 @@ static bool check_scales(const isa_ck *c, uint32_t nsrc) {
 /* Read-modify-write by an index vector: the indexed tensor is dst and a source, with the other
  * source in SBUF; or dst in SBUF is a source, and the other is indexed. */
 static bool check_indexed_sum(const isa_ck *c, const isa_ap *dst, const sources *s) {
-  int f = ISA_F_DMA_COMPUTE_srcs;
+  int f = F(DMA_COMPUTE, srcs);
   if (s->n != 2)
     return isa_fail(c->e, ISA_ILLEGAL, f, "%" PRIu32 " sources: with .gather there are exactly 2",
                     s->n);
   if (c->in->u.DMA_COMPUTE.op != ISA_ALU_add)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_DMA_COMPUTE_op, "op=%s: with .gather it is add",
+    return isa_fail(c->e, ISA_ILLEGAL, F(DMA_COMPUTE, op), "op=%s: with .gather it is add",
                     isa_aluops[c->in->u.DMA_COMPUTE.op].name);
   int same = isa_ap_equal(s->ap[0], dst) ? 0 : isa_ap_equal(s->ap[1], dst) ? 1 : -1;
   if (same < 0)
@@ -380,15 +377,15 @@ static bool check_indexed_sum(const isa_ck *c, const isa_ap *dst, const sources 
 static bool check_plain_sum(const isa_ck *c, const isa_ap *dst, const sources *s) {
   unsigned op = c->in->u.DMA_COMPUTE.op;
   if (dge_of(c) != ISA_DGE_none)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_DMA_COMPUTE_queue,
+    return isa_fail(c->e, ISA_ILLEGAL, F(DMA_COMPUTE, queue),
                     "the queue has dge=%s: without .gather dma_compute needs dge=none",
                     dge_name(dge_of(c)));
   if (op != ISA_ALU_add && op != ISA_ALU_min && op != ISA_ALU_max)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_DMA_COMPUTE_op,
+    return isa_fail(c->e, ISA_ILLEGAL, F(DMA_COMPUTE, op),
                     "op=%s: dma_compute has add, min and max", isa_aluops[op].name);
   for (uint32_t i = 0; i < s->n; i++)
     if (isa_ap_overlap(dst, s->ap[i]) == 1)
-      return isa_fail(c->e, ISA_ILLEGAL, ISA_F_DMA_COMPUTE_dst,
+      return isa_fail(c->e, ISA_ILLEGAL, F(DMA_COMPUTE, dst),
                       "overlaps source %" PRIu32 ": a destination is exactly in place of a source "
                       "or shares no byte",
                       i);
@@ -400,14 +397,14 @@ bool isa_rule_dmacomp(const isa_ck *c) {
   const isa_ap *dst = isa_ck_ap(c, u->dst);
   sources s = sources_of(c);
   bool indexed = dst->index_kind != ISA_INDEX_none;
-  if (!check_mode(c, ISA_F_DMA_COMPUTE_dst, dst)) return false;
+  if (!check_mode(c, F(DMA_COMPUTE, dst), dst)) return false;
   for (uint32_t i = 0; i < s.n; i++) {
     indexed = indexed || s.ap[i]->index_kind;
-    if (!check_mode(c, ISA_F_DMA_COMPUTE_srcs, s.ap[i]) ||
-        !same_sizes(c, ISA_F_DMA_COMPUTE_srcs, dst, s.ap[i]))
+    if (!check_mode(c, F(DMA_COMPUTE, srcs), s.ap[i]) ||
+        !same_sizes(c, F(DMA_COMPUTE, srcs), dst, s.ap[i]))
       return false;
   }
-  return check_oob(c, ISA_F_DMA_COMPUTE_oob, u->oob, indexed) &&
-         check_prio(c, ISA_F_DMA_COMPUTE_prio, u->prio) && check_scales(c, s.n) &&
+  return check_oob(c, F(DMA_COMPUTE, oob), u->oob, indexed) &&
+         check_prio(c, F(DMA_COMPUTE, prio)) && check_scales(c, s.n) &&
          (indexed ? check_indexed_sum(c, dst, &s) : check_plain_sum(c, dst, &s));
 }

@@ -46,8 +46,8 @@ static bool index_fits(const isa_ck *c, int f, const isa_ap *ap) {
 
 /* The scales of an MX operand, gathered with it, sit in partitions of their own. */
 static bool is_mx_scale(const isa_ck *c, int f) {
-  return (c->row->rule == ISA_RULE_LDWMX && f == ISA_F_LDWEIGHTS_MX_scale) ||
-         (c->row->rule == ISA_RULE_MMMX && f == ISA_F_MATMUL_MX_scale);
+  return (c->row->rule == ISA_RULE_LDWMX && f == F(LDWEIGHTS_MX, scale)) ||
+         (c->row->rule == ISA_RULE_MMMX && f == F(MATMUL_MX, scale));
 }
 
 /* The source that a scattered destination's index goes by: the first that could be indirect. */

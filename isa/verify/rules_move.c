@@ -11,10 +11,9 @@ enum { QUADRANT = 32, KEEP = 255 };
 bool isa_rule_tr32(const isa_ck *c) {
   const struct isa_UNARY *u = &c->in->u.UNARY;
   const isa_ap *dst = isa_ck_ap(c, u->dst), *src = isa_ck_ap(c, u->src);
-  int fdst = ISA_F_UNARY_dst, fsrc = ISA_F_UNARY_src;
+  int fdst = F(UNARY, dst), fsrc = F(UNARY, src);
   uint64_t n = isa_ap_elems(src), out = isa_ap_elems(dst);
-  if (!isa_ck_same_type(c, fdst, u->dst, fsrc, u->src) || !isa_ck_fixed(c, fdst, u->dst) ||
-      !isa_ck_fixed(c, fsrc, u->src))
+  if (!isa_ck_same_type(c, fdst, fsrc) || !isa_ck_fixed(c, fdst) || !isa_ck_fixed(c, fsrc))
     return false;
   bool small = src->nparts <= QUADRANT && n <= QUADRANT;
   if (!small && (src->nparts % QUADRANT || n % QUADRANT))
@@ -34,7 +33,7 @@ bool isa_rule_mask(const isa_ck *c) {
   const uint8_t *m = isa_program_list(c->p, u->mask, ISA_K_BYTES);
   for (unsigned i = 0; i < QUADRANT; i++)
     if (m[i] >= QUADRANT && m[i] != KEEP)
-      return isa_fail(c->e, ISA_ILLEGAL, ISA_F_MASK_mask,
+      return isa_fail(c->e, ISA_ILLEGAL, F(MASK, mask),
                       "entry %u is %d: a partition 0 to 31, or 255 to keep what is there", i, m[i]);
   return true;
 }
@@ -49,12 +48,12 @@ static bool shuffle_start(const isa_ck *c, int f, const isa_ap *ap, unsigned act
 bool isa_rule_shuffle(const isa_ck *c) {
   const struct isa_UNARY *u = &c->in->u.UNARY;
   const isa_ap *dst = isa_ck_ap(c, u->dst), *src = isa_ck_ap(c, u->src);
-  int fdst = ISA_F_UNARY_dst, fsrc = ISA_F_UNARY_src;
+  int fdst = F(UNARY, dst), fsrc = F(UNARY, src);
   unsigned most = dst->nparts > src->nparts ? dst->nparts : src->nparts;
   unsigned active = (most + QUADRANT - 1) / QUADRANT * QUADRANT;
-  return isa_ck_same_type(c, fdst, u->dst, fsrc, u->src) && isa_ck_fixed(c, fdst, u->dst) &&
-         isa_ck_fixed(c, fsrc, u->src) && isa_ck_count(c, fdst, u->dst, isa_ap_elems(src)) &&
-         shuffle_start(c, fsrc, src, active) && shuffle_start(c, fdst, dst, active);
+  return isa_ck_same_type(c, fdst, fsrc) && isa_ck_fixed(c, fdst) && isa_ck_fixed(c, fsrc) &&
+         isa_ck_count(c, fdst, isa_ap_elems(src)) && shuffle_start(c, fsrc, src, active) &&
+         shuffle_start(c, fdst, dst, active);
 }
 
 /* ---- exponential -------------------------------------------------------------------------- */
@@ -67,15 +66,14 @@ bool isa_rule_shuffle(const isa_ck *c) {
 
 bool isa_rule_expo(const isa_ck *c) {
   const struct isa_EXPONENTIAL *u = &c->in->u.EXPONENTIAL;
-  int dst = ISA_F_EXPONENTIAL_dst, src = ISA_F_EXPONENTIAL_src, init = ISA_F_EXPONENTIAL_init;
-  if (!isa_ck_types(c, dst, u->dst, EXP_TYPES | ISA_CK_TYPE(ISA_tfloat32)) ||
-      !isa_ck_types(c, src, u->src, EXP_TYPES | ISA_CK_TYPE(ISA_uint32)) ||
-      !isa_ck_agree(c, src, u->src, dst, u->dst) ||
-      !isa_ck_vector_type(c, ISA_F_EXPONENTIAL_max, u->max, ISA_float32) ||
-      !isa_ck_vector_type(c, init, u->init, ISA_float32))
+  int dst = F(EXPONENTIAL, dst), src = F(EXPONENTIAL, src), init = F(EXPONENTIAL, init);
+  if (!isa_ck_types(c, dst, EXP_TYPES | ISA_CK_TYPE(ISA_tfloat32)) ||
+      !isa_ck_types(c, src, EXP_TYPES | ISA_CK_TYPE(ISA_uint32)) || !isa_ck_agree(c, src, dst) ||
+      !isa_ck_vector_type(c, F(EXPONENTIAL, max), ISA_float32) ||
+      !isa_ck_vector_type(c, init, ISA_float32))
     return false;
   if (u->reduce == ISA_CMD_reset)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_EXPONENTIAL_reduce,
+    return isa_fail(c->e, ISA_ILLEGAL, F(EXPONENTIAL, reduce),
                     "reset: it must be idle, reset_reduce, reduce or load_reduce");
   bool zero = u->init.kind == ISA_NUM_none || (u->init.kind == ISA_NUM_imm && u->init.v == 0);
   if (u->reduce != ISA_CMD_load_reduce && !zero)

@@ -43,8 +43,9 @@ static bool double_row(const isa_ck *c, int f, const isa_ap *src, int fperf, uns
 }
 
 /* Tiling of the array: sizes 128, 64, from gen3 32; a position is a multiple of it. 0: all. */
-static bool tiling(const isa_ck *c, int fpos, unsigned pos, int fsize, unsigned size) {
+static bool tiling(const isa_ck *c, int fpos, int fsize) {
   unsigned least = c->p->target->gen >= ISA_GEN3 ? 32 : 64;
+  unsigned pos = isa_ck_byte(c, fpos), size = isa_ck_byte(c, fsize);
   if (size == 0 && pos == 0) return true;
   if (size == 0)
     return isa_fail(c->e, ISA_ILLEGAL, fsize, "%s is missing: a tile position needs a tile size",
@@ -67,15 +68,15 @@ static bool rows_fit(const isa_ck *c, int f, const isa_ap *ap, unsigned rows) {
 bool isa_rule_ldw(const isa_ck *c) {
   const struct isa_LDWEIGHTS *u = &c->in->u.LDWEIGHTS;
   const isa_ap *src = isa_ck_ap(c, u->src);
-  int f = ISA_F_LDWEIGHTS_src;
+  int f = F(LDWEIGHTS, src);
   uint64_t m = isa_ap_elems(src);
   if (!input_type(c, f, src->dtype) ||
-      !tiling(c, ISA_F_LDWEIGHTS_tile_row, u->tile_row, ISA_F_LDWEIGHTS_tile_rows, u->tile_rows) ||
-      !tiling(c, ISA_F_LDWEIGHTS_tile_col, u->tile_col, ISA_F_LDWEIGHTS_tile_cols, u->tile_cols) ||
+      !tiling(c, F(LDWEIGHTS, tile_row), F(LDWEIGHTS, tile_rows)) ||
+      !tiling(c, F(LDWEIGHTS, tile_col), F(LDWEIGHTS, tile_cols)) ||
       !rows_fit(c, f, src, u->tile_rows))
     return false;
   if (u->perf == ISA_PERF_double_row) {
-    if (!double_row(c, f, src, ISA_F_LDWEIGHTS_perf, u->tile_cols)) return false;
+    if (!double_row(c, f, src, F(LDWEIGHTS, perf), u->tile_cols)) return false;
     m /= 2;
   }
   unsigned most = u->tile_cols ? u->tile_cols : 128u;
@@ -88,7 +89,7 @@ bool isa_rule_ldw(const isa_ck *c) {
 /* Sums are fp32, from gen4 also bf16; a transpose moves bits, fp8 as 16-bit elements. */
 static bool mm_dst_type(const isa_ck *c, const isa_ap *dst, const isa_ap *src) {
   const struct isa_MATMUL *u = &c->in->u.MATMUL;
-  int gen = c->p->target->gen, f = ISA_F_MATMUL_dst;
+  int gen = c->p->target->gen, f = F(MATMUL, dst);
   unsigned d = dst->dtype;
   if (u->transpose && gen >= ISA_GEN3) {
     unsigned bytes = isa_dtype_bytes(src->dtype) == 1 ? 2 : isa_dtype_bytes(src->dtype);
@@ -109,7 +110,7 @@ static bool mm_bank(const isa_ck *c, const isa_ap *dst) {
     return true;
   int64_t first = dst->offset + lo, last = dst->offset + hi - 1;
   if (first / ISA_PSUM_BANK != last / ISA_PSUM_BANK)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_MATMUL_dst,
+    return isa_fail(c->e, ISA_ILLEGAL, F(MATMUL, dst),
                     "bytes %" PRId64 "..%" PRId64 " cross a psum bank of %d bytes", first, last,
                     ISA_PSUM_BANK);
   return true;
@@ -120,10 +121,10 @@ static bool mm_transpose(const isa_ck *c) {
   const struct isa_MATMUL *u = &c->in->u.MATMUL;
   if (!u->transpose || c->p->target->gen < ISA_GEN3) return true;
   if (u->perf == ISA_PERF_double_row)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_MATMUL_perf,
+    return isa_fail(c->e, ISA_ILLEGAL, F(MATMUL, perf),
                     "double_row: transposing moves bits, nothing is multiplied");
   if (u->acc == ISA_ACC_add)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_MATMUL_acc,
+    return isa_fail(c->e, ISA_ILLEGAL, F(MATMUL, acc),
                     "add: transposing moves bits, nothing is added");
   return true;
 }
@@ -132,17 +133,17 @@ bool isa_rule_mm(const isa_ck *c) {
   const struct isa_MATMUL *u = &c->in->u.MATMUL;
   const isa_ap *dst = isa_ck_ap(c, u->dst), *src = isa_ck_ap(c, u->src);
   const isa_target *t = c->p->target;
-  int fsrc = ISA_F_MATMUL_src;
+  int fsrc = F(MATMUL, src);
   if (!input_type(c, fsrc, src->dtype) || !mm_dst_type(c, dst, src) ||
-      !tiling(c, ISA_F_MATMUL_tile_row, u->tile_row, ISA_F_MATMUL_tile_rows, u->tile_rows) ||
-      !tiling(c, ISA_F_MATMUL_tile_col, u->tile_col, ISA_F_MATMUL_tile_cols, u->tile_cols) ||
+      !tiling(c, F(MATMUL, tile_row), F(MATMUL, tile_rows)) ||
+      !tiling(c, F(MATMUL, tile_col), F(MATMUL, tile_cols)) ||
       !rows_fit(c, fsrc, src, u->tile_rows) || !mm_transpose(c))
     return false;
   if (u->tile_cols && dst->nparts > u->tile_cols)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_MATMUL_dst, "%d partitions: the tile has %u columns",
+    return isa_fail(c->e, ISA_ILLEGAL, F(MATMUL, dst), "%d partitions: the tile has %u columns",
                     dst->nparts, u->tile_cols);
   bool pairs = u->perf == ISA_PERF_double_row;
-  if (pairs && !double_row(c, fsrc, src, ISA_F_MATMUL_perf, u->tile_cols)) return false;
+  if (pairs && !double_row(c, fsrc, src, F(MATMUL, perf), u->tile_cols)) return false;
   uint64_t n = isa_ap_elems(src) / (pairs ? 2 : 1);
   uint32_t most = dst->dtype == ISA_bfloat16 ? t->mm_bf16 : t->mm_fp32;
   if (n != isa_ap_elems(dst))
@@ -158,7 +159,7 @@ bool isa_rule_mm(const isa_ck *c) {
     return isa_fail(c->e, ISA_ILLEGAL, fsrc,
                     "a number of columns in a register must be the same for dst and src");
   if (u->psum_zero && isa_ck_ap(c, u->psum_zero)->dtype != dst->dtype)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_MATMUL_psum_zero, "%s: dst is %s",
+    return isa_fail(c->e, ISA_ILLEGAL, F(MATMUL, psum_zero), "%s: dst is %s",
                     isa_dtypes[isa_ck_ap(c, u->psum_zero)->dtype].name,
                     isa_dtypes[dst->dtype].name);
   return mm_bank(c, dst);

@@ -17,33 +17,32 @@ static bool engine_gen(const isa_ck *c, int gen) {
 }
 
 static bool rng(const isa_ck *c) {
-  const struct isa_DST *u = &c->in->u.DST;
   return engine_gen(c, c->engine == ISA_ENG_gpsimd ? ISA_GEN3 : ISA_GEN2) &&
-         isa_ck_types(c, ISA_F_DST_dst, u->dst, INT_TYPES);
+         isa_ck_types(c, F(DST, dst), INT_TYPES);
 }
 
 static bool set_rng_seed(const isa_ck *c) {
   const isa_ap *src = isa_ck_ap(c, c->in->u.SRC.src);
   if (src->nparts != 1 || isa_ap_elems(src) != 1)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_SRC_src, "%d x %" PRIu64 ": a seed is one element",
+    return isa_fail(c->e, ISA_ILLEGAL, F(SRC, src), "%d x %" PRIu64 ": a seed is one element",
                     src->nparts, isa_ap_elems(src));
   if (isa_dtype_bytes(src->dtype) != 4)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_SRC_src, "%s: a seed has 32 bits",
+    return isa_fail(c->e, ISA_ILLEGAL, F(SRC, src), "%s: a seed has 32 bits",
                     isa_dtypes[src->dtype].name);
-  return isa_ck_fixed(c, ISA_F_SRC_src, c->in->u.SRC.src);
+  return isa_ck_fixed(c, F(SRC, src));
 }
 
 /* The operand of rand_set_state and rand_get_state. */
-static bool state(const isa_ck *c, int f, uint32_t index) {
-  const isa_ap *ap = isa_ck_ap(c, index);
+static bool state(const isa_ck *c, int f) {
+  const isa_ap *ap = isa_ck_at(c, f);
   if (!engine_gen(c, c->engine == ISA_ENG_gpsimd ? ISA_GEN3 : ISA_GEN4) ||
-      !isa_ck_types(c, f, index, ISA_CK_TYPE(ISA_uint32)))
+      !isa_ck_types(c, f, ISA_CK_TYPE(ISA_uint32)))
     return false;
   if (c->in->op == ISA_OP_rand_set_state && ap->space != ISA_SBUF)
     return isa_fail(c->e, ISA_ILLEGAL, f, "in %s: a state is set from sbuf",
                     isa_space_name(ap->space));
-  if (ap->size_dim > 1) return isa_ck_fixed(c, f, index);
-  return isa_ck_count(c, f, index, c->engine == ISA_ENG_gpsimd ? STATE : STATES);
+  if (ap->size_dim > 1) return isa_ck_fixed(c, f);
+  return isa_ck_count(c, f, c->engine == ISA_ENG_gpsimd ? STATE : STATES);
 }
 
 static bool rand2(const isa_ck *c) {
@@ -51,14 +50,14 @@ static bool rand2(const isa_ck *c) {
   const uint32_t types = INT_TYPES | ISA_CK_TYPE(ISA_float8_e4m3) | ISA_CK_TYPE(ISA_float8_e5m2) |
                          ISA_CK_TYPE(ISA_float16) | ISA_CK_TYPE(ISA_bfloat16) |
                          ISA_CK_TYPE(ISA_float32) | ISA_CK_TYPE(ISA_tfloat32);
-  if (!isa_ck_types(c, ISA_F_RAND2_dst, u->dst, types) ||
-      !isa_ck_vector_type(c, ISA_F_RAND2_min, u->min, ISA_float32) ||
-      !isa_ck_vector_type(c, ISA_F_RAND2_max, u->max, ISA_float32))
+  if (!isa_ck_types(c, F(RAND2, dst), types) ||
+      !isa_ck_vector_type(c, F(RAND2, min), ISA_float32) ||
+      !isa_ck_vector_type(c, F(RAND2, max), ISA_float32))
     return false;
   if (u->min.kind != ISA_NUM_imm || u->max.kind != ISA_NUM_imm ||
       isa_bits_f32(u->min.v) < isa_bits_f32(u->max.v))
     return true;
-  return isa_fail(c->e, ISA_ILLEGAL, ISA_F_RAND2_min, "%g: it must be below max, which is %g",
+  return isa_fail(c->e, ISA_ILLEGAL, F(RAND2, min), "%g: it must be below max, which is %g",
                   (double)isa_bits_f32(u->min.v), (double)isa_bits_f32(u->max.v));
 }
 
@@ -67,19 +66,18 @@ bool isa_rule_rng(const isa_ck *c) {
   case ISA_OP_rng: return rng(c);
   case ISA_OP_set_rng_seed: return set_rng_seed(c);
   case ISA_OP_rand2: return rand2(c);
-  case ISA_OP_rand_set_state: return state(c, ISA_F_SRC_src, c->in->u.SRC.src);
-  default: return state(c, ISA_F_DST_dst, c->in->u.DST.dst);
+  case ISA_OP_rand_set_state: return state(c, F(SRC, src));
+  default: return state(c, F(DST, dst));
   }
 }
 
 bool isa_rule_dropout(const isa_ck *c) {
   const struct isa_DROPOUT *u = &c->in->u.DROPOUT;
-  int dst = ISA_F_DROPOUT_dst, src = ISA_F_DROPOUT_src, prob = ISA_F_DROPOUT_prob;
-  if (!isa_ck_same_type(c, dst, u->dst, src, u->src) || !isa_ck_agree(c, src, u->src, dst, u->dst))
-    return false;
+  int dst = F(DROPOUT, dst), src = F(DROPOUT, src), prob = F(DROPOUT, prob);
+  if (!isa_ck_same_type(c, dst, src) || !isa_ck_agree(c, src, dst)) return false;
   if (u->prob.kind != ISA_NUM_ap) return true;
   unsigned data = isa_ck_ap(c, u->src)->dtype, type = isa_ck_ap(c, u->prob.v)->dtype;
-  if (isa_dtypes[data].cls != ISA_FLOAT) return isa_ck_vector_type(c, prob, u->prob, ISA_float32);
+  if (isa_dtypes[data].cls != ISA_FLOAT) return isa_ck_vector_type(c, prob, ISA_float32);
   if (isa_dtypes[type].cls != ISA_FLOAT)
     return isa_fail(c->e, ISA_ILLEGAL, prob, "%s: a probability is of a float type",
                     isa_dtypes[type].name);

@@ -6,8 +6,8 @@
 
 #define FIELD_NAME(c, f) ((c)->form->fields[f].name)
 
-bool isa_ck_types(const isa_ck *c, int f, uint32_t index, uint32_t types) {
-  unsigned got = isa_ck_ap(c, index)->dtype;
+bool isa_ck_types(const isa_ck *c, int f, uint32_t types) {
+  unsigned got = isa_ck_at(c, f)->dtype;
   char names[200] = "";
   size_t at = 0;
   if (types & ISA_CK_TYPE(got)) return true;
@@ -19,20 +19,20 @@ bool isa_ck_types(const isa_ck *c, int f, uint32_t index, uint32_t types) {
                   names);
 }
 
-bool isa_ck_same_type(const isa_ck *c, int f, uint32_t ia, int g, uint32_t ib) {
-  unsigned a = isa_ck_ap(c, ia)->dtype, b = isa_ck_ap(c, ib)->dtype;
+bool isa_ck_same_type(const isa_ck *c, int f, int g) {
+  unsigned a = isa_ck_at(c, f)->dtype, b = isa_ck_at(c, g)->dtype;
   if (a == b) return true;
   return isa_fail(c->e, ISA_ILLEGAL, f, "%s: %s is %s, and %s converts nothing", isa_dtypes[a].name,
                   FIELD_NAME(c, g), isa_dtypes[b].name, c->row->name);
 }
 
-bool isa_ck_fixed(const isa_ck *c, int f, uint32_t index) {
-  if (!isa_ck_ap(c, index)->size_dim) return true;
+bool isa_ck_fixed(const isa_ck *c, int f) {
+  if (!isa_ck_at(c, f)->size_dim) return true;
   return isa_fail(c->e, ISA_ILLEGAL, f, "a size is a register: %s has fixed sizes", c->row->name);
 }
 
-bool isa_ck_apart(const isa_ck *c, int f, uint32_t ia, int g, uint32_t ib) {
-  const isa_ap *a = isa_ck_ap(c, ia), *b = isa_ck_ap(c, ib);
+bool isa_ck_apart(const isa_ck *c, int f, int g) {
+  const isa_ap *a = isa_ck_at(c, f), *b = isa_ck_at(c, g);
   bool moves = a->dyn[0].kind || a->dyn[1].kind || b->dyn[0].kind || b->dyn[1].kind;
   if (a->space != b->space || (moves && !isa_ap_equal(a, b)) || isa_ap_overlap(a, b) == 0)
     return true;
@@ -40,15 +40,15 @@ bool isa_ck_apart(const isa_ck *c, int f, uint32_t ia, int g, uint32_t ib) {
                   FIELD_NAME(c, g));
 }
 
-bool isa_ck_count(const isa_ck *c, int f, uint32_t index, uint64_t want) {
-  uint64_t got = isa_ap_elems(isa_ck_ap(c, index));
+bool isa_ck_count(const isa_ck *c, int f, uint64_t want) {
+  uint64_t got = isa_ap_elems(isa_ck_at(c, f));
   if (got == want) return true;
   return isa_fail(c->e, ISA_ILLEGAL, f, "%" PRIu64 " elements per partition: it must have %" PRIu64,
                   got, want);
 }
 
-bool isa_ck_parts_multiple(const isa_ck *c, int f, uint32_t index, unsigned of) {
-  unsigned n = isa_ck_ap(c, index)->nparts;
+bool isa_ck_parts_multiple(const isa_ck *c, int f, unsigned of) {
+  unsigned n = isa_ck_at(c, f)->nparts;
   if (n % of == 0) return true;
   return isa_fail(c->e, ISA_ILLEGAL, f, "%u partitions: they must be a multiple of %u", n, of);
 }

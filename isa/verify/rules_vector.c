@@ -24,21 +24,23 @@ enum {
 /* ---- Helpers ------------------------------------------------------------------------------ */
 
 /* One of the two operands of an instruction that reads PSUM through a single port is in SBUF. */
-static bool not_both_psum(const isa_ck *c, int f, uint32_t ia, int g, uint32_t ib) {
-  if (isa_ck_ap(c, ia)->space != ISA_PSUM || isa_ck_ap(c, ib)->space != ISA_PSUM) return true;
+static bool not_both_psum(const isa_ck *c, int f, int g) {
+  if (isa_ck_at(c, f)->space != ISA_PSUM || isa_ck_at(c, g)->space != ISA_PSUM) return true;
   return isa_fail(c->e, ISA_ILLEGAL, g, "%s and %s are both in psum: one of them must be in sbuf",
                   c->form->fields[f].name, c->form->fields[g].name);
 }
 
-static bool arithmetic(const isa_ck *c, int f, unsigned op) {
+static bool arithmetic(const isa_ck *c, int f) {
+  unsigned op = isa_ck_byte(c, f);
   if (!(isa_aluops[op].cls & ISA_OP_ARITH))
     return isa_fail(c->e, ISA_ILLEGAL, f, "%s works on bit patterns: %s takes arithmetic operators",
                     isa_aluops[op].name, c->row->name);
-  return isa_ck_has_op(c, f, op);
+  return isa_ck_has_op(c, f);
 }
 
-static bool binary(const isa_ck *c, int f, unsigned op) {
-  if (!arithmetic(c, f, op)) return false;
+static bool binary(const isa_ck *c, int f) {
+  unsigned op = isa_ck_byte(c, f);
+  if (!arithmetic(c, f)) return false;
   if (isa_aluops[op].arity != 2)
     return isa_fail(c->e, ISA_ILLEGAL, f, "%s takes one operand: %s needs an operator of two here",
                     isa_aluops[op].name, c->row->name);
@@ -50,9 +52,10 @@ static bool is_zero(isa_num n) {
 }
 
 /* The scalar of a stage is there when its operator takes two operands, and only then. */
-static bool stage_scalar(const isa_ck *c, unsigned op, int fimm, isa_num imm, int frev,
-                         unsigned reverse) {
-  const isa_aluop_row *row = &isa_aluops[op];
+static bool stage_scalar(const isa_ck *c, int fop, int fimm, int frev) {
+  const isa_aluop_row *row = &isa_aluops[isa_ck_byte(c, fop)];
+  isa_num imm = isa_ck_num(c, fimm);
+  bool reverse = isa_ck_byte(c, frev);
   if (row->arity == 2 && imm.kind == ISA_NUM_none)
     return isa_fail(c->e, ISA_ILLEGAL, fimm, "%s is missing: %s takes two operands",
                     c->form->fields[fimm].name, row->name);
@@ -65,37 +68,39 @@ static bool stage_scalar(const isa_ck *c, unsigned op, int fimm, isa_num imm, in
 
 /* The reduce command is one of a set, one bit each. */
 #define CMD(name) (1u << ISA_CMD_##name)
-static bool command(const isa_ck *c, int f, unsigned cmd, unsigned allowed, const char *names) {
+static bool command(const isa_ck *c, int f, unsigned allowed, const char *names) {
+  unsigned cmd = isa_ck_byte(c, f);
   if (allowed & (1u << cmd)) return true;
   return isa_fail(c->e, ISA_ILLEGAL, f, "reduce=%s: %s takes %s", isa_set_item(ISA_SET_CMD, cmd),
                   c->row->name, names);
 }
 
 /* The value that load_reduce puts into the registers: float32, and given with it only. */
-static bool load_value(const isa_ck *c, int f, isa_num n, unsigned cmd) {
+static bool load_value(const isa_ck *c, int f, unsigned cmd) {
+  isa_num n = isa_ck_num(c, f);
   if (cmd == ISA_CMD_load_reduce && n.kind == ISA_NUM_none)
     return isa_fail(c->e, ISA_ILLEGAL, f, "%s is missing: reduce=load_reduce starts from it",
                     c->form->fields[f].name);
   if (cmd != ISA_CMD_load_reduce && n.kind != ISA_NUM_none)
     return isa_fail(c->e, ISA_ILLEGAL, f, "given: only reduce=load_reduce uses it");
-  return isa_ck_vector_type(c, f, n, ISA_float32);
+  return isa_ck_vector_type(c, f, ISA_float32);
 }
 
 /* No size of a free dimension is a register. */
-static bool fixed_row(const isa_ck *c, int f, uint32_t index) {
-  if (isa_ck_ap(c, index)->size_dim <= 1) return true;
+static bool fixed_row(const isa_ck *c, int f) {
+  if (isa_ck_at(c, f)->size_dim <= 1) return true;
   return isa_fail(c->e, ISA_ILLEGAL, f, "a size is a register: %s has fixed rows", c->row->name);
 }
 
-static bool max_dims(const isa_ck *c, int f, uint32_t index, unsigned most) {
-  unsigned n = isa_ck_ap(c, index)->ndim;
+static bool max_dims(const isa_ck *c, int f, unsigned most) {
+  unsigned n = isa_ck_at(c, f)->ndim;
   if (n <= most) return true;
   return isa_fail(c->e, ISA_ILLEGAL, f, "%u free dimensions: %s takes at most %u here", n,
                   c->row->name, most);
 }
 
-static bool elements(const isa_ck *c, int f, uint32_t index, uint64_t least, uint64_t most) {
-  uint64_t n = isa_ap_elems(isa_ck_ap(c, index));
+static bool elements(const isa_ck *c, int f, uint64_t least, uint64_t most) {
+  uint64_t n = isa_ap_elems(isa_ck_at(c, f));
   if (n >= least && n <= most) return true;
   return isa_fail(c->e, ISA_ILLEGAL, f,
                   "%" PRIu64 " elements per partition: %s takes %" PRIu64 " to %" PRIu64, n,
@@ -105,46 +110,40 @@ static bool elements(const isa_ck *c, int f, uint32_t index, uint64_t least, uin
 /* ---- Two operators ------------------------------------------------------------------------ */
 
 bool isa_rule_stt(const isa_ck *c) {
-  const struct isa_SCALAR_TENSOR_TENSOR *u = &c->in->u.SCALAR_TENSOR_TENSOR;
-  int dst = ISA_F_SCALAR_TENSOR_TENSOR_dst, src = ISA_F_SCALAR_TENSOR_TENSOR_src;
-  int src1 = ISA_F_SCALAR_TENSOR_TENSOR_src1;
-  return isa_ck_agree(c, src, u->src, dst, u->dst) && isa_ck_agree(c, src1, u->src1, dst, u->dst) &&
-         arithmetic(c, ISA_F_SCALAR_TENSOR_TENSOR_op0, u->op0) &&
-         stage_scalar(c, u->op0, ISA_F_SCALAR_TENSOR_TENSOR_imm0, u->imm0,
-                      ISA_F_SCALAR_TENSOR_TENSOR_reverse0, u->reverse0) &&
-         binary(c, ISA_F_SCALAR_TENSOR_TENSOR_op1, u->op1) &&
-         not_both_psum(c, src, u->src, src1, u->src1);
+  int dst = F(SCALAR_TENSOR_TENSOR, dst), src = F(SCALAR_TENSOR_TENSOR, src);
+  int src1 = F(SCALAR_TENSOR_TENSOR, src1);
+  return isa_ck_agree(c, src, dst) && isa_ck_agree(c, src1, dst) &&
+         arithmetic(c, F(SCALAR_TENSOR_TENSOR, op0)) &&
+         stage_scalar(c, F(SCALAR_TENSOR_TENSOR, op0), F(SCALAR_TENSOR_TENSOR, imm0),
+                      F(SCALAR_TENSOR_TENSOR, reverse0)) &&
+         binary(c, F(SCALAR_TENSOR_TENSOR, op1)) && not_both_psum(c, src, src1);
 }
 
 bool isa_rule_scan(const isa_ck *c) {
-  const struct isa_SCAN *u = &c->in->u.SCAN;
-  int dst = ISA_F_SCAN_dst, src0 = ISA_F_SCAN_src0, src1 = ISA_F_SCAN_src1;
-  return isa_ck_agree(c, src0, u->src0, dst, u->dst) &&
-         isa_ck_agree(c, src1, u->src1, dst, u->dst) && binary(c, ISA_F_SCAN_op0, u->op0) &&
-         binary(c, ISA_F_SCAN_op1, u->op1) && not_both_psum(c, src0, u->src0, src1, u->src1);
+  int dst = F(SCAN, dst), src0 = F(SCAN, src0), src1 = F(SCAN, src1);
+  return isa_ck_agree(c, src0, dst) && isa_ck_agree(c, src1, dst) && binary(c, F(SCAN, op0)) &&
+         binary(c, F(SCAN, op1)) && not_both_psum(c, src0, src1);
 }
 
 /* dst, src, the first operator, and the register's command and start: what cumulative and
  * reducing have in common. */
 static bool scalar_and_register(const isa_ck *c) {
   const struct isa_TENSOR_SCALAR_REDUCE *u = &c->in->u.TENSOR_SCALAR_REDUCE;
-  int dst = ISA_F_TENSOR_SCALAR_REDUCE_dst, src = ISA_F_TENSOR_SCALAR_REDUCE_src;
-  int imm0 = ISA_F_TENSOR_SCALAR_REDUCE_imm0;
-  return isa_ck_agree(c, src, u->src, dst, u->dst) &&
-         arithmetic(c, ISA_F_TENSOR_SCALAR_REDUCE_op0, u->op0) &&
-         stage_scalar(c, u->op0, imm0, u->imm0, ISA_F_TENSOR_SCALAR_REDUCE_reverse0, u->reverse0) &&
-         isa_ck_vector_type(c, imm0, u->imm0, ISA_float32) &&
-         command(c, ISA_F_TENSOR_SCALAR_REDUCE_reduce, u->reduce,
+  int dst = F(TENSOR_SCALAR_REDUCE, dst), src = F(TENSOR_SCALAR_REDUCE, src);
+  int imm0 = F(TENSOR_SCALAR_REDUCE, imm0);
+  return isa_ck_agree(c, src, dst) && arithmetic(c, F(TENSOR_SCALAR_REDUCE, op0)) &&
+         stage_scalar(c, F(TENSOR_SCALAR_REDUCE, op0), imm0, F(TENSOR_SCALAR_REDUCE, reverse0)) &&
+         isa_ck_vector_type(c, imm0, ISA_float32) &&
+         command(c, F(TENSOR_SCALAR_REDUCE, reduce),
                  CMD(reduce) | CMD(reset_reduce) | CMD(load_reduce),
                  "reduce, reset_reduce or load_reduce") &&
-         load_value(c, ISA_F_TENSOR_SCALAR_REDUCE_imm1, u->imm1, u->reduce);
+         load_value(c, F(TENSOR_SCALAR_REDUCE, imm1), u->reduce);
 }
 
 bool isa_rule_cumul(const isa_ck *c) {
   const struct isa_TENSOR_SCALAR_REDUCE *u = &c->in->u.TENSOR_SCALAR_REDUCE;
-  if (!isa_ck_types(c, ISA_F_TENSOR_SCALAR_REDUCE_dst, u->dst, TYPES_CUMUL) ||
-      !isa_ck_types(c, ISA_F_TENSOR_SCALAR_REDUCE_src, u->src, TYPES_CUMUL) ||
-      !scalar_and_register(c))
+  if (!isa_ck_types(c, F(TENSOR_SCALAR_REDUCE, dst), TYPES_CUMUL) ||
+      !isa_ck_types(c, F(TENSOR_SCALAR_REDUCE, src), TYPES_CUMUL) || !scalar_and_register(c))
     return false;
   switch (u->op1) {
   case ISA_ALU_add:
@@ -153,7 +152,7 @@ bool isa_rule_cumul(const isa_ck *c) {
   case ISA_ALU_max:
   case ISA_ALU_min: return true;
   default:
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_TENSOR_SCALAR_REDUCE_op1,
+    return isa_fail(c->e, ISA_ILLEGAL, F(TENSOR_SCALAR_REDUCE, op1),
                     "%s: the operator is add, subtract, mult, max or min", isa_aluops[u->op1].name);
   }
 }
@@ -167,7 +166,7 @@ bool isa_rule_tsred(const isa_ck *c) {
   case ISA_ALU_max:
   case ISA_ALU_min: return true;
   default:
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_TENSOR_SCALAR_REDUCE_op1,
+    return isa_fail(c->e, ISA_ILLEGAL, F(TENSOR_SCALAR_REDUCE, op1),
                     "%s: the reduction is add, mult, max or min", isa_aluops[u->op1].name);
   }
 }
@@ -176,28 +175,27 @@ bool isa_rule_tsred(const isa_ck *c) {
 
 static bool pred_source(const isa_ck *c) {
   const struct isa_COPY_PREDICATED *u = &c->in->u.COPY_PREDICATED;
-  int dst = ISA_F_COPY_PREDICATED_dst, src = ISA_F_COPY_PREDICATED_src;
-  int imm = ISA_F_COPY_PREDICATED_imm;
+  int dst = F(COPY_PREDICATED, dst), src = F(COPY_PREDICATED, src);
+  int imm = F(COPY_PREDICATED, imm);
   if (!u->src && u->imm.kind == ISA_NUM_none)
     return isa_fail(c->e, ISA_ILLEGAL, src, "src is missing, and imm: one is copied");
   if (u->src && u->imm.kind != ISA_NUM_none)
     return isa_fail(c->e, ISA_ILLEGAL, imm, "given together with src: one of them is copied");
   if (u->imm.kind == ISA_NUM_ap)
     return isa_fail(c->e, ISA_ILLEGAL, imm, "a pattern: the value is a number or a register");
-  return !u->src || (isa_ck_agree(c, src, u->src, dst, u->dst) &&
-                     isa_ck_same_type(c, src, u->src, dst, u->dst) &&
-                     not_both_psum(c, src, u->src, ISA_F_COPY_PREDICATED_pred, u->pred));
+  return !u->src || (isa_ck_agree(c, src, dst) && isa_ck_same_type(c, src, dst) &&
+                     not_both_psum(c, src, F(COPY_PREDICATED, pred)));
 }
 
 bool isa_rule_pred(const isa_ck *c) {
-  const struct isa_COPY_PREDICATED *u = &c->in->u.COPY_PREDICATED;
-  int pred = ISA_F_COPY_PREDICATED_pred;
-  return pred_source(c) && isa_ck_agree(c, pred, u->pred, ISA_F_COPY_PREDICATED_dst, u->dst) &&
-         isa_ck_types(c, pred, u->pred, T(uint8) | T(uint16) | T(uint32));
+  int pred = F(COPY_PREDICATED, pred);
+  return pred_source(c) && isa_ck_agree(c, pred, F(COPY_PREDICATED, dst)) &&
+         isa_ck_types(c, pred, T(uint8) | T(uint16) | T(uint32));
 }
 
 /* The registers of the selecting instructions hold a maximum. */
-static bool max_only(const isa_ck *c, int f, unsigned op) {
+static bool max_only(const isa_ck *c, int f) {
+  unsigned op = isa_ck_byte(c, f);
   if (op == ISA_ALU_max || op == ISA_ALU_bypass) /* bypass: left out */
     return true;
   return isa_fail(c->e, ISA_ILLEGAL, f, "%s: %s reduces by max only", isa_aluops[op].name,
@@ -206,23 +204,22 @@ static bool max_only(const isa_ck *c, int f, unsigned op) {
 
 bool isa_rule_selred(const isa_ck *c) {
   const struct isa_SELECT_REDUCE *u = &c->in->u.SELECT_REDUCE;
-  int dst = ISA_F_SELECT_REDUCE_dst, on_true = ISA_F_SELECT_REDUCE_on_true;
-  int pred = ISA_F_SELECT_REDUCE_pred;
+  int dst = F(SELECT_REDUCE, dst), on_true = F(SELECT_REDUCE, on_true);
+  int pred = F(SELECT_REDUCE, pred);
   unsigned type = isa_ck_ap(c, u->on_true)->dtype;
   if (type == ISA_tfloat32 || type == ISA_int32 || type == ISA_uint32)
     return isa_fail(c->e, ISA_ILLEGAL, on_true,
                     "%s: on_true may have any type but tfloat32, int32 and uint32",
                     isa_dtypes[type].name);
-  return isa_ck_agree(c, on_true, u->on_true, dst, u->dst) &&
-         isa_ck_agree(c, pred, u->pred, dst, u->dst) &&
-         isa_ck_types(c, pred, u->pred, TYPES_INT16) &&
-         not_both_psum(c, on_true, u->on_true, pred, u->pred) &&
-         command(c, ISA_F_SELECT_REDUCE_reduce, u->reduce,
-                 CMD(idle) | CMD(reduce) | CMD(reset_reduce), "idle, reduce or reset_reduce") &&
-         max_only(c, ISA_F_SELECT_REDUCE_reduce_op, u->reduce_op);
+  return isa_ck_agree(c, on_true, dst) && isa_ck_agree(c, pred, dst) &&
+         isa_ck_types(c, pred, TYPES_INT16) && not_both_psum(c, on_true, pred) &&
+         command(c, F(SELECT_REDUCE, reduce), CMD(idle) | CMD(reduce) | CMD(reset_reduce),
+                 "idle, reduce or reset_reduce") &&
+         max_only(c, F(SELECT_REDUCE, reduce_op));
 }
 
-static bool range_op(const isa_ck *c, int f, unsigned op) {
+static bool range_op(const isa_ck *c, int f) {
+  unsigned op = isa_ck_byte(c, f);
   switch (op) {
   case ISA_ALU_is_equal:
   case ISA_ALU_is_ge:
@@ -237,7 +234,7 @@ static bool range_op(const isa_ck *c, int f, unsigned op) {
 
 /* Whole, and with the row's indices added within 2^24 in size. A register's value is not seen. */
 static bool range_start(const isa_ck *c, isa_num n, uint64_t row) {
-  int f = ISA_F_RANGE_SELECT_start;
+  int f = F(RANGE_SELECT, start);
   const int64_t limit = (int64_t)1 << INDEX_BITS;
   if (n.kind == ISA_NUM_ap)
     return isa_fail(c->e, ISA_ILLEGAL, f, "a pattern: the value is a number or a register");
@@ -256,86 +253,74 @@ static bool range_start(const isa_ck *c, isa_num n, uint64_t row) {
 
 bool isa_rule_range(const isa_ck *c) {
   const struct isa_RANGE_SELECT *u = &c->in->u.RANGE_SELECT;
-  int dst = ISA_F_RANGE_SELECT_dst, on_true = ISA_F_RANGE_SELECT_on_true;
-  int b0 = ISA_F_RANGE_SELECT_bound0, b1 = ISA_F_RANGE_SELECT_bound1;
+  int dst = F(RANGE_SELECT, dst), on_true = F(RANGE_SELECT, on_true);
+  int b0 = F(RANGE_SELECT, bound0), b1 = F(RANGE_SELECT, bound1);
   if (u->on_false.kind && (u->on_false.kind != ISA_NUM_imm || u->on_false.v != FP32_MIN_BITS))
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_RANGE_SELECT_on_false,
+    return isa_fail(c->e, ISA_ILLEGAL, F(RANGE_SELECT, on_false),
                     "the machine only fills with the least float32, -0x1.fffffep+127");
-  return isa_ck_agree(c, on_true, u->on_true, dst, u->dst) &&
-         isa_ck_types(c, on_true, u->on_true, TYPES_FLOAT) &&
-         isa_ck_agree_parts(c, b0, u->bound0, dst, u->dst) &&
-         isa_ck_agree_parts(c, b1, u->bound1, dst, u->dst) &&
-         isa_ck_types(c, b0, u->bound0, T(float32)) && isa_ck_types(c, b1, u->bound1, T(float32)) &&
-         range_op(c, ISA_F_RANGE_SELECT_op0, u->op0) &&
-         range_op(c, ISA_F_RANGE_SELECT_op1, u->op1) &&
+  return isa_ck_agree(c, on_true, dst) && isa_ck_types(c, on_true, TYPES_FLOAT) &&
+         isa_ck_agree_parts(c, b0, dst) && isa_ck_agree_parts(c, b1, dst) &&
+         isa_ck_types(c, b0, T(float32)) && isa_ck_types(c, b1, T(float32)) &&
+         range_op(c, F(RANGE_SELECT, op0)) && range_op(c, F(RANGE_SELECT, op1)) &&
          range_start(c, u->start, isa_ap_elems(isa_ck_ap(c, u->dst))) &&
-         command(c, ISA_F_RANGE_SELECT_reduce, u->reduce,
+         command(c, F(RANGE_SELECT, reduce),
                  CMD(idle) | CMD(reset) | CMD(reduce) | CMD(reset_reduce),
                  "idle, reset, reduce or reset_reduce") &&
-         max_only(c, ISA_F_RANGE_SELECT_reduce_op, u->reduce_op);
+         max_only(c, F(RANGE_SELECT, reduce_op));
 }
 
 /* ---- Statistics --------------------------------------------------------------------------- */
 
 static bool row_to(const isa_ck *c, uint64_t results) {
-  const struct isa_UNARY *u = &c->in->u.UNARY;
-  return isa_ck_agree_parts(c, ISA_F_UNARY_src, u->src, ISA_F_UNARY_dst, u->dst) &&
-         fixed_row(c, ISA_F_UNARY_src, u->src) && fixed_row(c, ISA_F_UNARY_dst, u->dst) &&
-         isa_ck_count(c, ISA_F_UNARY_dst, u->dst, results);
+  return isa_ck_agree_parts(c, F(UNARY, src), F(UNARY, dst)) && fixed_row(c, F(UNARY, src)) &&
+         fixed_row(c, F(UNARY, dst)) && isa_ck_count(c, F(UNARY, dst), results);
 }
 
 bool isa_rule_bnstats(const isa_ck *c) {
-  return row_to(c, 6) && elements(c, ISA_F_UNARY_src, c->in->u.UNARY.src, 1, BN_MOST);
+  return row_to(c, 6) && elements(c, F(UNARY, src), 1, BN_MOST);
 }
 
 bool isa_rule_bnaggr(const isa_ck *c) {
   uint64_t n = isa_ap_elems(isa_ck_ap(c, c->in->u.UNARY.src));
   if (!row_to(c, 2)) return false;
   if (n % 3)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_UNARY_src,
+    return isa_fail(c->e, ISA_ILLEGAL, F(UNARY, src),
                     "%" PRIu64 " elements per partition: they must be a multiple of 3", n);
   return true;
 }
 
 /* ---- Searching ---------------------------------------------------------------------------- */
 
-static bool search_row(const isa_ck *c, int f, uint32_t index, uint64_t least) {
-  return fixed_row(c, f, index) && max_dims(c, f, index, SEARCH_DIMS) &&
-         elements(c, f, index, least, SEARCH_MOST);
+static bool search_row(const isa_ck *c, int f, uint64_t least) {
+  return fixed_row(c, f) && max_dims(c, f, SEARCH_DIMS) && elements(c, f, least, SEARCH_MOST);
 }
 
 bool isa_rule_max8(const isa_ck *c) {
-  const struct isa_UNARY *u = &c->in->u.UNARY;
-  return row_to(c, 8) && max_dims(c, ISA_F_UNARY_dst, u->dst, 1) &&
-         search_row(c, ISA_F_UNARY_src, u->src, SEARCH_LEAST);
+  return row_to(c, 8) && max_dims(c, F(UNARY, dst), 1) &&
+         search_row(c, F(UNARY, src), SEARCH_LEAST);
 }
 
 bool isa_rule_matchv(const isa_ck *c) {
-  uint32_t src = c->in->u.MATCH_VALUE_LOAD.src;
-  int f = ISA_F_MATCH_VALUE_LOAD_src;
-  return fixed_row(c, f, src) && max_dims(c, f, src, SEARCH_DIMS) && isa_ck_count(c, f, src, 8);
+  int f = F(MATCH_VALUE_LOAD, src);
+  return fixed_row(c, f) && max_dims(c, f, SEARCH_DIMS) && isa_ck_count(c, f, 8);
 }
 
 bool isa_rule_find8(const isa_ck *c) {
-  const struct isa_UNARY *u = &c->in->u.UNARY;
-  return row_to(c, 8) && max_dims(c, ISA_F_UNARY_dst, u->dst, 1) &&
-         search_row(c, ISA_F_UNARY_src, u->src, SEARCH_LEAST) &&
-         isa_ck_types(c, ISA_F_UNARY_dst, u->dst, TYPES_INDEX);
+  return row_to(c, 8) && max_dims(c, F(UNARY, dst), 1) &&
+         search_row(c, F(UNARY, src), SEARCH_LEAST) && isa_ck_types(c, F(UNARY, dst), TYPES_INDEX);
 }
 
 bool isa_rule_repl8(const isa_ck *c) {
   const struct isa_MATCH_REPLACE *u = &c->in->u.MATCH_REPLACE;
-  int dst = ISA_F_MATCH_REPLACE_dst, src = ISA_F_MATCH_REPLACE_src;
-  int idx = ISA_F_MATCH_REPLACE_dst_idx;
+  int dst = F(MATCH_REPLACE, dst), src = F(MATCH_REPLACE, src);
+  int idx = F(MATCH_REPLACE, dst_idx);
   if (u->imm.kind == ISA_NUM_ap)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_MATCH_REPLACE_imm,
+    return isa_fail(c->e, ISA_ILLEGAL, F(MATCH_REPLACE, imm),
                     "a pattern: the value is a number or a register");
-  if (!isa_ck_agree(c, src, u->src, dst, u->dst) || !search_row(c, src, u->src, 1)) return false;
+  if (!isa_ck_agree(c, src, dst) || !search_row(c, src, 1)) return false;
   return !u->dst_idx ||
-         (isa_ck_agree_parts(c, idx, u->dst_idx, dst, u->dst) && fixed_row(c, idx, u->dst_idx) &&
-          isa_ck_count(c, idx, u->dst_idx, 8) && max_dims(c, idx, u->dst_idx, 1) &&
-          isa_ck_types(c, idx, u->dst_idx, TYPES_INDEX) &&
-          isa_ck_apart(c, idx, u->dst_idx, dst, u->dst));
+         (isa_ck_agree_parts(c, idx, dst) && fixed_row(c, idx) && isa_ck_count(c, idx, 8) &&
+          max_dims(c, idx, 1) && isa_ck_types(c, idx, TYPES_INDEX) && isa_ck_apart(c, idx, dst));
 }
 
 /* ---- activate2 ---------------------------------------------------------------------------- */
@@ -348,7 +333,7 @@ static bool act2_pair(const isa_ck *c) {
   bool one =
       (a == ISA_ALU_add || a == ISA_ALU_subtract || a == ISA_ALU_bypass) && b == ISA_ALU_bypass;
   if (mult || one) return true;
-  return isa_fail(c->e, ISA_ILLEGAL, ISA_F_ACTIVATE2_op1,
+  return isa_fail(c->e, ISA_ILLEGAL, F(ACTIVATE2, op1),
                   "op0=%s, op1=%s: the pairs are mult with add or subtract, and mult, add, "
                   "subtract or nothing alone",
                   isa_aluops[a].name, isa_aluops[b].name);
@@ -356,23 +341,20 @@ static bool act2_pair(const isa_ck *c) {
 
 static bool act2_numbers(const isa_ck *c) {
   const struct isa_ACTIVATE2 *u = &c->in->u.ACTIVATE2;
-  if (!stage_scalar(c, u->op0, ISA_F_ACTIVATE2_imm0, u->imm0, ISA_F_ACTIVATE2_reverse0,
-                    u->reverse0) ||
-      !stage_scalar(c, u->op1, ISA_F_ACTIVATE2_imm1, u->imm1, ISA_F_ACTIVATE2_reverse1,
-                    u->reverse1))
+  if (!stage_scalar(c, F(ACTIVATE2, op0), F(ACTIVATE2, imm0), F(ACTIVATE2, reverse0)) ||
+      !stage_scalar(c, F(ACTIVATE2, op1), F(ACTIVATE2, imm1), F(ACTIVATE2, reverse1)))
     return false;
   if (u->fn != ISA_FN_prelu && !is_zero(u->relu_param))
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_F_ACTIVATE2_relu_param,
+    return isa_fail(c->e, ISA_ILLEGAL, F(ACTIVATE2, relu_param),
                     "given: %s has no parameter, only prelu has", isa_actfns[u->fn].name);
   return u->imm0.kind != ISA_NUM_ap || u->imm1.kind != ISA_NUM_ap ||
-         isa_ck_same_type(c, ISA_F_ACTIVATE2_imm1, u->imm1.v, ISA_F_ACTIVATE2_imm0, u->imm0.v);
+         isa_ck_same_type(c, F(ACTIVATE2, imm1), F(ACTIVATE2, imm0));
 }
 
 static bool act2_reduce(const isa_ck *c) {
   const struct isa_ACTIVATE2 *u = &c->in->u.ACTIVATE2;
-  int f = ISA_F_ACTIVATE2_reduce_op;
-  if (!command(c, ISA_F_ACTIVATE2_reduce, u->reduce,
-               CMD(idle) | CMD(reset) | CMD(reduce) | CMD(reset_reduce),
+  int f = F(ACTIVATE2, reduce_op);
+  if (!command(c, F(ACTIVATE2, reduce), CMD(idle) | CMD(reset) | CMD(reduce) | CMD(reset_reduce),
                "idle, reset, reduce or reset_reduce"))
     return false;
   switch (u->reduce_op) {
@@ -400,7 +382,6 @@ bool isa_rule_table(const isa_ck *c) {
 }
 
 bool isa_rule_act2(const isa_ck *c) {
-  const struct isa_ACTIVATE2 *u = &c->in->u.ACTIVATE2;
-  return isa_ck_agree(c, ISA_F_ACTIVATE2_src, u->src, ISA_F_ACTIVATE2_dst, u->dst) &&
-         act2_pair(c) && act2_numbers(c) && act2_reduce(c);
+  return isa_ck_agree(c, F(ACTIVATE2, src), F(ACTIVATE2, dst)) && act2_pair(c) && act2_numbers(c) &&
+         act2_reduce(c);
 }
