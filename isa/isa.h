@@ -291,7 +291,18 @@ enum isa_access {
   AP_COL = 1 << 8,
   AP_ELEM = 1 << 9,
   AP_IND = 1 << 10,
-  AP_GATHER = 1 << 11
+  AP_GATHER = 1 << 11,
+  AP_PACK = 1 << 12,
+  AP_64 = 1 << 13,
+  AP_CHOSEN = 1 << 14, /* these say that it is read or written in part: forms.def */
+  AP_KEEPS = 1 << 15,
+  AP_SIXTEENTH = 1 << 16,
+  AP_SNAKE = 1 << 17,
+  AP_SCALES = 1 << 18,
+  AP_FREED = 1 << 19,
+  AP_HOST = 1 << 20,
+  AP_ELSE = 1 << 21, /* of a NUM */
+  AP_IN_PART = AP_CHOSEN | AP_KEEPS | AP_SIXTEENTH | AP_SNAKE | AP_SCALES | AP_FREED | AP_HOST
 };
 enum isa_mode { ISA_MODE_P, ISA_MODE_K, ISA_MODE_D };
 
@@ -358,10 +369,12 @@ typedef struct isa_op_row {
 extern const isa_op_row isa_ops[ISA_NOPS];
 int isa_op_find(const char *name, size_t n);
 /* The manual's prose (manual.def, rules.def), lines without a newline at the end; static. What an
- * instruction does, NULL where its meaning says all; the rules of a constraint class beyond those
+ * instruction does, NULL where its meaning says all; what was decided of it where its sources
+ * differ, NULL where they do not; the rules of a constraint class beyond those
  * of every instruction, which are those of class NONE; its operands' types, NULL where it has none;
  * the time of a cost class. */
 const char *isa_op_pseudo(unsigned op);
+const char *isa_op_decided(unsigned op);
 const char *isa_rule_text(unsigned rule);
 const char *isa_rule_types(unsigned rule);
 const char *isa_cost_text(unsigned cost);
@@ -372,6 +385,8 @@ static inline void *isa_member(isa_insn *in, const isa_field *f) { return (char 
 static inline const void *isa_member_c(const isa_insn *in, const isa_field *f) {
   return (const char *)in + f->offset;
 }
+/* Whether a transfer may leave rows of any of its operands out: oob=skip. */
+bool isa_skips_rows(const isa_insn *in);
 /* True for the DMA instructions, whose update is a completion semaphore. */
 static inline bool isa_op_is_dma(unsigned op) {
   return isa_ops[op].runs == ISA_RUNS_DMA || isa_ops[op].runs == ISA_RUNS_TRIG;

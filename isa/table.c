@@ -150,14 +150,22 @@ const isa_form isa_forms[ISA_NFORMS] = {
 #undef END
 };
 
-/* The two lists of manual.def, each from a reading of its own. */
+/* The three lists of manual.def, each from a reading of its own. */
 #define TIME(name, lines)
+#define DECIDED(name, lines)
 static const char *const pseudo[ISA_NOPS] = {
 #define PSEUDO(name, lines) [ISA_OP_##name] = lines,
 #include "manual.def"
 #undef PSEUDO
 };
 #define PSEUDO(name, lines)
+#undef DECIDED
+static const char *const decided[ISA_NOPS] = {
+#define DECIDED(name, lines) [ISA_OP_##name] = lines,
+#include "manual.def"
+#undef DECIDED
+};
+#define DECIDED(name, lines)
 #undef TIME
 static const char *const cost_texts[ISA_NCOSTS] = {
 #define TIME(name, lines) [ISA_COST_##name] = lines,
@@ -165,6 +173,7 @@ static const char *const cost_texts[ISA_NCOSTS] = {
 #undef TIME
 };
 #undef PSEUDO
+#undef DECIDED
 
 static const struct {
   const char *types, *lines;
@@ -174,7 +183,18 @@ static const struct {
 #undef RULE
 };
 
+bool isa_skips_rows(const isa_insn *in) {
+  const isa_form *form = isa_form_of(in->op);
+  for (unsigned i = 0; i < form->nfields; i++) {
+    const isa_field *f = &form->fields[i];
+    if (f->kind == ISA_K_ENUM && f->arg == ISA_SET_OOB)
+      return *(const isa_t_ENUM *)isa_member_c(in, f) == ISA_OOB_skip;
+  }
+  return false;
+}
+
 const char *isa_op_pseudo(unsigned op) { return op < ISA_NOPS ? pseudo[op] : NULL; }
+const char *isa_op_decided(unsigned op) { return op < ISA_NOPS ? decided[op] : NULL; }
 const char *isa_rule_text(unsigned rule) { return rule < ISA_NRULES ? rules[rule].lines : NULL; }
 const char *isa_rule_types(unsigned rule) { return rule < ISA_NRULES ? rules[rule].types : NULL; }
 const char *isa_cost_text(unsigned cost) { return cost < ISA_NCOSTS ? cost_texts[cost] : NULL; }

@@ -25,7 +25,8 @@ static void set_engines(lua_State *L, unsigned mask) {
 }
 
 /* A field: name, kind, mode ("positional", "keyword", "optional"), and of a pattern its dims,
- * reads, writes and memories, of an enumeration its items. */
+ * reads, writes and memories, and whether it is read or written in part; of an enumeration its
+ * items. */
 static void push_field(lua_State *L, const isa_field *f) {
   static const char *const modes[] = {"positional", "keyword", "optional"};
   static const char *const kinds[] = {
@@ -42,9 +43,10 @@ static void push_field(lua_State *L, const isa_field *f) {
     static const struct {
       const char *name;
       unsigned bit;
-    } flags[] = {{"reads", AP_R},      {"writes", AP_W},     {"sbuf", AP_S},
-                 {"psum", AP_M},       {"hbm", AP_H},        {"column", AP_COL},
-                 {"element", AP_ELEM}, {"indirect", AP_IND}, {"gather", AP_GATHER}};
+    } flags[] = {{"reads", AP_R},        {"writes", AP_W},     {"sbuf", AP_S},
+                 {"psum", AP_M},         {"hbm", AP_H},        {"column", AP_COL},
+                 {"element", AP_ELEM},   {"indirect", AP_IND}, {"gather", AP_GATHER},
+                 {"in_part", AP_IN_PART}};
     set_count(L, "dims", f->arg & AP_DIMS);
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
       lua_pushboolean(L, (f->arg & flags[i].bit) != 0);

@@ -19,21 +19,6 @@ static void use(walk *w, uint32_t number, k_use u) {
   if (d && d->index_kind) use(w, d->index, inner);
 }
 
-/* Whether a destination keeps some of its bytes, as other operands or its form say. */
-static bool keeps_some(const isa_insn *in, const isa_field *f) {
-  switch (in->op) {
-  case ISA_OP_copy_predicated:
-  case ISA_OP_shuffle:
-  case ISA_OP_nonzero_with_count:
-  case ISA_OP_topk:
-  case ISA_OP_custom_op: return true;
-  case ISA_OP_quantize_mx: return strcmp(f->name, "scale") == 0;
-  case ISA_OP_matmul:
-  case ISA_OP_matmul_mx: return strcmp(f->name, "psum_zero") == 0;
-  default: return false;
-  }
-}
-
 /* Whether an instruction adds to its destination. */
 static bool adds(const isa_insn *in, const isa_field *f) {
   if (strcmp(f->name, "dst") != 0) return false;
@@ -60,7 +45,7 @@ unsigned k_uses(const as_kernel *k, const k_item *it, k_use out[K_OPERANDS]) {
     } else if (f->kind == ISA_K_AP || f->kind == ISA_K_APS) {
       u.writes = (f->arg & AP_W) != 0;
       u.reads = (f->arg & AP_R) != 0 || (u.writes && adds(&it->in, f));
-      u.covers = u.writes && !keeps_some(&it->in, f);
+      u.covers = u.writes && !(f->arg & AP_IN_PART);
       if (f->kind == ISA_K_AP) {
         use(&w, *(const isa_t_AP *)m, u);
         continue;

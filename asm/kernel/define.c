@@ -191,27 +191,11 @@ static bool unwritten(definer *d, const k_item *it, const k_use *u, unsigned par
                 k_where(k, at, where, sizeof where));
 }
 
-/* Whether an instruction may leave some of an operand unread, as other operands choose. */
+/* Whether an instruction may leave some of an operand unread. */
 static bool may_skip(const k_item *it, const k_use *u) {
-  const isa_insn *in = &it->in;
-  switch (in->op) {
-  case ISA_OP_local_gather:
-  case ISA_OP_n_gather:
-  case ISA_OP_shuffle:
-  case ISA_OP_copy_predicated:
-  case ISA_OP_select_reduce:
-  case ISA_OP_range_select:
-  case ISA_OP_affine_select:
-  case ISA_OP_nonzero_with_count:
-  case ISA_OP_topk:
-  case ISA_OP_custom_op: return true;
-  case ISA_OP_ldweights_mx:
-  case ISA_OP_matmul_mx: return strcmp(isa_form_of(in->op)->fields[u->field].name, "scale") == 0;
-  case ISA_OP_dma_copy: return in->u.DMA_COPY.oob == ISA_OOB_skip;
-  case ISA_OP_dma_transpose: return in->u.DMA_TRANSPOSE.oob == ISA_OOB_skip;
-  case ISA_OP_dma_compute: return in->u.DMA_COMPUTE.oob == ISA_OOB_skip;
-  default: return false;
-  }
+  const isa_field *f = &isa_form_of(it->in.op)->fields[u->field];
+  bool pattern = f->kind == ISA_K_AP || f->kind == ISA_K_APS;
+  return (pattern && (f->arg & AP_IN_PART)) || isa_skips_rows(&it->in);
 }
 
 static bool check_read(definer *d, const k_item *it, const k_use *u) {

@@ -88,6 +88,20 @@ static void put_engines(unsigned op, isa_buf *out) {
   isa_buf_puts(out, ")\n");
 }
 
+/* What of an operand is read or written, where that is not all. */
+static const struct {
+  uint32_t flag;
+  const char *text;
+} in_part[] = {
+    {AP_CHOSEN, "what is chosen of it"},
+    {AP_KEEPS, "the rest stays"},
+    {AP_SIXTEENTH, "every sixteenth partition alone"},
+    {AP_SNAKE, "a list over sixteen partitions"},
+    {AP_SCALES, "four partitions of each quadrant"},
+    {AP_FREED, "nothing: the bytes are given up"},
+    {AP_HOST, "what the host's function touches"},
+};
+
 /* "written in sbuf or psum, at most 4 free dimensions" */
 static void put_access(uint32_t arg, isa_buf *out) {
   static const struct {
@@ -106,6 +120,8 @@ static void put_access(uint32_t arg, isa_buf *out) {
                    (arg & AP_DIMS) == 1 ? "" : "s");
   if (arg & AP_IND) isa_buf_puts(out, ", .indirect from gen4");
   if (arg & AP_GATHER) isa_buf_puts(out, ", .gather");
+  for (size_t i = 0; i < sizeof in_part / sizeof in_part[0]; i++)
+    if (arg & in_part[i].flag) isa_buf_printf(out, ", %s", in_part[i].text);
 }
 
 /* A row of the encoding: bytes at .. end - 1, by their bits. */
@@ -204,6 +220,7 @@ static void explain_op(unsigned op, isa_buf *out) {
     put_prose("types", isa_rule_types(o->rule), out);
     if (o->rule != ISA_RULE_NONE) put_prose("rules", isa_rule_text(o->rule), out);
     if (has_data_path(op)) put_prose("operands", isa_rule_text(ISA_RULE_NONE), out);
+    put_prose("decided", isa_op_decided(op), out);
     put_time(op, out);
   }
   put_encoding(op, out);

@@ -245,11 +245,10 @@ static bool writer_of(const lint *l, const region *r, unsigned partition, int64_
 
 /* ---- Accesses ------------------------------------------------------------------------------ */
 
-#define ALL_PARTS UINT32_MAX
 typedef struct access {
   lint *l;
   const lint_stream *s;
-  uint32_t part; /* the pattern of which a part may be read alone; 0: none, ALL_PARTS: each */
+  bool skips; /* rows of a transfer may be left out */
 } access;
 
 /* "byte 4 of partition 0 of `a`": at is from the tile's or tensor's first. */
@@ -299,8 +298,9 @@ static void check_read(void *ud, uint32_t index, uint32_t flags) {
   region r;
   unsigned partition;
   int64_t byte;
-  if (!(flags & AP_R) || flags & AP_W || !region_of(a->l, a->s->core, ap, &r)) return;
-  if (isa_ap_is_static(ap) && index != a->part && a->part != ALL_PARTS) {
+  bool whole = isa_ap_is_static(ap) && !a->skips && !(flags & AP_IN_PART);
+  if (!(flags & AP_R) || flags & (AP_W | AP_HOST) || !region_of(a->l, a->s->core, ap, &r)) return;
+  if (whole) {
     if (find(a->l, &r, true, &partition, &byte)) report(a, ap, &r, partition, byte);
   } else if (ap->base && !find(a->l, &r, false, &partition, &byte)) {
     report(a, ap, &r, r.part, r.bytes.start); /* wherever it reads, nothing is there */
@@ -315,36 +315,13 @@ static void note_write(void *ud, uint32_t index, uint32_t flags) {
 }
 
 void isa_lint_write_only(lint *l, const lint_stream *s, const isa_insn *in) {
-  access a = {l, s, 0};
+  access a = {l, s, false};
   isa_lint_each_ap(l, s->core, in, note_write, &a);
 }
 
-/* The operand of which an instruction may read only some places: those that another operand
- * chooses, or that its form fixes. */
-static uint32_t part_of(const isa_insn *in) {
-  switch (in->op) {
-  case ISA_OP_local_gather: return in->u.LOCAL_GATHER.src;
-  case ISA_OP_n_gather: return in->u.N_GATHER.src;
-  case ISA_OP_shuffle: return in->u.UNARY.src;
-  case ISA_OP_copy_predicated: return in->u.COPY_PREDICATED.src;
-  case ISA_OP_select_reduce: return in->u.SELECT_REDUCE.on_true;
-  case ISA_OP_range_select: return in->u.RANGE_SELECT.on_true;
-  case ISA_OP_affine_select: return in->u.AFFINE_SELECT.src;
-  case ISA_OP_nonzero_with_count: return in->u.NONZERO.src;
-  case ISA_OP_topk: return in->u.TOPK.src;
-  case ISA_OP_ldweights_mx: return in->u.LDWEIGHTS_MX.scale;
-  case ISA_OP_matmul_mx: return in->u.MATMUL_MX.scale;
-  case ISA_OP_dma_copy: return in->u.DMA_COPY.oob == ISA_OOB_skip ? ALL_PARTS : 0;
-  case ISA_OP_dma_transpose: return in->u.DMA_TRANSPOSE.oob == ISA_OOB_skip ? ALL_PARTS : 0;
-  case ISA_OP_dma_compute: return in->u.DMA_COMPUTE.oob == ISA_OOB_skip ? ALL_PARTS : 0;
-  default: return 0;
-  }
-}
-
 void isa_lint_access(lint *l, const lint_stream *s, const isa_insn *in) {
-  access a = {l, s, part_of(in)};
-  /* A custom operator may leave parts of its sources unread. */
-  bool reads = s == l->at && isa_ops[in->op].rule != ISA_RULE_CUSTOM;
+  access a = {l, s, isa_skips_rows(in)};
+  bool reads = s == l->at;
   if (reads) isa_lint_each_ap(l, s->core, in, check_read, &a);
   if (reads && in->op == ISA_OP_dma_copy && in->u.DMA_COPY.op != ISA_ALU_bypass)
     check_read(&a, in->u.DMA_COPY.dst, AP_R);

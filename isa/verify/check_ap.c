@@ -291,15 +291,9 @@ static bool operand_memory(const isa_ck *c, int f, const isa_ap *ap, uint32_t fl
 }
 
 /* Block scales sit in quadrants of their own layout and may start anywhere. */
-static bool is_scale(const isa_ck *c, int f) {
-  return (c->row->rule == ISA_RULE_LDWMX && f == F(LDWEIGHTS_MX, scale)) ||
-         (c->row->rule == ISA_RULE_MMMX && f == F(MATMUL_MX, scale)) ||
-         (c->row->rule == ISA_RULE_QUANT && f == F(QUANTIZE_MX, scale));
-}
-
-static bool operand_start(const isa_ck *c, int f, const isa_ap *ap) {
+static bool operand_start(const isa_ck *c, int f, const isa_ap *ap, uint32_t flags) {
   unsigned op = c->in->op;
-  if (ap->space == ISA_HBM || isa_op_is_dma(op) || isa_op_is_control(op) || is_scale(c, f))
+  if (ap->space == ISA_HBM || isa_op_is_dma(op) || isa_op_is_control(op) || (flags & AP_SCALES))
     return true;
   if (ap->nparts > 64 && ap->part != 0)
     return isa_fail(c->e, ISA_ILLEGAL, f,
@@ -316,30 +310,11 @@ static bool operand_start(const isa_ck *c, int f, const isa_ap *ap) {
   return true;
 }
 
-/* Instructions that move or fill whole packed elements, or compute with them. */
-static bool takes_packed(const isa_ck *c) {
-  switch (c->row->rule) {
-  case ISA_RULE_COPY:
-  case ISA_RULE_MEMSET:
-  case ISA_RULE_LDWMX:
-  case ISA_RULE_MMMX:
-  case ISA_RULE_QUANT:
-  case ISA_RULE_TR32:
-  case ISA_RULE_SHUFFLE:
-  case ISA_RULE_LGATHER:
-  case ISA_RULE_NGATHER:
-  case ISA_RULE_DMACOPY:
-  case ISA_RULE_DMATR:
-  case ISA_RULE_CUSTOM: return true;
-  default: return c->row->number >= 0x200; /* between cores: bits are moved */
-  }
-}
-
-static bool operand_type(const isa_ck *c, int f, const isa_ap *ap) {
+static bool operand_type(const isa_ck *c, int f, const isa_ap *ap, uint32_t flags) {
   const char *type = isa_dtypes[ap->dtype].name;
-  if (isa_dtype_bytes(ap->dtype) == 8 && c->row->rule != ISA_RULE_DMACOPY)
+  if (isa_dtype_bytes(ap->dtype) == 8 && !(flags & AP_64))
     return isa_fail(c->e, ISA_ILLEGAL, f, "%s: 64-bit types are for dma_copy only", type);
-  if (isa_ck_packed(ap->dtype) && !takes_packed(c))
+  if (isa_ck_packed(ap->dtype) && !(flags & AP_PACK))
     return isa_fail(c->e, ISA_ILLEGAL, f, "%s does not take the packed type %s",
                     isa_ops[c->in->op].name, type);
   return true;
@@ -423,6 +398,6 @@ bool isa_ck_operand(const isa_ck *c, int f, uint32_t index, uint32_t flags) {
   }
   const isa_ap *ap = isa_ck_ap(c, index);
   return operand_memory(c, f, ap, flags) && operand_shape(c, f, ap, flags) &&
-         operand_start(c, f, ap) && operand_type(c, f, ap) &&
+         operand_start(c, f, ap, flags) && operand_type(c, f, ap, flags) &&
          (!(flags & AP_W) || operand_write(c, f, ap));
 }

@@ -44,12 +44,6 @@ static bool index_fits(const isa_ck *c, int f, const isa_ap *ap) {
   return true;
 }
 
-/* The scales of an MX operand, gathered with it, sit in partitions of their own. */
-static bool is_mx_scale(const isa_ck *c, int f) {
-  return (c->row->rule == ISA_RULE_LDWMX && f == F(LDWEIGHTS_MX, scale)) ||
-         (c->row->rule == ISA_RULE_MMMX && f == F(MATMUL_MX, scale));
-}
-
 /* The source that a scattered destination's index goes by: the first that could be indirect. */
 static const isa_ap *main_source(const isa_ck *c) {
   for (int f = 0; f < c->form->nfields; f++) {
@@ -60,8 +54,10 @@ static const isa_ap *main_source(const isa_ck *c) {
   return NULL;
 }
 
+/* The scales of an MX operand, gathered with it, sit in partitions of their own. */
 static bool source_start(const isa_ck *c, int f, const isa_ap *ap) {
-  if (is_mx_scale(c, f) || ap->part == index_of(c, ap)->part) return true;
+  bool scales = c->form->fields[f].arg & AP_SCALES;
+  if (scales || ap->part == index_of(c, ap)->part) return true;
   return isa_fail(c->e, ISA_ILLEGAL, f,
                   "start partition %d, its index at %d: they must start at the same one", ap->part,
                   index_of(c, ap)->part);

@@ -9,9 +9,9 @@ enum { QUADRANT = 32, KEEP = 255 };
 /* ---- Movement ----------------------------------------------------------------------------- */
 
 bool isa_rule_tr32(const isa_ck *c) {
-  const struct isa_UNARY *u = &c->in->u.UNARY;
+  const struct isa_TRANSPOSE32 *u = &c->in->u.TRANSPOSE32;
   const isa_ap *dst = isa_ck_ap(c, u->dst), *src = isa_ck_ap(c, u->src);
-  int fdst = F(UNARY, dst), fsrc = F(UNARY, src);
+  int fdst = F(TRANSPOSE32, dst), fsrc = F(TRANSPOSE32, src);
   uint64_t n = isa_ap_elems(src), out = isa_ap_elems(dst);
   if (!isa_ck_same_type(c, fdst, fsrc) || !isa_ck_fixed(c, fdst) || !isa_ck_fixed(c, fsrc))
     return false;
@@ -46,9 +46,9 @@ static bool shuffle_start(const isa_ck *c, int f, const isa_ap *ap, unsigned act
 }
 
 bool isa_rule_shuffle(const isa_ck *c) {
-  const struct isa_UNARY *u = &c->in->u.UNARY;
+  const struct isa_SHUFFLE *u = &c->in->u.SHUFFLE;
   const isa_ap *dst = isa_ck_ap(c, u->dst), *src = isa_ck_ap(c, u->src);
-  int fdst = F(UNARY, dst), fsrc = F(UNARY, src);
+  int fdst = F(SHUFFLE, dst), fsrc = F(SHUFFLE, src);
   unsigned most = dst->nparts > src->nparts ? dst->nparts : src->nparts;
   unsigned active = (most + QUADRANT - 1) / QUADRANT * QUADRANT;
   return isa_ck_same_type(c, fdst, fsrc) && isa_ck_fixed(c, fdst) && isa_ck_fixed(c, fsrc) &&

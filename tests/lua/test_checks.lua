@@ -263,6 +263,9 @@ both("what topk leaves", "uninit", snake .. " topk v[0:16, :], i[0:16, :], l[0:1
   .. " tensor_copy k[0:2, 0:2], i[0:2, 0:2]\n halt\n")
 both("what topk sorts", "uninit", snake .. " topk v[0:16, :], i[0:16, :], l[0:16, :], n=36\n halt\n",
   "the first that was not written is in partition 3", snake .. " topk v[0:16, :], i[0:16, :], l[0:16, :], n=35\n halt\n")
+local short = sixteenths:gsub(" dma_copy.*", "") .. " memset l[:, 0:1], 1.0\n memset l[0:5, 1:2], 2.0\n"
+both("what topk sorts beyond the first k", "uninit", short .. " topk v[0:16, :], i[0:16, :], l[0:16, :], n=32\n halt\n",
+  "the first that was not written is in partition 5", short .. " topk v[0:16, :], i[0:16, :], l[0:16, :], n=21\n halt\n")
 local beside = "section sync\n dma_copy n[%s, :].view(float32), a[1:2, 0:5], queue=q $done\n halt\n"
 both("a transfer into what nonzero_with_count writes", "race", sixteenths .. " halt\n" .. beside:format "16:17",
   "nothing orders the two", sixteenths .. " halt\n" .. beside:format "17:18")

@@ -3,7 +3,7 @@
 
 /* ---- transpose32 -------------------------------------------------------------------------- */
 
-static void transpose_once(bed *b, const struct vm_UNARY *a, bool blocks, const char *what) {
+static void transpose_once(bed *b, const struct vm_TRANSPOSE32 *a, bool blocks, const char *what) {
   bed_expect(b);
   for (uint32_t p = 0; p < a->src.num[0]; p++) {
     for (uint64_t i = 0; i < a->src.elems; i++) {
@@ -38,7 +38,7 @@ static void transpose32(void **state) {
   };
   bed *b = bed_new(ISA_ENG_vector);
   for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
-    struct vm_UNARY a = {
+    struct vm_TRANSPOSE32 a = {
         .src = sb(b, cases[i].dtype, cases[i].part, cases[i].parts, 1, 9, cases[i].src),
         .dst = sb(b, cases[i].dtype, cases[i].to, cases[i].out, 0, 9, cases[i].dst)};
     fill(b, &a.src); /* NaN payloads move as they are */
@@ -55,7 +55,7 @@ static void transpose_in_place(void **state) {
   fill(b, &v);
   for (uint32_t p = 0; p < 64; p++)
     for (uint32_t i = 0; i < 64; i++) put(&before, p, i, get(&v, p, i));
-  struct vm_UNARY a = {.dst = v, .src = v};
+  struct vm_TRANSPOSE32 a = {.dst = v, .src = v};
   assert_int_equal(vm_op_transpose32(&b->d, &a), VM_RETIRE);
   for (uint32_t p = 0; p < 64; p++)
     for (uint32_t i = 0; i < 64; i++)
@@ -77,7 +77,7 @@ static void load_mask(bed *b, const uint8_t *mask) {
 }
 
 /* The source is read as a whole first: `from` is what it was. */
-static void shuffle_once(bed *b, const struct vm_UNARY *a, const uint8_t *mask, const char *what) {
+static void shuffle_once(bed *b, const struct vm_SHUFFLE *a, const uint8_t *mask, const char *what) {
   static uint32_t from[128][3000];
   for (uint32_t p = 0; p < a->src.num[0]; p++)
     for (uint64_t i = 0; i < a->src.elems; i++) from[p][i] = get(&a->src, p, i);
@@ -106,7 +106,7 @@ static void shuffle(void **state) {
   };
   bed *b = bed_new(ISA_ENG_vector);
   for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
-    struct vm_UNARY a = {
+    struct vm_SHUFFLE a = {
         .src = sb(b, cases[i].dtype, cases[i].part, cases[i].parts, 1, 0, cases[i].src),
         .dst = sb(b, cases[i].dtype, cases[i].to, cases[i].out, 0, 20, cases[i].dst)};
     uint8_t mask[32];
@@ -126,7 +126,7 @@ static void shuffle_in_place(void **state) {
   for (unsigned j = 0; j < 32; j++) mask[j] = (uint8_t)(j + 31) % 32; /* rotate down by one */
   mask[7] = 255;
   load_mask(b, mask);
-  struct vm_UNARY a = {.src = sb(b, ISA_float32, 0, 64, 0, 0, "2400:1")};
+  struct vm_SHUFFLE a = {.src = sb(b, ISA_float32, 0, 64, 0, 0, "2400:1")};
   a.dst = a.src;
   fill(b, &a.src);
   shuffle_once(b, &a, mask, "in place");
@@ -139,7 +139,7 @@ static void shuffle_in_place(void **state) {
 static void shuffle_faults(void **state) {
   (void)state;
   bed *b = bed_new(ISA_ENG_vector);
-  struct vm_UNARY a = {.src = sb(b, ISA_float32, 0, 40, 1, 0, "2:1"),
+  struct vm_SHUFFLE a = {.src = sb(b, ISA_float32, 0, 40, 1, 0, "2:1"),
                        .dst = sb(b, ISA_float32, 0, 64, 0, 0, "2:1")};
   uint8_t mask[32] = {0};
   assert_int_equal(vm_op_shuffle(&b->d, &a), VM_FAULT);

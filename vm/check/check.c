@@ -197,21 +197,32 @@ static void each_snake(const vm_view *v, uint64_t n, unsigned flags, view_fn *fn
   }
 }
 
-/* An operand; of instructions that touch only parts of theirs, those. */
+uint64_t vm_ck_snake(const vm_flight *f, const vm_view *v, unsigned flags) {
+  const isa_form *form = isa_form_of(f->in->op);
+  if (flags & AP_W) return v->elems;
+  for (unsigned i = 0; i < form->nfields; i++) {
+    const void *at = isa_member_c(f->in, &form->fields[i]);
+    if (form->fields[i].kind == ISA_K_U16) return *(const isa_t_U16 *)at;
+    if (form->fields[i].kind == ISA_K_U32) return *(const isa_t_U32 *)at;
+  }
+  return 0;
+}
+
+/* An operand; of those that are touched in part, what is. */
 static void each_part(const vm_flight *f, const vm_view *v, unsigned flags, view_fn *fn, void *ud) {
-  bool sixteenth = f->in->op == ISA_OP_nonzero_with_count, snake = f->in->op == ISA_OP_topk;
-  if (snake && v->run == v->elems) {
-    each_snake(v, flags & AP_R ? f->a.TOPK.n : v->elems, flags, fn, ud);
+  uint64_t n = flags & AP_SNAKE ? vm_ck_snake(f, v, flags) : 0;
+  if (n && v->run == v->elems) {
+    each_snake(v, n, flags, fn, ud);
     return;
   }
-  for (uint32_t p = 0; sixteenth && p < v->num[0]; p += CORE_PARTS) {
+  for (uint32_t p = 0; (flags & AP_SIXTEENTH) && p < v->num[0]; p += CORE_PARTS) {
     vm_view s = *v;
     s.at += p * v->step[0];
     s.part = (uint16_t)(v->part + p);
     s.num[0] = 1;
     fn(ud, &s, flags);
   }
-  if (!sixteenth) fn(ud, v, flags);
+  if (!(flags & AP_SIXTEENTH)) fn(ud, v, flags);
 }
 
 struct parts {
@@ -221,7 +232,7 @@ struct parts {
 };
 static void visit_parts(void *ud, const isa_operand *o, vm_view *v) {
   const struct parts *w = ud;
-  each_part(w->f, v, o->flags & (AP_R | AP_W), w->fn, w->ud);
+  each_part(w->f, v, o->flags, w->fn, w->ud);
 }
 
 void vm_ck_each_operand(const vm_core *c, const vm_flight *f,

@@ -233,9 +233,13 @@ void vm_ck_put_bytes(const vm_core *c, const vm_ck_region *r, const vm_ck_access
 void vm_ck_put_view(const vm_core *c, const vm_view *v, isa_buf *out);
 void vm_ck_put_box(const vm_core *c, const vm_box *box, isa_buf *out);
 
-/* Calls fn for each view that a flight reads or writes. */
+/* Calls fn for each view that a flight reads or writes, with the flags of its field; of a list over
+ * sixteen partitions and of every sixteenth partition, with what of it is. */
 void vm_ck_each_operand(const vm_core *c, const vm_flight *f,
                         void (*fn)(void *ud, const vm_view *v, unsigned flags), void *ud);
+
+/* How long the list is that an AP_SNAKE operand of a flight holds, 0: as long as fits. */
+uint64_t vm_ck_snake(const vm_flight *f, const vm_view *v, unsigned flags);
 
 /* Calls fn for the number of each tensor that an instruction of the program reads (AP_R) or writes
  * (AP_W), as often as it is named. */
@@ -362,9 +366,8 @@ int64_t vm_ck_unwritten(const vm_core *c, const vm_view *v);
 /* As vm_ck_each_operand, but only what is read or written of each, where the form fixes that. */
 void vm_ck_each_part(const vm_core *c, const vm_flight *f,
                      void (*fn)(void *ud, const vm_view *v, unsigned flags), void *ud);
-/* Whether another operand of the flight chooses which elements of v are read. */
-bool vm_ck_chosen(const vm_flight *f, const vm_view *v);
-/* Of such a view: the first partition of the destination that gets a byte nobody wrote, or -1. */
+/* Of a view with AP_CHOSEN: the first partition of the destination that gets a byte nobody wrote,
+ * or -1. */
 int64_t vm_ck_chosen_unwritten(vm_core *c, unsigned e, const vm_flight *f, const vm_view *src);
 /* Whether an instruction writes what is chosen of its destination and leaves the rest; and for a
  * flight of such a one, which is about to execute: notes what it writes. */

@@ -217,7 +217,7 @@ static void read_operand(void *ud, const vm_view *v, unsigned flags) {
   struct reading *r = ud;
   int64_t p = flags & AP_R ? vm_ck_unwritten(r->c, v) : -1;
   if (p < 0) return;
-  if (!vm_ck_chosen(r->f, v)) {
+  if (!(flags & AP_CHOSEN)) {
     report_view(r->c, r->e, r->f->pc, r->f->item.start, v, p);
     return;
   }

@@ -43,6 +43,8 @@ vm_uop vm_uop_of(const isa_insn *in);
 void vm_print(vm_core *c, const char *prefix, size_t n, const vm_view *v, bool to_stderr);
 
 /* issue.c */
+/* Runs the handler of a data-path instruction on resolved operands. */
+vm_verdict vm_run_handler(vm_dp *d, unsigned op, const vm_operands *a);
 /* Issues the data-path instruction at e's pc at time c->now. VM_STALL: the data path has too much
  * ahead, or has yet to write an element that gives an offset; an event to try again is posted. */
 vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in);

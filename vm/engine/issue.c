@@ -281,7 +281,7 @@ vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in) {
 
 /* ---- Execution ---------------------------------------------------------------------------- */
 
-static vm_verdict run_handler(vm_dp *d, unsigned op, const vm_operands *a) {
+vm_verdict vm_run_handler(vm_dp *d, unsigned op, const vm_operands *a) {
   switch (op) {
 #define CASE_DONE(name, form) \
   case ISA_OP_##name:         \
@@ -313,7 +313,7 @@ static void execute(vm_core *c, unsigned e, vm_flight *f) {
   vm_engine *en = &c->eng[e];
   vm_protect(c, f->item.dst, f->item.ndst, &f->item);
   if (c->check) vm_check_execute(c, e, f);
-  if (!c->timing_only && run_handler(&en->dp, f->in->op, &f->a) == VM_FAULT)
+  if (!c->timing_only && vm_run_handler(&en->dp, f->in->op, &f->a) == VM_FAULT)
     vm_fault(c, en->dp.no_memory ? ISA_NOMEM : ISA_FAULT, vm_at_pc(e, f->pc), "%s", en->dp.fault);
   if (c->check) vm_check_executed(c, e, f);
   count_work(c, en, f);

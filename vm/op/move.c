@@ -55,7 +55,7 @@ static void store_words(const vm_view *v, uint32_t p, uint64_t i, const uint32_t
 
 /* The block of `rows` partitions from p and `cols` elements from i, transposed to q and j. It is
  * read as a whole first, so it may be in place. */
-static void transpose_block(const struct vm_UNARY *a, uint32_t p, uint64_t i, uint32_t rows,
+static void transpose_block(const struct vm_TRANSPOSE32 *a, uint32_t p, uint64_t i, uint32_t rows,
                             uint32_t cols, uint32_t q, uint64_t j) {
   uint32_t in[QUADRANT][QUADRANT], out[QUADRANT][QUADRANT];
   if (rows < QUADRANT || cols < QUADRANT) memset(in, 0, sizeof in);
@@ -64,7 +64,7 @@ static void transpose_block(const struct vm_UNARY *a, uint32_t p, uint64_t i, ui
   for (uint32_t c = 0; c < cols; c++) store_words(&a->dst, q + c, j, out[c], rows);
 }
 
-vm_verdict vm_op_transpose32(vm_dp *d, const struct vm_UNARY *a) {
+vm_verdict vm_op_transpose32(vm_dp *d, const struct vm_TRANSPOSE32 *a) {
   uint32_t parts = a->src.num[0];
   uint64_t elems = a->src.elems;
   if (elems == 0 || parts == 0) return VM_RETIRE;
@@ -96,7 +96,7 @@ static uint32_t in_quadrant(const vm_view *v, uint32_t quadrant) {
   return v->num[0] < first ? 0 : v->num[0] - first < QUADRANT ? v->num[0] - first : QUADRANT;
 }
 
-static vm_verdict check_mask(vm_dp *d, const struct vm_UNARY *a, uint32_t quadrant) {
+static vm_verdict check_mask(vm_dp *d, const struct vm_SHUFFLE *a, uint32_t quadrant) {
   uint32_t to = in_quadrant(&a->dst, quadrant), from = in_quadrant(&a->src, quadrant);
   for (uint32_t i = 0; i < to; i++) {
     if (d->mask[i] != VM_KEEP && d->mask[i] >= from)
@@ -107,7 +107,7 @@ static vm_verdict check_mask(vm_dp *d, const struct vm_UNARY *a, uint32_t quadra
 }
 
 /* A piece of all source partitions is read before any of it is written: it may be in place. */
-static void shuffle_quadrant(const vm_dp *d, const struct vm_UNARY *a, uint32_t quadrant) {
+static void shuffle_quadrant(const vm_dp *d, const struct vm_SHUFFLE *a, uint32_t quadrant) {
   enum { PIECE = 1024 }; /* bytes of a partition */
   uint8_t in[QUADRANT][PIECE];
   uint32_t first = quadrant * QUADRANT;
@@ -121,7 +121,7 @@ static void shuffle_quadrant(const vm_dp *d, const struct vm_UNARY *a, uint32_t 
   }
 }
 
-vm_verdict vm_op_shuffle(vm_dp *d, const struct vm_UNARY *a) {
+vm_verdict vm_op_shuffle(vm_dp *d, const struct vm_SHUFFLE *a) {
   uint32_t quadrants = (a->dst.num[0] + QUADRANT - 1) / QUADRANT;
   if (a->dst.elems == 0 || a->dst.num[0] == 0) return VM_RETIRE;
   if (!d->has_mask)

@@ -98,6 +98,25 @@ typedef struct job {
   const vm_operands *a;
 } job;
 
+/* The first operand with that access, AP_R or AP_W: what the form of the job's instruction is does
+ * not matter. Every class that asks has one. */
+static const vm_view *operand(const job *j, uint32_t access) {
+  const isa_form *form = isa_form_of(j->in->op);
+  unsigned i = 0;
+  while (form->fields[i].kind != ISA_K_AP || !(form->fields[i].arg & access)) i++;
+  return vm_operand_at(j->in, (vm_operands *)j->a, i);
+}
+static const vm_view *dst_of(const job *j) { return operand(j, AP_W); }
+static const vm_view *src_of(const job *j) { return operand(j, AP_R); }
+
+/* The modes of a matmul, NULL of one whose form has none; likewise of a load of weights. */
+static const struct vm_MATMUL *modes_of(const job *j) {
+  return isa_ops[j->in->op].form == ISA_FORM_MATMUL ? &j->a->MATMUL : NULL;
+}
+static const struct vm_LDWEIGHTS *load_modes_of(const job *j) {
+  return isa_ops[j->in->op].form == ISA_FORM_LDWEIGHTS ? &j->a->LDWEIGHTS : NULL;
+}
+
 static uint64_t paced(const traffic *t, uint64_t cycles) { return t->far ? 2 * cycles : cycles; }
 
 /* Vector from gen3: the ports, and at most `limit` elements a cycle. Gen2 reads one source a cycle
@@ -133,8 +152,11 @@ static uint64_t stream_copy(const job *j) {
 
 static uint64_t stream_set(const job *j) {
   traffic t = traffic_of(j->c, j->in, j->a);
-  const vm_num *value = &j->a->MEMSET.value;
-  bool zero = j->in->op == ISA_OP_memset && !value->v.at && isa_f32_bits(value->imm) == 0;
+  bool zero = false;
+  if (j->in->op == ISA_OP_memset) {
+    const vm_num *value = &j->a->MEMSET.value;
+    zero = !value->v.at && isa_f32_bits(value->imm) == 0;
+  }
   if (j->engine == ISA_ENG_vector && j->c->target->gen == ISA_GEN2 && zero && t.half)
     return ceil_div(t.n, 2);
   return paced(&t, elementwise(j, &t));
@@ -142,10 +164,12 @@ static uint64_t stream_set(const job *j) {
 
 static uint64_t stream_tt(const job *j) {
   traffic t = traffic_of(j->c, j->in, j->a);
-  unsigned op = j->a->TENSOR_TENSOR.op;
-  bool quick = j->in->op == ISA_OP_tensor_tensor && t.half &&
-               j->a->TENSOR_TENSOR.dst.dtype == ISA_bfloat16 &&
-               (op == ISA_ALU_add || op == ISA_ALU_mult || op == ISA_ALU_subtract);
+  bool quick = false;
+  if (j->in->op == ISA_OP_tensor_tensor) {
+    unsigned op = j->a->TENSOR_TENSOR.op;
+    quick = t.half && j->a->TENSOR_TENSOR.dst.dtype == ISA_bfloat16 &&
+            (op == ISA_ALU_add || op == ISA_ALU_mult || op == ISA_ALU_subtract);
+  }
   if (quick && j->c->target->gen == ISA_GEN2 && j->engine == ISA_ENG_vector) return t.n;
   return paced(&t, elementwise(j, &t));
 }
@@ -185,7 +209,7 @@ static uint64_t stream_rcp(const job *j) {
   return paced(&t, 8 * t.n);
 }
 
-static uint64_t stream_bnag(const job *j) { return ceil_div(13 * j->a->UNARY.src.elems, 3); }
+static uint64_t stream_bnag(const job *j) { return ceil_div(13 * src_of(j)->elems, 3); }
 
 static uint64_t stream_act(const job *j) {
   traffic t = traffic_of(j->c, j->in, j->a);
@@ -196,46 +220,48 @@ static uint64_t stream_acc(const job *j) { return j->c->cost[VM_ACC_EXTRA]; }
 
 /* A packed element of quantize_mx is four. */
 static uint64_t stream_quad(const job *j) {
-  if (j->in->op == ISA_OP_quantize_mx) return j->a->QUANTIZE_MX.dst.elems;
-  return ceil_div(j->a->DST.dst.elems, 4);
+  uint64_t n = dst_of(j)->elems;
+  return j->in->op == ISA_OP_quantize_mx ? n : ceil_div(n, 4);
 }
 
 static uint64_t stream_ldw(const job *j) {
-  const struct vm_LDWEIGHTS *a = &j->a->LDWEIGHTS; /* src comes first in both forms */
-  bool pairs = j->in->op == ISA_OP_ldweights && a->perf == ISA_PERF_double_row;
-  return ceil_div(a->src.elems / (pairs ? 2 : 1) * (a->src.dtype == ISA_float32 ? 4 : 1), 4);
+  const vm_view *src = src_of(j);
+  const struct vm_LDWEIGHTS *modes = load_modes_of(j);
+  bool pairs = modes && modes->perf == ISA_PERF_double_row;
+  return ceil_div(src->elems / (pairs ? 2 : 1) * (src->dtype == ISA_float32 ? 4 : 1), 4);
 }
 
 /* Cycles of a row of the moving operand: fp32 takes two passes of two, one when it is of zeros and
  * ones, and from gen3 in transpose mode. */
 static uint64_t row_cycles(const job *j) {
-  const struct vm_MATMUL *a = &j->a->MATMUL;
-  bool mode = a->transpose && j->c->target->gen >= ISA_GEN3;
-  if (a->src.dtype != ISA_float32) return 1;
-  return a->onezero || mode ? 2 : 4;
+  const struct vm_MATMUL *modes = modes_of(j);
+  if (!modes || modes->src.dtype != ISA_float32) return 1;
+  bool turned = modes->transpose && j->c->target->gen >= ISA_GEN3;
+  return modes->onezero || turned ? 2 : 4;
 }
 
 static uint64_t stream_mm(const job *j) {
-  const struct vm_MATMUL *a = &j->a->MATMUL; /* dst and src come first in both forms */
-  uint64_t least = j->c->cost[VM_MIN_MATMUL], n = a->dst.elems, m = a->dst.num[0];
+  const struct vm_MATMUL *modes = modes_of(j);
+  const vm_view *dst = dst_of(j);
+  uint64_t least = j->c->cost[VM_MIN_MATMUL], n = dst->elems, m = dst->num[0];
   traffic t = {0};
-  if (j->in->op == ISA_OP_matmul_mx) return max_of(least, n);
-  add_operand(j->c, &t, &a->src, false);
-  if (a->transpose) return paced(&t, row_cycles(j) * max_of(n, m < 64 ? m : 64));
+  if (!modes) return max_of(least, n);
+  add_operand(j->c, &t, &modes->src, false);
+  if (modes->transpose) return paced(&t, row_cycles(j) * max_of(n, m < 64 ? m : 64));
   return max_of(least, paced(&t, n * row_cycles(j)));
 }
 
 vm_flops vm_cost_matmul_flops(const vm_core *c, const isa_insn *in, const vm_operands *a) {
-  const struct vm_MATMUL *m = &a->MATMUL; /* dst and src come first in both forms */
   const job j = {c, ISA_ENG_tensor, in, a};
+  const vm_view *dst = dst_of(&j), *src = src_of(&j);
   bool mx = in->op == ISA_OP_matmul_mx;
   uint64_t lanes = mx ? VM_LANES : 1;
-  vm_flops f = {.logical = 2 * lanes * m->dst.num[0] * m->src.num[0] * m->src.elems};
-  vm_cost_id rate = mx                                   ? VM_PE_MX
-                    : m->src.dtype == ISA_float32        ? VM_PE_FP32
-                    : is_fp8(m->src.dtype)               ? VM_PE_FP8
-                    : isa_dtype_bytes(m->src.dtype) == 1 ? VM_PE_INT8
-                                                         : VM_PE_16;
+  vm_flops f = {.logical = 2 * lanes * dst->num[0] * src->num[0] * src->elems};
+  vm_cost_id rate = mx                                 ? VM_PE_MX
+                    : src->dtype == ISA_float32        ? VM_PE_FP32
+                    : is_fp8(src->dtype)               ? VM_PE_FP8
+                    : isa_dtype_bytes(src->dtype) == 1 ? VM_PE_INT8
+                                                       : VM_PE_16;
   f.adjusted = f.logical * 100 / c->cost[rate];
   if (rate == VM_PE_FP32 && row_cycles(&j) == 2) f.adjusted /= 2; /* one pass of the two */
   return f;
@@ -245,13 +271,13 @@ uint64_t vm_cost_peak_flops(const isa_target *t) {
   return (uint64_t)2 * ISA_PMAX * ISA_PMAX * t->khz[ISA_ENG_tensor] * 1000;
 }
 
-static uint64_t stream_gp(const job *j) { return j->a->IOTA.dst.elems; }
+static uint64_t stream_gp(const job *j) { return dst_of(j)->elems; }
 
 /* Indices n of e elements each, by the reference's formula: n * e / C with
  * C = ((28 + 4 * e) / (4 * e)) / min(4 / bytes, e). */
 static uint64_t stream_gath(const job *j) {
+  if (j->in->op != ISA_OP_local_gather) return dst_of(j)->elems;
   const struct vm_LOCAL_GATHER *a = &j->a->LOCAL_GATHER;
-  if (j->in->op != ISA_OP_local_gather) return j->a->N_GATHER.dst.elems;
   uint64_t e = a->elems_per_index ? a->elems_per_index : 1;
   uint64_t wide = 4u / a->src.esize < e ? 4u / a->src.esize : e;
   return ceil_div(a->dst.elems * 4 * e * wide, 28 + 4 * e);
