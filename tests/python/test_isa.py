@@ -52,6 +52,14 @@ class Elementwise(KernelCase):
                   lambda x: nisa.tensor_scalar(data=x, op0=nl.left_shift, operand0=3), (i,), i << 3,
                   dtype=nl.int32)
 
+    def test_a_destination_whose_elements_coincide(self):
+        a = data(128, 8)
+        self.same(into(lambda d, x: nisa.activation(
+            dst=d.ap([[1, 128], [0, 8]]), op=nl.square, data=x), (128, 1))(a), a[:, 7:] ** 2)
+        self.same(into(lambda d, x: nisa.tensor_scalar(
+            dst=d.ap([[2, 128], [0, 4], [1, 2]]), data=x.reshape((128, 4, 2)), op0=nl.multiply,
+            operand0=2.0), (128, 2))(a), a[:, 6:] * 2)
+
     def test_scalar_tensor_tensor(self):
         a, b = data(128, 40), data(128, 40)
         self.both(lambda d, x, y: nisa.scalar_tensor_tensor(

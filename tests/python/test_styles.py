@@ -300,6 +300,7 @@ class Launches(KernelCase):
         @dataclass
         class Config(nl.NKIObject):
             scale: float
+            unused: int
             extra = None
 
         class Plain(nl.NKIObject):
@@ -312,6 +313,7 @@ class Launches(KernelCase):
             return out
         x, y = data(8, 8), data(8, 8)
         self.same(kernel(x, Config(scale=3.0, extra=y)), 3 * x + 2 * y)
+        self.assertIsNone(Config(scale=3.0).unused)
 
 
 class Places(KernelCase):

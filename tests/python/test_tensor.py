@@ -188,6 +188,20 @@ class Masks(KernelCase):
         kernel(x, out)
         self.same(out, np.where(np.tri(40) > 0, x, 7), 0, 0)
 
+    def test_a_mask_of_a_store_of_part_of_a_partition(self):
+        @nki.jit
+        def kernel(a):
+            out = nl.zeros((8, 16), nl.float32, buffer=nl.shared_hbm)
+            t = nl.ndarray((2, 8, 16), nl.float32, buffer=nl.sbuf)
+            t[1] = nl.load(a).reshape((1, 8, 16))
+            i, j = nl.mgrid[0:8, 0:16]
+            nl.store(out[i, j], t[1, :, :], mask=(i < 5))
+            return out
+        a = data(1, 128)
+        want = a.reshape(8, 16).copy()
+        want[5:] = 0
+        self.same(kernel(a), want, 0, 0)
+
     def test_a_mask_that_excludes_all(self):
         x = data(40, 40)
 

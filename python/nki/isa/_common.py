@@ -1,4 +1,6 @@
 """What the calls of nki.isa share: result tiles of the old style, masks, scheduling handles."""
+from dataclasses import MISSING
+
 from soma import insn, record
 from soma.errors import KernelError, NotBuilt
 from soma.tensor import PSUM, SBUF, Storage, Tensor, mask_ranges
@@ -8,13 +10,17 @@ from .constants import ENGINE
 
 
 class _ByKeyword(type):
-    """Lets a dataclass be made with keywords that name its fields without annotations."""
+    """Lets a dataclass be made with keywords that name its fields without annotations, and that
+    leave out fields, which are None then."""
 
     def __call__(cls, *args, **fields):
         known = getattr(cls, "__dataclass_fields__", None)
-        if known is None or all(name in known for name in fields):
+        if known is None or not fields:
             return super().__call__(*args, **fields)
         other = {n: fields.pop(n) for n in list(fields) if n not in known and hasattr(cls, n)}
+        for field in list(known.values())[len(args):]:
+            if field.init and field.default is field.default_factory is MISSING:
+                fields.setdefault(field.name, None)
         made = super().__call__(*args, **fields)
         for name, value in other.items():
             object.__setattr__(made, name, value)

@@ -129,7 +129,11 @@ def tensor_scalar(dst=None, data=None, op0=None, operand0=None, reverse0=False, 
                         call="tensor_scalar")
     rec = record.active()
     first = rec.count
-    emit_ts(need(dst, "dst", "tensor_scalar"), data, a, operand0, r0, b, operand1, r1, e)
+    dst = need(dst, "dst", "tensor_scalar")
+    if 0 in dst.steps and _coincide(dst):
+        _coinciding(dst, lambda d: emit_ts(d, data, a, operand0, r0, b, operand1, r1, e))
+    else:
+        emit_ts(dst, data, a, operand0, r0, b, operand1, r1, e)
     return done(rec, first, name)
 
 
@@ -158,10 +162,28 @@ def _either(dst, emit, operands, shape, dtype, mask, call, name, multi=False):
         return returned(shape, dtype, emit, operands, mask=mask, call=call, multi=multi)
     rec = record.active()
     first = rec.count
-    parts = crop(mask, call, need(dst, "dst", call), *operands)
+    dst = need(dst, "dst", call)
+    parts = crop(mask, call, dst, *operands)
     if parts is not None:
-        emit(*parts)
+        if 0 in dst.steps and _coincide(dst):
+            _coinciding(parts[0], lambda d: emit(d, *parts[1:]))
+        else:
+            emit(*parts)
     return done(rec, first, name)
+
+
+def _coincide(dst):
+    return any(n > 1 and s == 0 for n, s in zip(dst.shape[1:], dst.steps[1:]))
+
+
+def _coinciding(dst, emit):
+    """A destination some of whose elements coincide: the last of them stays. The instruction writes
+    a tile of its own, of which that is copied."""
+    whole = insn.tile(dst.shape[0], dst.free_size, dst.dtype).reshape(dst.shape)
+    emit(whole)
+    ends = tuple(slice(n - 1, n) if s == 0 else slice(None)
+                 for n, s in zip(dst.shape[1:], dst.steps[1:]))
+    insn.tensor_copy(dst[(slice(None),) + ends], whole[(slice(None),) + ends])
 
 
 def emit_activate(dst, src, fn, scale=1.0, bias=None, reduce=0):

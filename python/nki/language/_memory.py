@@ -48,8 +48,19 @@ def store(dst, value, mask=None, **other):
     if mask is not None and _crosses(mask):
         _store_selected(dst, value, mask)
         return None
+    if mask is not None and value.shape[-len(dst.shape):] == dst.shape != value.shape:
+        _store_aligned(dst, value, mask, emit)
+        return None
     masked(mask, "nl.store", emit)(dst, value)
     return None
+
+
+def _store_aligned(dst, value, mask, emit):
+    """A value with leading axes of size 1 that dst has not."""
+    ranges, _, empty = mask_ranges(mask)
+    more = len(value.shape) - len(dst.shape)
+    if not empty:
+        emit(dst.cropped(ranges), value.cropped({a + more: r for a, r in ranges.items()}))
 
 
 def _crosses(mask):
