@@ -138,6 +138,7 @@ typedef struct vm_pe_clock {
   vm_time done;         /* of the last: matmuls finish in order, and after their weights */
   vm_moment load_free;  /* the weight loader */
   vm_moment free[2][VM_CELLS], loaded[VM_CELLS];
+  vm_time pass;        /* a float32 matmul with new weights may start, see MIN_FP32 */
   vm_time burst, busy; /* start of this burst of matmuls, end of the last one's streaming */
 } vm_pe_clock;
 
@@ -228,7 +229,9 @@ typedef struct vm_transfer {
   uint32_t pc;   /* of the instruction that triggered it */
   uint32_t node; /* of the trigger, in the record of causes */
   uint8_t engine, queue, prio;
-  bool signals, is_static, touches_hbm;
+  bool signals, is_static;
+  uint8_t hbm_bytes; /* moved in HBM for an element of dst: read, written, or both; 0: none */
+  uint8_t shares;    /* that have elements */
   uint8_t sem;
   uint32_t descriptor; /* of a static queue: its number there */
   uint32_t rate;       /* of one DMA engine, MBNS, of destination bytes */
@@ -389,7 +392,7 @@ typedef struct vm_core {
   vm_ring rings[ISA_MAX_QUEUES][ISA_NDMA];
   uint32_t statics_next[ISA_MAX_QUEUES];
   vm_dma_engine dma[ISA_NDMA];
-  uint32_t hbm_active; /* DMA engines whose packet touches HBM */
+  uint32_t hbm_active; /* DMA engines whose packet reads or writes HBM */
   vm_share *free_shares;
   vm_transfer *free_transfers;
   struct vm_slab *slabs; /* blocks the free lists are cut from */

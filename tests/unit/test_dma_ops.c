@@ -444,8 +444,11 @@ static void transpose_2d(void **state) {
     }
     struct share last = seen.v[seen.n - 1];
     double ns = (double)(last.end - last.start) * 1e-6, want = (double)last.bytes / cases[i].rate;
+    size_t whole = 96 * cases[i].size; /* a static ring fetches a descriptor for each */
+    double rows = (double)((last.bytes + whole - 1) / whole);
+    if (strcmp(cases[i].queue, "none") == 0 && want < 34 * rows) want = 34 * rows;
     assert_int_equal(last.bytes, 8 * 16 * cases[i].size);
-    assert_true(ns > want && ns < want + 10);
+    assert_true(ns > want - 0.01 && ns < want + 10);
     bed_close(&b);
   }
 }

@@ -89,7 +89,7 @@ uint32_t vm_dma_num(const vm_transfer *t, unsigned operand, unsigned d);
 /* Frees the block of a transfer, not the transfer. */
 void vm_dma_unmake(vm_core *c, vm_transfer *t);
 /* Elements of the share of ring r of n rings. SBUF decides by absolute partition, eight of them a
- * ring of sixteen; between HBM and HBM the outermost dimension is divided evenly. */
+ * ring of sixteen; between HBM and HBM the elements are divided evenly. */
 void vm_dma_split(const vm_transfer *t, unsigned r, unsigned n, uint64_t *e0, uint64_t *e1);
 /* Fills the item's boxes: what elements e0 .. e1 - 1 of the share may read and write. */
 void vm_dma_boxes(const vm_core *c, vm_share *s);

@@ -168,10 +168,12 @@ static bool near_memory(const vm_transfer *t) {
 }
 
 static void set_rate(const vm_core *c, vm_transfer *t) {
-  bool in = false;
-  t->touches_hbm = t->dst.space == ISA_HBM;
-  for (unsigned k = 0; k < t->nsrc; k++) in = in || source(t, k)->space == ISA_HBM;
-  t->touches_hbm = t->touches_hbm || in;
+  unsigned read = 0, written = 0;
+  for (unsigned k = 0; k < t->nsrc; k++)
+    if (source(t, k)->space == ISA_HBM) read += source(t, k)->esize;
+  if (t->dst.space == ISA_HBM) written = (1u + t->accumulates) * t->dst.esize;
+  bool in = read > 0;
+  t->hbm_bytes = (uint8_t)(read + written);
   uint64_t rate = c->cost[t->dst.space == ISA_SBUF && in ? VM_DMA_R_IN : VM_DMA_R_OUT];
   unsigned operands = t->nsrc + t->accumulates;
   if (t->permuted)
@@ -279,7 +281,14 @@ bool vm_dma_make(vm_core *c, const vm_engine *e, const isa_insn *in, vm_transfer
   t->queue = o.queue;
   t->prio = o.prio ? o.prio : q->prio;
   t->is_static = q->dge == ISA_DGE_none;
-  if (make(c, e, in, &o, t, err)) return true;
+  if (make(c, e, in, &o, t, err)) {
+    for (unsigned r = 0; t->hbm_bytes && r < q->rings; r++) {
+      uint64_t e0, e1;
+      vm_dma_split(t, r, q->rings, &e0, &e1);
+      t->shares = (uint8_t)(t->shares + (e1 > e0));
+    }
+    return true;
+  }
   vm_dma_unmake(c, t);
   return false;
 }
@@ -299,27 +308,32 @@ void vm_dma_split(const vm_transfer *t, unsigned r, unsigned n, uint64_t *e0, ui
     *e1 = (hi - by->part) * by->elems;
     return;
   }
-  uint64_t outer = 1;
-  for (unsigned d = 1; d < t->dst.ndim && outer == 1; d++) outer = t->dst.num[d];
-  uint64_t each = outer ? t->dst.elems / outer : 0;
-  *e0 = outer * r / n * each;
-  *e1 = outer * (r + 1) / n * each;
+  *e0 = t->dst.elems * r / n;
+  *e1 = t->dst.elems * (r + 1) / n;
 }
 
-/* The part of a view that holds elements e0 .. e1 - 1, as boxes see it: exact where the outermost
- * dimension divides it, the whole view elsewhere. */
+/* The part of a view that holds elements e0 .. e1 - 1, as boxes see it: the whole rows of the
+ * innermost dimension that has more than one element to a row and divides the part, and the rows of
+ * the dimension outside of it that the part begins and ends in. */
 static vm_view part_of(const vm_view *v, uint64_t e0, uint64_t e1) {
   vm_view p = *v;
   unsigned d = 0;
-  uint64_t each = v->elems;
+  uint64_t each = v->elems; /* elements of a row of dimension d */
   for (; d + 1 < v->ndim && v->num[d] == 1; d++) each = v->num[d + 1] ? each / v->num[d + 1] : 0;
-  if (each == 0 || e0 % each || e1 % each) return p;
-  p.at += (int64_t)(e0 / each) * v->step[d];
-  p.num[d] = (uint32_t)((e1 - e0) / each);
+  if (each == 0 || e1 <= e0) return p;
+  uint64_t first = e0 / each, last = (e1 + each - 1) / each;
+  if (d == 0 && (e0 % each || e1 % each)) return p;
+  p.at += (int64_t)first * v->step[d];
+  p.num[d] = (uint32_t)(last - first);
   if (d == 0)
-    p.part = (uint16_t)(v->part + e0 / each);
+    p.part = (uint16_t)(v->part + first);
   else
-    p.elems = e1 - e0;
+    p.elems = (last - first) * each;
+  if (p.num[d] == 1 && d > 0 && d + 1 < v->ndim && last - first == 1) {
+    vm_view row = p; /* a part of one row: of the dimension inside of it */
+    row.elems = each;
+    return part_of(&row, e0 - first * each, e1 - first * each);
+  }
   return p;
 }
 

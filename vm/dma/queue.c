@@ -136,7 +136,33 @@ static vm_share *new_shares(vm_core *c, unsigned n) {
   return first;
 }
 
-/* Starts one transfer at trigger time `at`: shares in rings out. */
+/* Contiguous elements of a transfer, each of which has a descriptor. */
+static uint64_t elements(const vm_transfer *t) {
+  uint64_t bytes = t->dst.elems * t->dst.num[0] * t->dst.esize;
+  return t->run_bytes ? (bytes + t->run_bytes - 1) / t->run_bytes : 1;
+}
+
+/* Keeps the generator of descriptors busy; gives when they are there. gpsimd makes them itself,
+ * the hardware of sync and scalar runs beside them. */
+static vm_time generate(vm_core *c, vm_engine *en, const vm_transfer *t) {
+  uint64_t n = elements(t);
+  if (c->code->queues[t->queue].dge == ISA_DGE_hwdge) {
+    vm_time least = (vm_time)c->cost[VM_DMA_HWDGE] * VM_NS;
+    vm_time makes = n * c->cost[VM_DMA_HW_ROW] * (VM_NS / 1000);
+    en->dge_free.time = c->now + (makes > least ? makes : least);
+    return c->now;
+  }
+  vm_time at = c->now + (vm_time)c->cost[VM_DMA_SW_BASE] * VM_NS +
+               n * c->cost[VM_DMA_SW_ROW] * (VM_NS / 1000);
+  if (at > en->busy_until) {
+    en->busy += at - (en->busy_until > c->now ? en->busy_until : c->now);
+    en->busy_until = at;
+  }
+  en->issue_free.time = en->dge_free.time = at;
+  return at;
+}
+
+/* Starts one transfer: shares in rings out. at: of a static one, when its trigger is written. */
 static bool start_transfer(vm_core *c, unsigned e, const isa_insn *in, vm_time at) {
   vm_engine *en = &c->eng[e];
   isa_error err = {.field = ISA_NOFIELD};
@@ -155,6 +181,7 @@ static bool start_transfer(vm_core *c, unsigned e, const isa_insn *in, vm_time a
     if (t) release_transfer(c, t);
     return false;
   }
+  if (!t->is_static) at = generate(c, en, t);
   t->engine = (uint8_t)e;
   t->pc = en->pc;
   t->node = en->dge_free.node =
@@ -219,36 +246,6 @@ static vm_verdict trigger_static(vm_core *c, unsigned e, const isa_insn *in) {
   return VM_RETIRE;
 }
 
-/* Rows that the software DGE makes descriptors for: partitions of the side in SBUF, or indices. */
-static uint64_t descriptor_rows(const vm_core *c, const vm_dma_ops *o) {
-  uint64_t rows = 1;
-  for (unsigned k = 0; k <= o->nsrc; k++) {
-    const isa_ap *ap = &c->code->aps[(k ? o->src[k - 1] : o->dst) - 1];
-    uint64_t n = ap->space == ISA_SBUF ? ap->nparts
-                 : ap->index_kind      ? ap->dim[ap->index_dim].num
-                                       : 1;
-    rows = n > rows ? n : rows;
-  }
-  return rows;
-}
-
-/* Keeps the generator of descriptors busy; gives when they are there. gpsimd makes them itself,
- * the hardware of sync and scalar runs beside them. */
-static vm_time generate(vm_core *c, vm_engine *en, const vm_dma_ops *o, unsigned dge) {
-  if (dge == ISA_DGE_hwdge) {
-    en->dge_free.time = c->now + (vm_time)c->cost[VM_DMA_HWDGE] * VM_NS;
-    return c->now;
-  }
-  vm_time at = c->now + (vm_time)c->cost[VM_DMA_SW_BASE] * VM_NS +
-               descriptor_rows(c, o) * c->cost[VM_DMA_SW_ROW] * (VM_NS / 1000);
-  if (at > en->busy_until) {
-    en->busy += at - (en->busy_until > c->now ? en->busy_until : c->now);
-    en->busy_until = at;
-  }
-  en->issue_free.time = en->dge_free.time = at;
-  return at;
-}
-
 vm_verdict vm_dma_trigger(vm_core *c, unsigned e, const isa_insn *in) {
   vm_engine *en = &c->eng[e];
   if (in->op == ISA_OP_dma_trigger) return trigger_static(c, e, in);
@@ -260,7 +257,7 @@ vm_verdict vm_dma_trigger(vm_core *c, unsigned e, const isa_insn *in) {
   if (free.time > c->now)
     return vm_stall(c, e, free, free.time == hazard.time ? VM_WHY_HAZARD : VM_WHY_GENERATOR);
   if (!rings_have_room(c, o.queue)) return wait_for_room(c, e, o.queue);
-  return start_transfer(c, e, in, generate(c, en, &o, dge)) ? VM_RETIRE : VM_FAULT;
+  return start_transfer(c, e, in, 0) ? VM_RETIRE : VM_FAULT;
 }
 
 /* ---- Serving ------------------------------------------------------------------------------ */
@@ -271,13 +268,16 @@ static uint64_t descriptors(const vm_share *s, uint64_t bytes) {
   return run ? (s->sent + bytes + run - 1) / run - (s->sent + run - 1) / run : 0;
 }
 
-/* Time of the engine for a share's next `bytes` at the rate of this moment. A static ring's packets
+/* Time of the engine for a share's next `bytes` at the rate of this moment. Engines at work have
+ * equal parts of the stack, whose reads and writes are one traffic; a transfer's own shares count
+ * from the start, since a DGE's share is one packet. A static ring's packets
  * are no faster than the engine can take descriptors; the share's semaphore update is the last. */
 static vm_time packet_time(const vm_core *c, const vm_share *s, uint64_t bytes, bool last) {
   const vm_transfer *t = s->t;
   uint64_t rate = t->rate, n = descriptors(s, bytes);
-  if (t->touches_hbm && c->hbm_active) {
-    uint64_t part = c->cost[VM_DMA_HBM] / c->hbm_active;
+  if (t->hbm_bytes) {
+    uint64_t sharing = c->hbm_active > t->shares ? c->hbm_active : t->shares;
+    uint64_t part = (uint64_t)c->cost[VM_DMA_HBM] * t->dst.esize / (sharing * t->hbm_bytes);
     rate = part < rate ? part : rate;
   }
   vm_time moves = bytes / rate * 1000000000u + bytes % rate * 1000000000u / rate;
@@ -382,7 +382,7 @@ static void end_packet(vm_core *c, unsigned dma) {
   vm_dma_engine *d = &c->dma[dma];
   vm_share *s = c->rings[d->serving][dma].head;
   d->busy = false;
-  c->hbm_active -= s->t->touches_hbm;
+  c->hbm_active -= s->t->hbm_bytes > 0;
   s->sent += d->packet;
   if (s->sent == s->bytes && s->ready <= c->now) finish_share(c, dma, d->serving);
 }
@@ -417,7 +417,7 @@ static void begin_packet(vm_core *c, unsigned dma, unsigned queue) {
   if (s->t->is_static && left > c->cost[VM_DMA_PACKET]) d->packet = c->cost[VM_DMA_PACKET];
   if (first) first_data(c, dma, s);
   d->busy = true;
-  c->hbm_active += s->t->touches_hbm;
+  c->hbm_active += s->t->hbm_bytes > 0;
   bool last = d->packet == left;
   vm_time takes = vm_jitter(c, packet_time(c, s, d->packet, last));
   vm_time fetched = fetch(c, &c->rings[queue][dma], d->packet, last);

@@ -14,6 +14,10 @@ vm_event vm_heap_pop(vm_heap *h);
 void vm_post_restored(vm_core *c, vm_event e);
 /* Posts an event; a failed growth becomes a fault of the run. */
 void vm_post(vm_core *c, vm_event_kind kind, unsigned who, vm_time at, uint32_t value);
+/* Engine e's flight in that slot is done later, at `to`; the update that its instruction at pc made
+ * when its sources would have been read, at `read`, comes `by` later. */
+void vm_event_delay_done(vm_core *c, unsigned e, uint32_t slot, vm_time to);
+void vm_event_delay_read(vm_core *c, unsigned e, uint32_t pc, vm_time read, vm_time by);
 /* Posts an update by the instruction at `by`, to be seen at `at`. The value of a completion is
  * queue * ISA_NDMA + ring. */
 void vm_post_sem(vm_core *c, vm_time at, const isa_update *u, vm_where by);

@@ -1,6 +1,7 @@
 /* The event heap: a binary heap ordered by (time, class, order of posting). */
 
 #include "engine.h"
+#include "../time/clock.h"
 #include <string.h>
 
 static bool before(const vm_event *a, const vm_event *b) {
@@ -29,6 +30,39 @@ vm_event vm_heap_pop(vm_heap *h) {
   }
   if (h->n) h->v[i] = last;
   return top;
+}
+
+/* Moves event i, whose time has grown, to its place. */
+static void sift_down(vm_heap *h, uint32_t i) {
+  vm_event e = h->v[i];
+  for (uint32_t child = 2 * i + 1; child < h->n; child = 2 * i + 1) {
+    if (child + 1 < h->n && before(&h->v[child + 1], &h->v[child])) child++;
+    if (!before(&h->v[child], &e)) break;
+    h->v[i] = h->v[child];
+    i = child;
+  }
+  h->v[i] = e;
+}
+
+void vm_event_delay_done(vm_core *c, unsigned e, uint32_t slot, vm_time to) {
+  vm_heap *h = &c->heap;
+  for (uint32_t i = 0; i < h->n; i++)
+    if (h->v[i].kind == VM_E_DONE && h->v[i].who == e && h->v[i].value == slot) {
+      h->v[i].time = to;
+      sift_down(h, i);
+      return;
+    }
+}
+
+void vm_event_delay_read(vm_core *c, unsigned e, uint32_t pc, vm_time read, vm_time by) {
+  vm_heap *h = &c->heap;
+  vm_time at = read + (vm_time)c->cost[VM_SEM_SEEN] * VM_NS;
+  for (uint32_t i = 0; i < h->n; i++)
+    if (h->v[i].kind == VM_E_SEM && h->v[i].from == e && h->v[i].pc == pc && h->v[i].time == at) {
+      h->v[i].time = at + by;
+      sift_down(h, i);
+      return;
+    }
 }
 
 /* Order at one time: semaphores, DMA engines, then each engine's completions and sequencer. */

@@ -419,7 +419,7 @@ static void walk_dma_engine(vm_saver *s, vm_core *c, unsigned d) {
   if (!vm_saver_need(s, sh && sh->started && e->packet <= sh->bytes - sh->sent,
                      "a DMA engine serves nothing"))
     return;
-  c->hbm_active += sh->t->touches_hbm;
+  c->hbm_active += sh->t->hbm_bytes > 0;
 }
 
 void vm_save_transfers(vm_saver *s, vm_core *c) {

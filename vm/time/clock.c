@@ -70,6 +70,8 @@ static void clock_ldweights(vm_core *c, vm_flight *f, vm_cost_span s, bound *b) 
   pe->load_free = (vm_moment){f->streamed, f->node};
   pe->started = (vm_moment){b->time, f->node};
   vm_time loaded = b->time + vm_paced(vm_cost_time(c, ISA_ENG_tensor, follow), pace);
+  if (f->in->op == ISA_OP_ldweights && f->a.LDWEIGHTS.src.dtype == ISA_float32)
+    loaded = vm_time_later(loaded, pe->pass);
   for (unsigned k = 0; k < VM_CELLS; k++)
     if (cells >> k & 1) {
       pe->loaded[k] = (vm_moment){vm_time_later(loaded, f->streamed), f->node};
@@ -83,6 +85,12 @@ static bool is_cold(const vm_core *c, vm_pe_clock *pe, vm_time start) {
   if (!warmup) return false;
   if (pe->busy == 0 || start >= pe->busy + warmup) pe->burst = start;
   return start < pe->burst + warmup;
+}
+
+/* Passes of a float32 matmul through the array, each with weights of its own; 0 of other types. */
+static unsigned fp32_passes(const vm_flight *f) {
+  if (f->in->op != ISA_OP_matmul || f->a.MATMUL.src.dtype != ISA_float32) return 0;
+  return f->a.MATMUL.onezero || f->a.MATMUL.transpose ? 1 : 2;
 }
 
 static void clock_matmul(vm_core *c, vm_flight *f, vm_cost_span s, bound *b) {
@@ -107,6 +115,8 @@ static void clock_matmul(vm_core *c, vm_flight *f, vm_cost_span s, bound *b) {
   f->node =
       vm_path_add(c, VM_N_INSN, vm_at_pc(ISA_ENG_tensor, f->pc), b->time, f->item.done, b->cause);
   pe->issue_free = (vm_moment){b->time + vm_cost_time(c, ISA_ENG_tensor, overhead), f->node};
+  uint64_t passes = fp32_passes(f);
+  pe->pass = b->time + vm_cost_time(c, ISA_ENG_tensor, passes * c->cost[VM_MIN_FP32]);
   pe->started = (vm_moment){b->time, f->node};
   for (unsigned k = 0; k < VM_CELLS; k++)
     if (cells >> k & 1) {
@@ -174,8 +184,8 @@ static void find_port(vm_core *c, unsigned e, const vm_flight *f, vm_time stream
 }
 
 /* Vector's modes of 2 and 4 elements a cycle need a port that gpsimd uses too (gen3 on): while
- * gpsimd streams, vector goes at one. What gpsimd issues later does not slow an instruction that
- * has begun. `stream` at full speed becomes what it takes from `start`. */
+ * gpsimd streams, vector goes at one. `stream` at full speed becomes what it takes from `start`,
+ * beside what gpsimd has issued by now; slow_vector does the rest. */
 static vm_time beside_gpsimd(const vm_core *c, vm_time start, uint64_t cycles, uint64_t elems,
                              vm_time stream) {
   const vm_engine *gp = &c->eng[ISA_ENG_gpsimd];
@@ -196,11 +206,53 @@ static vm_time beside_gpsimd(const vm_core *c, vm_time start, uint64_t cycles, u
   return t + left - start;
 }
 
-static bool has_modes(const vm_core *c, unsigned e, const vm_flight *f) {
+/* Elements that an instruction of vector streams in fewer *cycles than that; 0: in no such mode. */
+static uint64_t in_mode(const vm_core *c, const vm_flight *f, uint64_t *cycles) {
   unsigned cost = isa_ops[f->in->op].cost;
-  return e == ISA_ENG_vector && c->target->gen >= ISA_GEN3 &&
-         (cost == ISA_COST_COPY || cost == ISA_COST_TT || cost == ISA_COST_TS ||
-          cost == ISA_COST_SET);
+  if (c->target->gen < ISA_GEN3 ||
+      (cost != ISA_COST_COPY && cost != ISA_COST_TT && cost != ISA_COST_TS && cost != ISA_COST_SET))
+    return 0;
+  const vm_view *dst = vm_operand_at(f->in, (vm_operands *)&f->a, 0);
+  *cycles = vm_cost(c, ISA_ENG_vector, f->in, &f->a).stream;
+  return *cycles && *cycles < dst->elems ? dst->elems : 0;
+}
+
+/* What vector's f loses to g of gpsimd, which issues when f is already under way. */
+static vm_time lost_to(const vm_core *c, const vm_flight *f, const vm_flight *g) {
+  uint64_t cycles, elems = in_mode(c, f, &cycles);
+  vm_time from = vm_time_later(f->item.start, g->item.start);
+  if (!elems || f->streamed <= from || g->streamed <= from) return 0;
+  vm_time left = f->streamed - from, done = (g->streamed - from) / elems * cycles;
+  return done >= left ? left / cycles * elems - left : g->streamed - from - done;
+}
+
+/* g of gpsimd slows what vector has issued: how gpsimd's work is cut decides nothing. What vector
+ * has issued behind is later by as much. */
+static void slow_vector(vm_core *c, const vm_flight *g) {
+  vm_engine *en = &c->eng[ISA_ENG_vector];
+  vm_time slow = 0;
+  for (uint32_t i = 0; i < en->nflights; i++) {
+    uint32_t slot = (en->first + i) % VM_FLIGHTS;
+    vm_flight *f = &en->flights[slot];
+    if (f->finished) continue;
+    vm_time before = slow, done = f->item.done;
+    f->item.start += before;
+    f->streamed += before;
+    slow += lost_to(c, f, g);
+    if (!slow) continue;
+    f->streamed += slow - before;
+    if (f->in->upd.at_read) vm_event_delay_read(c, ISA_ENG_vector, f->pc, f->read, slow);
+    f->read += slow;
+    f->item.done += slow;
+    vm_event_delay_done(c, ISA_ENG_vector, slot, f->item.done);
+    vm_path_delay(c, f->node, f->item.start, f->item.done);
+    if (en->busy_until == done) {
+      en->busy += slow - before;
+      en->busy_until += slow;
+    }
+  }
+  en->issue_free.time += slow;
+  en->last_done.time += slow;
 }
 
 /* ---- Vector, scalar, gpsimd ---------------------------------------------------------------- */
@@ -259,11 +311,8 @@ static void clock_pipeline(vm_core *c, unsigned e, vm_flight *f, vm_cost_span s,
   f->ports = ports_of(c, &f->item);
   find_port(c, e, f, stream, b);
   vm_time slower = 0;
-  if (has_modes(c, e, f)) {
-    const vm_view *dst = vm_operand_at(f->in, &f->a, 0);
-    if (s.stream && s.stream < dst->elems)
-      slower = beside_gpsimd(c, b->time, s.stream, dst->elems, stream) - stream;
-  }
+  uint64_t cycles, elems = e == ISA_ENG_vector ? in_mode(c, f, &cycles) : 0;
+  if (elems) slower = beside_gpsimd(c, b->time, cycles, elems, stream) - stream;
   f->item.start = b->time;
   f->streamed = b->time + slower + stream;
   uint64_t half = s.stream + (s.latency - s.stream) / 2;
@@ -273,6 +322,7 @@ static void clock_pipeline(vm_core *c, unsigned e, vm_flight *f, vm_cost_span s,
   f->node = vm_path_add(c, VM_N_INSN, vm_at_pc(e, f->pc), b->time, f->item.done, b->cause);
   en->issue_free =
       (vm_moment){b->time + slower + vm_paced(vm_cost_time(c, e, s.issue), pace), f->node};
+  if (e == ISA_ENG_gpsimd) slow_vector(c, f);
 }
 
 /* load_act_table: the activate behind it finds the table loaded. */

@@ -6,14 +6,15 @@
 #include "../vm.h"
 
 typedef enum vm_cost_id {
-#define COST(name, g2, g3, g4, unit, tag, source) VM_##name,
+#define COST(name, g2, g3, g4, unit, t2, t3, t4, source) VM_##name,
 #include "costs.def"
 #undef COST
   VM_NCOSTS
 } vm_cost_id;
 typedef struct vm_cost_row {
-  const char *name, *unit, *tag, *source;
-  uint32_t value[3]; /* gen2, gen3, gen4 */
+  const char *name, *unit, *source;
+  const char *tag[3]; /* of each generation's value: gen2, gen3, gen4 */
+  uint32_t value[3];
 } vm_cost_row;
 extern const vm_cost_row vm_cost_rows[VM_NCOSTS];
 /* The constants of each generation as a machine has them. */
@@ -38,6 +39,8 @@ static inline uint32_t vm_path_add(vm_core *c, vm_node_kind kind, vm_where by, v
 static inline void vm_path_set_cause(vm_engine *en, vm_moment m, vm_why why) {
   en->cause = (vm_cause){.node = m.node, .why = (uint8_t)why, .time = m.time};
 }
+/* What node n stands for begins and ends later than when it was added. */
+void vm_path_delay(vm_core *c, uint32_t n, vm_time start, vm_time end);
 /* The path from the last node back to the run's start, as nodes cut at `until`; calls fn for each
  * segment, latest first. gap: the time between the cause of n and its effect, which is why n
  * began late. */

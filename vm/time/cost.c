@@ -5,7 +5,8 @@
 #include "../engine/engine.h"
 
 const vm_cost_row vm_cost_rows[VM_NCOSTS] = {
-#define COST(name, g2, g3, g4, unit, tag, source) {#name, #unit, #tag, source, {g2, g3, g4}},
+#define COST(name, g2, g3, g4, unit, t2, t3, t4, source) \
+  {#name, #unit, source, {#t2, #t3, #t4}, {g2, g3, g4}},
 #include "costs.def"
 #undef COST
 };

@@ -139,6 +139,6 @@ void vm_costs_print(const vm_costs *costs, unsigned gen, isa_buf *out) {
     const vm_cost_row *r = &vm_cost_rows[i];
     uint32_t value = costs->v[gen][i];
     isa_buf_printf(out, "%-14s %8u  # %-4s %-4s %s\n", r->name, value, r->unit,
-                   value == r->value[gen] ? r->tag : "SET", r->source);
+                   value == r->value[gen] ? r->tag[gen] : "SET", r->source);
   }
 }

@@ -25,6 +25,14 @@ uint32_t vm_path_append(vm_core *c, vm_node_kind kind, vm_where by, vm_time star
   return p->n;
 }
 
+void vm_path_delay(vm_core *c, uint32_t n, vm_time start, vm_time end) {
+  vm_path *p = c->path;
+  if (!p || !n) return;
+  p->v[n - 1].start = start;
+  p->v[n - 1].end = end;
+  if (end >= p->v[p->last - 1].end) p->last = n;
+}
+
 void vm_path_free(vm_core *c) {
   if (!c->path) return;
   isa_free(&c->al, c->path->v, c->path->cap * sizeof *c->path->v);
