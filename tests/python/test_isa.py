@@ -458,5 +458,27 @@ class Dma(KernelCase):
             into(lambda d, x: nisa.dma_copy(dst=d, src=x), memory=nl.psum)(data(8, 8))
 
 
+class AsTheLibraryCalls(KernelCase):
+    """Forms that public libraries of kernels rely on."""
+
+    def test_destination_with_a_step_of_zero_keeps_the_last_element(self):
+        @nki.jit
+        def kernel(x):
+            tile = nl.load(x)
+            sums = nl.ndarray((64, 1), dtype=nl.float32, buffer=nl.sbuf)
+            last = nl.ndarray((64, 1), dtype=nl.float32, buffer=nl.sbuf)
+            nisa.activation_reduce(dst=last.ap(pattern=[[1, 64], [0, 50]]), op=nl.square, data=tile,
+                                   reduce_op=nl.add, reduce_res=sums)
+            out = nl.ndarray((64, 2), dtype=nl.float32, buffer=nl.shared_hbm)
+            nl.store(out[:, 0:1], sums)
+            nl.store(out[:, 1:2], last)
+            return out
+        x = data(64, 50)
+        got = kernel(x)
+        self.same(got[:, 0], (x * x).sum(1), rtol=1e-4)
+        self.same(got[:, 1], x[:, -1] ** 2)
+        self.clean(kernel, x)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -1,0 +1,1 @@
+"""The parts of scipy that public kernels import."""
