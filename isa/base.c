@@ -64,7 +64,7 @@ void isa_buf_free(isa_buf *b) {
   isa_buf_init(b, &(isa_alloc){b->al.fn, b->al.ud});
 }
 
-/* Room for n more bytes and the 0 behind them. Failure sticks, so that no later append leaves a
+/* Room for n more bytes and the 0 after them. Failure sticks, so that no later append leaves a
  * hole before itself. */
 static bool buf_reserve(isa_buf *b, size_t n) {
   if (b->failed) return false;

@@ -53,7 +53,7 @@ static void put_field(const isa_insn *in, const isa_field *f, uint8_t *out) {
 
 void isa_encode(const isa_insn *in, uint8_t out[ISA_RECORD]) {
   memset(out, 0, ISA_RECORD);
-  if (in->op >= ISA_NOPS) return; /* number 0 is no opcode: the decoder refuses it */
+  if (in->op >= ISA_NOPS) return; /* number 0 is not an opcode: the decoder refuses it */
   const isa_wait *w = &in->wait;
   const isa_update *u = &in->upd;
   isa_put16(out, isa_ops[in->op].number);
@@ -217,7 +217,7 @@ bool isa_decode(const uint8_t in[ISA_RECORD], isa_insn *out, isa_error *e) {
     end = (unsigned)r.form->fields[i].at + isa_kind_bytes[r.form->fields[i].kind];
   }
   for (; end < ISA_RECORD; end++)
-    if (in[end] != 0) return bad_byte(e, end, "behind the last operand: it must be 0", in[end]);
+    if (in[end] != 0) return bad_byte(e, end, "after the last operand: it must be 0", in[end]);
   return true;
 }
 
@@ -288,9 +288,9 @@ static bool get_dims(const uint8_t *in, isa_ap *a, isa_error *e) {
     a->dim[d].num = isa_get32(in + at + 8);
     if (d < a->ndim && a->dim[d].num == 0) return bad_ap(e, at + 8, "num: at least 1", 0);
     if (d >= a->ndim && a->dim[d].num != 0)
-      return bad_ap(e, at + 8, "num: 0 behind the last dimension", a->dim[d].num);
+      return bad_ap(e, at + 8, "num: 0 after the last dimension", a->dim[d].num);
     if (d >= a->ndim && a->dim[d].step != 0)
-      return bad_ap(e, at, "step: 0 behind the last dimension", (uint64_t)a->dim[d].step);
+      return bad_ap(e, at, "step: 0 after the last dimension", (uint64_t)a->dim[d].step);
   }
   return true;
 }

@@ -25,7 +25,7 @@ static uint64_t writes_reg(const isa_insn *in) {
   }
 }
 
-/* Whether some ret may go elsewhere than behind a call. */
+/* Whether some ret may go elsewhere than after a call. */
 static bool computed(const isa_code *code) {
   uint64_t written = 0, returns = 0;
   for (uint32_t pc = 0; pc < code->n; pc++) {

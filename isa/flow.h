@@ -7,7 +7,7 @@
 /* The branch target of an instruction, -1 when it has none. */
 int64_t isa_flow_target(const isa_insn *in);
 /* Marks in seen[code->n] what may run once the engine is at pc `from`; what is marked already stays
- * so and is not followed again. A `ret` leads behind every call, or anywhere when a register that
+ * so and is not followed again. A `ret` leads after every call, or anywhere when a register that
  * some ret reads is written by more than calls. False when memory is out. */
 bool isa_flow_reach(const isa_alloc *al, const isa_code *code, uint32_t from, uint8_t *seen);
 

@@ -1,5 +1,5 @@
 /* Writes a program as an .sbc file. Every size but that of the strings, which come last, is known
- * from the counts, so the table goes out first and its sizes are filled in behind each section. */
+ * from the counts, so the table goes out first and its sizes are filled in after each section. */
 #include "image.h"
 
 #include <string.h>

@@ -4,7 +4,7 @@
  *  16  target's name, 16 bytes, zero-padded
  *  32  feature bits u32   36 cores u32   40 sections u32   44 zero u32
  *  48  section table, 24 bytes each: tag, flags u32, offset, size u64
- *  ..  sections, each at the next multiple of 8 behind the one before it, zero-padded between;
+ *  ..  sections, each at the next multiple of 8 after the one before it, zero-padded between;
  *      the file ends with the last one. No section is empty and none appears twice; they come by
  *      kind in the order below, then core, then engine.
  *

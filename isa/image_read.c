@@ -91,7 +91,7 @@ static bool read_header(image *im) {
   int target = isa_target_find(name, len);
   if (target < 0) return bad_head(im, 16, "no such target");
   for (size_t i = len; i < IMAGE_TARGET; i++)
-    if (name[i] != 0) return bad_head(im, 16, "bytes behind the target's name");
+    if (name[i] != 0) return bad_head(im, 16, "bytes after the target's name");
   if (isa_get32(h + 32) != 0)
     return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD, "unknown feature bits 0x%x", isa_get32(h + 32));
   uint32_t ncores = isa_get32(h + 36);
@@ -247,7 +247,7 @@ static bool get_shape(const image *im, const section *s, uint32_t i, const uint8
   return true;
 }
 
-/* Where the data of a const tensor must lie: behind those before it. end: where they end. */
+/* Where the data of a const tensor must lie: after those before it. end: where they end. */
 static bool get_data(const image *im, const section *s, uint32_t i, const uint8_t *r,
                      const uint8_t *data, uint64_t *end, isa_tensor *t) {
   const section *ds = program_section(im, IMAGE_DATA);

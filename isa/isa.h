@@ -1,6 +1,6 @@
 /* The instruction set: tables, decoded instructions, access patterns.
  *
- *   opcodes.def  forms.def          one row an instruction, one list a form
+ *   opcodes.def  forms.def          one row per instruction, one list per form
  *        |           |
  *   isa_insn (decoded)  <-- codec.c -->  64-byte record
  *        |                                     |

@@ -23,7 +23,7 @@
  *            fp32 with these bits
  *
  * clauses   wait $NAME>=32 or $NAME>=r3, one of >= > == <= < !=; update $NAME++ $NAME--
- *           $NAME+=4 $NAME-=4 $NAME=4, with @read directly behind; completion of a DMA line $NAME.
+ *           $NAME+=4 $NAME-=4 $NAME=4, with @read directly after; completion of a DMA line $NAME.
  *           $S[12] is a semaphore by number, $S[1,12] number 12 of core 1, seen from the other.
  *
  * program   target trn2

@@ -56,8 +56,8 @@ typedef struct lint {
   bool judges; /* of such a pass: waits that `total` cannot satisfy are reported */
   uint8_t wait_reported[LINT_STREAMS][LINT_SEMS]; /* they have been */
   const lint_stream *at; /* whose reads are checked, and who runs last; NULL: nobody's */
-  uint8_t *written[ISA_MAX_CORES][2]; /* a bit a byte of SBUF and PSUM, partition by partition */
-  uint8_t **hbm;                      /* a bit a byte of each tensor that begins without contents */
+  uint8_t *written[ISA_MAX_CORES][2]; /* one bit per byte of SBUF and PSUM */
+  uint8_t **hbm;                      /* one bit per byte of a tensor without contents */
   uint8_t *reported;                  /* by tile, then by tensor: its reads have been reported */
 } lint;
 
@@ -97,7 +97,7 @@ void isa_lint_judge_unwaited(lint *l);
 /* lint_circle.c: of a pass in which waits held. */
 void isa_lint_judge_circles(lint *l);
 
-/* lint_loop.c: behind a pass in which no wait held anyone up. */
+/* lint_loop.c: after a pass in which no wait held anyone up. */
 void isa_lint_judge_balance(lint *l);
 
 /* lint_mem.c */

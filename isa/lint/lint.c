@@ -66,7 +66,7 @@ static int by_place(const void *a, const void *b) {
 
 /* ---- Code that nothing reaches ------------------------------------------------------------- */
 
-/* What another part of a linked program may call is no dead code. */
+/* What another part of a linked program may call is not dead code. */
 static bool reach(const lint *l, const lint_stream *s, uint8_t *seen) {
   bool ok = isa_flow_reach(l->al, s->code, 0, seen);
   for (uint32_t i = 0; ok && i < l->p->nsymbols; i++) {

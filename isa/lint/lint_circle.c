@@ -1,6 +1,6 @@
 /* Engines that wait for one another. Of the engines that are stuck, each waits for updates that
- * others, or it itself, make behind their own waits: circles of those are reported, each by itself,
- * unless they also hang on somebody outside. */
+ * others, or it itself, make only after their own waits. Such a circle is reported by itself,
+ * unless one in it also waits for an engine outside. */
 #include "impl.h"
 
 #include <string.h>
@@ -76,7 +76,7 @@ static void report_circle(lint *l, const graph *g, unsigned first) {
   for (unsigned j = first; j < LINT_STREAMS; j++)
     if (g->to[first][j]) put_stuck(l, &l->s[j], j == first, &all);
   isa_lint_add(l, ISA_LINT_circular, isa_lint_here(&l->s[first]),
-               "these wait for updates behind one another: %s", isa_buf_str(&all));
+               "these wait for updates that come after one another's waits: %s", isa_buf_str(&all));
   l->failed = l->failed || all.failed;
   isa_buf_free(&all);
 }

@@ -168,7 +168,7 @@ static bool region_of(const lint *l, unsigned core, const isa_ap *ap, region *r)
   return true;
 }
 
-/* Goes on to the next run of a set: i counts each dimension, *at is where it begins. */
+/* Moves to the next run of a set: i counts each dimension, *at is where it begins. */
 static bool next_run(const isa_byteset *b, int64_t *i, int64_t *at) {
   for (unsigned d = b->n; d-- > 0;) {
     *at += b->step[d];

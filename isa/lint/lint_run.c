@@ -28,7 +28,7 @@ static uint32_t shift(unsigned op, uint32_t a, uint32_t b) {
   return b >= 32 ? sign : a >> b | sign << (32 - b);
 }
 
-/* a op b; false when it is no register operation, or faults. */
+/* a op b; false when it is not a register operation, or faults. */
 static bool alu(unsigned op, uint32_t a, uint32_t b, uint32_t *r) {
   int64_t sa = (int32_t)a, sb = (int32_t)b; /* wide, so that INT32_MIN / -1 wraps */
   switch (op) {
@@ -200,7 +200,7 @@ static void act(lint *l, lint_stream *s, const isa_insn *in) {
     isa_lint_update(l, s, in, &in->upd, isa_op_is_dma(in->op) ? rings_of(core, in) : 1);
 }
 
-/* One instruction. False when s cannot go on. */
+/* One instruction. False when s cannot continue. */
 static bool step(lint *l, lint_stream *s) {
   const isa_insn *in = &s->code->insns[s->pc];
   uint32_t next = s->pc + 1;

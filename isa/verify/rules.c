@@ -1,4 +1,4 @@
-/* Constraints of the elementwise, reducing and pattern instructions, one function a class. The
+/* Constraints of the elementwise, reducing and pattern instructions, one function per class. The
  * facts are those of the nki.isa reference; each function names nothing that a field's generic
  * checks cover. */
 #include "rules.h"

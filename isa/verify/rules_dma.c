@@ -124,7 +124,7 @@ static bool check_gather(const isa_ck *c, int f, const isa_ap *ap) {
   return true;
 }
 
-/* One index a partition. */
+/* One index per partition. */
 static bool check_index_column(const isa_ck *c, int f, const isa_ap *ap) {
   const isa_ap *index = isa_ck_ap(c, ap->index);
   uint32_t rows = ap->dim[ap->index_dim].num;
