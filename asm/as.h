@@ -85,7 +85,7 @@ uint32_t as_src_text(as_job *j, const char *name, const char *text, size_t n);
 uint32_t as_src_name(as_job *j, const char *name);
 /* Reads the file `path`, and notes it as a dependency: as it is when there is no `at.line` or path
  * is absolute, else relative to the directory of at's file, then in the include directories.
- * Gives its bytes (in the arena, a 0 behind them), and in *found the path that was opened; NULL
+ * Gives its bytes (in the arena, a 0 after them), and in *found the path that was opened; NULL
  * after an error that names the directories tried. */
 const char *as_src_read(as_job *j, as_pos at, uint32_t span, const char *path, size_t *n,
                         const char **found);
@@ -99,7 +99,7 @@ const char *as_src_line(const as_job *j, uint32_t file, uint32_t line, uint32_t 
 enum as_tok_kind {
   AS_T_END,   /* of the line */
   AS_T_NAME,  /* identifier, with leading dots of a local name: text interned. A dot directly
-               * behind a name, `]`, `)` or `}` is the punctuation of `t.shape`; any other dot
+               * after a name, `]`, `)` or `}` is the punctuation of `t.shape`; any other dot
                * before a letter starts a local name. `..x` is neither local nor the start of a
                * scope: %%x of a macro and %$x of a context become such names. */
   AS_T_INT,   /* 64-bit, also character constants: ival */

@@ -71,7 +71,7 @@ typedef struct as_file {
 } as_file;
 /* Whether bytes begin as a program or object file does; no source does. */
 bool as_is_object(const void *data, size_t n);
-/* Links object files to a program: sections one behind the other, in the order of the files. Of o
+/* Links object files to a program: sections one after the other, in the order of the files. Of o
  * only alloc, target (which the objects must have, when it is not NULL), tile_align and max_errors
  * count. Fills *out as as_assemble does. */
 isa_status as_link(const as_file *files, uint32_t n, const as_options *o, as_result *out);

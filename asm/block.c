@@ -81,7 +81,7 @@ static void push(as_cur *c, const as_block *b) {
 
 static const char *const heads[] = {"loop", "if", "else"};
 
-/* The innermost block, which the word at the cursor ends or goes on with; NULL after an error, or
+/* The innermost block, which the word at the cursor ends or continues with; NULL after an error, or
  * when an error in its head was reported. kinds: a mask. */
 static as_block *innermost(as_cur *c, unsigned kinds) {
   struct as_unit *u = c->j->unit;

@@ -1,6 +1,6 @@
-/* The `$` clauses behind the operands: one wait, one update.
+/* The `$` clauses after the operands: one wait, one update.
  *   $name>=n  $name>=r1 (> == <= < !=)
- *   $name++ $name-- $name+=n $name-=n $name=n, with @read or @complete behind
+ *   $name++ $name-- $name+=n $name-=n $name=n, with @read or @complete after
  *   $name on a DMA line: its completion semaphore    $S[12] and $S[1,12] by number */
 #include "stmt.h"
 
@@ -175,7 +175,7 @@ static bool parse_bare(as_cur *c, as_stmt *st, const sem *s) {
   unsigned op = st->part[st->nparts - 1].op;
   if (isa_op_is_dma(op)) return parse_update(c, st, s, ISA_UPD_dma);
   as_error(c->j, s->at->pos, as_span_of(s->at, c->t),
-           "a `$` name alone is the completion semaphore of a DMA, and `%s` is none",
+           "a `$` name alone is the completion semaphore of a DMA instruction; `%s` is not one",
            isa_ops[op].name);
   as_note(c->j, (as_pos){0}, "an update is `$name++` or `$name+=n`, a wait `$name>=n`");
   return false;

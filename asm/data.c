@@ -5,7 +5,7 @@
  *   w tensor bfloat16[2], const = {0x3f80, 0x4000}        bits of each element
  *   w tensor float32[4], const = incbin "w.bin", 64, 16   bytes of a file: offset, length
  *   w tensor float32[4], const = npy "w.npy"              type and shape must be the same
- *   w tensor float32[4], const                            or the lines behind it, until it is full:
+ *   w tensor float32[4], const                            or the lines after it, until it is full:
  *     float32 1, 2.5                                        values; uint32 gives their bits
  *     times 2 float32 0                                     a line n times
  *     incbin "w.bin", 0, 8                                  as above */
@@ -136,7 +136,7 @@ static const uint8_t *read_file(as_cur *c, const as_tok *word, size_t *n, const 
   return (const uint8_t *)as_src_read(c->j, at->pos, at->len, at->text, n, found);
 }
 
-/* `incbin "file"[, offset[, length]]` behind the word. */
+/* `incbin "file"[, offset[, length]]` after the word. */
 static bool add_bytes(as_cur *c, const as_tok *word) {
   as_open_data *d = &c->j->unit->data;
   const isa_tensor *t = open_tensor(c);
@@ -201,7 +201,7 @@ void as_data_close(as_job *j) {
     if (d->n == 0)
       as_note(j, (as_pos){0},
               "as in `= [1.5, 2]`, `= {0x3fc00000}`, `= incbin \"f\"`, `= npy \"f\"`, "
-              "or in the lines behind it");
+              "or in the lines after it");
   }
   *d = (as_open_data){0};
 }

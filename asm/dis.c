@@ -1,4 +1,4 @@
-/* Cross-references: the disassembler's text, line by line, with comments behind labels and
+/* Cross-references: the disassembler's text, line by line, with comments after labels and
  * semaphores. */
 #include "dis.h"
 

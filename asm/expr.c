@@ -29,7 +29,7 @@ static bool take(eval *e, unsigned punct) {
   return true;
 }
 
-/* Reports an error at a token unless the value does not count; gives !dead's answer to "go on". */
+/* Reports an error at a token unless the value does not count, and gives e->dead. */
 static bool complain(eval *e, const as_tok *t, const char *text) {
   if (e->dead) return true;
   as_error(e->c->j, t->pos, t->len, "%s", text);
@@ -50,7 +50,7 @@ static int64_t wrap(uint64_t u) {
 
 /* ---- Operators ---------------------------------------------------------------------------- */
 
-/* The level of an operator, 1 binds loosest; 0 when t is none. */
+/* The level of an operator, 1 binds loosest; 0 when t is not one. */
 static unsigned level_of(const as_tok *t) {
   if (t->kind != AS_T_PUNCT) return 0;
   switch (t->punct) {

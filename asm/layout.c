@@ -204,7 +204,7 @@ static void fix(as_job *j, const as_fixup *f) {
   }
   if (pc >= code->n) {
     as_error(j, f->pos, f->span,
-             "`%s` is behind the last instruction of section %s; a branch there leaves it",
+             "`%s` is after the last instruction of section %s; a branch there leaves it",
              f->label->name, as_section_name(j, f->section));
     return;
   }

@@ -58,7 +58,7 @@ static int digit_value(char c) {
 }
 
 /* Everything that looks as if it belonged to a number, so that an error can show all of it. A
- * point before a letter is no part: `%macro name 1.nolist`. */
+ * point before a letter is not part of it: `%macro name 1.nolist`. */
 static const char *number_end(const char *p) {
   bool hex = p[0] == '0' && (p[1] == 'x' || p[1] == 'X');
   for (;; p++) {
@@ -184,7 +184,7 @@ static bool lex_number(as_lex *lx, as_tok *t) {
 static const char escape_from[] = "abfnrtve0\\\"'`";
 static const char escape_to[] = "\a\b\f\n\r\t\v\033\0\\\"'`";
 
-/* Reads the escape at *p, behind its backslash; false for one that is not known. */
+/* Reads the escape at *p, after its backslash; false for one that is not known. */
 static bool escape(const char **p, char *out) {
   const char *at = **p ? strchr(escape_from, **p) : NULL;
   if (at) {
@@ -257,7 +257,7 @@ static void lex_name(as_lex *lx, as_tok *t) {
   lx->p = p;
 }
 
-/* Behind these a dot selects an attribute; prev NULL or apart: it starts a local name. */
+/* After these a dot selects an attribute; prev NULL or apart: it starts a local name. */
 static bool dot_selects(const as_tok *prev) {
   return prev->kind != AS_T_PUNCT || prev->punct == ']' || prev->punct == ')' || prev->punct == '}';
 }
@@ -419,7 +419,7 @@ static void to_line_end(as_lex *lx) {
   while (*lx->p && *lx->p != '\n') lx->p++;
 }
 
-/* A backslash with nothing but blanks and a comment behind it: goes to the next line. */
+/* A backslash with nothing but blanks and a comment after it: goes to the next line. */
 static bool continues(as_lex *lx) {
   const char *p = lx->p + 1;
   while (class_at(p) == BLANK) p++;

@@ -208,7 +208,7 @@ static bool get_names(const reader *r, piece p) {
   for (uint32_t i = 0; i < n; i++)
     if (!get_name(r, &p, &r->o->names[i])) return false;
   r->o->nnames = n;
-  return p.n == 0 || bad(r, "bytes behind the names of EXTN");
+  return p.n == 0 || bad(r, "bytes after the names of EXTN");
 }
 
 static bool has_label(const isa_program *p, const as_reloc *l) {

@@ -72,7 +72,7 @@ static bool raw_place(as_cur *c, as_operand *o) {
   return !as_take(c, ',') || raw_base(c, o, AS_S_TILE);
 }
 
-/* Goes on in a bracketed list of n items so far: true when an item follows. */
+/* Continues in a bracketed list of n items so far: true when an item follows. */
 static bool list_next(as_cur *c, unsigned n, const char *what, bool *ok) {
   if (as_take(c, ']')) return false;
   *ok = n == 0 || as_need(c, ',', what);

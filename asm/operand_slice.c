@@ -1,4 +1,4 @@
-/* `[...]` behind the name of a tensor or tile: one item a dimension, missing ones whole.
+/* `[...]` after the name of a tensor or tile: one item per dimension, missing ones whole.
  *
  *   :            the whole dimension     expr  rN  rN+expr  (ELEMENT)    one; the dimension goes
  *   a:b  a:b:s   from a to before b      a:+n  a:+n:s    n elements from a

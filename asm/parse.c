@@ -29,7 +29,7 @@ bool as_need(as_cur *c, unsigned punct, const char *after) {
 
 bool as_need_end(as_cur *c, const char *after) {
   if (as_at_end(c)) return true;
-  as_error(c->j, c->t->pos, c->t->len, "%s does not belong behind %s", as_tok_show(c->j, c->t),
+  as_error(c->j, c->t->pos, c->t->len, "%s does not belong after %s", as_tok_show(c->j, c->t),
            after);
   return false;
 }
@@ -98,7 +98,7 @@ void as_parse_line(as_job *j, const as_line *line) {
   int word = as_word(j, c.t->text);
   bool data = word < 0 && isa_dtype_find(c.t->text, c.t->len) >= 0;
   if (j->unit->data.name && !data && !as_is_data(word)) as_data_close(j);
-  /* A directive's word is never a definition's name: `section tensor` is no tensor. */
+  /* A directive's word is never a definition's name: `section tensor` is not a tensor. */
   if (word < AS_WORD_DIRECTIVE && as_definition(&c)) return;
   if (data) {
     as_data_line(&c);

@@ -25,7 +25,7 @@ static bool read_stdio(void *ud, const char *path, isa_buf *out) {
   return ok;
 }
 
-/* The bytes of a file in the arena, a 0 behind them; NULL when it cannot be read: then *why is
+/* The bytes of a file in the arena, a 0 after them; NULL when it cannot be read: then *why is
  * the system's number for the reason, or 0. */
 static char *read_file(as_job *j, const char *path, size_t *n, int *why) {
   isa_buf b;

@@ -108,7 +108,7 @@ bool as_at_operand(const as_cur *c);
 /* Parses a pattern with its slices and views, adds it to the program, gives its index. */
 bool as_operand_parse(as_cur *c, uint32_t *index);
 bool as_operand_raw(as_cur *c, as_operand *o);
-/* `[...]` behind a name. */
+/* `[...]` after a name. */
 bool as_operand_slice(as_cur *c, as_operand *o);
 /* `.view(...)` and the like, until there is none. */
 bool as_operand_views(as_cur *c, as_operand *o);
@@ -201,7 +201,7 @@ void as_directive(as_cur *c, int directive); /* at its name */
 bool as_defines(as_job *j, const as_tok *t); /* the second word of a definition: tile, sem */
 bool as_definition(as_cur *c); /* NAME tile ...; false when the line defines nothing */
 
-/* data.c: what a const tensor holds, behind `const`: `= ...`, or the lines that follow. */
+/* data.c: what a const tensor holds, after `const`: `= ...`, or the lines that follow. */
 void as_const(as_cur *c, isa_tensor *t, const as_tok *name);
 void as_data_line(as_cur *c);  /* TYPE values, times, incbin or npy */
 void as_data_close(as_job *j); /* before any other line, and at the end: is the tensor full? */

@@ -172,7 +172,7 @@ void as_near_try(as_near *w, const char *name) {
   }
   bool swap = n == w->n && swapped(w->want, name, n);
   unsigned d = swap ? 1 : isa_edit_distance(w->want, w->n, name, n, w->best);
-  /* A name that shares nothing with the wanted one is no help. */
+  /* A name that shares nothing with the wanted one does not help. */
   if (d > w->best || d >= n || d >= w->n) return;
   if (w->hit && d == w->best) return; /* the first of equals */
   w->best = d;
@@ -260,7 +260,7 @@ static bool known_now(as_job *j, const as_tok *name, const as_sym *s) {
   if (!j->o || !j->o->relocatable || s->placed || !moves) return true;
   as_error(j, name->pos, name->len, "the %s of `%s` is not known before linking",
            s->kind == AS_S_TILE ? "address" : "number", name->text);
-  as_note(j, s->pos, s->kind == AS_S_TILE ? "`at=` gives it one" : "a number behind `sem` does");
+  as_note(j, s->pos, s->kind == AS_S_TILE ? "`at=` gives it one" : "a number after `sem` does");
   return false;
 }
 

@@ -110,7 +110,7 @@ static uint32_t first_fit(const as_regions *rs, const as_region *want, uint32_t 
   if (n > limit) return limit;
   for (uint32_t i = 0; i < rs->n && rs->v[i].lo < limit; i++) {
     const as_region *r = &rs->v[i];
-    if (r->lo >= lo + n) break; /* all others start behind */
+    if (r->lo >= lo + n) break; /* all others start later */
     if (hits(r, lo, lo + n, want->part, want->nparts, want->overlay))
       lo = round_up(r->hi, align, limit);
     if (n > limit - lo) return limit;

@@ -111,7 +111,7 @@ static bool is_word(const as_tok *t) {
 
 static bool is_punct(const as_tok *t, unsigned c) { return t->kind == AS_T_PUNCT && t->punct == c; }
 
-/* Whether a dot right behind t selects an attribute, as lex.c decides it. */
+/* Whether a dot right after t selects an attribute, as lex.c decides it. */
 static bool selects(const as_tok *t) {
   if (t->kind == AS_T_INT || t->kind == AS_T_FLOAT) return false;
   return t->kind != AS_T_PUNCT || t->punct == ']' || t->punct == ')' || t->punct == '}';

@@ -63,7 +63,7 @@ static int identical(as_pp *pp, const as_tok *at, bool nocase) {
   return 1;
 }
 
-/* Whether any of the names behind the directive is a define. */
+/* Whether any of the names after the directive is a define. */
 static int defined(as_pp *pp, const as_tok *v, uint32_t n) {
   int any = 0;
   for (uint32_t i = 1; i < n; i++) {
@@ -107,7 +107,7 @@ static int expression(as_pp *pp) {
   as_cur c = {pp->j, pp->out.v};
   if (!as_expr(&c, &v) || !as_pp_at_end(pp, c.t, "the condition")) return -1;
   if (v.kind == AS_V_STR) {
-    as_error(pp->j, pp->out.v->pos, pp->out.v->len, "a string is no condition");
+    as_error(pp->j, pp->out.v->pos, pp->out.v->len, "a string is not a condition");
     return -1;
   }
   return v.kind == AS_V_INT ? v.i != 0 : v.f != 0;
@@ -171,7 +171,7 @@ void as_pp_do_cond(as_pp *pp, unsigned d, const as_tok *v, uint32_t n, bool bad)
   if (d == PP_D_endif) {
     pp->nconds--;
   } else if (c->after_else) {
-    as_error(pp->j, v->pos, v->len, "`%%%s` behind `%%else`", v->text);
+    as_error(pp->j, v->pos, v->len, "`%%%s` after `%%else`", v->text);
     as_note(pp->j, c->pos, "of this condition");
     return;
   } else if (d == PP_D_else) {

@@ -65,7 +65,7 @@ static void rotate(as_pp *pp, const as_tok *v, uint32_t n) {
 
 /* ---- Contexts ----------------------------------------------------------------------------- */
 
-/* The optional name behind %push, %pop and %repl; false after an error. */
+/* The optional name after %push, %pop and %repl; false after an error. */
 static bool read_context(as_pp *pp, const as_tok *v, const char **name) {
   *name = NULL;
   if (v[1].kind == AS_T_END) return true;

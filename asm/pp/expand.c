@@ -88,7 +88,7 @@ static void add_range(as_pp *pp, uint32_t at, uint32_t n) {
   pp->ranges[pp->nranges++] = (as_pp_range){at, n};
 }
 
-/* Reads the arguments behind `(` onto pp->args, a range for each: the next ranges are theirs. */
+/* Reads the arguments after `(` onto pp->args, a range for each: the next ranges are theirs. */
 static bool read_args(as_pp *pp, uint32_t base, const as_tok *name) {
   unsigned parens = 0, brackets = 0;
   uint32_t from = pp->args.n;
@@ -285,7 +285,7 @@ bool as_pp_paste(as_pp *pp, const as_tok *a, const as_tok *b, as_toks *out) {
   return true;
 }
 
-/* Joins the last token of out with t; a dot only loses the space behind it. */
+/* Joins the last token of out with t; a dot only loses the space after it. */
 static bool join(as_pp *pp, const as_tok *t, as_toks *out) {
   as_tok last = out->v[--out->n];
   if (is_punct(&last, '.')) {
@@ -344,7 +344,7 @@ bool as_pp_expand(as_pp *pp, const as_tok *v, uint32_t n, const as_tok *end, as_
   bool ok = expand_once(pp, v, n, out);
   for (unsigned i = 0; ok && has_paste(out); i++) {
     if (i == MAX_PASTES)
-      as_fatal(pp->j, last.pos, "joining with %%+ goes on for more than %d rounds", MAX_PASTES);
+      as_fatal(pp->j, last.pos, "joining with %%+ takes more than %d rounds", MAX_PASTES);
     ok = join_all(pp, out, &pp->pasted) && expand_once(pp, pp->pasted.v, pp->pasted.n, out);
   }
   if (out->n > 0 && pp->steps > n + 1u) as_pp_count(pp, pp->steps - n, last.pos);

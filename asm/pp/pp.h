@@ -161,7 +161,7 @@ as_pp_frame *as_pp_top(as_pp *pp);
 as_pp_frame *as_pp_push(as_pp *pp, unsigned kind, as_pos at);
 void as_pp_pop(as_pp *pp);
 /* The lines up to the directive that closes opener, which is the current line; the top frame goes
- * on behind it. False after an error: the end of the frame came first. */
+ * on after it. False after an error: the end of the frame came first. */
 bool as_pp_collect(as_pp *pp, as_pos at, bool is_macro, as_pp_body *out);
 unsigned as_pp_directive_of(const as_tok *v, uint32_t n); /* of a raw line, PP_D_NONE */
 /* An error for what is left behind a directive; true when there is nothing. */

@@ -10,7 +10,7 @@ typedef struct subst {
   as_pp_frame *f, *call;
   as_toks *out;
   bool space;   /* something with a space before it came to nothing */
-  bool nothing; /* a parameter did: a %+ behind it joins nothing */
+  bool nothing; /* a parameter did: a %+ after it joins nothing */
 } subst;
 
 static bool is_word(const as_tok *t) {

@@ -50,7 +50,7 @@ static const char *const layout_text[ISA_NKINDS] = {
 /* The common rules apply to operands of the engines' data paths. */
 static bool has_data_path(unsigned op) { return isa_ops[op].runs == ISA_RUNS_PATH; }
 
-/* Lines of prose behind a heading, which stands before the first. */
+/* Lines of prose after a heading, which stands before the first. */
 static void put_prose(const char *heading, const char *lines, isa_buf *out) {
   for (const char *at = lines; at && *at; heading = "") {
     size_t n = strcspn(at, "\n");

@@ -62,7 +62,7 @@ static void put_labels(const grapher *g, uint32_t pc) {
   }
 }
 
-/* Draws the block at pc; gives the pc behind it. */
+/* Draws the block at pc; gives the pc after it. */
 static uint32_t put_block(const grapher *g, uint32_t pc) {
   uint32_t end = pc + 1;
   while (end < g->code->n && !g->leader[end]) end++;

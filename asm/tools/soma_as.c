@@ -56,7 +56,7 @@ static bool no_memory(void) {
   return false;
 }
 
-/* The value of an option: behind its letters, or the next argument. */
+/* The value of an option: after its letters, or the next argument. */
 static const char *value(cli *c, const char *arg, size_t letters) {
   if (arg[letters]) return arg + letters;
   if (c->at < c->argc) return c->argv[c->at++];
