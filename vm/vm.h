@@ -18,7 +18,7 @@
 typedef uint64_t vm_time; /* femtoseconds */
 static inline vm_time vm_time_later(vm_time a, vm_time b) { return b > a ? b : a; }
 
-/* When something can go on, and the node of the record of causes that it waits for; 0: none. */
+/* When something can continue, and the node of the record of causes that it waits for; 0: none. */
 typedef struct vm_moment {
   vm_time time;
   uint32_t node;
@@ -186,7 +186,7 @@ typedef struct vm_engine {
   vm_time now;        /* the sequencer's own time */
   vm_time wait_since; /* of a waiting engine */
   bool wait_noted;    /* the wait's start has been noted for this instruction */
-  bool waited;        /* its wait has held: a stall behind it does not ask again */
+  bool waited;        /* its wait has held: a stall after it does not ask again */
   uint32_t triggered; /* transfers of a dma_trigger that have started before it stalled */
   /* data path */
   vm_flight *flights; /* ring of VM_FLIGHTS */
@@ -195,7 +195,7 @@ typedef struct vm_engine {
   vm_pe_clock pe;                            /* tensor */
   int table;                                 /* scalar: function whose table is loaded, -1 none */
   uint64_t tables;                           /* scalar: how often one was loaded */
-  vm_cause cause;                            /* what last let the sequencer go on, and when */
+  vm_cause cause;                            /* what last let the sequencer continue, and when */
   vm_dp dp;
   const struct vm_recall *recall; /* while a saved run is loaded, else NULL */
   /* statistics */
@@ -410,7 +410,7 @@ typedef struct vm_core {
   uint64_t repeats; /* transfers that dma_triggers have started, without the first of each */
   vm_flops flops, transpose_flops;
   uint64_t hbm_read, hbm_written; /* by the DMA engines */
-  vm_time dma_active, dma_since;  /* union of shares at work; start of what goes on */
+  vm_time dma_active, dma_since;  /* union of shares at work; start of the share in progress */
   uint32_t shares_moving;
   uint64_t touched[2]; /* furthest byte of a partition of SBUF and PSUM so far */
   uint64_t trace_hash;

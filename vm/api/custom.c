@@ -260,7 +260,7 @@ static const vm_view *numbers(soma_call *c, uint32_t operand, uint32_t partition
                               uint64_t n, bool stores) {
   const vm_view *v = range(c, operand, partition, first, n, stores);
   if (!v || isa_dtypes[v->dtype].cls != ISA_PACK) return v;
-  misuse(c, "operand %u is %s: a packed element is no number", (unsigned)operand,
+  misuse(c, "operand %u is %s: a packed element is not a number", (unsigned)operand,
          isa_dtypes[v->dtype].name);
   return NULL;
 }

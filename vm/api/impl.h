@@ -1,4 +1,4 @@
-/* Behind the handles of soma.h, for the files of this room. */
+/* What the handles of soma.h point to, for the files of this room. */
 #ifndef VM_SOMA_IMPL_H
 #define VM_SOMA_IMPL_H
 
@@ -63,7 +63,7 @@ struct soma_machine {
   uint32_t nresidents, cap_residents;
   uint64_t to_device, to_host; /* bytes copied since the machine was made */
   soma_run *run;               /* the one that has not been freed */
-  soma_custom_entry *customs;  /* changed only while no run can go on */
+  soma_custom_entry *customs;  /* changed only while no run can continue */
   uint32_t ncustoms, cap_customs;
   bool calling; /* one of them */
   bool running; /* soma_run_until is at work: callbacks come from it */

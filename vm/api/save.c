@@ -16,7 +16,7 @@ enum { AT_VERSION = 8, VERSION_BYTES = 16, AT_LENGTH = 24, AT_HASH = 32, HEADER 
 
 _Static_assert(sizeof SOMA_VERSION <= VERSION_BYTES, "the version has no room in the header");
 
-/* Eight bytes a step; each step is a bijection of what came before, so that no single change is
+/* Eight bytes per step; each step is a bijection of what came before, so that no single change is
  * lost. */
 static uint64_t hash_bytes(uint64_t h, const uint8_t *p, size_t n) {
   for (size_t i = 0; i < n; i += 8) {
@@ -47,7 +47,7 @@ static soma_status check_own_bytes(soma_run *r) {
   return SOMA_OK;
 }
 
-/* Whether a run is between two events from which it can go on. */
+/* Whether a run is between two events from which it can continue. */
 static soma_status check_savable(soma_run *r) {
   const vm_core *c = &r->core;
   soma_status why = (soma_status)c->fault.status;
@@ -113,7 +113,7 @@ soma_status soma_run_save(soma_run *r, void **data, size_t *n) {
 
 static soma_status check_header(soma_machine *m, const uint8_t *p, size_t n) {
   if (n < HEADER || memcmp(p, MAGIC, AT_VERSION) != 0)
-    return soma_fail(m, SOMA_FORMAT, "this is no saved run");
+    return soma_fail(m, SOMA_FORMAT, "this is not a saved run");
   char version[VERSION_BYTES + 1] = {0};
   memcpy(version, p + AT_VERSION, VERSION_BYTES);
   for (unsigned i = 0; version[i]; i++)
@@ -167,7 +167,7 @@ static bool has_checks(const vm_core *c, unsigned checks, isa_error *e) {
   return false;
 }
 
-/* The state behind the program. On failure r holds nothing. */
+/* The state after the program. On failure r holds nothing. */
 static soma_status read_run(soma_machine *m, const isa_program *p, vm_saver *s, soma_run *r) {
   vm_save_options o = {0};
   vm_save_u64(s, &r->to_device);
@@ -177,7 +177,7 @@ static soma_status read_run(soma_machine *m, const isa_program *p, vm_saver *s, 
   soma_status status = start_core(m, p, r, &o, s->err);
   if (status != SOMA_OK) return status;
   vm_save_walk(s, &r->core);
-  vm_saver_need(s, s->failed || vm_saver_left(s) == 0, "more follows behind the end");
+  vm_saver_need(s, s->failed || vm_saver_left(s) == 0, "more follows after the end");
   if (!s->failed && r->core.fault.status == ISA_OK && has_checks(&r->core, m->o.checks, s->err))
     return SOMA_OK;
   status = r->core.fault.status == ISA_NOMEM ? SOMA_NOMEM : (soma_status)s->err->status;
@@ -237,7 +237,7 @@ soma_status soma_run_resume(soma_machine *m, const void *data, size_t n, soma_pr
   if (r) {
     vm_pages_free(&m->al, r, sizeof *r);
     const char *why = status == SOMA_LIMIT ? isa_buf_str(&m->hbm.refused) : e.text;
-    soma_fail(m, status, "%s%s", status == SOMA_FORMAT ? "the saved run is none: " : "",
+    soma_fail(m, status, "%s%s", status == SOMA_FORMAT ? "the saved run is not valid: " : "",
               why[0] ? why : soma_status_text(status));
   } else if (status == SOMA_OK) {
     status = soma_out_of_memory(m);

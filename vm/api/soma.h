@@ -67,9 +67,9 @@ typedef enum soma_dtype {
   SOMA_FLOAT4_E2M1FN_X4,
   SOMA_BOOL
 } soma_dtype;
-/* "float32" and so on; NULL for a number that is no type. Static. */
+/* "float32" and so on; NULL for a number that is not a type. Static. */
 const char *soma_dtype_name(soma_dtype t);
-/* Bytes of an element, 0 for a number that is no type. */
+/* Bytes of an element, 0 for a number that is not a type. */
 size_t soma_dtype_size(soma_dtype t);
 
 typedef enum soma_engine {
@@ -137,7 +137,7 @@ typedef struct soma_options {
    * is, and inputs need not be bound. For timing large problems; neither control flow nor indices
    * may depend on data. */
   int timing_only;
-  int causes; /* nonzero: keep what soma_critical_path needs, 40 bytes an instruction and share */
+  int causes; /* nonzero: keep what soma_critical_path needs, 40 bytes per instruction and share */
   unsigned checks;   /* 1 << soma_check of those to make */
   uint64_t schedule; /* nonzero: the seed of another legal timing, see soma_check */
 } soma_options;
@@ -272,15 +272,15 @@ int soma_run_ended(const soma_run *r);
  * and has no other run; SOMA_ARG after a fault, a deadlock or SOMA_CHECK, and while one
  * device tensor is bound to two of its tensors; SOMA_BUSY in a callback. */
 soma_status soma_run_save(soma_run *r, void **data, size_t *n);
-/* Goes on with a saved run in m, as a new run that the caller frees; so is its program *p. From
+/* Continues with a saved run in m, as a new run that the caller frees; so is its program *p. From
  * there on everything is, bit by bit, as if the run had never been saved: events, results,
  * statistics (host_seconds, and with it max_seconds, counts from here). Callbacks and limits are
  * m's; the options named above are the run's own (SOMA_ARG when m asks for other checks). Device
  * tensors that the run was bound to are the run's own HBM now, with what they held. SBUF and PSUM
  * of m are replaced. Only the version that saved a run resumes it: SOMA_FORMAT names both. The
- * bytes may come from anyone: what is no state of a run gives SOMA_FORMAT, or SOMA_ILLEGAL as for
- * soma_run_start, and so SOMA_LIMIT and SOMA_BUSY; m is as before, but for its target where that
- * was open. */
+ * bytes may come from anyone: what is not a state of a run gives SOMA_FORMAT, or SOMA_ILLEGAL,
+ * SOMA_LIMIT or SOMA_BUSY as for soma_run_start; m is as before, but for its target where that was
+ * open. */
 soma_status soma_run_resume(soma_machine *m, const void *data, size_t n, soma_program **p,
                             soma_run **r);
 /* Copies a tensor of the program out of HBM; n must be its size in bytes. */
@@ -327,7 +327,7 @@ void soma_run_stats(const soma_run *r, soma_stats *out, size_t n);
  * fractions of 1, not percent; 0 where there is nothing to divide by. */
 typedef struct soma_figures {
   double mfu, hfu, mbu;    /* utilisation: model flops, hardware flops, memory bandwidth */
-  double intensity;        /* model flops a byte of HBM traffic */
+  double intensity;        /* model flops per byte of HBM traffic */
   double peak_flops;       /* a second, of the run's own mix of types */
   double ridge;            /* peak_flops over peak_hbm: below it memory is the bound */
   double attainable_flops; /* a second: the roofline at this intensity */
@@ -356,7 +356,7 @@ void soma_run_fault(const soma_run *r, soma_fault *out);
 /* ---- Checks ------------------------------------------------------------------------------- */
 
 /* What the machine leaves undefined, and what holds by luck of timing alone. A run with findings
- * goes on to its end, which is then SOMA_CHECK; what it computes and how long it takes does not
+ * continues to its end, which is then SOMA_CHECK; what it computes and how long it takes does not
  * change. soma_options.schedule is another way to find luck: under each seed every latency is
  * multiplied by a quarter to four, and a correctly synchronised program gives the same bits. */
 typedef enum soma_check {

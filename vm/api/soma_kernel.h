@@ -232,7 +232,7 @@ typedef struct soma_kernel_life {
   uint32_t first, last;                          /* instructions, numbered as emitted */
   int used;                                      /* 0: no instruction uses it; the rest is then 0 */
 } soma_kernel_life;
-/* The life and the place of a tile. SOMA_ARG when buffer is none. */
+/* The life and the place of a tile. SOMA_ARG when there is no such buffer. */
 soma_status soma_kernel_get_life(const soma_kernel *k, uint32_t buffer, soma_kernel_life *out);
 
 typedef struct soma_kernel_wait {

@@ -69,7 +69,7 @@ typedef enum soma_table_format { SOMA_CSV, SOMA_JSON_LINES } soma_table_format;
 const char *soma_table_name(soma_table t);
 soma_status soma_write_table(const soma_recorder *r, const soma_program *p, soma_table t,
                              soma_table_format format, soma_write_fn write, void *ud);
-/* A timeline of `width` ASCII columns (40 to 1000; 0: 80), a row an engine and one a queue. */
+/* A timeline of `width` ASCII columns (40 to 1000; 0: 80), one row per engine and per queue. */
 soma_status soma_write_timeline(const soma_recorder *r, const soma_program *p, unsigned width,
                                 soma_write_fn write, void *ud);
 /* A page for a browser without another file or network. run: the recorded one, whose critical path

@@ -1,6 +1,6 @@
 /* Checks on request: what the machine leaves undefined, found while a program runs. A core without
  * them has check == NULL and pays one test at each of the calls below. Nothing here changes what a
- * run computes or how long it takes; findings are collected, and the run goes on.
+ * run computes or how long it takes; findings are collected, and the run continues.
  *
  *   check.c         life cycle, findings and their text
  *   clock.c         happens-before: vector clocks of engines, what a wait acquires

@@ -456,7 +456,7 @@ static void note_trigger(vm_core *c, unsigned e, unsigned queue) {
 }
 
 /* What the shares of a transfer begin with: the clock of engine e, and where another engine
- * triggered the queue before, what that one knew: a ring goes on in order. */
+ * triggered the queue before, what that one knew: a ring keeps its order. */
 static vm_ck_snapshot *base_of_queue(vm_core *c, unsigned e, unsigned queue) {
   struct vm_check *k = c->check;
   vm_ck_snapshot *last = k->queue_base[queue], *s = snapshot_of(c, e);

@@ -1,4 +1,4 @@
-/* The report of a run that cannot go on: who waits on what, the last values of that semaphore,
+/* The report of a run that cannot continue: who waits on what, the last values of that semaphore,
  * whether the wait has missed its moment, and who could still have changed it. */
 
 #include "../engine/engine.h"
@@ -89,7 +89,7 @@ static void put_suspects(const report *r, unsigned waiter, unsigned sem) {
   unsigned n = 0;
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
     bool any = put_changers(r, e, sem, true, n, "\n    it could still be changed by ") > 0;
-    if (any && e == waiter) isa_buf_puts(r->out, " behind this wait");
+    if (any && e == waiter) isa_buf_puts(r->out, " after this wait");
     n += any;
   }
   if (n) return;
@@ -244,7 +244,7 @@ static void put_circle(const report *r) {
 
 /* ---- Reports ------------------------------------------------------------------------------- */
 
-/* What may still run of each engine: behind the instruction that it cannot pass. Without memory
+/* What may still run of each engine: after the instruction that it cannot pass. Without memory
  * the report does without. */
 static void open_report(report *r, const vm_core *c, isa_buf *out) {
   *r = (report){.c = c, .out = out};

@@ -115,7 +115,7 @@ typedef struct vm_ck_region {
 
 /* A step changes what its engine knows: a wait that held on a semaphore that counts, or any other
  * (HELD, which changes nothing: its updates follow); an update that such a wait acquired; a drain;
- * a trigger behind another engine's; an order that a finding assumes. `at` is the place of each
+ * a trigger after another engine's; an order that a finding assumes. `at` is the place of each
  * step, update and access in the order of the run. */
 enum { VM_CK_START, VM_CK_WAIT, VM_CK_HELD, VM_CK_KNOW, VM_CK_DRAIN, VM_CK_QUEUE, VM_CK_ASSUME };
 typedef struct vm_ck_step {
@@ -327,7 +327,7 @@ void vm_ck_put_who(const vm_core *c, const vm_ck_access *a, isa_buf *out);
 
 /* judge.c: what the log shows, as findings; at the end of a run, or when the log is given up. */
 void vm_ck_judge(vm_core *c);
-/* The least of what all engines that still go on know, where the replay is. */
+/* The least of what all engines that still continue know, where the replay is. */
 void vm_ck_judge_floor(const vm_core *c, uint32_t *floor);
 /* Two accesses that nothing orders, of a replay. */
 void vm_ck_judge_pair(vm_core *c, const vm_ck_access *old, const vm_ck_access *a);

@@ -303,7 +303,7 @@ static void begin_text(const vm_core *c, const vm_ck_access *old, const vm_ck_ac
   vm_ck_put_who(c, old, &f->text);
   isa_buf_printf(&f->text, " %s, and nothing orders the two%s", old->writes ? "writes" : "reads",
                  a->queue < ISA_MAX_QUEUES && a->queue == old->queue
-                     ? ": each ring of a queue goes on by itself"
+                     ? ": each ring of a queue runs by itself"
                      : "");
   put_access(c, old, &f->text);
   put_access(c, a, &f->text);

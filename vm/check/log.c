@@ -139,7 +139,7 @@ void vm_ck_log_trigger(vm_core *c, unsigned e, unsigned queue, bool other) {
   vm_ck_log *g = log_of(c);
   uint32_t step = g->last[e];
   if (!g->on) return;
-  if (other) /* another engine's transfers went before: its rings go on in order */
+  if (other) /* another engine's transfers went before: its rings keep their order */
     step = add_step(c, (vm_ck_step){.kind = VM_CK_QUEUE,
                                     .engine = (uint8_t)e,
                                     .prev = g->last[e],

@@ -146,7 +146,7 @@ static bool find_wait(vm_ck_must *m, const vm_ck_step *s) {
     int64_t left = need;
     for (uint32_t i = first_unknown(m, g); i < g->first + g->n && left > 0; i++) {
       const vm_ck_signal *u = &m->g->updates[m->sorted[i]];
-      if (comes_after(m, u, s)) break; /* and so do those behind it */
+      if (comes_after(m, u, s)) break; /* and so do those after it */
       m->candidates[n++] = (candidate){u, clock_of(m, u->step)};
       left -= u->delta;
       total += u->delta;
@@ -282,8 +282,8 @@ void vm_ck_must_free(vm_core *c, vm_ck_must *m) {
   isa_free(&c->al, m, sizeof *m);
 }
 
-/* Steps by place; those that are assumed have been added behind and stand before the step, update
- * or access that has their place. */
+/* Sorts steps by place. Those that are assumed were added at the end; they go before the step,
+ * update or access at the same place. */
 static void sort_steps(vm_ck_must *m, uint32_t logged) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < logged; i++) m->order[n++] = i;

@@ -10,7 +10,7 @@
 vm_verdict vm_dma_trigger(vm_core *c, unsigned e, const isa_insn *in);
 void vm_dma_event(vm_core *c, unsigned dma);
 void vm_dma_free(vm_core *c); /* shares and transfers of a core that ends */
-/* Of a run being loaded: a zeroed transfer, and a share of t's elements behind the others of ring r
+/* Of a run being loaded: a zeroed transfer, and a share of t's elements after the others of ring r
  * of its queue, which posts no event. NULL: out of memory. */
 vm_transfer *vm_dma_restore_transfer(vm_core *c);
 vm_share *vm_dma_restore_share(vm_core *c, vm_transfer *t, unsigned r);

@@ -39,13 +39,13 @@ const char *vm_hbm_owner_name(unsigned owner) {
 
 /* ---- Gaps --------------------------------------------------------------------------------- */
 
-/* Where the address space goes on behind range i. */
+/* Where the address space continues after range i. */
 static uint64_t end_of(const vm_hbm *h, const vm_hbm_range *r) {
   uint64_t end = (r->at + r->bytes + VM_HBM_ALIGN - 1) / VM_HBM_ALIGN * VM_HBM_ALIGN;
   return end < h->capacity ? end : h->capacity;
 }
 
-/* The gap before range i (h->n: behind the last). */
+/* The gap before range i (h->n: after the last). */
 static void gap(const vm_hbm *h, uint32_t i, uint64_t *lo, uint64_t *hi) {
   *lo = i ? end_of(h, &h->v[i - 1]) : 0;
   *hi = i < h->n ? h->v[i].at : h->capacity;
@@ -62,7 +62,7 @@ static bool fits(const vm_hbm *h, uint64_t lo, uint64_t hi, uint64_t n, bool one
   return hi > *at && n <= hi - *at;
 }
 
-/* The first gap that n bytes fit in: *i is the range behind it. */
+/* The first gap that n bytes fit in: *i is the range after it. */
 static bool find(vm_hbm *h, uint64_t n, bool one, uint32_t *i, uint64_t *at) {
   uint64_t lo, hi;
   while (h->packed < h->n) {
@@ -97,7 +97,7 @@ static bool before(const vm_hbm_range *a, const vm_hbm_range *b) {
   return a->bytes != b->bytes ? a->bytes > b->bytes : a->at < b->at;
 }
 
-/* The largest range behind `last` in such a list, NULL when there is none. */
+/* The largest range after `last` in such a list, NULL when there is none. */
 static const vm_hbm_range *next_largest(const vm_hbm *h, const vm_hbm_range *last) {
   const vm_hbm_range *best = NULL;
   for (uint32_t i = 0; i < h->n; i++) {

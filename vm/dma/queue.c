@@ -1,4 +1,4 @@
-/* Queues, rings and DMA engines. A trigger makes a transfer of up to sixteen shares, one a ring;
+/* Queues, rings and DMA engines. A trigger makes a transfer of up to sixteen shares, one per ring;
  * each DMA engine serves the heads of its rings by priority class and round robin, a packet at a
  * time. */
 #include "../engine/engine.h"

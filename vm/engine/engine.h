@@ -35,8 +35,8 @@ void vm_wake(vm_core *c, unsigned sem);
 /* seq.c */
 /* Runs engine e from the current event on; by single instructions when `single`. */
 void vm_seq_run(vm_core *c, unsigned e, bool single);
-/* Whether the limit of instructions is reached: then the run has ended, and engine e goes on at its
- * pc when it is resumed without. */
+/* Whether the limit of instructions is reached: then the run has ended, and engine e continues at
+ * its pc when the run is resumed without the limit. */
 bool vm_at_limit(vm_core *c, unsigned e);
 /* Tries engine e's instruction again at that moment: why says what holds it. VM_STALL. */
 vm_verdict vm_stall(vm_core *c, unsigned e, vm_moment until, vm_why why);

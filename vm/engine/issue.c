@@ -23,7 +23,7 @@ void vm_item_link(vm_core *c, vm_item *it) {
   c->items.prev = it;
 }
 
-/* A block of an item, its bytes behind the head: the next one, its size, and where a source lay
+/* A block of an item, its bytes after the head: the next one, its size, and where a source lay
  * that it has a copy of. */
 typedef struct vm_block_head {
   struct vm_block_head *next;

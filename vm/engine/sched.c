@@ -158,7 +158,7 @@ static void loop(vm_core *c, vm_until what, unsigned engine, vm_time until) {
   }
 }
 
-/* A run that was only interrupted goes on where it stood. */
+/* A run that was only interrupted continues where it stood. */
 static void resume(vm_core *c) {
   if (c->fault.status != ISA_STOPPED) return;
   c->fault.status = ISA_OK;

@@ -309,7 +309,7 @@ static bool blocked(vm_core *c, unsigned e, const isa_insn *in) {
   return true;
 }
 
-/* True when simulated time can go on to t without another event running first. */
+/* True when simulated time can continue to t without another event running first. */
 static bool nothing_before(const vm_core *c, vm_time t) {
   return c->heap.n == 0 || c->heap.v[0].time > t;
 }
@@ -363,7 +363,7 @@ static uint64_t counted(const vm_core *c) { return c->instructions + c->repeats;
 bool vm_at_limit(vm_core *c, unsigned e) {
   vm_engine *en = &c->eng[e];
   if (!c->limits.instructions || counted(c) < c->limits.instructions) return false;
-  vm_post(c, VM_E_SEQ, e, en->now, 0); /* so that it can go on once it is saved */
+  vm_post(c, VM_E_SEQ, e, en->now, 0); /* so that it can continue once it is saved */
   vm_fault(c, ISA_LIMIT, vm_at_pc(e, en->pc), "%llu instructions%s have run, the limit",
            (unsigned long long)counted(c), c->repeats ? " and transfers of dma_trigger" : "");
   return true;

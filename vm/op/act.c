@@ -1,7 +1,7 @@
 /* The scalar engine: activate, activate2 and their accumulator registers. */
 #include "op.h"
 
-/* One column of one element a partition: its elements are a row, and so are scale and bias. */
+/* One column of one element per partition: its elements are a row, and so are scale and bias. */
 static bool activate_column(vm_dp *d, const struct vm_ACTIVATE *a) {
   vm_view dst, src, scale, bias;
   if (a->reduce != ISA_CMD_idle || d->stochastic || !vm_column_as_row(&dst, &a->dst) ||

@@ -136,7 +136,7 @@ static void ts_bits(const vm_dp *d, const struct vm_TENSOR_SCALAR *a) {
   }
 }
 
-/* o = x op s for a column: x has an element a partition, and so may s have. */
+/* o = x op s for a column: x has one element per partition, and so may s have. */
 static void column_scalar(vm_dp *d, unsigned op, float *o, const float *x, const vm_num *s,
                           bool reverse, size_t n) {
   vm_view t;

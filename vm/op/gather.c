@@ -36,7 +36,7 @@ static vm_verdict core_indices(vm_dp *d, const struct vm_LOCAL_GATHER *a, uint32
       return vm_dp_fault(
           d,
           "local_gather: index %u, in partition %u column %u, with %u elements "
-          "an index: src has %llu",
+          "per index: src has %llu",
           (unsigned)list[i], (unsigned)(a->index.part + CORE_PARTS * core + i % CORE_PARTS),
           (unsigned)(i / CORE_PARTS), (unsigned)each, (unsigned long long)a->src.elems);
   }

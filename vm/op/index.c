@@ -91,7 +91,7 @@ vm_verdict vm_op_sequence_bounds(vm_dp *d, const struct vm_UNARY *a) {
 
 /* ---- nonzero_with_count ------------------------------------------------------------------- */
 
-/* Stores the indices of the nonzero ones of elements first .. first + n - 1, which are x, behind
+/* Stores the indices of the nonzero ones of elements first .. first + n - 1, which are x, after
  * the `found` ones before; gives how many there are now. */
 static uint64_t store_indices(const struct vm_NONZERO *a, uint32_t p, uint64_t found,
                               uint64_t first, const uint32_t *x, size_t n) {

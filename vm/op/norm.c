@@ -22,7 +22,7 @@ vm_verdict vm_op_bn_stats(vm_dp *d, const struct vm_UNARY *a) {
   float stats[6];
   size_t n = (size_t)a->src.elems;
   if (a->src.elems > VM_ROW)
-    return vm_dp_fault(d, "bn_stats: %llu elements a partition, at most 512 are allowed",
+    return vm_dp_fault(d, "bn_stats: %llu elements per partition, at most 512 are allowed",
                        (unsigned long long)a->src.elems);
   if (n == 0) return VM_RETIRE;
   for (uint32_t p = 0; p < a->dst.num[0]; p++) {
@@ -69,7 +69,7 @@ static void over_row(const vm_dp *d, float *buf, const vm_view *v, uint32_t p, m
  * mean)^2) / sum(count). */
 vm_verdict vm_op_bn_aggr(vm_dp *d, const struct vm_UNARY *a) {
   if (a->src.elems % 3)
-    return vm_dp_fault(d, "bn_aggr: %llu elements a partition: groups have 3",
+    return vm_dp_fault(d, "bn_aggr: %llu elements per partition, not a multiple of 3",
                        (unsigned long long)a->src.elems);
   for (uint32_t p = 0; p < a->dst.num[0] && a->src.elems; p++) {
     merged m = {0};

@@ -32,7 +32,7 @@ typedef struct vm_view {
 typedef struct vm_num { /* float immediate (a register's bits included) or a [P, 1] view */
   bool given;
   float imm;
-  vm_view v; /* v.at != NULL: a vector, one element a partition */
+  vm_view v; /* v.at != NULL: a vector, one element per partition */
 } vm_num;
 enum { VM_LIST = 16 }; /* patterns of a list; the verifier lets no more through */
 typedef struct vm_views {
@@ -138,7 +138,7 @@ typedef struct vm_dp {
   unsigned cvt;        /* isa_cvt flags of the run */
   float acc[ISA_PMAX]; /* accumulator registers (scalar, vector) */
   vm_weights *weights; /* tensor engine; zeroed at load */
-  /* tensor: one byte a slot, at vm_psum_slot. Bit 0: a matmul has written the slot's
+  /* tensor: one byte per slot, at vm_psum_slot. Bit 0: a matmul has written the slot's
    * low 16 bits, bit 1: its high ones (a bf16 element is half a slot); what is not written is
    * fresh, as all is at load. */
   uint8_t *psum_written;
@@ -233,9 +233,9 @@ void vm_round_end(vm_dp *d);
 static inline size_t vm_piece(uint64_t elems, uint64_t i) {
   return elems - i < VM_ROW ? (size_t)(elems - i) : VM_ROW;
 }
-/* A view of one element a partition as one partition of that many elements, so that a column
- * costs one row's work. False, *out untouched, when v is no such column. Not for results that are
- * rounded stochastically, which goes by partition. */
+/* A view of one element per partition as one partition of that many elements, so that a column
+ * costs one row's work. False, *out untouched, when v is not such a column. Not for results
+ * that are rounded stochastically, since that goes by partition. */
 bool vm_column_as_row(vm_view *out, const vm_view *v);
 
 #define DECLARE_DONE(name, form) vm_verdict vm_op_##name(vm_dp *d, const struct vm_##form *a);

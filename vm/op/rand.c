@@ -1,6 +1,6 @@
 /* Random numbers: rng, rand2, dropout, and the generators' state.
  *
- * gpsimd has one XORWOW state a lane (partition, from the operand's first), of the six words
+ * gpsimd has one XORWOW state per lane (partition, from the operand's first), of the six words
  * x y z w v d; vector from gen4 on has four, state-major, and element i of an instruction comes
  * from state i mod 4. The generator of older vector engines is not published. In its place stands a
  * shift register of 32 bits a lane, word 0 of the lane: s ^= s << 13, s ^= s >> 17, s ^= s << 5,

@@ -168,7 +168,7 @@ static float scalar_reduce_row(vm_dp *d, const struct vm_TENSOR_SCALAR_REDUCE *a
 
 vm_verdict vm_op_tensor_scalar_reduce(vm_dp *d, const struct vm_TENSOR_SCALAR_REDUCE *a) {
   if (!by_partials(a->op1) && vm_cmd_reduces(a->reduce))
-    return vm_dp_fault(d, "tensor_scalar_reduce: %s is no reduction here: add, mult, max or min",
+    return vm_dp_fault(d, "tensor_scalar_reduce: %s is not a reduction here: add, mult, max or min",
                        isa_aluops[a->op1].name);
   for (uint32_t p = 0; p < a->dst.num[0] && a->dst.elems; p++) {
     float init = vm_num_at(d, &a->imm1, p, 0), row = scalar_reduce_row(d, a, p);

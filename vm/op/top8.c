@@ -45,7 +45,7 @@ vm_verdict vm_op_max8(vm_dp *d, const struct vm_UNARY *a) {
 /* A partition's values are those of its lane, counted from the operand's first partition. */
 vm_verdict vm_op_match_value_load(vm_dp *d, const struct vm_MATCH_VALUE_LOAD *a) {
   if (a->src.elems != VM_MATCH)
-    return vm_dp_fault(d, "match_value_load: %llu elements a partition, there are 8 registers",
+    return vm_dp_fault(d, "match_value_load: %llu elements per partition, there are 8 registers",
                        (unsigned long long)a->src.elems);
   for (uint32_t p = 0; p < a->src.num[0]; p++) {
     vm_load(d, d->match[p], &a->src, p, 0, VM_MATCH);
@@ -63,7 +63,7 @@ typedef struct hits {
   int64_t at[VM_MATCH];
 } hits;
 
-/* Register i comes after those before it, or with `down` after those behind it. */
+/* Register i comes after those before it, or with `down` after those after it. */
 static void hits_start(hits *h, const float *value, bool down) {
   h->value = value;
   for (unsigned i = 0; i < VM_MATCH; i++) {

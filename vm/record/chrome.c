@@ -198,7 +198,7 @@ static void put_arrow_end(chrome *c, uint32_t i, const char *how) {
   isa_buf_puts(&c->out.b, "}");
 }
 
-/* From the instruction or share behind a wait's update to the wait. */
+/* From the instruction or share after a wait's update to the wait. */
 static void put_arrow(chrome *c, uint32_t wait) {
   uint32_t update = c->from[wait], source = update ? c->from[update - 1] : 0;
   if (!source) return;

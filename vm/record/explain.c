@@ -8,7 +8,7 @@
 enum { HEAD_ROWS = 60, TAIL_ROWS = 20, LONGEST_LOOP = 256, GAPS_OF_ENGINE = 3 };
 
 typedef struct part {         /* of the time: what segments alike took together */
-  const soma_path_segment *s; /* one of them; NULL: the time behind the path's end */
+  const soma_path_segment *s; /* one of them; NULL: the time after the path's end */
   soma_time time;
 } part;
 

@@ -170,7 +170,7 @@ static void put_data(vm_rec_html *h) {
   isa_buf_puts(b, "}\n");
 }
 
-/* Writes the page up to a mark, from *at on, and leaves *at behind it. */
+/* Writes the page up to a mark, from *at on, and leaves *at after it. */
 static void put_page_to(vm_rec_html *h, size_t *at, const char *mark) {
   size_t n = strlen(mark), i = *at;
   while (i + n <= sizeof page && memcmp(page + i, mark, n) != 0) i++;

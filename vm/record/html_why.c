@@ -12,7 +12,7 @@ static unsigned long long times(double v, double by) {
   return v > 0 ? (unsigned long long)(v * by + 0.5) : 0;
 }
 
-/* Ratios in millionths, flops and bytes a second, intensities in thousandths. */
+/* Ratios in millionths, flops and bytes per second, intensities in thousandths. */
 static void put_figures(vm_rec_html *h) {
   isa_buf *b = &h->out.b;
   const soma_stats *s = &h->t.r->stats;

@@ -21,7 +21,7 @@ static void save_i64(vm_saver *s, int64_t *v) {
 static void walk_pc(vm_saver *s, const vm_core *c, unsigned engine, uint32_t *pc) {
   vm_save_u32(s, pc);
   vm_saver_need(s, *pc == 0 || *pc < c->code->code[engine].n,
-                "a check names an instruction that is none");
+                "a check names an instruction that does not exist");
 }
 
 static void walk_place(vm_saver *s, const vm_core *c, uint8_t *engine, uint32_t *pc) {
@@ -38,7 +38,8 @@ static void walk_text(vm_saver *s, isa_buf *b) {
   vm_saver_count(s, &n, UINT32_MAX, 1, "bytes of a finding");
   if (!s->reads && n) vm_saver_bytes(s, b->data, n);
   if (!s->reads) return;
-  if (!vm_saver_need(s, s->failed || !memchr(s->at, 0, n), "the text of a finding is none")) return;
+  if (!vm_saver_need(s, s->failed || !memchr(s->at, 0, n), "the text of a finding is not valid"))
+    return;
   isa_buf_add(b, s->at, n);
   s->at += n;
   if (b->failed) out_of_memory(s);
@@ -193,7 +194,7 @@ static void walk_held(vm_saver *s, const vm_core *c, unsigned e, vm_ck_held *h) 
   vm_save_u32(s, &h->epoch);
   vm_save_time(s, &h->time);
   walk_pc(s, c, e, &h->pc);
-  vm_saver_need(s, h->cond < ISA_NCONDS, "a wait that held is none");
+  vm_saver_need(s, h->cond < ISA_NCONDS, "the condition of a wait is not valid");
 }
 
 static void walk_sem_log(clocks *w, vm_ck_sem_log *l) {
@@ -413,7 +414,7 @@ static uint8_t kind_of(const uint8_t *at, size_t n) {
 static void walk_block(vm_saver *s, uint8_t *at, size_t n) {
   uint8_t bits[BLOCK / 8] = {0}, kind = s->reads ? (uint8_t)NOTHING : kind_of(at, n);
   vm_save_u8(s, &kind);
-  vm_saver_need(s, kind <= SOME, "a block of a shadow is none");
+  vm_saver_need(s, kind <= SOME, "a block of a shadow is not valid");
   if (s->reads && kind == EVERYTHING) memset(at, 1, n);
   if (kind != SOME) return;
   for (size_t i = 0; i < n && !s->reads; i++) bits[i / 8] |= (uint8_t)(at[i] << i % 8);
@@ -467,7 +468,7 @@ static void walk_tiles(vm_saver *s, vm_core *c) {
     vm_save_u32(s, &p->written);
     walk_place(s, c, &p->by, &p->pc);
     vm_saver_need(s, !p->written || p->written == p->tile[0] || p->written == p->tile[1],
-                  "a tile was written that is none");
+                  "a tile that was written does not exist");
   }
 }
 

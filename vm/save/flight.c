@@ -170,7 +170,7 @@ static bool is_data_path(const isa_insn *in) {
 static bool restore_flight(vm_saver *s, vm_core *c, unsigned e, vm_flight *f, const recalled *rc) {
   isa_error err = {0};
   f->in = &c->eng[e].code->insns[f->pc];
-  if (!vm_saver_need(s, is_data_path(f->in), "an instruction in flight is none of a data path"))
+  if (!vm_saver_need(s, is_data_path(f->in), "an instruction in flight is not for a data path"))
     return false;
   swapped w = swap_in(&c->eng[e], rc);
   bool ok = vm_issue_restored(c, e, f, &err);

@@ -36,7 +36,7 @@ static void walk_path_node(vm_saver *s, const vm_core *c, vm_node *n, uint32_t n
                     n->who < (share ? ISA_NDMA : ISA_NENGINES) && n->why <= VM_WHY_GENERATOR &&
                     n->pc < c->code->code[n->by < ISA_NENGINES ? n->by : 0].n &&
                     n->start <= n->end && n->bound <= n->start,
-                "a node of the record of causes is none");
+                "a node of the record of causes is not valid");
 }
 
 static void walk_path(vm_saver *s, vm_core *c) {
@@ -98,7 +98,7 @@ static void walk_written(vm_saver *s, uint8_t *written) {
   uint8_t seen = 0;
   vm_saver_pages(s, written, VM_PSUM_SLOTS);
   for (unsigned i = 0; s->reads && i < VM_PSUM_SLOTS; i++) seen |= written[i];
-  vm_saver_need(s, seen <= VM_BOTH_HALVES, "a mark of PSUM is none");
+  vm_saver_need(s, seen <= VM_BOTH_HALVES, "a mark of PSUM is not valid");
 }
 
 static void walk_dp(vm_saver *s, vm_dp *d) {
@@ -241,7 +241,7 @@ static void walk_event(vm_saver *s, vm_core *c, vm_event *v, tally *t) {
   vm_save_u32(s, &v->pc);
   vm_save_node(s, c, &v->node);
   if (!s->reads || s->failed) return;
-  if (vm_saver_need(s, event_fits(c, v, t), "an event is none")) vm_post_restored(c, *v);
+  if (vm_saver_need(s, event_fits(c, v, t), "an event is not valid")) vm_post_restored(c, *v);
 }
 
 /* Whoever is not at rest has an event that will move it. */

@@ -17,7 +17,7 @@ typedef struct vm_saver {
   isa_error *err; /* the first failure */
 } vm_saver;
 
-/* The options that a run was started with and goes on with. */
+/* The options that a run was started with and continues with. */
 typedef struct vm_save_options {
   uint32_t cvt; /* isa_cvt flags */
   bool timing_only, causes;
@@ -27,8 +27,8 @@ typedef struct vm_save_options {
 
 /* io.c */
 
-/* Notes that what is read is no state of a run; the first one counts. Then every read gives zeros,
- * so that a walk needs no check until it acts on what it has read. Gives false. */
+/* Notes that what is read is not a state of a run; the first note counts. Then every read gives
+ * zeros, so that a walk needs no check until it acts on what it has read. Gives false. */
 bool vm_saver_fail(vm_saver *s, const char *fmt, ...) ISA_PRINTF(2, 3);
 /* The same when ok is false and s reads: what a file says must hold. Gives ok. */
 bool vm_saver_need(vm_saver *s, bool ok, const char *rule);

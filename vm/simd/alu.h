@@ -71,7 +71,7 @@ KERN_INLINE float alu_truth(bool b) { return isa_bits_f32(kern_pick(b, 0x3f80000
   X(logical_xor, alu_truth((a != 0) ^ (b != 0))) \
   X(abs_max, alu_abs_max(a, b))                  \
   X(abs_min, alu_abs_min(a, b))
-/* Rare ones, by a call an element. */
+/* Rare ones, by a call per element. */
 #define ALU_CALLED(X)      \
   X(pow, vm_pow_f32(a, b)) \
   X(mod, vm_mod_f32(a, b))

@@ -1,4 +1,4 @@
-/* Array kernels: the numeric inner loops, one table a SIMD level, every level the same bits.
+/* Array kernels: the numeric inner loops, one table per SIMD level, every level the same bits.
  *
  * Each file of level/ is compiled once per level (plain C; on x86-64 also avx2 and avx512) with
  * KERN(name) pasting the level into its symbols, so the loops are written once and no level can

@@ -158,7 +158,7 @@ static const vm_flight *flight_at(const vm_engine *en, uint32_t i) {
   return &en->flights[(en->first + i) % VM_FLIGHTS];
 }
 
-/* Moves b behind every reservation of `other` that f would collide with while it streams. */
+/* Moves b after every reservation of `other` that f would collide with while it streams. */
 static bool wait_for_ports(vm_core *c, unsigned e, const vm_flight *f, unsigned other,
                            vm_time stream, bound *b) {
   const vm_engine *en = &c->eng[other];
@@ -282,7 +282,7 @@ static vm_time load_table(vm_core *c, int table, bound *b) {
   return b->time + vm_jitter(c, (vm_time)c->cost[VM_ACT_TABLE] * VM_NS);
 }
 
-/* As a profile shows it: the load of a table is an instruction ahead of the activate and behind the
+/* As a profile shows it: the load of a table is an instruction ahead of the activate and after the
  * activate's wait. */
 static void need_table(vm_core *c, vm_flight *f, bound *b) {
   int table = table_of(f->in);
@@ -325,7 +325,7 @@ static void clock_pipeline(vm_core *c, unsigned e, vm_flight *f, vm_cost_span s,
   if (e == ISA_ENG_gpsimd) slow_vector(c, f);
 }
 
-/* load_act_table: the activate behind it finds the table loaded. */
+/* load_act_table: the activate after it finds the table loaded. */
 static void clock_table(vm_core *c, vm_flight *f, bound *b) {
   vm_engine *en = &c->eng[ISA_ENG_scalar];
   vm_time done = load_table(c, f->in->u.ACT_TABLE.fn, b);

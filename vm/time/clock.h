@@ -35,7 +35,7 @@ static inline uint32_t vm_path_add(vm_core *c, vm_node_kind kind, vm_where by, v
                                    vm_time end, vm_cause cause) {
   return c->path ? vm_path_append(c, kind, by, start, end, cause) : 0;
 }
-/* Notes what let an engine's sequencer go on at that moment. */
+/* Notes what let an engine's sequencer continue at that moment. */
 static inline void vm_path_set_cause(vm_engine *en, vm_moment m, vm_why why) {
   en->cause = (vm_cause){.node = m.node, .why = (uint8_t)why, .time = m.time};
 }

@@ -28,7 +28,7 @@ typedef struct traffic {               /* per partition */
   uint64_t n;                          /* elements of the longest operand */
   uint64_t sbuf_in, psum_in, psum_out; /* bytes */
   uint8_t sources, sbuf_sources;
-  bool slow; /* 8-bit results or an inner dimension that is not dense: two elements a cycle */
+  bool slow; /* 8-bit results or an inner dimension that is not dense: two elements per cycle */
   bool far;  /* an inner step of more than 16 bytes: half the rate */
   bool half; /* dense elements of 16 bits */
 } traffic;
@@ -120,8 +120,8 @@ static const struct vm_LDWEIGHTS *load_modes_of(const job *j) {
 
 static uint64_t paced(const traffic *t, uint64_t cycles) { return t->far ? 2 * cycles : cycles; }
 
-/* Vector from gen3: the ports, and at most `limit` elements a cycle. Gen2 reads one source a cycle
- * from SBUF and has another port to PSUM. */
+/* Vector from gen3: the ports, and at most `limit` elements per cycle. Gen2 reads one source per
+ * cycle from SBUF and has another port to PSUM. */
 static uint64_t vector_stream(const job *j, const traffic *t, unsigned limit) {
   if (j->c->target->gen == ISA_GEN2) return t->n * (t->sbuf_sources > 1 ? 2 : 1);
   if (t->slow && limit > 2) limit = 2;

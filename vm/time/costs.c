@@ -81,7 +81,7 @@ static bool number(word w, uint64_t *out) {
   return w.n > 0;
 }
 
-/* A word in a message: its first 63 bytes, those that are no text as '?'. */
+/* A word in a message: its first 63 bytes, those that are not text as '?'. */
 typedef struct shown {
   char s[64];
 } shown;
@@ -107,7 +107,7 @@ static bool read_line(vm_costs *out, unsigned line, const word *w, unsigned n, i
                     line, row->name, n - 1);
   if (n == 3 && !(mask = generations(w[1])))
     return isa_fail(e, ISA_ARG, ISA_NOFIELD,
-                    "costs, line %u: %s is no generation: gen2, gen3, gen4 or a target", line,
+                    "costs, line %u: %s is not a generation: gen2, gen3, gen4 or a target", line,
                     show(w[1]).s);
   const range *r = range_of(row->unit);
   if (!number(w[n - 1], &value) || value < r->least || value > r->most)

@@ -431,7 +431,7 @@ function drawArrows() {
   canvas.dataset.links = strong;
 }
 
-/* The time of the selection, behind all rows. */
+/* The time of the selection, drawn under all rows. */
 function drawSelectedTime() {
   if (view.selected < 0) return;
   const x0 = X(model.start[view.selected]), x1 = X(model.end[view.selected]);

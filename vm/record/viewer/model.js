@@ -160,7 +160,7 @@ class Model {
     return !c ? 'other' : c[8] === 'hbm' ? 'store' : c[7] === 'hbm' ? 'load' : 'other';
   }
 
-  /* The event whose end let i go on, through waits and updates; -1: none. */
+  /* The event whose end let i continue, through waits and updates; -1: none. */
   producer(i) {
     let w = this.kind[i] === WAIT ? i : this.from[i];
     if (this.kind[i] === SEM) return w;
@@ -173,7 +173,7 @@ class Model {
     const updates = this.kind[i] === SEM ? [i] : this.followers(i).filter((k) => this.kind[k] === SEM);
     return updates.flatMap((u) => this.followers(u).filter((k) => this.kind[k] === WAIT));
   }
-  /* What went on when i was over: the instruction or share behind an ended wait. */
+  /* What continued when i was over: the instruction or share after an ended wait. */
   consumers(i) {
     const waits = this.kind[i] === WAIT ? [i] : this.endedWaits(i);
     return waits.map((w) => {

@@ -44,7 +44,7 @@ class Path {
     return 'wait: ' + (this.sem[k] >= 0 ? 'semaphore ' + this.model.semName(this.sem[k]) : this.causeText(k));
   }
 
-  /* Time by what it went into, the most first; `after` is what lies behind the path's end. */
+  /* Time by what it went into, the most first; `after` is what lies after the path's end. */
   shares(total) {
     const by = new Map();
     for (let k = 0; k < this.n; k++) {
@@ -179,7 +179,7 @@ function drawThinSteps(thin) {
   ctx.globalAlpha = 1;
 }
 
-/* The path over the other engines and transfers, which are veiled: its steps, and lines where it goes on elsewhere. */
+/* The path over the other engines and transfers, which are veiled: its steps, and lines where it moves elsewhere. */
 function drawPath() {
   if (!path || !view.path) return 0;
   ctx.globalAlpha = 0.62;

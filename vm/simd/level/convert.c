@@ -51,7 +51,7 @@ enum { BLOCK = 256 };
   SMALL(float16, uint16_t, 5, 10, 0x7c00, 0x7e00)
 
 /* Bits of a type with e exponent and m mantissa bits to those of fp32. A subnormal is moved
- * behind a leading one, which a subtraction then takes away. `over` is the code of infinity, or
+ * after a leading one, which a subtraction then takes away. `over` is the code of infinity, or
  * of NaN where it equals `nan`. */
 KERN_INLINE uint32_t widen(uint32_t code, unsigned e, unsigned m, uint32_t over, uint32_t nan) {
   uint32_t rebias = (128u - (1u << (e - 1))) << 23;
@@ -213,7 +213,7 @@ HALF(uint16_t)
 HALF(uint32_t)
 HALF(uint64_t)
 
-/* Four loads before their stores: a store whose address has the low bits of a load behind it would
+/* Four loads before their stores: a store whose address has the low bits of a load after it would
  * hold that up. Every other element is a loop of its own, which becomes shuffles. */
 #define STRIDED(type)                                                                         \
   static void gather_##type(void *dst, const unsigned char *src, ptrdiff_t step, size_t n) {  \

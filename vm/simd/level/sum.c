@@ -25,7 +25,7 @@ KERN_INLINE fvec load(const float *x) {
 }
 KERN_INLINE void store(float *x, fvec v) { memcpy(x, &v, sizeof v); }
 
-/* n < 16 elements and, behind them, `rest`. */
+/* n < 16 elements and, after them, `rest`. */
 KERN_INLINE void pad(float row[16], const float *x, size_t n, float rest) {
   for (unsigned j = 0; j < 16; j++) row[j] = j < n ? x[j] : rest;
 }
