@@ -221,7 +221,7 @@ static int parse_name(const char *name) {
 int lb_device(lua_State *L, const char *what, const char *name) {
   int device = name == NULL ? LB_CPU : parse_name(name);
   if (device < LB_CPU)
-    luaL_error(L, "%s: '%s' is no device; there are: cpu, neuron:0 to neuron:%d", what, name,
+    luaL_error(L, "%s: '%s' is not a device; there are: cpu, neuron:0 to neuron:%d", what, name,
                LB_DEVICES - 1);
   return device;
 }

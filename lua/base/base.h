@@ -30,7 +30,7 @@ lua_Integer lb_integer(lua_State *L, int arg, const char *what, const char *name
 int lb_engine(lua_State *L, int arg);
 /* The engine of that name, or -1; the error says LB_NO_ENGINE of it. */
 int lb_engine_named(const char *name);
-#define LB_NO_ENGINE "'%s' is no engine; there are: tensor, vector, scalar, gpsimd, sync"
+#define LB_NO_ENGINE "'%s' is not an engine; there are: tensor, vector, scalar, gpsimd, sync"
 /* `name` when there is such a target (or NULL); else raises an error that lists them. */
 const char *lb_target(lua_State *L, const char *what, const char *name);
 /* The name nearest to `name` in the list, or NULL. */

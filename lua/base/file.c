@@ -107,7 +107,7 @@ static bool push_lent_file(lua_State *L, const char *name) {
 }
 
 /* A new descriptor of the file that the process writes to already, where path is a name of one: the
- * file behind it is not replaced, and what goes there goes on where the last write ended. -1 of
+ * file after it is not replaced, and what goes there continues where the last write ended. -1 of
  * others. */
 static int standard_output(const char *path) {
   bool out = strcmp(path, "/dev/stdout") == 0;

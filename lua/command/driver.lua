@@ -222,7 +222,7 @@ local function keep(run, o)
   local ok, done, message = pcall(run.save, run, file)
   if not ok then return complain(without_place(done)) end
   if not done then return complain(message) end
-  io.stderr:write("soma: the run is saved; go on with: soma --resume ", file, "\n")
+  io.stderr:write("soma: the run is saved; continue with: soma --resume ", file, "\n")
 end
 
 -- inputs: nil when the run was resumed, which is alone.

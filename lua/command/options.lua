@@ -5,7 +5,7 @@ local soma = require "soma"
 
 local usage = [[
 usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - reads source from standard input
-       soma --resume FILE [options]             go on with a run that --save has saved
+       soma --resume FILE [options]             continue with a run that --save has saved
        soma SCRIPT.lua [arguments]              run an experiment
        soma --sandbox [options] SCRIPT.lua [arguments]    run one that is not trusted
        soma -e CODE [arguments]                 run Lua code, with the module as soma
@@ -21,7 +21,7 @@ usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - reads source fr
   --target TARGET        trn1, inf2, trn2 or trn3; default: the program's own, else trn2
   -D NAME[=VALUE]        define a macro of the source
   -I DIRECTORY           search for included files; may be repeated, as -D may
-  --max-instructions N   stop a run that goes on; so do --max-ns N (simulated time) and
+  --max-instructions N   stop a run that does not end; so do --max-ns N (simulated time) and
                          --max-seconds N (time of the host)
   --max-memory BYTES     let the command take no more memory of the host, as 512M or 2G
   --save FILE            when a limit or Ctrl-C stops the run, save it for --resume
@@ -202,7 +202,7 @@ local function check_resume(o)
   end
   for _, flag in ipairs {"--check", "--lint", "--schedule", "--schedule-seed", "--cost", "--explain-time",
                         "--expect", "--timing-only"} do
-    if o[flag] and (o[flag] == true or type(o[flag]) ~= "table" or next(o[flag])) then return nil, flag .. " does not go with --resume: a saved run goes on as it began" end
+    if o[flag] and (o[flag] == true or type(o[flag]) ~= "table" or next(o[flag])) then return nil, flag .. " does not go with --resume: a saved run continues as it began" end
   end
   o.program = o["--resume"]
   return o
@@ -289,7 +289,7 @@ local function parse(args)
     wrong = o["--costs"] ~= true and take_target(o, "--target", o["--costs"])
     if wrong then return nil, (wrong:gsub("^%-%-target", "--costs")) end
     if o.program then
-      return nil, "--costs runs nothing, and '" .. o.program .. "' is no target"
+      return nil, "--costs runs nothing, and '" .. o.program .. "' is not a target"
     end
     return o
   end

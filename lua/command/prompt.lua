@@ -1,5 +1,5 @@
 -- soma -e CODE [arguments] and soma -i: Lua with the module as `soma`. A line of the prompt is an
--- expression, whose values are printed, or statements; it goes on while it is not complete. Returns
+-- expression, whose values are printed, or statements; it continues while it is not complete. Returns
 -- the exit status: 0 ok, 1 the code failed, 2 bad usage.
 local host, args = ...
 _G.soma = require "soma"

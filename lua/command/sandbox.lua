@@ -161,7 +161,7 @@ end
 -- Writes soma.outputs to the open files.
 local function write_outputs(m, names, save)
   local outputs = rawget(m, "outputs")
-  if type(outputs) ~= "table" then error("soma.outputs is no table any more", 0) end
+  if type(outputs) ~= "table" then error("soma.outputs is not a table any more", 0) end
   for name in next, outputs do
     if type(name) ~= "string" or not names[name] then
       error("soma.outputs." .. (type(name) == "string" and name or type(name)) ..

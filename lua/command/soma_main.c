@@ -112,7 +112,7 @@ static int dtype_hint(lua_State *L) {
   return 1;
 }
 
-/* The table `host` and the arguments behind the command's name, as driver.lua wants them. */
+/* The table `host` and the arguments after the command's name, as driver.lua wants them. */
 static void push_driver_arguments(lua_State *L, int argc, char **argv) {
   const char *no_color = getenv("NO_COLOR");
   lua_newtable(L);
@@ -178,7 +178,7 @@ static int run_part(lua_State *L, const char *name, int argc, char **argv) {
   return call(L, 2);
 }
 
-/* Whether --sandbox stands before the script; behind it, it is the script's. */
+/* Whether --sandbox stands before the script; after it, it is the script's. */
 static bool wants_sandbox(int argc, char **argv) {
   for (int i = 1; i < argc; i++) {
     size_t n = strlen(argv[i]);

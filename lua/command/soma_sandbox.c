@@ -34,7 +34,7 @@
 
 /* ---- Memory -------------------------------------------------------------------------------- */
 
-/* host.bytes(text): "4096", "64K", "512M", "2G" as a number; nil when it is none of 1 to 2^48. */
+/* host.bytes(text): "4096", "64K", "512M", "2G" as a number; nil when it is not from 1 to 2^48. */
 static int bytes(lua_State *L) {
   static const char units[] = "KMG";
   const char *s = luaL_checkstring(L, 1);
@@ -60,7 +60,7 @@ static int limit_memory(lua_State *L) {
 
 /* ---- Outputs ------------------------------------------------------------------------------- */
 
-/* Whether a new file may get that name; else nil and a message are pushed. A link is none: what it
+/* Whether a new file may get that name; else nil and a message are pushed. A link may not: what it
  * leads to was not named. */
 static bool may_write(lua_State *L, const char *path) {
   struct stat st;
@@ -109,7 +109,7 @@ static void on_alarm(int sig) {
 }
 
 /* Runs at every call and every thousand instructions of each coroutine; once the time is over, at
- * every instruction, so that no pcall goes on. */
+ * every instruction, so that no pcall continues. */
 static void watch(lua_State *L, lua_Debug *ar) {
   (void)ar;
   if (!expired) return;

@@ -109,7 +109,7 @@ put.steps = list(function(words, x, what)
   words[#words + 1], words[#words + 2] = x[1], x[2]
 end)
 
--- Options that are no fields: how a transfer's descriptors are made.
+-- Options that are not fields: how a transfer's descriptors are made.
 local function flags_of(k, op, options)
   local f = 0
   if options.dge ~= nil then

@@ -17,7 +17,7 @@ local memory_code = {sbuf = 1, psum = 2}
 
 -- ---- Numbers that a register gives --------------------------------------------------------------
 
--- register * scale + constant, of one register at most; nil of what is none.
+-- register * scale + constant, of at most one register; nil when v is something else.
 local function affine(x)
   local meta = type(x) == "table" and getmetatable(x)
   if math.type(x) == "integer" then return {constant = x, scale = 0} end

@@ -57,7 +57,7 @@ static int get_device(lua_State *L) {
   bool options = lua_type(L, 1) == LUA_TTABLE;
   const char *name = options ? lb_string(L, 1, "device", "device") : luaL_checkstring(L, 1);
   int device = lb_device(L, "device", name != NULL ? name : "neuron:0");
-  luaL_argcheck(L, device != LB_CPU, 1, "the host is no core");
+  luaL_argcheck(L, device != LB_CPU, 1, "the host is not a core");
   bool more = false;
   if (options) {
     lua_newtable(L);

@@ -79,7 +79,7 @@ static lb_core *device_argument(lua_State *L, const char *what) {
     return lb_check_core(L, 2);
   }
   int device = lb_device(L, what, lua_tostring(L, 2));
-  luaL_argcheck(L, device != LB_CPU, 2, "the host is no device");
+  luaL_argcheck(L, device != LB_CPU, 2, "the host is not a device");
   return lb_push_device(L, device);
 }
 

@@ -32,7 +32,7 @@ typedef struct lb_core {
   int index;            /* stack position of the core in that thread */
   soma_recorder *trace; /* where its events go, or NULL */
   double started;       /* host time at which this stretch of the run began */
-  int device;           /* N of neuron:N; LB_CPU when it is no device */
+  int device;           /* N of neuron:N; LB_CPU when it is not a device */
   bool traces, calls_events;
   soma_recorder_options record; /* of the recorders of its runs */
   lb_budget *budget;            /* of the option max_memory, or NULL */

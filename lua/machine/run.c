@@ -81,8 +81,8 @@ static void check_device_input(lua_State *L, const lb_core *core, const char *na
     luaL_error(L, "run: input '%s' was on %s, whose core has been closed", name, there);
   if (core->device == LB_CPU)
     luaL_error(L,
-               "run: input '%s' is on %s, this core is no device: make it with soma.core{device"
-               " = \"%s\"}",
+               "run: input '%s' is on %s, this core is not on a device: make it with "
+               "soma.core{device = \"%s\"}",
                name, there, there);
   luaL_error(L, "run: input '%s' is on %s, this core is %s", name, there,
              lb_push_device_name(L, core->device));
@@ -218,8 +218,8 @@ static void start(lua_State *L, bool in_place) {
 
 /* ---- Saving and resuming ------------------------------------------------------------------- */
 
-/* run:save(path): its state as a file from which core:resume goes on. true; nil and a message when
- * the file cannot be written. Raises when the run has faulted. */
+/* run:save(path): its state as a file for core:resume. true; nil and a message when the file
+ * cannot be written. Raises when the run has faulted. */
 static int run_save(lua_State *L) {
   const lb_run *run = lb_check_run(L, 1);
   const char *path = lb_path(L, 2);

@@ -188,7 +188,7 @@ int lb_run_summary(lua_State *L) {
   }
   add_dma(&b, &s, &f);
   if (s.flops) add_roofline(&b, &s, &f);
-  add(&b, "\ntouched       sbuf %.1f of %.0f KiB a partition, psum %.1f of %.0f",
+  add(&b, "\ntouched       sbuf %.1f of %.0f KiB per partition, psum %.1f of %.0f",
       (double)s.sbuf_touched / 1024, (double)s.sbuf_size / 1024, (double)s.psum_touched / 1024,
       (double)s.psum_size / 1024);
   luaL_addstring(&b, "\nlaunch        ");

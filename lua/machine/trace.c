@@ -84,7 +84,7 @@ int lb_to_buffer(void *ud, const char *p, size_t n) {
   return 0;
 }
 
-/* run:timeline(width): ASCII, a row an engine and a queue; 80 columns unless given. */
+/* run:timeline(width): ASCII, one row per engine and per queue; 80 columns unless given. */
 static int timeline(lua_State *L) {
   const soma_program *p;
   lua_Integer width = luaL_optinteger(L, 2, 80);

@@ -111,7 +111,7 @@ static void check_all_npy(const lt_source *s, archive *a) {
     zip_stat_t st;
     stat_member(s, a, (zip_uint64_t)i, &st);
     if (!is_npy(st.name, strlen(st.name)))
-      lt_format_error(s, "member '%s' is no .npy file: its name does not end in .npy", st.name);
+      lt_format_error(s, "member '%s' is not a .npy file: its name does not end in .npy", st.name);
   }
 }
 

@@ -1,7 +1,7 @@
 /* Elementwise operators on two tensors, or a tensor and a number, with broadcasting.
  *
  * Types. Two floats, or a float and anything: computed in double, rounded once to float32, so
- * that float32 + float32 is the IEEE sum; astype goes on from there as the machine's instructions
+ * that float32 + float32 is the IEEE sum; astype continues from there as the machine's instructions
  * do. Two integers: the one that holds both ranges, computed in 64 bits and wrapped; bool counts
  * as int32. "/" always gives float32. A Lua number takes the tensor's kind: an integer with an
  * integer tensor has its type (and must fit), all others are float32.

@@ -81,7 +81,7 @@ static json_t *read_json(lt_source *s) {
   uint64_t n = lt_get_bits(count, 8);
   if (n > MAX_HEADER || (int64_t)n > s->length - 8)
     lt_format_error(s,
-                    "a header of %s bytes; the file has %I behind its length, the format allows %d",
+                    "a header of %s bytes; the file has %I after its length, the format allows %d",
                     n > INT64_MAX ? "more than 2^63" : lua_pushfstring(s->L, "%I", (LUAI_UACINT)n),
                     (LUAI_UACINT)(s->length - 8), MAX_HEADER);
   json_t **root = new_json(s->L);
@@ -135,7 +135,7 @@ static entry check_entry(const header *h, const char *name, json_t *value) {
   e.begin = json_integer_value(json_array_get(offsets, 0));
   e.end = json_integer_value(json_array_get(offsets, 1));
   if (e.begin > e.end || e.end > bytes)
-    lt_format_error(s, "tensor '%s': data_offsets [%I, %I] are no range of the %I bytes of data",
+    lt_format_error(s, "tensor '%s': data_offsets [%I, %I] are not within the %I bytes of data",
                     name, (LUAI_UACINT)e.begin, (LUAI_UACINT)e.end, (LUAI_UACINT)bytes);
   return e;
 }

@@ -105,7 +105,7 @@ void lt_convert(lt_run dst, lt_run src, size_t n, unsigned cvt);
 typedef void lt_move_fn(lua_State *L, int device, const char *what);
 /* Moves the host tensor on the top to the device, if it is one. Returns 1. */
 int lt_place(lua_State *L, int device, const char *what);
-/* Pushes shape, dtype, ndim, size or nbytes; false when key is none of them. */
+/* Pushes shape, dtype, ndim, size or nbytes; false when key is not one of them. */
 bool lt_push_property(lua_State *L, const lt_tensor *t, const char *key);
 
 /* ---- What the module is made of ------------------------------------------------------------ */
