@@ -27,7 +27,7 @@ end
 
 local function run(name, prog, inputs) show(name, new_core():run(prog, inputs)) end
 
--- The same in two parts, with the file between them: of one content, so that any build can go on
+-- The same in two parts, with the file between them: of one content, so that any build can continue
 -- with what any other has saved.
 local function run_in_parts(name, prog, inputs, checks)
   local path = os.tmpname()

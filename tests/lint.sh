@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.." || exit 2
 : "${CC:=gcc}"
 counts=$(mktemp) || exit 2
 trap 'rm -f "$counts"' EXIT
-rule() { # NAME: reads breaches from standard input, one a line
+rule() { # NAME: reads breaches from standard input, one per line
   breaches=$(cat)
   if [ -z "$breaches" ]; then
     echo passed >>"$counts" # a pipe's end is a subshell, so the count goes through a file

@@ -16,7 +16,7 @@ trap 'rm -rf "$dir"' EXIT
 passed=0 failed=0
 skip() { echo "repro: $1: skipped, $2"; }
 
-# What a build's command ($run) gives: a line a kernel, with hashes of its results and its trace.
+# What a build's command ($run) gives: one line per kernel, with hashes of its results and its trace.
 digest() { # LEVEL
   SIMD=$1 $run tests/digest.lua
 }

@@ -167,7 +167,7 @@ t.s:14:16: error: the tensor engine does not write sbuf in matmul
                  ^
 ]] },
   { name = "completion on data path", source = vec("        memset x, 0.0 $s"), err = [[
-t.s:14:23: error: a `$` name alone is the completion semaphore of a DMA, and `memset` is none
+t.s:14:23: error: a `$` name alone is the completion semaphore of a DMA instruction; `memset` is not one
           memset x, 0.0 $s
                         ^~
 note: an update is `$name++` or `$name+=n`, a wait `$name>=n`
@@ -418,8 +418,8 @@ soma-dis: t.sbc: section CODE of core 0, vector at byte 0x430: pc 1: byte 16, op
   { name = "reserved byte", damage = {"CODE", 64 + 7, B(1)}, err = [[
 soma-dis: t.sbc: section CODE of core 0, vector at byte 0x430: pc 1: byte 7, which is reserved: it must be 0, found 1
 ]] },
-  { name = "byte behind the operands", damage = {"CODE", 64 + 63, B(1)}, err = [[
-soma-dis: t.sbc: section CODE of core 0, vector at byte 0x430: pc 1: byte 63, behind the last operand: it must be 0, found 1
+  { name = "byte after the operands", damage = {"CODE", 64 + 63, B(1)}, err = [[
+soma-dis: t.sbc: section CODE of core 0, vector at byte 0x430: pc 1: byte 63, after the last operand: it must be 0, found 1
 ]] },
   { name = "condition", damage = {"CODE", 2, B(9)}, err = [[
 soma-dis: t.sbc: section CODE of core 0, vector at byte 0x430: pc 0: byte 2, wait: a condition is 0 to 6, found 9
@@ -437,7 +437,7 @@ soma-dis: t.sbc: section PATS of core 0 at byte 0x218: pattern 1: pattern, byte 
 soma-dis: t.sbc: section PATS of core 0 at byte 0x218: pattern 1: it names tile 7, of 2
 ]] },
   { name = "pattern's step", damage = {"PATS", 32 + 12 * 3, B(1)}, err = [[
-soma-dis: t.sbc: section PATS of core 0 at byte 0x218: pattern 1: pattern, byte 68, step: 0 behind the last dimension, found 1
+soma-dis: t.sbc: section PATS of core 0 at byte 0x218: pattern 1: pattern, byte 68, step: 0 after the last dimension, found 1
 ]] },
   { name = "tensor's size", damage = {"TNSR", 72, B(1)}, err = [[
 soma-dis: t.sbc: section TNSR at byte 0x108: tensor 0: 32769 bytes, but its shape and type make 32768
@@ -451,7 +451,7 @@ soma-dis: t.sbc: section TILE at byte 0x1b8: tile 0: type 17, memory 3, 2 dimens
   { name = "rings", damage = {"QUES", 5, B(17)}, err = [[
 soma-dis: t.sbc: section QUES of core 0 at byte 0x418: queue 0: descriptor generation 2, 17 rings, owner 4, priority 0
 ]] },
-  { name = "symbol behind the end", damage = {"SYMB", 8, B(77)}, err = [[
+  { name = "symbol after the end", damage = {"SYMB", 8, B(77)}, err = [[
 soma-dis: t.sbc: section SYMB at byte 0x5f0: symbol 0: pc 77, but the engine has 4 instructions
 ]] },
   { name = "control character in a name", damage = {"STRS", 1, B(10)}, err = [[

@@ -14,7 +14,7 @@ local function entry(dtype, shape, from, to)
   return ('"a":{"dtype":"%s","shape":%s,"data_offsets":[%d,%d]}'):format(dtype, shape, from, to)
 end
 
--- File, its contents, what is said of it behind its name.
+-- File, its contents, what is said of it after its name.
 local damaged = {
   {"text.npz", "no archive", "not a valid .npz file: Not a zip archive"},
   {"cut.npz", zip.make {member {}}:sub(1, -30), "not a valid .npz file: Not a zip archive"},
@@ -36,7 +36,7 @@ local damaged = {
 
   {"short.safetensors", "{}", "not a valid safetensors file: 2 bytes; the length of its header alone takes 8"},
   {"length.safetensors", string.pack("<I8", 3) .. "{}",
-    "not a valid safetensors file: a header of 3 bytes; the file has 2 behind its length, the format allows 100000000"},
+    "not a valid safetensors file: a header of 3 bytes; the file has 2 after its length, the format allows 100000000"},
   {"list.safetensors", string.pack("<s8", "[]"), "not a valid safetensors file: its header does not begin with {"},
   {"json.safetensors", tensors '"a"', "not a valid safetensors file: header: byte 5: ':' expected near '}'"},
   {"twice.safetensors", tensors(entry("F32", "[1]", 0, 4) .. "," .. entry("F32", "[1]", 4, 8), ("\0"):rep(8)),
@@ -50,7 +50,7 @@ local damaged = {
   {"offsets.safetensors", tensors '"a":{"dtype":"F32","shape":[1],"data_offsets":[0]}',
     "not a valid safetensors file: tensor 'a': data_offsets are not two integers from 0"},
   {"outside.safetensors", tensors(entry("F32", "[1]", 0, 40000)),
-    "not a valid safetensors file: tensor 'a': data_offsets [0, 40000] are no range of the 32768 bytes of data"},
+    "not a valid safetensors file: tensor 'a': data_offsets [0, 40000] are not within the 32768 bytes of data"},
   {"hole.safetensors", tensors(entry("F32", "[1]", 32764, 32768)),
     "not a valid safetensors file: bytes 0 to 32763 of the data, before 'a', belong to no tensor"},
   {"rest.safetensors", tensors(entry("F32", "[1]", 0, 4)), "not a valid safetensors file: bytes 4 to 32767 of the data belong to no tensor"},

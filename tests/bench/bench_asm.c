@@ -119,7 +119,7 @@ static double measure(const isa_buf *text, size_t *bytes) {
 
 int main(void) {
   bool ok = true;
-  printf("%-10s %9s %9s %12s %12s\n", "source", "lines", "seconds", "ns a line", "bytes a line");
+  printf("%-10s %9s %9s %12s %12s\n", "source", "lines", "seconds", "ns/line", "bytes/line");
   for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
     double first = 0, per_line = 0;
     for (unsigned n = SMALLEST; n <= LARGEST; n *= 10) {

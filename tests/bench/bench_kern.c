@@ -1,4 +1,4 @@
-/* Times of the array kernels on one 128 x 512 tile, a call a row, for each level of this host;
+/* Times of the array kernels on one 128 x 512 tile, one call per row, for each level of this host;
  * and how much longer the plain level takes. Prints, asserts nothing. */
 #include "../../vm/simd/loops.h"
 

@@ -95,7 +95,7 @@ return function(suite)
     }
   end
   fault("an error", {fn = function() error("of its own", 0) end}, 'custom_op "bad": of its own')
-  fault("an error that is no string", {fn = function() error {} end}, 'custom_op "bad": an error that is a table, not a string')
+  fault("an error that is not a string", {fn = function() error {} end}, 'custom_op "bad": an error that is a table, not a string')
   fault("too many results", {fn = function(_, s) return s, s end}, "it returns 2 values for 1 destinations")
   fault("another shape", {fn = function(_, s) return s:slice({0, 2}) end}, "float32[2, 7]")
   local function refuse(name, op, text)

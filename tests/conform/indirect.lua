@@ -6,7 +6,7 @@ local util = require "conform.util"
 
 local g4 = util.since(4)
 local P, F, N = 32, 40, 20
-local UNREAD = 99 -- out of range: in every element of an index that is no offset
+local UNREAD = 99 -- out of range: in every element of an index that is not an offset
 
 -- N offsets below F, all different; and N of which some come twice, for sources.
 local function spread(step)

@@ -129,7 +129,7 @@ return function(suite)
     local s = ref.from_bits(st, "uint32", {P, words})
     for _, insn in ipairs {"rand_set_state", "rand_get_state", "rng"} do
       suite:case {
-        insn = insn, name = "numbers and the state behind them on " .. engine, engine = engine, targets = targets,
+        insn = insn, name = "numbers and the state after them on " .. engine, engine = engine, targets = targets,
         inputs = {s = s}, outputs = {o = {"uint32", shape}, g = {"uint32", {P, words}}},
         body = " rand_set_state s\n rng o\n rand_get_state g",
         expect = {o = ref.from_bits(numbers, "uint32", shape), g = ref.from_bits(after, "uint32", {P, words})},

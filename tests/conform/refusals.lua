@@ -1,6 +1,6 @@
 -- Constraints that must be refused, a line each: instruction, engine, tiles, line, part of the message,
 -- and the first generation where the rest of the line is legal (2), or a list of targets.
--- Tiles are "name type[shape]" with "psum" and "part=" behind (and other attributes after it), separated
+-- Tiles are "name type[shape]" with "psum" and "part=" after (and other attributes after it), separated
 -- by semicolons.
 local soma = require "soma"
 local util = require "conform.util"

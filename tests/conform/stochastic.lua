@@ -64,7 +64,7 @@ return function(suite)
   local column = {}
   for p = 0, P - 1 do column[p + 1] = ref.encode("bfloat16", x[p * F + 20], ref.random_word("vector", 1, p, 0)) end
   suite:case {
-    insn = "tensor_copy", name = "stochastic, one element a partition", engine = "vector", inputs = {a = a},
+    insn = "tensor_copy", name = "stochastic, one element per partition", engine = "vector", inputs = {a = a},
     outputs = {o = {"bfloat16", {P, 1}}}, body = " tensor_copy o, a[:, 19:20], round=stochastic",
     expect = {o = ref.from_bits(column, "bfloat16", {P, 1})},
   }

@@ -213,7 +213,7 @@ local function cumulative(suite)
     end
   end
   suite:case {
-    insn = "tensor_scalar_cumulative", name = "goes on from the register", engine = "vector",
+    insn = "tensor_scalar_cumulative", name = "continues from the register", engine = "vector",
     inputs = {a = ref.tensor(x, "float32", shape)}, outputs = {o = {"float32", shape}},
     body = " tensor_scalar_cumulative o, a, op0=add, imm0=0.0, op1=add, reduce=reset_reduce\n"
       .. " tensor_scalar_cumulative o, a, op0=add, imm0=0.0, op1=add, reduce=reduce",
@@ -320,7 +320,7 @@ local function selections(suite)
       expect = {o = ref.tensor(res, u, shape), r = ref.tensor(rows("max", res), "float32", {P, 1})},
     }
   end
-  -- the registers: idle leaves, reset gives max's identity, reduce goes on
+  -- the registers: idle leaves, reset gives max's identity, reduce continues
   for name, way in pairs {
     idle = {"reduce=idle", function() return 7.5 end}, reset = {"reduce=reset, reduce_op=max", function() return -inf end},
     reduce = {"reduce=reduce, reduce_op=max", function(m) return ref.ops.max(7.5, m) end},

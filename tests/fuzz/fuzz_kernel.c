@@ -154,7 +154,7 @@ static int records(soma_kernel *k, bytes *b) {
   return passed;
 }
 
-/* Says what a finished program breaks, behind its source. */
+/* Says what a finished program breaks, after its source. */
 _Noreturn static void broken(soma_machine *m, soma_program *p, const char *law, const char *text) {
   char *source = NULL;
   size_t n;

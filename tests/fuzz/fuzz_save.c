@@ -1,6 +1,6 @@
 /* Saved runs. The input chooses a program of random valid instructions (gen.h), with checks or
  * without, how far it runs, and how its file is damaged. Undamaged, the resumed run must end as the
- * one that went on, with the same findings; damaged, with length and hash made right again, it is
+ * one that continued, with the same findings; damaged, with length and hash made right again, it is
  * refused with a reason, or it runs to an end or a limit. */
 #include "../../isa/bytes.h"
 #include "../../vm/api/impl.h"
@@ -169,7 +169,7 @@ static void same_findings(const bed *a, const bed *b) {
   if (soma_run_findings(a->r)) fuzz_stats[FOUND].n++;
 }
 
-/* a goes on; what was saved of it goes on in a machine of its own. */
+/* a continues; what was saved of it continues in a machine of its own. */
 static void must_end_alike(bed *a, const void *data, size_t n) {
   bed b = new_bed(0);
   soma_stats x, y;

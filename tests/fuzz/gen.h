@@ -15,7 +15,7 @@ enum { GEN_TENSORS = 5, GEN_TILES = 8, GEN_QUEUES = 4, GEN_SEMS = 4, GEN_TRIES =
 
 typedef struct gen {
   const uint8_t *p, *end; /* choices left */
-  uint64_t more;          /* where choices come from behind the end; 0: all are 0 */
+  uint64_t more;          /* where choices come from after the end; 0: all are 0 */
   isa_program *prog;
   unsigned op, engine;
   /* The shape of the instruction. */

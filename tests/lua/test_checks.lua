@@ -123,7 +123,7 @@ section scalar
         halt
 ]])
 
-both("order goes on through a third engine", "race", [[
+both("order continues through a third engine", "race", [[
 section vector
         memset ta, 1.0      $done++
         halt

@@ -75,7 +75,7 @@ case("errors of every kind", function()
   eq(fault(function() return 1 end).text:match("it returns.*"), "it returns a number for dst0, where a tensor or nil is due")
   eq(fault(function(_, s) return s, s end).text, 'custom_op "f": it returns 2 values for 1 destinations')
 end)
-case("a failed call stores nothing, and the core goes on", function()
+case("a failed call stores nothing, and the core continues", function()
   local core = core_with(function(d) d:fill(9) error "no" end)
   core:run(prog, {x = x}, {faults = "return"})
   eq(core.sbuf:read("u"):get(0, 0), 0.0)
@@ -115,7 +115,7 @@ case("declared operands and cost", function()
   fails('does not take float32 as dst0', function() core_with(one, {dsts = {"bfloat16"}}):run(prog, {x = x}) end)
   core_with(one, {dsts = {"any"}, srcs = {{"int8", "float32"}}, imms = 2}):run(prog, {x = x})
   local free = core_with(one):run(prog, {x = x}).time_ns
-  -- 1.2 GHz: 1200 cycles are a microsecond; eight elements a partition.
+  -- 1.2 GHz: 1200 cycles are a microsecond; eight elements per partition.
   local slow = core_with(one, {cycles = 1000, cycles_per_element = 25}):run(prog, {x = x}).time_ns
   eq(math.abs(slow - free - 1000) < 1, true)
 end)

@@ -1,4 +1,4 @@
--- Programs that cannot go on, and what the report must say of each: who waits on what and how much
+-- Programs that cannot continue, and what the report must say of each: who waits on what and how much
 -- is missing, the last values, the moment that was missed, who could still help. A case is a
 -- program, whose first line is line 2 of d.s; `has` and `hasnt` are parts of the text.
 local soma = require "soma"
@@ -89,8 +89,8 @@ section sync
 ]], has = {"sync at d.s:7 waits for $s>=1; $s is 0, 1 short, never updated",
   "nothing that could still run changes it: sync (d.s:6) is past it"}}
 
-check {"the update is behind the wait itself", text = "s sem\nsection sync\n nop $s>=1\n nop $s++\n halt\n",
-  has = {"sync at d.s:4 waits for $s>=1", "it could still be changed by sync (d.s:5) behind this wait"},
+check {"the update is after the wait itself", text = "s sem\nsection sync\n nop $s>=1\n nop $s++\n halt\n",
+  has = {"sync at d.s:4 waits for $s>=1", "it could still be changed by sync (d.s:5) after this wait"},
   hasnt = {"circle"}}
 
 check {"two wait for what one may take", text = [[
@@ -305,7 +305,7 @@ section scalar
 ]], has = {"they wait in a circle: vector for scalar for vector", "tensor at d.s:6 waits for $c>=1"},
   hasnt = {"circle: tensor"}}
 
-check {"a chain is no circle", text = [[
+check {"a chain is not a circle", text = [[
 a sem
 b sem
 section vector
@@ -411,7 +411,7 @@ section vector
     "nothing that could still run changes it"}, hasnt = {"vector at d.s:7 spun"}}
 end
 
-check {"spinning behind which the update stands", kind = "limit", core = {max_instructions = 20000}, text = [[
+check {"spinning before the update", kind = "limit", core = {max_instructions = 20000}, text = [[
 s sem
 section sync
 .l: add r0, r0, 1

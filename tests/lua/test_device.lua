@@ -196,7 +196,7 @@ case("soma.device of a name or of options", function()
   core:close()
   local other <close> = soma.device {device = "neuron:5", target = "trn1"}
   eq(other.device, "neuron:5") eq(soma.device {device = "neuron:5"}.hbm:stats().stacks[2].capacity, 16 << 30)
-  raises("the host is no core", soma.device, {device = "cpu"})
+  raises("the host is not a core", soma.device, {device = "cpu"})
   raises("unknown option 'size'", soma.device, {device = "neuron:6", size = 1})
   raises("option 'device' must be a string", soma.device, {device = 1})
 end)
@@ -253,8 +253,8 @@ case("move_to_device: how long they stay, and what is refused", function()
     soma.load(with_const:bytes()):move_to_device(core) -- the dropped one is collected
     collectgarbage() collectgarbage()
     eq(core.hbm_bytes, 32)
-    raises("the host is no device", with_const.move_to_device, with_const, "cpu")
-    fails("move_to_device: 'x' is no device; there are: cpu, neuron:0 to neuron:63", with_const.move_to_device, with_const, "x")
+    raises("the host is not a device", with_const.move_to_device, with_const, "cpu")
+    fails("move_to_device: 'x' is not a device; there are: cpu, neuron:0 to neuron:63", with_const.move_to_device, with_const, "x")
     raises("soma.core expected", with_const.move_to_device, with_const, 1)
     local trn1 <close> = soma.core {target = "trn1"}
     raises("the program is for trn2, the machine is a trn1", with_const.move_to_device, with_const, trn1)
@@ -311,11 +311,11 @@ end)
 
 case("names of devices", function()
   for _, name in ipairs {"gpu", "neuron", "neuron:", "neuron:-1", "neuron:64", "neuron:01", "neuron:1x", "neuron:999", "", "CPU"} do
-    fails("zeros: '" .. name .. "' is no device; there are: cpu, neuron:0 to neuron:63", soma.zeros, 1, "int8", {device = name})
+    fails("zeros: '" .. name .. "' is not a device; there are: cpu, neuron:0 to neuron:63", soma.zeros, 1, "int8", {device = name})
   end
-  fails("to: 'x' is no device; there are: cpu, neuron:0 to neuron:63", host_a.to, host_a, "x")
-  fails("core: 'x' is no device; there are: cpu, neuron:0 to neuron:63", soma.core, {device = "x"})
-  raises("the host is no core", soma.device, "cpu")
+  fails("to: 'x' is not a device; there are: cpu, neuron:0 to neuron:63", host_a.to, host_a, "x")
+  fails("core: 'x' is not a device; there are: cpu, neuron:0 to neuron:63", soma.core, {device = "x"})
+  raises("the host is not a core", soma.device, "cpu")
   raises("option 'device' must be a string, not number", soma.zeros, 1, "int8", {device = 0})
 end)
 
@@ -332,7 +332,7 @@ case("cores and devices", function()
     fails("run: input 'a' is on neuron:7, this core is neuron:0", core.run, core, prog, {a = a, b = host_b})
   end)
   local plain = soma.core {}
-  fails("run: input 'a' is on neuron:7, this core is no device: make it with soma.core{device = \"neuron:7\"}",
+  fails("run: input 'a' is on neuron:7, this core is not on a device: make it with soma.core{device = \"neuron:7\"}",
     plain.run, plain, prog, {a = a, b = host_b})
 end)
 

@@ -133,7 +133,7 @@ section vector
  halt
 ]], "9: warning: the wait $s>=1 cannot hold: all updates together bring it to 0 [-w+impossible-wait]")
 
-finds("an update behind a branch on data", [[
+finds("an update after a branch on data", [[
 c tensor int32[1, 1], const = [1]
 k tile sbuf int32[1, 1]
 l sem
@@ -283,7 +283,7 @@ finds("two halves make a whole",
 finds("a read without its wait may come late",
   copy:format(" dma_copy u, x, queue=q $s\n nop $s>=16", ""))
 
-finds("written only behind the read", [[
+finds("written only after the read", [[
 y tensor float32[128, 64], output
 u tile sbuf float32[128, 64]
 v tile sbuf float32[128, 64]

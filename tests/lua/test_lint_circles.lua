@@ -21,7 +21,7 @@ section scalar
  nop $c>=1
  nop $a++
  halt
-]], "6: warning: these wait for updates behind one another: tensor (l.s:6) waits for $a>=1, " ..
+]], "6: warning: these wait for updates that come after one another's waits: tensor (l.s:6) waits for $a>=1, " ..
   "vector (l.s:10) waits for $b>=1, scalar (l.s:14) waits for $c>=1 [-w+circular-wait]")
 
 finds("two circles", [[
@@ -45,9 +45,9 @@ section gpsimd
  nop $d>=1
  nop $c++
  halt
-]], "7: warning: these wait for updates behind one another: tensor (l.s:7) waits for $a>=1, " ..
+]], "7: warning: these wait for updates that come after one another's waits: tensor (l.s:7) waits for $a>=1, " ..
   "vector (l.s:11) waits for $b>=1 [-w+circular-wait]",
-  "15: warning: these wait for updates behind one another: scalar (l.s:15) waits for $c>=1, " ..
+  "15: warning: these wait for updates that come after one another's waits: scalar (l.s:15) waits for $c>=1, " ..
   "gpsimd (l.s:19) waits for $d>=1 [-w+circular-wait]")
 
 finds("a circle beside a wait that nothing can satisfy", [[
@@ -67,10 +67,10 @@ section scalar
  nop $a++
  halt
 ]], "6: warning: the wait $c>=2 cannot hold: all updates together bring it to 1; fix: wait for 1 [-w+impossible-wait]",
-  "10: warning: these wait for updates behind one another: vector (l.s:10) waits for $a>=1, " ..
+  "10: warning: these wait for updates that come after one another's waits: vector (l.s:10) waits for $a>=1, " ..
   "scalar (l.s:14) waits for $b>=1 [-w+circular-wait]")
 
-finds("who waits behind a circle is not of it", [[
+finds("an engine that waits for a circle is not part of it", [[
 a sem
 b sem
 c sem
@@ -86,10 +86,10 @@ section vector
 section scalar
  nop $c>=1
  halt
-]], "6: warning: these wait for updates behind one another: tensor (l.s:6) waits for $a>=1, " ..
+]], "6: warning: these wait for updates that come after one another's waits: tensor (l.s:6) waits for $a>=1, " ..
   "vector (l.s:10) waits for $b>=1 [-w+circular-wait]")
 
-finds("each impossible wait of an engine, one a semaphore", [[
+finds("each impossible wait of an engine, one per semaphore", [[
 a sem
 b sem
 c sem
@@ -120,8 +120,8 @@ section vector
  halt
 ]])
 
-finds("its own update, behind the wait", "s sem\nsection sync\n nop $s>=1\n nop $s++\n halt\n",
-  "4: warning: these wait for updates behind one another: sync (l.s:4) waits for $s>=1 [-w+circular-wait]")
+finds("its own update, after the wait", "s sem\nsection sync\n nop $s>=1\n nop $s++\n halt\n",
+  "4: warning: these wait for updates that come after one another's waits: sync (l.s:4) waits for $s>=1 [-w+circular-wait]")
 
 -- ---- Tensors -----------------------------------------------------------------------------------
 

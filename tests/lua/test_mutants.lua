@@ -250,7 +250,7 @@ end
 local once = "        matmul p, v, acc=write  $made+=2\n"
 both("acc=auto in a fresh bank", product(once), "drop first flag", "tensor 2 acc=auto", "fresh bank",
   product ".next: matmul p, v, acc=write  $made++\n add r0, r0, 1\n blt r0, 2, .next\n")
-case("acc=auto behind another matmul", rule, product("        matmul p, v, acc=write\n" .. once), "drop first flag",
+case("acc=auto after another matmul", rule, product("        matmul p, v, acc=write\n" .. once), "drop first flag",
   "tensor 3 acc=auto", nil)
 
 harness.finish()

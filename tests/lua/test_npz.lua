@@ -138,8 +138,8 @@ case("what is refused, and why", function()
   bad("member 'x.npy': 16 bytes stored cannot be 17", zip.make {member {data = ("a"):rep(16), size = 17}})
   bad("member 'x.npy': 10 bytes deflated cannot be 4294967294",
     zip.make {member {method = 8, data = ("a"):rep(10), size = 4294967294}})
-  bad("member 'readme' is no .npy file: its name does not end in .npy", zip.make {member {}, member {name = "readme"}})
-  bad("member '.npy' is no .npy file: its name does not end in .npy", zip.make {member {name = ".npy"}})
+  bad("member 'readme' is not a .npy file: its name does not end in .npy", zip.make {member {}, member {name = "readme"}})
+  bad("member '.npy' is not a .npy file: its name does not end in .npy", zip.make {member {name = ".npy"}})
   bad("two members have one name", t.read(dir .. "twice.npz"))
   -- one name in two encodings
   bad("two members have one name", zip.make {member {name = "\u{e9}.npy", flags = 2048}, member {name = "\x82.npy"}})

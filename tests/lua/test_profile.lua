@@ -69,7 +69,7 @@ function read_value(s, i)
 end
 local function json(s)
   local value, after = read_value(s, 1)
-  if space(s, after) <= #s then error("text behind the value") end
+  if space(s, after) <= #s then error("text after the value") end
   return value
 end
 
@@ -177,8 +177,8 @@ case("the critical path has no gap and ends with the run", function()
   eq(kinds.data and kinds.transfer and kinds.delay, true)
   eq(at <= whole.time_ns and whole.time_ns - at < 331, true)
   raises("causes = true", function() soma.core {}:run(prog):critical_path() end)
-  raises("core: trace: 'foo' is no engine; there are: tensor, vector", soma.core, {trace = {engines = {"foo"}}})
-  raises("core: trace: '7' is no engine", soma.core, {trace = {engines = {7}}})
+  raises("core: trace: 'foo' is not an engine; there are: tensor, vector", soma.core, {trace = {engines = {"foo"}}})
+  raises("core: trace: '7' is not an engine", soma.core, {trace = {engines = {7}}})
   raises("option 'until_ns' must be more than 'from_ns'", soma.core, {trace = {from_ns = 5, until_ns = 5}})
   raises("save_table: there is no table 'Foo'; there are: Instruction, DmaPacket, SemaphoreUpdate, ActiveTime, Summary",
     function() soma.core {trace = true}:run(prog):save_table("/nowhere/x", "Foo") end)
@@ -384,7 +384,7 @@ case("--costs and --cost", function()
   status, _, text = run "--costs --cost /nonexistent/costs"
   eq(status, 1) has(text, "cannot read '/nonexistent/costs'")
   status, _, text = run "--costs trn9"
-  eq(status, 2) has(text, "'trn9' is no target")
+  eq(status, 2) has(text, "'trn9' is not a target")
   status, _, text = run "--costs=trn9"
   eq(status, 2) has(text, "--costs takes one of trn1, inf2, trn2, trn3, not 'trn9'")
 end)

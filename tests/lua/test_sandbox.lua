@@ -143,12 +143,12 @@ held("string functions changed under trusted code", "has not set soma.outputs.c"
 held("the metatable of a tensor", "attempt to index",
   "getmetatable(require 'soma'.zeros{2}).__index = nil")
 held("__gc", "no __gc in a sandbox", "setmetatable({}, {__gc = function() while true do end end})")
-held("__gc behind __index", "has not set soma.outputs.c",
+held("__gc after __index", "has not set soma.outputs.c",
   "setmetatable({}, setmetatable({}, {__index = {__gc = function() print 'late' end}})) collectgarbage()")
 held("__gc that comes later", "has not set soma.outputs.c",
   "local m = {} setmetatable({}, m) m.__gc = function() print 'late' end m = nil collectgarbage()")
 held("the collector stopped", "only collect, count and step", "collectgarbage 'stop'")
-held("an error that is no text", "an error that cannot be shown",
+held("an error that is not text", "an error that cannot be shown",
   "error(setmetatable({}, {__tostring = function() error 'again' end}))")
 
 -- Time.
@@ -218,10 +218,10 @@ held("deep text", "error: ", "error('error: ' .. tostring(select(2, load(('('):r
 
 -- Outputs.
 held("an output nobody named", "no --out names it", "require 'soma'.outputs.d = require 'soma'.zeros{2}")
-held("an output that is no tensor", "soma.outputs.c", "require 'soma'.outputs.c = {}")
+held("an output that is not a tensor", "soma.outputs.c", "require 'soma'.outputs.c = {}")
 held("outputs that fake a tensor", "soma.outputs.c",
   "require 'soma'.outputs.c = setmetatable({}, {__index = function() return print end, __name = 'soma.tensor'})")
-held("outputs replaced", "no table any more", "require 'soma'.outputs = 1")
+held("outputs replaced", "not a table any more", "require 'soma'.outputs = 1")
 held("outputs with a metatable", "has not set soma.outputs.c",
   "setmetatable(require 'soma'.outputs, {__index = function() print 'called' end, __pairs = print})")
 
@@ -243,7 +243,7 @@ end)
 refused("an output that is a folder", 1, "a folder, not a plain file", "--out c=" .. dir)
 refused("an output that is a device", 1, "a device or a pipe", "--out c=/dev/null")
 refused("an output nowhere", 1, "cannot write", "--out c=" .. dir .. "/none/c.npy")
-refused("an input that is none", 1, "cannot read", "--in a=" .. dir .. "/none.npy")
+refused("an input that is not there", 1, "cannot read", "--in a=" .. dir .. "/none.npy")
 refused("an unknown option", 2, "no option --trace", "--trace x.json")
 refused("no pair", 2, "takes NAME=FILE.npy", "--in a")
 refused("twice", 2, "twice", "--out c=" .. fc .. " --out c=" .. fc)

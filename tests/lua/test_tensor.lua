@@ -163,9 +163,9 @@ case("bad sizes and arguments never crash", function()
   raises("more than 8 dimensions", soma.zeros, {1, 1, 1, 1, 1, 1, 1, 1, 1})
   raises("did you mean 'float32'", soma.zeros, 1, "flaot32")
   raises("is not a dtype", soma.zeros, 1, "double")
-  raises("'gpu' is no device; there are: cpu, neuron:0", soma.zeros, 1, "float32", {device = "gpu"})
+  raises("'gpu' is not a device; there are: cpu, neuron:0", soma.zeros, 1, "float32", {device = "gpu"})
   raises("unknown option 'devise' (did you mean 'device'?)", soma.zeros, 1, "float32", {devise = 1})
-  raises("'gpu' is no device", function() soma.zeros(1):to("gpu") end)
+  raises("'gpu' is not a device", function() soma.zeros(1):to("gpu") end)
   for name, f in pairs(soma) do
     if type(f) == "function" then
       for _, bad in ipairs {{}, {1}, {"x"}, {{}}, {{{}}, {}}, {print}, {huge, huge}, {0/0}, {-1, -1}} do

@@ -24,7 +24,7 @@ kinds["drop update"] = function(p, add)
   end)
 end
 
--- Transfers update by one a ring: a step is one ring, and one transfer.
+-- Transfers update by one for each ring: a step is one ring, and one transfer.
 local function steps_of(p, sem)
   local steps = {1}
   instructions(p, function(_, i)

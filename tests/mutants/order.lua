@@ -1,7 +1,7 @@
 -- The order that a program's semaphores give to its accesses, found from its text alone, for every
 -- legal timing at once: control flow is followed with the registers' values, then
 --
---   an update is sure to have come before a wait when without it (and those behind it from the same
+--   an update is sure to have come before a wait when without it (and those after it from the same
 --   engine or ring) the updates that can come before the wait do not make up its value;
 --   an update cannot come before a wait when it is known to follow it.
 --

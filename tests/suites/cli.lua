@@ -106,7 +106,7 @@ do
     "  sync +0.0%% +[%d.]+%% +3 +0 +0.0%%\n" ..
     "dma +2 transfers, 64 B, [%d.]+ %a?B/s, active [%d.]+%%, sixteen engines busy [%d.]+%%, 32 B a transfer\n" ..
     "hbm +32 B read, 32 B written, MBU 0.0%% of 716.00 GB/s\n" ..
-    "touched +sbuf 0.0 of 224 KiB a partition, psum 0.0 of 16\n" ..
+    "touched +sbuf 0.0 of 224 KiB per partition, psum 0.0 of 16\n" ..
     "launch +10.00 us, not part of the simulated time\n" ..
     "host%-device   32 B in, 32 B out\nhost +[%d.]+ s, [%d.]+ %a?instructions/s\n$"), out)
 end
@@ -239,7 +239,7 @@ check("an error in the source", write("bad.s", "  bogus r1\n"), {status = 1, err
 
 fails("standard input is closed", "-", "cannot read standard input: Bad file descriptor", "0<&-")
 fails("a folder of constants", add .. " --cost " .. dir, "cannot read '" .. dir .. "': Is a directory")
-fails("constants that are no text", add .. " --cost " .. write("bad.cost", "\147\27[31mX 1\n"),
+fails("constants that are not text", add .. " --cost " .. write("bad.cost", "\147\27[31mX 1\n"),
   path "bad.cost" .. ":1: there is no constant ??[31mX")
 
 -- ---- What went well is told ---------------------------------------------------------------------
@@ -262,7 +262,7 @@ end
 local function script(text) return write("s.lua", text) end
 check("arguments", script "print(arg[0], arg[1], arg[2], #arg, ...)" .. " a 'b c'",
   {out = path "s.lua" .. "\ta\tb c\t2\ta\tb c\n"})
-check("options behind the script are its own", script "print(...)" .. " --json --help", {out = "--json\t--help\n"})
+check("options after the script are its own", script "print(...)" .. " --json --help", {out = "--json\t--help\n"})
 check("require", script "print(require('soma').version, require 'soma' == require 'soma')", {out = read "out" and
   lines_of(command .. " --version"):match("soma (.-)\n") .. "\ttrue\n"})
 check("os.exit", script "os.exit(3)", {status = 3})

@@ -39,7 +39,7 @@ inputs="-D ROWS=256 -D COLS=96 --in x=$data/softmax_x.npy"
 # In parts as in one go.
 check "one go" "$soma" softmax.s $inputs --out y=want.npy --quiet
 check "a limit stops it" status 1 "$soma" softmax.s $inputs --max-ns 2500 --save part.run
-check "how to go on" says "soma --resume part.run"
+check "how to continue" says "soma --resume part.run"
 check "a second part" status 1 "$soma" --resume part.run --max-instructions 12 --save part.run --out y=early.npy
 check "no output before the end" test ! -e early.npy
 check "the rest" "$soma" --resume part.run --out y=got.npy --quiet
@@ -74,7 +74,7 @@ END
 check "make a large input" "$soma" large.lua make
 check "a limit stops its run" status 1 "$soma" large.s --in x=x.npy --max-instructions 1 --save large.run
 rm -f x.npy
-check "it goes on without the file" "$soma" --resume large.run --out y=y.npy --quiet
+check "it continues without the file" "$soma" --resume large.run --out y=y.npy --quiet
 check "as with it" "$soma" large.lua
 
 # A run with checks finds what it finds in one go, in the same words.
@@ -109,14 +109,14 @@ check "they find a race" says "vector must wait for \$s >= 16"
 same_said want.said
 check "a run with checks is stopped" status 1 "$soma" race.s --in x=x.npy --check all --max-ns 2250 --save race.run --quiet
 check "and saved" says "soma --resume race.run"
-check "it goes on with them" status 1 "$soma" --resume race.run --quiet
+check "it continues with them" status 1 "$soma" --resume race.run --quiet
 same_said got.said
 check "the same findings" cmp want.said got.said
 check "no other checks" status 2 "$soma" --resume race.run --check race
 
 # What cannot be.
 check "no saved run" status 1 "$soma" --resume softmax.s
-check "no saved run is named" says "softmax.s: this is no saved run"
+check "no saved run is named" says "softmax.s: this is not a saved run"
 check "a file that is not there" status 1 "$soma" --resume nothing.run
 check "a program and a run" status 2 "$soma" --resume part.run softmax.s
 check "inputs of a run" status 2 "$soma" --resume part.run $inputs
@@ -139,7 +139,7 @@ signal TERM 143
 signal HUP 129
 check "it is saved" says "soma --resume empty/run"
 check "nothing else is left" test "$(ls empty)" = run
-check "and goes on" status 1 "$soma" --resume empty/run --max-instructions 4000000000 --max-seconds 1
+check "and continues" status 1 "$soma" --resume empty/run --max-instructions 4000000000 --max-seconds 1
 cd - >/dev/null || exit 2
 set -- rng "tensor_copy/one element" "copy_predicated/both ways"
 [ -z "$FULL" ] || set -- "$@" "dma_transpose/bfloat16" "tensor_scalar/gpsimd gathers"

@@ -1,4 +1,4 @@
-; y = exp(x) of [P, N] bfloat16: the kernel of the introduction to DMA. One load, one activate behind
+; y = exp(x) of [P, N] bfloat16: the kernel of the introduction to DMA. One load, one activate after
 ; it, one store. The load is triggered at time 0, or by gpsimd when it has made the descriptors.
         target  TARGET
 x       tensor  bfloat16[P, N]

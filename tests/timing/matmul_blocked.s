@@ -180,7 +180,7 @@ section vector                                 ; r0 n, r1 k, r2 uses of a sum, r
         blt       r0, NB, .n
         halt
 
-section scalar                                 ; stores, behind the last block of K
+section scalar                                 ; stores, after the last block of K
         mov       r0, (KB-1)*MB*BM*BN/4
         mov       r1, 0
 .next:

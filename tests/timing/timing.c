@@ -17,9 +17,9 @@ typedef enum what {
   SPAN,     /* from the first data of all transfers to the last */
   STORED,   /* from the start, which triggers, to the last data; of a DGE's transfers, two of one
                size, from when the first descriptors are made */
-  RESUMED,  /* from the start, which triggers, until a waiting engine goes on; of a DGE's transfer
+  RESUMED,  /* from the start, which triggers, until a waiting engine continues; of a DGE's transfer
                from when its descriptors are made */
-  WAKE,     /* as STORED, but until a waiting engine goes on */
+  WAKE,     /* as STORED, but until a waiting engine continues */
   WHOLE,    /* the run */
   LAUNCHED, /* the run and its launch */
   BUSY,     /* the engine's data path */

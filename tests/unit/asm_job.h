@@ -55,7 +55,7 @@ static void job_close(job *t) {
   isa_arena_free(&t->r.arena);
 }
 
-/* All diagnostics, one a line, as `line:col: error: text`; file: with the file. */
+/* All diagnostics, one per line, as `line:col: error: text`; file: with the file. */
 static const char *job_diags(job *t, bool file) {
   static const char *const names[] = {"note", "warning", "error", "fatal"};
   t->diags.len = 0;

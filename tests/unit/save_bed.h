@@ -175,7 +175,7 @@ static const char *const programs[] = {
     "target trn2\nt tile sbuf float32[128, 512]\nu tile sbuf float32[128, 512]\ns sem\n"
     "section vector\n memset t, 2.0 $s++\n halt\nsection gpsimd\n tensor_copy u, t $s>=1\n halt\n"
     "section scalar\n nop $s>=1\n activate t[:, 0:64], t[:, 0:64], fn=copy, scale=3.0\n halt\n",
-    /* offsets and sizes in registers that go on at once */
+    /* offsets and sizes in registers that continue at once */
     "target trn2\nt tile sbuf float32[128, 512]\ns sem\nsection vector\n mov r1, 0\n mov r3, 4\n"
     ".l: mov r4, 0x3f800000\n tensor_scalar t[:, r1:+8], t[:, r1:+8], op0=add, imm0=r4 $s++\n"
     " add r1, r1, 4\n mov r4, 0x40000000\n blt r1, 60, .l\n mov r1, 77\n halt\n"
@@ -185,7 +185,7 @@ static const char *const programs[] = {
     "t tile sbuf float32[64, 32]\ns sem\nq queue dge=hwdge, rings=2\nsection sync\n"
     " dma_copy t, a, queue=q $s\n nop $s>=2\n mov r1, 0\n"
     ".l: dma_copy c[:, r1:+1], t[:, r1:+1], queue=q\n add r1, r1, 1\n blt r1, 32, .l\n halt\n",
-    /* gather, scatter with a sum, a transpose; the index vector is overwritten behind the trigger
+    /* gather, scatter with a sum, a transpose; the index vector is overwritten after the trigger
      */
     "target trn2\na tensor float32[10, 6], input\nc tensor float32[10, 6], output\n"
     "t tile sbuf float32[8, 6]\nix tile sbuf int32[8, 1]\ns sem\nq queue dge=swdge\n"
@@ -209,7 +209,7 @@ static const char *const programs[] = {
     " max8 m, t\n match_value_load m\n find_index8 v, t\n rng v\n"
     " tensor_copy u, t, round=stochastic\n find_index8 v, t\n halt\n",
     /* elements by an index: a gather whose index and source are overwritten while it is read, a
-     * scatter, single elements, two operands of one index, a start in a register; the write behind
+     * scatter, single elements, two operands of one index, a start in a register; the write after
      * the gather waits for what the index reaches */
     "target trn3\nx tile sbuf float32[32, 64]\ni tile sbuf uint8[32, 2]\nj tile sbuf uint8[32, 2]\n"
     "k tile sbuf uint8[32, 1]\no tile sbuf float32[32, 20]\nb tile sbuf float32[32, 8]\ns sem\n"

@@ -286,7 +286,7 @@ static void test_limits(void **state) {
 static void test_equal(void **state) {
   (void)state;
   isa_ap a = matrix(4, 4, 4, 0), b = a;
-  b.dim[2].num = 9; /* behind ndim */
+  b.dim[2].num = 9; /* after ndim */
   assert_true(isa_ap_equal(&a, &b));
   b.dim[1].num = 3;
   assert_false(isa_ap_equal(&a, &b));

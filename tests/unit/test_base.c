@@ -163,7 +163,7 @@ static void test_patterns_once(void **state) {
   for (int round = 0; round < 2; round++)
     for (uint32_t i = 0; i < 20000; i++) {
       isa_ap a = some_ap(i);
-      a.dim[4].num = (uint32_t)round; /* behind ndim: without meaning */
+      a.dim[4].num = (uint32_t)round; /* after ndim: without meaning */
       assert_int_equal(isa_program_ap(p, 0, &a), i + 1);
     }
   assert_int_equal(p->cores[0].naps, 20000);

@@ -258,7 +258,7 @@ static void packed_types_are_bytes(void **state) {
                          "section gpsimd\n custom_op \"p\", dsts=[o], srcs=[x]\n halt\n");
   set(&b, "p", op_of(packed, NULL));
   bed_run(&b, SOMA_FAULT);
-  bed_fault_has(&b, "operand 1 is float8_e5m2_x4: a packed element is no number");
+  bed_fault_has(&b, "operand 1 is float8_e5m2_x4: a packed element is not a number");
   bed_close(&b);
 }
 

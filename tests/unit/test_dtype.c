@@ -33,7 +33,7 @@ static double two_to(int e) {
   return v;
 }
 
-/* Value of a positive code, the one past the largest included as if the exponent went on. */
+/* Value of a positive code, the one past the largest included as if the exponent continued. */
 static double value_of(const format *f, uint32_t code) {
   uint32_t e = code >> f->mbits, m = code & ((1u << f->mbits) - 1);
   double unit = two_to((e ? (int)e : 1) - f->bias - (int)f->mbits);

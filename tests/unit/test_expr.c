@@ -30,7 +30,7 @@ static const char *near(as_job *j, const char *s, size_t n) {
   return n == 2 && s[0] == 'n' ? "n" : NULL;
 }
 
-/* Evaluates text; *rest is the text of the token behind the expression. */
+/* Evaluates text; *rest is the text of the token after the expression. */
 static bool eval(job *t, const char *text, const isa_target *target, as_val *v, const char **rest) {
   *rest = "";
   if (setjmp(t->j.bail) != 0) return false;

@@ -350,7 +350,7 @@ static void interrupt(void *ud, const soma_event *e) {
   if (*m) soma_machine_interrupt(*m);
 }
 
-/* A run that was stopped may go on, so it keeps its addresses, until another takes its place. */
+/* A run that was stopped may continue, so it keeps its addresses, until another takes its place. */
 static void stopped_run(void **state) {
   (void)state;
   soma_options o = SOMA_OPTIONS_INIT;
@@ -405,7 +405,7 @@ static void constants(void **state) {
   bed_close(&b);
 }
 
-/* All or none; no room is no change. They go with the machine when nobody drops them. */
+/* All or none; no room means no change. They go with the machine when nobody drops them. */
 static void constants_without_room(void **state) {
   (void)state;
   static const char two[] = "target trn2\nv tensor float32[16], const = [times 16 1]\n"

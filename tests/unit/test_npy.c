@@ -111,7 +111,7 @@ static void test_bad(void **state) {
   }
 }
 
-/* No crash, and the elements are what is behind the header or nothing. */
+/* No crash, and the elements are what is after the header or nothing. */
 static void test_changed(void **state) {
   (void)state;
   file f = make(1, good, 6);

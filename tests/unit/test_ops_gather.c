@@ -68,7 +68,7 @@ static void local_gather_bounds(void **state) {
   put(&a.index, 19, 0, 7);
   assert_int_equal(vm_op_local_gather(&b->d, &a), VM_FAULT);
   assert_string_equal(b->d.fault, "local_gather: index 7, in partition 19 column 0, with 4 "
-                                  "elements an index: src has 10");
+                                  "elements per index: src has 10");
   a.elems_per_index = 1;
   assert_int_equal(vm_op_local_gather(&b->d, &a), VM_FAULT);
   assert_string_equal(b->d.fault, "local_gather: the shapes of dst, src and index do not fit");

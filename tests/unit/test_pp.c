@@ -185,7 +185,7 @@ static const pp_case cases[] = {
      "",
      "1:1: error: `%else` without `%if`\n2:1: error: `%endif` without `%if`\n"
      "3:1: error: `%elif` without `%if`\n4:4: error: expected an expression, not end of line\n"
-     "6:7: error: unexpected `1` after the condition\n13:1: error: `%else` behind `%else`\n"
+     "6:7: error: unexpected `1` after the condition\n13:1: error: `%else` after `%else`\n"
      "11:1: note: of this condition\n15:8: error: expected a name, not `1`\n"
      "17:1: error: `%if` without `%endif`\n"},
     {"if does not leave a macro", "%macro m 0\n%endif\n%if 1\n%endmacro\n%if 1\nm\na\n%endif\n",

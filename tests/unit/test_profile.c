@@ -177,7 +177,7 @@ static void memory_figures(void **state) {
   bed_close(&b);
 }
 
-/* tensor_tensor of N float32 in SBUF streams N cycles (8 bytes a cycle, two sources); half of the
+/* tensor_tensor of N float32 in SBUF streams N cycles (8 bytes per cycle, two sources); half of the
  * partitions count half. */
 static void streaming_counts_partitions(void **state) {
   (void)state;

@@ -56,7 +56,7 @@ static void check_law(isa_program *p) {
   isa_print_program(p, &text);
   isa_program *q = assemble(isa_buf_str(&text), text.len);
   isa_buf got = image_of(q);
-  size_t at = 16; /* behind the hash */
+  size_t at = 16; /* after the hash */
   while (at < want.len && at < got.len && want.data[at] == got.data[at]) at++;
   if (want.len != got.len || at < want.len) {
     fwrite(text.data, 1, text.len, stderr);

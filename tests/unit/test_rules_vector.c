@@ -42,7 +42,7 @@ static void diagnose(const char *target, const char *engine, const char *line, c
   soma_machine_free(m);
 }
 
-/* A `!` in the line stands before the operand that is refused, and is no part of the text. */
+/* A `!` in the line stands before the operand that is refused, and is not part of the text. */
 static unsigned unmark(const char *line, char *out) {
   const char *mark = strchr(line, '!');
   if (mark && mark[1] == '=') mark = NULL;

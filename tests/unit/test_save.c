@@ -71,7 +71,7 @@ static void options_go_with_the_run(void **state) {
   bed_close(&whole);
 }
 
-/* A run that a limit has stopped goes on where the limit is another one. */
+/* A run that a limit has stopped continues where the limit is another one. */
 static void limits_are_lifted(void **state) {
   (void)state;
   soma_options instructions = SOMA_OPTIONS_INIT, time = SOMA_OPTIONS_INIT;
@@ -120,7 +120,7 @@ static void limit_inside_a_trigger(void **state) {
     bed_close(&b);
     bed_close(&whole);
   }
-  o.max_instructions = 93; /* four instructions, 89 transfers behind the first */
+  o.max_instructions = 93; /* four instructions, 89 transfers after the first */
   bed b = bed_open(&o, text);
   bed_run(&b, SOMA_OK);
   bed_close(&b);
@@ -238,7 +238,7 @@ static void not_from_a_callback(void **state) {
   bed_close(&b);
 }
 
-/* ---- What is no saved run -------------------------------------------------------------------- */
+/* ---- What is not a saved run ----------------------------------------------------------------- */
 
 static void header_is_checked(void **state) {
   (void)state;
@@ -247,7 +247,7 @@ static void header_is_checked(void **state) {
   uint8_t *p = s.data;
   assert_int_equal(try(m, p, s.n), SOMA_OK);
   assert_int_equal(try(m, p, 0), SOMA_FORMAT);
-  assert_string_equal(soma_error(m), "this is no saved run");
+  assert_string_equal(soma_error(m), "this is not a saved run");
   for (size_t n = 0; n < s.n; n += n < 64 ? 1 : 97) assert_int_equal(try(m, p, n), SOMA_FORMAT);
   assert_non_null(strstr(soma_error(m), "bytes, it was written with"));
   for (size_t i = 0; i < s.n; i += i < 64 ? 1 : 61) {
@@ -270,7 +270,7 @@ static void contents_are_checked(void **state) {
   assert_true(refused > 100 && taken > 100);
 }
 
-/* A machine whose resume failed is as before; one with a run that goes on takes none. */
+/* A machine whose resume failed is as before; one with a run that continues takes none. */
 static void failure_changes_nothing(void **state) {
   (void)state;
   saved s = midway(NULL, programs[0]);

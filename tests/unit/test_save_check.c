@@ -8,7 +8,7 @@ static soma_options with(unsigned checks) {
   return o;
 }
 
-/* What has to go over from before a save to what is found behind it. */
+/* What has to go over from before a save to what is found after it. */
 static const char *const wrong[] = {
     /* a race with an access of before; a wait that passes; a write of a semaphore and its reuse */
     "target trn2\nt tile sbuf float32[128, 512]\nu tile sbuf float32[128, 512]\ns sem\nr sem\n"

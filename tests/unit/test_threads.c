@@ -58,7 +58,7 @@ static void *run_until_interrupted(void *arg) {
   struct shared *s = arg;
   soma_run *r;
   s->status = soma_run_start(s->m, s->p, &r);
-  while (s->status == SOMA_OK) /* an interruption before the start is none of the run's */
+  while (s->status == SOMA_OK) /* an interruption before the start does not stop the run */
     s->status = soma_run_until(r, SOMA_EVENT, SOMA_SYNC, 0);
   soma_run_free(r);
   return NULL;

@@ -36,7 +36,7 @@ static void hazards(void **state) {
   }
 }
 
-/* The sequencer runs four instructions ahead of its data path: the marker behind the fifth that
+/* The sequencer runs four instructions ahead of its data path: the marker after the fifth that
  * waits comes when the first of them starts. */
 static void depth(void **state) {
   (void)state;
@@ -64,7 +64,7 @@ static void table_loads(void **state) {
       {" activate y, x, fn=exp\n activate z, x, fn=exp\n", 1, 1, 1283 + (512 + 64) / 1.2},
       {" activate y, x, fn=exp\n activate z, x, fn=relu\n", 1, 1, 1283 + (512 + 64) / 1.2},
       {" activate y, x, fn=exp\n activate z, x, fn=tanh\n", 1, 2, 2 * 1283 + (512 + 64) / 1.2},
-      /* behind a wait of 6000 of sync's cycles: the load waits as its activate does */
+      /* after a wait of 6000 of sync's cycles: the load waits as its activate does */
       {" activate y, x, fn=exp $s>=1\n", 0, 1, 6001 / 1.2 + 30 + 1283},
       {" nop $s>=1\n activate y, x, fn=exp\n", 0, 1, 6001 / 1.2 + 30 + 1283},
       /* unless it was loaded before; the instruction is the first that scalar runs */
@@ -162,7 +162,7 @@ static void ports(void **state) {
   }
 }
 
-/* A copy of 4096 bf16 at four a cycle takes 1024 cycles; while gpsimd streams, one a cycle. */
+/* A copy of 4096 bf16 at four per cycle takes 1024 cycles; while gpsimd streams, one per cycle. */
 static void gpsimd_slows_vector(void **state) {
   (void)state;
   static const char *const text =
@@ -231,7 +231,7 @@ static void background_weights(void **state) {
       start[n++] = ns(s.v[i].start);
   assert_int_equal(n, 4);
   near(start[0], (64 + 6) / 2.4, "after its weights, of 32 cycles, one instruction later");
-  for (unsigned i = 1; i < 4; i++) near(start[i] - start[i - 1], 518 / 2.4, "matmul behind matmul");
+  for (unsigned i = 1; i < 4; i++) near(start[i] - start[i - 1], 518 / 2.4, "matmul after matmul");
   bed_close(&b);
 }
 
@@ -436,7 +436,7 @@ static void costs_are_checked(void **state) {
        "costs, line 2: OVH_VECTOR with 0 words after it; `NAME value` or `NAME gen value`"},
       {"OVH_VECTOR gen3 1 2",
        "costs, line 1: OVH_VECTOR with 3 words after it; `NAME value` or `NAME gen value`"},
-      {"OVH_VECTOR gen5 1", "costs, line 1: gen5 is no generation: gen2, gen3, gen4 or a target"},
+      {"OVH_VECTOR gen5 1", "costs, line 1: gen5 is not a generation: gen2, gen3, gen4 or a target"},
       {"OVH_VECTOR -1",
        "costs, line 1: OVH_VECTOR is -1, not a whole number from 0 to 1000000 (unit CYC)"},
       {"DEPTH 0", "costs, line 1: DEPTH is 0, not a whole number from 1 to 65535 (unit N)"},
@@ -503,7 +503,7 @@ static void critical_path(void **state) {
 
 /* A chain whose path can be written down: a memset, what reads it, and the engine it signals. */
 /* What comes before a table load is not the load's: the wait that its sequencer had at another
- * instruction, and the chain behind that. */
+ * instruction, and the chain after that. */
 static void path_before_table(void **state) {
   (void)state;
   double sum[SOMA_ENGINES] = {0}, table = 0;

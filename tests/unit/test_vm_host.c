@@ -1,4 +1,4 @@
-/* The VM core at its edges: order behind an offset in memory, stops and interruption, handles freed
+/* The VM core at its edges: order after an offset in memory, stops and interruption, handles freed
  * in any order, changes by the host during a run. */
 #include "vm_bed.h"
 

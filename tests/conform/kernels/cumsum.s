@@ -1,4 +1,4 @@
-; Cumulative sums of 100 x 256: along rows by a scan in two halves, the second going on where the
+; Cumulative sums of 100 x 256: along rows by a scan in two halves, the second continuing where the
 ; first ends; along columns by a product with a triangle of ones.
 in_x    tensor  float32[100, 256], input
 out_r   tensor  float32[100, 256], output

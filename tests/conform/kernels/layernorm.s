@@ -1,4 +1,4 @@
-; y = (x - mean(x)) / sqrt(var(x) + EPS) * g + b over rows of COLS; 128 rows a block, two buffers.
+; y = (x - mean(x)) / sqrt(var(x) + EPS) * g + b over rows of COLS; 128 rows per block, two buffers.
 ;   vector  mean and variance by bn_stats and bn_aggr; the normalised rows
 ;   scalar  1 / sqrt
 %define COLS 96
