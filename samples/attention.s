@@ -93,7 +93,7 @@ section tensor
 %endif
 %if c > 0
 %if c < CHUNKS
-%assign last n - 1                      ; number of the chunk behind
+%assign last n - 1                      ; number of the chunk before
 %else
 %assign last n
 %endif

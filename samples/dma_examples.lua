@@ -6,7 +6,7 @@ local soma = require "soma"
 local here = arg and arg[0] and arg[0]:match("^(.*/)") or "samples/"
 
 -- Runs a load and prints what each engine did; gives the run, the engines' shares by number, and
--- when the waiting engine went on.
+-- when the waiting engine continued.
 local function load(shape, dge)
   local shares, resumed = {}, nil
   local core = soma.core {events = function(e)

@@ -1,11 +1,11 @@
 -- Throughput of one load of 128 partitions by the bytes of a partition, beside the published curve:
--- below 2 KiB a partition the fixed cost of each element rules (on trn1, whose static rings have one;
+-- below 2 KiB per partition the fixed cost of each element rules (on trn1, whose static rings have one;
 -- the curve's text does not name its generation).
 --   build/soma samples/dma_sweep.lua [FOLDER for the picture]
 local soma = require "soma"
 
 local here = arg and arg[0] and arg[0]:match("^(.*/)") or "samples/"
-local published = { -- bytes a partition, throughput as a part of that of 32 KiB
+local published = { -- bytes per partition, throughput as a part of that of 32 KiB
   {32, 0.013}, {64, 0.026}, {128, 0.052}, {256, 0.103}, {512, 0.207}, {1024, 0.423}, {2048, 0.813},
   {4096, 0.966}, {8192, 0.983}, {16384, 0.990},
 }

@@ -2,7 +2,7 @@
 --   h[c, s, t] = exp(delta[c, t] A[c, s]) h[c, s, t - 1] + delta[c, t] u[c, t] B[s, t]
 --   y[c, t]    = sum over s of h[c, s, t] C[s, t]
 -- Version 1 has the states outside, so that delta and u are read again for each; version 2 has them
--- inside; version 3 takes the sequence in pieces, whose scans go on from the piece before. Values are
+-- inside; version 3 takes the sequence in pieces, whose scans continue from the piece before. Values are
 -- checked in double precision.
 --   build/soma samples/mamba.lua [CHANNELS LENGTH STATES]
 local soma = require "soma"

@@ -200,7 +200,7 @@ local function blocked_all(w, p, bm, bn, bk)
       for m = 0, p.M - 1, bm * 128 do
         local a = fill_a(block_of("a", k, k1, m, bm * 128, bm * 128))
         multiply(a, b, m, n, k == 0, k1 == p.K)
-        w.emit("vector", " event_semaphore %s", a.free) -- behind the last sum of the block
+        w.emit("vector", " event_semaphore %s", a.free) -- after the last sum of the block
       end
       w.emit("vector", " event_semaphore %s", b.free)
     end

@@ -64,7 +64,7 @@ if arg and arg[1] then
     x = "size", y = "ns_a_block", series = "way", log = "xy", file = arg[1] .. "/transpose.svg",
     where = function(row) return row.count == 8 and row.type == "bfloat16" end,
     title = "Three ways to transpose eight bfloat16 blocks", xlabel = "rows and columns of a block",
-    ylabel = "ns a block",
+    ylabel = "ns per block",
     labels = {
       tensor = "tensor engine and identity", vector = "vector engine, 32 x 32", dma = "DMA",
     },

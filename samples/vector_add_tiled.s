@@ -1,4 +1,4 @@
-; c = a + b, 128 rows at a time: loads on sync, add on vector, store behind it on scalar.
+; c = a + b, 128 rows at a time: loads on sync, add on vector, store after it on scalar.
 ; One set of tiles, so a load waits until the block before it has been added.
         target  trn2
 %define ROWS 128

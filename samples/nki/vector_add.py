@@ -1,4 +1,4 @@
-"""A vector addition four ways, from one element a partition to overlapping tiles.
+"""A vector addition four ways, from one element per partition to overlapping tiles.
 
     build/soma-nki samples/nki/vector_add.py
 
