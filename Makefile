@@ -81,7 +81,7 @@ $$(BUILD)/vm/simd/level/%.$(1).o: vm/simd/level/%.c
 endef
 $(foreach l,$(LEVELS),$(eval $(call level_rule,$(l))))
 
-# The Lua parts of the command and of the module as lists of C strings, one a line.
+# The Lua parts of the command and of the module as lists of C strings, one per line.
 $(BUILD)/lua/%.inc: lua/%.lua
 	@mkdir -p $(@D)
 	$(Q)sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n",/' $< >$@
