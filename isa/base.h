@@ -56,7 +56,7 @@ void isa_buf_printf(isa_buf *b, const char *fmt, ...) ISA_PRINTF(2, 3);
 void isa_buf_vprintf(isa_buf *b, const char *fmt, va_list ap);
 /* s in quotes for JSON, fit to stand in a <script> too; bytes that are not UTF-8 become U+FFFD. */
 void isa_buf_json(isa_buf *b, const char *s);
-/* The bytes as a C string (a terminating 0 is kept behind len); "" when empty or failed. */
+/* The bytes as a C string (a terminating 0 is kept after len); "" when empty or failed. */
 const char *isa_buf_str(isa_buf *b);
 
 /* Memory whose pieces die together. Zero-initialise and set `al`. */
