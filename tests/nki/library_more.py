@@ -106,7 +106,7 @@ def qkv_tkg(kernel):
     harness.close(got, norm(x, gamma) @ w, 1e-3, 1e-2)
 
 
-def _mlp(kernel, *shapes):
+def _mlp(kernel, *shapes, manager=None):
     parameters = importlib.import_module("nkilib.core.mlp.mlp_parameters")
     tokens, h, i = shapes
     x, gate, up, down = (data(1, tokens, h, low=-1), data(h, i, low=-.1, high=.1, seed=1),
@@ -118,7 +118,7 @@ def _mlp(kernel, *shapes):
     def run(x, gate, up, down):
         given = parameters.MLPParameters(x, gate, up, down)
         out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-        kernel(given, out, None)
+        kernel(given, out, None, *([manager()] if manager else []))
         return out
     a, g, u, d = _numbers(x, gate, up, down)
     harness.close(run(x, gate, up, down), silu(a @ g) * (a @ u) @ d, 2e-2, 2e-2)
@@ -129,13 +129,16 @@ def mlp_cte(kernel):
 
 
 def mlp_tkg(kernel):
-    _mlp(kernel, 8, 512, 512)
+    """Given a manager of SBUF: without one the function names a class that it does not import."""
+    utils = importlib.import_module("nkilib.core.utils.allocator")
+    _mlp(kernel, 8, 512, 512, manager=lambda: utils.BufferManager(0, 200 * 1024, use_auto_alloc=False))
 
 
 def rotational_topk(kernel):
     utils = sys.modules["nkilib.core.topk.rotational_topk_utils"]
     x = np.random.default_rng(0).permutation(4 * 4096).astype(np.float32).reshape(4, 4096)
-    values, indices = kernel(x, utils.create_rotational_topk_config(x.shape, nl.float32, 16))
+    basic = utils.create_topk_config(x.shape, nl.float32, 16, num_programs=1)
+    values, indices = kernel(x, utils.create_rotational_topk_config(x.shape, basic))
     best = np.argsort(-x, -1)[:, :16]
     harness.close(np.sort(indices), np.sort(best), 0, 0)
     harness.close(np.sort(values), np.sort(np.take_along_axis(x, best, -1)), 0, 0)

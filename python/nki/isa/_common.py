@@ -82,17 +82,6 @@ def new_tile(shape, dtype, memory=SBUF, name=""):
     return Tensor(s, dtype, shape, (1,) + steps[1:])
 
 
-def written_once(dst):
-    """A tile to write for dst and a function to call after that, or dst and None. Elements of dst
-    that coincide (a step of 0) hold the last that is written: a tile takes all, dst the last."""
-    lost = [a for a in range(1, len(dst.shape)) if dst.shape[a] > 1 and dst.steps[a] == 0]
-    if not lost:
-        return dst, None
-    tile = new_tile(dst.shape, dst.dtype)
-    last = {a: (dst.shape[a] - 1, dst.shape[a]) for a in lost}
-    return tile, lambda: insn.tensor_copy(dst.cropped(last), tile.cropped(last))
-
-
 MEMORY_REGION = {}  # filled by nki.language
 
 
@@ -201,4 +190,4 @@ def broadcast_shape(*shapes):
 
 __all__ = ["NKIObject", "NkiInstruction", "PSUM", "SBUF", "KernelError", "NotBuilt", "Tensor",
            "broadcast_shape", "clear_outside", "crop", "done", "engine_of", "insn", "masked",
-           "need", "new_tile", "record", "returned", "shift", "written_once"]
+           "need", "new_tile", "record", "returned", "shift"]

@@ -4,7 +4,7 @@ from soma.ops import act, alu, optional
 
 from . import constants as c
 from ._common import (SBUF, KernelError, Tensor, broadcast_shape, crop, done, engine_of, insn, need,
-                      new_tile, record, returned, shift, written_once)
+                      new_tile, record, returned, shift)
 
 _TT, _TS, _STT = insn.OP["tensor_tensor"], insn.OP["tensor_scalar"], insn.OP["scalar_tensor_tensor"]
 _ACT, _ACT2, _ACT_READ = insn.OP["activate"], insn.OP["activate2"], insn.OP["act_read_acc"]
@@ -217,10 +217,7 @@ def activation(dst=None, op=None, data=None, bias=None, scale=1.0, reduce_op=Non
             if record.active().gen == 2 and plus.__class__ is not Tensor and plus:
                 value, plus = plus, new_tile((s.shape[0], 1), dtypes.float32)
                 insn.memset(plus, value)
-        d, keep = written_once(d)
         emit_activate(d, s, fn, by, plus, cmd)
-        if keep:
-            keep()
         if res is not None:
             read_accumulators(res, scalar=True)
     return _either(dst, emit, (data, scale, bias, reduce_res), data.shape, _out(dtype, data), mask,
