@@ -137,8 +137,12 @@ def mlp_tkg(kernel):
 def rotational_topk(kernel):
     utils = sys.modules["nkilib.core.topk.rotational_topk_utils"]
     x = np.random.default_rng(0).permutation(4 * 4096).astype(np.float32).reshape(4, 4096)
+    kernels = sys.modules[kernel.function.__module__]
     basic = utils.create_topk_config(x.shape, nl.float32, 16, num_programs=1)
-    values, indices = kernel(x, utils.create_rotational_topk_config(x.shape, basic))
+    config = kernels.prepare_rotational_constants(
+        utils.create_rotational_topk_config(x.shape, basic))
+    values, indices = kernel(x, config)
+    kernels.cleanup_rotational_constants()
     best = np.argsort(-x, -1)[:, :16]
     harness.close(np.sort(indices), np.sort(best), 0, 0)
     harness.close(np.sort(values), np.sort(np.take_along_axis(x, best, -1)), 0, 0)

@@ -77,6 +77,47 @@ def _attention(kernel, seqlen):
     return run
 
 
+def twice(x, axis):
+    """Linear interpolation to twice the size along an axis: pixels' centres at halves."""
+    n = x.shape[axis]
+    near = np.repeat(x, 2, axis)
+    side = np.clip(np.arange(2 * n) // 2 + np.where(np.arange(2 * n) % 2, 1, -1), 0, n - 1)
+    return 0.75 * near + 0.25 * np.take(x, side, axis)
+
+
+def _bilinear(kernel):
+    x = _data(1, 64, 20, 30)
+    harness.close(kernel(x), twice(twice(x, 2), 3), 1e-2, 1e-4)
+
+
+def _trilinear(kernel):
+    x = _data(1, 64, 9, 9, 9)
+    harness.close(kernel(x), twice(twice(twice(x, 2), 3), 4), 1e-2, 1e-4)
+
+
+def _product(kernel):
+    import nki
+    a, b = (_data(n, m, seed=m, dtype=np.float16) for n, m in ((1024, 512), (1024, 2048)))
+    want = a.T.astype(np.float32) @ b.astype(np.float32)
+    harness.close(nki.jit(kernel)(a, b), want, 1e-2, 1e-4)
+
+
+def _max_pool(kernel):
+    x = _data(200, 200)
+    want = np.lib.stride_tricks.sliding_window_view(x, (3, 3)).max((2, 3))
+    harness.close(kernel(x, 3), want, 1.3e-6, 1e-5)
+
+
+def _plain(test):
+    return lambda kernel: lambda: test(kernel)
+
+
+CONTRIBUTED = (("interpolate_bilinear_fwd", "interpolate_bilinear_2x_fwd", _bilinear),
+               ("interpolate_trilinear_fwd", "interpolate_trilinear_2x_fwd", _trilinear),
+               ("matmul", "matmul", _product),
+               ("maxpooling", "max_pooling_2d_stride_1", _max_pool))
+
+
 def cases(table, folder):
     def file(*names):
         return os.path.join(BASE, *names)
@@ -104,6 +145,9 @@ def cases(table, folder):
     case(products, "nki_matmul_fully_optimized_", _matmul, 2048, 1024, 1024)
     for version in (1, 2, 3):
         case(file("fused_mamba", "mamba_nki_kernels.py"), "mamba_v%d" % version, _mamba, 256, 512)
+    case(file("attention_fwd_performance", "attention_kernels.py"), "attn_fwd_v3", _attention, 512)
     for version in "1 2 3 4 5 6 7 8 8a 9 10 11".split():
         case(file("attention_fwd_performance", "attention_kernels.py"), "attn_fwd_v" + version,
              _attention, 128 if version in "12" else 4096)
+    for name, function, test in CONTRIBUTED:
+        case(os.path.join("contributed", name + ".py"), function, _plain(test))

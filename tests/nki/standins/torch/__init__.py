@@ -1,6 +1,4 @@
 """Arrays under torch's names: what the references of public NKI examples use of it, on NumPy."""
-import types
-
 import numpy as np
 
 float16, float32, float64 = np.float16, np.float32, np.float64
@@ -118,29 +116,4 @@ def manual_seed(seed):
     np.random.seed(seed)
 
 
-def _windows(x, kh, kw, sy, sx):
-    return np.lib.stride_tricks.sliding_window_view(x, (kh, kw), (2, 3))[:, :, ::sy, ::sx]
-
-
-def conv2d(x, weight, bias=None, stride=1, padding=0):
-    """NCHW times OIHW."""
-    x = np.pad(np.asarray(x), ((0, 0), (0, 0), (padding, padding), (padding, padding)))
-    w = np.asarray(weight)
-    n, _, height, width = x.shape
-    rows = (height - w.shape[2]) // stride + 1
-    columns = (width - w.shape[3]) // stride + 1
-    out = np.zeros((n, w.shape[0], rows, columns), np.float32)
-    for i in range(w.shape[2]):
-        for j in range(w.shape[3]):
-            part = x[:, :, i:i + stride * rows:stride, j:j + stride * columns:stride]
-            flat = part.reshape(n, part.shape[1], -1)
-            out += np.matmul(w[:, :, i, j], flat).reshape(out.shape)
-    return _as(out if bias is None else out + np.asarray(bias).reshape(1, -1, 1, 1))
-
-
-def max_pool2d(x, kernel_size, stride=None):
-    k, s = kernel_size, stride or kernel_size
-    return _as(_windows(np.asarray(x), k, k, s, s).max((4, 5)))
-
-
-nn = types.SimpleNamespace(functional=types.SimpleNamespace(conv2d=conv2d, max_pool2d=max_pool2d))
+from . import nn  # noqa: E402,F401

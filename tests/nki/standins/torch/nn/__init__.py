@@ -1,0 +1,2 @@
+"""torch.nn: what the examples use is in functional."""
+from . import functional  # noqa: F401
