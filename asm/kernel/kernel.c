@@ -76,7 +76,6 @@ void as_kernel_free(as_kernel *k) {
   FREE(const_table, const_table_size);
   FREE(steps, cap_steps);
   FREE(waits, cap_waits);
-  FREE(snaps, cap_snaps);
   FREE(scopes, cap_scopes);
   FREE(told, cap_told);
   FREE(crowd, cap_crowd);

@@ -138,6 +138,15 @@ bool as_kernel_endloop(as_kernel *k) {
 
 /* ---- The program --------------------------------------------------------------------------- */
 
+/* What only the passes before the program need. */
+static void forget(as_kernel *k) {
+  isa_free(&k->al, k->uses, k->cap_uses * sizeof *k->uses);
+  isa_free(&k->al, k->snaps, k->cap_snaps * K_SOURCES * sizeof *k->snaps);
+  k->uses = NULL;
+  k->snaps = NULL;
+  k->cap_uses = k->nuses = k->cap_snaps = k->nsnaps = 0;
+}
+
 isa_program *as_kernel_finish(as_kernel *k) {
   if (!k_is_open(k, (isa_line){0, 0})) return NULL;
   if (k->open_loop) {
@@ -149,7 +158,9 @@ isa_program *as_kernel_finish(as_kernel *k) {
   bool ok =
       k_define(k) && k_lives(k) && k_choose_engines(k) && k_choose_queues(k) && k_registers(k);
   while (ok && !k_place(k)) ok = spill && k_spill(k);
-  ok = ok && k_solve(k) && k_semaphores(k) && k_make_program(k);
+  ok = ok && k_solve(k) && k_semaphores(k);
+  forget(k);
+  ok = ok && k_make_program(k);
   isa_program *p = k->program;
   k->program = NULL;
   if (ok) return p;

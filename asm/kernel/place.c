@@ -154,7 +154,10 @@ static bool note_crowd(ring *r, uint32_t number) {
   k->ncrowd = 0;
   k->crowd_for = number;
   for (uint32_t i = 0; r->space == ISA_SBUF && i < r->n; i++) {
-    if (!K_GROW(k, crowd, ncrowd, cap_crowd)) return false;
+    if (!K_GROW(k, crowd, ncrowd, cap_crowd)) {
+      k->ncrowd = 0;
+      return false;
+    }
     k->crowd[k->ncrowd++] = r->live[i];
   }
   return true;
@@ -216,6 +219,7 @@ bool k_place(as_kernel *k) {
   order *o = isa_zalloc(&k->al, n * sizeof *o);
   uint32_t *fixed = isa_zalloc(&k->al, n * sizeof *fixed);
   k->figures.sbuf_bytes = k->figures.psum_bytes = 0;
+  k->ncrowd = 0;
   bool ok = o && fixed ? place_memory(k, ISA_SBUF, o, fixed) && place_memory(k, ISA_PSUM, o, fixed)
                        : k_nomem(k);
   isa_free(&k->al, o, n * sizeof *o);

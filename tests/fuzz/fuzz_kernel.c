@@ -201,6 +201,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
   o.max_instructions = 3000;
   o.checks = 1 << SOMA_CHECK_RACE;
   ko.flags = take(&b) % 4 == 0 ? SOMA_KERNEL_KEEP_ORDER : 0;
+  if (take(&b) % 4 == 0) {
+    ko.flags |= SOMA_KERNEL_SPILL;
+    ko.sbuf_bytes = 256 + 16 * take(&b);
+  }
   if (soma_machine_new(&o, &m) != SOMA_OK || soma_kernel_new(m, &ko, &k) != SOMA_OK) {
     soma_machine_free(m);
     return 0;

@@ -1,7 +1,8 @@
 /* Random lists of instructions give the bits of the same list with a full barrier after each
- * instruction, under several legal timings, and the checks have nothing to say. Every tile is
- * filled first, and then copied, added, multiplied, gathered in overlapping views, in loops and out
- * of them. The same seed gives the same list. */
+ * instruction and other engines, under several legal timings, and the checks have nothing to say.
+ * Every tile is filled first, and then copied, added, multiplied, gathered in overlapping views, in
+ * loops and out of them. The same seed gives the same list. */
+#include "full.h"
 #include "kernel_bed.h"
 
 enum { KR_TILES = 5, KR_SUMS = 3, KR_COLS = 64, KR_PARTS = 128, KR_ROWS = 4 * KR_PARTS };
@@ -268,10 +269,38 @@ static void kr_register(krandom *r) {
   if (kr_next(r, 2)) kr_iota(r, r->step, SOMA_INT32, 4, 1);
 }
 
+/* A sequencer writes what others read and move by. */
+static void kr_poke(krandom *r) {
+  uint32_t reg;
+  KBED_OK(r->b, soma_kernel_register(r->b->k, &reg));
+  kbed_begin(r->b, "mov", -1, 0);
+  kbed_word(r->b, reg);
+  kbed_word(r->b, 0);
+  kbed_word(r->b, kr_next(r, 8));
+  kbed_end(r->b);
+  kbed_begin(r->b, "tensor_store", kr_next(r, 2) ? -1 : (int)kr_next(r, 5), 0);
+  kbed_ap(r->b, r->step, SOMA_INT32, 0, 1, kr_next(r, 4), 1);
+  kbed_word(r->b, reg);
+  kbed_end(r->b);
+}
+
+/* Between tensors. */
+static void kr_move(krandom *r) {
+  int64_t rows = 1 + kr_next(r, 200), from = kr_next(r, (uint32_t)(KR_ROWS + 1 - rows));
+  int64_t to = kr_next(r, (uint32_t)(KR_ROWS + 1 - rows));
+  uint32_t dst = kr_next(r, 2) ? r->out : r->temp, src = kr_next(r, 2) ? r->in : r->temp;
+  kbed_begin(r->b, "dma_copy", -1, 0);
+  kbed_hbm(r->b, dst, SOMA_FLOAT32, KR_COLS, to, rows, 0, KR_COLS);
+  kbed_hbm(r->b, src, SOMA_FLOAT32, KR_COLS, from, rows, 0, KR_COLS);
+  kbed_word(r->b, -1);
+  kbed_zeros(r->b, 3);
+  kr_done(r);
+}
+
 static void kr_one(krandom *r) {
   static void (*const kinds[])(krandom *) = {
-      kr_copy, kr_copy, kr_add, kr_add,      kr_scale,  kr_set,    kr_reduce,
-      kr_dma,  kr_dma,  kr_dma, kr_activate, kr_matmul, kr_gather, kr_register};
+      kr_copy, kr_copy, kr_add,      kr_add,    kr_scale,  kr_set,  kr_reduce, kr_dma,
+      kr_dma,  kr_dma,  kr_activate, kr_matmul, kr_gather, kr_poke, kr_move,   kr_register};
   kinds[kr_next(r, sizeof kinds / sizeof *kinds)](r);
 }
 
@@ -378,12 +407,12 @@ static void random_lists_keep_their_bits(void **state) {
   static result want, got;
   const char *lists = getenv("SOMA_KERNEL_LISTS"), *from = getenv("SOMA_KERNEL_FIRST");
   uint64_t first = from ? strtoull(from, NULL, 10) : 1;
-  uint64_t n = lists ? strtoull(lists, NULL, 10) : 60;
+  uint64_t n = lists ? strtoull(lists, NULL, 10) : (uint64_t)full_or(400, 60);
   uint64_t spilled = 0;
   (void)state;
   for (uint64_t seed = first; seed < first + n; seed++) {
     const char *target = targets[seed % 3];
-    list_run(seed, target, SOMA_KERNEL_KEEP_ORDER, 0, &want);
+    list_run(seed, target, SOMA_KERNEL_KEEP_ORDER | SOMA_KERNEL_FIXED_ENGINES, 0, &want);
     for (uint64_t schedule = 0; schedule < 4; schedule += lists ? 1 : 3) {
       list_run(seed, target, 0, schedule, &got);
       compare(&want, &got, seed, target);

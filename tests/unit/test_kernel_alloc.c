@@ -1,0 +1,122 @@
+/* The builder with each of its allocations failing once: it says that memory is out, or gives the
+ * program that it gives otherwise; and all memory comes back, with its right sizes. */
+#include "kernel_bed.h"
+
+typedef struct heap {
+  long calls, fail_at, alive;
+  int bad_size;
+} heap;
+
+static void *take(void *ud, void *p, size_t old, size_t n) {
+  heap *h = ud;
+  size_t *was = p ? (size_t *)p - 2 : NULL;
+  if ((was ? *was : 0) != (p ? old : 0)) h->bad_size = 1;
+  if (n > 0 && ++h->calls == h->fail_at) return NULL;
+  if (n == 0) {
+    if (was) h->alive -= (long)*was;
+    free(was);
+    return NULL;
+  }
+  h->alive += (long)n - (was ? (long)*was : 0);
+  size_t *q = realloc(was, n + 2 * sizeof *q);
+  assert_non_null(q);
+  *q = n;
+  return q + 2;
+}
+
+static soma_status record(soma_kernel *k, const char *op, const int64_t *fields, size_t n) {
+  int64_t w[64] = {(int64_t)n + 6, soma_opcode(op), -1, 0, 1, 7};
+  memcpy(w + 6, fields, n * sizeof *w);
+  return soma_kernel_emit(k, w, n + 6, NULL);
+}
+
+#define RECORD(k, op, ...)                      \
+  record(k, op, (const int64_t[]){__VA_ARGS__}, \
+         sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+#define TILE(t) 8, t, SOMA_FLOAT32, 0, 128, 0, 1, 1, 64
+#define ROWS(x) 10, x, SOMA_FLOAT32, 0, 0, 0, 2, 64, 128, 1, 64
+#define QUEUE -1, 0, 0, 0
+
+/* Three tiles where two fit, a register, a loop, an order. */
+static soma_status fill(soma_kernel *k) {
+  static const float ones[4] = {1, 1, 1, 1};
+  int64_t shape[2] = {128, 64}, four[1] = {4};
+  uint32_t x, y, c, t[3], reg, file;
+  soma_kernel_range r = SOMA_KERNEL_RANGE_INIT;
+  soma_kernel_tile_info i = SOMA_KERNEL_TILE_INIT;
+  soma_status s = soma_kernel_file(k, "alloc.py", &file);
+  i.name = "tile";
+  i.shape[0] = 128;
+  i.shape[1] = 64;
+  r.stop = 3;
+  if (s == SOMA_OK) s = soma_kernel_tensor(k, "x", SOMA_FLOAT32, 2, shape, SOMA_INPUT, &x);
+  if (s == SOMA_OK) s = soma_kernel_tensor(k, "y", SOMA_FLOAT32, 2, shape, SOMA_OUTPUT, &y);
+  if (s == SOMA_OK) s = soma_kernel_constant(k, SOMA_FLOAT32, 1, four, ones, &c);
+  for (int n = 0; n < 3 && s == SOMA_OK; n++) {
+    s = soma_kernel_tile(k, &i, &t[n]);
+    if (s == SOMA_OK) s = RECORD(k, "dma_copy", TILE(t[n]), ROWS(x), QUEUE);
+  }
+  if (s == SOMA_OK) s = soma_kernel_order(k, 0, 1);
+  if (s == SOMA_OK) s = soma_kernel_register(k, &reg);
+  if (s == SOMA_OK) s = RECORD(k, "mov", reg, 0, 5);
+  if (s == SOMA_OK) s = RECORD(k, "notify", 1, reg);
+  if (s == SOMA_OK) s = soma_kernel_loop(k, &r, &reg);
+  if (s == SOMA_OK) s = RECORD(k, "tensor_tensor", TILE(t[0]), TILE(t[0]), TILE(t[0]), 2, 0);
+  if (s == SOMA_OK) s = soma_kernel_endloop(k);
+  for (int n = 0; n < 3 && s == SOMA_OK; n++) s = RECORD(k, "dma_copy", ROWS(y), TILE(t[n]), QUEUE);
+  return s;
+}
+
+static int count(void *ud, const char *p, size_t n) {
+  (void)p;
+  *(size_t *)ud += n;
+  return 0;
+}
+
+static soma_status life(heap *h, size_t *bytes) {
+  soma_options o = SOMA_OPTIONS_INIT;
+  soma_kernel_options ko = SOMA_KERNEL_OPTIONS_INIT;
+  soma_machine *m = NULL;
+  soma_kernel *k = NULL;
+  soma_program *p = NULL;
+  soma_diagnostics *d = NULL;
+  void *data = NULL;
+  o.alloc = take; /* the machine has no memories: its target is open */
+  o.alloc_ud = h;
+  ko.flags = SOMA_KERNEL_SPILL;
+  ko.sbuf_bytes = 512;
+  *bytes = 0;
+  soma_status s = soma_machine_new(&o, &m);
+  if (s == SOMA_OK) s = soma_kernel_new(m, &ko, &k);
+  if (s == SOMA_OK) s = fill(k);
+  if (s == SOMA_OK) s = soma_kernel_finish(k, &p, &d);
+  if (s == SOMA_OK) s = soma_kernel_report(k, count, bytes);
+  if (s == SOMA_OK) s = soma_program_save(m, p, &data, bytes);
+  soma_bytes_free(data);
+  soma_diagnostics_free(d);
+  soma_program_free(p);
+  soma_kernel_free(k);
+  soma_machine_free(m);
+  return s;
+}
+
+static void each_allocation_fails_once(void **state) {
+  heap h = {0, 0, 0, 0};
+  size_t want, got;
+  (void)state;
+  assert_int_equal(life(&h, &want), SOMA_OK);
+  assert_true(h.calls > 100);
+  long calls = h.calls;
+  for (long i = 1; i <= calls; i++) {
+    h = (heap){0, i, 0, 0};
+    soma_status s = life(&h, &got);
+    if (s != SOMA_NOMEM && (s != SOMA_OK || got != want))
+      fail_msg("allocation %ld of %ld failing gives %s", i, calls, soma_status_text(s));
+    if (h.alive || h.bad_size) fail_msg("allocation %ld failing: %ld bytes are left", i, h.alive);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(each_allocation_fails_once)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
