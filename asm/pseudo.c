@@ -126,6 +126,18 @@ static bool same_rows(as_job *j, as_stmt *st, const char *name, const char *firs
   return false;
 }
 
+static bool is_wide(unsigned dtype) { return dtype == ISA_float32 || dtype == ISA_tfloat32; }
+
+/* 32-bit types go together only: what is loaded and what moves are one instruction here. */
+static bool same_width(as_job *j, as_stmt *st, uint32_t a, uint32_t b) {
+  const isa_ap *x = pattern(j, a), *y = pattern(j, b);
+  if (!x || !y || is_wide(x->dtype) == is_wide(y->dtype)) return true;
+  const as_slot *s = slot_of(st, "moving");
+  as_error(j, s->pos, s->span, "moving is %s, stationary %s: 32-bit types go together only",
+           isa_dtypes[y->dtype].name, isa_dtypes[x->dtype].name);
+  return false;
+}
+
 /* An identity matrix of as many rows and columns as src has partitions. */
 static bool finish_transpose(as_job *j, as_stmt *st) {
   uint32_t src = st->part[0].u.LDWEIGHTS.src, identity = st->part[1].u.MATMUL.src;
@@ -173,7 +185,8 @@ bool as_pseudo_finish(as_job *j, int ps, as_stmt *st) {
   isa_insn *a = &st->part[0], *b = &st->part[1];
   switch (ps) {
   case PS_nc_matmul:
-    return same_rows(j, st, "moving", "stationary", a->u.LDWEIGHTS.src, b->u.MATMUL.src);
+    return same_rows(j, st, "moving", "stationary", a->u.LDWEIGHTS.src, b->u.MATMUL.src) &&
+           same_width(j, st, a->u.LDWEIGHTS.src, b->u.MATMUL.src);
   case PS_nc_matmul_mx:
     return same_rows(j, st, "moving", "stationary", a->u.LDWEIGHTS_MX.src, b->u.MATMUL_MX.src);
   case PS_nc_transpose: return finish_transpose(j, st);

@@ -170,14 +170,19 @@ local function report(run, o)
   end
 end
 
--- Every finding of the checks but the first where that is the run's fault.
-local function report_findings(run)
+local SHOWN = 3 -- findings, unless all are asked for
+
+-- The findings of the checks but the first where that is the run's fault.
+local function report_findings(run, all)
   local n = #run.findings
-  for i = run.fault.kind == "check" and 2 or 1, n do
+  for i = run.fault.kind == "check" and 2 or 1, all and n or math.min(n, SHOWN) do
     local f = run.findings[i]
     io.stderr:write((f.text:gsub(": " .. f.check .. ": ", function(s) return paint(s) end, 1)), "\n")
   end
-  if n > 1 then io.stderr:write(n, n == 64 and " findings or more" or " findings", "\n") end
+  if n > 1 then
+    io.stderr:write(n, n == 64 and " findings or more" or " findings",
+      (all or n <= SHOWN) and "" or "; all of them: --all-findings", "\n")
+  end
 end
 
 -- The same program under n other timings; a message when one gives other bits, or fails.
@@ -232,6 +237,8 @@ local function finish_run(run, o, prog, inputs)
   if not ok then -- Ctrl-C; the run stands where it was
     complain(without_place(message))
     keep(run, o)
+    message = draw(run, o) -- the trace and the page of what ran
+    if message then complain(message) end
     report(run, o)
     return 130
   end
@@ -239,7 +246,7 @@ local function finish_run(run, o, prog, inputs)
   if fault then
     local text = tostring(fault):gsub(fault.kind .. ": ", function(kind) return paint(kind) end, 1)
     io.stderr:write(text, "\n")
-    report_findings(run)
+    report_findings(run, o["--all-findings"])
     if fault.kind == "limit" or fault.kind == "stopped" then keep(run, o) end
     message = draw(run, o)
     if message then complain(message) end

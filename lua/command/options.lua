@@ -29,8 +29,9 @@ usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - reads source fr
   --html FILE.html       save them as a page to look at in a browser, with the critical path
   --csv NAME=FILE.csv    save a table: Instruction, DmaPacket, SemaphoreUpdate, ActiveTime, Summary
   --timeline             print a timeline of the engines and queues
-  --check CHECKS         all, or some of uninit,race,psum,overlap,range,port: report what the
-                         machine leaves undefined, and what only the timing made right
+  --check CHECKS         all, or some of uninit,race,psum,overlap,range,port,output: report what
+                         the machine leaves undefined, and what only the timing made right
+  --all-findings         print all findings, not the first three
   --lint                 look for what is wrong under every timing, and do not run; --check, too,
                          tells before it runs
   --schedule N           run N more times under other legal timings; the bits must be the same
@@ -165,7 +166,7 @@ local options = {
   ["--check"] = take_checks, ["--lint"] = "flag", ["--schedule"] = take_count, ["--schedule-seed"] = take_count,
   ["--trace-last"] = take_count, ["--trace-limit"] = take_count,
   ["--trace-engines"] = take_engines, ["--trace-from"] = take_number,
-  ["--trace-until"] = take_number, ["--explain-time"] = "flag", ["--cost"] = take_file,
+  ["--trace-until"] = take_number, ["--explain-time"] = "flag", ["--all-findings"] = "flag", ["--cost"] = take_file,
   ["--save"] = take_file, ["--resume"] = take_file,
   ["--costs"] = "perhaps", ["--json"] = "flag", ["--quiet"] = "flag", ["--help"] = "flag", ["--version"] = "flag",
 }

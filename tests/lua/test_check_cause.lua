@@ -134,4 +134,64 @@ sync: dma_copy ta, a, queue=q $loaded; dma_copy ta, b, queue=q $loaded
 vector: tensor_copy tb, ta $loaded>=16 $done++; tensor_copy tc, ta $loaded>=32 $done++
 ]=])
 
+-- ---- Found now --------------------------------------------------------------------------------
+
+local function finds(name, checks, body, text)
+  case(name, function()
+    local prog, inputs = bed.assemble(body)
+    local r = soma.core {checks = checks, max_instructions = 100000}:run(prog, inputs, {faults = "return"})
+    local first = r.findings[1] and r.findings[1].text
+    if not text then return eq(first, nil) end
+    eq(first and first:find(text, 1, true) and text or first, text)
+    harness.same_findings(r, harness.in_parts({checks = checks, max_instructions = 100000}, prog, inputs))
+  end)
+end
+
+finds("half of an output", "output", [=[
+vector: memset ta, 1.0 $done++
+sync: dma_copy c[0:64, :], ta[0:64, :], queue=q $done>=1
+]=], "output: tensor c: rows 64..127 were never written")
+finds("a column of an output", "output", [=[
+vector: memset ta, 1.0 $done++
+sync: dma_copy c[:, 0:511], ta[:, 0:511], queue=q $done>=1
+]=], "output: tensor c: bytes 2044..2047 were never written; 512 of its 262144 bytes are missing")
+finds("an output that nothing writes", "output", "vector: memset ta, 1.0",
+  "output: tensor c: rows 0..127 were never written; no instruction writes it")
+finds("all of an output", "output", [=[
+vector: memset ta, 1.0 $done++
+sync: dma_copy c, ta, queue=q $done>=1
+]=])
+finds("accumulators that nothing has reset", "uninit", [=[
+vector: dve_read_acc ta[:, 0:1]
+]=], "uninit: vector reads its accumulators before anything has reset them")
+finds("a reduction onto accumulators that nothing has reset", "uninit", [=[
+vector: memset ta, 1.0 $done++
+scalar: activate tb, ta, fn=copy, reduce=reduce $done>=1; act_read_acc tc[:, 0:1]
+]=], "uninit: scalar adds to its accumulators before anything has reset them")
+finds("accumulators that have been reset", "uninit", [=[
+vector: memset ta, 1.0 $done++
+scalar: activate tb, ta, fn=copy, reduce=reset_reduce $done>=1; act_read_acc tc[:, 0:1]
+]=])
+finds("a sum in PSUM that nothing reads", "psum", [=[
+vector: memset w, 1.0; memset x, 1.0 $ack++
+tensor: ldweights w $ack>=1; matmul pa, x, acc=write; matmul pa, x, acc=add; matmul pa, x, acc=write
+]=], "psum: a matmul starts a group over one that nothing has read")
+finds("a sum in PSUM that is read before the next", "psum", [=[
+vector: memset w, 1.0; memset x, 1.0 $ack++; tensor_copy tb, pa $done>=1 $go++
+tensor: ldweights w $ack>=1; matmul pa, x, acc=write; matmul pa, x, acc=add $done++;
+    matmul pa, x, acc=write $go>=1
+]=])
+finds("range_select into 16 bits", "range", [=[
+d tile sbuf bfloat16[128, 512]
+b0 tile sbuf float32[128, 1]
+b1 tile sbuf float32[128, 1]
+vector: memset ta, 1.0; memset b0, 0.0; memset b1, 4.0; drain;
+    range_select d, ta, bound0=b0, bound1=b1, op0=is_ge, op1=is_lt, reduce=reset_reduce; dve_read_acc tc[:, 0:1]
+]=])
+case("fp32 with bf16 in one nc_matmul", function()
+  local ok, message = pcall(bed.assemble, "tensor: nc_matmul pa, ta[:, 0:128], x, acc=write")
+  eq(ok, false)
+  eq(tostring(message):find("moving is bfloat16, stationary float32: 32-bit types go together only", 1, true) ~= nil, true)
+end)
+
 harness.finish()

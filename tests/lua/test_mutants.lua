@@ -235,6 +235,7 @@ local function product(matmuls)
 section vector
         memset w, 1.0
         memset v, 1.0            $full++
+        tensor_copy tb, p        $made>=1 $full++
         tensor_copy tb, p        $made>=2 $full++
         halt
 section tensor
@@ -243,14 +244,14 @@ section tensor
 ]] .. matmuls .. [[
         halt
 section scalar
-        dma_copy y, tb, queue=qs $full>=2 $out
+        dma_copy y, tb, queue=qs $full>=3 $out
         halt
 ]]
 end
 local once = "        matmul p, v, acc=write  $made+=2\n"
 both("acc=auto in a fresh bank", product(once), "drop first flag", "tensor 2 acc=auto", "fresh bank",
-  product ".next: matmul p, v, acc=write  $made++\n add r0, r0, 1\n blt r0, 2, .next\n")
-case("acc=auto after another matmul", rule, product("        matmul p, v, acc=write\n" .. once), "drop first flag",
+  product ".next: matmul p, v, acc=write  $full>=r0 $made++\n add r0, r0, 2\n blt r0, 4, .next\n")
+case("acc=auto after another matmul", rule, product("        matmul p, v, acc=write  $made++\n        matmul p, v, acc=write  $full>=2 $made++\n"), "drop first flag",
   "tensor 3 acc=auto", nil)
 
 harness.finish()

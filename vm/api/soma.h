@@ -368,6 +368,7 @@ typedef enum soma_check {
   SOMA_CHECK_OVERLAP, /* tiles that share bytes, undeclared, while both are in use */
   SOMA_CHECK_RANGE,   /* inputs outside an activation function's range; new infinities and NaNs */
   SOMA_CHECK_PORT,    /* engines that need a port at once */
+  SOMA_CHECK_OUTPUT,  /* bytes of an output that nothing has written when the run ends */
   SOMA_CHECKS
 } soma_check;
 enum { SOMA_CHECK_ALL = (1 << SOMA_CHECKS) - 1 };

@@ -8,12 +8,14 @@
 static const char *const names[VM_NCHECKS] = {
     [VM_CHECK_UNINIT] = "uninit",   [VM_CHECK_RACE] = "race",   [VM_CHECK_PSUM] = "psum",
     [VM_CHECK_OVERLAP] = "overlap", [VM_CHECK_RANGE] = "range", [VM_CHECK_PORT] = "port",
+    [VM_CHECK_OUTPUT] = "output",
 };
 
 const char *vm_check_name(unsigned kind) { return kind < VM_NCHECKS ? names[kind] : NULL; }
 
 unsigned vm_check_possible(const vm_core *c, unsigned mask) {
-  const unsigned values = 1u << VM_CHECK_UNINIT | 1u << VM_CHECK_RANGE | 1u << VM_CHECK_PSUM;
+  const unsigned values = 1u << VM_CHECK_UNINIT | 1u << VM_CHECK_RANGE | 1u << VM_CHECK_PSUM |
+                          1u << VM_CHECK_OUTPUT;
   return c->timing_only ? mask & ~values : mask;
 }
 
@@ -27,6 +29,7 @@ bool vm_check_start(vm_core *c, unsigned mask) {
   c->check->mask = mask;
   return (!vm_ck_has(c, VM_CHECK_RACE) || (vm_ck_clocks_start(c) && vm_ck_races_start(c))) &&
          (!vm_ck_has(c, VM_CHECK_UNINIT) || vm_ck_uninit_start(c)) &&
+         (!vm_ck_has(c, VM_CHECK_OUTPUT) || vm_ck_output_start(c)) &&
          (!vm_ck_has(c, VM_CHECK_PSUM) || vm_ck_psum_start(c)) &&
          (!vm_ck_has(c, VM_CHECK_OVERLAP) || vm_ck_tiles_start(c));
 }
@@ -57,6 +60,7 @@ void vm_check_stop(vm_core *c) {
 void vm_check_finish(vm_core *c) {
   struct vm_check *k = c->check;
   if (k) vm_ck_judge(c);
+  if (k && vm_ck_has(c, VM_CHECK_OUTPUT)) vm_ck_output_finish(c);
   if (!k || k->count == 0) return;
   vm_finding *f = &k->findings[0];
   vm_fault(c, ISA_CHECK, vm_at_pc(f->engine, f->pc), "%s", isa_buf_str(&f->text));
@@ -268,6 +272,12 @@ void vm_ck_each_tensor(const vm_core *c, unsigned flag, void (*fn)(void *ud, uin
   isa_each_insn(c->code, visit_tensors, &w);
 }
 
+void vm_ck_insn_tensors(const vm_core *c, const isa_insn *in, unsigned flag,
+                        void (*fn)(void *ud, uint32_t tensor), void *ud) {
+  struct tensors w = {c, flag, false, fn, ud};
+  visit_tensors(&w, in, 0, 0);
+}
+
 /* ---- Calls that more than one check hears ------------------------------------------------- */
 
 void vm_check_begin(vm_core *c, unsigned e, const isa_insn *in) {
@@ -315,7 +325,8 @@ void vm_check_executed(vm_core *c, unsigned e, const vm_flight *f) {
 
 void vm_check_access(vm_core *c, unsigned e, const vm_view *v, bool writes) {
   if (vm_ck_has(c, VM_CHECK_RACE)) vm_ck_race_sequencer(c, e, v, writes);
-  if (vm_ck_has(c, VM_CHECK_UNINIT)) vm_ck_uninit_access(c, e, v, writes);
+  if (vm_ck_has(c, VM_CHECK_UNINIT) || (writes && vm_ck_has(c, VM_CHECK_OUTPUT)))
+    vm_ck_uninit_access(c, e, v, writes);
 }
 
 void vm_check_move(vm_core *c, const vm_share *s) {
@@ -323,7 +334,7 @@ void vm_check_move(vm_core *c, const vm_share *s) {
 }
 
 void vm_check_moved(vm_core *c, const vm_share *s) {
-  if (vm_ck_has(c, VM_CHECK_UNINIT)) vm_ck_uninit_moved(c, s);
+  if (vm_ck_has(c, VM_CHECK_UNINIT) || vm_ck_has(c, VM_CHECK_OUTPUT)) vm_ck_uninit_moved(c, s);
 }
 
 void vm_check_port(vm_core *c, unsigned e, const vm_flight *f, unsigned other, const vm_flight *g,

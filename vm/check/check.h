@@ -23,6 +23,7 @@ enum vm_check_kind {
   VM_CHECK_OVERLAP,
   VM_CHECK_RANGE,
   VM_CHECK_PORT,
+  VM_CHECK_OUTPUT,
   VM_NCHECKS
 };
 /* "uninit" and so on; NULL past the last. Static. */

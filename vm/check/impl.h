@@ -202,6 +202,7 @@ struct vm_check {
   vm_ck_shadow sbuf, psum, *hbm;
   uint64_t *reads[ISA_NENGINES], *writes[ISA_NENGINES]; /* registers, by pc */
   uint64_t registers[ISA_NENGINES];                     /* written */
+  uint8_t accumulators; /* of each engine: they have been reset */
   /* PSUM: a byte an fp32 slot */
   uint8_t *slots;
   uint8_t reader[ISA_PSUM_BYTES / ISA_PSUM_BANK]; /* of each bank, the last */
@@ -245,6 +246,14 @@ uint64_t vm_ck_snake(const vm_flight *f, const vm_view *v, unsigned flags);
  * (AP_W), as often as it is named. */
 void vm_ck_each_tensor(const vm_core *c, unsigned flag, void (*fn)(void *ud, uint32_t tensor),
                        void *ud);
+
+/* The same for one instruction. */
+void vm_ck_insn_tensors(const vm_core *c, const isa_insn *in, unsigned flag,
+                        void (*fn)(void *ud, uint32_t tensor), void *ud);
+
+/* output.c */
+bool vm_ck_output_start(vm_core *c);
+void vm_ck_output_finish(vm_core *c);
 
 /* clock.c */
 bool vm_ck_clocks_start(vm_core *c);

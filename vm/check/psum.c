@@ -9,6 +9,7 @@ enum {
   WAS_READ = 1, /* since the group was started */
   FOREIGN = 2,  /* last written by another engine than tensor */
   ZEROED = 4,   /* a psum_zero has covered it since */
+  HELD = 8,     /* holds a sum of matmuls: a bit for each half that was written last */
   BANKS = ISA_PSUM_BYTES / ISA_PSUM_BANK
 };
 
@@ -70,13 +71,8 @@ static void mark_read(void *ud, uint32_t slot, uint32_t n, uint8_t half) {
 }
 static void mark_foreign(void *ud, uint32_t slot, uint32_t n, uint8_t half) {
   (void)half;
-  set_flags(ud, slot, n, WAS_READ | ZEROED, FOREIGN);
+  set_flags(ud, slot, n, WAS_READ | ZEROED | HELD * VM_BOTH_HALVES, FOREIGN);
 }
-static void mark_zeroed(void *ud, uint32_t slot, uint32_t n, uint8_t half) {
-  (void)half;
-  set_flags(ud, slot, n, WAS_READ | FOREIGN, ZEROED);
-}
-
 /* The sources of a staged flight are views of copies, which have no slots. */
 static void note_read(void *ud, const vm_view *v, unsigned flags) {
   vm_core *c = ud;
@@ -95,8 +91,15 @@ typedef struct group {
   const uint8_t *written;
   unsigned acc;
   bool onto_any; /* gen4 adds to what another engine wrote as well */
-  bool no_start, was_read;
+  bool no_start, was_read, lost;
 } group;
+
+static void zero_slots(void *ud, uint32_t slot, uint32_t n, uint8_t half) {
+  group *g = ud;
+  const uint8_t *s = g->c->check->slots + slot;
+  for (uint32_t i = 0; i < n; i++) g->lost |= (s[i] & HELD * half) && !(s[i] & WAS_READ);
+  set_flags(g->c->check, slot, n, WAS_READ | FOREIGN | HELD * VM_BOTH_HALVES, ZEROED);
+}
 
 /* A matmul writes n slots: those it adds to must belong to a group that nobody has read. */
 static void add_slots(void *ud, uint32_t slot, uint32_t n, uint8_t half) {
@@ -107,12 +110,15 @@ static void add_slots(void *ud, uint32_t slot, uint32_t n, uint8_t half) {
   for (uint32_t i = 0; i < (alike ? 1 : n) && g->acc != ISA_ACC_write; i++) {
     bool unwritten = (s[i] & ZEROED) || (written[i] & half) != half;
     bool starts = g->acc == ISA_ACC_auto && unwritten;
+    g->lost |= starts && (s[i] & HELD * half) && !(s[i] & WAS_READ);
     if (!starts) {
       g->no_start |= s[i] & FOREIGN ? !g->onto_any : unwritten;
       g->was_read |= s[i] & WAS_READ;
     }
   }
-  memset(s, 0, n);
+  for (uint32_t i = 0; i < n && g->acc == ISA_ACC_write; i++)
+    g->lost |= (s[i] & HELD * half) && !(s[i] & WAS_READ);
+  memset(s, HELD * half, n);
 }
 
 static void report_group(vm_core *c, const vm_flight *f, const vm_view *dst, bool no_start) {
@@ -139,13 +145,25 @@ static void report_group(vm_core *c, const vm_flight *f, const vm_view *dst, boo
                          "with acc=write");
 }
 
+static void report_lost_sum(vm_core *c, const vm_flight *f, const vm_view *dst) {
+  vm_finding *r = vm_ck_found(c, VM_CHECK_PSUM, ISA_ENG_tensor, f->pc, ISA_NENGINES, 1);
+  if (!r) return;
+  vm_put_place(c, ISA_ENG_tensor, f->pc, &r->text);
+  isa_buf_puts(&r->text, ": psum: a matmul starts a group over one that nothing has read");
+  vm_ck_put_insn(c, ISA_ENG_tensor, f->pc, f->item.start, &r->text);
+  isa_buf_puts(&r->text, "\n    overwrites ");
+  vm_ck_put_view(c, dst, &r->text);
+  isa_buf_puts(&r->text, "\n  fix: read the sum before, or add to it with acc=add");
+}
+
 static void check_group(vm_core *c, const vm_flight *f, const vm_view *dst, const vm_view *zero,
                         unsigned acc) {
   const vm_dp *d = &c->eng[ISA_ENG_tensor].dp;
   group g = {
       .c = c, .written = d->psum_written, .acc = acc, .onto_any = c->target->gen >= ISA_GEN4};
-  each_slot(c, zero, c->check, mark_zeroed);
+  each_slot(c, zero, &g, zero_slots);
   each_slot(c, dst, &g, add_slots);
+  if (g.lost) report_lost_sum(c, f, dst);
   if (g.no_start) report_group(c, f, dst, true);
   if (g.was_read) report_group(c, f, dst, false);
 }

@@ -18,9 +18,9 @@ vm_view vm_ck_shadow_of(const vm_core *c, const vm_view *v) {
   const struct vm_check *k = c->check;
   vm_view s = *v;
   s.at = NULL;
-  if (v->space == ISA_SBUF) s.at = k->sbuf.at + (v->at - c->mem.sbuf);
-  if (v->space == ISA_PSUM) s.at = k->psum.at + (v->at - c->mem.psum);
-  for (uint32_t i = 0; i < c->prog->ntensors && v->space == ISA_HBM; i++) {
+  if (v->space == ISA_SBUF && k->sbuf.at) s.at = k->sbuf.at + (v->at - c->mem.sbuf);
+  if (v->space == ISA_PSUM && k->psum.at) s.at = k->psum.at + (v->at - c->mem.psum);
+  for (uint32_t i = 0; k->hbm && i < c->prog->ntensors && v->space == ISA_HBM; i++) {
     uint64_t off = (uint64_t)(uintptr_t)v->at - (uint64_t)(uintptr_t)c->hbm[i].data;
     if (off < c->hbm[i].bytes) {
       if (k->hbm[i].at) s.at = k->hbm[i].at + off;
@@ -239,7 +239,34 @@ void vm_ck_uninit_reads(vm_core *c, unsigned e, const vm_flight *f) {
   vm_ck_each_part(c, f, read_operand, &r);
 }
 
+/* The accumulator registers of an engine: read or added to before anything has reset them. */
+static void check_accumulators(vm_core *c, unsigned e, const vm_flight *f) {
+  struct vm_check *k = c->check;
+  const isa_insn *in = f->in;
+  const isa_form *form = isa_form_of(in->op);
+  bool adds = in->op == ISA_OP_act_read_acc || in->op == ISA_OP_dve_read_acc;
+  for (unsigned i = 0; i < form->nfields; i++) {
+    const isa_field *fd = &form->fields[i];
+    if (fd->kind != ISA_K_ENUM || fd->arg != ISA_SET_CMD) continue;
+    unsigned cmd = *(const uint8_t *)isa_member_c(in, fd);
+    if (cmd == ISA_CMD_reset || cmd == ISA_CMD_reset_reduce || cmd == ISA_CMD_load_reduce)
+      k->accumulators |= (uint8_t)(1u << e);
+    adds |= cmd == ISA_CMD_reduce;
+  }
+  if (!adds || (k->accumulators >> e & 1)) return;
+  vm_finding *r = vm_ck_found(c, VM_CHECK_UNINIT, e, f->pc, ISA_NENGINES, 1);
+  if (!r) return;
+  vm_put_place(c, e, f->pc, &r->text);
+  isa_buf_printf(&r->text, ": uninit: %s %s its accumulators before anything has reset them",
+                 isa_engines[e].name, in->op == ISA_OP_act_read_acc || in->op == ISA_OP_dve_read_acc
+                                          ? "reads"
+                                          : "adds to");
+  vm_ck_put_insn(c, e, f->pc, f->item.start, &r->text);
+  isa_buf_puts(&r->text, "\n  fix: the first reduction has reduce=reset_reduce");
+}
+
 void vm_ck_uninit_execute(vm_core *c, unsigned e, const vm_flight *f) {
+  check_accumulators(c, e, f);
   if (!f->item.staged) vm_ck_uninit_reads(c, e, f);
   vm_ck_mark_chosen(c, e, f);
 }

@@ -439,15 +439,20 @@ static void walk_tensor_shadow(vm_saver *s, vm_core *c, vm_ck_shadow *h) {
   if (kept) walk_shadow(s, h->at, h->bytes);
 }
 
+static void walk_outputs(vm_saver *s, vm_core *c) {
+  for (uint32_t i = 0; i < c->prog->ntensors && !s->failed; i++)
+    walk_tensor_shadow(s, c, &c->check->hbm[i]);
+}
+
 static void walk_uninit(vm_saver *s, vm_core *c) {
   struct vm_check *k = c->check;
+  vm_save_u8(s, &k->accumulators);
   for (unsigned e = 0; e < ISA_NENGINES; e++) vm_save_u64(s, &k->registers[e]);
   for (unsigned p = 0; p < ISA_PMAX; p++) {
     walk_shadow(s, k->sbuf.at + p * c->mem.sbuf_pitch, c->target->sbuf_bytes);
     walk_shadow(s, k->psum.at + p * c->mem.psum_pitch, ISA_PSUM_BYTES);
   }
-  for (uint32_t i = 0; i < c->prog->ntensors && !s->failed; i++)
-    walk_tensor_shadow(s, c, &k->hbm[i]);
+  walk_outputs(s, c);
 }
 
 /* ---- The whole ----------------------------------------------------------------------------- */
@@ -480,6 +485,8 @@ static void walk_state(vm_saver *s, vm_core *c) {
   if (vm_ck_has(c, VM_CHECK_RACE) && !s->failed) walk_clocks(s, c);
   if (vm_ck_has(c, VM_CHECK_RACE) && !s->failed) walk_accesses(s, c);
   if (vm_ck_has(c, VM_CHECK_UNINIT) && !s->failed) walk_uninit(s, c);
+  else if (vm_ck_has(c, VM_CHECK_OUTPUT) && !s->failed)
+    walk_outputs(s, c);
   if (vm_ck_has(c, VM_CHECK_PSUM) && !s->failed) walk_psum(s, c);
   if (vm_ck_has(c, VM_CHECK_RANGE)) vm_save_u32(s, &k->weights_had);
   walk_tiles(s, c);

@@ -1,0 +1,86 @@
+/* Bytes of an output that nothing has written when the run ends. */
+#include "check.h"
+#include "impl.h"
+
+#include <string.h>
+
+static bool is_watched(const vm_core *c, uint32_t i) {
+  return c->prog->tensors[i].role == ISA_OUTPUT && !c->hbm[i].borrowed && c->hbm[i].bytes;
+}
+
+bool vm_ck_output_start(vm_core *c) {
+  struct vm_check *k = c->check;
+  uint32_t n = c->prog->ntensors;
+  if (n && !k->hbm && !(k->hbm = isa_zalloc(&c->al, n * sizeof *k->hbm))) return false;
+  for (uint32_t i = 0; i < n; i++) {
+    if (!is_watched(c, i) || k->hbm[i].at) continue;
+    k->hbm[i].bytes = c->hbm[i].bytes;
+    if (!(k->hbm[i].at = vm_pages_new(&c->al, k->hbm[i].bytes))) return false;
+  }
+  return true;
+}
+
+struct search {
+  uint32_t tensor;
+  bool found;
+};
+static void match(void *ud, uint32_t tensor) {
+  struct search *s = ud;
+  s->found |= tensor == s->tensor;
+}
+
+/* An instruction that writes the tensor, the program's first; false: none does. */
+static bool find_writer(const vm_core *c, uint32_t tensor, unsigned *e, uint32_t *pc) {
+  struct search s = {.tensor = tensor};
+  for (*e = 0; *e < ISA_NENGINES; (*e)++)
+    for (*pc = 0; *pc < c->code->code[*e].n; (*pc)++) {
+      vm_ck_insn_tensors(c, &c->code->code[*e].insns[*pc], AP_W, match, &s);
+      if (s.found) return true;
+    }
+  for (*e = 0, *pc = 0; *e < ISA_NENGINES - 1 && !c->code->code[*e].n;) (*e)++;
+  return false;
+}
+
+/* "rows 384..511" of the first dimension when all their bytes are missing, else the bytes. */
+static void put_hole(const isa_tensor *t, uint64_t lo, uint64_t hi, uint64_t missing,
+                     isa_buf *out) {
+  uint64_t row = t->ndim && t->shape[0] > 0 ? t->bytes / (uint64_t)t->shape[0] : 0;
+  if (row && lo % row == 0 && hi % row == 0)
+    isa_buf_printf(out, "row%s %llu..%llu", hi - lo > row ? "s" : "", (unsigned long long)(lo / row),
+                   (unsigned long long)(hi / row - 1));
+  else
+    isa_buf_printf(out, "bytes %llu..%llu", (unsigned long long)lo, (unsigned long long)hi - 1);
+  isa_buf_puts(out, hi - lo == row || hi - lo == 1 ? " was never written" : " were never written");
+  if (missing > hi - lo)
+    isa_buf_printf(out, "; %llu of its %llu bytes are missing", (unsigned long long)missing,
+                   (unsigned long long)t->bytes);
+}
+
+static void report(vm_core *c, uint32_t i, uint64_t lo, uint64_t hi, uint64_t missing) {
+  unsigned e;
+  uint32_t pc;
+  bool written = find_writer(c, i, &e, &pc);
+  vm_finding *f = vm_ck_found(c, VM_CHECK_OUTPUT, e, pc, ISA_NENGINES, i + 1);
+  if (!f) return;
+  vm_put_place(c, e, pc, &f->text);
+  isa_buf_printf(&f->text, ": output: tensor %s: ", c->prog->tensors[i].name);
+  put_hole(&c->prog->tensors[i], lo, hi, missing, &f->text);
+  if (written)
+    vm_ck_put_insn(c, e, pc, c->now, &f->text);
+  else
+    isa_buf_puts(&f->text, "; no instruction writes it");
+}
+
+void vm_ck_output_finish(vm_core *c) {
+  const struct vm_check *k = c->check;
+  for (uint32_t i = 0; i < c->prog->ntensors; i++) {
+    if (!is_watched(c, i) || !k->hbm[i].at) continue;
+    const uint8_t *at = k->hbm[i].at, *end = at + c->prog->tensors[i].bytes;
+    const uint8_t *lo = memchr(at, 0, (size_t)(end - at)), *hi = lo;
+    uint64_t missing = 0;
+    if (!lo) continue;
+    while (hi < end && !*hi) hi++;
+    for (const uint8_t *p = lo; p < end; p++) missing += !*p;
+    report(c, i, (uint64_t)(lo - at), (uint64_t)(hi - at), missing);
+  }
+}
