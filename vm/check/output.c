@@ -46,8 +46,8 @@ static void put_hole(const isa_tensor *t, uint64_t lo, uint64_t hi, uint64_t mis
                      isa_buf *out) {
   uint64_t row = t->ndim && t->shape[0] > 0 ? t->bytes / (uint64_t)t->shape[0] : 0;
   if (row && lo % row == 0 && hi % row == 0)
-    isa_buf_printf(out, "row%s %llu..%llu", hi - lo > row ? "s" : "", (unsigned long long)(lo / row),
-                   (unsigned long long)(hi / row - 1));
+    isa_buf_printf(out, "row%s %llu..%llu", hi - lo > row ? "s" : "",
+                   (unsigned long long)(lo / row), (unsigned long long)(hi / row - 1));
   else
     isa_buf_printf(out, "bytes %llu..%llu", (unsigned long long)lo, (unsigned long long)hi - 1);
   isa_buf_puts(out, hi - lo == row || hi - lo == 1 ? " was never written" : " were never written");
