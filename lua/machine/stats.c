@@ -83,6 +83,7 @@ void lb_push_stats(lua_State *L, const lb_run *run) {
   set_ns(L, "time_ns", s.time);
   set_ns(L, "dma_busy_ns", s.dma_busy);
   set_ns(L, "launch_ns", s.launch);
+  set_ns(L, "host_ns", s.host);
   set_count(L, "instructions", s.instructions);
   set_count(L, "dma_transfers", s.dma_transfers);
   set_count(L, "dma_bytes", s.dma_bytes);
@@ -196,7 +197,8 @@ int lb_run_summary(lua_State *L) {
   luaL_addstring(&b, ", not part of the simulated time");
   luaL_addstring(&b, "\nhost-device   ");
   add_scaled(&b, (double)s.host_to_device, "B in, ");
-  add_scaled(&b, (double)s.device_to_host, "B out");
+  add_scaled(&b, (double)s.device_to_host, "B out, ");
+  add_time(&b, s.host);
   add(&b, "\nhost          %.3f s, ", s.host_seconds);
   add_scaled(&b, s.host_seconds > 0 ? (double)s.instructions / s.host_seconds : 0,
              "instructions/s");

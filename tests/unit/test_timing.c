@@ -106,6 +106,38 @@ static void table_is_a_bar(void **state) {
   bed_close(&b);
 }
 
+/* On trn3 transposes go beside matmuls: together they are no more than the array can do. */
+static void utilisation_within_peak(void **state) {
+  (void)state;
+  spans s;
+  soma_figures f;
+  bed b = run(&s, NULL,
+              "target trn3\nw tile sbuf bfloat16[128, 128]\nx tile sbuf bfloat16[128, 512]\n"
+              "y tile psum float32[128, 512]\nt tile psum bfloat16[128, 512]\nsection tensor\n"
+              " ldweights w\n%rep 64\n matmul y, x, acc=add\n"
+              " matmul t, x, transpose=true\n%endrep\n halt\n");
+  soma_stats stats = bed_stats(&b);
+  soma_stats_figures(&stats, &f, sizeof f);
+  assert_true((double)stats.adjusted_flops > (double)stats.peak_flops * (double)stats.time * 1e-15);
+  assert_true(f.hfu > 0.9 && f.hfu <= 1);
+  assert_true(f.utilization[SOMA_TENSOR] <= 1 && f.mfu <= f.hfu);
+  bed_close(&b);
+}
+
+/* What the host's link takes: 2 us each way that is used, and 16 bytes a ns. */
+static void host_link(void **state) {
+  (void)state;
+  static float a[4096], c[4096];
+  bed b = bed_open(NULL, "target trn2\na tensor float32[1, 4096], input\n"
+                         "c tensor float32[1, 4096], output\nsection sync\n halt\n");
+  bed_bind(&b, "a", SOMA_FLOAT32, 1, 4096, a);
+  bed_run(&b, SOMA_OK);
+  near(ns(bed_stats(&b).host), 2000 + 16384 / 16.0, "in");
+  assert_int_equal(soma_fetch(b.r, "c", c, sizeof c), SOMA_OK);
+  near(ns(bed_stats(&b).host), 2 * (2000 + 16384 / 16.0), "in and out");
+  bed_close(&b);
+}
+
 /* ---- Two engines -------------------------------------------------------------------------- */
 
 static void semaphore_delays(void **state) {
@@ -578,6 +610,8 @@ int main(void) {
       cmocka_unit_test(depth),
       cmocka_unit_test(table_loads),
       cmocka_unit_test(table_is_a_bar),
+      cmocka_unit_test(utilisation_within_peak),
+      cmocka_unit_test(host_link),
       cmocka_unit_test(semaphore_delays),
       cmocka_unit_test(ports),
       cmocka_unit_test(gpsimd_slows_vector),

@@ -8,6 +8,9 @@ void soma_run_work(const vm_core *c, soma_stats *s) {
   s->transpose_flops = c->transpose_flops.logical;
   s->adjusted_flops = c->flops.adjusted;
   s->adjusted_transpose_flops = c->transpose_flops.adjusted;
+  uint64_t model = s->adjusted_flops - s->adjusted_transpose_flops;
+  if (c->target->gen >= ISA_GEN4) /* transposes have a lane of their own */
+    s->overlapped_flops = model < s->adjusted_transpose_flops ? model : s->adjusted_transpose_flops;
   s->hbm_read_bytes = c->hbm_read;
   s->hbm_write_bytes = c->hbm_written;
   s->dma_active = c->dma_active + (c->shares_moving ? c->now - c->dma_since : 0);
@@ -29,7 +32,7 @@ void soma_stats_figures(const soma_stats *s, soma_figures *out, size_t n) {
   double hbm = (double)(s->hbm_read_bytes + s->hbm_write_bytes);
   double peak = (double)s->peak_flops, bandwidth = (double)s->peak_hbm;
   soma_figures f = {.mfu = ratio(adjusted, peak * seconds),
-                    .hfu = ratio((double)s->adjusted_flops, peak * seconds),
+                    .hfu = ratio((double)(s->adjusted_flops - s->overlapped_flops), peak * seconds),
                     .mbu = ratio(hbm, bandwidth * seconds),
                     .intensity = ratio(model, hbm),
                     .peak_flops = adjusted > 0 ? peak * model / adjusted : peak,

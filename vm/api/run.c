@@ -392,6 +392,14 @@ void soma_run_free(soma_run *r) {
   vm_pages_free(&al, r, sizeof *r);
 }
 
+/* What bytes take over the host's link, one way. */
+static vm_time host_time(const vm_core *c, uint64_t bytes) {
+  uint64_t rate = c->cost[VM_HOST_LINK];
+  if (!bytes) return 0;
+  return (vm_time)c->cost[VM_HOST_LATENCY] * VM_NS + bytes / rate * 1000000000u +
+         bytes % rate * 1000000000u / rate;
+}
+
 void soma_run_stats(const soma_run *r, soma_stats *out, size_t n) {
   const vm_core *c = &r->core;
   soma_stats s = {.time = c->now,
@@ -408,6 +416,7 @@ void soma_run_stats(const soma_run *r, soma_stats *out, size_t n) {
                   .launch =
                       (vm_time)c->cost[c->prog->ncores > 1 ? VM_LAUNCH_LNC2 : VM_LAUNCH] * VM_NS,
                   .table_loads = c->eng[ISA_ENG_scalar].tables};
+  s.host = host_time(c, r->to_device) + host_time(c, r->to_host);
   soma_run_work(c, &s);
   for (unsigned d = 0; d < ISA_NDMA; d++) s.dma_busy += c->dma[d].busy_time;
   for (unsigned e = 0; e < ISA_NENGINES; e++) {

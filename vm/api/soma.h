@@ -318,6 +318,11 @@ typedef struct soma_stats {
   uint64_t peak_flops, peak_hbm; /* a second: of the tensor engine (16-bit elements), of a stack */
   /* While an engine's data path took in elements, times the share of the 128 partitions. */
   soma_time streaming[SOMA_ENGINES];
+  /* What the copies of host_to_device and device_to_host take over the host's link, not part of
+   * time: their bytes, and a latency for each way that has any. */
+  soma_time host;
+  /* Of adjusted_flops: what the array did beside other work (trn3: a transpose beside a matmul). */
+  uint64_t overlapped_flops;
 } soma_stats;
 /* Statistics so far. out->size is not needed: the struct only grows at its end between minor
  * versions, and n is sizeof(soma_stats) of the caller. */
