@@ -24,8 +24,8 @@ static const char usage_text[] =
     "  --lint          check the program as a whole; an output only with -o\n"
     "  -@ FILE         more arguments from FILE\n"
     "  --error-format=text|json  how messages are printed\n"
-    "  --explain NAME  what the tables say of an instruction\n"
-    "  --manual        the same of all, as isa/manual.md has it\n"
+    "  --explain NAME  the reference of an instruction\n"
+    "  --manual        the reference of all, as in isa/manual.md\n"
     "  --words         every word of the language with its class\n"
     "  --help, --version\n";
 
