@@ -4,29 +4,29 @@ local host, data = ...
 local soma = require "soma"
 
 local usage = [[
-usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - reads source from standard input
+usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - is source on standard input
        soma --resume FILE [options]             continue with a run that --save has saved
        soma SCRIPT.lua [arguments]              run an experiment
-       soma --sandbox [options] SCRIPT.lua [arguments]    run one that is not trusted
+       soma --sandbox [options] SCRIPT.lua [arguments]    run a script that is not trusted
        soma -e CODE [arguments]                 run Lua code, with the module as soma
        soma -i                                  a Lua prompt, likewise
   --in NAME=FILE.npy     data of an input tensor; may be repeated. From FILE.npz or FILE.safetensors
                          its tensor NAME, or FILE.npz:OTHER; --in FILE.npz binds every input in it.
-                         Made anew: zeros, ones, arange, randn:SEED, uniform:SEED:LO:HI
+                         Or made data: zeros, ones, arange, randn:SEED, uniform:SEED:LO:HI
   --out NAME=FILE.npy    save a tensor when the run has ended well; may be repeated, for one
                          FILE.npz or FILE.safetensors too; --out FILE.npz saves every output
-  --expect NAME=FILE     hold a tensor against FILE.npy (or what --in takes) when the run has ended
-                         well; --rtol X and --atol X: how far off it may be, by default 1e-5, 1e-8
+  --expect NAME=FILE     compare a tensor with FILE.npy (or what --in takes) when the run has ended
+                         well; --rtol X and --atol X: allowed error, by default 1e-5, 1e-8
   --timing-only          take the time, compute nothing: inputs may be left out, nothing is saved
   --target TARGET        trn1, inf2, trn2 or trn3; default: the program's own, else trn2
   -D NAME[=VALUE]        define a macro of the source
   -I DIRECTORY           search for included files; may be repeated, as -D may
   --max-instructions N   stop a run that does not end; so do --max-ns N (simulated time) and
                          --max-seconds N (time of the host)
-  --max-memory BYTES     let the command take no more memory of the host, as 512M or 2G
+  --max-memory BYTES     limit of memory on the host, for example 512M or 2G
   --save FILE            when a limit or Ctrl-C stops the run, save it for --resume
   --trace FILE.json      save the run's events for ui.perfetto.dev
-  --html FILE.html       save them as a page to look at in a browser, with the critical path
+  --html FILE.html       save the events as a page for a browser, with the critical path
   --csv NAME=FILE.csv    save a table: Instruction, DmaPacket, SemaphoreUpdate, ActiveTime, Summary
   --timeline             print a timeline of the engines and queues
   --check CHECKS         all, or some of uninit,race,psum,overlap,range,port,output: report what
@@ -35,12 +35,12 @@ usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - reads source fr
   --lint                 look for what is wrong under every timing, and do not run; --check, too,
                          tells before it runs
   --schedule N           run N more times under other legal timings; the bits must be the same
-  --schedule-seed SEED   run under one of them
-  --explain-time         print the critical path, what it went into, and who kept engines idle
+  --schedule-seed SEED   run under one of these timings
+  --explain-time         print the critical path, where its time went, and what kept engines idle
   --trace-last N         record only the last N events; or --trace-limit N, the first N
   --trace-engines A,B    record only these engines' instructions and what they cause
   --trace-from NS        record from this simulated time on, and --trace-until NS to that
-  --costs [TARGET]       print the constants of the clock; --cost FILE changes some, of a run too
+  --costs [TARGET]       print the constants of the clock; --cost FILE changes some
   --json                 print the summary as JSON
   --quiet                print nothing when the run ends well
   --help, --version
