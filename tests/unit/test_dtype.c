@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <cmocka.h>
 
-/* From 05-numerics, by hand: codes of the largest finite value, of overflow, and of NaN. */
+/* By hand from isa/README.md, Numbers: codes of the largest finite value, of overflow, and of NaN. */
 typedef struct format {
   unsigned dtype, ebits, mbits;
   int bias;
