@@ -5,7 +5,8 @@
 
 #include "../asm.h"
 
-/* Reads a file, or standard input when path is "-", to the end of out (initialised). */
+/* Reads a file of at most 256 MiB, or standard input when path is "-", to the end of out
+ * (initialised). */
 bool as_cli_read(const char *path, isa_buf *out, isa_error *e);
 
 typedef struct as_cli_file {

@@ -483,6 +483,9 @@ soma: error: a program of 2 cores is known but not built in this version
 }
 
 local commands = {
+  { name = "a device that never ends", command = "$DIS /dev/zero", exit = 1, err = [[
+soma-dis: /dev/zero has over 256 MiB, the most that is read
+]] },
   { name = "no file", command = "$SOMA", err = [[
 soma: error: no program given
 try soma --help
