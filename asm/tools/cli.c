@@ -11,7 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MOST ((size_t)1 << 28) /* bytes of a file: no program comes near it, and a device never ends */
+/* Bytes of a file: no program comes near it, and a device never ends. */
+#define MOST ((size_t)1 << 28)
 
 bool as_cli_read(const char *path, isa_buf *out, isa_error *e) {
   bool std = strcmp(path, "-") == 0;
@@ -27,8 +28,8 @@ bool as_cli_read(const char *path, isa_buf *out, isa_error *e) {
   if (!std) fclose(f);
   if (bad) return isa_fail(e, ISA_IO, ISA_NOFIELD, "cannot read %.300s: %s", path, strerror(why));
   if (out->len > MOST)
-    return isa_fail(e, ISA_LIMIT, ISA_NOFIELD, "%.300s has over %zu MiB, the most that is read", path,
-                    MOST >> 20);
+    return isa_fail(e, ISA_LIMIT, ISA_NOFIELD, "%.300s has over %zu MiB, the most that is read",
+                    path, MOST >> 20);
   return out->failed ? isa_fail(e, ISA_NOMEM, ISA_NOFIELD, "out of memory") : true;
 }
 

@@ -502,7 +502,7 @@ try soma --help
 soma: error: cannot read 'nothing.s': No such file or directory
 ]] },
   { name = "no input", command = "$SOMA t.s", err = [[
-soma: error: input tensor 'a' has no data: give --in a=FILE.npy
+soma: error: input tensor 'a' has no data: give --in a=FILE.npy, or --in a=randn:1
 try soma --help
 ]] },
   { name = "no such tensor", command = "$SOMA t.s --in b=a.npy", err = [[
