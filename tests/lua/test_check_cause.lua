@@ -181,6 +181,15 @@ vector: memset w, 1.0; memset x, 1.0 $ack++; tensor_copy tb, pa $done>=1 $go++
 tensor: ldweights w $ack>=1; matmul pa, x, acc=write; matmul pa, x, acc=add $done++;
     matmul pa, x, acc=write $go>=1
 ]=])
+local overlay = [=[
+o1 tile sbuf float32[128, 64], overlay=g%s
+o2 tile sbuf float32[128, 64], overlay=g
+vector: memset o1, 1.0; memset o2, 2.0;%s tensor_copy ta[:, 0:64], o1
+]=]
+finds("a tile of its own that another has overwritten", "overlap", overlay:format(", own", ""),
+  "overlap: tile o1 is read after tile o2 was written")
+finds("a tile of its own that is written again", "overlap", overlay:format(", own", " memset o1, 3.0;"))
+finds("a tile that need not be its own", "overlap", overlay:format("", ""))
 finds("range_select into 16 bits", "range", [=[
 d tile sbuf bfloat16[128, 512]
 b0 tile sbuf float32[128, 1]
