@@ -59,17 +59,21 @@ static void put_prose(const char *heading, const char *lines, isa_buf *out) {
   }
 }
 
+/* Positional operands come first, as the source has them, whatever their place in the form. */
 static void put_syntax(unsigned op, isa_buf *out) {
+  static const char *const formats[] = {[ISA_MODE_P] = "%s%s",
+                                        [ISA_MODE_K] = "%s%s=...",
+                                        [ISA_MODE_D] = "%s[%s=...]"};
   const isa_form *f = isa_form_of(op);
+  const char *before = " ";
   isa_buf_printf(out, "%s", isa_ops[op].name);
-  for (unsigned i = 0; i < f->nfields; i++) {
-    const isa_field *fd = &f->fields[i];
-    const char *before = i ? ", " : " ";
-    if (fd->mode == ISA_MODE_P)
-      isa_buf_printf(out, "%s%s", before, fd->name);
-    else
-      isa_buf_printf(out, fd->mode == ISA_MODE_K ? "%s%s=..." : "%s[%s=...]", before, fd->name);
-  }
+  for (int keywords = 0; keywords < 2; keywords++)
+    for (unsigned i = 0; i < f->nfields; i++) {
+      const isa_field *fd = &f->fields[i];
+      if ((fd->mode != ISA_MODE_P) != keywords) continue;
+      isa_buf_printf(out, formats[fd->mode], before, fd->name);
+      before = ", ";
+    }
   isa_buf_puts(out, "\n");
 }
 

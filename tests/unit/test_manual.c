@@ -64,6 +64,27 @@ static void every_constant_of_a_time_exists(void **state) {
   assert_true(found > 100);
 }
 
+/* In the first line of an instruction, which can be typed, no operand without a name comes after one
+ * with a name. */
+static void named_operands_come_last(void **state) {
+  (void)state;
+  for (unsigned op = 0; op < ISA_NOPS; op++) {
+    isa_buf b;
+    isa_alloc al = isa_alloc_default();
+    isa_buf_init(&b, &al);
+    assert_true(as_explain(isa_ops[op].name, &b));
+    const char *line = isa_buf_str(&b), *end = strchr(line, '\n');
+    bool named = false;
+    for (const char *p = strchr(line, ' '); p && p < end; p = strchr(p + 1, ' ')) {
+      size_t n = strcspn(p + 1, " \n");
+      bool has_name = memchr(p + 1, '=', n) != NULL;
+      if (named && !has_name) fail_msg("%.*s", (int)(end - line), line);
+      named = named || has_name;
+    }
+    isa_buf_free(&b);
+  }
+}
+
 /* Does an instruction have an operand in memory? */
 static bool has_pattern(unsigned op) {
   const isa_form *f = isa_form_of(op);
@@ -108,6 +129,7 @@ static void the_encoding_has_every_bit(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_constant_of_a_time_exists),
+      cmocka_unit_test(named_operands_come_last),
       cmocka_unit_test(every_operand_has_its_types),
       cmocka_unit_test(the_encoding_has_every_bit),
   };
