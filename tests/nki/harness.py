@@ -20,6 +20,8 @@ from soma import launch
 
 CLEAN = ("race", "uninit", "psum", "overlap", "port")
 SCHEDULES = 4
+ALSO = ("trn1", "trn3")  # the other generations, for a third of the kernels
+ILLEGAL = re.compile(r"needs gen\d|a sbuf partition of trn\d has")
 SECONDS = 300  # for one case
 
 
@@ -33,7 +35,7 @@ class Call:
     def __init__(self, kernel, args, kwargs):
         def copy(x, path):
             return x.copy() if isinstance(x, np.ndarray) else x.clone()
-        self.kernel, self.shapes = kernel, []
+        self.kernel, self.shapes, self.target = kernel, [], kernel.target
         self.args = tuple(launch._map(a, copy, "") for a in args)
         self.kwargs = {k: launch._map(a, copy, "") for k, a in kwargs.items()}
         for a in self.args:
@@ -145,20 +147,24 @@ class Table:
     def wants(self, *names):
         return re.search(self.pattern, " ".join(names)) is not None
 
-    def case(self, repository, path, name, run, target="trn2", published=None):
-        """Runs run() as a case of that name; `published` is a time in microseconds that its
-        repository states for the first kernel it calls."""
-        if not self.wants(repository, path, name, target):
-            return
+    def case(self, repository, path, name, run, target="trn2", published=None, also=()):
+        """Runs run() as a case of that name, on each target; `published` is a time in microseconds
+        that its repository states for the first kernel it calls. run() gives a text where a kernel
+        is refused as it should be."""
+        for t in (target,) + tuple(also):
+            if self.wants(repository, path, name, t):
+                self.one(repository, path, name, run, t, published)
+
+    def one(self, repository, path, name, run, target, published):
         start, seen, notes = time.time(), None, []
         try:
             with limit(SECONDS), environment(target), self.quiet(), watch() as seen:
-                run()
-            if not seen.calls:
+                refused = run()
+            if not seen.calls and not refused:
                 raise AssertionError("no kernel ran")
             with limit(SECONDS), environment(target), self.quiet():
                 notes = self.check(seen.calls)
-            verdict = "ok"
+            verdict = "ok, refused: " + refused if refused else "ok"
             self.passed += 1
         except Skip as error:
             verdict = "skipped: %s" % error
@@ -166,8 +172,10 @@ class Table:
         except (Exception, SystemExit) as error:
             if self.verbose:
                 traceback.print_exc()
-            verdict = "FAILED: " + _one_line(error)
-            self.failed += 1
+            illegal = target in ALSO and ILLEGAL.search(str(error))
+            verdict = ("not legal there: " if illegal else "FAILED: ") + _one_line(error)
+            self.skipped += bool(illegal)
+            self.failed += not illegal
         self.row(repository, path, name, seen, target, published, verdict, notes)
         if self.verbose:
             print("    %.1f s" % (time.time() - start))
@@ -181,7 +189,7 @@ class Table:
         """The names of findings that are accepted; AssertionError for the others."""
         accepted, done = {}, set()
         for call in calls:
-            key = (call.name, call.kernel.target, tuple(call.shapes), launch.key_of(call.kwargs))
+            key = (call.name, call.target, tuple(call.shapes), launch.key_of(call.kwargs))
             if key in done:
                 continue
             done.add(key)
@@ -197,7 +205,7 @@ class Table:
         function = name if not names else "%s (%s)" % (name, ", ".join(names)) \
             if names != [name] else name
         shapes = " ".join("x".join(map(str, s)) for s in calls[0].shapes) if calls else "-"
-        parts = [repository, path, function, shapes, calls[0].kernel.target if calls else target,
+        parts = [repository, path, function, shapes, calls[0].target if calls else target,
                  verdict]
         if seen and seen.compared:
             parts.append("error %.1e" % seen.worst)
@@ -236,6 +244,18 @@ def close(got, want, rtol=1e-5, atol=1e-8, names=""):
     """AssertionError where got differs from want, by NumPy's rule for tolerances."""
     got, want = numbers(got), numbers(want)
     np.testing.assert_allclose(got, want, rtol=rtol, atol=atol, err_msg=names)
+
+
+def refused(call, *words):
+    """The error of a call, one line, which must have these words."""
+    try:
+        call()
+    except Exception as error:
+        missing = [w for w in words if w not in str(error)]
+        if missing:
+            raise AssertionError("the error lacks %s: %s" % (missing, error)) from error
+        return " ".join(str(error).split())[:300]
+    raise AssertionError("it was not refused")
 
 
 def load(path, name=None):

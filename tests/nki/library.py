@@ -203,5 +203,5 @@ def cases(table, folder):
 
         def run(dotted=dotted, name=name, test=test):
             test(getattr(importlib.import_module(dotted), name))
-        table.case(FOLDER, path, name, run)
+        table.case(FOLDER, path, name, run, also=harness.ALSO)
     sys.path.remove(source)

@@ -123,13 +123,14 @@ def cases(table, folder):
         return os.path.join(BASE, *names)
 
     def case(path, name, make, *args):
-        if not table.wants(FOLDER, path, name):
+        if not any(table.wants(FOLDER, path, name, t) for t in ("trn2",) + harness.ALSO):
             return
 
         def run():
             module = harness.load(os.path.join(folder, path))
             make(getattr(module, name), *args)()
-        table.case(FOLDER, path, name, run)
+        table.case(FOLDER, path, name, run,
+                   also=() if make is _attention else harness.ALSO)
     adds = "tensor_addition"
     case(file(adds, "tensor_addition_nki_kernels.py"), "nki_tensor_add", _add, (256, 1024))
     case(file(adds, "spmd_tensor_addition_nki_kernels.py"), "nki_tensor_add", _add, (256, 1024))

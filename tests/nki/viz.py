@@ -51,6 +51,7 @@ def cases(table, folder):
         if file == os.path.join("examples", "nki", "rope.py"):
             table.case(FOLDER, file, "rope", _rope(module))
             continue
-        table.case(FOLDER, file, "_run_demo", _demo(module, path))
+        table.case(FOLDER, file, "_run_demo", _demo(module, path), also=harness.ALSO)
         if hasattr(module, "TRANSPOSED"):
-            table.case(FOLDER, file, "_run_demo, transposed", _transposed(module))
+            table.case(FOLDER, file, "_run_demo, transposed", _transposed(module),
+                       also=harness.ALSO)
