@@ -31,7 +31,7 @@ enum {
   SOMA_KERNEL_SPILL = 1,         /* a tile that does not fit may be kept in HBM for a while */
   SOMA_KERNEL_KEEP_ORDER = 2,    /* each instruction waits for the one before it */
   SOMA_KERNEL_FIXED_ENGINES = 4, /* an instruction without an engine goes to its row's first one */
-  SOMA_KERNEL_COPIES = 8         /* instructions that break a rule that a copy mends are mended */
+  SOMA_KERNEL_COPIES = 8         /* mend instructions by copies: not built, refused */
 };
 
 typedef struct soma_kernel_options {
