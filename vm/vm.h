@@ -202,7 +202,8 @@ typedef struct vm_engine {
   uint64_t instructions, data_instructions;
   uint64_t shared_at; /* instructions when it last touched what others see */
   vm_time busy, busy_until, waiting;
-  vm_time streaming; /* taking in elements, times the share of the 128 partitions */
+  uint64_t traffic[2][2]; /* bytes of SBUF, of PSUM: that instructions have read, and written */
+  vm_time streaming;      /* taking in elements, times the share of the 128 partitions */
 } vm_engine;
 
 /* ---- DMA ---------------------------------------------------------------------------------- */

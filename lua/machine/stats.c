@@ -100,6 +100,10 @@ void lb_push_stats(lua_State *L, const lb_run *run) {
   lua_createtable(L, 0, SOMA_ENGINES);
   for (int e = 0; e < SOMA_ENGINES; e++) {
     push_engine(L, &s.engine[e]);
+    set_count(L, "sbuf_read_bytes", s.sbuf_read[e]);
+    set_count(L, "sbuf_write_bytes", s.sbuf_written[e]);
+    set_count(L, "psum_read_bytes", s.psum_read[e]);
+    set_count(L, "psum_write_bytes", s.psum_written[e]);
     lua_setfield(L, -2, soma_engine_name((soma_engine)e));
   }
   lua_setfield(L, -2, "engine");
@@ -139,6 +143,22 @@ static void add_time(luaL_Buffer *b, soma_time t) {
 
 static double share(soma_time part, soma_time whole) {
   return whole ? 100 * (double)part / (double)whole : 0;
+}
+
+/* What all engines read and wrote in a memory, and that against HBM's bytes. */
+static void add_traffic(luaL_Buffer *b, const char *memory, const soma_stats *s,
+                        const uint64_t *read, const uint64_t *written) {
+  uint64_t in = 0, out = 0, hbm = s->hbm_read_bytes + s->hbm_write_bytes;
+  for (int e = 0; e < SOMA_ENGINES; e++) {
+    in += read[e];
+    out += written[e];
+  }
+  if (!s->time || in + out == 0) return;
+  add(b, "\n%s          ", memory);
+  add_scaled(b, (double)in, "B read, ");
+  add_scaled(b, (double)out, "B written by engines, ");
+  add_scaled(b, (double)(in + out) / ((double)s->time * 1e-15), "B/s");
+  if (hbm) add(b, ", %.1f times HBM's", (double)(in + out) / (double)hbm);
 }
 
 static void add_dma(luaL_Buffer *b, const soma_stats *s, const soma_figures *f) {
@@ -192,6 +212,8 @@ int lb_run_summary(lua_State *L) {
   add(&b, "\ntouched       sbuf %.1f of %.0f KiB per partition, psum %.1f of %.0f",
       (double)s.sbuf_touched / 1024, (double)s.sbuf_size / 1024, (double)s.psum_touched / 1024,
       (double)s.psum_size / 1024);
+  add_traffic(&b, "sbuf", &s, s.sbuf_read, s.sbuf_written);
+  add_traffic(&b, "psum", &s, s.psum_read, s.psum_written);
   luaL_addstring(&b, "\nlaunch        ");
   add_time(&b, s.launch);
   luaL_addstring(&b, ", not part of the simulated time");

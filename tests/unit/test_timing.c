@@ -124,6 +124,24 @@ static void utilisation_within_peak(void **state) {
   bed_close(&b);
 }
 
+/* Bytes of the operands, by engine and memory: vector reads 128 x 512 of SBUF twice, and once what
+ * it has written to PSUM. */
+static void traffic(void **state) {
+  (void)state;
+  spans s;
+  bed b = run(&s, NULL,
+              "target trn2\n" TILES "p tile psum float32[128, 512]\nsection vector\n"
+              " tensor_tensor p, x, y, op=add\n tensor_copy z[:, 0:256], p[:, 0:256]\n halt\n");
+  soma_stats got = bed_stats(&b);
+  uint64_t tile = (uint64_t)128 * 512 * 4;
+  assert_int_equal(got.sbuf_read[SOMA_VECTOR], 2 * tile);
+  assert_int_equal(got.sbuf_written[SOMA_VECTOR], tile / 2);
+  assert_int_equal(got.psum_read[SOMA_VECTOR], tile / 2);
+  assert_int_equal(got.psum_written[SOMA_VECTOR], tile);
+  assert_int_equal(got.sbuf_read[SOMA_SCALAR] + got.psum_written[SOMA_SCALAR], 0);
+  bed_close(&b);
+}
+
 /* What the host's link takes: 2 us each way that is used, and 16 bytes a ns. */
 static void host_link(void **state) {
   (void)state;
@@ -468,7 +486,8 @@ static void costs_are_checked(void **state) {
        "costs, line 2: OVH_VECTOR with 0 words after it; `NAME value` or `NAME gen value`"},
       {"OVH_VECTOR gen3 1 2",
        "costs, line 1: OVH_VECTOR with 3 words after it; `NAME value` or `NAME gen value`"},
-      {"OVH_VECTOR gen5 1", "costs, line 1: gen5 is not a generation: gen2, gen3, gen4 or a target"},
+      {"OVH_VECTOR gen5 1",
+       "costs, line 1: gen5 is not a generation: gen2, gen3, gen4 or a target"},
       {"OVH_VECTOR -1",
        "costs, line 1: OVH_VECTOR is -1, not a whole number from 0 to 1000000 (unit CYC)"},
       {"DEPTH 0", "costs, line 1: DEPTH is 0, not a whole number from 1 to 65535 (unit N)"},
@@ -612,6 +631,7 @@ int main(void) {
       cmocka_unit_test(table_is_a_bar),
       cmocka_unit_test(utilisation_within_peak),
       cmocka_unit_test(host_link),
+      cmocka_unit_test(traffic),
       cmocka_unit_test(semaphore_delays),
       cmocka_unit_test(ports),
       cmocka_unit_test(gpsimd_slows_vector),

@@ -20,7 +20,13 @@ void soma_run_work(const vm_core *c, soma_stats *s) {
   s->psum_size = ISA_PSUM_BYTES;
   s->peak_flops = vm_cost_peak_flops(c->target);
   s->peak_hbm = (uint64_t)c->cost[VM_HBM_PEAK] * 1000000;
-  for (unsigned e = 0; e < ISA_NENGINES; e++) s->streaming[e] = c->eng[e].streaming;
+  for (unsigned e = 0; e < ISA_NENGINES; e++) {
+    s->streaming[e] = c->eng[e].streaming;
+    s->sbuf_read[e] = c->eng[e].traffic[0][0];
+    s->sbuf_written[e] = c->eng[e].traffic[0][1];
+    s->psum_read[e] = c->eng[e].traffic[1][0];
+    s->psum_written[e] = c->eng[e].traffic[1][1];
+  }
 }
 
 static double ratio(double a, double b) { return b > 0 ? a / b : 0; }

@@ -323,6 +323,10 @@ typedef struct soma_stats {
   soma_time host;
   /* Of adjusted_flops: what the array did beside other work (trn3: a transpose beside a matmul). */
   uint64_t overlapped_flops;
+  /* Bytes of SBUF and of PSUM that each engine's instructions have read and written: operands as a
+   * whole. What the DMA moves is not in them. */
+  uint64_t sbuf_read[SOMA_ENGINES], sbuf_written[SOMA_ENGINES];
+  uint64_t psum_read[SOMA_ENGINES], psum_written[SOMA_ENGINES];
 } soma_stats;
 /* Statistics so far. out->size is not needed: the struct only grows at its end between minor
  * versions, and n is sizeof(soma_stats) of the caller. */

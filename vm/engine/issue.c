@@ -300,8 +300,18 @@ static void add_flops(vm_flops *to, vm_flops f) {
   to->adjusted += f.adjusted;
 }
 
+/* Operands count as a whole, also where an instruction chooses from one. */
+static void count_traffic(void *ud, const isa_operand *o, vm_view *v) {
+  vm_engine *en = ud;
+  uint64_t bytes = (uint64_t)v->num[0] * v->elems * v->esize;
+  if (!v->at || (v->space != ISA_SBUF && v->space != ISA_PSUM)) return;
+  if (o->flags & AP_R) en->traffic[v->space == ISA_PSUM][0] += bytes;
+  if (o->flags & AP_W) en->traffic[v->space == ISA_PSUM][1] += bytes;
+}
+
 static void count_work(vm_core *c, vm_engine *en, const vm_flight *f) {
   uint64_t partitions = f->item.ndst ? f->item.dst[0].p1 - f->item.dst[0].p0 : 0;
+  vm_each_view(c, f->in, &f->a, count_traffic, en);
   en->streaming += (f->streamed - f->item.start) / ISA_PMAX * partitions;
   if (isa_ops[f->in->op].cost != ISA_COST_MM) return;
   vm_flops work = vm_cost_matmul_flops(c, f->in, &f->a);
