@@ -86,7 +86,7 @@ static bool read_type(reader *r) {
   if (order && ((text[1] == 'b' && bytes > 1) || (text[1] == 'f' && bytes < 2))) bytes = 0;
   if (!order || strchr("biufV", text[1]) == NULL || rest == NULL || *rest != '\0' || bytes < 1 ||
       bytes > 8 || (bytes & (bytes - 1)) != 0)
-    return isa_fail(r->e, ISA_FORMAT, ISA_NOFIELD, "type '%s' is not one that this reader has",
+    return isa_fail(r->e, ISA_FORMAT, ISA_NOFIELD, "type '%s' is not one that this reader knows",
                     text);
   r->out->big = text[0] == '>';
   r->out->kind = text[1];
