@@ -64,7 +64,7 @@ static bool parse_head(as_cur *c, as_block *l, isa_int *start) {
   l->step = (int32_t)step;
   if (!start->is_reg && !l->stop.is_reg &&
       (step > 0 ? start->v >= l->stop.v : start->v <= l->stop.v)) {
-    as_error(c->j, l->pos, l->span, "the loop from %d to before %d by %d has no round", start->v,
+    as_error(c->j, l->pos, l->span, "the loop from %d to before %d by %d never runs", start->v,
              l->stop.v, l->step);
     return false;
   }

@@ -170,7 +170,7 @@ static bool add_npy(as_cur *c, const as_tok *word) {
   const uint8_t *elements, *file = read_file(c, word, &n, &found);
   if (!file || !as_npy(c->j, at, found, file, n, open_tensor(c), &elements)) return false;
   if (d->n) {
-    as_error(c->j, at->pos, at->len, "a .npy file is all of a tensor; `%s` has data already",
+    as_error(c->j, at->pos, at->len, "a .npy file fills a whole tensor; `%s` has data already",
              open_tensor(c)->name);
     return false;
   }
@@ -196,7 +196,7 @@ void as_data_close(as_job *j) {
   if (d->name && !d->bad && d->n != d->size) {
     const isa_tensor *t = &j->program->tensors[d->tensor - 1];
     unsigned size = isa_dtype_bytes(t->dtype);
-    as_error(j, d->name->pos, d->name->len, "`%s` has %llu elements, here are %llu", t->name,
+    as_error(j, d->name->pos, d->name->len, "`%s` has %llu elements, but %llu are given", t->name,
              (unsigned long long)(d->size / size), (unsigned long long)(d->n / size));
     if (d->n == 0)
       as_note(j, (as_pos){0},

@@ -190,7 +190,7 @@ static bool in_hardware(as_job *j, const as_stmt *st) {
     unsigned op = *(const uint8_t *)isa_member_c(&st->part[s->part], s->f);
     if (isa_aluops[op].in_hardware || allows_ir_ops(j->o)) continue;
     as_error(j, s->pos, s->span, "no hardware has the operator %s", isa_aluops[op].name);
-    as_note(j, (as_pos){0}, "-w-no-hardware-op lets it pass");
+    as_note(j, (as_pos){0}, "-w-no-hardware-op allows it");
     return false;
   }
   return true;

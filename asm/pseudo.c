@@ -121,19 +121,19 @@ static bool same_rows(as_job *j, as_stmt *st, const char *name, const char *firs
   const isa_ap *x = pattern(j, a), *y = pattern(j, b);
   if (!x || !y || x->nparts == y->nparts) return true; /* the rules report a missing one */
   const as_slot *s = slot_of(st, name);
-  as_error(j, s->pos, s->span, "%s has %u partitions, %s %u; they contract over them", name,
+  as_error(j, s->pos, s->span, "%s has %u partitions, %s %u: both must be the same, since the product sums over partitions", name,
            y->nparts, first, x->nparts);
   return false;
 }
 
 static bool is_wide(unsigned dtype) { return dtype == ISA_float32 || dtype == ISA_tfloat32; }
 
-/* 32-bit types go together only: what is loaded and what moves are one instruction here. */
+/* a 32-bit type needs a 32-bit type on both sides: what is loaded and what moves are one instruction here. */
 static bool same_width(as_job *j, as_stmt *st, uint32_t a, uint32_t b) {
   const isa_ap *x = pattern(j, a), *y = pattern(j, b);
   if (!x || !y || is_wide(x->dtype) == is_wide(y->dtype)) return true;
   const as_slot *s = slot_of(st, "moving");
-  as_error(j, s->pos, s->span, "moving is %s, stationary %s: 32-bit types go together only",
+  as_error(j, s->pos, s->span, "moving is %s, stationary %s: a 32-bit type needs a 32-bit type on both sides",
            isa_dtypes[y->dtype].name, isa_dtypes[x->dtype].name);
   return false;
 }

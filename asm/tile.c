@@ -198,7 +198,7 @@ static bool reserve(as_job *j, const request *r, uint32_t *n) {
   *n = r->t.bytes;
   if (r->t.space != ISA_PSUM) {
     if (r->banks < 0) return true;
-    as_error(j, r->name->pos, r->name->len, "banks= is of PSUM tiles; `%s` is in SBUF",
+    as_error(j, r->name->pos, r->name->len, "banks= is for PSUM tiles; `%s` is in SBUF",
              r->name->text);
     return false;
   }
