@@ -128,7 +128,7 @@ static soma_status check_header(soma_machine *m, const uint8_t *p, size_t n) {
     return soma_fail(m, SOMA_FORMAT, "the saved run has %zu bytes, it was written with %llu", n,
                      (unsigned long long)length);
   if (isa_get64(p + AT_HASH) != hash_of(p, n))
-    return soma_fail(m, SOMA_FORMAT, "the saved run is damaged: its hash is another one");
+    return soma_fail(m, SOMA_FORMAT, "the saved run is damaged: its hash does not match");
   return SOMA_OK;
 }
 
@@ -161,7 +161,7 @@ static bool has_checks(const vm_core *c, unsigned checks, isa_error *e) {
   isa_buf_init(&b, &al);
   for (unsigned i = 0; vm_check_name(i); i++)
     if (mask >> i & 1) isa_buf_printf(&b, "%s%s", b.len ? "," : "", vm_check_name(i));
-  isa_fail(e, ISA_ARG, ISA_NOFIELD, "checks begin with a run: this one was saved with %s",
+  isa_fail(e, ISA_ARG, ISA_NOFIELD, "checks are chosen when a run starts: this one was saved with %s",
            b.len ? isa_buf_str(&b) : "none");
   isa_buf_free(&b);
   return false;
@@ -177,7 +177,7 @@ static soma_status read_run(soma_machine *m, const isa_program *p, vm_saver *s, 
   soma_status status = start_core(m, p, r, &o, s->err);
   if (status != SOMA_OK) return status;
   vm_save_walk(s, &r->core);
-  vm_saver_need(s, s->failed || vm_saver_left(s) == 0, "more follows after the end");
+  vm_saver_need(s, s->failed || vm_saver_left(s) == 0, "bytes follow the end");
   if (!s->failed && r->core.fault.status == ISA_OK && has_checks(&r->core, m->o.checks, s->err))
     return SOMA_OK;
   status = r->core.fault.status == ISA_NOMEM ? SOMA_NOMEM : (soma_status)s->err->status;

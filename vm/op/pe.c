@@ -138,7 +138,9 @@ static vm_verdict check_loaded(vm_dp *d, const struct vm_MATMUL *a, const vm_sta
     return vm_dp_fault(d, "matmul: dst has %llu columns, the moving operand %llu",
                        (unsigned long long)a->dst.elems, (unsigned long long)a->src.elems / lanes);
   if (is_wide(a->src.dtype) != is_wide(t->dtype))
-    return vm_dp_fault(d, "matmul: moving %s with stationary %s: 32-bit types go together only",
+    return vm_dp_fault(d,
+                       "matmul: moving %s with stationary %s: a 32-bit type needs a 32-bit type on "
+                       "both sides",
                        moving, loaded);
   if ((a->src.dtype == ISA_float8_e4m3 && t->dtype == ISA_float8_e4m3fn) ||
       (a->src.dtype == ISA_float8_e4m3fn && t->dtype == ISA_float8_e4m3))

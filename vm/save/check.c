@@ -218,7 +218,7 @@ static void walk_sem_log(clocks *w, vm_ck_sem_log *l) {
   vm_save_time(s, &l->written_at);
   vm_save_u16(s, &l->write_comp);
   vm_save_u32(s, &l->write_epoch);
-  vm_saver_need(s, l->write_comp < w->c->check->ncomps, "a semaphore was written by nobody");
+  vm_saver_need(s, l->write_comp < w->c->check->ncomps, "the value of a semaphore has no writer");
   if (l->was_written && !s->failed) walk_release(w, &l->write);
   for (unsigned e = 0; e < ISA_NENGINES; e++) walk_held(s, w->c, e, &l->held[e]);
 }
@@ -294,7 +294,7 @@ static void walk_set(vm_saver *s, const vm_ck_region *r, isa_byteset *b) {
 void vm_save_check_access(vm_saver *s, const vm_core *c, vm_ck_access *a) {
   const struct vm_check *k = c->check;
   vm_save_u16(s, &a->region);
-  if (!vm_saver_need(s, a->region < k->nregions, "an access is of no memory")) return;
+  if (!vm_saver_need(s, a->region < k->nregions, "an access names no memory")) return;
   const vm_ck_region *r = &k->regions[a->region];
   walk_set(s, r, &a->set);
   vm_save_u16(s, &a->p0);
@@ -325,7 +325,8 @@ static void walk_id(vm_saver *s, struct vm_check *k, uint32_t *id, bool alive) {
   vm_save_below(s, id, k->naccesses, "access");
   if (!s->reads || s->failed) return;
   vm_ck_access *a = &k->accesses[*id];
-  vm_saver_need(s, a->alive == alive && a->stamp != k->stamp, "an access is where it is not");
+  vm_saver_need(s, a->alive == alive && a->stamp != k->stamp,
+                "an access is listed in a wrong place");
   a->stamp = k->stamp;
 }
 
@@ -363,7 +364,7 @@ static uint32_t walk_bucket(vm_saver *s, vm_core *c, uint32_t r, uint32_t number
     walk_id(s, k, &b->ids[i], true);
     const vm_ck_access *a = &k->accesses[b->ids[i]];
     vm_saver_need(s, a->region == r && a->first <= number && number <= a->last,
-                  "an access is where it is not");
+                  "an access is listed in a wrong place");
   }
   return n;
 }
@@ -376,7 +377,7 @@ static void walk_buckets(vm_saver *s, vm_core *c) {
   for (uint32_t r = 0; r < k->nregions; r++)
     for (uint32_t b = 0; b < k->regions[r].nbuckets && !s->failed; b++)
       have += walk_bucket(s, c, r, b);
-  vm_saver_need(s, have == want, "an access is not where it is");
+  vm_saver_need(s, have == want, "an access is missing from a list");
 }
 
 static void walk_accesses(vm_saver *s, vm_core *c) {
@@ -431,7 +432,7 @@ static void walk_shadow(vm_saver *s, uint8_t *at, uint64_t bytes) {
 static void walk_tensor_shadow(vm_saver *s, vm_core *c, vm_ck_shadow *h) {
   bool kept = h->at != NULL;
   vm_save_bool(s, &kept);
-  if (!vm_saver_need(s, !kept || h->at, "a shadow is of no tensor")) return;
+  if (!vm_saver_need(s, !kept || h->at, "a shadow belongs to no tensor")) return;
   if (!kept && h->at) {
     vm_pages_free(&c->al, h->at, h->bytes);
     *h = (vm_ck_shadow){0};
@@ -500,6 +501,6 @@ void vm_save_check(vm_saver *s, vm_core *c) {
     out_of_memory(s);
     return;
   }
-  if (vm_saver_need(s, vm_check_mask(c) == mask, "a run without values has checks of them"))
+  if (vm_saver_need(s, vm_check_mask(c) == mask, "a run without values checks values"))
     walk_state(s, c);
 }

@@ -285,7 +285,7 @@ static void walk_transfer(vm_saver *s, vm_core *c, unsigned q, vm_transfer *t) {
   vm_save_u8(s, &t->sem);
   const isa_insn *in = s->failed ? NULL : insn_of(c, q, t);
   if (!in) {
-    vm_saver_fail(s, "a transfer of no instruction");
+    vm_saver_fail(s, "a transfer belongs to no instruction");
     return;
   }
   if (!s->reads) note_transfer(c, in, t, &rc);
@@ -309,7 +309,7 @@ static void walk_started(vm_saver *s, vm_core *c, vm_share *sh) {
   }
   vm_save_time(s, &sh->item.start);
   vm_save_bool(s, &staged);
-  vm_saver_need(s, sh->item.start <= c->now, "a transfer started later");
+  vm_saver_need(s, sh->item.start <= c->now, "a transfer starts after the saved moment");
   if (!staged || s->failed) return;
   if (s->reads) {
     isa_error err = {.status = ISA_NOMEM};

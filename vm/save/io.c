@@ -116,7 +116,7 @@ void vm_save_below(vm_saver *s, uint32_t *v, uint32_t limit, const char *what) {
 
 void vm_save_time(vm_saver *s, vm_time *t) {
   vm_save_u64(s, t);
-  if (vm_saver_need(s, *t <= LATEST, "a time is too late")) return;
+  if (vm_saver_need(s, *t <= LATEST, "a time is too large")) return;
   if (s->reads) *t = 0;
 }
 

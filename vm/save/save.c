@@ -145,10 +145,11 @@ static void walk_state(vm_saver *s, vm_core *c, vm_engine *en) {
   en->state = (vm_state)state;
   unsigned e = (unsigned)(en - c->eng);
   const isa_wait *w = n ? &en->code->insns[en->pc].wait : NULL;
-  vm_saver_need(s, n || state == VM_HALTED, "an engine without code runs");
-  vm_saver_need(s, state != VM_RINGFULL || c->code->nqueues, "an engine waits for no queue");
+  vm_saver_need(s, n || state == VM_HALTED, "an engine has no code but has not halted");
+  vm_saver_need(s, state != VM_RINGFULL || c->code->nqueues,
+                "an engine waits for a queue, but there is none");
   if (state != VM_WAITING || !w) return;
-  if (vm_saver_need(s, w->cond != ISA_WAIT_none, "an engine waits for nothing"))
+  if (vm_saver_need(s, w->cond != ISA_WAIT_none, "an instruction that waits has no wait"))
     c->sem_waiters[w->sem] |= (uint8_t)(1u << e);
 }
 
@@ -183,7 +184,8 @@ static void walk_engine(vm_saver *s, vm_core *c, unsigned e) {
   vm_save_time(s, &en->waiting);
   if (e == ISA_ENG_tensor) walk_pe(s, c, &en->pe);
   walk_dp(s, &en->dp);
-  vm_saver_need(s, !en->wait_noted || en->wait_since <= c->now, "an engine waits since later");
+  vm_saver_need(s, !en->wait_noted || en->wait_since <= c->now,
+                "a wait begins after the saved moment");
   if (en->flights) vm_save_flights(s, c, e);
 }
 
@@ -249,7 +251,7 @@ static void walk_event(vm_saver *s, vm_core *c, vm_event *v, tally *t) {
 static void check_tally(vm_saver *s, const vm_core *c, const tally *t) {
   for (unsigned e = 0; e < ISA_NENGINES && !s->failed; e++) {
     const vm_engine *en = &c->eng[e];
-    vm_saver_need(s, t->seq[e] == (en->state == VM_READY), "an engine without its event");
+    vm_saver_need(s, t->seq[e] == (en->state == VM_READY), "an engine has no event");
     for (uint32_t i = 0; i < en->nflights; i++) {
       uint32_t slot = (en->first + i) % VM_FLIGHTS;
       vm_saver_need(s, en->flights[slot].finished || t->done[e] >> slot & 1,
@@ -303,7 +305,7 @@ static void walk_totals(vm_saver *s, vm_core *c) {
   vm_save_u64(s, &c->touched[1]);
   vm_save_time(s, &c->dma_active);
   vm_save_time(s, &c->dma_since);
-  if (!vm_saver_need(s, c->dma_since <= c->now, "a transfer begins later than now"))
+  if (!vm_saver_need(s, c->dma_since <= c->now, "a transfer begins after the saved moment"))
     c->dma_since = c->now;
   vm_save_u64(s, &c->trace_hash);
   vm_save_u64(s, &c->jitter);
