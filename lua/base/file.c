@@ -76,7 +76,7 @@ bool lb_files_forbidden(lua_State *L) {
 
 void lb_need_files(lua_State *L, const char *path) {
   if (!lb_files_forbidden(L)) return;
-  luaL_error(L, "'%s': a sandbox has no files but those of --in and --out", path);
+  luaL_error(L, "'%s': a sandbox opens no files except those of --in and --out", path);
 }
 
 /* Pushes the open file that the table of lb_forbid_files has under that name; false when there is

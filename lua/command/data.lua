@@ -44,10 +44,10 @@ local function made(spec)
     if not n or i == 1 and not math.tointeger(n) or i > most then numbers.wrong = true end
   end
   if numbers.wrong or #numbers == 2 or rest ~= "" and rest:sub(1, 1) ~= ":" then
-    return nil, "data are made by zeros, ones, arange, randn[:SEED] or uniform[:SEED[:LO:HI]], not by '" .. spec .. "'"
+    return nil, "data can be made by zeros, ones, arange, randn[:SEED] or uniform[:SEED[:LO:HI]], not by '" .. spec .. "'"
   end
   if numbers[2] and numbers[2] >= numbers[3] then
-    return nil, "uniform:SEED:LO:HI wants LO below HI, not " .. numbers[2] .. " and " .. numbers[3]
+    return nil, "uniform:SEED:LO:HI needs LO below HI, not " .. numbers[2] .. " and " .. numbers[3]
   end
   local how = {seed = math.tointeger(numbers[1] or 0)}
   return function(dtype, shape)
@@ -158,7 +158,7 @@ local function check_names(prog, o)
   end
   for name in pairs(o["--in"]) do
     if roles[name] == "const" then
-      return "--in " .. name .. ": the program brings the data of its const tensors itself"
+      return "--in " .. name .. ": const tensors have their data in the program"
     end
   end
   return check_outputs(o)

@@ -220,7 +220,7 @@ static lt_stored describe(const header *h, const entry *e) {
   size_t i = 0, ndim = json_array_size(e->shape);
   while (i < ROWS && strcmp(e->type, rows[i].name) != 0) i++;
   if (i == ROWS)
-    lt_format_error(&h->s, "tensor '%s': type '%s' is not one that this reader has", e->name,
+    lt_format_error(&h->s, "tensor '%s': type '%s' is not one that this reader knows", e->name,
                     e->type);
   if (ndim > LT_DIMS)
     lt_format_error(&h->s, "tensor '%s' has %d dimensions, more than %d", e->name, (int)ndim,
