@@ -154,7 +154,7 @@ t.s:14:35: error: the operator abs_max needs gen4: trn2 is gen3
 t.s:14:35: error: no hardware has the operator divide
           tensor_tensor x, x, y, op=divide
                                     ^~~~~~
-note: -w-no-hardware-op lets it pass
+note: -w-no-hardware-op allows it
 ]] },
   { name = "matmul too wide", source = on("tensor", "        ldweights h\n        matmul p, x"), err = [[
 t.s:15:19: error: 64 columns: dst has 512

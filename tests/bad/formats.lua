@@ -59,7 +59,7 @@ local damaged = {
   {"size.safetensors", tensors(entry("F32", "[128, 63]", 0, 32768)),
     "tensor 'a': not a valid safetensors file: its data_offsets [0, 32768] hold 32768 bytes, but its shape and type need 32256"},
   {"type.safetensors", tensors(entry("F4", "[128, 512]", 0, 32768)),
-    "not a valid safetensors file: tensor 'a': type 'F4' is not one that this reader has"},
+    "not a valid safetensors file: tensor 'a': type 'F4' is not one that this reader knows"},
   {"absent.safetensors", tensors('"x":{"dtype":"F32","shape":[8192],"data_offsets":[0,32768]}'), "there is no tensor 'a'; it has: x"},
 }
 

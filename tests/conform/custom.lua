@@ -105,8 +105,8 @@ return function(suite)
     }
   end
   refuse("not registered", nil, 'no operator "f" is registered')
-  refuse("a number of operands", {fn = copy.fn, srcs = 2}, 'takes 2 srcs, here are 1')
-  refuse("immediates", {fn = copy.fn, imms = 1}, 'takes 1 imms, here are 0')
+  refuse("a number of operands", {fn = copy.fn, srcs = 2}, 'takes 2 srcs, not 1')
+  refuse("immediates", {fn = copy.fn, imms = 1}, 'takes 1 imms, not 0')
   refuse("a type", {fn = copy.fn, srcs = {{"bfloat16", "float16"}}}, 'does not take float32 as src0')
   local tiles = "a float32[4,8]; o float32[4,8]; p float32[4,8] psum; "
   for _, r in ipairs {

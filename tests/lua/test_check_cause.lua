@@ -200,7 +200,7 @@ vector: memset ta, 1.0; memset b0, 0.0; memset b1, 4.0; drain;
 case("fp32 with bf16 in one nc_matmul", function()
   local ok, message = pcall(bed.assemble, "tensor: nc_matmul pa, ta[:, 0:128], x, acc=write")
   eq(ok, false)
-  eq(tostring(message):find("moving is bfloat16, stationary float32: 32-bit types go together only", 1, true) ~= nil, true)
+  eq(tostring(message):find("moving is bfloat16, stationary float32: a 32-bit type needs a 32-bit type on both sides", 1, true) ~= nil, true)
 end)
 
 harness.finish()

@@ -111,7 +111,7 @@ case("another core may run inside", function()
 end)
 case("declared operands and cost", function()
   local one = function(_, s) return s end
-  fails('takes 2 srcs, here are 1', function() core_with(one, {srcs = 2}):run(prog, {x = x}) end)
+  fails('takes 2 srcs, not 1', function() core_with(one, {srcs = 2}):run(prog, {x = x}) end)
   fails('does not take float32 as dst0', function() core_with(one, {dsts = {"bfloat16"}}):run(prog, {x = x}) end)
   core_with(one, {dsts = {"any"}, srcs = {{"int8", "float32"}}, imms = 2}):run(prog, {x = x})
   local free = core_with(one):run(prog, {x = x}).time_ns

@@ -164,7 +164,7 @@ case("members that do not hold what they say", function()
   bad(npy .. "7 bytes of data, but its shape and type need 6", zip.make {member {data = x .. "a"}})
   bad(npy .. "6 bytes of data, but its shape and type need 2000000000000",
     zip.make {member {data = zip.npy("'<i2'", "(1000000000000,)", "\1\0\2\0\3\0")}})
-  bad(npy .. "type '|O' is not one that this reader has", zip.make {member {data = zip.npy("'|O'", "(1,)", "abcdefgh")}})
+  bad(npy .. "type '|O' is not one that this reader knows", zip.make {member {data = zip.npy("'|O'", "(1,)", "abcdefgh")}})
   bad("it cannot be unpacked: CRC error", zip.make {member {crc = 5}})
   bad("it cannot be unpacked: Zlib error: data error", zip.make {member {method = 8, data = "\7" .. x}})
   -- a deflated stream of fewer bytes than declared: a stored block of x, last one

@@ -84,8 +84,8 @@ held("dofile", "global 'dofile'", "dofile 'CANARY'")
 held("loadfile", "global 'loadfile'", "print(loadfile 'CANARY')")
 held("load_npy", "not in a sandbox", "require 'soma'.load_npy 'CANARY'")
 held("assemble_file", "not in a sandbox", "require 'soma'.assemble_file 'CANARY'")
-held("load of a file", "a sandbox has no files", "print(require 'soma'.load 'CANARY')")
-held("a saved run", "a sandbox has no files", "require 'soma'.core{}:resume 'CANARY'")
+held("load of a file", "a sandbox opens no files", "print(require 'soma'.load 'CANARY')")
+held("a saved run", "a sandbox opens no files", "require 'soma'.core{}:resume 'CANARY'")
 held("%include", "this source may read no files", [[require 'soma'.assemble '%include "CANARY"\n']])
 held("%include by a define", "this source may read no files",
   [[require 'soma'.assemble('%include F\n', {defines = {F = '"CANARY"'}})]])
@@ -104,12 +104,12 @@ held("io.open to write", "global 'io'", "io.open('CANARY', 'w'):write 'x'")
 held("os.remove", "field 'remove'", "os.remove 'CANARY'")
 held("os.rename", "field 'rename'", "os.rename('CANARY', 'CANARY.b')")
 held("os.tmpname", "field 'tmpname'", "os.tmpname()")
-held("save_npy", "a sandbox has no files", "require 'soma'.zeros{2}:save_npy 'CANARY'")
-held("save_npy to its own output", "a sandbox has no files", "require 'soma'.zeros{2}:save_npy '" .. fc .. "'")
-held("save of a program", "a sandbox has no files", "require 'soma'.assemble 'section sync\\n halt\\n':save 'CANARY'")
+held("save_npy", "a sandbox opens no files", "require 'soma'.zeros{2}:save_npy 'CANARY'")
+held("save_npy to its own output", "a sandbox opens no files", "require 'soma'.zeros{2}:save_npy '" .. fc .. "'")
+held("save of a program", "a sandbox opens no files", "require 'soma'.assemble 'section sync\\n halt\\n':save 'CANARY'")
 for name, call in pairs {trace = "save_trace(F)", html = "save_html(F)", csv = "save_table(F, 'Summary')",
                          run = "save(F)"} do
-  held("save of a run: " .. name, "a sandbox has no files", [[
+  held("save of a run: " .. name, "a sandbox opens no files", [[
     local soma, F = require 'soma', 'CANARY'
     local core = soma.core {trace = true, target = "trn2"}
     core:start(soma.assemble 'section sync\n\thalt\n'):]] .. call)
@@ -271,7 +271,7 @@ case("a program as text, but not a file's", function()
     local soma = require "soma"
     local p = soma.assemble("section sync\n halt\n")
     print(soma.disassemble(p) == soma.disassemble(p:bytes()), pcall(soma.disassemble, "x.sbc"))]])
-  has(out, "true\tfalse\t") has(out, "'x.sbc': a sandbox has no files")
+  has(out, "true\tfalse\t") has(out, "'x.sbc': a sandbox opens no files")
 end)
 
 -- The system's limits around a script's process, and what a signal leaves of it.

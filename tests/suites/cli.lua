@@ -305,9 +305,9 @@ made("ones", function(s) return s.ones({4, 8}, "float32") end)
 made("arange", function(s) return s.arange(32, "float32"):reshape {4, 8} end)
 made("randn:7", function(s) return s.randn({4, 8}, "float32", {seed = 7}) end)
 made("uniform:3:-1:5", function(s) return s.uniform({4, 8}, "float32", {seed = 3, low = -1, high = 5}) end)
-fails("uniform upside down", double .. " --in x=uniform:1:3:2", "--in x: uniform:SEED:LO:HI wants LO below HI, not 3 and 2")
+fails("uniform upside down", double .. " --in x=uniform:1:3:2", "--in x: uniform:SEED:LO:HI needs LO below HI, not 3 and 2")
 fails("randn of a word", double .. " --in x=randn:1:2",
-  "--in x: data are made by zeros, ones, arange, randn[:SEED] or uniform[:SEED[:LO:HI]], not by 'randn:1:2'")
+  "--in x: data can be made by zeros, ones, arange, randn[:SEED] or uniform[:SEED[:LO:HI]], not by 'randn:1:2'")
 check("--expect", double .. " --quiet --in x=ones --expect y=" .. path "y.npy" .. " --atol 100", {})
 do
   local status, out, err = run(double .. " --quiet --in x=ones --expect y=ones")

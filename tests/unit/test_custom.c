@@ -366,15 +366,15 @@ static void what_a_program_needs(void **state) {
   refused_start(&b, "no operator \"f\"");
   op.dsts = 2;
   set(&b, "f", op);
-  refused_start(&b, "test.s:6: operator \"f\" takes 2 dsts, here are 1");
+  refused_start(&b, "test.s:6: operator \"f\" takes 2 dsts, not 1");
   op.dsts = 1;
   op.srcs = 1;
   set(&b, "f", op);
-  refused_start(&b, "takes 1 srcs, here are 2");
+  refused_start(&b, "takes 1 srcs, not 2");
   op.srcs = 2;
   op.imms = 1;
   set(&b, "f", op);
-  refused_start(&b, "takes 1 imms, here are 0");
+  refused_start(&b, "takes 1 imms, not 0");
   op.imms = 0;
   op.dst_types[0] = 1u << SOMA_INT8;
   op.src_types[1] = 1u << SOMA_BFLOAT16 | 1u << SOMA_INT32;

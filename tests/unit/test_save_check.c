@@ -127,9 +127,9 @@ static void they_are_the_runs(void **state) {
   assert_int_equal(soma_machine_new(&all, &b.m), SOMA_OK);
   assert_int_equal(soma_run_resume(b.m, s.data, s.n, &p, &r), SOMA_ARG);
   assert_string_equal(soma_error(b.m),
-                      "checks begin with a run: this one was saved with race,psum");
+                      "checks are chosen when a run starts: this one was saved with race,psum");
   assert_int_equal(soma_run_resume(b.m, none.data, none.n, &p, &r), SOMA_ARG);
-  assert_string_equal(soma_error(b.m), "checks begin with a run: this one was saved with none");
+  assert_string_equal(soma_error(b.m), "checks are chosen when a run starts: this one was saved with none");
   assert_null(p);
   assert_null(r);
   soma_machine_free(b.m);
