@@ -128,12 +128,13 @@ static bool same_rows(as_job *j, as_stmt *st, const char *name, const char *firs
 
 static bool is_wide(unsigned dtype) { return dtype == ISA_float32 || dtype == ISA_tfloat32; }
 
-/* a 32-bit type needs a 32-bit type on both sides: what is loaded and what moves are one instruction here. */
+/* 32-bit types go only with 32-bit types: one line here is the load and the product. */
 static bool same_width(as_job *j, as_stmt *st, uint32_t a, uint32_t b) {
   const isa_ap *x = pattern(j, a), *y = pattern(j, b);
   if (!x || !y || is_wide(x->dtype) == is_wide(y->dtype)) return true;
   const as_slot *s = slot_of(st, "moving");
-  as_error(j, s->pos, s->span, "moving is %s, stationary %s: a 32-bit type needs a 32-bit type on both sides",
+  as_error(j, s->pos, s->span,
+           "moving is %s, stationary %s: a 32-bit type needs a 32-bit type on both sides",
            isa_dtypes[y->dtype].name, isa_dtypes[x->dtype].name);
   return false;
 }
