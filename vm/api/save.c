@@ -161,7 +161,8 @@ static bool has_checks(const vm_core *c, unsigned checks, isa_error *e) {
   isa_buf_init(&b, &al);
   for (unsigned i = 0; vm_check_name(i); i++)
     if (mask >> i & 1) isa_buf_printf(&b, "%s%s", b.len ? "," : "", vm_check_name(i));
-  isa_fail(e, ISA_ARG, ISA_NOFIELD, "checks are chosen when a run starts: this one was saved with %s",
+  isa_fail(e, ISA_ARG, ISA_NOFIELD,
+           "checks are chosen when a run starts: this one was saved with %s",
            b.len ? isa_buf_str(&b) : "none");
   isa_buf_free(&b);
   return false;
