@@ -121,7 +121,9 @@ static bool same_rows(as_job *j, as_stmt *st, const char *name, const char *firs
   const isa_ap *x = pattern(j, a), *y = pattern(j, b);
   if (!x || !y || x->nparts == y->nparts) return true; /* the rules report a missing one */
   const as_slot *s = slot_of(st, name);
-  as_error(j, s->pos, s->span, "%s has %u partitions, %s %u: both must be the same, since the product sums over partitions", name,
+  as_error(j, s->pos, s->span,
+           "%s has %u partitions, %s %u: both must be the same, since the product sums over "
+           "partitions", name,
            y->nparts, first, x->nparts);
   return false;
 }
