@@ -365,7 +365,17 @@ static void build(krandom *r, kbed *b, uint64_t seed, uint32_t flags) {
   kr_keep(r, kept);
 }
 
-/* False when the tiles of a loop alone do not fit in what spilling leaves. */
+/* Whether the list, in order, faults: a register may move a destination over its source. */
+static int faults(kbed *b) {
+  if (soma_run_start(b->m, b->p, &b->r) != SOMA_OK) fail_msg("%s", soma_error(b->m));
+  int faulted = soma_run_until(b->r, SOMA_END, SOMA_SYNC, 0) == SOMA_FAULT;
+  soma_run_free(b->r);
+  b->r = NULL;
+  return faulted;
+}
+
+/* False when the tiles of a loop alone do not fit in what spilling leaves, and when the list faults
+ * with a barrier after each instruction. */
 static int list_run(uint64_t seed, const char *target, uint32_t flags, uint64_t schedule,
                     result *out) {
   static float x[KR_ROWS * KR_COLS];
@@ -390,6 +400,11 @@ static int list_run(uint64_t seed, const char *target, uint32_t flags, uint64_t 
   }
   if (s != SOMA_OK) fail_msg("%s", soma_kernel_error(b.k));
   kbed_bind(&b, "x", SOMA_FLOAT32, KR_ROWS, KR_COLS, x);
+  if ((flags & SOMA_KERNEL_KEEP_ORDER) && faults(&b)) {
+    kbed_close(&b);
+    return 0;
+  }
+  kbed_bind(&b, "x", SOMA_FLOAT32, KR_ROWS, KR_COLS, x);
   kbed_run(&b);
   assert_int_equal(soma_fetch(b.r, "y", out->out, sizeof out->out), SOMA_OK);
   assert_int_equal(soma_fetch(b.r, "kept", out->kept, sizeof out->kept), SOMA_OK);
@@ -412,7 +427,8 @@ static void random_lists_keep_their_bits(void **state) {
   (void)state;
   for (uint64_t seed = first; seed < first + n; seed++) {
     const char *target = targets[seed % 3];
-    list_run(seed, target, SOMA_KERNEL_KEEP_ORDER | SOMA_KERNEL_FIXED_ENGINES, 0, &want);
+    if (!list_run(seed, target, SOMA_KERNEL_KEEP_ORDER | SOMA_KERNEL_FIXED_ENGINES, 0, &want))
+      continue;
     for (uint64_t schedule = 0; schedule < 4; schedule += lists ? 1 : 3) {
       list_run(seed, target, 0, schedule, &got);
       compare(&want, &got, seed, target);
