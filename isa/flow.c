@@ -12,6 +12,43 @@ int64_t isa_flow_target(const isa_insn *in) {
   }
 }
 
+bool isa_reg_alu(unsigned op, uint32_t a, uint32_t b, uint32_t *r) {
+  int32_t sa = (int32_t)a, sb = (int32_t)b;
+  *r = 0;
+  switch (op) {
+#define ALU(name, result) \
+  case ISA_OP_##name:     \
+    *r = result;          \
+    return true;
+#define DIVIDE(name, result) \
+  case ISA_OP_##name:        \
+    *r = b ? result : 0;     \
+    return b != 0;
+#define BRANCH(name, taken)
+#include "registers.def"
+#undef ALU
+#undef DIVIDE
+#undef BRANCH
+  default: return false;
+  }
+}
+
+bool isa_branch_taken(unsigned op, uint32_t a, uint32_t b) {
+  int32_t sa = (int32_t)a, sb = (int32_t)b;
+  switch (op) {
+#define ALU(name, result)
+#define DIVIDE(name, result)
+#define BRANCH(name, taken) \
+  case ISA_OP_##name:       \
+    return taken;
+#include "registers.def"
+#undef ALU
+#undef DIVIDE
+#undef BRANCH
+  default: return false;
+  }
+}
+
 static uint64_t bit_of(uint8_t reg) { return UINT64_C(1) << (reg % 64); }
 
 /* The register that an instruction other than a call writes, as a mask. */

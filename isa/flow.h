@@ -4,6 +4,17 @@
 
 #include "program.h"
 
+/* a shifted right by b, the sign moving in. */
+static inline uint32_t isa_shift_signed(uint32_t a, uint32_t b) {
+  uint32_t n = b >= 32 ? 31 : b, sign = a >> 31 ? UINT32_MAX : 0;
+  return n == 0 ? a : a >> n | sign << (32 - n);
+}
+/* The result of a register instruction of a and b (registers.def). False when it is not one that
+ * computes, or divides by zero: *r is 0. */
+bool isa_reg_alu(unsigned op, uint32_t a, uint32_t b, uint32_t *r);
+/* Whether a conditional branch of a and b is taken. */
+bool isa_branch_taken(unsigned op, uint32_t a, uint32_t b);
+
 /* The branch target of an instruction, -1 when it has none. */
 int64_t isa_flow_target(const isa_insn *in);
 /* Marks in seen[code->n] what may run once the engine is at pc `from`; what is marked already stays

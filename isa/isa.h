@@ -177,6 +177,7 @@ enum isa_cond {
   ISA_WAIT_ne,
   ISA_NCONDS
 };
+const char *isa_cond_text(unsigned cond); /* ">=" and so on; "" of none */
 /* An update. ISA_UPD_dma is the completion semaphore of a DMA line: + 1 by each ring. */
 enum isa_upd {
   ISA_UPD_none,

@@ -379,12 +379,16 @@ void isa_pr_operands(const isa_pr *pr, const isa_insn *in, bool queue) {
 
 /* ---- Clauses ------------------------------------------------------------------------------ */
 
-static void put_wait(const isa_pr *pr, const isa_wait *w) {
+const char *isa_cond_text(unsigned cond) {
   static const char *const conds[ISA_NCONDS] = {"", ">=", ">", "==", "<=", "<", "!="};
+  return cond < ISA_NCONDS ? conds[cond] : "";
+}
+
+static void put_wait(const isa_pr *pr, const isa_wait *w) {
   if (w->cond == ISA_WAIT_none || w->cond >= ISA_NCONDS || w->core >= ISA_MAX_CORES) return;
   isa_buf_puts(pr->out, " ");
   put_sem(pr, w->core, w->sem);
-  isa_buf_printf(pr->out, "%s%s%" PRIu32, conds[w->cond], w->is_reg ? "r" : "", w->value);
+  isa_buf_printf(pr->out, "%s%s%" PRIu32, isa_cond_text(w->cond), w->is_reg ? "r" : "", w->value);
 }
 
 static void put_update(const isa_pr *pr, const isa_update *u) {

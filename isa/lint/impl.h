@@ -3,6 +3,7 @@
 #define ISA_LINT_IMPL_H
 
 #include "../flow.h"
+#include "../operand.h"
 #include "lint.h"
 
 enum { LINT_STREAMS = ISA_MAX_CORES * ISA_NENGINES, LINT_SEMS = ISA_MAX_CORES * ISA_NSEMS };
@@ -91,7 +92,6 @@ bool isa_lint_wait_value(const lint_stream *s, const isa_wait *w, uint32_t *valu
 void isa_lint_scan_text(lint *l);
 /* s has come to a wait that the program's totals cannot satisfy. */
 void isa_lint_judge_wait(lint *l, const lint_stream *s, const isa_wait *w);
-const char *isa_lint_cond(unsigned cond); /* ">=" */
 void isa_lint_judge_unwaited(lint *l);
 
 /* lint_circle.c: of a pass in which waits held. */
@@ -101,10 +101,6 @@ void isa_lint_judge_circles(lint *l);
 void isa_lint_judge_balance(lint *l);
 
 /* lint_mem.c */
-/* Calls fn for each operand pattern of an instruction, with its access flags, those of offsets and
- * index vectors included. */
-typedef void (*lint_ap_fn)(void *ud, uint32_t ap, uint32_t flags);
-void isa_lint_each_ap(const lint *l, unsigned core, const isa_insn *in, lint_ap_fn fn, void *ud);
 bool isa_lint_memory_open(lint *l);
 void isa_lint_memory_close(lint *l);
 void isa_lint_memory_reset(lint *l);

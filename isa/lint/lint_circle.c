@@ -67,7 +67,7 @@ static void put_stuck(const lint *l, const lint_stream *s, bool first, isa_buf *
   isa_lint_wait_value(s, w, &want);
   isa_buf_printf(out, "%s%s (%s) waits for %s%s%u", first ? "" : ", ", isa_engines[s->engine].name,
                  isa_lint_place(l, isa_lint_here(s), place),
-                 isa_lint_sem_name(l, w->core, w->sem, name), isa_lint_cond(w->cond), want);
+                 isa_lint_sem_name(l, w->core, w->sem, name), isa_cond_text(w->cond), want);
 }
 
 static void report_circle(lint *l, const graph *g, unsigned first) {

@@ -9,43 +9,6 @@ enum {
   MOST_BYTES = 1 << 28 /* of a tensor: larger ones are not looked at */
 };
 
-/* ---- Operands ------------------------------------------------------------------------------ */
-
-typedef struct walk {
-  const lint *l;
-  const isa_core *core;
-  lint_ap_fn fn;
-  void *ud;
-} walk;
-
-static void visit(const walk *w, uint32_t index, uint32_t flags) {
-  if (index == 0) return;
-  const isa_ap *ap = &w->core->aps[index - 1];
-  for (unsigned d = 0; d < ISA_MAX_DYN; d++)
-    if (ap->dyn[d].kind == ISA_DYN_elem) w->fn(w->ud, ap->dyn[d].ap, AP_R);
-  if (ap->index_kind) w->fn(w->ud, ap->index, AP_R);
-  w->fn(w->ud, index, flags);
-}
-
-void isa_lint_each_ap(const lint *l, unsigned core, const isa_insn *in, lint_ap_fn fn, void *ud) {
-  const isa_form *f = isa_form_of(in->op);
-  walk w = {l, &l->p->cores[core], fn, ud};
-  for (unsigned i = 0; i < f->nfields; i++) {
-    const isa_field *fd = &f->fields[i];
-    const void *m = isa_member_c(in, fd);
-    if (fd->kind == ISA_K_AP) {
-      visit(&w, *(const isa_t_AP *)m, fd->arg);
-    } else if (fd->kind == ISA_K_NUM) {
-      const isa_num *n = m;
-      if (n->kind == ISA_NUM_ap) visit(&w, n->v, AP_R);
-    } else if (fd->kind == ISA_K_APS) {
-      isa_ref r = *(const isa_ref *)m;
-      const uint32_t *aps = isa_program_list(l->p, r, ISA_K_APS);
-      for (uint32_t k = 0; aps && k < r.count; k++) visit(&w, aps[k], fd->arg);
-    }
-  }
-}
-
 /* ---- Bits ---------------------------------------------------------------------------------- */
 
 static size_t row_bytes(const lint *l, unsigned space) {
@@ -211,11 +174,11 @@ typedef struct search {
   bool found;
 } search;
 
-static void match_writer(void *ud, uint32_t ap, uint32_t flags) {
+static void match_writer(void *ud, const isa_operand *o) {
   search *s = ud;
   region r;
-  if (!(flags & AP_W) || s->found) return;
-  if (!region_of(s->l, s->point.core, &s->l->p->cores[s->point.core].aps[ap - 1], &r)) return;
+  if (!(o->flags & AP_W) || s->found) return;
+  if (!region_of(s->l, s->point.core, o->ap, &r)) return;
   s->found = r.space == s->point.space && r.tensor == s->point.tensor && s->point.part >= r.part &&
              s->point.part < r.part + r.nparts && isa_byteset_meet(&r.bytes, &s->point.bytes);
 }
@@ -232,13 +195,13 @@ static bool writer_of(const lint *l, const region *r, unsigned partition, int64_
   const isa_core *c = &l->p->cores[core];
   for (unsigned e = 0; e < ISA_NENGINES; e++)
     for (uint32_t pc = 0; pc < c->code[e].n; pc++) {
-      isa_lint_each_ap(l, core, &c->code[e].insns[pc], match_writer, &s);
+      isa_each_pattern(l->p, c, &c->code[e].insns[pc], match_writer, &s);
       *at = (isa_place){(int)core, (int)e, pc};
       if (s.found) return true;
     }
   for (unsigned q = 0; q < c->nqueues; q++)
     for (uint32_t k = 0; k < c->queues[q].nstatics; k++)
-      isa_lint_each_ap(l, core, &c->queues[q].statics[k], match_writer, &s);
+      isa_each_pattern(l->p, c, &c->queues[q].statics[k], match_writer, &s);
   *at = (isa_place){(int)core, -1, 0};
   return s.found;
 }
@@ -292,14 +255,15 @@ static void report(const access *a, const isa_ap *ap, const region *r, unsigned 
   isa_buf_free(&what);
 }
 
-static void check_read(void *ud, uint32_t index, uint32_t flags) {
+static void check_read(void *ud, const isa_operand *o) {
   const access *a = ud;
-  const isa_ap *ap = &a->l->p->cores[a->s->core].aps[index - 1];
+  const isa_ap *ap = o->ap;
   region r;
   unsigned partition;
   int64_t byte;
-  bool whole = isa_ap_is_static(ap) && !a->skips && !(flags & AP_IN_PART);
-  if (!(flags & AP_R) || flags & (AP_W | AP_HOST) || !region_of(a->l, a->s->core, ap, &r)) return;
+  bool whole = isa_ap_is_static(ap) && !a->skips && !(o->flags & AP_IN_PART);
+  if (!(o->flags & AP_R) || o->flags & (AP_W | AP_HOST)) return;
+  if (!region_of(a->l, a->s->core, ap, &r)) return;
   if (whole) {
     if (find(a->l, &r, true, &partition, &byte)) report(a, ap, &r, partition, byte);
   } else if (ap->base && !find(a->l, &r, false, &partition, &byte)) {
@@ -307,23 +271,28 @@ static void check_read(void *ud, uint32_t index, uint32_t flags) {
   }
 }
 
-static void note_write(void *ud, uint32_t index, uint32_t flags) {
+/* A destination that is read too. */
+static void check_sum(access *a, uint32_t index) {
+  isa_operand o = {.ap = &a->l->p->cores[a->s->core].aps[index - 1], .index = index, .flags = AP_R};
+  check_read(a, &o);
+}
+
+static void note_write(void *ud, const isa_operand *o) {
   const access *a = ud;
   region r;
-  if (!(flags & AP_W)) return;
-  if (region_of(a->l, a->s->core, &a->l->p->cores[a->s->core].aps[index - 1], &r)) mark(a->l, &r);
+  if (!(o->flags & AP_W)) return;
+  if (region_of(a->l, a->s->core, o->ap, &r)) mark(a->l, &r);
 }
 
 void isa_lint_write_only(lint *l, const lint_stream *s, const isa_insn *in) {
   access a = {l, s, false};
-  isa_lint_each_ap(l, s->core, in, note_write, &a);
+  isa_each_pattern(l->p, &l->p->cores[s->core], in, note_write, &a);
 }
 
 void isa_lint_access(lint *l, const lint_stream *s, const isa_insn *in) {
   access a = {l, s, isa_skips_rows(in)};
   bool reads = s == l->at;
-  if (reads) isa_lint_each_ap(l, s->core, in, check_read, &a);
-  if (reads && in->op == ISA_OP_dma_copy && in->u.DMA_COPY.op != ISA_ALU_bypass)
-    check_read(&a, in->u.DMA_COPY.dst, AP_R);
+  if (reads) isa_each_pattern(l->p, &l->p->cores[s->core], in, check_read, &a);
+  if (reads && isa_reads_destination(in)) check_sum(&a, in->u.DMA_COPY.dst);
   isa_lint_write_only(l, s, in);
 }

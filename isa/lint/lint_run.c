@@ -20,49 +20,6 @@ static bool value_of(const lint_stream *s, const isa_int *i, uint32_t *v) {
   return !i->is_reg || is_known(s, (uint8_t)i->v);
 }
 
-static uint32_t shift(unsigned op, uint32_t a, uint32_t b) {
-  uint32_t sign = a >> 31 ? UINT32_MAX : 0;
-  if (op == ISA_OP_shl) return b >= 32 ? 0 : a << b;
-  if (op == ISA_OP_shr) return b >= 32 ? 0 : a >> b;
-  if (b == 0) return a;
-  return b >= 32 ? sign : a >> b | sign << (32 - b);
-}
-
-/* a op b; false when it is not a register operation, or faults. */
-static bool alu(unsigned op, uint32_t a, uint32_t b, uint32_t *r) {
-  int64_t sa = (int32_t)a, sb = (int32_t)b; /* wide, so that INT32_MIN / -1 wraps */
-  switch (op) {
-  case ISA_OP_add: *r = a + b; return true;
-  case ISA_OP_sub: *r = a - b; return true;
-  case ISA_OP_mul: *r = a * b; return true;
-  case ISA_OP_and: *r = a & b; return true;
-  case ISA_OP_or: *r = a | b; return true;
-  case ISA_OP_xor: *r = a ^ b; return true;
-  case ISA_OP_shl:
-  case ISA_OP_shr:
-  case ISA_OP_sra: *r = shift(op, a, b); return true;
-  case ISA_OP_min: *r = sa < sb ? a : b; return true;
-  case ISA_OP_max: *r = sa > sb ? a : b; return true;
-  case ISA_OP_div: *r = b ? (uint32_t)(sa / sb) : 0; return b != 0;
-  case ISA_OP_mod: *r = b ? (uint32_t)(sa % sb) : 0; return b != 0;
-  default: return false;
-  }
-}
-
-static bool taken(unsigned op, uint32_t a, uint32_t b) {
-  int32_t sa = (int32_t)a, sb = (int32_t)b;
-  switch (op) {
-  case ISA_OP_beq: return a == b;
-  case ISA_OP_bne: return a != b;
-  case ISA_OP_blt: return sa < sb;
-  case ISA_OP_ble: return sa <= sb;
-  case ISA_OP_bgt: return sa > sb;
-  case ISA_OP_bge: return sa >= sb;
-  case ISA_OP_bltu: return a < b;
-  default: return a >= b; /* bgeu */
-  }
-}
-
 /* Runs a register instruction: *next is where it goes. False: the path is lost there. */
 static bool step_registers(lint_stream *s, const isa_insn *in, uint32_t *next) {
   uint32_t b = 0, r = 0;
@@ -70,17 +27,17 @@ static bool step_registers(lint_stream *s, const isa_insn *in, uint32_t *next) {
   switch (isa_ops[in->op].form) {
   case ISA_FORM_MOV:
     known = value_of(s, &in->u.MOV.a, &b);
-    set(s, in->u.MOV.rd, known, in->op == ISA_OP_not ? ~b : b);
+    set(s, in->u.MOV.rd, known, isa_reg_alu(in->op, 0, b, &r) ? r : 0);
     return true;
   case ISA_FORM_REGALU: {
     known = value_of(s, &in->u.REGALU.b, &b) && is_known(s, in->u.REGALU.ra);
-    bool ok = alu(in->op, s->regs[in->u.REGALU.ra], b, &r);
+    bool ok = isa_reg_alu(in->op, s->regs[in->u.REGALU.ra], b, &r);
     set(s, in->u.REGALU.rd, known, r);
     return ok || !known;
   }
   case ISA_FORM_BRANCH:
     known = value_of(s, &in->u.BRANCH.b, &b) && is_known(s, in->u.BRANCH.ra);
-    if (known && taken(in->op, s->regs[in->u.BRANCH.ra], b)) *next = in->u.BRANCH.to;
+    if (known && isa_branch_taken(in->op, s->regs[in->u.BRANCH.ra], b)) *next = in->u.BRANCH.to;
     return known;
   case ISA_FORM_JUMP: *next = in->u.JUMP.to; return true;
   case ISA_FORM_CALL:
@@ -101,18 +58,9 @@ static bool step_registers(lint_stream *s, const isa_insn *in, uint32_t *next) {
 
 /* ---- Transfers ----------------------------------------------------------------------------- */
 
-static unsigned queue_of(const isa_insn *in) {
-  switch (in->op) {
-  case ISA_OP_dma_trigger: return in->u.TRIGGER.queue;
-  case ISA_OP_dma_copy: return in->u.DMA_COPY.queue;
-  case ISA_OP_dma_transpose: return in->u.DMA_TRANSPOSE.queue;
-  default: return in->u.DMA_COMPUTE.queue;
-  }
-}
-
 static uint64_t rings_of(const isa_core *core, const isa_insn *in) {
-  unsigned q = queue_of(in);
-  return q < core->nqueues ? core->queues[q].rings : 0;
+  int q = isa_insn_queue(in);
+  return q >= 0 && (uint32_t)q < core->nqueues ? core->queues[q].rings : 0;
 }
 
 uint64_t isa_lint_adds(const isa_core *core, const isa_insn *in) {

@@ -136,11 +136,6 @@ void isa_lint_scan_text(lint *l) {
 
 /* ---- Judgement: waits ---------------------------------------------------------------------- */
 
-const char *isa_lint_cond(unsigned cond) {
-  static const char *const conds[] = {"", ">=", ">", "==", "<=", "<", "!="};
-  return conds[cond];
-}
-
 /* "; fix: ..." where one number would do. */
 static void put_fix(const isa_wait *w, uint64_t most, uint64_t own, isa_buf *out) {
   if (w->is_reg || own || most == 0) return;
@@ -185,11 +180,11 @@ static void judge_impossible(lint *l, const lint_stream *s, const isa_wait *w) {
   isa_lint_sem_name(l, w->core, w->sem, name);
   if (before)
     isa_lint_add(l, ISA_LINT_impossible, isa_lint_here(s),
-                 "this wait, now %s%s%u, cannot hold a %u. time: %s", name, isa_lint_cond(w->cond),
+                 "this wait, now %s%s%u, cannot hold a %u. time: %s", name, isa_cond_text(w->cond),
                  want, before + 1, isa_buf_str(&why));
   else
     isa_lint_add(l, ISA_LINT_impossible, isa_lint_here(s), "the wait %s%s%u cannot hold: %s", name,
-                 isa_lint_cond(w->cond), want, isa_buf_str(&why));
+                 isa_cond_text(w->cond), want, isa_buf_str(&why));
   l->failed = l->failed || why.failed;
   isa_buf_free(&why);
 }

@@ -15,17 +15,18 @@ typedef struct uses {
   bool has_other;
 } uses;
 
-static void note(void *ud, uint32_t index, uint32_t flags) {
+static void note(void *ud, const isa_operand *o) {
   uses *u = ud;
-  const isa_ap *ap = &u->core->aps[index - 1];
+  const isa_ap *ap = o->ap;
   if (ap->space == ISA_HBM) return;
   if (!ap->base) {
-    u->raw_r = u->raw_r || (flags & AP_R);
-    u->raw_w = u->raw_w || (flags & AP_W);
+    u->raw_r = u->raw_r || (o->flags & AP_R);
+    u->raw_w = u->raw_w || (o->flags & AP_W);
     return;
   }
-  if (flags & AP_R) u->tile[ap->base - 1] |= READ;
-  if (flags & AP_W) u->tile[ap->base - 1] |= (uint8_t)(WRITTEN | (u->has_other ? OTHER_RESULT : 0));
+  if (o->flags & AP_R) u->tile[ap->base - 1] |= READ;
+  if (o->flags & AP_W)
+    u->tile[ap->base - 1] |= (uint8_t)(WRITTEN | (u->has_other ? OTHER_RESULT : 0));
 }
 
 /* Whether an instruction is worth running although one of its outputs is not read: it has
@@ -43,9 +44,11 @@ static bool has_other_result(const isa_insn *in) {
   return outputs > 1;
 }
 
-static void note_insn(uses *u, unsigned core, const isa_insn *in) {
+static void note_insn(void *ud, const isa_insn *in, unsigned engine, uint32_t pc) {
+  uses *u = ud;
+  (void)engine, (void)pc;
   u->has_other = has_other_result(in);
-  isa_lint_each_ap(u->l, core, in, note, u);
+  isa_each_pattern(u->l->p, u->core, in, note, u);
 }
 
 static bool share(const isa_tile *a, const isa_tile *b) {
@@ -82,12 +85,7 @@ void isa_lint_judge_tiles(lint *l) {
   }
   for (unsigned c = 0; c < p->ncores; c++) {
     u.core = &p->cores[c];
-    for (unsigned e = 0; e < ISA_NENGINES; e++)
-      for (uint32_t pc = 0; pc < u.core->code[e].n; pc++)
-        note_insn(&u, c, &u.core->code[e].insns[pc]);
-    for (unsigned q = 0; q < u.core->nqueues; q++)
-      for (uint32_t k = 0; k < u.core->queues[q].nstatics; k++)
-        note_insn(&u, c, &u.core->queues[q].statics[k]);
+    isa_each_insn(u.core, note_insn, &u);
   }
   spread(p, u.tile);
   judge(l, &u);

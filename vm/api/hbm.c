@@ -102,35 +102,24 @@ soma_status soma_move_to_device(soma_machine *m, soma_program *p) {
 
 /* ---- What a program writes ---------------------------------------------------------------- */
 
-static void mark_pattern(const isa_core *c, uint32_t index, bool *written) {
-  const isa_ap *ap = index ? &c->aps[index - 1] : NULL;
-  if (ap && ap->space == ISA_HBM) written[ap->base - 1] = true;
+struct written {
+  const isa_program *p;
+  const isa_core *core;
+  bool *tensor;
+};
+static void mark_operand(void *ud, const isa_operand *o) {
+  const struct written *w = ud;
+  if ((o->flags & AP_W) && o->ap->space == ISA_HBM) w->tensor[o->ap->base - 1] = true;
 }
-
-static void mark_insn(const isa_program *p, const isa_core *c, const isa_insn *in, bool *written) {
-  const isa_form *f = isa_form_of(in->op);
-  for (int i = 0; i < f->nfields; i++) {
-    const isa_field *field = &f->fields[i];
-    if ((field->kind != ISA_K_AP && field->kind != ISA_K_APS) || !(field->arg & AP_W)) continue;
-    const uint32_t *list = isa_member_c(in, field);
-    uint32_t n = 1;
-    if (field->kind == ISA_K_APS) {
-      const isa_ref *ref = isa_member_c(in, field);
-      n = ref->count;
-      list = isa_program_list(p, *ref, ISA_K_APS);
-    }
-    for (uint32_t k = 0; list && k < n; k++) mark_pattern(c, list[k], written);
-  }
+static void mark_insn(void *ud, const isa_insn *in, unsigned engine, uint32_t pc) {
+  const struct written *w = ud;
+  (void)engine, (void)pc;
+  isa_each_operand(w->p, w->core, in, mark_operand, ud);
 }
 
 void soma_mark_written(const isa_program *p, bool *written) {
   for (uint32_t i = 0; i < p->ncores; i++) {
-    const isa_core *c = &p->cores[i];
-    for (unsigned e = 0; e < ISA_NENGINES; e++)
-      for (uint32_t pc = 0; pc < c->code[e].n; pc++)
-        mark_insn(p, c, &c->code[e].insns[pc], written);
-    for (uint32_t q = 0; q < c->nqueues; q++)
-      for (uint32_t k = 0; k < c->queues[q].nstatics; k++)
-        mark_insn(p, c, &c->queues[q].statics[k], written);
+    struct written w = {p, &p->cores[i], written};
+    isa_each_insn(w.core, mark_insn, &w);
   }
 }

@@ -2,6 +2,7 @@
 #ifndef VM_SOMA_IMPL_H
 #define VM_SOMA_IMPL_H
 
+#include "../../isa/operand.h"
 #include "../time/clock.h"
 #include "../dma/hbm.h"
 #include "soma.h"
@@ -103,8 +104,6 @@ soma_status soma_tensor_place(soma_machine *m, soma_dtype dtype, uint32_t ndim,
 soma_tensor *const *soma_residents(const soma_machine *m, const soma_program *p);
 /* Sets written[i] of each tensor i that some instruction of p may write. */
 void soma_mark_written(const isa_program *p, bool *written);
-/* The queue that a DMA instruction names, -1 of another. */
-int soma_insn_queue(const isa_insn *in);
 /* Fills what the statistics say of flops, memory and streaming. (figures.c) */
 void soma_run_work(const vm_core *c, soma_stats *s);
 /* Whether p may run on m: the target, every rule of the machine, and the custom operators. */

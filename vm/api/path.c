@@ -18,14 +18,6 @@ static const char *const causes[] = {
     [VM_WHY_GENERATOR] = "descriptor generator busy",
 };
 
-int soma_insn_queue(const isa_insn *in) {
-  const isa_form *form = isa_form_of(in->op);
-  for (unsigned i = 0; i < form->nfields; i++)
-    if (form->fields[i].kind == ISA_K_QUEUE)
-      return *(const isa_t_QUEUE *)isa_member_c(in, &form->fields[i]);
-  return -1;
-}
-
 typedef struct segments {
   const soma_run *r;
   soma_path_segment *out;
@@ -54,7 +46,7 @@ static void add_segment(void *ud, const vm_node *n, vm_time from, vm_time until,
                            .semaphore = why == VM_WHY_SEM ? n->sem : -1};
   if (why == VM_WHY_SEM) o->semaphore_name = s->r->core.code->sem_names[n->sem];
   if (n->pc >= code->n) return;
-  o->queue = soma_insn_queue(&code->insns[n->pc]);
+  o->queue = isa_insn_queue(&code->insns[n->pc]);
   if (o->queue >= 0) o->queue_name = s->r->core.code->queues[o->queue].name;
   o->name = isa_ops[code->insns[n->pc].op].name;
   if (code->lines && code->lines[n->pc].file) {

@@ -188,7 +188,6 @@ static void put_missed(const vm_core *c, const vm_engine *en, const isa_wait *w,
 static const isa_wait *wait_of(const vm_engine *en) { return &en->code->insns[en->pc].wait; }
 
 static void put_waiter(const report *r, unsigned e) {
-  static const char *const conds[] = {"", ">=", ">", "==", "<=", "<", "!="};
   const vm_core *c = r->c;
   const vm_engine *en = &c->eng[e];
   isa_buf_printf(r->out, "\n  %s at ", engine_name(e));
@@ -203,7 +202,7 @@ static void put_waiter(const report *r, unsigned e) {
   uint32_t least = w->cond == ISA_WAIT_gt && want < UINT32_MAX ? want + 1 : want;
   isa_buf_puts(r->out, " waits for ");
   vm_put_sem(c, w->sem, r->out);
-  isa_buf_printf(r->out, "%s%u; ", conds[w->cond], want);
+  isa_buf_printf(r->out, "%s%u; ", isa_cond_text(w->cond), want);
   vm_put_sem(c, w->sem, r->out);
   isa_buf_printf(r->out, " is %u", have);
   if ((w->cond == ISA_WAIT_ge || w->cond == ISA_WAIT_gt) && have < least)

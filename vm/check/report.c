@@ -21,7 +21,6 @@ void vm_ck_report_reuse(vm_core *c, unsigned e, unsigned sem, const vm_ck_sem_lo
 
 void vm_ck_report_passing(vm_core *c, unsigned sem, unsigned e, const vm_ck_held *h,
                           uint32_t next) {
-  static const char *const conds[] = {"", ">=", ">", "==", "<=", "<", "!="};
   const struct vm_check *k = c->check;
   vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, k->change_by, k->change_pc, e, h->pc);
   if (!f) return;
@@ -31,7 +30,7 @@ void vm_ck_report_passing(vm_core *c, unsigned sem, unsigned e, const vm_ck_held
   isa_buf_printf(&f->text,
                  " %s %u, which only the timing satisfied: nothing orders the wait before the "
                  "update that makes it %u",
-                 conds[h->cond], h->value, next);
+                 isa_cond_text(h->cond), h->value, next);
   vm_ck_put_insn(c, e, h->pc, h->time, &f->text);
   vm_ck_put_insn(c, k->change_by, k->change_pc, c->now, &f->text);
   isa_buf_puts(&f->text, "\n  fix: ");

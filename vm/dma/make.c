@@ -19,7 +19,7 @@ vm_dma_ops vm_dma_ops_of(const vm_core *c, const isa_insn *in) {
                      .oob = u->oob,
                      .prio = u->prio,
                      .op = u->op,
-                     .accumulates = u->op != ISA_ALU_bypass};
+                     .accumulates = isa_reads_destination(in)};
     return o;
   }
   case ISA_OP_dma_transpose: {

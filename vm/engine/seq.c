@@ -1,6 +1,7 @@
 /* The sequencers: one loop for all five engines. Register instructions run in a fast loop ahead
  * of the event queue, since nothing outside an engine sees its registers; whatever touches shared
  * state leaves that loop and runs when simulated time has come. */
+#include "../../isa/flow.h"
 #include "engine.h"
 #include "../time/clock.h"
 #include "../dma/dma.h"
@@ -10,49 +11,30 @@
 
 enum { BATCH = 1 << 20 }; /* register instructions between two looks at limits */
 
-static int32_t divide(int32_t a, int32_t b) {
-  return b == -1 ? (int32_t)(0u - (uint32_t)a) : a / b;
-}
-static int32_t modulo(int32_t a, int32_t b) { return b == -1 ? 0 : a % b; }
-static uint32_t shift_right(uint32_t a, uint32_t b) { return b >= 32 ? 0 : a >> b; }
-static uint32_t shift_right_signed(uint32_t a, uint32_t b) {
-  uint32_t n = b >= 32 ? 31 : b, sign = a >> 31 ? UINT32_MAX : 0;
-  return n == 0 ? a : (a >> n) | (sign << (32 - n));
-}
-
 /* One register instruction; *pc is already the next one's. False: a division by zero, or not one
  * of them. */
 static inline bool reg_step(uint32_t *r, const vm_uop *u, uint32_t *pc) {
   uint32_t a = r[u->ra], b = u->flags & VM_U_BREG ? r[u->b] : (uint32_t)u->b;
   int32_t sa = (int32_t)a, sb = (int32_t)b;
   switch (u->op) {
-  case ISA_OP_mov: r[u->rd] = b; break;
-  case ISA_OP_not: r[u->rd] = ~b; break;
-  case ISA_OP_add: r[u->rd] = a + b; break;
-  case ISA_OP_sub: r[u->rd] = a - b; break;
-  case ISA_OP_mul: r[u->rd] = a * b; break;
-  case ISA_OP_and: r[u->rd] = a & b; break;
-  case ISA_OP_or: r[u->rd] = a | b; break;
-  case ISA_OP_xor: r[u->rd] = a ^ b; break;
-  case ISA_OP_shl: r[u->rd] = b >= 32 ? 0 : a << b; break;
-  case ISA_OP_shr: r[u->rd] = shift_right(a, b); break;
-  case ISA_OP_sra: r[u->rd] = shift_right_signed(a, b); break;
-  case ISA_OP_min: r[u->rd] = sa < sb ? a : b; break;
-  case ISA_OP_max: r[u->rd] = sa > sb ? a : b; break;
-  case ISA_OP_div:
-  case ISA_OP_mod:
-    if (b == 0) return false;
-    r[u->rd] = (uint32_t)(u->op == ISA_OP_div ? divide(sa, sb) : modulo(sa, sb));
+#define ALU(name, result) \
+  case ISA_OP_##name:     \
+    r[u->rd] = result;    \
     break;
+#define DIVIDE(name, result)  \
+  case ISA_OP_##name:         \
+    if (b == 0) return false; \
+    r[u->rd] = result;        \
+    break;
+#define BRANCH(name, taken)      \
+  case ISA_OP_##name:            \
+    *pc = (taken) ? u->to : *pc; \
+    break;
+#include "../../isa/registers.def"
+#undef ALU
+#undef DIVIDE
+#undef BRANCH
   case ISA_OP_jmp: *pc = u->to; break;
-  case ISA_OP_beq: *pc = a == b ? u->to : *pc; break;
-  case ISA_OP_bne: *pc = a != b ? u->to : *pc; break;
-  case ISA_OP_blt: *pc = sa < sb ? u->to : *pc; break;
-  case ISA_OP_ble: *pc = sa <= sb ? u->to : *pc; break;
-  case ISA_OP_bgt: *pc = sa > sb ? u->to : *pc; break;
-  case ISA_OP_bge: *pc = sa >= sb ? u->to : *pc; break;
-  case ISA_OP_bltu: *pc = a < b ? u->to : *pc; break;
-  case ISA_OP_bgeu: *pc = a >= b ? u->to : *pc; break;
   case ISA_OP_call:
     r[u->rd] = *pc;
     *pc = u->to;

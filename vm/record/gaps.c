@@ -82,9 +82,8 @@ static int by_length(const void *a, const void *b) {
 }
 
 static void put_condition(const isa_wait *w, char *out, size_t room) {
-  static const char *const conds[ISA_NCONDS] = {"", ">=", ">", "==", "<=", "<", "!="};
   if (w->cond < ISA_NCONDS && w->cond != ISA_WAIT_none)
-    snprintf(out, room, "%s%s%u", conds[w->cond], w->is_reg ? "r" : "", (unsigned)w->value);
+    snprintf(out, room, "%s%s%u", isa_cond_text(w->cond), w->is_reg ? "r" : "", (unsigned)w->value);
 }
 
 static const char *file_of(const gaps *g, isa_line at) {
@@ -104,7 +103,7 @@ static void describe_late(const gaps *g, const vm_rec_event *u, soma_idle_gap *o
   out->late_line = at.line;
   out->late_file = file_of(g, at);
   out->late_name = isa_ops[in->op].name;
-  out->late_queue = soma_insn_queue(in);
+  out->late_queue = isa_insn_queue(in);
   if (out->late_queue >= 0 && (uint32_t)out->late_queue < core->nqueues)
     out->queue_name = core->queues[out->late_queue].name;
 }

@@ -128,39 +128,24 @@ uint8_t *vm_rec_lanes(const vm_rec_view *t, const uint32_t *order, uint32_t used
 
 /* ---- Operands ----------------------------------------------------------------------------- */
 
-static uint32_t add_access(const isa_core *core, uint32_t ap, bool writes, uint32_t n,
-                           vm_rec_access *out) {
-  if (!ap || ap > core->naps || n + 2 > VM_REC_APS) return n;
-  const isa_ap *a = &core->aps[ap - 1];
-  out[n++] = (vm_rec_access){a, writes};
-  if (a->index_kind != ISA_INDEX_none && a->index && a->index <= core->naps)
-    out[n++] = (vm_rec_access){&core->aps[a->index - 1], false};
-  return n;
+struct accesses {
+  const isa_core *core;
+  vm_rec_access *out;
+  uint32_t n;
+};
+static void add_access(void *ud, const isa_operand *o) {
+  struct accesses *a = ud;
+  uint32_t index = o->ap->index_kind ? o->ap->index : 0;
+  if (a->n + 2 > VM_REC_APS) return;
+  a->out[a->n++] = (vm_rec_access){o->ap, o->flags & AP_W};
+  if (index && index <= a->core->naps)
+    a->out[a->n++] = (vm_rec_access){&a->core->aps[index - 1], false};
 }
 
 uint32_t vm_rec_accesses(const isa_program *p, const isa_insn *in, vm_rec_access out[VM_REC_APS]) {
-  const isa_core *core = &p->cores[0];
-  const isa_form *form = isa_form_of(in->op);
-  uint32_t n = 0;
-  for (unsigned i = 0; i < form->nfields; i++) {
-    const isa_field *f = &form->fields[i];
-    const void *m = isa_member_c(in, f);
-    bool writes = (f->arg & AP_W) != 0;
-    if (f->kind == ISA_K_AP)
-      n = add_access(core, *(const uint32_t *)m, writes, n, out);
-    else if (f->kind == ISA_K_NUM && ((const isa_num *)m)->kind == ISA_NUM_ap)
-      n = add_access(core, ((const isa_num *)m)->v, false, n, out);
-    else if (f->kind == ISA_K_APS) {
-      const isa_ref *r = m;
-      const uint8_t *list = isa_program_list(p, *r, ISA_K_APS);
-      for (uint32_t k = 0; list && k < r->count; k++) {
-        uint32_t ap;
-        memcpy(&ap, list + 4 * (size_t)k, 4);
-        n = add_access(core, ap, writes, n, out);
-      }
-    }
-  }
-  return n;
+  struct accesses a = {&p->cores[0], out, 0};
+  isa_each_operand(p, a.core, in, add_access, &a);
+  return a.n;
 }
 
 /* ---- DMA ---------------------------------------------------------------------------------- */
