@@ -461,6 +461,23 @@ class Dma(KernelCase):
 class AsTheLibraryCalls(KernelCase):
     """Forms that public libraries of kernels rely on."""
 
+    def test_more_free_dimensions_than_an_instruction_has(self):
+        @nki.jit
+        def kernel(x):
+            tile = nl.load(x)
+            view = tile.reshape((64, 2, 3, 2, 3, 2, 3)).permute((0, 6, 1, 4, 3, 2, 5))
+            out = nl.ndarray((64, 3, 2, 3, 2, 3, 2), dtype=nl.float32, buffer=nl.shared_hbm)
+            less = nl.ndarray(out.shape, dtype=nl.float32, buffer=nl.sbuf)
+            nisa.tensor_scalar(dst=less, data=view[:, :, :, :, :, :, :], op0=nl.multiply,
+                               operand0=2.0)
+            nisa.tensor_tensor(dst=less, data1=less, data2=view, op=nl.add)
+            nisa.dma_copy(dst=out, src=less)
+            return out
+        x = data(64, 216)
+        want = 3 * x.reshape(64, 2, 3, 2, 3, 2, 3).transpose(0, 6, 1, 4, 3, 2, 5)
+        self.same(kernel(x), want)
+        self.clean(kernel, x)
+
     def test_destination_with_a_step_of_zero_keeps_the_last_element(self):
         @nki.jit
         def kernel(x):

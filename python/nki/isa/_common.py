@@ -82,6 +82,22 @@ def new_tile(shape, dtype, memory=SBUF, name=""):
     return Tensor(s, dtype, shape, (1,) + steps[1:])
 
 
+FREE_DIMENSIONS = 4  # of an elementwise instruction
+
+
+def in_parts(emit, *tensors):
+    """emit(*tensors), tiles of one shape: once, or for each part where a tile has more free
+    dimensions than an instruction takes."""
+    shape = tensors[0].shape
+    if len(shape) <= FREE_DIMENSIONS + 1 or any(t.shape != shape for t in tensors) or \
+            all(t.words()[6] <= FREE_DIMENSIONS for t in tensors):
+        emit(*tensors)
+        return
+    n, axis = min((n, a) for a, n in enumerate(shape) if a and n > 1)
+    for i in range(n):
+        in_parts(emit, *[t.cropped({axis: (i, i + 1)}) for t in tensors])
+
+
 MEMORY_REGION = {}  # filled by nki.language
 
 
@@ -188,6 +204,6 @@ def broadcast_shape(*shapes):
     return tuple(out)
 
 
-__all__ = ["NKIObject", "NkiInstruction", "PSUM", "SBUF", "KernelError", "NotBuilt", "Tensor",
-           "broadcast_shape", "clear_outside", "crop", "done", "engine_of", "insn", "masked",
-           "need", "new_tile", "record", "returned", "shift"]
+__all__ = ["FREE_DIMENSIONS", "NKIObject", "NkiInstruction", "PSUM", "SBUF", "KernelError",
+           "NotBuilt", "Tensor", "broadcast_shape", "clear_outside", "crop", "done", "engine_of",
+           "in_parts", "insn", "masked", "need", "new_tile", "record", "returned", "shift"]

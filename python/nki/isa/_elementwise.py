@@ -3,8 +3,8 @@ from soma import dtypes, ops
 from soma.ops import act, alu, optional
 
 from . import constants as c
-from ._common import (SBUF, KernelError, Tensor, broadcast_shape, crop, done, engine_of, insn, need,
-                      new_tile, record, returned, shift)
+from ._common import (FREE_DIMENSIONS, SBUF, KernelError, Tensor, broadcast_shape, crop, done,
+                      engine_of, in_parts, insn, need, new_tile, record, returned, shift)
 
 _TT, _TS, _STT = insn.OP["tensor_tensor"], insn.OP["tensor_scalar"], insn.OP["scalar_tensor_tensor"]
 _ACT, _ACT2, _ACT_READ = insn.OP["activate"], insn.OP["activate2"], insn.OP["act_read_acc"]
@@ -67,8 +67,12 @@ def tt_engine(dst, a, b, op, engine):
 
 
 def emit_tt(dst, a, b, op, engine=-1):
-    record.active().emit(_TT, tt_engine(dst, a, b, op, engine),
-                         (dst.words(), a.words(), b.words(), (op, 0)))
+    rec, engine = record.active(), tt_engine(dst, a, b, op, engine)
+    if len(dst.shape) > FREE_DIMENSIONS + 1:
+        in_parts(lambda d, x, y: rec.emit(_TT, engine, (d.words(), x.words(), y.words(), (op, 0))),
+                 dst, a, b)
+    else:
+        rec.emit(_TT, engine, (dst.words(), a.words(), b.words(), (op, 0)))
 
 
 def tensor_tensor(dst=None, data1=None, data2=None, op=None, engine=unknown, name=None, mask=None,
@@ -103,8 +107,12 @@ def emit_ts(dst, src, op0, operand0, reverse0=0, op1=0, operand1=None, reverse1=
     w1 = imm(operand1, op1, "operand1") if op1 else (0,)
     if op0 == _RSQRT and engine == -1:
         engine = insn.GPSIMD
-    record.active().emit(_TS, engine, (dst.words(), src.words(), (op0,), w0, (op1,), w1,
-                                       (reverse0, reverse1, 0)))
+    rec, last = record.active(), (reverse0, reverse1, 0)
+    if len(src.shape) > FREE_DIMENSIONS + 1:
+        in_parts(lambda d, s: rec.emit(_TS, engine, (d.words(), s.words(), (op0,), w0, (op1,), w1,
+                                                     last)), dst, src)
+    else:
+        rec.emit(_TS, engine, (dst.words(), src.words(), (op0,), w0, (op1,), w1, last))
 
 
 def tensor_scalar(dst=None, data=None, op0=None, operand0=None, reverse0=False, op1=None,
