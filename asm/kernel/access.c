@@ -1,4 +1,5 @@
 /* What an item reads and writes, from the flags of its form. */
+#include "../../isa/operand.h"
 #include "impl.h"
 
 typedef struct walk {
@@ -25,8 +26,7 @@ static bool adds(const isa_insn *in, const isa_field *f) {
   switch (in->op) {
   case ISA_OP_matmul: return in->u.MATMUL.acc != ISA_ACC_write;
   case ISA_OP_matmul_mx: return in->u.MATMUL_MX.acc != ISA_ACC_write;
-  case ISA_OP_dma_copy: return in->u.DMA_COPY.op != ISA_ALU_bypass;
-  default: return false;
+  default: return isa_reads_destination(in);
   }
 }
 

@@ -1,4 +1,5 @@
 /* Constraints of DMA and control instructions. */
+#include "../operand.h"
 #include "rules.h"
 
 #include <inttypes.h>
@@ -38,12 +39,8 @@ bool isa_rule_trigger(const isa_ck *c) {
 /* ---- Transfers ---------------------------------------------------------------------------- */
 
 int isa_ck_dma_queue(const isa_insn *in) {
-  switch (in->op) {
-  case ISA_OP_dma_copy: return in->u.DMA_COPY.queue;
-  case ISA_OP_dma_transpose: return in->u.DMA_TRANSPOSE.queue;
-  case ISA_OP_dma_compute: return in->u.DMA_COMPUTE.queue;
-  default: return -1;
-  }
+  if (in->op >= ISA_NOPS || isa_ops[in->op].cost != ISA_COST_DMA) return -1;
+  return isa_insn_queue(in);
 }
 
 /* Elements of the whole transfer. */
