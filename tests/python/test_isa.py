@@ -277,6 +277,15 @@ class Tensor(KernelCase):
         want = np.concatenate([a[:32][mask], a[32:][mask]])
         self.same(into(new)(a), want, 0, 0)
 
+    def test_stream_shuffle_of_a_part_of_its_destination(self):
+        a = data(32, 10)
+
+        def new(d, x):
+            nisa.tensor_copy(d, x)
+            nisa.nc_stream_shuffle(dst=d, src=d[0:1, :], shuffle_mask=[0] * 32)
+        self.same(into(new)(a), np.repeat(a[:1], 32, 0), 0, 0)
+        self.clean(into(new), a)
+
     def test_gathers(self):
         a = data(128, 64)
         i = rng.integers(0, 64, (128, 700)).astype(np.uint32)

@@ -2,11 +2,11 @@
 from soma import kernel as K
 from soma.index import whole
 from soma.register import Register, RegisterValue
+from soma.tensor import same_view
 
 from . import constants as c
 from ._common import (PSUM, KernelError, NotBuilt, Tensor, crop, done, engine_of, insn, masked,
-                      need,
-                      record, returned)
+                      need, new_tile, record, returned)
 
 _TRANSPOSE, _COMPUTE = insn.OP["dma_transpose"], insn.OP["dma_compute"]
 _MASK, _SHUFFLE = insn.OP["load_mask_register"], insn.OP["shuffle"]
@@ -151,14 +151,26 @@ def memset(dst=None, value=None, engine=c.engine.unknown, name=None, shape=None,
     return done(rec, first, name)
 
 
+def _meet(a, b):
+    """True when the boxes around two views of a tile have bytes in common."""
+    def ends(t):
+        last = t.off + sum((n - 1) * step for n, step in zip(t.shape[1:], t.steps[1:]))
+        return t.off * t.dtype.size, (last + 1) * t.dtype.size
+    (a0, a1), (b0, b1) = ends(a), ends(b)
+    return a.part < b.part + b.shape[0] and b.part < a.part + a.shape[0] and a0 < b1 and b0 < a1
+
+
 def nc_stream_shuffle(dst=None, src=None, shuffle_mask=None, name=None, mask=None, dtype=None):
     """dst[i] = src[shuffle_mask[i]] within 32 partitions; 255 leaves dst[i]."""
     rec = record.active()
     first = rec.count
     entries = tuple(whole(x) for x in shuffle_mask)
+    dst, src = need(dst, "dst", "nc_stream_shuffle"), need(src, "src", "nc_stream_shuffle")
+    if src.storage is dst.storage and not same_view(src, dst) and _meet(src, dst):
+        part, src = src, new_tile(src.shape, src.dtype)  # it is read before dst is written
+        insn.tensor_copy(src, part)
     rec.emit(_MASK, insn.VECTOR, ((len(entries),) + entries,))
-    rec.emit(_SHUFFLE, insn.VECTOR, (need(dst, "dst", "nc_stream_shuffle").words(),
-                                     need(src, "src", "nc_stream_shuffle").words()))
+    rec.emit(_SHUFFLE, insn.VECTOR, (dst.words(), src.words()))
     return done(rec, first, name)
 
 
