@@ -154,7 +154,7 @@ void as_emit(as_job *j, const isa_insn *in, const as_stmt *st) {
     as_warning(j, "unreachable-code", st->name->pos, st->name->len,
                "nothing leads to this `%s`: no label after `%s`", isa_ops[in->op].name,
                isa_ops[code->insns[code->n - 2].op].name);
-  u->ended[u->section] = in->op == ISA_OP_halt || in->op == ISA_OP_jmp || in->op == ISA_OP_ret;
+  u->ended[u->section] = isa_op_ends(in->op);
 }
 
 /* `L12`, as the disassembler prints a target without a name: the pc, -1 for another name. */
@@ -258,7 +258,7 @@ static void check_ends(as_job *j) {
       as_error(j, j->unit->block_end[s].pos, 1,
                "section %s falls off its end: nothing comes after this block",
                as_section_name(j, s));
-    if (op == ISA_OP_halt || op == ISA_OP_jmp || op == ISA_OP_ret) continue;
+    if (isa_op_ends(op)) continue;
     as_error(j, j->unit->last[s], 1,
              "section %s falls off its end: after `%s` comes nothing; end it with halt, jmp or ret",
              as_section_name(j, s), isa_ops[op].name);

@@ -1,6 +1,7 @@
 /* A statement to instructions: operands in the order of the form, then keywords, then `$` clauses,
  * then the rules of the machine. The parts of a pseudo-instruction go the same way. */
 #include "stmt.h"
+#include "../isa/operand.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -259,9 +260,7 @@ static bool emit_static(as_job *j, const as_stmt *st, unsigned queue) {
 static bool copy_to_static(as_job *j, as_stmt *st) {
   const isa_insn *in = &st->part[0];
   if (isa_ops[in->op].runs != ISA_RUNS_DMA || isa_ops[in->op].status != ISA_DONE) return false;
-  unsigned queue = in->op == ISA_OP_dma_copy        ? in->u.DMA_COPY.queue
-                   : in->op == ISA_OP_dma_transpose ? in->u.DMA_TRANSPOSE.queue
-                                                    : in->u.DMA_COMPUTE.queue;
+  unsigned queue = (unsigned)isa_insn_queue(in);
   if (as_program(j)->cores[j->unit->core].queues[queue].dge != ISA_DGE_none) return false;
   if (!need_section(j, st)) return true;
   isa_wait wait = in->wait;

@@ -98,8 +98,7 @@ static void follow(walk *w) {
     visit(w, isa_flow_target(&w->code->insns[pc]));
     if (op == ISA_OP_ret && !returned) visit_returns(w);
     returned = returned || op == ISA_OP_ret;
-    if (op != ISA_OP_jmp && op != ISA_OP_ret && op != ISA_OP_halt && op != ISA_OP_call)
-      visit(w, (int64_t)pc + 1);
+    if (!isa_op_ends(op) && op != ISA_OP_call) visit(w, (int64_t)pc + 1);
   }
 }
 

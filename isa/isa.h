@@ -333,23 +333,18 @@ enum isa_form_id {
 };
 extern const isa_form isa_forms[ISA_NFORMS];
 
-/* Constraint classes (rules.def) and cost classes (vm/time/cost.c). */
+/* Constraint classes (rules.def) and cost classes (times.def). */
 enum isa_rule {
 #define RULE(name, function, types, lines) ISA_RULE_##name,
 #include "rules.def"
 #undef RULE
   ISA_NRULES
 };
-/* clang-format off */
-#define ISA_COSTS(X) \
-  X(CTL) X(MEM) X(SEM) X(TRIG) X(DMA) X(LDW) X(MM) X(ACT) X(TABLE) X(ACC) X(COPY) X(SET) X(TT) \
-  X(TS) X(RED) X(RCP) X(PRED) X(SCAN) X(BNAG) X(QUAD) X(GP) X(GATH) X(TOPK) X(CUST)
-/* clang-format on */
 enum isa_cost {
-#define X(name) ISA_COST_##name,
-  ISA_COSTS(X)
-#undef X
-      ISA_NCOSTS
+#define TIME(name, function, lines) ISA_COST_##name,
+#include "times.def"
+#undef TIME
+  ISA_NCOSTS
 };
 /* Where an instruction runs (opcodes.def): in the sequencer, alone (REG) or in simulated time, in
  * the rings of a queue, or in the engine's data path. */
@@ -369,11 +364,11 @@ typedef struct isa_op_row {
 } isa_op_row;
 extern const isa_op_row isa_ops[ISA_NOPS];
 int isa_op_find(const char *name, size_t n);
-/* The manual's prose (manual.def, rules.def), lines without a newline at the end; static. What an
- * instruction does, NULL where its meaning says all; what was decided of it where its sources
- * differ, NULL where they do not; the rules of a constraint class beyond those
- * of every instruction, which are those of class NONE; its operands' types, NULL where it has none;
- * the time of a cost class. */
+/* The manual's prose (manual.def, rules.def, times.def), lines without a newline at the end;
+ * static. What an instruction does, NULL where its meaning says all; what was decided of it where
+ * its sources differ, NULL where they do not; the rules of a constraint class beyond those of every
+ * instruction, which are those of class NONE; its operands' types, NULL where it has none; the time
+ * of a cost class. */
 const char *isa_op_pseudo(unsigned op);
 const char *isa_op_decided(unsigned op);
 const char *isa_rule_text(unsigned rule);
@@ -391,6 +386,10 @@ bool isa_skips_rows(const isa_insn *in);
 /* True for the DMA instructions, whose update is a completion semaphore. */
 static inline bool isa_op_is_dma(unsigned op) {
   return isa_ops[op].runs == ISA_RUNS_DMA || isa_ops[op].runs == ISA_RUNS_TRIG;
+}
+/* True when the instruction behind one of this opcode does not follow it. */
+static inline bool isa_op_ends(unsigned op) {
+  return op == ISA_OP_halt || op == ISA_OP_jmp || op == ISA_OP_ret;
 }
 /* True when the instruction runs in the sequencer itself, without the data path or a DMA. */
 static inline bool isa_op_is_control(unsigned op) { return isa_ops[op].runs <= ISA_RUNS_TRIG; }

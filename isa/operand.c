@@ -111,10 +111,28 @@ int isa_field_register(const isa_insn *in, const isa_field *f) {
   }
 }
 
-int isa_insn_queue(const isa_insn *in) {
-  const isa_form *form = isa_form_of(in->op);
-  for (unsigned i = 0; i < form->nfields; i++)
-    if (form->fields[i].kind == ISA_K_QUEUE)
-      return *(const isa_t_QUEUE *)isa_member_c(in, &form->fields[i]);
+int isa_field_of(unsigned op, unsigned kind, uint32_t arg) {
+  const isa_form *form = isa_form_of(op);
+  for (int i = 0; i < form->nfields; i++) {
+    const isa_field *f = &form->fields[i];
+    bool fits = kind == ISA_K_ENUM ? f->arg == arg : kind != ISA_K_AP || (f->arg & arg);
+    if (f->kind == kind && fits) return i;
+  }
   return -1;
+}
+
+int isa_insn_acc(const isa_insn *in) {
+  int i = isa_field_of(in->op, ISA_K_ENUM, ISA_SET_ACC);
+  return i < 0 ? -1 : *(const isa_t_ENUM *)isa_member_c(in, &isa_form_of(in->op)->fields[i]);
+}
+
+bool isa_skips_rows(const isa_insn *in) {
+  int i = isa_field_of(in->op, ISA_K_ENUM, ISA_SET_OOB);
+  const isa_field *f = &isa_form_of(in->op)->fields[i < 0 ? 0 : i];
+  return i >= 0 && *(const isa_t_ENUM *)isa_member_c(in, f) == ISA_OOB_skip;
+}
+
+int isa_insn_queue(const isa_insn *in) {
+  int i = isa_field_of(in->op, ISA_K_QUEUE, 0);
+  return i < 0 ? -1 : *(const isa_t_QUEUE *)isa_member_c(in, &isa_form_of(in->op)->fields[i]);
 }

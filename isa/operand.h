@@ -43,6 +43,15 @@ void isa_each_pattern(const isa_program *p, const isa_core *core, const isa_insn
 bool isa_reads_destination(const isa_insn *in);
 /* The register that a field names, or that an operand gives instead of a number; -1: none. */
 int isa_field_register(const isa_insn *in, const isa_field *f);
+/* The number of a field in the form of an opcode: the first of that kind, of ENUM the first of the
+ * set `arg`, of AP the first with one of the flags `arg`; -1: its form has none. */
+int isa_field_of(unsigned op, unsigned kind, uint32_t arg);
+/* What a matmul does with the sums of its destination, of the set ACC; -1: it is no matmul. */
+int isa_insn_acc(const isa_insn *in);
+/* Whether a matmul moves its operand to its destination, as it is: transpose=true. */
+static inline bool isa_insn_turns(const isa_insn *in) {
+  return in->op == ISA_OP_matmul && in->u.MATMUL.transpose;
+}
 /* The number of the queue that an instruction names, -1 when it names none. */
 int isa_insn_queue(const isa_insn *in);
 

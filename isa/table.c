@@ -150,8 +150,7 @@ const isa_form isa_forms[ISA_NFORMS] = {
 #undef END
 };
 
-/* The three lists of manual.def, each from a reading of its own. */
-#define TIME(name, lines)
+/* The two lists of manual.def, each from a reading of its own. */
 #define DECIDED(name, lines)
 static const char *const pseudo[ISA_NOPS] = {
 #define PSEUDO(name, lines) [ISA_OP_##name] = lines,
@@ -165,15 +164,13 @@ static const char *const decided[ISA_NOPS] = {
 #include "manual.def"
 #undef DECIDED
 };
-#define DECIDED(name, lines)
-#undef TIME
+#undef PSEUDO
+
 static const char *const cost_texts[ISA_NCOSTS] = {
-#define TIME(name, lines) [ISA_COST_##name] = lines,
-#include "manual.def"
+#define TIME(name, function, lines) lines,
+#include "times.def"
 #undef TIME
 };
-#undef PSEUDO
-#undef DECIDED
 
 static const struct {
   const char *types, *lines;
@@ -182,16 +179,6 @@ static const struct {
 #include "rules.def"
 #undef RULE
 };
-
-bool isa_skips_rows(const isa_insn *in) {
-  const isa_form *form = isa_form_of(in->op);
-  for (unsigned i = 0; i < form->nfields; i++) {
-    const isa_field *f = &form->fields[i];
-    if (f->kind == ISA_K_ENUM && f->arg == ISA_SET_OOB)
-      return *(const isa_t_ENUM *)isa_member_c(in, f) == ISA_OOB_skip;
-  }
-  return false;
-}
 
 const char *isa_op_pseudo(unsigned op) { return op < ISA_NOPS ? pseudo[op] : NULL; }
 const char *isa_op_decided(unsigned op) { return op < ISA_NOPS ? decided[op] : NULL; }

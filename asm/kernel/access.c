@@ -1,6 +1,6 @@
 /* What an item reads and writes, from the flags of its form. */
-#include "../../isa/operand.h"
 #include "impl.h"
+#include "../../isa/operand.h"
 
 typedef struct walk {
   const as_kernel *k;
@@ -22,12 +22,9 @@ static void use(walk *w, uint32_t number, k_use u) {
 
 /* Whether an instruction adds to its destination. */
 static bool adds(const isa_insn *in, const isa_field *f) {
-  if (strcmp(f->name, "dst") != 0) return false;
-  switch (in->op) {
-  case ISA_OP_matmul: return in->u.MATMUL.acc != ISA_ACC_write;
-  case ISA_OP_matmul_mx: return in->u.MATMUL_MX.acc != ISA_ACC_write;
-  default: return isa_reads_destination(in);
-  }
+  int acc = isa_insn_acc(in);
+  if (f->arg & AP_FREED) return false;
+  return isa_reads_destination(in) || (acc >= 0 && acc != ISA_ACC_write);
 }
 
 unsigned k_uses(const as_kernel *k, const k_item *it, k_use out[K_OPERANDS]) {

@@ -1,6 +1,7 @@
 /* Every read lies within what was written before, by bytes; and what `acc` a matmul takes that left
  * it open. Tiles, and tensors of HBM that are temporary. */
 #include "impl.h"
+#include "../../isa/operand.h"
 
 #include <inttypes.h>
 
@@ -237,14 +238,12 @@ static bool note_write(definer *d, uint32_t item, const k_use *u) {
 
 /* ---- Matmuls that left it open ------------------------------------------------------------- */
 
-static isa_t_ENUM *acc_of(k_item *it) {
-  if (it->in.op == ISA_OP_matmul) return &it->in.u.MATMUL.acc;
-  return it->in.op == ISA_OP_matmul_mx ? &it->in.u.MATMUL_MX.acc : NULL;
+static void *member_of(k_item *it, unsigned kind, uint32_t arg) {
+  int i = it->in.op < ISA_NOPS ? isa_field_of(it->in.op, kind, arg) : -1;
+  return i < 0 ? NULL : isa_member(&it->in, &isa_form_of(it->in.op)->fields[i]);
 }
-
-static uint32_t *zero_of(k_item *it) {
-  return it->in.op == ISA_OP_matmul ? &it->in.u.MATMUL.psum_zero : &it->in.u.MATMUL_MX.psum_zero;
-}
+static isa_t_ENUM *acc_of(k_item *it) { return member_of(it, ISA_K_ENUM, ISA_SET_ACC); }
+static uint32_t *zero_of(k_item *it) { return member_of(it, ISA_K_AP, AP_FREED); }
 
 /* An operand that is the whole of a tile, of a type. */
 static bool whole_tile(as_kernel *k, uint32_t buffer, unsigned dtype, uint32_t *out) {

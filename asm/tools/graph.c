@@ -19,10 +19,6 @@ static void put_node(const grapher *g, uint32_t pc) {
   isa_buf_printf(g->out, "%s%u_%u", isa_engines[g->engine].name, g->core, pc);
 }
 
-static bool leaves(unsigned op) {
-  return op == ISA_OP_jmp || op == ISA_OP_ret || op == ISA_OP_halt;
-}
-
 static void mark_leaders(grapher *g) {
   uint32_t n = g->code->n;
   g->leader[0] = 1;
@@ -30,7 +26,7 @@ static void mark_leaders(grapher *g) {
     const isa_insn *in = &g->code->insns[pc];
     int64_t to = as_dis_target(in);
     if (to >= 0 && to < n) g->leader[to] = 1;
-    if (to >= 0 || leaves(in->op)) g->leader[pc + 1] = 1;
+    if (to >= 0 || isa_op_ends(in->op)) g->leader[pc + 1] = 1;
   }
 }
 
@@ -75,7 +71,7 @@ static uint32_t put_block(const grapher *g, uint32_t pc) {
   isa_buf_puts(g->out, "\"];\n");
   const isa_insn *last = &g->code->insns[end - 1];
   int64_t to = as_dis_target(last);
-  if (end < g->code->n && !leaves(last->op)) {
+  if (end < g->code->n && !isa_op_ends(last->op)) {
     isa_buf_puts(g->out, "    ");
     put_node(g, pc);
     isa_buf_puts(g->out, " -> ");

@@ -255,8 +255,7 @@ static bool check_code(const isa_program *p, uint32_t core, unsigned engine, isa
         !check_made_here(p, core, &code->insns[pc], e))
       return fail_at(at, (int)core, (int)engine, pc);
   if (code->n == 0) return true;
-  unsigned last = code->insns[code->n - 1].op;
-  if (last != ISA_OP_halt && last != ISA_OP_jmp && last != ISA_OP_ret) {
+  if (!isa_op_ends(code->insns[code->n - 1].op)) {
     isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
              "falls off the end of section %s: the last instruction must be halt, jmp or ret",
              isa_engines[engine].name);

@@ -39,7 +39,7 @@ bool isa_rule_trigger(const isa_ck *c) {
 /* ---- Transfers ---------------------------------------------------------------------------- */
 
 int isa_ck_dma_queue(const isa_insn *in) {
-  if (in->op >= ISA_NOPS || isa_ops[in->op].cost != ISA_COST_DMA) return -1;
+  if (in->op >= ISA_NOPS || isa_ops[in->op].runs != ISA_RUNS_DMA) return -1;
   return isa_insn_queue(in);
 }
 

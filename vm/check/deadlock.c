@@ -24,17 +24,6 @@ static unsigned long long ns(vm_time t) { return t / VM_NS; }
 
 /* ---- Who could change a semaphore ---------------------------------------------------------- */
 
-/* The queue whose transfers an instruction starts, -1 none. */
-static int queue_of(const isa_insn *in) {
-  switch (in->op) {
-  case ISA_OP_dma_trigger: return in->u.TRIGGER.queue;
-  case ISA_OP_dma_copy: return in->u.DMA_COPY.queue;
-  case ISA_OP_dma_transpose: return in->u.DMA_TRANSPOSE.queue;
-  case ISA_OP_dma_compute: return in->u.DMA_COMPUTE.queue;
-  default: return -1;
-  }
-}
-
 static bool updates(const isa_insn *in, unsigned sem) {
   return in->upd.kind != ISA_UPD_none && in->upd.sem == sem && in->upd.core == 0;
 }
@@ -76,7 +65,7 @@ static unsigned put_changers(const report *r, unsigned e, unsigned sem, bool may
     else
       isa_buf_puts(r->out, ", ");
     vm_put_place(r->c, e, pc, r->out);
-    int q = queue_of(in);
+    int q = isa_insn_queue(in);
     if (q >= 0) isa_buf_printf(r->out, " by queue %s", r->c->code->queues[q].name);
   }
   if (shown > MOST_PLACES) isa_buf_puts(r->out, " and more");

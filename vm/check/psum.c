@@ -168,12 +168,16 @@ static void check_group(vm_core *c, const vm_flight *f, const vm_view *dst, cons
   if (g.was_read) report_group(c, f, dst, false);
 }
 
+static const vm_view *view_of(const vm_flight *f, uint32_t flag) {
+  int i = isa_field_of(f->in->op, ISA_K_AP, flag);
+  return vm_operand_at(f->in, (vm_operands *)&f->a, (unsigned)i);
+}
+
 void vm_ck_psum_execute(vm_core *c, unsigned e, const vm_flight *f) {
-  if (f->in->op == ISA_OP_matmul) {
-    check_group(c, f, &f->a.MATMUL.dst, &f->a.MATMUL.psum_zero,
-                f->a.MATMUL.transpose ? (unsigned)ISA_ACC_write : f->a.MATMUL.acc);
-  } else if (f->in->op == ISA_OP_matmul_mx) {
-    check_group(c, f, &f->a.MATMUL_MX.dst, &f->a.MATMUL_MX.psum_zero, f->a.MATMUL_MX.acc);
+  int acc = isa_insn_acc(f->in);
+  if (acc >= 0) {
+    check_group(c, f, view_of(f, AP_W), view_of(f, AP_FREED),
+                isa_insn_turns(f->in) ? (unsigned)ISA_ACC_write : (unsigned)acc);
   } else if (e != ISA_ENG_tensor) {
     if (!f->item.staged) vm_ck_psum_reads(c, e, f);
     vm_ck_each_operand(c, f, note_foreign, c);

@@ -316,7 +316,7 @@ static void count_work(vm_core *c, vm_engine *en, const vm_flight *f) {
   if (isa_ops[f->in->op].cost != ISA_COST_MM) return;
   vm_flops work = vm_cost_matmul_flops(c, f->in, &f->a);
   add_flops(&c->flops, work);
-  if (f->in->op == ISA_OP_matmul && f->a.MATMUL.transpose) add_flops(&c->transpose_flops, work);
+  if (isa_insn_turns(f->in)) add_flops(&c->transpose_flops, work);
 }
 
 static void execute(vm_core *c, unsigned e, vm_flight *f) {

@@ -26,20 +26,21 @@ static void not_before(bound *b, vm_moment m, vm_why why) {
 
 /* Cells of the array that an instruction takes. */
 static uint16_t cells_of(const vm_flight *f) {
-  unsigned row, rows, col = 0, cols = 0; /* a size of 0 is the whole array */
-  switch (f->in->op) {
-  case ISA_OP_ldweights:
+  unsigned row = 0, rows = 0, col = 0, cols = 0; /* a size of 0 is the whole array */
+  switch (isa_ops[f->in->op].form) {
+  case ISA_FORM_LDWEIGHTS:
     row = f->a.LDWEIGHTS.tile_row, rows = f->a.LDWEIGHTS.tile_rows;
     col = f->a.LDWEIGHTS.tile_col, cols = f->a.LDWEIGHTS.tile_cols;
     break;
-  case ISA_OP_matmul:
+  case ISA_FORM_MATMUL:
     row = f->a.MATMUL.tile_row, rows = f->a.MATMUL.tile_rows;
     col = f->a.MATMUL.tile_col, cols = f->a.MATMUL.tile_cols;
     break;
-  case ISA_OP_ldweights_mx:
+  case ISA_FORM_LDWEIGHTS_MX:
     row = f->a.LDWEIGHTS_MX.tile_row, rows = f->a.LDWEIGHTS_MX.tile_rows;
     break;
-  default: row = f->a.MATMUL_MX.tile_row, rows = f->a.MATMUL_MX.tile_rows; break;
+  case ISA_FORM_MATMUL_MX: row = f->a.MATMUL_MX.tile_row, rows = f->a.MATMUL_MX.tile_rows; break;
+  default: break;
   }
   unsigned row_end = rows ? (row + rows + 31) / 32 : 4, col_end = cols ? (col + cols + 31) / 32 : 4;
   uint16_t cells = 0;
@@ -96,7 +97,7 @@ static unsigned fp32_passes(const vm_flight *f) {
 static void clock_matmul(vm_core *c, vm_flight *f, vm_cost_span s, bound *b) {
   vm_pe_clock *pe = &c->eng[ISA_ENG_tensor].pe;
   uint16_t cells = cells_of(f);
-  unsigned lane = c->target->gen >= ISA_GEN4 && f->in->op == ISA_OP_matmul && f->a.MATMUL.transpose;
+  unsigned lane = c->target->gen >= ISA_GEN4 && isa_insn_turns(f->in);
   not_before(b, pe->started, VM_WHY_ENGINE);
   not_before(b, pe->issue_free, VM_WHY_ENGINE);
   for (unsigned k = 0; k < VM_CELLS; k++)
@@ -267,10 +268,10 @@ static void wait_for_bytes(const vm_core *c, unsigned e, const vm_item *it, boun
 
 /* Function whose table an instruction needs, -1 for none. */
 static int table_of(const isa_insn *in) {
-  int fn = -1;
-  if (in->op == ISA_OP_activate) fn = in->u.ACTIVATE.fn;
-  if (in->op == ISA_OP_activate2) fn = in->u.ACTIVATE2.fn;
-  return fn >= 0 && isa_actfns[fn].table ? fn : -1;
+  int i = isa_ops[in->op].cost == ISA_COST_ACT ? isa_field_of(in->op, ISA_K_ACTF, 0) : -1;
+  if (i < 0) return -1;
+  int fn = *(const isa_t_ACTF *)isa_member_c(in, &isa_form_of(in->op)->fields[i]);
+  return isa_actfns[fn].table ? fn : -1;
 }
 
 /* Loads a table at b, and not before the data path is free; gives when it is there. */

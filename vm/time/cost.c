@@ -1,6 +1,6 @@
 /* What an instruction costs: the streaming time of each cost class, from costs.def and the shapes
- * of its operands. All in cycles of the engine (rounded up). isa/manual.def gives the formula of
- * each class. */
+ * of its operands. All in cycles of the engine (rounded up). isa/times.def has the classes,
+ * and the formula of each. */
 #include "clock.h"
 #include "../engine/engine.h"
 
@@ -102,10 +102,8 @@ typedef struct job {
 /* The first operand with that access, AP_R or AP_W: what the form of the job's instruction is does
  * not matter. Every class that asks has one. */
 static const vm_view *operand(const job *j, uint32_t access) {
-  const isa_form *form = isa_form_of(j->in->op);
-  unsigned i = 0;
-  while (form->fields[i].kind != ISA_K_AP || !(form->fields[i].arg & access)) i++;
-  return vm_operand_at(j->in, (vm_operands *)j->a, i);
+  int i = isa_field_of(j->in->op, ISA_K_AP, access);
+  return vm_operand_at(j->in, (vm_operands *)j->a, (unsigned)i);
 }
 static const vm_view *dst_of(const job *j) { return operand(j, AP_W); }
 static const vm_view *src_of(const job *j) { return operand(j, AP_R); }
@@ -293,13 +291,15 @@ static uint64_t stream_cust(const job *j) {
   return h->custom_cycles ? h->custom_cycles(h->custom_ud, &j->a->CUSTOM) : 0;
 }
 
+static uint64_t stream_none(const job *j) {
+  (void)j;
+  return 0;
+}
+
 static uint64_t (*const streams[ISA_NCOSTS])(const job *j) = {
-    [ISA_COST_LDW] = stream_ldw,   [ISA_COST_MM] = stream_mm,     [ISA_COST_ACT] = stream_act,
-    [ISA_COST_ACC] = stream_acc,   [ISA_COST_COPY] = stream_copy, [ISA_COST_SET] = stream_set,
-    [ISA_COST_TT] = stream_tt,     [ISA_COST_TS] = stream_ts,     [ISA_COST_RED] = stream_red,
-    [ISA_COST_RCP] = stream_rcp,   [ISA_COST_PRED] = stream_pred, [ISA_COST_SCAN] = stream_scan,
-    [ISA_COST_BNAG] = stream_bnag, [ISA_COST_QUAD] = stream_quad, [ISA_COST_GP] = stream_gp,
-    [ISA_COST_GATH] = stream_gath, [ISA_COST_TOPK] = stream_topk, [ISA_COST_CUST] = stream_cust,
+#define TIME(name, function, lines) stream_##function,
+#include "../../isa/times.def"
+#undef TIME
 };
 
 vm_cost_span vm_cost(const vm_core *c, unsigned engine, const isa_insn *in, const vm_operands *a) {
@@ -307,7 +307,7 @@ vm_cost_span vm_cost(const vm_core *c, unsigned engine, const isa_insn *in, cons
   static const uint8_t latency[] = {VM_LAT_TENSOR, VM_LAT_VECTOR, VM_LAT_SCALAR, VM_LAT_GPSIMD};
   const job j = {c, engine, in, a};
   unsigned class = isa_ops[in->op].cost;
-  vm_cost_span s = {.stream = streams[class] ? streams[class](&j) : 0};
+  vm_cost_span s = {.stream = streams[class](&j)};
   if (engine == ISA_ENG_sync) /* has no data path: the verifier lets nothing through */
     return s;
   if (class == ISA_COST_LDW) {
