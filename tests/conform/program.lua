@@ -27,7 +27,9 @@ function M.output_name(name) return "out_" .. name end
 
 function M.targets(case)
   if case.targets then return case.targets end
-  local list, gen = {}, case.source and 2 or assert(rows[case.insn], case.insn).gen
+  local row = rows[case.insn]
+  if not (row or case.source) then error(case.insn .. " has cases and no row in isa/opcodes.def", 0) end
+  local list, gen = {}, case.source and 2 or row.gen
   for _, t in ipairs(soma.isa.targets) do
     if t.gen >= gen then list[#list + 1] = t.name end
   end

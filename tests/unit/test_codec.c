@@ -398,7 +398,7 @@ static void prose_is_complete(void **state) {
   (void)state;
   for (unsigned op = 0; op < ISA_NOPS; op++)
     if (isa_ops[op].status == ISA_DONE && isa_ops[op].runs >= ISA_RUNS_DMA && !isa_op_pseudo(op))
-      fail_msg("%s has no pseudo-code", isa_ops[op].name);
+      fail_msg("%s has no PSEUDO in isa/manual.def", isa_ops[op].name);
   for (unsigned i = 0; i < ISA_NRULES; i++) assert_non_null(isa_rule_text(i));
   for (unsigned i = 0; i < ISA_NCOSTS; i++) assert_non_null(isa_cost_text(i));
   assert_null(isa_op_pseudo(ISA_NOPS));
