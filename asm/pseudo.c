@@ -123,8 +123,8 @@ static bool same_rows(as_job *j, as_stmt *st, const char *name, const char *firs
   const as_slot *s = slot_of(st, name);
   as_error(j, s->pos, s->span,
            "%s has %u partitions, %s %u: both must be the same, since the product sums over "
-           "partitions", name,
-           y->nparts, first, x->nparts);
+           "partitions",
+           name, y->nparts, first, x->nparts);
   return false;
 }
 

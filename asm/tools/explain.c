@@ -61,9 +61,8 @@ static void put_prose(const char *heading, const char *lines, isa_buf *out) {
 
 /* Positional operands come first, as the source has them, whatever their place in the form. */
 static void put_syntax(unsigned op, isa_buf *out) {
-  static const char *const formats[] = {[ISA_MODE_P] = "%s%s",
-                                        [ISA_MODE_K] = "%s%s=...",
-                                        [ISA_MODE_D] = "%s[%s=...]"};
+  static const char *const formats[] = {
+      [ISA_MODE_P] = "%s%s", [ISA_MODE_K] = "%s%s=...", [ISA_MODE_D] = "%s[%s=...]"};
   const isa_form *f = isa_form_of(op);
   const char *before = " ";
   isa_buf_printf(out, "%s", isa_ops[op].name);

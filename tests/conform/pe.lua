@@ -171,7 +171,7 @@ local function faults(suite)
   local out = {o = {"float32", {4, 4}}}
   local function operands(t, u) return {w = one({4, 4}, t), x = one({4, 4}, u)} end
   fault("nothing is loaded", {x = one({4, 4}, "bfloat16")}, out, " matmul o, x", "no stationary operand")
-  fault("float32 by bfloat16", operands("float32", "bfloat16"), out, " ldweights w\n matmul o, x", "32-bit types")
+  fault("float32 by bfloat16", operands("float32", "bfloat16"), out, " ldweights w\n matmul o, x", "a 32-bit type needs a 32-bit type")
   fault("float8_e4m3 by float8_e4m3fn", operands("float8_e4m3", "float8_e4m3fn"), out, " ldweights w\n matmul o, x", "do not mix",
     util.since(4))
   fault("other partitions", {w = one({5, 4}, "bfloat16"), x = one({4, 4}, "bfloat16")}, out, " ldweights w\n matmul o, x", "5")

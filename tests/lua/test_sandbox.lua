@@ -262,8 +262,8 @@ case("what is refused of the module", function()
     end
     table.sort(names)
     print(table.concat(names, " "))]])
-  eq(out, "assemble_file load_npy load_npz load_safetensors npz_names safetensors_names save_npz " ..
-    "save_safetensors sweep\n")
+  eq(out, "assemble_file jit kernel load_npy load_npz load_safetensors npz_names safetensors_names save_npz " ..
+    "save_safetensors spmd sweep\n")
 end)
 
 case("a program as text, but not a file's", function()

@@ -107,8 +107,9 @@ do
     "dma +2 transfers, 64 B, [%d.]+ %a?B/s, active [%d.]+%%, sixteen engines busy [%d.]+%%, 32 B a transfer\n" ..
     "hbm +32 B read, 32 B written, MBU 0.0%% of 716.00 GB/s\n" ..
     "touched +sbuf 0.0 of 224 KiB per partition, psum 0.0 of 16\n" ..
+    "sbuf +64 B read, 32 B written by engines, [%d.]+ %a?B/s, [%d.]+ times HBM's\n" ..
     "launch +10.00 us, not part of the simulated time\n" ..
-    "host%-device   32 B in, 32 B out\nhost +[%d.]+ s, [%d.]+ %a?instructions/s\n$"), out)
+    "host%-device   32 B in, 32 B out, %d+ ns\nhost +[%d.]+ s, [%d.]+ %a?instructions/s\n$"), out)
 end
 check("--quiet", add .. ins .. " --quiet", {})
 check("options before the program", "--quiet" .. ins .. " " .. add, {})

@@ -128,7 +128,7 @@ printf 'section sync\n div r0, r1, 0\n halt\n' >zero.s
 check "a fault is not saved" status 1 "$soma" zero.s --save zero.run
 check "and leaves no file" test ! -e zero.run
 
-# Signals: the run is saved, and nothing else is left.
+# Signals: the run is saved and its trace written, and nothing else is left.
 mkdir empty
 signal() { # NAME STATUS
   check "$1" status "$2" timeout --preserve-status -s "$1" 1 "$soma" forever.s --quiet --save empty/run \
@@ -138,7 +138,7 @@ signal INT 130
 signal TERM 143
 signal HUP 129
 check "it is saved" says "soma --resume empty/run"
-check "nothing else is left" test "$(ls empty)" = run
+check "nothing else is left" test "$(echo $(ls empty))" = "run trace.json"
 check "and continues" status 1 "$soma" --resume empty/run --max-instructions 4000000000 --max-seconds 1
 cd - >/dev/null || exit 2
 set -- rng "tensor_copy/one element" "copy_predicated/both ways"

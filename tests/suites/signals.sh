@@ -41,6 +41,9 @@ for sig in INT TERM HUP; do
   grep -q interrupted "$work/../out.$$"
   check "soma does not say that $sig interrupted it" $?
   rm -f "$work/../out.$$"
+  grep -q traceEvents "$work/trace" 2>/dev/null # what ran can be looked at, whole
+  check "soma has no trace after $sig" $?
+  rm -f "$work/trace"
   [ "$(files)" = "$before" ]
   check "soma leaves on $sig: $(files)" $?
 done

@@ -8,7 +8,8 @@
 #include <stdarg.h>
 #include <cmocka.h>
 
-/* By hand from isa/README.md, Numbers: codes of the largest finite value, of overflow, and of NaN. */
+/* By hand from isa/README.md, Numbers: codes of the largest finite value, of overflow, and of NaN.
+ */
 typedef struct format {
   unsigned dtype, ebits, mbits;
   int bias;

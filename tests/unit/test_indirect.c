@@ -91,8 +91,8 @@ static void hazards_by_the_index(void **state) {
   assert_int_equal(after_a_scatter(3), after_a_scatter(39));
 }
 
-/* A gather takes two elements per cycle, as elements apart do: 4096 of bf16, four per cycle when they
- * are dense, 1024 cycles of 1.2 GHz longer. */
+/* A gather takes two elements per cycle, as elements apart do: 4096 of bf16, four per cycle when
+ * they are dense, 1024 cycles of 1.2 GHz longer. */
 static void rate(void **state) {
   (void)state;
   char dense[400], gathered[400], apart[400];
@@ -121,7 +121,8 @@ static void timing_only(void **state) {
   assert_int_equal(run_time(&o, text), run_time(NULL, text));
 }
 
-/* The race check goes by the elements that the index names: a store between them does not meet it. */
+/* The race check goes by the elements that the index names: a store between them does not meet it.
+ */
 static soma_status with_a_store_at(int at) {
   char text[500];
   soma_options o = SOMA_OPTIONS_INIT;

@@ -324,8 +324,8 @@ static void an_order_becomes_a_wait(void **state) {
 
 /* ---- Spilling ------------------------------------------------------------------------------ */
 
-/* Ten tiles of 32 KiB per partition, of which seven fit: each is loaded, used twice, written between,
- * and stored at the end. */
+/* Ten tiles of 32 KiB per partition, of which seven fit: each is loaded, used twice, written
+ * between, and stored at the end. */
 static void what_does_not_fit_is_spilled(void **state) {
   enum { TILES = 10, WIDE = 8192, ROWS = TILES * 128 };
   kbed b;

@@ -64,8 +64,8 @@ static void every_constant_of_a_time_exists(void **state) {
   assert_true(found > 100);
 }
 
-/* In the first line of an instruction, which can be typed, no operand without a name comes after one
- * with a name. */
+/* In the first line of an instruction, which can be typed, no operand without a name comes after
+ * one with a name. */
 static void named_operands_come_last(void **state) {
   (void)state;
   for (unsigned op = 0; op < ISA_NOPS; op++) {

@@ -77,7 +77,8 @@ static void load_mask(bed *b, const uint8_t *mask) {
 }
 
 /* The source is read as a whole first: `from` is what it was. */
-static void shuffle_once(bed *b, const struct vm_SHUFFLE *a, const uint8_t *mask, const char *what) {
+static void shuffle_once(bed *b, const struct vm_SHUFFLE *a, const uint8_t *mask,
+                         const char *what) {
   static uint32_t from[128][3000];
   for (uint32_t p = 0; p < a->src.num[0]; p++)
     for (uint64_t i = 0; i < a->src.elems; i++) from[p][i] = get(&a->src, p, i);
@@ -140,7 +141,7 @@ static void shuffle_faults(void **state) {
   (void)state;
   bed *b = bed_new(ISA_ENG_vector);
   struct vm_SHUFFLE a = {.src = sb(b, ISA_float32, 0, 40, 1, 0, "2:1"),
-                       .dst = sb(b, ISA_float32, 0, 64, 0, 0, "2:1")};
+                         .dst = sb(b, ISA_float32, 0, 64, 0, 0, "2:1")};
   uint8_t mask[32] = {0};
   assert_int_equal(vm_op_shuffle(&b->d, &a), VM_FAULT);
   assert_string_equal(b->d.fault, "shuffle: no mask is loaded, load_mask_register comes first");

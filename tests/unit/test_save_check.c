@@ -129,7 +129,8 @@ static void they_are_the_runs(void **state) {
   assert_string_equal(soma_error(b.m),
                       "checks are chosen when a run starts: this one was saved with race,psum");
   assert_int_equal(soma_run_resume(b.m, none.data, none.n, &p, &r), SOMA_ARG);
-  assert_string_equal(soma_error(b.m), "checks are chosen when a run starts: this one was saved with none");
+  assert_string_equal(soma_error(b.m),
+                      "checks are chosen when a run starts: this one was saved with none");
   assert_null(p);
   assert_null(r);
   soma_machine_free(b.m);

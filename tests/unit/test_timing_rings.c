@@ -132,8 +132,8 @@ static void found_addresses(void **state) {
   }
 }
 
-/* Weights stream at four columns per cycle, fp32 at one, and are there after a latency; their matmul
- * starts earlier, an instruction's 64 + 6 cycles after them. */
+/* Weights stream at four columns per cycle, fp32 at one, and are there after a latency; their
+ * matmul starts earlier, an instruction's 64 + 6 cycles after them. */
 static void weights_arrive(void **state) {
   (void)state;
   static const struct {

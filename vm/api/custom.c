@@ -79,8 +79,8 @@ soma_status soma_not_calling(soma_machine *m) {
 
 static bool check_count(isa_error *e, const char *name, const char *what, int want, uint32_t n) {
   if (want < 0 || n == (uint32_t)want) return true;
-  return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "operator \"%s\" takes %d %s, not %u", name,
-                  want, what, (unsigned)n);
+  return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "operator \"%s\" takes %d %s, not %u", name, want,
+                  what, (unsigned)n);
 }
 
 static bool check_types(const isa_program *p, isa_error *e, const char *name, const char *what,

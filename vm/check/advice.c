@@ -131,8 +131,7 @@ static const vm_ck_signal *signal_of(const vm_core *c, const vm_ck_must *m,
   for (uint32_t i = 0; i < g->nupdates; i++) {
     const vm_ck_signal *u = &g->updates[i];
     bool ring = first->queue < ISA_MAX_QUEUES;
-    bool own = ring ? u->ring == first->comp
-                    : !u->ring && u->engine == first->engine;
+    bool own = ring ? u->ring == first->comp : !u->ring && u->engine == first->engine;
     if (!own || !vm_ck_must_tells(m, u, first->comp, first->epoch)) continue;
     bool waits = g->waiters[u->sem] >> second->engine & 1;
     if (best && (best_waits || !waits) && (best_waits != waits || best->at <= u->at)) continue;

@@ -14,8 +14,8 @@ static const char *const names[VM_NCHECKS] = {
 const char *vm_check_name(unsigned kind) { return kind < VM_NCHECKS ? names[kind] : NULL; }
 
 unsigned vm_check_possible(const vm_core *c, unsigned mask) {
-  const unsigned values = 1u << VM_CHECK_UNINIT | 1u << VM_CHECK_RANGE | 1u << VM_CHECK_PSUM |
-                          1u << VM_CHECK_OUTPUT;
+  const unsigned values =
+      1u << VM_CHECK_UNINIT | 1u << VM_CHECK_RANGE | 1u << VM_CHECK_PSUM | 1u << VM_CHECK_OUTPUT;
   return c->timing_only ? mask & ~values : mask;
 }
 

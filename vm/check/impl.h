@@ -202,7 +202,7 @@ struct vm_check {
   vm_ck_shadow sbuf, psum, *hbm;
   uint64_t *reads[ISA_NENGINES], *writes[ISA_NENGINES]; /* registers, by pc */
   uint64_t registers[ISA_NENGINES];                     /* written */
-  uint8_t accumulators; /* of each engine: they have been reset */
+  uint8_t accumulators;                                 /* of each engine: they have been reset */
   /* PSUM: a byte an fp32 slot */
   uint8_t *slots;
   uint8_t reader[ISA_PSUM_BYTES / ISA_PSUM_BANK]; /* of each bank, the last */

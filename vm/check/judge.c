@@ -115,8 +115,7 @@ static void replay(vm_core *c, struct vm_ck_judge *j) {
   vm_ck_log *g = &k->log;
   vm_ck_race_forget(c);
   k->prune_at = 1024;
-  for (uint32_t i = 0; i < g->naccesses; i++)
-    j->until[g->accesses[i].engine] = g->accesses[i].at;
+  for (uint32_t i = 0; i < g->naccesses; i++) j->until[g->accesses[i].engine] = g->accesses[i].at;
   for (uint32_t i = 0; i < g->naccesses; i++) {
     vm_ck_access a = g->accesses[i];
     k->view = vm_ck_must_clock(j->m, a.step);
@@ -249,9 +248,9 @@ static cause *next_cause(vm_core *c, struct vm_ck_judge *j, const state *s, vm_c
   for (uint32_t i = 0; i < n && !j->failed; i++) {
     uint32_t left = tries ? try_cause(c, j, s, of[i], &how[i]) : 0;
     j->tries -= tries;
-    if (found && (left > least || (left == least && how[i].rank > best->rank) ||
-                  (left == least && how[i].rank == best->rank &&
-                   how[i].second->at >= best->second->at)))
+    if (found &&
+        (left > least || (left == least && how[i].rank > best->rank) ||
+         (left == least && how[i].rank == best->rank && how[i].second->at >= best->second->at)))
       continue;
     found = of[i];
     *best = how[i];
@@ -403,8 +402,7 @@ static void judge(vm_core *c, struct vm_ck_judge *j) {
   state s = {0}, before = {0}; /* the log is left as it was */
   k->judge = j;
   replay(c, j);
-  if (j->ncauses)
-    j->failed = !count_rounds(c, j) || !save_state(c, &before) || !save_state(c, &s);
+  if (j->ncauses) j->failed = !count_rounds(c, j) || !save_state(c, &before) || !save_state(c, &s);
   if (j->ncauses && !j->failed) tell_causes(c, j, &s);
   if (before.step) restore_state(c, &before);
   if (before.step) free_state(c, &before);

@@ -120,10 +120,9 @@ bool vm_ck_log_wait(vm_core *c, unsigned e, const isa_wait *w, uint32_t value) {
     return false;
   }
   int64_t want = (int64_t)value + (w->cond == ISA_WAIT_gt);
-  go_on(c, e, (vm_ck_step){.kind = VM_CK_WAIT,
-                           .sem = w->sem,
-                           .value = value,
-                           .want = want + g->taken[w->sem]});
+  go_on(c, e,
+        (vm_ck_step){
+            .kind = VM_CK_WAIT, .sem = w->sem, .value = value, .want = want + g->taken[w->sem]});
   return true;
 }
 
@@ -209,8 +208,8 @@ bool vm_ck_log_access(vm_core *c, const vm_ck_access *a) {
     vm_ck_log_give_up(c);
     return false;
   }
-  if (g->naccesses == g->cap_accesses && !isa_array_grow(&c->al, &g->accesses, g->naccesses,
-                                                         &g->cap_accesses, sizeof *g->accesses)) {
+  if (g->naccesses == g->cap_accesses &&
+      !isa_array_grow(&c->al, &g->accesses, g->naccesses, &g->cap_accesses, sizeof *g->accesses)) {
     no_memory(c);
     return true;
   }

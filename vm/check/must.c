@@ -31,8 +31,8 @@ struct vm_ck_must {
   uint32_t *order;         /* steps by place */
   uint32_t nsteps, nupdates;
   uint32_t nclocks, nnever, norder; /* elements that are allocated */
-  uint32_t *sorted; /* updates by semaphore, source and place */
-  int64_t *sum;     /* of those before, within their group */
+  uint32_t *sorted;                 /* updates by semaphore, source and place */
+  int64_t *sum;                     /* of those before, within their group */
   group *groups;
   uint32_t ngroups, of_sem[ISA_NSEMS + 1];
   candidate *candidates;
@@ -52,9 +52,7 @@ static uint32_t told(const uint32_t *clock, const vm_ck_signal *u, unsigned comp
   return own > base ? own : base;
 }
 
-bool vm_ck_must_stuck(const vm_ck_must *m) {
-  return memchr(m->never, true, m->nsteps) != NULL;
-}
+bool vm_ck_must_stuck(const vm_ck_must *m) { return memchr(m->never, true, m->nsteps) != NULL; }
 
 bool vm_ck_must_tells(const vm_ck_must *m, const vm_ck_signal *u, unsigned comp, uint32_t epoch) {
   return m->never[u->step] || told(clock_of(m, u->step), u, comp) >= epoch;
@@ -80,8 +78,7 @@ static void join_access(vm_ck_must *m, const vm_ck_access *a) {
   const uint32_t *clock = clock_of(m, a->step);
   for (uint32_t i = 0; i < m->n; i++) raise(&m->mine[i], clock[i]);
   if (a->queue < ISA_MAX_QUEUES) {
-    for (unsigned r = 0; r < ISA_NDMA; r++)
-      raise(&m->mine[vm_ck_ring_comp(a->queue, r)], a->epoch);
+    for (unsigned r = 0; r < ISA_NDMA; r++) raise(&m->mine[vm_ck_ring_comp(a->queue, r)], a->epoch);
     return;
   }
   raise(&m->mine[a->comp], a->epoch);
@@ -138,8 +135,7 @@ static bool find_wait(vm_ck_must *m, const vm_ck_step *s) {
   const group *first = m->groups + m->of_sem[s->sem], *end = m->groups + m->of_sem[s->sem + 1];
   for (const group *g = first; g < end; g++) {
     uint32_t at = first_unknown(m, g);
-    if (at > g->first)
-      need -= m->sum[at - 1] + m->g->updates[m->sorted[at - 1]].delta;
+    if (at > g->first) need -= m->sum[at - 1] + m->g->updates[m->sorted[at - 1]].delta;
   }
   if (need <= 0) return true;
   for (const group *g = first; g < end; g++) {

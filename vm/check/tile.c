@@ -26,8 +26,7 @@ bool vm_ck_tiles_start(vm_core *c) {
   struct vm_check *k = c->check;
   for (uint32_t i = 0; i < p->ntiles; i++)
     for (uint32_t j = i + 1; j < p->ntiles; j++) {
-      if (!share_bytes(&p->tiles[i], &p->tiles[j]) || allowed(&p->tiles[i], &p->tiles[j]))
-        continue;
+      if (!share_bytes(&p->tiles[i], &p->tiles[j]) || allowed(&p->tiles[i], &p->tiles[j])) continue;
       if (k->npairs == k->cap_pairs &&
           !isa_array_grow(&c->al, &k->pairs, k->npairs, &k->cap_pairs, sizeof *k->pairs))
         return false;
@@ -75,8 +74,8 @@ static void touch(void *ud, const isa_operand *o) {
     if (p->tile[0] != a->base && p->tile[1] != a->base) continue;
     bool other = t->flags == AP_R && p->written && p->written != a->base;
     const isa_tile *tiles = t->c->prog->tiles;
-    if (other && (tiles[a->base - 1].own ||
-                  !declared(&tiles[p->tile[0] - 1], &tiles[p->tile[1] - 1])))
+    if (other &&
+        (tiles[a->base - 1].own || !declared(&tiles[p->tile[0] - 1], &tiles[p->tile[1] - 1])))
       report_overlap(t->c, t->engine, t->pc, p, a->base);
     if (t->flags == AP_R) continue;
     p->written = a->base;

@@ -6,7 +6,7 @@ void vm_fault(vm_core *c, isa_status status, vm_where at, const char *fmt, ...) 
   vm_fault_record *f = &c->fault;
   bool goes_on = status == ISA_STOPPED;
   if (f->status == ISA_OK && !goes_on) vm_check_stop(c); /* it may end in a fault of its own */
-  if (f->status != ISA_OK) return; /* the first fault is the one to read */
+  if (f->status != ISA_OK) return;                       /* the first fault is the one to read */
   f->status = status;
   f->engine = at.engine;
   f->dma_engine = at.dma;

@@ -485,7 +485,8 @@ static void walk_state(vm_saver *s, vm_core *c) {
   if (vm_ck_has(c, VM_CHECK_RACE) && !s->failed) vm_save_check_log(s, c);
   if (vm_ck_has(c, VM_CHECK_RACE) && !s->failed) walk_clocks(s, c);
   if (vm_ck_has(c, VM_CHECK_RACE) && !s->failed) walk_accesses(s, c);
-  if (vm_ck_has(c, VM_CHECK_UNINIT) && !s->failed) walk_uninit(s, c);
+  if (vm_ck_has(c, VM_CHECK_UNINIT) && !s->failed)
+    walk_uninit(s, c);
   else if (vm_ck_has(c, VM_CHECK_OUTPUT) && !s->failed)
     walk_outputs(s, c);
   if (vm_ck_has(c, VM_CHECK_PSUM) && !s->failed) walk_psum(s, c);
