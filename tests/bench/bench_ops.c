@@ -189,7 +189,8 @@ static void tensor_tensor(bench *b) {
 }
 static void c_add(bench *b) { EACH b->o[at] = b->x[at] + b->y[at]; }
 static void transpose32(bench *b) {
-  struct vm_UNARY a = {.dst = view(b, ISA_float32, 2, ROWS), .src = view(b, ISA_float32, 0, ROWS)};
+  struct vm_TRANSPOSE32 a = {.dst = view(b, ISA_float32, 2, ROWS),
+                             .src = view(b, ISA_float32, 0, ROWS)};
   vm_op_transpose32(b->d, &a);
 }
 static void c_transpose(bench *b) {
