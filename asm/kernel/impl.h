@@ -8,7 +8,8 @@
 
 /* ---- What the caller gave ----------------------------------------------------------------- */
 
-enum { K_ALIGN = 64, K_NONE = UINT32_MAX, K_OPERANDS = 96 };
+enum { K_ALIGN = 64, K_OPERANDS = 96 };
+#define K_NONE UINT32_MAX /* no enumerator: those are of int */
 
 typedef struct k_buffer {
   const char *name; /* of a tile; NULL: none was given */

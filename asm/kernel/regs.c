@@ -86,7 +86,8 @@ static bool spread(as_kernel *k) {
     unsigned engines = rd ? k->reg_needs[rd] : it->engine < ISA_NENGINES ? 1u << it->engine : 0;
     if (rd) it->replicas = (uint16_t)engines;
     more |= run_loops(k, open, engines);
-    more |= need_operands(k, it, engines) | need_fields(k, it, engines);
+    more |= need_operands(k, it, engines);
+    more |= need_fields(k, it, engines);
   }
   for (uint32_t l = 0; l < k->nloops; l++) more |= need_loop(k, &k->loops[l]);
   return more;

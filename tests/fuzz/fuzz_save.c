@@ -10,7 +10,7 @@
 const enum fuzz_kind fuzz_kind = FUZZ_CHOICES;
 fuzz_stat fuzz_stats[] = {{"inputs", 0, 0},
                           {"saved", 30, 0},
-                          {"ended alike", 10, 0},
+                          {"ended alike", 5, 0}, /* 9 of 100: most random programs have findings */
                           {"damaged", 15, 0},
                           {"taken and ran", 5, 0},
                           {"refused", 2, 0},

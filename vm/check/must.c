@@ -12,7 +12,8 @@
 
 #include <string.h>
 
-enum { MOST_PASSES = 64, NEVER = UINT32_MAX };
+enum { MOST_PASSES = 64 };
+#define NEVER UINT32_MAX
 
 typedef struct group { /* updates of one source to one semaphore, in order */
   uint32_t first, n;   /* in `sorted` */
