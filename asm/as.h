@@ -56,6 +56,8 @@ void as_diag_open(as_job *j);
 /* ---- Memory ------------------------------------------------------------------------------- */
 
 void *as_new(as_job *j, size_t n); /* zeroed, from the job's arena; never NULL */
+/* An array in the arena with room for `more` elements after its first n, as isa_arena_grow. */
+void *as_grow(as_job *j, void *v, uint32_t n, uint32_t more, uint32_t *cap, size_t size);
 char *as_strn(as_job *j, const char *s, size_t n);
 /* Interned: equal texts give equal pointers. */
 const char *as_intern(as_job *j, const char *s, size_t n);
@@ -269,6 +271,7 @@ struct as_job {
   isa_status status;
   as_source *sources;
   uint32_t nsources, cap_sources;
+  uint32_t cap_deps; /* of out->deps */
   uint32_t errors, warnings;
   const isa_target *target; /* NULL until known */
   isa_program *program;

@@ -70,13 +70,10 @@ static char *format(as_job *j, const char *fmt, va_list ap) {
 
 static void reserve(as_job *j) {
   struct as_warn_state *w = j->warn_state;
-  if (j->out->ndiags < w->cap) return;
-  uint32_t cap = w->cap ? w->cap * 2 : 16;
-  as_diag *d = isa_arena_alloc(&j->out->arena, cap * sizeof *d);
+  as_result *r = j->out;
+  as_diag *d = isa_arena_grow(&r->arena, r->diags, r->ndiags, 1, &w->cap, sizeof *d);
   if (!d) as_nomem(j);
-  if (j->out->ndiags) memcpy(d, j->out->diags, j->out->ndiags * sizeof *d);
-  j->out->diags = d;
-  w->cap = cap;
+  r->diags = d;
 }
 
 /* Fills in the place of a diagnostic: the result must not point into the job's arena. */

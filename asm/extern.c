@@ -109,12 +109,7 @@ void as_extern_end(as_job *j) {
 
 void as_extern_branch(as_job *j, const as_fixup *f) {
   struct as_unit *u = j->unit;
-  if (u->nrelocs == u->cap_relocs) {
-    as_reloc *old = u->relocs;
-    u->cap_relocs = u->cap_relocs ? u->cap_relocs * 2 : 64;
-    u->relocs = as_new(j, u->cap_relocs * sizeof *u->relocs);
-    if (old) memcpy(u->relocs, old, u->nrelocs * sizeof *old);
-  }
+  u->relocs = as_grow(j, u->relocs, u->nrelocs, 1, &u->cap_relocs, sizeof *u->relocs);
   /* as_extern_number has made the label's index its number among the object's names. */
   u->relocs[u->nrelocs++] = (as_reloc){(uint8_t)as_core_of(f->section),
                                        (uint8_t)as_engine_of(f->section), f->pc, f->label->index};

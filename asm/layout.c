@@ -102,12 +102,7 @@ as_sym *as_label_ref(as_cur *c) {
 /* The program's number of a source, added on first use. */
 static uint32_t file_number(as_job *j, uint32_t source) {
   struct as_unit *u = j->unit;
-  if (source >= u->nfiles) {
-    uint32_t n = source + 16, *files = as_new(j, n * sizeof *files);
-    if (u->nfiles) memcpy(files, u->files, u->nfiles * sizeof *files);
-    u->files = files;
-    u->nfiles = n;
-  }
+  u->files = as_grow(j, u->files, source, 1, &u->cap_files, sizeof *u->files);
   if (u->files[source] == 0) {
     u->files[source] = isa_program_file(as_program(j), j->sources[source].name);
     if (u->files[source] == 0) as_nomem(j);
@@ -124,12 +119,7 @@ static uint32_t *label_member(isa_insn *in) {
 
 static void add_fixup(as_job *j, as_sym *label, as_pos pos, uint32_t span, uint32_t pc) {
   struct as_unit *u = j->unit;
-  if (u->nfixups == u->cap_fixups) {
-    as_fixup *old = u->fixups;
-    u->cap_fixups = u->cap_fixups ? u->cap_fixups * 2 : 256;
-    u->fixups = as_new(j, u->cap_fixups * sizeof *u->fixups);
-    if (old) memcpy(u->fixups, old, u->nfixups * sizeof *old);
-  }
+  u->fixups = as_grow(j, u->fixups, u->nfixups, 1, &u->cap_fixups, sizeof *u->fixups);
   u->fixups[u->nfixups++] = (as_fixup){pc, span, (uint8_t)u->section, label, pos};
 }
 

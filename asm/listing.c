@@ -8,12 +8,7 @@
 void as_list_insns(as_job *j, as_pos pos, unsigned section, uint32_t pc, uint32_t n, bool shown) {
   struct as_unit *u = j->unit;
   if (!j->o->want_listing) return;
-  if (u->nentries == u->cap_entries) {
-    as_entry *old = u->entries;
-    u->cap_entries = u->cap_entries ? u->cap_entries * 2 : 256;
-    u->entries = as_new(j, u->cap_entries * sizeof *u->entries);
-    if (old) memcpy(u->entries, old, u->nentries * sizeof *old);
-  }
+  u->entries = as_grow(j, u->entries, u->nentries, 1, &u->cap_entries, sizeof *u->entries);
   as_pos outer = as_pos_outer(pos);
   u->entries[u->nentries++] = (as_entry){
       .pos = outer,

@@ -6,13 +6,25 @@
 /* Macros can ask for any amount: past this the job ends with an error instead of the machine. */
 static const uint64_t max_arena = UINT64_C(4) << 30;
 
-void *as_new(as_job *j, size_t n) {
+static void check_limit(as_job *j) {
   if (j->arena.total > max_arena)
     as_fatal(j, (as_pos){0}, "the source needs more than %u GiB of memory to assemble",
              (unsigned)(max_arena >> 30));
+}
+
+void *as_new(as_job *j, size_t n) {
+  check_limit(j);
   void *p = isa_arena_alloc(&j->arena, n ? n : 1);
   if (!p) as_nomem(j);
   return p;
+}
+
+void *as_grow(as_job *j, void *v, uint32_t n, uint32_t more, uint32_t *cap, size_t size) {
+  if (more <= *cap && n <= *cap - more) return v;
+  check_limit(j);
+  v = isa_arena_grow(&j->arena, v, n, more, cap, size);
+  if (!v) as_nomem(j);
+  return v;
 }
 
 char *as_strn(as_job *j, const char *s, size_t n) {
@@ -80,15 +92,7 @@ const char *as_intern(as_job *j, const char *s, size_t n) {
 /* ---- Token buffers ------------------------------------------------------------------------ */
 
 as_tok *as_toks_grow(as_job *j, as_toks *t, uint32_t n) {
-  if (n > t->cap - t->n) {
-    uint64_t want = (uint64_t)t->n + n, cap = t->cap ? (uint64_t)t->cap * 2 : 64;
-    if (cap < want) cap = want;
-    if (cap > UINT32_MAX) as_nomem(j);
-    as_tok *v = as_new(j, (size_t)cap * sizeof *v);
-    if (t->n) memcpy(v, t->v, t->n * sizeof *v);
-    t->v = v;
-    t->cap = (uint32_t)cap;
-  }
+  t->v = as_grow(j, t->v, t->n, n, &t->cap, sizeof *t->v);
   return t->n ? t->v + t->n : t->v; /* v may be NULL when nothing is asked for */
 }
 

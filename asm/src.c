@@ -49,14 +49,10 @@ static char *read_file(as_job *j, const char *path, size_t *n, int *why) {
 
 static void add_dep(as_job *j, const char *path) {
   as_result *r = j->out;
-  if ((r->ndeps & (r->ndeps - 1)) == 0) { /* full at each power of two */
-    const char **deps = isa_arena_alloc(&r->arena, (r->ndeps ? 2u * r->ndeps : 1) * sizeof *deps);
-    if (!deps) as_nomem(j);
-    if (r->ndeps) memcpy(deps, r->deps, r->ndeps * sizeof *deps);
-    r->deps = deps;
-  }
+  const char **deps = isa_arena_grow(&r->arena, r->deps, r->ndeps, 1, &j->cap_deps, sizeof *deps);
+  if (deps) r->deps = deps;
   char *s = isa_arena_strn(&r->arena, path, strlen(path));
-  if (!s) as_nomem(j);
+  if (!deps || !s) as_nomem(j);
   r->deps[r->ndeps++] = s;
 }
 
@@ -145,13 +141,7 @@ static void index_lines(as_job *j, as_source *s) {
 }
 
 static uint32_t add_source(as_job *j, const char *name) {
-  if (j->nsources == j->cap_sources) {
-    uint32_t cap = j->cap_sources ? j->cap_sources * 2 : 8;
-    as_source *v = as_new(j, cap * sizeof *v);
-    if (j->nsources) memcpy(v, j->sources, j->nsources * sizeof *v);
-    j->sources = v;
-    j->cap_sources = cap;
-  }
+  j->sources = as_grow(j, j->sources, j->nsources, 1, &j->cap_sources, sizeof *j->sources);
   j->sources[j->nsources] = (as_source){.name = as_intern(j, name, strlen(name))};
   return j->nsources++;
 }

@@ -363,7 +363,7 @@ struct as_unit {
   as_sem_use sems[ISA_MAX_CORES][ISA_NSEMS];
   const as_line *line; /* the current one */
   uint32_t *files;     /* the program's number of each source, 0: not added */
-  uint32_t nfiles;
+  uint32_t cap_files;
 };
 
 /* The program, made with the target on first use. */

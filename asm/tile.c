@@ -135,12 +135,7 @@ static void take(as_job *j, as_regions *rs, const as_region *r) {
         o->part + o->nparts >= r->part + r->nparts)
       return;
   }
-  if (rs->n == rs->cap) {
-    as_region *old = rs->v;
-    rs->cap = rs->cap ? rs->cap * 2 : 64;
-    rs->v = as_new(j, rs->cap * sizeof *rs->v);
-    if (old) memcpy(rs->v, old, rs->n * sizeof *rs->v);
-  }
+  rs->v = as_grow(j, rs->v, rs->n, 1, &rs->cap, sizeof *rs->v);
   memmove(&rs->v[at + 1], &rs->v[at], (rs->n - at) * sizeof *rs->v);
   rs->v[at] = *r;
   rs->n++;
@@ -219,13 +214,7 @@ static bool reserve(as_job *j, const request *r, uint32_t *n) {
 
 static void remember(as_job *j, uint32_t tile, uint32_t align, uint32_t bytes) {
   struct as_unit *u = j->unit;
-  if (tile >= u->cap_rooms) {
-    as_room *old = u->rooms;
-    uint32_t n = u->cap_rooms;
-    u->cap_rooms = tile + tile / 2 + 16;
-    u->rooms = as_new(j, u->cap_rooms * sizeof *u->rooms);
-    if (n) memcpy(u->rooms, old, n * sizeof *old);
-  }
+  u->rooms = as_grow(j, u->rooms, tile, 1, &u->cap_rooms, sizeof *u->rooms);
   u->rooms[tile] = (as_room){align, bytes};
 }
 

@@ -306,13 +306,8 @@ static bool value_list(as_cur *c, const as_slot *s, isa_ref *out) {
       as_error(c->j, c->t->pos, c->t->len, "%s has more than %d elements", s->name, MAX_LIST);
       return false;
     }
-    if (n == cap) {
-      uint8_t *old = data;
-      cap = cap ? cap * 2 : 16;
-      data = as_new(c->j, (size_t)cap * size);
-      if (old) memcpy(data, old, (size_t)n * size);
-    }
     if (!list_item(c, s, &v)) return false;
+    data = as_grow(c->j, data, n, 1, &cap, size);
     uint8_t byte = (uint8_t)v;
     memcpy(data + (size_t)n++ * size, size == 1 ? (void *)&byte : (void *)&v, size);
   }

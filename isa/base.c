@@ -165,6 +165,7 @@ struct isa_arena_block {
 };
 
 enum { ARENA_FIRST = 1024, ARENA_MOST = 65536 };
+enum { LEAST_ROOM = 8 }; /* elements of a growable array when it gets its first */
 
 static size_t align_up(size_t n) {
   size_t a = _Alignof(max_align_t);
@@ -208,6 +209,19 @@ char *isa_arena_strn(isa_arena *a, const char *s, size_t n) {
   char *p = n < SIZE_MAX ? isa_arena_alloc(a, n + 1) : NULL;
   if (p && n > 0) memcpy(p, s, n);
   return p;
+}
+
+void *isa_arena_grow(isa_arena *a, void *v, uint32_t n, uint32_t more, uint32_t *cap, size_t size) {
+  if (more <= *cap && n <= *cap - more) return v;
+  uint64_t want = (uint64_t)n + more, twice = 2 * (uint64_t)*cap, room = LEAST_ROOM;
+  if (room < twice) room = twice;
+  if (room < want) room = want;
+  void *to = room <= UINT32_MAX ? isa_arena_alloc(a, (size_t)room * size) : NULL;
+  if (!to) return NULL;
+  uint32_t kept = n < *cap ? n : *cap;
+  if (kept) memcpy(to, v, kept * size);
+  *cap = (uint32_t)room;
+  return to;
 }
 
 /* ---- Errors ------------------------------------------------------------------------------- */

@@ -72,6 +72,10 @@ void isa_arena_free(isa_arena *a);
 void *isa_arena_alloc(isa_arena *a, size_t n);
 /* A copy of n bytes of s and a terminating 0, or NULL. */
 char *isa_arena_strn(isa_arena *a, const char *s, size_t n);
+/* An array of the arena, with room for `more` elements of size bytes after its first n: v itself
+ * where *cap suffices, else a copy with at least twice the room, zeroed after the n; NULL when
+ * memory is out: v and *cap are as before. */
+void *isa_arena_grow(isa_arena *a, void *v, uint32_t n, uint32_t more, uint32_t *cap, size_t size);
 
 /* Makes room for one more element in an array of *cap elements of size bytes each. The array
  * grows by half; the new part is zeroed. False when memory is out: the array is as before. */

@@ -33,11 +33,7 @@ as_pp_define *as_pp_form(as_pp *pp, const as_tok *name, int32_t nparams, bool no
 }
 
 void as_pp_set_body(as_pp *pp, as_pp_define *d, const as_tok *v, uint32_t n) {
-  if (n > d->cap) {
-    uint32_t cap = d->cap ? d->cap * 2 : 1;
-    d->cap = cap > n ? cap : n;
-    d->body = as_new(pp->j, d->cap * sizeof *d->body);
-  }
+  d->body = as_grow(pp->j, d->body, 0, n, &d->cap, sizeof *d->body);
   if (n) memcpy(d->body, v, n * sizeof *v);
   if (n) d->body[0].space_before = false;
   d->n = n;

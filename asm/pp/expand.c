@@ -33,13 +33,7 @@ static void emit(as_pp *pp, const as_tok *t, as_toks *out) {
 /* ---- Inputs ------------------------------------------------------------------------------- */
 
 static as_pp_input *open_input(as_pp *pp, const as_pp_input *in) {
-  if (pp->ninputs == pp->cap_inputs) {
-    uint32_t cap = pp->cap_inputs ? pp->cap_inputs * 2 : 32;
-    as_pp_input *v = as_new(pp->j, cap * sizeof *v);
-    if (pp->ninputs) memcpy(v, pp->inputs, pp->ninputs * sizeof *v);
-    pp->inputs = v;
-    pp->cap_inputs = cap;
-  }
+  pp->inputs = as_grow(pp->j, pp->inputs, pp->ninputs, 1, &pp->cap_inputs, sizeof *pp->inputs);
   pp->inputs[pp->ninputs] = *in;
   if (in->def) in->def->busy = true;
   return &pp->inputs[pp->ninputs++];
@@ -78,13 +72,7 @@ static bool paren_follows(const as_pp *pp, uint32_t base) {
 static bool expand_level(as_pp *pp, uint32_t base, as_toks *out);
 
 static void add_range(as_pp *pp, uint32_t at, uint32_t n) {
-  if (pp->nranges == pp->cap_ranges) {
-    uint32_t cap = pp->cap_ranges ? pp->cap_ranges * 2 : 64;
-    as_pp_range *v = as_new(pp->j, cap * sizeof *v);
-    if (pp->nranges) memcpy(v, pp->ranges, pp->nranges * sizeof *v);
-    pp->ranges = v;
-    pp->cap_ranges = cap;
-  }
+  pp->ranges = as_grow(pp->j, pp->ranges, pp->nranges, 1, &pp->cap_ranges, sizeof *pp->ranges);
   pp->ranges[pp->nranges++] = (as_pp_range){at, n};
 }
 

@@ -54,13 +54,7 @@ static void skip_nolist(const as_tok **t) {
 }
 
 static void add_piece(as_pp *pp, uint32_t at, uint32_t n) {
-  if (pp->npieces == pp->cap_pieces) {
-    uint32_t cap = pp->cap_pieces ? pp->cap_pieces * 2 : 32;
-    as_pp_range *v = as_new(pp->j, cap * sizeof *v);
-    if (pp->npieces) memcpy(v, pp->pieces, pp->npieces * sizeof *v);
-    pp->pieces = v;
-    pp->cap_pieces = cap;
-  }
+  pp->pieces = as_grow(pp->j, pp->pieces, pp->npieces, 1, &pp->cap_pieces, sizeof *pp->pieces);
   pp->pieces[pp->npieces++] = (as_pp_range){at, n};
 }
 
@@ -237,13 +231,7 @@ static void no_form(as_pp *pp, const as_tok *name, as_pp_macro *m, uint32_t n) {
 }
 
 static void add_arg(as_pp *pp, as_pp_frame *f, const as_tok *v, as_pp_range r) {
-  if (f->nargs == f->cap_args) {
-    uint32_t cap = f->cap_args ? f->cap_args * 2 : 8;
-    as_pp_range *a = as_new(pp->j, cap * sizeof *a);
-    if (f->nargs) memcpy(a, f->arg, f->nargs * sizeof *a);
-    f->arg = a;
-    f->cap_args = cap;
-  }
+  f->arg = as_grow(pp->j, f->arg, f->nargs, 1, &f->cap_args, sizeof *f->arg);
   as_tok *to = as_toks_grow(pp->j, &f->args, r.n);
   if (r.n) memcpy(to, v + r.at, r.n * sizeof *to);
   f->arg[f->nargs++] = (as_pp_range){f->args.n, r.n};

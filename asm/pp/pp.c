@@ -128,13 +128,7 @@ static bool collect_range(as_pp *pp, as_pp_frame *f, as_pos at, bool is_macro, a
 }
 
 static void store(as_pp *pp, as_pp_body *b, uint32_t *cap, const as_toks *t) {
-  if (b->end == *cap) {
-    uint32_t more = *cap ? *cap * 2 : 16;
-    as_pp_raw_line *v = as_new(pp->j, more * sizeof *v);
-    if (b->end) memcpy(v, b->lines, b->end * sizeof *v);
-    b->lines = v;
-    *cap = more;
-  }
+  b->lines = as_grow(pp->j, b->lines, b->end, 1, cap, sizeof *b->lines);
   as_pp_raw_line *l = &b->lines[b->end++];
   l->n = t->n;
   l->has_pp = t->has_pp;
