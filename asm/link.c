@@ -1,6 +1,7 @@
 /* The linker: objects to a program. Names are gathered and resolved first, then what the objects
  * declare is numbered and placed again in the program, and then their patterns and instructions
  * are copied with the new numbers. Messages name files, not lines. */
+#include "../isa/operand.h"
 #include "object.h"
 #include "stmt.h"
 
@@ -313,18 +314,7 @@ static void copy_aps(linker *k, unit *u, unsigned core) {
   }
 }
 
-static void copy_list(linker *k, const unit *u, unsigned core, isa_ref *r, unsigned kind) {
-  const void *data = isa_program_list(u->o.program, *r, kind);
-  if (r->count == 0 || !data) return;
-  uint32_t *aps = NULL;
-  if (kind == ISA_K_APS) {
-    aps = as_new(k->j, r->count * sizeof *aps);
-    memcpy(aps, data, r->count * sizeof *aps);
-    for (uint32_t i = 0; i < r->count; i++) aps[i] = u->ap[core][aps[i]];
-    data = aps;
-  }
-  if (!isa_program_pool(k->j->program, data, r->count, isa_kind_elem[kind], r)) as_nomem(k->j);
-}
+static uint32_t copied_ap(void *aps, uint32_t ap) { return ((const uint32_t *)aps)[ap]; }
 
 static isa_insn copy_insn(linker *k, const unit *u, unsigned core, unsigned section,
                           const isa_insn *from) {
@@ -332,20 +322,14 @@ static isa_insn copy_insn(linker *k, const unit *u, unsigned core, unsigned sect
   const isa_form *f = isa_form_of(in.op);
   if (in.wait.cond) in.wait.sem = u->sem[in.wait.core][in.wait.sem];
   if (in.upd.kind) in.upd.sem = u->sem[in.upd.core][in.upd.sem];
+  if (!isa_insn_take(k->j->program, u->o.program, &in, copied_ap, u->ap[core])) as_nomem(k->j);
   for (unsigned i = 0; i < f->nfields; i++) {
     const isa_field *fd = &f->fields[i];
     void *m = isa_member(&in, fd);
-    isa_num *num = m;
-    if (fd->kind == ISA_K_AP)
-      *(uint32_t *)m = u->ap[core][*(uint32_t *)m];
-    else if (fd->kind == ISA_K_NUM && num->kind == ISA_NUM_ap)
-      num->v = u->ap[core][num->v];
-    else if (fd->kind == ISA_K_QUEUE)
-      *(uint8_t *)m = u->queue[core][*(uint8_t *)m];
+    if (fd->kind == ISA_K_QUEUE)
+      *(isa_t_QUEUE *)m = u->queue[core][*(isa_t_QUEUE *)m];
     else if (fd->kind == ISA_K_LABEL)
-      *(uint32_t *)m += u->base[section];
-    else if (isa_kind_elem[fd->kind])
-      copy_list(k, u, core, m, fd->kind);
+      *(isa_t_LABEL *)m += u->base[section];
   }
   return in;
 }

@@ -1,4 +1,5 @@
 /* Numbers what was added in the order of the source again, section by section. */
+#include "../isa/operand.h"
 #include "stmt.h"
 
 #include <string.h>
@@ -12,10 +13,11 @@ typedef struct renumber {
   unsigned core;
   isa_ap *old;
   uint32_t *to;     /* new number of each old pattern, 0: not yet */
-  isa_program pool; /* the old pool, for isa_program_list */
+  isa_program pool; /* the old pool */
 } renumber;
 
-static uint32_t new_ap(renumber *r, uint32_t old) {
+static uint32_t new_ap(void *ud, uint32_t old) {
+  renumber *r = ud;
   if (old == 0) return 0;
   if (r->to[old - 1]) return r->to[old - 1];
   isa_ap ap = r->old[old - 1];
@@ -27,34 +29,8 @@ static uint32_t new_ap(renumber *r, uint32_t old) {
   return r->to[old - 1] = n;
 }
 
-static void new_list(renumber *r, isa_ref *ref, unsigned kind) {
-  if (ref->count == 0) return;
-  const void *data = isa_program_list(&r->pool, *ref, kind);
-  uint32_t *aps = NULL;
-  if (kind == ISA_K_APS) {
-    aps = as_new(r->j, ref->count * sizeof *aps);
-    memcpy(aps, data, ref->count * sizeof *aps);
-    for (uint32_t i = 0; i < ref->count; i++) aps[i] = new_ap(r, aps[i]);
-    data = aps;
-  }
-  if (!isa_program_pool(r->p, data, ref->count, isa_kind_elem[kind], ref)) as_nomem(r->j);
-}
-
 static void renumber_insn(renumber *r, isa_insn *in) {
-  const isa_form *f = isa_form_of(in->op);
-  for (unsigned i = 0; i < f->nfields; i++) {
-    const isa_field *fd = &f->fields[i];
-    void *m = isa_member(in, fd);
-    if (fd->kind == ISA_K_AP) {
-      isa_t_AP *ap = m;
-      *ap = new_ap(r, *ap);
-    } else if (fd->kind == ISA_K_NUM) {
-      isa_num *num = m;
-      if (num->kind == ISA_NUM_ap) num->v = new_ap(r, num->v);
-    } else if (isa_kind_elem[fd->kind]) {
-      new_list(r, m, fd->kind);
-    }
-  }
+  if (!isa_insn_take(r->p, &r->pool, in, new_ap, r)) as_nomem(r->j);
 }
 
 /* Files too, by the line tables of the sections. */

@@ -1,6 +1,8 @@
 /* Walks over instructions, and over the memory that they name. */
 #include "operand.h"
 
+#include <string.h>
+
 enum { COLUMN = AP_R | AP_COL | 1, ELEMENT = AP_R | AP_ELEM | 1 };
 
 /* The fields of each form that may name memory: bit i of field i. */
@@ -93,6 +95,47 @@ void isa_each_insn(const isa_core *core, isa_insn_fn *fn, void *ud) {
   for (uint32_t q = 0; q < core->nqueues; q++)
     for (uint32_t i = 0; i < core->queues[q].nstatics; i++)
       fn(ud, &core->queues[q].statics[i], ISA_NENGINES, i);
+}
+
+typedef struct take {
+  isa_program *to;
+  const isa_program *from;
+  isa_renumber_fn *fn;
+  void *ud;
+} take;
+
+static bool take_pattern(const take *t, uint32_t *ap) {
+  return *ap == 0 || (*ap = t->fn(t->ud, *ap)) != 0;
+}
+
+static bool take_list(const take *t, unsigned kind, isa_ref *list) {
+  const void *data = isa_program_list(t->from, *list, kind);
+  if (list->count == 0 || !data) return true;
+  if (kind != ISA_K_APS)
+    return isa_program_pool(t->to, data, list->count, isa_kind_elem[kind], list);
+  size_t size = list->count * sizeof(uint32_t);
+  uint32_t n = list->count, *aps = isa_zalloc(&t->to->arena.al, size);
+  bool ok = aps != NULL;
+  if (ok) memcpy(aps, data, size);
+  for (uint32_t i = 0; i < n && ok; i++) ok = take_pattern(t, &aps[i]);
+  ok = ok && isa_program_pool(t->to, aps, n, sizeof *aps, list);
+  isa_free(&t->to->arena.al, aps, size);
+  return ok;
+}
+
+bool isa_insn_take(isa_program *to, const isa_program *from, isa_insn *in, isa_renumber_fn *fn,
+                   void *ud) {
+  const isa_form *form = isa_form_of(in->op);
+  take t = {to, from, fn, ud};
+  for (unsigned i = 0; i < form->nfields; i++) {
+    const isa_field *f = &form->fields[i];
+    void *m = isa_member(in, f);
+    isa_num *n = m;
+    if (f->kind == ISA_K_AP && !take_pattern(&t, (isa_t_AP *)m)) return false;
+    if (f->kind == ISA_K_NUM && n->kind == ISA_NUM_ap && !take_pattern(&t, &n->v)) return false;
+    if (isa_kind_elem[f->kind] && !take_list(&t, f->kind, m)) return false;
+  }
+  return true;
 }
 
 bool isa_reads_destination(const isa_insn *in) {

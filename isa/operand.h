@@ -39,6 +39,13 @@ void isa_each_operand(const isa_program *p, const isa_core *core, const isa_insn
 void isa_each_pattern(const isa_program *p, const isa_core *core, const isa_insn *in,
                       isa_operand_fn *fn, void *ud);
 
+/* Takes an instruction of the program `from` over into `to`: each pattern that it names, by a field
+ * or a list, becomes the one that fn gives for its number, and its lists go to the pool of `to`.
+ * `from` needs only a pool. False when fn gives 0 or memory is out. */
+typedef uint32_t isa_renumber_fn(void *ud, uint32_t ap);
+bool isa_insn_take(isa_program *to, const isa_program *from, isa_insn *in, isa_renumber_fn *fn,
+                   void *ud);
+
 /* Whether an instruction that writes its destination reads it too: a dma_copy with an operator. */
 bool isa_reads_destination(const isa_insn *in);
 /* The register that a field names, or that an operand gives instead of a number; -1: none. */

@@ -93,31 +93,21 @@ static bool has_range(unsigned fn) {
   return kinds_of(&isa_actfns[fn].lo, 1) == 0 || kinds_of(&isa_actfns[fn].hi, 1) == 0;
 }
 
-/* o = src * scale + bias, or through activate2's operators, as the handler has it. */
-static void inputs_of(const vm_dp *d, const vm_flight *f, uint32_t p, uint64_t i, float *o,
-                      size_t n) {
-  if (f->in->op == ISA_OP_activate) {
-    const struct vm_ACTIVATE *a = &f->a.ACTIVATE;
-    vm_load(d, o, &a->src, p, i, n);
-    if (a->scale.given || a->bias.given)
-      d->k->scale_bias(o, o, vm_num_at(d, &a->scale, p, 1), vm_num_at(d, &a->bias, p, -0.0f), n);
-    return;
-  }
-  const struct vm_ACTIVATE2 *a = &f->a.ACTIVATE2;
-  vm_load(d, o, &a->src, p, i, n);
-  if (a->op0 != ISA_ALU_bypass)
-    vm_alu_scalar(d, a->op0, o, o, vm_num_at(d, &a->imm0, p, 0), a->reverse0, n);
-  if (a->op1 != ISA_ALU_bypass)
-    vm_alu_scalar(d, a->op1, o, o, vm_num_at(d, &a->imm1, p, 0), a->reverse1, n);
+/* What the function is applied to: n elements of partition p from i on, in o or where they lie. */
+static const float *inputs_of(const vm_dp *d, const vm_flight *f, const vm_view *src, uint32_t p,
+                              uint64_t i, float *o, size_t n) {
+  const float *x = vm_in(d, o, src, p, i, n);
+  return f->in->op == ISA_OP_activate ? vm_act_inputs(d, &f->a.ACTIVATE, p, o, x, n)
+                                      : vm_act2_inputs(d, &f->a.ACTIVATE2, p, o, x, n);
 }
 
 static void check_range(vm_core *c, unsigned e, const vm_flight *f, unsigned fn,
                         const vm_view *src) {
-  float x[PIECE];
+  float buf[PIECE];
   for (uint32_t p = 0; p < src->num[0]; p++)
     for (uint64_t i = 0; i < src->elems; i += PIECE) {
       size_t n = src->elems - i < PIECE ? (size_t)(src->elems - i) : PIECE;
-      inputs_of(&c->eng[e].dp, f, p, i, x, n);
+      const float *x = inputs_of(&c->eng[e].dp, f, src, p, i, buf, n);
       for (size_t j = 0; j < n; j++)
         if (outside(fn, x[j])) {
           report_range(c, e, f, fn, x[j], p, i + j);

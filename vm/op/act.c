@@ -23,18 +23,23 @@ static bool activate_column(vm_dp *d, const struct vm_ACTIVATE *a) {
   return true;
 }
 
-/* dst = fn(src * scale + bias) of partition p; the sum of the results before their conversion.
- * An absent scale is 1 and an absent bias -0: the operations that change nothing. */
+/* An absent scale is 1 and an absent bias -0: the operations that change nothing. */
+const float *vm_act_inputs(const vm_dp *d, const struct vm_ACTIVATE *a, uint32_t p, float *o,
+                           const float *x, size_t n) {
+  if (!a->scale.given && !a->bias.given) return x;
+  d->k->scale_bias(o, x, vm_num_at(d, &a->scale, p, 1), vm_num_at(d, &a->bias, p, -0.0f), n);
+  return o;
+}
+
+/* dst = fn(src * scale + bias) of partition p; the sum of the results before their conversion. */
 static float activate_row(vm_dp *d, const struct vm_ACTIVATE *a, uint32_t p) {
-  float scale = vm_num_at(d, &a->scale, p, 1), bias = vm_num_at(d, &a->bias, p, -0.0f);
-  bool plain = !a->scale.given && !a->bias.given, sums = vm_cmd_reduces(a->reduce);
+  bool sums = vm_cmd_reduces(a->reduce);
   float part[16] = {0};
   for (uint64_t i = 0; i < a->dst.elems; i += VM_ROW) {
     size_t n = vm_piece(a->dst.elems, i);
     const float *x = vm_in(d, d->row[0], &a->src, p, i, n);
     float *o = vm_out(d->row[1], &a->dst, p, i);
-    if (!plain) d->k->scale_bias(o, x, scale, bias, n);
-    d->k->actfn[a->fn](o, plain ? x : o, 0, n);
+    d->k->actfn[a->fn](o, vm_act_inputs(d, a, p, o, x, n), 0, n);
     if (sums) d->k->partial[ISA_ALU_add](part, o, n);
     vm_out_done(d, &a->dst, p, i, o, n);
   }
@@ -79,9 +84,8 @@ static float reduction_end(const reduction *r) {
   return r->in_order ? r->value : vm_kern_combine(r->op, r->part);
 }
 
-/* o = (x op0 imm0) op1 imm1 of partition p. Gives where the result is: x without operators. */
-static const float *two_stages(const vm_dp *d, const struct vm_ACTIVATE2 *a, uint32_t p, float *o,
-                               const float *x, size_t n) {
+const float *vm_act2_inputs(const vm_dp *d, const struct vm_ACTIVATE2 *a, uint32_t p, float *o,
+                            const float *x, size_t n) {
   if (a->op0 != ISA_ALU_bypass) {
     vm_alu_scalar(d, a->op0, o, x, vm_num_at(d, &a->imm0, p, 0), a->reverse0, n);
     x = o;
@@ -102,7 +106,7 @@ static float activate2_row(vm_dp *d, const struct vm_ACTIVATE2 *a, uint32_t p) {
     size_t n = vm_piece(a->dst.elems, i);
     const float *x = vm_in(d, d->row[0], &a->src, p, i, n);
     float *o = vm_out(d->row[1], &a->dst, p, i);
-    d->k->actfn[a->fn](o, two_stages(d, a, p, o, x, n), param, n);
+    d->k->actfn[a->fn](o, vm_act2_inputs(d, a, p, o, x, n), param, n);
     if (reduces) reduction_add(d, &r, o, n);
     vm_out_done(d, &a->dst, p, i, o, n);
   }

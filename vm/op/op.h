@@ -219,6 +219,12 @@ void vm_accumulate(float *acc, unsigned cmd, unsigned op, float init, float row)
 static inline bool vm_cmd_reduces(unsigned cmd) {
   return cmd == ISA_CMD_reduce || cmd == ISA_CMD_reset_reduce || cmd == ISA_CMD_load_reduce;
 }
+/* What the function of an activate is applied to, of partition p: x * scale + bias; of an
+ * activate2: (x op0 imm0) op1 imm1. Gives where it is: in o, or x when there is nothing to do. */
+const float *vm_act_inputs(const vm_dp *d, const struct vm_ACTIVATE *a, uint32_t p, float *o,
+                           const float *x, size_t n);
+const float *vm_act2_inputs(const vm_dp *d, const struct vm_ACTIVATE2 *a, uint32_t p, float *o,
+                            const float *x, size_t n);
 /* Starting values of the sixteen partials of simd/loops.h. */
 void vm_partials_start(unsigned op, float part[16]);
 /* Between these two, vm_store and vm_out_done round as `round` (ISA_ROUND_...) says. Stochastic
