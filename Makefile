@@ -192,6 +192,11 @@ ulp: $(BUILD)/tests/ulp
 nki: all
 	$(Q)SOMA_LIB="$(CURDIR)/$(BUILD)/libsoma.so" $${SOMA_PYTHON:-/usr/bin/python3} \
 	  tests/nki/run.py "$(DIR)" $(if $(ONLY),"$(ONLY)")
+# Random sequences of NKI calls against NumPy: COUNT of them, from FIRST.
+nki-random: all
+	$(Q)SOMA_LIB="$(CURDIR)/$(BUILD)/libsoma.so" SOMA_RANDOM=$(or $(COUNT),100000) \
+	  SOMA_FIRST=$(or $(FIRST),0) SOMA_REFUSED=1 $${SOMA_PYTHON:-/usr/bin/python3} \
+	  tests/python/run.py tests/python/test_random.py
 
 repro: all
 	$(Q)BUILD=$(BUILD) tests/repro.sh all $(REPRO)
@@ -280,6 +285,6 @@ install: all
 clean:
 	rm -rf build build-*
 
-.PHONY: all unit test test-ui check conform mutants mutants-all bench nki bench-compare bench-ui picture-ui generated pictures \
+.PHONY: all unit test test-ui check conform mutants mutants-all bench nki nki-random bench-compare bench-ui picture-ui generated pictures \
         figures timing ulp repro tsan fuzz fuzz-guided fuzz-smoke fuzz-build fuzz-sanitized debug asan ubsan lint format install clean
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

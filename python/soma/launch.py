@@ -214,8 +214,7 @@ def _results(rec, x):
         x = x.as_tensor()
     if isinstance(x, Tensor):
         if not x.memory:
-            if x.storage.handle == 0:
-                rec.declare(x.storage)
+            rec.returns(x.storage)
             return x
         from . import insn
         s = Storage(HBM, x.dtype, tuple(x.shape), x.name or "result")

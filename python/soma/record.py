@@ -54,8 +54,9 @@ class Pending:
         self.matmul, self.multi = matmul, multi
 
 
-class Redo(Exception):
-    """The kernel has to be built again from the start: `hints` hold what was learned."""
+class Redo(BaseException):
+    """The kernel has to be built again from the start: `hints` hold what was learned. No error: a
+    kernel's own `except Exception` lets it through."""
 
 
 class Recorder:
@@ -216,7 +217,8 @@ class Recorder:
             return False
         if any(r.storage is view.storage and (p.multi or not same_view(r, view)) for r in p.reads):
             return False
-        self.pending = value.pending = None
+        if not self._lend(value):
+            return False
         count = self.count
         try:
             self._into(p, view)
@@ -224,7 +226,18 @@ class Recorder:
             if view.memory == value.memory or self.count != count:
                 raise
             self.pending = value.pending = p  # an engine that does not reach PSUM
+            value.storage.lent = False
             return False
+        return True
+
+    def _lend(self, tile):
+        """Takes the held back instructions from a tile, which is then never written. False when
+        the kernel reads it all the same, as an earlier build has learned (declare)."""
+        s = tile.storage
+        if ("kept", s.file, s.line) in self.hints:
+            return False
+        s.lent = True
+        self.pending = tile.pending = None
         return True
 
     def fold(self, value, view):
@@ -234,7 +247,8 @@ class Recorder:
         if p is None or p is not self.pending or not p.matmul or view.memory != L.PSUM or \
                 not sums or value.shape[0] != view.shape[0] or value.free_size != view.free_size:
             return False
-        self.pending = value.pending = None
+        if not self._lend(value):
+            return False
         self._into(p, view, add=True)
         return True
 
@@ -242,6 +256,9 @@ class Recorder:
 
     def declare(self, s):
         """Gives storage its number in the builder."""
+        if s.lent:  # its instructions went to another tile, and yet it is read
+            self.hints[("kept", s.file, s.line)] = True
+            raise Redo()
         if s.memory:
             shape = s.shape if len(s.shape) <= 5 else (s.parts, s.free)
             s.handle = self.builder.tile(s.name or "t", s.memory, s.dtype, shape, s.place,
@@ -272,6 +289,18 @@ class Recorder:
         self.numbering += 1
         s.order = self.numbering
         return s
+
+    def is_returned(self, s):
+        """Whether an earlier build has learned that the kernel returns this tensor."""
+        return ("returned", s.order) in self.hints
+
+    def returns(self, s):
+        """The kernel returns a tensor in HBM, which makes it an output."""
+        if s.role == L.ROLE_TEMP:
+            self.hints[("returned", s.order)] = True
+            raise Redo()
+        if s.handle == 0:
+            self.declare(s)
 
     def rows(self, s, row_bytes):
         """Rows of an indexed tensor have the size that it is declared with."""

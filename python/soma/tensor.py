@@ -20,7 +20,7 @@ class Storage:
     `handle` the builder's number once an instruction uses it."""
 
     __slots__ = ("memory", "dtype", "shape", "parts", "free", "name", "place", "handle", "role",
-                 "file", "line", "buffer", "zero", "data", "written", "declared", "order", "used",
+                 "file", "line", "buffer", "zero", "data", "written", "declared", "order", "lent",
                  "host")
 
     def __init__(self, memory, dtype, shape, name="", buffer=None):
@@ -31,7 +31,7 @@ class Storage:
         self.free, self.parts = n, shape[0] if memory else 0
         self.place = self.zero = self.data = self.file = self.declared = self.host = None
         self.handle = self.line = self.role = self.order = 0
-        self.written = self.used = False
+        self.written = self.lent = False
         self.buffer = buffer
 
     def __repr__(self):

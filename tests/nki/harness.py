@@ -147,15 +147,17 @@ class Table:
     def wants(self, *names):
         return re.search(self.pattern, " ".join(names)) is not None
 
-    def case(self, repository, path, name, run, target="trn2", published=None, also=()):
+    def case(self, repository, path, name, run, target="trn2", published=None, also=(),
+             known=None):
         """Runs run() as a case of that name, on each target; `published` is a time in microseconds
         that its repository states for the first kernel it calls. run() gives a text where a kernel
-        is refused as it should be."""
+        is refused as it should be. `known` is of a kernel that is not clean itself: (check, words of
+        the finding, why it is the kernel's own); the case fails where that is not found."""
         for t in (target,) + tuple(also):
             if self.wants(repository, path, name, t):
-                self.one(repository, path, name, run, t, published)
+                self.one(repository, path, name, run, t, published, known)
 
-    def one(self, repository, path, name, run, target, published):
+    def one(self, repository, path, name, run, target, published, known=None):
         start, seen, notes = time.time(), None, []
         try:
             with limit(SECONDS), environment(target), self.quiet(), watch() as seen:
@@ -163,8 +165,9 @@ class Table:
             if not seen.calls and not refused:
                 raise AssertionError("no kernel ran")
             with limit(SECONDS), environment(target), self.quiet():
-                notes = self.check(seen.calls)
-            verdict = "ok, refused: " + refused if refused else "ok"
+                notes = self.check(seen.calls, known)
+            verdict = "ok, refused: " + refused if refused else \
+                "ok, finds %s: %s" % (known[0], known[2]) if known else "ok"
             self.passed += 1
         except Skip as error:
             verdict = "skipped: %s" % error
@@ -185,18 +188,22 @@ class Table:
         return contextlib.nullcontext() if self.verbose else \
             contextlib.redirect_stdout(io.StringIO())
 
-    def check(self, calls):
+    def check(self, calls, known=None):
         """The names of findings that are accepted; AssertionError for the others."""
-        accepted, done = {}, set()
+        accepted, done, missing = {}, set(), known is not None
         for call in calls:
             key = (call.name, call.target, tuple(call.shapes), launch.key_of(call.kwargs))
             if key in done:
                 continue
             done.add(key)
             for f in call.findings():
-                if f.check in CLEAN:
+                if known and f.check == known[0] and known[1] in f.text:
+                    missing = False
+                elif f.check in CLEAN:
                     raise AssertionError("%s: %s" % (f.check, f.text))
                 accepted[f.check] = accepted.get(f.check, 0) + 1
+        if missing:
+            raise AssertionError("the checks do not find %s: %s" % known[:2])
         return ["%s %d" % item for item in sorted(accepted.items())]
 
     def row(self, repository, path, name, seen, target, published, verdict, notes):

@@ -149,13 +149,11 @@ def rotational_topk(kernel):
 
 
 def indexed_flatten(kernel):
+    """Its cores exchange their parts, so that on one it is refused."""
     x = data(4, 1024, high=100).astype(np.int32)
     offsets = np.array([0, 16, 40, 56], np.int32)
-    got = kernel(x, 64, 128 * 64, offsets)
-    want = np.full(128 * 64, -1)
-    for row, at in zip(x, offsets):
-        want[at * 64:at * 64 + 1024] = row
-    harness.close(got, want, 0, 0)
+    return harness.refused(lambda: kernel(x, 64, 128 * 64, offsets), "indexed_flatten.py:",
+                           "sendrecv needs the two cores of LNC=2")
 
 
 KERNELS = (

@@ -59,6 +59,19 @@ class Harness(unittest.TestCase):
         self.assertEqual(counts, (0, 1))
         self.assertIn("FAILED: AssertionError: uninit: ", text)
 
+    def test_finding_of_the_kernel_itself(self):
+        def known(words):
+            return "uninit", words, "its copy reads three rows too many"
+        counts, text = self.row(lambda: harness.close(half_read(X)[0], X[0]),
+                                known=known("of tensor out"))
+        self.assertEqual(counts, (1, 0))
+        self.assertIn("ok, finds uninit: its copy reads three rows too many", text)
+        counts, text = self.row(lambda: harness.close(half_read(X)[0], X[0]), known=known("other"))
+        self.assertEqual(counts, (0, 1))
+        counts, text = self.row(lambda: harness.close(double(X), 2 * X), known=known(""))
+        self.assertEqual(counts, (0, 1))
+        self.assertIn("the checks do not find uninit", text)
+
     def test_no_kernel(self):
         counts, text = self.row(lambda: None)
         self.assertEqual(counts, (0, 1))

@@ -34,6 +34,42 @@ class Assignments(KernelCase):
         self.same(kernel(x), np.concatenate([np.exp(x[:, :20]), x[:, 20:] + 1], 1))
         self.assertNotIn("tensor_copy", kernel.source(x))
 
+    def test_a_tile_that_was_assigned_can_be_read_again(self):
+        @nki.jit
+        def kernel(x):
+            t = nl.exp(nl.load(x))
+            y, z = (nl.ndarray((64, 40), nl.float32, buffer=nl.sbuf) for _ in range(2))
+            y[...] = t
+            y[...] = nl.add(y, 5.0)
+            z[...] = nl.add(t, 1.0)
+            one = nisa.nc_matmul(nl.load(x), y)
+            sums = nl.zeros((40, 40), nl.float32, buffer=nl.psum)
+            sums += one
+            sums += one
+            out = nl.ndarray((64, 40), nl.float32, buffer=nl.shared_hbm)
+            twice = nl.ndarray((40, 40), nl.float32, buffer=nl.shared_hbm)
+            nl.store(out, z)
+            nl.store(twice, sums)
+            return out, twice
+        x = data(64, 40)
+        out, twice = kernel(x)
+        self.same(out, np.exp(x) + 1)
+        self.same(twice, 2 * (x.T @ (np.exp(x) + 5)), 1e-4, 1e-4)
+
+    def test_memory_of_a_kernel_alone_is_no_output(self):
+        @nki.jit
+        def kernel(x, give):
+            far = nl.ndarray((64, 80), nl.float32, buffer=nl.private_hbm)
+            nl.store(far[:, 0:40], nl.load(x))
+            out = nl.ndarray((64, 40), nl.float32, buffer=nl.shared_hbm)
+            nl.store(out, nl.load(far[:, 0:40]))
+            return far if give else out
+        x = data(64, 40)
+        self.same(kernel(x, False), x, 0, 0)
+        self.clean(kernel, x, False, ignore=())
+        self.same(kernel(x, True)[:, 0:40], x, 0, 0)
+        self.assertIn("output", [f.check for f in kernel.check(x, True)])
+
     def test_another_type_is_a_copy_that_rounds_first(self):
         @nki.jit
         def kernel(x):

@@ -83,12 +83,12 @@ def _in_hbm(rec, sizes, dtype, where, name, place):
                               "program" % (rec.program, at + 1))
         s = rec.shared[at]
         return Tensor(s, dtype, s.shape, dense(s.shape))
-    s = Storage(HBM, dtype, tuple(sizes), name or "tensor", where)
-    s.role = L.ROLE_OUTPUT
+    s = rec.number(Storage(HBM, dtype, tuple(sizes), name or "tensor", where))
+    s.role = L.ROLE_OUTPUT if where is shared_hbm or rec.is_returned(s) else L.ROLE_TEMP
     s.file, s.line = place
     if where is shared_hbm:
         rec.shared.append(s)
-    return Tensor(rec.number(s), dtype, s.shape, dense(s.shape))
+    return Tensor(s, dtype, s.shape, dense(s.shape))
 
 
 def _tiles(t):
