@@ -79,6 +79,27 @@ extern const isa_target isa_targets[ISA_NTARGETS];
  * below: name need not be terminated, n is its length. */
 int isa_target_find(const char *name, size_t n);
 
+/* Two engines that cannot use a memory at once. */
+typedef struct isa_way {
+  uint8_t first, last; /* generations */
+  uint8_t engine[2];
+  uint8_t space;
+  bool bank;    /* only where they meet in a bank */
+  bool ordered; /* programs must order them; else one just goes later */
+} isa_way;
+enum {
+#define WAY(...) +1
+  ISA_NWAYS = 0
+#include "ways.def"
+#undef WAY
+};
+extern const isa_way isa_ways[ISA_NWAYS];
+/* The other engine of a way that e is one of on that generation; ISA_NENGINES: it is not. */
+static inline unsigned isa_way_other(const isa_way *w, int gen, unsigned e) {
+  if (gen < w->first || gen > w->last) return ISA_NENGINES;
+  return e == w->engine[0] ? w->engine[1] : e == w->engine[1] ? w->engine[0] : ISA_NENGINES;
+}
+
 enum isa_dtype_class { ISA_UINT = 1, ISA_INT, ISA_FLOAT, ISA_PACK, ISA_BOOL };
 enum isa_dtype {
 #define DTYPE(name, code, bits, cls, e, m, lanes) ISA_##name = code,

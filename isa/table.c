@@ -22,6 +22,13 @@ const isa_target isa_targets[ISA_NTARGETS] = {
 #undef TARGET
 };
 
+const isa_way isa_ways[ISA_NWAYS] = {
+#define WAY(first, last, a, b, space, bank, ordered) \
+  {first, last, {ISA_ENG_##a, ISA_ENG_##b}, ISA_##space, bank, ordered},
+#include "ways.def"
+#undef WAY
+};
+
 const isa_dtype_row isa_dtypes[ISA_NDTYPES] = {
 #define DTYPE(name, code, bits, cls, e, m, lanes) \
   [code] = {#name, bits / 8, bits, ISA_##cls, e, m, lanes},

@@ -372,11 +372,10 @@ typedef enum soma_check {
   SOMA_CHECK_UNINIT,  /* reads of bytes or registers that nobody wrote since the run began */
   SOMA_CHECK_RACE,    /* accesses, one of them a write, that nothing orders; waits that only the
                          timing satisfied */
-  SOMA_CHECK_PSUM,    /* accumulation without a start; groups read before they are complete; two
-                         engines at once in a bank */
+  SOMA_CHECK_PSUM,    /* accumulation without a start; groups read before they are complete */
   SOMA_CHECK_OVERLAP, /* tiles that share bytes, undeclared, while both are in use */
   SOMA_CHECK_RANGE,   /* inputs outside an activation function's range; new infinities and NaNs */
-  SOMA_CHECK_PORT,    /* engines that need a port at once */
+  SOMA_CHECK_PORT,    /* gen2: engines that need the way to a memory at once */
   SOMA_CHECK_OUTPUT,  /* bytes of an output that nothing has written when the run ends */
   SOMA_CHECKS
 } soma_check;

@@ -337,21 +337,17 @@ void vm_check_moved(vm_core *c, const vm_share *s) {
   if (vm_ck_has(c, VM_CHECK_UNINIT) || vm_ck_has(c, VM_CHECK_OUTPUT)) vm_ck_uninit_moved(c, s);
 }
 
-void vm_check_port(vm_core *c, unsigned e, const vm_flight *f, unsigned other, const vm_flight *g,
+void vm_check_port(vm_core *c, unsigned e, const vm_flight *f, const isa_way *w, const vm_flight *g,
                    vm_time start, vm_time late) {
-  bool bank = c->target->gen > ISA_GEN2; /* from gen3 on only a bank of PSUM is shared */
-  unsigned kind = bank ? VM_CHECK_PSUM : VM_CHECK_PORT;
-  vm_finding *r = vm_ck_has(c, kind) ? vm_ck_found(c, kind, e, f->pc, other, g->pc) : NULL;
+  unsigned other = isa_way_other(w, c->target->gen, e);
+  if (!vm_ck_has(c, VM_CHECK_PORT)) return;
+  vm_finding *r = vm_ck_found(c, VM_CHECK_PORT, e, f->pc, other, g->pc);
   if (!r) return;
   vm_put_place(c, e, f->pc, &r->text);
-  isa_buf_printf(&r->text, ": %s: %s and %s need %s at once; %s goes %llu ns later",
-                 vm_check_name(kind), isa_engines[e].name, isa_engines[other].name,
-                 bank                                 ? "a bank of psum"
-                 : f->ports & g->ports & VM_PORT_SBUF ? "the way to sbuf"
-                                                      : "the way to psum",
+  isa_buf_printf(&r->text, ": port: %s and %s need the way to %s at once; %s goes %llu ns later",
+                 isa_engines[e].name, isa_engines[other].name, isa_space_name(w->space),
                  isa_engines[e].name, (unsigned long long)(late / VM_NS));
   vm_ck_put_insn(c, other, g->pc, g->item.start, &r->text);
   vm_ck_put_insn(c, e, f->pc, start, &r->text);
-  isa_buf_puts(&r->text, bank ? "\n  fix: give them different banks, or order them by a semaphore"
-                              : "\n  fix: order the two by a semaphore");
+  isa_buf_puts(&r->text, "\n  fix: order the two by a semaphore");
 }

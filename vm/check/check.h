@@ -8,7 +8,7 @@
  *   report.c        what these say of semaphores and triggers
  *   uninit.c        shadow bytes: what nobody wrote; registers
  *   part.c          instructions that read or write a part of an operand
- *   psum.c          accumulation groups, and engines that meet in a bank
+ *   psum.c          accumulation groups
  *   value.c         ranges of activation functions, infinities and NaNs that appear
  *   tile.c          tiles that share bytes */
 #ifndef VM_CHECK_H
@@ -89,9 +89,9 @@ void vm_check_host_wrote(vm_core *c, const vm_box *b);
 void vm_check_host_register(vm_core *c, unsigned e, unsigned r);
 /* Engine e runs the register instruction at pc: reads of registers that nobody wrote. */
 void vm_check_registers(vm_core *c, unsigned e, uint32_t pc);
-/* Engine e's flight f, which would have gone at `start`, has to wait `late` for a port that flight
- * g of `other` streams through. */
-void vm_check_port(vm_core *c, unsigned e, const vm_flight *f, unsigned other, const vm_flight *g,
+/* Engine e's flight f, which would have gone at `start`, has to wait `late` for a way that flight
+ * g of the other engine streams through, and that programs must order. */
+void vm_check_port(vm_core *c, unsigned e, const vm_flight *f, const isa_way *w, const vm_flight *g,
                    vm_time start, vm_time late);
 
 /* deadlock.c: who waits on what, why, and who could still have changed it. */

@@ -128,10 +128,9 @@ static void clock_matmul(vm_core *c, vm_flight *f, vm_cost_span s, bound *b) {
 
 /* ---- Ports --------------------------------------------------------------------------------- */
 
-static uint16_t ports_of_box(const vm_core *c, const vm_box *b) {
+static uint16_t ports_of_box(const vm_box *b) {
   if (b->space == ISA_SBUF) return VM_PORT_SBUF;
   if (b->space != ISA_PSUM) return 0;
-  if (c->target->gen == ISA_GEN2) return VM_PORT_PSUM;
   unsigned first = (unsigned)(b->lo / ISA_PSUM_BANK),
            last = (unsigned)((b->hi - 1) / ISA_PSUM_BANK);
   uint16_t ports = 0;
@@ -139,20 +138,16 @@ static uint16_t ports_of_box(const vm_core *c, const vm_box *b) {
   return ports;
 }
 
-static uint16_t ports_of(const vm_core *c, const vm_item *it) {
+static uint16_t ports_of(const vm_item *it) {
   uint16_t ports = 0;
-  for (unsigned i = 0; i < it->nsrc; i++) ports |= ports_of_box(c, &it->src[i]);
-  for (unsigned i = 0; i < it->ndst; i++) ports |= ports_of_box(c, &it->dst[i]);
+  for (unsigned i = 0; i < it->nsrc; i++) ports |= ports_of_box(&it->src[i]);
+  for (unsigned i = 0; i < it->ndst; i++) ports |= ports_of_box(&it->dst[i]);
   return ports;
 }
 
-/* Ports that two engines cannot use at once: gen2 gives vector and gpsimd one way into SBUF, vector
- * and scalar one into PSUM; from gen3 on only a PSUM bank has one. */
-static uint16_t shared_ports(const vm_core *c, unsigned e, unsigned other) {
-  if (e != ISA_ENG_vector && other != ISA_ENG_vector) return 0;
-  unsigned peer = e == ISA_ENG_vector ? other : e;
-  if (peer == ISA_ENG_scalar) return VM_PORT_PSUM;
-  return peer == ISA_ENG_gpsimd && c->target->gen == ISA_GEN2 ? VM_PORT_SBUF : 0;
+static bool collide(const isa_way *w, uint16_t a, uint16_t b) {
+  uint16_t ports = w->space == ISA_SBUF ? VM_PORT_SBUF : VM_PORT_PSUM;
+  return w->bank ? (a & b & ports) != 0 : (a & ports) && (b & ports);
 }
 
 static const vm_flight *flight_at(const vm_engine *en, uint32_t i) {
@@ -160,16 +155,16 @@ static const vm_flight *flight_at(const vm_engine *en, uint32_t i) {
 }
 
 /* Moves b after every reservation of `other` that f would collide with while it streams. */
-static bool wait_for_ports(vm_core *c, unsigned e, const vm_flight *f, unsigned other,
-                           vm_time stream, bound *b) {
+static bool wait_for_way(vm_core *c, unsigned e, const vm_flight *f, const isa_way *w,
+                         unsigned other, vm_time stream, bound *b) {
   const vm_engine *en = &c->eng[other];
-  uint16_t ports = f->ports & shared_ports(c, e, other);
   vm_time before = b->time;
-  for (uint32_t i = 0; ports && i < en->nflights; i++) {
+  for (uint32_t i = 0; i < en->nflights; i++) {
     const vm_flight *g = flight_at(en, i);
-    if (!(g->ports & ports) || g->item.start >= b->time + stream || b->time >= g->streamed)
+    if (!collide(w, f->ports, g->ports) || g->item.start >= b->time + stream ||
+        b->time >= g->streamed)
       continue;
-    if (c->check) vm_check_port(c, e, f, other, g, b->time, g->streamed - b->time);
+    if (c->check && w->ordered) vm_check_port(c, e, f, w, g, b->time, g->streamed - b->time);
     not_before(b, (vm_moment){g->streamed, g->node}, VM_WHY_PORT);
   }
   return b->time != before;
@@ -179,8 +174,10 @@ static void find_port(vm_core *c, unsigned e, const vm_flight *f, vm_time stream
   bool moved = true;
   while (moved) {
     moved = false;
-    for (unsigned other = ISA_ENG_vector; other <= ISA_ENG_gpsimd; other++)
-      if (other != e) moved |= wait_for_ports(c, e, f, other, stream, b);
+    for (unsigned i = 0; i < ISA_NWAYS; i++) {
+      unsigned other = isa_way_other(&isa_ways[i], c->target->gen, e);
+      if (other < ISA_NENGINES) moved |= wait_for_way(c, e, f, &isa_ways[i], other, stream, b);
+    }
   }
 }
 
@@ -309,7 +306,7 @@ static void clock_pipeline(vm_core *c, unsigned e, vm_flight *f, vm_cost_span s,
   if (e == ISA_ENG_scalar) need_table(c, f, b);
   not_before(b, en->issue_free, VM_WHY_ENGINE);
   wait_for_bytes(c, e, &f->item, b);
-  f->ports = ports_of(c, &f->item);
+  f->ports = ports_of(&f->item);
   find_port(c, e, f, stream, b);
   vm_time slower = 0;
   uint64_t cycles, elems = e == ISA_ENG_vector ? in_mode(c, f, &cycles) : 0;
