@@ -340,6 +340,7 @@ typedef struct isa_form {
   const char *name;
   const isa_field *fields;
   uint8_t nfields;
+  uint16_t memory, enums; /* bit i: field i may name memory; is an ENUM */
 } isa_form;
 
 enum isa_form_id {

@@ -5,29 +5,6 @@
 
 enum { COLUMN = AP_R | AP_COL | 1, ELEMENT = AP_R | AP_ELEM | 1 };
 
-/* The fields of each form that may name memory: bit i of field i. */
-#define FORM(id) enum {
-#define FIELD(form, name, kind, mode, arg) FIELD_##form##_##name,
-#define END(id)   \
-  FIELD_##id##_N, \
-  }               \
-  ;               \
-  _Static_assert(FIELD_##id##_N <= 16, "a mask of 16 fields");
-#include "forms.def"
-#undef FORM
-#undef FIELD
-#undef END
-#define NAMES_MEMORY(kind) (kind == ISA_K_AP || kind == ISA_K_NUM || kind == ISA_K_APS)
-static const uint16_t in_memory[ISA_NFORMS] = {
-#define FORM(id) 0
-#define FIELD(form, name, kind, mode, arg) | NAMES_MEMORY(ISA_K_##kind) << FIELD_##form##_##name
-#define END(id) ,
-#include "forms.def"
-#undef FORM
-#undef FIELD
-#undef END
-};
-
 typedef struct walk {
   const isa_program *p;
   const isa_core *core;
@@ -52,7 +29,7 @@ void isa_each_operand(const isa_program *p, const isa_core *core, const isa_insn
                       isa_operand_fn *fn, void *ud) {
   const isa_form *form = isa_form_of(in->op);
   walk w = {p, core, fn, ud};
-  for (unsigned left = in_memory[isa_ops[in->op].form]; left; left &= left - 1) {
+  for (unsigned left = form->memory; left; left &= left - 1) {
     uint8_t i = (uint8_t)__builtin_ctz(left);
     const isa_field *f = &form->fields[i];
     const void *m = isa_member_c(in, f);
@@ -156,7 +133,9 @@ int isa_field_register(const isa_insn *in, const isa_field *f) {
 
 int isa_field_of(unsigned op, unsigned kind, uint32_t arg) {
   const isa_form *form = isa_form_of(op);
-  for (int i = 0; i < form->nfields; i++) {
+  unsigned left = kind == ISA_K_ENUM ? form->enums : (1u << form->nfields) - 1;
+  for (; left; left &= left - 1) {
+    int i = __builtin_ctz(left);
     const isa_field *f = &form->fields[i];
     bool fits = kind == ISA_K_ENUM ? f->arg == arg : kind != ISA_K_AP || (f->arg & arg);
     if (f->kind == kind && fits) return i;

@@ -147,8 +147,40 @@ enum { OPERANDS_AT = 16, OPERAND_BYTES = 48 };
 #undef FIELD
 #undef END
 
+/* Numbers of fields, and masks of those that may name memory and of the ENUMs. */
+#define FORM(id) enum {
+#define FIELD(form, name, kind, mode, arg) FIELD_##form##_##name,
+#define END(id)   \
+  FIELD_##id##_N, \
+  }               \
+  ;               \
+  _Static_assert(FIELD_##id##_N <= 16, "a mask of 16 fields");
+#include "forms.def"
+#undef FORM
+#undef FIELD
+#undef END
+#define NAMES_MEMORY(kind) ((kind) == ISA_K_AP || (kind) == ISA_K_NUM || (kind) == ISA_K_APS)
+#define FORM(id) enum { MEMORY_##id = 0
+#define FIELD(form, name, kind, mode, arg) | NAMES_MEMORY(ISA_K_##kind) << FIELD_##form##_##name
+#define END(id) \
+  }             \
+  ;
+#include "forms.def"
+#undef FORM
+#undef FIELD
+#undef END
+#define FORM(id) enum { ENUMS_##id = 0
+#define FIELD(form, name, kind, mode, arg) | (ISA_K_##kind == ISA_K_ENUM) << FIELD_##form##_##name
+#define END(id) \
+  }             \
+  ;
+#include "forms.def"
+#undef FORM
+#undef FIELD
+#undef END
+
 const isa_form isa_forms[ISA_NFORMS] = {
-#define FORM(id) {#id, fields_##id, sizeof fields_##id / sizeof fields_##id[0] - 1},
+#define FORM(id) {#id, fields_##id, FIELD_##id##_N, MEMORY_##id, ENUMS_##id},
 #define FIELD(form, name, kind, mode, arg)
 #define END(id)
 #include "forms.def"

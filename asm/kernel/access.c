@@ -31,7 +31,8 @@ unsigned k_uses(const as_kernel *k, const k_item *it, k_use out[K_OPERANDS]) {
   walk w = {k, out, 0};
   if (it->in.op >= ISA_NOPS) return 0;
   const isa_form *form = isa_form_of(it->in.op);
-  for (unsigned i = 0; i < form->nfields; i++) {
+  for (unsigned left = form->memory; left; left &= left - 1) {
+    unsigned i = (unsigned)__builtin_ctz(left);
     const isa_field *f = &form->fields[i];
     const void *m = isa_member_c(&it->in, f);
     k_use u = {.field = (uint8_t)i};
@@ -39,7 +40,7 @@ unsigned k_uses(const as_kernel *k, const k_item *it, k_use out[K_OPERANDS]) {
       const isa_num *n = m;
       u.reads = true;
       if (n->kind == ISA_NUM_ap) use(&w, n->v, u);
-    } else if (f->kind == ISA_K_AP || f->kind == ISA_K_APS) {
+    } else {
       u.writes = (f->arg & AP_W) != 0;
       u.reads = (f->arg & AP_R) != 0 || (u.writes && adds(&it->in, f));
       u.covers = u.writes && !(f->arg & AP_IN_PART);
@@ -57,22 +58,19 @@ unsigned k_uses(const as_kernel *k, const k_item *it, k_use out[K_OPERANDS]) {
 
 void k_bytes_of(const as_kernel *k, const k_operand *o, k_bytes *out) {
   const k_buffer *b = k_buf(k, o->buffer);
-  isa_dim dims[ISA_MAX_DIMS];
-  int64_t size = isa_dtype_bytes(o->dtype);
   bool hbm = o->space == ISA_HBM;
   if (k_moves(k, o)) {
-    out->p0 = b->part;
-    out->p1 = (uint16_t)(hbm ? 1 : b->part + b->nparts);
-    isa_byteset_make(0, (int64_t)k_buffer_bytes(k, b), NULL, 0, &out->set);
+    *out = (k_bytes){.p0 = b->part,
+                     .p1 = (uint16_t)(hbm ? 1 : b->part + b->nparts),
+                     .hi = (int64_t)k_buffer_bytes(k, b)};
     return;
   }
+  const isa_byteset *set = &k_shape_of(k, o)->set;
   out->p0 = hbm ? 0 : o->part;
   out->p1 = (uint16_t)(hbm ? 1 : o->part + o->nparts);
-  for (unsigned d = 0; d < o->ndim; d++) {
-    dims[d] = k_dims(o)[d];
-    dims[d].step = dims[d].num > 1 ? dims[d].step * size : 0;
-  }
-  isa_byteset_make(o->offset, size, dims, o->ndim, &out->set);
+  out->lo = o->offset + set->start;
+  out->hi = out->lo + set->span[0];
+  out->set = set->n ? set : NULL;
 }
 
 bool k_keep_uses(as_kernel *k, k_item *it, const k_use *uses, unsigned n) {

@@ -85,11 +85,12 @@ static bool pattern(k_binder *b, uint32_t number, uint32_t *out) {
   *out = 0;
   if (!number) return true;
   const k_operand *o = k_op(b->k, number);
+  const k_shape *s = k_shape_of(b->k, o);
   memset(&ap, 0, sizeof ap);
-  ap.dtype = o->dtype;
+  ap.dtype = s->dtype;
   ap.space = o->space;
-  ap.ndim = o->ndim;
-  memcpy(ap.dim, k_dims(o), o->ndim * sizeof *ap.dim);
+  ap.ndim = s->ndim;
+  memcpy(ap.dim, s->dim, sizeof ap.dim);
   if (!base_of(b, o, &ap)) return false;
   if (o->dyn && !dynamic(b, &b->k->dyns[o->dyn - 1], &ap)) return false;
   *out = add_pattern(b, &ap);

@@ -108,9 +108,9 @@ static int64_t had(const band *b, int64_t lo, int64_t hi) {
   return n;
 }
 
-/* Goes on to the next run of a set: i counts each dimension, *at is where it begins. */
+/* Goes on to the next run of some bytes: i counts each dimension, *at is where it begins. */
 static bool next_run(const isa_byteset *b, int64_t *i, int64_t *at) {
-  for (unsigned d = b->n; d-- > 0;) {
+  for (unsigned d = b ? b->n : 0; d-- > 0;) {
     *at += b->step[d];
     if (++i[d] < b->num[d]) return true;
     *at -= b->step[d] * b->num[d];
@@ -119,22 +119,24 @@ static bool next_run(const isa_byteset *b, int64_t *i, int64_t *at) {
   return false;
 }
 
-static int64_t runs_of(const isa_byteset *s) {
+static bool too_many_runs(const isa_byteset *s) {
   int64_t n = 1;
-  for (unsigned d = 0; d < s->n; d++) n = n > MOST_RUNS ? n : n * s->num[d];
-  return n;
+  for (unsigned d = 0; s && d < s->n; d++) n = n > MOST_RUNS ? n : n * s->num[d];
+  return n > MOST_RUNS;
 }
 
+static int64_t run_of(const k_bytes *b) { return b->set ? b->set->run : b->hi - b->lo; }
+
 static bool write_bytes(definer *d, cover *c, const k_buffer *b, const k_bytes *bytes) {
-  isa_byteset s = bytes->set;
-  if (runs_of(&s) > MOST_RUNS) isa_byteset_make(s.start, s.span[0], NULL, 0, &s);
+  const isa_byteset *s = too_many_runs(bytes->set) ? NULL : bytes->set;
+  int64_t length = s ? s->run : bytes->hi - bytes->lo;
   if (!cut(d, c, b, bytes->p0, bytes->p1)) return false;
   for (uint32_t i = 0; i < c->n; i++) {
-    int64_t at = s.start, index[ISA_MAX_DIMS] = {0};
+    int64_t at = bytes->lo, index[ISA_MAX_DIMS] = {0};
     if (c->bands[i].p0 < bytes->p0 || c->bands[i].p1 > bytes->p1) continue;
     do
-      if (!add_run(d, &c->bands[i], (run){at, at + s.run})) return false;
-    while (next_run(&s, index, &at));
+      if (!add_run(d, &c->bands[i], (run){at, at + length})) return false;
+    while (next_run(s, index, &at));
   }
   return true;
 }
@@ -143,23 +145,23 @@ enum { NOTHING, SOME, ALL };
 
 /* How much of the bytes is written; *where: partition and byte of the first that is not. */
 static int state_of(const cover *c, const k_bytes *bytes, unsigned *part, int64_t *byte) {
-  const isa_byteset *s = &bytes->set;
   bool some = false, all = c->n > 0;
+  int64_t length = run_of(bytes);
   *part = bytes->p0;
-  *byte = s->start;
-  if (runs_of(s) > MOST_RUNS) return c->writer ? ALL : NOTHING;
+  *byte = bytes->lo;
+  if (too_many_runs(bytes->set)) return c->writer ? ALL : NOTHING;
   for (uint32_t i = 0; i < c->n; i++) {
     const band *b = &c->bands[i];
-    int64_t at = s->start, index[ISA_MAX_DIMS] = {0};
+    int64_t at = bytes->lo, index[ISA_MAX_DIMS] = {0};
     if (b->p1 <= bytes->p0 || b->p0 >= bytes->p1) continue;
     do {
-      int64_t n = had(b, at, at + s->run);
+      int64_t n = had(b, at, at + length);
       some = some || n > 0;
-      if (n == s->run || !all) continue;
+      if (n == length || !all) continue;
       all = false;
       *part = b->p0 > bytes->p0 ? b->p0 : bytes->p0;
       *byte = at;
-    } while ((all || !some) && next_run(s, index, &at));
+    } while ((all || !some) && next_run(bytes->set, index, &at));
   }
   return all ? ALL : some ? SOME : NOTHING;
 }
@@ -248,24 +250,15 @@ static uint32_t *zero_of(k_item *it) { return member_of(it, ISA_K_AP, AP_FREED);
 /* An operand that is the whole of a tile, of a type. */
 static bool whole_tile(as_kernel *k, uint32_t buffer, unsigned dtype, uint32_t *out) {
   const k_buffer *b = k_buf(k, buffer);
-  struct {
-    k_operand o;
-    isa_dim dim;
-  } w = {{.buffer = buffer,
-          .part = b->part,
-          .nparts = b->nparts,
-          .dtype = (uint8_t)dtype,
-          .ndim = 1,
-          .space = b->space},
-         {1, b->bytes / isa_dtype_bytes(dtype)}};
-  uint32_t units = sizeof w / 8;
-  while (k->cap_ops - k->nops < units)
-    if (!isa_array_grow(&k->al, &k->ops, k->cap_ops, &k->cap_ops, sizeof *k->ops))
-      return k_nomem(k);
-  memcpy(&k->ops[k->nops], &w, sizeof w);
-  *out = k->nops + 1;
-  k->nops += units;
-  return true;
+  isa_dim all = {1, b->bytes / isa_dtype_bytes(dtype)};
+  k_operand o = {.buffer = buffer,
+                 .shape = k_find_shape(k, (uint8_t)dtype, 1, &all),
+                 .part = (uint8_t)b->part,
+                 .nparts = (uint8_t)b->nparts,
+                 .space = b->space};
+  uint64_t *at = o.shape ? k_take_units(k, sizeof o / 8, out) : NULL;
+  if (at) memcpy(at, &o, sizeof o);
+  return at != NULL;
 }
 
 /* Some of dst is written: the first matmul of the tile marks all of it as fresh, and from there on
@@ -308,7 +301,7 @@ static bool choose_acc(definer *d, uint32_t item, const k_use *uses, unsigned n,
                     "%s: in a loop at run time acc must be write or add, what is written differs "
                     "from round to round",
                     isa_ops[it->in.op].name);
-    if (state == SOME && !mix(d, it, c, o->buffer, o->dtype)) return false;
+    if (state == SOME && !mix(d, it, c, o->buffer, k_shape_of(k, o)->dtype)) return false;
     if (state != SOME) *acc = state == ALL ? ISA_ACC_add : ISA_ACC_write;
   }
   if (!c->first_matmul) c->first_matmul = item + 1;

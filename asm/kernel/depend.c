@@ -1,9 +1,9 @@
 /* What conflicts with what, by bytes. Accesses lie in the pages that they touch: 2 KiB of SBUF and
- * PSUM, a 256th of a tensor. A write removes what it covers, since whoever conflicts with that
- * later conflicts with the write as well; a read removes an earlier one of the same source. */
+ * PSUM, at least a 256th of a tensor. A write removes what it covers, since whoever conflicts with
+ * that later conflicts with the write as well; a read removes an earlier one of the same source. */
 #include "impl.h"
 
-enum { PAGE = 2048, TENSOR_PAGES = 256 };
+enum { PAGE_SHIFT = 11, TENSOR_PAGES = 256 };
 
 bool k_table_open(k_table *t, as_kernel *k) {
   *t = (k_table){.k = k, .nregions = 2 + k->scratch->ntensors};
@@ -14,8 +14,9 @@ bool k_table_open(k_table *t, as_kernel *k) {
     int64_t bytes = i == 0   ? (int64_t)1 << 18
                     : i == 1 ? ISA_PSUM_BYTES
                              : (int64_t)k->scratch->tensors[i - 2].bytes;
-    r->page_bytes = i < 2 ? PAGE : bytes / TENSOR_PAGES + 1;
-    r->npages = (uint32_t)((bytes + r->page_bytes - 1) / r->page_bytes);
+    r->page_shift = PAGE_SHIFT;
+    while (i >= 2 && bytes >> r->page_shift > TENSOR_PAGES) r->page_shift++;
+    r->npages = (uint32_t)((bytes - 1) >> r->page_shift) + 1;
   }
   return true;
 }
@@ -44,56 +45,59 @@ void k_table_clear(k_table *t) {
 
 /* ---- One access ---------------------------------------------------------------------------- */
 
+/* The bytes of a use, in its memory. */
 typedef struct box {
   k_region *region;
-  int64_t lo, hi;       /* of the memory */
-  uint32_t first, last; /* pages */
-  uint16_t p0, p1;
-  bool dense, constant; /* constant: of a tensor that nothing writes */
-  isa_byteset set;
+  k_bytes at;
+  uint32_t shape, first, last; /* pages */
+  bool moves, constant;        /* constant: of a tensor that nothing writes */
 } box;
 
 static void box_of(k_table *t, uint32_t operand, box *b) {
   const as_kernel *k = t->k;
   const k_operand *o = k_op(k, operand);
   const k_buffer *f = k_buf(k, o->buffer);
-  k_bytes bytes;
-  k_bytes_of(k, o, &bytes);
   bool hbm = o->space == ISA_HBM;
-  int64_t base = hbm ? 0 : f->offset;
+  k_bytes_of(k, o, &b->at);
+  b->at.lo += hbm ? 0 : f->offset;
+  b->at.hi += hbm ? 0 : f->offset;
   b->region = &t->regions[hbm ? f->tensor + 1 : o->space == ISA_PSUM];
-  b->set = bytes.set;
-  b->set.start += base;
-  b->lo = b->set.start;
-  b->hi = b->lo + b->set.span[0];
-  b->p0 = bytes.p0;
-  b->p1 = bytes.p1;
-  b->dense = b->set.n == 0;
+  b->shape = o->shape;
+  b->moves = o->dyn != 0;
   b->constant = hbm && !f->written;
-  b->first = (uint32_t)(b->lo / b->region->page_bytes);
-  b->last = (uint32_t)((b->hi - 1) / b->region->page_bytes);
+  b->first = (uint32_t)(b->at.lo >> b->region->page_shift);
+  b->last = (uint32_t)((b->at.hi - 1) >> b->region->page_shift);
 }
 
 static bool holds(const box *b, const k_access *a) {
-  return b->dense && b->lo <= a->lo && b->hi >= a->hi && b->p0 <= a->p0 && b->p1 >= a->p1;
+  return !b->at.set && b->at.lo <= a->lo && b->at.hi >= a->hi && b->at.p0 <= a->p0 &&
+         b->at.p1 >= a->p1;
 }
 
 /* The same bytes, though not dense: the same pattern. */
 static bool same(const k_table *t, const box *b, uint32_t operand, const k_access *a) {
-  if (b->lo != a->lo || b->hi != a->hi || b->p0 != a->p0 || b->p1 != a->p1) return false;
+  if (b->at.lo != a->lo || b->at.hi != a->hi || b->at.p0 != a->p0 || b->at.p1 != a->p1)
+    return false;
   if (operand == a->operand) return true;
-  const k_operand *x = k_op(t->k, operand), *y = k_op(t->k, a->operand);
-  return !x->dyn && !y->dyn && x->ndim == y->ndim &&
-         isa_dtype_bytes(x->dtype) == isa_dtype_bytes(y->dtype) &&
-         memcmp(k_dims(x), k_dims(y), x->ndim * sizeof(isa_dim)) == 0;
+  const k_operand *o = k_op(t->k, a->operand);
+  return !b->moves && !o->dyn && b->shape == o->shape;
+}
+
+static isa_byteset absolute(const k_bytes *b) {
+  isa_byteset s = {.start = b->lo, .run = b->hi - b->lo, .span = {b->hi - b->lo}};
+  if (b->set) s = *b->set;
+  s.start = b->lo;
+  return s;
 }
 
 static bool meet(k_table *t, const box *b, const k_access *a) {
   box other;
-  if (b->hi <= a->lo || a->hi <= b->lo || b->p1 <= a->p0 || a->p1 <= b->p0) return false;
-  if (b->dense && a->dense) return true;
+  if (b->at.hi <= a->lo || a->hi <= b->at.lo || b->at.p1 <= a->p0 || a->p1 <= b->at.p0)
+    return false;
+  if (!b->at.set && a->dense) return true;
   box_of(t, a->operand, &other);
-  return isa_byteset_meet(&b->set, &other.set);
+  isa_byteset x = absolute(&b->at), y = absolute(&other.at);
+  return isa_byteset_meet(&x, &y);
 }
 
 static void drop(k_table *t, uint32_t id) {
@@ -102,18 +106,6 @@ static void drop(k_table *t, uint32_t id) {
   if (--a->refs) return;
   a->step = t->free; /* the free list */
   t->free = id + 1;
-}
-
-/* The ids of a page without those that died. */
-static void sweep(k_table *t, k_page *p) {
-  uint32_t n = 0;
-  for (uint32_t i = 0; i < p->n; i++) {
-    if (t->accesses[p->ids[i]].alive)
-      p->ids[n++] = p->ids[i];
-    else
-      drop(t, p->ids[i]);
-  }
-  p->n = n;
 }
 
 bool k_table_find(k_table *t, const k_use *u, k_needs *needs) {
@@ -172,25 +164,30 @@ bool k_table_note(k_table *t, const k_use *u, uint32_t step, bool kills) {
       !(b.region->pages = isa_zalloc(&t->k->al, b.region->npages * sizeof *b.region->pages)))
     return k_nomem(t->k);
   if (!new_access(t, &id)) return false;
-  t->accesses[id] = (k_access){.lo = b.lo,
-                               .hi = b.hi,
+  t->accesses[id] = (k_access){.lo = b.at.lo,
+                               .hi = b.at.hi,
                                .step = step,
                                .ordinal = s->ordinal,
                                .operand = u->operand,
                                .buffer = k_op(t->k, u->operand)->buffer,
-                               .p0 = b.p0,
-                               .p1 = b.p1,
+                               .p0 = b.at.p0,
+                               .p1 = b.at.p1,
                                .source = s->source,
                                .writes = u->writes,
-                               .dense = b.dense,
+                               .dense = !b.at.set,
                                .alive = true};
   for (uint32_t p = b.first; p <= b.last; p++) {
     k_page *page = &b.region->pages[p];
+    uint32_t n = 0;
     for (uint32_t i = 0; i < page->n; i++) {
       k_access *a = &t->accesses[page->ids[i]];
       if (a->alive && a->step != step && replaced(t, &b, u, a, s->source, kills)) a->alive = false;
+      if (a->alive)
+        page->ids[n++] = page->ids[i];
+      else
+        drop(t, page->ids[i]);
     }
-    sweep(t, page);
+    page->n = n;
     if (!add_to_page(t, page, id)) return false;
   }
   return true;

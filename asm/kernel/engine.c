@@ -10,7 +10,7 @@ typedef struct choice {
 
 /* When engine e would be done with it. */
 static uint64_t done_at(choice *c, unsigned e, const k_item *it, const k_use *uses, unsigned n) {
-  uint64_t t = c->busy[e] + (uint64_t)it->busy[e] * 1000;
+  uint64_t t = c->busy[e] + (uint64_t)k_ruling_of(c->k, it)->busy[e] * 1000;
   for (unsigned u = 0; u < n; u++) {
     unsigned from = c->writer[k_op(c->k, uses[u].operand)->buffer - 1];
     if (uses[u].reads && from != e && from < ISA_NENGINES) t += c->k->o.costs.delay;
@@ -27,12 +27,13 @@ static unsigned lowest(unsigned mask) {
 static void choose(choice *c, k_item *it) {
   as_kernel *k = c->k;
   const k_use *uses = k_used(k, it);
+  const k_ruling *r = k_ruling_of(k, it);
   unsigned n = it->nuses, e = it->engine;
   if (e == ISA_NENGINES) {
-    e = lowest(it->engines);
+    e = lowest(r->engines);
     uint64_t best = done_at(c, e, it, uses, n);
     for (unsigned g = e + 1; g < ISA_NENGINES && !(k->o.flags & AS_KERNEL_FIXED_ENGINES); g++) {
-      if (!(it->engines >> g & 1)) continue;
+      if (!(r->engines >> g & 1)) continue;
       uint64_t t = done_at(c, g, it, uses, n);
       if (t >= best) continue;
       best = t;
@@ -40,7 +41,7 @@ static void choose(choice *c, k_item *it) {
     }
     it->engine = (uint8_t)e;
   }
-  c->busy[e] += (uint64_t)it->busy[e] * 1000;
+  c->busy[e] += (uint64_t)k_ruling_of(c->k, it)->busy[e] * 1000;
   for (unsigned u = 0; u < n; u++)
     if (uses[u].writes) c->writer[k_op(k, uses[u].operand)->buffer - 1] = (uint8_t)e;
 }

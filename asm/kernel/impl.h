@@ -24,19 +24,25 @@ typedef struct k_buffer {
   uint32_t first, last;  /* items */
   uint32_t whole;        /* 1 + the item after which all of it is written; 0: none */
   uint32_t kept_in;      /* the temporary of HBM that it came back from; 0: none */
+  uint32_t class;        /* equal for tiles that differ in name and line alone */
   isa_line at;
 } k_buffer;
 
-/* An operand: this header, then ndim isa_dim. It lies in the array `ops` of 8-byte units, and its
- * number is 1 + its place there. */
+/* The elements of an operand in one partition, or of one in HBM. Equal ones are kept once. */
+typedef struct k_shape {
+  uint8_t dtype, ndim;
+  isa_dim dim[ISA_MAX_DIMS];
+  isa_byteset set; /* from the operand's offset on; run 0: its extent overflows */
+} k_shape;
+
+/* An operand. It lies in the array `ops` of 8-byte units, and its number is 1 + its place there. */
 typedef struct k_operand {
-  uint32_t buffer;
-  uint16_t part, nparts; /* part from that of the memory */
-  uint8_t dtype, ndim, space, zero;
-  uint32_t dyn; /* 1-based in dyns: the parts known at run time; 0: none */
+  uint32_t buffer, shape;
+  uint32_t dyn;                      /* 1-based in dyns: the parts known at run time; 0: none */
+  uint8_t part, nparts, space, zero; /* part from that of the memory */
   int64_t offset;
 } k_operand;
-_Static_assert(sizeof(k_operand) % 8 == 0 && sizeof(isa_dim) == 16, "operands lie in 8-byte units");
+_Static_assert(sizeof(k_operand) % 8 == 0, "operands lie in 8-byte units");
 
 typedef struct k_dyn {
   uint8_t kind, index_kind, index_dim, size_dim; /* as in isa_ap */
@@ -52,17 +58,42 @@ typedef struct k_item {
   isa_insn in;      /* AP fields and NUM patterns are operands, APS lists places in ops */
   uint32_t regs[2]; /* of its REG fields, in their order: kernel registers */
   isa_line at;
-  uint32_t uses; /* place in uses, and how many: by k_define */
+  uint32_t uses;    /* place in uses, and how many: by k_define */
+  uint32_t loop;    /* of K_LOOP, K_WHILE, K_ENDLOOP: 1-based */
+  uint32_t ruling;  /* of an instruction: 1-based */
+  uint16_t queue;   /* of a transfer: 1-based; 0: not chosen */
+  uint8_t replicas; /* mask of engines that run a control instruction */
   uint8_t nuses;
-  uint32_t loop;               /* of K_LOOP, K_WHILE, K_ENDLOOP: 1-based */
-  uint8_t engine;              /* that runs it, ISA_NENGINES: not chosen, or several */
-  uint8_t engines;             /* mask of those that may */
-  uint8_t modes;               /* of a transfer: mask of ISA_DGE_ that may */
-  uint8_t flags;               /* AS_REC_ */
-  uint32_t busy[ISA_ENG_sync]; /* of a data path: ps on each of engines */
-  uint16_t queue;              /* of a transfer: 1-based; 0: not chosen */
-  uint16_t replicas;           /* mask of engines that run a control instruction */
+  uint8_t engine; /* that runs it, ISA_NENGINES: not chosen, or several */
+  uint8_t flags;  /* AS_REC_ */
 } k_item;
+
+/* What the verifier found of an item, kept once for all that are alike: their records have the same
+ * words, but for the line, which of equal tiles they name, and where in a tensor they lie. */
+typedef struct k_ruling {
+  uint32_t key, words;         /* in keys; no words: no other item is known to be like it */
+  uint8_t engine;              /* as in k_item */
+  uint8_t engines;             /* mask of those that may run it */
+  uint8_t modes;               /* of a transfer: mask of ISA_DGE_ that may */
+  uint32_t busy[ISA_ENG_sync]; /* of a data path: ps on each of engines */
+} k_ruling;
+
+/* The words of a record that its ruling goes by. */
+enum { K_KEY_WORDS = 128, K_KEY_BUFFERS = 8 };
+typedef struct k_key {
+  int64_t w[K_KEY_WORDS];
+  uint32_t n; /* 0: it is verified for itself */
+  uint32_t hash, nbuffers, buffers[K_KEY_BUFFERS];
+} k_key;
+
+/* Numbers from 1 by the hash of what they stand for; at most half full. */
+typedef struct k_slot {
+  uint32_t hash, number;
+} k_slot;
+typedef struct k_hash {
+  k_slot *slots;
+  uint32_t size, n;
+} k_hash;
 
 /* One operand of an item, with what the item does to it. */
 typedef struct k_use {
@@ -152,7 +183,7 @@ typedef struct k_page {
 typedef struct k_region { /* SBUF, PSUM, a tensor */
   k_page *pages;
   uint32_t npages;
-  int64_t page_bytes;
+  unsigned page_shift;
 } k_region;
 
 struct as_kernel {
@@ -185,7 +216,14 @@ struct as_kernel {
   k_order *orders;
   uint32_t norders, cap_orders;
   uint32_t nregs;
-  uint32_t *const_table, const_table_size, nconsts; /* hash of constants */
+  uint32_t nconsts;
+  k_hash constants, classes, shape_table, ruling_table; /* buffers, buffers, shapes, rulings */
+  k_shape *shapes;
+  uint32_t nshapes, cap_shapes;
+  k_ruling *rulings;
+  uint32_t nrulings, cap_rulings;
+  int64_t *keys;
+  uint32_t nkeys, cap_keys;
 
   /* registers */
   uint8_t *reg_needs;             /* mask of engines, by register */
@@ -230,12 +268,39 @@ bool k_place_ok(as_kernel *k, isa_line at);
 static inline const k_operand *k_op(const as_kernel *k, uint32_t number) {
   return (const k_operand *)(const void *)&k->ops[number - 1];
 }
-static inline const isa_dim *k_dims(const k_operand *o) {
-  return (const isa_dim *)(const void *)(o + 1);
+static inline const k_shape *k_shape_of(const as_kernel *k, const k_operand *o) {
+  return &k->shapes[o->shape - 1];
+}
+static inline const k_ruling *k_ruling_of(const as_kernel *k, const k_item *it) {
+  return &k->rulings[it->ruling - 1];
 }
 static inline k_buffer *k_buf(const as_kernel *k, uint32_t number) {
   return &k->buffers[number - 1];
 }
+
+/* ---- alike.c: what is kept once ---- */
+
+/* The next number whose hash is h, 0 when there are no more; *probe is 0 at first. */
+static inline uint32_t k_hash_next(const k_hash *t, uint32_t h, uint32_t *probe) {
+  while (t->size) {
+    k_slot s = t->slots[(h + (*probe)++) & (t->size - 1)];
+    if (!s.number || s.hash == h) return s.number;
+  }
+  return 0;
+}
+bool k_hash_add(as_kernel *k, k_hash *t, uint32_t h, uint32_t number);
+uint32_t k_hash_words(const int64_t *w, size_t n);
+/* The number of a shape, 0 when memory is out. */
+uint32_t k_find_shape(as_kernel *k, uint8_t dtype, uint8_t ndim, const isa_dim *dim);
+/* Sets the class of a tile, whose number will be `number`. */
+bool k_classify(as_kernel *k, k_buffer *b, uint32_t number);
+/* Of a word of the key that names a buffer. */
+void k_key_buffer(const as_kernel *k, k_key *key, size_t at, uint32_t buffer);
+/* Of the word that is the offset of an operand without dynamic parts. */
+void k_key_offset(const as_kernel *k, k_key *key, size_t at, const k_operand *o);
+/* The ruling of an item that is alike, 0 when there is none. */
+uint32_t k_find_ruling(const as_kernel *k, k_key *key);
+bool k_add_ruling(as_kernel *k, const k_key *key, const k_ruling *found, uint32_t *number);
 
 /* ---- list.c: items ---- */
 
@@ -245,7 +310,9 @@ bool k_add_item(as_kernel *k, const k_item *it);
 /* ---- record.c ---- */
 
 /* Reads one record of at most n words into an item; operands go to ops. */
-bool k_read_record(as_kernel *k, const int64_t *w, size_t n, k_item *it);
+bool k_read_record(as_kernel *k, const int64_t *w, size_t n, k_item *it, k_key *key);
+/* Room for n units at the end of ops, which the caller fills; NULL when memory is out. */
+uint64_t *k_take_units(as_kernel *k, uint32_t n, uint32_t *number);
 
 /* ---- access.c ---- */
 
@@ -257,11 +324,12 @@ static inline const k_use *k_used(const as_kernel *k, const k_item *it) {
 }
 /* Notes what k_uses found. */
 bool k_keep_uses(as_kernel *k, k_item *it, const k_use *uses, unsigned n);
-/* The bytes of an operand, from the first of its buffer: its partitions and byteset; of one that
- * moves all that it can reach. */
+/* The bytes of an operand, from the first of its buffer; of one that moves all that it can reach.
+ */
 typedef struct k_bytes {
   uint16_t p0, p1;
-  isa_byteset set;
+  int64_t lo, hi;
+  const isa_byteset *set; /* from lo on; NULL: all of lo .. hi - 1 */
 } k_bytes;
 void k_bytes_of(const as_kernel *k, const k_operand *o, k_bytes *out);
 /* Whether its bytes are known: no register, element or index moves it. */
@@ -289,8 +357,8 @@ bool k_bind(k_binder *b, const k_item *it, isa_insn *out);
 
 /* ---- verify.c ---- */
 
-/* Whether an item is legal somewhere; fills engines, modes, busy. */
-bool k_verify(as_kernel *k, k_item *it);
+/* Whether an item is legal somewhere; gives it its ruling. */
+bool k_verify(as_kernel *k, k_item *it, k_key *key);
 
 /* ---- the passes; each false with an error ---- */
 

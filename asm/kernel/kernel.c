@@ -73,7 +73,13 @@ void as_kernel_free(as_kernel *k) {
   FREE(loops, cap_loops);
   FREE(queues, cap_queues);
   FREE(orders, cap_orders);
-  FREE(const_table, const_table_size);
+  FREE(constants.slots, constants.size);
+  FREE(classes.slots, classes.size);
+  FREE(shape_table.slots, shape_table.size);
+  FREE(ruling_table.slots, ruling_table.size);
+  FREE(shapes, cap_shapes);
+  FREE(rulings, cap_rulings);
+  FREE(keys, cap_keys);
   FREE(steps, cap_steps);
   FREE(waits, cap_waits);
   FREE(scopes, cap_scopes);
@@ -175,49 +181,27 @@ static bool same_constant(const isa_tensor *a, const isa_tensor *b) {
          memcmp(a->data, b->data, (size_t)a->bytes) == 0;
 }
 
-static uint64_t hash_of(const isa_tensor *t) {
+static uint32_t hash_of(const isa_tensor *t) {
   uint64_t h = isa_fnv(ISA_FNV_START, t->data, (size_t)t->bytes);
-  return h ^ h >> 32;
+  return (uint32_t)(h ^ h >> 32);
 }
 
 static const isa_tensor *tensor_of(const as_kernel *k, uint32_t buffer) {
   return &k->scratch->tensors[k_buf(k, buffer)->tensor - 1];
 }
 
-/* A place for one more constant in the table, which is at most half full. */
-static bool const_room(as_kernel *k) {
-  uint32_t size = k->const_table_size ? k->const_table_size : 32, old_size = k->const_table_size;
-  if (k->nconsts < old_size / 2) return true;
-  while (size / 2 <= k->nconsts) size *= 2;
-  uint32_t *old = k->const_table, *slots = isa_zalloc(&k->al, size * sizeof *slots);
-  if (!slots) return k_nomem(k);
-  for (uint32_t i = 0; i < old_size; i++) {
-    if (!old[i]) continue;
-    uint32_t at = (uint32_t)hash_of(tensor_of(k, old[i])) & (size - 1);
-    while (slots[at]) at = (at + 1) & (size - 1);
-    slots[at] = old[i];
-  }
-  isa_free(&k->al, old, old_size * sizeof *old);
-  k->const_table = slots;
-  k->const_table_size = size;
-  return true;
-}
-
 static bool add_constant(as_kernel *k, isa_tensor *t, uint32_t *buffer) {
-  if (!const_room(k)) return false;
-  uint32_t mask = k->const_table_size - 1, at = (uint32_t)hash_of(t) & mask;
-  for (; k->const_table[at]; at = (at + 1) & mask)
-    if (same_constant(tensor_of(k, k->const_table[at]), t)) {
-      *buffer = k->const_table[at];
+  uint32_t hash = hash_of(t), probe = 0, like;
+  while ((like = k_hash_next(&k->constants, hash, &probe)))
+    if (same_constant(tensor_of(k, like), t)) {
+      *buffer = like;
       return true;
     }
   char name[32];
   do snprintf(name, sizeof name, "const%u", (unsigned)++k->nconsts);
   while (isa_program_find_tensor(k->scratch, name, strlen(name)) >= 0);
   t->name = name;
-  if (!add_tensor(k, t, buffer)) return false;
-  k->const_table[at] = *buffer;
-  return true;
+  return add_tensor(k, t, buffer) && k_hash_add(k, &k->constants, hash, *buffer);
 }
 
 bool as_kernel_tensor(as_kernel *k, const isa_tensor *given, uint32_t *buffer) {
@@ -305,7 +289,7 @@ bool as_kernel_tile_new(as_kernel *k, const as_kernel_tile *t, uint32_t *buffer)
                 .at = t->at};
   memcpy(b.shape, t->shape, sizeof b.shape);
   for (unsigned d = t->ndim; d < ISA_TILE_DIMS; d++) b.shape[d] = 0;
-  return own(k, &b.name) && add_buffer(k, &b, buffer);
+  return own(k, &b.name) && k_classify(k, &b, k->nbuffers + 1) && add_buffer(k, &b, buffer);
 }
 
 bool as_kernel_end(as_kernel *k, uint32_t buffer) {

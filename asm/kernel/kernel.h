@@ -1,6 +1,7 @@
 /* The kernel builder: a list of instructions with sequential meaning becomes a program.
  *
  *   records --record.c--> instructions --verify.c--> legal ones, each with its place
+ *               alike.c: what is legal of one is legal of all that are like it
  *     define.c   bytes are written before they are read; what `acc` a matmul takes
  *     lives.c    first and last instruction of each buffer
  *     engine.c   the engine of what left it open     queue.c   the queue of each transfer

@@ -28,7 +28,9 @@ bool as_kernel_emit(as_kernel *k, const int64_t *records, size_t words, uint32_t
   if (!k_is_open(k, (isa_line){0, 0})) return false;
   for (size_t at = 0; at < words;) {
     k_item it;
-    if (k_read_record(k, records + at, words - at, &it) && k_verify(k, &it) && k_add_item(k, &it)) {
+    k_key key;
+    if (k_read_record(k, records + at, words - at, &it, &key) && k_verify(k, &it, &key) &&
+        k_add_item(k, &it)) {
       at += (size_t)records[at];
       continue;
     }

@@ -38,16 +38,17 @@ static bool goes_to_hbm(const as_kernel *k, const k_item *it) {
   return false;
 }
 
-static bool has(const k_item *it, unsigned dge) { return it->modes >> dge & 1; }
+static bool has(unsigned modes, unsigned dge) { return modes >> dge & 1; }
 
 /* Descriptors by hardware where that is legal, else static ones, else by gpsimd; in a loop at run
  * time static ones are not taken, since each is another transfer. */
 static bool pick(streams *s, const k_item *it, bool in_loop, unsigned *dge, unsigned *engine) {
+  unsigned modes = k_ruling_of(s->k, it)->modes;
   bool store = goes_to_hbm(s->k, it), fixed = it->engine < ISA_NENGINES;
   unsigned e = fixed ? it->engine : store ? s->store_engine : (unsigned)ISA_ENG_sync;
-  bool hardware = has(it, ISA_DGE_hwdge) && (e == ISA_ENG_sync || e == ISA_ENG_scalar);
-  bool software = has(it, ISA_DGE_swdge) && e == ISA_ENG_gpsimd;
-  bool fixed_ring = has(it, ISA_DGE_none) && !in_loop;
+  bool hardware = has(modes, ISA_DGE_hwdge) && (e == ISA_ENG_sync || e == ISA_ENG_scalar);
+  bool software = has(modes, ISA_DGE_swdge) && e == ISA_ENG_gpsimd;
+  bool fixed_ring = has(modes, ISA_DGE_none) && !in_loop;
   *engine = e;
   if (hardware || software) {
     *dge = hardware ? ISA_DGE_hwdge : ISA_DGE_swdge;
@@ -58,9 +59,9 @@ static bool pick(streams *s, const k_item *it, bool in_loop, unsigned *dge, unsi
     return true;
   }
   if (fixed) return hardware || software;
-  *dge = has(it, ISA_DGE_hwdge) ? ISA_DGE_hwdge : ISA_DGE_swdge;
+  *dge = has(modes, ISA_DGE_hwdge) ? ISA_DGE_hwdge : ISA_DGE_swdge;
   *engine = *dge == ISA_DGE_swdge ? ISA_ENG_gpsimd : store ? ISA_ENG_scalar : ISA_ENG_sync;
-  return has(it, *dge);
+  return has(modes, *dge);
 }
 
 /* The bytes that a transfer writes. */
@@ -70,8 +71,9 @@ static uint64_t bytes_of(const as_kernel *k, const k_item *it) {
   uint64_t bytes = 0;
   for (unsigned u = 0; u < n; u++) {
     const k_operand *o = k_op(k, uses[u].operand);
-    uint64_t all = isa_dtype_bytes(o->dtype) * (uint64_t)(o->nparts ? o->nparts : 1);
-    for (unsigned d = 0; d < o->ndim; d++) all *= k_dims(o)[d].num;
+    const k_shape *s = k_shape_of(k, o);
+    uint64_t all = isa_dtype_bytes(s->dtype) * (uint64_t)(o->nparts ? o->nparts : 1);
+    for (unsigned d = 0; d < s->ndim; d++) all *= s->dim[d].num;
     if (uses[u].writes) bytes += all;
   }
   return bytes;

@@ -10,6 +10,7 @@ typedef struct reader {
   size_t at, n;      /* words read, words of the record */
   const char *field; /* that is read */
   unsigned nregs;
+  k_key *key;
 } reader;
 
 static bool bad(reader *r, const char *rule, int64_t value) {
@@ -44,8 +45,7 @@ static bool register_number(reader *r, uint32_t *out) {
 
 /* ---- Operands ------------------------------------------------------------------------------ */
 
-/* Room for n units at the end of ops; the caller fills them. */
-static uint64_t *take_units(as_kernel *k, uint32_t n, uint32_t *number) {
+uint64_t *k_take_units(as_kernel *k, uint32_t n, uint32_t *number) {
   while (k->cap_ops - k->nops < n)
     if (!isa_array_grow(&k->al, &k->ops, k->cap_ops, &k->cap_ops, sizeof *k->ops)) {
       k_nomem(k);
@@ -91,10 +91,10 @@ static bool dynamic_part(reader *r, k_dyn *d, unsigned ndim) {
   }
 }
 
-static bool dynamic_parts(reader *r, size_t end, k_operand *o) {
+static bool dynamic_parts(reader *r, size_t end, unsigned ndim, k_operand *o) {
   k_dyn d = {0};
   while (r->at < end)
-    if (!dynamic_part(r, &d, o->ndim)) return false;
+    if (!dynamic_part(r, &d, ndim)) return false;
   if (r->at != end) return bad(r, "an operand's words do not end with a part; words", (int64_t)end);
   if (!K_GROW(r->k, dyns, ndyns, cap_dyns)) return false;
   r->k->dyns[r->k->ndyns++] = d;
@@ -102,54 +102,59 @@ static bool dynamic_parts(reader *r, size_t end, k_operand *o) {
   return true;
 }
 
-static bool head(reader *r, k_operand *o) {
+enum { OFFSET_AT = 4 }; /* of the words of an operand, after their number */
+
+static bool head(reader *r, k_operand *o, uint8_t *dtype, uint8_t *ndim) {
   int64_t v, far = (int64_t)1 << 48;
   as_kernel *k = r->k;
   if (!word(r, 1, k->nbuffers, "the kernel has no buffer of that number", &v)) return false;
   o->buffer = (uint32_t)v;
+  k_key_buffer(k, r->key, r->at - 1, o->buffer);
   const k_buffer *b = k_buf(k, o->buffer);
   if (b->ended) return bad(r, "its tile was ended; buffer", v);
   o->space = b->space;
   if (!word(r, 1, ISA_NDTYPES - 1, "no data type has this code", &v)) return false;
-  o->dtype = (uint8_t)v;
+  *dtype = (uint8_t)v;
   if (!word(r, 0, ISA_PMAX - 1, "a start partition", &v)) return false;
-  o->part = (uint16_t)(v + b->part);
+  o->part = (uint8_t)(v + b->part);
   if (!word(r, 0, ISA_PMAX, "a number of partitions", &v)) return false;
-  o->nparts = (uint16_t)v;
+  o->nparts = (uint8_t)v;
   if (!word(r, -far, far, "a byte offset", &o->offset)) return false;
   if (!word(r, 0, ISA_MAX_DIMS, "a number of free dimensions", &v)) return false;
-  o->ndim = (uint8_t)v;
+  *ndim = (uint8_t)v;
   return true;
 }
 
 /* *out: its number, 0 when it is left out. */
 static bool operand(reader *r, bool inner, uint32_t *out) {
   k_operand o = {0};
-  isa_dim dims[ISA_MAX_DIMS] = {{0}};
+  isa_dim dims[ISA_MAX_DIMS];
+  uint8_t dtype = 0, ndim = 0;
   int64_t length, num, far = (int64_t)1 << 40;
-  uint32_t units;
   *out = 0;
   if (!word(r, 0, (int64_t)r->n, "an operand's words", &length)) return false;
-  size_t end = r->at + (size_t)length;
+  size_t begin = r->at, end = r->at + (size_t)length;
   if (length == 0) return true;
   if (end > r->n) return bad(r, "an operand is longer than its record; words", length);
-  if (!head(r, &o)) return false;
-  for (unsigned d = 0; d < o.ndim; d++) {
+  if (!head(r, &o, &dtype, &ndim)) return false;
+  for (unsigned d = 0; d < ndim; d++) {
     if (!word(r, -far, far, "a step", &dims[d].step) ||
         !word(r, 1, UINT32_MAX, "elements of a dimension", &num))
       return false;
     dims[d].num = (uint32_t)num;
   }
   if (r->at > end) return bad(r, "an operand has more dimensions than words", length);
+  o.shape = k_find_shape(r->k, dtype, ndim, dims);
+  if (!o.shape) return false;
   if (r->at < end) {
     if (inner) return bad(r, "an index or an element has dynamic parts; words", length);
-    if (!dynamic_parts(r, end, &o)) return false;
+    if (!dynamic_parts(r, end, ndim, &o)) return false;
+  } else {
+    k_key_offset(r->k, r->key, begin + OFFSET_AT, &o);
   }
-  units = (uint32_t)((sizeof o + o.ndim * sizeof *dims) / 8);
-  uint64_t *at = take_units(r->k, units, out);
+  uint64_t *at = k_take_units(r->k, sizeof o / 8, out);
   if (!at) return false;
   memcpy(at, &o, sizeof o);
-  memcpy(at + sizeof o / 8, dims, o.ndim * sizeof *dims);
   return true;
 }
 
@@ -167,7 +172,7 @@ static bool operands(reader *r, isa_ref *out) {
   }
   *out = (isa_ref){0, 0};
   if (n == 0) return true;
-  uint64_t *at = take_units(r->k, (uint32_t)(n + 1) / 2, &number);
+  uint64_t *at = k_take_units(r->k, (uint32_t)(n + 1) / 2, &number);
   if (!at) return false;
   memcpy(at, list, (size_t)n * sizeof *list);
   *out = (isa_ref){number, (uint32_t)n};
@@ -298,12 +303,20 @@ static bool header(reader *r) {
   return true;
 }
 
-bool k_read_record(as_kernel *k, const int64_t *w, size_t n, k_item *it) {
-  reader r = {.k = k, .it = it, .w = w, .n = n};
+static void begin_key(k_key *key, const int64_t *w, size_t n) {
+  key->n = n <= K_KEY_WORDS ? (uint32_t)n : 0;
+  key->nbuffers = 0;
+  memcpy(key->w, w, key->n * sizeof *w);
+  key->w[AS_REC_FILE] = key->w[AS_REC_LINE] = 0;
+}
+
+bool k_read_record(as_kernel *k, const int64_t *w, size_t n, k_item *it, k_key *key) {
+  reader r = {.k = k, .it = it, .w = w, .n = n, .key = key};
   memset(it, 0, sizeof *it);
   it->engine = ISA_NENGINES;
   it->in.op = ISA_NOPS;
   if (!header(&r)) return false;
+  begin_key(key, w, r.n);
   const isa_form *form = isa_form_of(it->in.op);
   for (unsigned i = 0; i < form->nfields; i++) {
     r.field = form->fields[i].name;

@@ -84,7 +84,7 @@ static bool spread(as_kernel *k) {
     if (it->in.op >= ISA_NOPS) continue;
     uint32_t rd = isa_op_is_control(it->in.op) ? result_of(it) : 0;
     unsigned engines = rd ? k->reg_needs[rd] : it->engine < ISA_NENGINES ? 1u << it->engine : 0;
-    if (rd) it->replicas = (uint16_t)engines;
+    if (rd) it->replicas = (uint8_t)engines;
     more |= run_loops(k, open, engines);
     more |= need_operands(k, it, engines);
     more |= need_fields(k, it, engines);

@@ -79,6 +79,7 @@ static bool transfer(as_kernel *k, uint32_t at, uint32_t dst, uint32_t src) {
   int64_t w[40] = {0};
   const k_buffer tile = k_buf(k, dst)->space == ISA_HBM ? *k_buf(k, src) : *k_buf(k, dst);
   k_item it;
+  k_key key;
   k_use found[K_OPERANDS];
   size_t n = AS_REC_FIELDS;
   uint32_t near = at < k->nitems ? at : k->nitems - 1;
@@ -91,7 +92,7 @@ static bool transfer(as_kernel *k, uint32_t at, uint32_t dst, uint32_t src) {
   w[n] = -1; /* the queue is chosen */
   n += 4;
   w[AS_REC_WORDS] = (int64_t)n;
-  if (!k_read_record(k, w, n, &it) || !k_verify(k, &it) || !k_choose_queue(k, &it) ||
+  if (!k_read_record(k, w, n, &it, &key) || !k_verify(k, &it, &key) || !k_choose_queue(k, &it) ||
       !k_keep_uses(k, &it, found, k_uses(k, &it, found)))
     return false;
   k->figures.spills++;

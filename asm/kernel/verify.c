@@ -38,31 +38,30 @@ static bool refuse(as_kernel *k, const k_item *it, const isa_error *e) {
 }
 
 /* The engines that may run it. What none may run is looked at once more, for the reason. */
-static bool on_engines(as_kernel *k, k_item *it, const isa_insn *in) {
+static bool on_engines(as_kernel *k, const k_item *it, const isa_insn *in, k_ruling *r) {
   unsigned mask = it->engine < ISA_NENGINES ? 1u << it->engine : isa_ops[in->op].engines, first;
   isa_error e = {.status = ISA_OK};
   if (isa_op_is_control(in->op)) mask = it->engine < ISA_NENGINES ? mask : ISA_MASK_Y;
-  it->engines = 0;
   for (unsigned g = 0; g < ISA_NENGINES; g++)
     if ((mask >> g & 1) && isa_check_insn(k->scratch, 0, g, in, 0, NULL))
-      it->engines |= (uint8_t)(1u << g);
+      r->engines |= (uint8_t)(1u << g);
   for (first = 0; !(mask >> first & 1);) first++;
-  if (!it->engines && !isa_check_insn(k->scratch, 0, first, in, 0, &e)) return refuse(k, it, &e);
-  if (isa_op_is_control(in->op) && it->engine == ISA_NENGINES) it->engines = ISA_MASK_ANY;
+  if (!r->engines && !isa_check_insn(k->scratch, 0, first, in, 0, &e)) return refuse(k, it, &e);
+  if (isa_op_is_control(in->op) && it->engine == ISA_NENGINES) r->engines = ISA_MASK_ANY;
   return true;
 }
 
 /* Random numbers have a state for each engine, and gpsimd's integers are exact: there the choice of
  * an engine would change the bits. */
-static void keep_bits(const as_kernel *k, k_item *it) {
+static void keep_bits(const as_kernel *k, const k_item *it, k_ruling *r) {
   const isa_core *c = &k->scratch->cores[0];
-  unsigned mask = it->engines;
+  unsigned mask = r->engines;
   if (isa_op_is_control(it->in.op) || !(mask & (mask - 1))) return;
-  if (isa_ops[it->in.op].rule == ISA_RULE_RNG) it->engines = (uint8_t)(mask & (0u - mask));
+  if (isa_ops[it->in.op].rule == ISA_RULE_RNG) r->engines = (uint8_t)(mask & (0u - mask));
   for (uint32_t i = 0; i < c->naps; i++)
     if (isa_dtype_is_int(c->aps[i].dtype) && isa_dtype_bytes(c->aps[i].dtype) == 4 &&
         (mask & ~(unsigned)ISA_MASK_G))
-      it->engines &= (uint8_t)~ISA_MASK_G;
+      r->engines &= (uint8_t)~ISA_MASK_G;
 }
 
 /* What the item asks of its queue. */
@@ -83,7 +82,7 @@ static bool on_queue(as_kernel *k, isa_insn *in, unsigned q, isa_error *e) {
                         0, e);
 }
 
-static bool on_queues(as_kernel *k, k_item *it, isa_insn *in) {
+static bool on_queues(as_kernel *k, const k_item *it, isa_insn *in, k_ruling *r) {
   static const uint8_t order[Q_COUNT] = {Q_SYNC, Q_SCALAR, Q_STATIC, Q_SWDGE};
   isa_error e = {.status = ISA_OK};
   unsigned first = Q_COUNT;
@@ -92,17 +91,16 @@ static bool on_queues(as_kernel *k, k_item *it, isa_insn *in) {
     return k_fail(k, ISA_ARG, it->at, "%s: the engine is %s, its queue's is %s",
                   isa_ops[in->op].name, isa_engines[it->engine].name,
                   isa_engines[own->engine].name);
-  it->modes = 0;
   for (unsigned i = 0; i < Q_COUNT; i++) {
     unsigned q = order[i];
     if (!allows(k, it, q)) continue;
     if (first == Q_COUNT) first = q;
-    bool known = q == Q_SCALAR && (it->modes >> ISA_DGE_hwdge & 1); /* the rules are sync's */
+    bool known = q == Q_SCALAR && (r->modes >> ISA_DGE_hwdge & 1); /* the rules are sync's */
     if (!known && !on_queue(k, in, q, NULL)) continue;
-    it->modes |= (uint8_t)(1u << dge_of[q]);
-    it->engines |= (uint8_t)(owner_of[q] < ISA_NENGINES ? 1u << owner_of[q] : ISA_MASK_ANY);
+    r->modes |= (uint8_t)(1u << dge_of[q]);
+    r->engines |= (uint8_t)(owner_of[q] < ISA_NENGINES ? 1u << owner_of[q] : ISA_MASK_ANY);
   }
-  if (it->modes) return true;
+  if (r->modes) return true;
   if (first == Q_COUNT)
     return k_fail(k, ISA_ILLEGAL, it->at,
                   "%s: %s has no queue of that kind which the engine %s may trigger",
@@ -121,27 +119,37 @@ static uint64_t by_elements(const as_kernel *k, unsigned engine) {
   return n * 1000000000u / k->target->khz[engine] * 1000;
 }
 
-static void find_costs(const as_kernel *k, k_item *it, const isa_insn *in) {
+static void find_costs(const as_kernel *k, const isa_insn *in, k_ruling *r) {
   const as_kernel_costs *c = &k->o.costs;
   for (unsigned g = 0; g < ISA_ENG_sync; g++) {
-    if (!(it->engines >> g & 1) || isa_op_is_control(in->op)) continue;
+    if (!(r->engines >> g & 1) || isa_op_is_control(in->op)) continue;
     uint64_t fs = c->busy ? c->busy(c->ud, g, k->scratch, in) : by_elements(k, g);
-    it->busy[g] = fs / 1000 < UINT32_MAX ? (uint32_t)(fs / 1000) : UINT32_MAX;
+    r->busy[g] = fs / 1000 < UINT32_MAX ? (uint32_t)(fs / 1000) : UINT32_MAX;
   }
 }
 
-bool k_verify(as_kernel *k, k_item *it) {
+static bool rule(as_kernel *k, const k_item *it, k_ruling *r) {
   k_binder b = {.k = k, .p = k->scratch};
   isa_insn in;
   if (!open_scratch(k)) return false;
   k->scratch->cores[0].naps = 0;
   if (!k_bind(&b, it, &in)) return k_nomem(k);
-  if (isa_op_is_dma(in.op)) return on_queues(k, it, &in);
-  if (!on_engines(k, it, &in)) return false;
-  keep_bits(k, it);
-  find_costs(k, it, &in);
-  if (it->engine == ISA_NENGINES && !(it->engines & (it->engines - 1)))
+  if (isa_op_is_dma(in.op)) return on_queues(k, it, &in, r);
+  if (!on_engines(k, it, &in, r)) return false;
+  keep_bits(k, it, r);
+  find_costs(k, &in, r);
+  if (it->engine == ISA_NENGINES && !(r->engines & (r->engines - 1)))
     for (unsigned g = 0; g < ISA_NENGINES; g++)
-      if (it->engines >> g & 1) it->engine = (uint8_t)g;
+      if (r->engines >> g & 1) r->engine = (uint8_t)g;
+  return true;
+}
+
+bool k_verify(as_kernel *k, k_item *it, k_key *key) {
+  it->ruling = k_find_ruling(k, key);
+  if (!it->ruling) {
+    k_ruling r = {.engine = it->engine};
+    if (!rule(k, it, &r) || !k_add_ruling(k, key, &r, &it->ruling)) return false;
+  }
+  it->engine = k_ruling_of(k, it)->engine;
   return true;
 }

@@ -84,6 +84,55 @@ static void a_broken_record_is_refused(void **state) {
   kbed_close(&b);
 }
 
+static soma_status load_row(kbed *b, uint32_t tile, uint32_t tensor, int64_t row) {
+  kbed_begin(b, "dma_copy", -1, 0);
+  kbed_ap(b, tile, SOMA_FLOAT32, 0, 128, 0, COLS);
+  kbed_hbm(b, tensor, SOMA_FLOAT32, COLS, row, 128, 0, COLS);
+  kbed_word(b, -1);
+  kbed_zeros(b, 3);
+  return kbed_try(b);
+}
+
+/* What the verifier found of one record is taken for others that are alike. */
+static void of_alike_records_the_bad_ones_are_refused(void **state) {
+  kbed b;
+  (void)state;
+  kbed_open(&b, "trn2", 0, 0);
+  uint32_t x = kbed_tensor(&b, "x", SOMA_FLOAT32, 512, COLS, SOMA_INPUT);
+  uint32_t y = kbed_tensor(&b, "y", SOMA_FLOAT32, 384, COLS, SOMA_INPUT);
+  uint32_t s = kbed_tile(&b, "s", SOMA_SBUF, SOMA_FLOAT32, 128, COLS);
+  uint32_t t = kbed_tile(&b, "t", SOMA_SBUF, SOMA_FLOAT32, 128, COLS);
+  uint32_t narrow = kbed_tile(&b, "narrow", SOMA_SBUF, SOMA_FLOAT32, 128, COLS - 1);
+  for (int64_t row = 0; row <= 384; row += 64) KBED_OK(&b, load_row(&b, row % 128 ? s : t, x, row));
+  expect(&b, load_row(&b, s, x, 385), "tensor x has 0..131071");
+  expect(&b, load_row(&b, s, x, -1), "tensor x has 0..131071");
+  KBED_OK(&b, load_row(&b, s, y, 256));
+  expect(&b, load_row(&b, s, y, 384), "tensor y has");
+  expect(&b, load_row(&b, narrow, x, 0), "tile narrow has");
+  for (int64_t to = 256; to >= 0; to -= 64) { /* rows of one tensor: apart, then over each other */
+    kbed_begin(&b, "dma_copy", -1, 0);
+    kbed_hbm(&b, x, SOMA_FLOAT32, COLS, 0, 128, 0, COLS);
+    kbed_hbm(&b, x, SOMA_FLOAT32, COLS, to, 128, 0, COLS);
+    kbed_word(&b, -1);
+    kbed_zeros(&b, 3);
+    if (to == 64)
+      expect(&b, kbed_try(&b), "overlaps src");
+    else
+      kbed_end(&b);
+  }
+  for (int64_t from = COLS / 2; from >= 0; from -= COLS / 4) { /* the same of a tile */
+    kbed_begin(&b, "tensor_copy", -1, 0);
+    kbed_ap(&b, s, SOMA_FLOAT32, 0, 128, 0, COLS / 2);
+    kbed_ap(&b, from % (COLS / 2) ? s : t, SOMA_FLOAT32, 0, 128, from, COLS / 2);
+    kbed_word(&b, 0);
+    if (from % (COLS / 2))
+      expect(&b, kbed_try(&b), "overlaps src");
+    else
+      kbed_end(&b);
+  }
+  kbed_close(&b);
+}
+
 static void all_records_of_a_call_are_taken_or_none(void **state) {
   kbed b;
   (void)state;
@@ -373,6 +422,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(an_illegal_instruction_is_refused_at_the_call),
       cmocka_unit_test(a_broken_record_is_refused),
+      cmocka_unit_test(of_alike_records_the_bad_ones_are_refused),
       cmocka_unit_test(all_records_of_a_call_are_taken_or_none),
       cmocka_unit_test(a_read_of_what_nobody_wrote_names_both_lines),
       cmocka_unit_test(memory_that_overflows_shows_what_lives),

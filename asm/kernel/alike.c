@@ -1,0 +1,153 @@
+/* What is kept once: shapes of operands, classes of tiles, and what the verifier found. The body of
+ * an unrolled loop comes again and again with other tiles and other rows of a tensor, and what is
+ * legal of the first is legal of all. */
+#include "impl.h"
+
+/* ---- Numbers by hash ----------------------------------------------------------------------- */
+
+static void put_slot(k_hash *t, k_slot s) {
+  uint32_t at = s.hash;
+  while (t->slots[at & (t->size - 1)].number) at++;
+  t->slots[at & (t->size - 1)] = s;
+}
+
+bool k_hash_add(as_kernel *k, k_hash *t, uint32_t h, uint32_t number) {
+  if (t->n >= t->size / 2) {
+    k_hash more = {.size = t->size ? 2 * t->size : 32, .n = t->n};
+    more.slots = isa_zalloc(&k->al, more.size * sizeof *more.slots);
+    if (!more.slots) return k_nomem(k);
+    for (uint32_t i = 0; i < t->size; i++)
+      if (t->slots[i].number) put_slot(&more, t->slots[i]);
+    isa_free(&k->al, t->slots, t->size * sizeof *t->slots);
+    *t = more;
+  }
+  put_slot(t, (k_slot){h, number});
+  t->n++;
+  return true;
+}
+
+uint32_t k_hash_words(const int64_t *w, size_t n) {
+  uint64_t h = n;
+  for (size_t i = 0; i < n; i++) {
+    h = (h ^ (uint64_t)w[i]) * UINT64_C(0x9e3779b97f4a7c15);
+    h ^= h >> 29;
+  }
+  return (uint32_t)(h ^ h >> 32);
+}
+
+/* ---- Shapes -------------------------------------------------------------------------------- */
+
+/* Its bytes, unless they reach further than differences of places may. */
+static void find_set(k_shape *s) {
+  isa_ap ap = {.dtype = s->dtype, .ndim = s->ndim};
+  int64_t lo, hi, far = INT64_MAX / 4, size = isa_dtype_bytes(s->dtype);
+  isa_dim dim[ISA_MAX_DIMS];
+  memcpy(ap.dim, s->dim, sizeof ap.dim);
+  if (!isa_ap_extent(&ap, &lo, &hi) || lo < -far || hi > far) return;
+  for (unsigned d = 0; d < s->ndim; d++)
+    dim[d] = (isa_dim){s->dim[d].num > 1 ? s->dim[d].step * size : 0, s->dim[d].num};
+  isa_byteset_make(0, size, dim, s->ndim, &s->set);
+}
+
+uint32_t k_find_shape(as_kernel *k, uint8_t dtype, uint8_t ndim, const isa_dim *dim) {
+  int64_t w[1 + 2 * ISA_MAX_DIMS] = {(int64_t)dtype << 8 | ndim};
+  uint32_t probe = 0, number;
+  for (unsigned d = 0; d < ndim; d++) {
+    w[1 + 2 * d] = dim[d].step;
+    w[2 + 2 * d] = dim[d].num;
+  }
+  uint32_t hash = k_hash_words(w, 1 + 2 * (size_t)ndim);
+  while ((number = k_hash_next(&k->shape_table, hash, &probe))) {
+    const k_shape *s = &k->shapes[number - 1];
+    bool same = s->dtype == dtype && s->ndim == ndim;
+    for (unsigned d = 0; d < ndim && same; d++)
+      same = s->dim[d].step == dim[d].step && s->dim[d].num == dim[d].num;
+    if (same) return number;
+  }
+  if (!K_GROW(k, shapes, nshapes, cap_shapes) ||
+      !k_hash_add(k, &k->shape_table, hash, k->nshapes + 1))
+    return 0;
+  k_shape *s = &k->shapes[k->nshapes++];
+  *s = (k_shape){.dtype = dtype, .ndim = ndim};
+  for (unsigned d = 0; d < ndim; d++) s->dim[d] = dim[d];
+  find_set(s);
+  return k->nshapes;
+}
+
+/* ---- Classes of tiles ---------------------------------------------------------------------- */
+
+static bool same_class(const k_buffer *a, const k_buffer *b) {
+  return a->space == b->space && a->dtype == b->dtype && a->ndim == b->ndim && a->part == b->part &&
+         a->nparts == b->nparts && a->bytes == b->bytes && a->fixed == b->fixed &&
+         a->offset == b->offset && memcmp(a->shape, b->shape, sizeof a->shape) == 0;
+}
+
+bool k_classify(as_kernel *k, k_buffer *b, uint32_t number) {
+  int64_t w[] = {(int64_t)b->space << 8 | b->dtype, (int64_t)b->part << 16 | b->nparts, b->bytes,
+                 b->fixed ? (int64_t)b->offset : -1};
+  uint32_t hash = k_hash_words(w, sizeof w / sizeof *w), probe = 0, like;
+  while ((like = k_hash_next(&k->classes, hash, &probe)))
+    if (same_class(k_buf(k, like), b)) {
+      b->class = like;
+      return true;
+    }
+  b->class = number;
+  return k_hash_add(k, &k->classes, hash, number);
+}
+
+/* ---- Rulings ------------------------------------------------------------------------------- */
+
+void k_key_buffer(const as_kernel *k, k_key *key, size_t at, uint32_t buffer) {
+  const k_buffer *b = k_buf(k, buffer);
+  uint32_t i = 0;
+  if (!key->n) return;
+  while (i < key->nbuffers && key->buffers[i] != buffer) i++;
+  bool again = i < key->nbuffers;
+  if (i == K_KEY_BUFFERS || (again && b->space == ISA_HBM)) {
+    key->n = 0;
+    return;
+  }
+  if (!again) key->buffers[key->nbuffers++] = buffer;
+  key->w[at] = (int64_t)i << 32 | (b->space == ISA_HBM ? buffer : b->class);
+}
+
+/* Of an operand of HBM the verifier looks at nothing but whether it is aligned and within its
+ * tensor, as long as no other operand is of that tensor. */
+void k_key_offset(const as_kernel *k, k_key *key, size_t at, const k_operand *o) {
+  const k_shape *s = k_shape_of(k, o);
+  if (!key->n || o->space != ISA_HBM) return;
+  int64_t lo = o->offset + s->set.start, bytes = (int64_t)k_buffer_bytes(k, k_buf(k, o->buffer));
+  bool within = s->set.run && lo >= 0 && lo <= bytes && s->set.span[0] <= bytes - lo;
+  if (within && o->offset % (int64_t)isa_dtype_bytes(s->dtype) == 0)
+    key->w[at] = INT64_MIN; /* that no offset is */
+  else
+    key->n = 0;
+}
+
+uint32_t k_find_ruling(const as_kernel *k, k_key *key) {
+  uint32_t probe = 0, number;
+  if (!key->n) return 0;
+  key->hash = k_hash_words(key->w, key->n);
+  while ((number = k_hash_next(&k->ruling_table, key->hash, &probe))) {
+    const k_ruling *r = &k->rulings[number - 1];
+    if (r->words == key->n && memcmp(k->keys + r->key, key->w, key->n * sizeof *key->w) == 0)
+      return number;
+  }
+  return 0;
+}
+
+bool k_add_ruling(as_kernel *k, const k_key *key, const k_ruling *found, uint32_t *number) {
+  if (!K_GROW(k, rulings, nrulings, cap_rulings)) return false;
+  while (k->cap_keys - k->nkeys < key->n)
+    if (!isa_array_grow(&k->al, &k->keys, k->cap_keys, &k->cap_keys, sizeof *k->keys))
+      return k_nomem(k);
+  if (key->n && !k_hash_add(k, &k->ruling_table, key->hash, k->nrulings + 1)) return false;
+  k_ruling *r = &k->rulings[k->nrulings];
+  *r = *found;
+  r->key = k->nkeys;
+  r->words = key->n;
+  if (key->n) memcpy(k->keys + k->nkeys, key->w, key->n * sizeof *key->w);
+  k->nkeys += key->n;
+  *number = ++k->nrulings;
+  return true;
+}
