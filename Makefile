@@ -181,7 +181,8 @@ bench: all $(BENCH)
 	$(Q)for b in $(BENCH); do $$b || exit 1; done
 	$(Q)$(BUILD)/soma tests/bench/check.lua
 	$(Q)for p in python3 /usr/bin/python3; do \
-	  if $$p -c 'import numpy' 2>/dev/null; then exec $$p tests/bench/numpy_figures.py; fi; \
+	  if $$p -c 'import numpy' 2>/dev/null; then $$p tests/bench/numpy_figures.py && \
+	    SOMA_LIB="$(CURDIR)/$(BUILD)/libsoma.so" $$p tests/bench/nki_figures.py; exit $$?; fi; \
 	done; echo "no python3 with NumPy: its figures are left out"
 bench-compare: $(BENCH)
 	$(Q)BASE="$(BASE)" BENCHES="$(BENCHES)" BUILD=$(BUILD) CC="$(CC)" tests/bench/compare.sh

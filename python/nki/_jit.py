@@ -104,7 +104,7 @@ class Kernel:
 
     def build(self, args, kwargs):
         """The program of these arguments; built once for equal shapes, types and scalars."""
-        _, bound = launch.arguments(self.function, args, kwargs)
+        bound = launch.arguments(self.function, args, kwargs)
         key = launch.key_of(dict(bound.arguments))
         if key is not None:
             key = (self.target, self.grid, key)

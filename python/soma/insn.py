@@ -4,6 +4,7 @@ Fields are written in the order of the instruction's form (`soma-as --explain NA
 a test holds FORMS against the library. Operands are Tensors, engines numbers of soma_engine or -1.
 """
 import struct
+import sys
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from .dtypes import find
 from .errors import KernelError
 from .index import whole
 from .register import RegisterValue
-from .tensor import SBUF, Storage, Tensor
+from .tensor import SBUF, Storage, Tensor, same_view  # noqa: F401 - for record.py
 
 ANY, TENSOR, VECTOR, SCALAR, GPSIMD, SYNC = -1, 0, 1, 2, 3, 4
 
@@ -62,6 +63,7 @@ PERF = K.codes("matmul", "perf")
 
 _bits = struct.Struct("f")
 _word = struct.Struct("i")
+_numbers = {}  # words of numbers
 
 
 def float_bits(x):
@@ -77,7 +79,12 @@ def number(x, what="an operand"):
     if x is None:
         return (0,)
     if x.__class__ is float or x.__class__ is int:
-        return (1, float_bits(x))
+        words = _numbers.get(x)
+        if words is None:
+            words = (1, float_bits(x))
+            if x:  # 0.0 and -0.0 are equal
+                _numbers[x] = words
+        return words
     if x.__class__ is Tensor:
         return (3,) + x.words()
     if isinstance(x, RegisterValue):
@@ -244,3 +251,6 @@ def relaid(view, value):
     dma_copy(into, in_sbuf(value))
     if into is not view:
         tensor_copy(view, into)
+
+
+record.insn = sys.modules[__name__]

@@ -14,7 +14,17 @@ from .machine import Program, _take_diagnostics, _text
 SPILL, KEEP_ORDER, FIXED_ENGINES, COPIES = 1, 2, 4, 8
 ACCUMULATE, STATIC, SWDGE, HWDGE = 1, 2, 4, 8  # flags of a record
 
-_pack = {}  # by the number of words
+
+class _Packs(dict):
+    """Functions that pack n words, by n."""
+
+    def __missing__(self, n):
+        self[n] = struct.Struct("%dq" % n).pack
+        return self[n]
+
+
+PACK = _Packs()
+_FIVE = C.c_uint32 * 5
 
 
 class Builder:
@@ -32,7 +42,8 @@ class Builder:
         self.handle = k
         self._k = k.value
         self._emit = lib.soma_kernel_emit
-        self.report_text = None
+        self._n = C.c_uint32()  # where functions put the number that they give
+        self._found = C.byref(self._n)
 
     def __del__(self):
         if lib and self.handle:
@@ -46,23 +57,22 @@ class Builder:
         kind = NotBuilt if status == L.UNBUILT else KernelError
         raise kind(text, _text(file.value) or None, line.value, status)
 
+    def emitter(self):
+        """soma_kernel_emit and the kernel to give it, for who emits many records."""
+        return self._emit, self._k
+
     def emit(self, words):
         """One record."""
         n = len(words)
-        try:
-            pack = _pack[n]
-        except KeyError:
-            pack = _pack[n] = struct.Struct("%dq" % n).pack
-        status = self._emit(self._k, pack(*words), n, None)
+        status = self._emit(self._k, PACK[n](*words), n, None)
         if status:
             self.fail(status)
 
     def _number(self, function, *arguments):
-        n = C.c_uint32()
-        status = function(self.handle, *arguments, C.byref(n))
+        status = function(self._k, *arguments, self._found)
         if status:
             self.fail(status)
-        return n.value
+        return self._n.value
 
     def file(self, name):
         return self._number(lib.soma_kernel_file, name.encode())
@@ -81,7 +91,7 @@ class Builder:
         """A tile; place is (start partition, byte offset) or None."""
         part, off = place or (-1, -1)
         info = L.TileInfo(C.sizeof(L.TileInfo), name.encode() or None, memory, dtype.code,
-                          len(shape), (C.c_uint32 * 5)(*shape), part, off, file, line)
+                          len(shape), _FIVE(*shape), part, off, file, line)
         return self._number(lib.soma_kernel_tile, C.byref(info))
 
     def queue(self, dge, engine, prio=0):

@@ -5,6 +5,7 @@ import itertools
 import sys
 import types
 import warnings
+import weakref
 
 import numpy as np
 
@@ -95,11 +96,16 @@ def key_of(x):
 
 
 def arguments(function, args, kwargs):
-    """{name: value} of a call, defaults included, in the order of the signature."""
-    signature = inspect.signature(function)
+    """The arguments of a call by name, defaults included, in the order of the signature."""
+    signature = _signatures.get(function)
+    if signature is None:
+        signature = _signatures[function] = inspect.signature(function)
     bound = signature.bind(*args, **kwargs)
     bound.apply_defaults()
-    return signature, bound
+    return bound
+
+
+_signatures = weakref.WeakKeyDictionary()
 
 
 def _input(rec, value, path, found):
@@ -185,7 +191,7 @@ def build(function, args, kwargs, target, grid=(), schedule=(), flags=0):
 
 def _build(rec, function, args, kwargs):
     found, result = [], None
-    signature, bound = arguments(function, args, kwargs)
+    bound = arguments(function, args, kwargs)
     for name, value in list(bound.arguments.items()):
         bound.arguments[name] = _map(value, lambda x, path: _input(rec, x, path, found), name)
     record._active.append(rec)
@@ -271,6 +277,8 @@ def fetch(run, t):
     """The array of a returned tensor, which may be a view."""
     s = t.storage
     whole = run.fetch(s.name)
+    if t.dtype is s.dtype and t.size == s.free and t.steps == dense(t.shape) and not t.dyn:
+        return whole.reshape(t.shape)
     flat = np.ascontiguousarray(whole.view(np.ndarray) if isinstance(whole, np.ndarray) else whole)
     bits = flat.reshape(-1).view("u%d" % s.dtype.size).view("u%d" % t.dtype.size)
     out = np.lib.stride_tricks.as_strided(

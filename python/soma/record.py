@@ -15,6 +15,7 @@ from . import kernel as K
 from . import lib as L
 from .errors import KernelError, NotBuilt
 
+insn = None  # the module, which imports this one and puts itself here
 _own = []
 _active = []
 
@@ -43,6 +44,9 @@ def is_own(filename):
     return filename.startswith(tuple(_own))
 
 
+_OWN = {}  # what _lines gives for code that is not the user's
+
+
 class Pending:
     """The last call's instructions, not emitted yet. fn(dst, **more) emits them into dst; `tile` is
     where they go when nobody retargets them; `reads` the views that they read."""
@@ -67,7 +71,8 @@ class Recorder:
         self.target, self.gen = target, {"trn1": 2, "inf2": 2, "trn2": 3, "trn3": 4}[target]
         self.hints = hints if hints is not None else {}
         self.pending = self.at = None
-        self.files, self.own = {}, {}
+        self.emitter = self.builder.emitter()
+        self.codes, self.own = {}, {}  # lines by the id of a code; numbers of files
         self.names, self.used_names, self.variables = {}, {}, {}
         self.tiles = []         # storages on the chip that instructions use
         self.tensors = []       # storages in HBM that instructions use, in order
@@ -90,27 +95,37 @@ class Recorder:
 
     def where(self, frame=None):
         """(file number, line) of the innermost frame that is the user's."""
-        if self.at is not None:
-            return self.at
-        frame = frame or sys._getframe(2)
-        files = self.files
+        return self.at or self._place(frame or sys._getframe(2))
+
+    def _place(self, frame):
+        codes = self.codes
         while frame is not None:
-            number = files.get(frame.f_code)
-            if number is None:
-                number = files[frame.f_code] = self._file(frame.f_code.co_filename)
-            if number:
-                return number, frame.f_lineno
+            code = frame.f_code
+            lines = codes.get(id(code))
+            if lines is None:
+                lines = self._lines(code)
+            if lines is not _OWN:
+                at = lines.get(frame.f_lasti)  # a frame's line takes a walk through a table
+                if at is None:
+                    at = lines[frame.f_lasti] = (lines["file"], frame.f_lineno)
+                return at
             frame = frame.f_back
         return 0, 0
 
-    def _file(self, name):
+    def _lines(self, code):
+        """Of a user's code {"file": number, offset of an instruction: (file, line)}, else _OWN."""
+        name = code.co_filename
         if is_own(name) or name.startswith("<frozen"):
-            return 0
-        if name not in self.own:
-            shown = os.path.relpath(name) if os.path.isabs(name) else name
-            self.own[name] = self.builder.file(name if shown.startswith("..") else shown)
-            self.names[self.own[name]] = name
-        return self.own[name]
+            lines = _OWN
+        else:
+            if name not in self.own:
+                shown = os.path.relpath(name) if os.path.isabs(name) else name
+                self.own[name] = self.builder.file(name if shown.startswith("..") else shown)
+                self.names[self.own[name]] = name
+            lines = {"file": self.own[name]}
+        self.codes[id(code)] = lines
+        self.keep.append(code)  # so that no other gets its id
+        return lines
 
     def variable(self, place):
         """The name that the statement at a place assigns to, "" when there is none."""
@@ -128,31 +143,21 @@ class Recorder:
     # ---- emitting ----
 
     def emit(self, op, engine, parts, flags=0):
-        """One instruction: its opcode, engine (-1: any), and the words of its fields in order."""
+        """One instruction: its opcode, engine (-1: any), and the words of its fields in order.
+        Called by functions of this package alone."""
         if self.pending is not None:
             self.flush()
-        if self.at is not None:
-            file, line = self.at
-        else:
-            files, frame = self.files, sys._getframe(1)
-            while True:
-                file = files.get(frame.f_code)
-                if file is None:
-                    file = files[frame.f_code] = self._file(frame.f_code.co_filename)
-                if file:
-                    line = frame.f_lineno
-                    break
-                frame = frame.f_back
-                if frame is None:
-                    line = 0
-                    break
+        file, line = self.at or self._place(sys._getframe(2))
         words = [0, op, engine, flags, file, line]
         for p in parts:
             words += p
-        words[0] = len(words)
-        self.builder.emit(words)
-        self.last = self.count
-        self.count += 1
+        n = words[0] = len(words)
+        function, handle = self.emitter
+        status = function(handle, K.PACK[n](*words), n, None)
+        if status:
+            self.builder.fail(status)
+        self.last = n = self.count
+        self.count = n + 1
         if self.ordered:
             self._keep_order()
 
@@ -211,12 +216,11 @@ class Recorder:
             return False
         if value.shape[0] != view.shape[0] or value.free_size != view.free_size:
             return False
-        from .insn import starts_well
-        from .tensor import same_view
-        if not starts_well(view):
+        if not insn.starts_well(view):
             return False
-        if any(r.storage is view.storage and (p.multi or not same_view(r, view)) for r in p.reads):
-            return False
+        for r in p.reads:
+            if r.storage is view.storage and (p.multi or not insn.same_view(r, view)):
+                return False
         if not self._lend(value):
             return False
         count = self.count
@@ -326,7 +330,6 @@ class Recorder:
 
     def assign(self, view, value):
         """`view = value` without an instruction to retarget: a copy, or a fill."""
-        from . import insn
         insn.assign(view, value)
 
     # ---- registers and loops ----
@@ -403,8 +406,7 @@ class ZeroState:
             rec.pending = pending
 
     def _fill(self, s):
-        from . import insn
-        from .tensor import Tensor
+        Tensor = insn.Tensor
         if not self.started:
             insn.memset(Tensor(s, s.dtype, (s.parts, s.free), (1, 1)), 0)
             return

@@ -47,13 +47,13 @@ class Tensor(Views):
     """
 
     __slots__ = ("storage", "dtype", "shape", "steps", "part", "off", "dyn", "bound", "_words",
-                 "pending", "__weakref__")
+                 "_parts", "pending", "__weakref__")
     __array_ufunc__ = None  # NumPy's scalars leave operators to a tile
 
     def __init__(self, storage, dtype, shape, steps, part=0, off=0, dyn=(), bound=None):
         self.storage, self.dtype, self.shape, self.steps = storage, dtype, shape, steps
         self.part, self.off, self.dyn, self.bound = part, off, dyn, bound
-        self._words = self.pending = None
+        self._words = self._parts = self.pending = None
 
     # ---- what it is ----
 
@@ -252,15 +252,17 @@ class Tensor(Views):
             key = tuple(key) if isinstance(key, tuple) else (key,)
         shape, steps = self.shape, self.steps
         chip = self.storage.memory
-        if self.bound is not None:
-            self.check_bounds()
-        if len(key) > len(shape) or self.dyn:
-            return self._index(key)
         off, part = self.off, self.part
         if chip and len(shape) == 2 == len(key):  # the most frequent by far
             a, b = key
             if a.__class__ is slice is b.__class__ and a.step is None is b.step:
                 start, stop, first, last = a.start, a.stop, b.start, b.stop
+                parts = self._parts
+                if parts is not None:  # loops take the same part of a tile again and again
+                    try:
+                        return parts[start, stop, first, last]
+                    except (KeyError, TypeError):
+                        pass
                 if start is None:
                     start = 0
                 if stop is None:
@@ -270,13 +272,21 @@ class Tensor(Views):
                 if last is None:
                     last = shape[1]
                 if start.__class__ is int is stop.__class__ and 0 <= start < stop <= shape[0] and \
-                        first.__class__ is int is last.__class__ and 0 <= first < last <= shape[1]:
+                        first.__class__ is int is last.__class__ and 0 <= first < last <= shape[1] \
+                        and self.bound is None and not self.dyn:
                     t = _new(Tensor)
                     t.storage, t.dtype, t.shape, t.steps = \
                         self.storage, self.dtype, (stop - start, last - first), steps
                     t.part, t.off = part + start * steps[0], off + first * steps[1]
-                    t.dyn, t.bound, t._words, t.pending = (), None, None, None
+                    t.dyn, t.bound, t._words, t.pending, t._parts = (), None, None, None, None
+                    if parts is None:
+                        self._parts = parts = {}
+                    parts[a.start, a.stop, b.start, b.stop] = t
                     return t
+        if self.bound is not None:
+            self.check_bounds()
+        if len(key) > len(shape) or self.dyn:
+            return self._index(key)
         out, outsteps = [], []
         d = 0
         for k in key:
@@ -336,7 +346,7 @@ class Tensor(Views):
         t = _new(Tensor)
         t.storage, t.dtype, t.shape, t.steps = self.storage, self.dtype, tuple(out), tuple(outsteps)
         t.part, t.off, t.dyn, t.bound, t._words = part, off, (), None, None
-        t.pending = None
+        t.pending = t._parts = None
         return t
 
     def _index(self, key):

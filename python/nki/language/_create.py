@@ -27,11 +27,20 @@ def _sizes(shape):
     shape = shape if isinstance(shape, (tuple, list)) else (shape,)
     out = []
     for n in shape:
-        k = whole(n)
+        k = n if n.__class__ is int else whole(n)
         if k is None or k < 1:
             raise KernelError("shape %s: sizes are whole numbers from 1" % (list(shape),))
         out.append(k)
     return out
+
+
+def _par_dim_of(shape):
+    """Which dimension of a shape is the partitions."""
+    if isinstance(shape, (tuple, list)):
+        for i, n in enumerate(shape):
+            if n.__class__ is ParDim:
+                return i
+    return 0
 
 
 def ndarray(shape, dtype=float32, buffer=None, name="", address=None, **other):
@@ -49,8 +58,7 @@ def ndarray(shape, dtype=float32, buffer=None, name="", address=None, **other):
     name = name or rec.variable((file, line))
     if memory == HBM:
         return _in_hbm(rec, sizes, dtype, where, name, (file, line))
-    lead = next((i for i, n in enumerate(shape if isinstance(shape, (tuple, list)) else (shape,))
-                 if isinstance(n, ParDim)), 0)
+    lead = _par_dim_of(shape)
     inner = sizes[lead:]
     if len(inner) == 1:
         inner.append(1)

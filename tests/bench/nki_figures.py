@@ -1,0 +1,132 @@
+"""Building NKI kernels: microseconds per recorded instruction, and what a call costs that repeats.
+Run by `make bench` where python3 has NumPy. Ratios are within this run; a bytecode loop is the unit
+that tells machines apart."""
+import os
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "python"))
+
+import numpy as np
+
+import nki
+import nki.isa as nisa
+import nki.language as nl
+from soma import launch, record
+
+ROUNDS = 5
+
+
+def best(f):
+    """Processor time of the fastest of some calls, in seconds."""
+    times = []
+    for _ in range(ROUNDS):
+        t = time.process_time()
+        f()
+        times.append(time.process_time() - t)
+    return min(times)
+
+
+def kernel_of(n):
+    """A kernel of the new style of n instructions over parts of two tiles."""
+    @nki.jit
+    def kernel(a):
+        c = nl.ndarray((128, 512), dtype=a.dtype, buffer=nl.shared_hbm)
+        x = nl.ndarray((128, 512), dtype=a.dtype, buffer=nl.sbuf)
+        y = nl.ndarray((128, 512), dtype=a.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=x, src=a)
+        nisa.dma_copy(dst=y, src=a)
+        for i in range(n // 4):
+            j = i % 8 * 64
+            nisa.tensor_tensor(dst=x[:, j:j + 64], data1=x[:, j:j + 64], data2=y[:, j:j + 64],
+                               op=nl.add)
+            nisa.tensor_scalar(dst=y[:, j:j + 64], data=x[:, j:j + 64], op0=nl.multiply,
+                               operand0=0.5)
+            nisa.activation(dst=y[:, j:j + 64], op=nl.exp, data=x[:, j:j + 64])
+            nisa.tensor_copy(dst=x[:, j:j + 64], src=y[:, j:j + 64])
+        nisa.dma_copy(dst=c, src=x)
+        return c
+    return kernel
+
+
+def fresh(n):
+    """The same with tiles of their own in each round."""
+    @nki.jit
+    def kernel(a):
+        c = nl.ndarray((128, 512), dtype=a.dtype, buffer=nl.shared_hbm)
+        for i in range(n // 4):
+            x = nl.ndarray((128, 512), dtype=a.dtype, buffer=nl.sbuf)
+            y = nl.ndarray((128, 512), dtype=a.dtype, buffer=nl.sbuf)
+            nisa.dma_copy(dst=x, src=a)
+            nisa.tensor_scalar(dst=y, data=x, op0=nl.multiply, operand0=0.5)
+            nisa.activation(dst=y, op=nl.exp, data=y)
+            nisa.dma_copy(dst=c, src=y)
+        return c
+    return kernel
+
+
+def old(n):
+    """The older style: tiles that calls return."""
+    @nki.jit
+    def kernel(a):
+        c = nl.ndarray((128, 512), dtype=a.dtype, buffer=nl.shared_hbm)
+        i, j = nl.mgrid[0:128, 0:512]
+        for _ in range(n // 4):
+            x = nl.load(a[i, j])
+            y = nl.multiply(x, 0.5)
+            x[i, j] = nl.exp(y)
+            nl.store(c[i, j], x)
+        return c
+    return kernel
+
+
+finishing = []
+real_finish = record.Recorder.finish
+
+
+def finish(self):
+    t = time.process_time()
+    try:
+        return real_finish(self)
+    finally:
+        finishing.append(time.process_time() - t)
+
+
+record.Recorder.finish = finish
+
+
+def build(kernel, a):
+    return launch.build(kernel.function, (a,), {}, "trn2")
+
+
+a = np.zeros((128, 512), np.float32)
+
+
+def loop():
+    for _ in range(1000000):
+        pass
+
+
+unit = best(loop) / 1e6
+print("building NKI kernels, processor time; a turn of Python's empty loop takes %.1f ns" %
+      (unit * 1e9))
+for name, make in (("tiles that stay", kernel_of), ("tiles of each round", fresh),
+                   ("older style", old)):
+    built = []
+    finishing.clear()
+    seconds = best(lambda: built.append(build(make(4000), a)))
+    each = seconds / built[0].instructions
+    print("%-32s %6.1f us per instruction, %5.0f turns; %2.0f %% of it the recorder"
+          % (name, each * 1e6, each / unit, 100 - 100 * min(finishing) / seconds))
+big = kernel_of(100000)
+t = time.process_time()
+program = build(big, a)
+seconds = time.process_time() - t
+print("%-32s %6.2f s, from the call to the program" % ("%d instructions" % program.instructions,
+                                                      seconds))
+small = kernel_of(40)
+small(a)
+built, _ = small.build((a,), {})
+run = best(lambda: launch.plain_machine("trn2").run(built.program, {"a": a}))
+call = best(lambda: small(a))
+print("%-32s %6.2f of the run alone" % ("a call that repeats", call / run))
