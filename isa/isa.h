@@ -363,7 +363,7 @@ enum isa_rule {
   ISA_NRULES
 };
 enum isa_cost {
-#define TIME(name, function, lines) ISA_COST_##name,
+#define TIME(name, function, modes, lines) ISA_COST_##name,
 #include "times.def"
 #undef TIME
   ISA_NCOSTS

@@ -206,7 +206,7 @@ static const char *const decided[ISA_NOPS] = {
 #undef PSEUDO
 
 static const char *const cost_texts[ISA_NCOSTS] = {
-#define TIME(name, function, lines) lines,
+#define TIME(name, function, modes, lines) lines,
 #include "times.def"
 #undef TIME
 };

@@ -244,7 +244,7 @@ static void check_accumulators(vm_core *c, unsigned e, const vm_flight *f) {
   struct vm_check *k = c->check;
   const isa_insn *in = f->in;
   const isa_form *form = isa_form_of(in->op);
-  bool adds = in->op == ISA_OP_act_read_acc || in->op == ISA_OP_dve_read_acc;
+  bool reads = isa_ops[in->op].form == ISA_FORM_READ_ACC, adds = reads;
   for (unsigned i = 0; i < form->nfields; i++) {
     const isa_field *fd = &form->fields[i];
     if (fd->kind != ISA_K_ENUM || fd->arg != ISA_SET_CMD) continue;
@@ -258,9 +258,7 @@ static void check_accumulators(vm_core *c, unsigned e, const vm_flight *f) {
   if (!r) return;
   vm_put_place(c, e, f->pc, &r->text);
   isa_buf_printf(&r->text, ": uninit: %s %s its accumulators before anything has reset them",
-                 isa_engines[e].name,
-                 in->op == ISA_OP_act_read_acc || in->op == ISA_OP_dve_read_acc ? "reads"
-                                                                                : "adds to");
+                 isa_engines[e].name, reads ? "reads" : "adds to");
   vm_ck_put_insn(c, e, f->pc, f->item.start, &r->text);
   isa_buf_puts(&r->text, "\n  fix: the first reduction has reduce=reset_reduce");
 }

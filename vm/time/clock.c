@@ -204,12 +204,16 @@ static vm_time beside_gpsimd(const vm_core *c, vm_time start, uint64_t cycles, u
   return t + left - start;
 }
 
+enum { ONE, FAST };
+static const uint8_t modes_of[ISA_NCOSTS] = {
+#define TIME(name, function, modes, lines) modes,
+#include "../../isa/times.def"
+#undef TIME
+};
+
 /* Elements that an instruction of vector streams in fewer *cycles than that; 0: in no such mode. */
 static uint64_t in_mode(const vm_core *c, const vm_flight *f, uint64_t *cycles) {
-  unsigned cost = isa_ops[f->in->op].cost;
-  if (c->target->gen < ISA_GEN3 ||
-      (cost != ISA_COST_COPY && cost != ISA_COST_TT && cost != ISA_COST_TS && cost != ISA_COST_SET))
-    return 0;
+  if (c->target->gen < ISA_GEN3 || modes_of[isa_ops[f->in->op].cost] == ONE) return 0;
   const vm_view *dst = vm_operand_at(f->in, (vm_operands *)&f->a, 0);
   *cycles = vm_cost(c, ISA_ENG_vector, f->in, &f->a).stream;
   return *cycles && *cycles < dst->elems ? dst->elems : 0;

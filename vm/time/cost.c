@@ -108,6 +108,12 @@ static const vm_view *operand(const job *j, uint32_t access) {
 static const vm_view *dst_of(const job *j) { return operand(j, AP_W); }
 static const vm_view *src_of(const job *j) { return operand(j, AP_R); }
 
+/* The first operand of that kind. */
+static const void *value_of(const job *j, unsigned kind) {
+  int i = isa_field_of(j->in->op, kind, 0);
+  return vm_operand_at(j->in, (vm_operands *)j->a, (unsigned)i);
+}
+
 /* The modes of a matmul, NULL of one whose form has none; likewise of a load of weights. */
 static const struct vm_MATMUL *modes_of(const job *j) {
   return isa_ops[j->in->op].form == ISA_FORM_MATMUL ? &j->a->MATMUL : NULL;
@@ -135,27 +141,28 @@ static uint64_t elementwise(const job *j, const traffic *t) {
   return twice ? ceil_div(t->n, 2) : t->n;
 }
 
-static bool finds_address(const vm_core *c, uint32_t ap) {
-  return c->code->aps[ap - 1].dyn[0].kind == ISA_DYN_elem;
+static uint64_t stream_each(const job *j) {
+  traffic t = traffic_of(j->c, j->in, j->a);
+  return paced(&t, elementwise(j, &t));
+}
+
+static void find_address(void *ud, const isa_operand *o) {
+  bool *found = ud;
+  *found = *found || (o->via == ISA_VIA_AP && o->ap->dyn[0].kind == ISA_DYN_elem);
 }
 
 /* An address that is an element of SBUF has a start-up of its own; one in a register is the
  * sequencer's. */
 static uint64_t stream_copy(const job *j) {
-  traffic t = traffic_of(j->c, j->in, j->a);
-  uint64_t cycles = paced(&t, elementwise(j, &t));
-  bool finds = j->in->op == ISA_OP_tensor_copy &&
-               (finds_address(j->c, j->in->u.COPY.dst) || finds_address(j->c, j->in->u.COPY.src));
-  return finds ? max_of(j->c->cost[VM_MIN_DYNAMIC], cycles) : cycles;
+  bool finds = false;
+  isa_each_operand(j->c->prog, j->c->code, j->in, find_address, &finds);
+  return max_of(finds ? j->c->cost[VM_MIN_DYNAMIC] : 0, stream_each(j));
 }
 
 static uint64_t stream_set(const job *j) {
   traffic t = traffic_of(j->c, j->in, j->a);
-  bool zero = false;
-  if (j->in->op == ISA_OP_memset) {
-    const vm_num *value = &j->a->MEMSET.value;
-    zero = !value->v.at && isa_f32_bits(value->imm) == 0;
-  }
+  const vm_num *value = value_of(j, ISA_K_NUM);
+  bool zero = !value->v.at && isa_f32_bits(value->imm) == 0;
   if (j->engine == ISA_ENG_vector && j->c->target->gen == ISA_GEN2 && zero && t.half)
     return ceil_div(t.n, 2);
   return paced(&t, elementwise(j, &t));
@@ -163,12 +170,9 @@ static uint64_t stream_set(const job *j) {
 
 static uint64_t stream_tt(const job *j) {
   traffic t = traffic_of(j->c, j->in, j->a);
-  bool quick = false;
-  if (j->in->op == ISA_OP_tensor_tensor) {
-    unsigned op = j->a->TENSOR_TENSOR.op;
-    quick = t.half && j->a->TENSOR_TENSOR.dst.dtype == ISA_bfloat16 &&
-            (op == ISA_ALU_add || op == ISA_ALU_mult || op == ISA_ALU_subtract);
-  }
+  unsigned op = *(const vm_t_ALU *)value_of(j, ISA_K_ALU);
+  bool quick = t.half && dst_of(j)->dtype == ISA_bfloat16 &&
+               (op == ISA_ALU_add || op == ISA_ALU_mult || op == ISA_ALU_subtract);
   if (quick && j->c->target->gen == ISA_GEN2 && j->engine == ISA_ENG_vector) return t.n;
   return paced(&t, elementwise(j, &t));
 }
@@ -179,18 +183,20 @@ static uint64_t stream_ts(const job *j) {
   return paced(&t, elementwise(j, &t)) * (j->engine == ISA_ENG_gpsimd ? 4 : 1);
 }
 
-/* One element a cycle; a reduction that also writes its elements reads its registers out. */
 static uint64_t stream_red(const job *j) {
   traffic t = traffic_of(j->c, j->in, j->a);
-  unsigned op = j->in->op;
-  if (op == ISA_OP_tensor_scalar_reduce)
-    return paced(&t, vector_stream(j, &t, 1)) + j->c->cost[VM_ACC_EXTRA];
-  bool quick = op == ISA_OP_tensor_reduce && j->a->TENSOR_REDUCE.src.dtype == ISA_bfloat16 &&
-               dense(&j->a->TENSOR_REDUCE.src) &&
-               (j->a->TENSOR_REDUCE.op == ISA_ALU_add || j->a->TENSOR_REDUCE.op == ISA_ALU_max);
-  if (quick && j->c->target->gen == ISA_GEN2) return ceil_div(t.n, 2);
   return paced(&t, vector_stream(j, &t, 1));
 }
+
+static uint64_t stream_fold(const job *j) {
+  unsigned op = *(const vm_t_ALU *)value_of(j, ISA_K_ALU);
+  const vm_view *src = src_of(j);
+  bool quick = src->dtype == ISA_bfloat16 && dense(src) && (op == ISA_ALU_add || op == ISA_ALU_max);
+  return quick && j->c->target->gen == ISA_GEN2 ? ceil_div(src->elems, 2) : stream_red(j);
+}
+
+/* The elements are written too: the registers are read out. */
+static uint64_t stream_redacc(const job *j) { return stream_red(j) + j->c->cost[VM_ACC_EXTRA]; }
 
 /* Source and predicate share gen2's port of SBUF. */
 static uint64_t stream_pred(const job *j) {
@@ -217,11 +223,7 @@ static uint64_t stream_act(const job *j) {
 
 static uint64_t stream_acc(const job *j) { return j->c->cost[VM_ACC_EXTRA]; }
 
-/* A packed element of quantize_mx is four. */
-static uint64_t stream_quad(const job *j) {
-  uint64_t n = dst_of(j)->elems;
-  return j->in->op == ISA_OP_quantize_mx ? n : ceil_div(n, 4);
-}
+static uint64_t stream_quad(const job *j) { return ceil_div(dst_of(j)->elems, 4); }
 
 static uint64_t stream_ldw(const job *j) {
   const vm_view *src = src_of(j);
@@ -253,7 +255,7 @@ static uint64_t stream_mm(const job *j) {
 vm_flops vm_cost_matmul_flops(const vm_core *c, const isa_insn *in, const vm_operands *a) {
   const job j = {c, ISA_ENG_tensor, in, a};
   const vm_view *dst = dst_of(&j), *src = src_of(&j);
-  bool mx = in->op == ISA_OP_matmul_mx;
+  bool mx = isa_field_of(in->op, ISA_K_AP, AP_SCALES) >= 0;
   uint64_t lanes = mx ? VM_LANES : 1;
   vm_flops f = {.logical = 2 * lanes * dst->num[0] * src->num[0] * src->elems};
   vm_cost_id rate = mx                                 ? VM_PE_MX
@@ -270,12 +272,11 @@ uint64_t vm_cost_peak_flops(const isa_target *t) {
   return (uint64_t)2 * ISA_PMAX * ISA_PMAX * t->khz[ISA_ENG_tensor] * 1000;
 }
 
-static uint64_t stream_gp(const job *j) { return dst_of(j)->elems; }
+static uint64_t stream_out(const job *j) { return dst_of(j)->elems; }
 
 /* Indices n of e elements each, by the reference's formula: n * e / C with
  * C = ((28 + 4 * e) / (4 * e)) / min(4 / bytes, e). */
 static uint64_t stream_gath(const job *j) {
-  if (j->in->op != ISA_OP_local_gather) return dst_of(j)->elems;
   const struct vm_LOCAL_GATHER *a = &j->a->LOCAL_GATHER;
   uint64_t e = a->elems_per_index ? a->elems_per_index : 1;
   uint64_t wide = 4u / a->src.esize < e ? 4u / a->src.esize : e;
@@ -297,7 +298,7 @@ static uint64_t stream_none(const job *j) {
 }
 
 static uint64_t (*const streams[ISA_NCOSTS])(const job *j) = {
-#define TIME(name, function, lines) stream_##function,
+#define TIME(name, function, modes, lines) stream_##function,
 #include "../../isa/times.def"
 #undef TIME
 };
