@@ -350,6 +350,8 @@ typedef struct vm_memory {
    * this one has not). */
   const struct vm_block *given;
   struct vm_hbm *hbm; /* where tensors and static descriptors get their addresses */
+  struct vm_pool
+      *pool; /* where blocks of tensors come from and go to; a core holds it. May be NULL */
 } vm_memory;
 
 /* The last values a semaphore was given: update i is at i mod VM_SEM_LOG of each array. */
@@ -366,6 +368,8 @@ typedef struct vm_block { /* host memory of an HBM tensor */
   uint64_t bytes, address; /* address: in HBM */
   bool borrowed;           /* outlives the run */
   bool placed;             /* of a given one: it has its address */
+  bool filled;             /* of a given one without data: the caller will write all of it */
+  bool lent;               /* to a result, which frees data */
 } vm_block;
 
 /* Work of the tensor engine: 2 * M * N * K, and the same in the time of 16-bit elements. */
@@ -425,7 +429,7 @@ typedef struct vm_core {
   atomic_int *interrupt; /* nonzero: stop; may be NULL */
 } vm_core;
 
-/* ---- Life cycle (core.c) ------------------------------------------------------------------ */
+/* ---- Host memory (memory.c) --------------------------------------------------------------- */
 
 /* Memories of a target, zeroed, host pages taken as they are touched. */
 bool vm_memory_new(const isa_alloc *al, const isa_target *t, vm_memory *out);
@@ -434,8 +438,23 @@ void vm_memory_free(const isa_alloc *al, vm_memory *m);
  * the same allocator and n. */
 void *vm_pages_new(const isa_alloc *al, uint64_t n);
 void vm_pages_free(const isa_alloc *al, void *p, uint64_t n);
-/* The same for what will mostly be touched from end to end, in fewer and larger pages. */
-void *vm_tensor_new(const isa_alloc *al, uint64_t n);
+
+/* Memory of tensors. A machine keeps freed blocks of 512 KiB to 256 MiB for its next runs: 16 of
+ * them and 256 MiB at most, those that went unused longest go first. A pool lives until nobody
+ * holds it; it may be used from several threads. Pools may be NULL in all of these: nothing is
+ * kept. */
+typedef struct vm_pool vm_pool;
+vm_pool *vm_pool_new(const isa_alloc *al); /* held once */
+void vm_pool_hold(vm_pool *p);
+void vm_pool_drop(vm_pool *p);
+/* Gives its blocks to the host. Close: and all it is given from now on; drops it. */
+void vm_pool_empty(vm_pool *p);
+void vm_pool_close(vm_pool *p);
+/* n bytes, all zero if `zeroed`. al is the pool's, here and for vm_pool_give, which takes NULL. */
+void *vm_pool_take(vm_pool *p, const isa_alloc *al, uint64_t n, bool zeroed);
+void vm_pool_give(vm_pool *p, const isa_alloc *al, void *data, uint64_t n);
+
+/* ---- Life cycle (core.c) ------------------------------------------------------------------ */
 
 /* Prepares in c, all zero, a run of core 0 of a program that has passed isa_check_program: HBM
  * tensors zeroed (const data copied), engines at pc 0, semaphores and registers zero. The caller

@@ -157,10 +157,6 @@ int lb_engine(lua_State *L, int arg) {
   return e >= 0 ? e : luaL_argerror(L, arg, lua_pushfstring(L, LB_NO_ENGINE, name));
 }
 
-void lb_account(lua_State *L, uint64_t n) {
-  lua_gc(L, LUA_GCSTEP, (int)(n >> 10 < 1 << 20 ? n >> 10 : 1 << 20));
-}
-
 void lb_push_shape(lua_State *L, uint32_t n, const int64_t *shape) {
   lua_createtable(L, (int)n, 0);
   for (uint32_t d = 0; d < n; d++) {

@@ -48,8 +48,6 @@ int lb_fail(lua_State *L, const char *what, const soma_machine *m, soma_status s
 void lb_push_shape(lua_State *L, uint32_t n, const int64_t *shape);
 /* Registers a metatable of that name with these methods in __index; leaves nothing. */
 void lb_class(lua_State *L, const char *name, const luaL_Reg *meta, const luaL_Reg *methods);
-/* Lets the collector know of n bytes that its own count misses. */
-void lb_account(lua_State *L, uint64_t n);
 /* Seconds of the host's clock, which only goes forward. */
 double lb_host_seconds(void);
 
@@ -103,6 +101,12 @@ typedef struct lb_budget {
 } lb_budget;
 /* A lua_Alloc and a soma_alloc_fn, with the budget as ud. */
 void *lb_budget_alloc(void *ud, void *p, size_t old, size_t n);
+/* Lets the collector know of n bytes that are taken where its own count misses them: when they have
+ * become many since then, there is a full collection. (In generational mode a step would not free
+ * what has survived two of them, such as the result of the last run but one.) */
+void lb_account(lua_State *L, uint64_t n);
+/* Whether the state's allocator has a limit: what is taken elsewhere would escape it. */
+bool lb_is_limited(lua_State *L);
 /* A budget under that of the state's allocator, if it has one; NULL when memory is out. */
 lb_budget *lb_budget_new(lua_State *L, size_t limit);
 /* Frees b when nothing is charged to it any more; NULL does nothing. */

@@ -28,6 +28,11 @@ static lb_budget *state_budget(lua_State *L) {
   return lua_getallocf(L, &ud) == lb_budget_alloc ? ud : NULL;
 }
 
+bool lb_is_limited(lua_State *L) {
+  const lb_budget *b = state_budget(L);
+  return b != NULL && b->limit != 0;
+}
+
 lb_budget *lb_budget_new(lua_State *L, size_t limit) {
   lb_budget *b = malloc(sizeof *b);
   if (b != NULL) *b = (lb_budget){.limit = limit, .parent = state_budget(L)};
@@ -45,4 +50,22 @@ void lb_use_budget(lua_State *L, lb_budget *b, soma_alloc_fn *fn, void **ud) {
   if (b == NULL || b->limit == 0) return;
   *fn = lb_budget_alloc;
   *ud = b;
+}
+
+/* Bytes from which on they are many; and as a multiple of Lua's own, so that collections take a
+ * small part of the time in which so much is filled. Half of what a machine's pool keeps. */
+enum { MANY = 128 << 20, MULTIPLE = 8 };
+
+void lb_account(lua_State *L, uint64_t n) {
+  static const char key = 0;
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &key);
+  uint64_t since = (uint64_t)lua_tointeger(L, -1) + n;
+  lua_pop(L, 1);
+  uint64_t own = (uint64_t)lua_gc(L, LUA_GCCOUNT) << 10;
+  if (since >= MANY && since / MULTIPLE >= own && lua_gc(L, LUA_GCISRUNNING)) {
+    lua_gc(L, LUA_GCCOLLECT);
+    since = 0;
+  }
+  lua_pushinteger(L, (lua_Integer)since);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &key);
 }

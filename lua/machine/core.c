@@ -256,7 +256,7 @@ int lb_new_core(lua_State *L) {
   if (s == SOMA_ARG && o.simd != NULL)
     return luaL_error(L, "core: this host has no simd level '%s'", o.simd);
   if (s != SOMA_OK) return lb_fail(L, "core", NULL, s);
-  lb_account(L, 1 << 16);
+  lb_account(L, 1 << 20);
   lb_costs_option(L, 1, core->m);
   if (device != LB_CPU) lb_register_device(L, 2, device);
   core->device = device;

@@ -25,11 +25,25 @@ void lb_run_detach(lb_run *run) {
 
 /* ---- Outputs ------------------------------------------------------------------------------- */
 
-/* Pushes a tensor of the run's program as it is in HBM now. */
+/* Pushes a copy of a tensor of the run's program as it is in HBM now. */
 static void push_tensor(lua_State *L, const lb_run *run, const soma_tensor_info *info) {
   lt_tensor *t = lt_new(L, (unsigned)info->dtype, info->ndim, info->shape);
   soma_status s = soma_fetch(run->r, info->name, t->data, (size_t)info->bytes);
   if (s != SOMA_OK) lb_fail(L, "fetch", NULL, s);
+}
+
+static void free_result(lt_storage *s) { soma_result_free(s->owner); }
+
+/* Pushes a tensor on the run's own memory of an output. */
+static void push_output(lua_State *L, const lb_run *run, const soma_tensor_info *info) {
+  soma_result *x;
+  lt_storage *m = lt_push_storage(L);
+  soma_status s = soma_take(run->r, info->name, &x);
+  if (s != SOMA_OK) lb_fail(L, "run", NULL, s);
+  *m = (lt_storage){
+      .data = soma_result_data(x), .bytes = info->bytes, .owner = x, .release = free_result};
+  lt_new_on(L, (unsigned)info->dtype, info->ndim, info->shape, lua_gettop(L), m->data);
+  lua_remove(L, -2);
 }
 
 /* The table run.out of the run at index is filled with every output. */
@@ -43,7 +57,7 @@ static void fetch_outputs(lua_State *L, int index) {
   if (!on_device) lua_newtable(L);
   for (uint32_t i = 0; !on_device && soma_program_tensor(p->p, i, &info) == SOMA_OK; i++) {
     if (info.role != SOMA_OUTPUT) continue;
-    push_tensor(L, run, &info);
+    push_output(L, run, &info);
     lua_setfield(L, -2, info.name);
   }
   lua_setiuservalue(L, index, LB_RUN_OUT);
@@ -142,6 +156,15 @@ static void place_outputs(lua_State *L, const lb_program *p, int host, int devic
   }
 }
 
+/* Tells the collector what a run of p takes: it frees what earlier runs left. */
+static void account(lua_State *L, const lb_program *p) {
+  soma_tensor_info info;
+  uint64_t n = 0;
+  for (uint32_t i = 0; soma_program_tensor(p->p, i, &info) == SOMA_OK; i++)
+    if (info.role != SOMA_INPUT) n += info.bytes; /* inputs are tensors already */
+  lb_account(L, n);
+}
+
 /* Starts a run of p with the tensors of two tables; in_place: large ones of the host need not be
  * copied. Raises no Lua error, so that no binding is left behind on a failure. */
 static soma_status bind_and_start(lua_State *L, lb_core *core, lb_program *p, int host, int device,
@@ -199,6 +222,7 @@ static void start(lua_State *L, bool in_place) {
   check_inputs(L, core, 3); /* to 6 and 7 */
   place_outputs(L, p, 6, 7);
   lua_setiuservalue(L, 5, LB_RUN_DEVICE_OUT);
+  account(L, p);
   soma_status s = bind_and_start(L, core, p, 6, 7, in_place, &run->r);
   if (s == SOMA_LIMIT || s == SOMA_NOMEM) { /* what the program has dropped may still take it */
     lua_gc(L, LUA_GCCOLLECT);
@@ -213,7 +237,6 @@ static void start(lua_State *L, bool in_place) {
   lua_pushvalue(L, 6);
   lua_setiuservalue(L, 1, LB_CORE_INPUTS); /* until the next run: it may read them in place */
   lua_settop(L, 5);
-  lb_account(L, lb_run_stats(run).hbm_bytes);
 }
 
 /* ---- Saving and resuming ------------------------------------------------------------------- */
@@ -274,7 +297,7 @@ int lb_core_resume(lua_State *L) {
   lua_setiuservalue(L, 1, LB_CORE_PROGRAM);
   lua_pushnil(L);
   lua_setiuservalue(L, 1, LB_CORE_INPUTS); /* it has its own */
-  lb_account(L, lb_run_stats(run).hbm_bytes);
+  account(L, p);
   lua_pushvalue(L, 6);
   lua_pushvalue(L, 5);
   return 2;

@@ -41,6 +41,11 @@ uint32_t lt_narrow(unsigned dtype, double x, unsigned cvt) {
   return isa_from_f32(dtype, lt_round_odd(x), cvt);
 }
 
+/* Integers that a double holds, without bool, which is nonzero and not rounded. */
+static bool is_small_int(unsigned dtype) {
+  return lt_class_of(dtype) == LT_INT && isa_dtypes[dtype].bits <= 32 && dtype != ISA_bool;
+}
+
 /* ---- Arrays of elements -------------------------------------------------------------------- */
 
 static double int_to_f64(unsigned dtype, int64_t v) {
@@ -72,12 +77,23 @@ void lt_load_i64(unsigned dtype, const unsigned char *p, int64_t stride, size_t 
 }
 
 void lt_store_i64(unsigned dtype, unsigned char *p, int64_t stride, size_t n, const int64_t *in) {
-  unsigned bytes = isa_dtype_bytes(dtype);
   if (dtype == ISA_bool) {
     for (size_t i = 0; i < n; i++, p += stride) *p = in[i] != 0;
     return;
   }
-  for (size_t i = 0; i < n; i++, p += stride) lt_put_bits(p, bytes, (uint64_t)in[i]);
+#define STORE(type)                             \
+  for (size_t i = 0; i < n; i++, p += stride) { \
+    type v = (type)in[i];                       \
+    memcpy(p, &v, sizeof v);                    \
+  }                                             \
+  break
+  switch (isa_dtype_bytes(dtype)) {
+  case 1: STORE(uint8_t);
+  case 2: STORE(uint16_t);
+  case 4: STORE(uint32_t);
+  default: STORE(uint64_t);
+  }
+#undef STORE
 }
 
 void lt_load_f64(unsigned dtype, const unsigned char *p, int64_t stride, size_t n, double *out) {
@@ -92,10 +108,11 @@ void lt_load_f64(unsigned dtype, const unsigned char *p, int64_t stride, size_t 
     for (size_t i = 0; i < n; i++, p += stride)
       out[i] = (double)isa_to_f32(dtype, (uint32_t)lt_get_bits(p, bytes));
   } else {
-    for (size_t i = 0; i < n; i++, p += stride) {
-      int64_t v;
-      lt_load_i64(dtype, p, stride, 1, &v);
-      out[i] = int_to_f64(dtype, v);
+    int64_t v[LT_CHUNK];
+    for (size_t i = 0, part; i < n; i += part) {
+      part = n - i < LT_CHUNK ? n - i : LT_CHUNK;
+      lt_load_i64(dtype, p + (int64_t)i * stride, stride, part, v);
+      for (size_t k = 0; k < part; k++) out[i + k] = int_to_f64(dtype, v[k]);
     }
   }
 }
@@ -109,11 +126,30 @@ static uint64_t wide_from_f64(bool is_unsigned, double x) {
   return (uint64_t)v;
 }
 
+static int64_t highest(unsigned dtype) { /* of an integer type of up to 32 bits */
+  return ((int64_t)1 << (isa_dtypes[dtype].bits - !lt_is_unsigned(dtype))) - 1;
+}
+
 static int64_t clamp_int(unsigned dtype, int64_t v) {
   if (isa_dtypes[dtype].bits == 64) return v;
-  int64_t one = 1, hi = (one << (isa_dtypes[dtype].bits - !lt_is_unsigned(dtype))) - 1;
-  int64_t lo = lt_is_unsigned(dtype) ? 0 : -hi - 1;
+  int64_t hi = highest(dtype), lo = lt_is_unsigned(dtype) ? 0 : -hi - 1;
   return v < lo ? lo : v > hi ? hi : v;
+}
+
+/* To an integer type of up to 32 bits: as wide_from_f64 and clamp_int, many at a time. */
+static void store_ints(unsigned dtype, unsigned char *p, int64_t stride, size_t n,
+                       const double *in) {
+  const double hi = (double)highest(dtype), lo = lt_is_unsigned(dtype) ? 0 : -hi - 1;
+  const double half = 0x1.8p52; /* sums with it are integers */
+  int64_t v[LT_CHUNK];
+  for (size_t i = 0, part; i < n; i += part) {
+    part = n - i < LT_CHUNK ? n - i : LT_CHUNK;
+    for (size_t k = 0; k < part; k++) {
+      double x = in[i + k] < lo ? lo : in[i + k] > hi ? hi : in[i + k];
+      v[k] = (int64_t)((x == x ? x + half : half) - half);
+    }
+    lt_store_i64(dtype, p + (int64_t)i * stride, stride, part, v);
+  }
 }
 
 /* Rounds once. */
@@ -133,6 +169,14 @@ void lt_store_f64(unsigned dtype, unsigned char *p, int64_t stride, size_t n, co
     }
     return;
   }
+  if (dtype == ISA_bool) {
+    for (size_t i = 0; i < n; i++, p += stride) *p = in[i] != 0;
+    return;
+  }
+  if (is_small_int(dtype)) {
+    store_ints(dtype, p, stride, n, in);
+    return;
+  }
   unsigned bytes = isa_dtype_bytes(dtype);
   for (size_t i = 0; i < n; i++, p += stride) lt_put_bits(p, bytes, element_from_f64(dtype, in[i]));
 }
@@ -148,18 +192,48 @@ static uint64_t convert_int(unsigned dd, unsigned sd, int64_t v, unsigned cvt) {
   return (uint64_t)clamp_int(dd, v);
 }
 
+/* Copies, or repeats one element that has no stride. */
+static void copy_elements(lt_run dst, lt_run src, size_t n) {
+  unsigned bytes = isa_dtype_bytes(dst.dtype);
+  if (dst.stride == bytes && src.stride == bytes) {
+    memcpy(dst.p, src.p, n * bytes);
+  } else if (dst.stride == bytes && src.stride == 0 && n > 0) {
+    size_t done = bytes, all = n * bytes;
+    memcpy(dst.p, src.p, bytes);
+    for (; done < all; done *= 2)
+      memcpy(dst.p + done, dst.p, done < all - done ? done : all - done);
+  } else {
+    for (size_t i = 0; i < n; i++, dst.p += dst.stride, src.p += src.stride)
+      memcpy(dst.p, src.p, bytes);
+  }
+}
+
+/* To float32, bool and integers of up to 32 bits, from types of up to 32 bits: through fp32. */
+static void convert_narrow(lt_run dst, lt_run src, size_t n) {
+  double v[LT_CHUNK];
+  for (size_t part; n > 0; n -= part) {
+    part = n < LT_CHUNK ? n : LT_CHUNK;
+    lt_load_f64(src.dtype, src.p, src.stride, part, v);
+    for (size_t k = 0; k < part; k++) v[k] = (double)(float)v[k];
+    lt_store_f64(dst.dtype, dst.p, dst.stride, part, v);
+    src.p += (int64_t)part * src.stride;
+    dst.p += (int64_t)part * dst.stride;
+  }
+}
+
 void lt_convert(lt_run dst, lt_run src, size_t n, unsigned cvt) {
   unsigned dd = dst.dtype, sd = src.dtype, db = isa_dtype_bytes(dd), sb = isa_dtype_bytes(sd);
   unsigned char *d = dst.p;
   const unsigned char *s = src.p;
+  bool wide_to_narrow = isa_dtypes[sd].bits == 64, to_wide = isa_dtypes[dd].bits == 64;
   if (dd == sd) {
-    if (dst.stride == db && src.stride == sb)
-      memcpy(d, s, n * db);
-    else
-      for (size_t i = 0; i < n; i++, d += dst.stride, s += src.stride) memcpy(d, s, db);
+    copy_elements(dst, src, n);
     return;
   }
-  bool wide_to_narrow = isa_dtypes[sd].bits == 64, to_wide = isa_dtypes[dd].bits == 64;
+  if (!wide_to_narrow && (dd == ISA_float32 || dd == ISA_bool || is_small_int(dd))) {
+    convert_narrow(dst, src, n);
+    return;
+  }
   for (size_t i = 0; i < n; i++, d += dst.stride, s += src.stride) {
     uint64_t bits;
     if (wide_to_narrow || (to_wide && lt_class_of(sd) == LT_INT)) {

@@ -51,19 +51,7 @@ bool lt_read(lt_source *s, void *to, size_t n) {
 
 /* ---- Mapping ------------------------------------------------------------------------------- */
 
-#define MAP_CLASS "soma.mapping"
 enum { MAP_FROM = 16 << 20 };
-typedef struct mapping {
-  unsigned char *p;
-  size_t n;
-} mapping;
-
-static int mapping_gc(lua_State *L) {
-  mapping *m = luaL_checkudata(L, 1, MAP_CLASS);
-  if (m->p != NULL) munmap(m->p, m->n);
-  m->p = NULL;
-  return 0;
-}
 
 void lt_map(lt_source *s, const lt_loading *o) {
   bool wanted = s->length > 0 && (o->map < 0 ? s->length >= MAP_FROM : o->map > 0);
@@ -71,15 +59,14 @@ void lt_map(lt_source *s, const lt_loading *o) {
 #ifdef MAP_NORESERVE
   flags |= MAP_NORESERVE; /* only pages that are written to cost memory */
 #endif
-  mapping *m = lua_newuserdatauv(s->L, sizeof *m, 0);
-  *m = (mapping){NULL, (size_t)s->length};
-  luaL_setmetatable(s->L, MAP_CLASS);
+  lt_storage *m = lt_push_storage(s->L);
+  *m = (lt_storage){.bytes = (size_t)s->length, .release = lt_unmap};
   if (!wanted || (uint64_t)s->length > SIZE_MAX) return;
-  void *p = mmap(NULL, m->n, PROT_READ | PROT_WRITE, flags, fileno(s->from), 0);
+  void *p = mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, flags, fileno(s->from), 0);
   if (p == MAP_FAILED) return;
-  m->p = p;
+  m->data = p;
   s->map = lua_gettop(s->L);
-  lb_account(s->L, 1 << 16); /* address space is not endless either */
+  lb_account(s->L, 1 << 20); /* address space is not endless either */
 }
 
 /* ---- Options ------------------------------------------------------------------------------- */
@@ -250,6 +237,9 @@ static void read_doubles(lt_source *s, const lt_stored *e, const lt_tensor *t) {
 }
 
 static void check_bools(const lt_source *s, const lt_tensor *t) {
+  unsigned all = 0;
+  for (int64_t i = 0; i < t->size; i++) all |= t->data[i];
+  if (all <= 1) return;
   for (int64_t i = 0; i < t->size; i++)
     if (t->data[i] > 1)
       lt_format_error(s, "element %I of type bool is %d, not 0 or 1", (LUAI_UACINT)i, t->data[i]);
@@ -268,8 +258,8 @@ static void turn(lt_tensor *t) {
 static unsigned char *mapped(const lt_source *s, const lt_stored *e, int64_t n) {
   if (s->map == 0 || e->big || is_double(e) || s->at % e->bytes != 0) return NULL;
   if (n > s->length - s->at) return NULL;
-  const mapping *m = lua_touserdata(s->L, s->map);
-  return m->p + s->at;
+  const lt_storage *m = lua_touserdata(s->L, s->map);
+  return (unsigned char *)m->data + s->at;
 }
 
 void lt_read_tensor(lt_source *s, const lt_stored *e, unsigned dtype) {
@@ -328,9 +318,4 @@ lt_named *lt_check_named(lua_State *L, int arg, const char *what, size_t *n) {
   lua_settop(L, held + 1);
   qsort(list, *n, sizeof *list, compare_names);
   return list;
-}
-
-void lt_open_tensor_file(lua_State *L) {
-  static const luaL_Reg meta[] = {{"__gc", mapping_gc}, {NULL, NULL}};
-  lb_class(L, MAP_CLASS, meta, NULL);
 }

@@ -77,7 +77,6 @@ size_t lt_npy_head(const lt_tensor *t, unsigned char out[LT_NPY_HEAD]);
 /* ---- The formats --------------------------------------------------------------------------- */
 
 extern const luaL_Reg lt_npz_functions[], lt_safetensors_functions[];
-void lt_open_tensor_file(lua_State *L);
 void lt_open_npz(lua_State *L);
 void lt_open_safetensors(lua_State *L);
 

@@ -11,6 +11,11 @@ static int plain_options(lua_State *L, int arg, const char *what) {
   return lb_options(L, arg, what, known) ? lb_device_option(L, arg, what) : LB_CPU;
 }
 
+/* How many elements of a new tensor are filled at a time, from element i on. */
+static size_t part_of(const lt_tensor *t, int64_t i) {
+  return t->size - i < LT_CHUNK ? (size_t)(t->size - i) : LT_CHUNK;
+}
+
 /* soma.zeros(shape, dtype="float32", {device}) */
 static int make_zeros(lua_State *L) {
   int64_t shape[LT_DIMS] = {0};
@@ -62,9 +67,11 @@ static int make_arange(lua_State *L) {
     return luaL_error(L, "arange: %f to %f by %f is not a finite range", start, stop, step);
   int64_t shape[1] = {count > 0 ? (int64_t)count : 0};
   lt_tensor *t = lt_new(L, dtype, 1, shape);
-  for (int64_t i = 0; i < shape[0]; i++) {
-    double v = start + (double)i * step;
-    lt_store_f64(dtype, t->data + i * t->stride[0], 0, 1, &v);
+  double v[LT_CHUNK];
+  for (int64_t i = 0; i < t->size; i += LT_CHUNK) {
+    size_t part = part_of(t, i);
+    for (size_t k = 0; k < part; k++) v[k] = start + (double)(i + (int64_t)k) * step;
+    lt_store_f64(dtype, t->data + i * t->stride[0], t->stride[0], part, v);
   }
   return lt_place(L, device, "arange");
 }
@@ -131,10 +138,14 @@ static int make_randn(lua_State *L) {
   lt_tensor *t = random_tensor(L, "randn", known, &r, &device);
   double mean = lb_number(L, 3, "randn", "mean", 0), std = lb_number(L, 3, "randn", "std", 1);
   unsigned bytes = isa_dtype_bytes(t->dtype);
-  for (int64_t i = 0; i < t->size; i++) {
-    double p = (double)(random_next(&r) >> 11) * 0x1p-53 + 0x1p-54;
-    double v = mean + std * dm_normal_quantile(p < 1 ? p : 1 - 0x1p-53);
-    lt_store_f64(t->dtype, t->data + i * bytes, 0, 1, &v);
+  double v[LT_CHUNK];
+  for (int64_t i = 0; i < t->size; i += LT_CHUNK) {
+    size_t n = part_of(t, i);
+    for (size_t k = 0; k < n; k++) {
+      double p = (double)(random_next(&r) >> 11) * 0x1p-53 + 0x1p-54;
+      v[k] = mean + std * dm_normal_quantile(p < 1 ? p : 1 - 0x1p-53);
+    }
+    lt_store_f64(t->dtype, t->data + i * bytes, bytes, n, v);
   }
   return lt_place(L, device, "randn");
 }
@@ -151,9 +162,12 @@ static void uniform_ints(lua_State *L, const lt_tensor *t, random_state *r) {
   lt_set_element(L, -1, t->dtype, element);
   lua_pop(L, 2);
   unsigned bytes = isa_dtype_bytes(t->dtype);
-  for (int64_t i = 0; i < t->size; i++) {
-    uint64_t v = high_product(random_next(r), (uint64_t)hi - (uint64_t)lo);
-    lt_put_bits(t->data + i * bytes, bytes, (uint64_t)lo + v);
+  int64_t v[LT_CHUNK];
+  for (int64_t i = 0; i < t->size; i += LT_CHUNK) {
+    size_t n = part_of(t, i);
+    for (size_t k = 0; k < n; k++)
+      v[k] = (int64_t)((uint64_t)lo + high_product(random_next(r), (uint64_t)hi - (uint64_t)lo));
+    lt_store_i64(t->dtype, t->data + i * bytes, bytes, n, v);
   }
 }
 
@@ -171,9 +185,12 @@ static int make_uniform(lua_State *L) {
   double lo = lb_number(L, 3, "uniform", "low", 0), hi = lb_number(L, 3, "uniform", "high", 1);
   if (!(lo < hi)) return luaL_error(L, "uniform: needs low < high, got %f and %f", lo, hi);
   unsigned bytes = isa_dtype_bytes(t->dtype);
-  for (int64_t i = 0; i < t->size; i++) {
-    double v = lo + (hi - lo) * ((double)(random_next(&r) >> 11) * 0x1p-53);
-    lt_store_f64(t->dtype, t->data + i * bytes, 0, 1, &v);
+  double v[LT_CHUNK];
+  for (int64_t i = 0; i < t->size; i += LT_CHUNK) {
+    size_t n = part_of(t, i);
+    for (size_t k = 0; k < n; k++)
+      v[k] = lo + (hi - lo) * ((double)(random_next(&r) >> 11) * 0x1p-53);
+    lt_store_f64(t->dtype, t->data + i * bytes, bytes, n, v);
   }
   return lt_place(L, device, "uniform");
 }

@@ -2,7 +2,6 @@
 #include "tensor.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
 bool lt_layout(lt_tensor *t) {
   int64_t bytes = isa_dtype_bytes(t->dtype), dense = bytes;
@@ -40,24 +39,10 @@ lt_tensor *lt_new_on(lua_State *L, unsigned dtype, unsigned ndim, const int64_t 
   return t;
 }
 
-/* Many bytes that will be touched from end to end may come in huge pages: the first touches of
- * small ones take longer than filling them. */
-static void want_huge_pages(void *p, size_t n) {
-#ifdef MADV_HUGEPAGE
-  enum { FROM = 4 << 20, PAGE = 4096 };
-  size_t skip = (PAGE - (uintptr_t)p % PAGE) % PAGE;
-  if (n >= FROM) madvise((char *)p + skip, n - skip, MADV_HUGEPAGE);
-#else
-  (void)p, (void)n;
-#endif
-}
-
 lt_tensor *lt_new(lua_State *L, unsigned dtype, unsigned ndim, const int64_t *shape) {
   lt_tensor *t = new_empty(L, dtype, ndim, shape);
   size_t bytes = (size_t)t->size * isa_dtype_bytes(dtype);
-  t->data = lua_newuserdatauv(L, bytes > 0 ? bytes : 1, 0);
-  want_huge_pages(t->data, bytes);
-  memset(t->data, 0, bytes > 0 ? bytes : 1);
+  t->data = lt_push_zeros(L, bytes > 0 ? bytes : 1);
   lua_setiuservalue(L, -2, 1);
   luaL_setmetatable(L, LT_NAME);
   return t;
@@ -575,6 +560,7 @@ void lt_open(lua_State *L, const luaL_Reg *more, lt_move_fn *to_device) {
                                   {"__len", tensor_len},
                                   {"__tostring", lt_tostring},
                                   {NULL, NULL}};
+  lt_open_storage(L);
   luaL_newmetatable(L, LT_NAME);
   luaL_setfuncs(L, meta, 0);
   luaL_setfuncs(L, lt_op_meta, 0);

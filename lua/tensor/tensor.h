@@ -17,6 +17,25 @@ typedef struct lt_tensor {
   unsigned dtype, ndim;
 } lt_tensor;
 
+/* ---- Memory (storage.c) -----------------------------------------------------------------------
+ */
+
+/* Memory of tensors that Lua's allocator did not give: a userdata that releases it when it goes. */
+typedef struct lt_storage {
+  void *data; /* NULL: nothing yet, or nothing more */
+  size_t bytes;
+  void *owner; /* for release */
+  void (*release)(struct lt_storage *s);
+} lt_storage;
+/* Pushes an empty one. */
+lt_storage *lt_push_storage(lua_State *L);
+/* Pages of the host, to release. */
+void lt_unmap(lt_storage *s);
+/* Pushes n zeroed bytes, 1 and more, as a userdata or a storage: 1 MiB and more are pages that are
+ * taken as they are touched, where the state's memory has no limit. */
+void *lt_push_zeros(lua_State *L, size_t n);
+void lt_open_storage(lua_State *L);
+
 /* ---- Objects (tensor.c) -------------------------------------------------------------------- */
 
 /* Pushes a new dense tensor, zeroed. Raises when the size does not fit a machine. */

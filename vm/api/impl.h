@@ -55,6 +55,7 @@ struct soma_machine {
   vm_kern kern;
   const isa_target *target; /* NULL until the first run when the options name none */
   vm_memory mem;
+  vm_pool *pool; /* NULL with an allocator of the caller's: what it gave goes back at once */
   vm_costs costs;
   soma_bound_tensor *bindings;
   uint32_t nbindings, cap_bindings;
@@ -77,6 +78,8 @@ struct soma_run {
   soma_program *p;
   vm_core core;
   soma_tensor **device; /* by tensor of p: what it is bound to; NULL when there is none at all */
+  soma_result *
+      *results; /* by tensor of p: what its memory was handed over to; NULL when none was */
   uint64_t to_device, to_host;
 };
 
@@ -110,6 +113,13 @@ void soma_run_work(const vm_core *c, soma_stats *s);
 soma_status soma_run_check(soma_machine *m, const soma_program *p);
 /* Gives a run what the options say about its surroundings: callbacks, limits, interruption. */
 void soma_run_options(soma_run *r);
+/* *i is the tensor of that name, for a caller who wants its bytes; SOMA_ARG with a message when
+ * there is none, SOMA_BUSY in a callback. */
+soma_status soma_find_tensor(soma_run *r, const char *name, uint32_t *i);
+/* n bytes of r have gone to the host. */
+void soma_count_to_host(soma_run *r, uint64_t n);
+/* Lets go of what r has handed over. (result.c) */
+void soma_drop_results(const isa_alloc *al, soma_run *r);
 /* Takes a run from its machine, which is about to be freed: it has ended. */
 void soma_run_leave(soma_run *r);
 

@@ -129,6 +129,7 @@ soma_status soma_machine_new(const soma_options *options, soma_machine **out) {
     isa_free(&al, m, sizeof *m);
     return SOMA_NOMEM;
   }
+  if (!o.alloc) m->pool = vm_pool_new(&al);
   *out = m;
   return SOMA_OK;
 }
@@ -141,6 +142,7 @@ void soma_machine_free(soma_machine *m) {
   soma_drop_from_device(m, NULL);
   for (soma_tensor *t = m->tensors; t; t = t->next) t->m = NULL;
   vm_memory_free(&m->al, &m->mem);
+  vm_pool_close(m->pool);
   vm_hbm_free(&m->hbm);
   isa_free(&m->al, m->bindings, m->cap_bindings * sizeof *m->bindings);
   isa_free(&m->al, m->residents, m->cap_residents * sizeof *m->residents);

@@ -238,43 +238,47 @@ static void drop_device_tensors(const isa_alloc *al, const soma_program *p, soma
   if (r->device) isa_free(al, r->device, n * sizeof *r->device);
 }
 
-/* Host data that are used in place: shared ones that p does not write. */
-static bool give_shared(const soma_machine *m, const soma_program *p, vm_block *given) {
-  uint32_t n = p->p->ntensors;
-  bool *written = isa_zalloc(&m->al, n * sizeof *written);
-  if (!written) return false;
-  soma_mark_written(p->p, written);
-  for (uint32_t k = 0; k < m->nbindings; k++) {
-    const soma_bound_tensor *b = &m->bindings[k];
-    if (b->p != p || !b->shared || written[b->tensor]) continue;
-    given[b->tensor] = (vm_block){.data = (uint8_t *)(uintptr_t)b->data, /* never written */
-                                  .bytes = p->p->tensors[b->tensor].bytes,
-                                  .borrowed = true};
-  }
-  isa_free(&m->al, written, n * sizeof *written);
-  return true;
-}
-
 static bool has_shared(const soma_machine *m, const soma_program *p) {
   for (uint32_t k = 0; k < m->nbindings; k++)
     if (m->bindings[k].p == p && m->bindings[k].shared) return true;
   return false;
 }
 
+/* Host data: shared ones that p does not write are used in place, the rest will be copied. */
+static bool give_host(const soma_machine *m, const soma_program *p, vm_block *given) {
+  uint32_t n = p->p->ntensors;
+  bool *written = has_shared(m, p) ? isa_zalloc(&m->al, n * sizeof *written) : NULL;
+  if (written)
+    soma_mark_written(p->p, written);
+  else if (has_shared(m, p))
+    return false;
+  for (uint32_t k = 0; k < m->nbindings; k++) {
+    const soma_bound_tensor *b = &m->bindings[k];
+    if (b->p != p || b->device) continue;
+    if (b->shared && !written[b->tensor])
+      given[b->tensor] = (vm_block){.data = (uint8_t *)(uintptr_t)b->data, /* never written */
+                                    .bytes = p->p->tensors[b->tensor].bytes,
+                                    .borrowed = true};
+    else
+      given[b->tensor].filled = true;
+  }
+  if (written) isa_free(&m->al, written, n * sizeof *written);
+  return true;
+}
+
 /* *given is what the tensors of p have already, n of them, or NULL; to be freed by the caller. */
 static bool give_blocks(const soma_machine *m, const soma_program *p, const soma_run *r,
                         vm_block **given) {
   uint32_t n = p->p->ntensors;
-  bool shared = has_shared(m, p);
   *given = NULL;
-  if (!r->device && !shared) return true;
+  if (!r->device && !m->nbindings) return true;
   if (!(*given = isa_zalloc(&m->al, n * sizeof **given))) return false;
   for (uint32_t i = 0; r->device && i < n; i++)
     if (r->device[i]) {
       (*given)[i] = r->device[i]->block;
       (*given)[i].borrowed = (*given)[i].placed = true;
     }
-  return !shared || give_shared(m, p, *given);
+  return give_host(m, p, *given);
 }
 
 /* vm_core_start with the device tensors and shared data in place. */
@@ -285,6 +289,7 @@ static soma_status start_core(soma_machine *m, const soma_program *p, soma_run *
   if (give_blocks(m, p, r, &given)) {
     mem.given = given;
     mem.hbm = &m->hbm;
+    mem.pool = m->pool;
     s = (soma_status)vm_core_start(&r->core, &m->al, p->p, &mem, &m->kern,
                                    m->o.saturate ? ISA_CVT_saturate : 0, e);
     r->core.mem.given = NULL;
@@ -358,20 +363,31 @@ soma_status soma_run_until(soma_run *r, soma_until what, soma_engine engine, som
 
 int soma_run_ended(const soma_run *r) { return !r || r->core.ended; }
 
+soma_status soma_find_tensor(soma_run *r, const char *name, uint32_t *i) {
+  if (r->m && soma_not_calling(r->m) != SOMA_OK) return SOMA_BUSY;
+  int at = isa_program_find_tensor(r->p->p, name, strlen(name));
+  *i = (uint32_t)at;
+  if (at >= 0) return SOMA_OK;
+  return r->m ? soma_fail(r->m, SOMA_ARG, "the program has no tensor %s", name) : SOMA_ARG;
+}
+
+void soma_count_to_host(soma_run *r, uint64_t n) {
+  r->to_host += n;
+  if (r->m) r->m->to_host += n;
+}
+
 soma_status soma_fetch(soma_run *r, const char *name, void *data, size_t n) {
+  uint32_t i;
   if (!r || (r->m && !soma_given(r->m, "name data", name, data))) return SOMA_ARG;
   if (!name || !data) return SOMA_ARG;
-  int i = isa_program_find_tensor(r->p->p, name, strlen(name));
-  if (r->m && soma_not_calling(r->m) != SOMA_OK) return SOMA_BUSY;
-  if (i < 0)
-    return r->m ? soma_fail(r->m, SOMA_ARG, "the program has no tensor %s", name) : SOMA_ARG;
+  soma_status s = soma_find_tensor(r, name, &i);
+  if (s != SOMA_OK) return s;
   if (n != r->core.hbm[i].bytes)
     return r->m ? soma_fail(r->m, SOMA_ARG, "tensor %s has %llu bytes, not %zu", name,
                             (unsigned long long)r->core.hbm[i].bytes, n)
                 : SOMA_ARG;
   memcpy(data, r->core.hbm[i].data, n);
-  r->to_host += n;
-  if (r->m) r->m->to_host += n;
+  soma_count_to_host(r, n);
   return SOMA_OK;
 }
 
@@ -387,6 +403,7 @@ void soma_run_free(soma_run *r) {
   isa_alloc al = r->core.al;
   if (r->m && r->m->run == r) r->m->run = NULL;
   vm_core_end(&r->core);
+  soma_drop_results(&al, r);
   drop_device_tensors(&al, r->p, r);
   soma_program_free(r->p);
   vm_pages_free(&al, r, sizeof *r);

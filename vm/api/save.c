@@ -138,6 +138,7 @@ static soma_status start_core(soma_machine *m, const isa_program *p, soma_run *r
   vm_memory mem;
   if (!vm_memory_new(&m->al, p->target, &mem)) return SOMA_NOMEM;
   mem.hbm = &m->hbm;
+  mem.pool = m->pool;
   soma_status s = (soma_status)vm_core_start(&r->core, &m->al, p, &mem, &m->kern, o->cvt, e);
   if (s != SOMA_OK) {
     vm_memory_free(&m->al, &mem);
@@ -208,6 +209,7 @@ static void adopt(soma_machine *m, soma_program *p, soma_run *r) {
   vm_memory_free(&m->al, &m->mem);
   m->mem = r->core.mem;
   m->mem.hbm = NULL;
+  m->mem.pool = NULL;
   soma_run_options(r);
 }
 

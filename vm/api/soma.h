@@ -285,6 +285,17 @@ soma_status soma_run_resume(soma_machine *m, const void *data, size_t n, soma_pr
                             soma_run **r);
 /* Copies a tensor of the program out of HBM; n must be its size in bytes. */
 soma_status soma_fetch(soma_run *r, const char *name, void *data, size_t n);
+/* Hands the tensor's memory over instead, to be freed with soma_result_free, also after r and its
+ * machine are gone. A run that has ended without a fault still reads there: what the caller writes,
+ * a later soma_fetch and soma_run_save see, and so does who takes the tensor again. Of any other
+ * run, and of a tensor that is bound to a device tensor or to shared data, *x is a copy. Counts as
+ * soma_fetch does. A result may be freed in any thread when the machine's allocator allows it, as
+ * malloc does. */
+typedef struct soma_result soma_result;
+soma_status soma_take(soma_run *r, const char *name, soma_result **x);
+void *soma_result_data(soma_result *x);
+size_t soma_result_size(const soma_result *x);
+void soma_result_free(soma_result *x);
 void soma_run_free(soma_run *r);
 
 typedef struct soma_engine_stats {

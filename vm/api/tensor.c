@@ -35,7 +35,7 @@ static soma_status place(soma_machine *m, soma_tensor *t, vm_hbm_owner owner) {
   isa_status s = vm_hbm_alloc(&m->hbm, b->bytes, owner, t->name, t, &b->address);
   if (s == ISA_LIMIT) return soma_fail(m, SOMA_LIMIT, "%s", isa_buf_str(&m->hbm.refused));
   if (s != ISA_OK) return soma_out_of_memory(m);
-  b->data = vm_tensor_new(&m->al, b->bytes);
+  b->data = vm_pool_take(m->pool, &m->al, b->bytes, true);
   if (b->data) return SOMA_OK;
   vm_hbm_release(&m->hbm, b->address);
   return soma_out_of_memory(m);
@@ -92,7 +92,7 @@ void soma_tensor_free(soma_tensor *t) {
     t->m->tensors = t->next;
   if (t->m) vm_hbm_release(&t->m->hbm, t->block.address);
   isa_alloc al = t->al;
-  vm_pages_free(&al, t->block.data, t->block.bytes);
+  vm_pool_give(t->m ? t->m->pool : NULL, &al, t->block.data, t->block.bytes);
   isa_free(&al, t, sizeof *t);
 }
 

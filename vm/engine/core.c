@@ -1,4 +1,4 @@
-/* A core's memories, and the start and end of a run. */
+/* The start and end of a run. */
 #include "engine.h"
 #include "../time/clock.h"
 #include "../dma/dma.h"
@@ -6,69 +6,7 @@
 
 #include "../dma/hbm.h"
 
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-
-/* Blocks from here on come from the kernel, which gives pages as they are touched. */
-enum { MAP_FROM = 1 << 19 };
-/* A tensor of this to that size may come in huge pages: the first touches of small ones take as
- * long as all that a program does with it. A larger one may be meant to stay mostly untouched. */
-enum { HUGE_FROM = 4 << 20, HUGE_TO = 256 << 20 };
-/* Added to the host bytes of a partition: a pitch that is a multiple of 4 KiB makes partitions
- * collide in the cache (measured: up to eight times slower on narrow tiles). */
-enum { PITCH_PAD = 576 };
-
-static bool is_mapped(const isa_alloc *al, uint64_t n) {
-  return n >= MAP_FROM && al->fn == isa_alloc_default().fn;
-}
-
-void *vm_pages_new(const isa_alloc *al, uint64_t n) {
-  if (n > SIZE_MAX / 2) return NULL;
-  if (!is_mapped(al, n)) return isa_zalloc(al, n ? (size_t)n : 1);
-  void *p = mmap(NULL, (size_t)n, PROT_READ | PROT_WRITE,
-                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return p == MAP_FAILED ? NULL : p;
-}
-
-void *vm_tensor_new(const isa_alloc *al, uint64_t n) {
-  void *p = vm_pages_new(al, n);
-#ifdef MADV_HUGEPAGE
-  if (p && is_mapped(al, n) && n >= HUGE_FROM && n <= HUGE_TO) madvise(p, (size_t)n, MADV_HUGEPAGE);
-#endif
-  return p;
-}
-
-void vm_pages_free(const isa_alloc *al, void *p, uint64_t n) {
-  if (!p) return;
-  if (is_mapped(al, n))
-    munmap(p, (size_t)n);
-  else
-    isa_free(al, p, n ? (size_t)n : 1);
-}
-
-bool vm_memory_new(const isa_alloc *al, const isa_target *t, vm_memory *out) {
-  memset(out, 0, sizeof *out);
-  out->sbuf_pitch = t->sbuf_bytes + PITCH_PAD;
-  out->psum_pitch = ISA_PSUM_BYTES + PITCH_PAD;
-  out->sbuf_size = ISA_PMAX * out->sbuf_pitch;
-  out->psum_size = ISA_PMAX * out->psum_pitch;
-  out->sbuf = vm_pages_new(al, out->sbuf_size);
-  out->psum = vm_pages_new(al, out->psum_size);
-  out->work = al->fn(al->ud, NULL, 0, sizeof *out->work);
-  out->array = vm_pages_new(al, sizeof *out->array);
-  if (out->sbuf && out->psum && out->work && out->array) return true;
-  vm_memory_free(al, out);
-  return false;
-}
-
-void vm_memory_free(const isa_alloc *al, vm_memory *m) {
-  vm_pages_free(al, m->sbuf, m->sbuf_size);
-  vm_pages_free(al, m->psum, m->psum_size);
-  isa_free(al, m->work, sizeof *m->work);
-  vm_pages_free(al, m->array, sizeof *m->array);
-  memset(m, 0, sizeof *m);
-}
 
 /* ---- Start -------------------------------------------------------------------------------- */
 
@@ -79,7 +17,7 @@ static isa_status place_tensor(vm_core *c, const isa_tensor *t, vm_block *b) {
     if (s != ISA_OK) return s;
   }
   if (b->data) return ISA_OK;
-  b->data = vm_tensor_new(&c->al, t->bytes);
+  b->data = vm_pool_take(c->mem.pool, &c->al, t->bytes, !t->data && !b->filled);
   if (!b->data) return ISA_NOMEM;
   b->bytes = t->bytes;
   if (t->data) memcpy(b->data, t->data, (size_t)t->bytes);
@@ -91,7 +29,7 @@ static isa_status place_tensors(vm_core *c) {
   isa_status s = ISA_OK;
   if (p->ntensors && !(c->hbm = isa_zalloc(&c->al, p->ntensors * sizeof *c->hbm))) return ISA_NOMEM;
   for (uint32_t i = 0; i < p->ntensors && s == ISA_OK; i++) {
-    if (c->mem.given && c->mem.given[i].data) c->hbm[i] = c->mem.given[i];
+    if (c->mem.given) c->hbm[i] = c->mem.given[i];
     s = place_tensor(c, &p->tensors[i], &c->hbm[i]);
   }
   return s;
@@ -145,6 +83,7 @@ isa_status vm_core_start(vm_core *c, const isa_alloc *al, const isa_program *p,
   c->code = &p->cores[0];
   c->kern = *kern;
   c->mem = *mem;
+  vm_pool_hold(c->mem.pool);
   c->items.next = c->items.prev = &c->items;
   c->until_clock = 1;
   isa_buf_init(&c->fault.insn, al);
@@ -177,7 +116,8 @@ void vm_core_end(vm_core *c) {
   vm_path_free(c);
   vm_check_end(c);
   for (uint32_t i = 0; c->hbm && i < c->prog->ntensors; i++)
-    if (!c->hbm[i].borrowed) vm_pages_free(&c->al, c->hbm[i].data, c->hbm[i].bytes);
+    if (!c->hbm[i].borrowed && !c->hbm[i].lent)
+      vm_pool_give(c->mem.pool, &c->al, c->hbm[i].data, c->hbm[i].bytes);
   if (c->hbm) isa_free(&c->al, c->hbm, c->prog->ntensors * sizeof *c->hbm);
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
     isa_free(&c->al, c->uops[e], c->code->code[e].n * sizeof(vm_uop));
@@ -186,4 +126,5 @@ void vm_core_end(vm_core *c) {
   isa_free(&c->al, c->heap.v, c->heap.cap * sizeof *c->heap.v);
   isa_buf_free(&c->fault.insn);
   isa_buf_free(&c->fault.text);
+  vm_pool_drop(c->mem.pool);
 }

@@ -1,0 +1,190 @@
+/* Host memory: a core's own memories, pages, and blocks of HBM tensors that wait for the next run.
+ */
+#include "engine.h"
+
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* Blocks from here on come from the kernel, which gives pages as they are touched. */
+enum { MAP_FROM = 1 << 19 };
+/* A tensor of this to that size may come in huge pages: the first touches of small ones take as
+ * long as all that a program does with it. A larger one may be meant to stay mostly untouched. */
+enum { HUGE_FROM = 4 << 20, HUGE_TO = 256 << 20 };
+/* Added to the host bytes of a partition: a pitch that is a multiple of 4 KiB makes partitions
+ * collide in the cache (measured: up to eight times slower on narrow tiles). */
+enum { PITCH_PAD = 576 };
+
+static bool is_mapped(const isa_alloc *al, uint64_t n) {
+  return n >= MAP_FROM && al->fn == isa_alloc_default().fn;
+}
+
+void *vm_pages_new(const isa_alloc *al, uint64_t n) {
+  if (n > SIZE_MAX / 2) return NULL;
+  if (!is_mapped(al, n)) return isa_zalloc(al, n ? (size_t)n : 1);
+  void *p = mmap(NULL, (size_t)n, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return p == MAP_FAILED ? NULL : p;
+}
+
+/* For what will mostly be touched from end to end: in fewer and larger pages. */
+static void *tensor_new(const isa_alloc *al, uint64_t n) {
+  void *p = vm_pages_new(al, n);
+#ifdef MADV_HUGEPAGE
+  if (p && is_mapped(al, n) && n >= HUGE_FROM && n <= HUGE_TO) madvise(p, (size_t)n, MADV_HUGEPAGE);
+#endif
+  return p;
+}
+
+void vm_pages_free(const isa_alloc *al, void *p, uint64_t n) {
+  if (!p) return;
+  if (is_mapped(al, n))
+    munmap(p, (size_t)n);
+  else
+    isa_free(al, p, n ? (size_t)n : 1);
+}
+
+/* ---- Blocks of HBM tensors ---------------------------------------------------------------- */
+
+/* What a pool keeps at most: as many bytes as the largest tensor in huge pages has. */
+enum { POOL_BLOCKS = 16 };
+#define POOL_BYTES ((uint64_t)HUGE_TO)
+
+typedef struct block {
+  void *data;
+  uint64_t bytes;
+} block;
+
+struct vm_pool {
+  isa_alloc al;
+  atomic_uint refs;
+  atomic_flag locked; /* for a few instructions at a time */
+  bool closed;
+  uint32_t n;
+  uint64_t bytes;
+  block v[POOL_BLOCKS]; /* the longest unused first */
+};
+
+static void lock(vm_pool *p) {
+  while (atomic_flag_test_and_set_explicit(&p->locked, memory_order_acquire)) {
+  }
+}
+
+static void unlock(vm_pool *p) { atomic_flag_clear_explicit(&p->locked, memory_order_release); }
+
+vm_pool *vm_pool_new(const isa_alloc *al) {
+  vm_pool *p = isa_zalloc(al, sizeof *p);
+  if (!p) return NULL;
+  p->al = *al;
+  atomic_init(&p->refs, 1);
+  atomic_flag_clear(&p->locked);
+  return p;
+}
+
+void vm_pool_hold(vm_pool *p) {
+  if (p) atomic_fetch_add(&p->refs, 1);
+}
+
+void vm_pool_drop(vm_pool *p) {
+  if (!p || atomic_fetch_sub(&p->refs, 1) > 1) return;
+  isa_alloc al = p->al;
+  vm_pool_empty(p);
+  isa_free(&al, p, sizeof *p);
+}
+
+/* Takes block i out. */
+static block remove_block(vm_pool *p, uint32_t i) {
+  block b = p->v[i];
+  p->n--;
+  p->bytes -= b.bytes;
+  memmove(&p->v[i], &p->v[i + 1], (p->n - i) * sizeof *p->v);
+  return b;
+}
+
+/* Gives the host the longest unused block while there are more than these; false when there are
+ * not. */
+static bool evict(vm_pool *p, uint32_t blocks, uint64_t bytes) {
+  lock(p);
+  bool any = p->n > blocks || p->bytes > bytes;
+  block b = any ? remove_block(p, 0) : (block){0};
+  unlock(p);
+  vm_pages_free(&p->al, b.data, b.bytes);
+  return any;
+}
+
+void vm_pool_empty(vm_pool *p) {
+  while (p && evict(p, 0, 0)) {
+  }
+}
+
+void vm_pool_close(vm_pool *p) {
+  if (!p) return;
+  lock(p);
+  p->closed = true;
+  unlock(p);
+  vm_pool_empty(p);
+  vm_pool_drop(p);
+}
+
+/* A kept block of exactly n bytes, the one used last. */
+static void *find(vm_pool *p, uint64_t n) {
+  void *data = NULL;
+  lock(p);
+  for (uint32_t i = p->n; i-- > 0 && !data;)
+    if (p->v[i].bytes == n) data = remove_block(p, i).data;
+  unlock(p);
+  return data;
+}
+
+void *vm_pool_take(vm_pool *p, const isa_alloc *al, uint64_t n, bool zeroed) {
+  void *data = p ? find(p, n) : NULL;
+  if (data) return zeroed ? memset(data, 0, (size_t)n) : data;
+  data = tensor_new(al, n);
+  if (data || !p) return data;
+  vm_pool_empty(p);
+  return tensor_new(al, n);
+}
+
+void vm_pool_give(vm_pool *p, const isa_alloc *al, void *data, uint64_t n) {
+  if (!data) return;
+  if (!p || !is_mapped(al, n) || n > POOL_BYTES) {
+    vm_pages_free(al, data, n);
+    return;
+  }
+  while (evict(p, POOL_BLOCKS - 1, POOL_BYTES - n)) {
+  }
+  lock(p);
+  /* Another thread may have given one meanwhile. */
+  bool kept = !p->closed && p->n < POOL_BLOCKS && p->bytes <= POOL_BYTES - n;
+  if (kept) {
+    p->v[p->n++] = (block){data, n};
+    p->bytes += n;
+  }
+  unlock(p);
+  if (!kept) vm_pages_free(al, data, n);
+}
+
+/* ---- Memories of a core ------------------------------------------------------------------- */
+
+bool vm_memory_new(const isa_alloc *al, const isa_target *t, vm_memory *out) {
+  memset(out, 0, sizeof *out);
+  out->sbuf_pitch = t->sbuf_bytes + PITCH_PAD;
+  out->psum_pitch = ISA_PSUM_BYTES + PITCH_PAD;
+  out->sbuf_size = ISA_PMAX * out->sbuf_pitch;
+  out->psum_size = ISA_PMAX * out->psum_pitch;
+  out->sbuf = vm_pages_new(al, out->sbuf_size);
+  out->psum = vm_pages_new(al, out->psum_size);
+  out->work = al->fn(al->ud, NULL, 0, sizeof *out->work);
+  out->array = vm_pages_new(al, sizeof *out->array);
+  if (out->sbuf && out->psum && out->work && out->array) return true;
+  vm_memory_free(al, out);
+  return false;
+}
+
+void vm_memory_free(const isa_alloc *al, vm_memory *m) {
+  vm_pages_free(al, m->sbuf, m->sbuf_size);
+  vm_pages_free(al, m->psum, m->psum_size);
+  isa_free(al, m->work, sizeof *m->work);
+  vm_pages_free(al, m->array, sizeof *m->array);
+  memset(m, 0, sizeof *m);
+}
