@@ -4,6 +4,8 @@
 #   check     test with everything that is too slow for it, and test-ui; one count
 #   bench-ui  frame times of the viewer
 #   conform   conformance cases of every instruction
+#   judge     the race check against the judges of all schedules on COUNT (100000) random programs
+#             of two sorts, from number FIRST (1) on
 #   mutants   what the checks find in broken samples and kernels: a sample; mutants-all: all
 #   bench     benchmarks, as ratios within one run; bench-compare BASE=REVISION: against another
 #             revision, run in turn, by processor time (BENCHES=PATTERN, ROUNDS=5)
@@ -169,6 +171,10 @@ conform: all
 	$(Q)LUA_PATH="./tests/?.lua;;" LUA_CPATH="./$(BUILD)/?.so;$(BUILD)/?.so;;" lua5.4 tests/conform.lua
 mutants mutants-all: all
 	$(Q)LUA_PATH="./tests/?.lua;;" LUA_CPATH="./$(BUILD)/?.so;$(BUILD)/?.so;;" nice lua5.4 tests/mutants.lua $(if $(filter %-all,$@),--all)
+COUNT ?= 100000
+FIRST ?= 1
+judge: $(BUILD)/tests/test_judge
+	$(Q)JUDGE_COUNT=$(COUNT) JUDGE_FIRST=$(FIRST) nice $<
 test-ui: $(BUILD)/tests/page
 	$(Q)BUILD=$(BUILD) tests/ui/run.sh
 check: all unit $(BENCH) $(BUILD)/tests/page $(BUILD)/tests/timing
@@ -286,6 +292,6 @@ install: all
 clean:
 	rm -rf build build-*
 
-.PHONY: all unit test test-ui check conform mutants mutants-all bench nki nki-random bench-compare bench-ui picture-ui generated pictures \
+.PHONY: all unit test test-ui check judge conform mutants mutants-all bench nki nki-random bench-compare bench-ui picture-ui generated pictures \
         figures timing ulp repro tsan fuzz fuzz-guided fuzz-smoke fuzz-build fuzz-sanitized debug asan ubsan lint format install clean
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -37,7 +37,8 @@ vm: isa vm/op
 vm/engine: isa vm vm/op vm/time vm/dma vm/check
 vm/time: isa vm vm/op vm/engine vm/dma vm/check
 vm/dma: isa vm vm/op vm/engine vm/time vm/check
-vm/check: isa vm vm/op vm/engine vm/time vm/dma
+vm/legal: isa
+vm/check: isa vm vm/op vm/engine vm/time vm/dma vm/legal
 vm/save: isa vm vm/op vm/engine vm/time vm/dma vm/check
 vm/api: asm asm/kernel isa isa/lint vm vm/op vm/engine vm/time vm/dma vm/check vm/save
 vm/record: isa vm vm/op vm/engine vm/time vm/dma vm/check vm/api
@@ -136,6 +137,7 @@ vm/engine vm_
 vm/op vm_
 vm/time vm_clock|vm_cost|vm_path_|vm_jitter
 vm/dma vm_dma_|vm_hbm_
+vm/legal vm_legal_|lg_
 vm/check vm_check_|vm_ck_
 vm/save vm_save
 vm/api soma_

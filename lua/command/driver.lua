@@ -1,6 +1,6 @@
 -- The soma command on a program: soma prog.(s|sbc) [options]. Gets the host's facts and the
 -- arguments; returns the exit status: 0 ok, 1 the program or its source failed, 2 bad usage,
--- 130 interrupted.
+-- 3 not decided, 130 interrupted.
 local host, args = ...
 local soma = require "soma"
 
@@ -155,6 +155,7 @@ local function report(run, o)
   local out = o.stdout_taken and io.stderr or io.stdout
   if o["--json"] then
     local t = run.stats
+    t.schedules = run.schedules
     if run.fault then
       t.fault = {}
       for k, v in pairs(run.fault) do t.fault[k] = v end
@@ -165,6 +166,7 @@ local function report(run, o)
     if o["--check"] and o["--check"] ~= "none" and not run.fault and run.ended then
       out:write("checks        ", o["--check"], ": nothing found\n")
     end
+    if run.schedules and run.schedules.verdict == "same" then out:write(run.schedules.text, "\n") end
     if o.schedules_agree then out:write("schedules     ", o["--schedule"], " more, the same bits\n") end
     for name in pairs(o.expected or {}) do out:write("as expected   ", name, "\n") end
   end
@@ -183,6 +185,14 @@ local function report_findings(run, all)
     io.stderr:write(n, n == 64 and " findings or more" or " findings",
       (all or n <= SHOWN) and "" or "; all of them: --all-findings", "\n")
   end
+end
+
+-- What all legal timings do: the exit status, and where that is not 0 the text.
+local function judge_schedules(run)
+  local s = run.schedules
+  if not s or s.verdict == "same" then return 0 end
+  io.stderr:write((s.text:gsub("^[^:]*:", paint, 1)), "\n")
+  return s.verdict == "depends" and 1 or 3
 end
 
 -- The same program under n other timings; a message when one gives other bits, or fails.
@@ -211,7 +221,7 @@ end
 
 local function make_core(o)
   return soma.core {
-    checks = o["--check"], schedule = o["--schedule-seed"],
+    checks = o["--check"], schedule = o["--schedule"] == "all" and "all" or o["--schedule-seed"],
     costs = o.costs, causes = wants_causes(o),
     target = o["--target"], max_instructions = o["--max-instructions"], max_time = o["--max-ns"],
     max_seconds = o["--max-seconds"], trace = wants_events(o), timing_only = o["--timing-only"],
@@ -247,20 +257,23 @@ local function finish_run(run, o, prog, inputs)
     local text = tostring(fault):gsub(fault.kind .. ": ", function(kind) return paint(kind) end, 1)
     io.stderr:write(text, "\n")
     report_findings(run, o["--all-findings"])
+    judge_schedules(run)
     if fault.kind == "limit" or fault.kind == "stopped" then keep(run, o) end
     message = draw(run, o)
     if message then complain(message) end
     if o["--json"] then report(run, o) end
     return 1
   end
-  message = inputs and o["--schedule"] and try_schedules(prog, inputs, o, run)
+  local more = inputs and o["--schedule"] ~= "all" and o["--schedule"]
+  message = more and try_schedules(prog, inputs, o, run)
   if message then return complain(message) end
-  o.schedules_agree = inputs and o["--schedule"]
+  o.schedules_agree = more
   message = data.save(run, o) or draw(run, o)
   if message then return complain(message) end
   report(run, o)
   message = o.expected and data.compare(run, o, o.expected)
-  return message and complain(message) or 0
+  local status = judge_schedules(run)
+  return message and complain(message) or status
 end
 
 local function run_program(prog, inputs, o)

@@ -35,6 +35,8 @@ usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - is source on st
   --lint                 look for what is wrong under every timing, and do not run; --check, too,
                          tells before it runs
   --schedule N           run N more times under other legal timings; the bits must be the same
+  --schedule all         judge all legal timings: print whether the program depends on timing, and
+                         if so the two places and a schedule for each order
   --schedule-seed SEED   run under one of these timings
   --explain-time         print the critical path, where its time went, and what kept engines idle
   --trace-last N         record only the last N events; or --trace-limit N, the first N
@@ -45,7 +47,8 @@ usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - is source on st
   --quiet                print nothing when the run ends well
   --help, --version
 A FILE that is - or /dev/stdout is standard output; the summary then goes to standard error.
-Exit status: 0 ok, 1 a fault or an error in the source or a file, 2 bad usage, 130 interrupted.
+Exit status: 0 ok, 1 a fault or an error in the source or a file, 2 bad usage, 3 --schedule all does
+not decide, 130 interrupted.
 ]]
 
 local function nearest(word, known)
@@ -102,6 +105,13 @@ local function take_count(o, word, value)
     return word .. " takes a whole number of at least 1, not '" .. value .. "'"
   end
   o[word] = n
+end
+
+local function take_schedule(o, word, value)
+  o[word] = value == "all" and value or math.tointeger(tonumber(value))
+  if not o[word] or o[word] ~= "all" and o[word] <= 0 then
+    return word .. " takes a whole number of at least 1, or all, not '" .. value .. "'"
+  end
 end
 
 local function take_bytes(o, word, value)
@@ -163,7 +173,7 @@ local options = {
   ["--html"] = take_file, ["--csv"] = take_table, ["--timeline"] = "flag",
   ["--max-instructions"] = take_count, ["--max-ns"] = take_number, ["--max-seconds"] = take_number,
   ["--max-memory"] = take_bytes,
-  ["--check"] = take_checks, ["--lint"] = "flag", ["--schedule"] = take_count, ["--schedule-seed"] = take_count,
+  ["--check"] = take_checks, ["--lint"] = "flag", ["--schedule"] = take_schedule, ["--schedule-seed"] = take_count,
   ["--trace-last"] = take_count, ["--trace-limit"] = take_count,
   ["--trace-engines"] = take_engines, ["--trace-from"] = take_number,
   ["--trace-until"] = take_number, ["--explain-time"] = "flag", ["--all-findings"] = "flag", ["--cost"] = take_file,
@@ -297,6 +307,9 @@ local function parse(args)
   wrong = check_compare(o) or redirect(o)
   if wrong then return nil, wrong end
   if o["--resume"] then return check_resume(o) end
+  for _, flag in ipairs {"--schedule-seed", "--save"} do
+    if o["--schedule"] == "all" and o[flag] then return nil, "--schedule all does not go with " .. flag end
+  end
   if not o.program then return nil, "no program given" end
   return o
 end

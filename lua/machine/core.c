@@ -184,6 +184,16 @@ static const char *simd_option(lua_State *L) {
   return NULL;
 }
 
+/* schedule = "all", or a seed. */
+static uint64_t schedule_option(lua_State *L) {
+  if (lb_option(L, 1, "schedule") == LUA_TSTRING && strcmp(lua_tostring(L, -1), "all") == 0) {
+    lua_pop(L, 1);
+    return SOMA_SCHEDULE_ALL;
+  }
+  lua_pop(L, 1);
+  return (uint64_t)lb_integer(L, 1, "core", "schedule", 0, LUA_MAXINTEGER, 0);
+}
+
 /* max_memory: bytes of the host that the machine, its runs and what they record may take. */
 static void memory_option(lua_State *L, lb_core *core, soma_options *o) {
   lua_Integer n = lb_integer(L, 1, "core", "max_memory", 0, PTRDIFF_MAX, 0);
@@ -228,7 +238,7 @@ int lb_new_core(lua_State *L) {
   lua_settop(L, 1);
   lb_options(L, 1, "core", known);
   o.checks = checks_option(L);
-  o.schedule = (uint64_t)lb_integer(L, 1, "core", "schedule", 0, LUA_MAXINTEGER, 0);
+  o.schedule = schedule_option(L);
   o.target = lb_target(L, "core", lb_string(L, 1, "core", "target"));
   o.simd = simd_option(L);
   o.saturate = lb_bool(L, 1, "core", "saturate", false);

@@ -122,6 +122,7 @@ void lb_push_stats(lua_State *L, const lb_run *run);
 void lb_push_fault(lua_State *L, const soma_run *r);
 /* Pushes the list of what the checks of a run have found; r may be NULL. */
 void lb_push_findings(lua_State *L, const soma_run *r);
+void lb_push_schedules(lua_State *L, soma_run *r);
 
 /* Pictures of a recorded run (trace.c): run:save_trace, save_html, save_table, timeline. */
 extern const luaL_Reg lb_trace_methods[];

@@ -410,7 +410,7 @@ static void push_out(lua_State *L) {
   lua_newtable(L);
 }
 
-/* Fields: out, time_ns, stats, fault, findings, ended. */
+/* Fields: out, time_ns, stats, fault, findings, schedules, ended. */
 static int run_index(lua_State *L) {
   const lb_run *run = lb_check_run(L, 1);
   const char *key = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
@@ -424,6 +424,8 @@ static int run_index(lua_State *L) {
     lua_getiuservalue(L, 1, LB_RUN_FAULT);
   else if (strcmp(key, "findings") == 0)
     lb_push_findings(L, run->r);
+  else if (strcmp(key, "schedules") == 0)
+    lb_push_schedules(L, run->r);
   else if (strcmp(key, "ended") == 0)
     lua_pushboolean(L, run->ended);
   else {

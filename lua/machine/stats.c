@@ -282,6 +282,22 @@ void lb_push_findings(lua_State *L, const soma_run *r) {
   }
 }
 
+/* run.schedules: of a run with schedule = "all" that has ended, what all of them do; else nil. */
+void lb_push_schedules(lua_State *L, soma_run *r) {
+  static const char *const verdicts[] = {"same", "depends", "not decided"};
+  soma_schedules s;
+  soma_status status = r != NULL ? soma_run_schedules(r, &s, sizeof s) : SOMA_ARG;
+  if (status == SOMA_NOMEM) luaL_error(L, "out of memory");
+  if (status != SOMA_OK) {
+    lua_pushnil(L);
+    return;
+  }
+  lua_createtable(L, 0, 3);
+  set_text(L, "verdict", verdicts[s.verdict]);
+  set_count(L, "states", s.states);
+  set_text(L, "text", s.text);
+}
+
 /* "file:line: fault: text", then the instruction, its engine, pc and time. */
 static int fault_tostring(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);

@@ -590,6 +590,49 @@ static soma_status resumed(use *u) {
   return s;
 }
 
+/* ---- All schedules ------------------------------------------------------------------------- */
+
+static const char *judged_text;
+
+static soma_status judged(use *u) {
+  soma_options o = options(u);
+  soma_machine *m = NULL;
+  soma_program *p = NULL;
+  soma_run *r = NULL;
+  soma_schedules v;
+  o.schedule = SOMA_SCHEDULE_ALL;
+  soma_status s = soma_machine_new(&o, &m);
+  if (s == SOMA_OK) s = soma_assemble(m, judged_text, strlen(judged_text), "t.s", NULL, &p, NULL);
+  if (s == SOMA_OK) s = soma_run_start(m, p, &r);
+  if (s == SOMA_OK) s = soma_run_until(r, SOMA_END, SOMA_SYNC, 0);
+  if (s == SOMA_OK) s = soma_run_schedules(r, &v, sizeof v);
+  if (s == SOMA_OK) put(u, v.text, strlen(v.text));
+  soma_run_free(r);
+  soma_program_free(p);
+  soma_machine_free(m);
+  return s;
+}
+
+static void all_schedules(void **state) {
+  static const char head[] = "t tile sbuf float32[128, 8]\nu tile sbuf float32[128, 8]\na sem\n"
+                             "b sem\nq queue rings=2, dge=hwdge\nsection sync\n"
+                             " dma_copy t, u, queue=q $a\n nop $b++\n nop $b++\n halt\n"
+                             "section vector\n";
+  static const char *const tails[] = {" tensor_copy u, t $a>=2 $b++\n halt\n",
+                                      " tensor_copy u, t $a>=1\n halt\n",
+                                      " tensor_copy u, t $a>=2\n nop $b>=2 $b=0\n halt\n",
+                                      " tensor_copy u, t $a==2 $b+=2\n halt\n"};
+  char all[512];
+  (void)state;
+  use u = {.name = "all schedules"};
+  for (int i = 0; i < 4; i++) {
+    snprintf(all, sizeof all, "%s%s", head, tails[i]);
+    judged_text = all;
+    each_allocation(&u, judged);
+  }
+  heap_end(&u.h);
+}
+
 static void saved_run(void **state) {
   (void)state;
   use u = {.name = "a saved run"};
@@ -605,6 +648,7 @@ int main(void) {
       cmocka_unit_test(every_check),
       cmocka_unit_test(device_tensors),
       cmocka_unit_test(saved_run),
+      cmocka_unit_test(all_schedules),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* The findings of a run. */
-#include "../check/check.h"
 #include "impl.h"
+
+#include <string.h>
 
 const char *soma_check_name(soma_check c) { return vm_check_name((unsigned)c); }
 
@@ -19,5 +20,28 @@ soma_status soma_run_finding(const soma_run *r, uint32_t i, soma_finding *out) {
     out->line = code->lines[f->pc].line;
     out->file = r->p->p->files[code->lines[f->pc].file - 1];
   }
+  return SOMA_OK;
+}
+
+static int engine_of(unsigned e) { return e < ISA_NENGINES ? (int)e : -1; }
+
+soma_status soma_run_schedules(soma_run *r, soma_schedules *out, size_t n) {
+  soma_status s = r ? (soma_status)r->core.fault.status : SOMA_ARG;
+  bool asked = r && vm_check_mask(&r->core) >> VM_CHECK_LEGAL & 1;
+  if (!out || !asked || !r->core.ended || (s != SOMA_OK && s != SOMA_CHECK)) return SOMA_ARG;
+  vm_schedules *v = &r->schedules;
+  if (!v->text.data) vm_check_schedules(&r->core, v);
+  if (v->text.failed) {
+    isa_buf_free(&v->text);
+    return SOMA_NOMEM;
+  }
+  const soma_schedules all = {.verdict = (soma_verdict)v->verdict,
+                              .states = v->states,
+                              .engine = engine_of(v->engine),
+                              .other_engine = engine_of(v->other_engine),
+                              .pc = v->pc,
+                              .other_pc = v->other_pc,
+                              .text = isa_buf_str(&v->text)};
+  memcpy(out, &all, n < sizeof all ? n : sizeof all);
   return SOMA_OK;
 }

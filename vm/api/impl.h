@@ -4,6 +4,7 @@
 
 #include "../../isa/operand.h"
 #include "../time/clock.h"
+#include "../check/check.h"
 #include "../dma/hbm.h"
 #include "soma.h"
 #include "../vm.h"
@@ -81,6 +82,7 @@ struct soma_run {
   soma_result *
       *results; /* by tensor of p: what its memory was handed over to; NULL when none was */
   uint64_t to_device, to_host;
+  vm_schedules schedules; /* its text is empty until they are judged */
 };
 
 /* Whether m and the pointers that follow are there: names are theirs, with a space between two.

@@ -319,8 +319,10 @@ soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **out) {
   }
   memcpy(r->core.cost_values, m->costs.v[p->p->target->gen - ISA_GEN2], sizeof r->core.cost_values);
   r->core.timing_only = m->o.timing_only != 0;
-  r->core.jitter = m->o.schedule;
-  bool ready = vm_check_start(&r->core, m->o.checks);
+  bool all = m->o.schedule == SOMA_SCHEDULE_ALL;
+  r->core.jitter = all ? 0 : m->o.schedule;
+  unsigned checks = m->o.checks & SOMA_CHECK_ALL;
+  bool ready = vm_check_start(&r->core, checks | (unsigned)all << VM_CHECK_LEGAL);
   if (ready && m->o.causes) ready = (r->core.path = isa_zalloc(&m->al, sizeof *r->core.path));
   if (!ready) {
     vm_core_end(&r->core);
@@ -402,6 +404,7 @@ void soma_run_free(soma_run *r) {
   if (!r || (r->m && (r->m->calling || r->m->running))) return;
   isa_alloc al = r->core.al;
   if (r->m && r->m->run == r) r->m->run = NULL;
+  isa_buf_free(&r->schedules.text);
   vm_core_end(&r->core);
   soma_drop_results(&al, r);
   drop_device_tensors(&al, r->p, r);

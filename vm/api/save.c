@@ -54,6 +54,8 @@ static soma_status check_savable(soma_run *r) {
   if (!r->m) return SOMA_ARG;
   if (c->running)
     return soma_fail(r->m, SOMA_BUSY, "the run cannot be saved from its own callback");
+  if (vm_check_mask(c) >> VM_CHECK_LEGAL & 1)
+    return soma_fail(r->m, SOMA_ARG, "a run that is judged under all schedules cannot be saved");
   if (why == SOMA_OK || why == SOMA_STOPPED || why == SOMA_LIMIT) return check_own_bytes(r);
   return soma_fail(r->m, SOMA_ARG, "a run that ended with a fault cannot be saved (%s): %s",
                    soma_status_text(why), c->fault.text.data ? c->fault.text.data : "");

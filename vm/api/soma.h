@@ -139,8 +139,10 @@ typedef struct soma_options {
   int timing_only;
   int causes; /* nonzero: keep what soma_critical_path needs, 40 bytes per instruction and share */
   unsigned checks;   /* 1 << soma_check of those to make */
-  uint64_t schedule; /* nonzero: the seed of another legal timing, see soma_check */
+  uint64_t schedule; /* nonzero: the seed of another legal timing, see soma_check;
+                        SOMA_SCHEDULE_ALL: keep what soma_run_schedules needs */
 } soma_options;
+#define SOMA_SCHEDULE_ALL UINT64_MAX
 #define SOMA_OPTIONS_INIT \
   { sizeof(soma_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
@@ -405,6 +407,27 @@ typedef struct soma_finding {
  * pair of places is reported once. */
 uint64_t soma_run_findings(const soma_run *r);
 soma_status soma_run_finding(const soma_run *r, uint32_t i, soma_finding *out);
+
+/* Whether a run would do the same under every legal timing, not this one alone. Of semaphores that
+ * only count up (waits with >= and >) this is decided for programs of any size; with any other wait
+ * or update all states are gone through, at most 10^6. */
+typedef enum soma_verdict {
+  SOMA_TIMING_SAME,    /* it does not depend on timing */
+  SOMA_TIMING_DEPENDS, /* two accesses meet in some timing, or a wait never ends in one */
+  SOMA_TIMING_UNKNOWN  /* not decided */
+} soma_verdict;
+typedef struct soma_schedules {
+  soma_verdict verdict;
+  uint64_t states; /* that were looked at */
+  /* Where: two places, or one and -1, or -1 twice; of SOMA_TIMING_UNKNOWN where it stopped. */
+  int engine, other_engine;
+  uint32_t pc, other_pc;
+  const char *text; /* the sentence; places and a schedule for each order; lives as long as r */
+} soma_schedules;
+/* Of a run with soma_options.schedule SOMA_SCHEDULE_ALL that has ended well or with SOMA_CHECK;
+ * else SOMA_ARG. The first call judges, which may take seconds. n is sizeof(soma_schedules) of the
+ * caller. */
+soma_status soma_run_schedules(soma_run *r, soma_schedules *out, size_t n);
 
 /* ---- Device tensors ----------------------------------------------------------------------- */
 

@@ -27,7 +27,9 @@ bool vm_check_start(vm_core *c, unsigned mask) {
   c->check = isa_zalloc(&c->al, sizeof *c->check);
   if (!c->check) return false;
   c->check->mask = mask;
-  return (!vm_ck_has(c, VM_CHECK_RACE) || (vm_ck_clocks_start(c) && vm_ck_races_start(c))) &&
+  bool race = vm_ck_has(c, VM_CHECK_RACE), legal = vm_ck_has(c, VM_CHECK_LEGAL);
+  return (!race || vm_ck_clocks_start(c)) && (!(race || legal) || vm_ck_races_start(c)) &&
+         (!legal || vm_ck_legal_start(c)) &&
          (!vm_ck_has(c, VM_CHECK_UNINIT) || vm_ck_uninit_start(c)) &&
          (!vm_ck_has(c, VM_CHECK_OUTPUT) || vm_ck_output_start(c)) &&
          (!vm_ck_has(c, VM_CHECK_PSUM) || vm_ck_psum_start(c)) &&
@@ -42,6 +44,7 @@ void vm_check_end(vm_core *c) {
   vm_ck_uninit_end(c);
   vm_ck_psum_end(c);
   vm_ck_tiles_end(c);
+  vm_ck_legal_end(c);
   for (uint32_t i = 0; i < k->nfindings; i++) isa_buf_free(&k->findings[i].text);
   isa_free(&c->al, k, sizeof *k);
   c->check = NULL;
@@ -281,6 +284,7 @@ void vm_ck_insn_tensors(const vm_core *c, const isa_insn *in, unsigned flag,
 /* ---- Calls that more than one check hears ------------------------------------------------- */
 
 void vm_check_begin(vm_core *c, unsigned e, const isa_insn *in) {
+  if (c->check->legal) vm_ck_legal_begin(c, e, in);
   if (in->wait.cond != ISA_WAIT_none && vm_ck_has(c, VM_CHECK_RACE)) vm_ck_wait(c, e, &in->wait);
   vm_check_registers(c, e, c->eng[e].pc);
 }
@@ -324,6 +328,7 @@ void vm_check_executed(vm_core *c, unsigned e, const vm_flight *f) {
 }
 
 void vm_check_access(vm_core *c, unsigned e, const vm_view *v, bool writes) {
+  if (c->check->legal) vm_ck_legal_touch(c, e, v, writes);
   if (vm_ck_has(c, VM_CHECK_RACE)) vm_ck_race_sequencer(c, e, v, writes);
   if (vm_ck_has(c, VM_CHECK_UNINIT) || (writes && vm_ck_has(c, VM_CHECK_OUTPUT)))
     vm_ck_uninit_access(c, e, v, writes);

@@ -10,7 +10,8 @@
  *   part.c          instructions that read or write a part of an operand
  *   psum.c          accumulation groups
  *   value.c         ranges of activation functions, infinities and NaNs that appear
- *   tile.c          tiles that share bytes */
+ *   tile.c          tiles that share bytes
+ *   legal.c         what the run did, for the judges of all schedules */
 #ifndef VM_CHECK_H
 #define VM_CHECK_H
 
@@ -24,7 +25,8 @@ enum vm_check_kind {
   VM_CHECK_RANGE,
   VM_CHECK_PORT,
   VM_CHECK_OUTPUT,
-  VM_NCHECKS
+  VM_NCHECKS,
+  VM_CHECK_LEGAL = VM_NCHECKS /* not a check: keeps what vm_check_schedules needs */
 };
 /* "uninit" and so on; NULL past the last. Static. */
 const char *vm_check_name(unsigned kind);
@@ -56,6 +58,23 @@ void vm_check_finish(vm_core *c);
 /* Findings so far, and those kept: oldest first, NULL past the last. */
 uint64_t vm_check_count(const vm_core *c);
 const vm_finding *vm_check_finding(const vm_core *c, uint32_t i);
+
+/* Whether the run, which was started with 1 << VM_CHECK_LEGAL and has ended well, would do the same
+ * under every legal timing. The text is the caller's to free, and empty when memory is out. */
+typedef enum vm_verdict_of {
+  VM_SCHEDULES_SAME,
+  VM_SCHEDULES_DIFFER,
+  VM_SCHEDULES_UNKNOWN
+} vm_verdict_of;
+typedef struct vm_schedules {
+  vm_verdict_of verdict;
+  uint64_t states;
+  /* Two places, or one and ISA_NENGINES; of unknown where it stopped. */
+  uint8_t engine, other_engine;
+  uint32_t pc, other_pc;
+  isa_buf text; /* the sentence, and what goes with it */
+} vm_schedules;
+void vm_check_schedules(vm_core *c, vm_schedules *out);
 
 /* ---- What happens in the machine, told by its parts --------------------------------------- */
 

@@ -16,8 +16,6 @@ enum { FOLD_AT = 64 }; /* updates of a source between two looks at what can be f
 
 static uint32_t *clock_of(const vm_core *c, unsigned e) { return c->check->clock[e]; }
 
-static void *take_memory(const vm_core *c, size_t n) { return isa_zalloc(&c->al, n); }
-
 /* ---- Snapshots ---------------------------------------------------------------------------- */
 
 static size_t snapshot_bytes(const vm_core *c) {
@@ -31,7 +29,7 @@ static void drop(vm_core *c, vm_ck_snapshot *s) {
 }
 
 vm_ck_snapshot *vm_ck_new_snapshot(vm_core *c) {
-  vm_ck_snapshot *s = take_memory(c, snapshot_bytes(c));
+  vm_ck_snapshot *s = isa_zalloc(&c->al, snapshot_bytes(c));
   if (!s) vm_ck_out_of_memory(c);
   return s;
 }
@@ -106,7 +104,7 @@ static vm_ck_release release_of(vm_core *c, unsigned e) {
 
 static vm_ck_sem_log *log_of(vm_core *c, unsigned sem) {
   vm_ck_sem_log **l = &c->check->sems[sem];
-  if (!*l && !(*l = take_memory(c, sizeof **l))) vm_ck_out_of_memory(c);
+  if (!*l && !(*l = isa_zalloc(&c->al, sizeof **l))) vm_ck_out_of_memory(c);
   return *l;
 }
 
@@ -273,6 +271,7 @@ void vm_check_applied(vm_core *c, unsigned e, unsigned sem, unsigned kind) {
   struct vm_check *k = c->check;
   k->has_arriving = false;
   k->change_by = (uint8_t)e;
+  if (k->legal) vm_ck_legal_applied(c, e, sem, kind);
   if (!vm_ck_has(c, VM_CHECK_RACE)) return;
   if (e >= ISA_NENGINES) {
     vm_ck_log_host(c, sem);
@@ -402,6 +401,7 @@ static uint32_t step(vm_core *c, unsigned e) {
 }
 
 void vm_check_update(vm_core *c, unsigned e, const isa_update *u) {
+  if (c->check->legal) vm_ck_legal_update(c, e, u);
   if (!vm_ck_has(c, VM_CHECK_RACE)) return;
   uint32_t epoch = step(c, e);
   vm_ck_release r = release_of(c, e);
@@ -409,6 +409,7 @@ void vm_check_update(vm_core *c, unsigned e, const isa_update *u) {
 }
 
 void vm_check_drain(vm_core *c, unsigned e) {
+  if (c->check->legal) vm_ck_legal_drain(c, e);
   if (!vm_ck_has(c, VM_CHECK_RACE)) return;
   for (unsigned what = OF_DONE; what <= OF_WEIGHTS; what++)
     raise_to(c, e, vm_ck_comp(e, what), c->check->issued[e]);
@@ -434,6 +435,7 @@ static void log_flight(vm_core *c, unsigned e, const vm_flight *f) {
 
 void vm_check_issue(vm_core *c, unsigned e, const vm_flight *f) {
   c->check->issued[e]++;
+  if (c->check->legal) vm_ck_legal_issue(c, e, f);
   if (vm_ck_has(c, VM_CHECK_RACE)) {
     vm_ck_race_flight(c, e, f);
     log_flight(c, e, f);
@@ -488,6 +490,7 @@ static void log_share(vm_core *c, unsigned e, const vm_transfer *t, unsigned com
 void vm_check_transfer(vm_core *c, unsigned e, const isa_insn *in, const vm_transfer *t,
                        const vm_share *shares) {
   struct vm_check *k = c->check;
+  if (k->legal) vm_ck_legal_transfer(c, e, t, shares);
   if (vm_ck_has(c, VM_CHECK_OVERLAP)) vm_ck_tiles_issue(c, e, in, c->eng[e].pc);
   if (!vm_ck_has(c, VM_CHECK_RACE)) return;
   vm_ck_snapshot *base = base_of_queue(c, e, t->queue);

@@ -3,6 +3,7 @@
 #define VM_CHECK_IMPL_H
 
 #include "../engine/engine.h"
+#include "../legal/legal.h"
 #include "check.h"
 
 /* ---- Components of a clock ---------------------------------------------------------------- */
@@ -213,6 +214,11 @@ struct vm_check {
   vm_ck_tile_pair *pairs;
   uint32_t npairs, cap_pairs;
   uint64_t saves; /* walks that have written the state */
+  /* Of VM_CHECK_LEGAL: what the run has done, the step of each engine that is not yet complete, and
+   * whether accesses are for it. */
+  vm_legal *legal;
+  vm_legal_step pending[ISA_NENGINES];
+  bool has_pending[ISA_NENGINES], recording;
 };
 
 static inline bool vm_ck_has(const vm_core *c, unsigned kind) { return c->check->mask >> kind & 1; }
@@ -340,6 +346,19 @@ void vm_ck_judge(vm_core *c);
 void vm_ck_judge_floor(const vm_core *c, uint32_t *floor);
 /* Two accesses that nothing orders, of a replay. */
 void vm_ck_judge_pair(vm_core *c, const vm_ck_access *old, const vm_ck_access *a);
+
+/* legal.c: what happens, for the judges; each returns at once when nobody asked. */
+bool vm_ck_legal_start(vm_core *c);
+void vm_ck_legal_end(vm_core *c);
+void vm_ck_legal_begin(vm_core *c, unsigned e, const isa_insn *in);
+void vm_ck_legal_issue(vm_core *c, unsigned e, const vm_flight *f);
+void vm_ck_legal_transfer(vm_core *c, unsigned e, const vm_transfer *t, const vm_share *shares);
+void vm_ck_legal_touch(vm_core *c, unsigned e, const vm_view *v, bool writes);
+void vm_ck_legal_drain(vm_core *c, unsigned e);
+void vm_ck_legal_update(vm_core *c, unsigned e, const isa_update *u);
+void vm_ck_legal_applied(vm_core *c, unsigned e, unsigned sem, unsigned kind);
+/* An access of race.c's, while k->recording. */
+void vm_ck_legal_access(vm_core *c, const vm_ck_access *a);
 
 /* race.c */
 /* Looks at an access now; forgets all. */

@@ -283,7 +283,12 @@ bool vm_ck_race_meet(const vm_ck_access *a, const vm_ck_access *b) {
 
 /* An access: judged when the log is, or now. */
 static void record_access(vm_core *c, unsigned e, vm_ck_access *a) {
-  if (!c->check->regions[a->region].written || vm_ck_log_access(c, a)) return;
+  if (!c->check->regions[a->region].written) return;
+  if (c->check->recording) {
+    vm_ck_legal_access(c, a);
+    return;
+  }
+  if (vm_ck_log_access(c, a)) return;
   a->logged = 0;
   look(c, e, a);
 }
@@ -367,14 +372,14 @@ void vm_ck_race_flight(vm_core *c, unsigned e, const vm_flight *f) {
 }
 
 void vm_ck_race_sequencer(vm_core *c, unsigned e, const vm_view *v, bool writes) {
-  vm_ck_access a = {.epoch = c->check->clock[e][vm_ck_comp(e, OF_SEQ)] + 1,
+  uint32_t *clock = c->check->recording ? NULL : c->check->clock[e] + vm_ck_comp(e, OF_SEQ);
+  vm_ck_access a = {.epoch = clock ? ++*clock : 0,
                     .comp = (uint16_t)vm_ck_comp(e, OF_SEQ),
                     .engine = (uint8_t)e,
                     .queue = ISA_MAX_QUEUES,
                     .pc = c->eng[e].pc,
                     .writes = writes,
                     .time = c->now};
-  c->check->clock[e][a.comp] = a.epoch;
   check_view(c, e, v, &a);
 }
 
@@ -483,7 +488,7 @@ static void check_side(share_side *s, const vm_share *share, const vm_view *v, b
 void vm_ck_race_share(vm_core *c, unsigned e, const vm_transfer *t, const vm_share *share,
                       unsigned ring) {
   unsigned comp = vm_ck_ring_comp(t->queue, ring);
-  vm_ck_access a = {.epoch = c->check->shares[comp - FIRST_RING],
+  vm_ck_access a = {.epoch = c->check->recording ? 0 : c->check->shares[comp - FIRST_RING],
                     .comp = (uint16_t)comp,
                     .engine = (uint8_t)e,
                     .queue = t->queue,

@@ -1,0 +1,141 @@
+/* Random programs for the judges of all schedules: engines, transfers of one to three rings, shared
+ * semaphores. Each is written down in an order that one execution has, so that most of them end. */
+#ifndef TESTS_JUDGE_BED_H
+#define TESTS_JUDGE_BED_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { JUDGE_TILES = 5, JUDGE_SEMS = 4, JUDGE_LINES = 12, JUDGE_TEXT = 4096 };
+enum { JUDGE_VECTOR, JUDGE_SCALAR, JUDGE_GPSIMD, JUDGE_SYNC, JUDGE_ENGINES };
+
+typedef struct judge_gen {
+  uint64_t state;
+  int mixed; /* waits with ==, !=, <, <=, and updates with -= and = too */
+  int tiles, sems, rings[JUDGE_ENGINES];
+  int64_t value[JUDGE_SEMS]; /* when all that is written down has happened */
+  char text[JUDGE_ENGINES][JUDGE_LINES * 96];
+} judge_gen;
+
+static uint32_t judge_random(judge_gen *g, uint32_t n) {
+  g->state += 0x9e3779b97f4a7c15u;
+  uint64_t z = g->state;
+  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+  return (uint32_t)((z ^ z >> 31) % n);
+}
+
+static void judge_add(judge_gen *g, int e, const char *what) {
+  size_t n = strlen(g->text[e]);
+  snprintf(g->text[e] + n, sizeof g->text[e] - n, "%s", what);
+}
+
+/* A wait that holds now. */
+static void judge_wait(judge_gen *g, int e, int sem) {
+  static const char *const conds[] = {"==", "!=", "<", "<="};
+  int64_t v = g->value[sem];
+  uint32_t k = judge_random(g, 4);
+  char clause[40];
+  if (!g->mixed || judge_random(g, 3)) {
+    if (v == 0) return;
+    uint32_t want = judge_random(g, 3) ? (uint32_t)v : 1 + judge_random(g, (uint32_t)v);
+    snprintf(clause, sizeof clause, judge_random(g, 6) ? " $s%d>=%u" : " $s%d>%u", sem, want);
+    if (strchr(clause, '=') == NULL) snprintf(clause, sizeof clause, " $s%d>%u", sem, want - 1);
+  } else {
+    int64_t want = k == 0 ? v : k == 1 ? v + 1 - 2 * (v > 0 && judge_random(g, 2)) : v + (k == 2);
+    snprintf(clause, sizeof clause, " $s%d%s%lld", sem, conds[k], (long long)want);
+  }
+  judge_add(g, e, clause);
+}
+
+static void judge_update(judge_gen *g, int e, int sem, int data) {
+  char clause[40];
+  uint32_t k = judge_random(g, 8);
+  if (g->mixed && k == 0 && g->value[sem] > 0) {
+    snprintf(clause, sizeof clause, " $s%d-=1", sem);
+    g->value[sem]--;
+  } else if (g->mixed && k == 1) {
+    uint32_t to = judge_random(g, 3);
+    snprintf(clause, sizeof clause, " $s%d=%u", sem, to);
+    g->value[sem] = to;
+  } else if (k == 2) {
+    snprintf(clause, sizeof clause, " $s%d+=2", sem);
+    g->value[sem] += 2;
+  } else {
+    snprintf(clause, sizeof clause, " $s%d++", sem);
+    g->value[sem]++;
+  }
+  judge_add(g, e, clause);
+  if (data && judge_random(g, 8) == 0) judge_add(g, e, "@read");
+}
+
+/* All of a tile, or half of its partitions. */
+static const char *judge_tile(judge_gen *g, char at[24], uint32_t half) {
+  snprintf(at, 24, "t%u%s", judge_random(g, (uint32_t)g->tiles),
+           half == 0   ? "[0:64]"
+           : half == 1 ? "[64:128]"
+                       : "");
+  return at;
+}
+
+static void judge_line(judge_gen *g) {
+  char line[96], a[24], b[24];
+  int e = (int)judge_random(g, JUDGE_ENGINES), sem = (int)judge_random(g, (uint32_t)g->sems);
+  int wait = (int)judge_random(g, (uint32_t)g->sems), waits = judge_random(g, 3) > 0;
+  uint32_t half = judge_random(g, 6), kind = judge_random(g, 16);
+  if (e == JUDGE_SYNC ? kind < 10 : (e != JUDGE_VECTOR && kind < 4)) {
+    snprintf(line, sizeof line, " dma_copy %s, %s, queue=q%d", judge_tile(g, a, half),
+             judge_tile(g, b, half), e);
+    judge_add(g, e, line);
+    if (waits) judge_wait(g, e, wait);
+    if (judge_random(g, 4)) {
+      snprintf(line, sizeof line, " $s%d", sem);
+      judge_add(g, e, line);
+      g->value[sem] += g->rings[e];
+    }
+    judge_add(g, e, "\n");
+    return;
+  }
+  int data = e != JUDGE_SYNC && kind < 14;
+  if (data)
+    snprintf(line, sizeof line, " tensor_copy %s, %s", judge_tile(g, a, half),
+             judge_tile(g, b, half));
+  else
+    snprintf(line, sizeof line, "%s",
+             kind == 14 && e != JUDGE_SYNC ? " drain" : " event_semaphore");
+  if (!data && line[1] == 'e' && g->mixed && g->value[wait] > 0 && judge_random(g, 2)) {
+    snprintf(line, sizeof line, " event_semaphore $s%d>=1 $s%d-=1\n", wait, wait);
+    g->value[wait]--;
+    judge_add(g, e, line);
+    return;
+  }
+  judge_add(g, e, line);
+  if (waits && wait != sem) judge_wait(g, e, wait);
+  if (judge_random(g, 4) || line[1] == 'e') judge_update(g, e, sem, data);
+  judge_add(g, e, "\n");
+}
+
+/* Program number `seed`. */
+static void judge_program(uint64_t seed, int mixed, char out[JUDGE_TEXT]) {
+  static const char *const names[] = {"vector", "scalar", "gpsimd", "sync"};
+  static const char *const dge[] = {"", "hwdge", "swdge", "hwdge"};
+  judge_gen g = {.state = seed, .mixed = mixed};
+  size_t n = 0;
+  uint32_t lines = 2 + judge_random(&g, JUDGE_LINES - 1);
+  g.tiles = 2 + (int)judge_random(&g, JUDGE_TILES - 1);
+  g.sems = 1 + (int)judge_random(&g, JUDGE_SEMS);
+  for (int e = 0; e < JUDGE_ENGINES; e++) g.rings[e] = 1 + (int)judge_random(&g, 3);
+  for (uint32_t i = 0; i < lines; i++) judge_line(&g);
+  n += (size_t)snprintf(out + n, JUDGE_TEXT - n, " target trn2\n");
+  for (int i = 0; i < g.tiles; i++)
+    n += (size_t)snprintf(out + n, JUDGE_TEXT - n, "t%d tile sbuf float32[128, 2]\n", i);
+  for (int i = 0; i < g.sems; i++) n += (size_t)snprintf(out + n, JUDGE_TEXT - n, "s%d sem\n", i);
+  for (int e = JUDGE_SCALAR; e < JUDGE_ENGINES; e++)
+    n += (size_t)snprintf(out + n, JUDGE_TEXT - n, "q%d queue rings=%d, dge=%s, owner=%s\n", e,
+                          g.rings[e], dge[e], names[e]);
+  for (int e = 0; e < JUDGE_ENGINES; e++)
+    n += (size_t)snprintf(out + n, JUDGE_TEXT - n, "section %s\n%s halt\n", names[e], g.text[e]);
+}
+
+#endif

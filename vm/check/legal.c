@@ -1,0 +1,276 @@
+/* What a run did, step by step, for the judges of ../legal; and what they say of it. Bytes are
+ * those that race.c finds for each access. */
+#include "check.h"
+#include "impl.h"
+
+bool vm_ck_legal_start(vm_core *c) {
+  c->check->legal = vm_legal_new(&c->al);
+  return c->check->legal != NULL;
+}
+
+void vm_ck_legal_end(vm_core *c) { vm_legal_free(c->check->legal); }
+
+/* ---- Steps --------------------------------------------------------------------------------- */
+
+static vm_legal_step step_at(const vm_core *c, unsigned e, uint32_t pc) {
+  return (vm_legal_step){.kind = VM_LEGAL_PLAIN, .engine = (uint8_t)e, .pc = pc, .time = c->now};
+}
+
+/* The step that engine e has begun; of an instruction that has several, one more. */
+static vm_legal_step *pending(vm_core *c, unsigned e) {
+  struct vm_check *k = c->check;
+  if (!k->has_pending[e]) k->pending[e] = step_at(c, e, c->eng[e].pc);
+  k->has_pending[e] = true;
+  return &k->pending[e];
+}
+
+static void add(vm_core *c, unsigned e) {
+  const vm_legal_step *s = pending(c, e);
+  c->check->has_pending[e] = false;
+  vm_legal_add_step(c->check->legal, s);
+}
+
+/* The step is complete; one that neither waits nor does anything is left out. */
+static void flush(vm_core *c, unsigned e) {
+  const vm_legal_step *s = &c->check->pending[e];
+  if (!c->check->has_pending[e]) return;
+  if (s->cond != ISA_WAIT_none || s->update != ISA_UPD_none || s->kind != VM_LEGAL_PLAIN) add(c, e);
+  c->check->has_pending[e] = false;
+}
+
+void vm_ck_legal_begin(vm_core *c, unsigned e, const isa_insn *in) {
+  const isa_wait *w = &in->wait;
+  flush(c, e);
+  vm_legal_step *s = pending(c, e);
+  s->cond = w->cond;
+  s->sem = w->sem;
+  if (w->cond != ISA_WAIT_none) s->value = w->is_reg ? c->eng[e].regs[w->value] : w->value;
+}
+
+static void set_update(vm_legal_step *s, unsigned kind, unsigned sem, uint32_t value) {
+  s->update = ISA_UPD_add;
+  s->to = (uint8_t)sem;
+  switch (kind) {
+  case ISA_UPD_none: s->update = ISA_UPD_none; break;
+  case ISA_UPD_inc: s->delta = 1; break;
+  case ISA_UPD_dec: s->delta = -1; break;
+  case ISA_UPD_sub: s->delta = -(int64_t)value; break;
+  case ISA_UPD_write:
+    s->update = ISA_UPD_write;
+    s->delta = value;
+    break;
+  case ISA_UPD_dma: s->update = ISA_UPD_dma; break;
+  default: s->delta = value; break;
+  }
+}
+
+void vm_ck_legal_issue(vm_core *c, unsigned e, const vm_flight *f) {
+  const isa_update *u = &f->in->upd;
+  vm_legal_step *s = pending(c, e);
+  s->kind = VM_LEGAL_FLIGHT;
+  s->weights = isa_ops[f->in->op].cost == ISA_COST_LDW;
+  s->at_read = u->kind != ISA_UPD_none && u->at_read;
+  s->time = f->item.start;
+  set_update(s, u->kind, u->sem, u->value);
+  add(c, e);
+  c->check->recording = true;
+  vm_ck_race_flight(c, e, f);
+  c->check->recording = false;
+}
+
+void vm_ck_legal_transfer(vm_core *c, unsigned e, const vm_transfer *t, const vm_share *shares) {
+  vm_legal_step *s = pending(c, e);
+  unsigned ring = 0;
+  s->kind = VM_LEGAL_TRIGGER;
+  s->queue = t->queue;
+  s->rings = c->code->queues[t->queue].rings;
+  if (t->signals) set_update(s, ISA_UPD_dma, t->sem, 0);
+  add(c, e);
+  c->check->recording = true;
+  for (const vm_share *x = shares; x; x = x->next) vm_ck_race_share(c, e, t, x, ring++);
+  c->check->recording = false;
+}
+
+void vm_ck_legal_touch(vm_core *c, unsigned e, const vm_view *v, bool writes) {
+  flush(c, e);
+  pending(c, e)->kind = VM_LEGAL_TOUCH;
+  add(c, e);
+  c->check->recording = true;
+  vm_ck_race_sequencer(c, e, v, writes);
+  c->check->recording = false;
+}
+
+void vm_ck_legal_access(vm_core *c, const vm_ck_access *a) {
+  const vm_legal_access to = {.set = a->set,
+                              .p0 = a->p0,
+                              .p1 = a->p1,
+                              .region = a->region,
+                              .writes = a->writes,
+                              .engine = a->engine,
+                              .ring = a->queue < ISA_MAX_QUEUES ? a->ring : -1};
+  vm_legal_add_access(c->check->legal, &to);
+}
+
+void vm_ck_legal_drain(vm_core *c, unsigned e) { pending(c, e)->kind = VM_LEGAL_DRAIN; }
+
+void vm_ck_legal_update(vm_core *c, unsigned e, const isa_update *u) {
+  set_update(pending(c, e), u->kind, u->sem, u->value);
+}
+
+/* Of an instruction that sets several semaphores at once, the steps belong together. */
+void vm_ck_legal_applied(vm_core *c, unsigned e, unsigned sem, unsigned kind) {
+  if (e >= ISA_NENGINES) {
+    vm_legal_give_up(c->check->legal, "the host has set a semaphore while the program ran");
+    return;
+  }
+  const isa_insn *in = &c->code->code[e].insns[c->eng[e].pc];
+  bool cleared = in->op == ISA_OP_sem_range_clear;
+  if (pending(c, e)->update != ISA_UPD_none) {
+    pending(c, e)->glued = true;
+    add(c, e);
+  }
+  vm_legal_step *s = pending(c, e);
+  s->at_once = true;
+  set_update(s, kind, sem, cleared ? 0 : in->upd.value);
+}
+
+/* ---- Text ---------------------------------------------------------------------------------- */
+
+static void name_step(void *ud, const vm_legal_step *s, isa_buf *out) {
+  isa_buf_printf(out, "%s ", isa_engines[s->engine].name);
+  vm_put_place(ud, s->engine, s->pc, out);
+}
+
+/* The place as an access of race.c's, for the words that go with one. */
+static vm_ck_access access_of(const vm_core *c, const vm_legal_place *p) {
+  const vm_legal_access *x = p->access;
+  (void)c;
+  return (vm_ck_access){.set = x->set,
+                        .p0 = x->p0,
+                        .p1 = x->p1,
+                        .region = x->region,
+                        .writes = x->writes,
+                        .engine = p->step->engine,
+                        .queue = p->ring < 0 ? ISA_MAX_QUEUES : p->step->queue,
+                        .ring = p->ring < 0 ? 0 : (uint8_t)p->ring};
+}
+
+static void put_insn(const vm_core *c, const vm_legal_step *s, isa_buf *out) {
+  vm_ck_put_insn(c, s->engine, s->pc, s->time, out);
+}
+
+static void put_access(const vm_core *c, const vm_legal_place *p, isa_buf *out) {
+  vm_ck_access a = access_of(c, p);
+  put_insn(c, p->step, out);
+  isa_buf_printf(out, "\n    %s ", a.writes ? "writes" : "reads");
+  vm_ck_put_bytes(c, &c->check->regions[a.region], &a, out);
+  if (p->ring >= 0) isa_buf_printf(out, ", ring %d", p->ring);
+}
+
+static void put_at(const vm_core *c, const vm_legal_step *s, isa_buf *out) {
+  isa_buf_puts(out, " at ");
+  vm_put_place(c, s->engine, s->pc, out);
+}
+
+static void put_order(const vm_core *c, const vm_legal_place *p, isa_buf *order, isa_buf *out) {
+  isa_buf_puts(out, "\n  a schedule in which ");
+  name_step((void *)(uintptr_t)c, p->step, out);
+  isa_buf_printf(out, "%s comes first: %s", p->ring >= 0 ? "'s transfer" : "", isa_buf_str(order));
+}
+
+static void put_race(const vm_core *c, vm_legal_result *r, isa_buf *out) {
+  const vm_legal_place *p = &r->place[0], *q = &r->place[1];
+  if (r->triggers) {
+    isa_buf_printf(out, "%s", isa_engines[p->step->engine].name);
+    put_at(c, p->step, out);
+    isa_buf_printf(out, " and %s", isa_engines[q->step->engine].name);
+    put_at(c, q->step, out);
+    isa_buf_printf(out, " trigger queue %s, and nothing orders the two",
+                   c->code->queues[p->step->queue].name);
+    put_insn(c, p->step, out);
+    put_insn(c, q->step, out);
+  } else {
+    vm_ck_access a = access_of(c, p), b = access_of(c, q);
+    vm_ck_put_who(c, &b, out);
+    isa_buf_printf(out, " %s", b.writes ? "writes" : "reads");
+    put_at(c, q->step, out);
+    isa_buf_puts(out, " what ");
+    vm_ck_put_who(c, &a, out);
+    isa_buf_printf(out, " %s", a.writes ? "writes" : "reads");
+    put_at(c, p->step, out);
+    isa_buf_puts(out, ", and nothing orders the two");
+    put_access(c, p, out);
+    put_access(c, q, out);
+  }
+  put_order(c, p, &r->order[0], out);
+  put_order(c, q, &r->order[1], out);
+}
+
+static void put_lucky(const vm_core *c, vm_legal_result *r, isa_buf *out) {
+  const vm_legal_step *s = r->place[0].step;
+  bool below = r->verdict == VM_LEGAL_BELOW;
+  isa_buf_puts(out, isa_engines[s->engine].name);
+  if (below) {
+    isa_buf_puts(out, " can take ");
+    vm_put_sem(c, s->to, out);
+    isa_buf_puts(out, " below zero");
+  } else {
+    isa_buf_puts(out, " can wait for ever for ");
+    vm_put_sem(c, s->sem, out);
+    isa_buf_printf(out, " %s %u", isa_cond_text(s->cond), s->value);
+  }
+  put_at(c, s, out);
+  put_insn(c, s, out);
+  isa_buf_printf(out, "\n  a schedule in which it does: %s", isa_buf_str(&r->order[0]));
+}
+
+static void put_verdict(const vm_core *c, vm_legal_result *r, vm_schedules *out) {
+  isa_buf *text = &out->text;
+  switch (r->verdict) {
+  case VM_LEGAL_SAME:
+    out->verdict = VM_SCHEDULES_SAME;
+    isa_buf_printf(text, "does not depend on timing (%llu states)", (unsigned long long)r->states);
+    return;
+  case VM_LEGAL_UNKNOWN:
+    out->verdict = VM_SCHEDULES_UNKNOWN;
+    isa_buf_puts(text, "not decided: ");
+    if (r->why) {
+      isa_buf_puts(text, r->why);
+      return;
+    }
+    isa_buf_printf(text, "stopped after %llu states", (unsigned long long)r->states);
+    if (r->place[0].step) put_at(c, r->place[0].step, text);
+    return;
+  default: break;
+  }
+  out->verdict = VM_SCHEDULES_DIFFER;
+  isa_buf_puts(text, "depends on timing: ");
+  if (r->verdict == VM_LEGAL_RACE)
+    put_race(c, r, text);
+  else
+    put_lucky(c, r, text);
+}
+
+void vm_check_schedules(vm_core *c, vm_schedules *out) {
+  struct vm_check *k = c->check;
+  vm_legal_result r;
+  *out = (vm_schedules){.engine = ISA_NENGINES, .other_engine = ISA_NENGINES};
+  isa_buf_init(&out->text, &c->al);
+  for (unsigned e = 0; e < ISA_NENGINES; e++) flush(c, e);
+  vm_legal_name_steps(k->legal, name_step, c);
+  vm_legal_judge(k->legal, &r);
+  out->states = r.states;
+  if (r.place[0].step) {
+    out->engine = r.place[0].step->engine;
+    out->pc = r.place[0].step->pc;
+  }
+  if (r.place[1].step) {
+    out->other_engine = r.place[1].step->engine;
+    out->other_pc = r.place[1].step->pc;
+  }
+  if (r.verdict == VM_LEGAL_NOMEM)
+    out->text.failed = true;
+  else
+    put_verdict(c, &r, out);
+  vm_legal_result_free(&r);
+}

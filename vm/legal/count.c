@@ -1,0 +1,261 @@
+/* The judge of semaphores that only count up, with waits for a value or more. What can happen stays
+ * possible then, so that one execution in which a component (a data path, a ring ...) stops for
+ * ever before an access ends, and all else runs as far as it can, shows all that can begin before
+ * that access ends. Two accesses race when each can begin before the other ends. */
+#include "model.h"
+
+#include <string.h>
+
+enum { MOST_CELLS = 1 << 26 }; /* components times items */
+#define NEVER UINT32_MAX
+
+/* An execution in which components do not go beyond their limits. */
+typedef struct run {
+  vm_legal *l;
+  uint32_t *v;
+  unsigned held[2];
+  uint32_t limit[2];
+  uint32_t *stack, n; /* engines and rings that may have something to do */
+  bool *on_stack;
+  uint64_t moves;
+  uint32_t *need; /* of each item; NULL: not asked for */
+  lg_path *path;  /* where moves are noted, NULL: nowhere */
+} run;
+
+static void push(run *x, uint32_t actor) {
+  if (x->on_stack[actor]) return;
+  x->on_stack[actor] = true;
+  x->stack[x->n++] = actor;
+}
+
+static void push_all(run *x) {
+  for (uint32_t i = 0; i < ISA_NENGINES + x->l->nrings; i++) push(x, i);
+}
+
+/* Engines that wait for a semaphore. */
+static void wake(run *x, const vm_legal_step *s) {
+  if (s->update == ISA_UPD_none) return;
+  for (unsigned e = 0; e < ISA_NENGINES; e++) {
+    uint32_t pos = x->v[LG_WORDS * e + LG_POS];
+    const lg_engine *en = &x->l->eng[e];
+    if (pos < en->nsteps && en->steps[pos].cond != ISA_WAIT_none && en->steps[pos].sem == s->to)
+      push(x, e);
+  }
+}
+
+static void note(run *x, uint32_t item) {
+  if (x->need && item != NEVER && x->need[item] == NEVER) x->need[item] = x->limit[0];
+}
+
+static bool is_held(const run *x, const lg_move *m) {
+  unsigned comp = lg_comp_of(m);
+  uint32_t to = m->number + (m->what == LG_STEP || m->what == LG_SHARE);
+  for (unsigned i = 0; i < 2; i++)
+    if (comp == x->held[i] && to > x->limit[i]) return true;
+  return false;
+}
+
+static bool make(run *x, lg_move m) {
+  if (!lg_can(x->l, x->v, &m)) return false;
+  if (m.what == LG_STEP) note(x, lg_open_touch(x->l, x->v, m.who));
+  if (is_held(x, &m) || !lg_do(x->l, x->v, &m)) return false;
+  if (x->path) lg_path_add(x->l, x->path, &m);
+  x->moves++;
+  return true;
+}
+
+static void run_ring(run *x, uint32_t r) {
+  const lg_queue *q = &x->l->queues[x->l->ring_queue[r]];
+  lg_move m = {.what = LG_SHARE, .who = (uint16_t)r};
+  do {
+    note(x, lg_open_share(x->l, x->v, r));
+    if (!make(x, m)) return;
+    uint32_t done = x->v[lg_ring_at(r)] - 1;
+    wake(x, lg_step_of(x->l, &x->l->items[q->items[done]]));
+  } while (true);
+}
+
+static void stepped(run *x, unsigned e) {
+  const vm_legal_step *s = &x->l->eng[e].steps[x->v[LG_WORDS * e + LG_POS] - 1];
+  if (s->kind == VM_LEGAL_TRIGGER) {
+    const lg_queue *q = &x->l->queues[s->queue];
+    for (unsigned r = 0; r < q->rings; r++) push(x, ISA_NENGINES + q->first + r);
+  } else if (s->kind != VM_LEGAL_FLIGHT) {
+    wake(x, s);
+  }
+}
+
+static void run_engine(run *x, unsigned e) {
+  static const uint8_t ends[] = {LG_LOADED, LG_READ_END, LG_END};
+  static const uint8_t word[] = {LG_W, LG_R, LG_D};
+  const lg_engine *en = &x->l->eng[e];
+  for (bool more = true; more;) {
+    more = false;
+    while (make(x, (lg_move){.what = LG_STEP, .who = (uint16_t)e})) {
+      stepped(x, e);
+      more = true;
+    }
+    for (uint32_t item; (item = lg_start(x->l, x->v, e)) != NEVER;) note(x, item);
+    for (unsigned i = 0; i < 3; i++)
+      while (make(x, (lg_move){.what = ends[i], .who = (uint16_t)e})) {
+        uint32_t f = x->v[LG_WORDS * e + word[i]];
+        wake(x, lg_step_of(x->l, &x->l->items[en->flights[f - 1]]));
+        more = true;
+      }
+  }
+}
+
+/* Runs as far as it can. */
+static void run_on(run *x) {
+  while (x->n) {
+    uint32_t actor = x->stack[--x->n];
+    x->on_stack[actor] = false;
+    if (actor < ISA_NENGINES)
+      run_engine(x, actor);
+    else
+      run_ring(x, actor - ISA_NENGINES);
+  }
+}
+
+static void begin(run *x, unsigned comp, unsigned other) {
+  memset(x->v, 0, lg_words(x->l) * sizeof *x->v);
+  x->held[0] = comp;
+  x->held[1] = other;
+  x->n = 0;
+  push_all(x);
+}
+
+static void close_run(run *x) {
+  size_t actors = ISA_NENGINES + x->l->nrings;
+  lg_free_state(x->l, x->v);
+  if (x->stack) isa_free(&x->l->al, x->stack, actors * sizeof *x->stack);
+  if (x->on_stack) isa_free(&x->l->al, x->on_stack, actors * sizeof *x->on_stack);
+}
+
+static bool open_run(run *x, vm_legal *l) {
+  size_t actors = ISA_NENGINES + l->nrings;
+  *x = (run){.l = l, .v = lg_new_state(l)};
+  x->stack = isa_zalloc(&l->al, actors * sizeof *x->stack);
+  x->on_stack = isa_zalloc(&l->al, actors * sizeof *x->on_stack);
+  if (x->v && x->stack && x->on_stack) return true;
+  close_run(x);
+  return false;
+}
+
+/* ---- Needs --------------------------------------------------------------------------------- */
+
+/* need[slot of a component][item]: the least limit of the component with which the item starts. */
+typedef struct needs {
+  vm_legal *l;
+  uint32_t *slot; /* of each component, from 1; 0: no access of it meets another's */
+  uint32_t ncomps, nslots;
+  uint32_t *v;
+  const lg_access *best[2];
+} needs;
+
+static const uint32_t *need_of(const needs *n, unsigned comp) {
+  return n->v + (size_t)(n->slot[comp] - 1) * n->l->nitems;
+}
+
+static void mark_slots(void *ud, const lg_class *a, const lg_class *b) {
+  needs *n = ud;
+  unsigned x = lg_access_of(n->l, a, 0)->comp, y = lg_access_of(n->l, b, 0)->comp;
+  if (lg_same_source(x, y)) return;
+  if (!n->slot[x]) n->slot[x] = ++n->nslots;
+  if (!n->slot[y]) n->slot[y] = ++n->nslots;
+}
+
+static void hold(run *x, unsigned comp, uint32_t limit) {
+  if (limit == x->limit[0]) return;
+  x->limit[0] = limit;
+  push(x, comp < LG_FIRST_RING ? comp / LG_OF_ENGINE : ISA_NENGINES + comp - LG_FIRST_RING);
+  run_on(x);
+}
+
+/* Holds one component before each of its accesses in turn. */
+static void find_needs(run *x, const needs *n, unsigned comp) {
+  const vm_legal *l = n->l;
+  x->need = n->v + (size_t)(n->slot[comp] - 1) * l->nitems;
+  begin(x, comp, NEVER);
+  x->limit[0] = NEVER;
+  if (comp < LG_FIRST_RING && comp % LG_OF_ENGINE == LG_SEQ) {
+    for (uint32_t i = 0; i < l->eng[comp / LG_OF_ENGINE].nsteps; i++) hold(x, comp, i);
+    return;
+  }
+  for (uint32_t i = 0; i < l->naccesses; i++)
+    if (l->accesses[i].comp == comp) hold(x, comp, lg_item_of(l, &l->accesses[i])->epoch - 1);
+}
+
+/* The first race of two classes, when it is earlier than the best. */
+static void compare(void *ud, const lg_class *a, const lg_class *b) {
+  needs *n = ud;
+  const vm_legal *l = n->l;
+  unsigned c = lg_access_of(l, a, 0)->comp, d = lg_access_of(l, b, 0)->comp;
+  if (lg_same_source(c, d)) return;
+  const uint32_t *before_a = need_of(n, c), *before_b = need_of(n, d);
+  uint32_t lo = 0, hi = 0;
+  for (uint32_t i = 0; i < a->n; i++) {
+    const lg_access *x = lg_access_of(l, a, i);
+    uint32_t epoch = lg_item_of(l, x)->epoch, need = before_b[x->item];
+    while (hi < b->n && before_a[lg_access_of(l, b, hi)->item] < epoch) hi++;
+    while (lo < b->n && lg_item_of(l, lg_access_of(l, b, lo))->epoch <= need) lo++;
+    if (lo >= hi) continue;
+    const lg_access *y = lg_access_of(l, b, lo);
+    uint32_t at = x->at > y->at ? x->at : y->at;
+    if (n->best[0] && n->best[0]->at <= at && n->best[1]->at <= at) continue;
+    n->best[0] = x;
+    n->best[1] = y;
+  }
+}
+
+static bool open_needs(needs *n, vm_legal *l) {
+  *n = (needs){.l = l, .ncomps = LG_FIRST_RING + l->nrings};
+  n->slot = isa_zalloc(&l->al, n->ncomps * sizeof *n->slot);
+  if (n->slot) lg_each_meeting(l, mark_slots, n);
+  return n->slot != NULL;
+}
+
+static void close_needs(needs *n, size_t cells) {
+  if (n->v) isa_free(&n->l->al, n->v, cells * sizeof *n->v);
+  if (n->slot) isa_free(&n->l->al, n->slot, n->ncomps * sizeof *n->slot);
+}
+
+/* An execution in which both accesses are open. */
+static void tell(vm_legal *l, run *x, const lg_access *a, const lg_access *b,
+                 vm_legal_result *out) {
+  lg_path path = {0};
+  x->need = NULL;
+  x->path = &path;
+  x->limit[0] = lg_item_of(l, a)->epoch - 1;
+  x->limit[1] = lg_item_of(l, b)->epoch - 1;
+  begin(x, a->comp, b->comp);
+  run_on(x);
+  lg_tell_race(l, &path, a, b, out);
+  lg_path_free(l, &path);
+}
+
+void vm_legal_count(vm_legal *l, vm_legal_result *out) {
+  needs n;
+  run x = {0};
+  lg_clear_result(l, out);
+  if (!lg_prepare(l) || !open_needs(&n, l)) {
+    out->verdict = VM_LEGAL_NOMEM;
+    return;
+  }
+  size_t cells = (size_t)n.nslots * l->nitems + 1;
+  bool fits = cells <= MOST_CELLS, ok = true;
+  if (fits) n.v = isa_zalloc(&l->al, cells * sizeof *n.v);
+  if (n.v) memset(n.v, 0xff, cells * sizeof *n.v);
+  ok = n.v && open_run(&x, l);
+  out->verdict = !fits ? VM_LEGAL_UNKNOWN : !ok ? VM_LEGAL_NOMEM : VM_LEGAL_SAME;
+  if (!fits) out->why = "the run is too long";
+  if (ok) {
+    for (unsigned comp = 0; comp < n.ncomps; comp++)
+      if (n.slot[comp]) find_needs(&x, &n, comp);
+    lg_each_meeting(l, compare, &n);
+    out->states = x.moves;
+    if (n.best[0]) tell(l, &x, n.best[0], n.best[1], out);
+    close_run(&x);
+  }
+  close_needs(&n, cells);
+}

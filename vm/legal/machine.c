@@ -1,0 +1,197 @@
+/* One execution: what can happen next, and what it changes. Time passes by moves alone: a step of a
+ * sequencer, an end in a data path, the end of a share, the arrival of an update at a semaphore
+ * that does more than count. Starts follow at once: later ones would make nothing else possible. */
+#include "model.h"
+
+#define NONE UINT32_MAX
+
+static uint32_t *engine_at(uint32_t *v, unsigned e) { return v + LG_WORDS * e; }
+static const uint32_t *engine_of(const uint32_t *v, unsigned e) { return v + LG_WORDS * e; }
+
+static bool holds(unsigned cond, int64_t have, int64_t want) {
+  switch (cond) {
+  case ISA_WAIT_ge: return have >= want;
+  case ISA_WAIT_gt: return have > want;
+  case ISA_WAIT_eq: return have == want;
+  case ISA_WAIT_le: return have <= want;
+  case ISA_WAIT_lt: return have < want;
+  case ISA_WAIT_ne: return have != want;
+  default: return true;
+  }
+}
+
+static bool wait_holds(const vm_legal *l, const uint32_t *v, const vm_legal_step *s) {
+  return s->cond == ISA_WAIT_none || holds(s->cond, v[lg_value_at(l, s->sem)], s->value);
+}
+
+/* Whether an engine's flights up to number f have ended. */
+static bool ended_up_to(const lg_engine *en, const uint32_t *ev, uint32_t f) {
+  return en->next_main[ev[LG_D]] > f && en->next_load[ev[LG_W]] > f;
+}
+
+/* The next flight whose reading ends with a move of its own. */
+static uint32_t next_read(const vm_legal *l, const lg_engine *en, uint32_t read) {
+  for (uint32_t f = read + 1; f <= en->last_read; f++) {
+    const vm_legal_step *s = lg_step_of(l, &l->items[en->flights[f - 1]]);
+    if (!s->weights || s->at_read) return f;
+  }
+  return NONE;
+}
+
+static bool can_step(const vm_legal *l, const uint32_t *v, unsigned e, lg_move *m) {
+  const lg_engine *en = &l->eng[e];
+  const uint32_t *ev = engine_of(v, e);
+  if (ev[LG_POS] >= en->nsteps) return false;
+  const vm_legal_step *s = &en->steps[ev[LG_POS]];
+  m->number = ev[LG_POS];
+  if (!wait_holds(l, v, s)) return false;
+  if (s->kind == VM_LEGAL_DRAIN) return ended_up_to(en, ev, en->before[ev[LG_POS]]);
+  if (s->kind == VM_LEGAL_TOUCH) return ended_up_to(en, ev, l->items[en->items[ev[LG_POS]]].hazard);
+  return true;
+}
+
+static bool can_end(const vm_legal *l, const uint32_t *v, unsigned e, lg_move *m) {
+  const lg_engine *en = &l->eng[e];
+  const uint32_t *ev = engine_of(v, e);
+  switch (m->what) {
+  case LG_END:
+    m->number = en->next_main[ev[LG_D]];
+    return m->number <= ev[LG_S] && en->next_load[ev[LG_W]] > m->number &&
+           next_read(l, en, ev[LG_R]) > m->number;
+  case LG_READ_END:
+    m->number = next_read(l, en, ev[LG_R]);
+    return m->number <= ev[LG_S] && en->next_load[ev[LG_W]] > m->number;
+  default: m->number = en->next_load[ev[LG_W]]; return m->number <= ev[LG_S];
+  }
+}
+
+/* How far a component has come. */
+static uint32_t count_of(const uint32_t *v, unsigned comp) {
+  static const uint8_t word[LG_OF_ENGINE] = {
+      [LG_DONE] = LG_D, [LG_READ] = LG_R, [LG_WEIGHTS] = LG_W, [LG_SEQ] = LG_POS};
+  if (comp >= LG_FIRST_RING) return v[lg_ring_at(comp - LG_FIRST_RING)];
+  return engine_of(v, comp / LG_OF_ENGINE)[word[comp % LG_OF_ENGINE]];
+}
+
+uint32_t lg_open_share(const vm_legal *l, const uint32_t *v, uint32_t r) {
+  const lg_queue *q = &l->queues[l->ring_queue[r]];
+  uint32_t done = v[lg_ring_at(r)];
+  if (done >= q->n) return NONE;
+  uint32_t item = q->items[done] + (r - q->first);
+  const lg_item *it = &l->items[item];
+  return engine_of(v, it->engine)[LG_POS] > it->step ? item : NONE;
+}
+
+bool lg_can(const vm_legal *l, const uint32_t *v, lg_move *m) {
+  switch (m->what) {
+  case LG_STEP: return can_step(l, v, m->who, m);
+  case LG_SHARE: m->number = v[lg_ring_at(m->who)]; return lg_open_share(l, v, m->who) != NONE;
+  case LG_ARRIVE:
+    m->number = v[lg_flow_at(l, m->who)];
+    return m->number < l->flows[m->who].n &&
+           l->flows[m->who].v[m->number].epoch <= count_of(v, l->flows[m->who].comp);
+  default: return can_end(l, v, m->who, m);
+  }
+}
+
+/* A step's update takes effect, unless it takes time to arrive. */
+static void post(const vm_legal *l, uint32_t *v, const vm_legal_step *s) {
+  if (s->update == ISA_UPD_none || l->mixed[s->to]) return;
+  v[lg_value_at(l, s->to)] += s->update == ISA_UPD_dma ? 1 : (uint32_t)s->delta;
+}
+
+/* An update takes effect. */
+static bool apply(const vm_legal *l, uint32_t *v, unsigned sem, bool writes, int64_t delta) {
+  uint32_t *value = &v[lg_value_at(l, sem)];
+  int64_t next = writes ? delta : *value + delta;
+  if (next < 0) return false;
+  *value = (uint32_t)next;
+  return true;
+}
+
+static bool do_step(const vm_legal *l, uint32_t *v, unsigned e) {
+  const lg_engine *en = &l->eng[e];
+  uint32_t *ev = engine_at(v, e);
+  for (bool more = true; more;) {
+    const vm_legal_step *s = &en->steps[ev[LG_POS]++];
+    more = s->glued && ev[LG_POS] < en->nsteps;
+    if (s->kind == VM_LEGAL_FLIGHT || s->kind == VM_LEGAL_TRIGGER) continue;
+    if (!s->at_once)
+      post(l, v, s);
+    else if (!apply(l, v, s->to, s->update == ISA_UPD_write, s->delta))
+      return false;
+  }
+  return true;
+}
+
+static const vm_legal_step *flight_step(const vm_legal *l, unsigned e, uint32_t f) {
+  return lg_step_of(l, &l->items[l->eng[e].flights[f - 1]]);
+}
+
+bool lg_do(const vm_legal *l, uint32_t *v, const lg_move *m) {
+  const vm_legal_step *s;
+  switch (m->what) {
+  case LG_STEP: return do_step(l, v, m->who);
+  case LG_SHARE:
+    s = lg_step_of(l, &l->items[l->queues[l->ring_queue[m->who]].items[m->number]]);
+    v[lg_ring_at(m->who)]++;
+    post(l, v, s);
+    return true;
+  case LG_ARRIVE: {
+    const lg_flow *f = &l->flows[m->who];
+    v[lg_flow_at(l, m->who)]++;
+    return apply(l, v, f->sem, f->v[m->number].writes, f->v[m->number].delta);
+  }
+  default: break;
+  }
+  s = flight_step(l, m->who, m->number);
+  uint32_t *ev = engine_at(v, m->who);
+  bool tells = s->at_read ? m->what == LG_READ_END : m->what == (s->weights ? LG_LOADED : LG_END);
+  ev[m->what == LG_END ? LG_D : m->what == LG_LOADED ? LG_W : LG_R] = m->number;
+  if (tells) post(l, v, s);
+  return true;
+}
+
+uint32_t lg_start(const vm_legal *l, uint32_t *v, unsigned e) {
+  const lg_engine *en = &l->eng[e];
+  uint32_t *ev = engine_at(v, e);
+  if (en->nflights == 0 || ev[LG_S] >= en->before[ev[LG_POS]]) return NONE;
+  uint32_t item = en->flights[ev[LG_S]];
+  if (!ended_up_to(en, ev, l->items[item].hazard)) return NONE;
+  ev[LG_S]++;
+  return item;
+}
+
+uint32_t lg_open_touch(const vm_legal *l, const uint32_t *v, unsigned e) {
+  const lg_engine *en = &l->eng[e];
+  const uint32_t *ev = engine_of(v, e);
+  if (!en->touches || ev[LG_POS] >= en->nsteps) return NONE;
+  uint32_t item = en->open[ev[LG_POS]];
+  if (item == NONE || !wait_holds(l, v, &en->steps[ev[LG_POS]])) return NONE;
+  return ended_up_to(en, ev, l->items[item].hazard) ? item : NONE;
+}
+
+bool lg_ended(const vm_legal *l, const uint32_t *v, const lg_access *a) {
+  return count_of(v, a->comp) >= l->items[a->item].epoch;
+}
+
+bool lg_started(const uint32_t *v, const lg_item *it) {
+  const uint32_t *ev = engine_of(v, it->engine);
+  if (it->kind == VM_LEGAL_FLIGHT) return ev[LG_S] >= it->epoch;
+  if (it->ring < 0) return ev[LG_POS] >= it->epoch;
+  return v[lg_ring_at((uint32_t)it->ring)] + 1 >= it->epoch && ev[LG_POS] > it->step;
+}
+
+bool lg_halted(const vm_legal *l, const uint32_t *v) {
+  for (unsigned e = 0; e < ISA_NENGINES; e++)
+    if (engine_of(v, e)[LG_POS] < l->eng[e].nsteps) return false;
+  return true;
+}
+
+unsigned lg_comp_of(const lg_move *m) {
+  static const uint8_t of[] = {
+      [LG_STEP] = LG_SEQ, [LG_END] = LG_DONE, [LG_READ_END] = LG_READ, [LG_LOADED] = LG_WEIGHTS};
+  if (m->what == LG_SHARE) return LG_FIRST_RING + (unsigned)m->who;
+  if (m->what == LG_ARRIVE) return UINT32_MAX;
+  return (unsigned)LG_OF_ENGINE * m->who + of[m->what];
+}

@@ -1,0 +1,391 @@
+/* The judge that goes through all states. A move that makes nothing impossible, and that ends
+ * nothing which an access to come could meet, is made at once: each execution has an equal one that
+ * makes it there. */
+#include "model.h"
+
+#include <string.h>
+
+#define NONE UINT32_MAX
+
+typedef struct state {
+  uint32_t from; /* the state before */
+  lg_move move;  /* that was chosen there */
+} state;
+
+typedef struct search {
+  vm_legal *l;
+  uint32_t *v, *next; /* the state that is looked at, and one after it */
+  uint16_t *live;     /* words that tell states apart */
+  uint32_t nlive, words;
+  uint32_t *kept; /* nlive for each state */
+  state *states;
+  uint32_t n, cap_kept, cap_states;
+  uint32_t *table, ntable; /* state + 1 by hash */
+  /* Of each item, accesses of others that meet its own: mine, other. */
+  uint32_t *meets, *first, nmeets, cap_meets;
+  lg_path *path; /* where moves are noted, NULL: nowhere */
+  uint32_t at;   /* the state that is looked at, and the move that was last chosen there */
+  lg_move chosen;
+  const lg_access *race[2];
+  bool below, no_memory;
+} search;
+
+/* ---- Accesses that meet -------------------------------------------------------------------- */
+
+static void add_meeting(search *x, uint32_t mine, uint32_t other) {
+  if (x->nmeets + 2 > x->cap_meets &&
+      !isa_array_grow(&x->l->al, &x->meets, x->cap_meets, &x->cap_meets, sizeof *x->meets)) {
+    x->no_memory = true;
+    return;
+  }
+  x->meets[x->nmeets++] = mine;
+  x->meets[x->nmeets++] = other;
+}
+
+static void add_meetings(void *ud, const lg_class *a, const lg_class *b) {
+  search *x = ud;
+  const vm_legal *l = x->l;
+  if (lg_same_source(lg_access_of(l, a, 0)->comp, lg_access_of(l, b, 0)->comp)) return;
+  for (uint32_t i = 0; i < a->n; i++)
+    for (uint32_t j = 0; j < b->n && !x->no_memory; j++) {
+      uint32_t p = l->sorted[a->first + i], q = l->sorted[b->first + j];
+      add_meeting(x, p, q);
+      add_meeting(x, q, p);
+    }
+}
+
+/* Orders the meetings by item: first[item] .. first[item + 1] - 1. */
+static bool index_meetings(search *x) {
+  const vm_legal *l = x->l;
+  uint32_t n = x->nmeets / 2, *by = isa_zalloc(&l->al, (x->nmeets + 1) * sizeof *by);
+  x->first = isa_zalloc(&l->al, (l->nitems + 2) * sizeof *x->first);
+  if (!by || !x->first) {
+    if (by) isa_free(&l->al, by, (x->nmeets + 1) * sizeof *by);
+    return false;
+  }
+  uint32_t *at = x->first + 1;
+  for (uint32_t i = 0; i < n; i++) at[l->accesses[x->meets[2 * i]].item]++;
+  for (uint32_t i = 0, sum = 0; i <= l->nitems; i++) {
+    uint32_t count = at[i];
+    at[i] = sum;
+    sum += count;
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t to = at[l->accesses[x->meets[2 * i]].item]++;
+    memcpy(by + 2 * (size_t)to, x->meets + 2 * (size_t)i, 2 * sizeof *by);
+  }
+  if (x->nmeets) memcpy(x->meets, by, x->nmeets * sizeof *by);
+  isa_free(&l->al, by, (x->nmeets + 1) * sizeof *by);
+  return true;
+}
+
+/* An item has started: whether another that it meets is open. */
+static void look(search *x, const uint32_t *v, uint32_t item) {
+  if (item == NONE) return;
+  for (uint32_t i = x->first[item]; i < x->first[item + 1] && !x->race[0]; i++) {
+    const lg_access *mine = &x->l->accesses[x->meets[2 * i]],
+                    *other = &x->l->accesses[x->meets[2 * i + 1]];
+    if (!lg_open(x->l, v, other)) continue;
+    x->race[0] = other;
+    x->race[1] = mine;
+  }
+}
+
+/* Whether all that could meet an item has started, and so has ended. */
+static bool met_all(const search *x, const uint32_t *v, uint32_t item) {
+  for (uint32_t i = x->first[item]; i < x->first[item + 1]; i++)
+    if (!lg_started(v, lg_item_of(x->l, &x->l->accesses[x->meets[2 * i + 1]]))) return false;
+  return true;
+}
+
+/* ---- Moves --------------------------------------------------------------------------------- */
+
+static void start_flights(search *x, uint32_t *v, unsigned e) {
+  for (uint32_t item; (item = lg_start(x->l, v, e)) != NONE;) look(x, v, item);
+}
+
+/* Makes a move and looks at what starts by it. */
+static void make(search *x, uint32_t *v, const lg_move *m) {
+  const vm_legal *l = x->l;
+  if (x->path) lg_path_add(x->l, x->path, m);
+  if (!lg_do(l, v, m)) {
+    x->below = true;
+    return;
+  }
+  if (m->what == LG_SHARE) {
+    look(x, v, lg_open_share(l, v, m->who));
+  } else if (m->what != LG_ARRIVE) {
+    start_flights(x, v, m->who);
+    const vm_legal_step *s = &l->eng[m->who].steps[m->number];
+    if (m->what == LG_STEP && s->kind == VM_LEGAL_TRIGGER) {
+      const lg_queue *q = &l->queues[s->queue];
+      for (unsigned r = 0; r < q->rings; r++) look(x, v, lg_open_share(l, v, q->first + r));
+    }
+  }
+  for (unsigned e = 0; e < ISA_NENGINES; e++)
+    if (l->eng[e].touches) look(x, v, lg_open_touch(l, v, e));
+}
+
+/* Whether a move that can happen needs no choice. */
+static bool at_once(const search *x, const uint32_t *v, const lg_move *m) {
+  const vm_legal *l = x->l;
+  if (m->what == LG_ARRIVE) return false;
+  if (m->what == LG_SHARE) return met_all(x, v, lg_open_share(l, v, m->who));
+  const lg_engine *en = &l->eng[m->who];
+  if (m->what != LG_STEP) return met_all(x, v, en->flights[m->number - 1]);
+  const vm_legal_step *s = &en->steps[m->number];
+  if (s->cond != ISA_WAIT_none && l->mixed[s->sem]) return false;
+  if (s->at_once && s->update != ISA_UPD_none) return false;
+  return en->open[m->number] == NONE || met_all(x, v, en->open[m->number]);
+}
+
+/* Calls fn for each move that can happen, until it gives false. */
+static bool each_move(search *x, const uint32_t *v, bool (*fn)(search *x, const lg_move *m)) {
+  const vm_legal *l = x->l;
+  lg_move m;
+  for (unsigned e = 0; e < ISA_NENGINES; e++)
+    for (unsigned what = LG_STEP; what <= LG_LOADED && l->eng[e].nsteps; what++) {
+      m = (lg_move){.what = (uint8_t)what, .who = (uint16_t)e};
+      if (lg_can(l, v, &m) && !fn(x, &m)) return false;
+    }
+  for (uint32_t r = 0; r < l->nrings; r++) {
+    m = (lg_move){.what = LG_SHARE, .who = (uint16_t)r};
+    if (lg_can(l, v, &m) && !fn(x, &m)) return false;
+  }
+  for (uint32_t f = 0; f < l->nflows; f++) {
+    m = (lg_move){.what = LG_ARRIVE, .who = (uint16_t)f};
+    if (lg_can(l, v, &m) && !fn(x, &m)) return false;
+  }
+  return true;
+}
+
+static bool stopped(const search *x) { return x->race[0] || x->below || x->no_memory; }
+
+static bool make_at_once(search *x, const lg_move *m) {
+  if (!at_once(x, x->next, m)) return true;
+  make(x, x->next, m);
+  return false;
+}
+
+/* Makes all moves that need no choice in x->next. */
+static void settle(search *x) {
+  while (!stopped(x) && !each_move(x, x->next, make_at_once)) continue;
+}
+
+/* ---- States -------------------------------------------------------------------------------- */
+
+static uint64_t hash_of(const uint32_t *v, uint32_t n) {
+  uint64_t h = 0x9e3779b97f4a7c15u;
+  for (uint32_t i = 0; i < n; i++) h = (h ^ v[i]) * 0xff51afd7ed558ccdu, h ^= h >> 32;
+  return h;
+}
+
+static bool grow_table(search *x) {
+  uint32_t n = x->ntable ? 2 * x->ntable : 1024, *old = x->table, nold = x->ntable;
+  uint32_t *table = isa_zalloc(&x->l->al, n * sizeof *table);
+  if (!table) return false;
+  for (uint32_t s = 0; s < x->n; s++) {
+    uint64_t h = hash_of(x->kept + (size_t)s * x->nlive, x->nlive);
+    while (table[h % n]) h++;
+    table[h % n] = s + 1;
+  }
+  if (old) isa_free(&x->l->al, old, nold * sizeof *old);
+  x->table = table;
+  x->ntable = n;
+  return true;
+}
+
+static bool room_for_state(search *x) {
+  const isa_alloc *al = &x->l->al;
+  if (2 * (x->n + 1) > x->ntable && !grow_table(x)) return false;
+  if (x->n == x->cap_states &&
+      !isa_array_grow(al, &x->states, x->n, &x->cap_states, sizeof *x->states))
+    return false;
+  return x->n < x->cap_kept ||
+         isa_array_grow(al, &x->kept, x->n, &x->cap_kept, (x->nlive + 1) * sizeof *x->kept);
+}
+
+/* Keeps x->next, unless it has been there. */
+static void keep(search *x, uint32_t from, const lg_move *m) {
+  if (!room_for_state(x)) {
+    x->no_memory = true;
+    return;
+  }
+  uint32_t *to = x->kept + (size_t)x->n * x->nlive;
+  for (uint32_t i = 0; i < x->nlive; i++) to[i] = x->next[x->live[i]];
+  uint64_t h = hash_of(to, x->nlive);
+  for (; x->table[h % x->ntable]; h++) {
+    uint32_t s = x->table[h % x->ntable] - 1;
+    if (memcmp(x->kept + (size_t)s * x->nlive, to, x->nlive * sizeof *to) == 0) return;
+  }
+  x->table[h % x->ntable] = x->n + 1;
+  x->states[x->n++] = (state){from, *m};
+}
+
+static void load(const search *x, uint32_t s, uint32_t *v) {
+  memset(v, 0, x->words * sizeof *v);
+  for (uint32_t i = 0; i < x->nlive; i++) v[x->live[i]] = x->kept[(size_t)s * x->nlive + i];
+}
+
+/* Words that can change, and are not what others say. */
+static bool find_live(search *x) {
+  const vm_legal *l = x->l;
+  x->live = isa_zalloc(&l->al, (x->words + 1) * sizeof *x->live);
+  for (unsigned e = 0; e < ISA_NENGINES && x->live; e++) {
+    const lg_engine *en = &l->eng[e];
+    const bool has[LG_WORDS] = {[LG_POS] = en->nsteps > 0,
+                                [LG_S] = en->nflights > 0,
+                                [LG_R] = en->last_read > 0,
+                                [LG_D] = en->next_main[0] != NONE,
+                                [LG_W] = en->next_load[0] != NONE};
+    for (unsigned w = 0; w < LG_WORDS; w++)
+      if (has[w]) x->live[x->nlive++] = (uint16_t)(LG_WORDS * e + w);
+  }
+  for (uint32_t i = LG_WORDS * ISA_NENGINES; i < x->words && x->live; i++)
+    x->live[x->nlive++] = (uint16_t)i;
+  return x->live != NULL;
+}
+
+/* ---- The search ---------------------------------------------------------------------------- */
+
+static bool follow(search *x, const lg_move *m) {
+  memcpy(x->next, x->v, x->words * sizeof *x->v);
+  x->chosen = *m;
+  make(x, x->next, m);
+  settle(x);
+  if (!stopped(x)) keep(x, x->at, m);
+  return !stopped(x);
+}
+
+static bool any(search *x, const lg_move *m) {
+  (void)x, (void)m;
+  return false;
+}
+
+static void begin(search *x) {
+  memset(x->next, 0, x->words * sizeof *x->next);
+  for (unsigned e = 0; e < ISA_NENGINES; e++) start_flights(x, x->next, e);
+  for (unsigned e = 0; e < ISA_NENGINES; e++) look(x, x->next, lg_open_touch(x->l, x->next, e));
+  settle(x);
+}
+
+/* The moves to state s, and then move m. */
+static void find_path(search *x, uint32_t s, const lg_move *m, lg_path *p) {
+  lg_path back = {0};
+  for (; s != 0; s = x->states[s].from) lg_path_add(x->l, &back, &x->states[s].move);
+  x->race[0] = x->race[1] = NULL;
+  x->below = false;
+  x->path = p;
+  begin(x);
+  for (uint32_t i = back.n; i-- > 0 && !stopped(x);) {
+    make(x, x->next, &back.v[i]);
+    settle(x);
+  }
+  if (m && !stopped(x)) {
+    make(x, x->next, m);
+    settle(x);
+  }
+  x->no_memory |= back.failed || p->failed;
+  lg_path_free(x->l, &back);
+}
+
+/* An engine that has not come to its end; of the first that waits, the step. */
+static vm_legal_place standing(const vm_legal *l, const uint32_t *v) {
+  for (unsigned e = 0; e < ISA_NENGINES; e++)
+    if (v[LG_WORDS * e + LG_POS] < l->eng[e].nsteps)
+      return (vm_legal_place){.step = &l->eng[e].steps[v[LG_WORDS * e + LG_POS]], .ring = -1};
+  return (vm_legal_place){0};
+}
+
+static void tell(search *x, uint32_t s, const lg_move *m, vm_legal_result *out) {
+  lg_path path = {0};
+  bool below = x->below;
+  find_path(x, s, m, &path);
+  if (x->no_memory) {
+    out->verdict = VM_LEGAL_NOMEM;
+  } else if (x->race[0]) {
+    lg_tell_race(x->l, &path, x->race[0], x->race[1], out);
+  } else {
+    const lg_move *last = path.n ? &path.v[path.n - 1] : NULL;
+    out->verdict = below ? VM_LEGAL_BELOW : VM_LEGAL_LUCKY;
+    out->place[0] = standing(x->l, x->next);
+    if (below && last && last->what == LG_ARRIVE) {
+      const lg_update *u = &x->l->flows[last->who].v[last->number];
+      out->place[0] = (vm_legal_place){.step = &x->l->eng[u->engine].steps[u->step], .ring = -1};
+    } else if (below && last && last->what == LG_STEP) {
+      out->place[0] =
+          (vm_legal_place){.step = &x->l->eng[last->who].steps[last->number], .ring = -1};
+    }
+    lg_put_order(x->l, path.v, path.n, &out->order[0]);
+    if (out->order[0].failed) out->verdict = VM_LEGAL_NOMEM;
+  }
+  lg_path_free(x->l, &path);
+}
+
+static void explore(search *x, uint32_t most, vm_legal_result *out) {
+  begin(x);
+  if (!stopped(x)) keep(x, 0, &(lg_move){0});
+  if (x->race[0] || x->below) tell(x, 0, NULL, out);
+  for (x->at = 0; x->at < x->n && !stopped(x); x->at++) {
+    load(x, x->at, x->v);
+    if (x->n > most) {
+      out->verdict = VM_LEGAL_UNKNOWN;
+      out->place[0] = standing(x->l, x->v);
+      return;
+    }
+    if (each_move(x, x->v, any)) { /* there is none */
+      if (lg_halted(x->l, x->v)) continue;
+      tell(x, x->at, NULL, out);
+      return;
+    }
+    if (each_move(x, x->v, follow) || x->no_memory) continue;
+    tell(x, x->at, &x->chosen, out);
+    return;
+  }
+}
+
+static bool open_search(search *x, vm_legal *l) {
+  *x = (search){.l = l, .words = lg_words(l), .v = lg_new_state(l), .next = lg_new_state(l)};
+  if (!x->v || !x->next || !find_live(x)) return false;
+  lg_each_meeting(l, add_meetings, x);
+  return !x->no_memory && index_meetings(x);
+}
+
+static void close_search(search *x) {
+  const isa_alloc *al = &x->l->al;
+  lg_free_state(x->l, x->v);
+  lg_free_state(x->l, x->next);
+  if (x->live) isa_free(al, x->live, (x->words + 1) * sizeof *x->live);
+  if (x->kept) isa_free(al, x->kept, x->cap_kept * (x->nlive + 1) * sizeof *x->kept);
+  if (x->states) isa_free(al, x->states, x->cap_states * sizeof *x->states);
+  if (x->table) isa_free(al, x->table, x->ntable * sizeof *x->table);
+  if (x->meets) isa_free(al, x->meets, x->cap_meets * sizeof *x->meets);
+  if (x->first) isa_free(al, x->first, (x->l->nitems + 2) * sizeof *x->first);
+}
+
+void vm_legal_states(vm_legal *l, uint32_t most, vm_legal_result *out) {
+  search x = {0};
+  lg_clear_result(l, out);
+  if (lg_prepare(l) && open_search(&x, l)) {
+    explore(&x, most, out);
+    out->states = x.n;
+  } else {
+    x.no_memory = true;
+  }
+  if (x.no_memory) out->verdict = VM_LEGAL_NOMEM;
+  if (x.l) close_search(&x);
+}
+
+void vm_legal_judge(vm_legal *l, vm_legal_result *out) {
+  lg_clear_result(l, out);
+  if (!lg_prepare(l)) {
+    out->verdict = VM_LEGAL_NOMEM;
+  } else if (l->why) {
+    out->verdict = VM_LEGAL_UNKNOWN;
+    out->why = l->why;
+  } else if (vm_legal_counts(l)) {
+    vm_legal_count(l, out);
+  } else {
+    vm_legal_states(l, VM_LEGAL_STATES, out);
+  }
+}
