@@ -16,8 +16,8 @@ local function apply(text, finding)
   local t = lines_of(text)
   local fix = finding:match "fix: ([^\n]*)"
   local sem, value, at = fix:match "must wait for (%$[%w_]+) >= (%d+) before p%.s:(%d+)"
-  local there = tonumber(fix:match "it waits for %d+ at p%.s:(%d+)" or fix:match "; it waits for %d+$" and at)
-  local takes = fix:match "%((event_semaphore [^)]-) takes it%)"
+  local there = tonumber(fix:match "it waits for %d+ at p%.s:(%d+)" or fix:match "; it waits for %d+" and at)
+  local takes = fix:match "One way: (event_semaphore .*)$"
   if there then
     local line, n = t[there]:gsub(sem:gsub("%$", "%%$") .. ">=[%w]+", sem .. ">=" .. value, 1)
     eq(n, 1, "a wait in line " .. there)
@@ -123,7 +123,7 @@ scalar: nop $done>=1 $go++
 sync: dma_copy c, ta, queue=q $go>=1
 ]=])
 bed.bad("two producers of one semaphore, one always late",
-  "fix: others update $done as well: sync must wait for all of them, $done >= 2 here", [=[
+  "fix: sync must wait for $done >= 2 before p.s:36; it waits for 1 at p.s:35, which p.s:32 can bring as well", [=[
 vector: memset ta, 1.0 $done++
 gpsimd: memset tb, 2.0; memset tb, 2.0; memset tb, 2.0; memset tb, 2.0; memset tb, 2.0; memset tb, 2.0;
     memset tc, 2.0 $done++

@@ -112,7 +112,7 @@ section gpsimd
 section scalar
         tensor_copy tb, ta  $done>=1
         halt
-]], "others update $done as well: scalar must wait for all of them, $done >= 2 here", [[
+]], "can bring as well. A semaphore of its own would do too", [[
 section vector
         memset ta, 1.0      $done++
         halt

@@ -31,61 +31,6 @@ static const vm_ck_step *last_wait(const vm_core *c, unsigned e, unsigned sem, u
   return last;
 }
 
-/* Whether the reader's engine has waited for as much as write `w` and all that came before it add:
- * it came for this one, even where what nothing holds back could stand in for it. */
-static bool is_waited_for(const vm_core *c, const vm_ck_access *w, const vm_ck_access *read) {
-  const vm_ck_log *g = &c->check->log;
-  const vm_ck_signal *own = NULL;
-  int64_t sum = 0;
-  for (uint32_t i = 0; i < g->nupdates; i++) {
-    const vm_ck_signal *u = &g->updates[i];
-    bool same = u->comp == w->comp && u->epoch == w->epoch;
-    if (same && (g->waiters[u->sem] >> read->engine & 1)) own = u;
-  }
-  const vm_ck_step *s = own ? last_wait(c, read->engine, own->sem, read->at) : NULL;
-  if (!s || s->kind != VM_CK_WAIT) return false;
-  for (uint32_t i = 0; i < g->nupdates; i++) {
-    const vm_ck_signal *u = &g->updates[i];
-    bool with = u->at <= own->at || (own->ring && u->pc == own->pc && u->epoch == own->epoch);
-    if (u->sem == own->sem && u->delta > 0 && with) sum += u->delta;
-  }
-  return s->want >= sum;
-}
-
-/* The last write of the bytes of both that the reader knows of; NULL: none. */
-static const vm_ck_access *last_known_write(const vm_core *c, const vm_ck_must *m,
-                                            const vm_ck_access *read, const vm_ck_access *write) {
-  const vm_ck_log *g = &c->check->log;
-  for (uint32_t i = read->logged - 1; i-- > 0;) {
-    const vm_ck_access *w = &g->accesses[i];
-    bool same = w->comp == write->comp && w->epoch == write->epoch;
-    bool other_share = w->transfer && w->transfer == write->transfer;
-    if (!w->writes || same || other_share || !vm_ck_race_meet(w, read) ||
-        !vm_ck_race_meet(w, write))
-      continue;
-    if (comes_before(m, w, read) || is_waited_for(c, w, read)) return w;
-  }
-  return NULL;
-}
-
-/* Whether a read after write `w` of those bytes is known to be over when `write` begins. */
-static bool is_given_back(const vm_core *c, const vm_ck_must *m, const vm_ck_access *w,
-                          const vm_ck_access *read, const vm_ck_access *write) {
-  const vm_ck_log *g = &c->check->log;
-  for (uint32_t i = w->logged; i < g->naccesses && g->accesses[i].at < write->at; i++) {
-    const vm_ck_access *r = &g->accesses[i];
-    if (r->writes || r == read || (r->pc == read->pc && r->epoch == read->epoch)) continue;
-    if (vm_ck_race_meet(r, write) && comes_before(m, r, write)) return true;
-  }
-  return false;
-}
-
-static bool has_contents(const vm_core *c, const vm_ck_access *a) {
-  uint32_t tensor = c->check->regions[a->region].tensor;
-  return tensor && c->prog->tensors[tensor - 1].role != ISA_TEMP &&
-         c->prog->tensors[tensor - 1].role != ISA_OUTPUT;
-}
-
 /* The read of an instruction that writes in place, which meets `other`; NULL: it has none. */
 static const vm_ck_access *own_read(const vm_core *c, const vm_ck_access *x,
                                     const vm_ck_access *other) {
@@ -101,7 +46,65 @@ static const vm_ck_access *own_read(const vm_core *c, const vm_ck_access *x,
   return NULL;
 }
 
-static void decide(const vm_core *c, const vm_ck_must *m, const vm_ck_access *old,
+/* The last write of the bytes of both that the reader knows of; NULL: none. fresh: not one in
+ * place, which has made its bytes of older ones. */
+static const vm_ck_access *last_known_write(const vm_core *c, const vm_ck_must *run,
+                                            const vm_ck_access *read, const vm_ck_access *write,
+                                            bool fresh) {
+  const vm_ck_log *g = &c->check->log;
+  for (uint32_t i = read->logged - 1; i-- > 0;) {
+    const vm_ck_access *w = &g->accesses[i];
+    bool same = w->comp == write->comp && w->epoch == write->epoch;
+    bool other_share = w->transfer && w->transfer == write->transfer;
+    if (!w->writes || same || other_share || !vm_ck_race_meet(w, read) ||
+        !vm_ck_race_meet(w, write))
+      continue;
+    if (fresh && own_read(c, w, w)) continue;
+    if (comes_before(run, w, read)) return w;
+  }
+  return NULL;
+}
+
+/* Whether a read after write `w` of those bytes is known to be over when `write` begins. */
+static bool is_given_back(const vm_core *c, const vm_ck_must *run, const vm_ck_access *w,
+                          const vm_ck_access *read, const vm_ck_access *write) {
+  const vm_ck_log *g = &c->check->log;
+  for (uint32_t i = w->logged; i < g->naccesses && g->accesses[i].at < write->at; i++) {
+    const vm_ck_access *r = &g->accesses[i];
+    if (r->writes || r == read || (r->pc == read->pc && r->epoch == read->epoch)) continue;
+    if (!vm_ck_race_meet(r, write) || !comes_before(run, w, r)) continue;
+    if (comes_before(run, r, write)) return true;
+  }
+  return false;
+}
+
+static bool has_contents(const vm_core *c, const vm_ck_access *a) {
+  uint32_t tensor = c->check->regions[a->region].tensor;
+  return tensor && c->prog->tensors[tensor - 1].role != ISA_TEMP &&
+         c->prog->tensors[tensor - 1].role != ISA_OUTPUT;
+}
+
+/* Whether a write is one in place, or adds to a sum. */
+static bool is_in_place(const vm_core *c, const vm_ck_access *write) {
+  const isa_insn *in = &c->code->code[write->engine].insns[write->pc];
+  int acc = isa_insn_acc(in);
+  if (acc >= 0) return acc != ISA_ACC_write && !isa_insn_turns(in);
+  return own_read(c, write, write) != NULL;
+}
+
+/* Whether an engine works on its own result: all from write `w` to `write` is in place. */
+static bool goes_on(const vm_core *c, const vm_ck_access *w, const vm_ck_access *write) {
+  const vm_ck_log *g = &c->check->log;
+  if (w->engine != write->engine || w->queue != write->queue || !is_in_place(c, write))
+    return false;
+  for (uint32_t i = w->logged; i + 1 < write->logged; i++)
+    if (g->accesses[i].writes && vm_ck_race_meet(&g->accesses[i], write) &&
+        !is_in_place(c, &g->accesses[i]))
+      return false;
+  return true;
+}
+
+static void decide(const vm_core *c, const vm_ck_must *run, const vm_ck_access *old,
                    const vm_ck_access *a, vm_ck_advice *out) {
   const vm_ck_access *read = old->writes ? a : old, *write = old->writes ? old : a;
   if (old->writes && a->writes) {
@@ -112,8 +115,10 @@ static void decide(const vm_core *c, const vm_ck_must *m, const vm_ck_access *ol
   out->second = a;
   out->rank = read ? RANK_REST : RANK_WRITES;
   if (!read) return;
-  const vm_ck_access *w = last_known_write(c, m, read, write);
-  out->early = (w && !is_given_back(c, m, w, read, write)) || (!w && has_contents(c, read));
+  const vm_ck_access *w = last_known_write(c, run, read, write, true);
+  const vm_ck_access *last = w ? last_known_write(c, run, read, write, false) : NULL;
+  out->early = w ? !goes_on(c, last, write) && !is_given_back(c, run, w, read, write)
+                 : has_contents(c, read);
   if (!w && !out->early) out->rank = RANK_UNWRITTEN;
   out->first = out->early ? read : write;
   out->second = out->early ? write : read;
@@ -121,31 +126,60 @@ static void decide(const vm_core *c, const vm_ck_must *m, const vm_ck_access *ol
 
 /* ---- What tells of the first --------------------------------------------------------------- */
 
-/* The update to wait for: of a semaphore that the other engine waits for, where there is one, and
- * as soon as possible after the access. */
+/* Whether engine e does nothing with memory between a wait and an access but that access. */
+static bool is_next(const vm_core *c, const vm_ck_step *wait, const vm_ck_access *a) {
+  const vm_ck_log *g = &c->check->log;
+  for (uint32_t i = a->logged - 1; i-- > 0 && g->accesses[i].at > wait->at;)
+    if (g->accesses[i].engine == a->engine && g->accesses[i].pc != a->pc) return false;
+  return true;
+}
+
+/* How well an update serves as what `second` waits for; the least is the best. An instruction's own
+ * update is there for whoever needs its result, and one that does nothing else is there to be
+ * waited for. */
+enum { FITS_UNHEARD, FITS_OWN, FITS_PLACE, FITS_SIGNAL, FITS_OTHERS, FITS_LATER, FITS_AT_ALL };
+
+static unsigned fit_of(const vm_core *c, const vm_ck_signal *u, const vm_ck_access *first,
+                       const vm_ck_access *second) {
+  unsigned heard = c->check->log.waiters[u->sem];
+  bool by_second = heard >> second->engine & 1;
+  if (u->pc == first->pc && u->engine == first->engine && u->epoch == first->epoch) {
+    if (by_second) return FITS_OWN;
+    return heard ? FITS_OTHERS : FITS_UNHEARD;
+  }
+  const vm_ck_step *w = by_second ? last_wait(c, second->engine, u->sem, second->at) : NULL;
+  if (w && is_next(c, w, second)) return FITS_PLACE;
+  unsigned op = c->code->code[u->engine].insns[u->pc].op;
+  if (!heard && (op == ISA_OP_nop || op == ISA_OP_event_semaphore)) return FITS_SIGNAL;
+  return heard && (w || !by_second) ? FITS_AT_ALL : FITS_LATER;
+}
+
+/* The update to wait for: the one that fits best, and of several the first. */
 static const vm_ck_signal *signal_of(const vm_core *c, const vm_ck_must *m,
                                      const vm_ck_access *first, const vm_ck_access *second) {
   const vm_ck_log *g = &c->check->log;
   const vm_ck_signal *best = NULL;
-  bool best_waits = false;
+  unsigned least = 0;
   for (uint32_t i = 0; i < g->nupdates; i++) {
     const vm_ck_signal *u = &g->updates[i];
     bool ring = first->queue < ISA_MAX_QUEUES;
     bool own = ring ? u->ring == first->comp : !u->ring && u->engine == first->engine;
-    if (!own || !vm_ck_must_tells(m, u, first->comp, first->epoch)) continue;
-    bool waits = g->waiters[u->sem] >> second->engine & 1;
-    if (best && (best_waits || !waits) && (best_waits != waits || best->at <= u->at)) continue;
+    if (!vm_ck_must_tells(m, u, first->comp, first->epoch)) continue;
+    unsigned fit = fit_of(c, u, first, second);
+    if (!own && (fit != FITS_SIGNAL || u->engine == second->engine)) continue;
+    if (best && (fit > least || (fit == least && best->at <= u->at))) continue;
     best = u;
-    best_waits = waits;
+    least = fit;
   }
   return best;
 }
 
 /* The sums of increments: up to the update and what tells of the same instruction or transfer; of
  * those of others that can come without it, and one more; and of all that can come before
- * `second`. */
+ * `second`. other: one of those others. */
 typedef struct sums {
   int64_t natural, others, all;
+  const vm_ck_signal *other;
 } sums;
 static sums add_up(const vm_core *c, const vm_ck_must *m, const vm_ck_signal *by,
                    const vm_ck_access *first, const vm_ck_access *second) {
@@ -165,7 +199,9 @@ static sums add_up(const vm_core *c, const vm_ck_must *m, const vm_ck_signal *by
     if (after) continue;
     s.all += u->delta;
     bool same = by->ring ? u->ring / ISA_NDMA == by->ring / ISA_NDMA : u->engine == by->engine;
-    if (!same && !vm_ck_must_tells(m, u, first->comp, first->epoch)) s.others += u->delta;
+    if (same || vm_ck_must_tells(m, u, first->comp, first->epoch)) continue;
+    s.others += u->delta;
+    if (!s.other) s.other = u;
   }
   return s;
 }
@@ -189,26 +225,31 @@ static void find_signal(const vm_core *c, const vm_ck_must *m, vm_ck_advice *out
   } else {
     sums s = add_up(c, m, u, first, second);
     int64_t taken = w ? w->want - w->value : 0;
-    out->others = s.others > s.natural || out->waited >= s.natural - taken;
-    out->value = (out->others ? s.all : s.natural) - taken;
+    out->enough = out->waited >= s.natural - taken;
+    bool others = s.others > s.natural || out->enough;
+    out->other = others ? s.other : NULL;
+    out->value = (others ? s.all : s.natural) - taken;
   }
   if (out->value <= 0) out->signals = false; /* it has been taken */
   const isa_insn *at = w ? &c->code->code[second->engine].insns[w->pc] : NULL;
   out->takes = g->takers[u->sem] && at && at->op == ISA_OP_event_semaphore;
+  out->alone = !(g->waiters[u->sem] & ~(1u << second->engine));
   bool own = u->pc == first->pc && u->engine == first->engine;
   bool unheard = own && !g->waiters[u->sem]; /* it tells, and nobody listens */
   if (!out->signals || (w ? out->waited >= out->value : !unheard)) return;
   out->rank = out->rank == RANK_UNWRITTEN ? RANK_SURE : own ? RANK_RAISE : RANK_AFTER;
 }
 
-void vm_ck_advise(const vm_core *c, const vm_ck_must *m, const vm_ck_access *old,
-                  const vm_ck_access *a, vm_ck_advice *out) {
+void vm_ck_advise(const vm_core *c, const vm_ck_must *m, const vm_ck_must *run,
+                  const vm_ck_access *old, const vm_ck_access *a, vm_ck_advice *out) {
   *out = (vm_ck_advice){.rank = RANK_REST};
-  decide(c, m, old, a, out);
+  decide(c, run, old, a, out);
   bool sure = out->rank == RANK_UNWRITTEN;
   find_signal(c, m, out);
   if (sure || out->rank <= RANK_RAISE) return;
-  /* A wait that is there for the other way, and too low, tells more than the bytes do. */
+  /* What changes its bytes in place is a part of what the reader waits for: a wait that is there
+   * and too low tells more than the bytes do. */
+  if (!out->early || !own_read(c, out->second, out->first)) return;
   vm_ck_advice turned = {.rank = RANK_REST, .first = out->second, .second = out->first};
   turned.early = !turned.first->writes;
   find_signal(c, m, &turned);
@@ -230,21 +271,34 @@ static void put_wait(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
   vm_put_sem(c, a->sem, out);
   isa_buf_printf(out, " >= %lld before ", (long long)a->value);
   vm_put_place(c, second->engine, second->pc, out);
-  if (a->again || a->takes) {
-    isa_buf_printf(out, "%s (event_semaphore ", a->again ? ", and for more in each round" : "");
-    vm_put_sem(c, a->sem, out);
-    isa_buf_printf(out, ">=%lld ", (long long)a->value);
-    vm_put_sem(c, a->sem, out);
-    isa_buf_printf(out, "-=%lld takes it)", (long long)a->value);
+  if (a->again) {
+    isa_buf_puts(out, ", and for ");
+    if (a->step > 0) isa_buf_printf(out, "%lld ", (long long)a->step);
+    isa_buf_puts(out, "more in each round");
   }
-  if (!a->waits) {
-    isa_buf_puts(out, "; it does not wait for it at all");
-    return;
-  }
+  if (!a->waits) isa_buf_puts(out, "; it does not wait for it at all");
+  if (!a->waits) return;
   isa_buf_printf(out, "; it waits for %lld", (long long)a->waited);
   if (a->waited_pc == second->pc) return;
   isa_buf_puts(out, " at ");
   vm_put_place(c, second->engine, a->waited_pc, out);
+}
+
+/* A wait that takes what it has waited for serves every round. */
+static void put_take(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
+  if (!a->takes && !(a->again && a->step == a->value && a->alone)) return;
+  isa_buf_puts(out, ". One way: event_semaphore ");
+  vm_put_sem(c, a->sem, out);
+  isa_buf_printf(out, ">=%lld ", (long long)a->value);
+  vm_put_sem(c, a->sem, out);
+  isa_buf_printf(out, "-=%lld", (long long)a->value);
+}
+
+/* Why the value is that of all updates, and what can be done in place of waiting for all. */
+static void put_other(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
+  isa_buf_puts(out, a->waits ? ", which " : "; less than that ");
+  vm_put_place(c, a->other->engine, a->other->pc, out);
+  isa_buf_puts(out, " can bring as well. A semaphore of its own would do too");
 }
 
 void vm_ck_put_advice(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
@@ -263,13 +317,9 @@ void vm_ck_put_advice(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
     vm_put_place(c, first->engine, first->pc, out);
     isa_buf_printf(out, " must update a semaphore, and %s wait for it before ", waiter);
     vm_put_place(c, second->engine, second->pc, out);
-  } else if (a->others) {
-    isa_buf_puts(out, "others update ");
-    vm_put_sem(c, a->sem, out);
-    isa_buf_printf(out, " as well: %s must wait for all of them, ", waiter);
-    vm_put_sem(c, a->sem, out);
-    isa_buf_printf(out, " >= %lld here, or for a semaphore of its own", (long long)a->value);
   } else {
     put_wait(c, a, out);
+    if (a->other) put_other(c, a, out);
+    put_take(c, a, out);
   }
 }

@@ -310,8 +310,8 @@ bool vm_ck_log_access(vm_core *c, const vm_ck_access *a);
 
 /* must.c: what has happened before each step under every timing. */
 typedef struct vm_ck_must vm_ck_must;
-/* NULL when memory is out. */
-vm_ck_must *vm_ck_must_new(vm_core *c);
+/* in_run: what has happened before each step in the run as it was. NULL when memory is out. */
+vm_ck_must *vm_ck_must_new(vm_core *c, bool in_run);
 void vm_ck_must_free(vm_core *c, vm_ck_must *m);
 /* Finds the clocks anew, with all steps of the log. False when memory is out. */
 bool vm_ck_must_solve(vm_core *c, vm_ck_must *m);
@@ -329,13 +329,16 @@ typedef struct vm_ck_advice {
   const vm_ck_access *first, *second;
   unsigned rank; /* the least is the surest */
   bool early;    /* second overwrites what first still needs */
-  bool drain, others, signals, waits, again, takes;
+  bool enough;   /* second waits for as much as first brings, yet others can bring it */
+  bool drain, signals, waits, again, takes;
+  bool alone; /* no other engine waits for the semaphore */
   uint8_t sem;
-  int64_t value, waited;
+  int64_t value, waited, step; /* step: by which value rises in each round, 0: by no one number */
+  const vm_ck_signal *other; /* an update that could stand in for the one that is meant, or NULL */
   uint32_t waited_pc;
 } vm_ck_advice;
-void vm_ck_advise(const vm_core *c, const vm_ck_must *m, const vm_ck_access *old,
-                  const vm_ck_access *a, vm_ck_advice *out);
+void vm_ck_advise(const vm_core *c, const vm_ck_must *m, const vm_ck_must *run,
+                  const vm_ck_access *old, const vm_ck_access *a, vm_ck_advice *out);
 void vm_ck_put_advice(const vm_core *c, const vm_ck_advice *a, isa_buf *out);
 /* "vector", or "a transfer of queue q". */
 void vm_ck_put_who(const vm_core *c, const vm_ck_access *a, isa_buf *out);

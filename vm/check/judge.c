@@ -21,12 +21,13 @@ typedef struct pair { /* numbers in the log */
 } pair;
 typedef struct cause { /* two places */
   uint64_t key;
-  uint32_t pair, last, n; /* the pair that stands for it, the last, how many */
-  bool done;
+  uint32_t pair, other; /* the pair that stands for it; the first with its places the other way */
+  uint32_t last, n;     /* the last pair, how many */
+  bool done, both;      /* both: there is an other */
 } cause;
 
 struct vm_ck_judge {
-  vm_ck_must *m;
+  vm_ck_must *m, *run;
   pair *pairs;
   cause *causes;
   uint32_t npairs, ncauses;
@@ -83,7 +84,6 @@ void vm_ck_judge_pair(vm_core *c, const vm_ck_access *old, const vm_ck_access *a
     how = (vm_ck_advice){.first = old,
                          .second = a,
                          .signals = true,
-                         .others = waited >= value,
                          .value = waited >= value ? vm_ck_clocks_total(c, sem) : value,
                          .waits = waited >= 0,
                          .waited = waited,
@@ -133,15 +133,22 @@ static bool is_ordered(const vm_core *c, const struct vm_ck_judge *j, const pair
          vm_ck_race_known(vm_ck_must_clock(j->m, x->step), y, x);
 }
 
+static bool is_same_way(const vm_core *c, const pair *x, const pair *y) {
+  return place(access_of(c, x->old)) == place(access_of(c, y->old));
+}
+
 /* Counts the pairs of each cause that is left; gives how many causes have none any more. */
 static uint32_t explained(const vm_core *c, struct vm_ck_judge *j) {
   uint32_t n = 0;
-  for (uint32_t i = 0; i < j->ncauses; i++) j->causes[i].n = 0;
+  for (uint32_t i = 0; i < j->ncauses; i++) j->causes[i].n = j->causes[i].both = 0;
   for (uint32_t i = 0; i < j->npairs; i++) {
     cause *s = &j->causes[j->pairs[i].cause];
     if (s->done || is_ordered(c, j, &j->pairs[i])) continue;
     if (s->n++ == 0) s->pair = i;
     s->last = i;
+    if (s->both || is_same_way(c, &j->pairs[s->pair], &j->pairs[i])) continue;
+    s->other = i;
+    s->both = true;
   }
   for (uint32_t i = 0; i < j->ncauses; i++) n += !j->causes[i].done && j->causes[i].n == 0;
   return n;
@@ -231,33 +238,54 @@ static uint32_t try_cause(vm_core *c, struct vm_ck_judge *j, const state *s, con
   return left;
 }
 
+/* Advice for one pair of a cause that is left. */
+typedef struct option {
+  cause *of;
+  uint32_t pair, left; /* left: the causes that it leaves unexplained */
+  vm_ck_advice how;
+} option;
+
+static uint32_t find_options(const vm_core *c, struct vm_ck_judge *j, option *out) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < j->ncauses; i++) {
+    cause *s = &j->causes[i];
+    for (unsigned other = 0; other <= s->both && !s->done && n < MOST_ADVISED; other++) {
+      option *o = &out[n++];
+      *o = (option){.of = s, .pair = other ? s->other : s->pair};
+      const pair *p = &j->pairs[o->pair];
+      vm_ck_advise(c, j->m, j->run, access_of(c, p->old), access_of(c, p->a), &o->how);
+    }
+  }
+  return n;
+}
+
+/* A wait that is high enough, were it not for what comes too early, is a consequence. */
+static bool is_better(const option *a, const option *b) {
+  if (a->how.enough != b->how.enough) return b->how.enough;
+  if (a->left != b->left) return a->left < b->left;
+  if (a->how.rank != b->how.rank) return a->how.rank < b->how.rank;
+  return a->how.second->at < b->how.second->at;
+}
+
 /* The cause that explains most, of those as sure as it; NULL: none is left. */
 static cause *next_cause(vm_core *c, struct vm_ck_judge *j, const state *s, vm_ck_advice *best) {
-  cause *found = NULL;
-  uint32_t n = 0, least = 0, open = 0;
-  vm_ck_advice how[MOST_ADVISED];
-  cause *of[MOST_ADVISED];
-  for (uint32_t i = 0; i < j->ncauses; i++) open += !j->causes[i].done;
-  for (uint32_t i = 0; i < j->ncauses && n < MOST_ADVISED; i++) {
-    if (j->causes[i].done) continue;
-    const pair *p = &j->pairs[j->causes[i].pair];
-    of[n] = &j->causes[i];
-    vm_ck_advise(c, j->m, access_of(c, p->old), access_of(c, p->a), &how[n++]);
-  }
-  bool tries = open > 1 && j->tries > 0;
+  option options[MOST_ADVISED];
+  j->failed = j->failed || !vm_ck_must_solve(c, j->run);
+  if (j->failed) return NULL;
+  uint32_t n = find_options(c, j, options);
+  const option *found = NULL;
+  bool tries = n > 1 && j->tries > 0;
   for (uint32_t i = 0; i < n && !j->failed; i++) {
-    uint32_t left = tries ? try_cause(c, j, s, of[i], &how[i]) : 0;
+    option *o = &options[i];
+    o->left = tries ? try_cause(c, j, s, o->of, &o->how) : 0;
     j->tries -= tries;
-    if (found &&
-        (left > least || (left == least && how[i].rank > best->rank) ||
-         (left == least && how[i].rank == best->rank && how[i].second->at >= best->second->at)))
-      continue;
-    found = of[i];
-    *best = how[i];
-    least = left;
+    if (!found || is_better(o, found)) found = o;
   }
   if (tries) j->failed = j->failed || !vm_ck_must_solve(c, j->m);
-  return j->failed ? NULL : found;
+  if (j->failed || !found) return NULL;
+  found->of->pair = found->pair;
+  *best = found->how;
+  return found->of;
 }
 
 /* ---- Findings ------------------------------------------------------------------------------ */
@@ -308,17 +336,22 @@ static void begin_text(const vm_core *c, const vm_ck_access *old, const vm_ck_ac
   put_access(c, a, &f->text);
 }
 
-/* Whether the pair needs its wait in each round: the value to wait for rises. */
-static bool rises(const vm_core *c, const struct vm_ck_judge *j, const cause *s,
-                  const vm_ck_advice *how) {
+/* Whether the pair needs its wait in each round, and by how much the value to wait for rises. */
+static void find_rise(const vm_core *c, const struct vm_ck_judge *j, const cause *s,
+                      vm_ck_advice *how) {
   vm_ck_advice last;
   const pair *p = &j->pairs[s->last];
   const vm_ck_log *g = &c->check->log;
-  if (!how->signals || g->takers[how->sem] || g->mixed[how->sem]) return false;
-  vm_ck_advise(c, j->m, access_of(c, p->old), access_of(c, p->a), &last);
-  return last.signals && last.sem == how->sem && last.value > how->value &&
-         last.second->pc == how->second->pc && last.second->engine == how->second->engine &&
-         last.waited == how->waited;
+  if (!how->signals || g->takers[how->sem] || g->mixed[how->sem]) return;
+  vm_ck_advise(c, j->m, j->run, access_of(c, p->old), access_of(c, p->a), &last);
+  how->again = last.signals && last.sem == how->sem && last.value > how->value &&
+               last.second->pc == how->second->pc && last.second->engine == how->second->engine &&
+               last.waited == how->waited;
+  if (!how->again) return;
+  const uint32_t *round = j->rounds;
+  int64_t n = (int64_t)round[last.second->logged - 1] - round[how->second->logged - 1];
+  int64_t rise = last.value - how->value;
+  how->step = n > 0 && rise % n == 0 ? rise / n : 0;
 }
 
 static vm_finding *tell(vm_core *c, struct vm_ck_judge *j, const cause *s, vm_ck_advice *how) {
@@ -326,7 +359,7 @@ static vm_finding *tell(vm_core *c, struct vm_ck_judge *j, const cause *s, vm_ck
   const vm_ck_access *old = access_of(c, p->old), *a = access_of(c, p->a);
   vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, a->engine, a->pc, old->engine, old->pc);
   if (!f) return NULL;
-  how->again = rises(c, j, s, how);
+  find_rise(c, j, s, how);
   begin_text(c, old, a, f);
   f->time = a->time;
   if (!(a->transfer && a->transfer == old->transfer)) vm_ck_put_advice(c, how, &f->text);
@@ -420,10 +453,12 @@ void vm_ck_judge(vm_core *c) {
   struct vm_ck_judge j = {.tries = MOST_TRIES};
   j.pairs = isa_zalloc(&c->al, MOST_PAIRS * sizeof *j.pairs);
   j.causes = isa_zalloc(&c->al, MOST_CAUSES * sizeof *j.causes);
-  j.m = vm_ck_must_new(c);
-  j.failed = !j.pairs || !j.causes || !j.m || !vm_ck_must_solve(c, j.m);
+  j.m = vm_ck_must_new(c, false);
+  j.run = vm_ck_must_new(c, true);
+  j.failed = !j.pairs || !j.causes || !j.m || !j.run || !vm_ck_must_solve(c, j.m);
   if (!j.failed) judge(c, &j);
   vm_ck_must_free(c, j.m);
+  vm_ck_must_free(c, j.run);
   isa_free(&c->al, j.pairs, MOST_PAIRS * sizeof *j.pairs);
   isa_free(&c->al, j.causes, MOST_CAUSES * sizeof *j.causes);
   if (!j.failed) return;

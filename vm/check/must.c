@@ -6,7 +6,10 @@
  * up to the value: an order statistic of the clocks of the updates. An update that can only come
  * after the wait knows more than the wait itself, and so cannot lower it. The clocks are the
  * greatest that agree with one another: they begin as if nothing ever came, and fall until they
- * stand. */
+ * stand.
+ *
+ * In the run as it was, a wait has seen the updates in the order in which they were started, up to
+ * its value: what its author had in mind, however few of them are sure. */
 #include "check.h"
 #include "impl.h"
 
@@ -37,6 +40,8 @@ struct vm_ck_must {
   group *groups;
   uint32_t ngroups, of_sem[ISA_NSEMS + 1];
   candidate *candidates;
+  bool in_run;
+  uint32_t *joined; /* in the run: of each engine and semaphore, how many updates it has seen */
 };
 
 static uint32_t *clock_of(const vm_ck_must *m, uint32_t step) {
@@ -129,6 +134,14 @@ static void raise_comp(vm_ck_must *m, uint32_t n, unsigned comp, int64_t need) {
   m->mine[comp] = at;
 }
 
+/* What engine e sees at a wait in the run: the updates from the first one, in order. */
+static void see_updates(vm_ck_must *m, const vm_ck_step *s) {
+  uint32_t *seen = &m->joined[s->engine * ISA_NSEMS + s->sem];
+  uint32_t end = m->of_sem[s->sem + 1];
+  for (uint32_t i = m->of_sem[s->sem] + *seen; i < end && m->sum[i] < s->want; i++, ++*seen)
+    join_update(m, &m->g->updates[m->sorted[i]]);
+}
+
 /* False when the wait can never hold by what is known. */
 static bool find_wait(vm_ck_must *m, const vm_ck_step *s) {
   int64_t need = s->want, total = 0;
@@ -168,7 +181,10 @@ static bool find_step(vm_ck_must *m, const vm_ck_step *s) {
   memcpy(m->mine, clock_of(m, s->prev), m->n * sizeof *m->mine);
   raise(&m->mine[vm_ck_comp(s->engine, OF_SEQ)], s->seq);
   switch (s->kind) {
-  case VM_CK_WAIT: return find_wait(m, s);
+  case VM_CK_WAIT:
+    if (!m->in_run) return find_wait(m, s);
+    see_updates(m, s);
+    return true;
   case VM_CK_HELD: return true;
   case VM_CK_KNOW:
     if (m->never[g->updates[s->other].step]) return false;
@@ -245,7 +261,24 @@ static void sort_updates(vm_ck_must *m) {
   m->of_sem[ISA_NSEMS] = m->ngroups;
 }
 
-vm_ck_must *vm_ck_must_new(vm_core *c) {
+/* Sorts updates by semaphore alone, with the sums of those before. */
+static void list_updates(vm_ck_must *m) {
+  uint32_t at = 0;
+  for (unsigned sem = 0; sem < ISA_NSEMS; sem++) {
+    int64_t sum = 0;
+    m->of_sem[sem] = at;
+    for (uint32_t i = 0; i < m->nupdates && !m->g->mixed[sem]; i++) {
+      const vm_ck_signal *u = &m->g->updates[i];
+      if (u->sem != sem) continue;
+      m->sorted[at] = i;
+      m->sum[at++] = sum;
+      if (u->delta > 0) sum += u->delta;
+    }
+  }
+  m->of_sem[ISA_NSEMS] = at;
+}
+
+vm_ck_must *vm_ck_must_new(vm_core *c, bool in_run) {
   vm_ck_must *m = isa_zalloc(&c->al, sizeof *m);
   if (!m) return NULL;
   const vm_ck_log *g = &c->check->log;
@@ -258,8 +291,13 @@ vm_ck_must *vm_ck_must_new(vm_core *c) {
   m->sum = new_array(c, sizeof *m->sum, m->nupdates);
   m->groups = new_array(c, sizeof *m->groups, m->nupdates);
   m->candidates = new_array(c, sizeof *m->candidates, m->nupdates);
-  if (m->mine && m->sorted && m->sum && m->groups && m->candidates) {
-    sort_updates(m);
+  m->in_run = in_run;
+  m->joined = new_array(c, sizeof *m->joined, in_run ? ISA_NENGINES * ISA_NSEMS : 0);
+  if (m->mine && m->sorted && m->sum && m->groups && m->candidates && m->joined) {
+    if (in_run)
+      list_updates(m);
+    else
+      sort_updates(m);
     return m;
   }
   vm_ck_must_free(c, m);
@@ -272,6 +310,7 @@ void vm_ck_must_free(vm_core *c, vm_ck_must *m) {
   free_array(c, m->sorted, sizeof *m->sorted, m->nupdates);
   free_array(c, m->sum, sizeof *m->sum, m->nupdates);
   free_array(c, m->groups, sizeof *m->groups, m->nupdates);
+  free_array(c, m->joined, sizeof *m->joined, m->in_run ? ISA_NENGINES * ISA_NSEMS : 0);
   free_array(c, m->candidates, sizeof *m->candidates, m->nupdates);
   free_array(c, m->clocks, sizeof *m->clocks * m->n, m->nclocks);
   free_array(c, m->never, sizeof *m->never, m->nnever);
@@ -294,6 +333,19 @@ static void sort_steps(vm_ck_must *m, uint32_t logged) {
   }
 }
 
+static void solve(vm_ck_must *m) {
+  memset(m->clocks, 0xff, (size_t)m->nsteps * m->n * sizeof *m->clocks);
+  memset(m->never, true, m->nsteps * sizeof *m->never);
+  for (unsigned i = 0; i < MOST_PASSES && pass(m); i++) continue;
+}
+
+static void solve_in_run(vm_ck_must *m) {
+  memset(m->joined, 0, ISA_NENGINES * ISA_NSEMS * sizeof *m->joined);
+  memset(m->clocks, 0, (size_t)m->nsteps * m->n * sizeof *m->clocks);
+  memset(m->never, false, m->nsteps * sizeof *m->never);
+  pass(m);
+}
+
 bool vm_ck_must_solve(vm_core *c, vm_ck_must *m) {
   uint32_t to = m->g->nsteps, logged = 0;
   if (m->nsteps != to) {
@@ -304,11 +356,12 @@ bool vm_ck_must_solve(vm_core *c, vm_ck_must *m) {
   }
   if (!m->clocks || !m->never || !m->order) return false;
   m->nsteps = to;
-  memset(m->clocks, 0xff, (size_t)to * m->n * sizeof *m->clocks);
-  memset(m->never, true, to * sizeof *m->never);
   while (logged < to && m->g->steps[logged].kind != VM_CK_ASSUME) logged++;
   sort_steps(m, logged);
-  for (unsigned i = 0; i < MOST_PASSES && pass(m); i++) continue;
+  if (m->in_run)
+    solve_in_run(m);
+  else
+    solve(m);
   return true;
 }
 
