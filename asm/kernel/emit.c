@@ -106,6 +106,7 @@ static bool tell(maker *m, const k_step *s, const k_wait *w) {
                                          .later = s->item,
                                          .earlier = k->steps[w->step].item,
                                          .buffer = w->buffer,
+                                         .way = w->way,
                                          .reuse = w->reuse};
   k->figures.waits++;
   k->figures.reuse_waits += w->reuse;

@@ -5,12 +5,25 @@
 typedef struct choice {
   as_kernel *k;
   uint64_t busy[ISA_NENGINES]; /* so far */
+  uint64_t free[ISA_NENGINES]; /* when each is free: later than that where ways made it wait */
+  uint64_t way_free[ISA_NWAYS];
+  uint8_t way_user[ISA_NWAYS];
   uint8_t *writer; /* of each buffer: the engine that wrote it last; ISA_NENGINES: DMA */
 } choice;
 
+/* When engine e would begin with it, which uses these ways. */
+static uint64_t begin_at(const choice *c, unsigned e, unsigned ways) {
+  uint64_t t = c->free[e];
+  for (unsigned w = 0; ways >> w; w++) {
+    uint64_t way = c->way_free[w] + c->k->o.costs.delay;
+    if ((ways >> w & 1) && c->way_free[w] && c->way_user[w] != e && way > t) t = way;
+  }
+  return t;
+}
+
 /* When engine e would be done with it. */
 static uint64_t done_at(choice *c, unsigned e, const k_item *it, const k_use *uses, unsigned n) {
-  uint64_t t = c->busy[e] + (uint64_t)k_ruling_of(c->k, it)->busy[e] * 1000;
+  uint64_t t = begin_at(c, e, k_ways_of(c->k, e, uses, n)) + (uint64_t)k_ruling_of(c->k, it)->busy[e] * 1000;
   for (unsigned u = 0; u < n; u++) {
     unsigned from = c->writer[k_op(c->k, uses[u].operand)->buffer - 1];
     if (uses[u].reads && from != e && from < ISA_NENGINES) t += c->k->o.costs.delay;
@@ -41,7 +54,14 @@ static void choose(choice *c, k_item *it) {
     }
     it->engine = (uint8_t)e;
   }
+  unsigned ways = k_ways_of(k, e, uses, n);
+  c->free[e] = begin_at(c, e, ways) + (uint64_t)k_ruling_of(c->k, it)->busy[e] * 1000;
   c->busy[e] += (uint64_t)k_ruling_of(c->k, it)->busy[e] * 1000;
+  for (unsigned w = 0; ways >> w; w++)
+    if (ways >> w & 1) {
+      c->way_free[w] = c->free[e];
+      c->way_user[w] = (uint8_t)e;
+    }
   for (unsigned u = 0; u < n; u++)
     if (uses[u].writes) c->writer[k_op(k, uses[u].operand)->buffer - 1] = (uint8_t)e;
 }

@@ -155,6 +155,7 @@ typedef struct k_step {
 typedef struct k_wait {
   uint32_t step;   /* waited for */
   uint32_t buffer; /* whose bytes, 0: none */
+  uint8_t way;     /* the memory whose way is shared; 0: none */
   bool before;     /* of the round before this one, or of the last round of a loop */
   bool reuse;
 } k_wait;
@@ -414,6 +415,8 @@ typedef struct k_table {
 typedef struct k_needs {
   uint32_t mask;
   uint32_t ordinal[K_SOURCES], step[K_SOURCES], buffer[K_SOURCES];
+  uint32_t ways; /* sources that a way alone asks for, and to which memory */
+  uint8_t space[K_SOURCES];
 } k_needs;
 bool k_table_open(k_table *t, as_kernel *k);
 void k_table_close(k_table *t);
@@ -432,5 +435,16 @@ _Static_assert(K_SOURCES <= 32, "sources have a bit each");
 bool k_table_find(k_table *t, const k_use *u, k_needs *needs);
 /* Notes the use of a step. kills: whatever it covers is known to whoever waits for it. */
 bool k_table_note(k_table *t, const k_use *u, uint32_t step, bool kills);
+
+/* ---- way.c ---- */
+
+/* Mask of the ways of isa_ways that an instruction of engine e uses and that must be ordered. */
+unsigned k_ways_of(const as_kernel *k, unsigned e, const k_use *uses, unsigned n);
+typedef struct k_ways {
+  uint32_t last[ISA_NWAYS][2]; /* 1 + the step of each of the engines that used it last */
+} k_ways;
+/* Adds to n what those ways ask for; the last to add. */
+void k_ways_find(const as_kernel *k, const k_ways *w, unsigned ways, unsigned e, k_needs *n);
+void k_ways_note(k_ways *w, unsigned ways, unsigned e, uint32_t step);
 
 #endif

@@ -7,7 +7,8 @@
  *     engine.c   the engine of what left it open     queue.c   the queue of each transfer
  *     place.c    where tiles lie                     regs.c    registers of each sequencer
  *     spill.c    tiles that do not fit go to HBM
- *     depend.c   which accesses conflict             solve.c   what waits for what
+ *     depend.c   which accesses conflict             way.c     which must not go at once
+ *     solve.c    what waits for what
  *     sems.c     semaphores                          emit.c    the program
  *     report.c   what was decided, as text
  *
@@ -128,6 +129,7 @@ bool as_kernel_get_life(const as_kernel *k, uint32_t buffer, as_kernel_life *out
 typedef struct as_kernel_wait {
   unsigned engine;
   uint32_t pc, later, earlier, buffer;
+  uint8_t way; /* a memory */
   bool reuse;
 } as_kernel_wait;
 bool as_kernel_get_wait(const as_kernel *k, uint32_t i, as_kernel_wait *out);

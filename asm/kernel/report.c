@@ -73,6 +73,8 @@ static void print_waits(const as_kernel *k, isa_buf *out) {
     print_item(k, w->earlier, out);
     if (w->reuse)
       isa_buf_puts(out, ", whose semaphore is used again");
+    else if (w->way)
+      isa_buf_printf(out, ": only one of them at a time may use %s", isa_space_name(w->way));
     else if (b)
       isa_buf_printf(out, " (%s)",
                      b->space == ISA_HBM ? k->scratch->tensors[b->tensor - 1].name : b->name);

@@ -8,6 +8,7 @@
 typedef struct solver {
   as_kernel *k;
   k_table table;
+  k_ways ways;
   uint32_t know[ISA_NENGINES][K_SOURCES];
   uint32_t snapshot[ISA_NENGINES];            /* row of know[e], K_NONE: it has changed since */
   uint32_t count[K_SOURCES], last[K_SOURCES]; /* ordinals given, and the step of the last */
@@ -58,12 +59,15 @@ static bool in_order(unsigned source, unsigned e, bool transfer) {
 
 /* ---- Waits --------------------------------------------------------------------------------- */
 
-static bool add_wait(solver *s, k_step *step, uint32_t on, uint32_t buffer, bool reuse) {
+static bool add_wait(solver *s, k_step *step, const k_needs *n, unsigned source, bool reuse) {
   as_kernel *k = s->k;
+  uint32_t on = n->step[source];
+  uint8_t way = n->ways >> source & 1 ? n->space[source] : 0;
   bool twin = s->length && on >= s->twins && on < s->twins + s->length;
   bool left = k->steps[on].scope != step->scope; /* the last round of a loop that has ended */
   if (!K_GROW(k, waits, nwaits, cap_waits)) return false;
-  k->waits[k->nwaits++] = (k_wait){twin ? on + s->length : on, buffer, twin || left, reuse};
+  k->waits[k->nwaits++] =
+      (k_wait){twin ? on + s->length : on, n->buffer[source], way, twin || left, reuse};
   if (!twin) k->steps[on].signals = true;
   step->nwaits++;
   return true;
@@ -81,7 +85,7 @@ static bool wait_for(solver *s, k_step *step, const k_needs *n, bool transfer, u
       if (best == K_SOURCES || n->step[i] > n->step[best]) best = i;
     }
     if (best == K_SOURCES) return true;
-    if (!add_wait(s, step, n->step[best], n->buffer[best], best == reuse)) return false;
+    if (!add_wait(s, step, n, best, best == reuse)) return false;
     join(s, e, &s->k->steps[n->step[best]]);
   }
 }
@@ -140,13 +144,15 @@ static bool solve_on(solver *s, uint32_t item, unsigned e, const k_use *uses, un
   bool transfer = isa_op_is_dma(it->in.op);
   k_needs n;
   k_step step = {.item = item, .engine = (uint8_t)e, .scope = s->scope};
-  n.mask = 0;
+  n.mask = n.ways = 0;
   step.source = (uint8_t)source_of(it, e, nuses > 0);
+  unsigned ways = step.source < K_SEQ ? k_ways_of(k, e, uses, nuses) : 0;
   for (unsigned u = 0; u < nuses; u++)
     if (!k_table_find(&s->table, &uses[u], &n)) return false;
   if (k->norders) needs_orders(s, item, &n);
   if (k->o.flags & AS_KERNEL_KEEP_ORDER) needs_all(s, &n);
   unsigned reuse = needs_twin(s, step.source, &n);
+  if (ways) k_ways_find(k, &s->ways, ways, e, &n);
   if (!wait_for(s, &step, &n, transfer, reuse)) return false;
   if (step.source < K_SOURCES) {
     step.ordinal = ++s->count[step.source];
@@ -157,6 +163,7 @@ static bool solve_on(solver *s, uint32_t item, unsigned e, const k_use *uses, un
     s->last[step.source] = k->nsteps;
   }
   if (!add_step(s, &step)) return false;
+  k_ways_note(&s->ways, ways, e, k->nsteps - 1);
   for (unsigned u = 0; u < nuses; u++)
     if (!k_table_note(&s->table, &uses[u], k->nsteps - 1, step.source < K_SEQ || transfer))
       return false;
@@ -189,7 +196,7 @@ static bool meet(solver *s, uint32_t item) {
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
     k_needs n;
     k_step step = {.item = item, .engine = (uint8_t)e, .scope = s->scope, .kind = K_STEP_MEET};
-    n.mask = 0;
+    n.mask = n.ways = 0;
     step.source = K_SOURCES;
     if (!(engines >> e & 1)) continue;
     for (uint32_t q = 0; q < k->nqueues; q++)

@@ -251,7 +251,7 @@ static void each_is_found(kbed *b) {
   soma_kernel_wait w;
   uint32_t n = 0;
   for (; soma_kernel_get_wait(b->k, n, &w) == SOMA_OK; n++) {
-    if (w.reuse || is_found(b, &w)) continue;
+    if (w.reuse || !w.buffer || is_found(b, &w)) continue; /* only those for data */
     kbed_print(b);
     fail_msg("%s %u: its wait was taken out, and no check found it", soma_engine_name(w.engine),
              (unsigned)w.pc);

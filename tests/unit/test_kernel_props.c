@@ -387,7 +387,7 @@ static int list_run(uint64_t seed, const char *target, uint32_t flags, uint64_t 
   o.schedule = schedule;
   /* Not `overlap`: it goes by whole tiles, and a tile may be given away while the last reader of
    * other bytes of it is at work. `uninit` and `race` go by bytes. */
-  o.checks = 1 << SOMA_CHECK_UNINIT | 1 << SOMA_CHECK_RACE;
+  o.checks = 1 << SOMA_CHECK_UNINIT | 1 << SOMA_CHECK_RACE | 1 << SOMA_CHECK_PORT;
   ko.flags = flags;
   if (flags & SOMA_KERNEL_SPILL) ko.sbuf_bytes = 1024;
   assert_int_equal(soma_machine_new(&o, &b.m), SOMA_OK);

@@ -239,7 +239,8 @@ typedef struct soma_kernel_wait {
   soma_engine engine;      /* that waits */
   uint32_t pc;             /* in the program */
   uint32_t later, earlier; /* instructions as emitted: `later` waits for `earlier` */
-  uint32_t buffer; /* whose bytes they share; 0: an order asked for, a loop's end, or a reuse */
+  uint32_t buffer; /* whose bytes they share; 0: an order asked for, a loop's end, a reuse, or two
+                      engines that cannot use a memory at once */
   int reuse;       /* not 0: only before a semaphore is used again */
 } soma_kernel_wait;
 /* Wait i of the program, in the order of the instructions; SOMA_ARG past the last. */
