@@ -23,12 +23,15 @@ typedef struct cover { /* of a buffer; bands by partition, together all of it */
   uint32_t n, cap;
   uint32_t writer;       /* 1 + item that wrote it last */
   uint32_t first_matmul; /* 1 + item */
+  uint32_t first_loop;   /* that it is in, 0: none */
   bool vague;            /* something wrote it at places known only at run time */
 } cover;
 
 typedef struct definer {
   as_kernel *k;
   cover *covers;
+  uint32_t open; /* the loop that items are in */
+  uint32_t peel; /* a loop whose first round differs from the others; 0: none was met */
 } definer;
 
 /* ---- Bands and runs ------------------------------------------------------------------------ */
@@ -261,16 +264,26 @@ static bool whole_tile(as_kernel *k, uint32_t buffer, unsigned dtype, uint32_t *
   return at != NULL;
 }
 
+/* Whether a loop whose end has come, or another part of one, ran it in each of its rounds. */
+static bool ran_often(const definer *d, uint32_t loop) {
+  const k_loop *loops = d->k->loops;
+  for (uint32_t l = loop; l; l = loops[l - 1].parent) {
+    for (uint32_t o = d->open; o; o = loops[o - 1].parent)
+      if (o == l) return false;
+    if (!loops[l - 1].once) return true;
+  }
+  return false;
+}
+
 /* Some of dst is written: the first matmul of the tile marks all of it as fresh, and from there on
  * the machine knows what is. */
 static bool mix(definer *d, k_item *it, cover *c, uint32_t buffer, unsigned dtype) {
   as_kernel *k = d->k;
-  if (!c->first_matmul)
-    return k_fail(
-        k, ISA_ILLEGAL, it->at,
-        "%s dst: some of its bytes are written, but not by a matmul: acc=write or acc=add "
-        "says what is meant",
-        isa_ops[it->in.op].name);
+  if (!c->first_matmul || ran_often(d, c->first_loop))
+    return k_fail(k, ISA_ILLEGAL, it->at,
+                  "%s dst: some of its bytes are written, but %s: acc=write or acc=add "
+                  "says what is meant",
+                  isa_ops[it->in.op].name, c->first_matmul ? "first in a loop" : "not by a matmul");
   k_item *first = &k->items[c->first_matmul - 1];
   uint32_t *zero = zero_of(first);
   if (!*zero && !whole_tile(k, buffer, dtype, zero)) return false;
@@ -281,14 +294,30 @@ static bool mix(definer *d, k_item *it, cover *c, uint32_t buffer, unsigned dtyp
   return k_keep_uses(k, first, uses, k_uses(k, first, uses));
 }
 
-static bool choose_acc(definer *d, uint32_t item, const k_use *uses, unsigned n, bool loop) {
+/* The outermost loop in whose later rounds more of a buffer is written than in the first. */
+static uint32_t differing_loop(const definer *d, const k_buffer *b) {
+  const as_kernel *k = d->k;
+  uint32_t born = b->loop ? k->loops[b->loop - 1].origin : 0, found = 0;
+  for (uint32_t l = d->open; l && k->loops[l - 1].origin != born; l = k->loops[l - 1].parent)
+    if (!k->loops[l - 1].once && !k->loops[l - 1].rest) found = l;
+  return found;
+}
+
+static bool refuse_while(definer *d, const k_item *it) {
+  return k_fail(d->k, ISA_UNBUILT, it->at,
+                "%s: in a while at run time acc must be write or add: what is written of dst "
+                "differs from round to round",
+                isa_ops[it->in.op].name);
+}
+
+static bool choose_acc(definer *d, uint32_t item, const k_use *uses, unsigned n) {
   as_kernel *k = d->k;
   k_item *it = &k->items[item];
   isa_t_ENUM *acc = acc_of(it);
   unsigned u = 0, part;
   int64_t byte;
   k_bytes bytes;
-  while (u < n && !(uses[u].writes && uses[u].covers)) u++;
+  while (u < n && !uses[u].writes) u++;
   if (!acc || u == n) return true;
   const k_operand *o = k_op(k, uses[u].operand);
   cover *c = &d->covers[o->buffer - 1];
@@ -296,26 +325,29 @@ static bool choose_acc(definer *d, uint32_t item, const k_use *uses, unsigned n,
   bool open = (it->flags & AS_REC_ACCUMULATE) || (*acc == ISA_ACC_auto && !*zero_of(it));
   if (open) {
     int state = state_of(c, &bytes, &part, &byte);
-    if (loop)
-      return k_fail(k, ISA_UNBUILT, it->at,
-                    "%s: in a loop at run time acc must be write or add, what is written differs "
-                    "from round to round",
-                    isa_ops[it->in.op].name);
+    uint32_t loop = state == ALL ? 0 : differing_loop(d, k_buf(k, o->buffer));
+    if (loop && k->loops[loop - 1].is_while) return refuse_while(d, it);
+    d->peel = loop;
+    if (loop) return false;
+    if (state != ALL && c->vague) state = SOME;
     if (state == SOME && !mix(d, it, c, o->buffer, k_shape_of(k, o)->dtype)) return false;
     if (state != SOME) *acc = state == ALL ? ISA_ACC_add : ISA_ACC_write;
   }
-  if (!c->first_matmul) c->first_matmul = item + 1;
+  if (!c->first_matmul) {
+    c->first_matmul = item + 1;
+    c->first_loop = d->open;
+  }
   return true;
 }
 
-static bool define_item(definer *d, uint32_t item, bool loop) {
+static bool define_item(definer *d, uint32_t item) {
   as_kernel *k = d->k;
   k_use uses[K_OPERANDS];
   k_item *it = &k->items[item];
   isa_t_ENUM *acc = acc_of(it);
   unsigned n = k_uses(k, it, uses);
   if (acc) {
-    if (!choose_acc(d, item, uses, n, loop)) return false;
+    if (!choose_acc(d, item, uses, n)) return false;
     n = k_uses(k, it, uses); /* one that adds reads as well */
   }
   for (unsigned u = 0; u < n; u++) {
@@ -327,28 +359,47 @@ static bool define_item(definer *d, uint32_t item, bool loop) {
   return k_keep_uses(k, it, uses, n);
 }
 
-static void close_covers(definer *d) {
-  const as_kernel *k = d->k;
-  for (uint32_t i = 0; d->covers && i < k->nbuffers; i++) {
-    cover *c = &d->covers[i];
-    for (uint32_t b = 0; b < c->n; b++)
-      isa_free(&k->al, c->bands[b].runs, c->bands[b].cap * sizeof(run));
-    isa_free(&k->al, c->bands, c->cap * sizeof *c->bands);
-  }
-  isa_free(&k->al, d->covers, ((size_t)k->nbuffers + 1) * sizeof *d->covers);
+static void forget(definer *d, cover *c) {
+  for (uint32_t b = 0; b < c->n; b++)
+    isa_free(&d->k->al, c->bands[b].runs, c->bands[b].cap * sizeof(run));
+  isa_free(&d->k->al, c->bands, c->cap * sizeof *c->bands);
+  memset(c, 0, sizeof *c);
 }
 
-bool k_define(as_kernel *k) {
-  definer d = {.k = k};
-  unsigned depth = 0;
-  d.covers = isa_zalloc(&k->al, ((size_t)k->nbuffers + 1) * sizeof *d.covers);
-  bool ok = d.covers || k_nomem(k);
-  for (uint32_t i = 0; i < k->nitems && ok; i++) {
-    unsigned op = k->items[i].in.op;
-    if (op == K_LOOP || op == K_WHILE) depth++;
-    if (op == K_ENDLOOP) depth--;
-    if (op < ISA_NOPS) ok = define_item(&d, i, depth > 0);
+static void close_covers(definer *d) {
+  for (uint32_t i = 0; d->covers && i < d->k->nbuffers; i++) forget(d, &d->covers[i]);
+  isa_free(&d->k->al, d->covers, ((size_t)d->k->nbuffers + 1) * sizeof *d->covers);
+}
+
+/* What was declared in a loop begins anew with each part of it. */
+static void enter(definer *d, uint32_t loop) {
+  const as_kernel *k = d->k;
+  uint32_t origin = k->loops[loop - 1].origin;
+  d->open = loop;
+  for (uint32_t i = 0; k->loops[loop - 1].rest && i < k->nbuffers; i++)
+    if (k->buffers[i].loop && k->loops[k->buffers[i].loop - 1].origin == origin)
+      forget(d, &d->covers[i]);
+}
+
+static bool define_items(definer *d) {
+  as_kernel *k = d->k;
+  for (uint32_t i = 0; i < k->nitems; i++) {
+    const k_item *it = &k->items[i];
+    if (it->in.op == K_LOOP || it->in.op == K_WHILE) enter(d, it->loop);
+    if (it->in.op == K_ENDLOOP) d->open = k->loops[it->loop - 1].parent;
+    if (it->in.op < ISA_NOPS && !define_item(d, i)) return false;
   }
-  close_covers(&d);
-  return ok;
+  return true;
+}
+
+/* Once more for each loop that is taken apart. */
+bool k_define(as_kernel *k) {
+  for (;;) {
+    definer d = {.k = k};
+    d.covers = isa_zalloc(&k->al, ((size_t)k->nbuffers + 1) * sizeof *d.covers);
+    bool ok = d.covers ? define_items(&d) : k_nomem(k);
+    close_covers(&d);
+    if (!d.peel || !k_peel(k, d.peel)) return ok;
+    k->nuses = 0;
+  }
 }

@@ -103,8 +103,8 @@ static bool tell(maker *m, const k_step *s, const k_wait *w) {
   if (!K_GROW(k, told, ntold, cap_told)) return false;
   k->told[k->ntold++] = (as_kernel_wait){.engine = m->engine,
                                          .pc = pc_of(m),
-                                         .later = s->item,
-                                         .earlier = k->steps[w->step].item,
+                                         .later = k->items[s->item].number,
+                                         .earlier = k->items[k->steps[w->step].item].number,
                                          .buffer = w->buffer,
                                          .way = w->way,
                                          .reuse = w->reuse};

@@ -23,7 +23,8 @@ static uint64_t begin_at(const choice *c, unsigned e, unsigned ways) {
 
 /* When engine e would be done with it. */
 static uint64_t done_at(choice *c, unsigned e, const k_item *it, const k_use *uses, unsigned n) {
-  uint64_t t = begin_at(c, e, k_ways_of(c->k, e, uses, n)) + (uint64_t)k_ruling_of(c->k, it)->busy[e] * 1000;
+  uint64_t t =
+      begin_at(c, e, k_ways_of(c->k, e, uses, n)) + (uint64_t)k_ruling_of(c->k, it)->busy[e] * 1000;
   for (unsigned u = 0; u < n; u++) {
     unsigned from = c->writer[k_op(c->k, uses[u].operand)->buffer - 1];
     if (uses[u].reads && from != e && from < ISA_NENGINES) t += c->k->o.costs.delay;
@@ -91,7 +92,7 @@ bool k_choose_engines(as_kernel *k) {
   for (uint32_t i = 0; i < k->nitems; i++) {
     k_item *it = &k->items[i];
     if (it->in.op >= ISA_NOPS) continue;
-    k->figures.instructions++;
+    k->figures.instructions += !it->added;
     if (isa_op_is_control(it->in.op))
       place_control(it);
     else if (isa_op_is_dma(it->in.op))

@@ -25,6 +25,7 @@ typedef struct k_buffer {
   uint32_t whole;        /* 1 + the item after which all of it is written; 0: none */
   uint32_t kept_in;      /* the temporary of HBM that it came back from; 0: none */
   uint32_t class;        /* equal for tiles that differ in name and line alone */
+  uint32_t loop;         /* that it was declared in, 0: none; a new life in each of its rounds */
   isa_line at;
 } k_buffer;
 
@@ -58,10 +59,12 @@ typedef struct k_item {
   isa_insn in;      /* AP fields and NUM patterns are operands, APS lists places in ops */
   uint32_t regs[2]; /* of its REG fields, in their order: kernel registers */
   isa_line at;
-  uint32_t uses;    /* place in uses, and how many: by k_define */
-  uint32_t loop;    /* of K_LOOP, K_WHILE, K_ENDLOOP: 1-based */
-  uint32_t ruling;  /* of an instruction: 1-based */
-  uint16_t queue;   /* of a transfer: 1-based; 0: not chosen */
+  uint32_t number; /* as emitted; of one that was added: of the one it serves */
+  uint32_t uses;   /* place in uses, and how many: by k_define */
+  uint32_t loop;   /* of K_LOOP, K_WHILE, K_ENDLOOP: 1-based */
+  uint32_t ruling; /* of an instruction: 1-based */
+  uint16_t queue;  /* of a transfer: 1-based; 0: not chosen */
+  bool added;
   uint8_t replicas; /* mask of engines that run a control instruction */
   uint8_t nuses;
   uint8_t engine; /* that runs it, ISA_NENGINES: not chosen, or several */
@@ -109,7 +112,9 @@ typedef struct k_loop {
   uint32_t first, last; /* items K_LOOP and K_ENDLOOP */
   uint32_t parent;      /* 1-based, 0: none */
   unsigned engines;     /* that run the body */
+  uint32_t origin;      /* the loop that it is a part of: its own number, but for parts */
   bool is_while;
+  bool once, rest; /* parts: of at most one round; of all rounds but the first */
 } k_loop;
 
 typedef struct k_queue {
@@ -307,6 +312,13 @@ bool k_add_ruling(as_kernel *k, const k_key *key, const k_ruling *found, uint32_
 
 /* Adds an item, or gives false. */
 bool k_add_item(as_kernel *k, const k_item *it);
+
+/* ---- peel.c ---- */
+
+/* Makes room for n items before item `at`; loops and orders go on naming the same items. */
+bool k_open_gap(as_kernel *k, uint32_t at, uint32_t n);
+/* Makes the first round of a loop a loop of its own. */
+bool k_peel(as_kernel *k, uint32_t loop);
 
 /* ---- record.c ---- */
 

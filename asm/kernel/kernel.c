@@ -127,6 +127,7 @@ bool k_place_ok(as_kernel *k, isa_line at) {
 static bool add_buffer(as_kernel *k, const k_buffer *b, uint32_t *buffer) {
   if (!K_GROW(k, buffers, nbuffers, cap_buffers)) return false;
   k->buffers[k->nbuffers] = *b;
+  k->buffers[k->nbuffers].loop = k->open_loop;
   *buffer = ++k->nbuffers;
   return true;
 }

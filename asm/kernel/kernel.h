@@ -3,6 +3,7 @@
  *   records --record.c--> instructions --verify.c--> legal ones, each with its place
  *               alike.c: what is legal of one is legal of all that are like it
  *     define.c   bytes are written before they are read; what `acc` a matmul takes
+ *     peel.c     the first round of a loop, where it must do something else
  *     lives.c    first and last instruction of each buffer
  *     engine.c   the engine of what left it open     queue.c   the queue of each transfer
  *     place.c    where tiles lie                     regs.c    registers of each sequencer

@@ -19,7 +19,9 @@ bool as_kernel_takes(unsigned op) {
 
 bool k_add_item(as_kernel *k, const k_item *it) {
   if (!K_GROW(k, items, nitems, cap_items)) return false;
-  k->items[k->nitems++] = *it;
+  k->items[k->nitems] = *it;
+  k->items[k->nitems].number = k->nitems;
+  k->nitems++;
   return true;
 }
 
@@ -103,6 +105,7 @@ static bool open_loop(as_kernel *k, const k_loop *l, uint32_t op) {
   k->loops[k->nloops] = *l;
   k->loops[k->nloops].first = k->nitems - 1;
   k->loops[k->nloops].parent = k->open_loop;
+  k->loops[k->nloops].origin = k->nloops + 1;
   k->open_loop = ++k->nloops;
   return true;
 }

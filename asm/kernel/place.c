@@ -130,8 +130,9 @@ static bool overflow(ring *r, const k_buffer *b) {
   show(r, &text);
   k_fail(k, ISA_LIMIT, b->at.line ? b->at : k->items[b->first].at,
          "tile %.60s of %" PRIu32 " bytes in each partition does not fit in %s: of %" PRIu32
-         " bytes %" PRIu64 " are taken by %" PRIu32 " tiles that live here:%s",
+         " bytes %" PRIu64 " are taken by %" PRIu32 " tiles that live here%s:%s",
          b->name ? b->name : "?", b->bytes, isa_space_name(r->space), r->room, sum, r->n,
+         r->space == ISA_PSUM && (k->o.flags & AS_KERNEL_SPILL) ? " (psum is never spilled)" : "",
          isa_buf_str(&text));
   isa_buf_free(&text);
   return false;

@@ -8,8 +8,15 @@ bool as_kernel_get_life(const as_kernel *k, uint32_t buffer, as_kernel_life *out
   if (buffer == 0 || buffer > k->nbuffers || k_buf(k, buffer)->space == ISA_HBM) return false;
   const k_buffer *b = k_buf(k, buffer);
   if (!b->used || !k->finished) return true;
-  *out = (as_kernel_life){b->name,  b->space, b->part, b->nparts, b->offset,
-                          b->bytes, b->first, b->last, true};
+  *out = (as_kernel_life){b->name,
+                          b->space,
+                          b->part,
+                          b->nparts,
+                          b->offset,
+                          b->bytes,
+                          k->items[b->first].number,
+                          k->items[b->last].number,
+                          true};
   return true;
 }
 

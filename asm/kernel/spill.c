@@ -10,17 +10,11 @@ enum { MOST_SPILLS = 100000 };
 /* ---- The list ------------------------------------------------------------------------------ */
 
 static bool insert_item(as_kernel *k, uint32_t at, const k_item *it) {
-  if (!k_add_item(k, it)) return false;
-  memmove(&k->items[at + 1], &k->items[at], (k->nitems - 1 - at) * sizeof *k->items);
+  uint32_t number = k->items[at < k->nitems ? at : k->nitems - 1].number;
+  if (!k_open_gap(k, at, 1)) return false;
   k->items[at] = *it;
-  for (uint32_t l = 0; l < k->nloops; l++) {
-    k->loops[l].first += k->loops[l].first >= at;
-    k->loops[l].last += k->loops[l].last >= at;
-  }
-  for (uint32_t o = 0; o < k->norders; o++) {
-    k->orders[o].earlier += k->orders[o].earlier >= at;
-    k->orders[o].later += k->orders[o].later >= at;
-  }
+  k->items[at].number = number;
+  k->items[at].added = true;
   return true;
 }
 

@@ -1,4 +1,5 @@
-/* Engines that cannot use a memory at once are ordered where the machine says so, and only there. */
+/* Engines that cannot use a memory at once are ordered where the machine says so, and only there.
+ */
 #include "kernel_bed.h"
 
 enum { COLS = 512, N = 128 * COLS };

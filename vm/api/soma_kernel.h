@@ -160,7 +160,8 @@ soma_status soma_kernel_emit(soma_kernel *k, const int64_t *records, size_t word
 enum {
   /* Of matmul, matmul_mx: the field acc is the builder's to choose. Where nothing of dst has been
    * written in this life of its tile it is `write`, where all has `add`, else `auto` with bytes
-   * zeroed before. */
+   * zeroed before. In a loop the first round may need another one than the rest: then the program
+   * has two loops. A tile declared in a loop begins a life in each round. */
   SOMA_RECORD_ACCUMULATE = 1,
   /* Of DMA records with queue -1: how descriptors are made; without a flag it is chosen. */
   SOMA_RECORD_STATIC = 2,
