@@ -165,7 +165,7 @@ void as_dis_text(const isa_program *p, isa_buf *out) {
   isa_buf text;
   state st = {.p = p};
   isa_buf_init(&text, &out->al);
-  isa_print_program(p, &text);
+  isa_print_program(p, ISA_TEXT_NAMED, &text);
   const char *line = isa_buf_str(&text), *end = line + strlen(line); /* none if it failed */
   for (const char *nl; line < end; line = nl + 1) {
     nl = memchr(line, '\n', (size_t)(end - line));

@@ -1,5 +1,6 @@
 /* Instructions and programs as source text. The assembler accepts every form below, and the text
- * assembles to the same bytes. Blanks are free; the printer puts them as shown.
+ * assembles to the same bytes. Blanks are free; the printer puts them as shown. By name, a pattern
+ * that is a slice of its tile or tensor prints as one (print_slice.c), the others as here.
  *
  * pattern   TYPE@sbuf[PART,COUNT,OFFSET][STEPS][NUMS]         (or psum) the whole memory
  *           TYPE@sbuf[PART,COUNT,OFFSET,TILE][STEPS][NUMS]    within a tile
@@ -103,15 +104,12 @@ void isa_pr_str(isa_buf *out, const char *s, size_t n) {
 
 /* ---- Patterns ----------------------------------------------------------------------------- */
 
-/* A number that a register may give, with its bound. */
-static void put_size(isa_buf *out, bool in_reg, unsigned reg, uint32_t n) {
+void isa_pr_size(isa_buf *out, bool in_reg, unsigned reg, uint32_t n) {
   if (in_reg)
     isa_buf_printf(out, "r%u<=%" PRIu32, reg, n);
   else
     isa_buf_printf(out, "%" PRIu32, n);
 }
-
-static void put_ap(const isa_pr *pr, uint32_t index, bool inner);
 
 static void put_offset(const isa_pr *pr, const isa_ap *ap, bool inner) {
   isa_buf_printf(pr->out, "%" PRId64, ap->offset);
@@ -125,7 +123,7 @@ static void put_offset(const isa_pr *pr, const isa_ap *ap, bool inner) {
       if (inner)
         isa_buf_puts(pr->out, "?"); /* not legal: no pattern behind a pattern behind one */
       else
-        put_ap(pr, d->ap, true);
+        isa_pr_ap(pr, d->ap, true);
       isa_buf_puts(pr->out, ")");
     }
     isa_buf_printf(pr->out, "*%" PRId64, d->stride);
@@ -138,7 +136,7 @@ static void put_dims(const isa_pr *pr, const isa_ap *ap) {
   for (int d = n; d-- > 0;) isa_buf_printf(pr->out, "%" PRId64 "%s", ap->dim[d].step, d ? "," : "");
   isa_buf_puts(pr->out, "][");
   for (int d = n; d-- > 0;) {
-    put_size(pr->out, ap->size_dim == d + 2, ap->size_reg, ap->dim[d].num);
+    isa_pr_size(pr->out, ap->size_dim == d + 2, ap->size_reg, ap->dim[d].num);
     isa_buf_puts(pr->out, d ? "," : "");
   }
   isa_buf_puts(pr->out, "]");
@@ -153,7 +151,7 @@ static void put_base(const isa_pr *pr, const isa_ap *ap, bool inner) {
     return;
   }
   isa_buf_printf(pr->out, "%d,", ap->part);
-  put_size(pr->out, ap->size_dim == 1, ap->size_reg, ap->nparts);
+  isa_pr_size(pr->out, ap->size_dim == 1, ap->size_reg, ap->nparts);
   isa_buf_puts(pr->out, ",");
   put_offset(pr, ap, inner);
   if (ap->base) {
@@ -162,28 +160,38 @@ static void put_base(const isa_pr *pr, const isa_ap *ap, bool inner) {
   }
 }
 
-static void put_ap(const isa_pr *pr, uint32_t index, bool inner) {
+void isa_pr_index(const isa_pr *pr, const isa_ap *ap, bool inner) {
+  if (ap->index_kind == ISA_INDEX_none || inner) return;
+  isa_buf_puts(pr->out, ap->index_kind == ISA_INDEX_gather ? ".gather(" : ".indirect(");
+  isa_pr_ap(pr, ap->index, true);
+  if (ap->index_kind == ISA_INDEX_gather) isa_buf_printf(pr->out, ",%d", ap->index_dim);
+  isa_buf_puts(pr->out, ")");
+}
+
+void isa_pr_ap(const isa_pr *pr, uint32_t index, bool inner) {
   const isa_core *c = &pr->p->cores[pr->core];
   if (index == 0 || index > c->naps) {
     isa_buf_puts(pr->out, index ? "?" : "none");
     return;
   }
   const isa_ap *ap = &c->aps[index - 1];
+  if (pr->named && isa_pr_slice(pr, ap, inner)) return;
   isa_buf_printf(pr->out, "%s@%s[", isa_dtype_valid(ap->dtype) ? isa_dtypes[ap->dtype].name : "?",
                  isa_space_name(ap->space));
   put_base(pr, ap, inner);
   isa_buf_puts(pr->out, "]");
   put_dims(pr, ap);
-  if (ap->index_kind == ISA_INDEX_none || inner) return;
-  isa_buf_puts(pr->out, ap->index_kind == ISA_INDEX_gather ? ".gather(" : ".indirect(");
-  put_ap(pr, ap->index, true);
-  if (ap->index_kind == ISA_INDEX_gather) isa_buf_printf(pr->out, ",%d", ap->index_dim);
-  isa_buf_puts(pr->out, ")");
+  isa_pr_index(pr, ap, inner);
 }
 
 void isa_print_ap(const isa_program *p, unsigned core, uint32_t ap, isa_buf *out) {
   isa_pr pr = {.p = p, .core = core, .out = out};
-  put_ap(&pr, ap, false);
+  isa_pr_ap(&pr, ap, false);
+}
+
+void isa_print_operand(const isa_program *p, unsigned core, uint32_t ap, isa_buf *out) {
+  isa_pr pr = {.p = p, .core = core, .out = out, .named = true};
+  isa_pr_ap(&pr, ap, false);
 }
 
 /* ---- Names -------------------------------------------------------------------------------- */
@@ -264,7 +272,7 @@ static void put_num(const isa_pr *pr, isa_num n, bool bits) {
       isa_pr_f32(pr->out, n.v);
     break;
   case ISA_NUM_reg: isa_buf_printf(pr->out, "r%" PRIu32, n.v); break;
-  case ISA_NUM_ap: put_ap(pr, n.v, false); break;
+  case ISA_NUM_ap: isa_pr_ap(pr, n.v, false); break;
   default: isa_buf_puts(pr->out, "none");
   }
 }
@@ -283,7 +291,7 @@ static bool put_filling(const isa_pr *pr, const isa_insn *in, isa_num n) {
 static void put_item(const isa_pr *pr, unsigned kind, const void *data, uint32_t i) {
   switch (kind) {
   case ISA_K_BYTES: isa_buf_printf(pr->out, "%d", ((const uint8_t *)data)[i]); break;
-  case ISA_K_APS: put_ap(pr, ((const uint32_t *)data)[i], false); break;
+  case ISA_K_APS: isa_pr_ap(pr, ((const uint32_t *)data)[i], false); break;
   case ISA_K_F32S: isa_pr_f32(pr->out, ((const uint32_t *)data)[i]); break;
   case ISA_K_I32S: isa_buf_printf(pr->out, "%" PRId32, ((const int32_t *)data)[i]); break;
   default: {
@@ -326,7 +334,7 @@ static void put_value(const isa_pr *pr, const isa_insn *in, const isa_field *fd)
   case ISA_K_NUM:
     if (!put_filling(pr, in, *(const isa_num *)m)) put_num(pr, *(const isa_num *)m, has_bit_op(in));
     break;
-  case ISA_K_AP: put_ap(pr, *(const isa_t_AP *)m, false); break;
+  case ISA_K_AP: isa_pr_ap(pr, *(const isa_t_AP *)m, false); break;
   case ISA_K_U8: isa_buf_printf(pr->out, "%d", byte); break;
   case ISA_K_U16: isa_buf_printf(pr->out, "%d", *(const isa_t_U16 *)m); break;
   case ISA_K_U32: isa_buf_printf(pr->out, "%" PRIu32, *(const isa_t_U32 *)m); break;
@@ -416,6 +424,6 @@ void isa_pr_insn(const isa_pr *pr, const isa_insn *in) {
 
 void isa_print_insn(const isa_program *p, unsigned core, unsigned engine, const isa_insn *in,
                     isa_buf *out) {
-  isa_pr pr = {.p = p, .core = core, .engine = engine, .out = out};
+  isa_pr pr = {.p = p, .core = core, .engine = engine, .out = out, .named = true};
   isa_pr_insn(&pr, in);
 }

@@ -182,8 +182,8 @@ static void print_section(isa_pr pr) {
   labels_free(&pr, &l);
 }
 
-void isa_print_program(const isa_program *p, isa_buf *out) {
-  isa_pr pr = {.p = p, .out = out};
+void isa_print_program(const isa_program *p, enum isa_operand_text operands, isa_buf *out) {
+  isa_pr pr = {.p = p, .out = out, .named = operands == ISA_TEXT_NAMED};
   isa_buf_printf(out, "target %s\n", p->target ? p->target->name : "?");
   for (uint32_t i = 0; i < p->ntensors; i++) put_tensor(&p->tensors[i], out);
   for (uint32_t i = 0; i < p->ntiles; i++) put_tile(&p->tiles[i], out);

@@ -125,14 +125,19 @@ bool isa_decode_ap(const uint8_t in[ISA_AP_RECORD], isa_ap *out, isa_error *e);
 
 /* ---- Text --------------------------------------------------------------------------------- */
 
-/* Canonical source text of an instruction of a core, without label or newline, as the assembler
- * accepts it: mnemonic, operands in raw form, `$name` clauses. A label prints as `name`, or `L12`
+/* How operands are printed: as slices of the tiles and tensors they lie in where they are
+ * (x[0:64]), or all in raw form, which shows every number. The assembler makes the same of both. */
+enum isa_operand_text { ISA_TEXT_NAMED, ISA_TEXT_RAW };
+/* Source text of an instruction of a core, without label or newline, as the assembler accepts it:
+ * mnemonic, operands by name, `$name` clauses. A label prints as `name`, or `L12`
  * when there is none at that pc (print.c prints the pc's own label the same way). */
 void isa_print_insn(const isa_program *p, unsigned core, unsigned engine, const isa_insn *in,
                     isa_buf *out);
-void isa_print_ap(const isa_program *p, unsigned core, uint32_t ap, isa_buf *out);
+void isa_print_ap(const isa_program *p, unsigned core, uint32_t ap, isa_buf *out); /* raw */
+void isa_print_operand(const isa_program *p, unsigned core, uint32_t ap,
+                       isa_buf *out); /* by name */
 /* The whole program as source that assembles to the same bytes. */
-void isa_print_program(const isa_program *p, isa_buf *out);
+void isa_print_program(const isa_program *p, enum isa_operand_text operands, isa_buf *out);
 
 /* ---- Rules (verify/check.c) ---------------------------------------------------------------- */
 

@@ -183,6 +183,7 @@ typedef struct vm_engine {
   const isa_code *code;
   uint32_t pc, ring_queue; /* ring_queue: what a VM_RINGFULL engine waits for */
   vm_state state;
+  uint32_t *ran;      /* by pc: how often it has run, of instructions that leave the fast loop */
   vm_time now;        /* the sequencer's own time */
   vm_time wait_since; /* of a waiting engine */
   bool wait_noted;    /* the wait's start has been noted for this instruction */

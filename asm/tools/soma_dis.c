@@ -123,7 +123,7 @@ static bool disassemble(const cli *c, isa_buf *file, isa_buf *text, isa_error *e
   else if (c->graph)
     as_dis_graph(p, text);
   else if (c->raw)
-    isa_print_program(p, text);
+    isa_print_program(p, ISA_TEXT_RAW, text);
   else
     as_dis_text(p, text);
   isa_program_free(p);

@@ -549,7 +549,7 @@ soma: error: cannot write 'no/c.npy': No such file or directory
 ]] },
   { name = "limit reached", command = "$SOMA t.s --in a=a.npy --out c=c.npy --max-instructions 3", exit = 1, err = [[
 t.s:9: limit: 3 instructions have run, the limit
-  tensor_copy float32@sbuf[0,128,256,y][1][64], float32@sbuf[0,128,0,x][1][64] $s>=16
+  tensor_copy y, x $s>=16
   on vector, pc 0, at N ns
 ]] },
   { name = "time reached", command = "$SOMA t.s --in a=a.npy --out c=c.npy --max-ns 10", exit = 1, err = [[
@@ -570,8 +570,8 @@ div.s:9: fault: division by zero
   on sync, pc 2, at N ns
 ]] },
   { name = "bounds", command = "$SOMA bounds.s --out c=c.npy", exit = 1, err = [[
-bounds.s:9: fault: operand dst: bytes 400..403 are outside x, which has bytes 0..15 of a partition
-  dma_copy int32@sbuf[0,1,0+r1*1,x][1][1], int32@hbm[c,0][1][1], queue=q
+bounds.s:9: fault: operand dst: x[:, r1:+1] with r1 = 100 is column 100; x has columns 0..3
+  dma_copy x[:, r1:+1], c[0:1], queue=q
   on sync, pc 2, at N ns
 ]] },
   { name = "semaphore below zero", command = "$SOMA below.s --out c=c.npy", exit = 1, err = [[

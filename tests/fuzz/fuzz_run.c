@@ -390,7 +390,7 @@ static void print(const isa_program *p) {
   isa_alloc al = isa_alloc_default();
   isa_buf text;
   isa_buf_init(&text, &al);
-  isa_print_program(p, &text);
+  isa_print_program(p, ISA_TEXT_RAW, &text);
   fputs(isa_buf_str(&text), stderr);
   isa_buf_free(&text);
 }

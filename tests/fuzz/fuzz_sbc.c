@@ -48,7 +48,7 @@ static int read_and_write(const uint8_t *data, size_t n) {
   if (b.len == n && memcmp(b.data, data, n) != 0) fuzz_fail("read and written: other bytes");
   if (b.len > n) fuzz_fail("read and written: %zu bytes, not %zu", b.len, n);
   b.len = 0;
-  isa_print_program(p, &b);
+  isa_print_program(p, ISA_TEXT_NAMED, &b);
   int ok = isa_check_program(p, &at, &e);
   if (!ok && !e.text[0]) fuzz_fail("the verifier refuses without a reason");
   fuzz_stats[VERIFIED].n += (unsigned)ok;

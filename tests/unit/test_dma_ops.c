@@ -207,12 +207,13 @@ static void dynamic_address_skipped(void **state) {
   static const struct {
     int at, n;
     const char *skip, *fault;
-  } cases[] = {{9, 2, "", "operand src: bytes 216..263 are outside a"},
-               {-1, 1, "", "operand src: bytes -24..-1"},
-               {9, 2, ", oob=skip", NULL},
-               {8, 2, ", oob=skip", NULL},
-               {100, 0, "", NULL},
-               {9, 3, ", oob=skip", "size r1 is 3, outside its bound 0..2"}};
+  } cases[] = {
+      {9, 2, "", "operand src: a[r0:+r1<=2] with r0 = 9, r1 = 2 is rows 9..10; a has rows 0..9"},
+      {-1, 1, "", "operand src: a[r0:+r1<=2] with r0 = -1, r1 = 1 is row -1; a has rows 0..9"},
+      {9, 2, ", oob=skip", NULL},
+      {8, 2, ", oob=skip", NULL},
+      {100, 0, "", NULL},
+      {9, 3, ", oob=skip", "size r1 is 3, outside its bound 0..2"}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     char full[400];
     float row[6];

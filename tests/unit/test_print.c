@@ -418,7 +418,7 @@ static void test_program(void **state) {
   isa_buf b;
   isa_buf_init(&b, &al);
   fill_program(&x);
-  isa_print_program(x.p, &b);
+  isa_print_program(x.p, ISA_TEXT_RAW, &b);
   assert_string_equal(isa_buf_str(&b), program_text);
   assert_false(b.failed);
   isa_buf_free(&b);
@@ -445,7 +445,7 @@ static void test_no_memory(void **state) {
     isa_alloc al = {limited_fn, &l};
     isa_buf b;
     isa_buf_init(&b, &al);
-    isa_print_program(x.p, &b);
+    isa_print_program(x.p, ISA_TEXT_RAW, &b);
     bool whole = strcmp(isa_buf_str(&b), program_text) == 0;
     bool failed = b.failed;
     isa_buf_free(&b);

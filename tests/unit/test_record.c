@@ -133,10 +133,10 @@ static void expect(int which, const char *want) {
   ",\"args\":{\"" key "\":" #value "}}"
 #define IN_USE(ts, sbuf) \
   COUNT(4, "SBUF bytes", ts, "in use", sbuf) ",\n" COUNT(4, "PSUM bytes", ts, "in use", 0)
-#define MEMSET "float32@sbuf[0,128,0,t0][1][4], 1.0 $made++"
-#define COPY "float32@sbuf[0,128,64,t1][1][4], float32@sbuf[0,128,0,t0][1][4] $made>=1 $copied++"
+#define MEMSET "t0, 1.0 $made++"
+#define COPY "t1, t0 $made>=1 $copied++"
 #define STORE \
-  "float32@hbm[c,0][1,4][4,128], float32@sbuf[0,128,64,t1][1][4], queue=q $copied>=1"
+  "c, t1, queue=q $copied>=1"
 
 /* Arrows end a nanosecond inside their slices. t0 (128 x 16 bytes) is in use until the copy has
  * read it, t1 from then until the store has. */

@@ -287,7 +287,7 @@ static void offset_out_of_bounds(void **state) {
                         "section sync\n mov r0, 4\n dma_copy t, a[r0:+1, :], queue=q $l\n halt\n");
   bed_bind(&b, "a", SOMA_FLOAT32, 4, 6, a);
   bed_run(&b, SOMA_FAULT);
-  bed_fault_has(&b, "operand src: bytes 96..119 are outside a, which has bytes 0..95");
+  bed_fault_has(&b, "operand src: a[r0:+1] with r0 = 4 is row 4; a has rows 0..3");
   bed_close(&b);
 }
 

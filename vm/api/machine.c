@@ -326,9 +326,13 @@ static soma_status print_program(soma_machine *m, const soma_program *p, char **
   return s;
 }
 
+static void print_source(const isa_program *p, isa_buf *out) {
+  isa_print_program(p, ISA_TEXT_RAW, out);
+}
+
 soma_status soma_program_print(soma_machine *m, soma_program *p, char **text, size_t *n) {
   if (!soma_given(m, "p text n", p, text, n)) return SOMA_ARG;
-  return print_program(m, p, text, n, isa_print_program);
+  return print_program(m, p, text, n, print_source);
 }
 
 soma_status soma_disassemble(soma_machine *m, const soma_program *p, char **text, size_t *n) {

@@ -198,10 +198,10 @@ soma_status soma_program_load(soma_machine *m, const void *data, size_t n, soma_
 /* Writes p as .sbc bytes into a block from malloc, which the caller frees with soma_bytes_free.
  * The same program gives the same bytes. */
 soma_status soma_program_save(soma_machine *m, soma_program *p, void **data, size_t *n);
-/* The program as source text; likewise. */
+/* The program as source text, operands in raw form; likewise. */
 soma_status soma_program_print(soma_machine *m, soma_program *p, char **text, size_t *n);
-/* The same with what soma-dis adds: comments at labels (which instructions come there) and at
- * semaphores (which update them and wait for them); likewise. */
+/* What soma-dis prints: the same with operands by name, as slices, and comments at labels (which
+ * instructions come there) and at semaphores (which update them and wait for them); likewise. */
 soma_status soma_disassemble(soma_machine *m, const soma_program *p, char **text, size_t *n);
 void soma_bytes_free(void *data);
 void soma_program_free(soma_program *p);

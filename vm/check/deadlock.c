@@ -181,6 +181,7 @@ static void put_waiter(const report *r, unsigned e) {
   const vm_engine *en = &c->eng[e];
   isa_buf_printf(r->out, "\n  %s at ", engine_name(e));
   vm_put_place(c, e, en->pc, r->out);
+  vm_put_round(c, e, en->pc, r->out);
   if (en->state == VM_RINGFULL) {
     isa_buf_printf(r->out, " waits for a place in the rings of queue %s",
                    c->code->queues[en->ring_queue].name);

@@ -76,11 +76,15 @@ static bool resolve(vm_resolver *r, const isa_insn *in, unsigned k, uint32_t ind
                     vm_view *v, bool *skipped) {
   const vm_recall *recall = r->e->recall;
   if (recall && recall->skipped) return *skipped = true;
-  if (vm_resolve_ap(r, index, v)) return true;
+  vm_resolver quiet = *r;
+  bool skips = skip && size_fits(r->e, pattern(r->c, index));
+  if (skips) quiet.err = NULL; /* no message is made for nothing */
+  bool ok = vm_resolve_ap(&quiet, index, v);
+  r->ready = quiet.ready;
+  if (ok) return true;
   if (r->err) r->err->field = field_of(in, k);
-  if (!skip || !size_fits(r->e, pattern(r->c, index))) return false;
-  *skipped = true;
-  return true;
+  *skipped = skips;
+  return skips;
 }
 
 /* The pattern as it stands with the registers that gave v: nothing of it moves any more. */

@@ -58,6 +58,8 @@ static bool load_engine(vm_core *c, unsigned e) {
   if (!c->uops[e]) return false;
   for (uint32_t pc = 0; pc < code->n; pc++) c->uops[e][pc] = vm_uop_of(&code->insns[pc]);
   en->uops = c->uops[e];
+  en->ran = isa_zalloc(&c->al, code->n * sizeof *en->ran);
+  if (!en->ran) return false;
   if (e == ISA_ENG_sync) /* no data path */
     return true;
   en->flights = c->al.fn(c->al.ud, NULL, 0, VM_FLIGHTS * sizeof(vm_flight));
@@ -121,6 +123,7 @@ void vm_core_end(vm_core *c) {
   if (c->hbm) isa_free(&c->al, c->hbm, c->prog->ntensors * sizeof *c->hbm);
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
     isa_free(&c->al, c->uops[e], c->code->code[e].n * sizeof(vm_uop));
+    isa_free(&c->al, c->eng[e].ran, c->code->code[e].n * sizeof *c->eng[e].ran);
     isa_free(&c->al, c->eng[e].flights, VM_FLIGHTS * sizeof(vm_flight));
   }
   isa_free(&c->al, c->heap.v, c->heap.cap * sizeof *c->heap.v);

@@ -19,7 +19,8 @@ static void note_hazard(vm_resolver *r, const vm_view *v) {
   r->ready = vm_later(r->ready, vm_own_hazard(r->c, r->e->dp.engine, &box, false));
 }
 
-static bool dynamic_offset(vm_resolver *r, const isa_ap *ap, int64_t *offset) {
+/* Adds what the pattern moves by; moved: the value of each offset. */
+static bool dynamic_offset(vm_resolver *r, const isa_ap *ap, int64_t *offset, int64_t *moved) {
   for (unsigned i = 0; i < ISA_MAX_DYN; i++) {
     const isa_dyn *d = &ap->dyn[i];
     int64_t value = 0;
@@ -34,6 +35,7 @@ static bool dynamic_offset(vm_resolver *r, const isa_ap *ap, int64_t *offset) {
         vm_check_access(r->c, r->e->dp.engine, &v, false);
       value = read_element(&v);
     }
+    moved[i] = value;
     int64_t bytes;
     if (__builtin_mul_overflow(d->stride, (int64_t)isa_dtype_bytes(ap->dtype), &bytes) ||
         __builtin_mul_overflow(bytes, value, &bytes) ||
@@ -151,17 +153,12 @@ static bool find_places(vm_resolver *r, uint32_t ap, int64_t offset, vm_view *v)
   return found && vm_indirect(r, &in, &index, v);
 }
 
-static bool in_bounds(const vm_core *c, const isa_ap *ap, int64_t offset, isa_error *err) {
-  int64_t lo, hi, first, last;
-  const char *name;
-  bounds_of(c, ap, &lo, &hi, &name);
-  if (isa_ap_extent(ap, &first, &last) && !__builtin_add_overflow(offset, first, &first) &&
-      !__builtin_add_overflow(offset, last, &last) && first >= lo && last <= hi)
-    return true;
-  return isa_fail(err, ISA_FAULT, ISA_NOFIELD,
-                  "bytes %lld..%lld are outside %s, which has bytes %lld..%lld%s", (long long)first,
-                  (long long)last - 1, name, (long long)lo, (long long)hi - 1,
-                  ap->space == ISA_HBM ? "" : " of a partition");
+static bool in_bounds(const vm_core *c, const isa_ap *ap, int64_t offset, vm_bounds *b) {
+  bounds_of(c, ap, &b->lo, &b->hi, &b->name);
+  return isa_ap_extent(ap, &b->first, &b->last) &&
+         !__builtin_add_overflow(offset, b->first, &b->first) &&
+         !__builtin_add_overflow(offset, b->last, &b->last) && b->first >= b->lo &&
+         b->last <= b->hi;
 }
 
 uint8_t *vm_ap_base(const vm_core *c, const isa_ap *ap) {
@@ -187,18 +184,22 @@ bool vm_resolve_ap(vm_resolver *r, uint32_t ap_index, vm_view *out) {
     else
       ap.dim[ap.size_dim - 2].num = size;
   }
-  int64_t offset = ap.offset;
+  int64_t offset = ap.offset, moved[ISA_MAX_DYN] = {0};
   uint64_t elems = isa_ap_elems(&ap);
   bool on_chip = ap.space != ISA_HBM;
   bool empty = elems == 0 || (on_chip && ap.nparts == 0);
   bool known = e->recall ? empty || recall_offset(c, e->recall, ap_index, &offset, r->err)
-                         : dynamic_offset(r, &ap, &offset);
+                         : dynamic_offset(r, &ap, &offset, moved);
   if (!known) return false;
   isa_ap reach = ap;
   if (ap.index_kind == ISA_INDEX_gather) /* where its rows lie is a matter of the index vector */
     reach.dim[ap.index_dim].num = 1;
   if (is_indirect(&ap)) reach.ndim = 0;
-  if (!empty && !in_bounds(c, &reach, offset, r->err)) return false;
+  vm_bounds b;
+  if (!empty && !in_bounds(c, &reach, offset, &b)) {
+    if (r->err) vm_put_bounds(r, ap_index, &ap, e->recall ? NULL : moved, &b);
+    return false;
+  }
   memset(out, 0, sizeof *out);
   out->dtype = ap.dtype;
   out->space = ap.space;

@@ -335,7 +335,8 @@ static bool slow(vm_core *c, unsigned e) {
     vm_path_add(c, VM_N_SEQ, vm_at_pc(e, pc), c->now, c->now, en->cause);
     return false;
   }
-  en->pc++;
+  en->ran[pc]++;
+  en->pc++; /* a ret and a branch have moved it */
   return true;
 }
 

@@ -140,6 +140,7 @@ static void walk_state(vm_saver *s, vm_core *c, vm_engine *en) {
   uint32_t state = en->state, n = en->code->n;
   vm_save_below(s, &state, VM_HALTED + 1, "state of an engine");
   vm_save_below(s, &en->pc, n ? n : 1, "instruction of an engine");
+  if (n) vm_saver_words(s, en->ran, n);
   vm_save_below(s, &en->ring_queue, c->code->nqueues ? c->code->nqueues : 1, "queue");
   if (!s->reads || s->failed) return;
   en->state = (vm_state)state;

@@ -1,0 +1,32 @@
+/* A pattern as a person writes it: a slice of the tile or tensor that it lies in.
+ *
+ *   float32@hbm[x,0+r0*64][1,64][64,128]     of x tensor float32[1000, 64]
+ *   x[r0:+128]                               is its slice; the second dimension is whole */
+#ifndef ISA_SLICE_H
+#define ISA_SLICE_H
+
+#include "program.h"
+
+/* What is taken of one dimension: `len` elements (the bound, when a register gives the size), each
+ * `step` after the one before, the first at `start` plus the value of a dynamic offset. */
+typedef struct isa_slice_dim {
+  int64_t size, stride; /* of the dimension: its elements, and elements from one to the next */
+  int64_t start, len, step;
+  int dyn;    /* number of the pattern's dynamic offset, -1: none */
+  bool kept;  /* else one index, and the dimension is gone */
+  bool sized; /* a register gives the size */
+  uint32_t times; /* of a dimension of one element that is broadcast; else 0 */
+} isa_slice_dim;
+
+typedef struct isa_slice {
+  const char *name;
+  unsigned ndim, first; /* first: 1 of a tile, whose dimension 0 is its partitions; else 0 */
+  isa_slice_dim dim[ISA_TENSOR_DIMS];
+  uint8_t dtype; /* of the tile or tensor; the pattern may view it as another */
+} isa_slice;
+
+/* False when the pattern has no name or is no slice of what it names. Then *out still says, of a
+ * pattern with a name, what is declared; out->name is NULL of one without. */
+bool isa_slice_of(const isa_program *p, const isa_ap *ap, isa_slice *out);
+
+#endif
