@@ -7,7 +7,7 @@
 enum {
   DEFAULT_MAX_ERRORS = 20,
   MAX_WARNINGS = 1000, /* kept; more are counted only */
-  MAX_REPORTED = 64,   /* errors that are not told again when a loop repeats them */
+  MAX_REPORTED = 64,   /* errors that are not reported again when a loop repeats them */
   MAX_REPEATS = 10000, /* of those; then the assembler gives up */
   MAX_TRACE = 8,       /* macro calls shown of a backtrace */
   MAX_SOURCE = 400     /* columns of a source line that is shown */
@@ -160,7 +160,7 @@ static bool same_place(as_pos a, as_pos b) {
   }
 }
 
-/* An error that a round of a loop before has told: it counts once. */
+/* An error that an earlier round of a loop has reported: it counts once. */
 static bool reported_before(as_job *j, as_pos at, const char *text) {
   struct as_warn_state *w = j->warn_state;
   for (uint32_t i = 0; i < w->nreported; i++)

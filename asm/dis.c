@@ -1,19 +1,13 @@
 /* Cross-references: the disassembler's text, line by line, with comments after labels and
  * semaphores. */
+#include "../isa/operand.h"
 #include "dis.h"
 
 #include <string.h>
 
 enum { MOST = 8, COLUMN = 40 }; /* references shown; where comments begin */
 
-int64_t as_dis_target(const isa_insn *in) {
-  if (in->op >= ISA_NOPS) return -1;
-  const isa_form *f = isa_form_of(in->op);
-  for (unsigned i = 0; i < f->nfields; i++)
-    if (f->fields[i].kind == ISA_K_LABEL)
-      return *(const isa_t_LABEL *)isa_member_c(in, &f->fields[i]);
-  return -1;
-}
+int64_t as_dis_target(const isa_insn *in) { return in->op < ISA_NOPS ? isa_insn_target(in) : -1; }
 
 /* Which pcs lead to each pc of a section: lists in order, by counting. */
 typedef struct sources {

@@ -1,5 +1,6 @@
 /* Code in its sections: labels, branches to labels that come later, and at the end the order of
  * everything in the program and the checks of the program as a whole. */
+#include "../isa/operand.h"
 #include "stmt.h"
 
 #include <stdio.h>
@@ -110,13 +111,6 @@ static uint32_t file_number(as_job *j, uint32_t source) {
   return u->files[source];
 }
 
-static uint32_t *label_member(isa_insn *in) {
-  const isa_form *f = isa_form_of(in->op);
-  for (unsigned i = 0; i < f->nfields; i++)
-    if (f->fields[i].kind == ISA_K_LABEL) return isa_member(in, &f->fields[i]);
-  return NULL;
-}
-
 static void add_fixup(as_job *j, as_sym *label, as_pos pos, uint32_t span, uint32_t pc) {
   struct as_unit *u = j->unit;
   u->fixups = as_grow(j, u->fixups, u->nfixups, 1, &u->cap_fixups, sizeof *u->fixups);
@@ -132,7 +126,7 @@ void as_emit(as_job *j, const isa_insn *in, const as_stmt *st) {
   isa_line line = {file_number(j, at.file), at.line};
   if (st && st->label) {
     if (st->label->defined)
-      *label_member(&copy) = st->label->index;
+      *(isa_t_LABEL *)isa_member_of(&copy, ISA_K_LABEL) = st->label->index;
     else
       add_fixup(j, st->label, st->label_pos, st->label_span, code->n);
   }
@@ -198,7 +192,7 @@ static void fix(as_job *j, const as_fixup *f) {
              f->label->name, as_section_name(j, f->section));
     return;
   }
-  *label_member(&code->insns[f->pc]) = (uint32_t)pc;
+  *(isa_t_LABEL *)isa_member_of(&code->insns[f->pc], ISA_K_LABEL) = (uint32_t)pc;
 }
 
 /* ---- Symbols ------------------------------------------------------------------------------ */

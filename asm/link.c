@@ -16,7 +16,7 @@ typedef struct unit { /* an object, and what its numbers become */
   uint8_t sem[ISA_MAX_CORES][ISA_NSEMS], queue[ISA_MAX_CORES][ISA_MAX_QUEUES];
   uint32_t base[AS_NSECTIONS];                   /* where its code begins */
   uint32_t *ap[ISA_MAX_CORES];                   /* by 1-based index */
-  const as_link_name **tensor_link, **tile_link; /* what the linker was told of each, or NULL */
+  const as_link_name **tensor_link, **tile_link; /* what the objects say of each, or NULL */
   const as_link_name *sem_link[ISA_MAX_CORES][ISA_NSEMS];
   const as_link_name *queue_link[ISA_MAX_CORES][ISA_MAX_QUEUES];
 } unit;
@@ -319,18 +319,13 @@ static uint32_t copied_ap(void *aps, uint32_t ap) { return ((const uint32_t *)ap
 static isa_insn copy_insn(linker *k, const unit *u, unsigned core, unsigned section,
                           const isa_insn *from) {
   isa_insn in = *from;
-  const isa_form *f = isa_form_of(in.op);
+  isa_t_QUEUE *queue = isa_member_of(&in, ISA_K_QUEUE);
+  isa_t_LABEL *label = isa_member_of(&in, ISA_K_LABEL);
   if (in.wait.cond) in.wait.sem = u->sem[in.wait.core][in.wait.sem];
   if (in.upd.kind) in.upd.sem = u->sem[in.upd.core][in.upd.sem];
   if (!isa_insn_take(k->j->program, u->o.program, &in, copied_ap, u->ap[core])) as_nomem(k->j);
-  for (unsigned i = 0; i < f->nfields; i++) {
-    const isa_field *fd = &f->fields[i];
-    void *m = isa_member(&in, fd);
-    if (fd->kind == ISA_K_QUEUE)
-      *(isa_t_QUEUE *)m = u->queue[core][*(isa_t_QUEUE *)m];
-    else if (fd->kind == ISA_K_LABEL)
-      *(isa_t_LABEL *)m += u->base[section];
-  }
+  if (queue) *queue = u->queue[core][*queue];
+  if (label) *label += u->base[section];
   return in;
 }
 
@@ -379,10 +374,8 @@ static void fix_branches(linker *k, unit *u) {
     if (!e) continue;
     unsigned section = (unsigned)r->core * ISA_NENGINES + r->engine;
     isa_insn *in = &as_code(k->j, section)->insns[u->base[section] + r->pc];
-    const isa_form *f = isa_form_of(in->op);
-    for (unsigned n = 0; n < f->nfields; n++)
-      if (f->fields[n].kind == ISA_K_LABEL)
-        *(uint32_t *)isa_member(in, &f->fields[n]) = e->owner->base[section] + e->link->index;
+    isa_t_LABEL *label = isa_member_of(in, ISA_K_LABEL);
+    if (label) *label = e->owner->base[section] + e->link->index;
   }
 }
 

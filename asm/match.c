@@ -149,13 +149,11 @@ bool as_match(as_cur *c, as_stmt *st) {
 
 /* The owner of a queue that does not say it is the first engine that uses it. */
 static void own_queue(isa_program *p, unsigned core, unsigned engine, const isa_insn *in) {
-  const isa_form *f = isa_form_of(in->op);
-  for (unsigned i = 0; i < f->nfields; i++) {
-    if (f->fields[i].kind != ISA_K_QUEUE) continue;
-    isa_queue *q = &p->cores[core].queues[*(const uint8_t *)isa_member_c(in, &f->fields[i])];
-    bool may = engine == ISA_ENG_sync || engine == ISA_ENG_scalar;
-    if (q->dge == ISA_DGE_hwdge && q->owner == ISA_NENGINES && may) q->owner = (uint8_t)engine;
-  }
+  int queue = isa_insn_queue(in);
+  if (queue < 0) return;
+  isa_queue *q = &p->cores[core].queues[queue];
+  bool may = engine == ISA_ENG_sync || engine == ISA_ENG_scalar;
+  if (q->dge == ISA_DGE_hwdge && q->owner == ISA_NENGINES && may) q->owner = (uint8_t)engine;
 }
 
 /* Reports a refusal at the operand it speaks of. */

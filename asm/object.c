@@ -1,5 +1,6 @@
 /* An object's file is made of the program's: two entries more in its table, their sections at the
  * end. Reading takes them out again and leaves the rest to isa_image_read. */
+#include "../isa/operand.h"
 #include "object.h"
 
 #include "../isa/image.h"
@@ -215,10 +216,7 @@ static bool has_label(const isa_program *p, const as_reloc *l) {
   if (l->core >= p->ncores || l->engine >= ISA_NENGINES) return false;
   const isa_code *c = &p->cores[l->core].code[l->engine];
   if (l->pc >= c->n) return false;
-  const isa_form *f = isa_form_of(c->insns[l->pc].op);
-  bool any = false;
-  for (unsigned i = 0; i < f->nfields; i++) any = any || f->fields[i].kind == ISA_K_LABEL;
-  return any;
+  return isa_insn_target(&c->insns[l->pc]) >= 0;
 }
 
 static bool get_relocs(const reader *r, piece p) {

@@ -53,6 +53,7 @@ enum {
   ISA_NREGS = 64,           /* registers of a sequencer */
   ISA_NSEMS = 256,          /* semaphores of a core */
   ISA_SEM_MAX = 0x7fffffff, /* the profile's field is int32 */
+  ISA_GP_PARTS = 16,        /* partitions of each of gpsimd's eight cores */
   ISA_NDMA = 16,            /* DMA engines of a core */
   ISA_MAX_QUEUES = 16,      /* queues of a core */
   ISA_MAX_CORES = 2         /* cores of a logical core */
@@ -409,7 +410,7 @@ bool isa_skips_rows(const isa_insn *in);
 static inline bool isa_op_is_dma(unsigned op) {
   return isa_ops[op].runs == ISA_RUNS_DMA || isa_ops[op].runs == ISA_RUNS_TRIG;
 }
-/* True when the instruction behind one of this opcode does not follow it. */
+/* True when execution never goes on to the next instruction. */
 static inline bool isa_op_ends(unsigned op) {
   return op == ISA_OP_halt || op == ISA_OP_jmp || op == ISA_OP_ret;
 }

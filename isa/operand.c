@@ -158,3 +158,9 @@ int isa_insn_queue(const isa_insn *in) {
   int i = isa_field_of(in->op, ISA_K_QUEUE, 0);
   return i < 0 ? -1 : *(const isa_t_QUEUE *)isa_member_c(in, &isa_form_of(in->op)->fields[i]);
 }
+
+int64_t isa_insn_target(const isa_insn *in) {
+  int i = isa_field_of(in->op, ISA_K_LABEL, 0);
+  if (i < 0) return -1;
+  return *(const isa_t_LABEL *)isa_member_c(in, &isa_form_of(in->op)->fields[i]);
+}

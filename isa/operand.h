@@ -59,8 +59,15 @@ int isa_insn_acc(const isa_insn *in);
 static inline bool isa_insn_turns(const isa_insn *in) {
   return in->op == ISA_OP_matmul && in->u.MATMUL.transpose;
 }
-/* The number of the queue that an instruction names, -1 when it names none. */
+/* The number of the queue that an instruction names, -1 when it names none; likewise the pc that
+ * its label is. */
 int isa_insn_queue(const isa_insn *in);
+int64_t isa_insn_target(const isa_insn *in);
+/* The member of an instruction's first field of that kind, NULL when its form has none. */
+static inline void *isa_member_of(isa_insn *in, unsigned kind) {
+  int i = isa_field_of(in->op, kind, 0);
+  return i < 0 ? NULL : isa_member(in, &isa_form_of(in->op)->fields[i]);
+}
 
 /* Calls fn for each instruction of a core: the code of its engines, then the static transfers of
  * its queues, for which engine is ISA_NENGINES and pc the transfer's number in its queue. */

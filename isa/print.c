@@ -121,7 +121,7 @@ static void put_offset(const isa_pr *pr, const isa_ap *ap, bool inner) {
     } else {
       isa_buf_puts(pr->out, "+(");
       if (inner)
-        isa_buf_puts(pr->out, "?"); /* not legal: no pattern behind a pattern behind one */
+        isa_buf_puts(pr->out, "?"); /* not legal: what a pattern goes by goes by none itself */
       else
         isa_pr_ap(pr, d->ap, true);
       isa_buf_puts(pr->out, ")");

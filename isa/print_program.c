@@ -1,4 +1,5 @@
 /* A whole program as source; the grammar is at the top of print.c. */
+#include "operand.h"
 #include "print.h"
 
 #include <inttypes.h>
@@ -116,13 +117,8 @@ static bool labels_init(const isa_pr *pr, const isa_code *code, labels *l) {
   }
   for (uint32_t pc = 0; pc < code->n; pc++) {
     const isa_insn *in = &code->insns[pc];
-    const isa_form *form = in->op < ISA_NOPS ? isa_form_of(in->op) : &isa_forms[ISA_FORM_NONE];
-    for (int f = 0; f < form->nfields; f++) {
-      uint32_t to = code->n + 1;
-      if (form->fields[f].kind == ISA_K_LABEL)
-        to = *(const isa_t_LABEL *)isa_member_c(in, &form->fields[f]);
-      if (to <= code->n) l->target[to] = 1;
-    }
+    int64_t to = in->op < ISA_NOPS ? isa_insn_target(in) : -1;
+    if (to >= 0 && to <= code->n) l->target[to] = 1;
   }
   return true;
 }

@@ -105,7 +105,7 @@ bool isa_program_static(isa_program *p, unsigned core, unsigned queue, const isa
  * False when memory is out. */
 bool isa_program_pool(isa_program *p, const void *data, uint32_t count, unsigned size,
                       isa_ref *out);
-/* The pool's bytes behind a list field of that kind; NULL when it does not fit in the pool. */
+/* The pool's bytes of a list field of that kind; NULL when it does not fit in the pool. */
 const void *isa_program_list(const isa_program *p, isa_ref r, unsigned kind);
 
 /* Index of the tensor of that name, -1 when there is none. */

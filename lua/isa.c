@@ -8,11 +8,6 @@ static void set_text(lua_State *L, const char *key, const char *value) {
   lua_setfield(L, -2, key);
 }
 
-static void set_count(lua_State *L, const char *key, lua_Integer value) {
-  lua_pushinteger(L, value);
-  lua_setfield(L, -2, key);
-}
-
 /* Sets key to the sequence of the engines' names in a mask. */
 static void set_engines(lua_State *L, unsigned mask) {
   lua_newtable(L);
@@ -38,7 +33,7 @@ static void push_field(lua_State *L, const isa_field *f) {
   set_text(L, "name", f->name);
   set_text(L, "kind", kinds[f->kind]);
   set_text(L, "mode", modes[f->mode]);
-  set_count(L, "at", f->at);
+  lb_set_count(L, "at", f->at);
   if (f->kind == ISA_K_AP || f->kind == ISA_K_APS) {
     static const struct {
       const char *name;
@@ -47,7 +42,7 @@ static void push_field(lua_State *L, const isa_field *f) {
                  {"psum", AP_M},         {"hbm", AP_H},        {"column", AP_COL},
                  {"element", AP_ELEM},   {"indirect", AP_IND}, {"gather", AP_GATHER},
                  {"in_part", AP_IN_PART}};
-    set_count(L, "dims", f->arg & AP_DIMS);
+    lb_set_count(L, "dims", f->arg & AP_DIMS);
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
       lua_pushboolean(L, (f->arg & flags[i].bit) != 0);
       lua_setfield(L, -2, flags[i].name);
@@ -73,8 +68,8 @@ static void push_instruction(lua_State *L, const isa_op_row *row) {
   set_text(L, "form", form->name);
   if (isa_rule_types(row->rule)) set_text(L, "types", isa_rule_types(row->rule));
   set_text(L, "status", row->status == ISA_DONE ? "done" : "planned");
-  set_count(L, "number", row->number);
-  set_count(L, "gen", row->gen);
+  lb_set_count(L, "number", row->number);
+  lb_set_count(L, "gen", row->gen);
   set_engines(L, row->engines);
   lua_createtable(L, form->nfields, 0);
   for (unsigned i = 0; i < form->nfields; i++) {
@@ -91,8 +86,8 @@ static void push_aluop(lua_State *L, const isa_aluop_row *row) {
            row->cls == ISA_OP_BIT     ? "bit"
            : row->cls == ISA_OP_ARITH ? "arith"
                                       : "both");
-  set_count(L, "arity", row->arity);
-  set_count(L, "gen", row->gen);
+  lb_set_count(L, "arity", row->arity);
+  lb_set_count(L, "gen", row->gen);
   set_engines(L, row->engines);
   lua_pushboolean(L, row->reduces);
   lua_setfield(L, -2, "reduces");
@@ -105,16 +100,16 @@ static void push_dtype(lua_State *L, unsigned d) {
   lua_createtable(L, 0, 4);
   set_text(L, "name", isa_dtypes[d].name);
   set_text(L, "class", classes[isa_dtypes[d].cls]);
-  set_count(L, "bytes", isa_dtypes[d].bytes);
-  set_count(L, "lanes", isa_dtypes[d].lanes);
+  lb_set_count(L, "bytes", isa_dtypes[d].bytes);
+  lb_set_count(L, "lanes", isa_dtypes[d].lanes);
 }
 
 static void push_target(lua_State *L, const isa_target *t) {
   lua_createtable(L, 0, 5);
   set_text(L, "name", t->name);
-  set_count(L, "gen", t->gen);
-  set_count(L, "sbuf_bytes", t->sbuf_bytes);
-  set_count(L, "hbm_gib", t->hbm_gib);
+  lb_set_count(L, "gen", (uint64_t)t->gen);
+  lb_set_count(L, "sbuf_bytes", t->sbuf_bytes);
+  lb_set_count(L, "hbm_gib", t->hbm_gib);
   lua_pushboolean(L, t->hwdge);
   lua_setfield(L, -2, "hwdge");
 }
@@ -138,7 +133,7 @@ void lb_push_isa(lua_State *L) {
   for (int i = 0; i < ISA_NACTFNS; i++) {
     lua_createtable(L, 0, 4);
     set_text(L, "name", isa_actfns[i].name);
-    set_count(L, "gen", isa_actfns[i].gen);
+    lb_set_count(L, "gen", isa_actfns[i].gen);
     lua_pushboolean(L, isa_actfns[i].table);
     lua_setfield(L, -2, "table");
     lua_pushnumber(L, (lua_Number)isa_actfns[i].lo);

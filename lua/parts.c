@@ -11,27 +11,6 @@ static const char *const plot_lines[] = {
 #include "plot.inc"
 };
 
-typedef struct text {
-  const char *const *line, *const *end;
-} text;
-
-static const char *next_line(lua_State *L, void *ud, size_t *n) {
-  text *t = ud;
-  (void)L;
-  if (t->line == t->end) return NULL;
-  *n = strlen(*t->line);
-  return *t->line++;
-}
-
-/* Pushes what a part returns when it is called with the module and the table `host`, which are at
- * those positions. */
-static void run_part(lua_State *L, const char *name, text t, int module, int host) {
-  if (lua_load(L, next_line, &t, name, "t") != LUA_OK) lua_error(L);
-  lua_pushvalue(L, module);
-  lua_pushvalue(L, host);
-  lua_call(L, 2, 1);
-}
-
 /* host.nearest(word, names): the name that is nearest, or nil. */
 static int nearest(lua_State *L) {
   const char *known[64];
@@ -60,16 +39,16 @@ static int write_text(lua_State *L) {
 
 void lb_open_parts(lua_State *L) {
   static const luaL_Reg functions[] = {{"nearest", nearest}, {"write", write_text}, {NULL, NULL}};
-  text plot = {plot_lines, plot_lines + sizeof plot_lines / sizeof plot_lines[0]};
-  text sweep = {sweep_lines, sweep_lines + sizeof sweep_lines / sizeof sweep_lines[0]};
+  const size_t nplot = sizeof plot_lines / sizeof *plot_lines;
+  const size_t nsweep = sizeof sweep_lines / sizeof *sweep_lines;
   int module = lua_gettop(L);
   lb_open_process(L);
   lua_newtable(L);
   luaL_setfuncs(L, functions, 0);
   luaL_setfuncs(L, lb_process_functions, 0);
-  run_part(L, "=soma.plot", plot, module, module + 1);
+  lb_run_lines(L, "=soma.plot", plot_lines, nplot, module, module + 1);
   lua_setfield(L, module + 1, "plot");
-  run_part(L, "=soma.sweep", sweep, module, module + 1);
+  lb_run_lines(L, "=soma.sweep", sweep_lines, nsweep, module, module + 1);
   lua_setfield(L, module, "sweep");
   lua_settop(L, module);
 }

@@ -35,7 +35,7 @@ stored%+i sem                           ; + 16
 %endrep
 q       queue   rings=16, dge=swdge
 
-; The store of a tile is made DEPTH tiles behind its load, when the sum is likely to be there.
+; The store of a tile is made DEPTH tiles after its load, when the sum is likely to be there.
 section gpsimd
 %assign t 0
 %rep TILES + DEPTH

@@ -9,8 +9,8 @@ static bool slot(uint32_t *slots, uint32_t *n, uint32_t most, uint32_t value, ui
   return true;
 }
 
-/* Verifying, a tile that is not placed lies where no other tile of the item does: far behind the
- * end of its memory, at the begin of a bank. */
+/* Verifying, a tile that is not placed lies where no other tile of the item does: far past the
+ * end of its memory, at the start of a bank. */
 static uint32_t provisional(k_binder *b, uint32_t number, uint32_t at) {
   const k_buffer *t = k_buf(b->k, number);
   isa_tile *tile = &b->p->tiles[at];

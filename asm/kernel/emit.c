@@ -1,4 +1,5 @@
 /* The program, from the steps: for each engine its instructions, with waits and updates. */
+#include "../../isa/operand.h"
 #include "impl.h"
 
 #include <stdio.h>
@@ -98,16 +99,16 @@ static bool set_wait(maker *m, const k_wait *w, isa_line at, isa_insn *in) {
   return add >= 0 || put_alu(m, ISA_OP_max, TEMP_REG, TEMP_REG, 0, at);
 }
 
-static bool tell(maker *m, const k_step *s, const k_wait *w) {
+static bool note_wait(maker *m, const k_step *s, const k_wait *w) {
   as_kernel *k = m->k;
-  if (!K_GROW(k, told, ntold, cap_told)) return false;
-  k->told[k->ntold++] = (as_kernel_wait){.engine = m->engine,
-                                         .pc = pc_of(m),
-                                         .later = k->items[s->item].number,
-                                         .earlier = k->items[k->steps[w->step].item].number,
-                                         .buffer = w->buffer,
-                                         .way = w->way,
-                                         .reuse = w->reuse};
+  if (!K_GROW(k, waited, nwaited, cap_waited)) return false;
+  k->waited[k->nwaited++] = (as_kernel_wait){.engine = m->engine,
+                                             .pc = pc_of(m),
+                                             .later = k->items[s->item].number,
+                                             .earlier = k->items[k->steps[w->step].item].number,
+                                             .buffer = w->buffer,
+                                             .way = w->way,
+                                             .reuse = w->reuse};
   k->figures.waits++;
   k->figures.reuse_waits += w->reuse;
   return true;
@@ -116,7 +117,7 @@ static bool tell(maker *m, const k_step *s, const k_wait *w) {
 static bool put_nop(maker *m, const k_step *s, const k_wait *w, isa_line at) {
   isa_insn in = {.op = ISA_OP_nop};
   m->k->figures.nops++;
-  return set_wait(m, w, at, &in) && tell(m, s, w) && put(m, &in, at);
+  return set_wait(m, w, at, &in) && note_wait(m, s, w) && put(m, &in, at);
 }
 
 /* The waits of a step: the last on *in, when it is not NULL, others on nops. */
@@ -128,19 +129,17 @@ static bool put_waits(maker *m, const k_step *s, isa_line at, isa_insn *in) {
     const k_wait *w = &k->waits[s->waits + i];
     bool last = in && i + 1u == s->nwaits;
     if (!last && !put_nop(m, s, w, at)) return false;
-    if (last && (!set_wait(m, w, at, in) || !tell(m, s, w))) return false;
+    if (last && (!set_wait(m, w, at, in) || !note_wait(m, s, w))) return false;
   }
-  if (s->reuse && !s->nwaits && in) return set_wait(m, &reuse, at, in) && tell(m, s, &reuse);
+  if (s->reuse && !s->nwaits && in) return set_wait(m, &reuse, at, in) && note_wait(m, s, &reuse);
   return true;
 }
 
 /* ---- Steps --------------------------------------------------------------------------------- */
 
 static void set_queue(const maker *m, const k_item *it, isa_insn *in) {
-  const isa_form *f = isa_form_of(in->op);
-  for (unsigned i = 0; i < f->nfields; i++)
-    if (f->fields[i].kind == ISA_K_QUEUE)
-      *(isa_t_QUEUE *)isa_member(in, &f->fields[i]) = m->k->queues[it->queue - 1].number;
+  isa_t_QUEUE *queue = isa_member_of(in, ISA_K_QUEUE);
+  if (queue) *queue = m->k->queues[it->queue - 1].number;
 }
 
 static bool is_static(const as_kernel *k, const k_item *it) {

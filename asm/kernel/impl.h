@@ -252,8 +252,8 @@ struct as_kernel {
   uint16_t meet_arrive, meet_go[ISA_NENGINES];
 
   as_kernel_figures figures;
-  as_kernel_wait *told; /* waits as emitted */
-  uint32_t ntold, cap_told;
+  as_kernel_wait *waited; /* waits as emitted */
+  uint32_t nwaited, cap_waited;
 };
 
 /* ---- kernel.c ---- */

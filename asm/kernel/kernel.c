@@ -83,7 +83,7 @@ void as_kernel_free(as_kernel *k) {
   FREE(steps, cap_steps);
   FREE(waits, cap_waits);
   FREE(scopes, cap_scopes);
-  FREE(told, cap_told);
+  FREE(waited, cap_waited);
   FREE(crowd, cap_crowd);
   isa_free(&al, k->reg_needs, (size_t)k->nregs + 1);
   isa_free(&al, k->reg_places, ((size_t)k->nregs + 1) * ISA_NENGINES);

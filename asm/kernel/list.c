@@ -1,11 +1,10 @@
 /* The list of items: instructions, loops, orders; and the queues and registers they name. */
+#include "../../isa/operand.h"
 #include "impl.h"
 
 bool as_kernel_takes(unsigned op) {
   if (op >= ISA_NOPS || isa_ops[op].status != ISA_DONE) return false;
-  const isa_form *f = isa_form_of(op);
-  for (unsigned i = 0; i < f->nfields; i++)
-    if (f->fields[i].kind == ISA_K_LABEL) return false;
+  if (isa_field_of(op, ISA_K_LABEL, 0) >= 0) return false;
   switch (op) { /* what the builder makes itself */
   case ISA_OP_halt:
   case ISA_OP_ret:

@@ -1,6 +1,6 @@
 /* Queues of the transfers that left theirs open. What comes from HBM goes on one stream, what goes
  * to HBM on another with another engine: a sequencer is in order, so a store that waits for its
- * data would hold the loads behind it. */
+ * data would hold the loads after it. */
 #include "impl.h"
 
 typedef struct streams {

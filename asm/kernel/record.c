@@ -59,7 +59,7 @@ uint64_t *k_take_units(as_kernel *k, uint32_t n, uint32_t *number) {
 
 static bool operand(reader *r, bool inner, uint32_t *out);
 
-/* An operand behind an operand: it is there, and has no dynamic parts of its own. */
+/* An operand that another one goes by: it is there, and has no dynamic parts of its own. */
 static bool inner_operand(reader *r, uint32_t *out) {
   if (!operand(r, true, out)) return false;
   return *out || bad(r, "an index or an element is left out", 0);

@@ -21,8 +21,8 @@ bool as_kernel_get_life(const as_kernel *k, uint32_t buffer, as_kernel_life *out
 }
 
 bool as_kernel_get_wait(const as_kernel *k, uint32_t i, as_kernel_wait *out) {
-  if (i >= k->ntold) return false;
-  *out = k->told[i];
+  if (i >= k->nwaited) return false;
+  *out = k->waited[i];
   return true;
 }
 
@@ -71,8 +71,8 @@ static void print_tiles(const as_kernel *k, isa_buf *out) {
 
 static void print_waits(const as_kernel *k, isa_buf *out) {
   isa_buf_puts(out, "\nwaits:\n");
-  for (uint32_t i = 0; i < k->ntold; i++) {
-    const as_kernel_wait *w = &k->told[i];
+  for (uint32_t i = 0; i < k->nwaited; i++) {
+    const as_kernel_wait *w = &k->waited[i];
     const k_buffer *b = w->buffer ? k_buf(k, w->buffer) : NULL;
     isa_buf_printf(out, "  %s %" PRIu32 ": ", isa_engines[w->engine].name, w->pc);
     print_item(k, w->later, out);

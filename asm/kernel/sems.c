@@ -79,7 +79,7 @@ static uint32_t find_known(const pool *p, const k_step *t) {
 }
 
 /* Nothing is known: the engine waits. For a transfer that is not the oldest, so that what comes
- * next need not wait as well, if that tells of an older one on its queue. */
+ * next need not wait as well, if that covers an older one on its queue. */
 static uint32_t wait_for_one(pool *p, k_step *t) {
   uint32_t step = user_at(p, p->n / 4);
   uint32_t saved[K_SOURCES];

@@ -73,7 +73,7 @@ static bool add_wait(solver *s, k_step *step, const k_needs *n, unsigned source,
   return true;
 }
 
-/* Waits for what is needed and not known, the latest first, since it may tell of the others. */
+/* Waits for what is needed and not known, the latest first, since it may cover the others. */
 static bool wait_for(solver *s, k_step *step, const k_needs *n, bool transfer, unsigned reuse) {
   unsigned e = step->engine;
   step->waits = s->k->nwaits;

@@ -171,7 +171,7 @@ bool k_spill(as_kernel *k) {
   whole_loop(k, k_buf(k, k->crowd_for)->first, &first, &end);
   uint32_t kept = k_buf(k, number)->kept_in, last = last_use(k, first, number);
   bool dirty = is_dirty(k, number, first);
-  k_buf(k, number)->ended = false; /* an end that the caller gave lies behind its last use */
+  k_buf(k, number)->ended = false; /* an end that the caller gave lies after its last use */
   if (!kept && !temporary(k, k_buf(k, number), &kept)) return false;
   if (dirty) {
     if (!transfer(k, last + 1, kept, number)) return false;

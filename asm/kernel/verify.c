@@ -1,5 +1,6 @@
 /* Every item is held against the machine's rules when it is emitted, on each engine and by each
  * kind of queue that it may go to, with tiles at provisional places. */
+#include "../../isa/operand.h"
 #include "impl.h"
 
 #include <stdio.h>
@@ -24,10 +25,8 @@ static bool open_scratch(as_kernel *k) {
 }
 
 static void set_queue(isa_insn *in, unsigned queue) {
-  const isa_form *f = isa_form_of(in->op);
-  for (unsigned i = 0; i < f->nfields; i++)
-    if (f->fields[i].kind == ISA_K_QUEUE)
-      *(isa_t_QUEUE *)isa_member(in, &f->fields[i]) = (isa_t_QUEUE)queue;
+  isa_t_QUEUE *to = isa_member_of(in, ISA_K_QUEUE);
+  if (to) *to = (isa_t_QUEUE)queue;
 }
 
 static bool refuse(as_kernel *k, const k_item *it, const isa_error *e) {

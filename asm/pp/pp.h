@@ -164,7 +164,7 @@ void as_pp_pop(as_pp *pp);
  * on after it. False after an error: the end of the frame came first. */
 bool as_pp_collect(as_pp *pp, as_pos at, bool is_macro, as_pp_body *out);
 unsigned as_pp_directive_of(const as_tok *v, uint32_t n); /* of a raw line, PP_D_NONE */
-/* An error for what is left behind a directive; true when there is nothing. */
+/* An error for what is left after a directive; true when there is nothing. */
 bool as_pp_at_end(as_pp *pp, const as_tok *t, const char *after);
 void as_pp_count(as_pp *pp, uint32_t tokens, as_pos at);
 

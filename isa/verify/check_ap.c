@@ -110,8 +110,8 @@ static bool check_dims(const isa_ap *ap, isa_error *e) {
   return true;
 }
 
-/* Patterns behind a pattern: static, in SBUF, 32-bit integers. They cannot refer to others, so
- * the check does not recurse. */
+/* Patterns that a pattern goes by: static, in SBUF, 32-bit integers. They cannot refer to others,
+ * so the check does not recurse. */
 static bool check_inner(const isa_program *p, unsigned core, uint32_t index, bool single,
                         isa_error *e);
 

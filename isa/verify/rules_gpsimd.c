@@ -5,15 +5,13 @@
 
 #include <inttypes.h>
 
-enum { CORE_PARTS = 16 }; /* partitions behind one of the eight cores */
-
 /* ---- Gathers ------------------------------------------------------------------------------ */
 
 /* How many indices a core takes, and how many elements with each. */
 static bool gather_counts(const isa_ck *c) {
   const struct isa_LOCAL_GATHER *u = &c->in->u.LOCAL_GATHER;
   unsigned each = u->elems_per_index ? u->elems_per_index : 1;
-  uint64_t most = CORE_PARTS * isa_ap_elems(isa_ck_ap(c, u->index));
+  uint64_t most = ISA_GP_PARTS * isa_ap_elems(isa_ck_ap(c, u->index));
   uint64_t n = u->valid_indices ? u->valid_indices : most;
   if (each & (each - 1))
     return isa_fail(c->e, ISA_ILLEGAL, F(LOCAL_GATHER, elems_per_index),
@@ -32,7 +30,8 @@ bool isa_rule_lgather(const isa_ck *c) {
   return isa_ck_types(c, index, ISA_CK_TYPE(ISA_uint16)) && isa_ck_same_type(c, dst, src) &&
          isa_ck_fixed(c, dst) && isa_ck_fixed(c, src) && isa_ck_fixed(c, index) &&
          isa_ck_agree_parts(c, index, src) && isa_ck_agree_parts(c, dst, src) &&
-         isa_ck_parts_multiple(c, src, CORE_PARTS) && gather_counts(c) && isa_ck_apart(c, dst, src);
+         isa_ck_parts_multiple(c, src, ISA_GP_PARTS) && gather_counts(c) &&
+         isa_ck_apart(c, dst, src);
 }
 
 bool isa_rule_ngather(const isa_ck *c) {
@@ -109,7 +108,7 @@ static bool topk_counts(const isa_ck *c) {
                     "%" PRIu64 " elements per partition: k "
                     "is at most %d and at most n=%" PRIu32,
                     k, 32767, u->n);
-  if (CORE_PARTS * cols < u->n)
+  if (ISA_GP_PARTS * cols < u->n)
     return isa_fail(c->e, ISA_ILLEGAL, F(TOPK, src),
                     "%" PRIu64 " elements per partition: "
                     "sixteen partitions must hold n=%" PRIu32,
@@ -123,6 +122,6 @@ bool isa_rule_topk(const isa_ck *c) {
          isa_ck_types(c, idx, ISA_CK_TYPE(ISA_uint32)) &&
          isa_ck_types(c, src, ISA_CK_TYPE(ISA_bfloat16)) && isa_ck_fixed(c, val) &&
          isa_ck_fixed(c, idx) && isa_ck_fixed(c, src) && isa_ck_agree_parts(c, val, src) &&
-         isa_ck_agree_parts(c, idx, src) && isa_ck_parts_multiple(c, src, CORE_PARTS) &&
+         isa_ck_agree_parts(c, idx, src) && isa_ck_parts_multiple(c, src, ISA_GP_PARTS) &&
          topk_counts(c) && isa_ck_apart(c, val, src) && isa_ck_apart(c, idx, val);
 }

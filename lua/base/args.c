@@ -165,6 +165,37 @@ void lb_push_shape(lua_State *L, uint32_t n, const int64_t *shape) {
   }
 }
 
+void lb_set_ns(lua_State *L, const char *key, soma_time t) {
+  lua_pushnumber(L, (lua_Number)t * 1e-6);
+  lua_setfield(L, -2, key);
+}
+
+void lb_set_count(lua_State *L, const char *key, uint64_t v) {
+  lua_pushinteger(L, (lua_Integer)v);
+  lua_setfield(L, -2, key);
+}
+
+typedef struct lines {
+  const char *const *line, *const *end;
+} lines;
+
+static const char *next_line(lua_State *L, void *ud, size_t *n) {
+  lines *t = ud;
+  (void)L;
+  if (t->line == t->end) return NULL;
+  *n = strlen(*t->line);
+  return *t->line++;
+}
+
+void lb_run_lines(lua_State *L, const char *name, const char *const *text, size_t n, int module,
+                  int host) {
+  lines t = {text, text + n};
+  if (lua_load(L, next_line, &t, name, "t") != LUA_OK) lua_error(L);
+  lua_pushvalue(L, module);
+  lua_pushvalue(L, host);
+  lua_call(L, 2, 1);
+}
+
 void lb_class(lua_State *L, const char *name, const luaL_Reg *meta, const luaL_Reg *methods) {
   luaL_newmetatable(L, name);
   luaL_setfuncs(L, meta, 0);

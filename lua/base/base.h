@@ -46,6 +46,13 @@ const char *lb_type_name(lua_State *L, int index);
 int lb_fail(lua_State *L, const char *what, const soma_machine *m, soma_status s);
 /* Pushes a sequence of n dimensions. */
 void lb_push_shape(lua_State *L, uint32_t n, const int64_t *shape);
+/* Runs a text of n lines, which Lua calls `name`, with the values at `module` and `host` as its
+ * arguments; pushes what it returns. */
+void lb_run_lines(lua_State *L, const char *name, const char *const *lines, size_t n, int module,
+                  int host);
+/* Sets a field of the table on top: a time in nanoseconds, a count. */
+void lb_set_ns(lua_State *L, const char *key, soma_time t);
+void lb_set_count(lua_State *L, const char *key, uint64_t v);
 /* Registers a metatable of that name with these methods in __index; leaves nothing. */
 void lb_class(lua_State *L, const char *name, const luaL_Reg *meta, const luaL_Reg *methods);
 /* Seconds of the host's clock, which only goes forward. */

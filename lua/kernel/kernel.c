@@ -256,31 +256,26 @@ static int kernel_report(lua_State *L) {
   return 1;
 }
 
-static void set_number(lua_State *L, const char *name, uint64_t v) {
-  lua_pushinteger(L, (lua_Integer)v);
-  lua_setfield(L, -2, name);
-}
-
 /* h:figures(): a table; times in nanoseconds */
 static int kernel_figures(lua_State *L) {
   static const char *const bounds[] = {"tensor", "vector", "scalar", "gpsimd", "sync", "dma"};
   soma_kernel_figures f;
   soma_kernel_get_figures(check(L)->k, &f, sizeof f);
   lua_newtable(L);
-  set_number(L, "instructions", f.instructions);
-  set_number(L, "made", f.made);
-  set_number(L, "nops", f.nops);
-  set_number(L, "dependences", f.dependences);
-  set_number(L, "waits", f.waits);
-  set_number(L, "reuse_waits", f.reuse_waits);
-  set_number(L, "transfers", f.transfers);
-  set_number(L, "queues", f.queues);
-  set_number(L, "semaphores", f.semaphores);
-  set_number(L, "tiles", f.tiles);
-  set_number(L, "sbuf_bytes", f.sbuf_bytes);
-  set_number(L, "psum_bytes", f.psum_bytes);
-  set_number(L, "spills", f.spills);
-  set_number(L, "spilled_bytes", f.spilled_bytes);
+  lb_set_count(L, "instructions", f.instructions);
+  lb_set_count(L, "made", f.made);
+  lb_set_count(L, "nops", f.nops);
+  lb_set_count(L, "dependences", f.dependences);
+  lb_set_count(L, "waits", f.waits);
+  lb_set_count(L, "reuse_waits", f.reuse_waits);
+  lb_set_count(L, "transfers", f.transfers);
+  lb_set_count(L, "queues", f.queues);
+  lb_set_count(L, "semaphores", f.semaphores);
+  lb_set_count(L, "tiles", f.tiles);
+  lb_set_count(L, "sbuf_bytes", f.sbuf_bytes);
+  lb_set_count(L, "psum_bytes", f.psum_bytes);
+  lb_set_count(L, "spills", f.spills);
+  lb_set_count(L, "spilled_bytes", f.spilled_bytes);
   lua_newtable(L);
   for (unsigned e = 0; e < SOMA_ENGINES; e++) {
     lua_pushnumber(L, (double)f.busy[e] * 1e-6);
@@ -303,12 +298,12 @@ static int kernel_life(lua_State *L) {
   lua_newtable(L);
   lua_pushstring(L, life.name);
   lua_setfield(L, -2, "name");
-  set_number(L, "partition", life.partition);
-  set_number(L, "partitions", life.partitions);
-  set_number(L, "offset", life.offset);
-  set_number(L, "bytes", life.bytes);
-  set_number(L, "first", life.first);
-  set_number(L, "last", life.last);
+  lb_set_count(L, "partition", life.partition);
+  lb_set_count(L, "partitions", life.partitions);
+  lb_set_count(L, "offset", life.offset);
+  lb_set_count(L, "bytes", life.bytes);
+  lb_set_count(L, "first", life.first);
+  lb_set_count(L, "last", life.last);
   lua_pushboolean(L, life.used);
   lua_setfield(L, -2, "used");
   return 1;
@@ -341,7 +336,7 @@ static void push_opcode(lua_State *L, const soma_opcode_info *op) {
   lua_newtable(L);
   lua_pushstring(L, op->name);
   lua_setfield(L, -2, "name");
-  set_number(L, "number", op->number);
+  lb_set_count(L, "number", op->number);
   lua_pushboolean(L, op->dma);
   lua_setfield(L, -2, "dma");
   lua_pushboolean(L, op->recorded);
@@ -379,27 +374,9 @@ static void push_opcodes(lua_State *L) {
 
 /* ---- The files in Lua ---------------------------------------------------------------------- */
 
-typedef struct text {
-  const char *const *line, *const *end;
-} text;
-
-static const char *next_line(lua_State *L, void *ud, size_t *n) {
-  text *t = ud;
-  (void)L;
-  if (t->line == t->end) return NULL;
-  *n = strlen(*t->line);
-  return *t->line++;
-}
-
-static void run_part(lua_State *L, text t, int module, int host) {
-  if (lua_load(L, next_line, &t, "=soma.kernel", "t") != LUA_OK) lua_error(L);
-  lua_pushvalue(L, module);
-  lua_pushvalue(L, host);
-  lua_call(L, 2, 1);
-}
-
-#define PART(name) \
-  ((text){name##_lines, name##_lines + sizeof name##_lines / sizeof name##_lines[0]})
+#define RUN(part)                                                                           \
+  lb_run_lines(L, "=soma.kernel", part##_lines, sizeof part##_lines / sizeof *part##_lines, \
+               module, module + 1)
 
 void lk_open(lua_State *L) {
   static const luaL_Reg methods[] = {
@@ -417,13 +394,13 @@ void lk_open(lua_State *L) {
   luaL_setfuncs(L, functions, 0);
   push_opcodes(L);
   lua_setfield(L, module + 1, "opcodes");
-  run_part(L, PART(view), module, module + 1);
+  RUN(view);
   lua_setfield(L, module + 1, "view");
-  run_part(L, PART(record), module, module + 1);
+  RUN(record);
   lua_setfield(L, module + 1, "record");
-  run_part(L, PART(tiles), module, module + 1);
+  RUN(tiles);
   lua_setfield(L, module + 1, "tiles");
-  run_part(L, PART(kernel), module, module + 1);
+  RUN(kernel);
   lua_pop(L, 1);
   lua_settop(L, module);
 }

@@ -21,16 +21,6 @@ static bool call_protected(lb_core *core, lua_CFunction fn, void *arg) {
   return false;
 }
 
-static void set_time(lua_State *L, const char *key, soma_time t) {
-  lua_pushnumber(L, (double)t * 1e-6);
-  lua_setfield(L, -2, key);
-}
-
-static void set_integer(lua_State *L, const char *key, uint64_t v) {
-  lua_pushinteger(L, (lua_Integer)v);
-  lua_setfield(L, -2, key);
-}
-
 static int call_event(lua_State *L) {
   static const char *const kinds[] = {"?",      "instruction", "dma",  "semaphore",
                                       "notify", "wait",        "table"};
@@ -43,20 +33,20 @@ static int call_event(lua_State *L) {
     lua_pushstring(L, soma_engine_name((soma_engine)e->engine));
     lua_setfield(L, -2, "engine");
   } else if (e->kind == SOMA_EV_DMA) {
-    set_integer(L, "dma_engine", e->engine);
-    set_integer(L, "bytes", e->bytes);
+    lb_set_count(L, "dma_engine", e->engine);
+    lb_set_count(L, "bytes", e->bytes);
   }
-  set_integer(L, "pc", e->pc);
-  set_integer(L, "id", e->id);
-  if (e->kind == SOMA_EV_SEM) set_integer(L, "value", e->value);
-  set_time(L, "start_ns", e->start);
-  set_time(L, "end_ns", e->end);
+  lb_set_count(L, "pc", e->pc);
+  lb_set_count(L, "id", e->id);
+  if (e->kind == SOMA_EV_SEM) lb_set_count(L, "value", e->value);
+  lb_set_ns(L, "start_ns", e->start);
+  lb_set_ns(L, "end_ns", e->end);
   lua_pushstring(L, e->name);
   lua_setfield(L, -2, "name");
   if (e->file != NULL) {
     lua_pushstring(L, e->file);
     lua_setfield(L, -2, "file");
-    set_integer(L, "line", e->line);
+    lb_set_count(L, "line", e->line);
   }
   lua_call(L, 1, 0);
   return 0;

@@ -20,29 +20,24 @@ static const soma_machine *check_hbm(lua_State *L) {
   return core->m;
 }
 
-static void set_count(lua_State *L, const char *key, uint64_t v) {
-  lua_pushinteger(L, (lua_Integer)v);
-  lua_setfield(L, -2, key);
-}
-
 /* core.hbm:stats(): {capacity, used, free, largest_free, blocks, free_blocks, high_water, stacks =
  * {{capacity, used}, ...}}, sizes in bytes. */
 static int hbm_stats(lua_State *L) {
   soma_hbm_usage u;
   soma_hbm_stats(check_hbm(L), &u, sizeof u);
   lua_createtable(L, 0, 8);
-  set_count(L, "capacity", u.capacity);
-  set_count(L, "used", u.used);
-  set_count(L, "free", u.free);
-  set_count(L, "largest_free", u.largest_free);
-  set_count(L, "blocks", u.blocks);
-  set_count(L, "free_blocks", u.free_blocks);
-  set_count(L, "high_water", u.high_water);
+  lb_set_count(L, "capacity", u.capacity);
+  lb_set_count(L, "used", u.used);
+  lb_set_count(L, "free", u.free);
+  lb_set_count(L, "largest_free", u.largest_free);
+  lb_set_count(L, "blocks", u.blocks);
+  lb_set_count(L, "free_blocks", u.free_blocks);
+  lb_set_count(L, "high_water", u.high_water);
   lua_createtable(L, (int)u.stacks, 0);
   for (uint32_t i = 0; i < u.stacks; i++) {
     lua_createtable(L, 0, 2);
-    set_count(L, "capacity", u.stack[i].capacity);
-    set_count(L, "used", u.stack[i].used);
+    lb_set_count(L, "capacity", u.stack[i].capacity);
+    lb_set_count(L, "used", u.stack[i].used);
     lua_rawseti(L, -2, (lua_Integer)i + 1);
   }
   lua_setfield(L, -2, "stacks");
@@ -61,9 +56,9 @@ static int hbm_list(lua_State *L) {
     lua_setfield(L, -2, "name");
     lua_pushstring(L, owners[b.owner <= SOMA_HBM_RING ? b.owner : 0]);
     lua_setfield(L, -2, "owner");
-    set_count(L, "bytes", b.bytes);
-    set_count(L, "address", b.address);
-    set_count(L, "stack", b.stack);
+    lb_set_count(L, "bytes", b.bytes);
+    lb_set_count(L, "address", b.address);
+    lb_set_count(L, "stack", b.stack);
     lua_rawseti(L, -2, (lua_Integer)i + 1);
   }
   return 1;

@@ -68,7 +68,7 @@ typedef struct lb_run {
   soma_recorder *trace; /* its events, when the core was made with trace = true */
   soma_stats stats;     /* of a run whose r is NULL */
   bool ended, returns_faults;
-  bool bounded; /* the recorder was told to keep so many events and no more */
+  bool bounded; /* the recorder is to keep so many events and no more */
 } lb_run;
 /* LB_RUN_DEVICE_OUT: the table of output tensors that stay on the device, or nil. */
 enum {

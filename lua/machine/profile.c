@@ -5,16 +5,6 @@
 
 #include "machine.h"
 
-static void set_ns(lua_State *L, const char *key, soma_time t) {
-  lua_pushnumber(L, (lua_Number)t * 1e-6);
-  lua_setfield(L, -2, key);
-}
-
-static void set_count(lua_State *L, const char *key, uint64_t v) {
-  lua_pushinteger(L, (lua_Integer)v);
-  lua_setfield(L, -2, key);
-}
-
 static void set_text(lua_State *L, const char *key, const char *value) {
   if (value == NULL || value[0] == '\0') return;
   lua_pushstring(L, value);
@@ -30,13 +20,13 @@ static void set_named(lua_State *L, const char *key, const char *name, int numbe
   if (name != NULL)
     set_text(L, key, name);
   else if (number >= 0)
-    set_count(L, key, (uint64_t)number);
+    lb_set_count(L, key, (uint64_t)number);
 }
 
 static void set_place(lua_State *L, const char *file_key, const char *line_key, const char *file,
                       uint32_t line) {
   set_text(L, file_key, file);
-  if (file != NULL) set_count(L, line_key, line);
+  if (file != NULL) lb_set_count(L, line_key, line);
 }
 
 /* ---- Critical path ------------------------------------------------------------------------- */
@@ -57,13 +47,13 @@ static void push_segment(lua_State *L, const soma_path_segment *s) {
   set_engine(L, "engine", s->engine);
   set_text(L, "name", s->name);
   set_text(L, "cause", s->cause);
-  set_count(L, "pc", s->pc);
+  lb_set_count(L, "pc", s->pc);
   set_place(L, "file", "line", s->file, s->line);
   set_named(L, "queue", s->queue_name, s->queue);
   set_named(L, "semaphore", s->semaphore_name, s->semaphore);
-  if (s->dma_engine >= 0) set_count(L, "dma_engine", (uint64_t)s->dma_engine);
-  set_ns(L, "start_ns", s->start);
-  set_ns(L, "end_ns", s->end);
+  if (s->dma_engine >= 0) lb_set_count(L, "dma_engine", (uint64_t)s->dma_engine);
+  lb_set_ns(L, "start_ns", s->start);
+  lb_set_ns(L, "end_ns", s->end);
 }
 
 /* run:critical_path(): a sequence of segments, earliest first. */
@@ -101,14 +91,14 @@ static void push_gap(lua_State *L, const soma_idle_gap *g) {
   lua_createtable(L, 0, 16);
   set_text(L, "kind", kinds[g->kind]);
   set_engine(L, "engine", (int)g->engine);
-  set_ns(L, "start_ns", g->start);
-  set_ns(L, "end_ns", g->end);
+  lb_set_ns(L, "start_ns", g->start);
+  lb_set_ns(L, "end_ns", g->end);
   if (g->kind != SOMA_GAP_SEMAPHORE) return;
-  set_ns(L, "waited_ns", g->waited);
+  lb_set_ns(L, "waited_ns", g->waited);
   set_named(L, "semaphore", g->semaphore_name, g->semaphore);
   set_text(L, "condition", g->condition);
-  set_count(L, "reached", g->reached);
-  set_count(L, "pc", g->pc);
+  lb_set_count(L, "reached", g->reached);
+  lb_set_count(L, "pc", g->pc);
   set_place(L, "file", "line", g->file, g->line);
   set_engine(L, "late_engine", g->late_engine);
   set_named(L, "late_queue", g->queue_name, g->late_queue);
@@ -241,7 +231,7 @@ static void add_cost(lua_State *L, const char *line, size_t n) {
   snprintf(text, sizeof text, "%.*s", (int)(n < 255 ? n : 255), line);
   if (sscanf(text, "%31s %u # %7s %7s %n", name, &value, unit, tag, &at) != 4 || at == 0) return;
   lua_createtable(L, 0, 4);
-  set_count(L, "value", value);
+  lb_set_count(L, "value", value);
   set_text(L, "unit", unit);
   set_text(L, "tag", tag);
   set_text(L, "source", text + at);

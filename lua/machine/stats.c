@@ -7,25 +7,15 @@
 
 #define FAULT_CLASS "soma.fault"
 
-static void set_ns(lua_State *L, const char *key, soma_time t) {
-  lua_pushnumber(L, (lua_Number)t * 1e-6);
-  lua_setfield(L, -2, key);
-}
-
-static void set_count(lua_State *L, const char *key, uint64_t v) {
-  lua_pushinteger(L, (lua_Integer)v);
-  lua_setfield(L, -2, key);
-}
-
 /* ---- Statistics ---------------------------------------------------------------------------- */
 
 static void push_engine(lua_State *L, const soma_engine_stats *e) {
   lua_createtable(L, 0, 6);
-  set_count(L, "instructions", e->instructions);
-  set_count(L, "data_instructions", e->data_instructions);
-  set_count(L, "pc", e->pc);
-  set_ns(L, "busy_ns", e->busy);
-  set_ns(L, "waiting_ns", e->waiting);
+  lb_set_count(L, "instructions", e->instructions);
+  lb_set_count(L, "data_instructions", e->data_instructions);
+  lb_set_count(L, "pc", e->pc);
+  lb_set_ns(L, "busy_ns", e->busy);
+  lb_set_ns(L, "waiting_ns", e->waiting);
   lua_pushboolean(L, e->halted);
   lua_setfield(L, -2, "halted");
 }
@@ -56,42 +46,42 @@ static void push_summary(lua_State *L, const soma_stats *s) {
     lua_pushinteger(L, (lua_Integer)s->engine[e].instructions);
     lua_rawset(L, -3);
   }
-  set_count(L, "hardware_flops", s->flops);
-  set_count(L, "transpose_flops", s->transpose_flops);
-  set_count(L, "adjusted_hardware_flops", s->adjusted_flops);
-  set_count(L, "adjusted_transpose_flops", s->adjusted_transpose_flops);
+  lb_set_count(L, "hardware_flops", s->flops);
+  lb_set_count(L, "transpose_flops", s->transpose_flops);
+  lb_set_count(L, "adjusted_hardware_flops", s->adjusted_flops);
+  lb_set_count(L, "adjusted_transpose_flops", s->adjusted_transpose_flops);
   set_percent(L, "", "mfu_estimated_percent", f.mfu);
   set_percent(L, "", "hfu_estimated_percent", f.hfu);
   set_percent(L, "", "mbu_estimated_percent", f.mbu);
   set_percent(L, "", "dma_active_time_percent", f.dma_active);
   set_number(L, "dma_transfer_average_bytes", f.dma_average_bytes);
-  set_count(L, "hbm_read_bytes", s->hbm_read_bytes);
-  set_count(L, "hbm_write_bytes", s->hbm_write_bytes);
+  lb_set_count(L, "hbm_read_bytes", s->hbm_read_bytes);
+  lb_set_count(L, "hbm_write_bytes", s->hbm_write_bytes);
   set_number(L, "mm_arithmetic_intensity", f.intensity);
   set_number(L, "peak_flops_bandwidth_ratio", f.ridge);
   set_number(L, "peak_flops_per_second", f.peak_flops);
   set_number(L, "attainable_flops_per_second", f.attainable_flops);
   set_percent(L, "", "mfu_max_achievable_estimated_percent", f.attainable_flops / f.peak_flops);
-  set_count(L, "sbuf_touched_partition_bytes", s->sbuf_touched);
-  set_count(L, "psum_touched_partition_bytes", s->psum_touched);
+  lb_set_count(L, "sbuf_touched_partition_bytes", s->sbuf_touched);
+  lb_set_count(L, "psum_touched_partition_bytes", s->psum_touched);
 }
 
 void lb_push_stats(lua_State *L, const lb_run *run) {
   soma_stats s = lb_run_stats(run);
   char hash[20];
   lua_createtable(L, 0, 14);
-  set_ns(L, "time_ns", s.time);
-  set_ns(L, "dma_busy_ns", s.dma_busy);
-  set_ns(L, "launch_ns", s.launch);
-  set_ns(L, "host_ns", s.host);
-  set_count(L, "instructions", s.instructions);
-  set_count(L, "dma_transfers", s.dma_transfers);
-  set_count(L, "dma_bytes", s.dma_bytes);
-  set_count(L, "dma_packets", s.dma_packets);
-  set_count(L, "host_to_device", s.host_to_device);
-  set_count(L, "device_to_host", s.device_to_host);
-  set_count(L, "flops", s.flops);
-  set_count(L, "hbm_bytes", s.hbm_bytes);
+  lb_set_ns(L, "time_ns", s.time);
+  lb_set_ns(L, "dma_busy_ns", s.dma_busy);
+  lb_set_ns(L, "launch_ns", s.launch);
+  lb_set_ns(L, "host_ns", s.host);
+  lb_set_count(L, "instructions", s.instructions);
+  lb_set_count(L, "dma_transfers", s.dma_transfers);
+  lb_set_count(L, "dma_bytes", s.dma_bytes);
+  lb_set_count(L, "dma_packets", s.dma_packets);
+  lb_set_count(L, "host_to_device", s.host_to_device);
+  lb_set_count(L, "device_to_host", s.device_to_host);
+  lb_set_count(L, "flops", s.flops);
+  lb_set_count(L, "hbm_bytes", s.hbm_bytes);
   lua_pushnumber(L, s.host_seconds);
   lua_setfield(L, -2, "host_seconds");
   snprintf(hash, sizeof hash, "%016" PRIx64, s.trace_hash);
@@ -100,10 +90,10 @@ void lb_push_stats(lua_State *L, const lb_run *run) {
   lua_createtable(L, 0, SOMA_ENGINES);
   for (int e = 0; e < SOMA_ENGINES; e++) {
     push_engine(L, &s.engine[e]);
-    set_count(L, "sbuf_read_bytes", s.sbuf_read[e]);
-    set_count(L, "sbuf_write_bytes", s.sbuf_written[e]);
-    set_count(L, "psum_read_bytes", s.psum_read[e]);
-    set_count(L, "psum_write_bytes", s.psum_written[e]);
+    lb_set_count(L, "sbuf_read_bytes", s.sbuf_read[e]);
+    lb_set_count(L, "sbuf_write_bytes", s.sbuf_written[e]);
+    lb_set_count(L, "psum_read_bytes", s.psum_read[e]);
+    lb_set_count(L, "psum_write_bytes", s.psum_written[e]);
     lua_setfield(L, -2, soma_engine_name((soma_engine)e));
   }
   lua_setfield(L, -2, "engine");
@@ -255,13 +245,13 @@ void lb_push_fault(lua_State *L, const soma_run *r) {
   set_text(L, "text", f.text);
   set_text(L, "instruction", f.instruction);
   set_text(L, "file", f.file);
-  set_ns(L, "time_ns", f.time);
-  if (f.line) set_count(L, "line", f.line);
+  lb_set_ns(L, "time_ns", f.time);
+  if (f.line) lb_set_count(L, "line", f.line);
   if (f.engine >= 0) {
     set_text(L, "engine", soma_engine_name((soma_engine)f.engine));
-    set_count(L, "pc", f.pc);
+    lb_set_count(L, "pc", f.pc);
   }
-  if (f.dma_engine >= 0) set_count(L, "dma_engine", (uint64_t)f.dma_engine);
+  if (f.dma_engine >= 0) lb_set_count(L, "dma_engine", (uint64_t)f.dma_engine);
   luaL_setmetatable(L, FAULT_CLASS);
 }
 
@@ -275,9 +265,9 @@ void lb_push_findings(lua_State *L, const soma_run *r) {
     set_text(L, "engine", soma_engine_name(f.engine));
     set_text(L, "text", f.text);
     set_text(L, "file", f.file);
-    if (f.line) set_count(L, "line", f.line);
-    set_count(L, "pc", f.pc);
-    set_ns(L, "time_ns", f.time);
+    if (f.line) lb_set_count(L, "line", f.line);
+    lb_set_count(L, "pc", f.pc);
+    lb_set_ns(L, "time_ns", f.time);
     lua_seti(L, -2, (lua_Integer)i + 1);
   }
 }
@@ -294,7 +284,7 @@ void lb_push_schedules(lua_State *L, soma_run *r) {
   }
   lua_createtable(L, 0, 3);
   set_text(L, "verdict", verdicts[s.verdict]);
-  set_count(L, "states", s.states);
+  lb_set_count(L, "states", s.states);
   set_text(L, "text", s.text);
 }
 

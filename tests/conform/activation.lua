@@ -100,7 +100,7 @@ return function(suite)
       expect = {r = ref.tensor(util.map(function(v) return -v end, sums), t, {P, 1})},
     }
   end
-  -- a table that is loaded ahead changes no result, whatever the function behind it
+  -- a table that is loaded ahead changes no result, whatever the function after it
   for k, row in ipairs(soma.isa.actfns) do
     local f = functions[row.name]
     if row.gen == 2 and row.table then

@@ -2,32 +2,18 @@
 -- ends with a halt; lines in front of the first are declarations.
 local soma = require "soma"
 local harness = require "harness"
+local tiles = require "check_tiles"
 
-local head = [[
-        target TARGET
-a       tensor float32[128, 512], input
+-- What these programs have beside the declarations of check_tiles.
+local MORE <const> = [[
 b       tensor float32[128, 512], input
 h       tensor float32[128, 512]
 h2      tensor float32[128, 512]
-c       tensor float32[128, 512], output
-ta      tile   sbuf float32[128, 512]
-tb      tile   sbuf float32[128, 512]
-tc      tile   sbuf float32[128, 512]
-w       tile   sbuf bfloat16[128, 128]
-x       tile   sbuf bfloat16[128, 512]
-pa      tile   psum float32[128, 512]
-pb      tile   psum float32[128, 512]
-loaded  sem
-done    sem
-ack     sem
-go      sem
 free    sem
-q       queue  rings=16, dge=DGE
 q2      queue  rings=16, dge=DGE
-qs      queue  rings=16, dge=swdge
 ]]
 local inputs = {
-  a = soma.randn({128, 512}, "float32", {seed = 1}),
+  a = tiles.inputs.a,
   b = soma.randn({128, 512}, "float32", {seed = 2}),
 }
 local engines = {tensor = true, vector = true, scalar = true, gpsimd = true, sync = true}
@@ -52,9 +38,7 @@ local bed = {CHECKS = "uninit,race,psum,overlap,range,port"}
 
 -- The program of a body, with the inputs it has.
 function bed.assemble(body, target)
-  target = target or "trn2"
-  local text = head:gsub("TARGET", target):gsub("DGE", target == "trn1" and "swdge" or "hwdge")
-  return soma.assemble(text .. source(body), {name = "p.s"}), inputs
+  return tiles.assemble(tiles.declare(MORE, target) .. source(body), target), inputs
 end
 
 -- The program, assembled, and a function that runs it with all checks under a schedule.

@@ -1,4 +1,4 @@
--- Tensors, tiles, semaphores and queues in front of the programs of test_checks and test_check_sync.
+-- Tensors, tiles, semaphores and queues in front of the programs of the tests of checks.
 local soma = require "soma"
 
 local DECLARED <const> = [[
@@ -22,10 +22,15 @@ qs      queue  rings=16, dge=swdge
 
 local tiles = {inputs = {a = soma.randn({128, 512}, "float32", {seed = 1})}}
 
+-- Declarations for a target: TARGET is its name, DGE the best way it has to make descriptors.
+function tiles.declare(text, target)
+  target = target or "trn2"
+  return (text:gsub("TARGET", target):gsub("DGE", target == "trn1" and "swdge" or "hwdge"))
+end
+
 -- The source of a program: the declarations without those of the names in `without`, then `body`.
 function tiles.source(body, target, without)
-  target = target or "trn2"
-  local text = DECLARED:gsub("TARGET", target):gsub("DGE", target == "trn1" and "swdge" or "hwdge")
+  local text = tiles.declare(DECLARED, target)
   for name in (without or ""):gmatch "%S+" do text = text:gsub("\n" .. name .. " [^\n]*", "", 1) end
   return text .. body
 end

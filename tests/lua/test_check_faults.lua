@@ -315,11 +315,11 @@ tj tile sbuf int32[1, 1]
 sync: mov r1, 5; tensor_store ti[0, 0], r1
 vector: nop $done>=0; tensor_copy tj, ti
 ]=])
-bad("x rewritten when only the weights are told", "race: vector writes what tensor reads", [=[
+bad("x rewritten when only the weights are signalled", "race: vector writes what tensor reads", [=[
 vector: memset w, 1.0; memset x, 1.0 $ack++; memset x, 2.0 $done>=1
 tensor: ldweights w $ack>=1; matmul pa, x, acc=write; ldweights w $done++
 ]=])
-bad("w rewritten when the matmul before it is told", "race: vector writes what tensor reads", [=[
+bad("w rewritten when the matmul before it is signalled", "race: vector writes what tensor reads", [=[
 vector: memset w, 1.0; memset x, 1.0 $ack++; memset w, 2.0 $done>=1
 tensor: ldweights w $ack>=1; matmul pa, x, acc=write $done++; ldweights w;
     matmul pa, x, acc=write
@@ -340,7 +340,7 @@ vector: memset ta, 1.0 $done++; memset tb, 1.0 $done++; memset ta, 2.0 $done++;
 scalar: tensor_copy tc, ta $done>=1 $ack++; tensor_copy tc, tb $done>=2 $ack++;
     tensor_copy tc, ta $done>=3 $ack++; tensor_copy tc, tb $done>=4 $ack++
 ]=])
-bad("a smaller second transfer tells less", "race: a transfer of queue qs reads what a transfer of queue q1 writes", [=[
+bad("a smaller second transfer signals less", "race: a transfer of queue qs reads what a transfer of queue q1 writes", [=[
 q1 queue rings=4, dge=hwdge
 sync: dma_copy h, a, queue=q1; dma_copy h2, b, queue=q2 $loaded
 vector: nop $loaded>=16 $done++

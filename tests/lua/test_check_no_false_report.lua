@@ -149,7 +149,7 @@ sync: mov r0, 0; .l: dma_copy ta, a, queue=q $loaded; event_semaphore $ack>=1 $a
 vector: mov r0, 0; .l: event_semaphore $loaded>=16 $loaded=0; tensor_copy tb, ta $free++;
     event_semaphore $free>=1 $free=0; nop $ack++; add r0, r0, 1; blt r0, 3, .l
 ]=])
-good("index overwritten after the trigger, told", [=[
+good("index overwritten after a signal of the trigger", [=[
 index   tensor int32[128, 1], const = {times 128 0}
 ti tile sbuf int32[128, 1]
 gpsimd: dma_copy ti, index, queue=qs $loaded;
@@ -161,7 +161,7 @@ ti tile sbuf int32[1, 1]
 o tensor int32[1, 1], output
 sync: mov r1, 5; tensor_store ti[0, 0], r1; dma_copy o, ti, queue=q $done
 ]=])
-good("w rewritten when the weights are told", [=[
+good("w rewritten when the weights are signalled", [=[
 vector: memset w, 1.0; memset x, 1.0 $ack++; memset w, 2.0 $done>=1
 tensor: ldweights w $ack>=1 $done++; matmul pa, x, acc=write
 ]=])
@@ -184,7 +184,7 @@ good("one ring keeps everything in order", [=[
 q1 queue rings=1, dge=hwdge
 sync: dma_copy h, a, queue=q1 $loaded; dma_copy c[0:64, :], h[64:128, :], queue=q1 $done
 ]=])
-good("the second transfer of a queue tells of the first", [=[
+good("the second transfer of a queue signals the first too", [=[
 sync: dma_copy ta, a, queue=q; dma_copy tb, b, queue=q $loaded
 vector: tensor_tensor tc, ta, tb, op=add $loaded>=16
 ]=])

@@ -6,7 +6,7 @@ local soma = require "soma"
 local program = require "conform.program"
 
 local SAMPLES, CASES = 9, 64
--- Read whole, though results do not tell: a search ends at its first hit, chance drops elements.
+-- Read whole, though results do not show it: a search ends at its first hit, chance drops elements.
 local untold = {find_index8 = true, dropout = true}
 local sizes = {}
 for _, d in ipairs(soma.isa.dtypes) do sizes[d.name] = d.bytes end

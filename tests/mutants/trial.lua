@@ -3,7 +3,7 @@ local soma = require "soma"
 local source = require "mutants.source"
 local M = {SCHEDULES = 8}
 
--- All but `port`, which tells of time that is lost, never of a wrong result: nothing shall die of it.
+-- All but `port`, which reports lost time, never of a wrong result: nothing shall die of it.
 local CHECKS = "uninit,race,psum,overlap,range"
 
 -- The bits of a run's outputs; of a program without, of its tiles.

@@ -243,7 +243,7 @@ fails("a folder of constants", add .. " --cost " .. dir, "cannot read '" .. dir 
 fails("constants that are not text", add .. " --cost " .. write("bad.cost", "\147\27[31mX 1\n"),
   path "bad.cost" .. ":1: there is no constant ??[31mX")
 
--- ---- What went well is told ---------------------------------------------------------------------
+-- ---- What went well is said ---------------------------------------------------------------------
 
 do
   local _, out = run(add .. ins .. " --check race,uninit --schedule 2")

@@ -69,7 +69,8 @@ static inline int add_text(void *ud, const char *p, size_t n) {
   return 0;
 }
 
-static inline soma_recorder *told(const soma_recorder_options *o, const soma_event *e, size_t n) {
+static inline soma_recorder *recorder_of(const soma_recorder_options *o, const soma_event *e,
+                                         size_t n) {
   soma_recorder *r;
   assert_int_equal(soma_recorder_new(o, &r), SOMA_OK);
   for (size_t i = 0; i < n; i++) soma_recorder_event(r, &e[i]);

@@ -140,7 +140,7 @@ static void source_as_of_the_start(void **state) {
                               "section vector\n memset u, 5.0\n nop\n nop\n memset x, 3.0\n"
                               " tensor_copy u, o\n halt\n");
   soma_custom_op op = op_of(reverses, NULL);
-  op.cycles = 100000; /* far behind the vector engine */
+  op.cycles = 100000; /* long after the vector engine */
   set(&b, "turn", op);
   bed_start(&b);
   float x[8] = {0, 1, 2, 3, 4, 5, 6, 7}, o[8];

@@ -147,7 +147,7 @@ static void lifetimes(void **state) {
 
 static void limits(void **state) {
   (void)state;
-  bed b = start(150); /* addresses are multiples of 64: 22 bytes are left behind two tensors */
+  bed b = start(150); /* addresses are multiples of 64: 22 bytes are left after two tensors */
   soma_tensor *x = make(b.m), *y = make(b.m), *t;
   soma_run *r;
   assert_int_equal(soma_tensor_new(b.m, SOMA_FLOAT32, 2, shape, &t), SOMA_LIMIT);

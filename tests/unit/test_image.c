@@ -328,7 +328,7 @@ static void test_truncation(void **state) {
   isa_buf_free(&a);
 }
 
-/* Each byte changed in several ways behind a right hash: no crash, and what is still accepted
+/* Each byte changed in several ways under a right hash: no crash, and what is still accepted
  * can be written and read again. */
 static void test_corruption(void **state) {
   (void)state;

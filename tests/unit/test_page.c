@@ -5,7 +5,7 @@ static void the_page_stands_alone(void **state) {
   (void)state;
   text got = {0};
   bed b = bed_open(NULL, three);
-  soma_recorder *r = told(NULL, story, STORY);
+  soma_recorder *r = recorder_of(NULL, story, STORY);
   assert_int_equal(soma_write_html(r, b.p, NULL, "a <title>", add_text, &got), SOMA_OK);
   soma_recorder_free(r);
   bed_close(&b);
@@ -32,7 +32,7 @@ static void page_says(const text *page, const char *what) {
 }
 
 static void the_page_of_a_run(const char *source, bool causes, uint32_t checks, text *out) {
-  soma_recorder *r = told(NULL, NULL, 0);
+  soma_recorder *r = recorder_of(NULL, NULL, 0);
   soma_options o = SOMA_OPTIONS_INIT;
   soma_stats s;
   o.event = soma_recorder_event;

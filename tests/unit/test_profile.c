@@ -201,23 +201,23 @@ static void streaming_counts_partitions(void **state) {
 
 /* Told by hand: vector waits for three shares, the last of which ends at 1100; then an instruction
  * that follows control instructions; then nothing. */
-static const char told[] = "        target  trn2\n"
-                           "a       tensor  float32[128, 4], input\n"
-                           "t       tile    sbuf float32[128, 4]\n"
-                           "u       tile    sbuf float32[128, 4]\n"
-                           "full    sem\n"
-                           "free    sem\n"
-                           "q       queue   rings=2, dge=hwdge\n"
-                           "section sync\n"
-                           "        dma_copy t, a, queue=q  $full\n"
-                           "        halt\n"
-                           "section vector\n"
-                           "        tensor_copy u, t  $full>=2  $free++\n"
-                           "        tensor_copy u, t\n"
-                           "        halt\n"
-                           "section scalar\n"
-                           "        tensor_copy t, u  $free>=r1\n"
-                           "        halt\n";
+static const char declared[] = "        target  trn2\n"
+                               "a       tensor  float32[128, 4], input\n"
+                               "t       tile    sbuf float32[128, 4]\n"
+                               "u       tile    sbuf float32[128, 4]\n"
+                               "full    sem\n"
+                               "free    sem\n"
+                               "q       queue   rings=2, dge=hwdge\n"
+                               "section sync\n"
+                               "        dma_copy t, a, queue=q  $full\n"
+                               "        halt\n"
+                               "section vector\n"
+                               "        tensor_copy u, t  $full>=2  $free++\n"
+                               "        tensor_copy u, t\n"
+                               "        halt\n"
+                               "section scalar\n"
+                               "        tensor_copy t, u  $free>=r1\n"
+                               "        halt\n";
 static const soma_event story[] = {
     {.kind = SOMA_EV_DMA,
      .engine = 0,
@@ -248,7 +248,7 @@ enum { STORY = sizeof story / sizeof *story };
 
 static void gaps_name_who_was_late(void **state) {
   (void)state;
-  bed b = bed_open(NULL, told);
+  bed b = bed_open(NULL, declared);
   soma_recorder *r;
   soma_idle_gap g[8];
   uint32_t n;
@@ -320,7 +320,7 @@ static void gaps_of_a_part(void **state) {
   soma_recorder *r;
   soma_idle_gap g[4];
   uint32_t n;
-  bed b = bed_open(NULL, told);
+  bed b = bed_open(NULL, declared);
   o.max_events = 3; /* wait and both last instructions */
   o.keep_last = 1;
   assert_int_equal(soma_recorder_new(&o, &r), SOMA_OK);

@@ -13,7 +13,7 @@ static uint64_t start_of(const soma_recorder *r, const soma_program *p, uint64_t
 static void keeps_events_with_their_strings(void **state) {
   (void)state;
   bed b = bed_open(NULL, three);
-  soma_recorder *r = told(NULL, story, STORY);
+  soma_recorder *r = recorder_of(NULL, story, STORY);
   soma_event e;
   assert_int_equal(soma_recorder_count(r), STORY);
   assert_int_equal(soma_recorder_get(r, b.p, 3, &e), SOMA_OK);
@@ -58,7 +58,7 @@ static void a_full_recorder_keeps_the_first_or_the_last(void **state) {
 }
 
 static uint64_t kept(soma_recorder_options o) {
-  soma_recorder *r = told(&o, story, STORY);
+  soma_recorder *r = recorder_of(&o, story, STORY);
   uint64_t n = soma_recorder_count(r);
   assert_int_equal(soma_recorder_dropped(r), 0);
   soma_recorder_free(r);
@@ -90,7 +90,7 @@ static void filters_by_kind_engine_and_time(void **state) {
 
 static void write_all(const char *source, const soma_event *e, size_t n, int which, text *out) {
   bed b = bed_open(NULL, source);
-  soma_recorder *r = told(NULL, e, n);
+  soma_recorder *r = recorder_of(NULL, e, n);
   soma_status s = which == -1   ? soma_write_chrome(r, b.p, add_text, out)
                   : which == -2 ? soma_write_timeline(r, b.p, 61, add_text, out)
                   : which == -3 ? soma_write_html(r, b.p, NULL, "a <title>", add_text, out)
@@ -322,7 +322,7 @@ static void every_output_is_well_formed(void **state) {
 static void strings_are_escaped(void **state) {
   (void)state;
   bed b = {0};
-  soma_recorder *r = told(NULL, story, STORY);
+  soma_recorder *r = recorder_of(NULL, story, STORY);
   text got = {0};
   assert_int_equal(soma_machine_new(NULL, &b.m), SOMA_OK);
   assert_int_equal(soma_assemble(b.m, three, strlen(three), "a\"b\\,</script>\x01\xff\xc3\xa9.s",
@@ -345,7 +345,7 @@ static void strings_are_escaped(void **state) {
 
 static void a_run_balances(void **state) {
   (void)state;
-  soma_recorder *r = told(NULL, NULL, 0);
+  soma_recorder *r = recorder_of(NULL, NULL, 0);
   soma_options o = SOMA_OPTIONS_INIT;
   soma_stats s;
   soma_event e;
@@ -419,7 +419,7 @@ static void running_out_of_memory_is_a_status(void **state) {
 static void a_sink_that_refuses_ends_the_writing(void **state) {
   (void)state;
   bed b = bed_open(NULL, three);
-  soma_recorder *r = told(NULL, story, STORY);
+  soma_recorder *r = recorder_of(NULL, story, STORY);
   text got = {.room = 100};
   assert_int_equal(soma_write_chrome(r, b.p, add_text, &got), SOMA_IO);
   assert_int_equal(soma_write_html(r, b.p, NULL, "", add_text, &got), SOMA_IO);

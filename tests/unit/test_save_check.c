@@ -109,7 +109,7 @@ static void timing_only(void **state) {
   check_program(&o, wrong[2], count_events(&o, wrong[2]) / 5);
 }
 
-/* Checks go with the run; a machine that asks for others is told so. */
+/* Checks go with the run; a machine that asks for others gets an error. */
 static void they_are_the_runs(void **state) {
   (void)state;
   soma_program *p;

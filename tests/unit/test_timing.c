@@ -238,7 +238,7 @@ static void gpsimd_slows_vector(void **state) {
   "w tile sbuf bfloat16[128, 128]\nx tile sbuf bfloat16[128, 512]\ny tile psum float32[128, " \
   "512]\n"
 
-/* Weights load behind the running matmul: the next one starts when the array is free. */
+/* Weights load while a matmul runs: the next one starts when the array is free. */
 /* How gpsimd's work is cut does not matter to vector: four long copies slow it as sixty-four short
  * ones do, but for what lies between two of them. */
 static void cuts_of_gpsimd(void **state) {
@@ -285,7 +285,7 @@ static void background_weights(void **state) {
   bed_close(&b);
 }
 
-/* A matmul of 64 columns is over before 128 columns of fp32 weights are loaded behind it. */
+/* A matmul of 64 columns is over before 128 columns of fp32 weights are loaded beside it. */
 static void slow_weights(void **state) {
   (void)state;
   spans s;
@@ -299,7 +299,7 @@ static void slow_weights(void **state) {
     if (s.v[i].kind == SOMA_EV_INSN && strcmp(s.v[i].name, "matmul") == 0)
       start[n++] = ns(s.v[i].start);
   near(start[0], 128 / 2.4, "after its weights");
-  near(start[1] - start[0], 2 * 574 / 2.4, "two passes, each behind weights of its own");
+  near(start[1] - start[0], 2 * 574 / 2.4, "two passes, each after weights of its own");
   near(start[2] - start[1], 2 * 574 / 2.4, "and again");
   bed_close(&b);
 }

@@ -26,7 +26,7 @@ static double two_loads(unsigned bytes, int apart) {
 }
 
 /* Gen2 fetches a descriptor of a static ring every 143 ns, and an engine takes one every 86 ns. A
- * load of eight rows has eight, and a ninth for its semaphore, which the load behind it in the ring
+ * load of eight rows has eight, and a ninth for its semaphore, which the load after it in the ring
  * waits for: seventeen to the last data. In another queue the second load waits for the engine to
  * take nine, then for its own eight. Rows of 4 KiB move for longer than their descriptors take. */
 static void descriptors_of_a_ring(void **state) {

@@ -262,7 +262,7 @@ soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **r);
  * engine has issued, or when simulated time reaches a limit. */
 typedef enum soma_until { SOMA_END, SOMA_EVENT, SOMA_ISSUE, SOMA_TIME } soma_until;
 /* Runs. engine is for SOMA_ISSUE, time for SOMA_TIME. SOMA_OK when the stop was reached or the
- * run has ended (soma_run_ended tells); SOMA_FAULT, SOMA_DEADLOCK, SOMA_LIMIT, SOMA_STOPPED end
+ * run has ended (see soma_run_ended); SOMA_FAULT, SOMA_DEADLOCK, SOMA_LIMIT, SOMA_STOPPED end
  * it too, and memories can still be read. A run that was SOMA_STOPPED may be continued. */
 soma_status soma_run_until(soma_run *r, soma_until what, soma_engine engine, soma_time time);
 int soma_run_ended(const soma_run *r);

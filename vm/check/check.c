@@ -177,8 +177,6 @@ void vm_ck_put_box(const vm_core *c, const vm_box *box, isa_buf *out) {
 
 typedef void view_fn(void *ud, const vm_view *v, unsigned flags);
 
-enum { CORE_PARTS = 16 }; /* partitions behind one core of gpsimd */
-
 /* n elements from `first` of `parts` partitions from p, of a view that is one run a partition. */
 static vm_view part_of(const vm_view *v, uint32_t p, uint32_t parts, uint64_t first, uint64_t n) {
   vm_view s = *v;
@@ -194,11 +192,11 @@ static vm_view part_of(const vm_view *v, uint32_t p, uint32_t parts, uint64_t fi
 
 /* The first n elements of the snakes of a topk's operand. */
 static void each_snake(const vm_view *v, uint64_t n, unsigned flags, view_fn *fn, void *ud) {
-  uint64_t columns = n / CORE_PARTS;
-  uint32_t rest = (uint32_t)(n % CORE_PARTS);
+  uint64_t columns = n / ISA_GP_PARTS;
+  uint32_t rest = (uint32_t)(n % ISA_GP_PARTS);
   vm_view full = part_of(v, 0, v->num[0], 0, columns);
   if (columns) fn(ud, &full, flags);
-  for (uint32_t p = 0; rest && p < v->num[0]; p += CORE_PARTS) {
+  for (uint32_t p = 0; rest && p < v->num[0]; p += ISA_GP_PARTS) {
     vm_view last = part_of(v, p, rest, columns, 1);
     fn(ud, &last, flags);
   }
@@ -222,7 +220,7 @@ static void each_part(const vm_flight *f, const vm_view *v, unsigned flags, view
     each_snake(v, n, flags, fn, ud);
     return;
   }
-  for (uint32_t p = 0; (flags & AP_SIXTEENTH) && p < v->num[0]; p += CORE_PARTS) {
+  for (uint32_t p = 0; (flags & AP_SIXTEENTH) && p < v->num[0]; p += ISA_GP_PARTS) {
     vm_view s = *v;
     s.at += p * v->step[0];
     s.part = (uint16_t)(v->part + p);

@@ -76,7 +76,7 @@ typedef struct vm_schedules {
 } vm_schedules;
 void vm_check_schedules(vm_core *c, vm_schedules *out);
 
-/* ---- What happens in the machine, told by its parts --------------------------------------- */
+/* ---- What happens in the machine, as its parts report it ----------------------------------- */
 
 /* Engine e's instruction at its pc, which the fast loop leaves, begins: its wait holds. */
 void vm_check_begin(vm_core *c, unsigned e, const isa_insn *in);

@@ -162,7 +162,7 @@ typedef struct vm_ck_tile_pair {
   uint32_t pc;
 } vm_ck_tile_pair;
 
-enum { SEEN_PAIRS = 4096 }; /* findings told apart, so that a loop reports once */
+enum { SEEN_PAIRS = 4096 }; /* findings that are kept apart, so that a loop reports once */
 
 struct vm_check {
   unsigned mask;

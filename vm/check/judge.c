@@ -10,7 +10,7 @@ enum {
   MOST_PAIRS = 1 << 13,
   MOST_CAUSES = 1 << 11,
   MOST_ADVISED = 32, /* causes that are compared each time */
-  MOST_ASSUMED = 24, /* after so many the rest is told as it is */
+  MOST_ASSUMED = 24, /* after so many the rest is reported as it is */
   MOST_ROUNDS = 256, /* pairs of one cause whose order is assumed */
   MOST_TRIES = 200   /* assumptions that are tried to find the one that explains most */
 };
@@ -354,7 +354,8 @@ static void find_rise(const vm_core *c, const struct vm_ck_judge *j, const cause
   how->step = n > 0 && rise % n == 0 ? rise / n : 0;
 }
 
-static vm_finding *tell(vm_core *c, struct vm_ck_judge *j, const cause *s, vm_ck_advice *how) {
+static vm_finding *add_finding(vm_core *c, struct vm_ck_judge *j, const cause *s,
+                               vm_ck_advice *how) {
   const pair *p = &j->pairs[s->pair];
   const vm_ck_access *old = access_of(c, p->old), *a = access_of(c, p->a);
   vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, a->engine, a->pc, old->engine, old->pc);
@@ -366,13 +367,13 @@ static vm_finding *tell(vm_core *c, struct vm_ck_judge *j, const cause *s, vm_ck
   return f;
 }
 
-static void tell_causes(vm_core *c, struct vm_ck_judge *j, state *s) {
+static void report_causes(vm_core *c, struct vm_ck_judge *j, state *s) {
   vm_ck_advice how;
   cause *at;
   explained(c, j);
   for (unsigned n = 0; (at = next_cause(c, j, s, &how)) != NULL; n++) {
     bool twice = how.first->transfer && how.first->transfer == how.second->transfer;
-    vm_finding *f = tell(c, j, at, &how);
+    vm_finding *f = add_finding(c, j, at, &how);
     if (f) f->rank = (uint8_t)how.rank;
     bool stuck = n >= MOST_ASSUMED || twice || !assume(c, j, at, &how) || vm_ck_must_stuck(j->m);
     at->done = true;
@@ -436,7 +437,7 @@ static void judge(vm_core *c, struct vm_ck_judge *j) {
   k->judge = j;
   replay(c, j);
   if (j->ncauses) j->failed = !count_rounds(c, j) || !save_state(c, &before) || !save_state(c, &s);
-  if (j->ncauses && !j->failed) tell_causes(c, j, &s);
+  if (j->ncauses && !j->failed) report_causes(c, j, &s);
   if (before.step) restore_state(c, &before);
   if (before.step) free_state(c, &before);
   if (s.step) free_state(c, &s);

@@ -51,7 +51,7 @@ static uint32_t *clock_of(const vm_ck_must *m, uint32_t step) {
 const uint32_t *vm_ck_must_clock(const vm_ck_must *m, uint32_t step) { return clock_of(m, step); }
 
 /* Component comp of what whoever sees update u knows. */
-static uint32_t told(const uint32_t *clock, const vm_ck_signal *u, unsigned comp) {
+static uint32_t known_by(const uint32_t *clock, const vm_ck_signal *u, unsigned comp) {
   uint32_t base = clock[comp], own = 0;
   if (comp < FIRST_RING && vm_ck_engine_of(comp) == u->engine) own = u->own[comp % OF_ENGINE];
   if (u->ring && comp == u->ring) own = u->share;
@@ -61,7 +61,7 @@ static uint32_t told(const uint32_t *clock, const vm_ck_signal *u, unsigned comp
 bool vm_ck_must_stuck(const vm_ck_must *m) { return memchr(m->never, true, m->nsteps) != NULL; }
 
 bool vm_ck_must_tells(const vm_ck_must *m, const vm_ck_signal *u, unsigned comp, uint32_t epoch) {
-  return m->never[u->step] || told(clock_of(m, u->step), u, comp) >= epoch;
+  return m->never[u->step] || known_by(clock_of(m, u->step), u, comp) >= epoch;
 }
 
 /* ---- Steps ---------------------------------------------------------------------------------- */
@@ -109,25 +109,25 @@ static uint32_t first_unknown(const vm_ck_must *m, const group *g) {
 /* Whether an update can only come after the wait of step s. */
 static bool comes_after(const vm_ck_must *m, const vm_ck_signal *u, const vm_ck_step *s) {
   return m->never[u->step] ||
-         told(clock_of(m, u->step), u, vm_ck_comp(s->engine, OF_SEQ)) >= s->seq;
+         known_by(clock_of(m, u->step), u, vm_ck_comp(s->engine, OF_SEQ)) >= s->seq;
 }
 
 /* Raises a component to the least epoch up to which the candidates add up to `need`. */
 static void raise_comp(vm_ck_must *m, uint32_t n, unsigned comp, int64_t need) {
   for (uint32_t i = 0; i < n && need > 0; i++)
-    if (told(m->candidates[i].clock, m->candidates[i].u, comp) <= m->mine[comp])
+    if (known_by(m->candidates[i].clock, m->candidates[i].u, comp) <= m->mine[comp])
       need -= m->candidates[i].u->delta;
   if (need <= 0) return;
   uint32_t at = m->mine[comp]; /* those up to it are counted */
   while (need > 0) {
     uint32_t next = NEVER;
     for (uint32_t i = 0; i < n; i++) {
-      uint32_t v = told(m->candidates[i].clock, m->candidates[i].u, comp);
+      uint32_t v = known_by(m->candidates[i].clock, m->candidates[i].u, comp);
       if (v > at && v < next) next = v;
     }
     if (next == NEVER) break;
     for (uint32_t i = 0; i < n; i++)
-      if (told(m->candidates[i].clock, m->candidates[i].u, comp) == next)
+      if (known_by(m->candidates[i].clock, m->candidates[i].u, comp) == next)
         need -= m->candidates[i].u->delta;
     at = next;
   }

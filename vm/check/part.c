@@ -1,14 +1,14 @@
 /* Instructions that read or write a part of an operand, for what nobody wrote: the field's flags in
  * forms.def say which. Some parts are fixed: the scales of MX, every sixteenth partition, a list
  * laid over sixteen of them. Others are chosen by another operand: such an instruction is run once
- * more on the shadows, with the choosing operand as it is, so that it tells itself what it chose.
+ * more on the shadows, with the choosing operand as it is, so that it says itself what it chose.
  */
 #include "../engine/engine.h"
 #include "impl.h"
 
 #include <string.h>
 
-enum { CORE_PARTS = 16, GROUP_PARTS = 8 }; /* of gpsimd; partitions that share an MX scale */
+enum { GROUP_PARTS = 8 }; /* partitions that share an MX scale */
 
 /* ---- Fixed parts -------------------------------------------------------------------------- */
 
@@ -35,8 +35,8 @@ static void emit_partition(const struct cut *t, const vm_view *v, unsigned flags
  */
 static void emit_wrapped_list(const struct cut *t, const vm_view *v, unsigned flags, uint64_t n) {
   for (uint32_t p = 0; p < v->num[0]; p++) {
-    uint32_t q = p % CORE_PARTS;
-    emit_partition(t, v, flags, p, n > q ? (n - q - 1) / CORE_PARTS + 1 : 0);
+    uint32_t q = p % ISA_GP_PARTS;
+    emit_partition(t, v, flags, p, n > q ? (n - q - 1) / ISA_GP_PARTS + 1 : 0);
   }
 }
 

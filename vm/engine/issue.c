@@ -1,4 +1,4 @@
-/* The data path behind a sequencer: what has issued, and the promise that an instruction reads at
+/* The data path of an engine: what has issued, and the promise that an instruction reads at
  * start and writes at done although it executes at done. */
 #include "engine.h"
 #include "../time/clock.h"

@@ -72,7 +72,7 @@ int vm_recall_of(const vm_core *c, const vm_recall *r, uint32_t ap) {
   return -1;
 }
 
-/* The same of an operand that a saved run tells: patterns that move alike have moved alike. */
+/* The same of an operand of a saved run: patterns that move alike have moved alike. */
 static bool recall_offset(const vm_core *c, const vm_recall *r, uint32_t ap, int64_t *offset,
                           isa_error *err) {
   int i = vm_recall_of(c, r, ap);

@@ -3,9 +3,7 @@
 
 #include <string.h>
 
-/* Partitions behind one core of gpsimd, which share the indices of a local_gather, and how many
- * indices those are at most. */
-enum { CORE_PARTS = 16, CORE_INDICES = 4096 };
+enum { CORE_INDICES = 4096 }; /* most indices that the partitions of one core of gpsimd share */
 
 /* Elements index[0 .. n-1] of partition p, as they are, to a dense row. */
 static void take(uint8_t *out, const vm_view *src, uint32_t p, const uint32_t *index, size_t n) {
@@ -26,10 +24,10 @@ static void take(uint8_t *out, const vm_view *src, uint32_t p, const uint32_t *i
 /* The indices of one core, partition by partition of each column. */
 static vm_verdict core_indices(vm_dp *d, const struct vm_LOCAL_GATHER *a, uint32_t core,
                                uint32_t *list, uint32_t n, uint32_t each) {
-  uint32_t column[CORE_INDICES / CORE_PARTS], columns = (n + CORE_PARTS - 1) / CORE_PARTS;
-  for (uint32_t q = 0; q < CORE_PARTS; q++) {
-    vm_load_bits(column, &a->index, CORE_PARTS * core + q, 0, columns);
-    for (uint32_t c = 0; c < columns; c++) list[CORE_PARTS * c + q] = column[c];
+  uint32_t column[CORE_INDICES / ISA_GP_PARTS], columns = (n + ISA_GP_PARTS - 1) / ISA_GP_PARTS;
+  for (uint32_t q = 0; q < ISA_GP_PARTS; q++) {
+    vm_load_bits(column, &a->index, ISA_GP_PARTS * core + q, 0, columns);
+    for (uint32_t c = 0; c < columns; c++) list[ISA_GP_PARTS * c + q] = column[c];
   }
   for (uint32_t i = 0; i < n; i++) {
     if (list[i] + each > a->src.elems)
@@ -37,8 +35,8 @@ static vm_verdict core_indices(vm_dp *d, const struct vm_LOCAL_GATHER *a, uint32
           d,
           "local_gather: index %u, in partition %u column %u, with %u elements "
           "per index: src has %llu",
-          (unsigned)list[i], (unsigned)(a->index.part + CORE_PARTS * core + i % CORE_PARTS),
-          (unsigned)(i / CORE_PARTS), (unsigned)each, (unsigned long long)a->src.elems);
+          (unsigned)list[i], (unsigned)(a->index.part + ISA_GP_PARTS * core + i % ISA_GP_PARTS),
+          (unsigned)(i / ISA_GP_PARTS), (unsigned)each, (unsigned long long)a->src.elems);
   }
   return VM_RETIRE;
 }
@@ -49,7 +47,7 @@ static void gather_core(const struct vm_LOCAL_GATHER *a, uint32_t core, const ui
   for (uint64_t i = 0; i < a->dst.elems; i += VM_ROW) {
     size_t n = vm_piece(a->dst.elems, i);
     for (size_t j = 0; j < n; j++) index[j] = list[(i + j) / each] + (uint32_t)((i + j) % each);
-    for (uint32_t p = CORE_PARTS * core; p < CORE_PARTS * (core + 1); p++) {
+    for (uint32_t p = ISA_GP_PARTS * core; p < ISA_GP_PARTS * (core + 1); p++) {
       take((uint8_t *)row, &a->src, p, index, n);
       vm_store_raw(&a->dst, p, i, row, n);
     }
@@ -58,13 +56,13 @@ static void gather_core(const struct vm_LOCAL_GATHER *a, uint32_t core, const ui
 
 vm_verdict vm_op_local_gather(vm_dp *d, const struct vm_LOCAL_GATHER *a) {
   uint32_t list[CORE_INDICES], each = a->elems_per_index ? a->elems_per_index : 1;
-  uint64_t n = a->valid_indices ? a->valid_indices : CORE_PARTS * a->index.elems;
+  uint64_t n = a->valid_indices ? a->valid_indices : ISA_GP_PARTS * a->index.elems;
   uint32_t parts = a->dst.num[0];
   if (n == 0 || parts == 0) return VM_RETIRE;
-  if (n > CORE_INDICES || n > CORE_PARTS * a->index.elems || n * each != a->dst.elems ||
-      parts % CORE_PARTS || a->src.num[0] != parts || a->index.num[0] != parts)
+  if (n > CORE_INDICES || n > ISA_GP_PARTS * a->index.elems || n * each != a->dst.elems ||
+      parts % ISA_GP_PARTS || a->src.num[0] != parts || a->index.num[0] != parts)
     return vm_dp_fault(d, "local_gather: the shapes of dst, src and index do not fit");
-  for (uint32_t core = 0; core < parts / CORE_PARTS; core++) {
+  for (uint32_t core = 0; core < parts / ISA_GP_PARTS; core++) {
     vm_verdict v = core_indices(d, a, core, list, (uint32_t)n, each);
     if (v != VM_RETIRE) return v;
     gather_core(a, core, list, each);

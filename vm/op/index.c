@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-enum { CORE_PARTS = 16 }; /* partitions behind one core of gpsimd */
-
 /* ---- sequence_bounds ---------------------------------------------------------------------- */
 
 /* Segment ids of a piece and of its neighbours, as words that are equal when the ids are, 0 for
@@ -116,7 +114,7 @@ vm_verdict vm_op_nonzero_with_count(vm_dp *d, const struct vm_NONZERO *a) {
   uint32_t x[VM_ROW];
   if (a->dst.elems != a->src.elems + 1 || a->dst.num[0] != a->src.num[0])
     return vm_dp_fault(d, "nonzero_with_count: the shapes of dst and src do not fit");
-  for (uint32_t p = 0; p < a->src.num[0]; p += CORE_PARTS) {
+  for (uint32_t p = 0; p < a->src.num[0]; p += ISA_GP_PARTS) {
     uint64_t found = 0;
     for (uint64_t i = 0; i < a->src.elems; i += VM_ROW) {
       size_t n = vm_piece(a->src.elems, i);
@@ -145,13 +143,13 @@ static uint32_t rank_of(uint32_t bf16) {
 /* From the last element to the first, so that of equal values the later one sorts first. */
 static void load_snake(uint32_t *key, const vm_view *src, uint32_t core, uint32_t n) {
   uint32_t x[VM_ROW];
-  for (uint32_t q = 0; q < CORE_PARTS; q++) {
-    uint32_t columns = n > q ? (n - q - 1) / CORE_PARTS + 1 : 0;
+  for (uint32_t q = 0; q < ISA_GP_PARTS; q++) {
+    uint32_t columns = n > q ? (n - q - 1) / ISA_GP_PARTS + 1 : 0;
     for (uint32_t c = 0; c < columns; c += VM_ROW) {
       size_t m = vm_piece(columns, c);
-      vm_load_bits(x, src, CORE_PARTS * core + q, c, m);
+      vm_load_bits(x, src, ISA_GP_PARTS * core + q, c, m);
       for (uint32_t j = 0; j < m; j++) {
-        uint32_t i = CORE_PARTS * (c + j) + q;
+        uint32_t i = ISA_GP_PARTS * (c + j) + q;
         key[n - 1 - i] = rank_of(x[j]) << 16 | i;
       }
     }
@@ -169,18 +167,18 @@ static void sort_pass(uint32_t *to, const uint32_t *from, uint32_t n, unsigned s
 /* The k last keys, as a snake of values and one of indices. */
 static void store_snakes(const struct vm_TOPK *a, uint32_t core, const uint32_t *key, uint32_t k) {
   uint32_t value[VM_ROW], index[VM_ROW], x;
-  for (uint32_t q = 0; q < CORE_PARTS && q < k; q++) {
-    uint32_t columns = (k - q - 1) / CORE_PARTS + 1;
+  for (uint32_t q = 0; q < ISA_GP_PARTS && q < k; q++) {
+    uint32_t columns = (k - q - 1) / ISA_GP_PARTS + 1;
     for (uint32_t c = 0; c < columns; c += VM_ROW) {
       size_t m = vm_piece(columns, c);
       for (uint32_t j = 0; j < m; j++) {
-        index[j] = key[CORE_PARTS * (c + j) + q] & 0xffff;
-        vm_load_bits(&x, &a->src, CORE_PARTS * core + index[j] % CORE_PARTS, index[j] / CORE_PARTS,
-                     1);
+        index[j] = key[ISA_GP_PARTS * (c + j) + q] & 0xffff;
+        vm_load_bits(&x, &a->src, ISA_GP_PARTS * core + index[j] % ISA_GP_PARTS,
+                     index[j] / ISA_GP_PARTS, 1);
         value[j] = x;
       }
-      vm_store_bits(&a->val_dst, CORE_PARTS * core + q, c, value, m);
-      vm_store_bits(&a->idx_dst, CORE_PARTS * core + q, c, index, m);
+      vm_store_bits(&a->val_dst, ISA_GP_PARTS * core + q, c, value, m);
+      vm_store_bits(&a->idx_dst, ISA_GP_PARTS * core + q, c, index, m);
     }
   }
 }
@@ -190,12 +188,12 @@ vm_verdict vm_op_topk(vm_dp *d, const struct vm_TOPK *a) {
   uint64_t k = a->val_dst.elems;
   uint32_t parts = a->src.num[0];
   if (k == 0 || parts == 0) return VM_RETIRE;
-  if (a->n >= TOPK_MAX || k > a->n || a->idx_dst.elems != k || parts % CORE_PARTS ||
-      (a->n + CORE_PARTS - 1) / CORE_PARTS > a->src.elems || a->val_dst.num[0] != parts ||
+  if (a->n >= TOPK_MAX || k > a->n || a->idx_dst.elems != k || parts % ISA_GP_PARTS ||
+      (a->n + ISA_GP_PARTS - 1) / ISA_GP_PARTS > a->src.elems || a->val_dst.num[0] != parts ||
       a->idx_dst.num[0] != parts)
     return vm_dp_fault(d, "topk: %llu of %u elements: the shapes of the operands do not fit",
                        (unsigned long long)k, (unsigned)a->n);
-  for (uint32_t core = 0; core < parts / CORE_PARTS; core++) {
+  for (uint32_t core = 0; core < parts / ISA_GP_PARTS; core++) {
     load_snake(key, &a->src, core, a->n);
     sort_pass(other, key, a->n, 16);
     sort_pass(key, other, a->n, 24);

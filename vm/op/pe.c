@@ -77,7 +77,7 @@ static uint8_t *dense_slots(const vm_dp *d, const vm_view *v, uint32_t p, uint64
 
 enum fresh_state { ALL_FRESH, NONE_FRESH, SOME_FRESH };
 
-/* Marks n elements as written; fresh[i] tells whether element i was not. */
+/* Marks n elements as written; fresh[i]: element i was not. */
 static enum fresh_state take_fresh(const vm_dp *d, const vm_view *v, uint32_t p, uint64_t first,
                                    size_t n, bool *fresh) {
   size_t count;

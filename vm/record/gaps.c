@@ -1,5 +1,5 @@
 /* Idle gaps: what lies between the spans in which an engine's data path is busy. The wait that
- * takes most of a gap is why; the update that ended it tells who was late. */
+ * takes most of a gap is why; the update that ended it shows who was late. */
 #include "record.h"
 
 #include <stdio.h>

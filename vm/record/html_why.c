@@ -163,7 +163,7 @@ static void put_mark(isa_buf *b, const char *what, int engine, vm_time time, con
   isa_buf_puts(b, "]");
 }
 
-/* Of a run that checks have found fault with its fault is the first finding, told once. */
+/* Of a run that checks have found fault with its fault is the first finding, shown once. */
 static void put_marks(vm_rec_html *h) {
   isa_buf *b = &h->out.b;
   const char *between = "";

@@ -1,7 +1,7 @@
 /* Recorded events, and what the writers share: the trace with its dependencies, and the sink.
  *
  *   record.c    the recorder
- *   trace.c     instructions behind events, names, numbers; links.c who signalled whom
+ *   trace.c     instructions of events, names, numbers; links.c who signalled whom
  *   memory.c    tiles in use over time
  *   gaps.c      idle time of the engines, and who was late
  *   chrome.c table.c summary.c text.c explain.c html.c   the writers

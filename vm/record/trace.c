@@ -179,7 +179,7 @@ vm_rec_ends vm_rec_ends_of(const vm_rec_view *t, const vm_rec_event *v) {
   if (!in || !isa_op_is_dma(in->op)) return none;
   if (in->op != ISA_OP_dma_trigger) return ends_of(t->p, in);
   if (v->id >= t->p->cores[0].nqueues || !t->p->cores[0].queues[v->id].nstatics) return none;
-  /* The event does not tell which of the queue's transfers it was. */
+  /* The event does not say which of the queue's transfers it was. */
   const isa_queue *q = &t->p->cores[0].queues[v->id];
   vm_rec_ends ends = ends_of(t->p, &q->statics[0]);
   for (uint32_t i = 1; i < q->nstatics; i++) {

@@ -229,7 +229,7 @@ static vm_time lost_to(const vm_core *c, const vm_flight *f, const vm_flight *g)
 }
 
 /* g of gpsimd slows what vector has issued: how gpsimd's work is cut decides nothing. What vector
- * has issued behind is later by as much. */
+ * has issued after it is later by as much. */
 static void slow_vector(vm_core *c, const vm_flight *g) {
   vm_engine *en = &c->eng[ISA_ENG_vector];
   vm_time slow = 0;
