@@ -78,16 +78,18 @@ static traffic traffic_of(const vm_core *c, const isa_insn *in, const vm_operand
   return s.t;
 }
 
-static void find_column(void *ud, const isa_operand *o) {
-  bool *found = ud;
-  *found = *found || ((o->flags & AP_COL) && (o->flags & AP_R));
-}
-
 /* Whether an instruction reads a [P, 1] column. */
-static bool reads_column(const vm_core *c, const isa_insn *in) {
-  bool found = false;
-  isa_each_operand(c->prog, c->code, in, find_column, &found);
-  return found;
+static bool reads_column(const isa_insn *in) {
+  const uint32_t column = AP_R | AP_COL;
+  const isa_form *form = isa_form_of(in->op);
+  for (unsigned left = form->memory; left; left &= left - 1) {
+    const isa_field *f = &form->fields[__builtin_ctz(left)];
+    const void *m = isa_member_c(in, f);
+    if (f->kind == ISA_K_NUM ? ((const isa_num *)m)->kind == ISA_NUM_ap
+                             : (f->arg & column) == column && *(const isa_t_AP *)m)
+      return true;
+  }
+  return false;
 }
 
 /* ---- Streaming time, a function for each cost class --------------------------------------- */
@@ -146,16 +148,16 @@ static uint64_t stream_each(const job *j) {
   return paced(&t, elementwise(j, &t));
 }
 
-static void find_address(void *ud, const isa_operand *o) {
-  bool *found = ud;
-  *found = *found || (o->via == ISA_VIA_AP && o->ap->dyn[0].kind == ISA_DYN_elem);
-}
-
 /* An address that is an element of SBUF has a start-up of its own; one in a register is the
  * sequencer's. */
 static uint64_t stream_copy(const job *j) {
+  const isa_form *form = isa_form_of(j->in->op);
   bool finds = false;
-  isa_each_operand(j->c->prog, j->c->code, j->in, find_address, &finds);
+  for (unsigned i = 0; i < form->nfields; i++) {
+    const isa_field *f = &form->fields[i];
+    isa_t_AP ap = f->kind == ISA_K_AP ? *(const isa_t_AP *)isa_member_c(j->in, f) : 0;
+    finds = finds || (ap && j->c->code->aps[ap - 1].dyn[0].kind == ISA_DYN_elem);
+  }
   return max_of(finds ? j->c->cost[VM_MIN_DYNAMIC] : 0, stream_each(j));
 }
 
@@ -316,7 +318,7 @@ vm_cost_span vm_cost(const vm_core *c, unsigned engine, const isa_insn *in, cons
     s.latency = s.stream + c->cost[VM_LAT_WEIGHTS];
     return s;
   }
-  uint64_t before = engine == ISA_ENG_vector && reads_column(c, in) ? c->cost[VM_COLUMN] : 0;
+  uint64_t before = engine == ISA_ENG_vector && reads_column(in) ? c->cost[VM_COLUMN] : 0;
   s.issue = s.stream + before + c->cost[overhead[engine]];
   s.latency = s.stream + before + c->cost[latency[engine]];
   return s;
