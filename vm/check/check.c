@@ -29,7 +29,7 @@ bool vm_check_start(vm_core *c, unsigned mask) {
   c->check->mask = mask;
   bool race = vm_ck_has(c, VM_CHECK_RACE), legal = vm_ck_has(c, VM_CHECK_LEGAL);
   return (!race || vm_ck_clocks_start(c)) && (!(race || legal) || vm_ck_races_start(c)) &&
-         (!legal || vm_ck_legal_start(c)) &&
+         (!legal || vm_ck_legal_start(c)) && vm_ck_shadows_start(c) &&
          (!vm_ck_has(c, VM_CHECK_UNINIT) || vm_ck_uninit_start(c)) &&
          (!vm_ck_has(c, VM_CHECK_OUTPUT) || vm_ck_output_start(c)) &&
          (!vm_ck_has(c, VM_CHECK_PSUM) || vm_ck_psum_start(c)) &&
@@ -288,7 +288,7 @@ void vm_check_begin(vm_core *c, unsigned e, const isa_insn *in) {
 }
 
 void vm_check_host_wrote(vm_core *c, const vm_box *b) {
-  if (vm_ck_has(c, VM_CHECK_UNINIT)) vm_ck_uninit_host(c, b);
+  if (c->check->shadowed) vm_ck_uninit_host(c, b);
 }
 
 void vm_check_host_register(vm_core *c, unsigned e, unsigned r) {
@@ -297,7 +297,7 @@ void vm_check_host_register(vm_core *c, unsigned e, unsigned r) {
 
 void vm_check_execute(vm_core *c, unsigned e, const vm_flight *f) {
   if (c->timing_only) return;
-  if (vm_ck_has(c, VM_CHECK_UNINIT)) vm_ck_uninit_execute(c, e, f);
+  if (c->check->shadowed) vm_ck_uninit_execute(c, e, f);
   if (vm_ck_has(c, VM_CHECK_PSUM)) vm_ck_psum_execute(c, e, f);
   if (vm_ck_has(c, VM_CHECK_RANGE)) vm_ck_value_execute(c, e, f);
 }
@@ -315,29 +315,29 @@ void vm_check_stage(vm_core *c, const vm_item *it) {
   }
   const vm_flight *f = (const vm_flight *)it;
   unsigned e = engine_of(c, f);
-  if (vm_ck_has(c, VM_CHECK_UNINIT)) vm_ck_uninit_reads(c, e, f);
+  if (c->check->shadowed) vm_ck_uninit_reads(c, e, f);
   if (vm_ck_has(c, VM_CHECK_PSUM)) vm_ck_psum_reads(c, e, f);
 }
 
 void vm_check_executed(vm_core *c, unsigned e, const vm_flight *f) {
   if (c->timing_only) return;
-  if (vm_ck_has(c, VM_CHECK_UNINIT)) vm_ck_uninit_executed(c, f);
+  if (c->check->shadowed) vm_ck_uninit_executed(c, f);
   if (vm_ck_has(c, VM_CHECK_RANGE)) vm_ck_value_executed(c, e, f);
 }
 
 void vm_check_access(vm_core *c, unsigned e, const vm_view *v, bool writes) {
   if (c->check->legal) vm_ck_legal_touch(c, e, v, writes);
   if (vm_ck_has(c, VM_CHECK_RACE)) vm_ck_race_sequencer(c, e, v, writes);
-  if (vm_ck_has(c, VM_CHECK_UNINIT) || (writes && vm_ck_has(c, VM_CHECK_OUTPUT)))
+  if (c->check->shadowed || (writes && vm_ck_has(c, VM_CHECK_OUTPUT)))
     vm_ck_uninit_access(c, e, v, writes);
 }
 
 void vm_check_move(vm_core *c, const vm_share *s) {
-  if (vm_ck_has(c, VM_CHECK_UNINIT)) vm_ck_uninit_move(c, s);
+  if (c->check->shadowed) vm_ck_uninit_move(c, s);
 }
 
 void vm_check_moved(vm_core *c, const vm_share *s) {
-  if (vm_ck_has(c, VM_CHECK_UNINIT) || vm_ck_has(c, VM_CHECK_OUTPUT)) vm_ck_uninit_moved(c, s);
+  if (c->check->shadowed || vm_ck_has(c, VM_CHECK_OUTPUT)) vm_ck_uninit_moved(c, s);
 }
 
 void vm_check_port(vm_core *c, unsigned e, const vm_flight *f, const isa_way *w, const vm_flight *g,

@@ -149,7 +149,11 @@ typedef struct vm_ck_log {
 
 /* ---- All together ------------------------------------------------------------------------- */
 
-typedef struct vm_ck_shadow { /* a byte for each byte of memory: not zero when written */
+/* A byte for each byte of memory: 0 when nothing has written it, the mark of the tile through which
+ * it was written last when that tile is `own`, VM_CK_ANYONE when it is as good as written through
+ * each, else VM_CK_WRITTEN. */
+enum { VM_CK_WRITTEN = 1, VM_CK_OWNERS, VM_CK_ANYONE = 255 };
+typedef struct vm_ck_shadow {
   uint8_t *at;
   uint64_t bytes;
 } vm_ck_shadow;
@@ -201,6 +205,8 @@ struct vm_check {
   uint32_t *free_ids, nfree, cap_free;
   /* shadows: SBUF, PSUM, then tensors */
   vm_ck_shadow sbuf, psum, *hbm;
+  bool shadowed;   /* reads of sbuf and psum are looked at */
+  uint8_t *owners; /* of each tile, its mark; NULL: no tile is `own` */
   uint64_t *reads[ISA_NENGINES], *writes[ISA_NENGINES]; /* registers, by pc */
   uint64_t registers[ISA_NENGINES];                     /* written */
   uint8_t accumulators;                                 /* of each engine: they have been reset */
@@ -378,6 +384,7 @@ void vm_ck_race_share(vm_core *c, unsigned e, const vm_transfer *t, const vm_sha
                       unsigned ring);
 
 /* uninit.c, psum.c, value.c, tile.c */
+bool vm_ck_shadows_start(vm_core *c);
 bool vm_ck_uninit_start(vm_core *c);
 void vm_ck_uninit_end(vm_core *c);
 void vm_ck_uninit_execute(vm_core *c, unsigned e, const vm_flight *f);
@@ -390,16 +397,28 @@ void vm_ck_uninit_move(vm_core *c, const vm_share *s);
 void vm_ck_uninit_moved(vm_core *c, const vm_share *s);
 /* The same view of the shadow; NULL at where the memory has none. */
 vm_view vm_ck_shadow_of(const vm_core *c, const vm_view *v);
-/* The first partition of a view with a byte that nobody wrote, -1 when there is none. */
+/* The first of n bytes of a shadow that whoever reads through `owner` (0: no tile that is `own`)
+ * must not find there; NULL when there is none. */
+const uint8_t *vm_ck_wrong(const vm_core *c, const uint8_t *at, size_t n, uint8_t owner);
+/* The first partition of a view with such a byte, -1 when there is none. */
 int64_t vm_ck_unwritten(const vm_core *c, const vm_view *v);
+/* The mark of a view's tile, 0: it is not `own`; and of what is written through the view. */
+static inline uint8_t vm_ck_owner(const vm_core *c, const vm_view *v) {
+  return c->check->owners && v->tile ? c->check->owners[v->tile - 1] : 0;
+}
+static inline uint8_t vm_ck_mark_of(const vm_core *c, const vm_view *v) {
+  uint8_t owner = vm_ck_owner(c, v);
+  return owner ? owner : VM_CK_WRITTEN;
+}
 
 /* part.c */
 /* As vm_ck_each_operand, but only what is read or written of each, where the form fixes that. */
 void vm_ck_each_part(const vm_core *c, const vm_flight *f,
                      void (*fn)(void *ud, const vm_view *v, unsigned flags), void *ud);
-/* Of a view with AP_CHOSEN: the first partition of the destination that gets a byte nobody wrote,
- * or -1. */
-int64_t vm_ck_chosen_unwritten(vm_core *c, unsigned e, const vm_flight *f, const vm_view *src);
+/* Of a view with AP_CHOSEN: the first partition of the destination that gets a wrong byte, or -1;
+ * and that byte of the shadow. */
+int64_t vm_ck_chosen_unwritten(vm_core *c, unsigned e, const vm_flight *f, const vm_view *src,
+                               uint8_t *wrong);
 /* Whether an instruction writes what is chosen of its destination and leaves the rest; and for a
  * flight of such a one, which is about to execute: notes what it writes. */
 bool vm_ck_writes_chosen(unsigned op);

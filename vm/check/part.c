@@ -117,7 +117,8 @@ static bool run_on(vm_core *c, unsigned e, const vm_flight *f, const vm_view *ds
   return vm_run_handler(&c->eng[e].dp, f->in->op, &a) == VM_RETIRE;
 }
 
-int64_t vm_ck_chosen_unwritten(vm_core *c, unsigned e, const vm_flight *f, const vm_view *src) {
+int64_t vm_ck_chosen_unwritten(vm_core *c, unsigned e, const vm_flight *f, const vm_view *src,
+                               uint8_t *wrong) {
   vm_operands a = f->a;
   const vm_view *dst = choice_of(f->in, &a).dst;
   size_t row = (size_t)dst->elems * src->esize, bytes = row * dst->num[0];
@@ -128,12 +129,15 @@ int64_t vm_ck_chosen_unwritten(vm_core *c, unsigned e, const vm_flight *f, const
     if (bytes) vm_ck_out_of_memory(c);
     return -1;
   }
-  memset(block, 1, bytes);
+  memset(block, vm_ck_mark_of(c, src), bytes);
   like.esize = src->esize;
   vm_view_dense(&out, &like, block);
   if (run_on(c, e, f, &out, &shadowed)) {
-    const uint8_t *hole = memchr(block, 0, bytes);
-    if (hole) p = (hole - block) / (int64_t)row;
+    const uint8_t *hole = vm_ck_wrong(c, block, bytes, vm_ck_owner(c, src));
+    if (hole) {
+      p = (hole - block) / (int64_t)row;
+      *wrong = *hole;
+    }
   }
   isa_free(&c->al, block, bytes);
   return p;
@@ -154,7 +158,7 @@ void vm_ck_mark_chosen(vm_core *c, unsigned e, const vm_flight *f) {
   if (vm_ck_unwritten(c, r.dst) < 0) return;
   vm_view shadowed = vm_ck_shadow_of(c, r.dst), ones = *r.dst;
   if (r.src->at) ones.num[0] = r.src->num[0];
-  memset(one, 1, sizeof one);
+  memset(one, vm_ck_mark_of(c, r.dst), sizeof one);
   ones.at = one;
   ones.place = NULL;
   memset(ones.step, 0, sizeof ones.step);

@@ -1,5 +1,5 @@
-/* Tiles that share bytes without being declared an overlay, or are `own` in one: the bytes of one
- * are read after another has been written. */
+/* Tiles that share bytes without being declared an overlay: the bytes of one are read after another
+ * has been written. */
 #include "check.h"
 #include "impl.h"
 
@@ -16,9 +16,9 @@ static bool declared(const isa_tile *a, const isa_tile *b) {
   return x && y && *x == *y;
 }
 
-/* Of an overlay, a tile that is `own` is read only after it was written through itself. */
+/* A tile that is `own` is looked at byte by byte (uninit.c). */
 static bool allowed(const isa_tile *a, const isa_tile *b) {
-  return declared(a, b) && !a->own && !b->own;
+  return declared(a, b) || (a->own && b->own);
 }
 
 bool vm_ck_tiles_start(vm_core *c) {
@@ -53,10 +53,7 @@ static void report_overlap(vm_core *c, unsigned e, uint32_t pc, const vm_ck_tile
                  b->offset + b->bytes - 1, isa_space_name(a->space));
   vm_ck_put_insn(c, p->by, p->pc, c->now, &f->text);
   vm_ck_put_insn(c, e, pc, c->now, &f->text);
-  isa_buf_puts(&f->text,
-               a->own ? "\n  fix: write the tile before it is read: it is `own`, and the bytes are "
-                        "another's"
-                      : "\n  fix: place them apart, or declare them an overlay");
+  isa_buf_puts(&f->text, "\n  fix: place them apart, or declare them an overlay");
 }
 
 struct touch {
@@ -73,9 +70,7 @@ static void touch(void *ud, const isa_operand *o) {
     vm_ck_tile_pair *p = &k->pairs[i];
     if (p->tile[0] != a->base && p->tile[1] != a->base) continue;
     bool other = t->flags == AP_R && p->written && p->written != a->base;
-    const isa_tile *tiles = t->c->prog->tiles;
-    if (other &&
-        (tiles[a->base - 1].own || !declared(&tiles[p->tile[0] - 1], &tiles[p->tile[1] - 1])))
+    if (other && !t->c->prog->tiles[a->base - 1].own)
       report_overlap(t->c, t->engine, t->pc, p, a->base);
     if (t->flags == AP_R) continue;
     p->written = a->base;

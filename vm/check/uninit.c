@@ -85,6 +85,40 @@ void vm_check_registers(vm_core *c, unsigned e, uint32_t pc) {
 
 /* ---- Life cycle --------------------------------------------------------------------------- */
 
+static bool share_bytes(const isa_tile *a, const isa_tile *b) {
+  return a->space == b->space && a->part < b->part + b->shape[0] &&
+         b->part < a->part + a->shape[0] && a->offset < b->offset + b->bytes &&
+         b->offset < a->offset + a->bytes;
+}
+
+/* Gives tile i a mark that no tile before it that shares bytes has: where so many do that none is
+ * left, one of those. */
+static void choose_mark(const isa_program *p, uint8_t *owners, uint32_t i) {
+  bool used[VM_CK_ANYONE] = {false};
+  unsigned mark = VM_CK_OWNERS;
+  for (uint32_t j = 0; j < i; j++)
+    if (owners[j] && share_bytes(&p->tiles[i], &p->tiles[j])) used[owners[j]] = true;
+  while (mark < VM_CK_ANYONE && used[mark]) mark++;
+  owners[i] =
+      (uint8_t)(mark < VM_CK_ANYONE ? mark : VM_CK_OWNERS + i % (VM_CK_ANYONE - VM_CK_OWNERS));
+}
+
+bool vm_ck_shadows_start(vm_core *c) {
+  struct vm_check *k = c->check;
+  const isa_program *p = c->prog;
+  bool uninit = vm_ck_has(c, VM_CHECK_UNINIT), own = false;
+  for (uint32_t i = 0; i < p->ntiles; i++) own |= p->tiles[i].own;
+  k->shadowed = uninit || (own && vm_ck_has(c, VM_CHECK_OVERLAP) && !c->timing_only);
+  if (!k->shadowed) return true;
+  if (!open_shadow(c, &k->sbuf, c->mem.sbuf_size) || !open_shadow(c, &k->psum, c->mem.psum_size))
+    return false;
+  if (!own) return true;
+  if (!(k->owners = isa_zalloc(&c->al, p->ntiles))) return false;
+  for (uint32_t i = 0; i < p->ntiles; i++)
+    if (p->tiles[i].own) choose_mark(p, k->owners, i);
+  return true;
+}
+
 /* A tensor that the program reads needs its shadow, with the size of it for now. */
 static void note_read(void *ud, uint32_t tensor) {
   const vm_core *c = ud;
@@ -96,8 +130,6 @@ static void note_read(void *ud, uint32_t tensor) {
 bool vm_ck_uninit_start(vm_core *c) {
   struct vm_check *k = c->check;
   uint32_t n = c->prog->ntensors;
-  if (!open_shadow(c, &k->sbuf, c->mem.sbuf_size) || !open_shadow(c, &k->psum, c->mem.psum_size))
-    return false;
   if (n && !(k->hbm = isa_zalloc(&c->al, n * sizeof *k->hbm))) return false;
   vm_ck_each_tensor(c, AP_R, note_read, c);
   for (uint32_t i = 0; i < n; i++)
@@ -111,6 +143,7 @@ void vm_ck_uninit_end(vm_core *c) {
   struct vm_check *k = c->check;
   vm_pages_free(&c->al, k->sbuf.at, k->sbuf.bytes);
   vm_pages_free(&c->al, k->psum.at, k->psum.bytes);
+  if (k->owners) isa_free(&c->al, k->owners, c->prog->ntiles);
   for (uint32_t i = 0; k->hbm && i < c->prog->ntensors; i++)
     vm_pages_free(&c->al, k->hbm[i].at, k->hbm[i].bytes);
   isa_free(&c->al, k->hbm, c->prog->ntensors * sizeof *k->hbm);
@@ -124,15 +157,24 @@ void vm_ck_uninit_end(vm_core *c) {
 
 enum { PIECE = 1024 }; /* bytes of shadow that are looked at together */
 
-static bool row_written(const vm_view *s, uint32_t p) {
-  uint8_t raw[PIECE];
+const uint8_t *vm_ck_wrong(const vm_core *c, const uint8_t *at, size_t n, uint8_t owner) {
+  bool uninit = vm_ck_has(c, VM_CHECK_UNINIT);
+  if (!owner) return uninit ? memchr(at, 0, n) : NULL;
+  if (at[0] == owner && memcmp(at, at + 1, n - 1) == 0) return NULL;
+  for (size_t i = 0; i < n; i++)
+    if (at[i] != owner && at[i] != VM_CK_ANYONE && (at[i] || uninit)) return at + i;
+  return NULL;
+}
+
+static bool row_written(const vm_core *c, const vm_view *s, uint32_t p) {
+  uint8_t raw[PIECE], owner = vm_ck_owner(c, s);
   const uint8_t *row = vm_row_at(s, p, 0);
-  if (row) return !memchr(row, 0, (size_t)s->elems * s->esize);
+  if (row) return !vm_ck_wrong(c, row, (size_t)s->elems * s->esize, owner);
   size_t step = (size_t)PIECE / s->esize;
   for (uint64_t i = 0; i < s->elems; i += step) {
     size_t n = s->elems - i < step ? (size_t)(s->elems - i) : step;
     vm_load_raw(raw, s, p, i, n);
-    if (memchr(raw, 0, n * s->esize)) return false;
+    if (vm_ck_wrong(c, raw, n * s->esize, owner)) return false;
   }
   return true;
 }
@@ -141,7 +183,7 @@ int64_t vm_ck_unwritten(const vm_core *c, const vm_view *v) {
   if (!v->at || v->elems == 0) return -1;
   vm_view s = vm_ck_shadow_of(c, v);
   for (uint32_t p = 0; s.at && p < v->num[0]; p++)
-    if (!row_written(&s, p)) return p;
+    if (!row_written(c, &s, p)) return p;
   return -1;
 }
 
@@ -149,11 +191,11 @@ static void mark(const vm_core *c, const vm_view *v) {
   uint8_t ones[PIECE];
   if (!v->at || v->elems == 0) return;
   vm_view s = vm_ck_shadow_of(c, v);
-  memset(ones, 1, sizeof ones);
+  memset(ones, vm_ck_mark_of(c, v), sizeof ones);
   for (uint32_t p = 0; s.at && p < v->num[0]; p++) {
     uint8_t *row = vm_row_at(&s, p, 0);
     if (row) {
-      memset(row, 1, (size_t)s.elems * s.esize);
+      memset(row, ones[0], (size_t)s.elems * s.esize);
       continue;
     }
     size_t step = (size_t)PIECE / s.esize;
@@ -162,11 +204,12 @@ static void mark(const vm_core *c, const vm_view *v) {
   }
 }
 
-/* The first byte of partition p of a view whose shadow is zero, as its address in the shadow. */
+/* The first byte of partition p of a view that is wrong, as its address in the shadow. */
 static const uint8_t *first_unwritten(const vm_core *c, const vm_view *v, int64_t p) {
   vm_view s = vm_ck_shadow_of(c, v);
   for (uint64_t i = 0; i < s.elems; i++) {
-    const uint8_t *at = vm_at(&s, (uint32_t)p, i), *hole = memchr(at, 0, s.esize);
+    const uint8_t *at = vm_at(&s, (uint32_t)p, i),
+                  *hole = vm_ck_wrong(c, at, s.esize, vm_ck_owner(c, &s));
     if (hole) return hole;
   }
   return s.at;
@@ -178,8 +221,8 @@ static void put_unwritten(const vm_core *c, unsigned space, const uint8_t *hole,
   size_t pitch = space == ISA_SBUF ? c->mem.sbuf_pitch : c->mem.psum_pitch;
   size_t at = (size_t)(hole - (space == ISA_SBUF ? k->sbuf.at : k->psum.at));
   if (space != ISA_HBM) {
-    isa_buf_printf(out, "; the first that was not written is in partition %zu, byte %zu",
-                   at / pitch, at % pitch);
+    isa_buf_printf(out, "; the first%s is in partition %zu, byte %zu",
+                   *hole ? "" : " that was not written", at / pitch, at % pitch);
     return;
   }
   for (uint32_t i = 0; i < c->prog->ntensors; i++)
@@ -188,46 +231,93 @@ static void put_unwritten(const vm_core *c, unsigned space, const uint8_t *hole,
                      (size_t)(hole - k->hbm[i].at));
 }
 
-/* The text up to the bytes that are read; NULL: it has been said. */
-static vm_finding *report_memory(vm_core *c, unsigned e, uint32_t pc, vm_time t, const char *who) {
-  vm_finding *f = vm_ck_found(c, VM_CHECK_UNINIT, e, pc, ISA_NENGINES, 0);
+/* A tile through which a byte of sbuf or psum may last have been written: one that has its mark. */
+static const isa_tile *writer_of(const vm_core *c, unsigned space, const uint8_t *at) {
+  const struct vm_check *k = c->check;
+  size_t pitch = space == ISA_SBUF ? c->mem.sbuf_pitch : c->mem.psum_pitch;
+  size_t place = (size_t)(at - (space == ISA_SBUF ? k->sbuf.at : k->psum.at));
+  uint8_t mark = *at >= VM_CK_OWNERS ? *at : 0;
+  for (uint32_t i = c->prog->ntiles; i-- > 0 && k->owners;) {
+    const isa_tile *t = &c->prog->tiles[i];
+    if (t->space == space && k->owners[i] == mark && place / pitch >= t->part &&
+        place / pitch < t->part + t->shape[0] && place % pitch >= t->offset &&
+        place % pitch < t->offset + t->bytes)
+      return t;
+  }
+  return NULL;
+}
+
+/* Who read what, and the byte of the shadow that is wrong there: 0, or another tile has written it
+ * (NULL: who knows which). */
+typedef struct reading {
+  vm_core *c;
+  unsigned e;
+  uint32_t pc;
+  vm_time t;
+  const char *who;
+  uint8_t byte;
+  const isa_tile *writer;
+} reading;
+
+/* The text up to the bytes that are read; NULL: it has been said. What another tile has written is
+ * of `overlap` when that check is alone. */
+static vm_finding *report_memory(const reading *r) {
+  vm_core *c = r->c;
+  unsigned kind = vm_ck_has(c, VM_CHECK_UNINIT) ? VM_CHECK_UNINIT : VM_CHECK_OVERLAP;
+  vm_finding *f = vm_ck_found(c, kind, r->e, r->pc, ISA_NENGINES, 0);
   if (!f) return NULL;
-  vm_put_place(c, e, pc, &f->text);
-  isa_buf_printf(&f->text, ": uninit: %s reads bytes that nothing has written since load", who);
-  vm_ck_put_insn(c, e, pc, t, &f->text);
+  vm_put_place(c, r->e, r->pc, &f->text);
+  isa_buf_printf(&f->text, ": %s: %s reads bytes that ", vm_check_name(kind), r->who);
+  if (!r->byte)
+    isa_buf_puts(&f->text, "nothing has written since load");
+  else if (r->writer)
+    isa_buf_printf(&f->text, "tile %s has written, through a tile that is `own`", r->writer->name);
+  else
+    isa_buf_puts(&f->text, "were written through another tile, and its own is `own`");
+  vm_ck_put_insn(c, r->e, r->pc, r->t, &f->text);
   isa_buf_puts(&f->text, "\n    reads ");
   return f;
 }
 
-static void report_view(vm_core *c, unsigned e, uint32_t pc, vm_time t, const vm_view *v,
-                        int64_t p) {
-  vm_finding *f = report_memory(c, e, pc, t, isa_engines[e].name);
-  if (!f) return;
-  vm_ck_put_view(c, v, &f->text);
-  put_unwritten(c, v->space, first_unwritten(c, v, p), &f->text);
+static void put_fix(const reading *r, isa_buf *out) {
+  if (r->byte)
+    isa_buf_puts(out, "\n  fix: write the tile before it is read, or do not give its bytes away "
+                      "before its last read");
 }
 
-struct reading {
-  vm_core *c;
-  unsigned e;
+static void report_view(reading *r, const vm_view *v, int64_t p) {
+  const uint8_t *hole = first_unwritten(r->c, v, p);
+  r->byte = *hole;
+  r->writer = writer_of(r->c, v->space, hole);
+  vm_finding *f = report_memory(r);
+  if (!f) return;
+  vm_ck_put_view(r->c, v, &f->text);
+  put_unwritten(r->c, v->space, hole, &f->text);
+  put_fix(r, &f->text);
+}
+
+typedef struct flight_reading {
+  reading r;
   const vm_flight *f;
-};
+} flight_reading;
 
 static void read_operand(void *ud, const vm_view *v, unsigned flags) {
-  struct reading *r = ud;
+  flight_reading *w = ud;
+  reading *r = &w->r;
   int64_t p = flags & AP_R ? vm_ck_unwritten(r->c, v) : -1;
   if (p < 0) return;
   if (!(flags & AP_CHOSEN)) {
-    report_view(r->c, r->e, r->f->pc, r->f->item.start, v, p);
+    report_view(r, v, p);
     return;
   }
-  p = vm_ck_chosen_unwritten(r->c, r->e, r->f, v);
-  const char *who = isa_engines[r->e].name;
-  vm_finding *f = p < 0 ? NULL : report_memory(r->c, r->e, r->f->pc, r->f->item.start, who);
+  p = vm_ck_chosen_unwritten(r->c, r->e, w->f, v, &r->byte);
+  r->writer = NULL;
+  vm_finding *f = p < 0 ? NULL : report_memory(r);
   if (!f) return;
   vm_ck_put_view(r->c, v, &f->text);
-  isa_buf_printf(&f->text, "; what it chooses for row %lld of its destination was not written",
-                 (long long)p);
+  isa_buf_printf(&f->text, "; what it chooses for row %lld of its destination was %s", (long long)p,
+                 r->byte ? "another's" : "not written");
+  put_fix(r, &f->text);
 }
 
 static void write_operand(void *ud, const vm_view *v, unsigned flags) {
@@ -235,8 +325,8 @@ static void write_operand(void *ud, const vm_view *v, unsigned flags) {
 }
 
 void vm_ck_uninit_reads(vm_core *c, unsigned e, const vm_flight *f) {
-  struct reading r = {c, e, f};
-  vm_ck_each_part(c, f, read_operand, &r);
+  flight_reading w = {{c, e, f->pc, f->item.start, isa_engines[e].name, 0, NULL}, f};
+  vm_ck_each_part(c, f, read_operand, &w);
 }
 
 /* The accumulator registers of an engine: read or added to before anything has reset them. */
@@ -264,7 +354,7 @@ static void check_accumulators(vm_core *c, unsigned e, const vm_flight *f) {
 }
 
 void vm_ck_uninit_execute(vm_core *c, unsigned e, const vm_flight *f) {
-  check_accumulators(c, e, f);
+  if (vm_ck_has(c, VM_CHECK_UNINIT)) check_accumulators(c, e, f);
   if (!f->item.staged) vm_ck_uninit_reads(c, e, f);
   vm_ck_mark_chosen(c, e, f);
 }
@@ -279,29 +369,42 @@ void vm_ck_uninit_access(vm_core *c, unsigned e, const vm_view *v, bool writes) 
     return;
   }
   int64_t p = vm_ck_unwritten(c, v);
-  if (p >= 0) report_view(c, e, c->eng[e].pc, c->now, v, p);
+  reading r = {c, e, c->eng[e].pc, c->now, isa_engines[e].name, 0, NULL};
+  if (p >= 0) report_view(&r, v, p);
 }
 
 void vm_ck_uninit_host(vm_core *c, const vm_box *b) {
   bool sbuf = b->space == ISA_SBUF;
   size_t pitch = sbuf ? c->mem.sbuf_pitch : c->mem.psum_pitch;
   uint8_t *at = (sbuf ? c->check->sbuf.at : c->check->psum.at) + b->p0 * pitch + b->lo;
-  for (unsigned p = b->p0; p < b->p1; p++, at += pitch) memset(at, 1, (size_t)(b->hi - b->lo));
+  for (unsigned p = b->p0; p < b->p1; p++, at += pitch)
+    memset(at, VM_CK_ANYONE, (size_t)(b->hi - b->lo));
 }
 
 /* ---- Transfers ---------------------------------------------------------------------------- */
 
-/* A walk of a share's side in the shadow; false when the side has none. */
-static bool open_walk(const vm_core *c, const vm_share *s, int side, vm_dma_walk *w) {
+/* A walk of a share's side in the shadow, and who owns it; false when the side has none. */
+typedef struct walk {
+  const vm_core *c;
+  vm_dma_walk w;
+  uint8_t owner;
+} walk;
+
+static const vm_view *side_of(const vm_transfer *t, int side) {
+  return side < 0 ? &t->dst : side ? &t->more[side - 1] : &t->src;
+}
+
+static bool open_walk(const vm_core *c, const vm_share *s, int side, walk *w) {
   if (side < 0)
-    vm_dma_walk_dst(s->t, w);
+    vm_dma_walk_dst(s->t, &w->w);
   else
-    vm_dma_walk_src(s->t, (unsigned)side, w);
-  vm_view at = side < 0 ? s->t->dst : side ? s->t->more[side - 1] : s->t->src;
-  vm_view shadowed = vm_ck_shadow_of(c, &at);
+    vm_dma_walk_src(s->t, (unsigned)side, &w->w);
+  vm_view shadowed = vm_ck_shadow_of(c, side_of(s->t, side));
   if (!shadowed.at) return false;
-  w->base = shadowed.at;
-  vm_dma_walk_seek(w, s->e0);
+  w->c = c;
+  w->owner = vm_ck_owner(c, &shadowed);
+  w->w.base = shadowed.at;
+  vm_dma_walk_seek(&w->w, s->e0);
   return true;
 }
 
@@ -319,13 +422,13 @@ static bool open_guide(const vm_share *s, vm_dma_walk *guide) {
 }
 
 /* Calls fn for each run of the share's elements in the shadow; stops when fn gives false. */
-static bool each_run(const vm_share *s, vm_dma_walk *w, bool (*fn)(vm_dma_walk *w, uint64_t n)) {
-  vm_dma_walk guide;
+static bool each_run(const vm_share *s, walk *of, bool (*fn)(walk *w, uint64_t n)) {
+  vm_dma_walk guide, *w = &of->w;
   bool guided = open_guide(s, &guide);
   for (uint64_t e = s->e0; e < s->e1;) {
     uint64_t n = w->left < s->e1 - e ? w->left : s->e1 - e;
     if (guided && guide.left < n) n = guide.left;
-    if (!(guided && guide.skipped) && !fn(w, n)) return false;
+    if (!(guided && guide.skipped) && !fn(of, n)) return false;
     e += n;
     if (e >= s->e1) break;
     vm_dma_walk_seek(w, e);
@@ -334,47 +437,53 @@ static bool each_run(const vm_share *s, vm_dma_walk *w, bool (*fn)(vm_dma_walk *
   return true;
 }
 
-/* Leaves the walk at the first byte that was not written. */
-static bool run_written(vm_dma_walk *w, uint64_t n) {
-  uint8_t *hole = NULL;
+/* Leaves the walk at the first byte that is wrong. */
+static bool run_written(walk *of, uint64_t n) {
+  vm_dma_walk *w = &of->w;
+  const uint8_t *hole = NULL;
   if (w->step == w->esize)
-    hole = memchr(w->at, 0, (size_t)n * w->esize);
+    hole = vm_ck_wrong(of->c, w->at, (size_t)n * w->esize, of->owner);
   else
     for (uint64_t i = 0; i < n && !hole; i++)
-      hole = memchr(w->at + (int64_t)i * w->step, 0, w->esize);
-  if (hole) w->at = hole;
+      hole = vm_ck_wrong(of->c, w->at + (int64_t)i * w->step, w->esize, of->owner);
+  if (hole) w->at += hole - w->at;
   return !hole;
 }
 
-static bool mark_run(vm_dma_walk *w, uint64_t n) {
+static bool mark_run(walk *of, uint64_t n) {
+  vm_dma_walk *w = &of->w;
+  int mark = of->owner ? of->owner : VM_CK_WRITTEN;
   if (w->step == w->esize) {
-    memset(w->at, 1, (size_t)n * w->esize);
+    memset(w->at, mark, (size_t)n * w->esize);
     return true;
   }
-  for (uint64_t i = 0; i < n; i++) memset(w->at + (int64_t)i * w->step, 1, w->esize);
+  for (uint64_t i = 0; i < n; i++) memset(w->at + (int64_t)i * w->step, mark, w->esize);
   return true;
 }
 
 void vm_ck_uninit_move(vm_core *c, const vm_share *s) {
   const vm_transfer *t = s->t;
-  vm_dma_walk w;
+  walk w;
   char who[96];
   if (s->item.staged) return; /* read when it was copied: what is there now is another's */
   for (int side = t->accumulates ? -1 : 0; side < t->nsrc; side++) {
     if (!open_walk(c, s, side, &w) || each_run(s, &w, run_written)) continue;
+    const vm_view *v = side_of(t, side);
     snprintf(who, sizeof who, "a transfer of queue %.70s", c->code->queues[t->queue].name);
-    const vm_view *v = side < 0 ? &t->dst : side ? &t->more[side - 1] : &t->src;
-    vm_finding *f = report_memory(c, t->engine, t->pc, s->item.start, who);
+    reading r = {c, t->engine, t->pc, s->item.start, who, *w.w.at, NULL};
+    if (v->space != ISA_HBM) r.writer = writer_of(c, v->space, w.w.at);
+    vm_finding *f = report_memory(&r);
     if (!f) continue;
     if (t->permuted && side == 0)
       vm_ck_put_box(c, &t->whole, &f->text);
     else
       vm_ck_put_view(c, v, &f->text);
-    put_unwritten(c, v->space, w.at, &f->text);
+    put_unwritten(c, v->space, w.w.at, &f->text);
+    put_fix(&r, &f->text);
   }
 }
 
 void vm_ck_uninit_moved(vm_core *c, const vm_share *s) {
-  vm_dma_walk w;
+  walk w;
   if (open_walk(c, s, -1, &w)) each_run(s, &w, mark_run);
 }

@@ -205,6 +205,7 @@ bool vm_resolve_ap(vm_resolver *r, uint32_t ap_index, vm_view *out) {
   out->space = ap.space;
   out->esize = (uint8_t)isa_dtype_bytes(ap.dtype);
   out->part = ap.part;
+  out->tile = on_chip && ap.base <= UINT16_MAX ? (uint16_t)ap.base : 0;
   out->ndim = (uint8_t)(ap.ndim + 1);
   out->num[0] = on_chip ? ap.nparts : 1;
   out->step[0] =

@@ -16,6 +16,7 @@ typedef struct vm_view {
   uint8_t *at; /* the first element; NULL: the operand is absent */
   uint8_t dtype, space, ndim, esize;
   uint16_t part; /* start partition, 0 in HBM */
+  uint16_t tile; /* for the checks: the tile that it names, 1-based; 0: none, or past 65535 */
   uint32_t num[VM_DIMS];
   int64_t step[VM_DIMS]; /* bytes */
   uint64_t elems;        /* of one partition */

@@ -404,19 +404,37 @@ static void walk_accesses(vm_saver *s, vm_core *c) {
 
 /* ---- Shadows ------------------------------------------------------------------------------- */
 
-enum { BLOCK = 8192, NOTHING = 0, EVERYTHING, SOME };
+enum { BLOCK = 8192, NOTHING = 0, EVERYTHING, SOME, MARKS };
 
 static uint8_t kind_of(const uint8_t *at, size_t n) {
+  bool marks = false;
+  for (size_t i = 0; i < n; i++) marks |= at[i] > VM_CK_WRITTEN;
+  if (marks) return MARKS;
   if (memcmp(at, at + 1, n - 1) != 0) return SOME;
   return at[0] ? EVERYTHING : NOTHING;
 }
 
-/* n bytes of a shadow, a bit for each where they differ. */
+/* Runs of equal bytes: how many and which. */
+static void walk_marks(vm_saver *s, uint8_t *at, size_t n) {
+  for (size_t i = 0; i < n && !s->failed;) {
+    uint32_t run = 1;
+    while (!s->reads && i + run < n && at[i + run] == at[i]) run++;
+    uint8_t mark = at[i];
+    vm_save_u32(s, &run);
+    vm_save_u8(s, &mark);
+    if (!vm_saver_need(s, run && run <= n - i, "a block of a shadow is not valid")) return;
+    if (s->reads) memset(at + i, mark, run);
+    i += run;
+  }
+}
+
+/* n bytes of a shadow: a bit for each where some are written, runs where tiles own some. */
 static void walk_block(vm_saver *s, uint8_t *at, size_t n) {
   uint8_t bits[BLOCK / 8] = {0}, kind = s->reads ? (uint8_t)NOTHING : kind_of(at, n);
   vm_save_u8(s, &kind);
-  vm_saver_need(s, kind <= SOME, "a block of a shadow is not valid");
-  if (s->reads && kind == EVERYTHING) memset(at, 1, n);
+  vm_saver_need(s, kind <= MARKS, "a block of a shadow is not valid");
+  if (s->reads && kind == EVERYTHING) memset(at, VM_CK_WRITTEN, n);
+  if (kind == MARKS) walk_marks(s, at, n);
   if (kind != SOME) return;
   for (size_t i = 0; i < n && !s->reads; i++) bits[i / 8] |= (uint8_t)(at[i] << i % 8);
   vm_saver_bytes(s, bits, (n + 7) / 8);
@@ -441,7 +459,7 @@ static void walk_tensor_shadow(vm_saver *s, vm_core *c, vm_ck_shadow *h) {
 }
 
 static void walk_outputs(vm_saver *s, vm_core *c) {
-  for (uint32_t i = 0; i < c->prog->ntensors && !s->failed; i++)
+  for (uint32_t i = 0; c->check->hbm && i < c->prog->ntensors && !s->failed; i++)
     walk_tensor_shadow(s, c, &c->check->hbm[i]);
 }
 
@@ -485,7 +503,7 @@ static void walk_state(vm_saver *s, vm_core *c) {
   if (vm_ck_has(c, VM_CHECK_RACE) && !s->failed) vm_save_check_log(s, c);
   if (vm_ck_has(c, VM_CHECK_RACE) && !s->failed) walk_clocks(s, c);
   if (vm_ck_has(c, VM_CHECK_RACE) && !s->failed) walk_accesses(s, c);
-  if (vm_ck_has(c, VM_CHECK_UNINIT) && !s->failed)
+  if (k->shadowed && !s->failed)
     walk_uninit(s, c);
   else if (vm_ck_has(c, VM_CHECK_OUTPUT) && !s->failed)
     walk_outputs(s, c);
