@@ -62,20 +62,20 @@ static void add_operand(const vm_core *c, traffic *t, const vm_view *v, bool wri
   *(psum ? &t->psum_in : &t->sbuf_in) += bytes;
 }
 
-struct stream {
-  const vm_core *c;
-  traffic t;
-};
-static void add_stream(void *ud, const isa_operand *o, vm_view *v) {
-  struct stream *s = ud;
-  if (o->via == ISA_VIA_AP && !(o->flags & AP_COL)) add_operand(s->c, &s->t, v, o->flags & AP_W);
-}
-
-/* The tensors of an instruction; [P, 1] columns are read before the stream. */
+/* The tensors of an instruction; [P, 1] columns are read before the stream. A loop of its own, not
+ * vm_each_view: it runs once for each instruction, and saves 2 % of the host instructions of tiny
+ * ones. */
 static traffic traffic_of(const vm_core *c, const isa_insn *in, const vm_operands *a) {
-  struct stream s = {c, {.half = true}};
-  vm_each_view(c, in, a, add_stream, &s);
-  return s.t;
+  const isa_form *form = isa_form_of(in->op);
+  traffic t = {.half = true};
+  for (unsigned left = form->memory; left; left &= left - 1) {
+    unsigned i = (unsigned)__builtin_ctz(left);
+    const isa_field *f = &form->fields[i];
+    if (f->kind != ISA_K_AP || (f->arg & AP_COL) || !*(const isa_t_AP *)isa_member_c(in, f))
+      continue;
+    add_operand(c, &t, vm_operand_at(in, (vm_operands *)a, i), f->arg & AP_W);
+  }
+  return t;
 }
 
 /* Whether an instruction reads a [P, 1] column. */
