@@ -25,10 +25,18 @@ function kernels.matmul(k, a, b)
   return c
 end
 
--- y = softmax(x) by rows.
+-- y = softmax(x) by rows, two blocks of 128 at a time: an engine works in the order written, and so
+-- vector finds the second maximum while scalar is at the first exponentials.
 function kernels.softmax(k, x)
   local y = k:output("y", "float32", x.shape)
-  for r = 0, x.shape[1] - 1, 128 do k:store(y[{r, 128}], k:softmax(k:load(x[{r, 128}]))) end
+  for r = 0, x.shape[1] - 1, 256 do
+    local blocks = {[0] = k:load(x[{r, 128}]), k:load(x[{r + 128, 128}])}
+    local tops = {[0] = k:max(blocks[0], {negate = true}), k:max(blocks[1], {negate = true})}
+    for i = 0, 1 do
+      local e, sum = k:exp(blocks[i], {bias = tops[i], sum = true})
+      k:store(y[{r + i * 128, 128}], k:mul(e, k:reciprocal(sum)))
+    end
+  end
   return y
 end
 
