@@ -48,6 +48,7 @@ as_kernel *as_kernel_new(const as_kernel_options *o) {
   k->al = al;
   k->o = *o;
   k->o.alloc = NULL;
+  if (!k->o.costs.dma_byte_rate) k->o.costs.dma_byte_rate = 20000;
   k->target = o->target;
   isa_arena_init(&k->arena, &al);
   k->scratch = isa_program_new(&al, o->target);

@@ -37,7 +37,8 @@ typedef struct as_kernel_costs {
   uint64_t (*busy)(void *ud, unsigned engine, const isa_program *p, const isa_insn *in);
   uint64_t trigger[3];    /* what a trigger keeps its engine, by ISA_DGE_ */
   uint64_t delay;         /* from an update to the engine that waits for it */
-  uint64_t dma_byte_rate; /* bytes in a microsecond that one of the sixteen engines moves */
+  uint64_t dma_byte_rate; /* bytes in a microsecond that one of the sixteen engines moves;
+                             0: 20000 */
 } as_kernel_costs;
 
 typedef struct as_kernel_options {

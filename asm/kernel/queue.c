@@ -82,10 +82,9 @@ static uint64_t bytes_of(const as_kernel *k, const k_item *it) {
 /* What it adds to the loads of its engine and of DMA. */
 static void count(as_kernel *k, const k_item *it, const k_queue *q) {
   const as_kernel_costs *c = &k->o.costs;
-  uint64_t rate = c->dma_byte_rate ? c->dma_byte_rate : 20000;
   k->figures.transfers++;
   k->figures.busy[q->engine] += c->trigger[q->dge];
-  k->figures.dma_busy += bytes_of(k, it) * (1000000000 / ISA_NDMA) / rate;
+  k->figures.dma_busy += bytes_of(k, it) * (1000000000 / ISA_NDMA) / c->dma_byte_rate;
 }
 
 static void find_bound(as_kernel *k) {

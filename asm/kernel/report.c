@@ -45,6 +45,10 @@ static void print_loads(const as_kernel *k, isa_buf *out) {
                  "%" PRIu64 " transfers on %" PRIu64 " queues; %" PRIu64
                  " tiles, up to byte %" PRIu64 " of sbuf and %" PRIu64 " of psum\n",
                  f->transfers, f->queues, f->tiles, f->sbuf_bytes, f->psum_bytes);
+  double rate = (double)k->o.costs.dma_byte_rate * ISA_NDMA;
+  if (f->spills)
+    isa_buf_printf(out, "%" PRIu64 " of them spill tiles: %" PRIu64 " bytes, %.3f us of dma\n",
+                   f->spills, f->spilled_bytes, (double)f->spilled_bytes / rate);
   isa_buf_puts(out, "\nload, estimated, without waits:\n");
   for (unsigned e = 0; e < ISA_NENGINES; e++)
     if (k->engines >> e & 1)
@@ -52,6 +56,60 @@ static void print_loads(const as_kernel *k, isa_buf *out) {
   isa_buf_printf(out, "  %-8s %12.3f us\n", "dma", (double)f->dma_busy * 1e-9);
   isa_buf_printf(out, "the bound is %s\n",
                  f->bound < ISA_NENGINES ? isa_engines[f->bound].name : "dma");
+}
+
+/* ---- Tiles over time ----------------------------------------------------------------------- */
+
+enum { STRETCHES = 16, BAR = 24 };
+
+/* live[i]: bytes of a partition that tiles of a memory have while item i runs. */
+static void find_live(const as_kernel *k, unsigned space, int64_t *live) {
+  memset(live, 0, ((size_t)k->nitems + 1) * sizeof *live);
+  for (uint32_t i = 0; i < k->nbuffers; i++) {
+    const k_buffer *b = &k->buffers[i];
+    if (b->space != space || !b->used) continue;
+    live[b->first] += b->bytes;
+    live[b->last + 1] -= b->bytes;
+  }
+  for (uint32_t i = 0; i < k->nitems; i++) live[i + 1] += live[i];
+}
+
+static uint32_t most_of(const int64_t *live, uint32_t from, uint32_t to) {
+  uint32_t most = from;
+  for (uint32_t i = from; i < to; i++)
+    if (live[i] > live[most]) most = i;
+  return most;
+}
+
+static void print_memory(const as_kernel *k, unsigned space, const int64_t *live, isa_buf *out) {
+  char where[160];
+  uint32_t n = k->nitems, most = most_of(live, 0, n), step = (n + STRETCHES - 1) / STRETCHES;
+  uint32_t room = k_room(k, space);
+  if (!live[most]) return;
+  isa_buf_printf(out,
+                 "\n%s over time, most bytes of a partition in use out of %" PRIu32 " by "
+                 "instruction:\n",
+                 isa_space_name(space), room);
+  for (uint32_t i = 0; i < n; i += step) {
+    uint32_t end = n - i < step ? n : i + step;
+    int64_t bytes = live[most_of(live, i, end)], bar = (bytes * BAR + room - 1) / room;
+    isa_buf_printf(out, "  %8" PRIu32 "..%-8" PRIu32 " %8" PRId64 "%s", k->items[i].number,
+                   k->items[end - 1].number, bytes, bar ? "  " : "");
+    for (int64_t b = 0; b < bar; b++) isa_buf_puts(out, "#");
+    isa_buf_puts(out, "\n");
+  }
+  isa_buf_printf(out, "  most, %" PRId64 " bytes, at instruction %" PRIu32 ", %s\n", live[most],
+                 k->items[most].number, k_where(k, k->items[most].at, where, sizeof where));
+}
+
+static void print_memories(const as_kernel *k, isa_buf *out) {
+  size_t bytes = ((size_t)k->nitems + 1) * sizeof(int64_t);
+  int64_t *live = k->nitems ? isa_zalloc(&k->al, bytes) : NULL;
+  for (unsigned space = ISA_SBUF; live && space <= ISA_PSUM; space++) {
+    find_live(k, space, live);
+    print_memory(k, space, live, out);
+  }
+  isa_free(&k->al, live, bytes);
 }
 
 static void print_tiles(const as_kernel *k, isa_buf *out) {
@@ -63,9 +121,9 @@ static void print_tiles(const as_kernel *k, isa_buf *out) {
     isa_buf_printf(out,
                    "  %-16s %s partitions %u..%u bytes %" PRIu32 "..%" PRIu32 "  %" PRIu32
                    "..%" PRIu32 "  %s\n",
-                   b->name, isa_space_name(b->space), (unsigned)b->part,
+                   b->name ? b->name : "?", isa_space_name(b->space), (unsigned)b->part,
                    (unsigned)b->part + b->nparts - 1u, b->offset, b->offset + b->bytes - 1,
-                   b->first, b->last, k_where(k, b->at, where, sizeof where));
+                   k->items[b->first].number, k->items[b->last].number, k_where(k, b->at, where, sizeof where));
   }
 }
 
@@ -95,6 +153,7 @@ void as_kernel_report(const as_kernel *k, isa_buf *out) {
     return;
   }
   print_loads(k, out);
+  print_memories(k, out);
   print_tiles(k, out);
   print_waits(k, out);
 }

@@ -127,4 +127,19 @@ t.case("memory that does not fit says what is live", function()
   for _, part in ipairs {"a", "160000", "test_kernel.lua:"} do assert(message:find(part, 1, true), message) end
 end)
 
+t.case("the report shows memory over time and what spilling moves", function()
+  local k = soma.kernel {target = "trn2", spill = true, sbuf_bytes = 4096}
+  local x, y = k:input("x", "float32", {384, 512}), k:output("y", "float32", {384, 512})
+  local tiles = {}
+  for i = 0, 2 do tiles[i] = k:load(x[{i * 128, 128}]) end
+  for i = 0, 2 do k:store(y[{i * 128, 128}], tiles[i]) end
+  k:program()
+  local report, line = k:report(), here() - 3
+  assert(report:find("%d of them spill tiles: %d+ bytes, [%d.]+ us of dma\n"), report)
+  assert(report:find("sbuf over time, most bytes of a partition in use out of 4096 by instruction:\n", 1, true), report)
+  assert(report:find("\n         0..0            2048  ############\n", 1, true), report)
+  assert(report:find("  most, 4096 bytes, at instruction 1, [^\n]*test_kernel.lua:" .. line .. "\n"), report)
+  assert(not report:find("psum over time", 1, true))
+end)
+
 t.finish()
