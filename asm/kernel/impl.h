@@ -313,6 +313,16 @@ bool k_add_ruling(as_kernel *k, const k_key *key, const k_ruling *found, uint32_
 /* Adds an item, or gives false. */
 bool k_add_item(as_kernel *k, const k_item *it);
 
+/* ---- legal.c ---- */
+
+/* Adds an item that was refused, with copies that make it legal; false with its error. */
+bool k_mend(as_kernel *k, const k_item *it);
+
+/* ---- spill.c ---- */
+
+/* A tensor for what is in a tile, named by base and a number. */
+bool k_temporary(as_kernel *k, const char *base, const k_buffer *b, uint32_t *buffer);
+
 /* ---- peel.c ---- */
 
 /* Makes room for n items before item `at`; loops and orders go on naming the same items. */

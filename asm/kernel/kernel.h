@@ -1,6 +1,7 @@
 /* The kernel builder: a list of instructions with sequential meaning becomes a program.
  *
  *   records --record.c--> instructions --verify.c--> legal ones, each with its place
+ *     legal.c    copies that make others legal, where the client allows it
  *               alike.c: what is legal of one is legal of all that are like it
  *     define.c   bytes are written before they are read; what `acc` a matmul takes
  *     peel.c     the first round of a loop, where it must do something else
@@ -119,6 +120,7 @@ typedef struct as_kernel_figures {
   uint64_t sbuf_bytes, psum_bytes, spills, spilled_bytes;
   uint64_t busy[ISA_NENGINES], dma_busy;
   unsigned bound; /* an engine, or AS_BOUND_DMA */
+  uint64_t copies;
 } as_kernel_figures;
 const as_kernel_figures *as_kernel_get_figures(const as_kernel *k);
 typedef struct as_kernel_life {

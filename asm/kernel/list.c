@@ -30,8 +30,9 @@ bool as_kernel_emit(as_kernel *k, const int64_t *records, size_t words, uint32_t
   for (size_t at = 0; at < words;) {
     k_item it;
     k_key key;
-    if (k_read_record(k, records + at, words - at, &it, &key) && k_verify(k, &it, &key) &&
-        k_add_item(k, &it)) {
+    bool read = k_read_record(k, records + at, words - at, &it, &key);
+    if ((read && k_verify(k, &it, &key) && k_add_item(k, &it)) ||
+        (read && (k->o.flags & AS_KERNEL_COPIES) && k_mend(k, &it))) {
       at += (size_t)records[at];
       continue;
     }
@@ -40,6 +41,7 @@ bool as_kernel_emit(as_kernel *k, const int64_t *records, size_t words, uint32_t
     k->ndyns = dyns;
     return false;
   }
+  while (items < k->nitems && k->items[items].added) items++; /* copies before it */
   if (first) *first = items;
   return true;
 }

@@ -45,6 +45,7 @@ static void print_loads(const as_kernel *k, isa_buf *out) {
                  "%" PRIu64 " transfers on %" PRIu64 " queues; %" PRIu64
                  " tiles, up to byte %" PRIu64 " of sbuf and %" PRIu64 " of psum\n",
                  f->transfers, f->queues, f->tiles, f->sbuf_bytes, f->psum_bytes);
+  if (f->copies) isa_buf_printf(out, "%" PRIu64 " copies make instructions legal\n", f->copies);
   double rate = (double)k->o.costs.dma_byte_rate * ISA_NDMA;
   if (f->spills)
     isa_buf_printf(out, "%" PRIu64 " of them spill tiles: %" PRIu64 " bytes, %.3f us of dma\n",
@@ -123,7 +124,8 @@ static void print_tiles(const as_kernel *k, isa_buf *out) {
                    "..%" PRIu32 "  %s\n",
                    b->name ? b->name : "?", isa_space_name(b->space), (unsigned)b->part,
                    (unsigned)b->part + b->nparts - 1u, b->offset, b->offset + b->bytes - 1,
-                   k->items[b->first].number, k->items[b->last].number, k_where(k, b->at, where, sizeof where));
+                   k->items[b->first].number, k->items[b->last].number,
+                   k_where(k, b->at, where, sizeof where));
   }
 }
 

@@ -39,10 +39,10 @@ static void rename_uses(as_kernel *k, uint32_t first, uint32_t from, uint32_t to
 
 /* ---- Transfers ----------------------------------------------------------------------------- */
 
-static bool temporary(as_kernel *k, const k_buffer *b, uint32_t *buffer) {
+bool k_temporary(as_kernel *k, const char *base, const k_buffer *b, uint32_t *buffer) {
   char name[32];
   uint64_t i = k->figures.spills;
-  do snprintf(name, sizeof name, "spilled%llu", (unsigned long long)++i);
+  do snprintf(name, sizeof name, "%s%llu", base, (unsigned long long)++i);
   while (isa_program_find_tensor(k->scratch, name, strlen(name)) >= 0);
   isa_tensor t = {.name = name, .dtype = b->dtype, .role = ISA_TEMP, .ndim = 2};
   t.shape[0] = b->nparts;
@@ -172,7 +172,7 @@ bool k_spill(as_kernel *k) {
   uint32_t kept = k_buf(k, number)->kept_in, last = last_use(k, first, number);
   bool dirty = is_dirty(k, number, first);
   k_buf(k, number)->ended = false; /* an end that the caller gave lies after its last use */
-  if (!kept && !temporary(k, k_buf(k, number), &kept)) return false;
+  if (!kept && !k_temporary(k, "spilled", k_buf(k, number), &kept)) return false;
   if (dirty) {
     if (!transfer(k, last + 1, kept, number)) return false;
     next++;

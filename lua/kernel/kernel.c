@@ -268,6 +268,7 @@ static int kernel_figures(lua_State *L) {
   lb_set_count(L, "dependences", f.dependences);
   lb_set_count(L, "waits", f.waits);
   lb_set_count(L, "reuse_waits", f.reuse_waits);
+  lb_set_count(L, "copies", f.copies);
   lb_set_count(L, "transfers", f.transfers);
   lb_set_count(L, "queues", f.queues);
   lb_set_count(L, "semaphores", f.semaphores);

@@ -200,7 +200,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
   o.target = targets[take(&b) % 3];
   o.max_instructions = 3000;
   o.checks = 1 << SOMA_CHECK_RACE;
-  ko.flags = take(&b) % 4 == 0 ? SOMA_KERNEL_KEEP_ORDER : 0;
+  unsigned how = take(&b);
+  ko.flags = how % 4 == 0 ? SOMA_KERNEL_KEEP_ORDER : 0;
+  if (how / 4 % 2) ko.flags |= SOMA_KERNEL_COPIES;
   if (take(&b) % 4 == 0) {
     ko.flags |= SOMA_KERNEL_SPILL;
     ko.sbuf_bytes = 256 + 16 * take(&b);

@@ -110,9 +110,7 @@ soma_status soma_kernel_new(soma_machine *m, const soma_kernel_options *options,
                        sizeof o);
     memcpy(&o, options, options->size);
   }
-  if (o.flags & SOMA_KERNEL_COPIES)
-    return soma_fail(m, SOMA_UNBUILT, "SOMA_KERNEL_COPIES is known but not built in this version");
-  if (o.flags >= SOMA_KERNEL_COPIES)
+  if (o.flags >= 2 * SOMA_KERNEL_COPIES)
     return soma_fail(m, SOMA_ARG, "soma_kernel_options.flags is %#x", (unsigned)o.flags);
   int t = o.target ? isa_target_find(o.target, strlen(o.target)) : 0;
   if (t < 0) return soma_fail(m, SOMA_ARG, "there is no target %.40s", o.target);
@@ -274,7 +272,8 @@ void soma_kernel_get_figures(const soma_kernel *k, soma_kernel_figures *out, siz
                              .spills = f->spills,
                              .spilled_bytes = f->spilled_bytes,
                              .dma_busy = f->dma_busy,
-                             .bound = (soma_kernel_bound)f->bound};
+                             .bound = (soma_kernel_bound)f->bound,
+                             .copies = f->copies};
   memcpy(own.busy, f->busy, sizeof own.busy);
   memcpy(out, &own, n < sizeof own ? n : sizeof own);
 }

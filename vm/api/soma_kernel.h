@@ -31,7 +31,8 @@ enum {
   SOMA_KERNEL_SPILL = 1,         /* a tile that does not fit may be kept in HBM for a while */
   SOMA_KERNEL_KEEP_ORDER = 2,    /* each instruction waits for the one before it */
   SOMA_KERNEL_FIXED_ENGINES = 4, /* an instruction without an engine goes to its row's first one */
-  SOMA_KERNEL_COPIES = 8         /* mend instructions by copies: not built, refused */
+  SOMA_KERNEL_COPIES = 8         /* an instruction that breaks a rule is mended by copies of its
+                                    operands where that helps: see soma_kernel_emit */
 };
 
 typedef struct soma_kernel_options {
@@ -153,6 +154,13 @@ soma_status soma_kernel_register(soma_kernel *k, uint32_t *reg);
  *      0 }                                               round: nearest
  * That is 6 + 9 + 9 + 1 = 25 words.
  *
+ * With SOMA_KERNEL_COPIES an instruction that is refused is tried again with operands in tiles of
+ * their own, copied there before it or from there after it: two sources in PSUM, a transfer to or
+ * from PSUM, an operand of an engine in HBM, a start partition or a pattern that the engine does
+ * not have, a type that the queue does not convert, one partition where many are needed. Copies are
+ * numbered like instructions; *first is then the instruction, not a copy before it. Where no copy
+ * helps, the error is that of the instruction as given.
+ *
  * Not emitted are what the builder makes itself: branches, call, ret, halt, event_semaphore,
  * sem_range_clear, dma_trigger, drain. Control instructions (mov, add, tensor_load ...) work on the
  * kernel's registers; engine -1 is right for them. */
@@ -222,6 +230,7 @@ typedef struct soma_kernel_figures {
   soma_time busy[SOMA_ENGINES];    /* data path, estimated without waits */
   soma_time dma_busy;              /* of the sixteen engines together, estimated */
   soma_kernel_bound bound;
+  uint64_t copies; /* instructions that SOMA_KERNEL_COPIES added */
 } soma_kernel_figures;
 /* n is sizeof(soma_kernel_figures) of the caller. */
 void soma_kernel_get_figures(const soma_kernel *k, soma_kernel_figures *out, size_t n);

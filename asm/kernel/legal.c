@@ -1,0 +1,278 @@
+/* Instructions that break a rule which a copy mends, for clients that allow copies. There is no
+ * list of rules here: operands are staged in tiles of their own, one, then two, then all of them,
+ * until the verifier has nothing to say. A source is copied before, a destination after.
+ *
+ *   tensor_tensor d, p, q   with p and q in PSUM     tensor_copy t, p;  tensor_tensor d, t, q
+ *   dma_copy p, x           with p in PSUM           dma_copy t, x;     tensor_copy p, t */
+#include "impl.h"
+#include "../../isa/operand.h"
+
+enum { MOST_OPERANDS = 8, MOST_PIECES = 256 };
+
+/* How an operand may be staged, in the order tried. */
+enum { PLAIN, OTHER_TYPE, SPREAD, WAYS };
+
+typedef struct place { /* of an operand in the item: a field, and its number there */
+  uint32_t *at;
+  const isa_field *field;
+  uint32_t number, staged;
+  bool reads, writes;
+} place;
+
+typedef struct mender {
+  as_kernel *k;
+  k_item it;
+  place places[MOST_OPERANDS];
+  unsigned n;
+  as_kernel_error error; /* of the instruction as it was given */
+} mender;
+
+static const k_shape *shape_at(const as_kernel *k, uint32_t number) {
+  return k_shape_of(k, k_op(k, number));
+}
+
+/* The operands of m->it that may be staged: those that nothing else is moved by. */
+static void find_places(mender *m) {
+  const isa_form *form = isa_form_of(m->it.in.op);
+  k_use uses[K_OPERANDS];
+  unsigned nuses = k_uses(m->k, &m->it, uses);
+  m->n = 0;
+  for (unsigned i = 0; i < form->nfields && m->n < MOST_OPERANDS; i++) {
+    const isa_field *f = &form->fields[i];
+    uint32_t *at = f->kind == ISA_K_AP ? isa_member(&m->it.in, f) : NULL;
+    isa_num *num = isa_member(&m->it.in, f);
+    if (f->kind == ISA_K_NUM && num->kind == ISA_NUM_ap) at = &num->v;
+    if (!at || !*at || (f->kind == ISA_K_AP && (f->arg & AP_FREED))) continue;
+    place p = {.at = at, .field = f, .number = *at};
+    for (unsigned u = 0; u < nuses; u++) {
+      if (uses[u].operand != *at) continue;
+      p.writes = p.writes || uses[u].writes;
+      p.reads = p.reads || uses[u].reads;
+    }
+    if (f->kind == ISA_K_AP && (f->arg & AP_IN_PART)) p.reads = true; /* what it leaves as it is */
+    m->places[m->n++] = p;
+  }
+}
+
+/* ---- Staged operands ----------------------------------------------------------------------- */
+
+static bool put_operand(as_kernel *k, k_operand o, uint8_t dtype, unsigned ndim, const isa_dim *dim,
+                        uint32_t *number) {
+  o.shape = k_find_shape(k, dtype, (uint8_t)ndim, dim);
+  uint64_t *at = o.shape ? k_take_units(k, sizeof o / 8, number) : NULL;
+  if (at) memcpy(at, &o, sizeof o);
+  return at != NULL;
+}
+
+/* The dimensions of a staged operand, dense, from the outermost free one; how many. In HBM the
+ * first dimension is that of the partitions. Outer ones are joined until there are at most `most`.
+ */
+static unsigned dense_dims(const k_shape *s, bool hbm, unsigned most, isa_dim *out) {
+  unsigned first = hbm && s->ndim > 0, n = s->ndim - first;
+  for (unsigned d = 0; d < n; d++) out[d].num = s->dim[first + d].num;
+  for (; n > most; n--) {
+    out[1].num *= out[0].num;
+    memmove(out, out + 1, (n - 1) * sizeof *out);
+  }
+  int64_t step = 1;
+  for (unsigned d = n; d-- > 0; step *= out[d].num) out[d].step = step;
+  return n;
+}
+
+/* A tile for the elements of an operand, and the operand that is all of it. */
+static bool stage(mender *m, const place *p, unsigned parts, uint8_t dtype, uint32_t *number) {
+  as_kernel *k = m->k;
+  const k_operand *x = k_op(k, p->number);
+  const k_shape *s = shape_at(k, p->number);
+  bool hbm = x->space == ISA_HBM, pattern = p->field->kind == ISA_K_AP;
+  uint32_t arg = pattern ? p->field->arg : AP_S | 4;
+  uint64_t bytes = isa_dtype_bytes(dtype);
+  isa_dim dim[ISA_MAX_DIMS];
+  for (unsigned d = hbm; d < s->ndim && bytes <= k_room(k, ISA_SBUF); d++) bytes *= s->dim[d].num;
+  if (parts == 0 || parts > ISA_PMAX || bytes > k_room(k, ISA_SBUF)) return false;
+  unsigned n = dense_dims(s, hbm, arg & AP_DIMS ? arg & AP_DIMS : 1, dim);
+  as_kernel_tile t = {.name = k_buf(k, x->buffer)->name,
+                      .space = arg & AP_S ? ISA_SBUF : ISA_PSUM,
+                      .dtype = dtype,
+                      .ndim = 2,
+                      .shape = {parts, (uint32_t)(bytes / isa_dtype_bytes(dtype))},
+                      .part = -1,
+                      .offset = -1,
+                      .at = m->it.at};
+  k_operand o = {.nparts = (uint8_t)parts, .space = t.space};
+  return as_kernel_tile_new(k, &t, &o.buffer) && put_operand(k, o, dtype, n, dim, number);
+}
+
+static unsigned parts_of(const as_kernel *k, uint32_t number) {
+  const k_operand *x = k_op(k, number);
+  if (x->space != ISA_HBM) return x->nparts;
+  const k_shape *s = k_shape_of(k, x);
+  return s->ndim ? s->dim[0].num > ISA_PMAX ? 0 : s->dim[0].num : 1;
+}
+
+/* The type, or the number of partitions, that the other operands have and this one has not. */
+static bool other(const mender *m, const place *p, unsigned way, unsigned *parts, uint8_t *dtype) {
+  for (unsigned i = 0; i < m->n; i++) {
+    uint8_t type = shape_at(m->k, m->places[i].number)->dtype;
+    unsigned n = parts_of(m->k, m->places[i].number);
+    if (way == OTHER_TYPE && type != *dtype) {
+      *dtype = type;
+      return true;
+    }
+    if (way == SPREAD && *parts == 1 && n > 1 && p->reads && !p->writes) {
+      *parts = n;
+      return true;
+    }
+  }
+  return way == PLAIN;
+}
+
+static bool stage_in_way(mender *m, place *p, unsigned way) {
+  unsigned parts = parts_of(m->k, p->number);
+  uint8_t dtype = shape_at(m->k, p->number)->dtype;
+  const k_operand *x = k_op(m->k, p->number);
+  const k_dyn *d = x->dyn ? &m->k->dyns[x->dyn - 1] : NULL;
+  if (d && (d->index_kind || d->size_dim)) return false;
+  if (isa_insn_acc(&m->it.in) >= 0 && p->reads && p->writes)
+    return false; /* a sum stays in place */
+  return other(m, p, way, &parts, &dtype) && stage(m, p, parts, dtype, &p->staged);
+}
+
+/* ---- Copies --------------------------------------------------------------------------------- */
+
+static bool put_copy(mender *m, unsigned op, uint32_t dst, uint32_t src) {
+  k_item c = {.engine = ISA_NENGINES, .at = m->it.at, .added = true};
+  k_key key = {.n = 0};
+  c.in.op = (uint16_t)op;
+  const isa_form *form = isa_form_of(op);
+  *(isa_t_AP *)isa_member(&c.in, &form->fields[isa_field_of(op, ISA_K_AP, AP_W)]) = dst;
+  *(isa_t_AP *)isa_member(&c.in, &form->fields[isa_field_of(op, ISA_K_AP, AP_R)]) = src;
+  return k_verify(m->k, &c, &key) && k_add_item(m->k, &c);
+}
+
+static bool copy_whole(mender *m, uint32_t dst, uint32_t src) {
+  return put_copy(m, ISA_OP_tensor_copy, dst, src) || put_copy(m, ISA_OP_dma_copy, dst, src);
+}
+
+/* Element i of the outermost free dimension. */
+static bool piece(as_kernel *k, uint32_t number, uint32_t i, uint32_t *out) {
+  k_operand o = *k_op(k, number);
+  k_shape s = *k_shape_of(k, &o);
+  o.offset += s.dim[0].step * i * (int64_t)isa_dtype_bytes(s.dtype);
+  return put_operand(k, o, s.dtype, s.ndim - 1u, s.dim + 1, out);
+}
+
+/* The dense side is cut like the other one, by blocks of its elements. */
+static bool dense_piece(as_kernel *k, uint32_t number, uint32_t i, uint32_t of, uint32_t *out) {
+  k_operand o = *k_op(k, number);
+  const k_shape *s = k_shape_of(k, &o);
+  uint8_t dtype = s->dtype;
+  uint64_t n = 1;
+  for (unsigned d = 0; d < s->ndim; d++) n *= s->dim[d].num;
+  isa_dim all = {1, (uint32_t)(n / of)};
+  o.offset += (int64_t)(n / of * i * isa_dtype_bytes(dtype));
+  return put_operand(k, o, dtype, 1, &all, out);
+}
+
+/* Between a staged operand and the one it stands for; in: to the staged one. */
+static bool copy(mender *m, uint32_t staged, uint32_t number, bool in) {
+  as_kernel *k = m->k;
+  uint32_t items = k->nitems;
+  if (copy_whole(m, in ? staged : number, in ? number : staged)) return true;
+  const k_operand *x = k_op(k, number);
+  uint32_t n = x->space != ISA_HBM && k_shape_of(k, x)->ndim > 1 ? k_shape_of(k, x)->dim[0].num : 0;
+  for (uint32_t i = 0; i < n && n <= MOST_PIECES; i++) {
+    uint32_t part, dense;
+    if (!piece(k, number, i, &part) || !dense_piece(k, staged, i, n, &dense) ||
+        !copy_whole(m, in ? dense : part, in ? part : dense)) {
+      k->nitems = items;
+      return false;
+    }
+  }
+  return n > 0 && n <= MOST_PIECES;
+}
+
+/* One partition to all of a staged operand: by way of HBM, of which a row can be read again. */
+static bool spread(mender *m, uint32_t staged, uint32_t number) {
+  as_kernel *k = m->k;
+  const k_operand t = *k_op(k, staged);
+  const k_shape s = *k_shape_of(k, &t);
+  k_operand row = {.space = ISA_HBM};
+  k_buffer one = *k_buf(k, t.buffer);
+  isa_dim dim[2] = {{0, t.nparts}, {1, one.bytes / isa_dtype_bytes(s.dtype)}};
+  uint32_t once, again, dense, from = number;
+  int src = isa_field_of(ISA_OP_tensor_copy, ISA_K_AP, AP_R);
+  place p = {.field = &isa_form_of(ISA_OP_tensor_copy)->fields[src], .number = number};
+  one.nparts = 1;
+  if (!k_temporary(k, "row", &one, &row.buffer) ||
+      !put_operand(k, row, s.dtype, 1, dim + 1, &once) ||
+      !put_operand(k, row, s.dtype, 2, dim, &again) || !dense_piece(k, staged, 0, 1, &dense))
+    return false;
+  if (!put_copy(m, ISA_OP_dma_copy, once, number) &&
+      !(stage(m, &p, 1, s.dtype, &from) && copy(m, from, number, true) &&
+        put_copy(m, ISA_OP_dma_copy, once, from)))
+    return false;
+  return put_copy(m, ISA_OP_dma_copy, dense, again);
+}
+
+/* ---- Trials -------------------------------------------------------------------------------- */
+
+static bool bring(mender *m, const place *p) {
+  if (parts_of(m->k, p->number) == 1 && k_op(m->k, p->staged)->nparts > 1)
+    return spread(m, p->staged, p->number);
+  return copy(m, p->staged, p->number, true);
+}
+
+/* The item with its staged operands, between their copies. */
+static bool put_all(mender *m) {
+  as_kernel *k = m->k;
+  k_key key = {.n = 0};
+  uint32_t items = k->nitems;
+  k_item it = m->it;
+  bool ok = k_verify(k, &it, &key);
+  for (unsigned i = 0; i < m->n && ok; i++)
+    if (m->places[i].staged && m->places[i].reads) ok = bring(m, &m->places[i]);
+  ok = ok && k_add_item(k, &it);
+  for (unsigned i = 0; i < m->n && ok; i++)
+    if (m->places[i].staged && m->places[i].writes)
+      ok = copy(m, m->places[i].staged, m->places[i].number, false);
+  if (ok)
+    k->figures.copies += k->nitems - items - 1;
+  else
+    k->nitems = items;
+  k->error.status = ISA_OK;
+  return ok;
+}
+
+/* Tries with the operands of a mask staged, the first of them in that way. */
+static bool attempt(mender *m, unsigned mask, unsigned way) {
+  as_kernel *k = m->k;
+  uint32_t ops = k->nops; /* tiles of a trial that fails stay, unused */
+  bool ok = true;
+  for (unsigned i = 0; i < m->n && ok; i++) {
+    place *p = &m->places[i];
+    p->staged = 0;
+    if (!(mask >> i & 1)) continue;
+    ok = stage_in_way(m, p, way);
+    if (ok) *p->at = p->staged;
+  }
+  ok = ok && put_all(m);
+  for (unsigned i = 0; i < m->n; i++) *m->places[i].at = m->places[i].number;
+  if (!ok) k->nops = ops;
+  return ok;
+}
+
+bool k_mend(as_kernel *k, const k_item *it) {
+  mender m = {.k = k, .it = *it, .error = k->error};
+  if (isa_op_is_control(it->in.op) || k->error.status != ISA_ILLEGAL) return false;
+  find_places(&m);
+  for (unsigned way = 0; way < WAYS; way++)
+    for (unsigned i = 0; i < m.n; i++)
+      if (attempt(&m, 1u << i, way)) return true;
+  for (unsigned i = 0; i < m.n; i++)
+    for (unsigned j = i + 1; j < m.n; j++)
+      if (attempt(&m, 1u << i | 1u << j, PLAIN)) return true;
+  if (m.n > 2 && attempt(&m, (1u << m.n) - 1, PLAIN)) return true;
+  k->error = m.error;
+  return false;
+}
