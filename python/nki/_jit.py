@@ -53,10 +53,12 @@ class KernelRun:
     def figures(self):
         return self.built.builder.figures()
 
-    def page(self, path=None, title="Soma"):
-        text = self.run.page(title)
+    def page(self, path=None, title=None):
+        """The run as a page for a browser, titled by the kernel's name unless another is given;
+        written to a file where `path` is given."""
+        text = self.run.page(title or self.built.name)
         if path:
-            with open(path, "w") as f:
+            with open(path, "w", encoding="utf-8") as f:
                 f.write(text)
         return text
 
@@ -211,6 +213,8 @@ def _as_kernel(f, options):
         merged = dict(f.options, **options)
         merged.pop("platform_target", None)
         return Kernel(f.function, f.grid, options.get("platform_target") or f.asked, None, **merged)
+    if not callable(f):
+        raise TypeError("a kernel is a function, not %r" % (f,))
     target = options.pop("platform_target", None)
     return Kernel(f, (), target, **options)
 

@@ -22,6 +22,13 @@ class KernelError(SomaError, ValueError):
         super().__init__(where + text, status, report)
         self.file, self.line, self.text = file, line, text
 
+    def at(self, file, line):
+        """Gives the error its place where it has none yet."""
+        if self.file is None and file:
+            self.file, self.line = file, line
+            self.args = ("%s:%d: %s" % (file, line, self.text),)
+        return self
+
 
 class SomaFault(SomaError, IndexError):
     """A run that faulted, such as by an index out of bounds. Also an IndexError, as the vendor's

@@ -10,6 +10,7 @@ What is not affine is refused with the expression.
 import dis
 import sys
 
+from . import record
 from .errors import KernelError
 
 
@@ -302,7 +303,7 @@ def _compare(a, b, less, text):
         if frame.f_code is code:
             return left & mask
         raise KernelError("the mask %s was asked for its truth: join masks with `&`" % left.text,
-                          code.co_filename, line)
+                          record.shown(code.co_filename), line)
     return mask
 
 

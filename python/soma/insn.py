@@ -74,6 +74,14 @@ def float_bits(x):
         return _word.unpack(_bits.pack(float(np.float32(x))))[0]
 
 
+def said(x):
+    """A value as messages have it: short."""
+    if isinstance(x, np.ndarray):
+        return "a NumPy array of shape %s" % list(x.shape)
+    text = repr(x)
+    return text if len(text) <= 60 else "%s ..." % text[:57]
+
+
 def number(x, what="an operand"):
     """Words of a NUM field: None, a number, a register, or a [P, 1] tile."""
     if x is None:
@@ -92,9 +100,8 @@ def number(x, what="an operand"):
     try:
         return (1, float_bits(float(x)))
     except (TypeError, ValueError):
-        raise KernelError("%s is %r: a number, a register or a tile of one element in each "
-                          "partition "
-                          "is needed" % (what, x)) from None
+        raise KernelError("%s is %s: a number, a register or a tile of one element in each "
+                          "partition is needed" % (what, said(x))) from None
 
 
 def integer(x, what="an offset"):
@@ -143,7 +150,11 @@ def fill_bits(value, dtype):
             raise KernelError("memset of %s with %r: an integer type takes a whole number"
                               % (dtype, value))
         return k if k is not None else int(value)
-    return float_bits(float(value))
+    try:
+        return float_bits(float(value))
+    except (TypeError, ValueError):
+        raise KernelError("memset of %s with %s: a number is needed"
+                          % (dtype, said(value))) from None
 
 
 def memset(dst, value, engine=ANY):

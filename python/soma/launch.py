@@ -33,9 +33,9 @@ class Built:
     """A program with what a run needs: `inputs` (name, path of the argument, storage), `result`
     (the structure that the kernel returned), `written` names of inputs that it writes."""
 
-    def __init__(self, rec, program, warnings, inputs, result):
+    def __init__(self, name, rec, program, warnings, inputs, result):
         self.program, self.warnings, self.inputs, self.result = program, warnings, inputs, result
-        self.builder, self.target = rec.builder, rec.target
+        self.builder, self.target, self.name = rec.builder, rec.target, name
         self.instructions = rec.count
         self.unwritten = [text for key, text in rec.hints.items() if key[0] == "clear"]
 
@@ -100,7 +100,10 @@ def arguments(function, args, kwargs):
     signature = _signatures.get(function)
     if signature is None:
         signature = _signatures[function] = inspect.signature(function)
-    bound = signature.bind(*args, **kwargs)
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError("%s(): %s" % (function.__name__, error)) from None
     bound.apply_defaults()
     return bound
 
@@ -186,6 +189,8 @@ def build(function, args, kwargs, target, grid=(), schedule=(), flags=0):
             if getattr(error, "finishing", False) and rec.unwritten(error):
                 continue
             raise _at_user(error) from None
+        except (TypeError, ValueError, IndexError) as error:
+            raise _of_this_package(error)
     raise SomaError("the kernel was built again 64 times and still learns about its tensors")
 
 
@@ -211,7 +216,7 @@ def _build(rec, function, args, kwargs):
             raise
     finally:
         record._active.pop()
-    return Built(rec, program, warnings, found, result)
+    return Built(getattr(function, "__name__", "kernel"), rec, program, warnings, found, result)
 
 
 def _results(rec, x):
@@ -238,15 +243,40 @@ def _results(rec, x):
 
 def _at_user(error):
     """The error with its place in the user's source, and a traceback of the user's frames alone."""
-    frames, at = [], error.__traceback__
+    frames, _ = _users(error)
+    if frames:
+        error.at(*_place(frames[-1]))
+    return _cut(error, frames)
+
+
+def _of_this_package(error):
+    """Of an error that a call into this package raises the same; any other as it is."""
+    frames, ours = _users(error)
+    if not ours or not frames:
+        return error
+    place = "%s:%d: " % _place(frames[-1])
+    if not str(error).startswith(place):
+        error.args = (place + str(error),)
+    return _cut(error, frames)
+
+
+def _users(error):
+    """(the user's frames of an error, whether the innermost of all is this package's)."""
+    frames, at, ours = [], error.__traceback__, False
     while at is not None:
-        if not record.is_own(at.tb_frame.f_code.co_filename):
+        ours = record.is_own(at.tb_frame.f_code.co_filename)
+        if not ours:
             frames.append(at)
         at = at.tb_next
-    if error.file is None and frames:
-        last = frames[-1]
-        error.file, error.line = last.tb_frame.f_code.co_filename, last.tb_lineno
-        error.args = ("%s:%d: %s" % (error.file, error.line, error.text),)
+    return frames, ours
+
+
+def _place(frame):
+    return record.shown(frame.tb_frame.f_code.co_filename), frame.tb_lineno
+
+
+def _cut(error, frames):
+    """The error with these frames alone."""
     kept = None
     for f in reversed(frames):
         kept = types.TracebackType(kept, f.tb_frame, f.tb_lasti, f.tb_lineno)

@@ -21,7 +21,7 @@ OK, NOMEM, ARG, IO, SYNTAX, FORMAT, ILLEGAL, UNBUILT, FAULT, DEADLOCK, LIMIT, ST
 ENGINES = ("tensor", "vector", "scalar", "gpsimd", "sync")
 ROLE_TEMP, ROLE_INPUT, ROLE_OUTPUT, ROLE_CONST = range(4)
 SBUF, PSUM = 1, 2
-END = 0  # soma_until
+END, TIME = 0, 3  # soma_until
 
 
 class Options(C.Structure):
@@ -134,6 +134,7 @@ _PROTOTYPES = {
     "soma_unbind": (None, [P, P]),
     "soma_run_start": (_int, [P, P, _out]),
     "soma_run_until": (_int, [P, _int, _int, _u64]),
+    "soma_run_ended": (_int, [P]),
     "soma_fetch": (_int, [P, _str, P, _size]),
     "soma_run_free": (None, [P]),
     "soma_run_stats": (None, [P, C.POINTER(Stats), _size]),

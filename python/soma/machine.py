@@ -8,6 +8,7 @@
 Times are in nanoseconds where a name says so, else in femtoseconds of simulated time.
 """
 import ctypes as C
+import time
 
 from . import arrays, dtypes
 from . import lib as L
@@ -209,6 +210,21 @@ class Run:
         return self._written(lib.soma_write_explanation, self.handle, self.recorder)
 
 
+def _to_the_end(r):
+    """Runs in slices of simulated time that take some hundredths of a second: between them Python
+    sees to signals, such as Ctrl-C. The status of the last."""
+    until = step = 50 * 10**9  # fs
+    while until < 1 << 63:
+        began = time.perf_counter()
+        status = lib.soma_run_until(r, L.TIME, 0, until)
+        if status != L.OK or lib.soma_run_ended(r):
+            return status
+        took = time.perf_counter() - began
+        step = step * 2 if took < 0.05 else max(step // 2, 1) if took > 0.2 else step
+        until += step
+    return lib.soma_run_until(r, L.END, 0, 0)
+
+
 class Machine:
     """One emulated core. target: "trn1", "inf2", "trn2" or "trn3"; options as in soma_options:
     checks, schedule, saturate, max_instructions, max_seconds, timing_only, record (keeps what the
@@ -293,7 +309,11 @@ class Machine:
                                       max(data.ndim, 1), shape, data.ctypes.data))
         r = C.c_void_p()
         self._check(lib.soma_run_start(self.handle, program.handle, C.byref(r)))
-        status = lib.soma_run_until(r, L.END, 0, 0)
+        try:
+            status = _to_the_end(r)
+        except BaseException:  # Ctrl-C
+            lib.soma_run_free(r)
+            raise
         if status not in (L.OK, L.CHECK):
             error = self._ended(r, status)
             lib.soma_run_free(r)

@@ -40,9 +40,11 @@ def alu(op, what="op"):
     except (KeyError, TypeError):
         pass
     name = _ALU.get(name_of(op))
+    if op is None:
+        raise KernelError("%s is missing: an operator such as nl.add" % what)
     if name is None or name not in insn.ALU:
         raise KernelError("%s=%s is no operator of the machine's engines; there are %s"
-                          % (what, name_of(op) or repr(op), ", ".join(sorted(set(_ALU)))))
+                          % (what, name_of(op) or insn.said(op), ", ".join(sorted(set(_ALU)))))
     code = _alu[op] = insn.ALU[name]
     return code
 
@@ -61,7 +63,7 @@ def act(op):
     name = _ACT.get(name_of(op))
     if name is None:
         raise KernelError("op=%s is no activation function; there are %s"
-                          % (name_of(op) or repr(op), ", ".join(sorted(_ACT))))
+                          % (name_of(op) or insn.said(op), ", ".join(sorted(_ACT))))
     code = _act[op] = insn.ACT[name]
     return code
 

@@ -44,6 +44,18 @@ def is_own(filename):
     return filename.startswith(tuple(_own))
 
 
+def shown(filename):
+    """A file's name as messages have it: relative where it is below the current folder; of a cell
+    of a notebook the name that IPython gives it, such as In[3]."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if hasattr(ipython, "get_ipython") else None
+    cell = getattr(getattr(shell, "compile", None), "format_code_name", lambda name: None)(filename)
+    if cell:  # ("Cell", "In[3]")
+        return cell[1]
+    near = os.path.relpath(filename) if os.path.isabs(filename) else filename
+    return filename if near.startswith("..") else near
+
+
 _OWN = {}  # what _lines gives for code that is not the user's
 
 
@@ -82,7 +94,8 @@ class Recorder:
         self.schedule = ()
         self.shared, self.shared_at = [], 0
         self.weights = None     # what the tensor engine has loaded
-        self.whiles, self.loops = [], 0
+        self.whiles = []
+        self.loops = []         # places of the loops at run time that are open
         self.last = None        # number of the last instruction of the call before
         self.ordered = 0        # depth of no_reorder
         self.edges, self.named = [], {}
@@ -119,13 +132,16 @@ class Recorder:
             lines = _OWN
         else:
             if name not in self.own:
-                shown = os.path.relpath(name) if os.path.isabs(name) else name
-                self.own[name] = self.builder.file(name if shown.startswith("..") else shown)
+                self.own[name] = self.builder.file(shown(name))
                 self.names[self.own[name]] = name
             lines = {"file": self.own[name]}
         self.codes[id(code)] = lines
         self.keep.append(code)  # so that no other gets its id
         return lines
+
+    def place_of(self, at):
+        """(file's name as messages have it, line) of what where() gives."""
+        return (shown(self.names[at[0]]), at[1]) if at[0] in self.names else (None, 0)
 
     def variable(self, place):
         """The name that the statement at a place assigns to, "" when there is none."""
@@ -202,6 +218,8 @@ class Recorder:
         at, self.at = self.at, p.at
         try:
             p.fn(dst, **more)
+        except KernelError as error:
+            raise error.at(*self.place_of(p.at))
         finally:
             self.at = at
 
@@ -347,18 +365,18 @@ class Recorder:
             return False
         file, line = self.where(frame)
         self.builder.while_(register.number(), file, line)
-        self.begin_loop()
+        self.begin_loop((file, line))
         self.whiles.append(key)
         return True
 
-    def begin_loop(self):
-        self.loops += 1
+    def begin_loop(self, place):
+        self.loops.append(place)
         self.weights = None
 
     def end_loop(self):
         self.flush()
         self.builder.endloop()
-        self.loops -= 1
+        self.loops.pop()
         self.weights = None
 
     # ---- the end ----
@@ -366,10 +384,10 @@ class Recorder:
     def finish(self):
         """(program, warnings)."""
         self.flush()
-        if self.whiles or self.loops:
-            raise KernelError("a loop at run time was left by break, return or an exception: it "
-                              "has no "
-                              "end")
+        if self.loops:
+            raise KernelError("a loop at run time was left by break or return: its body is "
+                              "recorded once, to its end",
+                              *self.place_of(self.loops[-1]))
         for name, producers in self.schedule:
             for producer in producers:
                 for n in (name, producer):

@@ -114,9 +114,8 @@ class Register(RegisterValue):
         line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
         if not line.strip().startswith("while"):
             raise TypeError("%s:%d: the truth of a register is known when the kernel runs, not "
-                            "while "
-                            "it is built: only `while reg:` asks for it"
-                            % (frame.f_code.co_filename, frame.f_lineno))
+                            "while it is built: only `while reg:` asks for it"
+                            % (record.shown(frame.f_code.co_filename), frame.f_lineno))
         return record.active().while_register(self, frame)
 
 

@@ -112,6 +112,12 @@ class Tensor(Views):
                               "is built: they cannot decide an `if`")
         return True
 
+    def _no_number(self, *args, **kwargs):
+        raise TypeError("%r: its values are known when the kernel runs, not while it is built: "
+                        "they are no numbers of Python or NumPy" % self)
+
+    __float__ = __int__ = __array__ = _no_number
+
     def __hash__(self):
         return id(self)
 

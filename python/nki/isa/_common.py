@@ -6,7 +6,7 @@ from soma.errors import KernelError, NotBuilt
 from soma.tensor import PSUM, SBUF, Storage, Tensor, mask_ranges
 from soma.views import dense
 
-from .constants import ENGINE
+from .constants import CMD, ENGINE
 
 
 class _ByKeyword(type):
@@ -106,6 +106,7 @@ def need(x, what, call):
     if x.__class__ is not Tensor:
         if hasattr(x, "as_tensor"):
             return x.as_tensor()
+        record.active()  # outside of a kernel that is what is wrong
         raise KernelError("%s: %s is %s, not a tensor" % (call, what, type(x).__name__))
     return x
 
@@ -116,6 +117,21 @@ def engine_of(e, call):
         return ENGINE[e]
     except (KeyError, TypeError):
         raise KernelError("%s: engine=%r is no engine" % (call, e)) from None
+
+
+def chosen(table, value, what, call):
+    """table[value] of an argument that is one of an enumeration."""
+    try:
+        return table[value]
+    except (KeyError, TypeError):
+        names = [getattr(v, "name", str(v)) for v in table if v is not None]
+        raise KernelError("%s: %s=%s: there are %s" % (call, what, insn.said(value),
+                                                       ", ".join(names))) from None
+
+
+def cmd_of(reduce_cmd, call):
+    """Code of a reduce_cmd."""
+    return chosen(CMD, reduce_cmd, "reduce_cmd", call)
 
 
 def crop(mask, call, *tensors):
@@ -204,6 +220,7 @@ def broadcast_shape(*shapes):
     return tuple(out)
 
 
-__all__ = ["FREE_DIMENSIONS", "NKIObject", "NkiInstruction", "PSUM", "SBUF", "KernelError",
-           "NotBuilt", "Tensor", "broadcast_shape", "clear_outside", "crop", "done", "engine_of",
-           "in_parts", "insn", "masked", "need", "new_tile", "record", "returned", "shift"]
+__all__ = ["FREE_DIMENSIONS", "KernelError", "NKIObject", "NkiInstruction", "NotBuilt", "PSUM",
+           "SBUF", "Tensor", "broadcast_shape", "chosen", "clear_outside", "cmd_of", "crop",
+           "done", "engine_of", "in_parts", "insn", "masked", "need", "new_tile", "record",
+           "returned", "shift"]

@@ -3,8 +3,8 @@ from soma import dtypes, ops
 from soma.ops import act, alu, optional
 
 from . import constants as c
-from ._common import (FREE_DIMENSIONS, SBUF, KernelError, Tensor, broadcast_shape, crop, done,
-                      engine_of, in_parts, insn, need, new_tile, record, returned, shift)
+from ._common import (FREE_DIMENSIONS, SBUF, KernelError, Tensor, broadcast_shape, cmd_of, crop,
+                      done, engine_of, in_parts, insn, need, new_tile, record, returned, shift)
 
 _TT, _TS, _STT = insn.OP["tensor_tensor"], insn.OP["tensor_scalar"], insn.OP["scalar_tensor_tensor"]
 _ACT, _ACT2, _ACT_READ = insn.OP["activate"], insn.OP["activate2"], insn.OP["act_read_acc"]
@@ -214,7 +214,7 @@ def activation(dst=None, op=None, data=None, bias=None, scale=1.0, reduce_op=Non
     if dst is not None and dst.__class__ is not Tensor and ops.is_op(dst):
         dst, op, data = None, dst, op if op is not None else data
     data = need(data, "data", "activation")
-    fn, cmd = act(op), c.CMD[reduce_cmd]
+    fn, cmd = act(op), cmd_of(reduce_cmd, "activation")
     if reduce_op is not None and alu(reduce_op, "reduce_op") != insn.ALU["add"]:
         raise KernelError("activation: reduce_op=%s: scalar's registers "
                           "add" % ops.name_of(reduce_op))
@@ -249,7 +249,8 @@ def activate2(dst, op, data, imm0, imm1, op0, op1, relu_param=0.0, reverse0=Fals
         dst.words(), data.words(), (fn, a), imm(imm0, a, "imm0") if a else (0,), (b,),
         imm(imm1, b, "imm1") if b else (0,),
         insn.number(relu_param if fn == insn.ACT["prelu"] else None),
-        (int(bool(reverse0)), int(bool(reverse1)), c.CMD[reduce_cmd], optional(reduce_op))))
+        (int(bool(reverse0)), int(bool(reverse1)), cmd_of(reduce_cmd, "activate2"),
+         optional(reduce_op))))
     if reduce_res is not None:
         read_accumulators(reduce_res, scalar=True)
     return done(rec, first, name)
@@ -270,7 +271,8 @@ def tensor_scalar_reduce(dst=None, data=None, op0=None, operand0=None, reduce_op
         record.active().emit(_TSR, insn.VECTOR, (
             d.words(), s.words(), (a,), imm(as_float32(x) if dst is None else x, a,
                                             "operand0"), (b,),
-            insn.number(init, "reduce_init"), (int(bool(reverse0)), c.CMD[reduce_cmd])))
+            insn.number(init, "reduce_init"),
+            (int(bool(reverse0)), cmd_of(reduce_cmd, "tensor_scalar_reduce"))))
         if res is not None:
             read_accumulators(res, reduce_res_negate)
     return _either(dst, emit, (data, operand0, reduce_res, reduce_init), data.shape,
@@ -287,7 +289,8 @@ def tensor_scalar_cumulative(dst, src, op0, op1, imm0, imm1=None,
     load = reduce_cmd == c.reduce_cmd.load_reduce
     rec.emit(_TSC, insn.VECTOR, (
         dst.words(), src.words(), (a,), imm(imm0, a, "imm0"), (alu(op1, "op1"),),
-        insn.number(imm1 if load else None, "imm1"), (int(bool(reverse0)), c.CMD[reduce_cmd])))
+        insn.number(imm1 if load else None, "imm1"),
+        (int(bool(reverse0)), cmd_of(reduce_cmd, "tensor_scalar_cumulative"))))
     return done(rec, first, name)
 
 
@@ -354,7 +357,7 @@ def exponential(dst, src, max_value=0.0, reduce_res=None, reduce_cmd=c.reduce_cm
     if not load and (reduce_init.__class__ is Tensor or reduce_init):
         raise KernelError("exponential: reduce_init is for reduce_cmd.load_reduce")
     rec.emit(_EXP, insn.VECTOR, (dst.words(), src.words(), insn.number(max_value, "max_value"),
-                                 (c.CMD[reduce_cmd],),
+                                 (cmd_of(reduce_cmd, "exponential"),),
                                  insn.number(reduce_init if load else None, "reduce_init")))
     if reduce_res is not None:
         read_accumulators(reduce_res)

@@ -18,8 +18,8 @@ _SET, _GET = insn.OP["rand_set_state"], insn.OP["rand_get_state"]
 
 def _steps(pattern, call):
     """Words of a STEPS field from [step, count] pairs."""
-    pairs = [(insn.whole(s), insn.whole(n)) for s, n in pattern]
-    if len(pairs) > 4 or any(s is None or n is None for s, n in pairs):
+    pairs = [tuple(map(insn.whole, p)) if isinstance(p, (list, tuple)) else () for p in pattern]
+    if len(pairs) > 4 or any(len(p) != 2 or None in p for p in pairs):
         raise KernelError("%s: pattern %s: up to four pairs of whole numbers [step, count]"
                           % (call, pattern))
     return (len(pairs),) + tuple(x for pair in pairs for x in pair)

@@ -55,6 +55,9 @@ def emit_matmul(dst, stationary, moving, accumulate=None, transpose=0, onezero=(
     rec = record.active()
     if rec.pending is not None:
         rec.flush()
+    if stationary.shape[0] != moving.shape[0]:
+        raise KernelError("nc_matmul: stationary has %d partitions, moving %d: they are summed "
+                          "over, so both have as many" % (stationary.shape[0], moving.shape[0]))
     fixed = stationary.exact_words() if perf else stationary.words()
     weights = (fixed, transpose, onezero[0], perf, tiling)
     if rec.weights != (weights, rec.count):

@@ -5,13 +5,15 @@ from soma.register import Register, RegisterValue
 from soma.tensor import same_view
 
 from . import constants as c
-from ._common import (PSUM, KernelError, NotBuilt, Tensor, crop, done, engine_of, insn, masked,
-                      need, new_tile, record, returned)
+from ._common import (PSUM, KernelError, NotBuilt, Tensor, chosen, crop, done, engine_of, insn,
+                      masked, need, new_tile, record, returned)
 
 _TRANSPOSE, _COMPUTE = insn.OP["dma_transpose"], insn.OP["dma_compute"]
 _MASK, _SHUFFLE = insn.OP["load_mask_register"], insn.OP["shuffle"]
 _DGE = {c.dge_mode.unknown: 0, c.dge_mode.none: K.STATIC, c.dge_mode.swdge: K.SWDGE,
         c.dge_mode.hwdge: K.HWDGE, None: 0}
+
+_OOB = {mode: insn.OOB[mode.name] for mode in c.oob_mode}
 
 
 def _priority(priority):
@@ -41,7 +43,7 @@ def dma_copy(dst=None, src=None, priority=None, oob_mode=c.oob_mode.error,
         src = need(src, "src", "dma_copy")
     rec = record.active()
     first = rec.count
-    flags = _DGE[dge_mode]
+    flags = chosen(_DGE, dge_mode, "dge_mode", "dma_copy")
     if mask is not None:
         parts = crop(mask, "dma_copy", dst, src)
         if parts is None:
@@ -51,7 +53,8 @@ def dma_copy(dst=None, src=None, priority=None, oob_mode=c.oob_mode.error,
     if dst_rmw_op is not None:
         from soma.ops import alu
         op = alu(dst_rmw_op, "dst_rmw_op")
-    insn.dma_copy(dst, src, flags, int(oob_mode), _priority(priority), op,
+    insn.dma_copy(dst, src, flags, chosen(_OOB, oob_mode, "oob_mode", "dma_copy"),
+                  _priority(priority), op,
                   -1 if engine is c.engine.unknown else _queue(rec, flags, engine))
     return done(rec, first, name)
 
@@ -72,9 +75,10 @@ def dma_transpose(dst=None, src=None, axes=None, priority=None, dge_mode=c.dge_m
         if tuple(d.shape) != shape:
             raise KernelError("dma_transpose: dst has shape %s; src %s transposed is %s"
                               % (list(d.shape), list(s.shape), list(shape)))
+        oob = chosen(_OOB, oob_mode, "oob_mode", "dma_transpose")
         record.active().emit(_TRANSPOSE, -1, (d.exact_words(), s.exact_words(),
-                                              (-1, int(oob_mode), _priority(priority))),
-                             _DGE[dge_mode])
+                                              (-1, oob, _priority(priority))),
+                             chosen(_DGE, dge_mode, "dge_mode", "dma_transpose"))
     if dst is None:
         return returned(shape, src.dtype, emit, (src,), call="dma_transpose")
     rec = record.active()
@@ -92,6 +96,7 @@ def dma_compute(dst, srcs, reduce_op=None, scales=None, unique_indices=True,
     rec = record.active()
     first = rec.count
     op = alu(reduce_op if reduce_op is not None else "add", "reduce_op")
+    oob = chosen(_OOB, oob_mode, "oob_mode", "dma_compute")
     if not unique_indices and any(t.has("gather") for t in [dst] + list(srcs)):
         raise NotBuilt("dma_compute with unique_indices=False: the machine's descriptors need "
                        "unique "
@@ -102,7 +107,7 @@ def dma_compute(dst, srcs, reduce_op=None, scales=None, unique_indices=True,
     for s in srcs:
         words += need(s, "a source", "dma_compute").words()
     dst.storage.written = True
-    rec.emit(_COMPUTE, -1, (dst.words(), words, (op, 0, -1, int(oob_mode), 0)))
+    rec.emit(_COMPUTE, -1, (dst.words(), words, (op, 0, -1, oob, 0)))
     return done(rec, first, name)
 
 

@@ -3,8 +3,8 @@ from soma import dtypes, ops
 from soma.ops import alu
 
 from . import constants as c
-from ._common import (KernelError, Tensor, clear_outside, crop, done, insn, need, new_tile, record,
-                      returned)
+from ._common import (KernelError, Tensor, clear_outside, cmd_of, crop, done, insn, need, new_tile,
+                      record, returned)
 from ._elementwise import _either, _out, read_accumulators
 
 _REDUCE, _PREDUCE = insn.OP["tensor_reduce"], insn.OP["partition_reduce"]
@@ -130,7 +130,7 @@ def range_select(dst=None, on_true_tile=None, comp_op0=None, comp_op1=None, boun
                           "float32"
                           % (on_false_value,))
     a, b = alu(comp_op0, "comp_op0"), alu(comp_op1, "comp_op1")
-    cmd = c.CMD[reduce_cmd]
+    cmd = cmd_of(reduce_cmd, "range_select")
 
     def emit(d, s, b0, b1, res):
         record.active().emit(_RANGE, insn.VECTOR, (
@@ -149,7 +149,7 @@ def select_reduce(dst=None, predicate=None, on_true=None, on_false=None, reduce_
     """dst = on_true where predicate is not 0, else on_false; the rows' maximum by reduce_cmd."""
     rec = record.active()
     first = rec.count
-    cmd = c.CMD[reduce_cmd]
+    cmd = cmd_of(reduce_cmd, "select_reduce")
     predicate = need(predicate, "predicate", "select_reduce")
     if predicate.dtype.kind == "b":
         predicate = predicate.view("uint8")

@@ -47,7 +47,7 @@ def _begin(start, stop, step):
         raise KernelError("step %r of a loop at run time: a whole number from 1" % (step,))
     file, line = rec.where()
     r = Register(rec.builder.loop(_bound(start), _bound(stop), k, file, line), frozen=True)
-    rec.begin_loop()
+    rec.begin_loop((file, line))
     return rec, r
 
 
@@ -75,7 +75,7 @@ def while_loop(init, body_fun):
     register_move(condition, init)
     file, line = rec.where()
     rec.builder.while_(condition.number(), file, line)
-    rec.begin_loop()
+    rec.begin_loop((file, line))
     given = register_alloc()
     register_move(given, condition)
     result = body_fun(given)

@@ -3,6 +3,8 @@ the operands' type (dtype= another). Division multiplies with the reciprocal, as
 none."""
 import math
 
+import numpy as np
+
 from soma import dtypes, insn, ops, record
 from soma.dtypes import find, float32, int32
 from soma.errors import KernelError, NotBuilt
@@ -27,6 +29,9 @@ def _tile(x, call):
         x = x.as_tensor()
     if _is_tile(x) and x.memory == 0:
         raise KernelError("%s: an operand is in hbm: nl.load it first" % call)
+    if isinstance(x, np.ndarray) and x.ndim:
+        raise KernelError("%s: an operand is %s: give it to the kernel as an argument, or take "
+                          "nl.load(nl.shared_constant(array))" % (call, insn.said(x)))
     return x
 
 

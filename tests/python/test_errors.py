@@ -1,0 +1,282 @@
+"""Kernels that are wrong: each is refused at its own line, with the rule and the values."""
+import os
+import signal
+import subprocess
+import sys
+import time
+import traceback
+import unittest
+
+import numpy as np
+from helper import data
+
+import nki
+import nki.isa as nisa
+import nki.language as nl
+from soma.errors import KernelError, NotBuilt
+
+# A statement, the type of its error, what the message says after the place. x, y are tiles of
+# 128 x 512 in SBUF, p one in PSUM, a tensor of that shape in HBM.
+WRONG = (
+    ("nisa.tensor_tensor(dst=y, data1=x, data2=x[:, 0:511], op=nl.add)", KernelError,
+     "tensor_tensor src1: 511 elements per partition: dst has 512"),
+    ("nisa.tensor_tensor(dst=y, data1=x, data2=x, op='foo')", KernelError,
+     "op=foo is no operator of the machine's engines; there are abs, "),
+    ("nisa.tensor_tensor(y, x, x)", KernelError, "op is missing: an operator such as nl.add"),
+    ("nisa.tensor_tensor(dst=y, data1=x, data2=a, op=nl.add)", KernelError, "tensor_tensor src1: "
+     "tensor_tensor does not take an hbm operand here: copy it to sbuf with DMA"),
+    ("nisa.activation(dst=y, op=nl.add, data=x)", KernelError,
+     "op=add is no activation function; there are abs, "),
+    ("nisa.activation(dst=y, op=nl.exp, data=x, bias=x)", KernelError,
+     "activate bias: 512 elements per partition: the operand is a [P, 1] vector"),
+    ("nisa.activation(dst=y, op=nl.exp, data=x, scale='x')", KernelError, "scale is 'x': a number, "
+     "a register or a tile of one element in each partition is needed"),
+    ("nisa.activation(dst=y, op=nl.exp, data=x, reduce_cmd=9)", KernelError,
+     "activation: reduce_cmd=9: there are idle, reset, reduce, reset_reduce, load_reduce"),
+    ("nisa.nc_matmul(dst=y, stationary=x[:, 0:128], moving=x)", KernelError,
+     "matmul dst: the tensor engine does not write sbuf in matmul"),
+    ("nisa.nc_matmul(dst=p, stationary=x, moving=x)", KernelError,
+     "ldweights src: 512 columns: the stationary operand has at most 128"),
+    ("nisa.nc_matmul(dst=p, stationary=x[0:64, 0:128], moving=x)", KernelError,
+     "nc_matmul: stationary has 64 partitions, moving 128: they are summed over"),
+    ("nl.matmul(x, y)", KernelError,
+     "ldweights src: 512 columns: the stationary operand has at most 128"),
+    ("nisa.nc_transpose(dst=p, data=x)", KernelError,
+     "ldweights src: 512 columns: the stationary operand has at most 128"),
+    ("nl.transpose(x)", KernelError, "a tile of 512 partitions (shape [512, 128]): there are 128"),
+    ("x[:, 600]", KernelError, "index 600 of dimension 1, which has 512 elements"),
+    ("x[5:3, :]", KernelError, "5:3 of dimension 0, which has 128 elements, is empty"),
+    ("x[0, 0, 0]", KernelError, "3 indices of a tensor of 2 dimensions"),
+    ("x[:, 'a']", KernelError, "index 'a' of dimension 1: it takes whole numbers, slices"),
+    ("nisa.tensor_copy(dst=y[10:20], src=x[10:20])", KernelError,
+     "tensor_copy dst: start partition 10: an operand of 10 partitions starts at 0, 32, 64 or 96"),
+    ("nisa.tensor_copy(dst=y[:, 0:100], src=x[:, 500:600])", KernelError,
+     "tensor_copy src: 12 elements per partition: dst has 100"),
+    ("nisa.tensor_copy(dst=y, src=x, engine=nisa.engine.tensor)", KernelError, "tensor_copy: "
+     "tensor_copy is not an instruction of the tensor engine: vector, scalar, gpsimd"),
+    ("nisa.tensor_copy(dst=y, src=p, engine=nisa.engine.gpsimd)", KernelError,
+     "tensor_copy src: gpsimd does not reach psum: use vector or scalar"),
+    ("nisa.tensor_copy(dst=y, src=x, engine='gpu')", KernelError,
+     "tensor_copy: engine='gpu' is no engine"),
+    ("x[:, 1:] = x[:, :-1]", KernelError, "tensor_copy dst: overlaps src: a destination is exactly "
+     "in place of a source or shares no byte"),
+    ("x[i, j * j]", KernelError, "(i1) * i1 is not affine: an access pattern takes sums of"),
+    ("x[j, i]", KernelError, "index i1 of the partitions: they follow one another along axis 0"),
+    ("nl.copy(x[i, j + 88])", KernelError, "index i1 + 88 runs from 88 to 599: the dimension has "
+     "512 elements; a mask may crop it"),
+    ("nl.load(a, mask=i ** 2 < 5)", KernelError, "(i0) ** 2 is not affine"),
+    ("nisa.tensor_copy(y, x, mask=(i < j))", NotBuilt, "tensor_copy: mask "),
+    ("nl.load(a, mask=3)", KernelError, "mask=3: a mask is made of comparisons of indices"),
+    ("1 if x[0, 0] > 3 else 2", KernelError, "the values of a tile are known when the kernel runs"),
+    ("float(x)", TypeError, "<float32[128, 512] in sbuf, x>: its values are known when the kernel "
+     "runs, not while it is built"),
+    ("np.asarray(x)", TypeError, "<float32[128, 512] in sbuf, x>: its values are known"),
+    ("nl.add(x, np.ones((3, 5)))", KernelError, "nl.add: an operand is a NumPy array of shape "
+     "[3, 5]: give it to the kernel as an argument"),
+    ("nl.add(x, a)", KernelError, "nl.add: an operand is in hbm: nl.load it first"),
+    ("nl.add(x, y[:, 0:3])", KernelError, "shapes [128, 512] and [128, 3] do not broadcast"),
+    ("nl.exp(3.0)", KernelError, "nl.exp: x is float, not a tensor"),
+    ("nl.mod(x, 2.0)", NotBuilt, "nl.mod: the hardware has no remainder; take x - y * nl.floor"),
+    ("nl.load(a.reshape((512, 128)))", KernelError,
+     "nl.load of [512, 128]: the first dimension becomes partitions, of which there are 128"),
+    ("nl.store(a, 'hello')", KernelError, "memset of float32 with 'hello': a number is needed"),
+    ("nl.program_id(3)", KernelError, "program_id(3) of a grid of 0 dimensions"),
+    ("nl.affine_range(x)", KernelError, "range(0, <float32[128, 512] in sbuf, x>, 1): bounds are "
+     "whole numbers; nl.dynamic_range takes registers"),
+    ("range(nisa.register_alloc(3))", TypeError, "int() of register value reg1: it is known when "
+     "the kernel runs"),
+    ("1 if nisa.register_alloc(3) else 2", TypeError, "the truth of a register is known when the "
+     "kernel runs, not while it is built: only `while reg:` asks for it"),
+    ("nisa.register_alloc(3) == 2", TypeError, "a comparison of register value"),
+    ("nisa.tensor_scalar(dst=y, data=x, op0=nl.add)", KernelError,
+     "operand0 is needed by an operator of two operands"),
+    ("nisa.tensor_scalar(dst=y, data=x, op0=nl.add, operand0=np.zeros(3))", KernelError,
+     "operand0 is a NumPy array of shape [3]: a number, a register or a tile"),
+    ("nisa.tensor_reduce(dst=y[:, 0:1], op=nl.add, data=x, axis=0)", KernelError,
+     "tensor_reduce: axis 0 of a tile of 2 dimensions: the free ones are 1 to 1"),
+    ("nisa.tensor_reduce(dst=y[:, 0:2], op=nl.add, data=x, axis=1)", KernelError,
+     "tensor_reduce dst: 2 elements per partition: reducing the last 1 dimensions of src leaves 1"),
+    ("nisa.memset(dst=nl.ndarray((128, 100000), nl.float32), value=0)", KernelError,
+     "tile t: 400000 bytes and more of a partition: trn2 has 229376 in sbuf"),
+    ("nisa.memset(dst=nl.ndarray((128, 5000), nl.float32, buffer=nl.psum), value=1)", KernelError,
+     "tile t: 20000 bytes and more of a partition: trn2 has 16384 in psum"),
+    ("nisa.memset(dst=nl.ndarray((9, 9), nl.float32, address=(0, 307200)), value=0)", KernelError,
+     "tile t: bytes 307200..307235, a sbuf partition of trn2 has 229376"),
+    ("nisa.memset(dst=nl.ndarray((9, 9), nl.int32), value=1.5)", KernelError,
+     "memset of int32 with 1.5: an integer type takes a whole number"),
+    ("nl.ndarray((129, 4), nl.float32)", KernelError, "[129, 4] in sbuf with 129 partitions: there "
+     "are 128; dimension 0, or the one marked by par_dim, is the partitions"),
+    ("nl.ndarray((128, -5), nl.float32)", KernelError,
+     "shape [128, -5]: sizes are whole numbers from 1"),
+    ("nl.ndarray((9, 9), 'complex64')", TypeError, "complex64 is not a type of the machine; it "),
+    ("nl.ndarray((9, 9), nl.float32, buffer='vram')", TypeError,
+     "buffer='vram': there are sbuf, psum, private_hbm (hbm) and shared_hbm"),
+    ("x.reshape((64, 1024))", KernelError, "reshape of [128, 512] to [64, 1024]: dimension 0 is "
+     "the partitions, which stay 128"),
+    ("x.reshape((128, 513))", KernelError,
+     "reshape of [128, 512] to [128, 513]: 65536 elements are not 65664"),
+    ("x.ap(pattern=[[512, 128], [1, 600]])", KernelError,
+     "ap: elements 0 to 599: a partition has 0 to 511"),
+    ("nisa.dma_copy(dst=x[:, 0:511], src=a)", KernelError,
+     "dma_copy src: 65536 elements: dst has 65408"),
+    ("nisa.dma_copy(dst=a[0:10], src=a[5:15])", KernelError, "dma_copy dst: overlaps src"),
+    ("nisa.dma_copy(dst=x, src=a, dge_mode=7)", KernelError,
+     "dma_copy: dge_mode=7: there are unknown, none, swdge, hwdge"),
+    ("nisa.dma_copy(dst=x, src=a, oob_mode=7)", KernelError,
+     "dma_copy: oob_mode=7: there are error, skip"),
+    ("nisa.dma_copy(dst=x, src=a, engine=nisa.engine.scalar)", KernelError,
+     "dma_copy: engine=scalar is for dge_mode.hwdge"),
+    ("nisa.iota(dst=x, pattern=[[1, 512, 3]])", KernelError,
+     "iota: pattern [[1, 512, 3]]: up to four pairs of whole numbers [step, count]"),
+    ("nisa.affine_select(dst=y, pattern=[[1, 511]], on_true_tile=x, on_false_value=0.0)",
+     KernelError, "affine_select pattern: 511 values: dst has 512 elements per partition"),
+    ("nisa.bn_stats(dst=y[:, 0:6], data=nl.ndarray((128, 600), nl.float32))", KernelError,
+     "bn_stats src: 600 elements per partition: bn_stats takes 1 to 512"),
+    ("nisa.local_gather(dst=y, src_buffer=x, index=x[:, 0:4])", KernelError,
+     "local_gather index: float32: local_gather takes uint16 here"),
+    ("nisa.select_reduce(dst=y, predicate=x, on_true=x, on_false=3)", KernelError,
+     "select_reduce pred: float32: select_reduce takes uint8, int8, uint16, int16 here"),
+    ("nisa.select_reduce(dst=y, predicate=x, on_true=x, on_false=3, reduce_cmd=9)", KernelError,
+     "select_reduce: reduce_cmd=9: there are idle, reset, reduce, reset_reduce, load_reduce"),
+    ("nisa.nc_find_index8(dst=y[:, 0:8], data=x, vals=x)", KernelError,
+     "match_value_load src: 512 elements per partition: it must have 8"),
+    ("nisa.sendrecv(src=x, dst=y, send_to_rank=1, recv_from_rank=1, pipe_id=0)", KernelError,
+     "nisa.sendrecv needs the two cores of LNC=2: this launch has one"),
+    ("nki.collectives.all_reduce(x)", NotBuilt, "nki.collectives.all_reduce is not built"),
+)
+BEFORE = """def kernel(a):
+    x, y, p = made()
+    i, j = nl.mgrid[0:128, 0:512]
+    """
+
+
+def made():
+    x, y = (nl.ndarray((128, 512), nl.float32, buffer=nl.sbuf, name=n) for n in "xy")
+    p = nl.ndarray((128, 512), nl.float32, buffer=nl.psum, name="p")
+    for t in (x, y, p):
+        nisa.memset(dst=t, value=1.0)
+    return x, y, p
+
+
+def kernel_of(statement):
+    names = {"nl": nl, "nisa": nisa, "nki": nki, "np": np, "made": made}
+    exec(compile(BEFORE + statement + "\n", "case.py", "exec"), names)
+    return nki.jit(names["kernel"])
+
+
+class Errors(unittest.TestCase):
+    def refused(self, statement, kind):
+        with self.assertRaises(kind) as caught:
+            kernel_of(statement)(data(128, 512))
+        return caught.exception
+
+    def test_each_at_its_line_with_rule_and_values(self):
+        for statement, kind, text in WRONG:
+            with self.subTest(statement):
+                error = self.refused(statement, kind)
+                want = "case.py:4: " + text
+                self.assertEqual(str(error)[:len(want)], want)
+                self.assertLess(len(str(error)), 700)
+
+    def test_the_traceback_ends_in_the_kernel(self):
+        for statement, kind in (("x[:, 600]", KernelError), ("float(x)", TypeError)):
+            try:
+                kernel_of(statement)(data(128, 512))
+            except kind as error:
+                at = traceback.extract_tb(error.__traceback__)[-1]
+            self.assertEqual((at.filename, at.lineno), ("case.py", 4))
+
+    def test_a_kernels_own_errors_are_its_own(self):
+        error = self.refused("raise RuntimeError('mine')", RuntimeError)
+        self.assertEqual(str(error), "mine")
+        self.assertIn("'Tensor' object has no attribute 'foo'",
+                      str(self.refused("x.foo()", AttributeError)))
+        self.assertIn("has no attribute 'none_such'",
+                      str(self.refused("nisa.none_such(x)", AttributeError)))
+
+    def test_what_is_held_back_is_refused_at_its_line_too(self):
+        error = self.refused("t = nl.copy(x[i, j + 88])\n    k = 5\n    nl.store(a, t)",
+                             KernelError)
+        self.assertTrue(str(error).startswith("case.py:4: index i1 + 88 runs"), error)
+
+    def test_a_loop_that_is_left(self):
+        error = self.refused("for k in nl.dynamic_range(4):\n        break", KernelError)
+        self.assertTrue(str(error).startswith("case.py:4: a loop at run time was left by break"),
+                        error)
+
+    def test_calls(self):
+        @nki.jit
+        def two(a, b):
+            return a
+        x = data(128, 512)
+        for call, kind, text in (
+                (lambda: two(x), TypeError, "two(): missing a required argument: 'b'"),
+                (lambda: two(x.astype(float), x), TypeError, "argument a: float64 arrays are not a "
+                 "type of the machine: use .astype(np.float32)"),
+                (lambda: two[0](x, x), KernelError, "a grid of 0: sizes are whole numbers from 1"),
+                (lambda: nki.jit(3), TypeError, "a kernel is a function, not 3"),
+                (lambda: nl.load(x), KernelError, "an NKI call outside of a kernel"),
+                (lambda: nki.jit(two.function, platform_target="trn9")(x, x), Exception,
+                 "the target trn9 is not known: there are trn1, inf2, trn2, trn3")):
+            with self.assertRaises(kind) as caught:
+                call()
+            self.assertEqual(str(caught.exception)[:len(text)], text)
+
+
+SLOW = """
+import sys, time
+import numpy as np, nki, nki.isa as nisa, nki.language as nl
+@nki.jit
+def recorded(a):
+    x = nl.ndarray((128, 512), nl.float32, buffer=nl.sbuf)
+    print("now", flush=True)
+    while True:
+        nisa.memset(dst=x, value=0.0)
+@nki.jit
+def run(a):
+    x = nl.ndarray((128, 512), nl.float32, buffer=nl.sbuf)
+    out = nl.ndarray((128, 512), nl.float32, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=x, src=a)
+    for i in nl.dynamic_range(1000 * 1000 * 1000):
+        nisa.tensor_copy(dst=x, src=x)
+    nisa.dma_copy(dst=out, src=x)
+    return out
+@nki.jit
+def double(a):
+    x = nl.ndarray((128, 512), nl.float32, buffer=nl.sbuf)
+    out = nl.ndarray((128, 512), nl.float32, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=x, src=a)
+    nisa.tensor_scalar(dst=x, data=x, op0=nl.multiply, operand0=2.0)
+    nisa.dma_copy(dst=out, src=x)
+    return out
+a = np.ones((128, 512), np.float32)
+if sys.argv[1] == "run":
+    run.build((a,), {})
+    print("now", flush=True)
+try:
+    globals()[sys.argv[1]](a)
+except KeyboardInterrupt:
+    print("stopped", double(a).sum(), flush=True)
+"""
+
+
+class Interrupts(unittest.TestCase):
+    def stopped(self, which):
+        folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "python")
+        p = subprocess.Popen([sys.executable, "-c", SLOW, which], stdout=subprocess.PIPE, text=True,
+                             env=dict(os.environ, PYTHONPATH=folder))
+        self.assertEqual(p.stdout.readline(), "now\n")
+        time.sleep(0.2)
+        p.send_signal(signal.SIGINT)
+        out, _ = p.communicate()
+        self.assertEqual((p.returncode, out), (0, "stopped 131072.0\n"))
+
+    def test_while_it_is_recorded(self):
+        self.stopped("recorded")
+
+    def test_while_it_runs(self):
+        self.stopped("run")
+
+
+if __name__ == "__main__":
+    unittest.main()
