@@ -107,15 +107,16 @@ def watch():
 
 @contextlib.contextmanager
 def limit(seconds):
+    """Stops what takes longer than that, of the processor's time."""
     def stop(*_):
         raise TooLong("more than %d s" % seconds)
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 @contextlib.contextmanager
@@ -151,8 +152,8 @@ class Table:
              known=None):
         """Runs run() as a case of that name, on each target; `published` is a time in microseconds
         that its repository states for the first kernel it calls. run() gives a text where a kernel
-        is refused as it should be. `known` is of a kernel that is not clean itself: (check, words of
-        the finding, why it is the kernel's own); the case fails where that is not found."""
+        is refused as it should be. `known` is of a kernel that is not clean itself: (check, words
+        of the finding, why it is the kernel's own); the case fails where that is not found."""
         for t in (target,) + tuple(also):
             if self.wants(repository, path, name, t):
                 self.one(repository, path, name, run, t, published, known)

@@ -9,6 +9,7 @@ import numpy as np
 
 import harness
 import library_more
+import library_tkg
 import nki
 import nki.isa as nisa
 import nki.language as nl
@@ -181,8 +182,8 @@ KERNELS = (
     (CORE, "max/cascaded_max.py", "cascaded_max", cascaded_max),
     (CORE, "subkernels/find_nonzero_indices.py", "find_nonzero_indices", find_nonzero_indices),
     (TRIAL, "benchmark/find_nonzero_indices_with_count.py", "find_nonzero_indices_with_count",
-     find_with_count, ("uninit", "partition 16", "it loads partition 0 alone; the instruction reads "
-                       "each sixteenth of the 128 that it is given")),
+     find_with_count, ("uninit", "partition 16", "it loads partition 0 alone; the instruction "
+                       "reads each sixteenth of the 128 that it is given")),
     (TRIAL, "conv/depthwise_conv1d.py", "depthwise_conv1d_implicit_gemm", depthwise_conv1d),
     (TRIAL, "conv/conv1d.py", "conv1d", conv1d),
     (TRIAL, "dynamic_shapes/dynamic_elementwise_add.py", "dynamic_elementwise_add",
@@ -193,7 +194,7 @@ KERNELS = (
                        "written")),
     (TRIAL, "loss/cross_entropy.py", "cross_entropy_forward", cross_entropy_forward),
     (TRIAL, "loss/cross_entropy.py", "cross_entropy_backward", cross_entropy_backward),
-) + library_more.KERNELS
+) + library_more.KERNELS + library_tkg.KERNELS
 
 
 def cases(table, folder):

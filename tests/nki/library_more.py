@@ -131,7 +131,8 @@ def mlp_cte(kernel):
 def mlp_tkg(kernel):
     """Given a manager of SBUF: without one the function names a class that it does not import."""
     utils = importlib.import_module("nkilib.core.utils.allocator")
-    _mlp(kernel, 8, 512, 512, manager=lambda: utils.BufferManager(0, 200 * 1024, use_auto_alloc=False))
+    _mlp(kernel, 8, 512, 512,
+         manager=lambda: utils.BufferManager(0, 200 * 1024, use_auto_alloc=False))
 
 
 def rotational_topk(kernel):

@@ -5,6 +5,7 @@ import numpy as np
 import harness
 import neuronxcc.nki as old
 import neuronxcc.nki.compiler as ncc
+import neuronxcc.nki.isa as onisa
 import neuronxcc.nki.language as onl
 import nki
 import nki.isa as nisa
@@ -137,7 +138,44 @@ def sum_in_a_loop():
     harness.close(total(x), x.sum(0), 1e-5, 1e-5)
 
 
-CASES = ((SDK, "1009", allocated), (SDK, "1036", allocated_outside),
+def generated_blocks():
+    """The form of machine-made kernels: blocks by leading indices, results in one partition, loads
+    of three index axes, transposes by matmul."""
+    @old.jit
+    def weighted(x, w):
+        out = onl.ndarray((2, 512), dtype=np.float16, buffer=onl.shared_hbm)
+        i_p, i_f = onl.arange(128)[:, None], onl.arange(128)[None, :]
+        rows, one = onl.arange(8)[:, None], onl.arange(1)[:, None]
+        identity = onl.ndarray((onl.par_dim(128), 128), dtype=np.float16)
+        identity[i_p, i_f] = onl.load(onl.shared_constant(np.identity(128, dtype=np.float16)))
+        weights = onl.ndarray((onl.par_dim(8), 1), dtype=np.float16)
+        weights[rows, 0] = onl.load(w[rows, 0])
+        loaded = onl.ndarray((2, onl.par_dim(128), 4, 8), dtype=np.float16)
+        turned = onl.ndarray((2, 4, onl.par_dim(8), 128), dtype=np.float16, buffer=onl.psum)
+        wide = onl.ndarray((2, onl.par_dim(8), 512), dtype=np.float16)
+        sums = onl.ndarray((2, onl.par_dim(1), 512), dtype=np.float32, buffer=onl.psum)
+        for i in onl.affine_range(2):
+            a, b, c = (onl.arange(128)[:, None, None], onl.arange(4)[None, :, None],
+                       onl.arange(8)[None, None, :])
+            loaded[i, a, b, c] = onl.load(x[i, 128 * b + a, c])
+            for j in onl.affine_range(4):
+                turned[i, j, rows, i_f] = onisa.nc_matmul(
+                    loaded[i, i_p, j, onl.arange(8)[None, :]], identity[i_p, i_f],
+                    is_stationary_onezero=False, is_moving_onezero=True, is_transpose=True)
+                wide[i, rows, i_f + 128 * j] = onl.copy(turned[i, j, rows, i_f], dtype=np.float16)
+            sums[i, 0, onl.arange(512)[None, :]] = onisa.nc_matmul(
+                weights[rows, 0], wide[i, rows, onl.arange(512)[None, :]])
+            result = onl.copy(sums[i, 0, onl.arange(512)[None, :]], dtype=np.float16)
+            onl.store(out[i, onl.arange(512)[None, :]], result)
+        return out
+    x, w = data(2, 512, 8, dtype=np.float16), data(8, 1, seed=1, dtype=np.float16)
+    want = (x.astype(np.float32) @ w.astype(np.float32))[..., 0]
+    timed = old.benchmark()(weighted)
+    harness.close(timed(x, w), want, 2e-3, 2e-3)
+
+
+CASES = ((SDK, "1009", allocated), (SDK, "1015", generated_blocks),
+         (SDK, "1036", allocated_outside),
          (SDK, "1051", sum_in_a_loop), (SDK, "1060", two_large_tiles),
          (SDK, "1060", two_large_tiles_new), (SDK, "1281", slices_of_three_dimensions),
          (SDK, "1282", zeros_in_a_buffer), (SDK, "1373", moving_source),

@@ -342,6 +342,13 @@ class Launches(KernelCase):
         class Plain(nl.NKIObject):
             pass
 
+        @dataclass
+        class Own(nl.NKIObject):
+            made: int
+
+            def __init__(self, given):
+                self.made = given + 1
+
         @nki.jit
         def kernel(x, config):
             out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
@@ -350,6 +357,7 @@ class Launches(KernelCase):
         x, y = data(8, 8), data(8, 8)
         self.same(kernel(x, Config(scale=3.0, extra=y)), 3 * x + 2 * y)
         self.assertIsNone(Config(scale=3.0).unused)
+        self.assertEqual(Own(given=4).made, 5)
 
 
 class Places(KernelCase):

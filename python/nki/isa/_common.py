@@ -9,13 +9,20 @@ from soma.views import dense
 from .constants import CMD, ENGINE
 
 
+def _made_by_fields(cls):
+    """Whether the __init__ of a dataclass is the one that its fields make."""
+    code = cls.__init__.__code__
+    return code.co_varnames[1:code.co_argcount + code.co_kwonlyargcount] == tuple(
+        f.name for f in cls.__dataclass_fields__.values() if f.init)
+
+
 class _ByKeyword(type):
     """Lets a dataclass be made with keywords that name its fields without annotations, and that
-    leave out fields, which are None then."""
+    leave out fields, which are None then. A class with an __init__ of its own is made by that."""
 
     def __call__(cls, *args, **fields):
         known = getattr(cls, "__dataclass_fields__", None)
-        if known is None or not fields:
+        if known is None or not fields or not _made_by_fields(cls):
             return super().__call__(*args, **fields)
         other = {n: fields.pop(n) for n in list(fields) if n not in known and hasattr(cls, n)}
         for field in list(known.values())[len(args):]:
