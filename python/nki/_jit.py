@@ -2,6 +2,7 @@
 import functools
 import os
 import sys
+import threading
 
 import numpy as np
 
@@ -10,6 +11,9 @@ from soma.errors import KernelError
 from soma.index import whole
 
 from ._target import target_of
+
+
+_one_at_a_time = threading.RLock()  # builds and runs of several threads follow one another
 
 
 class Latency:
@@ -105,13 +109,14 @@ class Kernel:
         return target_of(self.asked)
 
     def build(self, args, kwargs):
-        """The program of these arguments; built once for equal shapes, types and scalars."""
+        """The program of these arguments; built once for equal shapes, types and scalars, and
+        anew when a global number or the like that its functions read is another."""
         bound = launch.arguments(self.function, args, kwargs)
         key = launch.key_of(dict(bound.arguments))
         if key is not None:
             key = (self.target, self.grid, key)
         try:
-            if key is not None and key in self.builds:
+            if key is not None and key in self.builds and self.builds[key].around.holds():
                 return self.builds[key], bound
         except TypeError:
             key = None
@@ -122,6 +127,10 @@ class Kernel:
         return built, bound
 
     def _launch(self, args, kwargs, machine=None, **options):
+        with _one_at_a_time:
+            return self._run(args, kwargs, machine, **options)
+
+    def _run(self, args, kwargs, machine=None, **options):
         built, bound = self.build(args, kwargs)
         values, owners = launch.bind(built, bound)
         if machine is None:
@@ -157,6 +166,10 @@ class Kernel:
         """Runs with checks, under several legal timings when schedules is above 1, and gives what
         they found; arguments are not written back. AssertionError where two timings differ in a
         result. `built.unwritten` of build() has tiles that are read before they are written."""
+        with _one_at_a_time:
+            return self._check(args, kwargs, checks, schedules)
+
+    def _check(self, args, kwargs, checks, schedules):
         built, bound = self.build(args, kwargs)
         findings, first = [], None
         for seed in range(schedules):

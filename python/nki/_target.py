@@ -1,7 +1,9 @@
 """The target of a kernel."""
 import os
 
+from soma import record
 from soma.errors import SomaError
+from soma.machine import GENERATION
 
 _NAMES = {"trn1": "trn1", "gen2": "trn1", "inf2": "inf2", "trn2": "trn2", "gen3": "trn2",
           "trn3": "trn3", "gen4": "trn3", "trn1n": "trn1", "trn2n": "trn2"}
@@ -18,5 +20,6 @@ def target_of(asked):
     return found
 
 
-def generation(target):
-    return {"trn1": 2, "inf2": 2, "trn2": 3, "trn3": 4}[target]
+def generation():
+    """Of the kernel that is being built, else of the environment's target."""
+    return record.active().gen if record.recording() else GENERATION[target_of(None)]

@@ -174,8 +174,7 @@ def host_array(x):
     if x.dtype.kind == "V" and x.dtype.metadata and "bits" not in x.dtype.metadata and \
             np.ascontiguousarray(x).view(np.uint8).any():
         raise TypeError("NumPy does not convert to %s: make the array with soma.array(values, %r), "
-                        "or "
-                        "install ml_dtypes" % ((x.dtype.metadata["soma"],) * 2))
+                        "or install ml_dtypes" % ((x.dtype.metadata["soma"],) * 2))
     return np.ascontiguousarray(x), dtypes.find(x.dtype)
 
 

@@ -7,6 +7,8 @@ installed, else raw bits (arrays.py).
 """
 import numpy as np
 
+from .lib import lib
+
 try:
     import ml_dtypes
 except ImportError:
@@ -80,14 +82,17 @@ def _numpy_type(name, size, kind):
     return np.dtype("V%d" % size, metadata={"soma": name})
 
 
-_TABLE = (("uint8", 1, 1, "u"), ("int8", 2, 1, "i"), ("uint16", 3, 2, "u"), ("int16", 4, 2, "i"),
-          ("uint32", 5, 4, "u"), ("int32", 6, 4, "i"), ("uint64", 7, 8, "u"), ("int64", 8, 8, "i"),
-          ("float8_e3m4", 9, 1, "f"), ("float8_e4m3", 10, 1, "f"), ("float8_e4m3fn", 11, 1, "f"),
-          ("float8_e5m2", 12, 1, "f"), ("float8_e8m0fnu", 13, 1, "f"), ("float16", 14, 2, "f"),
-          ("bfloat16", 15, 2, "f"), ("tfloat32", 16, 4, "f"), ("float32", 17, 4, "f"),
-          ("float8_e5m2_x4", 18, 4, "p"), ("float8_e4m3fn_x4", 19, 4, "p"),
-          ("float4_e2m1fn_x4", 20, 2, "p"), ("bool", 21, 1, "b"))
-TYPES = {row[0]: DType(*row) for row in _TABLE}
+def _rows():
+    """(name, code, size, kind) of each type of the library; its codes begin at 1."""
+    code = 1
+    while lib.soma_dtype_size(code):
+        name = lib.soma_dtype_name(code).decode()
+        kind = "p" if name.endswith("_x4") else name[0]  # unsigned, int, float, packed, bool
+        yield name, code, lib.soma_dtype_size(code), "f" if name[:2] in ("bf", "tf") else kind
+        code += 1
+
+
+TYPES = {row[0]: DType(*row) for row in _rows()}
 BY_CODE = {t.code: t for t in TYPES.values()}
 globals().update(TYPES)
 bool_ = TYPES["bool"]

@@ -68,8 +68,7 @@ def _range(k, n, d):
     if isinstance(k, slice):
         return _slice_range(k, n, d)
     raise KernelError("index %r of dimension %d: it takes whole numbers, slices, ds(), registers "
-                      "and "
-                      "index objects" % (k, d))
+                      "and index objects" % (k, d))
 
 
 def _slice_range(k, n, d):
@@ -80,8 +79,7 @@ def _slice_range(k, n, d):
         length = (0 if k.stop is None else k.stop) - (0 if k.start is None else k.start)
         if not isinstance(length, RegisterValue) or length.terms:
             raise KernelError("%r of dimension %d: its length is not known while the kernel is "
-                              "built; "
-                              "take ds(start, size)" % (k, d))
+                              "built; take ds(start, size)" % (k, d))
         if length.const < 1:
             raise KernelError("%r of dimension %d is empty" % (k, d))
         return k.start, -(-length.const // step), step
@@ -194,8 +192,7 @@ class _Builder:
         index, d = self.gather
         if d != 0 or t.storage.memory:
             raise NotBuilt("an index tile for dimension %d of a tensor in %s: rows of dimension 0 "
-                           "in "
-                           "hbm can be indexed" % (d, T.MEMORY[t.storage.memory]))
+                           "in hbm can be indexed" % (d, T.MEMORY[t.storage.memory]))
         return view.gathered(index, 0)
 
     @staticmethod

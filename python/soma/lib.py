@@ -14,8 +14,6 @@ WRITE = C.CFUNCTYPE(C.c_int, P, C.POINTER(C.c_char), C.c_size_t)
 PRINT = C.CFUNCTYPE(None, P, C.c_int, C.POINTER(C.c_char), C.c_size_t)
 EVENT = C.CFUNCTYPE(None, P, P)
 
-STATUS = ("OK NOMEM ARG IO SYNTAX FORMAT ILLEGAL UNBUILT FAULT DEADLOCK LIMIT STOPPED BUSY "
-          "CHECK").split()
 OK, NOMEM, ARG, IO, SYNTAX, FORMAT, ILLEGAL, UNBUILT, FAULT, DEADLOCK, LIMIT, STOPPED, BUSY, \
     CHECK = range(14)
 ENGINES = ("tensor", "vector", "scalar", "gpsimd", "sync")

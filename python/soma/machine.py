@@ -15,7 +15,20 @@ from . import lib as L
 from .errors import DeadlockError, SomaError, SomaFault
 from .lib import lib
 
-CHECKS = ("uninit", "race", "psum", "overlap", "range", "port")
+# The generation of a target: what NKI and the tables of instructions count by.
+GENERATION = {"trn1": 2, "inf2": 2, "trn2": 3, "trn3": 4}
+
+
+def _check_names():
+    names = []
+    while True:
+        name = lib.soma_check_name(len(names))
+        if name is None:
+            return tuple(names)
+        names.append(name.decode())
+
+
+CHECKS = _check_names()
 
 
 def check_mask(checks):
@@ -25,21 +38,15 @@ def check_mask(checks):
         return 0
     if isinstance(checks, int):
         return checks
-    names = []
-    while True:
-        name = lib.soma_check_name(len(names))
-        if name is None:
-            break
-        names.append(name.decode())
     wanted = checks.split(",") if isinstance(checks, str) else list(checks)
     mask = 0
     for name in wanted:
         if name == "all":
-            mask |= (1 << len(names)) - 1
-        elif name in names:
-            mask |= 1 << names.index(name)
+            mask |= (1 << len(CHECKS)) - 1
+        elif name in CHECKS:
+            mask |= 1 << CHECKS.index(name)
         else:
-            raise ValueError("no check is called %r; there are all, %s" % (name, ", ".join(names)))
+            raise ValueError("no check is called %r; there are all, %s" % (name, ", ".join(CHECKS)))
     return mask
 
 

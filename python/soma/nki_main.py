@@ -24,8 +24,7 @@ def main(arguments):
         import numpy  # noqa: F401
     except ImportError:
         sys.stderr.write("soma-nki: %s has no NumPy: install it there (Debian: python3-numpy), or "
-                         "set "
-                         "SOMA_PYTHON to an interpreter that has it\n" % sys.executable)
+                         "set SOMA_PYTHON to an interpreter that has it\n" % sys.executable)
         return 2
     here = os.path.dirname(os.path.abspath(__file__))
     packages = os.path.dirname(here)

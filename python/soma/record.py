@@ -14,6 +14,7 @@ import numpy as np
 from . import kernel as K
 from . import lib as L
 from .errors import KernelError, NotBuilt
+from .machine import GENERATION
 
 insn = None  # the module, which imports this one and puts itself here
 _own = []
@@ -80,7 +81,7 @@ class Recorder:
 
     def __init__(self, machine, target, flags=0, hints=None):
         self.builder = K.Builder(machine, target, flags)
-        self.target, self.gen = target, {"trn1": 2, "inf2": 2, "trn2": 3, "trn3": 4}[target]
+        self.target, self.gen = target, GENERATION[target]
         self.hints = hints if hints is not None else {}
         self.pending = self.at = None
         self.emitter = self.builder.emitter()

@@ -279,8 +279,7 @@ class Views:
             row = moved.row()
             if shape[0] > 1 and steps[0] != row:
                 raise KernelError("ap: the first step is %d: partitions follow one another, so it "
-                                  "is "
-                                  "the %d elements of a row of the storage" % (steps[0], row))
+                                  "is the %d elements of a row of the storage" % (steps[0], row))
             moved.part, moved.off = divmod(start, row)
             moved.steps = (1,) + tuple(steps[1:])
             if len(shape) == 1:

@@ -156,7 +156,8 @@ class Table:
         of the finding, why it is the kernel's own); the case fails where that is not found."""
         for t in (target,) + tuple(also):
             if self.wants(repository, path, name, t):
-                self.one(repository, path, name, run, t, published, known)
+                self.one(repository, path, name, run, t, published if t == target else None,
+                         known)
 
     def one(self, repository, path, name, run, target, published, known=None):
         start, seen, notes = time.time(), None, []

@@ -224,7 +224,8 @@ class Errors(unittest.TestCase):
 
 
 SLOW = """
-import sys, time
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
 import numpy as np, nki, nki.isa as nisa, nki.language as nl
 @nki.jit
 def recorded(a):
@@ -268,7 +269,10 @@ class Interrupts(unittest.TestCase):
         self.assertEqual(p.stdout.readline(), "now\n")
         time.sleep(0.2)
         p.send_signal(signal.SIGINT)
-        out, _ = p.communicate()
+        try:
+            out, _ = p.communicate(timeout=100)
+        finally:
+            p.kill()
         self.assertEqual((p.returncode, out), (0, "stopped 131072.0\n"))
 
     def test_while_it_is_recorded(self):

@@ -2,6 +2,7 @@
 from ..language._loops import no_reorder
 from ..language._types import psum as _psum_region
 from ..language._types import sbuf as _sbuf_region
+from ..language._types import tile_size as _tile_size
 from soma.errors import KernelError
 
 
@@ -27,7 +28,7 @@ class Allocator:
         found = tuple(int(x) for x in self.function(index, parts, size))
         if self.region is _psum_region:
             bank, part, at = found
-            return part, bank * 2048 + at
+            return part, bank * _tile_size.psum_bank_fmax_bytes + at
         if len(found) != 2:
             raise KernelError("an allocator of sbuf gives (partition, byte), not %s" % (found,))
         return found

@@ -2,7 +2,6 @@
 a tile. Each is described in the public reference of nki.isa; what is refused says so."""
 import os
 
-from soma import record
 from soma.register import Register as VirtualRegister
 
 from . import constants
@@ -33,9 +32,8 @@ class NkiValidationError(Exception):
 
 def get_nc_version():
     """The generation of the target: of the kernel that is being built, else of the environment."""
-    from .._target import generation, target_of
-    gen = record.active().gen if record.recording() else generation(target_of(None))
-    return nc_version(gen)
+    from .._target import generation
+    return nc_version(generation())
 
 
 def get_nc_sub_version():
@@ -44,4 +42,4 @@ def get_nc_sub_version():
 
 
 __all__ = [name for name in dir() if not name.startswith("_") and name not in
-           ("os", "record", "constants")]
+           ("os", "constants")]

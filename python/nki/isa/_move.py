@@ -99,8 +99,7 @@ def dma_compute(dst, srcs, reduce_op=None, scales=None, unique_indices=True,
     oob = chosen(_OOB, oob_mode, "oob_mode", "dma_compute")
     if not unique_indices and any(t.has("gather") for t in [dst] + list(srcs)):
         raise NotBuilt("dma_compute with unique_indices=False: the machine's descriptors need "
-                       "unique "
-                       "indices")
+                       "unique indices")
     if scales is not None and any(float(s) != 1.0 for s in scales):
         raise KernelError("dma_compute: scales %s: each must be 1.0" % (list(scales),))
     words = (len(srcs),)

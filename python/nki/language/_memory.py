@@ -27,8 +27,7 @@ def load(src, dtype=None, mask=None, **other):
     shape = _tile_shape(src.shape)
     if shape[0] > 128:
         raise KernelError("nl.load of %s: the first dimension becomes partitions, of which there "
-                          "are "
-                          "128" % list(src.shape))
+                          "are 128" % list(src.shape))
     return returned(shape, t, lambda d, s: insn.dma_copy(d, s, oob=skip), (src,), mask=mask,
                     call="nl.load")
 

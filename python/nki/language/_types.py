@@ -3,7 +3,7 @@ from enum import Enum
 
 import numpy as np
 
-from soma import dtypes, record
+from soma import dtypes
 from soma.dtypes import DType  # noqa: F401 - a name of the API
 from soma.tensor import HBM, PSUM, SBUF
 
@@ -108,9 +108,8 @@ class _TileSize:
 
     @property
     def sbuf_fmax_bytes(self):
-        from .._target import generation, target_of
-        gen = record.active().gen if record.recording() else generation(target_of(None))
-        return {2: 192, 3: 224, 4: 256}[gen] * 1024
+        from .._target import generation
+        return {2: 192, 3: 224, 4: 256}[generation()] * 1024
 
     total_available_sbuf_size = sbuf_fmax_bytes
 

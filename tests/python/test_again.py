@@ -1,0 +1,102 @@
+"""Calls that repeat: which programs are built anew; calls of several threads."""
+import enum
+import threading
+import unittest
+
+import numpy as np
+from helper import KernelCase, data
+
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+FACTOR = 2.0
+
+
+class Kind(enum.Enum):
+    PLAIN = 1
+    TURNED = 2
+
+
+KIND = Kind.PLAIN
+
+
+def scaled(t):
+    nisa.tensor_scalar(dst=t, data=t, op0=nl.multiply, operand0=FACTOR)
+
+
+@nki.jit
+def by_globals(x):
+    t = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=t, src=x)
+    scaled(t)
+    if KIND is Kind.TURNED:
+        nisa.tensor_scalar(dst=t, data=t, op0=nl.multiply, operand0=-1.0)
+    nisa.dma_copy(dst=out, src=t)
+    return out
+
+
+def made(value):
+    @nki.jit
+    def by_closure(x):
+        t = nl.load(x)
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, t * value)
+        return out
+
+    def change(new):
+        nonlocal value
+        value = new
+    return by_closure, change
+
+
+class Again(KernelCase):
+    def test_a_global_of_a_helper_is_seen(self):
+        global FACTOR, KIND
+        x = data(16, 8)
+        try:
+            self.same(by_globals(x), 2 * x, 0, 0)
+            FACTOR = 3.0
+            self.same(by_globals(x), 3 * x, 0, 0)
+            KIND = Kind.TURNED
+            self.same(by_globals(x), -3 * x, 0, 0)
+        finally:
+            FACTOR, KIND = 2.0, Kind.PLAIN
+
+    def test_a_variable_around_a_kernel_is_seen(self):
+        x = data(16, 8)
+        kernel, change = made(2.0)
+        self.same(kernel(x), 2 * x, 0, 0)
+        change(5.0)
+        self.same(kernel(x), 5 * x, 0, 0)
+
+    def test_an_equal_call_uses_the_program(self):
+        x = data(16, 8)
+        first, _ = by_globals.build((x,), {})
+        again, _ = by_globals.build((x + 1,), {})
+        other, _ = by_globals.build((data(8, 8),), {})
+        self.assertIs(first, again)
+        self.assertIsNot(first, other)
+
+    def test_threads(self):
+        wrong = []
+
+        def work(n):
+            try:
+                for i in range(8):
+                    x = np.full((16, 8 + n), n + i, np.float32)
+                    if not np.array_equal(by_globals(x), 2 * x) or by_globals.check(x):
+                        wrong.append((n, i))
+            except Exception as error:
+                wrong.append(error)
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(6)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(wrong, [])
+
+
+if __name__ == "__main__":
+    unittest.main()
