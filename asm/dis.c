@@ -1,5 +1,5 @@
-/* Cross-references: the disassembler's text, line by line, with comments after labels and
- * semaphores. */
+/* Cross-references: the disassembler's text, line by line, with comments after instructions (their
+ * pc), labels and semaphores. */
 #include "../isa/operand.h"
 #include "dis.h"
 
@@ -145,7 +145,8 @@ static void put_line(state *st, const char *line, size_t n, isa_buf *out) {
   if (starts(line, n, "section ")) {
     open_section(st, line, n, out);
   } else if (st->in_section && starts(line, n, "        ")) {
-    st->pc++;
+    to_column(out, start);
+    isa_buf_printf(out, "; pc %u", st->pc++);
   } else if (st->in_section && n > 0 && line[n - 1] == ':') {
     put_sources(&st->s, st->pc, out, start);
   } else {

@@ -17,10 +17,7 @@ static bool slot_fill(as_cur *c, as_stmt *st, as_slot *s) {
 
 static bool at_clause(const as_cur *c) { return as_at_end(c) || as_at_punct(c, '$'); }
 
-static bool missing(as_cur *c, const as_stmt *st, const as_slot *s) {
-  bool keyword = s->mode != ISA_MODE_P;
-  as_error(c->j, st->name->pos, st->name->len, "`%s` needs %s`%s%s`", st->name->text,
-           keyword ? "the keyword operand " : "the operand ", s->name, keyword ? "=" : "");
+static void note_operands(as_job *j, const as_stmt *st) {
   char text[400];
   size_t n = 0;
   for (unsigned i = 0; i < st->nslots && n + 40 < sizeof text; i++) {
@@ -31,7 +28,14 @@ static bool missing(as_cur *c, const as_stmt *st, const as_slot *s) {
                      o->mode == ISA_MODE_D ? "]" : "");
     n += (size_t)k;
   }
-  as_note(c->j, (as_pos){0}, "its operands: %s", text);
+  if (n) as_note(j, (as_pos){0}, "its operands: %s", text);
+}
+
+static bool missing(as_cur *c, const as_stmt *st, const as_slot *s) {
+  bool keyword = s->mode != ISA_MODE_P;
+  as_error(c->j, st->name->pos, st->name->len, "`%s` needs %s`%s%s`", st->name->text,
+           keyword ? "the keyword operand " : "the operand ", s->name, keyword ? "=" : "");
+  note_operands(c->j, st);
   return false;
 }
 
@@ -65,6 +69,7 @@ static bool unknown_keyword(as_cur *c, const as_stmt *st) {
   for (unsigned i = 0; i < st->nslots; i++) as_near_try(&w, st->slot[i].name);
   as_error(c->j, c->t->pos, c->t->len, "`%s` has no operand `%s=`%s", st->name->text, c->t->text,
            as_near_text(c->j, &w));
+  note_operands(c->j, st);
   return false;
 }
 
@@ -81,6 +86,7 @@ static bool bare_flag(as_cur *c, as_stmt *st) {
   }
   as_error(c->j, c->t->pos, c->t->len, "`%s` takes no more operands without a name; %s",
            st->name->text, st->nslots ? "the others are written `name=value`" : "it has none");
+  note_operands(c->j, st);
   return false;
 }
 

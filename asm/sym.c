@@ -119,34 +119,11 @@ static bool swapped(const char *a, const char *b, size_t n) {
          memcmp(a + i + 2, b + i + 2, n - i - 2) == 0;
 }
 
-/* What the kernel language, NumPy or habit call a thing: {theirs, ours}. */
-static const char *const foreign_names[][2] = {{"fp32", "float32"},
-                                               {"f32", "float32"},
-                                               {"float", "float32"},
-                                               {"fp16", "float16"},
-                                               {"f16", "float16"},
-                                               {"half", "float16"},
-                                               {"bf16", "bfloat16"},
-                                               {"tf32", "tfloat32"},
-                                               {"int", "int32"},
-                                               {"plus", "add"},
-                                               {"sum", "add"},
-                                               {"sub", "subtract"},
-                                               {"minus", "subtract"},
-                                               {"multiply", "mult"},
-                                               {"div", "divide"},
-                                               {"maximum", "max"},
-                                               {"minimum", "min"},
-                                               {"power", "pow"},
-                                               {"equal", "is_equal"},
-                                               {"greater", "is_gt"},
-                                               {"greater_equal", "is_ge"},
-                                               {"less", "is_lt"},
-                                               {"less_equal", "is_le"},
-                                               {"swish", "silu"},
-                                               {"identity", "copy"},
-                                               {"wait", "event_semaphore"},
-                                               {"dma_start", "dma_copy"}};
+static const char *const foreign_names[][2] = {
+#define FOREIGN(theirs, ours) {#theirs, #ours},
+#include "foreign.def"
+#undef FOREIGN
+};
 
 static bool is_foreign_name(const char *want, size_t n, const char *name) {
   for (size_t i = 0; i < sizeof foreign_names / sizeof *foreign_names; i++)
@@ -310,6 +287,10 @@ enum as_known as_sym_value(as_job *j, const as_tok *name, const char *attr, cons
   if (attr || data || s->kind == AS_S_QUEUE) {
     as_error(j, name->pos, name->len, "`%s` is %s%s", name->text, kind_names[s->kind],
              attr ? " and has no attributes" : ", not a number");
+    if (s->kind == AS_S_TILE && !attr)
+      as_note(j, (as_pos){0},
+              "addr(%s) is its address; tensor_load takes an element of it into a register",
+              name->text);
     return AS_REPORTED;
   }
   if (!known_now(j, name, s)) return AS_REPORTED;

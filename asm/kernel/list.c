@@ -2,6 +2,8 @@
 #include "../../isa/operand.h"
 #include "impl.h"
 
+#include <stdio.h>
+
 bool as_kernel_takes(unsigned op) {
   if (op >= ISA_NOPS || isa_ops[op].status != ISA_DONE) return false;
   if (isa_field_of(op, ISA_K_LABEL, 0) >= 0) return false;
@@ -46,12 +48,25 @@ bool as_kernel_emit(as_kernel *k, const int64_t *records, size_t words, uint32_t
   return true;
 }
 
+/* "a queue with dge=2, engine=9: ...": the numbers that there are, with their names. */
+static bool no_such_queue(as_kernel *k, unsigned dge, unsigned engine) {
+  char dges[80] = "", engines[120] = "";
+  size_t n = 0;
+  for (unsigned i = 0; isa_set_item(ISA_SET_DGE, i) && n < sizeof dges; i++)
+    n += (size_t)snprintf(dges + n, sizeof dges - n, " %u %s", i, isa_set_item(ISA_SET_DGE, i));
+  n = 0;
+  for (unsigned i = 0; i < ISA_NENGINES && n < sizeof engines; i++)
+    n += (size_t)snprintf(engines + n, sizeof engines - n, " %u %s", i, isa_engines[i].name);
+  return k_fail(k, ISA_ARG, (isa_line){0, 0},
+                "a queue with dge %u of engine %u: give a dge of%s, and an engine of%s", dge,
+                engine, dges, engines);
+}
+
 bool as_kernel_queue(as_kernel *k, unsigned dge, unsigned engine, unsigned prio, uint32_t *queue) {
   isa_line none = {0, 0};
   k_queue q = {(uint8_t)dge, (uint8_t)engine, (uint8_t)prio, 0, true, 0};
   if (!k_is_open(k, none)) return false;
-  if (dge > ISA_DGE_hwdge || engine >= ISA_NENGINES)
-    return k_fail(k, ISA_ARG, none, "a queue of engine %u with dge %u: there is none", engine, dge);
+  if (dge > ISA_DGE_hwdge || engine >= ISA_NENGINES) return no_such_queue(k, dge, engine);
   if (dge == ISA_DGE_swdge && engine != ISA_ENG_gpsimd)
     return k_fail(k, ISA_ILLEGAL, none, "a queue with dge=swdge belongs to gpsimd, not to %s",
                   isa_engines[engine].name);

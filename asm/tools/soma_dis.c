@@ -9,7 +9,7 @@ static const char usage_text[] =
     "usage: soma-dis [options] in.sbc     (- is standard input or output)\n"
     "  -o FILE         output; default: standard output\n"
     "  --engine ENGINE only this engine's section: tensor vector scalar gpsimd sync\n"
-    "  --raw           without line marks, names of labels and comments\n"
+    "  --raw           without line marks, names of labels, comments and slices\n"
     "  --json          as JSON\n"
     "  --graph         control flow and semaphores as a Graphviz digraph\n"
     "  --help, --version\n";
@@ -118,6 +118,7 @@ static bool disassemble(const cli *c, isa_buf *file, isa_buf *text, isa_error *e
   }
   if (c->raw) strip(p);
   if (c->engine >= 0) choose(p, (unsigned)c->engine);
+  if (!c->json && !as_dis_names(p)) text->failed = true;
   if (c->json)
     as_json_program(p, text);
   else if (c->graph)

@@ -44,6 +44,11 @@ bool isa_ck_agree(const isa_ck *c, int f, int g) {
   const isa_ap *a = isa_ck_at(c, f), *b = isa_ck_at(c, g);
   uint64_t na = isa_ap_elems(a), nb = isa_ap_elems(b);
   if (!isa_ck_agree_parts(c, f, g)) return false;
+  if (na == 1 && nb > 1 && a->ndim > 0)
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    "1 element per partition: %s has %" PRIu64 "; .broadcast(%d, %" PRIu64
+                    ") repeats it",
+                    FIELD_NAME(c, g), nb, a->space == ISA_HBM ? a->ndim - 1 : a->ndim, nb);
   if (na != nb)
     return isa_fail(c->e, ISA_ILLEGAL, f, "%" PRIu64 " elements per partition: %s has %" PRIu64, na,
                     FIELD_NAME(c, g), nb);

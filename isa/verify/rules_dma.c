@@ -80,7 +80,8 @@ static bool check_mode(const isa_ck *c, int f, const isa_ap *ap) {
   if (dge == ISA_DGE_none && moves(ap))
     return isa_fail(c->e, ISA_ILLEGAL, f,
                     "a register or element in the pattern: transfers of a queue with dge=none "
-                    "are made at load");
+                    "are made at load; those of dge=hwdge (sync, scalar) and dge=swdge (gpsimd) "
+                    "as the program runs");
   return true;
 }
 

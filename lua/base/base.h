@@ -78,6 +78,11 @@ typedef struct lb_file {
   bool lent;         /* f belongs to someone else, see lb_forbid_files */
 } lb_file;
 /* Pushes a new file; NULL with nil and a message pushed when it cannot be opened. */
+/* For the command, which ends at a second Ctrl-C: from lb_track_files on, files that are being
+ * written are remembered, and lb_unlink_files, which a signal's handler may call, removes what is
+ * there of them. */
+void lb_track_files(void);
+void lb_unlink_files(void);
 lb_file *lb_file_create(lua_State *L, const char *path);
 /* Closes and renames. False with nil and a message pushed when that failed. */
 bool lb_file_commit(lua_State *L, lb_file *f);

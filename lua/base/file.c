@@ -16,7 +16,45 @@ static void push_error(lua_State *L, const char *what, const char *path, int err
   lua_pushfstring(L, "cannot %s '%s': %s", what, path, strerror(error));
 }
 
+/* ---- Files being written ------------------------------------------------------------------ */
+
+/* What the handler of a signal finds: an entry is whole before it is reached. */
+typedef struct half_written {
+  struct half_written *volatile next;
+  char *volatile temp; /* NULL: free */
+} half_written;
+static bool tracks;
+static half_written *volatile being_written;
+
+void lb_track_files(void) { tracks = true; }
+
+void lb_unlink_files(void) {
+  for (half_written *h = being_written; h != NULL; h = h->next)
+    if (h->temp != NULL) unlink(h->temp);
+}
+
+static void track(char *temp) {
+  half_written *h = being_written;
+  if (!tracks) return;
+  while (h != NULL && h->temp != NULL) h = h->next;
+  if (h == NULL) {
+    h = malloc(sizeof *h); /* kept for the next file */
+    if (h == NULL) return;
+    h->temp = NULL;
+    h->next = being_written;
+    being_written = h;
+  }
+  h->temp = temp;
+}
+
+/* Before a name is freed: it is no longer to be removed. */
+static void forget(const char *temp) {
+  for (half_written *h = being_written; h != NULL; h = h->next)
+    if (h->temp == temp) h->temp = NULL;
+}
+
 static void discard(lb_file *f) {
+  if (f->temp != NULL) forget(f->temp);
   if (f->f != NULL && !f->lent) fclose(f->f);
   if (f->temp != NULL) unlink(f->temp);
   free(f->temp);
@@ -45,7 +83,10 @@ static int open_temp(lb_file *f) {
   for (unsigned i = 0; i < 100; i++) {
     snprintf(f->temp, n, "%s.%ld.%u.tmp", f->path, (long)getpid(), i);
     int fd = open(f->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd >= 0) return fd;
+    if (fd >= 0) {
+      track(f->temp);
+      return fd;
+    }
     if (errno != EEXIST) break;
   }
   int error = errno;
@@ -152,6 +193,7 @@ bool lb_file_commit(lua_State *L, lb_file *f) {
   }
   if (!good) push_error(L, "write", f->name, error);
   if (good) {
+    if (f->temp != NULL) forget(f->temp);
     free(f->temp);
     f->temp = NULL;
   }

@@ -39,6 +39,7 @@ local function prompt()
     local f, message, more = compile(code, "=input")
     if f then
       show(pcall(f))
+      host.listen()
     elseif not more then
       complain(message, 1)
     end

@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <lualib.h>
@@ -38,6 +39,7 @@ static const struct part {
 
 static lua_State *interrupted; /* where Ctrl-C goes; the command has one state */
 static volatile sig_atomic_t was_interrupted, by_signal;
+static volatile int64_t first_interrupt;
 enum { INTERRUPTED = 128 + SIGINT }; /* exit status, as shells give it */
 
 static void stop(lua_State *L, lua_Debug *ar) {
@@ -46,15 +48,31 @@ static void stop(lua_State *L, lua_Debug *ar) {
   luaL_error(L, "interrupted");
 }
 
+/* Milliseconds of a clock that only goes on. */
+static int64_t clock_ms(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
 /* As the stock interpreter does it: an error is raised at the next call, which during a run is
- * the one that reports progress. The third ends the process; not the second, because a program
- * that passes the signal on to its group, such as timeout, makes one Ctrl-C two. */
+ * the one that reports progress. A pattern that is matched for ever makes no call: the second ends
+ * the process at once. One that comes with the first is not the second: a program that passes the
+ * signal on to its group, such as timeout, makes one Ctrl-C two. */
 static void on_interrupt(int sig) {
+  enum { APART = 200 };
+  static const char ended[] = "\nsoma: interrupted twice: ended at once, files are not written\n";
+  int64_t now = clock_ms();
   by_signal = sig;
-  if (++was_interrupted == 3) {
+  if (was_interrupted && now - first_interrupt >= APART) {
+    lb_unlink_files();
+    ssize_t n = write(STDERR_FILENO, ended, sizeof ended - 1);
+    (void)n;
     signal(sig, SIG_DFL);
     raise(sig);
   }
+  if (!was_interrupted) first_interrupt = now;
+  was_interrupted = 1;
   lua_sethook(interrupted, stop, LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, 1);
 }
 
@@ -83,6 +101,13 @@ static int part(lua_State *L) {
   lua_replace(L, 1);
   lua_call(L, lua_gettop(L) - 1, 1);
   return 1;
+}
+
+/* host.listen(): a Ctrl-C before this does not count any more. */
+static int listen_again(lua_State *L) {
+  (void)L;
+  was_interrupted = 0;
+  return 0;
 }
 
 /* host.nearest(word, names) */
@@ -124,6 +149,8 @@ static void push_driver_arguments(lua_State *L, int argc, char **argv) {
   lua_setfield(L, -2, "nearest");
   lua_pushcfunction(L, part);
   lua_setfield(L, -2, "part");
+  lua_pushcfunction(L, listen_again);
+  lua_setfield(L, -2, "listen");
   lua_pushcfunction(L, dtype_hint);
   lua_setfield(L, -2, "dtype_hint");
   luaL_setfuncs(L, soma_sandbox_functions, 0);
@@ -231,6 +258,7 @@ int main(int argc, char **argv) {
                           (size_t)lua_gc(L, LUA_GCCOUNT) * 1024 + (size_t)lua_gc(L, LUA_GCCOUNTB)};
   lua_setallocf(L, lb_budget_alloc, &memory); /* which does with its blocks as the state's own */
   interrupted = L;
+  lb_track_files();
   catch_signals();
   lua_pushcfunction(L, protected_main);
   lua_pushinteger(L, argc);

@@ -47,6 +47,28 @@ for sig in INT TERM HUP; do
   [ "$(files)" = "$before" ]
   check "soma leaves on $sig: $(files)" $?
 done
+# A pattern that is matched for ever makes no call: the first Ctrl-C asks, a second ends it.
+cat >"$work/forever.lua" <<'LUA'
+io.open(arg[1], "w"):close()
+string.find(("a"):rep(60), ("a*"):rep(60) .. "b")
+LUA
+for sig in INT TERM; do
+  env --default-signal="$sig" "$BUILD"/soma "$work/forever.lua" "$work/there" 2>"$work/said" &
+  pid=$!
+  wait_for "$work/there"
+  kill -s "$sig" $pid
+  sleep 0.5
+  kill -0 $pid 2>/dev/null
+  check "one $sig ends a pattern" $?
+  kill -s "$sig" $pid
+  wait $pid 2>/dev/null
+  [ $? -gt 128 ]
+  check "soma survives two $sig" $?
+  grep -q "interrupted twice" "$work/said"
+  check "soma does not say that a second $sig ended it" $?
+  rm -f "$work/there" "$work/said"
+done
+rm -f "$work/forever.lua"
 # A limit of the file's size: an error, no file.
 (ulimit -f 4 && "$BUILD"/soma-as -o "$work/big.sbc" "$work/big.s") 2>/dev/null
 [ $? -eq 1 ]

@@ -4,6 +4,7 @@
  *   test_roundtrip [COUNT]    instructions, default 10000 (2500 in short); 1000000 takes some
  * minutes */
 #include "../../asm/asm.h"
+#include "../../asm/dis.h"
 #include "../fuzz/gen.h"
 #include "full.h"
 
@@ -141,6 +142,54 @@ static void test_instructions(void **state) {
   assert_true(total >= count / 2);
 }
 
+/* ---- Names -------------------------------------------------------------------------------- */
+
+/* Nothing of a file's names is sure: two of a kind, one of two kinds, a word of the language, no
+ * name at all. Each thing gets one of its own, and those that can keep theirs do. */
+static void test_names(void **state) {
+  (void)state;
+  isa_alloc al = isa_alloc_default();
+  isa_program *p = isa_program_new(&al, &isa_targets[ISA_trn2]);
+  static const char *const names[] = {"t", "t", "x", "t_2", "r5", "float32", "tile", "a b"};
+  static const char *const want[] = {"t",    "t_2",       "x_2",    "t_2_2",
+                                     "r5_2", "float32_2", "tile_2", "tile_3"};
+  isa_tensor x = {
+      .name = "x", .dtype = ISA_float32, .role = ISA_OUTPUT, .ndim = 1, .shape = {8}, .bytes = 32};
+  isa_queue q = {.name = "x", .dge = ISA_DGE_hwdge, .rings = 16, .owner = ISA_ENG_sync};
+  assert_int_equal(isa_program_tensor(p, &x), 1);
+  for (uint32_t i = 0; i < 8; i++) {
+    isa_tile t = {.name = names[i],
+                  .dtype = ISA_float32,
+                  .space = ISA_SBUF,
+                  .ndim = 2,
+                  .shape = {128, 8},
+                  .offset = 64 * i,
+                  .bytes = 32};
+    assert_int_equal(isa_program_tile(p, &t), i + 1);
+  }
+  assert_int_equal(isa_program_queue(p, 0, &q), 1);
+  p->cores[0].sem_names[7] = "t";
+  isa_symbol labels[] = {
+      {"l", 0, ISA_ENG_vector, 0, 0}, {"l", 0, ISA_ENG_sync, 0, 0}, {"l", 0, ISA_ENG_sync, 0, 1}};
+  for (unsigned i = 0; i < 3; i++) isa_program_symbol(p, &labels[i]);
+  isa_insn in = {.op = ISA_OP_nop};
+  isa_program_insn(p, 0, ISA_ENG_sync, &in, (isa_line){0, 0});
+  in.op = ISA_OP_jmp;
+  in.u.JUMP.to = 1;
+  isa_program_insn(p, 0, ISA_ENG_sync, &in, (isa_line){0, 0});
+  in.u.JUMP.to = 0;
+  isa_program_insn(p, 0, ISA_ENG_vector, &in, (isa_line){0, 0});
+  assert_true(as_dis_names(p));
+  for (unsigned i = 0; i < 8; i++) assert_string_equal(p->tiles[i].name, want[i]);
+  assert_string_equal(p->tensors[0].name, "x");
+  assert_string_equal(p->cores[0].queues[0].name, "x_3");
+  assert_string_equal(p->cores[0].sem_names[7], "t_3");
+  assert_string_equal(p->symbols[1].name, "l");
+  assert_string_equal(p->symbols[2].name, "l_2");
+  check_law(p);
+  isa_program_free(p);
+}
+
 /* ---- Samples ------------------------------------------------------------------------------ */
 
 static void test_samples(void **state) {
@@ -169,6 +218,7 @@ int main(int argc, char **argv) {
   count = full_or(10000, 2500);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_instructions),
+      cmocka_unit_test(test_names),
       cmocka_unit_test(test_samples),
   };
   if (argc > 1) count = (uint32_t)strtoul(argv[1], NULL, 10);

@@ -337,7 +337,18 @@ soma_status soma_program_print(soma_machine *m, soma_program *p, char **text, si
 
 soma_status soma_disassemble(soma_machine *m, const soma_program *p, char **text, size_t *n) {
   if (!soma_given(m, "p text n", p, text, n)) return SOMA_ARG;
-  return print_program(m, p, text, n, as_dis_text);
+  *text = NULL;
+  soma_program *own; /* with names of its own, which the file may give twice */
+  void *image;
+  size_t bytes;
+  soma_status s = soma_program_save(m, (soma_program *)(uintptr_t)p, &image, &bytes);
+  if (s != SOMA_OK) return s;
+  s = soma_program_load(m, image, bytes, &own);
+  soma_bytes_free(image);
+  if (s != SOMA_OK) return s;
+  s = as_dis_names(own->p) ? print_program(m, own, text, n, as_dis_text) : soma_out_of_memory(m);
+  soma_program_free(own);
+  return s;
 }
 
 soma_status soma_costs_print(soma_machine *m, const char *target, char **text, size_t *n) {

@@ -114,7 +114,7 @@ void vm_ck_put_round(const vm_core *c, unsigned engine, uint32_t pc, uint32_t ro
                      isa_buf *out) {
   const isa_code *code = &c->code->code[engine];
   isa_buf_printf(out, "\n  %s ", isa_engines[engine].name);
-  vm_put_place(c, engine, pc, out);
+  vm_put_pc(c, engine, pc, out);
   if (round) isa_buf_printf(out, ", round %u", round);
   isa_buf_printf(out, ", at %llu.%03llu ns: ", (unsigned long long)(t / VM_NS),
                  (unsigned long long)(t % VM_NS / (VM_NS / 1000)));

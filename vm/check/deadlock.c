@@ -64,7 +64,7 @@ static unsigned put_changers(const report *r, unsigned e, unsigned sem, bool may
       isa_buf_printf(r->out, "%s%s (", before ? ", " : head, engine_name(e));
     else
       isa_buf_puts(r->out, ", ");
-    vm_put_place(r->c, e, pc, r->out);
+    vm_put_pc(r->c, e, pc, r->out);
     int q = isa_insn_queue(in);
     if (q >= 0) isa_buf_printf(r->out, " by queue %s", r->c->code->queues[q].name);
   }
@@ -112,7 +112,7 @@ static void put_group(const vm_core *c, const vm_sem_log *log, uint32_t first, u
     return;
   }
   isa_buf_printf(out, "%s (", engine_name(log->engine[b]));
-  vm_put_place(c, log->engine[b], log->pc[b], out);
+  vm_put_pc(c, log->engine[b], log->pc[b], out);
   isa_buf_puts(out, ")");
 }
 
@@ -180,7 +180,7 @@ static void put_waiter(const report *r, unsigned e) {
   const vm_core *c = r->c;
   const vm_engine *en = &c->eng[e];
   isa_buf_printf(r->out, "\n  %s at ", engine_name(e));
-  vm_put_place(c, e, en->pc, r->out);
+  vm_put_pc(c, e, en->pc, r->out);
   vm_put_round(c, e, en->pc, r->out);
   if (en->state == VM_RINGFULL) {
     isa_buf_printf(r->out, " waits for a place in the rings of queue %s",
@@ -277,7 +277,7 @@ void vm_check_put_stuck(const vm_core *c, isa_buf *out) {
     uint64_t n = en->instructions - en->shared_at;
     if (en->state != VM_READY || n < LEAST_SPIN) continue;
     isa_buf_printf(out, "\n  %s at ", engine_name(e));
-    vm_put_place(c, e, en->pc, out);
+    vm_put_pc(c, e, en->pc, out);
     isa_buf_printf(out, " spun %llu instructions without touching shared state",
                    (unsigned long long)n);
     spins = true;

@@ -26,7 +26,10 @@ static void put_given(const vm_engine *e, const isa_ap *ap, const int64_t *moved
 /* Indices of a dimension, called what they are: rows and columns of a matrix. */
 static void put_indices(const isa_slice *s, unsigned d, int64_t first, int64_t last, isa_buf *out) {
   if (s->ndim <= 2)
-    isa_buf_printf(out, " %s%s", s->ndim == 1 ? "element" : d ? "column" : "row",
+    isa_buf_printf(out, " %s%s",
+                   s->ndim == 1 ? "element"
+                   : d          ? "column"
+                                : "row",
                    first == last ? "" : "s");
   isa_buf_printf(out, " %lld", (long long)first);
   if (first != last) isa_buf_printf(out, "..%lld", (long long)last);
@@ -105,6 +108,6 @@ void vm_put_round(const vm_core *c, unsigned e, uint32_t pc, isa_buf *out) {
     return;
   unsigned long long round = (unsigned long long)en->ran[pc] + 1;
   isa_buf_printf(out, " (round %llu%s of the loop at ", round, l.nested ? " in all" : "");
-  vm_put_place(c, e, l.top, out);
+  vm_put_pc(c, e, l.top, out);
   isa_buf_puts(out, ")");
 }

@@ -24,12 +24,19 @@ void vm_fault(vm_core *c, isa_status status, vm_where at, const char *fmt, ...) 
   c->ended = true;
 }
 
-void vm_put_place(const vm_core *c, unsigned engine, uint32_t pc, isa_buf *out) {
+void vm_put_pc(const vm_core *c, unsigned engine, uint32_t pc, isa_buf *out) {
   const isa_code *code = &c->code->code[engine];
   if (code->lines && pc < code->n && code->lines[pc].file)
     isa_buf_printf(out, "%s:%u", c->prog->files[code->lines[pc].file - 1], code->lines[pc].line);
   else
-    isa_buf_printf(out, "%s pc %u", isa_engines[engine].name, pc);
+    isa_buf_printf(out, "pc %u", pc);
+}
+
+void vm_put_place(const vm_core *c, unsigned engine, uint32_t pc, isa_buf *out) {
+  const isa_code *code = &c->code->code[engine];
+  if (!code->lines || pc >= code->n || !code->lines[pc].file)
+    isa_buf_printf(out, "%s ", isa_engines[engine].name);
+  vm_put_pc(c, engine, pc, out);
 }
 
 void vm_put_sem(const vm_core *c, unsigned sem, isa_buf *out) {

@@ -1,0 +1,92 @@
+/* Names of a program that its source may not have: equal ones, and words of the language. A file
+ * may have both; its disassembly gives each thing a name of its own. */
+#include "dis.h"
+#include "stmt.h"
+#include "../isa/bytes.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct entry {
+  const char *name;
+  unsigned scope;
+  uint32_t next; /* number to try next for another of that name */
+} entry;
+
+typedef struct names {
+  isa_program *p;
+  entry *v; /* an open hash table */
+  size_t size;
+} names;
+
+/* What of all that a core or the program declares has scope 0; a label belongs to its section. */
+static unsigned scope_of(const isa_symbol *s) { return 1u + s->core * ISA_NENGINES + s->engine; }
+
+static entry *find(const names *t, const char *name, unsigned scope) {
+  size_t i = (size_t)isa_fnv(ISA_FNV_START + scope, name, strlen(name)) & (t->size - 1);
+  while (t->v[i].name && (t->v[i].scope != scope || strcmp(t->v[i].name, name) != 0))
+    i = (i + 1) & (t->size - 1);
+  return &t->v[i];
+}
+
+/* Whether it is a name at all (check_program.c has the same rule). */
+static bool is_name(const char *s) {
+  for (const char *p = s; *p; p++) {
+    bool letter = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || strchr("_.@$?~#", *p);
+    if (!letter && (*p < '0' || *p > '9' || p == s)) return false;
+  }
+  return *s != 0;
+}
+
+static bool may_be(const char *name, unsigned scope) {
+  as_tok tok = {.kind = AS_T_NAME, .text = name};
+  return (name[0] != '.' || scope) && as_tok_reg(&tok) < 0 &&
+         isa_dtype_find(name, strlen(name)) < 0 && as_directive_find(name) < 0;
+}
+
+/* Keeps *name when nothing has it yet, else makes it name_2, name_3, ...; false without memory. */
+static bool take(names *t, const char **name, const char *what, unsigned scope) {
+  const char *base = *name && is_name(*name) ? *name : what;
+  entry *e = find(t, base, scope);
+  if (!e->name && may_be(base, scope)) {
+    *e = (entry){*name = base, scope, 2};
+    return true;
+  }
+  char *fresh = isa_arena_alloc(&t->p->arena, strlen(base) + 16);
+  uint32_t i = e->name ? e->next : 2;
+  if (!fresh) return false;
+  do sprintf(fresh, "%s_%u", base, i++);
+  while (find(t, fresh, scope)->name);
+  if (e->name) e->next = i;
+  *find(t, fresh, scope) = (entry){*name = fresh, scope, 2};
+  return true;
+}
+
+static bool take_all(names *t) {
+  isa_program *p = t->p;
+  bool ok = true;
+  for (uint32_t i = 0; i < p->ntensors; i++) ok = ok && take(t, &p->tensors[i].name, "tensor", 0);
+  for (uint32_t i = 0; i < p->ntiles; i++) ok = ok && take(t, &p->tiles[i].name, "tile", 0);
+  for (unsigned c = 0; c < p->ncores; c++) {
+    isa_core *core = &p->cores[c];
+    for (unsigned s = 0; s < ISA_NSEMS; s++)
+      ok = ok && (!core->sem_names[s] || take(t, &core->sem_names[s], "sem", 0));
+    for (uint32_t q = 0; q < core->nqueues; q++)
+      ok = ok && take(t, &core->queues[q].name, "queue", 0);
+  }
+  for (uint32_t i = 0; i < p->nsymbols; i++)
+    ok = ok && take(t, &p->symbols[i].name, "label", scope_of(&p->symbols[i]));
+  return ok;
+}
+
+bool as_dis_names(isa_program *p) {
+  const isa_alloc al = p->arena.al;
+  size_t n = (size_t)p->ntensors + p->ntiles + p->nsymbols +
+             ISA_MAX_CORES * (size_t)(ISA_NSEMS + ISA_MAX_QUEUES);
+  names t = {.p = p, .size = 64};
+  while (t.size < 2 * n) t.size *= 2;
+  t.v = isa_zalloc(&al, t.size * sizeof *t.v);
+  bool ok = t.v && take_all(&t);
+  isa_free(&al, t.v, t.size * sizeof *t.v);
+  return ok;
+}
