@@ -144,17 +144,15 @@ typedef struct vm_pe_clock {
 
 /* An instruction as the sequencer wants it. */
 typedef struct vm_uop {
-  uint8_t op; /* isa_op; VM_U_STOP of a slow one */
+  uint8_t op; /* VM_U_OP of a register instruction, VM_U_STOP of what leaves the fast loop */
   uint8_t rd, ra;
-  uint8_t flags; /* VM_U_... */
-  int32_t b;     /* immediate, or register number with VM_U_BREG */
-  uint32_t to;   /* branch target */
+  uint8_t reg_op; /* VM_U_OP also where a semaphore clause stops it */
+  int32_t b;      /* immediate, or register number */
+  uint32_t to;    /* branch target */
 } vm_uop;
-enum {
-  VM_U_BREG = 1,
-  VM_U_SLOW = 2, /* leaves the fast loop: a semaphore, memory, data path, DMA */
-  VM_U_STOP = 255
-};
+/* A register instruction, and whether its b is a register. */
+#define VM_U_OP(op, in_register) (2 * (op) + (in_register))
+enum { VM_U_STOP = 63 }; /* a semaphore, memory, data path, DMA */
 
 /* What an instruction's operands were resolved with when it issued, apart from its engine's
  * registers: given by a saved run in place of memory as it is now. */

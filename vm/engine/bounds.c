@@ -103,7 +103,7 @@ static bool loop_around(const isa_code *code, uint32_t pc, loop *l) {
 void vm_put_round(const vm_core *c, unsigned e, uint32_t pc, isa_buf *out) {
   const vm_engine *en = &c->eng[e];
   loop l = {0};
-  if (!en->ran || pc >= en->code->n || !(en->uops[pc].flags & VM_U_SLOW) ||
+  if (!en->ran || pc >= en->code->n || en->uops[pc].op != VM_U_STOP ||
       !loop_around(en->code, pc, &l))
     return;
   unsigned long long round = (unsigned long long)en->ran[pc] + 1;

@@ -11,53 +11,68 @@
 
 enum { BATCH = 1 << 20 }; /* register instructions between two looks at limits */
 
-/* One register instruction; *pc is already the next one's. False: a division by zero, or not one
- * of them. */
-static inline bool reg_step(uint32_t *r, const vm_uop *u, uint32_t *pc) {
-  uint32_t a = r[u->ra], b = u->flags & VM_U_BREG ? r[u->b] : (uint32_t)u->b;
-  int32_t sa = (int32_t)a, sb = (int32_t)b;
-  switch (u->op) {
-#define ALU(name, result) \
-  case ISA_OP_##name:     \
-    r[u->rd] = result;    \
-    break;
-#define DIVIDE(name, result)  \
-  case ISA_OP_##name:         \
-    if (b == 0) return false; \
-    r[u->rd] = result;        \
-    break;
-#define BRANCH(name, taken)      \
-  case ISA_OP_##name:            \
-    *pc = (taken) ? u->to : *pc; \
-    break;
+/* Runs register instructions from e's pc, at most `budget`, until one that is slow or divides by
+ * zero. Gives how many ran. Each instruction jumps to the code of the next (an extension of gcc and
+ * clang), which is half of what a switch in a loop executes, and predicted better; each has two
+ * labels, for b in the instruction and in a register. */
+static uint64_t fast_loop(vm_engine *e, uint64_t budget) {
+#define LABELS(name)                                            \
+  [VM_U_OP(ISA_OP_##name, 0)] = __extension__ && name##_number, \
+                          [VM_U_OP(ISA_OP_##name, 1)] = __extension__ && name##_register,
+#define ALU(name, result) LABELS(name)
+#define DIVIDE(name, result) LABELS(name)
+#define BRANCH(name, taken) LABELS(name)
+  static const void *const codes[] = {
+#include "../../isa/registers.def"
+      [VM_U_OP(ISA_OP_jmp, 0)] = __extension__ && jmp,
+      [VM_U_OP(ISA_OP_call, 0)] = __extension__ && call,
+      [VM_U_OP(ISA_OP_nop, 0)] = __extension__ && nop,
+      [VM_U_STOP] = __extension__ && stop};
+#undef ALU
+#undef DIVIDE
+#undef BRANCH
+#define NEXT(at)                            \
+  do {                                      \
+    u = (at);                               \
+    if (--left == 0) goto stop;             \
+    __extension__({ goto *codes[u->op]; }); \
+  } while (0)
+#define ONE(label, from, ...)                       \
+  label : {                                         \
+    const uint32_t a = r[u->ra], b = (from);        \
+    const int32_t sa = (int32_t)a, sb = (int32_t)b; \
+    (void)a, (void)sa, (void)sb;                    \
+    __VA_ARGS__;                                    \
+    NEXT(u + 1);                                    \
+  }
+#define BOTH(name, ...)                           \
+  ONE(name##_number, (uint32_t)u->b, __VA_ARGS__) \
+  ONE(name##_register, r[u->b], __VA_ARGS__)
+#define ALU(name, result) BOTH(name, r[u->rd] = result)
+#define DIVIDE(name, result) BOTH(name, if (b == 0) goto stop; r[u->rd] = result)
+#define BRANCH(name, taken) BOTH(name, if (taken) NEXT(code + u->to))
+  uint32_t *const r = e->regs;
+  const vm_uop *const code = e->uops, *u;
+  uint64_t left = budget + 1;
+  NEXT(code + e->pc);
 #include "../../isa/registers.def"
 #undef ALU
 #undef DIVIDE
 #undef BRANCH
-  case ISA_OP_jmp: *pc = u->to; break;
-  case ISA_OP_call:
-    r[u->rd] = *pc;
-    *pc = u->to;
-    break;
-  case ISA_OP_nop: break;
-  default: return false; /* VM_U_STOP */
-  }
-  return true;
-}
-
-/* Runs register instructions from e's pc, at most `budget`, until one that is slow or divides by
- * zero. Gives how many ran. */
-static uint64_t fast_loop(vm_engine *e, uint64_t budget) {
-  const vm_uop *const code = e->uops;
-  uint32_t pc = e->pc;
-  uint64_t n = 0;
-  for (; n < budget; n++) {
-    uint32_t next = pc + 1;
-    if (!reg_step(e->regs, &code[pc], &next)) break;
-    pc = next;
-  }
-  e->pc = pc;
-  return n;
+jmp:
+  NEXT(code + u->to);
+call:
+  r[u->rd] = (uint32_t)(u + 1 - code);
+  NEXT(code + u->to);
+nop:
+  NEXT(u + 1);
+stop:
+  e->pc = (uint32_t)(u - code);
+  return budget - left;
+#undef BOTH
+#undef ONE
+#undef NEXT
+#undef LABELS
 }
 
 /* The same under the check of registers, which looks at each instruction. */
@@ -65,11 +80,8 @@ static uint64_t checked_loop(vm_core *c, unsigned e, uint64_t budget) {
   vm_engine *en = &c->eng[e];
   uint64_t n = 0;
   for (; n < budget; n++) {
-    uint32_t next = en->pc + 1;
-    const vm_uop *u = &en->uops[en->pc];
-    if (!(u->flags & VM_U_SLOW)) vm_check_registers(c, e, en->pc);
-    if (!reg_step(en->regs, u, &next)) break;
-    en->pc = next;
+    if (en->uops[en->pc].op != VM_U_STOP) vm_check_registers(c, e, en->pc);
+    if (fast_loop(en, 1) == 0) break;
   }
   return n;
 }
@@ -77,7 +89,8 @@ static uint64_t checked_loop(vm_core *c, unsigned e, uint64_t budget) {
 static bool is_fast(unsigned op) { return isa_ops[op].runs == ISA_RUNS_REG; }
 
 vm_uop vm_uop_of(const isa_insn *in) {
-  vm_uop u = {.op = (uint8_t)in->op};
+  vm_uop u = {0};
+  bool in_register = false;
   const isa_form *form = isa_form_of(in->op);
   for (unsigned i = 0; i < form->nfields && is_fast(in->op); i++) {
     const isa_field *f = &form->fields[i];
@@ -91,13 +104,12 @@ vm_uop vm_uop_of(const isa_insn *in) {
     else if (f->kind == ISA_K_INT) {
       const isa_int *v = at;
       u.b = v->v;
-      u.flags |= v->is_reg ? VM_U_BREG : 0;
+      in_register = v->is_reg;
     }
   }
-  if (!is_fast(in->op) || in->wait.cond != ISA_WAIT_none || in->upd.kind != ISA_UPD_none) {
-    u.flags |= VM_U_SLOW;
-    u.op = VM_U_STOP;
-  }
+  if (is_fast(in->op)) u.reg_op = (uint8_t)VM_U_OP(in->op, in_register);
+  bool stops = !is_fast(in->op) || in->wait.cond != ISA_WAIT_none || in->upd.kind != ISA_UPD_none;
+  u.op = stops ? VM_U_STOP : u.reg_op;
   return u;
 }
 
@@ -257,14 +269,16 @@ static vm_verdict slow_step(vm_core *c, unsigned e, const isa_insn *in) {
   if (isa_op_is_dma(in->op)) return vm_dma_trigger(c, e, in);
   if (!isa_op_is_control(in->op)) return vm_issue(c, e, in);
   /* A register instruction that carries a semaphore clause. */
-  uint32_t next = en->pc + 1;
-  vm_uop u = en->uops[en->pc];
-  u.op = (uint8_t)in->op;
-  bool ok = reg_step(en->regs, &u, &next);
-  en->pc = next - 1; /* retirement adds one */
-  if (ok) return VM_RETIRE;
-  vm_fault(c, ISA_FAULT, vm_at_pc(e, en->pc), "division by zero");
-  return VM_FAULT;
+  vm_uop *u = &c->uops[e][en->pc];
+  u->op = u->reg_op;
+  bool ok = fast_loop(en, 1) == 1;
+  u->op = VM_U_STOP;
+  if (!ok) {
+    vm_fault(c, ISA_FAULT, vm_at_pc(e, en->pc), "division by zero");
+    return VM_FAULT;
+  }
+  en->pc--; /* retirement adds one */
+  return VM_RETIRE;
 }
 
 static bool blocked(vm_core *c, unsigned e, const isa_insn *in) {
@@ -380,7 +394,7 @@ void vm_seq_run(vm_core *c, unsigned e, bool single) {
       return;
     }
     if (!catch_up(c, e, single)) return;
-    if (!(en->uops[en->pc].flags & VM_U_SLOW)) {
+    if (en->uops[en->pc].op != VM_U_STOP) {
       vm_fault(c, ISA_FAULT, vm_at_pc(e, en->pc), "division by zero");
       return;
     }
