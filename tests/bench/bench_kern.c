@@ -72,7 +72,17 @@ static void run_gather(bench *b, unsigned esize) {
 }
 static void run_matmul(bench *b, unsigned unused) {
   (void)unused;
-  b->k.matmul(b->d, PITCH, b->b, PITCH, b->a, PITCH, ROWS, ROWS, COLS);
+  vm_product p = {.out = b->d,
+                  .ldo = PITCH,
+                  .w = b->b,
+                  .ldw = PITCH,
+                  .x = b->a,
+                  .step = PITCH * sizeof *b->a,
+                  .dtype = ISA_float32,
+                  .k = ROWS,
+                  .m = ROWS,
+                  .n = COLS};
+  b->k.matmul(&p);
 }
 
 typedef struct row {

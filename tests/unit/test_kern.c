@@ -308,6 +308,21 @@ static void slow_matmul(float *out, size_t ldo, const float *w, size_t ldw, cons
     }
 }
 
+static void product(const vm_kern *k, float *out, size_t ldo, const float *w, size_t ldw,
+                    const float *x, size_t ldx, const unsigned kmn[3]) {
+  vm_product p = {.out = out,
+                  .ldo = ldo,
+                  .w = w,
+                  .ldw = ldw,
+                  .x = x,
+                  .step = (ptrdiff_t)(ldx * sizeof *x),
+                  .dtype = ISA_float32,
+                  .k = kmn[0],
+                  .m = kmn[1],
+                  .n = kmn[2]};
+  k->matmul(&p);
+}
+
 static void check_matmul(const levels *l, unsigned k, unsigned m, unsigned n, unsigned seed,
                          bool with_specials) {
   enum { LDW = 131, LDX = 210, LDO = 207, CELLS = 512 * LDX };
@@ -321,8 +336,48 @@ static void check_matmul(const levels *l, unsigned k, unsigned m, unsigned n, un
   slow_matmul(want, LDO, w, LDW, x, LDX, k, m, n);
   for (unsigned i = 0; i < l->n; i++) {
     memset(got, GUARD, CELLS * sizeof *got);
-    l->k[i].matmul(got, LDO, w, LDW, x, LDX, k, m, n);
+    product(&l->k[i], got, LDO, w, LDW, x, LDX, (const unsigned[]){k, m, n});
     for (unsigned j = 0; j < CELLS; j++) same(&l->k[i], "matmul", j, got[j], want[j]);
+  }
+  free(w);
+}
+
+/* The same with bfloat16 elements, on top of what is there. */
+static void check_matmul_onto(const levels *l, unsigned k, unsigned m, unsigned n, unsigned seed) {
+  enum { LDW = 133, LDX = 210, LDO = 207, CELLS = 256 * LDX };
+  float *w = malloc(5 * CELLS * sizeof *w), *x = w + CELLS, *got = x + CELLS, *want = got + CELLS;
+  uint16_t *bits = (uint16_t *)(void *)(want + CELLS);
+  assert_non_null(w);
+  for (unsigned i = 0; i < CELLS; i++) {
+    w[i] = next_random(&seed) % 64 ? some_float(&seed, false)
+                                   : isa_bits_f32(specials[next_random(&seed) % NSPECIAL]);
+    bits[i] = (uint16_t)isa_from_f32(ISA_bfloat16, some_float(&seed, false), 0);
+    if (i % 97 == 0) bits[i] = (uint16_t)(0x7f80 + i % 3); /* infinity, and NaNs as they come */
+    x[i] = isa_to_f32(ISA_bfloat16, bits[i]);
+  }
+  for (unsigned i = 0; i < l->n; i++) {
+    slow_matmul(want, LDO, w, LDW, x, LDX, k, m, n);
+    for (unsigned j = 0; j < CELLS; j++) got[j] = x[CELLS - 1 - j];
+    for (unsigned r = 0; r < m; r++)
+      for (unsigned c = 0; c < n; c++) want[r * LDO + c] += got[r * LDO + c];
+    vm_product p = {.out = got,
+                    .ldo = LDO,
+                    .w = w,
+                    .ldw = LDW,
+                    .x = bits,
+                    .step = LDX * sizeof *bits,
+                    .dtype = ISA_bfloat16,
+                    .add = true,
+                    .k = k,
+                    .m = m,
+                    .n = n};
+    l->k[i].matmul(&p);
+    for (unsigned r = 0; r < m; r++)
+      for (unsigned c = 0; c < n; c++)
+        same(&l->k[i], "matmul onto", r * LDO + c, got[r * LDO + c], want[r * LDO + c]);
+    for (unsigned r = 0; r + 1 < m; r++)
+      for (unsigned c = n; c < LDO; c++)
+        assert_true(isa_f32_bits(got[r * LDO + c]) == isa_f32_bits(x[CELLS - 1 - r * LDO - c]));
   }
   free(w);
 }
@@ -337,6 +392,7 @@ static void test_matmul(void **state) {
   for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     check_matmul(&l, sizes[i][0], sizes[i][1], sizes[i][2], 77 + i, false);
     check_matmul(&l, sizes[i][0], sizes[i][1], sizes[i][2], 99 + i, true);
+    if (sizes[i][0] <= 256) check_matmul_onto(&l, sizes[i][0], sizes[i][1], sizes[i][2], 55 + i);
   }
 }
 
@@ -348,13 +404,13 @@ static void test_matmul_by_hand(void **state) {
     static const float w[2][2] = {{0x1p-149f, 0x1.001p0f}, {1, 0x1.001p0f}};
     static const float x[2][3] = {{0x1p-149f, 0x1p-140f, 1}, {0x1.001p0f, 1, 0}};
     float out[2][3];
-    l.k[i].matmul(out[0], 3, w[0], 2, x[0], 3, 2, 2, 3);
+    product(&l.k[i], out[0], 3, w[0], 2, x[0], 3, (const unsigned[]){2, 2, 3});
     assert_true(out[0][0] == 0x1.001p0f && out[0][1] == 1 && out[0][2] == 0x1p-149f);
     assert_true(out[1][0] == 0x1.002002p0f); /* a tie, raised by the tiny first product */
     assert_true(out[1][1] == 0x1.001p0f && out[1][2] == 0x1.001p0f);
     static const uint32_t inf = 0x7f800000, odd_nan = 0xffabcdef;
     float a[2] = {isa_bits_f32(inf), isa_bits_f32(odd_nan)}, zero_one[2] = {0, 1}, d[4];
-    l.k[i].matmul(d, 2, a, 2, zero_one, 2, 1, 2, 2);
+    product(&l.k[i], d, 2, a, 2, zero_one, 2, (const unsigned[]){1, 2, 2});
     assert_int_equal(isa_f32_bits(d[0]), 0x7fc00000);
     assert_int_equal(isa_f32_bits(d[1]), inf);
     assert_int_equal(isa_f32_bits(d[2]), 0x7fc00000);

@@ -121,7 +121,8 @@ vm_verdict vm_op_ldweights_mx(vm_dp *d, const struct vm_LDWEIGHTS_MX *a) {
                              .mx = true});
   float *w = vm_pe_weights(d, a->tile_row, 0);
   quad_start(&q, &a->src, &a->scale);
-  for (uint32_t p = 0; p < parts; p++) dequantize(&q, p, 0, m, w + LANES * p * ISA_PMAX, ISA_PMAX);
+  for (uint32_t p = 0; p < parts; p++)
+    dequantize(&q, p, 0, m, w + LANES * p * VM_WEIGHTS, VM_WEIGHTS);
   return VM_RETIRE;
 }
 
@@ -145,7 +146,6 @@ static vm_verdict check_loaded(vm_dp *d, const struct vm_MATMUL_MX *a, const vm_
 }
 
 vm_verdict vm_op_matmul_mx(vm_dp *d, const struct vm_MATMUL_MX *a) {
-  float *sums = d->scratch + ISA_PMAX * VM_COLUMNS;
   quad q;
   if (a->psum_zero.at) vm_pe_set_fresh(d, &a->psum_zero);
   if (a->src.elems == 0 || a->src.num[0] == 0) return VM_RETIRE;
@@ -158,8 +158,15 @@ vm_verdict vm_op_matmul_mx(vm_dp *d, const struct vm_MATMUL_MX *a) {
     size_t n = a->dst.elems - i < BLOCK ? (size_t)(a->dst.elems - i) : BLOCK;
     for (uint32_t p = 0; p < a->src.num[0]; p++)
       dequantize(&q, p, i, n, d->scratch + LANES * p * n, n);
-    d->k->matmul(sums, n, w, ISA_PMAX, d->scratch, n, t->k, t->m, (unsigned)n);
-    for (uint32_t m = 0; m < t->m; m++) vm_pe_put(d, &a->dst, a->acc, m, i, sums + m * n, n);
+    vm_product product = {.w = w,
+                          .ldw = VM_WEIGHTS,
+                          .x = d->scratch,
+                          .step = (ptrdiff_t)(n * sizeof *d->scratch),
+                          .dtype = ISA_float32,
+                          .k = t->k,
+                          .m = t->m,
+                          .n = (unsigned)n};
+    vm_pe_product(d, &product, &a->dst, a->acc, i);
   }
   return VM_RETIRE;
 }

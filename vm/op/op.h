@@ -113,11 +113,15 @@ typedef struct vm_stationary {
 /* Rows of the contraction that one partition may hold: an MX element has four. */
 enum { VM_LANES = 4 };
 
+/* Floats from row to row of the weights: 576 bytes, since with 512 the rows that a tile of a
+ * product reads would share an eighth of the cache's sets. */
+enum { VM_WEIGHTS = ISA_PMAX + 16 };
+
 /* The stationary operands of the tensor engine. A tile at (row, column) of the array, which are
  * multiples of 32, is described by tile[row / 32][column / 32]; its values, as fp32, lie from
  * w[VM_LANES * row][column] on, and the elements they came from from bits[row][column] on. */
 typedef struct vm_weights {
-  float w[VM_LANES * ISA_PMAX][ISA_PMAX]; /* [k][m] */
+  float w[VM_LANES * ISA_PMAX][VM_WEIGHTS]; /* [k][m] */
   uint32_t bits[ISA_PMAX][ISA_PMAX];
   vm_stationary tile[ISA_PMAX / 32][ISA_PMAX / 32];
 } vm_weights;

@@ -45,7 +45,7 @@ vm_verdict vm_op_ldweights(vm_dp *d, const struct vm_LDWEIGHTS *a) {
   vm_pe_load(d, row, col, t);
   for (uint32_t p = 0; p < parts; p++) {
     for (unsigned j = 0; j < lanes; j++)
-      vm_load(d, vm_pe_weights(d, row, col) + (lanes * p + j) * ISA_PMAX, &a->src, p, j * m, m);
+      vm_load(d, vm_pe_weights(d, row, col) + (lanes * p + j) * VM_WEIGHTS, &a->src, p, j * m, m);
     if (!pairs) vm_load_bits(&d->weights->bits[row + p][col], &a->src, p, 0, m);
   }
   return VM_RETIRE;
@@ -77,14 +77,19 @@ static uint8_t *dense_slots(const vm_dp *d, const vm_view *v, uint32_t p, uint64
 
 enum fresh_state { ALL_FRESH, NONE_FRESH, SOME_FRESH };
 
+static enum fresh_state state_of(const uint8_t *slots, size_t count) {
+  if ((*slots && *slots != VM_BOTH_HALVES) || memcmp(slots, slots + 1, count - 1) != 0)
+    return SOME_FRESH;
+  return *slots ? NONE_FRESH : ALL_FRESH;
+}
+
 /* Marks n elements as written; fresh[i]: element i was not. */
 static enum fresh_state take_fresh(const vm_dp *d, const vm_view *v, uint32_t p, uint64_t first,
                                    size_t n, bool *fresh) {
   size_t count;
   uint8_t mask, *slots = dense_slots(d, v, p, first, n, &count);
-  if (slots && (*slots == 0 || *slots == VM_BOTH_HALVES) &&
-      memcmp(slots, slots + 1, count - 1) == 0) {
-    enum fresh_state state = *slots ? NONE_FRESH : ALL_FRESH;
+  enum fresh_state state = slots ? state_of(slots, count) : SOME_FRESH;
+  if (state != SOME_FRESH) {
     memset(slots, VM_BOTH_HALVES, count);
     return state;
   }
@@ -94,6 +99,24 @@ static enum fresh_state take_fresh(const vm_dp *d, const vm_view *v, uint32_t p,
     *s |= mask;
   }
   return SOME_FRESH;
+}
+
+/* Whether n elements of every row of a result lie one after another as fp32, and all are to be
+ * overwritten or all to be added to: *add. They are then marked as written. */
+static bool take_whole(const vm_dp *d, const vm_view *v, unsigned acc, uint64_t first, size_t n,
+                       bool *add) {
+  size_t count;
+  if (v->dtype != ISA_float32 || v->step[0] != (int64_t)d->psum_pitch) return false;
+  uint8_t *slots = dense_slots(d, v, 0, first, n, &count);
+  if (!slots) return false;
+  enum fresh_state all = state_of(slots, count);
+  for (uint32_t p = 0; acc == ISA_ACC_auto && p < v->num[0]; p++) {
+    enum fresh_state state = state_of(slots + p * VM_BANK_SLOTS, count);
+    if (state == SOME_FRESH || state != all) return false;
+  }
+  for (uint32_t p = 0; p < v->num[0]; p++) memset(slots + p * VM_BANK_SLOTS, VM_BOTH_HALVES, count);
+  *add = acc == ISA_ACC_auto ? all == NONE_FRESH : acc != ISA_ACC_write;
+  return true;
 }
 
 void vm_pe_set_fresh(const vm_dp *d, const vm_view *v) {
@@ -149,27 +172,28 @@ static vm_verdict check_loaded(vm_dp *d, const struct vm_MATMUL *a, const vm_sta
   return VM_RETIRE;
 }
 
-typedef struct operand { /* fp32 rows, ld floats apart */
-  const float *x;
-  size_t ld;
-} operand;
-
-/* Columns first .. first + n - 1 of the moving operand: where they lie, or in the scratch. */
-static operand moving_block(const vm_dp *d, const struct vm_MATMUL *a, uint64_t first, size_t n) {
+/* Columns first .. first + p->n - 1 of the moving operand: where they lie, or in the scratch. */
+static void moving_block(const vm_dp *d, const struct vm_MATMUL *a, uint64_t first, vm_product *p) {
   const vm_view *v = &a->src;
   unsigned lanes = a->perf == ISA_PERF_double_row ? 2 : 1;
   uint64_t columns = v->elems / lanes;
-  const float *row0 = vm_in(d, d->scratch, v, 0, first, n);
-  if (row0 != d->scratch && v->step[0] % (int64_t)sizeof(float) == 0)
-    return (operand){row0, (size_t)(v->step[0] / (int64_t)sizeof(float))};
-  for (uint32_t p = 0; p < v->num[0]; p++)
+  size_t n = p->n;
+  p->dtype = v->dtype;
+  p->step = (ptrdiff_t)v->step[0];
+  p->x = lanes == 1 && v->space == ISA_SBUF ? vm_row_at(v, 0, first) : NULL;
+  if (p->x && (v->dtype == ISA_float32 || v->dtype == ISA_bfloat16)) return;
+  for (uint32_t i = 0; i < v->num[0]; i++)
     for (unsigned j = 0; j < lanes; j++)
-      vm_load(d, d->scratch + (lanes * p + j) * n, v, p, j * columns + first, n);
-  return (operand){d->scratch, n};
+      vm_load(d, d->scratch + (lanes * i + j) * n, v, i, j * columns + first, n);
+  p->dtype = ISA_float32;
+  p->step = (ptrdiff_t)(n * sizeof *d->scratch);
+  p->x = d->scratch;
 }
 
-void vm_pe_put(vm_dp *d, const vm_view *dst, unsigned acc, uint32_t m, uint64_t first,
-               const float *sum, size_t n) {
+/* Puts n finished sums of row m in place, from element `first` on: over the old values, or added
+ * to them, by acc (ISA_ACC_...). n at most VM_COLUMNS. */
+static void put_row(vm_dp *d, const vm_view *dst, unsigned acc, uint32_t m, uint64_t first,
+                    const float *sum, size_t n) {
   bool fresh[VM_COLUMNS];
   enum fresh_state state = take_fresh(d, dst, m, first, n, fresh);
   if (acc == ISA_ACC_write || (acc == ISA_ACC_auto && state == ALL_FRESH)) {
@@ -187,15 +211,30 @@ void vm_pe_put(vm_dp *d, const vm_view *dst, unsigned acc, uint32_t m, uint64_t 
   vm_out_done(d, dst, m, first, out, n);
 }
 
+void vm_pe_product(vm_dp *d, vm_product *p, const vm_view *dst, unsigned acc, uint64_t first) {
+  if (take_whole(d, dst, acc, first, p->n, &p->add)) {
+    p->out = (float *)(void *)vm_row_at(dst, 0, first);
+    p->ldo = d->psum_pitch / sizeof *p->out;
+    d->k->matmul(p);
+    return;
+  }
+  p->out = d->scratch + ISA_PMAX * VM_COLUMNS;
+  p->ldo = p->n;
+  p->add = false;
+  d->k->matmul(p);
+  for (uint32_t m = 0; m < p->m; m++) put_row(d, dst, acc, m, first, p->out + m * p->ldo, p->n);
+}
+
 static void multiply(vm_dp *d, const struct vm_MATMUL *a, const vm_stationary *t) {
-  const float *w = vm_pe_weights(d, a->tile_row, a->tile_col);
-  float *sums = d->scratch + ISA_PMAX * VM_COLUMNS;
   size_t most = t->pairs ? VM_COLUMNS / 2 : VM_COLUMNS;
   for (uint64_t i = 0; i < a->dst.elems; i += most) {
-    size_t n = a->dst.elems - i < most ? (size_t)(a->dst.elems - i) : most;
-    operand x = moving_block(d, a, i, n);
-    d->k->matmul(sums, n, w, ISA_PMAX, x.x, x.ld, t->k, t->m, (unsigned)n);
-    for (uint32_t m = 0; m < t->m; m++) vm_pe_put(d, &a->dst, a->acc, m, i, sums + m * n, n);
+    vm_product p = {.w = vm_pe_weights(d, a->tile_row, a->tile_col),
+                    .ldw = VM_WEIGHTS,
+                    .k = t->k,
+                    .m = t->m,
+                    .n = (unsigned)(a->dst.elems - i < most ? a->dst.elems - i : most)};
+    moving_block(d, a, i, &p);
+    vm_pe_product(d, &p, &a->dst, a->acc, i);
   }
 }
 

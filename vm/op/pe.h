@@ -11,13 +11,13 @@ vm_stationary *vm_pe_tile(const vm_dp *d, unsigned row, unsigned col);
 /* Makes `tile` the one at (row, column), in place of all that shared a processing element with
  * it. The caller fills its weights. */
 void vm_pe_load(vm_dp *d, unsigned row, unsigned col, vm_stationary tile);
-/* Its weights [k][m] as fp32, ISA_PMAX floats a row. */
+/* Its weights [k][m] as fp32, VM_WEIGHTS floats a row. */
 float *vm_pe_weights(const vm_dp *d, unsigned row, unsigned col);
 /* Marks the elements of a PSUM operand as not yet written by a matmul. */
 void vm_pe_set_fresh(const vm_dp *d, const vm_view *v);
-/* Puts n finished sums of row m in place, from element `first` on: over the old values, or added
- * to them, by acc (ISA_ACC_...). n at most VM_COLUMNS. */
-void vm_pe_put(vm_dp *d, const vm_view *dst, unsigned acc, uint32_t m, uint64_t first,
-               const float *sum, size_t n);
+/* Computes a product, whose out, ldo and add are set here, into the columns of dst from `first` on:
+ * over the old values, or added to them, by acc (ISA_ACC_...). Its n is at most VM_COLUMNS; its x
+ * may be the scratch up to ISA_PMAX * VM_COLUMNS. */
+void vm_pe_product(vm_dp *d, vm_product *p, const vm_view *dst, unsigned acc, uint64_t first);
 
 #endif

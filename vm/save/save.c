@@ -88,7 +88,7 @@ static void walk_stationary(vm_saver *s, vm_stationary *t, unsigned row, unsigne
 }
 
 static void walk_weights(vm_saver *s, vm_weights *w) {
-  vm_saver_words(s, w->w, sizeof w->w / 4);
+  for (unsigned k = 0; k < VM_LANES * ISA_PMAX; k++) vm_saver_words(s, w->w[k], ISA_PMAX);
   vm_saver_words(s, w->bits, sizeof w->bits / 4);
   for (unsigned r = 0; r < ISA_PMAX / 32; r++)
     for (unsigned k = 0; k < ISA_PMAX / 32; k++) walk_stationary(s, &w->tile[r][k], 32 * r, 32 * k);

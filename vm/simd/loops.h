@@ -9,6 +9,20 @@
 
 #include "../../isa/isa.h"
 
+/* out[m][n] (ldo floats a row) = sum over k ascending of fma(w[k][m], x[k][n], sum), from +0; with
+ * `add` out + that sum. NaNs are canonical. w has ldw floats a row; x rows `step` bytes apart, of
+ * float32 or bfloat16. K <= 512 (MX), M <= 128; any N. out shares no byte with w and x. */
+typedef struct vm_product {
+  float *out;
+  size_t ldo, ldw;
+  const float *w;
+  const void *x;
+  ptrdiff_t step;
+  uint8_t dtype; /* of x */
+  bool add;
+  unsigned k, m, n;
+} vm_product;
+
 typedef struct vm_kern {
   const char *name; /* "plain" "avx2" "avx512" */
   /* n contiguous elements to fp32 and back (isa/README.md's Numbers). cvt: isa_cvt flags. Types
@@ -37,10 +51,7 @@ typedef struct vm_kern {
    * long row at multiples of 16. A NaN partial comes back canonical. op is add, mult, max or min
    * (subtract: the caller's affair). */
   void (*partial[ISA_NALUOPS])(float part[16], const float *x, size_t n);
-  /* out[m][n] (ldo floats a row) = sum over k ascending of fma(w[k][m], x[k][n], sum), from +0.
-   * w has ldw floats a row, x ldx. K <= 512 (MX), M <= 128; any N. */
-  void (*matmul)(float *out, size_t ldo, const float *w, size_t ldw, const float *x, size_t ldx,
-                 unsigned k, unsigned m, unsigned n);
+  void (*matmul)(const vm_product *p);
   /* a = a op b on bit patterns of `width` bits in 32-bit elements, the meaning of vm_alu_bits. The
    * bits of a and b above width are 0, those of the result unspecified. */
   void (*bits)(unsigned op, uint32_t *a, const uint32_t *b, size_t n, unsigned width,
