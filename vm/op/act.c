@@ -46,10 +46,23 @@ static float activate_row(vm_dp *d, const struct vm_ACTIVATE *a, uint32_t p) {
   return sums ? vm_kern_combine(ISA_ALU_add, part) : 0;
 }
 
+/* The same without sums where every row is contiguous fp32, with nothing to look up from row to
+ * row. */
+static bool activate_rows(const vm_dp *d, const struct vm_ACTIVATE *a) {
+  vm_rows o, x;
+  size_t n = (size_t)a->dst.elems;
+  if (a->reduce != ISA_CMD_idle || n > VM_ROW || !vm_rows_at(&a->dst, &o) ||
+      !vm_rows_at(&a->src, &x))
+    return false;
+  for (uint32_t p = 0; p < a->dst.num[0]; p++, o.at += o.step, x.at += x.step)
+    d->k->actfn[a->fn](o.at, vm_act_inputs(d, a, p, o.at, x.at, n), 0, n);
+  return true;
+}
+
 /* The register of a partition is that of its lane, counted from the source's first partition. */
 vm_verdict vm_op_activate(vm_dp *d, const struct vm_ACTIVATE *a) {
   vm_round_begin(d, a->round);
-  bool done = a->dst.elems == 0 || activate_column(d, a);
+  bool done = a->dst.elems == 0 || activate_column(d, a) || activate_rows(d, a);
   for (uint32_t p = 0; p < a->dst.num[0] && !done; p++) {
     float sum = activate_row(d, a, p);
     vm_accumulate(&d->acc[p], a->reduce, ISA_ALU_add, 0, sum);

@@ -61,11 +61,24 @@ static void tt_words(const vm_dp *d, const struct vm_TENSOR_TENSOR *a) {
   }
 }
 
+/* The same where every row is contiguous fp32: nothing to look up from row to row, which narrow
+ * tiles would take most of their time for. */
+static bool tt_rows(const vm_dp *d, unsigned op, const vm_view *dst, const vm_view *src0,
+                    const vm_view *src1) {
+  vm_rows o, x, y;
+  if (dst->elems > VM_ROW || !vm_rows_at(dst, &o) || !vm_rows_at(src0, &x) || !vm_rows_at(src1, &y))
+    return false;
+  for (uint32_t p = 0; p < dst->num[0]; p++, o.at += o.step, x.at += x.step, y.at += y.step)
+    d->k->alu_vv[op](o.at, x.at, y.at, (size_t)dst->elems);
+  return true;
+}
+
 static void tt_floats(vm_dp *d, const struct vm_TENSOR_TENSOR *a) {
   vm_view dst = a->dst, src0 = a->src0, src1 = a->src1, t0, t1;
   if (!d->stochastic && vm_column_as_row(&t0, &src0) && vm_column_as_row(&t1, &src1) &&
       vm_column_as_row(&dst, &a->dst))
     src0 = t0, src1 = t1;
+  if (tt_rows(d, a->op, &dst, &src0, &src1)) return;
   for (uint32_t p = 0; p < dst.num[0]; p++) {
     for (uint64_t i = 0; i < dst.elems; i += VM_ROW) {
       size_t n = vm_piece(dst.elems, i);
@@ -160,6 +173,18 @@ static bool ts_column(vm_dp *d, const struct vm_TENSOR_SCALAR *a) {
   return true;
 }
 
+static bool ts_rows(const vm_dp *d, const struct vm_TENSOR_SCALAR *a) {
+  vm_rows o, x;
+  size_t n = (size_t)a->dst.elems;
+  if (n > VM_ROW || !vm_rows_at(&a->dst, &o) || !vm_rows_at(&a->src, &x)) return false;
+  for (uint32_t p = 0; p < a->dst.num[0]; p++, o.at += o.step, x.at += x.step) {
+    float s0 = vm_num_at(d, &a->imm0, p, 0), s1 = vm_num_at(d, &a->imm1, p, 0);
+    vm_alu_scalar(d, a->op0, o.at, x.at, s0, a->reverse0, n);
+    if (a->op1 != ISA_ALU_bypass) vm_alu_scalar(d, a->op1, o.at, o.at, s1, a->reverse1, n);
+  }
+  return true;
+}
+
 static void ts_floats(vm_dp *d, const struct vm_TENSOR_SCALAR *a) {
   for (uint32_t p = 0; p < a->dst.num[0]; p++) {
     float s0 = vm_num_at(d, &a->imm0, p, 0), s1 = vm_num_at(d, &a->imm1, p, 0);
@@ -178,7 +203,7 @@ vm_verdict vm_op_tensor_scalar(vm_dp *d, const struct vm_TENSOR_SCALAR *a) {
   vm_round_begin(d, a->round);
   if (isa_aluops[a->op0].cls == ISA_OP_BIT || isa_aluops[a->op1].cls == ISA_OP_BIT)
     ts_bits(d, a);
-  else if (d->stochastic || !ts_column(d, a))
+  else if ((d->stochastic || !ts_column(d, a)) && !ts_rows(d, a))
     ts_floats(d, a);
   vm_round_end(d);
   return VM_RETIRE;

@@ -186,6 +186,13 @@ void vm_view_runs(vm_view *v);
  * back. Any type, any n of at least 1. A dense row may be the elements' own memory. */
 void vm_load_raw(void *dst, const vm_view *v, uint32_t p, uint64_t first, size_t n);
 void vm_store_raw(const vm_view *v, uint32_t p, uint64_t first, const void *src, size_t n);
+/* The rows of a view that are contiguous fp32, `step` floats apart, as a kernel wants them; false
+ * when they are not. */
+typedef struct vm_rows {
+  float *at;
+  ptrdiff_t step;
+} vm_rows;
+bool vm_rows_at(const vm_view *v, vm_rows *r);
 /* Address of element first of partition p when the partition's elements lie densely in order,
  * else NULL. */
 uint8_t *vm_row_at(const vm_view *v, uint32_t p, uint64_t first);

@@ -114,16 +114,16 @@ static void copy_run(uint8_t *dst, int64_t dst_step, const uint8_t *src, int64_t
     memmove(dst, src, n * esize);
     return;
   }
-  for (int64_t i = 0; i < (int64_t)n; i++) {
-    uint8_t *to = dst + i * dst_step;
-    const uint8_t *from = src + i * src_step;
-    switch (esize) {
-    case 1: copy_one(to, from, 1); break;
-    case 2: copy_one(to, from, 2); break;
-    case 4: copy_one(to, from, 4); break;
-    default: copy_one(to, from, 8); break;
-    }
+#define EACH(bytes)                                                               \
+  for (; n > 0; n--, dst += dst_step, src += src_step) copy_one(dst, src, bytes); \
+  break
+  switch (esize) {
+  case 1: EACH(1);
+  case 2: EACH(2);
+  case 4: EACH(4);
+  default: EACH(8);
   }
+#undef EACH
 }
 
 static size_t piece(const cursor *c, size_t n) { return c->left < n ? (size_t)c->left : n; }
@@ -166,6 +166,12 @@ static float *f32_at(const vm_view *v, uint32_t p, uint64_t first) {
   if (v->dtype != ISA_float32) return NULL;
   uint8_t *at = vm_row_at(v, p, first);
   return (uintptr_t)at % sizeof(float) == 0 ? (float *)(void *)at : NULL;
+}
+
+bool vm_rows_at(const vm_view *v, vm_rows *r) {
+  r->at = f32_at(v, 0, 0);
+  r->step = (ptrdiff_t)(v->step[0] / (int64_t)sizeof(float));
+  return r->at && v->step[0] % (int64_t)sizeof(float) == 0;
 }
 
 void vm_load(const vm_dp *d, float *dst, const vm_view *v, uint32_t p, uint64_t first, size_t n) {
@@ -363,6 +369,14 @@ static void copy_partition(const vm_view *dst, const vm_view *src, uint32_t p) {
 }
 
 void vm_copy_bits(const vm_view *dst, const vm_view *src) {
+  uint8_t *to = vm_row_at(dst, 0, 0);
+  const uint8_t *from = vm_row_at(src, 0, 0);
+  size_t bytes = (size_t)dst->elems * dst->esize;
+  if (to && from && bytes <= RAW) { /* one piece a row, and nothing to look up from row to row */
+    for (uint32_t p = 0; p < dst->num[0]; p++, to += dst->step[0], from += src->step[0])
+      memmove(to, from, bytes);
+    return;
+  }
   for (uint32_t p = 0; p < dst->num[0]; p++) copy_partition(dst, src, p);
 }
 
