@@ -53,13 +53,13 @@ static void files_in_order(as_job *j, isa_program *p) {
 
 static void forget_aps(isa_core *core) {
   core->naps = 0;
-  if (core->ap_table) memset(core->ap_table, 0, core->ap_table_size * sizeof *core->ap_table);
+  isa_index_clear(&core->ap_index);
 }
 
 static void forget_pool(isa_program *p) {
   p->pool.len = 0;
   p->npool_runs = 0;
-  if (p->pool_table) memset(p->pool_table, 0, p->pool_table_size * sizeof *p->pool_table);
+  isa_index_clear(&p->pool_index);
 }
 
 static void order_core(renumber *r, isa_core *core) {

@@ -38,21 +38,71 @@ void isa_free(const isa_alloc *al, void *p, size_t n) {
   if (p) al->fn(al->ud, p, n, 0);
 }
 
-bool isa_array_grow(const isa_alloc *al, void *array_ptr, uint32_t n, uint32_t *cap, size_t size) {
+bool isa_array_reserve(const isa_alloc *al, void *array_ptr, uint32_t want, uint32_t *cap,
+                       size_t size) {
+  if (want <= *cap) return true;
+  if (want > SIZE_MAX / size) return false;
+  char *p;
+  memcpy(&p, array_ptr, sizeof p); /* array_ptr is the address of any type's pointer */
+  p = al->fn(al->ud, p, *cap * size, (size_t)want * size);
+  if (!p) return false;
+  memcpy(array_ptr, &p, sizeof p);
+  *cap = want;
+  return true;
+}
+
+bool isa_array_room(const isa_alloc *al, void *array_ptr, uint32_t n, uint32_t *cap, size_t size) {
   if (n < *cap) return true;
   uint64_t want = (uint64_t)*cap + *cap / 2;
   if (want < 8) want = 8;
   if (want > UINT32_MAX) want = UINT32_MAX;
-  if (want <= n || want > SIZE_MAX / size) return false;
+  return want > n && isa_array_reserve(al, array_ptr, (uint32_t)want, cap, size);
+}
+
+bool isa_array_grow(const isa_alloc *al, void *array_ptr, uint32_t n, uint32_t *cap, size_t size) {
   char *p;
-  memcpy(&p, array_ptr, sizeof p); /* array_ptr is the address of any type's pointer */
-  size_t old = *cap * size, bytes = (size_t)want * size;
-  p = al->fn(al->ud, p, old, bytes);
-  if (!p) return false;
-  memset(p + old, 0, bytes - old);
-  memcpy(array_ptr, &p, sizeof p);
-  *cap = (uint32_t)want;
+  uint32_t old = *cap;
+  if (n < old) return true;
+  if (!isa_array_room(al, array_ptr, n, cap, size)) return false;
+  memcpy(&p, array_ptr, sizeof p);
+  memset(p + old * size, 0, (*cap - old) * size);
   return true;
+}
+
+static void put_slot(isa_index *t, isa_slot s) {
+  uint32_t at = s.hash;
+  while (t->slots[at & (t->size - 1)].number) at++;
+  t->slots[at & (t->size - 1)] = s;
+}
+
+bool isa_index_room(const isa_alloc *al, isa_index *t) {
+  if (t->n < t->size / 2) return true;
+  isa_index more = {.size = t->size ? 2 * t->size : 64, .n = t->n};
+  if (t->size > UINT32_MAX / 2) return false;
+  more.slots = isa_zalloc(al, more.size * sizeof *more.slots);
+  if (!more.slots) return false;
+  for (uint32_t i = 0; i < t->size; i++)
+    if (t->slots[i].number) put_slot(&more, t->slots[i]);
+  isa_free(al, t->slots, t->size * sizeof *t->slots);
+  *t = more;
+  return true;
+}
+
+bool isa_index_add(const isa_alloc *al, isa_index *t, uint32_t hash, uint32_t number) {
+  if (!isa_index_room(al, t)) return false;
+  put_slot(t, (isa_slot){hash, number});
+  t->n++;
+  return true;
+}
+
+void isa_index_clear(isa_index *t) {
+  if (t->n) memset(t->slots, 0, t->size * sizeof *t->slots);
+  t->n = 0;
+}
+
+void isa_index_free(const isa_alloc *al, isa_index *t) {
+  isa_free(al, t->slots, t->size * sizeof *t->slots);
+  *t = (isa_index){0};
 }
 
 /* ---- Growable bytes ----------------------------------------------------------------------- */

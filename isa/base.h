@@ -80,6 +80,34 @@ void *isa_arena_grow(isa_arena *a, void *v, uint32_t n, uint32_t more, uint32_t 
 /* Makes room for one more element in an array of *cap elements of size bytes each. The array
  * grows by half; the new part is zeroed. False when memory is out: the array is as before. */
 bool isa_array_grow(const isa_alloc *al, void *array_ptr, uint32_t n, uint32_t *cap, size_t size);
+/* The same for elements that are written as a whole: the new part is as the allocator gave it. */
+bool isa_array_room(const isa_alloc *al, void *array_ptr, uint32_t n, uint32_t *cap, size_t size);
+/* The same to `want` elements at once, for a caller that knows how many there will be. */
+bool isa_array_reserve(const isa_alloc *al, void *array_ptr, uint32_t want, uint32_t *cap,
+                       size_t size);
+
+/* Numbers from 1 by the hash of what they stand for: open addressing, at most half full. Zeroed it
+ * is empty. */
+typedef struct isa_slot {
+  uint32_t hash, number;
+} isa_slot;
+typedef struct isa_index {
+  isa_slot *slots;
+  uint32_t size, n;
+} isa_index;
+/* False when memory is out: the index is as before. After isa_index_room the next one is taken. */
+bool isa_index_room(const isa_alloc *al, isa_index *t);
+bool isa_index_add(const isa_alloc *al, isa_index *t, uint32_t hash, uint32_t number);
+void isa_index_clear(isa_index *t); /* of all numbers; the memory stays */
+void isa_index_free(const isa_alloc *al, isa_index *t);
+/* The next number with that hash, 0 when there are no more; *probe is 0 before the first. */
+static inline uint32_t isa_index_next(const isa_index *t, uint32_t hash, uint32_t *probe) {
+  while (t->size) {
+    isa_slot s = t->slots[(hash + (*probe)++) & (t->size - 1)];
+    if (!s.number || s.hash == hash) return s.number;
+  }
+  return 0;
+}
 
 /* A message with the place it speaks of. field: index of the operand in the instruction's form,
  * ISA_NOFIELD for the whole instruction. text names the rule and the values. */

@@ -28,7 +28,7 @@ static void free_core(const isa_alloc *al, isa_core *c) {
   for (unsigned q = 0; q < ISA_MAX_QUEUES; q++)
     isa_free(al, c->queues[q].statics, c->queues[q].cap_statics * sizeof(isa_insn));
   isa_free(al, c->aps, c->cap_aps * sizeof(isa_ap));
-  isa_free(al, c->ap_table, c->ap_table_size * sizeof(uint32_t));
+  isa_index_free(al, &c->ap_index);
 }
 
 void isa_program_free(isa_program *p) {
@@ -40,7 +40,7 @@ void isa_program_free(isa_program *p) {
   isa_free(&al, p->symbols, p->cap_symbols * sizeof(isa_symbol));
   isa_free(&al, p->files, p->cap_files * sizeof(char *));
   isa_free(&al, p->pool_runs, p->cap_pool_runs * sizeof(isa_ref));
-  isa_free(&al, p->pool_table, p->pool_table_size * sizeof(uint32_t));
+  isa_index_free(&al, &p->pool_index);
   isa_buf_free(&p->pool);
   isa_arena_free(&p->arena);
   isa_free(&al, p, sizeof *p);
@@ -71,8 +71,10 @@ uint32_t isa_program_tensor(isa_program *p, const isa_tensor *t) {
 
 uint32_t isa_program_tile(isa_program *p, const isa_tile *t) {
   isa_tile copy = *t;
-  if (!isa_array_grow(&p->arena.al, &p->tiles, p->ntiles, &p->cap_tiles, sizeof copy) ||
-      !own(p, &copy.name) || !own(p, &copy.overlay))
+  const char *last = p->ntiles ? p->tiles[p->ntiles - 1].overlay : NULL;
+  if (last && t->overlay && strcmp(last, t->overlay) == 0) copy.overlay = last;
+  if (!isa_array_room(&p->arena.al, &p->tiles, p->ntiles, &p->cap_tiles, sizeof copy) ||
+      !own(p, &copy.name) || (copy.overlay != last && !own(p, &copy.overlay)))
     return 0;
   p->tiles[p->ntiles] = copy;
   return ++p->ntiles;
@@ -105,13 +107,20 @@ uint32_t isa_program_queue(isa_program *p, unsigned core, const isa_queue *q) {
   return ++c->nqueues;
 }
 
+bool isa_program_reserve(isa_program *p, unsigned core, unsigned engine, uint32_t n) {
+  isa_code *c = &p->cores[core].code[engine];
+  const isa_alloc *al = &p->arena.al;
+  return isa_array_reserve(al, &c->insns, n, &c->cap, sizeof *c->insns) &&
+         isa_array_reserve(al, &c->lines, n, &c->cap_lines, sizeof *c->lines);
+}
+
 bool isa_program_insn(isa_program *p, unsigned core, unsigned engine, const isa_insn *in,
                       isa_line at) {
   isa_code *c = &p->cores[core].code[engine];
   const isa_alloc *al = &p->arena.al;
   bool lines = c->lines || c->n == 0; /* code that was read without a line table stays so */
-  if (!isa_array_grow(al, &c->insns, c->n, &c->cap, sizeof *in) ||
-      (lines && !isa_array_grow(al, &c->lines, c->n, &c->cap_lines, sizeof at)))
+  if (!isa_array_room(al, &c->insns, c->n, &c->cap, sizeof *in) ||
+      (lines && !isa_array_room(al, &c->lines, c->n, &c->cap_lines, sizeof at)))
     return false;
   if (lines) c->lines[c->n] = at;
   c->insns[c->n++] = *in;
@@ -136,34 +145,7 @@ int isa_program_find_tensor(const isa_program *p, const char *name, size_t n) {
 
 /* ---- Things kept once --------------------------------------------------------------------- */
 
-/* A hash table of 1-based indices into an array, open addressing, at most half full. */
-typedef struct index_table {
-  uint32_t **slots, *size;
-  uint64_t (*hash)(const void *owner, uint32_t i);
-  const void *owner;
-} index_table;
-
-static void insert_index(const index_table *t, uint32_t i) {
-  uint32_t mask = *t->size - 1, at = (uint32_t)t->hash(t->owner, i) & mask;
-  while ((*t->slots)[at] != 0) at = (at + 1) & mask;
-  (*t->slots)[at] = i + 1;
-}
-
-/* Makes room for index n; a table of another size, or none, is built from the array itself. */
-static bool table_room(const isa_alloc *al, const index_table *t, uint32_t n) {
-  uint32_t size = *t->size ? *t->size : 64;
-  while (size / 2 <= n && size < UINT32_C(1) << 31) size *= 2;
-  if (size == *t->size) return true;
-  uint32_t *slots = size / 2 > n ? isa_zalloc(al, size * sizeof *slots) : NULL;
-  if (!slots) return false;
-  isa_free(al, *t->slots, *t->size * sizeof *slots);
-  *t->slots = slots;
-  *t->size = size;
-  for (uint32_t i = 0; i < n; i++) insert_index(t, i);
-  return true;
-}
-
-static uint64_t spread(uint64_t h) { return h ^ h >> 32; } /* the low bits see all bits */
+static uint32_t spread(uint64_t h) { return (uint32_t)(h ^ h >> 32); } /* sees all bits */
 
 static uint64_t mix(uint64_t h, uint64_t v) {
   h = (h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
@@ -171,7 +153,7 @@ static uint64_t mix(uint64_t h, uint64_t v) {
 }
 
 /* Of what isa_ap_equal compares; equal patterns have equal hashes. */
-static uint64_t ap_hash(const isa_ap *ap) {
+static uint32_t ap_hash(const isa_ap *ap) {
   uint64_t h = mix(ap->dtype, (uint64_t)ap->base << 32 | ap->index);
   h = mix(h, (uint64_t)ap->space << 48 | (uint64_t)ap->part << 32 | (uint64_t)ap->nparts << 16 |
                  ap->ndim);
@@ -186,31 +168,24 @@ static uint64_t ap_hash(const isa_ap *ap) {
   return spread(h);
 }
 
-static uint64_t core_ap_hash(const void *core, uint32_t i) {
-  return ap_hash(&((const isa_core *)core)->aps[i]);
-}
-
 uint32_t isa_program_ap(isa_program *p, unsigned core, const isa_ap *ap) {
   isa_core *c = &p->cores[core];
-  index_table t = {&c->ap_table, &c->ap_table_size, core_ap_hash, c};
-  if (!table_room(&p->arena.al, &t, c->naps)) return 0;
-  uint32_t mask = c->ap_table_size - 1, at = (uint32_t)ap_hash(ap) & mask;
-  for (; c->ap_table[at] != 0; at = (at + 1) & mask)
-    if (isa_ap_equal(&c->aps[c->ap_table[at] - 1], ap)) return c->ap_table[at];
-  if (!isa_array_grow(&p->arena.al, &c->aps, c->naps, &c->cap_aps, sizeof *ap)) return 0;
+  isa_index *t = &c->ap_index;
+  uint32_t hash = ap_hash(ap), probe = 0, number;
+  while (t->n < c->naps) /* those of a program that was read */
+    if (!isa_index_add(&p->arena.al, t, ap_hash(&c->aps[t->n]), t->n + 1)) return 0;
+  while ((number = isa_index_next(t, hash, &probe)))
+    if (isa_ap_equal(&c->aps[number - 1], ap)) return number;
+  if (!isa_array_room(&p->arena.al, &c->aps, c->naps, &c->cap_aps, sizeof *ap)) return 0;
+  if (!isa_index_add(&p->arena.al, t, hash, c->naps + 1)) return 0;
   isa_ap *copy = &c->aps[c->naps];
   *copy = *ap;
   for (unsigned d = ap->ndim; d < ISA_MAX_DIMS; d++) copy->dim[d] = (isa_dim){0, 0};
-  return c->ap_table[at] = ++c->naps;
+  return ++c->naps;
 }
 
-static uint64_t bytes_hash(const void *data, size_t n) {
-  return spread(isa_fnv(ISA_FNV_START, data, n));
-}
-
-static uint64_t pool_run_hash(const void *program, uint32_t i) {
-  const isa_program *p = program;
-  return bytes_hash(p->pool.data + p->pool_runs[i].offset, p->pool_runs[i].count);
+static uint32_t run_hash(const isa_program *p, isa_ref run) {
+  return spread(isa_fnv(ISA_FNV_START, p->pool.data + run.offset, run.count));
 }
 
 bool isa_program_pool(isa_program *p, const void *data, uint32_t count, unsigned size,
@@ -218,12 +193,13 @@ bool isa_program_pool(isa_program *p, const void *data, uint32_t count, unsigned
   uint64_t n = (uint64_t)count * size;
   *out = (isa_ref){0, count};
   if (n == 0) return true; /* the empty list is {0, 0} */
-  index_table t = {&p->pool_table, &p->pool_table_size, pool_run_hash, p};
-  if (p->pool.len + n + 7 > UINT32_MAX || !table_room(&p->arena.al, &t, p->npool_runs))
-    return false;
-  uint32_t mask = p->pool_table_size - 1, at = (uint32_t)bytes_hash(data, (size_t)n) & mask;
-  for (; p->pool_table[at] != 0; at = (at + 1) & mask) {
-    isa_ref run = p->pool_runs[p->pool_table[at] - 1];
+  isa_index *t = &p->pool_index;
+  uint32_t hash = spread(isa_fnv(ISA_FNV_START, data, (size_t)n)), probe = 0, number;
+  if (p->pool.len + n + 7 > UINT32_MAX) return false;
+  while (t->n < p->npool_runs)
+    if (!isa_index_add(&p->arena.al, t, run_hash(p, p->pool_runs[t->n]), t->n + 1)) return false;
+  while ((number = isa_index_next(t, hash, &probe))) {
+    isa_ref run = p->pool_runs[number - 1];
     out->offset = run.offset;
     if (run.count == n && memcmp(p->pool.data + run.offset, data, (size_t)n) == 0) return true;
   }
@@ -237,8 +213,7 @@ bool isa_program_pool(isa_program *p, const void *data, uint32_t count, unsigned
   memcpy(to + pad, data, (size_t)n);
   out->offset = (uint32_t)(p->pool.len - n);
   p->pool_runs[p->npool_runs++] = (isa_ref){out->offset, (uint32_t)n};
-  p->pool_table[at] = p->npool_runs;
-  return true;
+  return isa_index_add(&p->arena.al, t, hash, p->npool_runs);
 }
 
 const void *isa_program_list(const isa_program *p, isa_ref r, unsigned kind) {

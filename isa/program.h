@@ -50,8 +50,7 @@ typedef struct isa_core {
   isa_code code[ISA_NENGINES];
   isa_ap *aps; /* pattern i of the text is aps[i - 1]; deduplicated, in order of first use */
   uint32_t naps, cap_aps;
-  uint32_t *ap_table; /* hash of aps while building, power of two */
-  uint32_t ap_table_size;
+  isa_index ap_index; /* of the first ap_index.n of aps, while building */
   isa_queue queues[ISA_MAX_QUEUES];
   uint32_t nqueues;
   const char *sem_names[ISA_NSEMS]; /* NULL: not named */
@@ -78,11 +77,10 @@ typedef struct isa_program {
   const char **files; /* file i is files[i - 1] */
   uint32_t nfiles, cap_files;
   isa_buf pool;
-  isa_ref *pool_runs; /* offset and bytes of what isa_program_pool put there, and their hash */
+  isa_ref *pool_runs; /* offset and bytes of what isa_program_pool put there */
   uint32_t npool_runs, cap_pool_runs;
-  uint32_t *pool_table;
-  uint32_t pool_table_size;
-  uint64_t hash; /* content hash; set by read and write */
+  isa_index pool_index; /* of the first pool_index.n of pool_runs */
+  uint64_t hash;        /* content hash; set by read and write */
 } isa_program;
 
 /* A new, empty program of one core; NULL when memory is out. Free with isa_program_free, which
@@ -100,6 +98,8 @@ uint32_t isa_program_symbol(isa_program *p, const isa_symbol *s);
 uint32_t isa_program_queue(isa_program *p, unsigned core, const isa_queue *q);
 bool isa_program_insn(isa_program *p, unsigned core, unsigned engine, const isa_insn *in,
                       isa_line at);
+/* Room for n instructions of an engine, for a caller that knows how many come. */
+bool isa_program_reserve(isa_program *p, unsigned core, unsigned engine, uint32_t n);
 bool isa_program_static(isa_program *p, unsigned core, unsigned queue, const isa_insn *in);
 /* Appends count elements of size bytes each to the pool, 8-byte aligned, reusing an equal run.
  * False when memory is out. */

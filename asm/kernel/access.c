@@ -75,7 +75,7 @@ void k_bytes_of(const as_kernel *k, const k_operand *o, k_bytes *out) {
 
 bool k_keep_uses(as_kernel *k, k_item *it, const k_use *uses, unsigned n) {
   while (k->cap_uses - k->nuses < n)
-    if (!isa_array_grow(&k->al, &k->uses, k->cap_uses, &k->cap_uses, sizeof *k->uses))
+    if (!isa_array_room(&k->al, &k->uses, k->cap_uses, &k->cap_uses, sizeof *k->uses))
       return k_nomem(k);
   if (n) memcpy(&k->uses[k->nuses], uses, n * sizeof *uses);
   it->uses = k->nuses;

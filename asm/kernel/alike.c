@@ -3,30 +3,11 @@
  * legal of the first is legal of all. */
 #include "impl.h"
 
-/* ---- Numbers by hash ----------------------------------------------------------------------- */
-
-static void put_slot(k_hash *t, k_slot s) {
-  uint32_t at = s.hash;
-  while (t->slots[at & (t->size - 1)].number) at++;
-  t->slots[at & (t->size - 1)] = s;
+static bool add(as_kernel *k, isa_index *t, uint32_t hash, uint32_t number) {
+  return isa_index_add(&k->al, t, hash, number) || k_nomem(k);
 }
 
-bool k_hash_add(as_kernel *k, k_hash *t, uint32_t h, uint32_t number) {
-  if (t->n >= t->size / 2) {
-    k_hash more = {.size = t->size ? 2 * t->size : 32, .n = t->n};
-    more.slots = isa_zalloc(&k->al, more.size * sizeof *more.slots);
-    if (!more.slots) return k_nomem(k);
-    for (uint32_t i = 0; i < t->size; i++)
-      if (t->slots[i].number) put_slot(&more, t->slots[i]);
-    isa_free(&k->al, t->slots, t->size * sizeof *t->slots);
-    *t = more;
-  }
-  put_slot(t, (k_slot){h, number});
-  t->n++;
-  return true;
-}
-
-uint32_t k_hash_words(const int64_t *w, size_t n) {
+static uint32_t hash_words(const int64_t *w, size_t n) {
   uint64_t h = n;
   for (size_t i = 0; i < n; i++) {
     h = (h ^ (uint64_t)w[i]) * UINT64_C(0x9e3779b97f4a7c15);
@@ -56,16 +37,15 @@ uint32_t k_find_shape(as_kernel *k, uint8_t dtype, uint8_t ndim, const isa_dim *
     w[1 + 2 * d] = dim[d].step;
     w[2 + 2 * d] = dim[d].num;
   }
-  uint32_t hash = k_hash_words(w, 1 + 2 * (size_t)ndim);
-  while ((number = k_hash_next(&k->shape_table, hash, &probe))) {
+  uint32_t hash = hash_words(w, 1 + 2 * (size_t)ndim);
+  while ((number = isa_index_next(&k->shape_index, hash, &probe))) {
     const k_shape *s = &k->shapes[number - 1];
     bool same = s->dtype == dtype && s->ndim == ndim;
     for (unsigned d = 0; d < ndim && same; d++)
       same = s->dim[d].step == dim[d].step && s->dim[d].num == dim[d].num;
     if (same) return number;
   }
-  if (!K_GROW(k, shapes, nshapes, cap_shapes) ||
-      !k_hash_add(k, &k->shape_table, hash, k->nshapes + 1))
+  if (!K_GROW(k, shapes, nshapes, cap_shapes) || !add(k, &k->shape_index, hash, k->nshapes + 1))
     return 0;
   k_shape *s = &k->shapes[k->nshapes++];
   *s = (k_shape){.dtype = dtype, .ndim = ndim};
@@ -82,17 +62,17 @@ static bool same_class(const k_buffer *a, const k_buffer *b) {
          a->offset == b->offset && memcmp(a->shape, b->shape, sizeof a->shape) == 0;
 }
 
-bool k_classify(as_kernel *k, k_buffer *b, uint32_t number) {
+void k_classify(as_kernel *k, k_buffer *b, uint32_t number) {
   int64_t w[] = {(int64_t)b->space << 8 | b->dtype, (int64_t)b->part << 16 | b->nparts, b->bytes,
                  b->fixed ? (int64_t)b->offset : -1};
-  uint32_t hash = k_hash_words(w, sizeof w / sizeof *w), probe = 0, like;
-  while ((like = k_hash_next(&k->classes, hash, &probe)))
+  uint32_t hash = hash_words(w, sizeof w / sizeof *w), probe = 0, like;
+  while ((like = isa_index_next(&k->classes, hash, &probe)))
     if (same_class(k_buf(k, like), b)) {
       b->class = like;
-      return true;
+      return;
     }
   b->class = number;
-  return k_hash_add(k, &k->classes, hash, number);
+  isa_index_add(&k->al, &k->classes, hash, number); /* there is room */
 }
 
 /* ---- Rulings ------------------------------------------------------------------------------- */
@@ -127,8 +107,8 @@ void k_key_offset(const as_kernel *k, k_key *key, size_t at, const k_operand *o)
 uint32_t k_find_ruling(const as_kernel *k, k_key *key) {
   uint32_t probe = 0, number;
   if (!key->n) return 0;
-  key->hash = k_hash_words(key->w, key->n);
-  while ((number = k_hash_next(&k->ruling_table, key->hash, &probe))) {
+  key->hash = hash_words(key->w, key->n);
+  while ((number = isa_index_next(&k->ruling_index, key->hash, &probe))) {
     const k_ruling *r = &k->rulings[number - 1];
     if (r->words == key->n && memcmp(k->keys + r->key, key->w, key->n * sizeof *key->w) == 0)
       return number;
@@ -139,9 +119,9 @@ uint32_t k_find_ruling(const as_kernel *k, k_key *key) {
 bool k_add_ruling(as_kernel *k, const k_key *key, const k_ruling *found, uint32_t *number) {
   if (!K_GROW(k, rulings, nrulings, cap_rulings)) return false;
   while (k->cap_keys - k->nkeys < key->n)
-    if (!isa_array_grow(&k->al, &k->keys, k->cap_keys, &k->cap_keys, sizeof *k->keys))
+    if (!isa_array_room(&k->al, &k->keys, k->cap_keys, &k->cap_keys, sizeof *k->keys))
       return k_nomem(k);
-  if (key->n && !k_hash_add(k, &k->ruling_table, key->hash, k->nrulings + 1)) return false;
+  if (key->n && !add(k, &k->ruling_index, key->hash, k->nrulings + 1)) return false;
   k_ruling *r = &k->rulings[k->nrulings];
   *r = *found;
   r->key = k->nkeys;

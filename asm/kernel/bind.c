@@ -61,7 +61,7 @@ static bool register_of(k_binder *b, uint32_t reg, uint8_t *out) {
 static uint32_t add_pattern(k_binder *b, const isa_ap *ap) {
   if (b->final) return isa_program_ap(b->p, 0, ap);
   isa_core *c = &b->p->cores[0];
-  if (!isa_array_grow(&b->k->al, &c->aps, c->naps, &c->cap_aps, sizeof *ap)) return 0;
+  if (!isa_array_room(&b->k->al, &c->aps, c->naps, &c->cap_aps, sizeof *ap)) return 0;
   c->aps[c->naps] = *ap;
   return ++c->naps;
 }

@@ -18,8 +18,11 @@ typedef struct band {
   run *runs;
 } band;
 
-typedef struct cover { /* of a buffer; bands by partition, together all of it */
-  band *bands;
+/* What is written of a buffer: most often one box, else bands by partition, together all of it. */
+typedef struct cover {
+  int64_t lo, hi;  /* of the box */
+  uint16_t p0, p1; /* the same: nothing is written */
+  band *bands;     /* n > 0: the box is in them as well, and does not count */
   uint32_t n, cap;
   uint32_t writer;       /* 1 + item that wrote it last */
   uint32_t first_matmul; /* 1 + item */
@@ -37,7 +40,7 @@ typedef struct definer {
 /* ---- Bands and runs ------------------------------------------------------------------------ */
 
 static bool split(definer *d, cover *c, uint32_t i, uint16_t at) {
-  if (!isa_array_grow(&d->k->al, &c->bands, c->n, &c->cap, sizeof *c->bands)) return k_nomem(d->k);
+  if (!isa_array_room(&d->k->al, &c->bands, c->n, &c->cap, sizeof *c->bands)) return k_nomem(d->k);
   memmove(&c->bands[i + 1], &c->bands[i], (c->n - i) * sizeof *c->bands);
   c->n++;
   band *low = &c->bands[i], *high = &c->bands[i + 1];
@@ -57,7 +60,7 @@ static bool split(definer *d, cover *c, uint32_t i, uint16_t at) {
 /* Cuts the bands so that [p0, p1) is made of whole ones. */
 static bool cut(definer *d, cover *c, const k_buffer *b, uint16_t p0, uint16_t p1) {
   if (c->n == 0) {
-    if (!isa_array_grow(&d->k->al, &c->bands, 0, &c->cap, sizeof *c->bands)) return k_nomem(d->k);
+    if (!isa_array_room(&d->k->al, &c->bands, 0, &c->cap, sizeof *c->bands)) return k_nomem(d->k);
     bool hbm = b->space == ISA_HBM;
     c->bands[0] = (band){.p0 = hbm ? 0 : b->part, .p1 = hbm ? 1 : (uint16_t)(b->part + b->nparts)};
     c->n = 1;
@@ -89,7 +92,7 @@ static bool add_run(definer *d, band *b, run r) {
     if (b->runs[end].hi > r.hi) r.hi = b->runs[end].hi;
   }
   if (end == at) {
-    if (!isa_array_grow(&d->k->al, &b->runs, b->n, &b->cap, sizeof *b->runs)) return k_nomem(d->k);
+    if (!isa_array_room(&d->k->al, &b->runs, b->n, &b->cap, sizeof *b->runs)) return k_nomem(d->k);
     memmove(&b->runs[at + 1], &b->runs[at], (b->n - at) * sizeof *b->runs);
     b->n++;
   } else {
@@ -128,12 +131,45 @@ static bool too_many_runs(const isa_byteset *s) {
   return n > MOST_RUNS;
 }
 
+/* The box as bands. */
+static bool unpack(definer *d, cover *c, const k_buffer *b) {
+  if (c->n || c->p0 == c->p1) return true;
+  if (!cut(d, c, b, c->p0, c->p1)) return false;
+  for (uint32_t i = 0; i < c->n; i++)
+    if (c->bands[i].p0 == c->p0 && !add_run(d, &c->bands[i], (run){c->lo, c->hi})) return false;
+  return true;
+}
+
+static bool in_box(const cover *c, const k_bytes *b) {
+  return c->lo <= b->lo && b->hi <= c->hi && c->p0 <= b->p0 && b->p1 <= c->p1;
+}
+
+/* Adds dense bytes to the box when the two together are one. */
+static bool grow_box(cover *c, const k_bytes *b) {
+  if (c->p0 == c->p1 || (b->lo <= c->lo && c->hi <= b->hi && b->p0 <= c->p0 && c->p1 <= b->p1)) {
+    c->lo = b->lo;
+    c->hi = b->hi;
+    c->p0 = b->p0;
+    c->p1 = b->p1;
+  } else if (c->p0 == b->p0 && c->p1 == b->p1 && b->lo <= c->hi && c->lo <= b->hi) {
+    c->lo = b->lo < c->lo ? b->lo : c->lo;
+    c->hi = b->hi > c->hi ? b->hi : c->hi;
+  } else if (c->lo == b->lo && c->hi == b->hi && b->p0 <= c->p1 && c->p0 <= b->p1) {
+    c->p0 = b->p0 < c->p0 ? b->p0 : c->p0;
+    c->p1 = b->p1 > c->p1 ? b->p1 : c->p1;
+  } else {
+    return in_box(c, b);
+  }
+  return true;
+}
+
 static int64_t run_of(const k_bytes *b) { return b->set ? b->set->run : b->hi - b->lo; }
 
 static bool write_bytes(definer *d, cover *c, const k_buffer *b, const k_bytes *bytes) {
   const isa_byteset *s = too_many_runs(bytes->set) ? NULL : bytes->set;
   int64_t length = s ? s->run : bytes->hi - bytes->lo;
-  if (!cut(d, c, b, bytes->p0, bytes->p1)) return false;
+  if (!c->n && (in_box(c, bytes) || (!s && grow_box(c, bytes)))) return true;
+  if (!unpack(d, c, b) || !cut(d, c, b, bytes->p0, bytes->p1)) return false;
   for (uint32_t i = 0; i < c->n; i++) {
     int64_t at = bytes->lo, index[ISA_MAX_DIMS] = {0};
     if (c->bands[i].p0 < bytes->p0 || c->bands[i].p1 > bytes->p1) continue;
@@ -144,14 +180,19 @@ static bool write_bytes(definer *d, cover *c, const k_buffer *b, const k_bytes *
   return true;
 }
 
-enum { NOTHING, SOME, ALL };
+enum { NOTHING, SOME, ALL, FAILED };
 
-/* How much of the bytes is written; *where: partition and byte of the first that is not. */
-static int state_of(const cover *c, const k_bytes *bytes, unsigned *part, int64_t *byte) {
-  bool some = false, all = c->n > 0;
-  int64_t length = run_of(bytes);
+/* How much of the bytes is written; *where: partition and byte of the first that is not. FAILED:
+ * memory is out. */
+static int state_of(definer *d, cover *c, const k_buffer *buffer, const k_bytes *bytes,
+                    unsigned *part, int64_t *byte) {
   *part = bytes->p0;
   *byte = bytes->lo;
+  if (!c->n && c->p0 == c->p1) return NOTHING;
+  if (!c->n && in_box(c, bytes)) return ALL;
+  if (!unpack(d, c, buffer)) return FAILED;
+  bool some = false, all = c->n > 0;
+  int64_t length = run_of(bytes);
   if (too_many_runs(bytes->set)) return c->writer ? ALL : NOTHING;
   for (uint32_t i = 0; i < c->n; i++) {
     const band *b = &c->bands[i];
@@ -208,14 +249,15 @@ static bool check_read(definer *d, const k_item *it, const k_use *u) {
   as_kernel *k = d->k;
   const k_operand *o = k_op(k, u->operand);
   const k_buffer *b = k_buf(k, o->buffer);
-  const cover *c = &d->covers[o->buffer - 1];
+  cover *c = &d->covers[o->buffer - 1];
   const k_dyn *dyn = o->dyn ? &k->dyns[o->dyn - 1] : NULL;
   k_bytes bytes;
   unsigned part;
   int64_t byte;
   if (!is_followed(k, b)) return true;
   k_bytes_of(k, o, &bytes);
-  int state = state_of(c, &bytes, &part, &byte);
+  int state = state_of(d, c, b, &bytes, &part, &byte);
+  if (state == FAILED) return false;
   bool loose = dyn || c->vague || may_skip(it, u);
   if (state == ALL || (loose && (state == SOME || c->writer))) return true;
   return unwritten(d, it, u, part, byte);
@@ -235,8 +277,10 @@ static bool note_write(definer *d, uint32_t item, const k_use *u) {
   }
   k_bytes_of(k, o, &bytes);
   if (!write_bytes(d, c, b, &bytes)) return false;
-  bool whole = c->n == 1 && c->bands[0].n == 1 && c->bands[0].runs[0].lo == 0 &&
-               c->bands[0].runs[0].hi == b->bytes;
+  k_bytes all = {.p0 = b->part, .p1 = (uint16_t)(b->part + b->nparts), .hi = b->bytes};
+  bool whole = c->n == 0 ? in_box(c, &all)
+                         : c->n == 1 && c->bands[0].n == 1 && c->bands[0].runs[0].lo == 0 &&
+                               c->bands[0].runs[0].hi == b->bytes;
   if (whole && !b->whole) k_buf(k, o->buffer)->whole = item + 1;
   return true;
 }
@@ -324,7 +368,8 @@ static bool choose_acc(definer *d, uint32_t item, const k_use *uses, unsigned n)
   k_bytes_of(k, o, &bytes);
   bool open = (it->flags & AS_REC_ACCUMULATE) || (*acc == ISA_ACC_auto && !*zero_of(it));
   if (open) {
-    int state = state_of(c, &bytes, &part, &byte);
+    int state = state_of(d, c, k_buf(k, o->buffer), &bytes, &part, &byte);
+    if (state == FAILED) return false;
     uint32_t loop = state == ALL ? 0 : differing_loop(d, k_buf(k, o->buffer));
     if (loop && k->loops[loop - 1].is_while) return refuse_while(d, it);
     d->peel = loop;

@@ -133,7 +133,7 @@ static bool new_access(k_table *t, uint32_t *id) {
     t->free = t->accesses[*id].step;
     return true;
   }
-  if (!isa_array_grow(&t->k->al, &t->accesses, t->naccesses, &t->cap_accesses, sizeof *t->accesses))
+  if (!isa_array_room(&t->k->al, &t->accesses, t->naccesses, &t->cap_accesses, sizeof *t->accesses))
     return k_nomem(t->k);
   *id = t->naccesses++;
   return true;
@@ -148,7 +148,7 @@ static bool replaced(const k_table *t, const box *b, const k_use *u, const k_acc
 }
 
 static bool add_to_page(k_table *t, k_page *p, uint32_t id) {
-  if (!isa_array_grow(&t->k->al, &p->ids, p->n, &p->cap, sizeof *p->ids)) return k_nomem(t->k);
+  if (!isa_array_room(&t->k->al, &p->ids, p->n, &p->cap, sizeof *p->ids)) return k_nomem(t->k);
   p->ids[p->n++] = id;
   t->accesses[id].refs++;
   return true;

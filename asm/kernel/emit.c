@@ -266,11 +266,25 @@ static bool put_bottom(maker *m, const k_step *s) {
   return true;
 }
 
+/* Room for an engine's steps and the nops before them; loops take some more. */
+static bool reserve(maker *m, unsigned e) {
+  const as_kernel *k = m->k;
+  uint32_t n = 1;
+  for (uint32_t i = 0; i < k->nsteps; i++) {
+    const k_step *s = &k->steps[i];
+    if (s->engine != e || s->dead) continue;
+    unsigned waits = s->nwaits + (s->reuse ? 1u : 0u);
+    n += waits > 1 ? waits : 1;
+  }
+  return n == 1 || isa_program_reserve(m->p, 0, e, n) || out_of_memory(m);
+}
+
 static bool put_engine(maker *m, unsigned e) {
   as_kernel *k = m->k;
   isa_insn halt = {.op = ISA_OP_halt};
   m->engine = m->bind.engine = e;
   m->next_base = k->reg_free[e];
+  if (!reserve(m, e)) return false;
   for (uint32_t i = 0; i < k->nsteps; i++) {
     const k_step *s = &k->steps[i];
     if (s->engine != e || s->dead) continue;
@@ -393,7 +407,9 @@ bool k_make_program(as_kernel *k) {
   m.bind = (k_binder){.k = k, .p = m.p, .final = true};
   m.files = isa_zalloc(&k->al, files * sizeof *m.files);
   m.loops = isa_zalloc(&k->al, scopes * sizeof *m.loops);
-  bool ok = m.files && m.loops ? true : k_nomem(k);
+  bool ok = m.files && m.loops &&
+            isa_array_reserve(&k->al, &k->waited, k->nwaits, &k->cap_waited, sizeof *k->waited);
+  if (!ok) k_nomem(k);
   ok = ok && put_tensors(&m) && put_tiles(&m) && put_queues(&m) && put_sem_names(&m) &&
        put_statics(&m);
   for (unsigned e = 0; e < ISA_NENGINES && ok; e++) ok = put_engine(&m, e);

@@ -89,15 +89,6 @@ typedef struct k_key {
   uint32_t hash, nbuffers, buffers[K_KEY_BUFFERS];
 } k_key;
 
-/* Numbers from 1 by the hash of what they stand for; at most half full. */
-typedef struct k_slot {
-  uint32_t hash, number;
-} k_slot;
-typedef struct k_hash {
-  k_slot *slots;
-  uint32_t size, n;
-} k_hash;
-
 /* One operand of an item, with what the item does to it. */
 typedef struct k_use {
   uint32_t operand;
@@ -223,7 +214,8 @@ struct as_kernel {
   uint32_t norders, cap_orders;
   uint32_t nregs;
   uint32_t nconsts;
-  k_hash constants, classes, shape_table, ruling_table; /* buffers, buffers, shapes, rulings */
+  isa_index constants, classes, shape_index, ruling_index; /* buffers, buffers, shapes, rulings */
+  isa_index names;                                         /* tiles, the first of each name */
   k_shape *shapes;
   uint32_t nshapes, cap_shapes;
   k_ruling *rulings;
@@ -245,7 +237,7 @@ struct as_kernel {
   uint32_t nsteps, cap_steps;
   k_wait *waits;
   uint32_t nwaits, cap_waits;
-  uint32_t *snaps; /* rows of K_SOURCES */
+  uint32_t *snaps; /* rows of k_sources */
   uint32_t nsnaps, cap_snaps;
   k_scope *scopes;
   uint32_t cap_scopes; /* 1 + nloops */
@@ -255,6 +247,9 @@ struct as_kernel {
   as_kernel_wait *waited; /* waits as emitted */
   uint32_t nwaited, cap_waited;
 };
+
+/* Sources that there are: queues are known before the first step. */
+static inline unsigned k_sources(const as_kernel *k) { return K_QUEUE + k->nqueues; }
 
 /* ---- kernel.c ---- */
 
@@ -270,7 +265,7 @@ bool k_is_open(as_kernel *k, isa_line at);
 bool k_place_ok(as_kernel *k, isa_line at);
 /* Makes room for one more element. */
 #define K_GROW(k, array, n, cap) \
-  (isa_array_grow(&(k)->al, &(k)->array, (k)->n, &(k)->cap, sizeof *(k)->array) || k_nomem(k))
+  (isa_array_room(&(k)->al, &(k)->array, (k)->n, &(k)->cap, sizeof *(k)->array) || k_nomem(k))
 static inline const k_operand *k_op(const as_kernel *k, uint32_t number) {
   return (const k_operand *)(const void *)&k->ops[number - 1];
 }
@@ -286,20 +281,10 @@ static inline k_buffer *k_buf(const as_kernel *k, uint32_t number) {
 
 /* ---- alike.c: what is kept once ---- */
 
-/* The next number whose hash is h, 0 when there are no more; *probe is 0 at first. */
-static inline uint32_t k_hash_next(const k_hash *t, uint32_t h, uint32_t *probe) {
-  while (t->size) {
-    k_slot s = t->slots[(h + (*probe)++) & (t->size - 1)];
-    if (!s.number || s.hash == h) return s.number;
-  }
-  return 0;
-}
-bool k_hash_add(as_kernel *k, k_hash *t, uint32_t h, uint32_t number);
-uint32_t k_hash_words(const int64_t *w, size_t n);
 /* The number of a shape, 0 when memory is out. */
 uint32_t k_find_shape(as_kernel *k, uint8_t dtype, uint8_t ndim, const isa_dim *dim);
-/* Sets the class of a tile, whose number will be `number`. */
-bool k_classify(as_kernel *k, k_buffer *b, uint32_t number);
+/* Sets the class of a tile, whose number will be `number`; there is room in classes. */
+void k_classify(as_kernel *k, k_buffer *b, uint32_t number);
 /* Of a word of the key that names a buffer. */
 void k_key_buffer(const as_kernel *k, k_key *key, size_t at, uint32_t buffer);
 /* Of the word that is the offset of an operand without dynamic parts. */
@@ -403,16 +388,22 @@ bool k_make_program(as_kernel *k);
 /* ---- names.c ---- */
 
 /* Names of the program, each once: of a name that is taken, the next of name_2, name_3 ... */
+enum { K_NAME = 64, K_MEMO = 64 };
+typedef struct k_memo {
+  char base[K_NAME], name[K_NAME]; /* a name that was asked for, and made clean */
+  uint32_t hash, length;           /* of base, of name */
+  uint32_t taken;                  /* number of name, 0: not known */
+} k_memo;
 typedef struct k_name {
   const char *name;
-  uint32_t next;
+  uint32_t next; /* that is tried after it */
 } k_name;
-enum { K_NAME = 64, K_MEMO = 64 };
 typedef struct k_names {
   as_kernel *k;
-  k_name *slots;
-  uint32_t size, n;
-  char memo[K_MEMO][K_NAME], clean[K_MEMO][K_NAME]; /* names asked for, and made clean; by hash */
+  k_name *names;
+  uint32_t n, cap;
+  isa_index index;
+  k_memo memo[K_MEMO]; /* by hash */
 } k_names;
 /* A name of the arena that is like base, made of letters, digits and _, and not yet taken; NULL
  * when memory is out. */

@@ -74,10 +74,11 @@ void as_kernel_free(as_kernel *k) {
   FREE(loops, cap_loops);
   FREE(queues, cap_queues);
   FREE(orders, cap_orders);
-  FREE(constants.slots, constants.size);
-  FREE(classes.slots, classes.size);
-  FREE(shape_table.slots, shape_table.size);
-  FREE(ruling_table.slots, ruling_table.size);
+  isa_index_free(&al, &k->constants);
+  isa_index_free(&al, &k->classes);
+  isa_index_free(&al, &k->shape_index);
+  isa_index_free(&al, &k->ruling_index);
+  isa_index_free(&al, &k->names);
   FREE(shapes, cap_shapes);
   FREE(rulings, cap_rulings);
   FREE(keys, cap_keys);
@@ -194,7 +195,7 @@ static const isa_tensor *tensor_of(const as_kernel *k, uint32_t buffer) {
 
 static bool add_constant(as_kernel *k, isa_tensor *t, uint32_t *buffer) {
   uint32_t hash = hash_of(t), probe = 0, like;
-  while ((like = k_hash_next(&k->constants, hash, &probe)))
+  while ((like = isa_index_next(&k->constants, hash, &probe)))
     if (same_constant(tensor_of(k, like), t)) {
       *buffer = like;
       return true;
@@ -203,7 +204,8 @@ static bool add_constant(as_kernel *k, isa_tensor *t, uint32_t *buffer) {
   do snprintf(name, sizeof name, "const%u", (unsigned)++k->nconsts);
   while (isa_program_find_tensor(k->scratch, name, strlen(name)) >= 0);
   t->name = name;
-  return add_tensor(k, t, buffer) && k_hash_add(k, &k->constants, hash, *buffer);
+  if (!isa_index_room(&k->al, &k->constants)) return k_nomem(k);
+  return add_tensor(k, t, buffer) && isa_index_add(&k->al, &k->constants, hash, *buffer);
 }
 
 bool as_kernel_tensor(as_kernel *k, const isa_tensor *given, uint32_t *buffer) {
@@ -273,6 +275,25 @@ static bool tile_place(as_kernel *k, const as_kernel_tile *t, uint32_t bytes) {
   return true;
 }
 
+/* A tile that is known to be good. Those of one name have one copy of it: that of the first. */
+static bool add_tile(as_kernel *k, k_buffer *b, uint32_t *buffer) {
+  uint32_t probe = 0, tile, hash = 0;
+  if (!isa_index_room(&k->al, &k->names) || !isa_index_room(&k->al, &k->classes)) return k_nomem(k);
+  if (!K_GROW(k, buffers, nbuffers, cap_buffers)) return false;
+  if (b->name) {
+    uint64_t h = isa_fnv(ISA_FNV_START, b->name, strlen(b->name));
+    hash = (uint32_t)(h ^ h >> 32);
+    do tile = isa_index_next(&k->names, hash, &probe);
+    while (tile && strcmp(k_buf(k, tile)->name, b->name) != 0);
+    if (tile)
+      b->name = k_buf(k, tile)->name;
+    else if (!own(k, &b->name) || !isa_index_add(&k->al, &k->names, hash, k->nbuffers + 1))
+      return false;
+  }
+  k_classify(k, b, k->nbuffers + 1);
+  return add_buffer(k, b, buffer);
+}
+
 bool as_kernel_tile_new(as_kernel *k, const as_kernel_tile *t, uint32_t *buffer) {
   uint32_t bytes = 0;
   if (!k_is_open(k, t->at) || !k_place_ok(k, t->at) || !tile_shape(k, t, &bytes) ||
@@ -291,7 +312,7 @@ bool as_kernel_tile_new(as_kernel *k, const as_kernel_tile *t, uint32_t *buffer)
                 .at = t->at};
   memcpy(b.shape, t->shape, sizeof b.shape);
   for (unsigned d = t->ndim; d < ISA_TILE_DIMS; d++) b.shape[d] = 0;
-  return own(k, &b.name) && k_classify(k, &b, k->nbuffers + 1) && add_buffer(k, &b, buffer);
+  return add_tile(k, &b, buffer);
 }
 
 bool as_kernel_end(as_kernel *k, uint32_t buffer) {

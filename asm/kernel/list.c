@@ -162,7 +162,7 @@ bool as_kernel_endloop(as_kernel *k) {
 /* What only the passes before the program need. */
 static void forget(as_kernel *k) {
   isa_free(&k->al, k->uses, k->cap_uses * sizeof *k->uses);
-  isa_free(&k->al, k->snaps, k->cap_snaps * K_SOURCES * sizeof *k->snaps);
+  isa_free(&k->al, k->snaps, k->cap_snaps * k_sources(k) * sizeof *k->snaps);
   k->uses = NULL;
   k->snaps = NULL;
   k->cap_uses = k->nuses = k->cap_snaps = k->nsnaps = 0;

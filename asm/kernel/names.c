@@ -5,25 +5,17 @@
 
 enum { LONGEST = K_NAME - 4 };
 
-static uint32_t slot_of(const k_names *n, const char *name) {
-  uint64_t h = isa_fnv(ISA_FNV_START, name, strlen(name));
-  uint32_t at = (uint32_t)(h ^ h >> 32) & (n->size - 1);
-  while (n->slots[at].name && strcmp(n->slots[at].name, name) != 0) at = (at + 1) & (n->size - 1);
-  return at;
+static uint32_t hash_of(const char *s, size_t n) {
+  uint64_t h = isa_fnv(ISA_FNV_START, s, n);
+  return (uint32_t)(h ^ h >> 32);
 }
 
-static bool room(k_names *n) {
-  uint32_t old_size = n->size;
-  k_name *old = n->slots;
-  if (n->n < n->size / 2) return true;
-  k_name *slots = isa_zalloc(&n->k->al, (old_size ? 2 * old_size : 64) * sizeof *slots);
-  if (!slots) return false;
-  n->slots = slots;
-  n->size = old_size ? 2 * old_size : 64;
-  for (uint32_t i = 0; i < old_size; i++)
-    if (old[i].name) n->slots[slot_of(n, old[i].name)] = old[i];
-  isa_free(&n->k->al, old, old_size * sizeof *old);
-  return true;
+/* The number of a name that is taken, 0: it is free. */
+static uint32_t find(const k_names *n, uint32_t hash, const char *name) {
+  uint32_t probe = 0, number;
+  do number = isa_index_next(&n->index, hash, &probe);
+  while (number && strcmp(n->names[number - 1].name, name) != 0);
+  return number;
 }
 
 /* Words that the assembler takes for something else. */
@@ -57,49 +49,52 @@ static void clean(const char *base, char out[K_NAME]) {
 }
 
 /* base made clean, which most names of a kernel have been already. */
-static const char *clean_name(k_names *n, const char *base) {
-  size_t length = strlen(base);
-  uint64_t h = isa_fnv(ISA_FNV_START, base, length);
-  unsigned at = (unsigned)(h ^ h >> 32) % K_MEMO;
-  if (length > 0 && strcmp(n->memo[at], base) == 0) return n->clean[at];
-  clean(base, n->clean[at]);
-  n->memo[at][0] = 0;
-  if (length < K_NAME) memcpy(n->memo[at], base, length + 1);
-  return n->clean[at];
+static k_memo *clean_name(k_names *n, const char *base) {
+  uint32_t hash = hash_of(base, strlen(base));
+  k_memo *m = &n->memo[hash % K_MEMO];
+  if (m->hash == hash && m->base[0] && strcmp(m->base, base) == 0) return m;
+  clean(base, m->name);
+  m->hash = hash;
+  m->base[0] = 0;
+  m->length = (uint32_t)strlen(m->name);
+  m->taken = 0;
+  if (strlen(base) < K_NAME) strcpy(m->base, base);
+  return m;
 }
 
-/* name_number, written into out. */
-static void numbered_name(const char *name, uint32_t number, char *out) {
+/* name_number; its length. */
+static size_t numbered_name(const k_memo *m, uint32_t number, char out[K_NAME + 16]) {
   char digits[12];
-  size_t n = strlen(name), d = sizeof digits;
+  size_t n = m->length, d = sizeof digits;
+  memcpy(out, m->name, n);
   do digits[--d] = (char)('0' + number % 10);
   while (number /= 10);
-  memcpy(out, name, n);
   out[n++] = '_';
   memcpy(out + n, digits + d, sizeof digits - d);
-  out[n + sizeof digits - d] = 0;
+  n += sizeof digits - d;
+  out[n] = 0;
+  return n;
 }
 
 const char *k_names_take(k_names *n, const char *base) {
-  char name[K_NAME], numbered[K_NAME + 16];
-  const char *take = name;
-  strcpy(name, clean_name(n, base));
-  if (!room(n)) return NULL;
-  uint32_t first = slot_of(n, name);
-  while (n->slots[slot_of(n, take)].name) {
-    if (n->slots[first].next < 2) n->slots[first].next = 2;
-    numbered_name(name, n->slots[first].next++, numbered);
-    take = numbered;
+  char name[K_NAME + 16];
+  k_memo *m = clean_name(n, base);
+  size_t length = m->length;
+  uint32_t hash = hash_of(m->name, length);
+  memcpy(name, m->name, length + 1);
+  if (!m->taken) m->taken = find(n, hash, name);
+  for (bool taken = m->taken; taken; taken = find(n, hash, name)) {
+    length = numbered_name(m, n->names[m->taken - 1].next++, name);
+    hash = hash_of(name, length);
   }
-  const char *copy = isa_arena_strn(&n->k->arena, take, strlen(take));
-  if (!copy) return NULL;
-  n->slots[slot_of(n, take)].name = copy;
-  n->n++;
+  if (!isa_array_room(&n->k->al, &n->names, n->n, &n->cap, sizeof *n->names)) return NULL;
+  const char *copy = isa_arena_strn(&n->k->arena, name, length);
+  if (!copy || !isa_index_add(&n->k->al, &n->index, hash, n->n + 1)) return NULL;
+  n->names[n->n++] = (k_name){copy, 2};
   return copy;
 }
 
 void k_names_close(k_names *n) {
-  isa_free(&n->k->al, n->slots, n->size * sizeof *n->slots);
-  n->slots = NULL;
-  n->size = 0;
+  isa_index_free(&n->k->al, &n->index);
+  isa_free(&n->k->al, n->names, n->cap * sizeof *n->names);
 }

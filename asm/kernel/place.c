@@ -19,7 +19,7 @@ static uint32_t end_of(const k_buffer *b) { return b->offset + b->bytes; }
 
 static bool insert(ring *r, uint32_t number) {
   const k_buffer *b = k_buf(r->k, number);
-  if (!isa_array_grow(&r->k->al, &r->live, r->n, &r->cap, sizeof *r->live)) return k_nomem(r->k);
+  if (!isa_array_room(&r->k->al, &r->live, r->n, &r->cap, sizeof *r->live)) return k_nomem(r->k);
   uint32_t at = r->n++;
   for (; at > 0 && k_buf(r->k, r->live[at - 1])->offset > b->offset; at--)
     r->live[at] = r->live[at - 1];

@@ -21,12 +21,12 @@ static bool bad(reader *r, const char *rule, int64_t value) {
 }
 
 /* The next word, which lies between lo and hi. */
-static bool word(reader *r, int64_t lo, int64_t hi, const char *what, int64_t *out) {
-  *out = 0;
-  if (r->at == r->n) return bad(r, "the record ends before its last field; words", (int64_t)r->n);
-  *out = r->w[r->at++];
-  if (*out < lo || *out > hi) return bad(r, what, *out);
-  return true;
+static inline bool word(reader *r, int64_t lo, int64_t hi, const char *what, int64_t *out) {
+  bool there = r->at < r->n;
+  *out = there ? r->w[r->at++] : 0;
+  if (there && *out >= lo && *out <= hi) return true;
+  return there ? bad(r, what, *out)
+               : bad(r, "the record ends before its last field; words", (int64_t)r->n);
 }
 
 static bool bits(reader *r, const char *what, uint32_t *out) {
@@ -47,7 +47,7 @@ static bool register_number(reader *r, uint32_t *out) {
 
 uint64_t *k_take_units(as_kernel *k, uint32_t n, uint32_t *number) {
   while (k->cap_ops - k->nops < n)
-    if (!isa_array_grow(&k->al, &k->ops, k->cap_ops, &k->cap_ops, sizeof *k->ops)) {
+    if (!isa_array_room(&k->al, &k->ops, k->cap_ops, &k->cap_ops, sizeof *k->ops)) {
       k_nomem(k);
       return NULL;
     }

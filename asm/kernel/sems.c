@@ -54,13 +54,13 @@ static bool loop_scope(pool *p, uint32_t number) {
 
 static bool knows(const pool *p, const k_step *t, uint32_t old) {
   const k_step *o = &p->k->steps[old];
-  const uint32_t *row = p->k->snaps + (size_t)t->snapshot * K_SOURCES;
+  const uint32_t *row = p->k->snaps + (size_t)t->snapshot * k_sources(p->k);
   return row[o->source] >= o->ordinal || p->extra[t->engine][o->source] >= o->ordinal;
 }
 
 static void learn(pool *p, unsigned e, const k_step *o) {
-  const uint32_t *row = p->k->snaps + (size_t)o->snapshot * K_SOURCES;
-  for (unsigned i = 0; i < K_SOURCES; i++)
+  const uint32_t *row = p->k->snaps + (size_t)o->snapshot * k_sources(p->k);
+  for (unsigned i = 0; i < k_sources(p->k); i++)
     if (p->extra[e][i] < row[i]) p->extra[e][i] = row[i];
   if (p->extra[e][o->source] < o->ordinal) p->extra[e][o->source] = o->ordinal;
 }

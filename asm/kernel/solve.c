@@ -21,9 +21,9 @@ typedef struct solver {
 static bool take_snapshot(solver *s, unsigned e) {
   as_kernel *k = s->k;
   if (s->snapshot[e] != K_NONE) return true;
-  if (!isa_array_grow(&k->al, &k->snaps, k->nsnaps, &k->cap_snaps, sizeof s->know[e]))
-    return k_nomem(k);
-  memcpy(k->snaps + (size_t)k->nsnaps * K_SOURCES, s->know[e], sizeof s->know[e]);
+  size_t row = k_sources(k) * sizeof *k->snaps;
+  if (!isa_array_room(&k->al, &k->snaps, k->nsnaps, &k->cap_snaps, row)) return k_nomem(k);
+  memcpy(k->snaps + (size_t)k->nsnaps * k_sources(k), s->know[e], row);
   s->snapshot[e] = k->nsnaps++;
   return true;
 }
@@ -36,8 +36,8 @@ static void learn(solver *s, unsigned e, unsigned source, uint32_t ordinal) {
 
 /* Engine e has waited for a step. */
 static void join(solver *s, unsigned e, const k_step *from) {
-  const uint32_t *row = s->k->snaps + (size_t)from->snapshot * K_SOURCES;
-  for (unsigned i = 0; i < K_SOURCES; i++) learn(s, e, i, row[i]);
+  const uint32_t *row = s->k->snaps + (size_t)from->snapshot * k_sources(s->k);
+  for (unsigned i = 0; i < k_sources(s->k); i++) learn(s, e, i, row[i]);
   learn(s, e, from->source, from->ordinal);
   if (from->source == K_DP + ISA_ENG_tensor) learn(s, e, K_WEIGHTS, from->weights);
 }
@@ -77,12 +77,14 @@ static bool add_wait(solver *s, k_step *step, const k_needs *n, unsigned source,
 static bool wait_for(solver *s, k_step *step, const k_needs *n, bool transfer, unsigned reuse) {
   unsigned e = step->engine;
   step->waits = s->k->nwaits;
-  for (;;) {
+  for (uint32_t left = n->mask;;) {
     unsigned best = K_SOURCES;
-    for (unsigned i = 0; n->mask >> i; i++) {
-      if (!(n->mask >> i & 1) || n->ordinal[i] <= s->know[e][i] || in_order(i, e, transfer))
-        continue;
-      if (best == K_SOURCES || n->step[i] > n->step[best]) best = i;
+    for (uint32_t rest = left; rest; rest &= rest - 1) {
+      unsigned i = (unsigned)__builtin_ctz(rest);
+      if (n->ordinal[i] <= s->know[e][i] || in_order(i, e, transfer))
+        left &= ~(UINT32_C(1) << i);
+      else if (best == K_SOURCES || n->step[i] > n->step[best])
+        best = i;
     }
     if (best == K_SOURCES) return true;
     if (!add_wait(s, step, n, best, best == reuse)) return false;
@@ -287,6 +289,8 @@ bool k_solve(as_kernel *k) {
   k->scopes = isa_zalloc(&k->al, k->cap_scopes * sizeof *k->scopes);
   for (unsigned e = 0; e < ISA_NENGINES; e++) s->snapshot[e] = K_NONE;
   bool ok = k->scopes ? k_table_open(&s->table, k) : k_nomem(k);
+  ok = ok && (isa_array_reserve(&k->al, &k->steps, k->nitems, &k->cap_steps, sizeof *k->steps) ||
+              k_nomem(k));
   ok = ok && open_orders(s) && solve_items(s, 0, k->nitems);
   if (k->scopes) k->scopes[0].end = k->nsteps;
   k_table_close(&s->table);

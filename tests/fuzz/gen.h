@@ -142,10 +142,8 @@ static void gen_back(gen *g, gen_mark m) {
   c->naps = m.naps;
   p->npool_runs = m.nruns;
   p->pool.len = m.pool;
-  isa_free(&p->arena.al, c->ap_table, c->ap_table_size * sizeof *c->ap_table);
-  isa_free(&p->arena.al, p->pool_table, p->pool_table_size * sizeof *p->pool_table);
-  c->ap_table = p->pool_table = NULL;
-  c->ap_table_size = p->pool_table_size = 0;
+  isa_index_clear(&c->ap_index);
+  isa_index_clear(&p->pool_index);
 }
 
 /* ---- Patterns ----------------------------------------------------------------------------- */
