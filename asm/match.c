@@ -251,7 +251,9 @@ static bool emit_static(as_job *j, const as_stmt *st, unsigned queue) {
   isa_program *p = as_program(j);
   isa_error e;
   struct as_unit *u = j->unit;
-  unsigned engine = u->section < AS_NSECTIONS ? as_engine_of(u->section) : ISA_ENG_sync;
+  unsigned engine = p->cores[u->core].queues[queue].owner; /* its dma_trigger tells of another */
+  if (engine >= ISA_NENGINES)
+    engine = u->section < AS_NSECTIONS ? as_engine_of(u->section) : ISA_ENG_sync;
   if (!isa_check_insn(p, u->core, engine, &st->part[0], 0, &e)) {
     refuse(j, st, 0, &e);
     return false;
