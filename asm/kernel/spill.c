@@ -89,6 +89,7 @@ static bool transfer(as_kernel *k, uint32_t at, uint32_t dst, uint32_t src) {
   if (!k_read_record(k, w, n, &it, &key) || !k_verify(k, &it, &key) || !k_choose_queue(k, &it) ||
       !k_keep_uses(k, &it, found, k_uses(k, &it, found)))
     return false;
+  k->engines |= 1u << it.engine;
   k->figures.spills++;
   k->figures.spilled_bytes += (uint64_t)tile.bytes * tile.nparts;
   return insert_item(k, at, &it);

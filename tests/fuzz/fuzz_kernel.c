@@ -1,18 +1,17 @@
 /* Words as records: an input says what buffers a kernel has, and the rest are records, as they come
- * and mended so that more of them pass. No words crash the builder; what it finishes passes the
- * verifier and runs without a race, to an end or a limit. */
+ * and mended so that more of them pass, loops, and calls with wrong arguments. No words crash the
+ * builder; what it finishes passes the verifier and runs without a race, to an end or a limit. */
 #include "../../vm/api/soma.h"
 #include "fuzz.h"
 
 #include <string.h>
 
 const enum fuzz_kind fuzz_kind = FUZZ_CHOICES;
-fuzz_stat fuzz_stats[] = {{"inputs", 0, 0},
-                          {"with a record that passed", 3, 0},
-                          {"finished", 1, 0},
-                          {"ran", 1, 0},
-                          {NULL, 0, 0}};
-enum { INPUTS, PASSED, FINISHED, RAN };
+fuzz_stat fuzz_stats[] = {
+    {"inputs", 0, 0},      {"with a record that passed", 3, 0},    {"finished", 5, 0},
+    {"with a loop", 1, 0}, {"with a tile that was spilled", 1, 0}, {"ran", 5, 0},
+    {NULL, 0, 0}};
+enum { INPUTS, PASSED, FINISHED, LOOPED, SPILLED, RAN };
 void fuzz_report(void) {}
 
 typedef struct bytes {
@@ -26,9 +25,11 @@ static uint32_t take(bytes *b) {
   return *b->p++;
 }
 
-enum { TENSORS = 4, TILES = 6, REGS = 2 };
+enum { TENSORS = 4, TILES = 6, REGS = 2, MOST_BYTES = 640 };
 
-static int buffers(soma_kernel *k, bytes *b) {
+/* small: tiles of which some fit in what spilling leaves. */
+static int buffers(soma_kernel *k, bytes *b, int small, uint32_t parts[TILES],
+                   uint32_t cols[TILES]) {
   static const char *const names[TENSORS] = {"a", "b", "c", "d"};
   static const soma_role roles[] = {SOMA_INPUT, SOMA_OUTPUT, SOMA_TEMP, SOMA_INPUT};
   int64_t shape[2] = {256, 64};
@@ -40,7 +41,7 @@ static int buffers(soma_kernel *k, bytes *b) {
     t.memory = take(b) % 3 == 0 ? SOMA_PSUM : SOMA_SBUF;
     t.dtype = take(b) % 4 == 0 ? (soma_dtype)(take(b) % 24) : SOMA_FLOAT32;
     t.shape[0] = 1 + take(b) % 130;
-    t.shape[1] = take(b) * 4;
+    t.shape[1] = small ? 16 + take(b) % 48 : take(b) * 4;
     if (take(b) % 4 == 0) t.offset = (int32_t)take(b) * 16;
     if (soma_kernel_tile(k, &t, &id) != SOMA_OK) {
       t = (soma_kernel_tile_info)SOMA_KERNEL_TILE_INIT;
@@ -48,6 +49,8 @@ static int buffers(soma_kernel *k, bytes *b) {
       t.shape[1] = 64;
       if (soma_kernel_tile(k, &t, &id) != SOMA_OK) return 0;
     }
+    parts[i] = t.shape[0];
+    cols[i] = t.shape[1] * (uint32_t)soma_dtype_size(t.dtype) / 4;
   }
   for (int i = 0; i < REGS; i++)
     if (soma_kernel_register(k, &id) != SOMA_OK) return 0;
@@ -123,23 +126,105 @@ static size_t record(bytes *b, int64_t *w, size_t most) {
   return n;
 }
 
-static int records(soma_kernel *k, bytes *b) {
-  int64_t w[512];
-  int passed = 0;
+/* Every tile is written first, and the registers are: then more lists are finished. */
+static void fill(soma_kernel *k, const uint32_t parts[TILES], const uint32_t cols[TILES]) {
+  int64_t set[] = {17, soma_opcode("memset"), -1, 0, 0, 0, 8, 0, SOMA_FLOAT32, 0, 0, 0, 1, 1, 0, 1,
+                   0};
+  int64_t mov[] = {9, soma_opcode("mov"), -1, 0, 0, 0, 0, 0, 2};
+  for (int i = 0; i < TILES; i++) {
+    set[7] = 1 + TENSORS + i;
+    set[10] = parts[i];
+    set[14] = cols[i];
+    soma_kernel_emit(k, set, 17, NULL);
+  }
+  for (int i = 0; i < REGS; i++) {
+    mov[6] = 1 + i;
+    soma_kernel_emit(k, mov, 9, NULL);
+  }
+}
+
+/* Calls that are mostly wrong: each is refused with a reason, and changes nothing. */
+static void misuse(soma_kernel *k, bytes *b) {
+  int64_t shape[5] = {word(b), word(b), 2, 2, 2};
+  uint8_t data[64] = {0};
+  uint32_t id, before = soma_kernel_count(k), n = take(b) % 7;
+  soma_kernel_tile_info t = SOMA_KERNEL_TILE_INIT;
+  soma_kernel_range r = SOMA_KERNEL_RANGE_INIT;
+  soma_status s = SOMA_OK;
+  switch (take(b) % 12) {
+  case 0: s = soma_kernel_tensor(k, "a", SOMA_FLOAT32, n, shape, SOMA_INPUT, &id); break;
+  case 1: s = soma_kernel_tensor(k, n ? "?" : NULL, (soma_dtype)n, n, shape, SOMA_TEMP, &id); break;
+  case 2:
+    shape[0] = take(b) % 8;
+    shape[1] = take(b) % 2;
+    s = soma_kernel_constant(k, (soma_dtype)(take(b) % 4), n % 3, shape, n ? data : NULL, &id);
+    break;
+  case 3:
+    t.memory = (soma_memory)(take(b) % 5);
+    t.ndim = n;
+    t.shape[0] = (uint32_t)word(b);
+    t.shape[1] = (uint32_t)word(b);
+    t.partition = (int32_t)word(b);
+    t.offset = (int32_t)word(b);
+    t.size = take(b) % 4 ? sizeof t : (size_t)word(b);
+    t.file = take(b) % 4;
+    s = soma_kernel_tile(k, &t, &id);
+    break;
+  case 4: s = soma_kernel_end(k, (uint32_t)word(b)); break;
+  case 5: s = soma_kernel_queue(k, n, (soma_engine)(take(b) % 7), take(b) % 5, &id); break;
+  case 6: s = soma_kernel_order(k, (uint32_t)word(b), (uint32_t)word(b)); break;
+  case 7:
+    r.start_register = (uint32_t)word(b);
+    r.stop_register = (uint32_t)word(b);
+    r.step = (int32_t)word(b);
+    r.size = take(b) % 2 ? sizeof r : (size_t)word(b);
+    r.file = 9;
+    s = soma_kernel_loop(k, &r, &id);
+    break;
+  case 8: s = soma_kernel_while(k, (uint32_t)word(b) | 1u << 20, 0, 0); break;
+  case 9: s = soma_kernel_file(k, n ? "f.py" : NULL, &id); break;
+  case 10: s = soma_kernel_emit(k, shape, n % 5, NULL); break;
+  default: soma_kernel_order(k, take(b) % 32, take(b) % 32); break;
+  }
+  if (s != SOMA_OK && !soma_kernel_error(k)[0]) fuzz_fail("refused without a reason: %d", (int)s);
+  if (soma_kernel_count(k) != before) fuzz_fail("a call that emits nothing has emitted");
+}
+
+/* A loop, or the end of one; a while ends when its register is 0, or at the limit of the run. */
+static void loop(soma_kernel *k, bytes *b) {
   soma_kernel_range r = SOMA_KERNEL_RANGE_INIT;
   uint32_t reg;
+  switch (take(b) % 4) {
+  case 0: soma_kernel_while(k, 1 + take(b) % REGS, 0, 0); break;
+  case 1:
+    r.start = (int32_t)(take(b) % 3);
+    r.stop_register = 1 + take(b) % REGS;
+    soma_kernel_loop(k, &r, &reg);
+    break;
+  default:
+    r.stop = (int32_t)(take(b) % 4);
+    r.step = take(b) % 8 ? 1 : (int32_t)(take(b) % 4) - 2;
+    soma_kernel_loop(k, &r, &reg);
+  }
+}
+
+static int records(soma_kernel *k, bytes *b) {
+  int64_t w[512];
+  int passed = 0, open = 0;
   while (b->n > 4) {
     size_t n = 0;
-    switch (take(b) % 8) {
+    switch (take(b) % 16) {
     case 0: /* words as they come */
       for (n = take(b) % 40; n > 0; n--) w[n - 1] = word(b);
       n = 40;
       break;
     case 1:
-      r.stop = (int32_t)(take(b) % 4);
-      soma_kernel_loop(k, &r, &reg);
+      loop(k, b);
+      open++;
       continue;
-    case 2: soma_kernel_endloop(k); continue;
+    case 2:
+    case 3: open -= soma_kernel_endloop(k) == SOMA_OK; continue;
+    case 4: misuse(k, b); continue;
     default: n = record(b, w, sizeof w / sizeof *w); break;
     }
     if (n == 0) continue;
@@ -151,6 +236,8 @@ static int records(soma_kernel *k, bytes *b) {
       fuzz_fail("refused without a reason: status %d, opcode %d", (int)s, (int)w[1]);
     if (s != SOMA_OK && soma_kernel_count(k) != before) fuzz_fail("a refused record stays");
   }
+  fuzz_stats[LOOPED].n += open != 0;
+  while (soma_kernel_endloop(k) == SOMA_OK) continue;
   return passed;
 }
 
@@ -188,39 +275,75 @@ static void run(soma_machine *m, soma_program *p) {
   soma_run_free(r);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
+static int nowhere(void *ud, const char *p, size_t n) {
+  (void)ud;
+  (void)p;
+  return n == 0;
+}
+
+/* After the end nothing is added, and every question has an answer. */
+static void look(soma_kernel *k, bytes *b) {
+  soma_kernel_life l;
+  soma_kernel_wait w;
+  soma_kernel_figures f;
+  soma_program *again = NULL;
+  uint32_t id;
+  const char *file;
+  soma_kernel_report(k, nowhere, NULL);
+  for (uint32_t i = 0; i < 12; i++) soma_kernel_get_life(k, i, &l);
+  for (uint32_t i = 0; soma_kernel_get_wait(k, i, &w) == SOMA_OK; i++)
+    if (w.earlier >= soma_kernel_count(k)) fuzz_fail("a wait for what is not there");
+  soma_kernel_get_figures(k, &f, take(b) % 2 ? sizeof f : take(b));
+  soma_kernel_get_figures(k, &f, sizeof f);
+  fuzz_stats[SPILLED].n += f.spills != 0;
+  if (soma_kernel_finish(k, &again, NULL) == SOMA_OK) fuzz_fail("finished twice");
+  if (soma_kernel_register(k, &id) == SOMA_OK) fuzz_fail("a register after the end");
+  if (soma_kernel_endloop(k) == SOMA_OK) fuzz_fail("a loop ends after the end");
+  if (!soma_kernel_error_place(k, &file, &id)[0]) fuzz_fail("refused without a reason");
+}
+
+/* The machine of a target: made once, since its memories take longer than an input. */
+static soma_machine *machine_of(unsigned target) {
   static const char *const targets[] = {"trn1", "trn2", "trn3"};
-  bytes b = {data, n};
+  static soma_machine *machines[3];
   soma_options o = SOMA_OPTIONS_INIT;
+  o.target = targets[target];
+  o.max_instructions = 3000;
+  o.checks = 1 << SOMA_CHECK_RACE;
+  if (!machines[target] && soma_machine_new(&o, &machines[target]) != SOMA_OK) return NULL;
+  return machines[target];
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
+  bytes b = {data, n < MOST_BYTES ? n : MOST_BYTES};
   soma_machine *m = NULL;
   soma_kernel *k = NULL;
   soma_program *p = NULL;
   soma_kernel_options ko = SOMA_KERNEL_OPTIONS_INIT;
+  uint32_t parts[TILES], cols[TILES];
   fuzz_stats[INPUTS].n++;
-  o.target = targets[take(&b) % 3];
-  o.max_instructions = 3000;
-  o.checks = 1 << SOMA_CHECK_RACE;
+  m = machine_of(take(&b) % 3);
   unsigned how = take(&b);
   ko.flags = how % 4 == 0 ? SOMA_KERNEL_KEEP_ORDER : 0;
   if (how / 4 % 2) ko.flags |= SOMA_KERNEL_COPIES;
   if (take(&b) % 4 == 0) {
     ko.flags |= SOMA_KERNEL_SPILL;
-    ko.sbuf_bytes = 256 + 16 * take(&b);
+    ko.sbuf_bytes = 192 + 32 * (take(&b) % 8);
   }
-  if (soma_machine_new(&o, &m) != SOMA_OK || soma_kernel_new(m, &ko, &k) != SOMA_OK) {
-    soma_machine_free(m);
-    return 0;
+  if (!m || soma_kernel_new(m, &ko, &k) != SOMA_OK) return 0;
+  if (buffers(k, &b, ko.sbuf_bytes != 0, parts, cols)) {
+    if (take(&b) % 4) fill(k, parts, cols);
+    fuzz_stats[PASSED].n += (unsigned)records(k, &b);
   }
-  if (buffers(k, &b)) fuzz_stats[PASSED].n += (unsigned)records(k, &b);
   soma_status s = soma_kernel_finish(k, &p, NULL);
   if (s == SOMA_OK) {
     fuzz_stats[FINISHED].n++;
+    look(k, &b);
     run(m, p);
   } else if (!soma_kernel_error(k)[0]) {
     fuzz_fail("not finished, without a reason");
   }
   soma_program_free(p);
   soma_kernel_free(k);
-  soma_machine_free(m);
   return 0;
 }

@@ -418,6 +418,50 @@ static void what_does_not_fit_is_spilled(void **state) {
   free(y);
 }
 
+static void add_one(kbed *b, uint32_t tile, int64_t cols) {
+  kbed_begin(b, "tensor_scalar", -1, 0);
+  kbed_ap(b, tile, SOMA_FLOAT32, 0, 128, 0, cols);
+  kbed_ap(b, tile, SOMA_FLOAT32, 0, 128, 0, cols);
+  kbed_word(b, 2); /* add */
+  kbed_word(b, 1);
+  kbed_word(b, kbed_bits(1));
+  kbed_zeros(b, 5);
+  kbed_end(b);
+}
+
+/* The engine that brings the tile back has nothing else to do, and meets the others all the same.
+ */
+static void what_a_loop_needs_comes_back_before_it(void **state) {
+  enum { TILES = 8, WIDE = 8192 };
+  kbed b;
+  soma_kernel_figures f;
+  soma_kernel_range r = SOMA_KERNEL_RANGE_INIT;
+  uint32_t t[TILES], i;
+  float *y = malloc(sizeof *y * 128 * WIDE);
+  (void)state;
+  assert_non_null(y);
+  kbed_open(&b, "trn2", SOMA_KERNEL_SPILL, KBED_CHECKS);
+  uint32_t ty = kbed_tensor(&b, "y", SOMA_FLOAT32, 128, WIDE, SOMA_OUTPUT);
+  for (unsigned n = 0; n < TILES; n++) {
+    t[n] = kbed_tile(&b, "t", SOMA_SBUF, SOMA_FLOAT32, 128, WIDE);
+    fill(&b, t[n], 128, 0, WIDE, (float)n);
+  }
+  for (unsigned n = 1; n < TILES; n++) add_one(&b, t[n], WIDE);
+  r.stop = 3;
+  KBED_OK(&b, soma_kernel_loop(b.k, &r, &i));
+  add_one(&b, t[0], WIDE);
+  KBED_OK(&b, soma_kernel_endloop(b.k));
+  kbed_store(&b, ty, t[0], SOMA_FLOAT32, WIDE, 0, 128, 0, WIDE);
+  kbed_finish(&b);
+  soma_kernel_get_figures(b.k, &f, sizeof f);
+  assert_in_range(f.spills, 2, 4);
+  kbed_run(&b);
+  assert_int_equal(soma_fetch(b.r, "y", y, sizeof *y * 128 * WIDE), SOMA_OK);
+  for (size_t at = 0; at < (size_t)128 * WIDE; at++) assert_true(y[at] == 3);
+  kbed_close(&b);
+  free(y);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(an_illegal_instruction_is_refused_at_the_call),
@@ -431,6 +475,7 @@ int main(void) {
       cmocka_unit_test(fixed_places_are_kept_and_others_avoid_them),
       cmocka_unit_test(an_order_becomes_a_wait),
       cmocka_unit_test(what_does_not_fit_is_spilled),
+      cmocka_unit_test(what_a_loop_needs_comes_back_before_it),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,6 +35,7 @@ struct soma_kernel {
   isa_alloc al;
   vm_cost_model *costs;
   char error[1280];
+  bool own_error; /* an argument was wrong before the builder saw it */
 };
 
 /* ---- Results ------------------------------------------------------------------------------- */
@@ -44,6 +45,7 @@ static soma_status result(soma_kernel *k, bool ok) {
   const char *file = as_kernel_file_name(k->k, e->at.file);
   isa_buf b;
   k->error[0] = 0;
+  k->own_error = false;
   if (ok) return SOMA_OK;
   isa_buf_init(&b, &k->al);
   if (file)
@@ -65,6 +67,7 @@ static soma_status bad_argument(soma_kernel *k, const char *text) {
   n = n < sizeof k->error ? n : sizeof k->error - 1;
   memcpy(k->error, text, n);
   k->error[n] = 0;
+  k->own_error = true;
   return SOMA_ARG;
 }
 
@@ -72,9 +75,10 @@ const char *soma_kernel_error(const soma_kernel *k) { return k->error; }
 
 const char *soma_kernel_error_place(const soma_kernel *k, const char **file, uint32_t *line) {
   const as_kernel_error *e = as_kernel_last_error(k->k);
-  if (file) *file = as_kernel_file_name(k->k, e->at.file);
-  if (line) *line = e->at.line;
-  return k->error[0] && e->status ? e->text : k->error;
+  bool placed = k->error[0] && !k->own_error;
+  if (file) *file = placed ? as_kernel_file_name(k->k, e->at.file) : NULL;
+  if (line) *line = placed ? e->at.line : 0;
+  return placed ? e->text : k->error;
 }
 
 /* ---- Life ---------------------------------------------------------------------------------- */
@@ -110,7 +114,7 @@ soma_status soma_kernel_new(soma_machine *m, const soma_kernel_options *options,
                        sizeof o);
     memcpy(&o, options, options->size);
   }
-  if (o.flags >= 2 * SOMA_KERNEL_COPIES)
+  if ((o.flags & ~(uint32_t)AS_KERNEL_MEASURED) >= 2 * SOMA_KERNEL_COPIES)
     return soma_fail(m, SOMA_ARG, "soma_kernel_options.flags is %#x", (unsigned)o.flags);
   int t = o.target ? isa_target_find(o.target, strlen(o.target)) : 0;
   if (t < 0) return soma_fail(m, SOMA_ARG, "there is no target %.40s", o.target);
@@ -144,12 +148,14 @@ const char *soma_kernel_target(const soma_kernel *k) { return as_kernel_target(k
 /* ---- What a kernel is made of -------------------------------------------------------------- */
 
 soma_status soma_kernel_file(soma_kernel *k, const char *name, uint32_t *file) {
+  if (!name) return bad_argument(k, "a file has no name");
   return result(k, as_kernel_file(k->k, name, file));
 }
 
 static soma_status tensor(soma_kernel *k, const isa_tensor *t, const int64_t *shape,
                           uint32_t *buffer) {
   isa_tensor row = *t;
+  if (!shape) return bad_argument(k, "a tensor has no shape");
   if (row.ndim > 0 && row.ndim <= ISA_TENSOR_DIMS)
     memcpy(row.shape, shape, row.ndim * sizeof *shape);
   return result(k, as_kernel_tensor(k->k, &row, buffer));
@@ -177,6 +183,7 @@ soma_status soma_kernel_constant(soma_kernel *k, soma_dtype dtype, uint32_t ndim
 
 soma_status soma_kernel_tile(soma_kernel *k, const soma_kernel_tile_info *info, uint32_t *buffer) {
   soma_kernel_tile_info i = SOMA_KERNEL_TILE_INIT;
+  if (!info) return bad_argument(k, "soma_kernel_tile_info is missing");
   if (info->size < offsetof(soma_kernel_tile_info, file) || info->size > sizeof i)
     return bad_argument(k, "soma_kernel_tile_info.size is not that of the struct");
   memcpy(&i, info, info->size);
@@ -206,6 +213,7 @@ soma_status soma_kernel_register(soma_kernel *k, uint32_t *reg) {
 
 soma_status soma_kernel_emit(soma_kernel *k, const int64_t *records, size_t words,
                              uint32_t *first) {
+  if (!records && words) return bad_argument(k, "there are no records");
   return result(k, as_kernel_emit(k->k, records, words, first));
 }
 
@@ -217,6 +225,7 @@ soma_status soma_kernel_order(soma_kernel *k, uint32_t earlier, uint32_t later) 
 
 soma_status soma_kernel_loop(soma_kernel *k, const soma_kernel_range *range, uint32_t *reg) {
   soma_kernel_range r = SOMA_KERNEL_RANGE_INIT;
+  if (!range) return bad_argument(k, "soma_kernel_range is missing");
   if (range->size < offsetof(soma_kernel_range, file) || range->size > sizeof r)
     return bad_argument(k, "soma_kernel_range.size is not that of the struct");
   memcpy(&r, range, range->size);
