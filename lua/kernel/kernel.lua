@@ -70,43 +70,70 @@ local function check_dtype(k, dtype)
   if not V.code[dtype] then k:refuse(("'%s' is not a data type; soma.dtypes lists them"):format(tostring(dtype))) end
 end
 
+-- A list of whole numbers, as many as from `least` to `most`, each at least 1.
+local function check_shape(k, what, shape, least, most)
+  local fine = type(shape) == "table" and getmetatable(shape) == nil and #shape >= least and #shape <= most
+  for _, n in ipairs(fine and shape or {}) do fine = fine and math.type(n) == "integer" and n >= 1 end
+  if not fine then
+    k:refuse(("the shape of %s is a list of %d to %d whole numbers of at least 1, not %s"):format(what, least, most,
+      type(shape) == "table" and getmetatable(shape) == nil and V.text_of(shape) or tostring(shape)))
+  end
+end
+
+local function check_whole(k, what, n)
+  if math.type(n) ~= "integer" then k:refuse(("%s is a whole number, not %s"):format(what, tostring(n))) end
+  return n
+end
+
 local function tensor(k, name, dtype, shape, role)
+  if type(name) ~= "string" then k:refuse("the name of a tensor is a string, not " .. tostring(name)) end
   check_dtype(k, dtype)
+  check_shape(k, "tensor " .. name, shape, 1, 8)
   local known = k.tensors[name]
   if known then
+    if k.roles[name] ~= role then k:refuse(("%s is a tensor of role %s already, not %s"):format(name, k.roles[name], role)) end
     if known.dtype ~= dtype or V.text_of(known.shape) ~= V.text_of(shape) then
       k:refuse(("%s is %s%s already, not %s%s"):format(name, known.dtype, V.text_of(known.shape), dtype, V.text_of(shape)))
     end
     return known
   end
   local buffer = check(k, k.handle:tensor(name, V.code[dtype], shape, roles[role]))
-  k.tensors[name] = V.whole(k, buffer, name, "hbm", dtype, shape)
+  k.tensors[name], k.roles[name] = V.whole(k, buffer, name, "hbm", dtype, shape), role
   return k.tensors[name]
 end
 function Kernel:input(name, dtype, shape) return tensor(self, name, dtype, shape, "input") end
 function Kernel:output(name, dtype, shape) return tensor(self, name, dtype, shape, "output") end
 function Kernel:temp(name, dtype, shape) return tensor(self, name, dtype, shape, "temp") end
 function Kernel:constant(t)
+  if type(t) ~= "userdata" then self:refuse("constant takes a soma.tensor, not " .. tostring(t)) end
   local buffer = check(self, self.handle:constant(t))
   return V.whole(self, buffer, "constant", "hbm", t.dtype, t.shape)
 end
 
+local tile_options = {memory = true, name = true, partition = true, offset = true}
+
 -- k:tile(dtype, shape [, {memory = "sbuf", name =, partition =, offset =}]): without a value yet.
 function Kernel:tile(dtype, shape, o)
   o = o or {}
+  V.check_options(self, "tile", o, tile_options)
   check_dtype(self, dtype)
+  check_shape(self, "a tile", shape, 1, 5)
   local memory = o.memory or "sbuf"
   if not V.memory_code[memory] then self:refuse("memory is sbuf or psum, not " .. tostring(memory)) end
-  if type(shape) ~= "table" or #shape < 1 or #shape > 5 then self:refuse "a tile has 1 to 5 dimensions" end
+  local partition = check_whole(self, "the partition of a tile", o.partition or -1)
+  local offset = check_whole(self, "the offset of a tile", o.offset or -1)
   local file, line = self:here()
   local name = o.name or name_of_line() or "t"
-  local buffer = check(self, self.handle:tile(name, V.memory_code[memory], V.code[dtype], shape, o.partition or -1,
-                                              o.offset or -1, file, line))
+  local buffer = check(self, self.handle:tile(name, V.memory_code[memory], V.code[dtype], shape, partition,
+                                              offset, file, line))
   return V.whole(self, buffer, name, memory, dtype, shape)
 end
 
 -- k:finish_with(tile): its life ends here; uses that follow are refused.
-function Kernel:finish_with(t) check(self, self.handle:end_life(t.buffer)) end
+function Kernel:finish_with(t)
+  if not V.is_view(t) or t._k ~= self then self:refuse("finish_with takes a tile of this kernel, not " .. tostring(t)) end
+  check(self, self.handle:end_life(t.buffer))
+end
 
 -- k:queue{dge = "hwdge", engine = "sync", priority = 0}: for the option queue of transfers.
 function Kernel:queue(o)
@@ -140,7 +167,10 @@ local function engine_table(k, engine, name)
 end
 
 -- k:order(earlier, later): numbers of instructions, as k.last is after one.
-function Kernel:order(earlier, later) check(self, self.handle:order(earlier, later)) end
+function Kernel:order(earlier, later)
+  local a, b = check_whole(self, "an instruction's number", earlier), check_whole(self, "an instruction's number", later)
+  check(self, self.handle:order(a, b))
+end
 
 -- ---- Loops --------------------------------------------------------------------------------------
 
@@ -182,7 +212,15 @@ end
 -- ---- The program --------------------------------------------------------------------------------
 
 function Kernel:program()
-  if not self.made then self.made = check(self, self.handle:finish()) end
+  if self.wrong then error(self.wrong, 0) end
+  if not self.made then
+    local ok, result, has_place = self.handle:finish()
+    if not ok then
+      self.wrong = select(2, pcall(check, self, ok, result, has_place))
+      error(self.wrong, 0)
+    end
+    self.made = result
+  end
   return self.made
 end
 function Kernel:source()
@@ -211,18 +249,24 @@ end
 Kernel.__name = "soma.kernel"
 
 local known = {target = "string", spill = "boolean", keep_order = "boolean", fixed_engines = "boolean",
-               copies = "boolean", sbuf_bytes = "number"}
+               copies = "boolean", sbuf_bytes = "number", policy = "number"} -- policy: for tests/bench/policies.lua
 
 -- soma.kernel{target = "trn2"}
 function soma.kernel(o)
   o = o or {}
+  if type(o) ~= "table" then error("kernel takes a table of options, not " .. tostring(o), 2) end
   for name, value in pairs(o) do
     if not known[name] then error(("kernel: unknown option '%s'; it takes: copies, fixed_engines, keep_order, sbuf_bytes, spill, target"):format(tostring(name)), 2) end
     if type(value) ~= known[name] then error(("kernel: option '%s' must be a %s, not a %s"):format(name, known[name], type(value)), 2) end
   end
-  local flags = (o.spill and 1 or 0) | (o.keep_order and 2 or 0) | (o.fixed_engines and 4 or 0) | (o.copies and 8 or 0)
-  local k = {files = {}, tensors = {}, identities = {}, loops = {}, made = false, last = false}
-  k.handle = host.new(o.target, flags, o.sbuf_bytes or 0)
+  local flags = (o.spill and 1 or 0) | (o.keep_order and 2 or 0) | (o.fixed_engines and 4 or 0) | (o.copies and 8 or 0) | (o.policy or 0)
+  if o.sbuf_bytes and (math.type(o.sbuf_bytes) ~= "integer" or o.sbuf_bytes < 1 or o.sbuf_bytes > 1 << 30) then
+    error("kernel: sbuf_bytes is a whole number of bytes, not " .. o.sbuf_bytes, 2)
+  end
+  local k = {files = {}, tensors = {}, roles = {}, identities = {}, loops = {}, made = false, wrong = false, last = false}
+  local ok, handle = pcall(host.new, o.target, flags, o.sbuf_bytes or 0)
+  if not ok then error(handle, 2) end
+  k.handle = handle
   k.target = k.handle:target()
   for name, code in pairs(engines) do k[name] = engine_table(setmetatable(k, Kernel), code, name) end
   return setmetatable(k, Kernel)
@@ -231,6 +275,10 @@ end
 -- soma.spmd({rows, columns}, function(k, i, j) ... end [, options]): one kernel of a program for each
 -- id of the grid, one after another.
 function soma.spmd(grid, f, o)
+  if type(grid) ~= "table" or type(f) ~= "function" then error("spmd takes a list of sizes and a function of a kernel and its ids", 2) end
+  for _, n in ipairs(grid) do
+    if math.type(n) ~= "integer" or n < 0 then error("a size of spmd's grid is a whole number, not " .. tostring(n), 2) end
+  end
   local k = soma.kernel(o)
   local ids = {}
   local function visit(d)
@@ -251,7 +299,8 @@ Jit.__index = Jit
 
 local function signature(values)
   local parts = {}
-  for i, x in ipairs(values) do
+  for i = 1, values.n do
+    local x = values[i]
     parts[i] = type(x) == "userdata" and x.dtype .. V.text_of(x.shape) or type(x) .. ":" .. tostring(x)
   end
   return table.concat(parts, ",")
@@ -261,7 +310,8 @@ end
 local function build(jit, values)
   local k = soma.kernel(jit.options)
   local given, names = {}, {}
-  for i, x in ipairs(values) do
+  for i = 1, values.n do
+    local x = values[i]
     local name = debug.getlocal(jit.f, i + 1) or "x" .. i
     given[i] = x
     if type(x) == "userdata" then
@@ -269,7 +319,7 @@ local function build(jit, values)
       names[#names + 1] = {name = name, at = i}
     end
   end
-  local results = table.pack(jit.f(k, table.unpack(given, 1, #values)))
+  local results = table.pack(jit.f(k, table.unpack(given, 1, values.n)))
   for i = 1, results.n do
     if not V.is_view(results[i]) or results[i].memory ~= "hbm" then
       k:refuse("a kernel returns tensors that k:output gave, not " .. tostring(results[i]))

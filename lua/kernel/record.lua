@@ -33,7 +33,7 @@ function put.int(words, x, what)
   end
 end
 
-function put.num(words, x, what, whole)
+function put.num(words, x, what, whole, _, k)
   if x == nil then
     words[#words + 1] = 0
   elseif type(x) == "number" then
@@ -41,7 +41,7 @@ function put.num(words, x, what, whole)
     words[#words + 1], words[#words + 2] = 1, whole and math.tointeger(x) or bits_of(x)
   elseif V.is_view(x) then
     words[#words + 1] = 3
-    V.put_operand(words, x)
+    V.put_operand(words, x, k)
   elseif type(x) == "table" and getmetatable(x) == V.Register then
     words[#words + 1], words[#words + 2] = 2, x.id
   else
@@ -49,11 +49,11 @@ function put.num(words, x, what, whole)
   end
 end
 
-function put.ap(words, x, what)
+function put.ap(words, x, what, _, _, k)
   if x == nil then
     words[#words + 1] = 0
   elseif V.is_view(x) then
-    V.put_operand(words, x)
+    V.put_operand(words, x, k)
   else
     return what .. " is a tile or a view, not " .. tostring(x)
   end
@@ -89,12 +89,12 @@ function put.str(words, x, what)
 end
 
 local function list(take)
-  return function(words, x, what)
+  return function(words, x, what, whole, field, k)
     if x == nil then x = {} end
     if type(x) ~= "table" or getmetatable(x) then return what .. " is a list, not " .. tostring(x) end
     words[#words + 1] = #x
     for i, item in ipairs(x) do
-      local wrong = take(words, item, what .. " " .. i)
+      local wrong = take(words, item, what .. " " .. i, whole, field, k)
       if wrong then return wrong end
     end
   end
@@ -162,7 +162,7 @@ return function(k, engine, op, arguments)
     end
     local dst = arguments[1]
     local whole = op.name == "memset" and V.is_view(dst) and dst.dtype:find "int"
-    local wrong = put[field.kind](words, x, op.name .. ": " .. field.name, whole, field)
+    local wrong = put[field.kind](words, x, op.name .. ": " .. field.name, whole, field, k)
     if wrong then k:refuse(wrong) end
   end
   if given < count then k:refuse(("%s takes %d operands, not %d"):format(op.name, given, count)) end

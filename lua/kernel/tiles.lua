@@ -76,7 +76,7 @@ local function is_column(v) return V.is_view(v) and size_of(v.shape) == 1 end
 
 -- dst = a op b, where one may be a number, or a [P, 1] tile that goes with each row.
 local function binary(k, op, a, b, o)
-  local what = o and o.what or op
+  local what = op
   if not V.is_view(a) and not V.is_view(b) then k:refuse(what .. " takes a tile and a tile or a number") end
   for _, x in ipairs {a, b} do
     if V.is_view(x) then need_tile(k, x, what) elseif type(x) ~= "number" then
@@ -154,11 +154,13 @@ end
 
 -- ---- Reductions ---------------------------------------------------------------------------------
 
--- k:sum(tile), k:max(tile), k:min(tile): over all free elements, a [P, 1] tile of float32. Option
--- negate: of max, minus it, as a softmax wants.
+-- k:sum(tile [, 1]), max, min: over all free elements, a [P, 1] tile of float32. Option negate: of max,
+-- minus it, as a softmax wants.
 local function reduce(op)
   return function(k, t, o)
-    o = type(o) == "table" and o or {}
+    if o == 1 then o = {} end -- the axis: the only one that there is
+    if o ~= nil and type(o) ~= "table" then k:refuse(("%s is over axis 1, the free elements, not %s"):format(op, tostring(o))) end
+    o = o or {}
     need_tile(k, t, op)
     local out = k:tile("float32", {t.shape[1], 1})
     k.vector.tensor_reduce(out, t, {op = op, negate = o.negate})
@@ -217,6 +219,26 @@ function tiles:transpose(t, o)
   self.tensor.ldweights(t)
   self.tensor.matmul(out, self:identity(t.dtype, t.shape[1]), {transpose = true, acc = "write"})
   return out
+end
+
+-- ---- Options ------------------------------------------------------------------------------------
+
+local takes = {load = "dtype name partitions dge queue", store = "dge queue", copy = "dtype memory",
+               reciprocal = "dtype memory", activate = "scale bias sum dtype memory into", where = "dtype memory into",
+               sum = "negate", max = "negate", min = "negate", softmax = "dtype", matmul = "into", transpose = "into"}
+local binary_takes <const> = "dtype memory into"
+for _, name in ipairs {"add", "sub", "mul", "maximum", "minimum", "power", "div"} do takes[name] = binary_takes end
+for _, name in ipairs {"eq", "ne", "lt", "le", "gt", "ge"} do takes[name] = "dtype into" end
+
+-- A table at the end of a helper's arguments has its options: others are refused.
+for name, list in pairs(takes) do
+  local f, known = tiles[name], {}
+  for option in list:gmatch "%a+" do known[option] = true end
+  tiles[name] = function(k, ...)
+    local last = select(-1, nil, ...)
+    if type(last) == "table" and getmetatable(last) == nil then V.check_options(k, name, last, known) end
+    return f(k, ...)
+  end
 end
 
 return tiles

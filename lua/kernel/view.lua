@@ -174,6 +174,7 @@ end
 
 -- v:broadcast(dimension, n): a dimension of one element, n times.
 function methods:broadcast(d, n)
+  if math.type(n) ~= "integer" or n < 1 then refuse(self, "broadcast takes a dimension and a whole number of times, not %s", tostring(n)) end
   local w, i = copy(self), dimension(self, d)
   if i == 0 then refuse(self, "partitions of %s are not repeated by a view; load or copy them", self.name) end
   if w.dims[i].num ~= 1 then refuse(self, "dimension %d of %s has %d elements, not 1", d, self.name, w.dims[i].num) end
@@ -183,6 +184,7 @@ end
 
 -- v:permute{2, 1}: dimensions in another order; the partitions of a tile stay the first.
 function methods:permute(order)
+  if not is_list(order) then refuse(self, "permute takes a list of dimensions, not %s", tostring(order)) end
   local w, seen = copy(self), {}
   w.dims = {}
   for _, d in ipairs(order) do
@@ -197,6 +199,9 @@ end
 
 -- v:reshape{...}: the same elements in the same order; those of a tile's partitions stay.
 function methods:reshape(shape)
+  for _, n in ipairs(is_list(shape) and shape or {0}) do
+    if math.type(n) ~= "integer" or n < 1 then refuse(self, "reshape takes a list of whole numbers of at least 1") end
+  end
   local w, want, have, step = copy(self), 1, 1, nil
   for i = #self.dims, 1, -1 do
     local d = self.dims[i]
@@ -238,23 +243,29 @@ function methods:view(dtype)
   return w
 end
 
+local function check_index(v, what, by)
+  if not is_list(by) and type(by) == "table" and getmetatable(by) == View then return by end
+  refuse(v, "%s takes a view of whole numbers in SBUF, not %s", what, tostring(by))
+end
+
 -- v:gather(index [, dimension]): of a DMA: that dimension (default 1) goes by an index vector of SBUF.
 function methods:gather(by, d)
   local w = copy(self)
-  w.dyn[#w.dyn + 1] = {kind = 4, dimension = dimension(self, d or 1) - 1, operand = by}
+  w.dyn[#w.dyn + 1] = {kind = 4, dimension = dimension(self, d or 1) - 1, operand = check_index(self, "gather", by)}
   return w
 end
 
 -- v:indirect(index): on trn3, free elements at places that the index gives.
 function methods:indirect(by)
   local w = copy(self)
-  w.dyn[#w.dyn + 1] = {kind = 5, operand = by}
+  w.dyn[#w.dyn + 1] = {kind = 5, operand = check_index(self, "indirect", by)}
   return w
 end
 
 -- v:bound(register): as many partitions of a tile (rows of a tensor) as the register says, at most
 -- those of the view.
 function methods:bound(register)
+  if type(register) ~= "table" or getmetatable(register) ~= Register then refuse(self, "bound takes a register, not %s", tostring(register)) end
   local w = copy(self)
   w.dyn[#w.dyn + 1] = {kind = 3, dimension = self.parts and -1 or 0, register = register}
   return w
@@ -273,8 +284,22 @@ local function is_view(x) return type(x) == "table" and getmetatable(x) == View 
 
 -- ---- Operands -----------------------------------------------------------------------------------
 
--- Adds the words of v as an operand of a record (soma_kernel.h) to the list.
-local function put_operand(words, v)
+-- Refuses options that a call does not know; known: a set of names.
+local function check_options(k, what, o, known)
+  if not is_list(o) then k:refuse(("the options of %s are a table, not %s"):format(what, tostring(o))) end
+  for name in pairs(o) do
+    if not known[name] then
+      local all = {}
+      for other in pairs(known) do all[#all + 1] = other end
+      table.sort(all)
+      k:refuse(("%s has no option '%s'; it takes: %s"):format(what, tostring(name), table.concat(all, ", ")))
+    end
+  end
+end
+
+-- Adds the words of v as an operand of a record (soma_kernel.h) of kernel k to the list.
+local function put_operand(words, v, k)
+  if v._k ~= k then k:refuse(v.name .. " belongs to another kernel") end
   local at = #words + 1
   words[at] = 0
   local function put(x) words[#words + 1] = x end
@@ -298,11 +323,11 @@ local function put_operand(words, v)
       put(d.register.id)
     else
       if d.kind == 4 then put(d.dimension) end
-      put_operand(words, d.operand)
+      put_operand(words, d.operand, k)
     end
   end
   words[at] = #words - at
 end
 
 return {View = View, Register = Register, is_view = is_view, whole = whole, affine = affine, code = code, size = size,
-        put_operand = put_operand, memory_code = memory_code, text_of = text_of, methods = methods}
+        put_operand = put_operand, check_options = check_options, memory_code = memory_code, text_of = text_of, methods = methods}

@@ -142,4 +142,63 @@ t.case("the report shows memory over time and what spilling moves", function()
   assert(not report:find("psum over time", 1, true))
 end)
 
+t.case("wrong uses are refused at their line", function()
+  local file = debug.getinfo(1, "S").source:match "^@(.*)$"
+  local k, other = soma.kernel {target = "trn2"}, soma.kernel {target = "trn2"}
+  local x, a = k:input("x", "float32", {128, 64}), k:tile("float32", {128, 64})
+  local theirs, a1 = other:tile("float32", {128, 64}), soma.randn({2, 2}, "float32", {seed = 1})
+  local uses <const> = {
+    {"kernel takes a table of options, not trn2", function() soma.kernel "trn2" end},
+    {"sbuf_bytes is a whole number of bytes, not 1.5", function() soma.kernel {sbuf_bytes = 1.5} end},
+    {"sbuf_bytes is a whole number of bytes, not -1", function() soma.kernel {sbuf_bytes = -1} end},
+    {"unknown target 'trn9'", function() soma.kernel {target = "trn9"} end},
+    {"the name of a tensor is a string, not nil", function() k:input(nil, "float32", {2}) end},
+    {"a list of 1 to 8 whole numbers of at least 1, not 5", function() k:input("s", "float32", 5) end},
+    {"a list of 1 to 8 whole numbers of at least 1, not [4, 0]", function() k:input("s", "float32", {4, 0}) end},
+    {"x is a tensor of role input already, not output", function() k:output("x", "float32", {128, 64}) end},
+    {"x is float32[128, 64] already, not float32[64]", function() k:input("x", "float32", {64}) end},
+    {"a list of 1 to 5 whole numbers of at least 1, not [128, -4]", function() k:tile("float32", {128, -4}) end},
+    {"the offset of a tile is a whole number, not x", function() k:tile("float32", {128, 4}, {offset = "x"}) end},
+    {"tile has no option 'memroy'; it takes: memory, name, offset, partition", function() k:tile("float32", {128, 4}, {memroy = "psum"}) end},
+    {"copy has no option 'into'; it takes: dtype, memory", function() k:copy(a, {into = a}) end},
+    {"constant takes a soma.tensor, not x", function() k:constant "x" end},
+    {"finish_with takes a tile of this kernel, not nil", function() k:finish_with(nil) end},
+    {"theirs belongs to another kernel", function() k.vector.memset(theirs, 0.0) end},
+    {"an instruction's number is a whole number, not a", function() k:order("a", 2) end},
+    {"add is over axis 1, the free elements, not 0", function() k:sum(a, 0) end},
+    {"gather takes a view of whole numbers in SBUF, not 3", function() return x:gather(3) end},
+    {"bound takes a register, not 3", function() return x:bound(3) end},
+    {"reshape takes a list of whole numbers", function() return x:reshape {8192.0} end},
+    {"permute takes a list of dimensions, not nil", function() return x:permute() end},
+    {"broadcast takes a dimension and a whole number of times", function() return x:broadcast(1, 0) end},
+    {"spmd takes a list of sizes and a function", function() soma.spmd(4, print) end},
+    {"a size of spmd's grid is a whole number, not 1.5", function() soma.spmd({1.5}, print) end},
+    {"a kernel returns tensors that k:output gave, not 5", function() soma.jit(function() return 5 end)(a1) end},
+  }
+  for _, use in ipairs(uses) do
+    local message, line = wrong(use[2]), debug.getinfo(use[2], "S").linedefined
+    assert(message:find(use[1], 1, true), message)
+    if not use[1]:find "returns" then assert(message:find(file .. ":" .. line .. ":", 1, true), message) end
+  end
+end)
+
+t.case("a kernel that is refused says so again", function()
+  local k = soma.kernel {target = "trn2"}
+  k:store(k:output("y", "float32", {128, 4}), k:tile("float32", {128, 4}))
+  local first = wrong(k.program, k)
+  assert(first:find("nothing has written", 1, true), first)
+  t.eq(wrong(k.program, k), first)
+  t.eq(wrong(k.report, k), first)
+end)
+
+t.case("arguments of a jit may be left out", function()
+  local f = soma.jit(function(k, x, _, y)
+    local out = k:output("out", "float32", {2, 2})
+    k:store(out, k:add(k:load(x), k:load(y)))
+    return out
+  end, {target = "trn2"})
+  local a, b = soma.randn({2, 2}, "float32", {seed = 1}), soma.randn({2, 2}, "float32", {seed = 2})
+  assert(soma.equal(f(a, nil, b), a + b))
+end)
+
 t.finish()
