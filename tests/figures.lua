@@ -23,13 +23,14 @@ local FIGURES <const> = {
     return "```\n" .. text:gsub("\n+$", "\n") .. "```\n"
   end},
   checks = {"README.md", function() return output(build .. "/soma tests/bench/check.lua --markdown") end},
+  policies = {"asm/README.md", function() return output(build .. "/soma tests/bench/policies.lua") end},
   mutants = {"tests/README.md", function()
     return output("lua5.4 tests/mutants.lua --all"):match "\n(Of %d+ mutants[^\n]*\n)"
   end},
 }
 
 for _, name in ipairs(arg) do
-  local path, measure = table.unpack(FIGURES[name] or error("no figures " .. name .. "; there are: timing checks mutants", 0))
+  local path, measure = table.unpack(FIGURES[name] or error("no figures " .. name .. "; there are: timing checks policies mutants", 0))
   local text = read(path)
   local _, from = text:find("<!-- figures: " .. name .. " -->\n", 1, true)
   local to = from and text:find("<!-- /figures -->", from, true)

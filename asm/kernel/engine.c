@@ -9,6 +9,7 @@ typedef struct choice {
   uint64_t way_free[ISA_NWAYS];
   uint8_t way_user[ISA_NWAYS];
   uint8_t *writer; /* of each buffer: the engine that wrote it last; ISA_NENGINES: DMA */
+  unsigned turn;   /* of AS_KERNEL_ROUND_ROBIN */
 } choice;
 
 /* When engine e would begin with it, which uses these ways. */
@@ -38,26 +39,41 @@ static unsigned lowest(unsigned mask) {
   return e;
 }
 
+/* The engine of a mask where it would be done soonest. */
+static unsigned soonest(choice *c, unsigned mask, const k_item *it, const k_use *uses, unsigned n) {
+  unsigned e = lowest(mask);
+  uint64_t best = done_at(c, e, it, uses, n);
+  for (unsigned g = e + 1; g < ISA_NENGINES; g++) {
+    if (!(mask >> g & 1)) continue;
+    uint64_t t = done_at(c, g, it, uses, n);
+    if (t >= best) continue;
+    best = t;
+    e = g;
+  }
+  return e;
+}
+
+/* The next of a mask, one after another. */
+static unsigned next_turn(choice *c, unsigned mask) {
+  do c->turn = (c->turn + 1) % ISA_NENGINES;
+  while (!(mask >> c->turn & 1));
+  return c->turn;
+}
+
 static void choose(choice *c, k_item *it) {
   as_kernel *k = c->k;
   const k_use *uses = k_used(k, it);
   const k_ruling *r = k_ruling_of(k, it);
   unsigned n = it->nuses, e = it->engine;
   if (e == ISA_NENGINES) {
-    e = lowest(r->engines);
-    uint64_t best = done_at(c, e, it, uses, n);
-    for (unsigned g = e + 1; g < ISA_NENGINES && !(k->o.flags & AS_KERNEL_FIXED_ENGINES); g++) {
-      if (!(r->engines >> g & 1)) continue;
-      uint64_t t = done_at(c, g, it, uses, n);
-      if (t >= best) continue;
-      best = t;
-      e = g;
-    }
+    e = k->o.flags & AS_KERNEL_FIXED_ENGINES ? lowest(r->engines)
+        : k->o.flags & AS_KERNEL_ROUND_ROBIN ? next_turn(c, r->engines)
+                                             : soonest(c, r->engines, it, uses, n);
     it->engine = (uint8_t)e;
   }
   unsigned ways = k_ways_of(k, e, uses, n);
-  c->free[e] = begin_at(c, e, ways) + (uint64_t)k_ruling_of(c->k, it)->busy[e] * 1000;
-  c->busy[e] += (uint64_t)k_ruling_of(c->k, it)->busy[e] * 1000;
+  c->free[e] = begin_at(c, e, ways) + (uint64_t)r->busy[e] * 1000;
+  c->busy[e] += (uint64_t)r->busy[e] * 1000;
   for (unsigned w = 0; ways >> w; w++)
     if (ways >> w & 1) {
       c->way_free[w] = c->free[e];

@@ -28,7 +28,12 @@ enum {
   AS_KERNEL_SPILL = 1,
   AS_KERNEL_KEEP_ORDER = 2,
   AS_KERNEL_FIXED_ENGINES = 4,
-  AS_KERNEL_COPIES = 8
+  AS_KERNEL_COPIES = 8,
+  /* The choices that the builder does not make, for the chart in asm/README.md: */
+  AS_KERNEL_ROUND_ROBIN = 1 << 16, /* engines in turn */
+  AS_KERNEL_ONE_STREAM = 1 << 17,  /* stores on the loads' queue */
+  AS_KERNEL_FIRST_FIT = 1 << 18,   /* the lowest place that is free */
+  AS_KERNEL_MEASURED = AS_KERNEL_ROUND_ROBIN | AS_KERNEL_ONE_STREAM | AS_KERNEL_FIRST_FIT
 };
 
 /* What things cost, in femtoseconds, asked of the caller. p holds the patterns of in. */

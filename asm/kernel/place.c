@@ -174,7 +174,8 @@ static bool place_one(ring *r, uint32_t number) {
   if (at == K_NONE) at = best_fit(r, b);
   if (at == K_NONE) return note_crowd(r, number) && overflow(r, b);
   b->offset = at;
-  r->cursor = at + b->bytes < r->room ? at + b->bytes : 0;
+  bool first = r->k->o.flags & AS_KERNEL_FIRST_FIT;
+  r->cursor = !first && at + b->bytes < r->room ? at + b->bytes : 0;
   return insert(r, number);
 }
 

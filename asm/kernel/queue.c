@@ -44,7 +44,8 @@ static bool has(unsigned modes, unsigned dge) { return modes >> dge & 1; }
  * time static ones are not taken, since each is another transfer. */
 static bool pick(streams *s, const k_item *it, bool in_loop, unsigned *dge, unsigned *engine) {
   unsigned modes = k_ruling_of(s->k, it)->modes;
-  bool store = goes_to_hbm(s->k, it), fixed = it->engine < ISA_NENGINES;
+  bool store = goes_to_hbm(s->k, it) && !(s->k->o.flags & AS_KERNEL_ONE_STREAM);
+  bool fixed = it->engine < ISA_NENGINES;
   unsigned e = fixed ? it->engine : store ? s->store_engine : (unsigned)ISA_ENG_sync;
   bool hardware = has(modes, ISA_DGE_hwdge) && (e == ISA_ENG_sync || e == ISA_ENG_scalar);
   bool software = has(modes, ISA_DGE_swdge) && e == ISA_ENG_gpsimd;

@@ -1,0 +1,50 @@
+-- What the builder's choices are worth: the simulated time of each sample of soma.kernel under the choices
+-- that it does not make, over the time under those it makes. Prints the table of asm/README.md.
+--   build/soma tests/bench/policies.lua
+package.path = "./tests/lua/?.lua;" .. package.path
+local samples = require "kernel_samples"
+
+-- Options of soma.kernel; policy: AS_KERNEL_ of asm/kernel/kernel.h.
+local POLICIES <const> = {
+  {"engine: the first allowed", {fixed_engines = true}},
+  {"engine: each in turn", {policy = 1 << 16}},
+  {"stores on the loads' queue", {policy = 1 << 17}},
+  {"placement: first fit", {policy = 1 << 18}},
+}
+local SCRIPTS <const> = {{"masked_add"}, {"layernorm"}, {"conv2d"}, {"spill"}, {"kernels"}, {"flash_attention", "1024"},
+                         {"mamba", "256", "1024", "8"}}
+local NAMES <const> = {["kernels 1"] = "matmul", ["kernels 2"] = "softmax", ["kernels 3"] = "attention",
+  ["flash_attention 1"] = "flash attention", ["flash_attention 2"] = "flash attention, causal",
+  ["mamba 1"] = "mamba, states outside", ["mamba 2"] = "mamba, states inside", ["mamba 3"] = "mamba, in pieces"}
+
+local function times(options)
+  local list, by_name = {}, {}
+  samples.each(function(name, _, _, time_ns)
+    name = NAMES[name] or name:gsub(" 1$", "")
+    list[#list + 1], by_name[name] = name, time_ns
+  end, SCRIPTS, options)
+  return by_name, list
+end
+
+local chosen, names = times {}
+local heads, rows, means = {"", "as chosen, us"}, {}, {}
+for i, name in ipairs(names) do rows[i] = {name, ("%.2f"):format(chosen[name] / 1000)} end
+for _, p in ipairs(POLICIES) do
+  local got, log = times(p[2]), 0.0
+  heads[#heads + 1] = p[1]
+  for i, name in ipairs(names) do
+    local ratio = got[name] / chosen[name]
+    rows[i][#rows[i] + 1] = ("%.2f"):format(ratio)
+    log = log + math.log(ratio) / #names
+  end
+  means[#means + 1] = math.exp(log)
+end
+
+print("| " .. table.concat(heads, " | ") .. " |")
+print("|---|" .. ("--:|"):rep(#heads - 1))
+for _, row in ipairs(rows) do print("| " .. table.concat(row, " | ") .. " |") end
+print("\nTheir geometric means:\n\n```")
+for i, p in ipairs(POLICIES) do
+  print(("%-28s %.3f  %s"):format(p[1], means[i], ("#"):rep(math.floor((means[i] - 0.9) * 100 + 0.5))))
+end
+print(("%-28s %.3f  %s\n```"):format("as chosen", 1, ("#"):rep(10)))
