@@ -3,6 +3,7 @@
 #   test-ui   the trace viewer in headless Chromium; needs node, npm and chromium
 #   check     test with everything that is too slow for it, and test-ui; one count
 #   bench-ui  frame times of the viewer
+#   lists     LISTS random kernels (10^4) against the same with a barrier after each instruction
 #   conform   conformance cases of every instruction
 #   judge     the race check against the judges of all schedules on COUNT (100000) random programs
 #             of two sorts, from number FIRST (1) on
@@ -10,7 +11,7 @@
 #   bench     benchmarks, as ratios within one run; bench-compare BASE=REVISION: against another
 #             revision, run in turn, by processor time (BENCHES=PATTERN, ROUNDS=5)
 #   timing    published times against simulated ones
-#   figures   measures the figures of the READMEs anew (FIGURES="timing checks mutants") and writes them
+#   figures   measures the figures of the READMEs anew (FIGURES="timing checks policies mutants") and writes them
 #   generated writes what is made from the tables: isa/manual.md, asm/editors
 #   pictures  draws samples/pictures anew; picture-ui: the page's
 #   ulp       error of every activation function against MPFR, on 2^24 points each
@@ -167,6 +168,9 @@ $(BUILD)/tests/page: tests/ui/page.c $(BUILD)/libsoma.a
 unit: $(UNIT)
 test: all unit fuzz-build
 	$(Q)BUILD=$(BUILD) CC="$(CC)" tests/run.sh
+# Random lists of the builder against the same with a barrier after each instruction.
+lists: $(BUILD)/tests/test_kernel_props
+	$(Q)SOMA_KERNEL_LISTS=$(or $(LISTS),10000) nice -n 10 $<
 conform: all
 	$(Q)LUA_PATH="./tests/?.lua;;" LUA_CPATH="./$(BUILD)/?.so;$(BUILD)/?.so;;" lua5.4 tests/conform.lua
 mutants mutants-all: all
@@ -292,6 +296,6 @@ install: all
 clean:
 	rm -rf build build-*
 
-.PHONY: all unit test test-ui check judge conform mutants mutants-all bench nki nki-random bench-compare bench-ui picture-ui generated pictures \
+.PHONY: all unit test lists test-ui check judge conform mutants mutants-all bench nki nki-random bench-compare bench-ui picture-ui generated pictures \
         figures timing ulp repro tsan fuzz fuzz-guided fuzz-smoke fuzz-build fuzz-sanitized debug asan ubsan lint format install clean
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
