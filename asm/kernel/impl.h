@@ -189,7 +189,7 @@ struct as_kernel {
   const isa_target *target;
   as_kernel_options o;
   as_kernel_error error;
-  bool finished;
+  bool finished, made; /* made: into a program */
 
   isa_program *scratch; /* tensors and pool; its tiles and patterns are of the item verified */
   isa_program *program; /* the one that is being made */

@@ -114,9 +114,6 @@ static bool reg_ok(as_kernel *k, uint32_t reg, isa_line at) {
 
 static bool open_loop(as_kernel *k, const k_loop *l, uint32_t op) {
   k_item it = {.at = l->range.at, .engine = ISA_NENGINES};
-  if (k->nloops == UINT16_MAX) /* scopes of steps */
-    return k_fail(k, ISA_LIMIT, l->range.at, "a kernel has at most %d loops at run time",
-                  UINT16_MAX);
   if (!K_GROW(k, loops, nloops, cap_loops)) return false;
   it.in.op = (uint16_t)op;
   it.loop = k->nloops + 1;
@@ -187,6 +184,7 @@ isa_program *as_kernel_finish(as_kernel *k) {
   ok = ok && k_make_program(k);
   isa_program *p = k->program;
   k->program = NULL;
+  k->made = ok;
   if (ok) return p;
   isa_program_free(p);
   return NULL;

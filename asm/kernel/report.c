@@ -7,7 +7,7 @@ bool as_kernel_get_life(const as_kernel *k, uint32_t buffer, as_kernel_life *out
   memset(out, 0, sizeof *out);
   if (buffer == 0 || buffer > k->nbuffers || k_buf(k, buffer)->space == ISA_HBM) return false;
   const k_buffer *b = k_buf(k, buffer);
-  if (!b->used || !k->finished) return true;
+  if (!b->used || !k->made) return true;
   *out = (as_kernel_life){b->name,
                           b->space,
                           b->part,
@@ -150,8 +150,8 @@ static void print_waits(const as_kernel *k, isa_buf *out) {
 }
 
 void as_kernel_report(const as_kernel *k, isa_buf *out) {
-  if (!k->finished) {
-    isa_buf_puts(out, "the kernel is not finished\n");
+  if (!k->made) {
+    isa_buf_puts(out, k->finished ? "the kernel was refused\n" : "the kernel is not finished\n");
     return;
   }
   print_loads(k, out);

@@ -282,6 +282,9 @@ static bool open_orders(solver *s) {
 }
 
 bool k_solve(as_kernel *k) {
+  if (k->nloops > UINT16_MAX) /* the scope of a step */
+    return k_fail(k, ISA_LIMIT, k->loops[UINT16_MAX].range.at,
+                  "a kernel has at most %d loops at run time", UINT16_MAX);
   solver *s = isa_zalloc(&k->al, sizeof *s);
   if (!s) return k_nomem(k);
   s->k = k;
