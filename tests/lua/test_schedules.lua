@@ -39,9 +39,9 @@ case("a wait for all rings, and for one of two", function()
   eq(s.verdict, "depends")
   eq((s.text:gsub("at [%d.]+ ns", "at T")), [[
 depends on timing: vector reads at p.s:12 what a transfer of queue q writes at p.s:9, and nothing orders the two
-  sync p.s:9, at T: dma_copy float32@sbuf[0,128,0,t][1][4], float32@hbm[x,0][1,4][4,128], queue=q $a
+  sync p.s:9, at T: dma_copy t, x, queue=q $a
     writes bytes 0..15 of sbuf partitions 0..63 (tile t), ring 0
-  vector p.s:12, at T: tensor_copy float32@sbuf[0,128,64,u][1][4], float32@sbuf[0,128,0,t][1][4] $a>=1
+  vector p.s:12, at T: tensor_copy u, t $a>=1
     reads bytes 0..15 of sbuf partitions 0..127 (tile t)
   a schedule in which sync p.s:9's transfer comes first: sync p.s:9 triggers; ring 1 of sync p.s:9 ends; ]] ..
     [[vector p.s:12 starts; ring 0 of sync p.s:9 ends; vector p.s:12 ends
@@ -100,6 +100,32 @@ section vector
   local s = judged((static:gsub(" WAIT", ""))).schedules
   eq(s.text:match "^[^\n]*",
     "depends on timing: scalar at p.s:13 and sync at p.s:9 trigger queue q, and nothing orders the two")
+end)
+
+-- What one run of the race check says: its first finding, nil when it has none.
+local function found(lines)
+  local core = soma.core {checks = "race"}
+  local r = core:run(soma.assemble(program(lines), {name = "p.s"}), {x = soma.zeros({128, 4}, "float32")}, {faults = "return"})
+  return r.findings[1] and r.findings[1].text:match "^[^\n]*"
+end
+
+case("the check and the judge: what an update at read tells, and values that go below zero", function()
+  -- vector's second starts when its first has ended, for it writes what that one reads.
+  local told = "section vector\n tensor_copy u[0:64], t[0:64]\n memset t, 1.0 $a++@read\n halt\n" ..
+    "section scalar\n tensor_copy u, u $a>=1\n halt\n"
+  eq(verdict(told), "same")
+  eq(found(told), nil)
+  local untold = told:gsub("memset t", "memset t[64:128]")
+  eq(verdict(untold), "depends")
+  eq(found(untold), "p.s:13: race: scalar writes what vector writes, and nothing orders the two")
+  local below = "section vector\n nop $a+=2\n nop $b++\n halt\nsection sync\n drain\n nop\n nop $a-=1 $b>=WANT\n halt\n"
+  eq(verdict((below:gsub(" $b>=WANT", ""))), "depends")
+  eq(found((below:gsub(" $b>=WANT", ""))), "p.s:15: race: sync takes 1 from $a, which can go below zero: " ..
+    "nothing orders it after the update by vector that it needs")
+  eq(found((below:gsub("WANT", "1"))), nil)
+  local own = "section vector\n memset t, 1.0 $a++\n ORDER\n nop $a-=1\n halt\n"
+  eq(verdict((own:gsub("ORDER", "drain"))), "same")
+  eq(found((own:gsub("ORDER", "drain"))), nil)
 end)
 
 case("too many states", function()

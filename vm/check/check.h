@@ -5,6 +5,7 @@
  *   check.c         life cycle, findings and their text
  *   clock.c         happens-before: vector clocks of engines, what a wait acquires
  *   race.c          accesses to memory and whether they are ordered
+ *   lost.c          semaphores that are set or lowered: updates that can come too early, too late
  *   report.c        what these say of semaphores and triggers
  *   uninit.c        shadow bytes: what nobody wrote; registers
  *   part.c          instructions that read or write a part of an operand

@@ -85,15 +85,6 @@ static void acquire(vm_core *c, unsigned e, const vm_ck_release *r) {
   if (r->ring) raise_to(c, e, r->ring, r->share);
 }
 
-/* Whether a release comes after epoch of component comp. */
-static bool includes(const vm_ck_release *r, unsigned comp, uint32_t epoch) {
-  if (!r->base) return false;
-  if (comp < FIRST_RING && vm_ck_engine_of(comp) == r->engine)
-    return r->own[comp % OF_ENGINE] >= epoch;
-  if (r->ring && comp == r->ring) return r->share >= epoch;
-  return r->base->v[comp] >= epoch;
-}
-
 static vm_ck_release release_of(vm_core *c, unsigned e) {
   vm_ck_release r = {.base = snapshot_of(c, e), .engine = (uint8_t)e, .pc = c->eng[e].pc};
   for (unsigned i = 0; i < OF_ENGINE; i++) r.own[i] = clock_of(c, e)[vm_ck_comp(e, i)];
@@ -193,6 +184,7 @@ static void log_update(vm_core *c, unsigned sem, unsigned kind, uint32_t value, 
   u.total = u.writes ? u.delta : (int64_t)c->sem[sem] + l->up + l->down;
   s->v[s->n++] = u;
   if (r.logged) c->check->log.updates[r.logged - 1].total = u.total;
+  if (u.delta < 0) vm_ck_check_below(c, l, sem, s);
 }
 
 /* The component whose turn an arriving update is. */
@@ -202,26 +194,6 @@ static unsigned comp_of_event(const vm_core *c, const vm_event *ev) {
   if (isa_op_is_control(in->op)) return vm_ck_comp(ev->from, OF_SEQ);
   if (in->upd.at_read) return vm_ck_comp(ev->from, OF_READ);
   return vm_ck_comp(ev->from, isa_ops[in->op].cost == ISA_COST_LDW ? OF_WEIGHTS : OF_DONE);
-}
-
-/* What the value is set over must be known to who sets it: else it could come later and count. */
-static void check_lost(vm_core *c, const vm_ck_sem_log *l, unsigned sem, const vm_ck_source *s) {
-  for (uint32_t i = s->head; i < s->head + s->arrived && c->check->waiters[sem]; i++)
-    if (!s->v[i].writes && !includes(&l->write, s->comp, s->v[i].epoch))
-      vm_ck_report_lost(c, sem, l, s->v[i].r.engine, s->v[i].r.pc);
-}
-
-/* An update that arrives after the value was set: r is what it was released with. */
-static void check_late(vm_core *c, const vm_ck_sem_log *l, unsigned sem, const vm_ck_release *r) {
-  if (l->was_written && l->writer < ISA_NENGINES && c->check->waiters[sem] &&
-      !includes(r, l->write_comp, l->write_epoch))
-    vm_ck_report_lost(c, sem, l, r->engine, r->pc);
-}
-
-/* The value is set to `value` after another has set it. */
-static void check_set_again(vm_core *c, const vm_ck_sem_log *l, unsigned sem,
-                            const vm_ck_release *by, int64_t value) {
-  if ((int64_t)c->sem[sem] != value) check_late(c, l, sem, by);
 }
 
 /* The value is set: what had arrived before does not count any more. */
@@ -238,7 +210,7 @@ static void overwritten(vm_core *c, vm_ck_sem_log *l, unsigned sem, const vm_ck_
   l->write_comp = (uint16_t)comp;
   l->write_epoch = epoch;
   for (uint32_t i = 0; i < l->nsrc; i++) {
-    check_lost(c, l, sem, &l->src[i]);
+    vm_ck_check_lost(c, l, sem, &l->src[i]);
     while (l->src[i].arrived) forget(c, &l->src[i]);
   }
 }
@@ -257,13 +229,13 @@ void vm_check_arrival(vm_core *c, const vm_event *ev) {
   k->has_arriving = true;
   if (u.writes) {
     k->arriving.base->refs++; /* it may be forgotten with the rest */
-    check_set_again(c, l, ev->sem, &k->arriving, u.delta);
+    vm_ck_check_set_again(c, l, ev->sem, &k->arriving, u.delta);
     overwritten(c, l, ev->sem, &k->arriving, s->comp, u.epoch);
     l->set_to = (uint32_t)u.delta;
     drop(c, k->arriving.base); /* held by the log's `write` now */
   } else {
     *(u.delta < 0 ? &l->down : &l->up) -= u.delta;
-    check_late(c, l, ev->sem, &u.r);
+    vm_ck_check_late(c, l, ev->sem, &u.r);
   }
 }
 
@@ -287,11 +259,11 @@ void vm_check_applied(vm_core *c, unsigned e, unsigned sem, unsigned kind) {
       l && (kind == ISA_UPD_write || l->was_written) ? release_of(c, e) : (vm_ck_release){0};
   if (r.base && kind == ISA_UPD_write) { /* sem_range_clear has no update, and its value is 0 */
     uint32_t value = c->code->code[e].insns[k->change_pc].upd.value;
-    check_set_again(c, l, sem, &r, value);
+    vm_ck_check_set_again(c, l, sem, &r, value);
     overwritten(c, l, sem, &r, vm_ck_comp(e, OF_SEQ), epoch);
     l->set_to = value;
   } else if (r.base) {
-    check_late(c, l, sem, &r);
+    vm_ck_check_late(c, l, sem, &r);
   }
   drop(c, r.base);
 }
@@ -385,7 +357,7 @@ void vm_check_change(vm_core *c, unsigned sem, uint32_t old, uint32_t next) {
     if (k->change_by >= ISA_NENGINES) continue;
     unsigned seq = vm_ck_comp(e, OF_SEQ);
     bool ordered = k->has_arriving
-                       ? includes(&k->arriving, seq, h->epoch)
+                       ? vm_ck_includes(&k->arriving, seq, h->epoch)
                        : k->change_by == e || clock_of(c, k->change_by)[seq] >= h->epoch;
     if (!ordered) vm_ck_report_passing(c, sem, e, h, next);
   }
@@ -428,7 +400,8 @@ static void log_flight(vm_core *c, unsigned e, const vm_flight *f) {
   r.pc = f->pc;
   r.own[OF_WEIGHTS] = i;
   if (!weights) r.own[OF_READ] = i;
-  if (!weights && !u->at_read) r.own[OF_DONE] = i;
+  uint32_t done = u->at_read ? c->check->hazard[e] : i;
+  if (!weights && done > r.own[OF_DONE]) r.own[OF_DONE] = done;
   unsigned what = u->at_read ? OF_READ : weights ? OF_WEIGHTS : OF_DONE;
   log_update(c, u->sem, u->kind, u->value, vm_ck_comp(e, what), i, r);
 }
@@ -518,14 +491,6 @@ void vm_check_transfer(vm_core *c, unsigned e, const isa_insn *in, const vm_tran
 }
 
 /* ---- Questions ---------------------------------------------------------------------------- */
-
-void vm_ck_clocks_floor(const vm_core *c, uint32_t *floor) {
-  struct vm_check *k = c->check;
-  memset(floor, 0xff, k->ncomps * sizeof *floor);
-  for (unsigned e = 0; e < ISA_NENGINES; e++)
-    for (uint32_t i = 0; i < k->ncomps && c->eng[e].state != VM_HALTED; i++)
-      if (k->clock[e][i] < floor[i]) floor[i] = k->clock[e][i];
-}
 
 bool vm_ck_clocks_signal(const vm_core *c, unsigned comp, uint32_t epoch, unsigned *sem,
                          int64_t *value) {

@@ -180,7 +180,11 @@ struct vm_check {
   vm_ck_snapshot *now[ISA_NENGINES]; /* of the clock, NULL when it has changed since */
   vm_ck_snapshot *free;
   uint32_t issued[ISA_NENGINES]; /* data-path instructions */
-  uint32_t *shares;              /* of each ring, by component */
+  /* Of an engine with @read updates: the last instruction that has ended when the newest starts,
+   * since one up to that touched the same bytes. */
+  uint32_t hazard[ISA_NENGINES];
+  uint8_t tells_reads; /* engines with @read updates */
+  uint32_t *shares;    /* of each ring, by component */
   uint32_t transfers;
   uint8_t trigger[ISA_MAX_QUEUES]; /* engine that last triggered the queue, with that clock */
   uint32_t trigger_pc[ISA_MAX_QUEUES], trigger_epoch[ISA_MAX_QUEUES]; /* epoch: of OF_SEQ */
@@ -274,8 +278,6 @@ void vm_ck_clocks_end(vm_core *c);
 vm_ck_snapshot *vm_ck_new_snapshot(vm_core *c);
 /* The wait w of engine e's instruction at its pc holds. */
 void vm_ck_wait(vm_core *c, unsigned e, const isa_wait *w);
-/* The least of what all engines that still run know of a component. */
-void vm_ck_clocks_floor(const vm_core *c, uint32_t *floor);
 /* The update that tells of epoch of component comp, if one has been triggered and not forgotten:
  * its semaphore and the value to wait for. */
 bool vm_ck_clocks_signal(const vm_core *c, unsigned comp, uint32_t epoch, unsigned *sem,
@@ -285,6 +287,19 @@ int64_t vm_ck_clocks_total(const vm_core *c, unsigned sem);
 /* The value that engine e last waited for on a semaphore, -1 when it has not. */
 int64_t vm_ck_clocks_waited(const vm_core *c, unsigned e, unsigned sem);
 
+/* lost.c. Whether a release comes after epoch of component comp. */
+bool vm_ck_includes(const vm_ck_release *r, unsigned comp, uint32_t epoch);
+/* What the value is set over must be known to who sets it: else it could come later and count. */
+void vm_ck_check_lost(vm_core *c, const vm_ck_sem_log *l, unsigned sem, const vm_ck_source *s);
+/* An update that arrives after the value was set: r is what it was released with. */
+void vm_ck_check_late(vm_core *c, const vm_ck_sem_log *l, unsigned sem, const vm_ck_release *r);
+/* The value is set to `value` after another has set it. */
+void vm_ck_check_set_again(vm_core *c, const vm_ck_sem_log *l, unsigned sem,
+                           const vm_ck_release *by, int64_t value);
+/* The newest update of source s lowers the value: whether that stays above zero when of the others'
+ * increments only those have arrived that must have. */
+void vm_ck_check_below(vm_core *c, const vm_ck_sem_log *l, unsigned sem, const vm_ck_source *s);
+
 /* report.c. Engine e waits, by h, for a semaphore that was reset with no order to the wait; its
  * wait h held on a value that passes to `next`; it triggers a queue that another one does; an
  * update by the engine's instruction at pc could come before l's last write or after it. */
@@ -292,6 +307,8 @@ void vm_ck_report_reuse(vm_core *c, unsigned e, unsigned sem, const vm_ck_sem_lo
                         const vm_ck_held *h);
 void vm_ck_report_passing(vm_core *c, unsigned sem, unsigned e, const vm_ck_held *h, uint32_t next);
 void vm_ck_report_trigger(vm_core *c, unsigned e, unsigned queue);
+/* Update u takes a semaphore below zero unless `late` (NULL: one to come) has arrived. */
+void vm_ck_report_below(vm_core *c, unsigned sem, const vm_ck_update *u, const vm_ck_release *late);
 void vm_ck_report_lost(vm_core *c, unsigned sem, const vm_ck_sem_log *l, unsigned engine,
                        uint32_t pc);
 

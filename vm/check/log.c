@@ -20,11 +20,14 @@ static bool lowers(const isa_insn *in) {
 }
 
 /* Looks at what engine e's instruction does to the semaphores that it names. */
-static void scan_insn(vm_ck_log *g, unsigned e, const isa_insn *in) {
+static void scan_insn(struct vm_check *k, unsigned e, const isa_insn *in) {
+  vm_ck_log *g = &k->log;
+  bool data = !isa_op_is_control(in->op) && !isa_op_is_dma(in->op);
   bool waits = in->wait.cond != ISA_WAIT_none, updates = in->upd.kind != ISA_UPD_none;
   bool rises = in->wait.cond == ISA_WAIT_ge || in->wait.cond == ISA_WAIT_gt;
   bool at_once =
       in->op == ISA_OP_event_semaphore && waits && updates && in->upd.sem == in->wait.sem;
+  if (data && updates && in->upd.at_read) k->tells_reads |= (uint8_t)(1u << e);
   if (waits) {
     g->waiters[in->wait.sem] |= (uint8_t)(1u << e);
     if (!rises) g->mixed[in->wait.sem] = true;
@@ -42,7 +45,7 @@ static void scan_insn(vm_ck_log *g, unsigned e, const isa_insn *in) {
 static void scan_program(const vm_core *c, vm_ck_log *g) {
   for (unsigned e = 0; e < ISA_NENGINES; e++)
     for (uint32_t pc = 0; pc < c->code->code[e].n; pc++)
-      scan_insn(g, e, &c->code->code[e].insns[pc]);
+      scan_insn(c->check, e, &c->code->code[e].insns[pc]);
   for (unsigned s = 0; s < ISA_NSEMS; s++) {
     unsigned takers = g->takers[s];
     if (takers && (g->waiters[s] != takers || (takers & (takers - 1)))) g->mixed[s] = true;
@@ -198,6 +201,8 @@ uint32_t vm_ck_log_update(vm_core *c, unsigned sem, int64_t delta, unsigned comp
   u->own[OF_SEQ] = r->own[OF_SEQ];
   for (unsigned what = OF_DONE; what <= OF_WEIGHTS && !r->ring; what++)
     if (tells_of(comp, what)) u->own[what] = epoch;
+  if (comp < FIRST_RING && comp % OF_ENGINE == OF_READ)
+    u->own[OF_DONE] = c->check->hazard[r->engine];
   return ++g->nupdates;
 }
 

@@ -156,6 +156,15 @@ bool vm_ck_race_known(const uint32_t *clock, const vm_ck_access *x, const vm_ck_
   return known(clock, x) || (own && x->epoch <= y->seq);
 }
 
+/* The least of what all engines that still run know of a component. */
+static void clocks_floor(const vm_core *c, uint32_t *floor) {
+  struct vm_check *k = c->check;
+  memset(floor, 0xff, k->ncomps * sizeof *floor);
+  for (unsigned e = 0; e < ISA_NENGINES; e++)
+    for (uint32_t i = 0; i < k->ncomps && c->eng[e].state != VM_HALTED; i++)
+      if (k->clock[e][i] < floor[i]) floor[i] = k->clock[e][i];
+}
+
 /* Forgets what every engine knows of: no access to come can race with it. */
 static void prune(vm_core *c) {
   struct vm_check *k = c->check;
@@ -164,7 +173,7 @@ static void prune(vm_core *c) {
   if (k->view)
     vm_ck_judge_floor(c, floor);
   else
-    vm_ck_clocks_floor(c, floor);
+    clocks_floor(c, floor);
   for (uint32_t id = 0; id < k->naccesses; id++)
     if (k->accesses[id].alive && known(floor, &k->accesses[id])) forget(c, id);
   isa_free(&c->al, floor, k->ncomps * sizeof *floor);
@@ -357,6 +366,29 @@ static void check_operand(void *ud, const vm_view *v, unsigned flags) {
   }
 }
 
+/* What the newest instruction of engine e had to wait for: the last before it that touched the same
+ * bytes, one of the two to write them. A log that was given up does not tell. */
+static void note_hazard(vm_core *c, unsigned e) {
+  struct vm_check *k = c->check;
+  const vm_ck_access *v = k->log.accesses;
+  uint32_t n = k->log.naccesses, now = k->issued[e];
+  for (uint32_t i = n; i-- > 0 && k->log.on;) {
+    const vm_ck_access *old = &v[i];
+    if (old->engine != e || old->queue < ISA_MAX_QUEUES || old->comp % OF_ENGINE == OF_SEQ)
+      continue;
+    if (old->epoch <= k->hazard[e]) return;
+    for (uint32_t j = n; old->epoch < now && j-- > i;) {
+      const vm_ck_access *a = &v[j];
+      bool mine = a->engine == e && a->queue == ISA_MAX_QUEUES && a->comp % OF_ENGINE != OF_SEQ;
+      if (mine && a->epoch < now) break;
+      if (mine && (a->writes || old->writes) && vm_ck_race_meet(a, old)) {
+        k->hazard[e] = old->epoch;
+        return;
+      }
+    }
+  }
+}
+
 void vm_ck_race_flight(vm_core *c, unsigned e, const vm_flight *f) {
   bool weights = isa_ops[f->in->op].cost == ISA_COST_LDW;
   struct walk w = {.c = c,
@@ -369,6 +401,8 @@ void vm_ck_race_flight(vm_core *c, unsigned e, const vm_flight *f) {
                    .read_comp = vm_ck_comp(e, weights ? OF_WEIGHTS : OF_READ),
                    .write_comp = vm_ck_comp(e, OF_DONE)};
   vm_ck_each_operand(c, f, check_operand, &w);
+  if ((c->check->tells_reads >> e & 1) && e != ISA_ENG_tensor && !c->check->recording)
+    note_hazard(c, e);
 }
 
 void vm_ck_race_sequencer(vm_core *c, unsigned e, const vm_view *v, bool writes) {

@@ -80,3 +80,24 @@ void vm_ck_report_lost(vm_core *c, unsigned sem, const vm_ck_sem_log *l, unsigne
                  "for another semaphore before it updates it again",
                  isa_engines[engine].name);
 }
+
+void vm_ck_report_below(vm_core *c, unsigned sem, const vm_ck_update *u,
+                        const vm_ck_release *late) {
+  unsigned other = late ? late->engine : ISA_NENGINES;
+  vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, u->r.engine, u->r.pc, other, late ? late->pc : 0);
+  if (!f) return;
+  vm_put_place(c, u->r.engine, u->r.pc, &f->text);
+  isa_buf_printf(&f->text, ": race: %s takes %lld from ", isa_engines[u->r.engine].name,
+                 (long long)-u->delta);
+  vm_put_sem(c, sem, &f->text);
+  isa_buf_puts(&f->text, ", which can go below zero: nothing orders it after ");
+  if (!late)
+    isa_buf_puts(&f->text, "the updates that raise it");
+  else if (other == u->r.engine)
+    isa_buf_puts(&f->text, "an update of its own that is still under way");
+  else
+    isa_buf_printf(&f->text, "the update by %s that it needs", isa_engines[other].name);
+  if (late) vm_ck_put_insn(c, late->engine, late->pc, c->now, &f->text);
+  vm_ck_put_insn(c, u->r.engine, u->r.pc, c->now, &f->text);
+  isa_buf_puts(&f->text, "\n  fix: one event_semaphore that waits for the value and takes it");
+}

@@ -8,7 +8,7 @@
  *     loads have an order each, and a matmul ends after the weights that were loaded before it
  *   - what an engine's own accesses to the same bytes need
  *   - the shares of one ring
- *   - the updates of one source (a data path, a sequencer, a ring) to one semaphore
+ *   - the updates of one source (an engine, a ring) to one semaphore
  *
  * Two accesses of different sources race when they are open, started and not ended, at once in some
  * legal execution. Without a race every execution computes the same, so that one run's steps stand

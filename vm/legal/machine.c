@@ -82,14 +82,30 @@ uint32_t lg_open_share(const vm_legal *l, const uint32_t *v, uint32_t r) {
   return engine_of(v, it->engine)[LG_POS] > it->step ? item : NONE;
 }
 
+/* Whether an update of a flow can arrive: of one engine's to one semaphore those that are on their
+ * way come in the order of its steps. (One that ends later than the next is posted can as well
+ * arrive later than that: then it ends later.) */
+static bool can_arrive(const vm_legal *l, const uint32_t *v, uint32_t f, lg_move *m) {
+  const lg_flow *flow = &l->flows[f];
+  m->number = v[lg_flow_at(l, f)];
+  if (m->number >= flow->n || flow->v[m->number].epoch > count_of(v, flow->comp)) return false;
+  for (uint32_t i = 0; i < l->nflows && flow->comp < LG_FIRST_RING; i++) {
+    const lg_flow *other = &l->flows[i];
+    uint32_t next = v[lg_flow_at(l, i)];
+    if (i == f || other->sem != flow->sem || other->comp >= LG_FIRST_RING ||
+        !lg_same_source(other->comp, flow->comp) || next >= other->n)
+      continue;
+    const lg_update *u = &other->v[next];
+    if (u->step < flow->v[m->number].step && u->epoch <= count_of(v, other->comp)) return false;
+  }
+  return true;
+}
+
 bool lg_can(const vm_legal *l, const uint32_t *v, lg_move *m) {
   switch (m->what) {
   case LG_STEP: return can_step(l, v, m->who, m);
   case LG_SHARE: m->number = v[lg_ring_at(m->who)]; return lg_open_share(l, v, m->who) != NONE;
-  case LG_ARRIVE:
-    m->number = v[lg_flow_at(l, m->who)];
-    return m->number < l->flows[m->who].n &&
-           l->flows[m->who].v[m->number].epoch <= count_of(v, l->flows[m->who].comp);
+  case LG_ARRIVE: return can_arrive(l, v, m->who, m);
   default: return can_end(l, v, m->who, m);
   }
 }

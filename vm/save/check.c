@@ -500,6 +500,7 @@ static void walk_state(vm_saver *s, vm_core *c) {
   struct vm_check *k = c->check;
   walk_findings(s, c);
   for (unsigned e = 0; e < ISA_NENGINES; e++) vm_save_u32(s, &k->issued[e]);
+  for (unsigned e = 0; e < ISA_NENGINES; e++) vm_save_u32(s, &k->hazard[e]);
   if (vm_ck_has(c, VM_CHECK_RACE) && !s->failed) vm_save_check_log(s, c);
   if (vm_ck_has(c, VM_CHECK_RACE) && !s->failed) walk_clocks(s, c);
   if (vm_ck_has(c, VM_CHECK_RACE) && !s->failed) walk_accesses(s, c);
