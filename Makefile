@@ -149,6 +149,8 @@ $(BUILD)/tests/test_manual: TEST_OBJ := $(TOOL_OBJ)
 $(BUILD)/tests/%: $(BUILD)/tests/unit/%.o $(BUILD)/libsoma.a
 	$(Q)$(CC) $< $(TEST_OBJ) $(BUILD)/libsoma.a $(LDFLAGS) -lcmocka $(TEST_LIBS) -lm -o $@
 
+# Plain C may use all that this host has, fused multiply-adds of the compiler's too.
+$(BUILD)/tests/bench_plain: override CFLAGS += -march=native -ffp-contract=fast
 $(BUILD)/tests/bench_%: tests/bench/bench_%.c $(BUILD)/libsoma.a
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -O3 -MMD -MP $< $(BUILD)/libsoma.a $(LDFLAGS) -lm -o $@

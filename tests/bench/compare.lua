@@ -9,6 +9,7 @@ rounds = assert(math.tointeger(tonumber(rounds)), "ROUNDS is a number")
 local COLUMN <const> = {
   bench_asm = {value = 2, key = 1},
   bench_kern = {value = -2},
+  bench_plain = {value = 2},
   bench_vm = {value = 1, rate = true},
 }
 
