@@ -264,10 +264,12 @@ static void sort_updates(vm_ck_must *m) {
 /* Sorts updates by semaphore alone, with the sums of those before. */
 static void list_updates(vm_ck_must *m) {
   uint32_t at = 0;
+  bool has[ISA_NSEMS] = {false};
+  for (uint32_t i = 0; i < m->nupdates; i++) has[m->g->updates[i].sem] = true;
   for (unsigned sem = 0; sem < ISA_NSEMS; sem++) {
     int64_t sum = 0;
     m->of_sem[sem] = at;
-    for (uint32_t i = 0; i < m->nupdates && !m->g->mixed[sem]; i++) {
+    for (uint32_t i = 0; i < m->nupdates && has[sem] && !m->g->mixed[sem]; i++) {
       const vm_ck_signal *u = &m->g->updates[i];
       if (u->sem != sem) continue;
       m->sorted[at] = i;
