@@ -148,6 +148,11 @@ int isa_insn_acc(const isa_insn *in) {
   return i < 0 ? -1 : *(const isa_t_ENUM *)isa_member_c(in, &isa_form_of(in->op)->fields[i]);
 }
 
+bool isa_insn_zeroes(const isa_insn *in) {
+  int i = isa_field_of(in->op, ISA_K_AP, AP_FREED);
+  return i >= 0 && *(const isa_t_AP *)isa_member_c(in, &isa_form_of(in->op)->fields[i]) != 0;
+}
+
 bool isa_skips_rows(const isa_insn *in) {
   int i = isa_field_of(in->op, ISA_K_ENUM, ISA_SET_OOB);
   const isa_field *f = &isa_form_of(in->op)->fields[i < 0 ? 0 : i];

@@ -59,6 +59,8 @@ int isa_insn_acc(const isa_insn *in);
 static inline bool isa_insn_turns(const isa_insn *in) {
   return in->op == ISA_OP_matmul && in->u.MATMUL.transpose;
 }
+/* Whether a matmul begins sums anew: it names psum_zero. */
+bool isa_insn_zeroes(const isa_insn *in);
 /* The number of the queue that an instruction names, -1 when it names none; likewise the pc that
  * its label is. */
 int isa_insn_queue(const isa_insn *in);

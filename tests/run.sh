@@ -51,6 +51,7 @@ for t in tests/unit/test_*.c; do
   [ ! -x "$BUILD/tests/$name" ] || suite "unit/$name" "$BUILD/tests/$name"
 done
 suite golden lua5.4 tests/golden.lua
+suite findings lua5.4 tests/findings.lua
 for t in tests/lua/test_*.lua; do suite "lua/$(basename "$t" .lua)" lua5.4 "$t"; done
 for t in tests/suites/*.lua; do suite "$(basename "$t" .lua)" lua5.4 "$t"; done
 suite conform lua5.4 tests/conform.lua

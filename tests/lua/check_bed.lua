@@ -1,7 +1,6 @@
 -- Programs for the checks in few lines: "ENGINE: instruction; instruction ..." opens a section, which
 -- ends with a halt; lines in front of the first are declarations.
 local soma = require "soma"
-local harness = require "harness"
 local tiles = require "check_tiles"
 
 -- What these programs have beside the declarations of check_tiles.
@@ -33,52 +32,11 @@ local function source(body)
   return table.concat(lines, "\n")
 end
 
--- All but `output`: few of these programs write their output.
-local bed = {CHECKS = "uninit,race,psum,overlap,range,port"}
+local bed = {}
 
 -- The program of a body, with the inputs it has.
 function bed.assemble(body, target)
   return tiles.assemble(tiles.declare(MORE, target) .. source(body), target), inputs
-end
-
--- The program, assembled, and a function that runs it with all checks under a schedule.
-function bed.load(body, target)
-  local prog = bed.assemble(body, target)
-  return prog, function(seed)
-    local core = soma.core {checks = bed.CHECKS, max_instructions = 200000, schedule = seed}
-    return core:run(prog, inputs, {faults = "return"})
-  end
-end
-
--- A faulty program: `text` is in a finding, whatever the timing (every schedule finds something).
-function bed.bad(name, text, body, target)
-  harness.case(name, function()
-    local _, run = bed.load(body, target)
-    local all = {}
-    for seed = 0, 3 do
-      local r = run(seed)
-      if r.fault and r.fault.kind ~= "check" then error(tostring(r.fault)) end
-      harness.eq(#r.findings > 0, true, "a finding under schedule " .. seed)
-      for _, f in ipairs(r.findings) do all[#all + 1] = f.text end
-    end
-    all = table.concat(all, "\n")
-    harness.eq(all:find(text, 1, true) and text or all, text)
-  end)
-end
-
--- A right one: clean, and with the same bits, under eight schedules; lint has no warning either.
-function bed.good(name, body, target)
-  harness.case(name, function()
-    local prog, run = bed.load(body, target)
-    local want
-    for seed = 0, 8 do
-      local r = run(seed)
-      harness.eq(r.fault and tostring(r.fault), nil)
-      want = want or r.out.c:bytes()
-      harness.eq(r.out.c:bytes() == want, true, "the bits under schedule " .. seed)
-    end
-    harness.eq((prog:lint() or ""):match "[^\n]*warning[^\n]*", nil)
-  end)
 end
 
 return bed

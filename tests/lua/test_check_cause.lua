@@ -1,31 +1,38 @@
--- One cause, one finding: what the first finding says to do is done, and the run is clean.
+-- One cause, one finding: what the first finding says to do is done to the source, and the run is clean.
 local soma = require "soma"
 local harness = require "harness"
-local bed = require "check_bed"
+local source = require "mutants.source"
+local mutate = require "mutants.mutate"
 local case, eq = harness.case, harness.eq
 
 local function lines_of(text)
   local t = {}
-  for l in (text .. "\n"):gmatch "(.-)\n" do t[#t + 1] = l end
+  for l in text:gmatch "[^\n]+" do t[#t + 1] = l end
   return t
 end
 
--- The program with the fix of a finding, whose waits are for numbers: a wait that is there is
--- raised, another one stands in front of the instruction.
-local function apply(text, finding)
+local COUNTER <const> = "r61" -- no program here has it
+
+-- The text with the fix of a finding: an engine waits for a value before a line; where it rises in
+-- each round, for what a register counts.
+local function apply(text, fix)
   local t = lines_of(text)
-  local fix = finding:match "fix: ([^\n]*)"
-  local sem, value, at = fix:match "must wait for (%$[%w_]+) >= (%d+) before p%.s:(%d+)"
-  local there = tonumber(fix:match "it waits for %d+ at p%.s:(%d+)" or fix:match "; it waits for %d+" and at)
+  local engine, sem, value, at = fix:match "(%l+) must wait for (%$[%w_]+) >= (%d+) before p%.s:(%d+)"
+  local round = tonumber(fix:match "before p%.s:%d+ in round (%d+)" or 1)
+  local step = fix:match "and for (%d+) more in each round" or round > 1 and value // (round - 1)
   local takes = fix:match "One way: (event_semaphore .*)$"
-  if there then
-    local line, n = t[there]:gsub(sem:gsub("%$", "%%$") .. ">=[%w]+", sem .. ">=" .. value, 1)
-    eq(n, 1, "a wait in line " .. there)
-    t[there] = takes and " " .. takes or line
+  at = assert(tonumber(at), fix)
+  if takes then
+    table.insert(t, at, " " .. takes)
+  elseif step then
+    table.insert(t, at, string.format(" nop %s>=%s\n add %s, %s, %s", sem, COUNTER, COUNTER, COUNTER, step))
+    for k, line in ipairs(t) do
+      if line == "section " .. engine then t[k] = line .. "\n mov " .. COUNTER .. ", " .. math.max(value - (round - 1) * step, 0) end
+    end
   else
-    table.insert(t, assert(tonumber(at), fix), takes or " nop " .. sem .. ">=" .. value)
+    table.insert(t, at, " nop " .. sem .. ">=" .. value)
   end
-  return table.concat(t, "\n")
+  return table.concat(t, "\n") .. "\n"
 end
 
 local function run(text, inputs)
@@ -41,19 +48,51 @@ local function cured(name, broken, inputs, fix)
     eq(#r.findings >= 1 and #r.findings <= 3, true, #r.findings .. " findings")
     local first = r.findings[1].text
     eq(first:find(fix, 1, true) and fix or first, fix)
-    local again = run(apply(broken, first), inputs)
+    local again = run(apply(broken, first:match "fix: ([^\n]*)"), inputs)
     eq(again.fault and tostring(again.fault), nil)
   end)
 end
 
-local function file(name) return assert(io.open(name)):read "a" end
+-- ---- Samples and kernels --------------------------------------------------------------------
+
+local subjects = {}
+for _, s in ipairs(require "mutants.subjects"()) do
+  subjects[s.name] = {text = s.text:gsub("%%line[^\n]*\n", ""), inputs = s.inputs}
+end
+
+-- The program of a mutant, by its kind and place.
+local function broken(name, kind, at)
+  for _, m in ipairs(mutate.mutants(source.parse(subjects[name].text))) do
+    if m.kind == kind and m.at == at then return m.text, subjects[name].inputs end
+  end
+  error("no mutant " .. at)
+end
+
+local function cures(name, subject, kind, at, fix)
+  local text, inputs = broken(subject, kind, at)
+  cured(name, text, inputs, fix)
+end
+
+cures("softmax: no wait for the maximum", "samples/softmax", "drop wait", "scalar 6",
+  "fix: scalar must wait for $maxed1 >= 1 before p.s:52, and for 1 more in each round")
+cures("softmax: no wait for the sum", "samples/softmax", "drop wait", "vector 8",
+  "fix: vector must wait for $summed1 >= 1 before p.s:36, and for 1 more in each round")
+cures("tiled matmul: a strip of the left side is loaded over one that is multiplied", "samples/matmul", "drop wait", "sync 9",
+  "fix: p.s:89 overwrites too early what p.s:32 reads: sync must wait for $used0 >= 1 before p.s:89")
+cures("tiled matmul: a sum overwritten before it is copied", "samples/matmul", "drop wait", "tensor 5",
+  "fix: p.s:33 overwrites too early what p.s:56 reads: tensor must wait for $copied0 >= 1 before p.s:33")
+cures("rmsnorm: a wait for the load, short by one", "kernels/rmsnorm on trn2", "lower wait", "scalar 0 by 1",
+  "fix: scalar must wait for $full >= 16 before p.s:")
+cures("rmsnorm: a wait for the root, short by one", "kernels/rmsnorm on trn2", "lower wait", "vector 2 by 1",
+  "fix: vector must wait for $root >= 1 before p.s:")
+
+-- ---- A softmax whose semaphores are taken ----------------------------------------------------
+
 local function replace(text, what, by)
   local at, last = text:find(what, 1, true)
   assert(at, what)
   return text:sub(1, at - 1) .. by .. text:sub(last + 1)
 end
-
--- ---- Kernels --------------------------------------------------------------------------------
 
 local softmax = [[
         target  trn2
@@ -103,128 +142,26 @@ cured("a wait for the exponentials that waits for nothing",
 cured("no wait for the exponentials",
   replace(softmax, "        event_semaphore $exped>=1 $exped--\n", ""), rows,
   "fix: vector must wait for $exped >= 1 before p.s:28")
-cured("a wait for the load, short by one",
-  replace(softmax, "$loaded>=16 $loaded-=16", "$loaded>=15 $loaded-=15"), rows, "vector must wait for $loaded >= 16")
+case("a wait for the load, short by one", function()
+  local text = replace(softmax, "$loaded>=16 $loaded-=16", "$loaded>=15 $loaded-=15")
+  local fix = run(text, rows).findings[1].text:match "fix: ([^\n]*)"
+  eq(fix, "vector must wait for $loaded >= 16 before p.s:27; it waits for 15 at p.s:26. One way: " ..
+    "event_semaphore $loaded>=16 $loaded-=16")
+  local lines = lines_of(text) -- the way in place of the wait that is there
+  lines[26] = " " .. fix:match "One way: (.*)"
+  eq(run(table.concat(lines, "\n") .. "\n", rows).fault, nil)
+end)
 
--- ---- Two that look wrong, one that looks right -----------------------------------------------
-
-bed.good("a consumer that comes late to a load that the loader has waited for", [=[
-sync: dma_copy ta, a, queue=q $loaded; nop $loaded>=16; dma_copy tb, b, queue=q $loaded;
-    nop $loaded>=32; dma_copy c, tb, queue=q
-vector: memset tc, 1.0; memset tc, 2.0; memset tc, 3.0; memset tc, 4.0; memset tc, 5.0; memset tc, 6.0;
-    memset tc, 1.0; memset tc, 2.0; memset tc, 3.0; memset tc, 4.0; memset tc, 5.0; memset tc, 6.0;
-    memset tc, 1.0; memset tc, 2.0; memset tc, 3.0; memset tc, 4.0; memset tc, 5.0; memset tc, 6.0;
-    tensor_copy tc, ta $loaded>=16
-]=])
-bed.good("any one of two updates that both follow the write", [=[
-vector: memset ta, 1.0 $done++
-gpsimd: nop $done>=1 $go++
-scalar: nop $done>=1 $go++
-sync: dma_copy c, ta, queue=q $go>=1
-]=])
-bed.bad("two producers of one semaphore, one always late",
-  "fix: sync must wait for $done >= 2 before p.s:36; it waits for 1 at p.s:35, which p.s:32 can bring as well", [=[
-vector: memset ta, 1.0 $done++
-gpsimd: memset tb, 2.0; memset tb, 2.0; memset tb, 2.0; memset tb, 2.0; memset tb, 2.0; memset tb, 2.0;
-    memset tc, 2.0 $done++
-sync: nop $done>=1; dma_copy c, ta, queue=q; dma_copy h, tc, queue=q $done>=2
-]=])
-bed.bad("a load into a buffer that is still read", "p.s:24 overwrites too early what p.s:27 reads: sync must wait for $done >= 1 before p.s:24", [=[
-sync: dma_copy ta, a, queue=q $loaded; dma_copy ta, b, queue=q $loaded
-vector: tensor_copy tb, ta $loaded>=16 $done++; tensor_copy tc, ta $loaded>=32 $done++
-]=])
-
--- ---- Found now --------------------------------------------------------------------------------
-
-local function finds(name, checks, body, text)
-  case(name, function()
-    local prog, inputs = bed.assemble(body)
-    local r = soma.core {checks = checks, max_instructions = 100000}:run(prog, inputs, {faults = "return"})
-    local first = r.findings[1] and r.findings[1].text
-    if not text then return eq(first, nil) end
-    eq(first and first:find(text, 1, true) and text or first, text)
-    harness.same_findings(r, harness.in_parts({checks = checks, max_instructions = 100000}, prog, inputs))
-  end)
-end
-
-finds("half of an output", "output", [=[
-vector: memset ta, 1.0 $done++
-sync: dma_copy c[0:64, :], ta[0:64, :], queue=q $done>=1
-]=], "output: tensor c: rows 64..127 were never written")
-finds("a column of an output", "output", [=[
-vector: memset ta, 1.0 $done++
-sync: dma_copy c[:, 0:511], ta[:, 0:511], queue=q $done>=1
-]=], "output: tensor c: bytes 2044..2047 were never written; 512 of its 262144 bytes are missing")
-finds("an output that nothing writes", "output", "vector: memset ta, 1.0",
-  "output: tensor c: rows 0..127 were never written; no instruction writes it")
-finds("all of an output", "output", [=[
-vector: memset ta, 1.0 $done++
-sync: dma_copy c, ta, queue=q $done>=1
-]=])
-finds("accumulators that nothing has reset", "uninit", [=[
-vector: dve_read_acc ta[:, 0:1]
-]=], "uninit: vector reads its accumulators before anything has reset them")
-finds("a reduction onto accumulators that nothing has reset", "uninit", [=[
-vector: memset ta, 1.0 $done++
-scalar: activate tb, ta, fn=copy, reduce=reduce $done>=1; act_read_acc tc[:, 0:1]
-]=], "uninit: scalar adds to its accumulators before anything has reset them")
-finds("accumulators that have been reset", "uninit", [=[
-vector: memset ta, 1.0 $done++
-scalar: activate tb, ta, fn=copy, reduce=reset_reduce $done>=1; act_read_acc tc[:, 0:1]
-]=])
-finds("a sum in PSUM that nothing reads", "psum", [=[
-vector: memset w, 1.0; memset x, 1.0 $ack++
-tensor: ldweights w $ack>=1; matmul pa, x, acc=write; matmul pa, x, acc=add; matmul pa, x, acc=write
-]=], "psum: a matmul starts a group over one that nothing has read")
-finds("a sum in PSUM that is read before the next", "psum", [=[
-vector: memset w, 1.0; memset x, 1.0 $ack++; tensor_copy tb, pa $done>=1 $go++
-tensor: ldweights w $ack>=1; matmul pa, x, acc=write; matmul pa, x, acc=add $done++;
-    matmul pa, x, acc=write $go>=1
-]=])
-local overlay = [=[
-o1 tile sbuf float32[128, 64], overlay=g%s
-o2 tile sbuf float32[128, 64], overlay=g
-vector: memset o1, 1.0; memset o2, 2.0;%s tensor_copy ta[:, 0:64], o1
-]=]
-finds("a tile of its own that another has overwritten", "overlap", overlay:format(", own", ""),
-  "overlap: vector reads bytes that tile o2 has written, through a tile that is `own`")
-finds("a tile of its own that is written again", "overlap", overlay:format(", own", " memset o1, 3.0;"))
-finds("a tile that need not be its own", "overlap", overlay:format("", ""))
--- Bytes 0..127 of o1 are given away while its last reader is at the others.
-local given = [=[
-o1 tile sbuf float32[128, 64], overlay=g, own
-o2 tile sbuf float32[128, 32], overlay=g, own
-m tile sbuf uint32[128, 32]
-vector: memset o1, 1.0 $loaded++; memset o2, 2.0; %s
-sync: dma_copy c[:, 0:8], o1[:, %s], queue=q $loaded>=1 $go
-]=]
-for _, checks in ipairs {"overlap", "uninit", "overlap,uninit"} do
-  local check = checks:match "uninit" or "overlap"
-  finds("bytes given away while the rest is read, " .. checks, checks, given:format("tensor_copy ta[:, 0:32], o1[:, 32:64]", "32:40"))
-  finds("bytes that were given away, " .. checks, checks, given:format("tensor_copy ta[:, 0:32], o1[:, 31:63]", "32:40"),
-    check .. ": vector reads bytes that tile o2 has written, through a tile that is `own`")
-  finds("bytes of it that stay, strided, " .. checks, checks,
-    given:format("tensor_tensor ta[:, 0:32], o1[:, 32:64], o2, op=add", "56:64"))
-  finds("a transfer of bytes that were given away, " .. checks, checks,
-    (given:gsub("$loaded>=1", "$done>=1")):format("nop; tensor_copy ta[:, 0:8], o1[:, 40:48] $done++", "28:36"),
-    check .. ": a transfer of queue q reads bytes that tile o2 has written")
-  finds("what it chooses from bytes that were given away, " .. checks, checks, given:format(
-    "memset m, 1; memset ta[:, 0:32], 0.0; copy_predicated ta[:, 0:32], src=o1[:, 0:32], pred=m", "32:40"),
-    check .. ": vector reads bytes that were written through another tile")
-end
-finds("a tile of its own that nothing has written", "uninit", given:format("nop", "32:40"):gsub("memset o1, 1.0 $loaded", "nop $loaded"),
-  "uninit: a transfer of queue q reads bytes that nothing has written since load")
-finds("range_select into 16 bits", "range", [=[
-d tile sbuf bfloat16[128, 512]
-b0 tile sbuf float32[128, 1]
-b1 tile sbuf float32[128, 1]
-vector: memset ta, 1.0; memset b0, 0.0; memset b1, 4.0; drain;
-    range_select d, ta, bound0=b0, bound1=b1, op0=is_ge, op1=is_lt, reduce=reset_reduce; dve_read_acc tc[:, 0:1]
-]=])
 case("fp32 with bf16 in one nc_matmul", function()
-  local ok, message = pcall(bed.assemble, "tensor: nc_matmul pa, ta[:, 0:128], x, acc=write")
-  eq(ok, false)
-  eq(tostring(message):find("moving is bfloat16, stationary float32: a 32-bit type needs a 32-bit type on both sides", 1, true) ~= nil, true)
+  harness.raises("moving is bfloat16, stationary float32: a 32-bit type needs a 32-bit type on both sides", soma.assemble, [[
+        target trn2
+ta      tile   sbuf float32[128, 512]
+x       tile   sbuf bfloat16[128, 512]
+pa      tile   psum float32[128, 512]
+section tensor
+        nc_matmul pa, ta[:, 0:128], x, acc=write
+        halt
+]])
 end)
 
 harness.finish()

@@ -112,7 +112,7 @@ section gpsimd
 section scalar
         tensor_copy tb, ta  $done>=1
         halt
-]], "can bring as well. A semaphore of its own would do too", [[
+]], "adds to it as well; it waits for 1. A semaphore of its own would do too", [[
 section vector
         memset ta, 1.0      $done++
         halt

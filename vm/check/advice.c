@@ -7,7 +7,15 @@
 #include "check.h"
 #include "impl.h"
 
-enum { RANK_SURE, RANK_RAISE, RANK_AFTER, RANK_UNWRITTEN, RANK_REST, RANK_WRITES };
+enum {
+  RANK_SURE,
+  RANK_RAISE,
+  RANK_AFTER,
+  RANK_UNWRITTEN,
+  RANK_REST,
+  RANK_WRITES,
+  RANK_STALE = VM_CK_UNSURE
+};
 
 /* ---- Who comes first ----------------------------------------------------------------------- */
 
@@ -16,19 +24,6 @@ static bool comes_before(const vm_ck_must *m, const vm_ck_access *x, const vm_ck
   bool engines = x->comp < FIRST_RING && y->comp < FIRST_RING;
   if ((engines && x->engine == y->engine) || x->comp == y->comp) return x->at < y->at;
   return vm_ck_race_known(vm_ck_must_clock(m, y->step), x, y);
-}
-
-/* The last wait of an engine for a semaphore before a place of the log; NULL: none. */
-static const vm_ck_step *last_wait(const vm_core *c, unsigned e, unsigned sem, uint32_t at) {
-  const vm_ck_log *g = &c->check->log;
-  const vm_ck_step *last = NULL;
-  for (uint32_t i = 0; i < g->nsteps; i++) {
-    const vm_ck_step *s = &g->steps[i];
-    bool waits = s->kind == VM_CK_WAIT || s->kind == VM_CK_HELD;
-    if (waits && s->engine == e && s->sem == sem && s->at < at && (!last || s->at > last->at))
-      last = s;
-  }
-  return last;
 }
 
 /* The read of an instruction that writes in place, which meets `other`; NULL: it has none. */
@@ -88,7 +83,7 @@ static bool has_contents(const vm_core *c, const vm_ck_access *a) {
 static bool is_in_place(const vm_core *c, const vm_ck_access *write) {
   const isa_insn *in = &c->code->code[write->engine].insns[write->pc];
   int acc = isa_insn_acc(in);
-  if (acc >= 0) return acc != ISA_ACC_write && !isa_insn_turns(in);
+  if (acc >= 0) return acc != ISA_ACC_write && !isa_insn_turns(in) && !isa_insn_zeroes(in);
   return own_read(c, write, write) != NULL;
 }
 
@@ -104,6 +99,13 @@ static bool goes_on(const vm_core *c, const vm_ck_access *w, const vm_ck_access 
   return true;
 }
 
+/* Whether the instruction of an access tells that it is over, and nobody listens: somebody should.
+ */
+static bool is_unheard(const vm_core *c, const vm_ck_access *a) {
+  const isa_update *u = &c->code->code[a->engine].insns[a->pc].upd;
+  return a->queue == ISA_MAX_QUEUES && u->kind != ISA_UPD_none && !c->check->log.waiters[u->sem];
+}
+
 static void decide(const vm_core *c, const vm_ck_must *run, const vm_ck_access *old,
                    const vm_ck_access *a, vm_ck_advice *out) {
   const vm_ck_access *read = old->writes ? a : old, *write = old->writes ? old : a;
@@ -117,7 +119,8 @@ static void decide(const vm_core *c, const vm_ck_must *run, const vm_ck_access *
   if (!read) return;
   const vm_ck_access *w = last_known_write(c, run, read, write, true);
   const vm_ck_access *last = w ? last_known_write(c, run, read, write, false) : NULL;
-  out->early = w ? !goes_on(c, last, write) && !is_given_back(c, run, w, read, write)
+  out->early = w ? (!goes_on(c, last, write) || is_unheard(c, read)) &&
+                       !is_given_back(c, run, w, read, write)
                  : has_contents(c, read);
   if (!w && !out->early) out->rank = RANK_UNWRITTEN;
   out->first = out->early ? read : write;
@@ -126,12 +129,31 @@ static void decide(const vm_core *c, const vm_ck_must *run, const vm_ck_access *
 
 /* ---- What tells of the first --------------------------------------------------------------- */
 
-/* Whether engine e does nothing with memory between a wait and an access but that access. */
-static bool is_next(const vm_core *c, const vm_ck_step *wait, const vm_ck_access *a) {
+/* What an engine has waited for when it comes to an access: the last wait for each semaphore; those
+ * from `since` on stand at the access: nothing else was done with memory in between. */
+typedef struct waits {
+  const vm_ck_step *last[ISA_NSEMS];
+  uint32_t since;
+} waits;
+
+static void find_waits(const vm_core *c, const vm_ck_access *a, waits *out) {
   const vm_ck_log *g = &c->check->log;
-  for (uint32_t i = a->logged - 1; i-- > 0 && g->accesses[i].at > wait->at;)
-    if (g->accesses[i].engine == a->engine && g->accesses[i].pc != a->pc) return false;
-  return true;
+  *out = (waits){.since = 0};
+  for (uint32_t i = 0; i < g->nsteps; i++) {
+    const vm_ck_step *s = &g->steps[i];
+    bool is_wait = s->kind == VM_CK_WAIT || s->kind == VM_CK_HELD;
+    if (!is_wait || s->engine != a->engine || s->at >= a->at) continue;
+    if (!out->last[s->sem] || s->at > out->last[s->sem]->at) out->last[s->sem] = s;
+  }
+  for (uint32_t i = a->logged - 1; i-- > 0 && !out->since;)
+    if (g->accesses[i].engine == a->engine && g->accesses[i].pc != a->pc)
+      out->since = g->accesses[i].at;
+}
+
+/* Whether an update is that of the instruction or transfer of an access. */
+static bool is_own(const vm_ck_signal *u, const vm_ck_access *a) {
+  if (u->pc != a->pc || u->engine != a->engine) return false;
+  return u->epoch == a->epoch || (u->ring && a->queue == ISA_MAX_QUEUES); /* it triggered it */
 }
 
 /* How well an update serves as what `second` waits for; the least is the best. An instruction's own
@@ -140,33 +162,35 @@ static bool is_next(const vm_core *c, const vm_ck_step *wait, const vm_ck_access
 enum { FITS_UNHEARD, FITS_OWN, FITS_PLACE, FITS_SIGNAL, FITS_OTHERS, FITS_LATER, FITS_AT_ALL };
 
 static unsigned fit_of(const vm_core *c, const vm_ck_signal *u, const vm_ck_access *first,
-                       const vm_ck_access *second) {
+                       const vm_ck_access *second, const waits *w) {
   unsigned heard = c->check->log.waiters[u->sem];
   bool by_second = heard >> second->engine & 1;
-  if (u->pc == first->pc && u->engine == first->engine && u->epoch == first->epoch) {
+  if (is_own(u, first)) {
     if (by_second) return FITS_OWN;
     return heard ? FITS_OTHERS : FITS_UNHEARD;
   }
-  const vm_ck_step *w = by_second ? last_wait(c, second->engine, u->sem, second->at) : NULL;
-  if (w && is_next(c, w, second)) return FITS_PLACE;
+  const vm_ck_step *last = by_second ? w->last[u->sem] : NULL;
+  if (last && last->at > w->since) return FITS_PLACE;
   unsigned op = c->code->code[u->engine].insns[u->pc].op;
   if (!heard && (op == ISA_OP_nop || op == ISA_OP_event_semaphore)) return FITS_SIGNAL;
-  return heard && (w || !by_second) ? FITS_AT_ALL : FITS_LATER;
+  return heard && (last || !by_second) ? FITS_AT_ALL : FITS_LATER;
 }
 
-/* The update to wait for: the one that fits best, and of several the first. */
-static const vm_ck_signal *signal_of(const vm_core *c, const vm_ck_must *m,
-                                     const vm_ck_access *first, const vm_ck_access *second) {
+const vm_ck_signal *vm_ck_signal_of(const vm_core *c, const vm_ck_must *m,
+                                    const vm_ck_access *first, const vm_ck_access *second) {
   const vm_ck_log *g = &c->check->log;
   const vm_ck_signal *best = NULL;
   unsigned least = 0;
+  waits w;
+  find_waits(c, second, &w);
   for (uint32_t i = 0; i < g->nupdates; i++) {
     const vm_ck_signal *u = &g->updates[i];
     bool ring = first->queue < ISA_MAX_QUEUES;
     bool own = ring ? u->ring == first->comp : !u->ring && u->engine == first->engine;
     if (!vm_ck_must_tells(m, u, first->comp, first->epoch)) continue;
-    unsigned fit = fit_of(c, u, first, second);
-    if (!own && (fit != FITS_SIGNAL || u->engine == second->engine)) continue;
+    unsigned fit = fit_of(c, u, first, second, &w);
+    bool relay = fit == FITS_SIGNAL && u->engine != second->engine;
+    if (!own && !relay && !is_own(u, first)) continue;
     if (best && (fit > least || (fit == least && best->at <= u->at))) continue;
     best = u;
     least = fit;
@@ -181,6 +205,11 @@ typedef struct sums {
   int64_t natural, others, all;
   const vm_ck_signal *other;
 } sums;
+/* 0: none, else one more. */
+static unsigned queue_of(const vm_ck_signal *u) {
+  return u->ring ? ((unsigned)u->ring - FIRST_RING) / ISA_NDMA + 1 : 0;
+}
+
 static sums add_up(const vm_core *c, const vm_ck_must *m, const vm_ck_signal *by,
                    const vm_ck_access *first, const vm_ck_access *second) {
   const vm_ck_log *g = &c->check->log;
@@ -198,39 +227,84 @@ static sums add_up(const vm_core *c, const vm_ck_must *m, const vm_ck_signal *by
                  (u->engine == second->engine && u->at > second->at);
     if (after) continue;
     s.all += u->delta;
-    bool same = by->ring ? u->ring / ISA_NDMA == by->ring / ISA_NDMA : u->engine == by->engine;
-    if (same || vm_ck_must_tells(m, u, first->comp, first->epoch)) continue;
-    s.others += u->delta;
-    if (!s.other) s.other = u;
+    bool same = queue_of(u) == queue_of(by) && (by->ring || u->engine == by->engine);
+    if (vm_ck_must_tells(m, u, first->comp, first->epoch)) continue;
+    if (!s.other && (u->at > last || !same)) s.other = u;
+    if (!same) s.others += u->delta;
   }
   return s;
+}
+
+/* Whether something lowers or sets a semaphore, so that its value does not tell how much was added.
+ */
+static bool is_set_back(const vm_core *c, unsigned sem) {
+  for (unsigned e = 0; e < ISA_NENGINES; e++)
+    for (uint32_t pc = 0; pc < c->code->code[e].n; pc++) {
+      const isa_insn *in = &c->code->code[e].insns[pc];
+      unsigned kind = in->upd.kind;
+      bool lowers = kind == ISA_UPD_dec || kind == ISA_UPD_sub || kind == ISA_UPD_write;
+      if (lowers && in->upd.sem == sem) return true;
+      if (in->op == ISA_OP_sem_range_clear && sem >= in->u.SEM_RANGE.first &&
+          sem < in->u.SEM_RANGE.first + in->u.SEM_RANGE.count)
+        return true;
+    }
+  return false;
+}
+
+/* What a semaphore that does more than count has to be waited for, as far as that can be said. */
+static void find_mixed(const vm_core *c, const vm_ck_signal *u, const vm_ck_step *w,
+                       vm_ck_advice *out) {
+  const vm_ck_log *g = &c->check->log;
+  out->value = u->total;
+  if (!w) return;
+  unsigned cond = c->code->code[out->second->engine].insns[w->pc].wait.cond;
+  int64_t value = (int64_t)w->value - (cond == ISA_WAIT_lt);
+  bool low = cond == ISA_WAIT_le || cond == ISA_WAIT_lt;
+  out->falls = low && u->delta < 0;
+  for (uint32_t i = 0; i < g->nupdates && out->falls; i++)
+    if (g->updates[i].sem == u->sem && g->updates[i].total < out->value)
+      out->value = g->updates[i].total;
+  if (out->falls)
+    out->stale = value <= out->value;
+  else if (!low && cond != ISA_WAIT_ne)
+    out->stale = value >= out->value || is_set_back(c, u->sem);
+}
+
+static void find_counted(const vm_core *c, const vm_ck_must *m, const vm_ck_signal *u,
+                         const vm_ck_step *w, vm_ck_advice *out) {
+  sums s = add_up(c, m, u, out->first, out->second);
+  int64_t taken = w ? w->want - w->value : 0;
+  if (w && c->code->code[out->second->engine].insns[w->pc].wait.cond == ISA_WAIT_gt) taken--;
+  out->enough = out->waited >= s.natural - taken;
+  bool others = s.others > s.natural || out->enough;
+  out->other = others ? s.other : NULL;
+  out->value = (others ? s.all : s.natural) - taken;
 }
 
 static void find_signal(const vm_core *c, const vm_ck_must *m, vm_ck_advice *out) {
   const vm_ck_log *g = &c->check->log;
   const vm_ck_access *first = out->first, *second = out->second;
-  const vm_ck_signal *u = signal_of(c, m, first, second);
+  const vm_ck_signal *u = vm_ck_signal_of(c, m, first, second);
   out->drain = first->queue == ISA_MAX_QUEUES && second->queue < ISA_MAX_QUEUES &&
                first->engine == second->engine;
   if (!u || (out->drain && !(g->waiters[u->sem] >> second->engine & 1))) return;
-  const vm_ck_step *w = last_wait(c, second->engine, u->sem, second->at);
+  waits before;
+  find_waits(c, second, &before);
+  const vm_ck_step *w = before.last[u->sem];
+  out->there = w && w->at > before.since;
   out->drain = false;
-  out->signals = true;
   out->sem = (uint8_t)u->sem;
   out->waits = w != NULL;
   out->waited = w ? (int64_t)w->value : -1;
   out->waited_pc = w ? w->pc : 0;
-  if (g->mixed[u->sem]) {
-    out->value = u->total;
-  } else {
-    sums s = add_up(c, m, u, first, second);
-    int64_t taken = w ? w->want - w->value : 0;
-    out->enough = out->waited >= s.natural - taken;
-    bool others = s.others > s.natural || out->enough;
-    out->other = others ? s.other : NULL;
-    out->value = (others ? s.all : s.natural) - taken;
-  }
-  if (out->value <= 0) out->signals = false; /* it has been taken */
+  if (g->mixed[u->sem])
+    find_mixed(c, u, w, out);
+  else
+    find_counted(c, m, u, w, out);
+  out->signals = out->value > 0 || out->falls; /* else it has been taken */
+  out->stale = out->stale && out->signals;
+  if (out->stale) out->rank = RANK_STALE;
+  if (out->stale) return;
   const isa_insn *at = w ? &c->code->code[second->engine].insns[w->pc] : NULL;
   out->takes = g->takers[u->sem] && at && at->op == ISA_OP_event_semaphore;
   out->alone = !(g->waiters[u->sem] & ~(1u << second->engine));
@@ -240,12 +314,23 @@ static void find_signal(const vm_core *c, const vm_ck_must *m, vm_ck_advice *out
   out->rank = out->rank == RANK_UNWRITTEN ? RANK_SURE : own ? RANK_RAISE : RANK_AFTER;
 }
 
+void vm_ck_advise_order(const vm_core *c, const vm_ck_must *m, const vm_ck_access *first,
+                        const vm_ck_access *second, vm_ck_advice *out) {
+  *out = (vm_ck_advice){.rank = RANK_REST, .first = first, .second = second};
+  find_signal(c, m, out);
+}
+
 void vm_ck_advise(const vm_core *c, const vm_ck_must *m, const vm_ck_must *run,
                   const vm_ck_access *old, const vm_ck_access *a, vm_ck_advice *out) {
   *out = (vm_ck_advice){.rank = RANK_REST};
   decide(c, run, old, a, out);
   bool sure = out->rank == RANK_UNWRITTEN;
   find_signal(c, m, out);
+  if (out->stale && out->first != old) { /* of the two as they came, nothing else is known */
+    vm_ck_advice plain;
+    vm_ck_advise_order(c, m, old, a, &plain);
+    if (plain.stale) *out = plain;
+  }
   if (sure || out->rank <= RANK_RAISE) return;
   /* What changes its bytes in place is a part of what the reader waits for: a wait that is there
    * and too low tells more than the bytes do. */
@@ -265,28 +350,61 @@ void vm_ck_put_who(const vm_core *c, const vm_ck_access *a, isa_buf *out) {
     isa_buf_puts(out, isa_engines[a->engine].name);
 }
 
-static void put_wait(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
+/* "; it waits for 15 at p.s:3". */
+static void put_waited(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
   const vm_ck_access *second = a->second;
-  isa_buf_printf(out, "%s must wait for ", isa_engines[second->engine].name);
-  vm_put_sem(c, a->sem, out);
-  isa_buf_printf(out, " >= %lld before ", (long long)a->value);
-  vm_put_place(c, second->engine, second->pc, out);
-  if (a->again) {
-    isa_buf_puts(out, ", and for ");
-    if (a->step > 0) isa_buf_printf(out, "%lld ", (long long)a->step);
-    isa_buf_puts(out, "more in each round");
-  }
   if (!a->waits) isa_buf_puts(out, "; it does not wait for it at all");
   if (!a->waits) return;
-  isa_buf_printf(out, "; it waits for %lld", (long long)a->waited);
+  unsigned cond = c->code->code[second->engine].insns[a->waited_pc].wait.cond;
+  isa_buf_puts(out, "; it waits for ");
+  if (cond != ISA_WAIT_ge) isa_buf_printf(out, "%s ", isa_cond_text(cond));
+  isa_buf_printf(out, "%lld", (long long)a->waited);
   if (a->waited_pc == second->pc) return;
   isa_buf_puts(out, " at ");
   vm_put_place(c, second->engine, a->waited_pc, out);
 }
 
+/* Why the value is that of all updates. */
+static void put_other(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
+  const vm_ck_access *first = a->first;
+  isa_buf_puts(out, ", since ");
+  vm_put_place(c, a->other->engine, a->other->pc, out);
+  bool again = a->other->pc == first->pc && a->other->engine == first->engine;
+  isa_buf_puts(out, again ? " adds to it again" : " adds to it as well");
+}
+
+static void put_wait(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
+  const vm_ck_access *second = a->second;
+  isa_buf_printf(out, "%s must wait for ", isa_engines[second->engine].name);
+  vm_put_sem(c, a->sem, out);
+  isa_buf_printf(out, " %s %lld before ", a->falls ? "<=" : ">=", (long long)a->value);
+  vm_put_place(c, second->engine, second->pc, out);
+  if (a->round > 1) isa_buf_printf(out, " in round %u", a->round);
+  if (a->again) {
+    isa_buf_puts(out, ", and for ");
+    if (a->step > 0) isa_buf_printf(out, "%lld ", (long long)a->step);
+    isa_buf_puts(out, a->round > 1 ? "more in each round after it" : "more in each round");
+  }
+  if (a->other) put_other(c, a, out);
+  put_waited(c, a, out);
+  if (a->other) isa_buf_puts(out, ". A semaphore of its own would do too");
+}
+
+/* Whether each wait of the engine could take the value, by what is added in all. */
+static bool is_there_enough(const vm_core *c, const vm_ck_advice *a) {
+  const vm_ck_log *g = &c->check->log;
+  int64_t all = 0;
+  for (uint32_t i = 0; i < g->nupdates; i++)
+    if (g->updates[i].sem == a->sem && g->updates[i].delta > 0) all += g->updates[i].delta;
+  for (uint32_t i = 0; i < g->nsteps; i++)
+    if (g->steps[i].kind == VM_CK_WAIT && g->steps[i].sem == a->sem) all -= a->value;
+  return all >= 0;
+}
+
 /* A wait that takes what it has waited for serves every round. */
 static void put_take(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
-  if (!a->takes && !(a->again && a->step == a->value && a->alone)) return;
+  bool rises = a->again && a->step == a->value && a->alone && a->round <= 1;
+  if (!rises && !(a->takes && is_there_enough(c, a))) return;
   isa_buf_puts(out, ". One way: event_semaphore ");
   vm_put_sem(c, a->sem, out);
   isa_buf_printf(out, ">=%lld ", (long long)a->value);
@@ -294,32 +412,49 @@ static void put_take(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
   isa_buf_printf(out, "-=%lld", (long long)a->value);
 }
 
-/* Why the value is that of all updates, and what can be done in place of waiting for all. */
-static void put_other(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
-  isa_buf_puts(out, a->waits ? ", which " : "; less than that ");
-  vm_put_place(c, a->other->engine, a->other->pc, out);
-  isa_buf_puts(out, " can bring as well. A semaphore of its own would do too");
+/* The wait has held, and what it waits for does not tell of the first. */
+static void put_stale(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
+  unsigned e = a->second->engine, cond = c->code->code[e].insns[a->waited_pc].wait.cond;
+  isa_buf_printf(out, "what %s waits for at ", isa_engines[e].name);
+  vm_put_place(c, e, a->waited_pc, out);
+  isa_buf_puts(out, ", ");
+  vm_put_sem(c, a->sem, out);
+  isa_buf_printf(out, " %s %lld, can hold before ", isa_cond_text(cond), (long long)a->waited);
+  vm_put_place(c, a->first->engine, a->first->pc, out);
+  isa_buf_puts(out, " is over: let a semaphore of its own, that only counts up, tell of it");
+}
+
+/* What has to tell of the first, when nothing does. */
+static void put_missing(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
+  const vm_ck_access *first = a->first, *second = a->second;
+  const isa_update *u = &c->code->code[first->engine].insns[first->pc].upd;
+  vm_put_place(c, first->engine, first->pc, out);
+  if (u->kind != ISA_UPD_none && u->at_read)
+    isa_buf_puts(out, " must update its semaphore when it is complete, without @read, and ");
+  else
+    isa_buf_puts(out, " must update a semaphore, and ");
+  isa_buf_printf(out, "%s wait for it before ", isa_engines[second->engine].name);
+  vm_put_place(c, second->engine, second->pc, out);
 }
 
 void vm_ck_put_advice(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
   const vm_ck_access *first = a->first, *second = a->second;
-  const char *waiter = isa_engines[second->engine].name;
   isa_buf_puts(out, "\n  fix: ");
-  if (a->early && second->writes) {
+  if (a->early && second->writes && !a->stale) {
     vm_put_place(c, second->engine, second->pc, out);
     isa_buf_puts(out, " overwrites too early what ");
     vm_put_place(c, first->engine, first->pc, out);
     isa_buf_puts(out, " reads: ");
   }
   if (a->drain) {
-    isa_buf_printf(out, "%s must drain before it triggers the transfer", waiter);
+    isa_buf_printf(out, "%s must drain before it triggers the transfer",
+                   isa_engines[second->engine].name);
   } else if (!a->signals) {
-    vm_put_place(c, first->engine, first->pc, out);
-    isa_buf_printf(out, " must update a semaphore, and %s wait for it before ", waiter);
-    vm_put_place(c, second->engine, second->pc, out);
+    put_missing(c, a, out);
+  } else if (a->stale) {
+    put_stale(c, a, out);
   } else {
     put_wait(c, a, out);
-    if (a->other) put_other(c, a, out);
     put_take(c, a, out);
   }
 }

@@ -125,7 +125,8 @@ typedef struct vm_ck_step {
   uint32_t prev;  /* the engine's step before */
   uint32_t other; /* an update, the instructions that are drained, a step, an access */
   uint32_t at, seq, pc;
-  int64_t want;   /* the sum of all increments that the wait needs */
+  int64_t want;   /* the sum of all increments that the wait needs; of an order that is assumed, an
+                   * update that is seen, or 0 */
   uint32_t value; /* of the wait as it stands */
 } vm_ck_step;
 typedef struct vm_ck_signal { /* an update; whoever sees it knows what its step knows, and more */
@@ -344,24 +345,36 @@ const uint32_t *vm_ck_must_clock(const vm_ck_must *m, uint32_t step);
 bool vm_ck_must_tells(const vm_ck_must *m, const vm_ck_signal *u, unsigned comp, uint32_t epoch);
 /* Whether some step can never come: what was assumed closes a circle. */
 bool vm_ck_must_stuck(const vm_ck_must *m);
-/* Assumes that access `first` is complete before access `second` begins. */
-bool vm_ck_must_assume(vm_core *c, const vm_ck_access *first, const vm_ck_access *second);
+/* Assumes that access `first` is complete before access `second` begins; by: that an update that
+ * tells so has been seen, or NULL. */
+bool vm_ck_must_assume(vm_core *c, const vm_ck_access *first, const vm_ck_access *second,
+                       const vm_ck_signal *by);
 
 /* advice.c: who of two accesses that nothing orders has to come first, and what makes it so. */
+enum { VM_CK_UNSURE = 100 }; /* a rank, and those after it: no wait can be named */
 typedef struct vm_ck_advice {
   const vm_ck_access *first, *second;
   unsigned rank; /* the least is the surest */
   bool early;    /* second overwrites what first still needs */
   bool enough;   /* second waits for as much as first brings, yet others can bring it */
   bool drain, signals, waits, again, takes;
+  bool falls; /* the wait is for <=, on a value that falls */
+  bool stale; /* the wait held, and yet does not tell */
+  bool there; /* what it waits for now stands at second itself */
   bool alone; /* no other engine waits for the semaphore */
   uint8_t sem;
   int64_t value, waited, step; /* step: by which value rises in each round, 0: by no one number */
   const vm_ck_signal *other; /* an update that could stand in for the one that is meant, or NULL */
-  uint32_t waited_pc;
+  uint32_t waited_pc, round; /* round: of second, 0: it is not known */
 } vm_ck_advice;
 void vm_ck_advise(const vm_core *c, const vm_ck_must *m, const vm_ck_must *run,
                   const vm_ck_access *old, const vm_ck_access *a, vm_ck_advice *out);
+/* What makes the order of the two. */
+void vm_ck_advise_order(const vm_core *c, const vm_ck_must *m, const vm_ck_access *first,
+                        const vm_ck_access *second, vm_ck_advice *out);
+/* The update to wait for: the one that fits best, and of several the first; NULL: none tells. */
+const vm_ck_signal *vm_ck_signal_of(const vm_core *c, const vm_ck_must *m,
+                                    const vm_ck_access *first, const vm_ck_access *second);
 void vm_ck_put_advice(const vm_core *c, const vm_ck_advice *a, isa_buf *out);
 /* "vector", or "a transfer of queue q". */
 void vm_ck_put_who(const vm_core *c, const vm_ck_access *a, isa_buf *out);

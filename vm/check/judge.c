@@ -9,10 +9,12 @@
 enum {
   MOST_PAIRS = 1 << 13,
   MOST_CAUSES = 1 << 11,
-  MOST_ADVISED = 32, /* causes that are compared each time */
-  MOST_ASSUMED = 24, /* after so many the rest is reported as it is */
-  MOST_ROUNDS = 256, /* pairs of one cause whose order is assumed */
-  MOST_TRIES = 200   /* assumptions that are tried to find the one that explains most */
+  MOST_ADVISED = 32,   /* causes that are compared each time */
+  MOST_ASSUMED = 24,   /* after so many the rest is reported as it is */
+  MOST_LATER = 32,     /* pairs that are asked whether a wait has to rise */
+  MOST_ROUNDS = 256,   /* pairs of one cause whose order is assumed */
+  MOST_TRIES = 200,    /* assumptions that are tried to find the one that explains most */
+  MOST_LOOKS = 1 << 26 /* updates and steps that are looked at for these */
 };
 
 typedef struct pair { /* numbers in the log */
@@ -31,8 +33,9 @@ struct vm_ck_judge {
   pair *pairs;
   cause *causes;
   uint32_t npairs, ncauses;
-  uint32_t *rounds, *runs;      /* of each access: the round of its instruction, of how many */
-  int32_t tries;                /* that are left */
+  uint32_t *rounds, *runs; /* of each access: the round of its instruction, of how many */
+  int32_t tries;           /* that are left */
+  uint64_t looks;
   bool failed;                  /* out of memory */
   uint32_t at;                  /* where the replay is */
   uint32_t until[ISA_NENGINES]; /* the last place of each engine */
@@ -169,20 +172,37 @@ static bool turn(const vm_core *c, const struct vm_ck_judge *j, const vm_ck_advi
   return false;
 }
 
-/* Assumes the order of one pair for all with the same places, in each round. */
-static bool assume(vm_core *c, struct vm_ck_judge *j, const cause *s, const vm_ck_advice *how) {
-  const vm_ck_access *x = NULL, *y = NULL, *from, *to;
+/* Orders to assume, each with the update that a wait for it would see. */
+typedef struct order {
+  const vm_ck_access *from, *to;
+  const vm_ck_signal *by;
+} order;
+
+/* The orders of one pair for all with the same places, in each round. */
+static uint32_t find_orders(const vm_core *c, struct vm_ck_judge *j, const cause *s,
+                            const vm_ck_advice *how, order *out) {
+  const vm_ck_log *g = &c->check->log;
   uint32_t n = 0;
   for (uint32_t i = 0; i < j->npairs && n < MOST_ROUNDS; i++) {
-    if (&j->causes[j->pairs[i].cause] != s || !turn(c, j, how, i, &from, &to)) continue;
-    bool same = x && from->comp / ISA_NDMA == x->comp / ISA_NDMA && from->epoch == x->epoch &&
-                to->pc == y->pc && to->epoch == y->epoch;
+    order *o = &out[n], *last = n ? o - 1 : NULL;
+    if (&j->causes[j->pairs[i].cause] != s || !turn(c, j, how, i, &o->from, &o->to)) continue;
+    bool same = last && o->from->queue == last->from->queue &&
+                o->from->engine == last->from->engine && o->from->epoch == last->from->epoch &&
+                o->to->pc == last->to->pc && o->to->epoch == last->to->epoch;
     if (same) continue;
-    x = from;
-    y = to;
+    bool look = how->signals && !how->stale && j->looks < MOST_LOOKS;
+    o->by = look ? vm_ck_signal_of(c, j->m, o->from, o->to) : NULL;
+    if (look) j->looks += g->nupdates + g->nsteps;
     n++;
-    if (!vm_ck_must_assume(c, from, to)) j->failed = true;
   }
+  return n;
+}
+
+static bool assume(vm_core *c, struct vm_ck_judge *j, const cause *s, const vm_ck_advice *how) {
+  order orders[MOST_ROUNDS];
+  uint32_t n = find_orders(c, j, s, how, orders);
+  for (uint32_t i = 0; i < n; i++)
+    if (!vm_ck_must_assume(c, orders[i].from, orders[i].to, orders[i].by)) j->failed = true;
   j->failed = j->failed || !vm_ck_must_solve(c, j->m);
   return !j->failed;
 }
@@ -336,34 +356,55 @@ static void begin_text(const vm_core *c, const vm_ck_access *old, const vm_ck_ac
   put_access(c, a, &f->text);
 }
 
+/* Whether what waits does so in a later round too, for more. */
+static bool is_later(const struct vm_ck_judge *j, const vm_ck_advice *how,
+                     const vm_ck_advice *later) {
+  return later->signals && later->sem == how->sem && later->value > how->value &&
+         place(later->second) == place(how->second) &&
+         j->rounds[later->second->logged - 1] > how->round &&
+         (later->waited == how->waited || !how->there);
+}
+
 /* Whether the pair needs its wait in each round, and by how much the value to wait for rises. */
 static void find_rise(const vm_core *c, const struct vm_ck_judge *j, const cause *s,
                       vm_ck_advice *how) {
-  vm_ck_advice last;
-  const pair *p = &j->pairs[s->last];
   const vm_ck_log *g = &c->check->log;
-  if (!how->signals || g->takers[how->sem] || g->mixed[how->sem]) return;
-  vm_ck_advise(c, j->m, j->run, access_of(c, p->old), access_of(c, p->a), &last);
-  how->again = last.signals && last.sem == how->sem && last.value > how->value &&
-               last.second->pc == how->second->pc && last.second->engine == how->second->engine &&
-               last.waited == how->waited;
+  vm_ck_advice later;
+  uint32_t left = MOST_LATER;
+  how->round = j->rounds[how->second->logged - 1];
+  if (!how->signals || how->stale || g->takers[how->sem] || g->mixed[how->sem]) return;
+  for (uint32_t i = j->npairs; i-- > 0 && left > 0 && !how->again;) {
+    const pair *p = &j->pairs[i];
+    const vm_ck_access *from, *to;
+    if (&j->causes[p->cause] != s || is_ordered(c, j, p) || !turn(c, j, how, i, &from, &to))
+      continue;
+    vm_ck_advise_order(c, j->m, from, to, &later);
+    how->again = is_later(j, how, &later);
+    left--;
+  }
   if (!how->again) return;
-  const uint32_t *round = j->rounds;
-  int64_t n = (int64_t)round[last.second->logged - 1] - round[how->second->logged - 1];
-  int64_t rise = last.value - how->value;
-  how->step = n > 0 && rise % n == 0 ? rise / n : 0;
+  int64_t n = (int64_t)j->rounds[later.second->logged - 1] - how->round;
+  int64_t rise = later.value - how->value;
+  how->step = rise % n == 0 ? rise / n : 0;
 }
 
 static vm_finding *add_finding(vm_core *c, struct vm_ck_judge *j, const cause *s,
                                vm_ck_advice *how) {
   const pair *p = &j->pairs[s->pair];
   const vm_ck_access *old = access_of(c, p->old), *a = access_of(c, p->a);
+  bool twice = a->transfer && a->transfer == old->transfer;
+  if (!twice) { /* what has to wait is what is wrong */
+    old = how->first;
+    a = how->second;
+  }
   vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, a->engine, a->pc, old->engine, old->pc);
   if (!f) return NULL;
   find_rise(c, j, s, how);
+  /* Of accesses that are alike the last is known: rounds that are far apart are not the first. */
+  if (how->round > j->rounds[how->first->logged - 1] + 1) how->round = 0;
   begin_text(c, old, a, f);
   f->time = a->time;
-  if (!(a->transfer && a->transfer == old->transfer)) vm_ck_put_advice(c, how, &f->text);
+  if (!twice) vm_ck_put_advice(c, how, &f->text);
   return f;
 }
 
@@ -394,6 +435,13 @@ static void report_causes(vm_core *c, struct vm_ck_judge *j, state *s) {
   }
 }
 
+/* How an instruction makes an access: its executions are numbered by each. */
+enum { BY_TRANSFER, BY_SEQUENCER, BY_DATA_PATH, WAYS };
+static unsigned way_of(const vm_ck_access *a) {
+  if (a->transfer) return BY_TRANSFER;
+  return a->comp % OF_ENGINE == OF_SEQ ? BY_SEQUENCER : BY_DATA_PATH;
+}
+
 /* Rounds of the instructions of all accesses. */
 static bool count_rounds(vm_core *c, struct vm_ck_judge *j) {
   const vm_ck_log *g = &c->check->log;
@@ -401,32 +449,37 @@ static bool count_rounds(vm_core *c, struct vm_ck_judge *j) {
   j->runs = isa_zalloc(&c->al, (g->naccesses + 1) * sizeof *j->runs);
   bool ok = j->rounds && j->runs;
   for (unsigned e = 0; e < ISA_NENGINES && ok; e++) {
-    uint32_t n = c->code->code[e].n;
+    uint32_t n = c->code->code[e].n * WAYS;
     uint32_t *count = isa_zalloc(&c->al, 2 * (n + 1) * sizeof *count), *last = count + n;
     ok = count != NULL;
     for (uint32_t i = 0; ok && i < g->naccesses; i++) {
       const vm_ck_access *a = &g->accesses[i];
-      uint32_t which = (a->transfer ? a->transfer : a->epoch) + 1;
+      uint32_t which = (a->transfer ? a->transfer : a->epoch) + 1, at = a->pc * WAYS + way_of(a);
       if (a->engine != e) continue;
-      if (last[a->pc] != which) count[a->pc]++;
-      last[a->pc] = which;
-      j->rounds[i] = count[a->pc];
+      if (last[at] != which) count[at]++;
+      last[at] = which;
+      j->rounds[i] = count[at];
     }
     for (uint32_t i = 0; ok && i < g->naccesses; i++)
-      if (g->accesses[i].engine == e) j->runs[i] = count[g->accesses[i].pc];
+      if (g->accesses[i].engine == e)
+        j->runs[i] = count[g->accesses[i].pc * WAYS + way_of(&g->accesses[i])];
     isa_free(&c->al, count, 2 * (n + 1) * sizeof *count);
   }
   return ok;
 }
 
-/* Findings from `first` on go in front of the others, the surest ahead. */
+/* Findings from `first` on go in front of the others, the surest ahead; those that only show that a
+ * semaphore is used for too much stay at the end. */
 static void to_front(struct vm_check *k, uint32_t first) {
+  uint32_t moved = 0;
   for (uint32_t i = first; i < k->nfindings; i++) {
     vm_finding f = k->findings[i];
     uint32_t to = 0;
-    while (to < i && to < i - first && k->findings[to].rank <= f.rank) to++;
+    if (f.rank >= VM_CK_UNSURE) continue;
+    while (to < moved && k->findings[to].rank <= f.rank) to++;
     memmove(&k->findings[to + 1], &k->findings[to], (i - to) * sizeof f);
     k->findings[to] = f;
+    moved++;
   }
 }
 

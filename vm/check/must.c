@@ -201,6 +201,8 @@ static bool find_step(vm_ck_must *m, const vm_ck_step *s) {
   default:
     if (m->never[g->accesses[s->other].step]) return false;
     join_access(m, &g->accesses[s->other]);
+    if (s->want && !m->never[g->updates[s->want - 1].step])
+      join_update(m, &g->updates[s->want - 1]);
     return true;
   }
 }
@@ -369,7 +371,8 @@ bool vm_ck_must_solve(vm_core *c, vm_ck_must *m) {
 
 /* ---- Assumptions --------------------------------------------------------------------------- */
 
-bool vm_ck_must_assume(vm_core *c, const vm_ck_access *first, const vm_ck_access *second) {
+bool vm_ck_must_assume(vm_core *c, const vm_ck_access *first, const vm_ck_access *second,
+                       const vm_ck_signal *by) {
   vm_ck_log *g = &c->check->log;
   uint32_t from = second->step, at = second->at, step = g->nsteps;
   unsigned e = second->engine;
@@ -383,7 +386,8 @@ bool vm_ck_must_assume(vm_core *c, const vm_ck_access *first, const vm_ck_access
                                        .prev = from,
                                        .other = first->logged - 1,
                                        .at = at,
-                                       .seq = s->seq};
+                                       .seq = s->seq,
+                                       .want = by ? by - g->updates + 1 : 0};
   for (uint32_t i = 0; i < g->naccesses; i++) {
     vm_ck_access *a = &g->accesses[i];
     if (a->step == from && a->at >= at && a->engine == e) a->step = step;

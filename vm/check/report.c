@@ -39,8 +39,16 @@ void vm_ck_report_passing(vm_core *c, unsigned sem, unsigned e, const vm_ck_held
                            "updates takes effect at once");
   else if (h->cond == ISA_WAIT_eq)
     isa_buf_puts(&f->text, "wait with >=, or let the waiter signal that it has seen it");
-  else
-    isa_buf_puts(&f->text, "let the waiter signal that it has seen the value");
+  else {
+    isa_buf_printf(&f->text, "%s must signal that it has seen the value, and ",
+                   isa_engines[e].name);
+    if (k->change_by < ISA_NENGINES) {
+      isa_buf_printf(&f->text, "%s wait for that before ", isa_engines[k->change_by].name);
+      vm_put_place(c, k->change_by, k->change_pc, &f->text);
+    } else {
+      isa_buf_puts(&f->text, "the host wait for that");
+    }
+  }
 }
 
 void vm_ck_report_trigger(vm_core *c, unsigned e, unsigned queue) {

@@ -1,0 +1,184 @@
+-- What the checks say of small programs: tests/findings/*.txt.
+--
+--   lua5.4 tests/findings.lua [PATTERN]           the programs whose name contains this
+--   lua5.4 tests/findings.lua update [PATTERN]    writes what was found into the files
+--
+-- A file begins with what its programs are about. A program looks like this:
+--
+--   wrong: a load that nothing waits for
+--       sync:   dma_copy ta, a, queue=q $loaded
+--       vector: tensor_copy tb, ta
+--   > line 2: race: vector reads what a transfer of queue q writes, and nothing orders the two
+--   > ...
+--
+-- ENGINE: opens its section, which ends with a halt; lines before the first are declarations; HEAD
+-- below is in front of all. Lines are numbered from the one after the name. What follows `>` is the
+-- first finding without its times and operands, and how many more there are. A program that is
+-- `right:` has none, its bits are the same under every schedule, and the lint has no warning.
+-- After the name may stand a target, and `output` when that check is to run too: [trn3 output].
+local soma = require "soma"
+local harness = require "harness"
+
+local HEAD <const> = [[
+        target TARGET
+a       tensor float32[128, 512], input
+b       tensor float32[128, 512], input
+h       tensor float32[128, 512]
+h2      tensor float32[128, 512]
+c       tensor float32[128, 512], output
+ta      tile   sbuf float32[128, 512]
+tb      tile   sbuf float32[128, 512]
+tc      tile   sbuf float32[128, 512]
+w       tile   sbuf bfloat16[128, 128]
+x       tile   sbuf bfloat16[128, 512]
+pa      tile   psum float32[128, 512]
+pb      tile   psum float32[128, 512]
+loaded  sem
+done    sem
+ack     sem
+go      sem
+free    sem
+q       queue  rings=16, dge=DGE
+q2      queue  rings=16, dge=DGE
+qs      queue  rings=16, dge=swdge
+]]
+local ENGINES <const> = {tensor = true, vector = true, scalar = true, gpsimd = true, sync = true}
+local MOST_CHECKS <const> = "uninit,race,psum,overlap,range,port"
+local SCHEDULES <const> = 8
+
+local update = arg[1] == "update"
+local pattern = arg[update and 2 or 1] or ""
+local inputs = {
+  a = soma.randn({128, 512}, "float32", {seed = 1}),
+  b = soma.randn({128, 512}, "float32", {seed = 2}),
+}
+
+-- ---- Files --------------------------------------------------------------------------------------
+
+local function files()
+  local p, list = assert(io.popen "ls tests/findings/*.txt"), {}
+  for path in p:lines() do list[#list + 1] = path end
+  p:close()
+  return list
+end
+
+-- A file as text in front and programs {kind, name, options, lines = {}, found = {}}.
+local function parse(path)
+  local front, programs = {}, {}
+  for line in harness.read(path):gmatch "([^\n]*)\n" do
+    local kind, name = line:match "^(wrong): (.*)$"
+    if not kind then kind, name = line:match "^(right): (.*)$" end
+    local last = programs[#programs]
+    if kind then
+      programs[#programs + 1] = {kind = kind, name = name:gsub(" %[[^]]*%]$", ""),
+        options = name:match " %[([^]]*)%]$" or "", lines = {}, found = {}}
+    elseif not last then
+      front[#front + 1] = line
+    elseif line:find "^>" then
+      last.found[#last.found + 1] = line:sub(3)
+    elseif line ~= "" then
+      last.lines[#last.lines + 1] = line:gsub("^    ", "")
+    end
+  end
+  return front, programs
+end
+
+local function text_of(front, programs)
+  local out = {table.concat(front, "\n"), "\n"}
+  for i, p in ipairs(programs) do
+    if i > 1 then out[#out + 1] = "\n" end
+    local options = p.options == "" and "" or " [" .. p.options .. "]"
+    out[#out + 1] = string.format("%s: %s%s\n", p.kind, p.name, options)
+    for _, line in ipairs(p.lines) do out[#out + 1] = "    " .. line .. "\n" end
+    for _, line in ipairs(p.found) do out[#out + 1] = "> " .. line .. "\n" end
+  end
+  return table.concat(out)
+end
+
+-- ---- Programs -----------------------------------------------------------------------------------
+
+local function assemble(p)
+  local target = p.options:match "trn%d" or "trn2"
+  local out = {(HEAD:gsub("TARGET", target):gsub("DGE", target == "trn1" and "swdge" or "hwdge")), '%line 1 "line"'}
+  local open = false
+  for n, line in ipairs(p.lines) do
+    local engine, rest = line:match "^(%l+): *(.*)"
+    if engine and ENGINES[engine] then
+      if open then out[#out + 1] = " halt" end
+      out[#out + 1] = "section " .. engine
+      out[#out + 1] = string.format('%%line %d "line"', n)
+      open, line = true, rest
+    end
+    out[#out + 1] = (open and line:find "^[^.%%]" and " " or "") .. line
+  end
+  out[#out + 1] = " halt\n"
+  return soma.assemble(table.concat(out, "\n"), {name = "line"})
+end
+
+local function options_of(p, seed)
+  return {checks = p.options:find "output" and "all" or MOST_CHECKS, max_instructions = 200000, schedule = seed}
+end
+
+local function run(p, prog, seed)
+  local r = soma.core(options_of(p, seed)):run(prog, inputs, {faults = "return"})
+  if r.fault and r.fault.kind ~= "check" then error(tostring(r.fault)) end
+  return r, r.out.c:bytes()
+end
+
+-- The lines of the first finding without times and operands, and how many more there are.
+local function brief(findings)
+  local list = {}
+  for line in findings[1].text:gmatch "[^\n]+" do
+    line = line:gsub("line:(%d+)", "line %1"):gsub(", at [%d.]+ ns: ([%w_]+)[^\n]*$", ": %1")
+    list[#list + 1] = line
+  end
+  if #findings > 1 then list[#list + 1] = "(" .. #findings - 1 .. " more)" end
+  return list
+end
+
+local checks = {}
+function checks.wrong(p, prog)
+  local r = run(p, prog, 0)
+  if #r.findings == 0 then error "nothing is found" end
+  local found = brief(r.findings)
+  if update then
+    p.found = found
+  else
+    harness.eq(table.concat(found, "\n"), table.concat(p.found, "\n"))
+  end
+  harness.same_findings(r, harness.in_parts(options_of(p, 0), prog, inputs))
+  for seed = 1, 3 do harness.eq(#run(p, prog, seed).findings > 0, true, "a finding under schedule " .. seed) end
+end
+
+function checks.right(p, prog)
+  local want
+  for seed = 0, SCHEDULES do
+    local r, bits = run(p, prog, seed)
+    harness.eq(r.fault and tostring(r.fault), nil, "schedule " .. seed)
+    want = want or bits
+    harness.eq(bits == want, true, "the bits under schedule " .. seed)
+  end
+  harness.eq((prog:lint() or ""):match "[^\n]*warning[^\n]*", nil)
+end
+
+local count, names = {wrong = 0, right = 0}, {}
+for _, path in ipairs(files()) do
+  local front, programs = parse(path)
+  for _, p in ipairs(programs) do
+    if p.name:find(pattern, 1, true) then
+      count[p.kind] = count[p.kind] + 1
+      harness.case(path .. ": " .. p.kind .. ": " .. p.name, function()
+        harness.eq(names[p.name], nil, "another program of this name")
+        names[p.name] = true
+        checks[p.kind](p, assemble(p))
+      end)
+    end
+  end
+  if update then
+    local f = assert(io.open(path, "wb"))
+    f:write(text_of(front, programs))
+    f:close()
+  end
+end
+print(count.wrong .. " faulty programs, " .. count.right .. " right ones")
+harness.finish()
