@@ -7,6 +7,7 @@ and keeps what belongs to a launch: programs of the grid, outputs, loops.
 import linecache
 import os
 import re
+import struct
 import sys
 
 import numpy as np
@@ -170,7 +171,11 @@ class Recorder:
             words += p
         n = words[0] = len(words)
         function, handle = self.emitter
-        status = function(handle, K.PACK[n](*words), n, None)
+        try:
+            status = function(handle, K.PACK[n](*words), n, None)
+        except struct.error:
+            raise KernelError("a number of %d does not fit in 64 bits" % max(words, key=abs),
+                              *self.place_of((file, line))) from None
         if status:
             self.builder.fail(status)
         self.last = n = self.count

@@ -118,6 +118,14 @@ def need(x, what, call):
     return x
 
 
+def number_of(x, what, call):
+    """x, which must be a whole number."""
+    k = insn.whole(x)
+    if k is None:
+        raise KernelError("%s: %s is %s, not a whole number" % (call, what, insn.said(x)))
+    return k
+
+
 def engine_of(e, call):
     """Number of an engine argument."""
     try:
@@ -229,5 +237,5 @@ def broadcast_shape(*shapes):
 
 __all__ = ["FREE_DIMENSIONS", "KernelError", "NKIObject", "NkiInstruction", "NotBuilt", "PSUM",
            "SBUF", "Tensor", "broadcast_shape", "chosen", "clear_outside", "cmd_of", "crop",
-           "done", "engine_of", "in_parts", "insn", "masked", "need", "new_tile", "record",
-           "returned", "shift"]
+           "done", "engine_of", "in_parts", "insn", "masked", "need", "new_tile", "number_of",
+           "record", "returned", "shift"]

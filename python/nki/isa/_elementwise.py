@@ -287,6 +287,8 @@ def tensor_scalar_cumulative(dst, src, op0, op1, imm0, imm1=None,
     first = rec.count
     a = alu(op0, "op0")
     load = reduce_cmd == c.reduce_cmd.load_reduce
+    dst, src = (need(x, what, "tensor_scalar_cumulative") for x, what in ((dst, "dst"),
+                                                                          (src, "src")))
     rec.emit(_TSC, insn.VECTOR, (
         dst.words(), src.words(), (a,), imm(imm0, a, "imm0"), (alu(op1, "op1"),),
         insn.number(imm1 if load else None, "imm1"),
@@ -356,6 +358,7 @@ def exponential(dst, src, max_value=0.0, reduce_res=None, reduce_cmd=c.reduce_cm
     load = reduce_cmd == c.reduce_cmd.load_reduce
     if not load and (reduce_init.__class__ is Tensor or reduce_init):
         raise KernelError("exponential: reduce_init is for reduce_cmd.load_reduce")
+    dst, src = need(dst, "dst", "exponential"), need(src, "src", "exponential")
     rec.emit(_EXP, insn.VECTOR, (dst.words(), src.words(), insn.number(max_value, "max_value"),
                                  (cmd_of(reduce_cmd, "exponential"),),
                                  insn.number(reduce_init if load else None, "reduce_init")))
@@ -368,5 +371,6 @@ def quantize_mx(dst, src, dst_scale, name=None):
     """dst, dst_scale = src in an MX format. From trn3."""
     rec = record.active()
     first = rec.count
-    rec.emit(_QUANT, insn.VECTOR, (dst.words(), dst_scale.words(), src.words()))
+    rec.emit(_QUANT, insn.VECTOR, [need(x, what, "quantize_mx").words() for x, what in (
+        (dst, "dst"), (dst_scale, "dst_scale"), (src, "src"))])
     return done(rec, first, name)

@@ -4,7 +4,7 @@ from soma.index import Index, Mask
 from soma.ops import alu
 
 from . import constants as c
-from ._common import (KernelError, Tensor, done, engine_of, insn, need, record,
+from ._common import (KernelError, Tensor, done, engine_of, insn, need, number_of, record,
                       returned)
 from ._elementwise import _either, _out
 
@@ -35,7 +35,8 @@ def _affine(index, shape):
 def emit_iota(dst, pattern, offset, multiplier):
     record.active().emit(_IOTA, insn.GPSIMD, (dst.words(), _steps(pattern, "iota"),
                                               insn.integer(offset, "iota: offset"),
-                                              (insn.whole(multiplier),)))
+                                              (number_of(multiplier, "channel_multiplier",
+                                                         "iota"),)))
 
 
 def iota(dst=None, pattern=None, offset=0, channel_multiplier=0, name=None, mask=None, dtype=None,
@@ -43,6 +44,8 @@ def iota(dst=None, pattern=None, offset=0, channel_multiplier=0, name=None, mask
     """dst = offset + partition * channel_multiplier + pattern. The old style iota(expr, dtype)
     gives a tile of an index expression."""
     expr = dst if isinstance(dst, Index) else expr
+    if expr is not None and not isinstance(expr, Index):
+        raise KernelError("iota: expr is %s, not an index" % insn.said(expr))
     if expr is not None:
         dtype = dtypes.find(dtype if dtype is not None else pattern)
         found = _affine(expr, expr.shape)
@@ -58,7 +61,7 @@ def emit_affine(dst, src, fill, pattern, offset, multiplier, cmp):
     record.active().emit(_AFFINE, insn.GPSIMD, (
         dst.words(), src.words(), insn.number(fill, "on_false_value"),
         _steps(pattern, "affine_select"), insn.integer(offset, "affine_select: offset"),
-        (insn.whole(multiplier), cmp)))
+        (number_of(multiplier, "channel_multiplier", "affine_select"), cmp)))
 
 
 def affine_select(dst=None, pattern=None, channel_multiplier=0, on_true_tile=None,
@@ -157,8 +160,11 @@ def nonzero_with_count(dst, src, index_offset=0, padding_val=-1, name=None):
     """dst = the indices of nonzero elements of partitions 0, 16, ..., padding, and their count."""
     rec = record.active()
     first = rec.count
-    rec.emit(_NONZERO, insn.GPSIMD, (dst.words(), src.words(), (insn.whole(index_offset),
-                                                                insn.whole(padding_val))))
+    call = "nonzero_with_count"
+    rec.emit(_NONZERO, insn.GPSIMD, (
+        need(dst, "dst", call).words(), need(src, "src", call).words(),
+        (number_of(index_offset, "index_offset", call),
+         number_of(padding_val, "padding_val", call))))
     return done(rec, first, name)
 
 
@@ -166,7 +172,9 @@ def topk(val_dst, idx_dst, src, n, name=None):
     """The largest values of lists of n elements in sixteen partitions, and their indices."""
     rec = record.active()
     first = rec.count
-    rec.emit(_TOPK, insn.GPSIMD, (val_dst.words(), idx_dst.words(), src.words(), (insn.whole(n),)))
+    rec.emit(_TOPK, insn.GPSIMD, (
+        need(val_dst, "val_dst", "topk").words(), need(idx_dst, "idx_dst", "topk").words(),
+        need(src, "src", "topk").words(), (number_of(n, "n", "topk"),)))
     return done(rec, first, name)
 
 
@@ -190,7 +198,7 @@ def rng(dst=None, engine=c.engine.vector, name=None, shape=None, dtype=None, mas
                         lambda d: record.active().emit(_RNG, e, (d.words(),)), (), call="rng")
     rec = record.active()
     first = rec.count
-    rec.emit(_RNG, e, (dst.words(),))
+    rec.emit(_RNG, e, (need(dst, "dst", "rng").words(),))
     return done(rec, first, name)
 
 
@@ -206,7 +214,8 @@ def rand_set_state(src_seeds, engine=c.engine.gpsimd, name=None):
     """The state of a generator."""
     rec = record.active()
     first = rec.count
-    rec.emit(_SET, engine_of(engine, "rand_set_state"), (src_seeds.words(),))
+    rec.emit(_SET, engine_of(engine, "rand_set_state"), (need(
+        src_seeds, "src_seeds", "rand_set_state").words(),))
     return done(rec, first, name)
 
 
@@ -214,7 +223,8 @@ def rand_get_state(dst, engine=c.engine.gpsimd, name=None):
     """dst = the state of a generator."""
     rec = record.active()
     first = rec.count
-    rec.emit(_GET, engine_of(engine, "rand_get_state"), (dst.words(),))
+    rec.emit(_GET, engine_of(engine, "rand_get_state"),
+             (need(dst, "dst", "rand_get_state").words(),))
     return done(rec, first, name)
 
 
@@ -222,7 +232,8 @@ def rand2(dst, min, max, name=None):
     """dst = uniform in [min, max]. From trn3."""
     rec = record.active()
     first = rec.count
-    rec.emit(_RAND2, insn.VECTOR, (dst.words(), insn.number(min, "min"), insn.number(max, "max")))
+    rec.emit(_RAND2, insn.VECTOR, (need(dst, "dst", "rand2").words(), insn.number(min, "min"),
+                                   insn.number(max, "max")))
     return done(rec, first, name)
 
 

@@ -20,9 +20,10 @@ _DOUBLE_ROW = insn.PERF.get("double_row", 1)
 def _perf(mode):
     if mode is c.matmul_perf_mode.none or mode is None or mode == "none":
         return 0
-    name = mode if isinstance(mode, str) else mode.value
-    if not name.startswith("double_row"):
-        raise KernelError("nc_matmul: perf_mode=%s: the machine has double_row" % name)
+    name = mode if isinstance(mode, str) else getattr(mode, "value", None)
+    if not isinstance(name, str) or not name.startswith("double_row"):
+        raise KernelError("nc_matmul: perf_mode=%s: the machine has double_row"
+                          % (name or insn.said(mode)))
     return _DOUBLE_ROW
 
 
@@ -106,6 +107,9 @@ def nc_matmul_mx(dst, stationary, moving, stationary_scale, moving_scale, tile_p
     rec = record.active()
     first = rec.count
     row, _, rows, _ = _tiling(tile_position or (), tile_size or ())
+    for x, what in ((dst, "dst"), (stationary, "stationary"), (moving, "moving"),
+                    (stationary_scale, "stationary_scale"), (moving_scale, "moving_scale")):
+        need(x, what, "nc_matmul_mx")
     rec.emit(_LOADX, 0, (stationary.words(), stationary_scale.words(), (row, rows)))
     words, acc, flags = _sum_flags(dst, accumulate)
     rec.emit(_MATMULX, 0, (words, moving.words(), moving_scale.words(), (acc, 0, row, rows)), flags)

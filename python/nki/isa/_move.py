@@ -83,7 +83,7 @@ def dma_transpose(dst=None, src=None, axes=None, priority=None, dge_mode=c.dge_m
         return returned(shape, src.dtype, emit, (src,), call="dma_transpose")
     rec = record.active()
     first = rec.count
-    emit(dst, src)
+    emit(need(dst, "dst", "dma_transpose"), src)
     return done(rec, first, name)
 
 
@@ -97,14 +97,15 @@ def dma_compute(dst, srcs, reduce_op=None, scales=None, unique_indices=True,
     first = rec.count
     op = alu(reduce_op if reduce_op is not None else "add", "reduce_op")
     oob = chosen(_OOB, oob_mode, "oob_mode", "dma_compute")
-    if not unique_indices and any(t.has("gather") for t in [dst] + list(srcs)):
+    dst, srcs = need(dst, "dst", "dma_compute"), [need(s, "a source", "dma_compute") for s in srcs]
+    if not unique_indices and any(t.has("gather") for t in [dst] + srcs):
         raise NotBuilt("dma_compute with unique_indices=False: the machine's descriptors need "
                        "unique indices")
     if scales is not None and any(float(s) != 1.0 for s in scales):
         raise KernelError("dma_compute: scales %s: each must be 1.0" % (list(scales),))
     words = (len(srcs),)
     for s in srcs:
-        words += need(s, "a source", "dma_compute").words()
+        words += s.words()
     dst.storage.written = True
     rec.emit(_COMPUTE, -1, (dst.words(), words, (op, 0, -1, oob, 0)))
     return done(rec, first, name)

@@ -13,14 +13,17 @@ from soma.record import ZeroState
 from soma.tensor import HBM, PSUM, Storage, Tensor
 from soma.views import dense
 
-from ..isa._common import need, new_tile
+from ..isa._common import need, new_tile, number_of
 from ..isa._matmul import identity
 from ._types import memory_of, region, sbuf, shared_hbm
 
 
 def par_dim(n):
     """Marks the partition dimension of a shape; dimensions before it make buffers of their own."""
-    return ParDim(n)
+    k = whole(n)
+    if k is None:
+        raise KernelError("par_dim(%s): a size is a whole number" % insn.said(n))
+    return ParDim(k)
 
 
 def _sizes(shape):
@@ -54,6 +57,8 @@ def ndarray(shape, dtype=float32, buffer=None, name="", address=None, **other):
     where = allocator.region if allocator else region(buffer)
     memory = memory_of(where)
     sizes = _sizes(shape)
+    if name and not isinstance(name, str):
+        raise KernelError("name=%s is not a text" % insn.said(name))
     file, line = rec.where()
     name = name or rec.variable((file, line))
     if memory == HBM:
@@ -127,12 +132,14 @@ def ones(shape, dtype=float32, buffer=None, name="", **other):
 
 def empty_like(x, dtype=None, buffer=None, name=""):
     """ndarray() of x's shape and type."""
+    x = x if isinstance(x, Blocks) else need(x, "x", "nl.empty_like")
     return ndarray(x.shape, x.dtype if dtype is None else dtype,
                    x.buffer if buffer is None else buffer, name)
 
 
 def zeros_like(x, dtype=None, buffer=None, name=""):
     """zeros() of x's shape and type."""
+    x = x if isinstance(x, Blocks) else need(x, "x", "nl.zeros_like")
     return zeros(x.shape, x.dtype if dtype is None else dtype,
                  x.buffer if buffer is None else buffer, name)
 
@@ -177,5 +184,5 @@ def rand(shape, dtype=float32, buffer=None, name="", **other):
 def random_seed(seed):
     """Sets the generator from a seed of one element (a number is put into a tile)."""
     if seed.__class__ is not Tensor:
-        seed = full((1, 1), int(seed), find("int32"))
+        seed = full((1, 1), number_of(seed, "seed", "nl.random_seed"), find("int32"))
     record.active().emit(insn.OP["set_rng_seed"], insn.VECTOR, (seed.words(),))

@@ -4,6 +4,8 @@ from soma.errors import KernelError
 from soma.index import whole
 from soma.register import Register, RegisterValue
 
+from ..isa._common import number_of
+
 
 def affine_range(start, stop=None, step=1, **other):
     """range(): the loop is unrolled."""
@@ -126,8 +128,8 @@ class spmd_dim:
 
 def program_id(axis=0):
     """Number of this program along an axis of the grid."""
-    grid = record.active()
-    if axis >= max(len(grid.grid), 1):
+    grid, axis = record.active(), number_of(axis, "axis", "nl.program_id")
+    if not 0 <= axis < max(len(grid.grid), 1):
         raise KernelError("program_id(%d) of a grid of %d dimensions" % (axis, len(grid.grid)))
     return grid.program[axis] if grid.program else 0
 

@@ -146,9 +146,13 @@ def divide(x, y, dtype=None, mask=None, **other):
     """x / y as x times the reciprocal of y, which is rounded: the last bit may differ from a true
     division. Whole numbers give float32."""
     x, y = _tile(x, "nl.divide"), _tile(y, "nl.divide")
+    if not _is_tile(x) and not _is_tile(y):
+        raise KernelError("nl.divide of %r and %r: one operand is a tile" % (x, y))
     if not _is_tile(y):
         t = float32 if x.dtype.integer else x.dtype
-        return _binary("multiply", x, 1.0 / y, dtype or t, mask)
+        with np.errstate(divide="ignore"):  # by 0: infinite, as NumPy's
+            inverse = float(np.divide(1.0, y))
+        return _binary("multiply", x, inverse, dtype or t, mask)
 
     def emit(d, a, b):
         inverse = new_tile(b.shape, float32)

@@ -100,6 +100,7 @@ def atomic_rmw(dst, value, op, mask=None, **other):
     """dst = dst op value in HBM; op is add."""
     from soma.ops import alu
     code = alu(op)
+    dst, value = need(dst, "dst", "nl.atomic_rmw"), need(value, "value", "nl.atomic_rmw")
     masked(mask, "nl.atomic_rmw", lambda d, v: insn.dma_copy(d, v, op=code))(dst, value)
 
 
@@ -167,7 +168,8 @@ def broadcast_to(x, shape=None, dtype=None, mask=None, **other):
 
 def expand_dims(x, axis):
     """x with a dimension of size 1 more."""
-    return x.expand_dims(axis) if isinstance(x, Index) else x.expand_dim(axis)
+    return x.expand_dims(axis) if isinstance(x, Index) else \
+        need(x, "x", "nl.expand_dims").expand_dim(axis)
 
 
 def transpose(x, dtype=None, mask=None, **other):
@@ -232,6 +234,9 @@ def gather_flattened(data, indices, axis=0, dtype=None, mask=None, **other):
 
 def device_print(print_prefix, tensor=None, *others, mask=None, **other):
     """Prints a tensor with a prefix when the kernel runs."""
+    if not isinstance(print_prefix, str):
+        raise KernelError("nl.device_print: print_prefix is %s, not a text"
+                          % insn.said(print_prefix))
     text = print_prefix.encode()
     x = need(tensor, "tensor", "nl.device_print")
     if x.memory == PSUM:

@@ -88,6 +88,8 @@ def finfo(dtype):
     t = dtypes.find(dtype)
     if t.numpy.kind == "f":
         return np.finfo(t.numpy)
+    if not t.float:
+        raise TypeError("finfo(%s): it is of float types" % t)
     from soma.arrays import bits_to_float
     values = bits_to_float(np.arange(1 << (8 * t.size), dtype="u%d" % t.size), t).astype(np.float64)
     values = values[np.isfinite(values)]
