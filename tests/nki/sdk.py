@@ -8,6 +8,17 @@ import harness
 FOLDER = "aws-neuron-sdk"
 
 
+# Why a test cannot pass here.
+WHY = {
+    "test_activation": "its reference is not rounded to the bfloat16 that the kernel asks for",
+    "test_indirect_load_oob_err_negative": "it wants the type and the words of the error of the "
+    "vendor's simulator, which name neither line nor tensor",
+    "test_double_row_gen3": "NumPy makes arrays of float8_e5m2 with ml_dtypes alone",
+    "test_range_select_example": "NumPy makes arrays of float8_e4m3 with ml_dtypes alone",
+}
+WHY["test_indirect_store_oob_err_negative"] = WHY["test_indirect_load_oob_err_negative"]
+
+
 def _tests(suite):
     for t in suite:
         if isinstance(t, unittest.TestSuite):
@@ -21,7 +32,9 @@ def _run(test):
         result = unittest.TestResult()
         test.run(result)
         for _, text in result.errors + result.failures:
-            raise AssertionError(" / ".join(text.strip().splitlines()[-3:]))
+            told = " / ".join(text.strip().splitlines()[-3:])
+            why = WHY.get(test.id().split(".")[-1])
+            raise AssertionError("%s (%s)" % (why, told) if why else told)
         for _, why in result.skipped:
             raise harness.Skip(why)
     return run

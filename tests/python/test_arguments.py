@@ -1,5 +1,5 @@
-"""Arguments of any kind to every function of nki.isa and nki.language: a call works or is refused by
-an error for users; nothing else comes out, and what was recorded runs or is refused.
+"""Arguments of any kind to every function of nki.isa and nki.language: a call works or is refused
+by an error for users; nothing else comes out, and what was recorded runs or is refused.
 
 `SOMA_RANDOM=N SOMA_FIRST=N` run that many kernels, from that seed."""
 import inspect
