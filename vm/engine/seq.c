@@ -268,6 +268,7 @@ static vm_verdict slow_step(vm_core *c, unsigned e, const isa_insn *in) {
   }
   if (isa_op_is_dma(in->op)) return vm_dma_trigger(c, e, in);
   if (!isa_op_is_control(in->op)) return vm_issue(c, e, in);
+  if (in->op == ISA_OP_nop) return VM_RETIRE;
   /* A register instruction that carries a semaphore clause. */
   vm_uop *u = &c->uops[e][en->pc];
   u->op = u->reg_op;
