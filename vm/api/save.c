@@ -1,6 +1,6 @@
 /* soma_run_save and soma_run_resume: the file around a run's state.
  *
- *   0  MAGIC   8 SOMA_VERSION, 16 bytes, zero-padded   24 length of all u64
+ *   0  MAGIC   8 SOMA_VERSION, 14 bytes, zero-padded   22 LAYOUT u16   24 length of all u64
  *  32  hash u64: of every other byte
  *  40  the program: length u64, then its .sbc bytes; bytes copied to and from the host, u64 each
  *  ..  options, then the state (save.c) */
@@ -12,7 +12,15 @@
 #include <string.h>
 
 #define MAGIC "SomaRun\n"
-enum { AT_VERSION = 8, VERSION_BYTES = 16, AT_LENGTH = 24, AT_HASH = 32, HEADER = 40 };
+enum {
+  AT_VERSION = 8,
+  VERSION_BYTES = 14,
+  AT_LAYOUT = 22,
+  AT_LENGTH = 24,
+  AT_HASH = 32,
+  HEADER = 40,
+  LAYOUT = 1 /* one more whenever what vm/save writes is another */
+};
 
 _Static_assert(sizeof SOMA_VERSION <= VERSION_BYTES, "the version has no room in the header");
 
@@ -104,6 +112,7 @@ soma_status soma_run_save(soma_run *r, void **data, size_t *n) {
     isa_buf_free(&b);
     return soma_out_of_memory(r->m);
   }
+  isa_put16((uint8_t *)b.data + AT_LAYOUT, LAYOUT);
   isa_put64((uint8_t *)b.data + AT_LENGTH, b.len);
   isa_put64((uint8_t *)b.data + AT_HASH, hash_of((uint8_t *)b.data, b.len));
   *data = b.data; /* from malloc */
@@ -125,6 +134,12 @@ static soma_status check_header(soma_machine *m, const uint8_t *p, size_t n) {
                      "the run was saved by version %s, this is version %s: a run is resumed by "
                      "the version that saved it",
                      version, SOMA_VERSION);
+  if (isa_get16(p + AT_LAYOUT) != LAYOUT)
+    return soma_fail(
+        m, SOMA_FORMAT,
+        "the run was saved in layout %u of version %s, this one reads layout %u: a run "
+        "is resumed by the version that saved it",
+        isa_get16(p + AT_LAYOUT), version, LAYOUT);
   uint64_t length = isa_get64(p + AT_LENGTH);
   if (length != n)
     return soma_fail(m, SOMA_FORMAT, "the saved run has %zu bytes, it was written with %llu", n,

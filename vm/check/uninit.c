@@ -166,8 +166,22 @@ const uint8_t *vm_ck_wrong(const vm_core *c, const uint8_t *at, size_t n, uint8_
   return NULL;
 }
 
-static bool row_written(const vm_core *c, const vm_view *s, uint32_t p) {
-  uint8_t raw[PIECE], owner = vm_ck_owner(c, s);
+static bool row_written(const vm_view *s, uint32_t p) {
+  uint8_t raw[PIECE];
+  const uint8_t *row = vm_row_at(s, p, 0);
+  if (row) return !memchr(row, 0, (size_t)s->elems * s->esize);
+  size_t step = (size_t)PIECE / s->esize;
+  for (uint64_t i = 0; i < s->elems; i += step) {
+    size_t n = s->elems - i < step ? (size_t)(s->elems - i) : step;
+    vm_load_raw(raw, s, p, i, n);
+    if (memchr(raw, 0, n * s->esize)) return false;
+  }
+  return true;
+}
+
+/* The same of a tile that is `own`. */
+static bool row_owned(const vm_core *c, const vm_view *s, uint32_t p, uint8_t owner) {
+  uint8_t raw[PIECE];
   const uint8_t *row = vm_row_at(s, p, 0);
   if (row) return !vm_ck_wrong(c, row, (size_t)s->elems * s->esize, owner);
   size_t step = (size_t)PIECE / s->esize;
@@ -182,8 +196,12 @@ static bool row_written(const vm_core *c, const vm_view *s, uint32_t p) {
 int64_t vm_ck_unwritten(const vm_core *c, const vm_view *v) {
   if (!v->at || v->elems == 0) return -1;
   vm_view s = vm_ck_shadow_of(c, v);
-  for (uint32_t p = 0; s.at && p < v->num[0]; p++)
-    if (!row_written(c, &s, p)) return p;
+  uint8_t owner = vm_ck_owner(c, v);
+  if (!s.at || !(owner || vm_ck_has(c, VM_CHECK_UNINIT))) return -1;
+  for (uint32_t p = 0; !owner && p < v->num[0]; p++)
+    if (!row_written(&s, p)) return p;
+  for (uint32_t p = 0; owner && p < v->num[0]; p++)
+    if (!row_owned(c, &s, p, owner)) return p;
   return -1;
 }
 
@@ -440,14 +458,16 @@ static bool each_run(const vm_share *s, walk *of, bool (*fn)(walk *w, uint64_t n
 /* Leaves the walk at the first byte that is wrong. */
 static bool run_written(walk *of, uint64_t n) {
   vm_dma_walk *w = &of->w;
-  const uint8_t *hole = NULL;
-  if (w->step == w->esize)
-    hole = vm_ck_wrong(of->c, w->at, (size_t)n * w->esize, of->owner);
-  else
-    for (uint64_t i = 0; i < n && !hole; i++)
-      hole = vm_ck_wrong(of->c, w->at + (int64_t)i * w->step, w->esize, of->owner);
-  if (hole) w->at += hole - w->at;
-  return !hole;
+  bool whole = w->step == w->esize;
+  size_t each = whole ? (size_t)n * w->esize : w->esize;
+  for (uint64_t i = 0; i < (whole ? 1 : n); i++) {
+    uint8_t *at = w->at + (int64_t)i * w->step;
+    const uint8_t *hole = of->owner ? vm_ck_wrong(of->c, at, each, of->owner) : memchr(at, 0, each);
+    if (!hole) continue;
+    w->at = at + (hole - at);
+    return false;
+  }
+  return true;
 }
 
 static bool mark_run(walk *of, uint64_t n) {
@@ -467,7 +487,8 @@ void vm_ck_uninit_move(vm_core *c, const vm_share *s) {
   char who[96];
   if (s->item.staged) return; /* read when it was copied: what is there now is another's */
   for (int side = t->accumulates ? -1 : 0; side < t->nsrc; side++) {
-    if (!open_walk(c, s, side, &w) || each_run(s, &w, run_written)) continue;
+    if (!open_walk(c, s, side, &w) || !(w.owner || vm_ck_has(c, VM_CHECK_UNINIT))) continue;
+    if (each_run(s, &w, run_written)) continue;
     const vm_view *v = side_of(t, side);
     snprintf(who, sizeof who, "a transfer of queue %.70s", c->code->queues[t->queue].name);
     reading r = {c, t->engine, t->pc, s->item.start, who, *w.w.at, NULL};
