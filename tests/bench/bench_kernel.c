@@ -165,17 +165,19 @@ static double assembled(soma_machine *m, soma_program *p) {
   return t1 - t0;
 }
 
-static int measure(int64_t instructions) {
-  soma_options o = SOMA_OPTIONS_INIT;
-  soma_machine *m = NULL;
+typedef struct outcome {
+  double emit, finish; /* seconds */
+  size_t taken;        /* bytes */
+  soma_kernel_figures f;
+} outcome;
+
+/* Builds a kernel once; *p is the caller's. */
+static int build(soma_machine *m, int64_t instructions, outcome *out, soma_program **p) {
   soma_kernel *k = NULL;
-  soma_program *p = NULL;
   int64_t shape[2] = {WIDTH, WIDTH};
   uint32_t x[3], file;
   list l = {0};
-  o.target = "trn2";
-  o.alloc = counting;
-  if (soma_machine_new(&o, &m) != SOMA_OK || soma_kernel_new(m, NULL, &k) != SOMA_OK) return 1;
+  if (soma_kernel_new(m, NULL, &k) != SOMA_OK) return 1;
   soma_kernel_file(k, "bench.py", &file);
   soma_kernel_tensor(k, "a", SOMA_BFLOAT16, 2, shape, SOMA_INPUT, &x[0]);
   soma_kernel_tensor(k, "b", SOMA_BFLOAT16, 2, shape, SOMA_INPUT, &x[1]);
@@ -186,26 +188,42 @@ static int measure(int64_t instructions) {
   double t0 = now();
   soma_status s = soma_kernel_emit(k, l.w, l.n, NULL);
   double t1 = now();
-  if (s == SOMA_OK) s = soma_kernel_finish(k, &p, NULL);
+  if (s == SOMA_OK) s = soma_kernel_finish(k, p, NULL);
   double t2 = now();
-  if (s != SOMA_OK) {
-    fprintf(stderr, "%s\n", soma_kernel_error(k));
-    return 1;
+  if (s != SOMA_OK) fprintf(stderr, "%s\n", soma_kernel_error(k));
+  *out = (outcome){.emit = t1 - t0, .finish = t2 - t1, .taken = most - before};
+  soma_kernel_get_figures(k, &out->f, sizeof out->f);
+  soma_kernel_free(k);
+  free(l.w);
+  return s != SOMA_OK;
+}
+
+/* The fastest of some runs. */
+static int measure(int64_t instructions) {
+  soma_options o = SOMA_OPTIONS_INIT;
+  soma_machine *m = NULL;
+  outcome best = {0}, last;
+  int runs = instructions < 1000000 ? 5 : 1;
+  double text = 0;
+  o.target = "trn2";
+  o.alloc = counting;
+  if (soma_machine_new(&o, &m) != SOMA_OK) return 1;
+  for (int i = 0; i < runs; i++) {
+    soma_program *p = NULL;
+    if (build(m, instructions, &last, &p)) return 1;
+    if (i == 0 || last.emit + last.finish < best.emit + best.finish) best = last;
+    if (i == 0 && runs > 1) text = assembled(m, p);
+    soma_program_free(p);
   }
-  soma_kernel_figures f;
-  soma_kernel_get_figures(k, &f, sizeof f);
-  double n = (double)f.instructions, each = (t2 - t0) / n, taken = (double)(most - before) * 1e-6;
+  double n = (double)best.f.instructions, each = (best.emit + best.finish) / n;
   if (first_each == 0) first_each = each;
   printf("%7.0f instructions: %.3f s (emit %.3f, finish %.3f), %.0f ns each (%.2f of the first), "
          "%.0f MB, %.2f waits each",
-         n, t2 - t0, t1 - t0, t2 - t1, each * 1e9, each / first_each, taken, (double)f.waits / n);
-  if (instructions <= 100000)
-    printf("; its text is assembled in %.1f times that", assembled(m, p) / (t2 - t0));
+         n, each * n, best.emit, best.finish, each * 1e9, each / first_each,
+         (double)best.taken * 1e-6, (double)best.f.waits / n);
+  if (text > 0) printf("; its text is assembled in %.1f times that", text / (each * n));
   printf("\n");
-  soma_program_free(p);
-  soma_kernel_free(k);
   soma_machine_free(m);
-  free(l.w);
   return 0;
 }
 

@@ -45,6 +45,6 @@ print("|---|" .. ("--:|"):rep(#heads - 1))
 for _, row in ipairs(rows) do print("| " .. table.concat(row, " | ") .. " |") end
 print("\nTheir geometric means:\n\n```")
 for i, p in ipairs(POLICIES) do
-  print(("%-28s %.3f  %s"):format(p[1], means[i], ("#"):rep(math.floor((means[i] - 0.9) * 100 + 0.5))))
+  print(("%-28s %.3f  %s"):format(p[1], means[i], ("#"):rep(math.floor((means[i] - 0.9) * 40 + 0.5))))
 end
-print(("%-28s %.3f  %s\n```"):format("as chosen", 1, ("#"):rep(10)))
+print(("%-28s %.3f  %s\n```"):format("as chosen", 1, ("#"):rep(4)))
