@@ -189,7 +189,7 @@ KERNELS = (
     (TRIAL, "dynamic_shapes/dynamic_elementwise_add.py", "dynamic_elementwise_add",
      _dynamic_add(4)),
     (TRIAL, "dynamic_shapes/dynamic_elementwise_add.py", "dynamic_elementwise_add",
-     _dynamic_add(2), ("uninit", "of tensor result; the first that was not written is byte 262144",
+     _dynamic_add(2), ("uninit", "reads bytes 0..524287 of tensor result",
                        "its last copy reads all rows of the result, of which two tiles of four are "
                        "written")),
     (TRIAL, "loss/cross_entropy.py", "cross_entropy_forward", cross_entropy_forward),
@@ -205,6 +205,6 @@ def cases(table, folder):
         dotted = "nkilib.%s.%s" % (part, file[:-3].replace("/", "."))
 
         def run(dotted=dotted, name=name, test=test):
-            test(getattr(importlib.import_module(dotted), name))
+            return test(getattr(importlib.import_module(dotted), name))
         table.case(FOLDER, path, name, run, also=harness.ALSO, known=known[0] if known else None)
     sys.path.remove(source)
