@@ -489,7 +489,9 @@ static void judge(vm_core *c, struct vm_ck_judge *j) {
   state s = {0}, before = {0}; /* the log is left as it was */
   k->judge = j;
   replay(c, j);
-  if (j->ncauses) j->failed = !count_rounds(c, j) || !save_state(c, &before) || !save_state(c, &s);
+  if (j->ncauses) j->run = vm_ck_must_new(c, true);
+  if (j->ncauses)
+    j->failed = !j->run || !count_rounds(c, j) || !save_state(c, &before) || !save_state(c, &s);
   if (j->ncauses && !j->failed) report_causes(c, j, &s);
   if (before.step) restore_state(c, &before);
   if (before.step) free_state(c, &before);
@@ -508,8 +510,7 @@ void vm_ck_judge(vm_core *c) {
   j.pairs = isa_zalloc(&c->al, MOST_PAIRS * sizeof *j.pairs);
   j.causes = isa_zalloc(&c->al, MOST_CAUSES * sizeof *j.causes);
   j.m = vm_ck_must_new(c, false);
-  j.run = vm_ck_must_new(c, true);
-  j.failed = !j.pairs || !j.causes || !j.m || !j.run || !vm_ck_must_solve(c, j.m);
+  j.failed = !j.pairs || !j.causes || !j.m || !vm_ck_must_solve(c, j.m);
   if (!j.failed) judge(c, &j);
   vm_ck_must_free(c, j.m);
   vm_ck_must_free(c, j.run);
