@@ -41,11 +41,13 @@ typedef struct as_options {
   uint32_t tile_align; /* 0: 64 */
   bool want_listing, only_preprocess;
   bool relocatable; /* -r: also fill `object` */
+  bool spill;       /* tiles that find no room in SBUF lie past its end: see overflows */
   bool no_files;    /* the source may read no file: %include, incbin and npy are errors */
 } as_options;
 
 typedef struct as_result {
   isa_program *program; /* NULL when there were errors; the caller frees it */
+  bool overflows;       /* with spill: tiles of it lie past the end of SBUF, and it cannot run so */
   as_diag *diags;
   uint32_t ndiags, nerrors, nwarnings;
   isa_buf listing;      /* with want_listing */

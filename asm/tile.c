@@ -232,8 +232,13 @@ static bool place(as_job *j, request *r) {
                    : r->t.space == ISA_PSUM ? ISA_PSUM_BANK
                    : j->o->tile_align       ? j->o->tile_align
                                             : 64;
+  bool past = false;
   want.lo = fixed ? (uint32_t)r->at_offset : first_fit(rs, &want, n, align, limit);
-  if (want.lo >= limit || n > limit - want.lo) {
+  bool none = want.lo >= limit || n > limit - want.lo;
+  if (none && !fixed && j->o->spill && r->t.space == ISA_SBUF && n <= limit) {
+    past = j->out->overflows = true;
+    want.lo = limit + 64 * as_program(j)->ntiles;
+  } else if (none) {
     if (fixed)
       as_error(j, r->name->pos, r->name->len, "`%s` has bytes %u to %llu; %s has %u in a partition",
                r->name->text, want.lo, (unsigned long long)want.lo + n - 1,
@@ -243,7 +248,7 @@ static bool place(as_job *j, request *r) {
     return false;
   }
   want.hi = want.lo + n;
-  const as_region *other = conflict(rs, &want);
+  const as_region *other = past ? NULL : conflict(rs, &want);
   if (other) {
     as_error(j, r->name->pos, r->name->len, "`%s` shares bytes with `%s`", r->name->text,
              as_program(j)->tiles[other->tile - 1].name);
@@ -253,7 +258,7 @@ static bool place(as_job *j, request *r) {
   }
   r->t.offset = want.lo;
   want.tile = as_program(j)->ntiles + 1;
-  take(j, rs, &want);
+  if (!past) take(j, rs, &want);
   if (j->o->relocatable) remember(j, want.tile, align, n);
   return true;
 }

@@ -30,7 +30,7 @@ isa/lint: isa
 asm: isa isa/lint
 asm/pp: asm
 asm/kernel: isa
-asm/tools: asm isa
+asm/tools: asm asm/kernel isa
 vm/simd: isa
 vm/simd/level: isa vm/simd
 vm/op: isa vm/simd

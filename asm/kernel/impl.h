@@ -115,6 +115,13 @@ typedef struct k_queue {
   uint64_t count;
 } k_queue;
 
+typedef struct k_spilled {
+  const char *name; /* as the caller gave it */
+  uint64_t bytes;
+  isa_line after, before; /* the uses it is kept in HBM between */
+  bool stored;
+} k_spilled;
+
 typedef struct k_order {
   uint32_t later, earlier;
 } k_order;
@@ -230,6 +237,8 @@ struct as_kernel {
 
   /* passes */
   uint32_t *crowd, ncrowd, cap_crowd;
+  k_spilled *spilled;
+  uint32_t nspilled, cap_spilled;
   uint32_t crowd_for;    /* the tile that was not placed */
   unsigned store_engine; /* that triggers stores */
   unsigned engines;      /* that have code */

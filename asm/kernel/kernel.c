@@ -87,6 +87,7 @@ void as_kernel_free(as_kernel *k) {
   FREE(scopes, cap_scopes);
   FREE(waited, cap_waited);
   FREE(crowd, cap_crowd);
+  FREE(spilled, cap_spilled);
   isa_free(&al, k->reg_needs, (size_t)k->nregs + 1);
   isa_free(&al, k->reg_places, ((size_t)k->nregs + 1) * ISA_NENGINES);
   isa_arena_free(&k->arena);

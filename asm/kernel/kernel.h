@@ -12,7 +12,7 @@
  *     depend.c   which accesses conflict             way.c     which must not go at once
  *     solve.c    what waits for what
  *     sems.c     semaphores                          emit.c    the program
- *     report.c   what was decided, as text
+ *     report.c   what was decided, as text           import.c   a program as a list
  *
  * There is no code for single instructions: what is read and written comes from the flags of
  * forms.def, engines and rules from the tables. vm/README.md documents the records; the public
@@ -113,6 +113,9 @@ bool as_kernel_loop(as_kernel *k, const as_kernel_range *r, uint32_t *reg);
 bool as_kernel_while(as_kernel *k, uint32_t reg, isa_line at);
 bool as_kernel_endloop(as_kernel *k);
 
+/* Declares and adds what a program does, loops unrolled; k is empty before. */
+bool as_kernel_import(as_kernel *k, const isa_program *p);
+
 /* The program, the caller's to free; NULL with an error. Once. */
 isa_program *as_kernel_finish(as_kernel *k);
 /* Whether instructions of the program with that opcode can be emitted. */
@@ -142,6 +145,15 @@ typedef struct as_kernel_wait {
   bool reuse;
 } as_kernel_wait;
 bool as_kernel_get_wait(const as_kernel *k, uint32_t i, as_kernel_wait *out);
+/* A spill: where the tile is used before it goes to HBM and when it is back; stored: it went there
+ * now, else it was there from before. */
+typedef struct as_kernel_spill {
+  const char *name;
+  uint64_t bytes;
+  isa_line after, before;
+  bool stored;
+} as_kernel_spill;
+bool as_kernel_get_spill(const as_kernel *k, uint32_t i, as_kernel_spill *out);
 void as_kernel_report(const as_kernel *k, isa_buf *out);
 
 #endif

@@ -236,12 +236,13 @@ static bool put_all(mender *m) {
   for (unsigned i = 0; i < m->n && ok; i++)
     if (m->places[i].staged && m->places[i].writes)
       ok = copy(m, m->places[i].staged, m->places[i].number, false);
-  if (ok)
-    k->figures.copies += k->nitems - items - 1;
-  else
+  if (!ok) {
     k->nitems = items;
+    return false;
+  }
+  k->figures.copies += k->nitems - items - 1;
   k->error.status = ISA_OK;
-  return ok;
+  return true;
 }
 
 /* Tries with the operands of a mask staged, the first of them in that way. */
@@ -262,17 +263,29 @@ static bool attempt(mender *m, unsigned mask, unsigned way) {
   return ok;
 }
 
+/* In the order tried: which operands are staged, and how; false past the last. */
+static bool trial(const mender *m, unsigned i, unsigned *mask, unsigned *way) {
+  unsigned n = m->n;
+  *way = i < WAYS * n ? i / n : PLAIN;
+  if (i < WAYS * n) {
+    *mask = 1u << i % n;
+    return true;
+  }
+  i -= WAYS * n;
+  *mask = 1u << (n ? i / n : 0) | 1u << (n ? i % n : 0);
+  if (i >= n * n) *mask = (1u << n) - 1;
+  return i <= n * n && n > 1;
+}
+
 bool k_mend(as_kernel *k, const k_item *it) {
   mender m = {.k = k, .it = *it, .error = k->error};
+  unsigned mask, way;
   if (isa_op_is_control(it->in.op) || k->error.status != ISA_ILLEGAL) return false;
   find_places(&m);
-  for (unsigned way = 0; way < WAYS; way++)
-    for (unsigned i = 0; i < m.n; i++)
-      if (attempt(&m, 1u << i, way)) return true;
-  for (unsigned i = 0; i < m.n; i++)
-    for (unsigned j = i + 1; j < m.n; j++)
-      if (attempt(&m, 1u << i | 1u << j, PLAIN)) return true;
-  if (m.n > 2 && attempt(&m, (1u << m.n) - 1, PLAIN)) return true;
+  for (unsigned i = 0; trial(&m, i, &mask, &way); i++) {
+    if (attempt(&m, mask, way)) return true;
+    if (k->error.status == ISA_NOMEM) return false;
+  }
   k->error = m.error;
   return false;
 }

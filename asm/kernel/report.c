@@ -129,6 +129,18 @@ static void print_tiles(const as_kernel *k, isa_buf *out) {
   }
 }
 
+static void print_spills(const as_kernel *k, isa_buf *out) {
+  char after[160], before[160];
+  if (k->nspilled) isa_buf_puts(out, "\nspills:\n");
+  for (uint32_t i = 0; i < k->nspilled; i++) {
+    const k_spilled *s = &k->spilled[i];
+    isa_buf_printf(out, "  %s: %" PRIu64 " bytes, %s after %s, back before %s\n", s->name, s->bytes,
+                   s->stored ? "to HBM" : "which HBM has already, left",
+                   k_where(k, s->after, after, sizeof after),
+                   k_where(k, s->before, before, sizeof before));
+  }
+}
+
 static void print_waits(const as_kernel *k, isa_buf *out) {
   isa_buf_puts(out, "\nwaits:\n");
   for (uint32_t i = 0; i < k->nwaited; i++) {
@@ -157,5 +169,6 @@ void as_kernel_report(const as_kernel *k, isa_buf *out) {
   print_loads(k, out);
   print_memories(k, out);
   print_tiles(k, out);
+  print_spills(k, out);
   print_waits(k, out);
 }

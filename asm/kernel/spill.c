@@ -164,6 +164,16 @@ static bool is_dirty(const as_kernel *k, uint32_t number, uint32_t item) {
   return false;
 }
 
+static k_spilled note(const as_kernel *k, uint32_t number, uint32_t last, uint32_t next,
+                      bool stored) {
+  const k_buffer *b = k_buf(k, number);
+  return (k_spilled){.name = b->name ? b->name : "?",
+                     .bytes = (uint64_t)b->bytes * b->nparts,
+                     .after = k->items[last].at,
+                     .before = k->items[next].at,
+                     .stored = stored};
+}
+
 bool k_spill(as_kernel *k) {
   uint32_t next, again, first, end;
   if (k->figures.spills >= MOST_SPILLS || !k->ncrowd) return false;
@@ -172,6 +182,8 @@ bool k_spill(as_kernel *k) {
   whole_loop(k, k_buf(k, k->crowd_for)->first, &first, &end);
   uint32_t kept = k_buf(k, number)->kept_in, last = last_use(k, first, number);
   bool dirty = is_dirty(k, number, first);
+  if (!K_GROW(k, spilled, nspilled, cap_spilled)) return false;
+  k->spilled[k->nspilled++] = note(k, number, last, next, dirty);
   k_buf(k, number)->ended = false; /* an end that the caller gave lies after its last use */
   if (!kept && !k_temporary(k, "spilled", k_buf(k, number), &kept)) return false;
   if (dirty) {
@@ -185,4 +197,11 @@ bool k_spill(as_kernel *k) {
   k_buf(k, again)->whole = 1;
   rename_uses(k, next, number, again);
   return transfer(k, next, again, kept) && k_lives(k);
+}
+
+bool as_kernel_get_spill(const as_kernel *k, uint32_t i, as_kernel_spill *out) {
+  if (i >= k->nspilled) return false;
+  const k_spilled *s = &k->spilled[i];
+  *out = (as_kernel_spill){s->name, s->bytes, s->after, s->before, s->stored};
+  return true;
 }

@@ -52,4 +52,11 @@ void as_words(isa_buf *out);
 /* A diagnostic as one JSON object, without a newline. */
 void as_json_diag(const as_diag *d, isa_buf *out);
 
+/* spill.c */
+/* Of a program that overflows, one that fits: the tile whose next use is furthest away goes to HBM
+ * and comes back. The program is followed as it would run, and gets new semaphores; one that cannot
+ * be followed (it decides by what memory holds, it uses static queues, overlays or two cores) gives
+ * ISA_UNBUILT. text: a line for each spill, or the error. */
+isa_status as_spill(const isa_program *p, const isa_alloc *al, isa_program **out, isa_buf *text);
+
 #endif

@@ -22,6 +22,7 @@ static const char usage_text[] =
     "  -MD FILE        also write that rule\n"
     "  -w+NAME -w-NAME switch a class of warnings on or off; -Werror makes them errors\n"
     "  --lint          check the program as a whole; an output only with -o\n"
+    "  --spill         keep tiles that find no room in SBUF in HBM for a while; list them\n"
     "  -@ FILE         more arguments from FILE\n"
     "  --error-format=text|json  how messages are printed\n"
     "  --explain NAME  the reference of an instruction\n"
@@ -147,10 +148,17 @@ static bool words(cli *c) {
 }
 
 static bool long_option(cli *c, const char *arg) {
-  static const char *const names[] = {
-      "--help",  "--version", "--error-format=text", "--error-format=json", "--explain", "--manual",
-      "--words", "--lint"};
+  static const char *const names[] = {"--help",
+                                      "--version",
+                                      "--error-format=text",
+                                      "--error-format=json",
+                                      "--explain",
+                                      "--manual",
+                                      "--words",
+                                      "--lint",
+                                      "--spill"};
   if (strcmp(arg, "--lint") == 0) return c->lint = true;
+  if (strcmp(arg, "--spill") == 0) return c->o.spill = true;
   if (strcmp(arg, "--words") == 0) return words(c);
   if (strcmp(arg, "--manual") == 0) return manual(c);
   if (strncmp(arg, "--explain=", 10) == 0) return explain(c, arg + 10);
@@ -240,6 +248,9 @@ static bool parse_args(cli *c) {
   if (c->lint && (c->preprocess || c->only_deps || c->o.relocatable))
     return usage("--lint is for programs: not with -E, -M or -r%s%s", "", "");
   if (c->lint && !leave_to_lint(c)) return false;
+  if (c->o.spill && (c->preprocess || c->only_deps || c->o.relocatable || c->ninputs > 1 ||
+                     c->list || (c->format && strcmp(c->format, "lst") == 0)))
+    return usage("--spill is for one source: not with -E, -M, -r, -l or -f lst%s%s", "", "");
   c->o.include_dirs = c->include_dirs;
   c->o.warnings = c->warnings;
   c->o.defines = c->defines;
@@ -384,9 +395,25 @@ static bool lint(const cli *c, const isa_program *p) {
   return s == ISA_OK;
 }
 
+/* What does not fit is spilled; what fits stays as it is. */
+static isa_status spill(const cli *c, as_result *r) {
+  isa_buf text;
+  isa_program *p;
+  if (!r->overflows) return ISA_OK;
+  isa_buf_init(&text, &c->arena.al);
+  isa_status s = as_spill(r->program, &c->arena.al, &p, &text);
+  fputs(s == ISA_NOMEM ? "soma-as: out of memory\n" : isa_buf_str(&text), stderr);
+  isa_buf_free(&text);
+  isa_program_free(r->program);
+  r->program = p;
+  if (s != ISA_OK) r->nerrors++;
+  return s;
+}
+
 /* Prints what there is to say of a result, writes the outputs, frees it; gives the exit status. */
 static int finish(const cli *c, isa_status s, as_result *r) {
   print_diags(c, r);
+  if (s == ISA_OK) s = spill(c, r);
   int exit_status = 1;
   if (s == ISA_OK && c->lint && !lint(c, r->program))
     exit_status = 1;

@@ -140,6 +140,7 @@ t.case("the report shows memory over time and what spilling moves", function()
   assert(report:find("\n         0..0            2048  ############\n", 1, true), report)
   assert(report:find("  most, 4096 bytes, at instruction 1, [^\n]*test_kernel.lua:" .. line .. "\n"), report)
   assert(not report:find("psum over time", 1, true))
+  assert(report:find("\nspills:\n  [%w_]+: 262144 bytes, to HBM after [^\n]*lua:" .. line .. ", back before [^\n]*lua:" .. line + 1 .. "\n"), report)
 end)
 
 t.case("wrong uses are refused at their line", function()

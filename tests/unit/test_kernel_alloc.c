@@ -37,11 +37,14 @@ static soma_status record(soma_kernel *k, const char *op, const int64_t *fields,
 #define ROWS(x) 10, x, SOMA_FLOAT32, 0, 0, 0, 2, 64, 128, 1, 64
 #define QUEUE -1, 0, 0, 0
 
-/* Three tiles where two fit, a register, a loop, an order. */
+#define SUM(p) 8, p, SOMA_FLOAT32, 0, 64, 0, 1, 1, 64
+
+/* Three tiles where two fit, a register, a loop whose first round differs, an order, a load to PSUM
+ * that takes a copy. */
 static soma_status fill(soma_kernel *k) {
   static const float ones[4] = {1, 1, 1, 1};
   int64_t shape[2] = {128, 64}, four[1] = {4};
-  uint32_t x, y, c, t[3], reg, file;
+  uint32_t x, y, c, t[3], sum = 0, held = 0, reg, file;
   soma_kernel_range r = SOMA_KERNEL_RANGE_INIT;
   soma_kernel_tile_info i = SOMA_KERNEL_TILE_INIT;
   soma_status s = soma_kernel_file(k, "alloc.py", &file);
@@ -56,12 +59,18 @@ static soma_status fill(soma_kernel *k) {
     s = soma_kernel_tile(k, &i, &t[n]);
     if (s == SOMA_OK) s = RECORD(k, "dma_copy", TILE(t[n]), ROWS(x), QUEUE);
   }
+  i.memory = SOMA_PSUM;
+  if (s == SOMA_OK) s = soma_kernel_tile(k, &i, &sum);
+  if (s == SOMA_OK) s = soma_kernel_tile(k, &i, &held);
+  if (s == SOMA_OK) s = RECORD(k, "dma_copy", TILE(held), ROWS(x), QUEUE);
+  if (s == SOMA_OK) s = RECORD(k, "ldweights", TILE(t[0]), 0, 0, 0, 0, 0, 0, 0);
   if (s == SOMA_OK) s = soma_kernel_order(k, 0, 1);
   if (s == SOMA_OK) s = soma_kernel_register(k, &reg);
   if (s == SOMA_OK) s = RECORD(k, "mov", reg, 0, 5);
   if (s == SOMA_OK) s = RECORD(k, "notify", 1, reg);
   if (s == SOMA_OK) s = soma_kernel_loop(k, &r, &reg);
   if (s == SOMA_OK) s = RECORD(k, "tensor_tensor", TILE(t[0]), TILE(t[0]), TILE(t[0]), 2, 0);
+  if (s == SOMA_OK) s = RECORD(k, "matmul", SUM(sum), TILE(t[0]), 0, 0, 0, 0, 0, 0, 0, 0, 0);
   if (s == SOMA_OK) s = soma_kernel_endloop(k);
   for (int n = 0; n < 3 && s == SOMA_OK; n++) s = RECORD(k, "dma_copy", ROWS(y), TILE(t[n]), QUEUE);
   return s;
@@ -83,7 +92,7 @@ static soma_status life(heap *h, size_t *bytes) {
   void *data = NULL;
   o.alloc = take; /* the machine has no memories: its target is open */
   o.alloc_ud = h;
-  ko.flags = SOMA_KERNEL_SPILL;
+  ko.flags = SOMA_KERNEL_SPILL | SOMA_KERNEL_COPIES;
   ko.sbuf_bytes = 512;
   *bytes = 0;
   soma_status s = soma_machine_new(&o, &m);
