@@ -273,6 +273,7 @@ struct as_job {
   uint32_t nsources, cap_sources;
   uint32_t cap_deps; /* of out->deps */
   uint32_t errors, warnings;
+  bool hush;                /* the line's warnings were given when it was read for the other core */
   const isa_target *target; /* NULL until known */
   isa_program *program;
   as_name_fn name_value; /* NULL: no names */

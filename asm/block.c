@@ -74,9 +74,10 @@ static bool parse_head(as_cur *c, as_block *l, isa_int *start) {
 /* Opens a block; past the limit the job ends. */
 static void push(as_cur *c, const as_block *b) {
   struct as_unit *u = c->j->unit;
-  if (u->nblocks == AS_MAX_BLOCKS)
+  unsigned core = u->core;
+  if (u->nblocks[core] == AS_MAX_BLOCKS)
     as_fatal(c->j, b->pos, "loops and ifs are nested deeper than %d", AS_MAX_BLOCKS);
-  u->blocks[u->nblocks++] = *b;
+  u->blocks[core][u->nblocks[core]++] = *b;
 }
 
 static const char *const heads[] = {"loop", "if", "else"};
@@ -87,12 +88,12 @@ static as_block *innermost(as_cur *c, unsigned kinds) {
   struct as_unit *u = c->j->unit;
   const as_tok *name = c->t++;
   const char *head = kinds & 1 << AS_B_LOOP ? "loop" : "if";
-  if (u->nblocks == 0) {
+  if (u->nblocks[u->core] == 0) {
     as_error(c->j, name->pos, name->len, "`%s` without %s `%s`", name->text,
              head[0] == 'i' ? "an" : "a", head);
     return NULL;
   }
-  as_block *b = &u->blocks[u->nblocks - 1];
+  as_block *b = &u->blocks[u->core][u->nblocks[u->core] - 1];
   if (!(kinds >> b->kind & 1)) {
     as_error(c->j, name->pos, name->len, "`%s` stands in %s `%s`", name->text,
              b->kind == AS_B_LOOP ? "a" : "an", heads[b->kind]);
@@ -154,7 +155,7 @@ void as_endloop(as_cur *c) {
   const as_tok *name = c->t;
   as_block *l = innermost(c, 1 << AS_B_LOOP);
   if (!l) return;
-  c->j->unit->nblocks--;
+  c->j->unit->nblocks[c->j->unit->core]--;
   if (l->bad) return;
   as_stmt st = open(name, 2);
   st.part[0].op = ISA_OP_add;
@@ -245,7 +246,7 @@ void as_endif(as_cur *c) {
   const as_tok *name = c->t;
   as_block *b = innermost(c, 1 << AS_B_IF | 1 << AS_B_ELSE);
   if (!b) return;
-  c->j->unit->nblocks--;
+  c->j->unit->nblocks[c->j->unit->core]--;
   if (b->bad || !as_need_end(c, "`endif`")) return;
   close_guard(c->j, b, name->pos);
   as_list_line(c->j, name->pos);
@@ -253,8 +254,11 @@ void as_endif(as_cur *c) {
 
 void as_blocks_end(as_job *j) {
   static const char *const ends[] = {"endloop", "endif", "endif"};
-  for (unsigned i = 0; i < j->unit->nblocks; i++) {
-    const as_block *b = &j->unit->blocks[i];
+  const struct as_unit *u = j->unit;
+  for (unsigned n = 0; n < ISA_MAX_CORES * AS_MAX_BLOCKS; n++) {
+    unsigned core = n / AS_MAX_BLOCKS, i = n % AS_MAX_BLOCKS;
+    if (i >= u->nblocks[core]) continue;
+    const as_block *b = &u->blocks[core][i];
     as_error(j, b->pos, b->span, "`%s` without an `%s`", b->kind == AS_B_LOOP ? "loop" : "if",
              ends[b->kind]);
   }

@@ -1,7 +1,8 @@
 /* The `$` clauses after the operands: one wait, one update.
  *   $name>=n  $name>=r1 (> == <= < !=)
  *   $name++ $name-- $name+=n $name-=n $name=n, with @read or @complete after
- *   $name on a DMA line: its completion semaphore    $S[12] and $S[1,12] by number */
+ *   $name on a DMA line: its completion semaphore    $S[12] and $S[1,12] by number
+ *   $peer.name: the semaphore of that number on the other core, of `name sem core=*` */
 #include "stmt.h"
 
 #include <string.h>
@@ -33,6 +34,28 @@ static bool numbered(as_cur *c, sem *s) {
   return as_need(c, ']', "the number of a semaphore");
 }
 
+/* `name`, or `peer.name` of the other core. */
+static bool named(as_cur *c, sem *s) {
+  unsigned own = c->j->unit->core;
+  bool peer = as_tok_is(c->t, "peer") && c->t[1].kind == AS_T_PUNCT && c->t[1].punct == '.';
+  if (peer) c->t += 2;
+  const as_sym *y = as_sym_need(c->j, c->t, 1 << AS_S_SEM);
+  if (!y) return false;
+  const as_tok *name = c->t++;
+  s->core = (uint8_t)(y->core == AS_BOTH ? own : y->core);
+  s->number = (uint8_t)y->index;
+  if (!peer) return true;
+  if (y->core == AS_BOTH) {
+    s->core = (uint8_t)(1 - own);
+    return true;
+  }
+  as_error(c->j, s->at->pos, as_span_of(s->at, c->t),
+           "`peer` is the other core of a semaphore that both have; `%s` is of core %u alone",
+           y->name, y->core);
+  as_note(c->j, y->pos, "`%s sem core=*` gives it to both", name->text);
+  return false;
+}
+
 static bool parse_sem(as_cur *c, sem *s) {
   *s = (sem){.at = c->t++};
   if (!as_at_name(c)) {
@@ -48,14 +71,9 @@ static bool parse_sem(as_cur *c, sem *s) {
                s->number);
       return false;
     }
-  } else {
-    const as_sym *y = as_sym_need(c->j, c->t, 1 << AS_S_SEM);
-    if (!y) return false;
-    c->t++;
-    s->core = y->core;
-    s->number = (uint8_t)y->index;
+    return true;
   }
-  return true;
+  return named(c, s);
 }
 
 static unsigned wait_cond(const as_cur *c) {
@@ -123,6 +141,12 @@ static bool parse_wait(as_cur *c, as_stmt *st, const sem *s, unsigned cond) {
   c->t++;
   isa_wait *w = &st->part[0].wait;
   if (!only_one(c, st->has_wait, &st->wait_at, s, "wait")) return false;
+  if (s->core != c->j->unit->core) {
+    as_error(c->j, s->at->pos, as_span_of(s->at, c->t),
+             "a wait is on a semaphore of its own core, %u; let core %u update one here",
+             c->j->unit->core, s->core);
+    return false;
+  }
   st->has_wait = true;
   st->wait_at = *s->at;
   *w = (isa_wait){.cond = (uint8_t)cond, .core = s->core, .sem = s->number};

@@ -192,6 +192,7 @@ void as_warning(as_job *j, const char *name, as_pos at, uint32_t span, const cha
   int cls = find_class(name);
   bool error = j->o && j->o->warnings_are_errors;
   j->warn_state->last_shown = false;
+  if (j->hush) return;
   if (cls >= 0 && !j->warn_state->on[cls]) return;
   if (error) stop_when_full(j);
   if (!error) {

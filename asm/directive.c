@@ -31,6 +31,19 @@ bool as_is_data(int word) {
   return word == DIR_times || word == DIR_incbin || word == DIR_npy;
 }
 
+bool as_is_code(int word) {
+  switch (word - AS_WORD_DIRECTIVE) {
+  case DIR_align:
+  case DIR_dma:
+  case DIR_loop:
+  case DIR_endloop:
+  case DIR_if:
+  case DIR_else:
+  case DIR_endif: return true;
+  default: return false;
+  }
+}
+
 void as_directive_near(as_near *w) {
   for (int i = 0; i < NDIRECTIVES; i++) as_near_try(w, directives[i].word);
 }
@@ -121,26 +134,47 @@ static void define_tensor(as_cur *c, const as_tok *name) {
 
 /* ---- Cores -------------------------------------------------------------------------------- */
 
-/* `core=N`; the program has a core once something is of it. */
+/* `core=N`, or `core=*`: AS_BOTH. The program has a core once something is of it. */
 static bool core_option(as_cur *c, int64_t *core) {
   as_cur start = *c;
   c->t++;
-  if (!as_need(c, '=', "`core`") || !as_int_in(c, "core", 0, ISA_MAX_CORES - 1, core)) return false;
+  if (!as_need(c, '=', "`core`")) return false;
+  if (as_take(c, '*'))
+    *core = AS_BOTH;
+  else if (!as_int_in(c, "core", 0, ISA_MAX_CORES - 1, core))
+    return false;
   isa_program *p = as_program(c->j);
   if (*core && p->target->gen < ISA_GEN3) {
     as_error(c->j, start.t->pos, as_span_of(start.t, c->t),
              "two cores as one need gen3; %s is gen%d", p->target->name, p->target->gen);
     return false;
   }
-  if (*core >= p->ncores) p->ncores = (uint32_t)*core + 1;
+  if (*core == AS_BOTH && c->j->o->relocatable) {
+    as_error(c->j, start.t->pos, as_span_of(start.t, c->t),
+             "core=* is not built for objects; assemble the program in one piece");
+    return false;
+  }
+  uint32_t n = *core == AS_BOTH ? AS_BOTH : (uint32_t)*core + 1;
+  if (n > p->ncores) p->ncores = n;
   return true;
 }
 
+static unsigned first_core(int64_t core) { return core == AS_BOTH ? 0 : (unsigned)core; }
+static unsigned last_core(int64_t core) { return core == AS_BOTH ? AS_BOTH - 1 : (unsigned)core; }
+
 /* ---- Semaphores, queues, constants -------------------------------------------------------- */
 
-static int64_t free_sem(const char *const *names) {
+/* The name that semaphore n of a core, or of either of both, has already; NULL: it is free. */
+static const char *sem_name(const isa_program *p, int64_t core, int64_t n) {
+  const char *name = NULL;
+  for (unsigned k = first_core(core); k <= last_core(core) && !name; k++)
+    name = p->cores[k].sem_names[n];
+  return name;
+}
+
+static int64_t free_sem(const isa_program *p, int64_t core) {
   int64_t n = 0;
-  while (n < ISA_NSEMS && names[n]) n++;
+  while (n < ISA_NSEMS && sem_name(p, core, n)) n++;
   return n;
 }
 
@@ -154,16 +188,16 @@ static void define_sem(as_cur *c, const as_tok *name) {
     return;
   if ((alone || as_take(c, ',')) && !core_option(c, &core)) return;
   if (!as_need_end(c, "a semaphore")) return;
-  const char **names = p->cores[core].sem_names;
   placed = n >= 0;
-  if (!placed) n = free_sem(names);
+  if (!placed) n = free_sem(p, core);
   if (n == ISA_NSEMS) {
     as_error(c->j, name->pos, name->len, "all %d semaphores have names", ISA_NSEMS);
     return;
   }
-  if (names[n]) {
+  const char *taken = sem_name(p, core, n);
+  if (taken) {
     as_error(c->j, at->pos, as_span_of(at, c->t), "semaphore %lld is already `%s`", (long long)n,
-             names[n]);
+             taken);
     return;
   }
   as_sym *s = as_sym_define(c->j, AS_S_SEM, name);
@@ -171,8 +205,9 @@ static void define_sem(as_cur *c, const as_tok *name) {
   s->index = (uint32_t)n;
   s->core = (uint8_t)core;
   s->placed = placed;
-  names[n] = isa_arena_strn(&p->arena, name->text, strlen(name->text));
-  if (!names[n]) as_nomem(c->j);
+  const char *copy = isa_arena_strn(&p->arena, name->text, strlen(name->text));
+  if (!copy) as_nomem(c->j);
+  for (unsigned k = first_core(core); k <= last_core(core); k++) p->cores[k].sem_names[n] = copy;
 }
 
 static bool queue_option(as_cur *c, isa_queue *q) {
@@ -235,16 +270,20 @@ static void define_queue(as_cur *c, const as_tok *name) {
   }
   isa_program *p = as_program(c->j);
   if (!as_need_end(c, "a queue") || !queue_legal(c, name, &q, q.owner < ISA_NENGINES)) return;
-  if (p->cores[core].nqueues == ISA_MAX_QUEUES) {
-    as_error(c->j, name->pos, name->len, "a core has at most %d queues", ISA_MAX_QUEUES);
-    return;
-  }
+  for (unsigned k = first_core(core); k <= last_core(core); k++)
+    if (p->cores[k].nqueues == ISA_MAX_QUEUES) {
+      as_error(c->j, name->pos, name->len, "a core has at most %d queues", ISA_MAX_QUEUES);
+      return;
+    }
   as_sym *s = as_sym_define(c->j, AS_S_QUEUE, name);
   if (!s) return;
-  uint32_t index = isa_program_queue(p, (unsigned)core, &q);
-  if (index == 0) as_nomem(c->j);
-  s->index = index - 1;
   s->core = (uint8_t)core;
+  for (unsigned k = first_core(core); k <= last_core(core); k++) {
+    uint32_t index = isa_program_queue(p, k, &q);
+    if (index == 0) as_nomem(c->j);
+    s->u.queue[k] = (uint8_t)(index - 1);
+  }
+  s->index = s->u.queue[first_core(core)];
 }
 
 static void define_equ(as_cur *c, const as_tok *name) {
@@ -303,8 +342,9 @@ static void do_section(as_cur *c) {
   if (e < 0) return;
   if (as_tok_is(c->t, "core") && !core_option(c, &core)) return;
   if (!as_need_end(c, "a section")) return;
-  c->j->unit->core = (unsigned)core;
-  c->j->unit->section = (unsigned)core * ISA_NENGINES + (unsigned)e;
+  c->j->unit->both = core == AS_BOTH;
+  c->j->unit->core = first_core(core);
+  c->j->unit->section = first_core(core) * ISA_NENGINES + (unsigned)e;
 }
 
 static bool in_section(as_cur *c, const as_tok *at) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 enum { MOST = 8, COLUMN = 40 }; /* references shown; where comments begin */
+enum { BOTH = ISA_MAX_CORES };  /* the core of `core=*` */
 
 int64_t as_dis_target(const isa_insn *in) { return in->op < ISA_NOPS ? isa_insn_target(in) : -1; }
 
@@ -60,8 +61,8 @@ static void put_sources(const sources *s, uint32_t pc, isa_buf *out, size_t line
 /* ---- Semaphores --------------------------------------------------------------------------- */
 
 static bool uses(const isa_insn *in, unsigned core, unsigned sem, bool wait) {
-  if (wait) return in->wait.cond && in->wait.core == core && in->wait.sem == sem;
-  return in->upd.kind && in->upd.core == core && in->upd.sem == sem;
+  if (wait) return in->wait.cond && in->wait.sem == sem && (core == BOTH || in->wait.core == core);
+  return in->upd.kind && in->upd.sem == sem && (core == BOTH || in->upd.core == core);
 }
 
 /* The first instructions that wait for a semaphore, or update it. */
@@ -126,7 +127,7 @@ static void open_section(state *st, const char *line, size_t n, isa_buf *out) {
       out->failed = true;
 }
 
-/* `NAME sem 12[, core=1]`: the number, or -1. */
+/* `NAME sem 12[, core=1]`: the number, or -1; core BOTH of `, core=*`. */
 static int sem_number(const char *line, size_t n, unsigned *core) {
   const char *at = memchr(line, ' ', n);
   size_t left = at ? n - (size_t)(at - line) : 0;
@@ -134,7 +135,8 @@ static int sem_number(const char *line, size_t n, unsigned *core) {
   int v = 0;
   const char *end = line + n, *p = at + 5;
   for (; p < end && *p >= '0' && *p <= '9' && v < ISA_NSEMS; p++) v = v * 10 + (*p - '0');
-  *core = end - p >= 8 && memcmp(p, ", core=1", 8) == 0;
+  bool more = end - p >= 8 && memcmp(p, ", core=", 7) == 0;
+  *core = !more ? 0 : p[7] == '*' ? BOTH : 1;
   return v < ISA_NSEMS ? v : -1;
 }
 
@@ -151,7 +153,8 @@ static void put_line(state *st, const char *line, size_t n, isa_buf *out) {
     put_sources(&st->s, st->pc, out, start);
   } else {
     int sem = line[0] == ' ' ? -1 : sem_number(line, n, &core);
-    if (sem >= 0 && core < st->p->ncores) put_sem(st->p, core, (unsigned)sem, out, start);
+    if (sem >= 0 && (core == BOTH || core < st->p->ncores))
+      put_sem(st->p, core, (unsigned)sem, out, start);
   }
   isa_buf_puts(out, "\n");
 }

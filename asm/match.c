@@ -321,7 +321,8 @@ void as_match_dma(as_cur *c) {
   }
   const as_sym *q = as_sym_need(c->j, c->t, 1 << AS_S_QUEUE);
   if (!q) return;
-  if (as_program(c->j)->cores[q->core].queues[q->index].dge != ISA_DGE_none) {
+  unsigned core = q->core == AS_BOTH ? c->j->unit->core : q->core;
+  if (as_program(c->j)->cores[core].queues[q->u.queue[core]].dge != ISA_DGE_none) {
     as_error(c->j, c->t->pos, c->t->len,
              "`dma` adds a static transfer, but `%s` does not have dge=none", q->name);
     as_note(c->j, q->pos, "`%s` was declared here", q->name);
@@ -341,21 +342,21 @@ void as_match_dma(as_cur *c) {
   open_insn(&st, name, op);
   for (unsigned i = 0; i < st.nslots; i++)
     if (st.slot[i].f->kind == ISA_K_QUEUE) {
-      *(uint8_t *)isa_member(&st.part[0], st.slot[i].f) = (uint8_t)q->index;
+      *(uint8_t *)isa_member(&st.part[0], st.slot[i].f) = q->u.queue[core];
       st.slot[i].seen = true;
       st.slot[i].pos = queue->pos;
       st.slot[i].span = queue->len;
     }
   struct as_unit *u = c->j->unit;
-  unsigned core = u->core;
-  u->core = q->core;
+  unsigned here = u->core;
+  u->core = core;
   bool ok = as_match(c, &st);
   if (ok && (st.has_wait || st.has_update)) {
     const as_tok *at = st.has_wait ? &st.wait_at : &st.update_at;
     as_error(c->j, at->pos, at->len, "a static transfer has no `$` clause; its dma_trigger has it");
     ok = false;
   }
-  ok = ok && emit_static(c->j, &st, q->index);
-  u->core = core;
+  ok = ok && emit_static(c->j, &st, q->u.queue[core]);
+  u->core = here;
   if (ok) as_list_line(c->j, name->pos);
 }

@@ -5,6 +5,7 @@
  *   .view(dtype)                      the same bytes as another type; the last dimension scales
  *   .broadcast(dim, n)                a dimension of one element n times; a tile's partitions are 0
  *   .gather(idx, dim)                 DMA: an index vector instead of dimension dim (0 if left out)
+ *   .peer                             DMA: the same place of the other core's SBUF
  *   .indirect(idx, n)                 gen4: elements at the offsets of an index; n of them, in one
  *                                     dimension, instead of the operand's own shape */
 #include "stmt.h"
@@ -127,6 +128,19 @@ static bool view_index(as_cur *c, as_operand *o, const as_tok *at, unsigned kind
   return true;
 }
 
+static bool view_peer(as_cur *c, as_operand *o, const as_tok *at) {
+  const char *why = o->ap.space == ISA_HBM    ? "both cores see one HBM"
+                    : o->ap.space == ISA_PSUM ? "no transfer reaches the other core's PSUM"
+                    : o->ap.peer              ? "it is given twice"
+                                              : NULL;
+  if (why) {
+    as_error(c->j, at->pos, at->len, "`.peer` is the other core's SBUF: %s", why);
+    return false;
+  }
+  o->ap.peer = 1;
+  return true;
+}
+
 static bool one_view(as_cur *c, as_operand *o, const char *name, const as_tok *at) {
   if (strcmp(name, "ap") == 0) return view_ap(c, o, at);
   if (strcmp(name, "view") == 0) return view_type(c, o, at);
@@ -136,7 +150,7 @@ static bool one_view(as_cur *c, as_operand *o, const char *name, const as_tok *a
 }
 
 bool as_operand_views(as_cur *c, as_operand *o) {
-  static const char *const names[] = {"ap", "view", "broadcast", "gather", "indirect"};
+  static const char *const names[] = {"ap", "view", "broadcast", "gather", "indirect", "peer"};
   while (as_at_punct(c, '.') && c->t[1].kind == AS_T_NAME) {
     const as_tok *at = c->t + 1;
     const char *name = at->text;
@@ -150,6 +164,10 @@ bool as_operand_views(as_cur *c, as_operand *o) {
     if (!known) {
       as_error(c->j, at->pos, at->len, "an operand has no `.%s`%s", name, as_near_text(c->j, &w));
       return false;
+    }
+    if (strcmp(name, "peer") == 0) {
+      if (!view_peer(c, o, at)) return false;
+      continue;
     }
     if (!as_need(c, '(', "the name of a view") || !one_view(c, o, name, at) ||
         !as_need(c, ')', "the arguments of a view"))

@@ -66,24 +66,27 @@ static void unknown_mnemonic(as_job *j, const as_tok *t) {
   as_error(j, t->pos, t->len, "unknown instruction `%s`%s", t->text, as_near_text(j, &w));
 }
 
-/* Labels at the start of the line: `name:`, `.local:`, `name.local:`. */
+/* What follows the label at t, `name:`, `.local:` or `name.local:`; NULL when there is none. */
+static const as_tok *after_label(const as_tok *t) {
+  if (t->kind != AS_T_NAME) return NULL;
+  bool local = t[1].kind == AS_T_PUNCT && t[1].punct == '.' && t[2].kind == AS_T_NAME;
+  const as_tok *colon = local ? t + 3 : t + 1;
+  return colon->kind == AS_T_PUNCT && colon->punct == ':' ? colon + 1 : NULL;
+}
+
+/* Labels at the start of the line. */
 static bool labels(as_cur *c) {
   bool any = false;
-  while (as_at_name(c)) {
-    const as_tok *t = c->t, *local = NULL;
-    if (t[1].kind == AS_T_PUNCT && t[1].punct == '.' && t[2].kind == AS_T_NAME) local = &t[2];
-    const as_tok *colon = local ? local + 1 : t + 1;
-    if (colon->kind != AS_T_PUNCT || colon->punct != ':') break;
-    as_label_define(c->j, t, local);
-    c->t = colon + 1;
-    any = true;
+  for (const as_tok *after; (after = after_label(c->t)); any = true) {
+    as_label_define(c->j, c->t, after - 2 > c->t ? after - 2 : NULL);
+    c->t = after;
   }
   return any;
 }
 
-void as_parse_line(as_job *j, const as_line *line) {
+/* The line for the core of the current section. */
+static void parse_once(as_job *j, const as_line *line) {
   as_cur c = {j, line->toks};
-  j->unit->line = line;
   bool labelled = labels(&c);
   if (labelled && j->unit->data.name) as_data_close(j);
   if (as_at_end(&c)) {
@@ -113,4 +116,44 @@ void as_parse_line(as_job *j, const as_line *line) {
     else
       as_match_insn(&c, word);
   }
+}
+
+/* `dma q, ...` of a queue that both cores have. */
+static bool is_static_of_both(as_job *j, const as_tok *t) {
+  if (t[1].kind != AS_T_NAME || strcmp(t->text, "dma") != 0) return false;
+  const as_sym *q = as_sym_find(j, t[1].text, 0);
+  return q && q->kind == AS_S_QUEUE && q->core == AS_BOTH;
+}
+
+/* Whether each core has its own of what a line makes: an instruction of a `core=*` section, a
+ * static transfer of a `core=*` queue before any section. Labels before it count with it. */
+static bool is_for_each_core(as_job *j, const as_line *line) {
+  const as_tok *t = line->toks, *after;
+  while ((after = after_label(t))) t = after;
+  if (t->kind == AS_T_END && t > line->toks) return j->unit->both;
+  if (t->kind != AS_T_NAME || as_defines(j, &t[1])) return false;
+  int word = as_word(j, t->text);
+  if (j->unit->section == AS_NSECTIONS) return is_static_of_both(j, t);
+  if (!j->unit->both) return false;
+  return word < AS_WORD_DIRECTIVE || as_is_code(word);
+}
+
+void as_parse_line(as_job *j, const as_line *line) {
+  struct as_unit *u = j->unit;
+  uint32_t errors = j->errors;
+  u->line = line;
+  u->parsing = true;
+  bool each = is_for_each_core(j, line);
+  parse_once(j, line);
+  if (each && j->errors == errors) { /* an error is one of both cores as a rule: it is said once */
+    unsigned section = u->section;
+    u->core = 1;
+    if (section < AS_NSECTIONS) u->section += ISA_NENGINES;
+    j->hush = true;
+    parse_once(j, line);
+    j->hush = false;
+    u->core = 0;
+    u->section = section;
+  }
+  u->parsing = false;
 }

@@ -17,13 +17,15 @@ enum { AS_M_DATA = 1 << AS_S_TENSOR | 1 << AS_S_TILE }; /* of as_sym_need */
 enum { AS_NSECTIONS = ISA_MAX_CORES * ISA_NENGINES };
 static inline unsigned as_engine_of(unsigned section) { return section % ISA_NENGINES; }
 static inline unsigned as_core_of(unsigned section) { return section / ISA_NENGINES; }
+/* The core of what `core=*` declares: of each core, under the same number. */
+enum { AS_BOTH = ISA_MAX_CORES };
 
 /* A label's scope is its section + 1; every other name's is 0. */
 typedef struct as_sym {
   const char *name;          /* interned */
   struct as_sym *same;       /* of the same name in another scope */
   struct as_sym *next;       /* in order of declaration */
-  uint8_t kind, scope, core; /* core: of a semaphore or queue */
+  uint8_t kind, scope, core; /* core: of a semaphore or queue, AS_BOTH: of each */
   bool defined, used, global;
   bool external;  /* another object defines it */
   bool placed;    /* a tile or semaphore whose place or number the source gives */
@@ -32,8 +34,9 @@ typedef struct as_sym {
   union {
     uint32_t
         ap[ISA_MAX_CORES]; /* pattern of the whole tensor or tile, once it is used so; else 0 */
-    struct as_sym *at_pc;  /* of a label, while they are sorted: another at its pc */
-    const as_val *value;   /* of an equ */
+    uint8_t queue[ISA_MAX_CORES]; /* of a queue: its index on each core that has it */
+    struct as_sym *at_pc;         /* of a label, while they are sorted: another at its pc */
+    const as_val *value;          /* of an equ */
   } u;
   as_pos pos; /* of the definition; of the first use while a label is not defined */
   uint32_t span;
@@ -197,6 +200,7 @@ void as_blocks_end(as_job *j); /* reports blocks without an end */
 int as_directive_find(const char *name); /* -1 when there is none */
 void as_directive_near(as_near *w);
 bool as_is_data(int word);                   /* times, incbin, npy */
+bool as_is_code(int word);                   /* loop, align and so on: it stands in a section */
 void as_directive(as_cur *c, int directive); /* at its name */
 bool as_defines(as_job *j, const as_tok *t); /* the second word of a definition: tile, sem */
 bool as_definition(as_cur *c); /* NAME tile ...; false when the line defines nothing */
@@ -218,7 +222,7 @@ void as_tile(as_cur *c, const as_tok *name);
 /* Places a tile of an object: at its place when fixed, else as it was asked for. */
 bool as_tile_link(as_job *j, isa_tile *t, bool fixed, uint32_t align, uint32_t bytes);
 
-/* parse.c: one line. */
+/* parse.c: one line; in a section of `core=*` once for each core. */
 void as_parse_line(as_job *j, const as_line *line);
 
 /* layout.c */
@@ -346,15 +350,17 @@ struct as_unit {
   struct as_reloc *relocs;
   uint32_t nrelocs, cap_relocs;
   as_open_data data;
-  bool target_fixed;              /* something depends on it */
-  unsigned section;               /* the current one, AS_NSECTIONS before the first */
-  unsigned core;                  /* whose patterns operands become: the section's */
+  bool target_fixed; /* something depends on it */
+  unsigned section;  /* the current one, AS_NSECTIONS before the first */
+  unsigned core;     /* whose patterns operands become: the section's */
+  bool both;         /* the section is `core=*`: each line is for one core, then for the other */
+  bool parsing;      /* a line is being parsed: CORE has its value */
   const char *base[AS_NSECTIONS]; /* last code label */
   as_fixup *fixups;
   uint32_t nfixups, cap_fixups;
   as_regions sbuf, psum;
-  as_block blocks[AS_MAX_BLOCKS];
-  unsigned nblocks;
+  as_block blocks[ISA_MAX_CORES][AS_MAX_BLOCKS]; /* by core: the copies of a `core=*` section */
+  unsigned nblocks[ISA_MAX_CORES];
   as_entry *entries;
   uint32_t nentries, cap_entries;
   as_pos last[AS_NSECTIONS]; /* of the last instruction of each section */

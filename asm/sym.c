@@ -275,9 +275,22 @@ static enum as_known attribute(as_job *j, const as_tok *name, const as_sym *s, c
   return AS_REPORTED;
 }
 
+/* The preprocessor reads a line once for both cores, so that it has no value there. */
+static enum as_known value_of_core(as_job *j, const as_tok *name, as_val *v) {
+  if (!j->unit->parsing || j->program->ncores < 2) {
+    as_error(j, name->pos, name->len,
+             "`CORE` has a value in the instructions of a program of two cores alone; the "
+             "preprocessor does not know it");
+    return AS_REPORTED;
+  }
+  *v = (as_val){.kind = AS_V_INT, .i = j->unit->core};
+  return AS_KNOWN;
+}
+
 enum as_known as_sym_value(as_job *j, const as_tok *name, const char *attr, const int64_t *index,
                            as_val *v) {
   as_sym *s = as_sym_find(j, name->text, 0);
+  if (!s && !attr && strcmp(name->text, "CORE") == 0) return value_of_core(j, name, v);
   if (!s) return AS_UNKNOWN;
   s->used = true;
   *v = (as_val){.kind = AS_V_INT};

@@ -225,13 +225,13 @@ static bool value_queue(as_cur *c, uint8_t *out) {
   if (!need_name(c, "a queue")) return false;
   const as_sym *s = as_sym_need(c->j, c->t, 1 << AS_S_QUEUE);
   if (!s) return false;
-  if (s->core != c->j->unit->core) {
+  if (s->core != c->j->unit->core && s->core != AS_BOTH) {
     as_error(c->j, c->t->pos, c->t->len, "the queue `%s` is of core %u, this section of core %u",
              s->name, s->core, c->j->unit->core);
     return false;
   }
   c->t++;
-  *out = (uint8_t)s->index;
+  *out = s->u.queue[c->j->unit->core];
   return true;
 }
 

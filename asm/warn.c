@@ -8,13 +8,21 @@
 /* Other objects use what is global, and define what is extern. */
 static bool shared(const as_sym *s) { return s->global || s->external; }
 
+static bool same_line(as_pos a, as_pos b) { return a.line && a.line == b.line && a.file == b.file; }
+
+/* Whether a label is core 1's copy of one that a `core=*` section gives core 0. */
+static bool is_copy(as_job *j, const as_sym *s) {
+  const as_sym *first =
+      s->scope > ISA_NENGINES ? as_sym_find(j, s->name, s->scope - (unsigned)ISA_NENGINES) : NULL;
+  return first && same_line(first->pos, s->pos);
+}
+
 static void warn_names(as_job *j) {
   for (as_sym *s = as_sym_first(j); s; s = s->next) {
-    if (s->kind == AS_S_LABEL && !s->used && !shared(s) && s->name[0] != '.')
+    if (s->kind == AS_S_LABEL && !s->used && !shared(s) && s->name[0] != '.' && !is_copy(j, s))
       as_warning(j, "unused-label", s->pos, s->span, "nothing refers to the label `%s`", s->name);
-    const as_sem_use *use = &j->unit->sems[s->core][s->index % ISA_NSEMS];
     if (s->kind == AS_S_SEM && shared(s)) j->unit->sems[s->core][s->index].shared = true;
-    if (s->kind == AS_S_SEM && !s->used && !shared(s) && !use->waited && !use->updated)
+    if (s->kind == AS_S_SEM && !s->used && !shared(s))
       as_warning(j, "unused-semaphore", s->pos, s->span, "no instruction names the semaphore `%s`",
                  s->name);
     if (s->kind == AS_S_QUEUE && !s->used && !shared(s))
@@ -36,6 +44,9 @@ static void warn_sems(as_job *j, unsigned core) {
   for (unsigned s = 0; s < ISA_NSEMS; s++) {
     const as_sem_use *u = &j->unit->sems[core][s];
     if (u->shared) continue;
+    const as_sem_use *other = &j->unit->sems[0][s];
+    bool said = core && (same_line(u->wait, other->wait) || same_line(u->update, other->update));
+    if (said && u->updated == other->updated && u->waited == other->waited) continue;
     if (u->wait.line && !u->updated)
       as_warning(j, "never-signalled", u->wait, u->wait_span,
                  "nothing updates the semaphore `%s`, so this wait has no end",

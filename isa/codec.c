@@ -232,6 +232,7 @@ void isa_encode_ap(const isa_ap *ap, uint8_t out[ISA_AP_RECORD]) {
   isa_put16(out + 10, ap->nparts);
   isa_put32(out + 12, ap->base);
   isa_put32(out + 16, ap->index);
+  out[20] = ap->peer;
   isa_put64(out + 24, (uint64_t)ap->offset);
   for (unsigned d = 0; d < ap->ndim && d < ISA_MAX_DIMS; d++) {
     isa_put64(out + AP_DIM + AP_DIM_BYTES * d, (uint64_t)ap->dim[d].step);
@@ -262,6 +263,8 @@ static bool check_head(const isa_ap *a, isa_error *e) {
   if (hbm && a->part != 0) return bad_ap(e, 8, "part: hbm has no partitions", a->part);
   if (hbm ? a->nparts != 0 : a->nparts == 0 || a->nparts > ISA_PMAX)
     return bad_ap(e, 10, "nparts: 0 in hbm, 1 to 128 in sbuf and psum", a->nparts);
+  if (a->peer > 1 || (a->peer && a->space != ISA_SBUF))
+    return bad_ap(e, 20, "peer: 1 in sbuf, else 0", a->peer);
   if (a->part >= ISA_PMAX) return bad_ap(e, 8, "part: 0 to 127", a->part);
   if (hbm && a->base == 0) return bad_ap(e, 12, "base: a pattern in hbm names a tensor", 0);
   return true;
@@ -314,7 +317,7 @@ static bool get_dyn(const uint8_t *in, unsigned at, isa_dyn *y, isa_error *e) {
 }
 
 bool isa_decode_ap(const uint8_t in[ISA_AP_RECORD], isa_ap *a, isa_error *e) {
-  static const uint8_t reserved[] = {7, 20, 21, 22, 23, 124, 125, 126, 127};
+  static const uint8_t reserved[] = {7, 21, 22, 23, 124, 125, 126, 127};
   memset(a, 0, sizeof *a);
   for (unsigned i = 0; i < sizeof reserved; i++)
     if (in[reserved[i]] != 0) return bad_ap(e, reserved[i], "reserved: must be 0", in[reserved[i]]);
@@ -325,6 +328,7 @@ bool isa_decode_ap(const uint8_t in[ISA_AP_RECORD], isa_ap *a, isa_error *e) {
   a->index_dim = in[4];
   a->size_dim = in[5];
   a->size_reg = in[6];
+  a->peer = in[20];
   a->part = isa_get16(in + 8);
   a->nparts = isa_get16(in + 10);
   a->base = isa_get32(in + 12);

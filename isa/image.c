@@ -227,6 +227,14 @@ static uint32_t each_section(const isa_program *p, writer *w, size_t start) {
   return n;
 }
 
+uint32_t isa_image_features(const isa_program *p) {
+  uint32_t features = 0;
+  for (uint32_t core = 0; core < p->ncores; core++)
+    for (uint32_t i = 0; i < p->cores[core].naps; i++)
+      if (p->cores[core].aps[i].peer) features |= IMAGE_PEER;
+  return features;
+}
+
 bool isa_image_write(isa_program *p, isa_buf *out) {
   writer w = {.p = p, .out = out};
   size_t start = out->len;
@@ -239,7 +247,7 @@ bool isa_image_write(isa_program *p, isa_buf *out) {
   isa_put16(h + 4, IMAGE_VERSION);
   for (size_t i = 0; i < IMAGE_TARGET && p->target->name[i]; i++)
     h[16 + i] = (uint8_t)p->target->name[i];
-  isa_put32(h + 32, p->features);
+  isa_put32(h + 32, isa_image_features(p));
   isa_put32(h + 36, p->ncores);
   isa_put32(h + 40, n);
   isa_buf_init(&w.strings, &p->arena.al);

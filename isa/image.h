@@ -26,6 +26,10 @@ enum {
   IMAGE_DATA_ALIGN = 64 /* of a const tensor within DATA */
 };
 
+/* Feature bits: what a reader must know to read the file as it is meant. */
+enum image_feature { IMAGE_PEER = 1 /* patterns of the other core's SBUF */ };
+uint32_t isa_image_features(const isa_program *p);
+
 enum image_per { IMAGE_PROGRAM, IMAGE_CORE, IMAGE_ENGINE };
 
 /* SECTION(tag, owner, optional, bytes of a record)

@@ -19,7 +19,7 @@ typedef struct section {
 typedef struct image {
   const uint8_t *data;
   size_t n;
-  uint32_t nsections;
+  uint32_t nsections, features;
   isa_program *p;
   isa_error *e;
   const char *strings; /* STRS, copied to the arena */
@@ -92,8 +92,10 @@ static bool read_header(image *im) {
   if (target < 0) return bad_head(im, 16, "no such target");
   for (size_t i = len; i < IMAGE_TARGET; i++)
     if (name[i] != 0) return bad_head(im, 16, "bytes after the target's name");
-  if (isa_get32(h + 32) != 0)
-    return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD, "unknown feature bits 0x%x", isa_get32(h + 32));
+  if (isa_get32(h + 32) & ~(uint32_t)IMAGE_PEER)
+    return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD, "unknown feature bits 0x%x",
+                    isa_get32(h + 32) & ~(uint32_t)IMAGE_PEER);
+  im->features = isa_get32(h + 32);
   uint32_t ncores = isa_get32(h + 36);
   if (ncores < 1 || ncores > ISA_MAX_CORES) return bad_head(im, 36, "a program has 1 or 2 cores");
   if (isa_get32(h + 44) != 0) return bad_head(im, 44, "reserved, must be 0");
@@ -545,6 +547,10 @@ static bool read_image(image *im) {
       !read_tensors(im) || !read_tiles(im) || !read_pool(im) || !read_cores(im) ||
       !read_symbols(im))
     return false;
+  if (isa_image_features(im->p) != im->features)
+    return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD,
+                    "the header has feature bits 0x%x, what is in the file 0x%x", im->features,
+                    isa_image_features(im->p));
   const section *s = program_section(im, IMAGE_STRS);
   return im->next_name == im->nstrings ||
          bad(im, s, "nothing uses the names from offset %zu on", im->next_name);

@@ -447,6 +447,7 @@ typedef struct isa_ap {
   uint8_t index_kind, index_dim; /* gather: the dimension that the index vector replaces */
   uint8_t size_dim; /* 0 none; 1 partitions; 2 + d dimension d: its size is register size_reg */
   uint8_t size_reg; /* and its num (or nparts) the static bound */
+  uint8_t peer;     /* 1: of the other core's SBUF, of an operand of a transfer */
   uint16_t part, nparts; /* start partition and count; 0 in HBM */
   uint32_t base;         /* 1-based tile (SBUF, PSUM; 0: the whole memory) or tensor (HBM) */
   uint32_t index;        /* 1-based pattern of the index vector */

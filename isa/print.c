@@ -25,7 +25,8 @@
  *
  * clauses   wait $NAME>=32 or $NAME>=r3, one of >= > == <= < !=; update $NAME++ $NAME--
  *           $NAME+=4 $NAME-=4 $NAME=4, with @read directly after; completion of a DMA line $NAME.
- *           $S[12] is a semaphore by number, $S[1,12] number 12 of core 1, seen from the other.
+ *           $S[12] is a semaphore by number, $S[1,12] number 12 of core 1, seen from the other;
+ *           $peer.NAME the other core's of a name that both have.
  *
  * program   target trn2
  *           NAME tensor TYPE[512,2048], input           (temp, input, output)
@@ -41,8 +42,9 @@
  *                             belongs to its section
  *           global NAME       before the label, when it is exported
  *           %line 12 "file"   before an instruction whose place is known
- *           A semaphore or queue of core 1 adds `, core=1`, its sections are
- *           `section sync core=1`; a static transfer is of its queue's core. */
+ *           A semaphore or queue of core 1 adds `, core=1`, of both under one number `, core=*`;
+ *           core 1's sections are `section sync core=1`; a static transfer is of its queue's
+ *           core, of a queue of both `section sync core=1` before it says which. */
 #include "print.h"
 
 #include <inttypes.h>
@@ -161,6 +163,7 @@ static void put_base(const isa_pr *pr, const isa_ap *ap, bool inner) {
 }
 
 void isa_pr_index(const isa_pr *pr, const isa_ap *ap, bool inner) {
+  if (ap->peer) isa_buf_puts(pr->out, ".peer");
   if (ap->index_kind == ISA_INDEX_none || inner) return;
   isa_buf_puts(pr->out, ap->index_kind == ISA_INDEX_gather ? ".gather(" : ".indirect(");
   isa_pr_ap(pr, ap->index, true);
@@ -233,9 +236,16 @@ void isa_pr_label(const isa_pr *pr, uint32_t pc) {
   isa_buf_puts(pr->out, name);
 }
 
+const char *isa_pr_shared_sem(const isa_program *p, unsigned sem) {
+  const char *a = p->cores[0].sem_names[sem], *b = p->cores[1].sem_names[sem];
+  return p->ncores > 1 && a && b && strcmp(a, b) == 0 ? a : NULL;
+}
+
 static void put_sem(const isa_pr *pr, unsigned core, unsigned sem) {
-  const char *name = core == pr->core ? pr->p->cores[core].sem_names[sem] : NULL;
-  if (name)
+  const char *shared = isa_pr_shared_sem(pr->p, sem), *name = pr->p->cores[core].sem_names[sem];
+  if (core != pr->core && shared)
+    isa_buf_printf(pr->out, "$peer.%s", shared);
+  else if (name)
     isa_buf_printf(pr->out, "$%s", name);
   else if (core == pr->core)
     isa_buf_printf(pr->out, "$S[%u]", sem);

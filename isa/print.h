@@ -15,6 +15,8 @@ typedef struct isa_pr {
   bool named; /* operands as slices of the tiles and tensors they lie in, where they are */
 } isa_pr;
 
+/* The name that both cores give to semaphore `sem`: `NAME sem, core=*`; NULL when they do not. */
+const char *isa_pr_shared_sem(const isa_program *p, unsigned sem);
 void isa_pr_f32(isa_buf *out, uint32_t bits);
 void isa_pr_str(isa_buf *out, const char *s, size_t n);       /* quoted, with escapes */
 void isa_pr_ap(const isa_pr *pr, uint32_t index, bool inner); /* inner: of another's index */
@@ -23,7 +25,7 @@ void isa_pr_ap(const isa_pr *pr, uint32_t index, bool inner); /* inner: of anoth
 bool isa_pr_slice(const isa_pr *pr, const isa_ap *ap, bool inner);
 /* A number that register reg may give, with its bound n. */
 void isa_pr_size(isa_buf *out, bool in_reg, unsigned reg, uint32_t n);
-void isa_pr_index(const isa_pr *pr, const isa_ap *ap, bool inner); /* `.gather(i,0)`, or nothing */
+void isa_pr_index(const isa_pr *pr, const isa_ap *ap, bool inner); /* `.peer`, `.gather(i,0)`, or nothing */
 void isa_pr_label(const isa_pr *pr, uint32_t pc);
 /* Operands in the form's order, without the queue on request. */
 void isa_pr_operands(const isa_pr *pr, const isa_insn *in, bool queue);

@@ -11,9 +11,14 @@ static void put_type(isa_buf *out, unsigned dtype) {
   isa_buf_puts(out, isa_dtype_valid(dtype) ? isa_dtypes[dtype].name : "?");
 }
 
-/* Names of core 1 say so. */
+enum { BOTH = ISA_MAX_CORES }; /* the core of what each core has under the same name */
+
+/* Names of core 1 and of both say so. */
 static void put_core(isa_buf *out, unsigned core) {
-  if (core) isa_buf_printf(out, ", core=%u", core);
+  if (core == BOTH)
+    isa_buf_puts(out, ", core=*");
+  else if (core)
+    isa_buf_printf(out, ", core=%u", core);
 }
 
 /* ---- Names of memory ---------------------------------------------------------------------- */
@@ -58,13 +63,57 @@ static void put_tile(const isa_tile *t, isa_buf *out) {
 
 /* ---- Names of a core ---------------------------------------------------------------------- */
 
-static void put_queue(const isa_pr *pr, const isa_queue *q) {
+static void put_queue(isa_buf *out, const isa_queue *q, unsigned core) {
   const char *dge = isa_set_item(ISA_SET_DGE, q->dge);
-  isa_buf_printf(pr->out, "%s queue rings=%d, dge=%s", or_unknown(q->name), q->rings,
-                 or_unknown(dge));
-  if (q->owner < ISA_NENGINES) isa_buf_printf(pr->out, ", owner=%s", isa_engines[q->owner].name);
-  if (q->prio) isa_buf_printf(pr->out, ", prio=%d", q->prio);
-  put_core(pr->out, pr->core);
+  isa_buf_printf(out, "%s queue rings=%d, dge=%s", or_unknown(q->name), q->rings, or_unknown(dge));
+  if (q->owner < ISA_NENGINES) isa_buf_printf(out, ", owner=%s", isa_engines[q->owner].name);
+  if (q->prio) isa_buf_printf(out, ", prio=%d", q->prio);
+  put_core(out, core);
+  isa_buf_puts(out, "\n");
+}
+
+static bool same_queue(const isa_queue *a, const isa_queue *b) {
+  return a->name && b->name && strcmp(a->name, b->name) == 0 && a->dge == b->dge &&
+         a->rings == b->rings && a->owner == b->owner && a->prio == b->prio;
+}
+
+/* Index of core 1's queue that is core 0's q as well, from `from` on; its number of queues when
+ * there is none. */
+static uint32_t twin(const isa_program *p, const isa_queue *q, uint32_t from) {
+  const isa_core *c = &p->cores[1];
+  uint32_t n = p->ncores > 1 ? c->nqueues : 0;
+  while (from < n && !same_queue(q, &c->queues[from])) from++;
+  return from < n ? from : n;
+}
+
+/* Queues of both cores so that each keeps its number: what core 1 has before a shared one comes
+ * before it. */
+static void put_queues(const isa_program *p, isa_buf *out) {
+  const isa_core *a = &p->cores[0], *b = &p->cores[1];
+  uint32_t next = 0, n = p->ncores > 1 ? b->nqueues : 0;
+  for (uint32_t i = 0; i < a->nqueues; i++) {
+    uint32_t k = twin(p, &a->queues[i], next);
+    for (; k < n && next < k; next++) put_queue(out, &b->queues[next], 1);
+    put_queue(out, &a->queues[i], k < n ? BOTH : 0);
+    if (k < n) next = k + 1;
+  }
+  for (; next < n; next++) put_queue(out, &b->queues[next], 1);
+}
+
+static void put_sems(const isa_program *p, isa_buf *out) {
+  for (unsigned core = 0; core < p->ncores; core++)
+    for (unsigned s = 0; s < ISA_NSEMS; s++) {
+      bool shared = isa_pr_shared_sem(p, s) != NULL;
+      if (!p->cores[core].sem_names[s] || (core && shared)) continue;
+      isa_buf_printf(out, "%s sem %u", p->cores[core].sem_names[s], s);
+      put_core(out, shared ? BOTH : core);
+      isa_buf_puts(out, "\n");
+    }
+}
+
+static void put_section_name(const isa_pr *pr, unsigned engine) {
+  isa_buf_printf(pr->out, "\nsection %s", isa_engines[engine].name);
+  if (pr->core) isa_buf_printf(pr->out, " core=%u", pr->core);
   isa_buf_puts(pr->out, "\n");
 }
 
@@ -78,15 +127,12 @@ static void put_statics(const isa_pr *pr, const isa_queue *q) {
   }
 }
 
-static void put_core_names(const isa_pr *pr) {
+/* Static transfers of a core; a section before them says which core's, where both have queues. */
+static void put_core_statics(const isa_pr *pr) {
   const isa_core *c = &pr->p->cores[pr->core];
-  for (unsigned s = 0; s < ISA_NSEMS; s++) {
-    if (!c->sem_names[s]) continue;
-    isa_buf_printf(pr->out, "%s sem %u", c->sem_names[s], s);
-    put_core(pr->out, pr->core);
-    isa_buf_puts(pr->out, "\n");
-  }
-  for (uint32_t q = 0; q < c->nqueues; q++) put_queue(pr, &c->queues[q]);
+  uint32_t n = 0;
+  for (uint32_t q = 0; q < c->nqueues; q++) n += c->queues[q].nstatics;
+  if (n && pr->p->ncores > 1) put_section_name(pr, ISA_ENG_sync);
   for (uint32_t q = 0; q < c->nqueues; q++) put_statics(pr, &c->queues[q]);
 }
 
@@ -152,9 +198,7 @@ static void put_line(const isa_pr *pr, isa_line at) {
 }
 
 static void put_section(const isa_pr *pr, const isa_code *code, const labels *l) {
-  isa_buf_printf(pr->out, "\nsection %s", isa_engines[pr->engine].name);
-  if (pr->core) isa_buf_printf(pr->out, " core=%u", pr->core);
-  isa_buf_puts(pr->out, "\n");
+  put_section_name(pr, pr->engine);
   for (uint32_t pc = 0; pc < code->n; pc++) {
     put_labels(pr, l, pc);
     if (code->lines) put_line(pr, code->lines[pc]);
@@ -183,8 +227,10 @@ void isa_print_program(const isa_program *p, enum isa_operand_text operands, isa
   isa_buf_printf(out, "target %s\n", p->target ? p->target->name : "?");
   for (uint32_t i = 0; i < p->ntensors; i++) put_tensor(&p->tensors[i], out);
   for (uint32_t i = 0; i < p->ntiles; i++) put_tile(&p->tiles[i], out);
+  put_sems(p, out);
+  put_queues(p, out);
   for (pr.core = 0; pr.core < p->ncores && pr.core < ISA_MAX_CORES; pr.core++) {
-    put_core_names(&pr);
+    put_core_statics(&pr);
     size_t before = out->len;
     for (pr.engine = 0; pr.engine < ISA_NENGINES; pr.engine++) print_section(pr);
     if (pr.core && out->len == before) /* the program has the core all the same */

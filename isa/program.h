@@ -65,7 +65,6 @@ typedef struct isa_symbol { /* a code label, or exported name */
 typedef struct isa_program {
   isa_arena arena;
   const isa_target *target;
-  uint32_t features; /* reserved, 0 */
   isa_core cores[ISA_MAX_CORES];
   uint32_t ncores;
   isa_tensor *tensors;

@@ -51,6 +51,10 @@ static bool check_wait(const isa_ck *c) {
   if (w->core >= ISA_MAX_CORES)
     return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD, "a wait on core %d: a logical core has 0 and 1",
                     w->core);
+  if (w->core != c->core - c->p->cores)
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD,
+                    "a wait is on a semaphore of its own core, %d; let core %d update one here",
+                    (int)(c->core - c->p->cores), w->core);
   if (w->is_reg && w->value >= ISA_NREGS)
     return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD,
                     "a wait compares with register r%" PRIu32 ": a sequencer has r0 to r%d",
@@ -72,6 +76,10 @@ static bool check_update(const isa_ck *c) {
   if (u->core >= ISA_MAX_CORES)
     return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD,
                     "an update on core %d: a logical core has 0 and 1", u->core);
+  if (u->core >= c->p->ncores)
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD,
+                    "an update on core %d: the program has %" PRIu32 " core%s", u->core,
+                    c->p->ncores, c->p->ncores == 1 ? "" : "s");
   if (dma && u->kind != ISA_UPD_dma)
     return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD,
                     "%s: the update of a DMA line is its completion semaphore, a bare $name",

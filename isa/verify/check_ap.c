@@ -209,6 +209,8 @@ static bool check_shape(const isa_program *p, const isa_ap *ap, isa_error *e) {
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "no data type has code %d", ap->dtype);
   if (ap->space < ISA_SBUF || ap->space > ISA_HBM)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "no memory has code %d", ap->space);
+  if (ap->peer > (ap->space == ISA_SBUF))
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "peer is %d: 1 in sbuf, else 0", ap->peer);
   return check_parts(ap, e) && check_dims(ap, e) && find_home(p, ap, &h, e) && check_size(ap, e) &&
          check_bounds(p, ap, &h, e);
 }
@@ -222,9 +224,10 @@ static bool check_inner(const isa_program *p, unsigned core, uint32_t index, boo
                     what, index, c->naps);
   const isa_ap *ap = &c->aps[index - 1];
   if (!check_shape(p, ap, e)) return false;
-  if (ap->space != ISA_SBUF)
-    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%s is in %s: it must be in sbuf", what,
-                    isa_space_name(ap->space));
+  if (ap->space != ISA_SBUF || ap->peer)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%s is in %s: it must be in %ssbuf", what,
+                    ap->peer ? "the other core's sbuf" : isa_space_name(ap->space),
+                    ap->peer ? "its own " : "");
   if (ap->dyn[0].kind || ap->dyn[1].kind || ap->size_dim || ap->index_kind)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
                     "%s must be static: its own place takes no register and no element", what);
@@ -390,6 +393,17 @@ static bool operand_shape(const isa_ck *c, int f, const isa_ap *ap, uint32_t fla
   return true;
 }
 
+/* The other core's SBUF is an end of a transfer and nothing else. */
+static bool operand_peer(const isa_ck *c, int f, const isa_ap *ap) {
+  const char *op = isa_ops[c->in->op].name;
+  if (!ap->peer) return true;
+  if (c->p->ncores < 2) return isa_fail(c->e, ISA_ILLEGAL, f, ".peer: the program has one core");
+  if (isa_ops[c->in->op].runs != ISA_RUNS_DMA)
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    ".peer: only a transfer reaches the other core's sbuf, %s does not", op);
+  return true;
+}
+
 bool isa_ck_operand(const isa_ck *c, int f, uint32_t index, uint32_t flags) {
   unsigned core = (unsigned)(c->core - c->p->cores);
   if (!isa_check_ap(c->p, core, index, c->e)) {
@@ -397,7 +411,7 @@ bool isa_ck_operand(const isa_ck *c, int f, uint32_t index, uint32_t flags) {
     return false;
   }
   const isa_ap *ap = isa_ck_ap(c, index);
-  return operand_memory(c, f, ap, flags) && operand_shape(c, f, ap, flags) &&
-         operand_start(c, f, ap, flags) && operand_type(c, f, ap, flags) &&
-         (!(flags & AP_W) || operand_write(c, f, ap));
+  return operand_memory(c, f, ap, flags) && operand_peer(c, f, ap) &&
+         operand_shape(c, f, ap, flags) && operand_start(c, f, ap, flags) &&
+         operand_type(c, f, ap, flags) && (!(flags & AP_W) || operand_write(c, f, ap));
 }

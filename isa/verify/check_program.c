@@ -172,6 +172,9 @@ static bool check_tables(const isa_program *p, isa_error *e) {
   if (!p->target) return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "the program has no target");
   if (p->ncores == 0 || p->ncores > ISA_MAX_CORES)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%" PRIu32 " cores: 1 or 2", p->ncores);
+  if (p->ncores > 1 && p->target->gen < ISA_GEN3)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%" PRIu32 " cores as one need gen3: %s is gen%d",
+                    p->ncores, p->target->name, p->target->gen);
   if (!check_tensors(p, e)) return false;
   for (uint32_t i = 0; i < p->ntiles; i++)
     if (!check_name("tile", i + 1, p->tiles[i].name, e) || !check_tile(p, &p->tiles[i], e))
@@ -190,8 +193,6 @@ static bool unbuilt(const isa_ck *c, const char *what) {
 
 static bool built(const isa_ck *c) {
   if (c->row->status != ISA_DONE) return unbuilt(c, c->row->name);
-  if ((c->in->wait.cond && c->in->wait.core) || (c->in->upd.kind && c->in->upd.core))
-    return unbuilt(c, "a semaphore of another core");
   return true;
 }
 
@@ -297,10 +298,6 @@ static bool check_core(const isa_program *p, uint32_t core, isa_place *at, isa_e
 bool isa_check_program(const isa_program *p, isa_place *at, isa_error *e) {
   fail_at(at, -1, -1, 0);
   if (!check_tables(p, e)) return false;
-  if (p->ncores > 1)
-    return isa_fail(e, ISA_UNBUILT, ISA_NOFIELD,
-                    "a program of %" PRIu32 " cores is known but not built in this version",
-                    p->ncores);
   for (uint32_t core = 0; core < p->ncores; core++)
     if (!check_core(p, core, at, e)) return false;
   return true;
