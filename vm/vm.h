@@ -28,7 +28,9 @@ static inline vm_moment vm_later(vm_moment a, vm_moment b) { return b.time > a.t
 
 /* Whose doing something is: engine's instruction at pc, carried out by a DMA engine. */
 typedef struct vm_where {
-  int16_t engine, dma; /* -1: none */
+  int16_t engine; /* -1: none */
+  int8_t dma;     /* -1: none */
+  uint8_t peer;   /* 1: the engine is the other core's */
   uint32_t pc;
 } vm_where;
 #define VM_NOWHERE ((vm_where){.engine = -1, .dma = -1})
@@ -44,11 +46,13 @@ enum { VM_COST_ROOM = 128 }; /* constants of the clock, at most */
 /* Bytes an access may touch: a box of partitions x bytes, or an interval of HBM by host address. */
 typedef struct vm_box {
   uint8_t space;   /* 0: none */
+  uint8_t core;    /* whose memory it is; 0 in HBM */
   uint16_t p0, p1; /* partitions p0 .. p1 - 1; 0 and 1 in HBM */
   uint64_t lo, hi; /* bytes of the partition; host addresses in HBM */
 } vm_box;
 static inline bool vm_box_meet(const vm_box *a, const vm_box *b) {
-  return a->space == b->space && a->lo < b->hi && b->lo < a->hi && a->p0 < b->p1 && b->p0 < a->p1;
+  return a->space == b->space && a->core == b->core && a->lo < b->hi && b->lo < a->hi &&
+         a->p0 < b->p1 && b->p0 < a->p1;
 }
 
 /* Something that reads at start and writes at done: an instruction in a data path or a share of
@@ -59,6 +63,7 @@ typedef struct vm_item {
   vm_time start, done;
   vm_box src[VM_BOXES], dst[2];
   uint8_t nsrc, ndst;
+  uint8_t core; /* whose it is */
   bool is_share;
   bool staged;                  /* its sources have been copied */
   struct vm_block_head *copies; /* blocks that live as long as the item (issue.c) */
@@ -93,7 +98,7 @@ typedef struct vm_node {
   vm_time start, end, bound; /* bound: when the cause took effect; the sequencer's time follows */
   uint32_t cause, pc;
   uint8_t kind, who, by, why; /* who: engine or DMA engine; by: engine whose instruction it is */
-  uint8_t sem;                /* of VM_WHY_SEM */
+  uint8_t sem, core;          /* sem: of VM_WHY_SEM */
 } vm_node;
 typedef struct vm_path {
   vm_node *v;
@@ -230,12 +235,12 @@ typedef struct vm_transfer {
   uint32_t node; /* of the trigger, in the record of causes */
   uint8_t engine, queue, prio;
   bool signals, is_static;
-  uint8_t hbm_bytes; /* moved in HBM for an element of dst: read, written, or both; 0: none */
-  uint8_t shares;    /* that have elements */
-  uint8_t sem;
-  uint32_t descriptor; /* of a static queue: its number there */
-  uint32_t rate;       /* of one DMA engine, MBNS, of destination bytes */
-  uint64_t run_bytes;  /* of a contiguous element, in destination bytes */
+  uint8_t hbm_bytes;     /* moved in HBM for an element of dst: read, written, or both; 0: none */
+  uint8_t shares;        /* that have elements */
+  uint8_t sem, sem_core; /* what it signals, and whose it is */
+  uint32_t descriptor;   /* of a static queue: its number there */
+  uint32_t rate;         /* of one DMA engine, MBNS, of destination bytes */
+  uint64_t run_bytes;    /* of a contiguous element, in destination bytes */
   struct vm_transfer *next_free;
 } vm_transfer;
 
@@ -279,6 +284,7 @@ typedef struct vm_event {
   uint8_t kind, who; /* who: engine or DMA engine, 0 of VM_E_SEM */
   /* Of VM_E_SEM: the update's kind, the semaphore, and the engine whose instruction at pc acts. */
   uint8_t update, sem, from;
+  uint8_t peer;      /* of VM_E_SEM: 1 when that engine is the other core's */
   uint32_t value;    /* of a semaphore update; slot of a flight */
   uint32_t pc, node; /* node: of a semaphore update, who made it */
 } vm_event;
@@ -290,6 +296,7 @@ typedef struct vm_heap {
 /* Something that has happened; see soma_event. */
 typedef struct vm_trace_event {
   unsigned kind; /* enum vm_event_tag */
+  unsigned core; /* where it happened; where.peer: of an instruction of the other one */
   vm_where where;
   uint32_t id;
   vm_time start, end;
@@ -317,6 +324,7 @@ typedef struct vm_limits {
 
 typedef struct vm_fault_record {
   isa_status status;
+  unsigned core;
   int engine, dma_engine;
   uint32_t pc;
   vm_time time;
@@ -359,6 +367,7 @@ typedef struct vm_sem_log {
   vm_time time[VM_SEM_LOG];
   uint32_t value[VM_SEM_LOG], pc[VM_SEM_LOG];
   uint8_t engine[VM_SEM_LOG]; /* UINT8_MAX: the host */
+  uint8_t peer[VM_SEM_LOG];   /* 1: the engine is the other core's */
   uint32_t n;                 /* updates in all; counts on from VM_SEM_LOG when it wraps */
 } vm_sem_log;
 
@@ -376,8 +385,13 @@ typedef struct vm_flops {
   uint64_t logical, adjusted;
 } vm_flops;
 
-/* A core and its run. */
+/* A core and its run. Of a pair, core 0 leads: what a run has once (fault, limits, the hash of its
+ * trace, the record of causes, the list of items, HBM) is core 0's, and both have ended together.
+ */
 typedef struct vm_core {
+  uint8_t number;       /* of the logical core: 0 or 1 */
+  struct vm_core *lead; /* core 0 */
+  struct vm_core *peer; /* the other core, NULL: there is none */
   isa_alloc al;
   const isa_target *target;
   const isa_program *prog;
@@ -402,7 +416,7 @@ typedef struct vm_core {
   struct vm_slab *slabs; /* blocks the free lists are cut from */
   uint32_t shares_alive; /* in rings */
   vm_heap heap;
-  vm_item items;   /* list head */
+  vm_item items;   /* list head, of the lead: both cores' */
   vm_time now;     /* of the event being run */
   vm_time horizon; /* the furthest an engine may go without an event: a limit, or the stop */
   vm_hooks hooks;
@@ -455,17 +469,33 @@ void vm_pool_give(vm_pool *p, const isa_alloc *al, void *data, uint64_t n);
 
 /* ---- Life cycle (core.c) ------------------------------------------------------------------ */
 
-/* Prepares in c, all zero, a run of core 0 of a program that has passed isa_check_program: HBM
- * tensors zeroed (const data copied), engines at pc 0, semaphores and registers zero. The caller
- * sets hooks, limits and interrupt before the first vm_run. On failure frees what it took. */
+/* Prepares in c, all zero but number and peer, a run of that core of a program that has passed
+ * isa_check_program: HBM tensors zeroed (const data copied), engines at pc 0, semaphores and
+ * registers zero. Core 1 is started after core 0, its peer, and ended before it. The caller sets
+ * core 0's hooks, limits and interrupt before the first vm_run. On failure frees what it took. */
 isa_status vm_core_start(vm_core *c, const isa_alloc *al, const isa_program *p,
                          const vm_memory *mem, const vm_kern *kern, unsigned cvt, isa_error *e);
 void vm_core_end(vm_core *c);
 /* Gives back the run's addresses in HBM; its bytes can still be read. */
 void vm_core_release(vm_core *c);
 
+/* The first host byte of a core's SBUF. */
+static inline uint8_t *vm_sbuf_of(const vm_core *c, unsigned core) {
+  return core == c->number ? c->mem.sbuf : c->peer->mem.sbuf;
+}
+/* The core after c of its run, NULL after the last. */
+static inline vm_core *vm_next_core(vm_core *c) { return c->number ? NULL : c->peer; }
+/* Of both cores: the time that the run has reached, and the instructions that have issued. */
+static inline vm_time vm_now(const vm_core *c) {
+  return c->peer ? vm_time_later(c->now, c->peer->now) : c->now;
+}
+static inline uint64_t vm_instructions(const vm_core *c) {
+  return c->instructions + (c->peer ? c->peer->instructions : 0);
+}
+
 typedef enum vm_until { VM_UNTIL_END, VM_UNTIL_EVENT, VM_UNTIL_ISSUE, VM_UNTIL_TIME } vm_until;
-/* Runs until the stop, the end, or a fault; see soma_run_until. */
+/* Runs core 0, and its peer with it, until the stop, the end, or a fault; see soma_run_until.
+ * engine: of core 0. */
 isa_status vm_run(vm_core *c, vm_until what, unsigned engine, vm_time time);
 
 #endif

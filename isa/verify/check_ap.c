@@ -394,14 +394,13 @@ static bool operand_shape(const isa_ck *c, int f, const isa_ap *ap, uint32_t fla
 }
 
 /* The other core's SBUF is an end of a transfer and nothing else. */
-static bool operand_peer(const isa_ck *c, int f, const isa_ap *ap) {
+static bool operand_peer(const isa_ck *c, int f, const isa_ap *ap, uint32_t flags) {
   const char *op = isa_ops[c->in->op].name;
   if (!ap->peer) return true;
   if (c->p->ncores < 2) return isa_fail(c->e, ISA_ILLEGAL, f, ".peer: the program has one core");
-  if (isa_ops[c->in->op].runs != ISA_RUNS_DMA)
-    return isa_fail(c->e, ISA_ILLEGAL, f,
-                    ".peer: only a transfer reaches the other core's sbuf, %s does not", op);
-  return true;
+  if (flags & AP_PEER) return true;
+  return isa_fail(c->e, ISA_ILLEGAL, f,
+                  ".peer: %s does not reach the other core's sbuf here, a dma_copy does", op);
 }
 
 bool isa_ck_operand(const isa_ck *c, int f, uint32_t index, uint32_t flags) {
@@ -411,7 +410,7 @@ bool isa_ck_operand(const isa_ck *c, int f, uint32_t index, uint32_t flags) {
     return false;
   }
   const isa_ap *ap = isa_ck_ap(c, index);
-  return operand_memory(c, f, ap, flags) && operand_peer(c, f, ap) &&
+  return operand_memory(c, f, ap, flags) && operand_peer(c, f, ap, flags) &&
          operand_shape(c, f, ap, flags) && operand_start(c, f, ap, flags) &&
          operand_type(c, f, ap, flags) && (!(flags & AP_W) || operand_write(c, f, ap));
 }

@@ -4,29 +4,96 @@
 
 #include <string.h>
 
-void soma_run_work(const vm_core *c, soma_stats *s) {
-  s->transpose_flops = c->transpose_flops.logical;
-  s->adjusted_flops = c->flops.adjusted;
-  s->adjusted_transpose_flops = c->transpose_flops.adjusted;
-  uint64_t model = s->adjusted_flops - s->adjusted_transpose_flops;
-  if (c->target->gen >= ISA_GEN4) /* transposes have a lane of their own */
-    s->overlapped_flops = model < s->adjusted_transpose_flops ? model : s->adjusted_transpose_flops;
-  s->hbm_read_bytes = c->hbm_read;
-  s->hbm_write_bytes = c->hbm_written;
-  s->dma_active = c->dma_active + (c->shares_moving ? c->now - c->dma_since : 0);
-  s->sbuf_touched = c->touched[0];
-  s->psum_touched = c->touched[1];
-  s->sbuf_size = c->target->sbuf_bytes;
-  s->psum_size = ISA_PSUM_BYTES;
-  s->peak_flops = vm_cost_peak_flops(c->target);
-  s->peak_hbm = (uint64_t)c->cost[VM_HBM_PEAK] * 1000000;
-  for (unsigned e = 0; e < ISA_NENGINES; e++) {
-    s->streaming[e] = c->eng[e].streaming;
-    s->sbuf_read[e] = c->eng[e].traffic[0][0];
-    s->sbuf_written[e] = c->eng[e].traffic[0][1];
-    s->psum_read[e] = c->eng[e].traffic[1][0];
-    s->psum_written[e] = c->eng[e].traffic[1][1];
+/* Adds what core c has done. */
+static void add_core(const vm_core *c, soma_stats *s) {
+  s->instructions += c->instructions;
+  s->dma_transfers += c->dma_transfers;
+  s->dma_bytes += c->dma_bytes;
+  s->dma_packets += c->dma_packets;
+  s->flops += c->flops.logical;
+  s->transpose_flops += c->transpose_flops.logical;
+  s->adjusted_flops += c->flops.adjusted;
+  s->adjusted_transpose_flops += c->transpose_flops.adjusted;
+  s->table_loads += c->eng[ISA_ENG_scalar].tables;
+  s->hbm_read_bytes += c->hbm_read;
+  s->hbm_write_bytes += c->hbm_written;
+  s->dma_active += c->dma_active + (c->shares_moving ? c->now - c->dma_since : 0);
+  for (unsigned i = 0; i < 2; i++) {
+    uint64_t *touched = i ? &s->psum_touched : &s->sbuf_touched;
+    *touched = *touched > c->touched[i] ? *touched : c->touched[i];
   }
+  s->peak_flops += vm_cost_peak_flops(c->target);
+  for (unsigned d = 0; d < ISA_NDMA; d++) s->dma_busy += c->dma[d].busy_time;
+  s->cores++;
+}
+
+static void add_engine(const vm_core *c, unsigned e, soma_stats *s) {
+  const vm_engine *en = &c->eng[e];
+  soma_engine_stats *to = &s->engine[e];
+  to->instructions += en->instructions;
+  to->data_instructions += en->data_instructions;
+  to->busy += en->busy;
+  to->waiting += en->waiting;
+  s->streaming[e] += en->streaming;
+  s->sbuf_read[e] += en->traffic[0][0];
+  s->sbuf_written[e] += en->traffic[0][1];
+  s->psum_read[e] += en->traffic[1][0];
+  s->psum_written[e] += en->traffic[1][1];
+}
+
+/* What bytes take over the host's link, one way. */
+static vm_time host_time(const vm_core *c, uint64_t bytes) {
+  uint64_t rate = c->cost[VM_HOST_LINK];
+  if (!bytes) return 0;
+  return (vm_time)c->cost[VM_HOST_LATENCY] * VM_NS + bytes / rate * 1000000000u +
+         bytes % rate * 1000000000u / rate;
+}
+
+static bool halted(const soma_run *r, unsigned e) {
+  return r->core.eng[e].state == VM_HALTED && (!r->second || r->second->eng[e].state == VM_HALTED);
+}
+
+/* Of the cores first .. last - 1 of a run. */
+static soma_stats stats_of(const soma_run *r, unsigned first, unsigned last) {
+  const vm_core *c = &r->core;
+  bool pair = c->prog->ncores > 1;
+  soma_stats s = {.time = vm_now(c),
+                  .host_to_device = r->to_device,
+                  .device_to_host = r->to_host,
+                  .host = host_time(c, r->to_device) + host_time(c, r->to_host),
+                  .hbm_bytes = c->hbm_bytes,
+                  .host_seconds = c->host_seconds,
+                  .trace_hash = c->trace_hash,
+                  .launch = (vm_time)c->cost[pair ? VM_LAUNCH_LNC2 : VM_LAUNCH] * VM_NS,
+                  .sbuf_size = c->target->sbuf_bytes,
+                  .psum_size = ISA_PSUM_BYTES,
+                  .peak_hbm = (uint64_t)c->cost[VM_HBM_PEAK] * 1000000};
+  for (unsigned i = first; i < last; i++) {
+    const vm_core *of = i ? r->second : c;
+    add_core(of, &s);
+    for (unsigned e = 0; e < ISA_NENGINES; e++) add_engine(of, e, &s);
+  }
+  for (unsigned e = 0; e < ISA_NENGINES; e++) {
+    const vm_engine *en = &(first ? r->second : c)->eng[e];
+    s.engine[e].pc = en->pc;
+    s.engine[e].halted = last - first > 1 ? halted(r, e) : en->state == VM_HALTED;
+  }
+  uint64_t model = s.adjusted_flops - s.adjusted_transpose_flops;
+  if (c->target->gen >= ISA_GEN4) /* transposes have a lane of their own */
+    s.overlapped_flops = model < s.adjusted_transpose_flops ? model : s.adjusted_transpose_flops;
+  return s;
+}
+
+void soma_run_stats(const soma_run *r, soma_stats *out, size_t n) {
+  soma_stats s = stats_of(r, 0, r->core.prog->ncores);
+  memcpy(out, &s, n < sizeof s ? n : sizeof s);
+}
+
+soma_status soma_core_stats(const soma_run *r, unsigned core, soma_stats *out, size_t n) {
+  if (!r || !out || core >= r->core.prog->ncores) return SOMA_ARG;
+  soma_stats s = stats_of(r, core, core + 1);
+  memcpy(out, &s, n < sizeof s ? n : sizeof s);
+  return SOMA_OK;
 }
 
 static double ratio(double a, double b) { return b > 0 ? a / b : 0; }
@@ -45,12 +112,14 @@ void soma_stats_figures(const soma_stats *s, soma_figures *out, size_t n) {
                     .model_flops = ratio(model, seconds),
                     .dma_active = ratio((double)s->dma_active, time),
                     .dma_average_bytes = ratio((double)s->dma_bytes, (double)s->dma_transfers)};
+  double cores = s->cores > 1 ? s->cores : 1;
+  f.dma_active /= cores;
   f.ridge = ratio(f.peak_flops, bandwidth);
   bool memory_bound = hbm > 0 && f.intensity < f.ridge;
   f.attainable_flops = memory_bound ? f.intensity * bandwidth : f.peak_flops;
   for (unsigned e = 0; e < SOMA_ENGINES; e++) {
-    f.active[e] = ratio((double)s->engine[e].busy, time);
-    f.utilization[e] = e == SOMA_TENSOR ? f.hfu : ratio((double)s->streaming[e], time);
+    f.active[e] = ratio((double)s->engine[e].busy, time * cores);
+    f.utilization[e] = e == SOMA_TENSOR ? f.hfu : ratio((double)s->streaming[e], time * cores);
   }
   memcpy(out, &f, n < sizeof f ? n : sizeof f);
 }

@@ -55,7 +55,7 @@ struct soma_machine {
   isa_alloc al;
   vm_kern kern;
   const isa_target *target; /* NULL until the first run when the options name none */
-  vm_memory mem;
+  vm_memory mem, second;    /* second: core 1's, from the first program of two cores on */
   vm_pool *pool; /* NULL with an allocator of the caller's: what it gave goes back at once */
   vm_costs costs;
   soma_bound_tensor *bindings;
@@ -78,6 +78,7 @@ struct soma_run {
   soma_machine *m; /* NULL once the machine is gone or has another run */
   soma_program *p;
   vm_core core;
+  vm_core *second;      /* core 1 of a program of two; else NULL */
   soma_tensor **device; /* by tensor of p: what it is bound to; NULL when there is none at all */
   soma_result *
       *results; /* by tensor of p: what its memory was handed over to; NULL when none was */
@@ -109,8 +110,6 @@ soma_status soma_tensor_place(soma_machine *m, soma_dtype dtype, uint32_t ndim,
 soma_tensor *const *soma_residents(const soma_machine *m, const soma_program *p);
 /* Sets written[i] of each tensor i that some instruction of p may write. */
 void soma_mark_written(const isa_program *p, bool *written);
-/* Fills what the statistics say of flops, memory and streaming. (figures.c) */
-void soma_run_work(const vm_core *c, soma_stats *s);
 /* Whether p may run on m: the target, every rule of the machine, and the custom operators. */
 soma_status soma_run_check(soma_machine *m, const soma_program *p);
 /* Gives a run what the options say about its surroundings: callbacks, limits, interruption. */
@@ -122,8 +121,19 @@ soma_status soma_find_tensor(soma_run *r, const char *name, uint32_t *i);
 void soma_count_to_host(soma_run *r, uint64_t n);
 /* Lets go of what r has handed over. (result.c) */
 void soma_drop_results(const isa_alloc *al, soma_run *r);
+/* Gives back a run's addresses in HBM. */
+void soma_release(soma_run *r);
 /* Takes a run from its machine, which is about to be freed: it has ended. */
 void soma_run_leave(soma_run *r);
+
+/* ---- pair.c ---- */
+
+vm_core *soma_core_of(soma_run *r, unsigned core);
+/* Starts core 1 of r when its program has one. On failure nothing of it is left. */
+soma_status soma_pair_start(soma_machine *m, soma_run *r, isa_error *e);
+void soma_pair_end(soma_run *r); /* before core 0's end */
+/* That core of m's run, for the host to look at or, with changes, to write to. */
+soma_status soma_need_core(soma_machine *m, unsigned core, bool changes, vm_core **out);
 
 /* ---- custom.c ---- */
 

@@ -142,6 +142,7 @@ void soma_machine_free(soma_machine *m) {
   soma_drop_from_device(m, NULL);
   for (soma_tensor *t = m->tensors; t; t = t->next) t->m = NULL;
   vm_memory_free(&m->al, &m->mem);
+  if (m->second.sbuf) vm_memory_free(&m->al, &m->second);
   vm_pool_close(m->pool);
   vm_hbm_free(&m->hbm);
   isa_free(&m->al, m->bindings, m->cap_bindings * sizeof *m->bindings);

@@ -149,7 +149,8 @@ soma_status soma_run_check(soma_machine *m, const soma_program *p) {
 
 static void forward_event(void *ud, const vm_trace_event *ev) {
   const soma_run *r = ud;
-  const isa_core *code = r->core.code;
+  const isa_core *at = &r->p->p->cores[ev->core];
+  const isa_core *code = &r->p->p->cores[ev->core ^ ev->where.peer];
   bool dma = ev->kind == VM_EV_DMA;
   unsigned by = (unsigned)ev->where.engine; /* whose instruction it is */
   uint32_t pc = ev->where.pc;
@@ -160,7 +161,9 @@ static void forward_event(void *ud, const vm_trace_event *ev) {
                   .start = ev->start,
                   .end = ev->end,
                   .bytes = ev->bytes,
-                  .value = dma ? by : ev->value};
+                  .value = dma ? by : ev->value,
+                  .core = ev->core,
+                  .by_core = ev->core ^ ev->where.peer};
   const isa_code *c = by < ISA_NENGINES ? &code->code[by] : NULL; /* the host's own updates: none */
   if (c && c->lines && pc < c->n && c->lines[pc].file) {
     e.line = c->lines[pc].line;
@@ -169,9 +172,9 @@ static void forward_event(void *ud, const vm_trace_event *ev) {
   if (ev->kind == VM_EV_INSN && c)
     e.name = isa_ops[c->insns[pc].op].name;
   else if (ev->kind == VM_EV_DMA)
-    e.name = code->queues[ev->id].name;
+    e.name = at->queues[ev->id].name;
   else if (ev->kind == VM_EV_SEM || ev->kind == VM_EV_WAIT)
-    e.name = code->sem_names[ev->id];
+    e.name = at->sem_names[ev->id];
   r->m->o.event(r->m->o.event_ud, &e);
 }
 
@@ -188,8 +191,11 @@ void soma_run_options(soma_run *r) {
       .instructions = o->max_instructions, .time = o->max_time, .seconds = o->max_seconds};
   c->hooks.custom_cycles = soma_custom_cycles;
   c->hooks.custom_ud = r;
-  c->eng[ISA_ENG_gpsimd].dp.custom = soma_custom_run;
-  c->eng[ISA_ENG_gpsimd].dp.custom_ud = r;
+  for (; c; c = vm_next_core(c)) {
+    c->eng[ISA_ENG_gpsimd].dp.custom = soma_custom_run;
+    c->eng[ISA_ENG_gpsimd].dp.custom_ud = r;
+  }
+  c = &r->core;
   c->interrupt = &r->m->interrupted;
   r->m->interrupted = 0;
 }
@@ -294,8 +300,16 @@ static soma_status start_core(soma_machine *m, const soma_program *p, soma_run *
                                    m->o.saturate ? ISA_CVT_saturate : 0, e);
     r->core.mem.given = NULL;
   }
+  if (s == SOMA_OK) {
+    s = soma_pair_start(m, r, e);
+    if (s != SOMA_OK) vm_core_end(&r->core);
+  }
   if (given) isa_free(&m->al, given, p->p->ntensors * sizeof *given);
   return s;
+}
+
+void soma_release(soma_run *r) {
+  for (vm_core *c = &r->core; c; c = vm_next_core(c)) vm_core_release(c);
 }
 
 soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **out) {
@@ -309,22 +323,28 @@ soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **out) {
     return s;
   soma_run *r = vm_pages_new(&m->al, sizeof *r);
   if (!r) return soma_out_of_memory(m);
-  if (m->run) vm_core_release(&m->run->core);
+  if (m->run) soma_release(m->run);
   s = hold_device_tensors(m, p, r) ? start_core(m, p, r, &e) : SOMA_NOMEM;
   if (s != SOMA_OK) {
     drop_device_tensors(&m->al, p, r);
     vm_pages_free(&m->al, r, sizeof *r);
     if (s == SOMA_LIMIT) return soma_fail(m, s, "%s", isa_buf_str(&m->hbm.refused));
+    if (s == SOMA_UNBUILT) return s;
     return soma_fail(m, s, "%s", e.text[0] ? e.text : soma_status_text(s));
   }
-  memcpy(r->core.cost_values, m->costs.v[p->p->target->gen - ISA_GEN2], sizeof r->core.cost_values);
-  r->core.timing_only = m->o.timing_only != 0;
   bool all = m->o.schedule == SOMA_SCHEDULE_ALL;
-  r->core.jitter = all ? 0 : m->o.schedule;
+  for (vm_core *c = &r->core; c; c = vm_next_core(c)) {
+    memcpy(c->cost_values, m->costs.v[p->p->target->gen - ISA_GEN2], sizeof c->cost_values);
+    c->timing_only = m->o.timing_only != 0;
+    c->jitter = all ? 0 : m->o.schedule;
+    for (unsigned i = 0; i < ISA_NENGINES; i++) c->eng[i].dp.rounding_seed = m->o.rounding_seed;
+  }
   unsigned checks = m->o.checks & SOMA_CHECK_ALL;
   bool ready = vm_check_start(&r->core, checks | (unsigned)all << VM_CHECK_LEGAL);
   if (ready && m->o.causes) ready = (r->core.path = isa_zalloc(&m->al, sizeof *r->core.path));
+  if (r->second) r->second->path = r->core.path;
   if (!ready) {
+    soma_pair_end(r);
     vm_core_end(&r->core);
     drop_device_tensors(&m->al, p, r);
     vm_pages_free(&m->al, r, sizeof *r);
@@ -336,7 +356,6 @@ soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **out) {
   if (m->run) m->run->m = NULL; /* an ended run stays readable, on its own */
   m->run = r;
   soma_run_options(r);
-  for (unsigned i = 0; i < ISA_NENGINES; i++) r->core.eng[i].dp.rounding_seed = m->o.rounding_seed;
   copy_inputs(r);
   soma_unbind(m, p);
   *out = r;
@@ -359,7 +378,7 @@ soma_status soma_run_until(soma_run *r, soma_until what, soma_engine engine, som
   s = (soma_status)vm_run(&r->core, (vm_until)what, (unsigned)engine, time);
   m->running = false;
   if (s != SOMA_OK) soma_fail(r->m, s, "%s", fault_text(r));
-  if (r->core.ended && s != SOMA_STOPPED) vm_core_release(&r->core);
+  if (r->core.ended && s != SOMA_STOPPED) soma_release(r);
   return s;
 }
 
@@ -395,7 +414,7 @@ soma_status soma_fetch(soma_run *r, const char *name, void *data, size_t n) {
 
 void soma_run_leave(soma_run *r) {
   r->m = NULL;
-  vm_core_release(&r->core);
+  soma_release(r);
   if (!r->core.ended)
     vm_fault(&r->core, ISA_STOPPED, VM_NOWHERE, "the machine was freed before the run ended");
 }
@@ -405,50 +424,12 @@ void soma_run_free(soma_run *r) {
   isa_alloc al = r->core.al;
   if (r->m && r->m->run == r) r->m->run = NULL;
   isa_buf_free(&r->schedules.text);
+  soma_pair_end(r);
   vm_core_end(&r->core);
   soma_drop_results(&al, r);
   drop_device_tensors(&al, r->p, r);
   soma_program_free(r->p);
   vm_pages_free(&al, r, sizeof *r);
-}
-
-/* What bytes take over the host's link, one way. */
-static vm_time host_time(const vm_core *c, uint64_t bytes) {
-  uint64_t rate = c->cost[VM_HOST_LINK];
-  if (!bytes) return 0;
-  return (vm_time)c->cost[VM_HOST_LATENCY] * VM_NS + bytes / rate * 1000000000u +
-         bytes % rate * 1000000000u / rate;
-}
-
-void soma_run_stats(const soma_run *r, soma_stats *out, size_t n) {
-  const vm_core *c = &r->core;
-  soma_stats s = {.time = c->now,
-                  .instructions = c->instructions,
-                  .dma_transfers = c->dma_transfers,
-                  .dma_bytes = c->dma_bytes,
-                  .dma_packets = c->dma_packets,
-                  .host_to_device = r->to_device,
-                  .device_to_host = r->to_host,
-                  .flops = c->flops.logical,
-                  .hbm_bytes = c->hbm_bytes,
-                  .host_seconds = c->host_seconds,
-                  .trace_hash = c->trace_hash,
-                  .launch =
-                      (vm_time)c->cost[c->prog->ncores > 1 ? VM_LAUNCH_LNC2 : VM_LAUNCH] * VM_NS,
-                  .table_loads = c->eng[ISA_ENG_scalar].tables};
-  s.host = host_time(c, r->to_device) + host_time(c, r->to_host);
-  soma_run_work(c, &s);
-  for (unsigned d = 0; d < ISA_NDMA; d++) s.dma_busy += c->dma[d].busy_time;
-  for (unsigned e = 0; e < ISA_NENGINES; e++) {
-    const vm_engine *en = &c->eng[e];
-    s.engine[e] = (soma_engine_stats){.instructions = en->instructions,
-                                      .data_instructions = en->data_instructions,
-                                      .busy = en->busy,
-                                      .waiting = en->waiting,
-                                      .pc = en->pc,
-                                      .halted = en->state == VM_HALTED};
-  }
-  memcpy(out, &s, n < sizeof s ? n : sizeof s);
 }
 
 void soma_run_fault(const soma_run *r, soma_fault *out) {
@@ -461,7 +442,7 @@ void soma_run_fault(const soma_run *r, soma_fault *out) {
                       .instruction = f->insn.data ? f->insn.data : "",
                       .text = f->status == ISA_OK ? "" : fault_text(r)};
   if (f->engine < 0 || f->status == ISA_OK) return;
-  const isa_code *code = &r->core.code->code[f->engine];
+  const isa_code *code = &r->p->p->cores[f->core].code[f->engine];
   if (code->lines && f->pc < code->n && code->lines[f->pc].file) {
     out->line = code->lines[f->pc].line;
     out->file = r->p->p->files[code->lines[f->pc].file - 1];

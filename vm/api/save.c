@@ -246,7 +246,7 @@ soma_status soma_run_resume(soma_machine *m, const void *data, size_t n, soma_pr
                 .err = &e};
   status = read_program(m, &s, p);
   soma_run *r = status == SOMA_OK ? vm_pages_new(&m->al, sizeof *r) : NULL;
-  if (r && m->run) vm_core_release(&m->run->core);
+  if (r && m->run) soma_release(m->run);
   if (r && (status = read_run(m, (*p)->p, &s, r)) == SOMA_OK) {
     adopt(m, *p, r);
     if (r->core.heap.n == 0 && vm_check_count(&r->core) == 0)

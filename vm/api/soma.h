@@ -105,6 +105,9 @@ typedef struct soma_event {
   uint32_t value, line;
   const char *name; /* mnemonic, semaphore or queue name; may be NULL */
   const char *file;
+  /* Where it happened, and whose instruction made it: they differ when a core updates a semaphore
+   * of the other one. */
+  uint32_t core, by_core;
 } soma_event;
 
 /* Of max_instructions a dma_trigger takes one for each transfer that it starts. */
@@ -340,10 +343,16 @@ typedef struct soma_stats {
    * whole. What the DMA moves is not in them. */
   uint64_t sbuf_read[SOMA_ENGINES], sbuf_written[SOMA_ENGINES];
   uint64_t psum_read[SOMA_ENGINES], psum_written[SOMA_ENGINES];
+  /* Cores that the numbers are of. Of two, counts and busy times are sums, sbuf_touched and
+   * psum_touched the larger, pc core 0's; an engine has halted when both have. */
+  uint32_t cores;
 } soma_stats;
 /* Statistics so far. out->size is not needed: the struct only grows at its end between minor
  * versions, and n is sizeof(soma_stats) of the caller. */
 void soma_run_stats(const soma_run *r, soma_stats *out, size_t n);
+/* The same of core 0 or 1 alone; SOMA_ARG when the program has no such core. time, launch, host and
+ * what counts HBM and the host are the run's. */
+soma_status soma_core_stats(const soma_run *r, unsigned core, soma_stats *out, size_t n);
 
 /* Ratios of the statistics, as the vendor's profiler defines them (vm/README.md has the formulas):
  * fractions of 1, not percent; 0 where there is nothing to divide by. */
@@ -540,6 +549,19 @@ soma_status soma_memory_read(soma_machine *m, soma_memory mem, uint32_t partitio
                              void *data, size_t n);
 soma_status soma_memory_write(soma_machine *m, soma_memory mem, uint32_t partition, uint64_t offset,
                               const void *data, size_t n);
+/* The same of core 0 or 1 of the run's program; a program of one core has core 0 alone. */
+soma_status soma_core_semaphore_get(soma_machine *m, unsigned core, uint32_t id, uint32_t *value);
+soma_status soma_core_semaphore_set(soma_machine *m, unsigned core, uint32_t id, uint32_t value);
+soma_status soma_core_register_get(soma_machine *m, unsigned core, soma_engine e, uint32_t r,
+                                   uint32_t *value);
+soma_status soma_core_register_set(soma_machine *m, unsigned core, soma_engine e, uint32_t r,
+                                   uint32_t value);
+soma_status soma_core_memory_read(soma_machine *m, unsigned core, soma_memory mem,
+                                  uint32_t partition, uint64_t offset, void *data, size_t n);
+soma_status soma_core_memory_write(soma_machine *m, unsigned core, soma_memory mem,
+                                   uint32_t partition, uint64_t offset, const void *data, size_t n);
+/* Cores of a program: 1 or 2. */
+unsigned soma_program_cores(const soma_program *p);
 typedef struct soma_tile_info {
   const char *name;
   soma_memory memory;

@@ -5,55 +5,67 @@
 
 #include <string.h>
 
-static soma_status need_run(soma_machine *m, bool changes) {
-  soma_status s = changes ? soma_not_running(m) : soma_not_calling(m);
-  if (s != SOMA_OK) return s;
-  return m->run ? SOMA_OK : soma_fail(m, SOMA_ARG, "the machine has no run");
-}
-
-soma_status soma_semaphore_get(soma_machine *m, uint32_t id, uint32_t *value) {
+soma_status soma_core_semaphore_get(soma_machine *m, unsigned core, uint32_t id, uint32_t *value) {
+  vm_core *c;
   if (!soma_given(m, "value", value)) return SOMA_ARG;
   if (id >= ISA_NSEMS) return soma_fail(m, SOMA_ARG, "semaphore %u: a core has %d", id, ISA_NSEMS);
-  soma_status s = need_run(m, false);
-  *value = s == SOMA_OK ? m->run->core.sem[id] : 0;
+  soma_status s = soma_need_core(m, core, false, &c);
+  *value = s == SOMA_OK ? c->sem[id] : 0;
   return s;
 }
 
-soma_status soma_semaphore_set(soma_machine *m, uint32_t id, uint32_t value) {
+soma_status soma_semaphore_get(soma_machine *m, uint32_t id, uint32_t *value) {
+  return soma_core_semaphore_get(m, 0, id, value);
+}
+
+soma_status soma_core_semaphore_set(soma_machine *m, unsigned core, uint32_t id, uint32_t value) {
+  vm_core *c;
   if (!soma_given(m, "")) return SOMA_ARG;
   if (id >= ISA_NSEMS) return soma_fail(m, SOMA_ARG, "semaphore %u: a core has %d", id, ISA_NSEMS);
   if (value > ISA_SEM_MAX)
     return soma_fail(m, SOMA_ARG, "semaphore %u: %u is over the largest value %d", id, value,
                      ISA_SEM_MAX);
-  soma_status s = need_run(m, true);
+  soma_status s = soma_need_core(m, core, true, &c);
   if (s != SOMA_OK) return s;
-  m->run->core.cause = 0; /* no instruction's */
-  if (m->run->core.check) vm_check_applied(&m->run->core, UINT8_MAX, id, ISA_UPD_write);
-  vm_sem_apply(&m->run->core,
-               &(isa_update){.kind = ISA_UPD_write, .sem = (uint8_t)id, .value = value},
+  c->cause = 0; /* no instruction's */
+  if (c->check) vm_check_applied(c, UINT8_MAX, id, ISA_UPD_write);
+  vm_sem_apply(c, &(isa_update){.kind = ISA_UPD_write, .sem = (uint8_t)id, .value = value},
                vm_at_pc(UINT8_MAX, 0));
   return s;
 }
 
-static soma_status check_register(soma_machine *m, soma_engine e, uint32_t r, bool changes) {
-  if ((unsigned)e >= ISA_NENGINES || r >= ISA_NREGS)
-    return soma_fail(m, SOMA_ARG, "register %u of engine %d: there are %d engines of %d registers",
-                     r, (int)e, ISA_NENGINES, ISA_NREGS);
-  return need_run(m, changes);
+soma_status soma_semaphore_set(soma_machine *m, uint32_t id, uint32_t value) {
+  return soma_core_semaphore_set(m, 0, id, value);
 }
 
-soma_status soma_register_get(soma_machine *m, soma_engine e, uint32_t r, uint32_t *value) {
+static soma_status check_register(soma_machine *m, soma_engine e, uint32_t r) {
+  if ((unsigned)e < ISA_NENGINES && r < ISA_NREGS) return SOMA_OK;
+  return soma_fail(m, SOMA_ARG, "register %u of engine %d: there are %d engines of %d registers", r,
+                   (int)e, ISA_NENGINES, ISA_NREGS);
+}
+
+soma_status soma_core_register_get(soma_machine *m, unsigned core, soma_engine e, uint32_t r,
+                                   uint32_t *value) {
+  vm_core *c;
   if (!soma_given(m, "value", value)) return SOMA_ARG;
-  soma_status s = check_register(m, e, r, false);
-  *value = s == SOMA_OK ? m->run->core.eng[e].regs[r] : 0;
+  *value = 0;
+  soma_status s = check_register(m, e, r);
+  if (s == SOMA_OK) s = soma_need_core(m, core, false, &c);
+  if (s == SOMA_OK) *value = c->eng[e].regs[r];
   return s;
 }
 
-soma_status soma_register_set(soma_machine *m, soma_engine e, uint32_t r, uint32_t value) {
+soma_status soma_register_get(soma_machine *m, soma_engine e, uint32_t r, uint32_t *value) {
+  return soma_core_register_get(m, 0, e, r, value);
+}
+
+soma_status soma_core_register_set(soma_machine *m, unsigned core, soma_engine e, uint32_t r,
+                                   uint32_t value) {
+  vm_core *c;
   if (!soma_given(m, "")) return SOMA_ARG;
-  soma_status s = check_register(m, e, r, true);
+  soma_status s = check_register(m, e, r);
+  if (s == SOMA_OK) s = soma_need_core(m, core, true, &c);
   if (s != SOMA_OK) return s;
-  vm_core *c = &m->run->core;
   vm_engine *en = &c->eng[e];
   en->regs[r] = value;
   if (c->check) vm_check_host_register(c, (unsigned)e, r);
@@ -63,10 +75,19 @@ soma_status soma_register_set(soma_machine *m, soma_engine e, uint32_t r, uint32
   return s;
 }
 
+soma_status soma_register_set(soma_machine *m, soma_engine e, uint32_t r, uint32_t value) {
+  return soma_core_register_set(m, 0, e, r, value);
+}
+
 /* Host address of n bytes of a partition; NULL with a message when they are outside. */
-static uint8_t *memory_at(soma_machine *m, soma_memory mem, uint32_t partition, uint64_t offset,
-                          size_t n) {
+static uint8_t *memory_at(soma_machine *m, unsigned core, soma_memory mem, uint32_t partition,
+                          uint64_t offset, size_t n) {
   bool sbuf = mem == SOMA_SBUF;
+  const vm_memory *of = core ? &m->second : &m->mem;
+  if (core && (core >= ISA_MAX_CORES || !of->sbuf)) {
+    soma_fail(m, SOMA_ARG, "core %u: the machine has run no program that has it", core);
+    return NULL;
+  }
   if (!m->target) {
     soma_fail(m, SOMA_ARG, "the machine has no memories before its target is known");
     return NULL;
@@ -82,35 +103,48 @@ static uint8_t *memory_at(soma_machine *m, soma_memory mem, uint32_t partition, 
               (unsigned long long)size);
     return NULL;
   }
-  return sbuf ? m->mem.sbuf + partition * m->mem.sbuf_pitch + offset
-              : m->mem.psum + partition * m->mem.psum_pitch + offset;
+  return sbuf ? of->sbuf + partition * of->sbuf_pitch + offset
+              : of->psum + partition * of->psum_pitch + offset;
 }
 
-soma_status soma_memory_read(soma_machine *m, soma_memory mem, uint32_t partition, uint64_t offset,
-                             void *data, size_t n) {
+soma_status soma_core_memory_read(soma_machine *m, unsigned core, soma_memory mem,
+                                  uint32_t partition, uint64_t offset, void *data, size_t n) {
   if (!soma_given(m, "data", data)) return SOMA_ARG;
   if (soma_not_calling(m) != SOMA_OK) return SOMA_BUSY;
-  const uint8_t *at = memory_at(m, mem, partition, offset, n);
+  const uint8_t *at = memory_at(m, core, mem, partition, offset, n);
   if (!at) return SOMA_ARG;
   memcpy(data, at, n);
   return SOMA_OK;
 }
 
-soma_status soma_memory_write(soma_machine *m, soma_memory mem, uint32_t partition, uint64_t offset,
-                              const void *data, size_t n) {
+soma_status soma_memory_read(soma_machine *m, soma_memory mem, uint32_t partition, uint64_t offset,
+                             void *data, size_t n) {
+  return soma_core_memory_read(m, 0, mem, partition, offset, data, n);
+}
+
+soma_status soma_core_memory_write(soma_machine *m, unsigned core, soma_memory mem,
+                                   uint32_t partition, uint64_t offset, const void *data,
+                                   size_t n) {
   if (!soma_given(m, "data", data)) return SOMA_ARG;
   if (soma_not_running(m) != SOMA_OK) return SOMA_BUSY;
-  uint8_t *at = memory_at(m, mem, partition, offset, n);
+  uint8_t *at = memory_at(m, core, mem, partition, offset, n);
   if (!at) return SOMA_ARG;
   const vm_box box = {.space = (uint8_t)mem,
+                      .core = (uint8_t)core,
                       .p0 = (uint16_t)partition,
                       .p1 = (uint16_t)(partition + 1),
                       .lo = offset,
                       .hi = offset + n};
-  if (m->run) { /* what has started has read its sources */
-    vm_protect(&m->run->core, &box, 1, NULL);
-    if (m->run->core.check) vm_check_host_wrote(&m->run->core, &box);
+  if (m->run && core < m->run->core.prog->ncores) { /* what has started has read its sources */
+    vm_core *c = soma_core_of(m->run, core);
+    vm_protect(c, &box, 1, NULL);
+    if (c->check) vm_check_host_wrote(c, &box);
   }
   memcpy(at, data, n);
   return SOMA_OK;
+}
+
+soma_status soma_memory_write(soma_machine *m, soma_memory mem, uint32_t partition, uint64_t offset,
+                              const void *data, size_t n) {
+  return soma_core_memory_write(m, 0, mem, partition, offset, data, n);
 }

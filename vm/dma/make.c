@@ -95,8 +95,8 @@ static isa_ap resolved_pattern(const vm_core *c, const isa_ap *ap, const vm_view
   s.size_dim = s.size_reg = 0;
   s.nparts = hbm ? 0 : (uint16_t)v->num[0];
   for (unsigned d = 0; d < ap->ndim; d++) s.dim[d].num = v->num[d + 1];
-  s.offset =
-      hbm ? v->at - c->hbm[ap->base - 1].data : (v->at - c->mem.sbuf) % (int64_t)c->mem.sbuf_pitch;
+  s.offset = hbm ? v->at - c->hbm[ap->base - 1].data
+                 : (v->at - vm_sbuf_of(c, v->core)) % (int64_t)c->mem.sbuf_pitch;
   return s;
 }
 

@@ -190,6 +190,7 @@ static bool start_transfer(vm_core *c, unsigned e, const isa_insn *in, vm_time a
     en->issue_free.node = t->node;
   t->signals = in->upd.kind == ISA_UPD_dma;
   t->sem = in->upd.sem;
+  t->sem_core = in->upd.core;
   t->left = rings;
   t->descriptor = t->is_static ? c->statics_next[t->queue] : 0;
   uint32_t first = c->cost[t->is_static ? VM_DMA_FIRST : VM_DMA_FIRST_DGE];
@@ -268,15 +269,17 @@ static uint64_t descriptors(const vm_share *s, uint64_t bytes) {
   return run ? (s->sent + bytes + run - 1) / run - (s->sent + run - 1) / run : 0;
 }
 
-/* Time of the engine for a share's next `bytes` at the rate of this moment. Engines at work have
- * equal parts of the stack, whose reads and writes are one traffic; a transfer's own shares count
- * from the start, since a DGE's share is one packet. A static ring's packets
- * are no faster than the engine can take descriptors; the share's semaphore update is the last. */
+/* Time of the engine for a share's next `bytes` at the rate of this moment. Engines at work, of
+ * both cores of a pair, have equal parts of their stack, whose reads and writes are one traffic; a
+ * transfer's own shares count from the start, since a DGE's share is one packet. A static ring's
+ * packets are no faster than the engine can take descriptors; the share's semaphore update is the
+ * last. */
 static vm_time packet_time(const vm_core *c, const vm_share *s, uint64_t bytes, bool last) {
   const vm_transfer *t = s->t;
   uint64_t rate = t->rate, n = descriptors(s, bytes);
   if (t->hbm_bytes) {
-    uint64_t sharing = c->hbm_active > t->shares ? c->hbm_active : t->shares;
+    uint32_t active = c->hbm_active + (c->peer ? c->peer->hbm_active : 0);
+    uint64_t sharing = active > t->shares ? active : t->shares;
     uint64_t part = (uint64_t)c->cost[VM_DMA_HBM] * t->dst.esize / (sharing * t->hbm_bytes);
     rate = part < rate ? part : rate;
   }
@@ -343,7 +346,7 @@ static void finish_share(vm_core *c, unsigned dma, unsigned queue) {
   vm_ring *ring = &c->rings[queue][dma];
   vm_share *s = ring->head;
   vm_transfer *t = s->t;
-  vm_where by = {.engine = t->engine, .dma = (int16_t)dma, .pc = t->pc};
+  vm_where by = {.engine = t->engine, .dma = (int8_t)dma, .pc = t->pc};
   ring->head = s->next;
   if (!ring->head) ring->tail = NULL;
   ring->n--;
@@ -368,8 +371,11 @@ static void finish_share(vm_core *c, unsigned dma, unsigned queue) {
   c->cause = vm_path_add(c, VM_N_SHARE, by, s->started ? s->item.start : c->now, c->now, s->cause);
   if (s->started) c->dma[dma].last_node = c->cause;
   if (t->signals) {
-    isa_update u = {.kind = ISA_UPD_dma, .sem = t->sem, .value = queue * ISA_NDMA + dma};
-    vm_post_sem(c, c->now + (vm_time)(c->cost[VM_DMA_SEM] + c->cost[VM_DMA_RESUME]) * VM_NS, &u,
+    isa_update u = {
+        .kind = ISA_UPD_dma, .core = t->sem_core, .sem = t->sem, .value = queue * ISA_NDMA + dma};
+    vm_core *to = vm_sem_owner(c, &u);
+    by.peer = to != c;
+    vm_post_sem(to, c->now + (vm_time)(c->cost[VM_DMA_SEM] + c->cost[VM_DMA_RESUME]) * VM_NS, &u,
                 by);
   }
   release_share(c, s);

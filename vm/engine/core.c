@@ -27,6 +27,10 @@ static isa_status place_tensor(vm_core *c, const isa_tensor *t, vm_block *b) {
 static isa_status place_tensors(vm_core *c) {
   const isa_program *p = c->prog;
   isa_status s = ISA_OK;
+  if (c->number) { /* both see one HBM */
+    c->hbm = c->lead->hbm;
+    return ISA_OK;
+  }
   if (p->ntensors && !(c->hbm = isa_zalloc(&c->al, p->ntensors * sizeof *c->hbm))) return ISA_NOMEM;
   for (uint32_t i = 0; i < p->ntensors && s == ISA_OK; i++) {
     if (c->mem.given) c->hbm[i] = c->mem.given[i];
@@ -82,7 +86,8 @@ isa_status vm_core_start(vm_core *c, const isa_alloc *al, const isa_program *p,
   c->al = *al;
   c->target = p->target;
   c->prog = p;
-  c->code = &p->cores[0];
+  c->code = &p->cores[c->number];
+  c->lead = c->number ? c->peer : c;
   c->kern = *kern;
   c->mem = *mem;
   vm_pool_hold(c->mem.pool);
@@ -104,23 +109,37 @@ isa_status vm_core_start(vm_core *c, const isa_alloc *al, const isa_program *p,
   if (s == ISA_OK) load_tensor_engine(c);
   for (unsigned i = 0; i < ISA_NENGINES && s == ISA_OK; i++) {
     if (c->eng[i].state == VM_READY) vm_post(c, VM_E_SEQ, i, 0, 0);
-    s = c->fault.status;
+    s = c->lead->fault.status;
   }
   if (s == ISA_NOMEM) isa_fail(e, s, ISA_NOFIELD, "out of host memory while placing the program");
   if (s != ISA_OK) vm_core_end(c);
   return s;
 }
 
-void vm_core_end(vm_core *c) {
-  while (c->items.next && c->items.next != &c->items) vm_item_unlink(c, c->items.next);
-  vm_core_release(c);
-  vm_dma_free(c);
-  vm_path_free(c);
-  vm_check_end(c);
+static void unlink_items(vm_core *c) {
+  vm_item *head = &c->lead->items;
+  for (vm_item *it = head->next, *next; it && it != head; it = next) {
+    next = it->next;
+    if (it->core == c->number) vm_item_unlink(c, it);
+  }
+}
+
+static void free_tensors(vm_core *c) {
   for (uint32_t i = 0; c->hbm && i < c->prog->ntensors; i++)
     if (!c->hbm[i].borrowed && !c->hbm[i].lent)
       vm_pool_give(c->mem.pool, &c->al, c->hbm[i].data, c->hbm[i].bytes);
   if (c->hbm) isa_free(&c->al, c->hbm, c->prog->ntensors * sizeof *c->hbm);
+}
+
+void vm_core_end(vm_core *c) {
+  unlink_items(c);
+  vm_core_release(c);
+  vm_dma_free(c);
+  if (!c->number) {
+    vm_path_free(c);
+    vm_check_end(c);
+    free_tensors(c);
+  }
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
     isa_free(&c->al, c->uops[e], c->code->code[e].n * sizeof(vm_uop));
     isa_free(&c->al, c->eng[e].ran, c->code->code[e].n * sizeof *c->eng[e].ran);

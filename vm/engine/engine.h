@@ -28,6 +28,8 @@ void vm_post_sem(vm_core *c, vm_time at, const isa_update *u, vm_where by);
 void vm_sem_apply(vm_core *c, const isa_update *u, vm_where by);
 /* Posts an instruction's update to arrive SEM_SEEN after t. */
 void vm_sem_post(vm_core *c, const isa_update *u, vm_time t, vm_where by);
+/* The core that has the semaphore of an update by an instruction of c. */
+vm_core *vm_sem_owner(vm_core *c, const isa_update *u);
 bool vm_wait_holds(const vm_core *c, const vm_engine *e, const isa_wait *w);
 /* Posts every engine whose wait on the semaphore holds now. */
 void vm_wake(vm_core *c, unsigned sem);

@@ -58,7 +58,8 @@ void vm_event_delay_read(vm_core *c, unsigned e, uint32_t pc, vm_time read, vm_t
   vm_heap *h = &c->heap;
   vm_time at = read + (vm_time)c->cost[VM_SEM_SEEN] * VM_NS;
   for (uint32_t i = 0; i < h->n; i++)
-    if (h->v[i].kind == VM_E_SEM && h->v[i].from == e && h->v[i].pc == pc && h->v[i].time == at) {
+    if (h->v[i].kind == VM_E_SEM && !h->v[i].peer && h->v[i].from == e && h->v[i].pc == pc &&
+        h->v[i].time == at) {
       h->v[i].time = at + by;
       sift_down(h, i);
       return;
@@ -96,6 +97,7 @@ void vm_post_sem(vm_core *c, vm_time at, const isa_update *u, vm_where by) {
                      .update = u->kind,
                      .sem = u->sem,
                      .from = (uint8_t)by.engine,
+                     .peer = by.peer,
                      .value = u->value,
                      .pc = by.pc,
                      .node = c->cause});

@@ -3,25 +3,28 @@
 #include "../check/check.h"
 
 void vm_fault(vm_core *c, isa_status status, vm_where at, const char *fmt, ...) {
-  vm_fault_record *f = &c->fault;
+  vm_fault_record *f = &c->lead->fault;
   bool goes_on = status == ISA_STOPPED;
   if (f->status == ISA_OK && !goes_on) vm_check_stop(c); /* it may end in a fault of its own */
   if (f->status != ISA_OK) return;                       /* the first fault is the one to read */
+  const vm_core *of = at.peer ? c->peer : c;
   f->status = status;
+  f->core = of->number;
   f->engine = at.engine;
   f->dma_engine = at.dma;
   f->pc = at.pc;
   f->time = c->now;
   f->has_pc = at.engine >= 0;
-  if (at.engine >= 0 && at.pc < c->code->code[at.engine].n)
-    isa_print_insn(c->prog, 0, (unsigned)at.engine, &c->code->code[at.engine].insns[at.pc],
-                   &f->insn);
+  if (at.engine >= 0 && at.pc < of->code->code[at.engine].n)
+    isa_print_insn(c->prog, of->number, (unsigned)at.engine,
+                   &of->code->code[at.engine].insns[at.pc], &f->insn);
   va_list ap;
   va_start(ap, fmt);
   isa_buf_vprintf(&f->text, fmt, ap);
   va_end(ap);
   if (status == ISA_LIMIT) vm_check_put_stuck(c, &f->text);
-  c->ended = true;
+  c->lead->ended = true;
+  if (c->peer) c->lead->peer->ended = true;
 }
 
 void vm_put_pc(const vm_core *c, unsigned engine, uint32_t pc, isa_buf *out) {
@@ -35,7 +38,7 @@ void vm_put_pc(const vm_core *c, unsigned engine, uint32_t pc, isa_buf *out) {
 void vm_put_place(const vm_core *c, unsigned engine, uint32_t pc, isa_buf *out) {
   const isa_code *code = &c->code->code[engine];
   if (!code->lines || pc >= code->n || !code->lines[pc].file)
-    isa_buf_printf(out, "%s ", isa_engines[engine].name);
+    isa_buf_printf(out, "%s%s ", c->number ? "core 1 " : "", isa_engines[engine].name);
   vm_put_pc(c, engine, pc, out);
 }
 

@@ -11,16 +11,18 @@
 
 static void touch(vm_core *c, const vm_box *b) {
   uint64_t *most = &c->touched[b->space == ISA_PSUM];
-  if (b->space && b->space != ISA_HBM && b->hi > *most) *most = b->hi;
+  if (b->space && b->space != ISA_HBM && b->core == c->number && b->hi > *most) *most = b->hi;
 }
 
 void vm_item_link(vm_core *c, vm_item *it) {
   for (unsigned i = 0; i < it->nsrc; i++) touch(c, &it->src[i]);
   for (unsigned i = 0; i < it->ndst; i++) touch(c, &it->dst[i]);
-  it->next = &c->items;
-  it->prev = c->items.prev;
+  vm_item *head = &c->lead->items;
+  it->core = c->number;
+  it->next = head;
+  it->prev = head->prev;
   it->prev->next = it;
-  c->items.prev = it;
+  head->prev = it;
 }
 
 /* A block of an item, its bytes after the head: the next one, its size, and where a source lay
@@ -98,10 +100,12 @@ static void stage(vm_core *c, vm_item *it) {
 
 void vm_protect(vm_core *c, const vm_box *dst, unsigned n, const vm_item *self) {
   if (c->timing_only) return;
-  for (vm_item *it = c->items.next; it != &c->items; it = it->next) {
+  const vm_item *head = &c->lead->items;
+  for (vm_item *it = head->next; it != head; it = it->next) {
     if (it == self || it->staged || it->start > c->now) continue;
     for (unsigned i = 0; i < n * it->nsrc && !it->staged; i++)
-      if (vm_box_meet(&dst[i / it->nsrc], &it->src[i % it->nsrc])) stage(c, it);
+      if (vm_box_meet(&dst[i / it->nsrc], &it->src[i % it->nsrc]))
+        stage(it->core == c->number ? c : c->peer, it);
   }
 }
 

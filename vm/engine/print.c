@@ -24,7 +24,7 @@ static void put_value(isa_buf *out, const vm_view *v, uint32_t p, uint64_t i) {
 
 void vm_print(vm_core *c, const char *prefix, size_t n, const vm_view *v, bool to_stderr) {
   isa_buf out;
-  if (!c->hooks.print) return;
+  if (!c->lead->hooks.print) return;
   isa_buf_init(&out, &c->al);
   isa_buf_add(&out, prefix, n);
   isa_buf_printf(&out, "%s%s[%u, %" PRIu64 "]", n ? " " : "", isa_dtypes[v->dtype].name, v->num[0],
@@ -38,6 +38,7 @@ void vm_print(vm_core *c, const char *prefix, size_t n, const vm_view *v, bool t
     isa_buf_puts(&out, v->elems > SHOWN ? " ..." : "");
   }
   isa_buf_puts(&out, v->num[0] > SHOWN ? "\n  ...\n" : "\n");
-  if (!out.failed) c->hooks.print(c->hooks.print_ud, to_stderr, isa_buf_str(&out), out.len);
+  if (!out.failed)
+    c->lead->hooks.print(c->lead->hooks.print_ud, to_stderr, isa_buf_str(&out), out.len);
   isa_buf_free(&out);
 }

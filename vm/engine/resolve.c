@@ -163,7 +163,7 @@ static bool in_bounds(const vm_core *c, const isa_ap *ap, int64_t offset, vm_bou
 
 uint8_t *vm_ap_base(const vm_core *c, const isa_ap *ap) {
   switch (ap->space) {
-  case ISA_SBUF: return c->mem.sbuf + ap->part * c->mem.sbuf_pitch;
+  case ISA_SBUF: return vm_sbuf_of(c, c->number ^ ap->peer) + ap->part * c->mem.sbuf_pitch;
   case ISA_PSUM: return c->mem.psum + ap->part * c->mem.psum_pitch;
   default: return c->hbm[ap->base - 1].data;
   }
@@ -206,6 +206,7 @@ bool vm_resolve_ap(vm_resolver *r, uint32_t ap_index, vm_view *out) {
   out->esize = (uint8_t)isa_dtype_bytes(ap.dtype);
   out->part = ap.part;
   out->tile = on_chip && ap.base <= UINT16_MAX ? (uint16_t)ap.base : 0;
+  out->core = on_chip ? c->number ^ ap.peer : 0;
   out->ndim = (uint8_t)(ap.ndim + 1);
   out->num[0] = on_chip ? ap.nparts : 1;
   out->step[0] =
@@ -230,11 +231,12 @@ void vm_view_box(const vm_core *c, const vm_view *v, vm_box *out) {
   uint64_t at = (uint64_t)(uintptr_t)v->at;
   if (v->space != ISA_HBM) {
     bool sbuf = v->space == ISA_SBUF;
-    const uint8_t *base = sbuf ? c->mem.sbuf : c->mem.psum;
+    const uint8_t *base = sbuf ? vm_sbuf_of(c, v->core) : c->mem.psum;
     at = (uint64_t)(v->at - base) % (sbuf ? c->mem.sbuf_pitch : c->mem.psum_pitch);
   }
   bool empty = v->elems == 0 || v->num[0] == 0;
   *out = (vm_box){.space = empty ? 0 : v->space,
+                  .core = v->core,
                   .p0 = v->part,
                   .p1 = (uint16_t)(v->part + v->num[0]),
                   .lo = at + (uint64_t)lo,

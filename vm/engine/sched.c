@@ -47,6 +47,7 @@ static void log_value(vm_core *c, unsigned sem, uint32_t value, vm_where by) {
   log->value[i] = value;
   log->pc[i] = by.pc;
   log->engine[i] = (uint8_t)by.engine;
+  log->peer[i] = by.peer;
   if (++log->n == 0) log->n = VM_SEM_LOG;
 }
 
@@ -81,8 +82,14 @@ void vm_sem_apply(vm_core *c, const isa_update *u, vm_where by) {
   vm_wake(c, u->sem);
 }
 
+vm_core *vm_sem_owner(vm_core *c, const isa_update *u) {
+  return u->core == c->number ? c : c->peer;
+}
+
 void vm_sem_post(vm_core *c, const isa_update *u, vm_time t, vm_where by) {
-  vm_post_sem(c, t + (vm_time)c->cost[VM_SEM_SEEN] * VM_NS, u, by);
+  vm_core *to = vm_sem_owner(c, u);
+  by.peer = to != c;
+  vm_post_sem(to, t + (vm_time)c->cost[by.peer ? VM_SEM_PEER : VM_SEM_SEEN] * VM_NS, u, by);
 }
 
 static void run_event(vm_core *c, const vm_event *ev, bool single) {
@@ -91,7 +98,7 @@ static void run_event(vm_core *c, const vm_event *ev, bool single) {
   case VM_E_SEM:
     c->cause = ev->node;
     if (c->check) vm_check_arrival(c, ev);
-    vm_sem_apply(c, &u, vm_at_pc(ev->from, ev->pc));
+    vm_sem_apply(c, &u, (vm_where){.engine = ev->from, .dma = -1, .peer = ev->peer, .pc = ev->pc});
     break;
   case VM_E_DMA: vm_dma_event(c, ev->who); break;
   case VM_E_DONE: vm_flight_done(c, ev->who, ev->value); break;
@@ -100,14 +107,15 @@ static void run_event(vm_core *c, const vm_event *ev, bool single) {
 }
 
 /* Nothing can happen any more: the run has ended well, or some engine is stuck. */
-static void finish_when_idle(vm_core *c) {
-  for (unsigned e = 0; e < ISA_NENGINES; e++)
-    if (c->eng[e].state != VM_HALTED) {
-      vm_check_deadlock(c);
-      return;
-    }
-  c->ended = true;
-  vm_check_finish(c);
+static void finish_when_idle(vm_core *lead) {
+  for (vm_core *c = lead; c; c = vm_next_core(c))
+    for (unsigned e = 0; e < ISA_NENGINES; e++)
+      if (c->eng[e].state != VM_HALTED) {
+        vm_check_deadlock(lead);
+        return;
+      }
+  for (vm_core *c = lead; c; c = vm_next_core(c)) c->ended = true;
+  vm_check_finish(lead);
 }
 
 /* Stops for an interruption, once. */
@@ -126,34 +134,47 @@ static void check_host_limits(vm_core *c) {
              c->limits.seconds);
   else if (c->hooks.progress && now >= c->next_progress) {
     c->next_progress = now + 0.05;
-    if (c->hooks.progress(c->hooks.progress_ud, c->instructions, c->now))
+    if (c->hooks.progress(c->hooks.progress_ud, vm_instructions(c), vm_now(c)))
       vm_fault(c, ISA_STOPPED, VM_NOWHERE, "stopped by the progress callback");
   }
 }
 
+/* The core whose next event comes first: by time, then class, then core; NULL: neither has one. */
+static vm_core *first_core(vm_core *lead) {
+  vm_core *peer = lead->peer;
+  if (!peer || peer->heap.n == 0) return lead->heap.n ? lead : NULL;
+  if (lead->heap.n == 0) return peer;
+  const vm_event *a = &lead->heap.v[0], *b = &peer->heap.v[0];
+  if (a->time != b->time) return a->time < b->time ? lead : peer;
+  return a->order <= b->order ? lead : peer;
+}
+
 /* Runs events until the stop. */
-static void loop(vm_core *c, vm_until what, unsigned engine, vm_time until) {
-  uint64_t issued = c->eng[engine].instructions;
+static void loop(vm_core *lead, vm_until what, unsigned engine, vm_time until) {
+  uint64_t issued = lead->eng[engine].instructions;
   bool single = what == VM_UNTIL_EVENT || what == VM_UNTIL_ISSUE;
-  c->horizon = c->limits.time ? c->limits.time : UINT64_MAX;
-  if (what == VM_UNTIL_TIME && until < c->horizon) c->horizon = until;
-  while (!c->ended) {
-    if (c->heap.n == 0) {
-      finish_when_idle(c);
+  vm_time horizon = lead->limits.time ? lead->limits.time : UINT64_MAX;
+  if (what == VM_UNTIL_TIME && until < horizon) horizon = until;
+  for (vm_core *c = lead; c; c = vm_next_core(c)) c->horizon = horizon;
+  while (!lead->ended) {
+    vm_core *c = first_core(lead);
+    if (!c) {
+      finish_when_idle(lead);
       return;
     }
     if (what == VM_UNTIL_TIME && c->heap.v[0].time > until) return;
-    if (c->limits.time && c->heap.v[0].time > c->limits.time) {
+    if (lead->limits.time && c->heap.v[0].time > lead->limits.time) {
       vm_fault(c, ISA_LIMIT, VM_NOWHERE, "simulated time reached its limit of %llu ns",
-               (unsigned long long)(c->limits.time / VM_NS));
+               (unsigned long long)(lead->limits.time / VM_NS));
       return;
     }
     vm_event ev = vm_heap_pop(&c->heap);
     c->now = ev.time > c->now ? ev.time : c->now;
     run_event(c, &ev, single);
-    poll_interrupt(c);
-    if (--c->until_clock == 0) check_host_limits(c);
-    if (what == VM_UNTIL_EVENT || (what == VM_UNTIL_ISSUE && c->eng[engine].instructions != issued))
+    poll_interrupt(lead);
+    if (--lead->until_clock == 0) check_host_limits(lead);
+    if (what == VM_UNTIL_EVENT ||
+        (what == VM_UNTIL_ISSUE && lead->eng[engine].instructions != issued))
       return;
   }
 }
@@ -164,6 +185,7 @@ static void resume(vm_core *c) {
   c->fault.status = ISA_OK;
   c->fault.insn.len = c->fault.text.len = 0;
   c->ended = false;
+  if (c->peer) c->peer->ended = false;
 }
 
 isa_status vm_run(vm_core *c, vm_until what, unsigned engine, vm_time until) {

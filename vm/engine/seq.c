@@ -221,7 +221,8 @@ static vm_verdict do_event_semaphore(vm_core *c, unsigned e, const isa_insn *in)
   en->now += (vm_time)c->cost[VM_SEM_SELF] * VM_NS;
   c->cause = vm_path_add(c, VM_N_SEQ, vm_at_pc(e, en->pc), c->now, en->now, en->cause);
   /* Taking what was waited for is one step: two waiters must not both see it. */
-  if (in->wait.cond != ISA_WAIT_none && u->kind != ISA_UPD_none && u->sem == in->wait.sem) {
+  if (in->wait.cond != ISA_WAIT_none && u->kind != ISA_UPD_none && u->sem == in->wait.sem &&
+      u->core == c->number) {
     if (c->check) vm_check_applied(c, e, u->sem, u->kind);
     vm_sem_apply(c, u, vm_at_pc(e, en->pc));
   } else if (u->kind != ISA_UPD_none) {
@@ -308,7 +309,9 @@ static bool blocked(vm_core *c, unsigned e, const isa_insn *in) {
 
 /* True when simulated time can continue to t without another event running first. */
 static bool nothing_before(const vm_core *c, vm_time t) {
-  return c->heap.n == 0 || c->heap.v[0].time > t;
+  const vm_core *peer = c->peer;
+  return (c->heap.n == 0 || c->heap.v[0].time > t) &&
+         (!peer || peer->heap.n == 0 || peer->heap.v[0].time > t);
 }
 
 /* Brings simulated time to the engine's own. False: an event was posted for it. */
@@ -356,11 +359,13 @@ static bool slow(vm_core *c, unsigned e) {
 }
 
 /* What counts against the limit: a dma_trigger as many as it starts, so that work is bounded. */
-static uint64_t counted(const vm_core *c) { return c->instructions + c->repeats; }
+static uint64_t counted(const vm_core *c) {
+  return vm_instructions(c) + c->repeats + (c->peer ? c->peer->repeats : 0);
+}
 
 bool vm_at_limit(vm_core *c, unsigned e) {
   vm_engine *en = &c->eng[e];
-  if (!c->limits.instructions || counted(c) < c->limits.instructions) return false;
+  if (!c->lead->limits.instructions || counted(c) < c->lead->limits.instructions) return false;
   vm_post(c, VM_E_SEQ, e, en->now, 0); /* so that it can continue once it is saved */
   vm_fault(c, ISA_LIMIT, vm_at_pc(e, en->pc), "%llu instructions%s have run, the limit",
            (unsigned long long)counted(c), c->repeats ? " and transfers of dma_trigger" : "");
@@ -369,7 +374,7 @@ bool vm_at_limit(vm_core *c, unsigned e) {
 
 /* Register instructions that engine e may run ahead: one past the horizon at most. */
 static uint64_t budget_of(const vm_core *c, unsigned e, bool single, vm_time cycle) {
-  uint64_t left = c->limits.instructions ? c->limits.instructions - counted(c) : BATCH;
+  uint64_t left = c->lead->limits.instructions ? c->lead->limits.instructions - counted(c) : BATCH;
   left = left < BATCH ? left : BATCH;
   vm_time now = c->eng[e].now;
   if (c->horizon == UINT64_MAX || cycle == 0) return single ? 1 : left;
@@ -390,7 +395,7 @@ void vm_seq_run(vm_core *c, unsigned e, bool single) {
     c->instructions += n;
     en->now += n * cycle;
     if (n == budget || turns == BATCH / 64) { /* the loop looks at limits and the host's clock */
-      c->until_clock = 1;
+      c->lead->until_clock = 1;
       vm_post(c, VM_E_SEQ, e, en->now, 0);
       return;
     }

@@ -10,10 +10,15 @@ static uint64_t mix(uint64_t h, uint64_t v) {
 void vm_trace(vm_core *c, const vm_trace_event *ev) {
   bool dma = ev->kind == VM_EV_DMA;
   uint64_t who = (uint64_t)(uint16_t)(dma ? ev->where.dma : ev->where.engine);
+  vm_core *lead = c->lead;
+  if (c->number) who |= 1u << 7; /* no DMA engine or engine has the bit */
   uint32_t value = dma ? (uint32_t)ev->where.engine : ev->value;
-  uint64_t h = mix(c->trace_hash, ((uint64_t)ev->kind << 56) | (who << 48) | ev->where.pc);
+  uint64_t h = mix(lead->trace_hash, ((uint64_t)ev->kind << 56) | (who << 48) | ev->where.pc);
   h = mix(h, ((uint64_t)ev->id << 32) | value);
   h = mix(h, ev->start);
-  c->trace_hash = mix(mix(h, ev->end), ev->bytes);
-  if (c->hooks.event) c->hooks.event(c->hooks.event_ud, ev);
+  lead->trace_hash = mix(mix(h, ev->end), ev->bytes);
+  if (!lead->hooks.event) return;
+  vm_trace_event told = *ev;
+  told.core = c->number;
+  lead->hooks.event(lead->hooks.event_ud, &told);
 }

@@ -17,6 +17,7 @@ typedef struct vm_view {
   uint8_t dtype, space, ndim, esize;
   uint16_t part; /* start partition, 0 in HBM */
   uint16_t tile; /* for the checks: the tile that it names, 1-based; 0: none, or past 65535 */
+  uint8_t core;  /* whose memory it is, 0 in HBM */
   uint32_t num[VM_DIMS];
   int64_t step[VM_DIMS]; /* bytes */
   uint64_t elems;        /* of one partition */

@@ -17,6 +17,7 @@ uint32_t vm_path_append(vm_core *c, vm_node_kind kind, vm_where by, vm_time star
                            .cause = cause.node,
                            .pc = by.pc,
                            .kind = (uint8_t)kind,
+                           .core = c->number,
                            .who = (uint8_t)(kind == VM_N_SHARE ? by.dma : by.engine),
                            .by = (uint8_t)by.engine,
                            .why = cause.why,

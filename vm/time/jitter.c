@@ -13,7 +13,7 @@ static uint64_t mix(uint64_t x) {
  * to four times, so that what is ordered by a margin alone comes out of order. */
 uint32_t vm_jitter_pace(vm_core *c) {
   if (!c->jitter) return VM_PACE;
-  uint64_t r = mix(mix(c->jitter) + ++c->jitters);
+  uint64_t r = mix(mix(c->jitter + c->number) + ++c->jitters);
   uint32_t f = r % VM_PACE;
   switch (r >> 60) {
   case 0: return VM_PACE / 4 + f / 4;

@@ -17,6 +17,7 @@ vm_cost_model *vm_cost_model_new(const isa_alloc *al, const isa_target *t, const
   if (!m) return NULL;
   m->al = *al;
   m->core.target = t;
+  m->core.lead = &m->core;
   memcpy(m->core.cost_values, costs->v[t->gen - ISA_GEN2], sizeof costs->v[0]);
   m->core.cost = m->core.cost_values;
   return m;
