@@ -13,85 +13,108 @@ enum {
   LEAST_SPIN = 1000 /* register instructions in a row that are worth a line */
 };
 
+/* Engines of both cores count on: engine e of core 1 is number ISA_NENGINES + e. */
+enum { ENGINES = ISA_MAX_CORES * ISA_NENGINES };
 typedef struct report {
-  const vm_core *c;
+  const vm_core *core[ISA_MAX_CORES];
+  unsigned n; /* engines */
   isa_buf *out;
-  uint8_t *reach[ISA_NENGINES]; /* by pc: it may still run; NULL: not known, or halted */
+  uint8_t *reach[ENGINES]; /* by pc: it may still run; NULL: not known, or halted */
 } report;
 
-static const char *engine_name(unsigned e) { return isa_engines[e].name; }
+static const vm_core *core_of(const report *r, unsigned e) { return r->core[e / ISA_NENGINES]; }
+static const vm_engine *engine_of(const report *r, unsigned e) {
+  return &core_of(r, e)->eng[e % ISA_NENGINES];
+}
+static void put_engine(isa_buf *out, unsigned e) {
+  isa_buf_printf(out, "%s%s", e >= ISA_NENGINES ? "core 1 " : "",
+                 isa_engines[e % ISA_NENGINES].name);
+}
+static void put_pc(const report *r, unsigned e, uint32_t pc) {
+  vm_put_pc(core_of(r, e), e % ISA_NENGINES, pc, r->out);
+}
 static unsigned long long ns(vm_time t) { return t / VM_NS; }
 
 /* ---- Who could change a semaphore ---------------------------------------------------------- */
 
-static bool updates(const isa_insn *in, unsigned sem) {
-  return in->upd.kind != ISA_UPD_none && in->upd.sem == sem && in->upd.core == 0;
+typedef struct target { /* semaphore sem of a core */
+  unsigned core, sem;
+} target;
+
+static bool updates(const isa_insn *in, target t) {
+  return in->upd.kind != ISA_UPD_none && in->upd.sem == t.sem && in->upd.core == t.core;
 }
 
-static bool transfers_update(const isa_queue *q, unsigned sem) {
+static bool transfers_update(const isa_queue *q, target t) {
   for (uint32_t i = 0; i < q->nstatics; i++)
-    if (updates(&q->statics[i], sem)) return true;
+    if (updates(&q->statics[i], t)) return true;
   return false;
 }
 
-static bool changes(const vm_core *c, const isa_insn *in, unsigned sem) {
-  if (in->op == ISA_OP_sem_range_clear && sem - in->u.SEM_RANGE.first < in->u.SEM_RANGE.count)
+/* Whether an instruction of core c changes the semaphore. */
+static bool changes(const vm_core *c, const isa_insn *in, target t) {
+  if (in->op == ISA_OP_sem_range_clear && c->number == t.core &&
+      t.sem - in->u.SEM_RANGE.first < in->u.SEM_RANGE.count)
     return true;
   if (in->op == ISA_OP_dma_trigger && in->upd.kind == ISA_UPD_none)
-    return transfers_update(&c->code->queues[in->u.TRIGGER.queue], sem);
-  return updates(in, sem);
+    return transfers_update(&c->code->queues[in->u.TRIGGER.queue], t);
+  return updates(in, t);
 }
 
 /* Whether engine e, as it stands, has an instruction before it that changes the semaphore. */
-static bool may_change(const report *r, unsigned e, unsigned sem) {
-  const isa_code *code = &r->c->code->code[e];
+static bool may_change(const report *r, unsigned e, target t) {
+  const isa_code *code = engine_of(r, e)->code;
   for (uint32_t pc = 0; r->reach[e] && pc < code->n; pc++)
-    if (r->reach[e][pc] && changes(r->c, &code->insns[pc], sem)) return true;
+    if (r->reach[e][pc] && changes(core_of(r, e), &code->insns[pc], t)) return true;
   return false;
 }
 
 /* The places of engine e that change the semaphore and may run (or not, as asked). */
-static unsigned put_changers(const report *r, unsigned e, unsigned sem, bool may, unsigned before,
+static unsigned put_changers(const report *r, unsigned e, target t, bool may, unsigned before,
                              const char *head) {
-  const isa_code *code = &r->c->code->code[e];
+  const vm_core *c = core_of(r, e);
+  const isa_code *code = engine_of(r, e)->code;
   unsigned shown = 0;
   for (uint32_t pc = 0; pc < code->n; pc++) {
     const isa_insn *in = &code->insns[pc];
     bool ahead = r->reach[e] && r->reach[e][pc];
-    if (ahead != may || !changes(r->c, in, sem)) continue;
+    if (ahead != may || !changes(c, in, t)) continue;
     if (shown++ == MOST_PLACES) break;
-    if (shown == 1)
-      isa_buf_printf(r->out, "%s%s (", before ? ", " : head, engine_name(e));
-    else
-      isa_buf_puts(r->out, ", ");
-    vm_put_pc(r->c, e, pc, r->out);
+    if (shown == 1) {
+      isa_buf_puts(r->out, before ? ", " : head);
+      put_engine(r->out, e);
+    }
+    isa_buf_puts(r->out, shown == 1 ? " (" : ", ");
+    put_pc(r, e, pc);
     int q = isa_insn_queue(in);
-    if (q >= 0) isa_buf_printf(r->out, " by queue %s", r->c->code->queues[q].name);
+    if (q >= 0) isa_buf_printf(r->out, " by queue %s", c->code->queues[q].name);
   }
   if (shown > MOST_PLACES) isa_buf_puts(r->out, " and more");
   if (shown) isa_buf_puts(r->out, ")");
   return shown;
 }
 
-static void put_suspects(const report *r, unsigned waiter, unsigned sem) {
-  const vm_core *c = r->c;
+static void put_suspects(const report *r, unsigned waiter, target t) {
   unsigned n = 0;
-  for (unsigned e = 0; e < ISA_NENGINES; e++) {
-    bool any = put_changers(r, e, sem, true, n, "\n    it could still be changed by ") > 0;
+  for (unsigned e = 0; e < r->n; e++) {
+    bool any = put_changers(r, e, t, true, n, "\n    it could still be changed by ") > 0;
     if (any && e == waiter) isa_buf_puts(r->out, " after this wait");
     n += any;
   }
   if (n) return;
   isa_buf_puts(r->out, "\n    nothing that could still run changes it");
-  for (unsigned e = 0; e < ISA_NENGINES; e++) {
-    if (put_changers(r, e, sem, false, n, ": ") == 0) continue;
-    isa_buf_puts(r->out, c->eng[e].state == VM_HALTED ? " has halted" : " is past it");
+  for (unsigned e = 0; e < r->n; e++) {
+    if (put_changers(r, e, t, false, n, ": ") == 0) continue;
+    isa_buf_puts(r->out, engine_of(r, e)->state == VM_HALTED ? " has halted" : " is past it");
     n++;
   }
-  for (uint32_t q = 0; n == 0 && q < c->code->nqueues; q++)
-    if (transfers_update(&c->code->queues[q], sem))
-      isa_buf_printf(r->out, ": nothing triggers queue %s, whose transfers do",
-                     c->code->queues[q].name);
+  for (unsigned k = 0; n == 0 && k < r->n; k += ISA_NENGINES) {
+    const isa_core *code = core_of(r, k)->code;
+    for (uint32_t q = 0; q < code->nqueues; q++)
+      if (transfers_update(&code->queues[q], t))
+        isa_buf_printf(r->out, ": nothing triggers queue %s, whose transfers do",
+                       code->queues[q].name);
+  }
 }
 
 /* ---- What the semaphore has been ----------------------------------------------------------- */
@@ -111,14 +134,17 @@ static void put_group(const vm_core *c, const vm_sem_log *log, uint32_t first, u
     isa_buf_puts(out, "the host");
     return;
   }
-  isa_buf_printf(out, "%s (", engine_name(log->engine[b]));
-  vm_put_pc(c, log->engine[b], log->pc[b], out);
+  const vm_core *by = log->peer[b] ? c->peer : c;
+  put_engine(out, by->number * (unsigned)ISA_NENGINES + log->engine[b]);
+  isa_buf_puts(out, " (");
+  vm_put_pc(by, log->engine[b], log->pc[b], out);
   isa_buf_puts(out, ")");
 }
 
 static bool same_origin(const vm_sem_log *log, uint32_t i, uint32_t k) {
   i %= VM_SEM_LOG, k %= VM_SEM_LOG;
-  return log->engine[i] == log->engine[k] && log->pc[i] == log->pc[k];
+  return log->engine[i] == log->engine[k] && log->peer[i] == log->peer[k] &&
+         log->pc[i] == log->pc[k];
 }
 
 /* The last updates, oldest first, those of one instruction together. */
@@ -166,7 +192,8 @@ static void put_missed(const vm_core *c, const vm_engine *en, const isa_wait *w,
   isa_buf_printf(out, " was %u from %llu to %llu ns", value, ns(from), ns(until));
   if (log->engine[i % VM_SEM_LOG] < ISA_NENGINES) {
     isa_buf_puts(out, ", when ");
-    vm_put_place(c, log->engine[i % VM_SEM_LOG], log->pc[i % VM_SEM_LOG], out);
+    vm_put_place(log->peer[i % VM_SEM_LOG] ? c->peer : c, log->engine[i % VM_SEM_LOG],
+                 log->pc[i % VM_SEM_LOG], out);
     isa_buf_printf(out, " made it %u", log->value[i % VM_SEM_LOG]);
   }
   isa_buf_printf(out, "; this wait began at %llu ns", ns(en->wait_since));
@@ -177,11 +204,13 @@ static void put_missed(const vm_core *c, const vm_engine *en, const isa_wait *w,
 static const isa_wait *wait_of(const vm_engine *en) { return &en->code->insns[en->pc].wait; }
 
 static void put_waiter(const report *r, unsigned e) {
-  const vm_core *c = r->c;
-  const vm_engine *en = &c->eng[e];
-  isa_buf_printf(r->out, "\n  %s at ", engine_name(e));
-  vm_put_pc(c, e, en->pc, r->out);
-  vm_put_round(c, e, en->pc, r->out);
+  const vm_core *c = core_of(r, e);
+  const vm_engine *en = engine_of(r, e);
+  isa_buf_puts(r->out, "\n  ");
+  put_engine(r->out, e);
+  isa_buf_puts(r->out, " at ");
+  put_pc(r, e, en->pc);
+  vm_put_round(c, e % ISA_NENGINES, en->pc, r->out);
   if (en->state == VM_RINGFULL) {
     isa_buf_printf(r->out, " waits for a place in the rings of queue %s",
                    c->code->queues[en->ring_queue].name);
@@ -200,32 +229,36 @@ static void put_waiter(const report *r, unsigned e) {
   if (c->sem_log[w->sem].n == 0) isa_buf_puts(r->out, ", never updated");
   put_updates(c, &c->sem_log[w->sem], r->out);
   put_missed(c, en, w, want, r->out);
-  put_suspects(r, e, w->sem);
+  put_suspects(r, e, (target){c->number, w->sem});
 }
 
 /* The engine that e waits for when it is stuck as well: the first that could change what e waits
  * on. -1: none, or e does not wait on a semaphore. */
 static int waits_for(const report *r, unsigned e) {
-  if (r->c->eng[e].state != VM_WAITING) return -1;
-  for (unsigned f = 0; f < ISA_NENGINES; f++)
-    if (f != e && may_change(r, f, wait_of(&r->c->eng[e])->sem)) return (int)f;
+  const vm_engine *en = engine_of(r, e);
+  if (en->state != VM_WAITING) return -1;
+  for (unsigned f = 0; f < r->n; f++)
+    if (f != e && may_change(r, f, (target){core_of(r, e)->number, wait_of(en)->sem}))
+      return (int)f;
   return -1;
 }
 
 /* Says so when engines wait for one another in a circle: follows waits_for until it comes back. */
 static void put_circle(const report *r) {
-  for (unsigned start = 0; start < ISA_NENGINES; start++) {
+  for (unsigned start = 0; start < r->n; start++) {
     int at = waits_for(r, start);
     unsigned steps = 1;
-    while (at >= 0 && at != (int)start && steps <= ISA_NENGINES) {
+    while (at >= 0 && at != (int)start && steps <= r->n) {
       at = waits_for(r, (unsigned)at);
       steps++;
     }
     if (at != (int)start) continue;
-    isa_buf_printf(r->out, "\n  they wait in a circle: %s", engine_name(start));
+    isa_buf_puts(r->out, "\n  they wait in a circle: ");
+    put_engine(r->out, start);
     for (unsigned i = 0; i < steps; i++) {
       at = waits_for(r, (unsigned)at);
-      isa_buf_printf(r->out, " for %s", engine_name((unsigned)at));
+      isa_buf_puts(r->out, " for ");
+      put_engine(r->out, (unsigned)at);
     }
     return;
   }
@@ -235,57 +268,64 @@ static void put_circle(const report *r) {
 
 /* What may still run of each engine: after the instruction that it cannot pass. Without memory
  * the report does without. */
-static void open_report(report *r, const vm_core *c, isa_buf *out) {
-  *r = (report){.c = c, .out = out};
-  for (unsigned e = 0; e < ISA_NENGINES; e++) {
-    const vm_engine *en = &c->eng[e];
+static void open_report(report *r, const vm_core *lead, isa_buf *out) {
+  *r = (report){.core = {lead, lead->peer}, .n = ISA_NENGINES * (lead->peer ? 2 : 1), .out = out};
+  for (unsigned e = 0; e < r->n; e++) {
+    const vm_engine *en = engine_of(r, e);
     if (en->state == VM_HALTED) continue;
-    r->reach[e] = isa_zalloc(&c->al, en->code->n);
-    if (!r->reach[e] || isa_flow_reach(&c->al, en->code, en->pc, r->reach[e])) continue;
-    isa_free(&c->al, r->reach[e], en->code->n);
+    r->reach[e] = isa_zalloc(&lead->al, en->code->n);
+    if (!r->reach[e] || isa_flow_reach(&lead->al, en->code, en->pc, r->reach[e])) continue;
+    isa_free(&lead->al, r->reach[e], en->code->n);
     r->reach[e] = NULL;
   }
 }
 
 static void close_report(report *r) {
-  for (unsigned e = 0; e < ISA_NENGINES; e++)
-    if (r->reach[e]) isa_free(&r->c->al, r->reach[e], r->c->code->code[e].n);
+  for (unsigned e = 0; e < r->n; e++)
+    if (r->reach[e]) isa_free(&r->core[0]->al, r->reach[e], engine_of(r, e)->code->n);
 }
 
-void vm_check_deadlock(vm_core *c) {
+void vm_check_deadlock(vm_core *lead) {
   isa_buf text;
   report r;
   int first = -1;
-  isa_buf_init(&text, &c->al);
-  open_report(&r, c, &text);
-  for (unsigned e = 0; e < ISA_NENGINES; e++) {
-    if (c->eng[e].state == VM_HALTED) continue;
+  isa_buf_init(&text, &lead->al);
+  open_report(&r, lead, &text);
+  for (unsigned e = 0; e < r.n; e++) {
+    if (engine_of(&r, e)->state == VM_HALTED) continue;
     if (first < 0) first = (int)e;
     put_waiter(&r, e);
   }
   put_circle(&r);
   close_report(&r);
-  vm_fault(c, ISA_DEADLOCK, first < 0 ? VM_NOWHERE : vm_at_pc((unsigned)first, c->eng[first].pc),
-           "no engine can move and no transfer is in flight%s", isa_buf_str(&text));
+  vm_core *c = first >= ISA_NENGINES ? lead->peer : lead;
+  vm_where at = VM_NOWHERE;
+  if (first >= 0)
+    at = vm_at_pc((unsigned)first % ISA_NENGINES, engine_of(&r, (unsigned)first)->pc);
+  vm_fault(c, ISA_DEADLOCK, at, "no engine can move and no transfer is in flight%s",
+           isa_buf_str(&text));
   isa_buf_free(&text);
 }
 
 void vm_check_put_stuck(const vm_core *c, isa_buf *out) {
   bool spins = false;
-  for (unsigned e = 0; e < ISA_NENGINES; e++) {
-    const vm_engine *en = &c->eng[e];
+  report r;
+  open_report(&r, c->lead, out);
+  for (unsigned e = 0; e < r.n; e++) {
+    const vm_engine *en = engine_of(&r, e);
     uint64_t n = en->instructions - en->shared_at;
     if (en->state != VM_READY || n < LEAST_SPIN) continue;
-    isa_buf_printf(out, "\n  %s at ", engine_name(e));
-    vm_put_pc(c, e, en->pc, out);
+    isa_buf_puts(out, "\n  ");
+    put_engine(out, e);
+    isa_buf_puts(out, " at ");
+    put_pc(&r, e, en->pc);
     isa_buf_printf(out, " spun %llu instructions without touching shared state",
                    (unsigned long long)n);
     spins = true;
   }
-  if (!spins) return;
-  report r;
-  open_report(&r, c, out);
-  for (unsigned e = 0; e < ISA_NENGINES; e++)
-    if (c->eng[e].state == VM_WAITING || c->eng[e].state == VM_RINGFULL) put_waiter(&r, e);
+  for (unsigned e = 0; spins && e < r.n; e++) {
+    const vm_engine *en = engine_of(&r, e);
+    if (en->state == VM_WAITING || en->state == VM_RINGFULL) put_waiter(&r, e);
+  }
   close_report(&r);
 }
