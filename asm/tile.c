@@ -47,7 +47,8 @@ static bool parse_option(as_cur *c, request *r) {
     as_error(c->j, key->pos, key->len, "a tile has no option `%s`%s", key->text,
              as_near_text(c->j, &w));
     if (strcmp(key->text, "core") == 0)
-      as_note(c->j, (as_pos){0}, "transfers to the sbuf of another core are not built");
+      as_note(c->j, (as_pos){0},
+              "a tile is at the same place of both cores; `NAME.peer` is the other core's");
     return false;
   }
   if (!as_at_name(c)) {

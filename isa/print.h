@@ -25,7 +25,8 @@ void isa_pr_ap(const isa_pr *pr, uint32_t index, bool inner); /* inner: of anoth
 bool isa_pr_slice(const isa_pr *pr, const isa_ap *ap, bool inner);
 /* A number that register reg may give, with its bound n. */
 void isa_pr_size(isa_buf *out, bool in_reg, unsigned reg, uint32_t n);
-void isa_pr_index(const isa_pr *pr, const isa_ap *ap, bool inner); /* `.peer`, `.gather(i,0)`, or nothing */
+void isa_pr_index(const isa_pr *pr, const isa_ap *ap,
+                  bool inner); /* `.peer`, `.gather(i,0)`, or nothing */
 void isa_pr_label(const isa_pr *pr, uint32_t pc);
 /* Operands in the form's order, without the queue on request. */
 void isa_pr_operands(const isa_pr *pr, const isa_insn *in, bool queue);

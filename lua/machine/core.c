@@ -36,6 +36,8 @@ static int call_event(lua_State *L) {
     lb_set_count(L, "dma_engine", e->engine);
     lb_set_count(L, "bytes", e->bytes);
   }
+  lb_set_count(L, "core", e->core);
+  if (e->kind == SOMA_EV_SEM) lb_set_count(L, "by_core", e->by_core);
   lb_set_count(L, "pc", e->pc);
   lb_set_count(L, "id", e->id);
   if (e->kind == SOMA_EV_SEM) lb_set_count(L, "value", e->value);
@@ -290,7 +292,16 @@ static int core_tostring(lua_State *L) {
 
 /* ---- State --------------------------------------------------------------------------------- */
 
-static uint32_t semaphore_id(lua_State *L, int arg) {
+/* `{core = 1}` at arg, which may be left out: the core of the pair that a method means. */
+static unsigned core_number(lua_State *L, int arg, const char *what) {
+  static const char *const known[] = {"core", NULL};
+  if (lua_isnoneornil(L, arg)) return 0;
+  luaL_checktype(L, arg, LUA_TTABLE);
+  lb_options(L, arg, what, known);
+  return (unsigned)lb_integer(L, arg, what, "core", 0, ISA_MAX_CORES - 1, 0);
+}
+
+static uint32_t semaphore_id(lua_State *L, int arg, unsigned core) {
   if (lua_type(L, arg) == LUA_TNUMBER) {
     lua_Integer id = luaL_checkinteger(L, arg);
     luaL_argcheck(L, id >= 0 && id < ISA_NSEMS, arg, "a semaphore is 0 to 255");
@@ -300,27 +311,31 @@ static uint32_t semaphore_id(lua_State *L, int arg) {
   lua_getiuservalue(L, 1, LB_CORE_PROGRAM);
   const lb_program *p = lua_touserdata(L, -1);
   if (p == NULL || p->p == NULL) luaL_error(L, "semaphore '%s': the core has no program yet", name);
-  int id = soma_program_semaphore(p->p, name);
+  int id = soma_program_core_semaphore(p->p, core, name);
+  if (id < 0 && core)
+    luaL_error(L, "core %d of the program has no semaphore '%s'", (int)core, name);
   if (id < 0) luaL_error(L, "the program has no semaphore '%s'", name);
   return (uint32_t)id;
 }
 
-/* core:semaphore(name or number) */
+/* core:semaphore(name or number[, {core = 1}]) */
 static int core_semaphore(lua_State *L) {
   lb_core *core = lb_check_core(L, 1);
   uint32_t value = 0;
-  soma_status s = soma_semaphore_get(core->m, semaphore_id(L, 2), &value);
+  unsigned k = core_number(L, 3, "semaphore");
+  soma_status s = soma_core_semaphore_get(core->m, k, semaphore_id(L, 2, k), &value);
   if (s != SOMA_OK) return lb_fail(L, "semaphore", core->m, s);
   lua_pushinteger(L, value);
   return 1;
 }
 
-/* core:set_semaphore(name or number, value) */
+/* core:set_semaphore(name or number, value[, {core = 1}]) */
 static int core_set_semaphore(lua_State *L) {
   lb_core *core = lb_check_core(L, 1);
   lua_Integer v = luaL_checkinteger(L, 3);
   luaL_argcheck(L, v >= 0 && v <= ISA_SEM_MAX, 3, "a semaphore's value is 0 to 2147483647");
-  soma_status s = soma_semaphore_set(core->m, semaphore_id(L, 2), (uint32_t)v);
+  unsigned k = core_number(L, 4, "set_semaphore");
+  soma_status s = soma_core_semaphore_set(core->m, k, semaphore_id(L, 2, k), (uint32_t)v);
   return s == SOMA_OK ? 0 : lb_fail(L, "set_semaphore", core->m, s);
 }
 
@@ -330,24 +345,26 @@ static uint32_t register_id(lua_State *L, int arg) {
   return (uint32_t)n;
 }
 
-/* core:register(engine, number): its value as a signed 32-bit integer. */
+/* core:register(engine, number[, {core = 1}]): its value as a signed 32-bit integer. */
 static int core_register(lua_State *L) {
   lb_core *core = lb_check_core(L, 1);
   soma_engine e = (soma_engine)lb_engine(L, 2);
   uint32_t value = 0;
-  soma_status s = soma_register_get(core->m, e, register_id(L, 3), &value);
+  unsigned k = core_number(L, 4, "register");
+  soma_status s = soma_core_register_get(core->m, k, e, register_id(L, 3), &value);
   if (s != SOMA_OK) return lb_fail(L, "register", core->m, s);
   lua_pushinteger(L, value > INT32_MAX ? (lua_Integer)value - ((lua_Integer)1 << 32) : value);
   return 1;
 }
 
-/* core:set_register(engine, number, value) */
+/* core:set_register(engine, number, value[, {core = 1}]) */
 static int core_set_register(lua_State *L) {
   lb_core *core = lb_check_core(L, 1);
   soma_engine e = (soma_engine)lb_engine(L, 2);
   lua_Integer v = luaL_checkinteger(L, 4);
   luaL_argcheck(L, v >= INT32_MIN && v <= UINT32_MAX, 4, "a register's value has 32 bits");
-  soma_status s = soma_register_set(core->m, e, register_id(L, 3), (uint32_t)(uint64_t)v);
+  unsigned k = core_number(L, 5, "set_register");
+  soma_status s = soma_core_register_set(core->m, k, e, register_id(L, 3), (uint32_t)(uint64_t)v);
   return s == SOMA_OK ? 0 : lb_fail(L, "set_register", core->m, s);
 }
 

@@ -67,6 +67,7 @@ typedef struct lb_run {
   lb_core *core;        /* kept alive by user value LB_RUN_CORE */
   soma_recorder *trace; /* its events, when the core was made with trace = true */
   soma_stats stats;     /* of a run whose r is NULL */
+  soma_stats core_stats[ISA_MAX_CORES]; /* the same of each core */
   bool ended, returns_faults;
   bool bounded; /* the recorder is to keep so many events and no more */
 } lb_run;
@@ -114,6 +115,7 @@ int lb_core_resume(lua_State *L);
 /* Lets go of the machine's run; its statistics are kept. */
 void lb_run_detach(lb_run *run);
 soma_stats lb_run_stats(const lb_run *run);
+soma_stats lb_run_core_stats(const lb_run *run, unsigned core); /* core: below stats.cores */
 
 /* What a run has done, as a text and as a table (stats.c). */
 int lb_run_summary(lua_State *L);

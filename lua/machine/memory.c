@@ -20,6 +20,7 @@ static const char *memory_name(soma_memory m) { return m == SOMA_SBUF ? "sbuf" :
 typedef struct place {
   soma_machine *m;
   soma_memory which;
+  unsigned core;
   uint32_t partition, n;
   uint64_t offset, bytes;
 } place;
@@ -61,20 +62,37 @@ static lt_tensor tile_layout(const soma_tile_info *info) {
 static void transfer(lua_State *L, const place *at, unsigned char *data, bool write) {
   soma_status s = SOMA_OK;
   for (uint32_t i = 0; i < at->n && s == SOMA_OK; i++, data += at->bytes)
-    s = write ? soma_memory_write(at->m, at->which, at->partition + i, at->offset, data,
-                                  (size_t)at->bytes)
-              : soma_memory_read(at->m, at->which, at->partition + i, at->offset, data,
-                                 (size_t)at->bytes);
+    s = write ? soma_core_memory_write(at->m, at->core, at->which, at->partition + i, at->offset,
+                                       data, (size_t)at->bytes)
+              : soma_core_memory_read(at->m, at->core, at->which, at->partition + i, at->offset,
+                                      data, (size_t)at->bytes);
   if (s != SOMA_OK) lb_fail(L, memory_name(at->which), at->m, s);
 }
 
-/* memory:read("tile") with the tile's shape and dtype, or memory:read{partition, partitions=1,
- * offset=0, dtype="uint8", count or bytes}, which gives [partitions, count]. */
+static unsigned core_option(lua_State *L, int arg, const char *what) {
+  return (unsigned)lb_integer(L, arg, what, "core", 0, ISA_MAX_CORES - 1, 0);
+}
+
+/* `{core = 1}` after a tile's name. */
+static unsigned core_of_tile(lua_State *L, int arg, const char *what) {
+  static const char *const known[] = {"core", NULL};
+  if (lua_isnil(L, arg)) return 0;
+  luaL_checktype(L, arg, LUA_TTABLE);
+  lb_options(L, arg, what, known);
+  return core_option(L, arg, what);
+}
+
+/* memory:read("tile"[, {core=0}]) with the tile's shape and dtype, or memory:read{partition,
+ * partitions=1, offset=0, dtype="uint8", count or bytes, core=0}, which gives [partitions, count].
+ */
 static int memory_read(lua_State *L) {
   static const char *const known[] = {"partition", "partitions", "offset", "dtype",
-                                      "count",     "bytes",      NULL};
+                                      "count",     "bytes",      "core",   NULL};
+  lua_settop(L, 3);
+  unsigned core = lua_type(L, 2) == LUA_TSTRING ? core_of_tile(L, 3, "read") : 0;
   lua_settop(L, 2);
   place at = check_memory(L);
+  at.core = core;
   lt_tensor want = {.dtype = ISA_uint8, .ndim = 2};
   if (lua_type(L, 2) == LUA_TSTRING) {
     soma_tile_info info = find_tile(L, lua_tostring(L, 2), &at);
@@ -82,6 +100,7 @@ static int memory_read(lua_State *L) {
   } else {
     luaL_checktype(L, 2, LUA_TTABLE);
     lb_options(L, 2, "read", known);
+    at.core = core_option(L, 2, "read");
     at.partition = (uint32_t)lb_integer(L, 2, "read", "partition", 0, ISA_PMAX - 1, 0);
     at.n = (uint32_t)lb_integer(L, 2, "read", "partitions", 0, ISA_PMAX, 1);
     at.offset = (uint64_t)lb_integer(L, 2, "read", "offset", 0, INT32_MAX, 0);
@@ -101,14 +120,17 @@ static int memory_read(lua_State *L) {
   return 1;
 }
 
-/* memory:write("tile", tensor) of the tile's shape and dtype, or memory:write({partition,
- * offset=0}, tensor): a tensor of one dimension goes to one partition, of more dimensions its
- * first counts partitions. */
+/* memory:write("tile", tensor[, {core=0}]) of the tile's shape and dtype, or
+ * memory:write({partition, offset=0, core=0}, tensor): a tensor of one dimension goes to one
+ * partition, of more dimensions its first counts partitions. */
 static int memory_write(lua_State *L) {
-  static const char *const known[] = {"partition", "offset", NULL};
+  static const char *const known[] = {"partition", "offset", "core", NULL};
+  lua_settop(L, 4);
+  unsigned core = lua_type(L, 2) == LUA_TSTRING ? core_of_tile(L, 4, "write") : 0;
   lua_settop(L, 3);
   const lt_tensor *t = lt_make_dense(L, 3);
   place at = check_memory(L);
+  at.core = core;
   if (lua_type(L, 2) == LUA_TSTRING) {
     soma_tile_info info = find_tile(L, lua_tostring(L, 2), &at);
     lt_tensor want = tile_layout(&info);
@@ -119,6 +141,7 @@ static int memory_write(lua_State *L) {
   } else {
     luaL_checktype(L, 2, LUA_TTABLE);
     lb_options(L, 2, "write", known);
+    at.core = core_option(L, 2, "write");
     at.partition = (uint32_t)lb_integer(L, 2, "write", "partition", 0, ISA_PMAX - 1, 0);
     at.offset = (uint64_t)lb_integer(L, 2, "write", "offset", 0, INT32_MAX, 0);
     int64_t rows = t->ndim > 1 ? t->shape[0] : 1;

@@ -11,8 +11,15 @@ soma_stats lb_run_stats(const lb_run *run) {
   return s;
 }
 
+soma_stats lb_run_core_stats(const lb_run *run, unsigned core) {
+  soma_stats s = run->core_stats[core];
+  if (run->r != NULL) soma_core_stats(run->r, core, &s, sizeof s);
+  return s;
+}
+
 void lb_run_detach(lb_run *run) {
   run->stats = lb_run_stats(run);
+  for (unsigned k = 0; k < run->stats.cores; k++) run->core_stats[k] = lb_run_core_stats(run, k);
   run->ended = run->r == NULL ? run->ended : soma_run_ended(run->r) != 0;
   soma_run_free(run->r);
   run->r = NULL;

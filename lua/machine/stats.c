@@ -66,39 +66,61 @@ static void push_summary(lua_State *L, const soma_stats *s) {
   lb_set_count(L, "psum_touched_partition_bytes", s->psum_touched);
 }
 
+static void push_engines(lua_State *L, const soma_stats *s) {
+  lua_createtable(L, 0, SOMA_ENGINES);
+  for (int e = 0; e < SOMA_ENGINES; e++) {
+    push_engine(L, &s->engine[e]);
+    lb_set_count(L, "sbuf_read_bytes", s->sbuf_read[e]);
+    lb_set_count(L, "sbuf_write_bytes", s->sbuf_written[e]);
+    lb_set_count(L, "psum_read_bytes", s->psum_read[e]);
+    lb_set_count(L, "psum_write_bytes", s->psum_written[e]);
+    lua_setfield(L, -2, soma_engine_name((soma_engine)e));
+  }
+}
+
+/* What a core did, or both together. */
+static void push_work(lua_State *L, const soma_stats *s) {
+  lb_set_ns(L, "dma_busy_ns", s->dma_busy);
+  lb_set_count(L, "instructions", s->instructions);
+  lb_set_count(L, "dma_transfers", s->dma_transfers);
+  lb_set_count(L, "dma_bytes", s->dma_bytes);
+  lb_set_count(L, "dma_packets", s->dma_packets);
+  lb_set_count(L, "flops", s->flops);
+  push_engines(L, s);
+  lua_setfield(L, -2, "engine");
+  push_summary(L, s);
+  lua_setfield(L, -2, "summary");
+}
+
+/* stats.core[1] is core 0, of a program of two cores stats.core[2] core 1. */
+static void push_cores(lua_State *L, const lb_run *run, const soma_stats *whole) {
+  lua_createtable(L, (int)whole->cores, 0);
+  for (unsigned k = 0; k < whole->cores; k++) {
+    soma_stats s = lb_run_core_stats(run, k);
+    lua_createtable(L, 0, 8);
+    push_work(L, &s);
+    lua_seti(L, -2, (lua_Integer)k + 1);
+  }
+}
+
 void lb_push_stats(lua_State *L, const lb_run *run) {
   soma_stats s = lb_run_stats(run);
   char hash[20];
-  lua_createtable(L, 0, 14);
+  lua_createtable(L, 0, 16);
   lb_set_ns(L, "time_ns", s.time);
-  lb_set_ns(L, "dma_busy_ns", s.dma_busy);
   lb_set_ns(L, "launch_ns", s.launch);
   lb_set_ns(L, "host_ns", s.host);
-  lb_set_count(L, "instructions", s.instructions);
-  lb_set_count(L, "dma_transfers", s.dma_transfers);
-  lb_set_count(L, "dma_bytes", s.dma_bytes);
-  lb_set_count(L, "dma_packets", s.dma_packets);
   lb_set_count(L, "host_to_device", s.host_to_device);
   lb_set_count(L, "device_to_host", s.device_to_host);
-  lb_set_count(L, "flops", s.flops);
   lb_set_count(L, "hbm_bytes", s.hbm_bytes);
   lua_pushnumber(L, s.host_seconds);
   lua_setfield(L, -2, "host_seconds");
   snprintf(hash, sizeof hash, "%016" PRIx64, s.trace_hash);
   lua_pushstring(L, hash);
   lua_setfield(L, -2, "trace_hash");
-  lua_createtable(L, 0, SOMA_ENGINES);
-  for (int e = 0; e < SOMA_ENGINES; e++) {
-    push_engine(L, &s.engine[e]);
-    lb_set_count(L, "sbuf_read_bytes", s.sbuf_read[e]);
-    lb_set_count(L, "sbuf_write_bytes", s.sbuf_written[e]);
-    lb_set_count(L, "psum_read_bytes", s.psum_read[e]);
-    lb_set_count(L, "psum_write_bytes", s.psum_written[e]);
-    lua_setfield(L, -2, soma_engine_name((soma_engine)e));
-  }
-  lua_setfield(L, -2, "engine");
-  push_summary(L, &s);
-  lua_setfield(L, -2, "summary");
+  push_work(L, &s);
+  push_cores(L, run, &s);
+  lua_setfield(L, -2, "core");
 }
 
 /* ---- Summary ------------------------------------------------------------------------------- */
@@ -158,7 +180,7 @@ static void add_dma(luaL_Buffer *b, const soma_stats *s, const soma_figures *f) 
   luaL_addstring(b, ", ");
   add_scaled(b, (double)s->dma_bytes / ((double)s->time * 1e-15), "B/s");
   add(b, ", active %.1f%%, sixteen engines busy %.1f%%, ", 100 * f->dma_active,
-      share(s->dma_busy, s->time) / 16);
+      share(s->dma_busy, s->time) / 16 / s->cores);
   add_scaled(b, f->dma_average_bytes, "B a transfer");
   luaL_addstring(b, "\nhbm           ");
   add_scaled(b, (double)s->hbm_read_bytes, "B read, ");
@@ -180,9 +202,27 @@ static void add_roofline(luaL_Buffer *b, const soma_stats *s, const soma_figures
   add_scaled(b, f->attainable_flops, "flop/s");
 }
 
+/* The engines of a core; of two, with its number before them. */
+static void add_engines(luaL_Buffer *b, const soma_stats *s, int core) {
+  soma_figures f;
+  soma_stats_figures(s, &f, sizeof f);
+  for (int e = 0; e < SOMA_ENGINES; e++) {
+    const soma_engine_stats *en = &s->engine[e];
+    if (en->instructions == 0) continue;
+    if (core >= 0)
+      add(b, "%d ", core);
+    else
+      luaL_addstring(b, "  ");
+    add(b, "%-8s %6.1f%% %7.1f%% %13" PRIu64 " %10" PRIu64 " %10.1f%%\n",
+        soma_engine_name((soma_engine)e), 100 * f.active[e], share(en->waiting, s->time),
+        en->instructions, en->data_instructions, 100 * f.utilization[e]);
+  }
+}
+
 /* run:summary(): simulated time, each engine's share, bytes moved, host time. */
 int lb_run_summary(lua_State *L) {
-  soma_stats s = lb_run_stats(lb_check_run(L, 1));
+  const lb_run *run = lb_check_run(L, 1);
+  soma_stats s = lb_run_stats(run);
   soma_figures f;
   luaL_Buffer b;
   soma_stats_figures(&s, &f, sizeof f);
@@ -190,12 +230,9 @@ int lb_run_summary(lua_State *L) {
   luaL_addstring(&b, "simulated time  ");
   add_time(&b, s.time);
   luaL_addstring(&b, "\nengine        busy  waiting  instructions  data path  utilised\n");
-  for (int e = 0; e < SOMA_ENGINES; e++) {
-    const soma_engine_stats *en = &s.engine[e];
-    if (en->instructions)
-      add(&b, "  %-8s %6.1f%% %7.1f%% %13" PRIu64 " %10" PRIu64 " %10.1f%%\n",
-          soma_engine_name((soma_engine)e), 100 * f.active[e], share(en->waiting, s.time),
-          en->instructions, en->data_instructions, 100 * f.utilization[e]);
+  for (unsigned k = 0; k < s.cores; k++) {
+    soma_stats of = lb_run_core_stats(run, k);
+    add_engines(&b, &of, s.cores > 1 ? (int)k : -1);
   }
   add_dma(&b, &s, &f);
   if (s.flops) add_roofline(&b, &s, &f);
@@ -250,6 +287,7 @@ void lb_push_fault(lua_State *L, const soma_run *r) {
   if (f.engine >= 0) {
     set_text(L, "engine", soma_engine_name((soma_engine)f.engine));
     lb_set_count(L, "pc", f.pc);
+    if (soma_run_fault_core(r)) lb_set_count(L, "core", soma_run_fault_core(r));
   }
   if (f.dma_engine >= 0) lb_set_count(L, "dma_engine", (uint64_t)f.dma_engine);
   luaL_setmetatable(L, FAULT_CLASS);
@@ -303,6 +341,7 @@ static int fault_tostring(lua_State *L) {
   luaL_Buffer b;
   lua_getfield(L, 1, "time_ns");
   lua_Number at = lua_tonumber(L, -1);
+  bool second = lua_getfield(L, 1, "core") == LUA_TNUMBER;
   luaL_buffinit(L, &b);
   if (file != NULL) {
     luaL_addstring(&b, file);
@@ -316,7 +355,8 @@ static int fault_tostring(lua_State *L) {
     luaL_addstring(&b, insn);
   }
   if (engine != NULL)
-    add(&b, "\n  on %s, pc %lld, at %.0f ns", engine, (long long)lua_tointeger(L, 8), at);
+    add(&b, "\n  on %s%s, pc %lld, at %.0f ns", second ? "core 1 " : "", engine,
+        (long long)lua_tointeger(L, 8), at);
   else
     add(&b, "\n  at %.0f ns", at);
   luaL_pushresult(&b);

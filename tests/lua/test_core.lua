@@ -319,15 +319,7 @@ case("wrong things never crash", function()
   eq(soma.equal(soma.core {}:run(prog, {a = a, b = b}).out.c, a + b), true)
 end)
 
--- A machine has one core: another's SBUF has no name, and a program that has a second core is refused.
-case("the SBUF of another core", function()
-  local head = "target trn2\na tensor float32[4, 8]\nq queue dge=hwdge%s\nt tile sbuf float32[4, 8]%s\nsection sync%s\n dma_copy t, a, queue=q\n halt\n"
-  local message = raises("a tile has no option `core`", soma.assemble, head:format("", ", core=1", ""))
-  eq(tostring(message):find("transfers to the sbuf of another core are not built", 1, true) ~= nil, true)
-  local two = soma.assemble(head:format(", core=1", "", " core=1"))
-  fails("run: a program of 2 cores is known but not built in this version", function() soma.core {}:run(two) end)
-  local remote = soma.assemble "target trn2\ns sem core=1\nsection sync\n nop $s++\n halt\n"
-  fails("run: a program of 2 cores is known but not built in this version", function() soma.core {}:run(remote) end)
+case("what is known between cores and not built", function()
   local send = soma.assemble "target trn2\nt tile sbuf float32[4, 8]\nu tile sbuf float32[4, 8]\nsection gpsimd\n sendrecv t, u, send_to=1, recv_from=1\n halt\n"
   raises("sendrecv is known but not built in this version", function() soma.core {}:run(send) end)
 end)

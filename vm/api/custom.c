@@ -83,22 +83,31 @@ static bool check_count(isa_error *e, const char *name, const char *what, int wa
                   what, (unsigned)n);
 }
 
-static bool check_types(const isa_program *p, isa_error *e, const char *name, const char *what,
-                        const uint32_t *types, isa_ref list) {
+/* A use of an operator: the instruction's, of that core. */
+typedef struct use {
+  const isa_program *p;
+  unsigned core;
+  const struct isa_CUSTOM *u;
+  isa_error *e;
+} use;
+
+static bool check_types(const use *x, const char *name, const char *what, const uint32_t *types,
+                        isa_ref list) {
   for (uint32_t i = 0; i < list.count; i++) {
     uint32_t ap;
-    memcpy(&ap, (const uint8_t *)isa_program_list(p, list, ISA_K_APS) + 4 * i, 4);
-    unsigned dtype = p->cores[0].aps[ap - 1].dtype;
+    memcpy(&ap, (const uint8_t *)isa_program_list(x->p, list, ISA_K_APS) + 4 * i, 4);
+    unsigned dtype = x->p->cores[x->core].aps[ap - 1].dtype;
     if (types[i] && !(types[i] >> dtype & 1))
-      return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "operator \"%s\" does not take %s as %s%u", name,
-                      isa_dtypes[dtype].name, what, (unsigned)i);
+      return isa_fail(x->e, ISA_ILLEGAL, ISA_NOFIELD, "operator \"%s\" does not take %s as %s%u",
+                      name, isa_dtypes[dtype].name, what, (unsigned)i);
   }
   return true;
 }
 
-static bool check_use(const soma_machine *m, const isa_program *p, const struct isa_CUSTOM *u,
-                      isa_error *e) {
-  const char *name = isa_program_list(p, u->name, ISA_K_STR);
+static bool check_use(const soma_machine *m, const use *at) {
+  const struct isa_CUSTOM *u = at->u;
+  isa_error *e = at->e;
+  const char *name = isa_program_list(at->p, u->name, ISA_K_STR);
   const soma_custom_entry *x = find(m, name, u->name.count);
   if (!x)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "no operator \"%.*s\" is registered",
@@ -106,17 +115,24 @@ static bool check_use(const soma_machine *m, const isa_program *p, const struct 
   return check_count(e, x->name, "dsts", x->op.dsts, u->dsts.count) &&
          check_count(e, x->name, "srcs", x->op.srcs, u->srcs.count) &&
          check_count(e, x->name, "imms", x->op.imms, u->imms.count) &&
-         check_types(p, e, x->name, "dst", x->op.dst_types, u->dsts) &&
-         check_types(p, e, x->name, "src", x->op.src_types, u->srcs);
+         check_types(at, x->name, "dst", x->op.dst_types, u->dsts) &&
+         check_types(at, x->name, "src", x->op.src_types, u->srcs);
+}
+
+static bool check_core(const soma_machine *m, const isa_program *p, unsigned core, isa_place *at,
+                       isa_error *e) {
+  const isa_code *code = &p->cores[core].code[ISA_ENG_gpsimd];
+  for (uint32_t pc = 0; pc < code->n; pc++) {
+    if (code->insns[pc].op != ISA_OP_custom_op) continue;
+    *at = (isa_place){.core = (int)core, .engine = ISA_ENG_gpsimd, .pc = pc};
+    if (!check_use(m, &(use){p, core, &code->insns[pc].u.CUSTOM, e})) return false;
+  }
+  return true;
 }
 
 bool soma_customs_check(const soma_machine *m, const isa_program *p, isa_place *at, isa_error *e) {
-  const isa_code *code = &p->cores[0].code[ISA_ENG_gpsimd];
-  for (uint32_t pc = 0; pc < code->n; pc++) {
-    if (code->insns[pc].op != ISA_OP_custom_op) continue;
-    *at = (isa_place){.core = 0, .engine = ISA_ENG_gpsimd, .pc = pc};
-    if (!check_use(m, p, &code->insns[pc].u.CUSTOM, e)) return false;
-  }
+  for (unsigned core = 0; core < p->ncores; core++)
+    if (!check_core(m, p, core, at, e)) return false;
   return true;
 }
 

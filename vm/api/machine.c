@@ -411,10 +411,16 @@ soma_status soma_program_tile(const soma_program *p, uint32_t i, soma_tile_info 
   return SOMA_OK;
 }
 
-int soma_program_semaphore(const soma_program *p, const char *name) {
-  for (int i = 0; p && name && i < ISA_NSEMS; i++)
-    if (p->p->cores[0].sem_names[i] && strcmp(p->p->cores[0].sem_names[i], name) == 0) return i;
+int soma_program_core_semaphore(const soma_program *p, unsigned core, const char *name) {
+  if (!p || !name || core >= p->p->ncores) return -1;
+  const char *const *names = p->p->cores[core].sem_names;
+  for (int i = 0; i < ISA_NSEMS; i++)
+    if (names[i] && strcmp(names[i], name) == 0) return i;
   return -1;
+}
+
+int soma_program_semaphore(const soma_program *p, const char *name) {
+  return soma_program_core_semaphore(p, 0, name);
 }
 
 uint32_t soma_diagnostics_count(const soma_diagnostics *d) { return d ? d->count : 0; }

@@ -432,6 +432,8 @@ void soma_run_free(soma_run *r) {
   vm_pages_free(&al, r, sizeof *r);
 }
 
+unsigned soma_run_fault_core(const soma_run *r) { return r ? r->core.fault.core : 0; }
+
 void soma_run_fault(const soma_run *r, soma_fault *out) {
   const vm_fault_record *f = &r->core.fault;
   *out = (soma_fault){.status = (soma_status)f->status,

@@ -60,6 +60,8 @@ static soma_status check_savable(soma_run *r) {
   const vm_core *c = &r->core;
   soma_status why = (soma_status)c->fault.status;
   if (!r->m) return SOMA_ARG;
+  if (c->peer)
+    return soma_fail(r->m, SOMA_UNBUILT, "saving a run of two cores is not built in this version");
   if (c->running)
     return soma_fail(r->m, SOMA_BUSY, "the run cannot be saved from its own callback");
   if (vm_check_mask(c) >> VM_CHECK_LEGAL & 1)

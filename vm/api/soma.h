@@ -383,6 +383,7 @@ typedef struct soma_fault {
 } soma_fault;
 /* The fault that ended the run. Strings live as long as the run. */
 void soma_run_fault(const soma_run *r, soma_fault *out);
+unsigned soma_run_fault_core(const soma_run *r); /* whose engine it is: 0 or 1 */
 
 /* ---- Checks ------------------------------------------------------------------------------- */
 
@@ -560,6 +561,7 @@ soma_status soma_core_memory_read(soma_machine *m, unsigned core, soma_memory me
                                   uint32_t partition, uint64_t offset, void *data, size_t n);
 soma_status soma_core_memory_write(soma_machine *m, unsigned core, soma_memory mem,
                                    uint32_t partition, uint64_t offset, const void *data, size_t n);
+int soma_program_core_semaphore(const soma_program *p, unsigned core, const char *name);
 /* Cores of a program: 1 or 2. */
 unsigned soma_program_cores(const soma_program *p);
 typedef struct soma_tile_info {

@@ -43,8 +43,8 @@ soma_status soma_recorder_get(const soma_recorder *r, const soma_program *p, uin
  * totals are those of the kept events. */
 void soma_recorder_stats(soma_recorder *r, const soma_stats *s, size_t n);
 
-/* The writers. p is the program that ran. Each gives SOMA_OK, SOMA_NOMEM, SOMA_ARG, or SOMA_IO
- * when write refused; equal events give equal bytes.
+/* The writers. p is the program that ran. Each gives SOMA_OK, SOMA_NOMEM, SOMA_ARG, SOMA_UNBUILT
+ * for a program of two cores, or SOMA_IO when write refused; equal events give equal bytes.
  *
  * Chrome's trace event format, as ui.perfetto.dev opens it: processes for engines (a track of
  * waits each, and tracks for the data path: instructions that overlap in the pipeline lie on
@@ -102,7 +102,7 @@ typedef struct soma_idle_gap {
 } soma_idle_gap;
 /* The gaps of all engines whose data path ran, largest first: writes at most max of them and sets
  * *n to how many there are. Busy time and gaps of an engine add up to the run's time, or to the
- * stretch that was kept. SOMA_NOMEM or SOMA_OK. */
+ * stretch that was kept. SOMA_NOMEM, SOMA_UNBUILT for a program of two cores, or SOMA_OK. */
 soma_status soma_idle_gaps(const soma_recorder *r, const soma_program *p, soma_idle_gap *out,
                            uint32_t max, uint32_t *n);
 

@@ -300,8 +300,7 @@ void vm_check_deadlock(vm_core *lead) {
   close_report(&r);
   vm_core *c = first >= ISA_NENGINES ? lead->peer : lead;
   vm_where at = VM_NOWHERE;
-  if (first >= 0)
-    at = vm_at_pc((unsigned)first % ISA_NENGINES, engine_of(&r, (unsigned)first)->pc);
+  if (first >= 0) at = vm_at_pc((unsigned)first % ISA_NENGINES, engine_of(&r, (unsigned)first)->pc);
   vm_fault(c, ISA_DEADLOCK, at, "no engine can move and no transfer is in flight%s",
            isa_buf_str(&text));
   isa_buf_free(&text);

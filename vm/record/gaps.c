@@ -143,6 +143,7 @@ soma_status soma_idle_gaps(const soma_recorder *r, const soma_program *p, soma_i
                            uint32_t max, uint32_t *n) {
   gaps g = {0};
   *n = 0;
+  if (p->p->ncores > 1) return SOMA_UNBUILT;
   if (!vm_rec_open(&g.t, r, p)) return SOMA_NOMEM;
   bool part = r->dropped || r->o.from || r->o.until || r->o.kinds || r->o.engines;
   uint32_t *order = vm_rec_by_start(&g.t), *from = vm_rec_links(&g.t);

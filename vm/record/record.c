@@ -91,7 +91,9 @@ void soma_recorder_event(void *recorder, const soma_event *e) {
                         .id = e->id,
                         .value = e->value,
                         .kind = (uint8_t)e->kind,
-                        .engine = (uint8_t)e->engine};
+                        .engine = (uint8_t)e->engine,
+                        .core = (uint8_t)e->core,
+                        .by_core = (uint8_t)e->by_core};
 }
 
 void soma_recorder_stats(soma_recorder *r, const soma_stats *s, size_t n) {
@@ -101,13 +103,13 @@ void soma_recorder_stats(soma_recorder *r, const soma_stats *s, size_t n) {
 }
 
 static const char *name_of(const isa_program *p, const vm_rec_event *v) {
-  const isa_core *core = &p->cores[0];
+  const isa_core *core = &p->cores[v->core], *by = &p->cores[v->by_core];
   if (v->kind == VM_EV_DMA) return v->id < core->nqueues ? core->queues[v->id].name : NULL;
   if (v->kind == VM_EV_SEM || v->kind == VM_EV_WAIT)
     return v->id < ISA_NSEMS ? core->sem_names[v->id] : NULL;
   if (v->kind == VM_EV_TABLE) return isa_ops[ISA_OP_load_act_table].name;
-  if (v->kind == VM_EV_INSN && v->engine < ISA_NENGINES && v->pc < core->code[v->engine].n)
-    return isa_ops[core->code[v->engine].insns[v->pc].op].name;
+  if (v->kind == VM_EV_INSN && v->engine < ISA_NENGINES && v->pc < by->code[v->engine].n)
+    return isa_ops[by->code[v->engine].insns[v->pc].op].name;
   return NULL;
 }
 
@@ -125,6 +127,8 @@ soma_status soma_recorder_get(const soma_recorder *r, const soma_program *p, uin
                       .end = v->end,
                       .bytes = v->bytes,
                       .value = v->value,
+                      .core = v->core,
+                      .by_core = v->by_core,
                       .line = at.line,
                       .name = name_of(p->p, v),
                       .file = at.file ? p->p->files[at.file - 1] : NULL};

@@ -16,6 +16,7 @@ typedef struct vm_rec_event {
   uint64_t bytes;
   uint32_t pc, id, value;
   uint8_t kind, engine; /* as in soma_event; engine 255: the host's own update */
+  uint8_t core, by_core;
 } vm_rec_event;
 
 enum { VM_REC_BLOCK = 4096 };

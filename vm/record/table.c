@@ -342,6 +342,7 @@ soma_status soma_write_table(const soma_recorder *r, const soma_program *p, soma
                              soma_table_format format, soma_write_fn write, void *ud) {
   table w = {.mode = format == SOMA_JSON_LINES ? JSON_ROW : HEADER, .first = true};
   if ((unsigned)which >= SOMA_TABLES || (unsigned)format > SOMA_JSON_LINES) return SOMA_ARG;
+  if (p->p->ncores > 1) return SOMA_UNBUILT;
   if (!vm_rec_open(&w.t, r, p)) return SOMA_NOMEM;
   vm_rec_sink_open(&w.out, &w.t.al, write, ud);
   isa_buf_init(&w.text, &w.t.al);
