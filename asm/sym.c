@@ -277,7 +277,7 @@ static enum as_known attribute(as_job *j, const as_tok *name, const as_sym *s, c
 
 /* The preprocessor reads a line once for both cores, so that it has no value there. */
 static enum as_known value_of_core(as_job *j, const as_tok *name, as_val *v) {
-  if (!j->unit->parsing || j->program->ncores < 2) {
+  if (!j->unit->parsing || as_program(j)->ncores < 2) {
     as_error(j, name->pos, name->len,
              "`CORE` has a value in the instructions of a program of two cores alone; the "
              "preprocessor does not know it");
