@@ -17,6 +17,8 @@ typedef struct names {
   isa_program *p;
   entry *v; /* an open hash table */
   size_t size;
+  bool shared_sem[ISA_NSEMS];
+  uint8_t shared_queue[ISA_MAX_QUEUES]; /* of core 1: core 0's, 1-based; 0: its own */
 } names;
 
 /* What of all that a core or the program declares has scope 0; a label belongs to its section. */
@@ -62,18 +64,44 @@ static bool take(names *t, const char **name, const char *what, unsigned scope) 
   return true;
 }
 
+/* Of core 1, what core 0 has as well keeps core 0's name. */
+static bool take_core(names *t, unsigned c) {
+  isa_core *core = &t->p->cores[c], *first = &t->p->cores[0];
+  bool ok = true;
+  for (unsigned s = 0; s < ISA_NSEMS && ok; s++) {
+    if (c && t->shared_sem[s])
+      core->sem_names[s] = first->sem_names[s];
+    else if (core->sem_names[s])
+      ok = take(t, &core->sem_names[s], "sem", 0);
+  }
+  for (uint32_t q = 0; q < core->nqueues && ok; q++) {
+    if (c && t->shared_queue[q])
+      core->queues[q].name = first->queues[t->shared_queue[q] - 1].name;
+    else
+      ok = take(t, &core->queues[q].name, "queue", 0);
+  }
+  return ok;
+}
+
+/* Before any name changes: what both cores have as one. */
+static void find_shared(names *t) {
+  const isa_program *p = t->p;
+  uint32_t next = 0;
+  for (unsigned s = 0; s < ISA_NSEMS; s++) t->shared_sem[s] = isa_shared_sem(p, s) != NULL;
+  for (uint32_t i = 0; p->ncores > 1 && i < p->cores[0].nqueues; i++) {
+    uint32_t k = isa_shared_queue(p, i, next);
+    if (k == p->cores[1].nqueues) continue;
+    t->shared_queue[k] = (uint8_t)(i + 1);
+    next = k + 1;
+  }
+}
+
 static bool take_all(names *t) {
   isa_program *p = t->p;
   bool ok = true;
   for (uint32_t i = 0; i < p->ntensors; i++) ok = ok && take(t, &p->tensors[i].name, "tensor", 0);
   for (uint32_t i = 0; i < p->ntiles; i++) ok = ok && take(t, &p->tiles[i].name, "tile", 0);
-  for (unsigned c = 0; c < p->ncores; c++) {
-    isa_core *core = &p->cores[c];
-    for (unsigned s = 0; s < ISA_NSEMS; s++)
-      ok = ok && (!core->sem_names[s] || take(t, &core->sem_names[s], "sem", 0));
-    for (uint32_t q = 0; q < core->nqueues; q++)
-      ok = ok && take(t, &core->queues[q].name, "queue", 0);
-  }
+  for (unsigned c = 0; c < p->ncores; c++) ok = ok && take_core(t, c);
   for (uint32_t i = 0; i < p->nsymbols; i++)
     ok = ok && take(t, &p->symbols[i].name, "label", scope_of(&p->symbols[i]));
   return ok;
@@ -86,6 +114,7 @@ bool as_dis_names(isa_program *p) {
   names t = {.p = p, .size = 64};
   while (t.size < 2 * n) t.size *= 2;
   t.v = isa_zalloc(&al, t.size * sizeof *t.v);
+  find_shared(&t);
   bool ok = t.v && take_all(&t);
   isa_free(&al, t.v, t.size * sizeof *t.v);
   return ok;

@@ -236,13 +236,13 @@ void isa_pr_label(const isa_pr *pr, uint32_t pc) {
   isa_buf_puts(pr->out, name);
 }
 
-const char *isa_pr_shared_sem(const isa_program *p, unsigned sem) {
+const char *isa_shared_sem(const isa_program *p, unsigned sem) {
   const char *a = p->cores[0].sem_names[sem], *b = p->cores[1].sem_names[sem];
   return p->ncores > 1 && a && b && strcmp(a, b) == 0 ? a : NULL;
 }
 
 static void put_sem(const isa_pr *pr, unsigned core, unsigned sem) {
-  const char *shared = isa_pr_shared_sem(pr->p, sem), *name = pr->p->cores[core].sem_names[sem];
+  const char *shared = isa_shared_sem(pr->p, sem), *name = pr->p->cores[core].sem_names[sem];
   if (core != pr->core && shared)
     isa_buf_printf(pr->out, "$peer.%s", shared);
   else if (name)

@@ -15,8 +15,6 @@ typedef struct isa_pr {
   bool named; /* operands as slices of the tiles and tensors they lie in, where they are */
 } isa_pr;
 
-/* The name that both cores give to semaphore `sem`: `NAME sem, core=*`; NULL when they do not. */
-const char *isa_pr_shared_sem(const isa_program *p, unsigned sem);
 void isa_pr_f32(isa_buf *out, uint32_t bits);
 void isa_pr_str(isa_buf *out, const char *s, size_t n);       /* quoted, with escapes */
 void isa_pr_ap(const isa_pr *pr, uint32_t index, bool inner); /* inner: of another's index */

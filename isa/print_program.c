@@ -77,12 +77,10 @@ static bool same_queue(const isa_queue *a, const isa_queue *b) {
          a->rings == b->rings && a->owner == b->owner && a->prio == b->prio;
 }
 
-/* Index of core 1's queue that is core 0's q as well, from `from` on; its number of queues when
- * there is none. */
-static uint32_t twin(const isa_program *p, const isa_queue *q, uint32_t from) {
+uint32_t isa_shared_queue(const isa_program *p, uint32_t i, uint32_t from) {
   const isa_core *c = &p->cores[1];
   uint32_t n = p->ncores > 1 ? c->nqueues : 0;
-  while (from < n && !same_queue(q, &c->queues[from])) from++;
+  while (from < n && !same_queue(&p->cores[0].queues[i], &c->queues[from])) from++;
   return from < n ? from : n;
 }
 
@@ -92,7 +90,7 @@ static void put_queues(const isa_program *p, isa_buf *out) {
   const isa_core *a = &p->cores[0], *b = &p->cores[1];
   uint32_t next = 0, n = p->ncores > 1 ? b->nqueues : 0;
   for (uint32_t i = 0; i < a->nqueues; i++) {
-    uint32_t k = twin(p, &a->queues[i], next);
+    uint32_t k = isa_shared_queue(p, i, next);
     for (; k < n && next < k; next++) put_queue(out, &b->queues[next], 1);
     put_queue(out, &a->queues[i], k < n ? BOTH : 0);
     if (k < n) next = k + 1;
@@ -103,7 +101,7 @@ static void put_queues(const isa_program *p, isa_buf *out) {
 static void put_sems(const isa_program *p, isa_buf *out) {
   for (unsigned core = 0; core < p->ncores; core++)
     for (unsigned s = 0; s < ISA_NSEMS; s++) {
-      bool shared = isa_pr_shared_sem(p, s) != NULL;
+      bool shared = isa_shared_sem(p, s) != NULL;
       if (!p->cores[core].sem_names[s] || (core && shared)) continue;
       isa_buf_printf(out, "%s sem %u", p->cores[core].sem_names[s], s);
       put_core(out, shared ? BOTH : core);

@@ -135,6 +135,11 @@ void isa_print_insn(const isa_program *p, unsigned core, unsigned engine, const 
 void isa_print_ap(const isa_program *p, unsigned core, uint32_t ap, isa_buf *out); /* raw */
 void isa_print_operand(const isa_program *p, unsigned core, uint32_t ap,
                        isa_buf *out); /* by name */
+/* What both cores have as one: `NAME sem 3, core=*`. The name that both give to a semaphore, NULL
+ * when they do not; core 1's queue, not before `from`, that is core 0's queue i as well, core 1's
+ * number of queues when there is none. */
+const char *isa_shared_sem(const isa_program *p, unsigned sem);
+uint32_t isa_shared_queue(const isa_program *p, uint32_t i, uint32_t from);
 /* The whole program as source that assembles to the same bytes. */
 void isa_print_program(const isa_program *p, enum isa_operand_text operands, isa_buf *out);
 
