@@ -21,11 +21,13 @@ typedef struct as_job as_job;
 typedef struct as_pos {
   uint32_t file; /* index into job->sources */
   uint32_t line, col;
-  const struct as_expansion *expansion;
+  struct as_expansion *expansion;
 } as_pos;
 typedef struct as_expansion {
-  const char *macro;
-  as_pos call; /* where it was called; call.expansion continues the chain */
+  const char *macro; /* "" of a round of a %rep */
+  as_pos call;       /* where it was called; call.expansion continues the chain */
+  uint32_t round;    /* of a %rep, from 1; else 0 */
+  uint32_t number;   /* in the program, once an instruction came out of it; else 0 */
 } as_expansion;
 
 typedef struct as_source {
@@ -211,12 +213,14 @@ bool as_pp_line(as_pp *pp, as_line *out);
  * marks and keep them between lines. */
 typedef struct as_marks {
   uint32_t file, line; /* of the next line of text; line 0: unknown */
+  const as_expansion *expansion;
 } as_marks;
 void as_line_print_marked(const as_job *j, const as_line *l, as_marks *m, isa_buf *out);
 /* The tokens and a newline, without a mark. */
 void as_line_print(const as_line *l, isa_buf *out);
 /* Where the outermost macro call that led to this place was written. */
 as_pos as_pos_outer(as_pos at);
+bool as_pos_in_macro(as_pos at);
 
 /* ---- Expressions (expr.c) ----------------------------------------------------------------- */
 

@@ -124,8 +124,9 @@ static void backtrace(as_job *j, as_pos at) {
       continue;
     }
     as_pos call = e->call;
-    add(j, j->out->ndiags, AS_NOTE, call, (uint32_t)strlen(e->macro),
-        note_text(j, "in the expansion of macro `%s`", e->macro));
+    add(j, j->out->ndiags, AS_NOTE, call, e->round ? 4 : (uint32_t)strlen(e->macro),
+        e->round ? note_text(j, "in round %u of this %%rep", e->round)
+                 : note_text(j, "in the expansion of macro `%s`", e->macro));
   }
 }
 

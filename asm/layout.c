@@ -117,13 +117,24 @@ static void add_fixup(as_job *j, as_sym *label, as_pos pos, uint32_t span, uint3
   u->fixups[u->nfixups++] = (as_fixup){pc, span, (uint8_t)u->section, label, pos};
 }
 
+/* The program's number of what a line came out of, added on first use. */
+static uint32_t call_number(as_job *j, as_expansion *e) {
+  if (!e || e->number) return e ? e->number : 0;
+  isa_call c = {.name = e->macro, .line = e->call.line, .round = e->round};
+  c.outer = call_number(j, e->call.expansion); /* PP_MAX_DEPTH deep at most */
+  c.file = file_number(j, e->call.file);
+  e->number = isa_program_call(as_program(j), &c);
+  if (e->number == 0) as_nomem(j);
+  return e->number;
+}
+
 void as_emit(as_job *j, const isa_insn *in, const as_stmt *st) {
   struct as_unit *u = j->unit;
   isa_program *p = as_program(j);
   const isa_code *code = as_code(j, u->section);
   isa_insn copy = *in;
   as_pos at = u->line->pos;
-  isa_line line = {file_number(j, at.file), at.line};
+  isa_line line = {file_number(j, at.file), at.line, call_number(j, at.expansion)};
   if (st && st->label) {
     if (st->label->defined)
       *(isa_t_LABEL *)isa_member_of(&copy, ISA_K_LABEL) = st->label->index;

@@ -336,14 +336,32 @@ static void copy_files(linker *k, const unit *u, uint32_t *to) {
   }
 }
 
-static void copy_section(linker *k, unit *u, unsigned section, const uint32_t *files) {
+/* Gives what is added to the number of a call. */
+static uint32_t copy_calls(linker *k, const unit *u, const uint32_t *files) {
+  isa_program *p = k->j->program;
+  uint32_t before = p->ncalls;
+  for (uint32_t i = 0; i < u->o.program->ncalls; i++) {
+    isa_call c = u->o.program->calls[i];
+    c.file = files[c.file];
+    c.outer += c.outer ? before : 0;
+    if (!isa_program_call(p, &c)) as_nomem(k->j);
+  }
+  return before;
+}
+
+static void copy_section(linker *k, unit *u, unsigned section, const uint32_t *files,
+                         uint32_t calls) {
   unsigned core = as_core_of(section), engine = as_engine_of(section);
   const isa_code *code = &u->o.program->cores[core].code[engine];
   u->base[section] = as_code(k->j, section)->n;
   for (uint32_t pc = 0; pc < code->n; pc++) {
     isa_insn in = copy_insn(k, u, core, section, &code->insns[pc]);
-    isa_line line = {0, 0};
-    if (code->lines) line = (isa_line){files[code->lines[pc].file], code->lines[pc].line};
+    isa_line line = {0};
+    if (code->lines) {
+      line = code->lines[pc];
+      line.file = files[line.file];
+      line.call += line.call ? calls : 0;
+    }
     if (!isa_program_insn(k->j->program, core, engine, &in, line)) as_nomem(k->j);
   }
 }
@@ -360,11 +378,13 @@ static void copy_statics(linker *k, unit *u, unsigned core) {
 static void copy_code(linker *k, unit *u) {
   uint32_t *files = as_new(k->j, ((size_t)u->o.program->nfiles + 1) * sizeof *files);
   copy_files(k, u, files);
+  uint32_t calls = copy_calls(k, u, files);
   for (unsigned core = 0; core < u->o.program->ncores; core++) {
     copy_aps(k, u, core);
     copy_statics(k, u, core);
   }
-  for (unsigned s = 0; s < u->o.program->ncores * ISA_NENGINES; s++) copy_section(k, u, s, files);
+  for (unsigned s = 0; s < u->o.program->ncores * ISA_NENGINES; s++)
+    copy_section(k, u, s, files, calls);
 }
 
 static void fix_branches(linker *k, unit *u) {

@@ -15,7 +15,7 @@ void as_list_insns(as_job *j, as_pos pos, unsigned section, uint32_t pc, uint32_
       .pc = pc,
       .n = n,
       .section = (uint8_t)section,
-      .shown = shown || pos.expansion || u->line->depth > 0,
+      .shown = shown || as_pos_in_macro(pos) || u->line->depth > 0,
   };
 }
 

@@ -97,6 +97,13 @@ as_tok *as_toks_grow(as_job *j, as_toks *t, uint32_t n) {
 }
 
 as_pos as_pos_outer(as_pos at) {
-  while (at.expansion) at = at.expansion->call;
+  for (const as_expansion *e = at.expansion; e; e = e->call.expansion)
+    if (!e->round) at = e->call;
   return at;
+}
+
+bool as_pos_in_macro(as_pos at) {
+  const as_expansion *e = at.expansion;
+  while (e && e->round) e = e->call.expansion;
+  return e != NULL;
 }

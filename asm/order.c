@@ -1,4 +1,5 @@
 /* Numbers what was added in the order of the source again, section by section. */
+#include "../isa/bytes.h"
 #include "../isa/operand.h"
 #include "stmt.h"
 
@@ -33,6 +34,57 @@ static void renumber_insn(renumber *r, isa_insn *in) {
   if (!isa_insn_take(r->p, &r->pool, in, new_ap, r)) as_nomem(r->j);
 }
 
+/* Calls, equal ones once: %line makes one for each line that came out of it. */
+typedef struct calls {
+  as_job *j;
+  isa_program *p;
+  isa_call *old;
+  uint32_t *to;    /* new number of each old call, 0: not yet */
+  uint32_t *table; /* an open hash table of new numbers */
+  uint32_t size;
+} calls;
+
+static bool same_call(const isa_call *a, const isa_call *b) {
+  return a->file == b->file && a->line == b->line && a->outer == b->outer && a->round == b->round &&
+         strcmp(a->name, b->name) == 0;
+}
+
+static uint32_t new_call(calls *k, uint32_t old) {
+  if (old == 0 || k->to[old - 1]) return old ? k->to[old - 1] : 0;
+  isa_call c = k->old[old - 1];
+  c.outer = new_call(k, c.outer);
+  uint32_t key[] = {c.file, c.line, c.outer, c.round};
+  uint32_t at = (uint32_t)isa_fnv(ISA_FNV_START, key, sizeof key) & (k->size - 1);
+  while (k->table[at] && !same_call(&k->p->calls[k->table[at] - 1], &c))
+    at = (at + 1) & (k->size - 1);
+  if (!k->table[at]) {
+    k->p->calls[k->p->ncalls] = c; /* no more than there were */
+    k->table[at] = ++k->p->ncalls;
+  }
+  return k->to[old - 1] = k->table[at];
+}
+
+static void calls_in_order(as_job *j, isa_program *p) {
+  calls k = {.j = j, .p = p, .size = 16};
+  uint32_t n = p->ncalls;
+  if (n == 0) return;
+  while (k.size / 2 < n) k.size *= 2;
+  k.old = as_new(j, n * sizeof *k.old);
+  k.to = as_new(j, n * sizeof *k.to);
+  k.table = as_new(j, k.size * sizeof *k.table);
+  memcpy(k.old, p->calls, n * sizeof *k.old);
+  p->ncalls = 0;
+  for (unsigned s = 0; s < AS_NSECTIONS; s++) {
+    isa_code *code = &p->cores[as_core_of(s)].code[as_engine_of(s)];
+    for (uint32_t i = 0; i < code->n && code->lines; i++)
+      code->lines[i].call = new_call(&k, code->lines[i].call);
+  }
+}
+
+static void number_file(uint32_t *to, uint32_t *n, uint32_t file) {
+  if (to[file] == 0) to[file] = ++*n;
+}
+
 /* Files too, by the line tables of the sections. */
 static void files_in_order(as_job *j, isa_program *p) {
   uint32_t *to = as_new(j, ((size_t)p->nfiles + 1) * sizeof *to), n = 0;
@@ -40,11 +92,14 @@ static void files_in_order(as_job *j, isa_program *p) {
   for (unsigned s = 0; s < AS_NSECTIONS; s++) {
     isa_code *code = &p->cores[as_core_of(s)].code[as_engine_of(s)];
     for (uint32_t i = 0; i < code->n; i++) {
-      uint32_t *file = &code->lines[i].file;
-      if (to[*file] == 0) to[*file] = ++n;
-      *file = to[*file];
+      isa_line *line = &code->lines[i];
+      number_file(to, &n, line->file);
+      for (uint32_t c = line->call; c; c = p->calls[c - 1].outer)
+        number_file(to, &n, p->calls[c - 1].file);
+      line->file = to[line->file];
     }
   }
+  for (uint32_t c = 0; c < p->ncalls; c++) p->calls[c].file = to[p->calls[c].file];
   for (uint32_t f = 0; f < p->nfiles; f++) old[f] = p->files[f];
   for (uint32_t f = 0; f < p->nfiles; f++)
     if (to[f + 1]) p->files[to[f + 1] - 1] = old[f];
@@ -82,5 +137,6 @@ void as_order(as_job *j, isa_program *p) {
   if (p->pool.len) memcpy(r.pool.pool.data, p->pool.data, p->pool.len);
   forget_pool(p);
   for (; r.core < p->ncores; r.core++) order_core(&r, &p->cores[r.core]);
+  calls_in_order(j, p);
   files_in_order(j, p);
 }

@@ -153,19 +153,32 @@ void as_line_print(const as_line *l, isa_buf *out) {
   isa_buf_puts(out, "\n");
 }
 
+static void put_name(const as_job *j, uint32_t source, isa_buf *out) {
+  const char *name = j->sources[source].name;
+  as_tok file = {.kind = AS_T_STR, .text = name, .len = (uint32_t)strlen(name)};
+  as_tok_print(&file, out);
+}
+
 void as_line_print_marked(const as_job *j, const as_line *l, as_marks *m, isa_buf *out) {
   enum { MAX_BLANK = 8 }; /* a longer gap is shorter as a mark */
-  bool follows = m->line && m->file == l->pos.file && l->pos.line >= m->line;
+  bool follows = m->line && m->file == l->pos.file && l->pos.line >= m->line &&
+                 m->expansion == l->pos.expansion;
   if (follows && l->pos.line - m->line <= MAX_BLANK) {
     for (; m->line < l->pos.line; m->line++) isa_buf_puts(out, "\n");
   } else {
-    const char *name = j->sources[l->pos.file].name;
-    as_tok file = {.kind = AS_T_STR, .text = name, .len = (uint32_t)strlen(name)};
     isa_buf_printf(out, "%%line %u ", l->pos.line);
-    as_tok_print(&file, out);
+    put_name(j, l->pos.file, out);
+    for (const as_expansion *e = l->pos.expansion; e; e = e->call.expansion) {
+      if (e->round)
+        isa_buf_printf(out, " round %u %u ", e->round, e->call.line);
+      else
+        isa_buf_printf(out, " from %s %u ", e->macro, e->call.line);
+      put_name(j, e->call.file, out);
+    }
     isa_buf_puts(out, "\n");
   }
   m->file = l->pos.file;
   m->line = l->pos.line + 1;
+  m->expansion = l->pos.expansion;
   as_line_print(l, out);
 }

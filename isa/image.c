@@ -166,6 +166,10 @@ static void put_section(writer *w, unsigned kind, unsigned core, unsigned engine
       put_u32(w, code->lines[i].line);
     }
     break;
+  case IMAGE_FROM:
+    for (uint32_t i = 0; i < code->n; i++) put_u32(w, code->lines[i].call);
+    break;
+  case IMAGE_CALL: isa_image_put_calls(p, w->out); break;
   default: isa_buf_add(w->out, w->strings.data, w->strings.len);
   }
 }
@@ -193,6 +197,15 @@ static bool present(const isa_program *p, unsigned kind, unsigned core, unsigned
     return any;
   case IMAGE_CODE: return c->code[engine].n > 0;
   case IMAGE_LINE: return c->code[engine].n > 0 && c->code[engine].lines;
+  case IMAGE_FROM:
+    for (uint32_t i = 0; i < c->code[engine].n && c->code[engine].lines; i++)
+      any |= c->code[engine].lines[i].call != 0;
+    return any;
+  case IMAGE_CALL: /* where a line came out of one */
+    for (core = 0; core < p->ncores && !any; core++)
+      for (engine = 0; engine < ISA_NENGINES && !any; engine++)
+        any = present(p, IMAGE_FROM, core, engine);
+    return any;
   default: return true; /* the strings */
   }
 }

@@ -45,6 +45,8 @@ enum image_per { IMAGE_PROGRAM, IMAGE_CORE, IMAGE_ENGINE };
  * SEMS number u32, name u32, by rising number
  * CODE instructions (codec.c)
  * LINE file u32, line u32: as many as CODE
+ * FROM the call u32 that each line came out of, 0 none: as many as LINE
+ * CALL macro calls and rounds of %rep (image_calls.c)
  * SYMB name u32, core engine global zero u8, pc u32
  * STRS strings, each with its final 0: an empty one, then the names in the order in which the
  *      sections use them, equal ones too, so that a program has one file */
@@ -60,6 +62,8 @@ enum image_per { IMAGE_PROGRAM, IMAGE_CORE, IMAGE_ENGINE };
   SECTION(SEMS, CORE, 0, 8)             \
   SECTION(CODE, ENGINE, 0, ISA_RECORD)  \
   SECTION(LINE, ENGINE, 1, 8)           \
+  SECTION(FROM, ENGINE, 1, 4)           \
+  SECTION(CALL, PROGRAM, 1, 1)          \
   SECTION(SYMB, PROGRAM, 0, 12)         \
   SECTION(STRS, PROGRAM, 0, 1)
 
@@ -75,6 +79,11 @@ typedef struct image_kind {
   uint8_t per, optional, record;
 } image_kind;
 extern const image_kind isa_image_kinds[IMAGE_NSECTIONS];
+
+/* image_calls.c: section CALL. Getting gives NULL, what is wrong with the bytes, or "" when memory
+ * is out. */
+void isa_image_put_calls(const isa_program *p, isa_buf *out);
+const char *isa_image_get_calls(isa_program *p, const uint8_t *data, size_t n);
 
 /* A section's tag as the number in the table: the four characters in file order. */
 static inline uint32_t image_tag(const char tag[5]) { return isa_get32((const uint8_t *)tag); }

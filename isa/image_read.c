@@ -512,9 +512,28 @@ static bool read_lines(const image *im, const section *s, isa_code *code) {
   if (!get_array(im, &code->lines, s->n, &code->cap_lines, sizeof(isa_line))) return false;
   for (uint32_t i = 0; i < s->n; i++) {
     const uint8_t *r = s->at + 8 * (size_t)i;
-    code->lines[i] = (isa_line){isa_get32(r), isa_get32(r + 4)};
+    code->lines[i] = (isa_line){isa_get32(r), isa_get32(r + 4), 0};
     if (code->lines[i].file > im->p->nfiles)
       return bad(im, s, "pc %u: file %u, of %u", i, code->lines[i].file, im->p->nfiles);
+  }
+  return true;
+}
+
+static bool read_calls(image *im) {
+  const section *s = program_section(im, IMAGE_CALL);
+  const char *wrong = s->at ? isa_image_get_calls(im->p, s->at, (size_t)s->size) : NULL;
+  return !wrong || (*wrong ? bad(im, s, "%s", wrong) : no_memory(im));
+}
+
+/* What the lines came out of. */
+static bool read_from(const image *im, const section *s, isa_code *code) {
+  if (!s->at) return true;
+  if (!code->lines || s->n != code->n)
+    return bad(im, s, "%u calls for %u lines", s->n, code->lines ? code->n : 0);
+  for (uint32_t i = 0; i < s->n; i++) {
+    code->lines[i].call = isa_get32(s->at + 4 * (size_t)i);
+    if (code->lines[i].call > im->p->ncalls)
+      return bad(im, s, "pc %u: call %u, of %u", i, code->lines[i].call, im->p->ncalls);
   }
   return true;
 }
@@ -526,7 +545,8 @@ static bool read_code(image *im, unsigned core, unsigned engine) {
       !read_insns(im, s, "pc", 0, s->n, code->insns))
     return false;
   code->n = s->n;
-  return read_lines(im, &im->s[IMAGE_LINE][core][engine], code);
+  return read_lines(im, &im->s[IMAGE_LINE][core][engine], code) &&
+         read_from(im, &im->s[IMAGE_FROM][core][engine], code);
 }
 
 /* Names are read in the order in which they are written: queues of all cores, then semaphores. */
@@ -544,8 +564,8 @@ static bool read_cores(image *im) {
 
 static bool read_image(image *im) {
   if (!read_header(im) || !read_table(im) || !read_strings(im) || !read_files(im) ||
-      !read_tensors(im) || !read_tiles(im) || !read_pool(im) || !read_cores(im) ||
-      !read_symbols(im))
+      !read_tensors(im) || !read_tiles(im) || !read_pool(im) || !read_calls(im) ||
+      !read_cores(im) || !read_symbols(im))
     return false;
   if (isa_image_features(im->p) != im->features)
     return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD,

@@ -187,11 +187,49 @@ static void put_labels(const isa_pr *pr, const labels *l, uint32_t pc) {
   }
 }
 
+void isa_print_calls(const isa_program *p, isa_line at, isa_buf *out) {
+  enum { SHOWN = 4 };
+  const char *between = " (";
+  uint32_t n = 0;
+  for (uint32_t i = at.call; i && i <= p->ncalls; i = p->calls[i - 1].outer, n++) {
+    const isa_call *c = &p->calls[i - 1];
+    if (n >= SHOWN && c->outer) {
+      between = n == SHOWN ? ", ..., " : between;
+      continue;
+    }
+    bool known = c->file && c->file <= p->nfiles;
+    isa_buf_puts(out, between);
+    if (c->round)
+      isa_buf_printf(out, "round %" PRIu32 " of %%rep at ", c->round);
+    else
+      isa_buf_printf(out, "macro %s from ", c->name);
+    isa_buf_printf(out, "%s:%" PRIu32, known ? p->files[c->file - 1] : "?", c->line);
+    between = ", ";
+  }
+  isa_buf_puts(out, n ? ")" : "");
+}
+
+/* ` from LOAD 30 "a.s"` and ` round 2 29 "a.s"`, innermost first: what a line came out of. */
+static void put_calls(const isa_pr *pr, isa_line at) {
+  const isa_program *p = pr->p;
+  for (uint32_t i = at.call; i && i <= p->ncalls; i = p->calls[i - 1].outer) {
+    const isa_call *c = &p->calls[i - 1];
+    if (c->file == 0 || c->file > p->nfiles) return;
+    if (c->round)
+      isa_buf_printf(pr->out, " round %" PRIu32, c->round);
+    else
+      isa_buf_printf(pr->out, " from %s", c->name);
+    isa_buf_printf(pr->out, " %" PRIu32 " ", c->line);
+    isa_pr_str(pr->out, p->files[c->file - 1], strlen(p->files[c->file - 1]));
+  }
+}
+
 static void put_line(const isa_pr *pr, isa_line at) {
   const isa_program *p = pr->p;
   if (at.file == 0 || at.file > p->nfiles || !p->files[at.file - 1]) return;
   isa_buf_printf(pr->out, "%%line %" PRIu32 " ", at.line);
   isa_pr_str(pr->out, p->files[at.file - 1], strlen(p->files[at.file - 1]));
+  put_calls(pr, at);
   isa_buf_puts(pr->out, "\n");
 }
 

@@ -39,6 +39,7 @@ void isa_program_free(isa_program *p) {
   isa_free(&al, p->tiles, p->cap_tiles * sizeof(isa_tile));
   isa_free(&al, p->symbols, p->cap_symbols * sizeof(isa_symbol));
   isa_free(&al, p->files, p->cap_files * sizeof(char *));
+  isa_free(&al, p->calls, p->cap_calls * sizeof *p->calls);
   isa_free(&al, p->pool_runs, p->cap_pool_runs * sizeof(isa_ref));
   isa_index_free(&al, &p->pool_index);
   isa_buf_free(&p->pool);
@@ -86,6 +87,15 @@ uint32_t isa_program_file(isa_program *p, const char *name) {
     return 0;
   p->files[p->nfiles] = name;
   return ++p->nfiles;
+}
+
+uint32_t isa_program_call(isa_program *p, const isa_call *call) {
+  isa_call copy = *call;
+  if (!isa_array_grow(&p->arena.al, &p->calls, p->ncalls, &p->cap_calls, sizeof copy) ||
+      !own(p, &copy.name))
+    return 0;
+  p->calls[p->ncalls] = copy;
+  return ++p->ncalls;
 }
 
 uint32_t isa_program_symbol(isa_program *p, const isa_symbol *s) {

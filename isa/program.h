@@ -38,7 +38,15 @@ typedef struct isa_queue {
 
 typedef struct isa_line { /* where an instruction came from; file is 1-based, 0 unknown */
   uint32_t file, line;
+  uint32_t call; /* 1-based: the macro call or round of a %rep that gave it; 0: none */
 } isa_line;
+
+typedef struct isa_call { /* a macro call, or a round of a %rep */
+  const char *name;       /* the macro's; "" of a %rep */
+  uint32_t file, line;    /* where it was called, where the %rep stands */
+  uint32_t outer;         /* what that line came out of: a call before this one, 0 none */
+  uint32_t round;         /* of a %rep, from 1; else 0 */
+} isa_call;
 
 typedef struct isa_code {
   isa_insn *insns;
@@ -75,6 +83,8 @@ typedef struct isa_program {
   uint32_t nsymbols, cap_symbols;
   const char **files; /* file i is files[i - 1] */
   uint32_t nfiles, cap_files;
+  isa_call *calls; /* call i is calls[i - 1] */
+  uint32_t ncalls, cap_calls;
   isa_buf pool;
   isa_ref *pool_runs; /* offset and bytes of what isa_program_pool put there */
   uint32_t npool_runs, cap_pool_runs;
@@ -93,6 +103,7 @@ uint32_t isa_program_tensor(isa_program *p, const isa_tensor *t);
 uint32_t isa_program_tile(isa_program *p, const isa_tile *t);
 uint32_t isa_program_ap(isa_program *p, unsigned core, const isa_ap *ap);
 uint32_t isa_program_file(isa_program *p, const char *name);
+uint32_t isa_program_call(isa_program *p, const isa_call *call);
 uint32_t isa_program_symbol(isa_program *p, const isa_symbol *s);
 uint32_t isa_program_queue(isa_program *p, unsigned core, const isa_queue *q);
 bool isa_program_insn(isa_program *p, unsigned core, unsigned engine, const isa_insn *in,
@@ -140,6 +151,9 @@ void isa_print_operand(const isa_program *p, unsigned core, uint32_t ap,
  * number of queues when there is none. */
 const char *isa_shared_sem(const isa_program *p, unsigned sem);
 uint32_t isa_shared_queue(const isa_program *p, uint32_t i, uint32_t from);
+/* " (macro LOAD from a.s:30, round 2 of %rep at a.s:29)": what a line came out of, innermost first,
+ * at most four of it and the outermost; nothing when it was written as it is. */
+void isa_print_calls(const isa_program *p, isa_line at, isa_buf *out);
 /* The whole program as source that assembles to the same bytes. */
 void isa_print_program(const isa_program *p, enum isa_operand_text operands, isa_buf *out);
 

@@ -294,7 +294,7 @@ static bool put_engine(maker *m, unsigned e) {
                                        : put_bottom(m, s);
     if (!ok) return false;
   }
-  return pc_of(m) == 0 || put(m, &halt, (isa_line){0, 0});
+  return pc_of(m) == 0 || put(m, &halt, (isa_line){0});
 }
 
 /* ---- Tables -------------------------------------------------------------------------------- */

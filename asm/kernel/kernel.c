@@ -17,7 +17,7 @@ bool k_fail(as_kernel *k, isa_status s, isa_line at, const char *fmt, ...) {
   return false;
 }
 
-bool k_nomem(as_kernel *k) { return k_fail(k, ISA_NOMEM, (isa_line){0, 0}, "out of memory"); }
+bool k_nomem(as_kernel *k) { return k_fail(k, ISA_NOMEM, (isa_line){0}, "out of memory"); }
 
 const char *as_kernel_file_name(const as_kernel *k, uint32_t file) {
   return file && file <= k->nfiles ? k->files[file - 1] : NULL;
@@ -112,7 +112,7 @@ bool as_kernel_file(as_kernel *k, const char *name, uint32_t *file) {
       *file = i + 1;
       return true;
     }
-  if (!k_is_open(k, (isa_line){0, 0}) || !own(k, &name) || !K_GROW(k, files, nfiles, cap_files))
+  if (!k_is_open(k, (isa_line){0}) || !own(k, &name) || !K_GROW(k, files, nfiles, cap_files))
     return false;
   k->files[k->nfiles++] = name;
   *file = k->nfiles;
@@ -121,7 +121,7 @@ bool as_kernel_file(as_kernel *k, const char *name, uint32_t *file) {
 
 bool k_place_ok(as_kernel *k, isa_line at) {
   return at.file <= k->nfiles ||
-         k_fail(k, ISA_ARG, (isa_line){0, at.line}, "there is no file %u: the kernel has %u",
+         k_fail(k, ISA_ARG, (isa_line){.line = at.line}, "there is no file %u: the kernel has %u",
                 (unsigned)at.file, (unsigned)k->nfiles);
 }
 
@@ -137,7 +137,7 @@ static bool add_buffer(as_kernel *k, const k_buffer *b, uint32_t *buffer) {
 
 static bool size_of(as_kernel *k, isa_tensor *t) {
   uint64_t n = 1;
-  isa_line none = {0, 0};
+  isa_line none = {0};
   if (!isa_dtype_valid(t->dtype))
     return k_fail(k, ISA_ARG, none, "tensor %.60s: no data type has code %d", t->name, t->dtype);
   if (t->ndim == 0 || t->ndim > ISA_TENSOR_DIMS)
@@ -159,7 +159,7 @@ static bool size_of(as_kernel *k, isa_tensor *t) {
 }
 
 static bool name_ok(as_kernel *k, const char *s) {
-  isa_line none = {0, 0};
+  isa_line none = {0};
   for (const char *c = s; *c; c++) {
     bool letter = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || *c == '_';
     if (!letter && (c == s || ((*c < '0' || *c > '9') && *c != '.')))
@@ -212,11 +212,10 @@ static bool add_constant(as_kernel *k, isa_tensor *t, uint32_t *buffer) {
 bool as_kernel_tensor(as_kernel *k, const isa_tensor *given, uint32_t *buffer) {
   isa_tensor t = *given;
   bool constant = t.role == ISA_CONST;
-  if (!k_is_open(k, (isa_line){0, 0})) return false;
-  if (t.role >= ISA_NROLES)
-    return k_fail(k, ISA_ARG, (isa_line){0, 0}, "no role has code %d", t.role);
+  if (!k_is_open(k, (isa_line){0})) return false;
+  if (t.role >= ISA_NROLES) return k_fail(k, ISA_ARG, (isa_line){0}, "no role has code %d", t.role);
   if (constant) t.name = "constant";
-  if (constant && !t.data) return k_fail(k, ISA_ARG, (isa_line){0, 0}, "a constant without data");
+  if (constant && !t.data) return k_fail(k, ISA_ARG, (isa_line){0}, "a constant without data");
   if (!constant && !name_ok(k, t.name)) return false;
   if (!size_of(k, &t)) return false;
   if (constant) return add_constant(k, &t, buffer);
@@ -317,9 +316,9 @@ bool as_kernel_tile_new(as_kernel *k, const as_kernel_tile *t, uint32_t *buffer)
 }
 
 bool as_kernel_end(as_kernel *k, uint32_t buffer) {
-  if (!k_is_open(k, (isa_line){0, 0})) return false;
+  if (!k_is_open(k, (isa_line){0})) return false;
   if (buffer == 0 || buffer > k->nbuffers || k_buf(k, buffer)->space == ISA_HBM)
-    return k_fail(k, ISA_ARG, (isa_line){0, 0}, "buffer %u is not a tile", (unsigned)buffer);
+    return k_fail(k, ISA_ARG, (isa_line){0}, "buffer %u is not a tile", (unsigned)buffer);
   k_buf(k, buffer)->ended = true;
   return true;
 }

@@ -28,7 +28,7 @@ bool k_add_item(as_kernel *k, const k_item *it) {
 
 bool as_kernel_emit(as_kernel *k, const int64_t *records, size_t words, uint32_t *first) {
   uint32_t items = k->nitems, ops = k->nops, dyns = k->ndyns;
-  if (!k_is_open(k, (isa_line){0, 0})) return false;
+  if (!k_is_open(k, (isa_line){0})) return false;
   for (size_t at = 0; at < words;) {
     k_item it;
     k_key key;
@@ -57,13 +57,13 @@ static bool no_such_queue(as_kernel *k, unsigned dge, unsigned engine) {
   n = 0;
   for (unsigned i = 0; i < ISA_NENGINES && n < sizeof engines; i++)
     n += (size_t)snprintf(engines + n, sizeof engines - n, " %u %s", i, isa_engines[i].name);
-  return k_fail(k, ISA_ARG, (isa_line){0, 0},
+  return k_fail(k, ISA_ARG, (isa_line){0},
                 "a queue with dge %u of engine %u: give a dge of%s, and an engine of%s", dge,
                 engine, dges, engines);
 }
 
 bool as_kernel_queue(as_kernel *k, unsigned dge, unsigned engine, unsigned prio, uint32_t *queue) {
-  isa_line none = {0, 0};
+  isa_line none = {0};
   k_queue q = {(uint8_t)dge, (uint8_t)engine, (uint8_t)prio, 0, true, 0};
   if (!k_is_open(k, none)) return false;
   if (dge > ISA_DGE_hwdge || engine >= ISA_NENGINES) return no_such_queue(k, dge, engine);
@@ -87,13 +87,13 @@ bool as_kernel_queue(as_kernel *k, unsigned dge, unsigned engine, unsigned prio,
 }
 
 bool as_kernel_register(as_kernel *k, uint32_t *reg) {
-  if (!k_is_open(k, (isa_line){0, 0})) return false;
+  if (!k_is_open(k, (isa_line){0})) return false;
   *reg = ++k->nregs;
   return true;
 }
 
 bool as_kernel_order(as_kernel *k, uint32_t earlier, uint32_t later) {
-  isa_line none = {0, 0};
+  isa_line none = {0};
   if (!k_is_open(k, none)) return false;
   if (earlier >= later || later >= k->nitems)
     return k_fail(k, ISA_ARG, none, "instruction %u cannot wait for instruction %u: there are %u",
@@ -146,8 +146,8 @@ bool as_kernel_while(as_kernel *k, uint32_t reg, isa_line at) {
 
 bool as_kernel_endloop(as_kernel *k) {
   k_item it = {.engine = ISA_NENGINES, .loop = k->open_loop};
-  if (!k_is_open(k, (isa_line){0, 0})) return false;
-  if (!k->open_loop) return k_fail(k, ISA_ARG, (isa_line){0, 0}, "no loop is open");
+  if (!k_is_open(k, (isa_line){0})) return false;
+  if (!k->open_loop) return k_fail(k, ISA_ARG, (isa_line){0}, "no loop is open");
   k_loop *l = &k->loops[k->open_loop - 1];
   it.in.op = K_ENDLOOP;
   it.at = l->range.at;
@@ -169,7 +169,7 @@ static void forget(as_kernel *k) {
 }
 
 isa_program *as_kernel_finish(as_kernel *k) {
-  if (!k_is_open(k, (isa_line){0, 0})) return NULL;
+  if (!k_is_open(k, (isa_line){0})) return NULL;
   if (k->open_loop) {
     k_fail(k, ISA_ARG, k->loops[k->open_loop - 1].range.at, "a loop is not ended");
     return NULL;

@@ -283,7 +283,7 @@ static bool header(reader *r) {
     return bad(r, "the kernel has no file of that number", r->w[AS_REC_FILE]);
   if (r->w[AS_REC_LINE] < 0 || r->w[AS_REC_LINE] > UINT32_MAX)
     return bad(r, "a line", r->w[AS_REC_LINE]);
-  it->at = (isa_line){(uint32_t)r->w[AS_REC_FILE], (uint32_t)r->w[AS_REC_LINE]};
+  it->at = (isa_line){.file = (uint32_t)r->w[AS_REC_FILE], .line = (uint32_t)r->w[AS_REC_LINE]};
   if (r->w[AS_REC_OP] >= 0 && r->w[AS_REC_OP] <= UINT16_MAX)
     op = isa_op_by_number((unsigned)r->w[AS_REC_OP]);
   if (op < 0) return bad(r, "no instruction has this opcode", r->w[AS_REC_OP]);

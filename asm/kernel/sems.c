@@ -118,7 +118,7 @@ static void give(pool *p, uint32_t step) {
 static bool top_scope(pool *p) {
   as_kernel *k = p->k;
   k_scope *s = &k->scopes[0];
-  isa_line at = {0, 0};
+  isa_line at = {0};
   for (unsigned i = 0; i < K_QUEUE; i++) s->counter[i] = K_NO_SEM;
   for (uint32_t i = 0; i < k->nsteps; i++) {
     const k_step *t = &k->steps[i];
@@ -142,7 +142,7 @@ static bool top_scope(pool *p) {
 
 static bool meeting(pool *p) {
   as_kernel *k = p->k;
-  isa_line at = k->nloops ? k->loops[0].range.at : (isa_line){0, 0};
+  isa_line at = k->nloops ? k->loops[0].range.at : (isa_line){0};
   if (!k->nloops) return true;
   if (!take(p, at, &k->meet_arrive)) return false;
   for (unsigned e = 0; e < ISA_NENGINES; e++)

@@ -23,7 +23,12 @@ static void rep(as_pp *pp, const as_tok *v, uint32_t n) {
   if (!as_pp_collect(pp, at, false, &body) || !ok || count <= 0 || body.begin == body.end) return;
   as_pp_frame *outer = as_pp_top(pp), *f = as_pp_push(pp, PP_REP, at);
   f->call = outer->call;
+  f->counts = count <= PP_MAX_ROUNDS;
   f->expansion = outer->kind == PP_FILE ? NULL : outer->expansion;
+  if (f->counts) {
+    f->expansion = NULL;
+    as_pp_round(pp, f);
+  }
   f->body = body;
   f->at = body.begin;
   f->left = (uint64_t)count - 1;
@@ -117,7 +122,31 @@ static void include(as_pp *pp, const as_tok *v, uint32_t n) {
   as_lex_open(pp->j, source, &as_pp_push(pp, PP_FILE, at)->lex);
 }
 
-/* `%line N[+STEP] ["file"]`: what the next line counts as. */
+/* ` from NAME LINE "file"` and ` round N LINE "file"`, as the disassembler prints them: what the
+ * lines came out of, innermost first. NULL after an error; *t then stands at it. */
+static bool line_calls(as_pp *pp, const as_tok **t, as_expansion **out) {
+  as_expansion **to = out;
+  *out = NULL;
+  while ((*t)->kind == AS_T_NAME) {
+    const as_tok *v = *t;
+    bool round = strcmp(v->text, "round") == 0;
+    bool ok = round ? v[1].kind == AS_T_INT && v[1].v.ival > 0 && v[1].v.ival <= INT32_MAX
+                    : strcmp(v->text, "from") == 0 && v[1].kind == AS_T_NAME;
+    if (!ok || v[2].kind != AS_T_INT || v[2].v.ival <= 0 || v[2].v.ival > INT32_MAX ||
+        v[3].kind != AS_T_STR || memchr(v[3].text, 0, v[3].len))
+      return false;
+    as_expansion *e = as_new(pp->j, sizeof *e);
+    e->macro = round ? "" : v[1].text;
+    e->round = round ? (uint32_t)v[1].v.ival : 0;
+    e->call = (as_pos){.file = as_src_name(pp->j, v[3].text), .line = (uint32_t)v[2].v.ival};
+    *to = e;
+    to = &e->call.expansion;
+    *t += 4;
+  }
+  return true;
+}
+
+/* `%line N[+STEP] ["file" [CALLS]]`: what the next line counts as. */
 static void line(as_pp *pp, const as_tok *v) {
   as_pp_frame *f = as_pp_top(pp);
   const as_tok *t = v + 1;
@@ -132,6 +161,8 @@ static void line(as_pp *pp, const as_tok *v) {
   }
   if (ok && t->kind == AS_T_STR && !memchr(t->text, 0, t->len))
     file = as_src_name(pp->j, t++->text);
+  as_expansion *calls = NULL;
+  ok = ok && line_calls(pp, &t, &calls);
   if (!ok || t->kind != AS_T_END) {
     as_error(pp->j, v->pos, v->len,
              f->kind == PP_FILE ? "expected `%%line NUMBER[+STEP] [\"FILE\"]`"
@@ -141,6 +172,7 @@ static void line(as_pp *pp, const as_tok *v) {
   f->lex.line = (uint32_t)number;
   f->lex.step = step;
   f->lex.file = file;
+  f->expansion = calls;
 }
 
 /* ---- Messages ----------------------------------------------------------------------------- */

@@ -254,7 +254,7 @@ static void enter(as_pp *pp, as_pp_macro *m, const as_tok *name, const as_tok *l
   if (++pp->calls > PP_MAX_CALLS)
     as_fatal(pp->j, name->pos, "more than %d macro calls and contexts", PP_MAX_CALLS);
   as_expansion *e = as_new(pp->j, sizeof *e);
-  *e = (as_expansion){m->name, name->pos};
+  *e = (as_expansion){.macro = m->name, .call = name->pos};
   as_pp_frame *f = as_pp_push(pp, PP_MACRO, name->pos);
   f->macro = m;
   f->called = name->text;

@@ -21,6 +21,7 @@ as_pp_frame *as_pp_push(as_pp *pp, unsigned kind, as_pos at) {
   f->pos = at;
   f->call = NULL;
   f->expansion = NULL;
+  f->counts = false;
   *(kind == PP_FILE ? &pp->nfiles : &pp->nmacros) += 1;
   return f;
 }
@@ -31,6 +32,12 @@ void as_pp_pop(as_pp *pp) {
   if (f->kind != PP_MACRO) return;
   f->macro->busy--;
   pp->arg_tokens -= f->args.n;
+}
+
+void as_pp_round(as_pp *pp, as_pp_frame *f) {
+  uint32_t round = f->expansion ? f->expansion->round + 1 : 1;
+  f->expansion = as_new(pp->j, sizeof *f->expansion);
+  *f->expansion = (as_expansion){.macro = "", .call = f->pos, .round = round};
 }
 
 /* Conditions do not reach out of what they were opened in. */
@@ -68,6 +75,7 @@ static bool body_line(as_pp *pp, as_pp_frame *f, raw_line *out) {
     if (f->kind != PP_REP || f->left == 0) return false;
     f->left--;
     f->at = f->body.begin;
+    if (f->counts) as_pp_round(pp, f);
   }
   if (f->at == f->body.end) return false;
   const as_pp_raw_line *l = &f->body.lines[f->at++];
@@ -275,9 +283,9 @@ bool as_pp_line(as_pp *pp, as_line *out) {
     }
     as_toks *t = &pp->raw;
     as_pos written = r.v->pos;
+    written.expansion = as_pp_top(pp)->expansion;
     if (r.has_pp || as_pp_top(pp)->kind != PP_FILE) {
       t = &pp->line;
-      written.expansion = as_pp_top(pp)->expansion;
       if (!as_pp_subst(pp, r.v, r.n, t)) {
         if (as_pp_is_cond(d)) as_pp_do_cond(pp, d, r.v, r.n, true);
         continue;

@@ -17,6 +17,7 @@ enum {
   PP_MAX_IF = 1000,
   PP_MAX_NEST = 200, /* function-like %defines in each other's arguments */
   PP_MAX_REP = 10000000,
+  PP_MAX_ROUNDS = 1 << 16,     /* of a %rep whose rounds messages tell apart */
   PP_MAX_LINE = 1 << 20,       /* characters of a line after expansion */
   PP_MAX_STEPS = 1 << 22,      /* tokens read and copied to expand a line */
   PP_MAX_CALLS = 1 << 22,      /* macro calls and contexts of a job */
@@ -94,8 +95,9 @@ typedef struct as_pp_frame {
   as_pp_body body; /* of the others */
   uint32_t at;
   uint64_t left;            /* iterations of %rep after this one */
+  bool counts;              /* of %rep: each round is an expansion of its own */
   struct as_pp_frame *call; /* the macro call whose parameters count: itself in a macro; or NULL */
-  const as_expansion *expansion;
+  as_expansion *expansion;
   as_pp_macro *macro;
   const char *called; /* the macro's name as written */
   uint64_t id;        /* for %%names */
@@ -160,6 +162,8 @@ as_pp_frame *as_pp_top(as_pp *pp);
 /* A new frame on top, its buffers kept from an earlier use. Fatal past the limits. */
 as_pp_frame *as_pp_push(as_pp *pp, unsigned kind, as_pos at);
 void as_pp_pop(as_pp *pp);
+/* The next round of the %rep f begins. */
+void as_pp_round(as_pp *pp, as_pp_frame *f);
 /* The lines up to the directive that closes opener, which is the current line; the top frame goes
  * on after it. False after an error: the end of the frame came first. */
 bool as_pp_collect(as_pp *pp, as_pos at, bool is_macro, as_pp_body *out);

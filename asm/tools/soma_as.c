@@ -309,6 +309,7 @@ static void print_diags(const cli *c, const as_result *r) {
 
 static void drop_lines(isa_program *p) {
   isa_alloc al = p->arena.al;
+  p->ncalls = 0;
   for (unsigned core = 0; core < p->ncores; core++)
     for (unsigned e = 0; e < ISA_NENGINES; e++) {
       isa_code *code = &p->cores[core].code[e];

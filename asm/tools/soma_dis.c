@@ -86,6 +86,7 @@ static bool parse_args(int argc, char **argv, cli *c) {
 
 static void strip(isa_program *p) {
   isa_alloc al = p->arena.al;
+  p->ncalls = 0;
   p->nsymbols = 0;
   for (unsigned core = 0; core < p->ncores; core++)
     for (unsigned e = 0; e < ISA_NENGINES; e++) {

@@ -622,6 +622,9 @@ error: no warning is called `nothing`
 u.s:3:2: error: unknown instruction `bogus`
    bogus
    ^~~~~
+u.s:2:1: note: in round 1 of this %rep
+  %rep 30
+  ^~~~
 u.s:6:2: error: unknown instruction `other`
    other
    ^~~~~

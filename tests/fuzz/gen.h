@@ -533,15 +533,14 @@ static isa_program *gen_program(gen *g, const isa_alloc *al, const isa_target *t
   if (!g->prog) return NULL;
   gen_tables(g);
   gen_statics(g);
-  for (unsigned e = 0; e < ISA_NENGINES; e++)
-    isa_program_insn(g->prog, 0, e, &halt, (isa_line){0, 0});
+  for (unsigned e = 0; e < ISA_NENGINES; e++) isa_program_insn(g->prog, 0, e, &halt, (isa_line){0});
   return g->prog;
 }
 
 /* Puts an instruction before the halt that ends the engine's section. */
 static inline void gen_put(isa_program *p, unsigned engine, const isa_insn *in) {
   isa_code *code = &p->cores[0].code[engine];
-  isa_program_insn(p, 0, engine, in, (isa_line){0, 0});
+  isa_program_insn(p, 0, engine, in, (isa_line){0});
   isa_insn last = code->insns[code->n - 2];
   code->insns[code->n - 2] = *in;
   code->insns[code->n - 1] = last;

@@ -415,12 +415,12 @@ static bool put_insn(gen *g, unsigned op, unsigned engine) {
     gen_draw(g, op, engine, i % 2, &in);
     memset(&in.wait, 0, sizeof in.wait); /* it runs at once */
     code->n--;
-    isa_program_insn(g->prog, 0, engine, &in, (isa_line){0, 0});
-    isa_program_insn(g->prog, 0, engine, &halt, (isa_line){0, 0});
+    isa_program_insn(g->prog, 0, engine, &in, (isa_line){0});
+    isa_program_insn(g->prog, 0, engine, &halt, (isa_line){0});
     if (isa_check_insn(g->prog, 0, engine, &in, code->n, &e) && isa_check_program(g->prog, &at, &e))
       return true;
     code->n -= 2;
-    isa_program_insn(g->prog, 0, engine, &halt, (isa_line){0, 0});
+    isa_program_insn(g->prog, 0, engine, &halt, (isa_line){0});
     gen_back(g, mark);
   }
   return false;

@@ -222,7 +222,7 @@ static bool build(isa_program *p) {
          isa_program_ap(p, 0, &a) && isa_program_file(p, "f.s") &&
          isa_program_symbol(p, &(isa_symbol){.name = "main"}) &&
          isa_program_queue(p, 0, &(isa_queue){.name = "q", .rings = 16}) &&
-         isa_program_insn(p, 0, ISA_ENG_sync, &in, (isa_line){1, 2}) &&
+         isa_program_insn(p, 0, ISA_ENG_sync, &in, (isa_line){1, 2, 0}) &&
          isa_program_static(p, 0, 0, &in) && isa_program_pool(p, "abc", 3, 1, &r);
 }
 

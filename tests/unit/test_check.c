@@ -270,8 +270,8 @@ static fx open_program(int target, void (*make)(fx *x)) {
     x.p->cores[0].queues[0].dge = ISA_DGE_none;
   if (make) make(&x);
   isa_insn halt = {.op = ISA_OP_halt};
-  assert_true(isa_program_insn(x.p, 0, x.engine, &x.in, (isa_line){0, 0}));
-  assert_true(isa_program_insn(x.p, 0, x.engine, &halt, (isa_line){0, 0}));
+  assert_true(isa_program_insn(x.p, 0, x.engine, &x.in, (isa_line){0}));
+  assert_true(isa_program_insn(x.p, 0, x.engine, &halt, (isa_line){0}));
   return x;
 }
 

@@ -152,25 +152,25 @@ static void add_code(isa_program *p, unsigned core) {
       2);
   assert_true(isa_program_static(p, core, 1, &in));
   assert_true(isa_program_static(p, core, 1, &in));
-  assert_true(isa_program_insn(p, core, ISA_ENG_sync, &in, (isa_line){1, 10}));
+  assert_true(isa_program_insn(p, core, ISA_ENG_sync, &in, (isa_line){1, 10, 0}));
   in.op = ISA_OP_halt;
   memset(&in.u, 0, sizeof in.u);
   in.upd = (isa_update){0};
-  assert_true(isa_program_insn(p, core, ISA_ENG_sync, &in, (isa_line){2, 11}));
+  assert_true(isa_program_insn(p, core, ISA_ENG_sync, &in, (isa_line){2, 11, 0}));
   in.op = ISA_OP_device_print;
   assert_true(isa_program_pool(p, "x = ", 4, 1, &in.u.PRINT.prefix));
   in.u.PRINT.src = 3;
-  assert_true(isa_program_insn(p, core, ISA_ENG_vector, &in, (isa_line){0, 0}));
+  assert_true(isa_program_insn(p, core, ISA_ENG_vector, &in, (isa_line){0}));
   memset(&in.u, 0, sizeof in.u);
   in.op = ISA_OP_custom_op;
   assert_true(isa_program_pool(p, "f", 1, 1, &in.u.CUSTOM.name));
   assert_true(isa_program_pool(p, (uint32_t[]){2, 3}, 2, 4, &in.u.CUSTOM.dsts));
-  assert_true(isa_program_insn(p, core, ISA_ENG_gpsimd, &in, (isa_line){1, 12}));
+  assert_true(isa_program_insn(p, core, ISA_ENG_gpsimd, &in, (isa_line){1, 12, 0}));
   in.op = ISA_OP_activate;
   memset(&in.u, 0, sizeof in.u);
   in.u.ACTIVATE.dst = in.u.ACTIVATE.src = 2;
   in.u.ACTIVATE.bias = (isa_num){ISA_NUM_ap, 3};
-  assert_true(isa_program_insn(p, core, ISA_ENG_scalar, &in, (isa_line){1, 13}));
+  assert_true(isa_program_insn(p, core, ISA_ENG_scalar, &in, (isa_line){1, 13, 0}));
 }
 
 static isa_program *sample(void) {
@@ -480,9 +480,54 @@ static void test_optional_section(void **state) {
   assert_null(p->cores[0].code[ISA_ENG_vector].lines);
   assert_non_null(p->cores[0].code[ISA_ENG_sync].lines);
   isa_insn in = p->cores[0].code[ISA_ENG_vector].insns[0];
-  assert_true(isa_program_insn(p, 0, ISA_ENG_vector, &in, (isa_line){1, 1}));
+  assert_true(isa_program_insn(p, 0, ISA_ENG_vector, &in, (isa_line){1, 1, 0}));
   assert_null(p->cores[0].code[ISA_ENG_vector].lines);
   isa_program_free(p);
+  isa_buf_free(&a);
+}
+
+/* A program whose two lines came out of a macro in a round of a %rep. */
+static isa_buf image_with_calls(void) {
+  isa_alloc al = isa_alloc_default();
+  isa_program *p = isa_program_new(&al, &isa_targets[ISA_trn2]);
+  isa_insn in = {.op = ISA_OP_nop};
+  isa_buf b;
+  isa_buf_init(&b, &al);
+  assert_int_equal(isa_program_file(p, "a.s"), 1);
+  assert_int_equal(isa_program_call(p, &(isa_call){"", 1, 30, 0, 2}), 1);
+  assert_int_equal(isa_program_call(p, &(isa_call){"LOAD", 1, 31, 1, 0}), 2);
+  for (unsigned i = 0; i < 2; i++)
+    assert_true(isa_program_insn(p, 0, ISA_ENG_sync, &in, (isa_line){1, 12 + i, 2 - i}));
+  assert_true(isa_image_write(p, &b));
+  isa_program_free(p);
+  return b;
+}
+
+static void test_calls(void **state) {
+  (void)state;
+  isa_buf a = image_with_calls(), text;
+  isa_alloc al = isa_alloc_default();
+  isa_error e = {ISA_OK, 0, ""};
+  isa_program *p = read_copy(a.data, a.len, &e);
+  assert_non_null(p);
+  assert_int_equal(p->ncalls, 2);
+  isa_buf_init(&text, &al);
+  isa_print_calls(p, p->cores[0].code[ISA_ENG_sync].lines[0], &text);
+  assert_string_equal(isa_buf_str(&text), " (macro LOAD from a.s:31, round 2 of %rep at a.s:30)");
+  isa_buf_free(&text);
+  isa_program_free(p);
+  /* Any byte of the sections changed: refused with the section's name, or a program. */
+  unsigned refused = 0;
+  for (size_t at = 48; at < a.len; at++)
+    for (unsigned bit = 0; bit < 8; bit++) {
+      a.data[at] = (char)(a.data[at] ^ 1 << bit);
+      fix_hash(a.data, a.len);
+      p = read_copy(a.data, a.len, &e);
+      refused += !p;
+      isa_program_free(p);
+      a.data[at] = (char)(a.data[at] ^ 1 << bit);
+    }
+  assert_true(refused > 1000);
   isa_buf_free(&a);
 }
 
@@ -546,7 +591,8 @@ int main(void) {
       cmocka_unit_test(test_smallest),      cmocka_unit_test(test_truncation),
       cmocka_unit_test(test_corruption),    cmocka_unit_test(test_refusals),
       cmocka_unit_test(test_code_refusals), cmocka_unit_test(test_optional_section),
-      cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_memory_bound),
+      cmocka_unit_test(test_calls),         cmocka_unit_test(test_out_of_memory),
+      cmocka_unit_test(test_memory_bound),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -114,7 +114,7 @@ static void instructions_of_a_core(void **state) {
   (void)state;
   isa_program *p = program();
   isa_insn nop = {.op = ISA_OP_nop}, copy = {.op = ISA_OP_dma_copy};
-  isa_line line = {0, 0};
+  isa_line line = {0};
   isa_queue q = {.name = "q"};
   isa_buf text;
   isa_buf_init(&text, &p->arena.al);

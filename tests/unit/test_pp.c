@@ -332,9 +332,9 @@ static void marks(void **state) {
     as_line_print_marked(&t.j, &l, &m, &t.out);
     depth += l.depth;
   }
-  assert_string_equal(isa_buf_str(&t.out),
-                      "%line 1 \"t.s\"\na\n\nb\n\nc\nd\n%line 1 \"dir/b.s\"\nfrom b\n"
-                      "%line 10 \"t.s\"\ne\n");
+  assert_string_equal(isa_buf_str(&t.out), "%line 1 \"t.s\"\na\n\nb\n%line 5 \"t.s\" from m 8 "
+                                           "\"t.s\"\nc\nd\n%line 1 \"dir/b.s\"\nfrom b\n"
+                                           "%line 10 \"t.s\"\ne\n");
   assert_int_equal(depth, 2);
   job_close(&t);
 }

@@ -394,7 +394,7 @@ static void fill_program(fx *x) {
   use(x, ISA_OP_dma_copy);
   x->in.u.DMA_COPY = (struct isa_DMA_COPY){.dst = sb(x, 0, 4), .src = sb(x, 16, 4), .queue = 1};
   isa_program_static(x->p, 0, 1, &x->in);
-  isa_line at = {isa_program_file(x->p, "add.s"), 7}, unknown = {0, 0};
+  isa_line at = {isa_program_file(x->p, "add.s"), 7, 0}, unknown = {0};
   use(x, ISA_OP_jmp);
   isa_program_insn(x->p, 0, ISA_ENG_vector, &x->in, at);
   use(x, ISA_OP_nop);

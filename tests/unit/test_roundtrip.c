@@ -102,7 +102,7 @@ static bool put_insn(gen *g, const combination *c) {
     isa_error e = {0};
     gen_draw(g, c->op, c->engine, i > GEN_TRIES, &in);
     if (isa_check_insn(g->prog, 0, c->engine, &in, 1, &e)) {
-      assert_true(isa_program_insn(g->prog, 0, c->engine, &in, (isa_line){0, 0}));
+      assert_true(isa_program_insn(g->prog, 0, c->engine, &in, (isa_line){0}));
       isa_insn halt = code->insns[0];
       code->insns[0] = code->insns[1];
       code->insns[1] = halt;
@@ -173,12 +173,12 @@ static void test_names(void **state) {
       {"l", 0, ISA_ENG_vector, 0, 0}, {"l", 0, ISA_ENG_sync, 0, 0}, {"l", 0, ISA_ENG_sync, 0, 1}};
   for (unsigned i = 0; i < 3; i++) isa_program_symbol(p, &labels[i]);
   isa_insn in = {.op = ISA_OP_nop};
-  isa_program_insn(p, 0, ISA_ENG_sync, &in, (isa_line){0, 0});
+  isa_program_insn(p, 0, ISA_ENG_sync, &in, (isa_line){0});
   in.op = ISA_OP_jmp;
   in.u.JUMP.to = 1;
-  isa_program_insn(p, 0, ISA_ENG_sync, &in, (isa_line){0, 0});
+  isa_program_insn(p, 0, ISA_ENG_sync, &in, (isa_line){0});
   in.u.JUMP.to = 0;
-  isa_program_insn(p, 0, ISA_ENG_vector, &in, (isa_line){0, 0});
+  isa_program_insn(p, 0, ISA_ENG_vector, &in, (isa_line){0});
   assert_true(as_dis_names(p));
   for (unsigned i = 0; i < 8; i++) assert_string_equal(p->tiles[i].name, want[i]);
   assert_string_equal(p->tensors[0].name, "x");

@@ -193,7 +193,7 @@ soma_status soma_kernel_tile(soma_kernel *k, const soma_kernel_tile_info *info, 
                       .ndim = byte_of(i.ndim),
                       .part = i.partition < 0 ? -1 : i.partition,
                       .offset = i.offset < 0 ? -1 : i.offset,
-                      .at = {i.file, i.line}};
+                      .at = {.file = i.file, .line = i.line}};
   memcpy(t.shape, i.shape, sizeof t.shape);
   return result(k, as_kernel_tile_new(k->k, &t, buffer));
 }
@@ -230,12 +230,12 @@ soma_status soma_kernel_loop(soma_kernel *k, const soma_kernel_range *range, uin
     return bad_argument(k, "soma_kernel_range.size is not that of the struct");
   memcpy(&r, range, range->size);
   as_kernel_range own = {r.start,          r.stop,          r.step,
-                         r.start_register, r.stop_register, {r.file, r.line}};
+                         r.start_register, r.stop_register, {.file = r.file, .line = r.line}};
   return result(k, as_kernel_loop(k->k, &own, reg));
 }
 
 soma_status soma_kernel_while(soma_kernel *k, uint32_t reg, uint32_t file, uint32_t line) {
-  return result(k, as_kernel_while(k->k, reg, (isa_line){file, line}));
+  return result(k, as_kernel_while(k->k, reg, (isa_line){.file = file, .line = line}));
 }
 
 soma_status soma_kernel_endloop(soma_kernel *k) { return result(k, as_kernel_endloop(k->k)); }

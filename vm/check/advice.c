@@ -361,14 +361,14 @@ static void put_waited(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
   isa_buf_printf(out, "%lld", (long long)a->waited);
   if (a->waited_pc == second->pc) return;
   isa_buf_puts(out, " at ");
-  vm_put_place(c, second->engine, a->waited_pc, out);
+  vm_put_site(c, second->engine, a->waited_pc, out);
 }
 
 /* Why the value is that of all updates. */
 static void put_other(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
   const vm_ck_access *first = a->first;
   isa_buf_puts(out, ", since ");
-  vm_put_place(c, a->other->engine, a->other->pc, out);
+  vm_put_site(c, a->other->engine, a->other->pc, out);
   bool again = a->other->pc == first->pc && a->other->engine == first->engine;
   isa_buf_puts(out, again ? " adds to it again" : " adds to it as well");
 }
@@ -378,7 +378,7 @@ static void put_wait(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
   isa_buf_printf(out, "%s must wait for ", isa_engines[second->engine].name);
   vm_put_sem(c, a->sem, out);
   isa_buf_printf(out, " %s %lld before ", a->falls ? "<=" : ">=", (long long)a->value);
-  vm_put_place(c, second->engine, second->pc, out);
+  vm_put_site(c, second->engine, second->pc, out);
   if (a->round > 1) isa_buf_printf(out, " in round %u", a->round);
   if (a->again) {
     isa_buf_puts(out, ", and for ");
@@ -416,11 +416,11 @@ static void put_take(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
 static void put_stale(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
   unsigned e = a->second->engine, cond = c->code->code[e].insns[a->waited_pc].wait.cond;
   isa_buf_printf(out, "what %s waits for at ", isa_engines[e].name);
-  vm_put_place(c, e, a->waited_pc, out);
+  vm_put_site(c, e, a->waited_pc, out);
   isa_buf_puts(out, ", ");
   vm_put_sem(c, a->sem, out);
   isa_buf_printf(out, " %s %lld, can hold before ", isa_cond_text(cond), (long long)a->waited);
-  vm_put_place(c, a->first->engine, a->first->pc, out);
+  vm_put_site(c, a->first->engine, a->first->pc, out);
   isa_buf_puts(out, " is over: let a semaphore of its own, that only counts up, tell of it");
 }
 
@@ -428,22 +428,22 @@ static void put_stale(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
 static void put_missing(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
   const vm_ck_access *first = a->first, *second = a->second;
   const isa_update *u = &c->code->code[first->engine].insns[first->pc].upd;
-  vm_put_place(c, first->engine, first->pc, out);
+  vm_put_site(c, first->engine, first->pc, out);
   if (u->kind != ISA_UPD_none && u->at_read)
     isa_buf_puts(out, " must update its semaphore when it is complete, without @read, and ");
   else
     isa_buf_puts(out, " must update a semaphore, and ");
   isa_buf_printf(out, "%s wait for it before ", isa_engines[second->engine].name);
-  vm_put_place(c, second->engine, second->pc, out);
+  vm_put_site(c, second->engine, second->pc, out);
 }
 
 void vm_ck_put_advice(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
   const vm_ck_access *first = a->first, *second = a->second;
   isa_buf_puts(out, "\n  fix: ");
   if (a->early && second->writes && !a->stale) {
-    vm_put_place(c, second->engine, second->pc, out);
+    vm_put_site(c, second->engine, second->pc, out);
     isa_buf_puts(out, " overwrites too early what ");
-    vm_put_place(c, first->engine, first->pc, out);
+    vm_put_site(c, first->engine, first->pc, out);
     isa_buf_puts(out, " reads: ");
   }
   if (a->drain) {

@@ -138,6 +138,8 @@ void vm_fault(vm_core *c, isa_status status, vm_where at, const char *fmt, ...) 
 
 /* "file.s:12" or "vector pc 12" of an instruction; "$name" or "$S[12]" of a semaphore. */
 void vm_put_place(const vm_core *c, unsigned engine, uint32_t pc, isa_buf *out);
+/* The same without the macro calls that it came out of, where they have been told. */
+void vm_put_site(const vm_core *c, unsigned engine, uint32_t pc, isa_buf *out);
 /* The same where the engine has been named: "file.s:12" or "pc 12". */
 void vm_put_pc(const vm_core *c, unsigned engine, uint32_t pc, isa_buf *out);
 void vm_put_sem(const vm_core *c, unsigned sem, isa_buf *out);

@@ -2,6 +2,14 @@
 #include "engine.h"
 #include "../check/check.h"
 
+/* The message has the line; what it came out of follows on a line of its own. */
+static void put_origin(vm_core *c, const isa_code *code, uint32_t pc) {
+  isa_line at = code->lines && pc < code->n ? code->lines[pc] : (isa_line){0};
+  if (!at.file || !at.call) return;
+  isa_buf_printf(&c->fault.text, "\n  at %s:%u", c->prog->files[at.file - 1], at.line);
+  isa_print_calls(c->prog, at, &c->fault.text);
+}
+
 void vm_fault(vm_core *c, isa_status status, vm_where at, const char *fmt, ...) {
   vm_fault_record *f = &c->lead->fault;
   bool goes_on = status == ISA_STOPPED;
@@ -22,17 +30,31 @@ void vm_fault(vm_core *c, isa_status status, vm_where at, const char *fmt, ...) 
   va_start(ap, fmt);
   isa_buf_vprintf(&f->text, fmt, ap);
   va_end(ap);
+  if (f->insn.len && status == ISA_FAULT) put_origin(c, &c->code->code[at.engine], at.pc);
   if (status == ISA_LIMIT) vm_check_put_stuck(c, &f->text);
   c->lead->ended = true;
   if (c->peer) c->lead->peer->ended = true;
 }
 
+static void put_line(const vm_core *c, isa_line at, isa_buf *out) {
+  isa_buf_printf(out, "%s:%u", c->prog->files[at.file - 1], at.line);
+  isa_print_calls(c->prog, at, out);
+}
+
 void vm_put_pc(const vm_core *c, unsigned engine, uint32_t pc, isa_buf *out) {
+  const isa_code *code = &c->code->code[engine];
+  if (code->lines && pc < code->n && code->lines[pc].file)
+    put_line(c, code->lines[pc], out);
+  else
+    isa_buf_printf(out, "pc %u", pc);
+}
+
+void vm_put_site(const vm_core *c, unsigned engine, uint32_t pc, isa_buf *out) {
   const isa_code *code = &c->code->code[engine];
   if (code->lines && pc < code->n && code->lines[pc].file)
     isa_buf_printf(out, "%s:%u", c->prog->files[code->lines[pc].file - 1], code->lines[pc].line);
   else
-    isa_buf_printf(out, "pc %u", pc);
+    isa_buf_printf(out, "%s pc %u", isa_engines[engine].name, pc);
 }
 
 void vm_put_place(const vm_core *c, unsigned engine, uint32_t pc, isa_buf *out) {

@@ -39,9 +39,9 @@ const isa_insn *vm_rec_insn(const vm_rec_view *t, const vm_rec_event *v, uint32_
 
 isa_line vm_rec_line(const vm_rec_view *t, const vm_rec_event *v) {
   unsigned e = vm_rec_engine(v);
-  if (e >= ISA_NENGINES) return (isa_line){0, 0};
+  if (e >= ISA_NENGINES) return (isa_line){0};
   const isa_code *c = &t->p->cores[v->by_core].code[e];
-  return c->lines && v->pc < c->n ? c->lines[v->pc] : (isa_line){0, 0};
+  return c->lines && v->pc < c->n ? c->lines[v->pc] : (isa_line){0};
 }
 
 const char *vm_rec_file(const vm_rec_view *t, uint32_t file) {
