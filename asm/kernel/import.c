@@ -50,7 +50,7 @@ static bool take_tiles(importer *m) {
     memcpy(tile.shape, t->shape, sizeof tile.shape);
     if (!as_kernel_tile_new(m->k, &tile, &m->tiles[i])) return false;
     if (t->overlay)
-      return k_fail(m->k, ISA_UNBUILT, (isa_line){0, 0},
+      return k_fail(m->k, ISA_UNBUILT, (isa_line){0},
                     REFUSED "tile %.60s shares bytes with others (overlay=%.60s)", t->name,
                     t->overlay);
   }
@@ -61,7 +61,7 @@ static bool take_queues(importer *m) {
   for (uint32_t i = 0; i < m->core->nqueues; i++) {
     const isa_queue *q = &m->core->queues[i];
     if (q->dge == ISA_DGE_none)
-      return k_fail(m->k, ISA_UNBUILT, (isa_line){0, 0}, REFUSED "queue %.60s is static", q->name);
+      return k_fail(m->k, ISA_UNBUILT, (isa_line){0}, REFUSED "queue %.60s is static", q->name);
     if (!as_kernel_queue(m->k, q->dge, q->owner, q->prio, &m->queues[i])) return false;
   }
   return true;
@@ -253,8 +253,8 @@ static bool control(importer *m, unsigned e, const isa_insn *in) {
 /* The next instruction of an engine, which becomes the one that is followed. */
 static const isa_insn *look_at(importer *m, unsigned e) {
   const isa_code *code = &m->core->code[e];
-  isa_line at = code->lines ? code->lines[m->seq[e].pc] : (isa_line){0, 0};
-  m->at = (isa_line){at.file ? m->files[at.file - 1] : 0, at.line};
+  isa_line at = code->lines ? code->lines[m->seq[e].pc] : (isa_line){0};
+  m->at = (isa_line){.file = at.file ? m->files[at.file - 1] : 0, .line = at.line};
   return &code->insns[m->seq[e].pc];
 }
 

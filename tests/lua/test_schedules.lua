@@ -117,7 +117,7 @@ case("the check and the judge: what an update at read tells, and values that go 
   eq(found(told), nil)
   local untold = told:gsub("memset t", "memset t[64:128]")
   eq(verdict(untold), "depends")
-  eq(found(untold), "p.s:13: race: scalar writes what vector writes, and nothing orders the two")
+  eq(found(untold), "p.s:13: race: scalar reads what vector writes, and nothing orders the two")
   local below = "section vector\n nop $a+=2\n nop $b++\n halt\nsection sync\n drain\n nop\n nop $a-=1 $b>=WANT\n halt\n"
   eq(verdict((below:gsub(" $b>=WANT", ""))), "depends")
   eq(found((below:gsub(" $b>=WANT", ""))), "p.s:15: race: sync takes 1 from $a, which can go below zero: " ..
