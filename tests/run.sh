@@ -95,7 +95,7 @@ start() { # INDEX: runs a suite; its status goes to INDEX.status, its time to IN
     # shellcheck disable=SC2086
     { time ${commands[$1]} >"$dir/$1.out" 2>&1 </dev/null 3>&-; } 2>"$dir/$1.time"
     echo $? >"$dir/$1.status"
-    echo "$1" >&3
+    echo >&3
   ) &
   pid[$1]=$! since[$1]=$SECONDS
   disown
@@ -106,7 +106,6 @@ too_long() {
     kill -KILL -- "-${pid[$i]}"
     echo "not ok - ended after $SUITE_SECONDS seconds" >>"$dir/$i.out"
     echo 124 >"$dir/$i.status"
-    echo "$i" >&3
   done
 }
 
@@ -150,18 +149,17 @@ while [ "$ended" -lt "$count" ]; do
     next=$((next + 1))
   done
   progress
-  if read -r -t 1 i <&3; then
-    [ -n "${pid[$i]:-}" ] || continue # ended by itself as its time was up
+  read -r -t 1 <&3 || too_long # a line only wakes: a timeout in the middle of one would lose it
+  for i in "${!pid[@]}"; do
+    [ -s "$dir/$i.status" ] || continue
     unset "pid[$i]"
     ended=$((ended + 1))
     judge "$i"
-    while [ "$shown" -lt "$count" ] && [ -n "${failed[$shown]:-}" ]; do
-      show "$shown"
-      shown=$((shown + 1))
-    done
-  else
-    too_long
-  fi
+  done
+  while [ "$shown" -lt "$count" ] && [ -n "${failed[$shown]:-}" ]; do
+    show "$shown"
+    shown=$((shown + 1))
+  done
 done
 clear_progress
 for name in "${!cost[@]}"; do echo "${cost[$name]:-0} ${failures[$name]} $name"; done >"$history"

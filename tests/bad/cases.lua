@@ -385,8 +385,11 @@ soma-dis: t.sbc: the content's hash is H, the header says H: the file is damaged
   { name = "target", damage = {"head", 16, "trn9"}, err = [[
 soma-dis: t.sbc: byte 0x10: no such target
 ]] },
-  { name = "features", damage = {"head", 32, B(1)}, err = [[
-soma-dis: t.sbc: unknown feature bits 0x1
+  { name = "features", damage = {"head", 32, B(2)}, err = [[
+soma-dis: t.sbc: unknown feature bits 0x2
+]] },
+  { name = "a feature that nothing uses", damage = {"head", 32, B(1)}, err = [[
+soma-dis: t.sbc: the header has feature bits 0x1, what is in the file 0x0
 ]] },
   { name = "cores", damage = {"head", 36, B(3)}, err = [[
 soma-dis: t.sbc: byte 0x24: a program has 1 or 2 cores
@@ -476,9 +479,6 @@ soma: error: queue q: dge=hwdge belongs to sync or scalar
   { name = "falls off", damage = {"CODE", 192, B(1)}, run = true, err = [[
 soma: error: vector, pc 3: falls off the end of section vector: the last instruction must be halt, jmp or ret
   nop
-]] },
-  { name = "two cores", damage = {"head", 36, B(2)}, run = true, err = [[
-soma: error: a program of 2 cores is known but not built in this version
 ]] },
 }
 
