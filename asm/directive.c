@@ -5,17 +5,18 @@
 #include <string.h>
 
 enum directive {
-#define WORD(name, defines, text) DIR_##name,
+#define WORD(name, is, text) DIR_##name,
 #include "words.def"
 #undef WORD
   NDIRECTIVES
 };
 
+enum { REST, NAMES, CODE, DATA }; /* what a directive is: words.def */
 static const struct {
   const char *word;
-  bool defines;
+  uint8_t is;
 } directives[NDIRECTIVES] = {
-#define WORD(name, defines, text) {#name, defines},
+#define WORD(name, is, text) {#name, is},
 #include "words.def"
 #undef WORD
 };
@@ -26,23 +27,12 @@ int as_directive_find(const char *name) {
   return -1;
 }
 
-bool as_is_data(int word) {
-  word -= AS_WORD_DIRECTIVE;
-  return word == DIR_times || word == DIR_incbin || word == DIR_npy;
+static bool is(int word, unsigned what) {
+  int d = word - AS_WORD_DIRECTIVE;
+  return d >= 0 && d < NDIRECTIVES && directives[d].is == what;
 }
-
-bool as_is_code(int word) {
-  switch (word - AS_WORD_DIRECTIVE) {
-  case DIR_align:
-  case DIR_dma:
-  case DIR_loop:
-  case DIR_endloop:
-  case DIR_if:
-  case DIR_else:
-  case DIR_endif: return true;
-  default: return false;
-  }
-}
+bool as_is_data(int word) { return is(word, DATA); }
+bool as_is_code(int word) { return is(word, CODE); }
 
 void as_directive_near(as_near *w) {
   for (int i = 0; i < NDIRECTIVES; i++) as_near_try(w, directives[i].word);
@@ -296,7 +286,7 @@ static void define_equ(as_cur *c, const as_tok *name) {
 bool as_defines(as_job *j, const as_tok *t) {
   int d = t->kind == AS_T_NAME ? as_word(j, t->text) - AS_WORD_DIRECTIVE : -1;
   bool label = d >= 0 && t[1].kind == AS_T_PUNCT && t[1].punct == '.'; /* jmp tensor.x */
-  return d >= 0 && directives[d].defines && !label;
+  return d >= 0 && directives[d].is == NAMES && !label;
 }
 
 bool as_definition(as_cur *c) {

@@ -66,7 +66,7 @@ static void unknown_mnemonic(as_job *j, const as_tok *t) {
   as_error(j, t->pos, t->len, "unknown instruction `%s`%s", t->text, as_near_text(j, &w));
 }
 
-/* What follows the label at t, `name:`, `.local:` or `name.local:`; NULL when there is none. */
+/* What follows the label at t, `name:`, `.local:` or `name.local:`; NULL: no label stands there. */
 static const as_tok *after_label(const as_tok *t) {
   if (t->kind != AS_T_NAME) return NULL;
   bool local = t[1].kind == AS_T_PUNCT && t[1].punct == '.' && t[2].kind == AS_T_NAME;

@@ -147,8 +147,8 @@ void isa_print_ap(const isa_program *p, unsigned core, uint32_t ap, isa_buf *out
 void isa_print_operand(const isa_program *p, unsigned core, uint32_t ap,
                        isa_buf *out); /* by name */
 /* What both cores have as one: `NAME sem 3, core=*`. The name that both give to a semaphore, NULL
- * when they do not; core 1's queue, not before `from`, that is core 0's queue i as well, core 1's
- * number of queues when there is none. */
+ * when they do not. The first of core 1's queues from `from` on that is core 0's queue i as well;
+ * when core 1 has no such queue, how many queues it has. */
 const char *isa_shared_sem(const isa_program *p, unsigned sem);
 uint32_t isa_shared_queue(const isa_program *p, uint32_t i, uint32_t from);
 /* " (macro LOAD from a.s:30, round 2 of %rep at a.s:29)": what a line came out of, innermost first,

@@ -11,36 +11,21 @@
 --   > line 2: race: vector reads what a transfer of queue q writes, and nothing orders the two
 --   > ...
 --
--- ENGINE: opens its section, which ends with a halt; lines before the first are declarations; HEAD
+-- ENGINE: opens its section, which ends with a halt; lines before the first are declarations; check_tiles.lua and MORE
 -- below is in front of all. Lines are numbered from the one after the name. What follows `>` is the
 -- first finding without its times and operands, and how many more there are. A program that is
 -- `right:` has none, its bits are the same under every schedule, and the lint has no warning.
 -- After the name may stand a target, and `output` when that check is to run too: [trn3 output].
 local soma = require "soma"
 local harness = require "harness"
+local tiles = require "check_tiles"
 
-local HEAD <const> = [[
-        target TARGET
-a       tensor float32[128, 512], input
+local MORE <const> = [[
 b       tensor float32[128, 512], input
 h       tensor float32[128, 512]
 h2      tensor float32[128, 512]
-c       tensor float32[128, 512], output
-ta      tile   sbuf float32[128, 512]
-tb      tile   sbuf float32[128, 512]
-tc      tile   sbuf float32[128, 512]
-w       tile   sbuf bfloat16[128, 128]
-x       tile   sbuf bfloat16[128, 512]
-pa      tile   psum float32[128, 512]
-pb      tile   psum float32[128, 512]
-loaded  sem
-done    sem
-ack     sem
-go      sem
 free    sem
-q       queue  rings=16, dge=DGE
 q2      queue  rings=16, dge=DGE
-qs      queue  rings=16, dge=swdge
 ]]
 local ENGINES <const> = {tensor = true, vector = true, scalar = true, gpsimd = true, sync = true}
 local MOST_CHECKS <const> = "uninit,race,psum,overlap,range,port"
@@ -99,7 +84,7 @@ end
 
 local function assemble(p)
   local target = p.options:match "trn%d" or "trn2"
-  local out = {(HEAD:gsub("TARGET", target):gsub("DGE", target == "trn1" and "swdge" or "hwdge")), '%line 1 "line"'}
+  local out = {tiles.source(tiles.declare(MORE, target), target), '%line 1 "line"'}
   local open = false
   for n, line in ipairs(p.lines) do
     local engine, rest = line:match "^(%l+): *(.*)"

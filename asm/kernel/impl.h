@@ -298,7 +298,7 @@ void k_classify(as_kernel *k, k_buffer *b, uint32_t number);
 void k_key_buffer(const as_kernel *k, k_key *key, size_t at, uint32_t buffer);
 /* Of the word that is the offset of an operand without dynamic parts. */
 void k_key_offset(const as_kernel *k, k_key *key, size_t at, const k_operand *o);
-/* The ruling of an item that is alike, 0 when there is none. */
+/* The number of the ruling that was kept for an item alike; 0: none was kept. */
 uint32_t k_find_ruling(const as_kernel *k, k_key *key);
 bool k_add_ruling(as_kernel *k, const k_key *key, const k_ruling *found, uint32_t *number);
 

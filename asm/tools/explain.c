@@ -294,7 +294,7 @@ static void explain_pseudo(int ps, isa_buf *out) {
 static const struct {
   const char *name, *text;
 } words[] = {
-#define WORD(name, defines, text) {#name, text},
+#define WORD(name, is, text) {#name, text},
 #include "../words.def"
 #undef WORD
 };

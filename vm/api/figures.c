@@ -27,6 +27,7 @@ static void add_core(const vm_core *c, soma_stats *s) {
   s->cores++;
 }
 
+/* After add_core: s->cores counts core c already. */
 static void add_engine(const vm_core *c, unsigned e, soma_stats *s) {
   const vm_engine *en = &c->eng[e];
   soma_engine_stats *to = &s->engine[e];
@@ -34,6 +35,8 @@ static void add_engine(const vm_core *c, unsigned e, soma_stats *s) {
   to->data_instructions += en->data_instructions;
   to->busy += en->busy;
   to->waiting += en->waiting;
+  to->halted = en->state == VM_HALTED && (s->cores == 1 || to->halted);
+  if (s->cores == 1) to->pc = en->pc;
   s->streaming[e] += en->streaming;
   s->sbuf_read[e] += en->traffic[0][0];
   s->sbuf_written[e] += en->traffic[0][1];
@@ -47,10 +50,6 @@ static vm_time host_time(const vm_core *c, uint64_t bytes) {
   if (!bytes) return 0;
   return (vm_time)c->cost[VM_HOST_LATENCY] * VM_NS + bytes / rate * 1000000000u +
          bytes % rate * 1000000000u / rate;
-}
-
-static bool halted(const soma_run *r, unsigned e) {
-  return r->core.eng[e].state == VM_HALTED && (!r->second || r->second->eng[e].state == VM_HALTED);
 }
 
 /* Of the cores first .. last - 1 of a run. */
@@ -72,11 +71,6 @@ static soma_stats stats_of(const soma_run *r, unsigned first, unsigned last) {
     const vm_core *of = i ? r->second : c;
     add_core(of, &s);
     for (unsigned e = 0; e < ISA_NENGINES; e++) add_engine(of, e, &s);
-  }
-  for (unsigned e = 0; e < ISA_NENGINES; e++) {
-    const vm_engine *en = &(first ? r->second : c)->eng[e];
-    s.engine[e].pc = en->pc;
-    s.engine[e].halted = last - first > 1 ? halted(r, e) : en->state == VM_HALTED;
   }
   uint64_t model = s.adjusted_flops - s.adjusted_transpose_flops;
   if (c->target->gen >= ISA_GEN4) /* transposes have a lane of their own */

@@ -115,7 +115,7 @@ soma_status soma_run_check(soma_machine *m, const soma_program *p);
 /* Gives a run what the options say about its surroundings: callbacks, limits, interruption. */
 void soma_run_options(soma_run *r);
 /* *i is the tensor of that name, for a caller who wants its bytes; SOMA_ARG with a message when
- * there is none, SOMA_BUSY in a callback. */
+ * no tensor has it, SOMA_BUSY in a callback. */
 soma_status soma_find_tensor(soma_run *r, const char *name, uint32_t *i);
 /* n bytes of r have gone to the host. */
 void soma_count_to_host(soma_run *r, uint64_t n);

@@ -128,12 +128,12 @@ static soma_status refuse(soma_machine *m, const isa_program *p, const isa_place
   if (at->pc < code->n)
     isa_print_insn(p, (unsigned)at->core, (unsigned)at->engine, &code->insns[at->pc], &insn);
   uint32_t file = code->lines && at->pc < code->n ? code->lines[at->pc].file : 0;
-  soma_status s =
-      file ? soma_fail(m, (soma_status)e->status, "%s:%u: %s\n  %s (%s, pc %u)", p->files[file - 1],
-                       code->lines[at->pc].line, e->text, isa_buf_str(&insn),
-                       isa_engines[at->engine].name, at->pc)
-           : soma_fail(m, (soma_status)e->status, "%s, pc %u: %s\n  %s",
-                       isa_engines[at->engine].name, at->pc, e->text, isa_buf_str(&insn));
+  const char *core = at->core ? "core 1 " : "", *engine = isa_engines[at->engine].name;
+  soma_status s = file ? soma_fail(m, (soma_status)e->status, "%s:%u: %s\n  %s (%s%s, pc %u)",
+                                   p->files[file - 1], code->lines[at->pc].line, e->text,
+                                   isa_buf_str(&insn), core, engine, at->pc)
+                       : soma_fail(m, (soma_status)e->status, "%s%s, pc %u: %s\n  %s", core, engine,
+                                   at->pc, e->text, isa_buf_str(&insn));
   isa_buf_free(&insn);
   return s;
 }

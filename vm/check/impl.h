@@ -360,7 +360,7 @@ typedef struct vm_ck_advice {
   bool drain, signals, waits, again, takes;
   bool falls; /* the wait is for <=, on a value that falls */
   bool stale; /* the wait held, and yet does not tell */
-  bool there; /* what it waits for now stands at second itself */
+  bool there; /* its wait stands at second itself */
   bool alone; /* no other engine waits for the semaphore */
   uint8_t sem;
   int64_t value, waited, step; /* step: by which value rises in each round, 0: by no one number */
@@ -428,9 +428,9 @@ void vm_ck_uninit_moved(vm_core *c, const vm_share *s);
 /* The same view of the shadow; NULL at where the memory has none. */
 vm_view vm_ck_shadow_of(const vm_core *c, const vm_view *v);
 /* The first of n bytes of a shadow that whoever reads through `owner` (0: no tile that is `own`)
- * must not find there; NULL when there is none. */
+ * must not find there; NULL: all may be read. */
 const uint8_t *vm_ck_wrong(const vm_core *c, const uint8_t *at, size_t n, uint8_t owner);
-/* The first partition of a view with such a byte, -1 when there is none. */
+/* The first partition of a view with such a byte; -1: no partition has one. */
 int64_t vm_ck_unwritten(const vm_core *c, const vm_view *v);
 /* The mark of a view's tile, 0: it is not `own`; and of what is written through the view. */
 static inline uint8_t vm_ck_owner(const vm_core *c, const vm_view *v) {
