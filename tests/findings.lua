@@ -11,8 +11,8 @@
 --   > line 2: race: vector reads what a transfer of queue q writes, and nothing orders the two
 --   > ...
 --
--- ENGINE: opens its section, which ends with a halt; lines before the first are declarations; check_tiles.lua and MORE
--- below is in front of all. Lines are numbered from the one after the name. What follows `>` is the
+-- ENGINE: opens its section, which ends with a halt; lines before the first are declarations. What
+-- check_tiles.lua declares, and MORE below, is in front of all. Lines are numbered from the one after the name. What follows `>` is the
 -- first finding without its times and operands, and how many more there are. A program that is
 -- `right:` has none, its bits are the same under every schedule, and the lint has no warning.
 -- After the name may stand a target, and `output` when that check is to run too: [trn3 output].
