@@ -142,9 +142,8 @@ static void name_step(void *ud, const vm_legal_step *s, isa_buf *out) {
 }
 
 /* The place as an access of race.c's, for the words that go with one. */
-static vm_ck_access access_of(const vm_core *c, const vm_legal_place *p) {
+static vm_ck_access access_of(const vm_legal_place *p) {
   const vm_legal_access *x = p->access;
-  (void)c;
   return (vm_ck_access){.set = x->set,
                         .p0 = x->p0,
                         .p1 = x->p1,
@@ -160,7 +159,7 @@ static void put_insn(const vm_core *c, const vm_legal_step *s, isa_buf *out) {
 }
 
 static void put_access(const vm_core *c, const vm_legal_place *p, isa_buf *out) {
-  vm_ck_access a = access_of(c, p);
+  vm_ck_access a = access_of(p);
   put_insn(c, p->step, out);
   isa_buf_printf(out, "\n    %s ", a.writes ? "writes" : "reads");
   vm_ck_put_bytes(c, &c->check->regions[a.region], &a, out);
@@ -190,7 +189,7 @@ static void put_race(const vm_core *c, vm_legal_result *r, isa_buf *out) {
     put_insn(c, p->step, out);
     put_insn(c, q->step, out);
   } else {
-    vm_ck_access a = access_of(c, p), b = access_of(c, q);
+    vm_ck_access a = access_of(p), b = access_of(q);
     vm_ck_put_who(c, &b, out);
     isa_buf_printf(out, " %s", b.writes ? "writes" : "reads");
     put_at(c, q->step, out);

@@ -359,16 +359,15 @@ static bool slow(vm_core *c, unsigned e) {
 }
 
 /* What counts against the limit: a dma_trigger as many as it starts, so that work is bounded. */
-static uint64_t counted(const vm_core *c) {
-  return vm_instructions(c) + c->repeats + (c->peer ? c->peer->repeats : 0);
-}
+static uint64_t repeats(const vm_core *c) { return c->repeats + (c->peer ? c->peer->repeats : 0); }
+static uint64_t counted(const vm_core *c) { return vm_instructions(c) + repeats(c); }
 
 bool vm_at_limit(vm_core *c, unsigned e) {
   vm_engine *en = &c->eng[e];
   if (!c->lead->limits.instructions || counted(c) < c->lead->limits.instructions) return false;
   vm_post(c, VM_E_SEQ, e, en->now, 0); /* so that it can continue once it is saved */
   vm_fault(c, ISA_LIMIT, vm_at_pc(e, en->pc), "%llu instructions%s have run, the limit",
-           (unsigned long long)counted(c), c->repeats ? " and transfers of dma_trigger" : "");
+           (unsigned long long)counted(c), repeats(c) ? " and transfers of dma_trigger" : "");
   return true;
 }
 
