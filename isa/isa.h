@@ -200,6 +200,18 @@ enum isa_cond {
   ISA_NCONDS
 };
 const char *isa_cond_text(unsigned cond); /* ">=" and so on; "" of none */
+/* Whether a wait holds on a semaphore that is `have`; none holds always. */
+static inline bool isa_cond_holds(unsigned cond, int64_t have, int64_t want) {
+  switch (cond) {
+  case ISA_WAIT_ge: return have >= want;
+  case ISA_WAIT_gt: return have > want;
+  case ISA_WAIT_eq: return have == want;
+  case ISA_WAIT_le: return have <= want;
+  case ISA_WAIT_lt: return have < want;
+  case ISA_WAIT_ne: return have != want;
+  default: return true;
+  }
+}
 /* An update. ISA_UPD_dma is the completion semaphore of a DMA line: + 1 by each ring. */
 enum isa_upd {
   ISA_UPD_none,

@@ -186,15 +186,7 @@ static bool take_item(importer *m, unsigned e, const isa_insn *in) {
 
 static bool holds(const importer *m, unsigned e, const isa_wait *w) {
   uint32_t have = m->sems[w->sem], want = w->is_reg ? m->seq[e].regs[w->value] : w->value;
-  switch (w->cond) {
-  case ISA_WAIT_ge: return have >= want;
-  case ISA_WAIT_gt: return have > want;
-  case ISA_WAIT_eq: return have == want;
-  case ISA_WAIT_le: return have <= want;
-  case ISA_WAIT_lt: return have < want;
-  case ISA_WAIT_ne: return have != want;
-  default: return true;
-  }
+  return isa_cond_holds(w->cond, have, want);
 }
 
 static void update(importer *m, const isa_update *u, uint32_t rings) {
@@ -217,6 +209,14 @@ static uint32_t rings_of(const importer *m, const isa_insn *in) {
   return m->core->queues[*(const isa_t_QUEUE *)isa_member_c(in, f)].rings;
 }
 
+static bool go_back(importer *m, unsigned e, uint32_t to) {
+  uint32_t n = m->core->code[e].n;
+  m->seq[e].pc = to;
+  return to < n || k_fail(m->k, ISA_ILLEGAL, m->at,
+                          "ret to pc %" PRIu32 "; section %s has %" PRIu32 " instructions", to,
+                          isa_engines[e].name, n);
+}
+
 /* An instruction of the sequencer alone; the pc is past it already. */
 static bool control(importer *m, unsigned e, const isa_insn *in) {
   uint32_t *regs = m->seq[e].regs, *pc = &m->seq[e].pc, result;
@@ -230,7 +230,7 @@ static bool control(importer *m, unsigned e, const isa_insn *in) {
     regs[in->u.CALL.rd] = *pc;
     *pc = in->u.CALL.to;
     return true;
-  case ISA_OP_ret: *pc = regs[in->u.REG.r]; return true;
+  case ISA_OP_ret: return go_back(m, e, regs[in->u.REG.r]);
   case ISA_OP_sem_range_clear:
     for (unsigned s = 0; s < in->u.SEM_RANGE.count && in->u.SEM_RANGE.first + s < ISA_NSEMS; s++)
       m->sems[in->u.SEM_RANGE.first + s] = 0;

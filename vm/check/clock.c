@@ -270,18 +270,6 @@ void vm_check_applied(vm_core *c, unsigned e, unsigned sem, unsigned kind) {
 
 /* ---- Waits -------------------------------------------------------------------------------- */
 
-static bool holds(unsigned cond, int64_t have, int64_t want) {
-  switch (cond) {
-  case ISA_WAIT_ge: return have >= want;
-  case ISA_WAIT_gt: return have > want;
-  case ISA_WAIT_eq: return have == want;
-  case ISA_WAIT_le: return have <= want;
-  case ISA_WAIT_lt: return have < want;
-  case ISA_WAIT_ne: return have != want;
-  default: return true;
-  }
-}
-
 /* Acquires of each source the prefix without which the value would be below v. */
 static void acquire_rise(vm_core *c, unsigned e, const vm_ck_sem_log *l, unsigned sem, int64_t v) {
   int64_t high = (int64_t)c->sem[sem] + l->up;
@@ -316,8 +304,8 @@ static void acquire_fall(vm_core *c, unsigned e, const vm_ck_sem_log *l, unsigne
 /* A write whose value alone makes the wait hold, when what it overwrote did not. */
 static void acquire_write(vm_core *c, unsigned e, const vm_ck_sem_log *l, const vm_ck_held *h,
                           int64_t rest) {
-  if (l->was_written && !holds(h->cond, l->before, h->value) &&
-      !holds(h->cond, (int64_t)l->before + rest, h->value))
+  if (l->was_written && !isa_cond_holds(h->cond, l->before, h->value) &&
+      !isa_cond_holds(h->cond, (int64_t)l->before + rest, h->value))
     acquire(c, e, &l->write);
 }
 
@@ -329,7 +317,7 @@ void vm_ck_wait(vm_core *c, unsigned e, const isa_wait *w) {
   raise_to(c, e, seq, clock_of(c, e)[seq] + 1);
   vm_ck_held h = {true, w->cond, value, c->eng[e].pc, clock_of(c, e)[seq], c->now};
   if (l->was_written && l->writer < ISA_NENGINES && l->writer != e && l->before != l->set_to &&
-      holds(h.cond, l->before, value) &&
+      isa_cond_holds(h.cond, l->before, value) &&
       clock_of(c, e)[vm_ck_comp(l->writer, OF_SEQ)] < l->write.own[OF_SEQ])
     vm_ck_report_reuse(c, e, w->sem, l, &h);
   c->check->log.knows = !vm_ck_log_wait(c, e, w, value);
@@ -352,7 +340,9 @@ void vm_check_change(vm_core *c, unsigned sem, uint32_t old, uint32_t next) {
   if (!vm_ck_has(c, VM_CHECK_RACE) || !l) return;
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
     vm_ck_held *h = &l->held[e];
-    if (!h->valid || !holds(h->cond, old, h->value) || holds(h->cond, next, h->value)) continue;
+    if (!h->valid || !isa_cond_holds(h->cond, old, h->value) ||
+        isa_cond_holds(h->cond, next, h->value))
+      continue;
     h->valid = false;
     if (k->change_by >= ISA_NENGINES) continue;
     unsigned seq = vm_ck_comp(e, OF_SEQ);

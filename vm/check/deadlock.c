@@ -163,18 +163,6 @@ static void put_updates(const vm_core *c, const vm_sem_log *log, isa_buf *out) {
   }
 }
 
-static bool holds(unsigned cond, uint32_t have, uint32_t want) {
-  switch (cond) {
-  case ISA_WAIT_ge: return have >= want;
-  case ISA_WAIT_gt: return have > want;
-  case ISA_WAIT_eq: return have == want;
-  case ISA_WAIT_le: return have <= want;
-  case ISA_WAIT_lt: return have < want;
-  case ISA_WAIT_ne: return have != want;
-  default: return true;
-  }
-}
-
 /* A wait that would have held at an earlier moment: the last such, and what ended it. */
 static void put_missed(const vm_core *c, const vm_engine *en, const isa_wait *w, uint32_t want,
                        isa_buf *out) {
@@ -182,9 +170,9 @@ static void put_missed(const vm_core *c, const vm_engine *en, const isa_wait *w,
   uint32_t oldest = log->n - kept(log), i = log->n; /* value i - 1 stood until update i */
   if (log->n == 0) return;
   for (i--; i > oldest; i--)
-    if (holds(w->cond, log->value[(i - 1) % VM_SEM_LOG], want)) break;
+    if (isa_cond_holds(w->cond, log->value[(i - 1) % VM_SEM_LOG], want)) break;
   bool first = i == 0; /* the 0 of the start */
-  if (i == oldest && (!first || !holds(w->cond, 0, want))) return;
+  if (i == oldest && (!first || !isa_cond_holds(w->cond, 0, want))) return;
   uint32_t value = first ? 0 : log->value[(i - 1) % VM_SEM_LOG];
   vm_time from = first ? 0 : log->time[(i - 1) % VM_SEM_LOG], until = log->time[i % VM_SEM_LOG];
   isa_buf_puts(out, "\n    it held earlier: ");

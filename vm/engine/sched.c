@@ -16,15 +16,7 @@ static double host_now(void) {
 
 bool vm_wait_holds(const vm_core *c, const vm_engine *e, const isa_wait *w) {
   uint32_t have = c->sem[w->sem], want = w->is_reg ? e->regs[w->value] : w->value;
-  switch (w->cond) {
-  case ISA_WAIT_ge: return have >= want;
-  case ISA_WAIT_gt: return have > want;
-  case ISA_WAIT_eq: return have == want;
-  case ISA_WAIT_le: return have <= want;
-  case ISA_WAIT_lt: return have < want;
-  case ISA_WAIT_ne: return have != want;
-  default: return true;
-  }
+  return isa_cond_holds(w->cond, have, want);
 }
 
 void vm_wake(vm_core *c, unsigned sem) {

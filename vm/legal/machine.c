@@ -8,20 +8,8 @@
 static uint32_t *engine_at(uint32_t *v, unsigned e) { return v + LG_WORDS * e; }
 static const uint32_t *engine_of(const uint32_t *v, unsigned e) { return v + LG_WORDS * e; }
 
-static bool holds(unsigned cond, int64_t have, int64_t want) {
-  switch (cond) {
-  case ISA_WAIT_ge: return have >= want;
-  case ISA_WAIT_gt: return have > want;
-  case ISA_WAIT_eq: return have == want;
-  case ISA_WAIT_le: return have <= want;
-  case ISA_WAIT_lt: return have < want;
-  case ISA_WAIT_ne: return have != want;
-  default: return true;
-  }
-}
-
 static bool wait_holds(const vm_legal *l, const uint32_t *v, const vm_legal_step *s) {
-  return s->cond == ISA_WAIT_none || holds(s->cond, v[lg_value_at(l, s->sem)], s->value);
+  return isa_cond_holds(s->cond, v[lg_value_at(l, s->sem)], s->value);
 }
 
 /* Whether an engine's flights up to number f have ended. */
