@@ -131,14 +131,14 @@ isa/verify isa_
 isa/lint isa_lint|isa_findings_
 asm as_
 asm/pp as_pp_
-asm/kernel as_kernel_|k_
+asm/kernel as_kernel_|as_k_
 asm/tools as_
 vm vm_
 vm/engine vm_
 vm/op vm_
 vm/time vm_clock|vm_cost|vm_path_|vm_jitter
 vm/dma vm_dma_|vm_hbm_
-vm/legal vm_legal_|lg_
+vm/legal vm_legal_|vm_lg_
 vm/check vm_check_|vm_ck_
 vm/save vm_save
 vm/api soma_

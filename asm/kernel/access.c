@@ -4,18 +4,18 @@
 
 typedef struct walk {
   const as_kernel *k;
-  k_use *out;
+  as_k_use *out;
   unsigned n;
 } walk;
 
-static void use(walk *w, uint32_t number, k_use u) {
+static void use(walk *w, uint32_t number, as_k_use u) {
   if (!number || w->n == K_OPERANDS) return;
-  const k_operand *o = k_op(w->k, number);
-  const k_dyn *d = o->dyn ? &w->k->dyns[o->dyn - 1] : NULL;
+  const as_k_operand *o = as_k_op(w->k, number);
+  const as_k_dyn *d = o->dyn ? &w->k->dyns[o->dyn - 1] : NULL;
   if (d && (d->kind || d->index_kind || d->size_dim)) u.covers = false;
   u.operand = number;
   w->out[w->n++] = u;
-  k_use inner = {.field = u.field, .reads = true};
+  as_k_use inner = {.field = u.field, .reads = true};
   if (d && d->kind == ISA_DYN_elem) use(w, d->elem, inner);
   if (d && d->index_kind) use(w, d->index, inner);
 }
@@ -27,7 +27,7 @@ static bool adds(const isa_insn *in, const isa_field *f) {
   return isa_reads_destination(in) || (acc >= 0 && acc != ISA_ACC_write);
 }
 
-unsigned k_uses(const as_kernel *k, const k_item *it, k_use out[K_OPERANDS]) {
+unsigned as_k_uses(const as_kernel *k, const as_k_item *it, as_k_use out[K_OPERANDS]) {
   walk w = {k, out, 0};
   if (it->in.op >= ISA_NOPS) return 0;
   const isa_form *form = isa_form_of(it->in.op);
@@ -35,7 +35,7 @@ unsigned k_uses(const as_kernel *k, const k_item *it, k_use out[K_OPERANDS]) {
     unsigned i = (unsigned)__builtin_ctz(left);
     const isa_field *f = &form->fields[i];
     const void *m = isa_member_c(&it->in, f);
-    k_use u = {.field = (uint8_t)i};
+    as_k_use u = {.field = (uint8_t)i};
     if (f->kind == ISA_K_NUM) {
       const isa_num *n = m;
       u.reads = true;
@@ -56,16 +56,16 @@ unsigned k_uses(const as_kernel *k, const k_item *it, k_use out[K_OPERANDS]) {
   return w.n;
 }
 
-void k_bytes_of(const as_kernel *k, const k_operand *o, k_bytes *out) {
-  const k_buffer *b = k_buf(k, o->buffer);
+void as_k_bytes_of(const as_kernel *k, const as_k_operand *o, as_k_bytes *out) {
+  const as_k_buffer *b = as_k_buf(k, o->buffer);
   bool hbm = o->space == ISA_HBM;
-  if (k_moves(k, o)) {
-    *out = (k_bytes){.p0 = b->part,
-                     .p1 = (uint16_t)(hbm ? 1 : b->part + b->nparts),
-                     .hi = (int64_t)k_buffer_bytes(k, b)};
+  if (as_k_moves(k, o)) {
+    *out = (as_k_bytes){.p0 = b->part,
+                        .p1 = (uint16_t)(hbm ? 1 : b->part + b->nparts),
+                        .hi = (int64_t)as_k_buffer_bytes(k, b)};
     return;
   }
-  const isa_byteset *set = &k_shape_of(k, o)->set;
+  const isa_byteset *set = &as_k_shape_of(k, o)->set;
   out->p0 = hbm ? 0 : o->part;
   out->p1 = (uint16_t)(hbm ? 1 : o->part + o->nparts);
   out->lo = o->offset + set->start;
@@ -73,10 +73,10 @@ void k_bytes_of(const as_kernel *k, const k_operand *o, k_bytes *out) {
   out->set = set->n ? set : NULL;
 }
 
-bool k_keep_uses(as_kernel *k, k_item *it, const k_use *uses, unsigned n) {
+bool as_k_keep_uses(as_kernel *k, as_k_item *it, const as_k_use *uses, unsigned n) {
   while (k->cap_uses - k->nuses < n)
     if (!isa_array_room(&k->al, &k->uses, k->cap_uses, &k->cap_uses, sizeof *k->uses))
-      return k_nomem(k);
+      return as_k_nomem(k);
   if (n) memcpy(&k->uses[k->nuses], uses, n * sizeof *uses);
   it->uses = k->nuses;
   it->nuses = (uint8_t)n;

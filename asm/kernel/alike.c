@@ -4,7 +4,7 @@
 #include "impl.h"
 
 static bool add(as_kernel *k, isa_index *t, uint32_t hash, uint32_t number) {
-  return isa_index_add(&k->al, t, hash, number) || k_nomem(k);
+  return isa_index_add(&k->al, t, hash, number) || as_k_nomem(k);
 }
 
 static uint32_t hash_words(const int64_t *w, size_t n) {
@@ -19,7 +19,7 @@ static uint32_t hash_words(const int64_t *w, size_t n) {
 /* ---- Shapes -------------------------------------------------------------------------------- */
 
 /* Its bytes, unless they reach further than differences of places may. */
-static void find_set(k_shape *s) {
+static void find_set(as_k_shape *s) {
   isa_ap ap = {.dtype = s->dtype, .ndim = s->ndim};
   int64_t lo, hi, far = INT64_MAX / 4, size = isa_dtype_bytes(s->dtype);
   isa_dim dim[ISA_MAX_DIMS];
@@ -30,7 +30,7 @@ static void find_set(k_shape *s) {
   isa_byteset_make(0, size, dim, s->ndim, &s->set);
 }
 
-uint32_t k_find_shape(as_kernel *k, uint8_t dtype, uint8_t ndim, const isa_dim *dim) {
+uint32_t as_k_find_shape(as_kernel *k, uint8_t dtype, uint8_t ndim, const isa_dim *dim) {
   int64_t w[1 + 2 * ISA_MAX_DIMS] = {(int64_t)dtype << 8 | ndim};
   uint32_t probe = 0, number;
   for (unsigned d = 0; d < ndim; d++) {
@@ -39,7 +39,7 @@ uint32_t k_find_shape(as_kernel *k, uint8_t dtype, uint8_t ndim, const isa_dim *
   }
   uint32_t hash = hash_words(w, 1 + 2 * (size_t)ndim);
   while ((number = isa_index_next(&k->shape_index, hash, &probe))) {
-    const k_shape *s = &k->shapes[number - 1];
+    const as_k_shape *s = &k->shapes[number - 1];
     bool same = s->dtype == dtype && s->ndim == ndim;
     for (unsigned d = 0; d < ndim && same; d++)
       same = s->dim[d].step == dim[d].step && s->dim[d].num == dim[d].num;
@@ -47,8 +47,8 @@ uint32_t k_find_shape(as_kernel *k, uint8_t dtype, uint8_t ndim, const isa_dim *
   }
   if (!K_GROW(k, shapes, nshapes, cap_shapes) || !add(k, &k->shape_index, hash, k->nshapes + 1))
     return 0;
-  k_shape *s = &k->shapes[k->nshapes++];
-  *s = (k_shape){.dtype = dtype, .ndim = ndim};
+  as_k_shape *s = &k->shapes[k->nshapes++];
+  *s = (as_k_shape){.dtype = dtype, .ndim = ndim};
   for (unsigned d = 0; d < ndim; d++) s->dim[d] = dim[d];
   find_set(s);
   return k->nshapes;
@@ -56,18 +56,18 @@ uint32_t k_find_shape(as_kernel *k, uint8_t dtype, uint8_t ndim, const isa_dim *
 
 /* ---- Classes of tiles ---------------------------------------------------------------------- */
 
-static bool same_class(const k_buffer *a, const k_buffer *b) {
+static bool same_class(const as_k_buffer *a, const as_k_buffer *b) {
   return a->space == b->space && a->dtype == b->dtype && a->ndim == b->ndim && a->part == b->part &&
          a->nparts == b->nparts && a->bytes == b->bytes && a->fixed == b->fixed &&
          a->offset == b->offset && memcmp(a->shape, b->shape, sizeof a->shape) == 0;
 }
 
-void k_classify(as_kernel *k, k_buffer *b, uint32_t number) {
+void as_k_classify(as_kernel *k, as_k_buffer *b, uint32_t number) {
   int64_t w[] = {(int64_t)b->space << 8 | b->dtype, (int64_t)b->part << 16 | b->nparts, b->bytes,
                  b->fixed ? (int64_t)b->offset : -1};
   uint32_t hash = hash_words(w, sizeof w / sizeof *w), probe = 0, like;
   while ((like = isa_index_next(&k->classes, hash, &probe)))
-    if (same_class(k_buf(k, like), b)) {
+    if (same_class(as_k_buf(k, like), b)) {
       b->class = like;
       return;
     }
@@ -77,8 +77,8 @@ void k_classify(as_kernel *k, k_buffer *b, uint32_t number) {
 
 /* ---- Rulings ------------------------------------------------------------------------------- */
 
-void k_key_buffer(const as_kernel *k, k_key *key, size_t at, uint32_t buffer) {
-  const k_buffer *b = k_buf(k, buffer);
+void as_k_key_buffer(const as_kernel *k, as_k_key *key, size_t at, uint32_t buffer) {
+  const as_k_buffer *b = as_k_buf(k, buffer);
   uint32_t i = 0;
   if (!key->n) return;
   while (i < key->nbuffers && key->buffers[i] != buffer) i++;
@@ -93,10 +93,11 @@ void k_key_buffer(const as_kernel *k, k_key *key, size_t at, uint32_t buffer) {
 
 /* Of an operand of HBM the verifier looks at nothing but whether it is aligned and within its
  * tensor, as long as no other operand is of that tensor. */
-void k_key_offset(const as_kernel *k, k_key *key, size_t at, const k_operand *o) {
-  const k_shape *s = k_shape_of(k, o);
+void as_k_key_offset(const as_kernel *k, as_k_key *key, size_t at, const as_k_operand *o) {
+  const as_k_shape *s = as_k_shape_of(k, o);
   if (!key->n || o->space != ISA_HBM) return;
-  int64_t lo = o->offset + s->set.start, bytes = (int64_t)k_buffer_bytes(k, k_buf(k, o->buffer));
+  int64_t lo = o->offset + s->set.start,
+          bytes = (int64_t)as_k_buffer_bytes(k, as_k_buf(k, o->buffer));
   bool within = s->set.run && lo >= 0 && lo <= bytes && s->set.span[0] <= bytes - lo;
   if (within && o->offset % (int64_t)isa_dtype_bytes(s->dtype) == 0)
     key->w[at] = INT64_MIN; /* that no offset is */
@@ -104,25 +105,26 @@ void k_key_offset(const as_kernel *k, k_key *key, size_t at, const k_operand *o)
     key->n = 0;
 }
 
-uint32_t k_find_ruling(const as_kernel *k, k_key *key) {
+uint32_t as_k_find_ruling(const as_kernel *k, as_k_key *key) {
   uint32_t probe = 0, number;
   if (!key->n) return 0;
   key->hash = hash_words(key->w, key->n);
   while ((number = isa_index_next(&k->ruling_index, key->hash, &probe))) {
-    const k_ruling *r = &k->rulings[number - 1];
+    const as_k_ruling *r = &k->rulings[number - 1];
     if (r->words == key->n && memcmp(k->keys + r->key, key->w, key->n * sizeof *key->w) == 0)
       return number;
   }
   return 0;
 }
 
-bool k_add_ruling(as_kernel *k, const k_key *key, const k_ruling *found, uint32_t *number) {
+bool as_k_add_ruling(as_kernel *k, const as_k_key *key, const as_k_ruling *found,
+                     uint32_t *number) {
   if (!K_GROW(k, rulings, nrulings, cap_rulings)) return false;
   while (k->cap_keys - k->nkeys < key->n)
     if (!isa_array_room(&k->al, &k->keys, k->cap_keys, &k->cap_keys, sizeof *k->keys))
-      return k_nomem(k);
+      return as_k_nomem(k);
   if (key->n && !add(k, &k->ruling_index, key->hash, k->nrulings + 1)) return false;
-  k_ruling *r = &k->rulings[k->nrulings];
+  as_k_ruling *r = &k->rulings[k->nrulings];
   *r = *found;
   r->key = k->nkeys;
   r->words = key->n;

@@ -11,8 +11,8 @@ static bool slot(uint32_t *slots, uint32_t *n, uint32_t most, uint32_t value, ui
 
 /* Verifying, a tile that is not placed lies where no other tile of the item does: far past the
  * end of its memory, at the start of a bank. */
-static uint32_t provisional(k_binder *b, uint32_t number, uint32_t at) {
-  const k_buffer *t = k_buf(b->k, number);
+static uint32_t provisional(as_k_binder *b, uint32_t number, uint32_t at) {
+  const as_k_buffer *t = as_k_buf(b->k, number);
   isa_tile *tile = &b->p->tiles[at];
   tile->name = t->name ? t->name : "of this operand";
   tile->dtype = t->dtype;
@@ -25,8 +25,8 @@ static uint32_t provisional(k_binder *b, uint32_t number, uint32_t at) {
   return tile->offset;
 }
 
-static bool base_of(k_binder *b, const k_operand *o, isa_ap *ap) {
-  const k_buffer *t = k_buf(b->k, o->buffer);
+static bool base_of(as_k_binder *b, const as_k_operand *o, isa_ap *ap) {
+  const as_k_buffer *t = as_k_buf(b->k, o->buffer);
   uint32_t at, before = b->nslots;
   ap->offset = o->offset;
   if (o->space == ISA_HBM) {
@@ -47,7 +47,7 @@ static bool base_of(k_binder *b, const k_operand *o, isa_ap *ap) {
 }
 
 /* The register of the engine, or verifying one of its own. */
-static bool register_of(k_binder *b, uint32_t reg, uint8_t *out) {
+static bool register_of(as_k_binder *b, uint32_t reg, uint8_t *out) {
   uint32_t at;
   if (b->final) {
     *out = b->k->reg_places[(size_t)reg * ISA_NENGINES + b->engine];
@@ -58,7 +58,7 @@ static bool register_of(k_binder *b, uint32_t reg, uint8_t *out) {
   return true;
 }
 
-static uint32_t add_pattern(k_binder *b, const isa_ap *ap) {
+static uint32_t add_pattern(as_k_binder *b, const isa_ap *ap) {
   if (b->final) return isa_program_ap(b->p, 0, ap);
   isa_core *c = &b->p->cores[0];
   if (!isa_array_room(&b->k->al, &c->aps, c->naps, &c->cap_aps, sizeof *ap)) return 0;
@@ -66,9 +66,9 @@ static uint32_t add_pattern(k_binder *b, const isa_ap *ap) {
   return ++c->naps;
 }
 
-static bool pattern(k_binder *b, uint32_t number, uint32_t *out);
+static bool pattern(as_k_binder *b, uint32_t number, uint32_t *out);
 
-static bool dynamic(k_binder *b, const k_dyn *d, isa_ap *ap) {
+static bool dynamic(as_k_binder *b, const as_k_dyn *d, isa_ap *ap) {
   ap->dyn[0].kind = d->kind;
   ap->dyn[0].stride = d->stride;
   ap->size_dim = d->size_dim;
@@ -80,12 +80,12 @@ static bool dynamic(k_binder *b, const k_dyn *d, isa_ap *ap) {
          (!d->index_kind || pattern(b, d->index, &ap->index));
 }
 
-static bool pattern(k_binder *b, uint32_t number, uint32_t *out) {
+static bool pattern(as_k_binder *b, uint32_t number, uint32_t *out) {
   isa_ap ap;
   *out = 0;
   if (!number) return true;
-  const k_operand *o = k_op(b->k, number);
-  const k_shape *s = k_shape_of(b->k, o);
+  const as_k_operand *o = as_k_op(b->k, number);
+  const as_k_shape *s = as_k_shape_of(b->k, o);
   memset(&ap, 0, sizeof ap);
   ap.dtype = s->dtype;
   ap.space = o->space;
@@ -97,7 +97,7 @@ static bool pattern(k_binder *b, uint32_t number, uint32_t *out) {
   return *out != 0;
 }
 
-static bool patterns(k_binder *b, isa_ref *list) {
+static bool patterns(as_k_binder *b, isa_ref *list) {
   enum { MOST = 16 };
   uint32_t numbers[MOST], to[MOST] = {0}, n = list->count;
   if (n == 0) return true;
@@ -108,13 +108,13 @@ static bool patterns(k_binder *b, isa_ref *list) {
 }
 
 /* Lists lie in the pool of the program that verifies. */
-static bool list(k_binder *b, unsigned kind, isa_ref *r) {
+static bool list(as_k_binder *b, unsigned kind, isa_ref *r) {
   if (!b->final) return true;
   const void *data = isa_program_list(b->k->scratch, *r, kind);
   return data && isa_program_pool(b->p, data, r->count, isa_kind_elem[kind], r);
 }
 
-bool k_bind(k_binder *b, const k_item *it, isa_insn *out) {
+bool as_k_bind(as_k_binder *b, const as_k_item *it, isa_insn *out) {
   const isa_form *form = isa_form_of(it->in.op);
   unsigned nregs = 0;
   uint8_t reg;

@@ -40,7 +40,8 @@ typedef struct definer {
 /* ---- Bands and runs ------------------------------------------------------------------------ */
 
 static bool split(definer *d, cover *c, uint32_t i, uint16_t at) {
-  if (!isa_array_room(&d->k->al, &c->bands, c->n, &c->cap, sizeof *c->bands)) return k_nomem(d->k);
+  if (!isa_array_room(&d->k->al, &c->bands, c->n, &c->cap, sizeof *c->bands))
+    return as_k_nomem(d->k);
   memmove(&c->bands[i + 1], &c->bands[i], (c->n - i) * sizeof *c->bands);
   c->n++;
   band *low = &c->bands[i], *high = &c->bands[i + 1];
@@ -51,16 +52,17 @@ static bool split(definer *d, cover *c, uint32_t i, uint16_t at) {
   high->runs = isa_zalloc(&d->k->al, high->n * sizeof *high->runs);
   if (!high->runs) {
     high->n = high->cap = 0;
-    return k_nomem(d->k);
+    return as_k_nomem(d->k);
   }
   memcpy(high->runs, low->runs, high->n * sizeof *high->runs);
   return true;
 }
 
 /* Cuts the bands so that [p0, p1) is made of whole ones. */
-static bool cut(definer *d, cover *c, const k_buffer *b, uint16_t p0, uint16_t p1) {
+static bool cut(definer *d, cover *c, const as_k_buffer *b, uint16_t p0, uint16_t p1) {
   if (c->n == 0) {
-    if (!isa_array_room(&d->k->al, &c->bands, 0, &c->cap, sizeof *c->bands)) return k_nomem(d->k);
+    if (!isa_array_room(&d->k->al, &c->bands, 0, &c->cap, sizeof *c->bands))
+      return as_k_nomem(d->k);
     bool hbm = b->space == ISA_HBM;
     c->bands[0] = (band){.p0 = hbm ? 0 : b->part, .p1 = hbm ? 1 : (uint16_t)(b->part + b->nparts)};
     c->n = 1;
@@ -92,7 +94,8 @@ static bool add_run(definer *d, band *b, run r) {
     if (b->runs[end].hi > r.hi) r.hi = b->runs[end].hi;
   }
   if (end == at) {
-    if (!isa_array_room(&d->k->al, &b->runs, b->n, &b->cap, sizeof *b->runs)) return k_nomem(d->k);
+    if (!isa_array_room(&d->k->al, &b->runs, b->n, &b->cap, sizeof *b->runs))
+      return as_k_nomem(d->k);
     memmove(&b->runs[at + 1], &b->runs[at], (b->n - at) * sizeof *b->runs);
     b->n++;
   } else {
@@ -132,7 +135,7 @@ static bool too_many_runs(const isa_byteset *s) {
 }
 
 /* The box as bands. */
-static bool unpack(definer *d, cover *c, const k_buffer *b) {
+static bool unpack(definer *d, cover *c, const as_k_buffer *b) {
   if (c->n || c->p0 == c->p1) return true;
   if (!cut(d, c, b, c->p0, c->p1)) return false;
   for (uint32_t i = 0; i < c->n; i++)
@@ -140,12 +143,12 @@ static bool unpack(definer *d, cover *c, const k_buffer *b) {
   return true;
 }
 
-static bool in_box(const cover *c, const k_bytes *b) {
+static bool in_box(const cover *c, const as_k_bytes *b) {
   return c->lo <= b->lo && b->hi <= c->hi && c->p0 <= b->p0 && b->p1 <= c->p1;
 }
 
 /* Adds dense bytes to the box when the two together are one. */
-static bool grow_box(cover *c, const k_bytes *b) {
+static bool grow_box(cover *c, const as_k_bytes *b) {
   if (c->p0 == c->p1 || (b->lo <= c->lo && c->hi <= b->hi && b->p0 <= c->p0 && c->p1 <= b->p1)) {
     c->lo = b->lo;
     c->hi = b->hi;
@@ -163,9 +166,9 @@ static bool grow_box(cover *c, const k_bytes *b) {
   return true;
 }
 
-static int64_t run_of(const k_bytes *b) { return b->set ? b->set->run : b->hi - b->lo; }
+static int64_t run_of(const as_k_bytes *b) { return b->set ? b->set->run : b->hi - b->lo; }
 
-static bool write_bytes(definer *d, cover *c, const k_buffer *b, const k_bytes *bytes) {
+static bool write_bytes(definer *d, cover *c, const as_k_buffer *b, const as_k_bytes *bytes) {
   const isa_byteset *s = too_many_runs(bytes->set) ? NULL : bytes->set;
   int64_t length = s ? s->run : bytes->hi - bytes->lo;
   if (!c->n && (in_box(c, bytes) || (!s && grow_box(c, bytes)))) return true;
@@ -184,7 +187,7 @@ enum { NOTHING, SOME, ALL, FAILED };
 
 /* How much of the bytes is written; *where: partition and byte of the first that is not. FAILED:
  * memory is out. */
-static int state_of(definer *d, cover *c, const k_buffer *buffer, const k_bytes *bytes,
+static int state_of(definer *d, cover *c, const as_k_buffer *buffer, const as_k_bytes *bytes,
                     unsigned *part, int64_t *byte) {
   *part = bytes->p0;
   *byte = bytes->lo;
@@ -212,50 +215,51 @@ static int state_of(definer *d, cover *c, const k_buffer *buffer, const k_bytes 
 
 /* ---- Items --------------------------------------------------------------------------------- */
 
-static bool is_followed(const as_kernel *k, const k_buffer *b) {
+static bool is_followed(const as_kernel *k, const as_k_buffer *b) {
   return b->space != ISA_HBM || k->scratch->tensors[b->tensor - 1].role == ISA_TEMP;
 }
 
-static const char *name_of(const as_kernel *k, const k_buffer *b) {
+static const char *name_of(const as_kernel *k, const as_k_buffer *b) {
   if (b->space == ISA_HBM) return k->scratch->tensors[b->tensor - 1].name;
   return b->name ? b->name : "without a name";
 }
 
-static bool unwritten(definer *d, const k_item *it, const k_use *u, unsigned part, int64_t byte) {
+static bool unwritten(definer *d, const as_k_item *it, const as_k_use *u, unsigned part,
+                      int64_t byte) {
   as_kernel *k = d->k;
-  const k_operand *o = k_op(k, u->operand);
-  const k_buffer *b = k_buf(k, o->buffer);
+  const as_k_operand *o = as_k_op(k, u->operand);
+  const as_k_buffer *b = as_k_buf(k, o->buffer);
   const cover *c = &d->covers[o->buffer - 1];
   char where[160];
   const char *field = isa_form_of(it->in.op)->fields[u->field].name;
   isa_line at = c->writer ? k->items[c->writer - 1].at : b->at;
-  return k_fail(k, ISA_ILLEGAL, it->at,
-                "%s %s: reads byte %" PRId64 " of partition %u of %s %.60s, which nothing has "
-                "written before; %s %s",
-                isa_ops[it->in.op].name, field, byte, part - b->part,
-                b->space == ISA_HBM ? "tensor" : "tile", name_of(k, b),
-                c->writer ? "other bytes of it are written at" : "it is declared at",
-                k_where(k, at, where, sizeof where));
+  return as_k_fail(k, ISA_ILLEGAL, it->at,
+                   "%s %s: reads byte %" PRId64 " of partition %u of %s %.60s, which nothing has "
+                   "written before; %s %s",
+                   isa_ops[it->in.op].name, field, byte, part - b->part,
+                   b->space == ISA_HBM ? "tensor" : "tile", name_of(k, b),
+                   c->writer ? "other bytes of it are written at" : "it is declared at",
+                   as_k_where(k, at, where, sizeof where));
 }
 
 /* Whether an instruction may leave some of an operand unread. */
-static bool may_skip(const k_item *it, const k_use *u) {
+static bool may_skip(const as_k_item *it, const as_k_use *u) {
   const isa_field *f = &isa_form_of(it->in.op)->fields[u->field];
   bool pattern = f->kind == ISA_K_AP || f->kind == ISA_K_APS;
   return (pattern && (f->arg & AP_IN_PART)) || isa_skips_rows(&it->in);
 }
 
-static bool check_read(definer *d, const k_item *it, const k_use *u) {
+static bool check_read(definer *d, const as_k_item *it, const as_k_use *u) {
   as_kernel *k = d->k;
-  const k_operand *o = k_op(k, u->operand);
-  const k_buffer *b = k_buf(k, o->buffer);
+  const as_k_operand *o = as_k_op(k, u->operand);
+  const as_k_buffer *b = as_k_buf(k, o->buffer);
   cover *c = &d->covers[o->buffer - 1];
-  const k_dyn *dyn = o->dyn ? &k->dyns[o->dyn - 1] : NULL;
-  k_bytes bytes;
+  const as_k_dyn *dyn = o->dyn ? &k->dyns[o->dyn - 1] : NULL;
+  as_k_bytes bytes;
   unsigned part;
   int64_t byte;
   if (!is_followed(k, b)) return true;
-  k_bytes_of(k, o, &bytes);
+  as_k_bytes_of(k, o, &bytes);
   int state = state_of(d, c, b, &bytes, &part, &byte);
   if (state == FAILED) return false;
   bool loose = dyn || c->vague || may_skip(it, u);
@@ -263,54 +267,54 @@ static bool check_read(definer *d, const k_item *it, const k_use *u) {
   return unwritten(d, it, u, part, byte);
 }
 
-static bool note_write(definer *d, uint32_t item, const k_use *u) {
+static bool note_write(definer *d, uint32_t item, const as_k_use *u) {
   as_kernel *k = d->k;
-  const k_operand *o = k_op(k, u->operand);
-  const k_buffer *b = k_buf(k, o->buffer);
+  const as_k_operand *o = as_k_op(k, u->operand);
+  const as_k_buffer *b = as_k_buf(k, o->buffer);
   cover *c = &d->covers[o->buffer - 1];
-  k_bytes bytes;
+  as_k_bytes bytes;
   if (!is_followed(k, b)) return true;
   c->writer = item + 1;
   if (!u->covers) {
     c->vague = true;
     return true;
   }
-  k_bytes_of(k, o, &bytes);
+  as_k_bytes_of(k, o, &bytes);
   if (!write_bytes(d, c, b, &bytes)) return false;
-  k_bytes all = {.p0 = b->part, .p1 = (uint16_t)(b->part + b->nparts), .hi = b->bytes};
+  as_k_bytes all = {.p0 = b->part, .p1 = (uint16_t)(b->part + b->nparts), .hi = b->bytes};
   bool whole = c->n == 0 ? in_box(c, &all)
                          : c->n == 1 && c->bands[0].n == 1 && c->bands[0].runs[0].lo == 0 &&
                                c->bands[0].runs[0].hi == b->bytes;
-  if (whole && !b->whole) k_buf(k, o->buffer)->whole = item + 1;
+  if (whole && !b->whole) as_k_buf(k, o->buffer)->whole = item + 1;
   return true;
 }
 
 /* ---- Matmuls that left it open ------------------------------------------------------------- */
 
-static void *member_of(k_item *it, unsigned kind, uint32_t arg) {
+static void *member_of(as_k_item *it, unsigned kind, uint32_t arg) {
   int i = it->in.op < ISA_NOPS ? isa_field_of(it->in.op, kind, arg) : -1;
   return i < 0 ? NULL : isa_member(&it->in, &isa_form_of(it->in.op)->fields[i]);
 }
-static isa_t_ENUM *acc_of(k_item *it) { return member_of(it, ISA_K_ENUM, ISA_SET_ACC); }
-static uint32_t *zero_of(k_item *it) { return member_of(it, ISA_K_AP, AP_FREED); }
+static isa_t_ENUM *acc_of(as_k_item *it) { return member_of(it, ISA_K_ENUM, ISA_SET_ACC); }
+static uint32_t *zero_of(as_k_item *it) { return member_of(it, ISA_K_AP, AP_FREED); }
 
 /* An operand that is the whole of a tile, of a type. */
 static bool whole_tile(as_kernel *k, uint32_t buffer, unsigned dtype, uint32_t *out) {
-  const k_buffer *b = k_buf(k, buffer);
+  const as_k_buffer *b = as_k_buf(k, buffer);
   isa_dim all = {1, b->bytes / isa_dtype_bytes(dtype)};
-  k_operand o = {.buffer = buffer,
-                 .shape = k_find_shape(k, (uint8_t)dtype, 1, &all),
-                 .part = (uint8_t)b->part,
-                 .nparts = (uint8_t)b->nparts,
-                 .space = b->space};
-  uint64_t *at = o.shape ? k_take_units(k, sizeof o / 8, out) : NULL;
+  as_k_operand o = {.buffer = buffer,
+                    .shape = as_k_find_shape(k, (uint8_t)dtype, 1, &all),
+                    .part = (uint8_t)b->part,
+                    .nparts = (uint8_t)b->nparts,
+                    .space = b->space};
+  uint64_t *at = o.shape ? as_k_take_units(k, sizeof o / 8, out) : NULL;
   if (at) memcpy(at, &o, sizeof o);
   return at != NULL;
 }
 
 /* Whether a loop whose end has come, or another part of one, ran it in each of its rounds. */
 static bool ran_often(const definer *d, uint32_t loop) {
-  const k_loop *loops = d->k->loops;
+  const as_k_loop *loops = d->k->loops;
   for (uint32_t l = loop; l; l = loops[l - 1].parent) {
     for (uint32_t o = d->open; o; o = loops[o - 1].parent)
       if (o == l) return false;
@@ -321,25 +325,26 @@ static bool ran_often(const definer *d, uint32_t loop) {
 
 /* Some of dst is written: the first matmul of the tile marks all of it as fresh, and from there on
  * the machine knows what is. */
-static bool mix(definer *d, k_item *it, cover *c, uint32_t buffer, unsigned dtype) {
+static bool mix(definer *d, as_k_item *it, cover *c, uint32_t buffer, unsigned dtype) {
   as_kernel *k = d->k;
   if (!c->first_matmul || ran_often(d, c->first_loop))
-    return k_fail(k, ISA_ILLEGAL, it->at,
-                  "%s dst: some of its bytes are written, but %s: acc=write or acc=add "
-                  "says what is meant",
-                  isa_ops[it->in.op].name, c->first_matmul ? "first in a loop" : "not by a matmul");
-  k_item *first = &k->items[c->first_matmul - 1];
+    return as_k_fail(k, ISA_ILLEGAL, it->at,
+                     "%s dst: some of its bytes are written, but %s: acc=write or acc=add "
+                     "says what is meant",
+                     isa_ops[it->in.op].name,
+                     c->first_matmul ? "first in a loop" : "not by a matmul");
+  as_k_item *first = &k->items[c->first_matmul - 1];
   uint32_t *zero = zero_of(first);
   if (!*zero && !whole_tile(k, buffer, dtype, zero)) return false;
   *acc_of(first) = ISA_ACC_auto;
   *acc_of(it) = ISA_ACC_auto;
   if (first == it) return true;
-  k_use uses[K_OPERANDS];
-  return k_keep_uses(k, first, uses, k_uses(k, first, uses));
+  as_k_use uses[K_OPERANDS];
+  return as_k_keep_uses(k, first, uses, as_k_uses(k, first, uses));
 }
 
 /* The outermost loop in whose later rounds more of a buffer is written than in the first. */
-static uint32_t differing_loop(const definer *d, const k_buffer *b) {
+static uint32_t differing_loop(const definer *d, const as_k_buffer *b) {
   const as_kernel *k = d->k;
   uint32_t born = b->loop ? k->loops[b->loop - 1].origin : 0, found = 0;
   for (uint32_t l = d->open; l && k->loops[l - 1].origin != born; l = k->loops[l - 1].parent)
@@ -347,35 +352,35 @@ static uint32_t differing_loop(const definer *d, const k_buffer *b) {
   return found;
 }
 
-static bool refuse_while(definer *d, const k_item *it) {
-  return k_fail(d->k, ISA_UNBUILT, it->at,
-                "%s: in a while at run time acc must be write or add: what is written of dst "
-                "differs from round to round",
-                isa_ops[it->in.op].name);
+static bool refuse_while(definer *d, const as_k_item *it) {
+  return as_k_fail(d->k, ISA_UNBUILT, it->at,
+                   "%s: in a while at run time acc must be write or add: what is written of dst "
+                   "differs from round to round",
+                   isa_ops[it->in.op].name);
 }
 
-static bool choose_acc(definer *d, uint32_t item, const k_use *uses, unsigned n) {
+static bool choose_acc(definer *d, uint32_t item, const as_k_use *uses, unsigned n) {
   as_kernel *k = d->k;
-  k_item *it = &k->items[item];
+  as_k_item *it = &k->items[item];
   isa_t_ENUM *acc = acc_of(it);
   unsigned u = 0, part;
   int64_t byte;
-  k_bytes bytes;
+  as_k_bytes bytes;
   while (u < n && !uses[u].writes) u++;
   if (!acc || u == n) return true;
-  const k_operand *o = k_op(k, uses[u].operand);
+  const as_k_operand *o = as_k_op(k, uses[u].operand);
   cover *c = &d->covers[o->buffer - 1];
-  k_bytes_of(k, o, &bytes);
+  as_k_bytes_of(k, o, &bytes);
   bool open = (it->flags & AS_REC_ACCUMULATE) || (*acc == ISA_ACC_auto && !*zero_of(it));
   if (open) {
-    int state = state_of(d, c, k_buf(k, o->buffer), &bytes, &part, &byte);
+    int state = state_of(d, c, as_k_buf(k, o->buffer), &bytes, &part, &byte);
     if (state == FAILED) return false;
-    uint32_t loop = state == ALL ? 0 : differing_loop(d, k_buf(k, o->buffer));
+    uint32_t loop = state == ALL ? 0 : differing_loop(d, as_k_buf(k, o->buffer));
     if (loop && k->loops[loop - 1].is_while) return refuse_while(d, it);
     d->peel = loop;
     if (loop) return false;
     if (state != ALL && c->vague) state = SOME;
-    if (state == SOME && !mix(d, it, c, o->buffer, k_shape_of(k, o)->dtype)) return false;
+    if (state == SOME && !mix(d, it, c, o->buffer, as_k_shape_of(k, o)->dtype)) return false;
     if (state != SOME) *acc = state == ALL ? ISA_ACC_add : ISA_ACC_write;
   }
   if (!c->first_matmul) {
@@ -387,13 +392,13 @@ static bool choose_acc(definer *d, uint32_t item, const k_use *uses, unsigned n)
 
 static bool define_item(definer *d, uint32_t item) {
   as_kernel *k = d->k;
-  k_use uses[K_OPERANDS];
-  k_item *it = &k->items[item];
+  as_k_use uses[K_OPERANDS];
+  as_k_item *it = &k->items[item];
   isa_t_ENUM *acc = acc_of(it);
-  unsigned n = k_uses(k, it, uses);
+  unsigned n = as_k_uses(k, it, uses);
   if (acc) {
     if (!choose_acc(d, item, uses, n)) return false;
-    n = k_uses(k, it, uses); /* one that adds reads as well */
+    n = as_k_uses(k, it, uses); /* one that adds reads as well */
   }
   for (unsigned u = 0; u < n; u++) {
     bool fresh = acc && uses[u].writes && *acc == ISA_ACC_auto; /* the machine knows what is */
@@ -401,7 +406,7 @@ static bool define_item(definer *d, uint32_t item) {
   }
   for (unsigned u = 0; u < n; u++)
     if (uses[u].writes && !note_write(d, item, &uses[u])) return false;
-  return k_keep_uses(k, it, uses, n);
+  return as_k_keep_uses(k, it, uses, n);
 }
 
 static void forget(definer *d, cover *c) {
@@ -429,7 +434,7 @@ static void enter(definer *d, uint32_t loop) {
 static bool define_items(definer *d) {
   as_kernel *k = d->k;
   for (uint32_t i = 0; i < k->nitems; i++) {
-    const k_item *it = &k->items[i];
+    const as_k_item *it = &k->items[i];
     if (it->in.op == K_LOOP || it->in.op == K_WHILE) enter(d, it->loop);
     if (it->in.op == K_ENDLOOP) d->open = k->loops[it->loop - 1].parent;
     if (it->in.op < ISA_NOPS && !define_item(d, i)) return false;
@@ -438,13 +443,13 @@ static bool define_items(definer *d) {
 }
 
 /* Once more for each loop that is taken apart. */
-bool k_define(as_kernel *k) {
+bool as_k_define(as_kernel *k) {
   for (;;) {
     definer d = {.k = k};
     d.covers = isa_zalloc(&k->al, ((size_t)k->nbuffers + 1) * sizeof *d.covers);
-    bool ok = d.covers ? define_items(&d) : k_nomem(k);
+    bool ok = d.covers ? define_items(&d) : as_k_nomem(k);
     close_covers(&d);
-    if (!d.peel || !k_peel(k, d.peel)) return ok;
+    if (!d.peel || !as_k_peel(k, d.peel)) return ok;
     k->nuses = 0;
   }
 }

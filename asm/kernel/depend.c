@@ -5,12 +5,12 @@
 
 enum { PAGE_SHIFT = 11, TENSOR_PAGES = 256 };
 
-bool k_table_open(k_table *t, as_kernel *k) {
-  *t = (k_table){.k = k, .nregions = 2 + k->scratch->ntensors};
+bool as_k_table_open(as_k_table *t, as_kernel *k) {
+  *t = (as_k_table){.k = k, .nregions = 2 + k->scratch->ntensors};
   t->regions = isa_zalloc(&k->al, t->nregions * sizeof *t->regions);
-  if (!t->regions) return k_nomem(k);
+  if (!t->regions) return as_k_nomem(k);
   for (uint32_t i = 0; i < t->nregions; i++) {
-    k_region *r = &t->regions[i];
+    as_k_region *r = &t->regions[i];
     int64_t bytes = i == 0   ? (int64_t)1 << 18
                     : i == 1 ? ISA_PSUM_BYTES
                              : (int64_t)k->scratch->tensors[i - 2].bytes;
@@ -21,7 +21,7 @@ bool k_table_open(k_table *t, as_kernel *k) {
   return true;
 }
 
-static void free_pages(k_table *t, k_region *r) {
+static void free_pages(as_k_table *t, as_k_region *r) {
   const isa_alloc *al = &t->k->al;
   for (uint32_t p = 0; r->pages && p < r->npages; p++)
     isa_free(al, r->pages[p].ids, r->pages[p].cap * sizeof(uint32_t));
@@ -29,14 +29,14 @@ static void free_pages(k_table *t, k_region *r) {
   r->pages = NULL;
 }
 
-void k_table_close(k_table *t) {
+void as_k_table_close(as_k_table *t) {
   const isa_alloc *al = &t->k->al;
   for (uint32_t i = 0; t->regions && i < t->nregions; i++) free_pages(t, &t->regions[i]);
   isa_free(al, t->regions, t->nregions * sizeof *t->regions);
   isa_free(al, t->accesses, t->cap_accesses * sizeof *t->accesses);
 }
 
-void k_table_clear(k_table *t) {
+void as_k_table_clear(as_k_table *t) {
   for (uint32_t i = 0; i < t->nregions; i++)
     for (uint32_t p = 0; t->regions[i].pages && p < t->regions[i].npages; p++)
       t->regions[i].pages[p].n = 0;
@@ -47,18 +47,18 @@ void k_table_clear(k_table *t) {
 
 /* The bytes of a use, in its memory. */
 typedef struct box {
-  k_region *region;
-  k_bytes at;
+  as_k_region *region;
+  as_k_bytes at;
   uint32_t shape, first, last; /* pages */
   bool moves, constant;        /* constant: of a tensor that nothing writes */
 } box;
 
-static void box_of(k_table *t, uint32_t operand, box *b) {
+static void box_of(as_k_table *t, uint32_t operand, box *b) {
   const as_kernel *k = t->k;
-  const k_operand *o = k_op(k, operand);
-  const k_buffer *f = k_buf(k, o->buffer);
+  const as_k_operand *o = as_k_op(k, operand);
+  const as_k_buffer *f = as_k_buf(k, o->buffer);
   bool hbm = o->space == ISA_HBM;
-  k_bytes_of(k, o, &b->at);
+  as_k_bytes_of(k, o, &b->at);
   b->at.lo += hbm ? 0 : f->offset;
   b->at.hi += hbm ? 0 : f->offset;
   b->region = &t->regions[hbm ? f->tensor + 1 : o->space == ISA_PSUM];
@@ -69,28 +69,28 @@ static void box_of(k_table *t, uint32_t operand, box *b) {
   b->last = (uint32_t)((b->at.hi - 1) >> b->region->page_shift);
 }
 
-static bool holds(const box *b, const k_access *a) {
+static bool holds(const box *b, const as_k_access *a) {
   return !b->at.set && b->at.lo <= a->lo && b->at.hi >= a->hi && b->at.p0 <= a->p0 &&
          b->at.p1 >= a->p1;
 }
 
 /* The same bytes, though not dense: the same pattern. */
-static bool same(const k_table *t, const box *b, uint32_t operand, const k_access *a) {
+static bool same(const as_k_table *t, const box *b, uint32_t operand, const as_k_access *a) {
   if (b->at.lo != a->lo || b->at.hi != a->hi || b->at.p0 != a->p0 || b->at.p1 != a->p1)
     return false;
   if (operand == a->operand) return true;
-  const k_operand *o = k_op(t->k, a->operand);
+  const as_k_operand *o = as_k_op(t->k, a->operand);
   return !b->moves && !o->dyn && b->shape == o->shape;
 }
 
-static isa_byteset absolute(const k_bytes *b) {
+static isa_byteset absolute(const as_k_bytes *b) {
   isa_byteset s = {.start = b->lo, .run = b->hi - b->lo, .span = {b->hi - b->lo}};
   if (b->set) s = *b->set;
   s.start = b->lo;
   return s;
 }
 
-static bool meet(k_table *t, const box *b, const k_access *a) {
+static bool meet(as_k_table *t, const box *b, const as_k_access *a) {
   box other;
   if (b->at.hi <= a->lo || a->hi <= b->at.lo || b->at.p1 <= a->p0 || a->p1 <= b->at.p0)
     return false;
@@ -100,87 +100,87 @@ static bool meet(k_table *t, const box *b, const k_access *a) {
   return isa_byteset_meet(&x, &y);
 }
 
-static void drop(k_table *t, uint32_t id) {
-  k_access *a = &t->accesses[id];
+static void drop(as_k_table *t, uint32_t id) {
+  as_k_access *a = &t->accesses[id];
   a->alive = false;
   if (--a->refs) return;
   a->step = t->free; /* the free list */
   t->free = id + 1;
 }
 
-bool k_table_find(k_table *t, const k_use *u, k_needs *needs) {
+bool as_k_table_find(as_k_table *t, const as_k_use *u, as_k_needs *needs) {
   box b;
   box_of(t, u->operand, &b);
   if (b.constant || !b.region->pages) return true;
   t->stamp++;
   for (uint32_t p = b.first; p <= b.last; p++) {
-    k_page *page = &b.region->pages[p];
+    as_k_page *page = &b.region->pages[p];
     for (uint32_t i = 0; i < page->n; i++) {
-      k_access *a = &t->accesses[page->ids[i]];
+      as_k_access *a = &t->accesses[page->ids[i]];
       if (!a->alive || a->stamp == t->stamp || !(u->writes || a->writes)) continue;
       a->stamp = t->stamp;
       if (!meet(t, &b, a)) continue;
       t->k->figures.dependences++;
-      k_need(needs, a->source, a->ordinal, a->step, a->buffer);
+      as_k_need(needs, a->source, a->ordinal, a->step, a->buffer);
     }
   }
   return true;
 }
 
-static bool new_access(k_table *t, uint32_t *id) {
+static bool new_access(as_k_table *t, uint32_t *id) {
   if (t->free) {
     *id = t->free - 1;
     t->free = t->accesses[*id].step;
     return true;
   }
   if (!isa_array_room(&t->k->al, &t->accesses, t->naccesses, &t->cap_accesses, sizeof *t->accesses))
-    return k_nomem(t->k);
+    return as_k_nomem(t->k);
   *id = t->naccesses++;
   return true;
 }
 
 /* Whether an access need not be kept beside the new one: whoever conflicts with it later conflicts
  * with the new one too, and who waits for that knows the old one complete. */
-static bool replaced(const k_table *t, const box *b, const k_use *u, const k_access *a,
+static bool replaced(const as_k_table *t, const box *b, const as_k_use *u, const as_k_access *a,
                      unsigned source, bool kills) {
   if (!holds(b, a) && !same(t, b, u->operand, a)) return false;
   return u->writes ? kills || a->source == source : !a->writes && a->source == source;
 }
 
-static bool add_to_page(k_table *t, k_page *p, uint32_t id) {
-  if (!isa_array_room(&t->k->al, &p->ids, p->n, &p->cap, sizeof *p->ids)) return k_nomem(t->k);
+static bool add_to_page(as_k_table *t, as_k_page *p, uint32_t id) {
+  if (!isa_array_room(&t->k->al, &p->ids, p->n, &p->cap, sizeof *p->ids)) return as_k_nomem(t->k);
   p->ids[p->n++] = id;
   t->accesses[id].refs++;
   return true;
 }
 
-bool k_table_note(k_table *t, const k_use *u, uint32_t step, bool kills) {
+bool as_k_table_note(as_k_table *t, const as_k_use *u, uint32_t step, bool kills) {
   box b;
   uint32_t id = 0;
-  const k_step *s = &t->k->steps[step];
+  const as_k_step *s = &t->k->steps[step];
   box_of(t, u->operand, &b);
   if (b.constant) return true;
   if (!b.region->pages &&
       !(b.region->pages = isa_zalloc(&t->k->al, b.region->npages * sizeof *b.region->pages)))
-    return k_nomem(t->k);
+    return as_k_nomem(t->k);
   if (!new_access(t, &id)) return false;
-  t->accesses[id] = (k_access){.lo = b.at.lo,
-                               .hi = b.at.hi,
-                               .step = step,
-                               .ordinal = s->ordinal,
-                               .operand = u->operand,
-                               .buffer = k_op(t->k, u->operand)->buffer,
-                               .p0 = b.at.p0,
-                               .p1 = b.at.p1,
-                               .source = s->source,
-                               .writes = u->writes,
-                               .dense = !b.at.set,
-                               .alive = true};
+  t->accesses[id] = (as_k_access){.lo = b.at.lo,
+                                  .hi = b.at.hi,
+                                  .step = step,
+                                  .ordinal = s->ordinal,
+                                  .operand = u->operand,
+                                  .buffer = as_k_op(t->k, u->operand)->buffer,
+                                  .p0 = b.at.p0,
+                                  .p1 = b.at.p1,
+                                  .source = s->source,
+                                  .writes = u->writes,
+                                  .dense = !b.at.set,
+                                  .alive = true};
   for (uint32_t p = b.first; p <= b.last; p++) {
-    k_page *page = &b.region->pages[p];
+    as_k_page *page = &b.region->pages[p];
     uint32_t n = 0;
     for (uint32_t i = 0; i < page->n; i++) {
-      k_access *a = &t->accesses[page->ids[i]];
+      as_k_access *a = &t->accesses[page->ids[i]];
       if (a->alive && a->step != step && replaced(t, &b, u, a, s->source, kills)) a->alive = false;
       if (a->alive)
         page->ids[n++] = page->ids[i];

@@ -18,15 +18,15 @@ typedef struct bases {
 typedef struct maker {
   as_kernel *k;
   isa_program *p;
-  k_binder bind;
-  k_names names;
+  as_k_binder bind;
+  as_k_names names;
   unsigned engine;
   uint32_t *files; /* by the kernel's number: that of the program, 0 not yet */
   bases *loops;    /* by scope, of this engine */
   uint8_t next_base;
 } maker;
 
-static bool out_of_memory(maker *m) { return k_nomem(m->k); }
+static bool out_of_memory(maker *m) { return as_k_nomem(m->k); }
 
 static bool put(maker *m, const isa_insn *in, isa_line at) {
   if (at.file && !m->files[at.file]) {
@@ -64,7 +64,7 @@ static uint8_t place_of(const maker *m, uint32_t reg) {
 /* ---- Waits --------------------------------------------------------------------------------- */
 
 /* What a step's semaphore rises by in a round of its loop. */
-static uint32_t rise_of(const as_kernel *k, const k_step *t) {
+static uint32_t rise_of(const as_kernel *k, const as_k_step *t) {
   return t->source >= K_QUEUE ? (uint32_t)ISA_NDMA : k->scopes[t->scope].count[t->source];
 }
 
@@ -72,8 +72,8 @@ static bool add_base(maker *m, bases *b, uint32_t by, isa_line at) {
   for (unsigned i = 0; i < b->n; i++)
     if (b->by[i] == by) return true;
   if (b->n == MOST_BASES || m->next_base >= TEMP_REG)
-    return k_fail(m->k, ISA_LIMIT, at, "loops nest too deep: %s has no register left for them",
-                  isa_engines[m->engine].name);
+    return as_k_fail(m->k, ISA_LIMIT, at, "loops nest too deep: %s has no register left for them",
+                     isa_engines[m->engine].name);
   b->by[b->n] = by;
   b->reg[b->n++] = m->next_base++;
   return true;
@@ -85,8 +85,8 @@ static uint8_t base_of(const bases *b, uint32_t by) {
   return b->reg[i];
 }
 
-static bool set_wait(maker *m, const k_wait *w, isa_line at, isa_insn *in) {
-  const k_step *t = &m->k->steps[w->step];
+static bool set_wait(maker *m, const as_k_wait *w, isa_line at, isa_insn *in) {
+  const as_k_step *t = &m->k->steps[w->step];
   in->wait = (isa_wait){.cond = ISA_WAIT_ge, .sem = (uint8_t)t->sem, .value = t->value};
   if (!t->scope) return true;
   uint32_t rise = rise_of(m->k, t);
@@ -99,7 +99,7 @@ static bool set_wait(maker *m, const k_wait *w, isa_line at, isa_insn *in) {
   return add >= 0 || put_alu(m, ISA_OP_max, TEMP_REG, TEMP_REG, 0, at);
 }
 
-static bool note_wait(maker *m, const k_step *s, const k_wait *w) {
+static bool note_wait(maker *m, const as_k_step *s, const as_k_wait *w) {
   as_kernel *k = m->k;
   if (!K_GROW(k, waited, nwaited, cap_waited)) return false;
   k->waited[k->nwaited++] = (as_kernel_wait){.engine = m->engine,
@@ -114,19 +114,19 @@ static bool note_wait(maker *m, const k_step *s, const k_wait *w) {
   return true;
 }
 
-static bool put_nop(maker *m, const k_step *s, const k_wait *w, isa_line at) {
+static bool put_nop(maker *m, const as_k_step *s, const as_k_wait *w, isa_line at) {
   isa_insn in = {.op = ISA_OP_nop};
   m->k->figures.nops++;
   return set_wait(m, w, at, &in) && note_wait(m, s, w) && put(m, &in, at);
 }
 
 /* The waits of a step: the last on *in, when it is not NULL, others on nops. */
-static bool put_waits(maker *m, const k_step *s, isa_line at, isa_insn *in) {
+static bool put_waits(maker *m, const as_k_step *s, isa_line at, isa_insn *in) {
   const as_kernel *k = m->k;
-  k_wait reuse = {.step = s->reuse - 1, .reuse = true};
+  as_k_wait reuse = {.step = s->reuse - 1, .reuse = true};
   if (s->reuse && (s->nwaits || !in) && !put_nop(m, s, &reuse, at)) return false;
   for (unsigned i = 0; i < s->nwaits; i++) {
-    const k_wait *w = &k->waits[s->waits + i];
+    const as_k_wait *w = &k->waits[s->waits + i];
     bool last = in && i + 1u == s->nwaits;
     if (!last && !put_nop(m, s, w, at)) return false;
     if (last && (!set_wait(m, w, at, in) || !note_wait(m, s, w))) return false;
@@ -137,24 +137,24 @@ static bool put_waits(maker *m, const k_step *s, isa_line at, isa_insn *in) {
 
 /* ---- Steps --------------------------------------------------------------------------------- */
 
-static void set_queue(const maker *m, const k_item *it, isa_insn *in) {
+static void set_queue(const maker *m, const as_k_item *it, isa_insn *in) {
   isa_t_QUEUE *queue = isa_member_of(in, ISA_K_QUEUE);
   if (queue) *queue = m->k->queues[it->queue - 1].number;
 }
 
-static bool is_static(const as_kernel *k, const k_item *it) {
+static bool is_static(const as_kernel *k, const as_k_item *it) {
   return isa_op_is_dma(it->in.op) && k->queues[it->queue - 1].dge == ISA_DGE_none;
 }
 
-static bool put_item(maker *m, const k_step *s) {
+static bool put_item(maker *m, const as_k_step *s) {
   as_kernel *k = m->k;
-  const k_item *it = &k->items[s->item];
+  const as_k_item *it = &k->items[s->item];
   bool transfer = isa_op_is_dma(it->in.op);
   isa_insn in = {.op = ISA_OP_dma_trigger};
   if (is_static(k, it)) {
     in.u.TRIGGER.queue = k->queues[it->queue - 1].number;
     in.u.TRIGGER.count = (isa_int){false, 1};
-  } else if (!k_bind(&m->bind, it, &in)) {
+  } else if (!as_k_bind(&m->bind, it, &in)) {
     return out_of_memory(m);
   } else if (transfer) {
     set_queue(m, it, &in);
@@ -171,10 +171,10 @@ static bool put_event(maker *m, isa_wait wait, isa_update upd, isa_line at) {
 }
 
 /* The first engine waits for the others, clears what the loop counts with, and lets them go. */
-static bool put_first(maker *m, const k_item *it, unsigned others, isa_line at) {
+static bool put_first(maker *m, const as_k_item *it, unsigned others, isa_line at) {
   as_kernel *k = m->k;
-  const k_loop *l = &k->loops[it->loop - 1];
-  const k_scope *s = &k->scopes[it->loop];
+  const as_k_loop *l = &k->loops[it->loop - 1];
+  const as_k_scope *s = &k->scopes[it->loop];
   isa_wait all = {.cond = ISA_WAIT_ge, .sem = (uint8_t)k->meet_arrive, .value = others};
   isa_update taken = {.kind = ISA_UPD_sub, .sem = (uint8_t)k->meet_arrive, .value = others};
   if (others && !put_event(m, all, taken, at)) return false;
@@ -186,17 +186,17 @@ static bool put_first(maker *m, const k_item *it, unsigned others, isa_line at) 
   }
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
     isa_update go = {.kind = ISA_UPD_inc, .sem = (uint8_t)k->meet_go[e]};
-    bool other = (k_meeting(k, l) >> e & 1) && e != m->engine;
+    bool other = (as_k_meeting(k, l) >> e & 1) && e != m->engine;
     if (other && !put_event(m, (isa_wait){0}, go, at)) return false;
   }
   return true;
 }
 
-static bool put_meet(maker *m, const k_step *s) {
+static bool put_meet(maker *m, const as_k_step *s) {
   as_kernel *k = m->k;
-  const k_item *it = &k->items[s->item];
+  const as_k_item *it = &k->items[s->item];
   isa_insn drain = {.op = ISA_OP_drain};
-  unsigned others = 0, first = ISA_NENGINES, all = k_meeting(k, &k->loops[it->loop - 1]);
+  unsigned others = 0, first = ISA_NENGINES, all = as_k_meeting(k, &k->loops[it->loop - 1]);
   for (unsigned e = ISA_NENGINES; e-- > 0;)
     if (all >> e & 1) {
       others++;
@@ -217,22 +217,22 @@ static bool put_meet(maker *m, const k_step *s) {
 /* Registers for the values that this engine waits for in the loop. */
 static bool find_bases(maker *m, uint32_t scope, isa_line at) {
   const as_kernel *k = m->k;
-  const k_scope *s = &k->scopes[scope];
+  const as_k_scope *s = &k->scopes[scope];
   bases *b = &m->loops[scope];
   b->n = 0;
   for (uint32_t i = s->first; i < s->left; i++) {
-    const k_step *t = &k->steps[i];
+    const as_k_step *t = &k->steps[i];
     if (t->dead || t->engine != m->engine) continue;
     for (unsigned w = 0; w < t->nwaits; w++) {
-      const k_step *on = &k->steps[k->waits[t->waits + w].step];
+      const as_k_step *on = &k->steps[k->waits[t->waits + w].step];
       if (on->scope == scope && !add_base(m, b, rise_of(k, on), at)) return false;
     }
   }
   return true;
 }
 
-static bool put_top(maker *m, const k_step *s) {
-  const k_loop *l = &m->k->loops[m->k->items[s->item].loop - 1];
+static bool put_top(maker *m, const as_k_step *s) {
+  const as_k_loop *l = &m->k->loops[m->k->items[s->item].loop - 1];
   isa_line at = l->range.at;
   bases *b = &m->loops[s->scope];
   uint32_t start = l->range.start_reg, stop = l->range.stop_reg;
@@ -251,8 +251,8 @@ static bool put_top(maker *m, const k_step *s) {
   return put(m, &in, at);
 }
 
-static bool put_bottom(maker *m, const k_step *s) {
-  const k_loop *l = &m->k->loops[m->k->items[s->item].loop - 1];
+static bool put_bottom(maker *m, const as_k_step *s) {
+  const as_k_loop *l = &m->k->loops[m->k->items[s->item].loop - 1];
   isa_line at = l->range.at;
   bases *b = &m->loops[s->scope];
   uint8_t reg = place_of(m, l->reg);
@@ -271,7 +271,7 @@ static bool reserve(maker *m, unsigned e) {
   const as_kernel *k = m->k;
   uint32_t n = 1;
   for (uint32_t i = 0; i < k->nsteps; i++) {
-    const k_step *s = &k->steps[i];
+    const as_k_step *s = &k->steps[i];
     if (s->engine != e || s->dead) continue;
     unsigned waits = s->nwaits + (s->reuse ? 1u : 0u);
     n += waits > 1 ? waits : 1;
@@ -286,7 +286,7 @@ static bool put_engine(maker *m, unsigned e) {
   m->next_base = k->reg_free[e];
   if (!reserve(m, e)) return false;
   for (uint32_t i = 0; i < k->nsteps; i++) {
-    const k_step *s = &k->steps[i];
+    const as_k_step *s = &k->steps[i];
     if (s->engine != e || s->dead) continue;
     bool ok = s->kind == K_STEP_ITEM   ? put_item(m, s)
               : s->kind == K_STEP_MEET ? put_meet(m, s)
@@ -302,7 +302,8 @@ static bool put_engine(maker *m, unsigned e) {
 static bool put_tensors(maker *m) {
   const isa_program *s = m->k->scratch;
   for (uint32_t i = 0; i < s->ntensors; i++)
-    if (!k_names_take(&m->names, s->tensors[i].name) || !isa_program_tensor(m->p, &s->tensors[i]))
+    if (!as_k_names_take(&m->names, s->tensors[i].name) ||
+        !isa_program_tensor(m->p, &s->tensors[i]))
       return out_of_memory(m);
   return true;
 }
@@ -310,7 +311,7 @@ static bool put_tensors(maker *m) {
 static bool put_tiles(maker *m) {
   as_kernel *k = m->k;
   for (uint32_t i = 0; i < k->nbuffers; i++) {
-    k_buffer *b = &k->buffers[i];
+    as_k_buffer *b = &k->buffers[i];
     if (b->space == ISA_HBM || !b->used) continue;
     isa_tile t = {.dtype = b->dtype,
                   .space = b->space,
@@ -321,7 +322,7 @@ static bool put_tiles(maker *m) {
                   .overlay = "tiles",
                   .own = true};
     memcpy(t.shape, b->shape, sizeof t.shape);
-    t.name = k_names_take(&m->names, b->name ? b->name : "t");
+    t.name = as_k_names_take(&m->names, b->name ? b->name : "t");
     b->tile = t.name ? isa_program_tile(m->p, &t) : 0;
     if (!b->tile) return out_of_memory(m);
     b->name = t.name;
@@ -335,10 +336,10 @@ static bool put_queues(maker *m) {
   static const char *const names[] = {"static", "swdge", "hwdge"};
   char name[40];
   for (uint32_t i = 0; i < k->nqueues; i++) {
-    k_queue *q = &k->queues[i];
+    as_k_queue *q = &k->queues[i];
     if (!q->count) continue;
     snprintf(name, sizeof name, "q_%s_%s", names[q->dge], isa_engines[q->engine].name);
-    isa_queue row = {.name = k_names_take(&m->names, name),
+    isa_queue row = {.name = as_k_names_take(&m->names, name),
                      .dge = q->dge,
                      .rings = ISA_NDMA,
                      .owner = q->engine,
@@ -354,12 +355,12 @@ static bool put_queues(maker *m) {
 static bool put_statics(maker *m) {
   const as_kernel *k = m->k;
   for (uint32_t i = 0; i < k->nsteps; i++) {
-    const k_step *s = &k->steps[i];
-    const k_item *it = &k->items[s->item];
+    const as_k_step *s = &k->steps[i];
+    const as_k_item *it = &k->items[s->item];
     isa_insn in;
     if (s->kind != K_STEP_ITEM || s->dead || !is_static(k, it)) continue;
     m->bind.engine = s->engine;
-    if (!k_bind(&m->bind, it, &in)) return out_of_memory(m);
+    if (!as_k_bind(&m->bind, it, &in)) return out_of_memory(m);
     set_queue(m, it, &in);
     if (!isa_program_static(m->p, 0, k->queues[it->queue - 1].number, &in)) return out_of_memory(m);
   }
@@ -368,7 +369,7 @@ static bool put_statics(maker *m) {
 
 static bool name_sem(maker *m, unsigned sem, const char *name) {
   const char **at = &m->p->cores[0].sem_names[sem];
-  const char *taken = *at ? *at : k_names_take(&m->names, name);
+  const char *taken = *at ? *at : as_k_names_take(&m->names, name);
   if (!taken) return out_of_memory(m);
   if (!*at) *at = isa_arena_strn(&m->p->arena, taken, strlen(taken));
   return *at || out_of_memory(m);
@@ -378,7 +379,7 @@ static bool put_sem_names(maker *m) {
   const as_kernel *k = m->k;
   char name[40];
   for (uint32_t i = 0; i < k->nsteps; i++) {
-    const k_step *s = &k->steps[i];
+    const as_k_step *s = &k->steps[i];
     unsigned source = s->source;
     if (!s->signals || s->dead || m->p->cores[0].sem_names[s->sem]) continue;
     if (source >= K_QUEUE)
@@ -399,21 +400,21 @@ static bool put_sem_names(maker *m) {
   return true;
 }
 
-bool k_make_program(as_kernel *k) {
+bool as_k_make_program(as_kernel *k) {
   maker m = {.k = k, .names.k = k};
   size_t files = (size_t)k->nfiles + 1, scopes = (size_t)k->nloops + 1;
   k->program = m.p = isa_program_new(&k->al, k->target);
-  if (!m.p) return k_nomem(k);
-  m.bind = (k_binder){.k = k, .p = m.p, .final = true};
+  if (!m.p) return as_k_nomem(k);
+  m.bind = (as_k_binder){.k = k, .p = m.p, .final = true};
   m.files = isa_zalloc(&k->al, files * sizeof *m.files);
   m.loops = isa_zalloc(&k->al, scopes * sizeof *m.loops);
   bool ok = m.files && m.loops &&
             isa_array_reserve(&k->al, &k->waited, k->nwaits, &k->cap_waited, sizeof *k->waited);
-  if (!ok) k_nomem(k);
+  if (!ok) as_k_nomem(k);
   ok = ok && put_tensors(&m) && put_tiles(&m) && put_queues(&m) && put_sem_names(&m) &&
        put_statics(&m);
   for (unsigned e = 0; e < ISA_NENGINES && ok; e++) ok = put_engine(&m, e);
-  k_names_close(&m.names);
+  as_k_names_close(&m.names);
   isa_free(&k->al, m.files, files * sizeof *m.files);
   isa_free(&k->al, m.loops, scopes * sizeof *m.loops);
   return ok;

@@ -23,11 +23,12 @@ static uint64_t begin_at(const choice *c, unsigned e, unsigned ways) {
 }
 
 /* When engine e would be done with it. */
-static uint64_t done_at(choice *c, unsigned e, const k_item *it, const k_use *uses, unsigned n) {
-  uint64_t t =
-      begin_at(c, e, k_ways_of(c->k, e, uses, n)) + (uint64_t)k_ruling_of(c->k, it)->busy[e] * 1000;
+static uint64_t done_at(choice *c, unsigned e, const as_k_item *it, const as_k_use *uses,
+                        unsigned n) {
+  uint64_t t = begin_at(c, e, as_k_ways_of(c->k, e, uses, n)) +
+               (uint64_t)as_k_ruling_of(c->k, it)->busy[e] * 1000;
   for (unsigned u = 0; u < n; u++) {
-    unsigned from = c->writer[k_op(c->k, uses[u].operand)->buffer - 1];
+    unsigned from = c->writer[as_k_op(c->k, uses[u].operand)->buffer - 1];
     if (uses[u].reads && from != e && from < ISA_NENGINES) t += c->k->o.costs.delay;
   }
   return t;
@@ -40,7 +41,8 @@ static unsigned lowest(unsigned mask) {
 }
 
 /* The engine of a mask where it would be done soonest. */
-static unsigned soonest(choice *c, unsigned mask, const k_item *it, const k_use *uses, unsigned n) {
+static unsigned soonest(choice *c, unsigned mask, const as_k_item *it, const as_k_use *uses,
+                        unsigned n) {
   unsigned e = lowest(mask);
   uint64_t best = done_at(c, e, it, uses, n);
   for (unsigned g = e + 1; g < ISA_NENGINES; g++) {
@@ -60,10 +62,10 @@ static unsigned next_turn(choice *c, unsigned mask) {
   return c->turn;
 }
 
-static void choose(choice *c, k_item *it) {
+static void choose(choice *c, as_k_item *it) {
   as_kernel *k = c->k;
-  const k_use *uses = k_used(k, it);
-  const k_ruling *r = k_ruling_of(k, it);
+  const as_k_use *uses = as_k_used(k, it);
+  const as_k_ruling *r = as_k_ruling_of(k, it);
   unsigned n = it->nuses, e = it->engine;
   if (e == ISA_NENGINES) {
     e = k->o.flags & AS_KERNEL_FIXED_ENGINES ? lowest(r->engines)
@@ -71,7 +73,7 @@ static void choose(choice *c, k_item *it) {
                                              : soonest(c, r->engines, it, uses, n);
     it->engine = (uint8_t)e;
   }
-  unsigned ways = k_ways_of(k, e, uses, n);
+  unsigned ways = as_k_ways_of(k, e, uses, n);
   c->free[e] = begin_at(c, e, ways) + (uint64_t)r->busy[e] * 1000;
   c->busy[e] += (uint64_t)r->busy[e] * 1000;
   for (unsigned w = 0; ways >> w; w++)
@@ -80,11 +82,11 @@ static void choose(choice *c, k_item *it) {
       c->way_user[w] = (uint8_t)e;
     }
   for (unsigned u = 0; u < n; u++)
-    if (uses[u].writes) c->writer[k_op(k, uses[u].operand)->buffer - 1] = (uint8_t)e;
+    if (uses[u].writes) c->writer[as_k_op(k, uses[u].operand)->buffer - 1] = (uint8_t)e;
 }
 
 /* Control instructions with a result go where it is needed, others to sync. */
-static void place_control(k_item *it) {
+static void place_control(as_k_item *it) {
   const isa_form *f = isa_form_of(it->in.op);
   bool result = f->nfields && f->fields[0].kind == ISA_K_REG && !strcmp(f->fields[0].name, "rd");
   if (result)
@@ -93,20 +95,20 @@ static void place_control(k_item *it) {
     it->engine = ISA_ENG_sync;
 }
 
-static void note_transfer(choice *c, const k_item *it) {
-  const k_use *uses = k_used(c->k, it);
+static void note_transfer(choice *c, const as_k_item *it) {
+  const as_k_use *uses = as_k_used(c->k, it);
   unsigned n = it->nuses;
   for (unsigned u = 0; u < n; u++)
-    if (uses[u].writes) c->writer[k_op(c->k, uses[u].operand)->buffer - 1] = ISA_NENGINES;
+    if (uses[u].writes) c->writer[as_k_op(c->k, uses[u].operand)->buffer - 1] = ISA_NENGINES;
 }
 
-bool k_choose_engines(as_kernel *k) {
+bool as_k_choose_engines(as_kernel *k) {
   choice c = {.k = k};
   c.writer = isa_zalloc(&k->al, (size_t)k->nbuffers + 1);
-  if (!c.writer) return k_nomem(k);
+  if (!c.writer) return as_k_nomem(k);
   memset(c.writer, ISA_NENGINES, k->nbuffers);
   for (uint32_t i = 0; i < k->nitems; i++) {
-    k_item *it = &k->items[i];
+    as_k_item *it = &k->items[i];
     if (it->in.op >= ISA_NOPS) continue;
     k->figures.instructions += !it->added;
     if (isa_op_is_control(it->in.op))

@@ -11,7 +11,7 @@
 enum { K_ALIGN = 64, K_OPERANDS = 96 };
 #define K_NONE UINT32_MAX /* no enumerator: those are of int */
 
-typedef struct k_buffer {
+typedef struct as_k_buffer {
   const char *name; /* of a tile; NULL: none was given */
   uint8_t space, dtype, ndim;
   bool fixed, ended, used, written;
@@ -27,40 +27,40 @@ typedef struct k_buffer {
   uint32_t class;        /* equal for tiles that differ in name and line alone */
   uint32_t loop;         /* that it was declared in, 0: none; a new life in each of its rounds */
   isa_line at;
-} k_buffer;
+} as_k_buffer;
 
 /* The elements of an operand in one partition, or of one in HBM. Equal ones are kept once. */
-typedef struct k_shape {
+typedef struct as_k_shape {
   uint8_t dtype, ndim;
   isa_dim dim[ISA_MAX_DIMS];
   isa_byteset set; /* from the operand's offset on; run 0: its extent overflows */
-} k_shape;
+} as_k_shape;
 
 /* An operand. It lies in the array `ops` of 8-byte units, and its number is 1 + its place there. */
-typedef struct k_operand {
+typedef struct as_k_operand {
   uint32_t buffer, shape;
   uint32_t dyn;                      /* 1-based in dyns: the parts known at run time; 0: none */
   uint8_t part, nparts, space, zero; /* part from that of the memory */
   int64_t offset;
-} k_operand;
-_Static_assert(sizeof(k_operand) % 8 == 0, "operands lie in 8-byte units");
+} as_k_operand;
+_Static_assert(sizeof(as_k_operand) % 8 == 0, "operands lie in 8-byte units");
 
-typedef struct k_dyn {
+typedef struct as_k_dyn {
   uint8_t kind, index_kind, index_dim, size_dim; /* as in isa_ap */
   uint32_t reg, size_reg;                        /* kernel registers */
   uint32_t elem, index;                          /* operands */
   int64_t stride;
-} k_dyn;
+} as_k_dyn;
 
 /* Items of the list: instructions by their row of isa_ops, and these. */
 enum { K_LOOP = ISA_NOPS, K_WHILE, K_ENDLOOP };
 
-typedef struct k_item {
+typedef struct as_k_item {
   isa_insn in;      /* AP fields and NUM patterns are operands, APS lists places in ops */
   uint32_t regs[2]; /* of its REG fields, in their order: kernel registers */
   isa_line at;
   uint32_t number; /* as emitted; of one that was added: of the one it serves */
-  uint32_t uses;   /* place in uses, and how many: by k_define */
+  uint32_t uses;   /* place in uses, and how many: by as_k_define */
   uint32_t loop;   /* of K_LOOP, K_WHILE, K_ENDLOOP: 1-based */
   uint32_t ruling; /* of an instruction: 1-based */
   uint16_t queue;  /* of a transfer: 1-based; 0: not chosen */
@@ -69,35 +69,35 @@ typedef struct k_item {
   uint8_t nuses;
   uint8_t engine; /* that runs it, ISA_NENGINES: not chosen, or several */
   uint8_t flags;  /* AS_REC_ */
-} k_item;
+} as_k_item;
 
 /* What the verifier found of an item, kept once for all that are alike: their records have the same
  * words, but for the line, which of equal tiles they name, and where in a tensor they lie. */
-typedef struct k_ruling {
+typedef struct as_k_ruling {
   uint32_t key, words;         /* in keys; no words: no other item is known to be like it */
-  uint8_t engine;              /* as in k_item */
+  uint8_t engine;              /* as in as_k_item */
   uint8_t engines;             /* mask of those that may run it */
   uint8_t modes;               /* of a transfer: mask of ISA_DGE_ that may */
   uint32_t busy[ISA_ENG_sync]; /* of a data path: ps on each of engines */
-} k_ruling;
+} as_k_ruling;
 
 /* The words of a record that its ruling goes by. */
 enum { K_KEY_WORDS = 128, K_KEY_BUFFERS = 8 };
-typedef struct k_key {
+typedef struct as_k_key {
   int64_t w[K_KEY_WORDS];
   uint32_t n; /* 0: it is verified for itself */
   uint32_t hash, nbuffers, buffers[K_KEY_BUFFERS];
-} k_key;
+} as_k_key;
 
 /* One operand of an item, with what the item does to it. */
-typedef struct k_use {
+typedef struct as_k_use {
   uint32_t operand;
   uint8_t field;
   bool reads, writes;
   bool covers; /* all its bytes are written, whatever the data */
-} k_use;
+} as_k_use;
 
-typedef struct k_loop {
+typedef struct as_k_loop {
   as_kernel_range range;
   uint32_t reg;         /* the variable, or the condition of a while */
   uint32_t first, last; /* items K_LOOP and K_ENDLOOP */
@@ -106,25 +106,25 @@ typedef struct k_loop {
   uint32_t origin;      /* the loop that it is a part of: its own number, but for parts */
   bool is_while;
   bool once, rest; /* parts: of at most one round; of all rounds but the first */
-} k_loop;
+} as_k_loop;
 
-typedef struct k_queue {
+typedef struct as_k_queue {
   uint8_t dge, engine, prio;
   uint8_t number; /* in the program, K_NO_QUEUE before */
   bool users;     /* of the caller's choice */
   uint64_t count;
-} k_queue;
+} as_k_queue;
 
-typedef struct k_spilled {
+typedef struct as_k_spilled {
   const char *name; /* as the caller gave it */
   uint64_t bytes;
   isa_line after, before; /* the uses it is kept in HBM between */
   bool stored;
-} k_spilled;
+} as_k_spilled;
 
-typedef struct k_order {
+typedef struct as_k_order {
   uint32_t later, earlier;
-} k_order;
+} as_k_order;
 
 /* ---- What the passes make ------------------------------------------------------------------ */
 
@@ -140,7 +140,7 @@ enum {
 
 /* A step: an item on an engine, or what all engines do at the ends of a loop. */
 enum { K_STEP_ITEM, K_STEP_MEET, K_STEP_TOP, K_STEP_BOTTOM };
-typedef struct k_step {
+typedef struct as_k_step {
   uint32_t item;
   uint32_t ordinal;  /* of its source, from 1 */
   uint32_t snapshot; /* of what its engine knew, in snaps */
@@ -153,42 +153,42 @@ typedef struct k_step {
   uint8_t engine, source; /* source K_SOURCES: none */
   uint8_t kind;           /* K_STEP_ */
   bool signals, dead;     /* dead: of the first pass over a loop's body */
-} k_step;
+} as_k_step;
 
-typedef struct k_wait {
+typedef struct as_k_wait {
   uint32_t step;   /* waited for */
   uint32_t buffer; /* whose bytes, 0: none */
   uint8_t way;     /* the memory whose way is shared; 0: none */
   bool before;     /* of the round before this one, or of the last round of a loop */
   bool reuse;
-} k_wait;
+} as_k_wait;
 
 /* Semaphores of the top level (scope 0) or of loop i (scope i). In a loop they count from 0 at its
  * entry, and rise by `count` or 16 in each round. */
-typedef struct k_scope {
+typedef struct as_k_scope {
   uint32_t first, end, left; /* its steps; those at its exit end before `left` */
   uint16_t counter[K_QUEUE]; /* semaphore of a source, K_NO_SEM: none */
   uint32_t count[K_QUEUE];   /* updates of it, in one round */
   uint16_t low, high;        /* semaphores low .. high - 1 */
-} k_scope;
+} as_k_scope;
 enum { K_NO_SEM = 0xffff };
 
 /* An access that later ones may conflict with. */
-typedef struct k_access {
+typedef struct as_k_access {
   int64_t lo, hi; /* bytes: of a partition, or of the tensor */
   uint32_t step, ordinal, operand, buffer, stamp, refs;
   uint16_t p0, p1;
   uint8_t source;
   bool writes, dense, alive;
-} k_access;
-typedef struct k_page {
+} as_k_access;
+typedef struct as_k_page {
   uint32_t *ids, n, cap;
-} k_page;
-typedef struct k_region { /* SBUF, PSUM, a tensor */
-  k_page *pages;
+} as_k_page;
+typedef struct as_k_region { /* SBUF, PSUM, a tensor */
+  as_k_page *pages;
   uint32_t npages;
   unsigned page_shift;
-} k_region;
+} as_k_region;
 
 struct as_kernel {
   isa_alloc al;
@@ -201,31 +201,31 @@ struct as_kernel {
   isa_program *scratch; /* tensors and pool; its tiles and patterns are of the item verified */
   isa_program *program; /* the one that is being made */
 
-  k_buffer *buffers; /* number i at [i - 1], as everything that is numbered */
+  as_k_buffer *buffers; /* number i at [i - 1], as everything that is numbered */
   uint32_t nbuffers, cap_buffers;
   const char **files;
   uint32_t nfiles, cap_files;
   uint64_t *ops;
   uint32_t nops, cap_ops;
-  k_dyn *dyns;
+  as_k_dyn *dyns;
   uint32_t ndyns, cap_dyns;
-  k_use *uses;
+  as_k_use *uses;
   uint32_t nuses, cap_uses;
-  k_item *items;
+  as_k_item *items;
   uint32_t nitems, cap_items;
-  k_loop *loops;
+  as_k_loop *loops;
   uint32_t nloops, cap_loops, open_loop;
-  k_queue *queues;
+  as_k_queue *queues;
   uint32_t nqueues, cap_queues;
-  k_order *orders;
+  as_k_order *orders;
   uint32_t norders, cap_orders;
   uint32_t nregs;
   uint32_t nconsts;
   isa_index constants, classes, shape_index, ruling_index; /* buffers, buffers, shapes, rulings */
   isa_index names;                                         /* tiles, the first of each name */
-  k_shape *shapes;
+  as_k_shape *shapes;
   uint32_t nshapes, cap_shapes;
-  k_ruling *rulings;
+  as_k_ruling *rulings;
   uint32_t nrulings, cap_rulings;
   int64_t *keys;
   uint32_t nkeys, cap_keys;
@@ -237,18 +237,18 @@ struct as_kernel {
 
   /* passes */
   uint32_t *crowd, ncrowd, cap_crowd;
-  k_spilled *spilled;
+  as_k_spilled *spilled;
   uint32_t nspilled, cap_spilled;
   uint32_t crowd_for;    /* the tile that was not placed */
   unsigned store_engine; /* that triggers stores */
   unsigned engines;      /* that have code */
-  k_step *steps;
+  as_k_step *steps;
   uint32_t nsteps, cap_steps;
-  k_wait *waits;
+  as_k_wait *waits;
   uint32_t nwaits, cap_waits;
-  uint32_t *snaps; /* rows of k_sources */
+  uint32_t *snaps; /* rows of as_k_sources */
   uint32_t nsnaps, cap_snaps;
-  k_scope *scopes;
+  as_k_scope *scopes;
   uint32_t cap_scopes; /* 1 + nloops */
   uint16_t meet_arrive, meet_go[ISA_NENGINES];
 
@@ -258,194 +258,194 @@ struct as_kernel {
 };
 
 /* Sources that there are: queues are known before the first step. */
-static inline unsigned k_sources(const as_kernel *k) { return K_QUEUE + k->nqueues; }
+static inline unsigned as_k_sources(const as_kernel *k) { return K_QUEUE + k->nqueues; }
 
 /* ---- kernel.c ---- */
 
 /* Sets the error and gives false. */
-bool k_fail(as_kernel *k, isa_status s, isa_line at, const char *fmt, ...) ISA_PRINTF(4, 5);
-bool k_nomem(as_kernel *k);
+bool as_k_fail(as_kernel *k, isa_status s, isa_line at, const char *fmt, ...) ISA_PRINTF(4, 5);
+bool as_k_nomem(as_kernel *k);
 /* `file:line`, or `item N` where no line is known. */
-const char *k_where(const as_kernel *k, isa_line at, char *out, size_t n);
+const char *as_k_where(const as_kernel *k, isa_line at, char *out, size_t n);
 /* Bytes of a partition of a memory that tiles may take. */
-uint32_t k_room(const as_kernel *k, unsigned space);
+uint32_t as_k_room(const as_kernel *k, unsigned space);
 /* Whether something may be added still, and whether a place names a file of the kernel. */
-bool k_is_open(as_kernel *k, isa_line at);
-bool k_place_ok(as_kernel *k, isa_line at);
+bool as_k_is_open(as_kernel *k, isa_line at);
+bool as_k_place_ok(as_kernel *k, isa_line at);
 /* Makes room for one more element. */
 #define K_GROW(k, array, n, cap) \
-  (isa_array_room(&(k)->al, &(k)->array, (k)->n, &(k)->cap, sizeof *(k)->array) || k_nomem(k))
-static inline const k_operand *k_op(const as_kernel *k, uint32_t number) {
-  return (const k_operand *)(const void *)&k->ops[number - 1];
+  (isa_array_room(&(k)->al, &(k)->array, (k)->n, &(k)->cap, sizeof *(k)->array) || as_k_nomem(k))
+static inline const as_k_operand *as_k_op(const as_kernel *k, uint32_t number) {
+  return (const as_k_operand *)(const void *)&k->ops[number - 1];
 }
-static inline const k_shape *k_shape_of(const as_kernel *k, const k_operand *o) {
+static inline const as_k_shape *as_k_shape_of(const as_kernel *k, const as_k_operand *o) {
   return &k->shapes[o->shape - 1];
 }
-static inline const k_ruling *k_ruling_of(const as_kernel *k, const k_item *it) {
+static inline const as_k_ruling *as_k_ruling_of(const as_kernel *k, const as_k_item *it) {
   return &k->rulings[it->ruling - 1];
 }
-static inline k_buffer *k_buf(const as_kernel *k, uint32_t number) {
+static inline as_k_buffer *as_k_buf(const as_kernel *k, uint32_t number) {
   return &k->buffers[number - 1];
 }
 
 /* ---- alike.c: what is kept once ---- */
 
 /* The number of a shape, 0 when memory is out. */
-uint32_t k_find_shape(as_kernel *k, uint8_t dtype, uint8_t ndim, const isa_dim *dim);
+uint32_t as_k_find_shape(as_kernel *k, uint8_t dtype, uint8_t ndim, const isa_dim *dim);
 /* Sets the class of a tile, whose number will be `number`; there is room in classes. */
-void k_classify(as_kernel *k, k_buffer *b, uint32_t number);
+void as_k_classify(as_kernel *k, as_k_buffer *b, uint32_t number);
 /* Of a word of the key that names a buffer. */
-void k_key_buffer(const as_kernel *k, k_key *key, size_t at, uint32_t buffer);
+void as_k_key_buffer(const as_kernel *k, as_k_key *key, size_t at, uint32_t buffer);
 /* Of the word that is the offset of an operand without dynamic parts. */
-void k_key_offset(const as_kernel *k, k_key *key, size_t at, const k_operand *o);
+void as_k_key_offset(const as_kernel *k, as_k_key *key, size_t at, const as_k_operand *o);
 /* The number of the ruling that was kept for an item alike; 0: none was kept. */
-uint32_t k_find_ruling(const as_kernel *k, k_key *key);
-bool k_add_ruling(as_kernel *k, const k_key *key, const k_ruling *found, uint32_t *number);
+uint32_t as_k_find_ruling(const as_kernel *k, as_k_key *key);
+bool as_k_add_ruling(as_kernel *k, const as_k_key *key, const as_k_ruling *found, uint32_t *number);
 
 /* ---- list.c: items ---- */
 
 /* Adds an item, or gives false. */
-bool k_add_item(as_kernel *k, const k_item *it);
+bool as_k_add_item(as_kernel *k, const as_k_item *it);
 
 /* ---- legal.c ---- */
 
 /* Adds an item that was refused, with copies that make it legal; false with its error. */
-bool k_mend(as_kernel *k, const k_item *it);
+bool as_k_mend(as_kernel *k, const as_k_item *it);
 
 /* ---- spill.c ---- */
 
 /* A tensor for what is in a tile, named by base and a number. */
-bool k_temporary(as_kernel *k, const char *base, const k_buffer *b, uint32_t *buffer);
+bool as_k_temporary(as_kernel *k, const char *base, const as_k_buffer *b, uint32_t *buffer);
 
 /* ---- peel.c ---- */
 
 /* Makes room for n items before item `at`; loops and orders go on naming the same items. */
-bool k_open_gap(as_kernel *k, uint32_t at, uint32_t n);
+bool as_k_open_gap(as_kernel *k, uint32_t at, uint32_t n);
 /* Makes the first round of a loop a loop of its own. */
-bool k_peel(as_kernel *k, uint32_t loop);
+bool as_k_peel(as_kernel *k, uint32_t loop);
 
 /* ---- record.c ---- */
 
 /* Reads one record of at most n words into an item; operands go to ops. */
-bool k_read_record(as_kernel *k, const int64_t *w, size_t n, k_item *it, k_key *key);
+bool as_k_read_record(as_kernel *k, const int64_t *w, size_t n, as_k_item *it, as_k_key *key);
 /* Room for n units at the end of ops, which the caller fills; NULL when memory is out. */
-uint64_t *k_take_units(as_kernel *k, uint32_t n, uint32_t *number);
+uint64_t *as_k_take_units(as_kernel *k, uint32_t n, uint32_t *number);
 
 /* ---- access.c ---- */
 
 /* The operands of an item, index vectors and elements of offsets included; how many. */
-unsigned k_uses(const as_kernel *k, const k_item *it, k_use out[K_OPERANDS]);
-/* The same as the last pass noted it, for the passes after k_define. */
-static inline const k_use *k_used(const as_kernel *k, const k_item *it) {
+unsigned as_k_uses(const as_kernel *k, const as_k_item *it, as_k_use out[K_OPERANDS]);
+/* The same as the last pass noted it, for the passes after as_k_define. */
+static inline const as_k_use *as_k_used(const as_kernel *k, const as_k_item *it) {
   return &k->uses[it->uses];
 }
-/* Notes what k_uses found. */
-bool k_keep_uses(as_kernel *k, k_item *it, const k_use *uses, unsigned n);
+/* Notes what as_k_uses found. */
+bool as_k_keep_uses(as_kernel *k, as_k_item *it, const as_k_use *uses, unsigned n);
 /* The bytes of an operand, from the first of its buffer; of one that moves all that it can reach.
  */
-typedef struct k_bytes {
+typedef struct as_k_bytes {
   uint16_t p0, p1;
   int64_t lo, hi;
   const isa_byteset *set; /* from lo on; NULL: all of lo .. hi - 1 */
-} k_bytes;
-void k_bytes_of(const as_kernel *k, const k_operand *o, k_bytes *out);
+} as_k_bytes;
+void as_k_bytes_of(const as_kernel *k, const as_k_operand *o, as_k_bytes *out);
 /* Whether its bytes are known: no register, element or index moves it. */
-static inline bool k_moves(const as_kernel *k, const k_operand *o) {
-  const k_dyn *d = o->dyn ? &k->dyns[o->dyn - 1] : NULL;
+static inline bool as_k_moves(const as_kernel *k, const as_k_operand *o) {
+  const as_k_dyn *d = o->dyn ? &k->dyns[o->dyn - 1] : NULL;
   return d && (d->kind || d->index_kind);
 }
-static inline uint64_t k_buffer_bytes(const as_kernel *k, const k_buffer *b) {
+static inline uint64_t as_k_buffer_bytes(const as_kernel *k, const as_k_buffer *b) {
   return b->space == ISA_HBM ? k->scratch->tensors[b->tensor - 1].bytes : b->bytes;
 }
 
 /* ---- bind.c ---- */
 
 /* Turns an item's operands into patterns of a program. */
-typedef struct k_binder {
+typedef struct as_k_binder {
   as_kernel *k;
   isa_program *p;
   bool final; /* tiles have their places, registers are those of engine */
   unsigned engine;
   uint32_t nslots, slots[K_OPERANDS]; /* verifying: buffers of the item */
   uint32_t nregs, regs[ISA_NREGS];    /* verifying: registers */
-} k_binder;
+} as_k_binder;
 /* False when memory or slots are out. */
-bool k_bind(k_binder *b, const k_item *it, isa_insn *out);
+bool as_k_bind(as_k_binder *b, const as_k_item *it, isa_insn *out);
 
 /* ---- verify.c ---- */
 
 /* Whether an item is legal somewhere; gives it its ruling. */
-bool k_verify(as_kernel *k, k_item *it, k_key *key);
+bool as_k_verify(as_kernel *k, as_k_item *it, as_k_key *key);
 
 /* ---- the passes; each false with an error ---- */
 
-bool k_define(as_kernel *k);
-bool k_lives(as_kernel *k);
-bool k_choose_engines(as_kernel *k);
-bool k_choose_queues(as_kernel *k);
+bool as_k_define(as_kernel *k);
+bool as_k_lives(as_kernel *k);
+bool as_k_choose_engines(as_kernel *k);
+bool as_k_choose_queues(as_kernel *k);
 /* Of one transfer that is made after that; not in a loop at run time. */
-bool k_choose_queue(as_kernel *k, k_item *it);
-bool k_registers(as_kernel *k);
+bool as_k_choose_queue(as_kernel *k, as_k_item *it);
+bool as_k_registers(as_kernel *k);
 /* Where it fails for want of SBUF, crowd is what lives there. */
-bool k_place(as_kernel *k);
-/* Makes room for the tile that k_place did not place; false when nothing can go. */
-bool k_spill(as_kernel *k);
-bool k_solve(as_kernel *k);
-bool k_semaphores(as_kernel *k);
-bool k_make_program(as_kernel *k);
+bool as_k_place(as_kernel *k);
+/* Makes room for the tile that as_k_place did not place; false when nothing can go. */
+bool as_k_spill(as_kernel *k);
+bool as_k_solve(as_kernel *k);
+bool as_k_semaphores(as_kernel *k);
+bool as_k_make_program(as_kernel *k);
 
 /* ---- names.c ---- */
 
 /* Names of the program, each once: of a name that is taken, the next of name_2, name_3 ... */
 enum { K_NAME = 64, K_MEMO = 64 };
-typedef struct k_memo {
+typedef struct as_k_memo {
   char base[K_NAME], name[K_NAME]; /* a name that was asked for, and made clean */
   uint32_t hash, length;           /* of base, of name */
   uint32_t taken;                  /* number of name, 0: not known */
-} k_memo;
-typedef struct k_name {
+} as_k_memo;
+typedef struct as_k_name {
   const char *name;
   uint32_t next; /* that is tried after it */
-} k_name;
-typedef struct k_names {
+} as_k_name;
+typedef struct as_k_names {
   as_kernel *k;
-  k_name *names;
+  as_k_name *names;
   uint32_t n, cap;
   isa_index index;
-  k_memo memo[K_MEMO]; /* by hash */
-} k_names;
+  as_k_memo memo[K_MEMO]; /* by hash */
+} as_k_names;
 /* A name of the arena that is like base, made of letters, digits and _, and not yet taken; NULL
  * when memory is out. */
-const char *k_names_take(k_names *n, const char *base);
-void k_names_close(k_names *n);
+const char *as_k_names_take(as_k_names *n, const char *base);
+void as_k_names_close(as_k_names *n);
 
 /* ---- solve.c ---- */
 
 /* The engines that meet at the ends of a loop: those that run what it stands in. */
-unsigned k_meeting(const as_kernel *k, const k_loop *l);
+unsigned as_k_meeting(const as_kernel *k, const as_k_loop *l);
 
 /* ---- depend.c ---- */
 
-typedef struct k_table {
+typedef struct as_k_table {
   as_kernel *k;
-  k_region *regions; /* 0 SBUF, 1 PSUM, 2 + tensor */
+  as_k_region *regions; /* 0 SBUF, 1 PSUM, 2 + tensor */
   uint32_t nregions;
-  k_access *accesses;
+  as_k_access *accesses;
   uint32_t naccesses, cap_accesses, free, stamp;
-} k_table;
+} as_k_table;
 /* For each source in the mask the step that must be complete first: its ordinal, step, buffer. */
-typedef struct k_needs {
+typedef struct as_k_needs {
   uint32_t mask;
   uint32_t ordinal[K_SOURCES], step[K_SOURCES], buffer[K_SOURCES];
   uint32_t ways; /* sources that a way alone asks for, and to which memory */
   uint8_t space[K_SOURCES];
-} k_needs;
-bool k_table_open(k_table *t, as_kernel *k);
-void k_table_close(k_table *t);
-void k_table_clear(k_table *t);
+} as_k_needs;
+bool as_k_table_open(as_k_table *t, as_kernel *k);
+void as_k_table_close(as_k_table *t);
+void as_k_table_clear(as_k_table *t);
 /* Notes that a step of a source must be complete first. */
-static inline void k_need(k_needs *n, unsigned source, uint32_t ordinal, uint32_t step,
-                          uint32_t buffer) {
+static inline void as_k_need(as_k_needs *n, unsigned source, uint32_t ordinal, uint32_t step,
+                             uint32_t buffer) {
   if ((n->mask >> source & 1) && n->ordinal[source] >= ordinal) return;
   n->mask |= UINT32_C(1) << source;
   n->ordinal[source] = ordinal;
@@ -454,19 +454,20 @@ static inline void k_need(k_needs *n, unsigned source, uint32_t ordinal, uint32_
 }
 _Static_assert(K_SOURCES <= 32, "sources have a bit each");
 /* What a use conflicts with. */
-bool k_table_find(k_table *t, const k_use *u, k_needs *needs);
+bool as_k_table_find(as_k_table *t, const as_k_use *u, as_k_needs *needs);
 /* Notes the use of a step. kills: whatever it covers is known to whoever waits for it. */
-bool k_table_note(k_table *t, const k_use *u, uint32_t step, bool kills);
+bool as_k_table_note(as_k_table *t, const as_k_use *u, uint32_t step, bool kills);
 
 /* ---- way.c ---- */
 
 /* Mask of the ways of isa_ways that an instruction of engine e uses and that must be ordered. */
-unsigned k_ways_of(const as_kernel *k, unsigned e, const k_use *uses, unsigned n);
-typedef struct k_ways {
+unsigned as_k_ways_of(const as_kernel *k, unsigned e, const as_k_use *uses, unsigned n);
+typedef struct as_k_ways {
   uint32_t last[ISA_NWAYS][2]; /* 1 + the step of each of the engines that used it last */
-} k_ways;
+} as_k_ways;
 /* Adds to n what those ways ask for; the last to add. */
-void k_ways_find(const as_kernel *k, const k_ways *w, unsigned ways, unsigned e, k_needs *n);
-void k_ways_note(k_ways *w, unsigned ways, unsigned e, uint32_t step);
+void as_k_ways_find(const as_kernel *k, const as_k_ways *w, unsigned ways, unsigned e,
+                    as_k_needs *n);
+void as_k_ways_note(as_k_ways *w, unsigned ways, unsigned e, uint32_t step);
 
 #endif

@@ -27,7 +27,7 @@ typedef struct importer {
 } importer;
 
 static bool refuse(importer *m, const char *what) {
-  return k_fail(m->k, ISA_UNBUILT, m->at, REFUSED "%s", what);
+  return as_k_fail(m->k, ISA_UNBUILT, m->at, REFUSED "%s", what);
 }
 
 /* ---- Declarations -------------------------------------------------------------------------- */
@@ -50,9 +50,9 @@ static bool take_tiles(importer *m) {
     memcpy(tile.shape, t->shape, sizeof tile.shape);
     if (!as_kernel_tile_new(m->k, &tile, &m->tiles[i])) return false;
     if (t->overlay)
-      return k_fail(m->k, ISA_UNBUILT, (isa_line){0},
-                    REFUSED "tile %.60s shares bytes with others (overlay=%.60s)", t->name,
-                    t->overlay);
+      return as_k_fail(m->k, ISA_UNBUILT, (isa_line){0},
+                       REFUSED "tile %.60s shares bytes with others (overlay=%.60s)", t->name,
+                       t->overlay);
   }
   return true;
 }
@@ -61,7 +61,7 @@ static bool take_queues(importer *m) {
   for (uint32_t i = 0; i < m->core->nqueues; i++) {
     const isa_queue *q = &m->core->queues[i];
     if (q->dge == ISA_DGE_none)
-      return k_fail(m->k, ISA_UNBUILT, (isa_line){0}, REFUSED "queue %.60s is static", q->name);
+      return as_k_fail(m->k, ISA_UNBUILT, (isa_line){0}, REFUSED "queue %.60s is static", q->name);
     if (!as_kernel_queue(m->k, q->dge, q->owner, q->prio, &m->queues[i])) return false;
   }
   return true;
@@ -76,9 +76,9 @@ static uint32_t value(const importer *m, unsigned e, isa_int v) {
 static bool operand(importer *m, unsigned e, uint32_t *number);
 
 /* What moves it: registers are numbers now, elements and index vectors stay. */
-static bool moved(importer *m, unsigned e, const isa_ap *ap, k_operand *o) {
+static bool moved(importer *m, unsigned e, const isa_ap *ap, as_k_operand *o) {
   as_kernel *k = m->k;
-  k_dyn d = {.index_kind = ap->index_kind, .index_dim = ap->index_dim, .index = ap->index};
+  as_k_dyn d = {.index_kind = ap->index_kind, .index_dim = ap->index_dim, .index = ap->index};
   for (unsigned i = 0; i < ISA_MAX_DYN; i++) {
     const isa_dyn *from = &ap->dyn[i];
     if (from->kind == ISA_DYN_reg)
@@ -106,25 +106,25 @@ static bool operand(importer *m, unsigned e, uint32_t *number) {
   isa_ap ap = m->core->aps[*number - 1];
   if (!ap.base) return refuse(m, "an operand names an address, not a tile");
   bool hbm = ap.space == ISA_HBM;
-  k_operand o = {.buffer = hbm ? m->tensors[ap.base - 1] : m->tiles[ap.base - 1],
-                 .part = (uint8_t)ap.part,
-                 .nparts = (uint8_t)ap.nparts,
-                 .space = ap.space,
-                 .offset = ap.offset - (hbm ? 0 : (int64_t)m->p->tiles[ap.base - 1].offset)};
+  as_k_operand o = {.buffer = hbm ? m->tensors[ap.base - 1] : m->tiles[ap.base - 1],
+                    .part = (uint8_t)ap.part,
+                    .nparts = (uint8_t)ap.nparts,
+                    .space = ap.space,
+                    .offset = ap.offset - (hbm ? 0 : (int64_t)m->p->tiles[ap.base - 1].offset)};
   if (ap.size_dim) {
     uint32_t size = m->seq[e].regs[ap.size_reg];
     uint32_t bound = ap.size_dim == 1 ? ap.nparts : ap.dim[ap.size_dim - 2].num;
     if (size == 0 || size > bound)
-      return k_fail(k, ISA_ILLEGAL, m->at, "an operand's size is %" PRIu32 ", 1 to %" PRIu32, size,
-                    bound);
+      return as_k_fail(k, ISA_ILLEGAL, m->at, "an operand's size is %" PRIu32 ", 1 to %" PRIu32,
+                       size, bound);
     if (ap.size_dim == 1)
       o.nparts = (uint8_t)size;
     else
       ap.dim[ap.size_dim - 2].num = size;
   }
   if (!moved(m, e, &ap, &o)) return false;
-  o.shape = k_find_shape(k, ap.dtype, ap.ndim, ap.dim);
-  uint64_t *at = o.shape ? k_take_units(k, sizeof o / 8, number) : NULL;
+  o.shape = as_k_find_shape(k, ap.dtype, ap.ndim, ap.dim);
+  uint64_t *at = o.shape ? as_k_take_units(k, sizeof o / 8, number) : NULL;
   if (at) memcpy(at, &o, sizeof o);
   return at != NULL;
 }
@@ -138,14 +138,14 @@ static bool operands(importer *m, unsigned e, isa_ref *list) {
   memcpy(numbers, from, list->count * sizeof *numbers);
   for (uint32_t i = 0; i < list->count; i++)
     if (!operand(m, e, &numbers[i])) return false;
-  uint64_t *at = k_take_units(m->k, (list->count + 1) / 2, &to);
+  uint64_t *at = as_k_take_units(m->k, (list->count + 1) / 2, &to);
   if (!at) return false;
   memcpy(at, numbers, list->count * sizeof *numbers);
   list->offset = to;
   return true;
 }
 
-static bool field(importer *m, unsigned e, const isa_field *f, k_item *it) {
+static bool field(importer *m, unsigned e, const isa_field *f, as_k_item *it) {
   void *v = isa_member(&it->in, f);
   isa_num *num = v;
   isa_int *i = v;
@@ -167,19 +167,19 @@ static bool field(importer *m, unsigned e, const isa_field *f, k_item *it) {
   return !list->count ||
          (data &&
           isa_program_pool(m->k->scratch, data, list->count, isa_kind_elem[f->kind], list)) ||
-         k_nomem(m->k);
+         as_k_nomem(m->k);
 }
 
 static bool take_item(importer *m, unsigned e, const isa_insn *in) {
-  k_item it = {.in = *in, .engine = (uint8_t)e, .at = m->at};
-  k_key key = {.n = 0};
+  as_k_item it = {.in = *in, .engine = (uint8_t)e, .at = m->at};
+  as_k_key key = {.n = 0};
   const isa_form *form = isa_form_of(in->op);
   memset(&it.in.wait, 0, sizeof it.in.wait);
   memset(&it.in.upd, 0, sizeof it.in.upd);
   if (!as_kernel_takes(in->op)) return refuse(m, isa_ops[in->op].name);
   for (unsigned i = 0; i < form->nfields; i++)
     if (!field(m, e, &form->fields[i], &it)) return false;
-  return k_verify(m->k, &it, &key) && k_add_item(m->k, &it);
+  return as_k_verify(m->k, &it, &key) && as_k_add_item(m->k, &it);
 }
 
 /* ---- Sequencers ---------------------------------------------------------------------------- */
@@ -212,9 +212,9 @@ static uint32_t rings_of(const importer *m, const isa_insn *in) {
 static bool go_back(importer *m, unsigned e, uint32_t to) {
   uint32_t n = m->core->code[e].n;
   m->seq[e].pc = to;
-  return to < n || k_fail(m->k, ISA_ILLEGAL, m->at,
-                          "ret to pc %" PRIu32 "; section %s has %" PRIu32 " instructions", to,
-                          isa_engines[e].name, n);
+  return to < n || as_k_fail(m->k, ISA_ILLEGAL, m->at,
+                             "ret to pc %" PRIu32 "; section %s has %" PRIu32 " instructions", to,
+                             isa_engines[e].name, n);
 }
 
 /* An instruction of the sequencer alone; the pc is past it already. */
@@ -286,23 +286,23 @@ static bool follow(importer *m) {
     for (e = 0; e < ISA_NENGINES && m->seq[e].halted;) e++;
     if (e == ISA_NENGINES) return true;
     const isa_insn *in = look_at(m, e);
-    return k_fail(m->k, ISA_ILLEGAL, m->at, "%s: %s waits for ever", isa_ops[in->op].name,
-                  isa_engines[e].name);
+    return as_k_fail(m->k, ISA_ILLEGAL, m->at, "%s: %s waits for ever", isa_ops[in->op].name,
+                     isa_engines[e].name);
   }
-  return k_fail(m->k, ISA_LIMIT, m->at, REFUSED "it has not ended after %d instructions",
-                MOST_STEPS);
+  return as_k_fail(m->k, ISA_LIMIT, m->at, REFUSED "it has not ended after %d instructions",
+                   MOST_STEPS);
 }
 
 bool as_kernel_import(as_kernel *k, const isa_program *p) {
   importer *m = isa_zalloc(&k->al, sizeof *m);
   size_t tiles = (size_t)p->ntiles + 1, tensors = (size_t)p->ntensors + 1;
   size_t files = (size_t)p->nfiles + 1;
-  if (!m) return k_nomem(k);
+  if (!m) return as_k_nomem(k);
   *m = (importer){.k = k, .p = p, .core = &p->cores[0]};
   m->tiles = isa_zalloc(&k->al, tiles * sizeof *m->tiles);
   m->tensors = isa_zalloc(&k->al, tensors * sizeof *m->tensors);
   m->files = isa_zalloc(&k->al, files * sizeof *m->files);
-  bool ok = (m->tiles && m->tensors && m->files) || k_nomem(k);
+  bool ok = (m->tiles && m->tensors && m->files) || as_k_nomem(k);
   if (ok && p->ncores > 1) ok = refuse(m, "it is for two cores");
   for (uint32_t i = 0; i < p->nfiles && ok; i++) ok = as_kernel_file(k, p->files[i], &m->files[i]);
   ok = ok && take_tensors(m) && take_tiles(m) && take_queues(m) && follow(m);

@@ -7,7 +7,7 @@
 
 /* ---- Errors -------------------------------------------------------------------------------- */
 
-bool k_fail(as_kernel *k, isa_status s, isa_line at, const char *fmt, ...) {
+bool as_k_fail(as_kernel *k, isa_status s, isa_line at, const char *fmt, ...) {
   va_list ap;
   k->error.status = s;
   k->error.at = at;
@@ -17,13 +17,13 @@ bool k_fail(as_kernel *k, isa_status s, isa_line at, const char *fmt, ...) {
   return false;
 }
 
-bool k_nomem(as_kernel *k) { return k_fail(k, ISA_NOMEM, (isa_line){0}, "out of memory"); }
+bool as_k_nomem(as_kernel *k) { return as_k_fail(k, ISA_NOMEM, (isa_line){0}, "out of memory"); }
 
 const char *as_kernel_file_name(const as_kernel *k, uint32_t file) {
   return file && file <= k->nfiles ? k->files[file - 1] : NULL;
 }
 
-const char *k_where(const as_kernel *k, isa_line at, char *out, size_t n) {
+const char *as_k_where(const as_kernel *k, isa_line at, char *out, size_t n) {
   const char *file = as_kernel_file_name(k, at.file);
   if (file)
     snprintf(out, n, "%.120s:%u", file, (unsigned)at.line);
@@ -95,15 +95,15 @@ void as_kernel_free(as_kernel *k) {
 }
 #undef FREE
 
-bool k_is_open(as_kernel *k, isa_line at) {
+bool as_k_is_open(as_kernel *k, isa_line at) {
   k->error.status = ISA_OK;
-  return !k->finished || k_fail(k, ISA_ARG, at, "the kernel is finished: nothing can be added");
+  return !k->finished || as_k_fail(k, ISA_ARG, at, "the kernel is finished: nothing can be added");
 }
 
 static bool own(as_kernel *k, const char **s) {
   if (!*s) return true;
   *s = isa_arena_strn(&k->arena, *s, strlen(*s));
-  return *s || k_nomem(k);
+  return *s || as_k_nomem(k);
 }
 
 bool as_kernel_file(as_kernel *k, const char *name, uint32_t *file) {
@@ -112,22 +112,22 @@ bool as_kernel_file(as_kernel *k, const char *name, uint32_t *file) {
       *file = i + 1;
       return true;
     }
-  if (!k_is_open(k, (isa_line){0}) || !own(k, &name) || !K_GROW(k, files, nfiles, cap_files))
+  if (!as_k_is_open(k, (isa_line){0}) || !own(k, &name) || !K_GROW(k, files, nfiles, cap_files))
     return false;
   k->files[k->nfiles++] = name;
   *file = k->nfiles;
   return true;
 }
 
-bool k_place_ok(as_kernel *k, isa_line at) {
-  return at.file <= k->nfiles ||
-         k_fail(k, ISA_ARG, (isa_line){.line = at.line}, "there is no file %u: the kernel has %u",
-                (unsigned)at.file, (unsigned)k->nfiles);
+bool as_k_place_ok(as_kernel *k, isa_line at) {
+  return at.file <= k->nfiles || as_k_fail(k, ISA_ARG, (isa_line){.line = at.line},
+                                           "there is no file %u: the kernel has %u",
+                                           (unsigned)at.file, (unsigned)k->nfiles);
 }
 
 /* ---- Tensors ------------------------------------------------------------------------------- */
 
-static bool add_buffer(as_kernel *k, const k_buffer *b, uint32_t *buffer) {
+static bool add_buffer(as_kernel *k, const as_k_buffer *b, uint32_t *buffer) {
   if (!K_GROW(k, buffers, nbuffers, cap_buffers)) return false;
   k->buffers[k->nbuffers] = *b;
   k->buffers[k->nbuffers].loop = k->open_loop;
@@ -139,22 +139,22 @@ static bool size_of(as_kernel *k, isa_tensor *t) {
   uint64_t n = 1;
   isa_line none = {0};
   if (!isa_dtype_valid(t->dtype))
-    return k_fail(k, ISA_ARG, none, "tensor %.60s: no data type has code %d", t->name, t->dtype);
+    return as_k_fail(k, ISA_ARG, none, "tensor %.60s: no data type has code %d", t->name, t->dtype);
   if (t->ndim == 0 || t->ndim > ISA_TENSOR_DIMS)
-    return k_fail(k, ISA_ARG, none, "tensor %.60s: %d dimensions, 1 to %d", t->name, t->ndim,
-                  ISA_TENSOR_DIMS);
+    return as_k_fail(k, ISA_ARG, none, "tensor %.60s: %d dimensions, 1 to %d", t->name, t->ndim,
+                     ISA_TENSOR_DIMS);
   for (int d = 0; d < t->ndim; d++) {
     if (t->shape[d] < 1)
-      return k_fail(k, ISA_ARG, none, "tensor %.60s: dimension %d has %lld elements, at least 1",
-                    t->name, d, (long long)t->shape[d]);
+      return as_k_fail(k, ISA_ARG, none, "tensor %.60s: dimension %d has %lld elements, at least 1",
+                       t->name, d, (long long)t->shape[d]);
     if ((uint64_t)t->shape[d] > (uint64_t)INT64_MAX / 8 / n)
-      return k_fail(k, ISA_ARG, none, "tensor %.60s: its size overflows", t->name);
+      return as_k_fail(k, ISA_ARG, none, "tensor %.60s: its size overflows", t->name);
     n *= (uint64_t)t->shape[d];
   }
   t->bytes = n * isa_dtype_bytes(t->dtype);
   if (t->bytes > (uint64_t)k->target->hbm_gib << 30)
-    return k_fail(k, ISA_LIMIT, none, "tensor %.60s does not fit: %s has %u GiB of hbm", t->name,
-                  k->target->name, (unsigned)k->target->hbm_gib);
+    return as_k_fail(k, ISA_LIMIT, none, "tensor %.60s does not fit: %s has %u GiB of hbm", t->name,
+                     k->target->name, (unsigned)k->target->hbm_gib);
   return true;
 }
 
@@ -163,20 +163,21 @@ static bool name_ok(as_kernel *k, const char *s) {
   for (const char *c = s; *c; c++) {
     bool letter = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || *c == '_';
     if (!letter && (c == s || ((*c < '0' || *c > '9') && *c != '.')))
-      return k_fail(k, ISA_ARG, none,
-                    "a tensor's name must be letters, digits and _: character %d of %.60s is not",
-                    (int)(c - s) + 1, s);
+      return as_k_fail(
+          k, ISA_ARG, none,
+          "a tensor's name must be letters, digits and _: character %d of %.60s is not",
+          (int)(c - s) + 1, s);
   }
-  if (!s[0]) return k_fail(k, ISA_ARG, none, "a tensor has no name");
+  if (!s[0]) return as_k_fail(k, ISA_ARG, none, "a tensor has no name");
   if (isa_program_find_tensor(k->scratch, s, strlen(s)) >= 0)
-    return k_fail(k, ISA_ARG, none, "there are two tensors %.60s", s);
+    return as_k_fail(k, ISA_ARG, none, "there are two tensors %.60s", s);
   return true;
 }
 
 static bool add_tensor(as_kernel *k, const isa_tensor *t, uint32_t *buffer) {
   uint32_t n = isa_program_tensor(k->scratch, t);
-  k_buffer b = {.space = ISA_HBM, .dtype = t->dtype, .tensor = n, .first = K_NONE};
-  return n ? add_buffer(k, &b, buffer) : k_nomem(k);
+  as_k_buffer b = {.space = ISA_HBM, .dtype = t->dtype, .tensor = n, .first = K_NONE};
+  return n ? add_buffer(k, &b, buffer) : as_k_nomem(k);
 }
 
 static bool same_constant(const isa_tensor *a, const isa_tensor *b) {
@@ -191,7 +192,7 @@ static uint32_t hash_of(const isa_tensor *t) {
 }
 
 static const isa_tensor *tensor_of(const as_kernel *k, uint32_t buffer) {
-  return &k->scratch->tensors[k_buf(k, buffer)->tensor - 1];
+  return &k->scratch->tensors[as_k_buf(k, buffer)->tensor - 1];
 }
 
 static bool add_constant(as_kernel *k, isa_tensor *t, uint32_t *buffer) {
@@ -205,17 +206,18 @@ static bool add_constant(as_kernel *k, isa_tensor *t, uint32_t *buffer) {
   do snprintf(name, sizeof name, "const%u", (unsigned)++k->nconsts);
   while (isa_program_find_tensor(k->scratch, name, strlen(name)) >= 0);
   t->name = name;
-  if (!isa_index_room(&k->al, &k->constants)) return k_nomem(k);
+  if (!isa_index_room(&k->al, &k->constants)) return as_k_nomem(k);
   return add_tensor(k, t, buffer) && isa_index_add(&k->al, &k->constants, hash, *buffer);
 }
 
 bool as_kernel_tensor(as_kernel *k, const isa_tensor *given, uint32_t *buffer) {
   isa_tensor t = *given;
   bool constant = t.role == ISA_CONST;
-  if (!k_is_open(k, (isa_line){0})) return false;
-  if (t.role >= ISA_NROLES) return k_fail(k, ISA_ARG, (isa_line){0}, "no role has code %d", t.role);
+  if (!as_k_is_open(k, (isa_line){0})) return false;
+  if (t.role >= ISA_NROLES)
+    return as_k_fail(k, ISA_ARG, (isa_line){0}, "no role has code %d", t.role);
   if (constant) t.name = "constant";
-  if (constant && !t.data) return k_fail(k, ISA_ARG, (isa_line){0}, "a constant without data");
+  if (constant && !t.data) return as_k_fail(k, ISA_ARG, (isa_line){0}, "a constant without data");
   if (!constant && !name_ok(k, t.name)) return false;
   if (!size_of(k, &t)) return false;
   if (constant) return add_constant(k, &t, buffer);
@@ -225,7 +227,7 @@ bool as_kernel_tensor(as_kernel *k, const isa_tensor *given, uint32_t *buffer) {
 
 /* ---- Tiles --------------------------------------------------------------------------------- */
 
-uint32_t k_room(const as_kernel *k, unsigned space) {
+uint32_t as_k_room(const as_kernel *k, unsigned space) {
   if (space == ISA_PSUM) return ISA_PSUM_BYTES;
   uint32_t usable = k->target->sbuf_usable;
   return k->o.sbuf_bytes && k->o.sbuf_bytes < usable ? k->o.sbuf_bytes : usable;
@@ -235,25 +237,25 @@ static bool tile_shape(as_kernel *k, const as_kernel_tile *t, uint32_t *bytes) {
   const char *name = t->name ? t->name : "?";
   uint64_t n, room = t->space == ISA_PSUM ? ISA_PSUM_BYTES : k->target->sbuf_usable;
   if (t->space != ISA_SBUF && t->space != ISA_PSUM)
-    return k_fail(k, ISA_ARG, t->at, "tile %.60s: a tile is in sbuf or psum", name);
+    return as_k_fail(k, ISA_ARG, t->at, "tile %.60s: a tile is in sbuf or psum", name);
   if (!isa_dtype_valid(t->dtype))
-    return k_fail(k, ISA_ARG, t->at, "tile %.60s: no data type has code %d", name, t->dtype);
+    return as_k_fail(k, ISA_ARG, t->at, "tile %.60s: no data type has code %d", name, t->dtype);
   if (t->ndim == 0 || t->ndim > ISA_TILE_DIMS)
-    return k_fail(k, ISA_ARG, t->at, "tile %.60s: %d dimensions, 1 to %d", name, t->ndim,
-                  ISA_TILE_DIMS);
+    return as_k_fail(k, ISA_ARG, t->at, "tile %.60s: %d dimensions, 1 to %d", name, t->ndim,
+                     ISA_TILE_DIMS);
   if (t->shape[0] == 0 || t->shape[0] > ISA_PMAX)
-    return k_fail(k, ISA_ILLEGAL, t->at, "tile %.60s: %u partitions, 1 to %d", name,
-                  (unsigned)t->shape[0], ISA_PMAX);
+    return as_k_fail(k, ISA_ILLEGAL, t->at, "tile %.60s: %u partitions, 1 to %d", name,
+                     (unsigned)t->shape[0], ISA_PMAX);
   n = isa_dtype_bytes(t->dtype);
   for (int d = 1; d < t->ndim; d++) {
     if (t->shape[d] == 0)
-      return k_fail(k, ISA_ARG, t->at, "tile %.60s: dimension %d has 0 elements", name, d);
+      return as_k_fail(k, ISA_ARG, t->at, "tile %.60s: dimension %d has 0 elements", name, d);
     n *= t->shape[d];
     if (n > room)
-      return k_fail(k, ISA_LIMIT, t->at,
-                    "tile %.60s: %llu bytes and more of a partition: %s has %llu in %s", name,
-                    (unsigned long long)n, k->target->name, (unsigned long long)room,
-                    isa_space_name(t->space));
+      return as_k_fail(k, ISA_LIMIT, t->at,
+                       "tile %.60s: %llu bytes and more of a partition: %s has %llu in %s", name,
+                       (unsigned long long)n, k->target->name, (unsigned long long)room,
+                       isa_space_name(t->space));
   }
   *bytes = (uint32_t)n;
   return true;
@@ -263,62 +265,64 @@ static bool tile_place(as_kernel *k, const as_kernel_tile *t, uint32_t bytes) {
   const char *name = t->name ? t->name : "?";
   uint32_t room = t->space == ISA_PSUM ? ISA_PSUM_BYTES : k->target->sbuf_usable;
   if (t->part >= 0 && (t->part >= ISA_PMAX || (uint32_t)t->part + t->shape[0] > ISA_PMAX))
-    return k_fail(k, ISA_ILLEGAL, t->at, "tile %.60s: %u partitions from %d, a memory has %d", name,
-                  (unsigned)t->shape[0], (int)t->part, ISA_PMAX);
+    return as_k_fail(k, ISA_ILLEGAL, t->at, "tile %.60s: %u partitions from %d, a memory has %d",
+                     name, (unsigned)t->shape[0], (int)t->part, ISA_PMAX);
   if (t->offset >= 0 && ((uint32_t)t->offset > room || bytes > room - (uint32_t)t->offset))
-    return k_fail(k, ISA_ILLEGAL, t->at, "tile %.60s: bytes %d..%lld, a %s partition of %s has %u",
-                  name, (int)t->offset, (long long)t->offset + bytes - 1, isa_space_name(t->space),
-                  k->target->name, (unsigned)room);
+    return as_k_fail(k, ISA_ILLEGAL, t->at,
+                     "tile %.60s: bytes %d..%lld, a %s partition of %s has %u", name,
+                     (int)t->offset, (long long)t->offset + bytes - 1, isa_space_name(t->space),
+                     k->target->name, (unsigned)room);
   if (t->offset >= 0 && (uint32_t)t->offset % isa_dtype_bytes(t->dtype))
-    return k_fail(k, ISA_ILLEGAL, t->at, "tile %.60s: offset %d, %s needs a multiple of %u", name,
-                  (int)t->offset, isa_dtypes[t->dtype].name, isa_dtype_bytes(t->dtype));
+    return as_k_fail(k, ISA_ILLEGAL, t->at, "tile %.60s: offset %d, %s needs a multiple of %u",
+                     name, (int)t->offset, isa_dtypes[t->dtype].name, isa_dtype_bytes(t->dtype));
   return true;
 }
 
 /* A tile that is known to be good. Those of one name have one copy of it: that of the first. */
-static bool add_tile(as_kernel *k, k_buffer *b, uint32_t *buffer) {
+static bool add_tile(as_kernel *k, as_k_buffer *b, uint32_t *buffer) {
   uint32_t probe = 0, tile, hash = 0;
-  if (!isa_index_room(&k->al, &k->names) || !isa_index_room(&k->al, &k->classes)) return k_nomem(k);
+  if (!isa_index_room(&k->al, &k->names) || !isa_index_room(&k->al, &k->classes))
+    return as_k_nomem(k);
   if (!K_GROW(k, buffers, nbuffers, cap_buffers)) return false;
   if (b->name) {
     uint64_t h = isa_fnv(ISA_FNV_START, b->name, strlen(b->name));
     hash = (uint32_t)(h ^ h >> 32);
     do tile = isa_index_next(&k->names, hash, &probe);
-    while (tile && strcmp(k_buf(k, tile)->name, b->name) != 0);
+    while (tile && strcmp(as_k_buf(k, tile)->name, b->name) != 0);
     if (tile)
-      b->name = k_buf(k, tile)->name;
+      b->name = as_k_buf(k, tile)->name;
     else if (!own(k, &b->name) || !isa_index_add(&k->al, &k->names, hash, k->nbuffers + 1))
       return false;
   }
-  k_classify(k, b, k->nbuffers + 1);
+  as_k_classify(k, b, k->nbuffers + 1);
   return add_buffer(k, b, buffer);
 }
 
 bool as_kernel_tile_new(as_kernel *k, const as_kernel_tile *t, uint32_t *buffer) {
   uint32_t bytes = 0;
-  if (!k_is_open(k, t->at) || !k_place_ok(k, t->at) || !tile_shape(k, t, &bytes) ||
+  if (!as_k_is_open(k, t->at) || !as_k_place_ok(k, t->at) || !tile_shape(k, t, &bytes) ||
       !tile_place(k, t, bytes))
     return false;
-  k_buffer b = {.name = t->name,
-                .space = t->space,
-                .dtype = t->dtype,
-                .ndim = t->ndim,
-                .fixed = t->offset >= 0,
-                .part = (uint16_t)(t->part < 0 ? 0 : t->part),
-                .nparts = (uint16_t)t->shape[0],
-                .bytes = bytes,
-                .offset = t->offset < 0 ? 0 : (uint32_t)t->offset,
-                .first = K_NONE,
-                .at = t->at};
+  as_k_buffer b = {.name = t->name,
+                   .space = t->space,
+                   .dtype = t->dtype,
+                   .ndim = t->ndim,
+                   .fixed = t->offset >= 0,
+                   .part = (uint16_t)(t->part < 0 ? 0 : t->part),
+                   .nparts = (uint16_t)t->shape[0],
+                   .bytes = bytes,
+                   .offset = t->offset < 0 ? 0 : (uint32_t)t->offset,
+                   .first = K_NONE,
+                   .at = t->at};
   memcpy(b.shape, t->shape, sizeof b.shape);
   for (unsigned d = t->ndim; d < ISA_TILE_DIMS; d++) b.shape[d] = 0;
   return add_tile(k, &b, buffer);
 }
 
 bool as_kernel_end(as_kernel *k, uint32_t buffer) {
-  if (!k_is_open(k, (isa_line){0})) return false;
-  if (buffer == 0 || buffer > k->nbuffers || k_buf(k, buffer)->space == ISA_HBM)
-    return k_fail(k, ISA_ARG, (isa_line){0}, "buffer %u is not a tile", (unsigned)buffer);
-  k_buf(k, buffer)->ended = true;
+  if (!as_k_is_open(k, (isa_line){0})) return false;
+  if (buffer == 0 || buffer > k->nbuffers || as_k_buf(k, buffer)->space == ISA_HBM)
+    return as_k_fail(k, ISA_ARG, (isa_line){0}, "buffer %u is not a tile", (unsigned)buffer);
+  as_k_buf(k, buffer)->ended = true;
   return true;
 }

@@ -21,21 +21,21 @@ typedef struct place { /* of an operand in the item: a field, and its number the
 
 typedef struct mender {
   as_kernel *k;
-  k_item it;
+  as_k_item it;
   place places[MOST_OPERANDS];
   unsigned n;
   as_kernel_error error; /* of the instruction as it was given */
 } mender;
 
-static const k_shape *shape_at(const as_kernel *k, uint32_t number) {
-  return k_shape_of(k, k_op(k, number));
+static const as_k_shape *shape_at(const as_kernel *k, uint32_t number) {
+  return as_k_shape_of(k, as_k_op(k, number));
 }
 
 /* The operands of m->it that may be staged: those that nothing else is moved by. */
 static void find_places(mender *m) {
   const isa_form *form = isa_form_of(m->it.in.op);
-  k_use uses[K_OPERANDS];
-  unsigned nuses = k_uses(m->k, &m->it, uses);
+  as_k_use uses[K_OPERANDS];
+  unsigned nuses = as_k_uses(m->k, &m->it, uses);
   m->n = 0;
   for (unsigned i = 0; i < form->nfields && m->n < MOST_OPERANDS; i++) {
     const isa_field *f = &form->fields[i];
@@ -56,10 +56,10 @@ static void find_places(mender *m) {
 
 /* ---- Staged operands ----------------------------------------------------------------------- */
 
-static bool put_operand(as_kernel *k, k_operand o, uint8_t dtype, unsigned ndim, const isa_dim *dim,
-                        uint32_t *number) {
-  o.shape = k_find_shape(k, dtype, (uint8_t)ndim, dim);
-  uint64_t *at = o.shape ? k_take_units(k, sizeof o / 8, number) : NULL;
+static bool put_operand(as_kernel *k, as_k_operand o, uint8_t dtype, unsigned ndim,
+                        const isa_dim *dim, uint32_t *number) {
+  o.shape = as_k_find_shape(k, dtype, (uint8_t)ndim, dim);
+  uint64_t *at = o.shape ? as_k_take_units(k, sizeof o / 8, number) : NULL;
   if (at) memcpy(at, &o, sizeof o);
   return at != NULL;
 }
@@ -67,7 +67,7 @@ static bool put_operand(as_kernel *k, k_operand o, uint8_t dtype, unsigned ndim,
 /* The dimensions of a staged operand, dense, from the outermost free one; how many. In HBM the
  * first dimension is that of the partitions. Outer ones are joined until there are at most `most`.
  */
-static unsigned dense_dims(const k_shape *s, bool hbm, unsigned most, isa_dim *out) {
+static unsigned dense_dims(const as_k_shape *s, bool hbm, unsigned most, isa_dim *out) {
   unsigned first = hbm && s->ndim > 0, n = s->ndim - first;
   for (unsigned d = 0; d < n; d++) out[d].num = s->dim[first + d].num;
   for (; n > most; n--) {
@@ -82,16 +82,17 @@ static unsigned dense_dims(const k_shape *s, bool hbm, unsigned most, isa_dim *o
 /* A tile for the elements of an operand, and the operand that is all of it. */
 static bool stage(mender *m, const place *p, unsigned parts, uint8_t dtype, uint32_t *number) {
   as_kernel *k = m->k;
-  const k_operand *x = k_op(k, p->number);
-  const k_shape *s = shape_at(k, p->number);
+  const as_k_operand *x = as_k_op(k, p->number);
+  const as_k_shape *s = shape_at(k, p->number);
   bool hbm = x->space == ISA_HBM, pattern = p->field->kind == ISA_K_AP;
   uint32_t arg = pattern ? p->field->arg : AP_S | 4;
   uint64_t bytes = isa_dtype_bytes(dtype);
   isa_dim dim[ISA_MAX_DIMS];
-  for (unsigned d = hbm; d < s->ndim && bytes <= k_room(k, ISA_SBUF); d++) bytes *= s->dim[d].num;
-  if (parts == 0 || parts > ISA_PMAX || bytes > k_room(k, ISA_SBUF)) return false;
+  for (unsigned d = hbm; d < s->ndim && bytes <= as_k_room(k, ISA_SBUF); d++)
+    bytes *= s->dim[d].num;
+  if (parts == 0 || parts > ISA_PMAX || bytes > as_k_room(k, ISA_SBUF)) return false;
   unsigned n = dense_dims(s, hbm, arg & AP_DIMS ? arg & AP_DIMS : 1, dim);
-  as_kernel_tile t = {.name = k_buf(k, x->buffer)->name,
+  as_kernel_tile t = {.name = as_k_buf(k, x->buffer)->name,
                       .space = arg & AP_S ? ISA_SBUF : ISA_PSUM,
                       .dtype = dtype,
                       .ndim = 2,
@@ -99,14 +100,14 @@ static bool stage(mender *m, const place *p, unsigned parts, uint8_t dtype, uint
                       .part = -1,
                       .offset = -1,
                       .at = m->it.at};
-  k_operand o = {.nparts = (uint8_t)parts, .space = t.space};
+  as_k_operand o = {.nparts = (uint8_t)parts, .space = t.space};
   return as_kernel_tile_new(k, &t, &o.buffer) && put_operand(k, o, dtype, n, dim, number);
 }
 
 static unsigned parts_of(const as_kernel *k, uint32_t number) {
-  const k_operand *x = k_op(k, number);
+  const as_k_operand *x = as_k_op(k, number);
   if (x->space != ISA_HBM) return x->nparts;
-  const k_shape *s = k_shape_of(k, x);
+  const as_k_shape *s = as_k_shape_of(k, x);
   return s->ndim ? s->dim[0].num > ISA_PMAX ? 0 : s->dim[0].num : 1;
 }
 
@@ -130,8 +131,8 @@ static bool other(const mender *m, const place *p, unsigned way, unsigned *parts
 static bool stage_in_way(mender *m, place *p, unsigned way) {
   unsigned parts = parts_of(m->k, p->number);
   uint8_t dtype = shape_at(m->k, p->number)->dtype;
-  const k_operand *x = k_op(m->k, p->number);
-  const k_dyn *d = x->dyn ? &m->k->dyns[x->dyn - 1] : NULL;
+  const as_k_operand *x = as_k_op(m->k, p->number);
+  const as_k_dyn *d = x->dyn ? &m->k->dyns[x->dyn - 1] : NULL;
   if (d && (d->index_kind || d->size_dim)) return false;
   if (isa_insn_acc(&m->it.in) >= 0 && p->reads && p->writes)
     return false; /* a sum stays in place */
@@ -141,13 +142,13 @@ static bool stage_in_way(mender *m, place *p, unsigned way) {
 /* ---- Copies --------------------------------------------------------------------------------- */
 
 static bool put_copy(mender *m, unsigned op, uint32_t dst, uint32_t src) {
-  k_item c = {.engine = ISA_NENGINES, .at = m->it.at, .added = true};
-  k_key key = {.n = 0};
+  as_k_item c = {.engine = ISA_NENGINES, .at = m->it.at, .added = true};
+  as_k_key key = {.n = 0};
   c.in.op = (uint16_t)op;
   const isa_form *form = isa_form_of(op);
   *(isa_t_AP *)isa_member(&c.in, &form->fields[isa_field_of(op, ISA_K_AP, AP_W)]) = dst;
   *(isa_t_AP *)isa_member(&c.in, &form->fields[isa_field_of(op, ISA_K_AP, AP_R)]) = src;
-  return k_verify(m->k, &c, &key) && k_add_item(m->k, &c);
+  return as_k_verify(m->k, &c, &key) && as_k_add_item(m->k, &c);
 }
 
 static bool copy_whole(mender *m, uint32_t dst, uint32_t src) {
@@ -156,16 +157,16 @@ static bool copy_whole(mender *m, uint32_t dst, uint32_t src) {
 
 /* Element i of the outermost free dimension. */
 static bool piece(as_kernel *k, uint32_t number, uint32_t i, uint32_t *out) {
-  k_operand o = *k_op(k, number);
-  k_shape s = *k_shape_of(k, &o);
+  as_k_operand o = *as_k_op(k, number);
+  as_k_shape s = *as_k_shape_of(k, &o);
   o.offset += s.dim[0].step * i * (int64_t)isa_dtype_bytes(s.dtype);
   return put_operand(k, o, s.dtype, s.ndim - 1u, s.dim + 1, out);
 }
 
 /* The dense side is cut like the other one, by blocks of its elements. */
 static bool dense_piece(as_kernel *k, uint32_t number, uint32_t i, uint32_t of, uint32_t *out) {
-  k_operand o = *k_op(k, number);
-  const k_shape *s = k_shape_of(k, &o);
+  as_k_operand o = *as_k_op(k, number);
+  const as_k_shape *s = as_k_shape_of(k, &o);
   uint8_t dtype = s->dtype;
   uint64_t n = 1;
   for (unsigned d = 0; d < s->ndim; d++) n *= s->dim[d].num;
@@ -179,8 +180,9 @@ static bool copy(mender *m, uint32_t staged, uint32_t number, bool in) {
   as_kernel *k = m->k;
   uint32_t items = k->nitems;
   if (copy_whole(m, in ? staged : number, in ? number : staged)) return true;
-  const k_operand *x = k_op(k, number);
-  uint32_t n = x->space != ISA_HBM && k_shape_of(k, x)->ndim > 1 ? k_shape_of(k, x)->dim[0].num : 0;
+  const as_k_operand *x = as_k_op(k, number);
+  uint32_t n =
+      x->space != ISA_HBM && as_k_shape_of(k, x)->ndim > 1 ? as_k_shape_of(k, x)->dim[0].num : 0;
   for (uint32_t i = 0; i < n && n <= MOST_PIECES; i++) {
     uint32_t part, dense;
     if (!piece(k, number, i, &part) || !dense_piece(k, staged, i, n, &dense) ||
@@ -195,16 +197,16 @@ static bool copy(mender *m, uint32_t staged, uint32_t number, bool in) {
 /* One partition to all of a staged operand: by way of HBM, of which a row can be read again. */
 static bool spread(mender *m, uint32_t staged, uint32_t number) {
   as_kernel *k = m->k;
-  const k_operand t = *k_op(k, staged);
-  const k_shape s = *k_shape_of(k, &t);
-  k_operand row = {.space = ISA_HBM};
-  k_buffer one = *k_buf(k, t.buffer);
+  const as_k_operand t = *as_k_op(k, staged);
+  const as_k_shape s = *as_k_shape_of(k, &t);
+  as_k_operand row = {.space = ISA_HBM};
+  as_k_buffer one = *as_k_buf(k, t.buffer);
   isa_dim dim[2] = {{0, t.nparts}, {1, one.bytes / isa_dtype_bytes(s.dtype)}};
   uint32_t once, again, dense, from = number;
   int src = isa_field_of(ISA_OP_tensor_copy, ISA_K_AP, AP_R);
   place p = {.field = &isa_form_of(ISA_OP_tensor_copy)->fields[src], .number = number};
   one.nparts = 1;
-  if (!k_temporary(k, "row", &one, &row.buffer) ||
+  if (!as_k_temporary(k, "row", &one, &row.buffer) ||
       !put_operand(k, row, s.dtype, 1, dim + 1, &once) ||
       !put_operand(k, row, s.dtype, 2, dim, &again) || !dense_piece(k, staged, 0, 1, &dense))
     return false;
@@ -218,7 +220,7 @@ static bool spread(mender *m, uint32_t staged, uint32_t number) {
 /* ---- Trials -------------------------------------------------------------------------------- */
 
 static bool bring(mender *m, const place *p) {
-  if (parts_of(m->k, p->number) == 1 && k_op(m->k, p->staged)->nparts > 1)
+  if (parts_of(m->k, p->number) == 1 && as_k_op(m->k, p->staged)->nparts > 1)
     return spread(m, p->staged, p->number);
   return copy(m, p->staged, p->number, true);
 }
@@ -226,13 +228,13 @@ static bool bring(mender *m, const place *p) {
 /* The item with its staged operands, between their copies. */
 static bool put_all(mender *m) {
   as_kernel *k = m->k;
-  k_key key = {.n = 0};
+  as_k_key key = {.n = 0};
   uint32_t items = k->nitems;
-  k_item it = m->it;
-  bool ok = k_verify(k, &it, &key);
+  as_k_item it = m->it;
+  bool ok = as_k_verify(k, &it, &key);
   for (unsigned i = 0; i < m->n && ok; i++)
     if (m->places[i].staged && m->places[i].reads) ok = bring(m, &m->places[i]);
-  ok = ok && k_add_item(k, &it);
+  ok = ok && as_k_add_item(k, &it);
   for (unsigned i = 0; i < m->n && ok; i++)
     if (m->places[i].staged && m->places[i].writes)
       ok = copy(m, m->places[i].staged, m->places[i].number, false);
@@ -277,7 +279,7 @@ static bool trial(const mender *m, unsigned i, unsigned *mask, unsigned *way) {
   return i <= n * n && n > 1;
 }
 
-bool k_mend(as_kernel *k, const k_item *it) {
+bool as_k_mend(as_kernel *k, const as_k_item *it) {
   mender m = {.k = k, .it = *it, .error = k->error};
   unsigned mask, way;
   if (isa_op_is_control(it->in.op) || k->error.status != ISA_ILLEGAL) return false;

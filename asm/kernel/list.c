@@ -18,7 +18,7 @@ bool as_kernel_takes(unsigned op) {
   }
 }
 
-bool k_add_item(as_kernel *k, const k_item *it) {
+bool as_k_add_item(as_kernel *k, const as_k_item *it) {
   if (!K_GROW(k, items, nitems, cap_items)) return false;
   k->items[k->nitems] = *it;
   k->items[k->nitems].number = k->nitems;
@@ -28,13 +28,13 @@ bool k_add_item(as_kernel *k, const k_item *it) {
 
 bool as_kernel_emit(as_kernel *k, const int64_t *records, size_t words, uint32_t *first) {
   uint32_t items = k->nitems, ops = k->nops, dyns = k->ndyns;
-  if (!k_is_open(k, (isa_line){0})) return false;
+  if (!as_k_is_open(k, (isa_line){0})) return false;
   for (size_t at = 0; at < words;) {
-    k_item it;
-    k_key key;
-    bool read = k_read_record(k, records + at, words - at, &it, &key);
-    if ((read && k_verify(k, &it, &key) && k_add_item(k, &it)) ||
-        (read && (k->o.flags & AS_KERNEL_COPIES) && k_mend(k, &it))) {
+    as_k_item it;
+    as_k_key key;
+    bool read = as_k_read_record(k, records + at, words - at, &it, &key);
+    if ((read && as_k_verify(k, &it, &key) && as_k_add_item(k, &it)) ||
+        (read && (k->o.flags & AS_KERNEL_COPIES) && as_k_mend(k, &it))) {
       at += (size_t)records[at];
       continue;
     }
@@ -57,29 +57,29 @@ static bool no_such_queue(as_kernel *k, unsigned dge, unsigned engine) {
   n = 0;
   for (unsigned i = 0; i < ISA_NENGINES && n < sizeof engines; i++)
     n += (size_t)snprintf(engines + n, sizeof engines - n, " %u %s", i, isa_engines[i].name);
-  return k_fail(k, ISA_ARG, (isa_line){0},
-                "a queue with dge %u of engine %u: give a dge of%s, and an engine of%s", dge,
-                engine, dges, engines);
+  return as_k_fail(k, ISA_ARG, (isa_line){0},
+                   "a queue with dge %u of engine %u: give a dge of%s, and an engine of%s", dge,
+                   engine, dges, engines);
 }
 
 bool as_kernel_queue(as_kernel *k, unsigned dge, unsigned engine, unsigned prio, uint32_t *queue) {
   isa_line none = {0};
-  k_queue q = {(uint8_t)dge, (uint8_t)engine, (uint8_t)prio, 0, true, 0};
-  if (!k_is_open(k, none)) return false;
+  as_k_queue q = {(uint8_t)dge, (uint8_t)engine, (uint8_t)prio, 0, true, 0};
+  if (!as_k_is_open(k, none)) return false;
   if (dge > ISA_DGE_hwdge || engine >= ISA_NENGINES) return no_such_queue(k, dge, engine);
   if (dge == ISA_DGE_swdge && engine != ISA_ENG_gpsimd)
-    return k_fail(k, ISA_ILLEGAL, none, "a queue with dge=swdge belongs to gpsimd, not to %s",
-                  isa_engines[engine].name);
+    return as_k_fail(k, ISA_ILLEGAL, none, "a queue with dge=swdge belongs to gpsimd, not to %s",
+                     isa_engines[engine].name);
   if (dge == ISA_DGE_hwdge && !k->target->hwdge)
-    return k_fail(k, ISA_ILLEGAL, none, "dge=hwdge: %s has no hardware DGE", k->target->name);
+    return as_k_fail(k, ISA_ILLEGAL, none, "dge=hwdge: %s has no hardware DGE", k->target->name);
   if (dge == ISA_DGE_hwdge && engine != ISA_ENG_sync && engine != ISA_ENG_scalar)
-    return k_fail(k, ISA_ILLEGAL, none,
-                  "a queue with dge=hwdge belongs to sync or scalar, not to %s",
-                  isa_engines[engine].name);
+    return as_k_fail(k, ISA_ILLEGAL, none,
+                     "a queue with dge=hwdge belongs to sync or scalar, not to %s",
+                     isa_engines[engine].name);
   if (prio > 3 || (prio && k->target->gen < ISA_GEN4))
-    return k_fail(k, ISA_ILLEGAL, none, "prio=%u: 0 to 3, and only on gen4", prio);
+    return as_k_fail(k, ISA_ILLEGAL, none, "prio=%u: 0 to 3, and only on gen4", prio);
   if (k->nqueues == ISA_MAX_QUEUES)
-    return k_fail(k, ISA_LIMIT, none, "a core has at most %d queues", ISA_MAX_QUEUES);
+    return as_k_fail(k, ISA_LIMIT, none, "a core has at most %d queues", ISA_MAX_QUEUES);
   if (!K_GROW(k, queues, nqueues, cap_queues)) return false;
   k->queues[k->nqueues] = q;
   *queue = ++k->nqueues;
@@ -87,37 +87,38 @@ bool as_kernel_queue(as_kernel *k, unsigned dge, unsigned engine, unsigned prio,
 }
 
 bool as_kernel_register(as_kernel *k, uint32_t *reg) {
-  if (!k_is_open(k, (isa_line){0})) return false;
+  if (!as_k_is_open(k, (isa_line){0})) return false;
   *reg = ++k->nregs;
   return true;
 }
 
 bool as_kernel_order(as_kernel *k, uint32_t earlier, uint32_t later) {
   isa_line none = {0};
-  if (!k_is_open(k, none)) return false;
+  if (!as_k_is_open(k, none)) return false;
   if (earlier >= later || later >= k->nitems)
-    return k_fail(k, ISA_ARG, none, "instruction %u cannot wait for instruction %u: there are %u",
-                  (unsigned)later, (unsigned)earlier, (unsigned)k->nitems);
+    return as_k_fail(k, ISA_ARG, none,
+                     "instruction %u cannot wait for instruction %u: there are %u", (unsigned)later,
+                     (unsigned)earlier, (unsigned)k->nitems);
   if (k->items[earlier].in.op >= ISA_NOPS || k->items[later].in.op >= ISA_NOPS)
-    return k_fail(k, ISA_ARG, none, "a loop's begin or end is not an instruction");
+    return as_k_fail(k, ISA_ARG, none, "a loop's begin or end is not an instruction");
   if (!K_GROW(k, orders, norders, cap_orders)) return false;
-  k->orders[k->norders++] = (k_order){later, earlier};
+  k->orders[k->norders++] = (as_k_order){later, earlier};
   return true;
 }
 
 /* ---- Loops --------------------------------------------------------------------------------- */
 
 static bool reg_ok(as_kernel *k, uint32_t reg, isa_line at) {
-  return reg <= k->nregs || k_fail(k, ISA_ARG, at, "there is no register %u: the kernel has %u",
-                                   (unsigned)reg, (unsigned)k->nregs);
+  return reg <= k->nregs || as_k_fail(k, ISA_ARG, at, "there is no register %u: the kernel has %u",
+                                      (unsigned)reg, (unsigned)k->nregs);
 }
 
-static bool open_loop(as_kernel *k, const k_loop *l, uint32_t op) {
-  k_item it = {.at = l->range.at, .engine = ISA_NENGINES};
+static bool open_loop(as_kernel *k, const as_k_loop *l, uint32_t op) {
+  as_k_item it = {.at = l->range.at, .engine = ISA_NENGINES};
   if (!K_GROW(k, loops, nloops, cap_loops)) return false;
   it.in.op = (uint16_t)op;
   it.loop = k->nloops + 1;
-  if (!k_add_item(k, &it)) return false;
+  if (!as_k_add_item(k, &it)) return false;
   k->loops[k->nloops] = *l;
   k->loops[k->nloops].first = k->nitems - 1;
   k->loops[k->nloops].parent = k->open_loop;
@@ -127,31 +128,31 @@ static bool open_loop(as_kernel *k, const k_loop *l, uint32_t op) {
 }
 
 bool as_kernel_loop(as_kernel *k, const as_kernel_range *r, uint32_t *reg) {
-  k_loop l = {.range = *r, .reg = k->nregs + 1};
-  if (!k_is_open(k, r->at) || !k_place_ok(k, r->at) || !reg_ok(k, r->start_reg, r->at) ||
+  as_k_loop l = {.range = *r, .reg = k->nregs + 1};
+  if (!as_k_is_open(k, r->at) || !as_k_place_ok(k, r->at) || !reg_ok(k, r->start_reg, r->at) ||
       !reg_ok(k, r->stop_reg, r->at))
     return false;
-  if (r->step == 0) return k_fail(k, ISA_ARG, r->at, "a loop with step 0 has no end");
+  if (r->step == 0) return as_k_fail(k, ISA_ARG, r->at, "a loop with step 0 has no end");
   if (!open_loop(k, &l, K_LOOP)) return false;
   *reg = ++k->nregs;
   return true;
 }
 
 bool as_kernel_while(as_kernel *k, uint32_t reg, isa_line at) {
-  k_loop l = {.range.at = at, .reg = reg, .is_while = true};
-  if (!k_is_open(k, at) || !k_place_ok(k, at)) return false;
-  if (reg == 0) return k_fail(k, ISA_ARG, at, "a while needs a register");
+  as_k_loop l = {.range.at = at, .reg = reg, .is_while = true};
+  if (!as_k_is_open(k, at) || !as_k_place_ok(k, at)) return false;
+  if (reg == 0) return as_k_fail(k, ISA_ARG, at, "a while needs a register");
   return reg_ok(k, reg, at) && open_loop(k, &l, K_WHILE);
 }
 
 bool as_kernel_endloop(as_kernel *k) {
-  k_item it = {.engine = ISA_NENGINES, .loop = k->open_loop};
-  if (!k_is_open(k, (isa_line){0})) return false;
-  if (!k->open_loop) return k_fail(k, ISA_ARG, (isa_line){0}, "no loop is open");
-  k_loop *l = &k->loops[k->open_loop - 1];
+  as_k_item it = {.engine = ISA_NENGINES, .loop = k->open_loop};
+  if (!as_k_is_open(k, (isa_line){0})) return false;
+  if (!k->open_loop) return as_k_fail(k, ISA_ARG, (isa_line){0}, "no loop is open");
+  as_k_loop *l = &k->loops[k->open_loop - 1];
   it.in.op = K_ENDLOOP;
   it.at = l->range.at;
-  if (!k_add_item(k, &it)) return false;
+  if (!as_k_add_item(k, &it)) return false;
   l->last = k->nitems - 1;
   k->open_loop = l->parent;
   return true;
@@ -162,26 +163,26 @@ bool as_kernel_endloop(as_kernel *k) {
 /* What only the passes before the program need. */
 static void forget(as_kernel *k) {
   isa_free(&k->al, k->uses, k->cap_uses * sizeof *k->uses);
-  isa_free(&k->al, k->snaps, k->cap_snaps * k_sources(k) * sizeof *k->snaps);
+  isa_free(&k->al, k->snaps, k->cap_snaps * as_k_sources(k) * sizeof *k->snaps);
   k->uses = NULL;
   k->snaps = NULL;
   k->cap_uses = k->nuses = k->cap_snaps = k->nsnaps = 0;
 }
 
 isa_program *as_kernel_finish(as_kernel *k) {
-  if (!k_is_open(k, (isa_line){0})) return NULL;
+  if (!as_k_is_open(k, (isa_line){0})) return NULL;
   if (k->open_loop) {
-    k_fail(k, ISA_ARG, k->loops[k->open_loop - 1].range.at, "a loop is not ended");
+    as_k_fail(k, ISA_ARG, k->loops[k->open_loop - 1].range.at, "a loop is not ended");
     return NULL;
   }
   k->finished = true;
   bool spill = k->o.flags & AS_KERNEL_SPILL;
-  bool ok =
-      k_define(k) && k_lives(k) && k_choose_engines(k) && k_choose_queues(k) && k_registers(k);
-  while (ok && !k_place(k)) ok = spill && k_spill(k);
-  ok = ok && k_solve(k) && k_semaphores(k);
+  bool ok = as_k_define(k) && as_k_lives(k) && as_k_choose_engines(k) && as_k_choose_queues(k) &&
+            as_k_registers(k);
+  while (ok && !as_k_place(k)) ok = spill && as_k_spill(k);
+  ok = ok && as_k_solve(k) && as_k_semaphores(k);
   forget(k);
-  ok = ok && k_make_program(k);
+  ok = ok && as_k_make_program(k);
   isa_program *p = k->program;
   k->program = NULL;
   k->made = ok;

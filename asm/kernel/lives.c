@@ -1,7 +1,7 @@
 /* From the first to the last item that uses each buffer. */
 #include "impl.h"
 
-static void extend(k_buffer *b, uint32_t first, uint32_t last) {
+static void extend(as_k_buffer *b, uint32_t first, uint32_t last) {
   if (!b->used || first < b->first) b->first = first;
   if (!b->used || last > b->last) b->last = last;
   b->used = true;
@@ -9,18 +9,18 @@ static void extend(k_buffer *b, uint32_t first, uint32_t last) {
 
 /* In a loop at run time a tile lives through all of it: its bytes may come from the round before.
  */
-bool k_lives(as_kernel *k) {
+bool as_k_lives(as_kernel *k) {
   uint32_t depth = 0, outer = 0;
   for (uint32_t i = 0; i < k->nbuffers; i++) k->buffers[i].used = false;
   for (uint32_t i = 0; i < k->nitems; i++) {
-    const k_item *it = &k->items[i];
+    const as_k_item *it = &k->items[i];
     if (it->in.op == K_ENDLOOP) depth--;
     if (it->in.op == K_LOOP || it->in.op == K_WHILE)
       if (depth++ == 0) outer = it->loop;
-    const k_use *uses = k_used(k, it);
+    const as_k_use *uses = as_k_used(k, it);
     unsigned n = it->nuses;
     for (unsigned u = 0; u < n; u++) {
-      k_buffer *b = k_buf(k, k_op(k, uses[u].operand)->buffer);
+      as_k_buffer *b = as_k_buf(k, as_k_op(k, uses[u].operand)->buffer);
       if (depth)
         extend(b, k->loops[outer - 1].first, k->loops[outer - 1].last);
       else

@@ -11,7 +11,7 @@ static uint32_t hash_of(const char *s, size_t n) {
 }
 
 /* The number of a name that is taken, 0: it is free. */
-static uint32_t find(const k_names *n, uint32_t hash, const char *name) {
+static uint32_t find(const as_k_names *n, uint32_t hash, const char *name) {
   uint32_t probe = 0, number;
   do number = isa_index_next(&n->index, hash, &probe);
   while (number && strcmp(n->names[number - 1].name, name) != 0);
@@ -49,9 +49,9 @@ static void clean(const char *base, char out[K_NAME]) {
 }
 
 /* base made clean, which most names of a kernel have been already. */
-static k_memo *clean_name(k_names *n, const char *base) {
+static as_k_memo *clean_name(as_k_names *n, const char *base) {
   uint32_t hash = hash_of(base, strlen(base));
-  k_memo *m = &n->memo[hash % K_MEMO];
+  as_k_memo *m = &n->memo[hash % K_MEMO];
   if (m->hash == hash && m->base[0] && strcmp(m->base, base) == 0) return m;
   clean(base, m->name);
   m->hash = hash;
@@ -63,7 +63,7 @@ static k_memo *clean_name(k_names *n, const char *base) {
 }
 
 /* name_number; its length. */
-static size_t numbered_name(const k_memo *m, uint32_t number, char out[K_NAME + 16]) {
+static size_t numbered_name(const as_k_memo *m, uint32_t number, char out[K_NAME + 16]) {
   char digits[12];
   size_t n = m->length, d = sizeof digits;
   memcpy(out, m->name, n);
@@ -76,9 +76,9 @@ static size_t numbered_name(const k_memo *m, uint32_t number, char out[K_NAME + 
   return n;
 }
 
-const char *k_names_take(k_names *n, const char *base) {
+const char *as_k_names_take(as_k_names *n, const char *base) {
   char name[K_NAME + 16];
-  k_memo *m = clean_name(n, base);
+  as_k_memo *m = clean_name(n, base);
   size_t length = m->length;
   uint32_t hash = hash_of(m->name, length);
   memcpy(name, m->name, length + 1);
@@ -90,11 +90,11 @@ const char *k_names_take(k_names *n, const char *base) {
   if (!isa_array_room(&n->k->al, &n->names, n->n, &n->cap, sizeof *n->names)) return NULL;
   const char *copy = isa_arena_strn(&n->k->arena, name, length);
   if (!copy || !isa_index_add(&n->k->al, &n->index, hash, n->n + 1)) return NULL;
-  n->names[n->n++] = (k_name){copy, 2};
+  n->names[n->n++] = (as_k_name){copy, 2};
   return copy;
 }
 
-void k_names_close(k_names *n) {
+void as_k_names_close(as_k_names *n) {
   isa_index_free(&n->k->al, &n->index);
   isa_free(&n->k->al, n->names, n->cap * sizeof *n->names);
 }

@@ -8,10 +8,10 @@
 
 /* ---- Items that are put in ------------------------------------------------------------------ */
 
-bool k_open_gap(as_kernel *k, uint32_t at, uint32_t n) {
+bool as_k_open_gap(as_kernel *k, uint32_t at, uint32_t n) {
   while (k->cap_items - k->nitems < n)
     if (!isa_array_grow(&k->al, &k->items, k->cap_items, &k->cap_items, sizeof *k->items))
-      return k_nomem(k);
+      return as_k_nomem(k);
   memmove(&k->items[at + n], &k->items[at], (k->nitems - at) * sizeof *k->items);
   k->nitems += n;
   for (uint32_t l = 0; l < k->nloops; l++) {
@@ -36,7 +36,7 @@ static bool within(const stretch *s, uint32_t item) { return s->first <= item &&
 /* The copy does what the items do, in the same order. */
 static bool copy_orders(as_kernel *k, const stretch *s) {
   for (uint32_t o = 0, n = k->norders; o < n; o++) {
-    k_order c = k->orders[o];
+    as_k_order c = k->orders[o];
     bool earlier = within(s, c.earlier), later = within(s, c.later);
     if (!earlier && !later) continue;
     c.earlier += earlier ? s->by : 0;
@@ -51,7 +51,7 @@ static bool copy_orders(as_kernel *k, const stretch *s) {
 static bool copy_loops(as_kernel *k, const stretch *s, uint32_t n) {
   for (uint32_t l = 0; l < n; l++) {
     if (!within(s, k->loops[l].first)) continue;
-    k_loop c = k->loops[l];
+    as_k_loop c = k->loops[l];
     for (uint32_t m = n; m < k->nloops; m++)
       if (c.parent && k->loops[m].first == k->loops[c.parent - 1].first + s->by) {
         c.parent = m + 1;
@@ -68,7 +68,7 @@ static bool copy_loops(as_kernel *k, const stretch *s, uint32_t n) {
 
 static bool copy_items(as_kernel *k, const stretch *s) {
   uint32_t n = s->last + 1 - s->first;
-  if (!k_open_gap(k, s->last + 1, n)) return false;
+  if (!as_k_open_gap(k, s->last + 1, n)) return false;
   memcpy(&k->items[s->first + s->by], &k->items[s->first], n * sizeof *k->items);
   for (uint32_t i = 0; i < n; i++) k->items[s->first + s->by + i].added = true;
   return copy_loops(k, s, k->nloops) && copy_orders(k, s);
@@ -77,11 +77,11 @@ static bool copy_items(as_kernel *k, const stretch *s) {
 /* ---- Bounds --------------------------------------------------------------------------------- */
 
 static bool put_control(as_kernel *k, uint32_t at, const isa_insn *in, uint32_t rd, uint32_t ra) {
-  k_item it = {.in = *in, .regs = {rd, ra}, .engine = ISA_NENGINES, .added = true};
-  k_key key = {.n = 0};
+  as_k_item it = {.in = *in, .regs = {rd, ra}, .engine = ISA_NENGINES, .added = true};
+  as_k_key key = {.n = 0};
   it.at = k->items[at].at;
   it.number = k->items[at].number;
-  if (!k_verify(k, &it, &key) || !k_open_gap(k, at, 1)) return false;
+  if (!as_k_verify(k, &it, &key) || !as_k_open_gap(k, at, 1)) return false;
   k->items[at] = it;
   return true;
 }
@@ -112,7 +112,7 @@ static bool bounds_in_registers(as_kernel *k, uint32_t first, const as_kernel_ra
                  (isa_int){true, (int32_t)*second});
 }
 
-bool k_peel(as_kernel *k, uint32_t loop) {
+bool as_k_peel(as_kernel *k, uint32_t loop) {
   as_kernel_range r = k->loops[loop - 1].range, one = r;
   uint32_t second = 0, end = 0;
   if (r.start_reg || r.stop_reg) {
@@ -125,7 +125,7 @@ bool k_peel(as_kernel *k, uint32_t loop) {
     if (more) one.stop = (int32_t)next;
     r.start = more ? (int32_t)next : r.stop;
   }
-  const k_loop *l = &k->loops[loop - 1];
+  const as_k_loop *l = &k->loops[loop - 1];
   stretch s = {l->first, l->last, l->last + 1 - l->first};
   uint32_t copy = k->nloops;
   if (!copy_items(k, &s)) return false;

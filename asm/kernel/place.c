@@ -15,13 +15,13 @@ typedef struct ring {
   uint32_t nfixed, next_fixed;
 } ring;
 
-static uint32_t end_of(const k_buffer *b) { return b->offset + b->bytes; }
+static uint32_t end_of(const as_k_buffer *b) { return b->offset + b->bytes; }
 
 static bool insert(ring *r, uint32_t number) {
-  const k_buffer *b = k_buf(r->k, number);
-  if (!isa_array_room(&r->k->al, &r->live, r->n, &r->cap, sizeof *r->live)) return k_nomem(r->k);
+  const as_k_buffer *b = as_k_buf(r->k, number);
+  if (!isa_array_room(&r->k->al, &r->live, r->n, &r->cap, sizeof *r->live)) return as_k_nomem(r->k);
   uint32_t at = r->n++;
-  for (; at > 0 && k_buf(r->k, r->live[at - 1])->offset > b->offset; at--)
+  for (; at > 0 && as_k_buf(r->k, r->live[at - 1])->offset > b->offset; at--)
     r->live[at] = r->live[at - 1];
   r->live[at] = number;
   if (b->space == ISA_SBUF && end_of(b) > r->k->figures.sbuf_bytes)
@@ -35,13 +35,13 @@ static bool insert(ring *r, uint32_t number) {
 static void expire(ring *r, uint32_t item) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < r->n; i++)
-    if (k_buf(r->k, r->live[i])->last >= item) r->live[n++] = r->live[i];
+    if (as_k_buf(r->k, r->live[i])->last >= item) r->live[n++] = r->live[i];
   r->n = n;
 }
 
 /* The lowest place at or after `from` where b may begin; a tile of PSUM stays in its bank where it
  * fits in one. */
-static uint32_t aligned(const ring *r, const k_buffer *b, uint32_t from, uint32_t align) {
+static uint32_t aligned(const ring *r, const as_k_buffer *b, uint32_t from, uint32_t align) {
   uint32_t at = (from + align - 1) / align * align;
   if (r->space == ISA_PSUM && at / ISA_PSUM_BANK != (at + b->bytes - 1) / ISA_PSUM_BANK)
     at = (at + ISA_PSUM_BANK - 1) / ISA_PSUM_BANK * ISA_PSUM_BANK;
@@ -49,9 +49,9 @@ static uint32_t aligned(const ring *r, const k_buffer *b, uint32_t from, uint32_
 }
 
 /* The end of a fixed tile that comes to live while b does and would lie over [at, end); 0: none. */
-static uint32_t fixed_over(const ring *r, const k_buffer *b, uint32_t at) {
+static uint32_t fixed_over(const ring *r, const as_k_buffer *b, uint32_t at) {
   for (uint32_t i = r->next_fixed; i < r->nfixed; i++) {
-    const k_buffer *f = k_buf(r->k, r->fixed[i]);
+    const as_k_buffer *f = as_k_buf(r->k, r->fixed[i]);
     if (f->first > b->last) break;
     if (f->offset < at + b->bytes && at < end_of(f)) return end_of(f);
   }
@@ -59,12 +59,13 @@ static uint32_t fixed_over(const ring *r, const k_buffer *b, uint32_t at) {
 }
 
 /* A place for b in [from, to), K_NONE when there is none. */
-static uint32_t fit(const ring *r, const k_buffer *b, uint32_t from, uint32_t to, uint32_t align) {
+static uint32_t fit(const ring *r, const as_k_buffer *b, uint32_t from, uint32_t to,
+                    uint32_t align) {
   uint32_t at = aligned(r, b, from, align);
   for (bool moved = true; moved;) {
     moved = false;
     for (uint32_t i = 0; i < r->n; i++) {
-      const k_buffer *o = k_buf(r->k, r->live[i]);
+      const as_k_buffer *o = as_k_buf(r->k, r->live[i]);
       if (o->offset >= at + b->bytes || end_of(o) <= at) continue;
       at = aligned(r, b, end_of(o), align);
       moved = true;
@@ -80,10 +81,10 @@ static uint32_t fit(const ring *r, const k_buffer *b, uint32_t from, uint32_t to
 }
 
 /* The smallest gap that takes b. */
-static uint32_t best_fit(const ring *r, const k_buffer *b) {
+static uint32_t best_fit(const ring *r, const as_k_buffer *b) {
   uint32_t best = K_NONE, least = UINT32_MAX, from = 0;
   for (uint32_t i = 0; i <= r->n; i++) {
-    uint32_t to = i < r->n ? k_buf(r->k, r->live[i])->offset : r->room;
+    uint32_t to = i < r->n ? as_k_buf(r->k, r->live[i])->offset : r->room;
     if (to > from && to - from < least && to - from >= b->bytes) {
       uint32_t at =
           fit(r, b, from, to, isa_dtype_bytes(b->dtype) < 4 ? 4 : isa_dtype_bytes(b->dtype));
@@ -92,7 +93,8 @@ static uint32_t best_fit(const ring *r, const k_buffer *b) {
         least = to - from;
       }
     }
-    if (i < r->n && end_of(k_buf(r->k, r->live[i])) > from) from = end_of(k_buf(r->k, r->live[i]));
+    if (i < r->n && end_of(as_k_buf(r->k, r->live[i])) > from)
+      from = end_of(as_k_buf(r->k, r->live[i]));
   }
   return best;
 }
@@ -102,38 +104,39 @@ static uint32_t best_fit(const ring *r, const k_buffer *b) {
 enum { MOST_SHOWN = 8 };
 
 static int by_size(const void *a, const void *b) {
-  const k_buffer *x = *(const k_buffer *const *)a, *y = *(const k_buffer *const *)b;
+  const as_k_buffer *x = *(const as_k_buffer *const *)a, *y = *(const as_k_buffer *const *)b;
   if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
   return (x->first > y->first) - (x->first < y->first);
 }
 
 static void show(const ring *r, isa_buf *out) {
-  const k_buffer **all = isa_zalloc(&r->k->al, (r->n + 1) * sizeof *all);
+  const as_k_buffer **all = isa_zalloc(&r->k->al, (r->n + 1) * sizeof *all);
   char where[160];
-  for (uint32_t i = 0; all && i < r->n; i++) all[i] = k_buf(r->k, r->live[i]);
+  for (uint32_t i = 0; all && i < r->n; i++) all[i] = as_k_buf(r->k, r->live[i]);
   if (all) qsort(all, r->n, sizeof *all, by_size);
   for (uint32_t i = 0; all && i < r->n && i < MOST_SHOWN; i++)
     isa_buf_printf(out, "\n  %.60s: %" PRIu32 " bytes at %" PRIu32 ", from %s",
                    all[i]->name ? all[i]->name : "a tile", all[i]->bytes, all[i]->offset,
-                   k_where(r->k, all[i]->at.line ? all[i]->at : r->k->items[all[i]->first].at,
-                           where, sizeof where));
+                   as_k_where(r->k, all[i]->at.line ? all[i]->at : r->k->items[all[i]->first].at,
+                              where, sizeof where));
   if (r->n > MOST_SHOWN) isa_buf_printf(out, "\n  and %" PRIu32 " more", r->n - MOST_SHOWN);
   if (all) isa_free(&r->k->al, all, (r->n + 1) * sizeof *all);
 }
 
-static bool overflow(ring *r, const k_buffer *b) {
+static bool overflow(ring *r, const as_k_buffer *b) {
   isa_buf text;
   uint64_t sum = 0;
   as_kernel *k = r->k;
-  for (uint32_t i = 0; i < r->n; i++) sum += k_buf(k, r->live[i])->bytes;
+  for (uint32_t i = 0; i < r->n; i++) sum += as_k_buf(k, r->live[i])->bytes;
   isa_buf_init(&text, &k->al);
   show(r, &text);
-  k_fail(k, ISA_LIMIT, b->at.line ? b->at : k->items[b->first].at,
-         "tile %.60s of %" PRIu32 " bytes in each partition does not fit in %s: of %" PRIu32
-         " bytes %" PRIu64 " are taken by %" PRIu32 " tiles that live here%s:%s",
-         b->name ? b->name : "?", b->bytes, isa_space_name(r->space), r->room, sum, r->n,
-         r->space == ISA_PSUM && (k->o.flags & AS_KERNEL_SPILL) ? " (psum is never spilled)" : "",
-         isa_buf_str(&text));
+  as_k_fail(k, ISA_LIMIT, b->at.line ? b->at : k->items[b->first].at,
+            "tile %.60s of %" PRIu32 " bytes in each partition does not fit in %s: of %" PRIu32
+            " bytes %" PRIu64 " are taken by %" PRIu32 " tiles that live here%s:%s",
+            b->name ? b->name : "?", b->bytes, isa_space_name(r->space), r->room, sum, r->n,
+            r->space == ISA_PSUM && (k->o.flags & AS_KERNEL_SPILL) ? " (psum is never spilled)"
+                                                                   : "",
+            isa_buf_str(&text));
   isa_buf_free(&text);
   return false;
 }
@@ -143,7 +146,7 @@ static bool overflow(ring *r, const k_buffer *b) {
 /* Starts the fixed tiles that begin before or at an item. */
 static bool start_fixed(ring *r, uint32_t item) {
   for (; r->next_fixed < r->nfixed; r->next_fixed++) {
-    if (k_buf(r->k, r->fixed[r->next_fixed])->first > item) return true;
+    if (as_k_buf(r->k, r->fixed[r->next_fixed])->first > item) return true;
     if (!insert(r, r->fixed[r->next_fixed])) return false;
   }
   return true;
@@ -165,7 +168,7 @@ static bool note_crowd(ring *r, uint32_t number) {
 }
 
 static bool place_one(ring *r, uint32_t number) {
-  k_buffer *b = k_buf(r->k, number);
+  as_k_buffer *b = as_k_buf(r->k, number);
   uint32_t align = r->space == ISA_PSUM ? ISA_PSUM_BANK : K_ALIGN;
   expire(r, b->first);
   if (!start_fixed(r, b->first)) return false;
@@ -194,7 +197,7 @@ static uint32_t in_order(as_kernel *k, unsigned space, bool fixed, order *o) {
   uint32_t n = 0;
   bool sorted = true;
   for (uint32_t i = 0; i < k->nbuffers; i++) {
-    const k_buffer *b = &k->buffers[i];
+    const as_k_buffer *b = &k->buffers[i];
     if (b->space != space || b->fixed != fixed || !b->used) continue;
     o[n] = (order){b->first, i + 1};
     sorted = sorted && (n == 0 || o[n - 1].first <= b->first);
@@ -205,7 +208,7 @@ static uint32_t in_order(as_kernel *k, unsigned space, bool fixed, order *o) {
 }
 
 static bool place_memory(as_kernel *k, unsigned space, order *o, uint32_t *fixed) {
-  ring r = {.k = k, .space = space, .room = k_room(k, space), .fixed = fixed};
+  ring r = {.k = k, .space = space, .room = as_k_room(k, space), .fixed = fixed};
   bool ok = true;
   r.nfixed = in_order(k, space, true, o);
   for (uint32_t i = 0; i < r.nfixed; i++) fixed[i] = o[i].number;
@@ -216,14 +219,14 @@ static bool place_memory(as_kernel *k, unsigned space, order *o, uint32_t *fixed
   return ok;
 }
 
-bool k_place(as_kernel *k) {
+bool as_k_place(as_kernel *k) {
   size_t n = (size_t)k->nbuffers + 1;
   order *o = isa_zalloc(&k->al, n * sizeof *o);
   uint32_t *fixed = isa_zalloc(&k->al, n * sizeof *fixed);
   k->figures.sbuf_bytes = k->figures.psum_bytes = 0;
   k->ncrowd = 0;
   bool ok = o && fixed ? place_memory(k, ISA_SBUF, o, fixed) && place_memory(k, ISA_PSUM, o, fixed)
-                       : k_nomem(k);
+                       : as_k_nomem(k);
   isa_free(&k->al, o, n * sizeof *o);
   isa_free(&k->al, fixed, n * sizeof *fixed);
   return ok;

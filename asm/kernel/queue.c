@@ -13,11 +13,11 @@ static uint32_t find_queue(as_kernel *k, unsigned dge, unsigned engine) {
     if (!k->queues[q].users && k->queues[q].dge == dge && k->queues[q].engine == engine)
       return q + 1;
   if (k->nqueues == ISA_MAX_QUEUES) {
-    k_fail(k, ISA_LIMIT, (isa_line){0}, "a core has at most %d queues", ISA_MAX_QUEUES);
+    as_k_fail(k, ISA_LIMIT, (isa_line){0}, "a core has at most %d queues", ISA_MAX_QUEUES);
     return 0;
   }
   if (!K_GROW(k, queues, nqueues, cap_queues)) return 0;
-  k->queues[k->nqueues] = (k_queue){(uint8_t)dge, (uint8_t)engine, 0, 0, false, 0};
+  k->queues[k->nqueues] = (as_k_queue){(uint8_t)dge, (uint8_t)engine, 0, 0, false, 0};
   return ++k->nqueues;
 }
 
@@ -30,11 +30,11 @@ static unsigned store_engine(const as_kernel *k) {
   return best;
 }
 
-static bool goes_to_hbm(const as_kernel *k, const k_item *it) {
-  const k_use *uses = k_used(k, it);
+static bool goes_to_hbm(const as_kernel *k, const as_k_item *it) {
+  const as_k_use *uses = as_k_used(k, it);
   unsigned n = it->nuses;
   for (unsigned u = 0; u < n; u++)
-    if (uses[u].writes && k_op(k, uses[u].operand)->space == ISA_HBM) return true;
+    if (uses[u].writes && as_k_op(k, uses[u].operand)->space == ISA_HBM) return true;
   return false;
 }
 
@@ -42,8 +42,8 @@ static bool has(unsigned modes, unsigned dge) { return modes >> dge & 1; }
 
 /* Descriptors by hardware where that is legal, else static ones, else by gpsimd; in a loop at run
  * time static ones are not taken, since each is another transfer. */
-static bool pick(streams *s, const k_item *it, bool in_loop, unsigned *dge, unsigned *engine) {
-  unsigned modes = k_ruling_of(s->k, it)->modes;
+static bool pick(streams *s, const as_k_item *it, bool in_loop, unsigned *dge, unsigned *engine) {
+  unsigned modes = as_k_ruling_of(s->k, it)->modes;
   bool store = goes_to_hbm(s->k, it) && !(s->k->o.flags & AS_KERNEL_ONE_STREAM);
   bool fixed = it->engine < ISA_NENGINES;
   unsigned e = fixed ? it->engine : store ? s->store_engine : (unsigned)ISA_ENG_sync;
@@ -66,13 +66,13 @@ static bool pick(streams *s, const k_item *it, bool in_loop, unsigned *dge, unsi
 }
 
 /* The bytes that a transfer writes. */
-static uint64_t bytes_of(const as_kernel *k, const k_item *it) {
-  const k_use *uses = k_used(k, it);
+static uint64_t bytes_of(const as_kernel *k, const as_k_item *it) {
+  const as_k_use *uses = as_k_used(k, it);
   unsigned n = it->nuses;
   uint64_t bytes = 0;
   for (unsigned u = 0; u < n; u++) {
-    const k_operand *o = k_op(k, uses[u].operand);
-    const k_shape *s = k_shape_of(k, o);
+    const as_k_operand *o = as_k_op(k, uses[u].operand);
+    const as_k_shape *s = as_k_shape_of(k, o);
     uint64_t all = isa_dtype_bytes(s->dtype) * (uint64_t)(o->nparts ? o->nparts : 1);
     for (unsigned d = 0; d < s->ndim; d++) all *= s->dim[d].num;
     if (uses[u].writes) bytes += all;
@@ -81,7 +81,7 @@ static uint64_t bytes_of(const as_kernel *k, const k_item *it) {
 }
 
 /* What it adds to the loads of its engine and of DMA. */
-static void count(as_kernel *k, const k_item *it, const k_queue *q) {
+static void count(as_kernel *k, const as_k_item *it, const as_k_queue *q) {
   const as_kernel_costs *c = &k->o.costs;
   k->figures.transfers++;
   k->figures.busy[q->engine] += c->trigger[q->dge];
@@ -98,41 +98,41 @@ static void find_bound(as_kernel *k) {
     }
 }
 
-static bool choose(streams *s, k_item *it, bool in_loop) {
+static bool choose(streams *s, as_k_item *it, bool in_loop) {
   as_kernel *k = s->k;
   unsigned dge = 0, engine = 0;
   if (!it->queue) {
     if (!pick(s, it, in_loop, &dge, &engine))
-      return k_fail(k, ISA_ILLEGAL, it->at, "%s: no queue that %s may trigger takes it%s",
-                    isa_ops[it->in.op].name,
-                    it->engine < ISA_NENGINES ? isa_engines[it->engine].name : "an engine",
-                    in_loop ? " in a loop, where descriptors are not static" : "");
+      return as_k_fail(k, ISA_ILLEGAL, it->at, "%s: no queue that %s may trigger takes it%s",
+                       isa_ops[it->in.op].name,
+                       it->engine < ISA_NENGINES ? isa_engines[it->engine].name : "an engine",
+                       in_loop ? " in a loop, where descriptors are not static" : "");
     uint32_t q = find_queue(k, dge, engine);
     if (!q) return false;
     it->queue = (uint16_t)q;
   }
-  k_queue *q = &k->queues[it->queue - 1];
+  as_k_queue *q = &k->queues[it->queue - 1];
   if (q->dge == ISA_DGE_none && in_loop)
-    return k_fail(k, ISA_ILLEGAL, it->at,
-                  "%s: its queue has static descriptors, which a loop at run time cannot use",
-                  isa_ops[it->in.op].name);
+    return as_k_fail(k, ISA_ILLEGAL, it->at,
+                     "%s: its queue has static descriptors, which a loop at run time cannot use",
+                     isa_ops[it->in.op].name);
   it->engine = q->engine;
   q->count++;
   count(k, it, q);
   return true;
 }
 
-bool k_choose_queue(as_kernel *k, k_item *it) {
+bool as_k_choose_queue(as_kernel *k, as_k_item *it) {
   streams s = {k, k->store_engine};
   return choose(&s, it, false);
 }
 
-bool k_choose_queues(as_kernel *k) {
+bool as_k_choose_queues(as_kernel *k) {
   streams s = {k, store_engine(k)};
   k->store_engine = s.store_engine;
   unsigned depth = 0;
   for (uint32_t i = 0; i < k->nitems; i++) {
-    k_item *it = &k->items[i];
+    as_k_item *it = &k->items[i];
     if (it->in.op == K_LOOP || it->in.op == K_WHILE) depth++;
     if (it->in.op == K_ENDLOOP) depth--;
     if (it->in.op < ISA_NOPS && isa_op_is_dma(it->in.op) && !choose(&s, it, depth > 0))

@@ -5,19 +5,19 @@
 
 typedef struct reader {
   as_kernel *k;
-  k_item *it;
+  as_k_item *it;
   const int64_t *w;
   size_t at, n;      /* words read, words of the record */
   const char *field; /* that is read */
   unsigned nregs;
-  k_key *key;
+  as_k_key *key;
 } reader;
 
 static bool bad(reader *r, const char *rule, int64_t value) {
   unsigned op = r->it->in.op;
-  return k_fail(r->k, ISA_ARG, r->it->at, "%s%s%s: %s (%" PRId64 ")",
-                op < ISA_NOPS ? isa_ops[op].name : "record", r->field ? " " : "",
-                r->field ? r->field : "", rule, value);
+  return as_k_fail(r->k, ISA_ARG, r->it->at, "%s%s%s: %s (%" PRId64 ")",
+                   op < ISA_NOPS ? isa_ops[op].name : "record", r->field ? " " : "",
+                   r->field ? r->field : "", rule, value);
 }
 
 /* The next word, which lies between lo and hi. */
@@ -45,10 +45,10 @@ static bool register_number(reader *r, uint32_t *out) {
 
 /* ---- Operands ------------------------------------------------------------------------------ */
 
-uint64_t *k_take_units(as_kernel *k, uint32_t n, uint32_t *number) {
+uint64_t *as_k_take_units(as_kernel *k, uint32_t n, uint32_t *number) {
   while (k->cap_ops - k->nops < n)
     if (!isa_array_room(&k->al, &k->ops, k->cap_ops, &k->cap_ops, sizeof *k->ops)) {
-      k_nomem(k);
+      as_k_nomem(k);
       return NULL;
     }
   uint64_t *at = &k->ops[k->nops];
@@ -65,7 +65,7 @@ static bool inner_operand(reader *r, uint32_t *out) {
   return *out || bad(r, "an index or an element is left out", 0);
 }
 
-static bool dynamic_part(reader *r, k_dyn *d, unsigned ndim) {
+static bool dynamic_part(reader *r, as_k_dyn *d, unsigned ndim) {
   int64_t kind = 0, v = 0, most = (int64_t)1 << 40;
   if (!word(r, AS_DYN_REGISTER, AS_DYN_INDIRECT, "no dynamic part has this kind", &kind))
     return false;
@@ -91,8 +91,8 @@ static bool dynamic_part(reader *r, k_dyn *d, unsigned ndim) {
   }
 }
 
-static bool dynamic_parts(reader *r, size_t end, unsigned ndim, k_operand *o) {
-  k_dyn d = {0};
+static bool dynamic_parts(reader *r, size_t end, unsigned ndim, as_k_operand *o) {
+  as_k_dyn d = {0};
   while (r->at < end)
     if (!dynamic_part(r, &d, ndim)) return false;
   if (r->at != end) return bad(r, "an operand's words do not end with a part; words", (int64_t)end);
@@ -104,13 +104,13 @@ static bool dynamic_parts(reader *r, size_t end, unsigned ndim, k_operand *o) {
 
 enum { OFFSET_AT = 4 }; /* of the words of an operand, after their number */
 
-static bool head(reader *r, k_operand *o, uint8_t *dtype, uint8_t *ndim) {
+static bool head(reader *r, as_k_operand *o, uint8_t *dtype, uint8_t *ndim) {
   int64_t v, far = (int64_t)1 << 48;
   as_kernel *k = r->k;
   if (!word(r, 1, k->nbuffers, "the kernel has no buffer of that number", &v)) return false;
   o->buffer = (uint32_t)v;
-  k_key_buffer(k, r->key, r->at - 1, o->buffer);
-  const k_buffer *b = k_buf(k, o->buffer);
+  as_k_key_buffer(k, r->key, r->at - 1, o->buffer);
+  const as_k_buffer *b = as_k_buf(k, o->buffer);
   if (b->ended) return bad(r, "its tile was ended; buffer", v);
   o->space = b->space;
   if (!word(r, 1, ISA_NDTYPES - 1, "no data type has this code", &v)) return false;
@@ -127,7 +127,7 @@ static bool head(reader *r, k_operand *o, uint8_t *dtype, uint8_t *ndim) {
 
 /* *out: its number, 0 when it is left out. */
 static bool operand(reader *r, bool inner, uint32_t *out) {
-  k_operand o = {0};
+  as_k_operand o = {0};
   isa_dim dims[ISA_MAX_DIMS];
   uint8_t dtype = 0, ndim = 0;
   int64_t length, num, far = (int64_t)1 << 40;
@@ -144,15 +144,15 @@ static bool operand(reader *r, bool inner, uint32_t *out) {
     dims[d].num = (uint32_t)num;
   }
   if (r->at > end) return bad(r, "an operand has more dimensions than words", length);
-  o.shape = k_find_shape(r->k, dtype, ndim, dims);
+  o.shape = as_k_find_shape(r->k, dtype, ndim, dims);
   if (!o.shape) return false;
   if (r->at < end) {
     if (inner) return bad(r, "an index or an element has dynamic parts; words", length);
     if (!dynamic_parts(r, end, ndim, &o)) return false;
   } else {
-    k_key_offset(r->k, r->key, begin + OFFSET_AT, &o);
+    as_k_key_offset(r->k, r->key, begin + OFFSET_AT, &o);
   }
-  uint64_t *at = k_take_units(r->k, sizeof o / 8, out);
+  uint64_t *at = as_k_take_units(r->k, sizeof o / 8, out);
   if (!at) return false;
   memcpy(at, &o, sizeof o);
   return true;
@@ -172,7 +172,7 @@ static bool operands(reader *r, isa_ref *out) {
   }
   *out = (isa_ref){0, 0};
   if (n == 0) return true;
-  uint64_t *at = k_take_units(r->k, (uint32_t)(n + 1) / 2, &number);
+  uint64_t *at = as_k_take_units(r->k, (uint32_t)(n + 1) / 2, &number);
   if (!at) return false;
   memcpy(at, list, (size_t)n * sizeof *list);
   *out = (isa_ref){number, (uint32_t)n};
@@ -204,10 +204,10 @@ static bool list(reader *r, unsigned kind, isa_ref *out) {
   if (!word(r, 0, MOST_ITEMS, "a list's items", &n)) return false;
   if ((size_t)n > r->n - r->at) return bad(r, "a list is longer than its record; items", n);
   char *data = isa_zalloc(&r->k->al, (size_t)n * size + 8);
-  if (!data) return k_nomem(r->k);
+  if (!data) return as_k_nomem(r->k);
   bool ok = true;
   for (int64_t i = 0; i < n && ok; i++) ok = list_item(r, kind, data + i * size);
-  if (ok && !isa_program_pool(r->k->scratch, data, (uint32_t)n, size, out)) ok = k_nomem(r->k);
+  if (ok && !isa_program_pool(r->k->scratch, data, (uint32_t)n, size, out)) ok = as_k_nomem(r->k);
   isa_free(&r->k->al, data, (size_t)n * size + 8);
   return ok;
 }
@@ -273,7 +273,7 @@ static bool field(reader *r, const isa_field *f) {
 }
 
 static bool header(reader *r) {
-  k_item *it = r->it;
+  as_k_item *it = r->it;
   as_kernel *k = r->k;
   int op = -1;
   if (r->n < AS_REC_FIELDS || r->w[0] < AS_REC_FIELDS || (uint64_t)r->w[0] > r->n)
@@ -289,11 +289,11 @@ static bool header(reader *r) {
   if (op < 0) return bad(r, "no instruction has this opcode", r->w[AS_REC_OP]);
   it->in.op = (uint16_t)op;
   if (isa_ops[op].status != ISA_DONE)
-    return k_fail(k, ISA_UNBUILT, it->at, "%s is known but not built in this version",
-                  isa_ops[op].name);
+    return as_k_fail(k, ISA_UNBUILT, it->at, "%s is known but not built in this version",
+                     isa_ops[op].name);
   if (!as_kernel_takes((unsigned)op))
-    return k_fail(k, ISA_ARG, it->at, "%s is made by the builder, it is not emitted",
-                  isa_ops[op].name);
+    return as_k_fail(k, ISA_ARG, it->at, "%s is made by the builder, it is not emitted",
+                     isa_ops[op].name);
   if (r->w[AS_REC_ENGINE] < -1 || r->w[AS_REC_ENGINE] >= ISA_NENGINES)
     return bad(r, "no engine has this number", r->w[AS_REC_ENGINE]);
   if (r->w[AS_REC_ENGINE] >= 0) it->engine = (uint8_t)r->w[AS_REC_ENGINE];
@@ -303,14 +303,14 @@ static bool header(reader *r) {
   return true;
 }
 
-static void begin_key(k_key *key, const int64_t *w, size_t n) {
+static void begin_key(as_k_key *key, const int64_t *w, size_t n) {
   key->n = n <= K_KEY_WORDS ? (uint32_t)n : 0;
   key->nbuffers = 0;
   memcpy(key->w, w, key->n * sizeof *w);
   key->w[AS_REC_FILE] = key->w[AS_REC_LINE] = 0;
 }
 
-bool k_read_record(as_kernel *k, const int64_t *w, size_t n, k_item *it, k_key *key) {
+bool as_k_read_record(as_kernel *k, const int64_t *w, size_t n, as_k_item *it, as_k_key *key) {
   reader r = {.k = k, .it = it, .w = w, .n = n, .key = key};
   memset(it, 0, sizeof *it);
   it->engine = ISA_NENGINES;

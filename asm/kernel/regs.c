@@ -9,13 +9,13 @@ static bool need(as_kernel *k, uint32_t reg, unsigned engines) {
 }
 
 /* Registers that the operands of an item read. */
-static bool need_operands(as_kernel *k, const k_item *it, unsigned engines) {
+static bool need_operands(as_kernel *k, const as_k_item *it, unsigned engines) {
   bool more = false;
-  const k_use *uses = k_used(k, it);
+  const as_k_use *uses = as_k_used(k, it);
   unsigned n = it->nuses;
   for (unsigned u = 0; u < n; u++) {
-    const k_operand *o = k_op(k, uses[u].operand);
-    const k_dyn *d = o->dyn ? &k->dyns[o->dyn - 1] : NULL;
+    const as_k_operand *o = as_k_op(k, uses[u].operand);
+    const as_k_dyn *d = o->dyn ? &k->dyns[o->dyn - 1] : NULL;
     if (d && d->kind == ISA_DYN_reg) more |= need(k, d->reg, engines);
     if (d && d->size_dim) more |= need(k, d->size_reg, engines);
   }
@@ -23,7 +23,7 @@ static bool need_operands(as_kernel *k, const k_item *it, unsigned engines) {
 }
 
 /* Of a form's REG fields `rd` is written, others are read. */
-static uint32_t result_of(const k_item *it) {
+static uint32_t result_of(const as_k_item *it) {
   const isa_form *f = isa_form_of(it->in.op);
   unsigned n = 0;
   for (unsigned i = 0; i < f->nfields; i++) {
@@ -34,7 +34,7 @@ static uint32_t result_of(const k_item *it) {
   return 0;
 }
 
-static bool need_fields(as_kernel *k, const k_item *it, unsigned engines) {
+static bool need_fields(as_kernel *k, const as_k_item *it, unsigned engines) {
   const isa_form *f = isa_form_of(it->in.op);
   bool more = false;
   unsigned n = 0;
@@ -54,7 +54,7 @@ static bool need_fields(as_kernel *k, const k_item *it, unsigned engines) {
   return more;
 }
 
-static bool need_loop(as_kernel *k, const k_loop *l) {
+static bool need_loop(as_kernel *k, const as_k_loop *l) {
   bool more = need(k, l->reg, l->engines);
   if (!l->is_while) {
     more |= need(k, l->range.start_reg, l->engines);
@@ -78,7 +78,7 @@ static bool spread(as_kernel *k) {
   bool more = false;
   uint32_t open = 0;
   for (uint32_t i = k->nitems; i-- > 0;) {
-    k_item *it = &k->items[i];
+    as_k_item *it = &k->items[i];
     if (it->in.op == K_ENDLOOP) open = it->loop;
     if (it->in.op == K_LOOP || it->in.op == K_WHILE) open = k->loops[it->loop - 1].parent;
     if (it->in.op >= ISA_NOPS) continue;
@@ -105,13 +105,13 @@ static void touch(life *l, uint32_t reg, uint32_t first, uint32_t last) {
   if (l[reg].last < last) l[reg].last = last;
 }
 
-static void touch_item(const as_kernel *k, const k_item *it, life *l, uint32_t a, uint32_t b) {
+static void touch_item(const as_kernel *k, const as_k_item *it, life *l, uint32_t a, uint32_t b) {
   const isa_form *f = isa_form_of(it->in.op);
-  const k_use *uses = k_used(k, it);
+  const as_k_use *uses = as_k_used(k, it);
   unsigned n = it->nuses, regs = 0;
   for (unsigned u = 0; u < n; u++) {
-    const k_operand *o = k_op(k, uses[u].operand);
-    const k_dyn *d = o->dyn ? &k->dyns[o->dyn - 1] : NULL;
+    const as_k_operand *o = as_k_op(k, uses[u].operand);
+    const as_k_dyn *d = o->dyn ? &k->dyns[o->dyn - 1] : NULL;
     if (d && d->kind == ISA_DYN_reg) touch(l, d->reg, a, b);
     if (d && d->size_dim) touch(l, d->size_reg, a, b);
   }
@@ -129,9 +129,9 @@ static void touch_item(const as_kernel *k, const k_item *it, life *l, uint32_t a
 static void find_lives(const as_kernel *k, life *l) {
   uint32_t outer = 0;
   for (uint32_t i = 0; i < k->nitems; i++) {
-    const k_item *it = &k->items[i];
+    const as_k_item *it = &k->items[i];
     if (it->in.op == K_LOOP || it->in.op == K_WHILE) {
-      const k_loop *lp = &k->loops[it->loop - 1];
+      const as_k_loop *lp = &k->loops[it->loop - 1];
       if (!outer) outer = it->loop;
       uint32_t a = k->loops[outer - 1].first, b = k->loops[outer - 1].last;
       touch(l, lp->reg, a, b);
@@ -156,9 +156,9 @@ static bool give_places(as_kernel *k, const life *l, unsigned e) {
     unsigned at = 0;
     while (at < MOST_REGS && until[at] > l[r].first) at++;
     if (at == MOST_REGS)
-      return k_fail(k, ISA_LIMIT, k->items[l[r].first].at,
-                    "more than %d registers are in use at once on %s", MOST_REGS,
-                    isa_engines[e].name);
+      return as_k_fail(k, ISA_LIMIT, k->items[l[r].first].at,
+                       "more than %d registers are in use at once on %s", MOST_REGS,
+                       isa_engines[e].name);
     until[at] = l[r].last + 1;
     k->reg_places[(size_t)r * ISA_NENGINES + e] = (uint8_t)at;
     if (k->reg_free[e] <= at) k->reg_free[e] = (uint8_t)(at + 1);
@@ -166,18 +166,18 @@ static bool give_places(as_kernel *k, const life *l, unsigned e) {
   return true;
 }
 
-bool k_registers(as_kernel *k) {
+bool as_k_registers(as_kernel *k) {
   size_t n = (size_t)k->nregs + 1;
   k->reg_needs = isa_zalloc(&k->al, n);
   k->reg_places = isa_zalloc(&k->al, n * ISA_NENGINES);
-  if (!k->reg_needs || !k->reg_places) return k_nomem(k);
+  if (!k->reg_needs || !k->reg_places) return as_k_nomem(k);
   while ((k->nregs || k->nloops) && spread(k)) {
   }
   for (uint32_t i = 0; i < k->nitems; i++)
     if (k->items[i].engine < ISA_NENGINES) k->engines |= 1u << k->items[i].engine;
   if (k->nregs == 0) return true;
   life *l = isa_zalloc(&k->al, n * sizeof *l);
-  if (!l) return k_nomem(k);
+  if (!l) return as_k_nomem(k);
   for (size_t r = 0; r < n; r++) l[r].first = K_NONE;
   find_lives(k, l);
   bool ok = true;

@@ -5,8 +5,8 @@
 
 bool as_kernel_get_life(const as_kernel *k, uint32_t buffer, as_kernel_life *out) {
   memset(out, 0, sizeof *out);
-  if (buffer == 0 || buffer > k->nbuffers || k_buf(k, buffer)->space == ISA_HBM) return false;
-  const k_buffer *b = k_buf(k, buffer);
+  if (buffer == 0 || buffer > k->nbuffers || as_k_buf(k, buffer)->space == ISA_HBM) return false;
+  const as_k_buffer *b = as_k_buf(k, buffer);
   if (!b->used || !k->made) return true;
   *out = (as_kernel_life){b->name,
                           b->space,
@@ -28,9 +28,9 @@ bool as_kernel_get_wait(const as_kernel *k, uint32_t i, as_kernel_wait *out) {
 
 static void print_item(const as_kernel *k, uint32_t item, isa_buf *out) {
   char where[160];
-  const k_item *it = &k->items[item];
+  const as_k_item *it = &k->items[item];
   isa_buf_printf(out, "%s %s", it->in.op < ISA_NOPS ? isa_ops[it->in.op].name : "loop",
-                 k_where(k, it->at, where, sizeof where));
+                 as_k_where(k, it->at, where, sizeof where));
 }
 
 static void print_loads(const as_kernel *k, isa_buf *out) {
@@ -67,7 +67,7 @@ enum { STRETCHES = 16, BAR = 24 };
 static void find_live(const as_kernel *k, unsigned space, int64_t *live) {
   memset(live, 0, ((size_t)k->nitems + 1) * sizeof *live);
   for (uint32_t i = 0; i < k->nbuffers; i++) {
-    const k_buffer *b = &k->buffers[i];
+    const as_k_buffer *b = &k->buffers[i];
     if (b->space != space || !b->used) continue;
     live[b->first] += b->bytes;
     live[b->last + 1] -= b->bytes;
@@ -85,7 +85,7 @@ static uint32_t most_of(const int64_t *live, uint32_t from, uint32_t to) {
 static void print_memory(const as_kernel *k, unsigned space, const int64_t *live, isa_buf *out) {
   char where[160];
   uint32_t n = k->nitems, most = most_of(live, 0, n), step = (n + STRETCHES - 1) / STRETCHES;
-  uint32_t room = k_room(k, space);
+  uint32_t room = as_k_room(k, space);
   if (!live[most]) return;
   isa_buf_printf(out,
                  "\n%s over time, most bytes of a partition in use out of %" PRIu32 " by "
@@ -100,7 +100,7 @@ static void print_memory(const as_kernel *k, unsigned space, const int64_t *live
     isa_buf_puts(out, "\n");
   }
   isa_buf_printf(out, "  most, %" PRId64 " bytes, at instruction %" PRIu32 ", %s\n", live[most],
-                 k->items[most].number, k_where(k, k->items[most].at, where, sizeof where));
+                 k->items[most].number, as_k_where(k, k->items[most].at, where, sizeof where));
 }
 
 static void print_memories(const as_kernel *k, isa_buf *out) {
@@ -117,7 +117,7 @@ static void print_tiles(const as_kernel *k, isa_buf *out) {
   char where[160];
   isa_buf_puts(out, "\ntiles: place, instructions that use it first and last, declared at\n");
   for (uint32_t i = 0; i < k->nbuffers; i++) {
-    const k_buffer *b = &k->buffers[i];
+    const as_k_buffer *b = &k->buffers[i];
     if (b->space == ISA_HBM || !b->used) continue;
     isa_buf_printf(out,
                    "  %-16s %s partitions %u..%u bytes %" PRIu32 "..%" PRIu32 "  %" PRIu32
@@ -125,7 +125,7 @@ static void print_tiles(const as_kernel *k, isa_buf *out) {
                    b->name ? b->name : "?", isa_space_name(b->space), (unsigned)b->part,
                    (unsigned)b->part + b->nparts - 1u, b->offset, b->offset + b->bytes - 1,
                    k->items[b->first].number, k->items[b->last].number,
-                   k_where(k, b->at, where, sizeof where));
+                   as_k_where(k, b->at, where, sizeof where));
   }
 }
 
@@ -133,11 +133,11 @@ static void print_spills(const as_kernel *k, isa_buf *out) {
   char after[160], before[160];
   if (k->nspilled) isa_buf_puts(out, "\nspills:\n");
   for (uint32_t i = 0; i < k->nspilled; i++) {
-    const k_spilled *s = &k->spilled[i];
+    const as_k_spilled *s = &k->spilled[i];
     isa_buf_printf(out, "  %s: %" PRIu64 " bytes, %s after %s, back before %s\n", s->name, s->bytes,
                    s->stored ? "to HBM" : "which HBM has already, left",
-                   k_where(k, s->after, after, sizeof after),
-                   k_where(k, s->before, before, sizeof before));
+                   as_k_where(k, s->after, after, sizeof after),
+                   as_k_where(k, s->before, before, sizeof before));
   }
 }
 
@@ -145,7 +145,7 @@ static void print_waits(const as_kernel *k, isa_buf *out) {
   isa_buf_puts(out, "\nwaits:\n");
   for (uint32_t i = 0; i < k->nwaited; i++) {
     const as_kernel_wait *w = &k->waited[i];
-    const k_buffer *b = w->buffer ? k_buf(k, w->buffer) : NULL;
+    const as_k_buffer *b = w->buffer ? as_k_buf(k, w->buffer) : NULL;
     isa_buf_printf(out, "  %s %" PRIu32 ": ", isa_engines[w->engine].name, w->pc);
     print_item(k, w->later, out);
     isa_buf_puts(out, " waits for ");

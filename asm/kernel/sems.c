@@ -13,9 +13,10 @@ typedef struct pool {
 } pool;
 
 static bool exhausted(as_kernel *k, isa_line at) {
-  return k_fail(k, ISA_LIMIT, at,
-                "the loops need more than the %d semaphores of a core: unroll less, or split them",
-                ISA_NSEMS);
+  return as_k_fail(
+      k, ISA_LIMIT, at,
+      "the loops need more than the %d semaphores of a core: unroll less, or split them",
+      ISA_NSEMS);
 }
 
 static bool take(pool *p, isa_line at, uint16_t *out) {
@@ -29,12 +30,12 @@ static bool take(pool *p, isa_line at, uint16_t *out) {
 /* Each source in the body that signals, and each transfer, has a semaphore of its own. */
 static bool loop_scope(pool *p, uint32_t number) {
   as_kernel *k = p->k;
-  k_scope *s = &k->scopes[number];
+  as_k_scope *s = &k->scopes[number];
   isa_line at = k->loops[number - 1].range.at;
   s->low = (uint16_t)p->next;
   for (unsigned i = 0; i < K_QUEUE; i++) s->counter[i] = K_NO_SEM;
   for (uint32_t i = s->first; i < s->end; i++) {
-    k_step *t = &k->steps[i];
+    as_k_step *t = &k->steps[i];
     if (!t->signals || t->dead || t->scope != number) continue;
     if (t->source >= K_QUEUE) {
       if (!take(p, at, &t->sem)) return false;
@@ -52,15 +53,15 @@ static bool loop_scope(pool *p, uint32_t number) {
 
 /* ---- The top level ------------------------------------------------------------------------- */
 
-static bool knows(const pool *p, const k_step *t, uint32_t old) {
-  const k_step *o = &p->k->steps[old];
-  const uint32_t *row = p->k->snaps + (size_t)t->snapshot * k_sources(p->k);
+static bool knows(const pool *p, const as_k_step *t, uint32_t old) {
+  const as_k_step *o = &p->k->steps[old];
+  const uint32_t *row = p->k->snaps + (size_t)t->snapshot * as_k_sources(p->k);
   return row[o->source] >= o->ordinal || p->extra[t->engine][o->source] >= o->ordinal;
 }
 
-static void learn(pool *p, unsigned e, const k_step *o) {
-  const uint32_t *row = p->k->snaps + (size_t)o->snapshot * k_sources(p->k);
-  for (unsigned i = 0; i < k_sources(p->k); i++)
+static void learn(pool *p, unsigned e, const as_k_step *o) {
+  const uint32_t *row = p->k->snaps + (size_t)o->snapshot * as_k_sources(p->k);
+  for (unsigned i = 0; i < as_k_sources(p->k); i++)
     if (p->extra[e][i] < row[i]) p->extra[e][i] = row[i];
   if (p->extra[e][o->source] < o->ordinal) p->extra[e][o->source] = o->ordinal;
 }
@@ -71,7 +72,7 @@ static uint32_t user_at(const pool *p, uint32_t i) {
 
 /* The place of one whose old transfer is known complete to who triggers the new one, among the
  * oldest few; p->n when there is none. */
-static uint32_t find_known(const pool *p, const k_step *t) {
+static uint32_t find_known(const pool *p, const as_k_step *t) {
   enum { LOOKED_AT = 32 };
   for (uint32_t i = 0; i < p->n && i < LOOKED_AT; i++)
     if (knows(p, t, user_at(p, i))) return i;
@@ -80,7 +81,7 @@ static uint32_t find_known(const pool *p, const k_step *t) {
 
 /* Nothing is known: the engine waits. For a transfer that is not the oldest, so that what comes
  * next need not wait as well, if that covers an older one on its queue. */
-static uint32_t wait_for_one(pool *p, k_step *t) {
+static uint32_t wait_for_one(pool *p, as_k_step *t) {
   uint32_t step = user_at(p, p->n / 4);
   uint32_t saved[K_SOURCES];
   memcpy(saved, p->extra[t->engine], sizeof saved);
@@ -96,7 +97,7 @@ static uint32_t wait_for_one(pool *p, k_step *t) {
   return i;
 }
 
-static uint16_t again(pool *p, k_step *t) {
+static uint16_t again(pool *p, as_k_step *t) {
   uint32_t at = find_known(p, t);
   if (at == p->n) at = wait_for_one(p, t);
   uint16_t sem = p->order[(p->head + at) % ISA_NSEMS];
@@ -108,7 +109,7 @@ static uint16_t again(pool *p, k_step *t) {
 }
 
 static void give(pool *p, uint32_t step) {
-  k_step *t = &p->k->steps[step];
+  as_k_step *t = &p->k->steps[step];
   t->sem = p->next < ISA_NSEMS ? (uint16_t)p->next++ : again(p, t);
   t->value = ISA_NDMA * ++p->uses[t->sem];
   p->users[t->sem] = step;
@@ -117,18 +118,18 @@ static void give(pool *p, uint32_t step) {
 
 static bool top_scope(pool *p) {
   as_kernel *k = p->k;
-  k_scope *s = &k->scopes[0];
+  as_k_scope *s = &k->scopes[0];
   isa_line at = {0};
   for (unsigned i = 0; i < K_QUEUE; i++) s->counter[i] = K_NO_SEM;
   for (uint32_t i = 0; i < k->nsteps; i++) {
-    const k_step *t = &k->steps[i];
+    const as_k_step *t = &k->steps[i];
     if (!t->signals || t->dead || t->scope || t->source >= K_QUEUE) continue;
     uint16_t *sem = &s->counter[t->source];
     if (*sem == K_NO_SEM && !take(p, at, sem)) return false;
   }
   if (p->next == ISA_NSEMS) return exhausted(k, at);
   for (uint32_t i = 0; i < k->nsteps; i++) {
-    k_step *t = &k->steps[i];
+    as_k_step *t = &k->steps[i];
     if (!t->signals || t->dead || t->scope) continue;
     if (t->source >= K_QUEUE) {
       give(p, i);
@@ -150,9 +151,9 @@ static bool meeting(pool *p) {
   return true;
 }
 
-bool k_semaphores(as_kernel *k) {
+bool as_k_semaphores(as_kernel *k) {
   pool *p = isa_zalloc(&k->al, sizeof *p);
-  if (!p) return k_nomem(k);
+  if (!p) return as_k_nomem(k);
   p->k = k;
   bool ok = meeting(p);
   for (uint32_t l = 1; l <= k->nloops && ok; l++) ok = loop_scope(p, l);

@@ -7,8 +7,8 @@
 
 typedef struct solver {
   as_kernel *k;
-  k_table table;
-  k_ways ways;
+  as_k_table table;
+  as_k_ways ways;
   uint32_t know[ISA_NENGINES][K_SOURCES];
   uint32_t snapshot[ISA_NENGINES];            /* row of know[e], K_NONE: it has changed since */
   uint32_t count[K_SOURCES], last[K_SOURCES]; /* ordinals given, and the step of the last */
@@ -21,9 +21,9 @@ typedef struct solver {
 static bool take_snapshot(solver *s, unsigned e) {
   as_kernel *k = s->k;
   if (s->snapshot[e] != K_NONE) return true;
-  size_t row = k_sources(k) * sizeof *k->snaps;
-  if (!isa_array_room(&k->al, &k->snaps, k->nsnaps, &k->cap_snaps, row)) return k_nomem(k);
-  memcpy(k->snaps + (size_t)k->nsnaps * k_sources(k), s->know[e], row);
+  size_t row = as_k_sources(k) * sizeof *k->snaps;
+  if (!isa_array_room(&k->al, &k->snaps, k->nsnaps, &k->cap_snaps, row)) return as_k_nomem(k);
+  memcpy(k->snaps + (size_t)k->nsnaps * as_k_sources(k), s->know[e], row);
   s->snapshot[e] = k->nsnaps++;
   return true;
 }
@@ -35,14 +35,14 @@ static void learn(solver *s, unsigned e, unsigned source, uint32_t ordinal) {
 }
 
 /* Engine e has waited for a step. */
-static void join(solver *s, unsigned e, const k_step *from) {
-  const uint32_t *row = s->k->snaps + (size_t)from->snapshot * k_sources(s->k);
-  for (unsigned i = 0; i < k_sources(s->k); i++) learn(s, e, i, row[i]);
+static void join(solver *s, unsigned e, const as_k_step *from) {
+  const uint32_t *row = s->k->snaps + (size_t)from->snapshot * as_k_sources(s->k);
+  for (unsigned i = 0; i < as_k_sources(s->k); i++) learn(s, e, i, row[i]);
   learn(s, e, from->source, from->ordinal);
   if (from->source == K_DP + ISA_ENG_tensor) learn(s, e, K_WEIGHTS, from->weights);
 }
 
-static unsigned source_of(const k_item *it, unsigned engine, bool touches) {
+static unsigned source_of(const as_k_item *it, unsigned engine, bool touches) {
   if (isa_op_is_dma(it->in.op)) return K_QUEUE + it->queue - 1u;
   if (isa_op_is_control(it->in.op)) return touches ? K_SEQ + engine : (unsigned)K_SOURCES;
   return isa_ops[it->in.op].cost == ISA_COST_LDW ? (unsigned)K_WEIGHTS : K_DP + engine;
@@ -59,7 +59,7 @@ static bool in_order(unsigned source, unsigned e, bool transfer) {
 
 /* ---- Waits --------------------------------------------------------------------------------- */
 
-static bool add_wait(solver *s, k_step *step, const k_needs *n, unsigned source, bool reuse) {
+static bool add_wait(solver *s, as_k_step *step, const as_k_needs *n, unsigned source, bool reuse) {
   as_kernel *k = s->k;
   uint32_t on = n->step[source];
   uint8_t way = n->ways >> source & 1 ? n->space[source] : 0;
@@ -67,14 +67,15 @@ static bool add_wait(solver *s, k_step *step, const k_needs *n, unsigned source,
   bool left = k->steps[on].scope != step->scope; /* the last round of a loop that has ended */
   if (!K_GROW(k, waits, nwaits, cap_waits)) return false;
   k->waits[k->nwaits++] =
-      (k_wait){twin ? on + s->length : on, n->buffer[source], way, twin || left, reuse};
+      (as_k_wait){twin ? on + s->length : on, n->buffer[source], way, twin || left, reuse};
   if (!twin) k->steps[on].signals = true;
   step->nwaits++;
   return true;
 }
 
 /* Waits for what is needed and not known, the latest first, since it may cover the others. */
-static bool wait_for(solver *s, k_step *step, const k_needs *n, bool transfer, unsigned reuse) {
+static bool wait_for(solver *s, as_k_step *step, const as_k_needs *n, bool transfer,
+                     unsigned reuse) {
   unsigned e = step->engine;
   step->waits = s->k->nwaits;
   for (uint32_t left = n->mask;;) {
@@ -92,14 +93,14 @@ static bool wait_for(solver *s, k_step *step, const k_needs *n, bool transfer, u
   }
 }
 
-static void need(k_needs *n, const as_kernel *k, uint32_t step) {
-  const k_step *t = &k->steps[step];
-  if (t->source < K_SOURCES) k_need(n, t->source, t->ordinal, step, 0);
+static void need(as_k_needs *n, const as_kernel *k, uint32_t step) {
+  const as_k_step *t = &k->steps[step];
+  if (t->source < K_SOURCES) as_k_need(n, t->source, t->ordinal, step, 0);
 }
 
 /* ---- Steps --------------------------------------------------------------------------------- */
 
-static bool add_step(solver *s, const k_step *step) {
+static bool add_step(solver *s, const as_k_step *step) {
   as_kernel *k = s->k;
   if (!K_GROW(k, steps, nsteps, cap_steps)) return false;
   k->steps[k->nsteps++] = *step;
@@ -107,7 +108,7 @@ static bool add_step(solver *s, const k_step *step) {
 }
 
 /* The orders that the caller asked for, found by their later item. */
-static void needs_orders(const solver *s, uint32_t item, k_needs *n) {
+static void needs_orders(const solver *s, uint32_t item, as_k_needs *n) {
   const as_kernel *k = s->k;
   uint32_t low = 0, high = k->norders;
   while (low < high) {
@@ -124,37 +125,37 @@ static void needs_orders(const solver *s, uint32_t item, k_needs *n) {
   }
 }
 
-static void needs_all(const solver *s, k_needs *n) {
+static void needs_all(const solver *s, as_k_needs *n) {
   for (unsigned i = 0; i < K_SOURCES; i++)
     if (s->count[i]) need(n, s->k, s->last[i]);
 }
 
 /* In a loop a transfer has a semaphore of its own, so that of the round before must be complete,
  * and known to be by who triggers it. */
-static unsigned needs_twin(solver *s, unsigned source, k_needs *n) {
+static unsigned needs_twin(solver *s, unsigned source, as_k_needs *n) {
   uint32_t twin = s->k->nsteps - s->length;
   if (!s->length || source < K_QUEUE || source >= K_SOURCES) return K_SOURCES;
-  const k_step *t = &s->k->steps[twin];
+  const as_k_step *t = &s->k->steps[twin];
   if ((n->mask >> source & 1) && n->ordinal[source] >= t->ordinal) return K_SOURCES;
   need(n, s->k, twin);
   return source;
 }
 
-static bool solve_on(solver *s, uint32_t item, unsigned e, const k_use *uses, unsigned nuses) {
+static bool solve_on(solver *s, uint32_t item, unsigned e, const as_k_use *uses, unsigned nuses) {
   as_kernel *k = s->k;
-  const k_item *it = &k->items[item];
+  const as_k_item *it = &k->items[item];
   bool transfer = isa_op_is_dma(it->in.op);
-  k_needs n;
-  k_step step = {.item = item, .engine = (uint8_t)e, .scope = s->scope};
+  as_k_needs n;
+  as_k_step step = {.item = item, .engine = (uint8_t)e, .scope = s->scope};
   n.mask = n.ways = 0;
   step.source = (uint8_t)source_of(it, e, nuses > 0);
-  unsigned ways = step.source < K_SEQ ? k_ways_of(k, e, uses, nuses) : 0;
+  unsigned ways = step.source < K_SEQ ? as_k_ways_of(k, e, uses, nuses) : 0;
   for (unsigned u = 0; u < nuses; u++)
-    if (!k_table_find(&s->table, &uses[u], &n)) return false;
+    if (!as_k_table_find(&s->table, &uses[u], &n)) return false;
   if (k->norders) needs_orders(s, item, &n);
   if (k->o.flags & AS_KERNEL_KEEP_ORDER) needs_all(s, &n);
   unsigned reuse = needs_twin(s, step.source, &n);
-  if (ways) k_ways_find(k, &s->ways, ways, e, &n);
+  if (ways) as_k_ways_find(k, &s->ways, ways, e, &n);
   if (!wait_for(s, &step, &n, transfer, reuse)) return false;
   if (step.source < K_SOURCES) {
     step.ordinal = ++s->count[step.source];
@@ -165,17 +166,17 @@ static bool solve_on(solver *s, uint32_t item, unsigned e, const k_use *uses, un
     s->last[step.source] = k->nsteps;
   }
   if (!add_step(s, &step)) return false;
-  k_ways_note(&s->ways, ways, e, k->nsteps - 1);
+  as_k_ways_note(&s->ways, ways, e, k->nsteps - 1);
   for (unsigned u = 0; u < nuses; u++)
-    if (!k_table_note(&s->table, &uses[u], k->nsteps - 1, step.source < K_SEQ || transfer))
+    if (!as_k_table_note(&s->table, &uses[u], k->nsteps - 1, step.source < K_SEQ || transfer))
       return false;
   return true;
 }
 
 static bool solve_item(solver *s, uint32_t item) {
   as_kernel *k = s->k;
-  const k_item *it = &k->items[item];
-  const k_use *uses = k_used(k, it);
+  const as_k_item *it = &k->items[item];
+  const as_k_use *uses = as_k_used(k, it);
   unsigned n = it->nuses;
   if (s->step_of) s->step_of[item] = k->nsteps;
   if (it->engine < ISA_NENGINES) return solve_on(s, item, it->engine, uses, n);
@@ -186,7 +187,7 @@ static bool solve_item(solver *s, uint32_t item) {
 
 /* ---- Loops --------------------------------------------------------------------------------- */
 
-unsigned k_meeting(const as_kernel *k, const k_loop *l) {
+unsigned as_k_meeting(const as_kernel *k, const as_k_loop *l) {
   return l->parent ? k->loops[l->parent - 1].engines : k->engines;
 }
 
@@ -194,10 +195,10 @@ unsigned k_meeting(const as_kernel *k, const k_loop *l) {
  * to everybody. */
 static bool meet(solver *s, uint32_t item) {
   as_kernel *k = s->k;
-  unsigned engines = k_meeting(k, &k->loops[k->items[item].loop - 1]);
+  unsigned engines = as_k_meeting(k, &k->loops[k->items[item].loop - 1]);
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
-    k_needs n;
-    k_step step = {.item = item, .engine = (uint8_t)e, .scope = s->scope, .kind = K_STEP_MEET};
+    as_k_needs n;
+    as_k_step step = {.item = item, .engine = (uint8_t)e, .scope = s->scope, .kind = K_STEP_MEET};
     n.mask = n.ways = 0;
     step.source = K_SOURCES;
     if (!(engines >> e & 1)) continue;
@@ -207,13 +208,13 @@ static bool meet(solver *s, uint32_t item) {
   }
   for (unsigned e = 0; e < ISA_NENGINES; e++)
     for (unsigned i = 0; i < K_SOURCES && (engines >> e & 1); i++) learn(s, e, i, s->count[i]);
-  k_table_clear(&s->table);
+  as_k_table_clear(&s->table);
   return true;
 }
 
 static bool ends(solver *s, uint32_t item, unsigned engines, unsigned kind) {
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
-    k_step step = {.item = item, .engine = (uint8_t)e, .scope = s->scope, .kind = (uint8_t)kind};
+    as_k_step step = {.item = item, .engine = (uint8_t)e, .scope = s->scope, .kind = (uint8_t)kind};
     step.source = K_SOURCES;
     if ((engines >> e & 1) && !add_step(s, &step)) return false;
   }
@@ -227,7 +228,7 @@ static bool solve_items(solver *s, uint32_t first, uint32_t end);
  * round as well. */
 static bool solve_loop(solver *s, uint32_t number) {
   as_kernel *k = s->k;
-  const k_loop *l = &k->loops[number - 1];
+  const as_k_loop *l = &k->loops[number - 1];
   solver outer = *s;
   if (!l->engines) return true; /* nothing to do in it */
   if (!meet(s, l->first)) return false;
@@ -257,7 +258,7 @@ static bool solve_loop(solver *s, uint32_t number) {
 
 static bool solve_items(solver *s, uint32_t first, uint32_t end) {
   for (uint32_t i = first; i < end; i++) {
-    const k_item *it = &s->k->items[i];
+    const as_k_item *it = &s->k->items[i];
     if (it->in.op == K_LOOP || it->in.op == K_WHILE) {
       if (!solve_loop(s, it->loop)) return false;
       i = s->k->loops[it->loop - 1].last;
@@ -269,7 +270,7 @@ static bool solve_items(solver *s, uint32_t first, uint32_t end) {
 }
 
 static int by_later(const void *a, const void *b) {
-  const k_order *x = a, *y = b;
+  const as_k_order *x = a, *y = b;
   return (x->later > y->later) - (x->later < y->later);
 }
 
@@ -278,25 +279,25 @@ static bool open_orders(solver *s) {
   if (!k->norders) return true;
   qsort(k->orders, k->norders, sizeof *k->orders, by_later);
   s->step_of = isa_zalloc(&k->al, k->nitems * sizeof *s->step_of);
-  return s->step_of || k_nomem(k);
+  return s->step_of || as_k_nomem(k);
 }
 
-bool k_solve(as_kernel *k) {
+bool as_k_solve(as_kernel *k) {
   if (k->nloops > UINT16_MAX) /* the scope of a step */
-    return k_fail(k, ISA_LIMIT, k->loops[UINT16_MAX].range.at,
-                  "a kernel has at most %d loops at run time", UINT16_MAX);
+    return as_k_fail(k, ISA_LIMIT, k->loops[UINT16_MAX].range.at,
+                     "a kernel has at most %d loops at run time", UINT16_MAX);
   solver *s = isa_zalloc(&k->al, sizeof *s);
-  if (!s) return k_nomem(k);
+  if (!s) return as_k_nomem(k);
   s->k = k;
   k->cap_scopes = k->nloops + 1;
   k->scopes = isa_zalloc(&k->al, k->cap_scopes * sizeof *k->scopes);
   for (unsigned e = 0; e < ISA_NENGINES; e++) s->snapshot[e] = K_NONE;
-  bool ok = k->scopes ? k_table_open(&s->table, k) : k_nomem(k);
+  bool ok = k->scopes ? as_k_table_open(&s->table, k) : as_k_nomem(k);
   ok = ok && (isa_array_reserve(&k->al, &k->steps, k->nitems, &k->cap_steps, sizeof *k->steps) ||
-              k_nomem(k));
+              as_k_nomem(k));
   ok = ok && open_orders(s) && solve_items(s, 0, k->nitems);
   if (k->scopes) k->scopes[0].end = k->nsteps;
-  k_table_close(&s->table);
+  as_k_table_close(&s->table);
   isa_free(&k->al, s->step_of, k->nitems * sizeof *s->step_of);
   isa_free(&k->al, s, sizeof *s);
   return ok;

@@ -9,29 +9,29 @@ enum { MOST_SPILLS = 100000 };
 
 /* ---- The list ------------------------------------------------------------------------------ */
 
-static bool insert_item(as_kernel *k, uint32_t at, const k_item *it) {
+static bool insert_item(as_kernel *k, uint32_t at, const as_k_item *it) {
   uint32_t number = k->items[at < k->nitems ? at : k->nitems - 1].number;
-  if (!k_open_gap(k, at, 1)) return false;
+  if (!as_k_open_gap(k, at, 1)) return false;
   k->items[at] = *it;
   k->items[at].number = number;
   k->items[at].added = true;
   return true;
 }
 
-static bool uses(const as_kernel *k, const k_item *it, uint32_t buffer, bool writes) {
-  const k_use *u = k_used(k, it);
+static bool uses(const as_kernel *k, const as_k_item *it, uint32_t buffer, bool writes) {
+  const as_k_use *u = as_k_used(k, it);
   for (unsigned i = 0; it->in.op < ISA_NOPS && i < it->nuses; i++)
-    if (k_op(k, u[i].operand)->buffer == buffer && (u[i].writes || !writes)) return true;
+    if (as_k_op(k, u[i].operand)->buffer == buffer && (u[i].writes || !writes)) return true;
   return false;
 }
 
 /* Items from `first` on use `to` instead of `from`. */
 static void rename_uses(as_kernel *k, uint32_t first, uint32_t from, uint32_t to) {
   for (uint32_t i = first; i < k->nitems; i++) {
-    const k_item *it = &k->items[i];
-    const k_use *u = k_used(k, it);
+    const as_k_item *it = &k->items[i];
+    const as_k_use *u = as_k_used(k, it);
     for (unsigned n = 0; it->in.op < ISA_NOPS && n < it->nuses; n++) {
-      k_operand *o = (k_operand *)(void *)&k->ops[u[n].operand - 1];
+      as_k_operand *o = (as_k_operand *)(void *)&k->ops[u[n].operand - 1];
       if (o->buffer == from) o->buffer = to;
     }
   }
@@ -39,7 +39,7 @@ static void rename_uses(as_kernel *k, uint32_t first, uint32_t from, uint32_t to
 
 /* ---- Transfers ----------------------------------------------------------------------------- */
 
-bool k_temporary(as_kernel *k, const char *base, const k_buffer *b, uint32_t *buffer) {
+bool as_k_temporary(as_kernel *k, const char *base, const as_k_buffer *b, uint32_t *buffer) {
   char name[32];
   uint64_t i = k->figures.spills;
   do snprintf(name, sizeof name, "%s%llu", base, (unsigned long long)++i);
@@ -49,16 +49,16 @@ bool k_temporary(as_kernel *k, const char *base, const k_buffer *b, uint32_t *bu
   t.shape[1] = b->bytes / isa_dtype_bytes(b->dtype);
   t.bytes = (uint64_t)b->bytes * b->nparts;
   uint32_t n = isa_program_tensor(k->scratch, &t);
-  k_buffer own = {.space = ISA_HBM, .dtype = b->dtype, .tensor = n, .written = true};
-  if (!n || !K_GROW(k, buffers, nbuffers, cap_buffers)) return k_nomem(k);
+  as_k_buffer own = {.space = ISA_HBM, .dtype = b->dtype, .tensor = n, .written = true};
+  if (!n || !K_GROW(k, buffers, nbuffers, cap_buffers)) return as_k_nomem(k);
   k->buffers[k->nbuffers] = own;
   *buffer = ++k->nbuffers;
   return true;
 }
 
 /* Words of an operand that is the whole of a tile, or of its temporary. */
-static size_t whole(const as_kernel *k, uint32_t buffer, const k_buffer *tile, int64_t *w) {
-  bool hbm = k_buf(k, buffer)->space == ISA_HBM;
+static size_t whole(const as_kernel *k, uint32_t buffer, const as_k_buffer *tile, int64_t *w) {
+  bool hbm = as_k_buf(k, buffer)->space == ISA_HBM;
   int64_t n = tile->bytes / isa_dtype_bytes(tile->dtype);
   int64_t dims[] = {n, tile->nparts, 1, n};
   size_t words = hbm ? 10 : 8;
@@ -71,10 +71,11 @@ static size_t whole(const as_kernel *k, uint32_t buffer, const k_buffer *tile, i
 /* A transfer of all of a tile before item `at`. */
 static bool transfer(as_kernel *k, uint32_t at, uint32_t dst, uint32_t src) {
   int64_t w[40] = {0};
-  const k_buffer tile = k_buf(k, dst)->space == ISA_HBM ? *k_buf(k, src) : *k_buf(k, dst);
-  k_item it;
-  k_key key;
-  k_use found[K_OPERANDS];
+  const as_k_buffer tile =
+      as_k_buf(k, dst)->space == ISA_HBM ? *as_k_buf(k, src) : *as_k_buf(k, dst);
+  as_k_item it;
+  as_k_key key;
+  as_k_use found[K_OPERANDS];
   size_t n = AS_REC_FIELDS;
   uint32_t near = at < k->nitems ? at : k->nitems - 1;
   w[AS_REC_OP] = isa_ops[ISA_OP_dma_copy].number;
@@ -86,8 +87,8 @@ static bool transfer(as_kernel *k, uint32_t at, uint32_t dst, uint32_t src) {
   w[n] = -1; /* the queue is chosen */
   n += 4;
   w[AS_REC_WORDS] = (int64_t)n;
-  if (!k_read_record(k, w, n, &it, &key) || !k_verify(k, &it, &key) || !k_choose_queue(k, &it) ||
-      !k_keep_uses(k, &it, found, k_uses(k, &it, found)))
+  if (!as_k_read_record(k, w, n, &it, &key) || !as_k_verify(k, &it, &key) ||
+      !as_k_choose_queue(k, &it) || !as_k_keep_uses(k, &it, found, as_k_uses(k, &it, found)))
     return false;
   k->engines |= 1u << it.engine;
   k->figures.spills++;
@@ -129,13 +130,13 @@ static uint32_t last_use(const as_kernel *k, uint32_t item, uint32_t buffer) {
 }
 
 static bool may_go(const as_kernel *k, uint32_t number, uint32_t item) {
-  const k_buffer *b = k_buf(k, number);
+  const as_k_buffer *b = as_k_buf(k, number);
   return !b->fixed && b->first < item && b->last > item && b->whole && b->whole <= item;
 }
 
 /* The tile of those that live where one did not fit whose next use is furthest away. */
 static uint32_t victim(const as_kernel *k, uint32_t *next) {
-  const k_buffer *wants = k_buf(k, k->crowd_for);
+  const as_k_buffer *wants = as_k_buf(k, k->crowd_for);
   uint32_t best = 0, end, first;
   *next = 0;
   whole_loop(k, wants->first, &first, &end);
@@ -143,12 +144,12 @@ static uint32_t victim(const as_kernel *k, uint32_t *next) {
   if (wants->kept_in) *next = next_use(k, wants->first, k->crowd_for) + 1;
   for (uint32_t i = 0; i < k->ncrowd; i++) {
     uint32_t number = k->crowd[i];
-    if (!may_go(k, number, first) || k_buf(k, number)->last <= end) continue;
+    if (!may_go(k, number, first) || as_k_buf(k, number)->last <= end) continue;
     bool here = false;
     for (uint32_t n = first; n <= end && !here; n++) here = uses(k, &k->items[n], number, false);
     uint32_t at = here ? K_NONE : next_use(k, end, number);
     if (at == K_NONE || at < *next) continue;
-    if (best && at == *next && k_buf(k, number)->bytes <= k_buf(k, best)->bytes) continue;
+    if (best && at == *next && as_k_buf(k, number)->bytes <= as_k_buf(k, best)->bytes) continue;
     best = number;
     *next = at;
   }
@@ -157,51 +158,51 @@ static uint32_t victim(const as_kernel *k, uint32_t *next) {
 
 /* Whether the tile has been written since it came back from its temporary. */
 static bool is_dirty(const as_kernel *k, uint32_t number, uint32_t item) {
-  const k_buffer *b = k_buf(k, number);
+  const as_k_buffer *b = as_k_buf(k, number);
   if (!b->kept_in) return true;
   for (uint32_t i = b->first + 1; i < item; i++)
     if (uses(k, &k->items[i], number, true)) return true;
   return false;
 }
 
-static k_spilled note(const as_kernel *k, uint32_t number, uint32_t last, uint32_t next,
-                      bool stored) {
-  const k_buffer *b = k_buf(k, number);
-  return (k_spilled){.name = b->name ? b->name : "?",
-                     .bytes = (uint64_t)b->bytes * b->nparts,
-                     .after = k->items[last].at,
-                     .before = k->items[next].at,
-                     .stored = stored};
+static as_k_spilled note(const as_kernel *k, uint32_t number, uint32_t last, uint32_t next,
+                         bool stored) {
+  const as_k_buffer *b = as_k_buf(k, number);
+  return (as_k_spilled){.name = b->name ? b->name : "?",
+                        .bytes = (uint64_t)b->bytes * b->nparts,
+                        .after = k->items[last].at,
+                        .before = k->items[next].at,
+                        .stored = stored};
 }
 
-bool k_spill(as_kernel *k) {
+bool as_k_spill(as_kernel *k) {
   uint32_t next, again, first, end;
   if (k->figures.spills >= MOST_SPILLS || !k->ncrowd) return false;
   uint32_t number = victim(k, &next);
   if (!number) return false; /* the error of the placement stands */
-  whole_loop(k, k_buf(k, k->crowd_for)->first, &first, &end);
-  uint32_t kept = k_buf(k, number)->kept_in, last = last_use(k, first, number);
+  whole_loop(k, as_k_buf(k, k->crowd_for)->first, &first, &end);
+  uint32_t kept = as_k_buf(k, number)->kept_in, last = last_use(k, first, number);
   bool dirty = is_dirty(k, number, first);
   if (!K_GROW(k, spilled, nspilled, cap_spilled)) return false;
   k->spilled[k->nspilled++] = note(k, number, last, next, dirty);
-  k_buf(k, number)->ended = false; /* an end that the caller gave lies after its last use */
-  if (!kept && !k_temporary(k, "spilled", k_buf(k, number), &kept)) return false;
+  as_k_buf(k, number)->ended = false; /* an end that the caller gave lies after its last use */
+  if (!kept && !as_k_temporary(k, "spilled", as_k_buf(k, number), &kept)) return false;
   if (dirty) {
     if (!transfer(k, last + 1, kept, number)) return false;
     next++;
   }
   if (!K_GROW(k, buffers, nbuffers, cap_buffers)) return false;
-  k->buffers[k->nbuffers] = *k_buf(k, number);
+  k->buffers[k->nbuffers] = *as_k_buf(k, number);
   again = ++k->nbuffers;
-  k_buf(k, again)->kept_in = kept;
-  k_buf(k, again)->whole = 1;
+  as_k_buf(k, again)->kept_in = kept;
+  as_k_buf(k, again)->whole = 1;
   rename_uses(k, next, number, again);
-  return transfer(k, next, again, kept) && k_lives(k);
+  return transfer(k, next, again, kept) && as_k_lives(k);
 }
 
 bool as_kernel_get_spill(const as_kernel *k, uint32_t i, as_kernel_spill *out) {
   if (i >= k->nspilled) return false;
-  const k_spilled *s = &k->spilled[i];
+  const as_k_spilled *s = &k->spilled[i];
   *out = (as_kernel_spill){s->name, s->bytes, s->after, s->before, s->stored};
   return true;
 }

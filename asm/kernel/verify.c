@@ -15,11 +15,11 @@ static bool open_scratch(as_kernel *k) {
   isa_program *p = k->scratch;
   isa_tile t = {.name = "tile", .dtype = ISA_float32, .space = ISA_SBUF, .ndim = 1, .shape = {1}};
   while (p->ntiles < K_OPERANDS)
-    if (!isa_program_tile(p, &t)) return k_nomem(k);
+    if (!isa_program_tile(p, &t)) return as_k_nomem(k);
   while (p->cores[0].nqueues < Q_COUNT) {
     uint32_t i = p->cores[0].nqueues;
     isa_queue q = {.name = "q", .dge = dge_of[i], .rings = ISA_NDMA, .owner = owner_of[i]};
-    if (!isa_program_queue(p, 0, &q)) return k_nomem(k);
+    if (!isa_program_queue(p, 0, &q)) return as_k_nomem(k);
   }
   return true;
 }
@@ -29,15 +29,15 @@ static void set_queue(isa_insn *in, unsigned queue) {
   if (to) *to = (isa_t_QUEUE)queue;
 }
 
-static bool refuse(as_kernel *k, const k_item *it, const isa_error *e) {
+static bool refuse(as_kernel *k, const as_k_item *it, const isa_error *e) {
   const isa_op_row *row = &isa_ops[it->in.op];
   const char *field = e->field >= 0 ? isa_form_of(it->in.op)->fields[e->field].name : NULL;
-  return k_fail(k, e->status ? e->status : ISA_ILLEGAL, it->at, "%s%s%s: %s", row->name,
-                field ? " " : "", field ? field : "", e->text);
+  return as_k_fail(k, e->status ? e->status : ISA_ILLEGAL, it->at, "%s%s%s: %s", row->name,
+                   field ? " " : "", field ? field : "", e->text);
 }
 
 /* The engines that may run it. What none may run is looked at once more, for the reason. */
-static bool on_engines(as_kernel *k, const k_item *it, const isa_insn *in, k_ruling *r) {
+static bool on_engines(as_kernel *k, const as_k_item *it, const isa_insn *in, as_k_ruling *r) {
   unsigned mask = it->engine < ISA_NENGINES ? 1u << it->engine : isa_ops[in->op].engines, first;
   isa_error e = {.status = ISA_OK};
   if (isa_op_is_control(in->op)) mask = it->engine < ISA_NENGINES ? mask : ISA_MASK_Y;
@@ -52,7 +52,7 @@ static bool on_engines(as_kernel *k, const k_item *it, const isa_insn *in, k_rul
 
 /* Random numbers have a state for each engine, and gpsimd's integers are exact: there the choice of
  * an engine would change the bits. */
-static void keep_bits(const as_kernel *k, const k_item *it, k_ruling *r) {
+static void keep_bits(const as_kernel *k, const as_k_item *it, as_k_ruling *r) {
   const isa_core *c = &k->scratch->cores[0];
   unsigned mask = r->engines;
   if (isa_op_is_control(it->in.op) || !(mask & (mask - 1))) return;
@@ -64,10 +64,10 @@ static void keep_bits(const as_kernel *k, const k_item *it, k_ruling *r) {
 }
 
 /* What the item asks of its queue. */
-static bool allows(const as_kernel *k, const k_item *it, unsigned q) {
+static bool allows(const as_kernel *k, const as_k_item *it, unsigned q) {
   static const uint8_t flag[] = {AS_REC_STATIC, AS_REC_SWDGE, AS_REC_HWDGE};
   unsigned wanted = it->flags & (AS_REC_STATIC | AS_REC_SWDGE | AS_REC_HWDGE);
-  const k_queue *own = it->queue ? &k->queues[it->queue - 1] : NULL;
+  const as_k_queue *own = it->queue ? &k->queues[it->queue - 1] : NULL;
   if (dge_of[q] == ISA_DGE_hwdge && !k->target->hwdge) return false;
   if (own)
     return own->dge == dge_of[q] && (owner_of[q] == ISA_NENGINES || owner_of[q] == own->engine);
@@ -81,15 +81,15 @@ static bool on_queue(as_kernel *k, isa_insn *in, unsigned q, isa_error *e) {
                         0, e);
 }
 
-static bool on_queues(as_kernel *k, const k_item *it, isa_insn *in, k_ruling *r) {
+static bool on_queues(as_kernel *k, const as_k_item *it, isa_insn *in, as_k_ruling *r) {
   static const uint8_t order[Q_COUNT] = {Q_SYNC, Q_SCALAR, Q_STATIC, Q_SWDGE};
   isa_error e = {.status = ISA_OK};
   unsigned first = Q_COUNT;
-  const k_queue *own = it->queue ? &k->queues[it->queue - 1] : NULL;
+  const as_k_queue *own = it->queue ? &k->queues[it->queue - 1] : NULL;
   if (own && it->engine < ISA_NENGINES && own->engine != it->engine)
-    return k_fail(k, ISA_ARG, it->at, "%s: the engine is %s, its queue's is %s",
-                  isa_ops[in->op].name, isa_engines[it->engine].name,
-                  isa_engines[own->engine].name);
+    return as_k_fail(k, ISA_ARG, it->at, "%s: the engine is %s, its queue's is %s",
+                     isa_ops[in->op].name, isa_engines[it->engine].name,
+                     isa_engines[own->engine].name);
   for (unsigned i = 0; i < Q_COUNT; i++) {
     unsigned q = order[i];
     if (!allows(k, it, q)) continue;
@@ -101,10 +101,10 @@ static bool on_queues(as_kernel *k, const k_item *it, isa_insn *in, k_ruling *r)
   }
   if (r->modes) return true;
   if (first == Q_COUNT)
-    return k_fail(k, ISA_ILLEGAL, it->at,
-                  "%s: %s has no queue of that kind which the engine %s may trigger",
-                  isa_ops[in->op].name, k->target->name,
-                  it->engine < ISA_NENGINES ? isa_engines[it->engine].name : "given");
+    return as_k_fail(k, ISA_ILLEGAL, it->at,
+                     "%s: %s has no queue of that kind which the engine %s may trigger",
+                     isa_ops[in->op].name, k->target->name,
+                     it->engine < ISA_NENGINES ? isa_engines[it->engine].name : "given");
   on_queue(k, in, first, &e);
   return refuse(k, it, &e);
 }
@@ -118,7 +118,7 @@ static uint64_t by_elements(const as_kernel *k, unsigned engine) {
   return n * 1000000000u / k->target->khz[engine] * 1000;
 }
 
-static void find_costs(const as_kernel *k, const isa_insn *in, k_ruling *r) {
+static void find_costs(const as_kernel *k, const isa_insn *in, as_k_ruling *r) {
   const as_kernel_costs *c = &k->o.costs;
   for (unsigned g = 0; g < ISA_ENG_sync; g++) {
     if (!(r->engines >> g & 1) || isa_op_is_control(in->op)) continue;
@@ -127,12 +127,12 @@ static void find_costs(const as_kernel *k, const isa_insn *in, k_ruling *r) {
   }
 }
 
-static bool rule(as_kernel *k, const k_item *it, k_ruling *r) {
-  k_binder b = {.k = k, .p = k->scratch};
+static bool rule(as_kernel *k, const as_k_item *it, as_k_ruling *r) {
+  as_k_binder b = {.k = k, .p = k->scratch};
   isa_insn in;
   if (!open_scratch(k)) return false;
   k->scratch->cores[0].naps = 0;
-  if (!k_bind(&b, it, &in)) return k_nomem(k);
+  if (!as_k_bind(&b, it, &in)) return as_k_nomem(k);
   if (isa_op_is_dma(in.op)) return on_queues(k, it, &in, r);
   if (!on_engines(k, it, &in, r)) return false;
   keep_bits(k, it, r);
@@ -143,12 +143,12 @@ static bool rule(as_kernel *k, const k_item *it, k_ruling *r) {
   return true;
 }
 
-bool k_verify(as_kernel *k, k_item *it, k_key *key) {
-  it->ruling = k_find_ruling(k, key);
+bool as_k_verify(as_kernel *k, as_k_item *it, as_k_key *key) {
+  it->ruling = as_k_find_ruling(k, key);
   if (!it->ruling) {
-    k_ruling r = {.engine = it->engine};
-    if (!rule(k, it, &r) || !k_add_ruling(k, key, &r, &it->ruling)) return false;
+    as_k_ruling r = {.engine = it->engine};
+    if (!rule(k, it, &r) || !as_k_add_ruling(k, key, &r, &it->ruling)) return false;
   }
-  it->engine = k_ruling_of(k, it)->engine;
+  it->engine = as_k_ruling_of(k, it)->engine;
   return true;
 }

@@ -2,9 +2,9 @@
  * who uses one waits for what the other engine did there last. */
 #include "impl.h"
 
-unsigned k_ways_of(const as_kernel *k, unsigned e, const k_use *uses, unsigned n) {
+unsigned as_k_ways_of(const as_kernel *k, unsigned e, const as_k_use *uses, unsigned n) {
   unsigned spaces = 0, ways = 0;
-  for (unsigned u = 0; u < n; u++) spaces |= 1u << k_op(k, uses[u].operand)->space;
+  for (unsigned u = 0; u < n; u++) spaces |= 1u << as_k_op(k, uses[u].operand)->space;
   for (unsigned w = 0; w < ISA_NWAYS; w++) {
     const isa_way *way = &isa_ways[w];
     bool shares = way->ordered && isa_way_other(way, k->target->gen, e) < ISA_NENGINES;
@@ -16,20 +16,21 @@ unsigned k_ways_of(const as_kernel *k, unsigned e, const k_use *uses, unsigned n
 /* Of the two engines of a way the place of e. */
 static unsigned side(unsigned way, unsigned e) { return isa_ways[way].engine[1] == e; }
 
-void k_ways_find(const as_kernel *k, const k_ways *w, unsigned ways, unsigned e, k_needs *n) {
+void as_k_ways_find(const as_kernel *k, const as_k_ways *w, unsigned ways, unsigned e,
+                    as_k_needs *n) {
   n->ways = 0;
   for (unsigned i = 0; ways >> i; i++) {
     uint32_t other = ways >> i & 1 ? w->last[i][!side(i, e)] : 0;
     if (!other) continue;
-    const k_step *t = &k->steps[other - 1];
+    const as_k_step *t = &k->steps[other - 1];
     if ((n->mask >> t->source & 1) && n->ordinal[t->source] >= t->ordinal) continue;
-    k_need(n, t->source, t->ordinal, other - 1, 0);
+    as_k_need(n, t->source, t->ordinal, other - 1, 0);
     n->ways |= UINT32_C(1) << t->source;
     n->space[t->source] = isa_ways[i].space;
   }
 }
 
-void k_ways_note(k_ways *w, unsigned ways, unsigned e, uint32_t step) {
+void as_k_ways_note(as_k_ways *w, unsigned ways, unsigned e, uint32_t step) {
   for (unsigned i = 0; ways >> i; i++)
     if (ways >> i & 1) w->last[i][side(i, e)] = step + 1;
 }

@@ -18,8 +18,8 @@ typedef struct run {
   uint32_t *stack, n; /* engines and rings that may have something to do */
   bool *on_stack;
   uint64_t moves;
-  uint32_t *need; /* of each item; NULL: not asked for */
-  lg_path *path;  /* where moves are noted, NULL: nowhere */
+  uint32_t *need;   /* of each item; NULL: not asked for */
+  vm_lg_path *path; /* where moves are noted, NULL: nowhere */
 } run;
 
 static void push(run *x, uint32_t actor) {
@@ -37,7 +37,7 @@ static void wake(run *x, const vm_legal_step *s) {
   if (s->update == ISA_UPD_none) return;
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
     uint32_t pos = x->v[LG_WORDS * e + LG_POS];
-    const lg_engine *en = &x->l->eng[e];
+    const vm_lg_engine *en = &x->l->eng[e];
     if (pos < en->nsteps && en->steps[pos].cond != ISA_WAIT_none && en->steps[pos].sem == s->to)
       push(x, e);
   }
@@ -47,38 +47,38 @@ static void note(run *x, uint32_t item) {
   if (x->need && item != NEVER && x->need[item] == NEVER) x->need[item] = x->limit[0];
 }
 
-static bool is_held(const run *x, const lg_move *m) {
-  unsigned comp = lg_comp_of(m);
+static bool is_held(const run *x, const vm_lg_move *m) {
+  unsigned comp = vm_lg_comp_of(m);
   uint32_t to = m->number + (m->what == LG_STEP || m->what == LG_SHARE);
   for (unsigned i = 0; i < 2; i++)
     if (comp == x->held[i] && to > x->limit[i]) return true;
   return false;
 }
 
-static bool make(run *x, lg_move m) {
-  if (!lg_can(x->l, x->v, &m)) return false;
-  if (m.what == LG_STEP) note(x, lg_open_touch(x->l, x->v, m.who));
-  if (is_held(x, &m) || !lg_do(x->l, x->v, &m)) return false;
-  if (x->path) lg_path_add(x->l, x->path, &m);
+static bool make(run *x, vm_lg_move m) {
+  if (!vm_lg_can(x->l, x->v, &m)) return false;
+  if (m.what == LG_STEP) note(x, vm_lg_open_touch(x->l, x->v, m.who));
+  if (is_held(x, &m) || !vm_lg_do(x->l, x->v, &m)) return false;
+  if (x->path) vm_lg_path_add(x->l, x->path, &m);
   x->moves++;
   return true;
 }
 
 static void run_ring(run *x, uint32_t r) {
-  const lg_queue *q = &x->l->queues[x->l->ring_queue[r]];
-  lg_move m = {.what = LG_SHARE, .who = (uint16_t)r};
+  const vm_lg_queue *q = &x->l->queues[x->l->ring_queue[r]];
+  vm_lg_move m = {.what = LG_SHARE, .who = (uint16_t)r};
   do {
-    note(x, lg_open_share(x->l, x->v, r));
+    note(x, vm_lg_open_share(x->l, x->v, r));
     if (!make(x, m)) return;
-    uint32_t done = x->v[lg_ring_at(r)] - 1;
-    wake(x, lg_step_of(x->l, &x->l->items[q->items[done]]));
+    uint32_t done = x->v[vm_lg_ring_at(r)] - 1;
+    wake(x, vm_lg_step_of(x->l, &x->l->items[q->items[done]]));
   } while (true);
 }
 
 static void stepped(run *x, unsigned e) {
   const vm_legal_step *s = &x->l->eng[e].steps[x->v[LG_WORDS * e + LG_POS] - 1];
   if (s->kind == VM_LEGAL_TRIGGER) {
-    const lg_queue *q = &x->l->queues[s->queue];
+    const vm_lg_queue *q = &x->l->queues[s->queue];
     for (unsigned r = 0; r < q->rings; r++) push(x, ISA_NENGINES + q->first + r);
   } else if (s->kind != VM_LEGAL_FLIGHT) {
     wake(x, s);
@@ -88,18 +88,18 @@ static void stepped(run *x, unsigned e) {
 static void run_engine(run *x, unsigned e) {
   static const uint8_t ends[] = {LG_LOADED, LG_READ_END, LG_END};
   static const uint8_t word[] = {LG_W, LG_R, LG_D};
-  const lg_engine *en = &x->l->eng[e];
+  const vm_lg_engine *en = &x->l->eng[e];
   for (bool more = true; more;) {
     more = false;
-    while (make(x, (lg_move){.what = LG_STEP, .who = (uint16_t)e})) {
+    while (make(x, (vm_lg_move){.what = LG_STEP, .who = (uint16_t)e})) {
       stepped(x, e);
       more = true;
     }
-    for (uint32_t item; (item = lg_start(x->l, x->v, e)) != NEVER;) note(x, item);
+    for (uint32_t item; (item = vm_lg_start(x->l, x->v, e)) != NEVER;) note(x, item);
     for (unsigned i = 0; i < 3; i++)
-      while (make(x, (lg_move){.what = ends[i], .who = (uint16_t)e})) {
+      while (make(x, (vm_lg_move){.what = ends[i], .who = (uint16_t)e})) {
         uint32_t f = x->v[LG_WORDS * e + word[i]];
-        wake(x, lg_step_of(x->l, &x->l->items[en->flights[f - 1]]));
+        wake(x, vm_lg_step_of(x->l, &x->l->items[en->flights[f - 1]]));
         more = true;
       }
   }
@@ -118,7 +118,7 @@ static void run_on(run *x) {
 }
 
 static void begin(run *x, unsigned comp, unsigned other) {
-  memset(x->v, 0, lg_words(x->l) * sizeof *x->v);
+  memset(x->v, 0, vm_lg_words(x->l) * sizeof *x->v);
   x->held[0] = comp;
   x->held[1] = other;
   x->n = 0;
@@ -127,14 +127,14 @@ static void begin(run *x, unsigned comp, unsigned other) {
 
 static void close_run(run *x) {
   size_t actors = ISA_NENGINES + x->l->nrings;
-  lg_free_state(x->l, x->v);
+  vm_lg_free_state(x->l, x->v);
   if (x->stack) isa_free(&x->l->al, x->stack, actors * sizeof *x->stack);
   if (x->on_stack) isa_free(&x->l->al, x->on_stack, actors * sizeof *x->on_stack);
 }
 
 static bool open_run(run *x, vm_legal *l) {
   size_t actors = ISA_NENGINES + l->nrings;
-  *x = (run){.l = l, .v = lg_new_state(l)};
+  *x = (run){.l = l, .v = vm_lg_new_state(l)};
   x->stack = isa_zalloc(&l->al, actors * sizeof *x->stack);
   x->on_stack = isa_zalloc(&l->al, actors * sizeof *x->on_stack);
   if (x->v && x->stack && x->on_stack) return true;
@@ -150,17 +150,17 @@ typedef struct needs {
   uint32_t *slot; /* of each component, from 1; 0: no access of it meets another's */
   uint32_t ncomps, nslots;
   uint32_t *v;
-  const lg_access *best[2];
+  const vm_lg_access *best[2];
 } needs;
 
 static const uint32_t *need_of(const needs *n, unsigned comp) {
   return n->v + (size_t)(n->slot[comp] - 1) * n->l->nitems;
 }
 
-static void mark_slots(void *ud, const lg_class *a, const lg_class *b) {
+static void mark_slots(void *ud, const vm_lg_class *a, const vm_lg_class *b) {
   needs *n = ud;
-  unsigned x = lg_access_of(n->l, a, 0)->comp, y = lg_access_of(n->l, b, 0)->comp;
-  if (lg_same_source(x, y)) return;
+  unsigned x = vm_lg_access_of(n->l, a, 0)->comp, y = vm_lg_access_of(n->l, b, 0)->comp;
+  if (vm_lg_same_source(x, y)) return;
   if (!n->slot[x]) n->slot[x] = ++n->nslots;
   if (!n->slot[y]) n->slot[y] = ++n->nslots;
 }
@@ -183,24 +183,24 @@ static void find_needs(run *x, const needs *n, unsigned comp) {
     return;
   }
   for (uint32_t i = 0; i < l->naccesses; i++)
-    if (l->accesses[i].comp == comp) hold(x, comp, lg_item_of(l, &l->accesses[i])->epoch - 1);
+    if (l->accesses[i].comp == comp) hold(x, comp, vm_lg_item_of(l, &l->accesses[i])->epoch - 1);
 }
 
 /* The first race of two classes, when it is earlier than the best. */
-static void compare(void *ud, const lg_class *a, const lg_class *b) {
+static void compare(void *ud, const vm_lg_class *a, const vm_lg_class *b) {
   needs *n = ud;
   const vm_legal *l = n->l;
-  unsigned c = lg_access_of(l, a, 0)->comp, d = lg_access_of(l, b, 0)->comp;
-  if (lg_same_source(c, d)) return;
+  unsigned c = vm_lg_access_of(l, a, 0)->comp, d = vm_lg_access_of(l, b, 0)->comp;
+  if (vm_lg_same_source(c, d)) return;
   const uint32_t *before_a = need_of(n, c), *before_b = need_of(n, d);
   uint32_t lo = 0, hi = 0;
   for (uint32_t i = 0; i < a->n; i++) {
-    const lg_access *x = lg_access_of(l, a, i);
-    uint32_t epoch = lg_item_of(l, x)->epoch, need = before_b[x->item];
-    while (hi < b->n && before_a[lg_access_of(l, b, hi)->item] < epoch) hi++;
-    while (lo < b->n && lg_item_of(l, lg_access_of(l, b, lo))->epoch <= need) lo++;
+    const vm_lg_access *x = vm_lg_access_of(l, a, i);
+    uint32_t epoch = vm_lg_item_of(l, x)->epoch, need = before_b[x->item];
+    while (hi < b->n && before_a[vm_lg_access_of(l, b, hi)->item] < epoch) hi++;
+    while (lo < b->n && vm_lg_item_of(l, vm_lg_access_of(l, b, lo))->epoch <= need) lo++;
     if (lo >= hi) continue;
-    const lg_access *y = lg_access_of(l, b, lo);
+    const vm_lg_access *y = vm_lg_access_of(l, b, lo);
     uint32_t at = x->at > y->at ? x->at : y->at;
     if (n->best[0] && n->best[0]->at <= at && n->best[1]->at <= at) continue;
     n->best[0] = x;
@@ -211,7 +211,7 @@ static void compare(void *ud, const lg_class *a, const lg_class *b) {
 static bool open_needs(needs *n, vm_legal *l) {
   *n = (needs){.l = l, .ncomps = LG_FIRST_RING + l->nrings};
   n->slot = isa_zalloc(&l->al, n->ncomps * sizeof *n->slot);
-  if (n->slot) lg_each_meeting(l, mark_slots, n);
+  if (n->slot) vm_lg_each_meeting(l, mark_slots, n);
   return n->slot != NULL;
 }
 
@@ -221,24 +221,24 @@ static void close_needs(needs *n, size_t cells) {
 }
 
 /* An execution in which both accesses are open. */
-static void tell(vm_legal *l, run *x, const lg_access *a, const lg_access *b,
+static void tell(vm_legal *l, run *x, const vm_lg_access *a, const vm_lg_access *b,
                  vm_legal_result *out) {
-  lg_path path = {0};
+  vm_lg_path path = {0};
   x->need = NULL;
   x->path = &path;
-  x->limit[0] = lg_item_of(l, a)->epoch - 1;
-  x->limit[1] = lg_item_of(l, b)->epoch - 1;
+  x->limit[0] = vm_lg_item_of(l, a)->epoch - 1;
+  x->limit[1] = vm_lg_item_of(l, b)->epoch - 1;
   begin(x, a->comp, b->comp);
   run_on(x);
-  lg_tell_race(l, &path, a, b, out);
-  lg_path_free(l, &path);
+  vm_lg_report_race(l, &path, a, b, out);
+  vm_lg_path_free(l, &path);
 }
 
 void vm_legal_count(vm_legal *l, vm_legal_result *out) {
   needs n;
   run x = {0};
-  lg_clear_result(l, out);
-  if (!lg_prepare(l) || !open_needs(&n, l)) {
+  vm_lg_clear_result(l, out);
+  if (!vm_lg_prepare(l) || !open_needs(&n, l)) {
     out->verdict = VM_LEGAL_NOMEM;
     return;
   }
@@ -252,7 +252,7 @@ void vm_legal_count(vm_legal *l, vm_legal_result *out) {
   if (ok) {
     for (unsigned comp = 0; comp < n.ncomps; comp++)
       if (n.slot[comp]) find_needs(&x, &n, comp);
-    lg_each_meeting(l, compare, &n);
+    vm_lg_each_meeting(l, compare, &n);
     out->states = x.moves;
     if (n.best[0]) tell(l, &x, n.best[0], n.best[1], out);
     close_run(&x);

@@ -9,25 +9,25 @@ static uint32_t *engine_at(uint32_t *v, unsigned e) { return v + LG_WORDS * e; }
 static const uint32_t *engine_of(const uint32_t *v, unsigned e) { return v + LG_WORDS * e; }
 
 static bool wait_holds(const vm_legal *l, const uint32_t *v, const vm_legal_step *s) {
-  return isa_cond_holds(s->cond, v[lg_value_at(l, s->sem)], s->value);
+  return isa_cond_holds(s->cond, v[vm_lg_value_at(l, s->sem)], s->value);
 }
 
 /* Whether an engine's flights up to number f have ended. */
-static bool ended_up_to(const lg_engine *en, const uint32_t *ev, uint32_t f) {
+static bool ended_up_to(const vm_lg_engine *en, const uint32_t *ev, uint32_t f) {
   return en->next_main[ev[LG_D]] > f && en->next_load[ev[LG_W]] > f;
 }
 
 /* The next flight whose reading ends with a move of its own. */
-static uint32_t next_read(const vm_legal *l, const lg_engine *en, uint32_t read) {
+static uint32_t next_read(const vm_legal *l, const vm_lg_engine *en, uint32_t read) {
   for (uint32_t f = read + 1; f <= en->last_read; f++) {
-    const vm_legal_step *s = lg_step_of(l, &l->items[en->flights[f - 1]]);
+    const vm_legal_step *s = vm_lg_step_of(l, &l->items[en->flights[f - 1]]);
     if (!s->weights || s->at_read) return f;
   }
   return NONE;
 }
 
-static bool can_step(const vm_legal *l, const uint32_t *v, unsigned e, lg_move *m) {
-  const lg_engine *en = &l->eng[e];
+static bool can_step(const vm_legal *l, const uint32_t *v, unsigned e, vm_lg_move *m) {
+  const vm_lg_engine *en = &l->eng[e];
   const uint32_t *ev = engine_of(v, e);
   if (ev[LG_POS] >= en->nsteps) return false;
   const vm_legal_step *s = &en->steps[ev[LG_POS]];
@@ -38,8 +38,8 @@ static bool can_step(const vm_legal *l, const uint32_t *v, unsigned e, lg_move *
   return true;
 }
 
-static bool can_end(const vm_legal *l, const uint32_t *v, unsigned e, lg_move *m) {
-  const lg_engine *en = &l->eng[e];
+static bool can_end(const vm_legal *l, const uint32_t *v, unsigned e, vm_lg_move *m) {
+  const vm_lg_engine *en = &l->eng[e];
   const uint32_t *ev = engine_of(v, e);
   switch (m->what) {
   case LG_END:
@@ -57,42 +57,44 @@ static bool can_end(const vm_legal *l, const uint32_t *v, unsigned e, lg_move *m
 static uint32_t count_of(const uint32_t *v, unsigned comp) {
   static const uint8_t word[LG_OF_ENGINE] = {
       [LG_DONE] = LG_D, [LG_READ] = LG_R, [LG_WEIGHTS] = LG_W, [LG_SEQ] = LG_POS};
-  if (comp >= LG_FIRST_RING) return v[lg_ring_at(comp - LG_FIRST_RING)];
+  if (comp >= LG_FIRST_RING) return v[vm_lg_ring_at(comp - LG_FIRST_RING)];
   return engine_of(v, comp / LG_OF_ENGINE)[word[comp % LG_OF_ENGINE]];
 }
 
-uint32_t lg_open_share(const vm_legal *l, const uint32_t *v, uint32_t r) {
-  const lg_queue *q = &l->queues[l->ring_queue[r]];
-  uint32_t done = v[lg_ring_at(r)];
+uint32_t vm_lg_open_share(const vm_legal *l, const uint32_t *v, uint32_t r) {
+  const vm_lg_queue *q = &l->queues[l->ring_queue[r]];
+  uint32_t done = v[vm_lg_ring_at(r)];
   if (done >= q->n) return NONE;
   uint32_t item = q->items[done] + (r - q->first);
-  const lg_item *it = &l->items[item];
+  const vm_lg_item *it = &l->items[item];
   return engine_of(v, it->engine)[LG_POS] > it->step ? item : NONE;
 }
 
 /* Whether an update of a flow can arrive: of one engine's to one semaphore those that are on their
  * way come in the order of its steps. (One that ends later than the next is posted can as well
  * arrive later than that: then it ends later.) */
-static bool can_arrive(const vm_legal *l, const uint32_t *v, uint32_t f, lg_move *m) {
-  const lg_flow *flow = &l->flows[f];
-  m->number = v[lg_flow_at(l, f)];
+static bool can_arrive(const vm_legal *l, const uint32_t *v, uint32_t f, vm_lg_move *m) {
+  const vm_lg_flow *flow = &l->flows[f];
+  m->number = v[vm_lg_flow_at(l, f)];
   if (m->number >= flow->n || flow->v[m->number].epoch > count_of(v, flow->comp)) return false;
   for (uint32_t i = 0; i < l->nflows && flow->comp < LG_FIRST_RING; i++) {
-    const lg_flow *other = &l->flows[i];
-    uint32_t next = v[lg_flow_at(l, i)];
+    const vm_lg_flow *other = &l->flows[i];
+    uint32_t next = v[vm_lg_flow_at(l, i)];
     if (i == f || other->sem != flow->sem || other->comp >= LG_FIRST_RING ||
-        !lg_same_source(other->comp, flow->comp) || next >= other->n)
+        !vm_lg_same_source(other->comp, flow->comp) || next >= other->n)
       continue;
-    const lg_update *u = &other->v[next];
+    const vm_lg_update *u = &other->v[next];
     if (u->step < flow->v[m->number].step && u->epoch <= count_of(v, other->comp)) return false;
   }
   return true;
 }
 
-bool lg_can(const vm_legal *l, const uint32_t *v, lg_move *m) {
+bool vm_lg_can(const vm_legal *l, const uint32_t *v, vm_lg_move *m) {
   switch (m->what) {
   case LG_STEP: return can_step(l, v, m->who, m);
-  case LG_SHARE: m->number = v[lg_ring_at(m->who)]; return lg_open_share(l, v, m->who) != NONE;
+  case LG_SHARE:
+    m->number = v[vm_lg_ring_at(m->who)];
+    return vm_lg_open_share(l, v, m->who) != NONE;
   case LG_ARRIVE: return can_arrive(l, v, m->who, m);
   default: return can_end(l, v, m->who, m);
   }
@@ -101,12 +103,12 @@ bool lg_can(const vm_legal *l, const uint32_t *v, lg_move *m) {
 /* A step's update takes effect, unless it takes time to arrive. */
 static void post(const vm_legal *l, uint32_t *v, const vm_legal_step *s) {
   if (s->update == ISA_UPD_none || l->mixed[s->to]) return;
-  v[lg_value_at(l, s->to)] += s->update == ISA_UPD_dma ? 1 : (uint32_t)s->delta;
+  v[vm_lg_value_at(l, s->to)] += s->update == ISA_UPD_dma ? 1 : (uint32_t)s->delta;
 }
 
 /* An update takes effect. */
 static bool apply(const vm_legal *l, uint32_t *v, unsigned sem, bool writes, int64_t delta) {
-  uint32_t *value = &v[lg_value_at(l, sem)];
+  uint32_t *value = &v[vm_lg_value_at(l, sem)];
   int64_t next = writes ? delta : *value + delta;
   if (next < 0) return false;
   *value = (uint32_t)next;
@@ -114,7 +116,7 @@ static bool apply(const vm_legal *l, uint32_t *v, unsigned sem, bool writes, int
 }
 
 static bool do_step(const vm_legal *l, uint32_t *v, unsigned e) {
-  const lg_engine *en = &l->eng[e];
+  const vm_lg_engine *en = &l->eng[e];
   uint32_t *ev = engine_at(v, e);
   for (bool more = true; more;) {
     const vm_legal_step *s = &en->steps[ev[LG_POS]++];
@@ -129,21 +131,21 @@ static bool do_step(const vm_legal *l, uint32_t *v, unsigned e) {
 }
 
 static const vm_legal_step *flight_step(const vm_legal *l, unsigned e, uint32_t f) {
-  return lg_step_of(l, &l->items[l->eng[e].flights[f - 1]]);
+  return vm_lg_step_of(l, &l->items[l->eng[e].flights[f - 1]]);
 }
 
-bool lg_do(const vm_legal *l, uint32_t *v, const lg_move *m) {
+bool vm_lg_do(const vm_legal *l, uint32_t *v, const vm_lg_move *m) {
   const vm_legal_step *s;
   switch (m->what) {
   case LG_STEP: return do_step(l, v, m->who);
   case LG_SHARE:
-    s = lg_step_of(l, &l->items[l->queues[l->ring_queue[m->who]].items[m->number]]);
-    v[lg_ring_at(m->who)]++;
+    s = vm_lg_step_of(l, &l->items[l->queues[l->ring_queue[m->who]].items[m->number]]);
+    v[vm_lg_ring_at(m->who)]++;
     post(l, v, s);
     return true;
   case LG_ARRIVE: {
-    const lg_flow *f = &l->flows[m->who];
-    v[lg_flow_at(l, m->who)]++;
+    const vm_lg_flow *f = &l->flows[m->who];
+    v[vm_lg_flow_at(l, m->who)]++;
     return apply(l, v, f->sem, f->v[m->number].writes, f->v[m->number].delta);
   }
   default: break;
@@ -156,8 +158,8 @@ bool lg_do(const vm_legal *l, uint32_t *v, const lg_move *m) {
   return true;
 }
 
-uint32_t lg_start(const vm_legal *l, uint32_t *v, unsigned e) {
-  const lg_engine *en = &l->eng[e];
+uint32_t vm_lg_start(const vm_legal *l, uint32_t *v, unsigned e) {
+  const vm_lg_engine *en = &l->eng[e];
   uint32_t *ev = engine_at(v, e);
   if (en->nflights == 0 || ev[LG_S] >= en->before[ev[LG_POS]]) return NONE;
   uint32_t item = en->flights[ev[LG_S]];
@@ -166,8 +168,8 @@ uint32_t lg_start(const vm_legal *l, uint32_t *v, unsigned e) {
   return item;
 }
 
-uint32_t lg_open_touch(const vm_legal *l, const uint32_t *v, unsigned e) {
-  const lg_engine *en = &l->eng[e];
+uint32_t vm_lg_open_touch(const vm_legal *l, const uint32_t *v, unsigned e) {
+  const vm_lg_engine *en = &l->eng[e];
   const uint32_t *ev = engine_of(v, e);
   if (!en->touches || ev[LG_POS] >= en->nsteps) return NONE;
   uint32_t item = en->open[ev[LG_POS]];
@@ -175,24 +177,24 @@ uint32_t lg_open_touch(const vm_legal *l, const uint32_t *v, unsigned e) {
   return ended_up_to(en, ev, l->items[item].hazard) ? item : NONE;
 }
 
-bool lg_ended(const vm_legal *l, const uint32_t *v, const lg_access *a) {
+bool vm_lg_ended(const vm_legal *l, const uint32_t *v, const vm_lg_access *a) {
   return count_of(v, a->comp) >= l->items[a->item].epoch;
 }
 
-bool lg_started(const uint32_t *v, const lg_item *it) {
+bool vm_lg_started(const uint32_t *v, const vm_lg_item *it) {
   const uint32_t *ev = engine_of(v, it->engine);
   if (it->kind == VM_LEGAL_FLIGHT) return ev[LG_S] >= it->epoch;
   if (it->ring < 0) return ev[LG_POS] >= it->epoch;
-  return v[lg_ring_at((uint32_t)it->ring)] + 1 >= it->epoch && ev[LG_POS] > it->step;
+  return v[vm_lg_ring_at((uint32_t)it->ring)] + 1 >= it->epoch && ev[LG_POS] > it->step;
 }
 
-bool lg_halted(const vm_legal *l, const uint32_t *v) {
+bool vm_lg_halted(const vm_legal *l, const uint32_t *v) {
   for (unsigned e = 0; e < ISA_NENGINES; e++)
     if (engine_of(v, e)[LG_POS] < l->eng[e].nsteps) return false;
   return true;
 }
 
-unsigned lg_comp_of(const lg_move *m) {
+unsigned vm_lg_comp_of(const vm_lg_move *m) {
   static const uint8_t of[] = {
       [LG_STEP] = LG_SEQ, [LG_END] = LG_DONE, [LG_READ_END] = LG_READ, [LG_LOADED] = LG_WEIGHTS};
   if (m->what == LG_SHARE) return LG_FIRST_RING + (unsigned)m->who;

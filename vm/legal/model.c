@@ -21,7 +21,7 @@ static void free_array(const vm_legal *l, void *p, size_t n, size_t size) {
 void vm_legal_free(vm_legal *l) {
   if (!l) return;
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
-    lg_engine *en = &l->eng[e];
+    vm_lg_engine *en = &l->eng[e];
     free_array(l, en->steps, en->cap_steps, sizeof *en->steps);
     free_array(l, en->items, en->cap_items, sizeof *en->items);
     free_array(l, en->flights, en->cap_flights, sizeof *en->flights);
@@ -53,7 +53,7 @@ void vm_legal_result_free(vm_legal_result *r) {
   isa_buf_free(&r->order[1]);
 }
 
-const vm_legal_step *lg_step_of(const vm_legal *l, const lg_item *it) {
+const vm_legal_step *vm_lg_step_of(const vm_legal *l, const vm_lg_item *it) {
   return &l->eng[it->engine].steps[it->step];
 }
 
@@ -66,14 +66,14 @@ static bool room(vm_legal *l, void *array, uint32_t n, uint32_t *cap, size_t siz
   return !l->no_memory;
 }
 
-static uint32_t add_item(vm_legal *l, lg_item it) {
+static uint32_t add_item(vm_legal *l, vm_lg_item it) {
   if (!room(l, &l->items, l->nitems, &l->cap_items, sizeof it)) return NO_ITEM;
   l->items[l->nitems] = it;
   return l->nitems++;
 }
 
 static uint32_t add_shares(vm_legal *l, const vm_legal_step *s, uint32_t step) {
-  lg_queue *q = &l->queues[s->queue];
+  vm_lg_queue *q = &l->queues[s->queue];
   uint32_t first = l->nitems;
   if (q->engine == UINT8_MAX) {
     q->engine = s->engine;
@@ -86,34 +86,34 @@ static uint32_t add_shares(vm_legal *l, const vm_legal_step *s, uint32_t step) {
   if (!room(l, &q->items, q->n, &q->cap, sizeof *q->items)) return NO_ITEM;
   q->items[q->n++] = first;
   for (unsigned r = 0; r < q->rings; r++)
-    add_item(l, (lg_item){.step = step,
-                          .epoch = q->n,
-                          .engine = s->engine,
-                          .kind = VM_LEGAL_TRIGGER,
-                          .ring = (int16_t)(q->first + r)});
+    add_item(l, (vm_lg_item){.step = step,
+                             .epoch = q->n,
+                             .engine = s->engine,
+                             .kind = VM_LEGAL_TRIGGER,
+                             .ring = (int16_t)(q->first + r)});
   return first;
 }
 
 void vm_legal_add_step(vm_legal *l, const vm_legal_step *s) {
-  lg_engine *en = &l->eng[s->engine];
+  vm_lg_engine *en = &l->eng[s->engine];
   if (!room(l, &en->steps, en->nsteps, &en->cap_steps, sizeof *s) ||
       !room(l, &en->items, en->nsteps, &en->cap_items, sizeof *en->items))
     return;
   uint32_t step = en->nsteps, item = NO_ITEM;
   if (s->kind == VM_LEGAL_FLIGHT) {
     if (!room(l, &en->flights, en->nflights, &en->cap_flights, sizeof *en->flights)) return;
-    item = add_item(l, (lg_item){.step = step,
-                                 .epoch = en->nflights + 1,
-                                 .engine = s->engine,
-                                 .kind = s->kind,
-                                 .ring = -1});
+    item = add_item(l, (vm_lg_item){.step = step,
+                                    .epoch = en->nflights + 1,
+                                    .engine = s->engine,
+                                    .kind = s->kind,
+                                    .ring = -1});
     en->flights[en->nflights++] = item;
     if (s->at_read) en->last_read = en->nflights;
   } else if (s->kind == VM_LEGAL_TRIGGER) {
     item = add_shares(l, s, step);
   } else if (s->kind == VM_LEGAL_TOUCH) {
     item = add_item(
-        l, (lg_item){
+        l, (vm_lg_item){
                .step = step, .epoch = step + 1, .engine = s->engine, .kind = s->kind, .ring = -1});
     en->touches = true;
   }
@@ -122,7 +122,7 @@ void vm_legal_add_step(vm_legal *l, const vm_legal_step *s) {
   en->steps[en->nsteps++] = *s;
 }
 
-static unsigned comp_of(const lg_item *it, const vm_legal_step *s, bool writes) {
+static unsigned comp_of(const vm_lg_item *it, const vm_legal_step *s, bool writes) {
   if (it->ring >= 0) return LG_FIRST_RING + (unsigned)it->ring;
   unsigned of = LG_OF_ENGINE * it->engine;
   if (it->kind != VM_LEGAL_FLIGHT) return of + LG_SEQ;
@@ -130,18 +130,18 @@ static unsigned comp_of(const lg_item *it, const vm_legal_step *s, bool writes) 
 }
 
 static void add_access(vm_legal *l, const vm_legal_access *a, uint32_t item) {
-  const lg_item *it = &l->items[item];
+  const vm_lg_item *it = &l->items[item];
   if (!room(l, &l->accesses, l->naccesses, &l->cap_accesses, sizeof *l->accesses)) return;
   l->accesses[l->naccesses] =
-      (lg_access){.a = *a,
-                  .item = item,
-                  .at = l->naccesses,
-                  .comp = (uint16_t)comp_of(it, lg_step_of(l, it), a->writes)};
+      (vm_lg_access){.a = *a,
+                     .item = item,
+                     .at = l->naccesses,
+                     .comp = (uint16_t)comp_of(it, vm_lg_step_of(l, it), a->writes)};
   l->naccesses++;
 }
 
 void vm_legal_add_access(vm_legal *l, const vm_legal_access *a) {
-  const lg_engine *en = &l->eng[a->engine];
+  const vm_lg_engine *en = &l->eng[a->engine];
   if (l->no_memory || en->nsteps == 0) return;
   uint32_t item = en->items[en->nsteps - 1];
   uint32_t ring = a->ring > 0 ? (uint16_t)a->ring : 0;
@@ -245,34 +245,34 @@ static void scan_sems(vm_legal *l) {
     }
 }
 
-static lg_flow *flow_of(vm_legal *l, unsigned comp, unsigned sem) {
+static vm_lg_flow *flow_of(vm_legal *l, unsigned comp, unsigned sem) {
   for (uint32_t f = 0; f < l->nflows; f++)
     if (l->flows[f].comp == comp && l->flows[f].sem == sem) return &l->flows[f];
   if (!room(l, &l->flows, l->nflows, &l->cap_flows, sizeof *l->flows)) return NULL;
-  l->flows[l->nflows] = (lg_flow){.comp = (uint16_t)comp, .sem = (uint8_t)sem};
+  l->flows[l->nflows] = (vm_lg_flow){.comp = (uint16_t)comp, .sem = (uint8_t)sem};
   return &l->flows[l->nflows++];
 }
 
 static void add_flow(vm_legal *l, unsigned comp, uint32_t epoch, const vm_legal_step *s,
                      uint32_t step) {
-  lg_flow *f = flow_of(l, comp, s->to);
+  vm_lg_flow *f = flow_of(l, comp, s->to);
   if (!f || !room(l, &f->v, f->n, &f->cap, sizeof *f->v)) return;
-  f->v[f->n++] = (lg_update){.epoch = epoch,
-                             .delta = s->update == ISA_UPD_dma ? 1 : s->delta,
-                             .writes = s->update == ISA_UPD_write,
-                             .engine = s->engine,
-                             .step = step};
+  f->v[f->n++] = (vm_lg_update){.epoch = epoch,
+                                .delta = s->update == ISA_UPD_dma ? 1 : s->delta,
+                                .writes = s->update == ISA_UPD_write,
+                                .engine = s->engine,
+                                .step = step};
 }
 
 /* The updates of a step that take time to arrive at a semaphore that does more than count. */
 static void add_flows(vm_legal *l, unsigned e, uint32_t step) {
-  const lg_engine *en = &l->eng[e];
+  const vm_lg_engine *en = &l->eng[e];
   const vm_legal_step *s = &en->steps[step];
   unsigned of = LG_OF_ENGINE * e;
   if (s->update == ISA_UPD_none || s->at_once || !l->mixed[s->to]) return;
   if (s->kind == VM_LEGAL_TRIGGER) {
-    const lg_queue *q = &l->queues[s->queue];
-    const lg_item *it = &l->items[en->items[step]];
+    const vm_lg_queue *q = &l->queues[s->queue];
+    const vm_lg_item *it = &l->items[en->items[step]];
     for (unsigned r = 0; r < q->rings; r++)
       add_flow(l, LG_FIRST_RING + q->first + r, it->epoch, s, step);
   } else if (s->kind == VM_LEGAL_FLIGHT) {
@@ -286,7 +286,7 @@ static void add_flows(vm_legal *l, unsigned e, uint32_t step) {
 /* ---- Classes ------------------------------------------------------------------------------- */
 
 /* The order of two accesses in all but time: bytes, component, direction. */
-static int compare_class(const lg_access *x, const lg_access *y) {
+static int compare_class(const vm_lg_access *x, const vm_lg_access *y) {
   const isa_byteset *a = &x->a.set, *b = &y->a.set;
 #define BY(p, q) \
   if ((p) != (q)) return (p) < (q) ? -1 : 1
@@ -306,7 +306,7 @@ static int compare_class(const lg_access *x, const lg_access *y) {
 }
 
 static bool in_order(const vm_legal *l, uint32_t i, uint32_t j) {
-  const lg_access *x = &l->accesses[i], *y = &l->accesses[j];
+  const vm_lg_access *x = &l->accesses[i], *y = &l->accesses[j];
   int by = compare_class(x, y);
   return by ? by < 0 : x->at < y->at;
 }
@@ -338,18 +338,19 @@ static bool sort_accesses(vm_legal *l) {
   for (uint32_t i = 0; i < n; i++) {
     bool again =
         i && compare_class(&l->accesses[l->sorted[i - 1]], &l->accesses[l->sorted[i]]) == 0;
-    if (!again) l->classes[l->nclasses++] = (lg_class){i, 0};
+    if (!again) l->classes[l->nclasses++] = (vm_lg_class){i, 0};
     l->classes[l->nclasses - 1].n++;
   }
   return true;
 }
 
-void lg_each_meeting(const vm_legal *l, void (*fn)(void *ud, const lg_class *a, const lg_class *b),
-                     void *ud) {
+void vm_lg_each_meeting(const vm_legal *l,
+                        void (*fn)(void *ud, const vm_lg_class *a, const vm_lg_class *b),
+                        void *ud) {
   for (uint32_t i = 0; i < l->nclasses; i++) {
-    const vm_legal_access *a = &lg_access_of(l, &l->classes[i], 0)->a;
+    const vm_legal_access *a = &vm_lg_access_of(l, &l->classes[i], 0)->a;
     for (uint32_t j = i; j < l->nclasses; j++) {
-      const vm_legal_access *b = &lg_access_of(l, &l->classes[j], 0)->a;
+      const vm_legal_access *b = &vm_lg_access_of(l, &l->classes[j], 0)->a;
       if (b->region != a->region || b->set.start >= a->set.start + a->set.span[0]) break;
       if ((a->writes || b->writes) && a->p0 < b->p1 && b->p0 < a->p1 &&
           isa_byteset_meet(&a->set, &b->set))
@@ -359,13 +360,13 @@ void lg_each_meeting(const vm_legal *l, void (*fn)(void *ud, const lg_class *a, 
 }
 
 /* What `later` does waits for what the same data path did before with the same bytes. */
-static void note_hazards(vm_legal *l, const lg_class *before, const lg_class *later) {
+static void note_hazards(vm_legal *l, const vm_lg_class *before, const vm_lg_class *later) {
   uint32_t k = 0, last = 0;
   for (uint32_t i = 0; i < later->n; i++) {
-    lg_item *it = &l->items[lg_access_of(l, later, i)->item];
+    vm_lg_item *it = &l->items[vm_lg_access_of(l, later, i)->item];
     if (it->kind == VM_LEGAL_FLIGHT && it->engine == ISA_ENG_tensor) return;
     for (; k < before->n; k++) {
-      const lg_item *old = lg_item_of(l, lg_access_of(l, before, k));
+      const vm_lg_item *old = vm_lg_item_of(l, vm_lg_access_of(l, before, k));
       if (old->step >= it->step) break;
       last = old->epoch;
     }
@@ -373,14 +374,14 @@ static void note_hazards(vm_legal *l, const lg_class *before, const lg_class *la
   }
 }
 
-static bool of_flight(const lg_access *a) {
+static bool of_flight(const vm_lg_access *a) {
   return a->comp < LG_FIRST_RING && a->comp % LG_OF_ENGINE != LG_SEQ;
 }
 
-static void find_hazards(void *ud, const lg_class *a, const lg_class *b) {
+static void find_hazards(void *ud, const vm_lg_class *a, const vm_lg_class *b) {
   vm_legal *l = ud;
-  const lg_access *x = lg_access_of(l, a, 0), *y = lg_access_of(l, b, 0);
-  if (x->comp >= LG_FIRST_RING || y->comp >= LG_FIRST_RING || !lg_same_source(x->comp, y->comp))
+  const vm_lg_access *x = vm_lg_access_of(l, a, 0), *y = vm_lg_access_of(l, b, 0);
+  if (x->comp >= LG_FIRST_RING || y->comp >= LG_FIRST_RING || !vm_lg_same_source(x->comp, y->comp))
     return;
   if (of_flight(x)) note_hazards(l, a, b);
   if (of_flight(y) && a != b) note_hazards(l, b, a);
@@ -391,7 +392,7 @@ static void add_triggers(vm_legal *l) {
   for (unsigned q = 0; q < ISA_MAX_QUEUES; q++) {
     if (l->queues[q].engine != ISA_NENGINES) continue;
     for (uint32_t t = 0; t < l->queues[q].n && !l->no_memory; t++) {
-      lg_item it = l->items[l->queues[q].items[t]];
+      vm_lg_item it = l->items[l->queues[q].items[t]];
       vm_legal_access a = {.region = (uint16_t)(UINT16_MAX - q), .p1 = 1, .writes = true};
       isa_byteset_make(0, 1, NULL, 0, &a.set);
       a.engine = it.engine;
@@ -409,7 +410,7 @@ static void add_triggers(vm_legal *l) {
 
 /* What an engine's steps are looked up by. */
 static bool index_steps(vm_legal *l, unsigned e) {
-  lg_engine *en = &l->eng[e];
+  vm_lg_engine *en = &l->eng[e];
   uint32_t n = en->nsteps, room_for = n + 2, load = UINT32_MAX, other = UINT32_MAX;
   en->before = isa_zalloc(&l->al, 4 * (size_t)room_for * sizeof *en->before);
   if (!en->before) return false;
@@ -434,7 +435,7 @@ static bool index_steps(vm_legal *l, unsigned e) {
   return true;
 }
 
-bool lg_prepare(vm_legal *l) {
+bool vm_lg_prepare(vm_legal *l) {
   if (l->ready) return !l->no_memory;
   l->ready = true;
   for (unsigned sem = 0; sem < ISA_NSEMS; sem++) take_as_counted(l, sem);
@@ -444,16 +445,16 @@ bool lg_prepare(vm_legal *l) {
     if (!index_steps(l, e)) l->no_memory = true;
   if (!l->no_memory) add_triggers(l);
   for (uint32_t i = 0; i < l->naccesses; i++) { /* where nothing tells of the reading alone */
-    lg_access *a = &l->accesses[i];
+    vm_lg_access *a = &l->accesses[i];
     bool reads = a->comp < LG_FIRST_RING && a->comp % LG_OF_ENGINE == LG_READ;
-    if (reads && lg_item_of(l, a)->epoch > l->eng[a->comp / LG_OF_ENGINE].last_read)
+    if (reads && vm_lg_item_of(l, a)->epoch > l->eng[a->comp / LG_OF_ENGINE].last_read)
       a->comp += LG_DONE - LG_READ;
   }
   if (l->no_memory || !sort_accesses(l)) {
     l->no_memory = true;
     return false;
   }
-  lg_each_meeting(l, find_hazards, l);
+  vm_lg_each_meeting(l, find_hazards, l);
   return true;
 }
 

@@ -7,29 +7,29 @@
 
 /* What is open from its start to its end: a flight, a share, a step that touches bytes, or a
  * trigger of a queue that several engines trigger. */
-typedef struct lg_item {
+typedef struct vm_lg_item {
   uint32_t step;   /* of its engine, from 0 */
   uint32_t epoch;  /* within its line, from 1: flights, shares of the ring; of a step, step + 1 */
   uint32_t hazard; /* flights of its own engine up to this one must have ended; 0: none */
   uint8_t engine, kind;
   int16_t ring; /* among all rings, -1: none */
-} lg_item;
+} vm_lg_item;
 
 /* An access ends when its component has come so far. */
 enum { LG_DONE, LG_READ, LG_WEIGHTS, LG_SEQ, LG_OF_ENGINE };
 enum { LG_FIRST_RING = LG_OF_ENGINE * ISA_NENGINES };
-typedef struct lg_access {
+typedef struct vm_lg_access {
   vm_legal_access a;
   uint32_t item, at; /* at: in the order of the run */
   uint16_t comp;
-} lg_access;
+} vm_lg_access;
 
 /* Accesses of one component to the same bytes, all reads or all writes, in order. */
-typedef struct lg_class {
+typedef struct vm_lg_class {
   uint32_t first, n; /* in `sorted` */
-} lg_class;
+} vm_lg_class;
 
-typedef struct lg_engine {
+typedef struct vm_lg_engine {
   vm_legal_step *steps;
   uint32_t nsteps, cap_steps;
   uint32_t *items; /* of each step, the first; UINT32_MAX: it has none */
@@ -42,46 +42,46 @@ typedef struct lg_engine {
   uint32_t *open;     /* of each step, the item that is open while the engine stands there */
   uint32_t last_read; /* the last flight that updates when it has read, 0: none */
   bool touches;       /* has steps that are open by themselves */
-} lg_engine;
+} vm_lg_engine;
 
-typedef struct lg_queue {
+typedef struct vm_lg_queue {
   uint32_t *items; /* of each transfer, that of its first ring; the next rings' follow */
   uint32_t n, cap;
   uint8_t rings, engine; /* engine: that triggers it, ISA_NENGINES: several do */
   uint16_t first;        /* number of its first ring */
-} lg_queue;
+} vm_lg_queue;
 
 /* Updates of one component to one semaphore that does more than count. */
-typedef struct lg_update {
+typedef struct vm_lg_update {
   uint32_t epoch;
   int64_t delta;
   bool writes;
   uint8_t engine;
   uint32_t step;
-} lg_update;
-typedef struct lg_flow {
+} vm_lg_update;
+typedef struct vm_lg_flow {
   uint16_t comp;
   uint8_t sem;
-  lg_update *v;
+  vm_lg_update *v;
   uint32_t n, cap;
-} lg_flow;
+} vm_lg_flow;
 
 struct vm_legal {
   isa_alloc al;
   bool no_memory, ready;
   const char *why;
-  lg_engine eng[ISA_NENGINES];
-  lg_queue queues[ISA_MAX_QUEUES];
+  vm_lg_engine eng[ISA_NENGINES];
+  vm_lg_queue queues[ISA_MAX_QUEUES];
   uint8_t ring_queue[ISA_MAX_QUEUES * ISA_NDMA];
   uint32_t nrings;
-  lg_item *items;
+  vm_lg_item *items;
   uint32_t nitems, cap_items;
-  lg_access *accesses;
+  vm_lg_access *accesses;
   uint32_t naccesses, cap_accesses;
   uint32_t *sorted; /* accesses by class */
-  lg_class *classes;
+  vm_lg_class *classes;
   uint32_t nclasses, nsorted;
-  lg_flow *flows;
+  vm_lg_flow *flows;
   uint32_t nflows, cap_flows;
   bool mixed[ISA_NSEMS], waited[ISA_NSEMS];      /* does more than count; someone waits for it */
   uint16_t sem_at[ISA_NSEMS], sem_of[ISA_NSEMS]; /* among the semaphores that are used */
@@ -91,85 +91,86 @@ struct vm_legal {
 };
 
 /* model.c. Completes the model, once; false: out of memory. */
-bool lg_prepare(vm_legal *l);
+bool vm_lg_prepare(vm_legal *l);
 /* Calls fn for each two classes whose bytes meet, at least one of which writes. */
-void lg_each_meeting(const vm_legal *l, void (*fn)(void *ud, const lg_class *a, const lg_class *b),
-                     void *ud);
-static inline const lg_access *lg_access_of(const vm_legal *l, const lg_class *c, uint32_t i) {
+void vm_lg_each_meeting(const vm_legal *l,
+                        void (*fn)(void *ud, const vm_lg_class *a, const vm_lg_class *b), void *ud);
+static inline const vm_lg_access *vm_lg_access_of(const vm_legal *l, const vm_lg_class *c,
+                                                  uint32_t i) {
   return &l->accesses[l->sorted[c->first + i]];
 }
-static inline const lg_item *lg_item_of(const vm_legal *l, const lg_access *a) {
+static inline const vm_lg_item *vm_lg_item_of(const vm_legal *l, const vm_lg_access *a) {
   return &l->items[a->item];
 }
 /* Whether two components are one source: of an engine, or a ring. */
-static inline bool lg_same_source(unsigned a, unsigned b) {
+static inline bool vm_lg_same_source(unsigned a, unsigned b) {
   return a == b || (a < LG_FIRST_RING && b < LG_FIRST_RING && a / LG_OF_ENGINE == b / LG_OF_ENGINE);
 }
-const vm_legal_step *lg_step_of(const vm_legal *l, const lg_item *it);
+const vm_legal_step *vm_lg_step_of(const vm_legal *l, const vm_lg_item *it);
 
 /* ---- machine.c: an execution --------------------------------------------------------------- */
 
-/* A state is an array of lg_words(l) numbers: of each engine how far its sequencer has come,
+/* A state is an array of vm_lg_words(l) numbers: of each engine how far its sequencer has come,
  * flights started, read, done, weights loaded; of each ring the shares done; of each flow the
  * updates that have arrived; the value of each semaphore. */
 enum { LG_POS, LG_S, LG_R, LG_D, LG_W, LG_WORDS };
-static inline uint32_t lg_words(const vm_legal *l) {
+static inline uint32_t vm_lg_words(const vm_legal *l) {
   return LG_WORDS * ISA_NENGINES + l->nrings + l->nflows + l->nsems;
 }
-static inline uint32_t lg_ring_at(uint32_t r) { return LG_WORDS * ISA_NENGINES + r; }
-static inline uint32_t lg_flow_at(const vm_legal *l, uint32_t f) {
+static inline uint32_t vm_lg_ring_at(uint32_t r) { return LG_WORDS * ISA_NENGINES + r; }
+static inline uint32_t vm_lg_flow_at(const vm_legal *l, uint32_t f) {
   return LG_WORDS * ISA_NENGINES + l->nrings + f;
 }
-static inline uint32_t lg_value_at(const vm_legal *l, unsigned sem) {
+static inline uint32_t vm_lg_value_at(const vm_legal *l, unsigned sem) {
   return LG_WORDS * ISA_NENGINES + l->nrings + l->nflows + l->sem_at[sem];
 }
 
 /* What can happen next. `who` is an engine, a ring or a flow. */
-typedef enum lg_what { LG_STEP, LG_END, LG_READ_END, LG_LOADED, LG_SHARE, LG_ARRIVE } lg_what;
-typedef struct lg_move {
+typedef enum vm_lg_what { LG_STEP, LG_END, LG_READ_END, LG_LOADED, LG_SHARE, LG_ARRIVE } vm_lg_what;
+typedef struct vm_lg_move {
   uint8_t what;
   uint16_t who;
   uint32_t number; /* the step, flight, share or update that it is about */
-} lg_move;
+} vm_lg_move;
 
 /* Fills in the number; false: it cannot happen. */
-bool lg_can(const vm_legal *l, const uint32_t *v, lg_move *m);
+bool vm_lg_can(const vm_legal *l, const uint32_t *v, vm_lg_move *m);
 /* False: the semaphore would be below zero. */
-bool lg_do(const vm_legal *l, uint32_t *v, const lg_move *m);
+bool vm_lg_do(const vm_legal *l, uint32_t *v, const vm_lg_move *m);
 /* Starts the next flight of engine e, if it can: its item; UINT32_MAX: none. */
-uint32_t lg_start(const vm_legal *l, uint32_t *v, unsigned e);
+uint32_t vm_lg_start(const vm_legal *l, uint32_t *v, unsigned e);
 /* The item that ring r has open, the step that engine e has open; UINT32_MAX: none. */
-uint32_t lg_open_share(const vm_legal *l, const uint32_t *v, uint32_t r);
-uint32_t lg_open_touch(const vm_legal *l, const uint32_t *v, unsigned e);
+uint32_t vm_lg_open_share(const vm_legal *l, const uint32_t *v, uint32_t r);
+uint32_t vm_lg_open_touch(const vm_legal *l, const uint32_t *v, unsigned e);
 /* Whether an access has ended; whether its item has started. */
-bool lg_ended(const vm_legal *l, const uint32_t *v, const lg_access *a);
-bool lg_started(const uint32_t *v, const lg_item *it);
-bool lg_halted(const vm_legal *l, const uint32_t *v);
+bool vm_lg_ended(const vm_legal *l, const uint32_t *v, const vm_lg_access *a);
+bool vm_lg_started(const uint32_t *v, const vm_lg_item *it);
+bool vm_lg_halted(const vm_legal *l, const uint32_t *v);
 /* The component whose number a move changes. */
-unsigned lg_comp_of(const lg_move *m);
+unsigned vm_lg_comp_of(const vm_lg_move *m);
 
 /* ---- order.c ------------------------------------------------------------------------------- */
 
 /* A result that says nothing yet. */
-void lg_clear_result(const vm_legal *l, vm_legal_result *out);
+void vm_lg_clear_result(const vm_legal *l, vm_legal_result *out);
 /* Moves in a row. */
-typedef struct lg_path {
-  lg_move *v;
+typedef struct vm_lg_path {
+  vm_lg_move *v;
   uint32_t n, cap;
   bool failed; /* out of memory */
-} lg_path;
-void lg_path_add(vm_legal *l, lg_path *p, const lg_move *m);
-void lg_path_free(vm_legal *l, lg_path *p);
-/* A state at the beginning; NULL when memory is out. To be freed with lg_words(l) numbers. */
-uint32_t *lg_new_state(const vm_legal *l);
-void lg_free_state(const vm_legal *l, uint32_t *v);
+} vm_lg_path;
+void vm_lg_path_add(vm_legal *l, vm_lg_path *p, const vm_lg_move *m);
+void vm_lg_path_free(vm_legal *l, vm_lg_path *p);
+/* A state at the beginning; NULL when memory is out. To be freed with vm_lg_words(l) numbers. */
+uint32_t *vm_lg_new_state(const vm_legal *l);
+void vm_lg_free_state(const vm_legal *l, uint32_t *v);
 /* Whether an item is open: started, and the access of it not ended. */
-bool lg_open(const vm_legal *l, const uint32_t *v, const lg_access *a);
+bool vm_lg_open(const vm_legal *l, const uint32_t *v, const vm_lg_access *a);
 /* Tells a race of two accesses that are both open after p: fills in places and orders. */
-void lg_tell_race(vm_legal *l, lg_path *p, const lg_access *a, const lg_access *b,
-                  vm_legal_result *out);
-vm_legal_place lg_place_of(const vm_legal *l, const lg_access *a);
+void vm_lg_report_race(vm_legal *l, vm_lg_path *p, const vm_lg_access *a, const vm_lg_access *b,
+                       vm_legal_result *out);
+vm_legal_place vm_lg_place_of(const vm_legal *l, const vm_lg_access *a);
 /* Appends moves to text, the last of them when they are many. */
-void lg_put_order(const vm_legal *l, const lg_move *v, uint32_t n, isa_buf *out);
+void vm_lg_put_order(const vm_legal *l, const vm_lg_move *v, uint32_t n, isa_buf *out);
 
 #endif

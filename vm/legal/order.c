@@ -8,7 +8,7 @@ enum {
   MOST_SHOWN = 24
 };
 
-void lg_path_add(vm_legal *l, lg_path *p, const lg_move *m) {
+void vm_lg_path_add(vm_legal *l, vm_lg_path *p, const vm_lg_move *m) {
   if (p->n == p->cap && !isa_array_grow(&l->al, &p->v, p->n, &p->cap, sizeof *p->v)) {
     p->failed = true;
     return;
@@ -16,34 +16,35 @@ void lg_path_add(vm_legal *l, lg_path *p, const lg_move *m) {
   p->v[p->n++] = *m;
 }
 
-void lg_path_free(vm_legal *l, lg_path *p) {
+void vm_lg_path_free(vm_legal *l, vm_lg_path *p) {
   if (p->v) isa_free(&l->al, p->v, p->cap * sizeof *p->v);
 }
 
-uint32_t *lg_new_state(const vm_legal *l) {
-  return isa_zalloc(&l->al, (lg_words(l) + 1) * sizeof(uint32_t));
+uint32_t *vm_lg_new_state(const vm_legal *l) {
+  return isa_zalloc(&l->al, (vm_lg_words(l) + 1) * sizeof(uint32_t));
 }
 
-void lg_free_state(const vm_legal *l, uint32_t *v) {
-  if (v) isa_free(&l->al, v, (lg_words(l) + 1) * sizeof *v);
+void vm_lg_free_state(const vm_legal *l, uint32_t *v) {
+  if (v) isa_free(&l->al, v, (vm_lg_words(l) + 1) * sizeof *v);
 }
 
-bool lg_open(const vm_legal *l, const uint32_t *v, const lg_access *a) {
-  const lg_item *it = lg_item_of(l, a);
-  if (it->kind == VM_LEGAL_FLIGHT || it->ring >= 0) return lg_started(v, it) && !lg_ended(l, v, a);
-  return lg_open_touch(l, v, it->engine) == a->item;
+bool vm_lg_open(const vm_legal *l, const uint32_t *v, const vm_lg_access *a) {
+  const vm_lg_item *it = vm_lg_item_of(l, a);
+  if (it->kind == VM_LEGAL_FLIGHT || it->ring >= 0)
+    return vm_lg_started(v, it) && !vm_lg_ended(l, v, a);
+  return vm_lg_open_touch(l, v, it->engine) == a->item;
 }
 
-void lg_clear_result(const vm_legal *l, vm_legal_result *out) {
+void vm_lg_clear_result(const vm_legal *l, vm_legal_result *out) {
   *out = (vm_legal_result){.verdict = VM_LEGAL_SAME};
   isa_buf_init(&out->order[0], &l->al);
   isa_buf_init(&out->order[1], &l->al);
 }
 
-vm_legal_place lg_place_of(const vm_legal *l, const lg_access *a) {
-  const lg_item *it = lg_item_of(l, a);
+vm_legal_place vm_lg_place_of(const vm_legal *l, const vm_lg_access *a) {
+  const vm_lg_item *it = vm_lg_item_of(l, a);
   return (vm_legal_place){
-      .step = lg_step_of(l, it),
+      .step = vm_lg_step_of(l, it),
       .ring = it->ring < 0 ? -1 : (int16_t)(it->ring - l->queues[l->ring_queue[it->ring]].first),
       .access = &a->a};
 }
@@ -52,44 +53,44 @@ vm_legal_place lg_place_of(const vm_legal *l, const lg_access *a) {
 
 static void start_all(const vm_legal *l, uint32_t *v) {
   for (unsigned e = 0; e < ISA_NENGINES; e++)
-    while (lg_start(l, v, e) != UINT32_MAX) continue;
+    while (vm_lg_start(l, v, e) != UINT32_MAX) continue;
 }
 
 /* Goes through all moves but number `without`; false: one of them cannot happen then. */
-static bool replay(const vm_legal *l, uint32_t *v, const lg_path *p, uint32_t without) {
-  memset(v, 0, lg_words(l) * sizeof *v);
+static bool replay(const vm_legal *l, uint32_t *v, const vm_lg_path *p, uint32_t without) {
+  memset(v, 0, vm_lg_words(l) * sizeof *v);
   for (uint32_t i = 0; i < p->n; i++) {
-    lg_move m = p->v[i];
+    vm_lg_move m = p->v[i];
     if (i == without) continue;
-    if (!lg_can(l, v, &m) || m.number != p->v[i].number || !lg_do(l, v, &m)) return false;
+    if (!vm_lg_can(l, v, &m) || m.number != p->v[i].number || !vm_lg_do(l, v, &m)) return false;
     start_all(l, v);
   }
   return true;
 }
 
 /* Drops moves that the two accesses are open without. */
-static void trim(const vm_legal *l, uint32_t *v, lg_path *p, const lg_access *a,
-                 const lg_access *b) {
+static void trim(const vm_legal *l, uint32_t *v, vm_lg_path *p, const vm_lg_access *a,
+                 const vm_lg_access *b) {
   if (p->n > MOST_TRIMMED) return;
   for (uint32_t i = p->n; i-- > 0;) {
-    if (!replay(l, v, p, i) || !lg_open(l, v, a) || !lg_open(l, v, b)) continue;
+    if (!replay(l, v, p, i) || !vm_lg_open(l, v, a) || !vm_lg_open(l, v, b)) continue;
     memmove(p->v + i, p->v + i + 1, (p->n - i - 1) * sizeof *p->v);
     p->n--;
   }
 }
 
 /* Moves until an open access has ended. */
-static void end_access(vm_legal *l, uint32_t *v, lg_path *p, const lg_access *a) {
+static void end_access(vm_legal *l, uint32_t *v, vm_lg_path *p, const vm_lg_access *a) {
   static const uint8_t ends[] = {LG_LOADED, LG_READ_END, LG_END};
-  const lg_item *it = lg_item_of(l, a);
-  for (bool more = true; more && !lg_ended(l, v, a);) {
+  const vm_lg_item *it = vm_lg_item_of(l, a);
+  for (bool more = true; more && !vm_lg_ended(l, v, a);) {
     more = false;
     for (unsigned i = 0; i < 3 && !more; i++) {
-      lg_move m = {.what = ends[i], .who = it->engine};
-      if (it->ring >= 0) m = (lg_move){.what = LG_SHARE, .who = (uint16_t)it->ring};
+      vm_lg_move m = {.what = ends[i], .who = it->engine};
+      if (it->ring >= 0) m = (vm_lg_move){.what = LG_SHARE, .who = (uint16_t)it->ring};
       if (it->ring < 0 && it->kind != VM_LEGAL_FLIGHT) m.what = LG_STEP;
-      more = lg_can(l, v, &m) && lg_do(l, v, &m);
-      if (more) lg_path_add(l, p, &m);
+      more = vm_lg_can(l, v, &m) && vm_lg_do(l, v, &m);
+      if (more) vm_lg_path_add(l, p, &m);
     }
   }
 }
@@ -103,13 +104,13 @@ static void put_step(const vm_legal *l, const vm_legal_step *s, isa_buf *out) {
     isa_buf_printf(out, "%s pc %u", isa_engines[s->engine].name, s->pc);
 }
 
-static void put_move(const vm_legal *l, const lg_move *m, isa_buf *out) {
+static void put_move(const vm_legal *l, const vm_lg_move *m, isa_buf *out) {
   static const char *const does[] = {[LG_END] = "ends",
                                      [LG_READ_END] = "has read",
                                      [LG_LOADED] = "has loaded",
                                      [LG_SHARE] = "ends",
                                      [LG_ARRIVE] = "is seen"};
-  const lg_engine *en = m->what < LG_SHARE ? &l->eng[m->who] : NULL;
+  const vm_lg_engine *en = m->what < LG_SHARE ? &l->eng[m->who] : NULL;
   if (m->what == LG_STEP) {
     const vm_legal_step *s = &en->steps[m->number];
     put_step(l, s, out);
@@ -120,27 +121,27 @@ static void put_move(const vm_legal *l, const lg_move *m, isa_buf *out) {
   }
   const vm_legal_step *s;
   if (m->what == LG_SHARE) {
-    const lg_queue *q = &l->queues[l->ring_queue[m->who]];
-    s = lg_step_of(l, &l->items[q->items[m->number]]);
+    const vm_lg_queue *q = &l->queues[l->ring_queue[m->who]];
+    s = vm_lg_step_of(l, &l->items[q->items[m->number]]);
     isa_buf_printf(out, "ring %u of ", m->who - q->first);
   } else if (m->what == LG_ARRIVE) {
-    const lg_update *u = &l->flows[m->who].v[m->number];
+    const vm_lg_update *u = &l->flows[m->who].v[m->number];
     s = &l->eng[u->engine].steps[u->step];
     isa_buf_puts(out, "the update of ");
   } else {
-    s = lg_step_of(l, &l->items[en->flights[m->number - 1]]);
+    s = vm_lg_step_of(l, &l->items[en->flights[m->number - 1]]);
   }
   put_step(l, s, out);
   isa_buf_printf(out, " %s", does[m->what]);
 }
 
 /* Moves of all rings of one transfer in a row are one. */
-static bool same_transfer(const vm_legal *l, const lg_move *a, const lg_move *b) {
+static bool same_transfer(const vm_legal *l, const vm_lg_move *a, const vm_lg_move *b) {
   return a->what == LG_SHARE && b->what == LG_SHARE && a->number == b->number &&
          l->ring_queue[a->who] == l->ring_queue[b->who];
 }
 
-void lg_put_order(const vm_legal *l, const lg_move *v, uint32_t n, isa_buf *out) {
+void vm_lg_put_order(const vm_legal *l, const vm_lg_move *v, uint32_t n, isa_buf *out) {
   uint32_t from = n > MOST_SHOWN ? n - MOST_SHOWN : 0;
   if (from) isa_buf_printf(out, "%u moves; ", from);
   for (uint32_t i = from; i < n; i++) {
@@ -148,9 +149,9 @@ void lg_put_order(const vm_legal *l, const lg_move *v, uint32_t n, isa_buf *out)
     uint32_t same = 1;
     while (i + same < n && same_transfer(l, &v[i], &v[i + same])) same++;
     if (same > 1) {
-      const lg_queue *q = &l->queues[l->ring_queue[v[i].who]];
+      const vm_lg_queue *q = &l->queues[l->ring_queue[v[i].who]];
       isa_buf_printf(out, "%u rings of ", same);
-      put_step(l, lg_step_of(l, &l->items[q->items[v[i].number]]), out);
+      put_step(l, vm_lg_step_of(l, &l->items[q->items[v[i].number]]), out);
       isa_buf_puts(out, " end");
       i += same - 1;
     } else {
@@ -159,16 +160,16 @@ void lg_put_order(const vm_legal *l, const lg_move *v, uint32_t n, isa_buf *out)
   }
 }
 
-void lg_tell_race(vm_legal *l, lg_path *p, const lg_access *a, const lg_access *b,
-                  vm_legal_result *out) {
-  const lg_access *of[2] = {a->at <= b->at ? a : b, a->at <= b->at ? b : a};
-  uint32_t *v = lg_new_state(l);
+void vm_lg_report_race(vm_legal *l, vm_lg_path *p, const vm_lg_access *a, const vm_lg_access *b,
+                       vm_legal_result *out) {
+  const vm_lg_access *of[2] = {a->at <= b->at ? a : b, a->at <= b->at ? b : a};
+  uint32_t *v = vm_lg_new_state(l);
   out->verdict = VM_LEGAL_RACE;
-  out->triggers = lg_item_of(l, a)->kind == VM_LEGAL_TRIGGER && lg_item_of(l, a)->ring < 0;
-  for (unsigned i = 0; i < 2; i++) out->place[i] = lg_place_of(l, of[i]);
+  out->triggers = vm_lg_item_of(l, a)->kind == VM_LEGAL_TRIGGER && vm_lg_item_of(l, a)->ring < 0;
+  for (unsigned i = 0; i < 2; i++) out->place[i] = vm_lg_place_of(l, of[i]);
   if (!v || p->failed) {
     out->verdict = VM_LEGAL_NOMEM;
-    lg_free_state(l, v);
+    vm_lg_free_state(l, v);
     return;
   }
   trim(l, v, p, a, b);
@@ -179,8 +180,8 @@ void lg_tell_race(vm_legal *l, lg_path *p, const lg_access *a, const lg_access *
     end_access(l, v, p, of[i]);
     uint32_t first = p->n;
     end_access(l, v, p, of[!i]);
-    lg_put_order(l, p->v, p->n > first ? first + 1 : first, &out->order[i]);
+    vm_lg_put_order(l, p->v, p->n > first ? first + 1 : first, &out->order[i]);
   }
   if (p->failed || out->order[0].failed || out->order[1].failed) out->verdict = VM_LEGAL_NOMEM;
-  lg_free_state(l, v);
+  vm_lg_free_state(l, v);
 }

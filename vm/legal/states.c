@@ -8,8 +8,8 @@
 #define NONE UINT32_MAX
 
 typedef struct state {
-  uint32_t from; /* the state before */
-  lg_move move;  /* that was chosen there */
+  uint32_t from;   /* the state before */
+  vm_lg_move move; /* that was chosen there */
 } state;
 
 typedef struct search {
@@ -23,10 +23,10 @@ typedef struct search {
   uint32_t *table, ntable; /* state + 1 by hash */
   /* Of each item, accesses of others that meet its own: mine, other. */
   uint32_t *meets, *first, nmeets, cap_meets;
-  lg_path *path; /* where moves are noted, NULL: nowhere */
-  uint32_t at;   /* the state that is looked at, and the move that was last chosen there */
-  lg_move chosen;
-  const lg_access *race[2];
+  vm_lg_path *path; /* where moves are noted, NULL: nowhere */
+  uint32_t at;      /* the state that is looked at, and the move that was last chosen there */
+  vm_lg_move chosen;
+  const vm_lg_access *race[2];
   bool below, no_memory;
 } search;
 
@@ -42,10 +42,10 @@ static void add_meeting(search *x, uint32_t mine, uint32_t other) {
   x->meets[x->nmeets++] = other;
 }
 
-static void add_meetings(void *ud, const lg_class *a, const lg_class *b) {
+static void add_meetings(void *ud, const vm_lg_class *a, const vm_lg_class *b) {
   search *x = ud;
   const vm_legal *l = x->l;
-  if (lg_same_source(lg_access_of(l, a, 0)->comp, lg_access_of(l, b, 0)->comp)) return;
+  if (vm_lg_same_source(vm_lg_access_of(l, a, 0)->comp, vm_lg_access_of(l, b, 0)->comp)) return;
   for (uint32_t i = 0; i < a->n; i++)
     for (uint32_t j = 0; j < b->n && !x->no_memory; j++) {
       uint32_t p = l->sorted[a->first + i], q = l->sorted[b->first + j];
@@ -83,9 +83,9 @@ static bool index_meetings(search *x) {
 static void look(search *x, const uint32_t *v, uint32_t item) {
   if (item == NONE) return;
   for (uint32_t i = x->first[item]; i < x->first[item + 1] && !x->race[0]; i++) {
-    const lg_access *mine = &x->l->accesses[x->meets[2 * i]],
-                    *other = &x->l->accesses[x->meets[2 * i + 1]];
-    if (!lg_open(x->l, v, other)) continue;
+    const vm_lg_access *mine = &x->l->accesses[x->meets[2 * i]],
+                       *other = &x->l->accesses[x->meets[2 * i + 1]];
+    if (!vm_lg_open(x->l, v, other)) continue;
     x->race[0] = other;
     x->race[1] = mine;
   }
@@ -94,44 +94,44 @@ static void look(search *x, const uint32_t *v, uint32_t item) {
 /* Whether all that could meet an item has started, and so has ended. */
 static bool met_all(const search *x, const uint32_t *v, uint32_t item) {
   for (uint32_t i = x->first[item]; i < x->first[item + 1]; i++)
-    if (!lg_started(v, lg_item_of(x->l, &x->l->accesses[x->meets[2 * i + 1]]))) return false;
+    if (!vm_lg_started(v, vm_lg_item_of(x->l, &x->l->accesses[x->meets[2 * i + 1]]))) return false;
   return true;
 }
 
 /* ---- Moves --------------------------------------------------------------------------------- */
 
 static void start_flights(search *x, uint32_t *v, unsigned e) {
-  for (uint32_t item; (item = lg_start(x->l, v, e)) != NONE;) look(x, v, item);
+  for (uint32_t item; (item = vm_lg_start(x->l, v, e)) != NONE;) look(x, v, item);
 }
 
 /* Makes a move and looks at what starts by it. */
-static void make(search *x, uint32_t *v, const lg_move *m) {
+static void make(search *x, uint32_t *v, const vm_lg_move *m) {
   const vm_legal *l = x->l;
-  if (x->path) lg_path_add(x->l, x->path, m);
-  if (!lg_do(l, v, m)) {
+  if (x->path) vm_lg_path_add(x->l, x->path, m);
+  if (!vm_lg_do(l, v, m)) {
     x->below = true;
     return;
   }
   if (m->what == LG_SHARE) {
-    look(x, v, lg_open_share(l, v, m->who));
+    look(x, v, vm_lg_open_share(l, v, m->who));
   } else if (m->what != LG_ARRIVE) {
     start_flights(x, v, m->who);
     const vm_legal_step *s = &l->eng[m->who].steps[m->number];
     if (m->what == LG_STEP && s->kind == VM_LEGAL_TRIGGER) {
-      const lg_queue *q = &l->queues[s->queue];
-      for (unsigned r = 0; r < q->rings; r++) look(x, v, lg_open_share(l, v, q->first + r));
+      const vm_lg_queue *q = &l->queues[s->queue];
+      for (unsigned r = 0; r < q->rings; r++) look(x, v, vm_lg_open_share(l, v, q->first + r));
     }
   }
   for (unsigned e = 0; e < ISA_NENGINES; e++)
-    if (l->eng[e].touches) look(x, v, lg_open_touch(l, v, e));
+    if (l->eng[e].touches) look(x, v, vm_lg_open_touch(l, v, e));
 }
 
 /* Whether a move that can happen needs no choice. */
-static bool at_once(const search *x, const uint32_t *v, const lg_move *m) {
+static bool at_once(const search *x, const uint32_t *v, const vm_lg_move *m) {
   const vm_legal *l = x->l;
   if (m->what == LG_ARRIVE) return false;
-  if (m->what == LG_SHARE) return met_all(x, v, lg_open_share(l, v, m->who));
-  const lg_engine *en = &l->eng[m->who];
+  if (m->what == LG_SHARE) return met_all(x, v, vm_lg_open_share(l, v, m->who));
+  const vm_lg_engine *en = &l->eng[m->who];
   if (m->what != LG_STEP) return met_all(x, v, en->flights[m->number - 1]);
   const vm_legal_step *s = &en->steps[m->number];
   if (s->cond != ISA_WAIT_none && l->mixed[s->sem]) return false;
@@ -140,28 +140,28 @@ static bool at_once(const search *x, const uint32_t *v, const lg_move *m) {
 }
 
 /* Calls fn for each move that can happen, until it gives false. */
-static bool each_move(search *x, const uint32_t *v, bool (*fn)(search *x, const lg_move *m)) {
+static bool each_move(search *x, const uint32_t *v, bool (*fn)(search *x, const vm_lg_move *m)) {
   const vm_legal *l = x->l;
-  lg_move m;
+  vm_lg_move m;
   for (unsigned e = 0; e < ISA_NENGINES; e++)
     for (unsigned what = LG_STEP; what <= LG_LOADED && l->eng[e].nsteps; what++) {
-      m = (lg_move){.what = (uint8_t)what, .who = (uint16_t)e};
-      if (lg_can(l, v, &m) && !fn(x, &m)) return false;
+      m = (vm_lg_move){.what = (uint8_t)what, .who = (uint16_t)e};
+      if (vm_lg_can(l, v, &m) && !fn(x, &m)) return false;
     }
   for (uint32_t r = 0; r < l->nrings; r++) {
-    m = (lg_move){.what = LG_SHARE, .who = (uint16_t)r};
-    if (lg_can(l, v, &m) && !fn(x, &m)) return false;
+    m = (vm_lg_move){.what = LG_SHARE, .who = (uint16_t)r};
+    if (vm_lg_can(l, v, &m) && !fn(x, &m)) return false;
   }
   for (uint32_t f = 0; f < l->nflows; f++) {
-    m = (lg_move){.what = LG_ARRIVE, .who = (uint16_t)f};
-    if (lg_can(l, v, &m) && !fn(x, &m)) return false;
+    m = (vm_lg_move){.what = LG_ARRIVE, .who = (uint16_t)f};
+    if (vm_lg_can(l, v, &m) && !fn(x, &m)) return false;
   }
   return true;
 }
 
 static bool stopped(const search *x) { return x->race[0] || x->below || x->no_memory; }
 
-static bool make_at_once(search *x, const lg_move *m) {
+static bool make_at_once(search *x, const vm_lg_move *m) {
   if (!at_once(x, x->next, m)) return true;
   make(x, x->next, m);
   return false;
@@ -206,7 +206,7 @@ static bool room_for_state(search *x) {
 }
 
 /* Keeps x->next, unless it has been there. */
-static void keep(search *x, uint32_t from, const lg_move *m) {
+static void keep(search *x, uint32_t from, const vm_lg_move *m) {
   if (!room_for_state(x)) {
     x->no_memory = true;
     return;
@@ -232,7 +232,7 @@ static bool find_live(search *x) {
   const vm_legal *l = x->l;
   x->live = isa_zalloc(&l->al, (x->words + 1) * sizeof *x->live);
   for (unsigned e = 0; e < ISA_NENGINES && x->live; e++) {
-    const lg_engine *en = &l->eng[e];
+    const vm_lg_engine *en = &l->eng[e];
     const bool has[LG_WORDS] = {[LG_POS] = en->nsteps > 0,
                                 [LG_S] = en->nflights > 0,
                                 [LG_R] = en->last_read > 0,
@@ -248,7 +248,7 @@ static bool find_live(search *x) {
 
 /* ---- The search ---------------------------------------------------------------------------- */
 
-static bool follow(search *x, const lg_move *m) {
+static bool follow(search *x, const vm_lg_move *m) {
   memcpy(x->next, x->v, x->words * sizeof *x->v);
   x->chosen = *m;
   make(x, x->next, m);
@@ -257,7 +257,7 @@ static bool follow(search *x, const lg_move *m) {
   return !stopped(x);
 }
 
-static bool any(search *x, const lg_move *m) {
+static bool any(search *x, const vm_lg_move *m) {
   (void)x, (void)m;
   return false;
 }
@@ -265,14 +265,14 @@ static bool any(search *x, const lg_move *m) {
 static void begin(search *x) {
   memset(x->next, 0, x->words * sizeof *x->next);
   for (unsigned e = 0; e < ISA_NENGINES; e++) start_flights(x, x->next, e);
-  for (unsigned e = 0; e < ISA_NENGINES; e++) look(x, x->next, lg_open_touch(x->l, x->next, e));
+  for (unsigned e = 0; e < ISA_NENGINES; e++) look(x, x->next, vm_lg_open_touch(x->l, x->next, e));
   settle(x);
 }
 
 /* The moves to state s, and then move m. */
-static void find_path(search *x, uint32_t s, const lg_move *m, lg_path *p) {
-  lg_path back = {0};
-  for (; s != 0; s = x->states[s].from) lg_path_add(x->l, &back, &x->states[s].move);
+static void find_path(search *x, uint32_t s, const vm_lg_move *m, vm_lg_path *p) {
+  vm_lg_path back = {0};
+  for (; s != 0; s = x->states[s].from) vm_lg_path_add(x->l, &back, &x->states[s].move);
   x->race[0] = x->race[1] = NULL;
   x->below = false;
   x->path = p;
@@ -286,7 +286,7 @@ static void find_path(search *x, uint32_t s, const lg_move *m, lg_path *p) {
     settle(x);
   }
   x->no_memory |= back.failed || p->failed;
-  lg_path_free(x->l, &back);
+  vm_lg_path_free(x->l, &back);
 }
 
 /* An engine that has not come to its end; of the first that waits, the step. */
@@ -297,34 +297,34 @@ static vm_legal_place standing(const vm_legal *l, const uint32_t *v) {
   return (vm_legal_place){0};
 }
 
-static void tell(search *x, uint32_t s, const lg_move *m, vm_legal_result *out) {
-  lg_path path = {0};
+static void tell(search *x, uint32_t s, const vm_lg_move *m, vm_legal_result *out) {
+  vm_lg_path path = {0};
   bool below = x->below;
   find_path(x, s, m, &path);
   if (x->no_memory) {
     out->verdict = VM_LEGAL_NOMEM;
   } else if (x->race[0]) {
-    lg_tell_race(x->l, &path, x->race[0], x->race[1], out);
+    vm_lg_report_race(x->l, &path, x->race[0], x->race[1], out);
   } else {
-    const lg_move *last = path.n ? &path.v[path.n - 1] : NULL;
+    const vm_lg_move *last = path.n ? &path.v[path.n - 1] : NULL;
     out->verdict = below ? VM_LEGAL_BELOW : VM_LEGAL_LUCKY;
     out->place[0] = standing(x->l, x->next);
     if (below && last && last->what == LG_ARRIVE) {
-      const lg_update *u = &x->l->flows[last->who].v[last->number];
+      const vm_lg_update *u = &x->l->flows[last->who].v[last->number];
       out->place[0] = (vm_legal_place){.step = &x->l->eng[u->engine].steps[u->step], .ring = -1};
     } else if (below && last && last->what == LG_STEP) {
       out->place[0] =
           (vm_legal_place){.step = &x->l->eng[last->who].steps[last->number], .ring = -1};
     }
-    lg_put_order(x->l, path.v, path.n, &out->order[0]);
+    vm_lg_put_order(x->l, path.v, path.n, &out->order[0]);
     if (out->order[0].failed) out->verdict = VM_LEGAL_NOMEM;
   }
-  lg_path_free(x->l, &path);
+  vm_lg_path_free(x->l, &path);
 }
 
 static void explore(search *x, uint32_t most, vm_legal_result *out) {
   begin(x);
-  if (!stopped(x)) keep(x, 0, &(lg_move){0});
+  if (!stopped(x)) keep(x, 0, &(vm_lg_move){0});
   if (x->race[0] || x->below) tell(x, 0, NULL, out);
   for (x->at = 0; x->at < x->n && !stopped(x); x->at++) {
     load(x, x->at, x->v);
@@ -334,7 +334,7 @@ static void explore(search *x, uint32_t most, vm_legal_result *out) {
       return;
     }
     if (each_move(x, x->v, any)) { /* there is none */
-      if (lg_halted(x->l, x->v)) continue;
+      if (vm_lg_halted(x->l, x->v)) continue;
       tell(x, x->at, NULL, out);
       return;
     }
@@ -345,16 +345,17 @@ static void explore(search *x, uint32_t most, vm_legal_result *out) {
 }
 
 static bool open_search(search *x, vm_legal *l) {
-  *x = (search){.l = l, .words = lg_words(l), .v = lg_new_state(l), .next = lg_new_state(l)};
+  *x = (search){
+      .l = l, .words = vm_lg_words(l), .v = vm_lg_new_state(l), .next = vm_lg_new_state(l)};
   if (!x->v || !x->next || !find_live(x)) return false;
-  lg_each_meeting(l, add_meetings, x);
+  vm_lg_each_meeting(l, add_meetings, x);
   return !x->no_memory && index_meetings(x);
 }
 
 static void close_search(search *x) {
   const isa_alloc *al = &x->l->al;
-  lg_free_state(x->l, x->v);
-  lg_free_state(x->l, x->next);
+  vm_lg_free_state(x->l, x->v);
+  vm_lg_free_state(x->l, x->next);
   if (x->live) isa_free(al, x->live, (x->words + 1) * sizeof *x->live);
   if (x->kept) isa_free(al, x->kept, x->cap_kept * (x->nlive + 1) * sizeof *x->kept);
   if (x->states) isa_free(al, x->states, x->cap_states * sizeof *x->states);
@@ -365,8 +366,8 @@ static void close_search(search *x) {
 
 void vm_legal_states(vm_legal *l, uint32_t most, vm_legal_result *out) {
   search x = {0};
-  lg_clear_result(l, out);
-  if (lg_prepare(l) && open_search(&x, l)) {
+  vm_lg_clear_result(l, out);
+  if (vm_lg_prepare(l) && open_search(&x, l)) {
     explore(&x, most, out);
     out->states = x.n;
   } else {
@@ -377,8 +378,8 @@ void vm_legal_states(vm_legal *l, uint32_t most, vm_legal_result *out) {
 }
 
 void vm_legal_judge(vm_legal *l, vm_legal_result *out) {
-  lg_clear_result(l, out);
-  if (!lg_prepare(l)) {
+  vm_lg_clear_result(l, out);
+  if (!vm_lg_prepare(l)) {
     out->verdict = VM_LEGAL_NOMEM;
   } else if (l->why) {
     out->verdict = VM_LEGAL_UNKNOWN;
