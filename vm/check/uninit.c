@@ -404,7 +404,7 @@ void vm_ck_uninit_host(vm_core *c, const vm_box *b) {
 /* A walk of a share's side in the shadow, and who owns it; false when the side has none. */
 typedef struct walk {
   const vm_core *c;
-  vm_dma_walk w;
+  vm_walk w;
   uint8_t owner;
 } walk;
 
@@ -422,26 +422,26 @@ static bool open_walk(const vm_core *c, const vm_share *s, int side, walk *w) {
   w->c = c;
   w->owner = vm_ck_owner(c, &shadowed);
   w->w.base = shadowed.at;
-  vm_dma_walk_seek(&w->w, s->e0);
+  vm_walk_seek(&w->w, s->e0);
   return true;
 }
 
 /* A walk of the side whose rows an index gives: what it skips is neither read nor written. False
  * when there is none. */
-static bool open_guide(const vm_share *s, vm_dma_walk *guide) {
+static bool open_guide(const vm_share *s, vm_walk *guide) {
   const vm_transfer *t = s->t;
   if (!t->rows) return false;
   if (t->dst_indexed)
     vm_dma_walk_dst(t, guide);
   else
     vm_dma_walk_src(t, (unsigned)t->src_indexed, guide);
-  vm_dma_walk_seek(guide, s->e0);
+  vm_walk_seek(guide, s->e0);
   return true;
 }
 
 /* Calls fn for each run of the share's elements in the shadow; stops when fn gives false. */
 static bool each_run(const vm_share *s, walk *of, bool (*fn)(walk *w, uint64_t n)) {
-  vm_dma_walk guide, *w = &of->w;
+  vm_walk guide, *w = &of->w;
   bool guided = open_guide(s, &guide);
   for (uint64_t e = s->e0; e < s->e1;) {
     uint64_t n = w->left < s->e1 - e ? w->left : s->e1 - e;
@@ -449,15 +449,15 @@ static bool each_run(const vm_share *s, walk *of, bool (*fn)(walk *w, uint64_t n
     if (!(guided && guide.skipped) && !fn(of, n)) return false;
     e += n;
     if (e >= s->e1) break;
-    vm_dma_walk_seek(w, e);
-    if (guided) vm_dma_walk_seek(&guide, e);
+    vm_walk_seek(w, e);
+    if (guided) vm_walk_seek(&guide, e);
   }
   return true;
 }
 
 /* Leaves the walk at the first byte that is wrong. */
 static bool run_written(walk *of, uint64_t n) {
-  vm_dma_walk *w = &of->w;
+  vm_walk *w = &of->w;
   bool whole = w->step == w->esize;
   size_t each = whole ? (size_t)n * w->esize : w->esize;
   for (uint64_t i = 0; i < (whole ? 1 : n); i++) {
@@ -471,7 +471,7 @@ static bool run_written(walk *of, uint64_t n) {
 }
 
 static bool mark_run(walk *of, uint64_t n) {
-  vm_dma_walk *w = &of->w;
+  vm_walk *w = &of->w;
   int mark = of->owner ? of->owner : VM_CK_WRITTEN;
   if (w->step == w->esize) {
     memset(w->at, mark, (size_t)n * w->esize);

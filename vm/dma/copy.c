@@ -9,86 +9,13 @@ enum { PIECE = 1024 }; /* elements that go through fp32 at once */
 
 /* ---- Walks -------------------------------------------------------------------------------- */
 
-void vm_dma_walk_open(vm_dma_walk *w, const vm_view *v, const int64_t *rows, unsigned row_dim) {
-  memset(w, 0, sizeof *w);
-  w->base = v->at;
-  w->esize = v->esize;
-  w->dtype = v->dtype;
-  w->rows = rows;
-  w->row = -1;
-  for (unsigned d = 0; d < v->ndim; d++) {
-    vm_dma_walk_dim x = {.num = v->num[d], .step = v->step[d]};
-    bool row = rows && d == row_dim;
-    if (x.num == 1 && !row) continue;
-    vm_dma_walk_dim *outer = w->n && w->row != w->n - 1 ? &w->dim[w->n - 1] : NULL;
-    if (!row && outer && outer->step == x.step * (int64_t)x.num) {
-      outer->num *= x.num;
-      outer->step = x.step;
-      continue;
-    }
-    if (row) w->row = w->n;
-    w->dim[w->n++] = x;
-  }
-  if (w->n == 0 || w->row == w->n - 1)
-    w->dim[w->n++] = (vm_dma_walk_dim){.num = 1, .step = v->esize};
-  w->step = w->dim[w->n - 1].step;
+void vm_dma_walk_dst(const vm_transfer *t, vm_walk *w) {
+  vm_walk_open(w, &t->dst, t->dst_indexed ? t->rows : NULL, t->row_dim);
 }
 
-/* Byte offset of index i of the dimension that has an index vector. */
-static inline int64_t row_offset(const vm_dma_walk *w, uint64_t i) {
-  return w->rows[i] == VM_NO_ROW ? 0 : w->rows[i];
-}
-
-void vm_dma_walk_seek(vm_dma_walk *w, uint64_t e) {
-  uint64_t run = w->dim[w->n - 1].num, q = e / run, r = e % run;
-  w->run_at = w->base;
-  for (int d = w->n - 1; d-- > 0;) {
-    vm_dma_walk_dim *x = &w->dim[d];
-    x->index = q % x->num;
-    q /= x->num;
-    w->run_at += d == w->row ? row_offset(w, x->index) : (int64_t)x->index * x->step;
-  }
-  w->skipped = w->row >= 0 && w->rows[w->dim[w->row].index] == VM_NO_ROW;
-  w->at = w->run_at + (int64_t)r * w->step;
-  w->left = run - r;
-}
-
-static void next_run(vm_dma_walk *w) {
-  for (int d = w->n - 1; d-- > 0;) {
-    vm_dma_walk_dim *x = &w->dim[d];
-    uint64_t was = x->index++;
-    if (x->index == x->num) x->index = 0;
-    if (d == w->row) {
-      w->run_at += row_offset(w, x->index) - row_offset(w, was);
-      w->skipped = w->rows[x->index] == VM_NO_ROW;
-    } else {
-      w->run_at += ((int64_t)x->index - (int64_t)was) * x->step;
-    }
-    if (x->index) break;
-  }
-  w->at = w->run_at;
-  w->left = w->dim[w->n - 1].num;
-}
-
-static inline void advance(vm_dma_walk *w, uint64_t n) {
-  w->left -= n;
-  if (w->left == 0)
-    next_run(w);
-  else
-    w->at += (int64_t)n * w->step;
-}
-
-uint64_t vm_dma_walk_dense(const vm_dma_walk *w) {
-  return w->step == w->esize ? w->dim[w->n - 1].num : 1;
-}
-
-void vm_dma_walk_dst(const vm_transfer *t, vm_dma_walk *w) {
-  vm_dma_walk_open(w, &t->dst, t->dst_indexed ? t->rows : NULL, t->row_dim);
-}
-
-void vm_dma_walk_src(const vm_transfer *t, unsigned k, vm_dma_walk *w) {
-  vm_dma_walk_open(w, k ? &t->more[k - 1] : &t->src, t->src_indexed == (int)k ? t->rows : NULL,
-                   t->row_dim);
+void vm_dma_walk_src(const vm_transfer *t, unsigned k, vm_walk *w) {
+  vm_walk_open(w, k ? &t->more[k - 1] : &t->src, t->src_indexed == (int)k ? t->rows : NULL,
+               t->row_dim);
 }
 
 /* ---- Bits --------------------------------------------------------------------------------- */
@@ -103,7 +30,7 @@ static inline void copy_strided(uint8_t *to, int64_t to_step, const uint8_t *fro
 }
 
 /* Elements of constant size, so that each loop has plain loads and stores. */
-static void copy_run(const vm_core *c, const vm_dma_walk *d, const vm_dma_walk *s, uint64_t n) {
+static void copy_run(const vm_core *c, const vm_walk *d, const vm_walk *s, uint64_t n) {
   unsigned esize = d->esize;
   bool dense_dst = d->step == esize, dense_src = s->step == esize;
   if (n > 1 && dense_dst && dense_src) {
@@ -122,33 +49,33 @@ static void copy_run(const vm_core *c, const vm_dma_walk *d, const vm_dma_walk *
   }
 }
 
-static void copy_bits(const vm_core *c, vm_dma_walk *d, vm_dma_walk *s, uint64_t n) {
+static void copy_bits(const vm_core *c, vm_walk *d, vm_walk *s, uint64_t n) {
   for (uint64_t m; n; n -= m) {
     m = d->left < s->left ? d->left : s->left;
     m = m < n ? m : n;
     copy_run(c, d, s, m);
-    advance(d, m);
-    advance(s, m);
+    vm_walk_advance(d, m);
+    vm_walk_advance(s, m);
   }
 }
 
 /* n dense elements as a walk. */
-static vm_dma_walk dense_walk(uint8_t *at, const vm_dma_walk *like, uint64_t n) {
-  return (vm_dma_walk){.at = at,
-                       .run_at = at,
-                       .left = n,
-                       .step = like->esize,
-                       .esize = like->esize,
-                       .dtype = like->dtype,
-                       .row = -1,
-                       .n = 1,
-                       .dim[0] = {.num = n, .step = like->esize}};
+static vm_walk dense_walk(uint8_t *at, const vm_walk *like, uint64_t n) {
+  return (vm_walk){.at = at,
+                   .run_at = at,
+                   .left = n,
+                   .step = like->esize,
+                   .esize = like->esize,
+                   .dtype = like->dtype,
+                   .row = -1,
+                   .n = 1,
+                   .dim[0] = {.num = n, .step = like->esize}};
 }
 
-static void skip(vm_dma_walk *w, uint64_t n) {
+static void skip(vm_walk *w, uint64_t n) {
   for (uint64_t m; n; n -= m) {
     m = w->left < n ? w->left : n;
-    advance(w, m);
+    vm_walk_advance(w, m);
   }
 }
 
@@ -159,25 +86,22 @@ typedef struct buffers {
   uint8_t raw[8 * PIECE];
 } buffers;
 
-static bool is_dense(const vm_dma_walk *w, uint64_t n) {
-  return w->step == w->esize && w->left >= n;
-}
+static bool is_dense(const vm_walk *w, uint64_t n) { return w->step == w->esize && w->left >= n; }
 
 /* Where the walk's next n elements are fp32 in memory, else NULL. */
-static float *floats_at(const vm_dma_walk *w, uint64_t n) {
+static float *floats_at(const vm_walk *w, uint64_t n) {
   bool fit = w->dtype == ISA_float32 && is_dense(w, n) && (uintptr_t)w->at % sizeof(float) == 0;
   return fit ? (float *)(void *)w->at : NULL;
 }
 
 /* n elements as fp32: where they lie, or in f. */
-static const float *read_floats(const vm_core *c, vm_dma_walk *w, float *f, uint8_t *raw,
-                                uint64_t n) {
+static const float *read_floats(const vm_core *c, vm_walk *w, float *f, uint8_t *raw, uint64_t n) {
   const float *there = floats_at(w, n);
   const uint8_t *from = w->at;
   if (is_dense(w, n)) {
-    advance(w, n);
+    vm_walk_advance(w, n);
   } else {
-    vm_dma_walk to = dense_walk(raw, w, n);
+    vm_walk to = dense_walk(raw, w, n);
     copy_bits(c, &to, w, n);
     from = raw;
   }
@@ -185,14 +109,13 @@ static const float *read_floats(const vm_core *c, vm_dma_walk *w, float *f, uint
   return there ? there : f;
 }
 
-static void write_floats(const vm_core *c, vm_dma_walk *w, const float *f, uint8_t *raw,
-                         uint64_t n) {
+static void write_floats(const vm_core *c, vm_walk *w, const float *f, uint8_t *raw, uint64_t n) {
   bool direct = is_dense(w, n);
   c->kern.store[w->dtype](direct ? w->at : raw, f, (size_t)n, c->eng[0].dp.cvt);
   if (direct) {
-    advance(w, n);
+    vm_walk_advance(w, n);
   } else {
-    vm_dma_walk from = dense_walk(raw, w, n);
+    vm_walk from = dense_walk(raw, w, n);
     copy_bits(c, w, &from, n);
   }
 }
@@ -201,11 +124,11 @@ static void write_floats(const vm_core *c, vm_dma_walk *w, const float *f, uint8
 
 /* The operands of a share as walks from its first element on. */
 typedef struct operands {
-  vm_dma_walk dst, src[16];
+  vm_walk dst, src[16];
   unsigned nsrc, op; /* op bypass: a copy or a conversion */
   bool bits;         /* elements are copied as they are */
   bool guided;       /* some rows are skipped: those of guide */
-  vm_dma_walk guide;
+  vm_walk guide;
 } operands;
 
 /* A conversion of one source: straight into fp32 memory where the destination is that. */
@@ -213,7 +136,7 @@ static void convert_piece(const vm_core *c, operands *o, buffers *b, uint64_t n)
   float *out = floats_at(&o->dst, n);
   const float *x = read_floats(c, &o->src[0], out ? out : b->sum, b->raw, n);
   if (x == out)
-    advance(&o->dst, n);
+    vm_walk_advance(&o->dst, n);
   else
     write_floats(c, &o->dst, x, b->raw, n);
 }
@@ -253,7 +176,7 @@ static void move_guided(const vm_core *c, operands *o, buffers *b, uint64_t n) {
       skip(&o->dst, m);
       for (unsigned k = 0; k < o->nsrc; k++) skip(&o->src[k], m);
     }
-    advance(&o->guide, m);
+    vm_walk_advance(&o->guide, m);
   }
 }
 
@@ -273,14 +196,14 @@ static void open_operands(const vm_share *s, operands *o) {
   o->nsrc = 0;
   o->op = t->op;
   vm_dma_walk_dst(t, &o->dst);
-  vm_dma_walk_seek(&o->dst, s->e0);
+  vm_walk_seek(&o->dst, s->e0);
   if (t->accumulates) o->src[o->nsrc++] = o->dst;
   o->bits = t->op == ISA_ALU_bypass && t->dst.dtype == t->src.dtype;
   o->guided = skips_rows(t);
   for (unsigned k = 0; k < t->nsrc; k++) {
-    vm_dma_walk *w = &o->src[o->nsrc++];
+    vm_walk *w = &o->src[o->nsrc++];
     vm_dma_walk_src(t, k, w);
-    vm_dma_walk_seek(w, s->e0);
+    vm_walk_seek(w, s->e0);
     if (o->guided && t->src_indexed == (int)k) o->guide = *w;
     if (!kept) continue;
     *w = dense_walk(kept, w, s->e1 - s->e0);
@@ -305,10 +228,10 @@ void vm_dma_stage(vm_core *c, vm_share *s) {
   for (unsigned k = 0; k < t->nsrc; k++) bytes += n * (k ? t->more[k - 1].esize : t->src.esize);
   uint8_t *at = s->snap = vm_item_block(c, &s->item, (size_t)bytes);
   for (unsigned k = 0; at && k < t->nsrc; k++) {
-    vm_dma_walk from;
+    vm_walk from;
     vm_dma_walk_src(t, k, &from);
-    vm_dma_walk_seek(&from, s->e0);
-    vm_dma_walk to = dense_walk(at, &from, n);
+    vm_walk_seek(&from, s->e0);
+    vm_walk to = dense_walk(at, &from, n);
     copy_bits(c, &to, &from, n);
     at += n * from.esize;
   }

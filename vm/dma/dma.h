@@ -4,6 +4,7 @@
 #define VM_DMA_H
 
 #include "../engine/engine.h"
+#include "../op/walk.h"
 
 /* ---- What the rooms beside call (queue.c, copy.c, make.c) --------------------------------- */
 
@@ -19,41 +20,11 @@ void vm_dma_stage(vm_core *c, vm_share *s);
 /* Takes addresses in HBM for the static descriptors of each queue. (make.c) */
 isa_status vm_dma_place_rings(vm_core *c, isa_error *e);
 
-/* ---- Walks (copy.c) ----------------------------------------------------------------------- */
-
-#define VM_NO_ROW INT64_MIN /* a row whose index is out of bounds and skipped */
-
-/* A walk over the elements of a view in row-major order, partitions first, by runs: elements that
- * lie one step apart. Dimensions that continue one another are one. */
-typedef struct vm_dma_walk_dim {
-  uint64_t num, index;
-  int64_t step; /* bytes */
-} vm_dma_walk_dim;
-typedef struct vm_dma_walk {
-  uint8_t *at;   /* the element */
-  uint64_t left; /* elements of its run, with it */
-  int64_t step;  /* bytes between elements of a run */
-  bool skipped;  /* the run's row is VM_NO_ROW */
-  uint8_t esize, dtype;
-  uint8_t *run_at; /* first element of the run */
-  uint8_t *base;
-  const int64_t *rows;
-  int row; /* the dimension that rows gives, -1 none */
-  int n;   /* dimensions; the last is the run */
-  vm_dma_walk_dim dim[VM_DIMS + 1];
-} vm_dma_walk;
-
 /* ---- copy.c ------------------------------------------------------------------------------- */
 
-/* A walk over v, whose dimension row_dim has its byte offsets in rows (NULL: none). It stands
- * nowhere before vm_dma_walk_seek. */
-void vm_dma_walk_open(vm_dma_walk *w, const vm_view *v, const int64_t *rows, unsigned row_dim);
-void vm_dma_walk_seek(vm_dma_walk *w, uint64_t e);
-/* Elements that lie next to each other in memory, run after run. */
-uint64_t vm_dma_walk_dense(const vm_dma_walk *w);
 /* Walks over the destination and over source k of a transfer. */
-void vm_dma_walk_dst(const vm_transfer *t, vm_dma_walk *w);
-void vm_dma_walk_src(const vm_transfer *t, unsigned k, vm_dma_walk *w);
+void vm_dma_walk_dst(const vm_transfer *t, vm_walk *w);
+void vm_dma_walk_src(const vm_transfer *t, unsigned k, vm_walk *w);
 /* Does what the share's transfer does with its elements e0 .. e1 - 1. */
 void vm_dma_move(vm_core *c, const vm_share *s);
 

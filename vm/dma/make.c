@@ -151,17 +151,17 @@ static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 /* Bytes of destination that each contiguous element carries. A transpose reads whole source rows
  * and turns them in the engine. */
 static uint64_t run_bytes(const vm_transfer *t, const vm_view *unturned) {
-  vm_dma_walk w;
+  vm_walk w;
   uint64_t n = UINT64_MAX;
   if (t->permuted) {
-    vm_dma_walk_open(&w, unturned, t->rows, unturned->space == ISA_HBM ? 1 : 0);
-    return vm_dma_walk_dense(&w) * t->dst.esize;
+    vm_walk_open(&w, unturned, t->rows, unturned->space == ISA_HBM ? 1 : 0);
+    return vm_walk_dense(&w) * t->dst.esize;
   }
   vm_dma_walk_dst(t, &w);
-  n = least(n, vm_dma_walk_dense(&w));
+  n = least(n, vm_walk_dense(&w));
   for (unsigned k = 0; k < t->nsrc; k++) {
     vm_dma_walk_src(t, k, &w);
-    n = least(n, vm_dma_walk_dense(&w));
+    n = least(n, vm_walk_dense(&w));
   }
   return n * t->dst.esize;
 }

@@ -64,7 +64,7 @@ void vm_protect(vm_core *c, const vm_box *dst, unsigned n, const vm_item *self);
 void vm_item_link(vm_core *c, vm_item *it);
 void vm_item_unlink(vm_core *c, vm_item *it);
 /* Where a source lay before vm_item_copy_view pointed its view at `copy`: its `at` and `place`. */
-uint8_t *vm_item_copied_from(const uint8_t *copy, const int32_t **place);
+uint8_t *vm_item_copied_from(const uint8_t *copy, const int64_t **place);
 /* n zeroed bytes that live until the item is unlinked; NULL after a fault. */
 uint8_t *vm_item_block(vm_core *c, vm_item *it, size_t n);
 /* Copies a view's elements to a dense block owned by the item and points the view there. */

@@ -23,7 +23,7 @@ static int64_t offset_at(const vm_view *index, uint64_t i, unsigned group) {
 bool vm_indirect(vm_resolver *r, const vm_reach *in, const vm_view *index, vm_view *v) {
   vm_core *c = r->c;
   unsigned group = isa_index_group(r->e->dp.engine);
-  int32_t *place = (int32_t *)(void *)vm_item_block(c, r->item, v->elems * sizeof *place);
+  int64_t *place = (int64_t *)(void *)vm_item_block(c, r->item, v->elems * sizeof *place);
   if (!place) return isa_fail(r->err, ISA_NOMEM, ISA_NOFIELD, "no memory for its offsets");
   v->lo = INT32_MAX;
   v->hi = INT32_MIN;
@@ -38,9 +38,9 @@ bool vm_indirect(vm_resolver *r, const vm_reach *in, const vm_view *index, vm_vi
                       "bytes %lld..%lld of a partition",
                       (long long)offset, (unsigned long long)i, (long long)at, in->name,
                       (long long)in->lo, (long long)in->hi - 1);
-    place[i] = (int32_t)(offset * v->esize);
-    if (place[i] < v->lo) v->lo = place[i];
-    if (place[i] > v->hi) v->hi = place[i];
+    place[i] = offset * v->esize;
+    if (place[i] < v->lo) v->lo = (int32_t)place[i];
+    if (place[i] > v->hi) v->hi = (int32_t)place[i];
   }
   v->run = 1;
   v->run_step = v->esize;

@@ -31,7 +31,7 @@ typedef struct vm_block_head {
   struct vm_block_head *next;
   size_t size;
   uint8_t *from;
-  const int32_t *place;
+  const int64_t *place;
 } vm_block_head;
 
 static void free_blocks(vm_core *c, vm_item *it) {
@@ -61,7 +61,7 @@ uint8_t *vm_item_block(vm_core *c, vm_item *it, size_t n) {
   return (uint8_t *)(head + 1);
 }
 
-uint8_t *vm_item_copied_from(const uint8_t *copy, const int32_t **place) {
+uint8_t *vm_item_copied_from(const uint8_t *copy, const int64_t **place) {
   const vm_block_head *head = (const void *)(copy - sizeof *head); /* see vm_item_block */
   *place = head->place;
   return head->from;

@@ -27,7 +27,7 @@ typedef struct vm_view {
   int64_t run_step;
   /* Gen4's `.indirect`: element i of a partition lies place[i] bytes from its first, whatever the
    * steps say, and run is 1; lo and hi are the least and the largest. NULL: the steps count. */
-  const int32_t *place;
+  const int64_t *place;
   int32_t lo, hi;
 } vm_view;
 

@@ -1,5 +1,5 @@
 /* Operands in memory: walking a view's elements, as raw bytes, as bits and as fp32. */
-#include "op.h"
+#include "walk.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -41,69 +41,6 @@ void vm_view_dense(vm_view *out, const vm_view *v, uint8_t *at) {
   vm_view_runs(out);
 }
 
-/* A place in the row-major order of one partition: the address of an element, how many of its
- * run are left with it, and the indices of the dimensions outside the run, or of the element where
- * an index gives the places (run_at then stays at the partition's first). */
-typedef struct cursor {
-  const vm_view *v;
-  uint8_t *run_at; /* first element of this run */
-  uint8_t *at;
-  uint64_t left;
-  unsigned outer; /* dimensions 1 .. outer are outside the run */
-  uint64_t element;
-  uint32_t index[VM_DIMS];
-} cursor;
-
-static unsigned outer_dims(const vm_view *v) {
-  unsigned i = v->ndim;
-  for (uint64_t n = 1; n < v->run; n *= v->num[i]) i--;
-  return i - 1;
-}
-
-static void cursor_set(cursor *c, const vm_view *v, uint32_t p, uint64_t first) {
-  c->v = v;
-  c->run_at = v->at + (int64_t)p * v->step[0];
-  if (v->run == v->elems) {
-    c->outer = 0;
-    c->at = c->run_at + (int64_t)first * v->run_step;
-    c->left = v->run - first;
-    return;
-  }
-  if (v->place) {
-    c->element = first;
-    c->at = c->run_at + v->place[first];
-    c->left = 1;
-    return;
-  }
-  uint64_t q = first / v->run, r = first % v->run;
-  c->outer = outer_dims(v);
-  for (unsigned i = c->outer; i > 0; i--) {
-    c->index[i] = (uint32_t)(q % v->num[i]);
-    q /= v->num[i];
-    c->run_at += (int64_t)c->index[i] * v->step[i];
-  }
-  c->at = c->run_at + (int64_t)r * v->run_step;
-  c->left = v->run - r;
-}
-
-static void cursor_next_run(cursor *c) {
-  const vm_view *v = c->v;
-  if (v->place) {
-    c->at = c->run_at + v->place[++c->element];
-    return;
-  }
-  for (unsigned i = c->outer; i > 0; i--) {
-    if (++c->index[i] < v->num[i]) {
-      c->run_at += v->step[i];
-      break;
-    }
-    c->run_at -= ((int64_t)v->num[i] - 1) * v->step[i];
-    c->index[i] = 0;
-  }
-  c->at = c->run_at;
-  c->left = v->run;
-}
-
 static void copy_one(uint8_t *dst, const uint8_t *src, unsigned esize) { memcpy(dst, src, esize); }
 
 /* Copies n elements of esize bytes between strided places, which may be the same bytes. The
@@ -126,14 +63,15 @@ static void copy_run(uint8_t *dst, int64_t dst_step, const uint8_t *src, int64_t
 #undef EACH
 }
 
-static size_t piece(const cursor *c, size_t n) { return c->left < n ? (size_t)c->left : n; }
+static size_t piece(const vm_walk *w, size_t n) { return w->left < n ? (size_t)w->left : n; }
 
 void vm_load_raw(void *dst, const vm_view *v, uint32_t p, uint64_t first, size_t n) {
   uint8_t *out = dst;
-  cursor c;
-  for (cursor_set(&c, v, p, first);; cursor_next_run(&c)) {
-    size_t m = piece(&c, n);
-    copy_run(out, v->esize, c.at, v->run_step, m, v->esize);
+  vm_walk w;
+  vm_walk_partition(&w, v, p);
+  for (vm_walk_seek(&w, first);; vm_walk_next_run(&w)) {
+    size_t m = piece(&w, n);
+    copy_run(out, v->esize, w.at, v->run_step, m, v->esize);
     if ((n -= m) == 0) return;
     out += m * v->esize;
   }
@@ -141,19 +79,21 @@ void vm_load_raw(void *dst, const vm_view *v, uint32_t p, uint64_t first, size_t
 
 void vm_store_raw(const vm_view *v, uint32_t p, uint64_t first, const void *src, size_t n) {
   const uint8_t *in = src;
-  cursor c;
-  for (cursor_set(&c, v, p, first);; cursor_next_run(&c)) {
-    size_t m = piece(&c, n);
-    copy_run(c.at, v->run_step, in, v->esize, m, v->esize);
+  vm_walk w;
+  vm_walk_partition(&w, v, p);
+  for (vm_walk_seek(&w, first);; vm_walk_next_run(&w)) {
+    size_t m = piece(&w, n);
+    copy_run(w.at, v->run_step, in, v->esize, m, v->esize);
     if ((n -= m) == 0) return;
     in += m * v->esize;
   }
 }
 
 uint8_t *vm_at(const vm_view *v, uint32_t p, uint64_t i) {
-  cursor c;
-  cursor_set(&c, v, p, i);
-  return c.at;
+  vm_walk w;
+  vm_walk_partition(&w, v, p);
+  vm_walk_seek(&w, i);
+  return w.at;
 }
 
 uint8_t *vm_row_at(const vm_view *v, uint32_t p, uint64_t first) {

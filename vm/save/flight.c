@@ -11,7 +11,7 @@
 
 typedef struct recalled {
   vm_recall r;
-  const int32_t *place[VM_RECALLS]; /* when it writes: places of an `.indirect` operand */
+  const int64_t *place[VM_RECALLS]; /* when it writes: places of an `.indirect` operand */
   uint64_t given;                   /* mask of registers */
   uint32_t regs[ISA_NREGS];
 } recalled;
@@ -26,7 +26,7 @@ static void note_register(recalled *rc, unsigned reg, uint32_t value) {
 /* An operand, where it has elements. size: of the dimension whose size is a register. */
 typedef struct noted {
   const uint8_t *at;
-  const int32_t *place;
+  const int64_t *place;
   uint64_t elems; /* of a partition */
   uint32_t size;
 } noted;
@@ -45,7 +45,7 @@ static void note_operand(const vm_core *c, recalled *rc, uint32_t index, const n
 
 /* The offsets that an operand's index gave. A single element lies where `displaced` says. */
 static void walk_offsets(vm_saver *s, const isa_ap *ap, recalled *rc, uint32_t entry) {
-  const int32_t *place = rc->place[entry];
+  const int64_t *place = rc->place[entry];
   uint32_t *n = &rc->r.noffsets[entry];
   vm_saver_count(s, n, UINT32_MAX, 4, "offsets of an operand");
   rc->r.offsets[entry] = s->at;

@@ -1,0 +1,84 @@
+/* Walks: which elements of a view lie where. */
+#include "walk.h"
+
+static void open_at(vm_walk *w, const vm_view *v, uint8_t *base, const int64_t *rows) {
+  w->base = base;
+  w->esize = v->esize;
+  w->dtype = v->dtype;
+  w->skipped = false;
+  w->rows = rows;
+  w->row = -1;
+  w->n = 0;
+}
+
+void vm_walk_open(vm_walk *w, const vm_view *v, const int64_t *rows, unsigned row_dim) {
+  open_at(w, v, v->at, rows);
+  for (unsigned d = 0; d < v->ndim; d++) {
+    vm_walk_dim x = {.num = v->num[d], .step = v->step[d]};
+    bool row = rows && d == row_dim;
+    if (x.num == 1 && !row) continue;
+    vm_walk_dim *outer = w->n && w->row != w->n - 1 ? &w->dim[w->n - 1] : NULL;
+    if (!row && outer && outer->step == x.step * (int64_t)x.num) {
+      outer->num *= x.num;
+      outer->step = x.step;
+      continue;
+    }
+    if (row) w->row = w->n;
+    w->dim[w->n++] = x;
+  }
+  if (w->n == 0 || w->row == w->n - 1)
+    w->dim[w->n++] = (vm_walk_dim){.num = 1, .step = v->esize};
+  w->step = w->dim[w->n - 1].step;
+}
+
+void vm_walk_partition(vm_walk *w, const vm_view *v, uint32_t p) {
+  open_at(w, v, v->at + (int64_t)p * v->step[0], v->place);
+  if (v->place) {
+    w->row = 0;
+    w->dim[w->n++] = (vm_walk_dim){.num = v->elems};
+  } else if (v->run != v->elems) {
+    uint64_t inner = v->elems / v->run;
+    for (unsigned d = 1; inner > 1; inner /= v->num[d++])
+      w->dim[w->n++] = (vm_walk_dim){.num = v->num[d], .step = v->step[d]};
+  }
+  w->dim[w->n++] = (vm_walk_dim){.num = v->run, .step = v->run_step};
+  w->step = v->run_step;
+}
+
+/* Byte offset of index i of the dimension that has its offsets in rows. */
+static inline int64_t row_offset(const vm_walk *w, uint64_t i) {
+  return w->rows[i] == VM_NO_ROW ? 0 : w->rows[i];
+}
+
+void vm_walk_seek(vm_walk *w, uint64_t e) {
+  uint64_t r = e;
+  w->run_at = w->base;
+  if (w->n > 1) {
+    uint64_t run = w->dim[w->n - 1].num, q = e / run;
+    r = e % run;
+    for (int d = w->n - 1; d-- > 0;) {
+      vm_walk_dim *x = &w->dim[d];
+      x->index = q ? q % x->num : 0;
+      q = q ? q / x->num : 0;
+      w->run_at += d == w->row ? row_offset(w, x->index) : (int64_t)x->index * x->step;
+    }
+    w->skipped = w->row >= 0 && w->rows[w->dim[w->row].index] == VM_NO_ROW;
+  }
+  w->at = w->run_at + (int64_t)r * w->step;
+  w->left = w->dim[w->n - 1].num - r;
+}
+
+void vm_walk_carry(vm_walk *w) {
+  for (int d = w->n - 1; d-- > 0;) {
+    vm_walk_dim *x = &w->dim[d];
+    uint64_t was = x->index++;
+    if (x->index == x->num) x->index = 0;
+    if (d == w->row) {
+      w->run_at += row_offset(w, x->index) - row_offset(w, was);
+      w->skipped = w->rows[x->index] == VM_NO_ROW;
+    } else {
+      w->run_at += ((int64_t)x->index - (int64_t)was) * x->step;
+    }
+    if (x->index) break;
+  }
+}
