@@ -330,9 +330,6 @@ static void push_values(lua_State *L, const soma_field *f) {
 
 /* Pushes {name, {engine = true}, fields = {{name, kind, mode, ...}}}. */
 static void push_opcode(lua_State *L, const soma_opcode_info *op) {
-  static const char *const kinds[] = {"reg",   "int",   "num", "ap",   "u8",    "u16",   "u32",
-                                      "i32",   "enum",  "alu", "actf", "label", "queue", "str",
-                                      "bytes", "steps", "aps", "f32s", "i32s"};
   soma_field f;
   lua_newtable(L);
   lua_pushstring(L, op->name);
@@ -351,7 +348,7 @@ static void push_opcode(lua_State *L, const soma_opcode_info *op) {
     lua_newtable(L);
     lua_pushstring(L, f.name);
     lua_setfield(L, -2, "name");
-    lua_pushstring(L, kinds[f.kind]);
+    lua_pushstring(L, soma_field_kind_name(f.kind));
     lua_setfield(L, -2, "kind");
     lua_pushboolean(L, f.mode == SOMA_FIELD_POSITIONAL);
     lua_setfield(L, -2, "positional");

@@ -17,12 +17,12 @@ end
 
 local put = {}
 
-function put.reg(words, x, what)
+function put.REG(words, x, what)
   if type(x) ~= "table" or getmetatable(x) ~= V.Register then return what .. " is a register, as k:register gives it" end
   words[#words + 1] = x.id
 end
 
-function put.int(words, x, what)
+function put.INT(words, x, what)
   if x == nil then x = 0 end
   if math.type(x) == "integer" then
     words[#words + 1], words[#words + 2] = 0, x
@@ -33,7 +33,7 @@ function put.int(words, x, what)
   end
 end
 
-function put.num(words, x, what, whole, _, k)
+function put.NUM(words, x, what, whole, _, k)
   if x == nil then
     words[#words + 1] = 0
   elseif type(x) == "number" then
@@ -49,7 +49,7 @@ function put.num(words, x, what, whole, _, k)
   end
 end
 
-function put.ap(words, x, what, _, _, k)
+function put.AP(words, x, what, _, _, k)
   if x == nil then
     words[#words + 1] = 0
   elseif V.is_view(x) then
@@ -64,7 +64,7 @@ local function put_number(words, x, what)
   if math.type(x) ~= "integer" then return what .. " is a whole number, not " .. tostring(x) end
   words[#words + 1] = x
 end
-put.u8, put.u16, put.u32, put.i32 = put_number, put_number, put_number, put_number
+put.U8, put.U16, put.U32, put.I32 = put_number, put_number, put_number, put_number
 
 local function put_name(words, x, what, _, field)
   local names = {[true] = "true", [false] = "false"}
@@ -75,14 +75,14 @@ local function put_name(words, x, what, _, field)
   if not value then return what .. " is one of " .. names_of(field.values) .. ", not " .. tostring(x) end
   words[#words + 1] = value
 end
-put.enum, put.alu, put.actf = put_name, put_name, put_name
+put.ENUM, put.ALU, put.ACTF = put_name, put_name, put_name
 
-function put.queue(words, x, what)
+function put.QUEUE(words, x, what)
   if x ~= nil and (type(x) ~= "table" or not x.queue) then return what .. " is a queue, as k:queue gives it" end
   words[#words + 1] = x and x.queue or -1
 end
 
-function put.str(words, x, what)
+function put.STR(words, x, what)
   if type(x) ~= "string" then return what .. " is a string, not " .. tostring(x) end
   words[#words + 1] = #x
   for i = 1, #x do words[#words + 1] = x:byte(i) end
@@ -99,24 +99,31 @@ local function list(take)
     end
   end
 end
-put.bytes, put.i32s, put.aps = list(put_number), list(put_number), list(put.ap)
-put.f32s = list(function(words, x, what)
+put.BYTES, put.I32S, put.APS = list(put_number), list(put_number), list(put.AP)
+put.F32S = list(function(words, x, what)
   if type(x) ~= "number" then return what .. " is a number" end
   words[#words + 1] = bits_of(x)
 end)
-put.steps = list(function(words, x, what)
+put.STEPS = list(function(words, x, what)
   if type(x) ~= "table" or #x ~= 2 then return what .. " is {step, num}" end
   words[#words + 1], words[#words + 2] = x[1], x[2]
 end)
 
--- Options that are not fields: how a transfer's descriptors are made.
+local function has_field(op, name)
+  for _, field in ipairs(op.fields) do
+    if field.name == name then return true end
+  end
+  return false
+end
+
+-- Options that are not fields: how a transfer's descriptors are made, and whether a sum goes on.
 local function flags_of(k, op, options)
   local f = 0
   if options.dge ~= nil then
     if not op.dma or not dge[options.dge] then k:refuse(op.name .. ": dge is none, swdge or hwdge, of a transfer") end
     f = dge[options.dge]
   end
-  if (op.name == "matmul" or op.name == "matmul_mx") and options.acc == nil then f = f | flags.accumulate end
+  if options.acc == nil and has_field(op, "acc") then f = f | flags.accumulate end
   return f
 end
 
@@ -157,7 +164,7 @@ return function(k, engine, op, arguments)
     else
       x = options[field.name]
     end
-    if x == nil and not field.optional and field.kind ~= "queue" then
+    if x == nil and not field.optional and field.kind ~= "QUEUE" then
       k:refuse(op.name .. " needs " .. field.name)
     end
     local dst = arguments[1]

@@ -24,10 +24,9 @@ SAME(SOMA_DYN_INDIRECT, AS_DYN_INDIRECT);
 SAME(SOMA_BOUND_TENSOR, ISA_ENG_tensor);
 SAME(SOMA_BOUND_SYNC, ISA_ENG_sync);
 SAME(SOMA_BOUND_DMA, AS_BOUND_DMA);
-SAME(SOMA_FIELD_REG, ISA_K_REG);
-SAME(SOMA_FIELD_AP, ISA_K_AP);
-SAME(SOMA_FIELD_QUEUE, ISA_K_QUEUE);
-SAME(SOMA_FIELD_I32S, ISA_K_I32S);
+#define KIND(name, type, bytes) SAME(SOMA_FIELD_##name, ISA_K_##name);
+ISA_KINDS(KIND)
+#undef KIND
 SAME(SOMA_FIELD_OPTIONAL, ISA_MODE_D);
 
 struct soma_kernel {
@@ -348,6 +347,15 @@ soma_status soma_opcode_field(uint32_t opcode, uint32_t i, soma_field *out) {
   default: out->most = f->arg; break;
   }
   return SOMA_OK;
+}
+
+const char *soma_field_kind_name(soma_field_kind kind) {
+  static const char *const names[] = {
+#define KIND(name, type, bytes) #name,
+      ISA_KINDS(KIND)
+#undef KIND
+  };
+  return (unsigned)kind < ISA_NKINDS ? names[kind] : NULL;
 }
 
 const char *soma_field_value(const soma_field *f, uint32_t i) {

@@ -294,6 +294,8 @@ typedef enum soma_field_kind {
   SOMA_FIELD_F32S,
   SOMA_FIELD_I32S
 } soma_field_kind;
+/* "REG" of SOMA_FIELD_REG and so on; NULL of what is no kind. Static. */
+const char *soma_field_kind_name(soma_field_kind kind);
 enum { SOMA_FIELD_POSITIONAL, SOMA_FIELD_KEYWORD, SOMA_FIELD_OPTIONAL };
 typedef struct soma_field {
   const char *name; /* static */

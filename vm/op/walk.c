@@ -26,8 +26,7 @@ void vm_walk_open(vm_walk *w, const vm_view *v, const int64_t *rows, unsigned ro
     if (row) w->row = w->n;
     w->dim[w->n++] = x;
   }
-  if (w->n == 0 || w->row == w->n - 1)
-    w->dim[w->n++] = (vm_walk_dim){.num = 1, .step = v->esize};
+  if (w->n == 0 || w->row == w->n - 1) w->dim[w->n++] = (vm_walk_dim){.num = 1, .step = v->esize};
   w->step = w->dim[w->n - 1].step;
 }
 
