@@ -111,6 +111,10 @@ class Kernel:
     def build(self, args, kwargs):
         """The program of these arguments; built once for equal shapes, types and scalars, and
         anew when a global number or the like that its functions read is another."""
+        with _one_at_a_time:
+            return self._build(args, kwargs)
+
+    def _build(self, args, kwargs):
         bound = launch.arguments(self.function, args, kwargs)
         key = launch.key_of(dict(bound.arguments))
         if key is not None:

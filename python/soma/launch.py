@@ -264,8 +264,7 @@ def _build(rec, function, args, kwargs):
     bound = arguments(function, args, kwargs)
     for name, value in list(bound.arguments.items()):
         bound.arguments[name] = _map(value, lambda x, path: _input(rec, x, path, found), name)
-    record._active.append(rec)
-    try:
+    with record.building(rec):
         with _Words():
             for i, ids in enumerate(itertools.product(*map(range, rec.grid)) if rec.grid else [()]):
                 rec.program, rec.program_index, rec.shared_at = ids, i, 0
@@ -279,8 +278,6 @@ def _build(rec, function, args, kwargs):
         except KernelError as error:
             error.finishing = True
             raise
-    finally:
-        record._active.pop()
     return Built(getattr(function, "__name__", "kernel"), rec, program, warnings, found, result)
 
 

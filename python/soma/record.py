@@ -4,11 +4,13 @@ It finds the user's line of each call, declares tensors and tiles when they are 
 back the last instruction of a call that returns a tile (so that `x[...] = op()` writes x at once),
 and keeps what belongs to a launch: programs of the grid, outputs, loops.
 """
+import contextlib
 import linecache
 import os
 import re
 import struct
 import sys
+import threading
 
 import numpy as np
 
@@ -38,8 +40,20 @@ def active():
 
 
 def recording():
-    """Whether a kernel is being built."""
-    return bool(_active)
+    """Whether this thread is building a kernel."""
+    top = _active[-1:]  # another thread may be about to end
+    return bool(top) and top[0].thread == threading.get_ident()
+
+
+@contextlib.contextmanager
+def building(rec):
+    """Calls of this thread go to rec. One thread at a time builds: nki._jit sees to that."""
+    rec.thread = threading.get_ident()
+    _active.append(rec)
+    try:
+        yield
+    finally:
+        _active.pop()
 
 
 def is_own(filename):

@@ -84,7 +84,7 @@ class Again(KernelCase):
 
         def work(n):
             try:
-                for i in range(8):
+                for i in range(24):
                     x = np.full((16, 8 + n), n + i, np.float32)
                     if not np.array_equal(by_globals(x), 2 * x) or by_globals.check(x):
                         wrong.append((n, i))

@@ -36,16 +36,13 @@ class Names(unittest.TestCase):
     def test_what_is_refused_raises_not_implemented_with_its_name(self):
         rec = record.Recorder(launch.plain_machine("trn2"), "trn2")
         rec.cores = 2
-        record._active.append(rec)
-        try:
+        with record.building(rec):
             for full in table.refusals():
                 module, name = full.rsplit(".", 1)
                 with self.assertRaises(NotBuilt, msg=full) as caught:
                     find(module, name)(None, None)
                 self.assertIsInstance(caught.exception, NotImplementedError)
                 self.assertIn(name, str(caught.exception))
-        finally:
-            record._active.pop()
 
     def test_the_tables_of_the_readme_are_up_to_date(self):
         with open(os.path.join(table.HERE, "README.md")) as f:
