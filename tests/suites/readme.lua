@@ -1,5 +1,5 @@
--- The examples of README.md print what README.md says: a block of Lua or Python, a line that ends in
--- "prints", and a block of its output. With --write it puts in what they print now.
+-- The examples of README.md print what README.md says: a block of a program, a line with its command
+-- that ends in "prints", and a block of its output. With --write it puts in what they print now.
 local build = os.getenv "BUILD" or "build"
 local f = assert(io.open "README.md")
 local text = f:read "a"
@@ -7,13 +7,17 @@ f:close()
 local dir = io.popen("mktemp -d"):read "l"
 local passed, failed, skipped = 0, 0, 0
 
-local function output_of(language, code)
-  local path = dir .. (language == "lua" and "/example.lua" or "/example.py")
-  local file = assert(io.open(path, "w"))
+local here = io.popen("pwd"):read "l"
+
+-- Runs the command of a line such as "`build/soma tanh.lua` prints", in a folder that has that file.
+local function output_of(line, code)
+  local command, name, arguments = line:match "`build/(%S+) (%S+)([^`]*)` prints"
+  assert(command, "README.md has an example without its command: " .. line)
+  local file = assert(io.open(dir .. "/" .. name, "w"))
   file:write(code)
   file:close()
-  local command = build .. (language == "lua" and "/soma " or "/soma-nki ") .. path
-  local p = io.popen(command .. " 2>&1")
+  local path = (build:sub(1, 1) == "/" and "" or here .. "/") .. build .. "/" .. command
+  local p = io.popen(("cd '%s' && '%s' %s%s 2>&1"):format(dir, path, name, arguments))
   local out = p:read "a"
   p:close()
   return out
@@ -28,7 +32,7 @@ local new = text:gsub("```(%l+)\n(.-)```(\n+[^\n]*prints\n+)```\n(.-)```", funct
     skipped = skipped + 1
     return nil
   end
-  local got = output_of(language, code)
+  local got = output_of(between, code)
   if got == want then
     passed = passed + 1
   else
@@ -43,9 +47,9 @@ if arg[1] == "--write" then
   out:write(new)
   out:close()
 end
-if passed + failed + skipped < 3 then
+if passed + failed + skipped < 4 then
   failed = failed + 1
-  print "FAILED README.md has fewer than three examples"
+  print "FAILED README.md has fewer than four examples"
 end
 print(passed .. " passed, " .. failed .. " failed")
 os.exit(failed == 0)
