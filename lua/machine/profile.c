@@ -42,9 +42,10 @@ static soma_run *run_with_causes(lua_State *L, const char *what) {
 
 static void push_segment(lua_State *L, const soma_path_segment *s) {
   static const char *const kinds[] = {"", "data", "sequencer", "transfer", "delay"};
-  lua_createtable(L, 0, 12);
+  lua_createtable(L, 0, 13);
   set_text(L, "kind", kinds[s->kind]);
   set_engine(L, "engine", s->engine);
+  lb_set_count(L, "core", s->core);
   set_text(L, "name", s->name);
   set_text(L, "cause", s->cause);
   lb_set_count(L, "pc", s->pc);
@@ -88,9 +89,10 @@ static int explain_time(lua_State *L) {
 
 static void push_gap(lua_State *L, const soma_idle_gap *g) {
   static const char *const kinds[] = {"", "semaphore", "sequencer", "end"};
-  lua_createtable(L, 0, 16);
+  lua_createtable(L, 0, 18);
   set_text(L, "kind", kinds[g->kind]);
   set_engine(L, "engine", (int)g->engine);
+  lb_set_count(L, "core", g->core);
   lb_set_ns(L, "start_ns", g->start);
   lb_set_ns(L, "end_ns", g->end);
   if (g->kind != SOMA_GAP_SEMAPHORE) return;
@@ -101,6 +103,7 @@ static void push_gap(lua_State *L, const soma_idle_gap *g) {
   lb_set_count(L, "pc", g->pc);
   set_place(L, "file", "line", g->file, g->line);
   set_engine(L, "late_engine", g->late_engine);
+  if (g->late_engine >= 0) lb_set_count(L, "late_core", g->late_core);
   set_named(L, "late_queue", g->queue_name, g->late_queue);
   set_text(L, "late_name", g->late_name);
   set_place(L, "late_file", "late_line", g->late_file, g->late_line);

@@ -298,9 +298,10 @@ void lb_push_findings(lua_State *L, const soma_run *r) {
   soma_finding f;
   lua_newtable(L);
   for (uint32_t i = 0; r != NULL && soma_run_finding(r, i, &f) == SOMA_OK; i++) {
-    lua_createtable(L, 0, 7);
+    lua_createtable(L, 0, 8);
     set_text(L, "check", soma_check_name(f.check));
     set_text(L, "engine", soma_engine_name(f.engine));
+    lb_set_count(L, "core", soma_run_finding_core(r, i));
     set_text(L, "text", f.text);
     set_text(L, "file", f.file);
     if (f.line) lb_set_count(L, "line", f.line);

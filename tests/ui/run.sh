@@ -41,4 +41,5 @@ page alone r samples/vector_add.s
 page fault c tests/ui/fault.s
 page race ck tests/ui/race.s
 page empty c tests/ui/empty.s
+page pair c tests/ui/pair.s
 exec node tests/ui/viewer.js "$ui"

@@ -1,6 +1,6 @@
 'use strict';
-/* What the trace viewer does, in a browser. Usage: node viewer.js FOLDER, which holds the pages that
- * run.sh makes; screenshots go there. */
+/* What the trace viewer does, in a browser. Usage: node viewer.js FOLDER [PATTERN]: the folder
+ * holds the pages that run.sh makes, and screenshots go there; the tests whose page matches. */
 const assert = require('assert');
 const fs = require('fs');
 const path = require('path');
@@ -459,6 +459,41 @@ test('nothing of the panels is cut off', 'mm', async (page) => {
   }
 });
 
+test('two cores lie one below the other', 'pair', async (page) => {
+  await page.screenshot({path: path.join(folder, 'pair.png')});
+  const rows = await page.$$eval('#rows .name', (l) => l.map((e) => e.textContent));
+  const at = (name) => rows.indexOf(name);
+  for (const name of ['engines', 'DMA', 'memory', 'semaphores']) assert(at('Core 0 ' + name) >= 0, rows.join());
+  assert(at('Core 0 semaphores') < at('Core 1 engines') && at('Core 1 engines') < at('Core 1 DMA'));
+  const cut = await page.$$eval('#rows .name', (l) => l.filter((e) => e.scrollWidth > e.clientWidth).map((e) => e.textContent));
+  assert.deepStrictEqual(cut, []);
+  assert.strictEqual(rows.filter((r) => r === 'vector').length, 2);
+  assert.match(await page.textContent('#summary'), /core 0 vector.*core 1 vector/);
+  assert.match(await page.textContent('#summary'), /core 1 SBUF/);
+});
+
+test('arrows and details lead from core to core', 'pair', async (page) => {
+  const of = (core) => page.evaluate((c) => { // the addition of a core
+    const i = [...Array(model.n).keys()].find((k) => model.kind[k] === INSN && model.engine[k] === 5 * c + 1);
+    select(i, true);
+    return model.producer(i);
+  }, core);
+  for (const core of [0, 1]) {
+    const source = await of(core), s = await state(page);
+    assert(s.links > 0);
+    const text = await details(page);
+    assert.match(text, new RegExp(`core ${core} vector`));
+    assert.match(text, new RegExp(`core ${1 - core} q`)); // what it waited for
+    assert.strictEqual(await page.evaluate((k) => Math.floor(model.id[k] / 16), source), 1 - core);
+  }
+  const b = await press(page, 'x', '.');
+  assert(b.steps > 0);
+  assert.match(await page.textContent('#why'), /core 1 q: moving data/);
+  assert.match(await page.textContent('#idle'), /core 1 vector idle .*: queue core 0 q was late/);
+  await press(page, '2');
+  await page.screenshot({path: path.join(folder, 'pair-path.png')});
+});
+
 test('a million events open', 'huge', async (page) => {
   assert(await page.evaluate(() => model.n) >= 1e6);
   const a = await state(page), b = await press(page, '+', '+', '+', 'ArrowRight', 'x');
@@ -489,9 +524,9 @@ async function runOne(browser, t) {
 
 (async () => {
   let passed = 0;
-  const browser = await launch();
-  for (const t of tests) passed += await runOne(browser, t) ? 1 : 0;
+  const browser = await launch(), wanted = tests.filter((t) => t.page.match(process.argv[3] || ''));
+  for (const t of wanted) passed += await runOne(browser, t) ? 1 : 0;
   await browser.close();
-  console.log(`${passed} passed, ${tests.length - passed} failed`);
-  process.exit(passed === tests.length ? 0 : 1);
+  console.log(`${passed} passed, ${wanted.length - passed} failed`);
+  process.exit(passed === wanted.length ? 0 : 1);
 })();

@@ -10,7 +10,7 @@ uint64_t soma_run_findings(const soma_run *r) { return vm_check_count(&r->core);
 soma_status soma_run_finding(const soma_run *r, uint32_t i, soma_finding *out) {
   const vm_finding *f = vm_check_finding(&r->core, i);
   if (!f) return SOMA_ARG;
-  const isa_code *code = &r->core.code->code[f->engine];
+  const isa_code *code = &r->p->p->cores[f->core].code[f->engine];
   *out = (soma_finding){.check = (soma_check)f->kind,
                         .engine = (soma_engine)f->engine,
                         .pc = f->pc,
@@ -21,6 +21,11 @@ soma_status soma_run_finding(const soma_run *r, uint32_t i, soma_finding *out) {
     out->file = r->p->p->files[code->lines[f->pc].file - 1];
   }
   return SOMA_OK;
+}
+
+unsigned soma_run_finding_core(const soma_run *r, uint32_t i) {
+  const vm_finding *f = vm_check_finding(&r->core, i);
+  return f ? f->core : 0;
 }
 
 static int engine_of(unsigned e) { return e < ISA_NENGINES ? (int)e : -1; }

@@ -8,9 +8,6 @@ static soma_status may_pair(soma_machine *m) {
   if (m->o.checks || m->o.schedule == SOMA_SCHEDULE_ALL)
     return soma_fail(m, SOMA_UNBUILT,
                      "the checks of a run are not built for programs of two cores; run it without");
-  if (m->o.causes)
-    return soma_fail(m, SOMA_UNBUILT,
-                     "the critical path is not built for programs of two cores; run it without");
   return SOMA_OK;
 }
 

@@ -33,10 +33,12 @@ static void add_segment(void *ud, const vm_node *n, vm_time from, vm_time until,
   segments *s = ud;
   uint32_t at = s->total - 1 - s->n++; /* they come latest first */
   if (!s->total || at >= s->max) return;
-  const isa_code *code = &s->r->core.code->code[n->by];
+  const isa_core *core = &s->r->p->p->cores[n->core];
+  const isa_code *code = &core->code[n->by];
   soma_path_segment *o = &s->out[at];
   *o = (soma_path_segment){.kind = gap ? SOMA_PATH_DELAY : (soma_path_kind)kinds[n->kind],
                            .engine = n->by,
+                           .core = n->core,
                            .dma_engine = n->kind == VM_N_SHARE ? n->who : -1,
                            .pc = n->pc,
                            .cause = causes[why],
@@ -44,10 +46,10 @@ static void add_segment(void *ud, const vm_node *n, vm_time from, vm_time until,
                            .end = until,
                            .queue = -1,
                            .semaphore = why == VM_WHY_SEM ? n->sem : -1};
-  if (why == VM_WHY_SEM) o->semaphore_name = s->r->core.code->sem_names[n->sem];
+  if (why == VM_WHY_SEM) o->semaphore_name = core->sem_names[n->sem];
   if (n->pc >= code->n) return;
   o->queue = isa_insn_queue(&code->insns[n->pc]);
-  if (o->queue >= 0) o->queue_name = s->r->core.code->queues[o->queue].name;
+  if (o->queue >= 0) o->queue_name = core->queues[o->queue].name;
   o->name = isa_ops[code->insns[n->pc].op].name;
   if (code->lines && code->lines[n->pc].file) {
     o->line = code->lines[n->pc].line;

@@ -127,7 +127,7 @@ typedef struct soma_options {
   void (*event)(void *ud, const soma_event *e); /* NULL: none */
   void *event_ud;
   void (*print)(void *ud, int to_stderr, const char *text,
-                size_t n); /* device_print; NULL: dropped */
+                size_t n); /* device_print, of two cores with "core 1: "; NULL: dropped */
   void *print_ud;
   /* Called every 50 ms or so of host time during a run; nonzero stops it (SOMA_STOPPED). */
   int (*progress)(void *ud, uint64_t instructions, soma_time t);
@@ -417,6 +417,8 @@ typedef struct soma_finding {
  * pair of places is reported once. */
 uint64_t soma_run_findings(const soma_run *r);
 soma_status soma_run_finding(const soma_run *r, uint32_t i, soma_finding *out);
+/* Whose engine finding i names: 0 or 1; 0 past the last. */
+unsigned soma_run_finding_core(const soma_run *r, uint32_t i);
 
 /* Whether a run would do the same under every legal timing, not this one alone. Of semaphores that
  * only count up (waits with >= and >) this is decided for programs of any size; with any other wait
@@ -515,6 +517,7 @@ typedef struct soma_path_segment {
   int engine;     /* whose instruction it is: soma_engine */
   int dma_engine; /* of a transfer 0-15, else -1 */
   uint32_t pc, line;
+  unsigned core;     /* whose engine, queue and semaphore: 0 or 1 */
   const char *file;  /* NULL: unknown */
   const char *name;  /* mnemonic */
   const char *cause; /* what it followed from: "semaphore", "data path busy" ... Static. */

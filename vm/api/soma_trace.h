@@ -43,19 +43,20 @@ soma_status soma_recorder_get(const soma_recorder *r, const soma_program *p, uin
  * totals are those of the kept events. */
 void soma_recorder_stats(soma_recorder *r, const soma_stats *s, size_t n);
 
-/* The writers. p is the program that ran. Each gives SOMA_OK, SOMA_NOMEM, SOMA_ARG, SOMA_UNBUILT
- * for a program of two cores, or SOMA_IO when write refused; equal events give equal bytes.
+/* The writers. p is the program that ran. Each gives SOMA_OK, SOMA_NOMEM, SOMA_ARG, or SOMA_IO
+ * when write refused; equal events give equal bytes.
  *
  * Chrome's trace event format, as ui.perfetto.dev opens it: processes for engines (a track of
  * waits each, and tracks for the data path: instructions that overlap in the pipeline lie on
  * tracks of their own), DMA (a track a ring), semaphores and memory (counters); arrows lead from
- * what signalled to the wait that it ended. */
+ * what signalled to the wait that it ended. Each of two cores has processes of its own. */
 soma_status soma_write_chrome(const soma_recorder *r, const soma_program *p, soma_write_fn write,
                               void *ud);
 /* Tables with the columns of the vendor's profile schema of the same name, version 7.4, as far as
  * a simulation has them. Their times are whole nanoseconds, rounded down; columns of our own
  * (start_fs, duration_fs) are exact. A row of INSTRUCTION is a data-path instruction, a row of
- * DMA_PACKET one ring's share of a transfer. */
+ * DMA_PACKET one ring's share of a transfer. pcore_idx is the core; the summary of two cores adds
+ * them up, with percentages of what both have. */
 typedef enum soma_table {
   SOMA_TABLE_INSTRUCTION,
   SOMA_TABLE_DMA_PACKET,
@@ -69,7 +70,8 @@ typedef enum soma_table_format { SOMA_CSV, SOMA_JSON_LINES } soma_table_format;
 const char *soma_table_name(soma_table t);
 soma_status soma_write_table(const soma_recorder *r, const soma_program *p, soma_table t,
                              soma_table_format format, soma_write_fn write, void *ud);
-/* A timeline of `width` ASCII columns (40 to 1000; 0: 80), one row per engine and per queue. */
+/* A timeline of `width` ASCII columns (40 to 1000; 0: 80), one row per engine and per queue; of two
+ * cores one after the other. */
 soma_status soma_write_timeline(const soma_recorder *r, const soma_program *p, unsigned width,
                                 soma_write_fn write, void *ud);
 /* A page for a browser without another file or network. run: the recorded one, whose critical path
@@ -96,13 +98,14 @@ typedef struct soma_idle_gap {
   char condition[20]; /* what was waited for: ">=32", ">=r1" */
   uint32_t pc, line;  /* of the instruction that waited; line 0: unknown */
   uint32_t late_pc, late_line;
+  uint16_t core, late_core; /* of the idle engine and its semaphore, and of who was late: 0 or 1 */
   const char *semaphore_name, *queue_name; /* NULL: none */
   const char *file, *late_file;
   const char *late_name; /* mnemonic */
 } soma_idle_gap;
 /* The gaps of all engines whose data path ran, largest first: writes at most max of them and sets
  * *n to how many there are. Busy time and gaps of an engine add up to the run's time, or to the
- * stretch that was kept. SOMA_NOMEM, SOMA_UNBUILT for a program of two cores, or SOMA_OK. */
+ * stretch that was kept. SOMA_NOMEM or SOMA_OK. */
 soma_status soma_idle_gaps(const soma_recorder *r, const soma_program *p, soma_idle_gap *out,
                            uint32_t max, uint32_t *n);
 

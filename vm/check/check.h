@@ -35,9 +35,10 @@ const char *vm_check_name(unsigned kind);
 /* Findings kept; the rest are counted. */
 enum { VM_FINDINGS = 64 };
 typedef struct vm_finding {
-  uint8_t kind, engine; /* of the instruction at pc, the later of the two */
-  uint8_t other_engine; /* ISA_NENGINES: there is no other */
-  uint8_t rank;         /* of a race: the less, the surer is its fix */
+  uint8_t kind, engine;     /* of the instruction at pc, the later of the two */
+  uint8_t other_engine;     /* ISA_NENGINES: there is no other */
+  uint8_t rank;             /* of a race: the less, the surer is its fix */
+  uint8_t core, other_core; /* whose engines they are */
   uint32_t pc, other_pc;
   vm_time time, other_time;
   isa_buf text;

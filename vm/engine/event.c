@@ -100,7 +100,7 @@ void vm_post_sem(vm_core *c, vm_time at, const isa_update *u, vm_where by) {
                      .peer = by.peer,
                      .value = u->value,
                      .pc = by.pc,
-                     .node = c->cause});
+                     .node = (by.peer ? c->peer : c)->cause});
 }
 
 void vm_post_restored(vm_core *c, vm_event e) {

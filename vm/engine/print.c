@@ -26,6 +26,7 @@ void vm_print(vm_core *c, const char *prefix, size_t n, const vm_view *v, bool t
   isa_buf out;
   if (!c->lead->hooks.print) return;
   isa_buf_init(&out, &c->al);
+  if (c->peer) isa_buf_printf(&out, "core %u: ", c->number);
   isa_buf_add(&out, prefix, n);
   isa_buf_printf(&out, "%s%s[%u, %" PRIu64 "]", n ? " " : "", isa_dtypes[v->dtype].name, v->num[0],
                  v->elems);

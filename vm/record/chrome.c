@@ -1,6 +1,7 @@
 /* Chrome's trace event format. Times are microseconds, written exactly (nine decimals). */
 #include "record.h"
 
+/* Processes; core 1 has its own, as many further on. */
 enum { PID_ENGINES = 1, PID_DMA, PID_SEMS, PID_MEMORY };
 enum { TRACKS = 32 }; /* track numbers of an engine: the data path's lanes, then its waits */
 
@@ -9,8 +10,8 @@ typedef struct chrome {
   vm_rec_sink out;
   uint32_t *order, *from;
   uint8_t *lanes;
-  uint32_t used[ISA_NENGINES];
-  bool waits[ISA_NENGINES], rings[ISA_MAX_QUEUES][ISA_NDMA];
+  uint32_t used[VM_REC_ENGINES];
+  bool waits[VM_REC_ENGINES], rings[ISA_MAX_CORES * ISA_MAX_QUEUES][ISA_NDMA];
   uint64_t arrows;
   bool first;
 } chrome;
@@ -22,22 +23,24 @@ static isa_buf *begin(chrome *c) {
   return &c->out.b;
 }
 
+static unsigned pid_of(unsigned core, unsigned pid) { return core * PID_MEMORY + pid; }
 static unsigned engine_track(unsigned engine, unsigned lane) { return 1 + engine * TRACKS + lane; }
 static unsigned wait_track(unsigned engine) { return engine_track(engine, TRACKS - 1); }
 static unsigned ring_track(const vm_rec_event *v) { return 1 + v->id * ISA_NDMA + v->engine; }
 
 static void track_of(const chrome *c, uint32_t i, unsigned *pid, unsigned *tid) {
   const vm_rec_event *v = vm_rec_at(c->t.r, i);
-  *pid = v->kind == VM_EV_DMA ? PID_DMA : PID_ENGINES;
+  *pid = pid_of(v->by_core, v->kind == VM_EV_DMA ? PID_DMA : PID_ENGINES);
   *tid = v->kind == VM_EV_DMA ? ring_track(v)
          : vm_rec_is_work(v)  ? engine_track(v->engine, c->lanes[i])
                               : wait_track(v->engine);
 }
 
-static void put_process(chrome *c, unsigned pid, const char *name) {
+static void put_process(chrome *c, unsigned core, unsigned kind, const char *name) {
+  unsigned pid = pid_of(core, kind);
   isa_buf_printf(begin(c),
-                 "\"ph\":\"M\",\"pid\":%u,\"name\":\"process_name\",\"args\":{\"name\":\"%s\"}}",
-                 pid, name);
+                 "\"ph\":\"M\",\"pid\":%u,\"name\":\"process_name\",\"args\":{\"name\":\"%s%s\"}}",
+                 pid, vm_rec_core(c->t.p, core), name);
   isa_buf_printf(
       begin(c),
       "\"ph\":\"M\",\"pid\":%u,\"name\":\"process_sort_index\",\"args\":{\"sort_index\":%u}}", pid,
@@ -56,34 +59,36 @@ static void put_thread(chrome *c, unsigned pid, unsigned tid, const char *name) 
                  pid, tid, tid);
 }
 
-static void put_engine_tracks(chrome *c) {
+static void put_engine_tracks(chrome *c, unsigned core) {
+  unsigned pid = pid_of(core, PID_ENGINES);
   isa_buf name;
   isa_buf_init(&name, &c->t.al);
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
-    for (unsigned l = 0; l < c->used[e]; l++) {
+    unsigned u = vm_rec_unit(core, e);
+    for (unsigned l = 0; l < c->used[u]; l++) {
       name.len = 0;
       isa_buf_printf(&name, l ? "\"%s (overlap %u)\"" : "\"%s\"", isa_engines[e].name, l);
-      put_thread(c, PID_ENGINES, engine_track(e, l), isa_buf_str(&name));
+      put_thread(c, pid, engine_track(e, l), isa_buf_str(&name));
     }
     name.len = 0;
     isa_buf_printf(&name, "\"%s sequencer: waits\"", isa_engines[e].name);
-    if (c->waits[e]) put_thread(c, PID_ENGINES, wait_track(e), isa_buf_str(&name));
+    if (c->waits[u]) put_thread(c, pid, wait_track(e), isa_buf_str(&name));
   }
   vm_rec_sink_part(&c->out, &name);
 }
 
-static void put_ring_tracks(chrome *c) {
+static void put_ring_tracks(chrome *c, unsigned core) {
   isa_buf plain, name;
   isa_buf_init(&plain, &c->t.al);
   isa_buf_init(&name, &c->t.al);
   for (unsigned q = 0; q < ISA_MAX_QUEUES; q++)
     for (unsigned d = 0; d < ISA_NDMA; d++) {
-      if (!c->rings[q][d]) continue;
+      if (!c->rings[vm_rec_queue(core, q)][d]) continue;
       plain.len = name.len = 0;
-      vm_rec_put_queue(&c->t, q, &plain);
+      vm_rec_put_queue(&c->t, core, q, &plain);
       isa_buf_printf(&plain, " ring %u", d);
       isa_buf_json(&name, isa_buf_str(&plain));
-      put_thread(c, PID_DMA, 1 + q * ISA_NDMA + d, isa_buf_str(&name));
+      put_thread(c, pid_of(core, PID_DMA), 1 + q * ISA_NDMA + d, isa_buf_str(&name));
     }
   vm_rec_sink_part(&c->out, &plain);
   vm_rec_sink_part(&c->out, &name);
@@ -93,16 +98,18 @@ static void put_tracks(chrome *c) {
   for (uint32_t i = 0; i < c->t.n; i++) {
     const vm_rec_event *v = vm_rec_at(c->t.r, i);
     if ((v->kind == VM_EV_WAIT || v->kind == VM_EV_NOTIFY) && v->engine < ISA_NENGINES)
-      c->waits[v->engine] = true;
+      c->waits[vm_rec_track(v)] = true;
     else if (v->kind == VM_EV_DMA && v->id < ISA_MAX_QUEUES && v->engine < ISA_NDMA)
-      c->rings[v->id][v->engine] = true;
+      c->rings[vm_rec_queue(v->core, v->id)][v->engine] = true;
   }
-  put_process(c, PID_ENGINES, "engines");
-  put_process(c, PID_DMA, "DMA");
-  put_process(c, PID_SEMS, "semaphores");
-  put_process(c, PID_MEMORY, "memory");
-  put_engine_tracks(c);
-  put_ring_tracks(c);
+  for (unsigned core = 0; core < c->t.p->ncores; core++) {
+    put_process(c, core, PID_ENGINES, "engines");
+    put_process(c, core, PID_DMA, "DMA");
+    put_process(c, core, PID_SEMS, "semaphores");
+    put_process(c, core, PID_MEMORY, "memory");
+    put_engine_tracks(c, core);
+    put_ring_tracks(c, core);
+  }
 }
 
 /* "args" of a slice: place in the source, operands, pc; the caller adds more and two braces. */
@@ -130,7 +137,7 @@ static void put_name(chrome *c, const vm_rec_event *v) {
   isa_buf_init(&plain, &c->t.al);
   if (v->kind == VM_EV_WAIT) {
     isa_buf_puts(&plain, "wait ");
-    vm_rec_put_sem(&c->t, v->id, &plain);
+    vm_rec_put_sem(&c->t, v->core, v->id, &plain);
   } else if (v->kind == VM_EV_DMA && vm_rec_ends_of(&c->t, v).tensor[0]) {
     isa_buf_puts(&plain, vm_rec_ends_of(&c->t, v).tensor);
   } else if (v->kind == VM_EV_TABLE) {
@@ -166,8 +173,8 @@ static void put_counter(chrome *c, const vm_rec_event *v) {
   isa_buf plain;
   isa_buf *b = begin(c);
   isa_buf_init(&plain, &c->t.al);
-  vm_rec_put_sem(&c->t, v->id, &plain);
-  isa_buf_printf(b, "\"ph\":\"C\",\"pid\":%d,\"name\":", PID_SEMS);
+  vm_rec_put_sem(&c->t, v->core, v->id, &plain);
+  isa_buf_printf(b, "\"ph\":\"C\",\"pid\":%u,\"name\":", pid_of(v->core, PID_SEMS));
   isa_buf_json(b, isa_buf_str(&plain));
   isa_buf_puts(b, ",\"ts\":");
   vm_rec_put_time(b, v->start, 9);
@@ -177,8 +184,8 @@ static void put_counter(chrome *c, const vm_rec_event *v) {
 
 static void put_notify(chrome *c, const vm_rec_event *v) {
   isa_buf *b = begin(c);
-  isa_buf_printf(b, "\"ph\":\"i\",\"s\":\"t\",\"pid\":%d,\"tid\":%u,\"name\":\"notify %u\",\"ts\":",
-                 PID_ENGINES, wait_track(v->engine), v->id);
+  isa_buf_printf(b, "\"ph\":\"i\",\"s\":\"t\",\"pid\":%u,\"tid\":%u,\"name\":\"notify %u\",\"ts\":",
+                 pid_of(v->core, PID_ENGINES), wait_track(v->engine), v->id);
   vm_rec_put_time(b, v->start, 9);
   put_args(c, v);
   isa_buf_puts(b, "}}");
@@ -224,14 +231,14 @@ static void put_event(chrome *c, uint32_t i) {
   if (v->kind == VM_EV_WAIT) put_arrow(c, i);
 }
 
-static bool put_use(chrome *c) {
+static bool put_use(chrome *c, unsigned core) {
   vm_rec_usage use;
-  if (!vm_rec_usage_of(&c->t, c->order, &use)) return false;
+  if (!vm_rec_usage_of(&c->t, c->order, core, &use)) return false;
   for (uint32_t i = 0; i < use.n && vm_rec_sink_row(&c->out); i++)
     for (int m = 0; m < 2; m++) {
       isa_buf *b = begin(c);
-      isa_buf_printf(b, "\"ph\":\"C\",\"pid\":%d,\"name\":\"%s bytes\",\"ts\":", PID_MEMORY,
-                     m ? "PSUM" : "SBUF");
+      isa_buf_printf(b, "\"ph\":\"C\",\"pid\":%u,\"name\":\"%s bytes\",\"ts\":",
+                     pid_of(core, PID_MEMORY), m ? "PSUM" : "SBUF");
       vm_rec_put_time(b, use.v[i].t, 9);
       isa_buf_printf(b, ",\"args\":{\"in use\":%llu}}", (unsigned long long)use.v[i].bytes[m]);
     }
@@ -247,13 +254,13 @@ static void put_trace(chrome *c) {
   c->first = true;
   put_tracks(c);
   for (uint32_t i = 0; i < c->t.n && vm_rec_sink_row(&c->out); i++) put_event(c, i);
-  if (!put_use(c)) c->out.b.failed = true;
+  for (unsigned core = 0; core < c->t.p->ncores; core++)
+    if (!put_use(c, core)) c->out.b.failed = true;
   isa_buf_puts(&c->out.b, "\n]}\n");
 }
 
 soma_status soma_write_chrome(const soma_recorder *r, const soma_program *p, soma_write_fn write,
                               void *ud) {
-  if (p->p->ncores > 1) return SOMA_UNBUILT;
   chrome c = {.first = true};
   if (!vm_rec_open(&c.t, r, p)) return SOMA_NOMEM;
   vm_rec_sink_open(&c.out, &c.t.al, write, ud);

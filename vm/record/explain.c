@@ -31,10 +31,14 @@ typedef struct explain {
   uint32_t row, rows; /* of the path: written so far, in all */
 } explain;
 
+static const char *core_of(const explain *x, unsigned core) {
+  return vm_rec_core(x->run->p->p, core);
+}
+
 /* ---- Shares ------------------------------------------------------------------------------- */
 
 static bool same_share(const soma_path_segment *a, const soma_path_segment *b) {
-  if (a->kind != b->kind) return false;
+  if (a->kind != b->kind || a->core != b->core) return false;
   switch (a->kind) {
   case SOMA_PATH_TRANSFER: return a->queue == b->queue;
   case SOMA_PATH_DELAY:
@@ -70,12 +74,14 @@ static void put_name(isa_buf *b, const char *name, const char *otherwise, int nu
     isa_buf_printf(b, "%s%d", otherwise, number);
 }
 
-static void put_share(isa_buf *b, const soma_path_segment *s) {
-  const char *engine = s ? isa_engines[s->engine].name : "";
+static void put_share(explain *x, const soma_path_segment *s) {
+  isa_buf *b = &x->out.b;
   if (!s) {
     isa_buf_puts(b, "after the path: completions that nothing waits for");
     return;
   }
+  const char *engine = isa_engines[s->engine].name;
+  isa_buf_puts(b, core_of(x, s->core));
   switch (s->kind) {
   case SOMA_PATH_DATA: isa_buf_printf(b, "%s: data path", engine); return;
   case SOMA_PATH_SEQUENCER: isa_buf_printf(b, "%s: sequencer", engine); return;
@@ -122,7 +128,7 @@ static void put_shares(explain *x) {
                    (unsigned)((now - before) % 10));
     before = now;
     put_span_column(b, x->parts[i].time, 10);
-    put_share(b, x->parts[i].s);
+    put_share(x, x->parts[i].s);
     isa_buf_puts(b, "\n");
   }
 }
@@ -141,8 +147,8 @@ static bool make_shares(explain *x) {
 /* Steps of one source line are alike also where the preprocessor has unrolled a loop. */
 static bool same_step(const soma_path_segment *a, const soma_path_segment *b) {
   bool same_place = a->line && b->line ? a->line == b->line && a->file == b->file : a->pc == b->pc;
-  return same_place && a->name == b->name && a->engine == b->engine && a->kind == b->kind &&
-         a->cause == b->cause && a->semaphore == b->semaphore;
+  return same_place && a->core == b->core && a->name == b->name && a->engine == b->engine &&
+         a->kind == b->kind && a->cause == b->cause && a->semaphore == b->semaphore;
 }
 
 /* The loop at segment i: the block whose repeats cover most. */
@@ -174,7 +180,9 @@ static bool fold(explain *x) {
   return true;
 }
 
-static void put_step(isa_buf *b, const soma_path_segment *s) {
+static void put_step(explain *x, const soma_path_segment *s) {
+  isa_buf *b = &x->out.b;
+  isa_buf_puts(b, core_of(x, s->core));
   size_t at = b->len;
   switch (s->kind) {
   case SOMA_PATH_DATA:
@@ -220,13 +228,14 @@ static void put_block(explain *x, const block *k) {
     for (uint32_t j = k->first + i; j <= last; j += k->n) time += x->s[j].end - x->s[j].start;
     isa_buf_puts(b, k->repeats > 1 ? "  | " : "  ");
     put_span_column(b, time, k->repeats > 1 ? 10 : 12);
-    put_step(b, &x->s[k->first + i]);
+    put_step(x, &x->s[k->first + i]);
   }
 }
 
 /* ---- Gaps --------------------------------------------------------------------------------- */
 
-static void put_late(isa_buf *b, const soma_idle_gap *g) {
+static void put_late(explain *x, const soma_idle_gap *g) {
+  isa_buf *b = &x->out.b;
   isa_buf_puts(b, ", waiting for $");
   put_name(b, g->semaphore_name, "sem", g->semaphore);
   isa_buf_puts(b, g->condition);
@@ -236,7 +245,7 @@ static void put_late(isa_buf *b, const soma_idle_gap *g) {
     vm_rec_put_span(b, g->waited);
   }
   if (g->late_engine < 0) return;
-  isa_buf_puts(b, ": ");
+  isa_buf_printf(b, ": %s", core_of(x, g->late_core));
   if (g->late_queue >= 0) {
     isa_buf_puts(b, "queue ");
     put_name(b, g->queue_name, "", g->late_queue);
@@ -248,13 +257,14 @@ static void put_late(isa_buf *b, const soma_idle_gap *g) {
   isa_buf_puts(b, ")");
 }
 
-static void put_gap(isa_buf *b, const soma_idle_gap *g) {
-  isa_buf_printf(b, "  %s idle ", isa_engines[g->engine].name);
+static void put_gap(explain *x, const soma_idle_gap *g) {
+  isa_buf *b = &x->out.b;
+  isa_buf_printf(b, "  %s%s idle ", core_of(x, g->core), isa_engines[g->engine].name);
   vm_rec_put_span(b, g->end - g->start);
   isa_buf_puts(b, " from ");
   vm_rec_put_span(b, g->start);
   if (g->kind == SOMA_GAP_SEMAPHORE)
-    put_late(b, g);
+    put_late(x, g);
   else
     isa_buf_puts(b, g->kind == SOMA_GAP_END
                         ? ", after its last instruction"
@@ -264,29 +274,35 @@ static void put_gap(isa_buf *b, const soma_idle_gap *g) {
 
 static void put_waited_for(explain *x, unsigned who) {
   isa_buf *b = &x->out.b;
-  const isa_core *core = x->run->core.code;
-  if (who < VM_REC_FOR_ENGINE)
-    put_name(b, who < core->nqueues ? core->queues[who].name : NULL, "queue", (int)who);
-  else if (who < VM_REC_FOR_HOST)
-    isa_buf_puts(b, isa_engines[who - VM_REC_FOR_ENGINE].name);
+  unsigned queue = who % ISA_MAX_QUEUES, core = who / ISA_MAX_QUEUES;
+  unsigned unit = who - VM_REC_FOR_ENGINE;
+  if (who < VM_REC_FOR_ENGINE) {
+    const isa_core *of = &x->run->p->p->cores[core];
+    isa_buf_puts(b, core_of(x, core));
+    put_name(b, queue < of->nqueues ? of->queues[queue].name : NULL, "queue", (int)queue);
+  } else if (who < VM_REC_FOR_HOST)
+    isa_buf_printf(b, "%s%s", core_of(x, unit / ISA_NENGINES),
+                   isa_engines[unit % ISA_NENGINES].name);
   else
     isa_buf_puts(b, who == VM_REC_FOR_END      ? "after its last instruction"
                     : who == VM_REC_FOR_ITSELF ? "its own doing"
                                                : "an update that was not recorded");
 }
 
-/* The idle time of engine e in all, and for whom: the longest first. */
+/* The idle time of engine e (in the count of both cores) in all, and for whom: the longest first.
+ */
 static void put_idle(explain *x, unsigned e, const soma_idle_gap *g, uint32_t n) {
   isa_buf *b = &x->out.b;
   soma_time idle[VM_REC_FOR_ALL] = {0}, all = 0;
   uint32_t count = 0;
   for (uint32_t i = 0; i < n; i++) {
-    if (g[i].engine != e) continue;
+    if (vm_rec_unit(g[i].core, g[i].engine) != e) continue;
     idle[vm_rec_gap_for(&g[i])] += g[i].end - g[i].start;
     all += g[i].end - g[i].start;
     count++;
   }
-  isa_buf_printf(b, "  %s idle ", isa_engines[e].name);
+  isa_buf_printf(b, "  %s%s idle ", core_of(x, e / ISA_NENGINES),
+                 isa_engines[e % ISA_NENGINES].name);
   vm_rec_put_span(b, all);
   isa_buf_printf(b, " in %u gaps", count);
   for (const char *between = ": ";; between = ", ") {
@@ -309,11 +325,11 @@ static bool put_gaps(explain *x) {
   soma_idle_gap *g = isa_zalloc(&x->al, n * sizeof *g + 1);
   bool ok = g && soma_idle_gaps(x->rec, x->run->p, g, n, &n) == SOMA_OK;
   isa_buf_puts(b, "idle gaps, the largest of each engine\n");
-  for (unsigned e = 0; ok && e < ISA_NENGINES; e++) {
+  for (unsigned e = 0; ok && e < VM_REC_ENGINES; e++) {
     uint32_t seen = 0;
     for (uint32_t i = 0; i < n; i++) {
-      if (g[i].engine != e) continue;
-      if (seen++ < GAPS_OF_ENGINE) put_gap(b, &g[i]);
+      if (vm_rec_unit(g[i].core, g[i].engine) != e) continue;
+      if (seen++ < GAPS_OF_ENGINE) put_gap(x, &g[i]);
     }
     if (seen > 1) put_idle(x, e, g, n);
   }

@@ -30,13 +30,14 @@ static void add_gap(gaps *g, unsigned engine, unsigned kind, vm_time start, vm_t
       (gap){.start = start, .end = end, .engine = (uint8_t)engine, .kind = (uint8_t)kind};
 }
 
-/* The gaps of one engine in order of time; none when its data path did nothing. */
+/* The gaps of one engine in order of time; none when its data path did nothing. engine: in the
+ * count of both cores. */
 static void find_gaps(gaps *g, unsigned engine, vm_time begin, vm_time end) {
   vm_time busy = begin;
   bool ran = false;
   for (uint32_t k = 0; k < g->t.n; k++) {
     const vm_rec_event *v = vm_rec_at(g->t.r, g->order[k]);
-    if (!vm_rec_is_work(v) || v->engine != engine) continue;
+    if (!vm_rec_is_work(v) || vm_rec_track(v) != engine) continue;
     add_gap(g, engine, SOMA_GAP_SEQUENCER, busy, v->start);
     busy = v->end > busy ? v->end : busy;
     ran = true;
@@ -48,7 +49,7 @@ static void find_gaps(gaps *g, unsigned engine, vm_time begin, vm_time end) {
 static void find_waits(gaps *g, unsigned engine, uint32_t first) {
   for (uint32_t k = 0; k < g->t.n; k++) {
     const vm_rec_event *v = vm_rec_at(g->t.r, g->order[k]);
-    if (v->kind != VM_EV_WAIT || v->engine != engine) continue;
+    if (v->kind != VM_EV_WAIT || vm_rec_track(v) != engine) continue;
     while (first < g->n && g->v[first].end <= v->start) first++;
     for (uint32_t i = first; i < g->n && g->v[i].start < v->end; i++) {
       gap *x = &g->v[i];
@@ -93,12 +94,13 @@ static const char *file_of(const gaps *g, isa_line at) {
 /* Who made update u. */
 static void describe_late(const gaps *g, const vm_rec_event *u, soma_idle_gap *out) {
   uint32_t number;
-  const isa_core *core = &g->t.p->cores[0];
+  const isa_core *core = &g->t.p->cores[u->by_core];
   const isa_insn *in = vm_rec_insn(&g->t, u, &number);
   isa_line at = vm_rec_line(&g->t, u);
   out->reached = u->value;
   if (!in) return; /* the host's own update */
   out->late_engine = u->engine;
+  out->late_core = u->by_core;
   out->late_pc = u->pc;
   out->late_line = at.line;
   out->late_file = file_of(g, at);
@@ -110,7 +112,8 @@ static void describe_late(const gaps *g, const vm_rec_event *u, soma_idle_gap *o
 
 static soma_idle_gap describe(const gaps *g, const uint32_t *from, const gap *x) {
   soma_idle_gap out = {.kind = (soma_gap_kind)x->kind,
-                       .engine = (soma_engine)x->engine,
+                       .engine = (soma_engine)(x->engine % ISA_NENGINES),
+                       .core = x->engine / ISA_NENGINES,
                        .start = x->start,
                        .end = x->end,
                        .waited = x->waited,
@@ -126,7 +129,7 @@ static soma_idle_gap describe(const gaps *g, const uint32_t *from, const gap *x)
   out.line = at.line;
   out.file = file_of(g, at);
   out.semaphore = (int)w->id;
-  if (w->id < ISA_NSEMS) out.semaphore_name = g->t.p->cores[0].sem_names[w->id];
+  if (w->id < ISA_NSEMS) out.semaphore_name = g->t.p->cores[w->core].sem_names[w->id];
   if (in) put_condition(&in->wait, out.condition, sizeof out.condition);
   if (from[x->wait - 1]) describe_late(g, vm_rec_at(g->t.r, from[x->wait - 1] - 1), &out);
   return out;
@@ -135,22 +138,23 @@ static soma_idle_gap describe(const gaps *g, const uint32_t *from, const gap *x)
 unsigned vm_rec_gap_for(const soma_idle_gap *g) {
   if (g->kind == SOMA_GAP_END) return VM_REC_FOR_END;
   if (g->kind == SOMA_GAP_SEQUENCER) return VM_REC_FOR_ITSELF;
-  if (g->late_queue >= 0 && g->late_queue < ISA_MAX_QUEUES) return (unsigned)g->late_queue;
-  return g->late_engine < 0 ? VM_REC_FOR_HOST : VM_REC_FOR_ENGINE + (unsigned)g->late_engine;
+  if (g->late_queue >= 0 && g->late_queue < ISA_MAX_QUEUES)
+    return vm_rec_queue(g->late_core, (unsigned)g->late_queue);
+  if (g->late_engine < 0) return VM_REC_FOR_HOST;
+  return VM_REC_FOR_ENGINE + vm_rec_unit(g->late_core, (unsigned)g->late_engine);
 }
 
 soma_status soma_idle_gaps(const soma_recorder *r, const soma_program *p, soma_idle_gap *out,
                            uint32_t max, uint32_t *n) {
   gaps g = {0};
   *n = 0;
-  if (p->p->ncores > 1) return SOMA_UNBUILT;
   if (!vm_rec_open(&g.t, r, p)) return SOMA_NOMEM;
   bool part = r->dropped || r->o.from || r->o.until || r->o.kinds || r->o.engines;
   uint32_t *order = vm_rec_by_start(&g.t), *from = vm_rec_links(&g.t);
   vm_time begin = part ? g.t.begin : 0;
   vm_time end = !part && r->has_stats && r->stats.time > g.t.total ? r->stats.time : g.t.total;
   g.order = order;
-  for (unsigned e = 0; order && from && e < ISA_NENGINES; e++) {
+  for (unsigned e = 0; order && from && e < VM_REC_ENGINES; e++) {
     uint32_t first = g.n;
     find_gaps(&g, e, begin, end);
     find_waits(&g, e, first);

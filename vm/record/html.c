@@ -28,35 +28,45 @@ static const unsigned char script[] = {
 
 static unsigned long long ps(vm_time t) { return (unsigned long long)(t / 1000); }
 
-static void put_names(vm_rec_html *h) {
-  isa_buf *b = &h->out.b, name;
-  const isa_core *core = &h->t.p->cores[0];
+/* [number, name, kind] of each queue, [number, name] of each semaphore. */
+static void put_names_of_core(vm_rec_html *h, unsigned c, isa_buf *queues, isa_buf *sems) {
+  const isa_core *core = &h->t.p->cores[c];
+  isa_buf name;
   isa_buf_init(&name, &h->t.al);
-  isa_buf_puts(b, ",\n\"engines\":[");
-  for (unsigned e = 0; e < ISA_NENGINES; e++)
-    isa_buf_printf(b, "%s\"%s\"", e ? "," : "", isa_engines[e].name);
-  isa_buf_puts(b, "],\n\"queues\":[");
   for (uint32_t q = 0; q < core->nqueues; q++) {
     name.len = 0;
-    vm_rec_put_queue(&h->t, q, &name);
-    isa_buf_puts(b, q ? ",[" : "[");
-    isa_buf_json(b, isa_buf_str(&name));
-    isa_buf_printf(b, ",\"%s\"]", isa_set_item(ISA_SET_DGE, core->queues[q].dge));
+    vm_rec_put_queue(&h->t, c, q, &name);
+    isa_buf_printf(queues, "%s[%u,", queues->len ? "," : "", vm_rec_queue(c, q));
+    isa_buf_json(queues, isa_buf_str(&name));
+    isa_buf_printf(queues, ",\"%s\"]", isa_set_item(ISA_SET_DGE, core->queues[q].dge));
   }
-  isa_buf_puts(b, "],\n\"sems\":[");
-  for (uint32_t s = 0, n = 0; s < ISA_NSEMS; s++) {
+  for (uint32_t s = 0; s < ISA_NSEMS; s++) {
     if (!core->sem_names[s]) continue;
-    isa_buf_printf(b, "%s[%u,", n++ ? "," : "", s);
-    isa_buf_json(b, core->sem_names[s]);
-    isa_buf_puts(b, "]");
+    isa_buf_printf(sems, "%s[%u,", sems->len ? "," : "", vm_rec_sem(c, s));
+    isa_buf_json(sems, core->sem_names[s]);
+    isa_buf_puts(sems, "]");
   }
-  isa_buf_puts(b, "],\n\"files\":[");
+  vm_rec_sink_part(&h->out, &name);
+}
+
+static void put_names(vm_rec_html *h) {
+  isa_buf *b = &h->out.b, queues, sems;
+  isa_buf_init(&queues, &h->t.al);
+  isa_buf_init(&sems, &h->t.al);
+  isa_buf_printf(b, ",\n\"cores\":%u,\"engines\":[", h->t.p->ncores);
+  for (unsigned e = 0; e < ISA_NENGINES; e++)
+    isa_buf_printf(b, "%s\"%s\"", e ? "," : "", isa_engines[e].name);
+  for (unsigned c = 0; c < h->t.p->ncores; c++) put_names_of_core(h, c, &queues, &sems);
+  isa_buf_printf(b, "],\n\"queuesOfCore\":%d,\"queues\":[%s],\n\"semsOfCore\":%d,\"sems\":[%s]",
+                 ISA_MAX_QUEUES, isa_buf_str(&queues), ISA_NSEMS, isa_buf_str(&sems));
+  isa_buf_puts(b, ",\n\"files\":[");
   for (uint32_t f = 1; f <= h->t.p->nfiles; f++) {
     isa_buf_puts(b, f > 1 ? "," : "");
     isa_buf_json(b, vm_rec_file(&h->t, f));
   }
   isa_buf_puts(b, "]");
-  vm_rec_sink_part(&h->out, &name);
+  vm_rec_sink_part(&h->out, &queues);
+  vm_rec_sink_part(&h->out, &sems);
 }
 
 static const char *space_name(unsigned space) { return space ? isa_space_name(space) : ""; }
@@ -73,8 +83,8 @@ void vm_rec_html_code(vm_rec_html *h, const vm_rec_event *v) {
   if (!in || h->code[number]) return;
   vm_rec_ends ends = vm_rec_ends_of(&h->t, v);
   isa_line at = vm_rec_line(&h->t, v);
-  isa_buf_printf(b, "%s\n[%u,%u,\"%s\",", h->ncode ? "," : "", vm_rec_engine(v), v->pc,
-                 isa_ops[in->op].name);
+  isa_buf_printf(b, "%s\n[%u,%u,\"%s\",", h->ncode ? "," : "",
+                 vm_rec_unit(v->by_core, vm_rec_engine(v)), v->pc, isa_ops[in->op].name);
   isa_buf_json(b, vm_rec_operands(&h->t, v));
   isa_buf_printf(b, ",%u,%u,", at.file, at.line);
   isa_buf_json(b, ends.tensor);
@@ -82,7 +92,8 @@ void vm_rec_html_code(vm_rec_html *h, const vm_rec_event *v) {
   h->code[number] = ++h->ncode;
 }
 
-/* The instructions that events and the critical path speak of:
+/* Engines, queues and semaphores go by their numbers in the count of both cores.
+ * The instructions that events and the critical path speak of:
  * [engine, pc, mnemonic, operands, file or 0, line, tensor of a DMA, its source, its destination]
  */
 static void put_code(vm_rec_html *h) {
@@ -92,6 +103,22 @@ static void put_code(vm_rec_html *h) {
     vm_rec_html_code(h, vm_rec_at(h->t.r, i));
   vm_rec_html_path_code(h);
   isa_buf_puts(b, "]");
+}
+
+typedef struct numbers { /* of an event: engine (of a share: its DMA engine), id, value */
+  unsigned engine, id, value;
+} numbers;
+static numbers numbers_of(const vm_rec_event *v) {
+  numbers n = {v->engine, v->id, v->value};
+  if (v->kind != VM_EV_DMA && v->engine < ISA_NENGINES)
+    n.engine = vm_rec_unit(v->by_core, n.engine);
+  if (v->kind == VM_EV_DMA) {
+    n.id = vm_rec_queue(v->core, v->id);
+    n.value = vm_rec_unit(v->by_core, v->value);
+  } else if (v->kind == VM_EV_SEM || v->kind == VM_EV_WAIT) {
+    n.id = vm_rec_sem(v->core, v->id);
+  }
+  return n;
 }
 
 /* Nine numbers an event: kind, engine, instruction (-1: none), id, value, end after the event
@@ -104,31 +131,46 @@ static void put_events(vm_rec_html *h) {
     const vm_rec_event *v = vm_rec_at(h->t.r, i);
     long code = vm_rec_html_code_of(h, v);
     long long ago = h->from[i] ? (long long)i + 1 - h->from[i] : 0;
-    isa_buf_printf(b, "%s%u,%u,%ld,%u,%u,%lld,%llu,%llu,%lld", i ? ",\n" : "\n", v->kind, v->engine,
-                   code, v->id, v->value, (long long)(ps(v->end) - last), ps(v->end) - ps(v->start),
+    numbers n = numbers_of(v);
+    isa_buf_printf(b, "%s%u,%u,%ld,%u,%u,%lld,%llu,%llu,%lld", i ? ",\n" : "\n", v->kind, n.engine,
+                   code, n.id, n.value, (long long)(ps(v->end) - last), ps(v->end) - ps(v->start),
                    (unsigned long long)v->bytes, ago);
     last = ps(v->end);
   }
   isa_buf_puts(b, "]");
 }
 
-/* Memory in use: time after the point before in ps, bytes of SBUF, of PSUM. */
-static bool put_use(vm_rec_html *h) {
+/* Memory in use on a core: time after the point before in ps, bytes of SBUF, of PSUM. */
+static bool put_use_of(vm_rec_html *h, unsigned core, uint64_t peak[2]) {
   isa_buf *b = &h->out.b;
   vm_rec_usage use;
   vm_time last = 0;
-  if (!vm_rec_usage_of(&h->t, h->order, &use)) return false;
-  isa_buf_puts(b, ",\n\"use\":[");
+  if (!vm_rec_usage_of(&h->t, h->order, core, &use)) return false;
+  isa_buf_puts(b, core ? ",[" : "[");
   for (uint32_t i = 0; i < use.n && vm_rec_sink_row(&h->out); i++) {
     isa_buf_printf(b, "%s%llu,%llu,%llu", i ? ",\n" : "\n", ps(use.v[i].t) - ps(last),
                    (unsigned long long)use.v[i].bytes[0], (unsigned long long)use.v[i].bytes[1]);
     last = use.v[i].t;
   }
-  isa_buf_printf(b, "],\n\"capacity\":[%llu,%llu],\"peak\":[%llu,%llu]",
-                 (unsigned long long)h->t.p->target->sbuf_bytes * ISA_PMAX,
-                 (unsigned long long)ISA_PSUM_BYTES * ISA_PMAX, (unsigned long long)use.peak[0],
-                 (unsigned long long)use.peak[1]);
+  isa_buf_puts(b, "]");
+  for (unsigned m = 0; m < 2; m++) peak[m] = use.peak[m];
   vm_rec_usage_free(&h->t, &use);
+  return true;
+}
+
+static bool put_use(vm_rec_html *h) {
+  isa_buf *b = &h->out.b;
+  uint64_t peak[ISA_MAX_CORES][2];
+  isa_buf_puts(b, ",\n\"use\":[");
+  for (unsigned core = 0; core < h->t.p->ncores; core++)
+    if (!put_use_of(h, core, peak[core])) return false;
+  isa_buf_printf(b, "],\n\"capacity\":[%llu,%llu],\"peak\":[",
+                 (unsigned long long)h->t.p->target->sbuf_bytes * ISA_PMAX,
+                 (unsigned long long)ISA_PSUM_BYTES * ISA_PMAX);
+  for (unsigned core = 0; core < h->t.p->ncores; core++)
+    isa_buf_printf(b, "%s[%llu,%llu]", core ? "," : "", (unsigned long long)peak[core][0],
+                   (unsigned long long)peak[core][1]);
+  isa_buf_puts(b, "]");
   return true;
 }
 
@@ -143,7 +185,7 @@ static bool put_summary(vm_rec_html *h) {
     isa_buf_printf(b, "\"instructions\":%llu,\"flops\":%llu,",
                    (unsigned long long)r->stats.instructions, (unsigned long long)r->stats.flops);
   isa_buf_puts(b, "\"engines\":[");
-  for (unsigned e = 0; e < ISA_NENGINES; e++)
+  for (unsigned e = 0; e < h->t.p->ncores * ISA_NENGINES; e++)
     isa_buf_printf(b, "%s[%llu,%llu,%llu]", e ? "," : "", (unsigned long long)s.engine[e].count,
                    ps(s.engine[e].active), ps(s.engine[e].waiting));
   isa_buf_printf(b,
@@ -196,10 +238,9 @@ static void put_all(vm_rec_html *h) {
 
 soma_status soma_write_html(const soma_recorder *r, const soma_program *p, const soma_run *run,
                             const char *title, soma_write_fn write, void *ud) {
-  if (p->p->ncores > 1) return SOMA_UNBUILT;
   vm_rec_html h = {.program = p, .run = run, .title = title ? title : ""};
   if (!vm_rec_open(&h.t, r, p)) return SOMA_NOMEM;
-  size_t codes = ((size_t)h.t.base[ISA_NENGINES] + 1) * sizeof *h.code;
+  size_t codes = ((size_t)h.t.base[VM_REC_ENGINES] + 1) * sizeof *h.code;
   vm_rec_sink_open(&h.out, &h.t.al, write, ud);
   h.order = vm_rec_by_start(&h.t);
   h.from = vm_rec_links(&h.t);

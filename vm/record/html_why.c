@@ -12,6 +12,20 @@ static unsigned long long times(double v, double by) {
   return v > 0 ? (unsigned long long)(v * by + 0.5) : 0;
 }
 
+/* Of each engine. The recorder has what both cores did together; what each did the run knows. */
+static void put_utilization(vm_rec_html *h, const soma_figures *both) {
+  isa_buf *b = &h->out.b;
+  unsigned cores = h->t.p->ncores;
+  for (unsigned c = 0; c < cores; c++) {
+    soma_figures f = *both;
+    soma_stats s;
+    if (cores > 1 && (!h->run || soma_core_stats(h->run, c, &s, sizeof s) != SOMA_OK)) return;
+    if (cores > 1) soma_stats_figures(&s, &f, sizeof f);
+    for (unsigned e = 0; e < ISA_NENGINES; e++)
+      isa_buf_printf(b, "%s%llu", c || e ? "," : "", times(f.utilization[e], 1e6));
+  }
+}
+
 /* Ratios in millionths, flops and bytes per second, intensities in thousandths. */
 static void put_figures(vm_rec_html *h) {
   isa_buf *b = &h->out.b;
@@ -32,8 +46,7 @@ static void put_figures(vm_rec_html *h) {
   isa_buf_printf(b, ",\"touched\":[%llu,%llu],\"size\":[%llu,%llu],\"utilization\":[",
                  (unsigned long long)s->sbuf_touched, (unsigned long long)s->psum_touched,
                  (unsigned long long)s->sbuf_size, (unsigned long long)s->psum_size);
-  for (unsigned e = 0; e < ISA_NENGINES; e++)
-    isa_buf_printf(b, "%s%llu", e ? "," : "", times(f.utilization[e], 1e6));
+  put_utilization(h, &f);
   isa_buf_puts(b, "]}");
 }
 
@@ -52,7 +65,11 @@ bool vm_rec_html_open_path(vm_rec_html *h) {
 void vm_rec_html_drop_path(vm_rec_html *h) { isa_free(&h->t.al, h->path, path_bytes(h->npath)); }
 
 static vm_rec_event instruction_of(const soma_path_segment *s) {
-  return (vm_rec_event){.kind = VM_EV_INSN, .engine = (uint8_t)s->engine, .pc = s->pc};
+  return (vm_rec_event){.kind = VM_EV_INSN,
+                        .core = (uint8_t)s->core,
+                        .by_core = (uint8_t)s->core,
+                        .engine = (uint8_t)s->engine,
+                        .pc = s->pc};
 }
 
 void vm_rec_html_path_code(vm_rec_html *h) {
@@ -83,9 +100,11 @@ static void put_path(vm_rec_html *h) {
   for (uint32_t i = 0; i < h->npath && vm_rec_sink_row(&h->out); i++) {
     const soma_path_segment *s = &h->path[i];
     vm_rec_event v = instruction_of(s);
-    isa_buf_printf(b, "%s%d,%d,%d,%d,%d,%ld,%u,%llu", i ? ",\n" : "\n", (int)s->kind, s->engine,
-                   s->dma_engine, s->queue, s->semaphore, vm_rec_html_code_of(h, &v),
-                   number_of(s->cause, seen, &n), ps(s->end) - last);
+    int queue = s->queue < 0 ? -1 : (int)vm_rec_queue(s->core, (unsigned)s->queue);
+    int sem = s->semaphore < 0 ? -1 : (int)vm_rec_sem(s->core, (unsigned)s->semaphore);
+    isa_buf_printf(b, "%s%d,%u,%d,%d,%d,%ld,%u,%llu", i ? ",\n" : "\n", (int)s->kind,
+                   vm_rec_unit(s->core, (unsigned)s->engine), s->dma_engine, queue, sem,
+                   vm_rec_html_code_of(h, &v), number_of(s->cause, seen, &n), ps(s->end) - last);
     last = ps(s->end);
   }
   isa_buf_puts(b, "],\"causes\":[");
@@ -102,11 +121,11 @@ static void put_path(vm_rec_html *h) {
 static void put_idle_sums(vm_rec_html *h, const soma_idle_gap *g, uint32_t n) {
   isa_buf *b = &h->out.b;
   const char *between = "";
-  for (unsigned e = 0; e < ISA_NENGINES; e++) {
+  for (unsigned e = 0; e < VM_REC_ENGINES; e++) {
     vm_time idle[VM_REC_FOR_ALL] = {0};
     uint32_t count[VM_REC_FOR_ALL] = {0};
     for (uint32_t i = 0; i < n; i++) {
-      if (g[i].engine != e) continue;
+      if (vm_rec_unit(g[i].core, g[i].engine) != e) continue;
       idle[vm_rec_gap_for(&g[i])] += g[i].end - g[i].start;
       count[vm_rec_gap_for(&g[i])]++;
     }
@@ -122,13 +141,19 @@ static void put_idle_sums(vm_rec_html *h, const soma_idle_gap *g, uint32_t n) {
  * that waited, instruction that was late]; the largest first. */
 static void put_gap(vm_rec_html *h, const soma_idle_gap *g) {
   isa_buf *b = &h->out.b;
-  vm_rec_event waited = {.kind = VM_EV_INSN, .engine = (uint8_t)g->engine, .pc = g->pc},
+  vm_rec_event waited = {.kind = VM_EV_INSN,
+                         .core = (uint8_t)g->core,
+                         .by_core = (uint8_t)g->core,
+                         .engine = (uint8_t)g->engine,
+                         .pc = g->pc},
                late = waited;
+  late.core = late.by_core = (uint8_t)g->late_core;
   late.engine = (uint8_t)g->late_engine;
   late.pc = g->late_pc;
-  isa_buf_printf(b, "[%u,%u,%llu,%llu,%llu,%d,\"%s\",%u,%ld,%ld]", g->engine, vm_rec_gap_for(g),
-                 ps(g->start), ps(g->end) - ps(g->start), ps(g->waited), g->semaphore, g->condition,
-                 g->reached, g->semaphore < 0 ? -1 : vm_rec_html_code_of(h, &waited),
+  int sem = g->semaphore < 0 ? -1 : (int)vm_rec_sem(g->core, (unsigned)g->semaphore);
+  isa_buf_printf(b, "[%u,%u,%llu,%llu,%llu,%d,\"%s\",%u,%ld,%ld]", vm_rec_unit(g->core, g->engine),
+                 vm_rec_gap_for(g), ps(g->start), ps(g->end) - ps(g->start), ps(g->waited), sem,
+                 g->condition, g->reached, sem < 0 ? -1 : vm_rec_html_code_of(h, &waited),
                  g->late_engine < 0 ? -1 : vm_rec_html_code_of(h, &late));
 }
 
@@ -141,7 +166,8 @@ static bool put_gaps(vm_rec_html *h) {
   bool ok = g && soma_idle_gaps(h->t.r, h->program, g, n, &n) == SOMA_OK;
   isa_buf_puts(b, ",\n\"idle\":{\"sums\":[");
   if (ok) put_idle_sums(h, g, n);
-  isa_buf_printf(b, "],\"count\":%u,\"queues\":%d,\"gaps\":[", n, VM_REC_FOR_ENGINE);
+  isa_buf_printf(b, "],\"count\":%u,\"firstEngine\":%d,\"afterEngines\":%d,\"gaps\":[", n,
+                 VM_REC_FOR_ENGINE, VM_REC_FOR_HOST);
   for (uint32_t i = 0; ok && i < n && i < GAPS_MOST; i++) {
     isa_buf_puts(b, i ? ",\n" : "\n");
     put_gap(h, &g[i]);
@@ -174,12 +200,16 @@ static void put_marks(vm_rec_html *h) {
   isa_buf_printf(b, ",\n\"findings\":%llu,\"marks\":[",
                  (unsigned long long)soma_run_findings(h->run));
   if (fault.status != SOMA_OK && fault.status != SOMA_CHECK) {
-    put_mark(b, "fault", fault.engine, fault.time, fault.file, fault.line, fault.text);
+    int engine = fault.engine < 0
+                     ? -1
+                     : (int)vm_rec_unit(soma_run_fault_core(h->run), (unsigned)fault.engine);
+    put_mark(b, "fault", engine, fault.time, fault.file, fault.line, fault.text);
     between = ",\n";
   }
   for (uint32_t i = 0; soma_run_finding(h->run, i, &f) == SOMA_OK; i++, between = ",\n") {
     isa_buf_puts(b, between);
-    put_mark(b, soma_check_name(f.check), (int)f.engine, f.time, f.file, f.line, f.text);
+    unsigned engine = vm_rec_unit(soma_run_finding_core(h->run, i), f.engine);
+    put_mark(b, soma_check_name(f.check), (int)engine, f.time, f.file, f.line, f.text);
   }
   isa_buf_puts(b, "]");
 }

@@ -16,15 +16,15 @@ typedef struct place { /* index + 1 of the latest event of a kind; 0: none yet *
   uint32_t wait, insn, sem;
   uint32_t dma, dma_tail; /* first share without its update; last share */
   uint32_t ring[ISA_NDMA];
-  vm_time last_dma, last_sem;
+  vm_time last_dma, last_sem[2]; /* of last_sem: of its own core, of the other one */
 } place;
 
 typedef struct links {
   const vm_rec_view *t;
   place *places;
   uint32_t *from, *chain; /* chain: the event before (of shares: after) of the same place */
-  uint32_t sem[ISA_NSEMS];
-  vm_time delay; /* from a share's end to its update */
+  uint32_t sem[ISA_MAX_CORES * ISA_NSEMS];
+  vm_time delay[2]; /* from a share's end to its update: of its own core, of the other one */
 } links;
 
 static const vm_rec_event *at(const links *l, uint32_t index1) {
@@ -36,28 +36,36 @@ static int by_value(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-/* Most places end with the update of their last share: the commonest difference is the delay. */
-static bool find_delay(links *l) {
-  uint32_t places = l->t->base[ISA_NENGINES], number, n = 0, best = 0;
-  vm_time *diff = isa_zalloc(&l->t->al, ((size_t)places + 1) * sizeof *diff);
-  if (!diff) return false;
+static bool is_remote(const vm_rec_event *v) { return v->core != v->by_core; }
+
+static void note_last(links *l) {
+  uint32_t number;
   for (uint32_t i = 0; i < l->t->n; i++) {
     const vm_rec_event *v = vm_rec_at(l->t->r, i);
     const isa_insn *in = vm_rec_insn(l->t, v, &number);
     if (in && v->kind == VM_EV_DMA)
       l->places[number].last_dma = v->end;
     else if (in && v->kind == VM_EV_SEM && isa_op_is_dma(in->op))
-      l->places[number].last_sem = v->start;
+      l->places[number].last_sem[is_remote(v)] = v->start;
   }
-  for (uint32_t k = 0; k < places; k++)
-    if (l->places[k].last_dma && l->places[k].last_sem >= l->places[k].last_dma)
-      diff[n++] = l->places[k].last_sem - l->places[k].last_dma;
+}
+
+/* Most places end with the update of their last share: the commonest difference is the delay. */
+static bool find_delay(links *l, bool remote) {
+  uint32_t places = l->t->base[VM_REC_ENGINES], n = 0, best = 0;
+  vm_time *diff = isa_zalloc(&l->t->al, ((size_t)places + 1) * sizeof *diff);
+  if (!diff) return false;
+  for (uint32_t k = 0; k < places; k++) {
+    const place *p = &l->places[k];
+    if (p->last_dma && p->last_sem[remote] >= p->last_dma)
+      diff[n++] = p->last_sem[remote] - p->last_dma;
+  }
   qsort(diff, n, sizeof *diff, by_value);
   for (uint32_t i = 0, run = 0; i < n; i++) {
     run = i && diff[i] == diff[i - 1] ? run + 1 : 1;
     if (run > best) {
       best = run;
-      l->delay = diff[i];
+      l->delay[remote] = diff[i];
     }
   }
   isa_free(&l->t->al, diff, ((size_t)places + 1) * sizeof *diff);
@@ -71,16 +79,17 @@ static uint32_t wait_before(const links *l, const place *p, vm_time start, uint3
   return w && (!previous || at(l, previous)->start < at(l, w)->end) ? w : 0;
 }
 
-static uint32_t share_of_update(links *l, place *p, vm_time t) {
-  while (p->dma && at(l, p->dma)->end + l->delay < t) p->dma = l->chain[p->dma - 1];
-  if (!p->dma || at(l, p->dma)->end + l->delay != t) return 0;
+static uint32_t share_of_update(links *l, place *p, const vm_rec_event *v) {
+  vm_time delay = l->delay[is_remote(v)], t = v->start;
+  while (p->dma && at(l, p->dma)->end + delay < t) p->dma = l->chain[p->dma - 1];
+  if (!p->dma || at(l, p->dma)->end + delay != t) return 0;
   uint32_t share = p->dma;
   p->dma = l->chain[share - 1];
   return share;
 }
 
-static uint32_t update_from(links *l, place *p, const isa_insn *in, vm_time t) {
-  if (isa_op_is_dma(in->op)) return share_of_update(l, p, t);
+static uint32_t update_from(links *l, place *p, const isa_insn *in, const vm_rec_event *v) {
+  if (isa_op_is_dma(in->op)) return share_of_update(l, p, v);
   if (!isa_op_is_control(in->op)) return p->insn;
   bool later = !p->sem || (p->wait && at(l, p->wait)->end > at(l, p->sem)->start);
   return later ? p->wait : 0;
@@ -106,22 +115,23 @@ static void link_share(links *l, place *p, uint32_t i, const vm_rec_event *v) {
 
 static void link_event(links *l, uint32_t i) {
   const vm_rec_event *v = vm_rec_at(l->t->r, i);
+  uint32_t *sem = v->id < ISA_NSEMS ? &l->sem[vm_rec_sem(v->core, v->id)] : NULL;
   uint32_t number;
   const isa_insn *in = vm_rec_insn(l->t, v, &number);
   place *p = in ? &l->places[number] : NULL;
   if (v->kind == VM_EV_WAIT) {
-    l->from[i] = v->id < ISA_NSEMS ? l->sem[v->id] : 0;
+    l->from[i] = sem ? *sem : 0;
     if (p) {
       l->chain[i] = p->wait;
       p->wait = i + 1;
     }
   } else if (v->kind == VM_EV_SEM) {
     if (p) {
-      l->from[i] = update_from(l, p, in, v->start);
+      l->from[i] = update_from(l, p, in, v);
       l->chain[i] = p->sem;
       p->sem = i + 1;
     }
-    if (v->id < ISA_NSEMS) l->sem[v->id] = i + 1;
+    if (sem) *sem = i + 1;
   } else if (p && v->kind == VM_EV_INSN) {
     link_insn(l, p, in, i, v);
   } else if (p && v->kind == VM_EV_DMA) {
@@ -131,11 +141,12 @@ static void link_event(links *l, uint32_t i) {
 
 uint32_t *vm_rec_links(const vm_rec_view *t) {
   links l = {.t = t};
-  size_t places = ((size_t)t->base[ISA_NENGINES] + 1) * sizeof *l.places;
+  size_t places = ((size_t)t->base[VM_REC_ENGINES] + 1) * sizeof *l.places;
   l.places = isa_zalloc(&t->al, places);
   l.from = vm_rec_new_array(t, sizeof *l.from);
   l.chain = vm_rec_new_array(t, sizeof *l.from);
-  if (l.places && l.from && l.chain && find_delay(&l)) {
+  if (l.places && l.from && l.chain) note_last(&l);
+  if (l.places && l.from && l.chain && find_delay(&l, false) && find_delay(&l, true)) {
     for (uint32_t i = 0; i < t->n; i++) link_event(&l, i);
   } else {
     vm_rec_free_array(t, l.from, sizeof *l.from);

@@ -49,17 +49,18 @@ static void use_tile(const vm_rec_view *t, changes *c, life *lives, uint32_t til
   l->last = v->end > l->last ? v->end : l->last;
 }
 
-/* An event's accesses: reads first, as the machine does. */
-static void use_event(const vm_rec_view *t, changes *c, life *lives, const vm_rec_event *v) {
+/* An event's accesses to a core's tiles: reads first, as the machine does. */
+static void use_event(const vm_rec_view *t, unsigned core, changes *c, life *lives,
+                      const vm_rec_event *v) {
   vm_rec_access a[VM_REC_APS];
   uint32_t number;
   const isa_insn *in = vm_rec_insn(t, v, &number);
   if (!in || (v->kind != VM_EV_INSN && v->kind != VM_EV_DMA)) return;
-  uint32_t n = vm_rec_accesses(t->p, in, a);
+  uint32_t n = vm_rec_accesses(t->p, v->by_core, in, a);
   for (int writes = 0; writes < 2; writes++)
     for (uint32_t i = 0; i < n; i++)
       if (a[i].writes == (bool)writes && a[i].ap->space != ISA_HBM && a[i].ap->base &&
-          a[i].ap->base <= t->p->ntiles)
+          a[i].ap->base <= t->p->ntiles && (v->by_core ^ a[i].ap->peer) == core)
         use_tile(t, c, lives, a[i].ap->base - 1, (bool)writes, v);
 }
 
@@ -84,13 +85,14 @@ static bool add_up(const vm_rec_view *t, changes *c, vm_rec_usage *out) {
   return true;
 }
 
-bool vm_rec_usage_of(const vm_rec_view *t, const uint32_t *by_start, vm_rec_usage *out) {
+bool vm_rec_usage_of(const vm_rec_view *t, const uint32_t *by_start, unsigned core,
+                     vm_rec_usage *out) {
   size_t size = (size_t)t->p->ntiles * sizeof(life) + 1;
   life *lives = isa_zalloc(&t->al, size);
   changes c = {0};
   memset(out, 0, sizeof *out);
   for (uint32_t k = 0; lives && k < t->n; k++)
-    use_event(t, &c, lives, vm_rec_at(t->r, by_start[k]));
+    use_event(t, core, &c, lives, vm_rec_at(t->r, by_start[k]));
   for (uint32_t i = 0; lives && i < t->p->ntiles; i++)
     if (lives[i].live) end_life(t, &c, i, &lives[i]);
   bool ok = lives && !c.failed && (c.n == 0 || add_up(t, &c, out));

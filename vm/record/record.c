@@ -49,6 +49,7 @@ static bool wanted(const soma_recorder_options *o, const soma_event *e) {
   uint32_t engine = e->kind == SOMA_EV_DMA ? e->value : e->engine;
   if (e->kind < SOMA_EV_INSN || e->kind > SOMA_EV_TABLE)
     return false; /* a kind of a later version */
+  if (e->core >= ISA_MAX_CORES || e->by_core >= ISA_MAX_CORES) return false;
   if (o->kinds && !(o->kinds & (1u << e->kind))) return false;
   if (o->engines && (engine >= ISA_NENGINES || !(o->engines & (1u << engine)))) return false;
   return e->end >= o->from && (!o->until || e->start < o->until);

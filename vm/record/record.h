@@ -44,6 +44,21 @@ static inline bool vm_rec_is_work(const vm_rec_event *v) {
 static inline unsigned vm_rec_engine(const vm_rec_event *v) {
   return v->kind == VM_EV_DMA ? v->value : v->engine;
 }
+/* Engines, queues and semaphores of both cores are numbered in one count: core 0's, then core 1's.
+ */
+enum { VM_REC_ENGINES = ISA_MAX_CORES * ISA_NENGINES };
+static inline unsigned vm_rec_unit(unsigned core, unsigned engine) {
+  return core * ISA_NENGINES + engine;
+}
+static inline unsigned vm_rec_queue(unsigned core, unsigned queue) {
+  return core * ISA_MAX_QUEUES + queue;
+}
+static inline unsigned vm_rec_sem(unsigned core, unsigned sem) { return core * ISA_NSEMS + sem; }
+/* The engine on whose track the event lies, in that count; VM_REC_ENGINES: on none. */
+static inline unsigned vm_rec_track(const vm_rec_event *v) {
+  return v->engine < ISA_NENGINES && v->kind != VM_EV_DMA ? vm_rec_unit(v->by_core, v->engine)
+                                                          : VM_REC_ENGINES;
+}
 
 /* ---- The trace ---------------------------------------------------------------------------- */
 
@@ -53,8 +68,9 @@ typedef struct vm_rec_view {
   const isa_program *p;
   isa_alloc al;
   uint32_t n;
-  vm_time begin, total;            /* first start, last end; 0 when there are no events */
-  uint32_t base[ISA_NENGINES + 1]; /* number of an engine's first instruction; at the end: of all */
+  vm_time begin, total; /* first start, last end; 0 when there are no events */
+  /* By engine: the number of its first instruction; at the end how many there are. */
+  uint32_t base[VM_REC_ENGINES + 1];
   isa_arena arena;
   const char **text; /* operands and clauses of an instruction, made when asked for */
   bool failed;       /* memory was out for one of them */
@@ -78,9 +94,13 @@ isa_line vm_rec_line(const vm_rec_view *t, const vm_rec_event *v);
 const char *vm_rec_file(const vm_rec_view *t, uint32_t file); /* "" for 0 */
 /* Operands, wait and update as source text, "" when memory is out. Lives as long as t. */
 const char *vm_rec_operands(vm_rec_view *t, const vm_rec_event *v);
-/* Name of a semaphore or queue; made up ("sem7", "queue3") when it has none. */
-void vm_rec_put_sem(const vm_rec_view *t, uint32_t id, isa_buf *out);
-void vm_rec_put_queue(const vm_rec_view *t, uint32_t id, isa_buf *out);
+/* Name of a semaphore or queue of a core; made up ("sem7", "queue3") when it has none. */
+void vm_rec_put_sem(const vm_rec_view *t, unsigned core, uint32_t id, isa_buf *out);
+void vm_rec_put_queue(const vm_rec_view *t, unsigned core, uint32_t id, isa_buf *out);
+/* "core 1 " where the program has two cores, for what both have. */
+static inline const char *vm_rec_core(const isa_program *p, unsigned core) {
+  return p->ncores < 2 ? "" : core ? "core 1 " : "core 0 ";
+}
 
 /* For each event the one it follows from, + 1, 0 for none: a wait from the semaphore update that
  * ended it, an update from the instruction or share that made it, an instruction or share from
@@ -93,7 +113,8 @@ uint32_t *vm_rec_by_start(const vm_rec_view *t);
 /* Data-path instructions that overlap get lanes of their own, 0 up; 0 for other events.
  * used[e] is the number of lanes of engine e. */
 enum { VM_REC_LANES = 16 };
-uint8_t *vm_rec_lanes(const vm_rec_view *t, const uint32_t *by_start, uint32_t used[ISA_NENGINES]);
+uint8_t *vm_rec_lanes(const vm_rec_view *t, const uint32_t *by_start,
+                      uint32_t used[VM_REC_ENGINES]);
 
 /* Of each DMA event the number of its transfer: shares of one transfer have the same, on different
  * rings. *count, their number, may be NULL. */
@@ -105,11 +126,12 @@ typedef struct vm_rec_access {
   const isa_ap *ap;
   bool writes;
 } vm_rec_access;
-uint32_t vm_rec_accesses(const isa_program *p, const isa_insn *in, vm_rec_access out[VM_REC_APS]);
+uint32_t vm_rec_accesses(const isa_program *p, unsigned core, const isa_insn *in,
+                         vm_rec_access out[VM_REC_APS]);
 
-/* Bytes of all partitions that hold something: a tile counts from the start of what writes it
- * until the last read before it is written again. Whole tiles; accesses that name no tile are not
- * seen. Points in order of time, of SBUF and PSUM in turn. */
+/* Of a core: bytes of all partitions that hold something: a tile counts from the start of what
+ * writes it until the last read before it is written again. Whole tiles; accesses that name no tile
+ * are not seen. Points in order of time, of SBUF and PSUM in turn. */
 typedef struct vm_rec_usage_point {
   vm_time t;
   uint64_t bytes[2]; /* SBUF, PSUM */
@@ -119,7 +141,8 @@ typedef struct vm_rec_usage {
   uint32_t n, cap;
   uint64_t peak[2];
 } vm_rec_usage;
-bool vm_rec_usage_of(const vm_rec_view *t, const uint32_t *by_start, vm_rec_usage *out);
+bool vm_rec_usage_of(const vm_rec_view *t, const uint32_t *by_start, unsigned core,
+                     vm_rec_usage *out);
 void vm_rec_usage_free(const vm_rec_view *t, vm_rec_usage *u);
 
 /* ---- Summary ------------------------------------------------------------------------------ */
@@ -129,7 +152,7 @@ typedef struct vm_rec_summary {
   struct {
     uint64_t count;
     vm_time sum, active, waiting; /* durations added; their union; waits */
-  } engine[ISA_NENGINES], dge[VM_REC_QUEUES];
+  } engine[VM_REC_ENGINES], dge[VM_REC_QUEUES];
   uint64_t dge_bytes[VM_REC_QUEUES];
   vm_time dma_active, active; /* of any share; of anything */
   uint64_t dma_bytes, dma_shares, dma_transfers, hbm_read, hbm_written, matmuls, activations;
@@ -148,9 +171,9 @@ vm_rec_ends vm_rec_ends_of(const vm_rec_view *t, const vm_rec_event *v);
 
 /* For whom an engine was idle: a queue, an engine, nobody. */
 enum {
-  VM_REC_FOR_ENGINE =
-      ISA_MAX_QUEUES, /* below: the number of a queue; from here on that of an engine */
-  VM_REC_FOR_HOST = VM_REC_FOR_ENGINE + ISA_NENGINES, /* an update that was not recorded */
+  /* below: the number of a queue; from here on that of an engine */
+  VM_REC_FOR_ENGINE = ISA_MAX_CORES * ISA_MAX_QUEUES,
+  VM_REC_FOR_HOST = VM_REC_FOR_ENGINE + VM_REC_ENGINES, /* an update that was not recorded */
   VM_REC_FOR_ITSELF,
   VM_REC_FOR_END, /* after its last instruction */
   VM_REC_FOR_ALL

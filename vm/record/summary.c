@@ -12,16 +12,17 @@ static vm_time cover(vm_time *until, vm_time start, vm_time end) {
 }
 
 typedef struct busy_ends {
-  vm_time engine[ISA_NENGINES], dge[VM_REC_QUEUES], dma, any;
+  vm_time engine[VM_REC_ENGINES], dge[VM_REC_QUEUES], dma, any;
 } busy_ends;
 
 static void add_work(const vm_rec_view *t, vm_rec_summary *s, busy_ends *u, const vm_rec_event *v) {
   uint32_t number;
   const isa_insn *in = v->kind == VM_EV_INSN ? vm_rec_insn(t, v, &number) : NULL;
-  if (v->engine >= ISA_NENGINES) return;
-  s->engine[v->engine].count += v->kind == VM_EV_INSN;
-  s->engine[v->engine].sum += v->end - v->start;
-  s->engine[v->engine].active += cover(&u->engine[v->engine], v->start, v->end);
+  unsigned e = vm_rec_track(v);
+  if (e >= VM_REC_ENGINES) return;
+  s->engine[e].count += v->kind == VM_EV_INSN;
+  s->engine[e].sum += v->end - v->start;
+  s->engine[e].active += cover(&u->engine[e], v->start, v->end);
   s->active += cover(&u->any, v->start, v->end);
   if (in && isa_ops[in->op].cost == ISA_COST_MM) s->matmuls++;
   if (in && isa_ops[in->op].cost == ISA_COST_ACT) {
@@ -32,7 +33,7 @@ static void add_work(const vm_rec_view *t, vm_rec_summary *s, busy_ends *u, cons
 
 static void add_share(const vm_rec_view *t, vm_rec_summary *s, busy_ends *u,
                       const vm_rec_event *v) {
-  const isa_core *core = &t->p->cores[0];
+  const isa_core *core = &t->p->cores[v->core];
   unsigned q = v->id < core->nqueues ? core->queues[v->id].dge % VM_REC_QUEUES : ISA_DGE_none;
   vm_rec_ends ends = vm_rec_ends_of(t, v);
   s->dge[q].count++;
@@ -62,7 +63,7 @@ bool vm_rec_summarise(const vm_rec_view *t, const uint32_t *by_start, vm_rec_sum
     else if (v->kind == VM_EV_SEM)
       s->updates++;
     else if (v->kind == VM_EV_WAIT && v->engine < ISA_NENGINES)
-      s->engine[v->engine].waiting += v->end - v->start;
+      s->engine[vm_rec_track(v)].waiting += v->end - v->start;
   }
   return true;
 }

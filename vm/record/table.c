@@ -100,7 +100,7 @@ static void instruction_row(table *w, uint32_t i, const vm_rec_event *v) {
   const vm_rec_event *before = wait ? vm_rec_at(w->t.r, wait - 1) : v;
   put_span(w, v->start, v->end);
   put_str(w, "engine", v->engine < ISA_NENGINES ? isa_engines[v->engine].name : "?");
-  put_u64(w, "pcore_idx", 0);
+  put_u64(w, "pcore_idx", v->core);
   put_str(w, "opcode", in ? isa_ops[in->op].profile_name : "?");
   put_str(w, "operands", vm_rec_operands(&w->t, v));
   put_str(w, "compiler_opcode", in ? isa_ops[in->op].name : "?");
@@ -113,14 +113,14 @@ static void instruction_row(table *w, uint32_t i, const vm_rec_event *v) {
 
 static const char *queue_type(const table *w, const vm_rec_event *v) {
   static const char *const names[] = {"data", "software_dynamic", "hardware_dynamic"};
-  const isa_core *core = &w->t.p->cores[0];
+  const isa_core *core = &w->t.p->cores[v->core];
   return v->id < core->nqueues && core->queues[v->id].dge < 3 ? names[core->queues[v->id].dge]
                                                               : "unknown";
 }
 
 static void dma_row(table *w, uint32_t i, const vm_rec_event *v) {
   put_span(w, v->start, v->end);
-  put_u64(w, "pcore_idx", 0);
+  put_u64(w, "pcore_idx", v->core);
   put_u64(w, "id", i);
   put_u64(w, "packet_idx", v->engine);
   put_u64(w, "packet_aggregation_id", w->transfers ? w->transfers[i] : 0);
@@ -132,7 +132,7 @@ static void dma_row(table *w, uint32_t i, const vm_rec_event *v) {
   put_str(w, "queue_type", queue_type(w, v));
   put_str(w, "variable", vm_rec_ends_of(&w->t, v).tensor);
   w->text.len = 0;
-  vm_rec_put_queue(&w->t, v->id, &w->text);
+  vm_rec_put_queue(&w->t, v->core, v->id, &w->text);
   put_str(w, "queue_name", isa_buf_str(&w->text));
   put_u64(w, "queue_idx", v->id);
   put_exact(w, v->start, v->end);
@@ -154,7 +154,7 @@ static void update_row(table *w, uint32_t i, const vm_rec_event *v) {
   put_u64(w, "timestamp", v->start / VM_NS);
   w->text.len = 0;
   isa_buf_printf(&w->text, "S[%u] (", v->id);
-  vm_rec_put_sem(&w->t, v->id, &w->text);
+  vm_rec_put_sem(&w->t, v->core, v->id, &w->text);
   isa_buf_puts(&w->text, ")");
   put_str(w, "id", isa_buf_str(&w->text));
   put_u64(w, "value", v->value);
@@ -164,15 +164,16 @@ static void update_row(table *w, uint32_t i, const vm_rec_event *v) {
                                       : "host");
   put_str(w, "update_operation_type", update_type(in));
   put_str(w, "update_trigger_timing", !in ? "" : in->upd.at_read ? "read" : "complete");
-  put_u64(w, "pcore_idx", 0);
+  put_u64(w, "pcore_idx", v->core);
   put_u64(w, "timestamp_fs", v->start);
 }
 
+/* engine: in the count of both cores. */
 static void active_row(table *w, unsigned engine, vm_time start, vm_time end) {
   put_u64(w, "start_ts", start / VM_NS);
   put_u64(w, "end_ts", end / VM_NS);
-  put_str(w, "engine", isa_engines[engine].name);
-  put_u64(w, "pcore_idx", 0);
+  put_str(w, "engine", isa_engines[engine % ISA_NENGINES].name);
+  put_u64(w, "pcore_idx", engine / ISA_NENGINES);
   put_u64(w, "duration_ns", end / VM_NS - start / VM_NS);
   put_exact(w, start, end);
   end_row(w);
@@ -186,11 +187,17 @@ static void summary_engine(table *w, const vm_rec_summary *s, unsigned e, vm_tim
    engine "_engine_utilization_percent"}
       FIELDS("tensor"), FIELDS("vector"), FIELDS("scalar"), FIELDS("gpsimd"), FIELDS("sync")};
 #undef FIELDS
-  put_units(w, fields[e][0], s->engine[e].sum, 15);
-  put_units(w, fields[e][1], s->engine[e].active, 15);
-  put_percent(w, fields[e][2], (double)s->engine[e].active, (double)total);
-  put_u64(w, fields[e][3],
-          w->t.r->has_stats ? w->t.r->stats.engine[e].instructions : s->engine[e].count);
+  vm_time sum = 0, active = 0; /* of both cores, and the percentage of what both have */
+  uint64_t count = 0;
+  for (unsigned u = e; u < VM_REC_ENGINES; u += ISA_NENGINES) {
+    sum += s->engine[u].sum;
+    active += s->engine[u].active;
+    count += s->engine[u].count;
+  }
+  put_units(w, fields[e][0], sum, 15);
+  put_units(w, fields[e][1], active, 15);
+  put_percent(w, fields[e][2], (double)active, (double)total * w->t.p->ncores);
+  put_u64(w, fields[e][3], w->t.r->has_stats ? w->t.r->stats.engine[e].instructions : count);
   if (!w->t.r->has_stats) return;
   soma_figures f;
   soma_stats_figures(&w->t.r->stats, &f, sizeof f);
@@ -231,18 +238,19 @@ static void summary_flops(table *w, const soma_stats *s) {
   put_percent(w, "mbu_estimated_percent", f.mbu, 1);
 }
 
-/* High-water marks: bytes of a partition touched, and of all partitions in use by tiles at once. */
-static void summary_memory(table *w, const vm_rec_usage *use) {
+/* High-water marks, of two cores the larger: bytes of a partition touched, and of all partitions in
+ * use by tiles at once. */
+static void summary_memory(table *w, const uint64_t peak[2]) {
   const soma_stats *s = &w->t.r->stats;
   if (w->t.r->has_stats) {
     put_u64(w, "sbuf_touched_partition_bytes", s->sbuf_touched);
     put_u64(w, "psum_touched_partition_bytes", s->psum_touched);
   }
-  put_u64(w, "sbuf_live_peak_bytes", use->peak[0]);
-  put_u64(w, "psum_live_peak_bytes", use->peak[1]);
+  put_u64(w, "sbuf_live_peak_bytes", peak[0]);
+  put_u64(w, "psum_live_peak_bytes", peak[1]);
 }
 
-static void summary_row(table *w, const vm_rec_summary *s, const vm_rec_usage *use) {
+static void summary_row(table *w, const vm_rec_summary *s, const uint64_t peak[2]) {
   const soma_recorder *r = w->t.r;
   vm_time total = r->has_stats ? r->stats.time : w->t.total;
   put_units(w, "total_time", total, 15);
@@ -257,7 +265,7 @@ static void summary_row(table *w, const vm_rec_summary *s, const vm_rec_usage *u
   put_units(w, "dma_packet_time", s->dge[0].sum + s->dge[1].sum + s->dge[2].sum, 15);
   put_u64(w, "dma_transfer_count", r->has_stats ? r->stats.dma_transfers : s->dma_transfers);
   put_u64(w, "dma_transfer_total_bytes", r->has_stats ? r->stats.dma_bytes : s->dma_bytes);
-  put_u64(w, "dma_queue_count", w->t.p->cores[0].nqueues);
+  put_u64(w, "dma_queue_count", w->t.p->cores[0].nqueues + w->t.p->cores[1].nqueues);
   for (unsigned q = 0; q < VM_REC_QUEUES; q++) summary_dge(w, s, q, total);
   put_u64(w, "hbm_read_bytes", r->has_stats ? r->stats.hbm_read_bytes : s->hbm_read);
   put_u64(w, "hbm_write_bytes", r->has_stats ? r->stats.hbm_write_bytes : s->hbm_written);
@@ -265,7 +273,7 @@ static void summary_row(table *w, const vm_rec_summary *s, const vm_rec_usage *u
   put_u64(w, "matmul_instruction_count", s->matmuls);
   put_u64(w, "activate_instruction_count", s->activations);
   put_units(w, "activate_instruction_time", s->activation_time, 15);
-  summary_memory(w, use);
+  summary_memory(w, peak);
   put_u64(w, "dropped_events", r->dropped);
   end_row(w);
 }
@@ -298,12 +306,12 @@ static void active_rows(table *w) {
     active_row(w, 0, 0, 0);
     w->mode = CSV_ROW;
   }
-  for (unsigned e = 0; e < ISA_NENGINES; e++) {
+  for (unsigned e = 0; e < VM_REC_ENGINES; e++) {
     vm_time start = 0, end = 0;
     bool open = false;
     for (uint32_t k = 0; k < w->t.n && vm_rec_sink_row(&w->out); k++) {
       const vm_rec_event *v = vm_rec_at(w->t.r, w->order[k]);
-      if (!vm_rec_is_work(v) || v->engine != e) continue;
+      if (!vm_rec_is_work(v) || vm_rec_track(v) != e) continue;
       if (open && v->start > end) active_row(w, e, start, end);
       start = open && v->start <= end ? start : v->start;
       end = open && end > v->end ? end : v->end;
@@ -313,19 +321,28 @@ static void active_rows(table *w) {
   }
 }
 
+static bool peaks(table *w, uint64_t peak[2]) {
+  for (unsigned core = 0; core < w->t.p->ncores; core++) {
+    vm_rec_usage use;
+    if (!vm_rec_usage_of(&w->t, w->order, core, &use)) return false;
+    for (unsigned m = 0; m < 2; m++) peak[m] = use.peak[m] > peak[m] ? use.peak[m] : peak[m];
+    vm_rec_usage_free(&w->t, &use);
+  }
+  return true;
+}
+
 static void summary_rows(table *w) {
   vm_rec_summary s;
-  vm_rec_usage use = {0};
-  if (!vm_rec_summarise(&w->t, w->order, &s) || !vm_rec_usage_of(&w->t, w->order, &use)) {
+  uint64_t peak[2] = {0, 0};
+  if (!vm_rec_summarise(&w->t, w->order, &s) || !peaks(w, peak)) {
     w->out.b.failed = true;
     return;
   }
   if (w->mode == HEADER) {
-    summary_row(w, &s, &use);
+    summary_row(w, &s, peak);
     w->mode = CSV_ROW;
   }
-  summary_row(w, &s, &use);
-  vm_rec_usage_free(&w->t, &use);
+  summary_row(w, &s, peak);
 }
 
 static void rows(table *w, soma_table which) {
@@ -342,7 +359,6 @@ soma_status soma_write_table(const soma_recorder *r, const soma_program *p, soma
                              soma_table_format format, soma_write_fn write, void *ud) {
   table w = {.mode = format == SOMA_JSON_LINES ? JSON_ROW : HEADER, .first = true};
   if ((unsigned)which >= SOMA_TABLES || (unsigned)format > SOMA_JSON_LINES) return SOMA_ARG;
-  if (p->p->ncores > 1) return SOMA_UNBUILT;
   if (!vm_rec_open(&w.t, r, p)) return SOMA_NOMEM;
   vm_rec_sink_open(&w.out, &w.t.al, write, ud);
   isa_buf_init(&w.text, &w.t.al);

@@ -3,7 +3,9 @@
 
 #include <string.h>
 
-enum { ROWS = ISA_NENGINES + ISA_MAX_QUEUES, LABEL = 10, SHARE = 9, NARROW = 40, WIDE = 1000 };
+enum { LABEL = 10, SHARE = 9, NARROW = 40, WIDE = 1000 };
+/* Rows of a core: its engines, then its queues. */
+enum { OF_CORE = ISA_NENGINES + ISA_MAX_QUEUES, ROWS = ISA_MAX_CORES * OF_CORE };
 
 typedef struct timeline {
   vm_rec_view t;
@@ -40,23 +42,26 @@ static void add_span(const timeline *l, vm_time *row, vm_time start, vm_time end
   }
 }
 
+static bool is_queue(uint32_t row) { return row % OF_CORE >= ISA_NENGINES; }
+
 static void add_event(timeline *l, const vm_rec_event *v) {
+  uint32_t first = v->by_core * OF_CORE, own = first + v->engine; /* own: of an engine's event */
   if (v->kind == VM_EV_DMA && v->id < ISA_MAX_QUEUES) {
-    uint32_t row = ISA_NENGINES + v->id;
+    uint32_t row = first + ISA_NENGINES + v->id;
     l->seen[row]++;
     l->total[row] += v->end - v->start;
     l->rings[row] |= (uint16_t)(1u << v->engine % ISA_NDMA);
     add_span(l, l->busy + (size_t)row * l->columns, v->start, v->end);
   } else if (v->kind == VM_EV_WAIT && v->engine < ISA_NENGINES) {
-    l->seen[v->engine]++;
-    add_span(l, l->waits + (size_t)v->engine * l->columns, v->start, v->end);
+    l->seen[own]++;
+    add_span(l, l->waits + (size_t)own * l->columns, v->start, v->end);
   } else if (vm_rec_is_work(v) && v->engine < ISA_NENGINES) {
-    vm_time *until = &l->until[v->engine], start = v->start > *until ? v->start : *until;
-    l->seen[v->engine]++;
+    vm_time *until = &l->until[own], start = v->start > *until ? v->start : *until;
+    l->seen[own]++;
     if (v->end <= start) return;
     *until = v->end;
-    l->total[v->engine] += v->end - start;
-    add_span(l, l->busy + (size_t)v->engine * l->columns, start, v->end);
+    l->total[own] += v->end - start;
+    add_span(l, l->busy + (size_t)own * l->columns, start, v->end);
   }
 }
 
@@ -64,7 +69,7 @@ static void add_event(timeline *l, const vm_rec_event *v) {
 static char mark_of(const timeline *l, uint32_t row, uint32_t c) {
   size_t at = (size_t)row * l->columns + c;
   vm_time width = column_start(l, c + 1) - column_start(l, c), busy = l->busy[at];
-  if (row >= ISA_NENGINES) {
+  if (is_queue(row)) {
     uint64_t rings = width ? (busy + width / 2) / width : 0;
     return !busy ? ' ' : rings == 0 ? '.' : "0123456789abcdefg"[rings < 16 ? rings : 16];
   }
@@ -93,10 +98,10 @@ static void put_ruler(timeline *l) {
 static void put_row(timeline *l, uint32_t row) {
   isa_buf *b = &l->out.b, name;
   isa_buf_init(&name, &l->t.al);
-  if (row < ISA_NENGINES)
-    isa_buf_puts(&name, isa_engines[row].name);
+  if (!is_queue(row))
+    isa_buf_puts(&name, isa_engines[row % OF_CORE].name);
   else
-    vm_rec_put_queue(&l->t, row - ISA_NENGINES, &name);
+    vm_rec_put_queue(&l->t, row / OF_CORE, row % OF_CORE - ISA_NENGINES, &name);
   isa_buf_printf(b, "%-*.*s|", LABEL, LABEL, isa_buf_str(&name));
   vm_rec_sink_part(&l->out, &name);
   for (uint32_t c = 0; c < l->columns; c++) {
@@ -104,7 +109,7 @@ static void put_row(timeline *l, uint32_t row) {
     isa_buf_add(b, &mark, 1);
   }
   vm_time whole = l->span;
-  for (uint32_t d = 1, n = 0; row >= ISA_NENGINES && d <= 0x8000; d <<= 1)
+  for (uint32_t d = 1, n = 0; is_queue(row) && d <= 0x8000; d <<= 1)
     if (l->rings[row] & d && n++) whole += l->span;
   isa_buf_printf(b, "| %5.1f %%\n", whole ? 100.0 * (double)l->total[row] / (double)whole : 0.0);
 }
@@ -113,11 +118,13 @@ static void put_timeline(timeline *l) {
   isa_buf *b = &l->out.b;
   put_ruler(l);
   bool queues = false;
-  for (uint32_t row = 0; row < ROWS && vm_rec_sink_row(&l->out); row++)
-    if (l->seen[row]) {
-      put_row(l, row);
-      queues = queues || row >= ISA_NENGINES;
-    }
+  for (uint32_t row = 0; row < ROWS && vm_rec_sink_row(&l->out); row++) {
+    if (l->t.p->ncores > 1 && row % OF_CORE == 0)
+      isa_buf_printf(b, "core %u\n", row / (uint32_t)OF_CORE);
+    if (!l->seen[row]) continue;
+    put_row(l, row);
+    queues = queues || is_queue(row);
+  }
   isa_buf_printf(b, "%*sengines: # busy, + at least half of the column, - less, . waiting\n",
                  LABEL + 1, "");
   if (queues)
@@ -136,7 +143,6 @@ static void put_timeline(timeline *l) {
 
 soma_status soma_write_timeline(const soma_recorder *r, const soma_program *p, unsigned width,
                                 soma_write_fn write, void *ud) {
-  if (p->p->ncores > 1) return SOMA_UNBUILT;
   timeline l = {0};
   width = width == 0 ? 80 : width < NARROW ? NARROW : width > WIDE ? WIDE : width;
   l.columns = width - LABEL - SHARE - 2;

@@ -10,10 +10,10 @@ bool vm_rec_open(vm_rec_view *t, const soma_recorder *r, const soma_program *p) 
   t->p = p->p;
   t->al = r->al;
   t->n = r->n;
-  for (unsigned e = 0; e < ISA_NENGINES; e++)
-    t->base[e + 1] = t->base[e] + t->p->cores[0].code[e].n;
+  for (unsigned u = 0; u < VM_REC_ENGINES; u++)
+    t->base[u + 1] = t->base[u] + t->p->cores[u / ISA_NENGINES].code[u % ISA_NENGINES].n;
   isa_arena_init(&t->arena, &t->al);
-  t->text = isa_arena_alloc(&t->arena, (t->base[ISA_NENGINES] + 1) * sizeof *t->text);
+  t->text = isa_arena_alloc(&t->arena, (t->base[VM_REC_ENGINES] + 1) * sizeof *t->text);
   if (!t->text) {
     isa_arena_free(&t->arena);
     return false;
@@ -32,9 +32,9 @@ void vm_rec_close(vm_rec_view *t) { isa_arena_free(&t->arena); }
 const isa_insn *vm_rec_insn(const vm_rec_view *t, const vm_rec_event *v, uint32_t *number) {
   unsigned e = vm_rec_engine(v);
   *number = UINT32_MAX;
-  if (e >= ISA_NENGINES || v->pc >= t->p->cores[0].code[e].n) return NULL;
-  *number = t->base[e] + v->pc;
-  return &t->p->cores[0].code[e].insns[v->pc];
+  if (e >= ISA_NENGINES || v->pc >= t->p->cores[v->by_core].code[e].n) return NULL;
+  *number = t->base[vm_rec_unit(v->by_core, e)] + v->pc;
+  return &t->p->cores[v->by_core].code[e].insns[v->pc];
 }
 
 isa_line vm_rec_line(const vm_rec_view *t, const vm_rec_event *v) {
@@ -55,7 +55,7 @@ const char *vm_rec_operands(vm_rec_view *t, const vm_rec_event *v) {
   if (!t->text[number]) {
     isa_buf b;
     isa_buf_init(&b, &t->al);
-    isa_print_insn(t->p, 0, vm_rec_engine(v), in, &b);
+    isa_print_insn(t->p, v->by_core, vm_rec_engine(v), in, &b);
     const char *s = isa_buf_str(&b);
     s += strcspn(s, " ");
     s += strspn(s, " ");
@@ -66,18 +66,18 @@ const char *vm_rec_operands(vm_rec_view *t, const vm_rec_event *v) {
   return t->text[number] ? t->text[number] : "";
 }
 
-void vm_rec_put_sem(const vm_rec_view *t, uint32_t id, isa_buf *out) {
-  const char *name = id < ISA_NSEMS ? t->p->cores[0].sem_names[id] : NULL;
+void vm_rec_put_sem(const vm_rec_view *t, unsigned core, uint32_t id, isa_buf *out) {
+  const char *name = id < ISA_NSEMS ? t->p->cores[core].sem_names[id] : NULL;
   if (name)
     isa_buf_puts(out, name);
   else
     isa_buf_printf(out, "sem%u", id);
 }
 
-void vm_rec_put_queue(const vm_rec_view *t, uint32_t id, isa_buf *out) {
-  const isa_core *core = &t->p->cores[0];
-  if (id < core->nqueues && core->queues[id].name)
-    isa_buf_puts(out, core->queues[id].name);
+void vm_rec_put_queue(const vm_rec_view *t, unsigned core, uint32_t id, isa_buf *out) {
+  const isa_core *of = &t->p->cores[core];
+  if (id < of->nqueues && of->queues[id].name)
+    isa_buf_puts(out, of->queues[id].name);
   else
     isa_buf_printf(out, "queue%u", id);
 }
@@ -110,17 +110,18 @@ uint32_t *vm_rec_by_start(const vm_rec_view *t) {
   return out;
 }
 
-uint8_t *vm_rec_lanes(const vm_rec_view *t, const uint32_t *order, uint32_t used[ISA_NENGINES]) {
-  vm_time ends[ISA_NENGINES][VM_REC_LANES] = {{0}};
+uint8_t *vm_rec_lanes(const vm_rec_view *t, const uint32_t *order, uint32_t used[VM_REC_ENGINES]) {
+  vm_time ends[VM_REC_ENGINES][VM_REC_LANES] = {{0}};
   uint8_t *lanes = vm_rec_new_array(t, 1);
-  memset(used, 0, ISA_NENGINES * sizeof *used);
+  memset(used, 0, VM_REC_ENGINES * sizeof *used);
   for (uint32_t k = 0; lanes && k < t->n; k++) {
     const vm_rec_event *v = vm_rec_at(t->r, order[k]);
-    if (!vm_rec_is_work(v) || v->engine >= ISA_NENGINES) continue;
+    unsigned e = vm_rec_track(v);
+    if (!vm_rec_is_work(v) || e >= VM_REC_ENGINES) continue;
     uint32_t l = 0;
-    while (l + 1 < VM_REC_LANES && l < used[v->engine] && ends[v->engine][l] > v->start) l++;
-    ends[v->engine][l] = v->end;
-    used[v->engine] = l + 1 > used[v->engine] ? l + 1 : used[v->engine];
+    while (l + 1 < VM_REC_LANES && l < used[e] && ends[e][l] > v->start) l++;
+    ends[e][l] = v->end;
+    used[e] = l + 1 > used[e] ? l + 1 : used[e];
     lanes[order[k]] = (uint8_t)l;
   }
   return lanes;
@@ -142,8 +143,9 @@ static void add_access(void *ud, const isa_operand *o) {
     a->out[a->n++] = (vm_rec_access){&a->core->aps[index - 1], false};
 }
 
-uint32_t vm_rec_accesses(const isa_program *p, const isa_insn *in, vm_rec_access out[VM_REC_APS]) {
-  struct accesses a = {&p->cores[0], out, 0};
+uint32_t vm_rec_accesses(const isa_program *p, unsigned core, const isa_insn *in,
+                         vm_rec_access out[VM_REC_APS]) {
+  struct accesses a = {&p->cores[core], out, 0};
   isa_each_operand(p, a.core, in, add_access, &a);
   return a.n;
 }
@@ -159,10 +161,10 @@ static const char *tensor_name(const isa_program *p, const isa_ap *ap) {
   return name ? name : "";
 }
 
-static vm_rec_ends ends_of(const isa_program *p, const isa_insn *in) {
+static vm_rec_ends ends_of(const isa_program *p, unsigned core, const isa_insn *in) {
   vm_rec_access a[VM_REC_APS];
   vm_rec_ends ends = {0, 0, ""};
-  uint32_t n = vm_rec_accesses(p, in, a);
+  uint32_t n = vm_rec_accesses(p, core, in, a);
   for (uint32_t i = 0; i < n; i++) {
     uint8_t *end = a[i].writes ? &ends.dst : &ends.src;
     if (*end) continue; /* an index vector, or a further source */
@@ -177,13 +179,14 @@ vm_rec_ends vm_rec_ends_of(const vm_rec_view *t, const vm_rec_event *v) {
   const isa_insn *in = vm_rec_insn(t, v, &number);
   vm_rec_ends none = {0, 0, ""};
   if (!in || !isa_op_is_dma(in->op)) return none;
-  if (in->op != ISA_OP_dma_trigger) return ends_of(t->p, in);
-  if (v->id >= t->p->cores[0].nqueues || !t->p->cores[0].queues[v->id].nstatics) return none;
+  const isa_core *core = &t->p->cores[v->by_core];
+  if (in->op != ISA_OP_dma_trigger) return ends_of(t->p, v->by_core, in);
+  if (v->id >= core->nqueues || !core->queues[v->id].nstatics) return none;
   /* The event does not say which of the queue's transfers it was. */
-  const isa_queue *q = &t->p->cores[0].queues[v->id];
-  vm_rec_ends ends = ends_of(t->p, &q->statics[0]);
+  const isa_queue *q = &core->queues[v->id];
+  vm_rec_ends ends = ends_of(t->p, v->by_core, &q->statics[0]);
   for (uint32_t i = 1; i < q->nstatics; i++) {
-    vm_rec_ends other = ends_of(t->p, &q->statics[i]);
+    vm_rec_ends other = ends_of(t->p, v->by_core, &q->statics[i]);
     ends.src = ends.src == other.src ? ends.src : 0;
     ends.dst = ends.dst == other.dst ? ends.dst : 0;
     ends.tensor = strcmp(ends.tensor, other.tensor) == 0 ? ends.tensor : "";
@@ -192,7 +195,7 @@ vm_rec_ends vm_rec_ends_of(const vm_rec_view *t, const vm_rec_event *v) {
 }
 
 uint64_t *vm_rec_transfers(const vm_rec_view *t, uint64_t *count) {
-  uint32_t total = t->base[ISA_NENGINES], number;
+  uint32_t total = t->base[VM_REC_ENGINES], number;
   size_t size = (size_t)total * ISA_NDMA * sizeof(uint32_t) + 1;
   uint32_t *nth = isa_zalloc(&t->al, size); /* shares of an instruction so far, by DMA engine */
   uint64_t *out = vm_rec_new_array(t, sizeof *out);

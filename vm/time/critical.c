@@ -55,6 +55,7 @@ void vm_path_walk(const vm_path *p,
     if (bound < until) { /* the sequencer's own instructions before it */
       sequencer.who = sequencer.by = n->by;
       sequencer.pc = n->pc;
+      sequencer.core = n->core;
       fn(ud, &sequencer, bound, until, false);
       until = bound;
     }

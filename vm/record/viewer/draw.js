@@ -25,7 +25,7 @@ function readColors() {
   /* Mnemonics of an engine are told apart by three shades of its colour. */
   const seen = {};
   tints = model.data.code.map((c) => {
-    const engine = model.data.engines[c[0]], list = seen[engine] = seen[engine] || [];
+    const engine = model.engineKind(c[0]), list = seen[engine] = seen[engine] || [];
     if (!list.includes(c[2])) list.push(c[2]);
     return mix(colors[engine], colors.tint, [0, 0.18, 0.09][list.indexOf(c[2]) % 3]);
   });
@@ -51,8 +51,8 @@ function colorOf(i) {
 
 /* ---- Layout ------------------------------------------------------------------------------- */
 
-const open = new Set(['section Engines', 'section DMA queues', 'section Memory in use']);
-if (model.tracks.filter((t) => t.type === 'sem').length <= 8) open.add('section Semaphores');
+const open = new Set(), fewSems = model.tracks.filter((t) => t.type === 'sem').length <= 8 * model.data.cores;
+for (const t of model.tracks) if (t.type !== 'sem' || fewSems) open.add('section ' + t.section);
 
 /* Height of an engine's bars; one that only waits and triggers has none. */
 function barsHeight(track) {
@@ -117,8 +117,8 @@ function makeLabel(row) {
     share.className = 'share';
     share.textContent = shareText(row.track);
     el.append(share);
-    el.title = row.track.name;
   }
+  el.title = name.textContent;
   return el;
 }
 
@@ -189,13 +189,10 @@ function placeOf(i) {
   return {row, y: row.y + 5 + (wide ? laneOf(t, i) * LANE : 0), h: wide ? LANE - 2 : BAR};
 }
 function listOf(i) {
-  for (const t of model.tracks) {
-    if (t.type === 'engine' && t.engine === model.engine[i] && model.kind[i] !== DMA)
-      return model.kind[i] === INSN || model.kind[i] === TABLE ? t.spans : t.waits;
-    if (t.type === 'queue' && model.kind[i] === DMA && t.queue === model.id[i])
-      return t.rings[t.ids.indexOf(model.engine[i])];
-  }
-  return null;
+  const t = model.trackOf(i), k = model.kind[i];
+  if (!t) return null;
+  if (k === DMA) return t.rings[t.ids.indexOf(model.engine[i])];
+  return k === INSN || k === TABLE ? t.spans : t.waits;
 }
 function positionIn(s, i) {
   let k = firstWhere(s.n, (m) => model.start[s.ev[m]] >= model.start[i]);
@@ -511,7 +508,7 @@ function drawOverview() {
   shown.forEach((t, r) => {
     const cover = new Float32Array(Math.ceil(w) + 1);
     for (const s of t.type === 'engine' ? [t.spans] : t.rings) addCover(s, cover, px, t.type === 'engine' ? 1 : t.rings.length);
-    g.fillStyle = t.type === 'engine' ? colors[t.name] : colorOf(t.rings[0].ev[0]);
+    g.fillStyle = t.type === 'engine' ? colors[model.engineKind(t.engine)] : colorOf(t.rings[0].ev[0]);
     for (let x = 0; x < w; x++) {
       if (!cover[x]) continue;
       g.globalAlpha = 0.2 + 0.8 * Math.min(1, cover[x]);

@@ -34,9 +34,28 @@ class Model {
       if (raw[k + 8]) this.from[i] = i - raw[k + 8];
     }
     this.linkBack();
-    this.semNames = new Map(data.sems);
+    this.nameCores();
     this.makeTracks();
   }
+
+  /* Engines, queues and semaphores of both cores have numbers in one count: core 0's, then core 1's.
+   * With two cores their names say which. */
+  nameCores() {
+    const d = this.data, of = (core) => d.cores > 1 ? 'core ' + core + ' ' : '';
+    this.engines = [];
+    for (let core = 0; core < d.cores; core++) d.engines.forEach((name) => this.engines.push(of(core) + name));
+    this.queues = new Map(d.queues.map(([q, name, dge]) =>
+      [q, {name: of(Math.floor(q / d.queuesOfCore)) + name, short: name, dge}]));
+    this.semNames = new Map(d.sems);
+    this.semCore = (id) => of(Math.floor(id / d.semsOfCore));
+  }
+  /* Its name on every core: what its colour goes by. */
+  engineKind(e) { return this.data.engines[e % this.data.engines.length]; }
+  queueName(q) { return this.queues.has(q) ? this.queues.get(q).name : 'queue' + q % this.data.queuesOfCore; }
+  semShort(id) { return this.semNames.get(id) || 'sem' + id % this.data.semsOfCore; }
+  semName(id) { return this.semCore(id) + this.semShort(id); }
+  /* A heading; beside the names of two cores there is less room. */
+  section(core, name, short) { return this.data.cores > 1 ? 'Core ' + core + ' ' + short : name; }
 
   /* first[i], then sibling[...]: the events that follow from event i. */
   linkBack() {
@@ -92,34 +111,52 @@ class Model {
       else if (this.kind[i] === SEM) put(sems, this.id[i], i);
     }
     this.tracks = [];
-    d.engines.forEach((name, e) => {
-      if (!insns[e] && !waits[e]) return;
-      const track = {type: 'engine', section: 'Engines', name, engine: e,
-        spans: this.spans(insns[e] || []), waits: this.spans(waits[e] || [])};
-      this.assignLanes(track.spans);
-      this.tracks.push(track);
-    });
-    d.queues.forEach(([name, dge], q) => {
-      if (!rings[q]) return;
-      const ids = Object.keys(rings[q]).map(Number).sort((a, b) => a - b);
-      this.tracks.push({type: 'queue', section: 'DMA queues', name, dge, queue: q, ids,
-        rings: ids.map((r) => this.spans(rings[q][r]))});
-    });
-    this.makeUse();
-    Object.keys(sems).map(Number).forEach((id) => {
-      const list = Int32Array.from(sems[id]);
-      let max = 1;
-      for (const i of list) max = Math.max(max, this.value[i]);
-      this.tracks.push({type: 'sem', section: 'Semaphores', name: this.semName(id), id, max,
-        t: Float64Array.from(list, (i) => this.start[i]), v: Float64Array.from(list, (i) => this.value[i])});
-    });
+    for (let core = 0; core < d.cores; core++) {
+      const here = (id, each) => Math.floor(id / each) === core;
+      d.engines.forEach((name, k) => this.makeEngine(core, name, core * d.engines.length + k, insns, waits));
+      for (const q of this.queues.keys())
+        if (rings[q] && here(q, d.queuesOfCore)) this.makeQueue(core, q, rings[q]);
+      this.makeUse(core);
+      Object.keys(sems).map(Number).filter((id) => here(id, d.semsOfCore))
+        .forEach((id) => this.makeSem(core, id, sems[id]));
+    }
   }
 
-  makeUse() {
-    const u = this.data.use, n = u.length / 3;
+  /* The track that event i lies on; undefined: none. */
+  trackOf(i) {
+    const dma = this.kind[i] === DMA;
+    return this.tracks.find((t) => dma ? t.type === 'queue' && t.queue === this.id[i]
+      : t.type === 'engine' && t.engine === this.engine[i]);
+  }
+
+  makeEngine(core, name, e, insns, waits) {
+    if (!insns[e] && !waits[e]) return;
+    const track = {type: 'engine', section: this.section(core, 'Engines', 'engines'), name, engine: e,
+      spans: this.spans(insns[e] || []), waits: this.spans(waits[e] || [])};
+    this.assignLanes(track.spans);
+    this.tracks.push(track);
+  }
+
+  makeQueue(core, q, rings) {
+    const ids = Object.keys(rings).map(Number).sort((a, b) => a - b), {short, dge} = this.queues.get(q);
+    this.tracks.push({type: 'queue', section: this.section(core, 'DMA queues', 'DMA'), name: short, dge,
+      queue: q, ids, rings: ids.map((r) => this.spans(rings[r]))});
+  }
+
+  makeSem(core, id, events) {
+    const list = Int32Array.from(events);
+    let max = 1;
+    for (const i of list) max = Math.max(max, this.value[i]);
+    this.tracks.push({type: 'sem', section: this.section(core, 'Semaphores', 'semaphores'), name: this.semShort(id),
+      id, max, t: Float64Array.from(list, (i) => this.start[i]), v: Float64Array.from(list, (i) => this.value[i])});
+  }
+
+  makeUse(core) {
+    const u = this.data.use[core], n = u.length / 3, peak = this.data.peak[core];
     ['SBUF', 'PSUM'].forEach((name, m) => {
-      if (!this.data.peak[m]) return;
-      const track = {type: 'memory', section: 'Memory in use', name, memory: m, max: this.data.peak[m],
+      if (!peak[m]) return;
+      const track = {type: 'memory', section: this.section(core, 'Memory in use', 'memory'), name, memory: m,
+        max: peak[m],
         t: new Float64Array(n), v: new Float64Array(n)};
       for (let i = 0, t = 0; i < n; i++) {
         t += u[3 * i];
@@ -130,14 +167,13 @@ class Model {
     });
   }
 
-  semName(id) { return this.semNames.get(id) || 'sem' + id; }
   insn(i) { return this.code[i] >= 0 ? this.data.code[this.code[i]] : null; }
   source(i) {
     const c = this.insn(i);
     return c && c[4] ? this.data.files[c[4] - 1] + ':' + c[5] : '';
   }
   /* The engine whose instruction event i is about. */
-  owner(i) { return this.data.engines[this.kind[i] === DMA ? this.value[i] : this.engine[i]] || 'host'; }
+  owner(i) { return this.engines[this.kind[i] === DMA ? this.value[i] : this.engine[i]] || 'host'; }
   label(i) {
     const c = this.insn(i);
     switch (this.kind[i]) {
@@ -150,9 +186,8 @@ class Model {
     }
   }
   trackName(i) {
-    if (this.kind[i] !== DMA) return this.data.engines[this.engine[i]] || 'host';
-    const q = this.data.queues[this.id[i]];
-    return (q ? q[0] : 'queue') + ' ring ' + this.engine[i];
+    if (this.kind[i] !== DMA) return this.engines[this.engine[i]] || 'host';
+    return this.queueName(this.id[i]) + ' ring ' + this.engine[i];
   }
   /* Where a share moves its bytes: 'load', 'store' or 'other'. */
   direction(i) {
@@ -188,7 +223,7 @@ class Model {
     const words = query.toLowerCase().split(/\s+/).filter(Boolean);
     if (!words.length) return null;
     const has = (text) => words.every((w) => text.toLowerCase().includes(w));
-    const codes = this.data.code.map((c) => has([this.data.engines[c[0]], c[2], c[3], c[6],
+    const codes = this.data.code.map((c) => has([this.engines[c[0]], c[2], c[3], c[6],
       c[4] ? this.data.files[c[4] - 1] + ':' + c[5] : '', 'pc ' + c[1]].join(' ')));
     const sems = new Map();
     const hit = new Uint8Array(this.n), list = [];

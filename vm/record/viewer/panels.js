@@ -31,12 +31,13 @@ function headed(names) {
 
 function engineTable() {
   const f = model.data.figures, whole = model.total - model.begin;
-  const [table, body] = headed(['Engine', 'instr.', 'waits', ...(f ? ['utilised'] : []), 'busy', '']);
-  model.data.engines.forEach((name, e) => {
+  const used = f && f.utilization.length > 0, color = (e) => colors[model.engineKind(e)];
+  const [table, body] = headed(['Engine', 'instr.', 'waits', ...(used ? ['utilised'] : []), 'busy', '']);
+  model.engines.forEach((name, e) => {
     const [count, active, waiting] = model.data.summary.engines[e];
     if (!count && !waiting) return;
-    cells(body.insertRow(), [chipped(name, colors[name]), count.toLocaleString('en'), percentText(waiting, whole),
-      ...(f ? [percentText(f.utilization[e], 1e6)] : []), percentText(active, whole), busyBar(active / whole, colors[name])]);
+    cells(body.insertRow(), [chipped(name, color(e)), count.toLocaleString('en'), percentText(waiting, whole),
+      ...(used ? [percentText(f.utilization[e], 1e6)] : []), percentText(active, whole), busyBar(active / whole, color(e))]);
   });
   return table;
 }
@@ -102,13 +103,14 @@ function roofline(f) {
 }
 
 function memoryParts(data, f) {
-  const peak = (m) => data.peak[m] ? `${bytesText(data.peak[m])} (${percentText(data.peak[m], data.capacity[m])})` : null;
+  const text = (v, m) => v ? `${bytesText(v)} (${percentText(v, data.capacity[m])})` : null;
+  const peaks = data.peak.flatMap((peak, core) => ['SBUF', 'PSUM'].map((name, m) =>
+    [(data.cores > 1 ? 'core ' + core + ' ' : '') + name, text(peak[m], m)]));
   const water = (m) => f && f.touched[m] ? `${bytesText(f.touched[m])} of ${bytesText(f.size[m])}` : null;
   const parts = [];
   if (f && (f.touched[0] || f.touched[1]))
     parts.push(element('h3', 'High-water mark in a partition'), factTable([['SBUF', water(0)], ['PSUM', water(1)]]));
-  if (data.peak[0] || data.peak[1])
-    parts.push(element('h3', 'Most memory in use, by tiles'), factTable([['SBUF', peak(0)], ['PSUM', peak(1)]]));
+  if (peaks.some(([, value]) => value)) parts.push(element('h3', 'Most memory in use, by tiles'), factTable(peaks));
   return parts;
 }
 
@@ -149,7 +151,7 @@ function shareColor(s) {
   if (!s.steps.length) return colors.wait;
   const k = s.steps[0], kind = path.kind[k], c = model.data.code[path.code[k]];
   if (kind === TRANSFER) return c && c[8] === 'hbm' ? colors.store : c && c[7] === 'hbm' ? colors.load : colors.other;
-  return kind === DELAY ? colors.wait : colors[path.engineName(k)];
+  return kind === DELAY ? colors.wait : colors[model.engineKind(path.engine[k])];
 }
 
 function setShare(share) {
@@ -222,7 +224,7 @@ function codeText(code) {
 }
 /* Who was late, as a sentence. */
 function gapText(g) {
-  const idle = `${model.data.engines[g.engine]} idle ${spanText(g.end - g.start)}`, q = model.data.idle.queues;
+  const idle = `${model.engines[g.engine]} idle ${spanText(g.end - g.start)}`, q = model.data.idle.firstEngine;
   if (g.sem < 0) return `${idle}, ${whomText(g.whom)}`;
   const waits = `${idle}, waiting for ${model.semName(g.sem)}${g.condition}`;
   if (g.late < 0) return waits;
@@ -255,7 +257,7 @@ function showIdle() {
   if (!engines.length) parts.push(element('p', 'No data path ran, or none was ever idle.'));
   for (const e of engines) {
     const h = element('h3');
-    h.append(chipped(model.data.engines[e], colors[model.data.engines[e]]));
+    h.append(chipped(model.engines[e], colors[model.engineKind(e)]));
     parts.push(h, idleOf(e), element('h4', 'The longest'), gapList(e));
   }
   $('idle').replaceChildren(...parts);

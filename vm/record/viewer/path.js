@@ -18,11 +18,8 @@ class Path {
     }
   }
 
-  engineName(k) { return this.model.data.engines[this.engine[k]]; }
-  queueName(k) {
-    const q = this.model.data.queues[this.queue[k]];
-    return q ? q[0] : 'queue' + this.queue[k];
-  }
+  engineName(k) { return this.model.engines[this.engine[k]]; }
+  queueName(k) { return this.model.queueName(this.queue[k]); }
   semText(k) { return 'until semaphore ' + this.model.semName(this.sem[k]) + ' was seen'; }
   causeText(k) { return this.causes[this.cause[k]] || ''; }
   /* What a step is part of, as in the text of --explain-time. */
@@ -92,10 +89,10 @@ const marks = (model.data.marks || []).map(([what, engine, t, file, line, text])
 
 /* For whom an engine was idle, in words. */
 function whomText(w) {
-  const d = model.data, q = d.idle.queues, n = d.engines.length;
-  if (w < q) return 'for ' + (d.queues[w] ? d.queues[w][0] : 'queue' + w);
-  if (w < q + n) return 'for ' + d.engines[w - q];
-  return ['for an update that was not recorded', 'its own doing', 'after its last instruction'][w - q - n];
+  const {firstEngine, afterEngines} = model.data.idle;
+  if (w < firstEngine) return 'for ' + model.queueName(w);
+  if (w < afterEngines) return 'for ' + model.engines[w - firstEngine];
+  return ['for an update that was not recorded', 'its own doing', 'after its last instruction'][w - afterEngines];
 }
 const gaps = model.data.idle.gaps.map(([engine, whom, start, length, waited, sem, condition, reached, code, late]) =>
   ({engine, whom, start, end: start + length, waited, sem, condition, reached, code, late}));
@@ -135,7 +132,7 @@ function drawStep(k, x0, x1, top, place) {
     else ctx.fillRect(x0, top + place.h / 2 - 1, width, 2);
     return;
   }
-  ctx.fillStyle = path.kind[k] === DATA ? colors[path.engineName(k)] : colors.accent;
+  ctx.fillStyle = path.kind[k] === DATA ? colors[model.engineKind(path.engine[k])] : colors.accent;
   ctx.fillRect(x0, top, width, place.h);
   ctx.fillStyle = colors.accent;
   if (width < 4) ctx.fillRect(x0, top, width, place.h);

@@ -79,7 +79,7 @@ function showMark(box, m) {
   box.append(element('h2', m.what === 'fault' ? 'Fault' : 'Finding: ' + m.what),
     element('p', m.text, {className: 'text'}));
   const table = element('table', '', {className: 'facts'});
-  if (m.engine >= 0) factRow(table, 'Engine', model.data.engines[m.engine]);
+  if (m.engine >= 0) factRow(table, 'Engine', model.engines[m.engine]);
   factRow(table, 'At', timeText(m.t));
   if (m.line) factRow(table, 'Source', element('code', m.file + ':' + m.line));
   box.append(table);
@@ -134,9 +134,9 @@ function showDetails() {
 
 /* Brings event i into view: opens its section, moves time and rows no more than it takes. */
 function reveal(i) {
-  const k = model.kind[i], section = k === DMA ? 'DMA queues' : 'Engines';
-  if (!open.has('section ' + section)) {
-    open.add('section ' + section);
+  const track = model.trackOf(i), section = track && 'section ' + track.section;
+  if (section && !open.has(section)) {
+    open.add(section);
     showAll();
   }
   const span = view.t1 - view.t0, length = model.end[i] - model.start[i], place = placeOf(i);

@@ -1,0 +1,52 @@
+-- Programs of two cores that several suites run.
+local two = {}
+
+-- Each core's half of x goes through the other's SBUF.
+two.exchange = [[
+target  trn2
+ready   sem     core=*
+q       queue   dge=hwdge, core=*
+x       tensor  float32[2, 128, 64], input
+y       tensor  float32[2, 128, 64], output
+out     tile    sbuf float32[128, 64]
+in      tile    sbuf float32[128, 64]
+section sync core=*
+        dma_copy  out, x[CORE], queue=q    $ready
+        nop                                $ready>=16
+        dma_copy  in.peer, out, queue=q    $peer.ready
+        dma_copy  y[CORE], in, queue=q     $ready>=32
+        halt
+]]
+
+-- Two halves of a sum on two cores, and the same on one.
+local function halves(head)
+  return "target trn2\nq queue dge=hwdge, core=*\ngot sem core=*\nsum sem core=*\n" ..
+    "a tensor float32[2, 128, 512], input\nb tensor float32[2, 128, 512], input\n" ..
+    "y tensor float32[2, 128, 512], output\nta tile sbuf float32[128, 512]\ntb tile sbuf float32[128, 512]\n" .. head
+end
+two.sum = halves [[
+section sync core=*
+        dma_copy  ta, a[CORE], queue=q   $got
+        dma_copy  tb, b[CORE], queue=q   $got
+        dma_copy  y[CORE], ta, queue=q   $sum>=1
+        halt
+section vector core=*
+        tensor_tensor ta, ta, tb, op=add $got>=32 $sum++
+        halt
+]]
+
+-- A chain: core 0's vector, core 1's, and core 0's again, each after the one before.
+two.chain = [[
+target  trn2
+go      sem     core=*
+t       tile    sbuf float32[128, 512]
+section vector
+        memset  t, 1.0                  $peer.go++
+        tensor_tensor t, t, t, op=add   $go>=1
+        halt
+section vector core=1
+        tensor_tensor t, t, t, op=add   $go>=1 $peer.go++
+        halt
+]]
+
+return two
