@@ -133,19 +133,23 @@ static vec exp_vec(vec x) {
 }
 
 enum { COLS = 2048 };
-static float tx[P][COLS + 144], te[P][COLS + 144], ty[P][COLS + 144];
+static float tx[2][P][COLS + 144], te[2][P][COLS + 144], ty[2][P][COLS + 144];
 
-static void softmax_row(const float *x, float *e, float *y) {
-  vec most[4], total[4] = {{0}};
+static float top_of(const float *x) {
+  vec most[4];
   memcpy(most, x, sizeof most);
   for (int i = 0; i < COLS; i += 4 * LANES)
-    for (int v = 0; v < 4; v++) {
-      vec a = *(const vec *)(const void *)(x + i + v * LANES);
-      most[v] = larger(a, most[v]);
-    }
-  float top = most[0][0], all = 0;
+    for (int v = 0; v < 4; v++)
+      most[v] = larger(*(const vec *)(const void *)(x + i + v * LANES), most[v]);
+  float top = most[0][0];
   for (int v = 0; v < 4; v++)
     for (int i = 0; i < LANES; i++) top = most[v][i] > top ? most[v][i] : top;
+  return top;
+}
+
+static float exp_row(float *e, const float *x, float top) {
+  vec total[4] = {{0}};
+  float all = 0;
   for (int i = 0; i < COLS; i += 4 * LANES)
     for (int v = 0; v < 4; v++) {
       vec a = exp_vec(*(const vec *)(const void *)(x + i + v * LANES) - top);
@@ -154,15 +158,22 @@ static void softmax_row(const float *x, float *e, float *y) {
     }
   for (int v = 0; v < 4; v++)
     for (int i = 0; i < LANES; i++) all += total[v][i];
-  for (int i = 0; i < COLS; i++) y[i] = e[i] * (1 / all);
+  return all;
 }
 
+/* One instruction after the other over its whole tile, as the program does; two buffers. */
 static void plain_softmax(const sizes *s, bool bf16, void *const in[2], float *out) {
+  float top[P], total[P];
   (void)bf16;
   for (int64_t r = 0; r < s->m; r += P) {
-    for (int i = 0; i < P; i++) memcpy(tx[i], (float *)in[0] + (r + i) * COLS, COLS * 4);
-    for (int i = 0; i < P; i++) softmax_row(tx[i], te[i], ty[i]);
-    for (int i = 0; i < P; i++) memcpy(out + (r + i) * COLS, ty[i], COLS * 4);
+    unsigned b = (unsigned)(r / P % 2);
+    for (int i = 0; i < P; i++) memcpy(tx[b][i], (float *)in[0] + (r + i) * COLS, COLS * 4);
+    for (int i = 0; i < P; i++) top[i] = top_of(tx[b][i]);
+    for (int i = 0; i < P; i++) total[i] = exp_row(te[b][i], tx[b][i], top[i]);
+    for (int i = 0; i < P; i++) total[i] = 1 / total[i];
+    for (int i = 0; i < P; i++)
+      for (int c = 0; c < COLS; c++) ty[b][i][c] = te[b][i][c] * total[i];
+    for (int i = 0; i < P; i++) memcpy(out + (r + i) * COLS, ty[b][i], COLS * 4);
   }
 }
 
