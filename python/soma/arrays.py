@@ -192,6 +192,14 @@ def _foreign(x):
     return np.asarray(x)
 
 
+def over(memory, shape, dtype):
+    """Bytes that have NumPy's array interface as an array of a type, without a copy."""
+    raw = np.asarray(memory).view("u%d" % dtype.size) if dtype.numpy.kind == "V" else \
+        np.asarray(memory).view(dtype.numpy)
+    raw = raw.reshape(shape)
+    return from_bits(raw, dtype) if dtype.numpy.kind == "V" else raw
+
+
 def empty(shape, dtype):
     """(array to hand out, contiguous buffer that backs it) of a type, zeroed."""
     dtype = dtypes.find(dtype)

@@ -21,11 +21,14 @@ def _expand(t, key):
 
 def general(t, key):
     """t[key] for any key."""
+    view = _seen(t, key)
+    if view is not None:
+        return view
     if any(k is None for k in key):
         return _with_new_axes(t, key)
-    key = _expand(t, key)
+    given, key = key, _expand(t, key)
     if any(isinstance(k, (Index, T.Tensor)) and not _scalar(k) for k in key):
-        return _advanced(t, key)
+        return _keep(t, given, _advanced(t, key))
     return _basic(t, key)
 
 
@@ -130,6 +133,29 @@ def _basic(t, key):
     view = T.Tensor(t.storage, t.dtype, tuple(shape), tuple(steps), part, off, t.dyn)
     for start, stride in moves:
         view = view.moved_by(start, stride)
+    return view
+
+
+_views = {}  # by the shape that is indexed and the ids of a key's entries, which it keeps alive
+
+
+def _seen(t, key):
+    """t[key] as an earlier call made it of a tensor of the same shape; None: there was none. Loops
+    take the same index objects again and again."""
+    kept = _views.get((t.shape, t.steps, t.storage.memory, *map(id, key)))
+    if kept is None or t.dyn:
+        return None
+    _, shape, steps, part, off, bound = kept
+    return T.Tensor(t.storage, t.dtype, shape, steps, t.part + part, t.off + off, (), bound)
+
+
+def _keep(t, key, view):
+    """view, which is t[key]; kept where the key's entries alone say what it is."""
+    if not t.dyn and not view.dyn and all(k.__class__ in (Index, int) for k in key):
+        if len(_views) > 1000:
+            _views.clear()
+        _views[(t.shape, t.steps, t.storage.memory, *map(id, key))] = (
+            key, view.shape, view.steps, view.part - t.part, view.off - t.off, view.bound)
     return view
 
 

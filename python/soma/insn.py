@@ -64,6 +64,7 @@ PERF = K.codes("matmul", "perf")
 _bits = struct.Struct("f")
 _word = struct.Struct("i")
 _numbers = {}  # words of numbers
+NONE = K.pack((0,))  # of a number that is left out
 
 
 def float_bits(x):
@@ -83,22 +84,22 @@ def said(x):
 
 
 def number(x, what="an operand"):
-    """Words of a NUM field: None, a number, a register, or a [P, 1] tile."""
+    """Words of a NUM field, packed: None, a number, a register, or a [P, 1] tile."""
     if x is None:
-        return (0,)
+        return NONE
     if x.__class__ is float or x.__class__ is int:
         words = _numbers.get(x)
         if words is None:
-            words = (1, float_bits(x))
+            words = K.pack((1, float_bits(x)))
             if x:  # 0.0 and -0.0 are equal
                 _numbers[x] = words
         return words
     if x.__class__ is Tensor:
-        return (3,) + x.words()
+        return K.PACKED[3,] + x.words()
     if isinstance(x, RegisterValue):
-        return (2, plain_register(x))
+        return K.PACKED[2, plain_register(x)]
     try:
-        return (1, float_bits(float(x)))
+        return K.PACKED[1, float_bits(float(x))]
     except (TypeError, ValueError):
         raise KernelError("%s is %s: a number, a register or a tile of one element in each "
                           "partition is needed" % (what, said(x))) from None
@@ -139,7 +140,7 @@ _COPY, _MEMSET, _DMA, _TT, _TS = (OP[n] for n in (
 
 
 def tensor_copy(dst, src, engine=ANY):
-    record.active().emit(_COPY, engine, (dst.words(), src.words(), (0,)))
+    record.active().emit(_COPY, engine, (dst.words(), src.words(), NONE), 0, 3)
 
 
 def fill_bits(value, dtype):
@@ -158,7 +159,8 @@ def fill_bits(value, dtype):
 
 
 def memset(dst, value, engine=ANY):
-    record.active().emit(_MEMSET, engine, (dst.words(), (1, fill_bits(value, dst.dtype))))
+    record.active().emit(_MEMSET, engine, (dst.words(),
+                                            K.PACKED[1, fill_bits(value, dst.dtype)]), 0, 3)
 
 
 def dma_copy(dst, src, flags=0, oob=0, prio=0, op=0, queue=-1):
@@ -166,16 +168,17 @@ def dma_copy(dst, src, flags=0, oob=0, prio=0, op=0, queue=-1):
     if not flags and (op or dst.dyn or src.dyn) and queue == -1 and (
             op or dst.has("gather") or src.has("gather")):
         flags = K.SWDGE
-    record.active().emit(_DMA, ANY, (dst.words(), src.words(), (queue, oob, prio, op)), flags)
+    record.active().emit(_DMA, ANY, (dst.words(), src.words(),
+                                     K.PACKED[queue, oob, prio, op]), flags, 3)
 
 
 def tensor_tensor(dst, a, b, op, engine=ANY):
-    record.active().emit(_TT, engine, (dst.words(), a.words(), b.words(), (op, 0)))
+    record.active().emit(_TT, engine, (dst.words(), a.words(), b.words(), K.PACKED[op, 0]))
 
 
 def tensor_scalar(dst, src, op, imm, reverse=0, engine=ANY):
-    record.active().emit(_TS, engine, (dst.words(), src.words(), (op,), number(imm),
-                                       (0, 0, reverse, 0, 0)))
+    record.active().emit(_TS, engine, (dst.words(), src.words(), K.PACKED[op,],
+                                       number(imm), K.PACKED[0, 0, reverse, 0, 0]))
 
 
 def tile(parts, free, dtype, memory=SBUF, name=""):

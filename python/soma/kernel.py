@@ -24,6 +24,28 @@ class _Packs(dict):
 
 
 PACK = _Packs()
+
+
+class _Packed(dict):
+    """Words as bytes, by the tuple of them: most of a record's words come again and again."""
+
+    def __missing__(self, words):
+        if len(self) > 10000:
+            self.clear()
+        packed = self[words] = pack(words)
+        return packed
+
+
+PACKED = _Packed()
+
+
+def pack(words):
+    """Words as bytes."""
+    try:
+        return PACK[len(words)](*words)
+    except struct.error:
+        raise KernelError("a number of %d does not fit in 64 bits"
+                          % max(words, key=abs)) from None
 _FIVE = C.c_uint32 * 5
 
 
@@ -41,7 +63,7 @@ class Builder:
         machine._check(lib.soma_kernel_new(machine.handle, C.byref(o), C.byref(k)))
         self.handle = k
         self._k = k.value
-        self._emit = lib.soma_kernel_emit
+        self._tiles = {}  # infos, by what tiles of a loop have in common
         self._n = C.c_uint32()  # where functions put the number that they give
         self._found = C.byref(self._n)
 
@@ -56,17 +78,6 @@ class Builder:
         text = _text(lib.soma_kernel_error_place(self.handle, C.byref(file), C.byref(line)))
         kind = NotBuilt if status == L.UNBUILT else KernelError
         raise kind(text, _text(file.value) or None, line.value, status)
-
-    def emitter(self):
-        """soma_kernel_emit and the kernel to give it, for who emits many records."""
-        return self._emit, self._k
-
-    def emit(self, words):
-        """One record."""
-        n = len(words)
-        status = self._emit(self._k, PACK[n](*words), n, None)
-        if status:
-            self.fail(status)
 
     def _number(self, function, *arguments):
         status = function(self._k, *arguments, self._found)
@@ -89,10 +100,18 @@ class Builder:
 
     def tile(self, name, memory, dtype, shape, place=None, file=0, line=0):
         """A tile; place is (start partition, byte offset) or None."""
-        part, off = place or (-1, -1)
-        info = L.TileInfo(C.sizeof(L.TileInfo), name.encode() or None, memory, dtype.code,
-                          len(shape), _FIVE(*shape), part, off, file, line)
-        return self._number(lib.soma_kernel_tile, C.byref(info))
+        kept = self._tiles.get((name, memory, dtype.code, shape))
+        if kept is None:
+            info = L.TileInfo(C.sizeof(L.TileInfo), name.encode() or None, memory, dtype.code,
+                              len(shape), _FIVE(*shape))
+            kept = self._tiles[name, memory, dtype.code, shape] = info, C.byref(info)
+        info, address = kept
+        info.partition, info.offset = place or (-1, -1)
+        info.file, info.line = file, line
+        status = L.tile(self.handle, address, self._found)
+        if status:
+            self.fail(status)
+        return self._n.value
 
     def queue(self, dge, engine, prio=0):
         return self._number(lib.soma_kernel_queue, dge, engine, prio)

@@ -365,10 +365,12 @@ def bind(built, bound):
     return values, owners
 
 
-def fetch(run, t):
-    """The array of a returned tensor, which may be a view."""
+def fetch(run, t, taken):
+    """The array of a returned tensor, which may be a view. The first of a tensor is the run's own
+    memory, others are copies; taken: the names of those before."""
     s = t.storage
-    whole = run.fetch(s.name)
+    whole = run.fetch(s.name) if s.name in taken else run.take(s.name)
+    taken.add(s.name)
     if t.dtype is s.dtype and t.size == s.free and t.steps == dense(t.shape) and not t.dyn:
         return whole.reshape(t.shape)
     flat = np.ascontiguousarray(whole.view(np.ndarray) if isinstance(whole, np.ndarray) else whole)
@@ -380,14 +382,15 @@ def fetch(run, t):
     return out.view(t.dtype.numpy)
 
 
-def results(run, x, convert):
+def results(run, x, convert, taken=None):
     """The structure that the kernel returned with arrays for its tensors."""
+    taken = set() if taken is None else taken
     if isinstance(x, Tensor):
-        return convert(fetch(run, x))
+        return convert(fetch(run, x, taken))
     if isinstance(x, (list, tuple)):
-        return type(x)(results(run, v, convert) for v in x)
+        return type(x)(results(run, v, convert, taken) for v in x)
     if isinstance(x, dict):
-        return {k: results(run, v, convert) for k, v in x.items()}
+        return {k: results(run, v, convert, taken) for k, v in x.items()}
     return x
 
 
@@ -396,7 +399,7 @@ def write_back(run, owners):
     for name, (value, s) in owners.items():
         if not s.written:
             continue
-        data = run.fetch(name)
+        data = run.take(name)
         if isinstance(value, np.ndarray):
             target = value.view(np.ndarray)
             target[...] = np.asarray(data).view(np.ndarray).reshape(value.shape).view(target.dtype)

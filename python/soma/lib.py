@@ -134,6 +134,9 @@ _PROTOTYPES = {
     "soma_run_until": (_int, [P, _int, _int, _u64]),
     "soma_run_ended": (_int, [P]),
     "soma_fetch": (_int, [P, _str, P, _size]),
+    "soma_take": (_int, [P, _str, _out]),
+    "soma_result_data": (P, [P]),
+    "soma_result_free": (None, [P]),
     "soma_run_free": (None, [P]),
     "soma_run_stats": (None, [P, C.POINTER(Stats), _size]),
     "soma_run_fault": (None, [P, C.POINTER(Fault)]),
@@ -216,6 +219,22 @@ for _name, (_result, _arguments) in list(_PROTOTYPES.items()) + list(_KERNEL.ite
             continue
         raise ImportError("%s has no %s: it is of another version" % (lib._name, _name))
     _function.restype, _function.argtypes = _result, _arguments
+
+
+class _Sizes(dict):
+    """size_t of ctypes, by their value."""
+
+    def __missing__(self, n):
+        self[n] = _size(n)
+        return self[n]
+
+
+SIZES = _Sizes()
+# Functions that are called for each instruction, emit(handle, bytes, SIZES[words], None), and tile,
+# tile(handle, byref(info), byref(number)). They take ctypes' own values as they are, and do not let
+# go of the interpreter's lock, which takes longer than the call.
+_held = C.PyDLL(lib._name)
+emit, tile = _held["soma_kernel_emit"], _held["soma_kernel_tile"]
 
 
 class Collect:

@@ -90,7 +90,7 @@ class Program:
     """A program of a machine. Freed with the object."""
 
     def __init__(self, machine, handle):
-        self.machine, self.handle = machine, handle
+        self.machine, self.handle, self._tensors = machine, handle, None
 
     def __del__(self):
         if self.handle and lib:
@@ -105,6 +105,17 @@ class Program:
     def tensors(self):
         """{name: (DType, shape, role)} in order of declaration; role is "temp", "input", "output"
         or "const"."""
+        if self._tensors is None:
+            self._tensors = self._find_tensors()
+        return dict(self._tensors)
+
+    def tensor(self, name):
+        """(DType, shape, role) of a tensor. KeyError when there is none."""
+        if self._tensors is None:
+            self._tensors = self._find_tensors()
+        return self._tensors[name]
+
+    def _find_tensors(self):
         found = {}
         for i in range(lib.soma_program_tensors(self.handle)):
             t = L.TensorInfo()
@@ -140,9 +151,24 @@ def _take_diagnostics(d):
     return text
 
 
+class _Result:
+    """The memory of a tensor that a run handed over, as NumPy takes it; freed with the last array
+    over it."""
+
+    def __init__(self, handle, size):
+        self.handle = handle
+        self.__array_interface__ = {"version": 3, "typestr": "|u1", "shape": (size,),
+                                    "data": (lib.soma_result_data(handle), False)}
+
+    def __del__(self):
+        if lib:
+            lib.soma_result_free(self.handle)
+
+
 class Run:
     """A run that has ended. `out` has the output tensors, `stats`, `findings` (of the checks) and
-    `findings_total`; `fetch(name)` any tensor."""
+    `findings_total`; `fetch(name)` copies any tensor. The arrays of `out` are the run's own memory:
+    what is written there, a later fetch() sees."""
 
     def __init__(self, machine, program, handle, recorder):
         self.machine, self.program, self.handle = machine, program, handle
@@ -172,17 +198,27 @@ class Run:
     @property
     def out(self):
         if self._out is None:
-            self._out = {name: self.fetch(name)
+            self._out = {name: self.take(name)
                          for name, (_, _, role) in self.program.tensors.items() if role == "output"}
         return self._out
 
     def fetch(self, name):
         """A tensor of the program as an array of its type and shape."""
-        dtype, shape, _ = self.program.tensors[name]
+        dtype, shape, _ = self.program.tensor(name)
         array, buffer = arrays.empty(shape, dtype)
         self.machine._check(lib.soma_fetch(self.handle, name.encode(), buffer.ctypes.data,
                                            buffer.nbytes))
         return array
+
+    def take(self, name):
+        """The run's own memory of a tensor as an array, without a copy."""
+        dtype, shape, _ = self.program.tensor(name)
+        x = C.c_void_p()
+        self.machine._check(lib.soma_take(self.handle, name.encode(), C.byref(x)))
+        size = dtype.size
+        for n in shape:
+            size *= n
+        return arrays.over(_Result(x, size), shape, dtype)
 
     def _need_recorder(self):
         if not self.recorder:

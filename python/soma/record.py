@@ -8,7 +8,6 @@ import contextlib
 import linecache
 import os
 import re
-import struct
 import sys
 import threading
 
@@ -17,8 +16,10 @@ import numpy as np
 from . import kernel as K
 from . import lib as L
 from .errors import KernelError, NotBuilt
+from .lib import SIZES
 from .machine import GENERATION
 
+_HEAD = K.PACK[6]  # of a record
 insn = None  # the module, which imports this one and puts itself here
 _own = []
 _active = []
@@ -99,7 +100,7 @@ class Recorder:
         self.target, self.gen = target, GENERATION[target]
         self.hints = hints if hints is not None else {}
         self.pending = self.at = None
-        self.emitter = self.builder.emitter()
+        self.kernel = self.builder.handle
         self.codes, self.own = {}, {}  # lines by the id of a code; numbers of files
         self.names, self.used_names, self.variables = {}, {}, {}
         self.tiles = []         # storages on the chip that instructions use
@@ -129,11 +130,10 @@ class Recorder:
     def _place(self, frame):
         codes = self.codes
         while frame is not None:
-            code = frame.f_code
-            lines = codes.get(id(code))
+            lines = codes.get(id(frame.f_code))
             if lines is None:
-                lines = self._lines(code)
-            if lines is not _OWN:
+                lines = self._lines(frame.f_code)
+            if lines:
                 at = lines.get(frame.f_lasti)  # a frame's line takes a walk through a table
                 if at is None:
                     at = lines[frame.f_lasti] = (lines["file"], frame.f_lineno)
@@ -174,22 +174,20 @@ class Recorder:
 
     # ---- emitting ----
 
-    def emit(self, op, engine, parts, flags=0):
-        """One instruction: its opcode, engine (-1: any), and the words of its fields in order.
-        Called by functions of this package alone."""
+    def emit(self, op, engine, parts, flags=0, depth=2):
+        """One instruction: its opcode, engine (-1: any), and the words of its fields in order, each
+        part packed or a tuple. Called by functions of this package alone; the user's frame is at
+        least the one at `depth`."""
         if self.pending is not None:
             self.flush()
-        file, line = self.at or self._place(sys._getframe(2))
-        words = [0, op, engine, flags, file, line]
-        for p in parts:
-            words += p
-        n = words[0] = len(words)
-        function, handle = self.emitter
+        file, line = self.at or self._place(sys._getframe(depth))
         try:
-            status = function(handle, K.PACK[n](*words), n, None)
-        except struct.error:
-            raise KernelError("a number of %d does not fit in 64 bits" % max(words, key=abs),
-                              *self.place_of((file, line))) from None
+            words = b"".join(parts)
+        except TypeError:  # tuples among them
+            words = b"".join([p if p.__class__ is bytes else K.PACKED[p] for p in parts])
+        n = 6 + (len(words) >> 3)
+        status = L.emit(self.kernel, _HEAD(n, op, engine, flags, file, line) + words, SIZES[n],
+                        None)
         if status:
             self.builder.fail(status)
         self.last = n = self.count

@@ -7,6 +7,7 @@ operand.
 """
 from . import record
 from .errors import KernelError
+from .kernel import pack
 from .index import DynSlice, Index, Mask
 from .views import Views, dense  # noqa: F401 - dense is part of this module
 
@@ -146,16 +147,20 @@ class Tensor(Views):
     # ---- operands ----
 
     def words(self):
-        """The operand in the builder's words (soma_kernel.h), dimensions merged where they can
-        be."""
-        w, s = self._words, self.storage
-        if w is None or s.handle == 0 or s.zero is not None:
-            w = self._words = self._make_words(True)
+        """The operand in the builder's words (soma_kernel.h), packed, dimensions merged where they
+        can be."""
+        w = self._words
+        if w is None or self.storage.zero is not None:
+            w = self._words = pack(self._make_words(True))
         return w
 
     def exact_words(self):
         """The same with every free dimension as it is (of HBM: every dimension)."""
-        return self._make_words(False)
+        return pack(self._make_words(False))
+
+    def free_dims(self):
+        """Free dimensions of what words() gives."""
+        return self._make_words(True)[6]
 
     def _make_words(self, merge):
         if self.bound is not None:
@@ -210,11 +215,11 @@ class Tensor(Views):
             if kind == "register":
                 words += (1, a.number(), b)
             elif kind == "element":
-                words += (2, b) + a.words()
+                words += (2, b) + a._make_words(True)
             elif kind == "gather":
-                words += (4, b) + a.words()
+                words += (4, b) + a._make_words(True)
             else:
-                words += (5,) + a.words()
+                words += (5,) + a._make_words(True)
         return words
 
     def has(self, kind):
@@ -254,6 +259,16 @@ class Tensor(Views):
     # ---- indexing ----
 
     def __getitem__(self, key):
+        parts = self._parts
+        if parts is not None and key.__class__ is tuple and len(key) == 2:
+            a, b = key  # loops take the same part of a tile again and again
+            if a.__class__ is slice is b.__class__ and a.step is None is b.step:
+                try:
+                    t = parts.get((a.start, a.stop, b.start, b.stop))
+                    if t is not None:
+                        return t
+                except TypeError:
+                    pass
         if key.__class__ is not tuple:
             key = tuple(key) if isinstance(key, tuple) else (key,)
         shape, steps = self.shape, self.steps
@@ -263,12 +278,6 @@ class Tensor(Views):
             a, b = key
             if a.__class__ is slice is b.__class__ and a.step is None is b.step:
                 start, stop, first, last = a.start, a.stop, b.start, b.stop
-                parts = self._parts
-                if parts is not None:  # loops take the same part of a tile again and again
-                    try:
-                        return parts[start, stop, first, last]
-                    except (KeyError, TypeError):
-                        pass
                 if start is None:
                     start = 0
                 if stop is None:

@@ -37,6 +37,15 @@ def by_globals(x):
     return out
 
 
+@nki.jit
+def twice(x):
+    t = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=t, src=x)
+    nisa.dma_copy(dst=out, src=t)
+    return out, out
+
+
 def made(value):
     @nki.jit
     def by_closure(x):
@@ -78,6 +87,25 @@ class Again(KernelCase):
         other, _ = by_globals.build((data(8, 8),), {})
         self.assertIs(first, again)
         self.assertIsNot(first, other)
+
+    def test_results_stay(self):
+        x = data(16, 8)
+        first = by_globals(x)
+        kept = first.copy()
+        del x
+        for i in range(4):
+            by_globals(data(16, 8) + i)
+        np.testing.assert_array_equal(first, kept)
+        run = by_globals.run(kept)
+        result, out = run.result, run.run.out
+        del run
+        np.testing.assert_array_equal(result, next(iter(out.values())))
+
+    def test_returned_twice(self):
+        first, second = twice(data(16, 8))
+        np.testing.assert_array_equal(first, second)
+        first[0, 0] += 1
+        self.assertNotEqual(first[0, 0], second[0, 0])
 
     def test_threads(self):
         wrong = []

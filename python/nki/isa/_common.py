@@ -34,6 +34,9 @@ class _ByKeyword(type):
         return made
 
 
+_new = object.__new__
+
+
 class NKIObject(metaclass=_ByKeyword):
     """Base of a kernel's own classes: fields by keyword, also where a dataclass has no
     annotations."""
@@ -48,9 +51,6 @@ class NkiInstruction:
 
     __slots__ = ("first", "last")
 
-    def __init__(self, first, last):
-        self.first, self.last = first, last
-
     def depends_on(self, *producers):
         """This instruction runs after each of these. Gives itself."""
         rec = record.active()
@@ -64,7 +64,8 @@ class NkiInstruction:
 
 def done(rec, first, name=None):
     """The handle of a call whose instructions begin at number `first`."""
-    handle = NkiInstruction(first, rec.count - 1)
+    handle = _new(NkiInstruction)
+    handle.first, handle.last = first, rec.count - 1
     if name:
         rec.named[name] = handle
     return handle
@@ -97,7 +98,7 @@ def in_parts(emit, *tensors):
     dimensions than an instruction takes."""
     shape = tensors[0].shape
     if len(shape) <= FREE_DIMENSIONS + 1 or any(t.shape != shape for t in tensors) or \
-            all(t.words()[6] <= FREE_DIMENSIONS for t in tensors):
+            all(t.free_dims() <= FREE_DIMENSIONS for t in tensors):
         emit(*tensors)
         return
     n, axis = min((n, a) for a, n in enumerate(shape) if a and n > 1)

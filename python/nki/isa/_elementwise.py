@@ -1,5 +1,6 @@
 """Elementwise instructions of vector, scalar and gpsimd, with their accumulator registers."""
 from soma import dtypes, ops
+from soma.kernel import PACKED
 from soma.ops import act, alu, optional
 
 from . import constants as c
@@ -15,7 +16,7 @@ _SCAN, _RECIPROCAL, _PRED = insn.OP["tensor_tensor_scan"], insn.OP["reciprocal"]
 _EXP, _QUANT = insn.OP["exponential"], insn.OP["quantize_mx"]
 _RSQRT, _POW = insn.ALU.get("rsqrt"), insn.ALU.get("pow")
 _WORDS32 = frozenset((dtypes.int32.code, dtypes.uint32.code))
-unknown = c.engine.unknown
+unknown, _IDLE = c.engine.unknown, c.reduce_cmd.idle
 
 
 def _out(dtype, *tensors):
@@ -32,14 +33,14 @@ def imm(x, op, what):
     """Words of an immediate of `op`: a number, a register, or a [P, 1] tile. Of operators on bits
     the number is an integer, taken as it is."""
     if op in ops.UNARY:
-        return (0,)
+        return insn.NONE
     if x is None:
         raise KernelError("%s is needed by an operator of two operands" % what)
     if op in ops.BITS and x.__class__ is not Tensor:
         k = insn.whole(x)
         if k is None:
             raise KernelError("%s is %r: an operator on bits takes a whole number" % (what, x))
-        return (1, k)
+        return PACKED[1, k]
     return insn.number(x, what)
 
 
@@ -52,10 +53,8 @@ def as_float32(x):
     return copy
 
 
-def tt_engine(dst, a, b, op, engine):
-    """Words of 32 bits in SBUF are added exactly on gpsimd, unless an engine is named."""
-    if engine != -1:
-        return engine
+def tt_engine(dst, a, b, op):
+    """Words of 32 bits in SBUF are added exactly on gpsimd, where no engine is named."""
     if op == _POW:
         return insn.GPSIMD
     if a.dtype.code not in _WORDS32 or b.dtype.code not in _WORDS32:
@@ -67,12 +66,14 @@ def tt_engine(dst, a, b, op, engine):
 
 
 def emit_tt(dst, a, b, op, engine=-1):
-    rec, engine = record.active(), tt_engine(dst, a, b, op, engine)
+    rec = record.active()
+    if engine == -1:
+        engine = tt_engine(dst, a, b, op)
     if len(dst.shape) > FREE_DIMENSIONS + 1:
         in_parts(lambda d, x, y: rec.emit(_TT, engine, (d.words(), x.words(), y.words(), (op, 0))),
                  dst, a, b)
     else:
-        rec.emit(_TT, engine, (dst.words(), a.words(), b.words(), (op, 0)))
+        rec.emit(_TT, engine, (dst.words(), a.words(), b.words(), PACKED[op, 0]), 0, 3)
 
 
 def tensor_tensor(dst=None, data1=None, data2=None, op=None, engine=unknown, name=None, mask=None,
@@ -98,21 +99,22 @@ def tensor_tensor(dst=None, data1=None, data2=None, op=None, engine=unknown, nam
                          for t in (data1, data2)], mask=mask, call="tensor_tensor")
     rec = record.active()
     first = rec.count
-    emit_tt(need(dst, "dst", "tensor_tensor"), data1, data2, code, e)
+    emit_tt(dst if dst.__class__ is Tensor else need(dst, "dst", "tensor_tensor"), data1, data2,
+            code, e)
     return done(rec, first, name)
 
 
 def emit_ts(dst, src, op0, operand0, reverse0=0, op1=0, operand1=None, reverse1=0, engine=-1):
     w0 = imm(operand0, op0, "operand0")
-    w1 = imm(operand1, op1, "operand1") if op1 else (0,)
+    w1 = imm(operand1, op1, "operand1") if op1 else insn.NONE
     if op0 == _RSQRT and engine == -1:
         engine = insn.GPSIMD
-    rec, last = record.active(), (reverse0, reverse1, 0)
+    w0, w1 = PACKED[op0,] + w0, PACKED[op1,] + w1
+    rec, last = record.active(), PACKED[reverse0, reverse1, 0]
     if len(src.shape) > FREE_DIMENSIONS + 1:
-        in_parts(lambda d, s: rec.emit(_TS, engine, (d.words(), s.words(), (op0,), w0, (op1,), w1,
-                                                     last)), dst, src)
+        in_parts(lambda d, s: rec.emit(_TS, engine, (d.words(), s.words(), w0, w1, last)), dst, src)
     else:
-        rec.emit(_TS, engine, (dst.words(), src.words(), (op0,), w0, (op1,), w1, last))
+        rec.emit(_TS, engine, (dst.words(), src.words(), w0, w1, last), 0, 3)
 
 
 def tensor_scalar(dst=None, data=None, op0=None, operand0=None, reverse0=False, op1=None,
@@ -121,9 +123,10 @@ def tensor_scalar(dst=None, data=None, op0=None, operand0=None, reverse0=False, 
     if data.__class__ is not Tensor and not hasattr(data, "as_tensor"):
         dst, data, op0, operand0, reverse0, op1, operand1, reverse1 = shift(
             (dst, data, op0, operand0, reverse0, op1, operand1, reverse1))[:8]
-    data = need(data, "data", "tensor_scalar")
-    a, b = alu(op0, "op0"), optional(op1, "op1")
-    r0, r1 = int(bool(reverse0)), int(bool(reverse1))
+    if data.__class__ is not Tensor:
+        data = need(data, "data", "tensor_scalar")
+    a, b = alu(op0, "op0"), 0 if op1 is None else alu(op1, "op1")
+    r0, r1 = 1 if reverse0 else 0, 1 if reverse1 else 0
     e = -1 if engine is unknown else engine_of(engine, "tensor_scalar")
     if dst is None or mask is not None:
         def emit(d, s, x, y):
@@ -195,11 +198,11 @@ def _coinciding(dst, emit):
 
 
 def emit_activate(dst, src, fn, scale=1.0, bias=None, reduce=0):
-    scale = None if scale.__class__ is not Tensor and scale == 1.0 else scale
-    bias = None if bias.__class__ is not Tensor and not bias else bias
-    record.active().emit(_ACT, insn.SCALAR, (dst.words(), src.words(), (fn,),
-                                             insn.number(scale, "scale"),
-                                             insn.number(bias, "bias"), (reduce, 0)))
+    scale = insn.NONE if scale.__class__ is not Tensor and scale == 1.0 else \
+        insn.number(scale, "scale")
+    bias = insn.NONE if bias.__class__ is not Tensor and not bias else insn.number(bias, "bias")
+    record.active().emit(_ACT, insn.SCALAR, (dst.words(), src.words(), PACKED[fn,], scale, bias,
+                                             PACKED[reduce, 0]), 0, 3)
 
 
 def read_accumulators(dst, negate=0, scalar=False):
@@ -214,10 +217,15 @@ def activation(dst=None, op=None, data=None, bias=None, scale=1.0, reduce_op=Non
     if dst is not None and dst.__class__ is not Tensor and ops.is_op(dst):
         dst, op, data = None, dst, op if op is not None else data
     data = need(data, "data", "activation")
-    fn, cmd = act(op), cmd_of(reduce_cmd, "activation")
+    fn, cmd = act(op), 0 if reduce_cmd is _IDLE else cmd_of(reduce_cmd, "activation")
     if reduce_op is not None and alu(reduce_op, "reduce_op") != insn.ALU["add"]:
         raise KernelError("activation: reduce_op=%s: scalar's registers "
                           "add" % ops.name_of(reduce_op))
+    if dst.__class__ is Tensor and mask is None and reduce_res is None and 0 not in dst.steps:
+        rec = record.active()
+        first = rec.count
+        emit_activate(dst, data, fn, scale, bias, cmd)
+        return done(rec, first, name)
 
     def emit(d, s, by, plus, res):
         if dst is None:

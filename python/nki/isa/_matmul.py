@@ -62,10 +62,11 @@ def emit_matmul(dst, stationary, moving, accumulate=None, transpose=0, onezero=(
     fixed = stationary.exact_words() if perf else stationary.words()
     weights = (fixed, transpose, onezero[0], perf, tiling)
     if rec.weights != (weights, rec.count):
-        rec.emit(_LOAD, 0, (weights[0], (transpose, onezero[0], perf), tiling))
+        rec.emit(_LOAD, 0, (fixed, K.PACKED[transpose, onezero[0], perf], K.PACKED[tiling]))
     words, acc, flags = _sum_flags(dst, accumulate)
     moved = moving.exact_words() if perf else moving.words()
-    rec.emit(_MATMUL, 0, (words, moved, (acc, 0, transpose, onezero[1], perf), tiling), flags)
+    rec.emit(_MATMUL, 0, (words, moved, K.PACKED[acc, 0, transpose, onezero[1], perf],
+                          K.PACKED[tiling]), flags)
     rec.weights = (weights, rec.count)
 
 

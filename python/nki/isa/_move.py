@@ -13,6 +13,7 @@ _MASK, _SHUFFLE = insn.OP["load_mask_register"], insn.OP["shuffle"]
 _DGE = {c.dge_mode.unknown: 0, c.dge_mode.none: K.STATIC, c.dge_mode.swdge: K.SWDGE,
         c.dge_mode.hwdge: K.HWDGE, None: 0}
 
+_ERROR, _ANY_DGE, _ANY = c.oob_mode.error, c.dge_mode.unknown, c.engine.unknown
 _OOB = {mode: insn.OOB[mode.name] for mode in c.oob_mode}
 
 
@@ -43,7 +44,7 @@ def dma_copy(dst=None, src=None, priority=None, oob_mode=c.oob_mode.error,
         src = need(src, "src", "dma_copy")
     rec = record.active()
     first = rec.count
-    flags = chosen(_DGE, dge_mode, "dge_mode", "dma_copy")
+    flags = 0 if dge_mode is _ANY_DGE else chosen(_DGE, dge_mode, "dge_mode", "dma_copy")
     if mask is not None:
         parts = crop(mask, "dma_copy", dst, src)
         if parts is None:
@@ -53,9 +54,10 @@ def dma_copy(dst=None, src=None, priority=None, oob_mode=c.oob_mode.error,
     if dst_rmw_op is not None:
         from soma.ops import alu
         op = alu(dst_rmw_op, "dst_rmw_op")
-    insn.dma_copy(dst, src, flags, chosen(_OOB, oob_mode, "oob_mode", "dma_copy"),
-                  _priority(priority), op,
-                  -1 if engine is c.engine.unknown else _queue(rec, flags, engine))
+    insn.dma_copy(dst, src, flags,
+                  0 if oob_mode is _ERROR else chosen(_OOB, oob_mode, "oob_mode", "dma_copy"),
+                  0 if priority is None else priority, op,
+                  -1 if engine is _ANY else _queue(rec, flags, engine))
     return done(rec, first, name)
 
 
@@ -103,9 +105,7 @@ def dma_compute(dst, srcs, reduce_op=None, scales=None, unique_indices=True,
                        "unique indices")
     if scales is not None and any(float(s) != 1.0 for s in scales):
         raise KernelError("dma_compute: scales %s: each must be 1.0" % (list(scales),))
-    words = (len(srcs),)
-    for s in srcs:
-        words += s.words()
+    words = K.PACKED[len(srcs),] + b"".join([s.words() for s in srcs])
     dst.storage.written = True
     rec.emit(_COMPUTE, -1, (dst.words(), words, (op, 0, -1, oob, 0)))
     return done(rec, first, name)
@@ -118,15 +118,19 @@ def tensor_copy(dst=None, src=None, engine=c.engine.unknown, name=None, mask=Non
             engine, src = src, None
         dst, src = (None, need(dst, "src", "tensor_copy")) if src is None else \
             (dst, need(src, "src", "tensor_copy"))
-    e = -1 if engine is c.engine.unknown else engine_of(engine, "tensor_copy")
+    e = -1 if engine is _ANY else engine_of(engine, "tensor_copy")
     if dst is None:
         return returned(src.shape, src.dtype if dtype is None else _type(dtype),
                         lambda d, s: insn.tensor_copy(d, s, e), (src,), mask=mask,
                         call="tensor_copy")
     rec = record.active()
     first = rec.count
-    masked(mask, "tensor_copy", lambda d, s: insn.tensor_copy(d, s, e))(
-        need(dst, "dst", "tensor_copy"), src)
+    if dst.__class__ is not Tensor:
+        dst = need(dst, "dst", "tensor_copy")
+    if mask is None:
+        insn.tensor_copy(dst, src, e)
+    else:
+        masked(mask, "tensor_copy", lambda d, s: insn.tensor_copy(d, s, e))(dst, src)
     return done(rec, first, name)
 
 
@@ -148,8 +152,11 @@ def memset(dst=None, value=None, engine=c.engine.unknown, name=None, shape=None,
     dst = need(dst, "dst", "memset")
     rec = record.active()
     first = rec.count
-    e = -1 if engine is c.engine.unknown else engine_of(engine, "memset")
-    masked(mask, "memset", lambda d: insn.memset(d, value, e))(dst)
+    e = -1 if engine is _ANY else engine_of(engine, "memset")
+    if mask is None:
+        insn.memset(dst, value, e)
+    else:
+        masked(mask, "memset", lambda d: insn.memset(d, value, e))(dst)
     s = dst.storage
     if s.memory == PSUM and mask is None and not value and dst.size == s.parts * s.free:
         s.zero = record.ZeroState(s, filled=True)
