@@ -30,7 +30,7 @@ static bool base_of(as_k_binder *b, const as_k_operand *o, isa_ap *ap) {
   uint32_t at, before = b->nslots;
   ap->offset = o->offset;
   if (o->space == ISA_HBM) {
-    ap->base = t->tensor;
+    ap->base = b->final ? b->k->placed[t->tensor - 1] : t->tensor;
     return true;
   }
   ap->part = o->part;
@@ -59,7 +59,7 @@ static bool register_of(as_k_binder *b, uint32_t reg, uint8_t *out) {
 }
 
 static uint32_t add_pattern(as_k_binder *b, const isa_ap *ap) {
-  if (b->final) return isa_program_ap(b->p, 0, ap);
+  if (b->final) return isa_program_ap(b->p, b->k->o.core, ap);
   isa_core *c = &b->p->cores[0];
   if (!isa_array_room(&b->k->al, &c->aps, c->naps, &c->cap_aps, sizeof *ap)) return 0;
   c->aps[c->naps] = *ap;

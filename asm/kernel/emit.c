@@ -19,7 +19,9 @@ typedef struct maker {
   as_kernel *k;
   isa_program *p;
   as_k_binder bind;
-  as_k_names names;
+  as_k_names *names;
+  const as_k_names *before; /* of core 0, when this is core 1 */
+  unsigned core;
   unsigned engine;
   uint32_t *files; /* by the kernel's number: that of the program, 0 not yet */
   bases *loops;    /* by scope, of this engine */
@@ -28,17 +30,21 @@ typedef struct maker {
 
 static bool out_of_memory(maker *m) { return as_k_nomem(m->k); }
 
-static bool put(maker *m, const isa_insn *in, isa_line at) {
+/* Semaphores are the core's own. */
+static bool put(maker *m, const isa_insn *given, isa_line at) {
+  isa_insn in = *given;
+  if (in.wait.cond != ISA_WAIT_none) in.wait.core = (uint8_t)m->core;
+  if (in.upd.kind != ISA_UPD_none) in.upd.core = (uint8_t)m->core;
   if (at.file && !m->files[at.file]) {
     m->files[at.file] = isa_program_file(m->p, m->k->files[at.file - 1]);
     if (!m->files[at.file]) return out_of_memory(m);
   }
   at.file = at.file ? m->files[at.file] : 0;
   m->k->figures.made++;
-  return isa_program_insn(m->p, 0, m->engine, in, at) || out_of_memory(m);
+  return isa_program_insn(m->p, m->core, m->engine, &in, at) || out_of_memory(m);
 }
 
-static uint32_t pc_of(const maker *m) { return m->p->cores[0].code[m->engine].n; }
+static uint32_t pc_of(const maker *m) { return m->p->cores[m->core].code[m->engine].n; }
 
 /* ---- Register instructions ----------------------------------------------------------------- */
 
@@ -262,7 +268,7 @@ static bool put_bottom(maker *m, const as_k_step *s) {
   if (!l->is_while && !put_alu(m, ISA_OP_add, reg, reg, l->range.step, at)) return false;
   in.u.JUMP.to = b->top;
   if (!put(m, &in, at)) return false;
-  m->p->cores[0].code[m->engine].insns[b->top].u.BRANCH.to = pc_of(m);
+  m->p->cores[m->core].code[m->engine].insns[b->top].u.BRANCH.to = pc_of(m);
   return true;
 }
 
@@ -276,7 +282,7 @@ static bool reserve(maker *m, unsigned e) {
     unsigned waits = s->nwaits + (s->reuse ? 1u : 0u);
     n += waits > 1 ? waits : 1;
   }
-  return n == 1 || isa_program_reserve(m->p, 0, e, n) || out_of_memory(m);
+  return n == 1 || isa_program_reserve(m->p, m->core, e, n) || out_of_memory(m);
 }
 
 static bool put_engine(maker *m, unsigned e) {
@@ -299,17 +305,77 @@ static bool put_engine(maker *m, unsigned e) {
 
 /* ---- Tables -------------------------------------------------------------------------------- */
 
-static bool put_tensors(maker *m) {
-  const isa_program *s = m->k->scratch;
-  for (uint32_t i = 0; i < s->ntensors; i++)
-    if (!as_k_names_take(&m->names, s->tensors[i].name) ||
-        !isa_program_tensor(m->p, &s->tensors[i]))
-      return out_of_memory(m);
+static bool same_tile(const isa_tile *a, const isa_tile *b) {
+  return a->dtype == b->dtype && a->space == b->space && a->ndim == b->ndim && a->part == b->part &&
+         a->offset == b->offset && a->bytes == b->bytes &&
+         memcmp(a->shape, b->shape, sizeof a->shape) == 0;
+}
+
+static bool same_queue(const isa_queue *a, const isa_queue *b) {
+  return a->dge == b->dge && a->owner == b->owner && a->prio == b->prio;
+}
+
+/* What is about to have a name: a tile, or the queue or semaphore of a number. */
+typedef struct named {
+  unsigned kind;  /* K_NAMES_ */
+  uint32_t index; /* set where core 0 has the same tile under that name */
+  const isa_tile *tile;
+  const isa_queue *queue;
+} named;
+
+/* Whether what core 0 has under a name is the same as what this core has: then they share it. */
+static bool is_same(const maker *m, const as_k_name *other, named *what) {
+  if (other->kind != what->kind) return false;
+  if (what->kind == K_NAMES_TILE) {
+    what->index = other->index;
+    return same_tile(&m->p->tiles[other->index - 1], what->tile);
+  }
+  return other->index == what->index &&
+         (!what->queue || same_queue(&m->p->cores[0].queues[other->index], what->queue));
+}
+
+/* A name like base that nothing in the program has, but for the same of core 0; *shared says which
+ * it is. NULL when memory is out. */
+static const char *take_name(maker *m, const char *base, named *what, bool *shared) {
+  for (;;) {
+    const char *name = as_k_names_take(m->names, base);
+    const as_k_name *other = name && m->before ? as_k_names_find(m->before, name) : NULL;
+    *shared = other && is_same(m, other, what);
+    if (!name || !other || *shared) return name;
+  }
+}
+
+/* The tensor of the program that this one is too: the same constant, or the same input or output of
+ * core 0; 0: there is none. */
+static uint32_t shared_tensor(const isa_program *p, const isa_tensor *t) {
+  if (t->role == ISA_TEMP) return 0;
+  if (t->role != ISA_CONST)
+    return (uint32_t)(isa_program_find_tensor(p, t->name, strlen(t->name)) + 1);
+  for (uint32_t i = 0; i < p->ntensors; i++)
+    if (as_k_same_constant(&p->tensors[i], t)) return i + 1;
+  return 0;
+}
+
+bool as_k_put_tensors(as_kernel *k, isa_program *p, as_k_names *names) {
+  const isa_program *s = k->scratch;
+  k->nplaced = s->ntensors;
+  k->placed = isa_zalloc(&k->al, k->nplaced * sizeof *k->placed);
+  if (!k->placed && k->nplaced) return as_k_nomem(k);
+  for (uint32_t i = 0; i < s->ntensors; i++) {
+    isa_tensor t = s->tensors[i];
+    k->placed[i] = k->o.core ? shared_tensor(p, &t) : 0;
+    if (k->placed[i]) continue;
+    const char *name = as_k_names_take(names, t.name);
+    if (name && isa_program_find_tensor(p, t.name, strlen(t.name)) >= 0) t.name = name;
+    k->placed[i] = name ? isa_program_tensor(p, &t) : 0;
+    if (!k->placed[i]) return as_k_nomem(k);
+  }
   return true;
 }
 
 static bool put_tiles(maker *m) {
   as_kernel *k = m->k;
+  bool shared;
   for (uint32_t i = 0; i < k->nbuffers; i++) {
     as_k_buffer *b = &k->buffers[i];
     if (b->space == ISA_HBM || !b->used) continue;
@@ -321,10 +387,12 @@ static bool put_tiles(maker *m) {
                   .bytes = b->bytes,
                   .overlay = "tiles",
                   .own = true};
+    named what = {.kind = K_NAMES_TILE, .tile = &t};
     memcpy(t.shape, b->shape, sizeof t.shape);
-    t.name = as_k_names_take(&m->names, b->name ? b->name : "t");
-    b->tile = t.name ? isa_program_tile(m->p, &t) : 0;
+    t.name = take_name(m, b->name ? b->name : "t", &what, &shared);
+    b->tile = !t.name ? 0 : shared ? what.index : isa_program_tile(m->p, &t);
     if (!b->tile) return out_of_memory(m);
+    as_k_names_mark(m->names, K_NAMES_TILE, b->tile);
     b->name = t.name;
     k->figures.tiles++;
   }
@@ -335,17 +403,17 @@ static bool put_queues(maker *m) {
   as_kernel *k = m->k;
   static const char *const names[] = {"static", "swdge", "hwdge"};
   char name[40];
+  bool shared;
   for (uint32_t i = 0; i < k->nqueues; i++) {
     as_k_queue *q = &k->queues[i];
     if (!q->count) continue;
     snprintf(name, sizeof name, "q_%s_%s", names[q->dge], isa_engines[q->engine].name);
-    isa_queue row = {.name = as_k_names_take(&m->names, name),
-                     .dge = q->dge,
-                     .rings = ISA_NDMA,
-                     .owner = q->engine,
-                     .prio = q->prio};
-    uint32_t n = row.name ? isa_program_queue(m->p, 0, &row) : 0;
+    isa_queue row = {.dge = q->dge, .rings = ISA_NDMA, .owner = q->engine, .prio = q->prio};
+    named what = {K_NAMES_QUEUE, m->p->cores[m->core].nqueues, NULL, &row};
+    row.name = take_name(m, name, &what, &shared);
+    uint32_t n = row.name ? isa_program_queue(m->p, m->core, &row) : 0;
     if (!n) return out_of_memory(m);
+    as_k_names_mark(m->names, K_NAMES_QUEUE, n - 1);
     q->number = (uint8_t)(n - 1);
     k->figures.queues++;
   }
@@ -362,16 +430,21 @@ static bool put_statics(maker *m) {
     m->bind.engine = s->engine;
     if (!as_k_bind(&m->bind, it, &in)) return out_of_memory(m);
     set_queue(m, it, &in);
-    if (!isa_program_static(m->p, 0, k->queues[it->queue - 1].number, &in)) return out_of_memory(m);
+    if (!isa_program_static(m->p, m->core, k->queues[it->queue - 1].number, &in))
+      return out_of_memory(m);
   }
   return true;
 }
 
 static bool name_sem(maker *m, unsigned sem, const char *name) {
-  const char **at = &m->p->cores[0].sem_names[sem];
-  const char *taken = *at ? *at : as_k_names_take(&m->names, name);
+  const char **at = &m->p->cores[m->core].sem_names[sem];
+  named what = {.kind = K_NAMES_SEM, .index = sem};
+  bool shared;
+  if (*at) return true;
+  const char *taken = take_name(m, name, &what, &shared);
   if (!taken) return out_of_memory(m);
-  if (!*at) *at = isa_arena_strn(&m->p->arena, taken, strlen(taken));
+  as_k_names_mark(m->names, K_NAMES_SEM, sem);
+  *at = isa_arena_strn(&m->p->arena, taken, strlen(taken));
   return *at || out_of_memory(m);
 }
 
@@ -381,7 +454,7 @@ static bool put_sem_names(maker *m) {
   for (uint32_t i = 0; i < k->nsteps; i++) {
     const as_k_step *s = &k->steps[i];
     unsigned source = s->source;
-    if (!s->signals || s->dead || m->p->cores[0].sem_names[s->sem]) continue;
+    if (!s->signals || s->dead || m->p->cores[m->core].sem_names[s->sem]) continue;
     if (source >= K_QUEUE)
       snprintf(name, sizeof name, "moved%u", (unsigned)s->sem);
     else
@@ -400,21 +473,17 @@ static bool put_sem_names(maker *m) {
   return true;
 }
 
-bool as_k_make_program(as_kernel *k) {
-  maker m = {.k = k, .names.k = k};
+bool as_k_make_core(as_kernel *k, isa_program *p, as_k_names *names, const as_k_names *before) {
+  maker m = {.k = k, .p = p, .names = names, .before = before, .core = k->o.core};
   size_t files = (size_t)k->nfiles + 1, scopes = (size_t)k->nloops + 1;
-  k->program = m.p = isa_program_new(&k->al, k->target);
-  if (!m.p) return as_k_nomem(k);
   m.bind = (as_k_binder){.k = k, .p = m.p, .final = true};
   m.files = isa_zalloc(&k->al, files * sizeof *m.files);
   m.loops = isa_zalloc(&k->al, scopes * sizeof *m.loops);
   bool ok = m.files && m.loops &&
             isa_array_reserve(&k->al, &k->waited, k->nwaits, &k->cap_waited, sizeof *k->waited);
   if (!ok) as_k_nomem(k);
-  ok = ok && put_tensors(&m) && put_tiles(&m) && put_queues(&m) && put_sem_names(&m) &&
-       put_statics(&m);
+  ok = ok && put_tiles(&m) && put_queues(&m) && put_sem_names(&m) && put_statics(&m);
   for (unsigned e = 0; e < ISA_NENGINES && ok; e++) ok = put_engine(&m, e);
-  as_k_names_close(&m.names);
   isa_free(&k->al, m.files, files * sizeof *m.files);
   isa_free(&k->al, m.loops, scopes * sizeof *m.loops);
   return ok;

@@ -196,10 +196,10 @@ struct as_kernel {
   const isa_target *target;
   as_kernel_options o;
   as_kernel_error error;
-  bool finished, made; /* made: into a program */
+  bool finished, made;       /* made: into a program */
+  uint32_t *placed, nplaced; /* of each tensor of scratch: its number in the program made */
 
   isa_program *scratch; /* tensors and pool; its tiles and patterns are of the item verified */
-  isa_program *program; /* the one that is being made */
 
   as_k_buffer *buffers; /* number i at [i - 1], as everything that is numbered */
   uint32_t nbuffers, cap_buffers;
@@ -267,6 +267,8 @@ bool as_k_fail(as_kernel *k, isa_status s, isa_line at, const char *fmt, ...) IS
 bool as_k_nomem(as_kernel *k);
 /* `file:line`, or `item N` where no line is known. */
 const char *as_k_where(const as_kernel *k, isa_line at, char *out, size_t n);
+/* Whether a is a constant and b has its data. */
+bool as_k_same_constant(const isa_tensor *a, const isa_tensor *b);
 /* Bytes of a partition of a memory that tiles may take. */
 uint32_t as_k_room(const as_kernel *k, unsigned space);
 /* Whether something may be added still, and whether a place names a file of the kernel. */
@@ -364,7 +366,7 @@ static inline uint64_t as_k_buffer_bytes(const as_kernel *k, const as_k_buffer *
 typedef struct as_k_binder {
   as_kernel *k;
   isa_program *p;
-  bool final; /* tiles have their places, registers are those of engine */
+  bool final; /* tiles have their places, registers are those of engine; k's core */
   unsigned engine;
   uint32_t nslots, slots[K_OPERANDS]; /* verifying: buffers of the item */
   uint32_t nregs, regs[ISA_NREGS];    /* verifying: registers */
@@ -392,7 +394,8 @@ bool as_k_place(as_kernel *k);
 bool as_k_spill(as_kernel *k);
 bool as_k_solve(as_kernel *k);
 bool as_k_semaphores(as_kernel *k);
-bool as_k_make_program(as_kernel *k);
+/* All of them: what a program is made of, whose registers and places are known then. */
+bool as_k_prepare(as_kernel *k);
 
 /* ---- names.c ---- */
 
@@ -403,9 +406,12 @@ typedef struct as_k_memo {
   uint32_t hash, length;           /* of base, of name */
   uint32_t taken;                  /* number of name, 0: not known */
 } as_k_memo;
+enum { K_NAMES_OTHER, K_NAMES_TILE, K_NAMES_QUEUE, K_NAMES_SEM };
 typedef struct as_k_name {
   const char *name;
-  uint32_t next; /* that is tried after it */
+  uint32_t next;  /* that is tried after it */
+  uint32_t index; /* of a tile, queue or semaphore in the program */
+  uint8_t kind;   /* K_NAMES_ */
 } as_k_name;
 typedef struct as_k_names {
   as_kernel *k;
@@ -417,7 +423,17 @@ typedef struct as_k_names {
 /* A name of the arena that is like base, made of letters, digits and _, and not yet taken; NULL
  * when memory is out. */
 const char *as_k_names_take(as_k_names *n, const char *base);
+/* What has a name, NULL when nothing has it; says what has the name taken last. */
+const as_k_name *as_k_names_find(const as_k_names *n, const char *name);
+void as_k_names_mark(as_k_names *n, unsigned kind, uint32_t index);
 void as_k_names_close(as_k_names *n);
+
+/* ---- emit.c ---- */
+
+/* Adds the kernel's tensors, and then its core, to a program. names: of what it adds; before: of
+ * what core 0 has, when this is core 1, else NULL. Tensors of all cores come before the cores. */
+bool as_k_put_tensors(as_kernel *k, isa_program *p, as_k_names *names);
+bool as_k_make_core(as_kernel *k, isa_program *p, as_k_names *names, const as_k_names *before);
 
 /* ---- solve.c ---- */
 

@@ -9,10 +9,13 @@
 
 bool as_k_fail(as_kernel *k, isa_status s, isa_line at, const char *fmt, ...) {
   va_list ap;
+  char *text = k->error.text;
+  size_t room = sizeof k->error.text, n = 0;
   k->error.status = s;
   k->error.at = at;
+  if (k->o.cores > 1) n = (size_t)snprintf(text, room, "core %u: ", k->o.core);
   va_start(ap, fmt);
-  vsnprintf(k->error.text, sizeof k->error.text, fmt, ap);
+  vsnprintf(text + n, room - n, fmt, ap);
   va_end(ap);
   return false;
 }
@@ -51,11 +54,13 @@ as_kernel *as_kernel_new(const as_kernel_options *o) {
   if (!k->o.costs.dma_byte_rate) k->o.costs.dma_byte_rate = 20000;
   k->target = o->target;
   isa_arena_init(&k->arena, &al);
+  if (!k->o.cores) k->o.cores = 1;
   k->scratch = isa_program_new(&al, o->target);
   if (!k->scratch) {
     isa_free(&al, k, sizeof *k);
     return NULL;
   }
+  k->scratch->ncores = k->o.cores;
   return k;
 }
 
@@ -64,7 +69,6 @@ void as_kernel_free(as_kernel *k) {
   if (!k) return;
   isa_alloc al = k->al;
   isa_program_free(k->scratch);
-  isa_program_free(k->program);
   FREE(buffers, cap_buffers);
   FREE(files, cap_files);
   FREE(ops, cap_ops);
@@ -88,6 +92,7 @@ void as_kernel_free(as_kernel *k) {
   FREE(waited, cap_waited);
   FREE(crowd, cap_crowd);
   FREE(spilled, cap_spilled);
+  isa_free(&al, k->placed, ((size_t)k->nplaced) * sizeof *k->placed);
   isa_free(&al, k->reg_needs, (size_t)k->nregs + 1);
   isa_free(&al, k->reg_places, ((size_t)k->nregs + 1) * ISA_NENGINES);
   isa_arena_free(&k->arena);
@@ -180,9 +185,9 @@ static bool add_tensor(as_kernel *k, const isa_tensor *t, uint32_t *buffer) {
   return n ? add_buffer(k, &b, buffer) : as_k_nomem(k);
 }
 
-static bool same_constant(const isa_tensor *a, const isa_tensor *b) {
+bool as_k_same_constant(const isa_tensor *a, const isa_tensor *b) {
   return a->role == ISA_CONST && a->dtype == b->dtype && a->ndim == b->ndim &&
-         memcmp(a->shape, b->shape, a->ndim * sizeof *a->shape) == 0 &&
+         a->bytes == b->bytes && memcmp(a->shape, b->shape, a->ndim * sizeof *a->shape) == 0 &&
          memcmp(a->data, b->data, (size_t)a->bytes) == 0;
 }
 
@@ -198,7 +203,7 @@ static const isa_tensor *tensor_of(const as_kernel *k, uint32_t buffer) {
 static bool add_constant(as_kernel *k, isa_tensor *t, uint32_t *buffer) {
   uint32_t hash = hash_of(t), probe = 0, like;
   while ((like = isa_index_next(&k->constants, hash, &probe)))
-    if (same_constant(tensor_of(k, like), t)) {
+    if (as_k_same_constant(tensor_of(k, like), t)) {
       *buffer = like;
       return true;
     }

@@ -13,6 +13,7 @@
  *     solve.c    what waits for what
  *     sems.c     semaphores                          emit.c    the program
  *     report.c   what was decided, as text           import.c   a program as a list
+ *     pair.c     one program of the kernels of two cores
  *
  * There is no code for single instructions: what is read and written comes from the flags of
  * forms.def, engines and rules from the tables. vm/README.md documents the records; the public
@@ -50,8 +51,9 @@ typedef struct as_kernel_costs {
 typedef struct as_kernel_options {
   const isa_alloc *alloc; /* NULL: malloc */
   const isa_target *target;
-  uint32_t flags;      /* AS_KERNEL_ */
-  uint32_t sbuf_bytes; /* of a partition that may be used; 0: the target's */
+  uint32_t flags;       /* AS_KERNEL_ */
+  uint32_t sbuf_bytes;  /* of a partition that may be used; 0: the target's */
+  unsigned core, cores; /* the kernel is of core 0 or 1 of a program of so many; 0: of one */
   as_kernel_costs costs;
 } as_kernel_options;
 
@@ -118,6 +120,9 @@ bool as_kernel_import(as_kernel *k, const isa_program *p);
 
 /* The program, the caller's to free; NULL with an error. Once. */
 isa_program *as_kernel_finish(as_kernel *k);
+/* The program of two kernels, one of each core. Inputs, outputs and equal constants of both are
+ * one tensor; temporaries are each core's own. NULL with an error of *failed, one of the two. */
+isa_program *as_kernel_finish_pair(as_kernel *first, as_kernel *second, as_kernel **failed);
 /* Whether instructions of the program with that opcode can be emitted. */
 bool as_kernel_takes(unsigned op);
 

@@ -169,12 +169,10 @@ static void forget(as_kernel *k) {
   k->cap_uses = k->nuses = k->cap_snaps = k->nsnaps = 0;
 }
 
-isa_program *as_kernel_finish(as_kernel *k) {
-  if (!as_k_is_open(k, (isa_line){0})) return NULL;
-  if (k->open_loop) {
-    as_k_fail(k, ISA_ARG, k->loops[k->open_loop - 1].range.at, "a loop is not ended");
-    return NULL;
-  }
+bool as_k_prepare(as_kernel *k) {
+  if (!as_k_is_open(k, (isa_line){0})) return false;
+  if (k->open_loop)
+    return as_k_fail(k, ISA_ARG, k->loops[k->open_loop - 1].range.at, "a loop is not ended");
   k->finished = true;
   bool spill = k->o.flags & AS_KERNEL_SPILL;
   bool ok = as_k_define(k) && as_k_lives(k) && as_k_choose_engines(k) && as_k_choose_queues(k) &&
@@ -182,11 +180,5 @@ isa_program *as_kernel_finish(as_kernel *k) {
   while (ok && !as_k_place(k)) ok = spill && as_k_spill(k);
   ok = ok && as_k_solve(k) && as_k_semaphores(k);
   forget(k);
-  ok = ok && as_k_make_program(k);
-  isa_program *p = k->program;
-  k->program = NULL;
-  k->made = ok;
-  if (ok) return p;
-  isa_program_free(p);
-  return NULL;
+  return ok;
 }

@@ -90,8 +90,18 @@ const char *as_k_names_take(as_k_names *n, const char *base) {
   if (!isa_array_room(&n->k->al, &n->names, n->n, &n->cap, sizeof *n->names)) return NULL;
   const char *copy = isa_arena_strn(&n->k->arena, name, length);
   if (!copy || !isa_index_add(&n->k->al, &n->index, hash, n->n + 1)) return NULL;
-  n->names[n->n++] = (as_k_name){copy, 2};
+  n->names[n->n++] = (as_k_name){.name = copy, .next = 2};
   return copy;
+}
+
+const as_k_name *as_k_names_find(const as_k_names *n, const char *name) {
+  uint32_t number = find(n, hash_of(name, strlen(name)), name);
+  return number ? &n->names[number - 1] : NULL;
+}
+
+void as_k_names_mark(as_k_names *n, unsigned kind, uint32_t index) {
+  n->names[n->n - 1].kind = (uint8_t)kind;
+  n->names[n->n - 1].index = index;
 }
 
 void as_k_names_close(as_k_names *n) {

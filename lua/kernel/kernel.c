@@ -63,7 +63,8 @@ static int give(lua_State *L, const handle *h, soma_status s, const uint32_t *nu
   return 2;
 }
 
-/* host.new(target or nil, flags, sbuf_bytes): a handle; raises what soma_kernel_new says. */
+/* host.new(target or nil, flags, sbuf_bytes, core, cores): a handle; raises what soma_kernel_new
+ * says. */
 static int new_kernel(lua_State *L) {
   soma_kernel_options o = SOMA_KERNEL_OPTIONS_INIT;
   soma_options mo = SOMA_OPTIONS_INIT;
@@ -71,6 +72,8 @@ static int new_kernel(lua_State *L) {
   o.target = lb_target(L, "kernel", luaL_optstring(L, 1, NULL));
   o.flags = (uint32_t)luaL_checkinteger(L, 2);
   o.sbuf_bytes = (uint32_t)luaL_checkinteger(L, 3);
+  o.core = (uint32_t)luaL_checkinteger(L, 4);
+  o.cores = (uint32_t)luaL_checkinteger(L, 5);
   handle *h = lua_newuserdatauv(L, sizeof *h, 0);
   *h = (handle){0};
   luaL_setmetatable(L, HANDLE);
@@ -221,13 +224,15 @@ static int kernel_endloop(lua_State *L) {
   return give(L, h, soma_kernel_endloop(h->k), NULL);
 }
 
-/* h:finish(): true and the program, or false, the message, and whether it has a place */
+/* h:finish([the handle of core 1]): true and the program, or false, the message, and whether it has
+ * a place */
 static int kernel_finish(lua_State *L) {
-  handle *h = check(L);
+  handle *h = check(L), *other = lua_isnoneornil(L, 2) ? NULL : luaL_checkudata(L, 2, HANDLE);
   soma_diagnostics *d = NULL;
   lua_pushboolean(L, 1);
   lb_program *p = lb_new_program(L);
-  soma_status s = soma_kernel_finish(h->k, &p->p, &d);
+  soma_status s = other ? soma_kernel_finish_pair(h->k, other->k, &p->p, &d)
+                        : soma_kernel_finish(h->k, &p->p, &d);
   if (s == SOMA_OK) {
     const char *text = soma_diagnostics_text(d);
     if (text[0] != '\0') p->warnings = strdup(text);

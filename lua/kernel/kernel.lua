@@ -38,6 +38,8 @@ end
 
 function Kernel:refuse(text)
   local file, line = place()
+  local core = ("core %d: "):format(self.core)
+  if self.cores > 1 and text:sub(1, #core) ~= core then text = core .. text end
   error(("%s:%d: %s"):format(file, line, text), 0)
 end
 
@@ -89,14 +91,18 @@ local function tensor(k, name, dtype, shape, role)
   if type(name) ~= "string" then k:refuse("the name of a tensor is a string, not " .. tostring(name)) end
   check_dtype(k, dtype)
   check_shape(k, "tensor " .. name, shape, 1, 8)
-  local known = k.tensors[name]
-  if known then
-    if k.roles[name] ~= role then k:refuse(("%s is a tensor of role %s already, not %s"):format(name, k.roles[name], role)) end
-    if known.dtype ~= dtype or V.text_of(known.shape) ~= V.text_of(shape) then
-      k:refuse(("%s is %s%s already, not %s%s"):format(name, known.dtype, V.text_of(known.shape), dtype, V.text_of(shape)))
+  for _, of in ipairs {k, k.first or nil} do
+    local known, its = of.tensors[name], of.roles[name]
+    local shared = of == k or its == "input" or its == "output" or role ~= "temp"
+    if known and shared then
+      local where = of == k and "already" or "on core 0"
+      if its ~= role then k:refuse(("%s is a tensor of role %s %s, not %s"):format(name, its, where, role)) end
+      if known.dtype ~= dtype or V.text_of(known.shape) ~= V.text_of(shape) then
+        k:refuse(("%s is %s%s %s, not %s%s"):format(name, known.dtype, V.text_of(known.shape), where, dtype, V.text_of(shape)))
+      end
     end
-    return known
   end
+  if k.tensors[name] then return k.tensors[name] end
   local buffer = check(k, k.handle:tensor(name, V.code[dtype], shape, roles[role]))
   k.tensors[name], k.roles[name] = V.whole(k, buffer, name, "hbm", dtype, shape), role
   return k.tensors[name]
@@ -212,9 +218,10 @@ end
 -- ---- The program --------------------------------------------------------------------------------
 
 function Kernel:program()
+  if self.first then return self.first:program() end
   if self.wrong then error(self.wrong, 0) end
   if not self.made then
-    local ok, result, has_place = self.handle:finish()
+    local ok, result, has_place = self.handle:finish(self.second and self.second.handle or nil)
     if not ok then
       self.wrong = select(2, pcall(check, self, ok, result, has_place))
       error(self.wrong, 0)
@@ -227,18 +234,23 @@ function Kernel:source()
   local program = self:program()
   return program:source()
 end
+-- What a kernel that is built says of itself; of two cores the program is core 0's to build.
+local function built(k)
+  k:program()
+  return k.handle
+end
 function Kernel:report()
-  self:program()
-  return self.handle:report()
+  local text = built(self):report()
+  return self.second and ("core 0\n%s\ncore 1\n%s"):format(text, self.second:report()) or text
 end
 function Kernel:figures()
-  self:program()
-  return self.handle:figures()
+  local figures = built(self):figures()
+  if self.second then figures.core = {built(self):figures(), self.second:figures()} end
+  return figures
 end
 -- k:life(tile): where it was placed, and its first and last instruction.
 function Kernel:life(t)
-  self:program()
-  return self.handle:life(t.buffer)
+  return built(t._k):life(t.buffer)
 end
 
 function Kernel.__index(k, key)
@@ -248,48 +260,72 @@ function Kernel.__index(k, key)
 end
 Kernel.__name = "soma.kernel"
 
-local known = {target = "string", spill = "boolean", keep_order = "boolean", fixed_engines = "boolean",
+local known = {target = "string", cores = "number", spill = "boolean", keep_order = "boolean", fixed_engines = "boolean",
                copies = "boolean", sbuf_bytes = "number", policy = "number"} -- policy: for tests/bench/policies.lua
 
--- soma.kernel{target = "trn2"}
-function soma.kernel(o)
-  o = o or {}
-  if type(o) ~= "table" then error("kernel takes a table of options, not " .. tostring(o), 2) end
+local function new(o, core)
+  if type(o) ~= "table" then error("kernel takes a table of options, not " .. tostring(o), 3) end
   for name, value in pairs(o) do
-    if not known[name] then error(("kernel: unknown option '%s'; it takes: copies, fixed_engines, keep_order, sbuf_bytes, spill, target"):format(tostring(name)), 2) end
-    if type(value) ~= known[name] then error(("kernel: option '%s' must be a %s, not a %s"):format(name, known[name], type(value)), 2) end
+    if not known[name] then error(("kernel: unknown option '%s'; it takes: copies, cores, fixed_engines, keep_order, sbuf_bytes, spill, target"):format(tostring(name)), 3) end
+    if type(value) ~= known[name] then error(("kernel: option '%s' must be a %s, not a %s"):format(name, known[name], type(value)), 3) end
   end
   local flags = (o.spill and 1 or 0) | (o.keep_order and 2 or 0) | (o.fixed_engines and 4 or 0) | (o.copies and 8 or 0) | (o.policy or 0)
   if o.sbuf_bytes and (math.type(o.sbuf_bytes) ~= "integer" or o.sbuf_bytes < 1 or o.sbuf_bytes > 1 << 30) then
-    error("kernel: sbuf_bytes is a whole number of bytes, not " .. o.sbuf_bytes, 2)
+    error("kernel: sbuf_bytes is a whole number of bytes, not " .. o.sbuf_bytes, 3)
   end
-  local k = {files = {}, tensors = {}, roles = {}, identities = {}, loops = {}, made = false, wrong = false, last = false}
-  local ok, handle = pcall(host.new, o.target, flags, o.sbuf_bytes or 0)
-  if not ok then error(handle, 2) end
+  local cores = o.cores or 1
+  if cores ~= 1 and cores ~= 2 then error("kernel: cores is 1 or 2, not " .. tostring(cores), 3) end
+  local k = {core = core, cores = cores, first = false, second = false, files = {}, tensors = {}, roles = {}, identities = {}, loops = {}, made = false, wrong = false, last = false}
+  local ok, handle = pcall(host.new, o.target, flags, o.sbuf_bytes or 0, core, cores)
+  if not ok then error(handle, 3) end
   k.handle = handle
   k.target = k.handle:target()
   for name, code in pairs(engines) do k[name] = engine_table(setmetatable(k, Kernel), code, name) end
   return setmetatable(k, Kernel)
 end
 
+-- soma.kernel{target = "trn2"}, or soma.kernel({target = "trn2", cores = 2}, function(k) ... end): the
+-- function records what each core does, with a kernel of its own whose k.core is 0, then 1. What comes
+-- back is core 0's, which builds the program of both.
+function soma.kernel(o, f)
+  o = o or {}
+  local k = new(o, 0)
+  if f ~= nil and type(f) ~= "function" then error("kernel: after the options comes a function of a kernel, not " .. tostring(f), 2) end
+  if k.cores == 2 and not f then error("kernel: of two cores a function records each: kernel({cores = 2}, function(k) ... end)", 2) end
+  if f then f(k) end
+  if k.cores == 2 then
+    k.second = new(o, 1)
+    k.second.first = k
+    f(k.second)
+  end
+  return k
+end
+
 -- soma.spmd({rows, columns}, function(k, i, j) ... end [, options]): one kernel of a program for each
--- id of the grid, one after another.
+-- id of the grid, one after another; of two cores the first half is core 0's, the rest core 1's.
 function soma.spmd(grid, f, o)
   if type(grid) ~= "table" or type(f) ~= "function" then error("spmd takes a list of sizes and a function of a kernel and its ids", 2) end
   for _, n in ipairs(grid) do
     if math.type(n) ~= "integer" or n < 0 then error("a size of spmd's grid is a whole number, not " .. tostring(n), 2) end
   end
-  local k = soma.kernel(o)
-  local ids = {}
-  local function visit(d)
-    if d > #grid then return f(k, table.unpack(ids, 1, #grid)) end
-    for i = 0, grid[d] - 1 do
-      ids[d] = i
-      visit(d + 1)
+  local all = 1
+  for _, n in ipairs(grid) do all = all * n end
+  return soma.kernel(o, function(k)
+    local ids, program = {}, 0
+    local function visit(d)
+      if d > #grid then
+        local core = 2 * program < all and 0 or 1
+        program = program + 1
+        if k.cores == 1 or k.core == core then f(k, table.unpack(ids, 1, #grid)) end
+        return
+      end
+      for i = 0, grid[d] - 1 do
+        ids[d] = i
+        visit(d + 1)
+      end
     end
-  end
-  visit(1)
-  return k
+    visit(1)
+  end)
 end
 
 -- ---- Kernels as functions -----------------------------------------------------------------------
@@ -308,24 +344,28 @@ end
 
 -- Records the kernel for these arguments: tensors become inputs, the rest is given as it is.
 local function build(jit, values)
-  local k = soma.kernel(jit.options)
-  local given, names = {}, {}
-  for i = 1, values.n do
-    local x = values[i]
-    local name = debug.getlocal(jit.f, i + 1) or "x" .. i
-    given[i] = x
-    if type(x) == "userdata" then
-      given[i] = k:input(name, x.dtype, x.shape)
-      names[#names + 1] = {name = name, at = i}
+  local names, outputs
+  local k = soma.kernel(jit.options, function(k)
+    local given = {}
+    names = {}
+    for i = 1, values.n do
+      local x = values[i]
+      local name = debug.getlocal(jit.f, i + 1) or "x" .. i
+      given[i] = x
+      if type(x) == "userdata" then
+        given[i] = k:input(name, x.dtype, x.shape)
+        names[#names + 1] = {name = name, at = i}
+      end
     end
-  end
-  local results = table.pack(jit.f(k, table.unpack(given, 1, values.n)))
-  for i = 1, results.n do
-    if not V.is_view(results[i]) or results[i].memory ~= "hbm" then
-      k:refuse("a kernel returns tensors that k:output gave, not " .. tostring(results[i]))
+    local results = table.pack(jit.f(k, table.unpack(given, 1, values.n)))
+    for i = 1, results.n do
+      if not V.is_view(results[i]) or results[i].memory ~= "hbm" then
+        k:refuse("a kernel returns tensors that k:output gave, not " .. tostring(results[i]))
+      end
     end
-  end
-  return {kernel = k, program = k:program(), inputs = names, outputs = results}
+    outputs = outputs or results
+  end)
+  return {kernel = k, program = k:program(), inputs = names, outputs = outputs}
 end
 
 local function core_of(jit, checks)

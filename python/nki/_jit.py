@@ -9,6 +9,7 @@ import numpy as np
 from soma import Machine, arrays, launch, record
 from soma.errors import KernelError
 from soma.index import whole
+from soma.machine import GENERATION
 
 from ._target import target_of
 
@@ -52,10 +53,10 @@ class KernelRun:
         return self.built.program.source()
 
     def report(self):
-        return self.built.builder.report()
+        return self.built.report()
 
     def figures(self):
-        return self.built.builder.figures()
+        return self.built.figures()
 
     def page(self, path=None, title=None):
         """The run as a page for a browser, titled by the kernel's name unless another is given;
@@ -78,10 +79,12 @@ class KernelRun:
 
 class Kernel:
     """A kernel: call it with NumPy arrays (or tensors of torch) and it runs on the emulated core.
-    kernel[grid] launches a grid of programs, which run one after another."""
+    kernel[2] launches it on two cores, as program 0 and program 1; kernel[grid] launches a grid of
+    programs, which run one after another."""
 
     def __init__(self, function, grid=(), target=None, builds=None, **options):
         self.function, self.grid, self.asked, self.options = function, grid, target, options
+        self.split = None
         self.builds = {} if builds is None else builds
         self.benchmark_result = None
         functools.update_wrapper(self, function)
@@ -89,11 +92,13 @@ class Kernel:
     func = property(lambda self: self.function)
 
     def __getitem__(self, grid):
-        return Kernel(self.function, _grid(grid), self.asked, self.builds, **self.options)
+        kernel = Kernel(self.function, _grid(grid), self.asked, self.builds, **self.options)
+        kernel.split = _split(grid, self.options.get("style"))
+        return kernel
 
     def __eq__(self, other):
         return self is other or (isinstance(other, Kernel) and self.function is other.function
-                                 and self.grid == other.grid)
+                                 and self.grid == other.grid and self.split == other.split)
 
     def __hash__(self):
         return hash(self.function)
@@ -118,17 +123,28 @@ class Kernel:
         bound = launch.arguments(self.function, args, kwargs)
         key = launch.key_of(dict(bound.arguments))
         if key is not None:
-            key = (self.target, self.grid, key)
+            key = (self.target, self.grid, self.split, key)
         try:
             if key is not None and key in self.builds and self.builds[key].around.holds():
                 return self.builds[key], bound
         except TypeError:
             key = None
         built = launch.build(self.function, args, kwargs, self.target, self.grid,
-                             self.options.get("schedule", ()))
+                             self.options.get("schedule", ()), core_of=self._core_of())
         if key is not None:
             self.builds[key] = built
         return built, bound
+
+    def _core_of(self):
+        """With two cores a function of a program's place in the grid, which gives its core."""
+        if not self.split:
+            return None
+        axis, stride, explicit = self.split
+        if GENERATION[self.target] < 3:  # a grid of an older kernel
+            if explicit:
+                raise KernelError("nl.nc(2): two cores as one need gen3; %s is gen2" % self.target)
+            return None
+        return lambda ids: ids[axis] // stride % 2
 
     def _launch(self, args, kwargs, machine=None, **options):
         with _one_at_a_time:
@@ -164,7 +180,7 @@ class Kernel:
 
     def report(self, *args, **kwargs):
         """What the builder did: tiles over time, loads of engines, what each wait is for."""
-        return self.build(args, kwargs)[0].builder.report()
+        return self.build(args, kwargs)[0].report()
 
     def check(self, *args, checks="all", schedules=1, **kwargs):
         """Runs with checks, under several legal timings when schedules is above 1, and gives what
@@ -193,8 +209,10 @@ class Kernel:
         name or a list of them."""
         edges = tuple((later, tuple([earlier] if isinstance(earlier, str) else earlier))
                       for later, earlier in schedule)
-        return Kernel(self.function, self.grid, self.asked, None,
-                      **dict(self.options, schedule=edges))
+        kernel = Kernel(self.function, self.grid, self.asked, None,
+                        **dict(self.options, schedule=edges))
+        kernel.split = self.split
+        return kernel
 
 
 def _given(kwargs):
@@ -225,11 +243,28 @@ def _grid(grid):
     return tuple(sizes)
 
 
+def _split(grid, style):
+    """How the programs of a grid go to two cores: (axis, stride, whether nl.nc says so), so that a
+    program's core is its place along the axis // stride % 2. None: all run on one core. A grid of
+    2 is two cores; in kernels for neuronxcc.nki, whose grids are programs of one core, nl.nc alone
+    says it."""
+    parts = grid if isinstance(grid, (tuple, list)) else (grid,)
+    found = [(i, p.stride, True) for i, p in enumerate(parts) if getattr(p, "stride", None)]
+    if len(found) > 1:
+        raise KernelError("a grid of %r: only one part of it is two cores" % (grid,))
+    if found:
+        return found[0]
+    return (0, 1, False) if style != "neuronxcc" and [whole(p) for p in parts] == [2] else None
+
+
 def _as_kernel(f, options):
     if isinstance(f, Kernel):
         merged = dict(f.options, **options)
         merged.pop("platform_target", None)
-        return Kernel(f.function, f.grid, options.get("platform_target") or f.asked, None, **merged)
+        kernel = Kernel(f.function, f.grid, options.get("platform_target") or f.asked, None,
+                        **merged)
+        kernel.split = f.split
+        return kernel
     if not callable(f):
         raise TypeError("a kernel is a function, not %r" % (f,))
     target = options.pop("platform_target", None)

@@ -52,11 +52,11 @@ _FIVE = C.c_uint32 * 5
 class Builder:
     """One kernel being built on a machine."""
 
-    def __init__(self, machine, target=None, flags=0, sbuf_bytes=0):
+    def __init__(self, machine, target=None, flags=0, sbuf_bytes=0, core=0, cores=1):
         if not hasattr(lib, "soma_kernel_new"):
             raise ImportError("this libsoma has no kernel builder (soma_kernel_new)")
         o = L.KernelOptions(C.sizeof(L.KernelOptions), target.encode() if target else None, flags,
-                            sbuf_bytes)
+                            sbuf_bytes, core, cores)
         k = C.c_void_p()
         self.handle = None
         self.machine = machine
@@ -142,10 +142,13 @@ class Builder:
         if status:
             self.fail(status)
 
-    def finish(self):
-        """(program, warnings as text)."""
+    def finish(self, second=None):
+        """(program, warnings as text); with the builder of core 1 the program of both cores."""
         p, d = C.c_void_p(), C.c_void_p()
-        status = lib.soma_kernel_finish(self.handle, C.byref(p), C.byref(d))
+        if second:
+            status = lib.soma_kernel_finish_pair(self.handle, second.handle, C.byref(p), C.byref(d))
+        else:
+            status = lib.soma_kernel_finish(self.handle, C.byref(p), C.byref(d))
         text = _take_diagnostics(d)
         if status:
             file, line = C.c_char_p(), C.c_uint32()

@@ -3,6 +3,7 @@ import builtins
 import enum
 import inspect
 import itertools
+import math
 import sys
 import types
 import warnings
@@ -95,12 +96,25 @@ class Built:
     """A program with what a run needs: `inputs` (name, path of the argument, storage), `result`
     (the structure that the kernel returned), `written` names of inputs that it writes."""
 
-    def __init__(self, name, rec, program, warnings, inputs, result):
+    def __init__(self, name, recs, program, warnings, inputs, result):
         self.program, self.warnings, self.inputs, self.result = program, warnings, inputs, result
-        self.builder, self.target, self.name = rec.builder, rec.target, name
+        self.builders, self.target, self.name = [r.builder for r in recs], recs[0].target, name
         self.around = None
-        self.instructions = rec.count
-        self.unwritten = [text for key, text in rec.hints.items() if key[0] == "clear"]
+        self.instructions = sum(r.count for r in recs)
+        self.unwritten = [text for r in recs for key, text in r.hints.items() if key[0] == "clear"]
+
+    def report(self):
+        """What the builder did, of each core."""
+        texts = [b.report() for b in self.builders]
+        return texts[0] if len(texts) == 1 else "\n".join(
+            "core %d\n%s" % part for part in enumerate(texts))
+
+    def figures(self):
+        """{name: number}; of two cores the sums, and `core` has those of each."""
+        each = [b.figures() for b in self.builders]
+        if len(each) == 1:
+            return each[0]
+        return dict({n: sum(f[n] for f in each) for n in each[0]}, core=each)
 
 
 def _map(x, fn, path):
@@ -178,9 +192,11 @@ def _input(rec, value, path, found):
     data, dtype = _host(value, path)
     s = Storage(HBM, dtype, data.shape, path)
     s.role, s.buffer = L.ROLE_INPUT, _shared()
-    s.name = path
     s.host = value
-    rec.number(s)
+    if rec.peer:
+        rec.shares(s, rec.peer.inputs[len(found)][1])
+    else:
+        rec.number(s)
     found.append((path, s))
     return Tensor(s, dtype, data.shape, dense(data.shape))
 
@@ -228,18 +244,19 @@ def _print(text, to_stderr):
     (sys.stderr if to_stderr else sys.stdout).write(text)
 
 
-def build(function, args, kwargs, target, grid=(), schedule=(), flags=0):
+def build(function, args, kwargs, target, grid=(), schedule=(), flags=0, core_of=None):
     """Runs the function once for each program of the grid, recording, and builds the program.
-    schedule: (name of an instruction, names of those it waits for)."""
-    hints = {}
+    schedule: (name of an instruction, names of those it waits for). core_of: with two cores, which
+    of them a program of the grid runs on."""
+    hints = ({}, {})
     for _ in range(64):
-        rec = record.Recorder(plain_machine(target), target, flags, hints)
-        rec.grid, rec.schedule = tuple(grid), schedule
-        for n in grid:
-            rec.cores *= n
+        recs = _recorders(target, flags, hints, core_of)
+        for rec in recs:
+            rec.grid, rec.schedule = tuple(grid), schedule
+            rec.programs = math.prod(grid)
         try:
             around = Around(function)
-            built = _build(rec, function, args, kwargs)
+            built = _build(recs, core_of, function, args, kwargs)
             built.around = around
             for text in built.unwritten:
                 warnings.warn(text + "; it reads zeros here", UserWarning, stacklevel=4)
@@ -247,6 +264,7 @@ def build(function, args, kwargs, target, grid=(), schedule=(), flags=0):
         except record.Redo:
             continue
         except KernelError as error:
+            rec = recs[-1 if "core 1: " in error.text else 0]
             if error.status == L.LIMIT and rec.old_style and not flags & K.SPILL and \
                     getattr(error, "finishing", False):
                 flags |= K.SPILL
@@ -259,26 +277,61 @@ def build(function, args, kwargs, target, grid=(), schedule=(), flags=0):
     raise SomaError("the kernel was built again 64 times and still learns about its tensors")
 
 
-def _build(rec, function, args, kwargs):
-    found, result = [], None
+def _recorders(target, flags, hints, core_of):
+    """One, or one for each core."""
+    machine, cores = plain_machine(target), 2 if core_of else 1
+    recs = [record.Recorder(machine, target, flags, hints[0], None, cores)]
+    if core_of:
+        recs.append(record.Recorder(machine, target, flags, hints[1], recs[0], cores))
+    return recs
+
+
+def _build(recs, core_of, function, args, kwargs):
+    ids = list(itertools.product(*map(range, recs[0].grid)))
+    for rec in recs:
+        mine = [i for i in ids if core_of(i) == rec.core] if core_of else ids
+        out = _record(rec, mine, function, args, kwargs)
+        if rec.core == 0:
+            result = out
+    try:
+        program, warnings = recs[0].builder.finish(*(r.builder for r in recs[1:]))
+    except KernelError as error:
+        error.finishing = True
+        raise
+    inputs = [_of_both(*(r.inputs[i] for r in recs)) for i in range(len(recs[0].inputs))]
+    return Built(getattr(function, "__name__", "kernel"), recs, program, warnings, inputs, result)
+
+
+def _of_both(first, second=None):
+    """An argument's name and storage, of the core that uses it."""
+    name, s = first
+    if second:
+        written = s.written or second[1].written
+        s = s if s.handle else second[1]
+        s.written = written
+    return name, s
+
+
+def _record(rec, ids, function, args, kwargs):
+    """Runs the programs of a core; what the first one returned."""
+    result = None
+    if rec.peer:
+        rec.used_names = dict(rec.peer.used_names)
     bound = arguments(function, args, kwargs)
     for name, value in list(bound.arguments.items()):
-        bound.arguments[name] = _map(value, lambda x, path: _input(rec, x, path, found), name)
+        bound.arguments[name] = _map(value, lambda x, path: _input(rec, x, path, rec.inputs), name)
     with record.building(rec):
         with _Words():
-            for i, ids in enumerate(itertools.product(*map(range, rec.grid)) if rec.grid else [()]):
-                rec.program, rec.program_index, rec.shared_at = ids, i, 0
+            for i, program in enumerate(ids):
+                rec.program, rec.program_index, rec.shared_at = program, i, 0
                 rec.identities = {}
                 out = function(*bound.args, **bound.kwargs)
                 rec.flush()
                 result = out if i == 0 else result
-        result = _results(rec, result)
-        try:
-            program, warnings = rec.finish()
-        except KernelError as error:
-            error.finishing = True
-            raise
-    return Built(getattr(function, "__name__", "kernel"), rec, program, warnings, found, result)
+        if not rec.peer:
+            result = _results(rec, result)
+        rec.close()
+    return result
 
 
 def _results(rec, x):

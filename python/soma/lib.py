@@ -77,7 +77,7 @@ class Finding(C.Structure):
 
 class KernelOptions(C.Structure):
     _fields_ = [("size", C.c_size_t), ("target", C.c_char_p), ("flags", C.c_uint32),
-                ("sbuf_bytes", C.c_uint32)]
+                ("sbuf_bytes", C.c_uint32), ("core", C.c_uint32), ("cores", C.c_uint32)]
 
 
 class TileInfo(C.Structure):
@@ -171,6 +171,7 @@ _KERNEL = {
     "soma_kernel_while": (_int, [P, _u32, _u32, _u32]),
     "soma_kernel_endloop": (_int, [P]),
     "soma_kernel_finish": (_int, [P, _out, _out]),
+    "soma_kernel_finish_pair": (_int, [P, P, _out, _out]),
     "soma_kernel_report": (_int, [P, WRITE, P]),
     "soma_kernel_get_figures": (None, [P, C.POINTER(KernelFigures), _size]),
     "soma_opcode": (_int, [_str]),

@@ -93,23 +93,26 @@ class Redo(BaseException):
 
 
 class Recorder:
-    """One build of a kernel."""
+    """One build of a kernel, or of what one core of two does; `peer` is core 0's, for core 1."""
 
-    def __init__(self, machine, target, flags=0, hints=None):
-        self.builder = K.Builder(machine, target, flags)
+    def __init__(self, machine, target, flags=0, hints=None, peer=None, cores=1):
+        self.core, self.cores, self.peer = int(peer is not None), cores, peer
+        self.builder = K.Builder(machine, target, flags, 0, self.core, cores)
         self.target, self.gen = target, GENERATION[target]
         self.hints = hints if hints is not None else {}
         self.pending = self.at = None
         self.kernel = self.builder.handle
         self.codes, self.own = {}, {}  # lines by the id of a code; numbers of files
-        self.names, self.used_names, self.variables = {}, {}, {}
+        self.names, self.variables = {}, {}
+        self.used_names = {}
         self.tiles = []         # storages on the chip that instructions use
         self.tensors = []       # storages in HBM that instructions use, in order
         self.count = 0          # instructions emitted
         self.grid, self.program = (), ()
-        self.cores, self.program_index = 1, 0  # programs of the grid; which one runs
+        self.programs, self.program_index = 1, 0  # of the launch; which of this core's runs
         self.schedule = ()
         self.shared, self.shared_at = [], 0
+        self.inputs = []        # (path of an argument, storage), in order
         self.weights = None     # what the tensor engine has loaded
         self.whiles = []
         self.loops = []         # places of the loops at run time that are open
@@ -313,7 +316,8 @@ class Recorder:
             return
         shape = self.hints.get(("rows", s.order), s.declared or s.shape)
         s.declared = tuple(shape)
-        s.name = self.unique(s.name or "tensor")
+        if s.twin is None or not s.twin.handle:
+            s.name = self.unique(s.name or "tensor")
         s.handle = self.builder.tensor(s.name, s.dtype, s.declared[:8] or (1,), s.role)
         self.tensors.append(s)
 
@@ -329,6 +333,11 @@ class Recorder:
         self.numbering += 1
         s.order = self.numbering
         return s
+
+    def shares(self, s, twin):
+        """Storage of core 1 that core 0 has as well."""
+        s.twin, s.role, s.name, s.declared = twin, twin.role, twin.name, twin.declared
+        return self.number(s)
 
     def is_returned(self, s):
         """Whether an earlier build has learned that the kernel returns this tensor."""
@@ -358,10 +367,15 @@ class Recorder:
         if ("rows", s.order) in self.hints:
             raise NotBuilt("%r is indexed by rows of %d and of %d bytes"
                            % (s, row_bytes, n * s.dtype.size))
-        if s.handle == 0:
+        twin = s.twin
+        if s.handle == 0 and not (twin and twin.handle):
             s.declared = want
             return
         self.hints[("rows", s.order)] = want
+        if twin:
+            if ("rows", twin.order) in self.peer.hints:
+                raise NotBuilt("%r is indexed by rows of another size on core 0" % s)
+            self.peer.hints[("rows", twin.order)] = want
         raise Redo()
 
     def assign(self, view, value):
@@ -399,8 +413,8 @@ class Recorder:
 
     # ---- the end ----
 
-    def finish(self):
-        """(program, warnings)."""
+    def close(self):
+        """The end of what is recorded."""
         self.flush()
         if self.loops:
             raise KernelError("a loop at run time was left by break or return: its body is "
@@ -414,7 +428,6 @@ class Recorder:
                 self.named[name].depends_on(self.named[producer])
         for earlier, later in self.edges:
             self.builder.order(earlier, later)
-        return self.builder.finish()
 
 
 class ZeroState:

@@ -18,11 +18,12 @@ MEMORY = ("hbm", "sbuf", "psum")
 
 class Storage:
     """Memory of a kernel. `free` is elements in each partition on the chip, else all elements;
-    `handle` the builder's number once an instruction uses it."""
+    `handle` the builder's number once an instruction uses it; `twin` the storage of core 0 that
+    core 1 shares."""
 
     __slots__ = ("memory", "dtype", "shape", "parts", "free", "name", "place", "handle", "role",
                  "file", "line", "buffer", "zero", "data", "written", "declared", "order", "lent",
-                 "host")
+                 "host", "twin")
 
     def __init__(self, memory, dtype, shape, name="", buffer=None):
         self.memory, self.dtype, self.shape, self.name = memory, dtype, shape, name
@@ -31,6 +32,7 @@ class Storage:
             n *= s
         self.free, self.parts = n, shape[0] if memory else 0
         self.place = self.zero = self.data = self.file = self.declared = self.host = None
+        self.twin = None
         self.handle = self.line = self.role = self.order = 0
         self.written = self.lent = False
         self.buffer = buffer

@@ -10,11 +10,11 @@ M.scripts = {{"masked_add"}, {"layernorm"}, {"conv2d"}, {"spill"}, {"kernels"}, 
 -- Runs a script with soma.core and soma.kernel watched: programs that ran with their inputs, and kernels.
 local function watch(script, options)
   local core, kernel, say, runs, kernels = soma.core, soma.kernel, print, {}, {}
-  soma.kernel = function(o)
+  soma.kernel = function(o, record)
     local all = {}
     for name, value in pairs(o or {}) do all[name] = value end
     for name, value in pairs(options or {}) do all[name] = value end
-    local k = kernel(all)
+    local k = kernel(all, record)
     kernels[#kernels + 1] = k
     return k
   end

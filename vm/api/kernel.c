@@ -33,15 +33,18 @@ struct soma_kernel {
   as_kernel *k;
   isa_alloc al;
   vm_cost_model *costs;
+  const as_kernel *failed; /* whose error is told: k, or the other core's kernel */
   char error[1280];
   bool own_error; /* an argument was wrong before the builder saw it */
 };
 
 /* ---- Results ------------------------------------------------------------------------------- */
 
-static soma_status result(soma_kernel *k, bool ok) {
-  const as_kernel_error *e = as_kernel_last_error(k->k);
-  const char *file = as_kernel_file_name(k->k, e->at.file);
+/* ok, or the error that one of the builder's kernels has. */
+static soma_status result_of(soma_kernel *k, const as_kernel *failed, bool ok) {
+  const as_kernel_error *e = as_kernel_last_error(failed);
+  const char *file = as_kernel_file_name(failed, e->at.file);
+  k->failed = failed;
   isa_buf b;
   k->error[0] = 0;
   k->own_error = false;
@@ -61,6 +64,8 @@ static soma_status result(soma_kernel *k, bool ok) {
   return e->status ? (soma_status)e->status : SOMA_ARG;
 }
 
+static soma_status result(soma_kernel *k, bool ok) { return result_of(k, k->k, ok); }
+
 static soma_status bad_argument(soma_kernel *k, const char *text) {
   size_t n = strlen(text);
   n = n < sizeof k->error ? n : sizeof k->error - 1;
@@ -73,9 +78,9 @@ static soma_status bad_argument(soma_kernel *k, const char *text) {
 const char *soma_kernel_error(const soma_kernel *k) { return k->error; }
 
 const char *soma_kernel_error_place(const soma_kernel *k, const char **file, uint32_t *line) {
-  const as_kernel_error *e = as_kernel_last_error(k->k);
+  const as_kernel_error *e = as_kernel_last_error(k->failed);
   bool placed = k->error[0] && !k->own_error;
-  if (file) *file = placed ? as_kernel_file_name(k->k, e->at.file) : NULL;
+  if (file) *file = placed ? as_kernel_file_name(k->failed, e->at.file) : NULL;
   if (line) *line = placed ? e->at.line : 0;
   return placed ? e->text : k->error;
 }
@@ -117,8 +122,17 @@ soma_status soma_kernel_new(soma_machine *m, const soma_kernel_options *options,
     return soma_fail(m, SOMA_ARG, "soma_kernel_options.flags is %#x", (unsigned)o.flags);
   int t = o.target ? isa_target_find(o.target, strlen(o.target)) : 0;
   if (t < 0) return soma_fail(m, SOMA_ARG, "there is no target %.40s", o.target);
-  as_kernel_options ko = {.alloc = &m->al, .flags = o.flags, .sbuf_bytes = o.sbuf_bytes};
+  as_kernel_options ko = {.alloc = &m->al,
+                          .flags = o.flags,
+                          .sbuf_bytes = o.sbuf_bytes,
+                          .core = o.core,
+                          .cores = o.cores ? o.cores : 1};
   ko.target = o.target ? &isa_targets[t] : default_target(m);
+  if (ko.cores > ISA_MAX_CORES || ko.core >= ko.cores)
+    return soma_fail(m, SOMA_ARG, "core %u of %u: a program has one core or two, 0 and 1", ko.core,
+                     ko.cores);
+  if (ko.cores > 1 && ko.target->gen < ISA_GEN3)
+    return soma_fail(m, SOMA_ARG, "two cores as one need gen3; %s is gen2", ko.target->name);
   soma_kernel *k = isa_zalloc(&m->al, sizeof *k);
   if (!k) return soma_out_of_memory(m);
   k->al = m->al;
@@ -130,6 +144,7 @@ soma_status soma_kernel_new(soma_machine *m, const soma_kernel_options *options,
     isa_free(&m->al, k, sizeof *k);
     return soma_out_of_memory(m);
   }
+  k->failed = k->k;
   *out = k;
   return SOMA_OK;
 }
@@ -241,17 +256,34 @@ soma_status soma_kernel_endloop(soma_kernel *k) { return result(k, as_kernel_end
 
 /* ---- The program --------------------------------------------------------------------------- */
 
-soma_status soma_kernel_finish(soma_kernel *k, soma_program **p, soma_diagnostics **d) {
+/* What the builder made, or the error that `failed` has. */
+static soma_status finish(soma_kernel *k, const as_kernel *failed, isa_program *ip,
+                          soma_program **p, soma_diagnostics **d) {
   *p = NULL;
   if (d) *d = NULL;
-  isa_program *ip = as_kernel_finish(k->k);
-  soma_status s = result(k, ip != NULL);
+  soma_status s = result_of(k, failed, ip != NULL);
   if (s != SOMA_OK) {
     if (d) *d = soma_diagnostics_of(&k->al, k->error);
     return s;
   }
   *p = soma_program_of(&k->al, ip);
   return *p ? SOMA_OK : (bad_argument(k, "out of memory"), SOMA_NOMEM);
+}
+
+soma_status soma_kernel_finish(soma_kernel *k, soma_program **p, soma_diagnostics **d) {
+  isa_program *ip = as_kernel_finish(k->k);
+  return finish(k, k->k, ip, p, d);
+}
+
+soma_status soma_kernel_finish_pair(soma_kernel *first, soma_kernel *second, soma_program **p,
+                                    soma_diagnostics **d) {
+  *p = NULL;
+  if (d) *d = NULL;
+  if (!second || first == second)
+    return bad_argument(first, "a program of two cores has a kernel for each");
+  as_kernel *failed = first->k;
+  isa_program *ip = as_kernel_finish_pair(first->k, second->k, &failed);
+  return finish(first, failed, ip, p, d);
 }
 
 soma_status soma_kernel_report(const soma_kernel *k, soma_write_fn write, void *ud) {

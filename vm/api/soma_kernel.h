@@ -40,9 +40,11 @@ typedef struct soma_kernel_options {
   const char *target;  /* "trn1" "inf2" "trn2" "trn3"; NULL: the machine's, else trn2 */
   uint32_t flags;      /* of SOMA_KERNEL_... */
   uint32_t sbuf_bytes; /* of a partition that may be used, from 0; 0: all that the target has */
+  uint32_t core;       /* of a program of two cores: the one that this kernel is of, 0 or 1 */
+  uint32_t cores;      /* of the program: 1 (or 0), or 2: see soma_kernel_finish_pair */
 } soma_kernel_options;
 #define SOMA_KERNEL_OPTIONS_INIT \
-  { sizeof(soma_kernel_options), 0, 0, 0 }
+  { sizeof(soma_kernel_options), 0, 0, 0, 0, 0 }
 
 /* A new kernel with m's allocator and m's costs. options may be NULL. On failure *k is NULL, and
  * the message is m's (soma_error). Free with soma_kernel_free, which takes NULL. */
@@ -204,6 +206,16 @@ soma_status soma_kernel_endloop(soma_kernel *k);
  * NULL) are errors and warnings with their places, or NULL; SOMA_LIMIT when tiles do not fit: the
  * text shows what is live there and from which lines. */
 soma_status soma_kernel_finish(soma_kernel *k, soma_program **p, soma_diagnostics **d);
+
+/* The same of two kernels with cores = 2, one of core 0 and one of core 1: one program, on which
+ * both cores start at once (a logical core of LNC=2; targets from generation 3). What a core has on
+ * its chip is its own: tiles, registers, queues, semaphores. Of HBM an input or an output is one
+ * tensor where both kernels have it: its name, type, shape and role are the same. Temporaries are
+ * each core's own, even under one name. A core does not wait for what the other one writes into a
+ * shared tensor: core_barrier makes it wait. The message of a failure is that of `first`, and says
+ * which core it is about. Afterwards each kernel reports of its core. */
+soma_status soma_kernel_finish_pair(soma_kernel *first, soma_kernel *second, soma_program **p,
+                                    soma_diagnostics **d);
 
 /* After soma_kernel_finish: tiles over time, loads of the engines, what bounds the kernel, which
  * dependence each wait serves, as text. */

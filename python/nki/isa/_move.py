@@ -248,9 +248,13 @@ def tensor_copy_dynamic_dst(*args, **kwargs):
 
 
 def _across_cores(name):
-    if record.active().cores > 1:
-        raise NotBuilt("nisa.%s: the programs of a launch run one after another here, so they "
-                       "cannot wait for each other; launched on one core the kernel runs" % name)
+    rec = record.active()
+    if rec.cores > 1:
+        raise NotBuilt("nisa.%s between two cores" % name)
+    if rec.programs > 1:
+        raise NotBuilt("nisa.%s: the %d programs of this launch run one after another on one core, "
+                       "so they cannot wait for each other; launched with [2] each of two has a "
+                       "core" % (name, rec.programs))
     raise KernelError("nisa.%s needs the two cores of LNC=2: this launch has one" % name)
 
 
@@ -262,5 +266,5 @@ def sendrecv(src=None, dst=None, send_to_rank=None, recv_from_rank=None, pipe_id
 
 def core_barrier(data=None, cores=None, engine=c.engine.gpsimd, name=None):
     """Does nothing on one core; between several it is refused."""
-    if record.active().cores > 1:
+    if record.active().cores > 1 or record.active().programs > 1:
         _across_cores("core_barrier")

@@ -88,19 +88,23 @@ def ndarray(shape, dtype=float32, buffer=None, name="", address=None, **other):
 
 def _in_hbm(rec, sizes, dtype, where, name, place):
     """A tensor in HBM. The shared ones of later programs of a grid are those of the first."""
-    if where is shared_hbm and rec.program_index:
-        at, rec.shared_at = rec.shared_at, rec.shared_at + 1
-        if at >= len(rec.shared) or rec.shared[at].shape != tuple(sizes) or \
-                rec.shared[at].dtype is not dtype:
-            raise KernelError("program %s makes another %d. tensor in shared_hbm than the first "
-                              "program" % (rec.program, at + 1))
-        s = rec.shared[at]
-        return Tensor(s, dtype, s.shape, dense(s.shape))
-    s = rec.number(Storage(HBM, dtype, tuple(sizes), name or "tensor", where))
-    s.role = L.ROLE_OUTPUT if where is shared_hbm or rec.is_returned(s) else L.ROLE_TEMP
+    s = Storage(HBM, dtype, tuple(sizes), name or "tensor", where)
     s.file, s.line = place
-    if where is shared_hbm:
-        rec.shared.append(s)
+    if where is not shared_hbm:
+        rec.number(s)
+        s.role = L.ROLE_OUTPUT if rec.is_returned(s) else L.ROLE_TEMP
+        return Tensor(s, dtype, s.shape, dense(s.shape))
+    at, rec.shared_at = rec.shared_at, rec.shared_at + 1
+    known = rec.shared if rec.program_index else rec.peer.shared if rec.peer else None
+    if known is not None and (at >= len(known) or known[at].shape != s.shape or
+                              known[at].dtype is not dtype):
+        raise KernelError("program %s makes another %d. tensor in shared_hbm than the first "
+                          "program" % (rec.program, at + 1))
+    if rec.program_index:
+        s = rec.shared[at]
+    else:
+        s.role = L.ROLE_OUTPUT
+        rec.shared.append(rec.shares(s, known[at]) if known else rec.number(s))
     return Tensor(s, dtype, s.shape, dense(s.shape))
 
 

@@ -94,6 +94,9 @@ class nc:
 
     def __init__(self, n):
         self.n = int(n)
+        if not 1 <= self.n <= 2:
+            raise KernelError("nl.nc(%d): a logical core is one core, or two" % self.n)
+        self.stride = 1 if self.n == 2 else None
 
     def __mul__(self, other):
         return spmd_dim(self, other)
@@ -108,11 +111,16 @@ class nc:
 
 
 class spmd_dim:
-    """A dimension of a grid in parts, some of them cores: as many programs as the product."""
+    """A dimension of a grid in parts, one of them cores: as many programs as the product. Program i
+    of it runs on core i // stride % 2; stride is None where no part is two cores."""
 
     def __init__(self, *parts):
-        self.n = 1
-        for p in parts:
+        self.n, self.stride = 1, None
+        for p in reversed(parts):
+            stride = getattr(p, "stride", None)
+            if stride and self.stride:
+                raise KernelError("spmd_dim%r: only one part of it is two cores" % (parts,))
+            self.stride = stride * self.n if stride else self.stride
             self.n *= p.n if isinstance(p, (nc, spmd_dim)) else int(p)
 
     def __mul__(self, other):

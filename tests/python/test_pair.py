@@ -1,0 +1,161 @@
+"""Kernels on the two cores of a logical core."""
+import unittest
+
+import numpy as np
+
+import neuronxcc.nki as old
+import neuronxcc.nki.language as nl
+import nki
+import nki.isa as nisa
+from helper import KernelCase, data
+from soma.errors import KernelError
+
+
+def rows(x):
+    """Row i of x on core i % cores: its reciprocal, by way of a tensor that is the core's own."""
+    cores, core = nl.num_programs(), nl.program_id(0)
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    for i in range(core, x.shape[0], cores):
+        t = nl.ndarray(x.shape[1:], x.dtype, buffer=nl.sbuf)
+        kept = nl.ndarray(x.shape[1:], x.dtype, buffer=nl.private_hbm)
+        nisa.dma_copy(dst=t, src=x[i])
+        nisa.reciprocal(dst=t, data=t)
+        nisa.dma_copy(dst=kept, src=t)
+        nisa.dma_copy(dst=out[i], src=kept)
+    return out
+
+
+class Pairs(KernelCase):
+    def wrong(self, text, function, *args):
+        with self.assertRaisesRegex(KernelError, text):
+            function(*args)
+
+    def test_one_core_and_two_give_equal_bits(self):
+        x = data(4, 128, 64) + 2
+        kernel = nki.jit(rows)
+        want = kernel(x)
+        self.same(want, 1 / x)
+        for launch in (kernel[2], kernel[(2,)], kernel[[2]], kernel[nl.nc(2)], kernel[np.int64(2)]):
+            self.assertEqual(len(launch.build((x,), {})[0].builders), 2)
+            self.assertEqual(launch(x).tobytes(), want.tobytes())
+        for launch in (kernel, kernel[1], kernel[nl.nc(1)], kernel[4]):
+            self.assertEqual(len(launch.build((x,), {})[0].builders), 1)
+            self.assertEqual(launch(x).tobytes(), want.tobytes())
+        self.assertNotEqual(kernel[2], kernel[2, 1])
+
+    def test_two_cores_are_faster(self):
+        x = data(8, 128, 512) + 2
+        kernel = nki.jit(rows)
+        one, two = (k._launch((x,), {}).time_us for k in (kernel, kernel[2]))
+        self.assertLess(two, 0.7 * one)
+
+    def test_programs_of_a_grid_go_to_the_cores_that_it_says(self):
+        def kernel(cores, programs):
+            @nki.jit
+            def run(x):
+                out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+                i, j = nl.program_id(0), nl.program_id(1)
+                seen.append((i, j))
+                nl.store(out[i, j], nl.load(x[i, j]) * 2.0)
+                return out
+            seen = []
+            x = data(4, 2, 8, 8)
+            self.same(run[cores, programs](x), 2 * x)
+            return seen
+        half = [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1), (3, 0), (3, 1)]
+        turns = [(0, 0), (0, 1), (2, 0), (2, 1), (1, 0), (1, 1), (3, 0), (3, 1)]
+        self.assertEqual(kernel(nl.spmd_dim(nl.nc(2), 2), 2), half)
+        self.assertEqual(kernel(nl.nc(2) * 2, 2), half)
+        self.assertEqual(kernel(nl.spmd_dim(2, nl.nc(2)), 2), turns)
+        self.assertEqual(kernel(2 * nl.nc(2), 2), turns)
+        self.assertEqual(kernel(4, nl.nc(2)), [(i, j) for j in range(2) for i in range(4)])
+
+    def test_a_grid_of_an_older_kernel_is_of_one_core(self):
+        @old.jit
+        def kernel(x):
+            out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+            nl.store(out[nl.program_id(0)], nl.load(x[nl.program_id(0)]) + 1.0)
+            return out
+        x = data(2, 8, 8)
+        for grid, cores in ((2, 1), (nl.nc(2), 2)):
+            self.assertEqual(len(kernel[grid].build((x,), {})[0].builders), cores)
+            self.same(kernel[grid](x), x + 1)
+
+    def test_cores_do_different_things_with_different_tensors(self):
+        @nki.jit
+        def kernel(x, y, z):
+            out = nl.ndarray((2, 8, 8), x.dtype, buffer=nl.shared_hbm)
+            if nl.program_id(0) == 0:
+                nl.store(out[0], nl.load(x))
+            else:
+                nl.store(out[1], nl.load(y) + nl.load(y))
+                nl.store(z, nl.load(y))
+            return out
+        x, y, z = data(8, 8), data(8, 8), np.zeros((8, 8), np.float32)
+        self.same(kernel[2](x, y, z), np.stack([x, 2 * y]))
+        self.same(z, y)
+
+    def test_what_core_1_alone_writes_is_returned(self):
+        @nki.jit
+        def kernel(x):
+            out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+            other = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+            if nl.program_id(0) == 1:
+                nl.store(other, nl.load(x))
+            else:
+                nl.store(out, nl.load(x) * 2.0)
+            return out, other
+        x = data(8, 8)
+        first, second = kernel[2](x)
+        self.same(first, 2 * x)
+        self.same(second, x)
+
+    def test_rows_that_core_1_indexes(self):
+        @nki.jit
+        def kernel(x, index):
+            out = nl.ndarray((2, 4, 16), x.dtype, buffer=nl.shared_hbm)
+            t = nl.ndarray((4, 16), x.dtype, buffer=nl.sbuf)
+            if nl.program_id(0) == 0:
+                nisa.dma_copy(dst=t, src=x[0:4, 0:16])
+            else:
+                i = nl.load(index)
+                nisa.dma_copy(dst=t, src=x.reshape((16, 16)).ap(
+                    [[16, 4], [1, 16]], offset=0, vector_offset=i, indirect_dim=0))
+            nl.store(out[nl.program_id(0)], t)
+            return out
+        x, index = data(8, 32), np.int32([[3], [1], [0], [2]])
+        got = kernel[2](x, index)
+        self.same(got, np.stack([x[:4, :16], x.reshape(16, 16)[index[:, 0]]]))
+
+    def test_errors_name_the_core_and_the_line(self):
+        @nki.jit
+        def kernel(x):
+            out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+            t = nl.ndarray((8, 8), x.dtype, buffer=nl.sbuf)
+            nisa.dma_copy(dst=t[0:8, 0:8 - nl.program_id(0)], src=x)  # line of the error
+            nl.store(out, t)
+            return out
+        place = "test_pair.py:%d: core 1: " % (kernel.function.__code__.co_firstlineno + 4)
+        self.wrong(place + "dma_copy", kernel[2], data(8, 8))
+
+    def test_a_tensor_that_only_core_1_makes_is_refused(self):
+        @nki.jit
+        def kernel(x):
+            out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+            if nl.program_id(0) == 1:
+                nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+            nl.store(out, nl.load(x))
+            return out
+        self.wrong("makes another 2. tensor in shared_hbm", kernel[2], data(8, 8))
+
+    def test_wrong_numbers_of_cores(self):
+        kernel = nki.jit(rows)
+        self.wrong("nl.nc.3.: a logical core is one core, or two", nl.nc, 3)
+        self.wrong("only one part of it is two cores", lambda: nl.spmd_dim(nl.nc(2), nl.nc(2)))
+        self.wrong("only one part of it is two cores", lambda: kernel[nl.nc(2), nl.nc(2)])
+        self.wrong("two cores as one need gen3; trn1 is gen2",
+                   nki.jit(rows, platform_target="trn1")[nl.nc(2)], data(2, 8, 8))
+
+
+if __name__ == "__main__":
+    unittest.main()
