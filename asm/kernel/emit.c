@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-enum { TEMP_REG = ISA_NREGS - 1, MOST_BASES = 8, MOST_DEPTH = 16 };
+enum { TEMP_REG = ISA_NREGS - 1, MOST_BASES = 8 };
 
 /* In a loop the values of semaphores are a register plus a constant: one register for each amount
  * that one of them rises by in a round. */
@@ -181,8 +181,9 @@ static bool put_first(maker *m, const as_k_item *it, unsigned others, isa_line a
   as_kernel *k = m->k;
   const as_k_loop *l = &k->loops[it->loop - 1];
   const as_k_scope *s = &k->scopes[it->loop];
-  isa_wait all = {.cond = ISA_WAIT_ge, .sem = (uint8_t)k->meet_arrive, .value = others};
-  isa_update taken = {.kind = ISA_UPD_sub, .sem = (uint8_t)k->meet_arrive, .value = others};
+  uint8_t arrived = (uint8_t)k->meet_arrive[as_k_depth(k, l)];
+  isa_wait all = {.cond = ISA_WAIT_ge, .sem = arrived, .value = others};
+  isa_update taken = {.kind = ISA_UPD_sub, .sem = arrived, .value = others};
   if (others && !put_event(m, all, taken, at)) return false;
   if (it->in.op != K_ENDLOOP && l->parent && s->high > s->low) {
     isa_insn in = {.op = ISA_OP_sem_range_clear};
@@ -202,7 +203,8 @@ static bool put_meet(maker *m, const as_k_step *s) {
   as_kernel *k = m->k;
   const as_k_item *it = &k->items[s->item];
   isa_insn drain = {.op = ISA_OP_drain};
-  unsigned others = 0, first = ISA_NENGINES, all = as_k_meeting(k, &k->loops[it->loop - 1]);
+  const as_k_loop *l = &k->loops[it->loop - 1];
+  unsigned others = 0, first = ISA_NENGINES, all = as_k_meeting(k, l);
   for (unsigned e = ISA_NENGINES; e-- > 0;)
     if (all >> e & 1) {
       others++;
@@ -214,7 +216,7 @@ static bool put_meet(maker *m, const as_k_step *s) {
     m->loops[it->loop].n = 0;
   }
   if (m->engine == first) return put_first(m, it, others - 1, it->at);
-  isa_update arrive = {.kind = ISA_UPD_inc, .sem = (uint8_t)k->meet_arrive};
+  isa_update arrive = {.kind = ISA_UPD_inc, .sem = (uint8_t)k->meet_arrive[as_k_depth(k, l)]};
   isa_wait go = {.cond = ISA_WAIT_ge, .sem = (uint8_t)k->meet_go[m->engine], .value = 1};
   isa_update gone = {.kind = ISA_UPD_dec, .sem = (uint8_t)k->meet_go[m->engine]};
   return put_event(m, (isa_wait){0}, arrive, it->at) && put_event(m, go, gone, it->at);
@@ -465,7 +467,8 @@ static bool put_sem_names(maker *m) {
     if (!name_sem(m, s->sem, name)) return false;
   }
   if (!k->nloops) return true;
-  if (!name_sem(m, k->meet_arrive, "arrived")) return false;
+  for (unsigned d = 0; d < K_DEPTH && k->meet_arrive[d] != K_NO_SEM; d++)
+    if (!name_sem(m, k->meet_arrive[d], "arrived")) return false;
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
     snprintf(name, sizeof name, "go_%s", isa_engines[e].name);
     if ((k->engines >> e & 1) && !name_sem(m, k->meet_go[e], name)) return false;

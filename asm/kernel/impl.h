@@ -163,6 +163,8 @@ typedef struct as_k_wait {
   bool reuse;
 } as_k_wait;
 
+enum { K_DEPTH = 16 }; /* of loops in loops, at most */
+
 /* Semaphores of the top level (scope 0) or of loop i (scope i). In a loop they count from 0 at its
  * entry, and rise by `count` or 16 in each round. */
 typedef struct as_k_scope {
@@ -249,8 +251,8 @@ struct as_kernel {
   uint32_t *snaps; /* rows of as_k_sources */
   uint32_t nsnaps, cap_snaps;
   as_k_scope *scopes;
-  uint32_t cap_scopes; /* 1 + nloops */
-  uint16_t meet_arrive, meet_go[ISA_NENGINES];
+  uint32_t cap_scopes;                                  /* 1 + nloops */
+  uint16_t meet_arrive[K_DEPTH], meet_go[ISA_NENGINES]; /* arrive: by the depth of a loop */
 
   as_kernel_figures figures;
   as_kernel_wait *waited; /* waits as emitted */
@@ -437,8 +439,11 @@ bool as_k_make_core(as_kernel *k, isa_program *p, as_k_names *names, const as_k_
 
 /* ---- solve.c ---- */
 
-/* The engines that meet at the ends of a loop: those that run what it stands in. */
+/* The engines that meet at the ends of a loop: those that run what it stands in. They count in a
+ * semaphore of its depth, since others may wait at the end of a loop around it already. */
 unsigned as_k_meeting(const as_kernel *k, const as_k_loop *l);
+/* The loops that a loop stands in. */
+unsigned as_k_depth(const as_kernel *k, const as_k_loop *l);
 
 /* ---- depend.c ---- */
 

@@ -182,52 +182,58 @@ static bool place_one(ring *r, uint32_t number) {
   return insert(r, number);
 }
 
-typedef struct order {
-  uint32_t first, number;
-} order;
-
-static int by_first(const void *a, const void *b) {
-  const order *x = a, *y = b;
-  if (x->first != y->first) return x->first < y->first ? -1 : 1;
-  return (x->number > y->number) - (x->number < y->number);
-}
-
-/* The used tiles of one memory in the order of first use, fixed ones or the others. */
-static uint32_t in_order(as_kernel *k, unsigned space, bool fixed, order *o) {
+/* The used tiles in the order of first use, those of one item in that of their numbers; how many.
+ * at: a place for each item, which is 0. */
+static uint32_t in_order(const as_kernel *k, uint32_t *at, uint32_t *out) {
   uint32_t n = 0;
-  bool sorted = true;
   for (uint32_t i = 0; i < k->nbuffers; i++) {
     const as_k_buffer *b = &k->buffers[i];
-    if (b->space != space || b->fixed != fixed || !b->used) continue;
-    o[n] = (order){b->first, i + 1};
-    sorted = sorted && (n == 0 || o[n - 1].first <= b->first);
-    n++;
+    if (b->space != ISA_HBM && b->used) at[b->first]++;
   }
-  if (!sorted) qsort(o, n, sizeof *o, by_first);
+  for (uint32_t i = 0; i < k->nitems; i++) {
+    uint32_t here = at[i];
+    at[i] = n;
+    n += here;
+  }
+  for (uint32_t i = 0; i < k->nbuffers; i++) {
+    const as_k_buffer *b = &k->buffers[i];
+    if (b->space != ISA_HBM && b->used) out[at[b->first]++] = i + 1;
+  }
   return n;
 }
 
-static bool place_memory(as_kernel *k, unsigned space, order *o, uint32_t *fixed) {
+/* tiles: n of all memories, in order. */
+static bool place_memory(as_kernel *k, unsigned space, const uint32_t *tiles, uint32_t n) {
+  size_t size = 0;
+  for (uint32_t i = 0; i < n; i++) size += as_k_buf(k, tiles[i])->fixed;
+  uint32_t *fixed = isa_zalloc(&k->al, (size + 1) * sizeof *fixed);
   ring r = {.k = k, .space = space, .room = as_k_room(k, space), .fixed = fixed};
-  bool ok = true;
-  r.nfixed = in_order(k, space, true, o);
-  for (uint32_t i = 0; i < r.nfixed; i++) fixed[i] = o[i].number;
-  uint32_t n = in_order(k, space, false, o);
-  for (uint32_t i = 0; i < n && ok; i++) ok = place_one(&r, o[i].number);
+  bool ok = fixed || as_k_nomem(k);
+  for (uint32_t i = 0; ok && i < n; i++) {
+    const as_k_buffer *b = as_k_buf(k, tiles[i]);
+    if (b->space == space && b->fixed) fixed[r.nfixed++] = tiles[i];
+  }
+  for (uint32_t i = 0; ok && i < n; i++) {
+    const as_k_buffer *b = as_k_buf(k, tiles[i]);
+    if (b->space == space && !b->fixed) ok = place_one(&r, tiles[i]);
+  }
   if (ok) ok = start_fixed(&r, K_NONE);
+  isa_free(&k->al, fixed, (size + 1) * sizeof *fixed);
   isa_free(&k->al, r.live, r.cap * sizeof *r.live);
   return ok;
 }
 
 bool as_k_place(as_kernel *k) {
-  size_t n = (size_t)k->nbuffers + 1;
-  order *o = isa_zalloc(&k->al, n * sizeof *o);
-  uint32_t *fixed = isa_zalloc(&k->al, n * sizeof *fixed);
+  size_t items = (size_t)k->nitems + 1, n = (size_t)k->nbuffers + 1;
+  uint32_t *at = isa_zalloc(&k->al, items * sizeof *at);
+  uint32_t *tiles = isa_zalloc(&k->al, n * sizeof *tiles);
+  uint32_t used = at && tiles ? in_order(k, at, tiles) : 0;
+  isa_free(&k->al, at, items * sizeof *at);
   k->figures.sbuf_bytes = k->figures.psum_bytes = 0;
   k->ncrowd = 0;
-  bool ok = o && fixed ? place_memory(k, ISA_SBUF, o, fixed) && place_memory(k, ISA_PSUM, o, fixed)
-                       : as_k_nomem(k);
-  isa_free(&k->al, o, n * sizeof *o);
-  isa_free(&k->al, fixed, n * sizeof *fixed);
+  bool ok = at && tiles
+                ? place_memory(k, ISA_SBUF, tiles, used) && place_memory(k, ISA_PSUM, tiles, used)
+                : as_k_nomem(k);
+  isa_free(&k->al, tiles, n * sizeof *tiles);
   return ok;
 }

@@ -144,9 +144,18 @@ static bool top_scope(pool *p) {
 static bool meeting(pool *p) {
   as_kernel *k = p->k;
   isa_line at = k->nloops ? k->loops[0].range.at : (isa_line){0};
-  if (!k->nloops) return true;
-  if (!take(p, at, &k->meet_arrive)) return false;
-  for (unsigned e = 0; e < ISA_NENGINES; e++)
+  unsigned depth = 0;
+  for (unsigned d = 0; d < K_DEPTH; d++) k->meet_arrive[d] = K_NO_SEM;
+  for (uint32_t l = 0; l < k->nloops; l++) {
+    unsigned d = as_k_depth(k, &k->loops[l]) + 1;
+    if (d > K_DEPTH)
+      return as_k_fail(k, ISA_LIMIT, k->loops[l].range.at, "loops nest too deep: at most %d",
+                       K_DEPTH);
+    if (d > depth) depth = d;
+  }
+  for (unsigned d = 0; d < depth; d++)
+    if (!take(p, at, &k->meet_arrive[d])) return false;
+  for (unsigned e = 0; e < ISA_NENGINES && depth; e++)
     if ((k->engines >> e & 1) && !take(p, at, &k->meet_go[e])) return false;
   return true;
 }

@@ -191,6 +191,12 @@ unsigned as_k_meeting(const as_kernel *k, const as_k_loop *l) {
   return l->parent ? k->loops[l->parent - 1].engines : k->engines;
 }
 
+unsigned as_k_depth(const as_kernel *k, const as_k_loop *l) {
+  unsigned n = 0;
+  for (; l->parent; l = &k->loops[l->parent - 1]) n++;
+  return n;
+}
+
 /* The engines meet, each with its transfers complete and its data path empty: everything is known
  * to everybody. */
 static bool meet(solver *s, uint32_t item) {

@@ -79,6 +79,33 @@ for _, target in ipairs {"trn1", "trn2", "trn3"} do
   end)
 end
 
+-- gpsimd comes to the end of the outer loop while scalar is late at the inner one's.
+t.case("an engine outside of the loops waits for their end, not for the inner one's", function()
+  local k = soma.kernel {target = "trn2"}
+  local x, y, z = k:input("x", "float32", {128, 512}), k:output("y", "float32", {128, 512}), k:output("z", "float32", {128, 8})
+  local own = k:tile("float32", {128, 8})
+  k.gpsimd.memset(own, 1.0)
+  local a = k:load(x)
+  local b, c, d = k:tile("float32", {128, 512}), k:tile("float32", {128, 512}), k:tile("float32", {128, 8})
+  k.scalar.activate(c, a, {fn = "copy"})
+  k:loop(0, 2, 1, function()
+    k:loop(0, 3, 1, function()
+      k.vector.tensor_copy(d, c[{{}, {0, 8}}])
+      k.scalar.activate(b, a, {fn = "copy"})
+      k.vector.tensor_scalar(a[{{}, {0, 8}}], b[{{}, {0, 8}}], {op0 = "add", imm0 = 1.0})
+      for _ = 1, 4 do k.scalar.activate(c, b, {fn = "copy"}) end
+    end)
+  end)
+  k.gpsimd.tensor_copy(own, own)
+  k:store(y, a)
+  k:store(z, own)
+  local p, input = k:program(), soma.randn({128, 512}, "float32", {seed = 1})
+  for schedule = 0, 4 do
+    local run = soma.core {target = "trn2", checks = "race,uninit", schedule = schedule}:run(p, {x = input})
+    assert(soma.allclose(run.out.y:slice({}, {0, 8}), input:slice({}, {0, 8}) + 6, {rtol = 1e-5, atol = 1e-5}))
+  end
+end)
+
 t.case("one round, and rounds that a register counts", function()
   for _, n in ipairs {128, 256, 512} do
     local k, a, b, c = kernel("trn2", 512)
