@@ -116,3 +116,20 @@ bool isa_flow_reach(const isa_alloc *al, const isa_code *code, uint32_t from, ui
   isa_free(al, w.stack, bytes);
   return true;
 }
+
+bool isa_loop_around(const isa_code *code, uint32_t pc, isa_loop *out) {
+  bool found = false;
+  *out = (isa_loop){0};
+  for (uint32_t end = pc; end < code->n; end++) {
+    int64_t top = isa_flow_target(&code->insns[end]);
+    if (top < 0 || top > pc || code->insns[end].op == ISA_OP_call) continue;
+    if (!found || (uint32_t)top > out->top) {
+      out->nested = found;
+      out->top = (uint32_t)top;
+      found = true;
+    } else if ((uint32_t)top < out->top) {
+      out->nested = true;
+    }
+  }
+  return found;
+}

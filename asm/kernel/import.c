@@ -4,6 +4,7 @@
  * list. */
 #include "impl.h"
 
+#include "../../isa/bounds.h"
 #include "../../isa/flow.h"
 #include "../../isa/operand.h"
 
@@ -113,14 +114,10 @@ static bool operand(importer *m, unsigned e, uint32_t *number) {
                     .offset = ap.offset - (hbm ? 0 : (int64_t)m->p->tiles[ap.base - 1].offset)};
   if (ap.size_dim) {
     uint32_t size = m->seq[e].regs[ap.size_reg];
-    uint32_t bound = ap.size_dim == 1 ? ap.nparts : ap.dim[ap.size_dim - 2].num;
-    if (size == 0 || size > bound)
+    if (size == 0 || !isa_ap_resize(&ap, size))
       return as_k_fail(k, ISA_ILLEGAL, m->at, "an operand's size is %" PRIu32 ", 1 to %" PRIu32,
-                       size, bound);
-    if (ap.size_dim == 1)
-      o.nparts = (uint8_t)size;
-    else
-      ap.dim[ap.size_dim - 2].num = size;
+                       size, isa_ap_most(&ap));
+    o.nparts = (uint8_t)ap.nparts;
   }
   if (!moved(m, e, &ap, &o)) return false;
   o.shape = as_k_find_shape(k, ap.dtype, ap.ndim, ap.dim);

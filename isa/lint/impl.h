@@ -15,6 +15,12 @@ typedef enum lint_state {
   LINT_LOST /* its path is not known: whatever it reaches may run */
 } lint_state;
 
+enum { /* an instruction some of whose patterns lie where registers say */
+       LINT_MOVES = 1,
+       LINT_BLURRED = 2, /* in this pass they count as the whole of their tile or tensor */
+       LINT_LEFT = 4     /* one has left it: that is reported */
+};
+
 typedef struct lint_stream { /* an engine of a core */
   const isa_code *code;
   unsigned core, engine;
@@ -23,6 +29,7 @@ typedef struct lint_stream { /* an engine of a core */
   uint64_t known; /* registers whose value is */
   uint64_t steps;
   uint32_t *count; /* [code->n] executions of each instruction, saturating */
+  uint8_t *moves;  /* [code->n] of its patterns: LINT_MOVES and so on */
 } lint_stream;
 
 /* What the updates that have run allow a semaphore to be. */
@@ -59,6 +66,7 @@ typedef struct lint {
   const lint_stream *at; /* whose reads are checked, and who runs last; NULL: nobody's */
   uint8_t *written[ISA_MAX_CORES][2]; /* one bit per byte of SBUF and PSUM */
   uint8_t **hbm;                      /* one bit per byte of a tensor without contents */
+  uint64_t work;                      /* runs of patterns that were looked at, of this pass */
   uint8_t *reported;                  /* by tile, then by tensor: its reads have been reported */
 } lint;
 
@@ -106,6 +114,26 @@ void isa_lint_memory_close(lint *l);
 void isa_lint_memory_reset(lint *l);
 void isa_lint_access(lint *l, const lint_stream *s, const isa_insn *in); /* reads, then writes */
 void isa_lint_write_only(lint *l, const lint_stream *s, const isa_insn *in);
+/* Whether registers that are known still decide where patterns lie; else there were too many. */
+bool isa_lint_follows(const lint *l);
+/* A tensor without contents, of which nothing has written the bytes from lo to hi, the first such
+ * run, and `missing` bytes in all; false when there are none, or it is not looked at. */
+bool isa_lint_hole(const lint *l, uint32_t tensor, uint64_t *lo, uint64_t *hi, uint64_t *missing);
+/* The first instruction that writes to a tensor; *at stays when none does. */
+void isa_lint_writer(const lint *l, uint32_t tensor, isa_place *at);
+
+/* lint_move.c */
+/* Whether the instruction has a pattern that registers move or size. */
+bool isa_lint_moves(const lint *l, const lint_stream *s, const isa_insn *in);
+/* The pattern as the registers of s have it now; false when that is not known, or not legal. */
+bool isa_lint_still(const lint *l, const lint_stream *s, const isa_ap *ap, isa_ap *out);
+/* Reports the first operand of the instruction, at which s is, that leaves its tile or tensor:
+ * whether one does. */
+bool isa_lint_leaves(lint *l, const lint_stream *s, const isa_insn *in);
+
+/* lint_output.c: after a pass of all engines. */
+void isa_lint_judge_outputs(lint *l);
+
 /* lint_tile.c */
 void isa_lint_judge_tiles(lint *l);
 

@@ -104,7 +104,10 @@ static bool open(lint *l) {
       lint_stream *s = &l->s[c * ISA_NENGINES + e];
       *s = (lint_stream){.code = &p->cores[c].code[e], .core = c, .engine = e};
       if (s->code->n) s->count = isa_zalloc(l->al, s->code->n * sizeof *s->count);
-      if (s->code->n && !s->count) return false;
+      if (s->code->n) s->moves = isa_zalloc(l->al, s->code->n);
+      if (s->code->n && (!s->count || !s->moves)) return false;
+      for (uint32_t pc = 0; pc < s->code->n; pc++)
+        s->moves[pc] = isa_lint_moves(l, s, &s->code->insns[pc]) ? LINT_MOVES : 0;
     }
     for (unsigned q = 0; q < p->cores[c].nqueues; q++) {
       uint32_t n = p->cores[c].queues[q].nstatics;
@@ -119,8 +122,11 @@ static bool open(lint *l) {
 
 static void close(lint *l) {
   const isa_program *p = l->p;
-  for (unsigned i = 0; i < LINT_STREAMS; i++)
-    if (l->s[i].count) isa_free(l->al, l->s[i].count, l->s[i].code->n * sizeof *l->s[i].count);
+  for (unsigned i = 0; i < LINT_STREAMS; i++) {
+    const lint_stream *s = &l->s[i];
+    if (s->count) isa_free(l->al, s->count, s->code->n * sizeof *s->count);
+    if (s->moves) isa_free(l->al, s->moves, s->code->n);
+  }
   for (unsigned c = 0; c < p->ncores; c++)
     for (unsigned q = 0; q < p->cores[c].nqueues; q++)
       if (l->statics_done[c][q])
@@ -147,7 +153,10 @@ static void run(lint *l) {
     l->at = &l->s[i];
     if (!isa_lint_pass(l)) return;
   }
-  if (l->at) isa_lint_judge_circles(l);
+  if (l->at) {
+    isa_lint_judge_circles(l);
+    isa_lint_judge_outputs(l);
+  }
   isa_lint_judge_unwaited(l);
   isa_lint_judge_tiles(l);
 }

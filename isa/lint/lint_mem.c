@@ -6,6 +6,7 @@
 
 enum {
   MOST_RUNS = 1 << 16, /* of a pattern in a partition; more are taken as their hull */
+  MOST_WORK = 1 << 22, /* runs of all patterns of a pass; registers do not move the ones after */
   MOST_BYTES = 1 << 28 /* of a tensor: larger ones are not looked at */
 };
 
@@ -89,6 +90,8 @@ typedef struct region { /* the same bytes of some partitions, or of a tensor */
   unsigned core, space, part, nparts;
   uint32_t tensor; /* of HBM: its index */
   isa_byteset bytes;
+  uint64_t work; /* of a pattern that registers have moved: what it takes to go through it */
+  bool hull;     /* there are bytes between those of the pattern */
 } region;
 
 static uint8_t *row(const lint *l, const region *r, unsigned partition) {
@@ -109,25 +112,43 @@ static void whole(const lint *l, const isa_ap *ap, region *r) {
   isa_byteset_make(t ? t->offset : 0, t ? t->bytes : end, NULL, 0, &r->bytes);
 }
 
-/* False when the pattern lies in a tensor that is not looked at. */
-static bool region_of(const lint *l, unsigned core, const isa_ap *ap, region *r) {
+bool isa_lint_follows(const lint *l) { return l->work < MOST_WORK; }
+
+/* The bytes of a static pattern; false when it has none. */
+static bool bytes_of(const isa_ap *ap, region *r) {
   isa_dim dims[ISA_MAX_DIMS];
   int64_t size = isa_dtype_bytes(ap->dtype);
-  bool hbm = ap->space == ISA_HBM;
-  if (hbm && (!ap->base || !l->hbm[ap->base - 1])) return false;
-  *r = (region){.core = core, .space = ap->space, .part = ap->part, .nparts = ap->nparts};
-  if (hbm) r->tensor = ap->base - 1;
-  if (hbm) r->part = 0, r->nparts = 1;
-  if (!isa_ap_is_static(ap)) {
-    whole(l, ap, r);
-    return true;
-  }
+  if (isa_ap_elems(ap) == 0) return false;
   for (unsigned d = 0; d < ap->ndim; d++)
     dims[d] = (isa_dim){ap->dim[d].num > 1 ? ap->dim[d].step * size : 0, ap->dim[d].num};
   isa_byteset_make(ap->offset, size, dims, ap->ndim, &r->bytes);
   uint64_t runs = 1;
   for (unsigned d = 0; d < r->bytes.n; d++) runs *= (uint64_t)r->bytes.num[d];
-  if (runs > MOST_RUNS) isa_byteset_make(r->bytes.start, r->bytes.span[0], NULL, 0, &r->bytes);
+  r->hull = runs > MOST_RUNS;
+  if (r->hull) isa_byteset_make(r->bytes.start, r->bytes.span[0], NULL, 0, &r->bytes);
+  r->work = 16 + (r->hull ? 1 : runs) * r->nparts * (1 + (uint64_t)r->bytes.run / 4096);
+  return true;
+}
+
+/* Where a pattern lies, as the registers of s have it (NULL: whatever registers hold). False when
+ * that is nowhere, or in a tensor that is not looked at. */
+static bool region_of(const lint *l, unsigned core, const lint_stream *s, const isa_ap *ap,
+                      region *r) {
+  isa_ap still;
+  bool hbm = ap->space == ISA_HBM, fixed = isa_ap_is_static(ap);
+  bool moved = !fixed && s && isa_lint_follows(l) && isa_lint_still(l, s, ap, &still);
+  if (hbm && (!ap->base || !l->hbm[ap->base - 1])) return false;
+  if (moved) ap = &still;
+  *r =
+      (region){.core = core ^ ap->peer, .space = ap->space, .part = ap->part, .nparts = ap->nparts};
+  if (hbm) r->tensor = ap->base - 1;
+  if (hbm) r->part = 0, r->nparts = 1;
+  if (isa_ap_is_static(ap)) {
+    bool some = bytes_of(ap, r) && r->nparts;
+    if (fixed) r->work = 0;
+    return some;
+  }
+  whole(l, ap, r);
   return true;
 }
 
@@ -170,40 +191,61 @@ static bool find(const lint *l, const region *r, bool want, unsigned *partition,
 
 typedef struct search {
   const lint *l;
+  unsigned core; /* whose patterns are looked at */
   region point;
-  bool found;
+  bool found, moves; /* moves: it depends on registers or an index whether it does */
 } search;
 
 static void match_writer(void *ud, const isa_operand *o) {
   search *s = ud;
   region r;
   if (!(o->flags & AP_W) || s->found) return;
-  if (!region_of(s->l, s->point.core, o->ap, &r)) return;
-  s->found = r.space == s->point.space && r.tensor == s->point.tensor && s->point.part >= r.part &&
-             s->point.part < r.part + r.nparts && isa_byteset_meet(&r.bytes, &s->point.bytes);
+  if (!region_of(s->l, s->core, NULL, o->ap, &r)) return;
+  bool there = r.space == s->point.space && r.tensor == s->point.tensor &&
+               (r.space == ISA_HBM || r.core == s->point.core);
+  s->found = there && s->point.part >= r.part && s->point.part < r.part + r.nparts &&
+             isa_byteset_meet(&r.bytes, &s->point.bytes);
+  s->moves = !isa_ap_is_static(o->ap);
 }
 
-/* The first instruction that writes the byte, were it ever to run; a static transfer has no place
- * of its own: engine -1. */
+/* An instruction of the core that writes bytes of the point, were it ever to run; a static transfer
+ * has no place of its own: engine -1. */
+static bool find_writer(search *s, isa_place *at) {
+  const isa_core *c = &s->l->p->cores[s->core];
+  for (unsigned e = 0; e < ISA_NENGINES; e++)
+    for (uint32_t pc = 0; pc < c->code[e].n; pc++) {
+      isa_each_pattern(s->l->p, c, &c->code[e].insns[pc], match_writer, s);
+      *at = (isa_place){(int)s->core, (int)e, pc};
+      if (s->found) return true;
+    }
+  for (unsigned q = 0; q < c->nqueues; q++)
+    for (uint32_t k = 0; k < c->queues[q].nstatics; k++)
+      isa_each_pattern(s->l->p, c, &c->queues[q].statics[k], match_writer, s);
+  *at = (isa_place){(int)s->core, -1, 0};
+  return s->found;
+}
+
+/* The first of them that writes the byte: of its own core, then of the other. */
 static bool writer_of(const lint *l, const region *r, unsigned partition, int64_t byte,
-                      isa_place *at) {
-  unsigned core = r->core;
+                      isa_place *at, bool *moves) {
   search s = {.l = l, .point = *r};
   s.point.part = partition;
   s.point.nparts = 1;
   isa_byteset_make(byte, 1, NULL, 0, &s.point.bytes);
-  const isa_core *c = &l->p->cores[core];
-  for (unsigned e = 0; e < ISA_NENGINES; e++)
-    for (uint32_t pc = 0; pc < c->code[e].n; pc++) {
-      isa_each_pattern(l->p, c, &c->code[e].insns[pc], match_writer, &s);
-      *at = (isa_place){(int)core, (int)e, pc};
-      if (s.found) return true;
-    }
-  for (unsigned q = 0; q < c->nqueues; q++)
-    for (uint32_t k = 0; k < c->queues[q].nstatics; k++)
-      isa_each_pattern(l->p, c, &c->queues[q].statics[k], match_writer, &s);
-  *at = (isa_place){(int)core, -1, 0};
+  for (unsigned i = 0; i < l->p->ncores; i++) {
+    s.core = i ^ (l->p->ncores > 1 ? r->core : 0);
+    if (find_writer(&s, at)) break;
+  }
+  *moves = s.moves;
   return s.found;
+}
+
+void isa_lint_writer(const lint *l, uint32_t tensor, isa_place *at) {
+  search s = {.l = l, .point = {.space = ISA_HBM, .nparts = 1, .tensor = tensor}};
+  isa_place found;
+  isa_byteset_make(0, (int64_t)l->p->tensors[tensor].bytes, NULL, 0, &s.point.bytes);
+  for (s.core = 0; s.core < l->p->ncores && !s.found; s.core++) find_writer(&s, &found);
+  if (s.found && found.engine >= 0) *at = found;
 }
 
 /* ---- Accesses ------------------------------------------------------------------------------ */
@@ -211,7 +253,8 @@ static bool writer_of(const lint *l, const region *r, unsigned partition, int64_
 typedef struct access {
   lint *l;
   const lint_stream *s;
-  bool skips; /* rows of a transfer may be left out */
+  const lint_stream *regs; /* s, or NULL where its registers are not what they will be */
+  bool skips;              /* rows of a transfer may be left out */
 } access;
 
 /* "byte 4 of partition 0 of `a`": at is from the tile's or tensor's first. */
@@ -239,7 +282,7 @@ static void report(const access *a, const isa_ap *ap, const region *r, unsigned 
   if (reported) *reported = 1;
   isa_buf_init(&what, l->al);
   name_byte(l, ap, partition, byte, &what);
-  bool written = writer_of(l, r, partition, byte, &writer);
+  bool moves, written = writer_of(l, r, partition, byte, &writer, &moves);
   bool self = written && writer.engine == here.engine && writer.pc == here.pc;
   if (!written)
     isa_lint_add(l, ap->space == ISA_HBM ? ISA_LINT_empty : ISA_LINT_unwritten, here,
@@ -247,6 +290,10 @@ static void report(const access *a, const isa_ap *ap, const region *r, unsigned 
   else if (self || writer.engine < 0)
     isa_lint_add(l, ISA_LINT_early, here, "%s is read here before %s can have written it",
                  isa_buf_str(&what), self ? "anything but this instruction" : "a static transfer");
+  else if (moves)
+    isa_lint_add(l, ISA_LINT_early, here,
+                 "%s is read here, and %s, which writes where a register says, has not written it",
+                 isa_buf_str(&what), isa_lint_place(l, writer, place));
   else
     isa_lint_add(l, ISA_LINT_early, here,
                  "%s is read here before anything can have written it; it is written at %s",
@@ -261,10 +308,11 @@ static void check_read(void *ud, const isa_operand *o) {
   region r;
   unsigned partition;
   int64_t byte;
-  bool whole = isa_ap_is_static(ap) && !a->skips && !(o->flags & AP_IN_PART);
   if (!(o->flags & AP_R) || o->flags & (AP_W | AP_HOST)) return;
-  if (!region_of(a->l, a->s->core, ap, &r)) return;
-  if (whole) {
+  if (!region_of(a->l, a->s->core, a->regs, ap, &r)) return;
+  bool all = isa_ap_is_static(ap) || r.work;
+  a->l->work += r.work;
+  if (all && !r.hull && !a->skips && !(o->flags & AP_IN_PART)) {
     if (find(a->l, &r, true, &partition, &byte)) report(a, ap, &r, partition, byte);
   } else if (ap->base && !find(a->l, &r, false, &partition, &byte)) {
     report(a, ap, &r, r.part, r.bytes.start); /* wherever it reads, nothing is there */
@@ -281,18 +329,36 @@ static void note_write(void *ud, const isa_operand *o) {
   const access *a = ud;
   region r;
   if (!(o->flags & AP_W)) return;
-  if (region_of(a->l, a->s->core, o->ap, &r)) mark(a->l, &r);
+  if (!region_of(a->l, a->s->core, a->regs, o->ap, &r)) return;
+  a->l->work += r.work;
+  mark(a->l, &r);
 }
 
 void isa_lint_write_only(lint *l, const lint_stream *s, const isa_insn *in) {
-  access a = {l, s, false};
+  access a = {l, s, NULL, false};
   isa_each_pattern(l->p, &l->p->cores[s->core], in, note_write, &a);
 }
 
 void isa_lint_access(lint *l, const lint_stream *s, const isa_insn *in) {
-  access a = {l, s, isa_skips_rows(in)};
+  access a = {l, s, s, isa_skips_rows(in)};
   bool reads = s == l->at;
   if (reads) isa_each_pattern(l->p, &l->p->cores[s->core], in, check_read, &a);
   if (reads && isa_reads_destination(in)) check_sum(&a, in->u.DMA_COPY.dst);
-  isa_lint_write_only(l, s, in);
+  isa_each_pattern(l->p, &l->p->cores[s->core], in, note_write, &a);
+}
+
+/* ---- Outputs ------------------------------------------------------------------------------- */
+
+bool isa_lint_hole(const lint *l, uint32_t tensor, uint64_t *lo, uint64_t *hi, uint64_t *missing) {
+  const uint8_t *bits = l->hbm[tensor];
+  size_t n = (size_t)l->p->tensors[tensor].bytes;
+  if (!bits) return false;
+  size_t at = first_other(bits, 0, n, true), end = first_other(bits, at, n - at, false);
+  *lo = at;
+  *hi = end;
+  for (*missing = 0; at < n; at = first_other(bits, end, n - end, true)) {
+    end = first_other(bits, at, n - at, false);
+    *missing += end - at;
+  }
+  return *missing != 0;
 }

@@ -136,10 +136,21 @@ static void lose_path(lint *l, lint_stream *s) {
   if (seen) isa_free(l->al, seen, s->code->n);
 }
 
+/* What an instruction does to memory: the first time, and again while registers move its patterns.
+ */
+static void touch(lint *l, lint_stream *s, const isa_insn *in) {
+  uint8_t *moves = &s->moves[s->pc];
+  bool again = *moves & LINT_MOVES && !(*moves & LINT_BLURRED);
+  if (again && !isa_lint_follows(l)) *moves |= LINT_BLURRED;
+  if (s == l->at && *moves & LINT_MOVES && !(*moves & LINT_LEFT) && isa_lint_leaves(l, s, in))
+    *moves |= LINT_LEFT;
+  if (again || s->count[s->pc] == 1) isa_lint_access(l, s, in);
+}
+
 /* Effects of an instruction other than those on registers. */
 static void act(lint *l, lint_stream *s, const isa_insn *in) {
   const isa_core *core = &l->p->cores[s->core];
-  if (!l->free && s->count[s->pc] == 1) isa_lint_access(l, s, in);
+  if (!l->free) touch(l, s, in);
   if (in->op == ISA_OP_dma_trigger)
     trigger(l, s, in);
   else if (in->op == ISA_OP_sem_range_clear)
@@ -216,7 +227,9 @@ static void reset(lint *l) {
     s->known = UINT64_MAX;
     memset(s->regs, 0, sizeof s->regs);
     if (s->count) memset(s->count, 0, s->code->n * sizeof *s->count);
+    for (uint32_t pc = 0; s->moves && pc < s->code->n; pc++) s->moves[pc] &= (uint8_t)~LINT_BLURRED;
   }
+  l->work = 0;
   if (!l->free) isa_lint_memory_reset(l);
 }
 

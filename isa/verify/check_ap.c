@@ -1,4 +1,5 @@
 /* Access patterns: legal by themselves, and as operands. */
+#include "../bounds.h"
 #include "rules.h"
 
 #include <inttypes.h>
@@ -6,11 +7,6 @@
 #include <stdlib.h>
 
 /* ---- A pattern by itself ------------------------------------------------------------------ */
-
-/* The bytes a pattern must stay in: a tile, a tensor, or a partition of the whole memory. */
-typedef struct home {
-  int64_t lo, hi;
-} home;
 
 typedef struct home_name { /* for a message */
   char s[80];
@@ -30,7 +26,7 @@ static home_name name_home(const isa_program *p, const isa_ap *ap) {
   return h;
 }
 
-static bool find_home(const isa_program *p, const isa_ap *ap, home *h, isa_error *e) {
+static bool find_home(const isa_program *p, const isa_ap *ap, isa_bounds *h, isa_error *e) {
   if (ap->space == ISA_HBM) {
     if (ap->base == 0 || ap->base > p->ntensors)
       return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
@@ -39,18 +35,14 @@ static bool find_home(const isa_program *p, const isa_ap *ap, home *h, isa_error
     if (t->bytes > INT64_MAX)
       return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "tensor %" PRIu32 " has %" PRIu64 " bytes",
                       ap->base, t->bytes);
-    h->lo = 0;
-    h->hi = (int64_t)t->bytes;
+    isa_ap_home(p, ap, h);
     return true;
   }
   if (ap->base > p->ntiles)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "no tile %" PRIu32 ": the program has %" PRIu32,
                     ap->base, p->ntiles);
-  if (ap->base == 0) {
-    h->lo = 0;
-    h->hi = ap->space == ISA_PSUM ? ISA_PSUM_BYTES : p->target->sbuf_usable;
-    return true;
-  }
+  isa_ap_home(p, ap, h);
+  if (ap->base == 0) return true;
   const isa_tile *t = &p->tiles[ap->base - 1];
   if (t->space != ap->space)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%s is in %s, the operand in %s",
@@ -59,8 +51,6 @@ static bool find_home(const isa_program *p, const isa_ap *ap, home *h, isa_error
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "partitions %d..%d: %s has %d..%" PRIu32, ap->part,
                     ap->part + ap->nparts - 1, name_home(p, ap).s, t->part,
                     t->part + t->shape[0] - 1);
-  h->lo = t->offset;
-  h->hi = (int64_t)t->offset + t->bytes;
   return true;
 }
 
@@ -169,7 +159,8 @@ static bool check_index(const isa_program *p, unsigned core, const isa_ap *ap, i
 
 /* Without dynamic parts the pattern is inside its home; with them it must at least fit there, and
  * the VM checks each address. */
-static bool check_bounds(const isa_program *p, const isa_ap *ap, const home *h, isa_error *e) {
+static bool check_bounds(const isa_program *p, const isa_ap *ap, const isa_bounds *h,
+                         isa_error *e) {
   int64_t bytes = (int64_t)isa_dtype_bytes(ap->dtype);
   int64_t lo = 0, hi = 0;
   isa_ap reach = *ap; /* with an index, at index 0: the VM checks every index */
@@ -204,7 +195,7 @@ static bool check_bounds(const isa_program *p, const isa_ap *ap, const home *h, 
 }
 
 static bool check_shape(const isa_program *p, const isa_ap *ap, isa_error *e) {
-  home h = {0};
+  isa_bounds h = {0};
   if (!isa_dtype_valid(ap->dtype))
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "no data type has code %d", ap->dtype);
   if (ap->space < ISA_SBUF || ap->space > ISA_HBM)

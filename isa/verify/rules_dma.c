@@ -1,4 +1,5 @@
 /* Constraints of DMA and control instructions. */
+#include "../bounds.h"
 #include "../operand.h"
 #include "rules.h"
 
@@ -46,10 +47,6 @@ int isa_ck_dma_queue(const isa_insn *in) {
 /* Elements of the whole transfer. */
 static uint64_t total(const isa_ap *ap) { return isa_ap_elems(ap) * isa_ck_parts(ap); }
 
-static uint32_t size_bound(const isa_ap *ap) {
-  return ap->size_dim == 1 ? ap->nparts : ap->dim[ap->size_dim - 2].num;
-}
-
 static unsigned dge_of(const isa_ck *c) { return c->core->queues[isa_ck_dma_queue(c->in)].dge; }
 
 static const char *dge_name(unsigned dge) { return isa_set_item(ISA_SET_DGE, dge); }
@@ -63,10 +60,10 @@ static bool same_sizes(const isa_ck *c, int f, const isa_ap *dst, const isa_ap *
   if (!dst->size_dim != !src->size_dim)
     return isa_fail(c->e, ISA_ILLEGAL, f, "a size of %s is a register, none of %s is",
                     dst->size_dim ? "dst" : "src", dst->size_dim ? "src" : "dst");
-  if (dst->size_reg != src->size_reg || size_bound(dst) != size_bound(src))
+  if (dst->size_reg != src->size_reg || isa_ap_most(dst) != isa_ap_most(src))
     return isa_fail(c->e, ISA_ILLEGAL, f,
                     "a size is r%d<=%" PRIu32 ": that of dst is r%d<=%" PRIu32, src->size_reg,
-                    size_bound(src), dst->size_reg, size_bound(dst));
+                    isa_ap_most(src), dst->size_reg, isa_ap_most(dst));
   return true;
 }
 

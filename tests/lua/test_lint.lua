@@ -251,7 +251,8 @@ section vector
 finds("waiting for all rounds each time", ahead:format(64, 64))
 finds("waiting for the first one each time", ahead:format(64, 16),
   "17: warning: each of 4 rounds adds 16 to $s and nothing takes it: from the second round on this wait for 16 holds at once; fix: wait for 16 more each round [-w+unbalanced-semaphore]")
-finds("other numbers of rounds are not judged", ahead:format(48, 16))
+finds("other numbers of rounds are not judged, but what they leave out", ahead:format(48, 16),
+  "18: warning: byte 192 of partition 0 of `u` is read here, and l.s:11, which writes where a register says, has not written it [-w+read-before-write]")
 
 -- ---- Tiles -------------------------------------------------------------------------------------
 
@@ -360,7 +361,24 @@ section sync
  dma_copy y, u[:, %s], queue=q $s>=32
  halt
 ]]
-finds("a place by a register counts as its whole tile", moving:format "64:128")
+finds("a place by a register is where the register says", moving:format "0:64")
+finds("and not elsewhere", moving:format "64:128",
+  "11: warning: byte 260 of partition 0 of `u` is read here, and l.s:9, which writes where a register says, has not written it [-w+read-before-write]")
+finds("a place by a register that data gives counts as its whole tile", [[
+x tensor float32[128, 64], input
+k tensor int32[1], const = {3}
+y tensor float32[128, 64], output
+u tile sbuf float32[128, 128]
+n tile sbuf int32[1, 1]
+s sem
+q queue rings=16, dge=hwdge
+section sync
+ dma_copy n, k, queue=q $s
+ tensor_load r1, n $s>=16
+ dma_copy u[:, r1:+64], x, queue=q $s
+ dma_copy y, u[:, 64:128], queue=q $s>=32
+ halt
+]])
 finds("and so does a read by a register", moving:gsub("dma_copy u%[:, r1:%+64%]", "dma_copy u[:, 0:64]"):format "r2:+64")
 
 finds("tiles on the same bytes", [[

@@ -66,8 +66,7 @@ static int field_of(const isa_insn *in, unsigned operand) {
 /* Whether a size that is a register is within its bound: then what does not resolve is an
  * address out of bounds. */
 static bool size_fits(const vm_engine *e, const isa_ap *ap) {
-  if (!ap->size_dim) return true;
-  return e->regs[ap->size_reg] <= (ap->size_dim == 1 ? ap->nparts : ap->dim[ap->size_dim - 2].num);
+  return !ap->size_dim || e->regs[ap->size_reg] <= isa_ap_most(ap);
 }
 
 /* Resolves operand k (0: dst). An address out of bounds with oob=skip leaves an empty view and

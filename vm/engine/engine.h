@@ -3,6 +3,7 @@
 #ifndef VM_ENGINE_H
 #define VM_ENGINE_H
 
+#include "../../isa/bounds.h"
 #include "../../isa/operand.h"
 #include "../vm.h"
 
@@ -107,14 +108,9 @@ void vm_view_box(const vm_core *c, const vm_view *v, vm_box *out);
 void vm_view_runs(vm_view *v);
 
 /* bounds.c */
-typedef struct vm_bounds { /* bytes an operand would touch, and those it may stay in */
-  const char *name;
-  int64_t first, last, lo, hi;
-} vm_bounds;
-/* Fills r->err: pattern `index` of the core, whose registers have given it the sizes of ap and the
- * dynamic offsets `moved` (NULL: not known), leaves its bounds. */
-void vm_put_bounds(vm_resolver *r, uint32_t index, const isa_ap *ap, const int64_t *moved,
-                   const vm_bounds *b);
+/* Fills r->err: pattern `index` of the core, moved by these dynamic offsets (NULL: not known),
+ * leaves its bounds. */
+void vm_put_bounds(vm_resolver *r, uint32_t index, const int64_t *moved, const isa_bounds *b);
 /* " (round 8 of the loop at add.s:9)" of the instruction that engine e is at; nothing when it is in
  * no loop. */
 void vm_put_round(const vm_core *c, unsigned e, uint32_t pc, isa_buf *out);

@@ -36,10 +36,7 @@ static bool dynamic_offset(vm_resolver *r, const isa_ap *ap, int64_t *offset, in
       value = read_element(&v);
     }
     moved[i] = value;
-    int64_t bytes;
-    if (__builtin_mul_overflow(d->stride, (int64_t)isa_dtype_bytes(ap->dtype), &bytes) ||
-        __builtin_mul_overflow(bytes, value, &bytes) ||
-        __builtin_add_overflow(*offset, bytes, offset))
+    if (!isa_ap_move(ap, d, value, offset))
       return isa_fail(r->err, ISA_FAULT, ISA_NOFIELD,
                       "a dynamic offset of %lld times %lld overflows", (long long)value,
                       (long long)d->stride);
@@ -79,24 +76,6 @@ static bool recall_offset(const vm_core *c, const vm_recall *r, uint32_t ap, int
   if (!vm_ap_is_dynamic(&c->code->aps[ap - 1])) return true;
   if (i >= 0 && !__builtin_add_overflow(*offset, r->displaced[i], offset)) return true;
   return isa_fail(err, ISA_FORMAT, ISA_NOFIELD, "its dynamic offset is not known");
-}
-
-/* The bytes an operand may stay in: its tile's, its tensor's, or its memory's. */
-static void bounds_of(const vm_core *c, const isa_ap *ap, int64_t *lo, int64_t *hi,
-                      const char **name) {
-  *lo = 0;
-  *name = isa_space_name(ap->space);
-  if (ap->space == ISA_HBM) {
-    *hi = (int64_t)c->prog->tensors[ap->base - 1].bytes;
-    *name = c->prog->tensors[ap->base - 1].name;
-  } else if (ap->base) {
-    const isa_tile *t = &c->prog->tiles[ap->base - 1];
-    *lo = t->offset;
-    *hi = (int64_t)t->offset + t->bytes;
-    *name = t->name;
-  } else {
-    *hi = ap->space == ISA_PSUM ? ISA_PSUM_BYTES : (int64_t)c->target->sbuf_usable;
-  }
 }
 
 /* Tells the checks of the n elements of an index that are read: whole columns, then a part of one.
@@ -149,16 +128,10 @@ static bool find_places(vm_resolver *r, uint32_t ap, int64_t offset, vm_view *v)
   const vm_recall *recall = r->e->recall;
   bool found = recall ? recall_places(r->c, recall, ap, v->elems, &in.given, r->err)
                       : find_index(r, ap, v->elems, &index);
-  bounds_of(r->c, &r->c->code->aps[ap - 1], &in.lo, &in.hi, &in.name);
+  isa_bounds b;
+  isa_ap_home(r->c->prog, &r->c->code->aps[ap - 1], &b);
+  in.lo = b.lo, in.hi = b.hi, in.name = b.name;
   return found && vm_indirect(r, &in, &index, v);
-}
-
-static bool in_bounds(const vm_core *c, const isa_ap *ap, int64_t offset, vm_bounds *b) {
-  bounds_of(c, ap, &b->lo, &b->hi, &b->name);
-  return isa_ap_extent(ap, &b->first, &b->last) &&
-         !__builtin_add_overflow(offset, b->first, &b->first) &&
-         !__builtin_add_overflow(offset, b->last, &b->last) && b->first >= b->lo &&
-         b->last <= b->hi;
 }
 
 uint8_t *vm_ap_base(const vm_core *c, const isa_ap *ap) {
@@ -175,14 +148,9 @@ bool vm_resolve_ap(vm_resolver *r, uint32_t ap_index, vm_view *out) {
   isa_ap ap = c->code->aps[ap_index - 1];
   if (ap.size_dim) {
     uint32_t size = e->regs[ap.size_reg];
-    uint32_t bound = ap.size_dim == 1 ? ap.nparts : ap.dim[ap.size_dim - 2].num;
-    if (size > bound)
+    if (!isa_ap_resize(&ap, size))
       return isa_fail(r->err, ISA_FAULT, ISA_NOFIELD, "size r%u is %d, outside its bound 0..%u",
-                      ap.size_reg, (int32_t)size, bound);
-    if (ap.size_dim == 1)
-      ap.nparts = (uint16_t)size;
-    else
-      ap.dim[ap.size_dim - 2].num = size;
+                      ap.size_reg, (int32_t)size, isa_ap_most(&ap));
   }
   int64_t offset = ap.offset, moved[ISA_MAX_DYN] = {0};
   uint64_t elems = isa_ap_elems(&ap);
@@ -191,13 +159,9 @@ bool vm_resolve_ap(vm_resolver *r, uint32_t ap_index, vm_view *out) {
   bool known = e->recall ? empty || recall_offset(c, e->recall, ap_index, &offset, r->err)
                          : dynamic_offset(r, &ap, &offset, moved);
   if (!known) return false;
-  isa_ap reach = ap;
-  if (ap.index_kind == ISA_INDEX_gather) /* where its rows lie is a matter of the index vector */
-    reach.dim[ap.index_dim].num = 1;
-  if (is_indirect(&ap)) reach.ndim = 0;
-  vm_bounds b;
-  if (!empty && !in_bounds(c, &reach, offset, &b)) {
-    if (r->err) vm_put_bounds(r, ap_index, &ap, e->recall ? NULL : moved, &b);
+  isa_bounds b;
+  if (!empty && !isa_ap_stays(c->prog, &ap, offset, &b)) {
+    if (r->err) vm_put_bounds(r, ap_index, e->recall ? NULL : moved, &b);
     return false;
   }
   memset(out, 0, sizeof *out);
