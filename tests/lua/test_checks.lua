@@ -302,6 +302,16 @@ both("a register", "uninit",
   "section vector\n add r1, r2, 1\n halt\n", "reads register r2, which nothing has written",
   "section vector\n mov r2, 1\n add r1, r2, 1\n halt\n")
 
+-- Register instructions run in batches ahead of simulated time; each has its own time all the same.
+case("the time of a register that is read is that of its instruction", function()
+  local prog = soma.assemble "section sync\n mov r1, 1\n mov r2, 2\n mov r3, 3\n add r4, r9, r1\n add r5, r10, r1\n halt\n"
+  local run = soma.core {checks = "uninit"}:run(prog, nil, {faults = "return"})
+  local cycle = 1 / 1.2 -- ns
+  eq(#run.findings, 2)
+  for i, f in ipairs(run.findings) do eq(math.abs(f.time_ns - (i + 2) * cycle) < 1e-3, true, f.text) end
+  harness.same_findings(run, harness.in_parts({checks = "uninit"}, prog))
+end)
+
 -- ---- psum -----------------------------------------------------------------------------------
 
 local operands = "section vector\n memset w, 1.0\n memset x, 1.0 $ack++\n"

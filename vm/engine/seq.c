@@ -75,14 +75,17 @@ stop:
 #undef LABELS
 }
 
-/* The same under the check of registers, which looks at each instruction. */
-static uint64_t checked_loop(vm_core *c, unsigned e, uint64_t budget) {
+/* The same under the check of registers, which looks at each instruction at its time. */
+static uint64_t checked_loop(vm_core *c, unsigned e, uint64_t budget, vm_time cycle) {
   vm_engine *en = &c->eng[e];
+  vm_time begin = en->now;
   uint64_t n = 0;
   for (; n < budget; n++) {
+    en->now = begin + n * cycle;
     if (en->uops[en->pc].op != VM_U_STOP) vm_check_registers(c, e, en->pc);
     if (fast_loop(en, 1) == 0) break;
   }
+  en->now = begin;
   return n;
 }
 
@@ -389,7 +392,7 @@ void vm_seq_run(vm_core *c, unsigned e, bool single) {
   for (uint32_t turns = 0; !c->ended; turns++) {
     if (vm_at_limit(c, e)) return;
     uint64_t budget = budget_of(c, e, single, cycle), n;
-    n = c->check ? checked_loop(c, e, budget) : fast_loop(en, budget);
+    n = c->check ? checked_loop(c, e, budget, cycle) : fast_loop(en, budget);
     en->instructions += n;
     c->instructions += n;
     en->now += n * cycle;
