@@ -184,7 +184,10 @@ local function run(o, chunk, m, files)
   host.forbid_files(files)
   local results = table.pack(xpcall(chunk, handler, table.unpack(o.arguments, 1, o.arguments.n)))
   if not results[1] then error(results[2], 0) end
-  local status = math.type(results[2]) == "integer" and results[2] & 255 or 0
+  local status = math.type(results[2]) == "integer" and results[2] or 0
+  if status < 0 or status > 255 then
+    error("the script returned " .. status .. ": an exit status is 0 to 255", 0)
+  end
   if status == 0 then write_outputs(m, o["--out"], save) end
   return status
 end

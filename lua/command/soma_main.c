@@ -40,7 +40,10 @@ static const struct part {
 static lua_State *interrupted; /* where Ctrl-C goes; the command has one state */
 static volatile sig_atomic_t was_interrupted, by_signal;
 static volatile int64_t first_interrupt;
-enum { INTERRUPTED = 128 + SIGINT }; /* exit status, as shells give it */
+enum {
+  INTERRUPTED = 128 + SIGINT, /* exit status, as shells give it */
+  MOST_STATUS = 255           /* of those that the system does not cut to eight bits */
+};
 
 static void stop(lua_State *L, lua_Debug *ar) {
   (void)ar;
@@ -167,6 +170,28 @@ static int traceback(lua_State *L) {
   return 1; /* an error that is a table, such as a fault, speaks for itself */
 }
 
+/* os.exit as Lua has it (the upvalue), but an error of a status that the system would wrap. */
+static int checked_exit(lua_State *L) {
+  if (lua_isnumber(L, 1)) {
+    lua_Integer status = luaL_checkinteger(L, 1);
+    if (status < 0 || status > MOST_STATUS)
+      return luaL_argerror(L, 1,
+                           lua_pushfstring(L, "an exit status is 0 to %d, not %I", MOST_STATUS,
+                                           (LUAI_UACINT)status));
+  }
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_insert(L, 1);
+  lua_call(L, lua_gettop(L) - 1, 0);
+  return 0;
+}
+
+static void check_exits(lua_State *L) {
+  lua_getglobal(L, "os");
+  lua_getfield(L, -1, "exit");
+  lua_pushcclosure(L, checked_exit, 1);
+  lua_setfield(L, -2, "exit");
+}
+
 /* Calls what is on the stack with nargs arguments; prints an error and gives its exit status. */
 static int call(lua_State *L, int nargs) {
   int base = lua_gettop(L) - nargs;
@@ -174,8 +199,11 @@ static int call(lua_State *L, int nargs) {
   lua_insert(L, base);
   if (lua_pcall(L, nargs, 1, base) == LUA_OK) {
     if (!lua_isinteger(L, -1)) return 0;
-    lua_Integer status = lua_tointeger(L, -1); /* the system keeps eight bits of it */
-    return status >= 0 && status <= 255 ? (int)status : 1;
+    lua_Integer status = lua_tointeger(L, -1);
+    if (status >= 0 && status <= MOST_STATUS) return (int)status;
+    fprintf(stderr, "soma: the script returned %lld: an exit status is 0 to %d\n",
+            (long long)status, MOST_STATUS);
+    return 1;
   }
   fprintf(stderr, "soma: %s\n", lua_tostring(L, -1));
   return was_interrupted ? INTERRUPTED : 1;
@@ -221,6 +249,7 @@ static int protected_main(lua_State *L) {
   char **argv = lua_touserdata(L, 2);
   lua_settop(L, 0);
   luaL_openlibs(L);
+  check_exits(L);
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   lua_pushcfunction(L, luaopen_soma);
   lua_setfield(L, -2, "soma");

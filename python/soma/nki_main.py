@@ -57,9 +57,17 @@ def main(arguments):
 
 
 def command():
-    """The console script that pip installs."""
-    return main(sys.argv[1:])
+    """The command, and the console script that pip installs: main's status, or the script's own,
+    which the system would cut to eight bits."""
+    try:
+        return main(sys.argv[1:])
+    except SystemExit as end:
+        if isinstance(end.code, int) and not 0 <= end.code <= 255:
+            sys.stderr.write("soma-nki: the script called sys.exit(%d): an exit status is 0 to "
+                             "255\n" % end.code)
+            return 1
+        raise
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(command())

@@ -57,6 +57,8 @@ end)
 
 case("exit status; no output of a script that failed", function()
   eq(run("", "return 3"), 3)
+  local wraps, _, said = run("", "return 256")
+  eq(wraps, 1) eq(said, "soma: the script returned 256: an exit status is 0 to 255\n")
   local status, _, err = run("--out c=" .. fc, "require'soma'.outputs.c = require'soma'.zeros{2} error 'no'")
   eq(status, 1) has(err, "no") eq(listing(), "")
   eq(run("--out c=" .. fc, "require'soma'.outputs.c = require'soma'.zeros{2} return 4"), 4)

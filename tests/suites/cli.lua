@@ -268,6 +268,17 @@ check("require", script "print(require('soma').version, require 'soma' == requir
   lines_of(command .. " --version"):match("soma (.-)\n") .. "\ttrue\n"})
 check("os.exit", script "os.exit(3)", {status = 3})
 check("return", script "return 4", {status = 4})
+for _, n in ipairs {256, 300, -1, 1 << 40} do
+  local said = ("an exit status is 0 to 255, not %d)\nstack traceback:\n\t[C]: in function 'os.exit'\n\t%s:1: in main chunk\n\t[C]: in ?\n")
+    :format(n, path "s.lua")
+  check("os.exit of what would wrap", script("os.exit(" .. n .. ")"),
+    {status = 1, err = "soma: " .. path "s.lua" .. ":1: bad argument #1 to 'exit' (" .. said})
+  check("return of what would wrap", script("return " .. n),
+    {status = 1, err = ("soma: the script returned %d: an exit status is 0 to 255\n"):format(n)})
+end
+check("os.exit with a boolean", script "os.exit(false)", {status = 1})
+check("os.exit of the last that does not", script "os.exit(255, true)", {status = 255})
+check("os.exit alone", script "os.exit()", {})
 check("an error", script "error('boom', 0)", {status = 1, err =
   "soma: boom\nstack traceback:\n\t[C]: in function 'error'\n\t" .. path "s.lua" .. ":1: in main chunk\n\t[C]: in ?\n"})
 check("an error that is a table", script "error(setmetatable({}, {__tostring = function() return 'mine' end}))",
