@@ -17,12 +17,13 @@ static bool wanted(const as_options *o, const char *name) {
 /* The place of a finding, or in words before its text where no line is known. */
 static bool place(const isa_program *p, const isa_finding *f, as_result *out, as_diag *d) {
   isa_buf text;
+  const isa_line *line = NULL;
   isa_buf_init(&text, &out->arena.al);
   d->file = "";
   d->span = 1;
   if (f->at.core >= 0 && f->at.engine >= 0) {
     const isa_code *code = &p->cores[f->at.core].code[f->at.engine];
-    const isa_line *line = code->lines ? &code->lines[f->at.pc] : NULL;
+    line = code->lines ? &code->lines[f->at.pc] : NULL;
     if (line && line->file) {
       const char *file = p->files[line->file - 1];
       d->file = isa_arena_strn(&out->arena, file, strlen(file));
@@ -32,6 +33,7 @@ static bool place(const isa_program *p, const isa_finding *f, as_result *out, as
     }
   }
   isa_buf_puts(&text, f->text);
+  if (line) isa_print_calls(p, *line, &text);
   d->text = text.failed ? NULL : isa_arena_strn(&out->arena, isa_buf_str(&text), text.len);
   isa_buf_free(&text);
   return d->text && d->file;

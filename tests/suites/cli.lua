@@ -343,7 +343,7 @@ usage("--expect of no tensor", double .. " --in x=ones --expect z=ones", "--expe
 
 check("-e", [[-e 'print(soma.pi or soma.version == require("soma").version, ..., arg[2])' a b]], {out = "true\ta\tb\n"})
 check("-e has a status", "-e 'return 7'", {status = 7})
-check("a status does not wrap", "-e 'return 256'", {status = 1})
+check("a status does not wrap", "-e 'return 256'", {status = 1, err = "soma: the script returned 256: an exit status is 0 to 255\n"})
 check("-e without code", "-e", {status = 2, err = "soma: -e needs Lua code\n"})
 check("-e of no code", "-e 'x('", {status = 1, err = "soma: -e:1: unexpected symbol near <eof>\n"})
 check("-i", "-i", {out = "soma " .. require "soma".version .. ", Lua 5.4; Ctrl-D ends\n> 2\n> >> > 1\n> > \n",
