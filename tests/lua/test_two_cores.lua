@@ -148,8 +148,6 @@ case("what is not built for two cores is refused", function()
     raises(text, function() soma.core(options):run(prog, {x = x}) end)
   end
   refused("the checks of a run are not built for programs of two cores", {checks = "race"})
-  local run = soma.core {}:run(prog, {x = x})
-  raises("saving a run of two cores is not built", function() assert(run:save(os.tmpname())) end)
 end)
 
 case("wrong use", function()

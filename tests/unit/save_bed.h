@@ -175,6 +175,15 @@ static uint32_t count_events(const soma_options *o, const char *text) {
 /* What is hard to carry over: sources that were overwritten after a start, operands by registers
  * and elements that have changed since, index vectors, static rings, states of engines. */
 static const char *const programs[] = {
+    /* two cores that write into each other's SBUF by a register, and tell each other */
+    "target trn2\ns sem core=*\nq queue dge=hwdge, core=*\nx tensor float32[2, 16, 64], input\n"
+    "y tensor float32[2, 16, 64], output\nt tile sbuf float32[16, 64]\nu tile sbuf float32[16, "
+    "64]\n"
+    "section sync core=*\n dma_copy t, x[CORE], queue=q $s\n mov r1, 0\n nop $s>=16\n"
+    ".l: dma_copy u[:, r1:+32].peer, t[:, r1:+32], queue=q $peer.s\n add r1, r1, 32\n"
+    " blt r1, 64, .l\n dma_copy y[CORE], u, queue=q $s>=49\n halt\n"
+    "section vector core=1\n nop $s>=16 $peer.s++\n halt\n"
+    "section vector\n nop $s>=16 $peer.s++\n halt\n",
     /* a source that another engine overwrites while it is read */
     "target trn2\nt tile sbuf float32[128, 512]\nu tile sbuf float32[128, 512]\ns sem\n"
     "section vector\n memset t, 2.0 $s++\n halt\nsection gpsimd\n tensor_copy u, t $s>=1\n halt\n"

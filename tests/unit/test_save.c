@@ -273,7 +273,7 @@ static void contents_are_checked(void **state) {
 /* A machine whose resume failed is as before; one with a run that continues takes none. */
 static void failure_changes_nothing(void **state) {
   (void)state;
-  saved s = midway(NULL, programs[0]);
+  saved s = midway(NULL, programs[1]);
   bed b = open_program(NULL, GATHER);
   soma_program *p;
   soma_run *r;
@@ -295,9 +295,9 @@ static void failure_changes_nothing(void **state) {
 
 static void every_allocation_may_fail(void **state) {
   (void)state;
-  const char *const texts[] = {programs[0], GATHER,
+  const char *const texts[] = {programs[0], programs[1], GATHER,
                                programs[sizeof programs / sizeof programs[0] - 1]};
-  for (int i = 0; i < 3; i++) survive_allocations(NULL, texts[i]);
+  for (int i = 0; i < 4; i++) survive_allocations(NULL, texts[i]);
 }
 
 int main(void) {

@@ -129,8 +129,9 @@ void soma_run_leave(soma_run *r);
 /* ---- pair.c ---- */
 
 vm_core *soma_core_of(soma_run *r, unsigned core);
-/* Starts core 1 of r when its program has one. On failure nothing of it is left. */
-soma_status soma_pair_start(soma_machine *m, soma_run *r, isa_error *e);
+/* Starts core 1 of r when its program has one, in the memory *second, which is made when there is
+ * none. On failure nothing is left but that. */
+soma_status soma_pair_start(soma_machine *m, soma_run *r, vm_memory *second, isa_error *e);
 void soma_pair_end(soma_run *r); /* before core 0's end */
 /* That core of m's run, for the host to look at or, with changes, to write to. */
 soma_status soma_need_core(soma_machine *m, unsigned core, bool changes, vm_core **out);

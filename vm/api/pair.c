@@ -3,27 +3,21 @@
 
 vm_core *soma_core_of(soma_run *r, unsigned core) { return core ? r->second : &r->core; }
 
-/* Whether the machine can run p's cores as it is set up. */
-static soma_status may_pair(soma_machine *m) {
+soma_status soma_pair_start(soma_machine *m, soma_run *r, vm_memory *second, isa_error *e) {
+  const isa_program *p = r->core.prog;
+  if (p->ncores < 2) return SOMA_OK;
   if (m->o.checks || m->o.schedule == SOMA_SCHEDULE_ALL)
     return soma_fail(m, SOMA_UNBUILT,
                      "the checks of a run are not built for programs of two cores; run it without");
-  return SOMA_OK;
-}
-
-soma_status soma_pair_start(soma_machine *m, soma_run *r, isa_error *e) {
-  const isa_program *p = r->core.prog;
-  if (p->ncores < 2) return SOMA_OK;
-  soma_status s = may_pair(m);
-  if (s != SOMA_OK) return s;
-  if (!m->second.sbuf && !vm_memory_new(&m->al, p->target, &m->second)) return SOMA_NOMEM;
+  if (!second->sbuf && !vm_memory_new(&m->al, p->target, second)) return SOMA_NOMEM;
   r->second = vm_pages_new(&m->al, sizeof *r->second);
   if (!r->second) return SOMA_NOMEM;
   r->second->number = 1;
   r->second->peer = &r->core;
-  vm_memory mem = m->second;
+  vm_memory mem = *second;
   mem.hbm = &m->hbm;
-  s = (soma_status)vm_core_start(r->second, &m->al, p, &mem, &m->kern, r->core.eng[0].dp.cvt, e);
+  soma_status s =
+      (soma_status)vm_core_start(r->second, &m->al, p, &mem, &m->kern, r->core.eng[0].dp.cvt, e);
   if (s == SOMA_OK) {
     r->core.peer = r->second;
     return s;

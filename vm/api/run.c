@@ -301,7 +301,7 @@ static soma_status start_core(soma_machine *m, const soma_program *p, soma_run *
     r->core.mem.given = NULL;
   }
   if (s == SOMA_OK) {
-    s = soma_pair_start(m, r, e);
+    s = soma_pair_start(m, r, &m->second, e);
     if (s != SOMA_OK) vm_core_end(&r->core);
   }
   if (given) isa_free(&m->al, given, p->p->ntensors * sizeof *given);

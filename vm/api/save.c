@@ -19,7 +19,7 @@ enum {
   AT_LENGTH = 24,
   AT_HASH = 32,
   HEADER = 40,
-  LAYOUT = 1 /* one more whenever what vm/save writes is another */
+  LAYOUT = 2 /* one more whenever what vm/save writes is another */
 };
 
 _Static_assert(sizeof SOMA_VERSION <= VERSION_BYTES, "the version has no room in the header");
@@ -60,8 +60,6 @@ static soma_status check_savable(soma_run *r) {
   const vm_core *c = &r->core;
   soma_status why = (soma_status)c->fault.status;
   if (!r->m) return SOMA_ARG;
-  if (c->peer)
-    return soma_fail(r->m, SOMA_UNBUILT, "saving a run of two cores is not built in this version");
   if (c->running)
     return soma_fail(r->m, SOMA_BUSY, "the run cannot be saved from its own callback");
   if (vm_check_mask(c) >> VM_CHECK_LEGAL & 1)
@@ -151,10 +149,27 @@ static soma_status check_header(soma_machine *m, const uint8_t *p, size_t n) {
   return SOMA_OK;
 }
 
-/* A core that has just started, in memories of its own, as the run's. */
-static soma_status start_core(soma_machine *m, const isa_program *p, soma_run *r,
-                              const vm_save_options *o, isa_error *e) {
+/* Ends a run that was not resumed; its memories, core 1's in *second, go. */
+static void end_cores(soma_machine *m, soma_run *r, vm_memory *second) {
+  vm_memory mem = r->core.mem;
+  soma_pair_end(r);
+  vm_core_end(&r->core);
+  vm_memory_free(&m->al, &mem);
+  if (second->sbuf) vm_memory_free(&m->al, second);
+}
+
+static void set_options(vm_core *c, const vm_save_options *o) {
+  memcpy(c->cost_values, o->cost, sizeof o->cost);
+  c->timing_only = o->timing_only;
+  for (unsigned i = 0; i < ISA_NENGINES; i++) c->eng[i].dp.rounding_seed = o->rounding_seed;
+}
+
+/* Cores that have just started, in memories of their own, as the run's. On failure r holds nothing
+ * and *second is empty. */
+static soma_status start_cores(soma_machine *m, const isa_program *p, soma_run *r,
+                               vm_memory *second, const vm_save_options *o, isa_error *e) {
   vm_memory mem;
+  *second = (vm_memory){0};
   if (!vm_memory_new(&m->al, p->target, &mem)) return SOMA_NOMEM;
   mem.hbm = &m->hbm;
   mem.pool = m->pool;
@@ -163,13 +178,15 @@ static soma_status start_core(soma_machine *m, const isa_program *p, soma_run *r
     vm_memory_free(&m->al, &mem);
     return s;
   }
-  memcpy(r->core.cost_values, o->cost, sizeof o->cost);
-  r->core.timing_only = o->timing_only;
-  for (unsigned i = 0; i < ISA_NENGINES; i++) r->core.eng[i].dp.rounding_seed = o->rounding_seed;
-  if (!o->causes || (r->core.path = isa_zalloc(&m->al, sizeof *r->core.path))) return SOMA_OK;
-  vm_core_end(&r->core);
-  vm_memory_free(&m->al, &mem);
-  return SOMA_NOMEM;
+  s = soma_pair_start(m, r, second, e);
+  if (s == SOMA_OK && o->causes && !(r->core.path = isa_zalloc(&m->al, sizeof *r->core.path)))
+    s = SOMA_NOMEM;
+  for (vm_core *c = &r->core; c && s == SOMA_OK; c = vm_next_core(c)) {
+    set_options(c, o);
+    c->path = r->core.path;
+  }
+  if (s != SOMA_OK) end_cores(m, r, second);
+  return s;
 }
 
 /* Checks that a machine asks for are those that the run began with. */
@@ -188,23 +205,22 @@ static bool has_checks(const vm_core *c, unsigned checks, isa_error *e) {
   return false;
 }
 
-/* The state after the program. On failure r holds nothing. */
-static soma_status read_run(soma_machine *m, const isa_program *p, vm_saver *s, soma_run *r) {
+/* The state after the program; *second is core 1's memory. On failure r holds nothing. */
+static soma_status read_run(soma_machine *m, const isa_program *p, vm_saver *s, soma_run *r,
+                            vm_memory *second) {
   vm_save_options o = {0};
   vm_save_u64(s, &r->to_device);
   vm_save_u64(s, &r->to_host);
   vm_save_options_walk(s, &o);
   if (s->failed) return SOMA_FORMAT;
-  soma_status status = start_core(m, p, r, &o, s->err);
+  soma_status status = start_cores(m, p, r, second, &o, s->err);
   if (status != SOMA_OK) return status;
   vm_save_walk(s, &r->core);
   vm_saver_need(s, s->failed || vm_saver_left(s) == 0, "bytes follow the end");
   if (!s->failed && r->core.fault.status == ISA_OK && has_checks(&r->core, m->o.checks, s->err))
     return SOMA_OK;
   status = r->core.fault.status == ISA_NOMEM ? SOMA_NOMEM : (soma_status)s->err->status;
-  vm_memory mem = r->core.mem;
-  vm_core_end(&r->core);
-  vm_memory_free(&m->al, &mem);
+  end_cores(m, r, second);
   return status;
 }
 
@@ -219,7 +235,7 @@ static soma_status read_program(soma_machine *m, vm_saver *s, soma_program **p) 
 }
 
 /* The machine takes the run and its memories. */
-static void adopt(soma_machine *m, soma_program *p, soma_run *r) {
+static void adopt(soma_machine *m, soma_program *p, soma_run *r, const vm_memory *second) {
   r->m = m;
   r->p = p;
   p->refs++;
@@ -229,7 +245,15 @@ static void adopt(soma_machine *m, soma_program *p, soma_run *r) {
   m->mem = r->core.mem;
   m->mem.hbm = NULL;
   m->mem.pool = NULL;
+  if (second->sbuf) {
+    if (m->second.sbuf) vm_memory_free(&m->al, &m->second);
+    m->second = *second;
+  }
   soma_run_options(r);
+}
+
+static bool is_idle(const soma_run *r) {
+  return r->core.heap.n == 0 && (!r->second || r->second->heap.n == 0);
 }
 
 soma_status soma_run_resume(soma_machine *m, const void *data, size_t n, soma_program **p,
@@ -249,9 +273,10 @@ soma_status soma_run_resume(soma_machine *m, const void *data, size_t n, soma_pr
   status = read_program(m, &s, p);
   soma_run *r = status == SOMA_OK ? vm_pages_new(&m->al, sizeof *r) : NULL;
   if (r && m->run) soma_release(m->run);
-  if (r && (status = read_run(m, (*p)->p, &s, r)) == SOMA_OK) {
-    adopt(m, *p, r);
-    if (r->core.heap.n == 0 && vm_check_count(&r->core) == 0)
+  vm_memory second;
+  if (r && (status = read_run(m, (*p)->p, &s, r, &second)) == SOMA_OK) {
+    adopt(m, *p, r, &second);
+    if (is_idle(r) && vm_check_count(&r->core) == 0)
       soma_run_until(r, SOMA_END, SOMA_SYNC, 0); /* it had ended, or was about to */
     *out = r;
     return SOMA_OK;

@@ -283,6 +283,7 @@ static void walk_transfer(vm_saver *s, vm_core *c, unsigned q, vm_transfer *t) {
   vm_save_node(s, c, &t->node);
   vm_save_bool(s, &t->signals);
   vm_save_u8(s, &t->sem);
+  vm_save_core(s, c, &t->sem_core);
   const isa_insn *in = s->failed ? NULL : insn_of(c, q, t);
   if (!in) {
     vm_saver_fail(s, "a transfer belongs to no instruction");

@@ -24,6 +24,7 @@ static void walk_path_node(vm_saver *s, const vm_core *c, vm_node *n, uint32_t n
   vm_save_time(s, &n->end);
   vm_save_time(s, &n->bound);
   vm_save_below(s, &n->cause, number, "cause"); /* earlier, so that a walk back ends */
+  vm_save_core(s, c, &n->core);
   vm_save_u32(s, &n->pc);
   vm_save_u8(s, &n->kind);
   vm_save_u8(s, &n->who);
@@ -34,7 +35,7 @@ static void walk_path_node(vm_saver *s, const vm_core *c, vm_node *n, uint32_t n
   vm_saver_need(s,
                 n->kind >= VM_N_INSN && n->kind <= VM_N_TABLE && n->by < ISA_NENGINES &&
                     n->who < (share ? ISA_NDMA : ISA_NENGINES) && n->why <= VM_WHY_GENERATOR &&
-                    n->pc < c->code->code[n->by < ISA_NENGINES ? n->by : 0].n &&
+                    n->pc < c->prog->cores[n->core].code[n->by < ISA_NENGINES ? n->by : 0].n &&
                     n->start <= n->end && n->bound <= n->start,
                 "a node of the record of causes is not valid");
 }
@@ -43,7 +44,7 @@ static void walk_path(vm_saver *s, vm_core *c) {
   vm_path *p = c->path;
   uint32_t n = p ? p->n : 0;
   if (!p) return;
-  vm_saver_count(s, &n, UINT32_MAX - 1, 37, "nodes in the record of causes");
+  vm_saver_count(s, &n, UINT32_MAX - 1, 38, "nodes in the record of causes");
   for (uint32_t i = 0; i < n && !s->failed; i++) {
     if (s->reads && p->n == p->cap && !isa_array_grow(&c->al, &p->v, p->n, &p->cap, sizeof *p->v)) {
       vm_fault(c, ISA_NOMEM, VM_NOWHERE, "no memory for the record of causes");
@@ -65,6 +66,7 @@ static void walk_memory(vm_saver *s, uint8_t *at, size_t pitch, size_t bytes) {
 static void walk_memories(vm_saver *s, vm_core *c) {
   walk_memory(s, c->mem.sbuf, c->mem.sbuf_pitch, c->target->sbuf_bytes);
   walk_memory(s, c->mem.psum, c->mem.psum_pitch, ISA_PSUM_BYTES);
+  if (c->number) return;                           /* both have one HBM */
   for (uint32_t i = 0; i < c->prog->ntensors; i++) /* nothing writes a const tensor */
     if (c->prog->tensors[i].role != ISA_CONST) vm_saver_pages(s, c->hbm[i].data, c->hbm[i].bytes);
 }
@@ -192,13 +194,21 @@ static void walk_engine(vm_saver *s, vm_core *c, unsigned e) {
 
 /* ---- Semaphores and events ---------------------------------------------------------------- */
 
-static void walk_log(vm_saver *s, vm_sem_log *log) {
+/* Whether an instruction that acts on core c is the other core's. */
+static void walk_peer(vm_saver *s, const vm_core *c, uint8_t *peer) {
+  bool other = *peer;
+  vm_save_bool(s, &other);
+  *peer = vm_saver_need(s, !other || c->peer, "there is no other core") && other;
+}
+
+static void walk_log(vm_saver *s, const vm_core *c, vm_sem_log *log) {
   vm_save_u32(s, &log->n);
   for (uint32_t k = 0; k < VM_SEM_LOG && k < log->n; k++) {
     vm_save_time(s, &log->time[k]);
     vm_save_u32(s, &log->value[k]);
     vm_save_u32(s, &log->pc[k]);
     vm_save_u8(s, &log->engine[k]);
+    walk_peer(s, c, &log->peer[k]);
     vm_saver_need(s, log->engine[k] < ISA_NENGINES || log->engine[k] == UINT8_MAX,
                   "a semaphore was updated by no engine");
   }
@@ -207,7 +217,7 @@ static void walk_log(vm_saver *s, vm_sem_log *log) {
 static void walk_semaphores(vm_saver *s, vm_core *c) {
   for (unsigned i = 0; i < ISA_NSEMS; i++) {
     vm_save_below(s, &c->sem[i], (uint32_t)ISA_SEM_MAX + 1, "value of a semaphore");
-    walk_log(s, &c->sem_log[i]);
+    walk_log(s, c, &c->sem_log[i]);
   }
 }
 
@@ -219,7 +229,8 @@ typedef struct tally {
 static bool event_fits(const vm_core *c, const vm_event *v, tally *t) {
   const vm_engine *en = v->who < ISA_NENGINES ? &c->eng[v->who] : NULL;
   switch (v->kind) {
-  case VM_E_SEM: return v->from < ISA_NENGINES && v->pc < c->code->code[v->from].n;
+  case VM_E_SEM:
+    return v->from < ISA_NENGINES && v->pc < (v->peer ? c->peer : c)->code->code[v->from].n;
   case VM_E_DMA: return v->who < ISA_NDMA;
   case VM_E_SEQ: return en && en->code->n && en->state == VM_READY && t->seq[v->who]++ == 0;
   case VM_E_DONE: {
@@ -241,6 +252,7 @@ static void walk_event(vm_saver *s, vm_core *c, vm_event *v, tally *t) {
   vm_save_u8(s, v->kind == VM_E_SEM ? &v->update : &v->who);
   vm_save_u8(s, &v->sem);
   vm_save_u8(s, &v->from);
+  walk_peer(s, c, &v->peer);
   vm_save_u32(s, &v->value);
   vm_save_u32(s, &v->pc);
   vm_save_node(s, c, &v->node);
@@ -268,7 +280,7 @@ static void walk_events(vm_saver *s, vm_core *c) {
   tally t = {0};
   uint32_t n = left.n;
   size_t bytes = n * sizeof *left.v;
-  vm_saver_count(s, &n, UINT32_MAX / 2, 24, "events");
+  vm_saver_count(s, &n, UINT32_MAX / 2, 25, "events");
   if (s->reads) {
     c->heap.n = c->heap.seq = 0;
   } else if (n) {
@@ -313,13 +325,17 @@ static void walk_totals(vm_saver *s, vm_core *c) {
   vm_save_u64(s, &c->jitters);
 }
 
-void vm_save_walk(vm_saver *s, vm_core *c) {
-  walk_totals(s, c);
-  walk_path(s, c);
-  walk_memories(s, c);
+static void walk_core(vm_saver *s, vm_core *c) {
   walk_semaphores(s, c);
   for (unsigned e = 0; e < ISA_NENGINES && !s->failed; e++) walk_engine(s, c, e);
   if (!s->failed) vm_save_transfers(s, c);
   if (!s->failed) walk_events(s, c);
-  if (!s->failed) vm_save_check(s, c);
+}
+
+void vm_save_walk(vm_saver *s, vm_core *lead) {
+  for (vm_core *c = lead; c; c = vm_next_core(c)) walk_totals(s, c);
+  walk_path(s, lead);
+  for (vm_core *c = lead; c; c = vm_next_core(c)) walk_memories(s, c);
+  for (vm_core *c = lead; c && !s->failed; c = vm_next_core(c)) walk_core(s, c);
+  if (!s->failed) vm_save_check(s, lead);
 }

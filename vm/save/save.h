@@ -65,6 +65,8 @@ static inline void vm_save_u64(vm_saver *s, uint64_t *v) {
 void vm_save_bool(vm_saver *s, bool *v);
 void vm_save_below(vm_saver *s, uint32_t *v, uint32_t limit, const char *what);
 void vm_save_time(vm_saver *s, vm_time *t);
+/* The number of a core of c's run. */
+void vm_save_core(vm_saver *s, const vm_core *c, uint8_t *core);
 /* A node of the record of causes: the record has been loaded. */
 void vm_save_node(vm_saver *s, const vm_core *c, uint32_t *node);
 void vm_save_cause(vm_saver *s, const vm_core *c, vm_cause *v);
@@ -73,10 +75,10 @@ void vm_save_cause(vm_saver *s, const vm_core *c, vm_cause *v);
 
 /* The options of a run c; reads them before the run is started. */
 void vm_save_options_walk(vm_saver *s, vm_save_options *o);
-/* The state of c: when it reads, of one that vm_core_start has just made of the same program, whose
- * SBUF and PSUM are zero, with the options and the record of causes in place. A run that failed to
- * load is only good for vm_core_end. */
-void vm_save_walk(vm_saver *s, vm_core *c);
+/* The state of core 0 and its peer: when it reads, of those that vm_core_start has just made of the
+ * same program, whose SBUF and PSUM are zero, with the options and the record of causes in place. A
+ * run that failed to load is only good for vm_core_end. */
+void vm_save_walk(vm_saver *s, vm_core *lead);
 
 /* check.c: the checks of a run and what they have seen; turns them on when it reads. */
 void vm_save_check(vm_saver *s, vm_core *c);
