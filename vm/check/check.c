@@ -75,20 +75,46 @@ void vm_check_finish(vm_core *c) {
 
 /* True when the pair of places has been there; else it is noted. Where too many are noted, what
  * falls on a taken place of the table is reported again. */
-static bool seen(struct vm_check *k, uint64_t key) {
+static uint64_t *slot_of(struct vm_check *k, uint64_t key) {
   uint64_t h = key * 0x9e3779b97f4a7c15u;
-  uint64_t *slot = &k->seen[(h >> 40) % SEEN_PAIRS];
+  return &k->seen[(h >> 40) % SEEN_PAIRS];
+}
+
+static bool seen(struct vm_check *k, uint64_t key) {
+  uint64_t *slot = slot_of(k, key);
   if (*slot == key) return true;
   *slot = key;
   return false;
 }
 
+static uint64_t key_of(unsigned kind, unsigned engine, uint32_t pc, unsigned other,
+                       uint32_t other_pc) {
+  return (uint64_t)(kind + 1) << 56 | (uint64_t)engine << 52 | (uint64_t)other << 48 |
+         (uint64_t)(pc & 0xffffff) << 24 | (other_pc & 0xffffff);
+}
+
+void vm_ck_take_back(vm_core *c, bool (*wrong)(const void *ud, const vm_finding *f),
+                     const void *ud) {
+  struct vm_check *k = c->check;
+  uint32_t to = 0;
+  for (uint32_t i = 0; i < k->nfindings; i++) {
+    vm_finding *f = &k->findings[i];
+    if (!wrong(ud, f)) {
+      k->findings[to++] = *f;
+      continue;
+    }
+    uint64_t key = key_of(f->kind, f->engine, f->pc, f->other_engine, f->other_pc);
+    if (seen(k, key)) *slot_of(k, key) = 0;
+    isa_buf_free(&f->text);
+    k->count--;
+  }
+  k->nfindings = to;
+}
+
 vm_finding *vm_ck_found(vm_core *c, unsigned kind, unsigned engine, uint32_t pc, unsigned other,
                         uint32_t other_pc) {
   struct vm_check *k = c->check;
-  uint64_t key = (uint64_t)(kind + 1) << 56 | (uint64_t)engine << 52 | (uint64_t)other << 48 |
-                 (uint64_t)(pc & 0xffffff) << 24 | (other_pc & 0xffffff);
-  if (seen(k, key)) return NULL;
+  if (seen(k, key_of(kind, engine, pc, other, other_pc))) return NULL;
   k->count++;
   if (k->nfindings == VM_FINDINGS) return NULL;
   vm_finding *f = &k->findings[k->nfindings++];

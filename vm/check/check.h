@@ -6,6 +6,8 @@
  *   clock.c         happens-before: vector clocks of engines, what a wait acquires
  *   race.c          accesses to memory and whether they are ordered
  *   lost.c          semaphores that are set or lowered: updates that can come too early, too late
+ *   mixed.c         these and others that do more than count: what their waits are sure of
+ *   lucky.c         whether such waits end in whatever order updates come
  *   report.c        what these say of semaphores and triggers
  *   uninit.c        shadow bytes: what nobody wrote; registers
  *   part.c          instructions that read or write a part of an operand
@@ -39,6 +41,7 @@ typedef struct vm_finding {
   uint8_t other_engine;     /* ISA_NENGINES: there is no other */
   uint8_t rank;             /* of a race: the less, the surer is its fix */
   uint8_t core, other_core; /* whose engines they are */
+  uint16_t sem;             /* 1-based, of what is wrong with a semaphore; 0: with something else */
   uint32_t pc, other_pc;
   vm_time time, other_time;
   isa_buf text;

@@ -173,9 +173,9 @@ static void log_update(vm_core *c, unsigned sem, unsigned kind, uint32_t value, 
     drop(c, r.base);
     return;
   }
-  r.logged = vm_ck_log_update(c, sem, delta_of(kind, value), comp, epoch, &r);
   vm_ck_update u = {.r = r, .delta = delta_of(kind, value), .epoch = epoch};
   u.writes = kind == ISA_UPD_write;
+  u.r.logged = vm_ck_log_update(c, sem, comp, &u);
   if (!u.writes) {
     *(u.delta < 0 ? &s->down : &s->up) += u.delta;
     *(u.delta < 0 ? &l->down : &l->up) += u.delta;
@@ -183,7 +183,7 @@ static void log_update(vm_core *c, unsigned sem, unsigned kind, uint32_t value, 
   if ((s->n - s->head) % FOLD_AT == FOLD_AT - 1) fold(c, l, sem);
   u.total = u.writes ? u.delta : (int64_t)c->sem[sem] + l->up + l->down;
   s->v[s->n++] = u;
-  if (r.logged) c->check->log.updates[r.logged - 1].total = u.total;
+  if (u.r.logged && c->check->log.on) c->check->log.updates[u.r.logged - 1].total = u.total;
   if (u.delta < 0) vm_ck_check_below(c, l, sem, s);
 }
 
@@ -225,6 +225,7 @@ void vm_check_arrival(vm_core *c, const vm_event *ev) {
   vm_ck_source *s = l ? find_source(l, comp_of_event(c, ev)) : NULL;
   if (!s || s->head + s->arrived >= s->n) return;
   const vm_ck_update u = s->v[s->head + s->arrived++];
+  vm_ck_log_arrival(c, u.r.logged);
   k->arriving = u.r;
   k->has_arriving = true;
   if (u.writes) {
@@ -237,6 +238,18 @@ void vm_check_arrival(vm_core *c, const vm_event *ev) {
     *(u.delta < 0 ? &l->down : &l->up) -= u.delta;
     vm_ck_check_late(c, l, ev->sem, &u.r);
   }
+}
+
+/* For the log: engine e's instruction sets a semaphore at once. */
+static void log_set(vm_core *c, unsigned e, unsigned sem, unsigned kind, uint32_t epoch) {
+  const isa_insn *in = &c->code->code[e].insns[c->eng[e].pc];
+  bool cleared = in->op == ISA_OP_sem_range_clear; /* it has no update */
+  vm_ck_update u = {.r = {.engine = (uint8_t)e, .pc = c->eng[e].pc},
+                    .delta = cleared ? 0 : delta_of(kind, in->upd.value),
+                    .epoch = epoch,
+                    .writes = kind == ISA_UPD_write};
+  u.r.own[OF_SEQ] = epoch;
+  vm_ck_log_set(c, e, sem, &u, !cleared);
 }
 
 void vm_check_applied(vm_core *c, unsigned e, unsigned sem, unsigned kind) {
@@ -253,6 +266,7 @@ void vm_check_applied(vm_core *c, unsigned e, unsigned sem, unsigned kind) {
   vm_ck_log_take(c, sem, kind, c->code->code[e].insns[k->change_pc].upd.value);
   uint32_t epoch = clock_of(c, e)[vm_ck_comp(e, OF_SEQ)] + 1;
   raise_to(c, e, vm_ck_comp(e, OF_SEQ), epoch);
+  log_set(c, e, sem, kind, epoch);
   vm_ck_sem_log *l = log_of(c, sem);
   if (l) l->held[e].valid = false; /* it took what it had waited for: nobody can come between */
   vm_ck_release r =

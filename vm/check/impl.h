@@ -120,7 +120,7 @@ typedef struct vm_ck_region {
  * step, update and access in the order of the run. */
 enum { VM_CK_START, VM_CK_WAIT, VM_CK_HELD, VM_CK_KNOW, VM_CK_DRAIN, VM_CK_QUEUE, VM_CK_ASSUME };
 typedef struct vm_ck_step {
-  uint8_t kind, engine;
+  uint8_t kind, engine, cond; /* cond: of a wait that held */
   uint16_t sem;
   uint32_t prev;  /* the engine's step before */
   uint32_t other; /* an update, the instructions that are drained, a step, an access */
@@ -131,20 +131,26 @@ typedef struct vm_ck_step {
 } vm_ck_step;
 typedef struct vm_ck_signal { /* an update; whoever sees it knows what its step knows, and more */
   uint32_t step, at, own[OF_ENGINE], share, epoch, pc;
+  uint32_t arrived;     /* place, of a semaphore that does more than count; 0: it has not */
   int64_t delta, total; /* total: of the semaphore when this and all before it have arrived */
   uint16_t comp, ring, sem;
   uint8_t engine;
+  bool writes; /* sets the value to delta */
+  bool taken;  /* of one that takes effect at once: together with the wait of its step */
 } vm_ck_signal;
 typedef struct vm_ck_log {
   bool on;
   vm_ck_step *steps;
   vm_ck_signal *updates;
+  vm_ck_signal *sets; /* that take effect at once, of semaphores that do more than count */
   vm_ck_access *accesses;
   uint32_t nsteps, cap_steps, nupdates, cap_updates, naccesses, cap_accesses, at;
+  uint32_t nsets, cap_sets;
   uint32_t last[ISA_NENGINES], queue[ISA_MAX_QUEUES]; /* steps */
   int64_t taken[ISA_NSEMS];
   bool knows;            /* what is acquired now is to be logged */
   bool mixed[ISA_NSEMS]; /* does more than count */
+  bool host[ISA_NSEMS];  /* the host has set it */
   uint8_t waiters[ISA_NSEMS], takers[ISA_NSEMS];
 } vm_ck_log;
 
@@ -238,6 +244,9 @@ static inline bool vm_ck_has(const vm_core *c, unsigned kind) { return c->check-
  * caller appends to its text what the values are; vm_ck_put_* format the pieces. */
 vm_finding *vm_ck_found(vm_core *c, unsigned kind, unsigned engine, uint32_t pc, unsigned other,
                         uint32_t other_pc);
+/* Takes back the findings that are wrong. */
+void vm_ck_take_back(vm_core *c, bool (*wrong)(const void *ud, const vm_finding *f),
+                     const void *ud);
 /* Memory ran out: the run ends, since the race check would be wrong. */
 void vm_ck_out_of_memory(vm_core *c);
 /* "\n  vector file.s:12, at 100.0 ns: instruction". */
@@ -312,6 +321,10 @@ void vm_ck_report_trigger(vm_core *c, unsigned e, unsigned queue);
 void vm_ck_report_below(vm_core *c, unsigned sem, const vm_ck_update *u, const vm_ck_release *late);
 void vm_ck_report_lost(vm_core *c, unsigned sem, const vm_ck_sem_log *l, unsigned engine,
                        uint32_t pc);
+/* The wait of a step can wait for ever, since the value can stay at `value`. */
+void vm_ck_report_stuck(vm_core *c, const vm_ck_step *w, uint32_t value);
+/* Update u can take its semaphore below zero. */
+void vm_ck_report_too_low(vm_core *c, const vm_ck_signal *u);
 
 /* log.c: each returns at once when the log is off. */
 bool vm_ck_log_start(vm_core *c);
@@ -326,14 +339,19 @@ void vm_ck_log_trigger(vm_core *c, unsigned e, unsigned queue, bool other);
 /* The host sets a semaphore. */
 void vm_ck_log_host(vm_core *c, unsigned sem);
 void vm_ck_log_take(vm_core *c, unsigned sem, unsigned kind, uint32_t value);
+/* Engine e sets a semaphore, or adds to it, at once; taken: it has waited for it by the same
+ * instruction. */
+void vm_ck_log_set(vm_core *c, unsigned e, unsigned sem, const vm_ck_update *u, bool taken);
+/* Update number `logged` arrives. */
+void vm_ck_log_arrival(vm_core *c, uint32_t logged);
 /* The update's number. */
-uint32_t vm_ck_log_update(vm_core *c, unsigned sem, int64_t delta, unsigned comp, uint32_t epoch,
-                          const vm_ck_release *r);
+uint32_t vm_ck_log_update(vm_core *c, unsigned sem, unsigned comp, const vm_ck_update *u);
 /* False: the access is to be looked at now. */
 bool vm_ck_log_access(vm_core *c, const vm_ck_access *a);
 
 /* must.c: what has happened before each step under every timing. */
 typedef struct vm_ck_must vm_ck_must;
+typedef struct vm_ck_mixed vm_ck_mixed;
 /* in_run: what has happened before each step in the run as it was. NULL when memory is out. */
 vm_ck_must *vm_ck_must_new(vm_core *c, bool in_run);
 void vm_ck_must_free(vm_core *c, vm_ck_must *m);
@@ -341,6 +359,10 @@ void vm_ck_must_free(vm_core *c, vm_ck_must *m);
 bool vm_ck_must_solve(vm_core *c, vm_ck_must *m);
 /* The clock of a step; valid until the next solve. */
 const uint32_t *vm_ck_must_clock(const vm_ck_must *m, uint32_t step);
+/* What an update tells joins `to`. */
+void vm_ck_must_join(const vm_ck_must *m, const vm_ck_signal *u, uint32_t *to);
+/* What is known of the semaphores of the log that do more than count. */
+vm_ck_mixed *vm_ck_must_mixed(const vm_ck_must *m);
 /* Whether whoever sees the update knows epoch of component comp. */
 bool vm_ck_must_tells(const vm_ck_must *m, const vm_ck_signal *u, unsigned comp, uint32_t epoch);
 /* Whether some step can never come: what was assumed closes a circle. */
@@ -349,6 +371,33 @@ bool vm_ck_must_stuck(const vm_ck_must *m);
  * tells so has been seen, or NULL. */
 bool vm_ck_must_assume(vm_core *c, const vm_ck_access *first, const vm_ck_access *second,
                        const vm_ck_signal *by);
+
+/* mixed.c: semaphores that do more than count. NULL when memory is out. */
+vm_ck_mixed *vm_ck_mixed_new(vm_core *c);
+void vm_ck_mixed_free(vm_ck_mixed *x);
+/* Components of clocks, with those that say how many updates have arrived. */
+uint32_t vm_ck_mixed_comps(const vm_ck_mixed *x);
+/* What the wait of a step of kind VM_CK_HELD acquires joins `mine`; of a semaphore that is not
+ * decided, nothing. */
+void vm_ck_mixed_acquire(vm_ck_mixed *x, const vm_ck_must *m, uint32_t step, uint32_t *mine);
+/* Whether a step of kind VM_CK_KNOW counts. */
+bool vm_ck_mixed_knows(const vm_ck_mixed *x, uint32_t step);
+/* The first pass over the steps is over: until then waits acquire what they saw in the run. */
+void vm_ck_mixed_passed(vm_ck_mixed *x);
+/* Finds anew what waits are sure of, by the clocks that m has now; false: nothing is less than it
+ * was, or memory is out. */
+bool vm_ck_mixed_lower(vm_ck_mixed *x, const vm_ck_must *m);
+/* After the last time. False when memory was out. */
+bool vm_ck_mixed_settle(vm_ck_mixed *x);
+bool vm_ck_mixed_decides(const vm_ck_mixed *x, unsigned sem);
+/* Whether two accesses, which may come in either order, are never open at once, since who comes
+ * later has to wait: as of two that take one semaphore in turn. */
+bool vm_ck_mixed_apart(vm_ck_mixed *x, const vm_ck_must *m, const vm_ck_access *a,
+                       const vm_ck_access *b);
+
+/* lucky.c: takes back what was found of semaphores whose waits all end, in whatever order updates
+ * come, and reports those of which that is not so. */
+void vm_ck_judge_waits(vm_core *c, const vm_ck_must *m);
 
 /* advice.c: who of two accesses that nothing orders has to come first, and what makes it so. */
 enum { VM_CK_UNSURE = 100 }; /* a rank, and those after it: no wait can be named */

@@ -71,7 +71,7 @@ static void begin_text(const vm_core *c, const vm_ck_access *old, const vm_ck_ac
 void vm_ck_judge_pair(vm_core *c, const vm_ck_access *old, const vm_ck_access *a) {
   struct vm_ck_judge *j = c->check->judge;
   if (j && old->logged && a->logged) {
-    add_pair(j, old, a);
+    if (!vm_ck_mixed_apart(vm_ck_must_mixed(j->m), j->m, old, a)) add_pair(j, old, a);
     return;
   }
   vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, a->engine, a->pc, old->engine, old->pc);
@@ -485,9 +485,10 @@ static void to_front(struct vm_check *k, uint32_t first) {
 
 static void judge(vm_core *c, struct vm_ck_judge *j) {
   struct vm_check *k = c->check;
-  uint32_t first = k->nfindings;
   state s = {0}, before = {0}; /* the log is left as it was */
   k->judge = j;
+  vm_ck_judge_waits(c, j->m);
+  uint32_t first = k->nfindings;
   replay(c, j);
   if (j->ncauses) j->run = vm_ck_must_new(c, true);
   if (j->ncauses)

@@ -6,7 +6,7 @@
 
 enum {
   MOST_STEPS = 1 << 16,
-  MOST_UPDATES = 1 << 18,
+  MOST_UPDATES = 1 << 18, /* and as many that take effect at once */
   MOST_ACCESSES = 1 << 17,
   MOST_CLOCKS = 1 << 24 /* components of the clocks of all steps */
 };
@@ -88,12 +88,14 @@ void vm_ck_log_end(vm_core *c) {
   vm_ck_log *g = log_of(c);
   isa_free(&c->al, g->steps, g->cap_steps * sizeof *g->steps);
   isa_free(&c->al, g->updates, g->cap_updates * sizeof *g->updates);
+  isa_free(&c->al, g->sets, g->cap_sets * sizeof *g->sets);
   isa_free(&c->al, g->accesses, g->cap_accesses * sizeof *g->accesses);
   g->on = false;
   g->steps = NULL;
-  g->updates = NULL;
+  g->updates = g->sets = NULL;
   g->accesses = NULL;
   g->nsteps = g->cap_steps = g->nupdates = g->cap_updates = g->naccesses = g->cap_accesses = 0;
+  g->nsets = g->cap_sets = 0;
 }
 
 void vm_ck_log_give_up(vm_core *c) {
@@ -119,7 +121,7 @@ bool vm_ck_log_wait(vm_core *c, unsigned e, const isa_wait *w, uint32_t value) {
   vm_ck_log *g = log_of(c);
   if (!g->on) return true;
   if (g->mixed[w->sem]) {
-    go_on(c, e, (vm_ck_step){.kind = VM_CK_HELD, .sem = w->sem, .value = value});
+    go_on(c, e, (vm_ck_step){.kind = VM_CK_HELD, .cond = w->cond, .sem = w->sem, .value = value});
     return false;
   }
   int64_t want = (int64_t)value + (w->cond == ISA_WAIT_gt);
@@ -130,7 +132,11 @@ bool vm_ck_log_wait(vm_core *c, unsigned e, const isa_wait *w, uint32_t value) {
 }
 
 void vm_ck_log_know(vm_core *c, unsigned e, const vm_ck_release *r) {
-  if (r->logged) go_on(c, e, (vm_ck_step){.kind = VM_CK_KNOW, .other = r->logged - 1});
+  if (r->logged)
+    go_on(c, e,
+          (vm_ck_step){.kind = VM_CK_KNOW,
+                       .sem = log_of(c)->updates[r->logged - 1].sem,
+                       .other = r->logged - 1});
 }
 
 void vm_ck_log_drain(vm_core *c, unsigned e) {
@@ -156,7 +162,7 @@ void vm_ck_log_host(vm_core *c, unsigned sem) {
   bool used = false;
   for (uint32_t i = 0; i < g->nsteps; i++)
     used |= g->steps[i].kind == VM_CK_WAIT && g->steps[i].sem == sem;
-  g->mixed[sem] = true;
+  g->mixed[sem] = g->host[sem] = true;
   if (used) vm_ck_log_give_up(c);
 }
 
@@ -173,37 +179,60 @@ static bool tells_of(unsigned comp, unsigned what) {
          (of == OF_WEIGHTS && what == OF_WEIGHTS);
 }
 
-uint32_t vm_ck_log_update(vm_core *c, unsigned sem, int64_t delta, unsigned comp, uint32_t epoch,
-                          const vm_ck_release *r) {
-  vm_ck_log *g = log_of(c);
-  if (!g->on) return 0;
-  if (g->nupdates == MOST_UPDATES) {
+/* Room for one more of the n updates in *v; false: there is none, and the log has ended. */
+static bool room(vm_core *c, vm_ck_signal **v, uint32_t n, uint32_t *cap) {
+  if (n == MOST_UPDATES) {
     vm_ck_log_give_up(c);
-    return 0;
+    return false;
   }
-  if (g->nupdates == g->cap_updates &&
-      !isa_array_grow(&c->al, &g->updates, g->nupdates, &g->cap_updates, sizeof *g->updates)) {
-    no_memory(c);
-    return 0;
-  }
-  vm_ck_signal *u = &g->updates[g->nupdates];
-  *u = (vm_ck_signal){.step = r->ring ? g->queue[(r->ring - FIRST_RING) / ISA_NDMA]
-                                      : g->last[r->engine],
-                      .at = g->at++,
-                      .share = r->share,
-                      .epoch = epoch,
-                      .pc = r->pc,
-                      .delta = delta,
-                      .comp = (uint16_t)comp,
-                      .ring = r->ring,
-                      .sem = (uint16_t)sem,
-                      .engine = r->engine};
-  u->own[OF_SEQ] = r->own[OF_SEQ];
+  if (n < *cap || isa_array_grow(&c->al, v, n, cap, sizeof **v)) return true;
+  no_memory(c);
+  return false;
+}
+
+static vm_ck_signal signal_of(vm_core *c, unsigned sem, unsigned comp, const vm_ck_update *from) {
+  vm_ck_log *g = log_of(c);
+  const vm_ck_release *r = &from->r;
+  vm_ck_signal u = {.step =
+                        r->ring ? g->queue[(r->ring - FIRST_RING) / ISA_NDMA] : g->last[r->engine],
+                    .at = g->at++,
+                    .share = r->share,
+                    .epoch = from->epoch,
+                    .pc = r->pc,
+                    .delta = from->delta,
+                    .comp = (uint16_t)comp,
+                    .ring = r->ring,
+                    .sem = (uint16_t)sem,
+                    .engine = r->engine,
+                    .writes = from->writes};
+  u.own[OF_SEQ] = r->own[OF_SEQ];
   for (unsigned what = OF_DONE; what <= OF_WEIGHTS && !r->ring; what++)
-    if (tells_of(comp, what)) u->own[what] = epoch;
+    if (tells_of(comp, what)) u.own[what] = from->epoch;
   if (comp < FIRST_RING && comp % OF_ENGINE == OF_READ)
-    u->own[OF_DONE] = c->check->hazard[r->engine];
+    u.own[OF_DONE] = c->check->hazard[r->engine];
+  return u;
+}
+
+uint32_t vm_ck_log_update(vm_core *c, unsigned sem, unsigned comp, const vm_ck_update *u) {
+  vm_ck_log *g = log_of(c);
+  if (!g->on || !room(c, &g->updates, g->nupdates, &g->cap_updates)) return 0;
+  g->updates[g->nupdates] = signal_of(c, sem, comp, u);
   return ++g->nupdates;
+}
+
+void vm_ck_log_set(vm_core *c, unsigned e, unsigned sem, const vm_ck_update *u, bool taken) {
+  vm_ck_log *g = log_of(c);
+  if (!g->on || !g->mixed[sem] || !room(c, &g->sets, g->nsets, &g->cap_sets)) return;
+  vm_ck_signal s = signal_of(c, sem, vm_ck_comp(e, OF_SEQ), u);
+  s.taken = taken;
+  s.arrived = s.at;
+  g->sets[g->nsets++] = s;
+}
+
+void vm_ck_log_arrival(vm_core *c, uint32_t logged) {
+  vm_ck_log *g = log_of(c);
+  if (g->on && logged && g->mixed[g->updates[logged - 1].sem])
+    g->updates[logged - 1].arrived = g->at++;
 }
 
 bool vm_ck_log_access(vm_core *c, const vm_ck_access *a) {

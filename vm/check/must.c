@@ -29,7 +29,7 @@ typedef struct candidate {
 struct vm_ck_must {
   const struct vm_check *k;
   const vm_ck_log *g;
-  uint32_t n;              /* components */
+  uint32_t n;              /* components, with those of arrivals (mixed.c) */
   uint32_t *clocks, *mine; /* of each step; of the one that is found */
   bool *never;             /* steps that cannot come */
   uint32_t *order;         /* steps by place */
@@ -41,7 +41,9 @@ struct vm_ck_must {
   uint32_t ngroups, of_sem[ISA_NSEMS + 1];
   candidate *candidates;
   bool in_run;
-  uint32_t *joined; /* in the run: of each engine and semaphore, how many updates it has seen */
+  uint32_t *joined;   /* in the run: of each engine and semaphore, how many updates it has seen */
+  vm_ck_mixed *mixed; /* NULL: in the run */
+  bool decided;       /* what is acquired of these semaphores has been found */
 };
 
 static uint32_t *clock_of(const vm_ck_must *m, uint32_t step) {
@@ -72,12 +74,16 @@ static bool raise(uint32_t *mine, uint32_t to) {
   return true;
 }
 
-static void join_update(vm_ck_must *m, const vm_ck_signal *u) {
+void vm_ck_must_join(const vm_ck_must *m, const vm_ck_signal *u, uint32_t *to) {
   const uint32_t *clock = clock_of(m, u->step);
-  for (uint32_t i = 0; i < m->n; i++) raise(&m->mine[i], clock[i]);
-  for (unsigned i = 0; i < OF_ENGINE; i++) raise(&m->mine[vm_ck_comp(u->engine, i)], u->own[i]);
-  if (u->ring) raise(&m->mine[u->ring], u->share);
+  for (uint32_t i = 0; i < m->n; i++) raise(&to[i], clock[i]);
+  for (unsigned i = 0; i < OF_ENGINE; i++) raise(&to[vm_ck_comp(u->engine, i)], u->own[i]);
+  if (u->ring) raise(&to[u->ring], u->share);
 }
+
+static void join_update(vm_ck_must *m, const vm_ck_signal *u) { vm_ck_must_join(m, u, m->mine); }
+
+vm_ck_mixed *vm_ck_must_mixed(const vm_ck_must *m) { return m->mixed; }
 
 /* All of the instruction or transfer of an access is complete; so are those before it. */
 static void join_access(vm_ck_must *m, const vm_ck_access *a) {
@@ -171,8 +177,9 @@ static bool find_wait(vm_ck_must *m, const vm_ck_step *s) {
   return true;
 }
 
-static bool find_step(vm_ck_must *m, const vm_ck_step *s) {
+static bool find_step(vm_ck_must *m, uint32_t step) {
   const vm_ck_log *g = m->g;
+  const vm_ck_step *s = &g->steps[step];
   if (s->kind == VM_CK_START) {
     memset(m->mine, 0, m->n * sizeof *m->mine);
     return true;
@@ -185,8 +192,11 @@ static bool find_step(vm_ck_must *m, const vm_ck_step *s) {
     if (!m->in_run) return find_wait(m, s);
     see_updates(m, s);
     return true;
-  case VM_CK_HELD: return true;
+  case VM_CK_HELD:
+    if (m->mixed) vm_ck_mixed_acquire(m->mixed, m, step, m->mine);
+    return true;
   case VM_CK_KNOW:
+    if (m->mixed && !vm_ck_mixed_knows(m->mixed, step)) return true;
     if (m->never[g->updates[s->other].step]) return false;
     join_update(m, &g->updates[s->other]);
     return true;
@@ -211,7 +221,7 @@ static bool pass(vm_ck_must *m) {
   bool changed = false;
   for (uint32_t i = 0; i < m->nsteps; i++) {
     uint32_t step = m->order[i], *clock = clock_of(m, step);
-    if (!find_step(m, &m->g->steps[step])) continue; /* it is as it was: it never comes */
+    if (!find_step(m, step)) continue; /* it is as it was: it never comes */
     if (!m->never[step] && memcmp(clock, m->mine, m->n * sizeof *clock) == 0) continue;
     memcpy(clock, m->mine, m->n * sizeof *clock);
     m->never[step] = false;
@@ -288,7 +298,8 @@ vm_ck_must *vm_ck_must_new(vm_core *c, bool in_run) {
   const vm_ck_log *g = &c->check->log;
   m->k = c->check;
   m->g = g;
-  m->n = c->check->ncomps;
+  m->mixed = in_run ? NULL : vm_ck_mixed_new(c);
+  m->n = m->mixed ? vm_ck_mixed_comps(m->mixed) : c->check->ncomps;
   m->nupdates = g->nupdates;
   m->mine = new_array(c, sizeof *m->mine, m->n);
   m->sorted = new_array(c, sizeof *m->sorted, m->nupdates);
@@ -297,7 +308,8 @@ vm_ck_must *vm_ck_must_new(vm_core *c, bool in_run) {
   m->candidates = new_array(c, sizeof *m->candidates, m->nupdates);
   m->in_run = in_run;
   m->joined = new_array(c, sizeof *m->joined, in_run ? ISA_NENGINES * ISA_NSEMS : 0);
-  if (m->mine && m->sorted && m->sum && m->groups && m->candidates && m->joined) {
+  bool whole = m->mine && m->sorted && m->sum && m->groups && m->candidates && m->joined;
+  if (whole && (in_run || m->mixed)) {
     if (in_run)
       list_updates(m);
     else
@@ -310,6 +322,7 @@ vm_ck_must *vm_ck_must_new(vm_core *c, bool in_run) {
 
 void vm_ck_must_free(vm_core *c, vm_ck_must *m) {
   if (!m) return;
+  vm_ck_mixed_free(m->mixed);
   free_array(c, m->mine, sizeof *m->mine, m->n);
   free_array(c, m->sorted, sizeof *m->sorted, m->nupdates);
   free_array(c, m->sum, sizeof *m->sum, m->nupdates);
@@ -337,10 +350,17 @@ static void sort_steps(vm_ck_must *m, uint32_t logged) {
   }
 }
 
-static void solve(vm_ck_must *m) {
+static bool solve(vm_ck_must *m) {
   memset(m->clocks, 0xff, (size_t)m->nsteps * m->n * sizeof *m->clocks);
   memset(m->never, true, m->nsteps * sizeof *m->never);
-  for (unsigned i = 0; i < MOST_PASSES && pass(m); i++) continue;
+  bool more = pass(m);
+  vm_ck_mixed_passed(m->mixed);
+  for (unsigned i = 1; i < MOST_PASSES && more; i++) more = pass(m);
+  if (m->decided) return true;
+  while (vm_ck_mixed_lower(m->mixed, m))
+    for (unsigned i = 0; i < MOST_PASSES && pass(m); i++) continue;
+  m->decided = true;
+  return vm_ck_mixed_settle(m->mixed);
 }
 
 static void solve_in_run(vm_ck_must *m) {
@@ -362,10 +382,8 @@ bool vm_ck_must_solve(vm_core *c, vm_ck_must *m) {
   m->nsteps = to;
   while (logged < to && m->g->steps[logged].kind != VM_CK_ASSUME) logged++;
   sort_steps(m, logged);
-  if (m->in_run)
-    solve_in_run(m);
-  else
-    solve(m);
+  if (!m->in_run) return solve(m);
+  solve_in_run(m);
   return true;
 }
 

@@ -6,6 +6,7 @@ void vm_ck_report_reuse(vm_core *c, unsigned e, unsigned sem, const vm_ck_sem_lo
                         const vm_ck_held *h) {
   vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, e, h->pc, l->writer, l->written_pc);
   if (!f) return;
+  f->sem = (uint16_t)(sem + 1);
   vm_put_place(c, e, h->pc, &f->text);
   isa_buf_printf(&f->text, ": race: %s waits for ", isa_engines[e].name);
   vm_put_sem(c, sem, &f->text);
@@ -24,6 +25,7 @@ void vm_ck_report_passing(vm_core *c, unsigned sem, unsigned e, const vm_ck_held
   const struct vm_check *k = c->check;
   vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, k->change_by, k->change_pc, e, h->pc);
   if (!f) return;
+  f->sem = (uint16_t)(sem + 1);
   vm_put_place(c, e, h->pc, &f->text);
   isa_buf_printf(&f->text, ": race: %s waits for ", isa_engines[e].name);
   vm_put_sem(c, sem, &f->text);
@@ -74,6 +76,7 @@ void vm_ck_report_lost(vm_core *c, unsigned sem, const vm_ck_sem_log *l, unsigne
                        uint32_t pc) {
   vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, l->writer, l->written_pc, engine, pc);
   if (!f) return;
+  f->sem = (uint16_t)(sem + 1);
   vm_put_place(c, l->writer, l->written_pc, &f->text);
   isa_buf_printf(&f->text, ": race: %s sets ", isa_engines[l->writer].name);
   vm_put_sem(c, sem, &f->text);
@@ -94,6 +97,7 @@ void vm_ck_report_below(vm_core *c, unsigned sem, const vm_ck_update *u,
   unsigned other = late ? late->engine : ISA_NENGINES;
   vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, u->r.engine, u->r.pc, other, late ? late->pc : 0);
   if (!f) return;
+  f->sem = (uint16_t)(sem + 1);
   vm_put_place(c, u->r.engine, u->r.pc, &f->text);
   isa_buf_printf(&f->text, ": race: %s takes %lld from ", isa_engines[u->r.engine].name,
                  (long long)-u->delta);
@@ -107,5 +111,34 @@ void vm_ck_report_below(vm_core *c, unsigned sem, const vm_ck_update *u,
     isa_buf_printf(&f->text, "the update by %s that it needs", isa_engines[other].name);
   if (late) vm_ck_put_insn(c, late->engine, late->pc, c->now, &f->text);
   vm_ck_put_insn(c, u->r.engine, u->r.pc, c->now, &f->text);
+  isa_buf_puts(&f->text, "\n  fix: one event_semaphore that waits for the value and takes it");
+}
+
+void vm_ck_report_stuck(vm_core *c, const vm_ck_step *w, uint32_t value) {
+  vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, w->engine, w->pc, ISA_NENGINES, 0);
+  if (!f) return;
+  f->sem = (uint16_t)(w->sem + 1);
+  vm_put_place(c, w->engine, w->pc, &f->text);
+  isa_buf_printf(&f->text, ": race: %s waits for ", isa_engines[w->engine].name);
+  vm_put_sem(c, w->sem, &f->text);
+  isa_buf_printf(&f->text,
+                 " %s %u, which only the timing satisfied: when its updates come in another order "
+                 "it can stay at %u, and the wait never ends",
+                 isa_cond_text(w->cond), w->value, value);
+  vm_ck_put_insn(c, w->engine, w->pc, c->now, &f->text);
+  isa_buf_puts(&f->text, "\n  fix: order the updates of the semaphore by another one, or use one "
+                         "for each purpose");
+}
+
+void vm_ck_report_too_low(vm_core *c, const vm_ck_signal *u) {
+  vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, u->engine, u->pc, ISA_NENGINES, 0);
+  if (!f) return;
+  f->sem = (uint16_t)(u->sem + 1);
+  vm_put_place(c, u->engine, u->pc, &f->text);
+  isa_buf_printf(&f->text, ": race: %s takes %lld from ", isa_engines[u->engine].name,
+                 (long long)-u->delta);
+  vm_put_sem(c, u->sem, &f->text);
+  isa_buf_puts(&f->text, ", which can go below zero: nothing orders it after what raises it");
+  vm_ck_put_insn(c, u->engine, u->pc, c->now, &f->text);
   isa_buf_puts(&f->text, "\n  fix: one event_semaphore that waits for the value and takes it");
 }

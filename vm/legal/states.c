@@ -126,13 +126,28 @@ static void make(search *x, uint32_t *v, const vm_lg_move *m) {
     if (l->eng[e].touches) look(x, v, vm_lg_open_touch(l, v, e));
 }
 
+/* Whether what ends by a move updates a semaphore that another of the engine's components updates
+ * as well: then the end of one decides who comes first. */
+static bool has_rival(const vm_legal *l, const vm_legal_step *s, unsigned comp) {
+  if (s->update == ISA_UPD_none || !l->mixed[s->to]) return false;
+  for (uint32_t i = 0; i < l->nflows; i++)
+    if (l->flows[i].sem == s->to && l->flows[i].comp != comp && l->flows[i].comp < LG_FIRST_RING &&
+        vm_lg_same_source(l->flows[i].comp, comp))
+      return true;
+  return false;
+}
+
 /* Whether a move that can happen needs no choice. */
 static bool at_once(const search *x, const uint32_t *v, const vm_lg_move *m) {
   const vm_legal *l = x->l;
   if (m->what == LG_ARRIVE) return false;
   if (m->what == LG_SHARE) return met_all(x, v, vm_lg_open_share(l, v, m->who));
   const vm_lg_engine *en = &l->eng[m->who];
-  if (m->what != LG_STEP) return met_all(x, v, en->flights[m->number - 1]);
+  if (m->what != LG_STEP) {
+    uint32_t item = en->flights[m->number - 1];
+    bool rival = has_rival(l, vm_lg_step_of(l, &l->items[item]), vm_lg_comp_of(m));
+    return !rival && met_all(x, v, item);
+  }
   const vm_legal_step *s = &en->steps[m->number];
   if (s->cond != ISA_WAIT_none && l->mixed[s->sem]) return false;
   if (s->at_once && s->update != ISA_UPD_none) return false;

@@ -50,10 +50,11 @@ static void walk_finding(vm_saver *s, const vm_core *c, vm_finding *f) {
   walk_place(s, c, &f->engine, &f->pc);
   vm_save_u8(s, &f->other_engine);
   vm_save_u8(s, &f->rank);
+  vm_save_u16(s, &f->sem);
   vm_save_u32(s, &f->other_pc);
   vm_save_time(s, &f->time);
   vm_save_time(s, &f->other_time);
-  vm_saver_need(s, f->kind < VM_NCHECKS && f->other_engine <= ISA_NENGINES,
+  vm_saver_need(s, f->kind < VM_NCHECKS && f->other_engine <= ISA_NENGINES && f->sem <= ISA_NSEMS,
                 "a finding is of no check");
   walk_text(s, &f->text);
 }

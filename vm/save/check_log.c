@@ -28,6 +28,7 @@ static void walk_step(vm_saver *s, const vm_core *c, uint32_t i, vm_ck_step *t) 
   const vm_ck_log *g = &c->check->log;
   vm_save_u8(s, &t->kind);
   vm_save_u8(s, &t->engine);
+  vm_save_u8(s, &t->cond);
   vm_save_u16(s, &t->sem);
   vm_save_u32(s, &t->prev);
   vm_save_u32(s, &t->other);
@@ -51,16 +52,20 @@ static void walk_signal(vm_saver *s, const vm_core *c, vm_ck_signal *u) {
   for (unsigned i = 0; i < OF_ENGINE; i++) vm_save_u32(s, &u->own[i]);
   vm_save_u32(s, &u->share);
   vm_save_u32(s, &u->epoch);
+  vm_save_u32(s, &u->arrived);
   save_signed(s, &u->delta);
   save_signed(s, &u->total);
   vm_save_u16(s, &u->comp);
   vm_save_u16(s, &u->ring);
   vm_save_u16(s, &u->sem);
   vm_save_u8(s, &u->engine);
+  vm_save_bool(s, &u->writes);
+  vm_save_bool(s, &u->taken);
   walk_pc(s, c, u->engine, &u->pc);
   bool ok = u->step < k->log.nsteps && u->comp < k->ncomps && u->ring < k->ncomps &&
             (u->ring == 0 || u->ring >= FIRST_RING) && u->sem < ISA_NSEMS &&
-            u->delta >= -(int64_t)UINT32_MAX && u->delta <= UINT32_MAX;
+            u->delta >= -(int64_t)UINT32_MAX && u->delta <= UINT32_MAX && u->arrived < k->log.at &&
+            u->at < k->log.at;
   vm_saver_need(s, ok, "an update of the log of a check is not valid");
 }
 
@@ -82,23 +87,26 @@ static void walk_numbers(vm_saver *s, vm_ck_log *g) {
   for (unsigned i = 0; i < ISA_NSEMS; i++) {
     save_signed(s, &g->taken[i]);
     vm_save_bool(s, &g->mixed[i]);
+    vm_save_bool(s, &g->host[i]);
   }
 }
 
 void vm_save_check_log(vm_saver *s, vm_core *c) {
   struct vm_check *k = c->check;
   vm_ck_log *g = &k->log;
-  uint32_t steps = g->nsteps, updates = g->nupdates, accesses = g->naccesses;
+  uint32_t steps = g->nsteps, updates = g->nupdates, sets = g->nsets, accesses = g->naccesses;
   vm_save_bool(s, &g->on);
   if (!g->on) {
     if (s->reads) vm_ck_log_end(c);
     return;
   }
-  vm_saver_count(s, &steps, UINT32_MAX / 2, 38, "steps of a check");
-  vm_saver_count(s, &updates, UINT32_MAX / 2, 59, "updates of a check");
+  vm_saver_count(s, &steps, UINT32_MAX / 2, 39, "steps of a check");
+  vm_saver_count(s, &updates, UINT32_MAX / 2, 65, "updates of a check");
+  vm_saver_count(s, &sets, UINT32_MAX / 2, 65, "updates of a check");
   if (!vm_saver_need(s, steps > 0, "the log of a check is empty")) return;
   g->nsteps = steps;
   g->nupdates = updates;
+  g->nsets = sets;
   vm_save_u32(s, &k->judged);
   walk_numbers(s, g);
   for (uint32_t i = 0; i < steps && !s->failed; i++) {
@@ -108,6 +116,10 @@ void vm_save_check_log(vm_saver *s, vm_core *c) {
   for (uint32_t i = 0; i < updates && !s->failed; i++) {
     if (!grow(s, c, &g->updates, i, &g->cap_updates, sizeof *g->updates)) break;
     walk_signal(s, c, &g->updates[i]);
+  }
+  for (uint32_t i = 0; i < sets && !s->failed; i++) {
+    if (!grow(s, c, &g->sets, i, &g->cap_sets, sizeof *g->sets)) break;
+    walk_signal(s, c, &g->sets[i]);
   }
   vm_saver_count(s, &accesses, UINT32_MAX / 2, 60, "accesses of a check");
   for (uint32_t i = 0; i < accesses && !s->failed; i++) {

@@ -1,0 +1,243 @@
+/* Whether waits end in whatever order updates come. A wait ends for certain when, wherever all else
+ * stands still at last, the value is one that it waits for. All else goes on through waits that end
+ * for certain, so that each wait that is found lets others be found. */
+#include "mixed.h"
+
+#include <string.h>
+
+#define NEVER UINT32_MAX
+
+typedef struct engine_waits {
+  uint32_t *steps;   /* in order */
+  uint32_t *next;    /* of each, the first from it on that is not certain; n past the last */
+  uint32_t n;
+} engine_waits;
+
+typedef struct lucky {
+  vm_core *c;
+  const vm_ck_log *g;
+  const vm_ck_mixed *x;
+  const vm_ck_must *m;
+  engine_waits of[ISA_NENGINES];
+  bool *certain; /* of each step */
+  uint32_t nsteps, value; /* value: at which the last wait stood that may not end */
+  uint32_t stands[ISA_NENGINES]; /* how far sequencers come for certain */
+} lucky;
+
+static bool is_wait(const vm_ck_step *s) {
+  return s->kind == VM_CK_WAIT || s->kind == VM_CK_HELD;
+}
+
+/* ---- How far an engine goes ---------------------------------------------------------------- */
+
+/* The first wait from number i on that is not certain. */
+static uint32_t first_open(lucky *y, unsigned e, uint32_t i) {
+  engine_waits *w = &y->of[e];
+  uint32_t at = i;
+  while (at < w->n && y->certain[w->steps[at]]) at = w->next[at] > at ? w->next[at] : at + 1;
+  for (uint32_t to; i < at; i = to) { /* the next look is shorter */
+    to = w->next[i] > i ? w->next[i] : i + 1;
+    w->next[i] = at;
+  }
+  return at;
+}
+
+/* The first wait of engine e after epoch seq of its sequencer. */
+static uint32_t wait_after(const lucky *y, unsigned e, uint32_t seq) {
+  const engine_waits *w = &y->of[e];
+  uint32_t lo = 0, hi = w->n;
+  while (lo < hi) {
+    uint32_t mid = lo + (hi - lo) / 2;
+    if (y->g->steps[w->steps[mid]].seq <= seq)
+      lo = mid + 1;
+    else
+      hi = mid;
+  }
+  return lo;
+}
+
+/* How far engine e comes for certain that has come to epoch seq: up to before this epoch. */
+static uint32_t comes_to(lucky *y, unsigned e, uint32_t seq) {
+  const engine_waits *w = &y->of[e];
+  uint32_t at = first_open(y, e, wait_after(y, e, seq));
+  return at < w->n ? y->g->steps[w->steps[at]].seq : NEVER;
+}
+
+/* ---- Semaphores that count ----------------------------------------------------------------- */
+
+static bool ends_counting(lucky *y, const vm_ck_step *s) {
+  const uint32_t *known = vm_ck_must_clock(y->m, s->prev);
+  int64_t sum = 0;
+  for (unsigned e = 0; e < ISA_NENGINES; e++)
+    y->stands[e] = e == s->engine ? s->seq : comes_to(y, e, known[vm_ck_comp(e, OF_SEQ)]);
+  for (uint32_t i = 0; i < y->g->nupdates && sum < s->want; i++) {
+    const vm_ck_signal *u = &y->g->updates[i];
+    if (u->sem == s->sem && u->own[OF_SEQ] < y->stands[u->engine]) sum += u->delta;
+  }
+  return sum >= s->want;
+}
+
+/* ---- Others -------------------------------------------------------------------------------- */
+
+/* Whether an engine's next wait on the semaphore, or what it sets at once, stands where the engine
+ * comes to, and lets it go on. */
+static bool goes_on(const lucky *y, const mixed_sem *s, const mixed_chain *h, const uint32_t *at,
+                    uint32_t stands) {
+  uint32_t k = at[h - s->chains];
+  if (k == h->n) return false;
+  const mixed_node *d = &h->v[k];
+  uint32_t seq = vm_ck_mixed_seq(y->x, d);
+  if (seq > stands) return false;
+  if (seq < stands || !d->wait) return true;
+  const vm_ck_step *w = &y->g->steps[d->wait - 1];
+  return isa_cond_holds(w->cond, at[s->nchains], w->value);
+}
+
+/* Whether all stands still for good in a state in which engine e waits at step `step`. */
+static bool is_still(lucky *y, const mixed_sem *s, uint32_t step, const uint32_t *at) {
+  const vm_ck_step *w = &y->g->steps[step];
+  const uint32_t *cut = vm_ck_mixed_cut(y->x, s, at), *known = vm_ck_must_clock(y->m, w->prev);
+  for (unsigned e = 0; e < ISA_NENGINES; e++) {
+    unsigned seq = vm_ck_comp(e, OF_SEQ);
+    uint32_t from = cut[seq] > known[seq] ? cut[seq] : known[seq];
+    y->stands[e] = e == w->engine ? w->seq : comes_to(y, e, from);
+  }
+  for (uint32_t i = 0; i < s->nchains; i++) {
+    const mixed_chain *h = &s->chains[i];
+    uint32_t k = at[i] / h->rings;
+    unsigned e = h->flow ? 0 : vm_ck_engine_of(h->comp);
+    if (!h->flow && e != w->engine && goes_on(y, s, h, at, y->stands[e])) return false;
+    const vm_ck_signal *u = h->flow && k < h->n ? h->v[k].update : NULL;
+    if (u && u->own[OF_SEQ] < y->stands[u->engine]) return false; /* it comes */
+  }
+  return true;
+}
+
+static const mixed_sem *sem_of(const lucky *y, unsigned sem) {
+  for (uint32_t i = 0; i < y->x->nsems; i++)
+    if (y->x->sems[i].sem == sem) return &y->x->sems[i];
+  return NULL;
+}
+
+static bool ends_mixed(lucky *y, uint32_t step) {
+  const vm_ck_step *w = &y->g->steps[step];
+  const mixed_sem *s = sem_of(y, w->sem);
+  uint32_t c = 0, k = 0;
+  if (!s || s->open) return true; /* what the run showed has been told */
+  while (s->chains[c].flow || vm_ck_engine_of(s->chains[c].comp) != w->engine) c++;
+  while (s->chains[c].v[k].wait != step + 1) k++;
+  for (uint32_t i = 0; i < s->nstates; i++) {
+    const uint32_t *at = vm_ck_mixed_state(s, i);
+    if (at[c] != k || isa_cond_holds(w->cond, at[s->nchains], w->value)) continue;
+    if (!vm_ck_mixed_met(s, &s->chains[c], k, at) || !is_still(y, s, step, at)) continue;
+    y->value = at[s->nchains];
+    return false;
+  }
+  return true;
+}
+
+static bool ends(lucky *y, uint32_t step) {
+  const vm_ck_step *s = &y->g->steps[step];
+  return s->kind == VM_CK_WAIT ? ends_counting(y, s) : ends_mixed(y, step);
+}
+
+/* ---- All of them --------------------------------------------------------------------------- */
+
+/* Finds waits that end for certain until there is no more; the first that may not, NEVER: none. */
+static uint32_t find_certain(lucky *y) {
+  uint32_t first = NEVER;
+  for (bool more = true; more;) {
+    more = false;
+    first = NEVER;
+    for (uint32_t i = 0; i < y->nsteps; i++) {
+      if (!is_wait(&y->g->steps[i]) || y->certain[i]) continue;
+      if (ends(y, i))
+        more = y->certain[i] = true;
+      else if (first == NEVER || y->g->steps[first].kind == VM_CK_WAIT)
+        first = i;
+    }
+  }
+  return first;
+}
+
+/* Of waits that may not end, one that may not though all others do; else the first. */
+static uint32_t find_cause(lucky *y, uint32_t first) {
+  uint32_t found = NEVER;
+  bool *certain = y->certain;
+  bool *all = isa_zalloc(&y->c->al, y->nsteps + 1);
+  if (!all) return first;
+  memset(all, true, y->nsteps);
+  for (unsigned e = 0; e < ISA_NENGINES; e++)
+    memset(y->of[e].next, 0, y->of[e].n * sizeof *y->of[e].next);
+  y->certain = all;
+  for (uint32_t i = 0; i < y->nsteps && found == NEVER; i++)
+    if (y->g->steps[i].kind == VM_CK_HELD && !certain[i] && !ends(y, i)) found = i;
+  y->certain = certain;
+  isa_free(&y->c->al, all, y->nsteps + 1);
+  return found == NEVER ? first : found;
+}
+
+static bool find_waits(lucky *y) {
+  const isa_alloc *al = &y->c->al;
+  y->certain = isa_zalloc(al, y->nsteps + 1);
+  for (uint32_t i = 0; i < y->nsteps; i++)
+    if (is_wait(&y->g->steps[i])) y->of[y->g->steps[i].engine].n++;
+  for (unsigned e = 0; e < ISA_NENGINES; e++) {
+    engine_waits *w = &y->of[e];
+    w->steps = isa_zalloc(al, 2 * (w->n + 1) * sizeof *w->steps);
+    if (!w->steps || !y->certain) return false;
+    w->next = w->steps + w->n + 1;
+    w->n = 0;
+  }
+  for (uint32_t i = 0; i < y->nsteps; i++) {
+    engine_waits *w = &y->of[y->g->steps[i].engine];
+    if (is_wait(&y->g->steps[i])) w->steps[w->n++] = i;
+  }
+  return true;
+}
+
+static void free_waits(lucky *y) {
+  const isa_alloc *al = &y->c->al;
+  for (unsigned e = 0; e < ISA_NENGINES; e++)
+    if (y->of[e].steps) isa_free(al, y->of[e].steps, 2 * (y->of[e].n + 1) * sizeof(uint32_t));
+  if (y->certain) isa_free(al, y->certain, y->nsteps + 1);
+}
+
+/* ---- Findings ------------------------------------------------------------------------------ */
+
+static bool is_told(const struct vm_check *k, unsigned sem) {
+  for (uint32_t i = 0; i < k->nfindings; i++)
+    if (k->findings[i].sem == sem + 1) return true;
+  return false;
+}
+
+static bool is_of(const void *ud, const vm_finding *f) {
+  const mixed_sem *s = ud;
+  return f->sem == s->sem + 1;
+}
+
+static void tell(lucky *y, uint32_t stuck) {
+  struct vm_check *k = y->c->check;
+  const vm_ck_step *w = stuck == NEVER ? NULL : &y->g->steps[stuck];
+  for (uint32_t i = 0; i < y->x->nsems; i++) {
+    const mixed_sem *s = &y->x->sems[i];
+    if (s->open) continue;
+    if (!s->below && !(w && w->sem == s->sem)) vm_ck_take_back(y->c, is_of, s);
+    if (s->below && !is_told(k, s->sem)) vm_ck_report_too_low(y->c, s->below);
+  }
+  if (w && !is_told(k, w->sem)) vm_ck_report_stuck(y->c, w, y->value);
+}
+
+void vm_ck_judge_waits(vm_core *c, const vm_ck_must *m) {
+  lucky y = {.c = c, .g = &c->check->log, .x = vm_ck_must_mixed(m), .m = m};
+  if (y.x->nsems == 0 || !y.x->whole) return;
+  y.nsteps = y.x->nsteps;
+  if (find_waits(&y)) {
+    uint32_t stuck = find_certain(&y);
+    if (stuck != NEVER) stuck = find_cause(&y, stuck);
+    tell(&y, stuck);
+  } else {
+    vm_ck_out_of_memory(c);
+  }
+  free_waits(&y);
+}
