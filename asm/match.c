@@ -187,12 +187,18 @@ static bool allows_ir_ops(const as_options *o) {
   return allowed;
 }
 
-/* Operators that the IR has and the hardware has not. */
+/* Operators that the IR has and the hardware has not are refused; of those that no public reference
+ * has is warned. */
 static bool in_hardware(as_job *j, const as_stmt *st) {
   for (unsigned i = 0; i < st->nslots; i++) {
     const as_slot *s = &st->slot[i];
     if (s->f->kind != ISA_K_ALU || !s->seen) continue;
-    unsigned op = *(const uint8_t *)isa_member_c(&st->part[s->part], s->f);
+    const isa_insn *in = &st->part[s->part];
+    unsigned op = *(const uint8_t *)isa_member_c(in, s->f);
+    const char *unsupported = isa_op_unsupported(in->op, op);
+    if (unsupported)
+      as_warning(j, "unsupported-op", s->pos, s->span, "%s with the operator %s: %s",
+                 isa_ops[in->op].name, isa_aluops[op].name, unsupported);
     if (isa_aluops[op].in_hardware || allows_ir_ops(j->o)) continue;
     as_error(j, s->pos, s->span, "no hardware has the operator %s", isa_aluops[op].name);
     as_note(j, (as_pos){0}, "-w-no-hardware-op allows it");
@@ -254,6 +260,7 @@ static bool emit_static(as_job *j, const as_stmt *st, unsigned queue) {
   unsigned engine = p->cores[u->core].queues[queue].owner; /* its dma_trigger tells of another */
   if (engine >= ISA_NENGINES)
     engine = u->section < AS_NSECTIONS ? as_engine_of(u->section) : ISA_ENG_sync;
+  if (!in_hardware(j, st)) return false;
   if (!isa_check_insn(p, u->core, engine, &st->part[0], 0, &e)) {
     refuse(j, st, 0, &e);
     return false;

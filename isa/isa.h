@@ -407,6 +407,9 @@ int isa_op_find(const char *name, size_t n);
  * of a cost class. */
 const char *isa_op_pseudo(unsigned op);
 const char *isa_op_decided(unsigned op);
+/* What the public reference says of an operator that it does not support in that instruction
+ * (ISA_NOPS: in any); NULL where it does. */
+const char *isa_op_unsupported(unsigned op, unsigned alu);
 const char *isa_rule_text(unsigned rule);
 const char *isa_rule_types(unsigned rule);
 const char *isa_cost_text(unsigned cost);

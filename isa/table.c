@@ -221,6 +221,21 @@ static const struct {
 
 const char *isa_op_pseudo(unsigned op) { return op < ISA_NOPS ? pseudo[op] : NULL; }
 const char *isa_op_decided(unsigned op) { return op < ISA_NOPS ? decided[op] : NULL; }
+
+const char *isa_op_unsupported(unsigned op, unsigned alu) {
+  enum { ISA_OP_ANY = ISA_NOPS };
+  static const struct {
+    unsigned op, alu;
+    const char *text;
+  } rows[] = {
+#define UNSUPPORTED(insn, operator, text) {ISA_OP_##insn, ISA_ALU_##operator, text },
+#include "unsupported.def"
+#undef UNSUPPORTED
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+    if (rows[i].alu == alu && (rows[i].op == ISA_OP_ANY || rows[i].op == op)) return rows[i].text;
+  return NULL;
+}
 const char *isa_rule_text(unsigned rule) { return rule < ISA_NRULES ? rules[rule].lines : NULL; }
 const char *isa_rule_types(unsigned rule) { return rule < ISA_NRULES ? rules[rule].types : NULL; }
 const char *isa_cost_text(unsigned cost) { return cost < ISA_NCOSTS ? cost_texts[cost] : NULL; }

@@ -242,7 +242,9 @@ static void put_tables(isa_buf *out) {
                                             : "both",
                    r->arity, r->reduces ? "yes" : "");
     put_engine_names(r->engines, out);
-    isa_buf_printf(out, " | gen%u | %s |\n", r->gen, r->in_hardware ? "yes" : "no");
+    const char *unsupported = isa_op_unsupported(ISA_NOPS, i);
+    isa_buf_printf(out, " | gen%u | %s%s%s |\n", r->gen, r->in_hardware ? "yes" : "no",
+                   unsupported ? "; " : "", unsupported ? unsupported : "");
   }
   isa_buf_puts(out, "\n## Activation functions\n\nOf reciprocal the limits of the magnitude.\n\n| "
                     "code | function | least valid | greatest | from |\n"

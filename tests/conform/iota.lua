@@ -43,6 +43,15 @@ return function(suite)
       }
     end
   end
+  for t, want in pairs {
+    uint32 = {0xfffffffe, 0xffffffff, 0, 1}, int32 = {-2, -1, 0, 1}, uint16 = {0, 0, 0, 1}, uint8 = {0, 0, 0, 1},
+    int8 = {-2, -1, 0, 1}, float32 = {-2.0, -1.0, 0.0, 1.0},
+  } do
+    suite:case {
+      insn = "iota", name = "numbers below zero as " .. t, engine = "gpsimd", outputs = {o = {t, {1, 4}}},
+      body = " iota o, pattern=[[1, 4]], offset=-2", expect = {o = soma.tensor({want}, t)},
+    }
+  end
   suite:case {
     insn = "iota", name = "offset from a register", engine = "gpsimd", outputs = {o = {"int32", {128, 3}}},
     body = " mov r7, -20\n iota o, pattern=[[2, 3]], offset=r7, multiplier=1",

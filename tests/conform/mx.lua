@@ -187,8 +187,64 @@ local function quantize(suite, K)
   }
 end
 
+-- Corners: scales at both ends and NaN, products beyond fp32's range and below its normal numbers,
+-- groups of zeros, of a NaN, of an infinity, of numbers below what a scale can have.
+local function corners(suite)
+  local ends = {0, 1, 253, 254, 255, 127}
+  for t, code in pairs {float8_e4m3fn_x4 = {0x01, 0x7e}, float8_e5m2_x4 = {0x01, 0x7b}, float4_e2m1fn_x4 = {1, 7}} do
+    for i, which in ipairs {"least", "greatest"} do
+      local cw, cx, sw, sx = {}, {}, {}, {}
+      for k = 1, K * M * 4 do cw[k] = k == 1 and (t == "float4_e2m1fn_x4" and 2 or ref.encode(lane[t][1], 1.0)) or 0 end
+      for k = 1, K * N * 4 do cx[k] = k <= N * 4 and k % 4 == 1 and code[i] or 0 end
+      for k = 1, 4 * M do sw[k] = 127 end
+      for k = 1, 4 * N do sx[k] = k <= N and ends[k] or 127 end
+      local w, x, want = values(t, cw, sw, M), values(t, cx, sx, N), {}
+      for m = 1, M do
+        for n = 1, N do
+          local s = 0.0
+          for k = 0, 4 * K - 1 do s = ref.round(s + w[k * M + m] * x[k * N + n]) end
+          want[(m - 1) * N + n] = s
+        end
+      end
+      suite:case {
+        insn = "matmul_mx", name = "scales at their ends, the " .. which .. " " .. t, engine = "tensor", targets = g4, psum = {o = true},
+        inputs = {
+          w = soma.frombytes(pack(t, cw), t, {K, M}), x = soma.frombytes(pack(t, cx), t, {K, N}),
+          sw = ref.from_bits(sw, "uint8", {4, M}), sx = ref.from_bits(sx, "float8_e8m0fnu", {4, N}),
+        },
+        outputs = {o = {"float32", {M, N}}}, body = " ldweights_mx w, sw\n matmul_mx o, x, sx",
+        expect = {o = ref.tensor(want, "float32", {M, N})},
+      }
+    end
+  end
+  -- bfloat16 bits of each group's first four elements (the rest are 1.0 or, in the last, 0), its scale,
+  -- and the elements' codes; rest: the codes of the others.
+  local groups = {
+    {{0x0000, 0x8000, 0x0000, 0x0000}, 0x0000, 0, {0x00, 0x80, 0x00, 0x00}, 0x00},
+    {{0x7fc0, 0x3f80, 0xbf80, 0x0000}, 0x3f80, 255, {0x7f, 0x7f, 0x7f, 0x7f}, 0x7f},
+    {{0xff80, 0x3f80, 0xbf80, 0x0000}, 0x3f80, 255, {0x7f, 0x7f, 0x7f, 0x7f}, 0x7f},
+    {{0x0080, 0x0001, 0x8001, 0x0000}, 0x0000, 0, {0x40, 0x08, 0x88, 0x00}, 0x00},
+  }
+  local bits, codes, sc = {}, {}, {}
+  for g, row in ipairs(groups) do
+    for i = 1, 32 do
+      bits[#bits + 1] = row[1][i] or row[2]
+      codes[#codes + 1] = row[4][i] or row[5]
+    end
+    sc[g] = row[3]
+  end
+  local t = "float8_e4m3fn_x4"
+  suite:case {
+    insn = "quantize_mx", name = "groups of zeros, a NaN, an infinity, subnormal numbers", engine = "vector", targets = g4,
+    inputs = {a = ref.from_bits(bits, "bfloat16", {K, 4}), s = ref.from_bits({7, 7, 7, 7}, "uint8", {4, 1})},
+    outputs = {o = {t, {K, 1}}, s = {"uint8", {4, 1}}}, body = " quantize_mx o, s, a",
+    expect = {o = soma.frombytes(pack(t, codes), t, {K, 1}), s = ref.from_bits(sc, "uint8", {4, 1})},
+  }
+end
+
 return function(suite)
   products(suite)
+  corners(suite)
   layouts(suite)
   for _, parts in ipairs {32, 64, 128} do quantize(suite, parts) end
 end
