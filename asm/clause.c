@@ -121,20 +121,25 @@ static bool passes_at_zero(const isa_wait *w) {
   }
 }
 
-static void note_wait(as_cur *c, const isa_wait *w, const as_tok *at) {
-  as_sem_use *use = &c->j->unit->sems[w->core][w->sem];
+static void note_wait(as_job *j, const isa_wait *w, as_pos pos, uint32_t span) {
+  as_sem_use *use = &j->unit->sems[w->core][w->sem];
   use->waited = true;
   if (use->wait.line || passes_at_zero(w)) return;
-  use->wait = at->pos;
-  use->wait_span = as_span_of(at, c->t);
+  use->wait = pos;
+  use->wait_span = span;
 }
 
-static void note_update(as_cur *c, const isa_update *u, const as_tok *at) {
-  as_sem_use *use = &c->j->unit->sems[u->core][u->sem];
+static void note_update(as_job *j, const isa_update *u, as_pos pos, uint32_t span) {
+  as_sem_use *use = &j->unit->sems[u->core][u->sem];
   if (use->updated) return;
   use->updated = true;
-  use->update = at->pos;
-  use->update_span = as_span_of(at, c->t);
+  use->update = pos;
+  use->update_span = span;
+}
+
+void as_note_barrier(as_job *j, const isa_barrier *b, as_pos pos, uint32_t span) {
+  note_update(j, &b->give, pos, span);
+  note_wait(j, &b->wait, pos, span);
 }
 
 static bool parse_wait(as_cur *c, as_stmt *st, const sem *s, unsigned cond) {
@@ -159,7 +164,7 @@ static bool parse_wait(as_cur *c, as_stmt *st, const sem *s, unsigned cond) {
     return false;
   }
   w->value = (uint32_t)v;
-  note_wait(c, w, s->at);
+  note_wait(c->j, w, s->at->pos, as_span_of(s->at, c->t));
   return true;
 }
 
@@ -191,7 +196,7 @@ static bool parse_update(as_cur *c, as_stmt *st, const sem *s, unsigned kind) {
     if (!as_int_in(c, "the value of an update", 0, ISA_SEM_MAX, &v)) return false;
     u->value = (uint32_t)v;
   }
-  note_update(c, u, s->at);
+  note_update(c->j, u, s->at->pos, as_span_of(s->at, c->t));
   return parse_when(c, u);
 }
 

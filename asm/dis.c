@@ -60,9 +60,20 @@ static void put_sources(const sources *s, uint32_t pc, isa_buf *out, size_t line
 
 /* ---- Semaphores --------------------------------------------------------------------------- */
 
-static bool uses(const isa_insn *in, unsigned core, unsigned sem, bool wait) {
-  if (wait) return in->wait.cond && in->wait.sem == sem && (core == BOTH || in->wait.core == core);
-  return in->upd.kind && in->upd.sem == sem && (core == BOTH || in->upd.core == core);
+static bool waits(const isa_wait *w, unsigned core, unsigned sem) {
+  return w->cond && w->sem == sem && (core == BOTH || w->core == core);
+}
+static bool updates(const isa_update *u, unsigned core, unsigned sem) {
+  return u->kind && u->sem == sem && (core == BOTH || u->core == core);
+}
+
+/* Whether an instruction of core `here` waits for the semaphore, or updates it. */
+static bool uses(const isa_insn *in, unsigned here, unsigned core, unsigned sem, bool wait) {
+  isa_barrier b;
+  if (isa_insn_barrier(in, here, &b) &&
+      (wait ? waits(&b.wait, core, sem) : updates(&b.give, core, sem)))
+    return true;
+  return wait ? waits(&in->wait, core, sem) : updates(&in->upd, core, sem);
 }
 
 /* The first instructions that wait for a semaphore, or update it. */
@@ -73,7 +84,7 @@ static void put_uses(const isa_program *p, unsigned core, unsigned sem, bool wai
       const isa_code *code = &p->cores[c].code[e];
       bool named = false;
       for (uint32_t pc = 0; pc < code->n && shown < MOST; pc++) {
-        if (!uses(&code->insns[pc], core, sem, wait)) continue;
+        if (!uses(&code->insns[pc], c, core, sem, wait)) continue;
         isa_buf_puts(out, shown ? ", " : wait ? "waited by " : "updated by ");
         if (!named && c) isa_buf_printf(out, "core %u ", c);
         if (!named) isa_buf_printf(out, "%s ", isa_engines[e].name);

@@ -1,7 +1,6 @@
 /* A statement to instructions: operands in the order of the form, then keywords, then `$` clauses,
  * then the rules of the machine. The parts of a pseudo-instruction go the same way. */
 #include "stmt.h"
-#include "../isa/operand.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -272,7 +271,9 @@ static bool emit_static(as_job *j, const as_stmt *st, unsigned queue) {
 /* dma_copy on a queue with dge=none: the transfer joins the queue, one dma_trigger stays. */
 static bool copy_to_static(as_job *j, as_stmt *st) {
   const isa_insn *in = &st->part[0];
-  if (isa_ops[in->op].runs != ISA_RUNS_DMA || isa_ops[in->op].status != ISA_DONE) return false;
+  if (isa_ops[in->op].runs != ISA_RUNS_DMA || isa_insn_pipe(in) >= 0 ||
+      isa_ops[in->op].status != ISA_DONE)
+    return false;
   unsigned queue = (unsigned)isa_insn_queue(in);
   if (as_program(j)->cores[j->unit->core].queues[queue].dge != ISA_DGE_none) return false;
   if (!need_section(j, st)) return true;

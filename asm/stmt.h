@@ -6,6 +6,7 @@
 #ifndef ASM_STMT_H
 #define ASM_STMT_H
 
+#include "../isa/operand.h"
 #include "as.h"
 
 /* ---- Names (sym.c) ------------------------------------------------------------------------ */
@@ -175,6 +176,8 @@ bool as_int(as_cur *c, isa_int *out);
 
 /* clause.c: `$...`. */
 bool as_clauses(as_cur *c, as_stmt *st);
+/* Notes what a barrier does with semaphores. */
+void as_note_barrier(as_job *j, const isa_barrier *b, as_pos pos, uint32_t span);
 
 /* pseudo.c */
 int as_pseudo_find(const char *name, size_t n); /* -1 when there is none */

@@ -235,6 +235,25 @@ static bool value_queue(as_cur *c, uint8_t *out) {
   return true;
 }
 
+/* The semaphore of a barrier, which both cores have, by name or by number. */
+static bool value_sem(as_cur *c, const as_stmt *st, const as_slot *s, uint8_t *out) {
+  const as_tok *at = c->t;
+  int64_t v;
+  const as_sym *y = as_at_name(c) ? as_sym_find(c->j, at->text, 0) : NULL;
+  if (y && y->kind == AS_S_SEM && y->core != AS_BOTH) {
+    as_error(c->j, at->pos, at->len,
+             "both cores have the semaphore of a barrier; `%s` is of core %u", y->name, y->core);
+    as_note(c->j, y->pos, "`%s sem core=*` gives it to both", y->name);
+    return false;
+  }
+  if (!value_uint(c, s, 0, ISA_NSEMS - 1, &v)) return false;
+  *out = (uint8_t)v;
+  isa_barrier b;
+  if (isa_insn_barrier(&st->part[s->part], c->j->unit->core, &b))
+    as_note_barrier(c->j, &b, at->pos, as_span_of(at, c->t));
+  return true;
+}
+
 static bool value_label(as_cur *c, as_stmt *st) {
   const as_tok *at = c->t;
   st->label = as_label_ref(c);
@@ -349,6 +368,7 @@ bool as_value(as_cur *c, as_stmt *st, as_slot *s) {
   case ISA_K_ACTF: return value_fn(c, to);
   case ISA_K_LABEL: return value_label(c, st);
   case ISA_K_QUEUE: return value_queue(c, to);
+  case ISA_K_SEM: return value_sem(c, st, s, to);
   case ISA_K_STR: return value_string(c, s, to);
   case ISA_K_STEPS: return value_steps(c, s, to);
   case ISA_K_BYTES:

@@ -269,7 +269,8 @@ typedef struct isa_ref { /* count elements at byte offset in the program's pool 
   KIND(STEPS, isa_ref, 8)  \
   KIND(APS, isa_ref, 8)    \
   KIND(F32S, isa_ref, 8)   \
-  KIND(I32S, isa_ref, 8)
+  KIND(I32S, isa_ref, 8)   \
+  KIND(SEM, uint8_t, 1)
 
 enum isa_kind {
 #define KIND(name, type, bytes) ISA_K_##name,

@@ -159,6 +159,23 @@ bool isa_skips_rows(const isa_insn *in) {
   return i >= 0 && *(const isa_t_ENUM *)isa_member_c(in, f) == ISA_OOB_skip;
 }
 
+bool isa_insn_barrier(const isa_insn *in, unsigned core, isa_barrier *out) {
+  if (in->op != ISA_OP_core_barrier) return false;
+  uint8_t own = (uint8_t)core, sem = in->u.BARRIER.semaphore;
+  out->give = (isa_update){.kind = ISA_UPD_inc, .core = (uint8_t)(1 - core), .sem = sem};
+  out->wait = (isa_wait){.cond = ISA_WAIT_ge, .core = own, .sem = sem, .value = 1};
+  out->take = (isa_update){.kind = ISA_UPD_dec, .core = own, .sem = sem};
+  return true;
+}
+
+int isa_insn_pipe(const isa_insn *in) {
+  switch (in->op) {
+  case ISA_OP_sendrecv: return in->u.SENDRECV.pipe;
+  case ISA_OP_sendrecv_gpsimd: return in->u.SENDRECV_GPSIMD.pipe;
+  default: return -1;
+  }
+}
+
 int isa_insn_queue(const isa_insn *in) {
   int i = isa_field_of(in->op, ISA_K_QUEUE, 0);
   return i < 0 ? -1 : *(const isa_t_QUEUE *)isa_member_c(in, &isa_form_of(in->op)->fields[i]);

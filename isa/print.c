@@ -358,6 +358,7 @@ static void put_value(const isa_pr *pr, const isa_insn *in, const isa_field *fd)
     break;
   case ISA_K_LABEL: isa_pr_label(pr, *(const isa_t_LABEL *)m); break;
   case ISA_K_QUEUE: put_queue(pr, byte); break;
+  case ISA_K_SEM: put_named(pr->out, pr->p->cores[pr->core].sem_names[byte], byte); break;
   default: put_list(pr, fd->kind, *(const isa_ref *)m);
   }
 }

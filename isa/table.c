@@ -129,6 +129,7 @@ enum { OPERANDS_AT = 16, OPERAND_BYTES = 48 };
 #define ARG_APS ARG_OTHER
 #define ARG_F32S ARG_OTHER
 #define ARG_I32S ARG_OTHER
+#define ARG_SEM ARG_OTHER
 
 #define FORM(id) static const isa_field fields_##id[] = {
 #define FIELD(form, name, kind, mode, arg)                                \

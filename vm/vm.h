@@ -130,6 +130,8 @@ typedef struct vm_flight { /* an instruction between issue and execution */
   vm_time streamed;                /* the last element has gone in: the ports are free */
   vm_time table_from, table_until; /* the load of an activation table before it; 0, 0: none */
   vm_time read;                    /* the sources have been read: the time of an @read update */
+  uint8_t other;     /* of a sendrecv_gpsimd: the other core's engine that it met, and */
+  uint32_t other_pc; /* the pc of its instruction there */
   vm_operands a;
 } vm_flight;
 
@@ -177,7 +179,8 @@ typedef enum vm_state {
   VM_READY,    /* has an event pending, or is running */
   VM_WAITING,  /* on a semaphore */
   VM_RINGFULL, /* its DMA trigger waits for a place in a ring */
-  VM_HALTED
+  VM_HALTED,
+  VM_MEETING /* at a sendrecv that the other core has not come to */
 } vm_state;
 
 typedef struct vm_engine {
@@ -191,7 +194,9 @@ typedef struct vm_engine {
   vm_time wait_since; /* of a waiting engine */
   bool wait_noted;    /* the wait's start has been noted for this instruction */
   bool waited;        /* its wait has held: a stall after it does not ask again */
-  uint32_t triggered; /* transfers of a dma_trigger that have started before it stalled */
+  /* Of the instruction at pc, before it stalled: transfers that a dma_trigger has started; 1 when a
+   * core_barrier has told the other core, when a sendrecv has met the other core's. */
+  uint32_t triggered;
   /* data path */
   vm_flight *flights; /* ring of VM_FLIGHTS */
   uint32_t first, nflights;
@@ -230,6 +235,12 @@ typedef struct vm_transfer {
   vm_box whole; /* of the permuted source, or of the indexed tensor */
   void *extra;  /* block of more and rows */
   size_t extra_bytes;
+  /* Of a sendrecv: the one that the other core's sendrecv made, which lives as long; that engine,
+   * its instruction's pc; which rings of this one are done. */
+  struct vm_transfer *twin;
+  uint8_t other;
+  uint16_t finished;
+  uint32_t other_pc;
   uint32_t left; /* shares not done */
   uint32_t pc;   /* of the instruction that triggered it */
   uint32_t node; /* of the trigger, in the record of causes */
@@ -479,9 +490,10 @@ void vm_core_end(vm_core *c);
 /* Gives back the run's addresses in HBM; its bytes can still be read. */
 void vm_core_release(vm_core *c);
 
-/* The first host byte of a core's SBUF. */
+/* The first host byte of a core's SBUF. While core 0 starts it has no peer yet: what it counts
+ * then, its static descriptors, is the same in its own. */
 static inline uint8_t *vm_sbuf_of(const vm_core *c, unsigned core) {
-  return core == c->number ? c->mem.sbuf : c->peer->mem.sbuf;
+  return core == c->number || !c->peer ? c->mem.sbuf : c->peer->mem.sbuf;
 }
 /* The core after c of its run, NULL after the last. */
 static inline vm_core *vm_next_core(vm_core *c) { return c->number ? NULL : c->peer; }

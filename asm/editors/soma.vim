@@ -21,8 +21,8 @@ syntax keyword somaInstruction match_replace8 transpose32 load_mask_register shu
 syntax keyword somaInstruction set_rng_seed rand2 rand_set_state rand_get_state exponential
 syntax keyword somaInstruction quantize_mx iota affine_select local_gather n_gather partition_reduce
 syntax keyword somaInstruction sequence_bounds nonzero_with_count topk custom_op sendrecv
-syntax keyword somaInstruction core_barrier all_reduce all_gather all_gather_v reduce_scatter
-syntax keyword somaInstruction all_to_all all_to_all_v collective_permute
+syntax keyword somaInstruction core_barrier sendrecv_gpsimd all_reduce all_gather all_gather_v
+syntax keyword somaInstruction reduce_scatter all_to_all all_to_all_v collective_permute
 syntax keyword somaInstruction collective_permute_implicit collective_permute_implicit_reduce
 syntax keyword somaInstruction rank_id
 syntax keyword somaPseudo nc_matmul nc_matmul_mx nc_transpose nc_find_index8 nc_match_replace8
@@ -52,7 +52,7 @@ syntax keyword somaOperand psum_zero fn scale bias round negate op0 imm0 op1 imm
 syntax keyword somaOperand reverse0 reverse1 reduce_op op axes src imm pred reverse_pred bound0
 syntax keyword somaOperand bound1 start on_false dst_idx prob threshold init pattern offset
 syntax keyword somaOperand multiplier cmp elems_per_index valid_indices index_offset padding n dsts
-syntax keyword somaOperand srcs imms oob prio scales send_to recv_from pipe cores groups dim channel
+syntax keyword somaOperand srcs imms oob prio scales pipe data groups dim channel
 syntax match somaPreproc "%\(elifnempty\|elifnfloat\|elifnmacro\|elifntoken\|elifempty\|eliffloat\|elifmacro\|elifnidni\|eliftoken\|exitmacro\|elifidni\|elifnctx\|elifndef\|elifnidn\|elifnint\|elifnnum\|elifnstr\|endmacro\|ifnempty\|ifnfloat\|ifnmacro\|ifntoken\|ixdefine\|unimacro\|elifctx\|elifdef\|elifidn\|elifint\|elifnid\|elifnum\|elifstr\|exitrep\|iassign\|idefine\|idefstr\|ifempty\|iffloat\|ifmacro\|ifnidni\|iftoken\|include\|unmacro\|warning\|xdefine\|assign\|define\|defstr\|elifid\|endrep\|ifidni\|ifnctx\|ifndef\|ifnidn\|ifnint\|ifnnum\|ifnstr\|imacro\|rotate\|strcat\|strlen\|substr\|elifn\|endif\|error\|fatal\|ifctx\|ifdef\|ifidn\|ifint\|ifnid\|ifnum\|ifstr\|macro\|undef\|elif\|else\|endm\|ifid\|line\|note\|push\|repl\|ifn\|pop\|rep\|if\)\>"
 syntax match somaParameter "%{[^}]*}\|%[%$]\+\w\+\|%[0-9?+]\+"
 syntax match somaRegister "\<r\([0-9]\|[1-5][0-9]\|6[0-3]\)\>"

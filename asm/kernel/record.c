@@ -255,6 +255,7 @@ static bool field(reader *r, const isa_field *f) {
   case ISA_K_NUM: return num_field(r, m);
   case ISA_K_AP: return operand(r, false, m);
   case ISA_K_U8:
+  case ISA_K_SEM:
   case ISA_K_ENUM:
   case ISA_K_ALU:
   case ISA_K_ACTF:

@@ -27,6 +27,7 @@ static const char *const kind_text[ISA_NKINDS] = {
     [ISA_K_APS] = "list of patterns",
     [ISA_K_F32S] = "list of floats",
     [ISA_K_I32S] = "list of integers",
+    [ISA_K_SEM] = "semaphore",
 };
 
 /* How a kind of more than a code lies in its bytes. */
@@ -111,7 +112,7 @@ static void put_access(uint32_t arg, isa_buf *out) {
     uint32_t bit;
     const char *name;
   } spaces[] = {{AP_S, "sbuf"}, {AP_M, "psum"}, {AP_H, "hbm"}};
-  isa_buf_puts(out, arg & AP_W ? ", written in" : ", read from");
+  isa_buf_puts(out, arg & AP_W ? ", written in" : arg & AP_R ? ", read from" : ", named, in");
   for (unsigned i = 0, n = 0; i < 3; i++)
     if (arg & spaces[i].bit) isa_buf_printf(out, "%s %s", n++ ? " or" : "", spaces[i].name);
   if (arg & AP_ELEM)

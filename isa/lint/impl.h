@@ -27,6 +27,7 @@ typedef struct lint_stream { /* an engine of a core */
   lint_state state;
   uint32_t pc, regs[ISA_NREGS];
   uint64_t known; /* registers whose value is */
+  bool given;     /* it has told the other core that it is at the core_barrier at pc */
   uint64_t steps;
   uint32_t *count; /* [code->n] executions of each instruction, saturating */
   uint8_t *moves;  /* [code->n] of its patterns: LINT_MOVES and so on */
@@ -96,6 +97,8 @@ void isa_lint_update_any(lint *l, unsigned core, const isa_insn *in);
 /* Whether the wait can hold, with the semaphore as in `m` and what s itself has done. */
 bool isa_lint_can_hold(const lint *l, const lint_stream *s, const isa_wait *w, const lint_sem *m);
 void isa_lint_passed(lint *l, lint_stream *s, const isa_wait *w);
+/* The wait that a stream is at: its barrier's, once that has told the other core. */
+isa_wait isa_lint_wait(const lint_stream *s);
 bool isa_lint_wait_value(const lint_stream *s, const isa_wait *w, uint32_t *value);
 void isa_lint_scan_text(lint *l);
 /* s has come to a wait that the program's totals cannot satisfy. */

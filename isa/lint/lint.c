@@ -35,7 +35,7 @@ const char *isa_lint_sem_name(const lint *l, unsigned core, unsigned sem, char b
   if (name)
     snprintf(buf, LINT_NAME, "$%s", name);
   else if (core)
-    snprintf(buf, LINT_NAME, "$S[%u,%u]", sem, core);
+    snprintf(buf, LINT_NAME, "$S[%u,%u]", core, sem);
   else
     snprintf(buf, LINT_NAME, "$S[%u]", sem);
   return buf;

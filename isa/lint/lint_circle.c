@@ -11,6 +11,10 @@ typedef struct graph { /* of stuck streams */
 } graph;
 
 static bool changes(const lint_stream *s, const isa_insn *in, const isa_wait *w) {
+  isa_barrier b;
+  if (isa_insn_barrier(in, s->core, &b) && b.give.sem == w->sem && b.give.core == w->core &&
+      !(s->given && in == &s->code->insns[s->pc]))
+    return true;
   const struct isa_SEM_RANGE *a = &in->u.SEM_RANGE;
   if (in->op == ISA_OP_sem_range_clear)
     return w->core == s->core && w->sem >= a->first && w->sem < (unsigned)a->first + a->count;
@@ -39,10 +43,10 @@ static void build(lint *l, graph *g) {
   for (unsigned i = 0; i < LINT_STREAMS; i++) g->stuck[i] = l->s[i].state == LINT_WAITS;
   for (unsigned i = 0; i < LINT_STREAMS; i++) {
     if (!g->stuck[i]) continue;
-    const isa_wait *w = &l->s[i].code->insns[l->s[i].pc].wait;
-    if (!isa_lint_can_hold(l, &l->s[i], w, &l->total[isa_lint_key(w->core, w->sem)])) continue;
+    const isa_wait w = isa_lint_wait(&l->s[i]);
+    if (!isa_lint_can_hold(l, &l->s[i], &w, &l->total[isa_lint_key(w.core, w.sem)])) continue;
     for (unsigned j = 0; j < LINT_STREAMS; j++)
-      g->to[i][j] = g->stuck[j] && updates(l, &l->s[j], w);
+      g->to[i][j] = g->stuck[j] && updates(l, &l->s[j], &w);
   }
   for (unsigned k = 0; k < LINT_STREAMS; k++)
     for (unsigned i = 0; i < LINT_STREAMS; i++)
@@ -61,13 +65,13 @@ static bool leads_circle(const graph *g, unsigned i) {
 }
 
 static void put_stuck(const lint *l, const lint_stream *s, bool first, isa_buf *out) {
-  const isa_wait *w = &s->code->insns[s->pc].wait;
+  const isa_wait w = isa_lint_wait(s);
   char name[LINT_NAME], place[LINT_NAME];
   uint32_t want;
-  isa_lint_wait_value(s, w, &want);
-  isa_buf_printf(out, "%s%s (%s) waits for %s%s%u", first ? "" : ", ", isa_engines[s->engine].name,
-                 isa_lint_place(l, isa_lint_here(s), place),
-                 isa_lint_sem_name(l, w->core, w->sem, name), isa_cond_text(w->cond), want);
+  isa_lint_wait_value(s, &w, &want);
+  isa_buf_printf(out, "%s%s%s (%s) waits for %s%s%u", first ? "" : ", ", s->core ? "core 1 " : "",
+                 isa_engines[s->engine].name, isa_lint_place(l, isa_lint_here(s), place),
+                 isa_lint_sem_name(l, w.core, w.sem, name), isa_cond_text(w.cond), want);
 }
 
 static void report_circle(lint *l, const graph *g, unsigned first) {

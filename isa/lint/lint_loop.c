@@ -61,6 +61,13 @@ static void note_others(const lint *l, rounds *all) {
         const isa_update *u = &l->p->cores[c].queues[q].statics[k].upd;
         if (u->kind) all[isa_lint_key(u->core, u->sem)].mixed = true;
       }
+  for (unsigned i = 0; i < LINT_STREAMS; i++) /* a barrier takes what the other core's gives */
+    for (uint32_t pc = 0; l->s[i].code && pc < l->s[i].code->n; pc++) {
+      isa_barrier b;
+      if (!isa_insn_barrier(&l->s[i].code->insns[pc], l->s[i].core, &b)) continue;
+      all[isa_lint_key(b.give.core, b.give.sem)].mixed = true;
+      all[isa_lint_key(b.take.core, b.take.sem)].mixed = true;
+    }
   for (unsigned k = 0; k < LINT_SEMS; k++)
     if (l->sem[k].writes || l->sem[k].any) all[k].mixed = true;
 }

@@ -44,13 +44,8 @@ static bool step_registers(lint_stream *s, const isa_insn *in, uint32_t *next) {
     set(s, in->u.CALL.rd, true, s->pc + 1);
     *next = in->u.CALL.to;
     return true;
-  case ISA_FORM_REG: /* ret; rank_id */
-    if (in->op != ISA_OP_ret) {
-      set(s, in->u.REG.r, false, 0);
-      return true;
-    }
-    *next = s->regs[in->u.REG.r];
-    return is_known(s, in->u.REG.r);
+  case ISA_FORM_REG: /* ret */ *next = s->regs[in->u.REG.r]; return is_known(s, in->u.REG.r);
+  case ISA_FORM_RANK: set(s, in->u.RANK.rd, false, 0); return true;
   case ISA_FORM_TENSOR_LOAD: set(s, in->u.TENSOR_LOAD.rd, false, 0); return true;
   default: return true;
   }
@@ -159,22 +154,41 @@ static void act(lint *l, lint_stream *s, const isa_insn *in) {
     isa_lint_update(l, s, in, &in->upd, isa_op_is_dma(in->op) ? rings_of(core, in) : 1);
 }
 
+/* Whether s gets past a wait. */
+static bool passes(lint *l, lint_stream *s, const isa_wait *w) {
+  if (!w->cond || (l->free && !l->judges)) return true;
+  unsigned key = isa_lint_key(w->core, w->sem);
+  bool holds = isa_lint_can_hold(l, s, w, l->judges ? &l->total[key] : &l->sem[key]);
+  if (!holds && !l->judges) {
+    s->state = LINT_WAITS;
+    return false;
+  }
+  if (holds)
+    isa_lint_passed(l, s, w);
+  else
+    isa_lint_judge_wait(l, s, w);
+  return true;
+}
+
+/* Whether s gets past its core_barrier, if it is at one; what it tells the other core it tells
+ * once.
+ */
+static bool passes_barrier(lint *l, lint_stream *s, const isa_insn *in) {
+  isa_barrier b;
+  if (!isa_insn_barrier(in, s->core, &b)) return true;
+  if (!s->given) isa_lint_update(l, s, in, &b.give, 1);
+  s->given = true;
+  if (!passes(l, s, &b.wait)) return false;
+  isa_lint_update(l, s, in, &b.take, 1);
+  s->given = false;
+  return true;
+}
+
 /* One instruction. False when s cannot continue. */
 static bool step(lint *l, lint_stream *s) {
   const isa_insn *in = &s->code->insns[s->pc];
   uint32_t next = s->pc + 1;
-  if (in->wait.cond && (!l->free || l->judges)) {
-    unsigned key = isa_lint_key(in->wait.core, in->wait.sem);
-    bool holds = isa_lint_can_hold(l, s, &in->wait, l->judges ? &l->total[key] : &l->sem[key]);
-    if (!holds && !l->judges) {
-      s->state = LINT_WAITS;
-      return false;
-    }
-    if (holds)
-      isa_lint_passed(l, s, &in->wait);
-    else
-      isa_lint_judge_wait(l, s, &in->wait);
-  }
+  if ((!s->given && !passes(l, s, &in->wait)) || !passes_barrier(l, s, in)) return false;
   if (s->steps++ == l->steps) {
     lose_path(l, s);
     return false;
@@ -223,6 +237,7 @@ static void reset(lint *l) {
     lint_stream *s = &l->s[i];
     s->state = s->code && s->code->n ? LINT_RUNS : LINT_HALTED;
     s->pc = 0;
+    s->given = false;
     s->steps = 0;
     s->known = UINT64_MAX;
     memset(s->regs, 0, sizeof s->regs);

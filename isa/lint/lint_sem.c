@@ -34,8 +34,9 @@ void isa_lint_update(lint *l, const lint_stream *s, const isa_insn *in, const is
   case ISA_UPD_dec:
   case ISA_UPD_sub:
     m->step = gcd(m->step, down);
-    if (in->op == ISA_OP_event_semaphore && in->wait.cond && in->wait.sem == u->sem &&
-        in->wait.core == u->core)
+    if (in->op == ISA_OP_core_barrier ? u != &in->upd
+                                      : in->op == ISA_OP_event_semaphore && in->wait.cond &&
+                                            in->wait.sem == u->sem && in->wait.core == u->core)
       m->taken[index_of(l, s)] += down;
     break;
   default:
@@ -53,6 +54,9 @@ void isa_lint_clear(lint *l, const lint_stream *s, const isa_insn *in) {
 }
 
 void isa_lint_update_any(lint *l, unsigned core, const isa_insn *in) {
+  isa_barrier b;
+  if (isa_insn_barrier(in, core, &b))
+    for (unsigned c = 0; c < ISA_MAX_CORES; c++) l->sem[isa_lint_key(c, b.wait.sem)].any = true;
   if (in->upd.kind != ISA_UPD_none) l->sem[isa_lint_key(in->upd.core, in->upd.sem)].any = true;
   if (in->op != ISA_OP_sem_range_clear) return;
   const struct isa_SEM_RANGE *a = &in->u.SEM_RANGE;
@@ -61,6 +65,12 @@ void isa_lint_update_any(lint *l, unsigned core, const isa_insn *in) {
 }
 
 /* ---- Waits --------------------------------------------------------------------------------- */
+
+isa_wait isa_lint_wait(const lint_stream *s) {
+  const isa_insn *in = &s->code->insns[s->pc];
+  isa_barrier b;
+  return s->given && isa_insn_barrier(in, s->core, &b) ? b.wait : in->wait;
+}
 
 bool isa_lint_wait_value(const lint_stream *s, const isa_wait *w, uint32_t *value) {
   *value = w->is_reg ? s->regs[w->value] : w->value;
@@ -117,6 +127,12 @@ static void scan_insn(lint *l, const lint_stream *s, uint32_t pc) {
   isa_place at = {(int)s->core, (int)s->engine, pc};
   scan_update(l, &in->upd, at);
   if (in->wait.cond) l->text[isa_lint_key(in->wait.core, in->wait.sem)].waited = true;
+  isa_barrier b;
+  if (isa_insn_barrier(in, s->core, &b)) {
+    scan_update(l, &b.give, at);
+    scan_update(l, &b.take, at);
+    l->text[isa_lint_key(b.wait.core, b.wait.sem)].waited = true;
+  }
   if (in->op == ISA_OP_dma_trigger)
     l->triggers[s->core][in->u.TRIGGER.queue] |= (uint8_t)(1u << s->engine);
   if (in->op != ISA_OP_sem_range_clear) return;

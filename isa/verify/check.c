@@ -238,6 +238,7 @@ static bool check_field(const isa_ck *c, int f) {
   case ISA_K_ACTF: return check_actf(c, f, *(const isa_t_ACTF *)m);
   case ISA_K_LABEL: return check_label(c, f, *(const isa_t_LABEL *)m);
   case ISA_K_QUEUE: return check_queue(c, f, *(const isa_t_QUEUE *)m);
+  case ISA_K_SEM: return true; /* each number of a byte is a semaphore */
   default: return check_list(c, f, fd, *(const isa_ref *)m);
   }
 }

@@ -1,5 +1,6 @@
 /* The verifier of a whole program: its tables, then every instruction, then what this version
  * cannot run. The program may be hostile; nothing is used before it is bounded. */
+#include "../operand.h"
 #include "rules.h"
 
 #include <inttypes.h>
@@ -221,7 +222,7 @@ static bool check_static(const isa_program *p, uint32_t core, uint32_t q, const 
                          isa_error *e) {
   const isa_queue *row = &p->cores[core].queues[q];
   unsigned engine = row->owner < ISA_NENGINES ? row->owner : (unsigned)ISA_ENG_sync;
-  int own = isa_ck_dma_queue(in);
+  int own = isa_insn_pipe(in) < 0 ? isa_ck_dma_queue(in) : -1;
   if (own < 0)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
                     "queue %.60s: %s is not a static transfer (dma_copy, dma_transpose, "
@@ -238,9 +239,10 @@ static bool check_static(const isa_program *p, uint32_t core, uint32_t q, const 
   return check_one(p, core, engine, in, 0, e);
 }
 
-/* Static transfers are of the queue; code only starts them. */
+/* Static transfers are of the queue; code only starts them. Those of a sendrecv, which two cores
+ * have in common, are in no list. */
 static bool check_made_here(const isa_program *p, uint32_t core, const isa_insn *in, isa_error *e) {
-  int q = isa_ck_dma_queue(in);
+  int q = isa_insn_pipe(in) < 0 ? isa_ck_dma_queue(in) : -1;
   if (q < 0 || p->cores[core].queues[q].dge != ISA_DGE_none) return true;
   return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
                   "queue %.60s has dge=none: its transfers are made at load, and dma_trigger "

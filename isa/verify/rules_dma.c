@@ -318,6 +318,52 @@ bool isa_rule_dmatr(const isa_ck *c) {
          check_turn_types(c, dst, src) && check_turn_mode(c, src);
 }
 
+/* ---- sendrecv ----------------------------------------------------------------------------- */
+
+static bool check_pair(const isa_ck *c) {
+  if (c->p->ncores > 1) return true;
+  return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD,
+                  "%s: the program has one core; this is between the two of a logical core",
+                  c->row->name);
+}
+
+bool isa_rule_sendrecv(const isa_ck *c) {
+  const struct isa_SENDRECV *u = &c->in->u.SENDRECV;
+  int dst = F(SENDRECV, dst), src = F(SENDRECV, src);
+  return check_pair(c) && check_mode(c, dst, isa_ck_ap(c, u->dst)) &&
+         check_mode(c, src, isa_ck_ap(c, u->src)) && check_prio(c, F(SENDRECV, prio)) &&
+         isa_ck_same_type(c, src, dst) && isa_ck_agree(c, src, dst) && isa_ck_apart(c, dst, src);
+}
+
+bool isa_rule_swapgp(const isa_ck *c) {
+  enum { MOST = 256 };
+  int dst = F(SENDRECV_GPSIMD, dst), src = F(SENDRECV_GPSIMD, src);
+  if (!check_pair(c) || !isa_ck_same_type(c, src, dst) || !isa_ck_agree(c, src, dst) ||
+      !isa_ck_apart(c, dst, src))
+    return false;
+  if (c->in->upd.at_read)
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD,
+                    "@read: %s is done with src and dst at once, on both cores", c->row->name);
+  const isa_ap *ap = isa_ck_at(c, src);
+  uint64_t n = isa_ap_elems(ap);
+  if (n > MOST)
+    return isa_fail(c->e, ISA_ILLEGAL, src,
+                    "%" PRIu64 " elements of %s in a partition: gpsimd's own DMA takes at most %d, "
+                    "%u bytes; sendrecv takes any number",
+                    n, isa_dtypes[ap->dtype].name, MOST, MOST * isa_dtype_bytes(ap->dtype));
+  return true;
+}
+
+bool isa_rule_barrier(const isa_ck *c) {
+  uint32_t data = c->in->u.BARRIER.data;
+  if (!check_pair(c)) return false;
+  if (data && moves(isa_ck_ap(c, data)))
+    return isa_fail(c->e, ISA_ILLEGAL, F(BARRIER, data),
+                    "a register or element in the pattern: a barrier names what lies at a fixed "
+                    "place");
+  return true;
+}
+
 /* ---- dma_compute -------------------------------------------------------------------------- */
 
 typedef struct sources {

@@ -15,6 +15,8 @@
 --   ulp      outputs may be that many units in the last place off; default exact
 --   custom   {name = options}        operators that core:custom registers for it
 --   extra    further lines before the sections (queues, tensors, equ)
+--   cores    2: the body runs on both cores. The first dimension of inputs, outputs and expect is then
+--            the core; a tile has the others
 -- or a whole program: insn = "kernel", source = text without a target line, inputs, expect, and
 --   rtol, atol  what the outputs may be off by; default exact
 local soma = require "soma"
@@ -67,6 +69,9 @@ function M.build(case, target, retype, engine)
   local function ty(d) return retype and retype[d] or d end
   local psum, part, hbm = case.psum or {}, case.part or {}, case.hbm or {}
   local loads, moves, backs = 0, 0, 0
+  local both = case.cores and " core=*" or ""
+  local function own(shape) return case.cores and {table.unpack(shape, 2)} or shape end
+  local slice = case.cores and "[CORE]" or ""
   local function tile(name, dtype, shape)
     add("%s tile %s %s%s", name, psum[name] and "psum" or "sbuf", type_text(ty(dtype), shape),
       part[name] and ", part=" .. part[name] or "")
@@ -79,9 +84,9 @@ function M.build(case, target, retype, engine)
     add("in_%s tensor %s, input", name, type_text(ty(t.dtype), shape_of(t)))
     inputs["in_" .. name] = t
     if not hbm[name] then
-      tile(name, t.dtype, shape_of(t))
+      tile(name, t.dtype, own(shape_of(t)))
       loads = loads + 16
-      sync[#sync + 1] = string.format(" dma_copy %s, in_%s, queue=io_ $l_", psum[name] and name .. "_s" or name, name)
+      sync[#sync + 1] = string.format(" dma_copy %s, in_%s%s, queue=io_ $l_", psum[name] and name .. "_s" or name, name, slice)
       if psum[name] then
         moves = moves + 1
         before[#before + 1] = string.format(" tensor_copy %s, %s_s $m_++", name, name)
@@ -92,16 +97,17 @@ function M.build(case, target, retype, engine)
     local dtype, shape = table.unpack(case.outputs[name])
     add("%s tensor %s, output", M.output_name(name), type_text(ty(dtype), shape))
     if not hbm[name] then
-      if not (case.inputs or {})[name] then tile(name, dtype, shape) end
+      if not (case.inputs or {})[name] then tile(name, dtype, own(shape)) end
       if psum[name] then
         backs = backs + 1
         after[#after + 1] = string.format(" tensor_copy %s_s, %s $k_++", name, name)
       end
-      first[#first + 1] = string.format(" dma_copy %s, %s, queue=io_", M.output_name(name), psum[name] and name .. "_s" or name)
+      first[#first + 1] = string.format(" dma_copy %s%s, %s, queue=io_", M.output_name(name), slice, psum[name] and name .. "_s" or name)
     end
   end
   for _, name in ipairs(sorted(case.tiles)) do tile(name, table.unpack(case.tiles[name])) end
-  add("l_ sem\nm_ sem\nb_ sem\nk_ sem\nio_ queue dge=none\nq_ queue dge=none")
+  for _, sem in ipairs {"l_", "m_", "b_", "k_"} do add("%s sem%s", sem, both) end
+  for _, queue in ipairs {"io_", "q_"} do add("%s queue dge=none%s", queue, case.cores and ", core=*" or "") end
   if case.extra then add("%s", case.extra) end
   local bodies = type(case.body) == "table" and case.body or {[engine or case.engine] = case.body}
   local sections, count = {}, 0
@@ -117,7 +123,7 @@ function M.build(case, target, retype, engine)
   sections.sync = load .. (sections.sync or "") ..
     string.format(" nop $b_>=%d\n nop $k_>=%d\n", count, backs) .. table.concat(first, "\n") .. "\n"
   for _, engine in ipairs {"tensor", "vector", "scalar", "gpsimd", "sync"} do
-    if sections[engine] then add("section %s\n%s halt", engine, sections[engine]) end
+    if sections[engine] then add("section %s%s\n%s halt", engine, both, sections[engine]) end
   end
   return table.concat(lines, "\n") .. "\n", inputs
 end

@@ -14,6 +14,13 @@ function M.map(f, ...)
   return out
 end
 
+-- A table's fields in another one.
+function M.copy(t)
+  local c = {}
+  for k, v in pairs(t) do c[k] = v end
+  return c
+end
+
 -- Names of the targets of a generation and later ones.
 function M.since(gen)
   local list = {}

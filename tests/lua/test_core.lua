@@ -319,9 +319,9 @@ case("wrong things never crash", function()
   eq(soma.equal(soma.core {}:run(prog, {a = a, b = b}).out.c, a + b), true)
 end)
 
-case("what is known between cores and not built", function()
-  local send = soma.assemble "target trn2\nt tile sbuf float32[4, 8]\nu tile sbuf float32[4, 8]\nsection gpsimd\n sendrecv t, u, send_to=1, recv_from=1\n halt\n"
-  raises("sendrecv is known but not built in this version", function() soma.core {}:run(send) end)
+case("what is known between devices and not built", function()
+  local sum = soma.assemble "target trn2\nt tensor float32[4, 8]\nu tensor float32[4, 8]\nsection gpsimd\n all_reduce dsts=[t], srcs=[u], op=add\n halt\n"
+  raises("all_reduce is known but not built in this version", function() soma.core {}:run(sum) end)
 end)
 
 t.finish()

@@ -240,10 +240,18 @@ static void test_lists(void **state) {
   isa_program_pool(x.p, scales, 2, 4, &x.in.u.DMA_COMPUTE.scales);
   expect_insn(&x, "dma_compute float32@sbuf[0,128,32][1][4], srcs=[float32@sbuf[0,128,0][1][4],"
                   "float32@sbuf[0,128,16][1][4]], op=add, scales=[1.0,-0.5], queue=q");
-  int32_t cores[2] = {0, -1};
   use(&x, ISA_OP_core_barrier);
-  isa_program_pool(x.p, cores, 2, 4, &x.in.u.BARRIER.cores);
-  expect_insn(&x, "core_barrier cores=[0,-1]");
+  x.in.u.BARRIER.semaphore = 200;
+  x.in.u.BARRIER.data = sb(&x, 32, 4);
+  expect_insn(&x, "core_barrier 200, data=float32@sbuf[0,128,32][1][4]");
+  int32_t groups[2] = {0, -1};
+  use(&x, ISA_OP_all_reduce);
+  isa_program_pool(x.p, aps, 1, 4, &x.in.u.COLLECTIVE.dsts);
+  isa_program_pool(x.p, aps, 2, 4, &x.in.u.COLLECTIVE.srcs);
+  isa_program_pool(x.p, groups, 2, 4, &x.in.u.COLLECTIVE.groups);
+  expect_insn(&x,
+              "all_reduce dsts=[float32@sbuf[0,128,0][1][4]], srcs=[float32@sbuf[0,128,0][1][4],"
+              "float32@sbuf[0,128,16][1][4]], groups=[0,-1]");
   isa_program_free(x.p);
 }
 

@@ -401,9 +401,10 @@ static void binding_is_checked(void **state) {
 
 static void planned_instructions_are_refused(void **state) {
   (void)state;
-  bed b = bed_open(NULL, HEAD "section sync\n rank_id r0\n halt\n");
+  bed b = bed_open(NULL, HEAD "x tensor float32[4]\ny tensor float32[4]\nsection sync\n"
+                              " all_reduce dsts=[y], srcs=[x], op=add\n halt\n");
   assert_int_equal(soma_run_start(b.m, b.p, &b.r), SOMA_UNBUILT);
-  assert_non_null(strstr(soma_error(b.m), "rank_id"));
+  assert_non_null(strstr(soma_error(b.m), "all_reduce"));
   bed_close(&b);
 }
 

@@ -304,7 +304,8 @@ typedef enum soma_field_kind {
   SOMA_FIELD_STEPS,
   SOMA_FIELD_APS,
   SOMA_FIELD_F32S,
-  SOMA_FIELD_I32S
+  SOMA_FIELD_I32S,
+  SOMA_FIELD_SEM /* a semaphore's number */
 } soma_field_kind;
 /* "REG" of SOMA_FIELD_REG and so on; NULL of what is no kind. Static. */
 const char *soma_field_kind_name(soma_field_kind kind);

@@ -71,7 +71,7 @@ soma_status soma_core_register_set(soma_machine *m, unsigned core, soma_engine e
   if (c->check) vm_check_host_register(c, (unsigned)e, r);
   c->cause = 0;                /* no instruction's */
   if (en->state == VM_WAITING) /* it may wait for that register's value */
-    vm_wake(c, en->code->insns[en->pc].wait.sem);
+    vm_wake(c, vm_wait_of(c, en).sem);
   return s;
 }
 

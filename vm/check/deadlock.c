@@ -37,8 +37,9 @@ static unsigned long long ns(vm_time t) { return t / VM_NS; }
 
 /* ---- Who could change a semaphore ---------------------------------------------------------- */
 
-typedef struct target { /* semaphore sem of a core */
+typedef struct target { /* semaphore sem of a core, or its coming to a sendrecv of a pipe */
   unsigned core, sem;
+  int pipe; /* -1: it is a semaphore */
 } target;
 
 static bool updates(const isa_insn *in, target t) {
@@ -51,8 +52,12 @@ static bool transfers_update(const isa_queue *q, target t) {
   return false;
 }
 
-/* Whether an instruction of core c changes the semaphore. */
+/* Whether an instruction of core c changes the semaphore, or comes to the pipe. */
 static bool changes(const vm_core *c, const isa_insn *in, target t) {
+  isa_barrier b;
+  if (t.pipe >= 0) return c->number == t.core && isa_insn_pipe(in) == t.pipe;
+  if (isa_insn_barrier(in, c->number, &b) && b.give.core == t.core && b.give.sem == t.sem)
+    return true;
   if (in->op == ISA_OP_sem_range_clear && c->number == t.core &&
       t.sem - in->u.SEM_RANGE.first < in->u.SEM_RANGE.count)
     return true;
@@ -95,20 +100,25 @@ static unsigned put_changers(const report *r, unsigned e, target t, bool may, un
 }
 
 static void put_suspects(const report *r, unsigned waiter, target t) {
+  const char *may = t.pipe < 0 ? "\n    it could still be changed by " : "\n    still to come: ";
   unsigned n = 0;
   for (unsigned e = 0; e < r->n; e++) {
-    bool any = put_changers(r, e, t, true, n, "\n    it could still be changed by ") > 0;
+    bool any = put_changers(r, e, t, true, n, may) > 0;
     if (any && e == waiter) isa_buf_puts(r->out, " after this wait");
     n += any;
   }
   if (n) return;
-  isa_buf_puts(r->out, "\n    nothing that could still run changes it");
+  isa_buf_puts(r->out, "\n    nothing that could still run ");
+  if (t.pipe < 0)
+    isa_buf_puts(r->out, "changes it");
+  else
+    isa_buf_printf(r->out, "on core %u comes to it", t.core);
   for (unsigned e = 0; e < r->n; e++) {
     if (put_changers(r, e, t, false, n, ": ") == 0) continue;
     isa_buf_puts(r->out, engine_of(r, e)->state == VM_HALTED ? " has halted" : " is past it");
     n++;
   }
-  for (unsigned k = 0; n == 0 && k < r->n; k += ISA_NENGINES) {
+  for (unsigned k = 0; n == 0 && t.pipe < 0 && k < r->n; k += ISA_NENGINES) {
     const isa_core *code = core_of(r, k)->code;
     for (uint32_t q = 0; q < code->nqueues; q++)
       if (transfers_update(&code->queues[q], t))
@@ -189,7 +199,24 @@ static void put_missed(const vm_core *c, const vm_engine *en, const isa_wait *w,
 
 /* ---- Waiters ------------------------------------------------------------------------------- */
 
-static const isa_wait *wait_of(const vm_engine *en) { return &en->code->insns[en->pc].wait; }
+static isa_wait wait_of(const report *r, unsigned e) {
+  return vm_wait_of(core_of(r, e), engine_of(r, e));
+}
+
+/* What has to happen before engine e, which is in a semaphore's wait or a sendrecv, goes on. */
+static target target_of(const report *r, unsigned e) {
+  const vm_engine *en = engine_of(r, e);
+  unsigned core = core_of(r, e)->number;
+  if (en->state == VM_MEETING)
+    return (target){.core = 1 - core, .pipe = isa_insn_pipe(&en->code->insns[en->pc])};
+  return (target){.core = core, .sem = wait_of(r, e).sem, .pipe = -1};
+}
+
+static void put_meeting(const report *r, unsigned e) {
+  target t = target_of(r, e);
+  isa_buf_printf(r->out, " waits at its sendrecv of pipe %d for core %u", t.pipe, t.core);
+  put_suspects(r, e, t);
+}
 
 static void put_waiter(const report *r, unsigned e) {
   const vm_core *c = core_of(r, e);
@@ -204,10 +231,17 @@ static void put_waiter(const report *r, unsigned e) {
                    c->code->queues[en->ring_queue].name);
     return;
   }
-  const isa_wait *w = wait_of(en);
+  if (en->state == VM_MEETING) {
+    put_meeting(r, e);
+    return;
+  }
+  const isa_wait own = wait_of(r, e), *w = &own;
   uint32_t want = w->is_reg ? en->regs[w->value] : w->value, have = c->sem[w->sem];
   uint32_t least = w->cond == ISA_WAIT_gt && want < UINT32_MAX ? want + 1 : want;
-  isa_buf_puts(r->out, " waits for ");
+  bool barrier = en->triggered && en->code->insns[en->pc].op == ISA_OP_core_barrier;
+  isa_buf_puts(r->out, " waits ");
+  if (barrier) isa_buf_printf(r->out, "at its core_barrier for core %u: ", 1u - c->number);
+  if (!barrier) isa_buf_puts(r->out, "for ");
   vm_put_sem(c, w->sem, r->out);
   isa_buf_printf(r->out, "%s%u; ", isa_cond_text(w->cond), want);
   vm_put_sem(c, w->sem, r->out);
@@ -217,17 +251,16 @@ static void put_waiter(const report *r, unsigned e) {
   if (c->sem_log[w->sem].n == 0) isa_buf_puts(r->out, ", never updated");
   put_updates(c, &c->sem_log[w->sem], r->out);
   put_missed(c, en, w, want, r->out);
-  put_suspects(r, e, (target){c->number, w->sem});
+  put_suspects(r, e, target_of(r, e));
 }
 
 /* The engine that e waits for when it is stuck as well: the first that could change what e waits
  * on. -1: none, or e does not wait on a semaphore. */
 static int waits_for(const report *r, unsigned e) {
   const vm_engine *en = engine_of(r, e);
-  if (en->state != VM_WAITING) return -1;
+  if (en->state != VM_WAITING && en->state != VM_MEETING) return -1;
   for (unsigned f = 0; f < r->n; f++)
-    if (f != e && may_change(r, f, (target){core_of(r, e)->number, wait_of(en)->sem}))
-      return (int)f;
+    if (f != e && may_change(r, f, target_of(r, e))) return (int)f;
   return -1;
 }
 
@@ -312,7 +345,7 @@ void vm_check_put_stuck(const vm_core *c, isa_buf *out) {
   }
   for (unsigned e = 0; spins && e < r.n; e++) {
     const vm_engine *en = engine_of(&r, e);
-    if (en->state == VM_WAITING || en->state == VM_RINGFULL) put_waiter(&r, e);
+    if (en->state != VM_READY && en->state != VM_HALTED) put_waiter(&r, e);
   }
   close_report(&r);
 }

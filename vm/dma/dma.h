@@ -9,6 +9,10 @@
 /* ---- What the rooms beside call (queue.c, copy.c, make.c) --------------------------------- */
 
 vm_verdict vm_dma_trigger(vm_core *c, unsigned e, const isa_insn *in);
+/* Starts both transfers of a sendrecv of engine e and the one of engine `other` of the other core
+ * that it has met: e's at from[0], the other one's at from[1], in place of which they give when
+ * each sequencer goes on. False after a fault. */
+bool vm_dma_swap(vm_core *c, unsigned e, unsigned other, vm_time from[2]);
 void vm_dma_event(vm_core *c, unsigned dma);
 void vm_dma_free(vm_core *c); /* shares and transfers of a core that ends */
 /* Of a run being loaded: a zeroed transfer, and a share of t's elements after the others of ring r

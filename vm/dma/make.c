@@ -32,6 +32,12 @@ vm_dma_ops vm_dma_ops_of(const vm_core *c, const isa_insn *in) {
                      .prio = u->prio};
     return o;
   }
+  case ISA_OP_sendrecv: {
+    const struct isa_SENDRECV *u = &in->u.SENDRECV;
+    o = (vm_dma_ops){
+        .dst = u->dst, .nsrc = 1, .src[0] = u->src, .queue = u->queue, .prio = u->prio};
+    return o;
+  }
   default: {
     const struct isa_DMA_COMPUTE *u = &in->u.DMA_COMPUTE;
     o = (vm_dma_ops){.dst = u->dst,
@@ -109,12 +115,15 @@ static bool check_overlap(const vm_core *c, const isa_insn *in, const vm_dma_ops
     return true;
   isa_ap dst = resolved_pattern(c, d, &t->dst), src = resolved_pattern(c, s, &t->src);
   int meet = isa_ap_overlap(&dst, &src);
-  if (meet == 0 || (meet == 2 && in->op != ISA_OP_dma_transpose)) return true;
+  bool apart = in->op != ISA_OP_dma_copy && in->op != ISA_OP_dma_compute;
+  if (meet == 0 || (meet == 2 && !apart)) return true;
   return isa_fail(err, ISA_FAULT, field_of(in, 0),
                   "bytes %lld.. overlap src, at bytes %lld..: a destination %sshares no byte with "
                   "its source",
                   (long long)dst.offset, (long long)src.offset,
-                  in->op == ISA_OP_dma_transpose ? "of a transpose " : "is exactly in place or ");
+                  in->op == ISA_OP_sendrecv ? "of a sendrecv "
+                  : apart                   ? "of a transpose "
+                                            : "is exactly in place or ");
 }
 
 static const uint8_t axes[5][4] = {{0}, {0}, {1, 0}, {2, 1, 0}, {3, 1, 2, 0}};
@@ -244,6 +253,16 @@ static bool make_views(vm_core *c, const vm_engine *e, const isa_insn *in, const
   return true;
 }
 
+/* A sendrecv moves its source to the destination of the one that it has met; its own gets what the
+ * other one sends, and shares no byte with its source. */
+static bool turn_to_other(vm_core *c, const isa_insn *in, const vm_dma_ops *o, vm_transfer *t,
+                          isa_error *err) {
+  if (!check_overlap(c, in, o, t, err)) return false;
+  const vm_engine *other = &c->peer->eng[t->other];
+  vm_resolver r = {.c = c->peer, .e = other, .err = err};
+  return vm_resolve_ap(&r, other->code->insns[t->other_pc].u.SENDRECV.dst, &t->dst);
+}
+
 static bool make(vm_core *c, const vm_engine *e, const isa_insn *in, const vm_dma_ops *o,
                  vm_transfer *t, isa_error *err) {
   int indexed = indexed_operand(c, o);
@@ -262,7 +281,11 @@ static bool make(vm_core *c, const vm_engine *e, const isa_insn *in, const vm_dm
     return true;
   }
   if (indexed >= 0 && !make_rows(c, e, in, o, t, (unsigned)indexed, err)) return false;
-  if (!check_overlap(c, in, o, t, err)) return false;
+  if (in->op == ISA_OP_sendrecv) {
+    if (!turn_to_other(c, in, o, t, err)) return false;
+  } else if (!check_overlap(c, in, o, t, err)) {
+    return false;
+  }
   vm_view unturned = t->src;
   if (in->op == ISA_OP_dma_transpose) {
     if (!t->rows) vm_view_box(c, &t->src, &t->whole);

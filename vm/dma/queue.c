@@ -142,46 +142,52 @@ static uint64_t elements(const vm_transfer *t) {
   return t->run_bytes ? (bytes + t->run_bytes - 1) / t->run_bytes : 1;
 }
 
-/* Keeps the generator of descriptors busy; gives when they are there. gpsimd makes them itself,
- * the hardware of sync and scalar runs beside them. */
-static vm_time generate(vm_core *c, vm_engine *en, const vm_transfer *t) {
+/* Keeps the generator of descriptors busy from then on; gives when they are there. gpsimd makes
+ * them itself, the hardware of sync and scalar runs beside them. */
+static vm_time generate(vm_core *c, vm_engine *en, const vm_transfer *t, vm_time from) {
   uint64_t n = elements(t);
   if (c->code->queues[t->queue].dge == ISA_DGE_hwdge) {
     vm_time least = (vm_time)c->cost[VM_DMA_HWDGE] * VM_NS;
     vm_time makes = n * c->cost[VM_DMA_HW_ROW] * (VM_NS / 1000);
-    en->dge_free.time = c->now + (makes > least ? makes : least);
-    return c->now;
+    en->dge_free.time = from + (makes > least ? makes : least);
+    return from;
   }
-  vm_time at = c->now + (vm_time)c->cost[VM_DMA_SW_BASE] * VM_NS +
-               n * c->cost[VM_DMA_SW_ROW] * (VM_NS / 1000);
+  vm_time at =
+      from + (vm_time)c->cost[VM_DMA_SW_BASE] * VM_NS + n * c->cost[VM_DMA_SW_ROW] * (VM_NS / 1000);
   if (at > en->busy_until) {
-    en->busy += at - (en->busy_until > c->now ? en->busy_until : c->now);
+    en->busy += at - vm_time_later(en->busy_until, from);
     en->busy_until = at;
   }
   en->issue_free.time = en->dge_free.time = at;
   return at;
 }
 
-/* Starts one transfer: shares in rings out. at: of a static one, when its trigger is written. */
-static bool start_transfer(vm_core *c, unsigned e, const isa_insn *in, vm_time at) {
+/* Starts one transfer: shares in rings out. at: when it is triggered; of a static one, when its
+ * trigger is written. other: of a sendrecv, the engine that it met. NULL after a fault. */
+static vm_transfer *start_transfer(vm_core *c, unsigned e, const isa_insn *in, vm_time at,
+                                   unsigned other) {
   vm_engine *en = &c->eng[e];
   isa_error err = {.field = ISA_NOFIELD};
   vm_transfer *t = new_transfer(c);
+  if (t && in->op == ISA_OP_sendrecv) {
+    t->other = (uint8_t)other;
+    t->other_pc = c->peer->eng[other].pc;
+  }
   if (t && !vm_dma_make(c, en, in, t, &err)) {
     vm_fault(c, err.status, vm_at_pc(e, en->pc), "%s%s%s%s", err.field >= 0 ? "operand " : "",
              err.field >= 0 ? isa_form_of(in->op)->fields[err.field].name : "",
              err.field >= 0 ? ": " : "", err.text);
     release_transfer(c, t);
-    return false;
+    return NULL;
   }
   unsigned rings = t ? c->code->queues[t->queue].rings : 0;
   vm_share *s = t ? new_shares(c, rings) : NULL;
   if (!s) {
     vm_fault(c, ISA_NOMEM, vm_at_pc(e, en->pc), "no memory for a transfer");
     if (t) release_transfer(c, t);
-    return false;
+    return NULL;
   }
-  if (!t->is_static) at = generate(c, en, t);
+  if (!t->is_static) at = generate(c, en, t, at);
   t->engine = (uint8_t)e;
   t->pc = en->pc;
   t->node = en->dge_free.node =
@@ -208,7 +214,7 @@ static bool start_transfer(vm_core *c, unsigned e, const isa_insn *in, vm_time a
     s = next;
   }
   c->dma_transfers++;
-  return true;
+  return t;
 }
 
 static bool rings_have_room(const vm_core *c, unsigned queue) {
@@ -239,7 +245,7 @@ static vm_verdict trigger_static(vm_core *c, unsigned e, const isa_insn *in) {
     uint32_t *next = &c->statics_next[a->queue];
     isa_insn one = q->statics[*next];
     if (in->upd.kind == ISA_UPD_dma) one.upd = in->upd;
-    if (!start_transfer(c, e, &one, at)) return VM_FAULT;
+    if (!start_transfer(c, e, &one, at, 0)) return VM_FAULT;
     *next = (*next + 1) % q->nstatics;
     c->repeats += en->triggered++ > 0;
   }
@@ -250,6 +256,7 @@ static vm_verdict trigger_static(vm_core *c, unsigned e, const isa_insn *in) {
 vm_verdict vm_dma_trigger(vm_core *c, unsigned e, const isa_insn *in) {
   vm_engine *en = &c->eng[e];
   if (in->op == ISA_OP_dma_trigger) return trigger_static(c, e, in);
+  if (in->op == ISA_OP_sendrecv && en->triggered) return VM_RETIRE; /* vm_dma_swap has run */
   vm_dma_ops o = vm_dma_ops_of(c, in);
   unsigned dge = c->code->queues[o.queue].dge;
   vm_moment generator = en->dge_free, hazard = vm_dma_operand_hazard(c, e, in);
@@ -258,7 +265,26 @@ vm_verdict vm_dma_trigger(vm_core *c, unsigned e, const isa_insn *in) {
   if (free.time > c->now)
     return vm_stall(c, e, free, free.time == hazard.time ? VM_WHY_HAZARD : VM_WHY_GENERATOR);
   if (!rings_have_room(c, o.queue)) return wait_for_room(c, e, o.queue);
-  return start_transfer(c, e, in, 0) ? VM_RETIRE : VM_FAULT;
+  if (in->op == ISA_OP_sendrecv) return vm_meet(c, e, in);
+  return start_transfer(c, e, in, c->now, 0) ? VM_RETIRE : VM_FAULT;
+}
+
+/* One of the two transfers of a sendrecv, triggered at *from: then *from is when the sequencer goes
+ * on. */
+static vm_transfer *start_half(vm_core *c, unsigned e, unsigned other, vm_time *from) {
+  const isa_insn *in = &c->eng[e].code->insns[c->eng[e].pc];
+  if (c->code->queues[in->u.SENDRECV.queue].dge == ISA_DGE_none)
+    *from += (vm_time)c->cost[VM_DMA_STATIC] * VM_NS;
+  return start_transfer(c, e, in, *from, other);
+}
+
+bool vm_dma_swap(vm_core *c, unsigned e, unsigned other, vm_time from[2]) {
+  vm_transfer *mine = start_half(c, e, other, &from[0]);
+  vm_transfer *theirs = mine ? start_half(c->peer, other, e, &from[1]) : NULL;
+  if (!theirs) return false;
+  mine->twin = theirs;
+  theirs->twin = mine;
+  return true;
 }
 
 /* ---- Serving ------------------------------------------------------------------------------ */
@@ -341,6 +367,40 @@ static void wake_ringfull(vm_core *c, unsigned queue) {
   }
 }
 
+/* The semaphore of a transfer of c will see that ring's share. */
+static void signal(vm_core *c, const vm_transfer *t, unsigned ring) {
+  vm_where by = {.engine = t->engine, .dma = (int8_t)ring, .pc = t->pc};
+  isa_update u = {.kind = ISA_UPD_dma,
+                  .core = t->sem_core,
+                  .sem = t->sem,
+                  .value = (uint32_t)t->queue * ISA_NDMA + ring};
+  if (!t->signals) return;
+  vm_core *to = vm_sem_owner(c, &u);
+  by.peer = to != c;
+  vm_post_sem(to, c->now + (vm_time)(c->cost[VM_DMA_SEM] + c->cost[VM_DMA_RESUME]) * VM_NS, &u, by);
+}
+
+/* A ring's share of t is done. Of a sendrecv both cores hear of it when the twin's is as well: then
+ * what the core has sent has left, and what it gets is there. */
+static void finish_ring(vm_core *c, vm_transfer *t, unsigned ring) {
+  if (!t->twin) {
+    signal(c, t, ring);
+    if (--t->left == 0) release_transfer(c, t);
+    return;
+  }
+  vm_core *peer = c->peer;
+  t->finished |= (uint16_t)(1u << ring);
+  if (t->twin->finished >> ring & 1) {
+    peer->now = vm_time_later(peer->now, c->now);
+    peer->cause = c->cause;
+    signal(c, t, ring);
+    signal(peer, t->twin, ring);
+  }
+  if (--t->left || t->twin->left) return;
+  release_transfer(peer, t->twin);
+  release_transfer(c, t);
+}
+
 /* The head share of a ring is done: its bytes arrive and its semaphore will be seen. */
 static void finish_share(vm_core *c, unsigned dma, unsigned queue) {
   vm_ring *ring = &c->rings[queue][dma];
@@ -370,17 +430,9 @@ static void finish_share(vm_core *c, unsigned dma, unsigned queue) {
   if (!s->started) note_cause(c, dma, s);
   c->cause = vm_path_add(c, VM_N_SHARE, by, s->started ? s->item.start : c->now, c->now, s->cause);
   if (s->started) c->dma[dma].last_node = c->cause;
-  if (t->signals) {
-    isa_update u = {
-        .kind = ISA_UPD_dma, .core = t->sem_core, .sem = t->sem, .value = queue * ISA_NDMA + dma};
-    vm_core *to = vm_sem_owner(c, &u);
-    by.peer = to != c;
-    vm_post_sem(to, c->now + (vm_time)(c->cost[VM_DMA_SEM] + c->cost[VM_DMA_RESUME]) * VM_NS, &u,
-                by);
-  }
   release_share(c, s);
   c->shares_alive--;
-  if (--t->left == 0) release_transfer(c, t);
+  finish_ring(c, t, dma);
   wake_ringfull(c, queue);
 }
 

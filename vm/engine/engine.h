@@ -32,6 +32,9 @@ void vm_sem_post(vm_core *c, const isa_update *u, vm_time t, vm_where by);
 /* The core that has the semaphore of an update by an instruction of c. */
 vm_core *vm_sem_owner(vm_core *c, const isa_update *u);
 bool vm_wait_holds(const vm_core *c, const vm_engine *e, const isa_wait *w);
+/* What an engine that waits waits for: its core_barrier's own, once that has told the other core.
+ */
+isa_wait vm_wait_of(const vm_core *c, const vm_engine *e);
 /* Posts every engine whose wait on the semaphore holds now. */
 void vm_wake(vm_core *c, unsigned sem);
 
@@ -41,6 +44,9 @@ void vm_seq_run(vm_core *c, unsigned e, bool single);
 /* Whether the limit of instructions is reached: then the run has ended, and engine e continues at
  * its pc when the run is resumed without the limit. */
 bool vm_at_limit(vm_core *c, unsigned e);
+/* Whether engine e has to wait for w: then it does, and what wakes it tries its instruction again.
+ */
+bool vm_blocked(vm_core *c, unsigned e, const isa_wait *w);
 /* Tries engine e's instruction again at that moment: why says what holds it. VM_STALL. */
 vm_verdict vm_stall(vm_core *c, unsigned e, vm_moment until, vm_why why);
 /* An instruction as the sequencer wants it. */
@@ -55,6 +61,8 @@ vm_verdict vm_run_handler(vm_dp *d, unsigned op, const vm_operands *a);
 /* Issues the data-path instruction at e's pc at time c->now. VM_STALL: the data path has too much
  * ahead, or has yet to write an element that gives an offset; an event to try again is posted. */
 vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in);
+/* When the sequencer may run further ahead of its data path; time 0: now. */
+vm_moment vm_too_far_ahead(const vm_core *c, const vm_engine *en);
 /* Makes a flight of a run being loaded from its in and pc, its engine's registers and recall:
  * operands, boxes, the link. Its times are the caller's to fill. On failure nothing is left. */
 bool vm_issue_restored(vm_core *c, unsigned e, vm_flight *f, isa_error *err);
@@ -106,6 +114,15 @@ void vm_each_view(const vm_core *c, const isa_insn *in, const vm_operands *a, vm
 void vm_view_box(const vm_core *c, const vm_view *v, vm_box *out);
 /* Fills run and run_step of a view. (view.c) */
 void vm_view_runs(vm_view *v);
+
+/* meet.c */
+/* A sendrecv or sendrecv_gpsimd of engine e. VM_STALL: it waits for the other core's, or both have
+ * met and an event goes on with it; then VM_RETIRE. */
+vm_verdict vm_meet(vm_core *c, unsigned e, const isa_insn *in);
+/* A core_barrier. */
+vm_verdict vm_barrier(vm_core *c, unsigned e, const isa_insn *in);
+/* Makes the source of a sendrecv_gpsimd that of the one that it has met. */
+bool vm_meet_source(vm_resolver *r, vm_flight *f);
 
 /* bounds.c */
 /* Fills r->err: pattern `index` of the core, moved by these dynamic offsets (NULL: not known),

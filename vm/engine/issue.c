@@ -209,7 +209,7 @@ static bool resolve(vm_resolver *r, vm_flight *f) {
   vm_core *c = r->c;
   memset(&f->item, 0, sizeof f->item);
   r->item = &f->item;
-  bool ok = vm_resolve(r, f->in, &f->a);
+  bool ok = vm_resolve(r, f->in, &f->a) && vm_meet_source(r, f);
   bool ready = r->ready.time <= c->now;
   bool places = f->item.copies != NULL; /* an index has given some: they lie in its blocks */
   if (ok && ready && places) ok = check_scatters(c, f, r->err);
@@ -225,8 +225,7 @@ bool vm_issue_restored(vm_core *c, unsigned e, vm_flight *f, isa_error *err) {
   return true;
 }
 
-/* When the sequencer may run further ahead; time 0: now. */
-static vm_moment too_far_ahead(const vm_core *c, const vm_engine *en) {
+vm_moment vm_too_far_ahead(const vm_core *c, const vm_engine *en) {
   uint32_t pending = 0, depth = c->cost[VM_DEPTH];
   vm_moment first = {0};
   for (uint32_t i = 0; i < en->nflights; i++) {
@@ -250,7 +249,7 @@ static void add_busy(vm_engine *en, vm_time from, vm_time until) {
 
 vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in) {
   vm_engine *en = &c->eng[e];
-  vm_moment again = too_far_ahead(c, en);
+  vm_moment again = vm_too_far_ahead(c, en);
   if (again.time) return vm_stall(c, e, again, VM_WHY_DEPTH);
   uint32_t slot = (en->first + en->nflights) % VM_FLIGHTS;
   vm_flight *f = &en->flights[slot];

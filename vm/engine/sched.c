@@ -19,11 +19,18 @@ bool vm_wait_holds(const vm_core *c, const vm_engine *e, const isa_wait *w) {
   return isa_cond_holds(w->cond, have, want);
 }
 
+isa_wait vm_wait_of(const vm_core *c, const vm_engine *e) {
+  const isa_insn *in = &e->code->insns[e->pc];
+  isa_barrier b;
+  return e->triggered && isa_insn_barrier(in, c->number, &b) ? b.wait : in->wait;
+}
+
 void vm_wake(vm_core *c, unsigned sem) {
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
     if (!(c->sem_waiters[sem] & (1u << e))) continue;
     vm_engine *en = &c->eng[e];
-    if (!vm_wait_holds(c, en, &en->code->insns[en->pc].wait)) continue;
+    isa_wait w = vm_wait_of(c, en);
+    if (!vm_wait_holds(c, en, &w)) continue;
     c->sem_waiters[sem] &= (uint8_t) ~(1u << e);
     en->state = VM_READY;
     vm_path_set_cause(en, (vm_moment){c->now, c->cause}, VM_WHY_SEM);

@@ -268,6 +268,9 @@ static vm_verdict slow_step(vm_core *c, unsigned e, const isa_insn *in) {
                                   .end = c->now});
     return VM_RETIRE;
   }
+  case ISA_OP_core_barrier: return vm_barrier(c, e, in);
+  case ISA_OP_sendrecv_gpsimd: return vm_meet(c, e, in);
+  case ISA_OP_rank_id: en->regs[in->u.RANK.rd] = 0; return VM_RETIRE;
   default: break;
   }
   if (isa_op_is_dma(in->op)) return vm_dma_trigger(c, e, in);
@@ -286,9 +289,8 @@ static vm_verdict slow_step(vm_core *c, unsigned e, const isa_insn *in) {
   return VM_RETIRE;
 }
 
-static bool blocked(vm_core *c, unsigned e, const isa_insn *in) {
+bool vm_blocked(vm_core *c, unsigned e, const isa_wait *w) {
   vm_engine *en = &c->eng[e];
-  const isa_wait *w = &in->wait;
   if (w->cond == ISA_WAIT_none) return false;
   if (vm_wait_holds(c, en, w)) {
     if (en->wait_noted) {
@@ -334,7 +336,7 @@ static bool slow(vm_core *c, unsigned e) {
   vm_engine *en = &c->eng[e];
   const isa_insn *in = &en->code->insns[en->pc];
   if (!en->waited) {
-    if (blocked(c, e, in)) return false;
+    if (vm_blocked(c, e, &in->wait)) return false;
     if (c->check) vm_check_begin(c, e, in);
   }
   en->waited = true;

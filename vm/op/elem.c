@@ -249,6 +249,13 @@ vm_verdict vm_op_tensor_copy(vm_dp *d, const struct vm_COPY *a) {
   return VM_RETIRE;
 }
 
+/* Its source is the other core's: vm_meet_source. */
+vm_verdict vm_op_sendrecv_gpsimd(vm_dp *d, const struct vm_SENDRECV_GPSIMD *a) {
+  (void)d;
+  vm_copy_bits(&a->dst, &a->src);
+  return VM_RETIRE;
+}
+
 /* The bits that fill dst: of an integer type those given, packed types hold only 0 here. */
 static uint32_t fill_bits(const vm_dp *d, const vm_view *dst, float value) {
   if (isa_dtypes[dst->dtype].cls == ISA_PACK) return 0;

@@ -67,6 +67,7 @@ typedef uint8_t vm_t_ALU;
 typedef uint8_t vm_t_ACTF;
 typedef uint32_t vm_t_LABEL;
 typedef uint8_t vm_t_QUEUE;
+typedef uint8_t vm_t_SEM;
 typedef vm_bytes vm_t_STR;
 typedef vm_bytes vm_t_BYTES;
 typedef vm_steps vm_t_STEPS;

@@ -289,6 +289,15 @@ static uint64_t stream_topk(const job *j) {
   return 4 * (uint64_t)j->a->TOPK.n + j->a->TOPK.val_dst.elems;
 }
 
+/* gpsimd's own DMA moves the whole tile, not a partition's part in parallel with the others. */
+static uint64_t stream_gpdma(const job *j) {
+  const vm_view *dst = dst_of(j);
+  uint64_t bytes = dst->elems * dst->num[0] * dst->esize, rate = j->c->cost[VM_GP_DMA];
+  if (!rate) return 0;
+  uint64_t ps = bytes * 1000000 / rate; /* at most 128 KiB */
+  return ceil_div(ps * j->c->target->khz[j->engine], 1000000000);
+}
+
 static uint64_t stream_cust(const job *j) {
   const vm_hooks *h = &j->c->hooks;
   return h->custom_cycles ? h->custom_cycles(h->custom_ud, &j->a->CUSTOM) : 0;

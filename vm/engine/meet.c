@@ -1,0 +1,214 @@
+/* Where the two cores of a pair meet: core_barrier, and the two sendrecvs of a pipe. */
+#include "engine.h"
+#include "../time/clock.h"
+#include "../dma/dma.h"
+#include "../check/check.h"
+
+static vm_time ns(const vm_core *c, vm_cost_id id) { return (vm_time)c->cost[id] * VM_NS; }
+
+static const isa_insn *at_pc(const vm_engine *en) { return &en->code->insns[en->pc]; }
+
+/* ---- core_barrier -------------------------------------------------------------------------- */
+
+vm_verdict vm_barrier(vm_core *c, unsigned e, const isa_insn *in) {
+  vm_engine *en = &c->eng[e];
+  isa_barrier b;
+  isa_insn_barrier(in, c->number, &b);
+  if (!en->triggered) {
+    en->now += ns(c, VM_SEM_SELF);
+    c->cause = vm_path_add(c, VM_N_SEQ, vm_at_pc(e, en->pc), c->now, en->now, en->cause);
+    if (c->check) vm_check_update(c, e, &b.give);
+    vm_sem_post(c, &b.give, en->now, vm_at_pc(e, en->pc));
+    en->triggered = 1;
+    en->wait_noted = false; /* the wait of its clause has been told */
+  }
+  if (vm_blocked(c, e, &b.wait)) return VM_STALL;
+  if (c->check) vm_check_applied(c, e, b.take.sem, b.take.kind);
+  vm_sem_apply(c, &b.take, vm_at_pc(e, en->pc));
+  return VM_RETIRE;
+}
+
+/* ---- sendrecv ------------------------------------------------------------------------------ */
+
+typedef struct side {
+  vm_core *c;
+  unsigned e;
+  vm_engine *en;
+  const isa_insn *in;
+} side;
+
+static side side_of(vm_core *c, unsigned e) {
+  vm_engine *en = &c->eng[e];
+  return (side){c, e, en, at_pc(en)};
+}
+
+/* The engine of c that has waited longest at a sendrecv of that pipe, -1: none does. */
+static int first_at(const vm_core *c, int pipe) {
+  int first = -1;
+  for (unsigned e = 0; e < ISA_NENGINES; e++) {
+    const vm_engine *en = &c->eng[e];
+    if (en->state != VM_MEETING || isa_insn_pipe(at_pc(en)) != pipe) continue;
+    if (first < 0 || en->wait_since < c->eng[first].wait_since) first = (int)e;
+  }
+  return first;
+}
+
+/* dst and src of a sendrecv of either kind. */
+static uint32_t dst_of(const isa_insn *in) {
+  return in->op == ISA_OP_sendrecv ? in->u.SENDRECV.dst : in->u.SENDRECV_GPSIMD.dst;
+}
+static uint32_t src_of(const isa_insn *in) {
+  return in->op == ISA_OP_sendrecv ? in->u.SENDRECV.src : in->u.SENDRECV_GPSIMD.src;
+}
+
+static bool resolve_dst(const side *s, vm_view *v, isa_error *err) {
+  vm_resolver r = {.c = s->c, .e = s->en, .err = err};
+  if (vm_resolve_ap(&r, dst_of(s->in), v)) return true;
+  vm_fault(s->c, err->status, vm_at_pc(s->e, s->en->pc), "operand dst: %s", err->text);
+  return false;
+}
+
+/* The rings of a side's queue; of gpsimd's own DMA 0. */
+static unsigned rings_of(const side *s) {
+  int queue = isa_insn_queue(s->in);
+  return queue < 0 ? 0 : s->c->code->queues[queue].rings;
+}
+
+static void put_size(isa_buf *out, const side *s, const vm_view *v) {
+  isa_buf_printf(out, "%u x %llu of %s", v->num[0], (unsigned long long)v->elems,
+                 isa_dtypes[v->dtype].name);
+  if (rings_of(s)) isa_buf_printf(out, " by %u rings", rings_of(s));
+}
+
+/* Both move the same number of elements of one type, in the same way; else the fault is a's. */
+static bool agree(const side *a, const side *b) {
+  isa_error err = {.field = ISA_NOFIELD};
+  vm_view x, y;
+  if (!resolve_dst(a, &x, &err) || !resolve_dst(b, &y, &err)) return false;
+  if (a->in->op == b->in->op && x.dtype == y.dtype && x.num[0] == y.num[0] && x.elems == y.elems &&
+      rings_of(a) == rings_of(b))
+    return true;
+  isa_buf text;
+  isa_buf_init(&text, &a->c->al);
+  isa_buf_printf(&text, "%s of pipe %d, ", isa_ops[a->in->op].name, isa_insn_pipe(a->in));
+  put_size(&text, a, &x);
+  isa_buf_printf(&text, "; core %u comes to it with %s, ", b->c->number, isa_ops[b->in->op].name);
+  put_size(&text, b, &y);
+  isa_buf_printf(&text, ", on %s at ", isa_engines[b->e].name);
+  vm_put_pc(b->c, b->e, b->en->pc, &text);
+  vm_fault(a->c, ISA_FAULT, vm_at_pc(a->e, a->en->pc), "%s", isa_buf_str(&text));
+  isa_buf_free(&text);
+  return false;
+}
+
+/* When a side knows that the other one has come, which it did at `there`. */
+static vm_time known(const side *s, vm_time here, vm_time there) {
+  vm_time self = ns(s->c, VM_SEM_SELF);
+  return vm_time_later(here + self, there + self + ns(s->c, VM_SEM_PEER));
+}
+
+/* A side has heard of the other one, and its sequencer goes on at `at`. */
+static void go_on(const side *s, vm_time heard, vm_time at) {
+  s->en->state = VM_READY;
+  s->en->triggered = 1;
+  s->en->now = at;
+  s->en->waiting += heard - s->en->wait_since;
+  vm_post(s->c, VM_E_SEQ, s->e, at, 0);
+}
+
+bool vm_meet_source(vm_resolver *r, vm_flight *f) {
+  if (f->in->op != ISA_OP_sendrecv_gpsimd) return true;
+  vm_core *peer = r->c->peer;
+  const vm_engine *other = &peer->eng[f->other];
+  vm_resolver there = {.c = peer, .e = other, .err = r->err};
+  return vm_resolve_ap(&there, src_of(&other->code->insns[f->other_pc]), &f->a.SENDRECV_GPSIMD.src);
+}
+
+static vm_flight *newest(vm_engine *en) {
+  return &en->flights[(en->first + en->nflights - 1) % VM_FLIGHTS];
+}
+
+/* Both flights, from `at` on; they are done together. */
+static bool swap_by_gpsimd(const side *a, const side *b, vm_time at) {
+  const side *both[2] = {a, b};
+  for (unsigned i = 0; i < 2; i++) {
+    const side *s = both[i], *other = both[1 - i];
+    vm_engine *en = s->en;
+    vm_flight *f = &en->flights[(en->first + en->nflights) % VM_FLIGHTS];
+    f->other = (uint8_t)other->e;
+    f->other_pc = other->en->pc;
+    en->issue_free = vm_later(en->issue_free, (vm_moment){at, en->cause.node});
+    if (vm_issue(s->c, s->e, s->in) != VM_RETIRE) return false;
+  }
+  vm_time done = vm_time_later(newest(a->en)->item.done, newest(b->en)->item.done);
+  for (unsigned i = 0; i < 2; i++) {
+    vm_engine *en = both[i]->en;
+    vm_flight *f = newest(en);
+    if (f->item.done == done) continue;
+    f->item.done = en->last_done.time = done;
+    vm_event_delay_done(both[i]->c, both[i]->e, (uint32_t)(f - en->flights), done);
+  }
+  return true;
+}
+
+/* When the data path of a gpsimd that comes to its sendrecv leaves the operands alone, and could
+ * begin; time 0: now. */
+static vm_moment not_ready(vm_core *c, unsigned e, const isa_insn *in, isa_error *err) {
+  vm_engine *en = &c->eng[e];
+  vm_moment m = vm_too_far_ahead(c, en);
+  vm_resolver r = {.c = c, .e = en, .err = err};
+  const uint32_t ap[2] = {dst_of(in), src_of(in)};
+  m = vm_later(m, en->issue_free.time > c->now ? en->issue_free : (vm_moment){0});
+  for (unsigned i = 0; i < 2; i++) {
+    vm_view v;
+    vm_box box;
+    bool ok = vm_resolve_ap(&r, ap[i], &v);
+    if (r.ready.time > c->now) return vm_later(m, r.ready);
+    if (!ok) {
+      err->field = (int)i;
+      return m;
+    }
+    vm_view_box(c, &v, &box);
+    m = vm_later(m, vm_own_hazard(c, e, &box, i == 0));
+  }
+  return m;
+}
+
+/* Whether e's data path is ready for a sendrecv_gpsimd. VM_RETIRE: it is. */
+static vm_verdict data_path_ready(vm_core *c, unsigned e, const isa_insn *in) {
+  isa_error err = {.field = ISA_NOFIELD};
+  vm_moment m = not_ready(c, e, in, &err);
+  if (m.time > c->now) return vm_stall(c, e, m, VM_WHY_HAZARD);
+  if (err.field == ISA_NOFIELD) return VM_RETIRE;
+  vm_fault(c, err.status, vm_at_pc(e, c->eng[e].pc), "operand %s: %s", err.field ? "src" : "dst",
+           err.text);
+  return VM_FAULT;
+}
+
+vm_verdict vm_meet(vm_core *c, unsigned e, const isa_insn *in) {
+  const side me = side_of(c, e);
+  if (me.en->triggered) return VM_RETIRE;
+  if (in->op == ISA_OP_sendrecv_gpsimd) {
+    vm_verdict ready = data_path_ready(c, e, in);
+    if (ready != VM_RETIRE) return ready;
+  }
+  me.en->state = VM_MEETING;
+  me.en->wait_since = c->now;
+  int other = first_at(c->peer, isa_insn_pipe(in));
+  if (other < 0) return VM_STALL;
+  const side you = side_of(c->peer, (unsigned)other);
+  you.c->now = vm_time_later(you.c->now, c->now);
+  const vm_time mine = known(&me, c->now, you.en->wait_since);
+  const vm_time yours = known(&you, you.en->wait_since, c->now);
+  vm_time at[2] = {mine, yours};
+  if (!agree(&me, &you)) return VM_FAULT;
+  if (in->op == ISA_OP_sendrecv_gpsimd) {
+    at[0] = at[1] = vm_time_later(mine, yours);
+    if (!swap_by_gpsimd(&me, &you, at[0])) return VM_FAULT;
+  } else if (!vm_dma_swap(c, e, (unsigned)other, at)) {
+    return VM_FAULT;
+  }
+  go_on(&me, mine, at[0]);
+  go_on(&you, yours, at[1]);
+  return VM_STALL;
+}
