@@ -213,6 +213,31 @@ case("gpsimd's own DMA moves 153 bytes a nanosecond", function()
   eq(math.abs((span - 150 / 1.2) / (bytes / 153) - 1) < 0.02, true, span)
 end)
 
+case("a run is saved while a core waits at a barrier", function()
+  local prog = soma.assemble(program [[
+section sync core=*
+        dma_copy  a, x[CORE], queue=q     $loaded
+        core_barrier ready                $loaded>=16
+        dma_copy  y[1 - CORE], a, queue=q
+        core_barrier ready
+        halt
+]])
+  local want = soma.core {}:run(prog, {x = x})
+  local path, at = os.tmpname(), 0
+  repeat
+    local core = soma.core {}
+    local r = core:start(prog, {x = x})
+    for _ = 1, at do r:step_event() end
+    assert(r:save(path))
+    core:close()
+    r = soma.core {}:resume(path):continue()
+    eq(r.stats.trace_hash, want.stats.trace_hash)
+    eq(soma.equal(r.out.y, want.out.y), true)
+    at = at + 7
+  until at > 140
+  os.remove(path)
+end)
+
 case("rank_id is that of the logical core", function()
   local core = soma.core {}
   core:run(soma.assemble "section vector core=*\nmov r3, 7\nrank_id r3\nhalt\n", {})

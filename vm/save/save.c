@@ -146,14 +146,18 @@ static void walk_state(vm_saver *s, vm_core *c, vm_engine *en) {
   vm_save_below(s, &en->ring_queue, c->code->nqueues ? c->code->nqueues : 1, "queue");
   if (!s->reads || s->failed) return;
   en->state = (vm_state)state;
-  unsigned e = (unsigned)(en - c->eng);
-  const isa_wait *w = n ? &en->code->insns[en->pc].wait : NULL;
   vm_saver_need(s, n || state == VM_HALTED, "an engine has no code but has not halted");
   vm_saver_need(s, state != VM_RINGFULL || c->code->nqueues,
                 "an engine waits for a queue, but there is none");
-  if (state != VM_WAITING || !w) return;
-  if (vm_saver_need(s, w->cond != ISA_WAIT_none, "an instruction that waits has no wait"))
-    c->sem_waiters[w->sem] |= (uint8_t)(1u << e);
+}
+
+/* Who waits for what, of an engine that has been read. */
+static void note_waiter(vm_saver *s, vm_core *c, unsigned e) {
+  const vm_engine *en = &c->eng[e];
+  if (!s->reads || s->failed || en->state != VM_WAITING) return;
+  isa_wait w = vm_wait_of(c, en);
+  if (vm_saver_need(s, w.cond != ISA_WAIT_none, "an instruction that waits has no wait"))
+    c->sem_waiters[w.sem] |= (uint8_t)(1u << e);
 }
 
 static void walk_engine(vm_saver *s, vm_core *c, unsigned e) {
@@ -166,6 +170,7 @@ static void walk_engine(vm_saver *s, vm_core *c, unsigned e) {
   vm_save_bool(s, &en->wait_noted);
   vm_save_bool(s, &en->waited);
   vm_save_u32(s, &en->triggered);
+  note_waiter(s, c, e);
   vm_save_time(s, &en->issue_free.time);
   vm_save_time(s, &en->last_done.time);
   vm_save_time(s, &en->dge_free.time);
