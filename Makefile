@@ -89,11 +89,11 @@ $(BUILD)/lua/%.inc: lua/%.lua
 	@mkdir -p $(@D)
 	$(Q)sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n",/' $< >$@
 $(BUILD)/lua/command/soma_main.o: $(patsubst %.lua,$(BUILD)/%.inc,$(wildcard lua/command/*.lua))
-$(BUILD)/lua/parts.o: $(BUILD)/lua/sweep.inc $(BUILD)/lua/plot.inc
+$(BUILD)/lua/parts.o: $(BUILD)/lua/sweep.inc $(BUILD)/lua/plot.inc $(patsubst %.lua,$(BUILD)/%.inc,$(wildcard lua/debug/*.lua))
 $(BUILD)/lua/kernel/kernel.o: $(patsubst %.lua,$(BUILD)/%.inc,$(wildcard lua/kernel/*.lua))
 $(BUILD)/lua/kernel/kernel.o: override LUA_CFLAGS += -I$(BUILD)/lua/kernel
 $(BUILD)/lua/command/soma_main.o: override LUA_CFLAGS += -I$(BUILD)/lua/command
-$(BUILD)/lua/parts.o: override LUA_CFLAGS += -I$(BUILD)/lua
+$(BUILD)/lua/parts.o: override LUA_CFLAGS += -I$(BUILD)/lua -I$(BUILD)/lua/debug
 
 $(BUILD)/lua/%.o: lua/%.c
 	@mkdir -p $(@D)
@@ -273,7 +273,7 @@ lint:
 	$(Q)tests/lint.sh
 	$(Q)clang-format --dry-run -Werror $(FORMATTED)
 	$(Q)cppcheck -q -j4 --std=c11 --error-exitcode=1 --enable=warning,performance,portability \
-	  --inline-suppr --suppressions-list=tests/cppcheck.txt -DKERN_LEVEL=plain -I$(BUILD)/vm/record/viewer -I$(BUILD)/lua -I$(BUILD)/lua/command -I$(BUILD)/lua/kernel isa asm vm lua
+	  --inline-suppr --suppressions-list=tests/cppcheck.txt -DKERN_LEVEL=plain -I$(BUILD)/vm/record/viewer -I$(BUILD)/lua -I$(BUILD)/lua/debug -I$(BUILD)/lua/command -I$(BUILD)/lua/kernel isa asm vm lua
 format:
 	$(Q)clang-format -i $(FORMATTED)
 
@@ -284,7 +284,7 @@ install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig \
 	  $(DESTDIR)$(LUA_CMOD) $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
-	install -m 644 vm/api/soma.h vm/api/soma_custom.h vm/api/soma_kernel.h vm/api/soma_trace.h $(DESTDIR)$(PREFIX)/include
+	install -m 644 vm/api/soma.h vm/api/soma_custom.h vm/api/soma_debug.h vm/api/soma_kernel.h vm/api/soma_trace.h $(DESTDIR)$(PREFIX)/include
 	install -m 644 $(BUILD)/libsoma.a $(DESTDIR)$(PREFIX)/lib
 	install -m 755 $(BUILD)/libsoma.so $(DESTDIR)$(PREFIX)/lib/libsoma.so.$(VERSION)
 	ln -sf libsoma.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libsoma.so.0

@@ -124,11 +124,12 @@ bool isa_loop_around(const isa_code *code, uint32_t pc, isa_loop *out) {
     int64_t top = isa_flow_target(&code->insns[end]);
     if (top < 0 || top > pc || code->insns[end].op == ISA_OP_call) continue;
     if (!found || (uint32_t)top > out->top) {
-      out->nested = found;
-      out->top = (uint32_t)top;
+      *out = (isa_loop){.top = (uint32_t)top, .end = end, .nested = found};
       found = true;
     } else if ((uint32_t)top < out->top) {
       out->nested = true;
+    } else {
+      out->end = end;
     }
   }
   return found;

@@ -22,9 +22,9 @@ int64_t isa_flow_target(const isa_insn *in);
  * some ret reads is written by more than calls. False when memory is out. */
 bool isa_flow_reach(const isa_alloc *al, const isa_code *code, uint32_t from, uint8_t *seen);
 
-/* The innermost loop around pc: the code between a branch back and where it goes. */
+/* The innermost loop around pc: the code between a branch back, at `end`, and where it goes. */
 typedef struct isa_loop {
-  uint32_t top;
+  uint32_t top, end;
   bool nested; /* in another */
 } isa_loop;
 bool isa_loop_around(const isa_code *code, uint32_t pc, isa_loop *out);

@@ -41,6 +41,7 @@ int luaopen_soma(lua_State *L) {
   lb_open_hbm(L);
   lb_open_stats(L);
   lb_open_run(L);
+  lb_open_debug(L);
   lb_open_parts(L);
   lk_open(L);
   return 1;

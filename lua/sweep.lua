@@ -27,6 +27,8 @@ local function wrong_options(what, o, known)
   end
 end
 
+host.wrong_options = wrong_options
+
 local scalar = {number = true, string = true, boolean = true}
 local not_scalar = ", not a number, string or boolean"
 

@@ -445,6 +445,7 @@ typedef struct vm_core {
   uint64_t trace_hash;
   bool timing_only;         /* data paths and transfers take their time and move nothing */
   struct vm_check *check;   /* check.h; NULL: none */
+  struct vm_debug *debug;   /* debug.h; NULL: nobody looks on */
   uint64_t jitter, jitters; /* seed of a schedule, 0: none; and how many spans it has changed */
   vm_path *path;            /* NULL: none is kept */
   uint32_t cause;           /* node on whose behalf semaphore updates are posted now */

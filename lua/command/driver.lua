@@ -240,8 +240,23 @@ local function keep(run, o)
   io.stderr:write("soma: the run is saved; continue with: soma --resume ", file, "\n")
 end
 
+-- The debugger; what the run has given is saved when it has come to its end there.
+local function debug_run(run, o)
+  local ok, message = pcall(run.debug, run, {script = o["-x"]})
+  if not ok then return complain(without_place(message)) end
+  if next(o["--out"]) == nil then return 0 end
+  if not run.ended or run.fault then return complain "--out: the run has not come to its end, nothing is saved" end
+  message = data.save(run, o)
+  return message and complain(message) or 0
+end
+
 -- inputs: nil when the run was resumed, which is alone.
 local function finish_run(run, o, prog, inputs)
+  if o["--debug"] then return debug_run(run, o) end
+  if o["--log"] then
+    local done, wrong = pcall(run.log_lines, run, function(text) io.stderr:write(text, "\n") end)
+    if not done then return complain(without_place(wrong)) end
+  end
   local ok, message = pcall(run.continue, run)
   clear_progress()
   if not ok then -- Ctrl-C; the run stands where it was

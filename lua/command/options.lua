@@ -42,6 +42,9 @@ usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - is source on st
   --trace-last N         record only the last N events; or --trace-limit N, the first N
   --trace-engines A,B    record only these engines' instructions and what they cause
   --trace-from NS        record from this simulated time on, and --trace-until NS to that
+  --debug                stop before the first instruction and take commands (help lists them) from
+                         standard input; -x FILE: from a file first
+  --log                  print a line for each instruction that is done, on standard error
   --costs [TARGET]       print the constants of the clock; --cost FILE changes some
   --json                 print the summary as JSON
   --quiet                print nothing when the run ends well
@@ -177,7 +180,7 @@ local options = {
   ["--trace-last"] = take_count, ["--trace-limit"] = take_count,
   ["--trace-engines"] = take_engines, ["--trace-from"] = take_number,
   ["--trace-until"] = take_number, ["--explain-time"] = "flag", ["--all-findings"] = "flag", ["--cost"] = take_file,
-  ["--save"] = take_file, ["--resume"] = take_file,
+  ["--save"] = take_file, ["--resume"] = take_file, ["--debug"] = "flag", ["-x"] = take_file, ["--log"] = "flag",
   ["--costs"] = "perhaps", ["--json"] = "flag", ["--quiet"] = "flag", ["--help"] = "flag", ["--version"] = "flag",
 }
 
@@ -234,6 +237,18 @@ local function check_compare(o)
   for _, flag in ipairs {"--check", "--schedule"} do
     if o[flag] then return flag .. " does not go with --timing-only, which computes nothing" end
   end
+end
+
+-- The debugger goes back and forth: what records a run, or speaks at its end, does not go with it.
+local function check_debug(o)
+  if o["-x"] and not o["--debug"] then return "-x is for --debug, which is not given" end
+  if not o["--debug"] then return end
+  for _, flag in ipairs {"--trace", "--html", "--csv", "--timeline", "--explain-time", "--schedule", "--json", "--save",
+                         "--lint", "--log"} do
+    if o[flag] then return flag .. " does not go with --debug" .. (flag == "--log" and ": its command is log on" or "") end
+  end
+  if next(o["--expect"]) then return "--expect does not go with --debug" end
+  if o.program == "-" and not o["-x"] then return "the program is standard input, so the commands of --debug need -x FILE" end
 end
 
 -- Names of files that stand for standard output; what is wrong, or nil.
@@ -304,7 +319,7 @@ local function parse(args)
     end
     return o
   end
-  wrong = check_compare(o) or redirect(o)
+  wrong = check_compare(o) or check_debug(o) or redirect(o)
   if wrong then return nil, wrong end
   if o["--resume"] then return check_resume(o) end
   for _, flag in ipairs {"--schedule-seed", "--save"} do

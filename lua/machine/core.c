@@ -8,7 +8,7 @@
 /* A Lua error must not jump over the VM's frames: each callback runs in a protected call, the
  * first error is kept in the core, the run is stopped, and run.c raises the error then. */
 
-static bool call_protected(lb_core *core, lua_CFunction fn, void *arg) {
+bool lb_call_protected(lb_core *core, lua_CFunction fn, void *arg) {
   lua_State *L = core->running;
   if (core->failed || !lua_checkstack(L, 8)) return false;
   lua_pushcfunction(L, fn);
@@ -58,7 +58,7 @@ static void on_event(void *ud, const soma_event *e) {
   lb_core *core = ud;
   if (core->trace != NULL) soma_recorder_event(core->trace, e);
   if (core->running == NULL) return;
-  if (core->calls_events) call_protected(core, call_event, (void *)(uintptr_t)e);
+  if (core->calls_events && !core->mute) lb_call_protected(core, call_event, (void *)(uintptr_t)e);
 }
 
 typedef struct progress {
@@ -82,7 +82,7 @@ static int on_progress(void *ud, uint64_t instructions, soma_time t) {
   lb_core *core = ud;
   progress p = {instructions, t};
   if (core->running == NULL) return 0;
-  return !call_protected(core, call_progress, &p);
+  return !lb_call_protected(core, call_progress, &p);
 }
 
 typedef struct output {
@@ -106,7 +106,7 @@ static int call_print(lua_State *L) {
 static void on_print(void *ud, int to_stderr, const char *text, size_t n) {
   lb_core *core = ud;
   output o = {text, n, to_stderr};
-  if (core->running != NULL) call_protected(core, call_print, &o);
+  if (core->running != NULL && !core->mute) lb_call_protected(core, call_print, &o);
 }
 
 /* ---- Making one ---------------------------------------------------------------------------- */

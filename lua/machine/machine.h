@@ -12,6 +12,7 @@
 #define LB_PROGRAM "soma.program"
 #define LB_CORE "soma.core"
 #define LB_RUN "soma.run"
+#define LB_RUN_METHODS "soma.run methods" /* in the registry: the table of its methods */
 
 typedef struct lb_program {
   soma_program *p;
@@ -37,6 +38,7 @@ typedef struct lb_core {
   soma_recorder_options record; /* of the recorders of its runs */
   lb_budget *budget;            /* of the option max_memory, or NULL */
   bool failed;                  /* a callback raised user value LB_CORE_ERROR */
+  bool mute;                    /* `print` and `events` are not called */
 } lb_core;
 /* User values of a core; LB_CORE_PROGRAM: of the run that started last; LB_CORE_INPUTS: a table of
  * the host tensors that its run may use in place, or nil. */
@@ -48,12 +50,16 @@ enum {
   LB_CORE_PROGRAM,
   LB_CORE_INPUTS,
   LB_CORE_CUSTOM, /* a table of custom operators, or nil */
-  LB_CORE_SLOTS = LB_CORE_CUSTOM
+  LB_CORE_LOG,    /* what run:log was given, or nil */
+  LB_CORE_SLOTS = LB_CORE_LOG
 };
 /* soma.core{...} */
 int lb_new_core(lua_State *L);
 /* An open core that is not running. */
 lb_core *lb_check_core(lua_State *L, int arg);
+/* A callback of a run: calls fn with the core and arg, in protected mode, in the thread that runs
+ * the core. False: it has failed, and the run stops. */
+bool lb_call_protected(lb_core *core, lua_CFunction fn, void *arg);
 /* core:custom(name, {...}) (custom.c) */
 int lb_core_custom(lua_State *L);
 /* core.sbuf and core.psum: pushes the memory of the core at index. */
@@ -116,6 +122,18 @@ int lb_core_resume(lua_State *L);
 void lb_run_detach(lb_run *run);
 soma_stats lb_run_stats(const lb_run *run);
 soma_stats lb_run_core_stats(const lb_run *run, unsigned core); /* core: below stats.cores */
+
+/* Stops, snapshots, a log (debug.c); what made the run pause, as a sequence. */
+extern const luaL_Reg lb_debug_methods[];
+/* What the debugger in Lua asks of a run besides. */
+extern const luaL_Reg lb_debug_functions[];
+void lb_push_hits(lua_State *L, const lb_run *run);
+void lb_open_debug(lua_State *L);
+/* prog:instructions, prog:loop, prog:semaphores, prog:queues (map.c). */
+int lb_program_instructions(lua_State *L);
+int lb_program_loop(lua_State *L);
+int lb_program_semaphores(lua_State *L);
+int lb_program_queues(lua_State *L);
 
 /* What a run has done, as a text and as a table (stats.c). */
 int lb_run_summary(lua_State *L);

@@ -417,7 +417,7 @@ static void push_out(lua_State *L) {
   lua_newtable(L);
 }
 
-/* Fields: out, time_ns, stats, fault, findings, schedules, ended. */
+/* Fields: out, time_ns, stats, fault, findings, schedules, stopped, ended. */
 static int run_index(lua_State *L) {
   const lb_run *run = lb_check_run(L, 1);
   const char *key = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
@@ -433,6 +433,8 @@ static int run_index(lua_State *L) {
     lb_push_findings(L, run->r);
   else if (strcmp(key, "schedules") == 0)
     lb_push_schedules(L, run->r);
+  else if (strcmp(key, "stopped") == 0)
+    lb_push_hits(L, run);
   else if (strcmp(key, "ended") == 0)
     lua_pushboolean(L, run->ended);
   else {
@@ -455,6 +457,9 @@ void lb_open_run(lua_State *L) {
   lua_newtable(L);
   luaL_setfuncs(L, methods, 0);
   luaL_setfuncs(L, lb_trace_methods, 0);
+  luaL_setfuncs(L, lb_debug_methods, 0);
+  lua_pushvalue(L, -1);
+  lua_setfield(L, LUA_REGISTRYINDEX, LB_RUN_METHODS); /* for methods in Lua */
   luaL_setfuncs(L, lb_profile_methods, 0);
   lua_pushcclosure(L, run_index, 1);
   lua_setfield(L, -2, "__index");

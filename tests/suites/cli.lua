@@ -183,7 +183,7 @@ end
 usage("nothing given", "", "no program given")
 usage("an unknown option", add .. " --taget trn2", "unknown option --taget, did you mean --target?")
 usage("a strange option", add .. " --frobnicate", "unknown option --frobnicate")
-usage("a short option", add .. " -x", "unknown option -x")
+usage("a short option", add .. " -y", "unknown option -y")
 usage("two programs", add .. " b.s", "one program at a time: '" .. add .. "' and 'b.s'")
 usage("--in without a value", add .. " --in", "--in needs a value")
 usage("--in without a file", add .. " --in x", "--in takes NAME=FILE.npy, not 'x'")

@@ -84,6 +84,8 @@ struct soma_run {
       *results; /* by tensor of p: what its memory was handed over to; NULL when none was */
   uint64_t to_device, to_host;
   vm_schedules schedules; /* its text is empty until they are judged */
+  soma_log_fn log;        /* NULL: none */
+  void *log_ud;
 };
 
 /* Whether m and the pointers that follow are there: names are theirs, with a space between two.
@@ -125,6 +127,9 @@ void soma_drop_results(const isa_alloc *al, soma_run *r);
 void soma_release(soma_run *r);
 /* Takes a run from its machine, which is about to be freed: it has ended. */
 void soma_run_leave(soma_run *r);
+
+/* Gives the caller's struct of n bytes what this version's has. */
+soma_status soma_give(void *out, size_t n, const void *from, size_t size);
 
 /* ---- pair.c ---- */
 

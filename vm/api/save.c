@@ -8,6 +8,7 @@
 
 #include "../../isa/operand.h"
 #include "../check/check.h"
+#include "../debug/debug.h"
 #include "../save/save.h"
 
 #include <string.h>
@@ -267,8 +268,10 @@ static void adopt(soma_machine *m, soma_program *p, soma_run *r, const vm_memory
   soma_run_options(r);
 }
 
-static bool is_idle(const soma_run *r) {
-  return r->core.heap.n == 0 && (!r->second || r->second->heap.n == 0);
+/* A run that had ended when it was saved, or was about to, ends. */
+static void settle(soma_run *r) {
+  bool idle = r->core.heap.n == 0 && (!r->second || r->second->heap.n == 0);
+  if (idle && vm_check_count(&r->core) == 0) soma_run_until(r, SOMA_END, SOMA_SYNC, 0);
 }
 
 soma_status soma_run_resume(soma_machine *m, const void *data, size_t n, soma_program **p,
@@ -291,8 +294,7 @@ soma_status soma_run_resume(soma_machine *m, const void *data, size_t n, soma_pr
   vm_memory second;
   if (r && (status = read_run(m, (*p)->p, &s, r, &second)) == SOMA_OK) {
     adopt(m, *p, r, &second);
-    if (is_idle(r) && vm_check_count(&r->core) == 0)
-      soma_run_until(r, SOMA_END, SOMA_SYNC, 0); /* it had ended, or was about to */
+    settle(r);
     *out = r;
     return SOMA_OK;
   }
@@ -307,4 +309,70 @@ soma_status soma_run_resume(soma_machine *m, const void *data, size_t n, soma_pr
   soma_program_free(*p);
   *p = NULL;
   return status;
+}
+
+/* ---- Going back ---------------------------------------------------------------------------- */
+
+/* Whether the bytes that s stands at begin with the program of r; s is after it then. */
+static soma_status same_program(soma_run *r, vm_saver *s) {
+  isa_alloc al = isa_alloc_default();
+  isa_buf image;
+  isa_buf_init(&image, &al);
+  put_program(&image, r->p->p);
+  bool same =
+      !image.failed && image.len <= vm_saver_left(s) && memcmp(image.data, s->at, image.len) == 0;
+  soma_status status = SOMA_OK;
+  if (image.failed)
+    status = soma_out_of_memory(r->m);
+  else if (!same)
+    status = soma_fail(r->m, SOMA_ARG, "the saved run is of another program");
+  s->at += same ? image.len : 0;
+  isa_buf_free(&image);
+  return status;
+}
+
+static soma_status check_restorable(soma_run *r, const void *data, size_t n) {
+  soma_machine *m = r->m;
+  if (!m) return SOMA_ARG;
+  if (!soma_given(m, "data", data)) return SOMA_ARG;
+  soma_status status = soma_not_running(m);
+  if (status != SOMA_OK) return status;
+  for (uint32_t i = 0; r->device && i < r->p->p->ntensors; i++)
+    if (r->device[i] && r->p->p->tensors[i].role != ISA_CONST)
+      return soma_fail(m, SOMA_ARG, "a run cannot go back while tensor %s is a device tensor",
+                       r->p->p->tensors[i].name);
+  return check_header(m, data, n);
+}
+
+soma_status soma_run_restore(soma_run **run, const void *data, size_t n) {
+  if (!run || !*run) return SOMA_ARG;
+  soma_run *old = *run;
+  soma_machine *m = old->m;
+  isa_error e = {.status = ISA_FORMAT};
+  soma_status status = check_restorable(old, data, n);
+  if (status != SOMA_OK) return status;
+  vm_saver s = {.at = (const uint8_t *)data + HEADER,
+                .end = (const uint8_t *)data + n,
+                .reads = true,
+                .err = &e};
+  if ((status = same_program(old, &s)) != SOMA_OK) return status;
+  soma_run *r = vm_pages_new(&m->al, sizeof *r);
+  if (!r) return soma_out_of_memory(m);
+  soma_release(old); /* the new one takes the same addresses */
+  vm_memory second;
+  status = read_run(m, old->p->p, &s, r, &second);
+  if (status != SOMA_OK) {
+    vm_pages_free(&m->al, r, sizeof *r);
+    return soma_fail(m, status, "the run cannot go back: %s",
+                     e.text[0] ? e.text : soma_status_text(status));
+  }
+  soma_program *p = old->p;
+  adopt(m, p, r, &second);
+  r->log = old->log;
+  r->log_ud = old->log_ud;
+  vm_debug_move(&r->core, &old->core, r);
+  soma_run_free(old);
+  *run = r;
+  settle(r);
+  return SOMA_OK;
 }

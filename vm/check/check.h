@@ -120,6 +120,8 @@ void vm_check_port(vm_core *c, unsigned e, const vm_flight *f, const isa_way *w,
 
 /* deadlock.c: who waits on what, why, and who could still have changed it. */
 void vm_check_deadlock(vm_core *c);
+/* Each engine that waits, as the report of a deadlock has it; nothing when none does. */
+void vm_check_put_waits(const vm_core *lead, isa_buf *out);
 /* Where a run stands that a limit ends: engines that only run register instructions, and then who
  * waits. Adds nothing when there are none. */
 void vm_check_put_stuck(const vm_core *c, isa_buf *out);

@@ -327,6 +327,16 @@ void vm_check_deadlock(vm_core *lead) {
   isa_buf_free(&text);
 }
 
+void vm_check_put_waits(const vm_core *lead, isa_buf *out) {
+  report r;
+  open_report(&r, lead, out);
+  for (unsigned e = 0; e < r.n; e++) {
+    const vm_state state = engine_of(&r, e)->state;
+    if (state == VM_WAITING || state == VM_RINGFULL) put_waiter(&r, e);
+  }
+  close_report(&r);
+}
+
 void vm_check_put_stuck(const vm_core *c, isa_buf *out) {
   bool spins = false;
   report r;

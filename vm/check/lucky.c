@@ -8,8 +8,8 @@
 #define NEVER UINT32_MAX
 
 typedef struct engine_waits {
-  uint32_t *steps;   /* in order */
-  uint32_t *next;    /* of each, the first from it on that is not certain; n past the last */
+  uint32_t *steps; /* in order */
+  uint32_t *next;  /* of each, the first from it on that is not certain; n past the last */
   uint32_t n;
 } engine_waits;
 
@@ -19,14 +19,12 @@ typedef struct lucky {
   const vm_ck_mixed *x;
   const vm_ck_must *m;
   engine_waits of[ISA_NENGINES];
-  bool *certain; /* of each step */
-  uint32_t nsteps, value; /* value: at which the last wait stood that may not end */
+  bool *certain;                 /* of each step */
+  uint32_t nsteps, value;        /* value: at which the last wait stood that may not end */
   uint32_t stands[ISA_NENGINES]; /* how far sequencers come for certain */
 } lucky;
 
-static bool is_wait(const vm_ck_step *s) {
-  return s->kind == VM_CK_WAIT || s->kind == VM_CK_HELD;
-}
+static bool is_wait(const vm_ck_step *s) { return s->kind == VM_CK_WAIT || s->kind == VM_CK_HELD; }
 
 /* ---- How far an engine goes ---------------------------------------------------------------- */
 

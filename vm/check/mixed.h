@@ -29,10 +29,10 @@ typedef struct mixed_sem {
   bool open; /* not decided: too much to go through, or the host has set it */
   mixed_chain *chains;
   uint32_t nchains, cap_chains, nnodes;
-  uint32_t rows;     /* nodes that have: */
-  uint32_t *know;    /* the clock of each */
-  uint32_t *need;    /* how far each chain must have come before it */
-  uint32_t *in_run;  /* what has been seen where the first pass is */
+  uint32_t rows;       /* nodes that have: */
+  uint32_t *know;      /* the clock of each */
+  uint32_t *need;      /* how far each chain must have come before it */
+  uint32_t *in_run;    /* what has been seen where the first pass is */
   uint32_t *at, *next; /* states: how far each chain has come, and the value */
   uint32_t *states, nstates, cap_states;
   uint32_t *table, ntable;

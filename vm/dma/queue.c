@@ -4,6 +4,7 @@
 #include "../engine/engine.h"
 #include "../time/clock.h"
 #include "../check/check.h"
+#include "../debug/debug.h"
 #include "dma.h"
 
 #include <string.h>
@@ -427,6 +428,7 @@ static void finish_share(vm_core *c, unsigned dma, unsigned queue) {
     count_hbm(c, s);
     if (--c->shares_moving == 0) c->dma_active += c->now - c->dma_since;
   }
+  if (c->debug) vm_debug_moved(c, s, by);
   if (!s->started) note_cause(c, dma, s);
   c->cause = vm_path_add(c, VM_N_SHARE, by, s->started ? s->item.start : c->now, c->now, s->cause);
   if (s->started) c->dma[dma].last_node = c->cause;

@@ -3,6 +3,7 @@
 #include "../time/clock.h"
 #include "../dma/dma.h"
 #include "../check/check.h"
+#include "../debug/debug.h"
 
 #include "../dma/hbm.h"
 
@@ -138,6 +139,7 @@ void vm_core_end(vm_core *c) {
   if (!c->number) {
     vm_path_free(c);
     vm_check_end(c);
+    vm_debug_end(c);
     free_tensors(c);
   }
   for (unsigned e = 0; e < ISA_NENGINES; e++) {

@@ -4,6 +4,7 @@
 #include "../time/clock.h"
 #include "../dma/dma.h"
 #include "../check/check.h"
+#include "../debug/debug.h"
 
 #include <string.h>
 
@@ -269,6 +270,7 @@ vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in) {
   find_boxes(c, f);
   vm_clock(c, e, f);
   if (c->check) vm_check_issue(c, e, f);
+  if (c->debug) vm_debug_flies(c, e, f);
   en->nflights++;
   en->data_instructions++;
   en->last_done = vm_later((vm_moment){f->item.done, f->node}, en->last_done);
@@ -329,6 +331,7 @@ static void execute(vm_core *c, unsigned e, vm_flight *f) {
   if (!c->timing_only && vm_run_handler(&en->dp, f->in->op, &f->a) == VM_FAULT)
     vm_fault(c, en->dp.no_memory ? ISA_NOMEM : ISA_FAULT, vm_at_pc(e, f->pc), "%s", en->dp.fault);
   if (c->check) vm_check_executed(c, e, f);
+  if (c->debug) vm_debug_executed(c, e, f);
   count_work(c, en, f);
   vm_item_unlink(c, &f->item);
 }

@@ -3,6 +3,7 @@
 #include "../time/clock.h"
 #include "../dma/dma.h"
 #include "../check/check.h"
+#include "../debug/debug.h"
 
 #include <time.h>
 
@@ -71,6 +72,7 @@ void vm_sem_apply(vm_core *c, const isa_update *u, vm_where by) {
   }
   c->sem[u->sem] = (uint32_t)next;
   if (c->check) vm_check_change(c, u->sem, old, (uint32_t)next);
+  if (c->debug) vm_debug_change(c, u->sem, old, (uint32_t)next, by);
   log_value(c, u->sem, (uint32_t)next, by);
   vm_trace(c, &(vm_trace_event){.kind = VM_EV_SEM,
                                 .where = by,
@@ -172,6 +174,7 @@ static void loop(vm_core *lead, vm_until what, unsigned engine, vm_time until) {
     run_event(c, &ev, single);
     poll_interrupt(lead);
     if (--lead->until_clock == 0) check_host_limits(lead);
+    if (lead->debug && lead->debug->paused) return;
     if (what == VM_UNTIL_EVENT ||
         (what == VM_UNTIL_ISSUE && lead->eng[engine].instructions != issued))
       return;
@@ -189,11 +192,13 @@ static void resume(vm_core *c) {
 
 isa_status vm_run(vm_core *c, vm_until what, unsigned engine, vm_time until) {
   resume(c);
+  vm_debug_resume(c);
   if (c->ended) return c->fault.status;
   c->run_since = host_now();
   c->running = true;
   loop(c, what, engine, until);
   c->running = false;
+  if (what == VM_UNTIL_ISSUE) vm_debug_stepped(c, engine);
   c->host_seconds += host_now() - c->run_since;
   return c->fault.status;
 }

@@ -6,6 +6,7 @@
 #include "../time/clock.h"
 #include "../dma/dma.h"
 #include "../check/check.h"
+#include "../debug/debug.h"
 
 #include <string.h>
 
@@ -164,6 +165,7 @@ static vm_verdict do_tensor_load(vm_core *c, unsigned e, const isa_insn *in) {
   vm_verdict ready = resolve_one(c, e, in->u.TENSOR_LOAD.src, false, &v);
   if (ready != VM_RETIRE) return ready;
   if (c->check) vm_check_access(c, e, &v, false);
+  if (c->debug) vm_debug_access(c, e, &v, false);
   c->eng[e].regs[in->u.TENSOR_LOAD.rd] = register_of(&v);
   c->eng[e].now += cycles(c, VM_REG_MEM);
   return VM_RETIRE;
@@ -183,6 +185,7 @@ static vm_verdict do_tensor_store(vm_core *c, unsigned e, const isa_insn *in) {
   else if (v.dtype == ISA_bool)
     value = value != 0;
   vm_store_bits(&v, 0, 0, &value, 1);
+  if (c->debug) vm_debug_access(c, e, &v, true);
   c->eng[e].now += cycles(c, VM_REG_MEM);
   return VM_RETIRE;
 }
@@ -336,6 +339,10 @@ static bool slow(vm_core *c, unsigned e) {
   vm_engine *en = &c->eng[e];
   const isa_insn *in = &en->code->insns[en->pc];
   if (!en->waited) {
+    if (c->debug && vm_debug_before(c, e)) {
+      vm_post(c, VM_E_SEQ, e, c->now, 0);
+      return false;
+    }
     if (vm_blocked(c, e, &in->wait)) return false;
     if (c->check) vm_check_begin(c, e, in);
   }
@@ -352,13 +359,17 @@ static bool slow(vm_core *c, unsigned e) {
   }
   en->waited = en->wait_noted = false;
   en->triggered = 0;
-  en->shared_at = ++en->instructions;
+  en->instructions++;
   c->instructions++;
+  if (!c->debug || vm_uop_of(in).op == VM_U_STOP) { /* else it is here to be looked at */
+    en->shared_at = en->instructions;
+    en->ran[pc] += en->state != VM_HALTED;
+  }
+  if (c->debug) vm_debug_issued(c, e, pc);
   if (en->state == VM_HALTED) {
     vm_path_add(c, VM_N_SEQ, vm_at_pc(e, pc), c->now, c->now, en->cause);
     return false;
   }
-  en->ran[pc]++;
   en->pc++; /* a ret and a branch have moved it */
   return true;
 }
@@ -380,6 +391,7 @@ bool vm_at_limit(vm_core *c, unsigned e) {
 static uint64_t budget_of(const vm_core *c, unsigned e, bool single, vm_time cycle) {
   uint64_t left = c->lead->limits.instructions ? c->lead->limits.instructions - counted(c) : BATCH;
   left = left < BATCH ? left : BATCH;
+  if (c->debug && vm_debug_budget(c, e) < left) left = vm_debug_budget(c, e);
   vm_time now = c->eng[e].now;
   if (c->horizon == UINT64_MAX || cycle == 0) return single ? 1 : left;
   uint64_t room = now < c->horizon ? (c->horizon - now) / cycle + 1 : 1;
@@ -398,6 +410,7 @@ void vm_seq_run(vm_core *c, unsigned e, bool single) {
     en->instructions += n;
     c->instructions += n;
     en->now += n * cycle;
+    if (n && c->debug) vm_debug_count(c, e);
     if (n == budget || turns == BATCH / 64) { /* the loop looks at limits and the host's clock */
       c->lead->until_clock = 1;
       vm_post(c, VM_E_SEQ, e, en->now, 0);
@@ -409,7 +422,7 @@ void vm_seq_run(vm_core *c, unsigned e, bool single) {
       return;
     }
     if (!slow(c, e)) return;
-    if (single) {
+    if (single || (c->debug && c->debug->paused)) {
       vm_post(c, VM_E_SEQ, e, en->now, 0);
       return;
     }

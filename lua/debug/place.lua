@@ -1,0 +1,200 @@
+-- What the commands of the debugger name: tiles and tensors with slices, registers, semaphores,
+-- places in the code. Everything that is wrong is raised as {message = text}.
+local soma, host = ...
+
+local function refuse(...) error({message = string.format(...)}, 0) end
+
+-- The name of `names` that is nearest to word, as " (did you mean 'x'?)"; "".
+local function hint(word, names)
+  local near = host.nearest(word, names)
+  return near and " (did you mean '" .. near .. "'?)" or ""
+end
+
+local ENGINES = {"tensor", "vector", "scalar", "gpsimd", "sync"}
+local is_engine = {}
+for _, e in ipairs(ENGINES) do is_engine[e] = true end
+
+-- ---- Slices ---------------------------------------------------------------------------------
+
+-- One index of a slice, `3`, `2:7`, `:8`, `4:+2`, `0:8:2`: first, count, step, and whether the
+-- dimension stays.
+local function range_of(word, size, what)
+  local number = word:match "^%s*(%d+)%s*$"
+  if number then
+    local i = math.tointeger(tonumber(number))
+    if i >= size then refuse("%s: index %d; the dimension has 0..%d", what, i, size - 1) end
+    return {first = i, count = 1, step = 1, dropped = true}
+  end
+  local from, plus, to, step = word:match "^%s*(%d*)%s*:%s*(%+?)(%d*)%s*:?%s*(%d*)%s*$"
+  if not from then refuse("%s: '%s' is no index: 3, 2:7, :8, 4:+2 or 0:8:2", what, word) end
+  from, step = math.tointeger(tonumber(from) or 0), math.tointeger(tonumber(step) or 1)
+  to = math.tointeger(tonumber(to) or (plus == "+" and 1 or size))
+  if plus == "+" then to = from + to end
+  if step < 1 then refuse("%s: a step is 1 or more", what) end
+  if to > size or from >= to then
+    refuse("%s: %s is %d..%d; the dimension has 0..%d", what, word:match "^%s*(.-)%s*$", from, to - 1, size - 1)
+  end
+  return {first = from, count = (to - from + step - 1) // step, step = step}
+end
+
+-- The ranges of "[0:4, 3]" for a shape; without brackets all of it.
+local function ranges_of(text, shape, what)
+  local ranges = {}
+  for word in ((text or ""):match "^%[(.*)%]$" or ""):gmatch "[^,]+" do
+    local d = #ranges + 1
+    if d > #shape then refuse("%s has %d dimensions", what, #shape) end
+    ranges[d] = range_of(word, shape[d], what)
+  end
+  for d = #ranges + 1, #shape do ranges[d] = {first = 0, count = shape[d], step = 1} end
+  return ranges
+end
+
+-- A tile or tensor of the program by name, nil when there is none.
+local function find_memory(s, name)
+  for _, t in ipairs(s.prog:tiles()) do
+    if t.name == name then return {kind = "tile", info = t, shape = t.shape} end
+  end
+  for _, t in ipairs(s.prog:tensors()) do
+    if t.name == name then return {kind = "tensor", info = t, shape = t.shape} end
+  end
+end
+
+-- "ta[0:4, 3]" as {kind, info, ranges, text}.
+local function memory(s, text)
+  local name, slice = text:match "^%s*([%w_.$@]+)%s*(%[?.-%]?)%s*$"
+  if not name or slice ~= "" and not slice:match "^%[.*%]$" then
+    refuse("'%s' is no tile or tensor: a name, or a name with a slice, as in t[0:4, 3]", text)
+  end
+  local m = find_memory(s, name)
+  if not m then
+    local names = {}
+    for _, t in ipairs(s.prog:tiles()) do names[#names + 1] = t.name end
+    for _, t in ipairs(s.prog:tensors()) do names[#names + 1] = t.name end
+    refuse("the program has no tile or tensor '%s'%s", name, hint(name, names))
+  end
+  m.text = name .. (slice ~= "" and slice or "")
+  m.ranges = ranges_of(slice ~= "" and slice or nil, m.shape, name)
+  return m
+end
+
+-- Its elements now.
+local function read(s, m)
+  local t
+  if m.kind == "tile" then t = s.core[m.info.memory]:read(m.info.name)
+  else t = s.run:fetch(m.info.name) end
+  local slices = {}
+  for d, r in ipairs(m.ranges) do
+    slices[d] = r.dropped and r.first or {r.first, r.first + (r.count - 1) * r.step + 1, r.step}
+  end
+  return #slices > 0 and t:slice(slices) or t
+end
+
+-- ---- Bytes ----------------------------------------------------------------------------------
+
+local MOST_PIECES = 64
+
+-- The contiguous runs of bytes of dimensions first .. last: a sequence of {offset, bytes}.
+local function runs_of(m, first, size)
+  local runs, stride = {{0, size}}, size
+  for d = #m.shape, first, -1 do
+    local r, longer = m.ranges[d], {}
+    local whole = runs[1][2] == stride and #runs == 1
+    if whole and r.step == 1 then
+      longer[1] = {runs[1][1] + r.first * stride, r.count * stride}
+    else
+      if r.count * #runs > MOST_PIECES then
+        refuse("%s lies in more than %d pieces; name a smaller slice", m.text, MOST_PIECES)
+      end
+      for i = 0, r.count - 1 do
+        for _, run in ipairs(runs) do
+          longer[#longer + 1] = {run[1] + (r.first + i * r.step) * stride, run[2]}
+        end
+      end
+    end
+    runs, stride = longer, stride * m.shape[d]
+  end
+  return runs
+end
+
+local function size_of(dtype)
+  for _, d in ipairs(soma.isa.dtypes) do
+    if d.name == dtype then return d.bytes end
+  end
+end
+
+-- The stops of that kind ("write" or "read") that watch the bytes.
+local function watches(m, kind)
+  local stops, size = {}, size_of(m.info.dtype)
+  if m.kind == "tensor" then
+    for _, run in ipairs(runs_of(m, 1, size)) do
+      stops[#stops + 1] = {kind = kind, tensor = m.info.name, offset = run[1], bytes = run[2]}
+    end
+    return stops
+  end
+  local p, runs = m.ranges[1], runs_of(m, 2, size)
+  local groups = p.step == 1 and 1 or p.count
+  if groups * #runs > MOST_PIECES then
+    refuse("%s lies in more than %d pieces; name a smaller slice", m.text, MOST_PIECES)
+  end
+  for i = 0, groups - 1 do
+    for _, run in ipairs(runs) do
+      stops[#stops + 1] = {kind = kind, memory = m.info.memory, offset = m.info.offset + run[1], bytes = run[2],
+        partition = m.info.partition + p.first + i * p.step, partitions = groups == 1 and p.count or 1}
+    end
+  end
+  return stops
+end
+
+-- ---- Semaphores, times, code ----------------------------------------------------------------
+
+local function semaphore(s, name)
+  local names = {}
+  for _, sem in ipairs(s.prog:semaphores()) do
+    if sem.name == name then return sem.number end
+    names[#names + 1] = sem.name
+  end
+  local number = math.tointeger(tonumber(name:match "^S%[(%d+)%]$" or ""))
+  if number and number < 256 then return number end
+  refuse("the program has no semaphore '%s'%s", name, hint(name, names))
+end
+
+-- "2014.5", "2 us": nanoseconds.
+local function time(text)
+  local number, unit = text:match "^%s*([%d.]+)%s*(%a*)%s*$"
+  local scale = ({[""] = 1, ns = 1, us = 1e3, ms = 1e6})[unit]
+  if not tonumber(number) or not scale then refuse("'%s' is no time: 2014.5, 2.5us", text) end
+  return tonumber(number) * scale
+end
+
+-- Of instructions of one line, those that begin a stretch of it in their engine.
+local function heads(list)
+  local out, last = {}, nil
+  for _, i in ipairs(list) do
+    if not last or last.engine ~= i.engine or last.pc + 1 ~= i.pc then out[#out + 1] = i end
+    last = i
+  end
+  return out
+end
+
+-- The instructions that a place names: FILE:LINE, LINE, ENGINE:PC, LABEL.
+local function code(s, text)
+  local name, number = text:match "^(.-):?(%d+)$"
+  if number and is_engine[name] then
+    local found = s.prog:instructions {engine = name, pc = math.tointeger(tonumber(number))}
+    if #found == 0 then refuse("%s has no pc %s", name, number) end
+    return found
+  end
+  local labelled = s.prog:instructions {label = text}
+  if #labelled > 0 then return labelled end
+  if number and (name == "" or text:match ":%d+$") then
+    local file = name ~= "" and name or s.file
+    if not file then refuse("the program does not say its lines: assemble it from source") end
+    local found = heads(s.prog:instructions {file = file, line = math.tointeger(tonumber(number))})
+    if #found == 0 then refuse("no instruction comes from %s:%s", file, number) end
+    return found
+  end
+  refuse("'%s' is no place: FILE:LINE, LINE, ENGINE:PC, a label, $sem>=n, write TILE, time T", text)
+end
+
+return {refuse = refuse, hint = hint, memory = memory, read = read, watches = watches,
+        semaphore = semaphore, time = time, code = code, engines = ENGINES, is_engine = is_engine}

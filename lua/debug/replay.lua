@@ -1,0 +1,162 @@
+-- Moving a run on and back. Forward it runs in slices, and keeps a snapshot about every second of
+-- host time; back it goes to the snapshot before and runs on from there, which gives the same run
+-- again. While it does so, nothing is printed twice: callbacks are not called.
+local _, host = ...
+local place = host.debug_place
+
+local SECONDS, MOST, BYTES = 1, 32, 1 << 30 -- between snapshots; of them; of all of them
+local EXPECTED = 2 -- seconds that a replay may take before it says so
+
+local function counts_of(run)
+  local counts = {}
+  for _, name in ipairs(place.engines) do counts[name] = run:engine(name).instructions end
+  return counts
+end
+
+local function keep(s)
+  local started = host.seconds()
+  local ok, snapshot = pcall(s.run.snapshot, s.run)
+  if not ok then
+    s.no_way_back = tostring(snapshot):gsub("^.-snapshot: ", "")
+    return
+  end
+  local list = s.snapshots
+  local at = #list + 1
+  while at > 1 and list[at - 1].time_ns > s.run.time_ns do at = at - 1 end
+  table.insert(list, at, {state = snapshot, time_ns = s.run.time_ns, seconds = s.seconds, counts = counts_of(s.run)})
+  s.kept = s.seconds
+  s.interval = math.max(s.interval or SECONDS, 10 * (host.seconds() - started))
+  local bytes = 0
+  for _, k in ipairs(list) do bytes = bytes + k.state.bytes end
+  if #list > 2 and (bytes > BYTES or #list > MOST) then -- every second one goes, the first stays
+    for i = #list - #list % 2, 2, -2 do table.remove(list, i).state:close() end
+    s.interval = 2 * s.interval
+  end
+end
+
+-- A new session's first snapshot.
+local function begin(s)
+  s.snapshots, s.seconds, s.kept, s.slice = {}, 0, 0, 1000
+  if not s.run.ended then keep(s) end
+end
+
+-- Runs until a stop of the run, its end, or that time (nil: none).
+local function forward(s, until_ns)
+  local run, cursor = s.run, s.run.time_ns
+  repeat
+    local started = host.seconds()
+    cursor = math.max(cursor, run.time_ns) + s.slice
+    local last = until_ns and cursor >= until_ns
+    if last then run:until_time(until_ns)
+    elseif cursor < 1e12 then run:until_time(cursor)
+    else run:continue() end
+    local took = host.seconds() - started
+    s.seconds = s.seconds + took
+    if took < 0.05 then s.slice = math.min(s.slice * 4, 1e12) elseif took > 0.25 then s.slice = s.slice / 2 end
+    if not s.no_way_back and not run.ended and s.seconds - s.kept > (s.interval or SECONDS) then keep(s) end
+  until last or run.ended or #run.stopped > 0
+end
+
+-- ---- Back -----------------------------------------------------------------------------------
+
+-- The latest snapshot that fits; raises where there is none.
+local function latest(s, fits)
+  for i = #s.snapshots, 1, -1 do
+    if fits(s.snapshots[i]) then return s.snapshots[i], i end
+  end
+  if s.no_way_back then place.refuse("this run cannot go back: %s", s.no_way_back) end
+  place.refuse("the run cannot go back before %s, where the debugger began", host.debug_show.ns(s.snapshots[1] and s.snapshots[1].time_ns or 0))
+end
+
+-- From a snapshot, without a sound, by fn; s.seconds is then the place's own.
+local function replay(s, snapshot, fn)
+  local expected = s.seconds - snapshot.seconds
+  if expected > EXPECTED then s.print(string.format("the replay takes about %.0f s", expected)) end
+  s.run:restore(snapshot.state)
+  s.run:mute(true)
+  local started = host.seconds()
+  local ok, message = pcall(fn)
+  s.run:mute(false)
+  s.seconds = snapshot.seconds + host.seconds() - started
+  if not ok then error(message, 0) end
+end
+
+local function to_time(s, ns)
+  local snapshot = latest(s, function(k) return k.time_ns <= ns end)
+  replay(s, snapshot, function() s.run:until_time(ns) end)
+end
+
+-- To the moment at which the engine had issued n instructions.
+local function to_count(s, engine, n)
+  local snapshot = latest(s, function(k) return k.counts[engine] < n or n == 0 and k.counts[engine] == 0 end)
+  replay(s, snapshot, function()
+    if snapshot.counts[engine] == n then return end
+    local stop = s.run:add_stop {kind = "count", engine = engine, count = n}
+    s.run:continue()
+    s.run:remove_stop(stop)
+  end)
+end
+
+-- ---- Who -----------------------------------------------------------------------------------
+
+local function mark_of(run)
+  local stats = run.stats
+  return {hash = stats.trace_hash, instructions = stats.instructions, time_ns = stats.time_ns}
+end
+
+-- On to the very event of a mark.
+local function to_mark(run, mark)
+  run:until_time(math.max(0, mark.time_ns - 1e-5))
+  while not run.ended do
+    local now = run.stats
+    if now.time_ns > mark.time_ns or now.trace_hash == mark.hash and now.instructions >= mark.instructions then return end
+    run:step_event()
+  end
+end
+
+-- The last hit of the watches in [a snapshot, stop), and how many; nil: none.
+local function search(s, snapshot, watches, go)
+  local ids, found, hits = {}, nil, 0
+  replay(s, snapshot, function()
+    for i, w in ipairs(watches) do
+      w.quiet = true
+      ids[i] = s.run:add_stop(w)
+    end
+    go()
+    for _, id in ipairs(ids) do
+      local n, last = s.run:stop_hits(id)
+      hits = hits + n
+      if last and (not found or last.time_ns >= found.time_ns) then found = last end
+      s.run:remove_stop(id)
+    end
+  end)
+  return found, hits
+end
+
+-- Who touched the bytes of the watches last, up to now: a hit, or nil.
+local function who(s, watches)
+  local run, mark, faulted, seconds = s.run, mark_of(s.run), s.run.fault ~= nil, s.seconds
+  local _, i = latest(s, function(k) return k.time_ns <= mark.time_ns end)
+  local here = not faulted and run:snapshot() or nil
+  local found, next_time = nil, nil
+  while i >= 1 and not found do
+    local snapshot, stop = s.snapshots[i], next_time
+    found = search(s, snapshot, watches, function()
+      if stop then run:until_time(stop)
+      elseif faulted then run:continue()
+      else to_mark(run, mark) end
+    end)
+    next_time = snapshot.time_ns
+    i = i - 1
+  end
+  if here then
+    run:restore(here)
+    here:close()
+  else
+    replay(s, s.snapshots[#s.snapshots], function() run:continue() end)
+  end
+  s.seconds = seconds
+  return found
+end
+
+return {begin = begin, forward = forward, to_time = to_time, to_count = to_count, who = who}

@@ -1,0 +1,269 @@
+-- What the debugger prints: tensors as matrices, as figures and as pictures; engines, semaphores,
+-- queues, tiles, transfers; source and instructions.
+local soma, host = ...
+local place = host.debug_place
+
+local function ns(t) return (string.format("%.3f", t):gsub("%.?0+$", "")) .. " ns" end
+
+-- "add.s:14" or nothing.
+local function where(i)
+  return i.file and i.file .. ":" .. i.line or ""
+end
+-- "vector 3  add.s:14  tensor_tensor ...": an instruction on one line.
+local function instruction(i)
+  local at = where(i)
+  return string.format("%s %d  %s%s", i.engine, i.pc, at ~= "" and at .. "  " or "", i.text)
+end
+
+-- Rows of texts as aligned columns.
+local function columns(rows, indent)
+  local width, out = {}, {}
+  for _, row in ipairs(rows) do
+    for k, cell in ipairs(row) do width[k] = math.max(width[k] or 0, #tostring(cell)) end
+  end
+  for _, row in ipairs(rows) do
+    local line = {}
+    for k, cell in ipairs(row) do line[k] = tostring(cell) .. (" "):rep(width[k] - #tostring(cell)) end
+    out[#out + 1] = (indent or "  ") .. (table.concat(line, "  "):gsub("%s+$", ""))
+  end
+  return table.concat(out, "\n")
+end
+
+-- ---- Tensors --------------------------------------------------------------------------------
+
+local ROWS, WIDTH = 16, 78
+
+local function number(v)
+  if type(v) ~= "number" then return tostring(v) end
+  if math.type(v) == "integer" then return tostring(v) end
+  if v ~= v then return "nan" end
+  return (string.format("%.6g", v))
+end
+
+-- The elements as rows of the last dimension: a flat list, rows, columns.
+local function flat(t)
+  local columns_, n = t.ndim > 0 and t.shape[t.ndim] or 1, t.size
+  local list = t.ndim == 0 and {t:get()} or t:copy():reshape({-1}):tolist()
+  return list, columns_ > 0 and n // columns_ or 0, columns_
+end
+
+local function type_of(t)
+  local shape = {}
+  for d, n in ipairs(t.shape) do shape[d] = n end
+  return t.dtype .. "[" .. table.concat(shape, ", ") .. "]"
+end
+
+local function matrix(t)
+  local list, rows, n = flat(t)
+  local out = {type_of(t)}
+  if #list == 1 then return type_of(t):gsub("%[%]$", "") .. " " .. number(list[1]) end
+  local cells, width = {}, 1
+  for r = 0, math.min(rows, ROWS) - 1 do
+    for k = 1, math.min(n, 32) do
+      local text = number(list[r * n + k])
+      cells[r * n + k], width = text, math.max(width, #text)
+    end
+  end
+  local shown = math.max(1, math.min(n, 32, (WIDTH - 6) // (width + 1)))
+  for r = 0, math.min(rows, ROWS) - 1 do
+    local line = {}
+    for k = 1, shown do line[k] = string.format("%" .. width .. "s", cells[r * n + k]) end
+    out[#out + 1] = string.format("%5d  %s%s", r, table.concat(line, " "), shown < n and " ..." or "")
+  end
+  if rows > ROWS then out[#out + 1] = string.format("  ... %d more rows", rows - ROWS) end
+  return table.concat(out, "\n")
+end
+
+-- Figures of the elements: least, largest, where, mean, NaNs and infinities.
+local function figures(t)
+  local list, _, n = flat(t)
+  local f = {n = #list, nans = 0, infs = 0, zeros = 0, sum = 0, low = nil, high = nil}
+  for i, v in ipairs(list) do
+    if v == true then v = 1 elseif v == false then v = 0 end
+    if v ~= v then f.nans = f.nans + 1
+    else
+      if v == math.huge or v == -math.huge then f.infs = f.infs + 1 end
+      if v == 0 then f.zeros = f.zeros + 1 end
+      f.sum = f.sum + v
+      if not f.low or v < f.low then f.low, f.low_at = v, i - 1 end
+      if not f.high or v > f.high then f.high, f.high_at = v, i - 1 end
+    end
+  end
+  local function at(i) return n == f.n and "[" .. i .. "]" or string.format("[%d, %d]", i // n, i % n) end
+  if f.low then f.low_text, f.high_text = number(f.low) .. " at " .. at(f.low_at), number(f.high) .. " at " .. at(f.high_at) end
+  return f, list
+end
+
+local function stats(t)
+  local f = figures(t)
+  if not f.low then return type_of(t) .. ": " .. f.nans .. " NaN, no numbers" end
+  return string.format("%s: min %s, max %s, mean %s; %d NaN, %d infinite, %d zero of %d", type_of(t),
+    f.low_text, f.high_text, number(f.sum / (f.n - f.nans)), f.nans, f.infs, f.zeros, f.n)
+end
+
+local SHADES = " .:-=+*#%@"
+
+-- A coarse picture: the mean of each block of elements, from the least to the largest; ! where a
+-- NaN or an infinity is.
+local function heat(t)
+  local f, list = figures(t)
+  local _, rows, n = flat(t)
+  local high, wide = math.min(rows, 24), math.min(n, 64)
+  if f.n == 0 or high == 0 then return type_of(t) .. ": no elements" end
+  local low, span = f.low or 0, (f.high or 0) - (f.low or 0)
+  local out = {stats(t)}
+  for y = 0, high - 1 do
+    local line = {}
+    for x = 0, wide - 1 do
+      local sum, count, bad = 0, 0, false
+      for r = y * rows // high, (y + 1) * rows // high - 1 do
+        for k = x * n // wide, (x + 1) * n // wide - 1 do
+          local v = list[r * n + k + 1]
+          if v == true then v = 1 elseif v == false then v = 0 end
+          if v ~= v or v - v ~= 0 then bad = true else sum, count = sum + v, count + 1 end
+        end
+      end
+      local shade = count > 0 and span > 0 and span < math.huge and (sum / count - low) / span * 9 or 0
+      local i = math.floor(shade + 0.5) + 1
+      line[#line + 1] = bad and "!" or SHADES:sub(i, i)
+    end
+    out[#out + 1] = string.format("%5d |%s|", y * rows // high, table.concat(line))
+  end
+  return table.concat(out, "\n")
+end
+
+-- ---- Engines and so on ----------------------------------------------------------------------
+
+local function at(s, engine, pc) return s.prog:instructions({engine = engine, pc = pc})[1] end
+
+local function sem_name(e) return "$" .. (e.semaphore_name or "S[" .. e.semaphore .. "]") end
+
+local function doing(e)
+  if e.status == "halted" then return "halted" end
+  if e.status == "ring" then return "waits for a place in the rings of queue " .. e.queue end
+  if e.status == "waiting" then
+    return string.format("waits for %s%s%d, has %d, since %s", sem_name(e), e.condition, e.want, e.have, ns(e.since_ns))
+  end
+  return "ready at " .. ns(e.time_ns)
+end
+
+local function engines(s)
+  local rows = {}
+  for _, name in ipairs(place.engines) do
+    local e = s.run:engine(name)
+    local i = at(s, name, e.pc)
+    if i then
+      rows[#rows + 1] = {(name == s.focus and "* " or "  ") .. name, "pc " .. e.pc, doing(e),
+        e.status ~= "halted" and where(i) or "", e.status ~= "halted" and i.text or ""}
+      for _, f in ipairs(e.in_flight) do
+        local flying = at(s, name, f.pc)
+        rows[#rows + 1] = {"", "", "in its data path from " .. ns(f.start_ns) .. " to " .. ns(f.end_ns), where(flying), flying.text}
+      end
+    end
+  end
+  local waits = s.run:waits():gsub("^\n", "")
+  return columns(rows, "") .. (waits ~= "" and "\n" .. waits or "")
+end
+
+local function sems(s)
+  local rows, waiting = {}, {}
+  for _, name in ipairs(place.engines) do
+    local e = s.run:engine(name)
+    if e.status == "waiting" then
+      waiting[e.semaphore] = (waiting[e.semaphore] or "") .. string.format("; %s waits for %s%d", name, e.condition, e.want)
+    end
+  end
+  for _, sem in ipairs(s.prog:semaphores()) do
+    rows[#rows + 1] = {"$" .. sem.name, s.core:semaphore(sem.number) .. (waiting[sem.number] or "")}
+  end
+  return #rows > 0 and columns(rows) or "  the program has no semaphores"
+end
+
+local function transfers(s)
+  local rows = {}
+  for _, t in ipairs(s.run:transfers()) do
+    local i = at(s, t.engine, t.pc)
+    rows[#rows + 1] = {t.queue, t.engine, where(i), t.shares .. " shares left", t.moved .. " of " .. t.bytes .. " bytes of them",
+      t.semaphore and "each adds 1 to " .. sem_name(t) or "", i.text}
+  end
+  return #rows > 0 and columns(rows) or "  no transfer is under way"
+end
+
+local function queues(s)
+  local rows, n, bytes = {}, {}, {}
+  for _, t in ipairs(s.run:transfers()) do
+    n[t.queue], bytes[t.queue] = (n[t.queue] or 0) + 1, (bytes[t.queue] or 0) + t.bytes - t.moved
+  end
+  for _, q in ipairs(s.prog:queues()) do
+    rows[#rows + 1] = {q.name, (n[q.name] or 0) .. " transfers under way", (bytes[q.name] or 0) .. " bytes left"}
+  end
+  return #rows > 0 and columns(rows) or "  the program has no queues"
+end
+
+local function tiles(s)
+  local rows = {}
+  for _, t in ipairs(s.prog:tiles()) do
+    rows[#rows + 1] = {t.name, t.memory, t.dtype .. "[" .. table.concat(t.shape, ", ") .. "]",
+      "partitions " .. t.partition .. ".." .. t.partition + t.shape[1] - 1,
+      "bytes " .. t.offset .. ".." .. t.offset + t.bytes - 1}
+  end
+  for _, t in ipairs(s.prog:tensors()) do
+    rows[#rows + 1] = {t.name, "hbm", t.dtype .. "[" .. table.concat(t.shape, ", ") .. "]", t.role, t.bytes .. " bytes"}
+  end
+  return #rows > 0 and columns(rows) or "  the program has no tiles and no tensors"
+end
+
+-- ---- Source and instructions ----------------------------------------------------------------
+
+-- Lines of a file; nil and a message.
+local function lines_of(s, file)
+  if not s.sources[file] then
+    local f, message = io.open(file, "r")
+    if not f then return nil, "cannot read the source: " .. message end
+    local lines = {}
+    for line in f:lines() do lines[#lines + 1] = line end
+    f:close()
+    s.sources[file] = lines
+  end
+  return s.sources[file]
+end
+
+local function source(s, file, line, marked)
+  local lines, message = lines_of(s, file)
+  if not lines then place.refuse("%s", message) end
+  local out = {}
+  for n = math.max(1, line - 5), math.min(#lines, line + 5) do
+    out[#out + 1] = (string.format("%s%5d  %s", n == marked and ">" or " ", n, lines[n]):gsub("%s+$", ""))
+  end
+  if #out == 0 then place.refuse("%s has %d lines", file, #lines) end
+  return table.concat(out, "\n")
+end
+
+local function disas(s, engine, pc)
+  local rows = {}
+  for n = math.max(0, pc - 5), pc + 5 do
+    local i = at(s, engine, n)
+    if i then
+      rows[#rows + 1] = {(n == pc and "> " or "  ") .. n, i.label and i.label .. ":" or "", where(i), i.text}
+    end
+  end
+  if #rows == 0 then place.refuse("%s has no instructions", engine) end
+  return columns(rows, "")
+end
+
+-- A line of the log: what run:log gives.
+local function logged(prog, l)
+  local i = prog:instructions({engine = l.engine, pc = l.pc})[1]
+  local parts = {string.format("%12.3f  %-6s %5d", l.end_ns, l.engine, l.pc), where(i), i.text}
+  if l.waited_ns > 0 then parts[#parts + 1] = "; waited " .. ns(l.waited_ns) end
+  if l.register then parts[#parts + 1] = string.format("; r%d = %d", l.register, l.value) end
+  if l.elements then
+    parts[#parts + 1] = l.min <= l.max and string.format("; min %s max %s NaN %d", number(l.min), number(l.max), l.nans) or
+      "; NaN " .. l.nans
+  end
+  return (table.concat(parts, "  "):gsub("  ;", " ;"))
+end
+
+return {ns = ns, where = where, instruction = instruction, matrix = matrix, stats = stats, heat = heat, number = number,
+        engines = engines, sems = sems, queues = queues, tiles = tiles, transfers = transfers, columns = columns,
+        source = source, disas = disas, logged = logged, at = at}

@@ -1,0 +1,405 @@
+/* For who looks on while a run goes: stops, what the engines do, snapshots, a log. */
+#include <string.h>
+
+#include "machine.h"
+
+#define SNAPSHOT_CLASS "soma.snapshot"
+
+static lb_run *check_open(lua_State *L, const char *what) {
+  lb_run *run = lb_check_run(L, 1);
+  if (run->r == NULL) luaL_error(L, "%s: the core has gone on to another run, or is closed", what);
+  if (run->core->running != NULL)
+    luaL_error(L, "%s: the core is running: not from its own callback", what);
+  return run;
+}
+
+static const soma_program *program_of(lua_State *L) {
+  lua_getiuservalue(L, 1, LB_RUN_PROGRAM);
+  const lb_program *p = lua_touserdata(L, -1);
+  lua_pop(L, 1); /* the run keeps it */
+  return p->p;
+}
+
+/* ---- Stops --------------------------------------------------------------------------------- */
+
+static const char *const kinds[] = {"pc", "count", "done", "semaphore", "write", "read", NULL};
+
+static uint32_t field(lua_State *L, const char *name, lua_Integer fallback) {
+  return (uint32_t)lb_integer(L, 2, "add_stop", name, 0, UINT32_MAX, fallback);
+}
+
+/* The engine of option `engine`. */
+static soma_engine engine_option(lua_State *L) {
+  const char *name = lb_string(L, 2, "add_stop", "engine");
+  if (name == NULL) luaL_error(L, "add_stop: option 'engine' is missing");
+  int e = lb_engine_named(name);
+  if (e < 0) luaL_error(L, "add_stop: " LB_NO_ENGINE, name);
+  return (soma_engine)e;
+}
+
+static uint32_t semaphore_option(lua_State *L, const soma_program *p) {
+  if (lb_option(L, 2, "semaphore") == LUA_TNUMBER) {
+    lua_pop(L, 1);
+    return field(L, "semaphore", 0);
+  }
+  lua_pop(L, 1);
+  const char *name = lb_string(L, 2, "add_stop", "semaphore");
+  int i = name != NULL ? soma_program_semaphore(p, name) : -1;
+  if (i < 0) luaL_error(L, "add_stop: the program has no semaphore '%s'", name ? name : "");
+  return (uint32_t)i;
+}
+
+/* Bytes: a whole tile or tensor, or what the options say. */
+static void bytes_options(lua_State *L, const soma_program *p, soma_stop *s) {
+  soma_tile_info tile;
+  soma_tensor_info tensor;
+  const char *name = lb_string(L, 2, "add_stop", "tile");
+  s->partitions = 1;
+  if (name != NULL) {
+    if (!lb_program_tile(p, name, &tile))
+      luaL_error(L, "add_stop: the program has no tile '%s'", name);
+    s->memory = tile.memory;
+    s->partition = tile.partition;
+    s->partitions = tile.shape[0];
+    s->offset = tile.offset;
+    s->bytes = tile.bytes;
+  }
+  s->tensor = lb_string(L, 2, "add_stop", "tensor");
+  if (s->tensor != NULL && lb_program_tensor(p, s->tensor, &tensor) >= 0) s->bytes = tensor.bytes;
+  name = lb_string(L, 2, "add_stop", "memory");
+  if (name != NULL && strcmp(name, "sbuf") != 0 && strcmp(name, "psum") != 0)
+    luaL_error(L, "add_stop: option 'memory' is \"sbuf\" or \"psum\", not \"%s\"", name);
+  if (name != NULL) s->memory = strcmp(name, "sbuf") == 0 ? SOMA_SBUF : SOMA_PSUM;
+  s->partition = field(L, "partition", s->partition);
+  s->partitions = field(L, "partitions", s->partitions);
+  s->offset =
+      (uint64_t)lb_integer(L, 2, "add_stop", "offset", 0, INT64_MAX, (lua_Integer)s->offset);
+  s->bytes = (uint64_t)lb_integer(L, 2, "add_stop", "bytes", 0, INT64_MAX, (lua_Integer)s->bytes);
+}
+
+/* run:add_stop{kind=...}: its number. */
+static int add_stop(lua_State *L) {
+  static const char *const known[] = {
+      "kind",   "quiet",     "engine", "pc",     "count", "semaphore", "value",      "tile",
+      "tensor", "condition", "memory", "offset", "bytes", "partition", "partitions", NULL};
+  lua_settop(L, 2);
+  const lb_run *run = check_open(L, "add_stop");
+  luaL_checktype(L, 2, LUA_TTABLE);
+  lb_options(L, 2, "add_stop", known);
+  const soma_program *p = program_of(L);
+  const char *kind = lb_string(L, 2, "add_stop", "kind");
+  soma_stop s = {.quiet = lb_bool(L, 2, "add_stop", "quiet", false)};
+  for (int i = 0; kind != NULL && kinds[i] != NULL; i++)
+    if (strcmp(kind, kinds[i]) == 0) s.kind = (soma_stop_kind)(i + 1);
+  switch (s.kind) {
+  case SOMA_STOP_PC:
+  case SOMA_STOP_COUNT:
+  case SOMA_STOP_DONE:
+    s.engine = engine_option(L);
+    s.pc = field(L, "pc", 0);
+    s.count = (uint64_t)lb_integer(L, 2, "add_stop", "count", 1, INT64_MAX, 1);
+    break;
+  case SOMA_STOP_SEMAPHORE:
+    s.semaphore = semaphore_option(L, p);
+    s.condition = lb_string(L, 2, "add_stop", "condition");
+    if (s.condition == NULL) s.condition = ">=";
+    s.value = field(L, "value", 1);
+    break;
+  case SOMA_STOP_WRITE:
+  case SOMA_STOP_READ: bytes_options(L, p, &s); break;
+  default:
+    return luaL_error(L, "add_stop: option 'kind' is pc, count, done, semaphore, write or read");
+  }
+  uint32_t id;
+  soma_status status = soma_run_stop_add(run->r, &s, sizeof s, &id);
+  if (status != SOMA_OK) return lb_fail(L, "add_stop", run->core->m, status);
+  lua_pushinteger(L, id);
+  return 1;
+}
+
+/* run:remove_stop(number) */
+static int remove_stop(lua_State *L) {
+  const lb_run *run = check_open(L, "remove_stop");
+  soma_status s = soma_run_stop_remove(run->r, (uint32_t)luaL_checkinteger(L, 2));
+  if (s != SOMA_OK) return lb_fail(L, "remove_stop", run->core->m, s);
+  lua_settop(L, 1);
+  return 1;
+}
+
+static void push_hit(lua_State *L, const soma_hit *h) {
+  lua_createtable(L, 0, 8);
+  lb_set_count(L, "stop", h->stop);
+  if (h->engine >= 0) {
+    lua_pushstring(L, soma_engine_name((soma_engine)h->engine));
+    lua_setfield(L, -2, "engine");
+    lb_set_count(L, "pc", h->pc);
+  }
+  if (h->dma_engine >= 0) lb_set_count(L, "dma_engine", (uint64_t)h->dma_engine);
+  lb_set_ns(L, "start_ns", h->start);
+  lb_set_ns(L, "time_ns", h->time);
+  lb_set_count(L, "value", h->value);
+  lua_pushboolean(L, h->part);
+  lua_setfield(L, -2, "part");
+}
+
+/* run:stop_hits(number): how often it has held, and the last time. */
+static int stop_hits(lua_State *L) {
+  const lb_run *run = check_open(L, "stop_hits");
+  uint64_t hits;
+  soma_hit last;
+  uint32_t id = (uint32_t)luaL_checkinteger(L, 2);
+  if (soma_run_stop_last(run->r, id, &hits, &last, sizeof last) != SOMA_OK)
+    return luaL_error(L, "stop_hits: the run has no stop %d", (int)id);
+  lua_pushinteger(L, (lua_Integer)hits);
+  if (hits == 0) return 1;
+  push_hit(L, &last);
+  return 2;
+}
+
+void lb_push_hits(lua_State *L, const lb_run *run) {
+  soma_hit h;
+  uint32_t n = run->r != NULL ? soma_run_hits(run->r) : 0;
+  lua_createtable(L, (int)n, 0);
+  for (uint32_t i = 0; i < n && soma_run_hit(run->r, i, &h, sizeof h) == SOMA_OK; i++) {
+    push_hit(L, &h);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+}
+
+/* ---- What the engines do ------------------------------------------------------------------- */
+
+static void set_string(lua_State *L, const char *key, const char *s) {
+  lua_pushstring(L, s);
+  lua_setfield(L, -2, key);
+}
+
+static void push_flights(lua_State *L, const lb_run *run, soma_engine e) {
+  soma_flight f;
+  lua_newtable(L);
+  for (uint32_t i = 0; soma_run_flight(run->r, e, i, &f, sizeof f) == SOMA_OK; i++) {
+    lua_createtable(L, 0, 3);
+    lb_set_count(L, "pc", f.pc);
+    lb_set_ns(L, "start_ns", f.start);
+    lb_set_ns(L, "end_ns", f.done);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+}
+
+/* run:engine(name): what it does. */
+static int engine_state(lua_State *L) {
+  static const char *const status[] = {"ready", "waiting", "ring", "halted"};
+  lua_settop(L, 2);
+  const lb_run *run = check_open(L, "engine");
+  soma_engine e = (soma_engine)lb_engine(L, 2);
+  const soma_program *p = program_of(L);
+  soma_engine_state s;
+  soma_run_engine(run->r, e, &s, sizeof s);
+  lua_createtable(L, 0, 12);
+  set_string(L, "status", status[s.status]);
+  lb_set_count(L, "pc", s.pc);
+  lb_set_count(L, "instructions", s.instructions);
+  lb_set_ns(L, "time_ns", s.time);
+  if (s.semaphore >= 0) {
+    lb_set_count(L, "semaphore", (uint64_t)s.semaphore);
+    set_string(L, "semaphore_name", soma_program_semaphore_name(p, 0, (uint32_t)s.semaphore));
+    set_string(L, "condition", s.condition);
+    lb_set_count(L, "want", s.want);
+    lb_set_count(L, "have", s.have);
+  }
+  if (s.status == SOMA_ENGINE_WAITING) lb_set_ns(L, "since_ns", s.since);
+  if (s.queue >= 0) set_string(L, "queue", soma_program_queue_name(p, 0, (uint32_t)s.queue));
+  push_flights(L, run, e);
+  lua_setfield(L, -2, "in_flight");
+  return 1;
+}
+
+/* run:transfers(): those that are not complete. */
+static int transfers(lua_State *L) {
+  lua_settop(L, 1);
+  const lb_run *run = check_open(L, "transfers");
+  const soma_program *p = program_of(L);
+  soma_transfer t;
+  lua_newtable(L);
+  for (uint32_t i = 0; soma_run_transfer(run->r, i, &t, sizeof t) == SOMA_OK; i++) {
+    lua_createtable(L, 0, 8);
+    set_string(L, "engine", soma_engine_name(t.engine));
+    lb_set_count(L, "pc", t.pc);
+    set_string(L, "queue", soma_program_queue_name(p, 0, t.queue));
+    lb_set_count(L, "shares", t.shares);
+    lb_set_count(L, "bytes", t.bytes);
+    lb_set_count(L, "moved", t.moved);
+    if (t.semaphore >= 0) {
+      lb_set_count(L, "semaphore", (uint64_t)t.semaphore);
+      set_string(L, "semaphore_name", soma_program_semaphore_name(p, 0, (uint32_t)t.semaphore));
+    }
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  return 1;
+}
+
+/* run:waits(): who waits for what, and who can still change it; "" when nobody does. */
+static int waits(lua_State *L) {
+  const lb_run *run = check_open(L, "waits");
+  luaL_Buffer b;
+  luaL_buffinit(L, &b);
+  soma_status s = soma_write_waits(run->r, lb_to_buffer, &b);
+  luaL_pushresult(&b);
+  return s == SOMA_OK ? 1 : lb_fail(L, "waits", NULL, s);
+}
+
+/* ---- Snapshots ------------------------------------------------------------------------------ */
+
+typedef struct snapshot {
+  void *data; /* soma_run_save's */
+  size_t n;
+  soma_time time;
+} snapshot;
+
+static int snapshot_close(lua_State *L) {
+  snapshot *s = luaL_checkudata(L, 1, SNAPSHOT_CLASS);
+  soma_bytes_free(s->data);
+  *s = (snapshot){0};
+  return 0;
+}
+
+/* run:snapshot(): its state, for run:restore. */
+static int run_snapshot(lua_State *L) {
+  const lb_run *run = check_open(L, "snapshot");
+  snapshot *s = lua_newuserdatauv(L, sizeof *s, 0);
+  *s = (snapshot){.time = lb_run_stats(run).time};
+  luaL_setmetatable(L, SNAPSHOT_CLASS);
+  soma_status status = soma_run_save(run->r, &s->data, &s->n);
+  if (status != SOMA_OK) return lb_fail(L, "snapshot", run->core->m, status);
+  lb_account(L, s->n);
+  return 1;
+}
+
+static int snapshot_index(lua_State *L) {
+  const snapshot *s = luaL_checkudata(L, 1, SNAPSHOT_CLASS);
+  const char *key = luaL_checkstring(L, 2);
+  if (strcmp(key, "bytes") == 0)
+    lua_pushinteger(L, (lua_Integer)s->n);
+  else if (strcmp(key, "time_ns") == 0)
+    lua_pushnumber(L, (lua_Number)s->time * 1e-6);
+  else if (strcmp(key, "close") == 0)
+    lua_pushcfunction(L, snapshot_close);
+  else
+    return luaL_error(L, "a snapshot has no field '%s'", key);
+  return 1;
+}
+
+/* run:restore(snapshot): back to it, or forward. */
+static int run_restore(lua_State *L) {
+  lua_settop(L, 2);
+  lb_run *run = check_open(L, "restore");
+  const snapshot *s = luaL_checkudata(L, 2, SNAPSHOT_CLASS);
+  luaL_argcheck(L, s->data != NULL, 2, "the snapshot is closed");
+  if (run->trace != NULL) return luaL_error(L, "restore: a run that is recorded cannot go back");
+  soma_status status = soma_run_restore(&run->r, s->data, s->n);
+  if (status != SOMA_OK) return lb_fail(L, "restore", run->core->m, status);
+  run->ended = soma_run_ended(run->r) != 0;
+  lua_pushnil(L);
+  lua_setiuservalue(L, 1, LB_RUN_FAULT);
+  lua_pushnil(L);
+  lua_setiuservalue(L, 1, LB_RUN_OUT);
+  lua_settop(L, 1);
+  return 1;
+}
+
+/* ---- The log -------------------------------------------------------------------------------- */
+
+static int call_log(lua_State *L) {
+  const soma_logged *l = lua_touserdata(L, 2);
+  lua_getiuservalue(L, 1, LB_CORE_LOG);
+  lua_createtable(L, 0, 11);
+  set_string(L, "engine", soma_engine_name(l->engine));
+  lb_set_count(L, "pc", l->pc);
+  lb_set_ns(L, "start_ns", l->start);
+  lb_set_ns(L, "end_ns", l->end);
+  lb_set_ns(L, "waited_ns", l->waited);
+  if (l->reg >= 0) {
+    lb_set_count(L, "register", (uint64_t)l->reg);
+    lua_pushinteger(L, (int32_t)l->value);
+    lua_setfield(L, -2, "value");
+  }
+  if (l->elements > 0) {
+    lb_set_count(L, "elements", l->elements);
+    lb_set_count(L, "nans", l->nans);
+    lua_pushnumber(L, l->min);
+    lua_setfield(L, -2, "min");
+    lua_pushnumber(L, l->max);
+    lua_setfield(L, -2, "max");
+  }
+  lua_call(L, 1, 0);
+  return 0;
+}
+
+static void on_log(void *ud, const soma_logged *l) {
+  lb_core *core = ud;
+  if (core->running != NULL && !core->mute) lb_call_protected(core, call_log, (void *)(uintptr_t)l);
+}
+
+/* run:log(function) or run:log(nil) */
+static int run_log(lua_State *L) {
+  lua_settop(L, 2);
+  const lb_run *run = check_open(L, "log");
+  bool on = !lua_isnil(L, 2);
+  if (on) luaL_checktype(L, 2, LUA_TFUNCTION);
+  soma_status s = soma_run_log(run->r, on ? on_log : NULL, run->core);
+  if (s != SOMA_OK) return lb_fail(L, "log", run->core->m, s);
+  lua_getiuservalue(L, 1, LB_RUN_CORE);
+  lua_pushvalue(L, 2);
+  lua_setiuservalue(L, -2, LB_CORE_LOG);
+  lua_settop(L, 1);
+  return 1;
+}
+
+/* run:mute(boolean): whether what happens again is not told to the core's callbacks and the log. */
+static int run_mute(lua_State *L) {
+  luaL_checktype(L, 2, LUA_TBOOLEAN);
+  check_open(L, "mute")->core->mute = lua_toboolean(L, 2);
+  lua_settop(L, 1);
+  return 1;
+}
+
+/* core_of(run), program_of(run), and return_faults(run, boolean), which gives what was before. */
+static int core_of(lua_State *L) {
+  check_open(L, "debug");
+  lua_getiuservalue(L, 1, LB_RUN_CORE);
+  return 1;
+}
+static int program_of_run(lua_State *L) {
+  check_open(L, "debug");
+  lua_getiuservalue(L, 1, LB_RUN_PROGRAM);
+  return 1;
+}
+static int return_faults(lua_State *L) {
+  lb_run *run = lb_check_run(L, 1);
+  lua_pushboolean(L, run->returns_faults);
+  run->returns_faults = lua_toboolean(L, 2);
+  return 1;
+}
+const luaL_Reg lb_debug_functions[] = {{"core_of", core_of},
+                                       {"program_of", program_of_run},
+                                       {"return_faults", return_faults},
+                                       {NULL, NULL}};
+
+const luaL_Reg lb_debug_methods[] = {{"add_stop", add_stop},
+                                     {"remove_stop", remove_stop},
+                                     {"stop_hits", stop_hits},
+                                     {"engine", engine_state},
+                                     {"transfers", transfers},
+                                     {"waits", waits},
+                                     {"snapshot", run_snapshot},
+                                     {"restore", run_restore},
+                                     {"log", run_log},
+                                     {"mute", run_mute},
+                                     {NULL, NULL}};
+
+void lb_open_debug(lua_State *L) {
+  static const luaL_Reg meta[] = {{"__gc", snapshot_close},
+                                  {"__close", snapshot_close},
+                                  {"__index", snapshot_index},
+                                  {NULL, NULL}};
+  lb_class(L, SNAPSHOT_CLASS, meta, NULL);
+}

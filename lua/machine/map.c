@@ -1,0 +1,132 @@
+/* prog:instructions: which line and text each instruction has; names of semaphores and queues. */
+#include <string.h>
+
+#include "machine.h"
+
+typedef struct wanted {
+  unsigned core;
+  int engine; /* -1: all */
+  const char *file, *label;
+  lua_Integer line, pc; /* -1: any */
+} wanted;
+
+/* "macro LOAD from a.s:30" and so on, innermost first. */
+static void push_calls(lua_State *L, const soma_program *p, uint32_t call) {
+  soma_macro_call c;
+  lua_newtable(L);
+  for (lua_Integer n = 1; soma_program_call(p, call, &c, sizeof c) == SOMA_OK; call = c.outer) {
+    const char *file = c.file != NULL ? c.file : "?";
+    if (c.round > 0)
+      lua_pushfstring(L, "round %d of %%rep at %s:%d", (int)c.round, file, (int)c.line);
+    else
+      lua_pushfstring(L, "macro %s from %s:%d", c.name, file, (int)c.line);
+    lua_rawseti(L, -2, n++);
+  }
+}
+
+static void push_instruction(lua_State *L, const soma_program *p, unsigned core,
+                             const soma_instruction *i) {
+  char *text;
+  size_t n;
+  lua_createtable(L, 0, 8);
+  lua_pushstring(L, soma_engine_name(i->engine));
+  lua_setfield(L, -2, "engine");
+  lb_set_count(L, "pc", i->pc);
+  lua_pushstring(L, i->name);
+  lua_setfield(L, -2, "name");
+  lua_pushstring(L, i->label);
+  lua_setfield(L, -2, "label");
+  if (i->file != NULL) {
+    lua_pushstring(L, i->file);
+    lua_setfield(L, -2, "file");
+    lb_set_count(L, "line", i->line);
+  }
+  if (i->target >= 0) lb_set_count(L, "target", (uint64_t)i->target);
+  if (i->call > 0) {
+    push_calls(L, p, i->call);
+    lua_setfield(L, -2, "calls");
+  }
+  if (soma_instruction_text(p, core, i->engine, i->pc, &text, &n) != SOMA_OK)
+    luaL_error(L, "instructions: out of memory");
+  lua_pushlstring(L, text, n);
+  soma_bytes_free(text);
+  lua_setfield(L, -2, "text");
+}
+
+static bool fits(const wanted *w, const soma_instruction *i) {
+  return w->label == NULL || (i->label != NULL && strcmp(i->label, w->label) == 0);
+}
+
+/* Adds those of engine e to the table on top. */
+static void add_engine(lua_State *L, const soma_program *p, const wanted *w, soma_engine e) {
+  soma_instruction i;
+  uint32_t n = soma_program_instructions(p, w->core, e), pc = 0, until = n;
+  if (w->pc >= 0) {
+    pc = w->pc < (lua_Integer)n ? (uint32_t)w->pc : n;
+    until = pc < n ? pc + 1 : n;
+  }
+  for (; pc < until; pc++) {
+    if (w->line >= 0) pc = soma_program_line(p, w->core, e, w->file, (uint32_t)w->line, pc);
+    if (pc >= until || soma_program_instruction(p, w->core, e, pc, &i, sizeof i) != SOMA_OK) return;
+    if (!fits(w, &i)) continue;
+    push_instruction(L, p, w->core, &i);
+    lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
+  }
+}
+
+/* prog:instructions{engine=, pc=, file=, line=, label=, core=}: a sequence. */
+int lb_program_instructions(lua_State *L) {
+  static const char *const known[] = {"engine", "pc", "file", "line", "label", "core", NULL};
+  lua_settop(L, 2);
+  const lb_program *p = lb_check_program(L, 1);
+  if (!lua_isnil(L, 2)) luaL_checktype(L, 2, LUA_TTABLE);
+  lb_options(L, 2, "instructions", known);
+  wanted w = {.engine = -1,
+              .core = (unsigned)lb_integer(L, 2, "instructions", "core", 0, ISA_MAX_CORES - 1, 0),
+              .file = lb_string(L, 2, "instructions", "file"),
+              .label = lb_string(L, 2, "instructions", "label"),
+              .line = lb_integer(L, 2, "instructions", "line", 0, UINT32_MAX, -1),
+              .pc = lb_integer(L, 2, "instructions", "pc", 0, UINT32_MAX, -1)};
+  const char *engine = lb_string(L, 2, "instructions", "engine");
+  if (engine != NULL && (w.engine = lb_engine_named(engine)) < 0)
+    return luaL_error(L, "instructions: " LB_NO_ENGINE, engine);
+  if ((w.line >= 0) != (w.file != NULL))
+    return luaL_error(L, "instructions: options 'file' and 'line' go together");
+  lua_newtable(L);
+  for (int e = 0; e < SOMA_ENGINES; e++)
+    if (w.engine < 0 || w.engine == e) add_engine(L, p->p, &w, (soma_engine)e);
+  return 1;
+}
+
+/* prog:loop(engine, pc[, core]): the first and the last pc of the innermost loop around it; nil. */
+int lb_program_loop(lua_State *L) {
+  const lb_program *p = lb_check_program(L, 1);
+  soma_engine e = (soma_engine)lb_engine(L, 2);
+  lua_Integer pc = luaL_checkinteger(L, 3), core = luaL_optinteger(L, 4, 0);
+  uint32_t top, end;
+  if (pc < 0 || pc > UINT32_MAX || core < 0 || core >= ISA_MAX_CORES) return 0;
+  if (soma_program_loop(p->p, (unsigned)core, e, (uint32_t)pc, &top, &end) != SOMA_OK) return 0;
+  lua_pushinteger(L, top);
+  lua_pushinteger(L, end);
+  return 2;
+}
+
+static int push_names(lua_State *L, const char *(*name)(const soma_program *, unsigned, uint32_t)) {
+  enum { MOST = 256 };
+  const lb_program *p = lb_check_program(L, 1);
+  lua_newtable(L);
+  for (uint32_t i = 0, n = 0; i < MOST; i++) {
+    const char *s = name(p->p, 0, i);
+    if (s == NULL) continue;
+    lua_createtable(L, 0, 2);
+    lua_pushstring(L, s);
+    lua_setfield(L, -2, "name");
+    lb_set_count(L, "number", i);
+    lua_rawseti(L, -2, (lua_Integer)++n);
+  }
+  return 1;
+}
+
+/* prog:semaphores() and prog:queues(): sequences of {name, number}. */
+int lb_program_semaphores(lua_State *L) { return push_names(L, soma_program_semaphore_name); }
+int lb_program_queues(lua_State *L) { return push_names(L, soma_program_queue_name); }

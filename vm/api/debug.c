@@ -1,0 +1,242 @@
+/* Stops, the log, and what the engines of a run do. */
+#include "../debug/debug.h"
+#include "../dma/dma.h"
+#include "impl.h"
+
+#include <string.h>
+
+/* SOMA_OK for a run of one core that a caller outside its callbacks may look at. */
+static soma_status check_run(const soma_run *r) {
+  if (!r || !r->m) return SOMA_ARG;
+  if (r->core.peer)
+    return soma_fail(r->m, SOMA_UNBUILT,
+                     "stops and a log of a program of two cores are not built in this version");
+  return soma_not_running(r->m);
+}
+
+/* ---- Stops -------------------------------------------------------------------------------- */
+
+static soma_status place_engine(const soma_run *r, const soma_stop *s, vm_stop *out) {
+  if ((unsigned)s->engine >= ISA_NENGINES)
+    return soma_fail(r->m, SOMA_ARG, "engine %d: there are %d", (int)s->engine, ISA_NENGINES);
+  const isa_code *code = &r->core.code->code[s->engine];
+  if (s->kind != SOMA_STOP_COUNT && s->pc >= code->n)
+    return soma_fail(r->m, SOMA_ARG, "pc %u: %s has %u instructions", s->pc,
+                     isa_engines[s->engine].name, code->n);
+  if (s->kind != SOMA_STOP_PC && s->count == 0)
+    return soma_fail(r->m, SOMA_ARG, "a stop that counts needs a count of 1 or more");
+  out->engine = (uint8_t)s->engine;
+  out->pc = s->pc;
+  out->count = s->count;
+  return SOMA_OK;
+}
+
+static soma_status place_semaphore(const soma_run *r, const soma_stop *s, vm_stop *out) {
+  if (s->semaphore >= ISA_NSEMS)
+    return soma_fail(r->m, SOMA_ARG, "semaphore %u: a core has %d", s->semaphore, ISA_NSEMS);
+  for (unsigned k = ISA_WAIT_ge; k <= ISA_WAIT_ne; k++)
+    if (s->condition && strcmp(s->condition, isa_cond_text(k)) == 0) out->cond = (uint8_t)k;
+  if (out->cond == ISA_WAIT_none)
+    return soma_fail(r->m, SOMA_ARG,
+                     "'%s' is not a condition: >= > == <= < !=", s->condition ? s->condition : "");
+  out->sem = (uint8_t)s->semaphore;
+  out->value = s->value;
+  return SOMA_OK;
+}
+
+static soma_status place_bytes(const soma_run *r, const soma_stop *s, vm_region *out) {
+  const isa_program *p = r->p->p;
+  uint64_t size, parts = ISA_PMAX;
+  if (s->tensor) {
+    int i = isa_program_find_tensor(p, s->tensor, strlen(s->tensor));
+    if (i < 0) return soma_fail(r->m, SOMA_ARG, "the program has no tensor %s", s->tensor);
+    out->space = ISA_HBM;
+    out->tensor = (uint32_t)i;
+    size = p->tensors[i].bytes;
+    parts = 1;
+  } else if (s->memory == SOMA_SBUF || s->memory == SOMA_PSUM) {
+    out->space = (uint8_t)s->memory;
+    size = s->memory == SOMA_SBUF ? p->target->sbuf_bytes : (uint64_t)ISA_PSUM_BYTES;
+  } else {
+    return soma_fail(r->m, SOMA_ARG, "memory %d is neither SBUF nor PSUM", (int)s->memory);
+  }
+  out->p0 = s->tensor ? 0 : s->partition;
+  out->p1 = s->tensor ? 1 : s->partition + s->partitions;
+  out->lo = s->offset;
+  out->hi = s->offset + s->bytes;
+  bool fits = s->partition < parts && out->p0 < out->p1 && out->p1 <= parts && s->offset < size &&
+              s->bytes > 0 && s->bytes <= size - s->offset;
+  return fits ? SOMA_OK
+              : soma_fail(r->m, SOMA_ARG,
+                          "%llu bytes from byte %llu of partitions %u..%u: %s has "
+                          "%llu partitions of %llu",
+                          (unsigned long long)s->bytes, (unsigned long long)s->offset, out->p0,
+                          out->p1 - 1, s->tensor ? s->tensor : isa_space_name(out->space),
+                          (unsigned long long)parts, (unsigned long long)size);
+}
+
+soma_status soma_run_stop_add(soma_run *r, const soma_stop *given, size_t n, uint32_t *id) {
+  soma_stop s;
+  soma_status status = check_run(r);
+  if (status != SOMA_OK) return status;
+  if (!soma_given(r->m, "stop id", given, id)) return SOMA_ARG;
+  soma_give(&s, sizeof s, given, n);
+  vm_stop stop = {.kind = (uint8_t)s.kind, .quiet = s.quiet != 0};
+  switch (s.kind) {
+  case SOMA_STOP_PC:
+  case SOMA_STOP_COUNT:
+  case SOMA_STOP_DONE: status = place_engine(r, &s, &stop); break;
+  case SOMA_STOP_SEMAPHORE: status = place_semaphore(r, &s, &stop); break;
+  case SOMA_STOP_WRITE:
+  case SOMA_STOP_READ: status = place_bytes(r, &s, &stop.region); break;
+  default: status = soma_fail(r->m, SOMA_ARG, "%d is not a kind of stop", (int)s.kind);
+  }
+  if (status != SOMA_OK) return status;
+  return vm_debug_add(&r->core, &stop, id) ? SOMA_OK : soma_out_of_memory(r->m);
+}
+
+soma_status soma_run_stop_remove(soma_run *r, uint32_t id) {
+  soma_status status = check_run(r);
+  if (status != SOMA_OK) return status;
+  if (!vm_debug_find(&r->core, id)) return soma_fail(r->m, SOMA_ARG, "the run has no stop %u", id);
+  vm_debug_remove(&r->core, id);
+  return SOMA_OK;
+}
+
+static soma_status give_hit(const vm_hit *h, soma_hit *out, size_t n) {
+  soma_hit hit = {.stop = h->stop,
+                  .engine = h->where.engine < ISA_NENGINES ? h->where.engine : -1,
+                  .dma_engine = h->where.dma,
+                  .pc = h->where.pc,
+                  .start = h->start,
+                  .time = h->time,
+                  .value = h->value,
+                  .part = h->part};
+  return soma_give(out, n, &hit, sizeof hit);
+}
+
+soma_status soma_run_stop_last(const soma_run *r, uint32_t id, uint64_t *hits, soma_hit *last,
+                               size_t n) {
+  const vm_stop *s = r ? vm_debug_find(&r->core, id) : NULL;
+  if (!s || !hits || !last) return SOMA_ARG;
+  *hits = s->hits;
+  return give_hit(&s->last, last, n);
+}
+
+uint32_t soma_run_hits(const soma_run *r) { return r && r->core.debug ? r->core.debug->nhits : 0; }
+
+soma_status soma_run_hit(const soma_run *r, uint32_t i, soma_hit *out, size_t n) {
+  if (!out || i >= soma_run_hits(r)) return SOMA_ARG;
+  return give_hit(&r->core.debug->hit[i], out, n);
+}
+
+/* ---- What the engines do ------------------------------------------------------------------ */
+
+soma_status soma_run_engine(const soma_run *r, soma_engine e, soma_engine_state *out, size_t n) {
+  static const soma_engine_status status[] = {[VM_READY] = SOMA_ENGINE_READY,
+                                              [VM_WAITING] = SOMA_ENGINE_WAITING,
+                                              [VM_RINGFULL] = SOMA_ENGINE_RING,
+                                              [VM_HALTED] = SOMA_ENGINE_HALTED};
+  if (!r || !out || (unsigned)e >= ISA_NENGINES) return SOMA_ARG;
+  const vm_engine *en = &r->core.eng[e];
+  soma_engine_state s = {.status = status[en->state],
+                         .pc = en->pc,
+                         .instructions = en->instructions,
+                         .time = en->now,
+                         .since = en->wait_since,
+                         .semaphore = -1,
+                         .condition = "",
+                         .queue = en->state == VM_RINGFULL ? (int)en->ring_queue : -1,
+                         .in_flight = en->nflights};
+  const isa_wait *w = en->pc < en->code->n ? &en->code->insns[en->pc].wait : NULL;
+  if (w && w->cond != ISA_WAIT_none && en->state != VM_HALTED) {
+    s.semaphore = w->sem;
+    s.condition = isa_cond_text(w->cond);
+    s.want = w->is_reg ? en->regs[w->value] : w->value;
+    s.have = r->core.sem[w->sem];
+  }
+  return soma_give(out, n, &s, sizeof s);
+}
+
+soma_status soma_run_flight(const soma_run *r, soma_engine e, uint32_t i, soma_flight *out,
+                            size_t n) {
+  if (!r || !out || (unsigned)e >= ISA_NENGINES || i >= r->core.eng[e].nflights) return SOMA_ARG;
+  const vm_engine *en = &r->core.eng[e];
+  const vm_flight *f = &en->flights[(en->first + i) % VM_FLIGHTS];
+  soma_flight flight = {.pc = f->pc, .start = f->item.start, .done = f->item.done};
+  return soma_give(out, n, &flight, sizeof flight);
+}
+
+/* The next transfer of a queue whose shares are in its rings: of those after t in the order of the
+ * first ring that has it. */
+static void add_shares(const vm_core *c, unsigned queue, const vm_transfer *t, soma_transfer *out) {
+  for (unsigned d = 0; d < ISA_NDMA; d++)
+    for (const vm_share *s = c->rings[queue][d].head; s; s = s->next) {
+      if (s->t != t) continue;
+      out->shares++;
+      out->bytes += s->bytes;
+      out->moved += s->sent;
+    }
+}
+
+/* Whether ring d is the first that has a share of t. */
+static bool is_first(const vm_core *c, unsigned queue, unsigned d, const vm_transfer *t) {
+  for (unsigned k = 0; k < d; k++)
+    for (const vm_share *s = c->rings[queue][k].head; s; s = s->next)
+      if (s->t == t) return false;
+  return true;
+}
+
+soma_status soma_run_transfer(const soma_run *r, uint32_t i, soma_transfer *out, size_t n) {
+  if (!r || !out) return SOMA_ARG;
+  const vm_core *c = &r->core;
+  for (unsigned q = 0; q < c->code->nqueues; q++)
+    for (unsigned d = 0; d < ISA_NDMA; d++)
+      for (const vm_share *s = c->rings[q][d].head; s; s = s->next) {
+        if (!is_first(c, q, d, s->t) || i-- > 0) continue;
+        soma_transfer t = {.engine = (soma_engine)s->t->engine,
+                           .pc = s->t->pc,
+                           .queue = q,
+                           .semaphore = s->t->signals ? s->t->sem : -1};
+        add_shares(c, q, s->t, &t);
+        return soma_give(out, n, &t, sizeof t);
+      }
+  return SOMA_ARG;
+}
+
+soma_status soma_write_waits(const soma_run *r, soma_write_fn write, void *ud) {
+  if (!r || !write) return SOMA_ARG;
+  isa_buf b;
+  isa_buf_init(&b, &r->core.al);
+  vm_check_put_waits(&r->core, &b);
+  soma_status s = b.failed ? SOMA_NOMEM : SOMA_OK;
+  if (s == SOMA_OK && b.len && write(ud, b.data, b.len)) s = SOMA_IO;
+  isa_buf_free(&b);
+  return s;
+}
+
+/* ---- The log ------------------------------------------------------------------------------ */
+
+static void log_done(void *ud, const vm_done *d) {
+  const soma_run *r = ud;
+  soma_logged l = {.engine = (soma_engine)d->where.engine,
+                   .pc = d->where.pc,
+                   .start = d->start,
+                   .end = d->end,
+                   .waited = d->waited,
+                   .reg = d->reg,
+                   .value = d->value,
+                   .elements = d->elements,
+                   .nans = d->nans,
+                   .min = (double)d->min,
+                   .max = (double)d->max};
+  r->log(r->log_ud, &l);
+}
+
+soma_status soma_run_log(soma_run *r, soma_log_fn fn, void *ud) {
+  soma_status status = check_run(r);
+  if (status != SOMA_OK) return status;
+  r->log = fn;
+  r->log_ud = ud;
+  return vm_debug_tell(&r->core, fn ? log_done : NULL, r) ? SOMA_OK : soma_out_of_memory(r->m);
+}

@@ -1,0 +1,181 @@
+/* The part of soma.h for who looks on while a program runs: which line and text an instruction has,
+ * where a run shall pause, what its engines do, and how it goes back; include that.
+ *
+ * Nothing here changes what a run computes or when: with stops and a log it has the trace_hash that
+ * it has without. Of programs of two cores there are the map and going back; stops and a log give
+ * SOMA_UNBUILT, and the state of the engines is core 0's. */
+#ifndef SOMA_DEBUG_H
+#define SOMA_DEBUG_H
+
+#include "soma.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- The map: pc <-> line <-> text ---------------------------------------------------------- */
+
+typedef struct soma_instruction {
+  soma_engine engine;
+  uint32_t pc, line; /* line 0: unknown */
+  const char *file;  /* NULL: unknown; strings live as long as the program */
+  const char *name;  /* mnemonic */
+  const char *label; /* of this pc, NULL: none */
+  int64_t target;    /* pc that it may branch to, -1: none */
+  uint32_t call;     /* the macro call it came out of, see soma_program_call; 0: none */
+} soma_instruction;
+/* How many instructions an engine of core 0 or 1 of p has; 0 when p has no such core. */
+uint32_t soma_program_instructions(const soma_program *p, unsigned core, soma_engine e);
+/* The one at pc; SOMA_ARG past the last. n is sizeof(soma_instruction) of the caller. */
+soma_status soma_program_instruction(const soma_program *p, unsigned core, soma_engine e,
+                                     uint32_t pc, soma_instruction *out, size_t n);
+/* The first instruction of the engine at `from` or after it that came from that line of a file; a
+ * file is named by its whole name, or what follows a `/` in it. soma_program_instructions when
+ * there is none. */
+uint32_t soma_program_line(const soma_program *p, unsigned core, soma_engine e, const char *file,
+                           uint32_t line, uint32_t from);
+/* The innermost loop around pc: from *top to the branch back at *end. SOMA_ARG: there is none. */
+soma_status soma_program_loop(const soma_program *p, unsigned core, soma_engine e, uint32_t pc,
+                              uint32_t *top, uint32_t *end);
+/* Its text as the assembler takes it, operands by name. A block from malloc, to be freed with
+ * soma_bytes_free. */
+soma_status soma_instruction_text(const soma_program *p, unsigned core, soma_engine e, uint32_t pc,
+                                  char **text, size_t *n);
+/* A macro call, or a round of a %rep, that instructions came out of; from 1 on, SOMA_ARG past the
+ * last. */
+typedef struct soma_macro_call {
+  const char *name;     /* the macro's; "" of a %rep */
+  const char *file;     /* where it was called; NULL: unknown */
+  uint32_t line, round; /* round: of a %rep, from 1, else 0 */
+  uint32_t outer;       /* the call that this one came out of, 0: none */
+} soma_macro_call;
+soma_status soma_program_call(const soma_program *p, uint32_t i, soma_macro_call *out, size_t n);
+/* The label of that name: SOMA_ARG when p has none. Labels of several engines may have one name:
+ * i counts them, from 0. */
+soma_status soma_program_label(const soma_program *p, const char *name, uint32_t i, unsigned *core,
+                               soma_engine *e, uint32_t *pc);
+/* Names of semaphore and queue i of a core; NULL: it has none, or there is no such. */
+const char *soma_program_semaphore_name(const soma_program *p, unsigned core, uint32_t i);
+const char *soma_program_queue_name(const soma_program *p, unsigned core, uint32_t i);
+
+/* ---- Stops ---------------------------------------------------------------------------------- */
+
+typedef enum soma_stop_kind {
+  SOMA_STOP_PC = 1,    /* before engine's instruction at pc issues: its wait holds */
+  SOMA_STOP_COUNT,     /* when engine has issued `count` instructions in all; once */
+  SOMA_STOP_DONE,      /* when what engine issued at pc has its result there: the count-th time
+                          from now on; once. Of control instructions: never */
+  SOMA_STOP_SEMAPHORE, /* when a semaphore's value begins to satisfy the condition */
+  SOMA_STOP_WRITE,     /* when an instruction or a share of a transfer has written the bytes */
+  SOMA_STOP_READ       /* or reads them: when it issues, of a transfer when it has moved them */
+} soma_stop_kind;
+typedef struct soma_stop {
+  soma_stop_kind kind;
+  int quiet; /* nonzero: the run goes on, soma_run_stop_last tells */
+  soma_engine engine;
+  uint32_t pc;
+  uint64_t count;
+  uint32_t semaphore;
+  const char *condition; /* ">=" ">" "==" "<=" "<" "!=" */
+  uint32_t value;
+  /* Bytes offset .. offset + bytes - 1 of partitions of SBUF or PSUM; of a tensor in HBM when that
+   * is named, and then of no partition. */
+  const char *tensor;
+  soma_memory memory;
+  uint32_t partition, partitions;
+  uint64_t offset, bytes;
+} soma_stop;
+/* What made a stop hold. */
+typedef struct soma_hit {
+  uint32_t stop;  /* its id */
+  int engine;     /* whose instruction it was, -1: the host */
+  int dma_engine; /* of a share of a transfer 0-15, else -1 */
+  uint32_t pc;
+  soma_time start, time; /* of what has written or read: when it began; when it was noted */
+  uint32_t value;        /* of a semaphore */
+  int part;              /* nonzero: the instruction chooses what of its operand it takes, by a mask
+                            or an index, and may have left these bytes alone */
+} soma_hit;
+/* Adds a stop to r; *id, from 1 on, names it. n is sizeof(soma_stop) of the caller. SOMA_ARG says
+ * what of it does not exist. */
+soma_status soma_run_stop_add(soma_run *r, const soma_stop *s, size_t n, uint32_t *id);
+soma_status soma_run_stop_remove(soma_run *r, uint32_t id);
+/* How often it has held, and the last time; SOMA_ARG: there is no such stop. */
+soma_status soma_run_stop_last(const soma_run *r, uint32_t id, uint64_t *hits, soma_hit *last,
+                               size_t n);
+/* What made the last soma_run_until pause, 0: nothing did. Hit i, from 0; SOMA_ARG past the last.
+ * An instruction that the run pauses at is passed when it goes on. */
+uint32_t soma_run_hits(const soma_run *r);
+soma_status soma_run_hit(const soma_run *r, uint32_t i, soma_hit *out, size_t n);
+
+/* ---- What the engines do -------------------------------------------------------------------- */
+
+typedef enum soma_engine_status {
+  SOMA_ENGINE_READY,   /* it has work */
+  SOMA_ENGINE_WAITING, /* on a semaphore */
+  SOMA_ENGINE_RING,    /* its DMA trigger waits for a place in a ring */
+  SOMA_ENGINE_HALTED
+} soma_engine_status;
+typedef struct soma_engine_state {
+  soma_engine_status status;
+  uint32_t pc; /* of the next instruction */
+  uint64_t instructions;
+  soma_time time;        /* the sequencer's own, which may be ahead of the run's */
+  soma_time since;       /* of SOMA_ENGINE_WAITING: when the wait began */
+  int semaphore;         /* that the next instruction waits for, -1: none */
+  const char *condition; /* of its wait */
+  uint32_t want, have;
+  int queue;          /* of SOMA_ENGINE_RING, else -1 */
+  uint32_t in_flight; /* instructions in its data path */
+} soma_engine_state;
+soma_status soma_run_engine(const soma_run *r, soma_engine e, soma_engine_state *out, size_t n);
+/* Instruction i of those in the data path, the oldest first; SOMA_ARG past the last. */
+typedef struct soma_flight {
+  uint32_t pc;
+  soma_time start, done;
+} soma_flight;
+soma_status soma_run_flight(const soma_run *r, soma_engine e, uint32_t i, soma_flight *out,
+                            size_t n);
+/* Transfer i that is not complete, by queue, the oldest first; SOMA_ARG past the last. */
+typedef struct soma_transfer {
+  soma_engine engine;
+  uint32_t pc, queue;
+  uint32_t shares;       /* that are not done */
+  uint64_t bytes, moved; /* of these shares */
+  int semaphore;         /* that each share adds 1 to, -1: none */
+} soma_transfer;
+soma_status soma_run_transfer(const soma_run *r, uint32_t i, soma_transfer *out, size_t n);
+/* Who waits for what and who can still change it, as the text of a deadlock says it; nothing when
+ * no engine waits. */
+soma_status soma_write_waits(const soma_run *r, soma_write_fn write, void *ud);
+
+/* ---- Going back ----------------------------------------------------------------------------- */
+
+/* Takes *r back (or forward) to a state that soma_run_save has given of a run of the same program:
+ * *r becomes another handle, and the old one is freed. Stops and the log stay. Its machine must
+ * live, and SBUF and PSUM are replaced. SOMA_ARG when the state is of another program, or while a
+ * device tensor is bound; on failure *r is as it was. Also when *r has ended with a fault. */
+soma_status soma_run_restore(soma_run **r, const void *data, size_t n);
+
+/* ---- A log ---------------------------------------------------------------------------------- */
+
+/* An instruction that is done: it has issued, and its data path or its transfer has ended. */
+typedef struct soma_logged {
+  soma_engine engine;
+  uint32_t pc;
+  soma_time start, end; /* of the data path, of a transfer's last share; else when it issued */
+  soma_time waited;     /* for its semaphore; of transfers 0 */
+  int reg;              /* that it has written, -1: none */
+  uint32_t value;       /* of reg */
+  /* What an instruction of a data path has written, as numbers; elements 0: nothing. */
+  uint64_t elements, nans;
+  double min, max; /* of those that are no NaN; min > max: all are */
+} soma_logged;
+typedef void (*soma_log_fn)(void *ud, const soma_logged *l);
+/* Calls fn for each instruction that is done from now on, as callbacks are; NULL: for none. */
+soma_status soma_run_log(soma_run *r, soma_log_fn fn, void *ud);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
