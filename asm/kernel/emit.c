@@ -149,7 +149,8 @@ static void set_queue(const maker *m, const as_k_item *it, isa_insn *in) {
 }
 
 static bool is_static(const as_kernel *k, const as_k_item *it) {
-  return isa_op_is_dma(it->in.op) && k->queues[it->queue - 1].dge == ISA_DGE_none;
+  return isa_op_is_dma(it->in.op) && k->queues[it->queue - 1].dge == ISA_DGE_none &&
+         isa_insn_pipe(&it->in) < 0;
 }
 
 static bool put_item(maker *m, const as_k_step *s) {
@@ -164,6 +165,8 @@ static bool put_item(maker *m, const as_k_step *s) {
     return out_of_memory(m);
   } else if (transfer) {
     set_queue(m, it, &in);
+  } else if (in.op == ISA_OP_core_barrier) {
+    in.u.BARRIER.semaphore = (uint8_t)k->barrier;
   }
   if (!put_waits(m, s, it->at, &in)) return false;
   if (s->signals)
@@ -409,7 +412,10 @@ static bool put_queues(maker *m) {
   for (uint32_t i = 0; i < k->nqueues; i++) {
     as_k_queue *q = &k->queues[i];
     if (!q->count) continue;
-    snprintf(name, sizeof name, "q_%s_%s", names[q->dge], isa_engines[q->engine].name);
+    if (q->pipe)
+      snprintf(name, sizeof name, "q_pipe%u_%s", q->pipe - 1u, isa_engines[q->engine].name);
+    else
+      snprintf(name, sizeof name, "q_%s_%s", names[q->dge], isa_engines[q->engine].name);
     isa_queue row = {.dge = q->dge, .rings = ISA_NDMA, .owner = q->engine, .prio = q->prio};
     named what = {K_NAMES_QUEUE, m->p->cores[m->core].nqueues, NULL, &row};
     row.name = take_name(m, name, &what, &shared);
@@ -466,6 +472,7 @@ static bool put_sem_names(maker *m) {
                                      : "done");
     if (!name_sem(m, s->sem, name)) return false;
   }
+  if (k->barrier != K_NO_SEM && !name_sem(m, k->barrier, "barrier")) return false;
   if (!k->nloops) return true;
   for (unsigned d = 0; d < K_DEPTH && k->meet_arrive[d] != K_NO_SEM; d++)
     if (!name_sem(m, k->meet_arrive[d], "arrived")) return false;

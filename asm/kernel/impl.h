@@ -112,6 +112,8 @@ typedef struct as_k_queue {
   uint8_t dge, engine, prio;
   uint8_t number; /* in the program, K_NO_QUEUE before */
   bool users;     /* of the caller's choice */
+  uint16_t pipe;  /* 1 + the pipe of its sendrecvs; 0: it has other transfers. Those of a sendrecv
+                     end when the other core's do, so no others are in order with them */
   uint64_t count;
 } as_k_queue;
 
@@ -253,6 +255,7 @@ struct as_kernel {
   as_k_scope *scopes;
   uint32_t cap_scopes;                                  /* 1 + nloops */
   uint16_t meet_arrive[K_DEPTH], meet_go[ISA_NENGINES]; /* arrive: by the depth of a loop */
+  uint16_t barrier; /* the semaphore of every core_barrier: the same number on both cores */
 
   as_kernel_figures figures;
   as_kernel_wait *waited; /* waits as emitted */

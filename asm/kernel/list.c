@@ -64,7 +64,8 @@ static bool no_such_queue(as_kernel *k, unsigned dge, unsigned engine) {
 
 bool as_kernel_queue(as_kernel *k, unsigned dge, unsigned engine, unsigned prio, uint32_t *queue) {
   isa_line none = {0};
-  as_k_queue q = {(uint8_t)dge, (uint8_t)engine, (uint8_t)prio, 0, true, 0};
+  as_k_queue q = {
+      .dge = (uint8_t)dge, .engine = (uint8_t)engine, .prio = (uint8_t)prio, .users = true};
   if (!as_k_is_open(k, none)) return false;
   if (dge > ISA_DGE_hwdge || engine >= ISA_NENGINES) return no_such_queue(k, dge, engine);
   if (dge == ISA_DGE_swdge && engine != ISA_ENG_gpsimd)

@@ -1,6 +1,7 @@
 /* Queues of the transfers that left theirs open. What comes from HBM goes on one stream, what goes
  * to HBM on another with another engine: a sequencer is in order, so a store that waits for its
  * data would hold the loads after it. */
+#include "../../isa/operand.h"
 #include "impl.h"
 
 typedef struct streams {
@@ -8,16 +9,18 @@ typedef struct streams {
   unsigned store_engine;
 } streams;
 
-static uint32_t find_queue(as_kernel *k, unsigned dge, unsigned engine) {
+static uint32_t find_queue(as_kernel *k, unsigned dge, unsigned engine, unsigned pipe) {
   for (uint32_t q = 0; q < k->nqueues; q++)
-    if (!k->queues[q].users && k->queues[q].dge == dge && k->queues[q].engine == engine)
+    if (!k->queues[q].users && k->queues[q].dge == dge && k->queues[q].engine == engine &&
+        k->queues[q].pipe == pipe)
       return q + 1;
   if (k->nqueues == ISA_MAX_QUEUES) {
     as_k_fail(k, ISA_LIMIT, (isa_line){0}, "a core has at most %d queues", ISA_MAX_QUEUES);
     return 0;
   }
   if (!K_GROW(k, queues, nqueues, cap_queues)) return 0;
-  k->queues[k->nqueues] = (as_k_queue){(uint8_t)dge, (uint8_t)engine, 0, 0, false, 0};
+  k->queues[k->nqueues] =
+      (as_k_queue){.dge = (uint8_t)dge, .engine = (uint8_t)engine, .pipe = (uint16_t)pipe};
   return ++k->nqueues;
 }
 
@@ -45,13 +48,13 @@ static bool has(unsigned modes, unsigned dge) { return modes >> dge & 1; }
 static bool pick(streams *s, const as_k_item *it, bool in_loop, unsigned *dge, unsigned *engine) {
   unsigned modes = as_k_ruling_of(s->k, it)->modes;
   bool store = goes_to_hbm(s->k, it) && !(s->k->o.flags & AS_KERNEL_ONE_STREAM);
-  bool fixed = it->engine < ISA_NENGINES;
-  unsigned e = fixed ? it->engine : store ? s->store_engine : (unsigned)ISA_ENG_sync;
+  bool fixed = it->engine < ISA_NENGINES, meets = isa_insn_pipe(&it->in) >= 0;
+  unsigned e = fixed ? it->engine : store || meets ? s->store_engine : (unsigned)ISA_ENG_sync;
   bool hardware = has(modes, ISA_DGE_hwdge) && (e == ISA_ENG_sync || e == ISA_ENG_scalar);
   bool software = has(modes, ISA_DGE_swdge) && e == ISA_ENG_gpsimd;
-  bool fixed_ring = has(modes, ISA_DGE_none) && !in_loop;
+  bool fixed_ring = has(modes, ISA_DGE_none) && (!in_loop || meets);
   *engine = e;
-  if (hardware || software) {
+  if ((hardware || software) && !(meets && fixed_ring)) {
     *dge = hardware ? ISA_DGE_hwdge : ISA_DGE_swdge;
     if (!software || s->k->target->hwdge || !fixed_ring) return true;
   }
@@ -98,6 +101,20 @@ static void find_bound(as_kernel *k) {
     }
 }
 
+/* 1 + the pipe of a sendrecv, 0 of another transfer. */
+static unsigned pipe_of(const as_k_item *it) { return (unsigned)(isa_insn_pipe(&it->in) + 1); }
+
+/* A queue of the caller's is for the sendrecvs of one pipe, or for other transfers. */
+static bool take_pipe(as_kernel *k, const as_k_item *it, as_k_queue *q) {
+  unsigned pipe = pipe_of(it);
+  if (q->count == 0) q->pipe = (uint16_t)pipe;
+  if (q->pipe == pipe) return true;
+  return as_k_fail(k, ISA_ILLEGAL, it->at,
+                   "%s: its queue has other transfers; the sendrecvs of a pipe have one to "
+                   "themselves, since they end when the other core's do",
+                   isa_ops[it->in.op].name);
+}
+
 static bool choose(streams *s, as_k_item *it, bool in_loop) {
   as_kernel *k = s->k;
   unsigned dge = 0, engine = 0;
@@ -107,12 +124,13 @@ static bool choose(streams *s, as_k_item *it, bool in_loop) {
                        isa_ops[it->in.op].name,
                        it->engine < ISA_NENGINES ? isa_engines[it->engine].name : "an engine",
                        in_loop ? " in a loop, where descriptors are not static" : "");
-    uint32_t q = find_queue(k, dge, engine);
+    uint32_t q = find_queue(k, dge, engine, pipe_of(it));
     if (!q) return false;
     it->queue = (uint16_t)q;
   }
   as_k_queue *q = &k->queues[it->queue - 1];
-  if (q->dge == ISA_DGE_none && in_loop)
+  if (!take_pipe(k, it, q)) return false;
+  if (q->dge == ISA_DGE_none && in_loop && !q->pipe)
     return as_k_fail(k, ISA_ILLEGAL, it->at,
                      "%s: its queue has static descriptors, which a loop at run time cannot use",
                      isa_ops[it->in.op].name);

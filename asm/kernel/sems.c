@@ -160,11 +160,20 @@ static bool meeting(pool *p) {
   return true;
 }
 
+/* The first, so that it has the same number on both cores. */
+static bool barriers(pool *p) {
+  as_kernel *k = p->k;
+  k->barrier = K_NO_SEM;
+  for (uint32_t i = 0; i < k->nitems; i++)
+    if (k->items[i].in.op == ISA_OP_core_barrier) return take(p, k->items[i].at, &k->barrier);
+  return true;
+}
+
 bool as_k_semaphores(as_kernel *k) {
   pool *p = isa_zalloc(&k->al, sizeof *p);
   if (!p) return as_k_nomem(k);
   p->k = k;
-  bool ok = meeting(p);
+  bool ok = barriers(p) && meeting(p);
   for (uint32_t l = 1; l <= k->nloops && ok; l++) ok = loop_scope(p, l);
   ok = ok && top_scope(p);
   k->figures.semaphores = p->next;

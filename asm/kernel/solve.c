@@ -1,9 +1,14 @@
 /* What waits for what. know[e] holds, for each source, the highest ordinal that sequencer e knows
  * complete at this point of its stream. A dependence that is known needs nothing; for another one
  * the engine waits, and then it knows all that the issuer of what it waited for knew. */
+#include "../../isa/operand.h"
 #include "impl.h"
 
 #include <stdlib.h>
+
+/* What meets the other core meets in order: the sendrecvs of each pipe, gpsimd's own among them,
+ * and barriers. */
+enum { K_BARRIERS = 256, K_MEETINGS };
 
 typedef struct solver {
   as_kernel *k;
@@ -16,6 +21,7 @@ typedef struct solver {
   uint32_t twins,
       length;        /* in the second pass over a body: its first pass's steps; else length 0 */
   uint32_t *step_of; /* of each item the first step; NULL: no orders are asked for */
+  uint32_t met[K_MEETINGS]; /* 1 + the step of the last one of each kind */
 } solver;
 
 static bool take_snapshot(solver *s, unsigned e) {
@@ -141,6 +147,23 @@ static unsigned needs_twin(solver *s, unsigned source, as_k_needs *n) {
   return source;
 }
 
+/* The kind of meeting that an item is, K_MEETINGS: none. */
+static unsigned meeting_of(const as_k_item *it) {
+  if (it->in.op == ISA_OP_core_barrier) return K_BARRIERS;
+  int pipe = it->in.op < ISA_NOPS ? isa_insn_pipe(&it->in) : -1;
+  return pipe < 0 ? (unsigned)K_MEETINGS : (unsigned)pipe;
+}
+
+/* One comes to its meeting after the one before it, which another engine or queue may have: those
+ * of one queue end in order on both cores. */
+static void needs_meeting(solver *s, const as_k_item *it, unsigned source, as_k_needs *n) {
+  unsigned kind = meeting_of(it);
+  if (kind == K_MEETINGS) return;
+  uint32_t last = s->met[kind];
+  if (last && s->k->steps[last - 1].source != source) need(n, s->k, last - 1);
+  s->met[kind] = s->k->nsteps + 1;
+}
+
 static bool solve_on(solver *s, uint32_t item, unsigned e, const as_k_use *uses, unsigned nuses) {
   as_kernel *k = s->k;
   const as_k_item *it = &k->items[item];
@@ -153,6 +176,7 @@ static bool solve_on(solver *s, uint32_t item, unsigned e, const as_k_use *uses,
   for (unsigned u = 0; u < nuses; u++)
     if (!as_k_table_find(&s->table, &uses[u], &n)) return false;
   if (k->norders) needs_orders(s, item, &n);
+  needs_meeting(s, it, step.source, &n);
   if (k->o.flags & AS_KERNEL_KEEP_ORDER) needs_all(s, &n);
   unsigned reuse = needs_twin(s, step.source, &n);
   if (ways) as_k_ways_find(k, &s->ways, ways, e, &n);

@@ -130,6 +130,10 @@ static void find_costs(const as_kernel *k, const isa_insn *in, as_k_ruling *r) {
 static bool rule(as_kernel *k, const as_k_item *it, as_k_ruling *r) {
   as_k_binder b = {.k = k, .p = k->scratch};
   isa_insn in;
+  if (it->in.op == ISA_OP_core_barrier && !it->in.u.BARRIER.data)
+    return as_k_fail(k, ISA_ILLEGAL, it->at,
+                     "core_barrier data: in a kernel it names what one core wrote and the other "
+                     "reads after it: what touches that is ordered");
   if (!open_scratch(k)) return false;
   k->scratch->cores[0].naps = 0;
   if (!as_k_bind(&b, it, &in)) return as_k_nomem(k);

@@ -66,6 +66,8 @@ local function put_number(words, x, what)
 end
 put.U8, put.U16, put.U32, put.I32 = put_number, put_number, put_number, put_number
 
+put.SEM = put_number -- 0: the builder has its own
+
 local function put_name(words, x, what, _, field)
   local names = {[true] = "true", [false] = "false"}
   x = names[x] or x
@@ -142,6 +144,9 @@ local function check_options(k, op, options)
   end
 end
 
+-- Whether a field is an operand of the call: semaphores are the builder's.
+local function is_given(field) return field.positional and field.kind ~= "SEM" end
+
 -- The words of one instruction. engine: its code, or -1. arguments: the positional operands and then
 -- perhaps a table of keywords.
 return function(k, engine, op, arguments)
@@ -151,20 +156,20 @@ return function(k, engine, op, arguments)
   local count = arguments.n
   if type(last) == "table" and getmetatable(last) == nil then
     local positional = 0
-    for _, field in ipairs(op.fields) do positional = positional + (field.positional and 1 or 0) end
+    for _, field in ipairs(op.fields) do positional = positional + (is_given(field) and 1 or 0) end
     if count > positional then options, count = last, count - 1 end
   end
   check_options(k, op, options)
   words[4] = flags_of(k, op, options)
   for _, field in ipairs(op.fields) do
     local x
-    if field.positional then
+    if is_given(field) then
       given = given + 1
       x = arguments[given]
     else
       x = options[field.name]
     end
-    if x == nil and not field.optional and field.kind ~= "QUEUE" then
+    if x == nil and not field.optional and field.kind ~= "QUEUE" and field.kind ~= "SEM" then
       k:refuse(op.name .. " needs " .. field.name)
     end
     local dst = arguments[1]

@@ -105,6 +105,177 @@ t.case("spmd gives each core half of the grid, jit runs on both", function()
   eq(#two.run.stats.core, 2)
 end)
 
+-- A product whose contracted dimension is in halves: each core has the partial sums of one, and gets
+-- the other's by `exchange`.
+local function halves(exchange)
+  return function(k)
+    local x, w, y = k:input("x", "float32", {256, 128}), k:input("w", "float32", {256, 64}), k:output("y", "float32", {128, 64})
+    local sums
+    for i = k.core, 1, k.cores do sums = k:matmul(k:load(x:block(i, 128)), k:load(w:block(i, 128)), {into = sums}) end
+    if k.cores == 2 then
+      local mine = k:copy(sums, {memory = "sbuf"})
+      sums = k:add(mine, exchange(k, mine))
+    end
+    local n = 128 // k.cores
+    k:store(y[{k.core * n, n}], sums[{k.core * n, n}])
+  end
+end
+local ways = {
+  sendrecv = function(k, mine)
+    local other = k:tile("float32", {128, 64})
+    k.any.sendrecv(other, mine, {pipe = 3})
+    return other
+  end,
+  sendrecv_gpsimd = function(k, mine)
+    local other = k:tile("float32", {128, 64})
+    k.any.sendrecv_gpsimd(other, mine)
+    return other
+  end,
+  core_barrier = function(k, mine)
+    local parts = k:output("parts", "float32", {2, 128, 64})
+    k:store(parts[k.core], mine)
+    k.gpsimd.core_barrier({data = parts})
+    return k:load(parts[1 - k.core])
+  end,
+}
+
+t.case("cores exchange by sendrecv, by gpsimd's own, and by hbm with a barrier", function()
+  local x, w = soma.randn({256, 128}, "float32", {seed = 2}), soma.randn({256, 64}, "float32", {seed = 3})
+  local one = run(soma.kernel({}, halves()), {x = x, w = w})
+  for name, way in pairs(ways) do
+    local k = soma.kernel({cores = 2}, halves(way))
+    local two = run(k, {x = x, w = w})
+    eq(soma.equal(two.out.y, one.out.y), true)
+    local again = soma.assemble(k:source())
+    eq(soma.assemble(again:source()):bytes() == again:bytes(), true)
+    for seed = 1, 10 do
+      eq(soma.equal(soma.core {schedule = seed}:run(k:program(), {x = x, w = w}).out.y, two.out.y), true)
+    end
+  end
+end)
+
+t.case("a barrier has one semaphore for both cores, whatever else they count", function()
+  local source = soma.kernel({cores = 2}, function(k)
+    local x = k:input("x", "float32", {128, 64})
+    local parts = k:output("y", "float32", {2, 128, 64})
+    for _ = 0, 3 * k.core do k:store(parts[k.core], k:exp(k:load(x))) end
+    k.any.core_barrier({data = parts})
+    k.vector.core_barrier({data = parts})
+    k:store(k:output("z", "float32", {2, 128, 64})[k.core], k:load(parts[1 - k.core]))
+  end):source()
+  assert(source:find("\nbarrier sem 0, core=*\n", 1, true), source)
+  local _, n = source:gsub("core_barrier barrier,", "")
+  eq(n, 4)
+  assert(source:find("core_barrier barrier[^\n]*%$sync_stepped>=1"), source)
+end)
+
+t.case("sendrecvs of a pipe keep their order on several engines, and have a queue of their own", function()
+  local k = soma.kernel({cores = 2}, function(k)
+    local x, y = k:input("x", "float32", {2, 2, 128, 64}), k:output("y", "float32", {2, 2, 128, 64})
+    for i, engine in ipairs(k.core == 0 and {"scalar", "sync"} or {"sync", "scalar"}) do
+      local t, u = k:load(x[k.core][i - 1]), k:tile("float32", {128, 64})
+      k[engine].sendrecv(u, t)
+      k:store(y[k.core][i - 1], u)
+    end
+  end)
+  local x = soma.randn({2, 2, 128, 64}, "float32", {seed = 4})
+  for seed = 0, 20 do
+    local out = soma.core {schedule = seed}:run(k:program(), {x = x}).out.y
+    eq(soma.equal(out[0], x[1]) and soma.equal(out[1], x[0]), true)
+  end
+  assert(k:source():find("q_pipe0_scalar queue", 1, true), k:source())
+  wrong("sendrecvs of a pipe have one to themselves", function()
+    return soma.kernel({cores = 2}, function(k)
+      local q, t, u = k:queue {engine = "sync"}, k:tile("float32", {128, 64}), k:tile("float32", {128, 64})
+      k.any.dma_copy(t, k:input("x", "float32", {128, 64}), {queue = q})
+      k.any.sendrecv(u, t, {queue = q})
+    end):program()
+  end)
+end)
+
+-- What a random kernel does is drawn once for both cores, so that their meetings pair; which tiles and
+-- engines are drawn for each.
+local function random_kernel(seed)
+  local state = seed * 2654435761 % 4294967296
+  local function draw(n)
+    state = (state * 1664525 + 1013904223) % 4294967296
+    return state // 65536 % n
+  end
+  local plan = {}
+  for i = 1, 24 do
+    plan[i] = {what = draw(8), pipe = draw(2), tile = {[0] = draw(4), draw(4)}, other = {[0] = 1 + draw(3), 1 + draw(3)},
+               place = draw(3), engine = {[0] = draw(3), draw(3)}, queue = {[0] = draw(3), draw(3)}}
+  end
+  return function(k)
+    local x, y = k:input("x", "float32", {2, 4, 128, 32}), k:output("y", "float32", {2, 4, 128, 32})
+    local shared, tiles, queues = k:output("shared", "float32", {2, 3, 128, 32}), {}, {}
+    local engines = {[0] = k.any, k.sync, k.scalar}
+    for i = 0, 3 do tiles[i] = k:load(x[k.core][i]) end
+    for i = 0, 2 do k:store(shared[k.core][i], tiles[i]) end
+    k.any.core_barrier({data = shared})
+    for _, p in ipairs(plan) do
+      local a = tiles[p.tile[k.core]]
+      local b = tiles[(p.tile[k.core] + p.other[k.core]) % 4]
+      if p.what == 0 then
+        local pipe = p.pipe * 3 + p.queue[k.core] -- a queue is of one pipe
+        if p.queue[k.core] == 0 then
+          engines[p.engine[k.core]].sendrecv(a, b, {pipe = p.pipe})
+        else
+          queues[pipe] = queues[pipe] or k:queue {engine = p.queue[k.core] == 1 and "sync" or "scalar"}
+          k.any.sendrecv(a, b, {pipe = p.pipe, queue = queues[pipe]})
+        end
+      elseif p.what == 1 then
+        k.gpsimd.sendrecv_gpsimd(a, b, {pipe = p.pipe})
+      elseif p.what == 2 then -- one writes, both wait, the other reads, both wait
+        k:store(shared[k.core][p.place], a)
+        engines[p.engine[k.core]].core_barrier({data = shared})
+        k.any.dma_copy(b, shared[1 - k.core][p.place])
+        k.any.core_barrier({data = shared})
+      elseif p.what < 5 then
+        k.any.tensor_tensor(a, a, b, {op = "max"})
+      elseif p.what < 7 then
+        k.any.tensor_scalar(a, b, {op0 = "add", imm0 = p.what})
+      else
+        k:store(y[k.core][p.place], a)
+      end
+    end
+    for i = 0, 3 do k:store(y[k.core][i], tiles[i]) end
+  end
+end
+
+t.case("random kernels have the bits that they have one instruction at a time", function()
+  local x = soma.randn({2, 4, 128, 32}, "float32", {seed = 5})
+  for seed = 1, tonumber(os.getenv "PAIR_RANDOM" or 40) do
+    local want = run(soma.kernel({cores = 2, keep_order = true}, random_kernel(seed)), {x = x})
+    local k = soma.kernel({cores = 2}, random_kernel(seed))
+    for schedule = 0, 3 do
+      local got = soma.core {schedule = schedule}:run(k:program(), {x = x})
+      for _, name in ipairs {"y", "shared"} do
+        assert(soma.equal(got.out[name], want.out[name]), ("kernel %d, schedule %d: %s"):format(seed, schedule, name))
+      end
+    end
+  end
+end)
+
+t.case("what meets nothing is refused", function()
+  local function only_core(which, f)
+    return function()
+      return soma.kernel({cores = 2}, function(k)
+        local t = k:fill("float32", {128, 64}, k.core)
+        if k.core == which then f(k, t, k:tile("float32", {128, 64}), k:output("y", "float32", {128, 64})) end
+      end):program()
+    end
+  end
+  wrong("core 1: sendrecv of pipe 2: it would wait for ever; it is number 1 of this core, and the other core has 0",
+    only_core(1, function(k, t, u) k.any.sendrecv(u, t, {pipe = 2}) end))
+  wrong("core 0: sendrecv_gpsimd of pipe 0: it would wait", only_core(0, function(k, t, u) k.any.sendrecv_gpsimd(u, t) end))
+  wrong("core 0: core_barrier: it would wait", only_core(0, function(k, _, _, y) k.any.core_barrier({data = y}) end))
+  wrong("core_barrier data: in a kernel it names", only_core(0, function(k) k.any.core_barrier() end))
+  wrong("the program has one core", soma.kernel, {}, function(k)
+    k.any.sendrecv(k:tile("float32", {128, 64}), k:fill("float32", {128, 64}, 1))
+  end)
+end)
+
 t.case("report, figures and lives are of each core", function()
   local tiles = {}
   local k = soma.kernel({cores = 2}, function(k)

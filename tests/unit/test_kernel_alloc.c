@@ -82,11 +82,11 @@ static int count(void *ud, const char *p, size_t n) {
   return 0;
 }
 
-static soma_status life(heap *h, size_t *bytes) {
+static soma_status life(heap *h, unsigned cores, size_t *bytes) {
   soma_options o = SOMA_OPTIONS_INIT;
   soma_kernel_options ko = SOMA_KERNEL_OPTIONS_INIT;
   soma_machine *m = NULL;
-  soma_kernel *k = NULL;
+  soma_kernel *k[2] = {NULL, NULL};
   soma_program *p = NULL;
   soma_diagnostics *d = NULL;
   void *data = NULL;
@@ -96,36 +96,53 @@ static soma_status life(heap *h, size_t *bytes) {
   ko.sbuf_bytes = 512;
   *bytes = 0;
   soma_status s = soma_machine_new(&o, &m);
-  if (s == SOMA_OK) s = soma_kernel_new(m, &ko, &k);
-  if (s == SOMA_OK) s = fill(k);
-  if (s == SOMA_OK) s = soma_kernel_finish(k, &p, &d);
-  if (s == SOMA_OK) s = soma_kernel_report(k, count, bytes);
+  ko.cores = cores;
+  for (ko.core = 0; ko.core < cores && s == SOMA_OK; ko.core++) {
+    s = soma_kernel_new(m, &ko, &k[ko.core]);
+    if (s == SOMA_OK) s = fill(k[ko.core]);
+  }
+  if (s == SOMA_OK)
+    s = cores > 1 ? soma_kernel_finish_pair(k[0], k[1], &p, &d) : soma_kernel_finish(k[0], &p, &d);
+  for (unsigned c = 0; c < cores && s == SOMA_OK; c++) s = soma_kernel_report(k[c], count, bytes);
   if (s == SOMA_OK) s = soma_program_save(m, p, &data, bytes);
   soma_bytes_free(data);
   soma_diagnostics_free(d);
   soma_program_free(p);
-  soma_kernel_free(k);
+  soma_kernel_free(k[0]);
+  soma_kernel_free(k[1]);
   soma_machine_free(m);
   return s;
 }
 
-static void each_allocation_fails_once(void **state) {
+static void each_fails_once(unsigned cores) {
   heap h = {0, 0, 0, 0};
   size_t want, got;
-  (void)state;
-  assert_int_equal(life(&h, &want), SOMA_OK);
+  assert_int_equal(life(&h, cores, &want), SOMA_OK);
   assert_true(h.calls > 100);
   long calls = h.calls;
   for (long i = 1; i <= calls; i++) {
     h = (heap){0, i, 0, 0};
-    soma_status s = life(&h, &got);
+    soma_status s = life(&h, cores, &got);
     if (s != SOMA_NOMEM && (s != SOMA_OK || got != want))
       fail_msg("allocation %ld of %ld failing gives %s", i, calls, soma_status_text(s));
     if (h.alive || h.bad_size) fail_msg("allocation %ld failing: %ld bytes are left", i, h.alive);
   }
 }
 
+static void each_allocation_fails_once(void **state) {
+  (void)state;
+  each_fails_once(1);
+}
+
+static void each_allocation_for_two_cores_fails_once(void **state) {
+  (void)state;
+  each_fails_once(2);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(each_allocation_fails_once)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(each_allocation_fails_once),
+      cmocka_unit_test(each_allocation_for_two_cores_fails_once),
+  };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
