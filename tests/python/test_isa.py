@@ -172,6 +172,24 @@ class Elementwise(KernelCase):
 
 
 class Reductions(KernelCase):
+    def test_a_reduction_into_its_source(self):
+        @nki.jit
+        def kernel(x):
+            t = nl.ndarray(x.shape, x.dtype, buffer=nl.sbuf)
+            nisa.dma_copy(dst=t, src=x)
+            nisa.tensor_reduce(dst=t[:, 1:2], op=nl.maximum, data=t[:, 0:4], axis=1)
+            nisa.tensor_reduce(dst=t[:, 5:6], op=nl.add, data=t.ap([[8, 16], [2, 2]], offset=4),
+                               axis=1)  # between the places that it reads
+            out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+            nisa.dma_copy(dst=out, src=t)
+            return out
+        x = data(16, 8)
+        want = x.copy()
+        want[:, 1], want[:, 5] = x[:, :4].max(1), x[:, 4] + x[:, 6]
+        self.same(kernel(x), want)
+        self.assertEqual(kernel.source(x).count("tensor_copy"), 1)
+        self.clean(kernel, x)
+
     def test_tensor_reduce(self):
         a = data(128, 6, 7)
 

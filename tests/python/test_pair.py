@@ -127,6 +127,91 @@ class Pairs(KernelCase):
         got = kernel[2](x, index)
         self.same(got, np.stack([x[:4, :16], x.reshape(16, 16)[index[:, 0]]]))
 
+    def test_cores_exchange_tiles(self):
+        @nki.jit
+        def kernel(x, how, pipe):
+            core, out = nl.program_id(0), nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+            mine = nl.ndarray(x.shape[1:], x.dtype, buffer=nl.sbuf)
+            other = nl.ndarray(x.shape[1:], x.dtype, buffer=nl.sbuf)
+            nisa.dma_copy(dst=mine, src=x[core])
+            for i in range(3):
+                nisa.sendrecv(src=mine, dst=other, send_to_rank=1 - core, recv_from_rank=1 - core,
+                              pipe_id=pipe + i % 2, dma_engine=how)
+                nisa.tensor_tensor(dst=mine, data1=mine, data2=other, op=nl.add)
+            nisa.dma_copy(dst=out[core], src=mine)
+            return out
+        x = data(2, 128, 64)
+        for how in nisa.dma_engine:
+            for pipe in (0, 7):
+                got = kernel[2](x, how, pipe)
+                self.same(got, np.stack([4 * x.sum(0)] * 2), 1e-5, 1e-5)
+
+    def test_a_barrier_between_what_one_core_writes_and_the_other_reads(self):
+        @nki.jit
+        def kernel(x, engine):
+            core, out = nl.program_id(0), nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+            between = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+            for i in range(4):
+                nl.store(between[core, i], nl.load((out if i else x)[core, i - bool(i)]) + 1.0)
+                nisa.core_barrier(data=between, cores=(0, 1), engine=engine)
+                nl.store(out[core, i], nl.load(between[1 - core, i]))
+            return out
+        x = data(2, 4, 128, 512)
+        first = [x[0, 0] + 1, x[1, 0] + 1]
+        want = np.stack([[first[(core + i + 1) % 2] + i for i in range(4)] for core in range(2)])
+        for engine in (nisa.engine.gpsimd, nisa.engine.sync, nisa.engine.scalar):
+            self.same(kernel[2](x, engine), want)
+
+    def test_a_barrier_of_one_core_does_nothing(self):
+        @nki.jit
+        def kernel(x):
+            out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+            nl.store(out, nl.load(x))
+            nisa.core_barrier(data=out, cores=(0,))
+            nisa.core_barrier(data=out, cores=0)
+            return out
+        x = data(8, 8)
+        self.same(kernel(x), x)
+        self.assertNotIn("core_barrier", kernel[2].source(x))
+
+    def test_meetings_in_a_loop_at_run_time(self):
+        @nki.jit
+        def kernel(x):
+            core, out = nl.program_id(0), nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+            mine = nl.ndarray(x.shape[1:], x.dtype, buffer=nl.sbuf)
+            other = nl.ndarray(x.shape[1:], x.dtype, buffer=nl.sbuf)
+            nisa.dma_copy(dst=mine, src=x[core])
+            for _ in nl.dynamic_range(5):
+                nisa.sendrecv(src=mine, dst=other, send_to_rank=1 - core, recv_from_rank=1 - core,
+                              pipe_id=0)
+                nisa.tensor_scalar(dst=mine, data=other, op0=nl.add, operand0=1.0)
+                nisa.core_barrier(data=out, cores=(0, 1))
+                nisa.dma_copy(dst=out[core], src=mine)
+            return out
+        x = data(2, 128, 64)
+        self.same(kernel[2](x), x[::-1] + 5, 1e-5, 1e-5)
+
+    def test_what_is_no_exchange_is_refused(self):
+        def kernel(shape=(8, 8), pipe=0, alone=False, **given):
+            @nki.jit
+            def run(x):
+                core, out = nl.program_id(0), nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+                t, u = nl.load(x), nl.ndarray(shape, x.dtype, buffer=nl.sbuf)
+                ranks = {"send_to_rank": 1 - core, "recv_from_rank": 1 - core}
+                if not (alone and core):
+                    nisa.sendrecv(src=t, dst=u, pipe_id=pipe, **dict(ranks, **given))
+                nl.store(out, t)
+                return out
+            return run[2]
+        x = data(8, 8)
+        self.wrong("core 0: sendrecv", kernel(shape=(8, 4)), x)
+        self.wrong("send_to_rank=0: core 0 exchanges with core 1", kernel(send_to_rank=0), x)
+        self.wrong("recv_from_rank=2: core 0 exchanges with core 1", kernel(recv_from_rank=2), x)
+        self.wrong("core 0: sendrecv of pipe 3: it would wait for ever; it is number 1 of this "
+                   "core", kernel(pipe=3, alone=True), x)
+        self.wrong("at most 256", kernel(shape=(8, 512), dma_engine=nisa.dma_engine.gpsimd_dma),
+                   data(8, 512))
+
     def test_errors_name_the_core_and_the_line(self):
         @nki.jit
         def kernel(x):

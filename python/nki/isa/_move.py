@@ -6,10 +6,13 @@ from soma.tensor import same_view
 
 from . import constants as c
 from ._common import (PSUM, KernelError, NotBuilt, Tensor, chosen, crop, done, engine_of, insn,
-                      masked, need, new_tile, record, returned)
+                      masked, need, new_tile, number_of, record, returned)
 
 _TRANSPOSE, _COMPUTE = insn.OP["dma_transpose"], insn.OP["dma_compute"]
 _MASK, _SHUFFLE = insn.OP["load_mask_register"], insn.OP["shuffle"]
+_SWAP, _SWAP_GPSIMD = insn.OP["sendrecv"], insn.OP["sendrecv_gpsimd"]
+_BARRIER = insn.OP["core_barrier"]
+_BY_GPSIMD = {c.dma_engine.dma: False, c.dma_engine.gpsimd_dma: True}
 _DGE = {c.dge_mode.unknown: 0, c.dge_mode.none: K.STATIC, c.dge_mode.swdge: K.SWDGE,
         c.dge_mode.hwdge: K.HWDGE, None: 0}
 
@@ -247,10 +250,11 @@ def tensor_copy_dynamic_dst(*args, **kwargs):
                    "nisa.tensor_copy with .ap(scalar_offset=...)")
 
 
-def _across_cores(name):
+def _pair(name):
+    """The recorder of a core that has another one beside it."""
     rec = record.active()
     if rec.cores > 1:
-        raise NotBuilt("nisa.%s between two cores" % name)
+        return rec
     if rec.programs > 1:
         raise NotBuilt("nisa.%s: the %d programs of this launch run one after another on one core, "
                        "so they cannot wait for each other; launched with [2] each of two has a "
@@ -260,11 +264,36 @@ def _across_cores(name):
 
 def sendrecv(src=None, dst=None, send_to_rank=None, recv_from_rank=None, pipe_id=None,
              dma_engine=c.dma_engine.dma, name=None):
-    """Between the cores of LNC=2: refused."""
-    _across_cores("sendrecv")
+    """dst = the other core's src, as its dst = this core's src: tiles in SBUF of one type, with as
+    many partitions and elements. It waits until both cores are at a sendrecv of that pipe."""
+    rec = _pair("sendrecv")
+    first = rec.count
+    dst, src = need(dst, "dst", "sendrecv"), need(src, "src", "sendrecv")
+    for what, rank in (("send_to_rank", send_to_rank), ("recv_from_rank", recv_from_rank)):
+        if number_of(rank, what, "sendrecv") != 1 - rec.core:
+            raise KernelError("sendrecv: %s=%d: core %d exchanges with core %d, the other one of "
+                              "its logical core" % (what, rank, rec.core, 1 - rec.core))
+    pipe = 0 if pipe_id is None else number_of(pipe_id, "pipe_id", "sendrecv")
+    by_gpsimd = chosen(_BY_GPSIMD, dma_engine, "dma_engine", "sendrecv")
+    dst.storage.written = True
+    if by_gpsimd:
+        rec.emit(_SWAP_GPSIMD, insn.GPSIMD, (dst.words(), src.words(), (pipe,)))
+    else:
+        rec.emit(_SWAP, -1, (dst.words(), src.words(), (-1, pipe, 0)))
+    return done(rec, first, name)
 
 
 def core_barrier(data=None, cores=None, engine=c.engine.gpsimd, name=None):
-    """Does nothing on one core; between several it is refused."""
-    if record.active().cores > 1 or record.active().programs > 1:
-        _across_cores("core_barrier")
+    """What each core has done with `data` is done on both before either goes on with it. Nothing on
+    one core."""
+    among = {whole(x) for x in cores} if isinstance(cores, (tuple, list)) else {whole(cores)}
+    rec = record.active()
+    if len(among) == 1 or rec.cores == rec.programs == 1:
+        return None
+    rec = _pair("core_barrier")
+    if among != {0, 1}:
+        raise KernelError("core_barrier: cores=%s: a logical core has (0, 1)" % insn.said(cores))
+    first = rec.count
+    data = need(data, "data", "core_barrier")
+    rec.emit(_BARRIER, engine_of(engine, "core_barrier"), ((0,), data.words()))
+    return done(rec, first, name)

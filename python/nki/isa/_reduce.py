@@ -1,6 +1,9 @@
 """Reductions, selections with reductions, statistics, searches."""
+import numpy as np
+
 from soma import dtypes, ops
 from soma.ops import alu
+from soma.tensor import same_view
 
 from . import constants as c
 from ._common import (KernelError, Tensor, clear_outside, cmd_of, crop, done, insn, need, new_tile,
@@ -84,8 +87,30 @@ def tensor_reduce(dst=None, op=None, data=None, axis=None, negate=False, keepdim
     first = rec.count
     parts = crop(mask, "tensor_reduce", data)
     if parts is not None:
-        emit(need(dst, "dst", "tensor_reduce"), parts[0])
+        dst, part = need(dst, "dst", "tensor_reduce"), parts[0]
+        if dst.storage is part.storage and _in_part(dst, part):
+            whole = insn.tile(dst.shape[0], dst.free_size, dst.dtype).reshape(dst.shape)
+            emit(whole, part)  # all of it is read before dst is written
+            insn.tensor_copy(dst, whole)
+        else:
+            emit(dst, part)
     return done(rec, first, name)
+
+
+def _places(t):
+    places = np.array([t.off])
+    for n, step in zip(t.shape[1:], t.steps[1:]):
+        places = (places[:, None] + np.arange(n) * step).ravel()
+    return places
+
+
+def _in_part(a, b):
+    """Whether views of a tile, of one size of elements, have some places in common and not the same
+    ones."""
+    if a.part + a.shape[0] <= b.part or b.part + b.shape[0] <= a.part or a.dyn or b.dyn or \
+            a.dtype.size != b.dtype.size or same_view(a, b):
+        return False
+    return np.intersect1d(_places(a), _places(b)).size > 0
 
 
 def _masked_reduce(data, emit, axes, keepdims, dtype, mask):
