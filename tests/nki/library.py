@@ -1,4 +1,5 @@
-"""aws-neuron/nki-library: kernel functions of one core (LNC=1), called directly with small shapes.
+"""aws-neuron/nki-library: kernel functions, called directly with small shapes, on one core and then
+those of library_pair.py on the two of a logical core (LNC=2).
 References are ours; tolerances are those of the library's tests (2e-2 for bfloat16, 1e-3 for
 float32 unless a test says other)."""
 import importlib
@@ -9,6 +10,7 @@ import numpy as np
 
 import harness
 import library_more
+import library_pair
 import library_tkg
 import nki
 import nki.isa as nisa
@@ -42,9 +44,9 @@ def rope(kernel):
     harness.close(got, interleave(want), 1e-3, 1e-3)
 
 
-def rope_hf(kernel):
-    q, k = data(1, 4, 128, 64, seed=1), data(1, 2, 128, 64, seed=2)
-    angle = np.tile(data(128, 32, high=3), (1, 2))
+def rope_hf(kernel, time=128):
+    q, k = data(1, 4, time, 64, seed=1), data(1, 2, time, 64, seed=2)
+    angle = np.tile(data(time, 32, high=3), (1, 2))
     cos, sin = np.cos(angle), np.sin(angle)
 
     def want(x):
@@ -207,4 +209,13 @@ def cases(table, folder):
         def run(dotted=dotted, name=name, test=test):
             return test(getattr(importlib.import_module(dotted), name))
         table.case(FOLDER, path, name, run, also=harness.ALSO, known=known[0] if known else None)
+    for part, file, name, test, *known in library_pair.KERNELS:
+        dotted = "nkilib.%s.%s" % (part, file[:-3].replace("/", "."))
+
+        def run(dotted=dotted, name=name, test=test):
+            with harness.on_two_cores():
+                return test(getattr(importlib.import_module(dotted), name))
+        path = os.path.join("src", "nkilib_src", "nkilib", part, file)
+        table.case(FOLDER, path, name + "[2]", run, also=("trn3",),
+                   known=known[0] if known else None)
     sys.path.remove(source)

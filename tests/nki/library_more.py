@@ -135,11 +135,11 @@ def mlp_tkg(kernel):
          manager=lambda: utils.BufferManager(0, 200 * 1024, use_auto_alloc=False))
 
 
-def rotational_topk(kernel):
+def rotational_topk(kernel, num_programs=1):
     utils = sys.modules["nkilib.core.topk.rotational_topk_utils"]
     x = np.random.default_rng(0).permutation(4 * 4096).astype(np.float32).reshape(4, 4096)
     kernels = sys.modules[kernel.function.__module__]
-    basic = utils.create_topk_config(x.shape, nl.float32, 16, num_programs=1)
+    basic = utils.create_topk_config(x.shape, nl.float32, 16, num_programs=num_programs)
     config = kernels.prepare_rotational_constants(
         utils.create_rotational_topk_config(x.shape, basic))
     values, indices = kernel(x, config)

@@ -1,0 +1,86 @@
+"""Kernels of nki-library on the two cores of a logical core (LNC=2): what their cores share they
+exchange by sendrecv, or by HBM with a core_barrier. Most have the references of one core."""
+import sys
+
+import numpy as np
+
+import harness
+import library_more
+import library_tkg
+import nki
+import nki.isa as nisa
+import nki.language as nl
+from refs import data, norm
+
+CORE, TRIAL = "core", "experimental"
+
+
+def _normed(kernel, x, *more):
+    """A kernel around a norm whose result, (128, tokens, H / 128), each core has whole in SBUF: core
+    i has the i-th half of H in the i-th half of the last dimension. Each stores half of the
+    tokens."""
+    @nki.jit
+    def run(x, gamma, *beta):
+        tokens, h = x.shape[0] * x.shape[1], x.shape[2]
+        shape, half, core = (128, tokens, h // 128), tokens // 2, nl.program_id(0)
+        y = nl.ndarray(shape, dtype=x.dtype, buffer=nl.sbuf)
+        kernel(x, gamma, y, *beta)
+        out = nl.ndarray(shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        mine = nl.ds(core * half, half)
+        nisa.dma_copy(dst=out[:, mine, :], src=y[:, mine, :])
+        return out
+    tokens, h = x.shape[0] * x.shape[1], x.shape[2]
+    halves = run(x, *more).reshape(128, tokens, 2, h // 256)
+    return halves.transpose(1, 2, 0, 3).reshape(tokens, h)
+
+
+def rmsnorm_tkg(kernel):
+    x, gamma = data(4, 8, 512, low=-1), data(1, 512, seed=1)
+    harness.close(_normed(kernel, x, gamma), norm(x, gamma).reshape(32, 512), 1e-3, 1e-3)
+
+
+def layernorm_tkg(kernel):
+    x, gamma, beta = data(4, 8, 512, low=-1), data(1, 512, seed=1), data(1, 512, seed=2)
+    want = norm(x - x.mean(-1, keepdims=True), gamma) + beta
+    harness.close(_normed(kernel, x, gamma, beta), want.reshape(32, 512), 1e-3, 1e-3)
+
+
+def rope_hf(kernel):
+    import library
+    library.rope_hf(kernel, 256)
+
+
+def indexed_flatten(kernel):
+    """Row i of x goes to offsets[i] in units of 64; what no row covers keeps the padding."""
+    x = data(4, 1024, high=100).astype(np.int32)
+    offsets = np.array([0, 16, 40, 56], np.int32)
+    want = np.full(128 * 64, -1)
+    for row, at in zip(x, offsets):
+        want[at * 64:at * 64 + 1024] = row
+    harness.close(kernel(x, 64, 128 * 64, offsets), want, 0, 0)
+
+
+def rotational_topk(kernel):
+    library_more.rotational_topk(kernel, num_programs=2)
+
+
+KERNELS = tuple((part, file, name, test) for part, file, name, test in (
+    (CORE, "subkernels/rmsnorm_tkg.py", "rmsnorm_tkg", rmsnorm_tkg),
+    (CORE, "subkernels/layernorm_tkg.py", "layernorm_tkg", layernorm_tkg),
+    (CORE, "embeddings/rope_hf.py", "rope_hf", rope_hf),
+    (CORE, "subkernels/indexed_flatten.py", "indexed_flatten", indexed_flatten),
+    (CORE, "topk/rotational_topk.py", "rotational_topk", rotational_topk),
+    (CORE, "attention/attention_cte.py", "attention_cte", library_more.attention_cte),
+    (CORE, "attention/attention_bwd.py", "attention_bwd", library_more.attention_bwd),
+    (CORE, "attention/attention_tkg.py", "attention_tkg", library_tkg.attention_tkg()),
+    (CORE, "router_topk/router_topk.py", "router_topk", library_more.router_topk),
+    (CORE, "output_projection/output_projection_cte/output_projection_cte.py",
+     "output_projection_cte", library_more.output_projection_cte),
+    (CORE, "output_projection/output_projection_tkg.py", "output_projection_tkg",
+     library_more.output_projection_tkg),
+    (CORE, "qkv/qkv_cte.py", "qkv_cte", library_more.qkv_cte),
+    (CORE, "qkv/qkv_tkg.py", "qkv_tkg", library_more.qkv_tkg),
+    (CORE, "mlp/mlp_cte/mlp_cte.py", "mlp_cte", library_more.mlp_cte),
+    (CORE, "mlp/mlp_tkg/mlp_tkg.py", "mlp_tkg", library_more.mlp_tkg),
+    (CORE, "moe/moe_tkg/moe_tkg.py", "moe_tkg", library_tkg.moe_tkg(True)),
+))
