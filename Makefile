@@ -233,8 +233,9 @@ FIGURES ?= timing checks mutants
 figures: all $(BUILD)/tests/timing $(BUILD)/tests/bench_kernel
 	$(Q)BUILD=$(BUILD) LUA_PATH="./tests/?.lua;;" LUA_CPATH="./$(BUILD)/?.so;$(BUILD)/?.so;;" lua5.4 tests/figures.lua $(FIGURES)
 
-timing: $(BUILD)/tests/timing
-	$(Q)$< tests/timing
+timing: all $(BUILD)/tests/timing
+	$(Q)$(BUILD)/tests/timing tests/timing
+	$(Q)$(BUILD)/soma tests/timing/mlp.lua
 
 # Fuzzing: one source a harness, with a main of its own or libFuzzer's.
 FUZZ_MAIN ?= tests/fuzz/standalone.c

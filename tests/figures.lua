@@ -20,7 +20,8 @@ end
 local FIGURES <const> = {
   timing = {"tests/README.md", function()
     local text = output(build .. "/tests/timing tests/timing"):gsub("\n[^\n]* s of simulation\n$", "\n")
-    return "```\n" .. text:gsub("\n+$", "\n") .. "```\n"
+    text = text:gsub("\n+$", "\n\n") .. output(build .. "/soma tests/timing/mlp.lua")
+    return "```\n" .. text .. "```\n"
   end},
   checks = {"README.md", function() return output(build .. "/soma tests/bench/check.lua --markdown") end},
   builder = {"asm/README.md", function() return "```\n" .. output(build .. "/tests/bench_kernel") .. "```\n" end},

@@ -31,6 +31,9 @@ class Samples(unittest.TestCase):
     def test_flash_attention(self):
         self.expect("flash_attention", r"flash_attention +\d+", "critical path")
 
+    def test_two_cores(self):
+        self.expect("two_cores", r"by_rows +[\d.]+ +[\d.]+", r"core 1\ntensor +\|")
+
     def test_race(self):
         self.expect("race", "still right", r"samples/nki/race.py:\d+: race: scalar")
 
