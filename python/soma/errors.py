@@ -29,6 +29,13 @@ class KernelError(SomaError, ValueError):
             self.args = ("%s:%d: %s" % (file, line, self.text),)
         return self
 
+    def of_core(self, core):
+        """Says which of two cores it is about, unless it does already."""
+        if not self.text.startswith("core "):
+            place = self.args[0][:len(self.args[0]) - len(self.text)]
+            self.text = "core %d: %s" % (core, self.text)
+            self.args = (place + self.text,)
+
 
 class SomaFault(SomaError, IndexError):
     """A run that faulted, such as by an index out of bounds. Also an IndexError, as the vendor's

@@ -290,7 +290,12 @@ def _build(recs, core_of, function, args, kwargs):
     ids = list(itertools.product(*map(range, recs[0].grid)))
     for rec in recs:
         mine = [i for i in ids if core_of(i) == rec.core] if core_of else ids
-        out = _record(rec, mine, function, args, kwargs)
+        try:
+            out = _record(rec, mine, function, args, kwargs)
+        except KernelError as error:
+            if core_of:
+                error.of_core(rec.core)
+            raise
         if rec.core == 0:
             result = out
     try:

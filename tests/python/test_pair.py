@@ -205,7 +205,8 @@ class Pairs(KernelCase):
             return run[2]
         x = data(8, 8)
         self.wrong("core 0: sendrecv", kernel(shape=(8, 4)), x)
-        self.wrong("send_to_rank=0: core 0 exchanges with core 1", kernel(send_to_rank=0), x)
+        self.wrong(r"test_pair.py:\d+: core 0: sendrecv: send_to_rank=0: core 0 exchanges with "
+                   "core 1", kernel(send_to_rank=0), x)
         self.wrong("recv_from_rank=2: core 0 exchanges with core 1", kernel(recv_from_rank=2), x)
         self.wrong("core 0: sendrecv of pipe 3: it would wait for ever; it is number 1 of this "
                    "core", kernel(pipe=3, alone=True), x)
@@ -231,7 +232,8 @@ class Pairs(KernelCase):
                 nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
             nl.store(out, nl.load(x))
             return out
-        self.wrong("makes another 2. tensor in shared_hbm", kernel[2], data(8, 8))
+        self.wrong(r"test_pair.py:\d+: core 1: .*makes another 2. tensor in shared_hbm",
+                   kernel[2], data(8, 8))
 
     def test_wrong_numbers_of_cores(self):
         kernel = nki.jit(rows)
