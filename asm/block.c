@@ -58,7 +58,7 @@ static bool parse_head(as_cur *c, as_block *l, isa_int *start) {
     if (!as_int_in(c, "the step", INT32_MIN, INT32_MAX, &step)) return false;
   }
   if (step == 0) {
-    as_error(c->j, at->pos, as_span_of(at, c->t), "the step of a loop is 0");
+    as_error(c->j, at->pos, as_span_of(at, c->t), "the step of a loop is 0: it would never end");
     return false;
   }
   l->step = (int32_t)step;

@@ -105,7 +105,8 @@ static unsigned update_kind(const as_cur *c) {
 static bool only_one(as_cur *c, bool had, const as_tok *first, const sem *s, const char *what) {
   if (!had) return true;
   as_error(c->j, s->at->pos, as_span_of(s->at, c->t), "an instruction has one %s", what);
-  as_note(c->j, first->pos, "the first %s is here", what);
+  as_note(c->j, first->pos, "the first %s is here; a `nop` %s it can have the other", what,
+          strcmp(what, "wait") == 0 ? "before" : "after");
   return false;
 }
 
@@ -220,6 +221,12 @@ bool as_clauses(as_cur *c, as_stmt *st) {
     sem s;
     if (!parse_sem(c, &s)) return false;
     unsigned cond = wait_cond(c), kind = update_kind(c);
+    if (kind == ISA_UPD_write && c->t[1].kind == AS_T_PUNCT &&
+        (c->t[1].punct == '>' || c->t[1].punct == '<')) {
+      as_error(c->j, c->t->pos, 2, "there is no comparison `=%c`; did you mean `%c=`?",
+               (char)c->t[1].punct, (char)c->t[1].punct);
+      return false;
+    }
     bool ok = cond   ? parse_wait(c, st, &s, cond)
               : kind ? parse_update(c, st, &s, kind)
                      : parse_bare(c, st, &s);

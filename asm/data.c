@@ -45,6 +45,7 @@ static bool element_bits(as_cur *c, unsigned dtype, uint64_t *out) {
   if ((v.kind == AS_V_INT || v.kind == AS_V_FLOAT) && row->cls == ISA_FLOAT) {
     double x = v.kind == AS_V_INT ? (double)v.i : v.f;
     *out = isa_from_f32(dtype, (float)x, 0);
+    as_warn_infinite(c->j, at->pos, as_span_of(at, c->t), x, dtype);
     return true;
   }
   as_error(c->j, at->pos, as_span_of(at, c->t), "an element of %s is %s", row->name,

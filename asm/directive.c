@@ -40,13 +40,10 @@ void as_directive_near(as_near *w) {
 
 /* One of several words; gives its index, -1 after an error. */
 static int choose(as_cur *c, const char *what, const char *const *words, int n) {
-  if (!as_at_name(c)) {
-    as_error(c->j, c->t->pos, c->t->len, "expected %s, not %s", what, as_tok_show(c->j, c->t));
-    return -1;
-  }
-  as_near w = as_near_open(c->t->text, strlen(c->t->text));
+  bool named = as_at_name(c);
+  as_near w = as_near_open(named ? c->t->text : "", named ? strlen(c->t->text) : 0);
   for (int i = 0; i < n; i++) {
-    if (strcmp(c->t->text, words[i]) == 0) {
+    if (named && strcmp(c->t->text, words[i]) == 0) {
       c->t++;
       return i;
     }
@@ -56,8 +53,12 @@ static int choose(as_cur *c, const char *what, const char *const *words, int n) 
   size_t at = 0;
   for (int i = 0; i < n && !w.hit && at < sizeof list; i++)
     at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", i ? ", " : "; one of ", words[i]);
-  as_error(c->j, c->t->pos, c->t->len, "unknown %s `%s`%s", strchr(what, ' ') + 1, c->t->text,
-           w.hit ? as_near_text(c->j, &w) : list);
+  if (named)
+    as_error(c->j, c->t->pos, c->t->len, "unknown %s `%s`%s", strchr(what, ' ') + 1, c->t->text,
+             w.hit ? as_near_text(c->j, &w) : list);
+  else
+    as_error(c->j, c->t->pos, c->t->len, "expected %s, not %s%s", what, as_tok_show(c->j, c->t),
+             list);
   return -1;
 }
 

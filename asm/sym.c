@@ -192,6 +192,9 @@ as_sym *as_sym_need(as_job *j, const as_tok *tok, unsigned mask) {
     if (o->scope == 0 && (mask >> o->kind & 1)) as_near_try(&w, o->name);
   as_error(j, tok->pos, tok->len, "unknown %s `%s`%s", mask_name(mask), tok->text,
            as_near_text(j, &w));
+  if (mask == 1 << AS_S_QUEUE && isa_set_find(ISA_SET_DGE, tok->text, strlen(tok->text)) >= 0)
+    as_note(j, (as_pos){0}, "a queue has a name: declare `q queue dge=%s` and write queue=q",
+            tok->text);
   return NULL;
 }
 

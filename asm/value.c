@@ -62,6 +62,14 @@ static void warn_inexact(as_job *j, as_pos pos, uint32_t span, int64_t v) {
              (double)(float)v);
 }
 
+void as_warn_infinite(as_job *j, as_pos pos, uint32_t span, double v, unsigned dtype) {
+  const double most = 1.7976931348623157e308;
+  float f = isa_to_f32(dtype, isa_from_f32(dtype, (float)v, 0));
+  if (v < -most || v > most || v != v || (f - f) == 0) return;
+  as_warning(j, "inexact-float", pos, span, "%.9g is beyond the range of %s; it becomes %g", v,
+             isa_dtypes[dtype].name, (double)f);
+}
+
 /* A number, or float(0x7fc00001): the bits themselves. *v is of kind NONE after the latter. */
 static bool f32_value(as_cur *c, as_val *v, uint32_t *bits) {
   const as_tok *at = c->t;
@@ -75,10 +83,13 @@ static bool f32_value(as_cur *c, as_val *v, uint32_t *bits) {
   }
   if (!as_expr(c, v)) return false;
   if (v->kind != AS_V_INT && v->kind != AS_V_FLOAT) {
-    as_error(c->j, at->pos, as_span_of(at, c->t), "expected a number");
+    as_error(c->j, at->pos, as_span_of(at, c->t), "expected a number, not %s",
+             as_tok_show(c->j, at));
     return false;
   }
   *bits = f32_of(*v);
+  if (v->kind == AS_V_FLOAT)
+    as_warn_infinite(c->j, at->pos, as_span_of(at, c->t), v->f, ISA_float32);
   return true;
 }
 
@@ -125,7 +136,8 @@ static bool finish_filling(as_job *j, const as_slot *s, isa_num *n, unsigned typ
   const char *name = isa_dtypes[type].name;
   int64_t least = isa_dtype_least(type), greatest = isa_dtype_greatest(type);
   if (s->is_float)
-    as_error(j, s->pos, s->span, "%s is filled with an integer", name);
+    as_error(j, s->pos, s->span, "%s is filled with an integer, not %.9g", name,
+             (double)isa_bits_f32(n->v));
   else if (s->i < least || s->i > greatest)
     as_error(j, s->pos, s->span, "%lld: %s holds %lld to %lld", (long long)s->i, name,
              (long long)least, (long long)greatest);

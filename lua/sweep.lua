@@ -8,7 +8,7 @@ local function list_of(names) return table.concat(names, ", ") end
 
 -- What is wrong with the options of a call, or nil. known: {name = type or "a|b"}.
 local function wrong_options(what, o, known)
-  if type(o) ~= "table" then return what .. ": a table of options is wanted, not a " .. type(o) end
+  if type(o) ~= "table" then return what .. ": a table of options is wanted, not " .. type(o) end
   local names = {}
   for name in pairs(known) do names[#names + 1] = name end
   table.sort(names)

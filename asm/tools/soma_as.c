@@ -175,6 +175,8 @@ static bool long_option(cli *c, const char *arg) {
     c->done = true;
   } else if (strcmp(arg, names[2]) == 0 || strcmp(arg, names[3]) == 0) {
     c->json_errors = strcmp(arg, names[3]) == 0;
+  } else if (strncmp(arg, "--error-format", 14) == 0 && (arg[14] == '=' || !arg[14])) {
+    return usage("%s: it is --error-format=text or --error-format=json%s", arg, "");
   } else {
     as_cli_near(arg, names, sizeof names / sizeof *names, near);
     return usage("unknown option `%s`%s", arg, near);
@@ -187,6 +189,11 @@ static bool unknown_option(const char *arg) {
                                       "-D", "-U", "-E",     "-M",       "-MD", "-Werror",
                                       "-@", "-r", "--help", "--version"};
   char near[80];
+  if (strncmp(arg, "-W", 2) == 0)
+    return usage(
+        "unknown option `%s`; warnings are put on and off by -w+NAME, -w-NAME, -w+all, and "
+        "-Werror makes them errors%s",
+        arg, "");
   as_cli_near(arg, names, sizeof names / sizeof *names, near);
   return usage("unknown option `%s`%s", arg, near);
 }

@@ -48,14 +48,16 @@ static bool option(cli *c, const char *arg) {
 
 static bool set_engine(cli *c, const char *name) {
   const char *names[ISA_NENGINES];
-  char near[80];
+  char near[80], list[160] = "; there are";
   for (int e = 0; e < ISA_NENGINES; e++) {
     names[e] = isa_engines[e].name;
     if (strcmp(name, names[e]) == 0) c->engine = e;
+    size_t n = strlen(list);
+    snprintf(list + n, sizeof list - n, "%s %s", e ? "," : "", names[e]);
   }
   if (c->engine >= 0) return true;
   as_cli_near(name, names, ISA_NENGINES, near);
-  return usage("no engine is called `%s`%s", name, near);
+  return usage("no engine is called `%s`%s", name, near[0] ? near : list);
 }
 
 static bool parse_args(int argc, char **argv, cli *c) {

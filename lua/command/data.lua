@@ -38,12 +38,12 @@ local function made(spec)
   local kind, rest = spec:match "^(%l+)(.*)$"
   local numbers = {}
   local most = ({zeros = 0, ones = 0, arange = 0, randn = 1, uniform = 3})[kind]
-  if not most or not rest:match "^[:%d%s.+%-eE]*$" then return end
+  if not most or rest ~= "" and rest:sub(1, 1) ~= ":" then return end
   for word in rest:gmatch ":([^:]*)" do numbers[#numbers + 1] = tonumber(word) or false end
   for i, n in ipairs(numbers) do
     if not n or i == 1 and not math.tointeger(n) or i > most then numbers.wrong = true end
   end
-  if numbers.wrong or #numbers == 2 or rest ~= "" and rest:sub(1, 1) ~= ":" then
+  if numbers.wrong or #numbers == 2 then
     return nil, "data can be made by zeros, ones, arange, randn[:SEED] or uniform[:SEED[:LO:HI]], not by '" .. spec .. "'"
   end
   if numbers[2] and numbers[2] >= numbers[3] then
@@ -60,6 +60,12 @@ local function made(spec)
     for _, size in ipairs(shape) do n = n * size end
     return soma.arange(n, dtype):reshape(shape)
   end
+end
+
+-- What cannot be read may be meant as one of those words.
+local function nearest_made(spec)
+  local near = host.nearest(spec:match "^%a*", {"zeros", "ones", "arange", "randn", "uniform"})
+  return near and "; did you mean " .. near .. "?" or ""
 end
 
 -- ---- Names ----------------------------------------------------------------------------------
@@ -181,7 +187,7 @@ local function load(prog, o, flag)
       local path, member, archive = place(file, t.name)
       local how = {dtype = host.dtype_hint(t.dtype), names = archive and {member}}
       local data, message = try(archive and archive.load or soma.load_npy, path, how)
-      if not data then return nil, message end
+      if not data then return nil, message .. (archive and "" or nearest_made(file)) end
       if archive then data = data[member] end
       tensors[t.name] = data
     end

@@ -13,8 +13,10 @@ local function paint(text)
   return text
 end
 
+local limit = "" -- ": --max-memory is 4096 bytes", made before there is no memory for it
 local function complain(text)
-  io.stderr:write("soma: ", paint "error:", " ", text, "\n")
+  local more = text:find "memory$" and limit or ""
+  io.stderr:write("soma: ", paint "error:", " ", text, more, "\n")
   return 1
 end
 
@@ -339,7 +341,10 @@ local function main()
   elseif o["--costs"] then
     return print_costs(o)
   end
-  if o["--max-memory"] then host.limit_memory(o["--max-memory"]) end
+  if o["--max-memory"] then
+    limit = ": --max-memory is " .. o["--max-memory"] .. " bytes"
+    host.limit_memory(o["--max-memory"])
+  end
   o.costs, message = read_costs(o)
   if o.costs == false then return complain(message) end
   if o["--resume"] then return resume(o) end

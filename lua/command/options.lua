@@ -162,6 +162,7 @@ local function take_file(o, word, value)
 end
 
 local function take_checks(o, word, value)
+  if not value:match "%w" then return word .. " takes all, or names of checks with commas between them, not '" .. value .. "'" end
   local ok, message = pcall(soma.core, {checks = value})
   if not ok then return word .. ": " .. message:gsub("^.-unknown", "unknown") end
   o[word] = value
@@ -315,7 +316,7 @@ local function parse(args)
     wrong = o["--costs"] ~= true and take_target(o, "--target", o["--costs"])
     if wrong then return nil, (wrong:gsub("^%-%-target", "--costs")) end
     if o.program then
-      return nil, "--costs runs nothing, and '" .. o.program .. "' is not a target"
+      return nil, (take_target({}, "--costs", o.program) or "--costs takes one target") .. "; it runs nothing"
     end
     return o
   end

@@ -31,7 +31,7 @@ take["--in"], take["--out"] = take_file, take_file
 take["--max-seconds"] = function(o, word, value)
   local n = tonumber(value)
   if not n or not (n > 0 and n <= 1e6) then
-    return word .. " takes a number of seconds to 1000000, not '" .. value .. "'"
+    return word .. " takes a number of seconds, above 0 and up to 1000000, not '" .. value .. "'"
   end
   o.seconds = n
 end

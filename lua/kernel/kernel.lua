@@ -69,6 +69,9 @@ end
 -- ---- What a kernel works on ---------------------------------------------------------------------
 
 local function check_dtype(k, dtype)
+  if type(dtype) ~= "string" then
+    k:refuse(("the data type is a string, such as 'float32', not a %s"):format(type(dtype)))
+  end
   if not V.code[dtype] then k:refuse(("'%s' is not a data type; soma.dtypes lists them"):format(tostring(dtype))) end
 end
 

@@ -51,7 +51,7 @@ static int make_ones(lua_State *L) {
 static int make_arange(lua_State *L) {
   int n = 0;
   while (n < 3 && lua_type(L, n + 1) == LUA_TNUMBER) n++;
-  luaL_argcheck(L, n > 0, 1, "number expected");
+  if (n == 0) luaL_typeerror(L, 1, "number");
   bool ints = true;
   for (int i = 1; i <= n; i++) ints = ints && lua_isinteger(L, i);
   bool typed = lua_type(L, n + 1) != LUA_TTABLE; /* a table: the options, without a dtype */
@@ -274,9 +274,11 @@ static int make_frombytes(lua_State *L) {
   int device = plain_options(L, 4, "frombytes");
   lt_tensor as = {.dtype = dtype, .ndim = ndim};
   memcpy(as.shape, shape, sizeof shape);
-  if (!lt_layout(&as) || (uint64_t)as.size * each != n)
-    return luaL_error(L, "frombytes: %s does not have %I bytes", lt_push_type(L, &as),
-                      (LUAI_UACINT)n);
+  if (!lt_layout(&as))
+    return luaL_error(L, "frombytes: %s is too large for this host", lt_push_type(L, &as));
+  if ((uint64_t)as.size * each != n)
+    return luaL_error(L, "frombytes: %s does not have %I bytes, but %I", lt_push_type(L, &as),
+                      (LUAI_UACINT)n, (LUAI_UACINT)(as.size * each));
   lt_tensor *t = lt_new(L, dtype, ndim, shape);
   if (n > 0) memcpy(t->data, bytes, n);
   if (dtype == ISA_bool)

@@ -48,7 +48,7 @@ static bool push_pages(lua_State *L, size_t n) {
 
 void *lt_push_zeros(lua_State *L, size_t n) {
   if (n < PAGES_FROM || lb_is_limited(L)) return memset(lua_newuserdatauv(L, n, 0), 0, n);
-  if (!push_pages(L, n)) luaL_error(L, "not enough memory");
+  if (!push_pages(L, n)) luaL_error(L, "not enough memory for %I bytes", (LUAI_UACINT)n);
   return ((lt_storage *)lua_touserdata(L, -1))->data;
 }
 

@@ -107,10 +107,12 @@ unsigned lt_check_shape(lua_State *L, int arg, int64_t *shape) {
     int exact;
     lua_rawgeti(L, arg, (lua_Integer)d + 1);
     shape[d] = lua_tointegerx(L, -1, &exact);
-    if (!exact || lua_type(L, -1) != LUA_TNUMBER || shape[d] < 0)
+    bool number = lua_type(L, -1) == LUA_TNUMBER;
+    if (!exact || !number || shape[d] < 0)
       luaL_argerror(L, arg,
-                    lua_pushfstring(L, "dimension %d is %s, not an integer of at least 0", (int)d,
-                                    luaL_tolstring(L, -1, NULL)));
+                    lua_pushfstring(L, "dimension %d is %s%s, not an integer of at least 0", (int)d,
+                                    number ? "" : "the ",
+                                    number ? luaL_tolstring(L, -1, NULL) : luaL_typename(L, -1)));
     lua_pop(L, 1);
   }
   return (unsigned)n;
@@ -285,8 +287,8 @@ static int tensor_reshape(lua_State *L) {
   lt_tensor want = {.dtype = t->dtype, .ndim = (unsigned)n};
   memcpy(want.shape, shape, n * sizeof *shape);
   if (known != t->size || (open >= 0 && shape[open] < 0) || !lt_layout(&want))
-    return luaL_error(L, "reshape: %s has %I elements, the new shape another number",
-                      lt_push_type(L, t), (LUAI_UACINT)t->size);
+    return luaL_error(L, "reshape: %s has %I elements, which are not those of %s",
+                      lt_push_type(L, t), (LUAI_UACINT)t->size, lt_push_type(L, &want));
   want.data = lt_make_dense(L, 1)->data;
   *lt_alias(L, 1) = want;
   return 1;

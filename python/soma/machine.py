@@ -34,20 +34,46 @@ CHECKS = _check_names()
 def check_mask(checks):
     """The bits of soma_options.checks: a number, "all", or names as a list or separated by
     commas."""
+    every = (1 << len(CHECKS)) - 1
     if not checks:
         return 0
     if isinstance(checks, int):
+        if not 0 < checks <= every:
+            raise ValueError("checks=%d: as a number it is a sum of bits, 1 to %d" %
+                             (checks, every))
         return checks
     wanted = checks.split(",") if isinstance(checks, str) else list(checks)
     mask = 0
     for name in wanted:
         if name == "all":
-            mask |= (1 << len(CHECKS)) - 1
+            mask |= every
         elif name in CHECKS:
             mask |= 1 << CHECKS.index(name)
         else:
             raise ValueError("no check is called %r; there are all, %s" % (name, ", ".join(CHECKS)))
     return mask
+
+
+# What callers set of soma_options by name; the rest has an argument of its own, or is a pointer.
+_OPTIONS = {name: kind for name, kind in L.Options._fields_
+            if name in ("max_instructions", "max_time", "max_seconds", "max_hbm_bytes", "saturate",
+                        "simd", "rounding_seed", "costs", "timing_only", "causes", "schedule")}
+
+
+def _set_option(o, name, value):
+    kind = _OPTIONS.get(name)
+    if kind is None:
+        raise TypeError("there is no option %s; there are target, checks, record, print, %s" %
+                        (name, ", ".join(sorted(_OPTIONS))))
+    if kind is C.c_char_p:
+        if not isinstance(value, str):
+            raise TypeError("%s=%r: a string is wanted" % (name, value))
+        value = value.encode()
+    elif not isinstance(value, (int, float) if kind is C.c_double else int):
+        raise TypeError("%s=%r: a number is wanted" % (name, value))
+    elif not 0 <= value < 1 << (63 if kind is C.c_uint64 else 31):
+        raise ValueError("%s=%r: it is 0 or more, and fits its type" % (name, value))
+    setattr(o, name, value)
 
 
 def _text(b):
@@ -93,7 +119,7 @@ class Program:
         self.machine, self.handle, self._tensors = machine, handle, None
 
     def __del__(self):
-        if self.handle and lib:
+        if lib and getattr(self, "handle", None):
             lib.soma_program_free(self.handle)
             self.handle = None
 
@@ -278,8 +304,10 @@ class Machine:
         o.size = C.sizeof(o)
         o.target = target.encode() if target else None
         o.checks = check_mask(checks)
+        if target is not None and target not in GENERATION:
+            raise SomaError("there is no target %r; there are %s" % (target, ", ".join(GENERATION)))
         for name, value in options.items():
-            setattr(o, name, value.encode() if isinstance(value, str) else value)
+            _set_option(o, name, value)
         self.recorder = None
         if record:
             recorder = C.c_void_p()
@@ -316,6 +344,8 @@ class Machine:
 
     def assemble(self, text, name="program.s", defines=()):
         """A program from assembly. SomaError has the diagnostics."""
+        if not isinstance(text, str):
+            raise TypeError("the source is a string, not %s" % type(text).__name__)
         o = L.AssembleOptions()
         o.size = C.sizeof(o)
         if defines:
@@ -333,6 +363,8 @@ class Machine:
 
     def load(self, data):
         """A program from the bytes of a .sbc file."""
+        if not isinstance(data, bytes):
+            raise TypeError("the bytes of a program file are wanted, not %s" % type(data).__name__)
         p = C.c_void_p()
         self._check(lib.soma_program_load(self.handle, data, len(data), C.byref(p)))
         return Program(self, p)
@@ -342,6 +374,12 @@ class Machine:
         SomaFault, DeadlockError or SomaError when it does not end well."""
         if self.options.event and self.recorder is None:
             raise SomaError("a machine records one run: make another for the next")
+        if not isinstance(program, Program):
+            raise TypeError("a program of assemble() or load() is wanted, not %s" %
+                            type(program).__name__)
+        if inputs is not None and not hasattr(inputs, "items"):
+            raise TypeError("the inputs are a dict of arrays by name, {\"x\": x}, not %s" %
+                            type(inputs).__name__)
         keep = []
         lib.soma_unbind(self.handle, program.handle)
         for name, value in (inputs or {}).items():

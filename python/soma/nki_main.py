@@ -38,15 +38,31 @@ def main(arguments):
         import soma
         print("soma-nki %s" % soma.__version__)
         return 0
-    if arguments[0] == "-m" and len(arguments) > 1:
+    if arguments[0] in ("-m", "-c") and len(arguments) == 1:
+        what = "a module" if arguments[0] == "-m" else "Python code"
+        sys.stderr.write("soma-nki: %s needs %s\n" % (arguments[0], what))
+        return 2
+    if arguments[0] == "-m":
         sys.argv = arguments[1:]
         sys.path.insert(1, os.getcwd())
+        import importlib.util
+        try:
+            known = importlib.util.find_spec(arguments[1])
+        except (ImportError, ValueError):
+            known = None
+        if known is None:
+            sys.stderr.write("soma-nki: there is no module %s\n" % arguments[1])
+            return 2
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
-    elif arguments[0] == "-c" and len(arguments) > 1:
+    elif arguments[0] == "-c":
         sys.argv = ["-c"] + arguments[2:]
         sys.path.insert(1, os.getcwd())
         exec(compile(arguments[1], "<string>", "exec"), {"__name__": "__main__"})
     else:
+        if arguments[0].startswith("-"):
+            sys.stderr.write("soma-nki: there is no option %s: -m, -c, --help or --version\n" %
+                             arguments[0])
+            return 2
         if not os.path.exists(arguments[0]):
             sys.stderr.write("soma-nki: no file %s\n" % arguments[0])
             return 2

@@ -483,6 +483,70 @@ soma: error: vector, pc 3: falls off the end of section vector: the last instruc
 }
 
 local commands = {
+  { name = "made data, a seed that is none", command = "$SOMA t.s --in a=randn:x", exit = 1, err = [=[
+soma: error: --in a: data can be made by zeros, ones, arange, randn[:SEED] or uniform[:SEED[:LO:HI]], not by 'randn:x'
+]=] },
+  { name = "made data, half a range", command = "$SOMA t.s --in a=uniform:1:2", exit = 1, err = [=[
+soma: error: --in a: data can be made by zeros, ones, arange, randn[:SEED] or uniform[:SEED[:LO:HI]], not by 'uniform:1:2'
+]=] },
+  { name = "made data, an empty range", command = "$SOMA t.s --in a=uniform:1:5:2", exit = 1, err = [[
+soma: error: --in a: uniform:SEED:LO:HI needs LO below HI, not 5 and 2
+]] },
+  { name = "made data, nearly", command = "$SOMA t.s --in a=one", exit = 1, err = [[
+soma: error: cannot read 'one': No such file or directory; did you mean ones?
+]] },
+  { name = "no check", command = "$SOMA t.s --in a=a.npy --check ''", err = [[
+soma: error: --check takes all, or names of checks with commas between them, not ''
+try soma --help
+]] },
+  { name = "memory", command = "$SOMA t.s --in a=a.npy --max-memory 1K", exit = 1, err = [[
+soma: error: not enough memory: --max-memory is 1024 bytes
+]] },
+  { name = "constants of no target", command = "$SOMA --costs trn9", err = [[
+soma: error: --costs takes one of trn1, inf2, trn2, trn3, not 'trn9'; it runs nothing
+try soma --help
+]] },
+  { name = "as: warnings as of other compilers", command = "$AS -Wall t.s", err = [[
+soma-as: unknown option `-Wall`; warnings are put on and off by -w+NAME, -w-NAME, -w+all, and -Werror makes them errors
+try soma-as --help
+]] },
+  { name = "as: format of messages", command = "$AS --error-format=xml t.s", err = [[
+soma-as: --error-format=xml: it is --error-format=text or --error-format=json
+try soma-as --help
+]] },
+  { name = "as: an instruction that is none", command = "$AS --explain tensor_coppy", err = [[
+soma-as: no instruction is called `tensor_coppy`; did you mean `tensor_copy`?
+]] },
+  { name = "dis: engine", command = "$DIS --engine pe t.sbc", err = [[
+soma-dis: no engine is called `pe`; there are tensor, vector, scalar, gpsimd, sync
+try soma-dis --help
+]] },
+  { name = "two to standard output", command = "$SOMA t.s --in a=a.npy --trace - --html -", err = [[
+soma: error: --trace and --html both write to standard output
+try soma --help
+]] },
+  { name = "table", command = "$SOMA t.s --in a=a.npy --csv Foo=x.csv", err = [[
+soma: error: --csv: there is no table 'Foo'; there are: Instruction, DmaPacket, SemaphoreUpdate, ActiveTime, Summary
+try soma --help
+]] },
+  { name = "engines of a trace", command = "$SOMA t.s --in a=a.npy --trace-engines vec", err = [[
+soma: error: --trace-engines takes names of engines with commas between them, not 'vec'; there are: tensor, vector, scalar, gpsimd, sync
+try soma --help
+]] },
+  { name = "not a saved run", command = "$SOMA --resume t.s", exit = 1, err = [[
+soma: error: t.s: this is not a saved run
+]] },
+  { name = "no such constant", command = "echo 'FOO = 3' >x.cost; $SOMA t.s --in a=a.npy --cost x.cost; s=$?; rm x.cost; exit $s", exit = 1, err = [[
+soma: error: x.cost:1: there is no constant FOO
+]] },
+  { name = "expected data without a run's", command = "$SOMA t.s --in a=a.npy --expect c=zeros --timing-only", err = [[
+soma: error: --expect does not go with --timing-only, which computes nothing
+try soma --help
+]] },
+  { name = "sandbox: no time", command = "$SOMA --sandbox --max-seconds 0 x.lua", err = [[
+soma: --max-seconds takes a number of seconds, above 0 and up to 1000000, not '0'
+try soma --sandbox --help
+]] },
   { name = "a device that never ends", command = "$DIS /dev/zero", exit = 1, err = [[
 soma-dis: /dev/zero has over 256 MiB, the most that is read
 ]] },

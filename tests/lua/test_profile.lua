@@ -326,7 +326,7 @@ case("--costs and --cost", function()
   status, _, text = run "--costs --cost /nonexistent/costs"
   eq(status, 1) has(text, "cannot read '/nonexistent/costs'")
   status, _, text = run "--costs trn9"
-  eq(status, 2) has(text, "'trn9' is not a target")
+  eq(status, 2) has(text, "--costs takes one of trn1, inf2, trn2, trn3, not 'trn9'; it runs nothing")
   status, _, text = run "--costs=trn9"
   eq(status, 2) has(text, "--costs takes one of trn1, inf2, trn2, trn3, not 'trn9'")
 end)

@@ -190,7 +190,7 @@ end
 case("wrong options", function()
   local function run() return {} end
   local over = {{"n", 1}}
-  fails("sweep: a table of options is wanted, not a number", soma.sweep, 5)
+  fails("sweep: a table of options is wanted, not number", soma.sweep, 5)
   fails("sweep: unknown option 'job' (did you mean 'jobs'?); it takes: columns, core, inputs, jobs, measure, over, program, "
     .. "run, variants", soma.sweep, {over = over, run = run, job = 1})
   fails("sweep: option 'over' must be a table, not a number", soma.sweep, {over = 1, run = run})

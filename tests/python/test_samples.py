@@ -52,6 +52,15 @@ class Samples(unittest.TestCase):
     def test_the_command_says_what_is_wrong(self):
         self.assertRegex(run("--help")[1], "usage: soma-nki SCRIPT")
         self.assertEqual(run("no/such.py"), (2, "soma-nki: no file no/such.py\n"))
+        self.assertEqual(run("-c"), (2, "soma-nki: -c needs Python code\n"))
+        self.assertEqual(run("-m"), (2, "soma-nki: -m needs a module\n"))
+        self.assertEqual(run("-m", "no.such"), (2, "soma-nki: there is no module no.such\n"))
+        self.assertEqual(run("--versoin"), (
+            2, "soma-nki: there is no option --versoin: -m, -c, --help or --version\n"))
+        for status in (256, 300, -1):
+            said = "soma-nki: the script called sys.exit(%d): an exit status is 0 to 255\n" % status
+            self.assertEqual(run("-c", "import sys; sys.exit(%d)" % status), (1, said))
+        self.assertEqual(run("-c", "import sys; sys.exit(7)"), (7, ""))
         status, out = run("-c", "import sys; print(sys.argv)", "a", "b")
         self.assertEqual(out, "['-c', 'a', 'b']\n")
 

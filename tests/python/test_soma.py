@@ -53,6 +53,32 @@ class Programs(unittest.TestCase):
         with self.assertRaisesRegex(soma.SomaError, "trn9"):
             soma.Machine("trn9")
 
+    def test_wrong_arguments_are_refused_by_name(self):
+        text, x = PROGRAM % 16, {"x": self.x}
+        for error, words, call in (
+                (TypeError, "there is no option foo; there are target, checks, record, print, cau",
+                 lambda: soma.run(text, x, foo=1)),
+                (TypeError, "there is no option alloc", lambda: soma.Machine(alloc=1)),
+                (ValueError, "max_instructions=-1: it is 0 or more",
+                 lambda: soma.run(text, x, max_instructions=-1)),
+                (TypeError, "max_time='1': a number", lambda: soma.run(text, x, max_time="1")),
+                (TypeError, "costs=3: a string", lambda: soma.run(text, x, costs=3)),
+                (ValueError, "checks=-1: as a number it is a sum of bits, 1 to 127",
+                 lambda: soma.run(text, x, checks=-1)),
+                (soma.SomaError, "there is no target 'trn9'; there are trn1, inf2, trn2, trn3",
+                 lambda: soma.run(text, x, target="trn9")),
+                (TypeError, "the source is a string, not int", lambda: soma.run(5)),
+                (TypeError, "the inputs are a dict of arrays by name, {\"x\": x}, not list",
+                 lambda: soma.run(text, [self.x])),
+                (TypeError, "a program of assemble\\(\\) or load\\(\\) is wanted, not str",
+                 lambda: soma.Machine().run(text, x)),
+                (TypeError, "the bytes of a program file are wanted, not str",
+                 lambda: soma.Machine().load("x.sbc")),
+                (soma.SomaError, "3 bytes: a program file has at least 48",
+                 lambda: soma.Machine().load(b"abc"))):
+            with self.assertRaisesRegex(error, words):
+                call()
+
     def test_a_program_is_printed_and_saved(self):
         m = soma.Machine("trn2")
         p = m.assemble(PROGRAM % 16)

@@ -391,7 +391,7 @@ static void binding_is_checked(void **state) {
   int64_t shape[2] = {4, 8}, wrong[2] = {8, 4};
   bed b = bed_open(NULL, add_text);
   assert_int_equal(soma_run_start(b.m, b.p, &b.r), SOMA_ARG);
-  assert_string_equal(soma_error(b.m), "input tensor a is not bound");
+  assert_string_equal(soma_error(b.m), "input tensor a is not bound; it takes float32[4, 8]");
   assert_int_equal(soma_bind(b.m, b.p, "x", SOMA_FLOAT32, 2, shape, a), SOMA_ARG);
   assert_string_equal(soma_error(b.m), "the program has no tensor x");
   assert_int_equal(soma_bind(b.m, b.p, "a", SOMA_INT32, 2, wrong, a), SOMA_ARG);

@@ -200,11 +200,21 @@ void soma_run_options(soma_run *r) {
   r->m->interrupted = 0;
 }
 
+static soma_status not_bound(soma_machine *m, const isa_tensor *t) {
+  isa_buf b;
+  isa_buf_init(&b, &m->al);
+  isa_buf_printf(&b, "input tensor %s is not bound; it takes ", t->name);
+  put_shape(&b, t, t->ndim, t->shape);
+  soma_status s = soma_fail(m, SOMA_ARG, "%s", isa_buf_str(&b));
+  isa_buf_free(&b);
+  return s;
+}
+
 static soma_status check_inputs(soma_machine *m, const soma_program *sp) {
   const isa_program *p = sp->p;
   for (uint32_t i = 0; i < p->ntensors && !m->o.timing_only; i++)
     if (p->tensors[i].role == ISA_INPUT && !find_binding(m, sp, i))
-      return soma_fail(m, SOMA_ARG, "input tensor %s is not bound", p->tensors[i].name);
+      return not_bound(m, &p->tensors[i]);
   return SOMA_OK;
 }
 
