@@ -60,7 +60,7 @@ def _router(kernel, **options):
     logits = x.T @ w + bias
     best = np.argsort(-logits, -1)[:, :k]
     want = softmax(logits)
-    if options:  # the softmax of the best alone, at their places
+    if not options.get("router_pre_norm", True):  # the softmax of the best, at their places
         want = np.zeros_like(logits)
         np.put_along_axis(want, best, softmax(np.take_along_axis(logits, best, -1)), -1)
     for got, reference in zip(outputs, (logits, best, want)):
@@ -69,6 +69,11 @@ def _router(kernel, **options):
 
 def router_topk(kernel):
     _router(nki.jit(kernel))
+
+
+def router_topk_shared(kernel):
+    """Each core has half of the tokens; without the option both have all of them."""
+    _router(nki.jit(kernel), shard_on_tokens=True)
 
 
 def router_topk_after(kernel):

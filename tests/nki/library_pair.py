@@ -73,7 +73,7 @@ KERNELS = tuple((part, file, name, test) for part, file, name, test in (
     (CORE, "attention/attention_cte.py", "attention_cte", library_more.attention_cte),
     (CORE, "attention/attention_bwd.py", "attention_bwd", library_more.attention_bwd),
     (CORE, "attention/attention_tkg.py", "attention_tkg", library_tkg.attention_tkg()),
-    (CORE, "router_topk/router_topk.py", "router_topk", library_more.router_topk),
+    (CORE, "router_topk/router_topk.py", "router_topk", library_more.router_topk_shared),
     (CORE, "output_projection/output_projection_cte/output_projection_cte.py",
      "output_projection_cte", library_more.output_projection_cte),
     (CORE, "output_projection/output_projection_tkg.py", "output_projection_tkg",
