@@ -6,7 +6,8 @@
  * The value that sources other than s could have brought a semaphore to is `high`: what it has now
  * and what is under way, less what s added. A wait for v or more that holds was sure only of the
  * shortest prefix of the updates of s that lifts high to v; a wait for v or less likewise, of
- * decrements. */
+ * decrements. That holds as long as updates that are triggered later could not have come before:
+ * where they could, and where a semaphore does more than count, the log is judged (must.c). */
 #include "check.h"
 #include "impl.h"
 
@@ -72,16 +73,11 @@ static void raise_to(vm_core *c, unsigned e, unsigned comp, uint32_t epoch) {
 static void acquire(vm_core *c, unsigned e, const vm_ck_release *r) {
   struct vm_check *k = c->check;
   uint32_t *mine = clock_of(c, e);
-  bool more = false;
   if (!r->base) return;
   if (k->log.knows) vm_ck_log_know(c, e, r);
-  for (uint32_t i = 0; i < k->ncomps; i++) {
-    uint32_t other = r->base->v[i];
-    more |= other > mine[i];
-    mine[i] = other > mine[i] ? other : mine[i];
-  }
-  if (more) changed(c, e);
-  for (unsigned i = 0; i < OF_ENGINE; i++) raise_to(c, e, vm_ck_comp(r->engine, i), r->own[i]);
+  if (vm_ck_join(mine, r->base->v, k->ncomps)) changed(c, e);
+  for (unsigned i = 0, comp = vm_ck_comp(r->engine, 0); i < OF_ENGINE; i++, comp++)
+    if (r->own[i] > mine[comp]) raise_to(c, e, comp, r->own[i]);
   if (r->ring) raise_to(c, e, r->ring, r->share);
 }
 
@@ -132,6 +128,7 @@ static void forget(vm_core *c, vm_ck_source *s) {
 static void fold(vm_core *c, vm_ck_sem_log *l, unsigned sem) {
   for (uint32_t i = 0; i < l->nsrc; i++) {
     vm_ck_source *s = &l->src[i];
+    if (s->arrived == 0) continue;
     uint32_t known = UINT32_MAX;
     for (unsigned e = 0; e < ISA_NENGINES; e++)
       if ((c->check->waiters[sem] >> e & 1) && c->eng[e].state != VM_HALTED &&
@@ -164,6 +161,17 @@ static int64_t delta_of(unsigned kind, uint32_t value) {
   }
 }
 
+/* Whether an update could also have come before a wait that has acquired of other sources: these
+ * were not needed then. */
+static bool comes_too(const vm_core *c, const vm_ck_sem_log *l, unsigned sem, unsigned comp,
+                      const vm_ck_release *r) {
+  for (unsigned e = 0, left = c->check->waiters[sem]; left; e++, left >>= 1)
+    if ((left & 1) && l->from[e] != FROM_NOBODY && l->from[e] != comp + 1 &&
+        !vm_ck_includes(r, vm_ck_comp(e, OF_SEQ), l->held[e].epoch))
+      return true;
+  return false;
+}
+
 /* Notes an update that has been triggered; takes over the reference in r. */
 static void log_update(vm_core *c, unsigned sem, unsigned kind, uint32_t value, unsigned comp,
                        uint32_t epoch, vm_ck_release r) {
@@ -173,18 +181,18 @@ static void log_update(vm_core *c, unsigned sem, unsigned kind, uint32_t value, 
     drop(c, r.base);
     return;
   }
-  vm_ck_update u = {.r = r, .delta = delta_of(kind, value), .epoch = epoch};
-  u.writes = kind == ISA_UPD_write;
-  u.r.logged = vm_ck_log_update(c, sem, comp, &u);
-  if (!u.writes) {
-    *(u.delta < 0 ? &s->down : &s->up) += u.delta;
-    *(u.delta < 0 ? &l->down : &l->up) += u.delta;
-  }
   if ((s->n - s->head) % FOLD_AT == FOLD_AT - 1) fold(c, l, sem);
-  u.total = u.writes ? u.delta : (int64_t)c->sem[sem] + l->up + l->down;
-  s->v[s->n++] = u;
-  if (u.r.logged && c->check->log.on) c->check->log.updates[u.r.logged - 1].total = u.total;
-  if (u.delta < 0) vm_ck_check_below(c, l, sem, s);
+  vm_ck_update *u = &s->v[s->n++];
+  *u = (vm_ck_update){
+      .r = r, .delta = delta_of(kind, value), .epoch = epoch, .writes = kind == ISA_UPD_write};
+  if (!u->writes) {
+    *(u->delta < 0 ? &s->down : &s->up) += u->delta;
+    *(u->delta < 0 ? &l->down : &l->up) += u->delta;
+  }
+  u->total = u->writes ? u->delta : (int64_t)c->sem[sem] + l->up + l->down;
+  u->r.logged = vm_ck_log_update(c, sem, comp, u);
+  if (!c->check->suspect && comes_too(c, l, sem, comp, &r)) c->check->suspect = true;
+  if (u->delta < 0) vm_ck_check_below(c, l, sem, s);
 }
 
 /* The component whose turn an arriving update is. */
@@ -224,6 +232,10 @@ void vm_check_arrival(vm_core *c, const vm_event *ev) {
   vm_ck_sem_log *l = k->sems[ev->sem];
   vm_ck_source *s = l ? find_source(l, comp_of_event(c, ev)) : NULL;
   if (!s || s->head + s->arrived >= s->n) return;
+  if (!k->log.mixed[ev->sem]) { /* it can only rise */
+    l->up -= s->v[s->head + s->arrived++].delta;
+    return;
+  }
   const vm_ck_update u = s->v[s->head + s->arrived++];
   vm_ck_log_arrival(c, u.r.logged);
   k->arriving = u.r;
@@ -285,7 +297,7 @@ void vm_check_applied(vm_core *c, unsigned e, unsigned sem, unsigned kind) {
 /* ---- Waits -------------------------------------------------------------------------------- */
 
 /* Acquires of each source the prefix without which the value would be below v. */
-static void acquire_rise(vm_core *c, unsigned e, const vm_ck_sem_log *l, unsigned sem, int64_t v) {
+static void acquire_rise(vm_core *c, unsigned e, vm_ck_sem_log *l, unsigned sem, int64_t v) {
   int64_t high = (int64_t)c->sem[sem] + l->up;
   for (uint32_t i = 0; i < l->nsrc; i++) {
     const vm_ck_source *s = &l->src[i];
@@ -296,7 +308,10 @@ static void acquire_rise(vm_core *c, unsigned e, const vm_ck_sem_log *l, unsigne
       need -= s->v[k].delta;
       last = &s->v[k].r;
     }
-    if (last) acquire(c, e, last);
+    if (!last) continue;
+    acquire(c, e, last);
+    if (l->from[e] != s->comp + 1)
+      l->from[e] = l->from[e] == FROM_NOBODY ? (uint16_t)(s->comp + 1) : FROM_MANY;
   }
 }
 
@@ -351,7 +366,7 @@ void vm_ck_wait(vm_core *c, unsigned e, const isa_wait *w) {
 void vm_check_change(vm_core *c, unsigned sem, uint32_t old, uint32_t next) {
   struct vm_check *k = c->check;
   vm_ck_sem_log *l = k->sems[sem];
-  if (!vm_ck_has(c, VM_CHECK_RACE) || !l) return;
+  if (!vm_ck_has(c, VM_CHECK_RACE) || !l || !k->log.mixed[sem]) return;
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
     vm_ck_held *h = &l->held[e];
     if (!h->valid || !isa_cond_holds(h->cond, old, h->value) ||

@@ -6,6 +6,8 @@
 #include "../legal/legal.h"
 #include "check.h"
 
+#include <string.h>
+
 /* ---- Components of a clock ---------------------------------------------------------------- */
 
 /* What another may know of an engine: how many of its data-path instructions are complete, have
@@ -20,6 +22,23 @@ static inline unsigned vm_ck_ring_comp(unsigned queue, unsigned ring) {
   return FIRST_RING + queue * ISA_NDMA + ring;
 }
 static inline unsigned vm_ck_engine_of(unsigned comp) { return comp / OF_ENGINE; }
+
+/* Raises the n components of a clock, an even number, to those of another; true: one was less. Most
+ * are equal. */
+static inline bool vm_ck_join(uint32_t *to, const uint32_t *from, uint32_t n) {
+  bool more = false;
+  for (uint32_t i = 0; i < n; i += 2) {
+    uint64_t a, b;
+    memcpy(&a, to + i, sizeof a);
+    memcpy(&b, from + i, sizeof b);
+    for (uint32_t j = i; a != b && j < i + 2; j++)
+      if (from[j] > to[j]) {
+        to[j] = from[j];
+        more = true;
+      }
+  }
+  return more;
+}
 
 /* A clock as it was, shared by the updates that were released with it. */
 typedef struct vm_ck_snapshot {
@@ -74,7 +93,9 @@ typedef struct vm_ck_sem_log {
   vm_time written_at;
   vm_ck_release write;
   vm_ck_held held[ISA_NENGINES];
+  uint16_t from[ISA_NENGINES]; /* the source of all that an engine has acquired, FROM_MANY */
 } vm_ck_sem_log;
+enum { FROM_NOBODY = 0, FROM_MANY = UINT16_MAX }; /* else the component + 1 */
 
 /* ---- Accesses ----------------------------------------------------------------------------- */
 
@@ -145,7 +166,7 @@ typedef struct vm_ck_log {
   vm_ck_signal *sets; /* that take effect at once, of semaphores that do more than count */
   vm_ck_access *accesses;
   uint32_t nsteps, cap_steps, nupdates, cap_updates, naccesses, cap_accesses, at;
-  uint32_t nsets, cap_sets;
+  uint32_t nsets, cap_sets, most_steps;
   uint32_t last[ISA_NENGINES], queue[ISA_MAX_QUEUES]; /* steps */
   int64_t taken[ISA_NSEMS];
   bool knows;            /* what is acquired now is to be logged */
@@ -204,6 +225,9 @@ struct vm_check {
   uint8_t change_by; /* engine of the change that comes, ISA_NENGINES: the host */
   uint32_t change_pc;
   vm_ck_log log;
+  /* Order by the clocks as the run goes may not be all there is, or more than there is: what the
+   * log shows is to be judged. Until then each access is looked at when it comes. */
+  bool suspect;
   uint32_t judged; /* places of the log that were */
   /* Of the replay of a log: the clock of the access that is looked at. */
   const uint32_t *view;
@@ -346,8 +370,8 @@ void vm_ck_log_set(vm_core *c, unsigned e, unsigned sem, const vm_ck_update *u, 
 void vm_ck_log_arrival(vm_core *c, uint32_t logged);
 /* The update's number. */
 uint32_t vm_ck_log_update(vm_core *c, unsigned sem, unsigned comp, const vm_ck_update *u);
-/* False: the access is to be looked at now. */
-bool vm_ck_log_access(vm_core *c, const vm_ck_access *a);
+/* Numbers the access; false: there is no log. */
+bool vm_ck_log_access(vm_core *c, vm_ck_access *a);
 
 /* must.c: what has happened before each step under every timing. */
 typedef struct vm_ck_must vm_ck_must;

@@ -59,28 +59,43 @@ static void no_memory(vm_core *c) {
   vm_ck_out_of_memory(c);
 }
 
-static uint32_t add_step(vm_core *c, vm_ck_step s) {
+/* A step of engine e, which is not yet its last; NULL: the log has ended. */
+static vm_ck_step *add_step(vm_core *c, unsigned e, unsigned kind) {
   vm_ck_log *g = log_of(c);
-  if (g->nsteps == MOST_STEPS || (uint64_t)g->nsteps * c->check->ncomps > MOST_CLOCKS) {
+  if (!g->on) return NULL;
+  if (g->nsteps == g->most_steps) {
     vm_ck_log_give_up(c);
-    return 0;
+    return NULL;
   }
   if (g->nsteps == g->cap_steps &&
-      !isa_array_grow(&c->al, &g->steps, g->nsteps, &g->cap_steps, sizeof s)) {
+      !isa_array_room(&c->al, &g->steps, g->nsteps, &g->cap_steps, sizeof *g->steps)) {
     no_memory(c);
-    return 0;
+    return NULL;
   }
-  s.at = g->at++;
-  g->steps[g->nsteps] = s;
-  return g->nsteps++;
+  vm_ck_step *s = &g->steps[g->nsteps++];
+  *s = (vm_ck_step){.kind = (uint8_t)kind,
+                    .engine = (uint8_t)e,
+                    .prev = g->last[e],
+                    .at = g->at++,
+                    .seq = c->check->clock[e][vm_ck_comp(e, OF_SEQ)],
+                    .pc = c->eng[e].pc};
+  return s;
+}
+
+/* The same, and it is the engine's last. */
+static vm_ck_step *go_on(vm_core *c, unsigned e, unsigned kind) {
+  vm_ck_step *s = add_step(c, e, kind);
+  if (s) log_of(c)->last[e] = log_of(c)->nsteps - 1;
+  return s;
 }
 
 bool vm_ck_log_start(vm_core *c) {
   vm_ck_log *g = log_of(c);
   g->on = true;
+  g->most_steps = MOST_CLOCKS / c->check->ncomps + 1;
+  if (g->most_steps > MOST_STEPS) g->most_steps = MOST_STEPS;
   scan_program(c, g);
-  for (unsigned e = 0; e < ISA_NENGINES; e++)
-    g->last[e] = add_step(c, (vm_ck_step){.kind = VM_CK_START, .engine = (uint8_t)e});
+  for (unsigned e = 0; e < ISA_NENGINES; e++) go_on(c, e, VM_CK_START);
   return g->on;
 }
 
@@ -106,55 +121,44 @@ void vm_ck_log_give_up(vm_core *c) {
 
 /* ---- What is logged ------------------------------------------------------------------------ */
 
-static void go_on(vm_core *c, unsigned e, vm_ck_step s) {
-  vm_ck_log *g = log_of(c);
-  if (!g->on) return;
-  s.engine = (uint8_t)e;
-  s.prev = g->last[e];
-  s.pc = c->eng[e].pc;
-  s.seq = c->check->clock[e][vm_ck_comp(e, OF_SEQ)];
-  uint32_t step = add_step(c, s);
-  if (g->on) g->last[e] = step;
-}
-
 bool vm_ck_log_wait(vm_core *c, unsigned e, const isa_wait *w, uint32_t value) {
   vm_ck_log *g = log_of(c);
-  if (!g->on) return true;
-  if (g->mixed[w->sem]) {
-    go_on(c, e, (vm_ck_step){.kind = VM_CK_HELD, .cond = w->cond, .sem = w->sem, .value = value});
-    return false;
-  }
-  int64_t want = (int64_t)value + (w->cond == ISA_WAIT_gt);
-  go_on(c, e,
-        (vm_ck_step){
-            .kind = VM_CK_WAIT, .sem = w->sem, .value = value, .want = want + g->taken[w->sem]});
-  return true;
+  bool mixed = g->mixed[w->sem];
+  vm_ck_step *s = go_on(c, e, mixed ? VM_CK_HELD : VM_CK_WAIT);
+  if (!s) return true;
+  s->cond = w->cond;
+  s->sem = w->sem;
+  s->value = value;
+  if (mixed)
+    c->check->suspect = true;
+  else
+    s->want = (int64_t)value + (w->cond == ISA_WAIT_gt) + g->taken[w->sem];
+  return !mixed;
 }
 
 void vm_ck_log_know(vm_core *c, unsigned e, const vm_ck_release *r) {
-  if (r->logged)
-    go_on(c, e,
-          (vm_ck_step){.kind = VM_CK_KNOW,
-                       .sem = log_of(c)->updates[r->logged - 1].sem,
-                       .other = r->logged - 1});
+  vm_ck_step *s = r->logged ? go_on(c, e, VM_CK_KNOW) : NULL;
+  if (!s) return;
+  s->sem = log_of(c)->updates[r->logged - 1].sem;
+  s->other = r->logged - 1;
 }
 
 void vm_ck_log_drain(vm_core *c, unsigned e) {
-  go_on(c, e, (vm_ck_step){.kind = VM_CK_DRAIN, .other = c->check->issued[e]});
+  vm_ck_step *s = go_on(c, e, VM_CK_DRAIN);
+  if (s) s->other = c->check->issued[e];
 }
 
 void vm_ck_log_trigger(vm_core *c, unsigned e, unsigned queue, bool other) {
   vm_ck_log *g = log_of(c);
   uint32_t step = g->last[e];
   if (!g->on) return;
-  if (other) /* another engine's transfers went before: its rings keep their order */
-    step = add_step(c, (vm_ck_step){.kind = VM_CK_QUEUE,
-                                    .engine = (uint8_t)e,
-                                    .prev = g->last[e],
-                                    .other = g->queue[queue],
-                                    .pc = c->eng[e].pc,
-                                    .seq = c->check->clock[e][vm_ck_comp(e, OF_SEQ)]});
-  if (g->on) g->queue[queue] = step;
+  if (other) { /* another engine's transfers went before: its rings keep their order */
+    vm_ck_step *s = add_step(c, e, VM_CK_QUEUE);
+    if (!s) return;
+    s->other = g->queue[queue];
+    step = g->nsteps - 1;
+  }
+  g->queue[queue] = step;
 }
 
 void vm_ck_log_host(vm_core *c, unsigned sem) {
@@ -162,7 +166,7 @@ void vm_ck_log_host(vm_core *c, unsigned sem) {
   bool used = false;
   for (uint32_t i = 0; i < g->nsteps; i++)
     used |= g->steps[i].kind == VM_CK_WAIT && g->steps[i].sem == sem;
-  g->mixed[sem] = g->host[sem] = true;
+  g->mixed[sem] = g->host[sem] = c->check->suspect = true;
   if (used) vm_ck_log_give_up(c);
 }
 
@@ -185,48 +189,51 @@ static bool room(vm_core *c, vm_ck_signal **v, uint32_t n, uint32_t *cap) {
     vm_ck_log_give_up(c);
     return false;
   }
-  if (n < *cap || isa_array_grow(&c->al, v, n, cap, sizeof **v)) return true;
+  if (n < *cap || isa_array_room(&c->al, v, n, cap, sizeof **v)) return true;
   no_memory(c);
   return false;
 }
 
-static vm_ck_signal signal_of(vm_core *c, unsigned sem, unsigned comp, const vm_ck_update *from) {
+static void note_signal(vm_core *c, unsigned sem, unsigned comp, const vm_ck_update *from,
+                        vm_ck_signal *u) {
   vm_ck_log *g = log_of(c);
   const vm_ck_release *r = &from->r;
-  vm_ck_signal u = {.step =
-                        r->ring ? g->queue[(r->ring - FIRST_RING) / ISA_NDMA] : g->last[r->engine],
-                    .at = g->at++,
-                    .share = r->share,
-                    .epoch = from->epoch,
-                    .pc = r->pc,
-                    .delta = from->delta,
-                    .comp = (uint16_t)comp,
-                    .ring = r->ring,
-                    .sem = (uint16_t)sem,
-                    .engine = r->engine,
-                    .writes = from->writes};
-  u.own[OF_SEQ] = r->own[OF_SEQ];
-  for (unsigned what = OF_DONE; what <= OF_WEIGHTS && !r->ring; what++)
-    if (tells_of(comp, what)) u.own[what] = from->epoch;
-  if (comp < FIRST_RING && comp % OF_ENGINE == OF_READ)
-    u.own[OF_DONE] = c->check->hazard[r->engine];
-  return u;
+  *u = (vm_ck_signal){.step = r->ring ? g->queue[(r->ring - FIRST_RING) / ISA_NDMA]
+                                      : g->last[r->engine],
+                      .at = g->at++,
+                      .share = r->share,
+                      .epoch = from->epoch,
+                      .pc = r->pc,
+                      .delta = from->delta,
+                      .total = from->total,
+                      .comp = (uint16_t)comp,
+                      .ring = r->ring,
+                      .sem = (uint16_t)sem,
+                      .engine = r->engine,
+                      .writes = from->writes};
+  u->own[OF_SEQ] = r->own[OF_SEQ];
+  if (r->ring || comp % OF_ENGINE == OF_SEQ) return;
+  for (unsigned what = OF_DONE; what <= OF_WEIGHTS; what++)
+    if (tells_of(comp, what)) u->own[what] = from->epoch;
+  if (comp % OF_ENGINE == OF_READ) u->own[OF_DONE] = c->check->hazard[r->engine];
 }
 
 uint32_t vm_ck_log_update(vm_core *c, unsigned sem, unsigned comp, const vm_ck_update *u) {
   vm_ck_log *g = log_of(c);
   if (!g->on || !room(c, &g->updates, g->nupdates, &g->cap_updates)) return 0;
-  g->updates[g->nupdates] = signal_of(c, sem, comp, u);
+  c->check->suspect |= g->mixed[sem];
+  note_signal(c, sem, comp, u, &g->updates[g->nupdates]);
   return ++g->nupdates;
 }
 
 void vm_ck_log_set(vm_core *c, unsigned e, unsigned sem, const vm_ck_update *u, bool taken) {
   vm_ck_log *g = log_of(c);
   if (!g->on || !g->mixed[sem] || !room(c, &g->sets, g->nsets, &g->cap_sets)) return;
-  vm_ck_signal s = signal_of(c, sem, vm_ck_comp(e, OF_SEQ), u);
-  s.taken = taken;
-  s.arrived = s.at;
-  g->sets[g->nsets++] = s;
+  c->check->suspect = true;
+  vm_ck_signal *s = &g->sets[g->nsets++];
+  note_signal(c, sem, vm_ck_comp(e, OF_SEQ), u, s);
+  s->taken = taken;
+  s->arrived = s->at;
 }
 
 void vm_ck_log_arrival(vm_core *c, uint32_t logged) {
@@ -235,7 +242,7 @@ void vm_ck_log_arrival(vm_core *c, uint32_t logged) {
     g->updates[logged - 1].arrived = g->at++;
 }
 
-bool vm_ck_log_access(vm_core *c, const vm_ck_access *a) {
+bool vm_ck_log_access(vm_core *c, vm_ck_access *a) {
   vm_ck_log *g = log_of(c);
   if (!g->on) return false;
   if (g->naccesses == MOST_ACCESSES) {
@@ -243,15 +250,14 @@ bool vm_ck_log_access(vm_core *c, const vm_ck_access *a) {
     return false;
   }
   if (g->naccesses == g->cap_accesses &&
-      !isa_array_grow(&c->al, &g->accesses, g->naccesses, &g->cap_accesses, sizeof *g->accesses)) {
+      !isa_array_room(&c->al, &g->accesses, g->naccesses, &g->cap_accesses, sizeof *g->accesses)) {
     no_memory(c);
     return true;
   }
-  vm_ck_access *to = &g->accesses[g->naccesses];
-  *to = *a;
-  to->step = a->queue < ISA_MAX_QUEUES ? g->queue[a->queue] : g->last[a->engine];
-  to->at = g->at++;
-  to->seq = c->check->clock[a->engine][vm_ck_comp(a->engine, OF_SEQ)];
-  to->logged = ++g->naccesses;
+  a->step = a->queue < ISA_MAX_QUEUES ? g->queue[a->queue] : g->last[a->engine];
+  a->at = g->at++;
+  a->seq = c->check->clock[a->engine][vm_ck_comp(a->engine, OF_SEQ)];
+  a->logged = g->naccesses + 1;
+  g->accesses[g->naccesses++] = *a;
   return true;
 }

@@ -9,9 +9,17 @@
 
 typedef struct engine_waits {
   uint32_t *steps; /* in order */
-  uint32_t *next;  /* of each, the first from it on that is not certain; n past the last */
+  uint32_t *next;  /* of each, a later one before which all are certain; 0: not known */
   uint32_t n;
 } engine_waits;
+
+/* States of a semaphore by the node that is next in each chain of waits. */
+typedef struct standing {
+  uint32_t *first; /* of each node, a state + 1; 0: there is none */
+  uint32_t *next;  /* of each chain and state, the next such state + 1 */
+} standing;
+
+enum { LISTS = ISA_NSEMS * ISA_NENGINES }; /* updates of each semaphore by each engine */
 
 typedef struct lucky {
   vm_core *c;
@@ -22,6 +30,10 @@ typedef struct lucky {
   bool *certain;                 /* of each step */
   uint32_t nsteps, value;        /* value: at which the last wait stood that may not end */
   uint32_t stands[ISA_NENGINES]; /* how far sequencers come for certain */
+  uint32_t *list;                /* updates by semaphore and engine, in order */
+  uint32_t *start;               /* of each list; one more for the end */
+  int64_t *sum;                  /* of the updates of the list up to each */
+  standing *at;                  /* of each semaphore */
 } lucky;
 
 static bool is_wait(const vm_ck_step *s) { return s->kind == VM_CK_WAIT || s->kind == VM_CK_HELD; }
@@ -63,16 +75,50 @@ static uint32_t comes_to(lucky *y, unsigned e, uint32_t seq) {
 
 /* ---- Semaphores that count ----------------------------------------------------------------- */
 
+/* What engine e has added to a semaphore before epoch `stands` of its sequencer. */
+static int64_t added(const lucky *y, unsigned sem, unsigned e, uint32_t stands) {
+  uint32_t from = y->start[sem * ISA_NENGINES + e], lo = from;
+  uint32_t hi = y->start[sem * ISA_NENGINES + e + 1];
+  while (lo < hi) {
+    uint32_t mid = lo + (hi - lo) / 2;
+    if (y->g->updates[y->list[mid]].own[OF_SEQ] < stands)
+      lo = mid + 1;
+    else
+      hi = mid;
+  }
+  return lo > from ? y->sum[lo - 1] : 0;
+}
+
 static bool ends_counting(lucky *y, const vm_ck_step *s) {
   const uint32_t *known = vm_ck_must_clock(y->m, s->prev);
   int64_t sum = 0;
-  for (unsigned e = 0; e < ISA_NENGINES; e++)
-    y->stands[e] = e == s->engine ? s->seq : comes_to(y, e, known[vm_ck_comp(e, OF_SEQ)]);
-  for (uint32_t i = 0; i < y->g->nupdates && sum < s->want; i++) {
-    const vm_ck_signal *u = &y->g->updates[i];
-    if (u->sem == s->sem && u->own[OF_SEQ] < y->stands[u->engine]) sum += u->delta;
+  for (unsigned e = 0; e < ISA_NENGINES; e++) {
+    uint32_t from = known[vm_ck_comp(e, OF_SEQ)];
+    sum += added(y, s->sem, e, e == s->engine ? s->seq : comes_to(y, e, from));
   }
   return sum >= s->want;
+}
+
+static unsigned list_of(const vm_ck_signal *u) {
+  return (unsigned)u->sem * ISA_NENGINES + u->engine;
+}
+
+static bool list_updates(lucky *y) {
+  const isa_alloc *al = &y->c->al;
+  uint32_t n = y->g->nupdates, *at;
+  y->list = isa_zalloc(al, (n + 1) * sizeof *y->list);
+  y->sum = isa_zalloc(al, (n + 1) * sizeof *y->sum);
+  y->start = isa_zalloc(al, (LISTS + 2) * sizeof *y->start);
+  if (!y->list || !y->sum || !y->start) return false;
+  at = y->start + 1; /* where each list ends so far; then it begins there */
+  for (uint32_t i = 0; i < n; i++) at[list_of(&y->g->updates[i]) + 1]++;
+  for (uint32_t i = 1; i <= LISTS; i++) at[i] += at[i - 1];
+  for (uint32_t i = 0; i < n; i++) y->list[at[list_of(&y->g->updates[i])]++] = i;
+  for (uint32_t i = 0; i < n; i++) {
+    const vm_ck_signal *u = &y->g->updates[y->list[i]];
+    y->sum[i] = u->delta + (i > y->start[list_of(u)] ? y->sum[i - 1] : 0);
+  }
+  return true;
 }
 
 /* ---- Others -------------------------------------------------------------------------------- */
@@ -111,23 +157,66 @@ static bool is_still(lucky *y, const mixed_sem *s, uint32_t step, const uint32_t
   return true;
 }
 
-static const mixed_sem *sem_of(const lucky *y, unsigned sem) {
-  for (uint32_t i = 0; i < y->x->nsems; i++)
-    if (y->x->sems[i].sem == sem) return &y->x->sems[i];
-  return NULL;
+/* Lists the states of each semaphore by where its waits stand. */
+static bool list_states(lucky *y) {
+  const isa_alloc *al = &y->c->al;
+  y->at = isa_zalloc(al, y->x->nsems * sizeof *y->at);
+  for (uint32_t i = 0; y->at && i < y->x->nsems; i++) {
+    const mixed_sem *s = &y->x->sems[i];
+    standing *to = &y->at[i];
+    if (s->open) continue;
+    to->first = isa_zalloc(al, (s->nnodes + 1) * sizeof *to->first);
+    to->next = isa_zalloc(al, ((size_t)s->nchains * s->nstates + 1) * sizeof *to->next);
+    if (!to->first || !to->next) return false;
+    for (uint32_t c = 0; c < s->nchains; c++)
+      for (uint32_t k = s->nstates; k-- > 0 && !s->chains[c].flow;) {
+        uint32_t node = vm_ck_mixed_state(s, k)[c];
+        if (node == s->chains[c].n) continue;
+        uint32_t *first = &to->first[s->chains[c].first + node];
+        to->next[(size_t)c * s->nstates + k] = *first;
+        *first = k + 1;
+      }
+  }
+  return y->at != NULL;
+}
+
+static void free_states(lucky *y) {
+  const isa_alloc *al = &y->c->al;
+  for (uint32_t i = 0; y->at && i < y->x->nsems; i++) {
+    const mixed_sem *s = &y->x->sems[i];
+    standing *of = &y->at[i];
+    if (of->first) isa_free(al, of->first, (s->nnodes + 1) * sizeof *of->first);
+    if (of->next) isa_free(al, of->next, ((size_t)s->nchains * s->nstates + 1) * sizeof *of->next);
+  }
+  if (y->at) isa_free(al, y->at, y->x->nsems * sizeof *y->at);
+}
+
+/* The node of a wait in its chain. */
+static uint32_t node_of(const lucky *y, const mixed_chain *h, const vm_ck_step *w) {
+  uint32_t lo = 0, hi = h->n;
+  while (lo < hi) {
+    uint32_t mid = lo + (hi - lo) / 2;
+    if (vm_ck_mixed_seq(y->x, &h->v[mid]) < w->seq)
+      lo = mid + 1;
+    else
+      hi = mid;
+  }
+  return lo;
 }
 
 static bool ends_mixed(lucky *y, uint32_t step) {
   const vm_ck_step *w = &y->g->steps[step];
-  const mixed_sem *s = sem_of(y, w->sem);
-  uint32_t c = 0, k = 0;
-  if (!s || s->open) return true; /* what the run showed has been told */
+  uint32_t i = 0, c = 0;
+  while (i < y->x->nsems && y->x->sems[i].sem != w->sem) i++;
+  const mixed_sem *s = &y->x->sems[i];
+  if (i == y->x->nsems || s->open) return true; /* what the run showed has been told */
   while (s->chains[c].flow || vm_ck_engine_of(s->chains[c].comp) != w->engine) c++;
-  while (s->chains[c].v[k].wait != step + 1) k++;
-  for (uint32_t i = 0; i < s->nstates; i++) {
-    const uint32_t *at = vm_ck_mixed_state(s, i);
-    if (at[c] != k || isa_cond_holds(w->cond, at[s->nchains], w->value)) continue;
-    if (!vm_ck_mixed_met(s, &s->chains[c], k, at) || !is_still(y, s, step, at)) continue;
+  const mixed_chain *h = &s->chains[c];
+  uint32_t k = node_of(y, h, w), *next = y->at[i].next + (size_t)c * s->nstates;
+  for (uint32_t of = k < h->n ? y->at[i].first[h->first + k] : 0; of; of = next[of - 1]) {
+    const uint32_t *at = vm_ck_mixed_state(s, of - 1);
+    if (isa_cond_holds(w->cond, at[s->nchains], w->value)) continue;
+    if (!vm_ck_mixed_met(s, h, k, at) || !is_still(y, s, step, at)) continue;
     y->value = at[s->nchains];
     return false;
   }
@@ -199,6 +288,10 @@ static void free_waits(lucky *y) {
   for (unsigned e = 0; e < ISA_NENGINES; e++)
     if (y->of[e].steps) isa_free(al, y->of[e].steps, 2 * (y->of[e].n + 1) * sizeof(uint32_t));
   if (y->certain) isa_free(al, y->certain, y->nsteps + 1);
+  if (y->list) isa_free(al, y->list, (y->g->nupdates + 1) * sizeof *y->list);
+  if (y->sum) isa_free(al, y->sum, (y->g->nupdates + 1) * sizeof *y->sum);
+  if (y->start) isa_free(al, y->start, (LISTS + 2) * sizeof *y->start);
+  free_states(y);
 }
 
 /* ---- Findings ------------------------------------------------------------------------------ */
@@ -230,7 +323,7 @@ void vm_ck_judge_waits(vm_core *c, const vm_ck_must *m) {
   lucky y = {.c = c, .g = &c->check->log, .x = vm_ck_must_mixed(m), .m = m};
   if (y.x->nsems == 0 || !y.x->whole) return;
   y.nsteps = y.x->nsteps;
-  if (find_waits(&y)) {
+  if (find_waits(&y) && list_updates(&y) && list_states(&y)) {
     uint32_t stuck = find_certain(&y);
     if (stuck != NEVER) stuck = find_cause(&y, stuck);
     tell(&y, stuck);

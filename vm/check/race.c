@@ -220,12 +220,21 @@ static void note_own_read(vm_core *c, vm_ck_access *old, const vm_ck_access *a) 
   if (!isa_byteset_meet(&old->set, &a->set)) return;
   old->seen_comp = a->comp;
   old->seen_epoch = a->epoch;
-  if (!old->logged) return;
+  if (!old->logged || old->logged > c->check->log.naccesses) return;
   c->check->log.accesses[old->logged - 1].seen_comp = a->comp;
   c->check->log.accesses[old->logged - 1].seen_epoch = a->epoch;
 }
 
 /* ---- One access --------------------------------------------------------------------------- */
+
+/* As the run goes it is a suspicion, as long as there is a log. */
+static void found_pair(vm_core *c, const vm_ck_access *old, const vm_ck_access *a) {
+  struct vm_check *k = c->check;
+  if (k->log.on && !k->judge)
+    k->suspect = true;
+  else
+    vm_ck_judge_pair(c, old, a);
+}
 
 /* Looks at what a meets, forgets what it covers. The id of an equal access of the same source is
  * left in *again. */
@@ -243,7 +252,7 @@ static void compare(vm_core *c, unsigned e, const vm_ck_access *a, const vm_ck_b
     if (old->comp == a->comp && old->writes == a->writes && same_bytes(old, a)) {
       *again = id;
     } else if (!ordered(c, e, old, a)) {
-      if (isa_byteset_meet(&old->set, &a->set)) vm_ck_judge_pair(c, old, a);
+      if (isa_byteset_meet(&old->set, &a->set)) found_pair(c, old, a);
     } else if ((a->writes || (!old->writes && old->comp == a->comp)) && covers(a, old)) {
       forget(c, id);
       i--; /* another took its place */
@@ -297,8 +306,10 @@ static void record_access(vm_core *c, unsigned e, vm_ck_access *a) {
     vm_ck_legal_access(c, a);
     return;
   }
-  if (vm_ck_log_access(c, a)) return;
-  a->logged = 0;
+  if (!vm_ck_log_access(c, a))
+    a->logged = 0;
+  else if (c->check->suspect)
+    return;
   look(c, e, a);
 }
 

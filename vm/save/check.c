@@ -221,7 +221,10 @@ static void walk_sem_log(clocks *w, vm_ck_sem_log *l) {
   vm_save_u32(s, &l->write_epoch);
   vm_saver_need(s, l->write_comp < w->c->check->ncomps, "the value of a semaphore has no writer");
   if (l->was_written && !s->failed) walk_release(w, &l->write);
-  for (unsigned e = 0; e < ISA_NENGINES; e++) walk_held(s, w->c, e, &l->held[e]);
+  for (unsigned e = 0; e < ISA_NENGINES; e++) {
+    walk_held(s, w->c, e, &l->held[e]);
+    vm_save_u16(s, &l->from[e]);
+  }
 }
 
 static void walk_sem_logs(clocks *w) {
@@ -256,6 +259,7 @@ static void walk_clocks(vm_saver *s, vm_core *c) {
   clocks w = {.s = s, .c = c};
   k->saves++;
   vm_save_u32(s, &k->transfers);
+  vm_save_bool(s, &k->suspect);
   for (unsigned e = 0; e < ISA_NENGINES && !s->failed; e++) {
     for (uint32_t i = 0; i < k->ncomps; i++) vm_save_u32(s, &k->clock[e][i]);
     walk_snapshot(&w, &k->now[e]);
@@ -397,6 +401,7 @@ static void walk_accesses(vm_saver *s, vm_core *c) {
     vm_ck_access *a = &k->accesses[i];
     vm_save_bool(s, &a->alive);
     if (a->alive) vm_save_check_access(s, c, a);
+    if (a->alive) vm_save_u32(s, &a->logged);
     if (s->reads) k->alive += a->alive;
   }
   if (!s->failed) walk_free_ids(s, c);
