@@ -51,6 +51,16 @@ bool isa_array_reserve(const isa_alloc *al, void *array_ptr, uint32_t want, uint
   return true;
 }
 
+void isa_array_trim(const isa_alloc *al, void *array_ptr, uint32_t n, uint32_t *cap, size_t size) {
+  char *p;
+  if (n == 0 || n >= *cap) return;
+  memcpy(&p, array_ptr, sizeof p);
+  p = al->fn(al->ud, p, *cap * size, n * size);
+  if (!p) return;
+  memcpy(array_ptr, &p, sizeof p);
+  *cap = n;
+}
+
 bool isa_array_room(const isa_alloc *al, void *array_ptr, uint32_t n, uint32_t *cap, size_t size) {
   if (n < *cap) return true;
   uint64_t want = (uint64_t)*cap + *cap / 2;

@@ -85,6 +85,8 @@ bool isa_array_room(const isa_alloc *al, void *array_ptr, uint32_t n, uint32_t *
 /* The same to `want` elements at once, for a caller that knows how many there will be. */
 bool isa_array_reserve(const isa_alloc *al, void *array_ptr, uint32_t want, uint32_t *cap,
                        size_t size);
+/* Gives back the room after the first n elements; where that fails the array is as before. */
+void isa_array_trim(const isa_alloc *al, void *array_ptr, uint32_t n, uint32_t *cap, size_t size);
 
 /* Numbers from 1 by the hash of what they stand for: open addressing, at most half full. Zeroed it
  * is empty. */

@@ -7,13 +7,24 @@ static bool add(as_kernel *k, isa_index *t, uint32_t hash, uint32_t number) {
   return isa_index_add(&k->al, t, hash, number) || as_k_nomem(k);
 }
 
+static uint64_t mix(uint64_t h, int64_t w) {
+  h = (h ^ (uint64_t)w) * UINT64_C(0x9e3779b97f4a7c15);
+  return h ^ h >> 29;
+}
+
+/* Four words at a time, of which none waits for another. */
 static uint32_t hash_words(const int64_t *w, size_t n) {
-  uint64_t h = n;
-  for (size_t i = 0; i < n; i++) {
-    h = (h ^ (uint64_t)w[i]) * UINT64_C(0x9e3779b97f4a7c15);
-    h ^= h >> 29;
+  uint64_t a = n, b = 1, c = 2, d = 3;
+  size_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    a = mix(a, w[i]);
+    b = mix(b, w[i + 1]);
+    c = mix(c, w[i + 2]);
+    d = mix(d, w[i + 3]);
   }
-  return (uint32_t)(h ^ h >> 32);
+  for (; i < n; i++) a = mix(a, w[i]);
+  a = mix(mix(mix(a, (int64_t)b), (int64_t)c), (int64_t)d);
+  return (uint32_t)(a ^ a >> 32);
 }
 
 /* ---- Shapes -------------------------------------------------------------------------------- */

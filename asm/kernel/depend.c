@@ -45,15 +45,7 @@ void as_k_table_clear(as_k_table *t) {
 
 /* ---- One access ---------------------------------------------------------------------------- */
 
-/* The bytes of a use, in its memory. */
-typedef struct box {
-  as_k_region *region;
-  as_k_bytes at;
-  uint32_t shape, first, last; /* pages */
-  bool moves, constant;        /* constant: of a tensor that nothing writes */
-} box;
-
-static void box_of(as_k_table *t, uint32_t operand, box *b) {
+static void box_of(as_k_table *t, uint32_t operand, as_k_box *b) {
   const as_kernel *k = t->k;
   const as_k_operand *o = as_k_op(k, operand);
   const as_k_buffer *f = as_k_buf(k, o->buffer);
@@ -69,13 +61,13 @@ static void box_of(as_k_table *t, uint32_t operand, box *b) {
   b->last = (uint32_t)((b->at.hi - 1) >> b->region->page_shift);
 }
 
-static bool holds(const box *b, const as_k_access *a) {
+static bool holds(const as_k_box *b, const as_k_access *a) {
   return !b->at.set && b->at.lo <= a->lo && b->at.hi >= a->hi && b->at.p0 <= a->p0 &&
          b->at.p1 >= a->p1;
 }
 
 /* The same bytes, though not dense: the same pattern. */
-static bool same(const as_k_table *t, const box *b, uint32_t operand, const as_k_access *a) {
+static bool same(const as_k_table *t, const as_k_box *b, uint32_t operand, const as_k_access *a) {
   if (b->at.lo != a->lo || b->at.hi != a->hi || b->at.p0 != a->p0 || b->at.p1 != a->p1)
     return false;
   if (operand == a->operand) return true;
@@ -90,8 +82,8 @@ static isa_byteset absolute(const as_k_bytes *b) {
   return s;
 }
 
-static bool meet(as_k_table *t, const box *b, const as_k_access *a) {
-  box other;
+static bool meet(as_k_table *t, const as_k_box *b, const as_k_access *a) {
+  as_k_box other;
   if (b->at.hi <= a->lo || a->hi <= b->at.lo || b->at.p1 <= a->p0 || a->p1 <= b->at.p0)
     return false;
   if (!b->at.set && a->dense) return true;
@@ -108,23 +100,21 @@ static void drop(as_k_table *t, uint32_t id) {
   t->free = id + 1;
 }
 
-bool as_k_table_find(as_k_table *t, const as_k_use *u, as_k_needs *needs) {
-  box b;
-  box_of(t, u->operand, &b);
-  if (b.constant || !b.region->pages) return true;
+void as_k_table_find(as_k_table *t, const as_k_use *u, as_k_box *b, as_k_needs *needs) {
+  box_of(t, u->operand, b);
+  if (b->constant || !b->region->pages) return;
   t->stamp++;
-  for (uint32_t p = b.first; p <= b.last; p++) {
-    as_k_page *page = &b.region->pages[p];
+  for (uint32_t p = b->first; p <= b->last; p++) {
+    as_k_page *page = &b->region->pages[p];
     for (uint32_t i = 0; i < page->n; i++) {
       as_k_access *a = &t->accesses[page->ids[i]];
       if (!a->alive || a->stamp == t->stamp || !(u->writes || a->writes)) continue;
       a->stamp = t->stamp;
-      if (!meet(t, &b, a)) continue;
+      if (!meet(t, b, a)) continue;
       t->k->figures.dependences++;
       as_k_need(needs, a->source, a->ordinal, a->step, a->buffer);
     }
   }
-  return true;
 }
 
 static bool new_access(as_k_table *t, uint32_t *id) {
@@ -141,8 +131,8 @@ static bool new_access(as_k_table *t, uint32_t *id) {
 
 /* Whether an access need not be kept beside the new one: whoever conflicts with it later conflicts
  * with the new one too, and who waits for that knows the old one complete. */
-static bool replaced(const as_k_table *t, const box *b, const as_k_use *u, const as_k_access *a,
-                     unsigned source, bool kills) {
+static bool replaced(const as_k_table *t, const as_k_box *b, const as_k_use *u,
+                     const as_k_access *a, unsigned source, bool kills) {
   if (!holds(b, a) && !same(t, b, u->operand, a)) return false;
   return u->writes ? kills || a->source == source : !a->writes && a->source == source;
 }
@@ -154,34 +144,33 @@ static bool add_to_page(as_k_table *t, as_k_page *p, uint32_t id) {
   return true;
 }
 
-bool as_k_table_note(as_k_table *t, const as_k_use *u, uint32_t step, bool kills) {
-  box b;
+bool as_k_table_note(as_k_table *t, const as_k_use *u, const as_k_box *b, uint32_t step,
+                     bool kills) {
   uint32_t id = 0;
   const as_k_step *s = &t->k->steps[step];
-  box_of(t, u->operand, &b);
-  if (b.constant) return true;
-  if (!b.region->pages &&
-      !(b.region->pages = isa_zalloc(&t->k->al, b.region->npages * sizeof *b.region->pages)))
+  as_k_region *r = b->region;
+  if (b->constant) return true;
+  if (!r->pages && !(r->pages = isa_zalloc(&t->k->al, r->npages * sizeof *r->pages)))
     return as_k_nomem(t->k);
   if (!new_access(t, &id)) return false;
-  t->accesses[id] = (as_k_access){.lo = b.at.lo,
-                                  .hi = b.at.hi,
+  t->accesses[id] = (as_k_access){.lo = b->at.lo,
+                                  .hi = b->at.hi,
                                   .step = step,
                                   .ordinal = s->ordinal,
                                   .operand = u->operand,
                                   .buffer = as_k_op(t->k, u->operand)->buffer,
-                                  .p0 = b.at.p0,
-                                  .p1 = b.at.p1,
+                                  .p0 = b->at.p0,
+                                  .p1 = b->at.p1,
                                   .source = s->source,
                                   .writes = u->writes,
-                                  .dense = !b.at.set,
+                                  .dense = !b->at.set,
                                   .alive = true};
-  for (uint32_t p = b.first; p <= b.last; p++) {
-    as_k_page *page = &b.region->pages[p];
+  for (uint32_t p = b->first; p <= b->last; p++) {
+    as_k_page *page = &r->pages[p];
     uint32_t n = 0;
     for (uint32_t i = 0; i < page->n; i++) {
       as_k_access *a = &t->accesses[page->ids[i]];
-      if (a->alive && a->step != step && replaced(t, &b, u, a, s->source, kills)) a->alive = false;
+      if (a->alive && a->step != step && replaced(t, b, u, a, s->source, kills)) a->alive = false;
       if (a->alive)
         page->ids[n++] = page->ids[i];
       else

@@ -25,23 +25,23 @@ typedef struct maker {
   unsigned engine;
   uint32_t *files; /* by the kernel's number: that of the program, 0 not yet */
   bases *loops;    /* by scope, of this engine */
+  uint32_t *order, first[ISA_NENGINES + 1]; /* steps by engine: those of e from first[e] on */
   uint8_t next_base;
 } maker;
 
 static bool out_of_memory(maker *m) { return as_k_nomem(m->k); }
 
 /* Semaphores are the core's own. */
-static bool put(maker *m, const isa_insn *given, isa_line at) {
-  isa_insn in = *given;
-  if (in.wait.cond != ISA_WAIT_none) in.wait.core = (uint8_t)m->core;
-  if (in.upd.kind != ISA_UPD_none) in.upd.core = (uint8_t)m->core;
+static bool put(maker *m, isa_insn *in, isa_line at) {
+  if (in->wait.cond != ISA_WAIT_none) in->wait.core = (uint8_t)m->core;
+  if (in->upd.kind != ISA_UPD_none) in->upd.core = (uint8_t)m->core;
   if (at.file && !m->files[at.file]) {
     m->files[at.file] = isa_program_file(m->p, m->k->files[at.file - 1]);
     if (!m->files[at.file]) return out_of_memory(m);
   }
   at.file = at.file ? m->files[at.file] : 0;
   m->k->figures.made++;
-  return isa_program_insn(m->p, m->core, m->engine, &in, at) || out_of_memory(m);
+  return isa_program_insn(m->p, m->core, m->engine, in, at) || out_of_memory(m);
 }
 
 static uint32_t pc_of(const maker *m) { return m->p->cores[m->core].code[m->engine].n; }
@@ -277,17 +277,28 @@ static bool put_bottom(maker *m, const as_k_step *s) {
   return true;
 }
 
-/* Room for an engine's steps and the nops before them; loops take some more. */
-static bool reserve(maker *m, unsigned e) {
+/* The steps of each engine in their order, and room for them and the nops before them; loops take
+ * some more. */
+static bool sort_steps(maker *m) {
   const as_kernel *k = m->k;
-  uint32_t n = 1;
+  uint32_t room[ISA_NENGINES] = {0}, at[ISA_NENGINES + 1] = {0};
   for (uint32_t i = 0; i < k->nsteps; i++) {
     const as_k_step *s = &k->steps[i];
-    if (s->engine != e || s->dead) continue;
     unsigned waits = s->nwaits + (s->reuse ? 1u : 0u);
-    n += waits > 1 ? waits : 1;
+    if (s->dead) continue;
+    at[s->engine + 1]++;
+    room[s->engine] += waits > 1 ? waits : 1;
   }
-  return n == 1 || isa_program_reserve(m->p, m->core, e, n) || out_of_memory(m);
+  for (unsigned e = 0; e < ISA_NENGINES; e++) {
+    at[e + 1] += at[e];
+    if (room[e] && !isa_program_reserve(m->p, m->core, e, room[e] + 1)) return out_of_memory(m);
+  }
+  memcpy(m->first, at, sizeof at);
+  m->order = k->al.fn(k->al.ud, NULL, 0, ((size_t)k->nsteps + 1) * sizeof *m->order);
+  if (!m->order) return out_of_memory(m);
+  for (uint32_t i = 0; i < k->nsteps; i++)
+    if (!k->steps[i].dead) m->order[at[k->steps[i].engine]++] = i;
+  return true;
 }
 
 static bool put_engine(maker *m, unsigned e) {
@@ -295,10 +306,8 @@ static bool put_engine(maker *m, unsigned e) {
   isa_insn halt = {.op = ISA_OP_halt};
   m->engine = m->bind.engine = e;
   m->next_base = k->reg_free[e];
-  if (!reserve(m, e)) return false;
-  for (uint32_t i = 0; i < k->nsteps; i++) {
-    const as_k_step *s = &k->steps[i];
-    if (s->engine != e || s->dead) continue;
+  for (uint32_t i = m->first[e]; i < m->first[e + 1]; i++) {
+    const as_k_step *s = &k->steps[m->order[i]];
     bool ok = s->kind == K_STEP_ITEM   ? put_item(m, s)
               : s->kind == K_STEP_MEET ? put_meet(m, s)
               : s->kind == K_STEP_TOP  ? put_top(m, s)
@@ -430,6 +439,9 @@ static bool put_queues(maker *m) {
 
 static bool put_statics(maker *m) {
   const as_kernel *k = m->k;
+  bool some = false;
+  for (uint32_t q = 0; q < k->nqueues; q++) some |= k->queues[q].dge == ISA_DGE_none;
+  if (!some) return true;
   for (uint32_t i = 0; i < k->nsteps; i++) {
     const as_k_step *s = &k->steps[i];
     const as_k_item *it = &k->items[s->item];
@@ -492,8 +504,10 @@ bool as_k_make_core(as_kernel *k, isa_program *p, as_k_names *names, const as_k_
   bool ok = m.files && m.loops &&
             isa_array_reserve(&k->al, &k->waited, k->nwaits, &k->cap_waited, sizeof *k->waited);
   if (!ok) as_k_nomem(k);
-  ok = ok && put_tiles(&m) && put_queues(&m) && put_sem_names(&m) && put_statics(&m);
+  ok = ok && put_tiles(&m) && put_queues(&m) && put_sem_names(&m) && put_statics(&m) &&
+       sort_steps(&m);
   for (unsigned e = 0; e < ISA_NENGINES && ok; e++) ok = put_engine(&m, e);
+  isa_free(&k->al, m.order, ((size_t)k->nsteps + 1) * sizeof *m.order);
   isa_free(&k->al, m.files, files * sizeof *m.files);
   isa_free(&k->al, m.loops, scopes * sizeof *m.loops);
   return ok;

@@ -225,6 +225,7 @@ struct as_kernel {
   uint32_t norders, cap_orders;
   uint32_t nregs;
   uint32_t nconsts;
+  uint8_t takes[ISA_NOPS]; /* whether as_kernel_takes it: 1 yes, 2 no, 0 not asked */
   isa_index constants, classes, shape_index, ruling_index; /* buffers, buffers, shapes, rulings */
   isa_index names;                                         /* tiles, the first of each name */
   as_k_shape *shapes;
@@ -414,9 +415,9 @@ typedef struct as_k_memo {
 enum { K_NAMES_OTHER, K_NAMES_TILE, K_NAMES_QUEUE, K_NAMES_SEM };
 typedef struct as_k_name {
   const char *name;
-  uint32_t next;  /* that is tried after it */
-  uint32_t index; /* of a tile, queue or semaphore in the program */
-  uint8_t kind;   /* K_NAMES_ */
+  uint32_t next;       /* that is tried after it */
+  uint32_t index : 30; /* of a tile, queue or semaphore in the program */
+  uint32_t kind : 2;   /* K_NAMES_ */
 } as_k_name;
 typedef struct as_k_names {
   as_kernel *k;
@@ -477,10 +478,19 @@ static inline void as_k_need(as_k_needs *n, unsigned source, uint32_t ordinal, u
   n->buffer[source] = buffer;
 }
 _Static_assert(K_SOURCES <= 32, "sources have a bit each");
-/* What a use conflicts with. */
-bool as_k_table_find(as_k_table *t, const as_k_use *u, as_k_needs *needs);
-/* Notes the use of a step. kills: whatever it covers is known to whoever waits for it. */
-bool as_k_table_note(as_k_table *t, const as_k_use *u, uint32_t step, bool kills);
+/* The bytes of a use, in its memory. */
+typedef struct as_k_box {
+  as_k_region *region;
+  as_k_bytes at;
+  uint32_t shape, first, last; /* pages */
+  bool moves, constant;        /* constant: of a tensor that nothing writes */
+} as_k_box;
+/* What a use conflicts with; fills b. */
+void as_k_table_find(as_k_table *t, const as_k_use *u, as_k_box *b, as_k_needs *needs);
+/* Notes the use of a step, with its box. kills: whatever it covers is known to whoever waits for
+ * it. */
+bool as_k_table_note(as_k_table *t, const as_k_use *u, const as_k_box *b, uint32_t step,
+                     bool kills);
 
 /* ---- way.c ---- */
 

@@ -170,11 +170,19 @@ static void forget(as_kernel *k) {
   k->cap_uses = k->nuses = k->cap_snaps = k->nsnaps = 0;
 }
 
+/* Gives back what the arrays of the list have too much; they may grow again. */
+static void trim(as_kernel *k) {
+  isa_array_trim(&k->al, &k->items, k->nitems, &k->cap_items, sizeof *k->items);
+  isa_array_trim(&k->al, &k->ops, k->nops, &k->cap_ops, sizeof *k->ops);
+  isa_array_trim(&k->al, &k->buffers, k->nbuffers, &k->cap_buffers, sizeof *k->buffers);
+}
+
 bool as_k_prepare(as_kernel *k) {
   if (!as_k_is_open(k, (isa_line){0})) return false;
   if (k->open_loop)
     return as_k_fail(k, ISA_ARG, k->loops[k->open_loop - 1].range.at, "a loop is not ended");
   k->finished = true;
+  trim(k);
   bool spill = k->o.flags & AS_KERNEL_SPILL;
   bool ok = as_k_define(k) && as_k_lives(k) && as_k_choose_engines(k) && as_k_choose_queues(k) &&
             as_k_registers(k);

@@ -100,8 +100,8 @@ const as_k_name *as_k_names_find(const as_k_names *n, const char *name) {
 }
 
 void as_k_names_mark(as_k_names *n, unsigned kind, uint32_t index) {
-  n->names[n->n - 1].kind = (uint8_t)kind;
-  n->names[n->n - 1].index = index;
+  n->names[n->n - 1].kind = kind & 3;
+  n->names[n->n - 1].index = index & (UINT32_MAX >> 2);
 }
 
 void as_k_names_close(as_k_names *n) {

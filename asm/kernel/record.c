@@ -292,7 +292,8 @@ static bool header(reader *r) {
   if (isa_ops[op].status != ISA_DONE)
     return as_k_fail(k, ISA_UNBUILT, it->at, "%s is known but not built in this version",
                      isa_ops[op].name);
-  if (!as_kernel_takes((unsigned)op))
+  if (!k->takes[op]) k->takes[op] = as_kernel_takes((unsigned)op) ? 1 : 2;
+  if (k->takes[op] == 2)
     return as_k_fail(k, ISA_ARG, it->at, "%s is made by the builder, it is not emitted",
                      isa_ops[op].name);
   if (r->w[AS_REC_ENGINE] < -1 || r->w[AS_REC_ENGINE] >= ISA_NENGINES)

@@ -169,12 +169,12 @@ static bool solve_on(solver *s, uint32_t item, unsigned e, const as_k_use *uses,
   const as_k_item *it = &k->items[item];
   bool transfer = isa_op_is_dma(it->in.op);
   as_k_needs n;
+  as_k_box boxes[K_OPERANDS];
   as_k_step step = {.item = item, .engine = (uint8_t)e, .scope = s->scope};
   n.mask = n.ways = 0;
   step.source = (uint8_t)source_of(it, e, nuses > 0);
   unsigned ways = step.source < K_SEQ ? as_k_ways_of(k, e, uses, nuses) : 0;
-  for (unsigned u = 0; u < nuses; u++)
-    if (!as_k_table_find(&s->table, &uses[u], &n)) return false;
+  for (unsigned u = 0; u < nuses; u++) as_k_table_find(&s->table, &uses[u], &boxes[u], &n);
   if (k->norders) needs_orders(s, item, &n);
   needs_meeting(s, it, step.source, &n);
   if (k->o.flags & AS_KERNEL_KEEP_ORDER) needs_all(s, &n);
@@ -192,7 +192,8 @@ static bool solve_on(solver *s, uint32_t item, unsigned e, const as_k_use *uses,
   if (!add_step(s, &step)) return false;
   as_k_ways_note(&s->ways, ways, e, k->nsteps - 1);
   for (unsigned u = 0; u < nuses; u++)
-    if (!as_k_table_note(&s->table, &uses[u], k->nsteps - 1, step.source < K_SEQ || transfer))
+    if (!as_k_table_note(&s->table, &uses[u], &boxes[u], k->nsteps - 1,
+                         step.source < K_SEQ || transfer))
       return false;
   return true;
 }
