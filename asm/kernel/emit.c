@@ -7,12 +7,15 @@
 enum { TEMP_REG = ISA_NREGS - 1, MOST_BASES = 8 };
 
 /* In a loop the values of semaphores are a register plus a constant: one register for each amount
- * that one of them rises by in a round. */
+ * that one of them rises by in a round. A loop in a loop has one more, which counts its rounds from
+ * the begin of the outermost one on. */
 typedef struct bases {
   uint32_t by[MOST_BASES];
   uint8_t reg[MOST_BASES];
   unsigned n;
-  uint32_t top, exit; /* pcs of the loop's branch to its end */
+  uint8_t rounds; /* that register; 0: it has none, for place 0 is of the kernel's registers */
+  uint8_t first;  /* register that was free before it */
+  uint32_t top;   /* pc of the loop's branch to its end */
 } bases;
 
 typedef struct maker {
@@ -74,12 +77,15 @@ static uint32_t rise_of(const as_kernel *k, const as_k_step *t) {
   return t->source >= K_QUEUE ? (uint32_t)ISA_NDMA : k->scopes[t->scope].count[t->source];
 }
 
+static bool no_register(maker *m, isa_line at) {
+  return as_k_fail(m->k, ISA_LIMIT, at, "loops nest too deep: %s has no register left for them",
+                   isa_engines[m->engine].name);
+}
+
 static bool add_base(maker *m, bases *b, uint32_t by, isa_line at) {
   for (unsigned i = 0; i < b->n; i++)
     if (b->by[i] == by) return true;
-  if (b->n == MOST_BASES || m->next_base >= TEMP_REG)
-    return as_k_fail(m->k, ISA_LIMIT, at, "loops nest too deep: %s has no register left for them",
-                     isa_engines[m->engine].name);
+  if (b->n == MOST_BASES || m->next_base >= TEMP_REG) return no_register(m, at);
   b->by[b->n] = by;
   b->reg[b->n++] = m->next_base++;
   return true;
@@ -179,21 +185,14 @@ static bool put_event(maker *m, isa_wait wait, isa_update upd, isa_line at) {
   return put(m, &in, at);
 }
 
-/* The first engine waits for the others, clears what the loop counts with, and lets them go. */
+/* The first engine waits for the others and lets them go. */
 static bool put_first(maker *m, const as_k_item *it, unsigned others, isa_line at) {
   as_kernel *k = m->k;
   const as_k_loop *l = &k->loops[it->loop - 1];
-  const as_k_scope *s = &k->scopes[it->loop];
   uint8_t arrived = (uint8_t)k->meet_arrive[as_k_depth(k, l)];
   isa_wait all = {.cond = ISA_WAIT_ge, .sem = arrived, .value = others};
   isa_update taken = {.kind = ISA_UPD_sub, .sem = arrived, .value = others};
   if (others && !put_event(m, all, taken, at)) return false;
-  if (it->in.op != K_ENDLOOP && l->parent && s->high > s->low) {
-    isa_insn in = {.op = ISA_OP_sem_range_clear};
-    in.u.SEM_RANGE.first = (uint8_t)s->low;
-    in.u.SEM_RANGE.count = (uint16_t)(s->high - s->low);
-    if (!put(m, &in, at)) return false;
-  }
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
     isa_update go = {.kind = ISA_UPD_inc, .sem = (uint8_t)k->meet_go[e]};
     bool other = (as_k_meeting(k, l) >> e & 1) && e != m->engine;
@@ -214,10 +213,8 @@ static bool put_meet(maker *m, const as_k_step *s) {
       first = e;
     }
   if (!put_waits(m, s, it->at, NULL) || !put(m, &drain, it->at)) return false;
-  if (it->in.op == K_ENDLOOP) { /* its registers are free again */
-    m->next_base = (uint8_t)(m->next_base - m->loops[it->loop].n);
-    m->loops[it->loop].n = 0;
-  }
+  if (it->in.op == K_ENDLOOP && (l->engines >> m->engine & 1)) /* its registers are free again */
+    m->next_base = m->loops[it->loop].first;
   if (m->engine == first) return put_first(m, it, others - 1, it->at);
   isa_update arrive = {.kind = ISA_UPD_inc, .sem = (uint8_t)k->meet_arrive[as_k_depth(k, l)]};
   isa_wait go = {.cond = ISA_WAIT_ge, .sem = (uint8_t)k->meet_go[m->engine], .value = 1};
@@ -231,6 +228,7 @@ static bool find_bases(maker *m, uint32_t scope, isa_line at) {
   const as_k_scope *s = &k->scopes[scope];
   bases *b = &m->loops[scope];
   b->n = 0;
+  b->first = m->next_base;
   for (uint32_t i = s->first; i < s->left; i++) {
     const as_k_step *t = &k->steps[i];
     if (t->dead || t->engine != m->engine) continue;
@@ -242,15 +240,43 @@ static bool find_bases(maker *m, uint32_t scope, isa_line at) {
   return true;
 }
 
+/* The registers of an outermost loop for the rounds of those in it. */
+static bool begin_rounds(maker *m, const as_k_loop *l) {
+  const as_kernel *k = m->k;
+  for (uint32_t i = l->first + 1; i < l->last; i++) {
+    const as_k_item *it = &k->items[i];
+    bool inner = it->in.op == K_LOOP || it->in.op == K_WHILE;
+    if (!inner || !(k->loops[it->loop - 1].engines >> m->engine & 1)) continue;
+    uint8_t next = m->next_base;
+    if (!find_bases(m, it->loop, it->at)) return false;
+    m->next_base = next;
+    m->loops[it->loop].rounds = 0;
+    if (m->loops[it->loop].n == 0) continue;
+    if (m->next_base >= TEMP_REG) return no_register(m, it->at);
+    m->loops[it->loop].rounds = m->next_base++;
+    if (!put_mov(m, m->loops[it->loop].rounds, (isa_int){false, 0}, it->at)) return false;
+  }
+  return true;
+}
+
+/* What the values of a loop's semaphores begin at. */
+static bool begin_bases(maker *m, const bases *b, bool inner, isa_line at) {
+  for (unsigned i = 0; i < b->n; i++) {
+    bool ok = inner ? put_alu(m, ISA_OP_mul, b->reg[i], b->rounds, (int32_t)b->by[i], at)
+                    : put_mov(m, b->reg[i], (isa_int){false, 0}, at);
+    if (!ok) return false;
+  }
+  return true;
+}
+
 static bool put_top(maker *m, const as_k_step *s) {
   const as_k_loop *l = &m->k->loops[m->k->items[s->item].loop - 1];
   isa_line at = l->range.at;
   bases *b = &m->loops[s->scope];
   uint32_t start = l->range.start_reg, stop = l->range.stop_reg;
   isa_insn in = {.op = ISA_OP_beq};
-  if (!find_bases(m, s->scope, at)) return false;
-  for (unsigned i = 0; i < b->n; i++)
-    if (!put_mov(m, b->reg[i], (isa_int){false, 0}, at)) return false;
+  if (!find_bases(m, s->scope, at) || !begin_bases(m, b, l->parent != 0, at)) return false;
+  if (!l->parent && !begin_rounds(m, l)) return false;
   isa_int first = {start != 0, start ? place_of(m, start) : l->range.start};
   if (!l->is_while && !put_mov(m, place_of(m, l->reg), first, at)) return false;
   in.u.BRANCH.ra = place_of(m, l->reg);
@@ -270,6 +296,8 @@ static bool put_bottom(maker *m, const as_k_step *s) {
   isa_insn in = {.op = ISA_OP_jmp};
   for (unsigned i = 0; i < b->n; i++)
     if (!put_alu(m, ISA_OP_add, b->reg[i], b->reg[i], (int32_t)b->by[i], at)) return false;
+  bool counts = l->parent && b->n;
+  if (counts && !put_alu(m, ISA_OP_add, b->rounds, b->rounds, 1, at)) return false;
   if (!l->is_while && !put_alu(m, ISA_OP_add, reg, reg, l->range.step, at)) return false;
   in.u.JUMP.to = b->top;
   if (!put(m, &in, at)) return false;

@@ -167,13 +167,13 @@ typedef struct as_k_wait {
 
 enum { K_DEPTH = 16 }; /* of loops in loops, at most */
 
-/* Semaphores of the top level (scope 0) or of loop i (scope i). In a loop they count from 0 at its
- * entry, and rise by `count` or 16 in each round. */
+/* Semaphores of the top level (scope 0) or of loop i (scope i). In a loop they rise by `count` or
+ * 16 in each round, and go on where they were when it is entered again: setting one back could take
+ * an update that is still to arrive. */
 typedef struct as_k_scope {
   uint32_t first, end, left; /* its steps; those at its exit end before `left` */
   uint16_t counter[K_QUEUE]; /* semaphore of a source, K_NO_SEM: none */
   uint32_t count[K_QUEUE];   /* updates of it, in one round */
-  uint16_t low, high;        /* semaphores low .. high - 1 */
 } as_k_scope;
 enum { K_NO_SEM = 0xffff };
 

@@ -32,7 +32,6 @@ static bool loop_scope(pool *p, uint32_t number) {
   as_kernel *k = p->k;
   as_k_scope *s = &k->scopes[number];
   isa_line at = k->loops[number - 1].range.at;
-  s->low = (uint16_t)p->next;
   for (unsigned i = 0; i < K_QUEUE; i++) s->counter[i] = K_NO_SEM;
   for (uint32_t i = s->first; i < s->end; i++) {
     as_k_step *t = &k->steps[i];
@@ -47,7 +46,6 @@ static bool loop_scope(pool *p, uint32_t number) {
     t->sem = *sem;
     t->value = ++s->count[t->source];
   }
-  s->high = (uint16_t)p->next;
   return true;
 }
 
