@@ -117,6 +117,14 @@ bool isa_flow_reach(const isa_alloc *al, const isa_code *code, uint32_t from, ui
   return true;
 }
 
+/* `endloop` is an addition and the branch on one line. */
+static bool is_block(const isa_code *code, uint32_t top, uint32_t end) {
+  const isa_line *line = code->lines;
+  return line && top && end > top && code->insns[top - 1].op == ISA_OP_mov &&
+         code->insns[end - 1].op == ISA_OP_add && line[end].line &&
+         line[end - 1].line == line[end].line && line[end - 1].file == line[end].file;
+}
+
 bool isa_loop_around(const isa_code *code, uint32_t pc, isa_loop *out) {
   bool found = false;
   *out = (isa_loop){0};
@@ -132,5 +140,6 @@ bool isa_loop_around(const isa_code *code, uint32_t pc, isa_loop *out) {
       out->end = end;
     }
   }
+  out->head = found && is_block(code, out->top, out->end) ? out->top - 1 : out->top;
   return found;
 }

@@ -25,7 +25,8 @@ bool isa_flow_reach(const isa_alloc *al, const isa_code *code, uint32_t from, ui
 /* The innermost loop around pc: the code between a branch back, at `end`, and where it goes. */
 typedef struct isa_loop {
   uint32_t top, end;
-  bool nested; /* in another */
+  uint32_t head; /* whose line it is known by: top, or the `mov` of a `loop` line before it */
+  bool nested;   /* in another */
 } isa_loop;
 bool isa_loop_around(const isa_code *code, uint32_t pc, isa_loop *out);
 

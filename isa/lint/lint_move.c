@@ -76,7 +76,7 @@ static void put_round(const judge *k, isa_buf *out) {
   isa_loop loop;
   isa_place at = isa_lint_here(k->s);
   if (!isa_loop_around(k->s->code, k->s->pc, &loop)) return;
-  at.pc = loop.top;
+  at.pc = loop.head;
   isa_buf_printf(out, " (round %u%s of the loop at %s)", k->s->count[k->s->pc],
                  loop.nested ? " in all" : "", isa_lint_place(k->l, at, place));
 }

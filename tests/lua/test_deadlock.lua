@@ -60,7 +60,7 @@ section scalar
  nop $s>=r0
  endloop
  halt
-]], has = {"scalar at d.s:10 (round 4 of the loop at d.s:10) waits for $s>=4; $s is 3, 1 short", "to 1..3 at ",
+]], has = {"scalar at d.s:10 (round 4 of the loop at d.s:9) waits for $s>=4; $s is 3, 1 short", "to 1..3 at ",
   "sync (d.s:5) has halted"}}
 
 check {"the wrong engine's semaphore", text = [[

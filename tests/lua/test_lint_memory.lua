@@ -91,7 +91,7 @@ more:
 ]]
 finds("loops that end where the tensors do", loads:format(896, 64))
 finds("a round too many past a tensor", loads:format(1000, 64),
-  "9: warning: x[r0:+128] with r0 = 896 is rows 896..1023; x has rows 0..999 (round 8 of the loop at l.s:9) [-w+out-of-bounds]")
+  "9: warning: x[r0:+128] with r0 = 896 is rows 896..1023; x has rows 0..999 (round 8 of the loop at l.s:8) [-w+out-of-bounds]")
 finds("and past a tile, each instruction once", loads:format(896, 128),
   "13: warning: y[:, r1:+32] with r1 = 64 is columns 64..95; y has columns 0..63 (round 3 of the loop at l.s:13) [-w+out-of-bounds]")
 finds("outside of a loop", "x tensor float32[8, 4], input\nt tile sbuf float32[8, 4]\nq queue dge=hwdge\nsection sync\n" ..
