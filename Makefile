@@ -37,6 +37,8 @@ LUA_CFLAGS := $(shell pkg-config --cflags lua5.4 2>/dev/null || echo -I/usr/incl
 LUA_LIBS := $(shell pkg-config --libs lua5.4 2>/dev/null || echo -llua5.4)
 # For the file formats of the Lua module; libsoma needs neither.
 FORMAT_LIBS := -lzip -ljansson
+# The command's line editing; without libedit lines are read as they come.
+EDIT_LIBS := $(shell pkg-config --libs libedit 2>/dev/null)
 
 WARN := -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes \
         -Wmissing-prototypes -Werror
@@ -92,6 +94,9 @@ $(BUILD)/lua/command/soma_main.o: $(patsubst %.lua,$(BUILD)/%.inc,$(wildcard lua
 $(BUILD)/lua/parts.o: $(BUILD)/lua/sweep.inc $(BUILD)/lua/plot.inc $(patsubst %.lua,$(BUILD)/%.inc,$(wildcard lua/debug/*.lua))
 $(BUILD)/lua/kernel/kernel.o: $(patsubst %.lua,$(BUILD)/%.inc,$(wildcard lua/kernel/*.lua))
 $(BUILD)/lua/kernel/kernel.o: override LUA_CFLAGS += -I$(BUILD)/lua/kernel
+ifneq ($(EDIT_LIBS),)
+$(BUILD)/lua/command/lines.o: override LUA_CFLAGS += -DSOMA_LIBEDIT
+endif
 $(BUILD)/lua/command/soma_main.o: override LUA_CFLAGS += -I$(BUILD)/lua/command
 $(BUILD)/lua/parts.o: override LUA_CFLAGS += -I$(BUILD)/lua -I$(BUILD)/lua/debug
 
@@ -128,7 +133,7 @@ $(BUILD)/soma.so: $(LUA_OBJ) $(BUILD)/libsoma.a lua/soma.map
 
 $(BUILD)/soma: $(MAIN_SRC:%.c=$(BUILD)/%.o) $(LUA_OBJ) $(BUILD)/libsoma.a
 	@echo "  LD    $@"
-	$(Q)$(CC) $(LDFLAGS) $^ $(LUA_LIBS) $(FORMAT_LIBS) -lm -o $@
+	$(Q)$(CC) $(LDFLAGS) $^ $(LUA_LIBS) $(FORMAT_LIBS) $(EDIT_LIBS) -lm -o $@
 
 $(BUILD)/soma-as: $(BUILD)/asm/tools/soma_as.o $(TOOL_OBJ) $(BUILD)/libsoma.a
 	@echo "  LD    $@"

@@ -24,13 +24,25 @@ local function compile(code, name)
   return f, message, not f and message:match "<eof>$" ~= nil
 end
 
+-- A line of the prompt, edited where there is a terminal and an editor.
+local function reader()
+  local ok, editor = pcall(require, "soma.lines")
+  if ok and host.input_terminal then
+    return function(text) return editor.read(text, function() return {} end) end
+  end
+  return function(text)
+    io.write(text)
+    io.flush()
+    return io.read()
+  end
+end
+
 local function prompt()
+  local read = reader()
   local code = ""
   io.write("soma ", soma.version, ", ", _VERSION, "; Ctrl-D ends\n")
   while true do
-    io.write(code == "" and "> " or ">> ")
-    io.flush()
-    local line = io.read()
+    local line = read(code == "" and "> " or ">> ")
     if not line then
       io.write "\n"
       return 0

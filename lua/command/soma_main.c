@@ -7,6 +7,7 @@
 
 #include <lualib.h>
 
+#include "lines.h"
 #include "soma_sandbox.h"
 
 /* The lines of the command's own Lua files, made by the Makefile. */
@@ -108,10 +109,16 @@ static int part(lua_State *L) {
 
 /* host.listen(): a Ctrl-C before this does not count any more. */
 static int listen_again(lua_State *L) {
-  (void)L;
-  was_interrupted = 0;
+  soma_listen(L);
   return 0;
 }
+
+void soma_listen(lua_State *L) {
+  was_interrupted = 0;
+  lua_sethook(L, NULL, 0, 0);
+}
+
+bool soma_interrupted(void) { return was_interrupted; }
 
 /* host.nearest(word, names) */
 static int nearest(lua_State *L) {
@@ -146,6 +153,8 @@ static void push_driver_arguments(lua_State *L, int argc, char **argv) {
   lua_newtable(L);
   lua_pushboolean(L, isatty(STDERR_FILENO));
   lua_setfield(L, -2, "terminal");
+  lua_pushboolean(L, isatty(STDIN_FILENO));
+  lua_setfield(L, -2, "input_terminal");
   lua_pushboolean(L, isatty(STDERR_FILENO) && (no_color == NULL || no_color[0] == '\0'));
   lua_setfield(L, -2, "color");
   lua_pushcfunction(L, nearest);
@@ -254,6 +263,7 @@ static int protected_main(lua_State *L) {
   lua_pushcfunction(L, luaopen_soma);
   lua_setfield(L, -2, "soma");
   lua_settop(L, 0);
+  soma_preload_lines(L);
   size_t n = argc > 1 ? strlen(argv[1]) : 0;
   int status;
   if (wants_sandbox(argc, argv))

@@ -91,7 +91,7 @@ end
 
 -- ---- Bytes ----------------------------------------------------------------------------------
 
-local MOST_PIECES = 64
+local MOST_PIECES = 512
 
 -- The contiguous runs of bytes of dimensions first .. last: a sequence of {offset, bytes}.
 local function runs_of(m, first, size)

@@ -71,6 +71,10 @@ end
 -- From a snapshot, without a sound, by fn; s.seconds is then the place's own.
 local function replay(s, snapshot, fn)
   local expected = s.seconds - snapshot.seconds
+  for i, k in ipairs(s.snapshots) do -- its goal is before the next one
+    local after = k == snapshot and s.snapshots[i + 1]
+    if after then expected = math.min(expected, after.seconds - snapshot.seconds) end
+  end
   if expected > EXPECTED then s.print(string.format("the replay takes about %.0f s", expected)) end
   s.run:restore(snapshot.state)
   s.run:mute(true)

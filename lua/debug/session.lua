@@ -226,8 +226,9 @@ end
 -- An engine's name at the beginning of the arguments, taken off; the focus otherwise.
 local function engine_of(s, args)
   local word, rest = args:match "^(%a+)%s*(.*)$"
-  if word and place.is_engine[word] then return word, rest end
-  return s.focus, args
+  if not word or not place.is_engine[word] then return s.focus, args end
+  if not show.at(s, word, 0) then refuse("%s has no instructions in this program", word) end
+  return word, rest
 end
 
 local function count_of(text)
@@ -274,8 +275,9 @@ local function step_once(s, engine)
 end
 command("step", "[ENGINE] [N]", "until the engine in focus has issued its instruction, N times", function(s, args)
   local engine, rest = engine_of(s, args)
+  local n = count_of(rest)
   s.focus = engine
-  for _ = 1, count_of(rest) do
+  for _ = 1, n do
     if not step_once(s, engine) then break end
   end
   if not s.run.ended then tell_place(s) end
@@ -397,8 +399,7 @@ command("info", "break|engines|queues|sems|tiles|transfers", "what there is, and
 end)
 command("focus", "ENGINE", "the engine that step, next, back, print r3 are about", function(s, args)
   if not place.is_engine[args] then refuse("'%s' is no engine: %s", args, table.concat(place.engines, ", ")) end
-  if not show.at(s, args, 0) then refuse("%s has no instructions in this program", args) end
-  s.focus = args
+  s.focus = engine_of(s, args)
   tell_place(s)
 end)
 command("who", "wrote|reads WHAT", "the last instruction that has written a byte of it, or read one, so far", function(s, args)
@@ -484,14 +485,20 @@ local function text_of(message)
   return (tostring(message):gsub("^soma%.debug[%w_.]*:%d+: ", ""))
 end
 
+-- What an empty line does once more, on a terminal.
+local repeats = {step = true, next = true, back = true, continue = true, finish = true}
+
 -- Runs one line; false when it failed.
 local function run_line(s, line)
   line = line:match "^%s*(.-)%s*$"
+  if line == "" and s.again then line = s.again end
   if line == "" or line:sub(1, 1) == "#" then return true end
   local word, args = line:match "^([%a]+)%s*(.*)$"
   local ok, message = pcall(function()
     if not word then refuse("'%s' is no command; help lists them", line) end
-    find(word).fn(s, args)
+    local c = find(word)
+    s.again = host.terminal() and repeats[c.name] and line or nil
+    c.fn(s, args)
   end)
   if not ok then s.print("error: " .. text_of(message)) end
   return ok
@@ -525,6 +532,7 @@ local function open(run, o)
     if first and first.file and not s.file then s.file = first.file end
   end
   if not s.focus then refuse "debug: the program has no instructions" end
+  if #run.stats.core > 1 then refuse "debug: the debugger does not take programs of two cores in this version" end
   replay.begin(s)
   return s
 end
@@ -557,7 +565,8 @@ local function debug(run, o)
   local lines, message
   if o.script then lines, message = io.open(o.script) end
   if o.script and not lines then error("cannot read '" .. o.script .. "': " .. message:gsub("^.*: ", ""), 0) end
-  local s = open(run, o)
+  local ok, s = pcall(open, run, o)
+  if not ok then error(type(s) == "table" and s.message or s, 0) end
   local faults = host.return_faults(run, true)
   local read = o.read or reader()
   if run.ended then tell_end(s) else tell_place(s) end

@@ -167,8 +167,15 @@ soma_status soma_run_flight(const soma_run *r, soma_engine e, uint32_t i, soma_f
   return soma_give(out, n, &flight, sizeof flight);
 }
 
-/* The next transfer of a queue whose shares are in its rings: of those after t in the order of the
- * first ring that has it. */
+/* A queue's transfers are in its rings, each of which has a share of every one, in order: the ring
+ * that is furthest behind has them all. */
+static const vm_ring *longest_ring(const vm_core *c, unsigned queue) {
+  const vm_ring *most = &c->rings[queue][0];
+  for (unsigned d = 1; d < ISA_NDMA; d++)
+    if (c->rings[queue][d].n > most->n) most = &c->rings[queue][d];
+  return most;
+}
+
 static void add_shares(const vm_core *c, unsigned queue, const vm_transfer *t, soma_transfer *out) {
   for (unsigned d = 0; d < ISA_NDMA; d++)
     for (const vm_share *s = c->rings[queue][d].head; s; s = s->next) {
@@ -179,28 +186,19 @@ static void add_shares(const vm_core *c, unsigned queue, const vm_transfer *t, s
     }
 }
 
-/* Whether ring d is the first that has a share of t. */
-static bool is_first(const vm_core *c, unsigned queue, unsigned d, const vm_transfer *t) {
-  for (unsigned k = 0; k < d; k++)
-    for (const vm_share *s = c->rings[queue][k].head; s; s = s->next)
-      if (s->t == t) return false;
-  return true;
-}
-
 soma_status soma_run_transfer(const soma_run *r, uint32_t i, soma_transfer *out, size_t n) {
   if (!r || !out) return SOMA_ARG;
   const vm_core *c = &r->core;
   for (unsigned q = 0; q < c->code->nqueues; q++)
-    for (unsigned d = 0; d < ISA_NDMA; d++)
-      for (const vm_share *s = c->rings[q][d].head; s; s = s->next) {
-        if (!is_first(c, q, d, s->t) || i-- > 0) continue;
-        soma_transfer t = {.engine = (soma_engine)s->t->engine,
-                           .pc = s->t->pc,
-                           .queue = q,
-                           .semaphore = s->t->signals ? s->t->sem : -1};
-        add_shares(c, q, s->t, &t);
-        return soma_give(out, n, &t, sizeof t);
-      }
+    for (const vm_share *s = longest_ring(c, q)->head; s; s = s->next) {
+      if (i-- > 0) continue;
+      soma_transfer t = {.engine = (soma_engine)s->t->engine,
+                         .pc = s->t->pc,
+                         .queue = q,
+                         .semaphore = s->t->signals ? s->t->sem : -1};
+      add_shares(c, q, s->t, &t);
+      return soma_give(out, n, &t, sizeof t);
+    }
   return SOMA_ARG;
 }
 

@@ -95,9 +95,10 @@ void vm_debug_stepped(vm_core *c, unsigned e);
 bool vm_debug_before(vm_core *c, unsigned e);
 /* Engine e's instruction at pc has issued. */
 void vm_debug_issued(vm_core *c, unsigned e, uint32_t pc);
-/* Register instructions have run ahead: a count may have been reached. */
+/* Engine e has issued so many instructions as a count says. */
 void vm_debug_count(vm_core *c, unsigned e);
-/* How many more instructions engine e may issue before a count is reached. */
+/* How many more instructions engine e may issue until a count is reached; 0: it is, and nobody has
+ * been told. */
 uint64_t vm_debug_budget(const vm_core *c, unsigned e);
 void vm_debug_change(vm_core *c, unsigned sem, uint32_t old, uint32_t next, vm_where by);
 /* watch.c: a flight has issued, which says what it reads; it has executed; a share has read and

@@ -139,7 +139,8 @@ uint64_t vm_debug_budget(const vm_core *c, unsigned e) {
   uint64_t least = UINT64_MAX, have = c->eng[e].instructions;
   for (uint32_t i = 0; i < c->debug->n; i++) {
     const vm_stop *s = &c->debug->v[i];
-    if (s->kind == VM_STOP_COUNT && s->engine == e && s->count > have && s->count - have < least)
+    if (s->kind == VM_STOP_COUNT && s->engine == e && !s->hits && s->count >= have &&
+        s->count - have < least)
       least = s->count - have;
   }
   return least;
@@ -158,7 +159,7 @@ void vm_debug_issued(vm_core *c, unsigned e, uint32_t pc) {
   vm_debug *d = c->debug;
   const vm_engine *en = &c->eng[e];
   const isa_insn *in = &en->code->insns[pc];
-  vm_debug_count(c, e);
+  if (en->state == VM_HALTED) vm_debug_count(c, e);
   if (!d->done || isa_op_is_dma(in->op)) return;
   if (!isa_op_is_control(in->op)) { /* told when it has executed */
     d->of_flight[e][(en->first + en->nflights - 1) % VM_FLIGHTS] = d->waited[e];

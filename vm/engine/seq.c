@@ -405,12 +405,17 @@ void vm_seq_run(vm_core *c, unsigned e, bool single) {
   en->now = en->now > c->now ? en->now : c->now;
   for (uint32_t turns = 0; !c->ended; turns++) {
     if (vm_at_limit(c, e)) return;
+    if (c->debug && vm_debug_budget(c, e) == 0) { /* the others come up to its time first */
+      if (!catch_up(c, e, single)) return;
+      vm_debug_count(c, e);
+      vm_post(c, VM_E_SEQ, e, en->now, 0);
+      return;
+    }
     uint64_t budget = budget_of(c, e, single, cycle), n;
     n = c->check ? checked_loop(c, e, budget, cycle) : fast_loop(en, budget);
     en->instructions += n;
     c->instructions += n;
     en->now += n * cycle;
-    if (n && c->debug) vm_debug_count(c, e);
     if (n == budget || turns == BATCH / 64) { /* the loop looks at limits and the host's clock */
       c->lead->until_clock = 1;
       vm_post(c, VM_E_SEQ, e, en->now, 0);
