@@ -1,6 +1,6 @@
 """Kernels of nki-library on the two cores of a logical core (LNC=2): what their cores share they
 exchange by sendrecv, or by HBM with a core_barrier. Most have the references of one core."""
-import sys
+import importlib
 
 import numpy as np
 
@@ -10,7 +10,7 @@ import library_tkg
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from refs import data, norm
+from refs import bf16, data, norm, silu
 
 CORE, TRIAL = "core", "experimental"
 
@@ -64,6 +64,26 @@ def rotational_topk(kernel):
     library_more.rotational_topk(kernel, num_programs=2)
 
 
+def blockwise_moe(kernel):
+    """Two experts; each token is in a block of both, so that the second block adds to what both
+    cores have written of the first."""
+    types = importlib.import_module("nkilib.core.utils.common_types")
+    tokens, h, inner, experts, block = 256, 512, 512, 2, 256
+    x = bf16(np.concatenate((data(tokens, h, low=-1), np.zeros((1, h), np.float32))))
+    gates = bf16(data(experts, h, 2, inner, low=-.1, high=.1, seed=1))
+    down = bf16(data(experts, inner, h, low=-.1, high=.1, seed=2))
+    share = data(tokens + 1, experts, seed=3)
+    order = np.random.default_rng(4).permutation(tokens)
+    places = np.concatenate((np.arange(tokens), order)).astype(np.int32)
+    got = nki.jit(kernel)(
+        x, bf16(share.reshape(-1, 1)), gates, down, block, places,
+        np.array([[1], [0]], np.int32),
+        expert_affinities_scaling_mode=types.ExpertAffinityScaleMode.POST_SCALE)
+    a, g, d, s = (harness.numbers(t) for t in (x, gates, down, bf16(share)))
+    want = sum(s[:, [e]] * (silu(a @ g[e, :, 0]) * (a @ g[e, :, 1]) @ d[e]) for e in range(experts))
+    harness.close(harness.numbers(got)[:tokens], want[:tokens], 2e-2, 3e-2)
+
+
 KERNELS = tuple((part, file, name, test) for part, file, name, test in (
     (CORE, "subkernels/rmsnorm_tkg.py", "rmsnorm_tkg", rmsnorm_tkg),
     (CORE, "subkernels/layernorm_tkg.py", "layernorm_tkg", layernorm_tkg),
@@ -83,4 +103,6 @@ KERNELS = tuple((part, file, name, test) for part, file, name, test in (
     (CORE, "mlp/mlp_cte/mlp_cte.py", "mlp_cte", library_more.mlp_cte),
     (CORE, "mlp/mlp_tkg/mlp_tkg.py", "mlp_tkg", library_more.mlp_tkg),
     (CORE, "moe/moe_tkg/moe_tkg.py", "moe_tkg", library_tkg.moe_tkg(True)),
+    (CORE, "moe/moe_cte/bwmm_shard_on_I.py", "blockwise_mm_baseline_shard_intermediate",
+     blockwise_moe),
 ))
