@@ -23,7 +23,9 @@ static bool make(as_kernel *const *k, unsigned n, isa_program *p, as_kernel **fa
 static isa_program *program_of(as_kernel *const *k, unsigned n, as_kernel **failed) {
   for (unsigned c = 0; c < n; c++) {
     *failed = k[c];
-    if (!as_k_prepare(k[c])) return NULL;
+    if (as_k_prepare(k[c])) continue;
+    for (c = 0; c < n; c++) k[c]->finished = true; /* neither can be finished any more */
+    return NULL;
   }
   isa_program *p = isa_program_new(&k[0]->al, k[0]->target);
   if (!p) {

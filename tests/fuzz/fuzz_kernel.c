@@ -1,17 +1,24 @@
 /* Words as records: an input says what buffers a kernel has, and the rest are records, as they come
  * and mended so that more of them pass, loops, and calls with wrong arguments. No words crash the
- * builder; what it finishes passes the verifier and runs without a race, to an end or a limit. */
+ * builder; what it finishes passes the verifier and runs without a race, to an end or a limit. Two
+ * kernels may be of two cores: these may wait for each other for ever, and race, as their lists
+ * say. */
 #include "../../vm/api/soma.h"
 #include "fuzz.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 const enum fuzz_kind fuzz_kind = FUZZ_CHOICES;
-fuzz_stat fuzz_stats[] = {
-    {"inputs", 0, 0},      {"with a record that passed", 3, 0},    {"finished", 5, 0},
-    {"with a loop", 1, 0}, {"with a tile that was spilled", 1, 0}, {"ran", 4, 0},
-    {NULL, 0, 0}};
-enum { INPUTS, PASSED, FINISHED, LOOPED, SPILLED, RAN };
+fuzz_stat fuzz_stats[] = {{"inputs", 0, 0},
+                          {"with a record that passed", 3, 0},
+                          {"finished", 5, 0},
+                          {"with a loop", 1, 0},
+                          {"with a tile that was spilled", 1, 0},
+                          {"ran", 4, 0},
+                          {"of two cores", 2, 0},
+                          {NULL, 0, 0}};
+enum { INPUTS, PASSED, FINISHED, LOOPED, SPILLED, RAN, PAIRS };
 void fuzz_report(void) {}
 
 typedef struct bytes {
@@ -215,6 +222,7 @@ static void misuse(soma_kernel *k, bytes *b) {
     r.size = take(b) % 2 ? sizeof r : (size_t)word(b);
     r.file = 9;
     s = soma_kernel_loop(k, &r, &id);
+    before += s == SOMA_OK; /* of a size that leaves out the file */
     break;
   case 8: s = soma_kernel_while(k, (uint32_t)word(b) | 1u << 20, 0, 0); break;
   case 9: s = soma_kernel_file(k, n ? "f.py" : NULL, &id); break;
@@ -293,18 +301,19 @@ static void run(soma_machine *m, soma_program *p) {
   soma_bind(m, p, "a", SOMA_FLOAT32, 2, shape, zeros);
   soma_bind(m, p, "d", SOMA_FLOAT32, 2, shape, zeros);
   soma_status s = soma_run_start(m, p, &r);
-  if (s != SOMA_OK && s != SOMA_NOMEM && s != SOMA_LIMIT && s != SOMA_ILLEGAL)
+  bool pair = soma_program_cores(p) > 1;
+  if (s != SOMA_OK && s != SOMA_NOMEM && s != SOMA_LIMIT && s != SOMA_ILLEGAL && s != SOMA_UNBUILT)
     broken(m, p, "does not start", soma_error(m));
   if (s == SOMA_ILLEGAL && !strstr(soma_error(m), "custom"))
     broken(m, p, "is refused", soma_error(m));
   if (s == SOMA_OK) {
     s = soma_run_until(r, SOMA_END, SOMA_SYNC, 0);
     fuzz_stats[RAN].n++;
-    if (s == SOMA_DEADLOCK) {
+    if (s == SOMA_DEADLOCK && !pair) {
       soma_run_fault(r, &fault);
       broken(m, p, "waits for ever", fault.text);
     }
-    if (s == SOMA_CHECK && soma_run_finding(r, 0, &f) == SOMA_OK)
+    if (s == SOMA_CHECK && !pair && soma_run_finding(r, 0, &f) == SOMA_OK)
       broken(m, p, "fails a check", f.text);
   }
   soma_run_free(r);
@@ -317,7 +326,7 @@ static int nowhere(void *ud, const char *p, size_t n) {
 }
 
 /* After the end nothing is added, and every question has an answer. */
-static void look(soma_kernel *k, bytes *b) {
+static void look(soma_kernel *k, unsigned cores, bytes *b) {
   soma_kernel_life l;
   soma_kernel_wait w;
   soma_kernel_figures f;
@@ -331,7 +340,7 @@ static void look(soma_kernel *k, bytes *b) {
   soma_kernel_get_figures(k, &f, take(b) % 2 ? sizeof f : take(b));
   soma_kernel_get_figures(k, &f, sizeof f);
   fuzz_stats[SPILLED].n += f.spills != 0;
-  if (soma_kernel_finish(k, &again, NULL) == SOMA_OK) fuzz_fail("finished twice");
+  if (cores == 1 && soma_kernel_finish(k, &again, NULL) == SOMA_OK) fuzz_fail("finished twice");
   if (soma_kernel_register(k, &id) == SOMA_OK) fuzz_fail("a register after the end");
   if (soma_kernel_endloop(k) == SOMA_OK) fuzz_fail("a loop ends after the end");
   if (!soma_kernel_error_place(k, &file, &id)[0]) fuzz_fail("refused without a reason");
@@ -349,37 +358,60 @@ static soma_machine *machine_of(unsigned target) {
   return machines[target];
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
-  bytes b = {data, n < MOST_BYTES ? n : MOST_BYTES};
-  soma_machine *m = NULL;
+/* A kernel of what the bytes say; NULL when memory is out. */
+static soma_kernel *kernel_of(soma_machine *m, const soma_kernel_options *o, bytes *b) {
+  uint32_t parts[TILES], cols[TILES];
   soma_kernel *k = NULL;
+  if (soma_kernel_new(m, o, &k) != SOMA_OK) return NULL;
+  if (buffers(k, b, o->sbuf_bytes != 0, parts, cols)) {
+    if (take(b) % 4) fill(k, parts, cols);
+    fuzz_stats[PASSED].n += (unsigned)records(k, b);
+    if (o->sbuf_bytes) use_all(k, parts, cols);
+  }
+  return k;
+}
+
+/* The same of core 1, of fewer bytes, and the program of both. */
+static soma_status finish_pair(soma_machine *m, soma_kernel_options *o, soma_kernel *first,
+                               bytes *b, soma_program **p) {
+  o->core = 1;
+  soma_kernel *second = kernel_of(m, o, b);
+  if (!second) return SOMA_NOMEM;
+  soma_status s = soma_kernel_finish_pair(first, second, p, NULL);
+  fuzz_stats[PAIRS].n += s == SOMA_OK;
+  if (s == SOMA_OK && soma_program_cores(*p) != 2) fuzz_fail("a pair of one core");
+  if (s == SOMA_OK) look(second, 2, b);
+  soma_kernel_free(second);
+  return s;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
+  bytes b = {data, n < MOST_BYTES ? n : MOST_BYTES}, half = b;
+  soma_machine *m = NULL;
   soma_program *p = NULL;
   soma_kernel_options ko = SOMA_KERNEL_OPTIONS_INIT;
-  uint32_t parts[TILES], cols[TILES];
   fuzz_stats[INPUTS].n++;
-  m = machine_of(take(&b) % 3);
-  unsigned how = take(&b);
+  unsigned target = take(&b) % 3, how = take(&b);
+  m = machine_of(target);
+  ko.cores = target && how / 8 % 4 == 0 ? 2 : 1;
   ko.flags = how % 4 == 0 ? SOMA_KERNEL_KEEP_ORDER : 0;
   if (how / 4 % 2) ko.flags |= SOMA_KERNEL_COPIES;
   if (take(&b) % 3 == 0) {
     ko.flags |= SOMA_KERNEL_SPILL;
     ko.sbuf_bytes = 192 + 32 * (take(&b) % 4);
   }
-  if (!m || soma_kernel_new(m, &ko, &k) != SOMA_OK) return 0;
-  if (buffers(k, &b, ko.sbuf_bytes != 0, parts, cols)) {
-    if (take(&b) % 4) fill(k, parts, cols);
-    fuzz_stats[PASSED].n += (unsigned)records(k, &b);
-    if (ko.sbuf_bytes) use_all(k, parts, cols);
-  }
-  soma_status s = soma_kernel_finish(k, &p, NULL);
+  soma_kernel *k = m ? kernel_of(m, &ko, &b) : NULL;
+  if (!k) return 0;
+  soma_status s =
+      ko.cores > 1 ? finish_pair(m, &ko, k, &half, &p) : soma_kernel_finish(k, &p, NULL);
   if (s == SOMA_OK) {
     fuzz_stats[FINISHED].n++;
-    look(k, &b);
+    look(k, ko.cores, &b);
     if (n && data[n - 1] % RUN_EVERY == 0) run(m, p);
   } else if (!soma_kernel_error(k)[0]) {
     fuzz_fail("not finished, without a reason");
-  } else {
-    look(k, &b);
+  } else if (ko.cores == 1) {
+    look(k, 1, &b);
   }
   soma_program_free(p);
   soma_kernel_free(k);
