@@ -143,16 +143,18 @@ local function who(s, watches)
   local _, i = latest(s, function(k) return k.time_ns <= mark.time_ns end)
   local here = not faulted and run:snapshot() or nil
   local found, next_time = nil, nil
-  while i >= 1 and not found do
-    local snapshot, stop = s.snapshots[i], next_time
-    found = search(s, snapshot, watches, function()
-      if stop then run:until_time(stop)
-      elseif faulted then run:continue()
-      else to_mark(run, mark) end
-    end)
-    next_time = snapshot.time_ns
-    i = i - 1
-  end
+  local ok, message = pcall(function()
+    while i >= 1 and not found do
+      local snapshot, stop = s.snapshots[i], next_time
+      found = search(s, snapshot, watches, function()
+        if stop then run:until_time(stop)
+        elseif faulted then run:continue()
+        else to_mark(run, mark) end
+      end)
+      next_time = snapshot.time_ns
+      i = i - 1
+    end
+  end)
   if here then
     run:restore(here)
     here:close()
@@ -160,6 +162,7 @@ local function who(s, watches)
     replay(s, s.snapshots[#s.snapshots], function() run:continue() end)
   end
   s.seconds = seconds
+  if not ok then error(message, 0) end
   return found
 end
 

@@ -131,11 +131,14 @@ local function disarm(s)
   s.armed = {}
 end
 
--- The time of the next stop by time, and it; nil: none.
+-- The time that the run has come to: there need be no event at it.
+local function now(s) return math.max(s.run.time_ns, s.came_to) end
+
+-- The next stop by time; nil: none.
 local function next_time(s)
   local best
   for _, b in ipairs(s.breaks) do
-    if b.time_ns and b.time_ns > s.run.time_ns and (not best or b.time_ns < best.time_ns) then best = b end
+    if b.time_ns and b.time_ns > now(s) and (not best or b.time_ns < best.time_ns) then best = b end
   end
   return best
 end
@@ -153,7 +156,7 @@ local function holds(s, b, hit)
   end
   b.hits = b.hits + 1
   s.told = true
-  s.print(string.format("stop %d at %s: %s", b.number, ns(s.run.time_ns), b.what))
+  s.print(string.format("stop %d at %s: %s", b.number, ns(b.time_ns or s.run.time_ns), b.what))
   if b.once then remove_break(s, b) end
   return true
 end
@@ -210,7 +213,7 @@ local function run_to(s, until_ns)
     if limit and (not to or limit < to) then to = limit end
     s.reached = nil
     replay.forward(s, to)
-    if to and not s.run.ended and #s.run.stopped == 0 then s.reached = to end
+    if to and not s.run.ended and #s.run.stopped == 0 then s.reached, s.came_to = to, to end
   end
 end
 
@@ -257,8 +260,9 @@ command("continue", "", "run to the next stop or the end", function(s)
 end)
 command("until", "TIME", "run to that time, forward or back", function(s, args)
   local t = place.time(args)
-  if t < s.run.time_ns or s.run.ended then
+  if t < now(s) or s.run.ended then
     replay.to_time(s, t)
+    s.came_to = t
   else
     move(s, run_to(s, t))
     if s.told then t = nil end
@@ -351,6 +355,7 @@ command("back", "[N]", "undo N instructions of the engine in focus; after a faul
     if have < n then refuse("%s has issued %d instructions", s.focus, have) end
     replay.to_count(s, s.focus, have - n)
   end
+  s.came_to = 0
   tell_place(s)
 end)
 
@@ -525,7 +530,7 @@ end
 
 local function open(run, o)
   local s = {run = run, core = host.core_of(run), prog = host.program_of(run), breaks = {}, last_break = 0,
-             armed = {}, sources = {}, print = o.print or function(text) io.write(text, "\n") end}
+             armed = {}, sources = {}, came_to = 0, print = o.print or function(text) io.write(text, "\n") end}
   for _, name in ipairs(place.engines) do
     local first = show.at(s, name, 0)
     if first and not s.focus then s.focus, s.file = name, first.file end
