@@ -95,6 +95,10 @@ const char *as_src_read(as_job *j, as_pos at, uint32_t span, const char *path, s
                         const char **found);
 /* The same as a source of lines; a file is read once. False after an error. */
 bool as_src_load(as_job *j, as_pos at, uint32_t span, const char *path, uint32_t *index);
+/* Notes a file as read, for who makes rules of it. */
+void as_src_depend(as_job *j, const char *path);
+/* The path that as_src_load would read, or `path` when there is none; NULL after an error. */
+const char *as_src_search(as_job *j, as_pos at, uint32_t span, const char *path);
 /* Line `line` (1-based) of a source without its end, and its length; NULL when there is none. */
 const char *as_src_line(const as_job *j, uint32_t file, uint32_t line, uint32_t *len);
 
@@ -106,9 +110,10 @@ enum as_tok_kind {
                * after a name, `]`, `)` or `}` is the punctuation of `t.shape`; any other dot
                * before a letter starts a local name. `..x` is neither local nor the start of a
                * scope: %%x of a macro and %$x of a context become such names. */
-  AS_T_INT,   /* 64-bit, also character constants: ival */
+  AS_T_INT,   /* 64-bit: ival */
   AS_T_FLOAT, /* decimal, hex float, inf, nan: fval */
-  AS_T_STR,   /* quoted, escapes done: text, len */
+  AS_T_STR,   /* quoted, escapes done: text, len; punct is ' when it stood in single quotes, which
+               * makes up to 8 bytes of it a number in an expression */
   AS_T_PUNCT, /* operators and punctuation: punct */
   AS_T_PP     /* %name, %%name, %1, %{...}, %+ : for the preprocessor only */
 };
@@ -125,7 +130,11 @@ enum as_punct {
   AS_P_INC,
   AS_P_DEC,
   AS_P_ADDEQ,
-  AS_P_SUBEQ
+  AS_P_SUBEQ,
+  AS_P_IDIV, /* // */
+  AS_P_IMOD, /* %% before anything but a name */
+  AS_P_XORXOR,
+  AS_P_CMP /* <=> */
 };
 typedef struct as_tok {
   uint8_t kind;
@@ -151,6 +160,14 @@ enum as_pp_kind {
   AS_PP_PASTE,         /* %+ */
   AS_PP_CALLED,        /* %?: the macro's name as called */
   AS_PP_DEFINED,       /* %??: as defined */
+  AS_PP_SELF,          /* %*?: as %?, of single-line macros alone */
+  AS_PP_SELF_DEFINED,  /* %*??: as %?? */
+  AS_PP_OPEN,          /* %[: what follows up to its ] is expanded first of all */
+  AS_PP_ENV,           /* %!name: text is the name of the environment variable */
+  AS_PP_FUNCTION,      /* %name before a parenthesis: text is the name */
+  AS_PP_CODE,          /* %+1: parameter ival, a condition code */
+  AS_PP_NEGATED,       /* %-1: its opposite */
+  AS_PP_COMMA,         /* %, which is refused */
   AS_PP_ARG            /* parameter ival of a %define, in its body */
 };
 
@@ -222,6 +239,9 @@ void as_line_print(const as_line *l, isa_buf *out);
 as_pos as_pos_outer(as_pos at);
 bool as_pos_in_macro(as_pos at);
 
+/* The opposite of a branch's condition, as ge of lt; NULL when it is none (block.c). */
+const char *as_opposite(const char *condition);
+
 /* ---- Expressions (expr.c) ----------------------------------------------------------------- */
 
 enum as_val_kind { AS_V_NONE, AS_V_INT, AS_V_FLOAT, AS_V_STR };
@@ -229,7 +249,7 @@ typedef struct as_val {
   uint8_t kind;
   int64_t i;
   double f;
-  const char *s; /* of AS_V_STR, with slen */
+  const char *s; /* of AS_V_STR, with slen; of AS_V_INT the text in single quotes, or NULL */
   uint32_t slen;
 } as_val;
 
@@ -252,11 +272,12 @@ typedef const char *(*as_near_fn)(as_job *j, const char *s, size_t n);
 /* Whether an interned name is a mnemonic, pseudo-instruction or directive. */
 typedef bool (*as_word_fn)(as_job *j, const char *name);
 
-/* Parses and evaluates an expression with C precedence: || && | ^ & == != < <= > >= << >> + - *
- * / % unary - + ~ ! parentheses, functions of machine parameters (`__PMAX__`, `__TARGET__`), and
- * built-in calls (min, max, abs, ceil_div, align_up, strlen). Integers wrap at 64 bits; a float
- * operand makes the operation double. On an error reports it, gives false, and leaves the cursor
- * somewhere in the line. Stops before the first token that cannot continue the expression. */
+/* Parses and evaluates an expression with C precedence: ?: || ^^ && | ^ & == = != <> < <= > >= <=>
+ * << >> + - * / % // %% unary - + ~ ! parentheses, functions of machine parameters (`__PMAX__`,
+ * `__TARGET__`), and built-in calls (min, max, abs, ceil_div, align_up, strlen). Integers wrap at
+ * 64 bits; a float operand makes the operation double. On an error reports it, gives false, and
+ * leaves the cursor somewhere in the line. Stops before the first token that cannot continue the
+ * expression. */
 bool as_expr(as_cur *c, as_val *out);
 /* The same, and the result must be an integer. */
 bool as_expr_int(as_cur *c, int64_t *out);

@@ -23,6 +23,7 @@ typedef bool (*as_read_fn)(void *ud, const char *path, isa_buf *out);
 typedef struct as_define {
   const char *name, *value; /* value NULL: "1"; name with value "" and undefine set: %undef */
   bool undefine;
+  bool include; /* name is a file that is included before the source */
 } as_define;
 
 typedef struct as_options {
@@ -34,7 +35,8 @@ typedef struct as_options {
   uint32_t ndefines;
   as_read_fn read; /* NULL: fopen */
   void *read_ud;
-  uint32_t max_errors; /* 0: 20 */
+  const char *(*env)(const char *name); /* as getenv, for %!NAME; NULL: the source may not ask */
+  uint32_t max_errors;                  /* 0: 20 */
   bool warnings_are_errors;
   const char *const *warnings; /* "+name" or "-name", in order */
   uint32_t nwarnings;

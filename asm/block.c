@@ -176,6 +176,13 @@ static const struct {
              {"ltu", 0, ISA_OP_bgeu},     {"geu", 0, ISA_OP_bltu}};
 enum { NCONDS = sizeof conds / sizeof conds[0] };
 
+/* The branch around a block is that of the opposite condition, and its name begins with b. */
+const char *as_opposite(const char *condition) {
+  for (int i = 0; i < NCONDS; i++)
+    if (strcmp(condition, conds[i].name) == 0) return isa_ops[conds[i].around].name + 1;
+  return NULL;
+}
+
 /* The condition, with its commas when it is a word; its index, -1 after an error. */
 static int parse_cond(as_cur *c) {
   bool word = as_take(c, ',');

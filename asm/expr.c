@@ -10,10 +10,10 @@ typedef struct eval {
   as_cur *c;
   const as_tok **unknown; /* as_expr_try: where an unknown name goes */
   unsigned depth;
-  unsigned dead; /* > 0: the side of && or || that does not count is only parsed */
+  unsigned dead; /* > 0: the side of && || ?: that does not count is only parsed */
 } eval;
 
-static bool binary(eval *e, unsigned level, as_val *out);
+static bool whole(eval *e, as_val *out);
 
 static as_val int_val(int64_t i) { return (as_val){.kind = AS_V_INT, .i = i}; }
 static as_val float_val(double f) { return (as_val){.kind = AS_V_FLOAT, .f = f}; }
@@ -50,28 +50,34 @@ static int64_t wrap(uint64_t u) {
 
 /* ---- Operators ---------------------------------------------------------------------------- */
 
+enum { LEVEL_OR = 1, LEVEL_XOR, LEVEL_AND };
 /* The level of an operator, 1 binds loosest; 0 when t is not one. */
 static unsigned level_of(const as_tok *t) {
   if (t->kind != AS_T_PUNCT) return 0;
   switch (t->punct) {
-  case AS_P_OROR: return 1;
-  case AS_P_ANDAND: return 2;
-  case '|': return 3;
-  case '^': return 4;
-  case '&': return 5;
+  case AS_P_OROR: return LEVEL_OR;
+  case AS_P_XORXOR: return LEVEL_XOR;
+  case AS_P_ANDAND: return LEVEL_AND;
+  case '|': return 4;
+  case '^': return 5;
+  case '&': return 6;
+  case '=':
   case AS_P_EQ:
-  case AS_P_NE: return 6;
+  case AS_P_NE: return 7;
   case '<':
   case '>':
   case AS_P_LE:
-  case AS_P_GE: return 7;
+  case AS_P_GE:
+  case AS_P_CMP: return 8;
   case AS_P_SHL:
-  case AS_P_SHR: return 8;
+  case AS_P_SHR: return 9;
   case '+':
-  case '-': return 9;
+  case '-': return 10;
   case '*':
   case '/':
-  case '%': return 10;
+  case '%':
+  case AS_P_IDIV:
+  case AS_P_IMOD: return 11;
   default: return 0;
   }
 }
@@ -81,12 +87,13 @@ static bool truth(const as_val *v) {
 }
 
 static bool divide(eval *e, const as_tok *op, int64_t a, int64_t b, int64_t *out) {
+  bool quotient = op->punct == '/' || op->punct == AS_P_IDIV;
   *out = 0;
   if (b == 0) return complain(e, op, "division by zero");
   if (b == -1)
-    *out = op->punct == '/' ? wrap(0 - (uint64_t)a) : 0;
+    *out = quotient ? wrap(0 - (uint64_t)a) : 0;
   else
-    *out = op->punct == '/' ? a / b : a % b;
+    *out = quotient ? a / b : a % b;
   return true;
 }
 
@@ -109,12 +116,14 @@ static bool int_op(eval *e, const as_tok *op, int64_t a, int64_t b, int64_t *out
   case '|': *out = wrap(x | y); return true;
   case '^': *out = wrap(x ^ y); return true;
   case '&': *out = wrap(x & y); return true;
+  case '=':
   case AS_P_EQ: *out = a == b; return true;
   case AS_P_NE: *out = a != b; return true;
   case '<': *out = a < b; return true;
   case '>': *out = a > b; return true;
   case AS_P_LE: *out = a <= b; return true;
   case AS_P_GE: *out = a >= b; return true;
+  case AS_P_CMP: *out = (a > b) - (a < b); return true;
   case AS_P_SHL:
   case AS_P_SHR: return shift(e, op, a, b, out);
   case '+': *out = wrap(x + y); return true;
@@ -127,12 +136,14 @@ static bool int_op(eval *e, const as_tok *op, int64_t a, int64_t b, int64_t *out
 static bool float_op(eval *e, const as_tok *op, double a, double b, as_val *out) {
   *out = float_val(0);
   switch (op->punct) {
+  case '=':
   case AS_P_EQ: *out = int_val(a == b); return true;
   case AS_P_NE: *out = int_val(a != b); return true;
   case '<': *out = int_val(a < b); return true;
   case '>': *out = int_val(a > b); return true;
   case AS_P_LE: *out = int_val(a <= b); return true;
   case AS_P_GE: *out = int_val(a >= b); return true;
+  case AS_P_CMP: *out = int_val((a > b) - (a < b)); return true;
   case '+': out->f = a + b; return true;
   case '-': out->f = a - b; return true;
   case '*': out->f = a * b; return true;
@@ -144,14 +155,16 @@ static bool float_op(eval *e, const as_tok *op, double a, double b, as_val *out)
   }
 }
 
+static bool is_text(const as_val *v) { return v->kind == AS_V_STR || v->s; }
+
 static bool apply(eval *e, const as_tok *op, const as_val *a, const as_val *b, as_val *out) {
   *out = int_val(0);
   if (a->kind == AS_V_STR || b->kind == AS_V_STR) {
-    if (a->kind != b->kind) return complain(e, op, "a string and a number");
-    if (op->punct != AS_P_EQ && op->punct != AS_P_NE)
-      return complain(e, op, "strings have only == and !=");
+    if (!is_text(a) || !is_text(b)) return complain(e, op, "a string and a number");
+    bool equal = op->punct == AS_P_EQ || op->punct == '=';
+    if (!equal && op->punct != AS_P_NE) return complain(e, op, "strings have only == and !=");
     bool same = a->slen == b->slen && memcmp(a->s, b->s, a->slen) == 0;
-    out->i = same == (op->punct == AS_P_EQ);
+    out->i = same == equal;
     return true;
   }
   if (a->kind == AS_V_FLOAT || b->kind == AS_V_FLOAT)
@@ -241,7 +254,9 @@ static bool check_args(eval *e, const as_tok *name, enum fn fn, const as_val *v,
     return false;
   }
   for (unsigned i = 0; i < n && !e->dead; i++) {
-    bool ok = fns[fn].takes ? v[i].kind == fns[fn].takes : v[i].kind != AS_V_STR;
+    bool ok = fns[fn].takes == AS_V_STR ? is_text(&v[i])
+              : fns[fn].takes           ? v[i].kind == fns[fn].takes
+                                        : v[i].kind != AS_V_STR;
     if (ok) continue;
     as_error(j, name->pos, name->len, "argument %u of `%s` is not %s", i + 1, name->text,
              fns[fn].takes == AS_V_INT ? "an integer"
@@ -259,7 +274,7 @@ static bool function(eval *e, const as_tok *name, enum fn fn, as_val *out) {
   if (!at(e, ')')) {
     do {
       as_val arg;
-      if (!binary(e, 1, &arg)) return false;
+      if (!whole(e, &arg)) return false;
       if (n < MAX_ARGS) v[n] = arg;
       n++;
     } while (take(e, ','));
@@ -349,7 +364,7 @@ static bool attribute(eval *e, const as_tok *name, as_val *out) {
   e->c->t++;
   if (!take(e, '[')) return look_up(e, name, attr->text, NULL, out);
   as_val index;
-  if (!binary(e, 1, &index)) return false;
+  if (!whole(e, &index)) return false;
   if (!at(e, ']')) return expected(e, "`]` after the index");
   if (index.kind != AS_V_INT && !complain(e, e->c->t, "the index is not an integer")) return false;
   e->c->t++;
@@ -372,16 +387,31 @@ static bool name_value(eval *e, as_val *out) {
 
 /* ---- Grammar ------------------------------------------------------------------------------ */
 
+/* In single quotes up to 8 bytes are also a number, little endian. */
+static as_val text_val(const as_tok *t) {
+  as_val v = {.kind = AS_V_STR, .s = t->text, .slen = t->len};
+  if (t->punct != '\'' || t->len == 0 || t->len > 8) return v;
+  uint64_t bits = 0;
+  for (uint32_t i = t->len; i-- > 0;) bits = bits << 8 | (unsigned char)t->text[i];
+  v.kind = AS_V_INT;
+  v.i = wrap(bits);
+  return v;
+}
+
 static bool primary(eval *e, as_val *out) {
   const as_tok *t = e->c->t;
   switch (t->kind) {
   case AS_T_INT: *out = int_val(t->v.ival); break;
   case AS_T_FLOAT: *out = float_val(t->v.fval); break;
-  case AS_T_STR: *out = (as_val){.kind = AS_V_STR, .s = t->text, .slen = t->len}; break;
+  case AS_T_STR: *out = text_val(t); break;
   case AS_T_NAME: return name_value(e, out);
   default:
+    if (at(e, '$')) {
+      as_error(e->c->j, t->pos, 1, "`$` is not the place of the code here: write a label");
+      return false;
+    }
     if (!take(e, '(')) return expected(e, "an expression");
-    if (!binary(e, 1, out)) return false;
+    if (!whole(e, out)) return false;
     if (!at(e, ')')) return expected(e, "`)`");
   }
   e->c->t++;
@@ -393,6 +423,7 @@ static bool negate(eval *e, const as_tok *op, as_val *v) {
     *v = int_val(0);
     return complain(e, op, "this operator needs a number");
   }
+  v->s = NULL;
   if (op->punct == '!')
     *v = int_val(!truth(v));
   else if (op->punct == '~' && v->kind == AS_V_FLOAT) {
@@ -421,14 +452,17 @@ static bool unary(eval *e, as_val *out) {
   return ok;
 }
 
-/* && and ||: the right side counts only when the left one does not decide. */
+static bool binary(eval *e, unsigned level, as_val *out);
+
+/* && and ||: the right side counts only when the left one does not decide. ^^ needs both. */
 static bool logical(eval *e, const as_tok *op, as_val *left) {
-  bool is_or = op->punct == AS_P_OROR, decided = truth(left) == is_or;
+  bool is_or = op->punct == AS_P_OROR, is_xor = op->punct == AS_P_XORXOR;
+  bool decided = !is_xor && truth(left) == is_or, other = is_xor && truth(left);
   as_val right;
   e->dead += decided;
   bool ok = binary(e, level_of(op) + 1, &right);
   e->dead -= decided;
-  *left = int_val(decided ? is_or : ok && truth(&right));
+  *left = int_val(decided ? is_or : ok && truth(&right) != other);
   return ok;
 }
 
@@ -441,7 +475,7 @@ static bool binary(eval *e, unsigned level, as_val *out) {
   for (unsigned l; ok && (l = level_of(e->c->t)) >= level;) {
     const as_tok *op = e->c->t++;
     as_val left = *out, right;
-    if (l <= 2)
+    if (l <= LEVEL_AND)
       ok = logical(e, op, out);
     else
       ok = binary(e, l + 1, &right) && apply(e, op, &left, &right, out);
@@ -450,17 +484,40 @@ static bool binary(eval *e, unsigned level, as_val *out) {
   return ok;
 }
 
+/* `condition ? a : b`, from the right; the value that is not chosen is only parsed. */
+static bool whole(eval *e, as_val *out) {
+  if (!binary(e, LEVEL_OR, out)) return false;
+  if (!at(e, '?')) return true;
+  bool yes = truth(out);
+  as_val a, b;
+  if (++e->depth > MAX_DEPTH) {
+    as_error(e->c->j, e->c->t->pos, 1, "the expression is nested deeper than %d", MAX_DEPTH);
+    return false;
+  }
+  e->c->t++;
+  e->dead += !yes;
+  bool ok = whole(e, &a);
+  e->dead -= !yes;
+  if (ok && !take(e, ':')) return expected(e, "`:` of `? :`");
+  e->dead += yes;
+  ok = ok && whole(e, &b);
+  e->dead -= yes;
+  e->depth--;
+  if (ok) *out = yes ? a : b;
+  return ok;
+}
+
 bool as_expr(as_cur *c, as_val *out) {
   eval e = {.c = c};
   *out = (as_val){0};
-  return binary(&e, 1, out);
+  return whole(&e, out);
 }
 
 bool as_expr_try(as_cur *c, as_val *out, const as_tok **unknown) {
   eval e = {.c = c, .unknown = unknown};
   *out = (as_val){0};
   *unknown = NULL;
-  return binary(&e, 1, out);
+  return whole(&e, out);
 }
 
 bool as_expr_int(as_cur *c, int64_t *out) {
@@ -473,5 +530,7 @@ bool as_expr_int(as_cur *c, int64_t *out) {
   }
   as_error(c->j, start->pos, start->len, "expected an integer, not a %s",
            v.kind == AS_V_STR ? "string" : "float");
+  if (start->kind == AS_T_STR && start->punct == '\'')
+    as_note(c->j, (as_pos){0}, "in single quotes 1 to 8 bytes are a number");
   return false;
 }

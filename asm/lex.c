@@ -181,20 +181,44 @@ static bool lex_number(as_lex *lx, as_tok *t) {
 
 /* ---- Quoted text -------------------------------------------------------------------------- */
 
-static const char escape_from[] = "abfnrtve0\\\"'`";
-static const char escape_to[] = "\a\b\f\n\r\t\v\033\0\\\"'`";
+static const char escape_from[] = "abfnrtve\\\"'`?";
+static const char escape_to[] = "\a\b\f\n\r\t\v\033\\\"'`?";
+
+/* A number of at least `least` and at most `most` digits at *p; false when there are fewer. */
+static bool digits(const char **p, int radix, int least, int most, uint32_t *out) {
+  int n = 0;
+  for (*out = 0; n < most && digit_value(**p) < radix; n++)
+    *out = *out * (uint32_t)radix + (uint32_t)digit_value(*(*p)++);
+  return n >= least;
+}
+
+/* The bytes of a character in UTF-8; false when there is none of that number. */
+static bool utf8(uint32_t c, char **to) {
+  if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000)) return false;
+  unsigned more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+  static const uint8_t heads[] = {0, 0xc0, 0xe0, 0xf0};
+  *(*to)++ = (char)(unsigned char)(heads[more] | c >> (6 * more));
+  while (more-- > 0) *(*to)++ = (char)(unsigned char)(0x80 | (c >> (6 * more) & 0x3f));
+  return true;
+}
 
 /* Reads the escape at *p, after its backslash; false for one that is not known. */
-static bool escape(const char **p, char *out) {
+static bool escape(const char **p, char **to) {
+  uint32_t c;
   const char *at = **p ? strchr(escape_from, **p) : NULL;
   if (at) {
-    *out = escape_to[at - escape_from];
+    *(*to)++ = escape_to[at - escape_from];
     ++*p;
     return true;
   }
-  if (**p != 'x' || digit_value((*p)[1]) > 15 || digit_value((*p)[2]) > 15) return false;
-  *out = (char)(unsigned char)(digit_value((*p)[1]) * 16 + digit_value((*p)[2]));
-  *p += 3;
+  if (**p == 'u' || **p == 'U') {
+    int n = *(*p)++ == 'u' ? 4 : 8;
+    return digits(p, 16, n, n, &c) && utf8(c, to);
+  }
+  bool hex = **p == 'x';
+  *p += hex;
+  if (!(hex ? digits(p, 16, 1, 2, &c) : digits(p, 8, 1, 3, &c)) || c > 0xff) return false;
+  *(*to)++ = (char)(unsigned char)c;
   return true;
 }
 
@@ -205,26 +229,13 @@ static const char *quote_end(const char *p) {
   return p;
 }
 
-static bool char_value(as_lex *lx, as_tok *t, const char *s, uint32_t n) {
-  uint64_t v = 0;
-  if (n == 0 || n > 8)
-    return fail(lx, t->text, lx->p,
-                n ? "more than 8 bytes in the character constant"
-                  : "nothing in the character constant");
-  for (uint32_t i = n; i-- > 0;) v = v << 8 | (unsigned char)s[i];
-  memcpy(&t->v.ival, &v, sizeof v);
-  t->kind = AS_T_INT;
-  return true;
-}
-
 static bool lex_quoted(as_lex *lx, as_tok *t) {
   const char *from = lx->p, *end = quote_end(from);
   char q = *from;
   if (*end != q) {
     lx->p = end;
     if (end > from && end[-1] == '\r') end--;
-    return fail(lx, from, end,
-                q == '\'' ? "character constant without its end" : "string without its end");
+    return fail(lx, from, end, "string without its end");
   }
   lx->p = end + 1;
   char *s = as_new(lx->j, (size_t)(end - from)), *to = s;
@@ -234,12 +245,10 @@ static bool lex_quoted(as_lex *lx, as_tok *t) {
       continue;
     }
     const char *at = p++;
-    if (!escape(&p, to++)) return fail(lx, at, at + 2, "unknown escape");
+    if (!escape(&p, &to)) return fail(lx, at, at + 2, "unknown escape");
   }
-  t->text = from;
-  t->len = (uint32_t)(lx->p - from);
-  if (q == '\'') return char_value(lx, t, s, (uint32_t)(to - s));
   t->kind = AS_T_STR;
+  t->punct = q == '\'' ? '\'' : 0;
   t->text = s;
   t->len = (uint32_t)(to - s);
   return true;
@@ -262,25 +271,30 @@ static bool dot_selects(const as_tok *prev) {
   return prev->kind != AS_T_PUNCT || prev->punct == ']' || prev->punct == ')' || prev->punct == '}';
 }
 
-static unsigned punct_at(const char *p) {
+/* The punctuation at p, and its length. */
+static unsigned punct_at(const char *p, uint32_t *len) {
   static const struct {
-    char a, b;
+    char text[4];
     uint16_t punct;
-  } pairs[] = {{'<', '<', AS_P_SHL},    {'>', '>', AS_P_SHR},   {'=', '=', AS_P_EQ},
-               {'!', '=', AS_P_NE},     {'<', '=', AS_P_LE},    {'>', '=', AS_P_GE},
-               {'&', '&', AS_P_ANDAND}, {'|', '|', AS_P_OROR},  {'+', '+', AS_P_INC},
-               {'-', '-', AS_P_DEC},    {'+', '=', AS_P_ADDEQ}, {'-', '=', AS_P_SUBEQ}};
-  if (p[1] == '=' || (p[1] == p[0] && *p != '[' && *p != ']'))
-    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
-      if (pairs[i].a == p[0] && pairs[i].b == p[1]) return pairs[i].punct;
+  } longs[] = {{"<=>", AS_P_CMP},   {"<<<", AS_P_SHL}, {">>>", AS_P_SHR},   {"<<", AS_P_SHL},
+               {">>", AS_P_SHR},    {"==", AS_P_EQ},   {"!=", AS_P_NE},     {"<>", AS_P_NE},
+               {"<=", AS_P_LE},     {">=", AS_P_GE},   {"&&", AS_P_ANDAND}, {"||", AS_P_OROR},
+               {"^^", AS_P_XORXOR}, {"++", AS_P_INC},  {"--", AS_P_DEC},    {"+=", AS_P_ADDEQ},
+               {"-=", AS_P_SUBEQ},  {"//", AS_P_IDIV}};
+  *len = 1;
+  if (p[1] == '=' || p[1] == '>' || (p[1] == p[0] && *p != '[' && *p != ']'))
+    for (size_t i = 0; i < sizeof longs / sizeof longs[0]; i++) {
+      *len = (uint32_t)strlen(longs[i].text);
+      if (strncmp(p, longs[i].text, *len) == 0) return longs[i].punct;
+      *len = 1;
+    }
   return (unsigned char)*p;
 }
 
 static void lex_punct(as_lex *lx, as_tok *t) {
   t->kind = AS_T_PUNCT;
-  t->punct = (uint16_t)punct_at(lx->p);
   t->text = lx->p;
-  t->len = t->punct >= AS_P_SHL ? 2 : 1;
+  t->punct = (uint16_t)punct_at(lx->p, &t->len);
   lx->p += t->len;
 }
 
@@ -342,6 +356,55 @@ static const char *pp_body(as_lex *lx, const char *p, bool braced, as_tok *t) {
   return p;
 }
 
+/* `%!NAME` or `%!"NAME"`: the end of it after the `!`, NULL when no name follows. */
+static const char *pp_env(as_lex *lx, const char *p, as_tok *t) {
+  const char *from = p, *end = p;
+  if (class_at(p) == QUOTE) {
+    from = p + 1;
+    end = quote_end(p);
+    if (*end != *p) return NULL;
+    p = end + 1;
+  } else {
+    while (name_part(*end) && (end > from || name_start(*end))) end++;
+    p = end;
+  }
+  if (end == from) return NULL;
+  t->punct = AS_PP_ENV;
+  t->text = as_intern(lx->j, from, (size_t)(end - from));
+  return p;
+}
+
+/* `%name(`, `%!name` and what has a sign after its %: the end of it, NULL when it is none of them.
+ */
+static const char *pp_inline(as_lex *lx, const char *p, as_tok *t) {
+  const char *from = p;
+  if (name_start(*p)) {
+    while (name_part(*p)) p++;
+    if (*p != '(') return NULL;
+    t->punct = AS_PP_FUNCTION;
+    t->text = as_intern(lx->j, from, (size_t)(p - from));
+    return p;
+  }
+  switch (*p) {
+  case '!': return pp_env(lx, p + 1, t);
+  case '[': t->punct = AS_PP_OPEN; return p + 1;
+  case ',': t->punct = AS_PP_COMMA; return p + 1;
+  case '*':
+    if (p[1] != '?') return NULL;
+    t->punct = p[2] == '?' ? AS_PP_SELF_DEFINED : AS_PP_SELF;
+    return p + (p[2] == '?' ? 3 : 2);
+  case '+':
+  case '-':
+    if (*p == '+' && !is_digit(p[1])) {
+      t->punct = AS_PP_PASTE;
+      return p + 1;
+    }
+    t->punct = *p++ == '+' ? AS_PP_CODE : AS_PP_NEGATED;
+    return small_int(&p, &t->v.ival) && t->v.ival >= 0 ? p : NULL;
+  default: return NULL;
+  }
+}
+
 static bool lex_percent(as_lex *lx, as_tok *t, bool first) {
   const char *from = lx->p, *p = from + 1, *end;
   t->kind = AS_T_PP;
@@ -359,16 +422,14 @@ static bool lex_percent(as_lex *lx, as_tok *t, bool first) {
       return fail(lx, from, lx->p, "unknown form");
     }
     end++;
-  } else if (*p == '+') {
-    t->punct = AS_PP_PASTE;
-    end = p + 1;
   } else {
-    end = pp_body(lx, p, false, t);
+    end = pp_inline(lx, p, t);
+    if (!end) end = pp_body(lx, p, false, t);
   }
   if (!end) {
     t->kind = AS_T_PUNCT;
-    t->punct = '%';
-    end = from + 1;
+    t->punct = *p == '%' ? AS_P_IMOD : '%';
+    end = p + (*p == '%');
   }
   t->len = (uint32_t)(end - from);
   lx->p = end;

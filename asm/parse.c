@@ -64,6 +64,11 @@ static void unknown_mnemonic(as_job *j, const as_tok *t) {
   as_pseudo_near(&w);
   as_directive_near(&w);
   as_error(j, t->pos, t->len, "unknown instruction `%s`%s", t->text, as_near_text(j, &w));
+  for (const as_expansion *e = t->pos.expansion; e; e = e->call.expansion)
+    if (strcmp(e->macro, t->text) == 0) {
+      as_note(j, (as_pos){0}, "a %%macro is not called within itself; write %%rmacro");
+      break;
+    }
 }
 
 /* What follows the label at t, `name:`, `.local:` or `name.local:`; NULL: no label stands there. */

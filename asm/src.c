@@ -118,6 +118,39 @@ static bool find(as_job *j, as_pos at, uint32_t span, const char *path, bool sou
   return false;
 }
 
+void as_src_depend(as_job *j, const char *path) {
+  as_name *name = as_name_of(as_intern(j, path, strlen(path)));
+  if (!name->read) add_dep(j, name->text);
+  name->read = true;
+}
+
+/* Whether a file can be read; nothing of it is kept. */
+static bool readable(as_job *j, const char *path) {
+  isa_buf b;
+  isa_buf_init(&b, &j->al);
+  as_read_fn read = j->o && j->o->read ? j->o->read : read_stdio;
+  bool ok = read(j->o ? j->o->read_ud : NULL, path, &b);
+  isa_buf_free(&b);
+  return ok;
+}
+
+const char *as_src_search(as_job *j, as_pos at, uint32_t span, const char *path) {
+  if (j->o && j->o->no_files) {
+    as_error(j, at, span, "cannot look for `%s`: this source may read no files", path);
+    return NULL;
+  }
+  if (path[0] == '/') return path;
+  const char *from = at.file < j->nsources ? j->sources[at.file].name : "";
+  const char *full = join(j, from, dir_len(from), path);
+  if (readable(j, full)) return full;
+  for (uint32_t i = 0; j->o && i < j->o->ninclude_dirs; i++) {
+    const char *dir = j->o->include_dirs[i];
+    full = join(j, dir, strlen(dir), path);
+    if (readable(j, full)) return full;
+  }
+  return path;
+}
+
 const char *as_src_read(as_job *j, as_pos at, uint32_t span, const char *path, size_t *n,
                         const char **found_path) {
   found f;

@@ -5,21 +5,22 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const long_puncts[] = {
-    "<<", ">>", "==", "!=", "<=", ">=", "&&", "||", "++", "--", "+=", "-="};
+static const char *const long_puncts[] = {"<<", ">>", "==", "!=", "<=", ">=", "&&", "||",
+                                          "++", "--", "+=", "-=", "//", "%%", "^^", "<=>"};
 
 static void print_string(const as_tok *t, isa_buf *out) {
-  isa_buf_puts(out, "\"");
+  char quote = t->punct == '\'' ? '\'' : '"';
+  isa_buf_add(out, &quote, 1);
   for (uint32_t i = 0; i < t->len; i++) {
     unsigned char c = (unsigned char)t->text[i];
-    if (c == '"' || c == '\\')
+    if (c == (unsigned char)quote || c == '\\')
       isa_buf_printf(out, "\\%c", c);
     else if (c < ' ' || c >= 0x7f)
       isa_buf_printf(out, "\\x%02x", c);
     else
       isa_buf_add(out, &c, 1);
   }
-  isa_buf_puts(out, "\"");
+  isa_buf_add(out, &quote, 1);
 }
 
 /* Enough digits to read the same double again, with a point whatever the locale has. */
@@ -58,6 +59,14 @@ static void print_pp(const as_tok *t, isa_buf *out) {
   case AS_PP_PASTE: isa_buf_puts(out, "%+"); break;
   case AS_PP_CALLED: isa_buf_puts(out, "%?"); break;
   case AS_PP_DEFINED: isa_buf_puts(out, "%??"); break;
+  case AS_PP_SELF: isa_buf_puts(out, "%*?"); break;
+  case AS_PP_SELF_DEFINED: isa_buf_puts(out, "%*??"); break;
+  case AS_PP_OPEN: isa_buf_puts(out, "%["); break;
+  case AS_PP_ENV: isa_buf_printf(out, "%%!%s", t->text); break;
+  case AS_PP_FUNCTION: isa_buf_printf(out, "%%%s()", t->text); break;
+  case AS_PP_CODE: isa_buf_printf(out, "%%+%d", (int)first); break;
+  case AS_PP_NEGATED: isa_buf_printf(out, "%%-%d", (int)first); break;
+  case AS_PP_COMMA: isa_buf_puts(out, "%,"); break;
   default: isa_buf_printf(out, "%%%d", (int)first); break;
   }
 }
@@ -120,13 +129,14 @@ static bool selects(const as_tok *t) {
 static bool merges(unsigned a, unsigned b) {
   char last = a >= AS_P_SHL ? long_puncts[a - AS_P_SHL][1] : (char)a;
   char first = b >= AS_P_SHL ? long_puncts[b - AS_P_SHL][0] : (char)b;
-  if (a == '%' || a == '.') return true;
-  if (a >= AS_P_SHL) return false;
-  return (first == '=' && strchr("=!<>+-", last)) || (first == last && strchr("<>&|+-", last));
+  if (a == '%' || a == '.' || (last == '<' && first == '>')) return true;
+  if (a >= AS_P_SHL)
+    return a == AS_P_SHL ? first == '<' : (a == AS_P_SHR || a == AS_P_LE) && first == '>';
+  return (first == '=' && strchr("=!<>+-", last)) || (first == last && strchr("<>&|+-/^", last));
 }
 
 static bool needs_space(const as_tok *a, const as_tok *b, bool dot_apart) {
-  if (b->space_before || is_punct(a, '%')) return true;
+  if (b->space_before || is_punct(a, '%') || is_punct(a, AS_P_IMOD)) return true;
   if (is_punct(a, '.'))
     return dot_apart || !is_word(b) || b->text[0] == '.' || b->kind != AS_T_NAME;
   if (is_punct(b, '.')) return !selects(a);

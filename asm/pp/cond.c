@@ -24,6 +24,9 @@ void as_pp_open_conds(as_pp *pp) {
     int n = snprintf(name, sizeof name, "%s%s%s", i & 2 ? "elif" : "if", i & 1 ? "n" : "",
                      names[i / 4]);
     as_pp_macros(pp, as_intern(pp->j, name, (size_t)n))->directive = (uint16_t)(PP_D_IF + i);
+    n = snprintf(name, sizeof name, "is%s%s", i & 1 ? "n" : "", names[i / 4]);
+    as_pp_macros(pp, as_intern(pp->j, name, (size_t)n))->function =
+        (uint16_t)(PP_F_IS + i / 4 * 2 + (i & 1));
   }
 }
 
@@ -49,9 +52,8 @@ static bool same_token(const as_tok *a, const as_tok *b, bool nocase) {
 }
 
 /* `a, b`: 1 the same, 0 not, -1 after an error. */
-static int identical(as_pp *pp, const as_tok *at, bool nocase) {
-  const as_tok *v = pp->out.v;
-  if (!as_pp_split(pp, v, pp->out.n, 0)) return -1;
+static int identical(as_pp *pp, const as_tok *at, const as_tok *v, uint32_t n, bool nocase) {
+  if (!as_pp_split(pp, v, n, 0)) return -1;
   if (pp->npieces != 2) {
     as_error(pp->j, at->pos, at->len, "`%%%s` compares two texts, not %u", at->text, pp->npieces);
     return -1;
@@ -63,31 +65,31 @@ static int identical(as_pp *pp, const as_tok *at, bool nocase) {
   return 1;
 }
 
-/* Whether any of the names after the directive is a define. */
-static int defined(as_pp *pp, const as_tok *v, uint32_t n) {
+/* Whether any of the names is a define; with alias, whether one was made by %defalias. */
+static int defined(as_pp *pp, const as_tok *at, const as_tok *v, uint32_t n, bool alias) {
   int any = 0;
-  for (uint32_t i = 1; i < n; i++) {
+  for (uint32_t i = 0; i < n; i++) {
     if (v[i].kind != AS_T_NAME) {
       as_error(pp->j, v[i].pos, v[i].len, "expected a name, not %s", as_tok_show(pp->j, &v[i]));
       return -1;
     }
-    any |= as_pp_find_define(pp, v[i].text) != NULL;
+    any |= alias ? as_pp_macros(pp, v[i].text)->alias != NULL
+                 : as_pp_find_define(pp, v[i].text) != NULL;
   }
-  if (n > 1) return any;
-  as_error(pp->j, v->pos, v->len, "`%%%s` needs a name", v->text);
+  if (n > 0) return any;
+  as_error(pp->j, at->pos, at->len, "`%%%s` needs a name", at->text);
   return -1;
 }
 
 /* `name [count]`: a form that takes such a number of parameters. */
 static int macro_exists(as_pp *pp, const as_tok *v) {
-  const as_tok *t = v + 2;
+  const as_tok *t = v + 1;
   as_pp_count_spec c;
-  if (v[1].kind != AS_T_NAME) {
-    as_error(pp->j, v[1].pos, v[1].len, "expected the name of a macro, not %s",
-             as_tok_show(pp->j, &v[1]));
+  if (v->kind != AS_T_NAME) {
+    as_error(pp->j, v->pos, v->len, "expected the name of a macro, not %s", as_tok_show(pp->j, v));
     return -1;
   }
-  as_pp_macro *m = as_pp_find_macro(pp, v[1].text);
+  as_pp_macro *m = as_pp_find_macro(pp, v->text);
   if (t->kind == AS_T_END) return m != NULL;
   if (!as_pp_read_count(pp, &t, &c) || !as_pp_at_end(pp, t, "the number of parameters")) return -1;
   for (; m; m = m->next)
@@ -96,43 +98,78 @@ static int macro_exists(as_pp *pp, const as_tok *v) {
 }
 
 static int context_is(as_pp *pp, const as_tok *v, uint32_t n) {
-  if (n == 1) return pp->context != NULL;
-  for (uint32_t i = 1; i < n; i++)
+  if (n == 0) return pp->context != NULL;
+  for (uint32_t i = 0; i < n; i++)
     if (pp->context && v[i].kind == AS_T_NAME && pp->context->name == v[i].text) return 1;
   return 0;
 }
 
-static int expression(as_pp *pp) {
+static int expression(as_pp *pp, const as_tok *t) {
   as_val v;
-  as_cur c = {pp->j, pp->out.v};
+  as_cur c = {pp->j, t};
   if (!as_expr(&c, &v) || !as_pp_at_end(pp, c.t, "the condition")) return -1;
   if (v.kind == AS_V_STR) {
-    as_error(pp->j, pp->out.v->pos, pp->out.v->len, "a string is not a condition");
+    as_error(pp->j, t->pos, t->len, "a string is not a condition");
     return -1;
   }
   return v.kind == AS_V_INT ? v.i != 0 : v.f != 0;
 }
 
+/* `NAME`, `%!NAME` or "NAME" */
+static int env_exists(as_pp *pp, const as_tok *at, const as_tok *v, uint32_t n) {
+  bool one = n == 1 && (v->kind == AS_T_NAME || v->kind == AS_T_STR ||
+                        (v->kind == AS_T_PP && v->punct == AS_PP_ENV));
+  if (one) {
+    if (!pp->j->o || !pp->j->o->env) return as_pp_env(pp, v, true) ? 1 : -1;
+    return as_pp_env(pp, v, true) != NULL;
+  }
+  as_error(pp->j, at->pos, at->len, "`%%%s` asks for one environment variable", at->text);
+  return -1;
+}
+
+/* There are no packages; to ask for one is right all the same. */
+static int package_exists(as_pp *pp, const as_tok *at, const as_tok *v, uint32_t n) {
+  if (n == 1 && (v->kind == AS_T_NAME || v->kind == AS_T_STR)) return 0;
+  as_error(pp->j, at->pos, at->len, "`%%%s` asks for one package", at->text);
+  return -1;
+}
+
 /* What the first token is; a number may have a sign. */
-static int token_is(const as_toks *line, unsigned cond) {
-  const as_tok *t = line->v;
-  if (cond == C_empty) return line->n == 0;
-  if (cond == C_token) return line->n == 1;
+static int token_is(const as_tok *t, uint32_t n, unsigned cond) {
+  if (cond == C_empty) return n == 0;
+  if (cond == C_token) return n == 1;
   if (cond == C_str) return t->kind == AS_T_STR;
   if (cond == C_id) return t->kind == AS_T_NAME;
   if (t->kind == AS_T_PUNCT && (t->punct == '-' || t->punct == '+')) t++;
   return (t->kind == AS_T_INT && cond != C_float) || (t->kind == AS_T_FLOAT && cond != C_int);
 }
 
-/* 1, 0, or -1 after an error. */
+bool as_pp_cond_expands(unsigned cond) {
+  return cond != C_def && cond != C_defalias && cond != C_macro && cond != C_ctx && cond != C_env &&
+         cond != C_using && cond != C_usable;
+}
+
+int as_pp_cond_holds(as_pp *pp, unsigned cond, const as_tok *at, const as_tok *v, uint32_t n) {
+  switch (cond) {
+  case C_def:
+  case C_defalias: return defined(pp, at, v, n, cond == C_defalias);
+  case C_macro: return macro_exists(pp, v);
+  case C_ctx: return context_is(pp, v, n);
+  case C_env: return env_exists(pp, at, v, n);
+  case C_using:
+  case C_usable: return package_exists(pp, at, v, n);
+  case C_expr: return expression(pp, v);
+  case C_idn:
+  case C_idni: return identical(pp, at, v, n, cond == C_idni);
+  default: return token_is(v, n, cond);
+  }
+}
+
+/* Of a directive v and the n - 1 tokens after it: 1, 0, or -1 after an error. */
 static int holds(as_pp *pp, unsigned cond, const as_tok *v, uint32_t n) {
-  if (cond == C_def) return defined(pp, v, n);
-  if (cond == C_macro) return macro_exists(pp, v);
-  if (cond == C_ctx) return context_is(pp, v, n);
+  if (!as_pp_cond_expands(cond)) return as_pp_cond_holds(pp, cond, v, v + 1, n - 1);
   if (!as_pp_expand(pp, v + 1, n - 1, v + n, &pp->out)) return -1;
-  if (cond == C_expr) return expression(pp);
-  if (cond == C_idn || cond == C_idni) return identical(pp, v, cond == C_idni);
-  return token_is(&pp->out, cond);
+  return as_pp_cond_holds(pp, cond, v, pp->out.v, pp->out.n);
 }
 
 /* ---- Nesting ------------------------------------------------------------------------------ */

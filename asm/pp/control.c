@@ -20,7 +20,8 @@ static void rep(as_pp *pp, const as_tok *v, uint32_t n) {
   if (ok && count < 0) as_error(pp->j, at, 4, "%%rep of %lld times", (long long)count);
   if (ok && count > PP_MAX_REP)
     as_fatal(pp->j, at, "%%rep of %lld times: the most is %d", (long long)count, PP_MAX_REP);
-  if (!as_pp_collect(pp, at, false, &body) || !ok || count <= 0 || body.begin == body.end) return;
+  if (!as_pp_collect(pp, at, PP_B_REP, &body) || !ok || count <= 0 || body.begin == body.end)
+    return;
   as_pp_frame *outer = as_pp_top(pp), *f = as_pp_push(pp, PP_REP, at);
   f->call = outer->call;
   f->counts = count <= PP_MAX_ROUNDS;
@@ -107,18 +108,41 @@ static void context(as_pp *pp, unsigned d, const as_tok *v) {
 
 /* ---- Files -------------------------------------------------------------------------------- */
 
-static void include(as_pp *pp, const as_tok *v, uint32_t n) {
-  if (!as_pp_expand(pp, v + 1, n - 1, v + n, &pp->out)) return;
+/* The file named by all n tokens after v; NULL after an error. */
+static const char *read_path(as_pp *pp, const as_tok *v, uint32_t n) {
+  if (!as_pp_expand(pp, v + 1, n - 1, v + n, &pp->out)) return NULL;
   const as_tok *path = pp->out.v;
-  uint32_t source;
-  if (path->kind != AS_T_STR || memchr(path->text, 0, path->len) || path->len == 0) {
-    as_error(pp->j, path->pos, path->len, "expected the name of a file in quotes, not %s",
-             as_tok_show(pp->j, path));
+  if (path->kind == AS_T_STR && !memchr(path->text, 0, path->len) && path->len > 0)
+    return as_pp_at_end(pp, path + 1, "the file") ? path->text : NULL;
+  as_error(pp->j, path->pos, path->len, "expected the name of a file in quotes, not %s",
+           as_tok_show(pp->j, path));
+  return NULL;
+}
+
+static void depend(as_pp *pp, const as_tok *v, uint32_t n) {
+  const char *path = read_path(pp, v, n);
+  if (path) as_src_depend(pp->j, path);
+}
+
+/* Defines a name as the path that %include would open; one that nothing has stays as it is. */
+static void path_search(as_pp *pp, const as_tok *v, uint32_t n) {
+  const as_tok *name = v + 1;
+  if (n < 2 || name->kind != AS_T_NAME) {
+    as_error(pp->j, name->pos, name->len, "expected a name after `%%%s`, not %s", v->text,
+             as_tok_show(pp->j, name));
     return;
   }
-  if (!as_pp_at_end(pp, path + 1, "the file")) return;
+  const char *path = read_path(pp, name, n - 1);
+  if (path) path = as_src_search(pp->j, v->pos, v->len, path);
+  if (path) as_pp_set_string(pp, name, path, (uint32_t)strlen(path), v->text[0] == 'i');
+}
+
+static void include(as_pp *pp, const as_tok *v, uint32_t n) {
+  const char *path = read_path(pp, v, n);
+  uint32_t source;
+  if (!path) return;
   as_pos at = v->pos;
-  if (!as_src_load(pp->j, at, v->len, path->text, &source)) return;
+  if (!as_src_load(pp->j, at, v->len, path, &source)) return;
   as_lex_open(pp->j, source, &as_pp_push(pp, PP_FILE, at)->lex);
 }
 
@@ -204,7 +228,17 @@ static void message(as_pp *pp, unsigned d, const as_tok *v, uint32_t n) {
   }
 }
 
+/* `ignore` is for others, and parameters are always what is said to be sane. */
+static void pragma(as_pp *pp, const as_tok *v) {
+  bool named = v[1].kind == AS_T_NAME;
+  bool sane = named && strcmp(v[1].text, "preproc") == 0 && v[2].kind == AS_T_NAME &&
+              strcmp(v[2].text, "sane_empty_expansion") == 0;
+  if (sane || (named && strcmp(v[1].text, "ignore") == 0)) return;
+  as_warning(pp->j, "ignored-pragma", v->pos, v->len, "this `%%pragma` means nothing here");
+}
+
 void as_pp_do_control(as_pp *pp, unsigned d, const as_tok *v, uint32_t n) {
+  as_pp_body nothing;
   switch (d) {
   case PP_D_rep: rep(pp, v, n); break;
   case PP_D_exitrep: exit_rep(pp, v); break;
@@ -214,6 +248,15 @@ void as_pp_do_control(as_pp *pp, unsigned d, const as_tok *v, uint32_t n) {
   case PP_D_pop:
   case PP_D_repl: context(pp, d, v); break;
   case PP_D_include: include(pp, v, n); break;
+  case PP_D_depend: depend(pp, v, n); break;
+  case PP_D_pathsearch:
+  case PP_D_ipathsearch: path_search(pp, v, n); break;
+  case PP_D_pragma: pragma(pp, v); break;
+  case PP_D_comment: as_pp_collect(pp, v->pos, PP_B_COMMENT, &nothing); break;
+  case PP_D_endcomment:
+    as_error(pp->j, v->pos, v->len, "`%%endcomment` without `%%comment`");
+    break;
+  case PP_D_null: break;
   case PP_D_line: line(pp, v); break;
   case PP_D_endrep: as_error(pp->j, v->pos, v->len, "`%%endrep` without `%%rep`"); break;
   case PP_D_endmacro:

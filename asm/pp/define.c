@@ -8,6 +8,7 @@ enum { MAX_ARGS = 256 };
 /* ---- Forms -------------------------------------------------------------------------------- */
 
 static as_pp_define **chain(as_pp *pp, const char *name, bool nocase) {
+  while (as_pp_macros(pp, name)->alias) name = as_pp_macros(pp, name)->alias;
   if (!nocase) return &as_pp_macros(pp, name)->def;
   pp->any_nocase = true;
   return &as_pp_macros(pp, as_pp_lower(pp, name))->def_nocase;
@@ -41,14 +42,29 @@ void as_pp_set_body(as_pp *pp, as_pp_define *d, const as_tok *v, uint32_t n) {
 
 /* ---- %define ------------------------------------------------------------------------------ */
 
+static bool is_punct(const as_tok *t, unsigned c) { return t->kind == AS_T_PUNCT && t->punct == c; }
+
 /* Reads `a, b)`; the number of parameters, or -1 after an error. */
 static int32_t read_params(as_pp *pp, const as_tok **t, const char **params) {
   int32_t n = 0;
-  if ((*t)->kind == AS_T_PUNCT && (*t)->punct == ')') {
+  if (is_punct(*t, ')')) {
     ++*t;
     return 0;
   }
   for (;; ++*t) {
+    static const char unused[] = ""; /* `f(a,)`: no name is equal to it */
+    bool none = is_punct(*t, ',') || is_punct(*t, ')');
+    if (none && n < MAX_ARGS) {
+      params[n++] = unused;
+      if (is_punct(*t, ')')) break;
+      continue;
+    }
+    if (is_punct(*t, '=') || is_punct(*t, '&') || is_punct(*t, '!') || is_punct(*t, AS_P_ANDAND)) {
+      as_error(pp->j, (*t)->pos, (*t)->len,
+               "a parameter with %s is not built: write %%eval() or %%str() around its uses",
+               as_tok_show(pp->j, *t));
+      return -1;
+    }
     if ((*t)->kind != AS_T_NAME || n == MAX_ARGS) {
       as_error(pp->j, (*t)->pos, (*t)->len,
                n == MAX_ARGS ? "more than %d parameters"
@@ -58,8 +74,8 @@ static int32_t read_params(as_pp *pp, const as_tok **t, const char **params) {
     }
     params[n++] = (*t)->text;
     ++*t;
-    if ((*t)->kind == AS_T_PUNCT && (*t)->punct == ',') continue;
-    if ((*t)->kind == AS_T_PUNCT && (*t)->punct == ')') break;
+    if (is_punct(*t, ',')) continue;
+    if (is_punct(*t, ')')) break;
     as_error(pp->j, (*t)->pos, (*t)->len, "expected `,` or `)` after a parameter, not %s",
              as_tok_show(pp->j, *t));
     return -1;
@@ -108,23 +124,9 @@ static void assign(as_pp *pp, const as_tok *name, uint32_t n, bool nocase) {
   if (!as_pp_expand(pp, name + 1, n, name + 1 + n, &pp->out)) return;
   as_cur c = {pp->j, pp->out.v};
   if (!as_expr(&c, &v) || !as_pp_at_end(pp, c.t, "the value")) return;
-  if (v.kind == AS_V_INT) {
-    as_pp_set_int(pp, name, v.i, nocase);
-  } else if (v.kind == AS_V_STR) {
-    as_pp_set_string(pp, name, v.s, v.slen, nocase);
-  } else {
-    as_tok t[2] = {{.kind = AS_T_PUNCT, .punct = '-', .text = "-", .len = 1, .pos = name->pos},
-                   {.kind = AS_T_FLOAT, .text = "", .pos = name->pos}};
-    bool minus = v.f < 0;
-    t[1].v.fval = minus ? -v.f : v.f;
-    bool finite = v.f - v.f == 0;
-    if (!finite)
-      t[1] = (as_tok){.kind = AS_T_NAME,
-                      .pos = name->pos,
-                      .len = 3,
-                      .text = as_intern(pp->j, v.f == v.f ? "inf" : "nan", 3)};
-    as_pp_set(pp, name, minus ? t : t + 1, minus ? 2 : 1, nocase);
-  }
+  as_tok t[2];
+  uint32_t count = as_pp_value(pp, name, &v, t);
+  as_pp_set(pp, name, t, count, nocase);
 }
 
 static void undef(as_pp *pp, const as_tok *name) {

@@ -20,10 +20,21 @@ static void step(as_pp *pp, const as_tok *t, uint32_t n) {
     as_fatal(pp->j, t->pos, "the macros in a line need more than %d steps to expand", PP_MAX_STEPS);
 }
 
-static void emit(as_pp *pp, const as_tok *t, as_toks *out) {
+/* Joins t to the last token of out, a word; false when they do not make one. */
+static bool join_last(as_pp *pp, const as_tok *t, as_toks *out) {
+  as_tok last = out->v[--out->n];
+  if (as_pp_paste(pp, &last, t, out)) return true;
+  out->v[out->n++] = last;
+  return false;
+}
+
+void as_pp_emit(as_pp *pp, const as_tok *t, as_toks *out) {
   pp->chars += t->len + 1u;
   if (pp->chars > PP_MAX_LINE)
     as_fatal(pp->j, t->pos, "the line is longer than %d characters after expansion", PP_MAX_LINE);
+  bool joins = out->n == pp->after_word && out->n > 0 && !t->space_before && is_word(t) &&
+               is_word(&out->v[out->n - 1]);
+  if (joins && join_last(pp, t, out)) return;
   as_tok *to = as_toks_add(pp->j, out);
   *to = *t;
   if (out->n > 1 && is_word(to) && is_word(to - 1)) to->space_before = true;
@@ -76,25 +87,41 @@ static void add_range(as_pp *pp, uint32_t at, uint32_t n) {
   pp->ranges[pp->nranges++] = (as_pp_range){at, n};
 }
 
-/* Reads the arguments after `(` onto pp->args, a range for each: the next ranges are theirs. */
-static bool read_args(as_pp *pp, uint32_t base, const as_tok *name) {
-  unsigned parens = 0, brackets = 0;
+/* Without the braces, when they enclose all of it. */
+static as_pp_range unbraced(const as_pp *pp, as_pp_range r) {
+  const as_tok *v = pp->args.v + r.at;
+  if (r.n < 2 || !is_punct(v, '{') || !is_punct(&v[r.n - 1], '}')) return r;
+  unsigned depth = 0;
+  for (uint32_t i = 0; i < r.n; i++) {
+    if (is_punct(&v[i], '{')) depth++;
+    if (is_punct(&v[i], '}') && --depth == 0 && i + 1 < r.n) return r;
+  }
+  return (as_pp_range){r.at + 1, r.n - 2};
+}
+
+bool as_pp_read_args(as_pp *pp, uint32_t base, const as_tok *name, bool whole) {
+  unsigned parens = 0, brackets = 0, braces = 0;
   uint32_t from = pp->args.n;
   as_tok t;
   next(pp, base, &t); /* the parenthesis */
   while (next(pp, base, &t)) {
     step(pp, &t, 1);
-    bool closes = is_punct(&t, ')');
-    if ((closes && parens == 0) || (is_punct(&t, ',') && parens + brackets == 0)) {
-      add_range(pp, from, pp->args.n - from);
+    bool closes = is_punct(&t, ')') && braces == 0;
+    bool comma = is_punct(&t, ',') && !whole && parens + brackets + braces == 0;
+    if ((closes && parens == 0) || comma) {
+      as_pp_range r = {from, pp->args.n - from};
+      r = whole ? r : unbraced(pp, r);
+      add_range(pp, r.at, r.n);
       from = pp->args.n;
       if (closes) return true;
       continue;
     }
-    if (is_punct(&t, '(')) parens++;
+    if (is_punct(&t, '(') && braces == 0) parens++;
     if (closes) parens--;
-    if (is_punct(&t, '[') || is_punct(&t, '{')) brackets++;
-    if ((is_punct(&t, ']') || is_punct(&t, '}')) && brackets) brackets--;
+    if (is_punct(&t, '[')) brackets++;
+    if (is_punct(&t, ']') && brackets) brackets--;
+    if (is_punct(&t, '{')) braces++;
+    if (is_punct(&t, '}') && braces) braces--;
     *as_toks_add(pp->j, &pp->args) = t;
   }
   as_error(pp->j, name->pos, name->len, "the call of `%s` has no `)`", name->text);
@@ -113,22 +140,41 @@ static as_pp_define *choose(as_pp *pp, as_pp_define *d, const as_tok *name, uint
   return NULL;
 }
 
-/* The arguments are expanded by themselves first; the ranges become those of the results. */
-static bool expand_args(as_pp *pp, uint32_t first, const as_tok *name) {
+static bool expand_arg(as_pp *pp, as_pp_range *r, const as_tok *name) {
   if (++pp->nest > PP_MAX_NEST)
     as_fatal(pp->j, name->pos, "calls of macros within their arguments are deeper than %d",
              PP_MAX_NEST);
-  for (uint32_t i = first; i < pp->nranges; i++) {
-    as_pp_range raw = pp->ranges[i];
-    uint32_t base = pp->ninputs, at = pp->args.n;
-    open_input(pp,
-               &(as_pp_input){
-                   .buf = &pp->args, .at = raw.at, .end = raw.at + raw.n, .mark = pp->scratch.n});
-    if (!expand_level(pp, base, &pp->args)) return false;
-    pp->ranges[i] = (as_pp_range){at, pp->args.n - at};
-  }
+  uint32_t base = pp->ninputs, at = pp->args.n;
+  open_input(pp, &(as_pp_input){
+                     .buf = &pp->args, .at = r->at, .end = r->at + r->n, .mark = pp->scratch.n});
+  if (!expand_level(pp, base, &pp->args)) return false;
+  *r = (as_pp_range){at, pp->args.n - at};
   pp->nest--;
   return true;
+}
+
+/* The arguments are expanded by themselves first; the ranges become those of the results. */
+static bool expand_args(as_pp *pp, uint32_t first, const as_tok *name) {
+  for (uint32_t i = first; i < pp->nranges; i++) {
+    as_pp_range r = pp->ranges[i]; /* the ranges may move */
+    if (!expand_arg(pp, &r, name)) return false;
+    pp->ranges[i] = r;
+  }
+  return true;
+}
+
+void as_pp_read_next(as_pp *pp, const as_tok *v, uint32_t n, const as_tok *call) {
+  uint32_t at = pp->scratch.n;
+  as_tok *to = as_toks_grow(pp->j, &pp->scratch, n);
+  if (n) memcpy(to, v, n * sizeof *v);
+  pp->scratch.n += n;
+  step(pp, call, n);
+  open_input(pp, &(as_pp_input){.buf = &pp->scratch,
+                                .at = at,
+                                .end = pp->scratch.n,
+                                .mark = at,
+                                .first = true,
+                                .space = call->space_before});
 }
 
 static bool is_paste(const as_tok *t) { return t->kind == AS_T_PP && t->punct == AS_PP_PASTE; }
@@ -162,7 +208,7 @@ static void fill_in(as_pp *pp, const as_pp_define *f, uint32_t first, const as_t
 
 static bool call_define(as_pp *pp, uint32_t base, as_pp_define *d, const as_tok *name) {
   uint32_t first = pp->nranges, mark = pp->args.n;
-  if (!read_args(pp, base, name)) return false;
+  if (!as_pp_read_args(pp, base, name, false)) return false;
   as_pp_define *f = choose(pp, d, name, first);
   if (!f || !expand_args(pp, first, name)) return false;
   uint32_t at = pp->scratch.n;
@@ -193,21 +239,52 @@ static void emit_magic(as_pp *pp, const as_pp_define *d, const as_tok *name, as_
     t.text = pp->j->sources[at.file].name;
     t.len = (uint32_t)strlen(t.text);
   }
-  emit(pp, &t, out);
+  as_pp_emit(pp, &t, out);
 }
 
-/* %? and %?? in the body of a define. */
+/* The tokens of an environment variable, or all of it as one name that is text alone. */
+static bool emit_env(as_pp *pp, const as_tok *name, as_toks *out) {
+  const char *value = as_pp_env(pp, name, false);
+  if (!value) return false;
+  uint32_t at = out->n;
+  pp->chars += strlen(value);
+  if (pp->env_is_text) {
+    as_tok t = *name;
+    t.kind = AS_T_NAME;
+    t.punct = 1;
+    t.text = as_intern(pp->j, value, strlen(value));
+    t.len = (uint32_t)strlen(value);
+    as_pp_emit(pp, &t, out);
+    return true;
+  }
+  if (!as_lex_piece(pp->j, value, name->pos, out)) {
+    as_error(pp->j, name->pos, name->len, "the value of `%%!%s` does not hold tokens", name->text);
+    as_note(pp->j, (as_pos){0}, "%%defstr and %%str() make a string of any value");
+    return false;
+  }
+  for (uint32_t i = at; i < out->n; i++) {
+    if (i == at) out->v[i].space_before = name->space_before;
+    if (out->v[i].kind == AS_T_NAME) out->v[i].punct = 1;
+    out->has_pp |= out->v[i].kind == AS_T_PP;
+  }
+  return true;
+}
+
+/* %? and %?? in the body of a define; they join the words beside them. */
 static void emit_self(as_pp *pp, as_tok *t, as_toks *out) {
   for (uint32_t i = pp->ninputs; i-- > 0;) {
     const as_pp_define *d = pp->inputs[i].def;
     if (!d) continue;
     t->kind = AS_T_NAME;
-    t->text = t->punct == AS_PP_CALLED ? pp->inputs[i].called : d->name;
+    bool called = t->punct == AS_PP_CALLED || t->punct == AS_PP_SELF;
+    t->text = called ? pp->inputs[i].called : d->name;
     t->len = as_name_of(t->text)->len;
     t->punct = 1;
     break;
   }
-  emit(pp, t, out);
+  if (out->n > 0 && is_word(&out->v[out->n - 1])) pp->after_word = out->n;
+  as_pp_emit(pp, t, out);
+  pp->after_word = out->n;
 }
 
 /* Whether t is what a name's dot selects: the local label x.__LINE__. */
@@ -217,13 +294,24 @@ static bool selected(const as_toks *out, const as_tok *t) {
   return is_punct(dot, '.') && !dot->space_before && dot[-1].kind == AS_T_NAME;
 }
 
+static bool expand_pp(as_pp *pp, uint32_t base, as_tok *t, as_toks *out) {
+  switch (t->punct) {
+  case AS_PP_CALLED:
+  case AS_PP_DEFINED:
+  case AS_PP_SELF:
+  case AS_PP_SELF_DEFINED: emit_self(pp, t, out); return true;
+  case AS_PP_ENV: return emit_env(pp, t, out);
+  case AS_PP_FUNCTION: return as_pp_call_function(pp, base, t, out);
+  default: as_pp_emit(pp, t, out); return true;
+  }
+}
+
 static bool expand_level(as_pp *pp, uint32_t base, as_toks *out) {
   as_tok t;
   while (next(pp, base, &t)) {
     step(pp, &t, 1);
-    bool self = t.kind == AS_T_PP && (t.punct == AS_PP_CALLED || t.punct == AS_PP_DEFINED);
-    if (self) {
-      emit_self(pp, &t, out);
+    if (t.kind == AS_T_PP) {
+      if (!expand_pp(pp, base, &t, out)) return false;
       continue;
     }
     as_pp_define *d = t.kind == AS_T_NAME && !t.punct ? as_pp_find_define(pp, t.text) : NULL;
@@ -231,7 +319,7 @@ static bool expand_level(as_pp *pp, uint32_t base, as_toks *out) {
     bool busy = d && d->busy;
     if (busy) t.punct = 1;
     if (!d || busy || (d->nparams >= 0 && !paren_follows(pp, base))) {
-      emit(pp, &t, out);
+      as_pp_emit(pp, &t, out);
     } else if (d->magic) {
       emit_magic(pp, d, &t, out);
     } else if (d->nparams >= 0) {
@@ -307,16 +395,37 @@ static bool join_all(as_pp *pp, const as_toks *in, as_toks *out) {
   return true;
 }
 
+/* The same in a range of pp->args, whose result is put at their end. */
+static bool join_range(as_pp *pp, as_pp_range *r) {
+  as_toks in = {.v = pp->args.v + r->at, .n = r->n};
+  if (!join_all(pp, &in, &pp->joined)) return false;
+  *r = (as_pp_range){pp->args.n, pp->joined.n};
+  as_tok *to = as_toks_grow(pp->j, &pp->args, r->n);
+  if (r->n) memcpy(to, pp->joined.v, r->n * sizeof *to);
+  pp->args.n += r->n;
+  return true;
+}
+
 static bool has_paste(const as_toks *t) {
   for (uint32_t i = 0; t->has_pp && i < t->n; i++)
     if (is_paste(&t->v[i])) return true;
   return false;
 }
 
+bool as_pp_expand_range(as_pp *pp, as_pp_range *r, const as_tok *name) {
+  for (unsigned i = 0; i < MAX_PASTES; i++) {
+    if (!expand_arg(pp, r, name)) return false;
+    as_toks t = {.v = pp->args.v + r->at, .n = r->n, .has_pp = true};
+    if (!has_paste(&t)) return true;
+    if (!join_range(pp, r)) return false;
+  }
+  as_fatal(pp->j, name->pos, "joining with %%+ takes more than %d rounds", MAX_PASTES);
+}
+
 /* ---- Lines -------------------------------------------------------------------------------- */
 
 static bool expand_once(as_pp *pp, const as_tok *v, uint32_t n, as_toks *out) {
-  pp->chars = pp->nest = pp->nranges = 0;
+  pp->chars = pp->nest = pp->nranges = pp->after_word = 0;
   pp->args.n = pp->scratch.n = 0;
   out->n = 0;
   out->has_pp = false;

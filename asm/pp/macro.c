@@ -145,7 +145,8 @@ static bool takes_label(const as_pp_body *b) {
 }
 
 /* Reads `name count defaults`; NULL after an error. */
-static as_pp_macro *read_head(as_pp *pp, const as_tok *v, bool nocase) {
+static as_pp_macro *read_head(as_pp *pp, unsigned d, const as_tok *v) {
+  bool nocase = d == PP_D_imacro || d == PP_D_irmacro;
   const as_tok *t = v + 1;
   as_pp_count_spec count;
   if (t->kind != AS_T_NAME) {
@@ -156,6 +157,7 @@ static as_pp_macro *read_head(as_pp *pp, const as_tok *v, bool nocase) {
   as_pp_macro *m = as_new(pp->j, sizeof *m);
   m->name = t->text;
   m->nocase = nocase;
+  m->recursive = d == PP_D_rmacro || d == PP_D_irmacro;
   m->pos = t->pos;
   t++;
   if (!as_pp_read_count(pp, &t, &count)) return NULL;
@@ -170,9 +172,9 @@ static as_pp_macro *read_head(as_pp *pp, const as_tok *v, bool nocase) {
 void as_pp_do_macro(as_pp *pp, unsigned d, const as_tok *v, uint32_t n) {
   (void)n;
   as_pos at = v->pos;
-  as_pp_macro *m = read_head(pp, v, d == PP_D_imacro);
+  as_pp_macro *m = read_head(pp, d, v);
   as_pp_body body;
-  if (!as_pp_collect(pp, at, true, &body) || !m) return;
+  if (!as_pp_collect(pp, at, PP_B_MACRO, &body) || !m) return;
   m->body = body;
   m->takes_label = takes_label(&body);
   as_pp_macro **to = chain(pp, m->name, m->nocase);
@@ -212,9 +214,20 @@ static bool is_word(as_pp *pp, const as_tok *t) {
   return isa_op_find(t->text, t->len) >= 0;
 }
 
-static as_pp_macro *choose(as_pp_macro *m, uint32_t n) {
-  while (m && (n < m->least || (n > m->most && !m->greedy))) m = m->next;
-  return m;
+static bool fits(const as_pp_macro *m, uint32_t n) {
+  return n >= m->least && (n <= m->most || m->greedy);
+}
+
+/* A form that takes n parameters and may be called here: a macro of %macro is not itself within its
+ * own expansion. *open: such a one was passed over. */
+static as_pp_macro *choose(as_pp_macro *m, uint32_t n, bool *open) {
+  *open = false;
+  for (; m; m = m->next) {
+    if (!fits(m, n)) continue;
+    if (m->recursive || !m->busy) return m;
+    *open = true;
+  }
+  return NULL;
 }
 
 static void no_form(as_pp *pp, const as_tok *name, as_pp_macro *m, uint32_t n) {
@@ -268,15 +281,16 @@ static void enter(as_pp *pp, as_pp_macro *m, const as_tok *name, const as_tok *l
 }
 
 /* The macro called at v[i], its parameters split; NULL when there is none. *reported: there was an
- * error. A mnemonic is itself inside the macro of its name, and where no form fits. */
+ * error. A name is itself inside the macro of its name; a mnemonic also where no form fits. */
 static as_pp_macro *called(as_pp *pp, const as_tok *v, uint32_t i, uint32_t n, bool *reported) {
   as_pp_macro *head = v[i].kind == AS_T_NAME ? as_pp_find_macro(pp, v[i].text) : NULL;
   if (!head) return NULL;
   *reported = !as_pp_split(pp, v + i + 1, n - i - 1, 0);
   if (*reported) return NULL;
   uint32_t count = pp->npieces;
-  as_pp_macro *m = choose(head, count);
-  if ((!m || m->busy) && is_word(pp, &v[i])) return NULL;
+  bool open;
+  as_pp_macro *m = choose(head, count, &open);
+  if (!m && (open || is_word(pp, &v[i]))) return NULL;
   if (!m) {
     no_form(pp, &v[i], head, count);
     *reported = true;

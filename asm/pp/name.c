@@ -5,8 +5,10 @@
 
 as_macros *as_pp_macros(as_pp *pp, const char *name) {
   as_name *entry = as_name_of(name);
-  if (!entry->macros) entry->macros = as_new(pp->j, sizeof *entry->macros);
-  return entry->macros;
+  if (entry->macros) return entry->macros;
+  entry->macros = as_new(pp->j, sizeof *entry->macros);
+  entry->macros->next = pp->names;
+  return pp->names = entry->macros;
 }
 
 static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c; }
@@ -28,6 +30,7 @@ bool as_pp_same_name(as_pp *pp, const char *a, const char *b, bool nocase) {
 
 as_pp_define *as_pp_find_define(as_pp *pp, const char *name) {
   as_macros *m = as_name_of(name)->macros;
+  for (; m && m->alias; m = as_name_of(name)->macros) name = m->alias;
   if (m && m->def) return m->def;
   if (!pp->any_nocase) return NULL;
   m = as_name_of(as_pp_lower(pp, name))->macros;
@@ -52,11 +55,30 @@ void as_pp_set_string(as_pp *pp, const as_tok *name, const char *s, uint32_t n, 
   as_pp_set(pp, name, &t, 1, nocase);
 }
 
-/* A negative number is two tokens, as if it had been written. */
+uint32_t as_pp_value(as_pp *pp, const as_tok *at, const as_val *v, as_tok out[2]) {
+  as_tok t = {.kind = AS_T_INT, .text = "", .pos = at->pos};
+  bool minus = v->kind == AS_V_INT ? v->i < 0 : v->kind == AS_V_FLOAT && v->f < 0;
+  if (v->kind == AS_V_STR) {
+    t = (as_tok){.kind = AS_T_STR, .text = v->s, .len = v->slen, .pos = at->pos};
+  } else if (v->kind == AS_V_INT) {
+    uint64_t magnitude = minus ? 0 - (uint64_t)v->i : (uint64_t)v->i;
+    memcpy(&t.v.ival, &magnitude, sizeof magnitude);
+  } else if (v->f - v->f == 0) {
+    t.kind = AS_T_FLOAT;
+    t.v.fval = minus ? -v->f : v->f;
+  } else {
+    t.kind = AS_T_NAME;
+    t.len = 3;
+    t.text = as_intern(pp->j, v->f == v->f ? "inf" : "nan", 3);
+  }
+  out[0] = (as_tok){.kind = AS_T_PUNCT, .punct = '-', .text = "-", .len = 1, .pos = at->pos};
+  out[minus] = t;
+  return minus ? 2 : 1;
+}
+
 void as_pp_set_int(as_pp *pp, const as_tok *name, int64_t v, bool nocase) {
-  as_tok t[2] = {{.kind = AS_T_PUNCT, .punct = '-', .text = "-", .len = 1, .pos = name->pos},
-                 {.kind = AS_T_INT, .text = "", .pos = name->pos}};
-  uint64_t magnitude = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
-  memcpy(&t[1].v.ival, &magnitude, sizeof magnitude);
-  as_pp_set(pp, name, v < 0 ? t : t + 1, v < 0 ? 2 : 1, nocase);
+  as_val value = {.kind = AS_V_INT, .i = v};
+  as_tok t[2];
+  uint32_t n = as_pp_value(pp, name, &value, t);
+  as_pp_set(pp, name, t, n, nocase);
 }

@@ -102,37 +102,62 @@ unsigned as_pp_directive_of(const as_tok *v, uint32_t n) {
 
 /* ---- Collecting bodies -------------------------------------------------------------------- */
 
-/* How a line changes the depth of what is collected. */
-static int nesting(const as_tok *v, uint32_t n, bool is_macro) {
-  unsigned d = as_pp_directive_of(v, n);
-  if (is_macro) {
-    if (d == PP_D_macro || d == PP_D_imacro) return 1;
-    return d == PP_D_endmacro || d == PP_D_endm ? -1 : 0;
+/* How a directive changes the depth of a block. */
+static int nesting(unsigned d, enum as_pp_block block) {
+  switch (d) {
+  case PP_D_macro:
+  case PP_D_imacro:
+  case PP_D_rmacro:
+  case PP_D_irmacro: return block == PP_B_MACRO;
+  case PP_D_endmacro:
+  case PP_D_endm: return -(block == PP_B_MACRO);
+  case PP_D_rep: return block == PP_B_REP;
+  case PP_D_endrep: return -(block == PP_B_REP);
+  default: return 0;
   }
-  return d == PP_D_rep ? 1 : d == PP_D_endrep ? -1 : 0;
 }
 
-static bool never_closed(as_pp *pp, as_pos at, bool is_macro) {
-  as_error(pp->j, at, is_macro ? 6 : 4, "`%s` without `%s`", is_macro ? "%macro" : "%rep",
-           is_macro ? "%endmacro" : "%endrep");
+/* How deep in what is collected; what stands in a comment does not count. */
+typedef struct nest_depth {
+  enum as_pp_block block;
+  int of_block, of_comment;
+} nest_depth;
+
+static nest_depth opened(enum as_pp_block block) {
+  return (nest_depth){block, 1, block == PP_B_COMMENT};
+}
+
+/* Counts a line; whether it closes the block. */
+static bool closes(nest_depth *in, const as_tok *v, uint32_t n) {
+  unsigned d = as_pp_directive_of(v, n);
+  if (d == PP_D_comment) in->of_comment++;
+  if (d == PP_D_endcomment && in->of_comment > 0) in->of_comment--;
+  if (in->block == PP_B_COMMENT) return in->of_comment == 0;
+  if (in->of_comment == 0) in->of_block += nesting(d, in->block);
+  return in->of_block == 0;
+}
+
+static bool never_closed(as_pp *pp, as_pos at, enum as_pp_block block) {
+  static const char *const names[] = {"macro", "rep", "comment"};
+  as_error(pp->j, at, (uint32_t)strlen(names[block]) + 1, "`%%%s` without `%%end%s`", names[block],
+           names[block]);
   return false;
 }
 
 /* The rest of the body is already there: a range, whose end is found once. */
-static bool collect_range(as_pp *pp, as_pp_frame *f, as_pos at, bool is_macro, as_pp_body *out) {
+static bool collect_range(as_pp *pp, as_pp_frame *f, as_pos at, enum as_pp_block block,
+                          as_pp_body *out) {
   as_pp_raw_line *opener = &f->body.lines[f->at - 1];
   uint32_t i = opener->close;
   if (i == 0) {
-    int depth = 1;
-    for (i = f->at; i < f->body.end; i++) {
-      depth += nesting(f->body.lines[i].v, f->body.lines[i].n, is_macro);
-      if (depth == 0) break;
-    }
+    nest_depth in = opened(block);
+    for (i = f->at; i < f->body.end; i++)
+      if (closes(&in, f->body.lines[i].v, f->body.lines[i].n)) break;
     opener->close = i;
   }
   *out = (as_pp_body){f->body.lines, f->at, i};
   f->at = i < f->body.end ? i + 1 : i;
-  return i < f->body.end || never_closed(pp, at, is_macro);
+  return i < f->body.end || never_closed(pp, at, block);
 }
 
 static void store(as_pp *pp, as_pp_body *b, uint32_t *cap, const as_toks *t) {
@@ -144,17 +169,19 @@ static void store(as_pp *pp, as_pp_body *b, uint32_t *cap, const as_toks *t) {
   memcpy(l->v, t->v, (t->n + 1u) * sizeof *l->v);
 }
 
-bool as_pp_collect(as_pp *pp, as_pos at, bool is_macro, as_pp_body *out) {
+bool as_pp_collect(as_pp *pp, as_pos at, enum as_pp_block block, as_pp_body *out) {
   as_pp_frame *f = as_pp_top(pp);
-  if (f->kind != PP_FILE) return collect_range(pp, f, at, is_macro, out);
+  if (f->kind != PP_FILE) return collect_range(pp, f, at, block, out);
   uint32_t cap = 0;
   *out = (as_pp_body){NULL, 0, 0};
-  for (int depth = 1; as_lex_line(&f->lex, &pp->raw);) {
-    depth += nesting(pp->raw.v, pp->raw.n, is_macro);
-    if (depth == 0) return true;
-    if (pp->raw.n > 0 && !pp->raw.bad) store(pp, out, &cap, &pp->raw);
+  nest_depth in = opened(block);
+  for (;;) {
+    f->lex.quiet = in.of_comment > 0;
+    if (!as_lex_line(&f->lex, &pp->raw)) return never_closed(pp, at, block);
+    if (closes(&in, pp->raw.v, pp->raw.n)) return true;
+    bool keep = block != PP_B_COMMENT && pp->raw.n > 0 && !pp->raw.bad;
+    if (keep) store(pp, out, &cap, &pp->raw);
   }
-  return never_closed(pp, at, is_macro);
 }
 
 /* ---- Directives --------------------------------------------------------------------------- */
@@ -171,7 +198,20 @@ bool as_pp_at_end(as_pp *pp, const as_tok *t, const char *after) {
   return false;
 }
 
+static const struct {
+  const char *name, *instead;
+} refused[] = {
+#define REFUSED(name, instead) {name, instead},
+#include "../directives.def"
+#undef REFUSED
+};
+
 static void unknown(as_pp *pp, const as_tok *v) {
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+    if (strcmp(v->text, refused[i].name) != 0) continue;
+    as_error(pp->j, v->pos, v->len, "`%%%s` is not built: %s", v->text, refused[i].instead);
+    return;
+  }
   const char *near = NULL;
   unsigned best = 3;
   for (unsigned i = 1; i < PP_D_IF; i++) {
@@ -195,13 +235,23 @@ static void directive(as_pp *pp, const as_tok *v, uint32_t n) {
   case PP_D_undef:
   case PP_D_assign:
   case PP_D_iassign: as_pp_do_define(pp, d, v, n); break;
+  case PP_D_defalias:
+  case PP_D_undefalias:
+  case PP_D_clear: as_pp_do_alias(pp, d, v, n); break;
   case PP_D_defstr:
   case PP_D_idefstr:
+  case PP_D_deftok:
+  case PP_D_ideftok:
   case PP_D_strlen:
+  case PP_D_istrlen:
   case PP_D_substr:
-  case PP_D_strcat: as_pp_do_string(pp, d, v, n); break;
+  case PP_D_isubstr:
+  case PP_D_strcat:
+  case PP_D_istrcat: as_pp_do_string(pp, d, v, n); break;
   case PP_D_macro:
-  case PP_D_imacro: as_pp_do_macro(pp, d, v, n); break;
+  case PP_D_imacro:
+  case PP_D_rmacro:
+  case PP_D_irmacro: as_pp_do_macro(pp, d, v, n); break;
   case PP_D_unmacro:
   case PP_D_unimacro: as_pp_do_unmacro(pp, d, v, n); break;
   default: as_pp_do_control(pp, d, v, n); break;
@@ -225,7 +275,7 @@ static bool needs_expansion(as_pp *pp, const as_toks *t) {
   for (uint32_t i = 0; i < t->n; i++)
     if (t->v[i].kind == AS_T_NAME) {
       const as_macros *m = as_name_of(t->v[i].text)->macros;
-      if (m && m->def) return true;
+      if (m && (m->def || m->alias)) return true;
     }
   return false;
 }
@@ -272,6 +322,15 @@ static bool finish(as_pp *pp, as_toks *t, as_line *out) {
   return true;
 }
 
+/* A line that begins with a function's call: what begins with a % there may be a directive. */
+static bool is_function(const as_toks *t) {
+  if (t->n < 2 || t->v->kind != AS_T_PP || t->v->punct != AS_PP_DIRECTIVE) return false;
+  const as_tok *paren = &t->v[1];
+  const as_macros *m = as_name_of(t->v->text)->macros;
+  return m && m->function && !m->directive && !paren->space_before && paren->kind == AS_T_PUNCT &&
+         paren->punct == '(';
+}
+
 bool as_pp_line(as_pp *pp, as_line *out) {
   raw_line r;
   while (next_raw(pp, &r)) {
@@ -291,6 +350,7 @@ bool as_pp_line(as_pp *pp, as_line *out) {
         continue;
       }
     }
+    if (is_function(t)) t->v->punct = AS_PP_FUNCTION;
     if (as_pp_is_cond(d))
       as_pp_do_cond(pp, d, t->v, t->n, false);
     else if (t->n > 0 && t->v->kind == AS_T_PP && t->v->punct == AS_PP_DIRECTIVE)
@@ -313,7 +373,13 @@ static void predefine(as_pp *pp, const char *name, unsigned magic, const char *t
   d->magic = (uint8_t)magic;
 }
 
-/* The -D and -U options are lines of a text of their own, so that messages can show them. */
+static void put_include(const char *path, isa_buf *out) {
+  as_tok t = {.kind = AS_T_STR, .text = path, .len = (uint32_t)strlen(path)};
+  isa_buf_puts(out, "%include ");
+  as_tok_print(&t, out);
+}
+
+/* The -D, -U and -p options are lines of a text of their own, so that messages can show them. */
 static void command_line(as_pp *pp) {
   const as_options *o = pp->j->o;
   if (!o || o->ndefines == 0) return;
@@ -323,7 +389,9 @@ static void command_line(as_pp *pp) {
     const as_define *d = &o->defines[i];
     const char *value = d->value ? d->value : "1";
     size_t from = b.len;
-    if (d->undefine)
+    if (d->include)
+      put_include(d->name, &b);
+    else if (d->undefine)
       isa_buf_printf(&b, "%%undef %s", d->name);
     else
       isa_buf_printf(&b, "%%define %s %s", d->name, value);
@@ -347,8 +415,11 @@ as_pp *as_pp_open(as_job *j, uint32_t source) {
   for (unsigned i = 1; i < PP_D_IF; i++)
     as_pp_macros(pp, as_intern(j, directives[i], strlen(directives[i])))->directive = (uint16_t)i;
   as_pp_open_conds(pp);
+  as_pp_open_functions(pp);
   predefine(pp, "__LINE__", PP_MAGIC_LINE, "");
   predefine(pp, "__FILE__", PP_MAGIC_FILE, "");
+  predefine(pp, "__?LINE?__", PP_MAGIC_LINE, "");
+  predefine(pp, "__?FILE?__", PP_MAGIC_FILE, "");
   predefine(pp, "__SOMA_VERSION__", PP_PLAIN, SOMA_VERSION);
   as_lex_open(j, source, &as_pp_push(pp, PP_FILE, none)->lex);
   command_line(pp);

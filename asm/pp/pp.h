@@ -24,7 +24,8 @@ enum {
   PP_MAX_LINES = 1 << 22,      /* lines out of macros, %rep and includes */
   PP_MAX_TOKENS = 1 << 26,     /* tokens out of them, also those of directives */
   PP_MAX_ARG_TOKENS = 1 << 21, /* in the parameters of all open calls */
-  PP_MAX_PARAMS = 10000
+  PP_MAX_PARAMS = 10000,
+  PP_MAX_INDIRECT = 16 /* %[...] within one another */
 };
 
 enum as_pp_directive {
@@ -34,6 +35,17 @@ enum as_pp_directive {
 #undef DIRECTIVE
   PP_D_IF /* and %elif: from here, see cond.c */
 };
+
+enum as_pp_function {
+  PP_F_NONE,
+#define FUNCTION(id, name, least, most) PP_F_##id,
+#include "../directives.def"
+#undef FUNCTION
+  PP_F_IS /* + 2 * condition, + 1 when negated: from here, see cond.c */
+};
+
+/* What is collected up to the directive that closes it. */
+enum as_pp_block { PP_B_MACRO, PP_B_REP, PP_B_COMMENT };
 
 typedef struct as_pp_raw_line { /* raw; tokens end with an AS_T_END that n does not count */
   as_tok *v;
@@ -65,7 +77,7 @@ typedef struct as_pp_macro {
   struct as_pp_macro *next;
   const char *name;
   uint32_t least, most; /* parameters; most UINT32_MAX: any number */
-  bool greedy, nocase, takes_label;
+  bool greedy, nocase, takes_label, recursive;
   uint32_t busy; /* calls that are open */
   as_toks defaults;
   struct as_pp_range *def;
@@ -79,7 +91,10 @@ typedef struct as_macros {
   as_pp_define *def, *def_nocase;
   as_pp_macro *mac, *mac_nocase;
   as_name *lower;
-  uint16_t directive; /* as_pp_directive */
+  const char *alias;      /* the name that %defalias has put in its place, or NULL */
+  struct as_macros *next; /* of all names */
+  uint16_t directive;     /* as_pp_directive */
+  uint16_t function;      /* as_pp_function */
 } as_macros;
 
 typedef struct as_pp_range { /* tokens of a buffer */
@@ -140,18 +155,24 @@ struct as_pp {
   as_pp_cond *conds;
   uint32_t nconds, cap_conds;
   as_pp_context *context;
+  as_macros *names; /* all that have a meaning */
   bool any_nocase;
+  bool env_is_text; /* %!name becomes its value as one word, for what makes a string of it */
   uint64_t ids;
   uint64_t calls, lines, tokens, arg_tokens; /* so far, for the limits */
   as_toks raw, line, out;                    /* a line as lexed, substituted, expanded */
-  as_toks pasted, temp;                      /* joined by %+; a define's body */
-  as_toks scratch, args;                     /* stacks of as_pp_expand */
+  as_toks pasted, joined, temp;              /* joined by %+, in a parameter; a define's body */
+  as_toks indirect[PP_MAX_INDIRECT][2];      /* of %[...]: substituted, expanded */
+  uint32_t nindirect;
+  as_toks work[PP_MAX_NEST + 1][2]; /* of functions, by nest: results, strings to join */
+  as_toks scratch, args;            /* stacks of as_pp_expand */
   as_pp_input *inputs;
   uint32_t ninputs, cap_inputs;
   as_pp_range *ranges;
   uint32_t nranges, cap_ranges;
   as_pp_range *pieces; /* of as_pp_split */
   uint32_t npieces, cap_pieces;
+  uint32_t after_word; /* tokens of the output when the next joins its last word; else 0 */
   uint32_t nest, steps;
   uint64_t chars;
 };
@@ -166,7 +187,7 @@ void as_pp_pop(as_pp *pp);
 void as_pp_round(as_pp *pp, as_pp_frame *f);
 /* The lines up to the directive that closes opener, which is the current line; the top frame goes
  * on after it. False after an error: the end of the frame came first. */
-bool as_pp_collect(as_pp *pp, as_pos at, bool is_macro, as_pp_body *out);
+bool as_pp_collect(as_pp *pp, as_pos at, enum as_pp_block block, as_pp_body *out);
 unsigned as_pp_directive_of(const as_tok *v, uint32_t n); /* of a raw line, PP_D_NONE */
 /* An error for what is left after a directive; true when there is nothing. */
 bool as_pp_at_end(as_pp *pp, const as_tok *t, const char *after);
@@ -188,6 +209,8 @@ void as_pp_set_body(as_pp *pp, as_pp_define *d, const as_tok *v, uint32_t n); /*
 void as_pp_set(as_pp *pp, const as_tok *name, const as_tok *v, uint32_t n, bool nocase);
 void as_pp_set_string(as_pp *pp, const as_tok *name, const char *s, uint32_t n, bool nocase);
 void as_pp_set_int(as_pp *pp, const as_tok *name, int64_t v, bool nocase);
+/* A value as one or two tokens: a sign is a token of its own. Gives their number. */
+uint32_t as_pp_value(as_pp *pp, const as_tok *at, const as_val *v, as_tok out[2]);
 
 /* ---- subst.c --------------------------------------------------------------------------- */
 
@@ -203,11 +226,38 @@ bool as_pp_expand(as_pp *pp, const as_tok *v, uint32_t n, const as_tok *end, as_
 /* Joins two words to what their text lexes to, on out. */
 bool as_pp_paste(as_pp *pp, const as_tok *a, const as_tok *b, as_toks *out);
 
-/* ---- define.c, string.c, macro.c, cond.c, control.c: directives ------------- */
+/* For func.c. Reads the parameters in parentheses from the inputs above base onto pp->args, a range
+ * for each: the next ranges are theirs. whole: commas separate nothing. */
+bool as_pp_read_args(as_pp *pp, uint32_t base, const as_tok *name, bool whole);
+/* Expands a range of pp->args and joins around %+; the range becomes that of the result. */
+bool as_pp_expand_range(as_pp *pp, as_pp_range *r, const as_tok *name);
+/* The n tokens are the next to be read, as if they stood in the place of call. */
+void as_pp_read_next(as_pp *pp, const as_tok *v, uint32_t n, const as_tok *call);
+void as_pp_emit(as_pp *pp, const as_tok *t, as_toks *out);
+
+/* ---- func.c: %eval(...) and the like --------------------------------------------------------- */
+
+/* The call whose name was read; its result goes to out or is read next. */
+bool as_pp_call_function(as_pp *pp, uint32_t base, const as_tok *name, as_toks *out);
+void as_pp_open_functions(as_pp *pp); /* their names */
+/* The value of an environment variable; NULL after an error, or with ask when there is none. */
+const char *as_pp_env(as_pp *pp, const as_tok *name, bool ask);
+
+/* ---- define.c, alias.c, string.c, macro.c, cond.c, control.c: directives ------------------- */
 
 /* v[0] is the directive, v[n] the AS_T_END. */
 void as_pp_do_define(as_pp *pp, unsigned d, const as_tok *v, uint32_t n);
+void as_pp_do_alias(as_pp *pp, unsigned d, const as_tok *v, uint32_t n);
 void as_pp_do_string(as_pp *pp, unsigned d, const as_tok *v, uint32_t n);
+/* Strings as tokens at name's place: tokens as text; bytes start (from 1) to start + count - 1 of
+ * s, a negative count ends -1 - count before the end; the strings of v up to an AS_T_END joined,
+ * commas left out, false after an error. */
+as_tok as_pp_text(as_pp *pp, const as_tok *name, const as_tok *v, uint32_t n);
+as_tok as_pp_cut(as_pp *pp, const as_tok *name, const as_tok *s, int64_t start, int64_t count);
+bool as_pp_concat(as_pp *pp, const as_tok *name, const as_tok *v, as_tok *out);
+bool as_pp_need_string(as_pp *pp, const as_tok *t);
+/* Appends the tokens of the string s to out. */
+bool as_pp_tokens(as_pp *pp, const as_tok *s, as_toks *out);
 void as_pp_do_macro(as_pp *pp, unsigned d, const as_tok *v, uint32_t n);
 void as_pp_do_unmacro(as_pp *pp, unsigned d, const as_tok *v, uint32_t n);
 void as_pp_do_control(as_pp *pp, unsigned d, const as_tok *v, uint32_t n);
@@ -215,6 +265,10 @@ void as_pp_do_control(as_pp *pp, unsigned d, const as_tok *v, uint32_t n);
 bool as_pp_is_cond(unsigned d);
 void as_pp_do_cond(as_pp *pp, unsigned d, const as_tok *v, uint32_t n, bool bad);
 void as_pp_open_conds(as_pp *pp); /* names of the %if family */
+/* Whether a condition holds: 1, 0, or -1 after an error. at: the directive or function. v: n tokens
+ * and an AS_T_END, expanded if as_pp_cond_expands. */
+int as_pp_cond_holds(as_pp *pp, unsigned cond, const as_tok *at, const as_tok *v, uint32_t n);
+bool as_pp_cond_expands(unsigned cond);
 static inline bool as_pp_skipping(const as_pp *pp) {
   return pp->nconds > 0 && pp->conds[pp->nconds - 1].state != PP_TAKING;
 }

@@ -1,35 +1,51 @@
-/* %defstr, %strlen, %substr, %strcat. */
+/* %defstr, %deftok, %strlen, %substr, %strcat. */
 #include "pp.h"
 
 #include <string.h>
 
 static bool is_comma(const as_tok *t) { return t->kind == AS_T_PUNCT && t->punct == ','; }
 
-static bool need_string(as_pp *pp, const as_tok *t) {
+bool as_pp_need_string(as_pp *pp, const as_tok *t) {
   if (t->kind == AS_T_STR) return true;
   as_error(pp->j, t->pos, t->len, "expected a string, not %s", as_tok_show(pp->j, t));
   return false;
 }
 
-static void defstr(as_pp *pp, const as_tok *name, bool nocase) {
+static as_tok string(const as_tok *name, const char *s, size_t n) {
+  return (as_tok){.kind = AS_T_STR, .text = s, .len = (uint32_t)n, .pos = name->pos};
+}
+
+as_tok as_pp_text(as_pp *pp, const as_tok *name, const as_tok *v, uint32_t n) {
   isa_buf b;
   isa_buf_init(&b, &pp->j->al);
-  as_toks_print(pp->out.v, pp->out.n, &b);
-  size_t n = b.len;
-  char *s = b.failed ? NULL : isa_arena_strn(&pp->j->arena, n ? b.data : "", n);
+  as_toks_print(v, n, &b);
+  size_t len = b.len;
+  char *s = b.failed ? NULL : isa_arena_strn(&pp->j->arena, len ? b.data : "", len);
   isa_buf_free(&b);
   if (!s) as_nomem(pp->j);
-  as_pp_set_string(pp, name, s, (uint32_t)n, nocase);
+  return string(name, s, len);
 }
 
-static void length(as_pp *pp, const as_tok *name) {
+bool as_pp_tokens(as_pp *pp, const as_tok *s, as_toks *out) {
+  if (!memchr(s->text, 0, s->len) && as_lex_piece(pp->j, s->text, s->pos, out)) return true;
+  as_error(pp->j, s->pos, s->len, "%s does not hold tokens", as_tok_show(pp->j, s));
+  return false;
+}
+
+static void deftok(as_pp *pp, const as_tok *name, bool nocase) {
   const as_tok *t = pp->out.v;
-  if (need_string(pp, t) && as_pp_at_end(pp, t + 1, "the string"))
-    as_pp_set_int(pp, name, t->len, false);
+  if (!as_pp_need_string(pp, t) || !as_pp_at_end(pp, t + 1, "the string")) return;
+  pp->temp.n = 0;
+  if (as_pp_tokens(pp, t, &pp->temp)) as_pp_set(pp, name, pp->temp.v, pp->temp.n, nocase);
 }
 
-/* Bytes start (from 1) to start + count - 1; a negative count ends -1 - count before the end. */
-static void cut(as_pp *pp, const as_tok *name, const as_tok *s, int64_t start, int64_t count) {
+static void length(as_pp *pp, const as_tok *name, bool nocase) {
+  const as_tok *t = pp->out.v;
+  if (as_pp_need_string(pp, t) && as_pp_at_end(pp, t + 1, "the string"))
+    as_pp_set_int(pp, name, t->len, nocase);
+}
+
+as_tok as_pp_cut(as_pp *pp, const as_tok *name, const as_tok *s, int64_t start, int64_t count) {
   int64_t n = s->len, from = start - 1;
   if (from < 0 || from > n) from = n;
   int64_t end = n;
@@ -38,14 +54,14 @@ static void cut(as_pp *pp, const as_tok *name, const as_tok *s, int64_t start, i
   else
     end = count + 1 > -n ? n + count + 1 : 0;
   if (end < from) end = from;
-  as_pp_set_string(pp, name, as_strn(pp->j, s->text + from, (size_t)(end - from)),
-                   (uint32_t)(end - from), false);
+  size_t len = (size_t)(end - from);
+  return string(name, as_strn(pp->j, s->text + from, len), len);
 }
 
-static void substr(as_pp *pp, const as_tok *name) {
+static void substr(as_pp *pp, const as_tok *name, bool nocase) {
   const as_tok *s = pp->out.v;
   int64_t start, count = 1;
-  if (!need_string(pp, s)) return;
+  if (!as_pp_need_string(pp, s)) return;
   as_cur c = {pp->j, s + 1};
   if (is_comma(c.t)) c.t++;
   if (!as_expr_int(&c, &start)) return;
@@ -53,26 +69,29 @@ static void substr(as_pp *pp, const as_tok *name) {
     c.t++;
     if (!as_expr_int(&c, &count)) return;
   }
-  if (as_pp_at_end(pp, c.t, "the length")) cut(pp, name, s, start, count);
+  if (!as_pp_at_end(pp, c.t, "the length")) return;
+  as_tok t = as_pp_cut(pp, name, s, start, count);
+  as_pp_set(pp, name, &t, 1, nocase);
 }
 
-static void strcat_all(as_pp *pp, const as_tok *name) {
+bool as_pp_concat(as_pp *pp, const as_tok *name, const as_tok *v, as_tok *out) {
   uint64_t n = 0;
-  const as_tok *t = pp->out.v;
+  const as_tok *t = v;
   for (bool first = true; t->kind != AS_T_END; first = false) {
     if (!first && is_comma(t)) t++;
-    if (!need_string(pp, t)) return;
+    if (!as_pp_need_string(pp, t)) return false;
     n += t++->len;
   }
   if (n > PP_MAX_LINE)
     as_fatal(pp->j, name->pos, "the string is longer than %d characters", PP_MAX_LINE);
   char *s = as_new(pp->j, (size_t)n + 1), *to = s;
-  for (t = pp->out.v; t->kind != AS_T_END; t++) {
+  for (t = v; t->kind != AS_T_END; t++) {
     if (t->kind != AS_T_STR) continue;
     memcpy(to, t->text, t->len);
     to += t->len;
   }
-  as_pp_set_string(pp, name, s, (uint32_t)n, false);
+  *out = string(name, s, (size_t)n);
+  return true;
 }
 
 void as_pp_do_string(as_pp *pp, unsigned d, const as_tok *v, uint32_t n) {
@@ -82,11 +101,26 @@ void as_pp_do_string(as_pp *pp, unsigned d, const as_tok *v, uint32_t n) {
              as_tok_show(pp->j, name));
     return;
   }
-  if (!as_pp_expand(pp, v + 2, n - 2, v + n, &pp->out)) return;
+  bool nocase = v->text[0] == 'i';
+  as_tok t;
+  pp->env_is_text = d == PP_D_defstr || d == PP_D_idefstr;
+  bool ok = as_pp_expand(pp, v + 2, n - 2, v + n, &pp->out);
+  pp->env_is_text = false;
+  if (!ok) return;
   switch (d) {
-  case PP_D_strlen: length(pp, name); break;
-  case PP_D_substr: substr(pp, name); break;
-  case PP_D_strcat: strcat_all(pp, name); break;
-  default: defstr(pp, name, d == PP_D_idefstr); break;
+  case PP_D_strlen:
+  case PP_D_istrlen: length(pp, name, nocase); break;
+  case PP_D_substr:
+  case PP_D_isubstr: substr(pp, name, nocase); break;
+  case PP_D_deftok:
+  case PP_D_ideftok: deftok(pp, name, nocase); break;
+  case PP_D_strcat:
+  case PP_D_istrcat:
+    if (as_pp_concat(pp, name, pp->out.v, &t)) as_pp_set(pp, name, &t, 1, nocase);
+    break;
+  default:
+    t = as_pp_text(pp, name, pp->out.v, pp->out.n);
+    as_pp_set(pp, name, &t, 1, nocase);
+    break;
   }
 }

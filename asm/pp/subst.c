@@ -1,5 +1,5 @@
-/* What stands for something else in a line of a macro: parameters, local names, the macro's name.
- */
+/* What stands for something else in a line of a macro: parameters, local names, the macro's name;
+ * and %[...]. */
 #include "pp.h"
 
 #include <stdio.h>
@@ -120,10 +120,64 @@ static bool put_context(subst *s, const as_tok *t) {
   return true;
 }
 
+/* %+1 and %-1: a parameter that is a condition, and the opposite one. */
+static bool put_condition(subst *s, const as_tok *t) {
+  as_pp_range r = {0, 0};
+  if (t->v.ival >= 1 && t->v.ival <= s->call->nargs) r = param(s->call, (uint32_t)t->v.ival - 1);
+  const as_tok *v = s->call->args.v + r.at;
+  const char *opposite = r.n == 1 && v->kind == AS_T_NAME ? as_opposite(v->text) : NULL;
+  if (!opposite) {
+    as_error(s->pp->j, t->pos, t->len, "parameter %lld is no condition: eq ne lt le gt ge ltu geu",
+             (long long)t->v.ival);
+    return false;
+  }
+  as_tok name = *t;
+  name.pos = v->pos;
+  put_name(s, &name,
+           t->punct == AS_PP_CODE ? v->text : as_intern(s->pp->j, opposite, strlen(opposite)));
+  return true;
+}
+
+/* `%[...]`, expanded; *i, where it begins, becomes the index of its `]`. */
+static bool put_indirect(subst *s, const as_tok *v, uint32_t n, uint32_t *i) {
+  as_pp *pp = s->pp;
+  const as_tok *open = &v[*i];
+  uint32_t from = *i + 1, depth = 1;
+  for (++*i; *i < n; ++*i) {
+    const as_tok *t = &v[*i];
+    bool opens =
+        t->kind == AS_T_PP ? t->punct == AS_PP_OPEN : t->kind == AS_T_PUNCT && t->punct == '[';
+    if (opens) depth++;
+    if (t->kind == AS_T_PUNCT && t->punct == ']' && --depth == 0) break;
+  }
+  if (*i == n) {
+    as_error(pp->j, open->pos, open->len, "`%%[` has no `]`");
+    return false;
+  }
+  if (pp->nindirect == PP_MAX_INDIRECT)
+    as_fatal(pp->j, open->pos, "`%%[` nested deeper than %d", PP_MAX_INDIRECT);
+  as_toks *both = pp->indirect[pp->nindirect++];
+  bool ok = as_pp_subst(pp, v + from, *i - from, &both[0]) &&
+            as_pp_expand(pp, both[0].v, both[0].n, &v[*i], &both[1]);
+  pp->nindirect--;
+  if (!ok) return false;
+  s->space |= open->space_before;
+  for (uint32_t k = 0; k < both[1].n; k++)
+    put(s, &both[1].v[k], k > 0 && both[1].v[k].space_before);
+  s->out->has_pp |= both[1].has_pp;
+  return true;
+}
+
 static bool put_pp(subst *s, const as_tok *t) {
   if (is_paste(t) && s->nothing) return true;
   if (t->punct == AS_PP_CONTEXT) return put_context(s, t);
-  bool keeps = t->punct == AS_PP_DIRECTIVE || t->punct == AS_PP_PASTE || t->punct == AS_PP_ARG;
+  if (t->punct == AS_PP_COMMA) {
+    as_error(s->pp->j, t->pos, t->len, "`%%,` is not built: write %%cond() or `%%ifempty`");
+    return false;
+  }
+  bool keeps = t->punct == AS_PP_DIRECTIVE || t->punct == AS_PP_PASTE || t->punct == AS_PP_ARG ||
+               t->punct == AS_PP_SELF || t->punct == AS_PP_SELF_DEFINED || t->punct == AS_PP_ENV ||
+               t->punct == AS_PP_FUNCTION;
   bool self = t->punct == AS_PP_CALLED || t->punct == AS_PP_DEFINED;
   if (keeps || (self && !s->call)) {
     put(s, t, t->space_before);
@@ -132,13 +186,17 @@ static bool put_pp(subst *s, const as_tok *t) {
   }
   if (!s->call) {
     as_error(s->pp->j, t->pos, t->len, "%s is not inside a macro", as_tok_show(s->pp->j, t));
-    if (t->punct == AS_PP_PARAM)
+    if (t->punct == AS_PP_PARAM || t->punct == AS_PP_NEGATED)
       as_note(s->pp->j, (as_pos){0}, "a remainder needs a space after its `%%`");
+    if (t->punct == AS_PP_CODE)
+      as_note(s->pp->j, (as_pos){0}, "to join tokens, write a space after the `%%+`");
     return false;
   }
   switch (t->punct) {
   case AS_PP_PARAM: put_param(s, t); break;
   case AS_PP_RANGE: return put_params(s, t);
+  case AS_PP_CODE:
+  case AS_PP_NEGATED: return put_condition(s, t);
   case AS_PP_LABEL:
     s->space |= t->space_before;
     if (s->call->label.kind == AS_T_NAME) put(s, &s->call->label, false);
@@ -160,7 +218,8 @@ bool as_pp_subst(as_pp *pp, const as_tok *v, uint32_t n, as_toks *out) {
     as_tok t = v[i];
     if (f->kind != PP_FILE) t.pos.expansion = f->expansion;
     if (t.kind == AS_T_PP) {
-      if (!put_pp(&s, &t)) return false;
+      bool indirect = t.punct == AS_PP_OPEN;
+      if (indirect ? !put_indirect(&s, v, n, &i) : !put_pp(&s, &t)) return false;
       if (out->n > PP_MAX_LINE)
         as_fatal(pp->j, t.pos, "more than %d tokens in a line", PP_MAX_LINE);
     } else {

@@ -186,3 +186,45 @@ void as_cli_near(const char *want, const char *const *names, unsigned n, char *o
   out[0] = 0;
   if (hit) snprintf(out, 80, "; did you mean `%.50s`?", hit);
 }
+
+const char *as_cli_refused(const char *arg) {
+  static const struct {
+    const char *option, *instead; /* of one letter: with its value as well */
+  } refused[] = {{"-a", "every source is preprocessed"},
+                 {"-F", "write -g for the line table"},
+                 {"-L", "write -l FILE"},
+                 {"-MF", "write -MD FILE"},
+                 {"-MG", "write %pathsearch and %depend in the source"},
+                 {"-MP", "write the empty rules into the makefile"},
+                 {"-MQ", "write -o with the name, which the rule has"},
+                 {"-MT", "write -o with the name, which the rule has"},
+                 {"-O", "instructions stay as they are written"},
+                 {"-X", "write --error-format=text or json"},
+                 {"-Z", "write 2>FILE, or -s"},
+                 {"-k", "a failed run writes no file"},
+                 {"-n", "write the source without its %line"},
+                 {"-y", "write -g for the line table"},
+                 {"--before", "write the lines into a file, and -p FILE"},
+                 {"--bits", "a target is named by -t"},
+                 {"--debug", "write --lint, or soma --check"},
+                 {"--gpostfix", "names stay as they are written"},
+                 {"--gprefix", "names stay as they are written"},
+                 {"--include", "write -p FILE"},
+                 {"--keep-all", "a failed run writes no file"},
+                 {"--limit-", "the limits are fixed"},
+                 {"--lpostfix", "names stay as they are written"},
+                 {"--lprefix", "names stay as they are written"},
+                 {"--no-line", "write the source without its %line"},
+                 {"--postfix", "names stay as they are written"},
+                 {"--pragma", "pragmas mean nothing here"},
+                 {"--prefix", "names stay as they are written"},
+                 {"--reproducible", "equal sources always give equal files"},
+                 {"--suffix", "names stay as they are written"}};
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+    const char *o = refused[i].option;
+    size_t n = strlen(o);
+    bool whole = arg[n] == 0 || arg[n] == '=' || o[1] != '-' || o[n - 1] == '-';
+    if (strncmp(arg, o, n) == 0 && whole) return refused[i].instead;
+  }
+  return NULL;
+}

@@ -38,6 +38,9 @@ bool as_cli_name(const char *s, size_t n);
 /* "; did you mean `x`?" for an unknown option, or "": out has room for 80. */
 void as_cli_near(const char *want, const char *const *names, unsigned n, char *out);
 
+/* What to write instead of an option of NASM's that is not built, or NULL. */
+const char *as_cli_refused(const char *arg);
+
 /* A program as one JSON object: target, tensors, tiles, semaphores, queues with their transfers,
  * and sections with the text, label and place of each instruction. */
 void as_json_program(const isa_program *p, isa_buf *out);

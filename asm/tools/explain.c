@@ -353,6 +353,17 @@ static void operand_words(isa_buf *out) {
     }
 }
 
+static bool is_directive(const char *name) {
+  static const char *const names[] = {
+#define DIRECTIVE(id, name) name,
+#include "../directives.def"
+#undef DIRECTIVE
+  };
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (strcmp(names[i], name) == 0) return true;
+  return false;
+}
+
 void as_words(isa_buf *out) {
   for (unsigned i = 0; i < ISA_NOPS; i++) word(out, "instruction", isa_ops[i].name);
   for (int i = 0; as_pseudo_name(i); i++)
@@ -360,14 +371,19 @@ void as_words(isa_buf *out) {
       word(out, "pseudo", as_pseudo_name(i));
   for (unsigned i = 0; i < NWORDS; i++) word(out, "directive", words[i].name);
 #define DIRECTIVE(id, name) word(out, "preprocessor", name);
-#define CONDITION(id, name)               \
-  word(out, "preprocessor", "if" name);   \
-  word(out, "preprocessor", "ifn" name);  \
-  word(out, "preprocessor", "elif" name); \
-  word(out, "preprocessor", "elifn" name);
+#define CONDITION(id, name)                \
+  word(out, "preprocessor", "if" name);    \
+  word(out, "preprocessor", "ifn" name);   \
+  word(out, "preprocessor", "elif" name);  \
+  word(out, "preprocessor", "elifn" name); \
+  word(out, "preprocessor", "is" name);    \
+  word(out, "preprocessor", "isn" name);
+#define FUNCTION(id, name, least, most) \
+  if (!is_directive(name)) word(out, "preprocessor", name);
 #include "../directives.def"
 #undef DIRECTIVE
 #undef CONDITION
+#undef FUNCTION
   for (unsigned i = 1; i < ISA_NDTYPES; i++) word(out, "type", isa_dtypes[i].name);
   for (unsigned i = 0; i < ISA_NALUOPS; i++) word(out, "operator", isa_aluops[i].name);
   for (unsigned i = 0; i < ISA_NACTFNS; i++) word(out, "function", isa_actfns[i].name);

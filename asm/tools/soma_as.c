@@ -15,9 +15,12 @@ static const char usage_text[] =
     "  -t TARGET       default target: trn1 inf2 trn2 trn3\n"
     "  -g              keep the line table\n"
     "  -r              make an object (in.o), with extern names for the linker\n"
-    "  -I DIR          search DIR for included files; may be repeated\n"
-    "  -D NAME[=VALUE] define a macro; -U NAME undefines it\n"
-    "  -E              preprocess only\n"
+    "  -I DIR          search DIR for included files; may be repeated; also -i\n"
+    "  -D NAME[=VALUE] define a macro; also -d\n"
+    "  -U NAME         undefine one; also -u\n"
+    "  -p FILE         include FILE before the source; also -P\n"
+    "  -E              preprocess only; also -e\n"
+    "  -s              messages go to standard output\n"
     "  -M              print the make rule of the files read, and nothing else\n"
     "  -MD FILE        also write that rule\n"
     "  -w+NAME -w-NAME switch a class of warnings on or off; -Werror makes them errors\n"
@@ -28,7 +31,7 @@ static const char usage_text[] =
     "  --explain NAME  the reference of an instruction\n"
     "  --manual        the reference of all, as in isa/manual.md\n"
     "  --words         every word of the language with its class\n"
-    "  --help, --version\n";
+    "  -h, --help      print this; -v, --version the version\n";
 
 typedef struct cli {
   isa_arena arena;
@@ -37,7 +40,7 @@ typedef struct cli {
   const char **inputs;
   uint32_t ninputs, cap_inputs;
   const char *in, *out, *list, *deps, *format; /* in: the first input */
-  bool preprocess, only_deps, lines, json_errors, done, is_object, lint;
+  bool preprocess, only_deps, lines, json_errors, done, is_object, lint, to_stdout;
   uint32_t lint_warnings; /* of o.warnings, those that were given */
   as_options o;
   const char **include_dirs, **warnings;
@@ -71,10 +74,20 @@ static bool add_string(cli *c, const char ***list, uint32_t *n, uint32_t *cap, c
   return true;
 }
 
+static bool grow_defines(cli *c) {
+  return isa_array_grow(&c->arena.al, &c->defines, c->o.ndefines, &c->cap_defines,
+                        sizeof *c->defines) ||
+         no_memory();
+}
+
+static bool add_include(cli *c, const char *path) {
+  if (!grow_defines(c)) return false;
+  c->defines[c->o.ndefines++] = (as_define){.name = path, .include = true};
+  return true;
+}
+
 static bool add_define(cli *c, const char *text, bool undefine) {
-  if (!isa_array_grow(&c->arena.al, &c->defines, c->o.ndefines, &c->cap_defines,
-                      sizeof *c->defines))
-    return no_memory();
+  if (!grow_defines(c)) return false;
   size_t n = strcspn(text, "=");
   char *name = isa_arena_strn(&c->arena, text, n);
   if (!name) return no_memory();
@@ -147,6 +160,16 @@ static bool words(cli *c) {
   return c->done = true;
 }
 
+static bool help(cli *c) {
+  fputs(usage_text, stdout);
+  return c->done = true;
+}
+
+static bool version(cli *c) {
+  puts("soma-as " SOMA_VERSION);
+  return c->done = true;
+}
+
 static bool long_option(cli *c, const char *arg) {
   static const char *const names[] = {"--help",
                                       "--version",
@@ -167,21 +190,18 @@ static bool long_option(cli *c, const char *arg) {
     return name && explain(c, name);
   }
   char near[80];
-  if (strcmp(arg, "--help") == 0) {
-    fputs(usage_text, stdout);
-    c->done = true;
-  } else if (strcmp(arg, "--version") == 0) {
-    puts("soma-as " SOMA_VERSION);
-    c->done = true;
-  } else if (strcmp(arg, names[2]) == 0 || strcmp(arg, names[3]) == 0) {
+  if (strcmp(arg, "--help") == 0) return help(c);
+  if (strcmp(arg, "--version") == 0) return version(c);
+  if (strcmp(arg, names[2]) == 0 || strcmp(arg, names[3]) == 0) {
     c->json_errors = strcmp(arg, names[3]) == 0;
-  } else if (strncmp(arg, "--error-format", 14) == 0 && (arg[14] == '=' || !arg[14])) {
-    return usage("%s: it is --error-format=text or --error-format=json%s", arg, "");
-  } else {
-    as_cli_near(arg, names, sizeof names / sizeof *names, near);
-    return usage("unknown option `%s`%s", arg, near);
+    return true;
   }
-  return true;
+  if (strncmp(arg, "--error-format", 14) == 0 && (arg[14] == '=' || !arg[14]))
+    return usage("%s: it is --error-format=text or --error-format=json%s", arg, "");
+  const char *instead = as_cli_refused(arg);
+  if (instead) return usage("%s is not built: %s", arg, instead);
+  as_cli_near(arg, names, sizeof names / sizeof *names, near);
+  return usage("unknown option `%s`%s", arg, near);
 }
 
 static bool unknown_option(const char *arg) {
@@ -189,6 +209,8 @@ static bool unknown_option(const char *arg) {
                                       "-D", "-U", "-E",     "-M",       "-MD", "-Werror",
                                       "-@", "-r", "--help", "--version"};
   char near[80];
+  const char *instead = as_cli_refused(arg);
+  if (instead) return usage("%s is not built: %s", arg, instead);
   if (strncmp(arg, "-W", 2) == 0)
     return usage(
         "unknown option `%s`; warnings are put on and off by -w+NAME, -w-NAME, -w+all, and "
@@ -206,15 +228,23 @@ static bool with_value(cli *c, const char *arg) {
   case 'l': c->list = v; return true;
   case 'f': return set_format(c, v);
   case 't': return set_target(c, v);
-  case 'I': return add_string(c, &c->include_dirs, &c->o.ninclude_dirs, &c->cap_dirs, v);
-  case 'D': return add_define(c, v, false);
-  case 'U': return add_define(c, v, true);
+  case 'I':
+  case 'i': return add_string(c, &c->include_dirs, &c->o.ninclude_dirs, &c->cap_dirs, v);
+  case 'P':
+  case 'p': return add_include(c, v);
+  case 'D':
+  case 'd': return add_define(c, v, false);
+  case 'U':
+  case 'u': return add_define(c, v, true);
   default: return splice(c, v);
   }
 }
 
 static bool option(cli *c, const char *arg) {
-  if (strcmp(arg, "-E") == 0) return c->preprocess = true;
+  if (strcmp(arg, "-E") == 0 || strcmp(arg, "-e") == 0) return c->preprocess = true;
+  if (strcmp(arg, "-h") == 0) return help(c);
+  if (strcmp(arg, "-v") == 0) return version(c);
+  if (strcmp(arg, "-s") == 0) return c->to_stdout = true;
   if (strcmp(arg, "-M") == 0) return c->only_deps = true;
   if (strcmp(arg, "-MD") == 0) return (c->deps = value(c, arg, 3)) != NULL;
   if (strcmp(arg, "-g") == 0) return c->lines = true;
@@ -223,7 +253,7 @@ static bool option(cli *c, const char *arg) {
   if (strncmp(arg, "-w", 2) == 0 && (arg[2] == '+' || arg[2] == '-') && arg[3])
     return add_string(c, &c->warnings, &c->o.nwarnings, &c->cap_warnings, arg + 2);
   if (strncmp(arg, "--", 2) == 0) return long_option(c, arg);
-  if (arg[1] && strchr("oftlIDU@", arg[1])) return with_value(c, arg);
+  if (arg[1] && strchr("oftlIiDdUuPp@", arg[1])) return with_value(c, arg);
   return unknown_option(arg);
 }
 
@@ -236,6 +266,8 @@ static bool leave_to_lint(cli *c) {
     if (!add_string(c, &c->warnings, &c->o.nwarnings, &c->cap_warnings, names[i])) return false;
   return true;
 }
+
+static const char *environment(const char *name) { return getenv(name); }
 
 static bool parse_args(cli *c) {
   unsigned steps = 0;
@@ -258,6 +290,7 @@ static bool parse_args(cli *c) {
   if (c->o.spill && (c->preprocess || c->only_deps || c->o.relocatable || c->ninputs > 1 ||
                      c->list || (c->format && strcmp(c->format, "lst") == 0)))
     return usage("--spill is for one source: not with -E, -M, -r, -l or -f lst%s%s", "", "");
+  c->o.env = environment;
   c->o.include_dirs = c->include_dirs;
   c->o.warnings = c->warnings;
   c->o.defines = c->defines;
@@ -301,7 +334,7 @@ static void print_diags(const cli *c, const as_result *r) {
   isa_buf b;
   isa_buf_init(&b, &c->arena.al);
   const char *no_color = getenv("NO_COLOR");
-  bool color = isatty(2) && !(no_color && *no_color);
+  bool color = isatty(c->to_stdout ? 1 : 2) && !(no_color && *no_color);
   for (uint32_t i = 0; i < r->ndiags; i++) {
     if (c->json_errors) {
       as_json_diag(&r->diags[i], &b);
@@ -310,7 +343,7 @@ static void print_diags(const cli *c, const as_result *r) {
       as_diag_print(&r->diags[i], color, &b);
     }
   }
-  if (!b.failed) fwrite(isa_buf_str(&b), 1, b.len, stderr);
+  if (!b.failed) fwrite(isa_buf_str(&b), 1, b.len, c->to_stdout ? stdout : stderr);
   isa_buf_free(&b);
 }
 
@@ -526,6 +559,12 @@ static bool peek_object(const char *path) {
   return as_is_object(head, n);
 }
 
+/* -s with an output that goes where the messages go. */
+static bool mixed(const cli *c) {
+  if (!c->to_stdout || !(c->only_deps || (c->out && strcmp(c->out, "-") == 0))) return false;
+  return !usage("-s and an output on standard output do not go together%s%s", "", "");
+}
+
 static int end_output(void) {
   isa_error e;
   if (as_cli_flush(&e)) return 0;
@@ -544,7 +583,10 @@ int main(int argc, char **argv) {
   if (ok && parse_args(&c)) {
     if (!c.done && c.ninputs == 1 && strcmp(c.in, "-") != 0) c.is_object = peek_object(c.in);
     if (!c.done && !c.out && !c.lint) c.out = default_out(&c);
-    status = c.done ? end_output() : c.out || c.lint ? run(&c) : 1;
+    if (!c.done && mixed(&c))
+      status = 2;
+    else
+      status = c.done ? end_output() : c.out || c.lint ? run(&c) : 1;
   }
   isa_free(&al, c.argv, c.cap * sizeof *c.argv);
   isa_free(&al, c.inputs, c.cap_inputs * sizeof *c.inputs);

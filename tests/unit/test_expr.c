@@ -226,7 +226,7 @@ static void stops(void **state) {
     const char *text, *rest;
     int64_t value;
   } cases[] = {{"1+2 $x", "`$`", 3}, {"3 @read", "`@`", 3}, {"4, 5", "`,`", 4}, {"5:+6", "`:`", 5},
-               {"6]", "`]`", 6},     {"7 8", "`8`", 7},     {"8 = 9", "`=`", 8}};
+               {"6]", "`]`", 6},     {"7 8", "`8`", 7},     {"8 # 9", "`#`", 8}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     job t;
     as_val v;

@@ -64,8 +64,10 @@ static const pp_case cases[] = {
     {"macro", "%macro m 2\n a %1, %2\n b %2\n%endmacro\nm x, [y, z]\n", "a x, [y, z]\nb [y, z]\n",
      ""},
     {"macro without parameters", "%macro m\nn%0\n%endm\nm\n", "n0\n", ""},
-    {"empty parameters", "%macro m 3\n a <%1><%2><%3> %0\n%endmacro\nm ,x,\n", "a <><x><> 3\n", ""},
-    {"missing is empty", "%macro m 1-3\n a <%1><%2><%3> %0\n%endmacro\nm x\n", "a <x><><> 1\n", ""},
+    {"empty parameters", "%macro m 3\n a <%1><%2><%3> %0\n%endmacro\nm ,x,\n", "a < ><x>< > 3\n",
+     ""},
+    {"missing is empty", "%macro m 1-3\n a <%1><%2><%3> %0\n%endmacro\nm x\n", "a <x>< >< > 1\n",
+     ""},
     {"defaults", "%macro m 1-3 d, {e, f}\n a %1,%2,%3 %0\n%endmacro\nm x\nm x,y\nm x,y,z\n",
      "a x,d,e, f 3\na x,y,e, f 3\na x,y,z 3\n", ""},
     {"any number", "%macro m 1-*\n%rep %0\n a %1\n%rotate 1\n%endrep\n%endmacro\nm x, y, z\n",
@@ -113,7 +115,8 @@ static const pp_case cases[] = {
     {"exitmacro", "%macro m 1\n%if %1\n a\n%exitmacro\n%endif\n b\n%endmacro\nm 1\nm 0\n", "a\nb\n",
      ""},
     {"recursion",
-     "%macro m 1\n%if %1 == 0\n%exitmacro\n%endif\n a %1\n%assign i %1 - 1\n m i\n%endmacro\nm 3\n",
+     "%rmacro m 1\n%if %1 == 0\n%exitmacro\n%endif\n a %1\n%assign i %1 - 1\n m i\n%endmacro\nm "
+     "3\n",
      "a 3\na 2\na 1\n", ""},
     {"macro that defines",
      "%macro d 2\n%macro %1 1\n a %2, %1\n%endmacro\n%endmacro\nd k, v\nk w\n", "a , w\n", ""},
@@ -271,8 +274,10 @@ static void features(void **state) {
 
 static void options(void **state) {
   (void)state;
-  static const as_define defs[] = {
-      {"A", "5", false}, {"B", NULL, false}, {"A", "", true}, {"C", "x\ny", false}};
+  static const as_define defs[] = {{.name = "A", .value = "5"},
+                                   {.name = "B"},
+                                   {.name = "A", .value = "", .undefine = true},
+                                   {.name = "C", .value = "x\ny"}};
   static const char *const warn[] = {"-user", "+bogus"};
   as_options o = {.defines = defs, .ndefines = 4, .warnings = warn, .nwarnings = 2};
   job t;
