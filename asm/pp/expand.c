@@ -32,7 +32,8 @@ void as_pp_emit(as_pp *pp, const as_tok *t, as_toks *out) {
   pp->chars += t->len + 1u;
   if (pp->chars > PP_MAX_LINE)
     as_fatal(pp->j, t->pos, "the line is longer than %d characters after expansion", PP_MAX_LINE);
-  bool joins = out->n == pp->after_word && out->n > 0 && !t->space_before && is_word(t) &&
+  uint32_t start = out == &pp->args ? pp->arg_start : 0;
+  bool joins = out->n == pp->after_word && out->n > start && !t->space_before && is_word(t) &&
                is_word(&out->v[out->n - 1]);
   if (joins && join_last(pp, t, out)) return;
   as_tok *to = as_toks_add(pp->j, out);
@@ -144,10 +145,12 @@ static bool expand_arg(as_pp *pp, as_pp_range *r, const as_tok *name) {
   if (++pp->nest > PP_MAX_NEST)
     as_fatal(pp->j, name->pos, "calls of macros within their arguments are deeper than %d",
              PP_MAX_NEST);
-  uint32_t base = pp->ninputs, at = pp->args.n;
+  uint32_t base = pp->ninputs, at = pp->args.n, outer = pp->arg_start;
   open_input(pp, &(as_pp_input){
                      .buf = &pp->args, .at = r->at, .end = r->at + r->n, .mark = pp->scratch.n});
+  pp->arg_start = at;
   if (!expand_level(pp, base, &pp->args)) return false;
+  pp->arg_start = outer;
   *r = (as_pp_range){at, pp->args.n - at};
   pp->nest--;
   return true;

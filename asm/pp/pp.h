@@ -173,6 +173,7 @@ struct as_pp {
   as_pp_range *pieces; /* of as_pp_split */
   uint32_t npieces, cap_pieces;
   uint32_t after_word; /* tokens of the output when the next joins its last word; else 0 */
+  uint32_t arg_start;  /* of the parameter that is expanded, in args */
   uint32_t nest, steps;
   uint64_t chars;
 };

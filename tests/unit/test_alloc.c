@@ -227,7 +227,7 @@ static bool read_text(void *ud, const char *path, isa_buf *out) {
 }
 
 static soma_status assemble_all_ways(use *u) {
-  static const as_define width = {"WIDTH", "5", false};
+  static const as_define width = {.name = "WIDTH", .value = "5"};
   isa_alloc al = {take, &u->h};
   as_options o = {.alloc = &al,
                   .read = read_text,
