@@ -136,11 +136,18 @@ static void test_null_is_refused_by_name(void **state) {
 
 static void test_no_handle_is_refused(void **state) {
   (void)state;
+  soma_machine *m;
   soma_program *p;
   soma_run *r;
   uint32_t value;
   float x;
   assert_int_equal(soma_machine_new(NULL, NULL), SOMA_ARG);
+  soma_options o = SOMA_OPTIONS_INIT;
+  o.checks = 1u << 30; /* no check has this bit */
+  assert_int_equal(soma_machine_new(&o, &m), SOMA_ARG);
+  o = (soma_options)SOMA_OPTIONS_INIT;
+  o.max_seconds = -1;
+  assert_int_equal(soma_machine_new(&o, &m), SOMA_ARG);
   assert_int_equal(soma_assemble(NULL, "", 0, "x", NULL, &p, NULL), SOMA_ARG);
   assert_int_equal(soma_run_start(NULL, NULL, &r), SOMA_ARG);
   assert_int_equal(soma_run_until(NULL, SOMA_END, SOMA_SYNC, 0), SOMA_ARG);

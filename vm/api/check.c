@@ -5,9 +5,10 @@
 
 const char *soma_check_name(soma_check c) { return vm_check_name((unsigned)c); }
 
-uint64_t soma_run_findings(const soma_run *r) { return vm_check_count(&r->core); }
+uint64_t soma_run_findings(const soma_run *r) { return r ? vm_check_count(&r->core) : 0; }
 
 soma_status soma_run_finding(const soma_run *r, uint32_t i, soma_finding *out) {
+  if (!r || !out) return SOMA_ARG;
   const vm_finding *f = vm_check_finding(&r->core, i);
   if (!f) return SOMA_ARG;
   const isa_code *code = &r->p->p->cores[f->core].code[f->engine];
@@ -24,6 +25,7 @@ soma_status soma_run_finding(const soma_run *r, uint32_t i, soma_finding *out) {
 }
 
 unsigned soma_run_finding_core(const soma_run *r, uint32_t i) {
+  if (!r) return 0;
   const vm_finding *f = vm_check_finding(&r->core, i);
   return f ? f->core : 0;
 }

@@ -79,6 +79,7 @@ static soma_stats stats_of(const soma_run *r, unsigned first, unsigned last) {
 }
 
 void soma_run_stats(const soma_run *r, soma_stats *out, size_t n) {
+  if (!r || !out) return;
   soma_stats s = stats_of(r, 0, r->core.prog->ncores);
   memcpy(out, &s, n < sizeof s ? n : sizeof s);
 }
@@ -93,6 +94,7 @@ soma_status soma_core_stats(const soma_run *r, unsigned core, soma_stats *out, s
 static double ratio(double a, double b) { return b > 0 ? a / b : 0; }
 
 void soma_stats_figures(const soma_stats *s, soma_figures *out, size_t n) {
+  if (!s || !out) return;
   double time = (double)s->time, seconds = time * 1e-15;
   double model = (double)(s->flops - s->transpose_flops);
   double adjusted = (double)(s->adjusted_flops - s->adjusted_transpose_flops);

@@ -67,6 +67,7 @@ static soma_status result_of(soma_kernel *k, const as_kernel *failed, bool ok) {
 static soma_status result(soma_kernel *k, bool ok) { return result_of(k, k->k, ok); }
 
 static soma_status bad_argument(soma_kernel *k, const char *text) {
+  if (!k) return SOMA_ARG;
   size_t n = strlen(text);
   n = n < sizeof k->error ? n : sizeof k->error - 1;
   memcpy(k->error, text, n);
@@ -75,9 +76,10 @@ static soma_status bad_argument(soma_kernel *k, const char *text) {
   return SOMA_ARG;
 }
 
-const char *soma_kernel_error(const soma_kernel *k) { return k->error; }
+const char *soma_kernel_error(const soma_kernel *k) { return k ? k->error : "the kernel is NULL"; }
 
 const char *soma_kernel_error_place(const soma_kernel *k, const char **file, uint32_t *line) {
+  if (!k) return "the kernel is NULL";
   const as_kernel_error *e = as_kernel_last_error(k->failed);
   bool placed = k->error[0] && !k->own_error;
   if (file) *file = placed ? as_kernel_file_name(k->failed, e->at.file) : NULL;
@@ -110,6 +112,7 @@ static const isa_target *default_target(const soma_machine *m) {
 
 soma_status soma_kernel_new(soma_machine *m, const soma_kernel_options *options,
                             soma_kernel **out) {
+  if (!m || !out) return SOMA_ARG;
   soma_kernel_options o = SOMA_KERNEL_OPTIONS_INIT;
   *out = NULL;
   if (options) {
@@ -157,11 +160,14 @@ void soma_kernel_free(soma_kernel *k) {
   isa_free(&al, k, sizeof *k);
 }
 
-const char *soma_kernel_target(const soma_kernel *k) { return as_kernel_target(k->k)->name; }
+const char *soma_kernel_target(const soma_kernel *k) {
+  return k ? as_kernel_target(k->k)->name : NULL;
+}
 
 /* ---- What a kernel is made of -------------------------------------------------------------- */
 
 soma_status soma_kernel_file(soma_kernel *k, const char *name, uint32_t *file) {
+  if (!k || !file) return bad_argument(k, "file is NULL");
   if (!name) return bad_argument(k, "a file has no name");
   return result(k, as_kernel_file(k->k, name, file));
 }
@@ -179,6 +185,7 @@ static uint8_t byte_of(uint32_t v) { return (uint8_t)(v > 255 ? 255 : v); }
 
 soma_status soma_kernel_tensor(soma_kernel *k, const char *name, soma_dtype dtype, uint32_t ndim,
                                const int64_t *shape, soma_role role, uint32_t *buffer) {
+  if (!k || !buffer) return bad_argument(k, "buffer is NULL");
   isa_tensor t = {.name = name ? name : "",
                   .dtype = byte_of((uint32_t)dtype),
                   .role = byte_of((uint32_t)role),
@@ -190,12 +197,14 @@ soma_status soma_kernel_tensor(soma_kernel *k, const char *name, soma_dtype dtyp
 
 soma_status soma_kernel_constant(soma_kernel *k, soma_dtype dtype, uint32_t ndim,
                                  const int64_t *shape, const void *data, uint32_t *buffer) {
+  if (!k || !buffer || !data) return bad_argument(k, "buffer or data is NULL");
   isa_tensor t = {
       .dtype = byte_of((uint32_t)dtype), .role = ISA_CONST, .ndim = byte_of(ndim), .data = data};
   return tensor(k, &t, shape, buffer);
 }
 
 soma_status soma_kernel_tile(soma_kernel *k, const soma_kernel_tile_info *info, uint32_t *buffer) {
+  if (!k || !buffer) return bad_argument(k, "buffer is NULL");
   soma_kernel_tile_info i = SOMA_KERNEL_TILE_INIT;
   if (!info) return bad_argument(k, "soma_kernel_tile_info is missing");
   if (info->size < offsetof(soma_kernel_tile_info, file) || info->size > sizeof i)
@@ -213,31 +222,37 @@ soma_status soma_kernel_tile(soma_kernel *k, const soma_kernel_tile_info *info, 
 }
 
 soma_status soma_kernel_end(soma_kernel *k, uint32_t buffer) {
+  if (!k) return SOMA_ARG;
   return result(k, as_kernel_end(k->k, buffer));
 }
 
 soma_status soma_kernel_queue(soma_kernel *k, uint32_t dge, soma_engine engine, uint32_t prio,
                               uint32_t *queue) {
+  if (!k || !queue) return bad_argument(k, "queue is NULL");
   return result(k, as_kernel_queue(k->k, dge, (unsigned)engine, prio, queue));
 }
 
 soma_status soma_kernel_register(soma_kernel *k, uint32_t *reg) {
+  if (!k || !reg) return bad_argument(k, "reg is NULL");
   return result(k, as_kernel_register(k->k, reg));
 }
 
 soma_status soma_kernel_emit(soma_kernel *k, const int64_t *records, size_t words,
                              uint32_t *first) {
+  if (!k) return SOMA_ARG;
   if (!records && words) return bad_argument(k, "there are no records");
   return result(k, as_kernel_emit(k->k, records, words, first));
 }
 
-uint32_t soma_kernel_count(const soma_kernel *k) { return as_kernel_count(k->k); }
+uint32_t soma_kernel_count(const soma_kernel *k) { return k ? as_kernel_count(k->k) : 0; }
 
 soma_status soma_kernel_order(soma_kernel *k, uint32_t earlier, uint32_t later) {
+  if (!k) return SOMA_ARG;
   return result(k, as_kernel_order(k->k, earlier, later));
 }
 
 soma_status soma_kernel_loop(soma_kernel *k, const soma_kernel_range *range, uint32_t *reg) {
+  if (!k || !reg) return bad_argument(k, "reg is NULL");
   soma_kernel_range r = SOMA_KERNEL_RANGE_INIT;
   if (!range) return bad_argument(k, "soma_kernel_range is missing");
   if (range->size < offsetof(soma_kernel_range, file) || range->size > sizeof r)
@@ -249,10 +264,13 @@ soma_status soma_kernel_loop(soma_kernel *k, const soma_kernel_range *range, uin
 }
 
 soma_status soma_kernel_while(soma_kernel *k, uint32_t reg, uint32_t file, uint32_t line) {
+  if (!k) return SOMA_ARG;
   return result(k, as_kernel_while(k->k, reg, (isa_line){.file = file, .line = line}));
 }
 
-soma_status soma_kernel_endloop(soma_kernel *k) { return result(k, as_kernel_endloop(k->k)); }
+soma_status soma_kernel_endloop(soma_kernel *k) {
+  return k ? result(k, as_kernel_endloop(k->k)) : SOMA_ARG;
+}
 
 /* ---- The program --------------------------------------------------------------------------- */
 
@@ -271,12 +289,14 @@ static soma_status finish(soma_kernel *k, const as_kernel *failed, isa_program *
 }
 
 soma_status soma_kernel_finish(soma_kernel *k, soma_program **p, soma_diagnostics **d) {
+  if (!k || !p) return bad_argument(k, "p is NULL");
   isa_program *ip = as_kernel_finish(k->k);
   return finish(k, k->k, ip, p, d);
 }
 
 soma_status soma_kernel_finish_pair(soma_kernel *first, soma_kernel *second, soma_program **p,
                                     soma_diagnostics **d) {
+  if (!first || !p) return bad_argument(first, "p is NULL");
   *p = NULL;
   if (d) *d = NULL;
   if (!second || first == second)
@@ -287,6 +307,7 @@ soma_status soma_kernel_finish_pair(soma_kernel *first, soma_kernel *second, som
 }
 
 soma_status soma_kernel_report(const soma_kernel *k, soma_write_fn write, void *ud) {
+  if (!k || !write) return SOMA_ARG;
   isa_buf b;
   isa_buf_init(&b, &k->al);
   as_kernel_report(k->k, &b);
@@ -296,6 +317,7 @@ soma_status soma_kernel_report(const soma_kernel *k, soma_write_fn write, void *
 }
 
 void soma_kernel_get_figures(const soma_kernel *k, soma_kernel_figures *out, size_t n) {
+  if (!k || !out) return;
   const as_kernel_figures *f = as_kernel_get_figures(k->k);
   soma_kernel_figures own = {.instructions = f->instructions,
                              .made = f->made,
@@ -319,6 +341,7 @@ void soma_kernel_get_figures(const soma_kernel *k, soma_kernel_figures *out, siz
 }
 
 soma_status soma_kernel_get_life(const soma_kernel *k, uint32_t buffer, soma_kernel_life *out) {
+  if (!k || !out) return SOMA_ARG;
   as_kernel_life l;
   if (!as_kernel_get_life(k->k, buffer, &l)) return SOMA_ARG;
   *out = (soma_kernel_life){
@@ -327,6 +350,7 @@ soma_status soma_kernel_get_life(const soma_kernel *k, uint32_t buffer, soma_ker
 }
 
 soma_status soma_kernel_get_wait(const soma_kernel *k, uint32_t i, soma_kernel_wait *out) {
+  if (!k || !out) return SOMA_ARG;
   as_kernel_wait w;
   if (!as_kernel_get_wait(k->k, i, &w)) return SOMA_ARG;
   *out = (soma_kernel_wait){(soma_engine)w.engine, w.pc, w.later, w.earlier, w.buffer, w.reuse};
@@ -336,11 +360,13 @@ soma_status soma_kernel_get_wait(const soma_kernel *k, uint32_t i, soma_kernel_w
 /* ---- The instruction set ------------------------------------------------------------------- */
 
 int soma_opcode(const char *name) {
+  if (!name) return -1;
   int op = isa_op_find(name, strlen(name));
   return op < 0 ? -1 : isa_ops[op].number;
 }
 
 soma_status soma_opcode_row(uint32_t i, soma_opcode_info *out) {
+  if (!out) return SOMA_ARG;
   if (i >= ISA_NOPS) return SOMA_ARG;
   const isa_op_row *r = &isa_ops[i];
   *out = (soma_opcode_info){.name = r->name,
@@ -391,6 +417,7 @@ const char *soma_field_kind_name(soma_field_kind kind) {
 }
 
 const char *soma_field_value(const soma_field *f, uint32_t i) {
+  if (!f) return NULL;
   switch (f->kind) {
   case SOMA_FIELD_ENUM: return isa_set_item(f->set, i);
   case SOMA_FIELD_ALU: return i < ISA_NALUOPS ? isa_aluops[i].name : NULL;

@@ -93,6 +93,7 @@ soma_status soma_out_of_memory(soma_machine *m) {
 /* ---- Machines ----------------------------------------------------------------------------- */
 
 static bool options_ok(soma_machine *m) {
+  if (m->o.checks >> VM_NCHECKS || !(m->o.max_seconds >= 0)) return false;
   vm_costs_default(&m->costs);
   if (m->o.costs && !vm_costs_read(&m->costs, m->o.costs, strlen(m->o.costs), NULL)) return false;
   if (!vm_kern_select(m->o.simd, &m->kern)) return false;

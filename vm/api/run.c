@@ -94,6 +94,7 @@ soma_status soma_bind_shared(soma_machine *m, soma_program *p, const char *name,
 }
 
 void soma_unbind(soma_machine *m, const soma_program *p) {
+  if (!m) return;
   uint32_t kept = 0;
   for (uint32_t b = 0; b < m->nbindings; b++) {
     if (p && m->bindings[b].p != p) {
@@ -379,7 +380,12 @@ static const char *fault_text(const soma_run *r) {
 }
 
 soma_status soma_run_until(soma_run *r, soma_until what, soma_engine engine, soma_time time) {
-  if (!r || (unsigned)what > SOMA_TIME || (unsigned)engine >= ISA_NENGINES) return SOMA_ARG;
+  if (!r) return SOMA_ARG;
+  if ((unsigned)what > SOMA_TIME || (unsigned)engine >= ISA_NENGINES)
+    return r->m
+               ? soma_fail(r->m, SOMA_ARG, "soma_run_until: what is %u and engine %u, of %u and %u",
+                           (unsigned)what, (unsigned)engine, SOMA_TIME + 1u, ISA_NENGINES + 0u)
+               : SOMA_ARG;
   if (!r->m) return r->core.fault.status == ISA_OK ? SOMA_OK : (soma_status)r->core.fault.status;
   soma_status s = soma_not_running(r->m);
   if (s != SOMA_OK) return s;
@@ -445,6 +451,10 @@ void soma_run_free(soma_run *r) {
 unsigned soma_run_fault_core(const soma_run *r) { return r ? r->core.fault.core : 0; }
 
 void soma_run_fault(const soma_run *r, soma_fault *out) {
+  if (!out) return;
+  *out = (soma_fault){
+      .status = SOMA_ARG, .engine = -1, .dma_engine = -1, .instruction = "", .text = ""};
+  if (!r) return;
   const vm_fault_record *f = &r->core.fault;
   *out = (soma_fault){.status = (soma_status)f->status,
                       .engine = f->engine,

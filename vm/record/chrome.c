@@ -261,6 +261,7 @@ static void put_trace(chrome *c) {
 
 soma_status soma_write_chrome(const soma_recorder *r, const soma_program *p, soma_write_fn write,
                               void *ud) {
+  if (!r || !p || !write) return SOMA_ARG;
   chrome c = {.first = true};
   if (!vm_rec_open(&c.t, r, p)) return SOMA_NOMEM;
   vm_rec_sink_open(&c.out, &c.t.al, write, ud);

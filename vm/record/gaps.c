@@ -146,6 +146,7 @@ unsigned vm_rec_gap_for(const soma_idle_gap *g) {
 
 soma_status soma_idle_gaps(const soma_recorder *r, const soma_program *p, soma_idle_gap *out,
                            uint32_t max, uint32_t *n) {
+  if (!r || !p || !n || (!out && max)) return SOMA_ARG;
   gaps g = {0};
   *n = 0;
   if (!vm_rec_open(&g.t, r, p)) return SOMA_NOMEM;

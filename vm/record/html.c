@@ -238,6 +238,7 @@ static void put_all(vm_rec_html *h) {
 
 soma_status soma_write_html(const soma_recorder *r, const soma_program *p, const soma_run *run,
                             const char *title, soma_write_fn write, void *ud) {
+  if (!r || !p || !write) return SOMA_ARG;
   vm_rec_html h = {.program = p, .run = run, .title = title ? title : ""};
   if (!vm_rec_open(&h.t, r, p)) return SOMA_NOMEM;
   size_t codes = ((size_t)h.t.base[VM_REC_ENGINES] + 1) * sizeof *h.code;

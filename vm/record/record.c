@@ -9,6 +9,7 @@ static void set_limit(soma_recorder *r) {
 }
 
 soma_status soma_recorder_new(const soma_recorder_options *options, soma_recorder **out) {
+  if (!out) return SOMA_ARG;
   soma_recorder_options o = SOMA_RECORDER_OPTIONS_INIT;
   *out = NULL;
   if (options) {
@@ -36,14 +37,15 @@ void soma_recorder_free(soma_recorder *r) {
 }
 
 void soma_recorder_clear(soma_recorder *r) {
+  if (!r) return;
   r->n = r->first = 0;
   r->dropped = 0;
   r->has_stats = false;
   set_limit(r);
 }
 
-uint64_t soma_recorder_count(const soma_recorder *r) { return r->n; }
-uint64_t soma_recorder_dropped(const soma_recorder *r) { return r->dropped; }
+uint64_t soma_recorder_count(const soma_recorder *r) { return r ? r->n : 0; }
+uint64_t soma_recorder_dropped(const soma_recorder *r) { return r ? r->dropped : 0; }
 
 static bool wanted(const soma_recorder_options *o, const soma_event *e) {
   uint32_t engine = e->kind == SOMA_EV_DMA ? e->value : e->engine;
@@ -83,7 +85,7 @@ static vm_rec_event *next_place(soma_recorder *r) {
 
 void soma_recorder_event(void *recorder, const soma_event *e) {
   soma_recorder *r = recorder;
-  vm_rec_event *v = wanted(&r->o, e) ? next_place(r) : NULL;
+  vm_rec_event *v = r && e && wanted(&r->o, e) ? next_place(r) : NULL;
   if (v)
     *v = (vm_rec_event){.start = e->start,
                         .end = e->end,
@@ -98,6 +100,7 @@ void soma_recorder_event(void *recorder, const soma_event *e) {
 }
 
 void soma_recorder_stats(soma_recorder *r, const soma_stats *s, size_t n) {
+  if (!r || !s) return;
   memset(&r->stats, 0, sizeof r->stats);
   memcpy(&r->stats, s, n < sizeof r->stats ? n : sizeof r->stats);
   r->has_stats = true;
@@ -116,6 +119,7 @@ static const char *name_of(const isa_program *p, const vm_rec_event *v) {
 
 soma_status soma_recorder_get(const soma_recorder *r, const soma_program *p, uint64_t i,
                               soma_event *out) {
+  if (!r || !p || !out) return SOMA_ARG;
   if (i >= r->n) return SOMA_ARG;
   const vm_rec_event *v = vm_rec_at(r, (uint32_t)i);
   vm_rec_view t = {.r = r, .p = p->p};

@@ -357,6 +357,7 @@ static void rows(table *w, soma_table which) {
 
 soma_status soma_write_table(const soma_recorder *r, const soma_program *p, soma_table which,
                              soma_table_format format, soma_write_fn write, void *ud) {
+  if (!r || !p || !write) return SOMA_ARG;
   table w = {.mode = format == SOMA_JSON_LINES ? JSON_ROW : HEADER, .first = true};
   if ((unsigned)which >= SOMA_TABLES || (unsigned)format > SOMA_JSON_LINES) return SOMA_ARG;
   if (!vm_rec_open(&w.t, r, p)) return SOMA_NOMEM;

@@ -143,6 +143,7 @@ static void put_timeline(timeline *l) {
 
 soma_status soma_write_timeline(const soma_recorder *r, const soma_program *p, unsigned width,
                                 soma_write_fn write, void *ud) {
+  if (!r || !p || !write) return SOMA_ARG;
   timeline l = {0};
   width = width == 0 ? 80 : width < NARROW ? NARROW : width > WIDE ? WIDE : width;
   l.columns = width - LABEL - SHARE - 2;
