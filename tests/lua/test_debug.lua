@@ -334,4 +334,41 @@ t.case("faults that are raised are raised again after the debugger", function()
   t.eq(select(2, pcall(run.continue, run)).kind, "fault")
 end)
 
+-- Sessions of random commands, forward and back, under a checker as well: whatever they do, the run then
+-- ends as it would have.
+t.case("random sessions end as the run ends", function()
+  local commands = {
+    "continue", "continue", "step", "step sync", "step vector 3", "next", "next sync", "back", "back 2", "finish", "finish",
+    "focus sync", "focus vector", "break again", "tbreak round", "break 25 if r2 > 20", "break $loaded>=%d", "break $summed==%d",
+    "break write acc[%d, 3]", "break write y[%d]", "break time %d00", "delete", "until %d00", "until %d0", "until 2us",
+    "who wrote tx[%d, 1]", "who wrote acc", "who reads x[%d]", "who wrote y", "print tx[%d]/stats", "info engines", "info transfers",
+    "info sems", "log on", "log off", "disas", "lua r1 + r2", "print acc[0:2]", "info break",
+  }
+  local state = 12345
+  local function random(n)
+    state = (state * 6364136223846793005 + 1442695040888963407) & math.maxinteger
+    return (state >> 33) % n
+  end
+  local checked = soma.core {checks = "uninit,race"}:run(prog, {x = x}, {faults = "return"})
+  for session = 1, 24 do
+    local run = start(session % 3 == 0 and {checks = "uninit,race"} or nil)
+    local n, done = 0, {}
+    local function print_(text)
+      if text:match "attempt to" then error(table.concat(done, "\n") .. "\n" .. text, 0) end
+    end
+    run:debug {print = print_, read = function()
+      n = n + 1
+      if n == 30 then return "quit" end
+      done[n] = commands[1 + random(#commands)]:gsub("%%d", function() return tostring(random(64)) end)
+      return done[n]
+    end}
+    if run.ended == false then run:log(nil):continue() end
+    local want = session % 3 == 0 and checked or plain
+    if run.stats.trace_hash ~= want.stats.trace_hash or run.stats.instructions ~= want.stats.instructions or
+       not soma.equal(run:fetch "y", plain.out.y) or #run.findings ~= #want.findings then
+      error("session " .. session .. " ends otherwise:\n" .. table.concat(done, "\n"), 0)
+    end
+  end
+end)
+
 t.finish()

@@ -183,6 +183,10 @@ end
 usage("nothing given", "", "no program given")
 usage("an unknown option", add .. " --taget trn2", "unknown option --taget, did you mean --target?")
 usage("a strange option", add .. " --frobnicate", "unknown option --frobnicate")
+usage("-x without --debug", add .. " -x f", "-x is for --debug, which is not given")
+usage("--debug and a trace", add .. " --debug --trace t.json", "--trace does not go with --debug")
+usage("--debug and --log", add .. " --debug --log", "--log does not go with --debug: its command is log on")
+usage("--debug of standard input", "- --debug", "the program is standard input, so the commands of --debug need -x FILE")
 usage("a short option", add .. " -y", "unknown option -y")
 usage("two programs", add .. " b.s", "one program at a time: '" .. add .. "' and 'b.s'")
 usage("--in without a value", add .. " --in", "--in needs a value")
@@ -368,6 +372,21 @@ do
   status, out, err = run "--version"
   expect("--version", status == 0 and err == "" and out:match "^soma %d+%.%d+%.%d+\n$")
 end
+do -- the debugger and the log
+  local status, out, err = run(add .. ins .. " --debug --out k=" .. path "debugged.npy", "printf 'continue\\n' |")
+  expect("--out after --debug", status == 0 and err == "" and out:find("ended well", 1, true) and read "debugged.npy", out .. err)
+  status, out, err = run(add .. ins .. " --debug --out k=" .. path "not.npy", "printf 'step\\n' |")
+  expect("--out of a run that has not ended", status == 1 and err:find("nothing is saved", 1, true) and not read "not.npy", err)
+  status, out, err = run(add .. ins .. " --log --quiet")
+  local n = select(2, err:gsub("\n", ""))
+  expect("--log", status == 0 and out == "" and n == 5 and err:find("waited [%d.]+ ns ; min [-%d.]+ max [-%d.]+ NaN 0"), err)
+  status, out, err = run(add .. ins .. " --debug -x /nowhere/commands")
+  expect("-x of no file", status == 1 and err == "soma: error: cannot read '/nowhere/commands': No such file or directory\n", err)
+  local saved = path "half.run"
+  run(add .. ins .. " --debug", "printf 'until 1us\\nsave " .. saved .. "\\n' |")
+  status, out, err = run("--resume " .. saved .. " --debug", "printf 'back\\nuntil 500\\ncontinue\\n' |")
+  expect("--resume with --debug", status == 0 and out:find("cannot go back before", 1, true) and out:find("ended well", 1, true), out .. err)
+end
 if os.execute("command -v script >/dev/null && script -qec true /dev/null >/dev/null 2>&1") then
   local function terminal(shell) return lines_of("script -qec '" .. shell .. "' /dev/null </dev/null") end
   expect("colours on a terminal", terminal(command .. " --bad") == "soma: \27[1;31merror:\27[0m unknown option --bad\r\ntry soma --help\r\n")
@@ -375,6 +394,11 @@ if os.execute("command -v script >/dev/null && script -qec true /dev/null >/dev/
   expect("NO_COLOR empty is no wish", terminal("NO_COLOR= " .. command .. " --bad"):find("\27", 1, true))
   expect("colours of diagnostics", terminal(command .. " " .. path "bad.s"):find(":1:3: \27[1;31merror:\27[0m", 1, true))
   expect("colours of faults", terminal(command .. " " .. div):find(":4: \27[1;31mfault: \27[0m", 1, true))
+  if os.execute("ldd " .. command .. " | grep -q libedit") then
+    local keys = "(sleep 0.3; printf 'br\\t16\\n'; sleep 0.3; printf 'contin\\t\\n'; sleep 0.3; printf 'print $lo\\t\\nq\\n'; sleep 0.3)"
+    local text = lines_of(keys .. " | TERM=dumb script -qec '" .. command .. " --debug " .. add .. ins .. "' /dev/null")
+    expect("completion in the debugger", text:find("stop 1 at", 1, true) and text:find("$loaded = 16\r\n", 1, true), text)
+  end
   local said = terminal("timeout -s INT 3 " .. command .. " " .. loop)
   expect("a progress line after two seconds", said:find("\r2%.%d s: %d+ instructions, [%d.]+ us simulated \27%[K"), said)
 end
