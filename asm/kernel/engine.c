@@ -1,6 +1,13 @@
 /* Engines of the instructions that left theirs open: one pass in the order of the list, each to the
- * engine where it would be done soonest. */
+ * engine where it would be done soonest, once what it reads is written and what it writes is read.
+ */
 #include "impl.h"
+
+/* When a buffer was last written and read, and by which engine; ISA_NENGINES: DMA. */
+typedef struct life {
+  uint64_t written, read;
+  uint8_t writer, reader;
+} life;
 
 typedef struct choice {
   as_kernel *k;
@@ -8,8 +15,9 @@ typedef struct choice {
   uint64_t free[ISA_NENGINES]; /* when each is free: later than that where ways made it wait */
   uint64_t way_free[ISA_NWAYS];
   uint8_t way_user[ISA_NWAYS];
-  uint8_t *writer; /* of each buffer: the engine that wrote it last; ISA_NENGINES: DMA */
-  unsigned turn;   /* of AS_KERNEL_ROUND_ROBIN */
+  life *lives;   /* of each buffer */
+  uint64_t dma;  /* when all transfers so far are through the DMA engines */
+  unsigned turn; /* of AS_KERNEL_ROUND_ROBIN */
 } choice;
 
 /* When engine e would begin with it, which uses these ways. */
@@ -22,16 +30,43 @@ static uint64_t begin_at(const choice *c, unsigned e, unsigned ways) {
   return t;
 }
 
-/* When engine e would be done with it. */
-static uint64_t done_at(choice *c, unsigned e, const as_k_item *it, const as_k_use *uses,
-                        unsigned n) {
-  uint64_t t = begin_at(c, e, as_k_ways_of(c->k, e, uses, n)) +
-               (uint64_t)as_k_ruling_of(c->k, it)->busy[e] * 1000;
+static life *life_of(const choice *c, const as_k_use *u) {
+  return &c->lives[as_k_op(c->k, u->operand)->buffer - 1];
+}
+
+/* When what an item on e uses is there: what it reads is written, what it writes is read. */
+static uint64_t ready_at(const choice *c, unsigned e, const as_k_use *uses, unsigned n) {
+  uint64_t t = 0, delay = c->k->o.costs.delay;
   for (unsigned u = 0; u < n; u++) {
-    unsigned from = c->writer[as_k_op(c->k, uses[u].operand)->buffer - 1];
-    if (uses[u].reads && from != e && from < ISA_NENGINES) t += c->k->o.costs.delay;
+    const life *l = life_of(c, &uses[u]);
+    uint64_t written = l->written + (l->written && l->writer != e ? delay : 0);
+    uint64_t read = l->read + (l->read && l->reader != e ? delay : 0);
+    if (written > t) t = written;
+    if (uses[u].writes && read > t) t = read;
   }
   return t;
+}
+
+/* When engine e would be done with it. */
+static uint64_t done_at(const choice *c, unsigned e, const as_k_item *it, const as_k_use *uses,
+                        unsigned n) {
+  uint64_t begin = begin_at(c, e, as_k_ways_of(c->k, e, uses, n)), ready = ready_at(c, e, uses, n);
+  return (begin > ready ? begin : ready) + (uint64_t)as_k_ruling_of(c->k, it)->busy[e] * 1000;
+}
+
+/* Notes that an item on e is done at a time. */
+static void note(const choice *c, unsigned e, const as_k_use *uses, unsigned n, uint64_t done) {
+  for (unsigned u = 0; u < n; u++) {
+    life *l = life_of(c, &uses[u]);
+    if (uses[u].reads && done > l->read) {
+      l->read = done;
+      l->reader = (uint8_t)e;
+    }
+    if (uses[u].writes) {
+      l->written = done;
+      l->writer = (uint8_t)e;
+    }
+  }
 }
 
 static unsigned lowest(unsigned mask) {
@@ -74,15 +109,14 @@ static void choose(choice *c, as_k_item *it) {
     it->engine = (uint8_t)e;
   }
   unsigned ways = as_k_ways_of(k, e, uses, n);
-  c->free[e] = begin_at(c, e, ways) + (uint64_t)r->busy[e] * 1000;
+  c->free[e] = done_at(c, e, it, uses, n);
   c->busy[e] += (uint64_t)r->busy[e] * 1000;
   for (unsigned w = 0; ways >> w; w++)
     if (ways >> w & 1) {
       c->way_free[w] = c->free[e];
       c->way_user[w] = (uint8_t)e;
     }
-  for (unsigned u = 0; u < n; u++)
-    if (uses[u].writes) c->writer[as_k_op(k, uses[u].operand)->buffer - 1] = (uint8_t)e;
+  note(c, e, uses, n, c->free[e]);
 }
 
 /* Control instructions with a result go where it is needed, others to sync. */
@@ -95,18 +129,19 @@ static void place_control(as_k_item *it) {
     it->engine = ISA_ENG_sync;
 }
 
+/* Transfers are through once the bytes of all before them are. */
 static void note_transfer(choice *c, const as_k_item *it) {
   const as_k_use *uses = as_k_used(c->k, it);
-  unsigned n = it->nuses;
-  for (unsigned u = 0; u < n; u++)
-    if (uses[u].writes) c->writer[as_k_op(c->k, uses[u].operand)->buffer - 1] = ISA_NENGINES;
+  uint64_t ready = ready_at(c, ISA_NENGINES, uses, it->nuses);
+  c->dma += as_k_dma_time(c->k, it);
+  note(c, ISA_NENGINES, uses, it->nuses, ready > c->dma ? ready : c->dma);
 }
 
 bool as_k_choose_engines(as_kernel *k) {
   choice c = {.k = k};
-  c.writer = isa_zalloc(&k->al, (size_t)k->nbuffers + 1);
-  if (!c.writer) return as_k_nomem(k);
-  memset(c.writer, ISA_NENGINES, k->nbuffers);
+  size_t size = ((size_t)k->nbuffers + 1) * sizeof *c.lives;
+  c.lives = isa_zalloc(&k->al, size);
+  if (!c.lives) return as_k_nomem(k);
   for (uint32_t i = 0; i < k->nitems; i++) {
     as_k_item *it = &k->items[i];
     if (it->in.op >= ISA_NOPS) continue;
@@ -119,6 +154,6 @@ bool as_k_choose_engines(as_kernel *k) {
       choose(&c, it);
   }
   memcpy(k->figures.busy, c.busy, sizeof c.busy);
-  isa_free(&k->al, c.writer, (size_t)k->nbuffers + 1);
+  isa_free(&k->al, c.lives, size);
   return true;
 }

@@ -391,6 +391,8 @@ bool as_k_define(as_kernel *k);
 bool as_k_lives(as_kernel *k);
 bool as_k_choose_engines(as_kernel *k);
 bool as_k_choose_queues(as_kernel *k);
+/* What the DMA engines take for the bytes that a transfer writes, in fs. */
+uint64_t as_k_dma_time(const as_kernel *k, const as_k_item *it);
 /* Of one transfer that is made after that; not in a loop at run time. */
 bool as_k_choose_queue(as_kernel *k, as_k_item *it);
 bool as_k_registers(as_kernel *k);

@@ -68,8 +68,7 @@ static bool pick(streams *s, const as_k_item *it, bool in_loop, unsigned *dge, u
   return has(modes, *dge);
 }
 
-/* The bytes that a transfer writes. */
-static uint64_t bytes_of(const as_kernel *k, const as_k_item *it) {
+uint64_t as_k_dma_time(const as_kernel *k, const as_k_item *it) {
   const as_k_use *uses = as_k_used(k, it);
   unsigned n = it->nuses;
   uint64_t bytes = 0;
@@ -80,7 +79,7 @@ static uint64_t bytes_of(const as_kernel *k, const as_k_item *it) {
     for (unsigned d = 0; d < s->ndim; d++) all *= s->dim[d].num;
     if (uses[u].writes) bytes += all;
   }
-  return bytes;
+  return bytes * (1000000000 / ISA_NDMA) / k->o.costs.dma_byte_rate;
 }
 
 /* What it adds to the loads of its engine and of DMA. */
@@ -88,7 +87,7 @@ static void count(as_kernel *k, const as_k_item *it, const as_k_queue *q) {
   const as_kernel_costs *c = &k->o.costs;
   k->figures.transfers++;
   k->figures.busy[q->engine] += c->trigger[q->dge];
-  k->figures.dma_busy += bytes_of(k, it) * (1000000000 / ISA_NDMA) / c->dma_byte_rate;
+  k->figures.dma_busy += as_k_dma_time(k, it);
 }
 
 static void find_bound(as_kernel *k) {
