@@ -86,7 +86,9 @@ local function read(s, m)
   for d, r in ipairs(m.ranges) do
     slices[d] = r.dropped and r.first or {r.first, r.first + (r.count - 1) * r.step + 1, r.step}
   end
-  return #slices > 0 and t:slice(slices) or t
+  if #slices == 0 then return t end
+  t = t:slice(table.unpack(slices))
+  return type(t) == "userdata" and t or soma.tensor(t)
 end
 
 -- ---- Bytes ----------------------------------------------------------------------------------

@@ -487,7 +487,7 @@ host.debug_find = find
 
 local function text_of(message)
   if type(message) == "table" and message.message then return message.message end
-  return (tostring(message):gsub("^soma%.debug[%w_.]*:%d+: ", ""))
+  return (tostring(message):gsub("^soma%.%a+:%d+: ", ""))
 end
 
 -- What an empty line does once more, on a terminal.

@@ -31,7 +31,7 @@ end
 
 -- ---- Tensors --------------------------------------------------------------------------------
 
-local ROWS, WIDTH = 16, 78
+local ROWS, COLUMNS, WIDTH = 16, 32, 78
 
 local function number(v)
   if type(v) ~= "number" then return tostring(v) end
@@ -40,11 +40,27 @@ local function number(v)
   return (string.format("%.6g", v))
 end
 
--- The elements as rows of the last dimension: a flat list, rows, columns.
-local function flat(t)
-  local columns_, n = t.ndim > 0 and t.shape[t.ndim] or 1, t.size
-  local list = t.ndim == 0 and {t:get()} or t:copy():reshape({-1}):tolist()
-  return list, columns_ > 0 and n // columns_ or 0, columns_
+-- The elements as rows of the last dimension: a view, rows, columns.
+local function rows_of(t)
+  local n = t.ndim > 0 and t.shape[t.ndim] or 1
+  local rows = n > 0 and t.size // n or 0
+  return rows > 0 and t:reshape({rows, n}) or nil, rows, n
+end
+
+local PIECE = 1 << 16 -- elements that are a table of Lua at once
+
+-- Calls fn(value, row, column) for each element; booleans are 0 and 1.
+local function each(t, fn)
+  local m, rows, n = rows_of(t)
+  local step = math.max(1, PIECE // n)
+  for first = 0, rows - 1, step do
+    for r, row in ipairs(m:slice({first, math.min(rows, first + step)}, {}):tolist()) do
+      for k, v in ipairs(row) do
+        if v == true then v = 1 elseif v == false then v = 0 end
+        fn(v, first + r - 1, k - 1)
+      end
+    end
+  end
 end
 
 local function type_of(t)
@@ -54,80 +70,79 @@ local function type_of(t)
 end
 
 local function matrix(t)
-  local list, rows, n = flat(t)
-  local out = {type_of(t)}
-  if #list == 1 then return type_of(t):gsub("%[%]$", "") .. " " .. number(list[1]) end
-  local cells, width = {}, 1
-  for r = 0, math.min(rows, ROWS) - 1 do
-    for k = 1, math.min(n, 32) do
-      local text = number(list[r * n + k])
-      cells[r * n + k], width = text, math.max(width, #text)
+  local m, rows, n = rows_of(t)
+  if not m then return type_of(t) .. ": no elements" end
+  if t.size == 1 then return (type_of(t):gsub("%[%]$", "")) .. " " .. number(m:get(0, 0)) end
+  local out, cells, width = {type_of(t)}, {}, 1
+  for r, row in ipairs(m:slice({0, math.min(rows, ROWS)}, {0, math.min(n, COLUMNS)}):tolist()) do
+    cells[r] = {}
+    for k, v in ipairs(row) do
+      cells[r][k] = number(v)
+      width = math.max(width, #cells[r][k])
     end
   end
-  local shown = math.max(1, math.min(n, 32, (WIDTH - 6) // (width + 1)))
-  for r = 0, math.min(rows, ROWS) - 1 do
+  local shown = math.max(1, math.min(n, COLUMNS, (WIDTH - 6) // (width + 1)))
+  for r, row in ipairs(cells) do
     local line = {}
-    for k = 1, shown do line[k] = string.format("%" .. width .. "s", cells[r * n + k]) end
-    out[#out + 1] = string.format("%5d  %s%s", r, table.concat(line, " "), shown < n and " ..." or "")
+    for k = 1, shown do line[k] = string.format("%" .. width .. "s", row[k]) end
+    out[#out + 1] = string.format("%5d  %s%s", r - 1, table.concat(line, " "), shown < n and " ..." or "")
   end
   if rows > ROWS then out[#out + 1] = string.format("  ... %d more rows", rows - ROWS) end
   return table.concat(out, "\n")
 end
 
--- Figures of the elements: least, largest, where, mean, NaNs and infinities.
-local function figures(t)
-  local list, _, n = flat(t)
-  local f = {n = #list, nans = 0, infs = 0, zeros = 0, sum = 0, low = nil, high = nil}
-  for i, v in ipairs(list) do
-    if v == true then v = 1 elseif v == false then v = 0 end
-    if v ~= v then f.nans = f.nans + 1
-    else
-      if v == math.huge or v == -math.huge then f.infs = f.infs + 1 end
-      if v == 0 then f.zeros = f.zeros + 1 end
-      f.sum = f.sum + v
-      if not f.low or v < f.low then f.low, f.low_at = v, i - 1 end
-      if not f.high or v > f.high then f.high, f.high_at = v, i - 1 end
+-- Figures of the elements: least, largest, where, mean, NaNs and infinities; also(value, row, column)
+-- sees each.
+local function figures(t, also)
+  local f = {n = t.size, nans = 0, infs = 0, zeros = 0, sum = 0}
+  each(t, function(v, r, k)
+    if also then also(v, r, k) end
+    if v ~= v then
+      f.nans = f.nans + 1
+      return
     end
-  end
-  local function at(i) return n == f.n and "[" .. i .. "]" or string.format("[%d, %d]", i // n, i % n) end
-  if f.low then f.low_text, f.high_text = number(f.low) .. " at " .. at(f.low_at), number(f.high) .. " at " .. at(f.high_at) end
-  return f, list
+    if v == math.huge or v == -math.huge then f.infs = f.infs + 1 end
+    if v == 0 then f.zeros = f.zeros + 1 end
+    f.sum = f.sum + v
+    if not f.low or v < f.low then f.low, f.low_at = v, {r, k} end
+    if not f.high or v > f.high then f.high, f.high_at = v, {r, k} end
+  end)
+  return f
 end
 
-local function stats(t)
-  local f = figures(t)
+local function stats_of(t, f)
   if not f.low then return type_of(t) .. ": " .. f.nans .. " NaN, no numbers" end
+  local function at(v, where_)
+    return number(v) .. " at [" .. (t.ndim > 1 and where_[1] .. ", " or "") .. where_[2] .. "]"
+  end
   return string.format("%s: min %s, max %s, mean %s; %d NaN, %d infinite, %d zero of %d", type_of(t),
-    f.low_text, f.high_text, number(f.sum / (f.n - f.nans)), f.nans, f.infs, f.zeros, f.n)
+    at(f.low, f.low_at), at(f.high, f.high_at), number(f.sum / (f.n - f.nans)), f.nans, f.infs, f.zeros, f.n)
 end
+local function stats(t) return t.size > 0 and stats_of(t, figures(t)) or type_of(t) .. ": no elements" end
 
 local SHADES = " .:-=+*#%@"
 
 -- A coarse picture: the mean of each block of elements, from the least to the largest; ! where a
 -- NaN or an infinity is.
 local function heat(t)
-  local f, list = figures(t)
-  local _, rows, n = flat(t)
-  local high, wide = math.min(rows, 24), math.min(n, 64)
-  if f.n == 0 or high == 0 then return type_of(t) .. ": no elements" end
+  if t.size == 0 then return type_of(t) .. ": no elements" end
+  local _, rows, n = rows_of(t)
+  local high, wide, sums, counts, bad = math.min(rows, 24), math.min(n, 64), {}, {}, {}
+  local f = figures(t, function(v, r, k)
+    local i = r * high // rows * wide + k * wide // n
+    if v ~= v or v - v ~= 0 then bad[i] = true
+    else sums[i], counts[i] = (sums[i] or 0) + v, (counts[i] or 0) + 1 end
+  end)
   local low, span = f.low or 0, (f.high or 0) - (f.low or 0)
-  local out = {stats(t)}
+  local out = {stats_of(t, f)}
   for y = 0, high - 1 do
     local line = {}
-    for x = 0, wide - 1 do
-      local sum, count, bad = 0, 0, false
-      for r = y * rows // high, (y + 1) * rows // high - 1 do
-        for k = x * n // wide, (x + 1) * n // wide - 1 do
-          local v = list[r * n + k + 1]
-          if v == true then v = 1 elseif v == false then v = 0 end
-          if v ~= v or v - v ~= 0 then bad = true else sum, count = sum + v, count + 1 end
-        end
-      end
-      local shade = count > 0 and span > 0 and span < math.huge and (sum / count - low) / span * 9 or 0
-      local i = math.floor(shade + 0.5) + 1
-      line[#line + 1] = bad and "!" or SHADES:sub(i, i)
+    for i = y * wide, y * wide + wide - 1 do
+      local shade = counts[i] and span > 0 and span < math.huge and (sums[i] / counts[i] - low) / span * 9 or 0
+      local at = math.floor(shade + 0.5) + 1
+      line[#line + 1] = bad[i] and "!" or SHADES:sub(at, at)
     end
-    out[#out + 1] = string.format("%5d |%s|", y * rows // high, table.concat(line))
+    out[#out + 1] = string.format("%5d |%s|", (y * rows + high - 1) // high, table.concat(line))
   end
   return table.concat(out, "\n")
 end
