@@ -53,8 +53,9 @@ void lb_use_budget(lua_State *L, lb_budget *b, soma_alloc_fn *fn, void **ud) {
 }
 
 /* Bytes from which on they are many; and as a multiple of Lua's own, so that collections take a
- * small part of the time in which so much is filled. Half of what a machine's pool keeps. */
-enum { MANY = 128 << 20, MULTIPLE = 8 };
+ * small part of the time in which so much is filled. Little enough that the second run of a large
+ * program finds the blocks of the first: new pages take as long as a run of softmax. */
+enum { MANY = 16 << 20, MULTIPLE = 8 };
 
 void lb_account(lua_State *L, uint64_t n) {
   static const char key = 0;

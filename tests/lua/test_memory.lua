@@ -123,6 +123,31 @@ case("runs in a loop take their memory once", function()
   assert(resident_mib() - mib < 160, "150 results of 3 MiB stay")
 end)
 
+case("large results of runs in a loop take turns", function()
+  local large = soma.assemble [[
+target trn2
+y tensor float32[8192, 1024], output
+t tile sbuf float32[128, 1024]
+s sem
+q queue dge=hwdge
+section vector
+ memset t, 1.0 $s++
+ halt
+section sync
+ loop r0, 0, 8192, 128
+ dma_copy y[r0:+128], t, queue=q $s>=1
+ endloop
+ halt
+]]
+  collectgarbage()
+  local core, before = soma.core {}, resident_mib()
+  local run
+  for _ = 1, 10 do run = core:run(large) end
+  local taken = resident_mib() - before -- a result has 32 MiB: two, and what the machine has
+  assert(taken < 90, "ten results of 32 MiB take " .. taken)
+  eq(run.out.y:get(8191, 1023), 1.0)
+end)
+
 case("zeros touches no page", function()
   local before = resident_mib()
   local z = soma.zeros({512, 1024, 1024}, "uint8")
