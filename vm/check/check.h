@@ -14,6 +14,7 @@
  *   psum.c          accumulation groups
  *   value.c         ranges of activation functions, infinities and NaNs that appear
  *   tile.c          tiles that share bytes
+ *   merge.c         reads that came before their write, and the race that explains them
  *   legal.c         what the run did, for the judges of all schedules */
 #ifndef VM_CHECK_H
 #define VM_CHECK_H
@@ -41,7 +42,11 @@ typedef struct vm_finding {
   uint8_t other_engine;     /* ISA_NENGINES: there is no other */
   uint8_t rank;             /* of a race: the less, the surer is its fix */
   uint8_t core, other_core; /* whose engines they are */
-  uint16_t sem;             /* 1-based, of what is wrong with a semaphore; 0: with something else */
+  /* Of bytes that nobody has written, the first: memory (1: sbuf, 2: psum, then the tensors; 0: it
+   * is of something else), partition, byte. */
+  uint16_t memory, part;
+  uint64_t byte;
+  uint16_t sem; /* 1-based, of what is wrong with a semaphore; 0: with something else */
   uint32_t pc, other_pc;
   vm_time time, other_time;
   isa_buf text;

@@ -452,6 +452,10 @@ void vm_ck_put_advice(const vm_core *c, const vm_ck_advice *a, isa_buf *out);
 /* "vector", or "a transfer of queue q". */
 void vm_ck_put_who(const vm_core *c, const vm_ck_access *a, isa_buf *out);
 
+/* merge.c: whether a finding is that a read came too early, and what it missed is this write. */
+bool vm_ck_explains(const vm_core *c, const vm_finding *f, const vm_ck_access *write,
+                    const vm_ck_access *read);
+
 /* judge.c: what the log shows, as findings; at the end of a run, or when the log is given up. */
 void vm_ck_judge(vm_core *c);
 /* The least of what all engines that still continue know, where the replay is. */

@@ -37,6 +37,7 @@ struct vm_ck_judge {
   int32_t tries;           /* that are left */
   uint64_t looks;
   bool failed;                  /* out of memory */
+  uint32_t before;              /* findings that were there */
   uint32_t at;                  /* where the replay is */
   uint32_t until[ISA_NENGINES]; /* the last place of each engine */
 };
@@ -408,6 +409,36 @@ static vm_finding *add_finding(vm_core *c, struct vm_ck_judge *j, const cause *s
   return f;
 }
 
+/* Whether a finding is explained by what is in order now. */
+static bool is_explained(const void *ud, const vm_finding *f) {
+  const vm_core *c = ud;
+  const struct vm_ck_judge *j = c->check->judge;
+  for (uint32_t i = 0; i < j->npairs; i++)
+    for (unsigned turned = 0; turned < 2; turned++) {
+      const vm_ck_access *w = access_of(c, turned ? j->pairs[i].a : j->pairs[i].old);
+      const vm_ck_access *r = access_of(c, turned ? j->pairs[i].old : j->pairs[i].a);
+      if (vm_ck_explains(c, f, w, r) && vm_ck_race_known(vm_ck_must_clock(j->m, r->step), w, r))
+        return true;
+    }
+  return false;
+}
+
+/* Takes back reads of unwritten bytes that came of the same cause; gives the finding's new place.
+ */
+static vm_finding *merge_reads(vm_core *c, struct vm_ck_judge *j, vm_finding *f) {
+  struct vm_check *k = c->check;
+  uint32_t n = k->nfindings, at = f ? (uint32_t)(f - k->findings) : 0;
+  if (!f) return NULL;
+  vm_ck_take_back(c, is_explained, c);
+  n -= k->nfindings; /* all of them came before */
+  j->before -= n;
+  f = &k->findings[at - n];
+  if (n)
+    isa_buf_puts(&f->text,
+                 "\n  in this run the read came first: nothing had written the bytes yet");
+  return f;
+}
+
 static void report_causes(vm_core *c, struct vm_ck_judge *j, state *s) {
   vm_ck_advice how;
   cause *at;
@@ -424,6 +455,7 @@ static void report_causes(vm_core *c, struct vm_ck_judge *j, state *s) {
       j->failed = !vm_ck_must_solve(c, j->m);
       continue;
     }
+    f = merge_reads(c, j, f);
     uint32_t more = explained(c, j);
     for (uint32_t i = 0; i < j->ncauses; i++) j->causes[i].done |= j->causes[i].n == 0;
     free_state(c, s);
@@ -488,7 +520,7 @@ static void judge(vm_core *c, struct vm_ck_judge *j) {
   state s = {0}, before = {0}; /* the log is left as it was */
   k->judge = j;
   vm_ck_judge_waits(c, j->m);
-  uint32_t first = k->nfindings;
+  j->before = k->nfindings;
   replay(c, j);
   if (j->ncauses) j->run = vm_ck_must_new(c, true);
   if (j->ncauses)
@@ -501,7 +533,7 @@ static void judge(vm_core *c, struct vm_ck_judge *j) {
   isa_free(&c->al, j->runs, j->runs ? (k->log.naccesses + 1) * sizeof *j->runs : 0);
   k->judge = NULL;
   k->judged = k->log.at;
-  to_front(k, first);
+  to_front(k, j->before);
 }
 
 void vm_ck_judge(vm_core *c) {

@@ -233,20 +233,27 @@ static const uint8_t *first_unwritten(const vm_core *c, const vm_view *v, int64_
   return s.at;
 }
 
-/* "partition 3, byte 64": where a byte of a shadow lies. */
-static void put_unwritten(const vm_core *c, unsigned space, const uint8_t *hole, isa_buf *out) {
+/* "partition 3, byte 64": where a byte of a shadow lies; of one that nobody has written, for
+ * whoever asks what race explains it. */
+static void put_unwritten(const vm_core *c, unsigned space, const uint8_t *hole, vm_finding *f) {
   const struct vm_check *k = c->check;
-  size_t pitch = space == ISA_SBUF ? c->mem.sbuf_pitch : c->mem.psum_pitch;
-  size_t at = (size_t)(hole - (space == ISA_SBUF ? k->sbuf.at : k->psum.at));
+  bool sbuf = space == ISA_SBUF;
+  size_t pitch = sbuf ? c->mem.sbuf_pitch : c->mem.psum_pitch;
+  size_t at = (size_t)(hole - (sbuf ? k->sbuf.at : k->psum.at));
   if (space != ISA_HBM) {
-    isa_buf_printf(out, "; the first%s is in partition %zu, byte %zu",
+    isa_buf_printf(&f->text, "; the first%s is in partition %zu, byte %zu",
                    *hole ? "" : " that was not written", at / pitch, at % pitch);
+    f->memory = *hole ? 0 : sbuf ? 1 : 2;
+    f->part = (uint16_t)(at / pitch);
+    f->byte = at % pitch;
     return;
   }
   for (uint32_t i = 0; i < c->prog->ntensors; i++)
-    if (k->hbm[i].at && hole >= k->hbm[i].at && hole < k->hbm[i].at + k->hbm[i].bytes)
-      isa_buf_printf(out, "; the first that was not written is byte %zu",
-                     (size_t)(hole - k->hbm[i].at));
+    if (k->hbm[i].at && hole >= k->hbm[i].at && hole < k->hbm[i].at + k->hbm[i].bytes) {
+      f->memory = *hole ? 0 : (uint16_t)(i + 3);
+      f->byte = (uint64_t)(hole - k->hbm[i].at);
+      isa_buf_printf(&f->text, "; the first that was not written is byte %zu", (size_t)f->byte);
+    }
 }
 
 /* A tile through which a byte of sbuf or psum may last have been written: one that has its mark. */
@@ -310,7 +317,7 @@ static void report_view(reading *r, const vm_view *v, int64_t p) {
   vm_finding *f = report_memory(r);
   if (!f) return;
   vm_ck_put_view(r->c, v, &f->text);
-  put_unwritten(r->c, v->space, hole, &f->text);
+  put_unwritten(r->c, v->space, hole, f);
   put_fix(r, &f->text);
 }
 
@@ -499,7 +506,7 @@ void vm_ck_uninit_move(vm_core *c, const vm_share *s) {
       vm_ck_put_box(c, &t->whole, &f->text);
     else
       vm_ck_put_view(c, v, &f->text);
-    put_unwritten(c, v->space, w.w.at, &f->text);
+    put_unwritten(c, v->space, w.w.at, f);
     put_fix(&r, &f->text);
   }
 }

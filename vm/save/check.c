@@ -51,10 +51,15 @@ static void walk_finding(vm_saver *s, const vm_core *c, vm_finding *f) {
   vm_save_u8(s, &f->other_engine);
   vm_save_u8(s, &f->rank);
   vm_save_u16(s, &f->sem);
+  vm_save_u16(s, &f->memory);
+  vm_save_u16(s, &f->part);
+  vm_save_u64(s, &f->byte);
   vm_save_u32(s, &f->other_pc);
   vm_save_time(s, &f->time);
   vm_save_time(s, &f->other_time);
-  vm_saver_need(s, f->kind < VM_NCHECKS && f->other_engine <= ISA_NENGINES && f->sem <= ISA_NSEMS,
+  vm_saver_need(s,
+                f->kind < VM_NCHECKS && f->other_engine <= ISA_NENGINES && f->sem <= ISA_NSEMS &&
+                    f->part < ISA_PMAX && f->byte >> 48 == 0,
                 "a finding is of no check");
   walk_text(s, &f->text);
 }
