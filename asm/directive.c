@@ -284,6 +284,63 @@ static void define_equ(as_cur *c, const as_tok *name) {
   if (s) s->u.value = v;
 }
 
+/* A growing list of numbers. */
+typedef struct rank_words {
+  uint32_t *v;
+  uint32_t n, cap;
+} rank_words;
+
+static void add_word(as_job *j, rank_words *w, uint32_t v) {
+  w->v = as_grow(j, w->v, w->n, 1, &w->cap, sizeof *w->v);
+  w->v[w->n++] = v;
+}
+
+/* `[0, 1]`: ranks, and how many they were. */
+static bool ranks(as_cur *c, rank_words *all, rank_words *sizes) {
+  uint32_t before = all->n;
+  if (!as_need(c, '[', "the start of a list of ranks")) return false;
+  do {
+    int64_t rank;
+    if (all->n == ISA_MAX_RANKS) {
+      as_error(c->j, c->t->pos, c->t->len, "more than %d ranks", ISA_MAX_RANKS);
+      return false;
+    }
+    if (!as_int_in(c, "a rank", 0, INT32_MAX, &rank)) return false;
+    add_word(c->j, all, (uint32_t)rank);
+  } while (as_take(c, ','));
+  add_word(c->j, sizes, all->n - before);
+  return as_need(c, ']', "the last rank");
+}
+
+/* `NAME group [[0, 1], [2, 3]]` */
+static void define_group(as_cur *c, const as_tok *name) {
+  rank_words all = {0}, sizes = {0};
+  if (c->j->o->relocatable) {
+    as_error(c->j, name->pos, name->len, "an object has no replica groups");
+    return;
+  }
+  if (!as_need(c, '[', "`group`")) return;
+  do
+    if (!ranks(c, &all, &sizes)) return;
+  while (as_take(c, ','));
+  if (!as_need(c, ']', "the last list of ranks") || !as_need_end(c, "the replica groups")) return;
+  isa_program *p = as_program(c->j);
+  isa_group g = {name->text, sizes.n, all.n, sizes.v, all.v};
+  isa_error e;
+  if (!isa_check_group(&g, &e)) {
+    as_error(c->j, name->pos, name->len, "%s", e.text);
+    return;
+  }
+  if (p->ngroups == ISA_MAX_GROUPS) {
+    as_error(c->j, name->pos, name->len, "a program has at most %d replica groups", ISA_MAX_GROUPS);
+    return;
+  }
+  as_sym *s = as_sym_define(c->j, AS_S_GROUP, name);
+  if (!s) return;
+  s->index = isa_program_group(p, &g);
+  if (s->index-- == 0) as_nomem(c->j);
+}
+
 bool as_defines(as_job *j, const as_tok *t) {
   int d = t->kind == AS_T_NAME ? as_word(j, t->text) - AS_WORD_DIRECTIVE : -1;
   bool label = d >= 0 && t[1].kind == AS_T_PUNCT && t[1].punct == '.'; /* jmp tensor.x */
@@ -294,7 +351,8 @@ bool as_definition(as_cur *c) {
   const as_tok *name = c->t;
   if (!as_defines(c->j, &name[1]) || as_word(c->j, name->text) >= AS_WORD_DIRECTIVE) return false;
   int d = as_word(c->j, name[1].text) - AS_WORD_DIRECTIVE;
-  static const uint8_t kinds[] = {AS_S_TENSOR, AS_S_TILE, AS_S_SEM, AS_S_QUEUE, AS_S_EQU};
+  static const uint8_t kinds[] = {AS_S_TENSOR, AS_S_TILE, AS_S_SEM,
+                                  AS_S_QUEUE,  AS_S_EQU,  AS_S_GROUP};
   uint32_t errors = c->j->errors;
   bool again = as_sym_find(c->j, name->text, 0) != NULL;
   c->t += 2;
@@ -303,6 +361,7 @@ bool as_definition(as_cur *c) {
   case DIR_tile: as_tile(c, name); break;
   case DIR_sem: define_sem(c, name); break;
   case DIR_queue: define_queue(c, name); break;
+  case DIR_group: define_group(c, name); break;
   default: define_equ(c, name); break;
   }
   bool failed = c->j->errors > errors; /* or it failed for a name whose own error was reported */

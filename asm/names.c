@@ -101,6 +101,7 @@ static bool take_all(names *t) {
   bool ok = true;
   for (uint32_t i = 0; i < p->ntensors; i++) ok = ok && take(t, &p->tensors[i].name, "tensor", 0);
   for (uint32_t i = 0; i < p->ntiles; i++) ok = ok && take(t, &p->tiles[i].name, "tile", 0);
+  for (uint32_t i = 0; i < p->ngroups; i++) ok = ok && take(t, &p->groups[i].name, "group", 0);
   for (unsigned c = 0; c < p->ncores; c++) ok = ok && take_core(t, c);
   for (uint32_t i = 0; i < p->nsymbols; i++)
     ok = ok && take(t, &p->symbols[i].name, "label", scope_of(&p->symbols[i]));
@@ -109,7 +110,7 @@ static bool take_all(names *t) {
 
 bool as_dis_names(isa_program *p) {
   const isa_alloc al = p->arena.al;
-  size_t n = (size_t)p->ntensors + p->ntiles + p->nsymbols +
+  size_t n = (size_t)p->ntensors + p->ntiles + p->ngroups + p->nsymbols +
              ISA_MAX_CORES * (size_t)(ISA_NSEMS + ISA_MAX_QUEUES);
   names t = {.p = p, .size = 64};
   while (t.size < 2 * n) t.size *= 2;

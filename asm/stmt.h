@@ -11,7 +11,16 @@
 
 /* ---- Names (sym.c) ------------------------------------------------------------------------ */
 
-enum as_sym_kind { AS_S_TENSOR, AS_S_TILE, AS_S_SEM, AS_S_QUEUE, AS_S_EQU, AS_S_LABEL, AS_S_KINDS };
+enum as_sym_kind {
+  AS_S_TENSOR,
+  AS_S_TILE,
+  AS_S_SEM,
+  AS_S_QUEUE,
+  AS_S_EQU,
+  AS_S_LABEL,
+  AS_S_GROUP,
+  AS_S_KINDS
+};
 enum { AS_M_DATA = 1 << AS_S_TENSOR | 1 << AS_S_TILE }; /* of as_sym_need */
 
 /* A section is one engine's code of one core: core * ISA_NENGINES + engine. */

@@ -10,8 +10,9 @@ struct as_symtab {
 };
 
 static const char *const kind_names[AS_S_KINDS] = {
-    [AS_S_TENSOR] = "a tensor", [AS_S_TILE] = "a tile",    [AS_S_SEM] = "a semaphore",
-    [AS_S_QUEUE] = "a queue",   [AS_S_EQU] = "a constant", [AS_S_LABEL] = "a label",
+    [AS_S_TENSOR] = "a tensor",        [AS_S_TILE] = "a tile",    [AS_S_SEM] = "a semaphore",
+    [AS_S_QUEUE] = "a queue",          [AS_S_EQU] = "a constant", [AS_S_LABEL] = "a label",
+    [AS_S_GROUP] = "a group of ranks",
 };
 
 const char *as_sym_kind_name(unsigned kind) { return kind_names[kind]; }
@@ -300,7 +301,7 @@ enum as_known as_sym_value(as_job *j, const as_tok *name, const char *attr, cons
   if (s->bad) return AS_REPORTED;
   bool data = s->kind == AS_S_TENSOR || s->kind == AS_S_TILE;
   if (data && attr) return attribute(j, name, s, attr, index, &v->i);
-  if (attr || data || s->kind == AS_S_QUEUE) {
+  if (attr || data || s->kind == AS_S_QUEUE || s->kind == AS_S_GROUP) {
     as_error(j, name->pos, name->len, "`%s` is %s%s", name->text, kind_names[s->kind],
              attr ? " and has no attributes" : ", not a number");
     if (s->kind == AS_S_TILE && !attr)

@@ -247,6 +247,15 @@ static bool value_queue(as_cur *c, uint8_t *out) {
   return true;
 }
 
+static bool value_group(as_cur *c, uint8_t *out) {
+  if (!need_name(c, "replica groups")) return false;
+  const as_sym *s = as_sym_need(c->j, c->t, 1 << AS_S_GROUP);
+  if (!s) return false;
+  c->t++;
+  *out = (uint8_t)s->index;
+  return true;
+}
+
 /* The semaphore of a barrier, which both cores have, by name or by number. */
 static bool value_sem(as_cur *c, const as_stmt *st, const as_slot *s, uint8_t *out) {
   const as_tok *at = c->t;
@@ -309,10 +318,23 @@ static bool f32_item(as_cur *c, uint32_t *out) {
   return true;
 }
 
+/* `[0, 1]` of ranks. */
+static bool pair_item(as_cur *c, uint32_t out[2]) {
+  int64_t from, to;
+  if (!as_need(c, '[', "the start of a list of [from, to] pairs") ||
+      !as_int_in(c, "a rank", 0, INT32_MAX, &from) || !as_need(c, ',', "the rank that sends") ||
+      !as_int_in(c, "a rank", 0, INT32_MAX, &to) || !as_need(c, ']', "the rank that receives"))
+    return false;
+  out[0] = (uint32_t)from;
+  out[1] = (uint32_t)to;
+  return true;
+}
+
 /* One element of a list, as its bytes in the low end of *out. */
-static bool list_item(as_cur *c, const as_slot *s, uint32_t *out) {
+static bool list_item(as_cur *c, const as_slot *s, uint32_t out[2]) {
   int64_t v = 0;
   switch (s->f->kind) {
+  case ISA_K_PAIRS: return pair_item(c, out);
   case ISA_K_APS: return as_operand_parse(c, out);
   case ISA_K_F32S: return f32_item(c, out);
   case ISA_K_BYTES:
@@ -331,16 +353,16 @@ static bool value_list(as_cur *c, const as_slot *s, isa_ref *out) {
   uint8_t *data = NULL;
   bool ok = as_need(c, '[', s->name);
   while (ok && !as_take(c, ']')) {
-    uint32_t v;
+    uint32_t v[2];
     if (n > 0 && !as_need(c, ',', "an element of the list")) return false;
     if (n == MAX_LIST) {
       as_error(c->j, c->t->pos, c->t->len, "%s has more than %d elements", s->name, MAX_LIST);
       return false;
     }
-    if (!list_item(c, s, &v)) return false;
+    if (!list_item(c, s, v)) return false;
     data = as_grow(c->j, data, n, 1, &cap, size);
-    uint8_t byte = (uint8_t)v;
-    memcpy(data + (size_t)n++ * size, size == 1 ? (void *)&byte : (void *)&v, size);
+    uint8_t byte = (uint8_t)v[0];
+    memcpy(data + (size_t)n++ * size, size == 1 ? (void *)&byte : (void *)v, size);
   }
   return ok && to_pool(c, data, n, kind, out);
 }
@@ -380,12 +402,14 @@ bool as_value(as_cur *c, as_stmt *st, as_slot *s) {
   case ISA_K_ACTF: return value_fn(c, to);
   case ISA_K_LABEL: return value_label(c, st);
   case ISA_K_QUEUE: return value_queue(c, to);
+  case ISA_K_GROUP: return value_group(c, to);
   case ISA_K_SEM: return value_sem(c, st, s, to);
   case ISA_K_STR: return value_string(c, s, to);
   case ISA_K_STEPS: return value_steps(c, s, to);
   case ISA_K_BYTES:
   case ISA_K_APS:
   case ISA_K_F32S:
+  case ISA_K_PAIRS:
   case ISA_K_I32S: return value_list(c, s, to);
   default: return value_number(c, s, to);
   }

@@ -144,6 +144,7 @@ static void put_section(writer *w, unsigned kind, unsigned core, unsigned engine
   case IMAGE_TNSR: put_tensors(w); break;
   case IMAGE_DATA: put_data(w); break;
   case IMAGE_TILE: put_tiles(w); break;
+  case IMAGE_GRPS: isa_image_put_groups(p, w->out); break;
   case IMAGE_POOL: isa_buf_add(w->out, p->pool.data, p->pool.len); break;
   case IMAGE_SYMB: put_symbols(w); break;
   case IMAGE_PATS: put_patterns(w, c); break;
@@ -185,6 +186,7 @@ static bool present(const isa_program *p, unsigned kind, unsigned core, unsigned
     for (uint32_t i = 0; i < p->ntensors; i++) any |= p->tensors[i].data != NULL;
     return any;
   case IMAGE_TILE: return p->ntiles > 0;
+  case IMAGE_GRPS: return p->ngroups > 0;
   case IMAGE_POOL: return p->pool.len > 0;
   case IMAGE_SYMB: return p->nsymbols > 0;
   case IMAGE_PATS: return c->naps > 0;

@@ -38,6 +38,7 @@ enum image_per { IMAGE_PROGRAM, IMAGE_CORE, IMAGE_ENGINE };
  * DATA of const tensors in order, each at a multiple of IMAGE_DATA_ALIGN, zero-padded
  * TILE name overlay u32, dtype space ndim own u8, part zero u16, 5 shape u32, offset bytes u32,
  *      zero u32
+ * GRPS replica groups (image_groups.c)
  * POOL bytes
  * PATS patterns (codec.c)
  * QUES name u32, dge rings owner prio u8, static transfers u32
@@ -55,6 +56,7 @@ enum image_per { IMAGE_PROGRAM, IMAGE_CORE, IMAGE_ENGINE };
   SECTION(TNSR, PROGRAM, 0, 88)         \
   SECTION(DATA, PROGRAM, 0, 1)          \
   SECTION(TILE, PROGRAM, 0, 48)         \
+  SECTION(GRPS, PROGRAM, 0, 1)          \
   SECTION(POOL, PROGRAM, 0, 1)          \
   SECTION(PATS, CORE, 0, ISA_AP_RECORD) \
   SECTION(QUES, CORE, 0, 12)            \
@@ -84,6 +86,12 @@ extern const image_kind isa_image_kinds[IMAGE_NSECTIONS];
  * is out. */
 void isa_image_put_calls(const isa_program *p, isa_buf *out);
 const char *isa_image_get_calls(isa_program *p, const uint8_t *data, size_t n);
+
+/* image_groups.c: section GRPS, likewise. */
+void isa_image_put_groups(const isa_program *p, isa_buf *out);
+const char *isa_image_get_groups(isa_program *p, const uint8_t *data, size_t n);
+/* The name at *at, which moves past it; NULL when none ends there. (image_calls.c) */
+const char *isa_image_name(const char **at, const char *end);
 
 /* A section's tag as the number in the table: the four characters in file order. */
 static inline uint32_t image_tag(const char tag[5]) { return isa_get32((const uint8_t *)tag); }

@@ -22,8 +22,7 @@ void isa_image_put_calls(const isa_program *p, isa_buf *out) {
     isa_buf_add(out, p->calls[i].name, strlen(p->calls[i].name) + 1);
 }
 
-/* The name at *at, which moves past it; NULL when none ends there. */
-static const char *next_name(const char **at, const char *end) {
+const char *isa_image_name(const char **at, const char *end) {
   const char *name = *at, *zero = end > name ? memchr(name, 0, (size_t)(end - name)) : NULL;
   for (const char *s = name; zero && s < zero; s++)
     if ((unsigned char)*s < 32 || *s == 127) return NULL;
@@ -38,7 +37,7 @@ const char *isa_image_get_calls(isa_program *p, const uint8_t *data, size_t n) {
   const char *end = (const char *)data + n;
   for (uint32_t i = 0; i < count; i++) {
     const uint8_t *r = data + HEAD + RECORD * (size_t)i;
-    isa_call c = {next_name(&at, end), isa_get32(r), isa_get32(r + 4), isa_get32(r + 8),
+    isa_call c = {isa_image_name(&at, end), isa_get32(r), isa_get32(r + 4), isa_get32(r + 8),
                   isa_get32(r + 12)};
     if (!c.name) return "a call has no name, or one with a control character";
     if (c.file > p->nfiles) return "the file of a call is not in the table";

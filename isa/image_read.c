@@ -437,6 +437,9 @@ static bool insn_in_tables(const isa_program *p, const isa_core *c, const isa_in
     if (f->kind == ISA_K_QUEUE && *(const uint8_t *)m >= c->nqueues)
       return isa_fail(e, ISA_FORMAT, i, "operand %s: queue %u, of %u", f->name, *(const uint8_t *)m,
                       c->nqueues);
+    if (f->kind == ISA_K_GROUP && *(const uint8_t *)m >= p->ngroups)
+      return isa_fail(e, ISA_FORMAT, i, "operand %s: replica groups %u, of %u", f->name,
+                      *(const uint8_t *)m, p->ngroups);
     if (isa_kind_elem[f->kind] == 0) continue;
     memcpy(&ref, m, sizeof ref);
     if (!list_in_pool(p, c, f, i, ref, e)) return false;
@@ -519,6 +522,12 @@ static bool read_lines(const image *im, const section *s, isa_code *code) {
   return true;
 }
 
+static bool read_groups(image *im) {
+  const section *s = program_section(im, IMAGE_GRPS);
+  const char *wrong = s->at ? isa_image_get_groups(im->p, s->at, (size_t)s->size) : NULL;
+  return !wrong || (*wrong ? bad(im, s, "%s", wrong) : no_memory(im));
+}
+
 static bool read_calls(image *im) {
   const section *s = program_section(im, IMAGE_CALL);
   const char *wrong = s->at ? isa_image_get_calls(im->p, s->at, (size_t)s->size) : NULL;
@@ -564,8 +573,8 @@ static bool read_cores(image *im) {
 
 static bool read_image(image *im) {
   if (!read_header(im) || !read_table(im) || !read_strings(im) || !read_files(im) ||
-      !read_tensors(im) || !read_tiles(im) || !read_pool(im) || !read_calls(im) ||
-      !read_cores(im) || !read_symbols(im))
+      !read_tensors(im) || !read_tiles(im) || !read_groups(im) || !read_pool(im) ||
+      !read_calls(im) || !read_cores(im) || !read_symbols(im))
     return false;
   if (isa_image_features(im->p) != im->features)
     return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD,

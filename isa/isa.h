@@ -249,7 +249,9 @@ typedef struct isa_ref { /* count elements at byte offset in the program's pool 
 
 /* KIND(name, C type, bytes in the record). An AP is the 1-based index of a pattern of the core,
  * 0 for none. The lists live in the pool: STR and BYTES of bytes, STEPS of isa_step (8 bytes,
- * outermost first), APS of u32 pattern indices, F32S of float bits, I32S of int32. */
+ * outermost first), APS of u32 pattern indices, F32S of float bits, I32S of int32, PAIRS of
+ * isa_pair.
+ */
 #define ISA_KINDS(KIND)    \
   KIND(REG, uint8_t, 1)    \
   KIND(INT, isa_int, 5)    \
@@ -270,7 +272,9 @@ typedef struct isa_ref { /* count elements at byte offset in the program's pool 
   KIND(APS, isa_ref, 8)    \
   KIND(F32S, isa_ref, 8)   \
   KIND(I32S, isa_ref, 8)   \
-  KIND(SEM, uint8_t, 1)
+  KIND(SEM, uint8_t, 1)    \
+  KIND(GROUP, uint8_t, 1)  \
+  KIND(PAIRS, isa_ref, 8)
 
 enum isa_kind {
 #define KIND(name, type, bytes) ISA_K_##name,
@@ -288,6 +292,10 @@ typedef struct isa_step {
   int32_t step;
   uint32_t num;
 } isa_step;
+
+typedef struct isa_pair { /* of ranks */
+  uint32_t from, to;
+} isa_pair;
 
 /* The operand struct of each form, struct isa_TENSOR_TENSOR and so on. */
 #define FORM(id) struct isa_##id {

@@ -304,6 +304,11 @@ static void put_item(const isa_pr *pr, unsigned kind, const void *data, uint32_t
   case ISA_K_APS: isa_pr_ap(pr, ((const uint32_t *)data)[i], false); break;
   case ISA_K_F32S: isa_pr_f32(pr->out, ((const uint32_t *)data)[i]); break;
   case ISA_K_I32S: isa_buf_printf(pr->out, "%" PRId32, ((const int32_t *)data)[i]); break;
+  case ISA_K_PAIRS: {
+    const isa_pair *p = (const isa_pair *)data + i;
+    isa_buf_printf(pr->out, "[%" PRIu32 ",%" PRIu32 "]", p->from, p->to);
+    break;
+  }
   default: {
     const isa_step *s = (const isa_step *)data + i;
     isa_buf_printf(pr->out, "[%" PRId32 ",%" PRIu32 "]", s->step, s->num);
@@ -358,6 +363,9 @@ static void put_value(const isa_pr *pr, const isa_insn *in, const isa_field *fd)
     break;
   case ISA_K_LABEL: isa_pr_label(pr, *(const isa_t_LABEL *)m); break;
   case ISA_K_QUEUE: put_queue(pr, byte); break;
+  case ISA_K_GROUP:
+    put_named(pr->out, byte < pr->p->ngroups ? pr->p->groups[byte].name : NULL, byte);
+    break;
   case ISA_K_SEM: put_named(pr->out, pr->p->cores[pr->core].sem_names[byte], byte); break;
   default: put_list(pr, fd->kind, *(const isa_ref *)m);
   }

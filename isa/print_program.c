@@ -61,6 +61,18 @@ static void put_tile(const isa_tile *t, isa_buf *out) {
   isa_buf_puts(out, "\n");
 }
 
+/* `NAME group [[0,1],[2,3]]` */
+static void put_group(const isa_group *g, isa_buf *out) {
+  const uint32_t *rank = g->ranks;
+  isa_buf_printf(out, "%s group [", or_unknown(g->name));
+  for (uint32_t i = 0; i < g->nlists; i++) {
+    for (uint32_t k = 0; k < g->sizes[i] && rank < g->ranks + g->nranks; k++)
+      isa_buf_printf(out, "%s%" PRIu32, k ? "," : i ? ",[" : "[", *rank++);
+    isa_buf_puts(out, "]");
+  }
+  isa_buf_puts(out, "]\n");
+}
+
 /* ---- Names of a core ---------------------------------------------------------------------- */
 
 static void put_queue(isa_buf *out, const isa_queue *q, unsigned core) {
@@ -263,6 +275,7 @@ void isa_print_program(const isa_program *p, enum isa_operand_text operands, isa
   isa_buf_printf(out, "target %s\n", p->target ? p->target->name : "?");
   for (uint32_t i = 0; i < p->ntensors; i++) put_tensor(&p->tensors[i], out);
   for (uint32_t i = 0; i < p->ntiles; i++) put_tile(&p->tiles[i], out);
+  for (uint32_t i = 0; i < p->ngroups; i++) put_group(&p->groups[i], out);
   put_sems(p, out);
   put_queues(p, out);
   for (pr.core = 0; pr.core < p->ncores && pr.core < ISA_MAX_CORES; pr.core++) {

@@ -38,6 +38,7 @@ void isa_program_free(isa_program *p) {
   isa_free(&al, p->tensors, p->cap_tensors * sizeof(isa_tensor));
   isa_free(&al, p->tiles, p->cap_tiles * sizeof(isa_tile));
   isa_free(&al, p->symbols, p->cap_symbols * sizeof(isa_symbol));
+  isa_free(&al, p->groups, p->cap_groups * sizeof *p->groups);
   isa_free(&al, p->files, p->cap_files * sizeof(char *));
   isa_free(&al, p->calls, p->cap_calls * sizeof *p->calls);
   isa_free(&al, p->pool_runs, p->cap_pool_runs * sizeof(isa_ref));
@@ -96,6 +97,24 @@ uint32_t isa_program_call(isa_program *p, const isa_call *call) {
     return 0;
   p->calls[p->ncalls] = copy;
   return ++p->ncalls;
+}
+
+static const uint32_t *own_words(isa_program *p, const uint32_t *words, uint32_t n) {
+  uint32_t *copy = isa_arena_alloc(&p->arena, n * sizeof *copy);
+  if (copy) memcpy(copy, words, n * sizeof *copy);
+  return copy;
+}
+
+uint32_t isa_program_group(isa_program *p, const isa_group *g) {
+  isa_group copy = *g;
+  if (p->ngroups == ISA_MAX_GROUPS || !own(p, &copy.name) ||
+      !isa_array_grow(&p->arena.al, &p->groups, p->ngroups, &p->cap_groups, sizeof copy))
+    return 0;
+  copy.sizes = own_words(p, g->sizes, g->nlists);
+  copy.ranks = own_words(p, g->ranks, g->nranks);
+  if (!copy.sizes || !copy.ranks) return 0;
+  p->groups[p->ngroups] = copy;
+  return ++p->ngroups;
 }
 
 uint32_t isa_program_symbol(isa_program *p, const isa_symbol *s) {

@@ -28,6 +28,14 @@ typedef struct isa_tile { /* in SBUF or PSUM: partitions, then up to four free d
   bool own; /* its bytes count as written only when last written through it: for the checks */
 } isa_tile;
 
+typedef struct isa_group { /* replica groups of collectives: lists of ranks, no rank in two */
+  const char *name;
+  uint32_t nlists, nranks; /* each at least 1 */
+  const uint32_t *sizes;   /* [nlists], each at least 1 */
+  const uint32_t *ranks;   /* [nranks], list after list */
+} isa_group;
+enum { ISA_MAX_GROUPS = 256, ISA_MAX_RANKS = 65536 };
+
 typedef struct isa_queue {
   const char *name;
   uint8_t dge, rings, owner; /* owner: the engine that may trigger it; ISA_NENGINES any (static) */
@@ -79,6 +87,8 @@ typedef struct isa_program {
   uint32_t ntensors, cap_tensors;
   isa_tile *tiles;
   uint32_t ntiles, cap_tiles;
+  isa_group *groups;
+  uint32_t ngroups, cap_groups;
   isa_symbol *symbols;
   uint32_t nsymbols, cap_symbols;
   const char **files; /* file i is files[i - 1] */
@@ -105,6 +115,7 @@ uint32_t isa_program_ap(isa_program *p, unsigned core, const isa_ap *ap);
 uint32_t isa_program_file(isa_program *p, const char *name);
 uint32_t isa_program_call(isa_program *p, const isa_call *call);
 uint32_t isa_program_symbol(isa_program *p, const isa_symbol *s);
+uint32_t isa_program_group(isa_program *p, const isa_group *g);
 uint32_t isa_program_queue(isa_program *p, unsigned core, const isa_queue *q);
 bool isa_program_insn(isa_program *p, unsigned core, unsigned engine, const isa_insn *in,
                       isa_line at);
@@ -165,6 +176,8 @@ void isa_print_program(const isa_program *p, enum isa_operand_text operands, isa
  * rule and the values. */
 bool isa_check_insn(const isa_program *p, unsigned core, unsigned engine, const isa_insn *in,
                     uint32_t code_n, isa_error *e);
+/* Replica groups: their lists make up their ranks, none of which is in two. */
+bool isa_check_group(const isa_group *g, isa_error *e);
 /* A pattern by itself: type, memory, bounds within its tile or tensor, steps and counts. */
 bool isa_check_ap(const isa_program *p, unsigned core, uint32_t ap, isa_error *e);
 

@@ -79,8 +79,8 @@ const uint8_t isa_kind_bytes[ISA_NKINDS] = {
 };
 
 const uint8_t isa_kind_elem[ISA_NKINDS] = {
-    [ISA_K_STR] = 1, [ISA_K_BYTES] = 1, [ISA_K_STEPS] = 8,
-    [ISA_K_APS] = 4, [ISA_K_F32S] = 4,  [ISA_K_I32S] = 4,
+    [ISA_K_STR] = 1,  [ISA_K_BYTES] = 1, [ISA_K_STEPS] = 8, [ISA_K_APS] = 4,
+    [ISA_K_F32S] = 4, [ISA_K_I32S] = 4,  [ISA_K_PAIRS] = 8,
 };
 
 /* Byte places: a struct of byte arrays has no padding, so offsetof in it is the running sum. */
@@ -130,6 +130,8 @@ enum { OPERANDS_AT = 16, OPERAND_BYTES = 48 };
 #define ARG_F32S ARG_OTHER
 #define ARG_I32S ARG_OTHER
 #define ARG_SEM ARG_OTHER
+#define ARG_GROUP ARG_OTHER
+#define ARG_PAIRS ARG_OTHER
 
 #define FORM(id) static const isa_field fields_##id[] = {
 #define FIELD(form, name, kind, mode, arg)                                \

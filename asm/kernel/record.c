@@ -193,6 +193,8 @@ static bool list_item(reader *r, unsigned kind, void *to) {
       return false;
     *(isa_step *)to = (isa_step){(int32_t)v, (uint32_t)num};
     return true;
+  case ISA_K_PAIRS:
+    return bits(r, "a rank", &((isa_pair *)to)->from) && bits(r, "a rank", &((isa_pair *)to)->to);
   default: return bits(r, "32 bits", to);
   }
 }
@@ -256,6 +258,7 @@ static bool field(reader *r, const isa_field *f) {
   case ISA_K_AP: return operand(r, false, m);
   case ISA_K_U8:
   case ISA_K_SEM:
+  case ISA_K_GROUP:
   case ISA_K_ENUM:
   case ISA_K_ALU:
   case ISA_K_ACTF:

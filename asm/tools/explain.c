@@ -28,6 +28,8 @@ static const char *const kind_text[ISA_NKINDS] = {
     [ISA_K_F32S] = "list of floats",
     [ISA_K_I32S] = "list of integers",
     [ISA_K_SEM] = "semaphore",
+    [ISA_K_GROUP] = "replica groups",
+    [ISA_K_PAIRS] = "list of [from, to]",
 };
 
 /* How a kind of more than a code lies in its bytes. */
@@ -46,6 +48,8 @@ static const char *const layout_text[ISA_NKINDS] = {
     [ISA_K_APS] = "byte offset in POOL, count; an item is a pattern's number u32",
     [ISA_K_F32S] = "byte offset in POOL, count",
     [ISA_K_I32S] = "byte offset in POOL, count",
+    [ISA_K_GROUP] = "number in GRPS, from 0",
+    [ISA_K_PAIRS] = "byte offset in POOL, count; an item is two ranks u32",
 };
 
 /* The common rules apply to operands of the engines' data paths. */

@@ -180,6 +180,12 @@ static bool check_queue(const isa_ck *c, int f, unsigned q) {
   return true;
 }
 
+static bool check_group(const isa_ck *c, int f, unsigned g) {
+  if (g < c->p->ngroups) return true;
+  return isa_fail(c->e, ISA_ILLEGAL, f, "no replica groups %u: the program has %" PRIu32, g,
+                  c->p->ngroups);
+}
+
 /* Longest lists: the form's number where it is a length, else what the VM's operands hold. */
 static uint32_t list_limit(const isa_field *fd) {
   switch (fd->kind) {
@@ -239,6 +245,7 @@ static bool check_field(const isa_ck *c, int f) {
   case ISA_K_LABEL: return check_label(c, f, *(const isa_t_LABEL *)m);
   case ISA_K_QUEUE: return check_queue(c, f, *(const isa_t_QUEUE *)m);
   case ISA_K_SEM: return true; /* each number of a byte is a semaphore */
+  case ISA_K_GROUP: return check_group(c, f, *(const isa_t_GROUP *)m);
   default: return check_list(c, f, fd, *(const isa_ref *)m);
   }
 }
@@ -301,7 +308,7 @@ static bool check_insn(const isa_ck *c) {
   for (int f = 0; f < c->form->nfields; f++)
     if (!check_field(c, f)) return false;
   if (!check_pairs(c) || !isa_ck_indirect(c)) return false;
-  return c->row->status != ISA_DONE || rules[c->row->rule](c);
+  return rules[c->row->rule](c);
 }
 
 bool isa_check_insn(const isa_program *p, unsigned core, unsigned engine, const isa_insn *in,

@@ -169,6 +169,20 @@ static bool check_symbol(const isa_program *p, uint32_t i, isa_error *e) {
   return true;
 }
 
+static bool check_groups(const isa_program *p, isa_error *e) {
+  if (p->ngroups > ISA_MAX_GROUPS)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%" PRIu32 " replica groups: at most %d",
+                    p->ngroups, ISA_MAX_GROUPS);
+  for (uint32_t i = 0; i < p->ngroups; i++) {
+    isa_error why = {0};
+    if (!check_name("group", i + 1, p->groups[i].name, e)) return false;
+    if (!isa_check_group(&p->groups[i], &why))
+      return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "group %.60s: %.300s", p->groups[i].name,
+                      why.text);
+  }
+  return true;
+}
+
 static bool check_tables(const isa_program *p, isa_error *e) {
   if (!p->target) return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "the program has no target");
   if (p->ncores == 0 || p->ncores > ISA_MAX_CORES)
@@ -180,6 +194,7 @@ static bool check_tables(const isa_program *p, isa_error *e) {
   for (uint32_t i = 0; i < p->ntiles; i++)
     if (!check_name("tile", i + 1, p->tiles[i].name, e) || !check_tile(p, &p->tiles[i], e))
       return false;
+  if (!check_groups(p, e)) return false;
   for (uint32_t i = 0; i < p->nsymbols; i++)
     if (!check_symbol(p, i, e)) return false;
   return true;

@@ -114,6 +114,8 @@ bool isa_ck_parts_multiple(const isa_ck *c, int f, unsigned of);
 
 /* ---- rules_dma.c ---- */
 
+/* The class of service that field f names needs gen4. */
+bool isa_ck_prio(const isa_ck *c, int f);
 /* Queue of a DMA instruction that makes a transfer, -1 for other instructions. */
 int isa_ck_dma_queue(const isa_insn *in);
 

@@ -82,7 +82,7 @@ static bool check_mode(const isa_ck *c, int f, const isa_ap *ap) {
   return true;
 }
 
-static bool check_prio(const isa_ck *c, int f) {
+bool isa_ck_prio(const isa_ck *c, int f) {
   unsigned prio = isa_ck_byte(c, f);
   if (prio && c->p->target->gen < ISA_GEN4)
     return isa_fail(c->e, ISA_ILLEGAL, f, "prio=%u needs gen4: %s is gen%d", prio,
@@ -186,7 +186,7 @@ bool isa_rule_dmacopy(const isa_ck *c) {
     return isa_fail(c->e, ISA_ILLEGAL, F(DMA_COPY, src),
                     ".gather on both sides: a transfer has one index vector");
   return check_oob(c, F(DMA_COPY, oob), u->oob, moves(dst) || moves(src)) &&
-         check_prio(c, F(DMA_COPY, prio)) && check_gathers(c, F(DMA_COPY, dst), dst, src) &&
+         isa_ck_prio(c, F(DMA_COPY, prio)) && check_gathers(c, F(DMA_COPY, dst), dst, src) &&
          check_gathers(c, F(DMA_COPY, src), src, dst) &&
          same_sizes(c, F(DMA_COPY, src), dst, src) &&
          check_cast(c, F(DMA_COPY, src), dst->dtype, src->dtype) && check_accumulation(c, dst, src);
@@ -314,7 +314,7 @@ bool isa_rule_dmatr(const isa_ck *c) {
                     "overlaps src: a transpose is never in place");
   return check_mode(c, F(DMA_TRANSPOSE, dst), dst) && check_mode(c, F(DMA_TRANSPOSE, src), src) &&
          check_oob(c, F(DMA_TRANSPOSE, oob), u->oob, moves(dst) || moves(src)) &&
-         check_prio(c, F(DMA_TRANSPOSE, prio)) && check_axes(c, dst, src) &&
+         isa_ck_prio(c, F(DMA_TRANSPOSE, prio)) && check_axes(c, dst, src) &&
          check_turn_types(c, dst, src) && check_turn_mode(c, src);
 }
 
@@ -331,7 +331,7 @@ bool isa_rule_sendrecv(const isa_ck *c) {
   const struct isa_SENDRECV *u = &c->in->u.SENDRECV;
   int dst = F(SENDRECV, dst), src = F(SENDRECV, src);
   return check_pair(c) && check_mode(c, dst, isa_ck_ap(c, u->dst)) &&
-         check_mode(c, src, isa_ck_ap(c, u->src)) && check_prio(c, F(SENDRECV, prio)) &&
+         check_mode(c, src, isa_ck_ap(c, u->src)) && isa_ck_prio(c, F(SENDRECV, prio)) &&
          isa_ck_same_type(c, src, dst) && isa_ck_agree(c, src, dst) && isa_ck_apart(c, dst, src);
 }
 
@@ -446,6 +446,6 @@ bool isa_rule_dmacomp(const isa_ck *c) {
       return false;
   }
   return check_oob(c, F(DMA_COMPUTE, oob), u->oob, indexed) &&
-         check_prio(c, F(DMA_COMPUTE, prio)) && check_scales(c, s.n) &&
+         isa_ck_prio(c, F(DMA_COMPUTE, prio)) && check_scales(c, s.n) &&
          (indexed ? check_indexed_sum(c, dst, &s) : check_plain_sum(c, dst, &s));
 }

@@ -320,8 +320,8 @@ case("wrong things never crash", function()
 end)
 
 case("what is known between devices and not built", function()
-  local sum = soma.assemble "target trn2\nt tensor float32[4, 8]\nu tensor float32[4, 8]\nsection gpsimd\n all_reduce dsts=[t], srcs=[u], op=add\n halt\n"
-  raises("all_reduce is known but not built in this version", function() soma.core {}:run(sum) end)
+  local sum = soma.assemble "target trn2\nt tensor float32[4, 8]\nu tensor float32[4, 8]\nsection gpsimd\n collective_permute dsts=[t], srcs=[u], pairs=[[0,1]]\n halt\n"
+  raises("collective_permute is known but not built in this version", function() soma.core {}:run(sum) end)
 end)
 
 t.finish()

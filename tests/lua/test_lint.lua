@@ -463,7 +463,7 @@ t.case("the line table may be missing", function()
 end)
 
 t.case("a program that is refused is not looked into", function()
-  local prog = soma.assemble("target trn2\nx tensor float32[4]\ny tensor float32[4]\nsection sync\n all_reduce dsts=[y], srcs=[x], op=add\n halt\n")
+  local prog = soma.assemble("target trn2\nx tensor float32[4]\ny tensor float32[4]\nsection sync\n collective_permute dsts=[y], srcs=[x], pairs=[[0,1]]\n halt\n")
   t.raises("lint: ", prog.lint, prog)
 end)
 

@@ -69,11 +69,13 @@ static void iota(fx *x, int32_t step, uint32_t num) {
   x->in.u.IOTA.dst = sb(x, ISA_int32, 0, 128, 0, 512);
   assert_true(isa_program_pool(x->p, &s, 1, sizeof s, &x->in.u.IOTA.pattern));
 }
-static void all_reduce(fx *x) {
+static void permute(fx *x) {
   const uint32_t a = hb(x, 1, ISA_float32, 0, 16);
-  use(x, ISA_OP_all_reduce, ISA_ENG_vector);
-  assert_true(isa_program_pool(x->p, &a, 1, sizeof a, &x->in.u.COLLECTIVE.srcs));
-  assert_true(isa_program_pool(x->p, &a, 1, sizeof a, &x->in.u.COLLECTIVE.dsts));
+  const isa_pair pair = {0, 1};
+  use(x, ISA_OP_collective_permute, ISA_ENG_vector);
+  assert_true(isa_program_pool(x->p, &a, 1, sizeof a, &x->in.u.PERMUTE.srcs));
+  assert_true(isa_program_pool(x->p, &a, 1, sizeof a, &x->in.u.PERMUTE.dsts));
+  assert_true(isa_program_pool(x->p, &pair, 1, sizeof pair, &x->in.u.PERMUTE.pairs));
 }
 static void affine(fx *x) {
   isa_step s[2] = {{1, 16}, {-1, 32}};
@@ -242,7 +244,7 @@ static void test_refused(void **state) {
   OK(load, trn1, use(x, ISA_OP_tensor_load, ISA_ENG_vector);                                       \
      x->in.u.TENSOR_LOAD.src = sb(x, ISA_int32, 5, 1, 0, 1))                                       \
   OK(jump, trn1, use(x, ISA_OP_jmp, ISA_ENG_vector); x->in.u.JUMP.to = 9)                          \
-  OK(planned, trn2, all_reduce(x))
+  OK(planned, trn2, permute(x))
 
 #define OK(name, target, ...) \
   static void ok_##name(fx *x) { __VA_ARGS__; }
@@ -336,7 +338,7 @@ static void test_unbuilt(void **state) {
     void (*make)(fx *x);
     const char *what;
   } cases[] = {
-      {ISA_trn2, ISA_ENG_vector, ok_planned, "all_reduce"},
+      {ISA_trn2, ISA_ENG_vector, ok_planned, "collective_permute"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     char text[120];

@@ -71,7 +71,8 @@ static void random_field(isa_insn *in, const isa_field *f, uint32_t *s) {
   case ISA_K_ALU: v = rnd(s, ISA_NALUOPS); break;
   case ISA_K_ACTF: v = rnd(s, ISA_NACTFNS); break;
   case ISA_K_QUEUE: v = rnd(s, 16); break;
-  case ISA_K_SEM: v = rnd(s, ISA_NSEMS); break;
+  case ISA_K_SEM:
+  case ISA_K_GROUP: v = rnd(s, 256); break;
   default: random_pair(in, f, s); return;
   }
   uint8_t b = (uint8_t)v;

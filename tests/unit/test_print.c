@@ -244,14 +244,14 @@ static void test_lists(void **state) {
   x.in.u.BARRIER.semaphore = 200;
   x.in.u.BARRIER.data = sb(&x, 32, 4);
   expect_insn(&x, "core_barrier 200, data=float32@sbuf[0,128,32][1][4]");
-  int32_t groups[2] = {0, -1};
+  const uint32_t sizes[2] = {2, 1}, ranks[3] = {0, 1, 7};
+  assert_int_equal(isa_program_group(x.p, &(isa_group){"tp", 2, 3, sizes, ranks}), 1);
   use(&x, ISA_OP_all_reduce);
   isa_program_pool(x.p, aps, 1, 4, &x.in.u.COLLECTIVE.dsts);
   isa_program_pool(x.p, aps, 2, 4, &x.in.u.COLLECTIVE.srcs);
-  isa_program_pool(x.p, groups, 2, 4, &x.in.u.COLLECTIVE.groups);
   expect_insn(&x,
               "all_reduce dsts=[float32@sbuf[0,128,0][1][4]], srcs=[float32@sbuf[0,128,0][1][4],"
-              "float32@sbuf[0,128,16][1][4]], groups=[0,-1]");
+              "float32@sbuf[0,128,16][1][4]], group=tp");
   isa_program_free(x.p);
 }
 

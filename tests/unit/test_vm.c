@@ -402,9 +402,9 @@ static void binding_is_checked(void **state) {
 static void planned_instructions_are_refused(void **state) {
   (void)state;
   bed b = bed_open(NULL, HEAD "x tensor float32[4]\ny tensor float32[4]\nsection sync\n"
-                              " all_reduce dsts=[y], srcs=[x], op=add\n halt\n");
+                              " collective_permute dsts=[y], srcs=[x], pairs=[[0,1]]\n halt\n");
   assert_int_equal(soma_run_start(b.m, b.p, &b.r), SOMA_UNBUILT);
-  assert_non_null(strstr(soma_error(b.m), "all_reduce"));
+  assert_non_null(strstr(soma_error(b.m), "collective_permute"));
   bed_close(&b);
 }
 

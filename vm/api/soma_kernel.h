@@ -305,7 +305,9 @@ typedef enum soma_field_kind {
   SOMA_FIELD_APS,
   SOMA_FIELD_F32S,
   SOMA_FIELD_I32S,
-  SOMA_FIELD_SEM /* a semaphore's number */
+  SOMA_FIELD_SEM,   /* a semaphore's number */
+  SOMA_FIELD_GROUP, /* of collectives, which no kernel has */
+  SOMA_FIELD_PAIRS
 } soma_field_kind;
 /* "REG" of SOMA_FIELD_REG and so on; NULL of what is no kind. Static. */
 const char *soma_field_kind_name(soma_field_kind kind);

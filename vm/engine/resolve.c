@@ -256,6 +256,7 @@ static bool resolve_field(vm_resolver *r, const isa_field *f, const void *from, 
   case ISA_K_STR:
   case ISA_K_BYTES:
   case ISA_K_I32S:
+  case ISA_K_PAIRS:
     *(vm_bytes *)to = (vm_bytes){ref->count, isa_program_list(prog, *ref, f->kind)};
     return true;
   case ISA_K_F32S:

@@ -68,12 +68,14 @@ typedef uint8_t vm_t_ACTF;
 typedef uint32_t vm_t_LABEL;
 typedef uint8_t vm_t_QUEUE;
 typedef uint8_t vm_t_SEM;
+typedef uint8_t vm_t_GROUP;
 typedef vm_bytes vm_t_STR;
 typedef vm_bytes vm_t_BYTES;
 typedef vm_steps vm_t_STEPS;
 typedef vm_views vm_t_APS;
 typedef vm_f32s vm_t_F32S;
 typedef vm_bytes vm_t_I32S;
+typedef vm_bytes vm_t_PAIRS;
 
 /* The resolved operands of each form: struct vm_TENSOR_TENSOR and so on. */
 #define FORM(id) struct vm_##id {

@@ -1,0 +1,66 @@
+/* Section GRPS: replica groups. A count u32, then of each: lists u32, ranks u32, the lists' sizes
+ * and the ranks u32 each; then the names, each with its final 0. */
+#include "image.h"
+
+#include <string.h>
+
+enum { HEAD = 4, RECORD = 8 };
+
+static void put_words(isa_buf *out, const uint32_t *words, uint32_t n) {
+  uint8_t r[4];
+  for (uint32_t i = 0; i < n; i++) {
+    isa_put32(r, words[i]);
+    isa_buf_add(out, (const char *)r, sizeof r);
+  }
+}
+
+void isa_image_put_groups(const isa_program *p, isa_buf *out) {
+  put_words(out, &p->ngroups, 1);
+  for (uint32_t i = 0; i < p->ngroups; i++) {
+    const isa_group *g = &p->groups[i];
+    put_words(out, &g->nlists, 1);
+    put_words(out, &g->nranks, 1);
+    put_words(out, g->sizes, g->nlists);
+    put_words(out, g->ranks, g->nranks);
+  }
+  for (uint32_t i = 0; i < p->ngroups; i++)
+    isa_buf_add(out, p->groups[i].name, strlen(p->groups[i].name) + 1);
+}
+
+/* Where the record of the next group is, NULL when this one does not fit. */
+static const uint8_t *next_record(const uint8_t *r, const uint8_t *end) {
+  if (end - r < RECORD) return NULL;
+  uint64_t lists = isa_get32(r), ranks = isa_get32(r + 4);
+  if (lists == 0 || lists > ranks || ranks > ISA_MAX_RANKS) return NULL;
+  uint64_t bytes = RECORD + 4 * (lists + ranks);
+  return bytes <= (uint64_t)(end - r) ? r + bytes : NULL;
+}
+
+static bool get_group(isa_program *p, const uint8_t *r, const char *name) {
+  isa_group g = {.name = name, .nlists = isa_get32(r), .nranks = isa_get32(r + 4)};
+  size_t n = (size_t)g.nlists + g.nranks;
+  uint32_t *words = isa_zalloc(&p->arena.al, n * sizeof *words);
+  if (!words) return false;
+  for (size_t i = 0; i < n; i++) words[i] = isa_get32(r + RECORD + 4 * i);
+  g.sizes = words;
+  g.ranks = words + g.nlists;
+  bool ok = isa_program_group(p, &g) != 0;
+  isa_free(&p->arena.al, words, n * sizeof *words);
+  return ok;
+}
+
+const char *isa_image_get_groups(isa_program *p, const uint8_t *data, size_t n) {
+  uint32_t count = n < HEAD ? 0 : isa_get32(data);
+  const uint8_t *end = data + n, *r = data + HEAD;
+  if (count == 0 || count > ISA_MAX_GROUPS) return "1 to 256 replica groups";
+  for (uint32_t i = 0; i < count; i++)
+    if (!(r = next_record(r, end))) return "lists and ranks of replica groups do not fit";
+  const char *at = (const char *)r;
+  r = data + HEAD;
+  for (uint32_t i = 0; i < count; i++, r = next_record(r, end)) {
+    const char *name = isa_image_name(&at, (const char *)end);
+    if (!name) return "replica groups have no name, or one with a control character";
+    if (!get_group(p, r, name)) return "";
+  }
+  return at == (const char *)end ? NULL : "bytes after the names";
+}
