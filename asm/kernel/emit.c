@@ -408,7 +408,8 @@ bool as_k_put_tensors(as_kernel *k, isa_program *p, as_k_names *names) {
     k->placed[i] = k->o.core ? shared_tensor(p, &t) : 0;
     if (k->placed[i]) continue;
     const char *name = as_k_names_take(names, t.name);
-    if (name && isa_program_find_tensor(p, t.name, strlen(t.name)) >= 0) t.name = name;
+    bool taken = k->o.core && isa_program_find_tensor(p, t.name, strlen(t.name)) >= 0;
+    if (taken) t.name = name;
     k->placed[i] = name ? isa_program_tensor(p, &t) : 0;
     if (!k->placed[i]) return as_k_nomem(k);
   }

@@ -18,6 +18,12 @@ bool as_kernel_takes(unsigned op) {
   }
 }
 
+unsigned as_k_meeting_kind(const isa_insn *in) {
+  if (in->op == ISA_OP_core_barrier) return K_BARRIERS;
+  int pipe = in->op < ISA_NOPS ? isa_insn_pipe(in) : -1;
+  return pipe < 0 ? (unsigned)K_MEETINGS : (unsigned)pipe;
+}
+
 bool as_k_add_item(as_kernel *k, const as_k_item *it) {
   if (!K_GROW(k, items, nitems, cap_items)) return false;
   k->items[k->nitems] = *it;

@@ -1,6 +1,5 @@
 /* Kernels become a program: one of one core, or two, one of each core, which share what both see of
  * HBM. */
-#include "../../isa/operand.h"
 #include "impl.h"
 
 #include <stdio.h>
@@ -106,38 +105,29 @@ static bool tensors_agree(as_kernel *first, as_kernel *second) {
 
 /* ---- Meetings ------------------------------------------------------------------------------ */
 
-/* How often a core comes to each meeting: sendrecvs by their pipe, and barriers. */
-enum { BARRIERS = 256, MEETINGS };
-
-static unsigned meeting_of(const isa_insn *in) {
-  if (in->op == ISA_OP_core_barrier) return BARRIERS;
-  return in->op >= ISA_NOPS || isa_insn_pipe(in) < 0 ? (unsigned)MEETINGS
-                                                     : (unsigned)isa_insn_pipe(in);
-}
-
-/* False when loops at run time decide. */
+/* How often a core comes to each meeting. False when loops at run time decide. */
 static bool count_meetings(const as_kernel *k, uint32_t *n) {
   unsigned depth = 0;
   for (uint32_t i = 0; i < k->nitems; i++) {
     const isa_insn *in = &k->items[i].in;
-    unsigned m = meeting_of(in);
+    unsigned m = as_k_meeting_kind(in);
     depth += in->op == K_LOOP || in->op == K_WHILE;
     depth -= in->op == K_ENDLOOP;
-    if (m < MEETINGS && depth) return false;
-    if (m < MEETINGS) n[m]++;
+    if (m < K_MEETINGS && depth) return false;
+    if (m < K_MEETINGS) n[m]++;
   }
   return true;
 }
 
 static bool has_partner(as_kernel *k, const uint32_t *others, as_kernel **failed) {
-  uint32_t n[MEETINGS] = {0};
+  uint32_t n[K_MEETINGS] = {0};
   char what[40] = "core_barrier";
   for (uint32_t i = 0; i < k->nitems; i++) {
     const as_k_item *it = &k->items[i];
-    unsigned m = meeting_of(&it->in);
-    if (m == MEETINGS || ++n[m] <= others[m]) continue;
+    unsigned m = as_k_meeting_kind(&it->in);
+    if (m == K_MEETINGS || ++n[m] <= others[m]) continue;
     *failed = k;
-    if (m != BARRIERS) snprintf(what, sizeof what, "%s of pipe %u", isa_ops[it->in.op].name, m);
+    if (m != K_BARRIERS) snprintf(what, sizeof what, "%s of pipe %u", isa_ops[it->in.op].name, m);
     return as_k_fail(k, ISA_ILLEGAL, it->at,
                      "%s: it would wait for ever; it is number %u of this core, and the other core "
                      "has %u",
@@ -148,7 +138,7 @@ static bool has_partner(as_kernel *k, const uint32_t *others, as_kernel **failed
 
 /* Each one that meets the other core meets something there. */
 static bool meetings_agree(as_kernel *first, as_kernel *second, as_kernel **failed) {
-  uint32_t n[2][MEETINGS] = {{0}};
+  uint32_t n[2][K_MEETINGS] = {{0}};
   if (!count_meetings(first, n[0]) || !count_meetings(second, n[1])) return true;
   return has_partner(first, n[1], failed) && has_partner(second, n[0], failed);
 }

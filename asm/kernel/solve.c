@@ -1,14 +1,9 @@
 /* What waits for what. know[e] holds, for each source, the highest ordinal that sequencer e knows
  * complete at this point of its stream. A dependence that is known needs nothing; for another one
  * the engine waits, and then it knows all that the issuer of what it waited for knew. */
-#include "../../isa/operand.h"
 #include "impl.h"
 
 #include <stdlib.h>
-
-/* What meets the other core meets in order: the sendrecvs of each pipe, gpsimd's own among them,
- * and barriers. */
-enum { K_BARRIERS = 256, K_MEETINGS };
 
 typedef struct solver {
   as_kernel *k;
@@ -147,17 +142,10 @@ static unsigned needs_twin(solver *s, unsigned source, as_k_needs *n) {
   return source;
 }
 
-/* The kind of meeting that an item is, K_MEETINGS: none. */
-static unsigned meeting_of(const as_k_item *it) {
-  if (it->in.op == ISA_OP_core_barrier) return K_BARRIERS;
-  int pipe = it->in.op < ISA_NOPS ? isa_insn_pipe(&it->in) : -1;
-  return pipe < 0 ? (unsigned)K_MEETINGS : (unsigned)pipe;
-}
-
 /* One comes to its meeting after the one before it, which another engine or queue may have: those
  * of one queue end in order on both cores. */
 static void needs_meeting(solver *s, const as_k_item *it, unsigned source, as_k_needs *n) {
-  unsigned kind = meeting_of(it);
+  unsigned kind = as_k_meeting_kind(&it->in);
   if (kind == K_MEETINGS) return;
   uint32_t last = s->met[kind];
   if (last && s->k->steps[last - 1].source != source) need(n, s->k, last - 1);

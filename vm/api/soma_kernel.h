@@ -126,6 +126,7 @@ soma_status soma_kernel_register(soma_kernel *k, uint32_t *reg);
  *       U8 U16 U32 I32             value
  *       ENUM ALU ACTF              code: soma_field_value names them
  *       QUEUE                      -1 (chosen) | queue
+ *       SEM                        0: semaphores are the builder's
  *       STR BYTES I32S F32S        count, then as many bytes, integers, or bits of float32
  *       STEPS                      count, then as many pairs: step, num; outermost first
  *       APS                        count, then as many operands
@@ -211,9 +212,10 @@ soma_status soma_kernel_finish(soma_kernel *k, soma_program **p, soma_diagnostic
  * both cores start at once (a logical core of LNC=2; targets from generation 3). What a core has on
  * its chip is its own: tiles, registers, queues, semaphores. Of HBM an input or an output is one
  * tensor where both kernels have it: its name, type, shape and role are the same. Temporaries are
- * each core's own, even under one name. A core does not wait for what the other one writes into a
- * shared tensor: core_barrier makes it wait. The message of a failure is that of `first`, and says
- * which core it is about. Afterwards each kernel reports of its core. */
+ * each core's own, even under one name. The cores wait for each other at sendrecv, sendrecv_gpsimd
+ * and core_barrier alone, which pair in the order of the two lists; a core_barrier stands between
+ * what touches its `data` before it and after it. The message of a failure is that of `first`, and
+ * says which core it is about. Afterwards each kernel reports of its core. */
 soma_status soma_kernel_finish_pair(soma_kernel *first, soma_kernel *second, soma_program **p,
                                     soma_diagnostics **d);
 
