@@ -174,9 +174,9 @@ def key_of(x):
 
 def arguments(function, args, kwargs):
     """The arguments of a call by name, defaults included, in the order of the signature."""
-    signature = _signatures.get(function)
-    if signature is None:
-        signature = _signatures[function] = inspect.signature(function)
+    signature, plain = _signatures.get(function) or _signature_of(function)
+    if plain and not kwargs and len(args) == len(plain):  # the most frequent by far
+        return inspect.BoundArguments(signature, dict(zip(plain, args)))
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:
@@ -185,7 +185,17 @@ def arguments(function, args, kwargs):
     return bound
 
 
-_signatures = weakref.WeakKeyDictionary()
+def _signature_of(function):
+    """(its signature, the names of its parameters where each may be given by position)."""
+    signature = inspect.signature(function)
+    usual = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
+    by_position = {p.kind for p in signature.parameters.values()} <= usual
+    plain = tuple(signature.parameters) if by_position else ()
+    _signatures[function] = signature, plain
+    return signature, plain
+
+
+_signatures = weakref.WeakKeyDictionary()  # what _signature_of gives, by the function
 
 
 def _input(rec, value, path, found):

@@ -12,7 +12,8 @@ import numpy as np
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from soma import launch, record
+from soma import launch
+from soma.kernel import Builder
 
 ROUNDS = 5
 
@@ -81,18 +82,18 @@ def old(n):
 
 
 finishing = []
-real_finish = record.Recorder.finish
+real_finish = Builder.finish
 
 
-def finish(self):
+def finish(self, *others):
     t = time.process_time()
     try:
-        return real_finish(self)
+        return real_finish(self, *others)
     finally:
         finishing.append(time.process_time() - t)
 
 
-record.Recorder.finish = finish
+Builder.finish = finish
 
 
 def build(kernel, a):
