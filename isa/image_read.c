@@ -71,11 +71,11 @@ static bool bad_head(const image *im, unsigned at, const char *text) {
 
 static bool read_header(image *im) {
   const uint8_t *h = im->data;
+  if (im->n >= 4 && memcmp(h, ISA_IMAGE_MAGIC, 4) != 0)
+    return bad_head(im, 0, "not a program file: it does not begin with \\x7fSBC");
   if (im->n < IMAGE_TABLE)
     return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD, "%zu bytes: a program file has at least %d",
                     im->n, IMAGE_TABLE);
-  if (memcmp(h, ISA_IMAGE_MAGIC, 4) != 0)
-    return bad_head(im, 0, "not a program file: it does not begin with \\x7fSBC");
   if (isa_get16(h + 4) != IMAGE_VERSION)
     return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD, "format version %u: this reader knows %d",
                     isa_get16(h + 4), IMAGE_VERSION);
@@ -97,7 +97,9 @@ static bool read_header(image *im) {
                     isa_get32(h + 32) & ~(uint32_t)IMAGE_PEER);
   im->features = isa_get32(h + 32);
   uint32_t ncores = isa_get32(h + 36);
-  if (ncores < 1 || ncores > ISA_MAX_CORES) return bad_head(im, 36, "a program has 1 or 2 cores");
+  if (ncores < 1 || ncores > ISA_MAX_CORES)
+    return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD, "byte 0x24: %u cores: a program has 1 or 2",
+                    ncores);
   if (isa_get32(h + 44) != 0) return bad_head(im, 44, "reserved, must be 0");
   im->nsections = isa_get32(h + 40);
   im->p->target = &isa_targets[target];

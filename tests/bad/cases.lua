@@ -392,7 +392,7 @@ soma-dis: t.sbc: unknown feature bits 0x2
 soma-dis: t.sbc: the header has feature bits 0x1, what is in the file 0x0
 ]] },
   { name = "cores", damage = {"head", 36, B(3)}, err = [[
-soma-dis: t.sbc: byte 0x24: a program has 1 or 2 cores
+soma-dis: t.sbc: byte 0x24: 3 cores: a program has 1 or 2
 ]] },
   { name = "too many sections", damage = {"head", 40, B(255,255)}, err = [[
 soma-dis: t.sbc: 65535 sections do not fit in 1553 bytes
@@ -494,6 +494,9 @@ soma: error: --in a: uniform:SEED:LO:HI needs LO below HI, not 5 and 2
 ]] },
   { name = "made data, nearly", command = "$SOMA t.s --in a=one", exit = 1, err = [[
 soma: error: cannot read 'one': No such file or directory; did you mean ones?
+]] },
+  { name = "a few bytes of text as a program file", command = "echo '; no file' >u.sbc; $SOMA u.sbc; s=$?; rm u.sbc; exit $s", exit = 1, err = [[
+soma: error: u.sbc: byte 0x0: not a program file: it does not begin with \x7fSBC
 ]] },
   { name = "no check", command = "$SOMA t.s --in a=a.npy --check ''", err = [[
 soma: error: --check takes all, or names of checks with commas between them, not ''
