@@ -127,7 +127,8 @@ static bool linked(const as_sym *s) {
   return moves || s->external || (s->global && s->defined);
 }
 
-static as_link_name link_name(const as_job *j, const as_sym *s) {
+static as_link_name link_name(as_job *j, const as_sym *s) {
+  as_pos at = as_pos_outer(s->pos);
   unsigned section = s->kind == AS_S_LABEL ? s->scope - 1u : 0;
   as_link_name l = {.name = s->name,
                     .kind = link_kinds[s->kind],
@@ -137,7 +138,9 @@ static as_link_name link_name(const as_job *j, const as_sym *s) {
                     .fixed = s->placed,
                     .core = (uint8_t)(s->kind == AS_S_LABEL ? as_core_of(section) : s->core),
                     .engine = (uint8_t)as_engine_of(section),
-                    .index = s->kind == AS_S_LABEL && s->external ? 0 : s->index};
+                    .index = s->kind == AS_S_LABEL && s->external ? 0 : s->index,
+                    .file = as_file_number(j, at.file),
+                    .line = at.line};
   if (s->kind == AS_S_TILE && !s->placed) {
     l.align = j->unit->rooms[s->index].align;
     l.room = j->unit->rooms[s->index].bytes;

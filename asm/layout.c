@@ -100,8 +100,7 @@ as_sym *as_label_ref(as_cur *c) {
 
 /* ---- Code --------------------------------------------------------------------------------- */
 
-/* The program's number of a source, added on first use. */
-static uint32_t file_number(as_job *j, uint32_t source) {
+uint32_t as_file_number(as_job *j, uint32_t source) {
   struct as_unit *u = j->unit;
   u->files = as_grow(j, u->files, source, 1, &u->cap_files, sizeof *u->files);
   if (u->files[source] == 0) {
@@ -122,7 +121,7 @@ static uint32_t call_number(as_job *j, as_expansion *e) {
   if (!e || e->number) return e ? e->number : 0;
   isa_call c = {.name = e->macro, .line = e->call.line, .round = e->round};
   c.outer = call_number(j, e->call.expansion); /* PP_MAX_DEPTH deep at most */
-  c.file = file_number(j, e->call.file);
+  c.file = as_file_number(j, e->call.file);
   e->number = isa_program_call(as_program(j), &c);
   if (e->number == 0) as_nomem(j);
   return e->number;
@@ -134,7 +133,7 @@ void as_emit(as_job *j, const isa_insn *in, const as_stmt *st) {
   const isa_code *code = as_code(j, u->section);
   isa_insn copy = *in;
   as_pos at = u->line->pos;
-  isa_line line = {file_number(j, at.file), at.line, call_number(j, at.expansion)};
+  isa_line line = {as_file_number(j, at.file), at.line, call_number(j, at.expansion)};
   if (st && st->label) {
     if (st->label->defined)
       *(isa_t_LABEL *)isa_member_of(&copy, ISA_K_LABEL) = st->label->index;

@@ -1,6 +1,6 @@
 /* The linker: objects to a program. Names are gathered and resolved first, then what the objects
  * declare is numbered and placed again in the program, and then their patterns and instructions
- * are copied with the new numbers. Messages name files, not lines. */
+ * are copied with the new numbers. Messages name the declarations. */
 #include "../isa/operand.h"
 #include "object.h"
 #include "stmt.h"
@@ -44,12 +44,27 @@ static unsigned scope_of(const as_link_name *l) {
   return l->kind == AS_L_LABEL ? 1u + l->core * ISA_NENGINES + l->engine : 0;
 }
 
+static bool is_bound(const as_link_name *l, unsigned bind) { return l && l->bind == bind; }
+
+/* Where an object declares a name. */
+static as_pos place(linker *k, const unit *u, const as_link_name *l) {
+  if (!l->file) return nowhere;
+  return (as_pos){as_src_name(k->j, u->o.program->files[l->file - 1]), l->line, 0, NULL};
+}
+
+static void note_place(linker *k, const export *e, const char *what) {
+  as_pos at = place(k, e->owner, e->link);
+  if (at.line) as_note(k->j, at, "%s", what);
+}
+
 static void add_export(linker *k, unit *u, const as_link_name *l) {
   as_tok tok = {.text = as_intern(k->j, l->name, strlen(l->name))};
   as_sym *s = as_sym_find(k->j, tok.text, scope_of(l));
   if (s) {
-    as_error(k->j, nowhere, 1, "`%s` is global in %s and in %s", l->name,
-             k->exports[s->index].owner->file, u->file);
+    const export *e = &k->exports[s->index];
+    as_error(k->j, place(k, u, l), 1, "`%s` is global in %s and in %s", l->name, e->owner->file,
+             u->file);
+    note_place(k, e, "it is global here");
     return;
   }
   s = as_sym_get(k->j, tok.text, scope_of(l), AS_S_LABEL, &tok);
@@ -67,20 +82,37 @@ static void gather(linker *k) {
         add_export(k, &k->units[i], &k->units[i].o.names[l]);
 }
 
+/* An object that has the thing for itself, or NULL. */
+static const unit *keeper(const linker *k, const unit *user, const as_link_name *l) {
+  for (uint32_t i = 0; i < k->n; i++)
+    if (&k->units[i] != user && as_object_keeps(&k->units[i].o, l)) return &k->units[i];
+  return NULL;
+}
+
 static const export *find_export(linker *k, const unit *u, const as_link_name *l) {
   as_sym *s = as_sym_find(k->j, as_intern(k->j, l->name, strlen(l->name)), scope_of(l));
   if (s && k->exports[s->index].link->kind == l->kind) return &k->exports[s->index];
   if (s) {
     const export *e = &k->exports[s->index];
-    as_error(k->j, nowhere, 1, "`%s` is a %s in %s, but %s uses it as a %s", l->name,
+    as_error(k->j, place(k, u, l), 1, "`%s` is a %s in %s, but %s uses it as a %s", l->name,
              kind_names[e->link->kind], e->owner->file, u->file, kind_names[l->kind]);
+    note_place(k, e, "it is declared here");
+    return NULL;
+  }
+  const unit *has = keeper(k, u, l);
+  if (has) {
+    as_error(k->j, place(k, u, l), 1, "the %s `%s`, which %s uses, is not global in %s",
+             kind_names[l->kind], l->name, u->file, has->file);
+    as_note(k->j, nowhere, "%s needs the line `global %s`%s%s", has->file, l->name,
+            l->kind == AS_L_LABEL ? " in section " : "",
+            l->kind == AS_L_LABEL ? isa_engines[l->engine].name : "");
     return NULL;
   }
   as_near w = as_near_open(l->name, strlen(l->name));
   for (uint32_t i = 0; i < k->nexports; i++)
     if (scope_of(k->exports[i].link) == scope_of(l)) as_near_try(&w, k->exports[i].link->name);
-  as_error(k->j, nowhere, 1, "no object has the %s `%s`, which %s uses%s", kind_names[l->kind],
-           l->name, u->file, as_near_text(k->j, &w));
+  as_error(k->j, place(k, u, l), 1, "no object has the %s `%s`, which %s uses%s",
+           kind_names[l->kind], l->name, u->file, as_near_text(k->j, &w));
   return NULL;
 }
 
@@ -104,8 +136,6 @@ static void take_name(linker *k, const unit *u, const char *name, const char *wh
              name);
   *mark = true;
 }
-
-static bool is_bound(const as_link_name *l, unsigned bind) { return l && l->bind == bind; }
 
 static void take_names(linker *k) {
   for (uint32_t i = 0; i < k->n; i++) {
@@ -234,10 +264,36 @@ static void add_queues(linker *k, unit *u) {
 
 /* ---- Externs ------------------------------------------------------------------------------ */
 
-static bool differ(linker *k, const unit *u, const export *e, const char *what) {
-  as_error(k->j, nowhere, 1, "the %s `%s` has another %s in %s than in %s",
-           kind_names[e->link->kind], e->link->name, what, e->owner->file, u->file);
-  return false;
+/* What two objects say of one name; l is the extern one. */
+static void differ(linker *k, const unit *u, const as_link_name *l, const export *e,
+                   const char *what) {
+  as_error(k->j, place(k, u, l), 1, "the %s `%s` has another %s in %s than in %s",
+           kind_names[e->link->kind], e->link->name, what, u->file, e->owner->file);
+  note_place(k, e, "it is declared here");
+}
+
+static void differ_in_type(linker *k, const unit *u, const as_link_name *l, const export *e,
+                           const char *mine, const char *theirs) {
+  as_error(k->j, place(k, u, l), 1, "the %s `%s` is %s in %s, but %s in %s",
+           kind_names[e->link->kind], e->link->name, mine, u->file, theirs, e->owner->file);
+  note_place(k, e, "it is declared here");
+}
+
+static const char *type_text(linker *k, unsigned space, unsigned dtype, unsigned ndim,
+                             const int64_t *shape) {
+  char s[256];
+  int n = snprintf(s, sizeof s, "%s %s", space == ISA_HBM ? "a" : isa_space_name(space),
+                   isa_dtypes[dtype].name);
+  for (unsigned d = 0; d < ndim && n < (int)sizeof s - 24; d++)
+    n += snprintf(s + n, sizeof s - (size_t)n, "%s%lld", d ? ", " : "[", (long long)shape[d]);
+  snprintf(s + n, sizeof s - (size_t)n, "]");
+  return as_intern(k->j, s, strlen(s));
+}
+
+static const char *tile_text(linker *k, const isa_tile *t) {
+  int64_t shape[ISA_TILE_DIMS];
+  for (unsigned d = 0; d < t->ndim; d++) shape[d] = t->shape[d];
+  return type_text(k, t->space, t->dtype, t->ndim, shape);
 }
 
 static void resolve_tensor(linker *k, unit *u, const as_link_name *l, const export *e) {
@@ -245,7 +301,8 @@ static void resolve_tensor(linker *k, unit *u, const as_link_name *l, const expo
   const isa_tensor *b = &e->owner->o.program->tensors[e->link->index - 1];
   if (a->dtype != b->dtype || a->ndim != b->ndim ||
       memcmp(a->shape, b->shape, sizeof a->shape) != 0)
-    differ(k, u, e, "type");
+    differ_in_type(k, u, l, e, type_text(k, ISA_HBM, a->dtype, a->ndim, a->shape),
+                   type_text(k, ISA_HBM, b->dtype, b->ndim, b->shape));
   u->tensor[l->index] = e->owner->tensor[e->link->index];
 }
 
@@ -254,9 +311,9 @@ static void resolve_tile(linker *k, unit *u, const as_link_name *l, const export
   const isa_tile *b = &e->owner->o.program->tiles[e->link->index - 1];
   if (a->space != b->space || a->dtype != b->dtype || a->ndim != b->ndim || a->bytes != b->bytes ||
       memcmp(a->shape, b->shape, sizeof a->shape) != 0)
-    differ(k, u, e, a->space != b->space ? "memory" : "type");
+    differ_in_type(k, u, l, e, tile_text(k, a), tile_text(k, b));
   else if (a->part != b->part)
-    differ(k, u, e, "start partition");
+    differ(k, u, l, e, "start partition");
   uint32_t index = e->owner->tile[e->link->index];
   u->tile[l->index] = index;
   if (index) u->moved[l->index] = (int64_t)k->j->program->tiles[index - 1].offset - a->offset;
@@ -269,20 +326,20 @@ static void resolve_queue(linker *k, unit *u, const as_link_name *l, const expor
   isa_queue *b = &k->j->program->cores[l->core].queues[index];
   u->queue[l->core][l->index] = index;
   if (a->dge != b->dge || a->rings != b->rings || a->prio != b->prio) {
-    differ(k, u, e, "form");
+    differ(k, u, l, e, "form");
     return;
   }
   if (b->owner == ISA_NENGINES)
     b->owner = a->owner;
   else if (a->owner != ISA_NENGINES && a->owner != b->owner)
-    differ(k, u, e, "owner");
+    differ(k, u, l, e, "owner");
 }
 
 static void resolve(linker *k, unit *u, const as_link_name *l) {
   const export *e = find_export(k, u, l);
   if (!e) return;
   if (l->kind != AS_L_TENSOR && l->kind != AS_L_TILE && l->core != e->link->core) {
-    differ(k, u, e, "core");
+    differ(k, u, l, e, "core");
     return;
   }
   switch (l->kind) {

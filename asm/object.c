@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { NAME_RECORD = 24, RELOC_RECORD = 12 };
+enum { NAME_RECORD = 32, RELOC_RECORD = 12 };
 
 /* ---- Writing ------------------------------------------------------------------------------ */
 
@@ -31,6 +31,8 @@ static void put_names(const as_object *o, isa_buf *b) {
     put32(b, l->index);
     put32(b, l->align);
     put32(b, l->room);
+    put32(b, l->file);
+    put32(b, l->line);
     put32(b, (uint32_t)n);
     isa_buf_add(b, l->name, n);
     pad(b, start, 4);
@@ -185,14 +187,17 @@ static bool get_name(const reader *r, piece *p, as_link_name *l) {
                       .engine = at[4],
                       .index = isa_get32(at + 8),
                       .align = isa_get32(at + 12),
-                      .room = isa_get32(at + 16)};
-  uint64_t n = isa_get32(at + 20), whole = image_align(NAME_RECORD + n, 4);
+                      .room = isa_get32(at + 16),
+                      .file = isa_get32(at + 20),
+                      .line = isa_get32(at + 24)};
+  uint64_t n = isa_get32(at + 28), whole = image_align(NAME_RECORD + n, 4);
   if (n == 0 || whole > p->n || memchr(at + NAME_RECORD, 0, (size_t)n))
     return bad(r, "a name in EXTN is damaged");
   l->name = isa_arena_strn(r->arena, (const char *)at + NAME_RECORD, (size_t)n);
   if (!l->name) return no_memory(r);
   if (l->kind >= AS_L_KINDS || l->bind >= AS_L_BINDS || l->fixed > 1 ||
-      !in_table(r->o->program, l) || (l->kind == AS_L_TILE && !l->fixed && l->align == 0))
+      l->file > r->o->program->nfiles || !in_table(r->o->program, l) ||
+      (l->kind == AS_L_TILE && !l->fixed && l->align == 0))
     return bad(r, "a record of EXTN is damaged");
   p->at += whole;
   p->n -= (size_t)whole;
@@ -260,4 +265,27 @@ bool as_object_read(isa_arena *a, const void *data, size_t n, as_object *out, is
   isa_program_free(out->program);
   out->program = NULL;
   return false;
+}
+
+bool as_object_keeps(const as_object *o, const as_link_name *l) {
+  const isa_program *p = o->program;
+  if (l->core >= p->ncores) return false;
+  const isa_core *c = &p->cores[l->core];
+  for (uint32_t i = 0; i < o->nnames; i++)
+    if (o->names[i].bind == AS_L_EXTERN && o->names[i].kind == l->kind &&
+        strcmp(o->names[i].name, l->name) == 0)
+      return false;
+  bool has = false;
+  for (uint32_t i = 0; l->kind == AS_L_LABEL && i < p->nsymbols; i++)
+    has |= p->symbols[i].core == l->core && p->symbols[i].engine == l->engine &&
+           strcmp(p->symbols[i].name, l->name) == 0;
+  for (uint32_t i = 0; l->kind == AS_L_TENSOR && i < p->ntensors; i++)
+    has |= strcmp(p->tensors[i].name, l->name) == 0;
+  for (uint32_t i = 0; l->kind == AS_L_TILE && i < p->ntiles; i++)
+    has |= strcmp(p->tiles[i].name, l->name) == 0;
+  for (unsigned i = 0; l->kind == AS_L_SEM && i < ISA_NSEMS; i++)
+    has |= c->sem_names[i] && strcmp(c->sem_names[i], l->name) == 0;
+  for (uint32_t i = 0; l->kind == AS_L_QUEUE && i < c->nqueues; i++)
+    has |= strcmp(c->queues[i].name, l->name) == 0;
+  return has;
 }

@@ -2,7 +2,8 @@
  * and the linker that makes one program of many. Private to asm/.
  *
  *   EXTN u32 count, then for each name: kind bind fixed core engine zero zero zero u8, index align
- *        room u32, length of the name u32, the name, zeros to a multiple of 4
+ *        room u32, file (1-based, 0 unknown) and line of its declaration u32, length of the name
+ *        u32, the name, zeros to a multiple of 4
  *   RELO of each branch to an extern label: core engine zero zero u8, pc u32, name u32 (from 0) */
 #ifndef ASM_OBJECT_H
 #define ASM_OBJECT_H
@@ -19,6 +20,7 @@ typedef struct as_link_name {
   uint8_t core, engine; /* engine: of a label */
   uint32_t index;       /* tensor, tile: 1-based; semaphore: number; queue: index; label: pc */
   uint32_t align, room; /* of a tile that is not fixed: as the allocator needs them */
+  uint32_t file, line;  /* of its declaration; file of the program's, from 1, 0: unknown */
 } as_link_name;
 
 typedef struct as_reloc { /* a branch to names[name] */
@@ -37,5 +39,7 @@ typedef struct as_object {
 bool as_object_write(const as_object *o, isa_buf *out);
 /* Reads an object's file as hostile input; names and relocs are in the arena. False on refusal. */
 bool as_object_read(isa_arena *a, const void *data, size_t n, as_object *out, isa_error *e);
+/* Whether an object has something of l's kind, name and core (a label: engine) that is its own. */
+bool as_object_keeps(const as_object *o, const as_link_name *l);
 
 #endif

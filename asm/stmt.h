@@ -244,6 +244,8 @@ as_sym *as_label_ref(as_cur *c); /* parses a label operand */
 void as_label_define(as_job *j, const as_tok *first, const as_tok *local);
 /* Appends one instruction to the current section. st has the label of its branch, or is NULL. */
 void as_emit(as_job *j, const isa_insn *in, const as_stmt *st);
+/* The program's number of a source, added on first use. */
+uint32_t as_file_number(as_job *j, uint32_t source);
 /* At the end of the source: branches, checks of the whole; then symbols and order of patterns. */
 void as_layout(as_job *j);
 /* A hwdge queue that no engine uses is sync's: the machine knows no other owners but scalar. */
