@@ -76,8 +76,8 @@ typedef struct as_file {
 /* Whether bytes begin as a program or object file does; no source does. */
 bool as_is_object(const void *data, size_t n);
 /* Links object files to a program: sections one after the other, in the order of the files. Of o
- * only alloc, target (which the objects must have, when it is not NULL), tile_align and max_errors
- * count. Fills *out as as_assemble does. */
+ * only alloc, target (which the objects must have, when it is not NULL), tile_align, want_listing
+ * and max_errors count. Fills *out as as_assemble does. */
 isa_status as_link(const as_file *files, uint32_t n, const as_options *o, as_result *out);
 
 /* The static checks of isa/lint/lint.h as diagnostics, in the order of the code: warnings and notes

@@ -279,21 +279,10 @@ static void differ_in_type(linker *k, const unit *u, const as_link_name *l, cons
   note_place(k, e, "it is declared here");
 }
 
-static const char *type_text(linker *k, unsigned space, unsigned dtype, unsigned ndim,
-                             const int64_t *shape) {
-  char s[256];
-  int n = snprintf(s, sizeof s, "%s %s", space == ISA_HBM ? "a" : isa_space_name(space),
-                   isa_dtypes[dtype].name);
-  for (unsigned d = 0; d < ndim && n < (int)sizeof s - 24; d++)
-    n += snprintf(s + n, sizeof s - (size_t)n, "%s%lld", d ? ", " : "[", (long long)shape[d]);
-  snprintf(s + n, sizeof s - (size_t)n, "]");
-  return as_intern(k->j, s, strlen(s));
-}
-
 static const char *tile_text(linker *k, const isa_tile *t) {
   int64_t shape[ISA_TILE_DIMS];
   for (unsigned d = 0; d < t->ndim; d++) shape[d] = t->shape[d];
-  return type_text(k, t->space, t->dtype, t->ndim, shape);
+  return as_type_text(k->j, isa_space_name(t->space), t->dtype, t->ndim, shape);
 }
 
 static void resolve_tensor(linker *k, unit *u, const as_link_name *l, const export *e) {
@@ -301,8 +290,8 @@ static void resolve_tensor(linker *k, unit *u, const as_link_name *l, const expo
   const isa_tensor *b = &e->owner->o.program->tensors[e->link->index - 1];
   if (a->dtype != b->dtype || a->ndim != b->ndim ||
       memcmp(a->shape, b->shape, sizeof a->shape) != 0)
-    differ_in_type(k, u, l, e, type_text(k, ISA_HBM, a->dtype, a->ndim, a->shape),
-                   type_text(k, ISA_HBM, b->dtype, b->ndim, b->shape));
+    differ_in_type(k, u, l, e, as_type_text(k->j, "a", a->dtype, a->ndim, a->shape),
+                   as_type_text(k->j, "a", b->dtype, b->ndim, b->shape));
   u->tensor[l->index] = e->owner->tensor[e->link->index];
 }
 
@@ -500,6 +489,17 @@ static void check_code(linker *k) {
   }
 }
 
+static void list(linker *k) {
+  const char **object = as_new(k->j, (size_t)k->n * sizeof *object);
+  uint32_t(*base)[AS_NSECTIONS] = as_new(k->j, (size_t)k->n * sizeof *base);
+  for (uint32_t i = 0; i < k->n; i++) {
+    object[i] = k->units[i].file;
+    memcpy(base[i], k->units[i].base, sizeof *base);
+  }
+  as_listing_linked(k->j, k->n, object, (const uint32_t(*)[AS_NSECTIONS])base);
+  if (k->j->out->listing.failed) as_nomem(k->j);
+}
+
 static void run_units(linker *k) {
   as_job *j = k->j;
   for (uint32_t i = 0; i < k->n; i++) index_links(k, &k->units[i]);
@@ -558,6 +558,7 @@ static void run(linker *k, const as_file *files) {
   for (uint32_t i = 0; i < k->n; i++)
     if (k->units[i].o.program->ncores > p->ncores) p->ncores = k->units[i].o.program->ncores;
   run_units(k);
+  if (k->j->errors == 0 && k->j->o->want_listing) list(k);
 }
 
 isa_status as_link(const as_file *files, uint32_t n, const as_options *o, as_result *out) {

@@ -101,6 +101,18 @@ static void put_type(isa_buf *out, unsigned dtype, unsigned ndim, const int64_t 
   isa_buf_puts(out, "]");
 }
 
+const char *as_type_text(as_job *j, const char *what, unsigned dtype, unsigned ndim,
+                         const int64_t *shape) {
+  isa_buf b;
+  isa_buf_init(&b, &j->al);
+  isa_buf_printf(&b, "%s ", what);
+  put_type(&b, dtype, ndim, shape);
+  const char *text = b.failed ? NULL : as_intern(j, isa_buf_str(&b), b.len);
+  isa_buf_free(&b);
+  if (!text) as_nomem(j);
+  return text;
+}
+
 static void put_tensors(const isa_program *p, isa_buf *out) {
   if (p->ntensors) isa_buf_puts(out, "\ntensors             bytes  role    type\n");
   for (uint32_t i = 0; i < p->ntensors; i++) {
@@ -181,6 +193,14 @@ static void put_sections(as_job *j, isa_buf *out) {
       isa_buf_printf(out, "  %-13s %9u\n", as_section_name(j, s), as_code(j, s)->n);
 }
 
+static void put_tables(as_job *j, isa_buf *out) {
+  put_tensors(j->program, out);
+  put_tiles(j, out);
+  as_tile_map(j, out);
+  for (unsigned core = 0; core < j->program->ncores; core++) put_core(j->program, core, out);
+  put_sections(j, out);
+}
+
 void as_listing(as_job *j) {
   isa_buf *out = &j->out->listing;
   as_printer pr;
@@ -188,9 +208,49 @@ void as_listing(as_job *j) {
   if (ok) put_lines(j, &pr);
   as_printer_close(&pr);
   if (!ok) as_nomem(j);
-  put_tensors(j->program, out);
-  put_tiles(j, out);
-  as_tile_map(j, out);
-  for (unsigned core = 0; core < j->program->ncores; core++) put_core(j->program, core, out);
-  put_sections(j, out);
+  put_tables(j, out);
+}
+
+/* ---- Linked programs ---------------------------------------------------------------------- */
+
+/* The instructions from pc to before end of a section, with the lines that they came from. */
+static void put_linked(as_job *j, const as_printer *pr, unsigned section, uint32_t pc,
+                       uint32_t end) {
+  isa_buf *out = &j->out->listing;
+  const isa_program *p = j->program;
+  const isa_code *code = as_code(j, section);
+  const uint32_t *label = pr->at[as_core_of(section)][as_engine_of(section)];
+  uint32_t file = 0;
+  for (; pc < end; pc++) {
+    isa_line line = code->lines ? code->lines[pc] : (isa_line){0};
+    if (line.file && line.file != file) {
+      file = line.file;
+      isa_buf_printf(out, "; lines of %s\n", p->files[file - 1]);
+    }
+    for (uint32_t i = label[pc]; i; i = pr->next[i])
+      isa_buf_printf(out, "%*s %s:\n", PLACE + 7, "", p->symbols[i - 1].name);
+    as_entry e = {.section = (uint8_t)section, .n = 1};
+    put_place(out, line.line, &e, pc);
+    isa_buf_puts(out, " > ");
+    as_printer_insn(pr, as_core_of(section), as_engine_of(section), &code->insns[pc], out);
+    isa_buf_puts(out, "\n");
+  }
+}
+
+void as_listing_linked(as_job *j, uint32_t n, const char *const *object,
+                       const uint32_t (*base)[AS_NSECTIONS]) {
+  isa_buf *out = &j->out->listing;
+  as_printer pr;
+  bool ok = as_printer_open(j->program, &j->al, &pr);
+  for (unsigned s = 0; ok && s < j->program->ncores * ISA_NENGINES; s++)
+    for (uint32_t i = 0; i < n; i++) {
+      uint32_t end = i + 1 < n ? base[i + 1][s] : as_code(j, s)->n;
+      if (base[i][s] == end) continue;
+      isa_buf_printf(out, "; section %s, %u to %u: %s\n", as_section_name(j, s), base[i][s],
+                     end - 1, object[i]);
+      put_linked(j, &pr, s, base[i][s], end);
+    }
+  as_printer_close(&pr);
+  if (!ok) as_nomem(j);
+  put_tables(j, out);
 }

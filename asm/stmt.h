@@ -295,6 +295,13 @@ static inline void as_list_line(as_job *j, as_pos pos) {
   as_list_insns(j, pos, AS_NSECTIONS, 0, 0, false);
 }
 void as_listing(as_job *j);
+/* `sbuf float32[8,8]`, sbuf being `what`. */
+const char *as_type_text(as_job *j, const char *what, unsigned dtype, unsigned ndim,
+                         const int64_t *shape);
+/* The listing of a linked program: its sections with the objects' code one after the other, and the
+ * tables. object: their n names; base: for each, where its code begins in each section. */
+void as_listing_linked(as_job *j, uint32_t n, const char *const *object,
+                       const uint32_t (*base)[AS_NSECTIONS]);
 
 /* ---- The unit: what the back half keeps between lines --------------------------------------- */
 

@@ -314,7 +314,8 @@ static const char *default_out(cli *c) {
   memcpy(s, c->in, n);
   s[n] = '.';
   memcpy(s + n + 1, ext, strlen(ext) + 1);
-  return many || strcmp(s, c->in) == 0 ? "a.sbc" : s;
+  if (many) snprintf(s, n + strlen(ext) + 2, "a.%s", ext);
+  return !many && strcmp(s, c->in) == 0 ? "a.sbc" : s;
 }
 
 static void put_rule(const cli *c, const as_result *r, isa_buf *out) {
@@ -485,6 +486,7 @@ static bool to_object(const cli *c, const char *path, isa_buf *text) {
   as_options o = c->o;
   as_result r;
   o.relocatable = true;
+  o.want_listing = false;
   isa_status s = assemble_text(path, text, &o, &r);
   print_diags(c, &r);
   if (s != ISA_OK && r.nerrors == 0) fprintf(stderr, "soma-as: %s\n", isa_status_text((int)s));
@@ -523,8 +525,8 @@ static int run_texts(const cli *c, isa_buf *texts) {
     isa_status s = assemble_text(c->in, &texts[0], &c->o, &r);
     return finish(c, s, &r);
   }
-  if (c->o.relocatable || c->preprocess || c->only_deps || c->deps || c->o.want_listing) {
-    usage("only -o, -f, -g and what concerns sources go with a link%s%s", "", "");
+  if (c->o.relocatable || c->preprocess || c->only_deps || c->deps) {
+    usage("only -o, -f, -l, -g and what concerns sources go with a link%s%s", "", "");
     return 2;
   }
   return link_inputs(c, texts);
