@@ -19,8 +19,9 @@ fuzz_stat fuzz_stats[] = {{"programs", 0, 0},
                           {"checked", 0, 0},
                           {"with findings", 0, 0},
                           {"on another schedule", 0, 0},
+                          {"on two cores", 0, 0},
                           {NULL, 0, 0}};
-enum { MADE, READ, RAN, ENDED, FAULTED, DEADLOCKED, LIMITED, CHECKED, FOUND, SCHEDULED };
+enum { MADE, READ, RAN, ENDED, FAULTED, DEADLOCKED, LIMITED, CHECKED, FOUND, SCHEDULED, PAIRED };
 static uint64_t placed[ISA_NOPS];
 
 enum {
@@ -89,6 +90,7 @@ static isa_program *make_program(gen *g, const isa_target *target) {
     for (uint32_t n = gen_below(g, MOST_INSNS); n > 0; n--) add_insn(g, choose_op(g, e), e);
   }
   name_operators(g->prog);
+  if (g->pair && !gen_twin(g->prog)) fuzz_fail("no memory");
   return g->prog;
 }
 
@@ -227,15 +229,16 @@ static void stepwise(gen *g, bed *b) {
 
 /* ---- Laws --------------------------------------------------------------------------------- */
 
-static void same_memory(const bed *a, const bed *b, soma_memory mem, size_t n, uint32_t stride) {
+static void same_memory(const bed *a, const bed *b, unsigned core, soma_memory mem, size_t n,
+                        uint32_t stride) {
   static uint8_t x[LOW_SBUF], y[LOW_SBUF];
   for (uint32_t p = 0; p < ISA_PMAX; p += stride) {
-    soma_memory_read(a->m, mem, p, 0, x, n);
-    soma_memory_read(b->m, mem, p, 0, y, n);
+    soma_core_memory_read(a->m, core, mem, p, 0, x, n);
+    soma_core_memory_read(b->m, core, mem, p, 0, y, n);
     for (size_t i = 0; memcmp(x, y, n) != 0; i++)
       if (x[i] != y[i])
-        fuzz_fail("memory %d, partition %u, byte %zu: %02x, stepwise %02x", (int)mem, p, i, x[i],
-                  y[i]);
+        fuzz_fail("core %u, memory %d, partition %u, byte %zu: %02x, stepwise %02x", core, (int)mem,
+                  p, i, x[i], y[i]);
   }
 }
 
@@ -333,8 +336,10 @@ static void same_end(const bed *a, const bed *b, uint32_t stride) {
               (unsigned long long)x.instructions, (unsigned long long)y.time,
               (unsigned long long)y.instructions);
   if (x.trace_hash != y.trace_hash) fuzz_fail("other events stepwise");
-  same_memory(a, b, SOMA_SBUF, LOW_SBUF, stride);
-  same_memory(a, b, SOMA_PSUM, LOW_PSUM, stride);
+  for (unsigned core = 0; core < soma_program_cores(a->p); core++) {
+    same_memory(a, b, core, SOMA_SBUF, LOW_SBUF, stride);
+    same_memory(a, b, core, SOMA_PSUM, LOW_PSUM, stride);
+  }
   same_tensors(a, b);
 }
 
@@ -347,6 +352,11 @@ static terms choose_terms(gen *g) {
   if (gen_below(g, 2)) t.checks = gen_one_in(g, 4) ? gen_below(g, SOMA_CHECK_ALL) : SOMA_CHECK_ALL;
   t.record = gen_one_in(g, 6);
   t.timing_only = gen_one_in(g, 12);
+  g->pair = t.target->gen >= ISA_GEN3 && gen_one_in(g, 3);
+  if (g->pair) { /* whose checks are not built */
+    t.checks = 0;
+    t.timing_only = false;
+  }
   return t;
 }
 
@@ -372,6 +382,7 @@ static bool run(gen *g, const isa_buf *image, bool damaged, const terms *t, bed 
   if (!start(b, image, damaged, t->pattern)) fuzz_fail("it starts only once");
   fuzz_stats[RAN].n++;
   fuzz_stats[SCHEDULED].n += t->schedule != 0;
+  fuzz_stats[PAIRED].n += g->pair;
   straight(a);
   check_end(a);
   stepwise(g, b);

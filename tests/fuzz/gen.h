@@ -24,6 +24,7 @@ typedef struct gen {
   bool tame; /* no dynamic parts, no odd strides */
   bool is_static;
   bool indirect; /* operands go by an index where they may */
+  bool pair;     /* the program has a second core: gen_twin */
 } gen;
 
 /* ---- Choices ------------------------------------------------------------------------------ */
@@ -329,6 +330,7 @@ static uint32_t gen_ap(gen *g, uint32_t flags) {
   gen_dims(g, &ap, flags);
   gen_place(g, &ap, flags);
   if (!g->tame) gen_dynamic(g, &ap, flags);
+  ap.peer = g->pair && (flags & AP_PEER) && ap.space == ISA_SBUF && gen_one_in(g, 3);
   for (int i = 0; i < ISA_MAX_DYN; i++)
     if (ap.dyn[i].kind == ISA_DYN_elem) {
       isa_ap in = gen_inner(g, true);
@@ -490,6 +492,7 @@ static void gen_clauses(gen *g, isa_insn *in) {
   in->upd.sem = (uint8_t)gen_below(g, GEN_SEMS + 1);
   if (in->upd.kind >= ISA_UPD_add && in->upd.kind <= ISA_UPD_write)
     in->upd.value = gen_one_in(g, 32) ? gen_u32(g) & ISA_SEM_MAX : gen_below(g, 40);
+  in->upd.core = g->pair && gen_one_in(g, 3);
   in->upd.at_read = !dma && !isa_op_is_control(in->op) && gen_one_in(g, 4);
 }
 
@@ -531,6 +534,7 @@ static isa_program *gen_program(gen *g, const isa_alloc *al, const isa_target *t
   isa_insn halt = {.op = ISA_OP_halt};
   g->prog = isa_program_new(al, target);
   if (!g->prog) return NULL;
+  if (g->pair) g->prog->ncores = 2;
   gen_tables(g);
   gen_statics(g);
   for (unsigned e = 0; e < ISA_NENGINES; e++) isa_program_insn(g->prog, 0, e, &halt, (isa_line){0});
@@ -544,6 +548,28 @@ static inline void gen_put(isa_program *p, unsigned engine, const isa_insn *in) 
   isa_insn last = code->insns[code->n - 2];
   code->insns[code->n - 2] = *in;
   code->insns[code->n - 1] = last;
+}
+
+/* Makes core 1 what core 0 is, as `core=*` does: an update of the other core is one of the other.
+ * False without memory. */
+static inline bool gen_twin(isa_program *p) {
+  const isa_core *a = &p->cores[0];
+  bool ok = true;
+  for (uint32_t i = 0; i < a->naps && ok; i++) ok = isa_program_ap(p, 1, &a->aps[i]) == i + 1;
+  for (uint32_t q = 0; q < a->nqueues && ok; q++) {
+    ok = isa_program_queue(p, 1, &a->queues[q]) != 0;
+    for (uint32_t i = 0; i < a->queues[q].nstatics && ok; i++)
+      ok = isa_program_static(p, 1, q, &a->queues[q].statics[i]);
+  }
+  memcpy(p->cores[1].sem_names, a->sem_names, sizeof a->sem_names);
+  for (unsigned e = 0; e < ISA_NENGINES; e++)
+    for (uint32_t pc = 0; pc < a->code[e].n && ok; pc++) {
+      isa_insn in = a->code[e].insns[pc];
+      if (in.wait.cond) in.wait.core = 1;
+      if (in.upd.kind) in.upd.core ^= 1;
+      ok = isa_program_insn(p, 1, e, &in, (isa_line){0});
+    }
+  return ok;
 }
 
 /* Adds one instruction before the halt; false when none of the draws is legal. */

@@ -259,6 +259,7 @@ vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in) {
   f->pc = en->pc;
   f->finished = false;
   f->table_from = f->table_until = 0;
+  f->ports = 0; /* the load of a table streams through none */
   vm_resolver r = {.c = c, .e = en, .err = &err};
   bool ok = resolve(&r, f);
   if (r.ready.time > c->now) return vm_stall(c, e, r.ready, VM_WHY_HAZARD);
