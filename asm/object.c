@@ -1,5 +1,5 @@
-/* An object's file is made of the program's: two entries more in its table, their sections at the
- * end. Reading takes them out again and leaves the rest to isa_image_read. */
+/* An object's file is made of the program's: two or three entries more in its table, their
+ * sections at the end. Reading takes them out again and leaves the rest to isa_image_read. */
 #include "../isa/operand.h"
 #include "object.h"
 
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { NAME_RECORD = 32, RELOC_RECORD = 12 };
+enum { NAME_RECORD = 24, RELOC_RECORD = 12, PLACE_RECORD = 8 };
 
 /* ---- Writing ------------------------------------------------------------------------------ */
 
@@ -31,8 +31,6 @@ static void put_names(const as_object *o, isa_buf *b) {
     put32(b, l->index);
     put32(b, l->align);
     put32(b, l->room);
-    put32(b, l->file);
-    put32(b, l->line);
     put32(b, (uint32_t)n);
     isa_buf_add(b, l->name, n);
     pad(b, start, 4);
@@ -46,6 +44,13 @@ static void put_relocs(const as_object *o, isa_buf *b) {
     isa_buf_add(b, head, sizeof head);
     put32(b, r->pc);
     put32(b, r->name);
+  }
+}
+
+static void put_places(const as_object *o, isa_buf *b) {
+  for (uint32_t i = 0; i < o->nnames; i++) {
+    put32(b, o->names[i].file);
+    put32(b, o->names[i].line);
   }
 }
 
@@ -91,12 +96,13 @@ bool as_object_write(const as_object *o, isa_buf *out) {
   size_t start = out->len;
   isa_buf_init(&image, &out->al);
   bool ok = isa_image_write(o->program, &image);
-  int more = o->nrelocs ? 2 : 1;
+  int more = o->nrelocs ? 3 : 2;
   if (ok) {
     uint32_t n = isa_get32((const uint8_t *)image.data + 40);
     copy_image((const uint8_t *)image.data, image.len, more, out);
     put_section(out, start, n, "EXTN", o, put_names);
     if (o->nrelocs) put_section(out, start, n + 1, "RELO", o, put_relocs);
+    put_section(out, start, n + (uint32_t)more - 1, "DECL", o, put_places);
   }
   isa_buf_free(&image);
   if (!ok || out->failed) return false;
@@ -140,8 +146,22 @@ static bool get_piece(const reader *r, uint32_t entry, piece *out) {
   return true;
 }
 
+/* The sections of objects. */
+typedef struct pieces {
+  piece names, relocs, places; /* at NULL: there is none */
+  uint32_t n;
+} pieces;
+
+/* Takes the section that is last of those not yet taken, if it has that tag. */
+static bool take_last(const reader *r, uint32_t sections, const char *tag, pieces *p, piece *out) {
+  uint32_t entry = sections - p->n - 1;
+  if (p->n + 1 >= sections || !tag_is(r, entry, tag)) return true;
+  p->n++;
+  return get_piece(r, entry, out);
+}
+
 /* Finds the sections of objects, and how many bytes of the file are the program's. */
-static bool split(const reader *r, piece *names, piece *relocs, uint32_t *more, size_t *end) {
+static bool split(const reader *r, pieces *p, size_t *end) {
   if (r->n < IMAGE_TABLE || memcmp(r->data, ISA_IMAGE_MAGIC, 4) != 0)
     return bad(r, "it does not begin with \\x7fSBC");
   uint32_t sections = isa_get32(r->data + 40);
@@ -149,14 +169,14 @@ static bool split(const reader *r, piece *names, piece *relocs, uint32_t *more, 
     return bad(r, "its table of sections is damaged");
   if (isa_fnv(ISA_FNV_START, r->data + IMAGE_HASHED, r->n - IMAGE_HASHED) != isa_get64(r->data + 8))
     return bad(r, "its content is damaged");
-  *relocs = (piece){NULL, 0};
-  *more = tag_is(r, sections - 1, "RELO") ? 2 : 1;
-  if (sections <= *more || !tag_is(r, sections - *more, "EXTN"))
-    return bad(r, "a program, linked already");
-  if (!get_piece(r, sections - *more, names) || (*more == 2 && !get_piece(r, sections - 1, relocs)))
+  *p = (pieces){0};
+  if (!take_last(r, sections, "DECL", p, &p->places) ||
+      !take_last(r, sections, "RELO", p, &p->relocs) ||
+      !take_last(r, sections, "EXTN", p, &p->names))
     return false;
-  const uint8_t *last = r->data + IMAGE_TABLE + (size_t)(sections - *more - 1) * IMAGE_ENTRY;
-  uint64_t at = isa_get64(last + 8), n = isa_get64(last + 16), moved = *more * IMAGE_ENTRY;
+  if (!p->names.at) return bad(r, "a program, linked already");
+  const uint8_t *last = r->data + IMAGE_TABLE + (size_t)(sections - p->n - 1) * IMAGE_ENTRY;
+  uint64_t at = isa_get64(last + 8), n = isa_get64(last + 16), moved = p->n * IMAGE_ENTRY;
   if (at > r->n || n > r->n - at || at < IMAGE_TABLE + (uint64_t)sections * IMAGE_ENTRY ||
       at < moved)
     return bad(r, "a section leads out of it");
@@ -187,17 +207,14 @@ static bool get_name(const reader *r, piece *p, as_link_name *l) {
                       .engine = at[4],
                       .index = isa_get32(at + 8),
                       .align = isa_get32(at + 12),
-                      .room = isa_get32(at + 16),
-                      .file = isa_get32(at + 20),
-                      .line = isa_get32(at + 24)};
-  uint64_t n = isa_get32(at + 28), whole = image_align(NAME_RECORD + n, 4);
+                      .room = isa_get32(at + 16)};
+  uint64_t n = isa_get32(at + 20), whole = image_align(NAME_RECORD + n, 4);
   if (n == 0 || whole > p->n || memchr(at + NAME_RECORD, 0, (size_t)n))
     return bad(r, "a name in EXTN is damaged");
   l->name = isa_arena_strn(r->arena, (const char *)at + NAME_RECORD, (size_t)n);
   if (!l->name) return no_memory(r);
   if (l->kind >= AS_L_KINDS || l->bind >= AS_L_BINDS || l->fixed > 1 ||
-      l->file > r->o->program->nfiles || !in_table(r->o->program, l) ||
-      (l->kind == AS_L_TILE && !l->fixed && l->align == 0))
+      !in_table(r->o->program, l) || (l->kind == AS_L_TILE && !l->fixed && l->align == 0))
     return bad(r, "a record of EXTN is damaged");
   p->at += whole;
   p->n -= (size_t)whole;
@@ -215,6 +232,19 @@ static bool get_names(const reader *r, piece p) {
     if (!get_name(r, &p, &r->o->names[i])) return false;
   r->o->nnames = n;
   return p.n == 0 || bad(r, "bytes after the names of EXTN");
+}
+
+/* Where the names are declared; objects of before have no such section. */
+static bool get_places(const reader *r, piece p) {
+  as_object *o = r->o;
+  if (!p.at) return true;
+  if (p.n != (size_t)o->nnames * PLACE_RECORD) return bad(r, "DECL has not a place for each name");
+  for (uint32_t i = 0; i < o->nnames; i++, p.at += PLACE_RECORD) {
+    o->names[i].file = isa_get32(p.at);
+    o->names[i].line = isa_get32(p.at + 4);
+    if (o->names[i].file > o->program->nfiles) return bad(r, "a record of DECL is damaged");
+  }
+  return true;
 }
 
 static bool has_label(const isa_program *p, const as_reloc *l) {
@@ -245,14 +275,13 @@ static bool get_relocs(const reader *r, piece p) {
 
 bool as_object_read(isa_arena *a, const void *data, size_t n, as_object *out, isa_error *e) {
   reader r = {data, n, a, out, e};
-  piece names, relocs;
-  uint32_t more = 0;
+  pieces p;
   size_t end = 0;
   memset(out, 0, sizeof *out);
-  if (!split(&r, &names, &relocs, &more, &end)) return false;
+  if (!split(&r, &p, &end)) return false;
   isa_buf image;
   isa_buf_init(&image, &a->al);
-  copy_image(data, end, -(int)more, &image);
+  copy_image(data, end, -(int)p.n, &image);
   if (image.failed) {
     isa_buf_free(&image);
     return no_memory(&r);
@@ -261,7 +290,7 @@ bool as_object_read(isa_arena *a, const void *data, size_t n, as_object *out, is
   out->program = isa_image_read(&a->al, image.data, image.len, e);
   isa_buf_free(&image);
   if (!out->program) return false;
-  if (get_names(&r, names) && get_relocs(&r, relocs)) return true;
+  if (get_names(&r, p.names) && get_relocs(&r, p.relocs) && get_places(&r, p.places)) return true;
   isa_program_free(out->program);
   out->program = NULL;
   return false;

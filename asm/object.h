@@ -1,10 +1,12 @@
-/* Relocatable objects: a program file with two more sections at its end, which a loader refuses,
+/* Relocatable objects: a program file with more sections at its end, which a loader refuses,
  * and the linker that makes one program of many. Private to asm/.
  *
  *   EXTN u32 count, then for each name: kind bind fixed core engine zero zero zero u8, index align
- *        room u32, file (1-based, 0 unknown) and line of its declaration u32, length of the name
- *        u32, the name, zeros to a multiple of 4
- *   RELO of each branch to an extern label: core engine zero zero u8, pc u32, name u32 (from 0) */
+ *        room u32, length of the name u32, the name, zeros to a multiple of 4
+ *   RELO of each branch to an extern label: core engine zero zero u8, pc u32, name u32 (from 0); it
+ *        may be missing
+ *   DECL of each name: file (1-based, 0 unknown) and line of its declaration u32; it may be missing
+ */
 #ifndef ASM_OBJECT_H
 #define ASM_OBJECT_H
 
