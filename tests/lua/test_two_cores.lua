@@ -142,14 +142,6 @@ case("registers and memory of core 1", function()
   end)
 end)
 
-case("what is not built for two cores is refused", function()
-  local prog = soma.assemble(exchange)
-  local function refused(text, options)
-    raises(text, function() soma.core(options):run(prog, {x = x}) end)
-  end
-  refused("the checks of a run are not built for programs of two cores", {checks = "race"})
-end)
-
 case("wrong use", function()
   local function wrong(text, source) raises(text, soma.assemble, source) end
   wrong("a wait is on a semaphore of its own core, 0; let core 1 update one here",

@@ -35,6 +35,30 @@ section vector core=*
         halt
 ]]
 
+-- Each core gives its half of x to the other, and adds what it was given.
+two.give = [[
+target  trn2
+loaded  sem     core=*
+given   sem     core=*
+added   sem     core=*
+q       queue   dge=hwdge, core=*
+x       tensor  float32[2, 128, 64], input
+y       tensor  float32[2, 128, 64], output
+own     tile    sbuf float32[128, 64]
+other   tile    sbuf float32[128, 64]
+sum     tile    sbuf float32[128, 64]
+section sync core=*
+        dma_copy own, x[CORE], queue=q    $loaded
+        nop                               $loaded>=16
+        dma_copy other.peer, own, queue=q $peer.given
+        dma_copy y[CORE], sum, queue=q    $added>=1
+        halt
+section vector core=*
+        nop                               $loaded>=16
+        tensor_tensor sum, own, other, op=add $given>=16 $added++
+        halt
+]]
+
 -- A chain: core 0's vector, core 1's, and core 0's again, each after the one before.
 two.chain = [[
 target  trn2
@@ -46,6 +70,26 @@ section vector
         halt
 section vector core=1
         tensor_tensor t, t, t, op=add   $go>=1 $peer.go++
+        halt
+]]
+
+-- The second half of y is not waited for when the barrier hands it over.
+two.barrier = [[
+target  trn2
+here    sem     core=*
+got     sem     core=*
+q       queue   dge=hwdge, core=*
+both    tensor  float32[128, 64]
+t       tile    sbuf float32[64, 64]
+u       tile    sbuf float32[128, 64]
+made    sem     core=*
+section vector core=*
+        memset    t, 1.0                                $made++
+        halt
+section sync core=*
+        dma_copy  both[64 * CORE:+64], t, queue=q       $made>=1 $got
+        core_barrier here, data=both
+        dma_copy  u, both, queue=q
         halt
 ]]
 

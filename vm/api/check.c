@@ -11,9 +11,10 @@ soma_status soma_run_finding(const soma_run *r, uint32_t i, soma_finding *out) {
   if (!r || !out) return SOMA_ARG;
   const vm_finding *f = vm_check_finding(&r->core, i);
   if (!f) return SOMA_ARG;
-  const isa_code *code = &r->p->p->cores[f->core].code[f->engine];
+  unsigned core = f->engine >= ISA_NENGINES, engine = f->engine % ISA_NENGINES;
+  const isa_code *code = &r->p->p->cores[core].code[engine];
   *out = (soma_finding){.check = (soma_check)f->kind,
-                        .engine = (soma_engine)f->engine,
+                        .engine = (soma_engine)engine,
                         .pc = f->pc,
                         .time = f->time,
                         .text = f->text.failed || !f->text.data ? "out of memory" : f->text.data};
@@ -27,10 +28,10 @@ soma_status soma_run_finding(const soma_run *r, uint32_t i, soma_finding *out) {
 unsigned soma_run_finding_core(const soma_run *r, uint32_t i) {
   if (!r) return 0;
   const vm_finding *f = vm_check_finding(&r->core, i);
-  return f ? f->core : 0;
+  return f && f->engine >= ISA_NENGINES;
 }
 
-static int engine_of(unsigned e) { return e < ISA_NENGINES ? (int)e : -1; }
+static int engine_of(unsigned e) { return e < VM_NO_ENGINE ? (int)(e % ISA_NENGINES) : -1; }
 
 soma_status soma_run_schedules(soma_run *r, soma_schedules *out, size_t n) {
   soma_status s = r ? (soma_status)r->core.fault.status : SOMA_ARG;

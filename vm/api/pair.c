@@ -6,9 +6,6 @@ vm_core *soma_core_of(soma_run *r, unsigned core) { return core ? r->second : &r
 soma_status soma_pair_start(soma_machine *m, soma_run *r, vm_memory *second, isa_error *e) {
   const isa_program *p = r->core.prog;
   if (p->ncores < 2) return SOMA_OK;
-  if (m->o.checks || m->o.schedule == SOMA_SCHEDULE_ALL)
-    return soma_fail(m, SOMA_UNBUILT,
-                     "the checks of a run are not built for programs of two cores; run it without");
   if (!second->sbuf && !vm_memory_new(&m->al, p->target, second)) return SOMA_NOMEM;
   r->second = vm_pages_new(&m->al, sizeof *r->second);
   if (!r->second) return SOMA_NOMEM;

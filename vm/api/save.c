@@ -21,7 +21,7 @@ enum {
   AT_LENGTH = 24,
   AT_HASH = 32,
   HEADER = 40,
-  LAYOUT = 2 /* one more whenever what vm/save writes is another */
+  LAYOUT = 3 /* one more whenever what vm/save writes is another */
 };
 
 _Static_assert(sizeof SOMA_VERSION <= VERSION_BYTES, "the version has no room in the header");

@@ -20,8 +20,9 @@ enum {
 /* ---- Who comes first ----------------------------------------------------------------------- */
 
 /* Whether x is complete when y begins. */
-static bool comes_before(const vm_ck_must *m, const vm_ck_access *x, const vm_ck_access *y) {
-  bool engines = x->comp < FIRST_RING && y->comp < FIRST_RING;
+static bool comes_before(const vm_core *c, const vm_ck_must *m, const vm_ck_access *x,
+                         const vm_ck_access *y) {
+  bool engines = x->comp < c->check->rings && y->comp < c->check->rings;
   if ((engines && x->engine == y->engine) || x->comp == y->comp) return x->at < y->at;
   return vm_ck_race_known(vm_ck_must_clock(m, y->step), x, y);
 }
@@ -55,7 +56,7 @@ static const vm_ck_access *last_known_write(const vm_core *c, const vm_ck_must *
         !vm_ck_race_meet(w, write))
       continue;
     if (fresh && own_read(c, w, w)) continue;
-    if (comes_before(run, w, read)) return w;
+    if (comes_before(c, run, w, read)) return w;
   }
   return NULL;
 }
@@ -67,8 +68,8 @@ static bool is_given_back(const vm_core *c, const vm_ck_must *run, const vm_ck_a
   for (uint32_t i = w->logged; i < g->naccesses && g->accesses[i].at < write->at; i++) {
     const vm_ck_access *r = &g->accesses[i];
     if (r->writes || r == read || (r->pc == read->pc && r->epoch == read->epoch)) continue;
-    if (!vm_ck_race_meet(r, write) || !comes_before(run, w, r)) continue;
-    if (comes_before(run, r, write)) return true;
+    if (!vm_ck_race_meet(r, write) || !comes_before(c, run, w, r)) continue;
+    if (comes_before(c, run, r, write)) return true;
   }
   return false;
 }
@@ -81,7 +82,7 @@ static bool has_contents(const vm_core *c, const vm_ck_access *a) {
 
 /* Whether a write is one in place, or adds to a sum. */
 static bool is_in_place(const vm_core *c, const vm_ck_access *write) {
-  const isa_insn *in = &c->code->code[write->engine].insns[write->pc];
+  const isa_insn *in = &vm_ck_code(c, write->engine)->insns[write->pc];
   int acc = isa_insn_acc(in);
   if (acc >= 0) return acc != ISA_ACC_write && !isa_insn_turns(in) && !isa_insn_zeroes(in);
   return own_read(c, write, write) != NULL;
@@ -102,8 +103,9 @@ static bool goes_on(const vm_core *c, const vm_ck_access *w, const vm_ck_access 
 /* Whether the instruction of an access tells that it is over, and nobody listens: somebody should.
  */
 static bool is_unheard(const vm_core *c, const vm_ck_access *a) {
-  const isa_update *u = &c->code->code[a->engine].insns[a->pc].upd;
-  return a->queue == ISA_MAX_QUEUES && u->kind != ISA_UPD_none && !c->check->log.waiters[u->sem];
+  const isa_update *u = &vm_ck_code(c, a->engine)->insns[a->pc].upd;
+  return a->queue == VM_CK_QUEUES && u->kind != ISA_UPD_none &&
+         !c->check->log.waiters[vm_ck_sem(u->core, u->sem)];
 }
 
 static void decide(const vm_core *c, const vm_ck_must *run, const vm_ck_access *old,
@@ -132,7 +134,7 @@ static void decide(const vm_core *c, const vm_ck_must *run, const vm_ck_access *
 /* What an engine has waited for when it comes to an access: the last wait for each semaphore; those
  * from `since` on stand at the access: nothing else was done with memory in between. */
 typedef struct waits {
-  const vm_ck_step *last[ISA_NSEMS];
+  const vm_ck_step *last[VM_CK_SEMS];
   uint32_t since;
 } waits;
 
@@ -153,7 +155,7 @@ static void find_waits(const vm_core *c, const vm_ck_access *a, waits *out) {
 /* Whether an update is that of the instruction or transfer of an access. */
 static bool is_own(const vm_ck_signal *u, const vm_ck_access *a) {
   if (u->pc != a->pc || u->engine != a->engine) return false;
-  return u->epoch == a->epoch || (u->ring && a->queue == ISA_MAX_QUEUES); /* it triggered it */
+  return u->epoch == a->epoch || (u->ring && a->queue == VM_CK_QUEUES); /* it triggered it */
 }
 
 /* How well an update serves as what `second` waits for; the least is the best. An instruction's own
@@ -171,7 +173,7 @@ static unsigned fit_of(const vm_core *c, const vm_ck_signal *u, const vm_ck_acce
   }
   const vm_ck_step *last = by_second ? w->last[u->sem] : NULL;
   if (last && last->at > w->since) return FITS_PLACE;
-  unsigned op = c->code->code[u->engine].insns[u->pc].op;
+  unsigned op = vm_ck_code(c, u->engine)->insns[u->pc].op;
   if (!heard && (op == ISA_OP_nop || op == ISA_OP_event_semaphore)) return FITS_SIGNAL;
   return heard && (last || !by_second) ? FITS_AT_ALL : FITS_LATER;
 }
@@ -185,9 +187,11 @@ const vm_ck_signal *vm_ck_signal_of(const vm_core *c, const vm_ck_must *m,
   find_waits(c, second, &w);
   for (uint32_t i = 0; i < g->nupdates; i++) {
     const vm_ck_signal *u = &g->updates[i];
-    bool ring = first->queue < ISA_MAX_QUEUES;
-    bool own = ring ? u->ring == first->comp : !u->ring && u->engine == first->engine;
-    if (!vm_ck_must_tells(m, u, first->comp, first->epoch)) continue;
+    bool ring = first->queue < VM_CK_QUEUES;
+    bool own = ring ? u->ring == first->comp || u->twin == first->comp
+                    : !u->ring && u->engine == first->engine;
+    bool there = (u->sem >= ISA_NSEMS) == (second->engine >= ISA_NENGINES); /* it can wait for it */
+    if (!there || !vm_ck_must_tells(m, u, first->comp, first->epoch)) continue;
     unsigned fit = fit_of(c, u, first, second, &w);
     bool relay = fit == FITS_SIGNAL && u->engine != second->engine;
     if (!own && !relay && !is_own(u, first)) continue;
@@ -206,8 +210,8 @@ typedef struct sums {
   const vm_ck_signal *other;
 } sums;
 /* 0: none, else one more. */
-static unsigned queue_of(const vm_ck_signal *u) {
-  return u->ring ? ((unsigned)u->ring - FIRST_RING) / ISA_NDMA + 1 : 0;
+static unsigned queue_of(const vm_core *c, const vm_ck_signal *u) {
+  return u->ring ? ((unsigned)u->ring - c->check->rings) / ISA_NDMA + 1 : 0;
 }
 
 static sums add_up(const vm_core *c, const vm_ck_must *m, const vm_ck_signal *by,
@@ -227,7 +231,7 @@ static sums add_up(const vm_core *c, const vm_ck_must *m, const vm_ck_signal *by
                  (u->engine == second->engine && u->at > second->at);
     if (after) continue;
     s.all += u->delta;
-    bool same = queue_of(u) == queue_of(by) && (by->ring || u->engine == by->engine);
+    bool same = queue_of(c, u) == queue_of(c, by) && (by->ring || u->engine == by->engine);
     if (vm_ck_must_tells(m, u, first->comp, first->epoch)) continue;
     if (!s.other && (u->at > last || !same)) s.other = u;
     if (!same) s.others += u->delta;
@@ -238,14 +242,14 @@ static sums add_up(const vm_core *c, const vm_ck_must *m, const vm_ck_signal *by
 /* Whether something lowers or sets a semaphore, so that its value does not tell how much was added.
  */
 static bool is_set_back(const vm_core *c, unsigned sem) {
-  for (unsigned e = 0; e < ISA_NENGINES; e++)
-    for (uint32_t pc = 0; pc < c->code->code[e].n; pc++) {
-      const isa_insn *in = &c->code->code[e].insns[pc];
+  for (unsigned e = 0; e < c->check->nengines; e++)
+    for (uint32_t pc = 0; pc < vm_ck_code(c, e)->n; pc++) {
+      const isa_insn *in = &vm_ck_code(c, e)->insns[pc];
       unsigned kind = in->upd.kind;
       bool lowers = kind == ISA_UPD_dec || kind == ISA_UPD_sub || kind == ISA_UPD_write;
-      if (lowers && in->upd.sem == sem) return true;
-      if (in->op == ISA_OP_sem_range_clear && sem >= in->u.SEM_RANGE.first &&
-          sem < in->u.SEM_RANGE.first + in->u.SEM_RANGE.count)
+      if (lowers && vm_ck_sem(in->upd.core, in->upd.sem) == sem) return true;
+      unsigned first = vm_ck_sem(e >= ISA_NENGINES, in->u.SEM_RANGE.first);
+      if (in->op == ISA_OP_sem_range_clear && sem >= first && sem < first + in->u.SEM_RANGE.count)
         return true;
     }
   return false;
@@ -257,7 +261,7 @@ static void find_mixed(const vm_core *c, const vm_ck_signal *u, const vm_ck_step
   const vm_ck_log *g = &c->check->log;
   out->value = u->total;
   if (!w) return;
-  unsigned cond = c->code->code[out->second->engine].insns[w->pc].wait.cond;
+  unsigned cond = vm_ck_code(c, out->second->engine)->insns[w->pc].wait.cond;
   int64_t value = (int64_t)w->value - (cond == ISA_WAIT_lt);
   bool low = cond == ISA_WAIT_le || cond == ISA_WAIT_lt;
   out->falls = low && u->delta < 0;
@@ -274,7 +278,7 @@ static void find_counted(const vm_core *c, const vm_ck_must *m, const vm_ck_sign
                          const vm_ck_step *w, vm_ck_advice *out) {
   sums s = add_up(c, m, u, out->first, out->second);
   int64_t taken = w ? w->want - w->value : 0;
-  if (w && c->code->code[out->second->engine].insns[w->pc].wait.cond == ISA_WAIT_gt) taken--;
+  if (w && vm_ck_code(c, out->second->engine)->insns[w->pc].wait.cond == ISA_WAIT_gt) taken--;
   out->enough = out->waited >= s.natural - taken;
   bool others = s.others > s.natural || out->enough;
   out->other = others ? s.other : NULL;
@@ -285,7 +289,7 @@ static void find_signal(const vm_core *c, const vm_ck_must *m, vm_ck_advice *out
   const vm_ck_log *g = &c->check->log;
   const vm_ck_access *first = out->first, *second = out->second;
   const vm_ck_signal *u = vm_ck_signal_of(c, m, first, second);
-  out->drain = first->queue == ISA_MAX_QUEUES && second->queue < ISA_MAX_QUEUES &&
+  out->drain = first->queue == VM_CK_QUEUES && second->queue < VM_CK_QUEUES &&
                first->engine == second->engine;
   if (!u || (out->drain && !(g->waiters[u->sem] >> second->engine & 1))) return;
   waits before;
@@ -293,7 +297,7 @@ static void find_signal(const vm_core *c, const vm_ck_must *m, vm_ck_advice *out
   const vm_ck_step *w = before.last[u->sem];
   out->there = w && w->at > before.since;
   out->drain = false;
-  out->sem = (uint8_t)u->sem;
+  out->sem = u->sem;
   out->waits = w != NULL;
   out->waited = w ? (int64_t)w->value : -1;
   out->waited_pc = w ? w->pc : 0;
@@ -305,7 +309,7 @@ static void find_signal(const vm_core *c, const vm_ck_must *m, vm_ck_advice *out
   out->stale = out->stale && out->signals;
   if (out->stale) out->rank = RANK_STALE;
   if (out->stale) return;
-  const isa_insn *at = w ? &c->code->code[second->engine].insns[w->pc] : NULL;
+  const isa_insn *at = w ? &vm_ck_code(c, second->engine)->insns[w->pc] : NULL;
   out->takes = g->takers[u->sem] && at && at->op == ISA_OP_event_semaphore;
   out->alone = !(g->waiters[u->sem] & ~(1u << second->engine));
   bool own = u->pc == first->pc && u->engine == first->engine;
@@ -344,10 +348,11 @@ void vm_ck_advise(const vm_core *c, const vm_ck_must *m, const vm_ck_must *run,
 /* ---- Text ---------------------------------------------------------------------------------- */
 
 void vm_ck_put_who(const vm_core *c, const vm_ck_access *a, isa_buf *out) {
-  if (a->queue < ISA_MAX_QUEUES)
-    isa_buf_printf(out, "a transfer of queue %s", c->code->queues[a->queue].name);
+  if (a->queue < VM_CK_QUEUES)
+    isa_buf_printf(out, "a transfer of %squeue %s", vm_ck_whose(c, a->engine >= ISA_NENGINES),
+                   vm_ck_queue_row(c, a->queue)->name);
   else
-    isa_buf_puts(out, isa_engines[a->engine].name);
+    isa_buf_puts(out, vm_ck_name(c, a->engine));
 }
 
 /* "; it waits for 15 at p.s:3". */
@@ -355,30 +360,30 @@ static void put_waited(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
   const vm_ck_access *second = a->second;
   if (!a->waits) isa_buf_puts(out, "; it does not wait for it at all");
   if (!a->waits) return;
-  unsigned cond = c->code->code[second->engine].insns[a->waited_pc].wait.cond;
+  unsigned cond = vm_ck_code(c, second->engine)->insns[a->waited_pc].wait.cond;
   isa_buf_puts(out, "; it waits for ");
   if (cond != ISA_WAIT_ge) isa_buf_printf(out, "%s ", isa_cond_text(cond));
   isa_buf_printf(out, "%lld", (long long)a->waited);
   if (a->waited_pc == second->pc) return;
   isa_buf_puts(out, " at ");
-  vm_put_site(c, second->engine, a->waited_pc, out);
+  vm_ck_put_site(c, second->engine, a->waited_pc, out);
 }
 
 /* Why the value is that of all updates. */
 static void put_other(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
   const vm_ck_access *first = a->first;
   isa_buf_puts(out, ", since ");
-  vm_put_site(c, a->other->engine, a->other->pc, out);
+  vm_ck_put_site(c, a->other->engine, a->other->pc, out);
   bool again = a->other->pc == first->pc && a->other->engine == first->engine;
   isa_buf_puts(out, again ? " adds to it again" : " adds to it as well");
 }
 
 static void put_wait(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
   const vm_ck_access *second = a->second;
-  isa_buf_printf(out, "%s must wait for ", isa_engines[second->engine].name);
-  vm_put_sem(c, a->sem, out);
+  isa_buf_printf(out, "%s must wait for ", vm_ck_name(c, second->engine));
+  vm_ck_put_sem(c, a->sem, out);
   isa_buf_printf(out, " %s %lld before ", a->falls ? "<=" : ">=", (long long)a->value);
-  vm_put_site(c, second->engine, second->pc, out);
+  vm_ck_put_site(c, second->engine, second->pc, out);
   if (a->round > 1) isa_buf_printf(out, " in round %u", a->round);
   if (a->again) {
     isa_buf_puts(out, ", and for ");
@@ -406,49 +411,54 @@ static void put_take(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
   bool rises = a->again && a->step == a->value && a->alone && a->round <= 1;
   if (!rises && !(a->takes && is_there_enough(c, a))) return;
   isa_buf_puts(out, ". One way: event_semaphore ");
-  vm_put_sem(c, a->sem, out);
+  vm_ck_put_sem(c, a->sem, out);
   isa_buf_printf(out, ">=%lld ", (long long)a->value);
-  vm_put_sem(c, a->sem, out);
+  vm_ck_put_sem(c, a->sem, out);
   isa_buf_printf(out, "-=%lld", (long long)a->value);
 }
 
 /* The wait has held, and what it waits for does not tell of the first. */
 static void put_stale(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
-  unsigned e = a->second->engine, cond = c->code->code[e].insns[a->waited_pc].wait.cond;
-  isa_buf_printf(out, "what %s waits for at ", isa_engines[e].name);
-  vm_put_site(c, e, a->waited_pc, out);
+  unsigned e = a->second->engine, cond = vm_ck_code(c, e)->insns[a->waited_pc].wait.cond;
+  isa_buf_printf(out, "what %s waits for at ", vm_ck_name(c, e));
+  vm_ck_put_site(c, e, a->waited_pc, out);
   isa_buf_puts(out, ", ");
-  vm_put_sem(c, a->sem, out);
+  vm_ck_put_sem(c, a->sem, out);
   isa_buf_printf(out, " %s %lld, can hold before ", isa_cond_text(cond), (long long)a->waited);
-  vm_put_site(c, a->first->engine, a->first->pc, out);
+  vm_ck_put_site(c, a->first->engine, a->first->pc, out);
   isa_buf_puts(out, " is over: let a semaphore of its own, that only counts up, tell of it");
 }
 
 /* What has to tell of the first, when nothing does. */
 static void put_missing(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
   const vm_ck_access *first = a->first, *second = a->second;
-  const isa_update *u = &c->code->code[first->engine].insns[first->pc].upd;
-  vm_put_site(c, first->engine, first->pc, out);
-  if (u->kind != ISA_UPD_none && u->at_read)
+  const isa_update *u = &vm_ck_code(c, first->engine)->insns[first->pc].upd;
+  unsigned core = first->engine >= ISA_NENGINES, other = second->engine >= ISA_NENGINES;
+  if (core != other)
+    isa_buf_printf(out, "core %u must update a semaphore of core %u when ", core, other);
+  vm_ck_put_site(c, first->engine, first->pc, out);
+  if (core != other)
+    isa_buf_puts(out, " is over, and ");
+  else if (u->kind != ISA_UPD_none && u->at_read)
     isa_buf_puts(out, " must update its semaphore when it is complete, without @read, and ");
   else
     isa_buf_puts(out, " must update a semaphore, and ");
-  isa_buf_printf(out, "%s wait for it before ", isa_engines[second->engine].name);
-  vm_put_site(c, second->engine, second->pc, out);
+  isa_buf_printf(out, "%s wait for it before ", vm_ck_name(c, second->engine));
+  vm_ck_put_site(c, second->engine, second->pc, out);
 }
 
 void vm_ck_put_advice(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
   const vm_ck_access *first = a->first, *second = a->second;
   isa_buf_puts(out, "\n  fix: ");
   if (a->early && second->writes && !a->stale) {
-    vm_put_site(c, second->engine, second->pc, out);
+    vm_ck_put_site(c, second->engine, second->pc, out);
     isa_buf_puts(out, " overwrites too early what ");
-    vm_put_site(c, first->engine, first->pc, out);
+    vm_ck_put_site(c, first->engine, first->pc, out);
     isa_buf_puts(out, " reads: ");
   }
   if (a->drain) {
     isa_buf_printf(out, "%s must drain before it triggers the transfer",
-                   isa_engines[second->engine].name);
+                   vm_ck_name(c, second->engine));
   } else if (!a->signals) {
     put_missing(c, a, out);
   } else if (a->stale) {

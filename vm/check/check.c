@@ -3,6 +3,7 @@
 #include "check.h"
 #include "impl.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const char *const names[VM_NCHECKS] = {
@@ -21,12 +22,26 @@ unsigned vm_check_possible(const vm_core *c, unsigned mask) {
 
 unsigned vm_check_mask(const vm_core *c) { return c->check ? c->check->mask : 0; }
 
+/* What there is on both cores; the other one has the same checks. */
+static void count(vm_core *c) {
+  struct vm_check *k = c->check;
+  k->nengines = c->prog->ncores * ISA_NENGINES;
+  k->nsems = c->prog->ncores * ISA_NSEMS;
+  for (unsigned core = 0; core < c->prog->ncores; core++)
+    k->nqueues += c->prog->cores[core].nqueues;
+  for (unsigned e = 0; e < k->nengines; e++)
+    snprintf(k->names[e], sizeof k->names[e], "%s%s", vm_ck_core_text(c, e >= ISA_NENGINES),
+             isa_engines[e % ISA_NENGINES].name);
+  if (c->peer) c->peer->check = k;
+}
+
 bool vm_check_start(vm_core *c, unsigned mask) {
   mask = vm_check_possible(c, mask);
   if (!mask) return true;
   c->check = isa_zalloc(&c->al, sizeof *c->check);
   if (!c->check) return false;
   c->check->mask = mask;
+  count(c);
   bool race = vm_ck_has(c, VM_CHECK_RACE), legal = vm_ck_has(c, VM_CHECK_LEGAL);
   return (!race || vm_ck_clocks_start(c)) && (!(race || legal) || vm_ck_races_start(c)) &&
          (!legal || vm_ck_legal_start(c)) && vm_ck_shadows_start(c) &&
@@ -48,6 +63,7 @@ void vm_check_end(vm_core *c) {
   for (uint32_t i = 0; i < k->nfindings; i++) isa_buf_free(&k->findings[i].text);
   isa_free(&c->al, k, sizeof *k);
   c->check = NULL;
+  if (c->peer) c->peer->check = NULL;
 }
 
 uint64_t vm_check_count(const vm_core *c) { return c->check ? c->check->count : 0; }
@@ -66,7 +82,9 @@ void vm_check_finish(vm_core *c) {
   if (k && vm_ck_has(c, VM_CHECK_OUTPUT)) vm_ck_output_finish(c);
   if (!k || k->count == 0) return;
   vm_finding *f = &k->findings[0];
-  vm_fault(c, ISA_CHECK, vm_at_pc(f->engine, f->pc), "%s", isa_buf_str(&f->text));
+  vm_where at = vm_at_pc(f->engine % ISA_NENGINES, f->pc);
+  at.peer = f->engine >= ISA_NENGINES;
+  vm_fault(c, ISA_CHECK, at, "%s", isa_buf_str(&f->text));
   if (k->count > 1)
     isa_buf_printf(&c->fault.text, "\n(the first of %llu findings)", (unsigned long long)k->count);
 }
@@ -87,9 +105,8 @@ static bool seen(struct vm_check *k, uint64_t key) {
   return false;
 }
 
-static uint64_t key_of(unsigned kind, unsigned engine, uint32_t pc, unsigned other,
-                       uint32_t other_pc) {
-  return (uint64_t)(kind + 1) << 56 | (uint64_t)engine << 52 | (uint64_t)other << 48 |
+static uint64_t key_of(unsigned kind, unsigned e, uint32_t pc, unsigned other, uint32_t other_pc) {
+  return (uint64_t)(kind + 1) << 56 | (uint64_t)e << 52 | (uint64_t)other << 48 |
          (uint64_t)(pc & 0xffffff) << 24 | (other_pc & 0xffffff);
 }
 
@@ -111,15 +128,15 @@ void vm_ck_take_back(vm_core *c, bool (*wrong)(const void *ud, const vm_finding 
   k->nfindings = to;
 }
 
-vm_finding *vm_ck_found(vm_core *c, unsigned kind, unsigned engine, uint32_t pc, unsigned other,
+vm_finding *vm_ck_found(vm_core *c, unsigned kind, unsigned e, uint32_t pc, unsigned other,
                         uint32_t other_pc) {
   struct vm_check *k = c->check;
-  if (seen(k, key_of(kind, engine, pc, other, other_pc))) return NULL;
+  if (seen(k, key_of(kind, e, pc, other, other_pc))) return NULL;
   k->count++;
   if (k->nfindings == VM_FINDINGS) return NULL;
   vm_finding *f = &k->findings[k->nfindings++];
   *f = (vm_finding){.kind = (uint8_t)kind,
-                    .engine = (uint8_t)engine,
+                    .engine = (uint8_t)e,
                     .other_engine = (uint8_t)other,
                     .pc = pc,
                     .other_pc = other_pc,
@@ -132,19 +149,33 @@ void vm_ck_out_of_memory(vm_core *c) {
   vm_fault(c, ISA_NOMEM, VM_NOWHERE, "no memory for the race check");
 }
 
-void vm_ck_put_insn(const vm_core *c, unsigned engine, uint32_t pc, vm_time t, isa_buf *out) {
-  vm_ck_put_round(c, engine, pc, 0, t, out);
+void vm_ck_put_place(const vm_core *c, unsigned e, uint32_t pc, isa_buf *out) {
+  vm_put_place(vm_ck_core_of(c, e), e % ISA_NENGINES, pc, out);
 }
 
-void vm_ck_put_round(const vm_core *c, unsigned engine, uint32_t pc, uint32_t round, vm_time t,
+void vm_ck_put_site(const vm_core *c, unsigned e, uint32_t pc, isa_buf *out) {
+  vm_put_site(vm_ck_core_of(c, e), e % ISA_NENGINES, pc, out);
+}
+
+void vm_ck_put_sem(const vm_core *c, unsigned sem, isa_buf *out) {
+  vm_put_sem(vm_ck_core(c, sem >= ISA_NSEMS), sem % ISA_NSEMS, out);
+  if (c->prog->ncores > 1) isa_buf_printf(out, " of core %u", sem / ISA_NSEMS);
+}
+
+void vm_ck_put_insn(const vm_core *c, unsigned e, uint32_t pc, vm_time t, isa_buf *out) {
+  vm_ck_put_round(c, e, pc, 0, t, out);
+}
+
+void vm_ck_put_round(const vm_core *c, unsigned e, uint32_t pc, uint32_t round, vm_time t,
                      isa_buf *out) {
-  const isa_code *code = &c->code->code[engine];
-  isa_buf_printf(out, "\n  %s ", isa_engines[engine].name);
-  vm_put_pc(c, engine, pc, out);
+  const vm_core *of = vm_ck_core_of(c, e);
+  const isa_code *code = vm_ck_code(c, e);
+  isa_buf_printf(out, "\n  %s ", vm_ck_name(c, e));
+  vm_put_pc(of, e % ISA_NENGINES, pc, out);
   if (round) isa_buf_printf(out, ", round %u", round);
   isa_buf_printf(out, ", at %llu.%03llu ns: ", (unsigned long long)(t / VM_NS),
                  (unsigned long long)(t % VM_NS / (VM_NS / 1000)));
-  if (pc < code->n) isa_print_insn(c->prog, 0, engine, &code->insns[pc], out);
+  if (pc < code->n) isa_print_insn(c->prog, of->number, e % ISA_NENGINES, &code->insns[pc], out);
 }
 
 /* Name of the tile that holds byte lo of partition p. */
@@ -166,6 +197,7 @@ static void put_range(const vm_core *c, const vm_box *b, uint32_t tensor, isa_bu
     return;
   }
   const char *tile = tile_at(c, b->space, b->p0, (int64_t)b->lo);
+  isa_buf_puts(out, vm_ck_core_text(c, b->core));
   isa_buf_printf(out, "%s partition%s %u", isa_space_name(b->space), b->p1 - b->p0 > 1 ? "s" : "",
                  b->p0);
   if (b->p1 - b->p0 > 1) isa_buf_printf(out, "..%u", b->p1 - 1);
@@ -175,6 +207,7 @@ static void put_range(const vm_core *c, const vm_box *b, uint32_t tensor, isa_bu
 void vm_ck_put_bytes(const vm_core *c, const vm_ck_region *r, const vm_ck_access *a, isa_buf *out) {
   int64_t lo = a->set.start - (int64_t)r->lo;
   vm_box b = {.space = r->space,
+              .core = r->core,
               .p0 = a->p0,
               .p1 = a->p1,
               .lo = (uint64_t)lo,
@@ -276,7 +309,7 @@ void vm_ck_each_operand(const vm_core *c, const vm_flight *f,
 
 struct tensors {
   const vm_core *c;
-  unsigned flag;
+  unsigned flag, core;
   bool sums; /* the instruction reads its destination */
   void (*fn)(void *ud, uint32_t tensor);
   void *ud;
@@ -290,26 +323,30 @@ static void visit_tensors(void *ud, const isa_insn *in, unsigned engine, uint32_
   struct tensors *w = ud;
   (void)engine, (void)pc;
   w->sums = isa_reads_destination(in);
-  isa_each_operand(w->c->prog, w->c->code, in, visit_tensor, w);
+  isa_each_operand(w->c->prog, &w->c->prog->cores[w->core], in, visit_tensor, w);
 }
 
 void vm_ck_each_tensor(const vm_core *c, unsigned flag, void (*fn)(void *ud, uint32_t tensor),
                        void *ud) {
-  struct tensors w = {c, flag, false, fn, ud};
-  isa_each_insn(c->code, visit_tensors, &w);
+  struct tensors w = {c, flag, 0, false, fn, ud};
+  for (unsigned core = 0; core < c->prog->ncores; core++) {
+    w.core = core;
+    isa_each_insn(&c->prog->cores[core], visit_tensors, &w);
+  }
 }
 
 void vm_ck_insn_tensors(const vm_core *c, const isa_insn *in, unsigned flag,
                         void (*fn)(void *ud, uint32_t tensor), void *ud) {
-  struct tensors w = {c, flag, false, fn, ud};
+  struct tensors w = {c, flag, c->number, false, fn, ud};
   visit_tensors(&w, in, 0, 0);
 }
 
 /* ---- Calls that more than one check hears ------------------------------------------------- */
 
 void vm_check_begin(vm_core *c, unsigned e, const isa_insn *in) {
-  if (c->check->legal) vm_ck_legal_begin(c, e, in);
-  if (in->wait.cond != ISA_WAIT_none && vm_ck_has(c, VM_CHECK_RACE)) vm_ck_wait(c, e, &in->wait);
+  if (c->check->legal) vm_ck_legal_wait(c, vm_ck_unit(c, e), &in->wait);
+  if (in->wait.cond != ISA_WAIT_none && vm_ck_has(c, VM_CHECK_RACE))
+    vm_ck_wait(c, vm_ck_unit(c, e), &in->wait);
   vm_check_registers(c, e, c->eng[e].pc);
 }
 
@@ -318,7 +355,7 @@ void vm_check_host_wrote(vm_core *c, const vm_box *b) {
 }
 
 void vm_check_host_register(vm_core *c, unsigned e, unsigned r) {
-  c->check->registers[e] |= 1ull << r;
+  c->check->registers[vm_ck_unit(c, e)] |= 1ull << r;
 }
 
 void vm_check_execute(vm_core *c, unsigned e, const vm_flight *f) {
@@ -352,8 +389,8 @@ void vm_check_executed(vm_core *c, unsigned e, const vm_flight *f) {
 }
 
 void vm_check_access(vm_core *c, unsigned e, const vm_view *v, bool writes) {
-  if (c->check->legal) vm_ck_legal_touch(c, e, v, writes);
-  if (vm_ck_has(c, VM_CHECK_RACE)) vm_ck_race_sequencer(c, e, v, writes);
+  if (c->check->legal) vm_ck_legal_touch(c, vm_ck_unit(c, e), v, writes);
+  if (vm_ck_has(c, VM_CHECK_RACE)) vm_ck_race_sequencer(c, vm_ck_unit(c, e), v, writes);
   if (c->check->shadowed || (writes && vm_ck_has(c, VM_CHECK_OUTPUT)))
     vm_ck_uninit_access(c, e, v, writes);
 }
@@ -366,16 +403,17 @@ void vm_check_moved(vm_core *c, const vm_share *s) {
   if (c->check->shadowed || vm_ck_has(c, VM_CHECK_OUTPUT)) vm_ck_uninit_moved(c, s);
 }
 
-void vm_check_port(vm_core *c, unsigned e, const vm_flight *f, const isa_way *w, const vm_flight *g,
-                   vm_time start, vm_time late) {
-  unsigned other = isa_way_other(w, c->target->gen, e);
+void vm_check_port(vm_core *c, unsigned engine, const vm_flight *f, const isa_way *w,
+                   const vm_flight *g, vm_time start, vm_time late) {
   if (!vm_ck_has(c, VM_CHECK_PORT)) return;
+  unsigned other = vm_ck_unit(c, isa_way_other(w, c->target->gen, engine));
+  unsigned e = vm_ck_unit(c, engine);
   vm_finding *r = vm_ck_found(c, VM_CHECK_PORT, e, f->pc, other, g->pc);
   if (!r) return;
-  vm_put_place(c, e, f->pc, &r->text);
+  vm_ck_put_place(c, e, f->pc, &r->text);
   isa_buf_printf(&r->text, ": port: %s and %s need the way to %s at once; %s goes %llu ns later",
-                 isa_engines[e].name, isa_engines[other].name, isa_space_name(w->space),
-                 isa_engines[e].name, (unsigned long long)(late / VM_NS));
+                 vm_ck_name(c, e), vm_ck_name(c, other), isa_space_name(w->space), vm_ck_name(c, e),
+                 (unsigned long long)(late / VM_NS));
   vm_ck_put_insn(c, other, g->pc, g->item.start, &r->text);
   vm_ck_put_insn(c, e, f->pc, start, &r->text);
   isa_buf_puts(&r->text, "\n  fix: order the two by a semaphore");

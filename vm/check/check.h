@@ -9,6 +9,7 @@
  *   mixed.c         these and others that do more than count: what their waits are sure of
  *   lucky.c         whether such waits end in whatever order updates come
  *   report.c        what these say of semaphores and triggers
+ *   meet.c          where the two cores of a pair meet
  *   uninit.c        shadow bytes: what nobody wrote; registers
  *   part.c          instructions that read or write a part of an operand
  *   psum.c          accumulation groups
@@ -35,15 +36,17 @@ enum vm_check_kind {
 /* "uninit" and so on; NULL past the last. Static. */
 const char *vm_check_name(unsigned kind);
 
+/* Engines of both cores in one count: core 1's follow core 0's. The number of none. */
+enum { VM_NO_ENGINE = ISA_MAX_CORES * ISA_NENGINES };
+
 /* Findings kept; the rest are counted. */
 enum { VM_FINDINGS = 64 };
 typedef struct vm_finding {
-  uint8_t kind, engine;     /* of the instruction at pc, the later of the two */
-  uint8_t other_engine;     /* ISA_NENGINES: there is no other */
-  uint8_t rank;             /* of a race: the less, the surer is its fix */
-  uint8_t core, other_core; /* whose engines they are */
+  uint8_t kind, engine; /* of the instruction at pc, the later of the two */
+  uint8_t other_engine; /* VM_NO_ENGINE: there is no other */
+  uint8_t rank;         /* of a race: the less, the surer is its fix */
   /* Of bytes that nobody has written, the first: memory (1: sbuf, 2: psum, then the tensors; 0: it
-   * is of something else), partition, byte. */
+   * is of something else; after them core 1's sbuf and psum), partition, byte. */
   uint16_t memory, part;
   uint64_t byte;
   uint16_t sem; /* 1-based, of what is wrong with a semaphore; 0: with something else */
@@ -79,7 +82,7 @@ typedef enum vm_verdict_of {
 typedef struct vm_schedules {
   vm_verdict_of verdict;
   uint64_t states;
-  /* Two places, or one and ISA_NENGINES; of unknown where it stopped. */
+  /* Two places, or one and VM_NO_ENGINE; of unknown where it stopped. */
   uint8_t engine, other_engine;
   uint32_t pc, other_pc;
   isa_buf text; /* the sentence, and what goes with it */
@@ -101,6 +104,12 @@ void vm_check_access(vm_core *c, unsigned e, const vm_view *v, bool writes);
 void vm_check_update(vm_core *c, unsigned e, const isa_update *u);
 void vm_check_applied(vm_core *c, unsigned e, unsigned sem, unsigned kind);
 void vm_check_drain(vm_core *c, unsigned e);
+/* Engine e comes to its core_barrier; the wait that is part of it holds. */
+void vm_check_barrier(vm_core *c, unsigned e, const isa_insn *in);
+void vm_check_waited(vm_core *c, unsigned e, const isa_wait *w);
+/* Engine e and engine `other` of the other core have met at their sendrecvs, which start now: e's
+ * half first. */
+void vm_check_meet(vm_core *c, unsigned e, unsigned other);
 /* A transfer of engine e has its shares, chained: the first goes to ring 0, and so on. */
 void vm_check_transfer(vm_core *c, unsigned e, const isa_insn *in, const vm_transfer *t,
                        const vm_share *shares);

@@ -79,10 +79,13 @@ static void acquire(vm_core *c, unsigned e, const vm_ck_release *r) {
   for (unsigned i = 0, comp = vm_ck_comp(r->engine, 0); i < OF_ENGINE; i++, comp++)
     if (r->own[i] > mine[comp]) raise_to(c, e, comp, r->own[i]);
   if (r->ring) raise_to(c, e, r->ring, r->share);
+  if (!r->twin) return;
+  raise_to(c, e, r->twin, r->twin_share);
+  if (r->twin < k->rings) raise_to(c, e, r->twin + (OF_READ - OF_DONE), r->twin_share);
 }
 
 static vm_ck_release release_of(vm_core *c, unsigned e) {
-  vm_ck_release r = {.base = snapshot_of(c, e), .engine = (uint8_t)e, .pc = c->eng[e].pc};
+  vm_ck_release r = {.base = snapshot_of(c, e), .engine = (uint8_t)e, .pc = vm_ck_engine(c, e)->pc};
   for (unsigned i = 0; i < OF_ENGINE; i++) r.own[i] = clock_of(c, e)[vm_ck_comp(e, i)];
   return r;
 }
@@ -95,14 +98,14 @@ static vm_ck_sem_log *log_of(vm_core *c, unsigned sem) {
   return *l;
 }
 
-static vm_ck_source *find_source(const vm_ck_sem_log *l, unsigned comp) {
+vm_ck_source *vm_ck_find_source(const vm_ck_sem_log *l, unsigned comp) {
   for (uint32_t i = 0; i < l->nsrc; i++)
     if (l->src[i].comp == comp) return &l->src[i];
   return NULL;
 }
 
 static vm_ck_source *source_of(vm_core *c, vm_ck_sem_log *l, unsigned comp) {
-  vm_ck_source *s = find_source(l, comp);
+  vm_ck_source *s = vm_ck_find_source(l, comp);
   if (s) return s;
   if (l->nsrc == l->cap && !isa_array_grow(&c->al, &l->src, l->nsrc, &l->cap, sizeof *l->src)) {
     vm_ck_out_of_memory(c);
@@ -130,8 +133,8 @@ static void fold(vm_core *c, vm_ck_sem_log *l, unsigned sem) {
     vm_ck_source *s = &l->src[i];
     if (s->arrived == 0) continue;
     uint32_t known = UINT32_MAX;
-    for (unsigned e = 0; e < ISA_NENGINES; e++)
-      if ((c->check->waiters[sem] >> e & 1) && c->eng[e].state != VM_HALTED &&
+    for (unsigned e = 0; e < c->check->nengines; e++)
+      if ((c->check->waiters[sem] >> e & 1) && vm_ck_engine(c, e)->state != VM_HALTED &&
           clock_of(c, e)[s->comp] < known)
         known = clock_of(c, e)[s->comp];
     while (s->arrived && s->v[s->head].epoch <= known) forget(c, s);
@@ -167,7 +170,7 @@ static bool comes_too(const vm_core *c, const vm_ck_sem_log *l, unsigned sem, un
                       const vm_ck_release *r) {
   for (unsigned e = 0, left = c->check->waiters[sem]; left; e++, left >>= 1)
     if ((left & 1) && l->from[e] != FROM_NOBODY && l->from[e] != comp + 1 &&
-        !vm_ck_includes(r, vm_ck_comp(e, OF_SEQ), l->held[e].epoch))
+        !vm_ck_includes(c->check, r, vm_ck_comp(e, OF_SEQ), l->held[e].epoch))
       return true;
   return false;
 }
@@ -189,7 +192,7 @@ static void log_update(vm_core *c, unsigned sem, unsigned kind, uint32_t value, 
     *(u->delta < 0 ? &s->down : &s->up) += u->delta;
     *(u->delta < 0 ? &l->down : &l->up) += u->delta;
   }
-  u->total = u->writes ? u->delta : (int64_t)c->sem[sem] + l->up + l->down;
+  u->total = u->writes ? u->delta : (int64_t)vm_ck_value(c, sem) + l->up + l->down;
   u->r.logged = vm_ck_log_update(c, sem, comp, u);
   if (!c->check->suspect && comes_too(c, l, sem, comp, &r)) c->check->suspect = true;
   if (u->delta < 0) vm_ck_check_below(c, l, sem, s);
@@ -197,11 +200,14 @@ static void log_update(vm_core *c, unsigned sem, unsigned kind, uint32_t value, 
 
 /* The component whose turn an arriving update is. */
 static unsigned comp_of_event(const vm_core *c, const vm_event *ev) {
-  const isa_insn *in = &c->code->code[ev->from].insns[ev->pc];
-  if (ev->update == ISA_UPD_dma) return vm_ck_ring_comp(ev->value / ISA_NDMA, ev->value % ISA_NDMA);
-  if (isa_op_is_control(in->op)) return vm_ck_comp(ev->from, OF_SEQ);
-  if (in->upd.at_read) return vm_ck_comp(ev->from, OF_READ);
-  return vm_ck_comp(ev->from, isa_ops[in->op].cost == ISA_COST_LDW ? OF_WEIGHTS : OF_DONE);
+  const vm_core *by = ev->peer ? c->peer : c;
+  const isa_insn *in = &by->code->code[ev->from].insns[ev->pc];
+  unsigned e = vm_ck_unit(by, ev->from);
+  if (ev->update == ISA_UPD_dma)
+    return vm_ck_ring_comp(c->check, vm_ck_queue(by, ev->value / ISA_NDMA), ev->value % ISA_NDMA);
+  if (isa_op_is_control(in->op)) return vm_ck_comp(e, OF_SEQ);
+  if (in->upd.at_read) return vm_ck_comp(e, OF_READ);
+  return vm_ck_comp(e, isa_ops[in->op].cost == ISA_COST_LDW ? OF_WEIGHTS : OF_DONE);
 }
 
 /* The value is set: what had arrived before does not count any more. */
@@ -211,7 +217,7 @@ static void overwritten(vm_core *c, vm_ck_sem_log *l, unsigned sem, const vm_ck_
   l->write = *by;
   if (l->write.base) l->write.base->refs++;
   l->was_written = true;
-  l->before = c->sem[sem];
+  l->before = vm_ck_value(c, sem);
   l->writer = by->engine;
   l->written_pc = by->pc;
   l->written_at = c->now;
@@ -226,13 +232,15 @@ static void overwritten(vm_core *c, vm_ck_sem_log *l, unsigned sem, const vm_ck_
 void vm_check_arrival(vm_core *c, const vm_event *ev) {
   struct vm_check *k = c->check;
   k->has_arriving = false;
-  k->change_by = ev->from;
+  k->change_by = ev->from < ISA_NENGINES ? (uint8_t)vm_ck_unit(ev->peer ? c->peer : c, ev->from)
+                                         : VM_CK_ENGINES;
   k->change_pc = ev->pc;
   if (!vm_ck_has(c, VM_CHECK_RACE) || ev->from >= ISA_NENGINES) return;
-  vm_ck_sem_log *l = k->sems[ev->sem];
-  vm_ck_source *s = l ? find_source(l, comp_of_event(c, ev)) : NULL;
+  unsigned sem = vm_ck_sem(c->number, ev->sem);
+  vm_ck_sem_log *l = k->sems[sem];
+  vm_ck_source *s = l ? vm_ck_find_source(l, comp_of_event(c, ev)) : NULL;
   if (!s || s->head + s->arrived >= s->n) return;
-  if (!k->log.mixed[ev->sem]) { /* it can only rise */
+  if (!k->log.mixed[sem]) { /* it can only rise */
     l->up -= s->v[s->head + s->arrived++].delta;
     return;
   }
@@ -242,21 +250,21 @@ void vm_check_arrival(vm_core *c, const vm_event *ev) {
   k->has_arriving = true;
   if (u.writes) {
     k->arriving.base->refs++; /* it may be forgotten with the rest */
-    vm_ck_check_set_again(c, l, ev->sem, &k->arriving, u.delta);
-    overwritten(c, l, ev->sem, &k->arriving, s->comp, u.epoch);
+    vm_ck_check_set_again(c, l, sem, &k->arriving, u.delta);
+    overwritten(c, l, sem, &k->arriving, s->comp, u.epoch);
     l->set_to = (uint32_t)u.delta;
     drop(c, k->arriving.base); /* held by the log's `write` now */
   } else {
     *(u.delta < 0 ? &l->down : &l->up) -= u.delta;
-    vm_ck_check_late(c, l, ev->sem, &u.r);
+    vm_ck_check_late(c, l, sem, &u.r);
   }
 }
 
 /* For the log: engine e's instruction sets a semaphore at once. */
 static void log_set(vm_core *c, unsigned e, unsigned sem, unsigned kind, uint32_t epoch) {
-  const isa_insn *in = &c->code->code[e].insns[c->eng[e].pc];
+  const isa_insn *in = &vm_ck_code(c, e)->insns[vm_ck_engine(c, e)->pc];
   bool cleared = in->op == ISA_OP_sem_range_clear; /* it has no update */
-  vm_ck_update u = {.r = {.engine = (uint8_t)e, .pc = c->eng[e].pc},
+  vm_ck_update u = {.r = {.engine = (uint8_t)e, .pc = vm_ck_engine(c, e)->pc},
                     .delta = cleared ? 0 : delta_of(kind, in->upd.value),
                     .epoch = epoch,
                     .writes = kind == ISA_UPD_write};
@@ -264,18 +272,20 @@ static void log_set(vm_core *c, unsigned e, unsigned sem, unsigned kind, uint32_
   vm_ck_log_set(c, e, sem, &u, !cleared);
 }
 
-void vm_check_applied(vm_core *c, unsigned e, unsigned sem, unsigned kind) {
+void vm_check_applied(vm_core *c, unsigned engine, unsigned own_sem, unsigned kind) {
   struct vm_check *k = c->check;
+  bool host = engine >= ISA_NENGINES;
+  unsigned e = host ? VM_CK_ENGINES : vm_ck_unit(c, engine), sem = vm_ck_sem(c->number, own_sem);
   k->has_arriving = false;
   k->change_by = (uint8_t)e;
   if (k->legal) vm_ck_legal_applied(c, e, sem, kind);
   if (!vm_ck_has(c, VM_CHECK_RACE)) return;
-  if (e >= ISA_NENGINES) {
+  if (host) {
     vm_ck_log_host(c, sem);
     return;
   }
-  k->change_pc = c->eng[e].pc;
-  vm_ck_log_take(c, sem, kind, c->code->code[e].insns[k->change_pc].upd.value);
+  k->change_pc = vm_ck_engine(c, e)->pc;
+  vm_ck_log_take(c, sem, kind, vm_ck_code(c, e)->insns[k->change_pc].upd.value);
   uint32_t epoch = clock_of(c, e)[vm_ck_comp(e, OF_SEQ)] + 1;
   raise_to(c, e, vm_ck_comp(e, OF_SEQ), epoch);
   log_set(c, e, sem, kind, epoch);
@@ -284,7 +294,7 @@ void vm_check_applied(vm_core *c, unsigned e, unsigned sem, unsigned kind) {
   vm_ck_release r =
       l && (kind == ISA_UPD_write || l->was_written) ? release_of(c, e) : (vm_ck_release){0};
   if (r.base && kind == ISA_UPD_write) { /* sem_range_clear has no update, and its value is 0 */
-    uint32_t value = c->code->code[e].insns[k->change_pc].upd.value;
+    uint32_t value = vm_ck_code(c, e)->insns[k->change_pc].upd.value;
     vm_ck_check_set_again(c, l, sem, &r, value);
     overwritten(c, l, sem, &r, vm_ck_comp(e, OF_SEQ), epoch);
     l->set_to = value;
@@ -298,7 +308,7 @@ void vm_check_applied(vm_core *c, unsigned e, unsigned sem, unsigned kind) {
 
 /* Acquires of each source the prefix without which the value would be below v. */
 static void acquire_rise(vm_core *c, unsigned e, vm_ck_sem_log *l, unsigned sem, int64_t v) {
-  int64_t high = (int64_t)c->sem[sem] + l->up;
+  int64_t high = (int64_t)vm_ck_value(c, sem) + l->up;
   for (uint32_t i = 0; i < l->nsrc; i++) {
     const vm_ck_source *s = &l->src[i];
     int64_t need = v - (high - s->up);
@@ -316,7 +326,7 @@ static void acquire_rise(vm_core *c, unsigned e, vm_ck_sem_log *l, unsigned sem,
 }
 
 static void acquire_fall(vm_core *c, unsigned e, const vm_ck_sem_log *l, unsigned sem, int64_t v) {
-  int64_t low = (int64_t)c->sem[sem] + l->down;
+  int64_t low = (int64_t)vm_ck_value(c, sem) + l->down;
   for (uint32_t i = 0; i < l->nsrc; i++) {
     const vm_ck_source *s = &l->src[i];
     int64_t over = low - s->down - v;
@@ -339,44 +349,46 @@ static void acquire_write(vm_core *c, unsigned e, const vm_ck_sem_log *l, const 
 }
 
 void vm_ck_wait(vm_core *c, unsigned e, const isa_wait *w) {
-  vm_ck_sem_log *l = log_of(c, w->sem);
+  unsigned sem = vm_ck_sem(e >= ISA_NENGINES, w->sem);
+  vm_ck_sem_log *l = log_of(c, sem);
   if (!l) return;
   unsigned seq = vm_ck_comp(e, OF_SEQ);
-  uint32_t value = w->is_reg ? c->eng[e].regs[w->value] : w->value;
+  uint32_t value = w->is_reg ? vm_ck_engine(c, e)->regs[w->value] : w->value;
   raise_to(c, e, seq, clock_of(c, e)[seq] + 1);
-  vm_ck_held h = {true, w->cond, value, c->eng[e].pc, clock_of(c, e)[seq], c->now};
-  if (l->was_written && l->writer < ISA_NENGINES && l->writer != e && l->before != l->set_to &&
+  vm_ck_held h = {true, w->cond, value, vm_ck_engine(c, e)->pc, clock_of(c, e)[seq], c->now};
+  if (l->was_written && l->writer < VM_CK_ENGINES && l->writer != e && l->before != l->set_to &&
       isa_cond_holds(h.cond, l->before, value) &&
       clock_of(c, e)[vm_ck_comp(l->writer, OF_SEQ)] < l->write.own[OF_SEQ])
-    vm_ck_report_reuse(c, e, w->sem, l, &h);
-  c->check->log.knows = !vm_ck_log_wait(c, e, w, value);
+    vm_ck_report_reuse(c, e, sem, l, &h);
+  c->check->log.knows = !vm_ck_log_wait(c, e, sem, w, value);
   int64_t rest = 0, v = value;
   for (uint32_t i = 0; i < l->nsrc; i++) rest += l->src[i].up + l->src[i].down;
   acquire_write(c, e, l, &h, rest);
   unsigned cond = w->cond;
-  if (cond == ISA_WAIT_ne) cond = c->sem[w->sem] > value ? ISA_WAIT_gt : ISA_WAIT_lt;
-  if (cond == ISA_WAIT_ge || cond == ISA_WAIT_eq) acquire_rise(c, e, l, w->sem, v);
-  if (cond == ISA_WAIT_gt) acquire_rise(c, e, l, w->sem, v + 1);
-  if (cond == ISA_WAIT_le || cond == ISA_WAIT_eq) acquire_fall(c, e, l, w->sem, v);
-  if (cond == ISA_WAIT_lt) acquire_fall(c, e, l, w->sem, v - 1);
+  if (cond == ISA_WAIT_ne) cond = vm_ck_value(c, sem) > value ? ISA_WAIT_gt : ISA_WAIT_lt;
+  if (cond == ISA_WAIT_ge || cond == ISA_WAIT_eq) acquire_rise(c, e, l, sem, v);
+  if (cond == ISA_WAIT_gt) acquire_rise(c, e, l, sem, v + 1);
+  if (cond == ISA_WAIT_le || cond == ISA_WAIT_eq) acquire_fall(c, e, l, sem, v);
+  if (cond == ISA_WAIT_lt) acquire_fall(c, e, l, sem, v - 1);
   l->held[e] = h;
-  fold(c, l, w->sem);
+  fold(c, l, sem);
 }
 
-void vm_check_change(vm_core *c, unsigned sem, uint32_t old, uint32_t next) {
+void vm_check_change(vm_core *c, unsigned own_sem, uint32_t old, uint32_t next) {
   struct vm_check *k = c->check;
+  unsigned sem = vm_ck_sem(c->number, own_sem);
   vm_ck_sem_log *l = k->sems[sem];
   if (!vm_ck_has(c, VM_CHECK_RACE) || !l || !k->log.mixed[sem]) return;
-  for (unsigned e = 0; e < ISA_NENGINES; e++) {
+  for (unsigned e = 0; e < c->check->nengines; e++) {
     vm_ck_held *h = &l->held[e];
     if (!h->valid || !isa_cond_holds(h->cond, old, h->value) ||
         isa_cond_holds(h->cond, next, h->value))
       continue;
     h->valid = false;
-    if (k->change_by >= ISA_NENGINES) continue;
+    if (k->change_by >= VM_CK_ENGINES) continue;
     unsigned seq = vm_ck_comp(e, OF_SEQ);
     bool ordered = k->has_arriving
-                       ? vm_ck_includes(&k->arriving, seq, h->epoch)
+                       ? vm_ck_includes(k, &k->arriving, seq, h->epoch)
                        : k->change_by == e || clock_of(c, k->change_by)[seq] >= h->epoch;
     if (!ordered) vm_ck_report_passing(c, sem, e, h, next);
   }
@@ -391,15 +403,18 @@ static uint32_t step(vm_core *c, unsigned e) {
   return clock_of(c, e)[seq];
 }
 
-void vm_check_update(vm_core *c, unsigned e, const isa_update *u) {
+void vm_check_update(vm_core *c, unsigned engine, const isa_update *u) {
+  unsigned e = vm_ck_unit(c, engine);
   if (c->check->legal) vm_ck_legal_update(c, e, u);
   if (!vm_ck_has(c, VM_CHECK_RACE)) return;
   uint32_t epoch = step(c, e);
   vm_ck_release r = release_of(c, e);
-  if (r.base) log_update(c, u->sem, u->kind, u->value, vm_ck_comp(e, OF_SEQ), epoch, r);
+  if (r.base)
+    log_update(c, vm_ck_sem(u->core, u->sem), u->kind, u->value, vm_ck_comp(e, OF_SEQ), epoch, r);
 }
 
-void vm_check_drain(vm_core *c, unsigned e) {
+void vm_check_drain(vm_core *c, unsigned engine) {
+  unsigned e = vm_ck_unit(c, engine);
   if (c->check->legal) vm_ck_legal_drain(c, e);
   if (!vm_ck_has(c, VM_CHECK_RACE)) return;
   for (unsigned what = OF_DONE; what <= OF_WEIGHTS; what++)
@@ -421,30 +436,43 @@ static void log_flight(vm_core *c, unsigned e, const vm_flight *f) {
   if (!weights) r.own[OF_READ] = i;
   uint32_t done = u->at_read ? c->check->hazard[e] : i;
   if (!weights && done > r.own[OF_DONE]) r.own[OF_DONE] = done;
+  if (f->in->op == ISA_OP_sendrecv_gpsimd && !u->at_read) vm_ck_twin_flight(c, f, &r);
   unsigned what = u->at_read ? OF_READ : weights ? OF_WEIGHTS : OF_DONE;
-  log_update(c, u->sem, u->kind, u->value, vm_ck_comp(e, what), i, r);
+  log_update(c, vm_ck_sem(u->core, u->sem), u->kind, u->value, vm_ck_comp(e, what), i, r);
 }
 
-void vm_check_issue(vm_core *c, unsigned e, const vm_flight *f) {
+void vm_check_issue(vm_core *c, unsigned engine, const vm_flight *f) {
+  unsigned e = vm_ck_unit(c, engine);
   c->check->issued[e]++;
   if (c->check->legal) vm_ck_legal_issue(c, e, f);
   if (vm_ck_has(c, VM_CHECK_RACE)) {
     vm_ck_race_flight(c, e, f);
     log_flight(c, e, f);
+    c->check->halved = true;
   }
-  if (vm_ck_has(c, VM_CHECK_PSUM)) vm_ck_psum_issue(c, e, f);
-  if (vm_ck_has(c, VM_CHECK_OVERLAP)) vm_ck_tiles_issue(c, e, f->in, f->pc);
+  if (vm_ck_has(c, VM_CHECK_PSUM)) vm_ck_psum_issue(c, engine, f);
+  if (vm_ck_has(c, VM_CHECK_OVERLAP)) vm_ck_tiles_issue(c, engine, f->in, f->pc);
+}
+
+void vm_ck_clocks_meet(vm_core *c, unsigned x, unsigned y) {
+  step(c, x);
+  step(c, y);
+  for (uint32_t i = 0; i < c->check->ncomps; i++) {
+    raise_to(c, x, i, clock_of(c, y)[i]);
+    raise_to(c, y, i, clock_of(c, x)[i]);
+  }
+  vm_ck_log_meet(c, x, y);
 }
 
 /* Engine e triggers a queue, at the epoch its sequencer has now. */
 static void note_trigger(vm_core *c, unsigned e, unsigned queue) {
   struct vm_check *k = c->check;
   unsigned last = k->trigger[queue];
-  if (last < ISA_NENGINES && last != e &&
+  if (last < VM_CK_ENGINES && last != e &&
       clock_of(c, e)[vm_ck_comp(last, OF_SEQ)] < k->trigger_epoch[queue])
     vm_ck_report_trigger(c, e, queue);
   k->trigger[queue] = (uint8_t)e;
-  k->trigger_pc[queue] = c->eng[e].pc;
+  k->trigger_pc[queue] = vm_ck_engine(c, e)->pc;
   k->trigger_time[queue] = c->now;
   k->trigger_epoch[queue] = clock_of(c, e)[vm_ck_comp(e, OF_SEQ)];
 }
@@ -468,88 +496,67 @@ static vm_ck_snapshot *base_of_queue(vm_core *c, unsigned e, unsigned queue) {
 }
 
 static void log_share(vm_core *c, unsigned e, const vm_transfer *t, unsigned comp, uint32_t share,
-                      vm_ck_snapshot *base) {
+                      vm_ck_snapshot *base, bool swaps) {
   vm_ck_release r = {.base = base,
                      .engine = (uint8_t)e,
                      .ring = (uint16_t)comp,
                      .share = share,
-                     .pc = c->eng[e].pc};
+                     .pc = vm_ck_engine(c, e)->pc};
   for (unsigned i = 0; i < OF_ENGINE; i++) r.own[i] = clock_of(c, e)[vm_ck_comp(e, i)];
+  if (swaps) vm_ck_twin_share(c, t, comp, &r);
   base->refs++;
-  log_update(c, t->sem, ISA_UPD_dma, 0, comp, share, r);
+  log_update(c, vm_ck_sem(t->sem_core, t->sem), ISA_UPD_dma, 0, comp, share, r);
 }
 
-void vm_check_transfer(vm_core *c, unsigned e, const isa_insn *in, const vm_transfer *t,
+void vm_check_transfer(vm_core *c, unsigned engine, const isa_insn *in, const vm_transfer *t,
                        const vm_share *shares) {
   struct vm_check *k = c->check;
+  unsigned e = vm_ck_unit(c, engine), queue = vm_ck_queue(c, t->queue);
   if (k->legal) vm_ck_legal_transfer(c, e, t, shares);
-  if (vm_ck_has(c, VM_CHECK_OVERLAP)) vm_ck_tiles_issue(c, e, in, c->eng[e].pc);
+  if (vm_ck_has(c, VM_CHECK_OVERLAP)) vm_ck_tiles_issue(c, engine, in, c->eng[engine].pc);
   if (!vm_ck_has(c, VM_CHECK_RACE)) return;
-  vm_ck_snapshot *base = base_of_queue(c, e, t->queue);
+  vm_ck_snapshot *base = base_of_queue(c, e, queue);
   unsigned ring = 0;
   step(c, e);
-  unsigned last = k->trigger[t->queue];
-  vm_ck_log_trigger(c, e, t->queue, last < ISA_NENGINES && last != e);
-  note_trigger(c, e, t->queue);
+  unsigned last = k->trigger[queue];
+  vm_ck_log_trigger(c, e, queue, last < VM_CK_ENGINES && last != e);
+  note_trigger(c, e, queue);
   k->transfers++;
   for (const vm_share *s = shares; s && base; s = s->next, ring++) {
-    unsigned comp = vm_ck_ring_comp(t->queue, ring);
-    uint32_t share = ++k->shares[comp - FIRST_RING];
+    unsigned comp = vm_ck_ring_comp(k, queue, ring);
+    uint32_t share = ++k->shares[comp - k->rings];
     vm_ck_race_share(c, e, t, s, ring);
-    if (t->signals) log_share(c, e, t, comp, share, base);
+    if (t->signals) log_share(c, e, t, comp, share, base, in->op == ISA_OP_sendrecv);
   }
+  k->halved = true;
   drop(c, base);
-  vm_ck_sem_log *l = t->signals ? k->sems[t->sem] : NULL;
+  unsigned sem = vm_ck_sem(t->sem_core, t->sem);
+  vm_ck_sem_log *l = t->signals ? k->sems[sem] : NULL;
   for (unsigned r = 0; l && r < ring; r++) { /* all of them have to arrive to tell of one */
-    vm_ck_source *s = find_source(l, vm_ck_ring_comp(t->queue, r));
+    vm_ck_source *s = vm_ck_find_source(l, vm_ck_ring_comp(k, queue, r));
     if (!s || s->n == s->head) continue;
     vm_ck_update *u = &s->v[s->n - 1];
-    u->total = (int64_t)c->sem[t->sem] + l->up + l->down;
+    u->total = (int64_t)vm_ck_value(c, sem) + l->up + l->down;
     if (u->r.logged && k->log.on) k->log.updates[u->r.logged - 1].total = u->total;
   }
-}
-
-/* ---- Questions ---------------------------------------------------------------------------- */
-
-bool vm_ck_clocks_signal(const vm_core *c, unsigned comp, uint32_t epoch, unsigned *sem,
-                         int64_t *value) {
-  for (unsigned i = 0; i < ISA_NSEMS; i++) {
-    const vm_ck_sem_log *l = c->check->sems[i];
-    const vm_ck_source *s = l ? find_source(l, comp) : NULL;
-    for (uint32_t u = s ? s->head : 0; s && u < s->n; u++)
-      if (s->v[u].epoch >= epoch) {
-        *sem = i;
-        *value = s->v[u].total;
-        return true;
-      }
-  }
-  return false;
-}
-
-int64_t vm_ck_clocks_total(const vm_core *c, unsigned sem) {
-  const vm_ck_sem_log *l = c->check->sems[sem];
-  return (int64_t)c->sem[sem] + (l ? l->up + l->down : 0);
-}
-
-int64_t vm_ck_clocks_waited(const vm_core *c, unsigned e, unsigned sem) {
-  const vm_ck_sem_log *l = c->check->sems[sem];
-  return l && l->held[e].epoch ? (int64_t)l->held[e].value : -1;
 }
 
 /* ---- Life cycle --------------------------------------------------------------------------- */
 
 bool vm_ck_clocks_start(vm_core *c) {
   struct vm_check *k = c->check;
-  k->ncomps = FIRST_RING + c->code->nqueues * ISA_NDMA;
-  k->shares = isa_zalloc(&c->al, ISA_MAX_QUEUES * ISA_NDMA * sizeof *k->shares);
+  k->rings = OF_ENGINE * k->nengines;
+  k->ncomps = k->rings + k->nqueues * ISA_NDMA;
+  k->shares = isa_zalloc(&c->al, VM_CK_QUEUES * ISA_NDMA * sizeof *k->shares);
   if (!k->shares) return false;
-  memset(k->trigger, ISA_NENGINES, sizeof k->trigger);
-  for (unsigned e = 0; e < ISA_NENGINES; e++) {
-    const isa_code *code = &c->code->code[e];
+  memset(k->trigger, VM_CK_ENGINES, sizeof k->trigger);
+  for (unsigned e = 0; e < c->check->nengines; e++) {
+    const isa_code *code = vm_ck_code(c, e);
     if (!(k->clock[e] = isa_zalloc(&c->al, k->ncomps * sizeof **k->clock))) return false;
     for (uint32_t pc = 0; pc < code->n; pc++)
       if (code->insns[pc].wait.cond != ISA_WAIT_none)
-        k->waiters[code->insns[pc].wait.sem] |= (uint8_t)(1u << e);
+        k->waiters[vm_ck_sem(e >= ISA_NENGINES, code->insns[pc].wait.sem)] |= (uint16_t)(1u << e);
+    vm_ck_note_barriers(c, e);
   }
   return vm_ck_log_start(c);
 }
@@ -567,11 +574,11 @@ static void end_log(vm_core *c, vm_ck_sem_log *l) {
 
 void vm_ck_clocks_end(vm_core *c) {
   struct vm_check *k = c->check;
-  for (unsigned i = 0; i < ISA_NSEMS; i++)
+  for (unsigned i = 0; i < k->nsems; i++)
     if (k->sems[i]) end_log(c, k->sems[i]);
   vm_ck_log_end(c);
-  for (unsigned q = 0; q < ISA_MAX_QUEUES; q++) drop(c, k->queue_base[q]);
-  for (unsigned e = 0; e < ISA_NENGINES; e++) {
+  for (unsigned q = 0; q < k->nqueues; q++) drop(c, k->queue_base[q]);
+  for (unsigned e = 0; e < c->check->nengines; e++) {
     changed(c, e);
     isa_free(&c->al, k->clock[e], k->ncomps * sizeof **k->clock);
   }
@@ -579,5 +586,5 @@ void vm_ck_clocks_end(vm_core *c) {
     next = s->next;
     isa_free(&c->al, s, snapshot_bytes(c));
   }
-  isa_free(&c->al, k->shares, ISA_MAX_QUEUES * ISA_NDMA * sizeof *k->shares);
+  isa_free(&c->al, k->shares, VM_CK_QUEUES * ISA_NDMA * sizeof *k->shares);
 }

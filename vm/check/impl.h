@@ -5,6 +5,7 @@
 #include "../engine/engine.h"
 #include "../legal/legal.h"
 #include "check.h"
+#include "cores.h"
 
 #include <string.h>
 
@@ -12,14 +13,11 @@
 
 /* What another may know of an engine: how many of its data-path instructions are complete, have
  * read their sources, have loaded weights (which end out of turn with matmuls); and how far its
- * sequencer has come. Then one for each ring of each queue: shares done. */
+ * sequencer has come. Then, from vm_check.rings on, one for each ring of each queue: shares done.
+ */
 enum { OF_DONE, OF_READ, OF_WEIGHTS, OF_SEQ, OF_ENGINE };
-enum { FIRST_RING = OF_ENGINE * ISA_NENGINES };
 static inline unsigned vm_ck_comp(unsigned engine, unsigned what) {
   return OF_ENGINE * engine + what;
-}
-static inline unsigned vm_ck_ring_comp(unsigned queue, unsigned ring) {
-  return FIRST_RING + queue * ISA_NDMA + ring;
 }
 static inline unsigned vm_ck_engine_of(unsigned comp) { return comp / OF_ENGINE; }
 
@@ -50,14 +48,15 @@ typedef struct vm_ck_snapshot {
 } vm_ck_snapshot;
 
 /* What whoever sees an update knows: the snapshot, of the engine the newer `own`, and of ring
- * `ring` (0: none) the shares up to `share`. */
+ * `ring` (0: none) the shares up to `share`. Of a sendrecv also component `twin` (0: none) of the
+ * other core's half up to `twin_share`. */
 typedef struct vm_ck_release {
   vm_ck_snapshot *base;
   uint32_t own[OF_ENGINE];
-  uint32_t share;
+  uint32_t share, twin_share;
   uint32_t pc;     /* of the instruction that updates */
   uint32_t logged; /* its number in the log, 0: none */
-  uint16_t ring;
+  uint16_t ring, twin;
   uint8_t engine;
 } vm_ck_release;
 
@@ -92,8 +91,8 @@ typedef struct vm_ck_sem_log {
   uint32_t write_epoch;
   vm_time written_at;
   vm_ck_release write;
-  vm_ck_held held[ISA_NENGINES];
-  uint16_t from[ISA_NENGINES]; /* the source of all that an engine has acquired, FROM_MANY */
+  vm_ck_held held[VM_CK_ENGINES];
+  uint16_t from[VM_CK_ENGINES]; /* the source of all that an engine has acquired, FROM_MANY */
 } vm_ck_sem_log;
 enum { FROM_NOBODY = 0, FROM_MANY = UINT16_MAX }; /* else the component + 1 */
 
@@ -111,8 +110,9 @@ typedef struct vm_ck_access {
   uint32_t first, last; /* buckets it is in */
   uint32_t stamp;
   bool writes, alive;
+  bool handed;    /* not read, but named by a core_barrier of its engine */
   uint8_t engine; /* whose instruction it is */
-  uint8_t queue;  /* of a share, else ISA_MAX_QUEUES */
+  uint8_t queue;  /* of a share, else VM_CK_QUEUES */
   uint8_t ring;
   uint32_t transfer; /* of a share: the number of its transfer */
   uint32_t pc;
@@ -123,10 +123,11 @@ typedef struct vm_ck_access {
 typedef struct vm_ck_bucket {
   uint32_t *ids, n, cap;
 } vm_ck_bucket;
-/* SBUF, PSUM, and each HBM tensor: cut into buckets of 1 << shift bytes. */
+/* SBUF, PSUM, each HBM tensor, then core 1's SBUF and PSUM: cut into buckets of 1 << shift bytes.
+ */
 typedef struct vm_ck_region {
   uint64_t lo, hi;
-  uint8_t space, shift;
+  uint8_t space, shift, core;
   bool written;    /* the program may write it: else reads need not be known */
   uint32_t tensor; /* of HBM: 1-based */
   uint32_t nbuckets;
@@ -137,9 +138,18 @@ typedef struct vm_ck_region {
 
 /* A step changes what its engine knows: a wait that held on a semaphore that counts, or any other
  * (HELD, which changes nothing: its updates follow); an update that such a wait acquired; a drain;
- * a trigger after another engine's; an order that a finding assumes. `at` is the place of each
- * step, update and access in the order of the run. */
-enum { VM_CK_START, VM_CK_WAIT, VM_CK_HELD, VM_CK_KNOW, VM_CK_DRAIN, VM_CK_QUEUE, VM_CK_ASSUME };
+ * a trigger after another engine's; a sendrecv that has met the other core's; an order that a
+ * finding assumes. `at` is the place of each step, update and access in the order of the run. */
+enum {
+  VM_CK_START,
+  VM_CK_WAIT,
+  VM_CK_HELD,
+  VM_CK_KNOW,
+  VM_CK_DRAIN,
+  VM_CK_QUEUE,
+  VM_CK_MEET,
+  VM_CK_ASSUME
+};
 typedef struct vm_ck_step {
   uint8_t kind, engine, cond; /* cond: of a wait that held */
   uint16_t sem;
@@ -151,10 +161,10 @@ typedef struct vm_ck_step {
   uint32_t value; /* of the wait as it stands */
 } vm_ck_step;
 typedef struct vm_ck_signal { /* an update; whoever sees it knows what its step knows, and more */
-  uint32_t step, at, own[OF_ENGINE], share, epoch, pc;
+  uint32_t step, at, own[OF_ENGINE], share, twin_share, epoch, pc;
   uint32_t arrived;     /* place, of a semaphore that does more than count; 0: it has not */
   int64_t delta, total; /* total: of the semaphore when this and all before it have arrived */
-  uint16_t comp, ring, sem;
+  uint16_t comp, ring, twin, sem;
   uint8_t engine;
   bool writes; /* sets the value to delta */
   bool taken;  /* of one that takes effect at once: together with the wait of its step */
@@ -167,12 +177,12 @@ typedef struct vm_ck_log {
   vm_ck_access *accesses;
   uint32_t nsteps, cap_steps, nupdates, cap_updates, naccesses, cap_accesses, at;
   uint32_t nsets, cap_sets, most_steps;
-  uint32_t last[ISA_NENGINES], queue[ISA_MAX_QUEUES]; /* steps */
-  int64_t taken[ISA_NSEMS];
-  bool knows;            /* what is acquired now is to be logged */
-  bool mixed[ISA_NSEMS]; /* does more than count */
-  bool host[ISA_NSEMS];  /* the host has set it */
-  uint8_t waiters[ISA_NSEMS], takers[ISA_NSEMS];
+  uint32_t last[VM_CK_ENGINES], queue[VM_CK_QUEUES]; /* steps */
+  int64_t taken[VM_CK_SEMS];
+  bool knows;                                       /* what is acquired now is to be logged */
+  bool mixed[VM_CK_SEMS];                           /* does more than count */
+  bool host[VM_CK_SEMS];                            /* the host has set it */
+  uint16_t waiters[VM_CK_SEMS], takers[VM_CK_SEMS]; /* masks of engines */
 } vm_ck_log;
 
 /* ---- All together ------------------------------------------------------------------------- */
@@ -194,35 +204,46 @@ typedef struct vm_ck_tile_pair {
   uint32_t pc;
 } vm_ck_tile_pair;
 
+/* PSUM of a core: a byte an fp32 slot, and of each bank who read it last. */
+typedef struct vm_ck_banks {
+  uint8_t *slots;
+  uint8_t reader[ISA_PSUM_BYTES / ISA_PSUM_BANK];
+  uint32_t reader_pc[ISA_PSUM_BYTES / ISA_PSUM_BANK];
+  vm_time read_time[ISA_PSUM_BYTES / ISA_PSUM_BANK];
+} vm_ck_banks;
+
 enum { SEEN_PAIRS = 4096 }; /* findings that are kept apart, so that a loop reports once */
 
 struct vm_check {
   unsigned mask;
+  unsigned nengines, nsems, nqueues; /* of both cores */
+  char names[VM_CK_ENGINES][16];     /* "vector"; of two cores "core 1 vector" */
   uint64_t count;
   uint32_t nfindings;
   vm_finding findings[VM_FINDINGS];
   uint64_t seen[SEEN_PAIRS];
   /* clocks */
-  uint32_t ncomps;
-  uint32_t *clock[ISA_NENGINES];     /* ncomps each */
-  vm_ck_snapshot *now[ISA_NENGINES]; /* of the clock, NULL when it has changed since */
+  uint32_t ncomps, rings;             /* rings: the first component of a ring */
+  uint32_t *clock[VM_CK_ENGINES];     /* ncomps each */
+  vm_ck_snapshot *now[VM_CK_ENGINES]; /* of the clock, NULL when it has changed since */
   vm_ck_snapshot *free;
-  uint32_t issued[ISA_NENGINES]; /* data-path instructions */
+  bool halved; /* of a sendrecv that has met another, the first half has started */
+  uint32_t issued[VM_CK_ENGINES]; /* data-path instructions */
   /* Of an engine with @read updates: the last instruction that has ended when the newest starts,
    * since one up to that touched the same bytes. */
-  uint32_t hazard[ISA_NENGINES];
-  uint8_t tells_reads; /* engines with @read updates */
-  uint32_t *shares;    /* of each ring, by component */
+  uint32_t hazard[VM_CK_ENGINES];
+  uint16_t tells_reads; /* engines with @read updates */
+  uint32_t *shares;     /* of each ring, by component */
   uint32_t transfers;
-  uint8_t trigger[ISA_MAX_QUEUES]; /* engine that last triggered the queue, with that clock */
-  uint32_t trigger_pc[ISA_MAX_QUEUES], trigger_epoch[ISA_MAX_QUEUES]; /* epoch: of OF_SEQ */
-  vm_time trigger_time[ISA_MAX_QUEUES];
-  vm_ck_snapshot *queue_base[ISA_MAX_QUEUES];
-  vm_ck_sem_log *sems[ISA_NSEMS];
-  uint8_t waiters[ISA_NSEMS]; /* engines whose code waits for it */
+  uint8_t trigger[VM_CK_QUEUES]; /* engine that last triggered the queue, with that clock */
+  uint32_t trigger_pc[VM_CK_QUEUES], trigger_epoch[VM_CK_QUEUES]; /* epoch: of OF_SEQ */
+  vm_time trigger_time[VM_CK_QUEUES];
+  vm_ck_snapshot *queue_base[VM_CK_QUEUES];
+  vm_ck_sem_log *sems[VM_CK_SEMS];
+  uint16_t waiters[VM_CK_SEMS]; /* engines whose code waits for it */
   vm_ck_release arriving;
   bool has_arriving;
-  uint8_t change_by; /* engine of the change that comes, ISA_NENGINES: the host */
+  uint8_t change_by; /* engine of the change that comes, VM_CK_ENGINES: the host */
   uint32_t change_pc;
   vm_ck_log log;
   /* Order by the clocks as the run goes may not be all there is, or more than there is: what the
@@ -238,35 +259,48 @@ struct vm_check {
   vm_ck_access *accesses;
   uint32_t naccesses, cap_accesses, alive, prune_at;
   uint32_t *free_ids, nfree, cap_free;
-  /* shadows: SBUF, PSUM, then tensors */
-  vm_ck_shadow sbuf, psum, *hbm;
+  /* shadows: SBUF and PSUM of each core, then tensors */
+  vm_ck_shadow sbuf[ISA_MAX_CORES], psum[ISA_MAX_CORES], *hbm;
   bool shadowed;   /* reads of sbuf and psum are looked at */
   uint8_t *owners; /* of each tile, its mark; NULL: no tile is `own` */
-  uint64_t *reads[ISA_NENGINES], *writes[ISA_NENGINES]; /* registers, by pc */
-  uint64_t registers[ISA_NENGINES];                     /* written */
-  uint8_t accumulators;                                 /* of each engine: they have been reset */
-  /* PSUM: a byte an fp32 slot */
-  uint8_t *slots;
-  uint8_t reader[ISA_PSUM_BYTES / ISA_PSUM_BANK]; /* of each bank, the last */
-  uint32_t reader_pc[ISA_PSUM_BYTES / ISA_PSUM_BANK];
-  vm_time read_time[ISA_PSUM_BYTES / ISA_PSUM_BANK];
+  uint64_t *reads[VM_CK_ENGINES], *writes[VM_CK_ENGINES]; /* registers, by pc */
+  uint64_t registers[VM_CK_ENGINES];                      /* written */
+  uint16_t accumulators;                                  /* of each engine: they have been reset */
+  vm_ck_banks banks[ISA_MAX_CORES];
   /* values: infinities and NaNs among the operands of what executes, and among all weights */
-  unsigned had, weights_had;
-  vm_ck_tile_pair *pairs;
+  unsigned had, weights_had[ISA_MAX_CORES];
+  vm_ck_tile_pair *pairs; /* core 1's after core 0's, npairs each */
   uint32_t npairs, cap_pairs;
   uint64_t saves; /* walks that have written the state */
   /* Of VM_CHECK_LEGAL: what the run has done, the step of each engine that is not yet complete, and
    * whether accesses are for it. */
   vm_legal *legal;
-  vm_legal_step pending[ISA_NENGINES];
-  bool has_pending[ISA_NENGINES], recording;
+  vm_legal_step pending[VM_CK_ENGINES];
+  bool has_pending[VM_CK_ENGINES], recording;
 };
+
+static inline unsigned vm_ck_ring_comp(const struct vm_check *k, unsigned queue, unsigned ring) {
+  return k->rings + queue * ISA_NDMA + ring;
+}
+/* "core 1 ", "core 1's " of a program of two. */
+static inline const char *vm_ck_core_text(const vm_core *c, unsigned core) {
+  return c->prog->ncores < 2 ? "" : core ? "core 1 " : "core 0 ";
+}
+/* Whether a component is told of by a twin: an engine's complete instruction has read, too. */
+static inline bool vm_ck_is_twin(const struct vm_check *k, unsigned twin, unsigned comp) {
+  return comp == twin || (twin < k->rings && comp == twin + (OF_READ - OF_DONE));
+}
+static inline const char *vm_ck_whose(const vm_core *c, unsigned core) {
+  return c->prog->ncores < 2 ? "" : core ? "core 1's " : "core 0's ";
+}
+static inline const char *vm_ck_name(const vm_core *c, unsigned e) { return c->check->names[e]; }
 
 static inline bool vm_ck_has(const vm_core *c, unsigned kind) { return c->check->mask >> kind & 1; }
 
 /* check.c: one finding. NULL when the same two places have had it, or too many are there. The
- * caller appends to its text what the values are; vm_ck_put_* format the pieces. */
-vm_finding *vm_ck_found(vm_core *c, unsigned kind, unsigned engine, uint32_t pc, unsigned other,
+ * caller appends to its text what the values are; vm_ck_put_* format the pieces. Engines are of
+ * both cores here and in these. */
+vm_finding *vm_ck_found(vm_core *c, unsigned kind, unsigned e, uint32_t pc, unsigned other,
                         uint32_t other_pc);
 /* Takes back the findings that are wrong. */
 void vm_ck_take_back(vm_core *c, bool (*wrong)(const void *ud, const vm_finding *f),
@@ -274,9 +308,13 @@ void vm_ck_take_back(vm_core *c, bool (*wrong)(const void *ud, const vm_finding 
 /* Memory ran out: the run ends, since the race check would be wrong. */
 void vm_ck_out_of_memory(vm_core *c);
 /* "\n  vector file.s:12, at 100.0 ns: instruction". */
-void vm_ck_put_insn(const vm_core *c, unsigned engine, uint32_t pc, vm_time t, isa_buf *out);
+void vm_ck_put_insn(const vm_core *c, unsigned e, uint32_t pc, vm_time t, isa_buf *out);
+/* vm_put_place, vm_put_site and vm_put_sem of the engines and semaphores of both cores. */
+void vm_ck_put_place(const vm_core *c, unsigned e, uint32_t pc, isa_buf *out);
+void vm_ck_put_site(const vm_core *c, unsigned e, uint32_t pc, isa_buf *out);
+void vm_ck_put_sem(const vm_core *c, unsigned sem, isa_buf *out);
 /* The same with the round of a loop, from 1; 0: it is not known, or there is one alone. */
-void vm_ck_put_round(const vm_core *c, unsigned engine, uint32_t pc, uint32_t round, vm_time t,
+void vm_ck_put_round(const vm_core *c, unsigned e, uint32_t pc, uint32_t round, vm_time t,
                      isa_buf *out);
 /* "bytes 0..63 of sbuf partitions 0..127 (tile a)". */
 void vm_ck_put_bytes(const vm_core *c, const vm_ck_region *r, const vm_ck_access *a, isa_buf *out);
@@ -312,17 +350,18 @@ void vm_ck_clocks_end(vm_core *c);
 vm_ck_snapshot *vm_ck_new_snapshot(vm_core *c);
 /* The wait w of engine e's instruction at its pc holds. */
 void vm_ck_wait(vm_core *c, unsigned e, const isa_wait *w);
-/* The update that tells of epoch of component comp, if one has been triggered and not forgotten:
- * its semaphore and the value to wait for. */
-bool vm_ck_clocks_signal(const vm_core *c, unsigned comp, uint32_t epoch, unsigned *sem,
-                         int64_t *value);
-/* The value that a semaphore comes to when what is under way has arrived. */
-int64_t vm_ck_clocks_total(const vm_core *c, unsigned sem);
-/* The value that engine e last waited for on a semaphore, -1 when it has not. */
-int64_t vm_ck_clocks_waited(const vm_core *c, unsigned e, unsigned sem);
+
+/* meet.c. What the update of a half of a sendrecv tells of the other half: of a flight, and of a
+ * share with that component; and the engines of core_barriers, as waiters. */
+void vm_ck_twin_flight(vm_core *c, const vm_flight *f, vm_ck_release *r);
+void vm_ck_twin_share(vm_core *c, const vm_transfer *t, unsigned comp, vm_ck_release *r);
+void vm_ck_note_barriers(vm_core *c, unsigned e);
+
+vm_ck_source *vm_ck_find_source(const vm_ck_sem_log *l, unsigned comp);
 
 /* lost.c. Whether a release comes after epoch of component comp. */
-bool vm_ck_includes(const vm_ck_release *r, unsigned comp, uint32_t epoch);
+bool vm_ck_includes(const struct vm_check *k, const vm_ck_release *r, unsigned comp,
+                    uint32_t epoch);
 /* What the value is set over must be known to who sets it: else it could come later and count. */
 void vm_ck_check_lost(vm_core *c, const vm_ck_sem_log *l, unsigned sem, const vm_ck_source *s);
 /* An update that arrives after the value was set: r is what it was released with. */
@@ -333,6 +372,14 @@ void vm_ck_check_set_again(vm_core *c, const vm_ck_sem_log *l, unsigned sem,
 /* The newest update of source s lowers the value: whether that stays above zero when of the others'
  * increments only those have arrived that must have. */
 void vm_ck_check_below(vm_core *c, const vm_ck_sem_log *l, unsigned sem, const vm_ck_source *s);
+/* The update that tells of epoch of component comp, if one has been triggered and not forgotten:
+ * its semaphore and the value to wait for. */
+bool vm_ck_clocks_signal(const vm_core *c, unsigned comp, uint32_t epoch, unsigned *sem,
+                         int64_t *value);
+/* The value that a semaphore comes to when what is under way has arrived. */
+int64_t vm_ck_clocks_total(const vm_core *c, unsigned sem);
+/* The value that engine e last waited for on a semaphore, -1 when it has not. */
+int64_t vm_ck_clocks_waited(const vm_core *c, unsigned e, unsigned sem);
 
 /* report.c. Engine e waits, by h, for a semaphore that was reset with no order to the wait; its
  * wait h held on a value that passes to `next`; it triggers a queue that another one does; an
@@ -350,14 +397,18 @@ void vm_ck_report_stuck(vm_core *c, const vm_ck_step *w, uint32_t value);
 /* Update u can take its semaphore below zero. */
 void vm_ck_report_too_low(vm_core *c, const vm_ck_signal *u);
 
+/* Engines x and y have met. */
+void vm_ck_clocks_meet(vm_core *c, unsigned x, unsigned y);
+
 /* log.c: each returns at once when the log is off. */
 bool vm_ck_log_start(vm_core *c);
 void vm_ck_log_end(vm_core *c);
 void vm_ck_log_give_up(vm_core *c);
 /* False when the semaphore does more than count: then what it acquires is to be logged. */
-bool vm_ck_log_wait(vm_core *c, unsigned e, const isa_wait *w, uint32_t value);
+bool vm_ck_log_wait(vm_core *c, unsigned e, unsigned sem, const isa_wait *w, uint32_t value);
 void vm_ck_log_know(vm_core *c, unsigned e, const vm_ck_release *r);
 void vm_ck_log_drain(vm_core *c, unsigned e);
+void vm_ck_log_meet(vm_core *c, unsigned x, unsigned y);
 /* Engine e triggers a queue; other: another engine did before. */
 void vm_ck_log_trigger(vm_core *c, unsigned e, unsigned queue, bool other);
 /* The host sets a semaphore. */
@@ -435,7 +486,7 @@ typedef struct vm_ck_advice {
   bool stale; /* the wait held, and yet does not tell */
   bool there; /* its wait stands at second itself */
   bool alone; /* no other engine waits for the semaphore */
-  uint8_t sem;
+  uint16_t sem;
   int64_t value, waited, step; /* step: by which value rises in each round, 0: by no one number */
   const vm_ck_signal *other; /* an update that could stand in for the one that is meant, or NULL */
   uint32_t waited_pc, round; /* round: of second, 0: it is not known */
@@ -466,7 +517,8 @@ void vm_ck_judge_pair(vm_core *c, const vm_ck_access *old, const vm_ck_access *a
 /* legal.c: what happens, for the judges; each returns at once when nobody asked. */
 bool vm_ck_legal_start(vm_core *c);
 void vm_ck_legal_end(vm_core *c);
-void vm_ck_legal_begin(vm_core *c, unsigned e, const isa_insn *in);
+void vm_ck_legal_wait(vm_core *c, unsigned e, const isa_wait *w);
+void vm_ck_legal_meet(vm_core *c);
 void vm_ck_legal_issue(vm_core *c, unsigned e, const vm_flight *f);
 void vm_ck_legal_transfer(vm_core *c, unsigned e, const vm_transfer *t, const vm_share *shares);
 void vm_ck_legal_touch(vm_core *c, unsigned e, const vm_view *v, bool writes);
@@ -487,6 +539,8 @@ bool vm_ck_races_start(vm_core *c);
 void vm_ck_races_end(vm_core *c);
 void vm_ck_race_flight(vm_core *c, unsigned e, const vm_flight *f);
 void vm_ck_race_sequencer(vm_core *c, unsigned e, const vm_view *v, bool writes);
+/* Bytes that engine e hands to the other core by a barrier: its own transfers must be over. */
+void vm_ck_race_handed(vm_core *c, unsigned e, const vm_view *v);
 void vm_ck_race_share(vm_core *c, unsigned e, const vm_transfer *t, const vm_share *s,
                       unsigned ring);
 

@@ -36,10 +36,10 @@ struct vm_ck_judge {
   uint32_t *rounds, *runs; /* of each access: the round of its instruction, of how many */
   int32_t tries;           /* that are left */
   uint64_t looks;
-  bool failed;                  /* out of memory */
-  uint32_t before;              /* findings that were there */
-  uint32_t at;                  /* where the replay is */
-  uint32_t until[ISA_NENGINES]; /* the last place of each engine */
+  bool failed;                   /* out of memory */
+  uint32_t before;               /* findings that were there */
+  uint32_t at;                   /* where the replay is */
+  uint32_t until[VM_CK_ENGINES]; /* the last place of each engine */
 };
 
 static const vm_ck_access *access_of(const vm_core *c, uint32_t number) {
@@ -81,8 +81,9 @@ void vm_ck_judge_pair(vm_core *c, const vm_ck_access *old, const vm_ck_access *a
   int64_t value, waited;
   vm_ck_advice how = {.first = old, .second = a};
   begin_text(c, old, a, f);
-  how.drain = old->comp < FIRST_RING && a->queue < ISA_MAX_QUEUES && old->engine == a->engine;
-  how.signals = vm_ck_clocks_signal(c, old->comp, old->epoch, &sem, &value) && value > 0;
+  how.drain = old->comp < c->check->rings && a->queue < VM_CK_QUEUES && old->engine == a->engine;
+  how.signals = vm_ck_clocks_signal(c, old->comp, old->epoch, &sem, &value) && value > 0 &&
+                (sem >= ISA_NSEMS) == (a->engine >= ISA_NENGINES);
   if (how.signals) {
     waited = vm_ck_clocks_waited(c, a->engine, sem);
     how = (vm_ck_advice){.first = old,
@@ -92,7 +93,7 @@ void vm_ck_judge_pair(vm_core *c, const vm_ck_access *old, const vm_ck_access *a
                          .waits = waited >= 0,
                          .waited = waited,
                          .waited_pc = a->pc,
-                         .sem = (uint8_t)sem};
+                         .sem = (uint16_t)sem};
   }
   if (!(a->transfer && a->transfer == old->transfer)) vm_ck_put_advice(c, &how, &f->text);
 }
@@ -101,12 +102,12 @@ void vm_ck_judge_floor(const vm_core *c, uint32_t *floor) {
   const struct vm_check *k = c->check;
   const struct vm_ck_judge *j = k->judge;
   const vm_ck_log *g = &k->log;
-  uint32_t now[ISA_NENGINES] = {0};
-  for (unsigned e = 0; e < ISA_NENGINES; e++) now[e] = UINT32_MAX;
+  uint32_t now[VM_CK_ENGINES] = {0};
+  for (unsigned e = 0; e < c->check->nengines; e++) now[e] = UINT32_MAX;
   for (uint32_t i = 0; i < g->nsteps && g->steps[i].at <= j->at; i++)
     if (g->steps[i].kind != VM_CK_QUEUE) now[g->steps[i].engine] = i;
   memset(floor, 0xff, k->ncomps * sizeof *floor);
-  for (unsigned e = 0; e < ISA_NENGINES; e++) {
+  for (unsigned e = 0; e < c->check->nengines; e++) {
     if (j->until[e] <= j->at || now[e] == UINT32_MAX) continue;
     const uint32_t *clock = vm_ck_must_clock(j->m, now[e]);
     for (uint32_t i = 0; i < k->ncomps; i++)
@@ -316,11 +317,15 @@ static uint32_t round_of(const vm_core *c, const vm_ck_access *a) {
   return j && a->logged && j->runs[a->logged - 1] > 1 ? j->rounds[a->logged - 1] : 0;
 }
 
+static const char *does(const vm_ck_access *a) {
+  return a->writes ? "writes" : a->handed ? "hands over" : "reads";
+}
+
 static void put_access(const vm_core *c, const vm_ck_access *a, isa_buf *out) {
   vm_ck_put_round(c, a->engine, a->pc, round_of(c, a), a->time, out);
-  isa_buf_printf(out, "\n    %s ", a->writes ? "writes" : "reads");
+  isa_buf_printf(out, "\n    %s ", does(a));
   vm_ck_put_bytes(c, &c->check->regions[a->region], a, out);
-  if (a->queue < ISA_MAX_QUEUES) isa_buf_printf(out, ", ring %u", a->ring);
+  if (a->queue < VM_CK_QUEUES) isa_buf_printf(out, ", ring %u", a->ring);
 }
 
 /* Elements of one transfer that meet in different rings, by an index that names a row twice. */
@@ -340,17 +345,17 @@ static void put_twice(const vm_core *c, const vm_ck_access *old, const vm_ck_acc
 static void begin_text(const vm_core *c, const vm_ck_access *old, const vm_ck_access *a,
                        vm_finding *f) {
   f->other_time = old->time;
-  vm_put_place(c, a->engine, a->pc, &f->text);
+  vm_ck_put_place(c, a->engine, a->pc, &f->text);
   isa_buf_puts(&f->text, ": race: ");
   if (a->transfer && a->transfer == old->transfer) {
     put_twice(c, old, a, &f->text);
     return;
   }
   vm_ck_put_who(c, a, &f->text);
-  isa_buf_printf(&f->text, " %s what ", a->writes ? "writes" : "reads");
+  isa_buf_printf(&f->text, " %s what ", does(a));
   vm_ck_put_who(c, old, &f->text);
   isa_buf_printf(&f->text, " %s, and nothing orders the two%s", old->writes ? "writes" : "reads",
-                 a->queue < ISA_MAX_QUEUES && a->queue == old->queue
+                 a->queue < VM_CK_QUEUES && a->queue == old->queue
                      ? ": each ring of a queue runs by itself"
                      : "");
   put_access(c, old, &f->text);
@@ -480,8 +485,8 @@ static bool count_rounds(vm_core *c, struct vm_ck_judge *j) {
   j->rounds = isa_zalloc(&c->al, (g->naccesses + 1) * sizeof *j->rounds);
   j->runs = isa_zalloc(&c->al, (g->naccesses + 1) * sizeof *j->runs);
   bool ok = j->rounds && j->runs;
-  for (unsigned e = 0; e < ISA_NENGINES && ok; e++) {
-    uint32_t n = c->code->code[e].n * WAYS;
+  for (unsigned e = 0; e < c->check->nengines && ok; e++) {
+    uint32_t n = vm_ck_code(c, e)->n * WAYS;
     uint32_t *count = isa_zalloc(&c->al, 2 * (n + 1) * sizeof *count), *last = count + n;
     ok = count != NULL;
     for (uint32_t i = 0; ok && i < g->naccesses; i++) {

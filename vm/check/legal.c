@@ -4,7 +4,7 @@
 #include "impl.h"
 
 bool vm_ck_legal_start(vm_core *c) {
-  c->check->legal = vm_legal_new(&c->al);
+  c->check->legal = vm_legal_new(&c->al, c->check->nengines);
   return c->check->legal != NULL;
 }
 
@@ -19,7 +19,7 @@ static vm_legal_step step_at(const vm_core *c, unsigned e, uint32_t pc) {
 /* The step that engine e has begun; of an instruction that has several, one more. */
 static vm_legal_step *pending(vm_core *c, unsigned e) {
   struct vm_check *k = c->check;
-  if (!k->has_pending[e]) k->pending[e] = step_at(c, e, c->eng[e].pc);
+  if (!k->has_pending[e]) k->pending[e] = step_at(c, e, vm_ck_engine(c, e)->pc);
   k->has_pending[e] = true;
   return &k->pending[e];
 }
@@ -38,18 +38,18 @@ static void flush(vm_core *c, unsigned e) {
   c->check->has_pending[e] = false;
 }
 
-void vm_ck_legal_begin(vm_core *c, unsigned e, const isa_insn *in) {
-  const isa_wait *w = &in->wait;
+void vm_ck_legal_wait(vm_core *c, unsigned e, const isa_wait *w) {
   flush(c, e);
   vm_legal_step *s = pending(c, e);
   s->cond = w->cond;
-  s->sem = w->sem;
-  if (w->cond != ISA_WAIT_none) s->value = w->is_reg ? c->eng[e].regs[w->value] : w->value;
+  s->sem = (uint16_t)vm_ck_sem(e >= ISA_NENGINES, w->sem);
+  if (w->cond != ISA_WAIT_none)
+    s->value = w->is_reg ? vm_ck_engine(c, e)->regs[w->value] : w->value;
 }
 
 static void set_update(vm_legal_step *s, unsigned kind, unsigned sem, uint32_t value) {
   s->update = ISA_UPD_add;
-  s->to = (uint8_t)sem;
+  s->to = (uint16_t)sem;
   switch (kind) {
   case ISA_UPD_none: s->update = ISA_UPD_none; break;
   case ISA_UPD_inc: s->delta = 1; break;
@@ -71,7 +71,7 @@ void vm_ck_legal_issue(vm_core *c, unsigned e, const vm_flight *f) {
   s->weights = isa_ops[f->in->op].cost == ISA_COST_LDW;
   s->at_read = u->kind != ISA_UPD_none && u->at_read;
   s->time = f->item.start;
-  set_update(s, u->kind, u->sem, u->value);
+  set_update(s, u->kind, vm_ck_sem(u->core, u->sem), u->value);
   add(c, e);
   c->check->recording = true;
   vm_ck_race_flight(c, e, f);
@@ -82,9 +82,9 @@ void vm_ck_legal_transfer(vm_core *c, unsigned e, const vm_transfer *t, const vm
   vm_legal_step *s = pending(c, e);
   unsigned ring = 0;
   s->kind = VM_LEGAL_TRIGGER;
-  s->queue = t->queue;
+  s->queue = (uint8_t)vm_ck_queue(c, t->queue);
   s->rings = c->code->queues[t->queue].rings;
-  if (t->signals) set_update(s, ISA_UPD_dma, t->sem, 0);
+  if (t->signals) set_update(s, ISA_UPD_dma, vm_ck_sem(t->sem_core, t->sem), 0);
   add(c, e);
   c->check->recording = true;
   for (const vm_share *x = shares; x; x = x->next) vm_ck_race_share(c, e, t, x, ring++);
@@ -107,23 +107,27 @@ void vm_ck_legal_access(vm_core *c, const vm_ck_access *a) {
                               .region = a->region,
                               .writes = a->writes,
                               .engine = a->engine,
-                              .ring = a->queue < ISA_MAX_QUEUES ? a->ring : -1};
+                              .ring = a->queue < VM_CK_QUEUES ? a->ring : -1};
   vm_legal_add_access(c->check->legal, &to);
+}
+
+void vm_ck_legal_meet(vm_core *c) {
+  vm_legal_give_up(c->check->legal, "schedules of sendrecv are not built");
 }
 
 void vm_ck_legal_drain(vm_core *c, unsigned e) { pending(c, e)->kind = VM_LEGAL_DRAIN; }
 
 void vm_ck_legal_update(vm_core *c, unsigned e, const isa_update *u) {
-  set_update(pending(c, e), u->kind, u->sem, u->value);
+  set_update(pending(c, e), u->kind, vm_ck_sem(u->core, u->sem), u->value);
 }
 
 /* Of an instruction that sets several semaphores at once, the steps belong together. */
 void vm_ck_legal_applied(vm_core *c, unsigned e, unsigned sem, unsigned kind) {
-  if (e >= ISA_NENGINES) {
+  if (e >= VM_CK_ENGINES) {
     vm_legal_give_up(c->check->legal, "the host has set a semaphore while the program ran");
     return;
   }
-  const isa_insn *in = &c->code->code[e].insns[c->eng[e].pc];
+  const isa_insn *in = &vm_ck_code(c, e)->insns[vm_ck_engine(c, e)->pc];
   bool cleared = in->op == ISA_OP_sem_range_clear;
   if (pending(c, e)->update != ISA_UPD_none) {
     pending(c, e)->glued = true;
@@ -137,8 +141,9 @@ void vm_ck_legal_applied(vm_core *c, unsigned e, unsigned sem, unsigned kind) {
 /* ---- Text ---------------------------------------------------------------------------------- */
 
 static void name_step(void *ud, const vm_legal_step *s, isa_buf *out) {
-  isa_buf_printf(out, "%s ", isa_engines[s->engine].name);
-  vm_put_place(ud, s->engine, s->pc, out);
+  const vm_core *c = ud;
+  isa_buf_printf(out, "%s ", vm_ck_name(c, s->engine));
+  vm_ck_put_place(c, s->engine, s->pc, out);
 }
 
 /* The place as an access of race.c's, for the words that go with one. */
@@ -150,7 +155,7 @@ static vm_ck_access access_of(const vm_legal_place *p) {
                         .region = x->region,
                         .writes = x->writes,
                         .engine = p->step->engine,
-                        .queue = p->ring < 0 ? ISA_MAX_QUEUES : p->step->queue,
+                        .queue = p->ring < 0 ? VM_CK_QUEUES : p->step->queue,
                         .ring = p->ring < 0 ? 0 : (uint8_t)p->ring};
 }
 
@@ -168,7 +173,7 @@ static void put_access(const vm_core *c, const vm_legal_place *p, isa_buf *out) 
 
 static void put_at(const vm_core *c, const vm_legal_step *s, isa_buf *out) {
   isa_buf_puts(out, " at ");
-  vm_put_place(c, s->engine, s->pc, out);
+  vm_ck_put_place(c, s->engine, s->pc, out);
 }
 
 static void put_order(const vm_core *c, const vm_legal_place *p, isa_buf *order, isa_buf *out) {
@@ -180,12 +185,12 @@ static void put_order(const vm_core *c, const vm_legal_place *p, isa_buf *order,
 static void put_race(const vm_core *c, vm_legal_result *r, isa_buf *out) {
   const vm_legal_place *p = &r->place[0], *q = &r->place[1];
   if (r->triggers) {
-    isa_buf_printf(out, "%s", isa_engines[p->step->engine].name);
+    isa_buf_printf(out, "%s", vm_ck_name(c, p->step->engine));
     put_at(c, p->step, out);
-    isa_buf_printf(out, " and %s", isa_engines[q->step->engine].name);
+    isa_buf_printf(out, " and %s", vm_ck_name(c, q->step->engine));
     put_at(c, q->step, out);
     isa_buf_printf(out, " trigger queue %s, and nothing orders the two",
-                   c->code->queues[p->step->queue].name);
+                   vm_ck_queue_row(c, p->step->queue)->name);
     put_insn(c, p->step, out);
     put_insn(c, q->step, out);
   } else {
@@ -208,14 +213,14 @@ static void put_race(const vm_core *c, vm_legal_result *r, isa_buf *out) {
 static void put_lucky(const vm_core *c, vm_legal_result *r, isa_buf *out) {
   const vm_legal_step *s = r->place[0].step;
   bool below = r->verdict == VM_LEGAL_BELOW;
-  isa_buf_puts(out, isa_engines[s->engine].name);
+  isa_buf_puts(out, vm_ck_name(c, s->engine));
   if (below) {
     isa_buf_puts(out, " can take ");
-    vm_put_sem(c, s->to, out);
+    vm_ck_put_sem(c, s->to, out);
     isa_buf_puts(out, " below zero");
   } else {
     isa_buf_puts(out, " can wait for ever for ");
-    vm_put_sem(c, s->sem, out);
+    vm_ck_put_sem(c, s->sem, out);
     isa_buf_printf(out, " %s %u", isa_cond_text(s->cond), s->value);
   }
   put_at(c, s, out);
@@ -253,9 +258,9 @@ static void put_verdict(const vm_core *c, vm_legal_result *r, vm_schedules *out)
 void vm_check_schedules(vm_core *c, vm_schedules *out) {
   struct vm_check *k = c->check;
   vm_legal_result r;
-  *out = (vm_schedules){.engine = ISA_NENGINES, .other_engine = ISA_NENGINES};
+  *out = (vm_schedules){.engine = VM_CK_ENGINES, .other_engine = VM_CK_ENGINES};
   isa_buf_init(&out->text, &c->al);
-  for (unsigned e = 0; e < ISA_NENGINES; e++) flush(c, e);
+  for (unsigned e = 0; e < k->nengines; e++) flush(c, e);
   vm_legal_name_steps(k->legal, name_step, c);
   vm_legal_judge(k->legal, &r);
   out->states = r.states;

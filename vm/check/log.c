@@ -21,32 +21,38 @@ static bool lowers(const isa_insn *in) {
 
 /* Looks at what engine e's instruction does to the semaphores that it names. */
 static void scan_insn(struct vm_check *k, unsigned e, const isa_insn *in) {
+  unsigned core = e >= ISA_NENGINES, mask = 1u << e;
+  unsigned waited = vm_ck_sem(core, in->wait.sem), updated = vm_ck_sem(in->upd.core, in->upd.sem);
   vm_ck_log *g = &k->log;
   bool data = !isa_op_is_control(in->op) && !isa_op_is_dma(in->op);
   bool waits = in->wait.cond != ISA_WAIT_none, updates = in->upd.kind != ISA_UPD_none;
   bool rises = in->wait.cond == ISA_WAIT_ge || in->wait.cond == ISA_WAIT_gt;
-  bool at_once =
-      in->op == ISA_OP_event_semaphore && waits && updates && in->upd.sem == in->wait.sem;
-  if (data && updates && in->upd.at_read) k->tells_reads |= (uint8_t)(1u << e);
+  bool at_once = in->op == ISA_OP_event_semaphore && waits && updates && updated == waited;
+  if (data && updates && in->upd.at_read) k->tells_reads |= (uint16_t)mask;
   if (waits) {
-    g->waiters[in->wait.sem] |= (uint8_t)(1u << e);
-    if (!rises) g->mixed[in->wait.sem] = true;
+    g->waiters[waited] |= (uint16_t)mask;
+    if (!rises) g->mixed[waited] = true;
   }
   if (updates && at_once && rises && lowers(in))
-    g->takers[in->upd.sem] |= (uint8_t)(1u << e);
+    g->takers[updated] |= (uint16_t)mask;
   else if (updates && (at_once || lowers(in) || in->upd.kind == ISA_UPD_write))
-    g->mixed[in->upd.sem] = true;
+    g->mixed[updated] = true;
+  isa_barrier b;
+  if (isa_insn_barrier(in, core, &b)) { /* what it gives is the other core's */
+    g->waiters[vm_ck_sem(core, b.take.sem)] |= (uint16_t)mask;
+    g->takers[vm_ck_sem(core, b.take.sem)] |= (uint16_t)mask;
+  }
   for (unsigned i = 0; in->op == ISA_OP_sem_range_clear && i < in->u.SEM_RANGE.count; i++)
-    g->mixed[in->u.SEM_RANGE.first + i] = true;
+    g->mixed[vm_ck_sem(core, in->u.SEM_RANGE.first + i)] = true;
 }
 
 /* A semaphore counts when it only rises, and when the one engine that waits for it takes what it
  * has waited for in the same step: then the sum of its increments tells all. */
 static void scan_program(const vm_core *c, vm_ck_log *g) {
-  for (unsigned e = 0; e < ISA_NENGINES; e++)
-    for (uint32_t pc = 0; pc < c->code->code[e].n; pc++)
-      scan_insn(c->check, e, &c->code->code[e].insns[pc]);
-  for (unsigned s = 0; s < ISA_NSEMS; s++) {
+  for (unsigned e = 0; e < c->check->nengines; e++)
+    for (uint32_t pc = 0; pc < vm_ck_code(c, e)->n; pc++)
+      scan_insn(c->check, e, &vm_ck_code(c, e)->insns[pc]);
+  for (unsigned s = 0; s < c->check->nsems; s++) {
     unsigned takers = g->takers[s];
     if (takers && (g->waiters[s] != takers || (takers & (takers - 1)))) g->mixed[s] = true;
   }
@@ -78,7 +84,7 @@ static vm_ck_step *add_step(vm_core *c, unsigned e, unsigned kind) {
                     .prev = g->last[e],
                     .at = g->at++,
                     .seq = c->check->clock[e][vm_ck_comp(e, OF_SEQ)],
-                    .pc = c->eng[e].pc};
+                    .pc = vm_ck_engine(c, e)->pc};
   return s;
 }
 
@@ -95,7 +101,7 @@ bool vm_ck_log_start(vm_core *c) {
   g->most_steps = MOST_CLOCKS / c->check->ncomps + 1;
   if (g->most_steps > MOST_STEPS) g->most_steps = MOST_STEPS;
   scan_program(c, g);
-  for (unsigned e = 0; e < ISA_NENGINES; e++) go_on(c, e, VM_CK_START);
+  for (unsigned e = 0; e < c->check->nengines; e++) go_on(c, e, VM_CK_START);
   return g->on;
 }
 
@@ -121,18 +127,18 @@ void vm_ck_log_give_up(vm_core *c) {
 
 /* ---- What is logged ------------------------------------------------------------------------ */
 
-bool vm_ck_log_wait(vm_core *c, unsigned e, const isa_wait *w, uint32_t value) {
+bool vm_ck_log_wait(vm_core *c, unsigned e, unsigned sem, const isa_wait *w, uint32_t value) {
   vm_ck_log *g = log_of(c);
-  bool mixed = g->mixed[w->sem];
+  bool mixed = g->mixed[sem];
   vm_ck_step *s = go_on(c, e, mixed ? VM_CK_HELD : VM_CK_WAIT);
   if (!s) return true;
   s->cond = w->cond;
-  s->sem = w->sem;
+  s->sem = (uint16_t)sem;
   s->value = value;
   if (mixed)
     c->check->suspect = true;
   else
-    s->want = (int64_t)value + (w->cond == ISA_WAIT_gt) + g->taken[w->sem];
+    s->want = (int64_t)value + (w->cond == ISA_WAIT_gt) + g->taken[sem];
   return !mixed;
 }
 
@@ -146,6 +152,17 @@ void vm_ck_log_know(vm_core *c, unsigned e, const vm_ck_release *r) {
 void vm_ck_log_drain(vm_core *c, unsigned e) {
   vm_ck_step *s = go_on(c, e, VM_CK_DRAIN);
   if (s) s->other = c->check->issued[e];
+}
+
+void vm_ck_log_meet(vm_core *c, unsigned x, unsigned y) {
+  vm_ck_log *g = log_of(c);
+  uint32_t here = g->last[x], there = g->last[y];
+  const struct vm_check *k = c->check;
+  uint32_t seq[2] = {k->clock[x][vm_ck_comp(x, OF_SEQ)], k->clock[y][vm_ck_comp(y, OF_SEQ)]};
+  vm_ck_step *s = go_on(c, x, VM_CK_MEET);
+  if (s) s->other = there, s->value = seq[1];
+  s = go_on(c, y, VM_CK_MEET);
+  if (s) s->other = here, s->value = seq[0];
 }
 
 void vm_ck_log_trigger(vm_core *c, unsigned e, unsigned queue, bool other) {
@@ -198,10 +215,12 @@ static void note_signal(vm_core *c, unsigned sem, unsigned comp, const vm_ck_upd
                         vm_ck_signal *u) {
   vm_ck_log *g = log_of(c);
   const vm_ck_release *r = &from->r;
-  *u = (vm_ck_signal){.step = r->ring ? g->queue[(r->ring - FIRST_RING) / ISA_NDMA]
+  *u = (vm_ck_signal){.step = r->ring ? g->queue[(r->ring - c->check->rings) / ISA_NDMA]
                                       : g->last[r->engine],
                       .at = g->at++,
                       .share = r->share,
+                      .twin = r->twin,
+                      .twin_share = r->twin_share,
                       .epoch = from->epoch,
                       .pc = r->pc,
                       .delta = from->delta,
@@ -254,7 +273,7 @@ bool vm_ck_log_access(vm_core *c, vm_ck_access *a) {
     no_memory(c);
     return true;
   }
-  a->step = a->queue < ISA_MAX_QUEUES ? g->queue[a->queue] : g->last[a->engine];
+  a->step = a->queue < VM_CK_QUEUES ? g->queue[a->queue] : g->last[a->engine];
   a->at = g->at++;
   a->seq = c->check->clock[a->engine][vm_ck_comp(a->engine, OF_SEQ)];
   a->logged = g->naccesses + 1;

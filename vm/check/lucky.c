@@ -19,21 +19,21 @@ typedef struct standing {
   uint32_t *next;  /* of each chain and state, the next such state + 1 */
 } standing;
 
-enum { LISTS = ISA_NSEMS * ISA_NENGINES }; /* updates of each semaphore by each engine */
+enum { LISTS = VM_CK_SEMS * VM_CK_ENGINES }; /* updates of each semaphore by each engine */
 
 typedef struct lucky {
   vm_core *c;
   const vm_ck_log *g;
   const vm_ck_mixed *x;
   const vm_ck_must *m;
-  engine_waits of[ISA_NENGINES];
-  bool *certain;                 /* of each step */
-  uint32_t nsteps, value;        /* value: at which the last wait stood that may not end */
-  uint32_t stands[ISA_NENGINES]; /* how far sequencers come for certain */
-  uint32_t *list;                /* updates by semaphore and engine, in order */
-  uint32_t *start;               /* of each list; one more for the end */
-  int64_t *sum;                  /* of the updates of the list up to each */
-  standing *at;                  /* of each semaphore */
+  engine_waits of[VM_CK_ENGINES];
+  bool *certain;                  /* of each step */
+  uint32_t nsteps, value;         /* value: at which the last wait stood that may not end */
+  uint32_t stands[VM_CK_ENGINES]; /* how far sequencers come for certain */
+  uint32_t *list;                 /* updates by semaphore and engine, in order */
+  uint32_t *start;                /* of each list; one more for the end */
+  int64_t *sum;                   /* of the updates of the list up to each */
+  standing *at;                   /* of each semaphore */
 } lucky;
 
 static bool is_wait(const vm_ck_step *s) { return s->kind == VM_CK_WAIT || s->kind == VM_CK_HELD; }
@@ -77,8 +77,8 @@ static uint32_t comes_to(lucky *y, unsigned e, uint32_t seq) {
 
 /* What engine e has added to a semaphore before epoch `stands` of its sequencer. */
 static int64_t added(const lucky *y, unsigned sem, unsigned e, uint32_t stands) {
-  uint32_t from = y->start[sem * ISA_NENGINES + e], lo = from;
-  uint32_t hi = y->start[sem * ISA_NENGINES + e + 1];
+  uint32_t from = y->start[sem * VM_CK_ENGINES + e], lo = from;
+  uint32_t hi = y->start[sem * VM_CK_ENGINES + e + 1];
   while (lo < hi) {
     uint32_t mid = lo + (hi - lo) / 2;
     if (y->g->updates[y->list[mid]].own[OF_SEQ] < stands)
@@ -92,7 +92,7 @@ static int64_t added(const lucky *y, unsigned sem, unsigned e, uint32_t stands) 
 static bool ends_counting(lucky *y, const vm_ck_step *s) {
   const uint32_t *known = vm_ck_must_clock(y->m, s->prev);
   int64_t sum = 0;
-  for (unsigned e = 0; e < ISA_NENGINES; e++) {
+  for (unsigned e = 0; e < y->c->check->nengines; e++) {
     uint32_t from = known[vm_ck_comp(e, OF_SEQ)];
     sum += added(y, s->sem, e, e == s->engine ? s->seq : comes_to(y, e, from));
   }
@@ -100,7 +100,7 @@ static bool ends_counting(lucky *y, const vm_ck_step *s) {
 }
 
 static unsigned list_of(const vm_ck_signal *u) {
-  return (unsigned)u->sem * ISA_NENGINES + u->engine;
+  return (unsigned)u->sem * VM_CK_ENGINES + u->engine;
 }
 
 static bool list_updates(lucky *y) {
@@ -141,7 +141,7 @@ static bool goes_on(const lucky *y, const mixed_sem *s, const mixed_chain *h, co
 static bool is_still(lucky *y, const mixed_sem *s, uint32_t step, const uint32_t *at) {
   const vm_ck_step *w = &y->g->steps[step];
   const uint32_t *cut = vm_ck_mixed_cut(y->x, s, at), *known = vm_ck_must_clock(y->m, w->prev);
-  for (unsigned e = 0; e < ISA_NENGINES; e++) {
+  for (unsigned e = 0; e < y->c->check->nengines; e++) {
     unsigned seq = vm_ck_comp(e, OF_SEQ);
     uint32_t from = cut[seq] > known[seq] ? cut[seq] : known[seq];
     y->stands[e] = e == w->engine ? w->seq : comes_to(y, e, from);
@@ -254,7 +254,7 @@ static uint32_t find_cause(lucky *y, uint32_t first) {
   bool *all = isa_zalloc(&y->c->al, y->nsteps + 1);
   if (!all) return first;
   memset(all, true, y->nsteps);
-  for (unsigned e = 0; e < ISA_NENGINES; e++)
+  for (unsigned e = 0; e < y->c->check->nengines; e++)
     memset(y->of[e].next, 0, y->of[e].n * sizeof *y->of[e].next);
   y->certain = all;
   for (uint32_t i = 0; i < y->nsteps && found == NEVER; i++)
@@ -269,7 +269,7 @@ static bool find_waits(lucky *y) {
   y->certain = isa_zalloc(al, y->nsteps + 1);
   for (uint32_t i = 0; i < y->nsteps; i++)
     if (is_wait(&y->g->steps[i])) y->of[y->g->steps[i].engine].n++;
-  for (unsigned e = 0; e < ISA_NENGINES; e++) {
+  for (unsigned e = 0; e < y->c->check->nengines; e++) {
     engine_waits *w = &y->of[e];
     w->steps = isa_zalloc(al, 2 * (w->n + 1) * sizeof *w->steps);
     if (!w->steps || !y->certain) return false;
@@ -285,7 +285,7 @@ static bool find_waits(lucky *y) {
 
 static void free_waits(lucky *y) {
   const isa_alloc *al = &y->c->al;
-  for (unsigned e = 0; e < ISA_NENGINES; e++)
+  for (unsigned e = 0; e < y->c->check->nengines; e++)
     if (y->of[e].steps) isa_free(al, y->of[e].steps, 2 * (y->of[e].n + 1) * sizeof(uint32_t));
   if (y->certain) isa_free(al, y->certain, y->nsteps + 1);
   if (y->list) isa_free(al, y->list, (y->g->nupdates + 1) * sizeof *y->list);

@@ -8,9 +8,10 @@
 /* The shadow of a memory, by the number of its region; at is NULL where there is none. */
 static vm_ck_shadow shadow_of(const vm_core *c, unsigned region, size_t *pitch) {
   const struct vm_check *k = c->check;
-  *pitch = region == 0 ? c->mem.sbuf_pitch : region == 1 ? c->mem.psum_pitch : 0;
-  if (region < 2) return region ? k->psum : k->sbuf;
-  return k->hbm ? k->hbm[region - 2] : (vm_ck_shadow){0};
+  const vm_ck_region *r = &k->regions[region];
+  *pitch = r->space == ISA_SBUF ? c->mem.sbuf_pitch : r->space == ISA_PSUM ? c->mem.psum_pitch : 0;
+  if (r->space != ISA_HBM) return r->space == ISA_SBUF ? k->sbuf[r->core] : k->psum[r->core];
+  return k->hbm ? k->hbm[r->tensor - 1] : (vm_ck_shadow){0};
 }
 
 /* Whether dimensions d and on of a set, from byte `at` of a shadow on, are all written now. */
@@ -51,6 +52,6 @@ bool vm_ck_explains(const vm_core *c, const vm_finding *f, const vm_ck_access *w
     return false;
   int64_t at = (int64_t)(c->check->regions[write->region].lo + f->byte);
   isa_byteset_make(at, 1, NULL, 0, &hole.set);
-  if (write->region >= 2) hole.p0 = 0, hole.p1 = 1;
+  if (c->check->regions[write->region].space == ISA_HBM) hole.p0 = 0, hole.p1 = 1;
   return vm_ck_race_meet(&hole, write) && is_made_good(c, read);
 }

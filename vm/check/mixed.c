@@ -85,15 +85,17 @@ static void add_all(vm_ck_mixed *x) {
   }
 }
 
-static unsigned queue_of(unsigned comp) { return (comp - FIRST_RING) / ISA_NDMA; }
+static unsigned queue_of(const vm_ck_mixed *x, unsigned comp) {
+  return (comp - x->c->check->rings) / ISA_NDMA;
+}
 
 /* How many chains from h on are those of the rings of one queue that go in step. */
-static uint32_t rings_alike(const mixed_chain *h, uint32_t n) {
+static uint32_t rings_alike(const vm_ck_mixed *x, const mixed_chain *h, uint32_t n) {
   uint32_t r = 1;
-  if (!h->flow || h->comp < FIRST_RING) return 1;
+  if (!h->flow || h->comp < x->c->check->rings) return 1;
   for (; r < n; r++) {
     const mixed_chain *o = &h[r];
-    if (!o->flow || o->comp != h->comp + r || queue_of(o->comp) != queue_of(h->comp) ||
+    if (!o->flow || o->comp != h->comp + r || queue_of(x, o->comp) != queue_of(x, h->comp) ||
         o->n != h->n)
       return r;
     for (uint32_t i = 0; i < h->n; i++)
@@ -107,7 +109,7 @@ static uint32_t rings_alike(const mixed_chain *h, uint32_t n) {
 static void join_rings(vm_ck_mixed *x, mixed_sem *s) {
   uint32_t to = 0;
   for (uint32_t i = 0, n; i < s->nchains; i += n) {
-    n = rings_alike(&s->chains[i], s->nchains - i);
+    n = rings_alike(x, &s->chains[i], s->nchains - i);
     for (uint32_t r = 1; r < n; r++)
       isa_free(&x->c->al, s->chains[i + r].v, s->chains[i + r].cap * sizeof *s->chains->v);
     s->chains[to] = s->chains[i];
@@ -161,7 +163,8 @@ vm_ck_mixed *vm_ck_mixed_new(vm_core *c) {
   x->n = c->check->ncomps;
   x->nsteps = x->g->nsteps;
   x->whole = c->fault.status == ISA_OK;
-  for (unsigned e = 0; e < ISA_NENGINES; e++) x->whole &= c->eng[e].state == VM_HALTED;
+  for (unsigned e = 0; e < c->check->nengines; e++)
+    x->whole &= vm_ck_engine(c, e)->state == VM_HALTED;
   x->row_of = new_array(x, x->nsteps, sizeof *x->row_of);
   x->sure = new_array(x, x->nsteps, sizeof *x->sure);
   if (!x->failed) add_all(x);
@@ -220,8 +223,10 @@ static const uint32_t *clock_before(const vm_ck_mixed *x, const mixed_sem *s, co
 
 /* Whether update u of one data path or sequencer can arrive only after v of the same engine: v is
  * the earlier one, and known to be complete when u is posted. */
-static bool follows(const vm_ck_signal *u, const uint32_t *clock, const vm_ck_signal *v) {
-  return v->comp < FIRST_RING && u->comp < FIRST_RING && u->engine == v->engine && v->at < u->at &&
+static bool follows(const vm_ck_mixed *x, const vm_ck_signal *u, const uint32_t *clock,
+                    const vm_ck_signal *v) {
+  uint32_t rings = x->c->check->rings;
+  return v->comp < rings && u->comp < rings && u->engine == v->engine && v->at < u->at &&
          clock[v->comp] >= v->epoch;
 }
 
@@ -231,7 +236,7 @@ static uint32_t needed(const vm_ck_mixed *x, const mixed_chain *h, uint32_t i, c
   if (o == h) return so_far;
   if (o->flow) {
     uint32_t n = clock[o->slot] > so_far ? clock[o->slot] : so_far;
-    while (h->flow && n < o->n && follows(h->v[i].update, clock, o->v[n].update)) n++;
+    while (h->flow && n < o->n && follows(x, h->v[i].update, clock, o->v[n].update)) n++;
     return n;
   }
   while (so_far < o->n && vm_ck_mixed_seq(x, &o->v[so_far]) <= clock[o->comp]) so_far++;
@@ -249,7 +254,7 @@ static void find_needs(const vm_ck_mixed *x, mixed_sem *s, const vm_ck_must *m) 
       if (d->wait) raise_all(x, know, vm_ck_must_clock(m, d->wait - 1));
       if (!d->update) continue;
       vm_ck_signal u = *d->update;
-      if (h->rings > 1) u.ring = 0; /* any of them */
+      if (h->rings > 1) u.ring = u.twin = 0; /* any of them */
       vm_ck_must_join(m, &u, know);
     }
   }
@@ -286,6 +291,7 @@ static void raise_chain(const vm_ck_mixed *x, const mixed_sem *s, const mixed_ch
   for (uint32_t r = 0; r < h->rings; r++) {
     uint32_t *ring = &to[h->comp + r];
     *ring = u[r].share > *ring ? u[r].share : *ring;
+    if (u[r].twin && u[r].twin_share > to[u[r].twin]) to[u[r].twin] = u[r].twin_share;
   }
 }
 
@@ -550,7 +556,7 @@ static bool is_sure(const vm_ck_mixed *x, uint32_t wait, const vm_ck_signal *u) 
 }
 
 bool vm_ck_mixed_settle(vm_ck_mixed *x) {
-  uint32_t last[ISA_NENGINES] = {0};
+  uint32_t last[VM_CK_ENGINES] = {0};
   for (uint32_t i = 0; i < x->nsteps; i++) {
     const vm_ck_step *s = &x->g->steps[i];
     if (s->kind == VM_CK_HELD) last[s->engine] = i;

@@ -38,7 +38,7 @@ struct vm_ck_must {
   uint32_t *sorted;                 /* updates by semaphore, source and place */
   int64_t *sum;                     /* of those before, within their group */
   group *groups;
-  uint32_t ngroups, of_sem[ISA_NSEMS + 1];
+  uint32_t ngroups, of_sem[VM_CK_SEMS + 1];
   candidate *candidates;
   bool in_run;
   uint32_t *joined;   /* in the run: of each engine and semaphore, how many updates it has seen */
@@ -53,17 +53,19 @@ static uint32_t *clock_of(const vm_ck_must *m, uint32_t step) {
 const uint32_t *vm_ck_must_clock(const vm_ck_must *m, uint32_t step) { return clock_of(m, step); }
 
 /* Component comp of what whoever sees update u knows. */
-static uint32_t known_by(const uint32_t *clock, const vm_ck_signal *u, unsigned comp) {
+static uint32_t known_by(const vm_ck_must *m, const uint32_t *clock, const vm_ck_signal *u,
+                         unsigned comp) {
   uint32_t base = clock[comp], own = 0;
-  if (comp < FIRST_RING && vm_ck_engine_of(comp) == u->engine) own = u->own[comp % OF_ENGINE];
+  if (comp < m->k->rings && vm_ck_engine_of(comp) == u->engine) own = u->own[comp % OF_ENGINE];
   if (u->ring && comp == u->ring) own = u->share;
+  if (u->twin && vm_ck_is_twin(m->k, u->twin, comp)) own = u->twin_share;
   return own > base ? own : base;
 }
 
 bool vm_ck_must_stuck(const vm_ck_must *m) { return memchr(m->never, true, m->nsteps) != NULL; }
 
 bool vm_ck_must_tells(const vm_ck_must *m, const vm_ck_signal *u, unsigned comp, uint32_t epoch) {
-  return m->never[u->step] || known_by(clock_of(m, u->step), u, comp) >= epoch;
+  return m->never[u->step] || known_by(m, clock_of(m, u->step), u, comp) >= epoch;
 }
 
 /* ---- Steps ---------------------------------------------------------------------------------- */
@@ -79,6 +81,9 @@ void vm_ck_must_join(const vm_ck_must *m, const vm_ck_signal *u, uint32_t *to) {
   for (uint32_t i = 0; i < m->n; i++) raise(&to[i], clock[i]);
   for (unsigned i = 0; i < OF_ENGINE; i++) raise(&to[vm_ck_comp(u->engine, i)], u->own[i]);
   if (u->ring) raise(&to[u->ring], u->share);
+  if (!u->twin) return;
+  raise(&to[u->twin], u->twin_share);
+  if (u->twin < m->k->rings) raise(&to[u->twin + (OF_READ - OF_DONE)], u->twin_share);
 }
 
 static void join_update(vm_ck_must *m, const vm_ck_signal *u) { vm_ck_must_join(m, u, m->mine); }
@@ -89,8 +94,9 @@ vm_ck_mixed *vm_ck_must_mixed(const vm_ck_must *m) { return m->mixed; }
 static void join_access(vm_ck_must *m, const vm_ck_access *a) {
   const uint32_t *clock = clock_of(m, a->step);
   for (uint32_t i = 0; i < m->n; i++) raise(&m->mine[i], clock[i]);
-  if (a->queue < ISA_MAX_QUEUES) {
-    for (unsigned r = 0; r < ISA_NDMA; r++) raise(&m->mine[vm_ck_ring_comp(a->queue, r)], a->epoch);
+  if (a->queue < VM_CK_QUEUES) {
+    for (unsigned r = 0; r < ISA_NDMA; r++)
+      raise(&m->mine[vm_ck_ring_comp(m->k, a->queue, r)], a->epoch);
     return;
   }
   raise(&m->mine[a->comp], a->epoch);
@@ -115,25 +121,25 @@ static uint32_t first_unknown(const vm_ck_must *m, const group *g) {
 /* Whether an update can only come after the wait of step s. */
 static bool comes_after(const vm_ck_must *m, const vm_ck_signal *u, const vm_ck_step *s) {
   return m->never[u->step] ||
-         known_by(clock_of(m, u->step), u, vm_ck_comp(s->engine, OF_SEQ)) >= s->seq;
+         known_by(m, clock_of(m, u->step), u, vm_ck_comp(s->engine, OF_SEQ)) >= s->seq;
 }
 
 /* Raises a component to the least epoch up to which the candidates add up to `need`. */
 static void raise_comp(vm_ck_must *m, uint32_t n, unsigned comp, int64_t need) {
   for (uint32_t i = 0; i < n && need > 0; i++)
-    if (known_by(m->candidates[i].clock, m->candidates[i].u, comp) <= m->mine[comp])
+    if (known_by(m, m->candidates[i].clock, m->candidates[i].u, comp) <= m->mine[comp])
       need -= m->candidates[i].u->delta;
   if (need <= 0) return;
   uint32_t at = m->mine[comp]; /* those up to it are counted */
   while (need > 0) {
     uint32_t next = NEVER;
     for (uint32_t i = 0; i < n; i++) {
-      uint32_t v = known_by(m->candidates[i].clock, m->candidates[i].u, comp);
+      uint32_t v = known_by(m, m->candidates[i].clock, m->candidates[i].u, comp);
       if (v > at && v < next) next = v;
     }
     if (next == NEVER) break;
     for (uint32_t i = 0; i < n; i++)
-      if (known_by(m->candidates[i].clock, m->candidates[i].u, comp) == next)
+      if (known_by(m, m->candidates[i].clock, m->candidates[i].u, comp) == next)
         need -= m->candidates[i].u->delta;
     at = next;
   }
@@ -142,7 +148,7 @@ static void raise_comp(vm_ck_must *m, uint32_t n, unsigned comp, int64_t need) {
 
 /* What engine e sees at a wait in the run: the updates from the first one, in order. */
 static void see_updates(vm_ck_must *m, const vm_ck_step *s) {
-  uint32_t *seen = &m->joined[s->engine * ISA_NSEMS + s->sem];
+  uint32_t *seen = &m->joined[s->engine * VM_CK_SEMS + s->sem];
   uint32_t end = m->of_sem[s->sem + 1];
   for (uint32_t i = m->of_sem[s->sem] + *seen; i < end && m->sum[i] < s->want; i++, ++*seen)
     join_update(m, &m->g->updates[m->sorted[i]]);
@@ -204,9 +210,12 @@ static bool find_step(vm_ck_must *m, uint32_t step) {
     for (unsigned what = OF_DONE; what <= OF_WEIGHTS; what++)
       raise(&m->mine[vm_ck_comp(s->engine, what)], s->other);
     return true;
+  case VM_CK_MEET:
   case VM_CK_QUEUE:
     if (m->never[s->other]) return false;
     for (uint32_t i = 0; i < m->n; i++) raise(&m->mine[i], clock_of(m, s->other)[i]);
+    if (s->kind == VM_CK_MEET)
+      raise(&m->mine[vm_ck_comp(g->steps[s->other].engine, OF_SEQ)], s->value);
     return true;
   default:
     if (m->never[g->accesses[s->other].step]) return false;
@@ -251,9 +260,9 @@ static void *again(const vm_core *c, void *old, size_t size, uint32_t *n, uint32
 static void sort_updates(vm_ck_must *m) {
   const vm_ck_signal *u = m->g->updates;
   uint32_t n = m->nupdates, at = 0;
-  bool has[ISA_NSEMS] = {false};
+  bool has[VM_CK_SEMS] = {false};
   for (uint32_t i = 0; i < n; i++) has[u[i].sem] = !m->g->mixed[u[i].sem];
-  for (unsigned sem = 0; sem < ISA_NSEMS; sem++) {
+  for (unsigned sem = 0; sem < m->k->nsems; sem++) {
     m->of_sem[sem] = m->ngroups;
     for (uint32_t i = 0; i < n && has[sem]; i++) {
       if (u[i].sem != sem) continue;
@@ -270,15 +279,15 @@ static void sort_updates(vm_ck_must *m) {
       to->n++;
     }
   }
-  m->of_sem[ISA_NSEMS] = m->ngroups;
+  m->of_sem[m->k->nsems] = m->ngroups;
 }
 
 /* Sorts updates by semaphore alone, with the sums of those before. */
 static void list_updates(vm_ck_must *m) {
   uint32_t at = 0;
-  bool has[ISA_NSEMS] = {false};
+  bool has[VM_CK_SEMS] = {false};
   for (uint32_t i = 0; i < m->nupdates; i++) has[m->g->updates[i].sem] = true;
-  for (unsigned sem = 0; sem < ISA_NSEMS; sem++) {
+  for (unsigned sem = 0; sem < m->k->nsems; sem++) {
     int64_t sum = 0;
     m->of_sem[sem] = at;
     for (uint32_t i = 0; i < m->nupdates && has[sem] && !m->g->mixed[sem]; i++) {
@@ -289,7 +298,7 @@ static void list_updates(vm_ck_must *m) {
       if (u->delta > 0) sum += u->delta;
     }
   }
-  m->of_sem[ISA_NSEMS] = at;
+  m->of_sem[m->k->nsems] = at;
 }
 
 vm_ck_must *vm_ck_must_new(vm_core *c, bool in_run) {
@@ -307,7 +316,7 @@ vm_ck_must *vm_ck_must_new(vm_core *c, bool in_run) {
   m->groups = new_array(c, sizeof *m->groups, m->nupdates);
   m->candidates = new_array(c, sizeof *m->candidates, m->nupdates);
   m->in_run = in_run;
-  m->joined = new_array(c, sizeof *m->joined, in_run ? ISA_NENGINES * ISA_NSEMS : 0);
+  m->joined = new_array(c, sizeof *m->joined, in_run ? VM_CK_ENGINES * VM_CK_SEMS : 0);
   bool whole = m->mine && m->sorted && m->sum && m->groups && m->candidates && m->joined;
   if (whole && (in_run || m->mixed)) {
     if (in_run)
@@ -327,7 +336,7 @@ void vm_ck_must_free(vm_core *c, vm_ck_must *m) {
   free_array(c, m->sorted, sizeof *m->sorted, m->nupdates);
   free_array(c, m->sum, sizeof *m->sum, m->nupdates);
   free_array(c, m->groups, sizeof *m->groups, m->nupdates);
-  free_array(c, m->joined, sizeof *m->joined, m->in_run ? ISA_NENGINES * ISA_NSEMS : 0);
+  free_array(c, m->joined, sizeof *m->joined, m->in_run ? VM_CK_ENGINES * VM_CK_SEMS : 0);
   free_array(c, m->candidates, sizeof *m->candidates, m->nupdates);
   free_array(c, m->clocks, sizeof *m->clocks * m->n, m->nclocks);
   free_array(c, m->never, sizeof *m->never, m->nnever);
@@ -364,7 +373,7 @@ static bool solve(vm_ck_must *m) {
 }
 
 static void solve_in_run(vm_ck_must *m) {
-  memset(m->joined, 0, ISA_NENGINES * ISA_NSEMS * sizeof *m->joined);
+  memset(m->joined, 0, VM_CK_ENGINES * VM_CK_SEMS * sizeof *m->joined);
   memset(m->clocks, 0, (size_t)m->nsteps * m->n * sizeof *m->clocks);
   memset(m->never, false, m->nsteps * sizeof *m->never);
   pass(m);
@@ -394,7 +403,7 @@ bool vm_ck_must_assume(vm_core *c, const vm_ck_access *first, const vm_ck_access
   vm_ck_log *g = &c->check->log;
   uint32_t from = second->step, at = second->at, step = g->nsteps;
   unsigned e = second->engine;
-  bool ring = second->queue < ISA_MAX_QUEUES;
+  bool ring = second->queue < VM_CK_QUEUES;
   if (g->nsteps == g->cap_steps &&
       !isa_array_grow(&c->al, &g->steps, g->nsteps, &g->cap_steps, sizeof *g->steps))
     return false;
@@ -417,8 +426,8 @@ bool vm_ck_must_assume(vm_core *c, const vm_ck_access *first, const vm_ck_access
   for (uint32_t i = 0; i < step; i++) {
     vm_ck_step *next = &g->steps[i];
     if (next->prev == from && next->at >= at && next->engine == e && next->kind) next->prev = step;
-    if (ring && next->kind == VM_CK_QUEUE && next->other == from && next->at >= at)
-      next->other = step;
+    bool follows = (ring && next->kind == VM_CK_QUEUE) || next->kind == VM_CK_MEET;
+    if (follows && next->other == from && next->at >= at) next->other = step;
   }
   return true;
 }

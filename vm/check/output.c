@@ -32,12 +32,13 @@ static void match(void *ud, uint32_t tensor) {
 /* An instruction that writes the tensor, the program's first; false: none does. */
 static bool find_writer(const vm_core *c, uint32_t tensor, unsigned *e, uint32_t *pc) {
   struct search s = {.tensor = tensor};
-  for (*e = 0; *e < ISA_NENGINES; (*e)++)
-    for (*pc = 0; *pc < c->code->code[*e].n; (*pc)++) {
-      vm_ck_insn_tensors(c, &c->code->code[*e].insns[*pc], AP_W, match, &s);
+  unsigned n = c->check->nengines;
+  for (*e = 0; *e < n; (*e)++)
+    for (*pc = 0; *pc < vm_ck_code(c, *e)->n; (*pc)++) {
+      vm_ck_insn_tensors(vm_ck_core_of(c, *e), &vm_ck_code(c, *e)->insns[*pc], AP_W, match, &s);
       if (s.found) return true;
     }
-  for (*e = 0, *pc = 0; *e < ISA_NENGINES - 1 && !c->code->code[*e].n;) (*e)++;
+  for (*e = 0, *pc = 0; *e < n - 1 && !vm_ck_code(c, *e)->n;) (*e)++;
   return false;
 }
 
@@ -60,9 +61,9 @@ static void report(vm_core *c, uint32_t i, uint64_t lo, uint64_t hi, uint64_t mi
   unsigned e;
   uint32_t pc;
   bool written = find_writer(c, i, &e, &pc);
-  vm_finding *f = vm_ck_found(c, VM_CHECK_OUTPUT, e, pc, ISA_NENGINES, i + 1);
+  vm_finding *f = vm_ck_found(c, VM_CHECK_OUTPUT, e, pc, VM_CK_ENGINES, i + 1);
   if (!f) return;
-  vm_put_place(c, e, pc, &f->text);
+  vm_ck_put_place(c, e, pc, &f->text);
   isa_buf_printf(&f->text, ": output: tensor %s: ", c->prog->tensors[i].name);
   put_hole(&c->prog->tensors[i], lo, hi, missing, &f->text);
   if (written)

@@ -14,11 +14,17 @@ enum {
 };
 
 bool vm_ck_psum_start(vm_core *c) {
-  c->check->slots = vm_pages_new(&c->al, VM_PSUM_SLOTS);
-  return c->check->slots != NULL;
+  for (unsigned core = 0; core < c->prog->ncores; core++)
+    if (!(c->check->banks[core].slots = vm_pages_new(&c->al, VM_PSUM_SLOTS))) return false;
+  return true;
 }
 
-void vm_ck_psum_end(vm_core *c) { vm_pages_free(&c->al, c->check->slots, VM_PSUM_SLOTS); }
+void vm_ck_psum_end(vm_core *c) {
+  for (unsigned core = 0; core < ISA_MAX_CORES; core++)
+    vm_pages_free(&c->al, c->check->banks[core].slots, VM_PSUM_SLOTS);
+}
+
+static vm_ck_banks *banks_of(const vm_core *c) { return &c->check->banks[c->number]; }
 
 /* ---- Slots -------------------------------------------------------------------------------- */
 
@@ -62,7 +68,7 @@ static void each_slot(vm_core *c, const vm_view *v, void *ud,
 }
 
 static void set_flags(void *ud, uint32_t slot, uint32_t n, uint8_t clear, uint8_t set) {
-  uint8_t *s = ((struct vm_check *)ud)->slots + slot;
+  uint8_t *s = ((vm_ck_banks *)ud)->slots + slot;
   for (uint32_t i = 0; i < n; i++) s[i] = (uint8_t)((s[i] & ~clear) | set);
 }
 static void mark_read(void *ud, uint32_t slot, uint32_t n, uint8_t half) {
@@ -76,12 +82,12 @@ static void mark_foreign(void *ud, uint32_t slot, uint32_t n, uint8_t half) {
 /* The sources of a staged flight are views of copies, which have no slots. */
 static void note_read(void *ud, const vm_view *v, unsigned flags) {
   vm_core *c = ud;
-  if (flags & AP_R) each_slot(c, v, c->check, mark_read);
+  if (flags & AP_R) each_slot(c, v, banks_of(c), mark_read);
 }
 
 static void note_foreign(void *ud, const vm_view *v, unsigned flags) {
   vm_core *c = ud;
-  if (flags & AP_W) each_slot(c, v, c->check, mark_foreign);
+  if (flags & AP_W) each_slot(c, v, banks_of(c), mark_foreign);
 }
 
 /* ---- matmul ------------------------------------------------------------------------------- */
@@ -96,15 +102,15 @@ typedef struct group {
 
 static void zero_slots(void *ud, uint32_t slot, uint32_t n, uint8_t half) {
   group *g = ud;
-  const uint8_t *s = g->c->check->slots + slot;
+  const uint8_t *s = banks_of(g->c)->slots + slot;
   for (uint32_t i = 0; i < n; i++) g->lost |= (s[i] & HELD * half) && !(s[i] & WAS_READ);
-  set_flags(g->c->check, slot, n, WAS_READ | FOREIGN | HELD * VM_BOTH_HALVES, ZEROED);
+  set_flags(banks_of(g->c), slot, n, WAS_READ | FOREIGN | HELD * VM_BOTH_HALVES, ZEROED);
 }
 
 /* A matmul writes n slots: those it adds to must belong to a group that nobody has read. */
 static void add_slots(void *ud, uint32_t slot, uint32_t n, uint8_t half) {
   group *g = ud;
-  uint8_t *s = g->c->check->slots + slot;
+  uint8_t *s = banks_of(g->c)->slots + slot;
   const uint8_t *written = g->written + slot;
   bool alike = memcmp(s, s + 1, n - 1) == 0 && memcmp(written, written + 1, n - 1) == 0;
   for (uint32_t i = 0; i < (alike ? 1 : n) && g->acc != ISA_ACC_write; i++) {
@@ -122,17 +128,18 @@ static void add_slots(void *ud, uint32_t slot, uint32_t n, uint8_t half) {
 }
 
 static void report_group(vm_core *c, const vm_flight *f, const vm_view *dst, bool no_start) {
-  const struct vm_check *k = c->check;
+  const vm_ck_banks *k = banks_of(c);
+  unsigned tensor = vm_ck_unit(c, ISA_ENG_tensor);
   unsigned bank = (unsigned)((size_t)(dst->at - c->mem.psum) % c->mem.psum_pitch / ISA_PSUM_BANK);
-  unsigned reader = no_start ? ISA_NENGINES : k->reader[bank];
-  vm_finding *r = vm_ck_found(c, VM_CHECK_PSUM, ISA_ENG_tensor, f->pc, reader,
-                              no_start ? 0 : k->reader_pc[bank]);
+  unsigned reader = no_start ? (unsigned)VM_CK_ENGINES : vm_ck_unit(c, k->reader[bank]);
+  vm_finding *r =
+      vm_ck_found(c, VM_CHECK_PSUM, tensor, f->pc, reader, no_start ? 0 : k->reader_pc[bank]);
   if (!r) return;
-  vm_put_place(c, ISA_ENG_tensor, f->pc, &r->text);
+  vm_ck_put_place(c, tensor, f->pc, &r->text);
   isa_buf_puts(&r->text, no_start
                              ? ": psum: a matmul accumulates where no matmul has started a group"
                              : ": psum: a matmul adds to a group that has been read already");
-  vm_ck_put_insn(c, ISA_ENG_tensor, f->pc, f->item.start, &r->text);
+  vm_ck_put_insn(c, tensor, f->pc, f->item.start, &r->text);
   isa_buf_puts(&r->text, "\n    adds to ");
   vm_ck_put_view(c, dst, &r->text);
   if (no_start) {
@@ -146,11 +153,12 @@ static void report_group(vm_core *c, const vm_flight *f, const vm_view *dst, boo
 }
 
 static void report_lost_sum(vm_core *c, const vm_flight *f, const vm_view *dst) {
-  vm_finding *r = vm_ck_found(c, VM_CHECK_PSUM, ISA_ENG_tensor, f->pc, ISA_NENGINES, 1);
+  unsigned tensor = vm_ck_unit(c, ISA_ENG_tensor);
+  vm_finding *r = vm_ck_found(c, VM_CHECK_PSUM, tensor, f->pc, VM_CK_ENGINES, 1);
   if (!r) return;
-  vm_put_place(c, ISA_ENG_tensor, f->pc, &r->text);
+  vm_ck_put_place(c, tensor, f->pc, &r->text);
   isa_buf_puts(&r->text, ": psum: a matmul starts a group over one that nothing has read");
-  vm_ck_put_insn(c, ISA_ENG_tensor, f->pc, f->item.start, &r->text);
+  vm_ck_put_insn(c, tensor, f->pc, f->item.start, &r->text);
   isa_buf_puts(&r->text, "\n    overwrites ");
   vm_ck_put_view(c, dst, &r->text);
   isa_buf_puts(&r->text, "\n  fix: read the sum before, or add to it with acc=add");
@@ -193,7 +201,7 @@ void vm_ck_psum_reads(vm_core *c, unsigned e, const vm_flight *f) {
 /* Who has read each bank last, for the reports. Engines that meet in a bank are no finding: they
  * only cost one another time (isa/ways.def), and where they meet in bytes it is a race. */
 void vm_ck_psum_issue(vm_core *c, unsigned e, const vm_flight *f) {
-  struct vm_check *k = c->check;
+  vm_ck_banks *k = banks_of(c);
   for (unsigned i = 0; i < f->item.nsrc; i++) {
     const vm_box *s = &f->item.src[i];
     if (s->space != ISA_PSUM) continue;

@@ -26,6 +26,16 @@ static bool open_region(vm_core *c, vm_ck_region *r, uint64_t lo, uint64_t bytes
   return r->buckets != NULL;
 }
 
+/* SBUF and PSUM of a core. */
+static bool open_chip(vm_core *c, vm_ck_region *r, unsigned core) {
+  r[SBUF_REGION].space = ISA_SBUF;
+  r[PSUM_REGION].space = ISA_PSUM;
+  r[SBUF_REGION].core = r[PSUM_REGION].core = (uint8_t)core;
+  r[SBUF_REGION].written = r[PSUM_REGION].written = true;
+  return open_region(c, &r[SBUF_REGION], 0, c->target->sbuf_bytes, 10) &&
+         open_region(c, &r[PSUM_REGION], 0, ISA_PSUM_BYTES, 11);
+}
+
 static void note_written(void *ud, uint32_t tensor) {
   const vm_core *c = ud;
   c->check->regions[HBM_REGIONS + tensor].written = true;
@@ -43,19 +53,15 @@ bool vm_ck_races_start(vm_core *c) {
   struct vm_check *k = c->check;
   uint32_t n = c->prog->ntensors;
   k->prune_at = FIRST_PRUNE;
-  k->nregions = HBM_REGIONS + n;
+  k->nregions = HBM_REGIONS + n + HBM_REGIONS * (c->prog->ncores - 1);
   k->regions = isa_zalloc(&c->al, k->nregions * sizeof *k->regions);
   if (!k->regions) {
     k->nregions = 0;
     return false;
   }
   vm_ck_region *r = k->regions;
-  r[SBUF_REGION].space = ISA_SBUF;
-  r[PSUM_REGION].space = ISA_PSUM;
-  r[SBUF_REGION].written = r[PSUM_REGION].written = true;
-  if (!open_region(c, &r[SBUF_REGION], 0, c->target->sbuf_bytes, 10) ||
-      !open_region(c, &r[PSUM_REGION], 0, ISA_PSUM_BYTES, 11))
-    return false;
+  for (unsigned core = 0; core < c->prog->ncores; core++)
+    if (!open_chip(c, r + (core ? HBM_REGIONS + n : 0), core)) return false;
   for (uint32_t i = 0; i < n; i++) {
     vm_ck_region *h = &r[HBM_REGIONS + i];
     unsigned shift = 12;
@@ -85,11 +91,13 @@ void vm_ck_races_end(vm_core *c) {
 
 /* The region of a view's first byte; of tensors that share bytes, the first. */
 static uint16_t region_of(const vm_core *c, const vm_view *v) {
-  if (v->space != ISA_HBM) return v->space == ISA_SBUF ? SBUF_REGION : PSUM_REGION;
+  unsigned first = v->core ? HBM_REGIONS + c->prog->ntensors : 0;
+  if (v->space != ISA_HBM)
+    return (uint16_t)(first + (v->space == ISA_SBUF ? SBUF_REGION : PSUM_REGION));
   uint64_t at = (uint64_t)(uintptr_t)v->at;
   const vm_ck_region *r = c->check->regions;
   uint32_t i = HBM_REGIONS;
-  while (i < c->check->nregions - 1 && (at < r[i].lo || at >= r[i].hi)) i++;
+  while (i < HBM_REGIONS + c->prog->ntensors - 1 && (at < r[i].lo || at >= r[i].hi)) i++;
   return (uint16_t)i;
 }
 
@@ -160,8 +168,8 @@ bool vm_ck_race_known(const uint32_t *clock, const vm_ck_access *x, const vm_ck_
 static void clocks_floor(const vm_core *c, uint32_t *floor) {
   struct vm_check *k = c->check;
   memset(floor, 0xff, k->ncomps * sizeof *floor);
-  for (unsigned e = 0; e < ISA_NENGINES; e++)
-    for (uint32_t i = 0; i < k->ncomps && c->eng[e].state != VM_HALTED; i++)
+  for (unsigned e = 0; e < k->nengines; e++)
+    for (uint32_t i = 0; i < k->ncomps && vm_ck_engine(c, e)->state != VM_HALTED; i++)
       if (k->clock[e][i] < floor[i]) floor[i] = k->clock[e][i];
 }
 
@@ -205,7 +213,8 @@ static bool boxes_meet(const vm_ck_access *a, const vm_ck_access *b) {
  * order, and so are the shares of a ring. */
 static bool ordered(const vm_core *c, unsigned e, const vm_ck_access *old, const vm_ck_access *a) {
   if (old->comp == a->comp) return true;
-  bool both = a->comp < FIRST_RING && old->comp < FIRST_RING;
+  uint32_t rings = c->check->rings;
+  bool both = a->comp < rings && old->comp < rings;
   if (both && vm_ck_engine_of(old->comp) == e) return true;
   return vm_ck_race_known(c->check->view ? c->check->view : c->check->clock[e], old, a);
 }
@@ -213,7 +222,8 @@ static bool ordered(const vm_core *c, unsigned e, const vm_ck_access *old, const
 /* An engine's read of what it wrote itself waits for the write, whole: what comes after the read
  * comes after the write. */
 static void note_own_read(vm_core *c, vm_ck_access *old, const vm_ck_access *a) {
-  if (a->comp >= FIRST_RING || old->comp >= FIRST_RING || a->writes || !old->writes) return;
+  uint32_t rings = c->check->rings;
+  if (a->comp >= rings || old->comp >= rings || a->writes || !old->writes) return;
   if (vm_ck_engine_of(a->comp) != vm_ck_engine_of(old->comp) || old->seen_epoch) return;
   bool both_data = a->comp % OF_ENGINE != OF_SEQ && old->comp % OF_ENGINE != OF_SEQ;
   if (both_data && old->epoch >= a->epoch) return; /* in place: what it reads is there before */
@@ -246,10 +256,12 @@ static void compare(vm_core *c, unsigned e, const vm_ck_access *a, const vm_ck_b
     vm_ck_access *old = &k->accesses[id];
     if (old->stamp == k->stamp) continue;
     old->stamp = k->stamp;
-    bool conflict = a->writes || old->writes;
+    bool conflict =
+        (a->writes || old->writes) && (a->engine == old->engine || !(a->handed || old->handed));
     if ((!conflict && old->comp != a->comp) || !boxes_meet(old, a)) continue;
     note_own_read(c, old, a);
-    if (old->comp == a->comp && old->writes == a->writes && same_bytes(old, a)) {
+    if (old->comp == a->comp && old->writes == a->writes && old->handed == a->handed &&
+        same_bytes(old, a)) {
       *again = id;
     } else if (!ordered(c, e, old, a)) {
       if (isa_byteset_meet(&old->set, &a->set)) found_pair(c, old, a);
@@ -322,7 +334,7 @@ static void set_of(const vm_core *c, const vm_view *v, vm_ck_access *a) {
   int64_t at = (int64_t)(uintptr_t)v->at;
   if (v->space != ISA_HBM) {
     bool sbuf = v->space == ISA_SBUF;
-    at = (v->at - (sbuf ? c->mem.sbuf : c->mem.psum)) %
+    at = (v->at - (sbuf ? vm_sbuf_of(c, v->core) : c->mem.psum)) %
          (int64_t)(sbuf ? c->mem.sbuf_pitch : c->mem.psum_pitch);
   }
   isa_byteset_make(at, v->esize, dims, n, &a->set);
@@ -385,12 +397,11 @@ static void note_hazard(vm_core *c, unsigned e) {
   uint32_t n = k->log.naccesses, now = k->issued[e];
   for (uint32_t i = n; i-- > 0 && k->log.on;) {
     const vm_ck_access *old = &v[i];
-    if (old->engine != e || old->queue < ISA_MAX_QUEUES || old->comp % OF_ENGINE == OF_SEQ)
-      continue;
+    if (old->engine != e || old->queue < VM_CK_QUEUES || old->comp % OF_ENGINE == OF_SEQ) continue;
     if (old->epoch <= k->hazard[e]) return;
     for (uint32_t j = n; old->epoch < now && j-- > i;) {
       const vm_ck_access *a = &v[j];
-      bool mine = a->engine == e && a->queue == ISA_MAX_QUEUES && a->comp % OF_ENGINE != OF_SEQ;
+      bool mine = a->engine == e && a->queue == VM_CK_QUEUES && a->comp % OF_ENGINE != OF_SEQ;
       if (mine && a->epoch < now) break;
       if (mine && (a->writes || old->writes) && vm_ck_race_meet(a, old)) {
         k->hazard[e] = old->epoch;
@@ -406,7 +417,7 @@ void vm_ck_race_flight(vm_core *c, unsigned e, const vm_flight *f) {
                    .e = e,
                    .a = {.epoch = c->check->issued[e],
                          .engine = (uint8_t)e,
-                         .queue = ISA_MAX_QUEUES,
+                         .queue = VM_CK_QUEUES,
                          .pc = f->pc,
                          .time = f->item.start},
                    .read_comp = vm_ck_comp(e, weights ? OF_WEIGHTS : OF_READ),
@@ -416,16 +427,25 @@ void vm_ck_race_flight(vm_core *c, unsigned e, const vm_flight *f) {
     note_hazard(c, e);
 }
 
-void vm_ck_race_sequencer(vm_core *c, unsigned e, const vm_view *v, bool writes) {
+static void check_own(vm_core *c, unsigned e, const vm_view *v, bool writes, bool handed) {
   uint32_t *clock = c->check->recording ? NULL : c->check->clock[e] + vm_ck_comp(e, OF_SEQ);
   vm_ck_access a = {.epoch = clock ? ++*clock : 0,
                     .comp = (uint16_t)vm_ck_comp(e, OF_SEQ),
                     .engine = (uint8_t)e,
-                    .queue = ISA_MAX_QUEUES,
-                    .pc = c->eng[e].pc,
+                    .queue = VM_CK_QUEUES,
+                    .pc = vm_ck_engine(c, e)->pc,
                     .writes = writes,
+                    .handed = handed,
                     .time = c->now};
   check_view(c, e, v, &a);
+}
+
+void vm_ck_race_sequencer(vm_core *c, unsigned e, const vm_view *v, bool writes) {
+  check_own(c, e, v, writes, false);
+}
+
+void vm_ck_race_handed(vm_core *c, unsigned e, const vm_view *v) {
+  check_own(c, e, v, false, true);
 }
 
 /* ---- Shares ------------------------------------------------------------------------------- */
@@ -443,7 +463,7 @@ typedef struct share_side {
 static void lead_partitions(const vm_core *c, vm_view *v) {
   int64_t pitch = (int64_t)c->mem.sbuf_pitch;
   if (v->space != ISA_SBUF) return;
-  v->part = (uint16_t)((v->at - c->mem.sbuf) / pitch);
+  v->part = (uint16_t)((v->at - vm_sbuf_of(c, v->core)) / pitch);
   for (unsigned d = 1; d < v->ndim; d++)
     if (v->num[d] > 1 && v->step[d] >= pitch) {
       v->num[0] = v->num[d];
@@ -532,14 +552,14 @@ static void check_side(share_side *s, const vm_share *share, const vm_view *v, b
 
 void vm_ck_race_share(vm_core *c, unsigned e, const vm_transfer *t, const vm_share *share,
                       unsigned ring) {
-  unsigned comp = vm_ck_ring_comp(t->queue, ring);
-  vm_ck_access a = {.epoch = c->check->recording ? 0 : c->check->shares[comp - FIRST_RING],
+  unsigned queue = vm_ck_queue(c, t->queue), comp = vm_ck_ring_comp(c->check, queue, ring);
+  vm_ck_access a = {.epoch = c->check->recording ? 0 : c->check->shares[comp - c->check->rings],
                     .comp = (uint16_t)comp,
                     .engine = (uint8_t)e,
-                    .queue = t->queue,
+                    .queue = (uint8_t)queue,
                     .ring = (uint8_t)ring,
                     .transfer = c->check->transfers,
-                    .pc = c->eng[e].pc,
+                    .pc = vm_ck_engine(c, e)->pc,
                     .time = share->ready};
   share_side s = {.c = c, .e = e, .a = &a, .t = t};
   if (share->e0 >= share->e1) return;

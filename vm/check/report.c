@@ -7,9 +7,9 @@ void vm_ck_report_reuse(vm_core *c, unsigned e, unsigned sem, const vm_ck_sem_lo
   vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, e, h->pc, l->writer, l->written_pc);
   if (!f) return;
   f->sem = (uint16_t)(sem + 1);
-  vm_put_place(c, e, h->pc, &f->text);
-  isa_buf_printf(&f->text, ": race: %s waits for ", isa_engines[e].name);
-  vm_put_sem(c, sem, &f->text);
+  vm_ck_put_place(c, e, h->pc, &f->text);
+  isa_buf_printf(&f->text, ": race: %s waits for ", vm_ck_name(c, e));
+  vm_ck_put_sem(c, sem, &f->text);
   isa_buf_printf(&f->text,
                  ", which had the value %u before it was set to another, and nothing "
                  "orders the two: earlier, the wait would have passed",
@@ -26,9 +26,9 @@ void vm_ck_report_passing(vm_core *c, unsigned sem, unsigned e, const vm_ck_held
   vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, k->change_by, k->change_pc, e, h->pc);
   if (!f) return;
   f->sem = (uint16_t)(sem + 1);
-  vm_put_place(c, e, h->pc, &f->text);
-  isa_buf_printf(&f->text, ": race: %s waits for ", isa_engines[e].name);
-  vm_put_sem(c, sem, &f->text);
+  vm_ck_put_place(c, e, h->pc, &f->text);
+  isa_buf_printf(&f->text, ": race: %s waits for ", vm_ck_name(c, e));
+  vm_ck_put_sem(c, sem, &f->text);
   isa_buf_printf(&f->text,
                  " %s %u, which only the timing satisfied: nothing orders the wait before the "
                  "update that makes it %u",
@@ -42,11 +42,10 @@ void vm_ck_report_passing(vm_core *c, unsigned sem, unsigned e, const vm_ck_held
   else if (h->cond == ISA_WAIT_eq)
     isa_buf_puts(&f->text, "wait with >=, or let the waiter signal that it has seen it");
   else {
-    isa_buf_printf(&f->text, "%s must signal that it has seen the value, and ",
-                   isa_engines[e].name);
-    if (k->change_by < ISA_NENGINES) {
-      isa_buf_printf(&f->text, "%s wait for that before ", isa_engines[k->change_by].name);
-      vm_put_place(c, k->change_by, k->change_pc, &f->text);
+    isa_buf_printf(&f->text, "%s must signal that it has seen the value, and ", vm_ck_name(c, e));
+    if (k->change_by < VM_CK_ENGINES) {
+      isa_buf_printf(&f->text, "%s wait for that before ", vm_ck_name(c, k->change_by));
+      vm_ck_put_place(c, k->change_by, k->change_pc, &f->text);
     } else {
       isa_buf_puts(&f->text, "the host wait for that");
     }
@@ -56,20 +55,20 @@ void vm_ck_report_passing(vm_core *c, unsigned sem, unsigned e, const vm_ck_held
 void vm_ck_report_trigger(vm_core *c, unsigned e, unsigned queue) {
   const struct vm_check *k = c->check;
   unsigned other = k->trigger[queue];
-  uint32_t pc = c->eng[e].pc;
+  uint32_t pc = vm_ck_engine(c, e)->pc;
   vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, e, pc, other, k->trigger_pc[queue]);
   if (!f) return;
-  vm_put_place(c, e, pc, &f->text);
+  vm_ck_put_place(c, e, pc, &f->text);
   isa_buf_printf(&f->text,
                  ": race: %s and %s trigger queue %s, and nothing orders the two: each starts the "
                  "transfers whose turn it is",
-                 isa_engines[e].name, isa_engines[other].name, c->code->queues[queue].name);
+                 vm_ck_name(c, e), vm_ck_name(c, other), vm_ck_queue_row(c, queue)->name);
   vm_ck_put_insn(c, other, k->trigger_pc[queue], k->trigger_time[queue], &f->text);
   vm_ck_put_insn(c, e, pc, c->now, &f->text);
   isa_buf_printf(&f->text,
                  "\n  fix: %s must wait for a semaphore that %s updates when it has "
                  "triggered, or use a queue of its own",
-                 isa_engines[e].name, isa_engines[other].name);
+                 vm_ck_name(c, e), vm_ck_name(c, other));
 }
 
 void vm_ck_report_lost(vm_core *c, unsigned sem, const vm_ck_sem_log *l, unsigned engine,
@@ -77,50 +76,50 @@ void vm_ck_report_lost(vm_core *c, unsigned sem, const vm_ck_sem_log *l, unsigne
   vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, l->writer, l->written_pc, engine, pc);
   if (!f) return;
   f->sem = (uint16_t)(sem + 1);
-  vm_put_place(c, l->writer, l->written_pc, &f->text);
-  isa_buf_printf(&f->text, ": race: %s sets ", isa_engines[l->writer].name);
-  vm_put_sem(c, sem, &f->text);
+  vm_ck_put_place(c, l->writer, l->written_pc, &f->text);
+  isa_buf_printf(&f->text, ": race: %s sets ", vm_ck_name(c, l->writer));
+  vm_ck_put_sem(c, sem, &f->text);
   isa_buf_printf(
       &f->text,
       " and %s updates it, and nothing orders the two: an update that comes first is lost",
-      engine == l->writer ? "what it has started itself" : isa_engines[engine].name);
+      engine == l->writer ? "what it has started itself" : vm_ck_name(c, engine));
   vm_ck_put_insn(c, l->writer, l->written_pc, l->written_at, &f->text);
   vm_ck_put_insn(c, engine, pc, c->now, &f->text);
   isa_buf_printf(&f->text,
                  "\n  fix: set it when all updates have been waited for, and let %s wait "
                  "for another semaphore before it updates it again",
-                 isa_engines[engine].name);
+                 vm_ck_name(c, engine));
 }
 
 void vm_ck_report_below(vm_core *c, unsigned sem, const vm_ck_update *u,
                         const vm_ck_release *late) {
-  unsigned other = late ? late->engine : ISA_NENGINES;
+  unsigned other = late ? late->engine : VM_CK_ENGINES;
   vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, u->r.engine, u->r.pc, other, late ? late->pc : 0);
   if (!f) return;
   f->sem = (uint16_t)(sem + 1);
-  vm_put_place(c, u->r.engine, u->r.pc, &f->text);
-  isa_buf_printf(&f->text, ": race: %s takes %lld from ", isa_engines[u->r.engine].name,
+  vm_ck_put_place(c, u->r.engine, u->r.pc, &f->text);
+  isa_buf_printf(&f->text, ": race: %s takes %lld from ", vm_ck_name(c, u->r.engine),
                  (long long)-u->delta);
-  vm_put_sem(c, sem, &f->text);
+  vm_ck_put_sem(c, sem, &f->text);
   isa_buf_puts(&f->text, ", which can go below zero: nothing orders it after ");
   if (!late)
     isa_buf_puts(&f->text, "the updates that raise it");
   else if (other == u->r.engine)
     isa_buf_puts(&f->text, "an update of its own that is still under way");
   else
-    isa_buf_printf(&f->text, "the update by %s that it needs", isa_engines[other].name);
+    isa_buf_printf(&f->text, "the update by %s that it needs", vm_ck_name(c, other));
   if (late) vm_ck_put_insn(c, late->engine, late->pc, c->now, &f->text);
   vm_ck_put_insn(c, u->r.engine, u->r.pc, c->now, &f->text);
   isa_buf_puts(&f->text, "\n  fix: one event_semaphore that waits for the value and takes it");
 }
 
 void vm_ck_report_stuck(vm_core *c, const vm_ck_step *w, uint32_t value) {
-  vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, w->engine, w->pc, ISA_NENGINES, 0);
+  vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, w->engine, w->pc, VM_CK_ENGINES, 0);
   if (!f) return;
   f->sem = (uint16_t)(w->sem + 1);
-  vm_put_place(c, w->engine, w->pc, &f->text);
-  isa_buf_printf(&f->text, ": race: %s waits for ", isa_engines[w->engine].name);
-  vm_put_sem(c, w->sem, &f->text);
+  vm_ck_put_place(c, w->engine, w->pc, &f->text);
+  isa_buf_printf(&f->text, ": race: %s waits for ", vm_ck_name(c, w->engine));
+  vm_ck_put_sem(c, w->sem, &f->text);
   isa_buf_printf(&f->text,
                  " %s %u, which only the timing satisfied: when its updates come in another order "
                  "it can stay at %u, and the wait never ends",
@@ -131,13 +130,13 @@ void vm_ck_report_stuck(vm_core *c, const vm_ck_step *w, uint32_t value) {
 }
 
 void vm_ck_report_too_low(vm_core *c, const vm_ck_signal *u) {
-  vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, u->engine, u->pc, ISA_NENGINES, 0);
+  vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, u->engine, u->pc, VM_CK_ENGINES, 0);
   if (!f) return;
   f->sem = (uint16_t)(u->sem + 1);
-  vm_put_place(c, u->engine, u->pc, &f->text);
-  isa_buf_printf(&f->text, ": race: %s takes %lld from ", isa_engines[u->engine].name,
+  vm_ck_put_place(c, u->engine, u->pc, &f->text);
+  isa_buf_printf(&f->text, ": race: %s takes %lld from ", vm_ck_name(c, u->engine),
                  (long long)-u->delta);
-  vm_put_sem(c, u->sem, &f->text);
+  vm_ck_put_sem(c, u->sem, &f->text);
   isa_buf_puts(&f->text, ", which can go below zero: nothing orders it after what raises it");
   vm_ck_put_insn(c, u->engine, u->pc, c->now, &f->text);
   isa_buf_puts(&f->text, "\n  fix: one event_semaphore that waits for the value and takes it");

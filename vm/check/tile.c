@@ -21,6 +21,20 @@ static bool allowed(const isa_tile *a, const isa_tile *b) {
   return declared(a, b) || (a->own && b->own);
 }
 
+/* The same pairs once more, for core 1. */
+static bool for_both(vm_core *c) {
+  struct vm_check *k = c->check;
+  uint32_t n = k->npairs;
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t at = n + i;
+    if (at == k->cap_pairs &&
+        !isa_array_grow(&c->al, &k->pairs, at, &k->cap_pairs, sizeof *k->pairs))
+      return false;
+    k->pairs[at] = k->pairs[i];
+  }
+  return true;
+}
+
 bool vm_ck_tiles_start(vm_core *c) {
   const isa_program *p = c->prog;
   struct vm_check *k = c->check;
@@ -32,7 +46,7 @@ bool vm_ck_tiles_start(vm_core *c) {
         return false;
       k->pairs[k->npairs++] = (vm_ck_tile_pair){.tile = {i + 1, j + 1}};
     }
-  return true;
+  return p->ncores < 2 || for_both(c);
 }
 
 void vm_ck_tiles_end(vm_core *c) {
@@ -45,7 +59,7 @@ static void report_overlap(vm_core *c, unsigned e, uint32_t pc, const vm_ck_tile
   vm_finding *f = vm_ck_found(c, VM_CHECK_OVERLAP, e, pc, p->by, p->pc);
   if (!f) return;
   const isa_tile *a = &tiles[read - 1], *b = &tiles[p->written - 1];
-  vm_put_place(c, e, pc, &f->text);
+  vm_ck_put_place(c, e, pc, &f->text);
   isa_buf_printf(&f->text,
                  ": overlap: tile %s is read after tile %s was written, and they share bytes: %s "
                  "has %u..%u, %s has %u..%u of a partition of %s",
@@ -67,7 +81,7 @@ static void touch(void *ud, const isa_operand *o) {
   const isa_ap *a = o->ap;
   if (!(o->flags & t->flags) || a->space == ISA_HBM || !a->base) return;
   for (uint32_t i = 0; i < k->npairs; i++) {
-    vm_ck_tile_pair *p = &k->pairs[i];
+    vm_ck_tile_pair *p = &k->pairs[(t->c->number ^ a->peer) * k->npairs + i];
     if (p->tile[0] != a->base && p->tile[1] != a->base) continue;
     bool other = t->flags == AP_R && p->written && p->written != a->base;
     if (other && !t->c->prog->tiles[a->base - 1].own)
@@ -81,7 +95,8 @@ static void touch(void *ud, const isa_operand *o) {
 
 void vm_ck_tiles_issue(vm_core *c, unsigned e, const isa_insn *in, uint32_t pc) {
   if (c->check->npairs == 0) return;
-  struct touch reads = {c, e, AP_R, pc}, writes = {c, e, AP_W, pc};
+  unsigned unit = vm_ck_unit(c, e);
+  struct touch reads = {c, unit, AP_R, pc}, writes = {c, unit, AP_W, pc};
   isa_each_pattern(c->prog, c->code, in, touch, &reads);
   isa_each_pattern(c->prog, c->code, in, touch, &writes);
 }

@@ -18,8 +18,9 @@ vm_view vm_ck_shadow_of(const vm_core *c, const vm_view *v) {
   const struct vm_check *k = c->check;
   vm_view s = *v;
   s.at = NULL;
-  if (v->space == ISA_SBUF && k->sbuf.at) s.at = k->sbuf.at + (v->at - c->mem.sbuf);
-  if (v->space == ISA_PSUM && k->psum.at) s.at = k->psum.at + (v->at - c->mem.psum);
+  const vm_ck_shadow *sbuf = &k->sbuf[v->core], *psum = &k->psum[c->number];
+  if (v->space == ISA_SBUF && sbuf->at) s.at = sbuf->at + (v->at - vm_sbuf_of(c, v->core));
+  if (v->space == ISA_PSUM && psum->at) s.at = psum->at + (v->at - c->mem.psum);
   for (uint32_t i = 0; k->hbm && i < c->prog->ntensors && v->space == ISA_HBM; i++) {
     uint64_t off = (uint64_t)(uintptr_t)v->at - (uint64_t)(uintptr_t)c->hbm[i].data;
     if (off < c->hbm[i].bytes) {
@@ -40,7 +41,8 @@ static void add_pattern(void *ud, const isa_operand *o) {
 }
 
 /* Registers that an instruction names: rd of those that compute is written, all others read. */
-static void registers_of(const vm_core *c, const isa_insn *in, uint64_t *reads, uint64_t *writes) {
+static void registers_of(const vm_core *c, unsigned e, const isa_insn *in, uint64_t *reads,
+                         uint64_t *writes) {
   const isa_form *form = isa_form_of(in->op);
   if (in->wait.cond != ISA_WAIT_none && in->wait.is_reg) *reads |= 1ull << in->wait.value;
   for (unsigned i = 0; i < form->nfields; i++) {
@@ -48,35 +50,36 @@ static void registers_of(const vm_core *c, const isa_insn *in, uint64_t *reads, 
     bool written = strcmp(form->fields[i].name, "rd") == 0;
     if (reg >= 0) *(written ? writes : reads) |= 1ull << reg;
   }
-  isa_each_operand(c->prog, c->code, in, add_pattern, reads);
+  isa_each_operand(c->prog, &c->prog->cores[e >= ISA_NENGINES], in, add_pattern, reads);
 }
 
 static bool open_registers(vm_core *c, unsigned e) {
   struct vm_check *k = c->check;
-  const isa_code *code = &c->code->code[e];
+  const isa_code *code = vm_ck_code(c, e);
   if (!code->n) return true;
   k->reads[e] = isa_zalloc(&c->al, code->n * sizeof **k->reads);
   k->writes[e] = isa_zalloc(&c->al, code->n * sizeof **k->writes);
   if (!k->reads[e] || !k->writes[e]) return false;
   for (uint32_t pc = 0; pc < code->n; pc++)
-    registers_of(c, &code->insns[pc], &k->reads[e][pc], &k->writes[e][pc]);
+    registers_of(c, e, &code->insns[pc], &k->reads[e][pc], &k->writes[e][pc]);
   return true;
 }
 
 static void report_register(vm_core *c, unsigned e, uint32_t pc, uint64_t missing) {
-  vm_finding *f = vm_ck_found(c, VM_CHECK_UNINIT, e, pc, ISA_NENGINES, 0);
+  vm_finding *f = vm_ck_found(c, VM_CHECK_UNINIT, e, pc, VM_CK_ENGINES, 0);
   unsigned r = 0;
   if (!f) return;
-  f->time = c->eng[e].now; /* the engine may be ahead of the event */
+  f->time = vm_ck_engine(c, e)->now; /* the engine may be ahead of the event */
   while (!(missing >> r & 1)) r++;
-  vm_put_place(c, e, pc, &f->text);
+  vm_ck_put_place(c, e, pc, &f->text);
   isa_buf_printf(&f->text, ": uninit: %s reads register r%u, which nothing has written",
-                 isa_engines[e].name, r);
-  vm_ck_put_insn(c, e, pc, c->eng[e].now, &f->text);
+                 vm_ck_name(c, e), r);
+  vm_ck_put_insn(c, e, pc, vm_ck_engine(c, e)->now, &f->text);
 }
 
-void vm_check_registers(vm_core *c, unsigned e, uint32_t pc) {
+void vm_check_registers(vm_core *c, unsigned engine, uint32_t pc) {
   struct vm_check *k = c->check;
+  unsigned e = vm_ck_unit(c, engine);
   if (!k->reads[e]) return;
   uint64_t missing = k->reads[e][pc] & ~k->registers[e];
   if (missing) report_register(c, e, pc, missing);
@@ -110,8 +113,10 @@ bool vm_ck_shadows_start(vm_core *c) {
   for (uint32_t i = 0; i < p->ntiles; i++) own |= p->tiles[i].own;
   k->shadowed = uninit || (own && vm_ck_has(c, VM_CHECK_OVERLAP) && !c->timing_only);
   if (!k->shadowed) return true;
-  if (!open_shadow(c, &k->sbuf, c->mem.sbuf_size) || !open_shadow(c, &k->psum, c->mem.psum_size))
-    return false;
+  for (unsigned core = 0; core < p->ncores; core++)
+    if (!open_shadow(c, &k->sbuf[core], c->mem.sbuf_size) ||
+        !open_shadow(c, &k->psum[core], c->mem.psum_size))
+      return false;
   if (!own) return true;
   if (!(k->owners = isa_zalloc(&c->al, p->ntiles))) return false;
   for (uint32_t i = 0; i < p->ntiles; i++)
@@ -134,22 +139,24 @@ bool vm_ck_uninit_start(vm_core *c) {
   vm_ck_each_tensor(c, AP_R, note_read, c);
   for (uint32_t i = 0; i < n; i++)
     if (k->hbm[i].bytes && !open_shadow(c, &k->hbm[i], k->hbm[i].bytes)) return false;
-  for (unsigned e = 0; e < ISA_NENGINES; e++)
+  for (unsigned e = 0; e < k->nengines; e++)
     if (!open_registers(c, e)) return false;
   return true;
 }
 
 void vm_ck_uninit_end(vm_core *c) {
   struct vm_check *k = c->check;
-  vm_pages_free(&c->al, k->sbuf.at, k->sbuf.bytes);
-  vm_pages_free(&c->al, k->psum.at, k->psum.bytes);
+  for (unsigned core = 0; core < ISA_MAX_CORES; core++) {
+    vm_pages_free(&c->al, k->sbuf[core].at, k->sbuf[core].bytes);
+    vm_pages_free(&c->al, k->psum[core].at, k->psum[core].bytes);
+  }
   if (k->owners) isa_free(&c->al, k->owners, c->prog->ntiles);
   for (uint32_t i = 0; k->hbm && i < c->prog->ntensors; i++)
     vm_pages_free(&c->al, k->hbm[i].at, k->hbm[i].bytes);
   isa_free(&c->al, k->hbm, c->prog->ntensors * sizeof *k->hbm);
-  for (unsigned e = 0; e < ISA_NENGINES; e++) {
-    isa_free(&c->al, k->reads[e], c->code->code[e].n * sizeof **k->reads);
-    isa_free(&c->al, k->writes[e], c->code->code[e].n * sizeof **k->writes);
+  for (unsigned e = 0; e < k->nengines; e++) {
+    isa_free(&c->al, k->reads[e], vm_ck_code(c, e)->n * sizeof **k->reads);
+    isa_free(&c->al, k->writes[e], vm_ck_code(c, e)->n * sizeof **k->writes);
   }
 }
 
@@ -233,17 +240,25 @@ static const uint8_t *first_unwritten(const vm_core *c, const vm_view *v, int64_
   return s.at;
 }
 
+/* How far a byte of a shadow of SBUF or PSUM lies in it; *core: whose that is. */
+static size_t place_in(const vm_core *c, unsigned space, const uint8_t *at, unsigned *core) {
+  const vm_ck_shadow *s = space == ISA_SBUF ? c->check->sbuf : c->check->psum;
+  *core = !(at >= s[0].at && at < s[0].at + s[0].bytes);
+  return (size_t)(at - s[*core].at);
+}
+
 /* "partition 3, byte 64": where a byte of a shadow lies; of one that nobody has written, for
  * whoever asks what race explains it. */
 static void put_unwritten(const vm_core *c, unsigned space, const uint8_t *hole, vm_finding *f) {
   const struct vm_check *k = c->check;
   bool sbuf = space == ISA_SBUF;
   size_t pitch = sbuf ? c->mem.sbuf_pitch : c->mem.psum_pitch;
-  size_t at = (size_t)(hole - (sbuf ? k->sbuf.at : k->psum.at));
   if (space != ISA_HBM) {
+    unsigned core;
+    size_t at = place_in(c, space, hole, &core);
     isa_buf_printf(&f->text, "; the first%s is in partition %zu, byte %zu",
                    *hole ? "" : " that was not written", at / pitch, at % pitch);
-    f->memory = *hole ? 0 : sbuf ? 1 : 2;
+    f->memory = *hole ? 0 : (uint16_t)((core ? 2 + c->prog->ntensors : 0) + (sbuf ? 1 : 2));
     f->part = (uint16_t)(at / pitch);
     f->byte = at % pitch;
     return;
@@ -260,7 +275,9 @@ static void put_unwritten(const vm_core *c, unsigned space, const uint8_t *hole,
 static const isa_tile *writer_of(const vm_core *c, unsigned space, const uint8_t *at) {
   const struct vm_check *k = c->check;
   size_t pitch = space == ISA_SBUF ? c->mem.sbuf_pitch : c->mem.psum_pitch;
-  size_t place = (size_t)(at - (space == ISA_SBUF ? k->sbuf.at : k->psum.at));
+  if (space == ISA_HBM) return NULL;
+  unsigned core;
+  size_t place = place_in(c, space, at, &core);
   uint8_t mark = *at >= VM_CK_OWNERS ? *at : 0;
   for (uint32_t i = c->prog->ntiles; i-- > 0 && k->owners;) {
     const isa_tile *t = &c->prog->tiles[i];
@@ -289,9 +306,9 @@ typedef struct reading {
 static vm_finding *report_memory(const reading *r) {
   vm_core *c = r->c;
   unsigned kind = vm_ck_has(c, VM_CHECK_UNINIT) ? VM_CHECK_UNINIT : VM_CHECK_OVERLAP;
-  vm_finding *f = vm_ck_found(c, kind, r->e, r->pc, ISA_NENGINES, 0);
+  vm_finding *f = vm_ck_found(c, kind, r->e, r->pc, VM_CK_ENGINES, 0);
   if (!f) return NULL;
-  vm_put_place(c, r->e, r->pc, &f->text);
+  vm_ck_put_place(c, r->e, r->pc, &f->text);
   isa_buf_printf(&f->text, ": %s: %s reads bytes that ", vm_check_name(kind), r->who);
   if (!r->byte)
     isa_buf_puts(&f->text, "nothing has written since load");
@@ -335,7 +352,7 @@ static void read_operand(void *ud, const vm_view *v, unsigned flags) {
     report_view(r, v, p);
     return;
   }
-  p = vm_ck_chosen_unwritten(r->c, r->e, w->f, v, &r->byte);
+  p = vm_ck_chosen_unwritten(r->c, r->e % ISA_NENGINES, w->f, v, &r->byte);
   r->writer = NULL;
   vm_finding *f = p < 0 ? NULL : report_memory(r);
   if (!f) return;
@@ -350,13 +367,15 @@ static void write_operand(void *ud, const vm_view *v, unsigned flags) {
 }
 
 void vm_ck_uninit_reads(vm_core *c, unsigned e, const vm_flight *f) {
-  flight_reading w = {{c, e, f->pc, f->item.start, isa_engines[e].name, 0, NULL}, f};
+  unsigned unit = vm_ck_unit(c, e);
+  flight_reading w = {{c, unit, f->pc, f->item.start, vm_ck_name(c, unit), 0, NULL}, f};
   vm_ck_each_part(c, f, read_operand, &w);
 }
 
 /* The accumulator registers of an engine: read or added to before anything has reset them. */
-static void check_accumulators(vm_core *c, unsigned e, const vm_flight *f) {
+static void check_accumulators(vm_core *c, unsigned engine, const vm_flight *f) {
   struct vm_check *k = c->check;
+  unsigned e = vm_ck_unit(c, engine);
   const isa_insn *in = f->in;
   const isa_form *form = isa_form_of(in->op);
   bool reads = isa_ops[in->op].form == ISA_FORM_READ_ACC, adds = reads;
@@ -365,15 +384,15 @@ static void check_accumulators(vm_core *c, unsigned e, const vm_flight *f) {
     if (fd->kind != ISA_K_ENUM || fd->arg != ISA_SET_CMD) continue;
     unsigned cmd = *(const uint8_t *)isa_member_c(in, fd);
     if (cmd == ISA_CMD_reset || cmd == ISA_CMD_reset_reduce || cmd == ISA_CMD_load_reduce)
-      k->accumulators |= (uint8_t)(1u << e);
+      k->accumulators |= (uint16_t)(1u << e);
     adds |= cmd == ISA_CMD_reduce;
   }
   if (!adds || (k->accumulators >> e & 1)) return;
-  vm_finding *r = vm_ck_found(c, VM_CHECK_UNINIT, e, f->pc, ISA_NENGINES, 1);
+  vm_finding *r = vm_ck_found(c, VM_CHECK_UNINIT, e, f->pc, VM_CK_ENGINES, 1);
   if (!r) return;
-  vm_put_place(c, e, f->pc, &r->text);
+  vm_ck_put_place(c, e, f->pc, &r->text);
   isa_buf_printf(&r->text, ": uninit: %s %s its accumulators before anything has reset them",
-                 isa_engines[e].name, reads ? "reads" : "adds to");
+                 vm_ck_name(c, e), reads ? "reads" : "adds to");
   vm_ck_put_insn(c, e, f->pc, f->item.start, &r->text);
   isa_buf_puts(&r->text, "\n  fix: the first reduction has reduce=reset_reduce");
 }
@@ -394,14 +413,16 @@ void vm_ck_uninit_access(vm_core *c, unsigned e, const vm_view *v, bool writes) 
     return;
   }
   int64_t p = vm_ck_unwritten(c, v);
-  reading r = {c, e, c->eng[e].pc, c->now, isa_engines[e].name, 0, NULL};
+  unsigned unit = vm_ck_unit(c, e);
+  reading r = {c, unit, c->eng[e].pc, c->now, vm_ck_name(c, unit), 0, NULL};
   if (p >= 0) report_view(&r, v, p);
 }
 
 void vm_ck_uninit_host(vm_core *c, const vm_box *b) {
   bool sbuf = b->space == ISA_SBUF;
   size_t pitch = sbuf ? c->mem.sbuf_pitch : c->mem.psum_pitch;
-  uint8_t *at = (sbuf ? c->check->sbuf.at : c->check->psum.at) + b->p0 * pitch + b->lo;
+  const vm_ck_shadow *s = sbuf ? &c->check->sbuf[c->number] : &c->check->psum[c->number];
+  uint8_t *at = s->at + b->p0 * pitch + b->lo;
   for (unsigned p = b->p0; p < b->p1; p++, at += pitch)
     memset(at, VM_CK_ANYONE, (size_t)(b->hi - b->lo));
 }
@@ -491,14 +512,15 @@ static bool mark_run(walk *of, uint64_t n) {
 void vm_ck_uninit_move(vm_core *c, const vm_share *s) {
   const vm_transfer *t = s->t;
   walk w;
-  char who[96];
+  char who[104];
   if (s->item.staged) return; /* read when it was copied: what is there now is another's */
   for (int side = t->accumulates ? -1 : 0; side < t->nsrc; side++) {
     if (!open_walk(c, s, side, &w) || !(w.owner || vm_ck_has(c, VM_CHECK_UNINIT))) continue;
     if (each_run(s, &w, run_written)) continue;
     const vm_view *v = side_of(t, side);
-    snprintf(who, sizeof who, "a transfer of queue %.70s", c->code->queues[t->queue].name);
-    reading r = {c, t->engine, t->pc, s->item.start, who, *w.w.at, NULL};
+    snprintf(who, sizeof who, "a transfer of %squeue %.70s", vm_ck_whose(c, c->number),
+             c->code->queues[t->queue].name);
+    reading r = {c, vm_ck_unit(c, t->engine), t->pc, s->item.start, who, *w.w.at, NULL};
     if (v->space != ISA_HBM) r.writer = writer_of(c, v->space, w.w.at);
     vm_finding *f = report_memory(&r);
     if (!f) continue;

@@ -73,14 +73,14 @@ static unsigned immediates_of(const vm_flight *f) {
 static void report_range(vm_core *c, unsigned e, const vm_flight *f, unsigned fn, float x,
                          uint32_t p, uint64_t i) {
   const isa_actfn_row *row = &isa_actfns[fn];
-  vm_finding *r = vm_ck_found(c, VM_CHECK_RANGE, e, f->pc, ISA_NENGINES, 0);
+  vm_finding *r = vm_ck_found(c, VM_CHECK_RANGE, vm_ck_unit(c, e), f->pc, VM_CK_ENGINES, 0);
   if (!r) return;
-  vm_put_place(c, e, f->pc, &r->text);
+  vm_ck_put_place(c, vm_ck_unit(c, e), f->pc, &r->text);
   isa_buf_printf(
       &r->text, ": range: %s of %.9g (partition %u, element %llu); its valid %s are %.9g to %.9g",
       row->name, (double)x, p, (unsigned long long)i,
       fn == ISA_FN_reciprocal ? "magnitudes" : "inputs", (double)row->lo, (double)row->hi);
-  vm_ck_put_insn(c, e, f->pc, f->item.start, &r->text);
+  vm_ck_put_insn(c, vm_ck_unit(c, e), f->pc, f->item.start, &r->text);
 }
 
 static bool outside(unsigned fn, float x) {
@@ -128,8 +128,8 @@ void vm_ck_value_execute(vm_core *c, unsigned e, const vm_flight *f) {
   struct scan s = {.c = c, .flags = AP_R | AP_W, .had = HAS_INF | HAS_NAN};
   vm_ck_each_operand(c, f, scan_operand, &s); /* a destination may be added to */
   k->had = s.kinds | immediates_of(f) | kinds_of(d->acc, ISA_PMAX);
-  if (isa_ops[f->in->op].cost == ISA_COST_LDW) k->weights_had |= k->had;
-  if (isa_ops[f->in->op].cost == ISA_COST_MM) k->had |= k->weights_had;
+  if (isa_ops[f->in->op].cost == ISA_COST_LDW) k->weights_had[c->number] |= k->had;
+  if (isa_ops[f->in->op].cost == ISA_COST_MM) k->had |= k->weights_had[c->number];
 }
 
 /* range_select fills with the least fp32, which in a narrower type is an infinity, or a NaN where
@@ -141,12 +141,12 @@ static unsigned filled_with(const vm_flight *f) {
 
 static void report_value(vm_core *c, unsigned e, uint32_t pc, vm_time t, unsigned kinds,
                          const vm_view *v) {
-  vm_finding *r = vm_ck_found(c, VM_CHECK_RANGE, e, pc, ISA_NENGINES, kinds);
+  vm_finding *r = vm_ck_found(c, VM_CHECK_RANGE, vm_ck_unit(c, e), pc, VM_CK_ENGINES, kinds);
   if (!r) return;
-  vm_put_place(c, e, pc, &r->text);
+  vm_ck_put_place(c, vm_ck_unit(c, e), pc, &r->text);
   isa_buf_printf(&r->text, ": range: the result has %s, and no operand had",
                  kinds & HAS_NAN ? "a NaN" : "an infinity");
-  vm_ck_put_insn(c, e, pc, t, &r->text);
+  vm_ck_put_insn(c, vm_ck_unit(c, e), pc, t, &r->text);
   isa_buf_puts(&r->text, "\n    writes ");
   vm_ck_put_view(c, v, &r->text);
 }

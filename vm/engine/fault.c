@@ -30,7 +30,7 @@ void vm_fault(vm_core *c, isa_status status, vm_where at, const char *fmt, ...) 
   va_start(ap, fmt);
   isa_buf_vprintf(&f->text, fmt, ap);
   va_end(ap);
-  if (f->insn.len && status == ISA_FAULT) put_origin(c, &c->code->code[at.engine], at.pc);
+  if (f->insn.len && status == ISA_FAULT) put_origin(c, &of->code->code[at.engine], at.pc);
   if (status == ISA_LIMIT) vm_check_put_stuck(c, &f->text);
   c->lead->ended = true;
   if (c->peer) c->lead->peer->ended = true;

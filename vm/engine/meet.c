@@ -15,6 +15,7 @@ vm_verdict vm_barrier(vm_core *c, unsigned e, const isa_insn *in) {
   isa_barrier b;
   isa_insn_barrier(in, c->number, &b);
   if (!en->triggered) {
+    if (c->check) vm_check_barrier(c, e, in);
     en->now += ns(c, VM_SEM_SELF);
     c->cause = vm_path_add(c, VM_N_SEQ, vm_at_pc(e, en->pc), c->now, en->now, en->cause);
     if (c->check) vm_check_update(c, e, &b.give);
@@ -23,6 +24,7 @@ vm_verdict vm_barrier(vm_core *c, unsigned e, const isa_insn *in) {
     en->wait_noted = false; /* the wait of its clause has been told */
   }
   if (vm_blocked(c, e, &b.wait)) return VM_STALL;
+  if (c->check) vm_check_waited(c, e, &b.wait);
   if (c->check) vm_check_applied(c, e, b.take.sem, b.take.kind);
   vm_sem_apply(c, &b.take, vm_at_pc(e, en->pc));
   return VM_RETIRE;
@@ -202,6 +204,7 @@ vm_verdict vm_meet(vm_core *c, unsigned e, const isa_insn *in) {
   const vm_time yours = known(&you, you.en->wait_since, c->now);
   vm_time at[2] = {mine, yours};
   if (!agree(&me, &you)) return VM_FAULT;
+  if (c->check) vm_check_meet(c, e, you.e);
   if (in->op == ISA_OP_sendrecv_gpsimd) {
     at[0] = at[1] = vm_time_later(mine, yours);
     if (!swap_by_gpsimd(&me, &you, at[0])) return VM_FAULT;

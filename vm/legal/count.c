@@ -29,13 +29,13 @@ static void push(run *x, uint32_t actor) {
 }
 
 static void push_all(run *x) {
-  for (uint32_t i = 0; i < ISA_NENGINES + x->l->nrings; i++) push(x, i);
+  for (uint32_t i = 0; i < x->l->nengines + x->l->nrings; i++) push(x, i);
 }
 
 /* Engines that wait for a semaphore. */
 static void wake(run *x, const vm_legal_step *s) {
   if (s->update == ISA_UPD_none) return;
-  for (unsigned e = 0; e < ISA_NENGINES; e++) {
+  for (unsigned e = 0; e < x->l->nengines; e++) {
     uint32_t pos = x->v[LG_WORDS * e + LG_POS];
     const vm_lg_engine *en = &x->l->eng[e];
     if (pos < en->nsteps && en->steps[pos].cond != ISA_WAIT_none && en->steps[pos].sem == s->to)
@@ -70,7 +70,7 @@ static void run_ring(run *x, uint32_t r) {
   do {
     note(x, vm_lg_open_share(x->l, x->v, r));
     if (!make(x, m)) return;
-    uint32_t done = x->v[vm_lg_ring_at(r)] - 1;
+    uint32_t done = x->v[vm_lg_ring_at(x->l, r)] - 1;
     wake(x, vm_lg_step_of(x->l, &x->l->items[q->items[done]]));
   } while (true);
 }
@@ -79,7 +79,7 @@ static void stepped(run *x, unsigned e) {
   const vm_legal_step *s = &x->l->eng[e].steps[x->v[LG_WORDS * e + LG_POS] - 1];
   if (s->kind == VM_LEGAL_TRIGGER) {
     const vm_lg_queue *q = &x->l->queues[s->queue];
-    for (unsigned r = 0; r < q->rings; r++) push(x, ISA_NENGINES + q->first + r);
+    for (unsigned r = 0; r < q->rings; r++) push(x, x->l->nengines + q->first + r);
   } else if (s->kind != VM_LEGAL_FLIGHT) {
     wake(x, s);
   }
@@ -110,10 +110,10 @@ static void run_on(run *x) {
   while (x->n) {
     uint32_t actor = x->stack[--x->n];
     x->on_stack[actor] = false;
-    if (actor < ISA_NENGINES)
+    if (actor < x->l->nengines)
       run_engine(x, actor);
     else
-      run_ring(x, actor - ISA_NENGINES);
+      run_ring(x, actor - x->l->nengines);
   }
 }
 
@@ -126,14 +126,14 @@ static void begin(run *x, unsigned comp, unsigned other) {
 }
 
 static void close_run(run *x) {
-  size_t actors = ISA_NENGINES + x->l->nrings;
+  size_t actors = x->l->nengines + x->l->nrings;
   vm_lg_free_state(x->l, x->v);
   if (x->stack) isa_free(&x->l->al, x->stack, actors * sizeof *x->stack);
   if (x->on_stack) isa_free(&x->l->al, x->on_stack, actors * sizeof *x->on_stack);
 }
 
 static bool open_run(run *x, vm_legal *l) {
-  size_t actors = ISA_NENGINES + l->nrings;
+  size_t actors = l->nengines + l->nrings;
   *x = (run){.l = l, .v = vm_lg_new_state(l)};
   x->stack = isa_zalloc(&l->al, actors * sizeof *x->stack);
   x->on_stack = isa_zalloc(&l->al, actors * sizeof *x->on_stack);
@@ -168,7 +168,7 @@ static void mark_slots(void *ud, const vm_lg_class *a, const vm_lg_class *b) {
 static void hold(run *x, unsigned comp, uint32_t limit) {
   if (limit == x->limit[0]) return;
   x->limit[0] = limit;
-  push(x, comp < LG_FIRST_RING ? comp / LG_OF_ENGINE : ISA_NENGINES + comp - LG_FIRST_RING);
+  push(x, comp < LG_FIRST_RING ? comp / LG_OF_ENGINE : x->l->nengines + comp - LG_FIRST_RING);
   run_on(x);
 }
 

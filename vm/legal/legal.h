@@ -34,13 +34,13 @@ typedef enum vm_legal_kind {
 
 /* A step of an engine: a wait, then what it does, then its update. */
 typedef struct vm_legal_step {
-  uint8_t kind, engine;
-  uint8_t cond; /* ISA_WAIT_... */
-  uint8_t sem;  /* of the wait */
+  uint8_t kind, engine; /* engines, semaphores and queues: of all cores in one count */
+  uint8_t cond;         /* ISA_WAIT_... */
+  uint16_t sem;         /* of the wait */
   uint32_t value;
   uint8_t
-      update; /* ISA_UPD_none, ISA_UPD_add (by `delta`), ISA_UPD_write (of `delta`), ISA_UPD_dma */
-  uint8_t to; /* semaphore of the update */
+      update;  /* ISA_UPD_none, ISA_UPD_add (by `delta`), ISA_UPD_write (of `delta`), ISA_UPD_dma */
+  uint16_t to; /* semaphore of the update */
   bool at_once; /* the wait and the update are one, and the update needs no time to arrive */
   bool glued;   /* the next step of the engine is part of this one */
   bool at_read; /* of a flight: it updates when it has read */
@@ -61,8 +61,8 @@ typedef struct vm_legal_access {
 } vm_legal_access;
 
 typedef struct vm_legal vm_legal;
-/* NULL when memory is out. */
-vm_legal *vm_legal_new(const isa_alloc *al);
+/* Of a run with so many engines, on one or two cores. NULL when memory is out. */
+vm_legal *vm_legal_new(const isa_alloc *al, unsigned nengines);
 void vm_legal_free(vm_legal *l);
 /* Each in the order of the run. When memory is out the judges say so. */
 void vm_legal_add_step(vm_legal *l, const vm_legal_step *s);

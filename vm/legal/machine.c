@@ -54,16 +54,16 @@ static bool can_end(const vm_legal *l, const uint32_t *v, unsigned e, vm_lg_move
 }
 
 /* How far a component has come. */
-static uint32_t count_of(const uint32_t *v, unsigned comp) {
+static uint32_t count_of(const vm_legal *l, const uint32_t *v, unsigned comp) {
   static const uint8_t word[LG_OF_ENGINE] = {
       [LG_DONE] = LG_D, [LG_READ] = LG_R, [LG_WEIGHTS] = LG_W, [LG_SEQ] = LG_POS};
-  if (comp >= LG_FIRST_RING) return v[vm_lg_ring_at(comp - LG_FIRST_RING)];
+  if (comp >= LG_FIRST_RING) return v[vm_lg_ring_at(l, comp - LG_FIRST_RING)];
   return engine_of(v, comp / LG_OF_ENGINE)[word[comp % LG_OF_ENGINE]];
 }
 
 uint32_t vm_lg_open_share(const vm_legal *l, const uint32_t *v, uint32_t r) {
   const vm_lg_queue *q = &l->queues[l->ring_queue[r]];
-  uint32_t done = v[vm_lg_ring_at(r)];
+  uint32_t done = v[vm_lg_ring_at(l, r)];
   if (done >= q->n) return NONE;
   uint32_t item = q->items[done] + (r - q->first);
   const vm_lg_item *it = &l->items[item];
@@ -76,7 +76,7 @@ uint32_t vm_lg_open_share(const vm_legal *l, const uint32_t *v, uint32_t r) {
 static bool can_arrive(const vm_legal *l, const uint32_t *v, uint32_t f, vm_lg_move *m) {
   const vm_lg_flow *flow = &l->flows[f];
   m->number = v[vm_lg_flow_at(l, f)];
-  if (m->number >= flow->n || flow->v[m->number].epoch > count_of(v, flow->comp)) return false;
+  if (m->number >= flow->n || flow->v[m->number].epoch > count_of(l, v, flow->comp)) return false;
   for (uint32_t i = 0; i < l->nflows && flow->comp < LG_FIRST_RING; i++) {
     const vm_lg_flow *other = &l->flows[i];
     uint32_t next = v[vm_lg_flow_at(l, i)];
@@ -84,7 +84,7 @@ static bool can_arrive(const vm_legal *l, const uint32_t *v, uint32_t f, vm_lg_m
         !vm_lg_same_source(other->comp, flow->comp) || next >= other->n)
       continue;
     const vm_lg_update *u = &other->v[next];
-    if (u->step < flow->v[m->number].step && u->epoch <= count_of(v, other->comp)) return false;
+    if (u->step < flow->v[m->number].step && u->epoch <= count_of(l, v, other->comp)) return false;
   }
   return true;
 }
@@ -93,7 +93,7 @@ bool vm_lg_can(const vm_legal *l, const uint32_t *v, vm_lg_move *m) {
   switch (m->what) {
   case LG_STEP: return can_step(l, v, m->who, m);
   case LG_SHARE:
-    m->number = v[vm_lg_ring_at(m->who)];
+    m->number = v[vm_lg_ring_at(l, m->who)];
     return vm_lg_open_share(l, v, m->who) != NONE;
   case LG_ARRIVE: return can_arrive(l, v, m->who, m);
   default: return can_end(l, v, m->who, m);
@@ -140,7 +140,7 @@ bool vm_lg_do(const vm_legal *l, uint32_t *v, const vm_lg_move *m) {
   case LG_STEP: return do_step(l, v, m->who);
   case LG_SHARE:
     s = vm_lg_step_of(l, &l->items[l->queues[l->ring_queue[m->who]].items[m->number]]);
-    v[vm_lg_ring_at(m->who)]++;
+    v[vm_lg_ring_at(l, m->who)]++;
     post(l, v, s);
     return true;
   case LG_ARRIVE: {
@@ -178,18 +178,18 @@ uint32_t vm_lg_open_touch(const vm_legal *l, const uint32_t *v, unsigned e) {
 }
 
 bool vm_lg_ended(const vm_legal *l, const uint32_t *v, const vm_lg_access *a) {
-  return count_of(v, a->comp) >= l->items[a->item].epoch;
+  return count_of(l, v, a->comp) >= l->items[a->item].epoch;
 }
 
-bool vm_lg_started(const uint32_t *v, const vm_lg_item *it) {
+bool vm_lg_started(const vm_legal *l, const uint32_t *v, const vm_lg_item *it) {
   const uint32_t *ev = engine_of(v, it->engine);
   if (it->kind == VM_LEGAL_FLIGHT) return ev[LG_S] >= it->epoch;
   if (it->ring < 0) return ev[LG_POS] >= it->epoch;
-  return v[vm_lg_ring_at((uint32_t)it->ring)] + 1 >= it->epoch && ev[LG_POS] > it->step;
+  return v[vm_lg_ring_at(l, (uint32_t)it->ring)] + 1 >= it->epoch && ev[LG_POS] > it->step;
 }
 
 bool vm_lg_halted(const vm_legal *l, const uint32_t *v) {
-  for (unsigned e = 0; e < ISA_NENGINES; e++)
+  for (unsigned e = 0; e < l->nengines; e++)
     if (engine_of(v, e)[LG_POS] < l->eng[e].nsteps) return false;
   return true;
 }

@@ -6,11 +6,12 @@
 
 #define NO_ITEM UINT32_MAX
 
-vm_legal *vm_legal_new(const isa_alloc *al) {
+vm_legal *vm_legal_new(const isa_alloc *al, unsigned nengines) {
   vm_legal *l = isa_zalloc(al, sizeof *l);
   if (!l) return NULL;
   l->al = *al;
-  for (unsigned q = 0; q < ISA_MAX_QUEUES; q++) l->queues[q].engine = UINT8_MAX;
+  l->nengines = nengines;
+  for (unsigned q = 0; q < LG_QUEUES; q++) l->queues[q].engine = UINT8_MAX;
   return l;
 }
 
@@ -20,14 +21,14 @@ static void free_array(const vm_legal *l, void *p, size_t n, size_t size) {
 
 void vm_legal_free(vm_legal *l) {
   if (!l) return;
-  for (unsigned e = 0; e < ISA_NENGINES; e++) {
+  for (unsigned e = 0; e < l->nengines; e++) {
     vm_lg_engine *en = &l->eng[e];
     free_array(l, en->steps, en->cap_steps, sizeof *en->steps);
     free_array(l, en->items, en->cap_items, sizeof *en->items);
     free_array(l, en->flights, en->cap_flights, sizeof *en->flights);
     free_array(l, en->before, 4 * ((size_t)en->nsteps + 2), sizeof *en->before);
   }
-  for (unsigned q = 0; q < ISA_MAX_QUEUES; q++)
+  for (unsigned q = 0; q < LG_QUEUES; q++)
     free_array(l, l->queues[q].items, l->queues[q].cap, sizeof *l->queues[q].items);
   for (uint32_t f = 0; f < l->nflows; f++)
     free_array(l, l->flows[f].v, l->flows[f].cap, sizeof *l->flows[f].v);
@@ -81,7 +82,7 @@ static uint32_t add_shares(vm_legal *l, const vm_legal_step *s, uint32_t step) {
     q->first = (uint16_t)l->nrings;
     for (unsigned r = 0; r < s->rings; r++) l->ring_queue[l->nrings++] = s->queue;
   } else if (q->engine != s->engine) {
-    q->engine = ISA_NENGINES;
+    q->engine = LG_ENGINES;
   }
   if (!room(l, &q->items, q->n, &q->cap, sizeof *q->items)) return NO_ITEM;
   q->items[q->n++] = first;
@@ -169,7 +170,7 @@ static bool rises(const vm_legal_step *s) {
  * tells all. */
 static void take_as_counted(vm_legal *l, unsigned sem) {
   unsigned waiters = 0, takers = 0, e = 0;
-  for (unsigned i = 0; i < ISA_NENGINES; i++)
+  for (unsigned i = 0; i < l->nengines; i++)
     for (uint32_t k = 0; k < l->eng[i].nsteps; k++) {
       const vm_legal_step *s = &l->eng[i].steps[k];
       bool waits = s->cond != ISA_WAIT_none && s->sem == sem;
@@ -208,8 +209,8 @@ static void say_plainly(vm_legal_step *s, int64_t most) {
 }
 
 /* The most that each semaphore comes to; INT64_MAX where it does not only rise. */
-static void find_most(const vm_legal *l, int64_t most[ISA_NSEMS]) {
-  for (unsigned e = 0; e < ISA_NENGINES; e++)
+static void find_most(const vm_legal *l, int64_t most[LG_SEMS]) {
+  for (unsigned e = 0; e < l->nengines; e++)
     for (uint32_t k = 0; k < l->eng[e].nsteps; k++) {
       const vm_legal_step *s = &l->eng[e].steps[k];
       if (s->update == ISA_UPD_none || most[s->to] == INT64_MAX) continue;
@@ -219,9 +220,9 @@ static void find_most(const vm_legal *l, int64_t most[ISA_NSEMS]) {
 }
 
 static void simplify_waits(vm_legal *l) {
-  int64_t most[ISA_NSEMS] = {0};
+  int64_t most[LG_SEMS] = {0};
   find_most(l, most);
-  for (unsigned e = 0; e < ISA_NENGINES; e++)
+  for (unsigned e = 0; e < l->nengines; e++)
     for (uint32_t k = 0; k < l->eng[e].nsteps; k++) {
       vm_legal_step *s = &l->eng[e].steps[k];
       if (s->cond != ISA_WAIT_none && most[s->sem] != INT64_MAX) say_plainly(s, most[s->sem]);
@@ -230,7 +231,7 @@ static void simplify_waits(vm_legal *l) {
 
 static void scan_sems(vm_legal *l) {
   memset(l->mixed, 0, sizeof l->mixed);
-  for (unsigned e = 0; e < ISA_NENGINES; e++)
+  for (unsigned e = 0; e < l->nengines; e++)
     for (uint32_t k = 0; k < l->eng[e].nsteps; k++) {
       const vm_legal_step *s = &l->eng[e].steps[k];
       if (s->cond != ISA_WAIT_none) {
@@ -249,7 +250,7 @@ static vm_lg_flow *flow_of(vm_legal *l, unsigned comp, unsigned sem) {
   for (uint32_t f = 0; f < l->nflows; f++)
     if (l->flows[f].comp == comp && l->flows[f].sem == sem) return &l->flows[f];
   if (!room(l, &l->flows, l->nflows, &l->cap_flows, sizeof *l->flows)) return NULL;
-  l->flows[l->nflows] = (vm_lg_flow){.comp = (uint16_t)comp, .sem = (uint8_t)sem};
+  l->flows[l->nflows] = (vm_lg_flow){.comp = (uint16_t)comp, .sem = (uint16_t)sem};
   return &l->flows[l->nflows++];
 }
 
@@ -389,8 +390,8 @@ static void find_hazards(void *ud, const vm_lg_class *a, const vm_lg_class *b) {
 
 /* Triggers of a queue by several engines meet, as if they wrote the same byte. */
 static void add_triggers(vm_legal *l) {
-  for (unsigned q = 0; q < ISA_MAX_QUEUES; q++) {
-    if (l->queues[q].engine != ISA_NENGINES) continue;
+  for (unsigned q = 0; q < LG_QUEUES; q++) {
+    if (l->queues[q].engine != LG_ENGINES) continue;
     for (uint32_t t = 0; t < l->queues[q].n && !l->no_memory; t++) {
       vm_lg_item it = l->items[l->queues[q].items[t]];
       vm_legal_access a = {.region = (uint16_t)(UINT16_MAX - q), .p1 = 1, .writes = true};
@@ -438,10 +439,10 @@ static bool index_steps(vm_legal *l, unsigned e) {
 bool vm_lg_prepare(vm_legal *l) {
   if (l->ready) return !l->no_memory;
   l->ready = true;
-  for (unsigned sem = 0; sem < ISA_NSEMS; sem++) take_as_counted(l, sem);
+  for (unsigned sem = 0; sem < LG_SEMS; sem++) take_as_counted(l, sem);
   simplify_waits(l);
   scan_sems(l);
-  for (unsigned e = 0; e < ISA_NENGINES && !l->no_memory; e++)
+  for (unsigned e = 0; e < l->nengines && !l->no_memory; e++)
     if (!index_steps(l, e)) l->no_memory = true;
   if (!l->no_memory) add_triggers(l);
   for (uint32_t i = 0; i < l->naccesses; i++) { /* where nothing tells of the reading alone */
@@ -459,7 +460,7 @@ bool vm_lg_prepare(vm_legal *l) {
 }
 
 bool vm_legal_counts(const vm_legal *l) {
-  for (unsigned sem = 0; sem < ISA_NSEMS; sem++)
+  for (unsigned sem = 0; sem < LG_SEMS; sem++)
     if (l->mixed[sem]) return false;
   return true;
 }

@@ -17,7 +17,12 @@ typedef struct vm_lg_item {
 
 /* An access ends when its component has come so far. */
 enum { LG_DONE, LG_READ, LG_WEIGHTS, LG_SEQ, LG_OF_ENGINE };
-enum { LG_FIRST_RING = LG_OF_ENGINE * ISA_NENGINES };
+enum {
+  LG_ENGINES = ISA_MAX_CORES * ISA_NENGINES,
+  LG_SEMS = ISA_MAX_CORES * ISA_NSEMS,
+  LG_QUEUES = ISA_MAX_CORES * ISA_MAX_QUEUES
+};
+enum { LG_FIRST_RING = LG_OF_ENGINE * LG_ENGINES };
 typedef struct vm_lg_access {
   vm_legal_access a;
   uint32_t item, at; /* at: in the order of the run */
@@ -47,7 +52,7 @@ typedef struct vm_lg_engine {
 typedef struct vm_lg_queue {
   uint32_t *items; /* of each transfer, that of its first ring; the next rings' follow */
   uint32_t n, cap;
-  uint8_t rings, engine; /* engine: that triggers it, ISA_NENGINES: several do */
+  uint8_t rings, engine; /* engine: that triggers it, LG_ENGINES: several do */
   uint16_t first;        /* number of its first ring */
 } vm_lg_queue;
 
@@ -60,8 +65,7 @@ typedef struct vm_lg_update {
   uint32_t step;
 } vm_lg_update;
 typedef struct vm_lg_flow {
-  uint16_t comp;
-  uint8_t sem;
+  uint16_t comp, sem;
   vm_lg_update *v;
   uint32_t n, cap;
 } vm_lg_flow;
@@ -70,9 +74,10 @@ struct vm_legal {
   isa_alloc al;
   bool no_memory, ready;
   const char *why;
-  vm_lg_engine eng[ISA_NENGINES];
-  vm_lg_queue queues[ISA_MAX_QUEUES];
-  uint8_t ring_queue[ISA_MAX_QUEUES * ISA_NDMA];
+  unsigned nengines;
+  vm_lg_engine eng[LG_ENGINES];
+  vm_lg_queue queues[LG_QUEUES];
+  uint8_t ring_queue[LG_QUEUES * ISA_NDMA];
   uint32_t nrings;
   vm_lg_item *items;
   uint32_t nitems, cap_items;
@@ -83,8 +88,8 @@ struct vm_legal {
   uint32_t nclasses, nsorted;
   vm_lg_flow *flows;
   uint32_t nflows, cap_flows;
-  bool mixed[ISA_NSEMS], waited[ISA_NSEMS];      /* does more than count; someone waits for it */
-  uint16_t sem_at[ISA_NSEMS], sem_of[ISA_NSEMS]; /* among the semaphores that are used */
+  bool mixed[LG_SEMS], waited[LG_SEMS];      /* does more than count; someone waits for it */
+  uint16_t sem_at[LG_SEMS], sem_of[LG_SEMS]; /* among the semaphores that are used */
   uint32_t nsems;
   void (*name)(void *ud, const vm_legal_step *s, isa_buf *out);
   void *name_ud;
@@ -115,14 +120,16 @@ const vm_legal_step *vm_lg_step_of(const vm_legal *l, const vm_lg_item *it);
  * updates that have arrived; the value of each semaphore. */
 enum { LG_POS, LG_S, LG_R, LG_D, LG_W, LG_WORDS };
 static inline uint32_t vm_lg_words(const vm_legal *l) {
-  return LG_WORDS * ISA_NENGINES + l->nrings + l->nflows + l->nsems;
+  return LG_WORDS * l->nengines + l->nrings + l->nflows + l->nsems;
 }
-static inline uint32_t vm_lg_ring_at(uint32_t r) { return LG_WORDS * ISA_NENGINES + r; }
+static inline uint32_t vm_lg_ring_at(const vm_legal *l, uint32_t r) {
+  return LG_WORDS * l->nengines + r;
+}
 static inline uint32_t vm_lg_flow_at(const vm_legal *l, uint32_t f) {
-  return LG_WORDS * ISA_NENGINES + l->nrings + f;
+  return LG_WORDS * l->nengines + l->nrings + f;
 }
 static inline uint32_t vm_lg_value_at(const vm_legal *l, unsigned sem) {
-  return LG_WORDS * ISA_NENGINES + l->nrings + l->nflows + l->sem_at[sem];
+  return LG_WORDS * l->nengines + l->nrings + l->nflows + l->sem_at[sem];
 }
 
 /* What can happen next. `who` is an engine, a ring or a flow. */
@@ -144,7 +151,7 @@ uint32_t vm_lg_open_share(const vm_legal *l, const uint32_t *v, uint32_t r);
 uint32_t vm_lg_open_touch(const vm_legal *l, const uint32_t *v, unsigned e);
 /* Whether an access has ended; whether its item has started. */
 bool vm_lg_ended(const vm_legal *l, const uint32_t *v, const vm_lg_access *a);
-bool vm_lg_started(const uint32_t *v, const vm_lg_item *it);
+bool vm_lg_started(const vm_legal *l, const uint32_t *v, const vm_lg_item *it);
 bool vm_lg_halted(const vm_legal *l, const uint32_t *v);
 /* The component whose number a move changes. */
 unsigned vm_lg_comp_of(const vm_lg_move *m);

@@ -31,7 +31,7 @@ void vm_lg_free_state(const vm_legal *l, uint32_t *v) {
 bool vm_lg_open(const vm_legal *l, const uint32_t *v, const vm_lg_access *a) {
   const vm_lg_item *it = vm_lg_item_of(l, a);
   if (it->kind == VM_LEGAL_FLIGHT || it->ring >= 0)
-    return vm_lg_started(v, it) && !vm_lg_ended(l, v, a);
+    return vm_lg_started(l, v, it) && !vm_lg_ended(l, v, a);
   return vm_lg_open_touch(l, v, it->engine) == a->item;
 }
 
@@ -52,7 +52,7 @@ vm_legal_place vm_lg_place_of(const vm_legal *l, const vm_lg_access *a) {
 /* ---- The moves that matter ----------------------------------------------------------------- */
 
 static void start_all(const vm_legal *l, uint32_t *v) {
-  for (unsigned e = 0; e < ISA_NENGINES; e++)
+  for (unsigned e = 0; e < l->nengines; e++)
     while (vm_lg_start(l, v, e) != UINT32_MAX) continue;
 }
 

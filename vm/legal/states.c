@@ -94,7 +94,8 @@ static void look(search *x, const uint32_t *v, uint32_t item) {
 /* Whether all that could meet an item has started, and so has ended. */
 static bool met_all(const search *x, const uint32_t *v, uint32_t item) {
   for (uint32_t i = x->first[item]; i < x->first[item + 1]; i++)
-    if (!vm_lg_started(v, vm_lg_item_of(x->l, &x->l->accesses[x->meets[2 * i + 1]]))) return false;
+    if (!vm_lg_started(x->l, v, vm_lg_item_of(x->l, &x->l->accesses[x->meets[2 * i + 1]])))
+      return false;
   return true;
 }
 
@@ -122,7 +123,7 @@ static void make(search *x, uint32_t *v, const vm_lg_move *m) {
       for (unsigned r = 0; r < q->rings; r++) look(x, v, vm_lg_open_share(l, v, q->first + r));
     }
   }
-  for (unsigned e = 0; e < ISA_NENGINES; e++)
+  for (unsigned e = 0; e < x->l->nengines; e++)
     if (l->eng[e].touches) look(x, v, vm_lg_open_touch(l, v, e));
 }
 
@@ -158,7 +159,7 @@ static bool at_once(const search *x, const uint32_t *v, const vm_lg_move *m) {
 static bool each_move(search *x, const uint32_t *v, bool (*fn)(search *x, const vm_lg_move *m)) {
   const vm_legal *l = x->l;
   vm_lg_move m;
-  for (unsigned e = 0; e < ISA_NENGINES; e++)
+  for (unsigned e = 0; e < x->l->nengines; e++)
     for (unsigned what = LG_STEP; what <= LG_LOADED && l->eng[e].nsteps; what++) {
       m = (vm_lg_move){.what = (uint8_t)what, .who = (uint16_t)e};
       if (vm_lg_can(l, v, &m) && !fn(x, &m)) return false;
@@ -246,7 +247,7 @@ static void load(const search *x, uint32_t s, uint32_t *v) {
 static bool find_live(search *x) {
   const vm_legal *l = x->l;
   x->live = isa_zalloc(&l->al, (x->words + 1) * sizeof *x->live);
-  for (unsigned e = 0; e < ISA_NENGINES && x->live; e++) {
+  for (unsigned e = 0; e < x->l->nengines && x->live; e++) {
     const vm_lg_engine *en = &l->eng[e];
     const bool has[LG_WORDS] = {[LG_POS] = en->nsteps > 0,
                                 [LG_S] = en->nflights > 0,
@@ -256,7 +257,7 @@ static bool find_live(search *x) {
     for (unsigned w = 0; w < LG_WORDS; w++)
       if (has[w]) x->live[x->nlive++] = (uint16_t)(LG_WORDS * e + w);
   }
-  for (uint32_t i = LG_WORDS * ISA_NENGINES; i < x->words && x->live; i++)
+  for (uint32_t i = LG_WORDS * x->l->nengines; i < x->words && x->live; i++)
     x->live[x->nlive++] = (uint16_t)i;
   return x->live != NULL;
 }
@@ -279,8 +280,9 @@ static bool any(search *x, const vm_lg_move *m) {
 
 static void begin(search *x) {
   memset(x->next, 0, x->words * sizeof *x->next);
-  for (unsigned e = 0; e < ISA_NENGINES; e++) start_flights(x, x->next, e);
-  for (unsigned e = 0; e < ISA_NENGINES; e++) look(x, x->next, vm_lg_open_touch(x->l, x->next, e));
+  for (unsigned e = 0; e < x->l->nengines; e++) start_flights(x, x->next, e);
+  for (unsigned e = 0; e < x->l->nengines; e++)
+    look(x, x->next, vm_lg_open_touch(x->l, x->next, e));
   settle(x);
 }
 
@@ -306,7 +308,7 @@ static void find_path(search *x, uint32_t s, const vm_lg_move *m, vm_lg_path *p)
 
 /* An engine that has not come to its end; of the first that waits, the step. */
 static vm_legal_place standing(const vm_legal *l, const uint32_t *v) {
-  for (unsigned e = 0; e < ISA_NENGINES; e++)
+  for (unsigned e = 0; e < l->nengines; e++)
     if (v[LG_WORDS * e + LG_POS] < l->eng[e].nsteps)
       return (vm_legal_place){.step = &l->eng[e].steps[v[LG_WORDS * e + LG_POS]], .ring = -1};
   return (vm_legal_place){0};

@@ -20,13 +20,13 @@ static void save_i64(vm_saver *s, int64_t *v) {
 /* An instruction that a report may name; 0 also where there is none. */
 static void walk_pc(vm_saver *s, const vm_core *c, unsigned engine, uint32_t *pc) {
   vm_save_u32(s, pc);
-  vm_saver_need(s, *pc == 0 || *pc < c->code->code[engine].n,
+  vm_saver_need(s, *pc == 0 || (engine < c->check->nengines && *pc < vm_ck_code(c, engine)->n),
                 "a check names an instruction that does not exist");
 }
 
 static void walk_place(vm_saver *s, const vm_core *c, uint8_t *engine, uint32_t *pc) {
   uint32_t e = *engine;
-  vm_save_below(s, &e, ISA_NENGINES, "engine");
+  vm_save_below(s, &e, c->check->nengines, "engine");
   *engine = (uint8_t)e;
   walk_pc(s, c, e, pc);
 }
@@ -58,8 +58,8 @@ static void walk_finding(vm_saver *s, const vm_core *c, vm_finding *f) {
   vm_save_time(s, &f->time);
   vm_save_time(s, &f->other_time);
   vm_saver_need(s,
-                f->kind < VM_NCHECKS && f->other_engine <= ISA_NENGINES && f->sem <= ISA_NSEMS &&
-                    f->part < ISA_PMAX && f->byte >> 48 == 0,
+                f->kind < VM_NCHECKS && f->other_engine <= VM_NO_ENGINE &&
+                    f->sem <= c->check->nsems && f->part < ISA_PMAX && f->byte >> 48 == 0,
                 "a finding is of no check");
   walk_text(s, &f->text);
 }
@@ -143,11 +143,15 @@ static void walk_release(clocks *w, vm_ck_release *r) {
   walk_snapshot(w, &r->base);
   for (unsigned i = 0; i < OF_ENGINE; i++) vm_save_u32(s, &r->own[i]);
   vm_save_u32(s, &r->share);
+  vm_save_u32(s, &r->twin_share);
   vm_save_u16(s, &r->ring);
+  vm_save_u16(s, &r->twin);
   vm_save_u8(s, &r->engine);
   vm_save_u32(s, &r->logged);
   vm_saver_need(s, r->logged <= w->c->check->log.nupdates, "an update is not in the log");
-  vm_saver_need(s, r->base && r->engine < ISA_NENGINES && r->ring < w->c->check->ncomps,
+  vm_saver_need(s,
+                r->base && r->engine < w->c->check->nengines && r->ring < w->c->check->ncomps &&
+                    r->twin < w->c->check->ncomps,
                 "an update releases nothing");
   walk_pc(s, w->c, s->failed ? 0 : r->engine, &r->pc);
 }
@@ -226,7 +230,7 @@ static void walk_sem_log(clocks *w, vm_ck_sem_log *l) {
   vm_save_u32(s, &l->write_epoch);
   vm_saver_need(s, l->write_comp < w->c->check->ncomps, "the value of a semaphore has no writer");
   if (l->was_written && !s->failed) walk_release(w, &l->write);
-  for (unsigned e = 0; e < ISA_NENGINES; e++) {
+  for (unsigned e = 0; e < w->c->check->nengines; e++) {
     walk_held(s, w->c, e, &l->held[e]);
     vm_save_u16(s, &l->from[e]);
   }
@@ -234,7 +238,7 @@ static void walk_sem_log(clocks *w, vm_ck_sem_log *l) {
 
 static void walk_sem_logs(clocks *w) {
   struct vm_check *k = w->c->check;
-  for (unsigned i = 0; i < ISA_NSEMS && !w->s->failed; i++) {
+  for (unsigned i = 0; i < k->nsems && !w->s->failed; i++) {
     bool kept = k->sems[i] != NULL;
     vm_save_bool(w->s, &kept);
     if (!kept) continue;
@@ -249,7 +253,7 @@ static void walk_sem_logs(clocks *w) {
 static void walk_queue(clocks *w, unsigned q) {
   vm_saver *s = w->s;
   struct vm_check *k = w->c->check;
-  bool triggered = k->trigger[q] < ISA_NENGINES;
+  bool triggered = k->trigger[q] < VM_CK_ENGINES;
   for (unsigned r = 0; r < ISA_NDMA; r++) vm_save_u32(s, &k->shares[q * ISA_NDMA + r]);
   walk_snapshot(w, &k->queue_base[q]);
   vm_save_bool(s, &triggered);
@@ -265,11 +269,11 @@ static void walk_clocks(vm_saver *s, vm_core *c) {
   k->saves++;
   vm_save_u32(s, &k->transfers);
   vm_save_bool(s, &k->suspect);
-  for (unsigned e = 0; e < ISA_NENGINES && !s->failed; e++) {
+  for (unsigned e = 0; e < k->nengines && !s->failed; e++) {
     for (uint32_t i = 0; i < k->ncomps; i++) vm_save_u32(s, &k->clock[e][i]);
     walk_snapshot(&w, &k->now[e]);
   }
-  for (unsigned q = 0; q < c->code->nqueues && !s->failed; q++) walk_queue(&w, q);
+  for (unsigned q = 0; q < k->nqueues && !s->failed; q++) walk_queue(&w, q);
   walk_sem_logs(&w);
   isa_free(&c->al, w.v, w.cap * sizeof *w.v);
 }
@@ -314,6 +318,7 @@ void vm_save_check_access(vm_saver *s, const vm_core *c, vm_ck_access *a) {
   vm_save_u16(s, &a->seen_comp);
   vm_save_u32(s, &a->seen_epoch);
   vm_save_bool(s, &a->writes);
+  vm_save_bool(s, &a->handed);
   vm_save_u8(s, &a->queue);
   vm_save_u8(s, &a->ring);
   vm_save_u32(s, &a->transfer);
@@ -321,8 +326,7 @@ void vm_save_check_access(vm_saver *s, const vm_core *c, vm_ck_access *a) {
   walk_place(s, c, &a->engine, &a->pc);
   vm_saver_need(s,
                 a->p0 < a->p1 && a->p1 <= ISA_PMAX && a->comp < k->ncomps &&
-                    a->seen_comp < k->ncomps &&
-                    (a->queue < c->code->nqueues || a->queue == ISA_MAX_QUEUES),
+                    a->seen_comp < k->ncomps && (a->queue < k->nqueues || a->queue == VM_CK_QUEUES),
                 "an access is of nobody");
   if (!s->reads || s->failed) return;
   uint64_t lo = (uint64_t)a->set.start - r->lo;
@@ -476,29 +480,33 @@ static void walk_outputs(vm_saver *s, vm_core *c) {
 
 static void walk_uninit(vm_saver *s, vm_core *c) {
   struct vm_check *k = c->check;
-  vm_save_u8(s, &k->accumulators);
-  for (unsigned e = 0; e < ISA_NENGINES; e++) vm_save_u64(s, &k->registers[e]);
-  for (unsigned p = 0; p < ISA_PMAX; p++) {
-    walk_shadow(s, k->sbuf.at + p * c->mem.sbuf_pitch, c->target->sbuf_bytes);
-    walk_shadow(s, k->psum.at + p * c->mem.psum_pitch, ISA_PSUM_BYTES);
-  }
+  vm_save_u16(s, &k->accumulators);
+  for (unsigned e = 0; e < k->nengines; e++) vm_save_u64(s, &k->registers[e]);
+  for (unsigned core = 0; core < c->prog->ncores; core++)
+    for (unsigned p = 0; p < ISA_PMAX; p++) {
+      walk_shadow(s, k->sbuf[core].at + p * c->mem.sbuf_pitch, c->target->sbuf_bytes);
+      walk_shadow(s, k->psum[core].at + p * c->mem.psum_pitch, ISA_PSUM_BYTES);
+    }
   walk_outputs(s, c);
 }
 
 /* ---- The whole ----------------------------------------------------------------------------- */
 
-static void walk_psum(vm_saver *s, vm_core *c) {
-  struct vm_check *k = c->check;
+static void walk_psum(vm_saver *s, const vm_core *c) {
+  vm_ck_banks *k = &c->check->banks[c->number];
   vm_saver_pages(s, k->slots, VM_PSUM_SLOTS);
   for (unsigned b = 0; b < ISA_PSUM_BYTES / ISA_PSUM_BANK; b++) {
-    walk_place(s, c, &k->reader[b], &k->reader_pc[b]);
+    uint32_t e = k->reader[b];
+    vm_save_below(s, &e, ISA_NENGINES, "engine");
+    k->reader[b] = (uint8_t)e;
+    walk_pc(s, c, vm_ck_unit(c, e), &k->reader_pc[b]);
     vm_save_time(s, &k->read_time[b]);
   }
 }
 
 static void walk_tiles(vm_saver *s, vm_core *c) {
   struct vm_check *k = c->check;
-  for (uint32_t i = 0; i < k->npairs; i++) {
+  for (uint32_t i = 0; i < k->npairs * c->prog->ncores; i++) {
     vm_ck_tile_pair *p = &k->pairs[i];
     vm_save_u32(s, &p->written);
     walk_place(s, c, &p->by, &p->pc);
@@ -510,8 +518,8 @@ static void walk_tiles(vm_saver *s, vm_core *c) {
 static void walk_state(vm_saver *s, vm_core *c) {
   struct vm_check *k = c->check;
   walk_findings(s, c);
-  for (unsigned e = 0; e < ISA_NENGINES; e++) vm_save_u32(s, &k->issued[e]);
-  for (unsigned e = 0; e < ISA_NENGINES; e++) vm_save_u32(s, &k->hazard[e]);
+  for (unsigned e = 0; e < k->nengines; e++) vm_save_u32(s, &k->issued[e]);
+  for (unsigned e = 0; e < k->nengines; e++) vm_save_u32(s, &k->hazard[e]);
   if (vm_ck_has(c, VM_CHECK_RACE) && !s->failed) vm_save_check_log(s, c);
   if (vm_ck_has(c, VM_CHECK_RACE) && !s->failed) walk_clocks(s, c);
   if (vm_ck_has(c, VM_CHECK_RACE) && !s->failed) walk_accesses(s, c);
@@ -519,8 +527,10 @@ static void walk_state(vm_saver *s, vm_core *c) {
     walk_uninit(s, c);
   else if (vm_ck_has(c, VM_CHECK_OUTPUT) && !s->failed)
     walk_outputs(s, c);
-  if (vm_ck_has(c, VM_CHECK_PSUM) && !s->failed) walk_psum(s, c);
-  if (vm_ck_has(c, VM_CHECK_RANGE)) vm_save_u32(s, &k->weights_had);
+  for (vm_core *of = c; of; of = vm_next_core(of)) {
+    if (vm_ck_has(c, VM_CHECK_PSUM) && !s->failed) walk_psum(s, of);
+    if (vm_ck_has(c, VM_CHECK_RANGE)) vm_save_u32(s, &k->weights_had[of->number]);
+  }
   walk_tiles(s, c);
 }
 

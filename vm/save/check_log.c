@@ -12,7 +12,7 @@ static void save_signed(vm_saver *s, int64_t *v) {
 
 static void walk_pc(vm_saver *s, const vm_core *c, unsigned engine, uint32_t *pc) {
   vm_save_u32(s, pc);
-  vm_saver_need(s, engine < ISA_NENGINES && (*pc == 0 || *pc < c->code->code[engine].n),
+  vm_saver_need(s, engine < c->check->nengines && (*pc == 0 || *pc < vm_ck_code(c, engine)->n),
                 "the log of a check names an instruction that is not there");
 }
 
@@ -38,10 +38,10 @@ static void walk_step(vm_saver *s, const vm_core *c, uint32_t i, vm_ck_step *t) 
   save_signed(s, &t->want);
   vm_save_u32(s, &t->value);
   bool first = t->kind == VM_CK_START;
-  bool ok = t->kind <= VM_CK_QUEUE && t->sem < ISA_NSEMS && (first || t->prev < i) &&
+  bool ok = t->kind <= VM_CK_MEET && t->sem < c->check->nsems && (first || t->prev < i) &&
             t->at < g->at && (i == 0 || t->at > g->steps[i - 1].at) &&
             (t->kind != VM_CK_KNOW || t->other < g->nupdates) &&
-            (t->kind != VM_CK_QUEUE || t->other < i);
+            ((t->kind != VM_CK_QUEUE && t->kind != VM_CK_MEET) || t->other < i);
   vm_saver_need(s, ok, "a step of the log of a check is not valid");
 }
 
@@ -51,19 +51,21 @@ static void walk_signal(vm_saver *s, const vm_core *c, vm_ck_signal *u) {
   vm_save_u32(s, &u->at);
   for (unsigned i = 0; i < OF_ENGINE; i++) vm_save_u32(s, &u->own[i]);
   vm_save_u32(s, &u->share);
+  vm_save_u32(s, &u->twin_share);
   vm_save_u32(s, &u->epoch);
   vm_save_u32(s, &u->arrived);
   save_signed(s, &u->delta);
   save_signed(s, &u->total);
   vm_save_u16(s, &u->comp);
   vm_save_u16(s, &u->ring);
+  vm_save_u16(s, &u->twin);
   vm_save_u16(s, &u->sem);
   vm_save_u8(s, &u->engine);
   vm_save_bool(s, &u->writes);
   vm_save_bool(s, &u->taken);
   walk_pc(s, c, u->engine, &u->pc);
   bool ok = u->step < k->log.nsteps && u->comp < k->ncomps && u->ring < k->ncomps &&
-            (u->ring == 0 || u->ring >= FIRST_RING) && u->sem < ISA_NSEMS &&
+            u->twin < k->ncomps && (u->ring == 0 || u->ring >= k->rings) && u->sem < k->nsems &&
             u->delta >= -(int64_t)UINT32_MAX && u->delta <= UINT32_MAX && u->arrived < k->log.at &&
             u->at < k->log.at;
   vm_saver_need(s, ok, "an update of the log of a check is not valid");
@@ -78,13 +80,14 @@ static void walk_logged_access(vm_saver *s, const vm_core *c, uint32_t i, vm_ck_
   vm_saver_need(s, a->step < c->check->log.nsteps, "an access of the log of a check is not valid");
 }
 
-static void walk_numbers(vm_saver *s, vm_ck_log *g) {
+static void walk_numbers(vm_saver *s, struct vm_check *k) {
+  vm_ck_log *g = &k->log;
   vm_save_u32(s, &g->at);
-  for (unsigned e = 0; e < ISA_NENGINES; e++)
+  for (unsigned e = 0; e < k->nengines; e++)
     vm_save_below(s, &g->last[e], g->nsteps, "step of a check");
-  for (unsigned q = 0; q < ISA_MAX_QUEUES; q++)
+  for (unsigned q = 0; q < k->nqueues; q++)
     vm_save_below(s, &g->queue[q], g->nsteps, "step of a check");
-  for (unsigned i = 0; i < ISA_NSEMS; i++) {
+  for (unsigned i = 0; i < k->nsems; i++) {
     save_signed(s, &g->taken[i]);
     vm_save_bool(s, &g->mixed[i]);
     vm_save_bool(s, &g->host[i]);
@@ -108,7 +111,7 @@ void vm_save_check_log(vm_saver *s, vm_core *c) {
   g->nupdates = updates;
   g->nsets = sets;
   vm_save_u32(s, &k->judged);
-  walk_numbers(s, g);
+  walk_numbers(s, k);
   for (uint32_t i = 0; i < steps && !s->failed; i++) {
     if (!grow(s, c, &g->steps, i, &g->cap_steps, sizeof *g->steps)) break;
     walk_step(s, c, i, &g->steps[i]);

@@ -1,0 +1,44 @@
+/* Numbers of what a pair has twice. */
+#ifndef VM_CHECK_CORES_H
+#define VM_CHECK_CORES_H
+
+#include "check.h"
+
+/* A pair has one set of clocks, one log and one list of accesses. Engines, semaphores and queues
+ * are numbered in one count, core 0's and then core 1's: an engine `e`, a `sem` and a `queue` are
+ * such numbers in the files of the race check. The calls of check.h, and the files that look at
+ * one core's memory alone, have the numbers of core c. */
+enum {
+  VM_CK_ENGINES = VM_NO_ENGINE, /* also: no engine */
+  VM_CK_SEMS = ISA_MAX_CORES * ISA_NSEMS,
+  VM_CK_QUEUES = ISA_MAX_CORES * ISA_MAX_QUEUES /* also: no queue */
+};
+static inline unsigned vm_ck_unit(const vm_core *c, unsigned engine) {
+  return c->number ? ISA_NENGINES + engine : engine;
+}
+static inline unsigned vm_ck_sem(unsigned core, unsigned sem) { return core * ISA_NSEMS + sem; }
+static inline unsigned vm_ck_queue(const vm_core *c, unsigned queue) {
+  return c->number ? c->prog->cores[0].nqueues + queue : queue;
+}
+static inline const vm_core *vm_ck_core(const vm_core *c, unsigned number) {
+  return number == c->number ? c : c->peer;
+}
+static inline const vm_core *vm_ck_core_of(const vm_core *c, unsigned e) {
+  return vm_ck_core(c, e >= ISA_NENGINES);
+}
+static inline const vm_engine *vm_ck_engine(const vm_core *c, unsigned e) {
+  return &vm_ck_core_of(c, e)->eng[e % ISA_NENGINES];
+}
+static inline const isa_code *vm_ck_code(const vm_core *c, unsigned e) {
+  return &c->prog->cores[e >= ISA_NENGINES].code[e % ISA_NENGINES];
+}
+static inline uint32_t vm_ck_value(const vm_core *c, unsigned sem) {
+  return vm_ck_core(c, sem >= ISA_NSEMS)->sem[sem % ISA_NSEMS];
+}
+static inline const isa_queue *vm_ck_queue_row(const vm_core *c, unsigned queue) {
+  uint32_t first = c->prog->cores[0].nqueues;
+  return queue < first ? &c->prog->cores[0].queues[queue]
+                       : &c->prog->cores[1].queues[queue - first];
+}
+
+#endif

@@ -1,0 +1,56 @@
+/* Where the two cores of a pair meet: core_barrier, and the halves of a sendrecv. */
+#include "check.h"
+#include "impl.h"
+
+/* ---- core_barrier -------------------------------------------------------------------------- */
+
+void vm_ck_note_barriers(vm_core *c, unsigned e) {
+  const isa_code *code = vm_ck_code(c, e);
+  unsigned core = e >= ISA_NENGINES;
+  isa_barrier b;
+  for (uint32_t pc = 0; pc < code->n; pc++)
+    if (isa_insn_barrier(&code->insns[pc], core, &b))
+      c->check->waiters[vm_ck_sem(core, b.wait.sem)] |= (uint16_t)(1u << e);
+}
+
+/* The bytes that it names are handed over: the engine's own transfers there must be over. */
+void vm_check_barrier(vm_core *c, unsigned e, const isa_insn *in) {
+  isa_error err = {0};
+  vm_resolver r = {.c = c, .e = &c->eng[e], .err = &err};
+  vm_view v;
+  if (!vm_ck_has(c, VM_CHECK_RACE) || !in->u.BARRIER.data) return;
+  if (vm_resolve_ap(&r, in->u.BARRIER.data, &v)) vm_ck_race_handed(c, vm_ck_unit(c, e), &v);
+}
+
+void vm_check_waited(vm_core *c, unsigned e, const isa_wait *w) {
+  if (c->check->legal) vm_ck_legal_wait(c, vm_ck_unit(c, e), w);
+  if (vm_ck_has(c, VM_CHECK_RACE)) vm_ck_wait(c, vm_ck_unit(c, e), w);
+}
+
+/* ---- sendrecv ------------------------------------------------------------------------------ */
+
+void vm_check_meet(vm_core *c, unsigned e, unsigned other) {
+  if (c->check->legal) vm_ck_legal_meet(c);
+  c->check->halved = false;
+  if (vm_ck_has(c, VM_CHECK_RACE))
+    vm_ck_clocks_meet(c, vm_ck_unit(c, e), vm_ck_unit(c->peer, other));
+}
+
+/* The number of the other half, of which `n` have started so far. */
+static uint32_t number_of(vm_core *c, uint32_t n) { return n + !c->check->halved; }
+
+/* An instruction and the other core's end together, so that the update of one tells of both. */
+void vm_ck_twin_flight(vm_core *c, const vm_flight *f, vm_ck_release *r) {
+  unsigned e = vm_ck_unit(c->peer, f->other);
+  r->twin = (uint16_t)vm_ck_comp(e, OF_DONE);
+  r->twin_share = number_of(c, c->check->issued[e]);
+}
+
+/* A ring tells when both halves of it are done. */
+void vm_ck_twin_share(vm_core *c, const vm_transfer *t, unsigned comp, vm_ck_release *r) {
+  const struct vm_check *k = c->check;
+  const isa_insn *there = &c->peer->code->code[t->other].insns[t->other_pc];
+  unsigned queue = vm_ck_queue(c->peer, there->u.SENDRECV.queue);
+  r->twin = (uint16_t)vm_ck_ring_comp(k, queue, (comp - k->rings) % ISA_NDMA);
+  r->twin_share = number_of(c, k->shares[r->twin - k->rings]);
+}
