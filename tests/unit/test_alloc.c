@@ -427,16 +427,17 @@ static bool put_insn(gen *g, unsigned op, unsigned engine) {
 }
 
 /* A program with three of an instruction on an engine that can have it: in DMA, one with a fitting
- * queue. NULL: the seed leads to none. */
-static isa_program *program_of(unsigned op, const isa_target *t, uint64_t seed) {
+ * queue; of two cores, which do the same, for those that need them. NULL: the seed leads to none.
+ */
+static isa_program *program_of(unsigned op, const isa_target *t, uint64_t seed, bool pair) {
   isa_alloc al = isa_alloc_default();
-  gen g = {.more = seed};
+  gen g = {.more = seed, .pair = pair};
   assert_non_null(gen_program(&g, &al, t));
   bool ok = op == ISA_OP_halt;
   for (unsigned e = ISA_NENGINES; e-- > 0 && !ok;)
     for (int i = 0; i < 3 && (isa_ops[op].engines & 1u << e) && (ok || i == 0); i++)
       ok = put_insn(&g, op, e);
-  if (ok) return g.prog;
+  if (ok && (!pair || gen_twin(g.prog))) return g.prog;
   isa_program_free(g.prog);
   return NULL;
 }
@@ -444,13 +445,14 @@ static isa_program *program_of(unsigned op, const isa_target *t, uint64_t seed) 
 /* Sets the program of a use of u's machine to one with the instruction that allocates at most MOST
  * times, so that the test ends; false when the target has no such instruction. */
 static bool choose_program(use *u, unsigned op) {
-  enum { MOST = 400, SEEDS = 200 };
+  enum { MOST = 600, SEEDS = 200 };
   isa_alloc al = isa_alloc_default();
   const isa_target *t = &isa_targets[isa_target_find(soma_target(u->m), 4)];
   if (isa_ops[op].status != ISA_DONE || isa_ops[op].gen > t->gen) return false;
   u->name = isa_ops[op].name;
   for (uint64_t seed = 1; seed < SEEDS; seed++) {
-    isa_program *p = program_of(op, t, 1000 * seed + op);
+    bool pair = seed > SEEDS / 2 && t->gen > 2;
+    isa_program *p = program_of(op, t, 1000 * seed + op, pair);
     if (!p) continue;
     isa_buf_init(&u->image, &al);
     assert_true(isa_image_write(p, &u->image));

@@ -30,8 +30,13 @@ void vm_wake(vm_core *c, unsigned sem) {
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
     if (!(c->sem_waiters[sem] & (1u << e))) continue;
     vm_engine *en = &c->eng[e];
-    isa_wait w = vm_wait_of(c, en);
-    if (!vm_wait_holds(c, en, &w)) continue;
+    const isa_wait *w = &en->code->insns[en->pc].wait;
+    isa_wait inside; /* of an instruction that has begun: not the one before it */
+    if (en->triggered) {
+      inside = vm_wait_of(c, en);
+      w = &inside;
+    }
+    if (!vm_wait_holds(c, en, w)) continue;
     c->sem_waiters[sem] &= (uint8_t) ~(1u << e);
     en->state = VM_READY;
     vm_path_set_cause(en, (vm_moment){c->now, c->cause}, VM_WHY_SEM);

@@ -315,15 +315,20 @@ bool vm_blocked(vm_core *c, unsigned e, const isa_wait *w) {
   return true;
 }
 
+/* Whether there is nothing to wait for, and nothing to tell of a wait. */
+static inline bool passes(const vm_core *c, const vm_engine *en, const isa_wait *w) {
+  return w->cond == ISA_WAIT_none || (!en->wait_noted && vm_wait_holds(c, en, w));
+}
+
 /* True when simulated time can continue to t without another event running first. */
-static bool nothing_before(const vm_core *c, vm_time t) {
+static inline bool nothing_before(const vm_core *c, vm_time t) {
   const vm_core *peer = c->peer;
   return (c->heap.n == 0 || c->heap.v[0].time > t) &&
          (!peer || peer->heap.n == 0 || peer->heap.v[0].time > t);
 }
 
 /* Brings simulated time to the engine's own. False: an event was posted for it. */
-static bool catch_up(vm_core *c, unsigned e, bool single) {
+static inline bool catch_up(vm_core *c, unsigned e, bool single) {
   vm_engine *en = &c->eng[e];
   if (en->now <= c->now) return true;
   if (!single && nothing_before(c, en->now) && en->now <= c->horizon) {
@@ -343,7 +348,7 @@ static bool slow(vm_core *c, unsigned e) {
       vm_post(c, VM_E_SEQ, e, c->now, 0);
       return false;
     }
-    if (vm_blocked(c, e, &in->wait)) return false;
+    if (!passes(c, en, &in->wait) && vm_blocked(c, e, &in->wait)) return false;
     if (c->check) vm_check_begin(c, e, in);
   }
   en->waited = true;
