@@ -178,6 +178,15 @@ local function heads(list)
   return out
 end
 
+-- The first line of a file after this one that instructions come from, as a hint; "" if none does.
+local function next_line(s, file, line)
+  local best
+  for _, i in ipairs(s.prog:instructions()) do
+    if i.file == file and i.line > line and (not best or i.line < best) then best = i.line end
+  end
+  return best and ("; the next that has one is %s:%d"):format(file, best) or ""
+end
+
 -- The instructions that a place names: FILE:LINE, LINE, ENGINE:PC, LABEL.
 local function code(s, text)
   local name, number = text:match "^(.-):?(%d+)$"
@@ -191,8 +200,9 @@ local function code(s, text)
   if number and (name == "" or text:match ":%d+$") then
     local file = name ~= "" and name or s.file
     if not file then refuse("the program does not say its lines: assemble it from source") end
-    local found = heads(s.prog:instructions {file = file, line = math.tointeger(tonumber(number))})
-    if #found == 0 then refuse("no instruction comes from %s:%s", file, number) end
+    local line = math.tointeger(tonumber(number))
+    local found = heads(s.prog:instructions {file = file, line = line})
+    if #found == 0 then refuse("no instruction comes from %s:%s%s", file, number, next_line(s, file, line)) end
     return found
   end
   refuse("'%s' is no place: FILE:LINE, LINE, ENGINE:PC, a label, $sem>=n, write TILE, time T", text)

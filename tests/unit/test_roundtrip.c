@@ -136,7 +136,10 @@ static void test_instructions(void **state) {
   uint32_t total = 0;
   for (unsigned op = 0; op < ISA_NOPS; op++) {
     total += drawn[op];
-    if (drawn[op] == 0 && count >= 10000) fail_msg("no legal %s was drawn", isa_ops[op].name);
+    /* From 0x0200 on they are of several cores; tests/conform/cores.lua and test_collectives.lua
+     * have these. */
+    if (drawn[op] == 0 && isa_ops[op].number < 0x0200 && count >= 10000)
+      fail_msg("no legal %s was drawn", isa_ops[op].name);
   }
   print_message("%u instructions in %u draws\n", total, count);
   assert_true(total >= count / 2);

@@ -32,8 +32,8 @@ void vm_fault(vm_core *c, isa_status status, vm_where at, const char *fmt, ...) 
   va_end(ap);
   if (f->insn.len && status == ISA_FAULT) put_origin(c, &of->code->code[at.engine], at.pc);
   if (status == ISA_LIMIT) vm_check_put_stuck(c, &f->text);
-  c->lead->ended = true;
-  if (c->peer) c->lead->peer->ended = true;
+  c->ended = true;
+  if (c->peer) c->peer->ended = true; /* while core 1 starts, core 0 does not know it yet */
 }
 
 static void put_line(const vm_core *c, isa_line at, isa_buf *out) {
