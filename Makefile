@@ -91,7 +91,7 @@ $(BUILD)/lua/%.inc: lua/%.lua
 	@mkdir -p $(@D)
 	$(Q)sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n",/' $< >$@
 $(BUILD)/lua/command/soma_main.o: $(patsubst %.lua,$(BUILD)/%.inc,$(wildcard lua/command/*.lua))
-$(BUILD)/lua/parts.o: $(BUILD)/lua/sweep.inc $(BUILD)/lua/plot.inc $(patsubst %.lua,$(BUILD)/%.inc,$(wildcard lua/debug/*.lua))
+$(BUILD)/lua/parts.o: $(patsubst %.lua,$(BUILD)/%.inc,$(wildcard lua/*.lua lua/debug/*.lua))
 $(BUILD)/lua/kernel/kernel.o: $(patsubst %.lua,$(BUILD)/%.inc,$(wildcard lua/kernel/*.lua))
 $(BUILD)/lua/kernel/kernel.o: override LUA_CFLAGS += -I$(BUILD)/lua/kernel
 ifneq ($(EDIT_LIBS),)

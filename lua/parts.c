@@ -5,7 +5,7 @@
 #include "machine/machine.h"
 #include "module.h"
 
-/* Lines of sweep.lua, plot.lua and debug/, made by the Makefile. */
+/* Lines of the files in Lua, made by the Makefile. */
 static const char *const sweep_lines[] = {
 #include "sweep.inc"
 };
@@ -13,6 +13,9 @@ static const char *const plot_lines[] = {
 #include "plot.inc"
 };
 
+static const char *const wrong_options_lines[] = {
+#include "wrong_options.inc"
+};
 static const char *const place_lines[] = {
 #include "place.inc"
 };
@@ -68,34 +71,62 @@ static int trusted(lua_State *L) {
   return 1;
 }
 
-/* Leaves what a part returns in that field of the table at index. */
-#define PART(L, name, module, index, field)                                                  \
+/* Leaves what a part returns in that field of the table at index; of the functions that load parts,
+ * which have the module and `host` as upvalues, at 1 and 2. */
+#define PART(L, name, index, field)                                                          \
   (lb_run_lines(L, "=soma." #name, name##_lines, sizeof name##_lines / sizeof *name##_lines, \
-                module, (module) + 1),                                                       \
+                MODULE, HOST),                                                               \
    lua_setfield(L, index, field))
+enum { MODULE = 1, HOST };
 
-/* The debugger: run:debug and run:until_line. */
-static void open_debugger(lua_State *L, int module) {
+static void push_upvalues(lua_State *L) {
+  lua_settop(L, 0);
+  lua_pushvalue(L, lua_upvalueindex(MODULE));
+  lua_pushvalue(L, lua_upvalueindex(HOST));
+}
+
+/* Gives {sweep}. */
+static int load_sweep(lua_State *L) {
+  push_upvalues(L);
+  lua_newtable(L);
+  PART(L, wrong_options, HOST, "wrong_options");
+  PART(L, plot, HOST, "plot");
+  PART(L, sweep, 3, "sweep");
+  return 1;
+}
+
+/* Gives {debug, until_line, log_lines}, methods of runs. */
+static int load_debugger(lua_State *L) {
+  push_upvalues(L);
   luaL_setfuncs(L, lb_debug_functions, 0);
-  PART(L, place, module, module + 1, "debug_place");
-  PART(L, show, module, module + 1, "debug_show");
-  PART(L, replay, module, module + 1, "debug_replay");
-  lua_getfield(L, LUA_REGISTRYINDEX, LB_RUN_METHODS);
-  lua_setfield(L, module + 1, "run_methods");
-  PART(L, session, module, module + 1, "debug_session");
+  PART(L, wrong_options, HOST, "wrong_options");
+  PART(L, place, HOST, "debug_place");
+  PART(L, show, HOST, "debug_show");
+  PART(L, replay, HOST, "debug_replay");
+  PART(L, session, HOST, "debug_session");
+  lua_getfield(L, HOST, "debug_session");
+  return 1;
+}
+
+/* The names become functions of the table at into that load what they need when they are called. */
+static void later(lua_State *L, int into, int host, lua_CFunction load, const char *names) {
+  lua_pushvalue(L, host - 1);
+  lua_pushvalue(L, host);
+  lua_pushcclosure(L, load, 2);
+  lb_load_later(L, into, names);
 }
 
 void lb_open_parts(lua_State *L) {
   static const luaL_Reg functions[] = {{"nearest", nearest}, {"write", write_text},
                                        {"seconds", seconds}, {"terminal", terminal},
                                        {"trusted", trusted}, {NULL, NULL}};
-  int module = lua_gettop(L);
+  int module = lua_gettop(L), host = module + 1;
   lb_open_process(L);
   lua_newtable(L);
   luaL_setfuncs(L, functions, 0);
   luaL_setfuncs(L, lb_process_functions, 0);
-  PART(L, plot, module, module + 1, "plot");
-  PART(L, sweep, module, module, "sweep");
-  open_debugger(L, module);
+  later(L, module, host, load_sweep, "sweep");
+  lua_getfield(L, LUA_REGISTRYINDEX, LB_RUN_METHODS);
+  later(L, host + 1, host, load_debugger, "debug until_line log_lines");
   lua_settop(L, module);
 }

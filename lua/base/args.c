@@ -196,6 +196,32 @@ void lb_run_lines(lua_State *L, const char *name, const char *const *text, size_
   lua_call(L, 2, 1);
 }
 
+/* A Lua function calls the real one in its own place, so that levels of errors stay those of the
+ * caller. */
+static const char *const later_lines[] = {
+    "local into, load, names = ...\n",
+    "local real\n",
+    "for name in names:gmatch '%S+' do\n",
+    "  local function first(...)\n",
+    "    real = real or load()\n",
+    "    if into[name] == first then into[name] = real[name] end\n",
+    "    return real[name](...)\n",
+    "  end\n",
+    "  into[name] = first\n",
+    "end\n",
+};
+
+void lb_load_later(lua_State *L, int into, const char *names) {
+  lines t = {later_lines, later_lines + sizeof later_lines / sizeof *later_lines};
+  into = lua_absindex(L, into);
+  if (lua_load(L, next_line, &t, "=soma.later", "t") != LUA_OK) lua_error(L);
+  lua_pushvalue(L, into);
+  lua_pushvalue(L, -3);
+  lua_pushstring(L, names);
+  lua_call(L, 3, 0);
+  lua_pop(L, 1);
+}
+
 void lb_class(lua_State *L, const char *name, const luaL_Reg *meta, const luaL_Reg *methods) {
   luaL_newmetatable(L, name);
   luaL_setfuncs(L, meta, 0);

@@ -50,6 +50,10 @@ void lb_push_shape(lua_State *L, uint32_t n, const int64_t *shape);
  * arguments; pushes what it returns. */
 void lb_run_lines(lua_State *L, const char *name, const char *const *lines, size_t n, int module,
                   int host);
+/* Takes a function from the top, which loads functions and gives a table of them by name. Until one
+ * of these `names`, with spaces between, is called, the table at `into` has a function in its place
+ * that calls it first. */
+void lb_load_later(lua_State *L, int into, const char *names);
 /* Sets a field of the table on top: a time in nanoseconds, a count. */
 void lb_set_ns(lua_State *L, const char *key, soma_time t);
 void lb_set_count(lua_State *L, const char *key, uint64_t v);

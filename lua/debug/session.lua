@@ -611,7 +611,4 @@ local function log_lines(run, fn)
   return run:log(fn and function(l) fn(show.logged(prog, l)) end or nil)
 end
 
-for name, method in pairs {debug = debug, until_line = until_line, log_lines = log_lines} do
-  host.run_methods[name] = method
-end
-return debug
+return {debug = debug, until_line = until_line, log_lines = log_lines}

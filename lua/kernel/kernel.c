@@ -377,9 +377,26 @@ static void push_opcodes(lua_State *L) {
 
 /* ---- The files in Lua ---------------------------------------------------------------------- */
 
-#define RUN(part)                                                                           \
-  lb_run_lines(L, "=soma.kernel", part##_lines, sizeof part##_lines / sizeof *part##_lines, \
-               module, module + 1)
+enum { MODULE = 1, HOST }; /* upvalues of load_kernel */
+#define RUN(part, field)                                                                     \
+  (lb_run_lines(L, "=soma.kernel", part##_lines, sizeof part##_lines / sizeof *part##_lines, \
+                MODULE, HOST),                                                               \
+   lua_setfield(L, HOST, field))
+
+/* Gives {kernel, spmd, jit}. */
+static int load_kernel(lua_State *L) {
+  lua_settop(L, 0);
+  lua_pushvalue(L, lua_upvalueindex(MODULE));
+  lua_pushvalue(L, lua_upvalueindex(HOST));
+  push_opcodes(L);
+  lua_setfield(L, HOST, "opcodes");
+  RUN(view, "view");
+  RUN(record, "record");
+  RUN(tiles, "tiles");
+  RUN(kernel, "kernel");
+  lua_getfield(L, HOST, "kernel");
+  return 1;
+}
 
 void lk_open(lua_State *L) {
   static const luaL_Reg methods[] = {
@@ -393,17 +410,9 @@ void lk_open(lua_State *L) {
   static const luaL_Reg functions[] = {{"new", new_kernel}, {NULL, NULL}};
   int module = lua_gettop(L);
   lb_class(L, HANDLE, meta, methods);
+  lua_pushvalue(L, module);
   lua_newtable(L);
   luaL_setfuncs(L, functions, 0);
-  push_opcodes(L);
-  lua_setfield(L, module + 1, "opcodes");
-  RUN(view);
-  lua_setfield(L, module + 1, "view");
-  RUN(record);
-  lua_setfield(L, module + 1, "record");
-  RUN(tiles);
-  lua_setfield(L, module + 1, "tiles");
-  RUN(kernel);
-  lua_pop(L, 1);
-  lua_settop(L, module);
+  lua_pushcclosure(L, load_kernel, 2);
+  lb_load_later(L, module, "kernel spmd jit");
 }

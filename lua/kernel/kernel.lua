@@ -290,7 +290,7 @@ end
 -- soma.kernel{target = "trn2"}, or soma.kernel({target = "trn2", cores = 2}, function(k) ... end): the
 -- function records what each core does, with a kernel of its own whose k.core is 0, then 1. What comes
 -- back is core 0's, which builds the program of both.
-function soma.kernel(o, f)
+local function kernel(o, f)
   o = o or {}
   local k = new(o, 0)
   if f ~= nil and type(f) ~= "function" then error("kernel: after the options comes a function of a kernel, not " .. tostring(f), 2) end
@@ -306,14 +306,14 @@ end
 
 -- soma.spmd({rows, columns}, function(k, i, j) ... end [, options]): one kernel of a program for each
 -- id of the grid, one after another; of two cores the first half is core 0's, the rest core 1's.
-function soma.spmd(grid, f, o)
+local function spmd(grid, f, o)
   if type(grid) ~= "table" or type(f) ~= "function" then error("spmd takes a list of sizes and a function of a kernel and its ids", 2) end
   for _, n in ipairs(grid) do
     if math.type(n) ~= "integer" or n < 0 then error("a size of spmd's grid is a whole number, not " .. tostring(n), 2) end
   end
   local all = 1
   for _, n in ipairs(grid) do all = all * n end
-  return soma.kernel(o, function(k)
+  return kernel(o, function(k)
     local ids, program = {}, 0
     local function visit(d)
       if d > #grid then
@@ -348,7 +348,7 @@ end
 -- Records the kernel for these arguments: tensors become inputs, the rest is given as it is.
 local function build(jit, values)
   local names, outputs
-  local k = soma.kernel(jit.options, function(k)
+  local k = kernel(jit.options, function(k)
     local given = {}
     names = {}
     for i = 1, values.n do
@@ -418,7 +418,9 @@ function Jit:page(path)
 end
 
 -- soma.jit(function(k, x, y) ... end [, options of soma.kernel])
-function soma.jit(f, o)
+local function jit(f, o)
   if type(f) ~= "function" then error("jit takes a function of a kernel and its arguments", 2) end
   return setmetatable({f = f, options = o, built = {}, cores = {}, run = false, last = false, trace = false}, Jit)
 end
+
+return {kernel = kernel, spmd = spmd, jit = jit}
