@@ -36,7 +36,7 @@ VERSION := $(shell sed -n 's/^\#define SOMA_VERSION "\(.*\)"/\1/p' vm/api/soma.h
 LUA_CFLAGS := $(shell pkg-config --cflags lua5.4 2>/dev/null || echo -I/usr/include/lua5.4)
 LUA_LIBS := $(shell pkg-config --libs lua5.4 2>/dev/null || echo -llua5.4)
 # For the file formats of the Lua module; libsoma needs neither.
-FORMAT_LIBS := -lzip -ljansson
+FORMAT_LIBS := -lzip -lz -ljansson
 # The command's line editing; without libedit lines are read as they come.
 EDIT_LIBS := $(shell pkg-config --libs libedit 2>/dev/null)
 

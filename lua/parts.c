@@ -47,9 +47,9 @@ static int nearest(lua_State *L) {
 static int write_text(lua_State *L) {
   size_t n;
   const char *path = lb_path(L, 1), *s = luaL_checklstring(L, 2, &n);
-  lb_file *f = lb_file_create(L, path);
+  lb_file *f = lb_text_create(L, path);
   if (f == NULL) return 2;
-  fwrite(s, 1, n, f->f); /* an error is found at the commit */
+  lb_text_write(f, s, n); /* an error is found at the commit */
   if (!lb_file_commit(L, f)) return 2;
   lua_pushboolean(L, true);
   return 1;

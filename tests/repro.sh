@@ -67,7 +67,7 @@ aarch64() {
   for need in "$cross" qemu-aarch64-static; do
     command -v "$need" >/dev/null || { skip aarch64 "$need is absent"; return; }
   done
-  for need in lua5.4:liblua5.4 zip:libzip jansson:libjansson; do
+  for need in lua5.4:liblua5.4 zip:libzip z:zlib1g jansson:libjansson; do
     [ -e "$libs/lib${need%:*}.so" ] || { skip aarch64 "${need#*:}-dev:arm64 is absent"; return; }
   done
   emulator=qemu-aarch64-static

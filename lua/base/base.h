@@ -71,15 +71,16 @@ int lb_device(lua_State *L, const char *what, const char *name);
 int lb_device_option(lua_State *L, int arg, const char *what);
 const char *lb_push_device_name(lua_State *L, int device);
 
-/* ---- Files (file.c) ------------------------------------------------------------------------ */
+/* ---- Files (file.c, gzip.c) ---------------------------------------------------------------- */
 
 /* A file being written. It appears under its name, complete, at lb_file_commit; until then, and
  * after an error, what was there before is untouched. A userdata, collected on errors. */
 typedef struct lb_file {
   FILE *f;
-  char *name, *path; /* as given, and with links followed */
-  char *temp;        /* NULL: the path is a device or a pipe, written in place */
-  bool lent;         /* f belongs to someone else, see lb_forbid_files */
+  char *name, *path;            /* as given, and with links followed */
+  char *temp;                   /* NULL: the path is a device or a pipe, written in place */
+  bool lent;                    /* f belongs to someone else, see lb_forbid_files */
+  struct lb_deflater *deflater; /* of lb_text_create; NULL: written as it is */
 } lb_file;
 /* Pushes a new file; NULL with nil and a message pushed when it cannot be opened. */
 /* For the command, which ends at a second Ctrl-C: from lb_track_files on, files that are being
@@ -88,6 +89,17 @@ typedef struct lb_file {
 void lb_track_files(void);
 void lb_unlink_files(void);
 lb_file *lb_file_create(lua_State *L, const char *path);
+/* The same for a text: what lb_text_write writes goes out as gzip when the name ends in .gz; names
+ * of other compressed files are refused. */
+lb_file *lb_text_create(lua_State *L, const char *path);
+int lb_text_write(void *file, const char *p, size_t n); /* a soma_write_fn, of an lb_file */
+/* Frees what compresses; finish: after writing the end. lb_file_commit and lb_file_close do it. */
+void lb_text_end(lb_file *f, bool finish);
+/* The end of the name of a compressed file, ".gz" and so on; NULL of others. */
+const char *lb_compressed(const char *path);
+/* Whether a text, or data, may be written under that name: false with nil and a message pushed
+ * where it says that the file is compressed as it would not be. */
+bool lb_fits_name(lua_State *L, const char *path, bool text);
 /* Closes and renames. False with nil and a message pushed when that failed. */
 bool lb_file_commit(lua_State *L, lb_file *f);
 /* Takes a table from the top of the stack. From now on every function of the module that would open

@@ -55,6 +55,7 @@ static void forget(const char *temp) {
 
 static void discard(lb_file *f) {
   if (f->temp != NULL) forget(f->temp);
+  lb_text_end(f, false);
   if (f->f != NULL && !f->lent) fclose(f->f);
   if (f->temp != NULL) unlink(f->temp);
   free(f->temp);
@@ -180,6 +181,7 @@ lb_file *lb_file_create(lua_State *L, const char *path) {
 }
 
 bool lb_file_commit(lua_State *L, lb_file *f) {
+  lb_text_end(f, true);
   bool good = !ferror(f->f);
   int error = good ? 0 : errno != 0 ? errno : EIO;
   if ((f->lent ? fflush(f->f) : fclose(f->f)) != 0 && good) {

@@ -98,13 +98,16 @@ local function name_whole_files(prog, o)
   end
 end
 
--- A file has one writer, a {who, path}, or several of one name, and is not the program's (but a
--- resumed run may be saved where it was); what is wrong, or nil. Devices take what comes.
+-- A file has one writer, a {who, path, whether it is text}, or several of one name, and is not the
+-- program's (but a resumed run may be saved where it was), and its name fits what it gets; what is
+-- wrong, or nil. Devices take what comes.
 local function check_writers(writers, program, resumed)
   table.sort(writers, function(a, b) return a[1] < b[1] end)
   local by = {}
   for _, w in ipairs(writers) do
-    local who, path = w[1], w[2]
+    local who, path, text = w[1], w[2], w[3]
+    local fits, message = host.fits_name(path, text)
+    if not fits then return who .. ": " .. message end
     if path == program and not (resumed and who == "--save") then
       return who .. " would write over the program, " .. path
     end
@@ -128,9 +131,9 @@ local function check_outputs(o)
     if key then taken[key] = true end
     writers[#writers + 1] = {archive and "--out " .. path or "--out " .. name, path}
   end
-  for name, path in pairs(o["--csv"] or {}) do writers[#writers + 1] = {"--csv " .. name, path} end
+  for name, path in pairs(o["--csv"] or {}) do writers[#writers + 1] = {"--csv " .. name, path, true} end
   for _, flag in ipairs {"--trace", "--html", "--save"} do
-    if o[flag] then writers[#writers + 1] = {flag, o[flag]} end
+    if o[flag] then writers[#writers + 1] = {flag, o[flag], flag ~= "--save"} end
   end
   return check_writers(writers, o.program, o["--resume"])
 end

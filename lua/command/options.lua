@@ -25,7 +25,8 @@ usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - is source on st
                          --max-seconds N (time of the host)
   --max-memory BYTES     limit of memory on the host, for example 512M or 2G
   --save FILE            when a limit or Ctrl-C stops the run, save it for --resume
-  --trace FILE.json      save the run's events for ui.perfetto.dev
+  --trace FILE.json      save the run's events for ui.perfetto.dev; FILE.json.gz: compressed, as
+                         --html and --csv do with a name that ends in .gz
   --html FILE.html       save the events as a page for a browser, with the critical path
   --csv NAME=FILE.csv    save a table: Instruction, DmaPacket, SemaphoreUpdate, ActiveTime, Summary
   --timeline             print a timeline of the engines and queues

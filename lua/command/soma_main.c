@@ -138,6 +138,13 @@ static int nearest(lua_State *L) {
   return 1;
 }
 
+/* host.fits_name(path, text): whether a text, or data, may be written there; else nil and why. */
+static int fits_name(lua_State *L) {
+  if (!lb_fits_name(L, luaL_checkstring(L, 1), lua_toboolean(L, 2))) return 2;
+  lua_pushboolean(L, true);
+  return 1;
+}
+
 /* host.dtype_hint(name): the name where a .npy file holds such elements as plain bits, else nil. */
 static int dtype_hint(lua_State *L) {
   unsigned d = lb_dtype(L, 1);
@@ -159,6 +166,8 @@ static void push_driver_arguments(lua_State *L, int argc, char **argv) {
   lua_setfield(L, -2, "color");
   lua_pushcfunction(L, nearest);
   lua_setfield(L, -2, "nearest");
+  lua_pushcfunction(L, fits_name);
+  lua_setfield(L, -2, "fits_name");
   lua_pushcfunction(L, part);
   lua_setfield(L, -2, "part");
   lua_pushcfunction(L, listen_again);

@@ -247,7 +247,7 @@ static int program_save(lua_State *L) {
   size_t n;
   push_image(L, p, IMAGE_BYTES);
   const char *bytes = lua_tolstring(L, -1, &n);
-  lb_file *f = lb_file_create(L, path);
+  lb_file *f = lb_fits_name(L, path, false) ? lb_file_create(L, path) : NULL;
   if (f != NULL) fwrite(bytes, 1, n, f->f);
   if (f == NULL || !lb_file_commit(L, f)) return 2;
   lua_pushboolean(L, true);

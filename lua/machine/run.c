@@ -257,7 +257,7 @@ static int run_save(lua_State *L) {
   size_t n;
   if (run->r == NULL)
     return luaL_error(L, "save: the core has gone on to another run, or is closed");
-  lb_file *f = lb_file_create(L, path);
+  lb_file *f = lb_fits_name(L, path, false) ? lb_file_create(L, path) : NULL;
   if (f == NULL) return 2;
   soma_status s = soma_run_save(run->r, &data, &n);
   if (s != SOMA_OK) {

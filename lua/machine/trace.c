@@ -17,8 +17,6 @@ soma_recorder *lb_recorded(lua_State *L, const char *what, const soma_program **
   return run->trace;
 }
 
-static int to_file(void *ud, const char *p, size_t n) { return fwrite(p, 1, n, ud) != n; }
-
 /* Ends a file that a writer has filled: true, or nil and a message. */
 static int finish(lua_State *L, const char *what, lb_file *f, soma_status s) {
   if (s != SOMA_OK && s != SOMA_IO) return lb_fail(L, what, NULL, s);
@@ -27,14 +25,14 @@ static int finish(lua_State *L, const char *what, lb_file *f, soma_status s) {
   return 1;
 }
 
-/* run:save_trace(path): Chrome's trace event format. nil and a message when the file cannot be
- * written; so do the next two. */
+/* run:save_trace(path): Chrome's trace event format, compressed when the path ends with .gz. nil
+ * and a message when the file cannot be written; so do the next two. */
 static int save_trace(lua_State *L) {
   const soma_program *p;
   const char *path = luaL_checkstring(L, 2);
   const soma_recorder *r = lb_recorded(L, "save_trace", &p);
-  lb_file *f = lb_file_create(L, path);
-  return f == NULL ? 2 : finish(L, "save_trace", f, soma_write_chrome(r, p, to_file, f->f));
+  lb_file *f = lb_text_create(L, path);
+  return f == NULL ? 2 : finish(L, "save_trace", f, soma_write_chrome(r, p, lb_text_write, f));
 }
 
 /* run:save_html(path, title): a page that needs no other file; with the critical path, fault and
@@ -44,9 +42,9 @@ static int save_html(lua_State *L) {
   const char *path = luaL_checkstring(L, 2), *title = luaL_optstring(L, 3, NULL);
   const soma_recorder *r = lb_recorded(L, "save_html", &p);
   const soma_run *run = lb_check_run(L, 1)->r;
-  lb_file *f = lb_file_create(L, path);
+  lb_file *f = lb_text_create(L, path);
   if (f == NULL) return 2;
-  return finish(L, "save_html", f, soma_write_html(r, p, run, title, to_file, f->f));
+  return finish(L, "save_html", f, soma_write_html(r, p, run, title, lb_text_write, f));
 }
 
 /* The table named at an argument, Instruction without one. */
@@ -71,12 +69,15 @@ static int save_table(lua_State *L) {
   size_t n;
   const char *path = luaL_checklstring(L, 2, &n);
   soma_table table = table_named(L, 3);
-  bool lines = n > 6 && strcmp(path + n - 6, ".jsonl") == 0;
+  const char *suffix = lb_compressed(path);
+  n -= suffix != NULL ? strlen(suffix) : 0;
+  bool lines = n > 6 && memcmp(path + n - 6, ".jsonl", 6) == 0;
   const soma_recorder *r = lb_recorded(L, "save_table", &p);
-  lb_file *f = lb_file_create(L, path);
+  lb_file *f = lb_text_create(L, path);
   if (f == NULL) return 2;
-  return finish(L, "save_table", f,
-                soma_write_table(r, p, table, lines ? SOMA_JSON_LINES : SOMA_CSV, to_file, f->f));
+  return finish(
+      L, "save_table", f,
+      soma_write_table(r, p, table, lines ? SOMA_JSON_LINES : SOMA_CSV, lb_text_write, f));
 }
 
 int lb_to_buffer(void *ud, const char *p, size_t n) {

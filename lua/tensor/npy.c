@@ -116,7 +116,7 @@ static int save_npy(lua_State *L) {
   lua_settop(L, 2);
   const char *path = lb_path(L, 2);
   lt_tensor *t = lt_make_dense(L, 1);
-  lb_file *f = lb_file_create(L, path);
+  lb_file *f = lb_fits_name(L, path, false) ? lb_file_create(L, path) : NULL;
   if (f != NULL) write_npy(f->f, t);
   if (f == NULL || !lb_file_commit(L, f)) return 2;
   lua_pushboolean(L, true);

@@ -139,6 +139,26 @@ do
   expect("--trace", read "t.json" and read("t.json"):find '"tensor_tensor"')
 end
 
+-- Texts go out as gzip where the name says so, and are then the same texts.
+do
+  run(add .. ins .. " --quiet --trace " .. path "t.json" .. " --html " .. path "t.html" .. " --csv Summary=" .. path "t.jsonl")
+  local status = run(add .. ins .. " --quiet --trace " .. path "u.json.gz" .. " --html " .. path "u.html.gz" ..
+    " --csv Summary=" .. path "u.jsonl.gz")
+  for _, name in ipairs {"json", "html", "jsonl"} do
+    local plain, packed = read("t." .. name), read("u." .. name .. ".gz")
+    os.execute(("gzip -dc %s >%s"):format(path("u." .. name .. ".gz"), path "unpacked"))
+    expect("." .. name .. ".gz", status == 0 and #plain > 100 and read "unpacked" == plain and #packed < #plain and
+      packed:sub(1, 10) == "\x1f\x8b\8\0\0\0\0\0\0\3", packed:sub(1, 10))
+  end
+end
+usage("a trace as .xz", add .. ins .. " --trace " .. path "t.json.xz", "--trace: cannot write '" .. path "t.json.xz" ..
+  "': .xz is not built; of compressed files there is .gz")
+usage("a table as .zip", add .. ins .. " --csv Summary=" .. path "t.zip", "--csv Summary: cannot write '" .. path "t.zip" .. "': .zip is not built; of compressed files there is .gz")
+usage("data as .gz", add .. ins .. " --out k=" .. path "k.npy.gz", "--out k: cannot write '" .. path "k.npy.gz" ..
+  "': only texts (traces, pages, tables) are compressed, as .gz; this is data")
+usage("a saved run as .gz", add .. ins .. " --save " .. path "k.gz", "--save: cannot write '" .. path "k.gz" ..
+  "': only texts (traces, pages, tables) are compressed, as .gz; this is data")
+
 -- ---- Faults -------------------------------------------------------------------------------------
 
 check("a fault", div, {status = 1, err = div .. ":4: fault: division by zero\n" ..
