@@ -31,6 +31,68 @@ l:      dma_copy  u[:, r3:+16].peer, t[:, r3:+16], queue=q $peer.ready
         dma_copy  y[r2], u, queue=q        $ready>=80
         halt
 ]], {x = x}},
+  -- A sendrecv that waits, some under way at once, and registers that change while they are.
+  sendrecv = {[[
+target  trn2
+loaded  sem     core=*
+swapped sem     core=*
+q       queue   dge=hwdge, core=*
+st      queue   dge=none, core=*
+x       tensor  float32[2, 128, 64], input
+y       tensor  float32[2, 128, 64], output
+t       tile    sbuf float32[128, 64]
+u       tile    sbuf float32[128, 64]
+section sync
+        loop      r0, 0, 1500
+        endloop
+section sync core=*
+        dma_copy  t, x[CORE], queue=q        $loaded
+        nop                                  $loaded>=16
+        mov       r1, 16 * CORE
+        sendrecv  u[:, r1:+16], t[:, r1:+16], queue=q, pipe=4 $swapped
+        add       r1, r1, 32
+        sendrecv  u[:, r1:+16], t[:, r1:+16], queue=q, pipe=4 $swapped
+        mov       r1, 0
+        dma_copy  y[CORE], u, queue=q        $swapped>=64
+        halt
+section scalar core=*
+        nop                                  $loaded>=16
+        sendrecv  u[0:64, 32 - 16 * CORE:+8], t[64:128, 16:24], queue=st, pipe=5 $swapped
+        sendrecv  u[0:64, 24 - 16 * CORE:+8], t[64:128, 8:16], queue=st, pipe=5 $swapped
+        halt
+section vector
+        memset    u, 0.0
+        halt
+]], {x = x}},
+  -- The source of core 0's is overwritten while it is under way: it has been copied.
+  sendrecv_gpsimd = {[[
+target  trn2
+loaded  sem     core=*
+swapped sem     core=*
+q       queue   dge=hwdge, core=*
+x       tensor  float32[2, 128, 64], input
+y       tensor  float32[2, 128, 64], output
+t       tile    sbuf float32[128, 64]
+u       tile    sbuf float32[128, 64]
+section sync core=*
+        dma_copy  t, x[CORE], queue=q        $loaded
+        dma_copy  y[CORE], u, queue=q        $swapped>=2
+        halt
+section gpsimd core=*
+        nop                                  $loaded>=16
+        mov       r1, 32 * CORE
+        sendrecv_gpsimd  u[:, r1:+32], t[:, r1:+32], pipe=1  $swapped++
+        xor       r1, r1, 32
+        sendrecv_gpsimd  u[:, r1:+32], t[:, r1:+32], pipe=1  $swapped++
+        mov       r1, 0
+        halt
+section vector
+        nop                                  $loaded>=16
+        loop      r0, 0, 40
+        memset    t[:, 0:8], 7.0
+        endloop
+        halt
+]], {x = x}},
 }
 
 -- Ends the run event by event; saves and resumes on another core after every `each` events.

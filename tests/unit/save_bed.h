@@ -184,6 +184,19 @@ static const char *const programs[] = {
     " blt r1, 64, .l\n dma_copy y[CORE], u, queue=q $s>=49\n halt\n"
     "section vector core=1\n nop $s>=16 $peer.s++\n halt\n"
     "section vector\n nop $s>=16 $peer.s++\n halt\n",
+    /* sendrecvs of both kinds by registers that continue at once; core 1 comes late */
+    "target trn2\ns sem core=*\nd sem core=*\nq queue dge=hwdge, core=*, rings=4\n"
+    "x tensor float32[2, 16, 64], input\ny tensor float32[2, 16, 64], output\n"
+    "t tile sbuf float32[16, 64]\nu tile sbuf float32[16, 64]\n"
+    "section sync core=1\n loop r0, 0, 600\n endloop\n"
+    "section sync core=*\n dma_copy t, x[CORE], queue=q $s\n mov r1, 16 * CORE\n nop $s>=4\n"
+    " sendrecv u[:, r1:+16], t[:, r1:+16], queue=q, pipe=1 $s\n add r1, r1, 32\n"
+    " sendrecv u[:, r1:+16], t[:, r1:+16], queue=q, pipe=1 $s\n mov r1, 0\n"
+    " dma_copy y[CORE], u, queue=q $d>=1\n halt\n"
+    "section gpsimd core=*\n nop $s>=4\n mov r2, 16 - 16 * CORE\n"
+    " sendrecv_gpsimd u[:, r2:+16], t[:, r2:+16], pipe=2\n add r2, r2, 32\n nop $s>=12\n"
+    " sendrecv_gpsimd u[:, r2:+16], t[:, r2:+16], pipe=2 $d++\n mov r2, 0\n halt\n"
+    "section vector\n nop $s>=4\n loop r0, 0, 30\n memset t[:, 0:8], 7.0\n endloop\n halt\n",
     /* a source that another engine overwrites while it is read */
     "target trn2\nt tile sbuf float32[128, 512]\nu tile sbuf float32[128, 512]\ns sem\n"
     "section vector\n memset t, 2.0 $s++\n halt\nsection gpsimd\n tensor_copy u, t $s>=1\n halt\n"

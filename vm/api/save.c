@@ -57,17 +57,6 @@ static soma_status check_own_bytes(soma_run *r) {
   return SOMA_OK;
 }
 
-/* What is under way between two sendrecvs is not saved. */
-static soma_status check_swaps(soma_machine *m, const isa_program *p) {
-  for (uint32_t c = 0; c < p->ncores; c++)
-    for (unsigned e = 0; e < ISA_NENGINES; e++)
-      for (uint32_t pc = 0; pc < p->cores[c].code[e].n; pc++)
-        if (isa_insn_pipe(&p->cores[c].code[e].insns[pc]) >= 0)
-          return soma_fail(m, SOMA_UNBUILT, "saving a run with %s is not built",
-                           isa_ops[p->cores[c].code[e].insns[pc].op].name);
-  return SOMA_OK;
-}
-
 /* Whether a run is between two events from which it can continue. */
 static soma_status check_savable(soma_run *r) {
   const vm_core *c = &r->core;
@@ -77,8 +66,6 @@ static soma_status check_savable(soma_run *r) {
     return soma_fail(r->m, SOMA_BUSY, "the run cannot be saved from its own callback");
   if (vm_check_mask(c) >> VM_CHECK_LEGAL & 1)
     return soma_fail(r->m, SOMA_ARG, "a run that is judged under all schedules cannot be saved");
-  soma_status swaps = check_swaps(r->m, r->p->p);
-  if (swaps != SOMA_OK) return swaps;
   if (why == SOMA_OK || why == SOMA_STOPPED || why == SOMA_LIMIT) return check_own_bytes(r);
   return soma_fail(r->m, SOMA_ARG, "a run that ended with a fault cannot be saved (%s): %s",
                    soma_status_text(why), c->fault.text.data ? c->fault.text.data : "");
@@ -246,7 +233,6 @@ static soma_status read_program(soma_machine *m, vm_saver *s, soma_program **p) 
     return soma_fail(m, SOMA_FORMAT, "the saved run is cut off in its program");
   soma_status status = soma_program_load(m, s->at, (size_t)n, p);
   s->at += n;
-  if (status == SOMA_OK) status = check_swaps(m, (*p)->p);
   return status == SOMA_OK ? soma_run_check(m, *p) : status;
 }
 

@@ -95,6 +95,7 @@ vm_share *vm_dma_restore_share(vm_core *c, vm_transfer *t, unsigned r) {
   vm_dma_split(t, r, c->code->queues[t->queue].rings, &s->e0, &s->e1);
   append(c, t, s, r);
   t->left++;
+  t->finished &= (uint16_t) ~(1u << r);
   return s;
 }
 

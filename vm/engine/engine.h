@@ -121,8 +121,8 @@ void vm_view_runs(vm_view *v);
 vm_verdict vm_meet(vm_core *c, unsigned e, const isa_insn *in);
 /* A core_barrier. */
 vm_verdict vm_barrier(vm_core *c, unsigned e, const isa_insn *in);
-/* Makes the source of a sendrecv_gpsimd that of the one that it has met. */
-bool vm_meet_source(vm_resolver *r, vm_flight *f);
+/* The operands of a sendrecv_gpsimd: its destination, and the source of the one that it has met. */
+bool vm_meet_operands(vm_resolver *r, vm_flight *f);
 
 /* bounds.c */
 /* Fills r->err: pattern `index` of the core, moved by these dynamic offsets (NULL: not known),

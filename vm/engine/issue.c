@@ -210,7 +210,8 @@ static bool resolve(vm_resolver *r, vm_flight *f) {
   vm_core *c = r->c;
   memset(&f->item, 0, sizeof f->item);
   r->item = &f->item;
-  bool ok = vm_resolve(r, f->in, &f->a) && vm_meet_source(r, f);
+  bool ok =
+      f->in->op == ISA_OP_sendrecv_gpsimd ? vm_meet_operands(r, f) : vm_resolve(r, f->in, &f->a);
   bool ready = r->ready.time <= c->now;
   bool places = f->item.copies != NULL; /* an index has given some: they lie in its blocks */
   if (ok && ready && places) ok = check_scatters(c, f, r->err);

@@ -4,6 +4,8 @@
 #include "../dma/dma.h"
 #include "../check/check.h"
 
+#include <string.h>
+
 static vm_time ns(const vm_core *c, vm_cost_id id) { return (vm_time)c->cost[id] * VM_NS; }
 
 static const isa_insn *at_pc(const vm_engine *en) { return &en->code->insns[en->pc]; }
@@ -118,12 +120,16 @@ static void go_on(const side *s, vm_time heard, vm_time at) {
   vm_post(s->c, VM_E_SEQ, s->e, at, 0);
 }
 
-bool vm_meet_source(vm_resolver *r, vm_flight *f) {
-  if (f->in->op != ISA_OP_sendrecv_gpsimd) return true;
+/* Its own source has been looked at when it came (not_ready). */
+bool vm_meet_operands(vm_resolver *r, vm_flight *f) {
+  struct vm_SENDRECV_GPSIMD *a = &f->a.SENDRECV_GPSIMD;
   vm_core *peer = r->c->peer;
   const vm_engine *other = &peer->eng[f->other];
   vm_resolver there = {.c = peer, .e = other, .err = r->err};
-  return vm_resolve_ap(&there, src_of(&other->code->insns[f->other_pc]), &f->a.SENDRECV_GPSIMD.src);
+  memset(a, 0, sizeof *a);
+  a->pipe = f->in->u.SENDRECV_GPSIMD.pipe;
+  return vm_resolve_ap(r, dst_of(f->in), &a->dst) &&
+         vm_resolve_ap(&there, src_of(&other->code->insns[f->other_pc]), &a->src);
 }
 
 static vm_flight *newest(vm_engine *en) {

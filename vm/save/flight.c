@@ -72,6 +72,36 @@ static void walk_recalled(vm_saver *s, const vm_core *c, recalled *rc) {
   }
 }
 
+/* ---- Sendrecvs ----------------------------------------------------------------------------- */
+
+/* What one end of a sendrecv has, which is an operand of the one that it has met. */
+typedef struct met {
+  const isa_insn *insn; /* of the other core; NULL: this is no sendrecv */
+  unsigned engine;
+  recalled rc;
+} met;
+
+/* The operand of the other core that an instruction's end lies in: a transfer's destination, the
+ * source of a gpsimd that moves the elements itself. */
+static uint32_t operand_there(const met *m) {
+  return m->insn->op == ISA_OP_sendrecv ? m->insn->u.SENDRECV.dst : m->insn->u.SENDRECV_GPSIMD.src;
+}
+
+/* Whom a sendrecv has met. */
+static void walk_met(vm_saver *s, const vm_core *c, const isa_insn *in, uint8_t *other,
+                     uint32_t *pc, met *m) {
+  uint32_t engine = *other;
+  vm_save_below(s, &engine, ISA_NENGINES, "engine of a sendrecv");
+  const isa_code *code = &c->peer->code->code[engine];
+  vm_save_below(s, pc, code->n, "instruction of a sendrecv");
+  if (s->failed) return;
+  *other = (uint8_t)engine;
+  m->engine = engine;
+  m->insn = &code->insns[*pc];
+  vm_saver_need(s, m->insn->op == in->op && isa_insn_pipe(m->insn) == isa_insn_pipe(in),
+                "a sendrecv has met none of its pipe");
+}
+
 /* The engine with the registers of that moment, and what it had. */
 typedef struct swapped {
   vm_engine *en;
@@ -109,18 +139,22 @@ struct note {
   const vm_core *c;
   recalled *rc;
   bool staged;
+  met *m;
 };
 static void note_view(void *ud, const isa_operand *o, vm_view *v) {
   const struct note *w = ud;
-  noted n = {v->at, v->place, has_elements(v) ? v->elems : 0,
-             o->ap->size_dim ? v->num[o->ap->size_dim - 1] : 0};
+  bool there = w->m->insn && (o->flags & AP_R);
+  const vm_core *c = there ? w->c->peer : w->c;
+  uint32_t index = there ? operand_there(w->m) : o->index;
+  uint8_t size_dim = c->code->aps[index - 1].size_dim;
+  noted n = {v->at, v->place, has_elements(v) ? v->elems : 0, size_dim ? v->num[size_dim - 1] : 0};
   if (w->staged && (o->flags & AP_R) && n.elems) n.at = vm_item_copied_from(v->at, &n.place);
-  note_operand(w->c, w->rc, o->index, &n);
+  note_operand(c, there ? &w->m->rc : w->rc, index, &n);
 }
 
-static void note_flight(const vm_core *c, vm_flight *f, recalled *rc) {
+static void note_flight(const vm_core *c, vm_flight *f, recalled *rc, met *m) {
   const isa_form *form = isa_form_of(f->in->op);
-  struct note w = {c, rc, f->item.staged};
+  struct note w = {c, rc, f->item.staged, m};
   for (unsigned i = 0; i < form->nfields; i++) {
     const void *at = vm_operand_at(f->in, &f->a, i);
     int reg = isa_field_register(f->in, &form->fields[i]);
@@ -167,25 +201,38 @@ static bool is_data_path(const isa_insn *in) {
 }
 
 /* A flight's operands, from the state in which it issued. */
-static bool restore_flight(vm_saver *s, vm_core *c, unsigned e, vm_flight *f, const recalled *rc) {
+static bool restore_flight(vm_saver *s, vm_core *c, unsigned e, vm_flight *f, const recalled *rc,
+                           const met *m) {
   isa_error err = {0};
-  f->in = &c->eng[e].code->insns[f->pc];
   if (!vm_saver_need(s, is_data_path(f->in), "an instruction in flight is not for a data path"))
     return false;
-  swapped w = swap_in(&c->eng[e], rc);
+  swapped w = swap_in(&c->eng[e], rc), there;
+  if (m->insn) there = swap_in(&c->peer->eng[m->engine], &m->rc);
   bool ok = vm_issue_restored(c, e, f, &err);
+  if (m->insn) swap_out(&there);
   swap_out(&w);
   if (!ok) not_made(s, c, "an instruction in flight", e, f->pc, &err);
   return ok;
 }
 
+/* Of a sendrecv_gpsimd: whom it met, and where its source lies there. */
+static void walk_flight_met(vm_saver *s, const vm_core *c, vm_flight *f, met *m) {
+  if (f->in->op != ISA_OP_sendrecv_gpsimd) return;
+  walk_met(s, c, f->in, &f->other, &f->other_pc, m);
+}
+
 static void walk_flight(vm_saver *s, vm_core *c, unsigned e, vm_flight *f) {
   recalled rc = {0};
+  met m = {0};
   bool staged = f->item.staged;
-  if (!s->reads) note_flight(c, f, &rc);
   vm_save_below(s, &f->pc, c->eng[e].code->n, "instruction in flight");
+  if (s->failed) return;
+  f->in = &c->eng[e].code->insns[f->pc];
+  walk_flight_met(s, c, f, &m);
+  if (!s->reads) note_flight(c, f, &rc, &m);
   walk_recalled(s, c, &rc);
-  if (s->failed || (s->reads && !restore_flight(s, c, e, f, &rc))) return;
+  if (m.insn) walk_recalled(s, c->peer, &m.rc);
+  if (s->failed || (s->reads && !restore_flight(s, c, e, f, &rc, &m))) return;
   vm_save_time(s, &f->item.start);
   vm_save_time(s, &f->item.done);
   vm_save_time(s, &f->streamed);
@@ -220,22 +267,33 @@ void vm_save_flights(vm_saver *s, vm_core *c, unsigned e) {
 
 static bool is_skipped(const vm_transfer *t) { return !t->dst.at; }
 
+/* A bit for each ring of a transfer's queue. */
+static uint16_t rings_of(const vm_core *c, const vm_transfer *t) {
+  return (uint16_t)((1u << c->code->queues[t->queue].rings) - 1);
+}
+
 static const vm_view *operand_of(const vm_transfer *t, unsigned k) {
   return k == 0 ? &t->dst : k == 1 ? &t->src : &t->more[k - 2];
 }
 
-static void note_transfer(const vm_core *c, const isa_insn *in, const vm_transfer *t,
-                          recalled *rc) {
+/* Operand k of t was resolved from that pattern of c. */
+static void note_end(const vm_core *c, uint32_t index, const vm_transfer *t, unsigned k,
+                     recalled *rc) {
+  const isa_ap *ap = &c->code->aps[index - 1];
+  const vm_view *v = operand_of(t, k);
+  noted n = {v->at, NULL, vm_dma_num(t, k, 0) ? v->elems : 0,
+             ap->size_dim ? vm_dma_num(t, k, ap->size_dim - 1u) : 0};
+  note_operand(c, rc, index, &n);
+}
+
+/* A sendrecv's own destination is where the other core's goes. */
+static void note_transfer(const vm_core *c, const isa_insn *in, const vm_transfer *t, recalled *rc,
+                          met *m) {
   vm_dma_ops o = vm_dma_ops_of(c, in);
   rc->r.skipped = is_skipped(t);
-  for (unsigned k = 0; k <= o.nsrc && !rc->r.skipped; k++) {
-    uint32_t index = k ? o.src[k - 1] : o.dst;
-    const isa_ap *ap = &c->code->aps[index - 1];
-    const vm_view *v = operand_of(t, k);
-    noted n = {v->at, NULL, vm_dma_num(t, k, 0) ? v->elems : 0,
-               ap->size_dim ? vm_dma_num(t, k, ap->size_dim - 1u) : 0};
-    note_operand(c, rc, index, &n);
-  }
+  for (unsigned k = 0; k <= o.nsrc && !rc->r.skipped; k++)
+    note_end(c, k ? o.src[k - 1] : o.dst, k || !t->twin ? t : t->twin, k, rc);
+  if (m->insn) note_end(c->peer, operand_there(m), t, 0, &m->rc);
   if (!t->rows) return;
   unsigned k = t->dst_indexed ? 0 : 1u + (unsigned)t->src_indexed;
   rc->r.nrows = vm_dma_num(t, k, c->code->aps[(k ? o.src[k - 1] : o.dst) - 1].index_dim + 1u);
@@ -255,25 +313,40 @@ static void walk_rows(vm_saver *s, vm_recall *r, const vm_transfer *t) {
 /* The instruction of a transfer of queue q; NULL when there is none like that. */
 static const isa_insn *insn_of(const vm_core *c, unsigned q, const vm_transfer *t) {
   const isa_queue *queue = &c->code->queues[q];
-  if (queue->dge == ISA_DGE_none)
-    return t->descriptor < queue->nstatics ? &queue->statics[t->descriptor] : NULL;
   const isa_code *code = &c->code->code[t->engine];
   const isa_insn *in = &code->insns[t->pc];
+  if (queue->dge == ISA_DGE_none && in->op != ISA_OP_sendrecv)
+    return t->descriptor < queue->nstatics ? &queue->statics[t->descriptor] : NULL;
   bool fits = isa_op_is_dma(in->op) && in->op != ISA_OP_dma_trigger;
   return fits && vm_dma_ops_of(c, in).queue == q ? in : NULL;
 }
 
+/* Both ends of a sendrecv have the same elements. */
+static bool same_elements(const vm_transfer *t) {
+  return t->dst.dtype == t->src.dtype && t->dst.num[0] == t->src.num[0] &&
+         t->dst.elems == t->src.elems;
+}
+
 static void restore_transfer(vm_saver *s, vm_core *c, const isa_insn *in, vm_transfer *t,
-                             const recalled *rc) {
+                             const recalled *rc, const met *m) {
   isa_error err = {0};
-  swapped w = swap_in(&c->eng[t->engine], rc);
+  swapped w = swap_in(&c->eng[t->engine], rc), there;
+  if (m->insn) there = swap_in(&c->peer->eng[m->engine], &m->rc);
   bool ok = vm_dma_make(c, &c->eng[t->engine], in, t, &err);
+  if (m->insn) swap_out(&there);
   swap_out(&w);
-  if (!ok) not_made(s, c, "a transfer", t->engine, t->pc, &err);
+  if (!ok) {
+    not_made(s, c, "a transfer", t->engine, t->pc, &err);
+    return;
+  }
+  if (!m->insn) return;
+  vm_saver_need(s, same_elements(t), "a sendrecv has met one of another size");
+  t->finished = rings_of(c, t); /* until their shares are there */
 }
 
 static void walk_transfer(vm_saver *s, vm_core *c, unsigned q, vm_transfer *t) {
   recalled rc = {0};
+  met m = {0};
   uint32_t engine = t->engine;
   vm_save_below(s, &engine, ISA_NENGINES, "engine of a transfer");
   t->engine = (uint8_t)engine;
@@ -289,11 +362,13 @@ static void walk_transfer(vm_saver *s, vm_core *c, unsigned q, vm_transfer *t) {
     vm_saver_fail(s, "a transfer belongs to no instruction");
     return;
   }
-  if (!s->reads) note_transfer(c, in, t, &rc);
+  if (in->op == ISA_OP_sendrecv) walk_met(s, c, in, &t->other, &t->other_pc, &m);
+  if (!s->reads) note_transfer(c, in, t, &rc, &m);
   walk_recalled(s, c, &rc);
   vm_save_bool(s, &rc.r.skipped);
   walk_rows(s, &rc.r, t);
-  if (s->reads && !s->failed) restore_transfer(s, c, in, t, &rc);
+  if (m.insn) walk_recalled(s, c->peer, &m.rc);
+  if (s->reads && !s->failed) restore_transfer(s, c, in, t, &rc, &m);
 }
 
 static uint64_t copied_bytes(const vm_share *sh) {
@@ -426,4 +501,85 @@ static void walk_dma_engine(vm_saver *s, vm_core *c, unsigned d) {
 void vm_save_transfers(vm_saver *s, vm_core *c) {
   for (unsigned q = 0; q < c->code->nqueues && !s->failed; q++) walk_queue(s, c, q);
   for (unsigned d = 0; d < ISA_NDMA && !s->failed; d++) walk_dma_engine(s, c, d);
+}
+
+/* ---- The two transfers of a sendrecv -------------------------------------------------------- */
+
+static bool is_swap(const vm_core *c, const vm_transfer *t) {
+  return c->code->code[t->engine].insns[t->pc].op == ISA_OP_sendrecv;
+}
+
+/* The transfers of c that belong to sendrecvs and have not ended, in their order. */
+typedef struct swaps {
+  vm_transfer **v;
+  uint32_t n;
+} swaps;
+
+static bool find_swaps(vm_saver *s, vm_core *c, swaps *w) {
+  *w = (swaps){0};
+  for (unsigned fill = 0; fill < 2; fill++) {
+    uint32_t n = 0;
+    for (unsigned q = 0; q < c->code->nqueues; q++)
+      for (vm_share *sh = longest_ring(c, q)->head; sh; sh = sh->next)
+        if (is_swap(c, sh->t) && n++ < w->n) w->v[n - 1] = sh->t;
+    if (fill || n == 0) break;
+    w->v = isa_zalloc(&c->al, n * sizeof *w->v);
+    w->n = w->v ? n : 0;
+    if (w->v) continue;
+    if (!s->reads) s->out->failed = true;
+    not_made(s, c, "", 0, 0, &(isa_error){.status = ISA_NOMEM});
+    return false;
+  }
+  return true;
+}
+
+/* a of core c and b of the other one. */
+static void link_swap(vm_saver *s, const vm_core *c, vm_transfer *a, vm_transfer *b) {
+  bool fits = !a->twin && !b->twin && a->other == b->engine && a->other_pc == b->pc &&
+              b->other == a->engine && b->other_pc == a->pc &&
+              rings_of(c, a) == rings_of(c->peer, b);
+  if (!vm_saver_need(s, fits, "two transfers are not of one sendrecv")) return;
+  a->twin = b;
+  b->twin = a;
+}
+
+/* The transfer of c that a, of the other core, has met, and that has moved all it had to. */
+static void walk_ended(vm_saver *s, vm_core *c, vm_transfer *a) {
+  vm_transfer *t = s->reads ? vm_dma_restore_transfer(c) : a->twin;
+  uint32_t q = t ? t->queue : 0;
+  if (!t) {
+    not_made(s, c, "", 0, 0, &(isa_error){.status = ISA_NOMEM});
+    return;
+  }
+  vm_save_below(s, &q, c->code->nqueues, "queue");
+  if (s->failed) return;
+  walk_transfer(s, c, q, t);
+  if (s->reads && !s->failed) link_swap(s, c, t, a);
+  if (s->reads && s->failed) vm_dma_unmake(c, t); /* it is in no ring, which would free it */
+}
+
+/* A transfer of core 0: its number among those of core 1, from 1; 0: that one has ended. */
+static void walk_swap(vm_saver *s, vm_core *lead, vm_transfer *a, const swaps *there) {
+  uint32_t n = 0;
+  if (!s->reads && a->twin->left)
+    while (there->v[n++] != a->twin) {
+    }
+  vm_save_below(s, &n, there->n + 1, "transfer of a sendrecv");
+  if (s->failed) return;
+  if (n == 0)
+    walk_ended(s, lead->peer, a);
+  else if (s->reads)
+    link_swap(s, lead, a, there->v[n - 1]);
+}
+
+/* Where both have not ended, and then each of core 1's whose other one has. */
+void vm_save_swaps(vm_saver *s, vm_core *lead) {
+  swaps here, there = {0};
+  if (find_swaps(s, lead, &here) && find_swaps(s, lead->peer, &there)) {
+    for (uint32_t i = 0; i < here.n && !s->failed; i++) walk_swap(s, lead, here.v[i], &there);
+    for (uint32_t i = 0; i < there.n && !s->failed; i++)
+      if (s->reads ? !there.v[i]->twin : !there.v[i]->twin->left) walk_ended(s, lead, there.v[i]);
+  }
+  if (here.n) isa_free(&lead->al, here.v, here.n * sizeof *here.v);
+  if (there.n) isa_free(&lead->al, there.v, there.n * sizeof *there.v);
 }

@@ -140,7 +140,7 @@ static void walk_pe(vm_saver *s, const vm_core *c, vm_pe_clock *pe) {
 /* Where an engine stands; what it waits for must be something that can be waited for. */
 static void walk_state(vm_saver *s, vm_core *c, vm_engine *en) {
   uint32_t state = en->state, n = en->code->n;
-  vm_save_below(s, &state, VM_HALTED + 1, "state of an engine");
+  vm_save_below(s, &state, VM_MEETING + 1, "state of an engine");
   vm_save_below(s, &en->pc, n ? n : 1, "instruction of an engine");
   if (n) vm_saver_words(s, en->ran, n);
   vm_save_below(s, &en->ring_queue, c->code->nqueues ? c->code->nqueues : 1, "queue");
@@ -149,6 +149,8 @@ static void walk_state(vm_saver *s, vm_core *c, vm_engine *en) {
   vm_saver_need(s, n || state == VM_HALTED, "an engine has no code but has not halted");
   vm_saver_need(s, state != VM_RINGFULL || c->code->nqueues,
                 "an engine waits for a queue, but there is none");
+  vm_saver_need(s, state != VM_MEETING || isa_insn_pipe(&en->code->insns[en->pc]) >= 0,
+                "an engine waits for a sendrecv, but is at none");
 }
 
 /* Who waits for what, of an engine that has been read. */
@@ -192,7 +194,7 @@ static void walk_engine(vm_saver *s, vm_core *c, unsigned e) {
   vm_save_time(s, &en->waiting);
   if (e == ISA_ENG_tensor) walk_pe(s, c, &en->pe);
   walk_dp(s, &en->dp);
-  vm_saver_need(s, !en->wait_noted || en->wait_since <= c->now,
+  vm_saver_need(s, (!en->wait_noted && en->state != VM_MEETING) || en->wait_since <= c->now,
                 "a wait begins after the saved moment");
   if (en->flights) vm_save_flights(s, c, e);
 }
@@ -342,5 +344,6 @@ void vm_save_walk(vm_saver *s, vm_core *lead) {
   walk_path(s, lead);
   for (vm_core *c = lead; c; c = vm_next_core(c)) walk_memories(s, c);
   for (vm_core *c = lead; c && !s->failed; c = vm_next_core(c)) walk_core(s, c);
+  if (lead->peer && !s->failed) vm_save_swaps(s, lead);
   if (!s->failed) vm_save_check(s, lead);
 }
