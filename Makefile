@@ -290,7 +290,7 @@ install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig \
 	  $(DESTDIR)$(LUA_CMOD) $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
-	install -m 644 vm/api/soma.h vm/api/soma_custom.h vm/api/soma_debug.h vm/api/soma_kernel.h vm/api/soma_trace.h $(DESTDIR)$(PREFIX)/include
+	install -m 644 vm/api/soma.h vm/api/soma_custom.h vm/api/soma_debug.h vm/api/soma_device.h vm/api/soma_kernel.h vm/api/soma_trace.h $(DESTDIR)$(PREFIX)/include
 	install -m 644 $(BUILD)/libsoma.a $(DESTDIR)$(PREFIX)/lib
 	install -m 755 $(BUILD)/libsoma.so $(DESTDIR)$(PREFIX)/lib/libsoma.so.$(VERSION)
 	ln -sf libsoma.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libsoma.so.0

@@ -10,11 +10,11 @@ local dir = io.popen("mktemp -d"):read "l"
 local good = {
   ["soma_machine *m"] = "m", ["soma_program *p"] = "p", ["soma_run *r"] = "r", ["soma_run *run"] = "r",
   ["soma_kernel *k"] = "k", ["soma_kernel *first"] = "k", ["soma_recorder *r"] = "rec",
-  ["soma_recorder *rec"] = "rec", ["soma_tensor *t"] = "t",
+  ["soma_recorder *rec"] = "rec", ["soma_tensor *t"] = "t", ["soma_tensor *base"] = "t",
 }
 
 local functions = {}
-for _, name in ipairs {"soma.h", "soma_kernel.h", "soma_trace.h"} do
+for _, name in ipairs {"soma.h", "soma_device.h", "soma_kernel.h", "soma_trace.h"} do
   local f <close> = assert(io.open("vm/api/" .. name))
   local text = f:read("a"):gsub("/%*.-%*/", ""):gsub("\\\n", " "):gsub("#[^\n]*", "")
   for result, fn, list in text:gmatch "([%a_][%w_ \n]-[%s%*]+)(soma_[%w_]+)(%b())%s*;" do

@@ -145,6 +145,91 @@ static void lifetimes(void **state) {
   soma_tensor_free(NULL);
 }
 
+/* A view is a part of a tensor: what a run does with it happens to the tensor. */
+static void views(void **state) {
+  (void)state;
+  bed b = start(0);
+  soma_run *r;
+  int64_t two[1] = {2}, four[2] = {4, 4};
+  float v[16], seven = 7;
+  void *data;
+  size_t n;
+  uint64_t in, out;
+  soma_tensor *t, *half, *first, *pair;
+  assert_int_equal(soma_tensor_new(b.m, SOMA_FLOAT32, 2, four, &t), SOMA_OK);
+  assert_int_equal(soma_tensor_view(t, 32, SOMA_FLOAT32, 2, shape, &half), SOMA_OK);
+  assert_int_equal(soma_tensor_view(t, 0, SOMA_FLOAT32, 2, shape, &first), SOMA_OK);
+  assert_int_equal(soma_tensor_view(half, 24, SOMA_FLOAT32, 1, two, &pair), SOMA_OK);
+  assert_int_equal(soma_hbm_used(b.m), 64);
+  assert_int_equal(soma_tensor_write(first, ones, sizeof ones), SOMA_OK);
+  soma_tensor_free(t); /* its memory stays as long as a view does */
+  assert_int_equal(soma_hbm_used(b.m), 64);
+  assert_int_equal(soma_bind_tensor(b.m, b.p, "a", first), SOMA_OK);
+  assert_int_equal(soma_bind_tensor(b.m, b.p, "c", half), SOMA_OK);
+  assert_int_equal(soma_run_start(b.m, b.p, &r), SOMA_OK);
+  assert_int_equal(soma_run_save(r, &data, &n), SOMA_OK); /* they do not overlap */
+  soma_bytes_free(data);
+  assert_int_equal(soma_run_until(r, SOMA_END, SOMA_SYNC, 0), SOMA_OK);
+  soma_run_free(r);
+  expect(half, 2);
+  soma_traffic(b.m, &in, &out);
+  assert_int_equal(soma_tensor_fill(half, 24, &seven, sizeof seven, 2), SOMA_OK);
+  assert_int_equal(soma_tensor_read_part(half, 20, v, 12), SOMA_OK);
+  assert_true(v[0] == 2 * ones[5] && v[1] == 7 && v[2] == 7);
+  assert_int_equal(soma_tensor_write_part(half, 28, ones, 4), SOMA_OK);
+  assert_int_equal(soma_tensor_read(pair, v, 8), SOMA_OK);
+  assert_true(v[0] == 7 && v[1] == ones[0]);
+  uint64_t in2, out2;
+  soma_traffic(b.m, &in2, &out2);
+  assert_int_equal(in2 - in, 4);
+  assert_int_equal(out2 - out, 20);
+  assert_int_equal(soma_bind_tensor(b.m, b.p, "a", half), SOMA_OK);
+  soma_tensor_free(half);
+  soma_tensor_free(first);
+  soma_tensor_free(pair);
+  assert_int_equal(soma_hbm_used(b.m), 64);
+  soma_unbind(b.m, NULL);
+  assert_int_equal(soma_hbm_used(b.m), 0);
+  end(&b);
+}
+
+static void wrong_views(void **state) {
+  (void)state;
+  bed b = start(0);
+  soma_run *r;
+  soma_tensor *t, *v, *w;
+  void *data;
+  size_t n;
+  assert_int_equal(soma_tensor_new(b.m, SOMA_FLOAT32, 1, (int64_t[]){16}, &t), SOMA_OK);
+  static const int64_t five[1] = {5};
+  assert_int_equal(soma_tensor_view(t, 48, SOMA_FLOAT32, 1, five, &v), SOMA_ARG);
+  assert_null(v);
+  assert_string_equal(soma_error(b.m),
+                      "a view lies in its tensor's 64 bytes, from a multiple of its element's size "
+                      "on; byte 48");
+  assert_int_equal(soma_tensor_view(t, 2, SOMA_FLOAT32, 1, five, &v), SOMA_ARG);
+  assert_int_equal(soma_tensor_view(t, UINT64_MAX, SOMA_FLOAT32, 1, five, &v), SOMA_ARG);
+  float one = 1;
+  assert_int_equal(soma_tensor_fill(t, 4, &one, 4, 16), SOMA_ARG);
+  assert_int_equal(soma_tensor_fill(t, 0, &one, 4, UINT64_MAX / 4), SOMA_ARG);
+  assert_int_equal(soma_tensor_fill(t, 0, &one, 0, 1), SOMA_ARG);
+  assert_int_equal(soma_tensor_read_part(t, 61, &one, 4), SOMA_ARG);
+  assert_string_equal(soma_error(b.m), "4 bytes from byte 61: the tensor has 64");
+  assert_int_equal(soma_tensor_view(t, 0, SOMA_FLOAT32, 2, shape, &v), SOMA_OK);
+  assert_int_equal(soma_tensor_view(t, 16, SOMA_FLOAT32, 2, shape, &w), SOMA_OK);
+  assert_int_equal(soma_bind_tensor(b.m, b.p, "a", v), SOMA_OK);
+  assert_int_equal(soma_bind_tensor(b.m, b.p, "c", w), SOMA_OK);
+  assert_int_equal(soma_run_start(b.m, b.p, &r), SOMA_OK);
+  assert_int_equal(soma_run_save(r, &data, &n), SOMA_ARG); /* they overlap */
+  soma_run_free(r);
+  soma_tensor_free(t);
+  soma_tensor_free(v);
+  end(&b);
+  assert_int_equal(soma_tensor_view(w, 0, SOMA_FLOAT32, 2, shape, &v), SOMA_ARG);
+  assert_null(v);
+  soma_tensor_free(w); /* the last: its machine is gone */
+}
+
 static void limits(void **state) {
   (void)state;
   bed b = start(150); /* addresses are multiples of 64: 22 bytes are left after two tensors */
@@ -254,8 +339,9 @@ static void written_under_a_transfer(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(chains),    cmocka_unit_test(rebinding),
-      cmocka_unit_test(lifetimes), cmocka_unit_test(limits),
-      cmocka_unit_test(refusals),  cmocka_unit_test(written_under_a_transfer)};
+      cmocka_unit_test(chains),      cmocka_unit_test(rebinding),
+      cmocka_unit_test(lifetimes),   cmocka_unit_test(views),
+      cmocka_unit_test(wrong_views), cmocka_unit_test(limits),
+      cmocka_unit_test(refusals),    cmocka_unit_test(written_under_a_transfer)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,6 +29,7 @@ typedef struct soma_resident {
 
 struct soma_tensor {
   soma_machine *m;          /* NULL once the machine is gone */
+  soma_tensor *base;        /* of a view: whose bytes block is a part of, held; else NULL */
   soma_tensor *next, *prev; /* of the machine's */
   isa_alloc al;
   vm_block block;

@@ -45,11 +45,16 @@ static uint64_t hash_of(const uint8_t *p, size_t n) {
 /* ---- Saving -------------------------------------------------------------------------------- */
 
 /* In the file each tensor has bytes of its own, so that two names for one memory would part. */
+static bool overlap(const soma_tensor *a, const soma_tensor *b) {
+  return a && b && a->block.address < b->block.address + b->block.bytes &&
+         b->block.address < a->block.address + a->block.bytes;
+}
+
 static soma_status check_own_bytes(soma_run *r) {
   const isa_program *p = r->p->p;
   for (uint32_t i = 0; r->device && i < p->ntensors; i++)
     for (uint32_t k = 0; k < i; k++)
-      if (r->device[i] && r->device[i] == r->device[k])
+      if (overlap(r->device[i], r->device[k]))
         return soma_fail(r->m, SOMA_ARG,
                          "a run cannot be saved while one device tensor is bound to two of its "
                          "tensors, `%s` and `%s`",

@@ -275,7 +275,8 @@ int soma_run_ended(const soma_run *r);
  * with soma_bytes_free; equal states give equal bytes, on every host. A run can be saved whenever
  * soma_run_until has returned, also at SOMA_LIMIT and SOMA_STOPPED, as long as its machine lives
  * and has no other run; SOMA_ARG after a fault, a deadlock or SOMA_CHECK, and while one
- * device tensor is bound to two of its tensors; SOMA_BUSY in a callback. */
+ * device tensor, or views of one that overlap, are bound to two of its tensors; SOMA_BUSY in a
+ * callback. */
 soma_status soma_run_save(soma_run *r, void **data, size_t *n);
 /* Continues with a saved run in m, as a new run that the caller frees; so is its program *p. From
  * there on everything is, bit by bit, as if the run had never been saved: events, results,
@@ -441,63 +442,6 @@ typedef struct soma_schedules {
  * caller. */
 soma_status soma_run_schedules(soma_run *r, soma_schedules *out, size_t n);
 
-/* ---- Device tensors ----------------------------------------------------------------------- */
-
-/* A tensor in the HBM of m that outlives runs, zeroed; on failure *t is NULL. SOMA_LIMIT when HBM
- * is exhausted: the message has the sizes, and a line for each of the eight largest allocations.
- * HBM is that of the options, else of the target, else of trn2. Host memory is taken as it is
- * touched, so that a tensor may be larger than the host. */
-soma_status soma_tensor_new(soma_machine *m, soma_dtype dtype, uint32_t ndim, const int64_t *shape,
-                            soma_tensor **t);
-/* Names the tensor in listings, where it else goes by its type and shape; 63 bytes are kept. */
-void soma_tensor_name(soma_tensor *t, const char *name);
-/* Gives the HBM back when no binding and no run needs it. Also after soma_machine_free. */
-void soma_tensor_free(soma_tensor *t);
-/* Copies n bytes, the tensor's size, from or to the host. SOMA_ARG once its machine is freed. */
-soma_status soma_tensor_write(soma_tensor *t, const void *data, size_t n);
-soma_status soma_tensor_read(soma_tensor *t, void *data, size_t n);
-/* Bytes copied between host and HBM since m was made, by runs and tensors. Either may be NULL. */
-void soma_traffic(const soma_machine *m, uint64_t *to_device, uint64_t *to_host);
-/* HBM that tensors of m, and its run that has not ended, take now. */
-uint64_t soma_hbm_used(const soma_machine *m);
-/* Copies the constants of p to m's HBM, where they stay from run to run: else each run copies them.
- * The bytes are counted once, in soma_traffic. m holds a reference to p until they are dropped.
- * All or none are placed; SOMA_OK when they are there already. */
-soma_status soma_move_to_device(soma_machine *m, soma_program *p);
-/* Drops them, of p or of all programs when p is NULL; a run that uses them keeps them. */
-void soma_drop_from_device(soma_machine *m, const soma_program *p);
-
-/* ---- HBM ---------------------------------------------------------------------------------- */
-
-/* Addresses in HBM: stacks one after another, each allocation at a multiple of 64 bytes, at the
- * lowest address where it lies in one stack, if there is one. Freed neighbours are one block. */
-typedef struct soma_hbm_stack {
-  uint64_t capacity, used;
-} soma_hbm_stack;
-typedef struct soma_hbm_usage {
-  uint64_t capacity;           /* bytes, as of the rest */
-  uint64_t used, high_water;   /* asked for; the most that was */
-  uint64_t free, largest_free; /* in free blocks, in the largest; what is missing is padding */
-  uint32_t blocks, free_blocks, stacks;
-  soma_hbm_stack stack[8]; /* the first `stacks` of them */
-} soma_hbm_usage;
-/* HBM as it is now. n is sizeof(soma_hbm_usage) of the caller. */
-void soma_hbm_stats(const soma_machine *m, soma_hbm_usage *out, size_t n);
-typedef enum soma_hbm_owner {
-  SOMA_HBM_PROGRAM = 1, /* a tensor of the program that runs */
-  SOMA_HBM_TENSOR,      /* a device tensor */
-  SOMA_HBM_CONST,       /* a constant that soma_move_to_device has placed */
-  SOMA_HBM_RING         /* static descriptors of a queue of the program that runs */
-} soma_hbm_owner;
-typedef struct soma_hbm_block {
-  const char *name; /* lives as long as the block */
-  soma_hbm_owner owner;
-  uint32_t stack; /* where it begins */
-  uint64_t address, bytes;
-} soma_hbm_block;
-/* Allocation i by rising address. SOMA_ARG past the last. */
-soma_status soma_hbm_allocation(const soma_machine *m, uint32_t i, soma_hbm_block *out);
-
 /* Takes n bytes of output; nonzero ends the writing. */
 typedef int (*soma_write_fn)(void *ud, const char *p, size_t n);
 typedef struct soma_recorder soma_recorder; /* see Recording a run */
@@ -583,6 +527,7 @@ soma_status soma_program_tile(const soma_program *p, uint32_t i, soma_tile_info 
 #endif
 
 #include "soma_custom.h" /* custom operators */
+#include "soma_device.h" /* tensors in HBM, and what is there */
 #include "soma_debug.h"  /* stops, the map of instructions and lines, going back */
 #include "soma_kernel.h" /* kernels without semaphores */
 #include "soma_trace.h"  /* recording a run, and writing it */

@@ -41,6 +41,28 @@ static soma_status place(soma_machine *m, soma_tensor *t, vm_hbm_owner owner) {
   return soma_out_of_memory(m);
 }
 
+/* A tensor without a place; NULL when memory is out. */
+static soma_tensor *new_handle(soma_machine *m, soma_dtype dtype, uint32_t ndim,
+                               const int64_t *shape, uint64_t bytes) {
+  soma_tensor *t = isa_zalloc(&m->al, sizeof *t);
+  if (!t) return NULL;
+  t->m = m;
+  t->al = m->al;
+  t->block.bytes = bytes;
+  t->dtype = dtype;
+  t->ndim = ndim;
+  t->refs = 1;
+  if (ndim) memcpy(t->shape, shape, ndim * sizeof *shape);
+  name_by_type(t);
+  return t;
+}
+
+static void enlist(soma_machine *m, soma_tensor *t) {
+  t->next = m->tensors;
+  if (t->next) t->next->prev = t;
+  m->tensors = t;
+}
+
 soma_status soma_tensor_place(soma_machine *m, soma_dtype dtype, uint32_t ndim,
                               const int64_t *shape, vm_hbm_owner owner, const char *name,
                               soma_tensor **out) {
@@ -51,25 +73,15 @@ soma_status soma_tensor_place(soma_machine *m, soma_dtype dtype, uint32_t ndim,
                      "a tensor in HBM has a type, at most %d dimensions, and at least one "
                      "element",
                      ISA_TENSOR_DIMS);
-  soma_tensor *t = isa_zalloc(&m->al, sizeof *t);
+  soma_tensor *t = new_handle(m, dtype, ndim, shape, bytes);
   if (!t) return soma_out_of_memory(m);
-  t->m = m;
-  t->al = m->al;
-  t->block.bytes = bytes;
-  t->dtype = dtype;
-  t->ndim = ndim;
-  t->refs = 1;
-  if (ndim) memcpy(t->shape, shape, ndim * sizeof *shape);
-  name_by_type(t);
   if (name) soma_tensor_name(t, name);
   soma_status s = place(m, t, owner);
   if (s != SOMA_OK) {
     isa_free(&m->al, t, sizeof *t);
     return s;
   }
-  t->next = m->tensors;
-  if (t->next) t->next->prev = t;
-  m->tensors = t;
+  enlist(m, t);
   *out = t;
   return SOMA_OK;
 }
@@ -83,6 +95,34 @@ soma_status soma_tensor_new(soma_machine *m, soma_dtype dtype, uint32_t ndim, co
   return soma_tensor_place(m, dtype, ndim, shape, VM_HBM_TENSOR, NULL, out);
 }
 
+soma_status soma_tensor_view(soma_tensor *base, uint64_t offset, soma_dtype dtype, uint32_t ndim,
+                             const int64_t *shape, soma_tensor **out) {
+  uint64_t bytes;
+  if (out) *out = NULL;
+  if (!base || !base->m) return SOMA_ARG;
+  soma_machine *m = base->m;
+  if (!soma_given(m, "view", out) || (ndim && !soma_given(m, "shape", shape))) return SOMA_ARG;
+  soma_status s = soma_not_calling(m);
+  if (s != SOMA_OK) return s;
+  bool fits = size_of(dtype, ndim, shape, &bytes) && bytes <= base->block.bytes &&
+              offset <= base->block.bytes - bytes && offset % isa_dtype_bytes((unsigned)dtype) == 0;
+  if (!fits)
+    return soma_fail(
+        m, SOMA_ARG,
+        "a view lies in its tensor's %llu bytes, from a multiple of its element's size "
+        "on; byte %llu",
+        (unsigned long long)base->block.bytes, (unsigned long long)offset);
+  soma_tensor *t = new_handle(m, dtype, ndim, shape, bytes);
+  if (!t) return soma_out_of_memory(m);
+  t->block.address = base->block.address + offset;
+  t->block.data = base->block.data + offset;
+  t->base = base;
+  base->refs++;
+  enlist(m, t);
+  *out = t;
+  return SOMA_OK;
+}
+
 void soma_tensor_free(soma_tensor *t) {
   if (!t || --t->refs > 0) return;
   if (t->next) t->next->prev = t->prev;
@@ -90,39 +130,82 @@ void soma_tensor_free(soma_tensor *t) {
     t->prev->next = t->next;
   else if (t->m)
     t->m->tensors = t->next;
-  if (t->m) vm_hbm_release(&t->m->hbm, t->block.address);
+  if (t->m && !t->base) vm_hbm_release(&t->m->hbm, t->block.address);
   isa_alloc al = t->al;
-  vm_pool_give(t->m ? t->m->pool : NULL, &al, t->block.data, t->block.bytes);
+  if (!t->base) vm_pool_give(t->m ? t->m->pool : NULL, &al, t->block.data, t->block.bytes);
+  soma_tensor_free(t->base);
   isa_free(&al, t, sizeof *t);
 }
 
-static soma_status check_copy(soma_tensor *t, const void *data, size_t n) {
-  if (!t || !t->m || !soma_given(t->m, "data", data)) return SOMA_ARG;
+static soma_status check_part(soma_tensor *t, uint64_t offset, uint64_t n) {
+  if (!t || !t->m) return SOMA_ARG;
   if (soma_not_calling(t->m) != SOMA_OK) return SOMA_BUSY;
-  if (n != t->block.bytes)
-    return soma_fail(t->m, SOMA_ARG, "the tensor has %llu bytes, not %zu",
-                     (unsigned long long)t->block.bytes, n);
+  if (offset > t->block.bytes || n > t->block.bytes - offset)
+    return soma_fail(t->m, SOMA_ARG, "%llu bytes from byte %llu: the tensor has %llu",
+                     (unsigned long long)n, (unsigned long long)offset,
+                     (unsigned long long)t->block.bytes);
   return SOMA_OK;
 }
 
-soma_status soma_tensor_write(soma_tensor *t, const void *data, size_t n) {
-  soma_status s = check_copy(t, data, n);
+/* n bytes of t are about to be written by the host: what has started reads them before. */
+static soma_status begin_write(soma_tensor *t, uint64_t offset, uint64_t n) {
+  soma_status s = check_part(t, offset, n);
   if (s != SOMA_OK || (s = soma_not_running(t->m)) != SOMA_OK) return s;
-  if (t->m->run) { /* what has started has read its sources */
-    uint64_t at = (uint64_t)(uintptr_t)t->block.data;
-    const vm_box box = {.space = ISA_HBM, .p1 = 1, .lo = at, .hi = at + n};
-    vm_protect(&t->m->run->core, &box, 1, NULL);
-  }
-  memcpy(t->block.data, data, n);
+  if (!t->m->run) return SOMA_OK;
+  uint64_t at = (uint64_t)(uintptr_t)t->block.data + offset;
+  const vm_box box = {.space = ISA_HBM, .p1 = 1, .lo = at, .hi = at + n};
+  vm_protect(&t->m->run->core, &box, 1, NULL);
+  return SOMA_OK;
+}
+
+static soma_status check_whole(soma_tensor *t, const void *data, size_t n) {
+  if (!t || !t->m || !soma_given(t->m, "data", data)) return SOMA_ARG;
+  if (soma_not_calling(t->m) != SOMA_OK) return SOMA_BUSY;
+  if (n == t->block.bytes) return SOMA_OK;
+  return soma_fail(t->m, SOMA_ARG, "the tensor has %llu bytes, not %zu",
+                   (unsigned long long)t->block.bytes, n);
+}
+
+soma_status soma_tensor_write_part(soma_tensor *t, uint64_t offset, const void *data, size_t n) {
+  if (!t || !t->m || !soma_given(t->m, "data", data)) return SOMA_ARG;
+  soma_status s = begin_write(t, offset, n);
+  if (s != SOMA_OK) return s;
+  memcpy(t->block.data + offset, data, n);
   t->m->to_device += n;
   return SOMA_OK;
 }
 
-soma_status soma_tensor_read(soma_tensor *t, void *data, size_t n) {
-  soma_status s = check_copy(t, data, n);
+soma_status soma_tensor_read_part(soma_tensor *t, uint64_t offset, void *data, size_t n) {
+  if (!t || !t->m || !soma_given(t->m, "data", data)) return SOMA_ARG;
+  soma_status s = check_part(t, offset, n);
   if (s != SOMA_OK) return s;
-  memcpy(data, t->block.data, n);
+  memcpy(data, t->block.data + offset, n);
   t->m->to_host += n;
+  return SOMA_OK;
+}
+
+soma_status soma_tensor_write(soma_tensor *t, const void *data, size_t n) {
+  soma_status s = check_whole(t, data, n);
+  return s == SOMA_OK ? soma_tensor_write_part(t, 0, data, n) : s;
+}
+
+soma_status soma_tensor_read(soma_tensor *t, void *data, size_t n) {
+  soma_status s = check_whole(t, data, n);
+  return s == SOMA_OK ? soma_tensor_read_part(t, 0, data, n) : s;
+}
+
+soma_status soma_tensor_fill(soma_tensor *t, uint64_t offset, const void *element, size_t size,
+                             uint64_t count) {
+  if (!t || !t->m || !soma_given(t->m, "element", element)) return SOMA_ARG;
+  if (size == 0 || count > t->block.bytes / size)
+    return soma_fail(t->m, SOMA_ARG, "%llu elements of %zu bytes: the tensor has %llu bytes",
+                     (unsigned long long)count, size, (unsigned long long)t->block.bytes);
+  soma_status s = begin_write(t, offset, count * size);
+  uint8_t *p = t->block.data + offset;
+  uint64_t have = size, n = count * size;
+  if (s != SOMA_OK || n == 0) return s;
+  memcpy(p, element, size);
+  for (; have < n; have *= 2) memcpy(p + have, p, (size_t)(n - have < have ? n - have : have));
   return SOMA_OK;
 }
 
