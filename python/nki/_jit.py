@@ -166,6 +166,7 @@ class Kernel:
         if record.recording():
             return self.function(*args, **kwargs)
         _given(kwargs)
+        self.benchmark_result = None  # the memory of the last run serves the next
         run = self._launch(args, kwargs)
         self.benchmark_result = BenchmarkResult(run)
         return run.result

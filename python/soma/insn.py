@@ -186,8 +186,7 @@ def tensor_scalar(dst, src, op, imm, reverse=0, engine=ANY):
 def tile(parts, free, dtype, memory=SBUF, name=""):
     """A new tile of (parts, free) elements."""
     rec = record.active()
-    s = Storage(memory, dtype, (parts, free), name)
-    s.file, s.line = rec.at or rec.where()
+    s = Storage(memory, dtype, (parts, free), name, None, rec.at or rec.where())
     return Tensor(rec.number(s), dtype, (parts, free), (1, 1))
 
 
@@ -254,7 +253,7 @@ def assign(view, value):
 
 def reachable(t):
     """t, or a copy of it where no engine reaches its partitions."""
-    if not isinstance(t, Tensor) or starts_well(t):
+    if t.__class__ is not Tensor or not t.part or starts_well(t):
         return t
     copy = tile(t.shape[0], t.free_size, t.dtype)
     dma_copy(copy, in_sbuf(t))

@@ -98,17 +98,15 @@ class Builder:
         return self._number(lib.soma_kernel_constant, dtype.code, len(shape),
                             (C.c_int64 * len(shape))(*shape), data.ctypes.data)
 
-    def tile(self, name, memory, dtype, shape, place=None, file=0, line=0):
-        """A tile; place is (start partition, byte offset) or None."""
-        kept = self._tiles.get((name, memory, dtype.code, shape))
-        if kept is None:
-            info = L.TileInfo(C.sizeof(L.TileInfo), name.encode() or None, memory, dtype.code,
-                              len(shape), _FIVE(*shape))
-            kept = self._tiles[name, memory, dtype.code, shape] = info, C.byref(info)
-        info, address = kept
-        info.partition, info.offset = place or (-1, -1)
-        info.file, info.line = file, line
-        status = L.tile(self.handle, address, self._found)
+    def tile(self, name, memory, dtype, shape, place=None, at=(0, 0)):
+        """A tile; place is (start partition, byte offset) or None, at (file, line)."""
+        key = name, memory, dtype.code, shape, place, at
+        info = self._tiles.get(key)
+        if info is None:
+            info = self._tiles[key] = C.byref(L.TileInfo(
+                C.sizeof(L.TileInfo), name.encode() or None, memory, dtype.code, len(shape),
+                _FIVE(*shape), *(place or (-1, -1)), *at))
+        status = L.tile(self.handle, info, self._found)
         if status:
             self.fail(status)
         return self._n.value

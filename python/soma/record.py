@@ -77,13 +77,13 @@ _OWN = {}  # what _lines gives for code that is not the user's
 
 
 class Pending:
-    """The last call's instructions, not emitted yet. fn(dst, **more) emits them into dst; `tile` is
-    where they go when nobody retargets them; `reads` the views that they read."""
+    """The last call's instructions, not emitted yet. emit(dst, *operands, **more) emits them into
+    dst; `tile` is where they go when nobody retargets them."""
 
-    __slots__ = ("fn", "tile", "reads", "at", "matmul", "multi")
+    __slots__ = ("emit", "tile", "operands", "matmul", "multi")
 
-    def __init__(self, fn, tile, reads, at, matmul, multi):
-        self.fn, self.tile, self.reads, self.at = fn, tile, reads, at
+    def __init__(self, emit, tile, operands, matmul, multi):
+        self.emit, self.tile, self.operands = emit, tile, operands
         self.matmul, self.multi = matmul, multi
 
 
@@ -126,9 +126,10 @@ class Recorder:
 
     # ---- places ----
 
-    def where(self, frame=None):
-        """(file number, line) of the innermost frame that is the user's."""
-        return self.at or self._place(frame or sys._getframe(2))
+    def where(self, depth=2):
+        """(file number, line) of the innermost frame that is the user's; it is at least the one at
+        `depth`."""
+        return self.at or self._place(sys._getframe(depth))
 
     def _place(self, frame):
         codes = self.codes
@@ -206,9 +207,9 @@ class Recorder:
                       error.text)
         found = False
         for s in self.tiles if m else ():
-            name, key = re.sub(r"\W", "_", s.name or "t"), ("clear", s.file, s.line)
+            name, key = re.sub(r"\W", "_", s.name or "t"), ("clear", s.at)
             if re.fullmatch(re.escape(name) + r"(_\d+)?", m.group(1)) and s.memory == L.SBUF and \
-                    s.file and key not in self.hints:
+                    s.at[0] and key not in self.hints:
                 self.hints[key] = str(error).split("; other bytes")[0]
                 found = True
         return found
@@ -218,12 +219,11 @@ class Recorder:
             self.builder.order(self.last - 1, self.last)
         self.ordered = 2
 
-    def defer(self, tile, fn, reads, matmul=False, multi=False):
+    def defer(self, tile, emit, operands, matmul=False, multi=False):
         """The tile of a call whose last instructions are held back."""
         if self.pending is not None:
             self.flush()
-        at = self.where(sys._getframe(2))
-        self.pending = tile.pending = Pending(fn, tile, reads, at, matmul, multi)
+        self.pending = tile.pending = Pending(emit, tile, operands, matmul, multi)
         self.old_style = True
         return tile
 
@@ -236,11 +236,11 @@ class Recorder:
         self._into(p, p.tile)
 
     def _into(self, p, dst, **more):
-        at, self.at = self.at, p.at
+        at, self.at = self.at, p.tile.storage.at
         try:
-            p.fn(dst, **more)
+            p.emit(dst, *p.operands, **more)
         except KernelError as error:
-            raise error.at(*self.place_of(p.at))
+            raise error.at(*self.place_of(self.at))
         finally:
             self.at = at
 
@@ -251,14 +251,17 @@ class Recorder:
             return False
         if value.dtype is not view.dtype and value.dtype.name != "float32":
             return False
-        if value.memory == L.PSUM != view.memory or not view.memory:
+        storage, memory = view.storage, view.storage.memory
+        if value.storage.memory == L.PSUM != memory or not memory:
             return False
-        if value.shape[0] != view.shape[0] or value.free_size != view.free_size:
+        if value.shape != view.shape and (value.shape[0] != view.shape[0] or
+                                          value.free_size != view.free_size):
             return False
-        if not insn.starts_well(view):
+        if view.part and not insn.starts_well(view):
             return False
-        for r in p.reads:
-            if r.storage is view.storage and (p.multi or not insn.same_view(r, view)):
+        for r in p.operands:
+            if r.__class__ is insn.Tensor and r.storage is storage and \
+                    (p.multi or not insn.same_view(r, view)):
                 return False
         if not self._lend(value):
             return False
@@ -266,7 +269,7 @@ class Recorder:
         try:
             self._into(p, view)
         except KernelError:
-            if view.memory == value.memory or self.count != count:
+            if memory == value.storage.memory or self.count != count:
                 raise
             self.pending = value.pending = p  # an engine that does not reach PSUM
             value.storage.lent = False
@@ -277,7 +280,7 @@ class Recorder:
         """Takes the held back instructions from a tile, which is then never written. False when
         the kernel reads it all the same, as an earlier build has learned (declare)."""
         s = tile.storage
-        if ("kept", s.file, s.line) in self.hints:
+        if self.hints and ("kept", s.at) in self.hints:
             return False
         s.lent = True
         self.pending = tile.pending = None
@@ -300,15 +303,13 @@ class Recorder:
     def declare(self, s):
         """Gives storage its number in the builder."""
         if s.lent:  # its instructions went to another tile, and yet it is read
-            self.hints[("kept", s.file, s.line)] = True
+            self.hints[("kept", s.at)] = True
             raise Redo()
         if s.memory:
             shape = s.shape if len(s.shape) <= 5 else (s.parts, s.free)
-            s.handle = self.builder.tile(s.name or "t", s.memory, s.dtype, shape, s.place,
-                                         s.file or 0,
-                                         s.line)
+            s.handle = self.builder.tile(s.name or "t", s.memory, s.dtype, shape, s.place, s.at)
             self.tiles.append(s)
-            if ("clear", s.file, s.line) in self.hints and s.zero is None:
+            if self.hints and ("clear", s.at) in self.hints and s.zero is None:
                 s.zero = ZeroState(s)
             return
         if s.data is not None and s.role == L.ROLE_CONST:
@@ -395,7 +396,7 @@ class Recorder:
             self.whiles.pop()
             self.end_loop()
             return False
-        file, line = self.where(frame)
+        file, line = self.at or self._place(frame)
         self.builder.while_(register.number(), file, line)
         self.begin_loop((file, line))
         self.whiles.append(key)

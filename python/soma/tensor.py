@@ -18,24 +18,26 @@ MEMORY = ("hbm", "sbuf", "psum")
 
 class Storage:
     """Memory of a kernel. `free` is elements in each partition on the chip, else all elements;
-    `handle` the builder's number once an instruction uses it; `twin` the storage of core 0 that
-    core 1 shares."""
+    `at` the place that made it, (file, line); `handle` the builder's number once an instruction
+    uses it; `twin` the storage of core 0 that core 1 shares."""
 
     __slots__ = ("memory", "dtype", "shape", "parts", "free", "name", "place", "handle", "role",
-                 "file", "line", "buffer", "zero", "data", "written", "declared", "order", "lent",
+                 "at", "buffer", "zero", "data", "written", "declared", "order", "lent",
                  "host", "twin")
 
-    def __init__(self, memory, dtype, shape, name="", buffer=None):
+    def __init__(self, memory, dtype, shape, name="", buffer=None, at=(0, 0)):
         self.memory, self.dtype, self.shape, self.name = memory, dtype, shape, name
-        n = 1
-        for s in shape[1 if memory else 0:]:
-            n *= s
-        self.free, self.parts = n, shape[0] if memory else 0
-        self.place = self.zero = self.data = self.file = self.declared = self.host = None
-        self.twin = None
-        self.handle = self.line = self.role = self.order = 0
+        if memory and len(shape) == 2:
+            self.parts, self.free = shape
+        else:
+            n = 1
+            for s in shape[1 if memory else 0:]:
+                n *= s
+            self.free, self.parts = n, shape[0] if memory else 0
+        self.place = self.zero = self.data = self.declared = self.host = self.twin = None
+        self.handle = self.role = self.order = 0
         self.written = self.lent = False
-        self.buffer = buffer
+        self.buffer, self.at = buffer, at
 
     def __repr__(self):
         return "%s %s%s in %s" % (self.name or "tensor", self.dtype, list(self.shape),
@@ -75,8 +77,13 @@ class Tensor(Views):
     @property
     def free_size(self):
         """Elements in each partition (of HBM: all)."""
+        shape = self.shape
+        if self.storage.memory:
+            if len(shape) == 2:
+                return shape[1]
+            shape = shape[1:]
         n = 1
-        for s in self.shape[1:] if self.storage.memory else self.shape:
+        for s in shape:
             n *= s
         return n
 
@@ -151,9 +158,19 @@ class Tensor(Views):
     def words(self):
         """The operand in the builder's words (soma_kernel.h), packed, dimensions merged where they
         can be."""
-        w = self._words
-        if w is None or self.storage.zero is not None:
-            w = self._words = pack(self._make_words(True))
+        w, s = self._words, self.storage
+        if w is None or s.zero is not None:
+            shape = self.shape
+            if len(shape) == 2 and s.memory and self.steps[0] == 1 == self.steps[1] and \
+                    self.bound is None and not self.dyn:  # the most frequent by far
+                if s.handle == 0:
+                    record.active().declare(s)
+                if s.zero is not None:
+                    s.zero.settle()
+                w = self._words = pack((8, s.handle, self.dtype.code, self.part, shape[0],
+                                        self.off * self.dtype.size, 1, 1, shape[1]))
+            else:
+                w = self._words = pack(self._make_words(True))
         return w
 
     def exact_words(self):
@@ -271,6 +288,10 @@ class Tensor(Views):
                         return t
                 except TypeError:
                     pass
+            elif a.__class__ is Index is b.__class__:
+                kept = parts.get((id(a), id(b)))
+                if kept is not None:
+                    return kept[0]
         if key.__class__ is not tuple:
             key = tuple(key) if isinstance(key, tuple) else (key,)
         shape, steps = self.shape, self.steps
@@ -367,8 +388,13 @@ class Tensor(Views):
         return t
 
     def _index(self, key):
-        from . import indexing
-        return indexing.general(self, key)
+        t = general(self, key)
+        if len(key) == 2 and key[0].__class__ is Index is key[1].__class__ and t.bound is None and \
+                not t.dyn:
+            if self._parts is None:
+                self._parts = {}
+            self._parts[id(key[0]), id(key[1])] = t, key  # which keeps the ids
+        return t
 
     def __setitem__(self, key, value):
         """`x[...] = value`: the instruction that made value writes here instead when it is the last
@@ -432,3 +458,6 @@ def mask_ranges(mask):
             return {}, [], True
         ranges[a] = (lo, hi)
     return ranges, rest, False
+
+
+from .indexing import general  # noqa: E402 - which imports this module

@@ -8,13 +8,26 @@ from .index import whole
 from .register import RegisterValue
 
 
+class _Dense(dict):
+    """Steps of a dense row-major order, by the shape."""
+
+    def __missing__(self, shape):
+        if len(self) > 10000:
+            self.clear()
+        steps, n = [], 1
+        for s in reversed(shape):
+            steps.append(n)
+            n *= s
+        steps = self[shape] = tuple(reversed(steps))
+        return steps
+
+
+_dense = _Dense()
+
+
 def dense(shape):
     """Steps of a dense row-major order."""
-    steps, n = [], 1
-    for s in reversed(shape):
-        steps.append(n)
-        n *= s
-    return tuple(reversed(steps))
+    return _dense[tuple(shape)]
 
 
 def product(sizes):

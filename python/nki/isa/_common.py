@@ -71,23 +71,20 @@ def done(rec, first, name=None):
     return handle
 
 
-def new_tile(shape, dtype, memory=SBUF, name=""):
-    """A tile of any shape; dimension 0 is the partitions."""
+def new_tile(shape, dtype, memory=SBUF, name="", depth=3):
+    """A tile of any shape; dimension 0 is the partitions. depth: as record.where() has it."""
     rec = record.active()
-    shape = tuple(shape)
+    if shape.__class__ is not tuple:
+        shape = tuple(shape)
     if len(shape) == 1:
         shape += (1,)
     if not 1 <= shape[0] <= 128:
         raise KernelError("a tile of %d partitions (shape %s): there are 128; dimension 0 is the "
                           "partitions" % (shape[0], list(shape)))
-    s = Storage(memory, dtype, shape, name)
-    s.buffer = MEMORY_REGION[memory]
-    s.file, s.line = rec.at or rec.where()
-    if not name:
-        s.name = rec.variable((s.file, s.line))
+    at = rec.at or rec.where(depth)
+    s = Storage(memory, dtype, shape, name or rec.variable(at), MEMORY_REGION[memory], at)
     rec.number(s)
-    steps = dense(shape)
-    return Tensor(s, dtype, shape, (1,) + steps[1:])
+    return Tensor(s, dtype, shape, (1, 1) if len(shape) == 2 else (1,) + dense(shape)[1:])
 
 
 FREE_DIMENSIONS = 4  # of an elementwise instruction
@@ -198,20 +195,21 @@ def returned(shape, dtype, emit, operands, memory=SBUF, mask=None, call="", matm
              multi=False):
     """The old style: a tile that emit(dst, *operands) will fill, unless `x[...] = tile` gives its
     instructions x. multi: dst is written before all operands have been read."""
-    tile = new_tile(shape, dtype, memory)
-    rec = record.active()
-    tensors = [o for o in operands if o.__class__ is Tensor]
+    tile = new_tile(shape, dtype, memory, "", 4)
+    if mask is not None and mask is not True:
+        emit = _clearing(emit, tile, mask, call)
+    return record.active().defer(tile, emit, operands, matmul, multi)
 
-    def fn(dst, **more):
-        if mask is None or mask is True:
-            emit(dst, *operands, **more)
-            return
+
+def _clearing(emit, tile, mask, call):
+    """emit(dst, *operands) of what a mask leaves; the rest of the new tile is zeroed."""
+    def cut(dst, *operands, **more):
         if dst is tile:
             clear_outside(tile, mask)
         parts = crop(mask, call, dst, *operands)
         if parts is not None:
             emit(*parts, **more)
-    return rec.defer(tile, fn, tensors, matmul, multi)
+    return cut
 
 
 def shift(values):
@@ -225,6 +223,9 @@ def shift(values):
 
 def broadcast_shape(*shapes):
     """The shape that NumPy's rule gives."""
+    if len(shapes) == 1 or shapes[0] == shapes[1]:
+        if len(shapes) < 3:
+            return tuple(shapes[0])
     n = max(map(len, shapes))
     out = []
     for sizes in zip(*[(1,) * (n - len(s)) + tuple(s) for s in shapes]):

@@ -104,17 +104,33 @@ def tensor_tensor(dst=None, data1=None, data2=None, op=None, engine=unknown, nam
     return done(rec, first, name)
 
 
-def emit_ts(dst, src, op0, operand0, reverse0=0, op1=0, operand1=None, reverse1=0, engine=-1):
+def _ts_words(op0, operand0, reverse0, op1, operand1, reverse1):
+    """Words of a tensor_scalar after its operands dst and src, packed."""
     w0 = imm(operand0, op0, "operand0")
     w1 = imm(operand1, op1, "operand1") if op1 else insn.NONE
+    return b"".join((PACKED[op0,], w0, PACKED[op1,], w1, PACKED[reverse0, reverse1, 0]))
+
+
+_ts_kept = {}  # of numbers, which loops take again and again
+
+
+def emit_ts(dst, src, op0, operand0, reverse0=0, op1=0, operand1=None, reverse1=0, engine=-1):
+    if operand0.__class__ is float and operand0 and operand1 is None:
+        key = op0, operand0, reverse0, op1, reverse1
+        words = _ts_kept.get(key)
+        if words is None:
+            words = _ts_words(op0, operand0, reverse0, op1, operand1, reverse1)
+            if len(_ts_kept) < 10000:
+                _ts_kept[key] = words
+    else:
+        words = _ts_words(op0, operand0, reverse0, op1, operand1, reverse1)
     if op0 == _RSQRT and engine == -1:
         engine = insn.GPSIMD
-    w0, w1 = PACKED[op0,] + w0, PACKED[op1,] + w1
-    rec, last = record.active(), PACKED[reverse0, reverse1, 0]
+    rec = record.active()
     if len(src.shape) > FREE_DIMENSIONS + 1:
-        in_parts(lambda d, s: rec.emit(_TS, engine, (d.words(), s.words(), w0, w1, last)), dst, src)
+        in_parts(lambda d, s: rec.emit(_TS, engine, (d.words(), s.words(), words)), dst, src)
     else:
-        rec.emit(_TS, engine, (dst.words(), src.words(), w0, w1, last), 0, 3)
+        rec.emit(_TS, engine, (dst.words(), src.words(), words), 0, 3)
 
 
 def tensor_scalar(dst=None, data=None, op0=None, operand0=None, reverse0=False, op1=None,

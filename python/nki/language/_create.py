@@ -10,12 +10,12 @@ from soma.dtypes import find, float32, uint8
 from soma.errors import KernelError
 from soma.index import whole
 from soma.record import ZeroState
-from soma.tensor import HBM, PSUM, Storage, Tensor
+from soma.tensor import HBM, PSUM, SBUF, Storage, Tensor
 from soma.views import dense
 
 from ..isa._common import need, new_tile, number_of
 from ..isa._matmul import identity
-from ._types import memory_of, region, sbuf, shared_hbm
+from ._types import memory_of, psum, region, sbuf, shared_hbm
 
 
 def par_dim(n):
@@ -37,6 +37,16 @@ def _sizes(shape):
     return out
 
 
+def _usual(shape):
+    """Whether a shape is one tile of plain sizes, of at least two dimensions."""
+    if shape.__class__ is not tuple or len(shape) < 2:
+        return False
+    for n in shape:
+        if n.__class__ is not int or n < 1:
+            return False
+    return shape[0] <= 128
+
+
 def _par_dim_of(shape):
     """Which dimension of a shape is the partitions."""
     if isinstance(shape, (tuple, list)):
@@ -50,6 +60,12 @@ def ndarray(shape, dtype=float32, buffer=None, name="", address=None, **other):
     """Memory of a shape and type, not initialised: in SBUF (the default), PSUM or HBM. address is
     (start partition, byte offset)."""
     rec = record.active()
+    if (buffer is sbuf or buffer is psum) and address is None and not other and \
+            name.__class__ is str and _usual(shape):
+        at = rec.at or rec.where()
+        s = Storage(SBUF if buffer is sbuf else PSUM, find(dtype), shape, name or rec.variable(at),
+                    buffer, at)
+        return Tensor(rec.number(s), s.dtype, shape, (1,) + dense(shape)[1:])
     buffer = other.pop("memory", buffer) if buffer is None else buffer
     buffer = sbuf if buffer is None else buffer
     dtype = find(dtype)
@@ -59,10 +75,10 @@ def ndarray(shape, dtype=float32, buffer=None, name="", address=None, **other):
     sizes = _sizes(shape)
     if name and not isinstance(name, str):
         raise KernelError("name=%s is not a text" % insn.said(name))
-    file, line = rec.where()
-    name = name or rec.variable((file, line))
+    at = rec.where()
+    name = name or rec.variable(at)
     if memory == HBM:
-        return _in_hbm(rec, sizes, dtype, where, name, (file, line))
+        return _in_hbm(rec, sizes, dtype, where, name, at)
     lead = _par_dim_of(shape)
     inner = sizes[lead:]
     if len(inner) == 1:
@@ -73,8 +89,7 @@ def ndarray(shape, dtype=float32, buffer=None, name="", address=None, **other):
                           "by par_dim, is the partitions" % (list(sizes), where.name, inner[0]))
 
     def tile(index):
-        s = Storage(memory, dtype, tuple(inner), name, where)
-        s.file, s.line = file, line
+        s = Storage(memory, dtype, tuple(inner), name, where, at)
         if allocator:
             s.place = allocator.place(index, inner[0], s.free * dtype.size)
         elif address is not None:
@@ -88,8 +103,7 @@ def ndarray(shape, dtype=float32, buffer=None, name="", address=None, **other):
 
 def _in_hbm(rec, sizes, dtype, where, name, place):
     """A tensor in HBM. The shared ones of later programs of a grid are those of the first."""
-    s = Storage(HBM, dtype, tuple(sizes), name or "tensor", where)
-    s.file, s.line = place
+    s = Storage(HBM, dtype, tuple(sizes), name or "tensor", where, place)
     if where is not shared_hbm:
         rec.number(s)
         s.role = L.ROLE_OUTPUT if rec.is_returned(s) else L.ROLE_TEMP

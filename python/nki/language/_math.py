@@ -25,6 +25,8 @@ def _is_tile(x):
 
 
 def _tile(x, call):
+    if x.__class__ is Tensor and x.storage.memory:
+        return x
     if hasattr(x, "as_tensor"):
         x = x.as_tensor()
     if _is_tile(x) and x.memory == 0:
@@ -37,7 +39,10 @@ def _tile(x, call):
 
 def emit_binary(d, op, x, y):
     """d = x op y for tiles and numbers of any broadcast shapes."""
-    x, y = insn.reachable(x), insn.reachable(y)
+    if x.__class__ is Tensor and x.part:
+        x = insn.reachable(x)
+    if y.__class__ is Tensor and y.part:
+        y = insn.reachable(y)
     if not _is_tile(x):
         if op == _POW or (_is_tile(y) and y.dtype.integer and op in ops.BITS):
             x = _filled(x, y)
@@ -85,24 +90,26 @@ def _column(x):
 def _result_type(x, y, dtype):
     if dtype is not None:
         return find(dtype)
-    if _is_tile(x) and _is_tile(y):
+    if x.__class__ is Tensor is y.__class__:
         return dtypes.promote(x.dtype, y.dtype)
-    tile, number = (x, y) if _is_tile(x) else (y, x)
+    tile, number = (x, y) if x.__class__ is Tensor else (y, x)
     if tile.dtype.integer and isinstance(number, float) and not number.is_integer():
         return float32
     return tile.dtype
 
 
 def _binary(name, x, y, dtype=None, mask=None):
-    x, y = _tile(x, "nl." + name), _tile(y, "nl." + name)
-    if not _is_tile(x) and not _is_tile(y):
-        raise KernelError("nl.%s of %r and %r: one operand is a tile" % (name, x, y))
-    op = ops.alu(name)
-    shape = broadcast_shape(*[t.shape for t in (x, y) if _is_tile(t)])
+    x, y, op = _tile(x, "nl." + name), _tile(y, "nl." + name), ops.alu(name)
+    if y.__class__ is not Tensor:
+        if x.__class__ is not Tensor:
+            raise KernelError("nl.%s of %r and %r: one operand is a tile" % (name, x, y))
+        shape = x.shape
+    else:
+        shape = y.shape if x.__class__ is not Tensor else broadcast_shape(x.shape, y.shape)
     if mask is not None and mask is not True:
         x, y = (aligned(t, shape) if _is_tile(t) and t.free_size > 1 else t for t in (x, y))
     return returned(shape, _result_type(x, y, dtype), lambda d, a, b: emit_binary(d, op, a, b),
-                    (x, y), mask=mask, call="nl." + name)
+                    (x, y), SBUF, mask, "nl." + name)
 
 
 def binary_into(view, op, x, y):
@@ -165,16 +172,26 @@ def divide(x, y, dtype=None, mask=None, **other):
 
 
 def _unary(name, x, emit, dtype=None, mask=None):
-    x = _tile(need(x, "x", "nl." + name), "nl." + name)
-    return returned(x.shape, x.dtype if dtype is None else find(dtype),
-                    lambda d, s: emit(d, insn.reachable(s)), (x,), mask=mask, call="nl." + name)
+    """emit(dst, src) as a call; src is where engines reach it."""
+    if x.__class__ is not Tensor or not x.storage.memory:
+        x = _tile(need(x, "x", "nl." + name), "nl." + name)
+    if x.part:
+        plain = emit
+
+        def emit(d, s):
+            plain(d, insn.reachable(s))
+    return returned(x.shape, x.dtype if dtype is None else find(dtype), emit, (x,), SBUF, mask,
+                    "nl." + name)
 
 
 def _make_act(name, text):
     code = _ACT.get("abs" if name == "absolute" else name, 0)
 
+    def emit(d, s):
+        emit_activate(d, s, code)
+
     def function(x, dtype=None, mask=None, **other):
-        return _unary(name, x, lambda d, s: emit_activate(d, s, code), dtype, mask)
+        return _unary(name, x, emit, dtype, mask)
     function.__name__ = function.__qualname__ = name
     function.__doc__ = "%s, element by element, on scalar." % text
     return function

@@ -3,7 +3,7 @@ from soma import insn, record
 from soma.dtypes import find, float32
 from soma.errors import KernelError, NotBuilt
 from soma.index import Index
-from soma.tensor import PSUM, Tensor, mask_ranges
+from soma.tensor import PSUM, SBUF, Tensor, mask_ranges
 
 from ..isa._common import masked, need, new_tile, returned
 from ..isa._gpsimd import emit_n_gather
@@ -23,18 +23,24 @@ def load(src, dtype=None, mask=None, **other):
     if src.memory:
         return returned(src.shape, t, lambda d, s: insn.tensor_copy(d, s), (src,), mask=mask,
                         call="nl.load")
-    skip = 1 if src.has("gather") and mask is not None else 0
     shape = _tile_shape(src.shape)
     if shape[0] > 128:
         raise KernelError("nl.load of %s: the first dimension becomes partitions, of which there "
                           "are 128" % list(src.shape))
-    return returned(shape, t, lambda d, s: insn.dma_copy(d, s, oob=skip), (src,), mask=mask,
-                    call="nl.load")
+    emit = insn.dma_copy
+    if mask is not None and src.has("gather"):
+        def emit(d, s):
+            insn.dma_copy(d, s, oob=1)
+    return returned(shape, t, emit, (src,), SBUF, mask, "nl.load")
 
 
 def store(dst, value, mask=None, **other):
     """Writes a tile or a number to a tensor in HBM."""
-    dst = need(dst, "dst", "nl.store")
+    if dst.__class__ is not Tensor:
+        dst = need(dst, "dst", "nl.store")
+    if mask is None and value.__class__ is Tensor and value.shape == dst.shape:
+        insn.dma_copy(dst, value if value.storage.memory != PSUM else insn.in_sbuf(value))
+        return None
     if not isinstance(value, Tensor) and not hasattr(value, "as_tensor"):
         return insn.assign(dst if mask is None else dst.cropped(mask_ranges(mask)[0]), value)
     value = need(value, "value", "nl.store")
