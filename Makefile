@@ -39,6 +39,8 @@ LUA_LIBS := $(shell pkg-config --libs lua5.4 2>/dev/null || echo -llua5.4)
 FORMAT_LIBS := -lzip -lz -ljansson
 # The command's line editing; without libedit lines are read as they come.
 EDIT_LIBS := $(shell pkg-config --libs libedit 2>/dev/null)
+# The sandbox's filter of system calls; without libseccomp the sandbox has its other walls only.
+SECCOMP_LIBS := $(shell pkg-config --libs libseccomp 2>/dev/null)
 
 WARN := -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes \
         -Wmissing-prototypes -Werror
@@ -97,6 +99,9 @@ $(BUILD)/lua/kernel/kernel.o: override LUA_CFLAGS += -I$(BUILD)/lua/kernel
 ifneq ($(EDIT_LIBS),)
 $(BUILD)/lua/command/lines.o: override LUA_CFLAGS += -DSOMA_LIBEDIT
 endif
+ifneq ($(SECCOMP_LIBS),)
+$(BUILD)/lua/command/syscalls.o: override LUA_CFLAGS += -DSOMA_SECCOMP $(shell pkg-config --cflags libseccomp)
+endif
 $(BUILD)/lua/command/soma_main.o: override LUA_CFLAGS += -I$(BUILD)/lua/command
 $(BUILD)/lua/parts.o: override LUA_CFLAGS += -I$(BUILD)/lua -I$(BUILD)/lua/debug
 
@@ -133,7 +138,8 @@ $(BUILD)/soma.so: $(LUA_OBJ) $(BUILD)/libsoma.a lua/soma.map
 
 $(BUILD)/soma: $(MAIN_SRC:%.c=$(BUILD)/%.o) $(LUA_OBJ) $(BUILD)/libsoma.a
 	@echo "  LD    $@"
-	$(Q)$(CC) $(LDFLAGS) $^ $(LUA_LIBS) $(FORMAT_LIBS) $(EDIT_LIBS) -lm -o $@
+	$(Q)$(CC) $(LDFLAGS) $^ $(LUA_LIBS) $(FORMAT_LIBS) $(EDIT_LIBS) $(SECCOMP_LIBS) -lm -o $@
+	$(if $(SECCOMP_LIBS),,@echo "  NOTE  libseccomp-dev is not installed: soma --sandbox has no filter of system calls")
 
 $(BUILD)/soma-as: $(BUILD)/asm/tools/soma_as.o $(TOOL_OBJ) $(BUILD)/libsoma.a
 	@echo "  LD    $@"
@@ -147,6 +153,9 @@ $(BUILD)/soma-dis: $(BUILD)/asm/tools/soma_dis.o $(TOOL_OBJ) $(BUILD)/libsoma.a
 UNIT := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
 BENCH := $(patsubst tests/bench/%.c,$(BUILD)/tests/%,$(wildcard tests/bench/bench_*.c))
 $(BUILD)/tests/test_actfn: TEST_LIBS := -lmpfr -lgmp
+$(BUILD)/tests/test_syscalls: $(BUILD)/lua/command/syscalls.o
+$(BUILD)/tests/test_syscalls: TEST_OBJ := $(BUILD)/lua/command/syscalls.o
+$(BUILD)/tests/test_syscalls: TEST_LIBS := $(SECCOMP_LIBS)
 $(BUILD)/tests/test_manual: $(TOOL_OBJ)
 $(BUILD)/tests/test_manual: TEST_OBJ := $(TOOL_OBJ)
 

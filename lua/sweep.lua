@@ -191,6 +191,16 @@ local function finish(row, process)
   return printed
 end
 
+-- In a sandbox, which starts no process: one after another in this one.
+local function run_here(o, variants)
+  local rows = {}
+  for i, v in ipairs(variants) do
+    rows[i] = copy(v)
+    unpack_row(attempt(o, copy(v)), rows[i])
+  end
+  return rows
+end
+
 -- Runs the variants, at most `jobs` at a time. An error here, such as Ctrl-C, ends them all.
 local function run_all(o, variants)
   local jobs = math.min(o.jobs or host.processors(), #variants)
@@ -461,7 +471,7 @@ end
 return function(o)
   local variants, names = check(o)
   if not variants then error(names, 2) end
-  local rows = run_all(o, variants)
+  local rows = (host.trusted() and run_all or run_here)(o, variants)
   local columns, faults = all_columns(rows, names)
   if o.columns then columns = copy(o.columns) end
   if faults then columns[#columns + 1] = "fault" end

@@ -104,7 +104,7 @@ bool lb_fits_name(lua_State *L, const char *path, bool text);
 bool lb_file_commit(lua_State *L, lb_file *f);
 /* Takes a table from the top of the stack. From now on every function of the module that would open
  * a file by its name, or start a process, raises an error (lb_need_files), for scripts that are not
- * trusted; only names in the table may be written, to the open file that it has there, a
+ * trusted; only names in the table may be read and written: the open file that it has there, a
  * LUA_FILEHANDLE. */
 void lb_forbid_files(lua_State *L);
 bool lb_files_forbidden(lua_State *L);
@@ -113,6 +113,8 @@ void lb_need_files(lua_State *L, const char *path);
 const char *lb_path(lua_State *L, int arg);
 /* Pushes a file opened for reading; NULL with nil and a message pushed when it cannot be. */
 lb_file *lb_file_open(lua_State *L, const char *path);
+/* Its length in bytes; -1 when it is not a plain file. */
+int64_t lb_file_length(const lb_file *f);
 /* Closes a file early; what was written to it is dropped. */
 void lb_file_close(lb_file *f);
 /* Pushes a whole file as a string. False with nil and a message pushed on failure. */
@@ -126,6 +128,7 @@ typedef struct lb_budget {
   size_t limit, used;       /* limit 0: none */
   struct lb_budget *parent; /* which has to have room as well, or NULL */
   bool dropped;             /* by its owner: goes with the last block */
+  bool refused;             /* some block, for lack of room */
 } lb_budget;
 /* A lua_Alloc and a soma_alloc_fn, with the budget as ud. */
 void *lb_budget_alloc(void *ud, void *p, size_t old, size_t n);

@@ -3,9 +3,12 @@
 
 #include "base.h"
 
-static bool has_room(const lb_budget *b, size_t more) {
+static bool has_room(lb_budget *b, size_t more) {
   for (; b != NULL; b = b->parent)
-    if (b->limit != 0 && (b->used > b->limit || more > b->limit - b->used)) return false;
+    if (b->limit != 0 && (b->used > b->limit || more > b->limit - b->used)) {
+      b->refused = true;
+      return false;
+    }
   return true;
 }
 
@@ -16,8 +19,10 @@ void *lb_budget_alloc(void *ud, void *p, size_t old, size_t n) {
   if (n > old && !has_room(b, n - old)) return NULL;
   if (n == 0)
     free(p);
-  else if ((q = realloc(p, n)) == NULL)
+  else if ((q = realloc(p, n)) == NULL) {
+    b->refused = true;
     return NULL;
+  }
   for (lb_budget *c = b; c != NULL; c = c->parent) c->used = c->used - old + n;
   if (b->dropped && b->used == 0) free(b);
   return q;

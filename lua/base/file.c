@@ -118,7 +118,7 @@ bool lb_files_forbidden(lua_State *L) {
 
 void lb_need_files(lua_State *L, const char *path) {
   if (!lb_files_forbidden(L)) return;
-  luaL_error(L, "'%s': a sandbox opens no files except those of --in and --out", path);
+  luaL_error(L, "'%s': a sandbox opens no files except those that its options name", path);
 }
 
 /* Pushes the open file that the table of lb_forbid_files has under that name; false when there is
@@ -143,7 +143,15 @@ static bool push_lent_file(lua_State *L, const char *name) {
   f->name = strdup(name);
   rewind(f->f);
   errno = 0;
-  if (f->name == NULL || ftruncate(fileno(f->f), 0) != 0)
+  if (f->name == NULL) luaL_error(L, "cannot open '%s': %s", name, strerror(errno));
+  return true;
+}
+
+/* The same to be written from its beginning. */
+static bool push_lent_output(lua_State *L, const char *name) {
+  if (!push_lent_file(L, name)) return false;
+  const lb_file *f = lua_touserdata(L, -1);
+  if (ftruncate(fileno(f->f), 0) != 0)
     luaL_error(L, "cannot write '%s': %s", name, strerror(errno));
   return true;
 }
@@ -159,7 +167,7 @@ static int standard_output(const char *path) {
 }
 
 lb_file *lb_file_create(lua_State *L, const char *path) {
-  if (push_lent_file(L, path)) return lua_touserdata(L, -1);
+  if (push_lent_output(L, path)) return lua_touserdata(L, -1);
   lb_file *f = new_file(L);
   struct stat st;
   bool exists = stat(path, &st) == 0;
@@ -204,12 +212,21 @@ bool lb_file_commit(lua_State *L, lb_file *f) {
 }
 
 lb_file *lb_file_open(lua_State *L, const char *path) {
-  lb_need_files(L, path);
+  if (push_lent_file(L, path)) return lua_touserdata(L, -1);
   lb_file *f = new_file(L);
   f->f = fopen(path, "rb");
   if (f->f != NULL) return f;
   push_error(L, "read", path, errno);
   return NULL;
+}
+
+int64_t lb_file_length(const lb_file *f) {
+  struct stat st;
+  if (!f->lent)
+    return fstat(fileno(f->f), &st) == 0 && S_ISREG(st.st_mode) ? (int64_t)st.st_size : -1;
+  off_t at = ftello(f->f), end = -1; /* a sandbox may not ask more */
+  if (at >= 0 && fseeko(f->f, 0, SEEK_END) == 0) end = ftello(f->f);
+  return fseeko(f->f, at, SEEK_SET) == 0 ? (int64_t)end : -1;
 }
 
 void lb_file_close(lb_file *f) { discard(f); }

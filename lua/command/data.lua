@@ -237,5 +237,11 @@ local function save(run, o)
   end
 end
 
-return {place = place, try = try, without_place = without_place, name_whole_files = name_whole_files,
+-- Whether such a file is data to be made.
+local function is_made(spec)
+  local make, wrong = made(spec)
+  return make ~= nil or wrong ~= nil
+end
+
+return {place = place, is_made = is_made, try = try, without_place = without_place, name_whole_files = name_whole_files,
         check_names = check_names, load = load, compare = compare, save = save, standard = standard}

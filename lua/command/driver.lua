@@ -4,6 +4,7 @@
 local host, args = ...
 local soma = require "soma"
 
+local json = host.part "json"
 local data = host.part("data", host)
 local options = host.part("options", host, data)
 local try, without_place = data.try, data.without_place
@@ -28,8 +29,9 @@ end
 
 -- ---- The program and its data ---------------------------------------------------------------
 
--- A file's text; nil and a message.
+-- A file's text; nil and a message. In a sandbox the files have been read.
 local function read_file(name)
+  if host.texts then return host.texts[name] end
   local file, message = io.open(name, "rb")
   local text
   if file then
@@ -77,23 +79,6 @@ local function report_source(text)
 end
 
 -- ---- The run --------------------------------------------------------------------------------
-
-local function json_of(v, indent)
-  if type(v) == "table" then
-    local keys, lines = {}, {}
-    for k in pairs(v) do keys[#keys + 1] = k end
-    table.sort(keys)
-    for _, k in ipairs(keys) do
-      lines[#lines + 1] = indent .. '  "' .. k .. '": ' .. json_of(v[k], indent .. "  ")
-    end
-    return "{\n" .. table.concat(lines, ",\n") .. "\n" .. indent .. "}"
-  elseif type(v) == "string" then
-    return '"' .. v:gsub('[%c"\\]', function(c) return string.format("\\u%04x", c:byte()) end) .. '"'
-  elseif math.type(v) == "float" then
-    return v == v and v - v == 0 and string.format("%.17g", v) or "null"
-  end
-  return tostring(v)
-end
 
 -- A line on a terminal for runs that take more than two seconds.
 local shown = false
@@ -162,7 +147,7 @@ local function report(run, o)
       t.fault = {}
       for k, v in pairs(run.fault) do t.fault[k] = v end
     end
-    print(json_of(t, ""))
+    print(json(t))
   elseif not o["--quiet"] then
     out:write(run:summary(), "\n")
     if o["--check"] and o["--check"] ~= "none" and not run.fault and run.ended then
@@ -337,6 +322,8 @@ local function main()
     return 0
   elseif o["--version"] then
     print("soma " .. soma.version)
+    local filter = host.filter()
+    print("sandbox: " .. (filter and "system calls filtered by " .. filter or "without a filter of system calls"))
     return 0
   elseif o["--costs"] then
     return print_costs(o)

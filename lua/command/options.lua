@@ -7,7 +7,7 @@ local usage = [[
 usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - is source on standard input
        soma --resume FILE [options]             continue with a run that --save has saved
        soma SCRIPT.lua [arguments]              run an experiment
-       soma --sandbox [options] SCRIPT.lua [arguments]    run a script that is not trusted
+       soma --sandbox [options] SCRIPT.lua|PROGRAM.s    run what is not trusted
        soma -e CODE [arguments]                 run Lua code, with the module as soma
        soma -i                                  a Lua prompt, likewise
   --in NAME=FILE.npy     data of an input tensor; may be repeated. From FILE.npz or FILE.safetensors

@@ -1,33 +1,52 @@
--- soma --sandbox: runs a script that is not trusted. Gets the host's functions and the arguments;
--- returns the exit status as driver.lua does.
+-- soma --sandbox: runs a script or a program that is not trusted. Gets the host's functions and the
+-- arguments; returns the exit status (verdicts, below).
 local host, args = ...
 local soma = require "soma"
 
+local data = host.part("data", host)
+local json = host.part "json"
+
 local usage = [[
 usage: soma --sandbox [options] SCRIPT.lua [arguments]
+       soma --sandbox [options] PROGRAM.s [options of soma that name no folder]
   --in NAME=FILE.npy     the script finds it as soma.inputs.NAME; may be repeated
   --out NAME=FILE.npy    where soma.outputs.NAME goes when the script has ended well; likewise
-  --max-seconds N        end the script after so long; default 60
+  --file NAME[=PATH]     a file that the script writes by this name: run:save_html "NAME",
+                         save_trace, result:plot {file = "NAME"}, result:csv; likewise
+  --max-seconds N        end it after so long; default 60
   --max-memory BYTES     of Lua, tensors and machines together, as 512M or 2G; default 1G
+  --max-output BYTES     of what it prints; default 1M
+  --json                 print the verdict, and what was printed, as JSON
+  --no-filter            without the filter of system calls, where the system has none
   --help
+Exit status: 0 ok, 1 an error in the script or the program (or 1 to 99, which a script returns), 2 the
+command line or its files, and nothing is known of the script; 101 over the limit of time, 102 of
+memory, 103 of output; 104 its process has crashed, or made a system call that is not allowed.
 ]]
-local SECONDS, MEMORY = 60, 1 << 30
+local limits = {seconds = 60, memory = 1 << 30, output = 1 << 20}
+local OWN = 99 -- the highest status of a script's own
+local verdicts = {[0] = "ok", [2] = "host", [101] = "time", [102] = "memory", [103] = "output", [104] = "crash"}
+local hints = {[102] = ": see --max-memory", [103] = ": see --max-output"}
 
 -- ---- Arguments ------------------------------------------------------------------------------
 
-local function complain(text)
-  io.stderr:write("soma: ", text, "\n")
-  return 1
-end
-
 local take = {}
-local function take_file(o, word, value)
-  local name, file = value:match "^([^=]+)=(.+)$"
-  if not name then return word .. " takes NAME=FILE.npy, not '" .. value .. "'" end
+local function take_pair(o, word, name, file)
   if o[word][name] then return word .. " names '" .. name .. "' twice" end
   o[word][name] = file
 end
-take["--in"], take["--out"] = take_file, take_file
+local function take_tensor(o, word, value)
+  local name, file = value:match "^([^=]+)=(.+)$"
+  if not name then return word .. " takes NAME=FILE.npy, not '" .. value .. "'" end
+  return take_pair(o, word, name, file)
+end
+take["--in"], take["--out"] = take_tensor, take_tensor
+take["--file"] = function(o, word, value)
+  local name, file = value:match "^([^=]+)=(.+)$"
+  if not name then name, file = value:match "([^/]+)$", value end
+  if not name or value:find "^=" then return word .. " takes NAME or NAME=PATH, not '" .. value .. "'" end
+  return take_pair(o, word, name, file)
+end
 take["--max-seconds"] = function(o, word, value)
   local n = tonumber(value)
   if not n or not (n > 0 and n <= 1e6) then
@@ -35,120 +54,138 @@ take["--max-seconds"] = function(o, word, value)
   end
   o.seconds = n
 end
-take["--max-memory"] = function(o, word, value)
-  o.memory = host.bytes(value)
-  if not o.memory then
-    return word .. " takes a number of bytes, as 4096, 64K, 512M or 2G, not '" .. value .. "'"
+local function take_bytes(key)
+  return function(o, word, value)
+    o[key] = host.bytes(value)
+    if not o[key] then
+      return word .. " takes a number of bytes, as 4096, 64K, 512M or 2G, not '" .. value .. "'"
+    end
   end
 end
+take["--max-memory"], take["--max-output"] = take_bytes "memory", take_bytes "output"
+local flags = {["--json"] = "json", ["--no-filter"] = "unfiltered", ["--help"] = "help", ["--sandbox"] = "sandbox"}
+-- What a program's own run does not take in a sandbox, and why.
+local not_here = {["--save"] = true, ["--resume"] = true, ["--debug"] = true, ["-x"] = true, ["-I"] = true,
+                  ["--costs"] = true, ["--version"] = true}
 
--- The options, with the script's name and arguments; nil and what is wrong.
+-- Takes the word at i, if it is an option of the sandbox; the number of words, and what is wrong.
+local function take_option(o, i, known)
+  local word, value = args[i], nil
+  if flags[word] then
+    o[flags[word]] = true
+    return 1
+  end
+  if not take[word] then
+    local head, rest = word:match "^(%-%-[%w-]+)=(.*)$"
+    if take[head] then word, value = head, rest end
+  end
+  if not take[word] or not known(word) then return 0 end
+  local n = value and 1 or 2
+  value = value or args[i + 1]
+  if not value then return n, word .. " needs a value" end
+  return n, take[word](o, word, value)
+end
+
+local function has_script()
+  for _, word in ipairs(args) do
+    if word:match "%.lua$" then return true end
+  end
+  return false
+end
+
+local function is_limit(word) return word:match "^%-%-max" ~= nil end
+
+-- The words of the driver: all that are not the sandbox's. What is wrong, or nil.
+local function parse_program(o)
+  local i, words = 1, {}
+  while args[i] do
+    local n, wrong = take_option(o, i, is_limit)
+    if wrong then return wrong end
+    local word = args[i]
+    if not_here[word:match "^[^=]*"] or word:match "^%-I" then return "a sandbox has no option " .. word end
+    if n == 0 or word == "--json" then words[#words + 1] = word end
+    i = i + math.max(n, 1)
+  end
+  o.words = words
+  if o.help then return end
+  local program, wrong = host.part("options", host, data).parse(words)
+  if not program then return wrong end
+  if program.program == "-" then return "a sandbox's program is a file, not standard input" end
+  o.program = program
+end
+
+-- The options, with the script's name and arguments; and what is wrong.
 local function parse()
-  local o = {["--in"] = {}, ["--out"] = {}, seconds = SECONDS, memory = MEMORY}
+  local o = {["--in"] = {}, ["--out"] = {}, ["--file"] = {}}
+  for key, value in pairs(limits) do o[key] = value end
+  for _, word in ipairs(args) do -- what is wrong is said as JSON, too
+    if word:match "%.lua$" then break end
+    o.json = o.json or word == "--json"
+  end
+  if not has_script() then return o, parse_program(o) end
   local i = 1
   while args[i] and not o.script do
-    local word, value = args[i], nil
-    if not take[word] then
-      local head, rest = word:match "^(%-%-[%w-]+)=(.*)$"
-      if take[head] then word, value = head, rest end
+    local n, wrong = take_option(o, i, function() return true end)
+    if wrong then return o, wrong end
+    if n == 0 and args[i]:match "^%-" then return o, "a sandbox has no option " .. args[i] end
+    if n == 0 and not args[i]:match "%.lua$" then
+      return o, "a sandbox runs one script.lua or program.s, not '" .. args[i] .. "'"
     end
-    if take[word] then
-      if not value then
-        i = i + 1
-        value = args[i]
-      end
-      local wrong = value and take[word](o, word, value)
-      if wrong or not value then return nil, wrong or word .. " needs a value" end
-    elseif word == "--help" then
-      return {help = true}
-    elseif word:match "^%-" and word ~= "--sandbox" then
-      return nil, "a sandbox has no option " .. word
-    elseif word ~= "--sandbox" then
-      if not word:match "%.lua$" then return nil, "a sandbox runs a script.lua, not '" .. word .. "'" end
-      o.script = word
-    end
-    i = i + 1
+    if n == 0 then o.script = args[i] end
+    i = i + math.max(n, 1)
   end
-  if not o.script then return nil, "no script given" end
   o.arguments = table.pack(table.unpack(args, i))
   return o
 end
 
--- ---- What the script sees -------------------------------------------------------------------
+-- ---- Files ----------------------------------------------------------------------------------
 
--- Of the module: what reads and writes no file and starts no process by itself.
-local allowed = {}
-for name in ([[abs allclose arange assemble ceil concat core cos costs device disassemble dtypes equal erf exp
-  expm1 floor frombytes full isa isfinite isnan load log log1p matmul maximum minimum neg ones randn
-  reciprocal relu round rsqrt sigmoid sign sin sqrt square tanh tensor uniform version where
-  zeros]]):gmatch "%S+" do
-  allowed[name] = true
+-- What is wrong with the command line or its files, and nothing of the script's.
+local function host_error(text) error({host = text}, 0) end
+
+local function open_input(path)
+  local file, message = io.open(path, "rb")
+  if not file or not file:read(0) and file:seek "end" ~= 0 then
+    host_error("cannot read '" .. path .. "': " .. (message or "Is a directory"):gsub("^.*: ", ""))
+  end
+  return file
 end
 
-local function copy(t)
-  local c = {}
-  for k, v in pairs(t) do c[k] = v end
-  return c
+-- The text of a file that is not trusted, of no more bytes than the limit of memory.
+local function read_text(path, most)
+  local file <close> = open_input(path)
+  local n = file:seek "end"
+  if not n then host_error("cannot read '" .. path .. "': not a plain file") end
+  if n > most then error({status = 102, message = "'" .. path .. "' has " .. n .. " bytes"}, 0) end
+  file:seek "set"
+  return file:read "a"
 end
 
-local function module(inputs)
-  local m = {inputs = inputs, outputs = {}}
-  for name, value in pairs(soma) do
-    m[name] = allowed[name] and value or function()
-      error("soma." .. name .. ": not in a sandbox", 2)
-    end
+-- An open file without a name for what will be saved at path.
+local function open_output(o, path)
+  local ok, wrong = host.check_output(path)
+  if not ok then host_error(wrong) end
+  for _, out in ipairs(o.saves) do
+    if out.path == path then host_error("two outputs go to '" .. path .. "'") end
   end
-  return m
+  local out = {path = path, file = assert(io.tmpfile())}
+  o.saves[#o.saves + 1] = out
+  return out.file
 end
 
--- The globals. Nothing in here leads to the environment of this file: metatables that scripts
--- share with it are locked, and libraries are copies.
-local function environment(m)
-  local env = {}
-  for name in ([[assert error getmetatable ipairs next pairs pcall print rawequal rawget rawlen
-    rawset select tonumber tostring type xpcall _VERSION]]):gmatch "%S+" do
-    env[name] = _G[name]
-  end
-  string.dump = nil
-  getmetatable("").__metatable = "protected"
-  for _, name in ipairs {"coroutine", "math", "string", "table", "utf8"} do
-    env[name] = copy(_G[name])
-  end
-  env.os = {clock = os.clock, time = os.time, difftime = os.difftime}
-  env._G = env
-  local load, setmetatable, rawget, type, select = load, setmetatable, rawget, type, select
-  local collectgarbage = collectgarbage
-  -- Bytecode that no compiler made can do anything; a chunk without an environment has this one.
-  function env.load(chunk, name, mode, ...)
-    if mode ~= nil and mode ~= "t" and mode ~= "bt" then
-      error("load: only text, mode \"t\", in a sandbox", 2)
+local function save_all(o, only_written)
+  local saved = {}
+  for _, out in ipairs(o.saves) do
+    if not only_written or out.file:seek "end" > 0 then
+      local ok, wrong = host.save_output(out.file, out.path)
+      if not ok then host_error(wrong) end
+      saved[#saved + 1] = out.path
     end
-    if select("#", ...) > 0 then return load(chunk, name, "t", (...)) end
-    return load(chunk, name, "t", env)
   end
-  -- A finaliser would run at times of the collector's choosing, within code that is trusted.
-  function env.setmetatable(t, meta)
-    if type(meta) == "table" and rawget(meta, "__gc") ~= nil then
-      error("setmetatable: no __gc in a sandbox", 2)
-    end
-    return setmetatable(t, meta)
-  end
-  function env.collectgarbage(what)
-    if what ~= nil and what ~= "collect" and what ~= "count" and what ~= "step" then
-      error("collectgarbage: only collect, count and step in a sandbox", 2)
-    end
-    return collectgarbage(what)
-  end
-  function env.require(name)
-    if name ~= "soma" then
-      error("require: there is only soma in a sandbox, not '" .. tostring(name) .. "'", 2)
-    end
-    return m
-  end
-  return env
+  return saved
 end
 
--- ---- The run --------------------------------------------------------------------------------
+-- ---- A script -------------------------------------------------------------------------------
 
 local function handler(e)
   if type(e) == "string" then
@@ -158,9 +195,9 @@ local function handler(e)
   return ok and text or "an error that cannot be shown"
 end
 
--- Writes soma.outputs to the open files.
-local function write_outputs(m, names, save)
-  local outputs = rawget(m, "outputs")
+-- Writes soma.outputs to the open files, and looks for what else was asked for.
+local function write_outputs(m, o, files, save)
+  local names, outputs = o["--out"], rawget(m, "outputs")
   if type(outputs) ~= "table" then error("soma.outputs is not a table any more", 0) end
   for name in next, outputs do
     if type(name) ~= "string" or not names[name] then
@@ -175,79 +212,158 @@ local function write_outputs(m, names, save)
     if not ok then error("soma.outputs." .. name .. ": " .. tostring(wrong), 0) end
     if not wrong then error(message, 0) end
   end
+  for name in pairs(o["--file"]) do
+    if files[name]:seek "end" == 0 then error("the script has not written the file " .. name, 0) end
+  end
 end
 
 -- Runs in a process of its own; its exit status, or an error whose text is shown.
-local function run(o, chunk, m, files)
+local function run_script(o, text, m, env, files)
   local save = soma.zeros({1}).save_npy
   host.limit_memory(o.memory)
   host.forbid_files(files)
+  local chunk, wrong = load((text:gsub("^#[^\n]*", "")), "@" .. o.script, "t", env)
+  text = nil
+  if not chunk then error(wrong, 0) end
+  io, package = nil, nil -- the module's own Lua files have these globals
   local results = table.pack(xpcall(chunk, handler, table.unpack(o.arguments, 1, o.arguments.n)))
   if not results[1] then error(results[2], 0) end
   local status = math.type(results[2]) == "integer" and results[2] or 0
-  if status < 0 or status > 255 then
-    error("the script returned " .. status .. ": an exit status is 0 to 255", 0)
+  if status < 0 or status > OWN then
+    error("the script returned " .. status .. ": a script's own exit status is 0 to " .. OWN, 0)
   end
-  if status == 0 then write_outputs(m, o["--out"], save) end
+  if status == 0 then write_outputs(m, o, files, save) end
   return status
 end
 
 local function load_inputs(o)
   local inputs = {}
   for name, file in pairs(o["--in"]) do
-    local t, message = soma.load_npy(file)
-    if not t then error(message, 0) end
-    inputs[name] = t
+    local path, member, archive = data.place(file, name)
+    local t, message = data.try(archive and archive.load or soma.load_npy, path, archive and {names = {member}})
+    if not t then host_error(message) end
+    inputs[name] = archive and t[member] or t
   end
   return inputs
 end
 
-local function load_script(o, env)
-  local file, message = io.open(o.script, "rb")
-  local text
-  if file then text, message = file:read "a" end
-  if not text then error("cannot read '" .. o.script .. "': " .. message:gsub("^.*: ", ""), 0) end
-  local chunk
-  chunk, message = load((text:gsub("^#[^\n]*", "")), "@" .. o.script, "t", env)
-  if not chunk then error(message, 0) end
-  return chunk
+local function prepare_script(o)
+  local files = {}
+  for name, path in pairs(o["--out"]) do files["--out " .. name] = open_output(o, path) end
+  for name, path in pairs(o["--file"]) do files[name] = open_output(o, path) end
+  local sees = host.part "confined"
+  local m = sees.module(load_inputs(o))
+  local env = sees.environment(m)
+  env.arg = {[0] = o.script, table.unpack(o.arguments, 1, o.arguments.n)}
+  local text = read_text(o.script, o.memory)
+  return files, function() return run_script(o, text, m, env, files) end
+end
+
+-- ---- A program ------------------------------------------------------------------------------
+
+-- The files that the driver will ask for, open: it finds them by their names.
+local function open_files(o)
+  local p, files = o.program, {}
+  local function input(file)
+    local path, _, archive = data.place(file)
+    if archive and path:match "%.npz$" then host_error("'" .. path .. "': a program in a sandbox takes .npy and .safetensors") end
+    if not files[path] and not data.is_made(path) then files[path] = open_input(path) end
+  end
+  local function output(file)
+    local path = data.place(file)
+    if path:match "%.npz$" then host_error("'" .. path .. "': a program in a sandbox gives .npy and .safetensors") end
+    if path:match "^/dev/" then host_error("'" .. file .. "': in a sandbox results go to plain files") end
+    if not files[path] then files[path] = open_output(o, path) end
+  end
+  for _, flag in ipairs {"--in", "--in whole", "--expect"} do
+    for _, file in pairs(p[flag]) do input(file) end
+  end
+  for _, flag in ipairs {"--out", "--out whole", "--csv"} do
+    for _, file in pairs(p[flag] or {}) do output(file) end
+  end
+  for _, flag in ipairs {"--trace", "--html"} do
+    if p[flag] then output(p[flag]) end
+  end
+  files[p.program] = files[p.program] or open_input(p.program)
+  return files
+end
+
+local function prepare_program(o)
+  local p, texts = o.program, {}
+  local files = open_files(o)
+  for _, path in pairs {p.program, p["--cost"]} do texts[path] = read_text(path, o.memory) end
+  local words = table.move(o.words, 1, #o.words, 2, {"--max-seconds=" .. o.seconds}) -- an orderly end, if it can be
+  local inside = setmetatable({texts = texts, terminal = false, color = false}, {__index = host})
+  return files, function()
+    host.limit_memory(o.memory)
+    host.forbid_files(files)
+    local status = inside.part("driver", inside, words)
+    if status == 1 and host.memory_refused() then return 102 end
+    return status == 2 and 1 or status -- names that the program does not have: this process knows no more of it
+  end
+end
+
+-- ---- The verdict ----------------------------------------------------------------------------
+
+local function complain(text) io.stderr:write("soma: ", text, "\n") end
+
+-- Prints how it ended; the exit status. finish: of host.confine, or {status, message}.
+local function judge(o, finish)
+  local status = finish.status
+  local message = finish.message or status == 102 and "the limit of memory is reached"
+  message = message and message .. (hints[status] or "")
+  if not message and status > 0 and status <= OWN and not o.words then
+    message = "the script returned " .. status
+  end
+  if o.json then
+    local v = {verdict = verdicts[status] or "error", status = status, message = message or "",
+               stdout = finish.stdout or "", stderr = finish.stderr or "", seconds = finish.seconds,
+               cpu_seconds = finish.cpu_seconds, memory_bytes = finish.memory_bytes,
+               filter = not o.unfiltered and host.filter() or false}
+    io.write(json(v), "\n")
+  elseif message and status > OWN or finish.message then
+    complain(message)
+  end
+  return status
+end
+
+local function run(o)
+  o.saves = {}
+  local files, f = (o.words and prepare_program or prepare_script)(o)
+  local finish = host.confine({seconds = o.seconds, memory = o.memory, output = o.output, filter = not o.unfiltered,
+                               hook = not o.words, capture = o.json or false}, files, f)
+  if finish.message == "interrupted" then error("interrupted", 0) end
+  if finish.status == 0 or o.words then save_all(o, o.words ~= nil) end
+  return finish
 end
 
 local function main()
-  local o, message = parse()
-  if not o then
-    complain(message)
+  local o, wrong = parse()
+  if o.help and not wrong then
+    io.write(usage, host.filter() and "System calls are filtered by " .. host.filter() .. ".\n" or
+      "This build has no filter of system calls (it was made without libseccomp).\n")
+    return 0
+  elseif wrong then
+    if o.json then return judge(o, {status = 2, message = wrong}) end
+    complain(wrong)
     io.stderr:write "try soma --sandbox --help\n"
     return 2
-  elseif o.help then
-    io.write(usage)
-    return 0
   end
-  local files = {}
-  for name, path in pairs(o["--out"]) do
-    local ok, wrong = host.check_output(path)
-    if not ok then return complain(wrong) end
-    files["--out " .. name] = assert(io.tmpfile())
+  local ok, finish = pcall(run, o)
+  if not ok and type(finish) == "table" then
+    finish = finish.host and {status = 2, message = finish.host} or finish
+  elseif not ok then
+    error(finish, 0)
   end
-  local m = module(load_inputs(o))
-  local env = environment(m)
-  env.arg = {[0] = o.script, table.unpack(o.arguments, 1, o.arguments.n)}
-  local chunk = load_script(o, env)
-  local status
-  status, message = host.confine(o.seconds, o.memory, function() return run(o, chunk, m, files) end)
-  if not status then return complain(message) end
-  if status ~= 0 then return status end
-  for name, path in pairs(o["--out"]) do
-    local ok, wrong = host.save_output(files["--out " .. name], path)
-    if not ok then return complain(wrong) end
-  end
-  return 0
+  return judge(o, finish)
 end
 
 local ok, status = pcall(main)
 if ok then return status end
-if tostring(status):match "interrupted$" then
+status = tostring(status)
+if status:match "interrupted$" then
   complain "interrupted"
   return 130
 end
-return complain((tostring(status):gsub("^soma:%d+: ", "")))
+complain((status:gsub("^soma:%d+: ", "")))
+return 2

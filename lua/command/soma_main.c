@@ -23,6 +23,12 @@ static const char *const data_lines[] = {
 static const char *const sandbox_lines[] = {
 #include "sandbox.inc"
 };
+static const char *const confined_lines[] = {
+#include "confined.inc"
+};
+static const char *const json_lines[] = {
+#include "json.inc"
+};
 static const char *const prompt_lines[] = {
 #include "prompt.inc"
 };
@@ -36,7 +42,8 @@ typedef struct lines {
 static const struct part {
   const char *name;
   lines lines;
-} parts[] = {LINES(driver), LINES(options), LINES(data), LINES(sandbox), LINES(prompt)};
+} parts[] = {LINES(driver),   LINES(options), LINES(data),  LINES(sandbox),
+             LINES(confined), LINES(json),    LINES(prompt)};
 
 static lua_State *interrupted; /* where Ctrl-C goes; the command has one state */
 static volatile sig_atomic_t was_interrupted, by_signal;

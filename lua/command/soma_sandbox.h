@@ -4,7 +4,11 @@
 
 #include "../module.h"
 
-/* host.bytes, limit_memory, check_output, save_output, forbid_files, confine. */
+/* host.bytes, limit_memory, memory_refused, check_output, save_output, forbid_files, filter,
+ * confine. */
 extern const luaL_Reg soma_sandbox_functions[];
+
+/* host.confine (confine.c) */
+int soma_confine(lua_State *L);
 
 #endif

@@ -333,8 +333,8 @@ end
 
 -- ---- Kernels as functions -----------------------------------------------------------------------
 
-local Jit = {}
-Jit.__index = Jit
+local Jit, jit_methods = {__name = "soma.jit"}, {}
+Jit.__index = jit_methods -- not Jit itself: a script in a sandbox could give it a finaliser
 
 local function signature(values)
   local parts = {}
@@ -403,15 +403,15 @@ local function called(jit, what)
   if not jit.last then error(what .. ": call the kernel first", 3) end
   return jit.last
 end
-function Jit:source() return called(self, "source").kernel:source() end
-function Jit:report() return called(self, "report").kernel:report() end
+function jit_methods:source() return called(self, "source").kernel:source() end
+function jit_methods:report() return called(self, "report").kernel:report() end
 -- kernel:check([checks]): the last call again under checks; its run.
-function Jit:check(checks)
+function jit_methods:check(checks)
   local built = called(self, "check")
   return run(self, built, self.values, checks or "race,uninit,psum,overlap,port")
 end
 -- kernel:page(path): the last call again, as a page; true, or nil and a message.
-function Jit:page(path)
+function jit_methods:page(path)
   local built = called(self, "page")
   local recorder = setmetatable({kernel = built.kernel, cores = {}, trace = true}, Jit)
   return run(recorder, built, self.values):save_html(path)

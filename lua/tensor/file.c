@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 /* ---- Sources ------------------------------------------------------------------------------- */
 
@@ -20,12 +19,10 @@ static const char *stream_error(lt_source *s) {
 }
 
 lt_source lt_file_source(lua_State *L, const lb_file *f, const char *path, const char *format) {
-  struct stat st;
-  bool sized = fstat(fileno(f->f), &st) == 0 && S_ISREG(st.st_mode);
   return (lt_source){.L = L,
                      .path = path,
                      .format = format,
-                     .length = sized ? (int64_t)st.st_size : -1,
+                     .length = lb_file_length(f),
                      .read = read_stream,
                      .error = stream_error,
                      .from = f->f};

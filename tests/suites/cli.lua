@@ -390,7 +390,7 @@ do
   status, out, err = run(add .. " --help")
   expect("--help anywhere", status == 0 and out:match "^usage: ")
   status, out, err = run "--version"
-  expect("--version", status == 0 and err == "" and out:match "^soma %d+%.%d+%.%d+\n$")
+  expect("--version", status == 0 and err == "" and out:match "^soma %d+%.%d+%.%d+\nsandbox: [^\n]*filter[^\n]*\n$")
 end
 do -- the debugger and the log
   local status, out, err = run(add .. ins .. " --debug --out k=" .. path "debugged.npy", "printf 'continue\\n' |")

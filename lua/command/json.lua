@@ -1,0 +1,37 @@
+-- A Lua value as JSON: tables by their names in order, or lists; numbers that JSON has, else null; bytes
+-- of a string that are not UTF-8 become U+FFFD. json(value [, indent])
+local short = {["\n"] = "\\n", ["\t"] = "\\t", ['"'] = '\\"', ["\\"] = "\\\\"}
+
+local function text(s)
+  local out, at = {}, 1
+  while at <= #s do
+    local n, bad = utf8.len(s, at)
+    out[#out + 1] = s:sub(at, n and #s or bad - 1)
+    if n then break end
+    out[#out + 1] = "\u{FFFD}"
+    at = bad + 1
+  end
+  return '"' .. table.concat(out):gsub('[%c"\\]', function(c)
+    return short[c] or string.format("\\u%04x", c:byte())
+  end) .. '"'
+end
+
+local function json(v, indent)
+  indent = indent or ""
+  if type(v) == "table" then
+    local keys, lines = {}, {}
+    for k in pairs(v) do keys[#keys + 1] = k end
+    table.sort(keys)
+    for _, k in ipairs(keys) do
+      lines[#lines + 1] = indent .. "  " .. text(tostring(k)) .. ": " .. json(v[k], indent .. "  ")
+    end
+    return "{\n" .. table.concat(lines, ",\n") .. "\n" .. indent .. "}"
+  elseif type(v) == "string" then
+    return text(v)
+  elseif math.type(v) == "float" then
+    return v == v and v - v == 0 and string.format("%.17g", v) or "null"
+  end
+  return tostring(v)
+end
+
+return json

@@ -1,0 +1,18 @@
+/* The filter of system calls around a script that is not trusted. */
+#ifndef LUA_SOMA_SYSCALLS_H
+#define LUA_SOMA_SYSCALLS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What the filter is made by, such as "libseccomp 2.5.4"; NULL in a build without one. Static. */
+const char *soma_filter_name(void);
+/* From here on this process reaches memory, its open files, clocks and its own end; what the C
+ * library asks in passing fails with EPERM, and any other system call ends the process by SIGSYS.
+ * 0, or an errno. */
+int soma_filter_load(void);
+/* For tests: writes the filter's BPF program for that processor (an AUDIT_ARCH_ value) to fd. 0, or
+ * an errno. */
+int soma_filter_export(uint32_t arch, int fd);
+
+#endif
