@@ -1,19 +1,23 @@
-/* Whole kernels beside plain C: the same tiles, copies and instructions written as loops without a
- * machine, compiled for this host. Both run in turn in one process; processor time, medians. Of the
- * machine: a run from its start to the tensor in the caller's hand, and its instructions alone.
- * Prints a table of milliseconds and ratios, then the same as one line of JSON. Checks that the
- * results agree. Run it in the folder that holds samples/. */
+/* The goals of speed: whole kernels and instructions beside the same in plain C, compiled for this
+ * host, and beside NumPy with one call for each instruction. All sides in turn in one run,
+ * processor time, medians of the rounds' ratios. Prints a table, then the same as one line of JSON.
+ *
+ *   bench_plain [PATTERN]     the rows whose names contain it; in the folder that holds samples/
+ *
+ * Checks that the results of kernels agree with plain C's. NumPy is left out where no python3 has
+ * it. */
 #include "../../vm/api/soma.h"
 
-#include <math.h>
-#include <stdbool.h>
-#include <stdint.h>
+#include "plain_kernels.h"
+#include "plain_ops.h"
+
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
+#include <unistd.h>
 
-enum { ROUNDS = 9, P = 128, W = 512 };
+enum { ROUNDS = 7, INPUTS = 6 };
+enum { REPEAT = 8, LOOPS = 25 }; /* of one instruction: written so often, and rounds of the loop */
 
 static double now_ms(void) {
   struct timespec t;
@@ -21,192 +25,34 @@ static double now_ms(void) {
   return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
-/* ---- Plain C ------------------------------------------------------------------------------ */
-
-#ifdef __AVX512F__
-enum { LANES = 16, MR = 8, NV = 3 };
-#else
-enum { LANES = 8, MR = 6, NV = 2 };
-#endif
-#ifdef __clang__
-#define UNROLL(n) _Pragma("unroll")
-#else
-#define UNROLL(n) _Pragma("GCC unroll 8")
-#endif
-enum { NR = LANES * NV };
-typedef float vec __attribute__((vector_size(4 * LANES), aligned(4)));
-typedef int32_t ivec __attribute__((vector_size(4 * LANES), aligned(4)));
-
-/* Tiles as a program of the machine has them, 576 bytes apart from a power of two. */
-enum { PITCH = W + 144 };
-static float ta[P][P + 16], tb[P][PITCH], sum[P][PITCH], tc[P][PITCH];
-static uint16_t ha[P][P + 16], hb[P][PITCH];
-static float panel[P * NR];
-
-/* MR rows and NR columns of sum += w' panel. */
-static void tile(float *out, const float *w, size_t ldw, bool add) {
-  vec acc[MR][NV] = {0};
-  for (unsigned k = 0; k < P; k++, w += ldw) {
-    const vec *x = (const vec *)(const void *)(panel + k * NR);
-    UNROLL(8)
-    for (unsigned r = 0; r < MR; r++) UNROLL(4)
-    for (unsigned v = 0; v < NV; v++) acc[r][v] += w[r] * x[v];
-  }
-  for (unsigned r = 0; r < MR; r++)
-    for (unsigned v = 0; v < NV; v++) {
-      vec *to = (vec *)(void *)(out + r * PITCH + v * LANES);
-      *to = add ? *to + acc[r][v] : acc[r][v];
-    }
+static void fail(const char *what, const char *why) {
+  fprintf(stderr, "%s: %s\n", what, why);
+  exit(1);
 }
 
-static void matmul_tile(bool add) {
-  static float w[P + MR][MR]; /* of the rows past the last whole tile */
-  float aside[MR * PITCH];
-  for (unsigned j = 0; j < W; j += NR) {
-    unsigned n = W - j < NR ? W - j : NR;
-    for (unsigned k = 0; k < P; k++) memcpy(panel + k * NR, &tb[k][j], n * 4);
-    for (unsigned r = 0; r < P; r += MR) {
-      unsigned m = P - r < MR ? P - r : MR;
-      for (unsigned k = 0; m < MR && k < P; k++) memcpy(w[k], &ta[k][r], m * 4);
-      bool whole = m == MR && n == NR;
-      tile(whole ? &sum[r][j] : aside, m < MR ? w[0] : &ta[0][r], m < MR ? MR : P + 16,
-           whole && add);
-      for (unsigned i = 0; !whole && i < m; i++)
-        for (unsigned c = 0; c < n; c++)
-          sum[r + i][j + c] = (add ? sum[r + i][j + c] : 0) + aside[i * PITCH + c];
-    }
-  }
-}
-
-static void widen(float *to, const uint16_t *from, size_t n) {
-  uint32_t *bits = (uint32_t *)(void *)to;
-  for (size_t i = 0; i < n; i++) bits[i] = (uint32_t)from[i] << 16;
-}
-
-typedef struct sizes {
-  int64_t m, n, k;
-} sizes;
-
-static void load_tiles(const sizes *s, bool bf16, void *const in[2], int64_t k, int64_t at[2]) {
-  for (int64_t i = 0; i < P; i++) {
-    size_t a = (size_t)((k + i) * s->m + at[0]), b = (size_t)((k + i) * s->n + at[1]);
-    if (!bf16) {
-      memcpy(ta[i], (float *)in[0] + a, P * 4);
-      memcpy(tb[i], (float *)in[1] + b, W * 4);
-      continue;
-    }
-    memcpy(ha[i], (uint16_t *)in[0] + a, P * 2);
-    memcpy(hb[i], (uint16_t *)in[1] + b, W * 2);
-    widen(ta[i], ha[i], P);
-    widen(tb[i], hb[i], W);
-  }
-}
-
-static void plain_matmul(const sizes *s, bool bf16, void *const in[2], float *out) {
-  for (int64_t m = 0; m < s->m; m += P)
-    for (int64_t n = 0; n < s->n; n += W) {
-      for (int64_t k = 0; k < s->k; k += P) {
-        load_tiles(s, bf16, in, k, (int64_t[]){m, n});
-        matmul_tile(k > 0);
-      }
-      for (int i = 0; i < P; i++) memcpy(tc[i], sum[i], W * 4);
-      for (int i = 0; i < P; i++) memcpy(out + (m + i) * s->n + n, tc[i], W * 4);
-    }
-}
-
-static vec larger(vec a, vec b) {
-  ivec first = a > b;
-  return (vec)((first & (ivec)a) | (~first & (ivec)b));
-}
-
-/* exp of x <= 0: 2^n times a polynomial of the rest, about 2 units in the last place. */
-static vec exp_vec(vec x) {
-  x = larger(x, (vec){0} - 87.0f);
-  vec shift = x * 0x1.715476p0f + 0x1.8p23f, n = shift - 0x1.8p23f;
-  vec r = x - n * 0x1.62e400p-1f - n * 0x1.7f7d1cp-20f;
-  vec y = r * (1 / 720.0f) + 1 / 120.0f;
-  y = y * r + 1 / 24.0f;
-  y = y * r + 1 / 6.0f;
-  y = y * r + 0.5f;
-  y = y * r * r + r + 1.0f;
-  return (vec)((ivec)y + ((ivec)shift << 23));
-}
-
-enum { COLS = 2048 };
-static float tx[2][P][COLS + 144], te[2][P][COLS + 144], ty[2][P][COLS + 144];
-
-static float top_of(const float *x) {
-  vec most[4];
-  memcpy(most, x, sizeof most);
-  for (int i = 0; i < COLS; i += 4 * LANES)
-    for (int v = 0; v < 4; v++)
-      most[v] = larger(*(const vec *)(const void *)(x + i + v * LANES), most[v]);
-  float top = most[0][0];
-  for (int v = 0; v < 4; v++)
-    for (int i = 0; i < LANES; i++) top = most[v][i] > top ? most[v][i] : top;
-  return top;
-}
-
-static float exp_row(float *e, const float *x, float top) {
-  vec total[4] = {{0}};
-  float all = 0;
-  for (int i = 0; i < COLS; i += 4 * LANES)
-    for (int v = 0; v < 4; v++) {
-      vec a = exp_vec(*(const vec *)(const void *)(x + i + v * LANES) - top);
-      *(vec *)(void *)(e + i + v * LANES) = a;
-      total[v] += a;
-    }
-  for (int v = 0; v < 4; v++)
-    for (int i = 0; i < LANES; i++) all += total[v][i];
-  return all;
-}
-
-/* One instruction after the other over its whole tile, as the program does; two buffers. */
-static void plain_softmax(const sizes *s, bool bf16, void *const in[2], float *out) {
-  float top[P], total[P];
-  (void)bf16;
-  for (int64_t r = 0; r < s->m; r += P) {
-    unsigned b = (unsigned)(r / P % 2);
-    for (int i = 0; i < P; i++) memcpy(tx[b][i], (float *)in[0] + (r + i) * COLS, COLS * 4);
-    for (int i = 0; i < P; i++) top[i] = top_of(tx[b][i]);
-    for (int i = 0; i < P; i++) total[i] = exp_row(te[b][i], tx[b][i], top[i]);
-    for (int i = 0; i < P; i++) total[i] = 1 / total[i];
-    for (int i = 0; i < P; i++)
-      for (int c = 0; c < COLS; c++) ty[b][i][c] = te[b][i][c] * total[i];
-    for (int i = 0; i < P; i++) memcpy(out + (r + i) * COLS, ty[b][i], COLS * 4);
-  }
-}
-
-/* ---- The machine -------------------------------------------------------------------------- */
+/* ---- Rows --------------------------------------------------------------------------------- */
 
 typedef struct work {
   const char *name, *file, *from, *to; /* every `from` in the file becomes `to` */
   const char *defines[3];
   sizes s;
-  bool bf16;
-  void (*plain)(const sizes *s, bool bf16, void *const in[2], float *out);
-  const char *out;
+  bool bf16, blas; /* blas: multiplies matrices */
+  plain_kernel *plain;
+  const char *numpy;            /* its name there, of size s.m */
+  double to_plain, numpy_to_us; /* goals */
 } work;
 
+#define MATMUL(name, n, text, from, to, bf16, plain, numpy)                                       \
+  {                                                                                               \
+    name, "samples/matmul.s", from, to, {"M=" text, "N=" text, "K=" text}, {n, n, n}, bf16, true, \
+        plain_matmul, bf16 ? "matmul bf16" : "matmul fp32", plain, numpy                          \
+  }
+#define OWN "tests/bench/kernels/"
 static const work works[] = {
-    {"matmul 1024^3 fp32",
-     "samples/matmul.s",
-     "bfloat16",
-     "float32",
-     {"M=1024", "N=1024", "K=1024"},
-     {1024, 1024, 1024},
-     false,
-     plain_matmul,
-     "c"},
-    {"matmul 1024^3 bf16",
-     "samples/matmul.s",
-     NULL,
-     NULL,
-     {"M=1024", "N=1024", "K=1024"},
-     {1024, 1024, 1024},
-     true,
-     plain_matmul,
-     "c"},
+    MATMUL("matmul 1024^3 fp32", 1024, "1024", "bfloat16", "float32", false, 1.15, 1.12),
+    MATMUL("matmul 1024^3 bf16", 1024, "1024", NULL, NULL, true, 1.2, 1.3),
+    MATMUL("matmul 2048^3 fp32", 2048, "2048", "bfloat16", "float32", false, 1.15, 1.12),
+    MATMUL("matmul 2048^3 bf16", 2048, "2048", NULL, NULL, true, 1.2, 1.3),
     {"softmax 4096 x 2048",
      "samples/softmax.s",
      NULL,
@@ -214,31 +60,210 @@ static const work works[] = {
      {"ROWS=4096", "COLS=2048"},
      {4096, COLS, 0},
      false,
+     false,
      plain_softmax,
-     "y"},
+     "softmax",
+     1.35,
+     1.9},
+    {"attention 2048 x 2048 bf16",
+     "samples/attention.s",
+     NULL,
+     NULL,
+     {"SQ=2048", "S=2048"},
+     {2048, COLS, 0},
+     true,
+     true,
+     plain_attention,
+     "attention",
+     1.25,
+     1.8},
+    {"layernorm 4096 x 512",
+     OWN "layernorm.s",
+     NULL,
+     NULL,
+     {"ROWS=4096"},
+     {4096, 0, 0},
+     false,
+     false,
+     plain_layernorm,
+     "layernorm",
+     1.3,
+     3},
+    {"MLP with gelu 512-2048-512 bf16",
+     OWN "mlp.s",
+     NULL,
+     NULL,
+     {"D=512", "H=2048"},
+     {512, 2048, 0},
+     true,
+     true,
+     plain_mlp,
+     "mlp",
+     1.3,
+     3},
+    {"scan 1024 x 2048",
+     OWN "scan.s",
+     NULL,
+     NULL,
+     {"ROWS=1024"},
+     {1024, 0, 0},
+     false,
+     false,
+     plain_scan,
+     "scan",
+     1.3,
+     3},
+    {"conv 3 x 3, 128 x 128 x 64, bf16",
+     OWN "conv.s",
+     NULL,
+     NULL,
+     {"H=128"},
+     {128, 0, 0},
+     true,
+     true,
+     plain_conv,
+     "conv",
+     1.3,
+     3},
+    {"transpose 2048 x 2048 bf16",
+     OWN "transpose.s",
+     NULL,
+     NULL,
+     {"N=2048"},
+     {2048, 0, 0},
+     true,
+     false,
+     plain_transpose,
+     "transpose",
+     1.3,
+     3},
 };
 
+/* ---- NumPy -------------------------------------------------------------------------------- */
+
+typedef struct peer {
+  FILE *to, *from; /* NULL: there is none */
+  bool blas;       /* its matmuls are those of a fast library */
+} peer;
+
+static peer start_numpy(void) {
+  int in[2], out[2];
+  char line[100];
+  peer p = {NULL, NULL, false};
+  if (pipe(in) || pipe(out)) return p;
+  pid_t child = fork();
+  if (child == 0) {
+    dup2(in[0], 0);
+    dup2(out[1], 1);
+    close(in[1]);
+    close(out[0]);
+    execl("/bin/sh", "sh", "-c",
+          "for p in python3 /usr/bin/python3; do if $p -c 'import numpy' 2>/dev/null; then "
+          "exec $p tests/bench/numpy_rows.py; fi; done",
+          (char *)NULL);
+    _exit(127);
+  }
+  close(in[0]);
+  close(out[1]);
+  p.to = fdopen(in[1], "w");
+  p.from = fdopen(out[0], "r");
+  if (child > 0 && p.to && p.from && fgets(line, sizeof line, p.from)) {
+    p.blas = strncmp(line, "fast", 4) == 0;
+    if (!p.blas) fprintf(stderr, "NumPy without OpenBLAS or MKL: no column for matmuls\n");
+    return p;
+  }
+  fprintf(stderr, "no python3 with NumPy: its column is left out\n");
+  return (peer){NULL, NULL, false};
+}
+
+/* Milliseconds of NumPy for a row, 0 without it. */
+static double numpy_ms(const peer *p, const char *kind, const char *name, int64_t size, int times) {
+  double ms = 0;
+  if (!p->to) return 0;
+  fprintf(p->to, "%s\t%s\t%lld\t%d\n", kind, name, (long long)size, times);
+  fflush(p->to);
+  if (fscanf(p->from, "%lf", &ms) != 1) fail(name, "NumPy gave no time");
+  return ms;
+}
+
+/* ---- Times of a row ----------------------------------------------------------------------- */
+
+static int ascending(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+static double median(const double *v, int n) {
+  double sorted[ROUNDS];
+  memcpy(sorted, v, (size_t)n * sizeof *v);
+  qsort(sorted, (size_t)n, sizeof *sorted, ascending);
+  return sorted[n / 2];
+}
+
+typedef struct times {
+  int n;
+  double plain[ROUNDS], ours[ROUNDS], numpy[ROUNDS]; /* ms; 0: not measured */
+} times;
+
+typedef struct figures {
+  double plain, ours, numpy, to_plain, numpy_to_us;
+} figures;
+
+static figures figures_of(const times *t) {
+  double to_plain[ROUNDS], to_us[ROUNDS];
+  for (int i = 0; i < t->n; i++) {
+    to_plain[i] = t->plain[i] > 0 ? t->ours[i] / t->plain[i] : 0;
+    to_us[i] = t->numpy[i] / t->ours[i];
+  }
+  return (figures){median(t->plain, t->n), median(t->ours, t->n), median(t->numpy, t->n),
+                   median(to_plain, t->n), median(to_us, t->n)};
+}
+
+static void put_ratio(double ratio, double goal) {
+  if (ratio <= 0)
+    printf(" %8s", "");
+  else
+    printf(" %8.2f", ratio);
+  if (goal > 0)
+    printf(" (%4.2f)", goal);
+  else
+    printf("       ");
+}
+
+/* A line of the table, and an object of the JSON that `json` collects. */
+static void report(FILE *json, const char *name, figures f, double to_plain, double numpy_to_us) {
+  static bool more;
+  printf("%-34s %10.4f %10.4f %10.4f", name, f.plain, f.ours, f.numpy);
+  put_ratio(f.to_plain, to_plain);
+  put_ratio(f.numpy_to_us, numpy_to_us);
+  printf("\n");
+  fflush(stdout);
+  fprintf(json,
+          "%s{\"work\": \"%s\", \"threads\": 1, \"plain_ms\": %.5f, \"machine_ms\": %.5f, "
+          "\"numpy_ms\": %.5f, \"to_plain\": %.3f, \"to_plain_goal\": %g, \"numpy_to_machine\": "
+          "%.3f, \"numpy_to_machine_goal\": %g}",
+          more ? ", " : "", name, f.plain, f.ours, f.numpy, f.to_plain, to_plain, f.numpy_to_us,
+          numpy_to_us);
+  more = true;
+}
+
+/* ---- Kernels ------------------------------------------------------------------------------ */
+
 typedef struct bench {
-  const work *w;
+  const char *name, *out_name;
   soma_machine *m;
   soma_program *p;
-  void *in[2];
-  float *out;   /* of plain C */
-  double worst; /* difference of the two */
+  void *in[INPUTS], *out; /* out: of plain C */
+  double worst;           /* difference of the two */
 } bench;
 
-static void fail(const bench *b) {
-  fprintf(stderr, "%s: %s\n", b->w->name, b->m ? soma_error(b->m) : "no machine");
-  exit(1);
+static void check(const bench *b, soma_status s) {
+  if (s != SOMA_OK) fail(b->name, b->m ? soma_error(b->m) : "no machine");
 }
 
 static char *source_of(const work *w) {
   FILE *f = fopen(w->file, "rb");
   char *text = calloc(1, 1 << 17), *out = calloc(1, 1 << 17), *to = out;
-  if (!f || !text || !out || fread(text, 1, (1 << 16) - 1, f) == 0) {
-    fprintf(stderr, "%s cannot be read\n", w->file);
-    exit(1);
-  }
+  if (!f || !text || !out || fread(text, 1, (1 << 16) - 1, f) == 0) fail(w->file, "cannot be read");
   fclose(f);
   for (const char *at = text; *at;) {
     bool here = w->from && strncmp(at, w->from, strlen(w->from)) == 0;
@@ -251,95 +276,205 @@ static char *source_of(const work *w) {
   return out;
 }
 
-static void open_bench(bench *b) {
-  char *text = source_of(b->w);
-  soma_assemble_options o = {.size = sizeof o, .defines = b->w->defines, .ndefines = 3};
-  while (o.ndefines && !b->w->defines[o.ndefines - 1]) o.ndefines--;
-  if (soma_machine_new(NULL, &b->m) != SOMA_OK ||
-      soma_assemble(b->m, text, strlen(text), b->w->file, &o, &b->p, NULL) != SOMA_OK)
-    fail(b);
-  free(text);
+static void assemble(bench *b, const char *text, const char *const *defines) {
+  soma_assemble_options o = {.size = sizeof o, .defines = defines};
+  soma_diagnostics *d = NULL;
+  while (o.ndefines < 3 && defines[o.ndefines]) o.ndefines++;
+  check(b, soma_machine_new(NULL, &b->m));
+  if (soma_assemble(b->m, text, strlen(text), b->name, &o, &b->p, &d) != SOMA_OK)
+    fail(b->name, soma_diagnostics_text(d));
+  soma_diagnostics_free(d);
+}
+
+static bool is_bf16(const soma_tensor_info *t) { return t->dtype == SOMA_BFLOAT16; }
+
+/* Inputs between -2 and 2; those of bfloat16 smaller, so that what is made of sums is no extreme.
+ */
+static void fill_inputs(bench *b) {
   soma_tensor_info t;
   uint32_t seed = 1, n = 0;
   for (uint32_t i = 0; soma_program_tensor(b->p, i, &t) == SOMA_OK; i++) {
-    if (t.role == SOMA_OUTPUT) b->out = malloc(t.bytes);
-    if (t.role != SOMA_INPUT || n == 2) continue;
+    if (t.role == SOMA_OUTPUT) b->out = malloc(t.bytes), b->out_name = t.name;
+    if (t.role != SOMA_INPUT) continue;
+    size_t size = is_bf16(&t) ? 2 : 4;
     uint8_t *data = b->in[n++] = malloc(t.bytes);
-    for (uint64_t k = 0; k < t.bytes; k += b->w->bf16 ? 2 : 4) {
+    for (uint64_t k = 0; k < t.bytes; k += size) {
       seed = seed * 1664525 + 1013904223;
-      float v = (float)(seed >> 20) / 1024 - 2;
-      memcpy(data + k, (uint8_t *)&v + (b->w->bf16 ? 2 : 0), b->w->bf16 ? 2 : 4);
+      float v = ((float)(seed >> 20) / 1024 - 2) * (is_bf16(&t) ? 0.125f : 1);
+      memcpy(data + k, (uint8_t *)&v + 4 - size, size);
     }
   }
 }
 
-/* Milliseconds of a run to its result, and of its instructions. */
-static void run(bench *b, double *whole, double *instructions) {
-  soma_tensor_info t;
+/* The largest difference relative to the largest value. */
+static double difference(const soma_tensor_info *t, const void *x, const void *y) {
+  double worst = 0, most = 1e-30;
+  size_t size = is_bf16(t) ? 2 : 4;
+  for (size_t i = 0; i < t->bytes; i += size) {
+    float a = 0, b = 0;
+    memcpy((uint8_t *)&a + 4 - size, (const uint8_t *)x + i, size);
+    memcpy((uint8_t *)&b + 4 - size, (const uint8_t *)y + i, size);
+    double d = fabs((double)a - (double)b);
+    worst = d <= worst ? worst : d; /* a NaN counts */
+    most = fabs((double)b) > most ? fabs((double)b) : most;
+  }
+  return worst / most;
+}
+
+/* Milliseconds of a run, from its start to the result in the caller's hand. */
+static double run_ms(bench *b) {
+  soma_tensor_info t, out = {0};
   soma_run *r;
-  soma_result *x;
+  soma_result *x = NULL;
+  uint32_t n = 0;
   double start = now_ms();
-  for (uint32_t i = 0, n = 0; soma_program_tensor(b->p, i, &t) == SOMA_OK; i++)
-    if (t.role == SOMA_INPUT &&
-        soma_bind_shared(b->m, b->p, t.name, t.dtype, t.ndim, t.shape, b->in[n++]) != SOMA_OK)
-      fail(b);
-  if (soma_run_start(b->m, b->p, &r) != SOMA_OK) fail(b);
-  double begun = now_ms();
-  if (soma_run_until(r, SOMA_END, SOMA_SYNC, 0) != SOMA_OK) fail(b);
-  *instructions = now_ms() - begun;
-  if (soma_take(r, b->w->out, &x) != SOMA_OK) fail(b);
-  soma_run_free(r);
-  *whole = now_ms() - start;
-  const float *got = soma_result_data(x);
-  for (size_t i = 0; i < soma_result_size(x) / 4; i++)
-    b->worst = fmax(b->worst, fabs((double)got[i] - (double)b->out[i]));
-  soma_result_free(x);
-}
-
-static int ascending(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-static double median(double *v) {
-  qsort(v, ROUNDS, sizeof *v, ascending);
-  return v[ROUNDS / 2];
-}
-
-int main(void) {
-  char json[1024];
-  int n = sprintf(json, "{\"plain\": [");
-  printf("%-24s %8s %8s %8s %8s %10s\n", "kernel, one thread, ms", "plain C", "machine", "/ plain",
-         "alone", "whole/alone");
-  for (size_t i = 0; i < sizeof works / sizeof *works; i++) {
-    bench b = {.w = &works[i]};
-    double plain[ROUNDS], whole[ROUNDS], alone[ROUNDS], ratio[ROUNDS], own[ROUNDS];
-    open_bench(&b);
-    for (int k = -2; k < ROUNDS; k++) { /* the first two warm memory up */
-      int at = k < 0 ? 0 : k;
-      double t = now_ms();
-      b.w->plain(&b.w->s, b.w->bf16, b.in, b.out);
-      plain[at] = now_ms() - t;
-      run(&b, &whole[at], &alone[at]);
-      ratio[at] = whole[at] / plain[at];
-      own[at] = whole[at] / alone[at];
-    }
-    double r = median(ratio), o = median(own);
-    printf("%-24s %8.2f %8.2f %8.2f %8.2f %10.2f\n", b.w->name, median(plain), median(whole), r,
-           median(alone), o);
-    n += sprintf(json + n,
-                 "%s{\"work\": \"%s\", \"plain_ms\": %.3f, \"machine_ms\": %.3f, \"to_plain\": "
-                 "%.3f, \"whole_to_instructions\": %.3f}",
-                 i ? ", " : "", b.w->name, median(plain), median(whole), r, o);
-    if (!(b.worst < 1e-2)) {
-      fprintf(stderr, "%s: results differ by %g\n", b.w->name, b.worst);
-      return 1;
-    }
-    soma_program_free(b.p);
-    soma_machine_free(b.m);
-    free(b.in[0]);
-    free(b.in[1]);
-    free(b.out);
+  for (uint32_t i = 0; soma_program_tensor(b->p, i, &t) == SOMA_OK; i++) {
+    if (t.role == SOMA_OUTPUT) out = t;
+    if (t.role == SOMA_INPUT)
+      check(b, soma_bind_shared(b->m, b->p, t.name, t.dtype, t.ndim, t.shape, b->in[n++]));
   }
-  printf("%s]}\n", json);
+  check(b, soma_run_start(b->m, b->p, &r));
+  check(b, soma_run_until(r, SOMA_END, SOMA_SYNC, 0));
+  if (b->out_name) check(b, soma_take(r, b->out_name, &x));
+  soma_run_free(r);
+  double ms = now_ms() - start;
+  if (b->out) b->worst = fmax(b->worst, difference(&out, soma_result_data(x), b->out));
+  soma_result_free(x);
+  return ms;
+}
+
+static void close_bench(bench *b) {
+  soma_program_free(b->p);
+  soma_machine_free(b->m);
+  for (int i = 0; i < INPUTS; i++) free(b->in[i]);
+  free(b->out);
+}
+
+static void time_kernel(FILE *json, const peer *numpy, const work *w) {
+  bench b = {.name = w->name};
+  times t = {.n = ROUNDS};
+  char *text = source_of(w);
+  assemble(&b, text, w->defines);
+  free(text);
+  fill_inputs(&b);
+  for (int k = -1; k < t.n; k++) { /* the first warms memory up */
+    int at = k < 0 ? 0 : k;
+    double start = now_ms();
+    w->plain(&w->s, w->bf16, b.in, b.out);
+    t.plain[at] = now_ms() - start;
+    t.ours[at] = run_ms(&b);
+    if (numpy->blas || !w->blas) t.numpy[at] = numpy_ms(numpy, "kernel", w->numpy, w->s.m, 1);
+    if (k == 0 && t.ours[0] > 200) t.n = 3;
+  }
+  if (!(b.worst < 1e-2)) fail(w->name, "the results are not those of plain C");
+  report(json, w->name, figures_of(&t), w->to_plain, w->numpy_to_us);
+  close_bench(&b);
+}
+
+/* ---- Instructions ------------------------------------------------------------------------- */
+
+/* A loop over the instruction, after its tiles have got their data. */
+static void op_program(char *text, size_t size, const tile_op *op, int columns, int loops) {
+  bool vector = strcmp(op->engine, "vector") == 0;
+  int n = snprintf(text, size,
+                   "%%define C %d\n target trn2\na tensor float32[128, C], input\n"
+                   "x tile sbuf float32[128, C]\ny tile sbuf float32[128, C]\n"
+                   "z tile sbuf float32[128, C]\nh tile sbuf bfloat16[128, C]\n"
+                   "g tile sbuf bfloat16[128, C]\np tile sbuf uint8[128, C]\n"
+                   "s tile sbuf float32[128, 1]\nm tile sbuf float32[128, 1]\n"
+                   "e tile sbuf float32[128, 8]\nb tile sbuf float32[128, 6]\n"
+                   "q queue\nfull sem\nready sem\nsection sync\n dma_copy x, a, queue=q $full\n"
+                   " halt\nsection vector\n tensor_copy y, x $full>=16\n tensor_copy h, x\n"
+                   " tensor_scalar p, x, op0=is_gt, imm0=0.0\n memset z, 0.0\n"
+                   " tensor_copy s, x[:, 0:1] $ready++\n%s%s\n nop $ready>=1\n"
+                   ".l:\n%%rep %d\n %s\n%%endrep\n add r0, r0, 1\n blt r0, %d, .l\n halt\n",
+                   columns, vector ? "" : " halt\nsection ", vector ? "" : op->engine, REPEAT,
+                   op->text, loops);
+  if (n < 0 || (size_t)n >= size) fail(op->name, "too long");
+}
+
+/* The data of bench `b` as plain C has them. */
+static void fill_tiles(const bench *b, int columns) {
+  ROWS {
+    memcpy(ox[r], (const float *)b->in[0] + r * columns, (size_t)columns * 4);
+    memcpy(oy[r], ox[r], (size_t)columns * 4);
+    narrow(oh[r], ox[r], (size_t)columns);
+    for (int i = 0; i < columns; i++) chosen[r][i] = ox[r][i] > 0;
+    os[r] = ox[r][0];
+  }
+}
+
+/* All times are of one instruction. */
+static figures time_op(const peer *numpy, const tile_op *op, int columns, double goals[2]) {
+  char text[2000];
+  bench b = {.name = op->name};
+  times t = {.n = ROUNDS};
+  int loops = columns < 64 ? 20 * LOOPS : LOOPS, each = REPEAT * loops;
+  op_program(text, sizeof text, op, columns, loops);
+  assemble(&b, text, (const char *const[3]){NULL, NULL, NULL});
+  fill_inputs(&b);
+  fill_tiles(&b, columns);
+  for (int k = -1; k < t.n; k++) {
+    int at = k < 0 ? 0 : k;
+    double start = now_ms();
+    for (int i = 0; op->plain && i < each; i++) {
+      op->plain(columns);
+      __asm__ volatile("" : : "r"(oz), "r"(og), "r"(om), "r"(oe), "r"(ob) : "memory");
+    }
+    t.plain[at] = op->plain ? (now_ms() - start) / each : 0;
+    t.ours[at] = run_ms(&b) / each;
+    t.numpy[at] = numpy_ms(numpy, "tile", op->name, columns, each) / each;
+  }
+  close_bench(&b);
+  figures f = figures_of(&t);
+  goals[0] += f.to_plain > 0 ? log(f.to_plain) : 0;
+  goals[1] += f.numpy_to_us > 0 ? log(f.numpy_to_us) : 0;
+  return f;
+}
+
+static void time_small(FILE *json, const peer *numpy, const char *pattern, int columns) {
+  for (size_t i = 0; i < sizeof small_ops / sizeof *small_ops; i++) {
+    char name[60];
+    double sums[2] = {0};
+    snprintf(name, sizeof name, "[128, %d] %s", columns, small_ops[i].name);
+    if (strstr(name, pattern))
+      report(json, name, time_op(numpy, &small_ops[i], columns, sums), 0, 5);
+  }
+}
+
+/* None shall be under 0.85 of NumPy's speed; the mean goes by what the host has. */
+static void time_ops(FILE *json, const peer *numpy, const char *pattern) {
+  int n = 0;
+  double sums[2] = {0};
+  for (size_t i = 0; i < sizeof tile_ops / sizeof *tile_ops; i++) {
+    char name[60];
+    snprintf(name, sizeof name, "[128, 512] %s", tile_ops[i].name);
+    if (!strstr(name, pattern)) continue;
+    report(json, name, time_op(numpy, &tile_ops[i], W, sums), 0, 0.85);
+    n++;
+  }
+  if (n < 2) return;
+  figures mean = {.to_plain = exp(sums[0] / n), .numpy_to_us = exp(sums[1] / n)};
+  if (!numpy->to) mean.numpy_to_us = 0;
+  report(json, "[128, 512] geometric mean", mean, 1.15, LANES == 16 ? 5.8 : 4.0);
+}
+
+int main(int argc, char **argv) {
+  const char *pattern = argc > 1 ? argv[1] : "";
+  char *text = NULL;
+  size_t size = 0;
+  FILE *json = open_memstream(&text, &size);
+  peer numpy = start_numpy();
+  if (!json) return 1;
+  printf("%-34s %10s %10s %10s %15s %15s\n", "one thread, ms", "plain C", "machine", "NumPy",
+         "to plain (goal)", "NumPy to us");
+  for (size_t i = 0; i < sizeof works / sizeof *works; i++)
+    if (strstr(works[i].name, pattern)) time_kernel(json, &numpy, &works[i]);
+  time_small(json, &numpy, pattern, 8);
+  time_small(json, &numpy, pattern, 1);
+  time_ops(json, &numpy, pattern);
+  fclose(json);
+  printf("{\"goals\": [%s]}\n", text);
+  free(text);
   return 0;
 }
