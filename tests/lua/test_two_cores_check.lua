@@ -341,6 +341,34 @@ section vector core=*
   has(run.findings[1].text, "vector writes what core")
 end)
 
+case("gpsimd's own accesses to what it sends are in order without a wait", function()
+  local source = [[
+target  trn2
+done    sem     core=*
+q       queue   dge=hwdge, core=*
+y       tensor  float32[2, 128, 64], output
+mine    tile    sbuf float32[128, 64]
+its     tile    sbuf float32[128, 64]
+section gpsimd core=*
+        memset  mine, 1.0
+        sendrecv_gpsimd  its, mine, pipe=0
+        memset  mine, 2.0
+        tensor_copy  mine, its                  $done++
+        halt
+section sync core=*
+        dma_copy  y[CORE], mine, queue=q        $done>=1
+        halt
+]]
+  for seed = 0, 10 do
+    local run = check(source, {schedule = seed})
+    if run.fault then error(tostring(run.fault)) end
+    eq(soma.equal(run.out.y, soma.full({2, 128, 64}, 1, "float32")), true)
+  end
+  -- another engine's are not
+  local run = check(source:gsub("memset  mine, 2.0", "nop") .. "section vector core=*\n memset mine, 2.0\n halt\n", {checks = "race"})
+  has(run.findings[1].text, "vector")
+end)
+
 case("barriers in a loop are in order", function()
   local source = [[
 target  trn2

@@ -227,7 +227,8 @@ struct vm_check {
   uint32_t *clock[VM_CK_ENGINES];     /* ncomps each */
   vm_ck_snapshot *now[VM_CK_ENGINES]; /* of the clock, NULL when it has changed since */
   vm_ck_snapshot *free;
-  bool halved; /* of a sendrecv that has met another, the first half has started */
+  bool halved;                 /* of a sendrecv that has met another, the first half has started */
+  vm_view sent[ISA_MAX_CORES]; /* and what each core sends */
   uint32_t issued[VM_CK_ENGINES]; /* data-path instructions */
   /* Of an engine with @read updates: the last instruction that has ended when the newest starts,
    * since one up to that touched the same bytes. */

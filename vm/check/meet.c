@@ -29,8 +29,11 @@ void vm_check_waited(vm_core *c, unsigned e, const isa_wait *w) {
 
 /* ---- sendrecv ------------------------------------------------------------------------------ */
 
-void vm_check_meet(vm_core *c, unsigned e, unsigned other) {
+void vm_check_meet(vm_core *c, unsigned e, const vm_view *sent, unsigned other,
+                   const vm_view *other_sent) {
   if (c->check->legal) vm_ck_legal_meet(c);
+  c->check->sent[c->number] = *sent;
+  c->check->sent[!c->number] = *other_sent;
   c->check->halved = false;
   if (vm_ck_has(c, VM_CHECK_RACE))
     vm_ck_clocks_meet(c, vm_ck_unit(c, e), vm_ck_unit(c->peer, other));

@@ -39,11 +39,12 @@ typedef struct side {
   unsigned e;
   vm_engine *en;
   const isa_insn *in;
+  vm_view dst, src;
 } side;
 
 static side side_of(vm_core *c, unsigned e) {
   vm_engine *en = &c->eng[e];
-  return (side){c, e, en, at_pc(en)};
+  return (side){.c = c, .e = e, .en = en, .in = at_pc(en)};
 }
 
 /* The engine of c that has waited longest at a sendrecv of that pipe, -1: none does. */
@@ -65,10 +66,15 @@ static uint32_t src_of(const isa_insn *in) {
   return in->op == ISA_OP_sendrecv ? in->u.SENDRECV.src : in->u.SENDRECV_GPSIMD.src;
 }
 
-static bool resolve_dst(const side *s, vm_view *v, isa_error *err) {
-  vm_resolver r = {.c = s->c, .e = s->en, .err = err};
-  if (vm_resolve_ap(&r, dst_of(s->in), v)) return true;
-  vm_fault(s->c, err->status, vm_at_pc(s->e, s->en->pc), "operand dst: %s", err->text);
+static bool resolve(side *s) {
+  isa_error err = {.field = ISA_NOFIELD};
+  vm_resolver r = {.c = s->c, .e = s->en, .err = &err};
+  const char *operand = "dst";
+  if (vm_resolve_ap(&r, dst_of(s->in), &s->dst)) {
+    operand = "src";
+    if (vm_resolve_ap(&r, src_of(s->in), &s->src)) return true;
+  }
+  vm_fault(s->c, err.status, vm_at_pc(s->e, s->en->pc), "operand %s: %s", operand, err.text);
   return false;
 }
 
@@ -78,7 +84,8 @@ static unsigned rings_of(const side *s) {
   return queue < 0 ? 0 : s->c->code->queues[queue].rings;
 }
 
-static void put_size(isa_buf *out, const side *s, const vm_view *v) {
+static void put_size(isa_buf *out, const side *s) {
+  const vm_view *v = &s->dst;
   isa_buf_printf(out, "%u x %llu of %s", v->num[0], (unsigned long long)v->elems,
                  isa_dtypes[v->dtype].name);
   if (rings_of(s)) isa_buf_printf(out, " by %u rings", rings_of(s));
@@ -86,18 +93,16 @@ static void put_size(isa_buf *out, const side *s, const vm_view *v) {
 
 /* Both move the same number of elements of one type, in the same way; else the fault is a's. */
 static bool agree(const side *a, const side *b) {
-  isa_error err = {.field = ISA_NOFIELD};
-  vm_view x, y;
-  if (!resolve_dst(a, &x, &err) || !resolve_dst(b, &y, &err)) return false;
-  if (a->in->op == b->in->op && x.dtype == y.dtype && x.num[0] == y.num[0] && x.elems == y.elems &&
-      rings_of(a) == rings_of(b))
+  const vm_view *x = &a->dst, *y = &b->dst;
+  if (a->in->op == b->in->op && x->dtype == y->dtype && x->num[0] == y->num[0] &&
+      x->elems == y->elems && rings_of(a) == rings_of(b))
     return true;
   isa_buf text;
   isa_buf_init(&text, &a->c->al);
   isa_buf_printf(&text, "%s of pipe %d, ", isa_ops[a->in->op].name, isa_insn_pipe(a->in));
-  put_size(&text, a, &x);
+  put_size(&text, a);
   isa_buf_printf(&text, "; core %u comes to it with %s, ", b->c->number, isa_ops[b->in->op].name);
-  put_size(&text, b, &y);
+  put_size(&text, b);
   isa_buf_printf(&text, ", on %s at ", isa_engines[b->e].name);
   vm_put_pc(b->c, b->e, b->en->pc, &text);
   vm_fault(a->c, ISA_FAULT, vm_at_pc(a->e, a->en->pc), "%s", isa_buf_str(&text));
@@ -136,22 +141,31 @@ static vm_flight *newest(vm_engine *en) {
   return &en->flights[(en->first + en->nflights - 1) % VM_FLIGHTS];
 }
 
-/* Both flights, from `at` on; they are done together. */
+static bool issue_half(const side *s, const side *other, vm_time at) {
+  vm_engine *en = s->en;
+  vm_flight *f = &en->flights[(en->first + en->nflights) % VM_FLIGHTS];
+  f->other = (uint8_t)other->e;
+  f->other_pc = other->en->pc;
+  en->issue_free = vm_later(en->issue_free, (vm_moment){at, en->cause.node});
+  if (vm_issue(s->c, s->e, s->in) != VM_RETIRE) return false;
+  /* The engine's own source is read by the other one's flight, until this one is done as well. */
+  vm_view_box(s->c, &s->src, &f->item.src[f->item.nsrc++]);
+  return true;
+}
+
+/* Both flights, from `at` on; they start, read and are done together. */
 static bool swap_by_gpsimd(const side *a, const side *b, vm_time at) {
   const side *both[2] = {a, b};
-  for (unsigned i = 0; i < 2; i++) {
-    const side *s = both[i], *other = both[1 - i];
-    vm_engine *en = s->en;
-    vm_flight *f = &en->flights[(en->first + en->nflights) % VM_FLIGHTS];
-    f->other = (uint8_t)other->e;
-    f->other_pc = other->en->pc;
-    en->issue_free = vm_later(en->issue_free, (vm_moment){at, en->cause.node});
-    if (vm_issue(s->c, s->e, s->in) != VM_RETIRE) return false;
-  }
-  vm_time done = vm_time_later(newest(a->en)->item.done, newest(b->en)->item.done);
+  if (!issue_half(a, b, at) || !issue_half(b, a, at)) return false;
+  const vm_flight x = *newest(a->en), y = *newest(b->en);
+  const vm_time done = vm_time_later(x.item.done, y.item.done);
   for (unsigned i = 0; i < 2; i++) {
     vm_engine *en = both[i]->en;
     vm_flight *f = newest(en);
+    f->item.start = vm_time_later(x.item.start, y.item.start);
+    f->streamed = vm_time_later(x.streamed, y.streamed);
+    f->read = vm_time_later(x.read, y.read);
+    vm_path_delay(both[i]->c, f->node, f->item.start, done);
     if (f->item.done == done) continue;
     f->item.done = en->last_done.time = done;
     vm_event_delay_done(both[i]->c, both[i]->e, (uint32_t)(f - en->flights), done);
@@ -194,7 +208,7 @@ static vm_verdict data_path_ready(vm_core *c, unsigned e, const isa_insn *in) {
 }
 
 vm_verdict vm_meet(vm_core *c, unsigned e, const isa_insn *in) {
-  const side me = side_of(c, e);
+  side me = side_of(c, e);
   if (me.en->triggered) return VM_RETIRE;
   if (in->op == ISA_OP_sendrecv_gpsimd) {
     vm_verdict ready = data_path_ready(c, e, in);
@@ -204,13 +218,13 @@ vm_verdict vm_meet(vm_core *c, unsigned e, const isa_insn *in) {
   me.en->wait_since = c->now;
   int other = first_at(c->peer, isa_insn_pipe(in));
   if (other < 0) return VM_STALL;
-  const side you = side_of(c->peer, (unsigned)other);
+  side you = side_of(c->peer, (unsigned)other);
   you.c->now = vm_time_later(you.c->now, c->now);
   const vm_time mine = known(&me, c->now, you.en->wait_since);
   const vm_time yours = known(&you, you.en->wait_since, c->now);
   vm_time at[2] = {mine, yours};
-  if (!agree(&me, &you)) return VM_FAULT;
-  if (c->check) vm_check_meet(c, e, you.e);
+  if (!resolve(&me) || !resolve(&you) || !agree(&me, &you)) return VM_FAULT;
+  if (c->check) vm_check_meet(c, e, &me.src, you.e, &you.src);
   if (in->op == ISA_OP_sendrecv_gpsimd) {
     at[0] = at[1] = vm_time_later(mine, yours);
     if (!swap_by_gpsimd(&me, &you, at[0])) return VM_FAULT;

@@ -87,7 +87,7 @@ void vm_save_check_log(vm_saver *s, vm_core *c);
 struct vm_ck_access;
 void vm_save_check_access(vm_saver *s, const vm_core *c, struct vm_ck_access *a);
 
-/* flight.c: instructions that have issued and transfers that have started. */
+/* flight.c: instructions that have issued. transfer.c: transfers that have started. */
 void vm_save_flights(vm_saver *s, vm_core *c, unsigned e);
 void vm_save_transfers(vm_saver *s, vm_core *c);
 /* Of a pair, after both cores' transfers: which of them belong to one sendrecv. */

@@ -1,0 +1,320 @@
+/* Transfers that have started, in a saved run. */
+#include "recall.h"
+
+static bool is_skipped(const vm_transfer *t) { return !t->dst.at; }
+
+/* A bit for each ring of a transfer's queue. */
+static uint16_t rings_of(const vm_core *c, const vm_transfer *t) {
+  return (uint16_t)((1u << c->code->queues[t->queue].rings) - 1);
+}
+
+static const vm_view *operand_of(const vm_transfer *t, unsigned k) {
+  return k == 0 ? &t->dst : k == 1 ? &t->src : &t->more[k - 2];
+}
+
+/* Operand k of t was resolved from that pattern of c. */
+static void note_end(const vm_core *c, uint32_t index, const vm_transfer *t, unsigned k,
+                     vm_save_recalled *rc) {
+  const isa_ap *ap = &c->code->aps[index - 1];
+  const vm_view *v = operand_of(t, k);
+  vm_save_noted n = {v->at, NULL, vm_dma_num(t, k, 0) ? v->elems : 0,
+                     ap->size_dim ? vm_dma_num(t, k, ap->size_dim - 1u) : 0};
+  vm_save_note_operand(c, rc, index, &n);
+}
+
+/* A sendrecv's own destination is where the other core's goes. */
+static void note_transfer(const vm_core *c, const isa_insn *in, const vm_transfer *t,
+                          vm_save_recalled *rc, vm_save_met *m) {
+  vm_dma_ops o = vm_dma_ops_of(c, in);
+  rc->r.skipped = is_skipped(t);
+  for (unsigned k = 0; k <= o.nsrc && !rc->r.skipped; k++)
+    note_end(c, k ? o.src[k - 1] : o.dst, k || !t->twin ? t : t->twin, k, rc);
+  if (m->insn) note_end(c->peer, vm_save_operand_there(m), t, 0, &m->rc);
+  if (!t->rows) return;
+  unsigned k = t->dst_indexed ? 0 : 1u + (unsigned)t->src_indexed;
+  rc->r.nrows = vm_dma_num(t, k, c->code->aps[(k ? o.src[k - 1] : o.dst) - 1].index_dim + 1u);
+}
+
+static void walk_rows(vm_saver *s, vm_recall *r, const vm_transfer *t) {
+  uint32_t n = (uint32_t)r->nrows;
+  vm_saver_count(s, &n, UINT32_MAX, 8, "rows of a transfer");
+  r->nrows = n;
+  r->rows = s->at;
+  for (uint32_t i = 0; i < n; i++) {
+    uint64_t row = s->reads ? 0 : (uint64_t)t->rows[i];
+    vm_save_u64(s, &row);
+  }
+}
+
+/* The instruction of a transfer of queue q; NULL when there is none like that. */
+static const isa_insn *insn_of(const vm_core *c, unsigned q, const vm_transfer *t) {
+  const isa_queue *queue = &c->code->queues[q];
+  const isa_code *code = &c->code->code[t->engine];
+  const isa_insn *in = &code->insns[t->pc];
+  if (queue->dge == ISA_DGE_none && in->op != ISA_OP_sendrecv)
+    return t->descriptor < queue->nstatics ? &queue->statics[t->descriptor] : NULL;
+  bool fits = isa_op_is_dma(in->op) && in->op != ISA_OP_dma_trigger;
+  return fits && vm_dma_ops_of(c, in).queue == q ? in : NULL;
+}
+
+/* Both ends of a sendrecv have the same elements. */
+static bool same_elements(const vm_transfer *t) {
+  return t->dst.dtype == t->src.dtype && t->dst.num[0] == t->src.num[0] &&
+         t->dst.elems == t->src.elems;
+}
+
+static void restore_transfer(vm_saver *s, vm_core *c, const isa_insn *in, vm_transfer *t,
+                             const vm_save_recalled *rc, const vm_save_met *m) {
+  isa_error err = {0};
+  vm_save_swapped w;
+  vm_save_swap_in(&w, c, &c->eng[t->engine], rc, m);
+  bool ok = vm_dma_make(c, &c->eng[t->engine], in, t, &err);
+  vm_save_swap_out(&w);
+  if (!ok) {
+    vm_save_not_made(s, c, "a transfer", t->engine, t->pc, &err);
+    return;
+  }
+  if (!m->insn) return;
+  vm_saver_need(s, same_elements(t), "a sendrecv has met one of another size");
+  t->finished = rings_of(c, t); /* until their shares are there */
+}
+
+static void walk_transfer(vm_saver *s, vm_core *c, unsigned q, vm_transfer *t) {
+  vm_save_recalled rc = {0};
+  vm_save_met m = {0};
+  uint32_t engine = t->engine;
+  vm_save_below(s, &engine, ISA_NENGINES, "engine of a transfer");
+  t->engine = (uint8_t)engine;
+  uint32_t n = c->code->code[engine].n;
+  vm_save_below(s, &t->pc, n, "instruction of a transfer");
+  vm_save_u32(s, &t->descriptor);
+  vm_save_node(s, c, &t->node);
+  vm_save_bool(s, &t->signals);
+  vm_save_u8(s, &t->sem);
+  vm_save_core(s, c, &t->sem_core);
+  const isa_insn *in = s->failed ? NULL : insn_of(c, q, t);
+  if (!in) {
+    vm_saver_fail(s, "a transfer belongs to no instruction");
+    return;
+  }
+  if (in->op == ISA_OP_sendrecv) vm_save_met_walk(s, c, in, &t->other, &t->other_pc, &m);
+  if (!s->reads) note_transfer(c, in, t, &rc, &m);
+  vm_save_recalled_walk(s, c, &rc);
+  vm_save_bool(s, &rc.r.skipped);
+  walk_rows(s, &rc.r, t);
+  if (m.insn) vm_save_recalled_walk(s, c->peer, &m.rc);
+  if (s->reads && !s->failed) restore_transfer(s, c, in, t, &rc, &m);
+}
+
+static uint64_t copied_bytes(const vm_share *sh) {
+  uint64_t esizes = 0, n;
+  for (unsigned k = 1; k <= sh->t->nsrc; k++) esizes += operand_of(sh->t, k)->esize;
+  return __builtin_mul_overflow(sh->e1 - sh->e0, esizes, &n) ? UINT64_MAX : n;
+}
+
+static void walk_started(vm_saver *s, vm_core *c, vm_share *sh) {
+  bool staged = sh->item.staged;
+  if (s->reads) {
+    vm_dma_boxes(c, sh);
+    vm_item_link(c, &sh->item);
+  }
+  vm_save_time(s, &sh->item.start);
+  vm_save_bool(s, &staged);
+  vm_saver_need(s, sh->item.start <= c->now, "a transfer starts after the saved moment");
+  if (!staged || s->failed) return;
+  if (s->reads) {
+    isa_error err = {.status = ISA_NOMEM};
+    if (!vm_saver_need(s, copied_bytes(sh) <= vm_saver_left(s), "a copied source is cut off"))
+      return;
+    sh->item.staged = true;
+    vm_dma_stage(c, sh);
+    if (!sh->snap) {
+      vm_save_not_made(s, c, "", 0, 0, &err);
+      return;
+    }
+  }
+  vm_saver_bytes(s, sh->snap, (size_t)copied_bytes(sh));
+}
+
+static void walk_share(vm_saver *s, vm_core *c, vm_share *sh) {
+  vm_save_u64(s, &sh->sent);
+  vm_save_time(s, &sh->ready);
+  vm_save_cause(s, c, &sh->cause);
+  vm_save_bool(s, &sh->started);
+  if (!vm_saver_need(s, sh->started ? sh->bytes && sh->sent <= sh->bytes : sh->sent == 0,
+                     "a transfer has moved what it does not have"))
+    sh->started = false;
+  if (sh->started && s->reads) c->shares_moving++;
+  if (sh->started && !s->failed) walk_started(s, c, sh);
+}
+
+/* Shares of a ring: its transfers are the last ones of the queue's, in their order. */
+static void walk_ring(vm_saver *s, vm_core *c, unsigned q, unsigned r, vm_transfer **t,
+                      uint32_t transfers) {
+  vm_ring *ring = &c->rings[q][r];
+  uint32_t n = ring->n;
+  vm_share *sh = ring->head;
+  vm_saver_count(s, &n, transfers, 34, "shares in a ring");
+  for (uint32_t i = 0; i < n && !s->failed; i++) {
+    if (s->reads && !(sh = vm_dma_restore_share(c, t[transfers - n + i], r))) {
+      vm_save_not_made(s, c, "", 0, 0, &(isa_error){.status = ISA_NOMEM});
+      return;
+    }
+    walk_share(s, c, sh);
+    sh = sh->next;
+  }
+}
+
+static vm_ring *longest_ring(vm_core *c, unsigned q) {
+  vm_ring *longest = &c->rings[q][0];
+  for (unsigned r = 1; r < c->code->queues[q].rings; r++)
+    if (c->rings[q][r].n > longest->n) longest = &c->rings[q][r];
+  return longest;
+}
+
+/* Transfers of queue q that have not ended, oldest first, then the shares of each ring. */
+static void walk_list(vm_saver *s, vm_core *c, unsigned q, vm_transfer **t, uint32_t n) {
+  vm_share *sh = longest_ring(c, q)->head;
+  for (uint32_t i = 0; i < n && !s->failed; i++) {
+    if (s->reads && !(t[i] = vm_dma_restore_transfer(c))) {
+      vm_save_not_made(s, c, "", 0, 0, &(isa_error){.status = ISA_NOMEM});
+      return;
+    }
+    if (!s->reads) {
+      t[i] = sh->t;
+      sh = sh->next;
+    }
+    walk_transfer(s, c, q, t[i]);
+  }
+  for (unsigned r = 0; r < c->code->queues[q].rings && !s->failed; r++) walk_ring(s, c, q, r, t, n);
+}
+
+static void walk_queue(vm_saver *s, vm_core *c, unsigned q) {
+  uint32_t n = longest_ring(c, q)->n, nstatics = c->code->queues[q].nstatics;
+  vm_save_below(s, &c->statics_next[q], nstatics ? nstatics : 1, "static transfer");
+  for (unsigned r = 0; r < c->code->queues[q].rings; r++) vm_save_time(s, &c->rings[q][r].fetched);
+  vm_saver_count(s, &n, UINT32_MAX, 16, "transfers");
+  if (n == 0) return;
+  vm_transfer **t = isa_zalloc(&c->al, n * sizeof *t);
+  if (!t) {
+    if (!s->reads) s->out->failed = true;
+    vm_save_not_made(s, c, "", 0, 0, &(isa_error){.status = ISA_NOMEM});
+    return;
+  }
+  walk_list(s, c, q, t, n);
+  for (uint32_t i = 0; s->reads && i < n; i++)
+    if (t[i] && t[i]->left == 0) { /* in no ring, which would free it */
+      vm_dma_unmake(c, t[i]);
+      vm_saver_fail(s, "a transfer without shares");
+    }
+  isa_free(&c->al, t, n * sizeof *t);
+}
+
+static void walk_dma_engine(vm_saver *s, vm_core *c, unsigned d) {
+  vm_dma_engine *e = &c->dma[d];
+  uint32_t queues = c->code->nqueues ? c->code->nqueues : 1, next = e->next_queue,
+           serving = e->serving;
+  vm_save_below(s, &next, queues, "queue");
+  vm_save_below(s, &serving, queues, "queue");
+  e->next_queue = (uint8_t)next;
+  e->serving = (uint8_t)serving;
+  vm_save_bool(s, &e->busy);
+  vm_save_bool(s, &e->armed);
+  vm_save_u64(s, &e->packet);
+  vm_save_time(s, &e->ends);
+  vm_save_time(s, &e->armed_at);
+  vm_save_time(s, &e->busy_time);
+  vm_save_node(s, c, &e->last_node);
+  if (!s->reads || s->failed || !e->busy) return;
+  const vm_share *sh = c->rings[serving][d].head;
+  if (!vm_saver_need(s, sh && sh->started && e->packet <= sh->bytes - sh->sent,
+                     "a DMA engine serves nothing"))
+    return;
+  c->hbm_active += sh->t->hbm_bytes > 0;
+}
+
+void vm_save_transfers(vm_saver *s, vm_core *c) {
+  for (unsigned q = 0; q < c->code->nqueues && !s->failed; q++) walk_queue(s, c, q);
+  for (unsigned d = 0; d < ISA_NDMA && !s->failed; d++) walk_dma_engine(s, c, d);
+}
+
+/* ---- The two transfers of a sendrecv -------------------------------------------------------- */
+
+static bool is_swap(const vm_core *c, const vm_transfer *t) {
+  return c->code->code[t->engine].insns[t->pc].op == ISA_OP_sendrecv;
+}
+
+/* The transfers of c that belong to sendrecvs and have not ended, in their order. */
+typedef struct swaps {
+  vm_transfer **v;
+  uint32_t n;
+} swaps;
+
+static bool find_swaps(vm_saver *s, vm_core *c, swaps *w) {
+  *w = (swaps){0};
+  for (unsigned fill = 0; fill < 2; fill++) {
+    uint32_t n = 0;
+    for (unsigned q = 0; q < c->code->nqueues; q++)
+      for (vm_share *sh = longest_ring(c, q)->head; sh; sh = sh->next)
+        if (is_swap(c, sh->t) && n++ < w->n) w->v[n - 1] = sh->t;
+    if (fill || n == 0) break;
+    w->v = isa_zalloc(&c->al, n * sizeof *w->v);
+    w->n = w->v ? n : 0;
+    if (w->v) continue;
+    if (!s->reads) s->out->failed = true;
+    vm_save_not_made(s, c, "", 0, 0, &(isa_error){.status = ISA_NOMEM});
+    return false;
+  }
+  return true;
+}
+
+/* a of core c and b of the other one. */
+static void link_swap(vm_saver *s, const vm_core *c, vm_transfer *a, vm_transfer *b) {
+  bool fits = !a->twin && !b->twin && a->other == b->engine && a->other_pc == b->pc &&
+              b->other == a->engine && b->other_pc == a->pc &&
+              rings_of(c, a) == rings_of(c->peer, b);
+  if (!vm_saver_need(s, fits, "two transfers are not of one sendrecv")) return;
+  a->twin = b;
+  b->twin = a;
+}
+
+/* The transfer of c that a, of the other core, has met, and that has moved all it had to. */
+static void walk_ended(vm_saver *s, vm_core *c, vm_transfer *a) {
+  vm_transfer *t = s->reads ? vm_dma_restore_transfer(c) : a->twin;
+  uint32_t q = t ? t->queue : 0;
+  if (!t) {
+    vm_save_not_made(s, c, "", 0, 0, &(isa_error){.status = ISA_NOMEM});
+    return;
+  }
+  vm_save_below(s, &q, c->code->nqueues, "queue");
+  if (s->failed) return;
+  walk_transfer(s, c, q, t);
+  if (s->reads && !s->failed) link_swap(s, c, t, a);
+  if (s->reads && s->failed) vm_dma_unmake(c, t); /* it is in no ring, which would free it */
+}
+
+/* A transfer of core 0: its number among those of core 1, from 1; 0: that one has ended. */
+static void walk_swap(vm_saver *s, vm_core *lead, vm_transfer *a, const swaps *there) {
+  uint32_t n = 0;
+  if (!s->reads && a->twin->left)
+    while (there->v[n++] != a->twin) {
+    }
+  vm_save_below(s, &n, there->n + 1, "transfer of a sendrecv");
+  if (s->failed) return;
+  if (n == 0)
+    walk_ended(s, lead->peer, a);
+  else if (s->reads)
+    link_swap(s, lead, a, there->v[n - 1]);
+}
+
+/* Where both have not ended, and then each of core 1's whose other one has. */
+void vm_save_swaps(vm_saver *s, vm_core *lead) {
+  swaps here, there = {0};
+  if (find_swaps(s, lead, &here) && find_swaps(s, lead->peer, &there)) {
+    for (uint32_t i = 0; i < here.n && !s->failed; i++) walk_swap(s, lead, here.v[i], &there);
+    for (uint32_t i = 0; i < there.n && !s->failed; i++)
+      if (s->reads ? !there.v[i]->twin : !there.v[i]->twin->left) walk_ended(s, lead, there.v[i]);
+  }
+  if (here.n) isa_free(&lead->al, here.v, here.n * sizeof *here.v);
+  if (there.n) isa_free(&lead->al, there.v, there.n * sizeof *there.v);
+}
