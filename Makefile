@@ -21,7 +21,7 @@
 #             them in FUZZ_JOBS processes; fuzz-guided: libFuzzer, FUZZ_SECONDS
 #   debug asan ubsan   the same build with other flags, into build-debug/ and so on
 #   lint      format, include rules, budgets, cppcheck
-#   install   to $(DESTDIR)$(PREFIX)
+#   install   to $(DESTDIR)$(PREFIX); uninstall: removes what install wrote there
 #   clean
 # V=1 shows commands. CC, CFLAGS, BUILD and PREFIX may be given.
 
@@ -233,10 +233,11 @@ tsan:
 	$(Q)CMOCKA_MESSAGE_OUTPUT=TAP build-tsan/tests/test_threads
 
 # Each file is written whole or not at all.
-generated: $(BUILD)/soma-as
+generated: all
 	$(Q)$(BUILD)/soma-as --manual >isa/manual.md.new && mv isa/manual.md.new isa/manual.md
 	$(Q)for f in vim:soma.vim textmate:soma.tmLanguage.json; do to=asm/editors/$${f#*:}; \
 	  $(BUILD)/soma-as --words | lua5.4 asm/editors/generate.lua $${f%%:*} >$$to.new && mv $$to.new $$to || exit 1; done
+	$(Q)lua5.4 asm/editors/completions.lua $(BUILD) >$(BUILD)/soma.bash && cp $(BUILD)/soma.bash asm/editors/soma.bash
 
 pictures: all
 	$(Q)for p in samples/pictures/*.svg; do \
@@ -293,26 +294,58 @@ format:
 	$(Q)clang-format -i $(FORMATTED)
 
 # ---- Install -------------------------------------------------------------------------------
+# MODE:SOURCE:TARGET, the target below PREFIX unless it begins with a slash; a link's source is what it
+# says. The manuals stand as here, so that their links lead somewhere.
 LUA_CMOD ?= $(PREFIX)/lib/lua/5.4
 MAN := asm/tools/soma-as.1 asm/tools/soma-dis.1 lua/command/soma.1 python/soma-nki.1
+HEADERS := $(addprefix vm/api/,soma.h soma_custom.h soma_debug.h soma_device.h soma_kernel.h soma_trace.h)
+COMMANDS := $(PROGRAMS) $(BUILD)/soma-nki
+MANUALS := LICENSE CONTRIBUTING.md CHANGELOG.md $(wildcard README.md */README.md */*/README.md */*/*/README.md) isa/manual.md \
+           tests/golden/debug.txt $(shell find samples -name __pycache__ -prune -o -type f ! -name README.md -print | sort)
+PACKAGE := $(shell cd python && find soma nki neuronxcc -name '*.py' | sort)
+INSTALL = $(foreach f,$(COMMANDS),755:$f:bin/$(notdir $f)) $(foreach f,$(HEADERS),644:$f:include/$(notdir $f)) \
+  644:$(BUILD)/libsoma.a:lib/libsoma.a 755:$(BUILD)/libsoma.so:lib/libsoma.so.$(VERSION) \
+  link:libsoma.so.$(VERSION):lib/libsoma.so.0 link:libsoma.so.0:lib/libsoma.so \
+  644:$(BUILD)/soma.pc:lib/pkgconfig/soma.pc 755:$(BUILD)/soma.so:$(LUA_CMOD)/soma.so \
+  $(foreach f,$(PACKAGE),644:python/$f:lib/soma/python/$f) $(foreach f,$(MAN),644:$f:share/man/man1/$(notdir $f)) \
+  $(foreach f,$(MANUALS),644:$f:share/doc/soma/$f) 644:asm/editors/soma.vim:share/vim/vimfiles/syntax/soma.vim \
+  644:asm/editors/soma.tmLanguage.json:share/soma/soma.tmLanguage.json \
+  644:asm/editors/soma.bash:share/bash-completion/completions/soma \
+  $(foreach f,$(filter-out soma,$(notdir $(COMMANDS))),link:soma:share/bash-completion/completions/$f)
+item = $(word 1,$1):$(word 2,$1):$(if $(filter /%,$(word 3,$1)),,$(PREFIX)/)$(word 3,$1)
+ITEMS = $(foreach i,$(INSTALL),$(call item,$(subst :, ,$i)))
+# What was written, files (f) and the folders that were not there before (d): make uninstall takes away
+# that and nothing else.
+LIST = $(PREFIX)/share/soma/installed
+
 install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig \
-	  $(DESTDIR)$(LUA_CMOD) $(DESTDIR)$(PREFIX)/share/man/man1
-	install -m 755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
-	install -m 644 vm/api/soma.h vm/api/soma_custom.h vm/api/soma_debug.h vm/api/soma_device.h vm/api/soma_kernel.h vm/api/soma_trace.h $(DESTDIR)$(PREFIX)/include
-	install -m 644 $(BUILD)/libsoma.a $(DESTDIR)$(PREFIX)/lib
-	install -m 755 $(BUILD)/libsoma.so $(DESTDIR)$(PREFIX)/lib/libsoma.so.$(VERSION)
-	ln -sf libsoma.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libsoma.so.0
-	ln -sf libsoma.so.0 $(DESTDIR)$(PREFIX)/lib/libsoma.so
-	install -m 755 $(BUILD)/soma.so $(DESTDIR)$(LUA_CMOD)
-	install -m 755 $(BUILD)/soma-nki $(DESTDIR)$(PREFIX)/bin
-	cd python && find soma nki neuronxcc -name '*.py' -exec install -D -m 644 {} $(DESTDIR)$(PREFIX)/lib/soma/python/{} ';'
-	install -m 644 $(MAN) $(DESTDIR)$(PREFIX)/share/man/man1
-	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' vm/api/soma.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/soma.pc
+	$(Q)case '$(PREFIX)' in *[[:space:]:]*|[!/]*) echo "PREFIX is a path from / on without spaces, not '$(PREFIX)'" >&2; exit 2;; esac
+	$(Q)$(MAKE) -s uninstall AGAIN=1
+	@echo "  INSTALL  $(DESTDIR)$(PREFIX)"
+	$(Q)sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' vm/api/soma.pc.in >$(BUILD)/soma.pc
+	$(Q)set -e; new=$$(mktemp); trap 'rm -f "$$new"' EXIT; for i in $(ITEMS) ::$(LIST); do \
+	  t=$${i##*:}; echo "f $$t"; \
+	  while t=$${t%/*} && [ -n "$$t" ]; do [ -d "$(DESTDIR)$$t" ] || echo "d $$t"; done; \
+	done | sort -u >"$$new"; \
+	sed -n 's/^d //p' "$$new" | while read -r t; do mkdir -p "$(DESTDIR)$$t"; done; \
+	install -m 644 "$$new" "$(DESTDIR)$(LIST)"; \
+	for i in $(ITEMS); do \
+	  t=$${i##*:} s=$${i#*:}; s=$${s%:*}; \
+	  case $$i in link:*) ln -sf "$$s" "$(DESTDIR)$$t";; *) install -m "$${i%%:*}" "$$s" "$(DESTDIR)$$t";; esac; \
+	done
+
+uninstall:
+	$(Q)[ -f "$(DESTDIR)$(LIST)" ] || { [ -n "$(AGAIN)" ] || echo "nothing to remove: there is no $(DESTDIR)$(LIST)"; exit 0; }; \
+	set -e; old=$$(mktemp); trap 'rm -f "$$old"' EXIT; cp "$(DESTDIR)$(LIST)" "$$old"; \
+	sed -n 's/^f //p' "$$old" | while read -r t; do rm -f "$(DESTDIR)$$t"; done; \
+	sed -n 's/^d //p' "$$old" | sort -r | while read -r t; do \
+	  case $$t in */lib/soma/python*) rm -rf "$(DESTDIR)$$t/__pycache__";; esac; \
+	  rmdir "$(DESTDIR)$$t" 2>/dev/null || true; \
+	done
 
 clean:
 	rm -rf build build-*
 
 .PHONY: all unit test lists test-ui check judge conform mutants mutants-all bench nki nki-random bench-compare bench-ui picture-ui generated pictures \
-        figures timing ulp repro tsan fuzz fuzz-guided fuzz-smoke fuzz-build fuzz-sanitized debug asan ubsan lint format install clean
+        figures timing ulp repro tsan fuzz fuzz-guided fuzz-smoke fuzz-build fuzz-sanitized debug asan ubsan lint format install uninstall clean
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

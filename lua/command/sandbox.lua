@@ -102,6 +102,7 @@ local function parse_program(o)
     local n, wrong = take_option(o, i, is_limit)
     if wrong then return wrong end
     local word = args[i]
+    if word:match "^%-%-file%f[=%z]" then return "--file is for a script.lua, and none is given" end
     if not_here[word:match "^[^=]*"] or word:match "^%-I" then return "a sandbox has no option " .. word end
     if n == 0 or word == "--json" then words[#words + 1] = word end
     i = i + math.max(n, 1)

@@ -8,7 +8,7 @@ USAGE = """usage: soma-nki SCRIPT.py [ARGUMENTS]
        soma-nki -c CODE [ARGUMENTS]
 
 Runs a Python script whose kernels are written for NKI (import nki, or neuronxcc.nki) on an
-emulated core. Kernels are called with NumPy arrays.
+emulated core. Kernels are called with NumPy arrays. There are --help and --version.
 
   NEURON_PLATFORM_TARGET_OVERRIDE   the target: trn1, inf2, trn2 (the default) or trn3
   SOMA_PYTHON                       the interpreter; it needs NumPy

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs into a scratch tree, then builds the examples of vm/README.md against it, as C and C++,
-# and expects the output that the README shows.
+# Installs into a scratch tree, looks at what is there, and takes it away again; builds the examples of
+# vm/README.md against it, as C and C++, and expects the output that the README shows.
 : "${BUILD:=build}" "${CC:=gcc}"
 dir=$(mktemp -d) || exit 2
 trap 'rm -rf "$dir"' EXIT
@@ -18,13 +18,64 @@ awk '/<!-- example -->/ {on = 1} on && /^```$/ {exit} on && code {print} on && /
   vm/README.md >"$dir/example.c"
 awk '/<!-- output -->/ {on = 1} on && /^    / {sub(/^    /, ""); print; exit}' vm/README.md >"$dir/want"
 cp "$dir/example.c" "$dir/example.cc"
+# What stands there before is there afterwards, and nothing else.
+root="$dir/a root"
+mkdir -p "$root/usr/bin" "$root/usr/share/man" "$root/usr/lib/empty"
+echo mine >"$root/usr/bin/other"
+contents() { (cd "$root" && find . | sort); }
+contents >"$dir/before"
+check "make install" make BUILD="$BUILD" install PREFIX=/usr DESTDIR="$root"
+(cd "$root" && find . ! -type d) | sed 's/^\.//' | grep -v /usr/bin/other | sort >"$dir/there"
+sed -n 's/^f //p' "$root/usr/share/soma/installed" | sort >"$dir/listed"
+check "the list of what is installed" diff -u "$dir/listed" "$dir/there"
+echo gone >"$root/usr/bin/soma-old"
+echo "f /usr/bin/soma-old" >>"$root/usr/share/soma/installed"
+check "make install again" make BUILD="$BUILD" install PREFIX=/usr DESTDIR="$root"
+check "what an older version had is gone" test ! -e "$root/usr/bin/soma-old"
+mkdir -p "$root/usr/lib/soma/python/soma/__pycache__" # as Python makes it
+check "make uninstall" make BUILD="$BUILD" uninstall PREFIX=/usr DESTDIR="$root"
+contents >"$dir/after"
+check "nothing else is left or gone" diff -u "$dir/before" "$dir/after"
+nothing() { make BUILD="$BUILD" uninstall PREFIX=/usr DESTDIR="$root" | grep -q "^nothing to remove"; }
+check "make uninstall of nothing" nothing
+refused() { ! make BUILD="$BUILD" install PREFIX="$1" DESTDIR="$dir/no" && [ ! -e "$dir/no" ]; }
+check "a relative PREFIX" refused usr
+check "a PREFIX with a space" refused "/usr/my own"
 check "make install" make BUILD="$BUILD" install PREFIX=/usr DESTDIR="$dir/root"
 for f in bin/soma bin/soma-as bin/soma-dis include/soma.h lib/libsoma.a lib/libsoma.so \
   lib/lua/5.4/soma.so lib/pkgconfig/soma.pc share/man/man1/soma.1 share/man/man1/soma-as.1 \
   share/man/man1/soma-dis.1 share/man/man1/soma-nki.1 bin/soma-nki \
-  lib/soma/python/soma/lib.py lib/soma/python/nki/isa/__init__.py; do
+  lib/soma/python/soma/lib.py lib/soma/python/nki/isa/__init__.py \
+  share/doc/soma/README.md share/doc/soma/isa/manual.md share/doc/soma/CHANGELOG.md \
+  share/doc/soma/samples/softmax.s share/doc/soma/samples/nki/race.py share/doc/soma/samples/data/softmax_x.npy \
+  share/bash-completion/completions/soma share/bash-completion/completions/soma-nki \
+  share/vim/vimfiles/syntax/soma.vim share/soma/soma.tmLanguage.json; do
   check "$f is installed" test -s "$dir/root/usr/$f"
 done
+for command in "$dir"/root/usr/bin/*; do
+  base=${command##*/}
+  check "a man page of $base" test -s "$dir/root/usr/share/man/man1/$base.1"
+  check "completions of $base" bash -c ". '$dir/root/usr/share/bash-completion/completions/$base' && complete -p $base"
+done
+# Each link of an installed manual leads to an installed file.
+broken=$(cd "$dir/root/usr/share/doc/soma" && find . -name '*.md' | while read -r f; do
+  sed 's/`[^`]*`//g' "$f" | grep -oE '\]\([^)#: ]+' | sed 's/^](//' | while read -r to; do
+    [ -e "${f%/*}/$to" ] || echo "$f: $to"
+  done
+done)
+check "links of the manuals: $broken" test -z "$broken"
+samples="$dir/root/usr/share/doc/soma/samples"
+check "an installed sample" "$dir/root/usr/bin/soma" "$samples/softmax.lua"
+check "an installed program" "$dir/root/usr/bin/soma" "$samples/softmax.s" --in x=randn:1 --quiet
+# The rockspec: by LuaRocks where it is installed, else as what it is, a table in Lua.
+spec=lua/soma-scm-1.rockspec
+check "the rockspec" lua5.4 -e 'local e = {} assert(loadfile(arg[0], "t", e))()
+  assert(e.package == "soma" and arg[0]:find("soma%-" .. e.version:gsub("%-", "%%-") .. "%.rockspec$"))
+  for _, f in pairs(e.build.install.lib) do assert(f == e.build.build_target) end' "$spec"
+command -v luarocks >/dev/null && check "luarocks lint" luarocks --lua-version 5.4 lint "$spec"
+# The newest version of the list of changes is the header's.
+version=$(sed -n 's/^#define SOMA_VERSION "\(.*\)"/\1/p' vm/api/soma.h)
+check "CHANGELOG.md" test "$(sed -n 's/^## //p' CHANGELOG.md | head -n 1)" = "$version"
 run() { LD_LIBRARY_PATH="$dir/root/usr/lib" "$1" | diff -u "$dir/want" -; }
 for std in c99 c11; do
   check "example as $std" $CC -std=$std -Wall -Wextra -Wpedantic -Werror -I"$dir/root/usr/include" \
