@@ -105,11 +105,21 @@ static void push_dtype(lua_State *L, unsigned d) {
 }
 
 static void push_target(lua_State *L, const isa_target *t) {
-  lua_createtable(L, 0, 5);
+  lua_createtable(L, 0, 13);
   set_text(L, "name", t->name);
   lb_set_count(L, "gen", (uint64_t)t->gen);
   lb_set_count(L, "sbuf_bytes", t->sbuf_bytes);
+  lb_set_count(L, "sbuf_usable", t->sbuf_usable);
+  lb_set_count(L, "cores", t->cores);
+  lb_set_count(L, "hbm_stacks", t->hbm_stacks);
   lb_set_count(L, "hbm_gib", t->hbm_gib);
+  lb_set_count(L, "dma_engines", t->dma_engines);
+  lb_set_count(L, "dma_rings", t->dma_rings);
+  lb_set_count(L, "mm_fp32", t->mm_fp32);
+  lb_set_count(L, "mm_bf16", t->mm_bf16);
+  lua_createtable(L, 0, ISA_NENGINES);
+  for (unsigned e = 0; e < ISA_NENGINES; e++) lb_set_count(L, isa_engines[e].name, t->khz[e]);
+  lua_setfield(L, -2, "khz");
   lua_pushboolean(L, t->hwdge);
   lua_setfield(L, -2, "hwdge");
 }

@@ -31,7 +31,7 @@ int luaopen_soma(lua_State *L) {
   lb_push_isa(L);
   lua_setfield(L, -2, "isa");
   lb_open_file(L);
-  lt_open(L, lb_tensor_methods, lb_move_tensor);
+  lt_open(L, lb_tensor_methods, &lb_tensor_devices);
   lt_open_npz(L);
   lt_open_safetensors(L);
   lb_open_program(L);

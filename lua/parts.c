@@ -13,6 +13,12 @@ static const char *const plot_lines[] = {
 #include "plot.inc"
 };
 
+static const char *const tiling_lines[] = {
+#include "tiling.inc"
+};
+static const char *const arithmetic_lines[] = {
+#include "arithmetic.inc"
+};
 static const char *const wrong_options_lines[] = {
 #include "wrong_options.inc"
 };
@@ -108,6 +114,56 @@ static int load_debugger(lua_State *L) {
   return 1;
 }
 
+/* Gives {methods, meta} of tensors on a device. */
+static int load_arithmetic(lua_State *L) {
+  push_upvalues(L);
+  if (lua_getfield(L, HOST, "arithmetic") == LUA_TTABLE) return 1;
+  lua_settop(L, HOST);
+  luaL_setfuncs(L, lb_arithmetic_functions, 0);
+  PART(L, tiling, HOST, "tiling");
+  PART(L, arithmetic, HOST, "arithmetic");
+  lua_getfield(L, HOST, "arithmetic");
+  return 1;
+}
+
+/* Its upvalue is load_arithmetic. */
+static int load_metamethods(lua_State *L) {
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_call(L, 0, 1);
+  lua_getfield(L, -1, "meta");
+  return 1;
+}
+
+/* __index of the table of methods, which has those of C: one in Lua. Likewise. */
+static int find_method(lua_State *L) {
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_call(L, 0, 1);
+  lua_getfield(L, -1, "methods");
+  lua_pushvalue(L, 2);
+  lua_rawget(L, -2);
+  return 1;
+}
+
+static void open_arithmetic(lua_State *L, int host) {
+  lua_pushvalue(L, host - 1);
+  lua_pushvalue(L, host);
+  lua_pushcclosure(L, load_arithmetic, 2);
+  int load = lua_gettop(L);
+  lua_getfield(L, LUA_REGISTRYINDEX, LB_DEVICE_METHODS);
+  lua_createtable(L, 0, 1);
+  lua_pushvalue(L, load);
+  lua_pushcclosure(L, find_method, 1);
+  lua_setfield(L, -2, "__index");
+  lua_setmetatable(L, -2);
+  luaL_getmetatable(L, LB_DEVICE_TENSOR);
+  lua_pushvalue(L, load);
+  lua_pushcclosure(L, load_metamethods, 1);
+  lb_load_later(L, -2,
+                "__add __sub __mul __div __idiv __mod __pow __unm __band __bor __bxor __bnot "
+                "__shl __shr");
+  lua_settop(L, host);
+}
+
 /* The names become functions of the table at into that load what they need when they are called. */
 static void later(lua_State *L, int into, int host, lua_CFunction load, const char *names) {
   lua_pushvalue(L, host - 1);
@@ -126,6 +182,7 @@ void lb_open_parts(lua_State *L) {
   luaL_setfuncs(L, functions, 0);
   luaL_setfuncs(L, lb_process_functions, 0);
   later(L, module, host, load_sweep, "sweep");
+  open_arithmetic(L, host);
   lua_getfield(L, LUA_REGISTRYINDEX, LB_RUN_METHODS);
   later(L, host + 1, host, load_debugger, "debug until_line log_lines");
   lua_settop(L, module);

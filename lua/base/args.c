@@ -261,6 +261,7 @@ static int parse_name(const char *name) {
   if (strcmp(name, "cpu") == 0) return LB_CPU;
   for (int i = 0; i < 2; i++) {
     size_t n = strlen(prefixes[i]);
+    if (strncmp(name, prefixes[i], n - 1) == 0 && name[n - 1] == '\0') return 0;
     if (strncmp(name, prefixes[i], n) != 0) continue;
     const char *digits = name + n;
     size_t m = strspn(digits, "0123456789");

@@ -65,7 +65,8 @@ double lb_host_seconds(void);
 /* ---- Names of devices (args.c) ------------------------------------------------------------- */
 
 enum { LB_CPU = -1, LB_DEVICES = 64 }; /* neuron:0 to neuron:63 */
-/* N of "neuron:N", LB_CPU of "cpu" and of NULL; raises an error for anything else. */
+/* N of "neuron:N", 0 of "neuron", LB_CPU of "cpu" and of NULL; raises an error for anything else.
+ */
 int lb_device(lua_State *L, const char *what, const char *name);
 /* The same of the option `device` of the table at arg. */
 int lb_device_option(lua_State *L, int arg, const char *what);

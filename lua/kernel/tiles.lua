@@ -87,6 +87,11 @@ local function binary(k, op, a, b, o)
   local t, other = a, b
   if reverse then t, other = b, a end
   local out = o and o.into or like(k, t, o)
+  if op == "pow" and type(other) == "number" then -- gpsimd alone has it, and takes tensors there
+    local filled = k:fill("float32", shape_of(t), other)
+    a, b = reverse and filled or a, reverse and b or filled
+    other = nil
+  end
   if type(other) == "number" or is_column(other) and not is_column(t) then
     if V.is_view(other) and other.dtype ~= "float32" then other = k:cast(other, "float32") end
     k.vector.tensor_scalar(out, t, {op0 = op, imm0 = other, reverse0 = reverse or nil})

@@ -387,7 +387,19 @@ static bool push_count(lua_State *L, const lb_core *core, const char *key) {
   return true;
 }
 
-/* core.sbuf, core.psum, core.hbm, core.target, core.device, a count, or a method. */
+/* core.arithmetic: {runs, programs, time_ns} of operators on its tensors. */
+static void push_arithmetic(lua_State *L, const lb_core *core) {
+  lua_createtable(L, 0, 3);
+  lua_pushinteger(L, core->arithmetic.runs);
+  lua_setfield(L, -2, "runs");
+  lua_pushinteger(L, core->arithmetic.programs);
+  lua_setfield(L, -2, "programs");
+  lua_pushnumber(L, core->arithmetic.ns);
+  lua_setfield(L, -2, "time_ns");
+}
+
+/* core.sbuf, core.psum, core.hbm, core.arithmetic, core.target, core.device, a count, or a method.
+ */
 static int core_index(lua_State *L) {
   const lb_core *core = check_any(L, 1);
   const char *key = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
@@ -397,6 +409,8 @@ static int core_index(lua_State *L) {
     lb_push_memory(L, 1, SOMA_PSUM);
   else if (strcmp(key, "hbm") == 0)
     lb_push_hbm(L, 1);
+  else if (strcmp(key, "arithmetic") == 0)
+    push_arithmetic(L, core);
   else if (strcmp(key, "target") == 0)
     lua_pushstring(L, core->m != NULL ? soma_target(core->m) : NULL);
   else if (strcmp(key, "device") == 0) {

@@ -39,6 +39,10 @@ typedef struct lb_core {
   lb_budget *budget;            /* of the option max_memory, or NULL */
   bool failed;                  /* a callback raised user value LB_CORE_ERROR */
   bool mute;                    /* `print` and `events` are not called */
+  struct {
+    lua_Integer runs, programs;
+    lua_Number ns;
+  } arithmetic; /* what operators of its tensors have run, and assembled for it */
 } lb_core;
 /* User values of a core; LB_CORE_PROGRAM: of the run that started last; LB_CORE_INPUTS: a table of
  * the host tensors that its run may use in place, or nil. */
@@ -87,15 +91,21 @@ enum {
   LB_RUN_SLOTS = LB_RUN_DEVICE_OUT
 };
 lb_run *lb_check_run(lua_State *L, int arg);
-/* ---- Tensors on a device (device.c) -------------------------------------------------------- */
+/* ---- Tensors on a device (device_tensor.c) -----------------------------------------------------
+ */
 
 #define LB_DEVICE_TENSOR "soma.device_tensor"
+#define LB_DEVICE_METHODS "soma.device_tensor methods" /* in the registry: their table */
 typedef struct lb_device_tensor lb_device_tensor;
 /* The tensor at arg when it is on a device, else NULL. */
 lb_device_tensor *lb_test_device_tensor(lua_State *L, int arg);
 /* Its handle, NULL when it is closed; and its core. */
 soma_tensor *lb_device_tensor_handle(const lb_device_tensor *d);
 lb_core *lb_device_tensor_core(const lb_device_tensor *d);
+/* Whether its elements lie one after another, so that a run can take it. */
+bool lb_device_tensor_dense(const lb_device_tensor *d);
+/* What arithmetic.lua asks of them. */
+extern const luaL_Reg lb_arithmetic_functions[];
 /* Pushes a new zeroed tensor in the HBM of the core at core_index; raises an error when HBM is
  * exhausted, with the sizes. */
 lb_device_tensor *lb_new_device_tensor(lua_State *L, int core_index, const char *what,
@@ -160,9 +170,9 @@ bool lb_trace_option(lua_State *L, int arg, soma_recorder_options *out);
 void lb_costs_option(lua_State *L, int arg, soma_machine *m);
 
 extern const luaL_Reg lb_program_functions[], lb_core_functions[], lb_device_functions[];
-/* t:to of host tensors, and what moves one to a device: for lt_open. */
+/* t:to of host tensors, and what that room asks of devices: for lt_open. */
 extern const luaL_Reg lb_tensor_methods[];
-void lb_move_tensor(lua_State *L, int device, const char *what);
+extern const lt_devices lb_tensor_devices;
 void lb_open_program(lua_State *L);
 void lb_open_core(lua_State *L);
 void lb_open_device(lua_State *L);

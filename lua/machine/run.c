@@ -96,6 +96,8 @@ static void check_device_input(lua_State *L, const lb_core *core, const char *na
   const lb_core *home = lb_device_tensor_core(d);
   if (lb_device_tensor_handle(d) == NULL)
     luaL_error(L, "run: input '%s' is a tensor that is closed", name);
+  if (!lb_device_tensor_dense(d))
+    luaL_error(L, "run: input '%s' is a view that is not dense: use %s:copy()", name, name);
   if (home == core) return;
   const char *there = lb_push_device_name(L, home->device);
   if (home->m == NULL)

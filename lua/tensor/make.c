@@ -5,10 +5,30 @@
 #include "dmath.h"
 #include "tensor.h"
 
-/* The trailing options of a constructor: the device it is for. */
-static int plain_options(lua_State *L, int arg, const char *what) {
+/* Options stand at `at`, after what may be left out: a table with names at one of the positions
+ * from `first` on is moved there. Then nothing else may follow. */
+static void options_at(lua_State *L, const char *what, int first, int at) {
+  for (int i = first; i < at; i++) {
+    if (lua_type(L, i) != LUA_TTABLE || lua_rawlen(L, i) > 0) continue;
+    lua_pushnil(L);
+    if (lua_next(L, i) == 0) continue; /* an empty one is a shape */
+    lua_pop(L, 2);
+    for (; i < at; i++) {
+      lua_pushnil(L);
+      lua_insert(L, i);
+    }
+  }
+  for (int i = lua_gettop(L); i > at; i--)
+    if (!lua_isnil(L, i))
+      luaL_error(L, "%s: argument %d, %s, is too many: the options come last", what, i,
+                 luaL_tolstring(L, i, NULL));
+}
+
+/* The options of a constructor at `at` or before: the device it is for. */
+static int plain_options(lua_State *L, int first, int at, const char *what) {
   static const char *const known[] = {"device", NULL};
-  return lb_options(L, arg, what, known) ? lb_device_option(L, arg, what) : LB_CPU;
+  options_at(L, what, first, at);
+  return lb_options(L, at, what, known) ? lb_device_option(L, at, what) : LB_CPU;
 }
 
 /* How many elements of a new tensor are filled at a time, from element i on. */
@@ -16,34 +36,53 @@ static size_t part_of(const lt_tensor *t, int64_t i) {
   return t->size - i < LT_CHUNK ? (size_t)(t->size - i) : LT_CHUNK;
 }
 
-/* soma.zeros(shape, dtype="float32", {device}) */
-static int make_zeros(lua_State *L) {
-  int64_t shape[LT_DIMS] = {0};
-  unsigned ndim = lt_check_shape(L, 1, shape), dtype = lb_dtype_or(L, 2, ISA_float32);
-  int device = plain_options(L, 3, "zeros");
-  lt_new(L, dtype, ndim, shape);
-  return lt_place(L, device, "zeros");
+/* Pushes a new tensor, zeroed or filled with an element, where it shall be. */
+static int make(lua_State *L, const char *what, int device, const lt_tensor *as,
+                unsigned char *element) {
+  if (device != LB_CPU) {
+    lt_get_devices(L)->make(L, device, what, as, element);
+    return 1;
+  }
+  lt_tensor one = {.data = element, .size = 1, .dtype = as->dtype};
+  const lt_tensor *t = lt_new(L, as->dtype, as->ndim, as->shape);
+  if (element != NULL) lt_copy(L, t, &one, 0);
+  return 1;
 }
 
-static int make_filled(lua_State *L, int value, int dtype_arg, const char *what) {
-  int64_t shape[LT_DIMS] = {0};
-  unsigned ndim = lt_check_shape(L, 1, shape), dtype = lb_dtype_or(L, dtype_arg, ISA_float32);
-  int device = plain_options(L, dtype_arg + 1, what);
+static int make_zeroed(lua_State *L, const char *what) {
+  int device = plain_options(L, 2, 3, what);
+  lt_tensor as = {0};
+  as.ndim = lt_check_shape(L, 1, as.shape);
+  as.dtype = lb_dtype_or(L, 2, ISA_float32);
+  return make(L, what, device, &as, NULL);
+}
+
+/* soma.zeros(shape, dtype="float32", {device}), and soma.empty, whose elements are zeros as well.
+ */
+static int make_zeros(lua_State *L) { return make_zeroed(L, "zeros"); }
+static int make_empty(lua_State *L) { return make_zeroed(L, "empty"); }
+
+static int make_filled(lua_State *L, int value, int dtype_arg, int device, const char *what) {
+  lt_tensor as = {0};
   unsigned char element[8];
-  lt_set_element(L, value, dtype, element);
-  lt_tensor one = {.data = element, .size = 1, .dtype = dtype};
-  lt_copy(L, lt_new(L, dtype, ndim, shape), &one, 0);
-  return lt_place(L, device, what);
+  as.ndim = lt_check_shape(L, 1, as.shape);
+  as.dtype = lb_dtype_or(L, dtype_arg, ISA_float32);
+  lt_set_element(L, value, as.dtype, element);
+  return make(L, what, device, &as, element);
 }
 
 /* soma.full(shape, value, dtype="float32", {device}) */
-static int make_full(lua_State *L) { return make_filled(L, 2, 3, "full"); }
+static int make_full(lua_State *L) {
+  int device = plain_options(L, 3, 4, "full");
+  return make_filled(L, 2, 3, device, "full");
+}
 
 /* soma.ones(shape, dtype="float32", {device}) */
 static int make_ones(lua_State *L) {
+  int device = plain_options(L, 2, 3, "ones");
   lua_settop(L, 3);
   lua_pushinteger(L, 1);
-  return make_filled(L, 4, 2, "ones");
+  return make_filled(L, 4, 2, device, "ones");
 }
 
 /* soma.arange([start,] stop [, step] [, dtype] [, {device}]): start + i * step, below stop. int32
@@ -54,10 +93,8 @@ static int make_arange(lua_State *L) {
   if (n == 0) luaL_typeerror(L, 1, "number");
   bool ints = true;
   for (int i = 1; i <= n; i++) ints = ints && lua_isinteger(L, i);
-  bool typed = lua_type(L, n + 1) != LUA_TTABLE; /* a table: the options, without a dtype */
-  unsigned fallback = ints ? ISA_int32 : ISA_float32;
-  unsigned dtype = typed ? lb_dtype_or(L, n + 1, fallback) : fallback;
-  int device = plain_options(L, n + 1 + typed, "arange");
+  int device = plain_options(L, n + 1, n + 2, "arange");
+  unsigned dtype = lb_dtype_or(L, n + 1, ints ? ISA_int32 : ISA_float32);
   luaL_argcheck(L, lt_class_of(dtype) != LT_PACKED, n + 1, "arange makes no packed types");
   double start = n > 1 ? lua_tonumber(L, 1) : 0, stop = lua_tonumber(L, n > 1 ? 2 : 1);
   double step = n > 2 ? lua_tonumber(L, 3) : 1;
@@ -121,6 +158,7 @@ static uint64_t high_product(uint64_t a, uint64_t b) {
 static lt_tensor *random_tensor(lua_State *L, const char *what, const char *const *known,
                                 random_state *r, int *device) {
   int64_t shape[LT_DIMS] = {0};
+  options_at(L, what, 2, 3);
   unsigned ndim = lt_check_shape(L, 1, shape), dtype = lb_dtype_or(L, 2, ISA_float32);
   luaL_argcheck(L, lt_class_of(dtype) != LT_PACKED, 2, "no packed types: use astype");
   if (!lb_options(L, 3, what, known) || lb_option(L, 3, "seed") == LUA_TNIL)
@@ -237,10 +275,10 @@ static void fill_nested(lua_State *L, const lt_tensor *t, unsigned d, unsigned c
  * a number gives no dimensions. dtype: bool when the first leaf is a boolean, else float32. */
 static int make_tensor(lua_State *L) {
   int64_t shape[LT_DIMS] = {0}, want[LT_DIMS] = {0};
+  int device = plain_options(L, 2, 4, "tensor");
   unsigned dtype = lb_dtype_or(L, 2, 0);
   bool shaped = !lua_isnoneornil(L, 3);
   unsigned nwant = shaped ? lt_check_shape(L, 3, want) : 0;
-  int device = plain_options(L, 4, "tensor");
   luaL_checkany(L, 1);
   lua_settop(L, 3);
   lua_pushvalue(L, 1);
@@ -265,13 +303,13 @@ static int make_tensor(lua_State *L) {
 static int make_frombytes(lua_State *L) {
   size_t n;
   int64_t shape[LT_DIMS] = {0};
+  int device = plain_options(L, 3, 4, "frombytes");
   const char *bytes = luaL_checklstring(L, 1, &n);
   unsigned dtype = lb_dtype(L, 2), each = isa_dtype_bytes(dtype), ndim = 1;
   if (lua_isnoneornil(L, 3))
     shape[0] = (int64_t)(n / each);
   else
     ndim = lt_check_shape(L, 3, shape);
-  int device = plain_options(L, 4, "frombytes");
   lt_tensor as = {.dtype = dtype, .ndim = ndim};
   memcpy(as.shape, shape, sizeof shape);
   if (!lt_layout(&as))
@@ -299,10 +337,9 @@ static void check_joinable(lua_State *L, const lt_tensor *a, const lt_tensor *b,
 
 /* soma.concat({tensor, ...} [, axis=0] [, {device}]) */
 static int make_concat(lua_State *L) {
+  int device = plain_options(L, 2, 3, "concat");
   lua_settop(L, 3);
   luaL_checktype(L, 1, LUA_TTABLE);
-  if (lua_istable(L, 2) && lua_isnil(L, 3)) lua_insert(L, 2);
-  int device = plain_options(L, 3, "concat");
   int n = (int)lua_rawlen(L, 1), axis = 0;
   int64_t shape[LT_DIMS] = {0};
   lt_tensor first = {0};
@@ -334,8 +371,14 @@ static int make_concat(lua_State *L) {
   return lt_place(L, device, "concat");
 }
 
-const luaL_Reg lt_make_functions[] = {{"zeros", make_zeros},   {"full", make_full},
-                                      {"ones", make_ones},     {"arange", make_arange},
-                                      {"randn", make_randn},   {"uniform", make_uniform},
-                                      {"tensor", make_tensor}, {"frombytes", make_frombytes},
-                                      {"concat", make_concat}, {NULL, NULL}};
+const luaL_Reg lt_make_functions[] = {{"zeros", make_zeros},
+                                      {"empty", make_empty},
+                                      {"full", make_full},
+                                      {"ones", make_ones},
+                                      {"arange", make_arange},
+                                      {"randn", make_randn},
+                                      {"uniform", make_uniform},
+                                      {"tensor", make_tensor},
+                                      {"frombytes", make_frombytes},
+                                      {"concat", make_concat},
+                                      {NULL, NULL}};

@@ -77,6 +77,7 @@ static void run_int(int64_t (*f)(int64_t), lt_walk *w, unsigned dtype) {
 }
 
 static int unary(lua_State *L, const unary_op *op) {
+  if (lt_test(L, 1) == NULL && lt_call_device(L, op->name)) return 1;
   const lt_tensor *t = lt_check(L, 1);
   enum lt_class cls = lt_class_of(t->dtype);
   if (cls == LT_PACKED)

@@ -244,6 +244,7 @@ static int binary(lua_State *L, const binary_op *op) {
   lua_settop(L, 2);
   lt_tensor *ta = lt_test(L, 1), *tb = lt_test(L, 2), sa, sb;
   unsigned char da[8], db[8];
+  if ((ta == NULL || tb == NULL) && lt_call_device(L, op->name)) return 1;
   if (ta == NULL && tb == NULL) luaL_typeerror(L, 1, "tensor");
   if (ta == NULL) scalar_operand(L, 1, op->name, tb->dtype, ta = &sa, da);
   if (tb == NULL) scalar_operand(L, 2, op->name, ta->dtype, tb = &sb, db);
@@ -264,11 +265,41 @@ static int binary(lua_State *L, const binary_op *op) {
   return 1;
 }
 
-#define X(id, ff, ii, cmp)                          \
-  static int op_##id(lua_State *L) {                \
-    static const binary_op op = {#id, ff, ii, cmp}; \
-    return binary(L, &op);                          \
+static const binary_op all_ops[] = {
+#define X(id, ff, ii, cmp) {#id, ff, ii, cmp},
+    BINARY_OPS(X)
+#undef X
+};
+enum {
+#define X(id, ff, ii, cmp) OP_##id,
+  BINARY_OPS(X)
+#undef X
+};
+
+/* host.binary_type(name, a, b), where a and b are dtypes or numbers: the type in which that
+ * operator computes, and that of its result. */
+int lt_binary_type(lua_State *L) {
+  const char *name = luaL_checkstring(L, 1);
+  unsigned char data[8];
+  unsigned type[2] = {0};
+  lt_tensor number;
+  for (int i = 0; i < 2; i++)
+    if (lua_type(L, i + 2) == LUA_TSTRING) type[i] = lb_dtype(L, i + 2);
+  for (int i = 0; i < 2; i++) {
+    if (type[i] != 0) continue;
+    scalar_operand(L, i + 2, name, type[!i], &number, data);
+    type[i] = number.dtype;
   }
+  const binary_op *op = all_ops;
+  while (strcmp(op->name, name) != 0) op++;
+  unsigned computes = operand_type(L, op, type[0], type[1]);
+  lua_pushstring(L, isa_dtypes[computes].name);
+  lua_pushstring(L, isa_dtypes[op->compares ? ISA_bool : computes].name);
+  return 2;
+}
+
+#define X(id, ff, ii, cmp) \
+  static int op_##id(lua_State *L) { return binary(L, &all_ops[OP_##id]); }
 BINARY_OPS(X)
 #undef X
 
@@ -279,6 +310,7 @@ BINARY_OPS(X)
 static int op_where(lua_State *L) {
   static const binary_op choose = {"where", f_add, i_add, false};
   lua_settop(L, 3);
+  if (lt_call_device(L, "where")) return 1;
   const lt_tensor *c = lt_check(L, 1);
   lt_tensor *ta = lt_test(L, 2), *tb = lt_test(L, 3), sa, sb;
   unsigned char da[8], db[8];

@@ -130,7 +130,7 @@ int lt_check_axis(lua_State *L, int arg, const lt_tensor *t) {
 
 /* ---- Single elements ----------------------------------------------------------------------- */
 
-static int64_t check_index(lua_State *L, int index, const lt_tensor *t, unsigned d) {
+int64_t lt_check_index(lua_State *L, int index, const lt_tensor *t, unsigned d) {
   int exact;
   lua_Integer i = lua_tointegerx(L, index, &exact);
   if (!exact || lua_type(L, index) != LUA_TNUMBER)
@@ -147,23 +147,22 @@ static void check_indices(lua_State *L, const lt_tensor *t, lua_Integer n) {
                (int)t->ndim);
 }
 
-/* Element at the n indices from stack position first, or in the table there. */
-static unsigned char *element_at(lua_State *L, const lt_tensor *t, int first, int n) {
-  unsigned char *p = t->data;
+int64_t lt_element_at(lua_State *L, const lt_tensor *t, int first, int n) {
+  int64_t at = 0;
   bool table = n == 1 && lua_type(L, first) == LUA_TTABLE;
   check_indices(L, t, table ? (lua_Integer)lua_rawlen(L, first) : n);
   for (unsigned d = 0; d < t->ndim; d++) {
     if (table) lua_rawgeti(L, first, (lua_Integer)d + 1);
-    p += t->stride[d] * check_index(L, table ? -1 : first + (int)d, t, d);
+    at += t->stride[d] * lt_check_index(L, table ? -1 : first + (int)d, t, d);
     if (table) lua_pop(L, 1);
   }
-  return p;
+  return at;
 }
 
 /* t:get(i, j, ...) */
 static int tensor_get(lua_State *L) {
   const lt_tensor *t = lt_check(L, 1);
-  lt_push_element(L, t->dtype, element_at(L, t, 2, lua_gettop(L) - 1));
+  lt_push_element(L, t->dtype, t->data + lt_element_at(L, t, 2, lua_gettop(L) - 1));
   return 1;
 }
 
@@ -172,174 +171,8 @@ static int tensor_set(lua_State *L) {
   const lt_tensor *t = lt_check(L, 1);
   int top = lua_gettop(L);
   luaL_argcheck(L, top >= 2, 2, "indices and a value expected");
-  lt_set_element(L, top, t->dtype, element_at(L, t, 2, top - 2));
+  lt_set_element(L, top, t->dtype, t->data + lt_element_at(L, t, 2, top - 2));
   lua_settop(L, 1);
-  return 1;
-}
-
-/* ---- Views --------------------------------------------------------------------------------- */
-
-static lua_Integer range_part(lua_State *L, int range, int i, lua_Integer fallback, unsigned d) {
-  int exact;
-  if (lua_rawgeti(L, range, i) == LUA_TNIL) {
-    lua_pop(L, 1);
-    return fallback;
-  }
-  lua_Integer v = lua_tointegerx(L, -1, &exact);
-  if (!exact) luaL_error(L, "slice: the range of dimension %d must hold integers", (int)d);
-  lua_pop(L, 1);
-  return v;
-}
-
-/* Narrows dimension d of t by the value at index: an integer drops it, {lo, hi, step} keeps. */
-static void slice_dim(lua_State *L, int index, lt_tensor *t, unsigned d, const lt_tensor *from) {
-  int64_t n = from->shape[d];
-  if (lua_isnil(L, index)) index = 0;
-  if (index != 0 && lua_type(L, index) == LUA_TNUMBER) {
-    t->data += from->stride[d] * check_index(L, index, from, d);
-    return;
-  }
-  int64_t lo = 0, hi = n, step = 1;
-  if (index != 0) {
-    if (lua_type(L, index) != LUA_TTABLE)
-      luaL_error(L, "slice: dimension %d: an integer or {lo, hi, step} expected, got %s", (int)d,
-                 luaL_typename(L, index));
-    lo = range_part(L, index, 1, 0, d);
-    hi = range_part(L, index, 2, n, d);
-    step = range_part(L, index, 3, 1, d);
-  }
-  if (lo < 0 || lo > hi || hi > n || step < 1)
-    luaL_error(L, "slice: {%I, %I, %I} of dimension %d of %s: needs 0 <= lo <= hi <= %I, step >= 1",
-               (LUAI_UACINT)lo, (LUAI_UACINT)hi, (LUAI_UACINT)step, (int)d, lt_push_type(L, from),
-               (LUAI_UACINT)n);
-  if (hi > lo) t->data += from->stride[d] * lo;
-  int64_t count = hi == lo ? 0 : (hi - lo - 1) / step + 1;
-  t->shape[t->ndim] = count;
-  t->stride[t->ndim] = count > 1 ? from->stride[d] * step : from->stride[d];
-  t->ndim++;
-}
-
-static bool is_list_of_ranges(lua_State *L, int arg) {
-  lua_Unsigned n = lua_rawlen(L, arg);
-  bool found = false;
-  for (lua_Unsigned i = 1; i <= n && !found; i++) {
-    found = lua_rawgeti(L, arg, (lua_Integer)i) == LUA_TTABLE;
-    lua_pop(L, 1);
-  }
-  return found;
-}
-
-static void recount(lt_tensor *t) {
-  t->size = 1;
-  for (unsigned d = 0; d < t->ndim; d++) t->size *= t->shape[d];
-}
-
-/* t:slice(range, ...), or one table of ranges. A range is {lo, hi}, {lo, hi, step}, {} for all,
- * or an integer, which drops the dimension; dimensions not named are kept whole. */
-static int tensor_slice(lua_State *L) {
-  lt_check(L, 1);
-  if (lua_gettop(L) == 2 && lua_type(L, 2) == LUA_TTABLE && is_list_of_ranges(L, 2)) {
-    int n = (int)lua_rawlen(L, 2);
-    luaL_argcheck(L, n <= LT_DIMS, 2, "too many ranges");
-    for (int i = 1; i <= n; i++) lua_rawgeti(L, 2, i);
-    lua_remove(L, 2);
-  }
-  const lt_tensor *from = lt_check(L, 1);
-  int top = lua_gettop(L);
-  if (top - 1 > (int)from->ndim)
-    return luaL_error(L, "slice: %d ranges for %s", top - 1, lt_push_type(L, from));
-  lt_tensor *t = lt_alias(L, 1);
-  t->ndim = 0;
-  lua_pushnil(L);
-  for (unsigned d = 0; d < from->ndim; d++)
-    slice_dim(L, (int)d + 2 <= top ? (int)d + 2 : top + 2, t, d, from);
-  recount(t);
-  lua_settop(L, top + 1);
-  return 1;
-}
-
-/* t:reshape(shape): one dimension may be -1. Shares memory when t is dense, else a copy. */
-static int tensor_reshape(lua_State *L) {
-  lt_tensor *t = lt_check(L, 1);
-  int64_t shape[LT_DIMS] = {0}, known = 1;
-  int open = -1;
-  luaL_checktype(L, 2, LUA_TTABLE);
-  lua_Unsigned n = lua_rawlen(L, 2);
-  luaL_argcheck(L, n <= LT_DIMS, 2, "more than 8 dimensions");
-  for (unsigned d = 0; d < n; d++) {
-    int exact;
-    lua_rawgeti(L, 2, (lua_Integer)d + 1);
-    shape[d] = lua_tointegerx(L, -1, &exact);
-    luaL_argcheck(L, exact && shape[d] >= -1, 2, "a dimension is not an integer of at least -1");
-    luaL_argcheck(L, shape[d] != -1 || open < 0, 2, "more than one dimension is -1");
-    if (shape[d] == -1)
-      open = (int)d;
-    else if (shape[d] > 1 && known > PTRDIFF_MAX / shape[d])
-      known = -1;
-    else if (known >= 0)
-      known *= shape[d];
-    lua_pop(L, 1);
-  }
-  if (open >= 0 && known > 0) {
-    shape[open] = t->size / known;
-    known *= shape[open];
-  }
-  lt_tensor want = {.dtype = t->dtype, .ndim = (unsigned)n};
-  memcpy(want.shape, shape, n * sizeof *shape);
-  if (known != t->size || (open >= 0 && shape[open] < 0) || !lt_layout(&want))
-    return luaL_error(L, "reshape: %s has %I elements, which are not those of %s",
-                      lt_push_type(L, t), (LUAI_UACINT)t->size, lt_push_type(L, &want));
-  want.data = lt_make_dense(L, 1)->data;
-  *lt_alias(L, 1) = want;
-  return 1;
-}
-
-/* t:transpose(axis, ...): dimension i of the result is dimension axis i of t; without arguments
- * the order is reversed. Shares memory. */
-static int tensor_transpose(lua_State *L) {
-  const lt_tensor *t = lt_check(L, 1);
-  int n = lua_gettop(L) - 1, first = 2;
-  if (n == 1 && lua_type(L, 2) == LUA_TTABLE) {
-    n = (int)lua_rawlen(L, 2);
-    luaL_argcheck(L, n <= LT_DIMS, 2, "too many axes");
-    for (int i = 1; i <= n; i++) lua_rawgeti(L, 2, i);
-    first = 3;
-  }
-  if (n > 0 && n != (int)t->ndim)
-    return luaL_error(L, "transpose: %d axes for %s", n, lt_push_type(L, t));
-  unsigned seen = 0;
-  int axes[LT_DIMS] = {0};
-  for (int d = 0; d < (int)t->ndim; d++) {
-    axes[d] = n > 0 ? lt_check_axis(L, first + d, t) : (int)t->ndim - 1 - d;
-    luaL_argcheck(L, axes[d] >= 0 && !(seen >> axes[d] & 1), 2,
-                  "an axis is missing or given twice");
-    seen |= 1u << axes[d];
-  }
-  lt_tensor *v = lt_alias(L, 1);
-  for (unsigned d = 0; d < t->ndim; d++) {
-    v->shape[d] = t->shape[axes[d]];
-    v->stride[d] = t->stride[axes[d]];
-  }
-  return 1;
-}
-
-/* t:view(dtype): the same bytes as another type. With another element size the last dimension
- * grows or shrinks, and must be dense. */
-static int tensor_view(lua_State *L) {
-  const lt_tensor *t = lt_check(L, 1);
-  unsigned dtype = lb_dtype(L, 2);
-  int64_t from = isa_dtype_bytes(t->dtype), to = isa_dtype_bytes(dtype);
-  lt_tensor *v = lt_alias(L, 1);
-  v->dtype = dtype;
-  if (from == to) return 1;
-  unsigned last = t->ndim - 1;
-  if (t->ndim == 0 || (t->shape[last] != 1 && t->stride[last] != from) ||
-      t->shape[last] * from % to != 0)
-    return luaL_error(L, "view: the last dimension of %s is not a dense multiple of %d bytes",
-                      lt_push_type(L, t), (int)to);
-  v->shape[last] = t->shape[last] * from / to;
-  v->stride[last] = to;
-  recount(v);
   return 1;
 }
 
@@ -490,18 +323,9 @@ bool lt_push_property(lua_State *L, const lt_tensor *t, const char *key) {
 static int tensor_index(lua_State *L) {
   const lt_tensor *t = lt_check(L, 1);
   int type = lua_type(L, 2);
-  if (type == LUA_TNUMBER && t->ndim > 1) {
-    unsigned char *row = t->data + t->stride[0] * check_index(L, 2, t, 0);
-    lt_tensor *v = lt_alias(L, 1);
-    v->data = row;
-    v->ndim--;
-    memmove(v->shape, v->shape + 1, v->ndim * sizeof *v->shape);
-    memmove(v->stride, v->stride + 1, v->ndim * sizeof *v->stride);
-    recount(v);
-    return 1;
-  }
+  if (type == LUA_TNUMBER && t->ndim > 1) return lt_row(L, t);
   if (type == LUA_TNUMBER || type == LUA_TTABLE) {
-    lt_push_element(L, t->dtype, element_at(L, t, 2, 1));
+    lt_push_element(L, t->dtype, t->data + lt_element_at(L, t, 2, 1));
     return 1;
   }
   if (type != LUA_TSTRING)
@@ -517,7 +341,7 @@ static int tensor_newindex(lua_State *L) {
   int type = lua_type(L, 2);
   if (type != LUA_TNUMBER && type != LUA_TTABLE)
     return luaL_error(L, "a tensor's fields cannot be set");
-  lt_set_element(L, 3, t->dtype, element_at(L, t, 2, 1));
+  lt_set_element(L, 3, t->dtype, t->data + lt_element_at(L, t, 2, 1));
   return 0;
 }
 
@@ -529,35 +353,37 @@ static int tensor_len(lua_State *L) {
   return 1;
 }
 
-const luaL_Reg lt_view_methods[] = {{"get", tensor_get},
-                                    {"set", tensor_set},
-                                    {"slice", tensor_slice},
-                                    {"reshape", tensor_reshape},
-                                    {"transpose", tensor_transpose},
-                                    {"view", tensor_view},
-                                    {"astype", tensor_astype},
-                                    {"copy", tensor_copy},
-                                    {"fill", tensor_fill},
-                                    {"assign", tensor_assign},
-                                    {"bytes", tensor_bytes},
-                                    {"tolist", tensor_tolist},
-                                    {NULL, NULL}};
+static const luaL_Reg methods[] = {
+    {"get", tensor_get},     {"set", tensor_set},       {"astype", tensor_astype},
+    {"copy", tensor_copy},   {"fill", tensor_fill},     {"assign", tensor_assign},
+    {"bytes", tensor_bytes}, {"tolist", tensor_tolist}, {NULL, NULL}};
 
-#define MOVER "soma.tensor_mover"
-typedef struct mover { /* a userdata: a function of C may not lie in a light one */
-  lt_move_fn *to_device;
-} mover;
+/* ---- Devices ------------------------------------------------------------------------------- */
+
+#define DEVICES "soma.tensor_devices"
+
+const lt_devices *lt_get_devices(lua_State *L) {
+  lua_getfield(L, LUA_REGISTRYINDEX, DEVICES);
+  const lt_devices *d = lua_touserdata(L, -1);
+  lua_pop(L, 1); /* the registry keeps it */
+  return d;
+}
 
 int lt_place(lua_State *L, int device, const char *what) {
-  if (device == LB_CPU) return 1;
-  lua_getfield(L, LUA_REGISTRYINDEX, MOVER);
-  const mover *m = lua_touserdata(L, -1);
-  lua_pop(L, 1); /* the registry keeps it */
-  m->to_device(L, device, what);
+  if (device != LB_CPU) lt_get_devices(L)->move(L, device, what);
   return 1;
 }
 
-void lt_open(lua_State *L, const luaL_Reg *more, lt_move_fn *to_device) {
+bool lt_call_device(lua_State *L, const char *name) {
+  const lt_devices *d = lt_get_devices(L);
+  int top = lua_gettop(L);
+  bool any = false;
+  for (int i = 1; i <= top && !any; i++) any = d->is_device(L, i);
+  if (any) d->call(L, name, top);
+  return any;
+}
+
+void lt_open(lua_State *L, const luaL_Reg *more, const lt_devices *devices) {
   static const luaL_Reg meta[] = {{"__newindex", tensor_newindex},
                                   {"__len", tensor_len},
                                   {"__tostring", lt_tostring},
@@ -567,6 +393,7 @@ void lt_open(lua_State *L, const luaL_Reg *more, lt_move_fn *to_device) {
   luaL_setfuncs(L, meta, 0);
   luaL_setfuncs(L, lt_op_meta, 0);
   lua_newtable(L);
+  luaL_setfuncs(L, methods, 0);
   luaL_setfuncs(L, lt_view_methods, 0);
   luaL_setfuncs(L, lt_op_methods, 0);
   luaL_setfuncs(L, lt_math_methods, 0);
@@ -579,7 +406,7 @@ void lt_open(lua_State *L, const luaL_Reg *more, lt_move_fn *to_device) {
   lua_pushliteral(L, "protected");
   lua_setfield(L, -2, "__metatable");
   lua_pop(L, 1);
-  mover *m = lua_newuserdatauv(L, sizeof *m, 0);
-  m->to_device = to_device;
-  lua_setfield(L, LUA_REGISTRYINDEX, MOVER);
+  lt_devices *d = lua_newuserdatauv(L, sizeof *d, 0);
+  *d = *devices;
+  lua_setfield(L, LUA_REGISTRYINDEX, DEVICES);
 }

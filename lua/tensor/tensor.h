@@ -118,12 +118,39 @@ typedef struct lt_run {
 /* Converts n elements: the machine's conversions. Not for packed types. */
 void lt_convert(lt_run dst, lt_run src, size_t n, unsigned cvt);
 
+/* ---- Views (view.c) ------------------------------------------------------------------------ */
+
+/* An index of dimension d at a stack position. */
+int64_t lt_check_index(lua_State *L, int index, const lt_tensor *t, unsigned d);
+/* Where the element lies at the n indices from stack position first, or in the table there: bytes
+ * from the first element. */
+int64_t lt_element_at(lua_State *L, const lt_tensor *t, int first, int n);
+/* Pushes row i of the tensor t at 1; i is at 2. Returns 1. */
+int lt_row(lua_State *L, const lt_tensor *t);
+
 /* ---- Devices (tensor.c) -------------------------------------------------------------------- */
 
-/* Moves the host tensor on the top of the stack to a device; `what` begins the text of an error. */
-typedef void lt_move_fn(lua_State *L, int device, const char *what);
+/* What this room asks of the one that has devices. `what` begins the text of an error. */
+typedef struct lt_devices {
+  /* Moves the host tensor on the top of the stack to a device. */
+  void (*move)(lua_State *L, int device, const char *what);
+  /* Pushes a new tensor on a device, zeroed or, with an element, filled with it. */
+  void (*make)(lua_State *L, int device, const char *what, const lt_tensor *as,
+               const void *element);
+  bool (*is_device)(lua_State *L, int arg);
+  /* Type, shape and strides of the device tensor at arg, NULL when it is none; raises an error when
+   * it is closed. */
+  const lt_tensor *(*layout)(lua_State *L, int arg);
+  /* Pushes a view of it, whose first element is `shift` bytes after its own. */
+  void (*view)(lua_State *L, int arg, const lt_tensor *as, int64_t shift);
+  /* Calls the device tensors' method of that name with the n arguments from 1 on; one result. */
+  void (*call)(lua_State *L, const char *name, int n);
+} lt_devices;
+const lt_devices *lt_get_devices(lua_State *L);
 /* Moves the host tensor on the top to the device, if it is one. Returns 1. */
 int lt_place(lua_State *L, int device, const char *what);
+/* When an argument is a tensor on a device, calls its method of that name and leaves the result. */
+bool lt_call_device(lua_State *L, const char *name);
 /* Pushes shape, dtype, ndim, size or nbytes; false when key is not one of them. */
 bool lt_push_property(lua_State *L, const lt_tensor *t, const char *key);
 
@@ -137,7 +164,8 @@ extern const luaL_Reg lt_op_methods[], lt_math_methods[], lt_reduce_methods[], l
 int lt_tostring(lua_State *L);
 int lt_negate(lua_State *L);
 int lt_bnot(lua_State *L);
-/* Tensors have these methods as well; to_device moves them to where this room does not reach. */
-void lt_open(lua_State *L, const luaL_Reg *methods, lt_move_fn *to_device);
+int lt_binary_type(lua_State *L); /* (ops.c) */
+/* Tensors have these methods as well. */
+void lt_open(lua_State *L, const luaL_Reg *methods, const lt_devices *devices);
 
 #endif

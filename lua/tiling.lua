@@ -1,0 +1,162 @@
+-- How operands on a device lie, and their tiles: for arithmetic.lua.
+local _, host = ...
+
+local ROWS <const> = 128 -- of a tile
+local NARROW <const> = 512 -- columns of a tile, at least, where there are enough elements
+local UNROLLED <const> = 16 -- tiles of a program without a loop
+local PIECES <const> = 64 -- most tiles or loops that a program names one by one
+
+-- Steps of t in elements for each dimension of a shape that it is broadcast to.
+local function steps_of(t, shape)
+  local own, its, steps = t.shape, host.steps(t), {}
+  for d = 1, #shape do
+    local i = d - (#shape - #own)
+    steps[d] = i >= 1 and own[i] > 1 and its[i] or 0
+  end
+  return steps
+end
+
+-- Dimensions as {n = size, step of operand 1, step of operand 2, ...}, outermost first, without
+-- those of one element, and joined where for all operands one goes on where the next ends.
+local function dimensions(shape, steps)
+  local dims = {}
+  for d = #shape, 1, -1 do
+    local dim, inner = {n = shape[d]}, dims[1]
+    for j = 1, #steps do dim[j] = steps[j][d] end
+    local joins = inner ~= nil
+    for j = 1, #steps do joins = joins and dim[j] == inner[j] * inner.n end
+    if shape[d] == 1 then
+      -- nothing to walk
+    elseif joins then
+      inner.n = inner.n * dim.n
+    else
+      table.insert(dims, 1, dim)
+    end
+  end
+  return dims
+end
+
+local function one(count)
+  local dim = {n = 1}
+  for j = 1, count do dim[j] = 1 end
+  return dim
+end
+
+-- A dimension in parts of `size`: the number of parts as a dimension, a part, and what is left over
+-- with the steps to it; each nil when there is none.
+local function cut(dim, size)
+  local full, rest = dim.n // size, dim.n % size
+  local outer, part, last, from = {n = full}, {n = size}, {n = rest}, {}
+  for j = 1, #dim do
+    outer[j], part[j], last[j], from[j] = dim[j] * size, dim[j], dim[j], dim[j] * size * full
+  end
+  return full > 0 and outer or nil, part, rest > 0 and last or nil, from
+end
+
+-- What is to be done as boxes {loops, rows, columns, from}: tiles of rows and columns, repeated by
+-- loops, from an element of each operand on.
+local function boxes(dims, count, most)
+  local list, zero = {}, {}
+  for j = 1, count do zero[j] = 0 end
+  local function moved(from, by)
+    local to = {}
+    for j = 1, count do to[j] = from[j] + by[j] end
+    return to
+  end
+  local function with(loops, dim)
+    local all = table.move(loops, 1, #loops, 1, {})
+    if dim and dim.n > 1 then all[#all + 1] = dim end
+    return all
+  end
+  local function by_rows(loops, rows, columns, from)
+    local outer, part, rest, start = cut(rows, ROWS)
+    if outer then list[#list + 1] = {loops = with(loops, outer), rows = part, columns = columns, from = from} end
+    if rest then list[#list + 1] = {loops = loops, rows = rest, columns = columns, from = moved(from, start)} end
+  end
+  local n = #dims
+  if n < 2 then
+    local line = dims[1] or one(count)
+    local width = math.min(line.n, math.max(NARROW, math.min(most, -(-line.n // ROWS))))
+    local outer, part, rest, start = cut(line, width)
+    by_rows({}, outer, part, zero)
+    if rest then by_rows({}, one(count), rest, start) end
+    return list
+  end
+  local loops = table.move(dims, 1, n - 2, 1, {})
+  local outer, part, rest, start = cut(dims[n], most)
+  if outer then by_rows(with(loops, outer), dims[n - 1], part, zero) end
+  if rest then by_rows(loops, dims[n - 1], rest, start) end
+  return list
+end
+
+-- A part of an operand: rows and columns of box from element `at` on, moved by a register times a
+-- step for each operand, {register = r, step, ...}, or nil.
+local function part_of(view, box, j, at, moves)
+  local w = view:slice(1, at, 1)
+  if moves and moves[j] ~= 0 then w = w:slice(1, moves.register * moves[j], 1) end
+  w.dims = {{step = box.rows[j], num = box.rows.n}, {step = box.columns[j], num = box.columns.n}}
+  return w
+end
+
+-- The loops of a box that its program names one by one, and the one that runs on the machine (an
+-- address moves by one register), nil when there are few rounds.
+local function split_loops(box)
+  local named, machine, all = table.move(box.loops, 1, #box.loops, 1, {}), 1, 1
+  for i, l in ipairs(named) do
+    all = all * l.n
+    if l.n > named[machine].n then machine = i end
+  end
+  if all <= UNROLLED then return named, nil, all end
+  local most = table.remove(named, machine)
+  return named, most, all // most.n
+end
+
+-- Records each tile of a box: f(parts), a view of each operand.
+local function each_tile(k, box, views, f)
+  local named, machine = split_loops(box)
+  local function tile(at, moves)
+    local parts = {}
+    for j, v in ipairs(views) do parts[j] = part_of(v, box, j, at[j], moves) end
+    return f(parts)
+  end
+  local function walk(i, at)
+    local l = named[i]
+    if not l and machine then
+      return k:loop(machine.n, function(r) tile(at, table.move(machine, 1, #views, 1, {register = r})) end)
+    end
+    if not l then return tile(at) end
+    for round = 0, l.n - 1 do
+      local there = {}
+      for j = 1, #views do there[j] = at[j] + round * l[j] end
+      walk(i + 1, there)
+    end
+  end
+  walk(1, box.from)
+end
+
+-- Whether a program would name too many pieces.
+local function too_many(list)
+  local all = 0
+  for _, box in ipairs(list) do
+    local _, _, named = split_loops(box)
+    all = all + named
+  end
+  return all > PIECES
+end
+
+-- Row i of what goes with tensors of so many dimensions.
+local function row(t, ndim, i)
+  if t.ndim < ndim then return t end
+  return t[t.shape[1] == 1 and 0 or i]
+end
+
+-- A tile of a part; where all columns are one element, it is loaded once and repeated.
+local function load(k, part)
+  local columns = part.dims[2]
+  if columns.step ~= 0 or columns.num == 1 then return k:load(part) end
+  part.dims[2] = {step = 1, num = 1}
+  return k:load(part):broadcast(2, columns.num)
+end
+
+return {ROWS = ROWS, UNROLLED = UNROLLED, steps_of = steps_of, dimensions = dimensions, one = one, boxes = boxes,
+        each_tile = each_tile, too_many = too_many, row = row, load = load}
