@@ -313,7 +313,7 @@ local function spmd(grid, f, o)
   end
   local all = 1
   for _, n in ipairs(grid) do all = all * n end
-  return kernel(o, function(k)
+  return soma.kernel(o, function(k)
     local ids, program = {}, 0
     local function visit(d)
       if d > #grid then
@@ -348,7 +348,7 @@ end
 -- Records the kernel for these arguments: tensors become inputs, the rest is given as it is.
 local function build(jit, values)
   local names, outputs
-  local k = kernel(jit.options, function(k)
+  local k = soma.kernel(jit.options, function(k)
     local given = {}
     names = {}
     for i = 1, values.n do
