@@ -313,6 +313,7 @@ typedef struct vm_trace_event {
   vm_time start, end;
   uint64_t bytes;
   uint32_t value;
+  uint32_t part; /* as in soma_event */
 } vm_trace_event;
 
 /* What the owner of a run hears; see soma.h for the meaning. */
@@ -324,7 +325,15 @@ typedef struct vm_hooks {
   void *event_ud, *print_ud, *progress_ud, *custom_ud;
 } vm_hooks;
 
-enum vm_event_tag { VM_EV_INSN = 1, VM_EV_DMA, VM_EV_SEM, VM_EV_NOTIFY, VM_EV_WAIT, VM_EV_TABLE };
+enum vm_event_tag {
+  VM_EV_INSN = 1,
+  VM_EV_DMA,
+  VM_EV_SEM,
+  VM_EV_NOTIFY,
+  VM_EV_WAIT,
+  VM_EV_TABLE,
+  VM_EV_TRIGGER
+};
 
 typedef struct vm_limits {
   uint64_t instructions; /* and repeats; 0: none, likewise below */
@@ -426,6 +435,8 @@ typedef struct vm_core {
   vm_transfer *free_transfers;
   struct vm_slab *slabs; /* blocks the free lists are cut from */
   uint32_t shares_alive; /* in rings */
+  uint32_t
+      queued[ISA_MAX_QUEUES]; /* transfers ever; of a resumed run those that were in flight too */
   vm_heap heap;
   vm_item items;   /* list head, of the lead: both cores' */
   vm_time now;     /* of the event being run */

@@ -22,12 +22,12 @@ bool lb_call_protected(lb_core *core, lua_CFunction fn, void *arg) {
 }
 
 static int call_event(lua_State *L) {
-  static const char *const kinds[] = {"?",      "instruction", "dma",  "semaphore",
-                                      "notify", "wait",        "table"};
+  static const char *const kinds[] = {"?",      "instruction", "dma",   "semaphore",
+                                      "notify", "wait",        "table", "trigger"};
   const soma_event *e = lua_touserdata(L, 2);
   lua_getiuservalue(L, 1, LB_CORE_EVENT);
   lua_createtable(L, 0, 10);
-  lua_pushstring(L, kinds[e->kind <= SOMA_EV_TABLE ? e->kind : 0]);
+  lua_pushstring(L, kinds[e->kind <= SOMA_EV_TRIGGER ? e->kind : 0]);
   lua_setfield(L, -2, "kind");
   if (e->kind != SOMA_EV_DMA && e->engine < SOMA_ENGINES) {
     lua_pushstring(L, soma_engine_name((soma_engine)e->engine));
@@ -36,6 +36,8 @@ static int call_event(lua_State *L) {
     lb_set_count(L, "dma_engine", e->engine);
     lb_set_count(L, "bytes", e->bytes);
   }
+  if (e->kind == SOMA_EV_TRIGGER) lb_set_count(L, "bytes", e->bytes);
+  if (e->kind == SOMA_EV_TRIGGER || e->kind == SOMA_EV_DMA) lb_set_count(L, "transfer", e->part);
   lb_set_count(L, "core", e->core);
   if (e->kind == SOMA_EV_SEM) lb_set_count(L, "by_core", e->by_core);
   lb_set_count(L, "pc", e->pc);

@@ -190,18 +190,18 @@ case("bounded recordings", function()
     return n, text
   end
   local all = count(true, "Instruction") + count(true, "DmaPacket") + count(true, "SemaphoreUpdate")
-  eq(count(true, "DmaPacket"), 32) eq(count({}, "DmaPacket"), 32)
+  eq(count(true, "DmaPacket"), 64) eq(count({}, "DmaPacket"), 64) -- shares, and what their rings then write
   eq(json((select(2, count({last = 7}, "Summary")))).dropped_events > 0, true)
   eq(json((select(2, count({last = 7}, "Summary")))).trace_count, 7)
   eq(json((select(2, count({limit = 9}, "Summary")))).trace_count, 9)
   eq(json((select(2, count({limit = 1000000}, "Summary")))).dropped_events, 0)
   eq(all > 50, true)
-  eq(count({engines = {"scalar"}}, "DmaPacket"), 16) -- the stores
-  eq(count({engines = {"scalar", "vector"}}, "Instruction"), 4)
-  eq(count({engines = {"scalar"}}, "Instruction"), 0)
+  eq(count({engines = {"scalar"}}, "DmaPacket"), 32) -- the stores
+  eq(count({engines = {"scalar", "vector"}}, "Instruction"), 8) -- sums and triggers
+  eq(count({engines = {"scalar"}}, "Instruction"), 4) -- triggers
   local half = whole.time_ns / 2
   local before, after = count({until_ns = half}, "DmaPacket"), count({from_ns = half}, "DmaPacket")
-  eq(before > 0 and after > 0 and before + after >= 32 and before < 32 and after < 32, true)
+  eq(before > 0 and after > 0 and before + after >= 64 and before < 64 and after < 64, true)
   os.remove(path)
   raises("either 'limit' or 'last'", soma.core, {trace = {limit = 1, last = 1}})
   raises("not an integer from 1", soma.core, {trace = {limit = 0}})
@@ -216,7 +216,8 @@ end)
 
 local columns = {
   Instruction = "start_ts end_ts duration_ns engine pcore_idx opcode operands compiler_opcode id pc " ..
-    "evt_wait_time_ns nki_source_location start_fs duration_fs",
+    "evt_wait_time_ns nki_source_location start_fs duration_fs packet_aggregation_id queue_name " ..
+    "dma_trigger_start_ts dma_trigger_end_ts dma_wait_time_ns semaphore_id semaphore_increment",
   DmaPacket = "start_ts end_ts duration_ns pcore_idx id packet_idx packet_aggregation_id engine_idx " ..
     "read_bytes write_bytes transfer_bytes throughput queue_type variable queue_name queue_idx " ..
     "start_fs duration_fs",
@@ -237,7 +238,9 @@ case("tables keep their columns, CSV and JSON lines agree", function()
     for line in t.read(lines):gmatch "[^\n]+" do
       n = n + 1
       local object = json(line)
-      for _, head in ipairs(heads) do eq(object[head], rows[n][head], name .. "." .. head) end
+      for _, head in ipairs(heads) do
+        eq(object[head] == "null" and "" or object[head], rows[n][head], name .. "." .. head)
+      end
     end
     eq(n, #rows)
     os.remove(lines)
@@ -249,7 +252,7 @@ case("bytes balance, engines do not overlap themselves, time is monotone", funct
   whole:save_table(path, "DmaPacket")
   local bytes, ends = 0, {}
   for _, row in ipairs((csv(t.read(path)))) do
-    bytes = bytes + row.transfer_bytes
+    if row.duration_fs > 0 then bytes = bytes + row.transfer_bytes else eq(row.transfer_bytes, 4) end
     eq(row.start_fs >= (ends[row.engine_idx] or 0), true) -- a DMA engine serves a share at a time
     ends[row.engine_idx] = row.start_fs + row.duration_fs
   end
@@ -282,7 +285,10 @@ case("the trace has what Chrome's format asks for", function()
   for _, e in ipairs(trace.traceEvents) do
     eq(type(e.ph) == "string" and math.type(e.pid) == "integer", true)
     if e.ph == "X" then
-      eq(e.ts >= 0 and e.dur >= 0 and type(e.name) == "string" and type(e.args.source) == "string", true)
+      local bound = e.cat == "dma" or e.cat == "transfer" -- to a trigger, which says the source
+      eq(e.ts >= 0 and e.dur >= 0 and type(e.name) == "string", true)
+      eq(type(bound and e.bind_id or e.args.source), "string")
+      eq(e.args.operands ~= nil, not bound)
     elseif e.ph == "s" or e.ph == "f" then
       flows[e.id] = (flows[e.id] or 0) + (e.ph == "s" and 1 or 100)
     elseif e.ph == "C" then
@@ -293,6 +299,116 @@ case("the trace has what Chrome's format asks for", function()
   end
   eq(#flows > 5 and counters > 20, true)
   for _, n in ipairs(flows) do eq(n, 101) end
+end)
+
+case("a trigger is in the trace and leads to its transfer and shares", function()
+  local path = t.temp()
+  whole:save_trace(path)
+  local process, pending, moved, bound = {}, {}, 0, {}
+  for _, e in ipairs(json(t.read(path)).traceEvents) do
+    if e.name == "process_name" then process[e.pid] = e.args.name end
+    if e.name == "pending transfers" then pending[#pending + 1] = e.args.pending end
+    if e.bind_id then
+      bound[e.bind_id] = bound[e.bind_id] or {}
+      bound[e.bind_id][#bound[e.bind_id] + 1] = e
+    end
+  end
+  eq({process[2], process[3]}, {"DMA queues", "DMA engines"})
+  eq({pending[1], pending[#pending]}, {1, 0})
+  local n = 0
+  for _, list in pairs(bound) do
+    n = n + 1
+    local trigger, transfer, shares = nil, nil, 0
+    for _, e in ipairs(list) do
+      if e.cat == "trigger" then trigger = e end
+      if e.cat == "transfer" then transfer = e end
+    end
+    eq(process[trigger.pid] .. process[transfer.pid], "enginesDMA queues")
+    local load = trigger.args.queue == "qi"
+    eq(trigger.args.source, load and "loop.s:12" or "loop.s:27")
+    eq({trigger.name, trigger.args.semaphore, trigger.args.increment, trigger.args.bytes},
+      {"dma_copy", load and "loaded" or "stored", 4, 131072})
+    for _, e in ipairs(list) do
+      if e.cat == "dma" then
+        shares = shares + e.args.bytes
+        eq({process[e.pid], e.args.queue, e.args["4 B to"]}, {"DMA engines", trigger.args.queue, trigger.args.semaphore})
+        eq(e.ts >= transfer.ts and e.ts + e.dur < transfer.ts + transfer.dur + 1e-9 and e.ts > trigger.ts, true)
+      end
+    end
+    eq({shares, transfer.args.bytes}, {131072, 131072})
+    moved = moved + shares
+  end
+  eq({n, moved}, {8, whole.stats.dma_bytes})
+end)
+
+case("throughput in the trace adds up to the bytes", function()
+  local path = t.temp()
+  whole:save_trace(path)
+  local sum, last, rate = 0, 0, 0
+  for _, e in ipairs(json(t.read(path)).traceEvents) do
+    if e.name == "GB/s" then
+      sum, last, rate = sum + rate * (e.ts - last) * 1000, e.ts, e.args["GB/s"]
+    end
+  end
+  eq(rate, 0.0)
+  t.near(sum / whole.stats.dma_bytes, 1, 1e-3)
+end)
+
+case("rows of triggers name queue, semaphore and transfer", function()
+  local path, by_id = t.temp(), {}
+  whole:save_table(path, "Instruction")
+  for _, row in ipairs((csv(t.read(path)))) do
+    if row.opcode ~= "TENSOR_TENSOR" then
+      eq(row.opcode, "DMA_COPY")
+      eq(row.semaphore_increment, 4)
+      eq(row.semaphore_id, row.queue_name == "qi" and "S[0] (loaded)" or "S[2] (stored)")
+      by_id[row.packet_aggregation_id] = row
+    else
+      eq({row.queue_name, row.semaphore_id, row.packet_aggregation_id}, {"", "", ""})
+    end
+  end
+  whole:save_table(path, "DmaPacket")
+  local first, writes = {}, 0
+  for _, row in ipairs((csv(t.read(path)))) do
+    local trigger = by_id[row.packet_aggregation_id]
+    eq(row.queue_name, trigger.queue_name)
+    eq(row.start_fs >= trigger.start_fs, true)
+    first[trigger] = first[trigger] or row.start_ts
+    if row.transfer_bytes == 4 then
+      writes = writes + 1
+      eq({row.variable, row.end_ts <= trigger.dma_trigger_end_ts}, {trigger.semaphore_id, true})
+    end
+  end
+  eq(writes, 32)
+  for trigger, start in pairs(first) do eq(trigger.dma_trigger_start_ts, start) end
+end)
+
+case("rings without a share write their semaphore too; a repeated trigger keeps its transfers apart", function()
+  local run = soma.core {trace = true}:run(soma.assemble([[
+        target  trn2
+a       tensor  float32[8, 64]
+t       tile    sbuf float32[8, 64]
+l       sem
+q       queue   dge=none, rings=16
+        dma     q, t, a
+section sync
+        dma_trigger q, 3   $l
+        nop     $l>=48
+        halt
+]], {name = "static.s"}), {a = soma.zeros({8, 64}, "float32")})
+  local path, writes, by = t.temp(), 0, {}
+  run:save_table(path, "DmaPacket")
+  for _, row in ipairs((csv(t.read(path)))) do
+    if row.transfer_bytes == 4 then writes = writes + 1 else by[row.packet_aggregation_id] = row.transfer_bytes end
+  end
+  eq({writes, by[0], by[1], by[2], by[3] == nil}, {48, 2048, 2048, 2048, true})
+  run:save_trace(path)
+  local marks, triggers = 0, 0
+  for _, e in ipairs(json(t.read(path)).traceEvents) do
+    if e.ph == "i" and e.name == "4 B to l" then marks = marks + 1 end
+    if e.cat == "trigger" then triggers = triggers + 1 end
+  end
+  eq({marks, triggers}, {45, 3})
 end)
 
 -- ---- From the command -----------------------------------------------------------------------
@@ -341,10 +457,10 @@ case("bounded traces", function()
   end
   eq(select(2, rows("--trace-last 5", "Summary")).trace_count, 5)
   eq(select(2, rows("--trace-limit 6", "Summary")).trace_count, 6)
-  eq(rows("--trace-engines scalar", "DmaPacket"), 16)
-  eq(rows("--trace-engines scalar,sync", "DmaPacket"), 32)
+  eq(rows("--trace-engines scalar", "DmaPacket"), 32)
+  eq(rows("--trace-engines scalar,sync", "DmaPacket"), 64)
   eq(rows("--trace-until 1", "DmaPacket"), 0)
-  eq(rows("--trace-from 1", "DmaPacket"), 32)
+  eq(rows("--trace-from 1", "DmaPacket"), 64)
   os.remove(path)
   local function bad(flags, part)
     local status, _, err = run(file .. " " .. flags)

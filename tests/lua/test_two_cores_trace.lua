@@ -74,12 +74,13 @@ case("each core has processes of its own in the trace", function()
     if e.ph == "X" then slices[e.pid] = (slices[e.pid] or 0) + 1 end
     if e.ph == "s" or e.ph == "f" then flows[e.id] = (flows[e.id] or "") .. e.ph .. names[e.pid] .. ";" end
   end
-  eq(names, {"core 0 engines", "core 0 DMA", "core 0 semaphores", "core 0 memory",
-    "core 1 engines", "core 1 DMA", "core 1 semaphores", "core 1 memory"})
-  eq({slices[1], slices[2], slices[5], slices[6]}, {2, 48, 2, 48})
+  eq(names, {"core 0 engines", "core 0 DMA queues", "core 0 DMA engines", "core 0 semaphores", "core 0 memory",
+    "core 1 engines", "core 1 DMA queues", "core 1 DMA engines", "core 1 semaphores", "core 1 memory"})
+  -- of each two waits and three triggers; three transfers; their shares
+  eq({slices[1], slices[2], slices[3], slices[6], slices[7], slices[8]}, {5, 3, 48, 5, 3, 48})
   local across = 0
   for _, ends in ipairs(flows) do
-    if ends == "score 0 DMA;fcore 1 engines;" or ends == "score 1 DMA;fcore 0 engines;" then across = across + 1 end
+    if ends == "score 0 DMA engines;fcore 1 engines;" or ends == "score 1 DMA engines;fcore 0 engines;" then across = across + 1 end
   end
   eq(across, 2) -- each waits for the other's transfer
 end)
@@ -99,7 +100,7 @@ case("rows of tables have their core", function()
   local shares, updates = {[0] = 0, 0}, {[0] = 0, 0}
   for _, row in ipairs(rows(exchange, "DmaPacket")) do shares[row.pcore_idx] = shares[row.pcore_idx] + 1 end
   for _, row in ipairs(rows(exchange, "SemaphoreUpdate")) do updates[row.pcore_idx] = updates[row.pcore_idx] + 1 end
-  eq({shares[0], shares[1]}, {48, 48})
+  eq({shares[0], shares[1]}, {80, 80}) -- and 32 writes of a semaphore
   eq({updates[0], updates[1]}, {32, 32})
   eq(#rows(chain, "ActiveTime"), 3)
   local s = rows(chain, "Summary")[1]

@@ -42,13 +42,21 @@ static const soma_event story[] = {
      .start = 430 * NS,
      .end = 430 * NS},
     {.kind = SOMA_EV_WAIT, .engine = SOMA_SYNC, .id = 1, .start = 10 * NS, .end = 430 * NS},
+    {.kind = SOMA_EV_TRIGGER,
+     .engine = SOMA_SYNC,
+     .value = UINT32_MAX,
+     .bytes = 2048,
+     .start = 430 * NS,
+     .end = 1030 * NS,
+     .part = 65537},
     {.kind = SOMA_EV_DMA,
      .engine = 3,
      .id = 0,
      .value = SOMA_SYNC,
      .bytes = 2048,
      .start = 1200 * NS,
-     .end = 1600 * NS},
+     .end = 1600 * NS,
+     .part = 65537},
 };
 enum { STORY = sizeof story / sizeof *story };
 

@@ -164,7 +164,8 @@ static void forward_event(void *ud, const vm_trace_event *ev) {
                   .bytes = ev->bytes,
                   .value = dma ? by : ev->value,
                   .core = ev->core,
-                  .by_core = ev->core ^ ev->where.peer};
+                  .by_core = ev->core ^ ev->where.peer,
+                  .part = ev->part};
   const isa_code *c = by < ISA_NENGINES ? &code->code[by] : NULL; /* the host's own updates: none */
   if (c && c->lines && pc < c->n && c->lines[pc].file) {
     e.line = c->lines[pc].line;
@@ -172,7 +173,7 @@ static void forward_event(void *ud, const vm_trace_event *ev) {
   }
   if (ev->kind == VM_EV_INSN && c)
     e.name = isa_ops[c->insns[pc].op].name;
-  else if (ev->kind == VM_EV_DMA)
+  else if (ev->kind == VM_EV_DMA || ev->kind == VM_EV_TRIGGER)
     e.name = at->queues[ev->id].name;
   else if (ev->kind == VM_EV_SEM || ev->kind == VM_EV_WAIT)
     e.name = at->sem_names[ev->id];

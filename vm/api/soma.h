@@ -95,8 +95,13 @@ typedef enum soma_event_kind {
   SOMA_EV_SEM,      /* a semaphore's new value, at start: id, value */
   SOMA_EV_NOTIFY,   /* a notify instruction: id */
   SOMA_EV_WAIT,     /* an engine waited on a semaphore: start .. end; id */
-  SOMA_EV_TABLE     /* scalar loaded the table of an activate's function before it: start .. end */
+  SOMA_EV_TABLE,    /* scalar loaded the table of an activate's function before it: start .. end */
+  SOMA_EV_TRIGGER /* an engine started a transfer: start .. end, until the descriptors are made (of
+                     a static queue: written); id: the queue; bytes: of the whole transfer; value:
+                     the semaphore that each of its rings adds 1 to, + 256 where it is the other
+                     core's, UINT32_MAX: none */
 } soma_event_kind;
+/* They come in the order of their ends, but a trigger comes when it starts. */
 typedef struct soma_event {
   uint32_t kind, engine; /* engine: soma_engine, or DMA engine 0-15 of SOMA_EV_DMA */
   uint32_t pc, id;       /* id: semaphore, ring's queue, or the marker */
@@ -108,6 +113,10 @@ typedef struct soma_event {
   /* Where it happened, and whose instruction made it: they differ when a core updates a semaphore
    * of the other one. */
   uint32_t core, by_core;
+  /* Of SOMA_EV_TRIGGER and SOMA_EV_DMA: which transfer of its queue; they count up from any number,
+   * and the shares of a transfer have its trigger's. Of SOMA_EV_SEM: of the 4 bytes that a ring of
+   * a transfer writes, 1 + 16 * queue + ring; else 0. */
+  uint32_t part;
 } soma_event;
 
 /* Of max_instructions a dma_trigger takes one for each transfer that it starts. */

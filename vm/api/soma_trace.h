@@ -46,16 +46,24 @@ void soma_recorder_stats(soma_recorder *r, const soma_stats *s, size_t n);
 /* The writers. p is the program that ran. Each gives SOMA_OK, SOMA_NOMEM, SOMA_ARG, or SOMA_IO
  * when write refused; equal events give equal bytes.
  *
- * Chrome's trace event format, as ui.perfetto.dev opens it: processes for engines (a track of
- * waits each, and tracks for the data path: instructions that overlap in the pipeline lie on
- * tracks of their own), DMA (a track a ring), semaphores and memory (counters); arrows lead from
- * what signalled to the wait that it ended. Each of two cores has processes of its own. */
+ * Chrome's trace event format, as ui.perfetto.dev opens it: processes for engines (of each the data
+ * path, what triggers transfers, and waits), DMA queues (a slice for each transfer; counters of
+ * transfers that are pending and of GB/s), DMA engines (a slice for each share, which names the
+ * semaphore that its ring then writes; a mark where a ring without a share does), semaphores and
+ * memory (counters). What overlaps lies on tracks of its own. Arrows lead from a trigger to its
+ * transfer and the shares of it, and from what signalled to the wait that it ended. An
+ * instruction's operands stand at the trigger alone, or at the transfer where that was not
+ * recorded. Each of two cores has processes of its own. */
 soma_status soma_write_chrome(const soma_recorder *r, const soma_program *p, soma_write_fn write,
                               void *ud);
 /* Tables with the columns of the vendor's profile schema of the same name, version 7.4, as far as
  * a simulation has them. Their times are whole nanoseconds, rounded down; columns of our own
- * (start_fs, duration_fs) are exact. A row of INSTRUCTION is a data-path instruction, a row of
- * DMA_PACKET one ring's share of a transfer. pcore_idx is the core; the summary of two cores adds
+ * (start_fs, duration_fs) are exact. A row of INSTRUCTION is a data-path instruction or a trigger,
+ * which has the queue, the semaphore with what all rings add to it, and when its transfer moved; a
+ * row of DMA_PACKET is one ring's share of a transfer, or the 4 bytes that the ring writes to a
+ * semaphore then
+ * (`variable` is its name, the duration 0). Those of one transfer, and its trigger, have one
+ * packet_aggregation_id. pcore_idx is the core; the summary of two cores adds
  * them up, with percentages of what both have. */
 typedef enum soma_table {
   SOMA_TABLE_INSTRUCTION,

@@ -75,6 +75,12 @@ vm_transfer *vm_dma_restore_transfer(vm_core *c) { return new_transfer(c); }
 
 /* ---- Making a transfer -------------------------------------------------------------------- */
 
+/* Each transfer has a share on each ring of its queue, in order: so the head of a ring is that many
+ * before the last transfer. */
+static uint32_t number_of_head(const vm_core *c, unsigned queue, unsigned r) {
+  return c->queued[queue] - c->rings[queue][r].n;
+}
+
 static void append(vm_core *c, vm_transfer *t, vm_share *s, unsigned r) {
   vm_ring *ring = &c->rings[t->queue][r];
   s->t = t;
@@ -96,6 +102,8 @@ vm_share *vm_dma_restore_share(vm_core *c, vm_transfer *t, unsigned r) {
   append(c, t, s, r);
   t->left++;
   t->finished &= (uint16_t) ~(1u << r);
+  uint32_t n = c->rings[t->queue][r].n;
+  if (c->queued[t->queue] < n) c->queued[t->queue] = n;
   return s;
 }
 
@@ -164,6 +172,33 @@ static vm_time generate(vm_core *c, vm_engine *en, const vm_transfer *t, vm_time
   return at;
 }
 
+/* Gives the rings' shares their elements, and when each may begin; how many elements there are. */
+static uint64_t divide(vm_core *c, const vm_transfer *t, vm_share *s, vm_time at) {
+  unsigned rings = c->code->queues[t->queue].rings, r = 0;
+  uint32_t first = c->cost[t->is_static ? VM_DMA_FIRST : VM_DMA_FIRST_DGE];
+  uint64_t n = 0;
+  for (; s; s = s->next, r++) {
+    vm_dma_split(t, r, rings, &s->e0, &s->e1);
+    vm_time wait = (vm_time)(first + r * c->cost[VM_DMA_STAGGER]) * VM_NS;
+    s->ready = at + vm_jitter(c, wait);
+    n += s->e1 - s->e0;
+  }
+  return n;
+}
+
+static void tell_trigger(vm_core *c, const vm_transfer *t, vm_time end, uint64_t bytes) {
+  uint32_t other = t->sem_core == c->number ? 0 : ISA_NSEMS;
+  vm_trace_event ev = {.kind = VM_EV_TRIGGER,
+                       .where = vm_at_pc(t->engine, t->pc),
+                       .id = t->queue,
+                       .start = c->now,
+                       .end = end,
+                       .bytes = bytes,
+                       .value = t->signals ? t->sem + other : UINT32_MAX,
+                       .part = c->queued[t->queue]++};
+  vm_trace_trigger(c, &ev);
+}
+
 /* Starts one transfer: shares in rings out. at: when it is triggered; of a static one, when its
  * trigger is written. other: of a sendrecv, the engine that it met. NULL after a fault. */
 static vm_transfer *start_transfer(vm_core *c, unsigned e, const isa_insn *in, vm_time at,
@@ -201,15 +236,10 @@ static vm_transfer *start_transfer(vm_core *c, unsigned e, const isa_insn *in, v
   t->sem_core = in->upd.core;
   t->left = rings;
   t->descriptor = t->is_static ? c->statics_next[t->queue] : 0;
-  uint32_t first = c->cost[t->is_static ? VM_DMA_FIRST : VM_DMA_FIRST_DGE];
-  unsigned r = 0;
-  for (vm_share *x = s; x; x = x->next, r++) {
-    vm_dma_split(t, r, rings, &x->e0, &x->e1);
-    vm_time wait = (vm_time)(first + r * c->cost[VM_DMA_STAGGER]) * VM_NS;
-    x->ready = at + vm_jitter(c, wait);
-  }
+  uint64_t moved = divide(c, t, s, at);
+  tell_trigger(c, t, t->is_static ? at : en->dge_free.time, moved * t->dst.esize);
   if (c->check) vm_check_transfer(c, e, in, t, s);
-  for (r = 0; r < rings; r++) {
+  for (unsigned r = 0; r < rings; r++) {
     vm_share *next = s->next;
     s->next = NULL;
     enqueue(c, t, s, r);
@@ -409,6 +439,7 @@ static void finish_share(vm_core *c, unsigned dma, unsigned queue) {
   vm_share *s = ring->head;
   vm_transfer *t = s->t;
   vm_where by = {.engine = t->engine, .dma = (int8_t)dma, .pc = t->pc};
+  uint32_t part = number_of_head(c, queue, dma);
   ring->head = s->next;
   if (!ring->head) ring->tail = NULL;
   ring->n--;
@@ -424,7 +455,8 @@ static void finish_share(vm_core *c, unsigned dma, unsigned queue) {
                                   .id = queue,
                                   .start = s->item.start,
                                   .end = c->now,
-                                  .bytes = s->bytes});
+                                  .bytes = s->bytes,
+                                  .part = part});
     c->dma_bytes += s->bytes;
     count_hbm(c, s);
     if (--c->shares_moving == 0) c->dma_active += c->now - c->dma_since;

@@ -84,7 +84,8 @@ void vm_sem_apply(vm_core *c, const isa_update *u, vm_where by) {
                                 .id = u->sem,
                                 .start = c->now,
                                 .end = c->now,
-                                .value = (uint32_t)next});
+                                .value = (uint32_t)next,
+                                .part = u->kind == ISA_UPD_dma ? u->value + 1 : 0});
   vm_wake(c, u->sem);
 }
 

@@ -1,10 +1,20 @@
-/* Every event of a run goes through here: into the run's hash, and to who listens. */
+/* Every event of a run goes through here: into the run's hash, and to who listens. A trigger and
+ * the number of a transfer say nothing that the shares do not: they are left out of the hash, which
+ * so is that of a run that was saved before there were any. */
 #include "engine.h"
 
 static uint64_t mix(uint64_t h, uint64_t v) {
   h ^= v;
   h *= 0x9e3779b97f4a7c15u;
   return h ^ (h >> 29);
+}
+
+static void tell(vm_core *c, const vm_trace_event *ev) {
+  vm_core *lead = c->lead;
+  if (!lead->hooks.event) return;
+  vm_trace_event told = *ev;
+  told.core = c->number;
+  lead->hooks.event(lead->hooks.event_ud, &told);
 }
 
 void vm_trace(vm_core *c, const vm_trace_event *ev) {
@@ -17,8 +27,7 @@ void vm_trace(vm_core *c, const vm_trace_event *ev) {
   h = mix(h, ((uint64_t)ev->id << 32) | value);
   h = mix(h, ev->start);
   lead->trace_hash = mix(mix(h, ev->end), ev->bytes);
-  if (!lead->hooks.event) return;
-  vm_trace_event told = *ev;
-  told.core = c->number;
-  lead->hooks.event(lead->hooks.event_ud, &told);
+  tell(c, ev);
 }
+
+void vm_trace_trigger(vm_core *c, const vm_trace_event *ev) { tell(c, ev); }

@@ -2,16 +2,25 @@
 #include "record.h"
 
 /* Processes; core 1 has its own, as many further on. */
-enum { PID_ENGINES = 1, PID_DMA, PID_SEMS, PID_MEMORY };
-enum { TRACKS = 32 }; /* track numbers of an engine: the data path's lanes, then its waits */
+enum { PID_ENGINES = 1, PID_DMA, PID_DMA_ENGINES, PID_SEMS, PID_MEMORY };
+/* Track numbers of an engine: the data path's lanes, the triggers', then its waits. */
+enum { TRACKS = 32, TRIGGERS = 16 };
+_Static_assert((int)VM_REC_LANES <= TRIGGERS && TRIGGERS + (int)VM_REC_LANES < TRACKS,
+               "tracks of an engine");
+enum { WINDOWS = 2000 }; /* of throughput */
 
 typedef struct chrome {
   vm_rec_view t;
   vm_rec_sink out;
   uint32_t *order, *from;
   uint8_t *lanes;
-  uint32_t used[VM_REC_ENGINES];
-  bool waits[VM_REC_ENGINES], rings[ISA_MAX_CORES * ISA_MAX_QUEUES][ISA_NDMA];
+  vm_rec_transfers transfers;
+  vm_time
+      seen[2]; /* from the 4 bytes that a ring writes to the semaphore's value; of the other core */
+  uint32_t used[VM_REC_TRACKS];
+  bool waits[VM_REC_ENGINES];
+  uint8_t *transfer_lanes; /* by transfer */
+  uint32_t queue_lanes[ISA_MAX_CORES * ISA_MAX_QUEUES];
   uint64_t arrows;
   bool first;
 } chrome;
@@ -26,14 +35,17 @@ static isa_buf *begin(chrome *c) {
 static unsigned pid_of(unsigned core, unsigned pid) { return core * PID_MEMORY + pid; }
 static unsigned engine_track(unsigned engine, unsigned lane) { return 1 + engine * TRACKS + lane; }
 static unsigned wait_track(unsigned engine) { return engine_track(engine, TRACKS - 1); }
-static unsigned ring_track(const vm_rec_event *v) { return 1 + v->id * ISA_NDMA + v->engine; }
+/* Of a queue, and of a DMA engine. */
+static unsigned queue_track(unsigned queue, unsigned lane) { return 1 + queue * TRACKS + lane; }
+static unsigned dma_track(unsigned dma, unsigned lane) { return 1 + dma * TRACKS + lane; }
 
 static void track_of(const chrome *c, uint32_t i, unsigned *pid, unsigned *tid) {
   const vm_rec_event *v = vm_rec_at(c->t.r, i);
-  *pid = pid_of(v->by_core, v->kind == VM_EV_DMA ? PID_DMA : PID_ENGINES);
-  *tid = v->kind == VM_EV_DMA ? ring_track(v)
-         : vm_rec_is_work(v)  ? engine_track(v->engine, c->lanes[i])
-                              : wait_track(v->engine);
+  *pid = pid_of(v->by_core, v->kind == VM_EV_DMA ? PID_DMA_ENGINES : PID_ENGINES);
+  *tid = v->kind == VM_EV_DMA       ? dma_track(v->engine, c->lanes[i])
+         : vm_rec_is_work(v)        ? engine_track(v->engine, c->lanes[i])
+         : v->kind == VM_EV_TRIGGER ? engine_track(v->engine, TRIGGERS + c->lanes[i])
+                                    : wait_track(v->engine);
 }
 
 static void put_process(chrome *c, unsigned core, unsigned kind, const char *name) {
@@ -59,56 +71,91 @@ static void put_thread(chrome *c, unsigned pid, unsigned tid, const char *name) 
                  pid, tid, tid);
 }
 
+/* Names a track and those beside it, for what overlaps. */
+static void put_lanes(chrome *c, unsigned pid, unsigned tid, const char *title, unsigned lanes) {
+  isa_buf plain, name;
+  isa_buf_init(&plain, &c->t.al);
+  isa_buf_init(&name, &c->t.al);
+  for (unsigned l = 0; l < lanes; l++) {
+    plain.len = name.len = 0;
+    isa_buf_puts(&plain, title);
+    if (l) isa_buf_printf(&plain, " (overlap %u)", l);
+    isa_buf_json(&name, isa_buf_str(&plain));
+    put_thread(c, pid, tid + l, isa_buf_str(&name));
+  }
+  vm_rec_sink_part(&c->out, &plain);
+  vm_rec_sink_part(&c->out, &name);
+}
+
 static void put_engine_tracks(chrome *c, unsigned core) {
   unsigned pid = pid_of(core, PID_ENGINES);
   isa_buf name;
   isa_buf_init(&name, &c->t.al);
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
     unsigned u = vm_rec_unit(core, e);
-    for (unsigned l = 0; l < c->used[u]; l++) {
-      name.len = 0;
-      isa_buf_printf(&name, l ? "\"%s (overlap %u)\"" : "\"%s\"", isa_engines[e].name, l);
-      put_thread(c, pid, engine_track(e, l), isa_buf_str(&name));
-    }
+    put_lanes(c, pid, engine_track(e, 0), isa_engines[e].name, c->used[u]);
     name.len = 0;
-    isa_buf_printf(&name, "\"%s sequencer: waits\"", isa_engines[e].name);
-    if (c->waits[u]) put_thread(c, pid, wait_track(e), isa_buf_str(&name));
+    isa_buf_printf(&name, "%s: DMA triggers", isa_engines[e].name);
+    put_lanes(c, pid, engine_track(e, TRIGGERS), isa_buf_str(&name), c->used[VM_REC_TRIGGERS + u]);
+    name.len = 0;
+    isa_buf_printf(&name, "%s sequencer: waits", isa_engines[e].name);
+    put_lanes(c, pid, wait_track(e), isa_buf_str(&name), c->waits[u]);
   }
   vm_rec_sink_part(&c->out, &name);
 }
 
-static void put_ring_tracks(chrome *c, unsigned core) {
-  isa_buf plain, name;
-  isa_buf_init(&plain, &c->t.al);
+static void put_dma_tracks(chrome *c, unsigned core) {
+  isa_buf name;
   isa_buf_init(&name, &c->t.al);
-  for (unsigned q = 0; q < ISA_MAX_QUEUES; q++)
-    for (unsigned d = 0; d < ISA_NDMA; d++) {
-      if (!c->rings[vm_rec_queue(core, q)][d]) continue;
-      plain.len = name.len = 0;
-      vm_rec_put_queue(&c->t, core, q, &plain);
-      isa_buf_printf(&plain, " ring %u", d);
-      isa_buf_json(&name, isa_buf_str(&plain));
-      put_thread(c, pid_of(core, PID_DMA), 1 + q * ISA_NDMA + d, isa_buf_str(&name));
-    }
-  vm_rec_sink_part(&c->out, &plain);
+  for (unsigned q = 0; q < ISA_MAX_QUEUES; q++) {
+    name.len = 0;
+    vm_rec_put_queue(&c->t, core, q, &name);
+    put_lanes(c, pid_of(core, PID_DMA), queue_track(q, 0), isa_buf_str(&name),
+              c->queue_lanes[vm_rec_queue(core, q)]);
+  }
+  for (unsigned d = 0; d < ISA_NDMA; d++) {
+    name.len = 0;
+    isa_buf_printf(&name, "DMA engine %u", d);
+    put_lanes(c, pid_of(core, PID_DMA_ENGINES), dma_track(d, 0), isa_buf_str(&name),
+              c->used[VM_REC_DMA_ENGINES + core * ISA_NDMA + d]);
+  }
   vm_rec_sink_part(&c->out, &name);
+}
+
+/* The first lane of its queue that each transfer leaves to itself. */
+static void find_transfer_lanes(chrome *c) {
+  vm_time ends[ISA_MAX_CORES * ISA_MAX_QUEUES][VM_REC_LANES] = {{0}};
+  for (uint32_t k = 0; k < c->transfers.n; k++) {
+    const vm_rec_transfer *x = &c->transfers.v[k];
+    if (!x->share) continue;
+    const vm_rec_event *v = vm_rec_at(c->t.r, x->share - 1);
+    unsigned q = vm_rec_queue(v->core, v->id);
+    uint32_t l = 0;
+    while (l + 1 < VM_REC_LANES && l < c->queue_lanes[q] && ends[q][l] > x->start) l++;
+    ends[q][l] = x->end;
+    c->queue_lanes[q] = l + 1 > c->queue_lanes[q] ? l + 1 : c->queue_lanes[q];
+    c->transfer_lanes[k] = (uint8_t)l;
+  }
 }
 
 static void put_tracks(chrome *c) {
   for (uint32_t i = 0; i < c->t.n; i++) {
     const vm_rec_event *v = vm_rec_at(c->t.r, i);
+    unsigned queue, ring;
     if ((v->kind == VM_EV_WAIT || v->kind == VM_EV_NOTIFY) && v->engine < ISA_NENGINES)
       c->waits[vm_rec_track(v)] = true;
-    else if (v->kind == VM_EV_DMA && v->id < ISA_MAX_QUEUES && v->engine < ISA_NDMA)
-      c->rings[vm_rec_queue(v->core, v->id)][v->engine] = true;
+    if (!vm_rec_written_by_ring(v, &queue, &ring)) continue;
+    uint32_t *lanes = &c->used[VM_REC_DMA_ENGINES + (unsigned)v->by_core * ISA_NDMA + ring];
+    *lanes = *lanes ? *lanes : 1;
   }
   for (unsigned core = 0; core < c->t.p->ncores; core++) {
     put_process(c, core, PID_ENGINES, "engines");
-    put_process(c, core, PID_DMA, "DMA");
+    put_process(c, core, PID_DMA, "DMA queues");
+    put_process(c, core, PID_DMA_ENGINES, "DMA engines");
     put_process(c, core, PID_SEMS, "semaphores");
     put_process(c, core, PID_MEMORY, "memory");
     put_engine_tracks(c, core);
-    put_ring_tracks(c, core);
+    put_dma_tracks(c, core);
   }
 }
 
@@ -149,9 +196,52 @@ static void put_name(chrome *c, const vm_rec_event *v) {
   vm_rec_sink_part(&c->out, &plain);
 }
 
+static void put_string(chrome *c, const char *key, isa_buf *plain) {
+  isa_buf_printf(&c->out.b, ",\"%s\":", key);
+  isa_buf_json(&c->out.b, isa_buf_str(plain));
+}
+
+/* What a trigger starts: its queue, bytes, and the semaphore with what all rings together add. */
+static void put_trigger_args(chrome *c, const vm_rec_event *v) {
+  const isa_core *core = &c->t.p->cores[v->core];
+  isa_buf plain;
+  put_args(c, v);
+  isa_buf_init(&plain, &c->t.al);
+  vm_rec_put_queue(&c->t, v->core, v->id, &plain);
+  put_string(c, "queue", &plain);
+  isa_buf_printf(&c->out.b, ",\"bytes\":%llu", (unsigned long long)v->bytes);
+  if (vm_rec_trigger_signals(v)) {
+    plain.len = 0;
+    vm_rec_put_signal(&c->t, v, &plain);
+    put_string(c, "semaphore", &plain);
+    isa_buf_printf(&c->out.b, ",\"increment\":%u",
+                   v->id < core->nqueues ? core->queues[v->id].rings : 0);
+  }
+  vm_rec_sink_part(&c->out, &plain);
+}
+
+/* A share says its queue, and where its ring then writes 4 bytes; the instruction is said once, by
+ * the trigger, to which it is bound. */
+static void put_share_args(chrome *c, uint32_t i, const vm_rec_event *v) {
+  isa_buf plain;
+  isa_buf_init(&plain, &c->t.al);
+  vm_rec_put_queue(&c->t, v->core, v->id, &plain);
+  isa_buf_printf(&c->out.b, ",\"bind_id\":\"0x%x\",\"flow_in\":true,\"args\":{\"bytes\":%llu",
+                 c->transfers.of[i] + 1, (unsigned long long)v->bytes);
+  put_string(c, "queue", &plain);
+  uint32_t trigger = c->transfers.v[c->transfers.of[i]].trigger;
+  const vm_rec_event *by = trigger ? vm_rec_at(c->t.r, trigger - 1) : NULL;
+  plain.len = 0;
+  if (by && vm_rec_trigger_signals(by)) {
+    vm_rec_put_signal(&c->t, by, &plain);
+    put_string(c, "4 B to", &plain);
+  }
+  vm_rec_sink_part(&c->out, &plain);
+}
+
 static void put_slice(chrome *c, uint32_t i) {
   const vm_rec_event *v = vm_rec_at(c->t.r, i);
-  static const char *const cats[] = {"", "insn", "dma", "", "", "wait", "table"};
+  static const char *const cats[] = {"", "insn", "dma", "", "", "wait", "table", "trigger"};
   unsigned pid, tid;
   isa_buf *b = begin(c);
   track_of(c, i, &pid, &tid);
@@ -162,11 +252,36 @@ static void put_slice(chrome *c, uint32_t i) {
   vm_rec_put_time(b, v->start, 9);
   isa_buf_puts(b, ",\"dur\":");
   vm_rec_put_time(b, v->end - v->start, 9);
-  put_args(c, v);
-  if (v->kind == VM_EV_DMA)
-    isa_buf_printf(b, ",\"bytes\":%llu,\"triggered by\":\"%s\"", (unsigned long long)v->bytes,
-                   v->value < ISA_NENGINES ? isa_engines[v->value].name : "?");
+  if (v->kind == VM_EV_TRIGGER && v->id < ISA_MAX_QUEUES) {
+    isa_buf_printf(b, ",\"bind_id\":\"0x%x\",\"flow_out\":true", c->transfers.of[i] + 1);
+    put_trigger_args(c, v);
+  } else if (v->kind == VM_EV_DMA) {
+    put_share_args(c, i, v);
+  } else {
+    put_args(c, v);
+  }
   isa_buf_puts(b, "}}");
+}
+
+/* The 4 bytes that a ring without a share writes to a semaphore. */
+static void put_write(chrome *c, uint32_t i) {
+  const vm_rec_event *v = vm_rec_at(c->t.r, i);
+  vm_time seen = c->seen[v->core != v->by_core];
+  unsigned queue, ring;
+  bool after_share = c->from[i] && vm_rec_at(c->t.r, c->from[i] - 1)->kind == VM_EV_DMA;
+  if (after_share || !vm_rec_written_by_ring(v, &queue, &ring)) return;
+  isa_buf plain;
+  isa_buf *b = begin(c);
+  isa_buf_init(&plain, &c->t.al);
+  isa_buf_puts(&plain, "4 B to ");
+  vm_rec_put_sem(&c->t, v->core, v->id, &plain);
+  isa_buf_printf(b, "\"ph\":\"i\",\"s\":\"t\",\"pid\":%u,\"tid\":%u,\"name\":",
+                 pid_of(v->by_core, PID_DMA_ENGINES), dma_track(ring, 0));
+  isa_buf_json(b, isa_buf_str(&plain));
+  isa_buf_puts(b, ",\"ts\":");
+  vm_rec_put_time(b, v->start > seen ? v->start - seen : 0, 9);
+  isa_buf_puts(b, "}");
+  vm_rec_sink_part(&c->out, &plain);
 }
 
 static void put_counter(chrome *c, const vm_rec_event *v) {
@@ -218,9 +333,10 @@ static void put_arrow(chrome *c, uint32_t wait) {
 
 static void put_event(chrome *c, uint32_t i) {
   const vm_rec_event *v = vm_rec_at(c->t.r, i);
-  if (v->kind == VM_EV_SEM)
+  if (v->kind == VM_EV_SEM) {
     put_counter(c, v);
-  else if (v->kind == VM_EV_DMA && v->engine < ISA_NDMA && v->id < ISA_MAX_QUEUES)
+    put_write(c, i);
+  } else if (v->kind == VM_EV_DMA && v->engine < ISA_NDMA && v->id < ISA_MAX_QUEUES)
     put_slice(c, i);
   else if (v->engine >= ISA_NENGINES)
     return;
@@ -246,6 +362,68 @@ static bool put_use(chrome *c, unsigned core) {
   return true;
 }
 
+/* ---- Transfers, how many are pending, throughput ------------------------------------------ */
+
+/* From the first share to the last. */
+static void put_transfer(chrome *c, uint32_t k) {
+  const vm_rec_transfer *x = &c->transfers.v[k];
+  if (!x->share) return;
+  const vm_rec_event *v = vm_rec_at(c->t.r, x->share - 1);
+  isa_buf *b = begin(c);
+  isa_buf_printf(b, "\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"cat\":\"transfer\",\"name\":",
+                 pid_of(v->core, PID_DMA), queue_track(v->id, c->transfer_lanes[k]));
+  put_name(c, v);
+  isa_buf_puts(b, ",\"ts\":");
+  vm_rec_put_time(b, x->start, 9);
+  isa_buf_puts(b, ",\"dur\":");
+  vm_rec_put_time(b, x->end - x->start, 9);
+  isa_buf_printf(b, ",\"bind_id\":\"0x%x\",\"flow_in\":true", k + 1);
+  if (x->trigger)
+    isa_buf_puts(b, ",\"args\":{");
+  else
+    put_args(c, v);
+  isa_buf_printf(b, "%s\"bytes\":%llu,\"shares\":%u,\"triggered by\":\"%s\"}}",
+                 x->trigger ? "" : ",", (unsigned long long)x->bytes, x->shares,
+                 v->value < ISA_NENGINES ? isa_engines[v->value].name : "?");
+}
+
+static isa_buf *begin_count(chrome *c, unsigned core, const char *name, vm_time t) {
+  isa_buf *b = begin(c);
+  isa_buf_printf(b, "\"ph\":\"C\",\"pid\":%u,\"name\":\"%s\",\"ts\":", pid_of(core, PID_DMA), name);
+  vm_rec_put_time(b, t, 9);
+  return b;
+}
+
+static bool put_pending(chrome *c, unsigned core) {
+  vm_rec_pending p;
+  if (!vm_rec_pending_of(&c->t, &c->transfers, core, &p)) return false;
+  for (uint32_t i = 0; i < p.n && vm_rec_sink_row(&c->out); i++)
+    isa_buf_printf(begin_count(c, core, "pending transfers", p.v[i].t),
+                   ",\"args\":{\"pending\":%lld}}", (long long)p.v[i].n);
+  vm_rec_pending_free(&c->t, &p);
+  return true;
+}
+
+/* Means of windows of whole nanoseconds: hundredths of a GB/s. */
+static bool put_throughput(chrome *c, unsigned core) {
+  vm_time width = (c->t.total / WINDOWS / VM_NS + 1) * VM_NS;
+  uint32_t n = (uint32_t)(c->t.total / width + 1);
+  double *bytes = isa_zalloc(&c->t.al, (n + 1) * sizeof *bytes);
+  unsigned long long last = 0;
+  if (!bytes) return false;
+  vm_rec_moved(&c->t, core, width, n, bytes);
+  for (uint32_t k = 0; k <= n && vm_rec_sink_row(&c->out); k++) {
+    unsigned long long rate =
+        (unsigned long long)(bytes[k] * 100 / ((double)width / (double)VM_NS) + 0.5);
+    if (rate != last)
+      isa_buf_printf(begin_count(c, core, "GB/s", k * width), ",\"args\":{\"GB/s\":%llu.%02llu}}",
+                     rate / 100, rate % 100);
+    last = rate;
+  }
+  isa_free(&c->t.al, bytes, (n + 1) * sizeof *bytes);
+  return true;
+}
+
 static void put_trace(chrome *c) {
   isa_buf_printf(&c->out.b,
                  "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"producer\":\"soma %s\",\"target\":"
@@ -254,9 +432,24 @@ static void put_trace(chrome *c) {
   c->first = true;
   put_tracks(c);
   for (uint32_t i = 0; i < c->t.n && vm_rec_sink_row(&c->out); i++) put_event(c, i);
+  for (uint32_t k = 0; k < c->transfers.n && vm_rec_sink_row(&c->out); k++) put_transfer(c, k);
   for (unsigned core = 0; core < c->t.p->ncores; core++)
-    if (!put_use(c, core)) c->out.b.failed = true;
+    if (!put_use(c, core) || !put_pending(c, core) || !put_throughput(c, core))
+      c->out.b.failed = true;
   isa_buf_puts(&c->out.b, "\n]}\n");
+}
+
+/* False: memory is out. */
+static bool prepare(chrome *c) {
+  c->order = vm_rec_by_start(&c->t);
+  c->from = vm_rec_links(&c->t);
+  c->lanes = c->order ? vm_rec_lanes(&c->t, c->order, c->used) : NULL;
+  if (!vm_rec_transfers_of(&c->t, &c->transfers)) return false;
+  c->transfer_lanes = isa_zalloc(&c->t.al, (size_t)c->transfers.n + 1);
+  if (!c->transfer_lanes || !c->from || !c->lanes) return false;
+  find_transfer_lanes(c);
+  vm_rec_time_to_see(&c->t, c->from, c->seen);
+  return true;
 }
 
 soma_status soma_write_chrome(const soma_recorder *r, const soma_program *p, soma_write_fn write,
@@ -265,16 +458,15 @@ soma_status soma_write_chrome(const soma_recorder *r, const soma_program *p, som
   chrome c = {.first = true};
   if (!vm_rec_open(&c.t, r, p)) return SOMA_NOMEM;
   vm_rec_sink_open(&c.out, &c.t.al, write, ud);
-  c.order = vm_rec_by_start(&c.t);
-  c.from = vm_rec_links(&c.t);
-  c.lanes = c.order ? vm_rec_lanes(&c.t, c.order, c.used) : NULL;
-  if (c.order && c.from && c.lanes)
+  if (prepare(&c))
     put_trace(&c);
   else
     c.out.b.failed = true;
   vm_rec_free_array(&c.t, c.order, sizeof *c.order);
   vm_rec_free_array(&c.t, c.from, sizeof *c.from);
   vm_rec_free_array(&c.t, c.lanes, 1);
+  isa_free(&c.t.al, c.transfer_lanes, (size_t)c.transfers.n + 1);
+  vm_rec_transfers_free(&c.t, &c.transfers);
   soma_status s = vm_rec_sink_close(&c.out, &c.t);
   vm_rec_close(&c.t);
   return s;

@@ -117,12 +117,17 @@ static numbers numbers_of(const vm_rec_event *v) {
     n.value = vm_rec_unit(v->by_core, v->value);
   } else if (v->kind == VM_EV_SEM || v->kind == VM_EV_WAIT) {
     n.id = vm_rec_sem(v->core, v->id);
+  } else if (v->kind == VM_EV_TRIGGER) {
+    n.id = vm_rec_queue(v->core, v->id);
+    if (vm_rec_trigger_signals(v))
+      n.value = vm_rec_sem(vm_rec_signal_core(v), v->value % ISA_NSEMS);
   }
   return n;
 }
 
 /* Nine numbers an event: kind, engine, instruction (-1: none), id, value, end after the event
- * before and length in ps, bytes, and how many events ago is the one it follows from (0: none). */
+ * before and length in ps, bytes (of a semaphore: part, as in soma_event), and how many events ago
+ * is the one it follows from (0: none). The value of a trigger is the semaphore of its transfer. */
 static void put_events(vm_rec_html *h) {
   isa_buf *b = &h->out.b;
   unsigned long long last = 0;
@@ -134,7 +139,7 @@ static void put_events(vm_rec_html *h) {
     numbers n = numbers_of(v);
     isa_buf_printf(b, "%s%u,%u,%ld,%u,%u,%lld,%llu,%llu,%lld", i ? ",\n" : "\n", v->kind, n.engine,
                    code, n.id, n.value, (long long)(ps(v->end) - last), ps(v->end) - ps(v->start),
-                   (unsigned long long)v->bytes, ago);
+                   (unsigned long long)(v->kind == VM_EV_SEM ? v->part : v->bytes), ago);
     last = ps(v->end);
   }
   isa_buf_puts(b, "]");

@@ -66,9 +66,9 @@ void vm_rec_html_drop_path(vm_rec_html *h) { isa_free(&h->t.al, h->path, path_by
 
 static vm_rec_event instruction_of(const soma_path_segment *s) {
   return (vm_rec_event){.kind = VM_EV_INSN,
-                        .core = (uint8_t)s->core,
-                        .by_core = (uint8_t)s->core,
-                        .engine = (uint8_t)s->engine,
+                        .core = s->core & 1u,
+                        .by_core = s->core & 1u,
+                        .engine = (unsigned)s->engine & 255,
                         .pc = s->pc};
 }
 
@@ -142,13 +142,13 @@ static void put_idle_sums(vm_rec_html *h, const soma_idle_gap *g, uint32_t n) {
 static void put_gap(vm_rec_html *h, const soma_idle_gap *g) {
   isa_buf *b = &h->out.b;
   vm_rec_event waited = {.kind = VM_EV_INSN,
-                         .core = (uint8_t)g->core,
-                         .by_core = (uint8_t)g->core,
-                         .engine = (uint8_t)g->engine,
+                         .core = g->core & 1u,
+                         .by_core = g->core & 1u,
+                         .engine = (unsigned)g->engine & 255,
                          .pc = g->pc},
                late = waited;
-  late.core = late.by_core = (uint8_t)g->late_core;
-  late.engine = (uint8_t)g->late_engine;
+  late.core = late.by_core = g->late_core & 1u;
+  late.engine = (unsigned)g->late_engine & 255;
   late.pc = g->late_pc;
   int sem = g->semaphore < 0 ? -1 : (int)vm_rec_sem(g->core, (unsigned)g->semaphore);
   isa_buf_printf(b, "[%u,%u,%llu,%llu,%llu,%d,\"%s\",%u,%ld,%ld]", vm_rec_unit(g->core, g->engine),

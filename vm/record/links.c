@@ -6,14 +6,16 @@
  *                          the update is @read
  *   update <- share        a share's update arrives a fixed time after its end, which the trace
  *                          itself tells; rings without a share's bytes signal alone
- *   instruction, share <- wait   the last of the same place before its start, unless an earlier
- *                          instruction (or share of that ring) has started since */
+ *   share <- trigger       of the same transfer
+ *   instruction, trigger <- wait   the last of the same place before its start, unless an earlier
+ *                          one of that place has started since; a share whose trigger was not
+ *                          recorded likewise, unless an earlier one of that ring has */
 #include "record.h"
 
 #include <stdlib.h>
 
 typedef struct place { /* index + 1 of the latest event of a kind; 0: none yet */
-  uint32_t wait, insn, sem;
+  uint32_t wait, insn, sem, trigger;
   uint32_t dma, dma_tail; /* first share without its update; last share */
   uint32_t ring[ISA_NDMA];
   vm_time last_dma, last_sem[2]; /* of last_sem: of its own core, of the other one */
@@ -21,6 +23,7 @@ typedef struct place { /* index + 1 of the latest event of a kind; 0: none yet *
 
 typedef struct links {
   const vm_rec_view *t;
+  vm_rec_transfers transfers;
   place *places;
   uint32_t *from, *chain; /* chain: the event before (of shares: after) of the same place */
   uint32_t sem[ISA_MAX_CORES * ISA_NSEMS];
@@ -106,7 +109,8 @@ static void link_insn(links *l, place *p, const isa_insn *in, uint32_t i, const 
 
 static void link_share(links *l, place *p, uint32_t i, const vm_rec_event *v) {
   uint32_t *ring = &p->ring[v->engine % ISA_NDMA];
-  l->from[i] = wait_before(l, p, v->start, *ring);
+  uint32_t trigger = l->transfers.v[l->transfers.of[i]].trigger;
+  l->from[i] = trigger ? trigger : wait_before(l, p, v->start, *ring);
   *ring = i + 1;
   if (p->dma_tail) l->chain[p->dma_tail - 1] = i + 1;
   p->dma_tail = i + 1;
@@ -134,7 +138,10 @@ static void link_event(links *l, uint32_t i) {
     if (sem) *sem = i + 1;
   } else if (p && v->kind == VM_EV_INSN) {
     link_insn(l, p, in, i, v);
-  } else if (p && v->kind == VM_EV_DMA) {
+  } else if (p && v->kind == VM_EV_TRIGGER) {
+    l->from[i] = wait_before(l, p, v->start, p->trigger);
+    p->trigger = i + 1;
+  } else if (p && v->kind == VM_EV_DMA && v->id < ISA_MAX_QUEUES) {
     link_share(l, p, i, v);
   }
 }
@@ -145,14 +152,26 @@ uint32_t *vm_rec_links(const vm_rec_view *t) {
   l.places = isa_zalloc(&t->al, places);
   l.from = vm_rec_new_array(t, sizeof *l.from);
   l.chain = vm_rec_new_array(t, sizeof *l.from);
+  bool known = vm_rec_transfers_of(t, &l.transfers);
   if (l.places && l.from && l.chain) note_last(&l);
-  if (l.places && l.from && l.chain && find_delay(&l, false) && find_delay(&l, true)) {
+  if (known && l.places && l.from && l.chain && find_delay(&l, false) && find_delay(&l, true)) {
     for (uint32_t i = 0; i < t->n; i++) link_event(&l, i);
   } else {
     vm_rec_free_array(t, l.from, sizeof *l.from);
     l.from = NULL;
   }
+  vm_rec_transfers_free(t, &l.transfers);
   isa_free(&t->al, l.places, places);
   vm_rec_free_array(t, l.chain, sizeof *l.chain);
   return l.from;
+}
+
+void vm_rec_time_to_see(const vm_rec_view *t, const uint32_t *from, vm_time seen[2]) {
+  seen[0] = seen[1] = 0;
+  for (uint32_t i = 0; i < t->n && !(seen[0] && seen[1]); i++) {
+    const vm_rec_event *v = vm_rec_at(t->r, i);
+    const vm_rec_event *share = from[i] ? vm_rec_at(t->r, from[i] - 1) : v;
+    if (v->kind == VM_EV_SEM && share->kind == VM_EV_DMA && v->start > share->end)
+      seen[is_remote(v)] = v->start - share->end;
+  }
 }

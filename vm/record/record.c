@@ -49,7 +49,7 @@ uint64_t soma_recorder_dropped(const soma_recorder *r) { return r ? r->dropped :
 
 static bool wanted(const soma_recorder_options *o, const soma_event *e) {
   uint32_t engine = e->kind == SOMA_EV_DMA ? e->value : e->engine;
-  if (e->kind < SOMA_EV_INSN || e->kind > SOMA_EV_TABLE)
+  if (e->kind < SOMA_EV_INSN || e->kind > SOMA_EV_TRIGGER)
     return false; /* a kind of a later version */
   if (e->core >= ISA_MAX_CORES || e->by_core >= ISA_MAX_CORES) return false;
   if (o->kinds && !(o->kinds & (1u << e->kind))) return false;
@@ -93,10 +93,11 @@ void soma_recorder_event(void *recorder, const soma_event *e) {
                         .pc = e->pc,
                         .id = e->id,
                         .value = e->value,
-                        .kind = (uint8_t)e->kind,
-                        .engine = (uint8_t)e->engine,
-                        .core = (uint8_t)e->core,
-                        .by_core = (uint8_t)e->by_core};
+                        .kind = e->kind & 15,
+                        .engine = e->engine & 255,
+                        .core = e->core & 1,
+                        .by_core = e->by_core & 1,
+                        .part = e->part & 0xffff};
 }
 
 void soma_recorder_stats(soma_recorder *r, const soma_stats *s, size_t n) {
@@ -108,7 +109,7 @@ void soma_recorder_stats(soma_recorder *r, const soma_stats *s, size_t n) {
 
 static const char *name_of(const isa_program *p, const vm_rec_event *v) {
   const isa_core *core = &p->cores[v->core], *by = &p->cores[v->by_core];
-  if (v->kind == VM_EV_DMA) return v->id < core->nqueues ? core->queues[v->id].name : NULL;
+  if (vm_rec_moves(v)) return v->id < core->nqueues ? core->queues[v->id].name : NULL;
   if (v->kind == VM_EV_SEM || v->kind == VM_EV_WAIT)
     return v->id < ISA_NSEMS ? core->sem_names[v->id] : NULL;
   if (v->kind == VM_EV_TABLE) return isa_ops[ISA_OP_load_act_table].name;

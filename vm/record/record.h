@@ -2,6 +2,7 @@
  *
  *   record.c    the recorder
  *   trace.c     instructions of events, names, numbers; links.c who signalled whom
+ *   transfer.c  transfers: triggers with their shares; pending ones and throughput over time
  *   memory.c    tiles in use over time
  *   gaps.c      idle time of the engines, and who was late
  *   chrome.c table.c summary.c text.c explain.c html.c   the writers
@@ -15,9 +16,10 @@ typedef struct vm_rec_event {
   vm_time start, end;
   uint64_t bytes;
   uint32_t pc, id, value;
-  uint8_t kind, engine; /* as in soma_event; engine 255: the host's own update */
-  uint8_t core, by_core;
+  /* As in soma_event; engine 255: the host's own update; part: the low bits. */
+  uint32_t kind : 4, engine : 8, core : 1, by_core : 1, part : 16;
 } vm_rec_event;
+_Static_assert(ISA_MAX_CORES == 2 && VM_EV_TRIGGER < 16, "fields of an event");
 
 enum { VM_REC_BLOCK = 4096 };
 struct soma_recorder {
@@ -35,6 +37,10 @@ static inline const vm_rec_event *vm_rec_at(const soma_recorder *r, uint32_t i) 
   uint32_t left = r->n - r->first; /* places up to the ring's end */
   uint32_t at = i < left ? r->first + i : i - left;
   return &r->blocks[at / VM_REC_BLOCK][at % VM_REC_BLOCK];
+}
+/* What follows from `part`. Numbers of transfers lie together: a ring's queue is far shorter. */
+static inline bool vm_rec_moves(const vm_rec_event *v) {
+  return v->kind == VM_EV_DMA || v->kind == VM_EV_TRIGGER;
 }
 /* Whether it is work of an engine's data path: an instruction, or the table one needs. */
 static inline bool vm_rec_is_work(const vm_rec_event *v) {
@@ -107,18 +113,71 @@ static inline const char *vm_rec_core(const isa_program *p, unsigned core) {
  * the wait just before it. */
 uint32_t *vm_rec_links(const vm_rec_view *t);
 
+/* How long a ring's write of a semaphore takes to be seen, on its own core and on the other one: as
+ * those do whose share is known; 0: none is. */
+void vm_rec_time_to_see(const vm_rec_view *t, const uint32_t *links, vm_time seen[2]);
+
 /* Indices of events by start, ties in order of recording. */
 uint32_t *vm_rec_by_start(const vm_rec_view *t);
 
-/* Data-path instructions that overlap get lanes of their own, 0 up; 0 for other events.
- * used[e] is the number of lanes of engine e. */
-enum { VM_REC_LANES = 16 };
-uint8_t *vm_rec_lanes(const vm_rec_view *t, const uint32_t *by_start,
-                      uint32_t used[VM_REC_ENGINES]);
+/* Events that overlap get lanes of their own, 0 up: data-path instructions of an engine, its
+ * triggers, shares of a DMA engine; 0 for other events. used is the number of lanes of engine e, of
+ * its triggers at VM_REC_TRIGGERS + e, of DMA engine d at VM_REC_DMA_ENGINES + core * ISA_NDMA + d.
+ */
+enum {
+  VM_REC_LANES = 14,
+  VM_REC_TRIGGERS = VM_REC_ENGINES,
+  VM_REC_DMA_ENGINES = 2 * VM_REC_ENGINES,
+  VM_REC_TRACKS = VM_REC_DMA_ENGINES + ISA_MAX_CORES * ISA_NDMA
+};
+uint8_t *vm_rec_lanes(const vm_rec_view *t, const uint32_t *by_start, uint32_t used[VM_REC_TRACKS]);
 
-/* Of each DMA event the number of its transfer: shares of one transfer have the same, on different
- * rings. *count, their number, may be NULL. */
-uint64_t *vm_rec_transfers(const vm_rec_view *t, uint64_t *count);
+/* Transfers, numbered from 0. (transfer.c) */
+typedef struct vm_rec_transfer {
+  uint32_t trigger, share; /* the event + 1, of the first share; 0: none was recorded */
+  uint32_t shares;         /* recorded */
+  vm_time start, end;      /* of the first and the last share */
+  uint64_t bytes;          /* of the shares */
+} vm_rec_transfer;
+typedef struct vm_rec_transfers {
+  vm_rec_transfer *v;
+  uint32_t n;
+  uint32_t *of; /* by event: the number of a trigger's or a share's transfer */
+} vm_rec_transfers;
+bool vm_rec_transfers_of(const vm_rec_view *t, vm_rec_transfers *out);
+void vm_rec_transfers_free(const vm_rec_view *t, vm_rec_transfers *x);
+/* Of an event of kind VM_EV_SEM: queue and ring of the transfer that wrote it; false: none did. */
+static inline bool vm_rec_written_by_ring(const vm_rec_event *v, unsigned *queue, unsigned *ring) {
+  *queue = (v->part - 1u) / ISA_NDMA;
+  *ring = (v->part - 1u) % ISA_NDMA;
+  return v->kind == VM_EV_SEM && v->part > 0 && *queue < ISA_MAX_QUEUES;
+}
+/* The semaphore that the rings of a trigger's transfer add to, and whether there is one. */
+static inline bool vm_rec_trigger_signals(const vm_rec_event *v) {
+  return v->value < ISA_MAX_CORES * ISA_NSEMS;
+}
+static inline unsigned vm_rec_signal_core(const vm_rec_event *v) {
+  return v->core ^ (v->value >= ISA_NSEMS);
+}
+static inline void vm_rec_put_signal(const vm_rec_view *t, const vm_rec_event *v, isa_buf *out) {
+  vm_rec_put_sem(t, vm_rec_signal_core(v), v->value % ISA_NSEMS, out);
+}
+/* Of a core: how many transfers have been triggered and have bytes yet to move. Points in order of
+ * time. */
+typedef struct vm_rec_pending {
+  struct vm_rec_pending_point {
+    vm_time t;
+    int64_t n;
+  } * v;
+  uint32_t n;
+  size_t room; /* bytes of v */
+} vm_rec_pending;
+bool vm_rec_pending_of(const vm_rec_view *t, const vm_rec_transfers *x, unsigned core,
+                       vm_rec_pending *out);
+void vm_rec_pending_free(const vm_rec_view *t, vm_rec_pending *p);
+/* Adds to bytes[k] what the shares of a core moved from k * width to (k + 1) * width, of n; a share
+ * moves its bytes evenly. */
+void vm_rec_moved(const vm_rec_view *t, unsigned core, vm_time width, uint32_t n, double *bytes);
 
 /* The patterns an instruction names, with what it does with them. At most VM_REC_APS. */
 enum { VM_REC_APS = 40 };

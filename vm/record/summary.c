@@ -51,9 +51,10 @@ static void add_share(const vm_rec_view *t, vm_rec_summary *s, busy_ends *u,
 bool vm_rec_summarise(const vm_rec_view *t, const uint32_t *by_start, vm_rec_summary *s) {
   busy_ends u = {0};
   memset(s, 0, sizeof *s);
-  uint64_t *transfers = vm_rec_transfers(t, &s->dma_transfers);
-  if (!transfers) return false;
-  vm_rec_free_array(t, transfers, sizeof *transfers);
+  vm_rec_transfers transfers;
+  if (!vm_rec_transfers_of(t, &transfers)) return false;
+  s->dma_transfers = transfers.n;
+  vm_rec_transfers_free(t, &transfers);
   for (uint32_t k = 0; k < t->n; k++) {
     const vm_rec_event *v = vm_rec_at(t->r, by_start[k]);
     if (vm_rec_is_work(v))

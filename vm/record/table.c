@@ -9,8 +9,9 @@ typedef struct table {
   vm_rec_view t;
   vm_rec_sink out;
   uint32_t *order, *from;
-  uint64_t *transfers;
-  isa_buf text; /* of the cell being made */
+  vm_rec_transfers transfers;
+  vm_time seen[2]; /* from a ring's write of a semaphore to its value; of the other core */
+  isa_buf text;    /* of the cell being made */
   row_mode mode;
   bool first; /* cell of the row */
 } table;
@@ -42,6 +43,11 @@ static void end_row(table *w) {
 
 static void put_u64(table *w, const char *name, uint64_t v) {
   if (cell(w, name)) isa_buf_printf(&w->out.b, "%llu", (unsigned long long)v);
+}
+
+/* What a row does not have: an empty cell, null. */
+static void put_none(table *w, const char *name) {
+  if (cell(w, name) && w->mode == JSON_ROW) isa_buf_puts(&w->out.b, "null");
 }
 
 /* A time in units of 10^digits fs. */
@@ -93,6 +99,52 @@ static const char *place_text(table *w, const vm_rec_event *v) {
   return isa_buf_str(&w->text);
 }
 
+static const char *sem_text(table *w, unsigned core, uint32_t id) {
+  w->text.len = 0;
+  isa_buf_printf(&w->text, "S[%u] (", id);
+  vm_rec_put_sem(&w->t, core, id, &w->text);
+  isa_buf_puts(&w->text, ")");
+  return isa_buf_str(&w->text);
+}
+
+static const char *queue_text(table *w, const vm_rec_event *v) {
+  w->text.len = 0;
+  vm_rec_put_queue(&w->t, v->core, v->id, &w->text);
+  return isa_buf_str(&w->text);
+}
+
+/* The transfer that a trigger started. */
+static void trigger_cells(table *w, uint32_t i, const vm_rec_event *v) {
+  const isa_core *core = &w->t.p->cores[v->core];
+  const vm_rec_transfer *x = &w->transfers.v[w->transfers.of[i]];
+  uint32_t rings = v->id < core->nqueues ? core->queues[v->id].rings : 0;
+  put_u64(w, "packet_aggregation_id", w->transfers.of[i]);
+  put_str(w, "queue_name", queue_text(w, v));
+  if (x->shares) {
+    put_u64(w, "dma_trigger_start_ts", x->start / VM_NS);
+    put_u64(w, "dma_trigger_end_ts", x->end / VM_NS);
+    put_u64(w, "dma_wait_time_ns", x->start > v->end ? x->start / VM_NS - v->end / VM_NS : 0);
+  } else {
+    put_none(w, "dma_trigger_start_ts");
+    put_none(w, "dma_trigger_end_ts");
+    put_none(w, "dma_wait_time_ns");
+  }
+  if (vm_rec_trigger_signals(v)) {
+    put_str(w, "semaphore_id", sem_text(w, vm_rec_signal_core(v), v->value % ISA_NSEMS));
+    put_u64(w, "semaphore_increment", rings);
+  } else {
+    put_none(w, "semaphore_id");
+    put_none(w, "semaphore_increment");
+  }
+}
+
+static void no_trigger_cells(table *w) {
+  static const char *const names[] = {
+      "packet_aggregation_id", "queue_name",   "dma_trigger_start_ts", "dma_trigger_end_ts",
+      "dma_wait_time_ns",      "semaphore_id", "semaphore_increment"};
+  for (size_t k = 0; k < sizeof names / sizeof *names; k++) put_none(w, names[k]);
+}
+
 static void instruction_row(table *w, uint32_t i, const vm_rec_event *v) {
   uint32_t number;
   const isa_insn *in = vm_rec_insn(&w->t, v, &number);
@@ -109,33 +161,72 @@ static void instruction_row(table *w, uint32_t i, const vm_rec_event *v) {
   put_u64(w, "evt_wait_time_ns", wait ? (before->end - before->start) / VM_NS : 0);
   put_str(w, "nki_source_location", place_text(w, v));
   put_exact(w, v->start, v->end);
+  if (v->kind == VM_EV_TRIGGER && v->id < ISA_MAX_QUEUES)
+    trigger_cells(w, i, v);
+  else
+    no_trigger_cells(w);
 }
 
-static const char *queue_type(const table *w, const vm_rec_event *v) {
+static const char *queue_type(const table *w, unsigned core, unsigned queue) {
   static const char *const names[] = {"data", "software_dynamic", "hardware_dynamic"};
-  const isa_core *core = &w->t.p->cores[v->core];
-  return v->id < core->nqueues && core->queues[v->id].dge < 3 ? names[core->queues[v->id].dge]
-                                                              : "unknown";
+  const isa_core *c = &w->t.p->cores[core];
+  return queue < c->nqueues && c->queues[queue].dge < 3 ? names[c->queues[queue].dge] : "unknown";
+}
+
+/* What is alike in a share and in the 4 bytes that its ring writes to a semaphore. transfer: its
+ * number + 1, 0 unknown. */
+typedef struct packet {
+  vm_time start, end;
+  uint64_t bytes;
+  unsigned core, queue, ring;
+  uint64_t transfer;
+  const char *variable;
+} packet;
+
+static void packet_row(table *w, uint32_t id, const packet *k) {
+  put_span(w, k->start, k->end);
+  put_u64(w, "pcore_idx", k->core);
+  put_u64(w, "id", id);
+  put_u64(w, "packet_idx", k->ring);
+  if (k->transfer)
+    put_u64(w, "packet_aggregation_id", k->transfer - 1);
+  else
+    put_none(w, "packet_aggregation_id");
+  put_u64(w, "engine_idx", k->ring);
+  put_u64(w, "read_bytes", k->bytes);
+  put_u64(w, "write_bytes", k->bytes);
+  put_u64(w, "transfer_bytes", k->bytes);
+  put_ratio(w, "throughput", (double)k->bytes * 1e15, (double)(k->end - k->start));
+  put_str(w, "queue_type", queue_type(w, k->core, k->queue));
+  put_str(w, "variable", k->variable);
+  vm_rec_event of_queue = {.core = k->core & 1, .id = k->queue};
+  put_str(w, "queue_name", queue_text(w, &of_queue));
+  put_u64(w, "queue_idx", k->queue);
+  put_exact(w, k->start, k->end);
+}
+
+/* When a ring wrote a semaphore: its share was done then, or there was none. */
+static vm_time written_at(const table *w, const vm_rec_event *v) {
+  vm_time seen = w->seen[v->core != v->by_core];
+  return v->start > seen ? v->start - seen : 0;
 }
 
 static void dma_row(table *w, uint32_t i, const vm_rec_event *v) {
-  put_span(w, v->start, v->end);
-  put_u64(w, "pcore_idx", v->core);
-  put_u64(w, "id", i);
-  put_u64(w, "packet_idx", v->engine);
-  put_u64(w, "packet_aggregation_id", w->transfers ? w->transfers[i] : 0);
-  put_u64(w, "engine_idx", v->engine);
-  put_u64(w, "read_bytes", v->bytes);
-  put_u64(w, "write_bytes", v->bytes);
-  put_u64(w, "transfer_bytes", v->bytes);
-  put_ratio(w, "throughput", (double)v->bytes * 1e15, (double)(v->end - v->start));
-  put_str(w, "queue_type", queue_type(w, v));
-  put_str(w, "variable", vm_rec_ends_of(&w->t, v).tensor);
-  w->text.len = 0;
-  vm_rec_put_queue(&w->t, v->core, v->id, &w->text);
-  put_str(w, "queue_name", isa_buf_str(&w->text));
-  put_u64(w, "queue_idx", v->id);
-  put_exact(w, v->start, v->end);
+  packet k = {v->start, v->end, v->bytes, v->core, v->id, v->engine, 0, ""};
+  if (vm_rec_written_by_ring(v, &k.queue, &k.ring)) {
+    const vm_rec_event *share = w->from[i] ? vm_rec_at(w->t.r, w->from[i] - 1) : v;
+    k.start = k.end = written_at(w, v);
+    k.bytes = 4;
+    k.core = v->by_core;
+    k.transfer = share->kind == VM_EV_DMA ? w->transfers.of[w->from[i] - 1] + 1u : 0;
+    k.variable = sem_text(w, v->core, v->id);
+  } else {
+    k.queue = v->id;
+    k.ring = v->engine;
+    k.transfer = w->transfers.of ? w->transfers.of[i] + 1u : 0;
+    k.variable = w->transfers.of ? vm_rec_ends_of(&w->t, v).tensor : "";
+  }
+  packet_row(w, i, &k);
 }
 
 static const char *update_type(const isa_insn *in) {
@@ -152,11 +243,7 @@ static void update_row(table *w, uint32_t i, const vm_rec_event *v) {
   const isa_insn *in = vm_rec_insn(&w->t, v, &number);
   (void)i;
   put_u64(w, "timestamp", v->start / VM_NS);
-  w->text.len = 0;
-  isa_buf_printf(&w->text, "S[%u] (", v->id);
-  vm_rec_put_sem(&w->t, v->core, v->id, &w->text);
-  isa_buf_puts(&w->text, ")");
-  put_str(w, "id", isa_buf_str(&w->text));
+  put_str(w, "id", sem_text(w, v->core, v->id));
   put_u64(w, "value", v->value);
   put_str(w, "update_source",
           in && isa_op_is_dma(in->op) ? "AXI"
@@ -282,21 +369,50 @@ static void summary_row(table *w, const vm_rec_summary *s, const uint64_t peak[2
 
 typedef void row_fn(table *w, uint32_t i, const vm_rec_event *v);
 
-static void event_rows(table *w, unsigned kind, row_fn *row) {
-  if (w->mode == HEADER) {
-    vm_rec_event none = {.engine = UINT8_MAX, .kind = (uint8_t)kind, .value = UINT32_MAX};
-    uint32_t *from = w->from;
-    uint64_t *transfers = w->transfers;
-    w->from = NULL, w->transfers = NULL; /* the row of no event */
-    row(w, 0, &none);
-    w->from = from, w->transfers = transfers;
-    end_row(w);
-    w->mode = CSV_ROW;
-  }
+static void header_row(table *w, row_fn *row) {
+  vm_rec_event none = {.engine = UINT8_MAX, .kind = VM_EV_DMA, .value = UINT32_MAX};
+  uint32_t *from = w->from, *of = w->transfers.of;
+  if (w->mode != HEADER) return;
+  w->from = w->transfers.of = NULL; /* the row of no event */
+  row(w, 0, &none);
+  w->from = from;
+  w->transfers.of = of;
+  end_row(w);
+  w->mode = CSV_ROW;
+}
+
+/* A row for each event of these kinds: 1 << kind. */
+static void event_rows(table *w, unsigned kinds, row_fn *row) {
+  header_row(w, row);
   for (uint32_t k = 0; k < w->t.n && vm_rec_sink_row(&w->out); k++) {
     const vm_rec_event *v = vm_rec_at(w->t.r, w->order[k]);
-    if (v->kind != kind) continue;
+    if (!(kinds >> v->kind & 1)) continue;
     row(w, w->order[k], v);
+    end_row(w);
+  }
+}
+
+/* The event at place k of the order or after it that is a share, or a ring's write. */
+static const vm_rec_event *next_packet(const table *w, uint32_t *k, bool write) {
+  unsigned queue, ring;
+  for (; *k < w->t.n; ++*k) {
+    const vm_rec_event *v = vm_rec_at(w->t.r, w->order[*k]);
+    if (write ? vm_rec_written_by_ring(v, &queue, &ring) : v->kind == VM_EV_DMA) return v;
+  }
+  return NULL;
+}
+
+/* Shares, and the 4 bytes that each ring then writes, by the time of their start. */
+static void packet_rows(table *w) {
+  uint32_t share = 0, write = 0;
+  header_row(w, dma_row);
+  while (vm_rec_sink_row(&w->out)) {
+    const vm_rec_event *a = next_packet(w, &share, false), *b = next_packet(w, &write, true);
+    if (!a && !b) return;
+    if (a && (!b || a->start < written_at(w, b)))
+      dma_row(w, w->order[share++], a);
+    else
+      dma_row(w, w->order[write++], b);
     end_row(w);
   }
 }
@@ -347,9 +463,11 @@ static void summary_rows(table *w) {
 
 static void rows(table *w, soma_table which) {
   switch (which) {
-  case SOMA_TABLE_INSTRUCTION: event_rows(w, VM_EV_INSN, instruction_row); return;
-  case SOMA_TABLE_DMA_PACKET: event_rows(w, VM_EV_DMA, dma_row); return;
-  case SOMA_TABLE_SEMAPHORE_UPDATE: event_rows(w, VM_EV_SEM, update_row); return;
+  case SOMA_TABLE_INSTRUCTION:
+    event_rows(w, 1u << VM_EV_INSN | 1u << VM_EV_TRIGGER, instruction_row);
+    return;
+  case SOMA_TABLE_DMA_PACKET: packet_rows(w); return;
+  case SOMA_TABLE_SEMAPHORE_UPDATE: event_rows(w, 1u << VM_EV_SEM, update_row); return;
   case SOMA_TABLE_ACTIVE_TIME: active_rows(w); return;
   default: summary_rows(w); return;
   }
@@ -365,12 +483,15 @@ soma_status soma_write_table(const soma_recorder *r, const soma_program *p, soma
   isa_buf_init(&w.text, &w.t.al);
   w.order = vm_rec_by_start(&w.t);
   w.from = vm_rec_links(&w.t);
-  w.transfers = vm_rec_transfers(&w.t, NULL);
-  if (w.order && w.from && w.transfers) rows(&w, which);
-  if (!w.order || !w.from || !w.transfers || w.text.failed) w.out.b.failed = true;
+  bool known = vm_rec_transfers_of(&w.t, &w.transfers) && w.order && w.from;
+  if (known) {
+    vm_rec_time_to_see(&w.t, w.from, w.seen);
+    rows(&w, which);
+  }
+  if (!known || w.text.failed) w.out.b.failed = true;
   vm_rec_free_array(&w.t, w.order, sizeof *w.order);
   vm_rec_free_array(&w.t, w.from, sizeof *w.from);
-  vm_rec_free_array(&w.t, w.transfers, sizeof *w.transfers);
+  vm_rec_transfers_free(&w.t, &w.transfers);
   isa_buf_free(&w.text);
   soma_status s = vm_rec_sink_close(&w.out, &w.t);
   vm_rec_close(&w.t);

@@ -110,15 +110,23 @@ uint32_t *vm_rec_by_start(const vm_rec_view *t) {
   return out;
 }
 
-uint8_t *vm_rec_lanes(const vm_rec_view *t, const uint32_t *order, uint32_t used[VM_REC_ENGINES]) {
-  vm_time ends[VM_REC_ENGINES][VM_REC_LANES] = {{0}};
+static unsigned lane_track(const vm_rec_event *v) {
+  unsigned e = vm_rec_track(v);
+  if (v->kind == VM_EV_DMA && v->engine < ISA_NDMA)
+    return VM_REC_DMA_ENGINES + (unsigned)v->core * ISA_NDMA + v->engine;
+  if (e < VM_REC_ENGINES && v->kind == VM_EV_TRIGGER) return VM_REC_TRIGGERS + e;
+  return e < VM_REC_ENGINES && vm_rec_is_work(v) ? e : (unsigned)VM_REC_TRACKS;
+}
+
+uint8_t *vm_rec_lanes(const vm_rec_view *t, const uint32_t *order, uint32_t used[VM_REC_TRACKS]) {
+  vm_time ends[VM_REC_TRACKS][VM_REC_LANES] = {{0}};
   uint8_t *lanes = vm_rec_new_array(t, 1);
-  memset(used, 0, VM_REC_ENGINES * sizeof *used);
+  memset(used, 0, VM_REC_TRACKS * sizeof *used);
   for (uint32_t k = 0; lanes && k < t->n; k++) {
     const vm_rec_event *v = vm_rec_at(t->r, order[k]);
-    unsigned e = vm_rec_track(v);
-    if (!vm_rec_is_work(v) || e >= VM_REC_ENGINES) continue;
+    unsigned e = lane_track(v);
     uint32_t l = 0;
+    if (e >= VM_REC_TRACKS) continue;
     while (l + 1 < VM_REC_LANES && l < used[e] && ends[e][l] > v->start) l++;
     ends[e][l] = v->end;
     used[e] = l + 1 > used[e] ? l + 1 : used[e];
@@ -192,29 +200,4 @@ vm_rec_ends vm_rec_ends_of(const vm_rec_view *t, const vm_rec_event *v) {
     ends.tensor = strcmp(ends.tensor, other.tensor) == 0 ? ends.tensor : "";
   }
   return ends;
-}
-
-uint64_t *vm_rec_transfers(const vm_rec_view *t, uint64_t *count) {
-  uint32_t total = t->base[VM_REC_ENGINES], number;
-  size_t size = (size_t)total * ISA_NDMA * sizeof(uint32_t) + 1;
-  uint32_t *nth = isa_zalloc(&t->al, size); /* shares of an instruction so far, by DMA engine */
-  uint64_t *out = vm_rec_new_array(t, sizeof *out);
-  if (!nth || !out) {
-    vm_rec_free_array(t, out, sizeof *out);
-    isa_free(&t->al, nth, size);
-    return NULL;
-  }
-  for (uint32_t i = 0; i < t->n; i++) {
-    const vm_rec_event *v = vm_rec_at(t->r, i);
-    if (v->kind == VM_EV_DMA && vm_rec_insn(t, v, &number))
-      out[i] = (uint64_t)nth[(size_t)number * ISA_NDMA + v->engine % ISA_NDMA]++ * total + number;
-  }
-  for (uint32_t k = 0; count && k < total; k++) {
-    uint32_t most = 0;
-    for (unsigned d = 0; d < ISA_NDMA; d++)
-      most = nth[(size_t)k * ISA_NDMA + d] > most ? nth[(size_t)k * ISA_NDMA + d] : most;
-    *count += most;
-  }
-  isa_free(&t->al, nth, size);
-  return out;
 }
