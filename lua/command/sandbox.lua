@@ -154,9 +154,10 @@ end
 
 -- The text of a file that is not trusted, of no more bytes than the limit of memory.
 local function read_text(path, most)
+  local plain, wrong = host.check_source(path)
+  if not plain then host_error(wrong) end
   local file <close> = open_input(path)
   local n = file:seek "end"
-  if not n then host_error("cannot read '" .. path .. "': not a plain file") end
   if n > most then error({status = 102, message = "'" .. path .. "' has " .. n .. " bytes"}, 0) end
   file:seek "set"
   return file:read "a"
@@ -193,6 +194,7 @@ local function handler(e)
     return (debug.traceback(e, 2):gsub("\n\t%[C%]: in function 'xpcall'.*", ""))
   end
   local ok, text = pcall(tostring, e)
+  if ok and text:find "^%l+: 0x%x+$" then return "an error that is a " .. type(e) end
   return ok and text or "an error that cannot be shown"
 end
 
@@ -285,6 +287,8 @@ local function open_files(o)
   for _, flag in ipairs {"--trace", "--html"} do
     if p[flag] then output(p[flag]) end
   end
+  local plain, wrong = host.check_source(p.program) -- before it is opened: a pipe may have no end
+  if not plain then host_error(wrong) end
   files[p.program] = files[p.program] or open_input(p.program)
   return files
 end
@@ -292,7 +296,8 @@ end
 local function prepare_program(o)
   local p, texts = o.program, {}
   local files = open_files(o)
-  for _, path in pairs {p.program, p["--cost"]} do texts[path] = read_text(path, o.memory) end
+  texts[p.program] = read_text(p.program, o.memory)
+  if p["--cost"] then texts[p["--cost"]] = open_input(p["--cost"]):read "a" end
   local words = table.move(o.words, 1, #o.words, 2, {"--max-seconds=" .. o.seconds}) -- an orderly end, if it can be
   local inside = setmetatable({texts = texts, terminal = false, color = false}, {__index = host})
   return files, function()
@@ -338,8 +343,10 @@ local function run(o)
   return finish
 end
 
+local asked = {} -- the options, once they are known
 local function main()
   local o, wrong = parse()
+  asked = o
   if o.help and not wrong then
     io.write(usage, host.filter() and "System calls are filtered by " .. host.filter() .. ".\n" or
       "This build has no filter of system calls (it was made without libseccomp).\n")
@@ -366,5 +373,4 @@ if status:match "interrupted$" then
   complain "interrupted"
   return 130
 end
-complain((status:gsub("^soma:%d+: ", "")))
-return 2
+return judge({json = asked.json}, {status = 2, message = (status:gsub("^soma:%d+: ", ""))})

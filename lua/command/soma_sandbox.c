@@ -46,23 +46,37 @@ static int memory_refused(lua_State *L) {
 
 /* ---- Outputs ------------------------------------------------------------------------------- */
 
-/* Whether a new file may get that name; else nil and a message are pushed. A link may not: what it
- * leads to was not named. */
-static bool may_write(lua_State *L, const char *path) {
+/* Whether what has that name is a plain file, or `absent` when there is nothing; else nil and a
+ * message are pushed. A link is none: what it leads to was not named. */
+static bool is_plain(lua_State *L, const char *what, const char *path, bool absent) {
   struct stat st;
-  if (lstat(path, &st) != 0 || S_ISREG(st.st_mode)) return true;
+  if (lstat(path, &st) != 0) {
+    if (absent) return true;
+    lua_pushnil(L);
+    lua_pushfstring(L, "cannot %s '%s': %s", what, path, strerror(errno));
+    return false;
+  }
+  if (S_ISREG(st.st_mode)) return true;
   lua_pushnil(L);
-  lua_pushfstring(L, "cannot write '%s': it is %s, not a plain file", path,
+  lua_pushfstring(L, "cannot %s '%s': it is %s, not a plain file", what, path,
                   S_ISLNK(st.st_mode)   ? "a symbolic link"
                   : S_ISDIR(st.st_mode) ? "a folder"
                                         : "a device or a pipe");
   return false;
 }
 
+/* host.check_source(path): true when what a stranger has handed in is a plain file; else nil and a
+ * message. */
+static int check_source(lua_State *L) {
+  if (!is_plain(L, "read", lb_path(L, 1), false)) return 2;
+  lua_pushboolean(L, true);
+  return 1;
+}
+
 /* host.check_output(path): true when a file can be written there; else nil and a message. */
 static int check_output(lua_State *L) {
   const char *path = lb_path(L, 1);
-  lb_file *f = may_write(L, path) ? lb_file_create(L, path) : NULL;
+  lb_file *f = is_plain(L, "write", path, true) ? lb_file_create(L, path) : NULL;
   if (f == NULL) return 2;
   lb_file_close(f);
   lua_pushboolean(L, true);
@@ -73,7 +87,7 @@ static int check_output(lua_State *L) {
 static int save_output(lua_State *L) {
   luaL_Stream *from = luaL_checkudata(L, 1, LUA_FILEHANDLE);
   const char *path = lb_path(L, 2);
-  lb_file *f = may_write(L, path) ? lb_file_create(L, path) : NULL;
+  lb_file *f = is_plain(L, "write", path, true) ? lb_file_create(L, path) : NULL;
   if (f == NULL) return 2;
   char chunk[1 << 14];
   rewind(from->f);
@@ -100,6 +114,7 @@ static int filter(lua_State *L) {
 
 const luaL_Reg soma_sandbox_functions[] = {{"bytes", bytes},
                                            {"limit_memory", limit_memory},
+                                           {"check_source", check_source},
                                            {"check_output", check_output},
                                            {"save_output", save_output},
                                            {"forbid_files", forbid_files},

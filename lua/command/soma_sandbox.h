@@ -4,8 +4,8 @@
 
 #include "../module.h"
 
-/* host.bytes, limit_memory, memory_refused, check_output, save_output, forbid_files, filter,
- * confine. */
+/* host.bytes, limit_memory, memory_refused, check_source, check_output, save_output, forbid_files,
+ * filter, confine. */
 extern const luaL_Reg soma_sandbox_functions[];
 
 /* host.confine (confine.c) */

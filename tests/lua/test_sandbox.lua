@@ -468,6 +468,24 @@ refused("a memory", 2, "takes a number of bytes", "--max-memory 12X")
 refused("a memory past all bounds", 2, "takes a number of bytes", "--max-memory 99999999999G")
 refused("two to run", 2, "a sandbox runs one script.lua or program.s", "prog.s")
 
+-- What a stranger hands in may be no file at all.
+case("a script that is a link, a pipe or a folder", function()
+  for made, message in pairs {["ln -s " .. canary] = "a symbolic link", mkfifo = "a device or a pipe", mkdir = "a folder"} do
+    for _, name in ipairs {"/s.lua", "/s.s"} do
+      assert(os.execute(made .. " " .. dir .. name))
+      local out = t.temp()
+      local _, _, status = os.execute("timeout 10 " .. command .. " --sandbox " .. dir .. name .. " >" .. out .. " 2>&1")
+      os.execute("rm -r " .. dir .. name)
+      eq(status, 2, made) has(t.read(out), "it is " .. message .. ", not a plain file")
+      eq(t.read(out):find(secret, 1, true), nil)
+    end
+  end
+end)
+case("an error that is a table", function()
+  local _, _, err = run("", "error {}")
+  eq(err, "soma: an error that is a table\n")
+end)
+
 -- Whoever adds a function to the module decides here and in sandbox.lua what a stranger gets.
 case("what is refused of the module", function()
   local _, out = run("", [[
