@@ -120,8 +120,8 @@ typedef struct as_k_queue {
 typedef struct as_k_spilled {
   const char *name; /* as the caller gave it */
   uint64_t bytes;
-  isa_line after, before; /* the uses it is kept in HBM between */
-  bool stored;
+  isa_line after, before; /* the uses it is away between */
+  uint8_t to;             /* AS_SPILL_ */
 } as_k_spilled;
 
 typedef struct as_k_order {
@@ -241,10 +241,8 @@ struct as_kernel {
   uint8_t reg_free[ISA_NENGINES]; /* first one that no kernel register takes */
 
   /* passes */
-  uint32_t *crowd, ncrowd, cap_crowd;
   as_k_spilled *spilled;
   uint32_t nspilled, cap_spilled;
-  uint32_t crowd_for;    /* the tile that was not placed */
   unsigned store_engine; /* that triggers stores */
   unsigned engines;      /* that have code */
   as_k_step *steps;
@@ -327,6 +325,17 @@ bool as_k_mend(as_kernel *k, const as_k_item *it);
 
 /* ---- spill.c ---- */
 
+/* Of one memory while its tiles are placed; NULL with an error. */
+typedef struct as_k_spiller as_k_spiller;
+as_k_spiller *as_k_spill_open(as_kernel *k);
+void as_k_spill_close(as_k_spiller *s);
+/* Lets one of n tiles that live go, so that `wanted` may fit: its life ends before. again: the tile
+ * as which it comes back, placed like others from its first item on. False when none can go, with
+ * an error when something else was wrong. */
+bool as_k_spill(as_k_spiller *s, const uint32_t *live, uint32_t n, uint32_t wanted,
+                uint32_t *again);
+/* Puts what moves those tiles into the list, and finds all lives anew. */
+bool as_k_spill_apply(as_k_spiller *s);
 /* A tensor for what is in a tile, named by base and a number. */
 bool as_k_temporary(as_kernel *k, const char *base, const as_k_buffer *b, uint32_t *buffer);
 
@@ -401,10 +410,7 @@ uint64_t as_k_dma_time(const as_kernel *k, const as_k_item *it);
 /* Of one transfer that is made after that; not in a loop at run time. */
 bool as_k_choose_queue(as_kernel *k, as_k_item *it);
 bool as_k_registers(as_kernel *k);
-/* Where it fails for want of SBUF, crowd is what lives there. */
 bool as_k_place(as_kernel *k);
-/* Makes room for the tile that as_k_place did not place; false when nothing can go. */
-bool as_k_spill(as_kernel *k);
 bool as_k_solve(as_kernel *k);
 bool as_k_semaphores(as_kernel *k);
 /* All of them: what a program is made of, whose registers and places are known then. */

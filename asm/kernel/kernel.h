@@ -8,7 +8,7 @@
  *     lives.c    first and last instruction of each buffer
  *     engine.c   the engine of what left it open     queue.c   the queue of each transfer
  *     place.c    where tiles lie                     regs.c    registers of each sequencer
- *     spill.c    tiles that do not fit go to HBM
+ *     spill.c    tiles that do not fit go to HBM, those of PSUM to SBUF
  *     depend.c   which accesses conflict             way.c     which must not go at once
  *     solve.c    what waits for what
  *     sems.c     semaphores                          emit.c    the program
@@ -150,15 +150,18 @@ typedef struct as_kernel_wait {
   bool reuse;
 } as_kernel_wait;
 bool as_kernel_get_wait(const as_kernel *k, uint32_t i, as_kernel_wait *out);
-/* A spill: where the tile is used before it goes to HBM and when it is back; stored: it went there
- * now, else it was there from before. */
+/* A spill: where the tile is used before it goes and where next. HBM had it from before, or it was
+ * stored there; what was in PSUM stays in SBUF from then on. */
+enum { AS_SPILL_KEPT, AS_SPILL_STORED, AS_SPILL_SBUF };
 typedef struct as_kernel_spill {
   const char *name;
   uint64_t bytes;
   isa_line after, before;
-  bool stored;
+  uint8_t to;
 } as_kernel_spill;
 bool as_kernel_get_spill(const as_kernel *k, uint32_t i, as_kernel_spill *out);
+/* What stands in a list of spills between their bytes, `after` and `before`. */
+const char *as_kernel_spill_text(const as_kernel_spill *s, bool before);
 void as_kernel_report(const as_kernel *k, isa_buf *out);
 
 #endif

@@ -13,6 +13,8 @@ typedef struct ring {
   uint32_t *live, n, cap; /* buffers, by offset */
   const uint32_t *fixed;  /* buffers with fixed places, by first item */
   uint32_t nfixed, next_fixed;
+  as_k_spiller *spiller;              /* NULL: all have fitted so far */
+  uint32_t *later, nlater, cap_later; /* what comes back, the first at the end */
 } ring;
 
 static uint32_t end_of(const as_k_buffer *b) { return b->offset + b->bytes; }
@@ -134,8 +136,7 @@ static bool overflow(ring *r, const as_k_buffer *b) {
             "tile %.60s of %" PRIu32 " bytes in each partition does not fit in %s: of %" PRIu32
             " bytes %" PRIu64 " are taken by %" PRIu32 " tiles that live here%s:%s",
             b->name ? b->name : "?", b->bytes, isa_space_name(r->space), r->room, sum, r->n,
-            r->space == ISA_PSUM && (k->o.flags & AS_KERNEL_SPILL) ? " (psum is never spilled)"
-                                                                   : "",
+            k->o.flags & AS_KERNEL_SPILL ? ", none of which can leave for a while" : "",
             isa_buf_str(&text));
   isa_buf_free(&text);
   return false;
@@ -152,30 +153,47 @@ static bool start_fixed(ring *r, uint32_t item) {
   return true;
 }
 
-/* What spilling may choose from. */
-static bool note_crowd(ring *r, uint32_t number) {
+/* Notes a tile that comes back. */
+static bool place_later(ring *r, uint32_t number) {
   as_kernel *k = r->k;
-  k->ncrowd = 0;
-  k->crowd_for = number;
-  for (uint32_t i = 0; r->space == ISA_SBUF && i < r->n; i++) {
-    if (!K_GROW(k, crowd, ncrowd, cap_crowd)) {
-      k->ncrowd = 0;
-      return false;
-    }
-    k->crowd[k->ncrowd++] = r->live[i];
-  }
+  if (!isa_array_room(&k->al, &r->later, r->nlater, &r->cap_later, sizeof *r->later))
+    return as_k_nomem(k);
+  uint32_t at = r->nlater++, first = as_k_buf(k, number)->first;
+  for (; at > 0 && as_k_buf(k, r->later[at - 1])->first <= first; at--)
+    r->later[at] = r->later[at - 1];
+  r->later[at] = number;
   return true;
 }
 
-static bool place_one(ring *r, uint32_t number) {
-  as_k_buffer *b = as_k_buf(r->k, number);
+/* Lets a tile go for a while; false with an error. */
+static bool make_room(ring *r, const as_k_buffer *b, uint32_t number) {
+  as_kernel *k = r->k;
+  uint32_t again, item = b->first;
+  if (!(k->o.flags & AS_KERNEL_SPILL)) return overflow(r, b);
+  if (!r->spiller) r->spiller = as_k_spill_open(k);
+  if (!r->spiller) return false;
+  k->error.status = ISA_OK;
+  if (!as_k_spill(r->spiller, r->live, r->n, number, &again))
+    return k->error.status == ISA_OK ? overflow(r, as_k_buf(k, number)) : false;
+  expire(r, item);
+  return as_k_buf(k, again)->space != r->space || place_later(r, again);
+}
+
+static uint32_t find_place(const ring *r, const as_k_buffer *b) {
   uint32_t align = r->space == ISA_PSUM ? ISA_PSUM_BANK : K_ALIGN;
-  expire(r, b->first);
-  if (!start_fixed(r, b->first)) return false;
   uint32_t at = fit(r, b, r->cursor, r->room, align);
   if (at == K_NONE) at = fit(r, b, 0, r->room, align);
-  if (at == K_NONE) at = best_fit(r, b);
-  if (at == K_NONE) return note_crowd(r, number) && overflow(r, b);
+  return at == K_NONE ? best_fit(r, b) : at;
+}
+
+static bool place_one(ring *r, uint32_t number) {
+  const as_k_buffer *wanted = as_k_buf(r->k, number);
+  uint32_t at;
+  expire(r, wanted->first);
+  if (!start_fixed(r, wanted->first)) return false;
+  while ((at = find_place(r, as_k_buf(r->k, number))) == K_NONE)
+    if (!make_room(r, as_k_buf(r->k, number), number)) return false;
+  as_k_buffer *b = as_k_buf(r->k, number);
   b->offset = at;
   bool first = r->k->o.flags & AS_KERNEL_FIRST_FIT;
   r->cursor = !first && at + b->bytes < r->room ? at + b->bytes : 0;
@@ -213,27 +231,40 @@ static bool place_memory(as_kernel *k, unsigned space, const uint32_t *tiles, ui
     const as_k_buffer *b = as_k_buf(k, tiles[i]);
     if (b->space == space && b->fixed) fixed[r.nfixed++] = tiles[i];
   }
-  for (uint32_t i = 0; ok && i < n; i++) {
-    const as_k_buffer *b = as_k_buf(k, tiles[i]);
-    if (b->space == space && !b->fixed) ok = place_one(&r, tiles[i]);
+  for (uint32_t i = 0; ok && (i < n || r.nlater);) {
+    const as_k_buffer *b = i < n ? as_k_buf(k, tiles[i]) : NULL;
+    if (b && (b->space != space || b->fixed))
+      i++;
+    else if (r.nlater && (!b || as_k_buf(k, r.later[r.nlater - 1])->first <= b->first))
+      ok = place_one(&r, r.later[--r.nlater]);
+    else
+      ok = place_one(&r, tiles[i++]);
   }
   if (ok) ok = start_fixed(&r, K_NONE);
+  if (ok && r.spiller) ok = as_k_spill_apply(r.spiller);
+  as_k_spill_close(r.spiller);
   isa_free(&k->al, fixed, (size + 1) * sizeof *fixed);
   isa_free(&k->al, r.live, r.cap * sizeof *r.live);
+  isa_free(&k->al, r.later, r.cap_later * sizeof *r.later);
   return ok;
 }
 
-bool as_k_place(as_kernel *k) {
+static bool place(as_kernel *k, bool sbuf, bool psum) {
   size_t items = (size_t)k->nitems + 1, n = (size_t)k->nbuffers + 1;
   uint32_t *at = isa_zalloc(&k->al, items * sizeof *at);
   uint32_t *tiles = isa_zalloc(&k->al, n * sizeof *tiles);
   uint32_t used = at && tiles ? in_order(k, at, tiles) : 0;
   isa_free(&k->al, at, items * sizeof *at);
-  k->figures.sbuf_bytes = k->figures.psum_bytes = 0;
-  k->ncrowd = 0;
-  bool ok = at && tiles
-                ? place_memory(k, ISA_SBUF, tiles, used) && place_memory(k, ISA_PSUM, tiles, used)
-                : as_k_nomem(k);
+  bool ok = at && tiles ? true : as_k_nomem(k);
+  if (ok && psum) ok = place_memory(k, ISA_PSUM, tiles, used);
+  if (ok && sbuf) ok = place_memory(k, ISA_SBUF, tiles, used);
   isa_free(&k->al, tiles, n * sizeof *tiles);
   return ok;
+}
+
+/* Where tiles may leave PSUM, they come to SBUF in an order of its own. */
+bool as_k_place(as_kernel *k) {
+  bool spill = k->o.flags & AS_KERNEL_SPILL;
+  k->figures.sbuf_bytes = k->figures.psum_bytes = 0;
+  return spill ? place(k, false, true) && place(k, true, false) : place(k, true, true);
 }

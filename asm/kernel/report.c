@@ -132,12 +132,11 @@ static void print_tiles(const as_kernel *k, isa_buf *out) {
 static void print_spills(const as_kernel *k, isa_buf *out) {
   char after[160], before[160];
   if (k->nspilled) isa_buf_puts(out, "\nspills:\n");
-  for (uint32_t i = 0; i < k->nspilled; i++) {
-    const as_k_spilled *s = &k->spilled[i];
-    isa_buf_printf(out, "  %s: %" PRIu64 " bytes, %s after %s, back before %s\n", s->name, s->bytes,
-                   s->stored ? "to HBM" : "which HBM has already, left",
-                   as_k_where(k, s->after, after, sizeof after),
-                   as_k_where(k, s->before, before, sizeof before));
+  as_kernel_spill s;
+  for (uint32_t i = 0; as_kernel_get_spill(k, i, &s); i++) {
+    isa_buf_printf(out, "  %s: %" PRIu64 " bytes, %s%s, %s%s\n", s.name, s.bytes,
+                   as_kernel_spill_text(&s, false), as_k_where(k, s.after, after, sizeof after),
+                   as_kernel_spill_text(&s, true), as_k_where(k, s.before, before, sizeof before));
   }
 }
 

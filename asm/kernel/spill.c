@@ -1,43 +1,137 @@
-/* When tiles do not fit in SBUF: the one whose next use is furthest away goes to a temporary in
- * HBM, unless that holds it already, and comes back before that use as another tile. Tiles of PSUM
- * and those with fixed places stay where they are. */
+/* When tiles do not fit, while they are placed. In SBUF the one whose next use is furthest away
+ * goes to a temporary in HBM, unless that holds it already, and comes back before that use as
+ * another tile. In PSUM it is copied to a tile in SBUF, which serves all that comes after, where
+ * that may read it there. Tiles with fixed places stay where they are.
+ *
+ * The list stays as it is meanwhile: the transfers are put in when all tiles of a memory have their
+ * place, so that the whole takes about the time of one pass over the list. */
 #include "impl.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
-enum { MOST_SPILLS = 100000 };
+enum { MOST_SPILLS = 1000000 };
 
-/* ---- The list ------------------------------------------------------------------------------ */
+typedef struct ref { /* a use of a buffer, in the order of the list */
+  uint32_t item, operand;
+  bool writes;
+} ref;
+typedef struct span { /* the uses of a buffer in refs; tried: the search that it could not serve */
+  uint32_t from, to, tried;
+} span;
+typedef struct stretch { /* an outermost loop at run time */
+  uint32_t first, last;
+} stretch;
+typedef struct edit { /* what is put in before an item; what takes away before what brings back */
+  uint32_t before, rank;
+  as_k_item item;
+} edit;
 
-static bool insert_item(as_kernel *k, uint32_t at, const as_k_item *it) {
-  uint32_t number = k->items[at < k->nitems ? at : k->nitems - 1].number;
-  if (!as_k_open_gap(k, at, 1)) return false;
-  k->items[at] = *it;
-  k->items[at].number = number;
-  k->items[at].added = true;
+struct as_k_spiller {
+  as_kernel *k;
+  ref *refs;
+  size_t refs_bytes;
+  span *spans; /* by buffer */
+  uint32_t nspans, cap_spans;
+  stretch *loops;
+  uint32_t nloops;
+  edit *edits;
+  uint32_t nedits, cap_edits, search;
+};
+
+/* ---- Uses and loops ------------------------------------------------------------------------ */
+
+static bool cover_buffers(as_k_spiller *s) {
+  for (; s->nspans < s->k->nbuffers; s->nspans++) {
+    if (!isa_array_room(&s->k->al, &s->spans, s->nspans, &s->cap_spans, sizeof *s->spans))
+      return as_k_nomem(s->k);
+    s->spans[s->nspans] = (span){0, 0, 0};
+  }
   return true;
 }
 
-static bool uses(const as_kernel *k, const as_k_item *it, uint32_t buffer, bool writes) {
-  const as_k_use *u = as_k_used(k, it);
-  for (unsigned i = 0; it->in.op < ISA_NOPS && i < it->nuses; i++)
-    if (as_k_op(k, u[i].operand)->buffer == buffer && (u[i].writes || !writes)) return true;
-  return false;
-}
+static span *span_of(const as_k_spiller *s, uint32_t buffer) { return &s->spans[buffer - 1]; }
 
-/* Items from `first` on use `to` instead of `from`. */
-static void rename_uses(as_kernel *k, uint32_t first, uint32_t from, uint32_t to) {
-  for (uint32_t i = first; i < k->nitems; i++) {
-    const as_k_item *it = &k->items[i];
-    const as_k_use *u = as_k_used(k, it);
-    for (unsigned n = 0; it->in.op < ISA_NOPS && n < it->nuses; n++) {
-      as_k_operand *o = (as_k_operand *)(void *)&k->ops[u[n].operand - 1];
-      if (o->buffer == from) o->buffer = to;
-    }
+static bool find_refs(as_k_spiller *s) {
+  const as_kernel *k = s->k;
+  uint32_t n = 0;
+  if (!cover_buffers(s)) return false;
+  for (uint32_t i = 0; i < k->nitems; i++)
+    for (unsigned u = 0; k->items[i].in.op < ISA_NOPS && u < k->items[i].nuses; u++)
+      span_of(s, as_k_op(k, as_k_used(k, &k->items[i])[u].operand)->buffer)->to++;
+  for (uint32_t b = 0; b < s->nspans; b++) {
+    s->spans[b].from = n;
+    n += s->spans[b].to;
+    s->spans[b].to = s->spans[b].from;
   }
+  s->refs_bytes = ((size_t)n + 1) * sizeof *s->refs;
+  s->refs = isa_zalloc(&k->al, s->refs_bytes);
+  if (!s->refs) return as_k_nomem(s->k);
+  for (uint32_t i = 0; i < k->nitems; i++)
+    for (unsigned u = 0; k->items[i].in.op < ISA_NOPS && u < k->items[i].nuses; u++) {
+      const as_k_use *use = &as_k_used(k, &k->items[i])[u];
+      span *p = span_of(s, as_k_op(k, use->operand)->buffer);
+      s->refs[p->to++] = (ref){i, use->operand, use->writes};
+    }
+  return true;
 }
 
-/* ---- Transfers ----------------------------------------------------------------------------- */
+static int by_first(const void *a, const void *b) {
+  const stretch *x = a, *y = b;
+  return (x->first > y->first) - (x->first < y->first);
+}
+
+static bool find_loops(as_k_spiller *s) {
+  const as_kernel *k = s->k;
+  s->loops = isa_zalloc(&k->al, ((size_t)k->nloops + 1) * sizeof *s->loops);
+  if (!s->loops) return as_k_nomem(s->k);
+  for (uint32_t l = 0; l < k->nloops; l++)
+    if (!k->loops[l].parent) s->loops[s->nloops++] = (stretch){k->loops[l].first, k->loops[l].last};
+  qsort(s->loops, s->nloops, sizeof *s->loops, by_first);
+  return true;
+}
+
+/* The outermost loop at run time that an item is in; else the item. */
+static stretch whole_loop(const as_k_spiller *s, uint32_t item) {
+  uint32_t lo = 0, hi = s->nloops;
+  while (lo < hi) { /* the first that begins after the item */
+    uint32_t mid = lo + (hi - lo) / 2;
+    if (s->loops[mid].first <= item)
+      lo = mid + 1;
+    else
+      hi = mid;
+  }
+  if (lo && s->loops[lo - 1].last >= item) return s->loops[lo - 1];
+  return (stretch){item, item};
+}
+
+/* The first use of a buffer at or after an item; the end of its uses when there is none. */
+static uint32_t first_ref(const as_k_spiller *s, uint32_t buffer, uint32_t item) {
+  uint32_t lo = span_of(s, buffer)->from, hi = span_of(s, buffer)->to;
+  while (lo < hi) {
+    uint32_t mid = lo + (hi - lo) / 2;
+    if (s->refs[mid].item < item)
+      lo = mid + 1;
+    else
+      hi = mid;
+  }
+  return lo;
+}
+
+/* ---- What is put in ------------------------------------------------------------------------ */
+
+enum { AWAY, BACK };
+
+static bool put(as_k_spiller *s, uint32_t before, uint32_t rank, as_k_item *it) {
+  as_kernel *k = s->k;
+  if (!isa_array_room(&k->al, &s->edits, s->nedits, &s->cap_edits, sizeof *s->edits))
+    return as_k_nomem(k);
+  it->added = true;
+  it->number = k->items[before < k->nitems ? before : k->nitems - 1].number;
+  k->engines |= 1u << it->engine;
+  s->edits[s->nedits++] = (edit){before, 2 * s->nedits + rank, *it};
+  return true;
+}
 
 bool as_k_temporary(as_kernel *k, const char *base, const as_k_buffer *b, uint32_t *buffer) {
   char name[32];
@@ -68,141 +162,272 @@ static size_t whole(const as_kernel *k, uint32_t buffer, const as_k_buffer *tile
   return words + 1;
 }
 
-/* A transfer of all of a tile before item `at`. */
-static bool transfer(as_kernel *k, uint32_t at, uint32_t dst, uint32_t src) {
+/* Reads an instruction that moves all of a tile, which is like `tile`; tail: its words after dst
+ * and src, which are 0 but for the first. */
+static bool read_move(as_k_spiller *s, unsigned op, uint32_t before, const as_k_buffer *tile,
+                      const uint32_t ends[2], int64_t tail, as_k_item *it) {
+  as_kernel *k = s->k;
   int64_t w[40] = {0};
-  const as_k_buffer tile =
-      as_k_buf(k, dst)->space == ISA_HBM ? *as_k_buf(k, src) : *as_k_buf(k, dst);
-  as_k_item it;
   as_k_key key;
   as_k_use found[K_OPERANDS];
   size_t n = AS_REC_FIELDS;
-  uint32_t near = at < k->nitems ? at : k->nitems - 1;
-  w[AS_REC_OP] = isa_ops[ISA_OP_dma_copy].number;
+  isa_line at = k->items[before < k->nitems ? before : k->nitems - 1].at;
+  w[AS_REC_OP] = isa_ops[op].number;
   w[AS_REC_ENGINE] = -1;
-  w[AS_REC_FILE] = k->items[near].at.file;
-  w[AS_REC_LINE] = k->items[near].at.line;
-  n += whole(k, dst, &tile, w + n);
-  n += whole(k, src, &tile, w + n);
-  w[n] = -1; /* the queue is chosen */
-  n += 4;
+  w[AS_REC_FILE] = at.file;
+  w[AS_REC_LINE] = at.line;
+  n += whole(k, ends[0], tile, w + n);
+  n += whole(k, ends[1], tile, w + n);
+  w[n] = tail;
+  n += op == ISA_OP_dma_copy ? 4 : 1;
   w[AS_REC_WORDS] = (int64_t)n;
-  if (!as_k_read_record(k, w, n, &it, &key) || !as_k_verify(k, &it, &key) ||
-      !as_k_choose_queue(k, &it) || !as_k_keep_uses(k, &it, found, as_k_uses(k, &it, found)))
+  if (!as_k_read_record(k, w, n, it, &key)) return false;
+  if (op != ISA_OP_dma_copy) key.n = 0; /* the copy has its class of PSUM still */
+  return as_k_verify(k, it, &key) && as_k_keep_uses(k, it, found, as_k_uses(k, it, found));
+}
+
+/* A transfer of all of a tile before an item. */
+static bool transfer(as_k_spiller *s, uint32_t before, uint32_t rank, uint32_t dst, uint32_t src) {
+  as_kernel *k = s->k;
+  const uint32_t ends[2] = {dst, src};
+  const as_k_buffer tile = *as_k_buf(k, rank == BACK ? dst : src);
+  as_k_item it;
+  if (!read_move(s, ISA_OP_dma_copy, before, &tile, ends, -1, &it) || !as_k_choose_queue(k, &it))
     return false;
-  k->engines |= 1u << it.engine;
   k->figures.spills++;
   k->figures.spilled_bytes += (uint64_t)tile.bytes * tile.nparts;
-  return insert_item(k, at, &it);
+  return put(s, before, rank, &it);
+}
+
+/* A copy of a tile of PSUM to one in SBUF, on the least busy of the engines that may. */
+static bool copy_out(as_k_spiller *s, uint32_t before, uint32_t dst, uint32_t src) {
+  as_kernel *k = s->k;
+  const uint32_t ends[2] = {dst, src};
+  const as_k_buffer tile = *as_k_buf(k, src);
+  as_k_item it;
+  if (!read_move(s, ISA_OP_tensor_copy, before, &tile, ends, 0, &it)) return false;
+  const as_k_ruling *r = as_k_ruling_of(k, &it);
+  for (unsigned e = 0; e < ISA_NENGINES; e++)
+    if ((r->engines >> e & 1) &&
+        (it.engine == ISA_NENGINES || k->figures.busy[e] < k->figures.busy[it.engine]))
+      it.engine = (uint8_t)e;
+  k->figures.busy[it.engine] += (uint64_t)r->busy[it.engine] * 1000;
+  k->figures.copies++;
+  return put(s, before, AWAY, &it);
 }
 
 /* ---- Choice -------------------------------------------------------------------------------- */
 
-/* The outermost loop at run time that an item is in: its first and last item; else the item. */
-static void whole_loop(const as_kernel *k, uint32_t item, uint32_t *first, uint32_t *last) {
-  *first = *last = item;
-  for (uint32_t l = 0; l < k->nloops; l++)
-    if (!k->loops[l].parent && k->loops[l].first <= item && item <= k->loops[l].last) {
-      *first = k->loops[l].first;
-      *last = k->loops[l].last;
-    }
-}
-
-/* The next item after `item` that uses a buffer, or the begin of the loop that it is in. */
-static uint32_t next_use(const as_kernel *k, uint32_t item, uint32_t buffer) {
-  uint32_t first, last;
-  for (uint32_t i = item + 1; i < k->nitems; i++)
-    if (uses(k, &k->items[i], buffer, false)) {
-      whole_loop(k, i, &first, &last);
-      return first;
-    }
-  return K_NONE;
-}
-
-static uint32_t last_use(const as_kernel *k, uint32_t item, uint32_t buffer) {
-  uint32_t first, last = K_NONE;
-  for (uint32_t i = item; i-- > 0;)
-    if (uses(k, &k->items[i], buffer, false)) {
-      whole_loop(k, i, &first, &last);
-      return last;
-    }
-  return last;
-}
-
-static bool may_go(const as_kernel *k, uint32_t number, uint32_t item) {
-  const as_k_buffer *b = as_k_buf(k, number);
-  return !b->fixed && b->first < item && b->last > item && b->whole && b->whole <= item;
-}
-
-/* The tile of those that live where one did not fit whose next use is furthest away. */
-static uint32_t victim(const as_kernel *k, uint32_t *next) {
-  const as_k_buffer *wants = as_k_buf(k, k->crowd_for);
-  uint32_t best = 0, end, first;
-  *next = 0;
-  whole_loop(k, wants->first, &first, &end);
-  /* One that comes back is needed at once: who is needed as early cannot make room for it. */
-  if (wants->kept_in) *next = next_use(k, wants->first, k->crowd_for) + 1;
-  for (uint32_t i = 0; i < k->ncrowd; i++) {
-    uint32_t number = k->crowd[i];
-    if (!may_go(k, number, first) || as_k_buf(k, number)->last <= end) continue;
-    bool here = false;
-    for (uint32_t n = first; n <= end && !here; n++) here = uses(k, &k->items[n], number, false);
-    uint32_t at = here ? K_NONE : next_use(k, end, number);
-    if (at == K_NONE || at < *next) continue;
-    if (best && at == *next && as_k_buf(k, number)->bytes <= as_k_buf(k, best)->bytes) continue;
-    best = number;
-    *next = at;
+/* Of the tiles that live where one does not fit the one whose next use, at `at` in refs, is
+ * furthest away; 0 when none can go. */
+static uint32_t victim(const as_k_spiller *s, const uint32_t *live, uint32_t n, uint32_t wanted,
+                       uint32_t *at) {
+  const as_kernel *k = s->k;
+  stretch here = whole_loop(s, as_k_buf(k, wanted)->first);
+  uint32_t best = 0, next = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    const as_k_buffer *b = as_k_buf(k, live[i]);
+    const span *p = span_of(s, live[i]);
+    if (b->fixed || b->first >= here.first || b->last <= here.last || !b->whole ||
+        b->whole > here.first || p->tried == s->search)
+      continue;
+    uint32_t r = first_ref(s, live[i], here.first);
+    if (r == p->from || r == p->to || s->refs[r].item <= here.last) continue;
+    uint32_t then = whole_loop(s, s->refs[r].item).first;
+    if (then < next || (best && then == next && b->bytes <= as_k_buf(k, best)->bytes)) continue;
+    best = live[i];
+    next = then;
+    *at = r;
   }
   return best;
 }
 
-/* Whether the tile has been written since it came back from its temporary. */
-static bool is_dirty(const as_kernel *k, uint32_t number, uint32_t item) {
+static bool note(as_k_spiller *s, uint32_t number, uint32_t last, uint32_t next, uint8_t to) {
+  as_kernel *k = s->k;
   const as_k_buffer *b = as_k_buf(k, number);
-  if (!b->kept_in) return true;
-  for (uint32_t i = b->first + 1; i < item; i++)
-    if (uses(k, &k->items[i], number, true)) return true;
+  if (!K_GROW(k, spilled, nspilled, cap_spilled)) return false;
+  k->spilled[k->nspilled++] = (as_k_spilled){.name = b->name ? b->name : "?",
+                                             .bytes = (uint64_t)b->bytes * b->nparts,
+                                             .after = k->items[last].at,
+                                             .before = k->items[next].at,
+                                             .to = to};
+  return true;
+}
+
+/* The tile that stands for another one in its uses from `at` in refs on. */
+static uint32_t successor(as_k_spiller *s, uint32_t number, uint32_t at) {
+  as_kernel *k = s->k;
+  if (!K_GROW(k, buffers, nbuffers, cap_buffers)) return 0;
+  k->buffers[k->nbuffers] = *as_k_buf(k, number);
+  uint32_t again = ++k->nbuffers;
+  as_k_buf(k, again)->whole = 1;
+  if (!cover_buffers(s)) return 0;
+  span *p = span_of(s, number);
+  *span_of(s, again) = (span){at, p->to, 0};
+  p->to = at;
+  return again;
+}
+
+/* Lets the uses of a buffer name it, wherever it is. */
+static void rename_uses(const as_k_spiller *s, uint32_t buffer) {
+  const span *p = span_of(s, buffer);
+  for (uint32_t r = p->from; r < p->to; r++) {
+    as_k_operand *o = (as_k_operand *)(void *)&s->k->ops[s->refs[r].operand - 1];
+    o->buffer = buffer;
+    o->space = as_k_buf(s->k, buffer)->space;
+  }
+}
+
+/* ---- To HBM --------------------------------------------------------------------------------- */
+
+static bool to_hbm(as_k_spiller *s, uint32_t number, uint32_t at, uint32_t *again) {
+  as_kernel *k = s->k;
+  uint32_t next = whole_loop(s, s->refs[at].item).first;
+  uint32_t last = whole_loop(s, s->refs[at - 1].item).last, kept = as_k_buf(k, number)->kept_in;
+  bool dirty = !kept; /* whether it has been written since it came back */
+  for (uint32_t r = span_of(s, number)->from; r < at && !dirty; r++) dirty = s->refs[r].writes;
+  if (!note(s, number, last, next, dirty ? AS_SPILL_STORED : AS_SPILL_KEPT)) return false;
+  as_k_buf(k, number)->ended = false; /* an end that the caller gave lies after its last use */
+  if (!kept && !as_k_temporary(k, "spilled", as_k_buf(k, number), &kept)) return false;
+  *again = successor(s, number, at);
+  if (!*again || (dirty && !transfer(s, last + 1, AWAY, kept, number))) return false;
+  rename_uses(s, *again);
+  as_k_buf(k, number)->last = last;
+  as_k_buf(k, *again)->first = next;
+  as_k_buf(k, *again)->kept_in = kept;
+  return transfer(s, next, BACK, *again, kept);
+}
+
+/* ---- From PSUM to SBUF ----------------------------------------------------------------------- */
+
+/* Whether all that uses a buffer may, where it is now; with `keep` their costs are those of it. */
+static bool all_legal(as_k_spiller *s, uint32_t buffer, bool keep) {
+  as_kernel *k = s->k;
+  const span *p = span_of(s, buffer);
+  for (uint32_t r = p->from; r < p->to; r++) {
+    as_k_item it = k->items[s->refs[r].item];
+    as_k_key key = {.n = 0};
+    if (!as_k_verify(k, &it, &key)) return false;
+    if (keep) k->items[s->refs[r].item].ruling = it.ruling;
+  }
+  return true;
+}
+
+/* again: 0 when some use needs it in PSUM. */
+static bool to_sbuf(as_k_spiller *s, uint32_t number, uint32_t at, uint32_t *again) {
+  as_kernel *k = s->k;
+  uint32_t last = whole_loop(s, s->refs[at - 1].item).last;
+  uint32_t next = whole_loop(s, s->refs[at].item).first;
+  as_k_buf(k, number)->ended = false;
+  *again = successor(s, number, at);
+  if (!*again) return false;
+  as_k_buf(k, *again)->space = ISA_SBUF;
+  rename_uses(s, *again);
+  if (!all_legal(s, *again, false)) {
+    if (k->error.status == ISA_NOMEM) return false;
+    k->error.status = ISA_OK;
+    span_of(s, number)->to = span_of(s, *again)->to;
+    *span_of(s, *again) = (span){0, 0, 0};
+    as_k_buf(k, *again)->used = false;
+    rename_uses(s, number);
+    *again = 0;
+    return true;
+  }
+  as_k_buf(k, number)->last = last;
+  return all_legal(s, *again, true) && note(s, number, last, next, AS_SPILL_SBUF) &&
+         copy_out(s, last + 1, *again, number);
+}
+
+/* ---- The whole ------------------------------------------------------------------------------ */
+
+as_k_spiller *as_k_spill_open(as_kernel *k) {
+  as_k_spiller *s = isa_zalloc(&k->al, sizeof *s);
+  if (!s) {
+    as_k_nomem(k);
+    return NULL;
+  }
+  s->k = k;
+  if (find_refs(s) && find_loops(s)) return s;
+  as_k_spill_close(s);
+  return NULL;
+}
+
+bool as_k_spill(as_k_spiller *s, const uint32_t *live, uint32_t n, uint32_t wanted,
+                uint32_t *again) {
+  uint32_t at = 0, number;
+  s->search++;
+  if (s->k->nspilled >= MOST_SPILLS) return false;
+  while ((number = victim(s, live, n, wanted, &at)) != 0) {
+    span_of(s, number)->tried = s->search;
+    if (as_k_buf(s->k, number)->space == ISA_SBUF) return to_hbm(s, number, at, again);
+    if (!to_sbuf(s, number, at, again)) return false;
+    if (*again) return true;
+  }
   return false;
 }
 
-static as_k_spilled note(const as_kernel *k, uint32_t number, uint32_t last, uint32_t next,
-                         bool stored) {
-  const as_k_buffer *b = as_k_buf(k, number);
-  return (as_k_spilled){.name = b->name ? b->name : "?",
-                        .bytes = (uint64_t)b->bytes * b->nparts,
-                        .after = k->items[last].at,
-                        .before = k->items[next].at,
-                        .stored = stored};
+static int by_place(const void *a, const void *b) {
+  const edit *x = a, *y = b;
+  uint32_t p = x->rank & 1, q = y->rank & 1;
+  if (x->before != y->before) return x->before < y->before ? -1 : 1;
+  if (p != q) return p < q ? -1 : 1;
+  return (x->rank > y->rank) - (x->rank < y->rank);
 }
 
-bool as_k_spill(as_kernel *k) {
-  uint32_t next, again, first, end;
-  if (k->figures.spills >= MOST_SPILLS || !k->ncrowd) return false;
-  uint32_t number = victim(k, &next);
-  if (!number) return false; /* the error of the placement stands */
-  whole_loop(k, as_k_buf(k, k->crowd_for)->first, &first, &end);
-  uint32_t kept = as_k_buf(k, number)->kept_in, last = last_use(k, first, number);
-  bool dirty = is_dirty(k, number, first);
-  if (!K_GROW(k, spilled, nspilled, cap_spilled)) return false;
-  k->spilled[k->nspilled++] = note(k, number, last, next, dirty);
-  as_k_buf(k, number)->ended = false; /* an end that the caller gave lies after its last use */
-  if (!kept && !as_k_temporary(k, "spilled", as_k_buf(k, number), &kept)) return false;
-  if (dirty) {
-    if (!transfer(k, last + 1, kept, number)) return false;
-    next++;
+bool as_k_spill_apply(as_k_spiller *s) {
+  as_kernel *k = s->k;
+  uint32_t old = k->nitems, n = old + s->nedits, e = 0;
+  if (!s->nedits) return true;
+  as_k_item *items = isa_zalloc(&k->al, (size_t)n * sizeof *items);
+  uint32_t *moved = isa_zalloc(&k->al, ((size_t)old + 1) * sizeof *moved);
+  if (items && moved) {
+    qsort(s->edits, s->nedits, sizeof *s->edits, by_place);
+    for (uint32_t i = 0; i <= old; i++) {
+      for (; e < s->nedits && s->edits[e].before <= i; e++) items[i + e] = s->edits[e].item;
+      moved[i] = i + e;
+      if (i < old) items[i + e] = k->items[i];
+    }
+    for (uint32_t l = 0; l < k->nloops; l++) {
+      k->loops[l].first = moved[k->loops[l].first];
+      k->loops[l].last = moved[k->loops[l].last];
+    }
+    for (uint32_t o = 0; o < k->norders; o++) {
+      k->orders[o].earlier = moved[k->orders[o].earlier];
+      k->orders[o].later = moved[k->orders[o].later];
+    }
+    as_k_item *before = k->items;
+    uint32_t cap = k->cap_items;
+    k->items = items;
+    k->nitems = k->cap_items = n;
+    items = before;
+    n = cap;
   }
-  if (!K_GROW(k, buffers, nbuffers, cap_buffers)) return false;
-  k->buffers[k->nbuffers] = *as_k_buf(k, number);
-  again = ++k->nbuffers;
-  as_k_buf(k, again)->kept_in = kept;
-  as_k_buf(k, again)->whole = 1;
-  rename_uses(k, next, number, again);
-  return transfer(k, next, again, kept) && as_k_lives(k);
+  bool ok = items && moved;
+  isa_free(&k->al, items, (size_t)n * sizeof *items);
+  isa_free(&k->al, moved, ((size_t)old + 1) * sizeof *moved);
+  return ok ? as_k_lives(k) : as_k_nomem(k);
+}
+
+void as_k_spill_close(as_k_spiller *s) {
+  if (!s) return;
+  as_kernel *k = s->k;
+  isa_free(&k->al, s->refs, s->refs_bytes);
+  isa_free(&k->al, s->spans, s->cap_spans * sizeof *s->spans);
+  isa_free(&k->al, s->loops, ((size_t)k->nloops + 1) * sizeof *s->loops);
+  isa_free(&k->al, s->edits, s->cap_edits * sizeof *s->edits);
+  isa_free(&k->al, s, sizeof *s);
 }
 
 bool as_kernel_get_spill(const as_kernel *k, uint32_t i, as_kernel_spill *out) {
   if (i >= k->nspilled) return false;
   const as_k_spilled *s = &k->spilled[i];
-  *out = (as_kernel_spill){s->name, s->bytes, s->after, s->before, s->stored};
+  *out = (as_kernel_spill){s->name, s->bytes, s->after, s->before, s->to};
   return true;
+}
+
+const char *as_kernel_spill_text(const as_kernel_spill *s, bool before) {
+  static const char *const went[] = {"which HBM has already, left after ", "to HBM after ",
+                                     "from PSUM to SBUF after "};
+  if (before) return s->to == AS_SPILL_SBUF ? "read there from " : "back before ";
+  return went[s->to];
 }

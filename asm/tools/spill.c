@@ -19,9 +19,9 @@ static void put_spills(const as_kernel *k, isa_buf *out) {
   as_kernel_spill s;
   for (uint32_t i = 0; as_kernel_get_spill(k, i, &s); i++) {
     isa_buf_printf(out, "spilled `%s`: %" PRIu64 " bytes, ", s.name, s.bytes);
-    isa_buf_puts(out, s.stored ? "to HBM after " : "which HBM has already, left after ");
+    isa_buf_puts(out, as_kernel_spill_text(&s, false));
     put_place(k, s.after, out);
-    isa_buf_puts(out, ", back before ");
+    isa_buf_printf(out, ", %s", as_kernel_spill_text(&s, true));
     put_place(k, s.before, out);
     isa_buf_puts(out, "\n");
   }

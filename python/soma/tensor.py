@@ -317,7 +317,7 @@ class Tensor(Views):
                         self.storage, self.dtype, (stop - start, last - first), steps
                     t.part, t.off = part + start * steps[0], off + first * steps[1]
                     t.dyn, t.bound, t._words, t.pending, t._parts = (), None, None, None, None
-                    if parts is None:
+                    if parts is None or len(parts) > 1000:
                         self._parts = parts = {}
                     parts[a.start, a.stop, b.start, b.stop] = t
                     return t
@@ -391,7 +391,7 @@ class Tensor(Views):
         t = general(self, key)
         if len(key) == 2 and key[0].__class__ is Index is key[1].__class__ and t.bound is None and \
                 not t.dyn:
-            if self._parts is None:
+            if self._parts is None or len(self._parts) > 1000:
                 self._parts = {}
             self._parts[id(key[0]), id(key[1])] = t, key  # which keeps the ids
         return t

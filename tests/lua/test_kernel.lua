@@ -143,6 +143,42 @@ t.case("the report shows memory over time and what spilling moves", function()
   assert(report:find("\nspills:\n  [%w_]+: 262144 bytes, to HBM after [^\n]*lua:" .. line .. ", back before [^\n]*lua:" .. line + 1 .. "\n"), report)
 end)
 
+-- Twelve tiles of a bank of PSUM each, of which eight fit: all are written, then all are read.
+local function twelve(options, summed)
+  local k = soma.kernel(options)
+  local x, y = k:input("x", "float32", {1536, 512}), k:output("y", "float32", {1536, 512})
+  local w, z, p = k:load(x[{{0, 128}, {0, 128}}]), k:load(x[{0, 128}]), {}
+  for i = 0, 11 do
+    p[i] = k:tile("float32", {128, 512}, {memory = "psum", name = "p"})
+    k.vector.tensor_copy(p[i], k:load(x[{i * 128, 128}]))
+  end
+  for i = 0, 11 do
+    if summed then k:matmul(w, z, {into = p[i]}) end
+    k:store(y[{i * 128, 128}], k:add(p[i], 1.0))
+  end
+  return k
+end
+
+t.case("tiles that do not fit in psum are read in sbuf from then on", function()
+  local x = soma.randn({1536, 512}, "float32", {seed = 5})
+  for _, sbuf in ipairs {196608, 6144} do -- enough, and so little that they go on to HBM
+    local k = twelve {target = "trn2", spill = true, sbuf_bytes = sbuf}
+    assert(soma.equal(run(k, {x = x}).out.y, x + 1.0))
+    local report = k:report()
+    assert(report:find("\n  p[%w_]*: 262144 bytes, from PSUM to SBUF after [^\n]*lua:%d+, read there from [^\n]*lua:%d+\n"), report)
+    t.eq(report:find("to HBM after", 1, true) ~= nil, sbuf == 6144)
+  end
+end)
+
+t.case("without spilling, or where it must stay in psum, the error shows what is there", function()
+  local message = wrong(function() twelve({target = "trn2"}):program() end)
+  assert(message:find("does not fit in psum: of 16384 bytes 16384 are taken by 8 tiles that live here:", 1, true), message)
+  message = wrong(function()
+    twelve({target = "trn2", spill = true}, true):program()
+  end)
+  assert(message:find("8 tiles that live here, none of which can leave for a while:", 1, true), message)
+end)
+
 t.case("wrong uses are refused at their line", function()
   local file = debug.getinfo(1, "S").source:match "^@(.*)$"
   local k, other = soma.kernel {target = "trn2"}, soma.kernel {target = "trn2"}

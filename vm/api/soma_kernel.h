@@ -28,7 +28,8 @@ extern "C" {
 typedef struct soma_kernel soma_kernel;
 
 enum {
-  SOMA_KERNEL_SPILL = 1,         /* a tile that does not fit may be kept in HBM for a while */
+  SOMA_KERNEL_SPILL = 1,         /* a tile that does not fit in SBUF may be kept in HBM for a
+                                  * while, one of PSUM go to SBUF for good */
   SOMA_KERNEL_KEEP_ORDER = 2,    /* each instruction waits for the one before it */
   SOMA_KERNEL_FIXED_ENGINES = 4, /* an instruction without an engine goes to its row's first one */
   SOMA_KERNEL_COPIES = 8         /* an instruction that breaks a rule is mended by copies of its
@@ -240,7 +241,7 @@ typedef struct soma_kernel_figures {
   uint64_t reuse_waits;  /* of them: only before a semaphore is used again */
   uint64_t transfers, queues, semaphores, tiles;
   uint64_t sbuf_bytes, psum_bytes; /* of a partition: the furthest that a tile reaches */
-  uint64_t spills, spilled_bytes;  /* transfers that spilling added, and their bytes */
+  uint64_t spills, spilled_bytes;  /* transfers to and from HBM that spilling added, their bytes */
   soma_time busy[SOMA_ENGINES];    /* data path, estimated without waits */
   soma_time dma_busy;              /* of the sixteen engines together, estimated */
   soma_kernel_bound bound;
