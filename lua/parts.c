@@ -19,6 +19,9 @@ static const char *const tiling_lines[] = {
 static const char *const arithmetic_lines[] = {
 #include "arithmetic.inc"
 };
+static const char *const readable_lines[] = {
+#include "readable.inc"
+};
 static const char *const wrong_options_lines[] = {
 #include "wrong_options.inc"
 };
@@ -164,6 +167,14 @@ static void open_arithmetic(lua_State *L, int host) {
   lua_settop(L, host);
 }
 
+/* Gives {__tostring} of results. */
+static int load_readable(lua_State *L) {
+  push_upvalues(L);
+  lua_newtable(L);
+  PART(L, readable, 3, "__tostring");
+  return 1;
+}
+
 /* The names become functions of the table at into that load what they need when they are called. */
 static void later(lua_State *L, int into, int host, lua_CFunction load, const char *names) {
   lua_pushvalue(L, host - 1);
@@ -183,6 +194,11 @@ void lb_open_parts(lua_State *L) {
   luaL_setfuncs(L, lb_process_functions, 0);
   later(L, module, host, load_sweep, "sweep");
   open_arithmetic(L, host);
+  luaL_newmetatable(L, LB_READABLE);
+  lua_pushliteral(L, "protected");
+  lua_setfield(L, -2, "__metatable");
+  later(L, host + 1, host, load_readable, "__tostring");
+  lua_settop(L, host);
   lua_getfield(L, LUA_REGISTRYINDEX, LB_RUN_METHODS);
   later(L, host + 1, host, load_debugger, "debug until_line log_lines");
   lua_settop(L, module);

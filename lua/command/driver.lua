@@ -182,10 +182,10 @@ local function judge_schedules(run)
   return s.verdict == "depends" and 1 or 3
 end
 
--- The same program under n other timings; a message when one gives other bits, or fails.
-local function try_schedules(prog, inputs, o, run)
+-- The same program under n other timings, with those checks; a message when one gives other bits, or fails.
+local function try_schedules(prog, inputs, o, run, checks)
   for seed = 1, o["--schedule"] do
-    local core = soma.core {costs = o.costs, target = o["--target"], schedule = seed, checks = o["--check"],
+    local core = soma.core {costs = o.costs, target = o["--target"], schedule = seed, checks = checks,
       max_instructions = o["--max-instructions"], max_time = o["--max-ns"],
       max_seconds = o["--max-seconds"]}
     local other = core:run(prog, inputs, {faults = "return"})
@@ -206,12 +206,28 @@ local function wants_causes(o)
   return o["--explain-time"] or o["--html"] and not (o["--trace-last"] or o["--trace-limit"])
 end
 
+-- Seconds of the host after which a run stops that was given no limit, where somebody waits for it.
+local PATIENCE <const> = 60
+local function patience(o)
+  local limited = o["--max-instructions"] or o["--max-ns"] or o["--max-seconds"]
+  if not host.terminal or limited or o["--debug"] then return nil end
+  return tonumber(os.getenv "SOMA_MAX_SECONDS" or "") or PATIENCE
+end
+
+-- Says how to go on after that, when it is what has stopped the run.
+local function explain_limit(run, o)
+  if run.fault.kind ~= "limit" or not o.patience or not run.fault.text:find("host time", 1, true) then return end
+  io.stderr:write("soma: on a terminal a run without a limit stops after ", string.format("%.15g", o.patience),
+    " s; --max-seconds 0 lifts that, --max-seconds N sets another limit\n")
+end
+
 local function make_core(o)
+  o.patience = patience(o)
   return soma.core {
     checks = o["--check"], schedule = o["--schedule"] == "all" and "all" or o["--schedule-seed"],
     costs = o.costs, causes = wants_causes(o),
     target = o["--target"], max_instructions = o["--max-instructions"], max_time = o["--max-ns"],
-    max_seconds = o["--max-seconds"], trace = wants_events(o), timing_only = o["--timing-only"],
+    max_seconds = o["--max-seconds"] or o.patience, trace = wants_events(o), timing_only = o["--timing-only"],
     progress = host.terminal and progress or nil,
     print = (o["--json"] or o.stdout_taken) and function(text) io.stderr:write(text) end or nil,
   }
@@ -237,6 +253,16 @@ local function debug_run(run, o)
   return message and complain(message) or 0
 end
 
+-- A run with findings has come to its end: its results are there, and other schedules may be tried.
+local function after_findings(run, o, prog, inputs)
+  local more = inputs and o["--schedule"] ~= "all" and o["--schedule"]
+  local said = {more and try_schedules(prog, inputs, o, run, nil) or false, data.save(run, o) or false,
+                o.expected and data.compare(run, o, o.expected) or false}
+  for _, message in ipairs(said) do
+    if message then complain(message) end
+  end
+end
+
 -- inputs: nil when the run was resumed, which is alone.
 local function finish_run(run, o, prog, inputs)
   if o["--debug"] then return debug_run(run, o) end
@@ -259,15 +285,17 @@ local function finish_run(run, o, prog, inputs)
     local text = tostring(fault):gsub(fault.kind .. ": ", function(kind) return paint(kind) end, 1)
     io.stderr:write(text, "\n")
     report_findings(run, o["--all-findings"])
+    explain_limit(run, o)
     judge_schedules(run)
     if fault.kind == "limit" or fault.kind == "stopped" then keep(run, o) end
     message = draw(run, o)
     if message then complain(message) end
+    if fault.kind == "check" then after_findings(run, o, prog, inputs) end
     if o["--json"] then report(run, o) end
     return 1
   end
   local more = inputs and o["--schedule"] ~= "all" and o["--schedule"]
-  message = more and try_schedules(prog, inputs, o, run)
+  message = more and try_schedules(prog, inputs, o, run, o["--check"])
   if message then return complain(message) end
   o.schedules_agree = more
   message = data.save(run, o) or draw(run, o)

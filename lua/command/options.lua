@@ -22,7 +22,7 @@ usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - is source on st
   -D NAME[=VALUE]        define a macro of the source
   -I DIRECTORY           search for included files; may be repeated, as -D may
   --max-instructions N   stop a run that does not end; so do --max-ns N (simulated time) and
-                         --max-seconds N (time of the host)
+                         --max-seconds N (time of the host; 0: no limit, else 60 on a terminal)
   --max-memory BYTES     limit of memory on the host, for example 512M or 2G
   --save FILE            when a limit or Ctrl-C stops the run, save it for --resume
   --trace FILE.json      save the run's events for ui.perfetto.dev; FILE.json.gz: compressed, as
@@ -91,6 +91,14 @@ local function take_number(o, word, value)
   local n = tonumber(value)
   if not n or n <= 0 or n == math.huge then
     return word .. " takes a positive number, not '" .. value .. "'"
+  end
+  o[word] = n
+end
+
+local function take_seconds(o, word, value)
+  local n = tonumber(value)
+  if not n or not (n >= 0 and n < math.huge) then
+    return word .. " takes a number of seconds, 0 for no limit, not '" .. value .. "'"
   end
   o[word] = n
 end
@@ -176,7 +184,7 @@ local options = {
   ["--target"] = take_target,
   ["-D"] = take_define, ["-I"] = take_list, ["--trace"] = take_file,
   ["--html"] = take_file, ["--csv"] = take_table, ["--timeline"] = "flag",
-  ["--max-instructions"] = take_count, ["--max-ns"] = take_number, ["--max-seconds"] = take_number,
+  ["--max-instructions"] = take_count, ["--max-ns"] = take_number, ["--max-seconds"] = take_seconds,
   ["--max-memory"] = take_bytes,
   ["--check"] = take_checks, ["--lint"] = "flag", ["--schedule"] = take_schedule, ["--schedule-seed"] = take_count,
   ["--trace-last"] = take_count, ["--trace-limit"] = take_count,

@@ -9,9 +9,16 @@ local function complain(text, status)
   return status
 end
 
+local readable = debug.getregistry()["soma.readable"] -- how results of runs print
+
 local function show(ok, ...)
   if not ok then return complain(tostring((...)), 1) end
-  if select("#", ...) > 0 then print(...) end
+  local values = table.pack(...)
+  for i = 1, values.n do
+    local x = values[i]
+    values[i] = type(x) == "table" and getmetatable(x) == nil and next(x) ~= nil and readable.__tostring(x) or tostring(x)
+  end
+  if values.n > 0 then print(table.concat(values, "\t")) end
   return 0
 end
 

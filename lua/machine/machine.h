@@ -12,6 +12,7 @@
 #define LB_PROGRAM "soma.program"
 #define LB_CORE "soma.core"
 #define LB_RUN "soma.run"
+#define LB_READABLE "soma.readable"       /* the metatable of tables that print as text */
 #define LB_RUN_METHODS "soma.run methods" /* in the registry: the table of its methods */
 
 typedef struct lb_program {

@@ -419,9 +419,18 @@ static void push_out(lua_State *L) {
   lua_newtable(L);
 }
 
+/* The table on the top, and those in it, print as text. */
+static void make_readable(lua_State *L) {
+  luaL_checkstack(L, 8, "stats");
+  for (lua_pushnil(L); lua_next(L, -2) != 0; lua_pop(L, 1))
+    if (lua_istable(L, -1)) make_readable(L);
+  luaL_setmetatable(L, LB_READABLE);
+}
+
 /* Fields: out, time_ns, stats, fault, findings, schedules, stopped, ended. */
 static int run_index(lua_State *L) {
   const lb_run *run = lb_check_run(L, 1);
+  lua_settop(L, 2);
   const char *key = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
   if (strcmp(key, "out") == 0)
     push_out(L);
@@ -444,6 +453,11 @@ static int run_index(lua_State *L) {
     if (lua_rawget(L, lua_upvalueindex(1)) == LUA_TNIL)
       return luaL_error(L, "a run has no field or method '%s'", luaL_tolstring(L, 2, NULL));
   }
+  if (lua_istable(L, -1) && !lua_getmetatable(L, -1)) {
+    make_readable(L);
+    return 1;
+  }
+  lua_settop(L, 3);
   return 1;
 }
 

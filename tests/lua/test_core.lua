@@ -324,4 +324,20 @@ case("what is known between devices and not built", function()
   raises("collective_permute is known but not built in this version", function() soma.core {}:run(sum) end)
 end)
 
+case("results of a run print as text", function()
+  local prog = soma.assemble_file "tests/lua/add.s"
+  local a = soma.ones {4, 8}
+  local run = soma.core {}:run(prog, {a = a, b = a})
+  t.eq(tostring(run.out), "c = " .. tostring(a + a):gsub("\n", "\n  "))
+  t.eq(tostring(run.stats.engine.tensor):match "^[^\n]*\n[^\n]*", "busy_ns = 0\ndata_instructions = 0")
+  local text = tostring(run.stats)
+  for _, line in ipairs {"core:\n  1:\n    dma_busy_ns = ", "\nengine:\n  gpsimd:\n    busy_ns = 0\n", "\ndma_bytes = 384\n",
+                         "\ntrace_hash = " .. run.stats.trace_hash} do
+    t.eq(text:find(line, 1, true) ~= nil, true, line)
+  end
+  t.eq(tostring(run.findings), "{}")
+  local long = soma.assemble "target trn2\nx tensor float32[100, 8], output\nsection sync\n halt\n"
+  t.eq(tostring(soma.core {}:run(long).out), "x = float32[100, 8]")
+end)
+
 t.finish()

@@ -181,6 +181,31 @@ do
   expect("no output of a run that failed", read "none.npy" == nil)
 end
 
+-- ---- Findings ------------------------------------------------------------------------------------
+
+do
+  local racy = write("racy.s", [[
+        target  trn2
+x       tensor  float32[128, 4], input
+y       tensor  float32[128, 4], output
+t       tile    sbuf float32[128, 4]
+loaded  sem
+done    sem
+q       queue   dge=hwdge
+section sync
+        dma_copy  t, x, queue=q   $loaded
+        dma_copy  y, t, queue=q   $done>=1
+        halt
+section vector
+        tensor_scalar t, t, op0=mult, imm0=2.0  $loaded>=1 $done++
+        halt
+]])
+  local status, out, err = run(racy .. " --in x=ones --check race --schedule 4 --expect y=zeros --out y=" .. path "racy.npy")
+  expect("with findings outputs are saved", status == 1 and read "racy.npy" ~= nil, err)
+  expect("and compared, and other schedules are tried", err:find("racy.s:13: race: ", 1, true) and
+    err:find("y differs from zeros", 1, true) and err:find("gives other bits in tensor y", 1, true), err)
+end
+
 -- ---- Static checks ------------------------------------------------------------------------------
 
 local high = write("high.s", "target trn2\ns sem\nsection sync\n nop $s++\n halt\nsection vector\n nop $s>=2\n halt\n")
@@ -225,7 +250,7 @@ usage("--max-instructions of words", add .. " --max-instructions many", "--max-i
 usage("--max-instructions of a half", add .. " --max-instructions 2.5", "--max-instructions takes a whole number of at least 1, not '2.5'")
 usage("--max-instructions 0", add .. " --max-instructions 0", "--max-instructions takes a whole number of at least 1, not '0'")
 usage("--max-ns", add .. " --max-ns -1", "--max-ns takes a positive number, not '-1'")
-usage("--max-seconds", add .. " --max-seconds nan", "--max-seconds takes a positive number, not 'nan'")
+usage("--max-seconds", add .. " --max-seconds nan", "--max-seconds takes a number of seconds, 0 for no limit, not 'nan'")
 usage("two tensors, one .npy", add .. ins .. " --out k=" .. path "o.npy" .. " --out x=" .. path "o.npy",
   "--out k and --out x both write " .. path "o.npy")
 usage("two outputs, one file", add .. ins .. " --html " .. path "o" .. " --csv Summary=" .. path "o",
@@ -418,6 +443,13 @@ if os.execute("command -v script >/dev/null && script -qec true /dev/null >/dev/
     local keys = "(sleep 0.3; printf 'br\\t16\\n'; sleep 0.3; printf 'contin\\t\\n'; sleep 0.3; printf 'print $lo\\t\\nq\\n'; sleep 0.3)"
     local text = lines_of(keys .. " | TERM=dumb script -qec '" .. command .. " --debug " .. add .. ins .. "' /dev/null")
     expect("completion in the debugger", text:find("stop 1 at", 1, true) and text:find("$loaded = 16\r\n", 1, true), text)
+  end
+  local stopped = terminal("SOMA_MAX_SECONDS=0.2 " .. command .. " " .. loop)
+  expect("a run without a limit stops on a terminal", stopped:find("0.2 s of host time have passed", 1, true) and
+    stopped:find("soma: on a terminal a run without a limit stops after 0.2 s; --max-seconds 0 lifts that, --max-seconds N sets another limit\r\n", 1, true), stopped)
+  for _, limit in ipairs {"--max-seconds 0 --max-instructions 100000", "--max-seconds 0.3", "--max-ns 1e5"} do
+    stopped = terminal("SOMA_MAX_SECONDS=1e-9 " .. command .. " " .. loop .. " " .. limit)
+    expect("with " .. limit .. " there is no other", stopped:find("limit", 1, true) and not stopped:find("on a terminal", 1, true), stopped)
   end
   local said = terminal("timeout -s INT 3 " .. command .. " " .. loop)
   expect("a progress line after two seconds", said:find("\r2%.%d s: %d+ instructions, [%d.]+ us simulated \27%[K"), said)
