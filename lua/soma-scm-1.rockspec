@@ -1,4 +1,4 @@
--- The Lua module for LuaRocks, from a checkout: luarocks make lua/soma-scm-1.rockspec
+-- The Lua module for LuaRocks, from a checkout: luarocks --lua-version 5.4 make lua/soma-scm-1.rockspec
 -- (in the top folder). It needs what README.md lists for the build.
 rockspec_format = "3.0"
 package = "soma"
