@@ -40,7 +40,13 @@ local function take_tensor(o, word, value)
   if not name then return word .. " takes NAME=FILE.npy, not '" .. value .. "'" end
   return take_pair(o, word, name, file)
 end
-take["--in"], take["--out"] = take_tensor, take_tensor
+take["--in"] = take_tensor
+take["--out"] = function(o, word, value)
+  if select(3, data.place(value)) then
+    return "--out takes NAME=FILE.npy, not '" .. value .. "'; safetensors go by --file"
+  end
+  return take_tensor(o, word, value)
+end
 take["--file"] = function(o, word, value)
   local name, file = value:match "^([^=]+)=(.+)$"
   if not name then name, file = value:match "([^/]+)$", value end
