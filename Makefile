@@ -45,9 +45,9 @@ SECCOMP_LIBS := $(shell pkg-config --libs libseccomp 2>/dev/null)
 WARN := -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes \
         -Wmissing-prototypes -Werror
 # No contraction: a fused multiply-add happens only where the source says so.
-override CFLAGS += -std=c11 $(OPT) -g $(WARN) -ffp-contract=off -fPIC \
+override CFLAGS += -std=c11 $(OPT) -g $(WARN) -ffp-contract=off -fPIC -pthread \
                    -D_DEFAULT_SOURCE -D_POSIX_C_SOURCE=200809L $(SAN)
-override LDFLAGS += $(SAN)
+override LDFLAGS += -pthread $(SAN)
 Q := $(if $(V),,@)
 
 # ---- Sources -------------------------------------------------------------------------------
@@ -163,6 +163,11 @@ $(BUILD)/tests/test_manual: TEST_OBJ := $(TOOL_OBJ)
 $(BUILD)/tests/%: $(BUILD)/tests/unit/%.o $(BUILD)/libsoma.a
 	$(Q)$(CC) $< $(TEST_OBJ) $(BUILD)/libsoma.a $(LDFLAGS) -lcmocka $(TEST_LIBS) -lm -o $@
 
+# The command as on a host of SOMA_CORES cores.
+$(BUILD)/tests/soma-threads: tests/threads/cores.c $(MAIN_SRC:%.c=$(BUILD)/%.o) $(LUA_OBJ) $(BUILD)/libsoma.a
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LUA_LIBS) $(FORMAT_LIBS) $(EDIT_LIBS) -lm -o $@
+
 # Plain C may use all that this host has, fused multiply-adds of the compiler's too.
 $(BUILD)/tests/bench_plain: override CFLAGS += -march=native -ffp-contract=fast
 $(BUILD)/tests/bench_%: tests/bench/bench_%.c $(BUILD)/libsoma.a
@@ -181,7 +186,7 @@ $(BUILD)/tests/page: tests/ui/page.c $(BUILD)/libsoma.a
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -MMD -MP $< $(BUILD)/libsoma.a $(LDFLAGS) -lm -o $@
 
-unit: $(UNIT)
+unit: $(UNIT) $(BUILD)/tests/soma-threads
 test: all unit fuzz-build
 	$(Q)BUILD=$(BUILD) CC="$(CC)" tests/run.sh
 # Random lists of the builder against the same with a barrier after each instruction.
@@ -227,10 +232,11 @@ nki-random: all
 
 repro: all
 	$(Q)BUILD=$(BUILD) tests/repro.sh all $(REPRO)
+TSAN := test_threads test_work
 # Only what starts threads; the sanitizer slows the rest twentyfold.
 tsan:
-	$(Q)$(MAKE) BUILD=build-tsan OPT=-O1 SAN="-fsanitize=thread" build-tsan/tests/test_threads
-	$(Q)CMOCKA_MESSAGE_OUTPUT=TAP build-tsan/tests/test_threads
+	$(Q)$(MAKE) BUILD=build-tsan OPT=-O1 SAN="-fsanitize=thread" $(TSAN:%=build-tsan/tests/%)
+	$(Q)for t in $(TSAN); do CMOCKA_MESSAGE_OUTPUT=TAP build-tsan/tests/$$t || exit 1; done
 
 # Each file is written whole or not at all.
 generated: all

@@ -33,16 +33,17 @@ asm/kernel: isa
 asm/tools: asm asm/kernel isa
 vm/simd: isa
 vm/simd/level: isa vm/simd
-vm/op: isa vm/simd
+vm/work: isa
+vm/op: isa vm/simd vm/work
 vm: isa vm/op
-vm/engine: isa vm vm/op vm/time vm/dma vm/check vm/debug
+vm/engine: isa vm vm/op vm/work vm/time vm/dma vm/check vm/debug
 vm/time: isa vm vm/op vm/engine vm/dma vm/check
-vm/dma: isa vm vm/op vm/engine vm/time vm/check vm/debug
+vm/dma: isa vm vm/op vm/work vm/engine vm/time vm/check vm/debug
 vm/debug: isa vm vm/op vm/engine vm/dma
 vm/legal: isa
 vm/check: isa vm vm/op vm/engine vm/time vm/dma vm/legal
 vm/save: isa vm vm/op vm/engine vm/time vm/dma vm/check
-vm/api: asm asm/kernel isa isa/lint vm vm/op vm/engine vm/time vm/dma vm/check vm/debug vm/save
+vm/api: asm asm/kernel isa isa/lint vm vm/op vm/work vm/engine vm/time vm/dma vm/check vm/debug vm/save
 vm/record: isa vm vm/op vm/engine vm/time vm/dma vm/check vm/api
 lua/base: isa vm/api
 lua/tensor: isa vm/api lua/base
@@ -137,6 +138,7 @@ asm/tools as_
 vm vm_
 vm/engine vm_
 vm/op vm_
+vm/work vm_work_
 vm/time vm_clock|vm_cost|vm_path_|vm_jitter
 vm/dma vm_dma_|vm_hbm_
 vm/legal vm_legal_|vm_lg_

@@ -3,7 +3,8 @@
 # tests/digest.lua (the samples' programs, functions, operators) with each SIMD level, the samples
 # and the conformance suite, and compares what they print. Builds stay
 # in $BUILD-NAME. Ends with "N passed, N failed"; what is absent here is skipped with a line.
-#   tests/repro.sh smoke   digests of this build; with FULL also of -O0, -O3 and clang's
+#   tests/repro.sh smoke   digests of this build, on one thread and on 8; with FULL also on 2 and 3,
+#                          and of -O0, -O3 and clang's
 #   tests/repro.sh all [PATTERN]   everything, also aarch64 under qemu-user; for `make repro`.
 #                          With a pattern only the builds whose name matches, such as clang-O3
 cd "$(dirname "$0")/.." || exit 2
@@ -46,6 +47,12 @@ suites() { # NAME
     diff "$dir/want-conform" "$dir/conform" | head -10
   fi
 }
+threads() { # NUMBER
+  make -s BUILD="$BUILD" "$BUILD/tests/soma-threads" >/dev/null 2>&1
+  run=$BUILD/tests/soma-threads
+  same "$1 threads" "$(SOMA_CORES=$1 digest "")"
+  run=$BUILD/soma
+}
 variant() { # NAME MAKE-ARGUMENTS...
   name=$1
   shift
@@ -81,14 +88,20 @@ emulator='' run=$BUILD/soma
 want=$(digest "") || { echo "0 passed, 1 failed"; exit 1; }
 for level in plain avx2 avx512; do same "$level" "$(digest $level)"; done
 same "second run" "$(digest "")"
+threads 8
 if [ "$full" ]; then
   suites "this build"
+  for n in 1 2 3; do threads $n; done
+  run=$BUILD/tests/soma-threads
+  SOMA_CORES=3 suites "3 threads"
+  run=$BUILD/soma
   for cc in gcc clang; do
     command -v $cc >/dev/null || { skip $cc "it is absent"; continue; }
     for o in -O0 -O2 -O3; do variant "$cc$o" CC=$cc OPT=$o; done
   done
   aarch64
 elif [ -n "$FULL" ]; then
+  for n in 1 2 3; do threads $n; done
   variant gcc-O0 CC=gcc OPT=-O0
   variant gcc-O3 CC=gcc OPT=-O3
   command -v clang >/dev/null && variant clang CC=clang

@@ -352,10 +352,12 @@ typedef struct vm_fault_record {
   isa_buf insn, text;
 } vm_fault_record;
 
-/* What handlers work in, one for all: nothing stays in it between two of them. */
+/* What handlers work in, one for all of a thread: nothing stays in it between two of them. */
 typedef struct vm_workspace {
   float row[VM_ROWS][VM_ROW];
   float scratch[VM_SCRATCH];
+  vm_dp dp; /* of a part of an instruction, with its operands */
+  vm_operands operands;
 } vm_workspace;
 
 /* The tensor engine's state in bulk, see vm_dp. Kept from run to run, since taking new pages would
@@ -376,7 +378,8 @@ typedef struct vm_memory {
   /* For vm_core_start alone: the tensors that have host memory already (NULL: none has; data NULL:
    * this one has not). */
   const struct vm_block *given;
-  struct vm_hbm *hbm; /* where tensors and static descriptors get their addresses */
+  struct vm_hbm *hbm;      /* where tensors and static descriptors get their addresses */
+  struct vm_work *threads; /* the host's, see work/work.h; NULL: the caller's alone */
   struct vm_pool
       *pool; /* where blocks of tensors come from and go to; a core holds it. May be NULL */
 } vm_memory;

@@ -187,7 +187,7 @@ local function try_schedules(prog, inputs, o, run, checks)
   for seed = 1, o["--schedule"] do
     local core = soma.core {costs = o.costs, target = o["--target"], schedule = seed, checks = checks,
       max_instructions = o["--max-instructions"], max_time = o["--max-ns"],
-      max_seconds = o["--max-seconds"]}
+      max_seconds = o["--max-seconds"], threads = o["--threads"]}
     local other = core:run(prog, inputs, {faults = "return"})
     local again = "\n  again: --schedule-seed " .. seed
     if other.fault then return "under schedule " .. seed .. ": " .. tostring(other.fault) .. again end
@@ -227,7 +227,8 @@ local function make_core(o)
     checks = o["--check"], schedule = o["--schedule"] == "all" and "all" or o["--schedule-seed"],
     costs = o.costs, causes = wants_causes(o),
     target = o["--target"], max_instructions = o["--max-instructions"], max_time = o["--max-ns"],
-    max_seconds = o["--max-seconds"] or o.patience, trace = wants_events(o), timing_only = o["--timing-only"],
+    max_seconds = o["--max-seconds"] or o.patience, threads = o["--threads"],
+    trace = wants_events(o), timing_only = o["--timing-only"],
     progress = host.terminal and progress or nil,
     print = (o["--json"] or o.stdout_taken) and function(text) io.stderr:write(text) end or nil,
   }

@@ -24,6 +24,7 @@ usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - is source on st
   --max-instructions N   stop a run that does not end; so do --max-ns N (simulated time) and
                          --max-seconds N (time of the host; 0: no limit, else 60 on a terminal)
   --max-memory BYTES     limit of memory on the host, for example 512M or 2G
+  --threads N            work on N threads of the host, by default all its cores; results are the same
   --save FILE            when a limit or Ctrl-C stops the run, save it for --resume
   --trace FILE.json      save the run's events for ui.perfetto.dev; FILE.json.gz: compressed, as
                          --html and --csv do with a name that ends in .gz
@@ -119,6 +120,14 @@ local function take_count(o, word, value)
   o[word] = n
 end
 
+local function take_threads(o, word, value)
+  local n = math.tointeger(tonumber(value))
+  if not n or n < 1 or n > 256 then
+    return word .. " takes a whole number from 1 to 256, not '" .. value .. "'"
+  end
+  o[word] = n
+end
+
 local function take_schedule(o, word, value)
   o[word] = value == "all" and value or math.tointeger(tonumber(value))
   if not o[word] or o[word] ~= "all" and o[word] <= 0 then
@@ -185,7 +194,7 @@ local options = {
   ["-D"] = take_define, ["-I"] = take_list, ["--trace"] = take_file,
   ["--html"] = take_file, ["--csv"] = take_table, ["--timeline"] = "flag",
   ["--max-instructions"] = take_count, ["--max-ns"] = take_number, ["--max-seconds"] = take_seconds,
-  ["--max-memory"] = take_bytes,
+  ["--max-memory"] = take_bytes, ["--threads"] = take_threads,
   ["--check"] = take_checks, ["--lint"] = "flag", ["--schedule"] = take_schedule, ["--schedule-seed"] = take_count,
   ["--trace-last"] = take_count, ["--trace-limit"] = take_count,
   ["--trace-engines"] = take_engines, ["--trace-from"] = take_number,

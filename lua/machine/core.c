@@ -207,27 +207,13 @@ static soma_status new_machine(lua_State *L, const soma_options *o, soma_machine
 
 /* soma.core{device, target, max_instructions, max_time (ns), max_seconds, max_hbm_bytes,
  * max_memory, simd, saturate, timing_only, costs, causes, trace, events, progress, print, checks,
- * schedule}: a machine of one core. Each limit: 0 for none. */
+ * schedule, threads}: a machine of one core. Each limit: 0 for none. */
 int lb_new_core(lua_State *L) {
-  static const char *const known[] = {"device",
-                                      "target",
-                                      "checks",
-                                      "max_instructions",
-                                      "max_time",
-                                      "max_seconds",
-                                      "max_hbm_bytes",
-                                      "max_memory",
-                                      "simd",
-                                      "saturate",
-                                      "trace",
-                                      "events",
-                                      "progress",
-                                      "print",
-                                      "schedule",
-                                      "timing_only",
-                                      "costs",
-                                      "causes",
-                                      NULL};
+  static const char *const known[] = {
+      "device",        "target",     "checks",   "max_instructions", "max_time", "max_seconds",
+      "max_hbm_bytes", "max_memory", "simd",     "saturate",         "trace",    "events",
+      "progress",      "print",      "schedule", "timing_only",      "costs",    "causes",
+      "threads",       NULL};
   soma_options o = SOMA_OPTIONS_INIT;
   lua_settop(L, 1);
   lb_options(L, 1, "core", known);
@@ -235,6 +221,7 @@ int lb_new_core(lua_State *L) {
   o.schedule = schedule_option(L);
   o.target = lb_target(L, "core", lb_string(L, 1, "core", "target"));
   o.simd = simd_option(L);
+  o.threads = (unsigned)lb_integer(L, 1, "core", "threads", 0, 256, 0);
   o.saturate = lb_bool(L, 1, "core", "saturate", false);
   o.timing_only = lb_bool(L, 1, "core", "timing_only", false);
   o.causes = lb_bool(L, 1, "core", "causes", false);

@@ -29,7 +29,8 @@ class Options(C.Structure):
                 ("alloc", P), ("alloc_ud", P), ("event", P), ("event_ud", P), ("print", PRINT),
                 ("print_ud", P), ("progress", P), ("progress_ud", P),
                 ("rounding_seed", C.c_uint64), ("costs", C.c_char_p), ("timing_only", C.c_int),
-                ("causes", C.c_int), ("checks", C.c_uint), ("schedule", C.c_uint64)]
+                ("causes", C.c_int), ("checks", C.c_uint), ("schedule", C.c_uint64),
+                ("threads", C.c_uint)]
 
 
 class AssembleOptions(C.Structure):

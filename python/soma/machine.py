@@ -57,7 +57,9 @@ def check_mask(checks):
 # What callers set of soma_options by name; the rest has an argument of its own, or is a pointer.
 _OPTIONS = {name: kind for name, kind in L.Options._fields_
             if name in ("max_instructions", "max_time", "max_seconds", "max_hbm_bytes", "saturate",
-                        "simd", "rounding_seed", "costs", "timing_only", "causes", "schedule")}
+                        "simd", "rounding_seed", "costs", "timing_only", "causes", "schedule",
+                        "threads")}
+MOST_THREADS = 256
 
 
 def _set_option(o, name, value):
@@ -73,6 +75,8 @@ def _set_option(o, name, value):
         raise TypeError("%s=%r: a number is wanted" % (name, value))
     elif not 0 <= value < 1 << (63 if kind is C.c_uint64 else 31):
         raise ValueError("%s=%r: it is 0 or more, and fits its type" % (name, value))
+    elif name == "threads" and value > MOST_THREADS:
+        raise ValueError("threads=%r: it is 1 to %d, or 0 for all cores" % (value, MOST_THREADS))
     setattr(o, name, value)
 
 
@@ -296,8 +300,9 @@ def _to_the_end(r):
 
 class Machine:
     """One emulated core. target: "trn1", "inf2", "trn2" or "trn3"; options as in soma_options:
-    checks, schedule, saturate, max_instructions, max_seconds, timing_only, record (keeps what the
-    trace and the page need), print (a function of text and whether it is for standard error)."""
+    checks, schedule, saturate, max_instructions, max_seconds, timing_only, threads (of the host, 0
+    for all its cores), record (keeps what the trace and the page need), print (a function of text
+    and whether it is for standard error)."""
 
     def __init__(self, target=None, record=False, checks=None, print=None, **options):
         o = L.Options()

@@ -1,10 +1,11 @@
 /* Choices for the generator of gen.h: up to PROGRAMS programs of random valid instructions, written
  * as files, sometimes damaged, loaded and run one after another on two machines: one goes straight
- * to the end with the plain kernels, the other step by step with the best ones, some of them with
- * every check, a recorder and the critical path. Both must end in the same way with the same bytes
- * everywhere. Some schedules are others than the machine's own; a third machine sometimes computes
- * nothing. */
+ * to the end with the plain kernels on one thread, the other step by step with the best ones on two
+ * to eight, some of them with every check, a recorder and the critical path. Both must end in the
+ * same way with the same bytes everywhere. Some schedules are others than the machine's own; a
+ * third machine sometimes computes nothing. */
 #include "../../vm/api/soma.h"
+#include "../../vm/work/work.h"
 #include "fuzz.h"
 #include "gen.h"
 
@@ -437,10 +438,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
   soma_recorder *rec = NULL;
   for (size_t i = 0; i < n; i++) g.more = g.more * 31 + data[i];
   terms t = choose_terms(&g);
+  vm_work_pretend(8);
   soma_options o = options(&t);
   o.simd = "plain";
+  o.threads = 1;
   open_machine(&a, &o, &t);
   o.simd = NULL;
+  o.threads = 2 + (unsigned)n % 7;
   o.checks = t.checks;
   o.causes = t.record;
   if (t.record && soma_recorder_new(NULL, &rec) != SOMA_OK) fuzz_fail("no recorder");

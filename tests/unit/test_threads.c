@@ -1,7 +1,11 @@
-/* Different machines in different threads: nothing is shared, so nothing needs a lock. `make tsan`
- * runs this under the thread sanitizer. */
+/* Different machines in different threads, and runs that go over several threads of the host. `make
+ * tsan` runs this under the thread sanitizer. */
 #include "vm_bed.h"
+#include "../../vm/work/work.h"
+#include "full.h"
 
+#include <dirent.h>
+#include <dlfcn.h>
 #include <pthread.h>
 #include <time.h>
 
@@ -119,11 +123,174 @@ static void assembling_in_threads(void **state) {
   for (int i = 1; i < THREADS; i++) assert_int_equal(sum[i], sum[0]);
 }
 
+/* ---- One run over several threads --------------------------------------------------------- */
+
+typedef struct seen { /* what a run with some number of threads shows */
+  uint64_t hash, outputs;
+  void *saved; /* in the middle */
+  size_t n;
+} seen;
+
+static uint64_t mix(uint64_t h, const void *data, size_t n) {
+  const uint8_t *p = data;
+  for (size_t i = 0; i < n; i++) h = (h ^ p[i]) * 1099511628211u;
+  return h;
+}
+
+static bed open_sample(const char *file, unsigned threads, unsigned checks) {
+  bed b = {0};
+  soma_options o = SOMA_OPTIONS_INIT;
+  soma_diagnostics *d = NULL;
+  o.threads = threads;
+  o.checks = checks;
+  assert_int_equal(soma_machine_new(&o, &b.m), SOMA_OK);
+  if (soma_assemble_file(b.m, file, NULL, &b.p, &d) != SOMA_OK)
+    fail_msg("%s%s", soma_error(b.m), soma_diagnostics_text(d));
+  soma_diagnostics_free(d);
+  return b;
+}
+
+/* Starts a run with numbers from -2 to 2 in every input. */
+static void start_sample(bed *b) {
+  soma_tensor_info t;
+  void *held[8];
+  uint32_t n = 0, seed = 1;
+  for (uint32_t i = 0; soma_program_tensor(b->p, i, &t) == SOMA_OK; i++) {
+    if (t.role != SOMA_INPUT) continue;
+    size_t each = soma_dtype_size(t.dtype);
+    assert_true(n < 8);
+    uint8_t *data = held[n++] = malloc(t.bytes);
+    for (uint64_t k = 0; k < t.bytes; k += each) {
+      seed = seed * 1664525 + 1013904223;
+      float v = (float)(seed >> 20) / 1024 - 2;
+      memcpy(data + k, (uint8_t *)&v + (each == 2 ? 2 : 0), each);
+    }
+    if (soma_bind(b->m, b->p, t.name, t.dtype, t.ndim, t.shape, data) != SOMA_OK)
+      fail_msg("%s", soma_error(b->m));
+  }
+  bed_start(b);
+  while (n) free(held[--n]);
+}
+
+static void end_sample(bed *b, seen *s) {
+  soma_tensor_info t;
+  soma_status status = soma_run_until(b->r, SOMA_END, SOMA_SYNC, 0);
+  if (status != SOMA_OK && status != SOMA_CHECK) fail_msg("%s", soma_error(b->m));
+  s->hash = bed_stats(b).trace_hash;
+  s->outputs = 14695981039346656037u;
+  for (uint32_t i = 0; soma_program_tensor(b->p, i, &t) == SOMA_OK; i++) {
+    if (t.role != SOMA_OUTPUT) continue;
+    void *data = malloc(t.bytes);
+    assert_int_equal(soma_fetch(b->r, t.name, data, t.bytes), SOMA_OK);
+    s->outputs = mix(s->outputs, data, t.bytes);
+    free(data);
+  }
+}
+
+static seen run_sample(const char *file, unsigned threads, unsigned checks, soma_time middle) {
+  seen s = {0};
+  bed b = open_sample(file, threads, checks);
+  start_sample(&b);
+  assert_int_equal(soma_run_until(b.r, SOMA_TIME, SOMA_SYNC, middle), SOMA_OK);
+  if (soma_run_save(b.r, &s.saved, &s.n) != SOMA_OK) fail_msg("%s", soma_error(b.m));
+  end_sample(&b, &s);
+  bed_close(&b);
+  return s;
+}
+
+/* What one machine saved, another with that many threads continues. */
+static void resume_sample(const char *file, const seen *from, unsigned threads, unsigned checks) {
+  seen s = {0};
+  bed b = open_sample(file, threads, checks);
+  soma_program_free(b.p);
+  if (soma_run_resume(b.m, from->saved, from->n, &b.p, &b.r) != SOMA_OK)
+    fail_msg("%s", soma_error(b.m));
+  end_sample(&b, &s);
+  assert_int_equal(s.hash, from->hash);
+  assert_int_equal(s.outputs, from->outputs);
+  bed_close(&b);
+}
+
+static void same_with_any_threads(const char *file, unsigned checks) {
+  static const unsigned numbers[] = {8, 3, 2};
+  enum { MIDDLE_NS = 20000 };
+  seen one = run_sample(file, 1, checks, (soma_time)MIDDLE_NS * 1000000);
+  for (uint32_t i = 0; i < full_or(3, 1); i++) {
+    seen s = run_sample(file, numbers[i], checks, (soma_time)MIDDLE_NS * 1000000);
+    assert_int_equal(s.hash, one.hash);
+    assert_int_equal(s.outputs, one.outputs);
+    assert_int_equal(s.n, one.n);
+    assert_memory_equal(s.saved, one.saved, s.n);
+    soma_bytes_free(s.saved);
+  }
+  resume_sample(file, &one, 8, checks);
+  soma_bytes_free(one.saved);
+}
+
+static void samples_over_threads(void **state) {
+  (void)state;
+  same_with_any_threads("samples/softmax.s", 0);
+  same_with_any_threads("samples/matmul.s", 0);
+  same_with_any_threads("samples/attention.s", 0);
+  same_with_any_threads("samples/transpose.s", 0);
+}
+
+static void checks_over_threads(void **state) {
+  (void)state;
+  same_with_any_threads("samples/attention.s", 0x7f);
+}
+
+/* ---- The library unloaded ----------------------------------------------------------------- */
+
+static const char *const wide =
+    HEAD "x tile sbuf float32[128, 1024]\n"
+         "section vector\n memset x, 1.5\n tensor_tensor x, x, x, op=add\n"
+         " tensor_tensor x, x, x, op=mult\n halt\n";
+
+static unsigned threads_alive(void) {
+  DIR *d = opendir("/proc/self/task");
+  unsigned n = 0;
+  while (d && readdir(d)) n++;
+  if (d) closedir(d);
+  return n;
+}
+
+#define CALL(name) ((__typeof__(&name))(uintptr_t)dlsym(lib, #name))
+
+/* Its threads are gone with its last machine: code that they would return to is, too. */
+static void library_unloaded(void **state) {
+  (void)state;
+  char path[256];
+  const char *build = getenv("BUILD");
+  snprintf(path, sizeof path, "%s/libsoma.so", build ? build : "build");
+  unsigned before = threads_alive();
+  for (int i = 0; i < 3; i++) {
+    void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!lib) skip();
+    soma_machine *m;
+    soma_program *p;
+    soma_run *r;
+    assert_int_equal(CALL(soma_machine_new)(NULL, &m), SOMA_OK);
+    assert_int_equal(CALL(soma_assemble)(m, wide, strlen(wide), "wide.s", NULL, &p, NULL), SOMA_OK);
+    assert_int_equal(CALL(soma_run_start)(m, p, &r), SOMA_OK);
+    assert_int_equal(CALL(soma_run_until)(r, SOMA_END, SOMA_SYNC, 0), SOMA_OK);
+    CALL(soma_machine_free)(m);
+    CALL(soma_run_free)(r);
+    CALL(soma_program_free)(p);
+    dlclose(lib);
+    assert_null(dlopen(path, RTLD_NOW | RTLD_NOLOAD));
+    for (int k = 0; k < 2000 && threads_alive() != before; k++)
+      nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    assert_int_equal(threads_alive(), before);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(machines_in_threads),
-      cmocka_unit_test(interrupted_from_another_thread),
-      cmocka_unit_test(assembling_in_threads),
+      cmocka_unit_test(machines_in_threads),   cmocka_unit_test(interrupted_from_another_thread),
+      cmocka_unit_test(assembling_in_threads), cmocka_unit_test(samples_over_threads),
+      cmocka_unit_test(checks_over_threads),   cmocka_unit_test(library_unloaded),
   };
+  vm_work_pretend(8);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include "../time/clock.h"
 #include "../check/check.h"
 #include "../dma/hbm.h"
+#include "../work/work.h"
 #include "soma.h"
 #include "../vm.h"
 
@@ -57,6 +58,7 @@ struct soma_machine {
   vm_kern kern;
   const isa_target *target; /* NULL until the first run when the options name none */
   vm_memory mem, second;    /* second: core 1's, from the first program of two cores on */
+  vm_work threads;
   vm_pool *pool; /* NULL with an allocator of the caller's: what it gave goes back at once */
   vm_costs costs;
   soma_bound_tensor *bindings;

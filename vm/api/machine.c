@@ -94,6 +94,7 @@ soma_status soma_out_of_memory(soma_machine *m) {
 
 static bool options_ok(soma_machine *m) {
   if (m->o.checks >> VM_NCHECKS || !(m->o.max_seconds >= 0)) return false;
+  if (m->o.threads > VM_WORK_THREADS) return false;
   vm_costs_default(&m->costs);
   if (m->o.costs && !vm_costs_read(&m->costs, m->o.costs, strlen(m->o.costs), NULL)) return false;
   if (!vm_kern_select(m->o.simd, &m->kern)) return false;
@@ -131,6 +132,7 @@ soma_status soma_machine_new(const soma_options *options, soma_machine **out) {
     return SOMA_NOMEM;
   }
   if (!o.alloc) m->pool = vm_pool_new(&al);
+  vm_work_open(&m->threads, o.threads, sizeof(vm_workspace));
   *out = m;
   return SOMA_OK;
 }
@@ -145,6 +147,7 @@ void soma_machine_free(soma_machine *m) {
   vm_memory_free(&m->al, &m->mem);
   if (m->second.sbuf) vm_memory_free(&m->al, &m->second);
   vm_pool_close(m->pool);
+  vm_work_close(&m->threads);
   vm_hbm_free(&m->hbm);
   isa_free(&m->al, m->bindings, m->cap_bindings * sizeof *m->bindings);
   isa_free(&m->al, m->residents, m->cap_residents * sizeof *m->residents);

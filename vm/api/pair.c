@@ -13,6 +13,7 @@ soma_status soma_pair_start(soma_machine *m, soma_run *r, vm_memory *second, isa
   r->second->peer = &r->core;
   vm_memory mem = *second;
   mem.hbm = &m->hbm;
+  mem.threads = &m->threads;
   soma_status s =
       (soma_status)vm_core_start(r->second, &m->al, p, &mem, &m->kern, r->core.eng[0].dp.cvt, e);
   if (s == SOMA_OK) {

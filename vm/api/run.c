@@ -308,6 +308,7 @@ static soma_status start_core(soma_machine *m, const soma_program *p, soma_run *
     mem.given = given;
     mem.hbm = &m->hbm;
     mem.pool = m->pool;
+    mem.threads = &m->threads;
     s = (soma_status)vm_core_start(&r->core, &m->al, p->p, &mem, &m->kern,
                                    m->o.saturate ? ISA_CVT_saturate : 0, e);
     r->core.mem.given = NULL;

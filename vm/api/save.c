@@ -180,6 +180,7 @@ static soma_status start_cores(soma_machine *m, const isa_program *p, soma_run *
   if (!vm_memory_new(&m->al, p->target, &mem)) return SOMA_NOMEM;
   mem.hbm = &m->hbm;
   mem.pool = m->pool;
+  mem.threads = &m->threads;
   soma_status s = (soma_status)vm_core_start(&r->core, &m->al, p, &mem, &m->kern, o->cvt, e);
   if (s != SOMA_OK) {
     vm_memory_free(&m->al, &mem);
@@ -252,6 +253,7 @@ static void adopt(soma_machine *m, soma_program *p, soma_run *r, const vm_memory
   m->mem = r->core.mem;
   m->mem.hbm = NULL;
   m->mem.pool = NULL;
+  m->mem.threads = NULL;
   if (second->sbuf) {
     if (m->second.sbuf) vm_memory_free(&m->al, &m->second);
     m->second = *second;

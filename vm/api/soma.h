@@ -7,7 +7,9 @@
  * Conventions: every call that can fail returns a soma_status and leaves a message in the handle
  * (soma_error). Whoever creates a handle frees it; freeing NULL does nothing. Handles are
  * independent of one another: different machines may be used from different threads at once, one
- * machine from one thread at a time. The library never prints, exits, aborts or keeps globals.
+ * machine from one thread at a time. The library never prints, exits or aborts,
+ * and keeps no globals but the threads that the machines of a process share: they end with the last
+ * machine, so that the library may then be unloaded.
  * A handle, name or pointer that is NULL where one is needed gives SOMA_ARG, and the message says
  * which. Sizes are in bytes, simulated time in femtoseconds, shapes outermost dimension first. */
 #ifndef SOMA_H
@@ -153,10 +155,14 @@ typedef struct soma_options {
   unsigned checks;   /* 1 << soma_check of those to make */
   uint64_t schedule; /* nonzero: the seed of another legal timing, see soma_check;
                         SOMA_SCHEDULE_ALL: keep what soma_run_schedules needs */
+  /* Threads of the host that may work on a run, the caller's too, at most 256; 0: as many as the
+   * process has cores, which is also the most that are used. Nothing but host time depends on it.
+   */
+  unsigned threads;
 } soma_options;
 #define SOMA_SCHEDULE_ALL UINT64_MAX
 #define SOMA_OPTIONS_INIT \
-  { sizeof(soma_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(soma_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 typedef struct soma_machine soma_machine;
 typedef struct soma_program soma_program;

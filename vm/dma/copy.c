@@ -1,6 +1,7 @@
 /* Moving the elements of a share: bit by bit where types agree and nothing is computed, else
  * through fp32 in pieces. */
 #include "../engine/engine.h"
+#include "../work/work.h"
 #include "dma.h"
 
 #include <string.h>
@@ -190,36 +191,77 @@ static bool skips_rows(const vm_transfer *t) {
   return false;
 }
 
-static void open_operands(const vm_share *s, operands *o) {
+/* Elements from e on of those of a share. */
+static void open_operands(const vm_share *s, uint64_t e, operands *o) {
   const vm_transfer *t = s->t;
   uint8_t *kept = s->item.staged ? s->snap : NULL;
   o->nsrc = 0;
   o->op = t->op;
   vm_dma_walk_dst(t, &o->dst);
-  vm_walk_seek(&o->dst, s->e0);
+  vm_walk_seek(&o->dst, e);
   if (t->accumulates) o->src[o->nsrc++] = o->dst;
   o->bits = t->op == ISA_ALU_bypass && t->dst.dtype == t->src.dtype;
   o->guided = skips_rows(t);
   for (unsigned k = 0; k < t->nsrc; k++) {
     vm_walk *w = &o->src[o->nsrc++];
     vm_dma_walk_src(t, k, w);
-    vm_walk_seek(w, s->e0);
+    vm_walk_seek(w, e);
     if (o->guided && t->src_indexed == (int)k) o->guide = *w;
     if (!kept) continue;
-    *w = dense_walk(kept, w, s->e1 - s->e0);
+    *w = dense_walk(kept + (e - s->e0) * w->esize, w, s->e1 - e);
     kept += (s->e1 - s->e0) * w->esize;
   }
   if (o->guided && t->dst_indexed) o->guide = o->dst;
 }
 
-void vm_dma_move(vm_core *c, const vm_share *s) {
+static void move_range(const vm_core *c, const vm_share *s, uint64_t e, uint64_t n) {
   operands o;
   buffers b;
-  open_operands(s, &o);
+  open_operands(s, e, &o);
   if (o.guided)
-    move_guided(c, &o, &b, s->e1 - s->e0);
+    move_guided(c, &o, &b, n);
   else
-    move(c, &o, &b, s->e1 - s->e0);
+    move(c, &o, &b, n);
+}
+
+/* ---- Over the host's threads --------------------------------------------------------------- */
+
+/* Bytes of a share from which on it is cut, and of a cut. */
+enum { WORTH = 1 << 15, CUT = 1 << 13 };
+
+typedef struct cut {
+  const vm_core *c;
+  const vm_share *s;
+  uint64_t each; /* elements */
+} cut;
+
+static void move_cut(void *job, uint32_t number, void *room) {
+  const cut *k = job;
+  uint64_t first = k->s->e0 + number * k->each, n = k->s->e1 - first;
+  (void)room;
+  move_range(k->c, k->s, first, n < k->each ? n : k->each);
+}
+
+/* Whether elements can move in any order: the verifier has seen that those of the destination are
+ * distinct, but for indices; what overlaps it may be in place or not. */
+static bool in_any_order(const vm_share *s) {
+  const vm_item *it = &s->item;
+  if (s->t->dst_indexed) return false;
+  for (unsigned i = 0; i < it->nsrc && !it->staged; i++)
+    if (vm_box_meet(&it->dst[0], &it->src[i])) return false;
+  return it->ndst == 1;
+}
+
+void vm_dma_move(vm_core *c, const vm_share *s) {
+  vm_work *w = c->mem.threads;
+  uint64_t n = s->e1 - s->e0, bytes = n * s->t->dst.esize;
+  if (n < 2 || !vm_work_ready(w, bytes, WORTH) || !in_any_order(s)) {
+    move_range(c, s, s->e0, n);
+    return;
+  }
+  uint32_t cuts = (uint32_t)(bytes / CUT < 2 ? 2 : bytes / CUT < 64 ? bytes / CUT : 64);
+  cut k = {c, s, (n + cuts - 1) / cuts};
+  vm_work_do(w, move_cut, &k, (uint32_t)((n + k.each - 1) / k.each), NULL);
 }
 
 void vm_dma_stage(vm_core *c, vm_share *s) {

@@ -58,6 +58,7 @@ static bool load_engine(vm_core *c, unsigned e) {
   en->dp.psum_pitch = c->mem.psum_pitch;
   en->dp.row = c->mem.work->row;
   en->dp.scratch = c->mem.work->scratch;
+  en->dp.threads = c->mem.threads;
   if (!code->n) return true;
   c->uops[e] = isa_zalloc(&c->al, code->n * sizeof(vm_uop));
   if (!c->uops[e]) return false;

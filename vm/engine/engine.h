@@ -58,6 +58,8 @@ void vm_print(vm_core *c, const char *prefix, size_t n, const vm_view *v, bool t
 /* issue.c */
 /* Runs the handler of a data-path instruction on resolved operands. */
 vm_verdict vm_run_handler(vm_dp *d, unsigned op, const vm_operands *a);
+/* The same of a flight, over the threads of the run where that is worth while. (split.c) */
+vm_verdict vm_run_parts(vm_core *c, vm_dp *d, const vm_flight *f);
 /* Issues the data-path instruction at e's pc at time c->now. VM_STALL: the data path has too much
  * ahead, or has yet to write an element that gives an offset; an event to try again is posted. */
 vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in);
@@ -103,6 +105,8 @@ int vm_recall_of(const vm_core *c, const vm_recall *r, uint32_t ap);
 uint8_t *vm_ap_base(const vm_core *c, const isa_ap *ap);
 /* All operands of an instruction into a (its form's struct). */
 bool vm_resolve(vm_resolver *r, const isa_insn *in, vm_operands *a);
+/* Bytes of the resolved operands of an instruction. */
+size_t vm_operands_size(unsigned op);
 /* The resolved operand of field i of in's form. */
 void *vm_operand_at(const isa_insn *in, vm_operands *a, unsigned field);
 /* isa_each_operand with each operand's view: of an instruction of c whose operands are resolved in

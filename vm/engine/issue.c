@@ -330,7 +330,7 @@ static void execute(vm_core *c, unsigned e, vm_flight *f) {
   vm_engine *en = &c->eng[e];
   vm_protect(c, f->item.dst, f->item.ndst, &f->item);
   if (c->check) vm_check_execute(c, e, f);
-  if (!c->timing_only && vm_run_handler(&en->dp, f->in->op, &f->a) == VM_FAULT)
+  if (!c->timing_only && vm_run_parts(c, &en->dp, f) == VM_FAULT)
     vm_fault(c, en->dp.no_memory ? ISA_NOMEM : ISA_FAULT, vm_at_pc(e, f->pc), "%s", en->dp.fault);
   if (c->check) vm_check_executed(c, e, f);
   if (c->debug) vm_debug_executed(c, e, f);

@@ -303,6 +303,19 @@ bool vm_resolve(vm_resolver *r, const isa_insn *in, vm_operands *a) {
   return true;
 }
 
+size_t vm_operands_size(unsigned op) {
+  static const uint16_t size[ISA_NFORMS] = {
+#define FORM(id) sizeof(struct vm_##id),
+#define FIELD(form, name, kind, mode, arg)
+#define END(id)
+#include "../../isa/forms.def"
+#undef FORM
+#undef FIELD
+#undef END
+  };
+  return size[isa_ops[op].form];
+}
+
 void *vm_operand_at(const isa_insn *in, vm_operands *a, unsigned field) {
   return (char *)a + places[isa_ops[in->op].form][field];
 }

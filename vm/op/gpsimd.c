@@ -76,7 +76,7 @@ vm_verdict vm_op_iota(vm_dp *d, const struct vm_IOTA *a) {
   vm_verdict v = check_pattern(d, "iota", &a->pattern, &a->dst);
   if (v != VM_RETIRE) return v;
   for (uint32_t p = 0; p < a->dst.num[0]; p++) {
-    ramp_start(&r, &a->pattern, a->offset, a->multiplier, p);
+    ramp_start(&r, &a->pattern, a->offset, a->multiplier, d->lane + p);
     for (uint64_t i = 0; i < a->dst.elems; i += VM_ROW) {
       size_t n = vm_piece(a->dst.elems, i);
       for (size_t j = 0, m; j < n; j += m) {
@@ -145,7 +145,7 @@ vm_verdict vm_op_affine_select(vm_dp *d, const struct vm_AFFINE_SELECT *a) {
   vm_verdict v = check_pattern(d, "affine_select", &a->pattern, &a->dst);
   if (v != VM_RETIRE) return v;
   for (uint32_t p = 0; p < a->dst.num[0]; p++) {
-    ramp_start(&r, &a->pattern, a->offset, a->multiplier, p);
+    ramp_start(&r, &a->pattern, a->offset, a->multiplier, d->lane + p);
     if (a->dst.dtype == a->src.dtype)
       select_bits(d, a, p, &r);
     else

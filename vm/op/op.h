@@ -166,6 +166,10 @@ typedef struct vm_dp {
    * of the one that runs its key and whether it does (vm_round_begin). */
   uint64_t rounding_seed, rounding_count, rounding_key;
   bool stochastic;
+  /* Of the whole instruction, the partition that the operands of this handler begin at: not 0 in a
+   * part of one (lanes.def). */
+  uint32_t lane;
+  struct vm_work *threads; /* for what a handler cuts itself; NULL: it does all */
   /* vector, gpsimd: state of the random generator, valid once seeded (rand.c). */
   bool seeded;
   uint32_t rng[ISA_PMAX][VM_RNG];

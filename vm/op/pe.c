@@ -1,5 +1,6 @@
 /* The tensor engine: ldweights and matmul. */
 #include "pe.h"
+#include "../work/work.h"
 
 #include <string.h>
 
@@ -211,17 +212,45 @@ static void put_row(vm_dp *d, const vm_view *dst, unsigned acc, uint32_t m, uint
   vm_out_done(d, dst, m, first, out, n);
 }
 
+/* Columns of a product that a thread takes at once, a whole number of the panels of every SIMD
+ * level, and multiplications from which on that is worth while. */
+enum { CUT = 48, WORTH = 1 << 20 };
+
+typedef struct cut {
+  const vm_dp *d;
+  const vm_product *p;
+} cut;
+
+static void multiply_cut(void *job, uint32_t number, void *room) {
+  const cut *c = job;
+  vm_product p = *c->p;
+  unsigned first = number * CUT;
+  (void)room;
+  p.n = p.n - first < CUT ? p.n - first : CUT;
+  p.out += first;
+  p.x = (const uint8_t *)p.x + first * isa_dtype_bytes(p.dtype);
+  c->d->k->matmul(&p);
+}
+
+static void multiply_all(const vm_dp *d, const vm_product *p) {
+  cut c = {d, p};
+  if (p->n > CUT && vm_work_ready(d->threads, (uint64_t)p->k * p->m * p->n, WORTH))
+    vm_work_do(d->threads, multiply_cut, &c, (p->n + CUT - 1) / CUT, NULL);
+  else
+    d->k->matmul(p);
+}
+
 void vm_pe_product(vm_dp *d, vm_product *p, const vm_view *dst, unsigned acc, uint64_t first) {
   if (take_whole(d, dst, acc, first, p->n, &p->add)) {
     p->out = (float *)(void *)vm_row_at(dst, 0, first);
     p->ldo = d->psum_pitch / sizeof *p->out;
-    d->k->matmul(p);
+    multiply_all(d, p);
     return;
   }
   p->out = d->scratch + ISA_PMAX * VM_COLUMNS;
   p->ldo = p->n;
   p->add = false;
-  d->k->matmul(p);
+  multiply_all(d, p);
   for (uint32_t m = 0; m < p->m; m++) put_row(d, dst, acc, m, first, p->out + m * p->ldo, p->n);
 }
 

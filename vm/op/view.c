@@ -153,7 +153,7 @@ void vm_round_end(vm_dp *d) { d->stochastic = false; }
 static void store_stochastic(const vm_dp *d, const vm_view *v, uint32_t p, uint64_t first,
                              const float *src, size_t n) {
   uint32_t random[VM_ROW], bits[VM_ROW];
-  uint32_t from = (uint32_t)(mix(d->rounding_key + p) >> 32);
+  uint32_t from = (uint32_t)(mix(d->rounding_key + d->lane + p) >> 32);
   d->k->random(random, from + (uint32_t)first * 0x9e3779b9u, n);
   if (v->dtype == ISA_bfloat16) {
     uint8_t *row = vm_row_at(v, p, first);

@@ -1,0 +1,199 @@
+/* Several threads of the host beside one: the same program in machines with threads = 1, 2 and,
+ * where there are as many cores, 4, run in turn in one process by the wall clock; medians of the
+ * ratios of a round. Then two beside one once more while every core but one is kept busy by another
+ * thread, where more threads cannot help and should not hurt. Prints a table, then the same as one
+ * line of JSON. Results must be the same bytes. Run it on a host that has nothing else to do, in
+ * the folder that holds samples/. */
+#define _GNU_SOURCE /* sched_getaffinity */
+#include "../../vm/api/soma.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { ROUNDS = 9, MACHINES = 3, HOGS = 64 };
+static const unsigned threads[MACHINES] = {1, 2, 4};
+
+typedef struct work {
+  const char *name, *file, *from, *to; /* every `from` in the file becomes `to` */
+  const char *defines[3], *out;
+} work;
+
+static const work works[] = {
+    {"matmul 1024^3 fp32",
+     "samples/matmul.s",
+     "bfloat16",
+     "float32",
+     {"M=1024", "N=1024", "K=1024"},
+     "c"},
+    {"matmul 1024^3 bf16", "samples/matmul.s", NULL, NULL, {"M=1024", "N=1024", "K=1024"}, "c"},
+    {"softmax 4096 x 2048", "samples/softmax.s", NULL, NULL, {"ROWS=4096", "COLS=2048"}, "y"},
+    {"attention 2048 x 2048", "samples/attention.s", NULL, NULL, {"SQ=2048", "S=2048"}, "out"},
+};
+
+typedef struct side {
+  soma_machine *m;
+  soma_program *p;
+  uint64_t hash; /* of its last result */
+} side;
+
+static void fail(const work *w, const side *s) {
+  fprintf(stderr, "%s: %s\n", w->name, s->m ? soma_error(s->m) : "no machine");
+  exit(1);
+}
+
+static double now_ms(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+static char *source_of(const work *w) {
+  FILE *f = fopen(w->file, "rb");
+  char *text = calloc(1, 1 << 17), *out = calloc(1, 1 << 17), *to = out;
+  if (!f || !text || !out || fread(text, 1, (1 << 16) - 1, f) == 0) {
+    fprintf(stderr, "%s cannot be read\n", w->file);
+    exit(1);
+  }
+  fclose(f);
+  for (const char *at = text; *at;) {
+    bool here = w->from && strncmp(at, w->from, strlen(w->from)) == 0;
+    if (here)
+      to += sprintf(to, "%s", w->to), at += strlen(w->from);
+    else
+      *to++ = *at++;
+  }
+  free(text);
+  return out;
+}
+
+static void open_side(const work *w, side *s, unsigned n) {
+  char *text = source_of(w);
+  soma_assemble_options ao = {.size = sizeof ao, .defines = w->defines, .ndefines = 3};
+  soma_options o = SOMA_OPTIONS_INIT;
+  o.threads = n;
+  while (ao.ndefines && !w->defines[ao.ndefines - 1]) ao.ndefines--;
+  if (soma_machine_new(&o, &s->m) != SOMA_OK ||
+      soma_assemble(s->m, text, strlen(text), w->file, &ao, &s->p, NULL) != SOMA_OK)
+    fail(w, s);
+  free(text);
+}
+
+/* Numbers from -2 to 2, the same each time. */
+static void *made(const soma_tensor_info *t, uint32_t seed) {
+  size_t each = soma_dtype_size(t->dtype);
+  uint8_t *data = malloc(t->bytes);
+  for (uint64_t k = 0; data && k < t->bytes; k += each) {
+    seed = seed * 1664525 + 1013904223;
+    float v = (float)(seed >> 20) / 1024 - 2;
+    memcpy(data + k, (uint8_t *)&v + (each == 2 ? 2 : 0), each);
+  }
+  return data;
+}
+
+/* Milliseconds of a run, after its start. */
+static double run(const work *w, side *s) {
+  soma_tensor_info t;
+  soma_result *x;
+  soma_run *r;
+  void *held[8];
+  uint32_t n = 0;
+  for (uint32_t i = 0; soma_program_tensor(s->p, i, &t) == SOMA_OK; i++) {
+    if (t.role != SOMA_INPUT || n == 8) continue;
+    held[n] = made(&t, i + 1);
+    if (!held[n] || soma_bind(s->m, s->p, t.name, t.dtype, t.ndim, t.shape, held[n]) != SOMA_OK)
+      fail(w, s);
+    n++;
+  }
+  if (soma_run_start(s->m, s->p, &r) != SOMA_OK) fail(w, s);
+  while (n) free(held[--n]);
+  double start = now_ms();
+  if (soma_run_until(r, SOMA_END, SOMA_SYNC, 0) != SOMA_OK) fail(w, s);
+  double took = now_ms() - start;
+  if (soma_take(r, w->out, &x) != SOMA_OK) fail(w, s);
+  s->hash = 14695981039346656037u;
+  const uint8_t *got = soma_result_data(x);
+  for (size_t i = 0; i < soma_result_size(x); i++) s->hash = (s->hash ^ got[i]) * 1099511628211u;
+  soma_result_free(x);
+  soma_run_free(r);
+  return took;
+}
+
+static int ascending(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+static double median(double *v) {
+  qsort(v, ROUNDS, sizeof *v, ascending);
+  return v[ROUNDS / 2];
+}
+
+static atomic_bool busy;
+static void *keep_busy(void *arg) {
+  (void)arg;
+  while (atomic_load_explicit(&busy, memory_order_relaxed)) {
+  }
+  return NULL;
+}
+
+/* Medians over the rounds: milliseconds of one thread, and one thread's time to that of each of the
+ * first n sides. */
+static double compare(const work *w, side *s, unsigned n, double *ratio) {
+  double one[ROUNDS], r[MACHINES][ROUNDS];
+  for (int k = -2; k < ROUNDS; k++) { /* the first two warm memory up */
+    int at = k < 0 ? 0 : k;
+    for (unsigned i = 0; i < n; i++) {
+      double ms = run(w, &s[i]);
+      if (i == 0) one[at] = ms;
+      r[i][at] = one[at] / ms;
+      if (s[i].hash == s[0].hash) continue;
+      fprintf(stderr, "%s: %u threads give other results than one\n", w->name, threads[i]);
+      exit(1);
+    }
+  }
+  for (unsigned i = 0; i < n; i++) ratio[i] = median(r[i]);
+  return median(one);
+}
+
+static unsigned cores(void) {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof set, &set) ? 1 : (unsigned)CPU_COUNT(&set);
+}
+
+int main(void) {
+  char json[2048];
+  unsigned there = cores(), n = there >= 4 ? 3 : 2;
+  int at = sprintf(json, "{\"threads\": [");
+  printf("%-24s %8s %8s %8s %8s   (%u cores)\n", "kernel, wall ms", "one", "1 / 2", "1 / 4",
+         "busy 1/2", there);
+  for (size_t i = 0; i < sizeof works / sizeof *works; i++) {
+    side s[MACHINES] = {{0}};
+    pthread_t hog[HOGS];
+    double idle[MACHINES] = {0}, taken[MACHINES];
+    unsigned hogs = there - 1 < HOGS ? there - 1 : HOGS;
+    for (unsigned k = 0; k < n; k++) open_side(&works[i], &s[k], threads[k]);
+    double one = compare(&works[i], s, n, idle);
+    busy = true;
+    for (unsigned k = 0; k < hogs; k++)
+      if (pthread_create(&hog[k], NULL, keep_busy, NULL)) hogs = k;
+    compare(&works[i], s, 2, taken);
+    busy = false;
+    while (hogs) pthread_join(hog[--hogs], NULL);
+    printf("%-24s %8.2f %8.2f %8.2f %8.2f\n", works[i].name, one, idle[1], idle[2], taken[1]);
+    at += sprintf(json + at,
+                  "%s{\"work\": \"%s\", \"one_ms\": %.3f, \"two\": %.3f, \"four\": %.3f, "
+                  "\"two_busy\": %.3f}",
+                  i ? ", " : "", works[i].name, one, idle[1], idle[2], taken[1]);
+    for (unsigned k = 0; k < n; k++) {
+      soma_program_free(s[k].p);
+      soma_machine_free(s[k].m);
+    }
+  }
+  printf("%s], \"cores\": %u}\n", json, there);
+  return 0;
+}

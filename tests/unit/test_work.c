@@ -1,0 +1,183 @@
+/* The host's threads: every chunk once, threads that come and go, a child of fork. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "../../vm/work/work.h"
+
+#include <dirent.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ROOM = 4096 };
+
+typedef struct job {
+  atomic_uint calls[VM_WORK_CHUNKS];
+  atomic_uint strangers; /* calls with a room that is not the caller's */
+  void *room;
+  unsigned slow; /* nanoseconds that each chunk sleeps */
+} job;
+
+/* Writes all of its room, which nobody else may have meanwhile. */
+static void count(void *arg, uint32_t chunk, void *room) {
+  job *j = arg;
+  memset(room, (int)chunk, ROOM);
+  if (j->slow) nanosleep(&(struct timespec){.tv_nsec = j->slow}, NULL);
+  for (unsigned i = 0; i < ROOM; i += 64)
+    if (((uint8_t *)room)[i] != chunk) return;
+  atomic_fetch_add(&j->calls[chunk], 1);
+  if (room != j->room) atomic_fetch_add(&j->strangers, 1);
+}
+
+static void do_job(vm_work *w, job *j, uint32_t chunks) {
+  uint8_t room[ROOM];
+  j->room = room;
+  vm_work_do(w, count, j, chunks, room);
+  for (uint32_t i = 0; i < VM_WORK_CHUNKS; i++) assert_int_equal(j->calls[i], i < chunks);
+}
+
+static void every_chunk_once(void **state) {
+  (void)state;
+  for (unsigned threads = 1; threads <= 8; threads++) {
+    vm_work w;
+    vm_work_open(&w, threads, ROOM);
+    assert_int_equal(w.threads, threads);
+    for (uint32_t chunks = 1; chunks <= VM_WORK_CHUNKS; chunks += 1 + chunks / 3) {
+      job j = {0};
+      do_job(&w, &j, chunks);
+      if (threads == 1 || chunks == 1) assert_int_equal(j.strangers, 0);
+    }
+    vm_work_close(&w);
+  }
+}
+
+/* Chunks that sleep leave the others time to come, however busy the host is. */
+static void others_take_part(void **state) {
+  (void)state;
+  vm_work w;
+  vm_work_open(&w, 4, ROOM);
+  job j = {.slow = 3000000};
+  do_job(&w, &j, 40);
+  assert_true(j.strangers > 0);
+  vm_work_close(&w);
+}
+
+static unsigned threads_alive(void) {
+  DIR *d = opendir("/proc/self/task");
+  unsigned n = 0;
+  if (!d) skip();
+  while (readdir(d)) n++;
+  closedir(d);
+  return n - 2; /* without . and .. */
+}
+
+static void threads_end_with_the_last(void **state) {
+  (void)state;
+  unsigned before = threads_alive();
+  vm_work a, b;
+  vm_work_open(&a, 4, ROOM);
+  vm_work_open(&b, 3, ROOM);
+  assert_int_equal(threads_alive(), before); /* none before the first job */
+  job j = {0}, k = {0};
+  do_job(&a, &j, 16);
+  assert_int_equal(threads_alive(), before + 3);
+  do_job(&b, &k, 16);
+  assert_int_equal(threads_alive(), before + 3); /* the same ones */
+  vm_work_close(&a);
+  assert_int_equal(threads_alive(), before + 3);
+  vm_work_close(&b);
+  /* A thread that has been joined may be listed a little longer. */
+  for (int i = 0; i < 2000 && threads_alive() != before; i++)
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  assert_int_equal(threads_alive(), before);
+}
+
+static void a_child_of_fork_has_its_own(void **state) {
+  (void)state;
+#ifdef __SANITIZE_THREAD__ /* which starts no threads after a fork */
+  skip();
+#endif
+  int status = -1;
+  vm_work w;
+  vm_work_open(&w, 3, ROOM);
+  job j = {0};
+  do_job(&w, &j, 16);
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    job k = {.slow = 3000000};
+    do_job(&w, &k, 40);
+    bool good = k.strangers > 0;
+    vm_work_close(&w);
+    _exit(good ? 0 : 1);
+  }
+  waitpid(child, &status, 0);
+  assert_true(WIFEXITED(status));
+  assert_int_equal(WEXITSTATUS(status), 0);
+  job again = {0};
+  do_job(&w, &again, 16);
+  vm_work_close(&w);
+}
+
+static void bounds(void **state) {
+  (void)state;
+  vm_work w;
+  vm_work_open(&w, 0, ROOM);
+  assert_int_equal(w.threads, 8); /* as many as there are cores */
+  vm_work_close(&w);
+  vm_work_open(&w, 9, ROOM);
+  assert_int_equal(w.threads, 8); /* never more */
+  assert_true(vm_work_ready(&w, 1, 1));
+  vm_work_close(&w);
+  vm_work_pretend(0);
+  vm_work_open(&w, 2, ROOM);
+  assert_int_equal(w.threads, vm_work_cores() < 2 ? 1 : 2);
+  assert_false(vm_work_ready(&w, 1, 2));
+  w.alone_until = INT64_MAX;
+  assert_false(vm_work_ready(&w, 2, 2));
+  assert_false(vm_work_ready(NULL, 2, 2));
+  vm_work_close(&w);
+  vm_work_pretend(8);
+}
+
+/* Users in several threads at once share the others. */
+static void *use(void *arg) {
+  vm_work w;
+  (void)arg;
+  for (int i = 0; i < 20; i++) {
+    vm_work_open(&w, 4, ROOM);
+    for (int k = 0; k < 20; k++) {
+      job j = {0};
+      do_job(&w, &j, 24);
+    }
+    vm_work_close(&w);
+  }
+  return NULL;
+}
+
+static void users_in_threads(void **state) {
+  (void)state;
+  pthread_t t[6];
+  for (int i = 0; i < 6; i++) assert_int_equal(pthread_create(&t[i], NULL, use, NULL), 0);
+  for (int i = 0; i < 6; i++) pthread_join(t[i], NULL);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_chunk_once),
+      cmocka_unit_test(others_take_part),
+      cmocka_unit_test(threads_end_with_the_last),
+      cmocka_unit_test(a_child_of_fork_has_its_own),
+      cmocka_unit_test(bounds),
+      cmocka_unit_test(users_in_threads),
+  };
+  vm_work_pretend(8);
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
