@@ -166,7 +166,7 @@ $(BUILD)/tests/%: $(BUILD)/tests/unit/%.o $(BUILD)/libsoma.a
 # The command as on a host of SOMA_CORES cores.
 $(BUILD)/tests/soma-threads: tests/threads/cores.c $(MAIN_SRC:%.c=$(BUILD)/%.o) $(LUA_OBJ) $(BUILD)/libsoma.a
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LUA_LIBS) $(FORMAT_LIBS) $(EDIT_LIBS) -lm -o $@
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LUA_LIBS) $(FORMAT_LIBS) $(EDIT_LIBS) $(SECCOMP_LIBS) -lm -o $@
 
 # Plain C may use all that this host has, fused multiply-adds of the compiler's too.
 $(BUILD)/tests/bench_plain: override CFLAGS += -march=native -ffp-contract=fast

@@ -44,7 +44,9 @@ static double run(const char *names, const char *transfer, int n) {
            "target trn2\n%ss sem\nqs queue dge=swdge\nqn queue dge=none\nsection gpsimd\n"
            " mov r0, 16\n.l: %s $s\n nop $s>=r0\n add r0, r0, 16\n ble r0, %d, .l\n halt\n",
            names, transfer, 16 * n);
-  check(NULL, soma_machine_new(NULL, &m), NULL);
+  soma_options o = SOMA_OPTIONS_INIT;
+  o.threads = 1;
+  check(NULL, soma_machine_new(&o, &m), NULL);
   check(m, soma_assemble(m, text, strlen(text), "bench.s", NULL, &p, &d), d);
   soma_diagnostics_free(d);
   check(m, soma_run_start(m, p, &r), NULL);

@@ -207,6 +207,7 @@ static int measure(int64_t instructions) {
   double text = 0;
   o.target = "trn2";
   o.alloc = counting;
+  o.threads = 1;
   if (soma_machine_new(&o, &m) != SOMA_OK) return 1;
   for (int i = 0; i < runs; i++) {
     soma_program *p = NULL;

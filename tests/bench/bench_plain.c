@@ -280,7 +280,9 @@ static void assemble(bench *b, const char *text, const char *const *defines) {
   soma_assemble_options o = {.size = sizeof o, .defines = defines};
   soma_diagnostics *d = NULL;
   while (o.ndefines < 3 && defines[o.ndefines]) o.ndefines++;
-  check(b, soma_machine_new(NULL, &b->m));
+  soma_options one = SOMA_OPTIONS_INIT;
+  one.threads = 1;
+  check(b, soma_machine_new(&one, &b->m));
   if (soma_assemble(b->m, text, strlen(text), b->name, &o, &b->p, &d) != SOMA_OK)
     fail(b->name, soma_diagnostics_text(d));
   soma_diagnostics_free(d);

@@ -37,6 +37,7 @@ static double run_once(const soma_recorder_options *how, meter *m) {
   soma_recorder *rec = NULL;
   soma_options o = SOMA_OPTIONS_INIT;
   soma_stats s;
+  o.threads = 1;
   o.timing_only = 1; /* the least that an instruction costs, so that recording weighs most */
   if (how) {
     soma_recorder_options own = *how;

@@ -22,7 +22,9 @@ static double rate(const char *text) {
     soma_diagnostics *d = NULL;
     soma_run *r = NULL;
     soma_stats s;
-    if (soma_machine_new(NULL, &m) != SOMA_OK ||
+    soma_options o = SOMA_OPTIONS_INIT;
+    o.threads = 1;
+    if (soma_machine_new(&o, &m) != SOMA_OK ||
         soma_assemble(m, text, strlen(text), "bench.s", NULL, &p, &d) != SOMA_OK ||
         soma_run_start(m, p, &r) != SOMA_OK ||
         soma_run_until(r, SOMA_END, SOMA_SYNC, 0) != SOMA_OK) {
