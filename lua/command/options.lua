@@ -24,7 +24,7 @@ usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - is source on st
   --max-instructions N   stop a run that does not end; so do --max-ns N (simulated time) and
                          --max-seconds N (time of the host; 0: no limit, else 60 on a terminal)
   --max-memory BYTES     limit of memory on the host, for example 512M or 2G
-  --threads N            work on N threads of the host, by default all its cores; results are the same
+  --threads N            threads of the host, by default as many as its cores; results are the same
   --save FILE            when a limit or Ctrl-C stops the run, save it for --resume
   --trace FILE.json      save the run's events for ui.perfetto.dev; FILE.json.gz: compressed, as
                          --html and --csv do with a name that ends in .gz

@@ -36,7 +36,7 @@ static const char allowed[] =
 static const char refused[] = " open openat access faccessat faccessat2 readlink readlinkat"
                               " stat stat64 lstat lstat64 newfstatat fstatat64 statx fstat fstat64"
                               " ioctl fcntl fcntl64 uname sysinfo getrusage"
-                              " clone clone3 rseq prlimit64 getrlimit ugetrlimit";
+                              " clone clone3 rt_sigaction rseq prlimit64 getrlimit ugetrlimit";
 
 const char *soma_filter_name(void) {
   static char name[48];

@@ -298,6 +298,16 @@ case("a core in a coroutine", function()
   eq(soma.equal(run.out.c, a + b), true)
 end)
 
+case("threads", function()
+  for _, n in ipairs {0, 1, 2, 256} do
+    local run = soma.core {threads = n}:run(prog, {a = a, b = b})
+    eq(soma.equal(run.out.c, a + b), true)
+  end
+  raises("core: option 'threads' is 257, not an integer from 0 to 256", function() soma.core {threads = 257} end)
+  raises("core: option 'threads' is -1, not an integer from 0 to 256", function() soma.core {threads = -1} end)
+  raises("core: option 'threads' is 1.5, not an integer from 0 to 256", function() soma.core {threads = 1.5} end)
+end)
+
 case("wrong things never crash", function()
   local core = soma.core {}
   local run = core:run(prog, {a = a, b = b})

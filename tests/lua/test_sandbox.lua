@@ -34,6 +34,17 @@ end
 local fa, fc = dir .. "/a.npy", dir .. "/c.npy"
 local a = soma.randn({4, 8}, "float32", {seed = 1})
 
+case("a large instruction, for which there is no second thread", function()
+  local status, out, err = run("", [[
+    local soma = require "soma"
+    local prog = soma.assemble("\ttarget trn2\nx\ttile sbuf float32[128, 1024]\nsection vector\n" ..
+      "\tmemset x, 1.5\n\ttensor_tensor x, x, x, op=add\n\thalt\n")
+    print(soma.core {threads = 2}:run(prog).ended)
+  ]])
+  eq(err, "") eq(status, 0)
+  eq(out, "true\n")
+end)
+
 case("inputs, outputs, arguments", function()
   a:save_npy(fa)
   local status, out, err = run("--in a=" .. fa .. " --out=c=" .. fc .. " --max-seconds=50", [[

@@ -65,6 +65,8 @@ class Programs(unittest.TestCase):
                 (TypeError, "costs=3: a string", lambda: soma.run(text, x, costs=3)),
                 (ValueError, "checks=-1: as a number it is a sum of bits, 1 to 127",
                  lambda: soma.run(text, x, checks=-1)),
+                (ValueError, "threads=257: it is 1 to 256, or 0 for all cores",
+                 lambda: soma.Machine(threads=257)),
                 (soma.SomaError, "there is no target 'trn9'; there are trn1, inf2, trn2, trn3",
                  lambda: soma.run(text, x, target="trn9")),
                 (TypeError, "the source is a string, not int", lambda: soma.run(5)),

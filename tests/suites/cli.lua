@@ -249,6 +249,9 @@ usage("-D of a .sbc", path "add.sbc" .. " -D N=3", "-D and -I are for source tex
 usage("--max-instructions of words", add .. " --max-instructions many", "--max-instructions takes a whole number of at least 1, not 'many'")
 usage("--max-instructions of a half", add .. " --max-instructions 2.5", "--max-instructions takes a whole number of at least 1, not '2.5'")
 usage("--max-instructions 0", add .. " --max-instructions 0", "--max-instructions takes a whole number of at least 1, not '0'")
+for _, n in ipairs {"0", "257", "1.5", "all"} do
+  usage("--threads " .. n, add .. " --threads " .. n, "--threads takes a whole number from 1 to 256, not '" .. n .. "'")
+end
 usage("--max-ns", add .. " --max-ns -1", "--max-ns takes a positive number, not '-1'")
 usage("--max-seconds", add .. " --max-seconds nan", "--max-seconds takes a number of seconds, 0 for no limit, not 'nan'")
 usage("two tensors, one .npy", add .. ins .. " --out k=" .. path "o.npy" .. " --out x=" .. path "o.npy",
@@ -407,7 +410,7 @@ do
   for option in pairs {["--in"] = 1, ["--out"] = 1, ["--target"] = 1, ["-D"] = 1, ["-I"] = 1, ["--json"] = 1,
     ["--trace"] = 1, ["--quiet"] = 1, ["--max-instructions"] = 1, ["--max-ns"] = 1, ["--max-seconds"] = 1,
     ["--explain-time"] = 1, ["--costs"] = 1, ["--cost "] = 1, ["--trace-last"] = 1, ["--trace-limit"] = 1,
-    ["--trace-engines"] = 1, ["--trace-from"] = 1, ["--trace-until"] = 1, ["--version"] = 1,
+    ["--trace-engines"] = 1, ["--trace-from"] = 1, ["--trace-until"] = 1, ["--version"] = 1, ["--threads"] = 1,
     ["--expect"] = 1, ["--rtol"] = 1, ["--atol"] = 1, ["--timing-only"] = 1, ["-e "] = 1, ["-i "] = 1} do
     expect("--help tells of " .. option, out:find(option, 1, true))
   end
