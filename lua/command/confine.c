@@ -25,17 +25,6 @@
 #include "soma_sandbox.h"
 #include "syscalls.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1 /* whose shadow memory needs address space without end, and other calls */
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#ifndef SANITIZED
-#define SANITIZED 0
-#endif
-
 /* How it ended, as its exit status says it; 0 to OWN - 1 are the script's. lua/README.md has them.
  */
 enum { OWN = 100, TIME = 101, MEMORY = 102, OUTPUT = 103, CRASH = 104, HOST = 2 };
@@ -88,7 +77,7 @@ static bool lower_limits(double seconds, lua_Integer memory) {
   good = LIMIT(RLIMIT_NPROC, 0) && good;
 #endif
 #if defined(RLIMIT_AS)
-  if (!SANITIZED && getrlimit(RLIMIT_AS, &now) == 0 && now.rlim_max > space)
+  if (!SOMA_SANITIZED && getrlimit(RLIMIT_AS, &now) == 0 && now.rlim_max > space)
     good = LIMIT(RLIMIT_AS, space) && good;
 #else
   (void)space;
@@ -338,7 +327,7 @@ static confinement take_options(lua_State *L) {
   return (confinement){.seconds = lb_number(L, 1, "confine", "seconds", 0),
                        .memory = lb_integer(L, 1, "confine", "memory", 1, most, 1),
                        .output = lb_integer(L, 1, "confine", "output", 1, most, 1),
-                       .filtered = lb_bool(L, 1, "confine", "filter", true) && !SANITIZED,
+                       .filtered = lb_bool(L, 1, "confine", "filter", true),
                        .hooked = lb_bool(L, 1, "confine", "hook", true),
                        .captured = lb_bool(L, 1, "confine", "capture", false)};
 }

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stddef.h>
 
-#ifndef SOMA_SECCOMP
+#if !defined(SOMA_SECCOMP) || SOMA_SANITIZED
 
 const char *soma_filter_name(void) { return NULL; }
 int soma_filter_load(void) { return ENOSYS; }
