@@ -104,6 +104,11 @@ KERNELS = (
     (CORE, "mlp/mlp_cte/mlp_cte.py", "mlp_cte", library_more.mlp_cte),
     (CORE, "mlp/mlp_tkg/mlp_tkg.py", "mlp_tkg", library_more.mlp_tkg),
     (CORE, "moe/moe_tkg/moe_tkg.py", "moe_tkg", library_tkg.moe_tkg(True)),
+    (CORE, "moe_block/moe_block_tkg.py", "moe_block_tkg", library_tkg.moe_block(False),
+     ("uninit", "tile expert_affinities", "each core has routed half of the tokens, and copies the "
+      "shares of all")),
+    (CORE, "moe_block/moe_block_tkg.py", "moe_block_tkg", library_tkg.moe_block(True),
+     ("race", "router_topk.py", "both cores store all that the router gives, the same values")),
     (CORE, "moe/moe_cte/bwmm_shard_on_I.py", "blockwise_mm_baseline_shard_intermediate",
      blockwise_moe, ("race", "of tensor output",
                      "both cores zero all of it without a barrier after that, and each loads rows "

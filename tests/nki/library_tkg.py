@@ -8,7 +8,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 import soma
-from refs import bf16, data, silu, softmax
+from refs import bf16, data, norm, silu, softmax
 
 
 def _turned(x):
@@ -75,6 +75,34 @@ def moe_tkg(all_experts):
             for e in chosen[t]:
                 want[t] += share[t, e] * (silu(a[t] @ g[e, :, 0]) * (a[t] @ g[e, :, 1]) @ d[e])
         harness.close(got, want, 3e-2, 3e-2)
+    return test
+
+
+def moe_block(all_experts):
+    """A norm, a router that takes the best two of eight experts, and those: of each token its own,
+    or all of them one after another."""
+    def test(kernel):
+        types = importlib.import_module("nkilib.core.utils.common_types")
+        tokens, h, inner, experts, best = 4, 512, 256, 8, 2
+        x, gamma = bf16(data(2, tokens // 2, h, low=-1)), bf16(data(1, h, seed=4))
+        router = bf16(data(h, experts, low=-.1, high=.1, seed=3))
+        gates = bf16(data(experts, h, 2, inner, low=-.1, high=.1, seed=1))
+        down = bf16(data(experts, inner, h, low=-.1, high=.1, seed=2))
+        options = {"rank_id": np.zeros((1, 1), np.int32), "is_all_expert": True} \
+            if all_experts else {}
+        out, logits = nki.jit(kernel)(
+            x, gamma, router, gates, down, top_k=best,
+            expert_affinities_scaling_mode=types.ExpertAffinityScaleMode.POST_SCALE, **options)
+        a = harness.numbers(bf16(norm(harness.numbers(x), harness.numbers(gamma)))).reshape(-1, h)
+        r, g, d = harness.numbers(router), harness.numbers(gates), harness.numbers(down)
+        scores = a @ r
+        want = np.zeros((tokens, h))
+        for t in range(tokens):
+            for e in np.argsort(-scores[t])[:best]:
+                share = 1 / (1 + np.exp(-scores[t, e]))
+                want[t] += share * (silu(a[t] @ g[e, :, 0]) * (a[t] @ g[e, :, 1]) @ d[e])
+        harness.close(logits, scores, 2e-2, 2e-2)
+        harness.close(out, want, 3e-2, 3e-2)
     return test
 
 

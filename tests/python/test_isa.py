@@ -445,6 +445,7 @@ class Dma(KernelCase):
             nisa.dma_copy(dst=out, src=t)
             return out
         self.same(turn(a), a.astype(np.float32).T, 0, 0)
+        self.same(nki.jit(turn, platform_target="trn1")(a), a.astype(np.float32).T, 0, 0)
         x, y = data(64, 30), data(64, 30)
 
         @nki.jit
@@ -453,6 +454,25 @@ class Dma(KernelCase):
             nisa.dma_compute(out, [p, q, p], reduce_op=nl.add)
             return out
         self.same(total(x, y), x + y + x)
+
+    def test_dma_transpose_of_trn1_is_a_copy_from_hbm(self):
+        a = data(2, 3, 4, 5)
+
+        @nki.jit(platform_target="trn1")
+        def turn(x):
+            t = nl.ndarray((5, 3, 4, 2), nl.float32)
+            nisa.dma_transpose(dst=t, src=x, axes=(3, 1, 2, 0))
+            out = nl.ndarray(t.shape, nl.float32, buffer=nl.shared_hbm)
+            nisa.dma_copy(dst=out, src=t)
+            return out
+        self.same(turn(a), a.transpose(3, 1, 2, 0), 0, 0)
+
+        @nki.jit(platform_target="trn1")
+        def by_hardware(x):
+            t = nl.ndarray((64, 128), nl.float32)
+            nisa.dma_transpose(dst=t, src=x, axes=(1, 0), dge_mode=nisa.dge_mode.hwdge)
+        with self.assertRaisesRegex(soma.KernelError, "trn1 has no queue of that kind"):
+            by_hardware(data(128, 64))
 
     def test_gather_scatter_and_skipped_rows(self):
         a = data(128, 20)

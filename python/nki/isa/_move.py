@@ -80,6 +80,10 @@ def dma_transpose(dst=None, src=None, axes=None, priority=None, dge_mode=c.dge_m
         if tuple(d.shape) != shape:
             raise KernelError("dma_transpose: dst has shape %s; src %s transposed is %s"
                               % (list(d.shape), list(s.shape), list(shape)))
+        if record.active().gen == 2 and not s.memory and not s.has("gather") and \
+                dge_mode is not c.dge_mode.hwdge:  # trn1 has no transposing DMA: element by element
+            insn.dma_copy(d, s.permute(order))
+            return
         oob = chosen(_OOB, oob_mode, "oob_mode", "dma_transpose")
         record.active().emit(_TRANSPOSE, -1, (d.exact_words(), s.exact_words(),
                                               (-1, oob, _priority(priority))),
