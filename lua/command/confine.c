@@ -138,8 +138,8 @@ static const char *close_walls(lua_State *L, const confinement *c, int (*fd)[2])
   if (!lower_limits(c->seconds, c->memory)) return strerror(errno);
   if (c->hooked) lua_sethook(L, watch, LUA_MASKCALL | LUA_MASKCOUNT, 1000);
   start_clock(c->seconds);
-  int bad = c->filtered ? soma_filter_load() : 0;
-  return bad != 0 ? strerror(bad) : NULL;
+  if (!c->filtered || soma_filter_load() == 0) return NULL;
+  return "this system lets no filter of system calls be set; --no-filter runs without one";
 }
 
 static void tell(int fd, const char *text) {
