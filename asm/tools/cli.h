@@ -47,6 +47,13 @@ void as_json_program(const isa_program *p, isa_buf *out);
 /* What the tables say of an instruction, pseudo-instruction or directive; false with a message in
  * out when there is none of that name. */
 bool as_explain(const char *name, isa_buf *out);
+/* (explain_names.c) The same of every other name: operators, functions, types, targets, operands,
+ * words of the preprocessor, warnings; each of its meanings. False: there is none. */
+bool as_explain_name(const char *name, isa_buf *out);
+/* What a field takes, as text. */
+void as_put_kind(const isa_field *fd, isa_buf *out);
+/* The field of that name of an instruction, or NULL. */
+const isa_field *as_field_named(unsigned op, const char *name);
 /* The same of every instruction, as the text of isa/manual.md. */
 void as_manual(isa_buf *out);
 /* Every word of the language with its class, one on a line, in the order of the tables. */

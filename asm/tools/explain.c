@@ -139,8 +139,7 @@ static void put_bits(unsigned at, unsigned end, const char *name, isa_buf *out) 
   isa_buf_printf(out, "  %-9s %-16s ", bits, name);
 }
 
-static void put_field(const isa_field *fd, isa_buf *out) {
-  put_bits(fd->at, fd->at + isa_kind_bytes[fd->kind], fd->name, out);
+void as_put_kind(const isa_field *fd, isa_buf *out) {
   isa_buf_puts(out, kind_text[fd->kind]);
   switch (fd->kind) {
   case ISA_K_AP:
@@ -156,7 +155,19 @@ static void put_field(const isa_field *fd, isa_buf *out) {
   case ISA_K_BYTES: isa_buf_printf(out, ", at most %u", fd->arg); break;
   default: break;
   }
+}
+
+static void put_field(const isa_field *fd, isa_buf *out) {
+  put_bits(fd->at, fd->at + isa_kind_bytes[fd->kind], fd->name, out);
+  as_put_kind(fd, out);
   isa_buf_puts(out, fd->mode == ISA_MODE_D ? "; may be left out\n" : "\n");
+}
+
+const isa_field *as_field_named(unsigned op, const char *name) {
+  const isa_form *f = isa_form_of(op);
+  for (unsigned i = 0; i < f->nfields; i++)
+    if (strcmp(f->fields[i].name, name) == 0) return &f->fields[i];
+  return NULL;
 }
 
 static void put_encoding(unsigned op, isa_buf *out) {
@@ -307,25 +318,46 @@ static const struct {
 };
 enum { NWORDS = sizeof words / sizeof words[0] };
 
+static bool is_name_char(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/* A word of a directive, such as `rings` of queue: the directives that have it. */
+static bool explain_keyword(const char *name, size_t n, isa_buf *out) {
+  bool any = false;
+  for (int i = 0; i < NWORDS && n > 1; i++) {
+    const char *text = words[i].text, *at = text;
+    while ((at = strstr(at, name)) != NULL &&
+           ((at > text && is_name_char(at[-1])) || is_name_char(at[n])))
+      at++;
+    if (!at) continue;
+    isa_buf_printf(out, "%s of `%s`: %s\n", name, words[i].name, text);
+    any = true;
+  }
+  return any;
+}
+
 bool as_explain(const char *name, isa_buf *out) {
   size_t n = strlen(name);
   int op = isa_op_find(name, n), ps = op < 0 ? as_pseudo_find(name, n) : -1;
+  bool found = op >= 0 || ps >= 0;
   if (op >= 0)
     explain_op((unsigned)op, out);
   else if (ps >= 0)
     explain_pseudo(ps, out);
-  for (int i = 0; i < NWORDS && op < 0 && ps < 0; i++)
-    if (strcmp(words[i].name, name) == 0) {
-      isa_buf_printf(out, "%s\n", words[i].text);
-      return true;
-    }
-  if (op >= 0 || ps >= 0) return true;
+  for (int i = 0; i < NWORDS && !found; i++)
+    if ((found = strcmp(words[i].name, name) == 0)) isa_buf_printf(out, "%s\n", words[i].text);
+  if (as_explain_name(name, out) || found || explain_keyword(name, n, out)) return true;
   as_near w = as_near_open(name, n);
   for (unsigned i = 0; i < ISA_NOPS; i++) as_near_try(&w, isa_ops[i].name);
   as_pseudo_near(&w);
   for (int i = 0; i < NWORDS; i++) as_near_try(&w, words[i].name);
-  isa_buf_printf(out, "no instruction is called `%.60s`", name);
+  for (unsigned i = 0; i < ISA_NALUOPS; i++) as_near_try(&w, isa_aluops[i].name);
+  for (unsigned i = 0; i < ISA_NACTFNS; i++) as_near_try(&w, isa_actfns[i].name);
+  for (unsigned i = 1; i < ISA_NDTYPES; i++) as_near_try(&w, isa_dtypes[i].name);
+  isa_buf_printf(out, "nothing is called `%.60s`", name);
   if (w.hit) isa_buf_printf(out, "; did you mean `%s`?", w.hit);
+  if (!w.hit) isa_buf_puts(out, "; soma --explain has constants of the clock and checks");
   return false;
 }
 

@@ -28,7 +28,7 @@ static const char usage_text[] =
     "  --spill         keep tiles that find no room in SBUF in HBM for a while; list them\n"
     "  -@ FILE         more arguments from FILE\n"
     "  --error-format=text|json  how messages are printed\n"
-    "  --explain NAME  the reference of an instruction\n"
+    "  --explain NAME  the reference of an instruction, or what another name is\n"
     "  --manual        the reference of all, as in isa/manual.md\n"
     "  --words         every word of the language with its class\n"
     "  -h, --help      print this; -v, --version the version\n";

@@ -121,6 +121,41 @@ local function print_costs(o)
   return 0
 end
 
+local checks = {
+  uninit = "reads of bytes or registers that nothing has written since the run began",
+  race = "two accesses to the same bytes, one of them a write, that nothing orders; waits that only the timing satisfied",
+  psum = "a matmul that adds where none has started a group; a group that is read before it is complete",
+  overlap = "a tile that is read after another one, which shares its bytes undeclared, was written",
+  range = "inputs outside the valid range of an activation function; new infinities and NaNs",
+  port = "gen2: two engines that need the way to a memory at once",
+  output = "bytes of an output that nothing has written when the run ends",
+}
+
+-- A constant of the clock, on each target, or a check.
+local function explain(name)
+  local known = false
+  if checks[name] then
+    io.write(name, ": a check: ", checks[name], "\n  soma PROGRAM.s --check ", name, "; vm/README.md, Checks\n")
+    known = true
+  end
+  for _, t in ipairs(soma.isa.targets) do
+    local c = soma.costs(t.name)[name]
+    if c then
+      if not known then io.write(name, ": a constant of the clock; --cost FILE changes it\n") end
+      io.write(string.format("  %s %d %s, %s %s\n", t.name, c.value, c.unit, c.tag, c.source))
+      known = true
+    end
+  end
+  if known then return 0 end
+  local names = {}
+  for word in pairs(checks) do names[#names + 1] = word end
+  for word in pairs(soma.costs "trn2") do names[#names + 1] = word end
+  table.sort(names)
+  local near = host.nearest(name, names)
+  return complain("no constant of the clock and no check is called '" .. name .. "'" ..
+    (near and "; did you mean " .. near .. "?" or "") .. "; soma-as --explain has the words of the language")
+end
+
 -- What shows the run in time; of a run that faulted as well. A message when a file cannot be written.
 local function draw(run, o)
   local ok, message = true, nil
@@ -354,6 +389,8 @@ local function main()
     local filter = host.filter()
     print("sandbox: " .. (filter and "system calls filtered by " .. filter or "without a filter of system calls"))
     return 0
+  elseif o["--explain"] then
+    return explain(o["--explain"])
   elseif o["--costs"] then
     return print_costs(o)
   end

@@ -48,6 +48,7 @@ usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - is source on st
                          standard input; -x FILE: from a file first
   --log                  print a line for each instruction that is done, on standard error
   --costs [TARGET]       print the constants of the clock; --cost FILE changes some
+  --explain NAME         what a constant of the clock or a check is; soma-as has other names
   --json                 print the summary as JSON
   --quiet                print nothing when the run ends well
   --help, --version
@@ -200,7 +201,7 @@ local options = {
   ["--trace-engines"] = take_engines, ["--trace-from"] = take_number,
   ["--trace-until"] = take_number, ["--explain-time"] = "flag", ["--all-findings"] = "flag", ["--cost"] = take_file,
   ["--save"] = take_file, ["--resume"] = take_file, ["--debug"] = "flag", ["-x"] = take_file, ["--log"] = "flag",
-  ["--costs"] = "perhaps", ["--json"] = "flag", ["--quiet"] = "flag", ["--help"] = "flag", ["--version"] = "flag",
+  ["--costs"] = "perhaps", ["--explain"] = take_file, ["--json"] = "flag", ["--quiet"] = "flag", ["--help"] = "flag", ["--version"] = "flag",
 }
 
 -- Splits --option=VALUE, -DNAME and -IDIR.
@@ -330,6 +331,9 @@ local function parse(args)
   if o["--help"] or o["--version"] then return o end
   local wrong = check_record(o)
   if wrong then return nil, wrong end
+  if o["--explain"] then
+    return not o.program and o or nil, "--explain takes one name and runs nothing"
+  end
   if o["--costs"] then
     wrong = o["--costs"] ~= true and take_target(o, "--target", o["--costs"])
     if wrong then return nil, (wrong:gsub("^%-%-target", "--costs")) end

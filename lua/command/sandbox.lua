@@ -72,7 +72,7 @@ take["--max-memory"], take["--max-output"] = take_bytes "memory", take_bytes "ou
 local flags = {["--json"] = "json", ["--no-filter"] = "unfiltered", ["--help"] = "help", ["--sandbox"] = "sandbox"}
 -- What a program's own run does not take in a sandbox, and why.
 local not_here = {["--save"] = true, ["--resume"] = true, ["--debug"] = true, ["-x"] = true, ["-I"] = true,
-                  ["--costs"] = true, ["--version"] = true}
+                  ["--costs"] = true, ["--explain"] = true, ["--version"] = true}
 
 -- Takes the word at i, if it is an option of the sandbox; the number of words, and what is wrong.
 local function take_option(o, i, known)

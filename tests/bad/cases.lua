@@ -518,7 +518,7 @@ soma-as: --error-format=xml: it is --error-format=text or --error-format=json
 try soma-as --help
 ]] },
   { name = "as: an instruction that is none", command = "$AS --explain tensor_coppy", err = [[
-soma-as: no instruction is called `tensor_coppy`; did you mean `tensor_copy`?
+soma-as: nothing is called `tensor_coppy`; did you mean `tensor_copy`?
 ]] },
   { name = "dis: engine", command = "$DIS --engine pe t.sbc", err = [[
 soma-dis: no engine is called `pe`; there are tensor, vector, scalar, gpsimd, sync

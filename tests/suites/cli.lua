@@ -181,6 +181,21 @@ do
   expect("no output of a run that failed", read "none.npy" == nil)
 end
 
+-- ---- Explanations -----------------------------------------------------------------------------
+
+do
+  local status, out = run("--explain OVH_VECTOR")
+  expect("--explain of a constant", status == 0 and out:find("^OVH_VECTOR: a constant of the clock; ") and
+    out:find("\n  trn2 %d+ CYC, %u+ ") and out:find("\n  trn1 "), out)
+  for name in ("uninit race psum overlap range port output"):gmatch "%a+" do
+    status, out = run("--explain " .. name)
+    expect("--explain " .. name, status == 0 and out:find("^" .. name .. ": a check: %l.*%-%-check " .. name), out)
+  end
+  fails("--explain of no name", "--explain OVH_VECTR", "no constant of the clock and no check is called 'OVH_VECTR'; " ..
+    "did you mean OVH_VECTOR?; soma-as --explain has the words of the language")
+  usage("--explain runs nothing", "--explain race " .. add, "--explain takes one name and runs nothing")
+end
+
 -- ---- Findings ------------------------------------------------------------------------------------
 
 do

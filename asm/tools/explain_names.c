@@ -1,0 +1,297 @@
+/* --explain of names that are not instructions: operators, functions, types, operands, words of the
+ * preprocessor, warnings. A name may be several of them. */
+#include "../stmt.h"
+#include "cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool same(const char *a, const char *b) { return strcmp(a, b) == 0; }
+
+static void put_from(unsigned gen, isa_buf *out) {
+  isa_buf_printf(out, "  from       gen%u (", gen);
+  for (unsigned t = 0, n = 0; t < ISA_NTARGETS; t++)
+    if (isa_targets[t].gen >= (int)gen)
+      isa_buf_printf(out, "%s%s", n++ ? ", " : "", isa_targets[t].name);
+  isa_buf_puts(out, ")\n");
+}
+
+/* A list that goes on in further lines. */
+typedef struct list {
+  const char *heading;
+  size_t column; /* 0: nothing yet */
+} list;
+
+static void put_item(list *l, const char *text, isa_buf *out) {
+  size_t n = strlen(text);
+  if (l->column == 0)
+    isa_buf_printf(out, "  %-10s %s", l->heading, text);
+  else if (l->column + n + 2 > 90)
+    isa_buf_printf(out, ",\n  %-10s %s", "", text);
+  else
+    isa_buf_printf(out, ", %s", text);
+  l->column = l->column == 0 || l->column + n + 2 > 90 ? 13 + n : l->column + n + 2;
+}
+
+static void end_list(const list *l, isa_buf *out) {
+  if (l->column) isa_buf_puts(out, "\n");
+}
+
+/* The operands, as "op0 of tensor_scalar", that take such a word: of a kind, or of a set. */
+static void put_places(unsigned kind, int set, isa_buf *out) {
+  list l = {.heading = "stands in"};
+  for (unsigned op = 0; op < ISA_NOPS; op++) {
+    const isa_form *f = isa_form_of(op);
+    for (unsigned i = 0; i < f->nfields; i++) {
+      char text[96];
+      const isa_field *fd = &f->fields[i];
+      if (fd->kind != kind || (set >= 0 && fd->arg != (uint32_t)set)) continue;
+      snprintf(text, sizeof text, "%s of %s", fd->name, isa_ops[op].name);
+      put_item(&l, text, out);
+    }
+  }
+  end_list(&l, out);
+}
+
+static bool explain_operator(const char *name, isa_buf *out) {
+  int i = isa_aluop_find(name, strlen(name));
+  if (i < 0) return false;
+  const isa_aluop_row *r = &isa_aluops[i];
+  const char *unsupported = isa_op_unsupported(ISA_NOPS, (unsigned)i);
+  isa_buf_printf(out, "%s\n  is         an operator on %s, of %u operand%s%s\n", name,
+                 r->cls == ISA_OP_BIT     ? "bits"
+                 : r->cls == ISA_OP_ARITH ? "numbers"
+                                          : "bits or numbers",
+                 r->arity, r->arity == 1 ? "" : "s", r->reduces ? "; reductions take it" : "");
+  list l = {.heading = "engines"};
+  for (unsigned e = 0; e < ISA_NENGINES; e++)
+    if (r->engines >> e & 1) put_item(&l, isa_engines[e].name, out);
+  end_list(&l, out);
+  put_from(r->gen, out);
+  if (!r->in_hardware)
+    isa_buf_puts(out, "  but        no hardware has it: an error without -w-no-hardware-op\n");
+  if (unsupported) isa_buf_printf(out, "  but        %s\n", unsupported);
+  put_places(ISA_K_ALU, -1, out);
+  return true;
+}
+
+static bool explain_function(const char *name, isa_buf *out) {
+  int i = isa_actfn_find(name, strlen(name));
+  if (i < 0) return false;
+  const isa_actfn_row *r = &isa_actfns[i];
+  isa_buf_printf(out, "%s\n  is         an activation function of the scalar engine, %s\n", name,
+                 r->table ? "from a table that is loaded before its first use" : "without a table");
+  isa_buf_printf(out, "  valid      inputs from %g to %g\n", (double)r->lo, (double)r->hi);
+  put_from(r->gen, out);
+  put_places(ISA_K_ACTF, -1, out);
+  return true;
+}
+
+static bool explain_type(const char *name, isa_buf *out) {
+  int i = isa_dtype_find(name, strlen(name));
+  if (i < 0) return false;
+  isa_buf_printf(out, "%s\n  is         a type of %u bits, number %d", name, isa_dtypes[i].bits, i);
+  if (isa_dtypes[i].lanes > 1)
+    isa_buf_printf(out, ", %u small floats in each element", isa_dtypes[i].lanes);
+  isa_buf_puts(out, "\n");
+  return true;
+}
+
+static bool explain_target(const char *name, isa_buf *out) {
+  int i = isa_target_find(name, strlen(name));
+  if (i < 0) return false;
+  const isa_target *t = &isa_targets[i];
+  isa_buf_printf(out,
+                 "%s\n  is         a target of generation %d\n"
+                 "  memory     SBUF %u partitions of %u bytes, PSUM %u bytes of each, HBM %u GiB "
+                 "in %u stacks\n"
+                 "  DMA        %u engines a device, %u rings each, %s\n  cores      %u a device\n",
+                 name, t->gen, (unsigned)ISA_PMAX, t->sbuf_bytes, (unsigned)ISA_PSUM_BYTES,
+                 t->hbm_gib, t->hbm_stacks, t->dma_engines, t->dma_rings,
+                 t->hwdge ? "dge=hwdge as well" : "no dge=hwdge", t->cores);
+  for (unsigned e = 0; e < ISA_NENGINES; e++)
+    isa_buf_printf(out, "  clock      %s %.2f GHz\n", isa_engines[e].name, t->khz[e] / 1e6);
+  return true;
+}
+
+static bool explain_engine(const char *name, isa_buf *out) {
+  unsigned e = 0;
+  while (e < ISA_NENGINES && !same(isa_engines[e].name, name)) e++;
+  if (e == ISA_NENGINES) return false;
+  isa_buf_printf(out, "%s\n  is         an engine; its code follows `section %s`\n", name, name);
+  list l = {.heading = "runs"};
+  for (unsigned op = 0; op < ISA_NOPS; op++)
+    if (isa_ops[op].engines >> e & 1) put_item(&l, isa_ops[op].name, out);
+  end_list(&l, out);
+  return true;
+}
+
+static bool explain_memory(const char *name, isa_buf *out) {
+  static const char *const text[] = {
+      [ISA_SBUF] = "128 partitions on the chip, where engines compute: NAME tile sbuf TYPE[...]",
+      [ISA_PSUM] = "128 partitions of 16 KiB in banks of 2 KiB, where matmuls add up: NAME tile "
+                   "psum TYPE[...]",
+      [ISA_HBM] = "the device's main memory, which the DMA engines reach: NAME tensor TYPE[...]"};
+  for (unsigned i = 1; i <= ISA_HBM; i++)
+    if (same(isa_space_name(i), name)) {
+      isa_buf_printf(out, "%s\n  is         %s\n", name, text[i]);
+      return true;
+    }
+  return false;
+}
+
+/* A word that an operand takes, of each set that has it. */
+static bool explain_value(const char *name, isa_buf *out) {
+  bool any = false;
+  for (unsigned s = 0; s < ISA_NSETS; s++) {
+    if (isa_set_find(s, name, strlen(name)) < 0) continue;
+    isa_buf_printf(out, "%s\n  is         a %s; there are:", name, isa_set_name(s));
+    for (unsigned i = 0; isa_set_item(s, i); i++)
+      isa_buf_printf(out, "%s %s", i ? "," : "", isa_set_item(s, i));
+    isa_buf_puts(out, "\n");
+    put_places(ISA_K_ENUM, (int)s, out);
+    any = true;
+  }
+  return any;
+}
+
+/* An operand, with the instructions that have it, by what they take there. */
+static bool explain_operand(const char *name, isa_buf *out) {
+  bool any = false, done[ISA_NOPS] = {false};
+  for (unsigned first = 0; first < ISA_NOPS; first++) {
+    const isa_field *a = as_field_named(first, name);
+    if (!a || done[first]) continue;
+    if (!any) isa_buf_printf(out, "%s\n  is         an operand\n", name);
+    any = true;
+    isa_buf_puts(out, "  takes      ");
+    as_put_kind(a, out);
+    isa_buf_puts(out, "\n");
+    list l = {.heading = "in"};
+    for (unsigned op = first; op < ISA_NOPS; op++) {
+      const isa_field *b = as_field_named(op, name);
+      if (!b || b->kind != a->kind || b->arg != a->arg) continue;
+      done[op] = true;
+      put_item(&l, isa_ops[op].name, out);
+    }
+    end_list(&l, out);
+  }
+  return any;
+}
+
+/* ---- Words of the preprocessor, builtins, warnings ------------------------------------------ */
+
+static bool explain_directive(const char *name, isa_buf *out) {
+  static const struct {
+    const char *name, *text;
+  } directives[] = {
+#define DIRECTIVE(id, name) {name, "a directive of the preprocessor"},
+#define CONDITION(id, name)                                                                 \
+  {"if" name, "a condition of the preprocessor"}, {"ifn" name, "the opposite of %if" name}, \
+      {"elif" name, "else, %if" name}, {"elifn" name, "else, %ifn" name},                   \
+      {"is" name, "the condition %if" name " as a function: 0 or 1"},                       \
+      {"isn" name, "the condition %ifn" name " as a function: 0 or 1"},
+#define FUNCTION(id, name, least, most) {name, "a function of the preprocessor: %" name "(...)"},
+#define REFUSED(name, instead) {name, "a directive of NASM that is not built; instead: " instead},
+#define REFUSED_FUNCTION(name, instead) \
+  {name, "a function of NASM that is not built; instead: " instead},
+#include "../directives.def"
+#undef DIRECTIVE
+#undef CONDITION
+#undef FUNCTION
+#undef REFUSED
+#undef REFUSED_FUNCTION
+  };
+  bool any = false;
+  if (*name != '%') return false;
+  for (size_t i = 0; i < sizeof directives / sizeof *directives; i++) {
+    if (!same(directives[i].name, name + 1)) continue;
+    isa_buf_printf(out, "%s\n  is         %s\n", name, directives[i].text);
+    any = true;
+  }
+  if (any) isa_buf_puts(out, "  more       asm/README.md, Preprocessor\n");
+  return any;
+}
+
+static bool explain_builtin(const char *name, isa_buf *out) {
+  static const struct {
+    const char *name;
+    int64_t value;
+  } constants[] = {
+#define BUILTIN(name, value) {#name, value},
+#define TARGET_BUILTIN(name, value) {#name, -1},
+#include "../builtins.def"
+#undef BUILTIN
+#undef TARGET_BUILTIN
+  };
+  for (size_t i = 0; i < sizeof constants / sizeof *constants; i++) {
+    if (!same(constants[i].name, name)) continue;
+    isa_buf_printf(out, "%s\n  is         a number that expressions may name: ", name);
+    if (constants[i].value >= 0)
+      isa_buf_printf(out, "%lld\n", (long long)constants[i].value);
+    else
+      isa_buf_puts(out, "the target's\n");
+    return true;
+  }
+  return false;
+}
+
+static bool explain_warning(const char *name, isa_buf *out) {
+  static const struct {
+    const char *name, *text;
+    bool on;
+  } warnings[] = {
+#define WARNING(id, name, on, text) {name, text, on},
+#include "../warnings.def"
+#undef WARNING
+  };
+  if (strncmp(name, "-w+", 3) == 0 || strncmp(name, "-w-", 3) == 0) name += 3;
+  for (size_t i = 0; i < sizeof warnings / sizeof *warnings; i++) {
+    if (!same(warnings[i].name, name)) continue;
+    isa_buf_printf(out, "%s\n  is         a warning: %s\n  turn %-4s  -w%s%s\n", name,
+                   warnings[i].text, warnings[i].on ? "off" : "on", warnings[i].on ? "-" : "+",
+                   name);
+    return true;
+  }
+  return false;
+}
+
+/* What other languages call a thing. */
+static const char *next_meaning(const char *name, size_t *i) {
+  static const struct {
+    const char *theirs, *ours;
+  } foreign[] = {
+#define FOREIGN(theirs, ours) {#theirs, #ours},
+#include "../foreign.def"
+#undef FOREIGN
+  };
+  for (; *i < sizeof foreign / sizeof *foreign; ++*i)
+    if (same(foreign[*i].theirs, name)) return foreign[(*i)++].ours;
+  return NULL;
+}
+
+static bool is_register(const char *name) {
+  unsigned n;
+  char rest;
+  return name[0] == 'r' && sscanf(name + 1, "%2u%c", &n, &rest) == 1 && n < ISA_NREGS;
+}
+
+bool as_explain_name(const char *name, isa_buf *out) {
+  static bool (*const explain[])(const char *, isa_buf *) = {
+      explain_operator,  explain_function, explain_type,   explain_target,
+      explain_engine,    explain_memory,   explain_value,  explain_operand,
+      explain_directive, explain_builtin,  explain_warning};
+  bool any = false;
+  for (size_t i = 0; i < sizeof explain / sizeof *explain; i++) any |= explain[i](name, out);
+  if (is_register(name)) {
+    isa_buf_printf(out, "%s\n  is         a register of 32 bits; each engine has r0 to r%d\n", name,
+                   ISA_NREGS - 1);
+    any = true;
+  }
+  const char *ours;
+  for (size_t i = 0; (ours = next_meaning(name, &i)) != NULL;) {
+    isa_buf_printf(out, "%s\n  is         what others call `%s`: soma-as --explain %s\n", name,
+                   ours, ours);
+    any = true;
+  }
+  return any;
+}
