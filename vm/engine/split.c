@@ -6,13 +6,18 @@
 
 #include <string.h>
 
-/* Elements of the largest operand from which on an instruction is cut, and of a part. The boxes of
- * operands tell soon that most have fewer bytes. */
-enum { WORTH = 1 << 15, PART = 1 << 12 };
+/* Nanoseconds of one thread from which on an instruction is cut, and of a part: another thread
+ * comes within 0.6 us where it has a core. */
+enum { WORTH = 3000, PART = 600 };
+/* An instruction without an operand of so many bytes takes less, whatever it does. */
+enum { SMALL = 4096 };
 
-/* By opcode, what a part's first partition is a multiple of; 0: the instruction stays whole. */
-static const uint8_t lanes[ISA_NOPS] = {
-#define LANES(name, least) [ISA_OP_##name] = least,
+/* By opcode, see lanes.def; least 0: the instruction stays whole. */
+static const struct {
+  uint8_t least;
+  uint16_t ns;
+} lanes[ISA_NOPS] = {
+#define LANES(name, least, ns) [ISA_OP_##name] = {least, ns},
 #include "../op/lanes.def"
 };
 
@@ -107,22 +112,23 @@ static uint64_t bytes_of(const vm_box *b) { return (b->hi - b->lo) * (uint64_t)(
 
 static bool may_be_large(const vm_item *it) {
   for (unsigned i = 0; i < it->ndst; i++)
-    if (bytes_of(&it->dst[i]) >= WORTH) return true;
+    if (bytes_of(&it->dst[i]) >= SMALL) return true;
   for (unsigned i = 0; i < it->nsrc; i++)
-    if (bytes_of(&it->src[i]) >= WORTH) return true;
+    if (bytes_of(&it->src[i]) >= SMALL) return true;
   return false;
 }
 
 static bool plan(const vm_core *c, const vm_flight *f, parts *s) {
   const vm_work *w = c->mem.threads;
-  unsigned least = lanes[f->in->op];
-  uint64_t elems;
+  unsigned op = f->in->op, least = lanes[op].least;
+  uint64_t elems, ns;
   if (!least || !w || w->threads < 2 || !(w->eager || may_be_large(&f->item))) return false;
   s->rows = rows_of(f, &elems);
-  if (s->rows <= least || elems == 0) return false;
-  s->each = (uint32_t)(s->rows * (uint64_t)PART / elems + least - 1) / least * least;
-  if (s->each < least || w->eager) s->each = least;
-  return s->each < s->rows && are_apart(&f->item) && vm_work_ready(w, elems, WORTH);
+  ns = elems * lanes[op].ns / 1024;
+  if (s->rows <= least || !vm_work_ready(w, ns, WORTH)) return false;
+  uint64_t rows = w->eager ? least : s->rows * (uint64_t)PART / (ns + 1) + least;
+  s->each = (uint32_t)(rows / least * least);
+  return s->each < s->rows && are_apart(&f->item);
 }
 
 vm_verdict vm_run_parts(vm_core *c, vm_dp *d, const vm_flight *f) {
