@@ -124,10 +124,17 @@ local function program_of(o, v)
   return soma.assemble_file(p, {defines = defines})
 end
 
+-- The options of a variant's core. The variants have the host's cores already: each works on one thread.
+local function options_of(o, v)
+  local options = {threads = 1}
+  for name, value in pairs(given(o.core, v) or {}) do options[name] = value end
+  return options
+end
+
 -- A run, a table of values, or a run and a table.
 local function perform(o, v)
   if o.run then return o.run(v) end
-  local run = soma.core(given(o.core, v) or {}):run(program_of(o, v), given(o.inputs, v))
+  local run = soma.core(options_of(o, v)):run(program_of(o, v), given(o.inputs, v))
   return run, o.measure and o.measure(run, v)
 end
 
