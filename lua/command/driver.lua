@@ -62,6 +62,7 @@ local function load_program(o)
     return assert(soma.load(o.program == "-" and text or o.program))
   end
   return soma.assemble(text, {defines = o["-D"], include = o["-I"], target = o["--target"],
+                              env = host.texts == nil, -- a stranger's source reads no variables
                               name = o.program == "-" and "standard input" or o.program})
 end
 

@@ -143,8 +143,10 @@ static const char *push_diagnostics(lua_State *L, const soma_diagnostics *d) {
 
 /* soma.assemble(text, {name, defines, include, target}) and soma.assemble_file(path, ...): a
  * program. Raises the assembler's diagnostics. */
+static const char *environment(const char *name) { return getenv(name); }
+
 static int assemble(lua_State *L, const char *what, bool is_file) {
-  static const char *const known[] = {"defines", "include", "name", "target", NULL};
+  static const char *const known[] = {"defines", "env", "include", "name", "target", NULL};
   size_t n;
   const char *text = luaL_checklstring(L, 1, &n);
   if (is_file) lb_need_files(L, lb_path(L, 1));
@@ -153,6 +155,10 @@ static int assemble(lua_State *L, const char *what, bool is_file) {
   const char *name = lb_string(L, 2, what, "name");
   soma_assemble_options o = read_options(L, 2, what);
   o.no_files = lb_files_forbidden(L);
+  if (lb_bool(L, 2, what, "env", false)) {
+    if (o.no_files) return luaL_error(L, "%s: option 'env': a sandbox has no environment", what);
+    o.env = environment;
+  }
   lb_program *p = lb_new_program(L);
   int result = lua_gettop(L);
   job *j = new_job(L, what, lb_string(L, 2, what, "target"));

@@ -181,6 +181,17 @@ do
   expect("no output of a run that failed", read "none.npy" == nil)
 end
 
+-- ---- Variables of the environment ---------------------------------------------------------------
+
+do
+  local asks = write("env.s", "%if %!SOMA_TEST_N != 3\n%error it is %!SOMA_TEST_N\n%endif\nsection sync\n halt\n")
+  check("%!NAME", asks .. " --quiet", {}, "SOMA_TEST_N=3")
+  local status, _, err = run(asks .. " --quiet", "SOMA_TEST_N=4")
+  expect("%!NAME is another", status == 1 and err:find("it is 4", 1, true), err)
+  status, _, err = run("--sandbox " .. asks, "SOMA_TEST_N=3")
+  expect("%!NAME in a sandbox", status ~= 0 and err:find("this source may read no environment variables", 1, true), err)
+end
+
 -- ---- Explanations -----------------------------------------------------------------------------
 
 do

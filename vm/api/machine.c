@@ -243,6 +243,7 @@ static soma_status assemble(soma_machine *m, const char *text, size_t n, const c
   o.ninclude_dirs = so->ninclude_dirs;
   o.ndefines = so->ndefines;
   o.no_files = so->no_files != 0;
+  o.env = so->env;
   o.defines = split_defines(&arena, so);
   if (!o.defines) {
     isa_arena_free(&arena);

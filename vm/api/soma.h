@@ -200,6 +200,7 @@ typedef struct soma_assemble_options {
   const char *const *defines; /* "name=value" or "name" */
   uint32_t ndefines;
   int no_files; /* nonzero: it is an error when the source reads a file by %include, incbin, npy */
+  const char *(*env)(const char *name); /* %!NAME, as getenv; NULL: an error when the source asks */
 } soma_assemble_options;
 
 /* Assembles source text called name in messages. *p and *d are set to NULL or to handles the
