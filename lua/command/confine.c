@@ -38,6 +38,7 @@ typedef struct confinement {
   bool filtered, hooked, captured;
 } confinement;
 
+static const char interrupted[] = "interrupted";
 static const char too_long[] = "the time limit of --max-seconds is reached";
 
 /* ---- The script's process ------------------------------------------------------------------ */
@@ -237,7 +238,7 @@ static void reap(child *c, double end) {
     pid_t got = wait4(c->pid, &c->status, c->verdict == 0 ? WNOHANG : 0, &c->usage);
     if (got == c->pid || (got < 0 && errno != EINTR)) return;
     if (lb_host_seconds() > end) end_child(c, TIME, too_long);
-    if (soma_interrupted()) end_child(c, CRASH, "interrupted");
+    if (soma_interrupted()) end_child(c, CRASH, interrupted);
     if (got == 0) nanosleep(&(struct timespec){0, 1000000}, NULL);
   }
 }
@@ -253,7 +254,7 @@ static void watch_child(child *c, const confinement *w) {
     for (int i = 0; i < PIPES && n > 0; i++)
       if (p[i].revents != 0) take(c, i, w->captured);
     if (left <= 0) end_child(c, TIME, too_long);
-    if (soma_interrupted()) end_child(c, CRASH, "interrupted");
+    if (soma_interrupted()) end_child(c, CRASH, interrupted);
   }
   reap(c, end);
   for (int i = 0; i < PIPES; i++) { /* what stood in the pipes when it was ended */
@@ -288,7 +289,8 @@ static void push_reason(lua_State *L, const child *c) {
     lua_pushnil(L);
 }
 
-/* Leaves a table {status, message, stdout, stderr, seconds, cpu_seconds, memory_bytes}. */
+/* Leaves a table {status, interrupted, message, stdout, stderr, seconds, cpu_seconds,
+ * memory_bytes}. */
 static void push_end(lua_State *L, const child *c, double seconds) {
   int sig = WIFSIGNALED(c->status) ? WTERMSIG(c->status) : 0;
   int status = c->verdict != 0  ? c->verdict
@@ -298,6 +300,8 @@ static void push_end(lua_State *L, const child *c, double seconds) {
   lua_newtable(L);
   lua_pushinteger(L, status);
   lua_setfield(L, -2, "status");
+  lua_pushboolean(L, c->why == interrupted);
+  lua_setfield(L, -2, "interrupted");
   push_reason(L, c);
   lua_setfield(L, -2, "message");
   set_text(L, "stdout", &c->got[PRINTED]);

@@ -19,12 +19,12 @@ usage: soma --sandbox [options] SCRIPT.lua [arguments]
   --json                 print the verdict, and what was printed, as JSON
   --no-filter            without the filter of system calls, where the system has none
   --help
-Exit status: 0 ok, 1 an error in the script or the program (or 1 to 99, which a script returns), 2 the
+Exit status: 0 ok, 1 an error in the script or the program (or what it returns, up to 99), 2 the
 command line or its files, and nothing is known of the script; 101 over the limit of time, 102 of
 memory, 103 of output; 104 its process has crashed, or made a system call that is not allowed.
 ]]
 local limits = {seconds = 60, memory = 1 << 30, output = 1 << 20}
-local OWN = 99 -- the highest status of a script's own
+local OWN, HOST = 99, 2 -- the highest status of a script's own; which says that it was none
 local verdicts = {[0] = "ok", [2] = "host", [101] = "time", [102] = "memory", [103] = "output", [104] = "crash"}
 local hints = {[102] = ": see --max-memory", [103] = ": see --max-output"}
 
@@ -238,8 +238,9 @@ local function run_script(o, text, m, env, files)
   local results = table.pack(xpcall(chunk, handler, table.unpack(o.arguments, 1, o.arguments.n)))
   if not results[1] then error(results[2], 0) end
   local status = math.type(results[2]) == "integer" and results[2] or 0
-  if status < 0 or status > OWN then
-    error("the script returned " .. status .. ": a script's own exit status is 0 to " .. OWN, 0)
+  if status < 0 or status > OWN or status == HOST then
+    error("the script returned " .. status .. ": a script's own exit status is 0 to " .. OWN ..
+      ", but not " .. HOST, 0)
   end
   if status == 0 then write_outputs(m, o, files, save) end
   return status
@@ -344,7 +345,7 @@ local function run(o)
   local files, f = (o.words and prepare_program or prepare_script)(o)
   local finish = host.confine({seconds = o.seconds, memory = o.memory, output = o.output, filter = not o.unfiltered,
                                hook = not o.words, capture = o.json or false}, files, f)
-  if finish.message == "interrupted" then error("interrupted", 0) end
+  if finish.interrupted then error("interrupted", 0) end
   if finish.status == 0 or o.words then save_all(o, o.words ~= nil) end
   return finish
 end
@@ -358,14 +359,14 @@ local function main()
       "This build has no filter of system calls (it was made without libseccomp).\n")
     return 0
   elseif wrong then
-    if o.json then return judge(o, {status = 2, message = wrong}) end
+    if o.json then return judge(o, {status = HOST, message = wrong}) end
     complain(wrong)
     io.stderr:write "try soma --sandbox --help\n"
-    return 2
+    return HOST
   end
   local ok, finish = pcall(run, o)
   if not ok and type(finish) == "table" then
-    finish = finish.host and {status = 2, message = finish.host} or finish
+    finish = finish.host and {status = HOST, message = finish.host} or finish
   elseif not ok then
     error(finish, 0)
   end
@@ -379,4 +380,4 @@ if status:match "interrupted$" then
   complain "interrupted"
   return 130
 end
-return judge({json = asked.json}, {status = 2, message = (status:gsub("^soma:%d+: ", ""))})
+return judge({json = asked.json}, {status = HOST, message = (status:gsub("^soma:%d+: ", ""))})
