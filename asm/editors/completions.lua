@@ -16,8 +16,24 @@ for class, word in output "soma-as --words":gmatch "(%S+) (%S+)\n" do
   words[class] = words[class] or {}
   table.insert(words[class], word)
 end
-local explained = table.concat({table.concat(words.instruction, " "), table.concat(words.pseudo, " "),
-  table.concat(words.directive, " ")}, " ")
+
+-- What --explain takes: of soma-as every word, of soma the checks and the clock's constants.
+local function explained(command, help)
+  local list, seen = {}, {}
+  local function add(word)
+    if not seen[word] and not word:find "[^%w_]" then list[#list + 1] = word end
+    seen[word] = true
+  end
+  if command == "soma" then
+    for word in help:match("some of ([%l,]+)"):gmatch "%l+" do add(word) end
+    for word in output "soma --costs":gmatch "%f[^\n\0](%u[%u%d_]+) " do add(word) end
+  else
+    for _, class in ipairs {"instruction", "pseudo", "directive", "function", "operator", "operand", "type", "value"} do
+      for _, word in ipairs(words[class]) do add(word) end
+    end
+  end
+  return table.concat(list, " ")
+end
 
 local commands = {
   {name = "soma", help = "soma --help", files = "s|sbc|lua"},
@@ -28,7 +44,7 @@ local commands = {
 local sandbox = {name = "soma --sandbox", help = "soma --sandbox --help"}
 
 -- What a word in capitals of the help stands for: how bash completes it, "" when it cannot.
-local function kind_of(option, what, help)
+local function kind_of(command, option, what, help)
   if what:find "|" then return "words:" .. what:gsub("|", " ") end
   if what:match "^NAME%[?=" and what:find "VALUE" then return "any" end
   if what:match "^NAME%[?=" or what:match "^FILE" then
@@ -41,7 +57,7 @@ local function kind_of(option, what, help)
     return "words:all none " .. help:match("some of ([%l,]+)"):gsub(",", " ")
   end
   if what:match "^DIR" then return "folder" end
-  if option == "--explain" then return "words:" .. explained end
+  if option == "--explain" then return "words:" .. explained(command, help) end
   return "any"
 end
 
@@ -54,7 +70,7 @@ local function options_of(command)
       local rest = help:sub(after, -1)
       local what = rest:match "^[ =](%[?%u[%w=%[%],._|]*)" or rest:match "^[ =](%l+|[%l|]+)"
       if not kinds[word] then list[#list + 1] = word end
-      if what and (kinds[word] or "") == "" then kinds[word] = kind_of(word, what, help) end
+      if what and (kinds[word] or "") == "" then kinds[word] = kind_of(command.name, word, what, help) end
       kinds[word] = kinds[word] or ""
     end
   end

@@ -54,6 +54,7 @@ complete "folder " soma -I ""
 complete "gpsimd " soma-dis --engine g
 complete "lst " soma-as -f l
 complete "dma_transpose " soma-as --explain dma_tran
+complete "race range " soma --explain ra
 complete "--file " soma --sandbox --fi
 complete " " soma --fi
 complete "--max-output " soma --sandbox --max-o
