@@ -12,6 +12,7 @@
 #             revision, run in turn, by processor time (BENCHES=PATTERN, ROUNDS=5)
 #   timing    published times against simulated ones
 #   figures   measures the figures of the READMEs anew (FIGURES="timing checks builder policies mutants") and writes them
+#   examples  writes anew what the listings of README.md and of the tutorial print
 #   generated writes what is made from the tables: isa/manual.md, asm/editors
 #   pictures  draws samples/pictures anew; picture-ui: the page's
 #   ulp       error of every activation function against MPFR, on 2^24 points each
@@ -254,6 +255,9 @@ FIGURES ?= timing checks mutants
 figures: all $(BUILD)/tests/timing $(BUILD)/tests/bench_kernel
 	$(Q)BUILD=$(BUILD) LUA_PATH="./tests/?.lua;;" LUA_CPATH="./$(BUILD)/?.so;$(BUILD)/?.so;;" lua5.4 tests/figures.lua $(FIGURES)
 
+examples: all
+	$(Q)for f in readme tutorial; do BUILD=$(BUILD) LUA_PATH="./tests/?.lua;;" lua5.4 tests/suites/$$f.lua --write || exit 1; done
+
 timing: all $(BUILD)/tests/timing
 	$(Q)$(BUILD)/tests/timing tests/timing
 	$(Q)$(BUILD)/soma tests/timing/mlp.lua
@@ -353,5 +357,5 @@ clean:
 	rm -rf build build-*
 
 .PHONY: all unit test lists test-ui check judge conform mutants mutants-all bench nki nki-random bench-compare bench-ui picture-ui generated pictures \
-        figures timing ulp repro tsan fuzz fuzz-guided fuzz-smoke fuzz-build fuzz-sanitized debug asan ubsan lint format install uninstall clean
+        figures examples timing ulp repro tsan fuzz fuzz-guided fuzz-smoke fuzz-build fuzz-sanitized debug asan ubsan lint format install uninstall clean
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -37,7 +37,6 @@ local function fits(got, want)
   local pattern = "^" .. ("\n" .. want):gsub("%p", "%%%0"):gsub("\n%%%.%%%.%%%.", "\n.-"):sub(2) .. "$"
   return ("\n" .. got):find("^\n" .. pattern:sub(2)) ~= nil
 end
-examples.fits = fits
 
 -- A folder to run in, and a function of a command that gives what it prints and whether it started.
 local function place()
@@ -140,7 +139,8 @@ function examples.run(path, options)
       if wanted(command) then
         local got = shell(command)
         verdict(fits(got, part.text), "`" .. command .. "`: it says\n" .. part.text .. "and prints\n" .. got)
-        if options.write and not fits(got, part.text) then part.text = got end
+        local excerpt = ("\n" .. part.text):find "\n%.%.%.\n" -- is chosen by hand
+        if options.write and not excerpt then part.text = got end
       end
       command = nil
     end
