@@ -234,6 +234,7 @@ static int kernel_finish(lua_State *L) {
   soma_status s = other ? soma_kernel_finish_pair(h->k, other->k, &p->p, &d)
                         : soma_kernel_finish(h->k, &p->p, &d);
   if (s == SOMA_OK) {
+    p->own = true;
     const char *text = soma_diagnostics_text(d);
     if (text[0] != '\0') p->warnings = strdup(text);
     soma_diagnostics_free(d);

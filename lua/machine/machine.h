@@ -18,8 +18,13 @@
 typedef struct lb_program {
   soma_program *p;
   char *warnings; /* the assembler's, or NULL; from malloc */
+  char *name;     /* of the text in LB_PROGRAM_TEXT, or NULL; from malloc */
+  bool own;       /* made here: the files that it names may be opened */
   bool closed;    /* by the user; runs may still hold it */
 } lb_program;
+/* User values: the run's constants, see lb_drop_constants; the text that soma.assemble got, or nil.
+ */
+enum { LB_PROGRAM_CONSTANTS = 1, LB_PROGRAM_TEXT, LB_PROGRAM_SLOTS = LB_PROGRAM_TEXT };
 lb_program *lb_check_program(lua_State *L, int arg);
 /* Pushes one that has no handle yet. */
 lb_program *lb_new_program(lua_State *L);

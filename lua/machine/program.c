@@ -39,7 +39,7 @@ static job *new_job(lua_State *L, const char *what, const char *target) {
 }
 
 lb_program *lb_new_program(lua_State *L) {
-  lb_program *p = lua_newuserdatauv(L, sizeof *p, 1); /* 1: see lb_drop_constants */
+  lb_program *p = lua_newuserdatauv(L, sizeof *p, LB_PROGRAM_SLOTS);
   *p = (lb_program){0};
   luaL_setmetatable(L, LB_PROGRAM);
   return p;
@@ -65,6 +65,7 @@ static int program_gc(lua_State *L) {
   lb_drop_constants(L);
   soma_program_free(p->p);
   free(p->warnings);
+  free(p->name);
   *p = (lb_program){.closed = true};
   return 0;
 }
@@ -173,6 +174,12 @@ static int assemble(lua_State *L, const char *what, bool is_file) {
   if (diagnostics[0] != '\0') p->warnings = strdup(diagnostics);
   job_end(j);
   lua_settop(L, result);
+  p->own = true;
+  if (!is_file) { /* the page shows it */
+    p->name = strdup(name != NULL ? name : "text");
+    lua_pushvalue(L, 1);
+    lua_setiuservalue(L, result, LB_PROGRAM_TEXT);
+  }
   return 1;
 }
 

@@ -1,4 +1,5 @@
 /* Pictures of a recorded run: a trace for Perfetto, a page, tables, a timeline in text. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "machine.h"
@@ -35,6 +36,39 @@ static int save_trace(lua_State *L) {
   return f == NULL ? 2 : finish(L, "save_trace", f, soma_write_chrome(r, p, lb_text_write, f));
 }
 
+/* Texts of a program's source files, for the page. No call of Lua: libsoma is between. */
+typedef struct sources {
+  const char *given; /* what soma.assemble got, NULL: nothing */
+  size_t ngiven;
+  const char *given_name;
+  bool may_open;
+  char *text; /* of the file read last; from malloc */
+} sources;
+
+enum { SOURCE_MOST = 16 << 20 }; /* bytes of a file */
+
+static char *read_source(const char *name, size_t *n) {
+  FILE *f = fopen(name, "rb");
+  char *text = f != NULL ? malloc(SOURCE_MOST) : NULL;
+  if (text != NULL) *n = fread(text, 1, SOURCE_MOST, f);
+  bool whole = text != NULL && *n < SOURCE_MOST && !ferror(f);
+  if (f != NULL) fclose(f);
+  if (whole) return text;
+  free(text);
+  return NULL;
+}
+
+static const char *source_text(void *ud, const char *file, size_t *n) {
+  sources *s = ud;
+  free(s->text);
+  s->text = NULL;
+  if (s->given != NULL && strcmp(file, s->given_name) == 0) {
+    *n = s->ngiven;
+    return s->given;
+  }
+  return s->may_open ? s->text = read_source(file, n) : NULL;
+}
+
 /* run:save_html(path, title): a page that needs no other file; with the critical path, fault and
  * findings while the core has the run. */
 static int save_html(lua_State *L) {
@@ -42,9 +76,17 @@ static int save_html(lua_State *L) {
   const char *path = luaL_checkstring(L, 2), *title = luaL_optstring(L, 3, NULL);
   const soma_recorder *r = lb_recorded(L, "save_html", &p);
   const soma_run *run = lb_check_run(L, 1)->r;
+  const lb_program *program = lua_touserdata(L, -1); /* lb_recorded has left it there */
+  sources from = {.given_name = program->name != NULL ? program->name : "",
+                  .may_open = program->own && !lb_files_forbidden(L)};
+  if (lua_getiuservalue(L, -1, LB_PROGRAM_TEXT) == LUA_TSTRING)
+    from.given = lua_tolstring(L, -1, &from.ngiven);
+  soma_page_options o = {sizeof o, title, source_text, &from};
   lb_file *f = lb_text_create(L, path);
   if (f == NULL) return 2;
-  return finish(L, "save_html", f, soma_write_html(r, p, run, title, lb_text_write, f));
+  soma_status s = soma_write_page(r, p, run, &o, lb_text_write, f);
+  free(from.text);
+  return finish(L, "save_html", f, s);
 }
 
 /* The table named at an argument, Instruction without one. */

@@ -153,7 +153,7 @@ class Builder:
             own = _text(lib.soma_kernel_error_place(self.handle, C.byref(file), C.byref(line)))
             raise KernelError(text.strip() or own, None if text else _text(file.value) or None,
                               line.value, status, report=text or own)
-        return Program(self.machine, p), text
+        return Program(self.machine, p, {}), text
 
     def report(self):
         c = L.Collect()

@@ -5,12 +5,14 @@ The library is looked for in this order: $SOMA_LIB (a file); the build beside th
 system's loader.
 """
 import ctypes as C
+import linecache
 import os
 
 from .errors import LibraryNotFound
 
 P = C.c_void_p
 WRITE = C.CFUNCTYPE(C.c_int, P, C.POINTER(C.c_char), C.c_size_t)
+SOURCE = C.CFUNCTYPE(P, P, C.c_char_p, C.POINTER(C.c_size_t))
 PRINT = C.CFUNCTYPE(None, P, C.c_int, C.POINTER(C.c_char), C.c_size_t)
 EVENT = C.CFUNCTYPE(None, P, P)
 
@@ -149,7 +151,7 @@ _PROTOTYPES = {
     "soma_recorder_stats": (None, [P, C.POINTER(Stats), _size]),
     "soma_write_chrome": (_int, [P, P, WRITE, P]),
     "soma_write_timeline": (_int, [P, P, C.c_uint, WRITE, P]),
-    "soma_write_html": (_int, [P, P, P, _str, WRITE, P]),
+    "soma_write_page": (_int, [P, P, P, P, WRITE, P]),
     "soma_write_explanation": (_int, [P, P, WRITE, P]),
 }
 # Of soma_kernel.h.
@@ -237,6 +239,25 @@ SIZES = _Sizes()
 # go of the interpreter's lock, which takes longer than the call.
 _held = C.PyDLL(lib._name)
 emit, tile = _held["soma_kernel_emit"], _held["soma_kernel_tile"]
+
+
+class PageOptions(C.Structure):
+    _fields_ = [("size", C.c_size_t), ("title", C.c_char_p), ("source", SOURCE), ("source_ud", P)]
+
+
+class Sources:
+    """The texts of source files for a page: those given by name, else what Python has of a file."""
+
+    def __init__(self, texts):
+        self.texts, self.data = texts, None
+        self.fn = SOURCE(self._source)
+
+    def _source(self, _ud, file, n):
+        name = file.decode("utf-8", "replace")
+        text = self.texts.get(name) or "".join(linecache.getlines(name))
+        self.data = text.encode("utf-8", "replace")  # stays until the next call
+        n[0] = len(self.data)
+        return C.cast(C.c_char_p(self.data), P).value if text else None
 
 
 class Collect:

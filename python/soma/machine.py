@@ -117,10 +117,11 @@ class RunStats:
 
 
 class Program:
-    """A program of a machine. Freed with the object."""
+    """A program of a machine. Freed with the object. texts: of its source files, by name; those
+    that are missing there may be read. None: the program is a stranger's, whose files are not."""
 
-    def __init__(self, machine, handle):
-        self.machine, self.handle, self._tensors = machine, handle, None
+    def __init__(self, machine, handle, texts=None):
+        self.machine, self.handle, self._tensors, self.texts = machine, handle, None, texts
 
     def __del__(self):
         if lib and getattr(self, "handle", None):
@@ -274,8 +275,13 @@ class Run:
     def page(self, title="Soma"):
         """A page for a browser that shows the run, without other files."""
         self._need_recorder()
-        return self._written(lib.soma_write_html, self.recorder, self.program.handle, self.handle,
-                             title.encode())
+        o = L.PageOptions(C.sizeof(L.PageOptions), title.encode())
+        texts = self.program.texts
+        sources = L.Sources(texts) if texts is not None else None
+        if sources:
+            o.source = sources.fn
+        return self._written(lib.soma_write_page, self.recorder, self.program.handle, self.handle,
+                             C.byref(o))
 
     def explain(self):
         """What the time went into: the critical path, and the largest gaps."""
@@ -364,7 +370,7 @@ class Machine:
         if status == L.SYNTAX:
             raise SomaError(report, status)
         self._check(status)
-        return Program(self, p)
+        return Program(self, p, {name: text})
 
     def load(self, data):
         """A program from the bytes of a .sbc file."""

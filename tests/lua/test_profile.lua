@@ -411,6 +411,42 @@ section sync
   eq({marks, triggers}, {45, 3})
 end)
 
+-- The texts of source files that a page has.
+local function sources_of(path)
+  local d = json((t.read(path):match '<script id="trace" type="application/json">(.-)</script>'))
+  for k, text in ipairs(d.sources) do -- the reader leaves \u000a as it is
+    d.sources[k] = text:gsub("\\u00(%x%x)", function(hex) return string.char(tonumber(hex, 16)) end)
+  end
+  return d.sources, d.files
+end
+
+case("the page has the source: given text, files, none of a stranger's", function()
+  local page = t.temp()
+  whole:save_html(page)
+  eq(sources_of(page), {source}) -- the text that soma.assemble got, under a name that is no file
+  local script = t.temp()
+  soma.core {trace = true}:run(soma.assemble_file(file)):save_html(page)
+  eq(sources_of(page), {source})
+  local sbc = t.temp()
+  soma.assemble_file(file):save(sbc)
+  soma.core {trace = true}:run(soma.load(sbc)):save_html(page)
+  local texts, files = sources_of(page)
+  eq({texts[1], files[1]}, {"null", file})
+  local out = assert(io.open(script, "w")) -- a kernel's lines are those of its script
+  out:write [[
+local soma = require "soma"
+local k = soma.kernel {target = "trn2"}
+local x, y = k:input("x", "float32", {128, 64}), k:output("y", "float32", {128, 64})
+k:store(y, k:exp(k:load(x)))
+return k:program()
+]]
+  out:close()
+  local program = assert(loadfile(script))()
+  soma.core {trace = true}:run(program, {x = soma.zeros({128, 64}, "float32")}):save_html(page)
+  local kernel, names = sources_of(page)
+  eq({kernel[1], names[1]}, {t.read(script), script})
+end)
+
 -- ---- From the command -----------------------------------------------------------------------
 
 case("--explain-time, --json", function()

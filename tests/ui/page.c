@@ -1,8 +1,8 @@
 /* Writes the viewer's page of a run, for the browser tests.
  * Usage: page FLAGS PROGRAM.s OUT.html [name=value ...]   inputs are zeros
  * FLAGS are letters: c with causes, k with checks, t timing only, l the last 1000 events, r without
- * the run, e prints the explanation of the time, - none. Prints the number of events. The run may
- * fault. */
+ * the run and the source, e prints the explanation of the time, - none. Prints the number of
+ * events. The run may fault. */
 #include "../../vm/api/soma.h"
 
 #include <stdio.h>
@@ -25,7 +25,19 @@ static soma_status bind_zeros(soma_machine *m, soma_program *p, void **zeros) {
   return s;
 }
 
+/* One file's text at a time. */
+static const char *source(void *ud, const char *name, size_t *n) {
+  static char text[1 << 20];
+  FILE *f = fopen(name, "r");
+  (void)ud;
+  if (!f) return NULL;
+  *n = fread(text, 1, sizeof text, f);
+  fclose(f);
+  return text;
+}
+
 static soma_status write_page(soma_recorder *rec, soma_program *p, soma_run *r, const char *file) {
+  soma_page_options o = {sizeof o, "a run", source, NULL};
   soma_stats stats;
   FILE *f = fopen(file, "w");
   if (!f) return SOMA_IO;
@@ -33,7 +45,8 @@ static soma_status write_page(soma_recorder *rec, soma_program *p, soma_run *r, 
     soma_run_stats(r, &stats, sizeof stats);
     soma_recorder_stats(rec, &stats, sizeof stats);
   }
-  soma_status s = soma_write_html(rec, p, r, "a run", put, f);
+  soma_status s =
+      r ? soma_write_page(rec, p, r, &o, put, f) : soma_write_html(rec, p, r, "a run", put, f);
   return fclose(f) == 0 ? s : SOMA_IO;
 }
 

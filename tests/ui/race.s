@@ -11,6 +11,9 @@ section vector
 section scalar
         tensor_copy t1, t0  $made>=1
         halt
+section gpsimd                          ; runs, and leaves no event
+        mov     r1, 1
+        halt
 section sync
         dma_copy c, t1, queue=q
         halt

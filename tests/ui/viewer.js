@@ -414,7 +414,7 @@ test('findings of checks are flags on the ruler', 'race', async (page) => {
 
 test('an empty trace is a page', 'empty', async (page) => {
   assert.match(await page.textContent('#about'), /, 0 events$/);
-  for (const tab of ['1', '2', '3', '4']) await press(page, tab);
+  for (const tab of ['1', '2', '3', '4', '5']) await press(page, tab);
   const s = await press(page, '+', '-', ']', '[', 'p', 'c', 'f', 'x', '.', ',', 'n', 'l', '0', 'Escape', 't');
   assert.deepStrictEqual([s.selected, s.drawn, s.marks], [-1, 0, 0]);
   await page.fill('#query', 'x');
@@ -423,7 +423,7 @@ test('an empty trace is a page', 'empty', async (page) => {
 
 test('says that a trace is only a part', 'part', async (page) => {
   assert.match(await page.textContent('#about'), / 1,000 events$/);
-  assert.match(await page.textContent('#summary'), /628 events were not kept/);
+  assert.match(await page.textContent('#summary'), /676 events were not kept/);
   const s = await state(page), begin = await page.evaluate(() => model.begin);
   assert(begin > 0 && s.from > 0);
 });
@@ -442,7 +442,7 @@ test('tabs are one stop, and move with the arrows', 'small', async (page) => {
   await press(page, 'ArrowRight');
   assert.strictEqual(await page.evaluate(() => document.activeElement.id), 'tab-why');
   assert(await page.isVisible('#why'));
-  const b = await press(page, 'ArrowLeft', 'ArrowLeft');
+  const b = await press(page, 'ArrowLeft', 'ArrowLeft', 'ArrowLeft');
   assert.strictEqual(await page.evaluate(() => document.activeElement.id), 'tab-faults');
   assert.deepStrictEqual([b.from, b.to], [a.from, a.to]);
   assert.strictEqual(await page.$$eval('#tabs [tabindex="0"]', (l) => l.length), 1);
@@ -451,7 +451,7 @@ test('tabs are one stop, and move with the arrows', 'small', async (page) => {
 test('nothing of the panels is cut off', 'mm', async (page) => {
   for (const [width, height] of [[1280, 800], [800, 600], [480, 800]]) {
     await page.setViewportSize({width, height});
-    for (const tab of ['1', '2', '3', '4', '.']) {
+    for (const tab of ['1', '2', '3', '4', '5', '.']) {
       await press(page, tab);
       const over = await page.$eval('aside', (e) => [e.scrollWidth - e.clientWidth, document.documentElement.scrollWidth - innerWidth]);
       assert(over.every((v) => v <= 0), `${width} wide, ${tab}: ${over}`);
@@ -463,7 +463,7 @@ test('two cores lie one below the other', 'pair', async (page) => {
   await page.screenshot({path: path.join(folder, 'pair.png')});
   const rows = await page.$$eval('#rows .name', (l) => l.map((e) => e.textContent));
   const at = (name) => rows.indexOf(name);
-  for (const name of ['engines', 'DMA', 'memory', 'semaphores']) assert(at('Core 0 ' + name) >= 0, rows.join());
+  for (const name of ['engines', 'DMA', 'by engine', 'memory', 'semaphores']) assert(at('Core 0 ' + name) >= 0, rows.join());
   assert(at('Core 0 semaphores') < at('Core 1 engines') && at('Core 1 engines') < at('Core 1 DMA'));
   const cut = await page.$$eval('#rows .name', (l) => l.filter((e) => e.scrollWidth > e.clientWidth).map((e) => e.textContent));
   assert.deepStrictEqual(cut, []);
@@ -492,6 +492,151 @@ test('arrows and details lead from core to core', 'pair', async (page) => {
   assert.match(await page.textContent('#idle'), /core 1 vector idle .*: queue core 0 q was late/);
   await press(page, '2');
   await page.screenshot({path: path.join(folder, 'pair-path.png')});
+});
+
+/* ---- Triggers, transfers, counters ------------------------------------------------------------ */
+
+test('a trigger leads to its transfer, and the shares to it', 'small', async (page) => {
+  const all = await page.evaluate(() => [...Array(model.n).keys()].filter((k) => model.kind[k] === TRIGGER).map((k) => {
+    const shares = model.sharesOf(k);
+    return [model.bytes[k] === shares.reduce((a, i) => a + model.bytes[i], 0), shares.length, shares.every((i) => model.triggerOf(i) === k),
+      shares.every((i) => model.start[i] >= model.start[k] && model.code[i] === model.code[k])];
+  }));
+  assert.strictEqual(all.length, 48);
+  for (const one of all) assert.deepStrictEqual(one, [true, 16, true, true]);
+  await page.evaluate(() => select([...model.kind].indexOf(TRIGGER), true));
+  const s = await state(page);
+  assert.strictEqual(s.links, 16);
+  assert.match(await details(page), /^dma_copy[\s\S]*Queue\s+qload[\s\S]*Moves\s+256 KiB, hbm to sbuf[\s\S]*Semaphore\s+full0, \+ 16: 1 by each ring[\s\S]*and 8 more/);
+  await page.click('#details button:has-text("ring 3")');
+  assert.match(await details(page), /Triggered\s+dma_copy \(sync\)[\s\S]*Then writes\s+4 bytes to full0, seen at/);
+  await page.click('#details button:has-text("4 bytes to full0")');
+  assert.match(await details(page), /Writes\s+4 bytes to full0/);
+  await press(page, '[');
+  assert(await page.evaluate(() => view.selected < 0 || model.isWrite(view.selected)));
+});
+
+test('a click finds a trigger, and in an open queue what a ring writes', 'small', async (page) => {
+  await page.click('#rows button:has-text("qload")');
+  const at = await page.evaluate(() => {
+    const i = [...model.kind].indexOf(TRIGGER), w = [...Array(model.n).keys()].find((k) => model.isWrite(k));
+    setView(0, 3e6);
+    const spot = (k) => { const p = placeOf(k); return [k, X((beginOf(k) + endOf(k)) / 2), RULER + p.y - view.y + p.h / 2]; };
+    return [spot(i), spot(w)];
+  });
+  for (const [k, x, y] of at) {
+    await page.click('#canvas', {position: {x, y}});
+    assert.strictEqual((await state(page)).selected, k);
+  }
+});
+
+test('pending transfers and bytes per second add up', 'small', async (page) => {
+  const sums = await page.evaluate(() => {
+    const p = model.tracks.find((t) => t.type === 'pending'), r = model.tracks.find((t) => t.type === 'rate');
+    return [p.v[0], Math.min(...p.v), p.v[p.v.length - 1], model.movedUntil(r, model.total) / model.data.summary.dma.bytes, model.movedUntil(r, 0)];
+  });
+  assert.deepStrictEqual([sums[0], sums[1], sums[2], sums[4]], [1, 0, 0, 0]);
+  assert(Math.abs(sums[3] - 1) < 1e-6);
+  const at = await page.evaluate(() => {
+    const row = rows.find((r) => r.track && r.track.type === 'rate'), share = [...model.kind].indexOf(DMA);
+    return {x: X((model.start[share] + model.end[share]) / 2), y: RULER + row.y - view.y + 20};
+  });
+  await page.hover('#canvas', {position: at});
+  assert.match(await page.textContent('#tip'), /^Throughput\d+ GB\/s$/);
+});
+
+test('the same shares lie by queue and by DMA engine', 'small', async (page) => {
+  const [queues, engines, ids] = await page.evaluate(() => {
+    const list = (type) => model.tracks.filter((t) => t.type === type).flatMap((t) => t.rings.flatMap((s) => [...s.ev])).sort((a, b) => a - b);
+    return [list('queue'), list('dma'), model.tracks.find((t) => t.type === 'dma').ids.length];
+  });
+  assert.strictEqual(ids, 16);
+  assert(queues.length === 768);
+  assert.deepStrictEqual(engines, queues);
+  const writes = await page.evaluate(() => model.tracks.filter((t) => t.type === 'queue').flatMap((t) => t.writes.flatMap((w) => [...w])).length);
+  assert.strictEqual(writes, 768);
+});
+
+test('lines over time are scaled to what is in view', 'small', async (page) => {
+  const scale = () => page.evaluate(() => model.tracks.find((t) => t.name === 'full0').scale);
+  await state(page);
+  assert.strictEqual(await scale(), 256);
+  await page.evaluate(() => setView(0, model.total / 8));
+  await state(page);
+  const near = await scale();
+  assert(near > 0 && near < 128, String(near));
+  await press(page, '0');
+  assert.strictEqual(await scale(), 256);
+});
+
+test('every engine that ran is shown', 'race', async (page) => {
+  const names = await page.evaluate(() => model.tracks.filter((t) => t.type === 'engine').map((t) => t.name));
+  assert.deepStrictEqual(names, ['vector', 'scalar', 'gpsimd', 'sync']);
+});
+
+test('a selected finding lights both bars', 'race', async (page) => {
+  assert.strictEqual((await state(page)).lit, 0);
+  await page.click('#faults button');
+  const s = await state(page);
+  assert.strictEqual(s.lit, 2);
+  const lit = await page.evaluate(() => view.lit.map((i) => [model.kind[i], model.insn(i)[2]]));
+  assert.deepStrictEqual(lit.map((x) => x[1]).sort(), ['dma_copy', 'tensor_copy']);
+  assert.match(await details(page), /The two\s+.*tensor_copy \(scalar\)/);
+  await page.screenshot({path: path.join(folder, 'lit.png')});
+  assert.strictEqual((await press(page, 'Escape')).lit, 0);
+});
+
+test('the path is listed with its repeats folded, as --explain-time has them', 'small', async (page) => {
+  const text = fs.readFileSync(path.join(folder, 'small.txt'), 'utf8').split('the path, earliest first\n')[1];
+  const want = [...text.matchAll(/^  x (\d+) /gm)].map((m) => Number(m[1]));
+  const rows = text.split('\n').filter((l) => /^  (\| )?[\d.]+ \w?s /.test(l)).length;
+  await press(page, '2');
+  const got = await page.$$eval('#why table:last-of-type tr.repeats', (l) => l.map((r) => parseInt(r.cells[0].innerText, 10)));
+  assert.deepStrictEqual(got, want);
+  assert(want.length > 0);
+  assert.strictEqual(await page.$$eval('#why table:last-of-type tbody tr:not(.repeats)', (l) => l.length), rows);
+  await page.click('#why table:last-of-type tr.repeated button >> nth=0');
+  assert((await state(page)).step >= 0);
+});
+
+/* ---- Source ----------------------------------------------------------------------------------- */
+
+test('the source has the time of each line', 'small', async (page) => {
+  await press(page, '5');
+  assert(await page.isVisible('#source'));
+  const lines = fs.readFileSync('samples/vector_add.s', 'utf8').split('\n');
+  const [rows, whole, sum] = await page.evaluate(() => [source.rows.filter((r) => r.row).map((r) => [r.line, r.text, r.row.path, r.row.count]),
+    source.whole, path.end[path.n - 1]]);
+  assert.strictEqual(whole, sum);
+  assert(Math.abs(rows.reduce((a, r) => a + r[2], 0) - whole) < 1);
+  for (const [line, text] of rows) assert.strictEqual(text, lines[line - 1]);
+  const add = rows.find((r) => /tensor_tensor/.test(r[1]));
+  assert.strictEqual(add[3], 16);
+  assert.match(await page.textContent('#lines'), /dma_copy +ta%\+i/);
+  await page.screenshot({path: path.join(folder, 'source.png')});
+});
+
+test('a line lights its events, and an event marks its line', 'small', async (page) => {
+  await press(page, '5');
+  await page.click('#lines button:has-text("dma_copy  ta%+i")');
+  assert.match(await page.textContent('#hits'), /^\d+ events$/);
+  const hits = await page.evaluate(() => view.hits.list.map((i) => model.insn(i)[5]));
+  assert(hits.length > 100 && hits.every((l) => l === hits[0]));
+  assert.strictEqual(await page.$$eval('#lines [aria-pressed="true"]', (l) => l.length), 1);
+  await page.click('#lines button:has-text("dma_copy  ta%+i")');
+  assert.strictEqual(await page.evaluate(() => view.hits), null);
+  await page.evaluate(() => select([...model.kind].indexOf(INSN), true));
+  await state(page);
+  assert.match(await page.textContent('#lines .here'), /tensor_tensor/);
+  await press(page, '1');
+  await page.click('#details button:has-text("vector_add.s:")');
+  assert(await page.isVisible('#lines .here'));
+});
+
+test('without its text the source is its instructions', 'alone', async (page) => {
+  await press(page, '5');
+  assert.match(await page.textContent('#source'), /text is not in the page/);
+  assert.match(await page.textContent('#lines'), /tensor_tensor/);
 });
 
 test('a million events open', 'huge', async (page) => {

@@ -87,6 +87,22 @@ soma_status soma_write_timeline(const soma_recorder *r, const soma_program *p, u
 soma_status soma_write_html(const soma_recorder *r, const soma_program *p, const soma_run *run,
                             const char *title, soma_write_fn write, void *ud);
 
+/* The same, with the time that each line of the source took. */
+typedef struct soma_page_options {
+  size_t size;       /* sizeof(soma_page_options) */
+  const char *title; /* NULL: none */
+  /* The text of a source file, by the name that instructions have, and its length; NULL: not known,
+   * then the page shows the instructions of each line. It stays until the page is written. Files
+   * are named by the program: do not open those of a program that comes from a stranger. */
+  const char *(*source)(void *ud, const char *file, size_t *n);
+  void *source_ud;
+} soma_page_options;
+#define SOMA_PAGE_OPTIONS_INIT \
+  { sizeof(soma_page_options), 0, 0, 0 }
+/* options may be NULL. */
+soma_status soma_write_page(const soma_recorder *r, const soma_program *p, const soma_run *run,
+                            const soma_page_options *options, soma_write_fn write, void *ud);
+
 /* Idle time of an engine between two instructions of its data path (or before the first, or after
  * the last), and who was late. */
 typedef enum soma_gap_kind {

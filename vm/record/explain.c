@@ -5,16 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEAD_ROWS = 60, TAIL_ROWS = 20, LONGEST_LOOP = 256, GAPS_OF_ENGINE = 3 };
+enum { HEAD_ROWS = 60, TAIL_ROWS = 20, GAPS_OF_ENGINE = 3 };
 
 typedef struct part {         /* of the time: what segments alike took together */
   const soma_path_segment *s; /* one of them; NULL: the time after the path's end */
   soma_time time;
 } part;
-
-typedef struct block { /* segments first .. first + n - 1, and repeats - 1 more of the same */
-  uint32_t first, n, repeats;
-} block;
 
 typedef struct explain {
   const soma_run *run;
@@ -26,9 +22,8 @@ typedef struct explain {
   soma_time total;
   part *parts;
   uint32_t nparts, cap_parts;
-  block *blocks;
-  uint32_t nblocks, cap_blocks;
-  uint32_t row, rows; /* of the path: written so far, in all */
+  vm_rec_fold fold;
+  uint32_t row; /* of the path: written so far */
 } explain;
 
 static const char *core_of(const explain *x, unsigned core) {
@@ -144,42 +139,6 @@ static bool make_shares(explain *x) {
 
 /* ---- The path ----------------------------------------------------------------------------- */
 
-/* Steps of one source line are alike also where the preprocessor has unrolled a loop. */
-static bool same_step(const soma_path_segment *a, const soma_path_segment *b) {
-  bool same_place = a->line && b->line ? a->line == b->line && a->file == b->file : a->pc == b->pc;
-  return same_place && a->core == b->core && a->name == b->name && a->engine == b->engine &&
-         a->kind == b->kind && a->cause == b->cause && a->semaphore == b->semaphore;
-}
-
-/* The loop at segment i: the block whose repeats cover most. */
-static block loop_at(const explain *x, uint32_t i) {
-  block best = {i, 1, 1};
-  uint32_t covered = 1;
-  for (uint32_t p = 1; p <= LONGEST_LOOP && i + 2 * p <= x->n; p++) {
-    uint32_t alike = 0;
-    while (i + p + alike < x->n && same_step(&x->s[i + alike], &x->s[i + p + alike])) alike++;
-    uint32_t repeats = alike / p + 1;
-    if (repeats > 1 && repeats * p > covered) {
-      best = (block){i, p, repeats};
-      covered = repeats * p;
-    }
-  }
-  return best;
-}
-
-static bool fold(explain *x) {
-  for (uint32_t i = 0; i < x->n;) {
-    block b = loop_at(x, i);
-    if (x->nblocks == x->cap_blocks &&
-        !isa_array_grow(&x->al, &x->blocks, x->nblocks, &x->cap_blocks, sizeof *x->blocks))
-      return false;
-    x->blocks[x->nblocks++] = b;
-    x->rows += b.n;
-    i += b.n * b.repeats;
-  }
-  return true;
-}
-
 static void put_step(explain *x, const soma_path_segment *s) {
   isa_buf *b = &x->out.b;
   isa_buf_puts(b, core_of(x, s->core));
@@ -207,10 +166,11 @@ static void put_step(explain *x, const soma_path_segment *s) {
 }
 
 static bool shown(const explain *x, uint32_t row) {
-  return x->rows <= HEAD_ROWS + TAIL_ROWS || row < HEAD_ROWS || row >= x->rows - TAIL_ROWS;
+  return x->fold.rows <= HEAD_ROWS + TAIL_ROWS || row < HEAD_ROWS ||
+         row >= x->fold.rows - TAIL_ROWS;
 }
 
-static void put_block(explain *x, const block *k) {
+static void put_block(explain *x, const vm_rec_block *k) {
   isa_buf *b = &x->out.b;
   uint32_t last = k->first + k->n * k->repeats - 1;
   if (k->repeats > 1 && shown(x, x->row)) {
@@ -222,7 +182,7 @@ static void put_block(explain *x, const block *k) {
     soma_time time = 0;
     if (!shown(x, x->row)) {
       if (x->row == HEAD_ROWS)
-        isa_buf_printf(b, "  ... %u more\n", x->rows - HEAD_ROWS - TAIL_ROWS);
+        isa_buf_printf(b, "  ... %u more\n", x->fold.rows - HEAD_ROWS - TAIL_ROWS);
       continue;
     }
     for (uint32_t j = k->first + i; j <= last; j += k->n) time += x->s[j].end - x->s[j].start;
@@ -343,7 +303,7 @@ static bool put_gaps(explain *x) {
 static bool put_path(explain *x) {
   isa_buf *b = &x->out.b;
   isa_buf_puts(b, "the path, earliest first\n");
-  for (uint32_t i = 0; i < x->nblocks && vm_rec_sink_row(&x->out); i++) put_block(x, &x->blocks[i]);
+  for (uint32_t i = 0; i < x->fold.n && vm_rec_sink_row(&x->out); i++) put_block(x, &x->fold.v[i]);
   return !x->rec || put_gaps(x);
 }
 
@@ -355,7 +315,7 @@ static bool put_all(explain *x) {
     isa_buf_puts(&x->out.b, "critical path: nothing took time\n");
     return true;
   }
-  if (!make_shares(x) || !fold(x)) return false;
+  if (!make_shares(x) || !vm_rec_fold_path(&x->al, x->s, x->n, &x->fold)) return false;
   isa_buf *b = &x->out.b;
   isa_buf_puts(b, "critical path: ");
   vm_rec_put_span(b, stats.time);
@@ -377,6 +337,6 @@ soma_status soma_write_explanation(const soma_run *r, const soma_recorder *rec, 
   if (!put_all(&x)) x.out.b.failed = true;
   isa_free(&x.al, x.s, size);
   isa_free(&x.al, x.parts, x.cap_parts * sizeof *x.parts);
-  isa_free(&x.al, x.blocks, x.cap_blocks * sizeof *x.blocks);
+  vm_rec_fold_free(&x.al, &x.fold);
   return vm_rec_sink_close(&x.out, NULL);
 }

@@ -16,11 +16,17 @@ static const unsigned char model[] = {
 static const unsigned char drawing[] = {
 #include "draw.js.inc"
 };
+static const unsigned char counters[] = {
+#include "counters.js.inc"
+};
 static const unsigned char ways[] = {
 #include "path.js.inc"
 };
 static const unsigned char panels[] = {
 #include "panels.js.inc"
+};
+static const unsigned char sources[] = {
+#include "source.js.inc"
 };
 static const unsigned char script[] = {
 #include "viewer.js.inc"
@@ -28,7 +34,7 @@ static const unsigned char script[] = {
 
 static unsigned long long ps(vm_time t) { return (unsigned long long)(t / 1000); }
 
-/* [number, name, kind] of each queue, [number, name] of each semaphore. */
+/* [number, name, kind, rings] of each queue, [number, name] of each semaphore. */
 static void put_names_of_core(vm_rec_html *h, unsigned c, isa_buf *queues, isa_buf *sems) {
   const isa_core *core = &h->t.p->cores[c];
   isa_buf name;
@@ -38,7 +44,8 @@ static void put_names_of_core(vm_rec_html *h, unsigned c, isa_buf *queues, isa_b
     vm_rec_put_queue(&h->t, c, q, &name);
     isa_buf_printf(queues, "%s[%u,", queues->len ? "," : "", vm_rec_queue(c, q));
     isa_buf_json(queues, isa_buf_str(&name));
-    isa_buf_printf(queues, ",\"%s\"]", isa_set_item(ISA_SET_DGE, core->queues[q].dge));
+    isa_buf_printf(queues, ",\"%s\",%u]", isa_set_item(ISA_SET_DGE, core->queues[q].dge),
+                   core->queues[q].rings);
   }
   for (uint32_t s = 0; s < ISA_NSEMS; s++) {
     if (!core->sem_names[s]) continue;
@@ -47,6 +54,26 @@ static void put_names_of_core(vm_rec_html *h, unsigned c, isa_buf *queues, isa_b
     isa_buf_puts(sems, "]");
   }
   vm_rec_sink_part(&h->out, &name);
+}
+
+/* The text of each file, null where it is not known or is no text. */
+static void put_sources(vm_rec_html *h) {
+  isa_buf *b = &h->out.b, text;
+  isa_buf_puts(b, ",\n\"sources\":[");
+  for (uint32_t f = 1; f <= h->t.p->nfiles && vm_rec_sink_row(&h->out); f++) {
+    size_t n = 0;
+    const char *s = h->source ? h->source(h->source_ud, vm_rec_file(&h->t, f), &n) : NULL;
+    isa_buf_puts(b, f > 1 ? ",\n" : "");
+    isa_buf_init(&text, &h->t.al);
+    if (s && n && !memchr(s, 0, n)) {
+      isa_buf_add(&text, s, n);
+      isa_buf_json(b, isa_buf_str(&text));
+    } else {
+      isa_buf_puts(b, "null");
+    }
+    vm_rec_sink_part(&h->out, &text);
+  }
+  isa_buf_puts(b, "]");
 }
 
 static void put_names(vm_rec_html *h) {
@@ -211,6 +238,7 @@ static void put_data(vm_rec_html *h) {
                  ps(h->t.r->dropped || h->t.r->o.from ? h->t.begin : 0), ps(h->t.total),
                  (unsigned long long)h->t.r->dropped);
   put_names(h);
+  put_sources(h);
   put_code(h);
   put_events(h);
   if (!put_use(h) || !put_summary(h) || !vm_rec_html_why(h)) b->failed = true;
@@ -235,16 +263,25 @@ static void put_all(vm_rec_html *h) {
   put_page_to(h, &at, "@script");
   isa_buf_add(&h->out.b, model, sizeof model);
   isa_buf_add(&h->out.b, drawing, sizeof drawing);
+  isa_buf_add(&h->out.b, counters, sizeof counters);
   isa_buf_add(&h->out.b, ways, sizeof ways);
   isa_buf_add(&h->out.b, panels, sizeof panels);
+  isa_buf_add(&h->out.b, sources, sizeof sources);
   isa_buf_add(&h->out.b, script, sizeof script);
   isa_buf_add(&h->out.b, page + at, sizeof page - at);
 }
 
-soma_status soma_write_html(const soma_recorder *r, const soma_program *p, const soma_run *run,
-                            const char *title, soma_write_fn write, void *ud) {
+soma_status soma_write_page(const soma_recorder *r, const soma_program *p, const soma_run *run,
+                            const soma_page_options *options, soma_write_fn write, void *ud) {
   if (!r || !p || !write) return SOMA_ARG;
-  vm_rec_html h = {.program = p, .run = run, .title = title ? title : ""};
+  soma_page_options o = SOMA_PAGE_OPTIONS_INIT;
+  if (options && (options->size < sizeof(size_t) || options->size > sizeof o)) return SOMA_ARG;
+  if (options) memcpy(&o, options, options->size);
+  vm_rec_html h = {.program = p,
+                   .run = run,
+                   .title = o.title ? o.title : "",
+                   .source = o.source,
+                   .source_ud = o.source_ud};
   if (!vm_rec_open(&h.t, r, p)) return SOMA_NOMEM;
   size_t codes = ((size_t)h.t.base[VM_REC_ENGINES] + 1) * sizeof *h.code;
   vm_rec_sink_open(&h.out, &h.t.al, write, ud);
@@ -262,4 +299,11 @@ soma_status soma_write_html(const soma_recorder *r, const soma_program *p, const
   soma_status s = vm_rec_sink_close(&h.out, &h.t);
   vm_rec_close(&h.t);
   return s;
+}
+
+soma_status soma_write_html(const soma_recorder *r, const soma_program *p, const soma_run *run,
+                            const char *title, soma_write_fn write, void *ud) {
+  soma_page_options o = SOMA_PAGE_OPTIONS_INIT;
+  o.title = title;
+  return soma_write_page(r, p, run, &o, write, ud);
 }

@@ -112,6 +112,12 @@ static void put_path(vm_rec_html *h) {
     isa_buf_puts(b, i ? "," : "");
     isa_buf_json(b, seen[i]);
   }
+  isa_buf_puts(b, "],\"blocks\":[");
+  vm_rec_fold fold;
+  if (!vm_rec_fold_path(&h->t.al, h->path, h->npath, &fold)) b->failed = true;
+  for (uint32_t i = 0; i < fold.n && vm_rec_sink_row(&h->out); i++)
+    isa_buf_printf(b, "%s%u,%u,%u", i ? "," : "", fold.v[i].first, fold.v[i].n, fold.v[i].repeats);
+  vm_rec_fold_free(&h->t.al, &fold);
   isa_buf_puts(b, "]}");
 }
 
@@ -179,14 +185,26 @@ static bool put_gaps(vm_rec_html *h) {
 
 /* ---- Faults and findings ------------------------------------------------------------------ */
 
-/* [what, engine, ps, file, line, text] */
-static void put_mark(isa_buf *b, const char *what, int engine, vm_time time, const char *file,
-                     uint32_t line, const char *text) {
-  isa_buf_printf(b, "[\"%s\",%d,%llu,", what, engine, ps(time));
-  isa_buf_json(b, file ? file : "");
-  isa_buf_printf(b, ",%u,", file ? line : 0);
-  isa_buf_json(b, text);
-  isa_buf_puts(b, "]");
+/* [what, engine, ps, file, line, text, places], a place being [engine, pc, ps]. */
+typedef struct mark {
+  const char *what, *file, *text;
+  int engine;
+  vm_time time;
+  uint32_t line;
+  const vm_finding *found; /* NULL: a fault */
+} mark;
+
+static void put_mark(isa_buf *b, const mark *m) {
+  const vm_finding *f = m->found;
+  isa_buf_printf(b, "[\"%s\",%d,%llu,", m->what, m->engine, ps(m->time));
+  isa_buf_json(b, m->file ? m->file : "");
+  isa_buf_printf(b, ",%u,", m->file ? m->line : 0);
+  isa_buf_json(b, m->text);
+  isa_buf_puts(b, ",[");
+  if (f) isa_buf_printf(b, "[%u,%u,%llu]", f->engine, f->pc, ps(f->time));
+  if (f && f->other_engine < VM_REC_ENGINES)
+    isa_buf_printf(b, ",[%u,%u,%llu]", f->other_engine, f->other_pc, ps(f->other_time));
+  isa_buf_puts(b, "]]");
 }
 
 /* Of a run that checks have found fault with its fault is the first finding, shown once. */
@@ -203,13 +221,34 @@ static void put_marks(vm_rec_html *h) {
     int engine = fault.engine < 0
                      ? -1
                      : (int)vm_rec_unit(soma_run_fault_core(h->run), (unsigned)fault.engine);
-    put_mark(b, "fault", engine, fault.time, fault.file, fault.line, fault.text);
+    put_mark(b, &(mark){"fault", fault.file, fault.text, engine, fault.time, fault.line, NULL});
     between = ",\n";
   }
   for (uint32_t i = 0; soma_run_finding(h->run, i, &f) == SOMA_OK; i++, between = ",\n") {
     isa_buf_puts(b, between);
-    unsigned engine = vm_rec_unit(soma_run_finding_core(h->run, i), f.engine);
-    put_mark(b, soma_check_name(f.check), (int)engine, f.time, f.file, f.line, f.text);
+    int engine = (int)vm_rec_unit(soma_run_finding_core(h->run, i), f.engine);
+    put_mark(b, &(mark){soma_check_name(f.check), f.file, f.text, engine, f.time, f.line,
+                        vm_check_finding(&h->run->core, i)});
+  }
+  isa_buf_puts(b, "]");
+}
+
+/* Engines that issued an instruction, in the count of both cores. */
+static void put_ran(vm_rec_html *h) {
+  isa_buf *b = &h->out.b;
+  const char *between = "";
+  isa_buf_puts(b, ",\n\"ran\":[");
+  for (unsigned c = 0; c < h->t.p->ncores; c++) {
+    soma_stats s = h->t.r->stats;
+    if (h->run)
+      soma_core_stats(h->run, c, &s, sizeof s);
+    else if (h->t.p->ncores > 1 || !h->t.r->has_stats)
+      continue;
+    for (unsigned e = 0; e < ISA_NENGINES; e++) {
+      if (!s.engine[e].instructions) continue;
+      isa_buf_printf(b, "%s%u", between, vm_rec_unit(c, e));
+      between = ",";
+    }
   }
   isa_buf_puts(b, "]");
 }
@@ -218,5 +257,6 @@ bool vm_rec_html_why(vm_rec_html *h) {
   put_figures(h);
   put_path(h);
   put_marks(h);
+  put_ran(h);
   return put_gaps(h);
 }

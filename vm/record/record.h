@@ -4,6 +4,7 @@
  *   trace.c     instructions of events, names, numbers; links.c who signalled whom
  *   transfer.c  transfers: triggers with their shares; pending ones and throughput over time
  *   memory.c    tiles in use over time
+ *   fold.c      repeats of the critical path
  *   gaps.c      idle time of the engines, and who was late
  *   chrome.c table.c summary.c text.c explain.c html.c   the writers
  *   html_why.c  what the page says of the time: figures, critical path, idle gaps */
@@ -239,6 +240,19 @@ enum {
 };
 unsigned vm_rec_gap_for(const soma_idle_gap *g);
 
+/* ---- The critical path, folded (fold.c) --------------------------------------------------- */
+
+typedef struct vm_rec_block { /* steps first .. first + n - 1, and repeats - 1 more of the same */
+  uint32_t first, n, repeats;
+} vm_rec_block;
+typedef struct vm_rec_fold {
+  vm_rec_block *v;
+  uint32_t n, cap, rows; /* rows: steps of all blocks, once each */
+} vm_rec_fold;
+bool vm_rec_fold_path(const isa_alloc *al, const soma_path_segment *s, uint32_t n,
+                      vm_rec_fold *out);
+void vm_rec_fold_free(const isa_alloc *al, vm_rec_fold *f);
+
 /* ---- The sink ----------------------------------------------------------------------------- */
 
 typedef struct vm_rec_sink {
@@ -267,6 +281,8 @@ typedef struct vm_rec_html {
   const soma_program *program;
   const soma_run *run; /* NULL: not given */
   const char *title;
+  const char *(*source)(void *ud, const char *file, size_t *n); /* as in soma_page_options */
+  void *source_ud;
   uint32_t *order, *from;
   uint32_t *code; /* by number of an instruction: its place in the page's list + 1 */
   uint32_t ncode;

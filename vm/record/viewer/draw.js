@@ -6,7 +6,7 @@ const canvas = $('canvas'), overview = $('overview'), ctx = canvas.getContext('2
 const RULER = 26, LANE = 15, BAR = 20, STRIP = 6, SECTION = 22, MANY_ARROWS = 60;
 
 const view = {t0: model.begin, t1: model.total, y: 0, selected: -1, hits: null, hit: -1,
-  hover: -1, at: -1, measure: null, arrows: true, path: false, step: -1, share: null, gap: null, mark: -1, width: 1, height: 1, drawn: 0};
+  hover: -1, at: -1, measure: null, arrows: true, path: false, step: -1, share: null, gap: null, mark: -1, lit: [], width: 1, height: 1, drawn: 0};
 let colors = {}, tints = [], rows = [], rowOf = {}, queued = false;
 
 /* ---- Colours ------------------------------------------------------------------------------ */
@@ -20,7 +20,7 @@ function mix(a, b, f) {
 function readColors() {
   const css = getComputedStyle(document.documentElement);
   for (const name of ['bg', 'panel', 'line', 'faint', 'text', 'muted', 'accent', 'shade', 'tensor',
-    'vector', 'scalar', 'gpsimd', 'sync', 'load', 'store', 'other', 'wait', 'step', 'fill', 'tint', 'ink', 'bad'])
+    'vector', 'scalar', 'gpsimd', 'sync', 'load', 'store', 'other', 'wait', 'trigger', 'step', 'fill', 'tint', 'ink', 'bad'])
     colors[name] = css.getPropertyValue('--' + name).trim();
   /* Mnemonics of an engine are told apart by three shades of its colour. */
   const seen = {};
@@ -45,6 +45,8 @@ function toggleTheme() {
 
 function colorOf(i) {
   if (model.kind[i] === TABLE) return colors.muted;
+  if (model.kind[i] === TRIGGER) return colors.trigger;
+  if (model.isWrite(i)) return colors.step;
   if (model.kind[i] === INSN) return tints[model.code[i]] || colors.muted;
   return model.kind[i] === DMA ? colors[model.direction(i)] : colors.wait;
 }
@@ -58,11 +60,14 @@ for (const t of model.tracks) if (t.type !== 'sem' || fewSems) open.add('section
 function barsHeight(track) {
   return !track.spans.n ? 3 : open.has(track) ? track.spans.lanes * LANE : BAR;
 }
+/* Below the bars: what triggered transfers, then waits. */
+function triggersTop(track) { return 5 + barsHeight(track) + 2; }
+function waitsTop(track) { return triggersTop(track) + (track.triggers.n ? STRIP + 2 : 0); }
 function trackHeight(track) {
   const expanded = open.has(track);
-  if (track.type === 'engine') return 5 + barsHeight(track) + STRIP + 7;
-  if (track.type === 'queue') return 8 + track.rings.length * (expanded ? 10 : 2);
-  return track.type === 'memory' ? 40 : 24;
+  if (track.type === 'engine') return waitsTop(track) + STRIP + 5;
+  if (track.rings) return 8 + track.rings.length * (expanded ? 10 : 2);
+  return track.type === 'memory' || track.type === 'rate' ? 40 : 24;
 }
 
 function layOut() {
@@ -88,12 +93,14 @@ function shareText(track) {
   const s = model.data.summary, whole = model.total - model.begin;
   if (track.type === 'engine') return percentText(s.engines[track.engine][1], whole);
   if (track.type === 'queue') return track.dge === 'none' ? 'static' : track.dge;
+  if (track.type === 'dma') return track.ids.length + ' engines';
+  if (track.type === 'rate') return 'max ' + track.max.toFixed(0);
   return track.type === 'memory' ? percentText(track.max, model.data.capacity[track.memory]) : 'max ' + track.max;
 }
 
 function makeLabel(row) {
   const key = row.section ? 'section ' + row.section : row.track;
-  const fold = row.section || row.track.type === 'engine' || row.track.type === 'queue';
+  const fold = row.section || row.track.type === 'engine' || row.track.rings;
   const el = document.createElement(fold ? 'button' : 'div');
   el.style.top = row.y + 'px';
   el.style.height = row.h + 'px';
@@ -181,21 +188,27 @@ function fit() {
 
 /* The row of an event, and its top and height on the content. Null when it is not shown. */
 function placeOf(i) {
-  const k = model.kind[i], row = k === DMA ? rowOf.queue[model.id[i]] : rowOf.engine[model.engine[i]];
+  const k = model.kind[i], ring = k === DMA || model.isWrite(i);
+  const row = ring ? rowOf.queue[model.queueOf(i)] : rowOf.engine[model.engine[i]];
   if (!row) return null;
   const t = row.track, wide = open.has(t);
-  if (k === DMA) return {row, y: row.y + 4 + t.ids.indexOf(model.engine[i]) * (wide ? 10 : 2), h: wide ? 8 : 2};
-  if (k !== INSN && k !== TABLE) return {row, y: row.y + 5 + barsHeight(t) + 2, h: STRIP};
+  if (ring) return {row, y: row.y + 4 + t.ids.indexOf(model.ringOf(i)) * (wide ? 10 : 2), h: wide ? 8 : 2};
+  if (k === TRIGGER) return {row, y: row.y + triggersTop(t), h: STRIP};
+  if (k !== INSN && k !== TABLE) return {row, y: row.y + waitsTop(t), h: STRIP};
   return {row, y: row.y + 5 + (wide ? laneOf(t, i) * LANE : 0), h: wide ? LANE - 2 : BAR};
 }
 function listOf(i) {
   const t = model.trackOf(i), k = model.kind[i];
   if (!t) return null;
   if (k === DMA) return t.rings[t.ids.indexOf(model.engine[i])];
-  return k === INSN || k === TABLE ? t.spans : t.waits;
+  if (model.isWrite(i)) return {ev: t.writes[t.ids.indexOf(model.ringOf(i))], n: t.writes[t.ids.indexOf(model.ringOf(i))].length};
+  return k === INSN || k === TABLE ? t.spans : k === TRIGGER ? t.triggers : t.waits;
 }
+/* When an event begins and ends on its track. */
+function beginOf(i) { return model.isWrite(i) ? model.writtenAt(i) : model.start[i]; }
+function endOf(i) { return model.isWrite(i) ? model.writtenAt(i) : model.end[i]; }
 function positionIn(s, i) {
-  let k = firstWhere(s.n, (m) => model.start[s.ev[m]] >= model.start[i]);
+  let k = firstWhere(s.n, (m) => beginOf(s.ev[m]) >= beginOf(i));
   while (k < s.n && s.ev[k] !== i) k++;
   return k;
 }
@@ -286,51 +299,28 @@ function hatchPattern() {
 function drawEngine(track, y) {
   const wide = open.has(track), s = track.spans;
   drawSpans(s, y + 5, wide ? LANE - 2 : BAR, colorOf, wide ? (k) => s.lane[k] * LANE : () => 0, true);
-  drawSpans(track.waits, y + 5 + barsHeight(track) + 2, STRIP,
+  drawSpans(track.triggers, y + triggersTop(track), STRIP, colorOf, () => 0, false);
+  drawSpans(track.waits, y + waitsTop(track), STRIP,
     (i) => model.kind[i] === NOTIFY ? colors.accent : hatchPattern(), () => 0, false);
 }
 
 function drawQueue(track, y) {
   const wide = open.has(track);
   track.rings.forEach((s, r) => drawSpans(s, y + 4 + r * (wide ? 10 : 2), wide ? 8 : 2, colorOf, () => 0, false));
+  if (wide && track.writes) track.writes.forEach((list, r) => drawWrites(list, y + 4 + r * 10));
 }
-
-/* A step line; each pixel column shows its least and its largest value. */
-function drawSteps(track, y, h) {
-  const n = track.t.length, yOf = (v) => y + h - 4 - (h - 9) * v / track.max;
-  let k = Math.max(0, firstWhere(n, (m) => track.t[m] > view.t0) - 1);
-  const fill = new Path2D(), line = new Path2D();
-  let x = Math.max(0, X(k < n ? track.t[k] : model.total)), v = k < n && track.t[k] <= view.t0 ? track.v[k] : 0;
-  if (k < n && track.t[k] > view.t0) x = 0;
-  line.moveTo(x, yOf(v));
-  fill.moveTo(x, yOf(0));
-  fill.lineTo(x, yOf(v));
-  for (; k < n && track.t[k] <= view.t1; k++) {
-    const at = Math.max(0, X(track.t[k]));
-    let lo = Math.min(v, track.v[k]), hi = Math.max(v, track.v[k]);
-    for (; k + 1 < n && X(track.t[k + 1]) < at + 1; k++) {
-      lo = Math.min(lo, track.v[k + 1]);
-      hi = Math.max(hi, track.v[k + 1]);
-    }
-    line.lineTo(at, yOf(v));
-    if (hi > Math.max(v, track.v[k]) || lo < Math.min(v, track.v[k])) {
-      line.lineTo(at, yOf(hi));
-      line.lineTo(at, yOf(lo));
-    }
-    fill.lineTo(at, yOf(v));
-    v = track.v[k];
-    line.lineTo(at, yOf(v));
-    fill.lineTo(at, yOf(v));
+/* A tick where a ring writes its 4 bytes, one in a column. */
+function drawWrites(list, y) {
+  let k = firstWhere(list.length, (m) => model.writtenAt(list[m]) >= view.t0);
+  ctx.fillStyle = colors.step;
+  for (let last = -9; k < list.length && model.writtenAt(list[k]) <= view.t1; k++) {
+    const x = Math.round(X(model.writtenAt(list[k])));
+    if (x < last + 3) continue;
+    ctx.globalAlpha = view.hits && !view.hits.hit[list[k]] ? 0.2 : 1;
+    ctx.fillRect(x, y - 1, 2, 10);
+    last = x;
   }
-  const end = Math.min(view.width, X(model.total));
-  line.lineTo(end, yOf(v));
-  fill.lineTo(end, yOf(v));
-  fill.lineTo(end, yOf(0));
-  ctx.fillStyle = colors.fill;
-  ctx.fill(fill);
-  ctx.strokeStyle = colors.step;
-  ctx.lineWidth = 1;
-  ctx.stroke(line);
+  ctx.globalAlpha = 1;
 }
 
 function niceStep(span, ticks) {
@@ -367,11 +357,11 @@ function drawGrid() {
   }
 }
 
-/* An arrow from the end of event a to the end of wait b. */
+/* An arrow from the end of event a to the end of wait b, or from a trigger to the start of a share. */
 function drawArrow(a, b, strong) {
   const from = placeOf(a), to = placeOf(b);
   if (!from || !to) return false;
-  const x0 = X(model.kind[a] === SEM ? model.start[a] : model.end[a]), x1 = X(model.end[b]);
+  const x0 = X(endOf(a)), x1 = X(model.kind[b] === DMA ? model.start[b] : model.end[b]);
   if (Math.max(x0, x1) < 0 || Math.min(x0, x1) > view.width) return false;
   const top = RULER - view.y, y0 = top + from.y + from.h / 2, down = to.y >= from.y;
   const y1 = top + (down ? to.y : to.y + to.h), bend = Math.max(14, Math.abs(y1 - y0) * 0.35) * (down ? 1 : -1);
@@ -409,9 +399,11 @@ function waitsInView() {
 function selectionArrows() {
   const i = view.selected, out = [];
   if (i < 0) return out;
-  const wait = model.kind[i] === WAIT ? i : model.from[i], source = model.producer(i);
+  const wait = model.waitBefore(i), source = model.producer(i), trigger = model.triggerOf(i);
   if (source >= 0 && wait >= 0) out.push([source, wait]);
-  if (model.kind[i] !== WAIT) for (const w of model.endedWaits(i)) out.push([i, w]);
+  if (model.kind[i] === DMA && trigger >= 0) out.push([trigger, i]);
+  if (model.kind[i] === TRIGGER) for (const k of model.sharesOf(i)) out.push([i, k]);
+  if (model.kind[i] !== WAIT && model.kind[i] !== TRIGGER) for (const w of model.endedWaits(i)) out.push([i, w]);
   return out;
 }
 
@@ -431,17 +423,35 @@ function drawArrows() {
 /* The time of the selection, drawn under all rows. */
 function drawSelectedTime() {
   if (view.selected < 0) return;
-  const x0 = X(model.start[view.selected]), x1 = X(model.end[view.selected]);
+  const x0 = X(beginOf(view.selected)), x1 = X(endOf(view.selected));
   ctx.fillStyle = colors.shade;
   ctx.fillRect(x0, RULER, Math.max(1, x1 - x0), view.height - RULER);
 }
 function drawSelection() {
   const place = view.selected >= 0 ? placeOf(view.selected) : null;
   if (!place) return;
-  const x0 = X(model.start[view.selected]), x1 = X(model.end[view.selected]), top = RULER - view.y;
-  ctx.strokeStyle = colors.accent;
+  outline(view.selected, place, colors.accent);
+}
+function outline(i, place, color) {
+  const x0 = X(beginOf(i)), x1 = X(endOf(i));
+  ctx.strokeStyle = color;
   ctx.lineWidth = 2;
-  ctx.strokeRect(x0 - 1, top + place.y - 1, Math.max(3, x1 - x0) + 1, place.h + 2);
+  ctx.strokeRect(x0 - 1, RULER - view.y + place.y - 1, Math.max(3, x1 - x0) + 1, place.h + 2);
+}
+/* The two accesses of a finding. */
+function drawLit() {
+  let n = 0;
+  for (const i of view.lit) {
+    const place = placeOf(i);
+    if (!place) continue;
+    ctx.fillStyle = colors.bad;
+    ctx.globalAlpha = 0.35;
+    ctx.fillRect(X(beginOf(i)), RULER - view.y + place.y, Math.max(2, X(endOf(i)) - X(beginOf(i))), place.h);
+    ctx.globalAlpha = 1;
+    outline(i, place, colors.bad);
+    n++;
+  }
+  canvas.dataset.lit = n;
 }
 
 function drawPointer() {
@@ -478,11 +488,13 @@ function paint() {
     ctx.fillRect(0, row.section ? y : y + row.h - 1, view.width, row.section ? row.h : 1);
     if (row.section) continue;
     if (row.track.type === 'engine') drawEngine(row.track, y);
-    else if (row.track.type === 'queue') drawQueue(row.track, y);
+    else if (row.track.rings) drawQueue(row.track, y);
+    else if (row.track.type === 'rate') drawRate(row.track, y, row.h);
     else drawSteps(row.track, y, row.h);
   }
   const steps = drawPath();
   drawGap();
+  drawLit();
   drawSelection();
   drawArrows();
   drawPointer();
@@ -508,7 +520,7 @@ function drawOverview() {
   shown.forEach((t, r) => {
     const cover = new Float32Array(Math.ceil(w) + 1);
     for (const s of t.type === 'engine' ? [t.spans] : t.rings) addCover(s, cover, px, t.type === 'engine' ? 1 : t.rings.length);
-    g.fillStyle = t.type === 'engine' ? colors[model.engineKind(t.engine)] : colorOf(t.rings[0].ev[0]);
+    g.fillStyle = t.type === 'engine' ? colors[model.engineKind(t.engine)] : colorOf((t.rings.find((s) => s.n) || t.rings[0]).ev[0]);
     for (let x = 0; x < w; x++) {
       if (!cover[x]) continue;
       g.globalAlpha = 0.2 + 0.8 * Math.min(1, cover[x]);

@@ -2,7 +2,8 @@
 /* The trace as the page shows it: events in typed arrays, tracks, links, search. Times are
  * picoseconds. No part of this file touches the document. */
 
-const INSN = 1, DMA = 2, SEM = 3, NOTIFY = 4, WAIT = 5, TABLE = 6;
+const INSN = 1, DMA = 2, SEM = 3, NOTIFY = 4, WAIT = 5, TABLE = 6, TRIGGER = 7;
+const NONE = 2 ** 32 - 1; /* the value of a trigger whose transfer adds to no semaphore */
 const BLOCK = 64; /* events that are skipped together where they are narrower than a pixel */
 
 class Model {
@@ -34,6 +35,7 @@ class Model {
       if (raw[k + 8]) this.from[i] = i - raw[k + 8];
     }
     this.linkBack();
+    this.findWrites();
     this.nameCores();
     this.makeTracks();
   }
@@ -44,8 +46,8 @@ class Model {
     const d = this.data, of = (core) => d.cores > 1 ? 'core ' + core + ' ' : '';
     this.engines = [];
     for (let core = 0; core < d.cores; core++) d.engines.forEach((name) => this.engines.push(of(core) + name));
-    this.queues = new Map(d.queues.map(([q, name, dge]) =>
-      [q, {name: of(Math.floor(q / d.queuesOfCore)) + name, short: name, dge}]));
+    this.queues = new Map(d.queues.map(([q, name, dge, rings]) =>
+      [q, {name: of(Math.floor(q / d.queuesOfCore)) + name, short: name, dge, rings}]));
     this.semNames = new Map(d.sems);
     this.semCore = (id) => of(Math.floor(id / d.semsOfCore));
   }
@@ -68,6 +70,33 @@ class Model {
       this.first[f] = i;
     }
   }
+
+  /* The 4 bytes that rings write to semaphores: an event of kind SEM has 1 + 16 * queue + ring of its
+   * core in `bytes`. It is seen later than it is written, by as much as after a share. */
+  findWrites() {
+    const seen = [0, 0], d = this.data;
+    this.remote = (i) => Math.floor(this.id[i] / d.semsOfCore) === Math.floor(this.engine[i] / d.engines.length) ? 0 : 1;
+    for (let i = 0; i < this.n; i++) {
+      const f = this.from[i];
+      if (this.kind[i] === SEM && f >= 0 && this.kind[f] === DMA) seen[this.remote(i)] = this.start[i] - this.end[f];
+    }
+    this.seen = seen;
+  }
+  isWrite(i) { return this.kind[i] === SEM && this.bytes[i] > 0; }
+  writtenAt(i) { return this.start[i] - this.seen[this.remote(i)]; }
+  ringOf(i) { return this.isWrite(i) ? (this.bytes[i] - 1) % 16 : this.engine[i]; }
+  queueOf(i) {
+    if (!this.isWrite(i)) return this.id[i];
+    const core = Math.floor(this.engine[i] / this.data.engines.length);
+    return core * this.data.queuesOfCore + Math.floor((this.bytes[i] - 1) / 16);
+  }
+  /* The trigger of a share's transfer, of a write's; -1: it was not recorded. */
+  triggerOf(i) {
+    const share = this.isWrite(i) ? this.from[i] : i;
+    const f = share >= 0 ? this.from[share] : -1;
+    return share >= 0 && this.kind[share] === DMA && f >= 0 && this.kind[f] === TRIGGER ? f : -1;
+  }
+  sharesOf(trigger) { return this.followers(trigger).filter((k) => this.kind[k] === DMA); }
 
   followers(i) {
     const out = [];
@@ -102,20 +131,26 @@ class Model {
   }
 
   makeTracks() {
-    const insns = {}, waits = {}, rings = {}, sems = {}, d = this.data;
+    const insns = {}, waits = {}, triggers = {}, rings = {}, writes = {}, sems = {}, d = this.data;
     const put = (map, key, i) => (map[key] = map[key] || []).push(i);
     for (let i = 0; i < this.n; i++) {
       if (this.kind[i] === INSN || this.kind[i] === TABLE) put(insns, this.engine[i], i);
       else if (this.kind[i] === WAIT || this.kind[i] === NOTIFY) put(waits, this.engine[i], i);
+      else if (this.kind[i] === TRIGGER) put(triggers, this.engine[i], i);
       else if (this.kind[i] === DMA) put(rings[this.id[i]] = rings[this.id[i]] || {}, this.engine[i], i);
       else if (this.kind[i] === SEM) put(sems, this.id[i], i);
+      if (this.isWrite(i)) put(writes[this.queueOf(i)] = writes[this.queueOf(i)] || {}, this.ringOf(i), i);
     }
+    for (const q of Object.keys(writes))
+      for (const r of Object.keys(writes[q])) (rings[q] = rings[q] || {})[r] = rings[q][r] || [];
     this.tracks = [];
     for (let core = 0; core < d.cores; core++) {
       const here = (id, each) => Math.floor(id / each) === core;
-      d.engines.forEach((name, k) => this.makeEngine(core, name, core * d.engines.length + k, insns, waits));
-      for (const q of this.queues.keys())
-        if (rings[q] && here(q, d.queuesOfCore)) this.makeQueue(core, q, rings[q]);
+      d.engines.forEach((name, k) => this.makeEngine(core, name, core * d.engines.length + k, {insns, waits, triggers}));
+      const queues = [...this.queues.keys()].filter((q) => rings[q] && here(q, d.queuesOfCore));
+      if (queues.length) this.makeLoad(core, queues);
+      for (const q of queues) this.makeQueue(core, q, rings[q], writes[q] || {});
+      if (queues.length) this.makeDmaEngines(core, queues.map((q) => rings[q]));
       this.makeUse(core);
       Object.keys(sems).map(Number).filter((id) => here(id, d.semsOfCore))
         .forEach((id) => this.makeSem(core, id, sems[id]));
@@ -124,23 +159,76 @@ class Model {
 
   /* The track that event i lies on; undefined: none. */
   trackOf(i) {
-    const dma = this.kind[i] === DMA;
-    return this.tracks.find((t) => dma ? t.type === 'queue' && t.queue === this.id[i]
+    const dma = this.kind[i] === DMA || this.isWrite(i);
+    return this.tracks.find((t) => dma ? t.type === 'queue' && t.queue === this.queueOf(i)
       : t.type === 'engine' && t.engine === this.engine[i]);
   }
 
-  makeEngine(core, name, e, insns, waits) {
-    if (!insns[e] && !waits[e]) return;
+  /* An engine that ran is shown, also where none of its instructions left an event. */
+  makeEngine(core, name, e, {insns, waits, triggers}) {
+    if (!insns[e] && !waits[e] && !triggers[e] && !(this.data.ran || []).includes(e)) return;
     const track = {type: 'engine', section: this.section(core, 'Engines', 'engines'), name, engine: e,
-      spans: this.spans(insns[e] || []), waits: this.spans(waits[e] || [])};
+      spans: this.spans(insns[e] || []), waits: this.spans(waits[e] || []), triggers: this.spans(triggers[e] || [])};
     this.assignLanes(track.spans);
     this.tracks.push(track);
   }
 
-  makeQueue(core, q, rings) {
+  makeQueue(core, q, rings, writes) {
     const ids = Object.keys(rings).map(Number).sort((a, b) => a - b), {short, dge} = this.queues.get(q);
     this.tracks.push({type: 'queue', section: this.section(core, 'DMA queues', 'DMA'), name: short, dge,
-      queue: q, ids, rings: ids.map((r) => this.spans(rings[r]))});
+      queue: q, ids, rings: ids.map((r) => this.spans(rings[r])), writes: ids.map((r) => this.writes(writes[r] || []))});
+  }
+  /* Points in time, in order. */
+  writes(list) {
+    return Int32Array.from(list.sort((a, b) => this.writtenAt(a) - this.writtenAt(b) || a - b));
+  }
+
+  /* The same shares by the DMA engine that moves them: a row for each, over all queues. */
+  makeDmaEngines(core, queues) {
+    const by = new Map();
+    for (const rings of queues)
+      for (const r of Object.keys(rings).map(Number)) by.set(r, (by.get(r) || []).concat(rings[r]));
+    const ids = [...by.keys()].sort((a, b) => a - b);
+    this.tracks.push({type: 'dma', section: this.section(core, 'DMA engines', 'by engine'), name: 'all', core,
+      ids, rings: ids.map((r) => this.spans(by.get(r)))});
+  }
+
+  /* Transfers that are triggered and have bytes yet to move; and bytes per time. */
+  makeLoad(core, queues) {
+    const section = this.section(core, 'DMA queues', 'DMA'), of = new Set(queues), steps = [], edges = [];
+    for (let i = 0; i < this.n; i++) {
+      if (!of.has(this.id[i])) continue;
+      if (this.kind[i] === DMA && this.end[i] > this.start[i]) {
+        const rate = this.bytes[i] / (this.end[i] - this.start[i]);
+        edges.push([this.start[i], rate], [this.end[i], -rate]);
+      }
+      if (this.kind[i] !== TRIGGER || !this.bytes[i]) continue;
+      let bytes = 0, end = 0;
+      for (const k of this.sharesOf(i)) {
+        bytes += this.bytes[k];
+        end = Math.max(end, this.end[k]);
+      }
+      steps.push([this.start[i], 1]);
+      if (bytes === this.bytes[i]) steps.push([end, -1]);
+    }
+    const sum = (list) => {
+      list.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
+      let now = 0;
+      return Float64Array.from(list, ([, by]) => now += by);
+    };
+    const v = sum(steps), rate = sum(edges), most = v.reduce((a, b) => Math.max(a, b), 1);
+    if (steps.length)
+      this.tracks.push({type: 'pending', section, name: 'pending', max: most, t: Float64Array.from(steps, (x) => x[0]), v});
+    if (!edges.length) return;
+    const t = Float64Array.from(edges, (x) => x[0]), moved = new Float64Array(t.length);
+    for (let k = 1; k < t.length; k++) moved[k] = moved[k - 1] + Math.max(0, rate[k - 1]) * (t[k] - t[k - 1]);
+    this.tracks.push({type: 'rate', section, name: 'GB/s', max: 1000 * rate.reduce((a, b) => Math.max(a, b), 0), t, moved});
+  }
+  /* Bytes moved until time x. */
+  movedUntil(track, x) {
+    const {t, moved} = track, n = t.length, k = firstWhere(n, (m) => t[m] > x);
+    if (k === 0) return 0;
+    return k === n ? moved[n - 1] : moved[k - 1] + (moved[k] - moved[k - 1]) * (x - t[k - 1]) / (t[k] - t[k - 1]);
   }
 
   makeSem(core, id, events) {
@@ -173,11 +261,13 @@ class Model {
     return c && c[4] ? this.data.files[c[4] - 1] + ':' + c[5] : '';
   }
   /* The engine whose instruction event i is about. */
+  ownerUnit(i) { return this.kind[i] === DMA ? this.value[i] : this.engine[i]; }
   owner(i) { return this.engines[this.kind[i] === DMA ? this.value[i] : this.engine[i]] || 'host'; }
   label(i) {
     const c = this.insn(i);
     switch (this.kind[i]) {
-      case INSN: return c ? c[2] : '?';
+      case INSN:
+      case TRIGGER: return c ? c[2] : '?';
       case TABLE: return 'load_act_table';
       case DMA: return c && c[6] ? c[6] : c ? c[2] : 'share';
       case WAIT: return 'wait ' + this.semName(this.id[i]);
@@ -186,8 +276,8 @@ class Model {
     }
   }
   trackName(i) {
-    if (this.kind[i] !== DMA) return this.engines[this.engine[i]] || 'host';
-    return this.queueName(this.id[i]) + ' ring ' + this.engine[i];
+    if (this.kind[i] !== DMA && !this.isWrite(i)) return this.engines[this.engine[i]] || 'host';
+    return this.queueName(this.queueOf(i)) + ' ring ' + this.ringOf(i);
   }
   /* Where a share moves its bytes: 'load', 'store' or 'other'. */
   direction(i) {
@@ -199,12 +289,14 @@ class Model {
   producer(i) {
     let w = this.kind[i] === WAIT ? i : this.from[i];
     if (this.kind[i] === SEM) return w;
+    if (w >= 0 && this.kind[w] === TRIGGER) w = this.from[w];
     if (w < 0 || this.kind[w] !== WAIT || this.from[w] < 0) return -1;
     const update = this.from[w], source = this.from[update];
     return source >= 0 ? source : update;
   }
   /* Waits that i ended, through its updates. */
   endedWaits(i) {
+    if (this.kind[i] === TRIGGER) return this.sharesOf(i).flatMap((k) => this.endedWaits(k));
     const updates = this.kind[i] === SEM ? [i] : this.followers(i).filter((k) => this.kind[k] === SEM);
     return updates.flatMap((u) => this.followers(u).filter((k) => this.kind[k] === WAIT));
   }
@@ -213,9 +305,68 @@ class Model {
     const waits = this.kind[i] === WAIT ? [i] : this.endedWaits(i);
     return waits.map((w) => {
       const after = this.followers(w);
-      const better = after.find((k) => this.kind[k] === INSN || this.kind[k] === DMA);
+      const better = after.find((k) => this.kind[k] === INSN || this.kind[k] === TRIGGER || this.kind[k] === DMA);
       return better === undefined ? w : better;
     });
+  }
+
+  /* The wait that came before event i of its own instruction; -1: there was none. */
+  waitBefore(i) {
+    let w = this.kind[i] === WAIT ? i : this.from[i];
+    if (w >= 0 && this.kind[w] === TRIGGER) w = this.from[w];
+    return w >= 0 && this.kind[w] === WAIT ? w : -1;
+  }
+
+  /* Of each line of each file: how often its instructions ran, the time in which any of them or of
+   * their transfers was at work, and how long they waited. [file, line] -> {count, work, wait}. */
+  lines() {
+    const by = new Map(), spans = new Map();
+    const of = (code) => {
+      const c = this.data.code[code];
+      if (!c || !c[4]) return null;
+      const key = c[4] + ':' + c[5];
+      if (!by.has(key)) by.set(key, {file: c[4], line: c[5], count: 0, work: 0, wait: 0});
+      return key;
+    };
+    for (let i = 0; i < this.n; i++) {
+      const k = this.kind[i], key = k === SEM || k === NOTIFY ? null : of(this.code[i]);
+      if (!key) continue;
+      const row = by.get(key);
+      if (k === INSN || k === TRIGGER) row.count++;
+      if (k === WAIT) row.wait += this.end[i] - this.start[i];
+      else if (k !== TRIGGER) (spans.get(key) || spans.set(key, []).get(key)).push(i);
+    }
+    for (const [key, list] of spans) {
+      list.sort((a, b) => this.start[a] - this.start[b]);
+      let until = -Infinity;
+      for (const i of list) {
+        by.get(key).work += Math.max(0, this.end[i] - Math.max(until, this.start[i]));
+        until = Math.max(until, this.end[i]);
+      }
+    }
+    return by;
+  }
+  /* Events of a line's instructions, marked as a search marks them. */
+  ofLine(file, line) {
+    const codes = this.data.code.map((c) => c[4] === file && c[5] === line), hit = new Uint8Array(this.n), list = [];
+    for (let i = 0; i < this.n; i++) {
+      if (this.kind[i] === SEM || this.code[i] < 0 || !codes[this.code[i]]) continue;
+      hit[i] = 1;
+      list.push(i);
+    }
+    list.sort((a, b) => this.start[a] - this.start[b] || a - b);
+    return {hit, list, line: [file, line]};
+  }
+  /* The event of an instruction that is nearest to a time: it is at work then, or begins next to it. */
+  eventNear(engine, pc, t) {
+    let best = -1, far = Infinity;
+    for (let i = 0; i < this.n; i++) {
+      const c = this.insn(i), k = this.kind[i];
+      if (!c || c[0] !== engine || c[1] !== pc || (k !== INSN && k !== DMA && k !== TRIGGER)) continue;
+      const d = Math.max(this.start[i] - t, t - this.end[i], 0) + (k === TRIGGER ? 0.5 : 0);
+      if (d < far) [best, far] = [i, d];
+    }
+    return best;
   }
 
   /* Events with the words of a query, in order of start. */

@@ -193,6 +193,44 @@ function longestSteps() {
   return table;
 }
 
+/* Where a step's instruction stands. */
+function stepPlace(k) {
+  const c = model.data.code[path.code[k]];
+  return c && c[4] ? ` ${model.data.files[c[4] - 1].replace(/^.*\//, '')}:${c[5]}` : '';
+}
+const PATH_HEAD = 60, PATH_TAIL = 20; /* rows of the path that are listed, as by --explain-time */
+
+/* The path from its beginning, steps that repeat once: of a loop the time of all its rounds. */
+function foldedPath() {
+  const [table, body] = headed(['The path, earliest first', 'time']), b = path.blocks;
+  let rows = 0, row = 0;
+  for (let k = 0; k < b.length; k += 3) rows += b[k + 1];
+  const shown = (r) => rows <= PATH_HEAD + PATH_TAIL || r < PATH_HEAD || r >= rows - PATH_TAIL;
+  for (let k = 0; k < b.length; k += 3) {
+    const [first, n, repeats] = [b[k], b[k + 1], b[k + 2]], last = first + n * repeats - 1;
+    if (repeats > 1 && shown(row)) {
+      const head = body.insertRow();
+      head.className = 'repeats';
+      cells(head, [`${repeats.toLocaleString('en')} times`, spanText(path.end[last] - path.start[first])]);
+    }
+    for (let i = 0; i < n; i++, row++) {
+      if (!shown(row)) {
+        if (row === PATH_HEAD) cells(body.insertRow(), [`${(rows - PATH_HEAD - PATH_TAIL).toLocaleString('en')} more`, '']);
+        continue;
+      }
+      let time = 0;
+      for (let j = first + i; j <= last; j += n) time += path.end[j] - path.start[j];
+      const step = element('button', path.label(first + i), {type: 'button', className: 'link'}), cell = document.createDocumentFragment();
+      step.addEventListener('click', () => selectStep(first + i));
+      cell.append(step, element('span', stepPlace(first + i), {className: 'quiet'}));
+      const tr = body.insertRow();
+      if (repeats > 1) tr.className = 'repeated';
+      cells(tr, [cell, spanText(time)]);
+    }
+  }
+  return table;
+}
+
 function showWhy() {
   const box = $('why');
   if (!path) {
@@ -213,7 +251,7 @@ function showWhy() {
     walk.append(b, ' ');
   }
   walk.append(element('span', `${path.n.toLocaleString('en')} steps; x shows them`, {className: 'quiet'}));
-  box.replaceChildren(walk, shareList(), longestSteps());
+  box.replaceChildren(walk, shareList(), longestSteps(), foldedPath());
 }
 
 /* ---- Idle time ---------------------------------------------------------------------------- */
@@ -282,7 +320,7 @@ function showFaults() {
 
 /* ---- Tabs --------------------------------------------------------------------------------- */
 
-const TABS = [['summary', 'Summary'], ['why', 'Critical path'], ['idle', 'Idle'], ['faults', 'Findings']];
+const TABS = [['summary', 'Summary'], ['why', 'Critical path'], ['idle', 'Idle'], ['faults', 'Findings'], ['source', 'Source']];
 let tab = 0;
 
 function showTab(k, focus) {
@@ -293,6 +331,8 @@ function showTab(k, focus) {
     b.tabIndex = i === tab ? 0 : -1;
     $(id).hidden = i !== tab;
   });
+  document.querySelector('main').classList.toggle('reading', TABS[tab][0] === 'source');
+  if (TABS[tab][0] === 'source') showSource();
   if (focus) $('tab-' + TABS[tab][0]).focus();
 }
 

@@ -9,6 +9,7 @@ class Path {
     this.model = model;
     this.n = n;
     this.causes = data.causes;
+    this.blocks = data.blocks; /* first step, steps of it, how often these come: flat */
     [this.kind, this.engine, this.ring, this.queue, this.sem, this.code, this.cause] = [0, 1, 2, 3, 4, 5, 6].map(int);
     this.start = new Float64Array(n);
     this.end = new Float64Array(n);
@@ -85,7 +86,12 @@ class Path {
 }
 
 const path = model.data.path ? new Path(model.data.path, model) : null;
-const marks = (model.data.marks || []).map(([what, engine, t, file, line, text]) => ({what, engine, t, file, line, text}));
+const marks = (model.data.marks || []).map(([what, engine, t, file, line, text, places]) => ({what, engine, t, file, line, text, places}));
+/* The events of a finding's places, in order of time. */
+function eventsOf(mark) {
+  const all = mark.places.map(([engine, pc, t]) => model.eventNear(engine, pc, t)).filter((i) => i >= 0);
+  return [...new Set(all)].sort((a, b) => model.start[a] - model.start[b]);
+}
 
 /* For whom an engine was idle, in words. */
 function whomText(w) {
@@ -119,7 +125,7 @@ function placeOfStep(k) {
   if (!row) return null;
   const t = row.track, wide = open.has(t);
   if (path.kind[k] === TRANSFER) return {row, y: row.y + 4 + t.ids.indexOf(path.ring[k]) * (wide ? 10 : 2), h: wide ? 8 : 2};
-  if (path.kind[k] !== DATA) return {row, y: row.y + 5 + barsHeight(t) + 2, h: STRIP};
+  if (path.kind[k] !== DATA) return {row, y: row.y + waitsTop(t), h: STRIP};
   const i = wide ? path.eventOf(k) : -1;
   return {row, y: row.y + 5 + (i >= 0 ? laneOf(t, i) * LANE : 0), h: wide ? LANE - 2 : BAR};
 }

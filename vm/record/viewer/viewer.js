@@ -30,9 +30,10 @@ function linkList(events) {
 }
 
 function showWait(table, i) {
-  const wait = model.kind[i] === WAIT ? i : model.from[i], source = model.producer(i);
-  if (wait < 0 || model.kind[wait] !== WAIT) {
-    if (model.kind[i] === INSN || model.kind[i] === DMA) factRow(table, 'Waited', 'not on a semaphore');
+  const wait = model.waitBefore(i), source = model.producer(i);
+  if (model.isWrite(i)) return;
+  if (wait < 0) {
+    if (model.kind[i] === INSN || model.kind[i] === TRIGGER) factRow(table, 'Waited', 'not on a semaphore');
     return;
   }
   const how = document.createDocumentFragment();
@@ -47,9 +48,38 @@ function showWait(table, i) {
   if (source >= 0) factRow(table, 'Ended by', eventLink(source));
 }
 
+function linkWrites(updates) {
+  const out = document.createDocumentFragment();
+  updates.forEach((u, k) => out.append(k ? ', ' : '', eventLink(u, '4 bytes to ' + model.semName(model.id[u])), `, seen at ${timeText(model.start[u])}`));
+  return out;
+}
+/* Of a trigger: what it started. Of a share, or what its ring writes: what started it. */
+function showTransfer(table, i) {
+  const trigger = model.triggerOf(i), kind = model.kind[i];
+  if (kind === TRIGGER) {
+    const shares = model.sharesOf(i), first = shares.reduce((a, k) => Math.min(a, model.start[k]), Infinity);
+    const last = shares.reduce((a, k) => Math.max(a, model.end[k]), 0), q = model.queues.get(model.id[i]), c = model.insn(i) || [];
+    factRow(table, 'Queue', model.queueName(model.id[i]));
+    factRow(table, 'Moves', `${bytesText(model.bytes[i])}${c[7] ? `, ${c[7]} to ${c[8]}` : ''}`);
+    if (model.value[i] !== NONE) factRow(table, 'Semaphore', `${model.semName(model.value[i])}, + ${q ? q.rings : '?'}: 1 by each ring`);
+    if (shares.length) {
+      factRow(table, 'Transfer', `${timeText(first)} to ${timeText(last)}, ${(model.bytes[i] / (last - first) * 1000).toFixed(1)} GB/s`);
+      factRow(table, 'Shares', linkList(shares));
+    } else {
+      factRow(table, 'Transfer', model.bytes[i] ? 'not begun' : 'of no bytes');
+    }
+  } else if (trigger >= 0) {
+    factRow(table, 'Triggered', eventLink(trigger));
+  } else if (kind === DMA) {
+    factRow(table, 'Triggered', 'by ' + model.owner(i));
+  }
+}
+
 function showSignals(table, i) {
   const updates = model.followers(i).filter((k) => model.kind[k] === SEM);
-  if (updates.length)
+  if (model.kind[i] === DMA && updates.length)
+    factRow(table, 'Then writes', linkWrites(updates));
+  else if (updates.length)
     factRow(table, 'Signals', updates.map((u) => `${model.label(u)} at ${timeText(model.start[u])}`).join(', '));
   const next = model.consumers(i).filter((k) => k !== i);
   if (next.length) factRow(table, model.kind[i] === WAIT ? 'Then' : 'Unblocked', linkList(next));
@@ -79,6 +109,7 @@ function showMark(box, m) {
   box.append(element('h2', m.what === 'fault' ? 'Fault' : 'Finding: ' + m.what),
     element('p', m.text, {className: 'text'}));
   const table = element('table', '', {className: 'facts'});
+  if (view.lit.length) factRow(table, view.lit.length > 1 ? 'The two' : 'The one', linkList(view.lit));
   if (m.engine >= 0) factRow(table, 'Engine', model.engines[m.engine]);
   factRow(table, 'At', timeText(m.t));
   if (m.line) factRow(table, 'Source', element('code', m.file + ':' + m.line));
@@ -110,18 +141,24 @@ function showDetails() {
     const c2 = c || [];
     factRow(table, 'Moves', `${bytesText(model.bytes[i])}${c2[7] ? `, ${c2[7]} to ${c2[8]}` : ''}`);
     factRow(table, 'Rate', (model.bytes[i] / (model.end[i] - model.start[i]) * 1000).toFixed(1) + ' GB/s');
-    factRow(table, 'Triggered', 'by ' + model.owner(i));
   }
-  factRow(table, 'From', timeText(model.start[i]));
-  factRow(table, 'To', timeText(model.end[i]));
-  factRow(table, 'Takes', spanText(model.end[i] - model.start[i]));
+  if (model.isWrite(i)) {
+    factRow(table, 'Writes', '4 bytes to ' + model.semName(model.id[i]));
+    factRow(table, 'At', timeText(model.writtenAt(i)));
+    factRow(table, 'Seen at', timeText(model.start[i]));
+  } else {
+    factRow(table, 'From', timeText(model.start[i]));
+    factRow(table, 'To', timeText(model.end[i]));
+    factRow(table, 'Takes', spanText(model.end[i] - model.start[i]));
+  }
+  showTransfer(table, i);
   showWait(table, i);
   showSignals(table, i);
   const step = path ? path.stepOf(i) : -1;
   if (step >= 0) showStep(table, step);
   if (c) {
     const code = element('code', `${c[2]} ${c[3]}`);
-    if (model.source(i)) factRow(table, 'Source', element('code', model.source(i)));
+    if (model.source(i)) factRow(table, 'Source', sourceLink(c));
     factRow(table, 'pc', String(c[1]));
     box.append(title, element('p'), table);
     box.children[1].append(code);
@@ -133,15 +170,17 @@ function showDetails() {
 /* ---- Selection and search ----------------------------------------------------------------- */
 
 /* Brings event i into view: opens its section, moves time and rows no more than it takes. */
-function reveal(i) {
+function openSection(i) {
   const track = model.trackOf(i), section = track && 'section ' + track.section;
-  if (section && !open.has(section)) {
-    open.add(section);
-    showAll();
-  }
-  const span = view.t1 - view.t0, length = model.end[i] - model.start[i], place = placeOf(i);
-  if (model.start[i] < view.t0 || model.end[i] > view.t1) {
-    const room = Math.max(span, length * 1.3), middle = (model.start[i] + model.end[i]) / 2;
+  if (!section || open.has(section)) return;
+  open.add(section);
+  showAll();
+}
+function reveal(i) {
+  openSection(i);
+  const span = view.t1 - view.t0, start = beginOf(i), end = endOf(i), length = end - start, place = placeOf(i);
+  if (start < view.t0 || end > view.t1) {
+    const room = Math.max(span, length * 1.3), middle = (start + end) / 2;
     view.t0 = middle - room / 2;
     view.t1 = view.t0 + room;
   }
@@ -154,7 +193,9 @@ function select(i, bring) {
   view.selected = i;
   view.step = i >= 0 && path ? path.stepOf(i) : -1;
   view.mark = -1;
+  view.lit = [];
   view.gap = null;
+  if (i >= 0) showLineOf(i);
   if (i >= 0) {
     if (bring) reveal(i);
     $('said').textContent = `${model.label(i)} on ${model.trackName(i)}, at ${timeText(model.start[i])}, ` +
@@ -220,7 +261,12 @@ function selectMark(k) {
   if (!m) return;
   select(-1, false);
   view.mark = k;
-  revealTime(m.t, m.t, m.engine >= 0 ? rowOf.engine[m.engine] : null);
+  view.lit = eventsOf(m);
+  for (const i of view.lit) openSection(i);
+  const times = view.lit.flatMap((i) => [beginOf(i), endOf(i)]).concat(m.t);
+  const place = view.lit.length ? placeOf(view.lit[view.lit.length - 1]) : null;
+  revealTime(Math.min(...times), Math.max(...times), place ? place.row : m.engine >= 0 ? rowOf.engine[m.engine] : null);
+  if (view.lit.length) showLineOf(view.lit[view.lit.length - 1]);
   $('said').textContent = m.text;
   showDetails();
   draw();
@@ -229,6 +275,7 @@ function selectMark(k) {
 function find(query) {
   view.hits = model.search(query);
   view.hit = -1;
+  showMarkedLine();
   const n = view.hits ? view.hits.list.length : 0;
   $('hits').textContent = view.hits ? (n ? n.toLocaleString('en') + ' found' : 'none') : '';
   draw();
@@ -265,7 +312,7 @@ function stepEvent(by) {
 function zoomToSelection() {
   const i = view.selected, k = view.step;
   if (i < 0 && k < 0) return;
-  const [start, end] = i >= 0 ? [model.start[i], model.end[i]] : [path.start[k], path.end[k]];
+  const [start, end] = i >= 0 ? [beginOf(i), endOf(i)] : [path.start[k], path.end[k]];
   const length = Math.max(end - start, 1000);
   setView(start - length, end + length);
 }
@@ -289,32 +336,43 @@ function pick(s, x, lane) {
   }
   return best;
 }
+function pickWrite(list, x) {
+  const k = firstWhere(list.length, (m) => model.writtenAt(list[m]) >= T(x - 2));
+  return k < list.length && model.writtenAt(list[k]) <= T(x + 1) ? list[k] : -1;
+}
 function eventAt(x, y) {
   const at = y - RULER + view.y;
   const row = y < RULER ? null : rows.find((r) => at >= r.y && at < r.y + r.h);
   if (!row || !row.track) return -1;
   const t = row.track, wide = open.has(t), within = at - row.y;
   if (t.type === 'engine') {
-    if (within > 5 + barsHeight(t)) return pick(t.waits, x, -1);
+    if (within > waitsTop(t) - 2) return pick(t.waits, x, -1);
+    if (within > triggersTop(t) - 2) return pick(t.triggers, x, -1);
     return pick(t.spans, x, wide ? Math.max(0, Math.floor((within - 5) / LANE)) : -1);
   }
-  if (t.type !== 'queue') return -1;
-  const r = Math.floor((within - 4) / (wide ? 10 : 2));
-  return pick(t.rings[Math.max(0, Math.min(t.rings.length - 1, r))], x, -1);
+  if (!t.rings) return -1;
+  const r = Math.max(0, Math.min(t.rings.length - 1, Math.floor((within - 4) / (wide ? 10 : 2))));
+  const write = wide && t.writes ? pickWrite(t.writes[r], x) : -1;
+  return write >= 0 ? write : pick(t.rings[r], x, -1);
 }
 
 /* On a step line: its value under the pointer. */
 function stepAt(x, y) {
   const at = y - RULER + view.y, row = rows.find((r) => at >= r.y && at < r.y + r.h);
   if (!row || !row.track || !row.track.t) return null;
+  if (row.track.type === 'rate') {
+    const moved = model.movedUntil(row.track, T(x + 1)) - model.movedUntil(row.track, T(x));
+    return ['Throughput', valueText(row.track, 1000 * moved / (T(x + 1) - T(x)))];
+  }
   const k = firstWhere(row.track.t.length, (m) => row.track.t[m] > T(x)) - 1, v = k < 0 ? 0 : row.track.v[k];
-  return [row.track.name, row.track.type === 'memory' ? bytesText(v) + ' in use' : 'value ' + v];
+  return [row.track.name, row.track.type === 'memory' ? bytesText(v) + ' in use'
+    : row.track.type === 'pending' ? v + (v === 1 ? ' transfer' : ' transfers') : 'value ' + v];
 }
 
 function showTip(x, y) {
   const tip = $('tip'), i = eventAt(x, y), step = i < 0 ? stepAt(x, y) : null;
   const flag = markAt(x, y);
-  const text = flag >= 0 ? [markTitle(marks[flag]), 'at ' + timeText(marks[flag].t)] : i >= 0 ? [model.label(i), `${model.trackName(i)}, ${spanText(model.end[i] - model.start[i])}, from ${timeText(model.start[i])}`] : step;
+  const text = flag >= 0 ? [markTitle(marks[flag]), 'at ' + timeText(marks[flag].t)] : i >= 0 ? [model.label(i), `${model.trackName(i)}, ${model.isWrite(i) ? '4 bytes' : spanText(model.end[i] - model.start[i])}, from ${timeText(beginOf(i))}`] : step;
   view.hover = i;
   canvas.style.cursor = i >= 0 || flag >= 0 ? 'pointer' : 'default';
   tip.style.display = text && !view.measure ? 'block' : 'none';
@@ -404,7 +462,7 @@ function togglePath() {
 }
 function escape() {
   view.measure = null;
-  if (view.hits) {
+  if (view.hits) { /* of a search, or a line of the source */
     $('query').value = '';
     find('');
   } else if (view.selected >= 0 || view.step >= 0 || view.mark >= 0 || view.gap) {
@@ -430,7 +488,7 @@ const KEYS = {
   a: () => pan(-0.15), d: () => pan(0.15), w: () => zoom(0.7), s: () => zoom(1 / 0.7),
   f: zoomToSelection, n: () => stepHit(1), N: () => stepHit(-1), l: toggleArrows, t: toggleTheme,
   x: togglePath, ',': () => stepPath(-1), '.': () => stepPath(1),
-  '1': () => showTab(0, true), '2': () => showTab(1, true), '3': () => showTab(2, true), '4': () => showTab(3, true),
+  '1': () => showTab(0, true), '2': () => showTab(1, true), '3': () => showTab(2, true), '4': () => showTab(3, true), '5': () => showTab(4, true),
   '/': () => $('query').select(), '?': () => $('keys').showModal(), Escape: escape,
 };
 document.addEventListener('keydown', (e) => {
