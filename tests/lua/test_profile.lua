@@ -414,8 +414,8 @@ end)
 -- The texts of source files that a page has.
 local function sources_of(path)
   local d = json((t.read(path):match '<script id="trace" type="application/json">(.-)</script>'))
-  for k, text in ipairs(d.sources) do -- the reader leaves \u000a as it is
-    d.sources[k] = text:gsub("\\u00(%x%x)", function(hex) return string.char(tonumber(hex, 16)) end)
+  for k, text in ipairs(d.sources) do -- the reader leaves \u000a and \" as they are
+    d.sources[k] = text:gsub("\\u00(%x%x)", function(hex) return string.char(tonumber(hex, 16)) end):gsub('\\"', '"')
   end
   return d.sources, d.files
 end

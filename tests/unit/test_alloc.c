@@ -190,7 +190,11 @@ static soma_status whole_life(use *u) {
   static const int64_t shape[2] = {4, 8};
   static const char *const defines[] = {"WIDTH=5", "OTHER"};
   static const char *const dirs[] = {"samples", "tests"};
-  soma_assemble_options ao = {sizeof ao, dirs, 2, defines, 2, 0};
+  soma_assemble_options ao = {.size = sizeof ao,
+                              .include_dirs = dirs,
+                              .ninclude_dirs = 2,
+                              .defines = defines,
+                              .ndefines = 2};
   soma_machine *m;
   soma_program *p = NULL;
   soma_run *r = NULL;
@@ -505,7 +509,8 @@ static soma_status with_tensors(use *u) {
   soma_program *p = NULL;
   soma_run *r = NULL;
   soma_diagnostics *d = NULL;
-  soma_assemble_options ao = {sizeof ao, NULL, 0, (const char *const[]){"WIDTH=1"}, 1, 0};
+  soma_assemble_options ao = {
+      .size = sizeof ao, .defines = (const char *const[]){"WIDTH=1"}, .ndefines = 1};
   soma_status s = soma_assemble(u->m, text, strlen(text), "t.s", &ao, &p, &d);
   if (s == SOMA_OK) s = soma_tensor_new(u->m, SOMA_FLOAT32, 2, shape, &a);
   if (s == SOMA_OK) s = soma_tensor_new(u->m, SOMA_FLOAT32, 2, shape, &b);

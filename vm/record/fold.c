@@ -1,4 +1,5 @@
-/* The steps of a critical path with their repeats folded, as --explain-time and the page show them. */
+/* The steps of a critical path with their repeats folded, as --explain-time and the page show them.
+ */
 #include "record.h"
 
 #include <string.h>
