@@ -52,7 +52,7 @@ static void run_scale_bias(bench *b, unsigned op) {
   EACH_ROW b->k.scale_bias(b->d + at, b->a + at, 2.0f, 1.0f, COLS);
 }
 static void run_actfn(bench *b, unsigned fn) {
-  EACH_ROW b->k.actfn[fn](b->d + at, b->a + at, 0.5f, COLS);
+  EACH_ROW b->k.actfn[fn](b->d + at, b->a + at, &(vm_act){1, -0.0f, 0.5f}, COLS);
 }
 static void run_partial(bench *b, unsigned op) {
   EACH_ROW {

@@ -346,7 +346,7 @@ static void check_array(const vm_kern *k, unsigned fn, const float *x, size_t n,
                         float *d) {
   if (in_place) memcpy(d, x, n * sizeof *d);
   d[n] = 12345;
-  k->actfn[fn](d, in_place ? d : x, slope, n);
+  k->actfn[fn](d, in_place ? d : x, &(vm_act){1, -0.0f, slope}, n);
   assert_true(d[n] == 12345);
   for (size_t i = 0; i < n; i++) {
     uint32_t want = isa_f32_bits(vm_actfn_f32(fn, x[i], slope));
@@ -355,6 +355,25 @@ static void check_array(const vm_kern *k, unsigned fn, const float *x, size_t n,
                isa_actfns[fn].name, (double)x[i], i, n, (unsigned)isa_f32_bits(d[i]),
                (unsigned)want);
   }
+}
+
+/* With a scale and a bias: the function of the twice rounded x * scale + bias; and sums of exp. */
+static void check_affine(const vm_kern *k, unsigned fn, const float *x, size_t n, float *d) {
+  const vm_act a = {.scale = 0.75f, .bias = -0.3f, .param = slope};
+  float t[70], want[70], part[16] = {0}, sum[16] = {0};
+  assert_true(n <= 70);
+  for (size_t i = 0; i < n; i++) {
+    float product = x[i] * a.scale;
+    t[i] = product + a.bias;
+    want[i] = vm_actfn_f32(fn, t[i], slope);
+  }
+  k->actfn[fn](d, x, &a, n);
+  assert_memory_equal(d, want, n * sizeof *d);
+  if (fn != ISA_FN_exp || !k->exp_sum) return;
+  k->exp_sum(d, part, x, &a, n);
+  assert_memory_equal(d, want, n * sizeof *d);
+  k->partial[ISA_ALU_add](sum, want, n);
+  assert_memory_equal(part, sum, sizeof sum);
 }
 
 static void test_levels(void **state) {
@@ -369,7 +388,10 @@ static void test_levels(void **state) {
     if (strcmp(k.name, names[level]) != 0) continue; /* the host has less */
     for (unsigned fn = 0; fn < ISA_NACTFNS; fn++) {
       check_array(&k, fn, x, MANY, false, d);
-      for (size_t n = 0; n < 70; n++) check_array(&k, fn, x + n, n, n % 2, d + 1);
+      for (size_t n = 0; n < 70; n++) {
+        check_array(&k, fn, x + n, n, n % 2, d + 1);
+        check_affine(&k, fn, x + 64 * n, n, d);
+      }
     }
   }
   free(d);

@@ -241,6 +241,47 @@ static void test_partial(void **state) {
       }
 }
 
+/* Rows at once give the bits of each row's own partials, whatever the rows' number and length. */
+static void test_reduce(void **state) {
+  static const unsigned ops[] = {ISA_ALU_add, ISA_ALU_mult, ISA_ALU_max, ISA_ALU_min};
+  enum { ROWS = 21, MOST = 70 };
+  levels l = host_levels();
+  uint32_t seed = 99;
+  float x[ROWS * MOST], got[ROWS + 1];
+  (void)state;
+  for (unsigned i = 0; i < l.n * 4 * MOST; i++) {
+    unsigned op = ops[i % 4];
+    size_t n = i / 4 % MOST + 1, rows = i % ROWS + 1;
+    for (size_t j = 0; j < ROWS * MOST; j++) x[j] = some_float(&seed, j % 29 == i % 29);
+    got[rows] = 7;
+    const vm_kern *k = &l.k[i / 4 / MOST];
+    k->reduce[op](got, x, MOST, rows, n);
+    assert_true(got[rows] == 7);
+    for (size_t r = 0; r < rows; r++) {
+      float part[16];
+      for (int j = 0; j < 16; j++) part[j] = vm_kern_identity(op);
+      k->partial[op](part, x + r * MOST, n);
+      if (isa_f32_bits(got[r]) != isa_f32_bits(vm_kern_combine(op, part)))
+        fail_msg("%s %s: row %zu of %zu, %zu elements: %a, not %a", k->name, isa_aluops[op].name, r,
+                 rows, n, (double)got[r], (double)vm_kern_combine(op, part));
+    }
+  }
+}
+
+static void test_spread(void **state) {
+  levels l = host_levels();
+  float s[128], d[128 * 16 + 1];
+  (void)state;
+  for (unsigned i = 0; i < 128; i++) s[i] = (float)i;
+  for (unsigned i = 0; i < l.n * 16 * 128; i++) {
+    size_t n = i % 16 + 1, rows = i / 16 % 128 + 1;
+    d[rows * n] = -1;
+    l.k[i / 16 / 128].spread(d, s, rows, n);
+    for (size_t j = 0; j<rows * n; j += rows> 40 ? 7 : 1) assert_true(d[j] == s[j / n]);
+    assert_true(d[rows * n] == -1);
+  }
+}
+
 /* Sixteen partials of the elements x[half], x[half + 2], ..., combined pairwise. */
 static float half_sum(const float *x, size_t n, unsigned half, const float mean[2], bool spread) {
   float p[16] = {0};
@@ -426,6 +467,8 @@ int main(void) {
       cmocka_unit_test(test_alu),
       cmocka_unit_test(test_scale_bias),
       cmocka_unit_test(test_partial),
+      cmocka_unit_test(test_reduce),
+      cmocka_unit_test(test_spread),
       cmocka_unit_test(test_bn_sums),
       cmocka_unit_test(test_gather_scatter),
       cmocka_unit_test(test_matmul),

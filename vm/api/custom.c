@@ -171,7 +171,7 @@ static uint8_t *copy_dsts(soma_call *c, size_t *size, bool *ok) {
     const vm_view *v = &c->a->dsts.v[i];
     at = (at + 7) / 8 * 8; /* wide enough for any element */
     vm_view_dense(&c->dst[i], v, block + at);
-    vm_copy_bits(&c->dst[i], v);
+    vm_copy_bits(c->dp->k, &c->dst[i], v);
     at += (size_t)v->num[0] * (size_t)v->elems * v->esize;
   }
   return block;
@@ -193,7 +193,7 @@ vm_verdict soma_custom_run(void *ud, vm_dp *d, const struct vm_CUSTOM *a) {
   soma_status s = x->op.fn(x->op.ud, &c);
   r->m->calling = false;
   ok = s == SOMA_OK && !c.text[0];
-  for (uint32_t i = 0; ok && i < a->dsts.n; i++) vm_copy_bits(&a->dsts.v[i], &c.dst[i]);
+  for (uint32_t i = 0; ok && i < a->dsts.n; i++) vm_copy_bits(d->k, &a->dsts.v[i], &c.dst[i]);
   isa_free(&r->m->al, block, size);
   if (ok) return VM_RETIRE;
   return vm_dp_fault(d, "custom_op \"%.60s\": %s", x->name,

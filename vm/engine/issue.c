@@ -75,7 +75,7 @@ bool vm_item_copy_view(vm_core *c, vm_item *it, vm_view *v) {
   it->copies->place = v->place;
   vm_view dense;
   vm_view_dense(&dense, v, block);
-  vm_copy_bits(&dense, v);
+  vm_copy_bits(&c->kern, &dense, v);
   *v = dense;
   return true;
 }

@@ -1,29 +1,48 @@
 /* The scalar engine: activate, activate2 and their accumulator registers. */
 #include "op.h"
 
-/* One column of one element per partition: its elements are a row, and so are scale and bias. */
-static bool activate_column(vm_dp *d, const struct vm_ACTIVATE *a) {
-  vm_view dst, src, scale, bias;
-  if (a->reduce != ISA_CMD_idle || d->stochastic || !vm_column_as_row(&dst, &a->dst) ||
-      !vm_column_as_row(&src, &a->src))
+/* A narrow tile: all its elements are a row, and so are a scale and a bias of each partition. */
+static bool activate_narrow(vm_dp *d, const struct vm_ACTIVATE *a) {
+  vm_view dst, src;
+  uint32_t parts = a->src.num[0];
+  if (a->reduce != ISA_CMD_idle || d->stochastic || !vm_tile_as_row(&dst, &a->dst) ||
+      !vm_tile_as_row(&src, &a->src))
     return false;
   size_t n = (size_t)src.elems;
   const float *x = vm_in(d, d->row[0], &src, 0, 0, n);
   float *o = d->row[2];
-  if (a->scale.v.at && vm_column_as_row(&scale, &a->scale.v))
-    d->k->alu_vv[ISA_ALU_mult](o, x, vm_in(d, d->row[1], &scale, 0, 0, n), n);
-  else
-    d->k->alu_vs[ISA_ALU_mult](o, x, vm_num_at(d, &a->scale, 0, 1), n);
-  if (a->bias.v.at && vm_column_as_row(&bias, &a->bias.v))
-    d->k->alu_vv[ISA_ALU_add](o, o, vm_in(d, d->row[1], &bias, 0, 0, n), n);
-  else
-    d->k->alu_vs[ISA_ALU_add](o, o, vm_num_at(d, &a->bias, 0, -0.0f), n);
-  d->k->actfn[a->fn](o, o, 0, n);
-  vm_store(d, &dst, 0, 0, o, n);
+  vm_act same = VM_ACT_AS_IS;
+  if (a->scale.v.at) {
+    vm_nums_spread(d, d->row[1], &a->scale, parts, n / parts);
+    d->k->alu_vv[ISA_ALU_mult](o, x, d->row[1], n);
+    x = o;
+  } else {
+    same.scale = vm_num_at(d, &a->scale, 0, 1);
+  }
+  if (a->bias.v.at) {
+    vm_nums_spread(d, d->row[1], &a->bias, parts, n / parts);
+    d->k->alu_vs[ISA_ALU_mult](o, x, same.scale, n);
+    d->k->alu_vv[ISA_ALU_add](o, o, d->row[1], n);
+    x = o;
+    same.scale = 1;
+  } else {
+    same.bias = vm_num_at(d, &a->bias, 0, -0.0f);
+  }
+  d->k->actfn[a->fn](o, x, &same, n);
+  vm_out_done(d, &dst, 0, 0, o, n);
   return true;
 }
 
 /* An absent scale is 1 and an absent bias -0: the operations that change nothing. */
+typedef struct affine {
+  float scale[ISA_PMAX], bias[ISA_PMAX];
+} affine;
+
+static void affine_of(const vm_dp *d, const struct vm_ACTIVATE *a, affine *f) {
+  vm_nums(d, f->scale, &a->scale, a->dst.num[0], 1);
+  vm_nums(d, f->bias, &a->bias, a->dst.num[0], -0.0f);
+}
+
 const float *vm_act_inputs(const vm_dp *d, const struct vm_ACTIVATE *a, uint32_t p, float *o,
                            const float *x, size_t n) {
   if (!a->scale.given && !a->bias.given) return x;
@@ -32,15 +51,19 @@ const float *vm_act_inputs(const vm_dp *d, const struct vm_ACTIVATE *a, uint32_t
 }
 
 /* dst = fn(src * scale + bias) of partition p; the sum of the results before their conversion. */
-static float activate_row(vm_dp *d, const struct vm_ACTIVATE *a, uint32_t p) {
-  bool sums = vm_cmd_reduces(a->reduce);
+static float activate_row(vm_dp *d, const struct vm_ACTIVATE *a, const affine *f, uint32_t p) {
+  bool sums = vm_cmd_reduces(a->reduce), both = sums && a->fn == ISA_FN_exp && d->k->exp_sum;
+  vm_act act = {.scale = f->scale[p], .bias = f->bias[p]};
   float part[16] = {0};
   for (uint64_t i = 0; i < a->dst.elems; i += VM_ROW) {
     size_t n = vm_piece(a->dst.elems, i);
     const float *x = vm_in(d, d->row[0], &a->src, p, i, n);
     float *o = vm_out(d->row[1], &a->dst, p, i);
-    d->k->actfn[a->fn](o, vm_act_inputs(d, a, p, o, x, n), 0, n);
-    if (sums) d->k->partial[ISA_ALU_add](part, o, n);
+    if (both)
+      d->k->exp_sum(o, part, x, &act, n);
+    else
+      d->k->actfn[a->fn](o, x, &act, n);
+    if (sums && !both) d->k->partial[ISA_ALU_add](part, o, n);
     vm_out_done(d, &a->dst, p, i, o, n);
   }
   return sums ? vm_kern_combine(ISA_ALU_add, part) : 0;
@@ -48,23 +71,26 @@ static float activate_row(vm_dp *d, const struct vm_ACTIVATE *a, uint32_t p) {
 
 /* The same without sums where every row is contiguous fp32, with nothing to look up from row to
  * row. */
-static bool activate_rows(const vm_dp *d, const struct vm_ACTIVATE *a) {
+static bool activate_rows(const vm_dp *d, const struct vm_ACTIVATE *a, const affine *f) {
   vm_rows o, x;
   size_t n = (size_t)a->dst.elems;
   if (a->reduce != ISA_CMD_idle || n > VM_ROW || !vm_rows_at(&a->dst, &o) ||
       !vm_rows_at(&a->src, &x))
     return false;
   for (uint32_t p = 0; p < a->dst.num[0]; p++, o.at += o.step, x.at += x.step)
-    d->k->actfn[a->fn](o.at, vm_act_inputs(d, a, p, o.at, x.at, n), 0, n);
+    d->k->actfn[a->fn](o.at, x.at, &(vm_act){.scale = f->scale[p], .bias = f->bias[p]}, n);
   return true;
 }
 
 /* The register of a partition is that of its lane, counted from the source's first partition. */
 vm_verdict vm_op_activate(vm_dp *d, const struct vm_ACTIVATE *a) {
   vm_round_begin(d, a->round);
-  bool done = a->dst.elems == 0 || activate_column(d, a) || activate_rows(d, a);
+  affine f;
+  bool done = a->dst.elems == 0 || activate_narrow(d, a);
+  if (!done) affine_of(d, a, &f);
+  done = done || activate_rows(d, a, &f);
   for (uint32_t p = 0; p < a->dst.num[0] && !done; p++) {
-    float sum = activate_row(d, a, p);
+    float sum = activate_row(d, a, &f, p);
     vm_accumulate(&d->acc[p], a->reduce, ISA_ALU_add, 0, sum);
   }
   vm_round_end(d);
@@ -119,7 +145,9 @@ static float activate2_row(vm_dp *d, const struct vm_ACTIVATE2 *a, uint32_t p) {
     size_t n = vm_piece(a->dst.elems, i);
     const float *x = vm_in(d, d->row[0], &a->src, p, i, n);
     float *o = vm_out(d->row[1], &a->dst, p, i);
-    d->k->actfn[a->fn](o, vm_act2_inputs(d, a, p, o, x, n), param, n);
+    vm_act act = VM_ACT_AS_IS;
+    act.param = param;
+    d->k->actfn[a->fn](o, vm_act2_inputs(d, a, p, o, x, n), &act, n);
     if (reduces) reduction_add(d, &r, o, n);
     vm_out_done(d, &a->dst, p, i, o, n);
   }

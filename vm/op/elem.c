@@ -75,8 +75,8 @@ static bool tt_rows(const vm_dp *d, unsigned op, const vm_view *dst, const vm_vi
 
 static void tt_floats(vm_dp *d, const struct vm_TENSOR_TENSOR *a) {
   vm_view dst = a->dst, src0 = a->src0, src1 = a->src1, t0, t1;
-  if (!d->stochastic && vm_column_as_row(&t0, &src0) && vm_column_as_row(&t1, &src1) &&
-      vm_column_as_row(&dst, &a->dst))
+  if (!d->stochastic && vm_tile_as_row(&t0, &src0) && vm_tile_as_row(&t1, &src1) &&
+      vm_tile_as_row(&dst, &a->dst))
     src0 = t0, src1 = t1;
   if (tt_rows(d, a->op, &dst, &src0, &src1)) return;
   for (uint32_t p = 0; p < dst.num[0]; p++) {
@@ -149,27 +149,27 @@ static void ts_bits(const vm_dp *d, const struct vm_TENSOR_SCALAR *a) {
   }
 }
 
-/* o = x op s for a column: x has one element per partition, and so may s have. */
-static void column_scalar(vm_dp *d, unsigned op, float *o, const float *x, const vm_num *s,
+/* o = x op s for a narrow tile: x has n elements of all partitions, s may have one of each. */
+static void narrow_scalar(vm_dp *d, unsigned op, float *o, const float *x, const vm_num *s,
                           bool reverse, size_t n) {
-  vm_view t;
-  if (!s->v.at || isa_aluops[op].arity == 1 || !vm_column_as_row(&t, &s->v)) {
+  float *y = d->row[1];
+  if (isa_aluops[op].arity == 1 || !s->v.at) {
     vm_alu_scalar(d, op, o, x, vm_num_at(d, s, 0, 0), reverse, n);
     return;
   }
-  const float *y = vm_in(d, d->row[1], &t, 0, 0, n);
+  vm_nums_spread(d, y, s, s->v.num[0], n / s->v.num[0]);
   d->k->alu_vv[op](o, reverse ? y : x, reverse ? x : y, n);
 }
 
-static bool ts_column(vm_dp *d, const struct vm_TENSOR_SCALAR *a) {
+static bool ts_narrow(vm_dp *d, const struct vm_TENSOR_SCALAR *a) {
   vm_view dst, src;
-  if (!vm_column_as_row(&dst, &a->dst) || !vm_column_as_row(&src, &a->src)) return false;
+  if (!vm_tile_as_row(&dst, &a->dst) || !vm_tile_as_row(&src, &a->src)) return false;
   size_t n = (size_t)dst.elems;
   const float *x = vm_in(d, d->row[0], &src, 0, 0, n);
-  column_scalar(d, a->op0, d->row[2], x, &a->imm0, a->reverse0, n);
+  narrow_scalar(d, a->op0, d->row[2], x, &a->imm0, a->reverse0, n);
   if (a->op1 != ISA_ALU_bypass)
-    column_scalar(d, a->op1, d->row[2], d->row[2], &a->imm1, a->reverse1, n);
-  vm_store(d, &dst, 0, 0, d->row[2], n);
+    narrow_scalar(d, a->op1, d->row[2], d->row[2], &a->imm1, a->reverse1, n);
+  vm_out_done(d, &dst, 0, 0, d->row[2], n);
   return true;
 }
 
@@ -177,10 +177,12 @@ static bool ts_rows(const vm_dp *d, const struct vm_TENSOR_SCALAR *a) {
   vm_rows o, x;
   size_t n = (size_t)a->dst.elems;
   if (n > VM_ROW || !vm_rows_at(&a->dst, &o) || !vm_rows_at(&a->src, &x)) return false;
+  float s0[ISA_PMAX], s1[ISA_PMAX];
+  vm_nums(d, s0, &a->imm0, a->dst.num[0], 0);
+  vm_nums(d, s1, &a->imm1, a->dst.num[0], 0);
   for (uint32_t p = 0; p < a->dst.num[0]; p++, o.at += o.step, x.at += x.step) {
-    float s0 = vm_num_at(d, &a->imm0, p, 0), s1 = vm_num_at(d, &a->imm1, p, 0);
-    vm_alu_scalar(d, a->op0, o.at, x.at, s0, a->reverse0, n);
-    if (a->op1 != ISA_ALU_bypass) vm_alu_scalar(d, a->op1, o.at, o.at, s1, a->reverse1, n);
+    vm_alu_scalar(d, a->op0, o.at, x.at, s0[p], a->reverse0, n);
+    if (a->op1 != ISA_ALU_bypass) vm_alu_scalar(d, a->op1, o.at, o.at, s1[p], a->reverse1, n);
   }
   return true;
 }
@@ -203,7 +205,7 @@ vm_verdict vm_op_tensor_scalar(vm_dp *d, const struct vm_TENSOR_SCALAR *a) {
   vm_round_begin(d, a->round);
   if (isa_aluops[a->op0].cls == ISA_OP_BIT || isa_aluops[a->op1].cls == ISA_OP_BIT)
     ts_bits(d, a);
-  else if ((d->stochastic || !ts_column(d, a)) && !ts_rows(d, a))
+  else if ((d->stochastic || !ts_narrow(d, a)) && !ts_rows(d, a))
     ts_floats(d, a);
   vm_round_end(d);
   return VM_RETIRE;
@@ -230,7 +232,7 @@ vm_verdict vm_op_scalar_tensor_tensor(vm_dp *d, const struct vm_SCALAR_TENSOR_TE
 
 static void cast_copy(vm_dp *d, const vm_view *to, const vm_view *from) {
   vm_view dst = *to, src = *from, t;
-  if (!d->stochastic && vm_column_as_row(&t, from) && vm_column_as_row(&dst, to)) src = t;
+  if (!d->stochastic && vm_tile_as_row(&t, from) && vm_tile_as_row(&dst, to)) src = t;
   for (uint32_t p = 0; p < dst.num[0]; p++) {
     for (uint64_t i = 0; i < dst.elems; i += VM_ROW) {
       size_t n = vm_piece(dst.elems, i);
@@ -242,7 +244,7 @@ static void cast_copy(vm_dp *d, const vm_view *to, const vm_view *from) {
 vm_verdict vm_op_tensor_copy(vm_dp *d, const struct vm_COPY *a) {
   vm_round_begin(d, a->round);
   if (a->dst.dtype == a->src.dtype)
-    vm_copy_bits(&a->dst, &a->src);
+    vm_copy_bits(d->k, &a->dst, &a->src);
   else
     cast_copy(d, &a->dst, &a->src);
   vm_round_end(d);
@@ -251,8 +253,7 @@ vm_verdict vm_op_tensor_copy(vm_dp *d, const struct vm_COPY *a) {
 
 /* Its source is the other core's: vm_meet_source. */
 vm_verdict vm_op_sendrecv_gpsimd(vm_dp *d, const struct vm_SENDRECV_GPSIMD *a) {
-  (void)d;
-  vm_copy_bits(&a->dst, &a->src);
+  vm_copy_bits(d->k, &a->dst, &a->src);
   return VM_RETIRE;
 }
 
@@ -281,7 +282,7 @@ vm_verdict vm_op_memset(vm_dp *d, const struct vm_MEMSET *a) {
 
 vm_verdict vm_op_reciprocal(vm_dp *d, const struct vm_UNARY *a) {
   vm_view dst = a->dst, src = a->src, t;
-  if (vm_column_as_row(&t, &src) && vm_column_as_row(&dst, &a->dst)) src = t;
+  if (vm_tile_as_row(&t, &src) && vm_tile_as_row(&dst, &a->dst)) src = t;
   for (uint32_t p = 0; p < dst.num[0]; p++) {
     for (uint64_t i = 0; i < dst.elems; i += VM_ROW) {
       size_t n = vm_piece(dst.elems, i);

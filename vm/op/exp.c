@@ -3,14 +3,18 @@
 
 /* dst = exp(src - max) of partition p; the sum of the results before their conversion. */
 static float exponential_row(vm_dp *d, const struct vm_EXPONENTIAL *a, uint32_t p) {
-  float part[16] = {0}, max = vm_num_at(d, &a->max, p, 0);
+  bool sums = vm_cmd_reduces(a->reduce);
+  float part[16] = {0};
+  vm_act less = {.scale = 1, .bias = -vm_num_at(d, &a->max, p, 0)}; /* x - max is x + -max */
   for (uint64_t i = 0; i < a->dst.elems; i += VM_ROW) {
     size_t n = vm_piece(a->dst.elems, i);
     const float *x = vm_in(d, d->row[0], &a->src, p, i, n);
     float *o = vm_out(d->row[1], &a->dst, p, i);
-    d->k->alu_vs[ISA_ALU_subtract](o, x, max, n);
-    d->k->actfn[ISA_FN_exp](o, o, 0, n);
-    if (vm_cmd_reduces(a->reduce)) d->k->partial[ISA_ALU_add](part, o, n);
+    if (sums && d->k->exp_sum)
+      d->k->exp_sum(o, part, x, &less, n);
+    else
+      d->k->actfn[ISA_FN_exp](o, x, &less, n);
+    if (sums && !d->k->exp_sum) d->k->partial[ISA_ALU_add](part, o, n);
     vm_out_done(d, &a->dst, p, i, o, n);
   }
   return vm_kern_combine(ISA_ALU_add, part);

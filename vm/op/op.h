@@ -93,6 +93,8 @@ typedef enum vm_verdict { VM_RETIRE, VM_STALL, VM_FAULT } vm_verdict;
 
 /* Row buffers of a handler, and floats in one: long rows go through in pieces. */
 enum { VM_ROWS = 4, VM_ROW = 2048 };
+/* Elements of a partition of a narrow tile: all fit into a row buffer. */
+enum { VM_FEW = VM_ROW / ISA_PMAX };
 
 /* PSUM in slots of an fp32 element, and the marks of the two halves of one. */
 enum { VM_PSUM_SLOTS = ISA_PMAX * ISA_PSUM_BYTES / 4, VM_BOTH_HALVES = 3 };
@@ -226,9 +228,11 @@ void vm_store_bits(const vm_view *v, uint32_t p, uint64_t first, const uint32_t 
 uint8_t *vm_at(const vm_view *v, uint32_t p, uint64_t i);
 /* The value of a scalar operand for partition p; `absent` when it is not given. */
 float vm_num_at(const vm_dp *d, const vm_num *n, uint32_t p, float absent);
+/* All of them: of partitions 0 .. lanes - 1. */
+void vm_nums(const vm_dp *d, float *out, const vm_num *n, uint32_t lanes, float absent);
 /* Copies all elements of src to dst bit by bit (equal sizes of element, equal counts). In-place
- * overlap must be exact. */
-void vm_copy_bits(const vm_view *dst, const vm_view *src);
+ * overlap must be exact. k: the host's kernels. */
+void vm_copy_bits(const vm_kern *k, const vm_view *dst, const vm_view *src);
 /* o = x op s, with reverse s op x. o may be x. Unary operators ignore s. */
 void vm_alu_scalar(const vm_dp *d, unsigned op, float *o, const float *x, float s, bool reverse,
                    size_t n);
@@ -259,10 +263,12 @@ void vm_round_end(vm_dp *d);
 static inline size_t vm_piece(uint64_t elems, uint64_t i) {
   return elems - i < VM_ROW ? (size_t)(elems - i) : VM_ROW;
 }
-/* A view of one element per partition as one partition of that many elements, so that a column
- * costs one row's work. False, *out untouched, when v is not such a column. Not for results
- * that are rounded stochastically, since that goes by partition. */
-bool vm_column_as_row(vm_view *out, const vm_view *v);
+/* A view of at most VM_FEW elements per partition as one partition of all of them, so
+ * that a narrow tile costs one row's work. False, *out untouched, when v is not such a tile. Not
+ * for results that are rounded stochastically, since that goes by partition. */
+bool vm_tile_as_row(vm_view *out, const vm_view *v);
+/* The scalars of all partitions, each `elems` times, to go with such a row. */
+void vm_nums_spread(const vm_dp *d, float *out, const vm_num *n, uint32_t lanes, size_t elems);
 
 #define DECLARE_DONE(name, form) vm_verdict vm_op_##name(vm_dp *d, const struct vm_##form *a);
 #define DECLARE_PLANNED DECLARE_DONE /* may not exist yet: nothing calls it */

@@ -72,11 +72,19 @@ static float reduce_long(vm_dp *d, const struct vm_TENSOR_REDUCE *a, uint32_t p,
   return sum_end(&s);
 }
 
-static float reduce_short(const vm_dp *d, unsigned op, const float *x, size_t inner) {
-  sum s;
-  sum_start(&s, d, op);
-  sum_add(&s, x, inner);
-  return sum_end(&s);
+/* n results of `inner` elements each, which follow one another. */
+static void reduce_short(const vm_dp *d, unsigned op, float *r, const float *x, size_t n,
+                         size_t inner) {
+  if (by_partials(op)) {
+    d->k->reduce[op](r, x, (ptrdiff_t)inner, n, inner);
+    return;
+  }
+  for (size_t j = 0; j < n; j++, x += inner) {
+    sum s;
+    sum_start(&s, d, op);
+    sum_add(&s, x, inner);
+    r[j] = sum_end(&s);
+  }
 }
 
 static void finish(vm_dp *d, const struct vm_TENSOR_REDUCE *a, uint32_t p, uint64_t at, float *r,
@@ -86,8 +94,29 @@ static void finish(vm_dp *d, const struct vm_TENSOR_REDUCE *a, uint32_t p, uint6
   vm_store(d, &a->dst, p, at, r, n);
 }
 
+/* One result a partition, of rows that lie as a kernel wants them or of a narrow tile: all at once.
+ */
+static bool reduce_rows(vm_dp *d, const struct vm_TENSOR_REDUCE *a, uint64_t inner) {
+  struct vm_TENSOR_REDUCE column = *a;
+  vm_view row;
+  vm_rows x;
+  uint32_t parts = a->src.num[0];
+  if (a->dst.elems != 1 || !by_partials(a->op) || !vm_tile_as_row(&column.dst, &a->dst))
+    return false;
+  if (!vm_rows_at(&a->src, &x)) {
+    if (!vm_tile_as_row(&row, &a->src)) return false;
+    x.at = d->row[0];
+    x.step = (ptrdiff_t)inner;
+    vm_load(d, d->row[0], &row, 0, 0, (size_t)row.elems);
+  }
+  d->k->reduce[a->op](d->row[1], x.at, x.step, parts, (size_t)inner);
+  finish(d, &column, 0, 0, d->row[1], parts);
+  return true;
+}
+
 static void reduce_floats(vm_dp *d, const struct vm_TENSOR_REDUCE *a, uint64_t inner) {
   float *r = d->row[1];
+  if (reduce_rows(d, a, inner)) return;
   uint64_t group = inner <= VM_ROW ? VM_ROW / inner : 1;
   for (uint32_t p = 0; p < a->dst.num[0]; p++) {
     for (uint64_t o = 0; o < a->dst.elems; o += group) {
@@ -96,7 +125,7 @@ static void reduce_floats(vm_dp *d, const struct vm_TENSOR_REDUCE *a, uint64_t i
         r[0] = reduce_long(d, a, p, o * inner, inner);
       } else {
         const float *x = vm_in(d, d->row[0], &a->src, p, o * inner, n * (size_t)inner);
-        for (size_t j = 0; j < n; j++) r[j] = reduce_short(d, a->op, x + j * inner, (size_t)inner);
+        reduce_short(d, a->op, r, x, n, (size_t)inner);
       }
       finish(d, a, p, o, r, n);
     }

@@ -5,6 +5,8 @@
 #include <string.h>
 
 enum { RAW = 4 * VM_ROW }; /* bytes of a piece that is gathered before it is converted */
+enum { FEW = 8 };          /* elements that take less than a kernel's call */
+enum { NARROW = 32 };
 
 vm_verdict vm_dp_fault(vm_dp *d, const char *fmt, ...) {
   va_list ap;
@@ -45,10 +47,17 @@ static void copy_one(uint8_t *dst, const uint8_t *src, unsigned esize) { memcpy(
 
 /* Copies n elements of esize bytes between strided places, which may be the same bytes. The
  * calls have constant sizes so that each becomes a loop of plain loads and stores. */
-static void copy_run(uint8_t *dst, int64_t dst_step, const uint8_t *src, int64_t src_step, size_t n,
-                     unsigned esize) {
+static void copy_run(const vm_kern *k, uint8_t *dst, int64_t dst_step, const uint8_t *src,
+                     int64_t src_step, size_t n, unsigned esize) {
   if (dst_step == esize && src_step == esize) {
     memmove(dst, src, n * esize);
+    return;
+  }
+  if (k && n >= FEW) {
+    if (dst_step == esize)
+      k->gather(dst, src, (ptrdiff_t)src_step, n, esize);
+    else
+      k->scatter(dst, (ptrdiff_t)dst_step, src, n, esize);
     return;
   }
 #define EACH(bytes)                                                               \
@@ -63,30 +72,90 @@ static void copy_run(uint8_t *dst, int64_t dst_step, const uint8_t *src, int64_t
 #undef EACH
 }
 
+/* Rows of at most 2 * NARROW bytes, each by two copies of a constant size that may overlap: a call
+ * for each would take longer than all they do. */
+static void copy_rows(uint8_t *dst, int64_t dst_step, const uint8_t *src, int64_t src_step,
+                      size_t rows, size_t bytes) {
+#define ROWS(half)                                             \
+  for (; rows > 0; rows--, dst += dst_step, src += src_step) { \
+    memcpy(dst, src, half);                                    \
+    memcpy(dst + bytes - (half), src + bytes - (half), half);  \
+  }
+  if (bytes > NARROW) {
+    ROWS(NARROW)
+  } else if (bytes > NARROW / 2) {
+    ROWS(NARROW / 2)
+  } else if (bytes > NARROW / 4) {
+    ROWS(NARROW / 4)
+  } else {
+    ROWS(NARROW / 8)
+  }
+#undef ROWS
+}
+
 static size_t piece(const vm_walk *w, size_t n) { return w->left < n ? (size_t)w->left : n; }
 
-void vm_load_raw(void *dst, const vm_view *v, uint32_t p, uint64_t first, size_t n) {
+/* How many of the next n elements' runs are short, whole, and a step apart. */
+static size_t short_rows(const vm_view *v, const vm_walk *w, size_t n) {
+  size_t bytes = (size_t)v->run * v->esize, rows = v->run ? n / (size_t)v->run : 0, left;
+  if (w->n != 2 || w->row >= 0 || v->run_step != v->esize || w->left != v->run ||
+      bytes > 2 * NARROW || bytes < 4 || rows < 2)
+    return 0;
+  left = (size_t)(w->dim[0].num - w->dim[0].index);
+  return rows < left ? rows : left;
+}
+
+/* A walk past all but the last of n runs of its outer dimension. */
+static void pass_rows(vm_walk *w, size_t n) {
+  w->dim[0].index += n - 1;
+  w->run_at += (int64_t)(n - 1) * w->dim[0].step;
+}
+
+/* k: gathers and scatters; NULL: there are none. */
+static void load_raw(const vm_kern *k, void *dst, const vm_view *v, uint32_t p, uint64_t first,
+                     size_t n) {
   uint8_t *out = dst;
   vm_walk w;
   vm_walk_partition(&w, v, p);
   for (vm_walk_seek(&w, first);; vm_walk_next_run(&w)) {
-    size_t m = piece(&w, n);
-    copy_run(out, v->esize, w.at, v->run_step, m, v->esize);
+    size_t rows = short_rows(v, &w, n), m = rows ? rows * (size_t)v->run : piece(&w, n);
+    size_t bytes = (size_t)v->run * v->esize;
+    if (rows) {
+      copy_rows(out, (int64_t)bytes, w.at, w.dim[0].step, rows, bytes);
+      pass_rows(&w, rows);
+    } else {
+      copy_run(k, out, v->esize, w.at, v->run_step, m, v->esize);
+    }
     if ((n -= m) == 0) return;
     out += m * v->esize;
   }
 }
 
-void vm_store_raw(const vm_view *v, uint32_t p, uint64_t first, const void *src, size_t n) {
+static void store_raw(const vm_kern *k, const vm_view *v, uint32_t p, uint64_t first,
+                      const void *src, size_t n) {
   const uint8_t *in = src;
   vm_walk w;
   vm_walk_partition(&w, v, p);
   for (vm_walk_seek(&w, first);; vm_walk_next_run(&w)) {
-    size_t m = piece(&w, n);
-    copy_run(w.at, v->run_step, in, v->esize, m, v->esize);
+    size_t rows = short_rows(v, &w, n), m = rows ? rows * (size_t)v->run : piece(&w, n);
+    size_t bytes = (size_t)v->run * v->esize;
+    if (rows) {
+      copy_rows(w.at, w.dim[0].step, in, (int64_t)bytes, rows, bytes);
+      pass_rows(&w, rows);
+    } else {
+      copy_run(k, w.at, v->run_step, in, v->esize, m, v->esize);
+    }
     if ((n -= m) == 0) return;
     in += m * v->esize;
   }
+}
+
+void vm_load_raw(void *dst, const vm_view *v, uint32_t p, uint64_t first, size_t n) {
+  load_raw(NULL, dst, v, p, first, n);
+}
+
+void vm_store_raw(const vm_view *v, uint32_t p, uint64_t first, const void *src, size_t n) {
+  store_raw(NULL, v, p, first, src, n);
 }
 
 uint8_t *vm_at(const vm_view *v, uint32_t p, uint64_t i) {
@@ -127,10 +196,10 @@ void vm_load(const vm_dp *d, float *dst, const vm_view *v, uint32_t p, uint64_t 
   }
   uint32_t raw[RAW / 4];
   if (v->dtype == ISA_float32) {
-    vm_load_raw(dst, v, p, first, n);
+    load_raw(d->k, dst, v, p, first, n);
     return;
   }
-  vm_load_raw(raw, v, p, first, n);
+  load_raw(d->k, raw, v, p, first, n);
   d->k->load[v->dtype](dst, raw, n);
 }
 
@@ -178,7 +247,7 @@ void vm_store(const vm_dp *d, const vm_view *v, uint32_t p, uint64_t first, cons
   }
   uint32_t raw[RAW / 4];
   d->k->store[v->dtype](raw, src, n, d->cvt);
-  vm_store_raw(v, p, first, raw, n);
+  store_raw(d->k, v, p, first, raw, n);
 }
 
 const float *vm_in(const vm_dp *d, float *buf, const vm_view *v, uint32_t p, uint64_t first,
@@ -196,7 +265,11 @@ float *vm_out(float *buf, const vm_view *v, uint32_t p, uint64_t first) {
 
 void vm_out_done(const vm_dp *d, const vm_view *v, uint32_t p, uint64_t first, const float *out,
                  size_t n) {
-  if (f32_at(v, p, first) != out) vm_store(d, v, p, first, out, n);
+  if (f32_at(v, p, first) == out) return;
+  if (v->dtype == ISA_float32)
+    store_raw(d->k, v, p, first, out, n); /* canonical, as what is computed in place */
+  else
+    vm_store(d, v, p, first, out, n);
 }
 
 /* Bytes and half words to and from words: in blocks, which compilers vectorise. */
@@ -291,7 +364,7 @@ void vm_partials_start(unsigned op, float part[16]) {
   for (int i = 0; i < 16; i++) part[i] = start;
 }
 
-static void copy_partition(const vm_view *dst, const vm_view *src, uint32_t p) {
+static void copy_partition(const vm_kern *k, const vm_view *dst, const vm_view *src, uint32_t p) {
   uint32_t raw[RAW / 4];
   uint8_t *to = vm_row_at(dst, p, 0);
   const uint8_t *from = vm_row_at(src, p, 0);
@@ -300,34 +373,56 @@ static void copy_partition(const vm_view *dst, const vm_view *src, uint32_t p) {
     size_t n = dst->elems - i < step ? (size_t)(dst->elems - i) : step;
     void *piece_at = to ? (void *)(to + i * dst->esize) : raw;
     if (from) {
-      vm_store_raw(dst, p, i, from + i * src->esize, n);
+      store_raw(k, dst, p, i, from + i * src->esize, n);
       continue;
     }
-    vm_load_raw(piece_at, src, p, i, n);
-    if (!to) vm_store_raw(dst, p, i, raw, n);
+    load_raw(k, piece_at, src, p, i, n);
+    if (!to) store_raw(k, dst, p, i, raw, n);
   }
 }
 
-void vm_copy_bits(const vm_view *dst, const vm_view *src) {
+void vm_copy_bits(const vm_kern *k, const vm_view *dst, const vm_view *src) {
   uint8_t *to = vm_row_at(dst, 0, 0);
   const uint8_t *from = vm_row_at(src, 0, 0);
   size_t bytes = (size_t)dst->elems * dst->esize;
   if (to && from && bytes <= RAW) { /* one piece a row, and nothing to look up from row to row */
+    if (bytes >= 4 && bytes <= 2 * NARROW) {
+      copy_rows(to, dst->step[0], from, src->step[0], dst->num[0], bytes);
+      return;
+    }
     for (uint32_t p = 0; p < dst->num[0]; p++, to += dst->step[0], from += src->step[0])
       memmove(to, from, bytes);
     return;
   }
-  for (uint32_t p = 0; p < dst->num[0]; p++) copy_partition(dst, src, p);
+  for (uint32_t p = 0; p < dst->num[0]; p++) copy_partition(k, dst, src, p);
 }
 
-bool vm_column_as_row(vm_view *out, const vm_view *v) {
-  if (v->elems != 1 || v->num[0] < 2) return false;
+bool vm_tile_as_row(vm_view *out, const vm_view *v) {
+  if (v->num[0] < 2 || v->elems == 0 || v->elems > VM_FEW || v->run != v->elems || v->place)
+    return false;
   *out = *v;
-  out->ndim = 2;
+  out->ndim = 3;
   out->num[0] = 1;
   out->num[1] = v->num[0];
   out->step[1] = v->step[0];
-  out->elems = out->run = v->num[0];
-  out->run_step = v->step[0];
+  out->num[2] = (uint32_t)v->run;
+  out->step[2] = v->run_step;
+  out->elems = v->num[0] * v->elems;
+  vm_view_runs(out);
   return true;
+}
+
+void vm_nums_spread(const vm_dp *d, float *out, const vm_num *n, uint32_t lanes, size_t elems) {
+  float x[ISA_PMAX];
+  vm_nums(d, x, n, lanes, 0);
+  d->k->spread(out, x, lanes, elems);
+}
+
+void vm_nums(const vm_dp *d, float *out, const vm_num *n, uint32_t lanes, float absent) {
+  vm_view row;
+  if (n->v.at && n->v.elems == 1 && n->v.num[0] == lanes && vm_tile_as_row(&row, &n->v)) {
+    vm_load(d, out, &row, 0, 0, lanes);
+    return;
+  }
+  for (uint32_t p = 0; p < lanes; p++) out[p] = vm_num_at(d, n, p, absent);
 }

@@ -23,6 +23,14 @@ typedef struct vm_product {
   unsigned k, m, n;
 } vm_product;
 
+/* An activation function is applied to x * scale + bias, two roundings. With VM_ACT_AS_IS that is
+ * x. */
+typedef struct vm_act {
+  float scale, bias;
+  float param; /* prelu's slope for negative inputs; others ignore it */
+} vm_act;
+#define VM_ACT_AS_IS ((vm_act){1, -0.0f, 0})
+
 typedef struct vm_kern {
   const char *name; /* "plain" "avx2" "avx512" */
   /* n contiguous elements to fp32 and back (isa/README.md's Numbers). cvt: isa_cvt flags. Types
@@ -45,12 +53,19 @@ typedef struct vm_kern {
   void (*alu_sv[ISA_NALUOPS])(float *d, float s, const float *a, size_t n);
   /* d = x * scale + bias, two roundings. */
   void (*scale_bias)(float *d, const float *x, float scale, float bias, size_t n);
-  /* d = fn(x). d may be x. param is prelu's slope for negative inputs; others ignore it. */
-  void (*actfn[ISA_NACTFNS])(float *d, const float *x, float param, size_t n);
+  /* d = fn(x * scale + bias). d may be x. */
+  void (*actfn[ISA_NACTFNS])(float *d, const float *x, const vm_act *a, size_t n);
+  /* The same with fn = exp, and the results added to sixteen partials as by `partial`; NULL where
+   * that is the two calls. */
+  void (*exp_sum)(float *d, float part[16], const float *x, const vm_act *a, size_t n);
   /* Sixteen interleaved partials: part[i % 16] op= x[i]; x[0] belongs to part[0], so split a
    * long row at multiples of 16. A NaN partial comes back canonical. op is add, mult, max or min
    * (subtract: the caller's affair). */
   void (*partial[ISA_NALUOPS])(float part[16], const float *x, size_t n);
+  /* out[r] = the combined partials of row r alone, n (at least 1) elements from x + r * step on. */
+  void (*reduce[ISA_NALUOPS])(float *out, const float *x, ptrdiff_t step, size_t rows, size_t n);
+  /* d[r * n + i] = s[r], i < n; n at most 16. */
+  void (*spread)(float *d, const float *s, size_t rows, size_t n);
   void (*matmul)(const vm_product *p);
   /* a = a op b on bit patterns of `width` bits in 32-bit elements, the meaning of vm_alu_bits. The
    * bits of a and b above width are 0, those of the result unspecified. */

@@ -88,6 +88,76 @@ KERN_INLINE fvec high_float(ivec key) { return canon((fvec)flip((uvec)key + NANS
 PARTIAL(max, ivec, low_key, GREATER, low_float, isa_bits_f32(KERN_NAN))
 PARTIAL(min, ivec, high_key, LESSER, high_float, isa_bits_f32(KERN_NAN))
 
+/* Rows as lanes where they are short: each element of sixteen rows is a vector, and the partials
+ * are combined as vm_kern_combine does; what lies beyond n would change nothing. */
+KERN_INLINE void turn(float block[16][16], const float *x, ptrdiff_t step, size_t rows, size_t n) {
+  for (size_t r = 0; r < rows; r++, x += step)
+    for (size_t i = 0; i < n; i++) block[i][r] = x[i];
+}
+
+enum { CHAINS = 4 }; /* rows at once: a row alone is one chain of dependent operations */
+
+#define REDUCE(op, type, ENTER, COMBINE, LEAVE, rest)                                             \
+  static void short_##op(float *out, const float *x, ptrdiff_t step, size_t rows, size_t n) {     \
+    float block[16][16] = {{0}};                                                                  \
+    type p[16][VECS];                                                                             \
+    turn(block, x, step, rows, n);                                                                \
+    for (size_t i = 0; i < n; i++)                                                                \
+      EACH_VEC p[i][j] = COMBINE(ENTER((fvec){0} + vm_kern_identity(ISA_ALU_##op)),               \
+                                 ENTER(load(block[i] + j * LANES)));                              \
+    for (size_t half = 8; half > 0; half /= 2)                                                    \
+      for (size_t i = 0; i < half && i + half < n; i++)                                           \
+        EACH_VEC p[i][j] = COMBINE(p[i][j], p[i + half][j]);                                      \
+    EACH_VEC store(block[0] + j * LANES, LEAVE(p[0][j]));                                         \
+    memcpy(out, block[0], rows * sizeof *out);                                                    \
+  }                                                                                               \
+  static void long_##op(float *out, const float *x, ptrdiff_t step, size_t n) {                   \
+    float part[CHAINS][16], row[16];                                                              \
+    type p[CHAINS][VECS];                                                                         \
+    size_t i = 0;                                                                                 \
+    for (unsigned c = 0; c < CHAINS; c++)                                                         \
+      EACH_VEC p[c][j] = ENTER((fvec){0} + vm_kern_identity(ISA_ALU_##op));                       \
+    for (; i + 16 <= n; i += 16)                                                                  \
+      KERN_UNROLL(4)                                                                              \
+      for (unsigned c = 0; c < CHAINS; c++) EACH_VEC p[c][j] =                                    \
+          COMBINE(p[c][j], ENTER(load(x + c * step + i + j * LANES)));                            \
+    for (unsigned c = 0; c < CHAINS && i < n; c++) {                                              \
+      pad(row, x + c * step + i, n - i, rest);                                                    \
+      EACH_VEC p[c][j] = COMBINE(p[c][j], ENTER(load(row + j * LANES)));                          \
+    }                                                                                             \
+    for (unsigned c = 0; c < CHAINS; c++) {                                                       \
+      EACH_VEC store(part[c] + j * LANES, LEAVE(p[c][j]));                                        \
+      out[c] = vm_kern_combine(ISA_ALU_##op, part[c]);                                            \
+    }                                                                                             \
+  }                                                                                               \
+  static void reduce_##op(float *out, const float *x, ptrdiff_t step, size_t rows, size_t n) {    \
+    size_t r = 0;                                                                                 \
+    for (; n <= 16 && r < rows; r += 16)                                                          \
+      short_##op(out + r, x + (ptrdiff_t)r * step, step, rows - r < 16 ? rows - r : 16, n);       \
+    for (; r + CHAINS <= rows; r += CHAINS) long_##op(out + r, x + (ptrdiff_t)r * step, step, n); \
+    for (; r < rows; r++) {                                                                       \
+      float part[16];                                                                             \
+      for (unsigned j = 0; j < 16; j++) part[j] = vm_kern_identity(ISA_ALU_##op);                 \
+      partial_##op(part, x + (ptrdiff_t)r * step, n);                                             \
+      out[r] = vm_kern_combine(ISA_ALU_##op, part);                                               \
+    }                                                                                             \
+  }
+REDUCE(add, fvec, SAME, ADD, canon, -0.0f)
+REDUCE(mult, fvec, SAME, MULT, canon, 1.0f)
+REDUCE(max, ivec, low_key, GREATER, low_float, isa_bits_f32(KERN_NAN))
+REDUCE(min, ivec, high_key, LESSER, high_float, isa_bits_f32(KERN_NAN))
+
+/* Sixteen stores a row whatever n is: the next row's go over what was too many. */
+static void spread(float *d, const float *s, size_t rows, size_t n) {
+  for (size_t r = 0; r < rows; r++, d += n) {
+    if ((rows - r) * n >= 16) {
+      for (unsigned j = 0; j < 16; j++) d[j] = s[r];
+    } else {
+      for (size_t j = 0; j < n; j++) d[j] = s[r];
+    }
+  }
+}
+
 /* Both halves of bn_stats at once: the even lanes of two rows of sixteen are those of the even
  * elements, and halving the thirty-two lanes until two are left combines each half's sixteen. */
 enum { ALL = 2 * VECS };
@@ -128,8 +198,13 @@ static void bn_sums(float sum[2], const float *x, const float mean[2], bool spre
 
 void KERN(sum_fill)(vm_kern *k) {
   k->bn_sums = bn_sums;
+  k->spread = spread;
   k->partial[ISA_ALU_add] = partial_add;
+  k->reduce[ISA_ALU_add] = reduce_add;
   k->partial[ISA_ALU_mult] = partial_mult;
+  k->reduce[ISA_ALU_mult] = reduce_mult;
   k->partial[ISA_ALU_max] = partial_max;
+  k->reduce[ISA_ALU_max] = reduce_max;
   k->partial[ISA_ALU_min] = partial_min;
+  k->reduce[ISA_ALU_min] = reduce_min;
 }
