@@ -4,6 +4,7 @@ import enum
 import inspect
 import itertools
 import math
+import os
 import sys
 import types
 import warnings
@@ -270,6 +271,10 @@ def build(function, args, kwargs, target, grid=(), schedule=(), flags=0, core_of
             built.around = around
             for text in built.unwritten:
                 warnings.warn(text + "; it reads zeros here", UserWarning, stacklevel=4)
+            if built.result is None and not any(r.prints for r in recs) and \
+                    not any(s.written for _, s in built.inputs):
+                warnings.warn("%s() returns nothing and writes none of its arguments: nobody gets "
+                              "what it calculates" % built.name, UserWarning, stacklevel=4)
             return built
         except record.Redo:
             continue
@@ -382,6 +387,10 @@ def _at_user(error):
 def _of_this_package(error):
     """Of an error that a call into this package raises the same; any other as it is."""
     frames, ours = _users(error)
+    if "__array_ufunc__=None" in str(error):
+        error.args = ("a function of NumPy does not take a tile, whose values are known when the "
+                      "kernel runs: nki.language has functions of tiles",)
+        ours = True
     if not ours or not frames:
         return error
     place = "%s:%d: " % _place(frames[-1])
@@ -390,12 +399,17 @@ def _of_this_package(error):
     return _cut(error, frames)
 
 
+_NUMPY = os.path.dirname(np.__file__) + os.sep, "<__array_function__ internals>"
+
+
 def _users(error):
-    """(the user's frames of an error, whether the innermost of all is this package's)."""
+    """(the user's frames of an error, none of NumPy's; whether the innermost of all is this
+    package's)."""
     frames, at, ours = [], error.__traceback__, False
     while at is not None:
-        ours = record.is_own(at.tb_frame.f_code.co_filename)
-        if not ours:
+        file = at.tb_frame.f_code.co_filename
+        ours = record.is_own(file)
+        if not ours and not file.startswith(_NUMPY):
             frames.append(at)
         at = at.tb_next
     return frames, ours

@@ -119,7 +119,7 @@ class Recorder:
         self.last = None        # number of the last instruction of the call before
         self.ordered = 0        # depth of no_reorder
         self.edges, self.named = [], {}
-        self.old_style = False
+        self.old_style = self.prints = False
         self.identities, self.constants = {}, {}
         self.numbering = 0
         self.keep = []

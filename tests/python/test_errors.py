@@ -1,4 +1,6 @@
 """Kernels that are wrong: each is refused at its own line, with the rule and the values."""
+import contextlib
+import io
 import os
 import signal
 import subprocess
@@ -6,6 +8,7 @@ import sys
 import time
 import traceback
 import unittest
+import warnings
 
 import numpy as np
 from helper import data
@@ -79,6 +82,11 @@ WRONG = (
     ("nl.mod(x, 2.0)", NotBuilt, "nl.mod: the hardware has no remainder; take x - y * nl.floor"),
     ("nl.load(a.reshape((512, 128)))", KernelError,
      "nl.load of [512, 128]: the first dimension becomes partitions, of which there are 128"),
+    ("nl.load(a.reshape((65536,)))", KernelError, "nl.load of [65536]: the first dimension becomes "
+     "partitions, of which there are 128; reshape((1, 65536)) makes it one row"),
+    ("np.exp(x)", TypeError, "a function of NumPy does not take a tile, whose values are known "
+     "when the kernel runs: nki.language has functions of tiles"),
+    ("np.mean(x, axis=1)", TypeError, "<float32[128, 512] in sbuf, x>: its values are known when"),
     ("nl.store(a, 'hello')", KernelError, "memset of float32 with 'hello': a number is needed"),
     ("nl.program_id(3)", KernelError, "program_id(3) of a grid of 0 dimensions"),
     ("nl.affine_range(x)", KernelError, "range(0, <float32[128, 512] in sbuf, x>, 1): bounds are "
@@ -177,6 +185,17 @@ class Errors(unittest.TestCase):
                 want = "case.py:4: " + text
                 self.assertEqual(str(error)[:len(want)], want)
                 self.assertLess(len(str(error)), 700)
+
+    def test_a_kernel_without_results_is_warned_of(self):
+        for statement, wanted in (("pass", True), ("nl.store(a, x)", False), ("return x", False),
+                                  ("nl.device_print('x', x[0:1, 0:1])", False)):
+            with warnings.catch_warnings(record=True) as found, \
+                    contextlib.redirect_stdout(io.StringIO()):
+                warnings.simplefilter("always")
+                kernel_of(statement)(data(128, 512))
+            self.assertEqual([str(w.message) for w in found], [
+                "kernel() returns nothing and writes none of its arguments: nobody gets what it "
+                "calculates"] if wanted else [], statement)
 
     def test_the_traceback_ends_in_the_kernel(self):
         for statement, kind in (("x[:, 600]", KernelError), ("float(x)", TypeError)):

@@ -26,7 +26,9 @@ def load(src, dtype=None, mask=None, **other):
     shape = _tile_shape(src.shape)
     if shape[0] > 128:
         raise KernelError("nl.load of %s: the first dimension becomes partitions, of which there "
-                          "are 128" % list(src.shape))
+                          "are 128; %s" % (list(src.shape), "reshape((1, %d)) makes it one row" %
+                                           shape[0] if len(src.shape) == 1 else
+                                           "load up to 128 rows at a time"))
     emit = insn.dma_copy
     if mask is not None and src.has("gather"):
         def emit(d, s):
@@ -247,6 +249,7 @@ def device_print(print_prefix, tensor=None, *others, mask=None, **other):
     x = need(tensor, "tensor", "nl.device_print")
     if x.memory == PSUM:
         x = insn.in_sbuf(x)
+    record.active().prints = True
     record.active().emit(insn.OP["device_print"], -1, ((len(text),) + tuple(text), x.words(), (0,)))
 
 
