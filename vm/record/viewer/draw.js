@@ -54,7 +54,7 @@ function colorOf(i) {
 /* ---- Layout ------------------------------------------------------------------------------- */
 
 const open = new Set(), fewSems = model.tracks.filter((t) => t.type === 'sem').length <= 8 * model.data.cores;
-for (const t of model.tracks) if (t.type !== 'sem' || fewSems) open.add('section ' + t.section);
+for (const t of model.tracks) if ((t.type !== 'sem' || fewSems) && !t.closed) open.add('section ' + t.section);
 
 /* Height of an engine's bars; one that only waits and triggers has none. */
 function barsHeight(track) {

@@ -188,8 +188,9 @@ class Model {
     const by = new Map();
     for (const rings of queues)
       for (const r of Object.keys(rings).map(Number)) by.set(r, (by.get(r) || []).concat(rings[r]));
-    const ids = [...by.keys()].sort((a, b) => a - b);
-    this.tracks.push({type: 'dma', section: this.section(core, 'DMA engines', 'by engine'), name: 'all', core,
+    const ids = [...by.keys()].sort((a, b) => a - b), shares = ids.reduce((a, r) => a + by.get(r).length, 0);
+    /* Of one queue it looks like the queue, and drawing very many shares twice takes time. */
+    this.tracks.push({type: 'dma', closed: queues.length < 2 || shares > 20000, section: this.section(core, 'DMA engines', 'by engine'), name: 'all', core,
       ids, rings: ids.map((r) => this.spans(by.get(r)))});
   }
 

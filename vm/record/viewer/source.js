@@ -80,7 +80,7 @@ function showMarkedLine() {
 
 /* Only the lines in view have elements: a file may have a hundred thousand. */
 function showLines() {
-  const box = $('lines'), inner = box.firstChild, focus = document.activeElement;
+  const box = $('lines'), inner = box && box.firstChild, focus = document.activeElement;
   if (!inner) return;
   const at = focus && focus.dataset ? focus.dataset.line : undefined;
   const first = Math.max(0, Math.floor(box.scrollTop / LINE_HEIGHT) - 5);
@@ -98,7 +98,9 @@ function showLines() {
 }
 
 function scrollToLine(line) {
-  const box = $('lines'), k = source.rows.findIndex((r) => r.line === line);
+  const box = $('lines');
+  if (!box) return;
+  const k = source.rows.findIndex((r) => r.line === line);
   const y = k * LINE_HEIGHT;
   if (k >= 0 && (y < box.scrollTop || y + LINE_HEIGHT > box.scrollTop + box.clientHeight))
     box.scrollTop = Math.max(0, y - box.clientHeight / 2);
