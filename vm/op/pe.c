@@ -276,6 +276,35 @@ static void take_row(uint32_t *from, const float *x, uint32_t k, size_t n) {
   for (; j < n; j++) from[j] = x[j] != 0 ? k : from[j];
 }
 
+/* Whether the first n columns of the moving operand, which is dense, are those of an identity, or
+ * of one times a number. By their bits alone: other zeros and numbers are left to take_row. */
+static bool is_identity(const vm_dp *d, const vm_view *v, size_t n) {
+  static const uint8_t zeros[4 * ISA_PMAX];
+  const uint8_t *first = vm_row_at(v, 0, 0);
+  const size_t size = v->esize;
+  float one;
+  if (!first || n > v->num[0]) return false;
+  d->k->load[v->dtype](&one, first, 1);
+  if (one == 0) return false;
+  for (uint32_t k = 0; k < v->num[0]; k++) {
+    const uint8_t *row = first + (int64_t)k * v->step[0];
+    size_t before = k < n ? k : n, here = k < n ? size : 0, after = n - before - (k < n);
+    if (memcmp(row, zeros, before * size) != 0 || memcmp(row + before * size, first, here) != 0 ||
+        memcmp(row + before * size + here, zeros, after * size) != 0)
+      return false;
+  }
+  return true;
+}
+
+/* from[j] = the first partition whose moving element i + j is not zero, k when there is none. */
+static void find_sources(const vm_dp *d, const vm_view *v, uint64_t i, uint32_t k, uint32_t *from,
+                         size_t n) {
+  bool ascending = i == 0 && is_identity(d, v, n);
+  for (size_t j = 0; j < n; j++) from[j] = ascending ? (uint32_t)j : k;
+  if (ascending) return;
+  while (k-- > 0) take_row(from, vm_in(d, d->row[0], v, k, i, n), k, n);
+}
+
 /* Transpose mode moves bits: element n of row m is the stationary one of the partition whose
  * moving element n is not zero (the first such; none: 0). fp8 becomes 16 bits, upper half zero.
  * It overwrites. */
@@ -284,20 +313,24 @@ static vm_verdict transpose(vm_dp *d, const struct vm_MATMUL *a, const vm_statio
   if (a->dst.esize != bytes)
     return vm_dp_fault(d, "matmul: transposing %s gives elements of %u bytes, dst is %s",
                        isa_dtypes[t->dtype].name, bytes, isa_dtypes[a->dst.dtype].name);
+  enum { BLOCK = 16 }; /* rows of the result at once: a cache line of each column */
   static const uint32_t none[ISA_PMAX];
   const uint32_t *column[VM_COLUMNS]; /* of the result: a row of the stationary operand */
-  uint32_t out[VM_COLUMNS], from[VM_COLUMNS];
+  uint32_t out[BLOCK][VM_COLUMNS + 16], from[VM_COLUMNS];
   bool fresh[VM_COLUMNS];
   for (uint64_t i = 0; i < a->dst.elems; i += VM_COLUMNS) {
     size_t n = a->dst.elems - i < VM_COLUMNS ? (size_t)(a->dst.elems - i) : VM_COLUMNS;
-    for (size_t j = 0; j < n; j++) from[j] = t->k;
-    for (uint32_t k = t->k; k-- > 0;) take_row(from, vm_in(d, d->row[0], &a->src, k, i, n), k, n);
+    find_sources(d, &a->src, i, t->k, from, n);
     for (size_t j = 0; j < n; j++)
       column[j] = from[j] < t->k ? &d->weights->bits[a->tile_row + from[j]][a->tile_col] : none;
-    for (uint32_t m = 0; m < t->m; m++) {
-      for (size_t j = 0; j < n; j++) out[j] = column[j][m];
-      take_fresh(d, &a->dst, m, i, n, fresh);
-      vm_store_bits(&a->dst, m, i, out, n);
+    for (uint32_t m = 0; m < t->m; m += BLOCK) {
+      uint32_t rows = t->m - m < BLOCK ? t->m - m : BLOCK;
+      for (size_t j = 0; j < n; j++)
+        for (uint32_t r = 0; r < rows; r++) out[r][j] = column[j][m + r];
+      for (uint32_t r = 0; r < rows; r++) {
+        take_fresh(d, &a->dst, m + r, i, n, fresh);
+        vm_store_bits(&a->dst, m + r, i, out[r], n);
+      }
     }
   }
   return VM_RETIRE;
