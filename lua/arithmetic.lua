@@ -189,7 +189,8 @@ local function apply(k, name, a, b, dtype)
 end
 
 local function binary(name)
-  return function(a, b)
+  return function(a, b, more)
+    if type(more) == "table" then refuse("%s on a device takes no options", name) end
     if a == nil or b == nil then refuse("%s takes two operands", name) end
     local core, home = core_of(name, {a, b})
     local tensors, types = {}, {}
@@ -231,7 +232,8 @@ end
 -- ---- Functions ----------------------------------------------------------------------------------
 
 local function unary(name, f)
-  return function(t)
+  return function(t, more)
+    if type(more) == "table" then refuse("%s on a device takes no options", name) end
     local core = core_of(name, {t})
     need_float(name, t)
     return elementwise(core, name, {t}, new(t, "float32", t.shape, name), function(k, tiles)

@@ -148,6 +148,7 @@ end
 function Kernel:queue(o)
   local modes = {none = 0, swdge = 1, hwdge = 2}
   o = o or {}
+  V.check_options(self, "queue", o, {dge = true, engine = true, priority = true})
   local mode, engine = modes[o.dge or "hwdge"], engines[o.engine or "sync"]
   if not mode or not engine or engine < 0 then self:refuse "queue takes dge = none, swdge or hwdge and the name of an engine" end
   return {queue = check(self, self.handle:queue(mode, engine, o.priority or 0))}

@@ -197,6 +197,7 @@ static void move_to_host(lua_State *L, const lb_device_tensor *d) {
 
 /* t:to(device): t itself when it is there, else a copy there. */
 static int tensor_to(lua_State *L) {
+  luaL_argcheck(L, lua_isnoneornil(L, 3), 3, "to takes a device and no options");
   int device = lb_device(L, "to", luaL_checkstring(L, 2));
   lua_settop(L, 1);
   if (lb_test_device_tensor(L, 1) != NULL) {

@@ -212,7 +212,10 @@ static int load_program(lua_State *L, const char *what) {
 
 /* soma.load(path or bytes): a program from a .sbc file, or from a string with its contents; nil
  * and a message when the file cannot be opened. Raises when it is not a valid program. */
-static int load(lua_State *L) { return load_program(L, "load"); }
+static int load(lua_State *L) {
+  luaL_argcheck(L, lua_isnoneornil(L, 2), 2, "load takes no options");
+  return load_program(L, "load");
+}
 
 typedef enum image { IMAGE_BYTES, IMAGE_SOURCE, IMAGE_DISASSEMBLY } image;
 
@@ -244,6 +247,7 @@ static int program_source(lua_State *L) {
 /* soma.disassemble(program, path or bytes): what soma-dis prints; nil and a message when the file
  * cannot be opened. Raises when it is not a valid program. */
 static int disassemble(lua_State *L) {
+  luaL_argcheck(L, lua_isnoneornil(L, 2), 2, "disassemble takes no options");
   if (luaL_testudata(L, 1, LB_PROGRAM) == NULL) {
     if (lua_type(L, 1) != LUA_TSTRING) return luaL_typeerror(L, 1, "program or string");
     if (load_program(L, "disassemble") != 1) return 2;
@@ -255,6 +259,7 @@ static int disassemble(lua_State *L) {
 
 /* prog:save(path): true; nil and a message when the file cannot be written. */
 static int program_save(lua_State *L) {
+  luaL_argcheck(L, lua_isnoneornil(L, 3), 3, "save takes no options");
   lb_program *p = lb_check_program(L, 1);
   const char *path = lb_path(L, 2);
   size_t n;

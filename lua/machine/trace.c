@@ -29,6 +29,8 @@ static int finish(lua_State *L, const char *what, lb_file *f, soma_status s) {
 /* run:save_trace(path): Chrome's trace event format, compressed when the path ends with .gz. nil
  * and a message when the file cannot be written; so do the next two. */
 static int save_trace(lua_State *L) {
+  luaL_argcheck(L, lua_isnoneornil(L, 3), 3,
+                "save_trace takes no options; those of recording are the core's");
   const soma_program *p;
   const char *path = luaL_checkstring(L, 2);
   const soma_recorder *r = lb_recorded(L, "save_trace", &p);
@@ -72,6 +74,7 @@ static const char *source_text(void *ud, const char *file, size_t *n) {
 /* run:save_html(path, title): a page that needs no other file; with the critical path, fault and
  * findings while the core has the run. */
 static int save_html(lua_State *L) {
+  luaL_argcheck(L, lua_isnoneornil(L, 4), 4, "save_html takes a path and a title");
   const soma_program *p;
   const char *path = luaL_checkstring(L, 2), *title = luaL_optstring(L, 3, NULL);
   const soma_recorder *r = lb_recorded(L, "save_html", &p);
@@ -107,6 +110,7 @@ static soma_table table_named(lua_State *L, int arg) {
 
 /* run:save_table(path, table): CSV, or JSON lines when the path ends with .jsonl. */
 static int save_table(lua_State *L) {
+  luaL_argcheck(L, lua_isnoneornil(L, 4), 4, "save_table takes a path and a table's name");
   const soma_program *p;
   size_t n;
   const char *path = luaL_checklstring(L, 2, &n);

@@ -173,6 +173,7 @@ static int op_allclose(lua_State *L) {
 /* soma.equal(a, b): the same dtype, shape and bits; else false and a text with the first
  * difference. */
 static int op_equal(lua_State *L) {
+  luaL_argcheck(L, lua_isnoneornil(L, 3), 3, "equal takes no options; allclose has tolerances");
   const lt_tensor *a = lt_check(L, 1), *b = lt_check(L, 2);
   if (a->dtype != b->dtype || !same_shape(a, b)) {
     const char *ta = lt_push_type(L, a), *tb = lt_push_type(L, b);

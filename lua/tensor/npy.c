@@ -113,6 +113,7 @@ static void write_npy(FILE *f, const lt_tensor *t) {
 /* t:save_npy(path): true; nil and a message when the file cannot be written. It appears complete or
  * not at all. */
 static int save_npy(lua_State *L) {
+  luaL_argcheck(L, lua_isnoneornil(L, 3), 3, "save_npy takes no options");
   lua_settop(L, 2);
   const char *path = lb_path(L, 2);
   lt_tensor *t = lt_make_dense(L, 1);

@@ -236,6 +236,7 @@ static void product_i64(const int64_t *a, const int64_t *b, int64_t k, int64_t n
 /* soma.matmul(a, b): [M, K] times [K, N], contraction in order in double, float32 out; of two
  * integer tensors in 64 bits, int64 out. */
 static int op_matmul(lua_State *L) {
+  luaL_argcheck(L, lua_isnoneornil(L, 3), 3, "matmul takes no options");
   if (lt_call_device(L, "matmul")) return 1;
   const lt_tensor *a = lt_check(L, 1), *b = lt_check(L, 2);
   if (a->ndim != 2 || b->ndim != 2 || a->shape[1] != b->shape[0])

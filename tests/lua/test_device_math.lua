@@ -75,6 +75,24 @@ case("options may come as soon as what follows is left out, and are never ignore
   raises("is too many", soma.frombytes, "ab", "uint8", on, on)
 end)
 
+case("what takes no options says so", function()
+  local prog = soma.assemble_file "tests/lua/add.s"
+  local o <const> = {rtol = 1}
+  raises("equal takes no options; allclose has tolerances", soma.equal, a, b, o)
+  raises("matmul takes no options", soma.matmul, a, b:transpose(), o)
+  raises("save_npy takes no options", a.save_npy, a, "/nowhere/x.npy", o)
+  raises("to takes a device and no options", a.to, a, "cpu", o)
+  raises("load takes no options", soma.load, prog:bytes(), o)
+  raises("disassemble takes no options", soma.disassemble, prog, o)
+  raises("save takes no options", prog.save, prog, "/nowhere/x.sbc", o)
+  raises("queue has no option 'rtol'; it takes: dge, engine, priority", function() soma.kernel {}:queue(o) end)
+  with_core(function()
+    local x = a:to "neuron"
+    fails("add on a device takes no options", function() return x:add(x, o) end)
+    fails("exp on a device takes no options", function() return x:exp(o) end)
+  end)
+end)
+
 case("views: no copy, the same memory, elements", function()
   with_core(function(core)
     local x = a:to "neuron"
