@@ -11,7 +11,8 @@
 --   > line 2: race: vector reads what a transfer of queue q writes, and nothing orders the two
 --   > ...
 --
--- ENGINE: opens its section, which ends with a halt; lines before the first are declarations. What
+-- ENGINE: opens its section, which ends with a halt, `core 1 ENGINE:` that of core 1, `core * ENGINE:`
+-- both; lines before the first are declarations. What
 -- check_tiles.lua declares, and MORE below, is in front of all. Lines are numbered from the one after the name. What follows `>` is the
 -- first finding without its times and operands, and how many more there are. A program that is
 -- `right:` has none, its bits are the same under every schedule, and the lint warns of nothing but of
@@ -88,10 +89,11 @@ local function assemble(p)
   local out = {tiles.source(tiles.declare(MORE, target), target), '%line 1 "line"'}
   local open = false
   for n, line in ipairs(p.lines) do
-    local engine, rest = line:match "^(%l+): *(.*)"
+    local core, engine, rest = line:match "^(core [%d*]) (%l+): *(.*)"
+    if not core then engine, rest = line:match "^(%l+): *(.*)" end
     if engine and ENGINES[engine] then
       if open then out[#out + 1] = " halt" end
-      out[#out + 1] = "section " .. engine
+      out[#out + 1] = "section " .. engine .. (core and " " .. core:gsub(" ", "=") or "")
       out[#out + 1] = string.format('%%line %d "line"', n)
       open, line = true, rest
     end

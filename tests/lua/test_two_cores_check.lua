@@ -369,6 +369,95 @@ section sync core=*
   has(run.findings[1].text, "vector")
 end)
 
+-- What all legal timings of a program do: the verdict, and the first line of its text.
+local function all(source, given)
+  local run = soma.core {schedule = "all"}:run(soma.assemble(source, {name = "p.s"}), given or {}, {faults = "return"})
+  return run.schedules.verdict, run.schedules.text
+end
+
+case("schedules of sendrecvs are judged", function()
+  eq(all(meet, inputs), "same")
+  local verdict, text = all((meet:gsub("%$got>=32", "$got>=31")), inputs)
+  eq(verdict, "depends")
+  has(text, "'s queue q reads at p.s:13 what a transfer of core")
+  local swap = [[
+target  trn2
+made    sem     core=*
+done    sem     core=*
+a       tile    sbuf float32[128, 64]
+b       tile    sbuf float32[128, 64]
+section vector core=*
+        memset  a, 1.0                          $made++
+        memset  a, 2.0                          $done>=1
+        halt
+section gpsimd core=*
+        sendrecv_gpsimd  b, a                   $made>=1 $done++
+        memset  b, 0.0
+        halt
+]]
+  eq(all(swap), "same")
+  verdict, text = all((swap:gsub("memset  a, 2.0 +%$done>=1", "memset a, 2.0")))
+  eq(verdict, "depends")
+  has(text, "gpsimd reads at p.s:11 what core")
+end)
+
+case("the update of a sendrecv does not stand for a later transfer of its ring", function()
+  -- A ring tells of a sendrecv when the other core's half is over too, and so it may be after the next
+  -- transfer: sixteen updates can be those of either.
+  local source = [[
+target  trn2
+got     sem     core=*
+q       queue   dge=hwdge, core=*
+x       tensor  float32[2, 128, 64], input
+a       tile    sbuf float32[128, 64]
+b       tile    sbuf float32[128, 64]
+c       tile    sbuf float32[128, 64]
+section sync core=*
+        sendrecv  b, a, queue=q                 $got
+        dma_copy  c, x[CORE], queue=q           $got
+        halt
+section vector core=*
+        tensor_copy  b, b                       $got>=16
+        halt
+]]
+  eq(all(source, inputs), "depends")
+  eq(check(source, {checks = "race"}, inputs).fault.kind, "check")
+end)
+
+case("two engines of a core that come to one pipe in no order", function()
+  local source = [[
+target  trn2
+turn    sem     core=*
+q       queue   dge=none, core=*
+r       queue   dge=none, core=*
+a       tile    sbuf float32[128, 64]
+b       tile    sbuf float32[128, 64]
+c       tile    sbuf float32[128, 64]
+d       tile    sbuf float32[128, 64]
+section sync core=*
+        sendrecv  b, a, queue=q, pipe=3
+        nop                                     $turn++
+        halt
+section scalar core=*
+        nop                                     $turn>=1
+        sendrecv  d, c, queue=r, pipe=3
+        halt
+]]
+  eq(all(source), "same")
+  right(source, {checks = "race"})
+  for _, wrong_one in ipairs {(source:gsub("%$turn>=1", "")), (source:gsub("%$turn>=1", "$turn>=0"))} do
+    local verdict, text = all(wrong_one)
+    eq(verdict, "depends")
+    has(text, "come to pipe 3, and nothing orders the two")
+    for seed = 0, 5 do
+      local run = check(wrong_one, {checks = "race", schedule = seed})
+      eq(#run.findings, 2)
+      has(run.findings[1].text, "come to pipe 3, and nothing orders the two: the other core meets whichever comes first")
+      has(run.findings[1].text, "or one of the two takes another pipe")
+    end
+  end
+end)
+
 case("barriers in a loop are in order", function()
   local source = [[
 target  trn2

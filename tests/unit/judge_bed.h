@@ -1,5 +1,6 @@
 /* Random programs for the judges of all schedules: engines, transfers of one to three rings, shared
- * semaphores. Each is written down in an order that one execution has, so that most of them end. */
+ * semaphores; of two cores also remote updates, transfers into the other core's SBUF, barriers and
+ * sendrecvs. Each is written down in an order that one execution has, so that most of them end. */
 #ifndef TESTS_JUDGE_BED_H
 #define TESTS_JUDGE_BED_H
 
@@ -12,10 +13,11 @@ enum { JUDGE_VECTOR, JUDGE_SCALAR, JUDGE_GPSIMD, JUDGE_SYNC, JUDGE_ENGINES };
 
 typedef struct judge_gen {
   uint64_t state;
-  int mixed; /* waits with ==, !=, <, <=, and updates with -= and = too */
+  int mixed;       /* waits with ==, !=, <, <=, and updates with -= and = too */
+  int cores, core; /* how many, and the one that is written for */
   int tiles, sems, rings[JUDGE_ENGINES];
-  int64_t value[JUDGE_SEMS]; /* when all that is written down has happened */
-  char text[JUDGE_ENGINES][JUDGE_LINES * 96];
+  int64_t value[2][JUDGE_SEMS]; /* when all that is written down has happened */
+  char text[2][JUDGE_ENGINES][JUDGE_LINES * 96];
 } judge_gen;
 
 static uint32_t judge_random(judge_gen *g, uint32_t n) {
@@ -27,14 +29,15 @@ static uint32_t judge_random(judge_gen *g, uint32_t n) {
 }
 
 static void judge_add(judge_gen *g, int e, const char *what) {
-  size_t n = strlen(g->text[e]);
-  snprintf(g->text[e] + n, sizeof g->text[e] - n, "%s", what);
+  char *text = g->text[g->core][e];
+  size_t n = strlen(text);
+  snprintf(text + n, sizeof g->text[0][0] - n, "%s", what);
 }
 
 /* A wait that holds now. */
 static void judge_wait(judge_gen *g, int e, int sem) {
   static const char *const conds[] = {"==", "!=", "<", "<="};
-  int64_t v = g->value[sem];
+  int64_t v = g->value[g->core][sem];
   uint32_t k = judge_random(g, 4);
   char clause[40];
   if (!g->mixed || judge_random(g, 3)) {
@@ -49,22 +52,32 @@ static void judge_wait(judge_gen *g, int e, int sem) {
   judge_add(g, e, clause);
 }
 
+/* Whose semaphore an update is for, as text; the other core's now and then. */
+static const char *judge_whose(judge_gen *g, int *core) {
+  if (g->cores < 2 || judge_random(g, 3)) return "";
+  *core = !*core;
+  return "peer.";
+}
+
 static void judge_update(judge_gen *g, int e, int sem, int data) {
   char clause[40];
   uint32_t k = judge_random(g, 8);
-  if (g->mixed && k == 0 && g->value[sem] > 0) {
-    snprintf(clause, sizeof clause, " $s%d-=1", sem);
-    g->value[sem]--;
+  int to_core = g->core;
+  const char *of = judge_whose(g, &to_core);
+  int64_t *value = &g->value[to_core][sem];
+  if (g->mixed && k == 0 && *value > 0) {
+    snprintf(clause, sizeof clause, " $%ss%d-=1", of, sem);
+    --*value;
   } else if (g->mixed && k == 1) {
     uint32_t to = judge_random(g, 3);
-    snprintf(clause, sizeof clause, " $s%d=%u", sem, to);
-    g->value[sem] = to;
+    snprintf(clause, sizeof clause, " $%ss%d=%u", of, sem, to);
+    *value = to;
   } else if (k == 2) {
-    snprintf(clause, sizeof clause, " $s%d+=2", sem);
-    g->value[sem] += 2;
+    snprintf(clause, sizeof clause, " $%ss%d+=2", of, sem);
+    *value += 2;
   } else {
-    snprintf(clause, sizeof clause, " $s%d++", sem);
-    g->value[sem]++;
+    snprintf(clause, sizeof clause, " $%ss%d++", of, sem);
+    ++*value;
   }
   judge_add(g, e, clause);
   if (data && judge_random(g, 8) == 0) judge_add(g, e, "@read");
@@ -79,20 +92,68 @@ static const char *judge_tile(judge_gen *g, char at[24], uint32_t half) {
   return at;
 }
 
+/* A barrier of an engine that both cores have, or a sendrecv. */
+static void judge_meeting(judge_gen *g) {
+  char line[96];
+  int e = (int)judge_random(g, JUDGE_ENGINES), other = e;
+  uint32_t half = judge_random(g, 3), kind = judge_random(g, 4), pipe;
+  if (kind && judge_random(g, 4) == 0) other = (int)judge_random(g, JUDGE_ENGINES);
+  if (kind == 1) e = other = JUDGE_GPSIMD;
+  if (kind > 1 && g->rings[other] != g->rings[e]) other = e;
+  pipe = judge_random(g, 6) ? (uint32_t)(4 * e + other) : 0;
+  for (int i = 0; i < 2; i++) {
+    uint32_t to = judge_random(g, (uint32_t)g->tiles);
+    uint32_t from = (to + 1 + judge_random(g, (uint32_t)g->tiles - 1)) % (uint32_t)g->tiles;
+    const char *part = half == 0 ? "[0:64]" : half == 1 ? "[64:128]" : "";
+    int sem = (int)judge_random(g, (uint32_t)g->sems), at = i ? other : e;
+    g->core = i;
+    if (kind == 0)
+      snprintf(line, sizeof line, " core_barrier b%d\n", at);
+    else if (kind == 1)
+      snprintf(line, sizeof line, " sendrecv_gpsimd t%u%s, t%u%s, pipe=%u", to, part, from, part,
+               pipe);
+    else
+      snprintf(line, sizeof line, " sendrecv t%u%s, t%u%s, queue=x%d, pipe=%u", to, part, from,
+               part, at, pipe);
+    judge_add(g, at, line);
+    if (kind == 0) continue;
+    if (judge_random(g, 3)) judge_wait(g, at, (int)judge_random(g, (uint32_t)g->sems));
+    if (kind == 1 && judge_random(g, 4)) {
+      snprintf(line, sizeof line, " $s%d++", sem);
+      judge_add(g, at, line);
+      g->value[i][sem]++;
+    } else if (kind > 1 && judge_random(g, 4)) {
+      snprintf(line, sizeof line, " $s%d", sem);
+      judge_add(g, at, line);
+      g->value[i][sem] += g->rings[at];
+    }
+    judge_add(g, at, "\n");
+  }
+}
+
 static void judge_line(judge_gen *g) {
   char line[96], a[24], b[24];
+  if (g->cores > 1) {
+    if (judge_random(g, 4) == 0) {
+      judge_meeting(g);
+      return;
+    }
+    g->core = (int)judge_random(g, 2);
+  }
   int e = (int)judge_random(g, JUDGE_ENGINES), sem = (int)judge_random(g, (uint32_t)g->sems);
   int wait = (int)judge_random(g, (uint32_t)g->sems), waits = judge_random(g, 3) > 0;
   uint32_t half = judge_random(g, 6), kind = judge_random(g, 16);
   if (e == JUDGE_SYNC ? kind < 10 : (e != JUDGE_VECTOR && kind < 4)) {
-    snprintf(line, sizeof line, " dma_copy %s, %s, queue=q%d", judge_tile(g, a, half),
-             judge_tile(g, b, half), e);
+    uint32_t far = g->cores > 1 ? judge_random(g, 4) : 2;
+    snprintf(line, sizeof line, " dma_copy %s%s, %s%s, queue=q%d", judge_tile(g, a, half),
+             far == 0 ? ".peer" : "", judge_tile(g, b, half), far == 1 ? ".peer" : "", e);
     judge_add(g, e, line);
     if (waits) judge_wait(g, e, wait);
     if (judge_random(g, 4)) {
-      snprintf(line, sizeof line, " $s%d", sem);
+      int to = g->core;
+      snprintf(line, sizeof line, " $%ss%d", judge_whose(g, &to), sem);
       judge_add(g, e, line);
-      g->value[sem] += g->rings[e];
+      g->value[to][sem] += g->rings[e];
     }
     judge_add(g, e, "\n");
     return;
@@ -104,9 +165,9 @@ static void judge_line(judge_gen *g) {
   else
     snprintf(line, sizeof line, "%s",
              kind == 14 && e != JUDGE_SYNC ? " drain" : " event_semaphore");
-  if (!data && line[1] == 'e' && g->mixed && g->value[wait] > 0 && judge_random(g, 2)) {
+  if (!data && line[1] == 'e' && g->mixed && g->value[g->core][wait] > 0 && judge_random(g, 2)) {
     snprintf(line, sizeof line, " event_semaphore $s%d>=1 $s%d-=1\n", wait, wait);
-    g->value[wait]--;
+    g->value[g->core][wait]--;
     judge_add(g, e, line);
     return;
   }
@@ -116,11 +177,12 @@ static void judge_line(judge_gen *g) {
   judge_add(g, e, "\n");
 }
 
-/* Program number `seed`. */
-static void judge_program(uint64_t seed, int mixed, char out[JUDGE_TEXT]) {
+/* Program number `seed` for one core or two. */
+static void judge_program(uint64_t seed, int mixed, int cores, char out[JUDGE_TEXT]) {
   static const char *const names[] = {"vector", "scalar", "gpsimd", "sync"};
   static const char *const dge[] = {"", "hwdge", "swdge", "hwdge"};
-  judge_gen g = {.state = seed, .mixed = mixed};
+  judge_gen g = {.state = seed, .mixed = mixed, .cores = cores};
+  const char *both = cores > 1 ? " core=*" : "", *comma = cores > 1 ? "," : "";
   size_t n = 0;
   uint32_t lines = 2 + judge_random(&g, JUDGE_LINES - 1);
   g.tiles = 2 + (int)judge_random(&g, JUDGE_TILES - 1);
@@ -130,12 +192,19 @@ static void judge_program(uint64_t seed, int mixed, char out[JUDGE_TEXT]) {
   n += (size_t)snprintf(out + n, JUDGE_TEXT - n, " target trn2\n");
   for (int i = 0; i < g.tiles; i++)
     n += (size_t)snprintf(out + n, JUDGE_TEXT - n, "t%d tile sbuf float32[128, 2]\n", i);
-  for (int i = 0; i < g.sems; i++) n += (size_t)snprintf(out + n, JUDGE_TEXT - n, "s%d sem\n", i);
+  for (int i = 0; i < g.sems; i++)
+    n += (size_t)snprintf(out + n, JUDGE_TEXT - n, "s%d sem%s\n", i, both);
   for (int e = JUDGE_SCALAR; e < JUDGE_ENGINES; e++)
-    n += (size_t)snprintf(out + n, JUDGE_TEXT - n, "q%d queue rings=%d, dge=%s, owner=%s\n", e,
-                          g.rings[e], dge[e], names[e]);
-  for (int e = 0; e < JUDGE_ENGINES; e++)
-    n += (size_t)snprintf(out + n, JUDGE_TEXT - n, "section %s\n%s halt\n", names[e], g.text[e]);
+    n += (size_t)snprintf(out + n, JUDGE_TEXT - n, "q%d queue rings=%d, dge=%s, owner=%s%s%s\n", e,
+                          g.rings[e], dge[e], names[e], comma, both);
+  for (int e = 0; e < JUDGE_ENGINES && cores > 1; e++)
+    n += (size_t)snprintf(out + n, JUDGE_TEXT - n,
+                          "x%d queue rings=%d, dge=none, core=*\nb%d sem core=*\n", e, g.rings[e],
+                          e);
+  for (int core = 0; core < cores; core++)
+    for (int e = 0; e < JUDGE_ENGINES; e++)
+      n += (size_t)snprintf(out + n, JUDGE_TEXT - n, "section %s core=%d\n%s halt\n", names[e],
+                            core, g.text[core][e]);
 }
 
 #endif

@@ -38,11 +38,11 @@ static bool judges_agree(soma_run *r, vm_legal_verdict count) {
   return same;
 }
 
-static void judge_one(soma_machine *m, uint64_t seed, int mixed, tally *t) {
+static void judge_one(soma_machine *m, uint64_t seed, int mixed, int cores, tally *t) {
   char text[JUDGE_TEXT];
   soma_program *p = NULL;
   soma_run *r = NULL;
-  judge_program(seed, mixed, text);
+  judge_program(seed, mixed, cores, text);
   if (soma_assemble(m, text, strlen(text), "p.s", NULL, &p, NULL) != SOMA_OK)
     fail_msg("program %llu: %s\n%s", (unsigned long long)seed, soma_error(m), text);
   assert_int_equal(soma_run_start(m, p, &r), SOMA_OK);
@@ -70,7 +70,7 @@ static void judge_one(soma_machine *m, uint64_t seed, int mixed, tally *t) {
   soma_program_free(p);
 }
 
-static tally judge_many(int mixed) {
+static tally judge_many(int mixed, int cores) {
   soma_options o = SOMA_OPTIONS_INIT;
   soma_machine *m = NULL;
   tally t = {0};
@@ -78,15 +78,15 @@ static tally judge_many(int mixed) {
   o.checks = 1u << SOMA_CHECK_RACE;
   o.schedule = SOMA_SCHEDULE_ALL;
   assert_int_equal(soma_machine_new(&o, &m), SOMA_OK);
-  for (; t.tried < count; seed++) judge_one(m, seed, mixed, &t);
+  for (; t.tried < count; seed++) judge_one(m, seed, mixed, cores, &t);
   soma_machine_free(m);
-  fprintf(stderr,
-          "# %s: %llu programs, %llu faulty, %llu right; %llu missed, %llu accused, %llu not "
-          "decided; the judges differ on %llu\n",
-          mixed ? "all waits and updates" : "semaphores that count", (unsigned long long)t.tried,
-          (unsigned long long)t.faulty, (unsigned long long)t.right, (unsigned long long)t.missed,
-          (unsigned long long)t.accused, (unsigned long long)t.unknown,
-          (unsigned long long)t.unlike);
+  fprintf(
+      stderr,
+      "# %s, cores %d: %llu programs, %llu faulty, %llu right; %llu missed, %llu accused, %llu not "
+      "decided; the judges differ on %llu\n",
+      mixed ? "all waits and updates" : "semaphores that count", cores, (unsigned long long)t.tried,
+      (unsigned long long)t.faulty, (unsigned long long)t.right, (unsigned long long)t.missed,
+      (unsigned long long)t.accused, (unsigned long long)t.unknown, (unsigned long long)t.unlike);
   assert_true(t.faulty >= t.tried / 10 && t.right >= t.tried / 20);
   assert_int_equal(t.unlike, 0);
   return t;
@@ -94,7 +94,7 @@ static tally judge_many(int mixed) {
 
 static void counting(void **state) {
   (void)state;
-  tally t = judge_many(0);
+  tally t = judge_many(0, 1);
   assert_int_equal(t.missed, 0);
   assert_int_equal(t.accused, 0);
   assert_int_equal(t.unknown, 0);
@@ -102,13 +102,32 @@ static void counting(void **state) {
 
 static void all_kinds(void **state) {
   (void)state;
-  tally t = judge_many(1);
+  tally t = judge_many(1, 1);
+  assert_int_equal(t.unknown, 0);
+  assert_int_equal(t.missed, 0);
+  assert_true(t.accused * 1000 <= t.right);
+}
+
+/* core_barrier takes what it has waited for. */
+static void two_cores(void **state) {
+  (void)state;
+  tally t = judge_many(0, 2);
+  assert_int_equal(t.missed, 0);
+  assert_int_equal(t.accused, 0);
+  assert_int_equal(t.unknown, 0);
+}
+
+static void two_cores_all_kinds(void **state) {
+  (void)state;
+  tally t = judge_many(1, 2);
   assert_int_equal(t.unknown, 0);
   assert_int_equal(t.missed, 0);
   assert_true(t.accused * 1000 <= t.right);
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(counting), cmocka_unit_test(all_kinds)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(counting), cmocka_unit_test(all_kinds),
+                                     cmocka_unit_test(two_cores),
+                                     cmocka_unit_test(two_cores_all_kinds)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -124,12 +124,15 @@ typedef struct vm_ck_bucket {
   uint32_t *ids, n, cap;
 } vm_ck_bucket;
 /* SBUF, PSUM, each HBM tensor, then core 1's SBUF and PSUM: cut into buckets of 1 << shift bytes.
+ * Last, where several engines of a core come to a pipe of sendrecvs, the pipes of each core: to
+ * come to pipe n is to write byte n.
  */
+enum { VM_CK_PIPES = 256 };
 typedef struct vm_ck_region {
   uint64_t lo, hi;
-  uint8_t space, shift, core;
-  bool written;    /* the program may write it: else reads need not be known */
-  uint32_t tensor; /* of HBM: 1-based */
+  uint8_t space, shift, core; /* space: 0 of pipes */
+  bool written;               /* the program may write it: else reads need not be known */
+  uint32_t tensor;            /* of HBM: 1-based */
   uint32_t nbuckets;
   vm_ck_bucket *buckets;
 } vm_ck_region;
@@ -229,7 +232,9 @@ struct vm_check {
   vm_ck_snapshot *free;
   bool halved;                 /* of a sendrecv that has met another, the first half has started */
   vm_view sent[ISA_MAX_CORES]; /* and what each core sends */
-  uint32_t issued[VM_CK_ENGINES]; /* data-path instructions */
+  uint8_t met[VM_CK_ENGINES];  /* and the engine that each has met */
+  bool shared_pipe[ISA_MAX_CORES][VM_CK_PIPES]; /* several engines of the core come to it */
+  uint32_t issued[VM_CK_ENGINES];               /* data-path instructions */
   /* Of an engine with @read updates: the last instruction that has ended when the newest starts,
    * since one up to that touched the same bytes. */
   uint32_t hazard[VM_CK_ENGINES];
@@ -352,7 +357,9 @@ vm_ck_snapshot *vm_ck_new_snapshot(vm_core *c);
 /* The wait w of engine e's instruction at its pc holds. */
 void vm_ck_wait(vm_core *c, unsigned e, const isa_wait *w);
 
-/* meet.c. What the update of a half of a sendrecv tells of the other half: of a flight, and of a
+/* meet.c. Finds the pipes that several engines of a core come to; false: there are none. */
+bool vm_ck_find_pipes(vm_core *c);
+/* What the update of a half of a sendrecv tells of the other half: of a flight, and of a
  * share with that component; and the engines of core_barriers, as waiters. */
 void vm_ck_twin_flight(vm_core *c, const vm_flight *f, vm_ck_release *r);
 void vm_ck_twin_share(vm_core *c, const vm_transfer *t, unsigned comp, vm_ck_release *r);
@@ -519,9 +526,9 @@ void vm_ck_judge_pair(vm_core *c, const vm_ck_access *old, const vm_ck_access *a
 bool vm_ck_legal_start(vm_core *c);
 void vm_ck_legal_end(vm_core *c);
 void vm_ck_legal_wait(vm_core *c, unsigned e, const isa_wait *w);
-void vm_ck_legal_meet(vm_core *c);
 void vm_ck_legal_issue(vm_core *c, unsigned e, const vm_flight *f);
-void vm_ck_legal_transfer(vm_core *c, unsigned e, const vm_transfer *t, const vm_share *shares);
+void vm_ck_legal_transfer(vm_core *c, unsigned e, const isa_insn *in, const vm_transfer *t,
+                          const vm_share *shares);
 void vm_ck_legal_touch(vm_core *c, unsigned e, const vm_view *v, bool writes);
 void vm_ck_legal_drain(vm_core *c, unsigned e);
 void vm_ck_legal_update(vm_core *c, unsigned e, const isa_update *u);
@@ -536,6 +543,8 @@ void vm_ck_race_forget(vm_core *c);
 /* Whether access x is complete for y, which begins with this clock. */
 bool vm_ck_race_known(const uint32_t *clock, const vm_ck_access *x, const vm_ck_access *y);
 bool vm_ck_race_meet(const vm_ck_access *a, const vm_ck_access *b);
+/* An access: judged when the log is, or now. */
+void vm_ck_race_record(vm_core *c, unsigned e, vm_ck_access *a);
 bool vm_ck_races_start(vm_core *c);
 void vm_ck_races_end(vm_core *c);
 void vm_ck_race_flight(vm_core *c, unsigned e, const vm_flight *f);

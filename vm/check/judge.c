@@ -66,6 +66,7 @@ static void add_pair(struct vm_ck_judge *j, const vm_ck_access *old, const vm_ck
 }
 
 static void put_access(const vm_core *c, const vm_ck_access *a, isa_buf *out);
+static void put_advice(const vm_core *c, const vm_ck_advice *how, isa_buf *out);
 static void begin_text(const vm_core *c, const vm_ck_access *old, const vm_ck_access *a,
                        vm_finding *f);
 
@@ -95,7 +96,7 @@ void vm_ck_judge_pair(vm_core *c, const vm_ck_access *old, const vm_ck_access *a
                          .waited_pc = a->pc,
                          .sem = (uint16_t)sem};
   }
-  if (!(a->transfer && a->transfer == old->transfer)) vm_ck_put_advice(c, &how, &f->text);
+  if (!(a->transfer && a->transfer == old->transfer)) put_advice(c, &how, &f->text);
 }
 
 void vm_ck_judge_floor(const vm_core *c, uint32_t *floor) {
@@ -321,8 +322,13 @@ static const char *does(const vm_ck_access *a) {
   return a->writes ? "writes" : a->handed ? "hands over" : "reads";
 }
 
+static bool is_pipe(const vm_core *c, const vm_ck_access *a) {
+  return c->check->regions[a->region].space == 0;
+}
+
 static void put_access(const vm_core *c, const vm_ck_access *a, isa_buf *out) {
   vm_ck_put_round(c, a->engine, a->pc, round_of(c, a), a->time, out);
+  if (is_pipe(c, a)) return;
   isa_buf_printf(out, "\n    %s ", does(a));
   vm_ck_put_bytes(c, &c->check->regions[a->region], a, out);
   if (a->queue < VM_CK_QUEUES) isa_buf_printf(out, ", ring %u", a->ring);
@@ -342,6 +348,22 @@ static void put_twice(const vm_core *c, const vm_ck_access *old, const vm_ck_acc
                "has, or use a queue of one ring");
 }
 
+static void put_pipe(const vm_core *c, const vm_ck_access *old, const vm_ck_access *a,
+                     isa_buf *out) {
+  vm_ck_put_who(c, a, out);
+  isa_buf_puts(out, " and ");
+  vm_ck_put_who(c, old, out);
+  isa_buf_printf(out,
+                 " come to pipe %d, and nothing orders the two: the other core meets whichever "
+                 "comes first",
+                 (int)a->set.start);
+}
+
+static void put_advice(const vm_core *c, const vm_ck_advice *how, isa_buf *out) {
+  vm_ck_put_advice(c, how, out);
+  if (is_pipe(c, how->first)) isa_buf_puts(out, "; or one of the two takes another pipe");
+}
+
 static void begin_text(const vm_core *c, const vm_ck_access *old, const vm_ck_access *a,
                        vm_finding *f) {
   f->other_time = old->time;
@@ -351,13 +373,17 @@ static void begin_text(const vm_core *c, const vm_ck_access *old, const vm_ck_ac
     put_twice(c, old, a, &f->text);
     return;
   }
-  vm_ck_put_who(c, a, &f->text);
-  isa_buf_printf(&f->text, " %s what ", does(a));
-  vm_ck_put_who(c, old, &f->text);
-  isa_buf_printf(&f->text, " %s, and nothing orders the two%s", old->writes ? "writes" : "reads",
-                 a->queue < VM_CK_QUEUES && a->queue == old->queue
-                     ? ": each ring of a queue runs by itself"
-                     : "");
+  if (is_pipe(c, a)) {
+    put_pipe(c, old, a, &f->text);
+  } else {
+    vm_ck_put_who(c, a, &f->text);
+    isa_buf_printf(&f->text, " %s what ", does(a));
+    vm_ck_put_who(c, old, &f->text);
+    isa_buf_printf(&f->text, " %s, and nothing orders the two%s", old->writes ? "writes" : "reads",
+                   a->queue < VM_CK_QUEUES && a->queue == old->queue
+                       ? ": each ring of a queue runs by itself"
+                       : "");
+  }
   put_access(c, old, &f->text);
   put_access(c, a, &f->text);
 }
@@ -410,7 +436,7 @@ static vm_finding *add_finding(vm_core *c, struct vm_ck_judge *j, const cause *s
   if (how->round > j->rounds[how->first->logged - 1] + 1) how->round = 0;
   begin_text(c, old, a, f);
   f->time = a->time;
-  if (!twice) vm_ck_put_advice(c, how, &f->text);
+  if (!twice) put_advice(c, how, &f->text);
   return f;
 }
 

@@ -64,6 +64,12 @@ static void set_update(vm_legal_step *s, unsigned kind, unsigned sem, uint32_t v
   }
 }
 
+/* Which engine of the other core a sendrecv has met. */
+static void set_met(const vm_core *c, unsigned e, const isa_insn *in, vm_legal_step *s) {
+  s->meets = (uint8_t)(c->check->met[e] + 1);
+  s->pipe = (uint8_t)isa_insn_pipe(in);
+}
+
 void vm_ck_legal_issue(vm_core *c, unsigned e, const vm_flight *f) {
   const isa_update *u = &f->in->upd;
   vm_legal_step *s = pending(c, e);
@@ -72,19 +78,22 @@ void vm_ck_legal_issue(vm_core *c, unsigned e, const vm_flight *f) {
   s->at_read = u->kind != ISA_UPD_none && u->at_read;
   s->time = f->item.start;
   set_update(s, u->kind, vm_ck_sem(u->core, u->sem), u->value);
+  if (f->in->op == ISA_OP_sendrecv_gpsimd) set_met(c, e, f->in, s);
   add(c, e);
   c->check->recording = true;
   vm_ck_race_flight(c, e, f);
   c->check->recording = false;
 }
 
-void vm_ck_legal_transfer(vm_core *c, unsigned e, const vm_transfer *t, const vm_share *shares) {
+void vm_ck_legal_transfer(vm_core *c, unsigned e, const isa_insn *in, const vm_transfer *t,
+                          const vm_share *shares) {
   vm_legal_step *s = pending(c, e);
   unsigned ring = 0;
   s->kind = VM_LEGAL_TRIGGER;
   s->queue = (uint8_t)vm_ck_queue(c, t->queue);
   s->rings = c->code->queues[t->queue].rings;
   if (t->signals) set_update(s, ISA_UPD_dma, vm_ck_sem(t->sem_core, t->sem), 0);
+  if (in->op == ISA_OP_sendrecv) set_met(c, e, in, s);
   add(c, e);
   c->check->recording = true;
   for (const vm_share *x = shares; x; x = x->next) vm_ck_race_share(c, e, t, x, ring++);
@@ -109,10 +118,6 @@ void vm_ck_legal_access(vm_core *c, const vm_ck_access *a) {
                               .engine = a->engine,
                               .ring = a->queue < VM_CK_QUEUES ? a->ring : -1};
   vm_legal_add_access(c->check->legal, &to);
-}
-
-void vm_ck_legal_meet(vm_core *c) {
-  vm_legal_give_up(c->check->legal, "schedules of sendrecv are not built");
 }
 
 void vm_ck_legal_drain(vm_core *c, unsigned e) { pending(c, e)->kind = VM_LEGAL_DRAIN; }
@@ -189,8 +194,11 @@ static void put_race(const vm_core *c, vm_legal_result *r, isa_buf *out) {
     put_at(c, p->step, out);
     isa_buf_printf(out, " and %s", vm_ck_name(c, q->step->engine));
     put_at(c, q->step, out);
-    isa_buf_printf(out, " trigger queue %s, and nothing orders the two",
-                   vm_ck_queue_row(c, p->step->queue)->name);
+    if (r->pipes)
+      isa_buf_printf(out, " come to pipe %u, and nothing orders the two", p->step->pipe);
+    else
+      isa_buf_printf(out, " trigger queue %s, and nothing orders the two",
+                     vm_ck_queue_row(c, p->step->queue)->name);
     put_insn(c, p->step, out);
     put_insn(c, q->step, out);
   } else {

@@ -29,14 +29,58 @@ void vm_check_waited(vm_core *c, unsigned e, const isa_wait *w) {
 
 /* ---- sendrecv ------------------------------------------------------------------------------ */
 
+bool vm_ck_find_pipes(vm_core *c) {
+  bool any = false;
+  for (unsigned core = 0; core < c->prog->ncores; core++) {
+    uint8_t comes[VM_CK_PIPES] = {0}; /* an engine, + 1 */
+    for (unsigned e = 0; e < ISA_NENGINES; e++) {
+      const isa_code *code = &c->prog->cores[core].code[e];
+      for (uint32_t pc = 0; pc < code->n; pc++) {
+        int pipe = isa_insn_pipe(&code->insns[pc]);
+        if (pipe < 0) continue;
+        bool shared = comes[pipe] && comes[pipe] != e + 1;
+        comes[pipe] = (uint8_t)(e + 1);
+        c->check->shared_pipe[core][pipe] |= shared;
+        any |= shared;
+      }
+    }
+  }
+  return any;
+}
+
+/* Which of two engines of a core comes to a pipe first decides whom the other core meets: the
+ * second must know that the first has met. */
+static void come_to_pipe(vm_core *c, unsigned engine) {
+  const vm_engine *en = &c->eng[engine];
+  struct vm_check *k = c->check;
+  int pipe = isa_insn_pipe(&en->code->insns[en->pc]);
+  unsigned e = vm_ck_unit(c, engine);
+  if (!k->shared_pipe[c->number][pipe]) return;
+  vm_ck_access a = {.epoch = ++k->clock[e][vm_ck_comp(e, OF_SEQ)],
+                    .comp = (uint16_t)vm_ck_comp(e, OF_SEQ),
+                    .region = (uint16_t)(k->nregions - c->prog->ncores + c->number),
+                    .p1 = 1,
+                    .engine = (uint8_t)e,
+                    .queue = VM_CK_QUEUES,
+                    .pc = en->pc,
+                    .writes = true,
+                    .time = c->now};
+  isa_byteset_make(pipe, 1, NULL, 0, &a.set);
+  vm_ck_race_record(c, e, &a);
+}
+
 void vm_check_meet(vm_core *c, unsigned e, const vm_view *sent, unsigned other,
                    const vm_view *other_sent) {
-  if (c->check->legal) vm_ck_legal_meet(c);
+  const unsigned x = vm_ck_unit(c, e), y = vm_ck_unit(c->peer, other);
+  c->check->met[x] = (uint8_t)y;
+  c->check->met[y] = (uint8_t)x;
   c->check->sent[c->number] = *sent;
   c->check->sent[!c->number] = *other_sent;
   c->check->halved = false;
-  if (vm_ck_has(c, VM_CHECK_RACE))
-    vm_ck_clocks_meet(c, vm_ck_unit(c, e), vm_ck_unit(c->peer, other));
+  if (!vm_ck_has(c, VM_CHECK_RACE)) return;
+  come_to_pipe(c, e);
+  come_to_pipe(c->peer, other);
+  vm_ck_clocks_meet(c, x, y);
 }
 
 /* The number of the other half, of which `n` have started so far. */

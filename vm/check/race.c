@@ -53,7 +53,8 @@ bool vm_ck_races_start(vm_core *c) {
   struct vm_check *k = c->check;
   uint32_t n = c->prog->ntensors;
   k->prune_at = FIRST_PRUNE;
-  k->nregions = HBM_REGIONS + n + HBM_REGIONS * (c->prog->ncores - 1);
+  uint32_t pipes = vm_ck_find_pipes(c) ? c->prog->ncores : 0;
+  k->nregions = HBM_REGIONS + n + HBM_REGIONS * (c->prog->ncores - 1) + pipes;
   k->regions = isa_zalloc(&c->al, k->nregions * sizeof *k->regions);
   if (!k->regions) {
     k->nregions = 0;
@@ -70,6 +71,12 @@ bool vm_ck_races_start(vm_core *c) {
     while (c->hbm[i].bytes >> shift > HBM_BUCKETS) shift++;
     if (!open_region(c, h, (uint64_t)(uintptr_t)c->hbm[i].data, c->hbm[i].bytes, shift))
       return false;
+  }
+  for (uint32_t i = 0; i < pipes; i++) {
+    vm_ck_region *p = &r[k->nregions - pipes + i];
+    p->written = true;
+    p->core = (uint8_t)i;
+    if (!open_region(c, p, 0, VM_CK_PIPES, 4)) return false;
   }
   vm_ck_each_tensor(c, AP_W, note_written, c);
   join_written(c, k);
@@ -311,8 +318,7 @@ bool vm_ck_race_meet(const vm_ck_access *a, const vm_ck_access *b) {
   return a->region == b->region && boxes_meet(a, b) && isa_byteset_meet(&a->set, &b->set);
 }
 
-/* An access: judged when the log is, or now. */
-static void record_access(vm_core *c, unsigned e, vm_ck_access *a) {
+void vm_ck_race_record(vm_core *c, unsigned e, vm_ck_access *a) {
   if (!c->check->regions[a->region].written) return;
   if (c->check->recording) {
     vm_ck_legal_access(c, a);
@@ -354,7 +360,7 @@ static void check_indexed_view(vm_core *c, unsigned e, const vm_view *v, vm_ck_a
     run.at = v->at + v->place[i];
     run.num[1] = (uint32_t)n;
     set_of(c, &run, a);
-    record_access(c, e, a);
+    vm_ck_race_record(c, e, a);
   }
 }
 
@@ -365,7 +371,7 @@ static void check_view(vm_core *c, unsigned e, const vm_view *v, vm_ck_access *a
     return;
   }
   set_of(c, v, a);
-  record_access(c, e, a);
+  vm_ck_race_record(c, e, a);
 }
 
 struct walk {

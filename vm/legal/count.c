@@ -48,16 +48,22 @@ static void note(run *x, uint32_t item) {
 }
 
 static bool is_held(const run *x, const vm_lg_move *m) {
+  vm_lg_move twin;
   unsigned comp = vm_lg_comp_of(m);
   uint32_t to = m->number + (m->what == LG_STEP || m->what == LG_SHARE);
+  for (unsigned i = 0; i < 2; i++)
+    if (comp == x->held[i] && to > x->limit[i]) return true;
+  if (!vm_lg_twin(x->l, m, &twin)) return false;
+  comp = vm_lg_comp_of(&twin);
+  to = twin.number + (twin.what == LG_STEP);
   for (unsigned i = 0; i < 2; i++)
     if (comp == x->held[i] && to > x->limit[i]) return true;
   return false;
 }
 
 static bool make(run *x, vm_lg_move m) {
-  if (!vm_lg_can(x->l, x->v, &m)) return false;
   if (m.what == LG_STEP) note(x, vm_lg_open_touch(x->l, x->v, m.who));
+  if (!vm_lg_can(x->l, x->v, &m)) return false;
   if (is_held(x, &m) || !vm_lg_do(x->l, x->v, &m)) return false;
   if (x->path) vm_lg_path_add(x->l, x->path, &m);
   x->moves++;
@@ -71,12 +77,25 @@ static void run_ring(run *x, uint32_t r) {
     note(x, vm_lg_open_share(x->l, x->v, r));
     if (!make(x, m)) return;
     uint32_t done = x->v[vm_lg_ring_at(x->l, r)] - 1;
-    wake(x, vm_lg_step_of(x->l, &x->l->items[q->items[done]]));
+    const vm_legal_step *s = vm_lg_step_of(x->l, &x->l->items[q->items[done]]);
+    wake(x, s);
+    if (s->meets) wake(x, vm_lg_partner(x->l, s));
   } while (true);
+}
+
+/* The other half has gone on as well. */
+static void push_partner(run *x, const vm_legal_step *s) {
+  if (!s->meets) return;
+  push(x, s->meets - 1u);
+  wake(x, vm_lg_partner(x->l, s));
+  const vm_lg_queue *q = &x->l->queues[vm_lg_partner(x->l, s)->queue];
+  if (s->kind == VM_LEGAL_TRIGGER)
+    for (unsigned r = 0; r < q->rings; r++) push(x, x->l->nengines + q->first + r);
 }
 
 static void stepped(run *x, unsigned e) {
   const vm_legal_step *s = &x->l->eng[e].steps[x->v[LG_WORDS * e + LG_POS] - 1];
+  push_partner(x, s);
   if (s->kind == VM_LEGAL_TRIGGER) {
     const vm_lg_queue *q = &x->l->queues[s->queue];
     for (unsigned r = 0; r < q->rings; r++) push(x, x->l->nengines + q->first + r);
@@ -99,7 +118,9 @@ static void run_engine(run *x, unsigned e) {
     for (unsigned i = 0; i < 3; i++)
       while (make(x, (vm_lg_move){.what = ends[i], .who = (uint16_t)e})) {
         uint32_t f = x->v[LG_WORDS * e + word[i]];
-        wake(x, vm_lg_step_of(x->l, &x->l->items[en->flights[f - 1]]));
+        const vm_legal_step *s = vm_lg_step_of(x->l, &x->l->items[en->flights[f - 1]]);
+        wake(x, s);
+        push_partner(x, s);
         more = true;
       }
   }

@@ -10,6 +10,9 @@
  *   - the shares of one ring
  *   - the updates of one source (an engine, a ring) to one semaphore
  *
+ * The two steps of a sendrecv are one. Its flights end together; a ring tells of its shares when
+ * both have ended.
+ *
  * Two accesses of different sources race when they are open, started and not ended, at once in some
  * legal execution. Without a race every execution computes the same, so that one run's steps stand
  * for all; the judges stop at the first. A wait is lucky when some execution never passes it.
@@ -46,6 +49,10 @@ typedef struct vm_legal_step {
   bool at_read; /* of a flight: it updates when it has read */
   bool weights; /* of a flight: it loads weights */
   uint8_t queue, rings; /* of a trigger */
+  /* Of a sendrecv, a trigger or a flight: its pipe, and the engine that it has met, + 1; 0: it is
+   * none. Both add their step one after the other, and both steps are made at once. */
+  uint8_t pipe, meets;
+  uint32_t partner; /* that engine's step; the judges find it */
   int64_t delta;
   uint32_t pc;
   uint64_t time;
@@ -92,6 +99,7 @@ typedef struct vm_legal_result {
    * When there were too many states: where the run came furthest. */
   vm_legal_place place[2];
   bool triggers;   /* a race of two triggers */
+  bool pipes;      /* a race of two sendrecvs of one core and one pipe */
   const char *why; /* of VM_LEGAL_UNKNOWN: static; NULL: too many states */
   /* Of a race: an execution in which place[0] comes first, and one in which place[1] does. Of the
    * others the first is the execution that stands still. */

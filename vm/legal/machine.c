@@ -34,7 +34,8 @@ static bool can_step(const vm_legal *l, const uint32_t *v, unsigned e, vm_lg_mov
   m->number = ev[LG_POS];
   if (!wait_holds(l, v, s)) return false;
   if (s->kind == VM_LEGAL_DRAIN) return ended_up_to(en, ev, en->before[ev[LG_POS]]);
-  if (s->kind == VM_LEGAL_TOUCH) return ended_up_to(en, ev, l->items[en->items[ev[LG_POS]]].hazard);
+  if (s->kind == VM_LEGAL_TOUCH || (s->meets && s->kind == VM_LEGAL_FLIGHT))
+    return ended_up_to(en, ev, l->items[en->items[ev[LG_POS]]].hazard);
   return true;
 }
 
@@ -77,6 +78,7 @@ static bool can_arrive(const vm_legal *l, const uint32_t *v, uint32_t f, vm_lg_m
   const vm_lg_flow *flow = &l->flows[f];
   m->number = v[vm_lg_flow_at(l, f)];
   if (m->number >= flow->n || flow->v[m->number].epoch > count_of(l, v, flow->comp)) return false;
+  if (flow->twin && flow->v[m->number].twin_epoch > count_of(l, v, flow->twin)) return false;
   for (uint32_t i = 0; i < l->nflows && flow->comp < LG_FIRST_RING; i++) {
     const vm_lg_flow *other = &l->flows[i];
     uint32_t next = v[vm_lg_flow_at(l, i)];
@@ -89,7 +91,7 @@ static bool can_arrive(const vm_legal *l, const uint32_t *v, uint32_t f, vm_lg_m
   return true;
 }
 
-bool vm_lg_can(const vm_legal *l, const uint32_t *v, vm_lg_move *m) {
+static bool can_alone(const vm_legal *l, const uint32_t *v, vm_lg_move *m) {
   switch (m->what) {
   case LG_STEP: return can_step(l, v, m->who, m);
   case LG_SHARE:
@@ -98,6 +100,44 @@ bool vm_lg_can(const vm_legal *l, const uint32_t *v, vm_lg_move *m) {
   case LG_ARRIVE: return can_arrive(l, v, m->who, m);
   default: return can_end(l, v, m->who, m);
   }
+}
+
+const vm_legal_step *vm_lg_partner(const vm_legal *l, const vm_legal_step *s) {
+  return &l->eng[s->meets - 1].steps[s->partner];
+}
+
+static const vm_legal_step *flight_step(const vm_legal *l, unsigned e, uint32_t f) {
+  return vm_lg_step_of(l, &l->items[l->eng[e].flights[f - 1]]);
+}
+
+uint32_t vm_lg_twin_ring(const vm_legal *l, const vm_legal_step *s, uint32_t r, uint32_t *epoch) {
+  const vm_lg_queue *q = &l->queues[s->queue];
+  const vm_lg_item *it =
+      &l->items[l->eng[s->meets - 1].items[s->partner] + (r - q->first)]; /* one a ring */
+  *epoch = it->epoch;
+  return (uint32_t)it->ring;
+}
+
+bool vm_lg_twin(const vm_legal *l, const vm_lg_move *m, vm_lg_move *twin) {
+  const vm_legal_step *s;
+  if (m->what == LG_STEP)
+    s = &l->eng[m->who].steps[m->number];
+  else if (m->what == LG_END)
+    s = flight_step(l, m->who, m->number);
+  else
+    return false;
+  if (!s->meets) return false;
+  *twin = (vm_lg_move){.what = m->what, .who = (uint16_t)(s->meets - 1), .number = s->partner};
+  if (m->what == LG_END) twin->number = l->items[l->eng[twin->who].items[s->partner]].epoch;
+  return true;
+}
+
+bool vm_lg_can(const vm_legal *l, const uint32_t *v, vm_lg_move *m) {
+  vm_lg_move twin;
+  if (!can_alone(l, v, m)) return false;
+  if (!vm_lg_twin(l, m, &twin)) return true;
+  const uint32_t number = twin.number;
+  return can_alone(l, v, &twin) && twin.number == number;
 }
 
 /* A step's update takes effect, unless it takes time to arrive. */
@@ -130,18 +170,25 @@ static bool do_step(const vm_legal *l, uint32_t *v, unsigned e) {
   return true;
 }
 
-static const vm_legal_step *flight_step(const vm_legal *l, unsigned e, uint32_t f) {
-  return vm_lg_step_of(l, &l->items[l->eng[e].flights[f - 1]]);
+/* A share has ended; that of a sendrecv tells nothing before the other half's has. */
+static void post_share(const vm_legal *l, uint32_t *v, const vm_legal_step *s, uint32_t ring) {
+  uint32_t epoch;
+  if (!s->meets) {
+    post(l, v, s);
+  } else if (v[vm_lg_ring_at(l, vm_lg_twin_ring(l, s, ring, &epoch))] >= epoch) {
+    post(l, v, s);
+    post(l, v, vm_lg_partner(l, s));
+  }
 }
 
-bool vm_lg_do(const vm_legal *l, uint32_t *v, const vm_lg_move *m) {
+static bool do_alone(const vm_legal *l, uint32_t *v, const vm_lg_move *m) {
   const vm_legal_step *s;
   switch (m->what) {
   case LG_STEP: return do_step(l, v, m->who);
   case LG_SHARE:
     s = vm_lg_step_of(l, &l->items[l->queues[l->ring_queue[m->who]].items[m->number]]);
     v[vm_lg_ring_at(l, m->who)]++;
-    post(l, v, s);
+    post_share(l, v, s, m->who);
     return true;
   case LG_ARRIVE: {
     const vm_lg_flow *f = &l->flows[m->who];
@@ -156,6 +203,12 @@ bool vm_lg_do(const vm_legal *l, uint32_t *v, const vm_lg_move *m) {
   ev[m->what == LG_END ? LG_D : m->what == LG_LOADED ? LG_W : LG_R] = m->number;
   if (tells) post(l, v, s);
   return true;
+}
+
+bool vm_lg_do(const vm_legal *l, uint32_t *v, const vm_lg_move *m) {
+  vm_lg_move twin;
+  bool two = vm_lg_twin(l, m, &twin);
+  return do_alone(l, v, m) && (!two || do_alone(l, v, &twin));
 }
 
 uint32_t vm_lg_start(const vm_legal *l, uint32_t *v, unsigned e) {

@@ -95,6 +95,17 @@ static uint32_t add_shares(vm_legal *l, const vm_legal_step *s, uint32_t step) {
   return first;
 }
 
+/* The step of a sendrecv that is added after the other one's. */
+static void pair_steps(vm_legal *l, unsigned e) {
+  vm_lg_engine *en = &l->eng[e], *other = &l->eng[l->half_engine];
+  if (l->half) {
+    en->steps[en->nsteps - 1].partner = other->nsteps - 1;
+    other->steps[other->nsteps - 1].partner = en->nsteps - 1;
+  }
+  l->half = !l->half;
+  l->half_engine = (uint8_t)e;
+}
+
 void vm_legal_add_step(vm_legal *l, const vm_legal_step *s) {
   vm_lg_engine *en = &l->eng[s->engine];
   if (!room(l, &en->steps, en->nsteps, &en->cap_steps, sizeof *s) ||
@@ -121,6 +132,7 @@ void vm_legal_add_step(vm_legal *l, const vm_legal_step *s) {
   if (l->no_memory) return;
   en->items[step] = item;
   en->steps[en->nsteps++] = *s;
+  if (s->meets) pair_steps(l, s->engine);
 }
 
 static unsigned comp_of(const vm_lg_item *it, const vm_legal_step *s, bool writes) {
@@ -246,19 +258,25 @@ static void scan_sems(vm_legal *l) {
     }
 }
 
-static vm_lg_flow *flow_of(vm_legal *l, unsigned comp, unsigned sem) {
+static vm_lg_flow *flow_of(vm_legal *l, unsigned comp, unsigned sem, unsigned twin) {
   for (uint32_t f = 0; f < l->nflows; f++)
-    if (l->flows[f].comp == comp && l->flows[f].sem == sem) return &l->flows[f];
+    if (l->flows[f].comp == comp && l->flows[f].sem == sem && l->flows[f].twin == twin)
+      return &l->flows[f];
   if (!room(l, &l->flows, l->nflows, &l->cap_flows, sizeof *l->flows)) return NULL;
-  l->flows[l->nflows] = (vm_lg_flow){.comp = (uint16_t)comp, .sem = (uint16_t)sem};
+  l->flows[l->nflows] =
+      (vm_lg_flow){.comp = (uint16_t)comp, .sem = (uint16_t)sem, .twin = (uint16_t)twin};
   return &l->flows[l->nflows++];
 }
 
 static void add_flow(vm_legal *l, unsigned comp, uint32_t epoch, const vm_legal_step *s,
                      uint32_t step) {
-  vm_lg_flow *f = flow_of(l, comp, s->to);
+  uint32_t twin_epoch = 0, twin = 0;
+  if (s->meets && s->kind == VM_LEGAL_TRIGGER)
+    twin = LG_FIRST_RING + vm_lg_twin_ring(l, s, comp - LG_FIRST_RING, &twin_epoch);
+  vm_lg_flow *f = flow_of(l, comp, s->to, twin);
   if (!f || !room(l, &f->v, f->n, &f->cap, sizeof *f->v)) return;
   f->v[f->n++] = (vm_lg_update){.epoch = epoch,
+                                .twin_epoch = twin_epoch,
                                 .delta = s->update == ISA_UPD_dma ? 1 : s->delta,
                                 .writes = s->update == ISA_UPD_write,
                                 .engine = s->engine,
@@ -388,23 +406,51 @@ static void find_hazards(void *ud, const vm_lg_class *a, const vm_lg_class *b) {
   if (of_flight(y) && a != b) note_hazards(l, b, a);
 }
 
-/* Triggers of a queue by several engines meet, as if they wrote the same byte. */
+/* What an engine stands at, before a step that another engine's must not stand beside: as if both
+ * wrote one byte of that region. */
+static void add_standing(vm_legal *l, unsigned e, uint32_t step, unsigned region) {
+  vm_legal_access a = {.region = (uint16_t)region, .p1 = 1, .writes = true};
+  vm_lg_engine *en = &l->eng[e];
+  uint32_t item = en->open[step];
+  isa_byteset_make(0, 1, NULL, 0, &a.set);
+  a.engine = (uint8_t)e;
+  a.ring = -1;
+  if (item == NO_ITEM)
+    item = add_item(l, (vm_lg_item){.step = step,
+                                    .epoch = step + 1,
+                                    .engine = (uint8_t)e,
+                                    .kind = VM_LEGAL_TRIGGER,
+                                    .ring = -1});
+  if (item == NO_ITEM) return;
+  en->touches = true;
+  en->open[step] = item;
+  add_access(l, &a, item);
+}
+
+/* Sendrecvs of a pipe by several engines of a core meet: the other core takes the first. */
+static void add_pipes(vm_legal *l) {
+  uint8_t comes[ISA_MAX_CORES * LG_PIPES]; /* an engine; LG_ENGINES: several do */
+  memset(comes, UINT8_MAX, sizeof comes);
+  for (unsigned pass = 0; pass < 2; pass++)
+    for (unsigned e = 0; e < l->nengines; e++)
+      for (uint32_t k = 0; k < l->eng[e].nsteps && !l->no_memory; k++) {
+        const vm_legal_step *s = &l->eng[e].steps[k];
+        unsigned pipe = e / ISA_NENGINES * LG_PIPES + s->pipe;
+        if (!s->meets) continue;
+        if (pass == 0)
+          comes[pipe] = comes[pipe] == UINT8_MAX || comes[pipe] == e ? (uint8_t)e : LG_ENGINES;
+        else if (comes[pipe] == LG_ENGINES)
+          add_standing(l, e, k, LG_PIPE_REGION + pipe);
+      }
+}
+
+/* Triggers of a queue by several engines meet. */
 static void add_triggers(vm_legal *l) {
   for (unsigned q = 0; q < LG_QUEUES; q++) {
     if (l->queues[q].engine != LG_ENGINES) continue;
     for (uint32_t t = 0; t < l->queues[q].n && !l->no_memory; t++) {
-      vm_lg_item it = l->items[l->queues[q].items[t]];
-      vm_legal_access a = {.region = (uint16_t)(UINT16_MAX - q), .p1 = 1, .writes = true};
-      isa_byteset_make(0, 1, NULL, 0, &a.set);
-      a.engine = it.engine;
-      a.ring = -1;
-      it.ring = -1;
-      it.epoch = it.step + 1;
-      uint32_t item = add_item(l, it);
-      if (item == NO_ITEM) return;
-      l->eng[it.engine].touches = true;
-      l->eng[it.engine].open[it.step] = item;
-      add_access(l, &a, item);
+      const vm_lg_item it = l->items[l->queues[q].items[t]];
+      add_standing(l, it.engine, it.step, LG_QUEUE_REGION + q);
     }
   }
 }
@@ -445,6 +491,7 @@ bool vm_lg_prepare(vm_legal *l) {
   for (unsigned e = 0; e < l->nengines && !l->no_memory; e++)
     if (!index_steps(l, e)) l->no_memory = true;
   if (!l->no_memory) add_triggers(l);
+  if (!l->no_memory) add_pipes(l);
   for (uint32_t i = 0; i < l->naccesses; i++) { /* where nothing tells of the reading alone */
     vm_lg_access *a = &l->accesses[i];
     bool reads = a->comp < LG_FIRST_RING && a->comp % LG_OF_ENGINE == LG_READ;

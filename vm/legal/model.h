@@ -23,6 +23,13 @@ enum {
   LG_QUEUES = ISA_MAX_CORES * ISA_MAX_QUEUES
 };
 enum { LG_FIRST_RING = LG_OF_ENGINE * LG_ENGINES };
+/* Regions that are no memory: a queue that several engines trigger; a pipe of a core to which
+ * several engines come. */
+enum {
+  LG_PIPES = 256,
+  LG_QUEUE_REGION = UINT16_MAX - LG_QUEUES,
+  LG_PIPE_REGION = LG_QUEUE_REGION - ISA_MAX_CORES * LG_PIPES
+};
 typedef struct vm_lg_access {
   vm_legal_access a;
   uint32_t item, at; /* at: in the order of the run */
@@ -58,14 +65,14 @@ typedef struct vm_lg_queue {
 
 /* Updates of one component to one semaphore that does more than count. */
 typedef struct vm_lg_update {
-  uint32_t epoch;
+  uint32_t epoch, twin_epoch; /* twin: see vm_lg_flow */
   int64_t delta;
   bool writes;
   uint8_t engine;
   uint32_t step;
 } vm_lg_update;
 typedef struct vm_lg_flow {
-  uint16_t comp, sem;
+  uint16_t comp, sem, twin; /* twin: the ring that must have come so far as well; 0: none */
   vm_lg_update *v;
   uint32_t n, cap;
 } vm_lg_flow;
@@ -73,6 +80,8 @@ typedef struct vm_lg_flow {
 struct vm_legal {
   isa_alloc al;
   bool no_memory, ready;
+  bool half; /* the last step is a sendrecv's, whose other one follows */
+  uint8_t half_engine;
   const char *why;
   unsigned nengines;
   vm_lg_engine eng[LG_ENGINES];
@@ -140,6 +149,12 @@ typedef struct vm_lg_move {
   uint32_t number; /* the step, flight, share or update that it is about */
 } vm_lg_move;
 
+/* The move that is made with m, whose number is known: the other half of a sendrecv. */
+bool vm_lg_twin(const vm_legal *l, const vm_lg_move *m, vm_lg_move *twin);
+/* The step of a sendrecv that s belongs to, and the share that ends with one of ring r of a
+ * trigger: its ring, which must have come to *epoch. */
+const vm_legal_step *vm_lg_partner(const vm_legal *l, const vm_legal_step *s);
+uint32_t vm_lg_twin_ring(const vm_legal *l, const vm_legal_step *s, uint32_t r, uint32_t *epoch);
 /* Fills in the number; false: it cannot happen. */
 bool vm_lg_can(const vm_legal *l, const uint32_t *v, vm_lg_move *m);
 /* False: the semaphore would be below zero. */

@@ -104,6 +104,12 @@ static void put_step(const vm_legal *l, const vm_legal_step *s, isa_buf *out) {
     isa_buf_printf(out, "%s pc %u", isa_engines[s->engine].name, s->pc);
 }
 
+/* The step of a sendrecv that a move is about. */
+static const vm_legal_step *half_of(const vm_legal *l, const vm_lg_move *m) {
+  if (m->what == LG_STEP) return &l->eng[m->who].steps[m->number];
+  return vm_lg_step_of(l, &l->items[l->eng[m->who].flights[m->number - 1]]);
+}
+
 static void put_move(const vm_legal *l, const vm_lg_move *m, isa_buf *out) {
   static const char *const does[] = {[LG_END] = "ends",
                                      [LG_READ_END] = "has read",
@@ -111,6 +117,14 @@ static void put_move(const vm_legal *l, const vm_lg_move *m, isa_buf *out) {
                                      [LG_SHARE] = "ends",
                                      [LG_ARRIVE] = "is seen"};
   const vm_lg_engine *en = m->what < LG_SHARE ? &l->eng[m->who] : NULL;
+  vm_lg_move twin;
+  if (vm_lg_twin(l, m, &twin)) {
+    put_step(l, half_of(l, m), out);
+    isa_buf_puts(out, " and ");
+    put_step(l, half_of(l, &twin), out);
+    isa_buf_puts(out, m->what == LG_STEP ? " meet" : " end");
+    return;
+  }
   if (m->what == LG_STEP) {
     const vm_legal_step *s = &en->steps[m->number];
     put_step(l, s, out);
@@ -166,6 +180,7 @@ void vm_lg_report_race(vm_legal *l, vm_lg_path *p, const vm_lg_access *a, const 
   uint32_t *v = vm_lg_new_state(l);
   out->verdict = VM_LEGAL_RACE;
   out->triggers = vm_lg_item_of(l, a)->kind == VM_LEGAL_TRIGGER && vm_lg_item_of(l, a)->ring < 0;
+  out->pipes = a->a.region >= LG_PIPE_REGION && a->a.region < LG_QUEUE_REGION;
   for (unsigned i = 0; i < 2; i++) out->place[i] = vm_lg_place_of(l, of[i]);
   if (!v || p->failed) {
     out->verdict = VM_LEGAL_NOMEM;

@@ -105,6 +105,15 @@ static void start_flights(search *x, uint32_t *v, unsigned e) {
   for (uint32_t item; (item = vm_lg_start(x->l, v, e)) != NONE;) look(x, v, item);
 }
 
+/* What starts after a move of an engine. */
+static void look_after(search *x, uint32_t *v, const vm_lg_move *m) {
+  const vm_legal *l = x->l;
+  start_flights(x, v, m->who);
+  if (m->what != LG_STEP || l->eng[m->who].steps[m->number].kind != VM_LEGAL_TRIGGER) return;
+  const vm_lg_queue *q = &l->queues[l->eng[m->who].steps[m->number].queue];
+  for (unsigned r = 0; r < q->rings; r++) look(x, v, vm_lg_open_share(l, v, q->first + r));
+}
+
 /* Makes a move and looks at what starts by it. */
 static void make(search *x, uint32_t *v, const vm_lg_move *m) {
   const vm_legal *l = x->l;
@@ -116,12 +125,9 @@ static void make(search *x, uint32_t *v, const vm_lg_move *m) {
   if (m->what == LG_SHARE) {
     look(x, v, vm_lg_open_share(l, v, m->who));
   } else if (m->what != LG_ARRIVE) {
-    start_flights(x, v, m->who);
-    const vm_legal_step *s = &l->eng[m->who].steps[m->number];
-    if (m->what == LG_STEP && s->kind == VM_LEGAL_TRIGGER) {
-      const vm_lg_queue *q = &l->queues[s->queue];
-      for (unsigned r = 0; r < q->rings; r++) look(x, v, vm_lg_open_share(l, v, q->first + r));
-    }
+    look_after(x, v, m);
+    vm_lg_move twin;
+    if (vm_lg_twin(l, m, &twin)) look_after(x, v, &twin);
   }
   for (unsigned e = 0; e < x->l->nengines; e++)
     if (l->eng[e].touches) look(x, v, vm_lg_open_touch(l, v, e));
@@ -138,8 +144,8 @@ static bool has_rival(const vm_legal *l, const vm_legal_step *s, unsigned comp) 
   return false;
 }
 
-/* Whether a move that can happen needs no choice. */
-static bool at_once(const search *x, const uint32_t *v, const vm_lg_move *m) {
+/* Whether a move that can happen needs no choice; of a sendrecv's, this half of it. */
+static bool half_at_once(const search *x, const uint32_t *v, const vm_lg_move *m) {
   const vm_legal *l = x->l;
   if (m->what == LG_ARRIVE) return false;
   if (m->what == LG_SHARE) return met_all(x, v, vm_lg_open_share(l, v, m->who));
@@ -153,6 +159,11 @@ static bool at_once(const search *x, const uint32_t *v, const vm_lg_move *m) {
   if (s->cond != ISA_WAIT_none && l->mixed[s->sem]) return false;
   if (s->at_once && s->update != ISA_UPD_none) return false;
   return en->open[m->number] == NONE || met_all(x, v, en->open[m->number]);
+}
+
+static bool at_once(const search *x, const uint32_t *v, const vm_lg_move *m) {
+  vm_lg_move twin;
+  return half_at_once(x, v, m) && (!vm_lg_twin(x->l, m, &twin) || half_at_once(x, v, &twin));
 }
 
 /* Calls fn for each move that can happen, until it gives false. */
