@@ -424,6 +424,67 @@ section vector core=*
   eq(check(source, {checks = "race"}, inputs).fault.kind, "check")
 end)
 
+case("a wait that the other core's sendrecv needs may never end", function()
+  -- Once $s is 1, gpsimd waits for what scalar adds after its sendrecv, and that for gpsimd's own.
+  local source = [[
+target  trn2
+s       sem     core=*
+q       queue   dge=none, rings=1, core=*
+a       tile    sbuf float32[128, 2]
+b       tile    sbuf float32[128, 2]
+c       tile    sbuf float32[128, 2]
+section scalar
+        sendrecv  b, a, queue=q, pipe=5         $s
+        halt
+section gpsimd
+        sendrecv_gpsimd  c, a, pipe=10          $s!=1
+        halt
+section sync
+        nop                                     $s++
+        halt
+section scalar core=1
+        sendrecv  b, a, queue=q, pipe=5         $s>=1
+        halt
+section gpsimd core=1
+        sendrecv_gpsimd  c, a, pipe=10          $s++
+        halt
+]]
+  local run = check(source, {checks = "race"})
+  has(run.findings[1].text, "core 0 gpsimd waits for $s of core 0 != 1, which only the timing satisfied")
+  local verdict, text = all(source)
+  eq(verdict, "depends")
+  has(text, "core 0 gpsimd can wait for ever for $s of core 0 != 1")
+end)
+
+case("gpsimd's own sendrecv begins when its data path has left the operands, and ends on both cores", function()
+  -- The copy ends after the first sendrecv_gpsimd, which wrote what it reads; the second waits for the copy.
+  local source = [[
+target  trn2
+q       queue   dge=none, core=*
+here    sem     core=*
+a       tile    sbuf float32[128, 2]
+b       tile    sbuf float32[128, 2]
+c       tile    sbuf float32[128, 2]
+d       tile    sbuf float32[128, 2]
+section gpsimd core=*
+        memset  b, 0.0
+        memset  a, 1.0
+        sendrecv_gpsimd  b, a
+        tensor_copy  c, b
+        sendrecv_gpsimd  c, a
+        sendrecv  d, b, queue=q
+        halt
+]]
+  right(source, {checks = "race"})
+  eq(all(source), "same")
+  local later = source:gsub("sendrecv_gpsimd  c, a", "nop")
+  eq(check(later, {checks = "race"}).fault.kind, "check")
+  eq(all(later), "depends")
+  local other = source:gsub("sendrecv_gpsimd  c, a", "drain")
+  right(other, {checks = "race"})
+  eq(all(other), "same")
+end)
+
 case("two engines of a core that come to one pipe in no order", function()
   local source = [[
 target  trn2

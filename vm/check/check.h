@@ -108,9 +108,9 @@ void vm_check_drain(vm_core *c, unsigned e);
 void vm_check_barrier(vm_core *c, unsigned e, const isa_insn *in);
 void vm_check_waited(vm_core *c, unsigned e, const isa_wait *w);
 /* Engine e and engine `other` of the other core have met at their sendrecvs, which start now: e's
- * half first. With what each sends. */
-void vm_check_meet(vm_core *c, unsigned e, const vm_view *sent, unsigned other,
-                   const vm_view *other_sent);
+ * half first. With the dst and src of each. */
+void vm_check_meet(vm_core *c, unsigned e, const vm_view end[2], unsigned other,
+                   const vm_view other_end[2]);
 /* A transfer of engine e has its shares, chained: the first goes to ring 0, and so on. */
 void vm_check_transfer(vm_core *c, unsigned e, const isa_insn *in, const vm_transfer *t,
                        const vm_share *shares);

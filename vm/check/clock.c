@@ -10,6 +10,7 @@
  * where they could, and where a semaphore does more than count, the log is judged (must.c). */
 #include "check.h"
 #include "impl.h"
+#include "meet.h"
 
 #include <string.h>
 
@@ -413,13 +414,19 @@ void vm_check_update(vm_core *c, unsigned engine, const isa_update *u) {
     log_update(c, vm_ck_sem(u->core, u->sem), u->kind, u->value, vm_ck_comp(e, OF_SEQ), epoch, r);
 }
 
+void vm_ck_data_path_known(vm_core *c, unsigned e, uint32_t to) {
+  uint32_t twin = vm_ck_log_twin(c, e, to);
+  for (unsigned what = OF_DONE; what <= OF_WEIGHTS; what++) raise_to(c, e, vm_ck_comp(e, what), to);
+  for (unsigned what = OF_DONE; what <= OF_READ && twin; what++)
+    raise_to(c, e, vm_ck_twin_of(e) + what, twin);
+  vm_ck_log_drain(c, e, to, twin);
+}
+
 void vm_check_drain(vm_core *c, unsigned engine) {
   unsigned e = vm_ck_unit(c, engine);
   if (c->check->legal) vm_ck_legal_drain(c, e);
   if (!vm_ck_has(c, VM_CHECK_RACE)) return;
-  for (unsigned what = OF_DONE; what <= OF_WEIGHTS; what++)
-    raise_to(c, e, vm_ck_comp(e, what), c->check->issued[e]);
-  vm_ck_log_drain(c, e);
+  vm_ck_data_path_known(c, e, c->check->issued[e]);
 }
 
 /* Complete, an instruction has read and written, and so have those before it; when it has read,
@@ -436,7 +443,7 @@ static void log_flight(vm_core *c, unsigned e, const vm_flight *f) {
   if (!weights) r.own[OF_READ] = i;
   uint32_t done = u->at_read ? c->check->hazard[e] : i;
   if (!weights && done > r.own[OF_DONE]) r.own[OF_DONE] = done;
-  if (f->in->op == ISA_OP_sendrecv_gpsimd && !u->at_read) vm_ck_twin_flight(c, f, &r);
+  vm_ck_twin_flight(c, f, &r);
   unsigned what = u->at_read ? OF_READ : weights ? OF_WEIGHTS : OF_DONE;
   log_update(c, vm_ck_sem(u->core, u->sem), u->kind, u->value, vm_ck_comp(e, what), i, r);
 }

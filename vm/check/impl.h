@@ -357,14 +357,6 @@ vm_ck_snapshot *vm_ck_new_snapshot(vm_core *c);
 /* The wait w of engine e's instruction at its pc holds. */
 void vm_ck_wait(vm_core *c, unsigned e, const isa_wait *w);
 
-/* meet.c. Finds the pipes that several engines of a core come to; false: there are none. */
-bool vm_ck_find_pipes(vm_core *c);
-/* What the update of a half of a sendrecv tells of the other half: of a flight, and of a
- * share with that component; and the engines of core_barriers, as waiters. */
-void vm_ck_twin_flight(vm_core *c, const vm_flight *f, vm_ck_release *r);
-void vm_ck_twin_share(vm_core *c, const vm_transfer *t, unsigned comp, vm_ck_release *r);
-void vm_ck_note_barriers(vm_core *c, unsigned e);
-
 vm_ck_source *vm_ck_find_source(const vm_ck_sem_log *l, unsigned comp);
 
 /* lost.c. Whether a release comes after epoch of component comp. */
@@ -415,7 +407,7 @@ void vm_ck_log_give_up(vm_core *c);
 /* False when the semaphore does more than count: then what it acquires is to be logged. */
 bool vm_ck_log_wait(vm_core *c, unsigned e, unsigned sem, const isa_wait *w, uint32_t value);
 void vm_ck_log_know(vm_core *c, unsigned e, const vm_ck_release *r);
-void vm_ck_log_drain(vm_core *c, unsigned e);
+void vm_ck_log_drain(vm_core *c, unsigned e, uint32_t to, uint32_t twin);
 void vm_ck_log_meet(vm_core *c, unsigned x, unsigned y);
 /* Engine e triggers a queue; other: another engine did before. */
 void vm_ck_log_trigger(vm_core *c, unsigned e, unsigned queue, bool other);

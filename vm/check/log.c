@@ -3,11 +3,13 @@
  * as they come, by what is known then. */
 #include "check.h"
 #include "impl.h"
+#include "meet.h"
 
 enum {
   MOST_STEPS = 1 << 16,
   MOST_UPDATES = 1 << 18, /* and as many that take effect at once */
   MOST_ACCESSES = 1 << 17,
+  MOST_BACK = 256,      /* steps that are looked at for a sendrecv */
   MOST_CLOCKS = 1 << 24 /* components of the clocks of all steps */
 };
 
@@ -149,9 +151,17 @@ void vm_ck_log_know(vm_core *c, unsigned e, const vm_ck_release *r) {
   s->other = r->logged - 1;
 }
 
-void vm_ck_log_drain(vm_core *c, unsigned e) {
+void vm_ck_log_drain(vm_core *c, unsigned e, uint32_t to, uint32_t twin) {
   vm_ck_step *s = go_on(c, e, VM_CK_DRAIN);
-  if (s) s->other = c->check->issued[e];
+  if (s) s->other = to, s->want = twin;
+}
+
+/* Of a sendrecv_gpsimd, whose flights come next: x's number, and below it y's; else 0. */
+static int64_t by_gpsimd(const vm_core *c, unsigned x, unsigned y) {
+  const isa_insn *in = &vm_ck_code(c, x)->insns[vm_ck_engine(c, x)->pc];
+  const uint32_t *issued = c->check->issued;
+  if (in->op != ISA_OP_sendrecv_gpsimd) return 0;
+  return (int64_t)(((uint64_t)issued[x] + 1) << 32 | (issued[y] + 1));
 }
 
 void vm_ck_log_meet(vm_core *c, unsigned x, unsigned y) {
@@ -160,9 +170,21 @@ void vm_ck_log_meet(vm_core *c, unsigned x, unsigned y) {
   const struct vm_check *k = c->check;
   uint32_t seq[2] = {k->clock[x][vm_ck_comp(x, OF_SEQ)], k->clock[y][vm_ck_comp(y, OF_SEQ)]};
   vm_ck_step *s = go_on(c, x, VM_CK_MEET);
-  if (s) s->other = there, s->value = seq[1];
+  if (s) s->other = there, s->value = seq[1], s->want = by_gpsimd(c, x, y);
   s = go_on(c, y, VM_CK_MEET);
-  if (s) s->other = here, s->value = seq[0];
+  if (s) s->other = here, s->value = seq[0], s->want = by_gpsimd(c, y, x);
+}
+
+uint32_t vm_ck_log_twin(const vm_core *c, unsigned e, uint32_t to) {
+  const vm_ck_log *g = &c->check->log;
+  uint32_t at = g->last[e];
+  if (!g->on || !c->peer || e % ISA_NENGINES != ISA_ENG_gpsimd) return 0;
+  for (unsigned i = 0; i < MOST_BACK && g->steps[at].kind != VM_CK_START; i++) {
+    const vm_ck_step *s = &g->steps[at];
+    if (s->kind == VM_CK_MEET && s->want && (uint64_t)s->want >> 32 <= to) return (uint32_t)s->want;
+    at = s->prev;
+  }
+  return 0;
 }
 
 void vm_ck_log_trigger(vm_core *c, unsigned e, unsigned queue, bool other) {

@@ -1,6 +1,6 @@
 /* Whether waits end in whatever order updates come. A wait ends for certain when, wherever all else
  * stands still at last, the value is one that it waits for. All else goes on through waits that end
- * for certain, so that each wait that is found lets others be found. */
+ * for certain, so that each wait that is found lets others be found; a sendrecv is one. */
 #include "mixed.h"
 
 #include <string.h>
@@ -36,7 +36,10 @@ typedef struct lucky {
   standing *at;                   /* of each semaphore */
 } lucky;
 
-static bool is_wait(const vm_ck_step *s) { return s->kind == VM_CK_WAIT || s->kind == VM_CK_HELD; }
+/* A step that an engine may stand at: a wait, a sendrecv. */
+static bool is_wait(const vm_ck_step *s) {
+  return s->kind == VM_CK_WAIT || s->kind == VM_CK_HELD || s->kind == VM_CK_MEET;
+}
 
 /* ---- How far an engine goes ---------------------------------------------------------------- */
 
@@ -223,12 +226,29 @@ static bool ends_mixed(lucky *y, uint32_t step) {
   return true;
 }
 
+/* A sendrecv ends when the other core's engine comes to its own for certain, whose step is beside
+ * this one. */
+static bool ends_meeting(lucky *y, uint32_t step) {
+  const vm_ck_step *s = &y->g->steps[step], *other = s + 1;
+  if (step + 1 == y->nsteps || other->kind != VM_CK_MEET || other->other != s->prev) other = s - 1;
+  uint32_t from = vm_ck_must_clock(y->m, s->prev)[vm_ck_comp(other->engine, OF_SEQ)];
+  return comes_to(y, other->engine, from) >= other->seq;
+}
+
 static bool ends(lucky *y, uint32_t step) {
   const vm_ck_step *s = &y->g->steps[step];
+  if (s->kind == VM_CK_MEET) return ends_meeting(y, step);
   return s->kind == VM_CK_WAIT ? ends_counting(y, s) : ends_mixed(y, step);
 }
 
 /* ---- All of them --------------------------------------------------------------------------- */
+
+/* Whether step i tells more than `first` of what may not end; a sendrecv waits for what somebody
+ * else waits for. */
+static bool is_found(const lucky *y, uint32_t first, uint32_t i) {
+  if (y->g->steps[i].kind == VM_CK_MEET) return false;
+  return first == NEVER || y->g->steps[first].kind == VM_CK_WAIT;
+}
 
 /* Finds waits that end for certain until there is no more; the first that may not, NEVER: none. */
 static uint32_t find_certain(lucky *y) {
@@ -240,7 +260,7 @@ static uint32_t find_certain(lucky *y) {
       if (!is_wait(&y->g->steps[i]) || y->certain[i]) continue;
       if (ends(y, i))
         more = y->certain[i] = true;
-      else if (first == NEVER || y->g->steps[first].kind == VM_CK_WAIT)
+      else if (is_found(y, first, i))
         first = i;
     }
   }

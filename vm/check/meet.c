@@ -1,6 +1,7 @@
 /* Where the two cores of a pair meet: core_barrier, and the halves of a sendrecv. */
 #include "check.h"
 #include "impl.h"
+#include "meet.h"
 
 /* ---- core_barrier -------------------------------------------------------------------------- */
 
@@ -69,15 +70,27 @@ static void come_to_pipe(vm_core *c, unsigned engine) {
   vm_ck_race_record(c, e, &a);
 }
 
-void vm_check_meet(vm_core *c, unsigned e, const vm_view *sent, unsigned other,
-                   const vm_view *other_sent) {
+/* gpsimd comes to its own sendrecv when its data path is through with the operands. */
+static void leave_operands(vm_core *c, unsigned engine, const vm_view end[2]) {
+  unsigned e = vm_ck_unit(c, engine), done = vm_ck_comp(e, OF_DONE);
+  struct vm_check *k = c->check;
+  uint32_t last = vm_ck_last_touch(c, e, end, k->clock[e][done]);
+  if (last > k->clock[e][done]) vm_ck_data_path_known(c, e, last);
+}
+
+void vm_check_meet(vm_core *c, unsigned e, const vm_view end[2], unsigned other,
+                   const vm_view other_end[2]) {
   const unsigned x = vm_ck_unit(c, e), y = vm_ck_unit(c->peer, other);
   c->check->met[x] = (uint8_t)y;
   c->check->met[y] = (uint8_t)x;
-  c->check->sent[c->number] = *sent;
-  c->check->sent[!c->number] = *other_sent;
+  c->check->sent[c->number] = end[1];
+  c->check->sent[!c->number] = other_end[1];
   c->check->halved = false;
   if (!vm_ck_has(c, VM_CHECK_RACE)) return;
+  if (c->eng[e].code->insns[c->eng[e].pc].op == ISA_OP_sendrecv_gpsimd) {
+    leave_operands(c, e, end);
+    leave_operands(c->peer, other, other_end);
+  }
   come_to_pipe(c, e);
   come_to_pipe(c->peer, other);
   vm_ck_clocks_meet(c, x, y);
@@ -86,11 +99,16 @@ void vm_check_meet(vm_core *c, unsigned e, const vm_view *sent, unsigned other,
 /* The number of the other half, of which `n` have started so far. */
 static uint32_t number_of(vm_core *c, uint32_t n) { return n + !c->check->halved; }
 
-/* An instruction and the other core's end together, so that the update of one tells of both. */
+/* An instruction and the other core's end together, so that the update of one, or of what ends
+ * after it, tells of both. */
 void vm_ck_twin_flight(vm_core *c, const vm_flight *f, vm_ck_release *r) {
-  unsigned e = vm_ck_unit(c->peer, f->other);
-  r->twin = (uint16_t)vm_ck_comp(e, OF_DONE);
-  r->twin_share = number_of(c, c->check->issued[e]);
+  unsigned twin = vm_ck_twin_of(r->engine);
+  uint32_t number = vm_ck_log_twin(c, r->engine, r->own[OF_DONE]);
+  if (f->in->op == ISA_OP_sendrecv_gpsimd)
+    number = number_of(c, c->check->issued[vm_ck_unit(c->peer, f->other)]);
+  if (number == 0) return;
+  r->twin = (uint16_t)twin;
+  r->twin_share = number;
 }
 
 /* A ring tells when both halves of it are done. */

@@ -12,6 +12,7 @@
  * its value: what its author had in mind, however few of them are sure. */
 #include "check.h"
 #include "impl.h"
+#include "meet.h"
 
 #include <string.h>
 
@@ -209,6 +210,8 @@ static bool find_step(vm_ck_must *m, uint32_t step) {
   case VM_CK_DRAIN:
     for (unsigned what = OF_DONE; what <= OF_WEIGHTS; what++)
       raise(&m->mine[vm_ck_comp(s->engine, what)], s->other);
+    for (unsigned what = OF_DONE; what <= OF_READ && s->want; what++)
+      raise(&m->mine[vm_ck_twin_of(s->engine) + what], (uint32_t)s->want);
     return true;
   case VM_CK_MEET:
   case VM_CK_QUEUE:

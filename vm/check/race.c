@@ -3,6 +3,7 @@
  * of it. */
 #include "check.h"
 #include "impl.h"
+#include "meet.h"
 #include "../dma/dma.h"
 
 #include <string.h>
@@ -331,8 +332,7 @@ void vm_ck_race_record(vm_core *c, unsigned e, vm_ck_access *a) {
   look(c, e, a);
 }
 
-/* The bytes of a view as an access. */
-static void set_of(const vm_core *c, const vm_view *v, vm_ck_access *a) {
+void vm_ck_race_set(const vm_core *c, const vm_view *v, vm_ck_access *a) {
   isa_dim dims[VM_DIMS];
   unsigned n = 0;
   for (unsigned d = 1; d < v->ndim; d++)
@@ -359,7 +359,7 @@ static void check_indexed_view(vm_core *c, unsigned e, const vm_view *v, vm_ck_a
     while (i + n < v->elems && v->place[i + n] == v->place[i] + (int64_t)n * v->esize) n++;
     run.at = v->at + v->place[i];
     run.num[1] = (uint32_t)n;
-    set_of(c, &run, a);
+    vm_ck_race_set(c, &run, a);
     vm_ck_race_record(c, e, a);
   }
 }
@@ -370,7 +370,7 @@ static void check_view(vm_core *c, unsigned e, const vm_view *v, vm_ck_access *a
     check_indexed_view(c, e, v, a);
     return;
   }
-  set_of(c, v, a);
+  vm_ck_race_set(c, v, a);
   vm_ck_race_record(c, e, a);
 }
 
@@ -392,28 +392,6 @@ static void check_operand(void *ud, const vm_view *v, unsigned flags) {
     w->a.writes = true;
     w->a.comp = (uint16_t)w->write_comp;
     check_view(w->c, w->e, v, &w->a);
-  }
-}
-
-/* What the newest instruction of engine e had to wait for: the last before it that touched the same
- * bytes, one of the two to write them. A log that was given up does not tell. */
-static void note_hazard(vm_core *c, unsigned e) {
-  struct vm_check *k = c->check;
-  const vm_ck_access *v = k->log.accesses;
-  uint32_t n = k->log.naccesses, now = k->issued[e];
-  for (uint32_t i = n; i-- > 0 && k->log.on;) {
-    const vm_ck_access *old = &v[i];
-    if (old->engine != e || old->queue < VM_CK_QUEUES || old->comp % OF_ENGINE == OF_SEQ) continue;
-    if (old->epoch <= k->hazard[e]) return;
-    for (uint32_t j = n; old->epoch < now && j-- > i;) {
-      const vm_ck_access *a = &v[j];
-      bool mine = a->engine == e && a->queue == VM_CK_QUEUES && a->comp % OF_ENGINE != OF_SEQ;
-      if (mine && a->epoch < now) break;
-      if (mine && (a->writes || old->writes) && vm_ck_race_meet(a, old)) {
-        k->hazard[e] = old->epoch;
-        return;
-      }
-    }
   }
 }
 
@@ -440,7 +418,7 @@ void vm_ck_race_flight(vm_core *c, unsigned e, const vm_flight *f) {
   else
     vm_ck_each_operand(c, f, check_operand, &w);
   if ((c->check->tells_reads >> e & 1) && e != ISA_ENG_tensor && !c->check->recording)
-    note_hazard(c, e);
+    vm_ck_note_hazard(c, e);
 }
 
 static void check_own(vm_core *c, unsigned e, const vm_view *v, bool writes, bool handed) {

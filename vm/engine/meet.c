@@ -39,7 +39,7 @@ typedef struct side {
   unsigned e;
   vm_engine *en;
   const isa_insn *in;
-  vm_view dst, src;
+  vm_view end[2]; /* dst, src */
 } side;
 
 static side side_of(vm_core *c, unsigned e) {
@@ -70,9 +70,9 @@ static bool resolve(side *s) {
   isa_error err = {.field = ISA_NOFIELD};
   vm_resolver r = {.c = s->c, .e = s->en, .err = &err};
   const char *operand = "dst";
-  if (vm_resolve_ap(&r, dst_of(s->in), &s->dst)) {
+  if (vm_resolve_ap(&r, dst_of(s->in), &s->end[0])) {
     operand = "src";
-    if (vm_resolve_ap(&r, src_of(s->in), &s->src)) return true;
+    if (vm_resolve_ap(&r, src_of(s->in), &s->end[1])) return true;
   }
   vm_fault(s->c, err.status, vm_at_pc(s->e, s->en->pc), "operand %s: %s", operand, err.text);
   return false;
@@ -85,7 +85,7 @@ static unsigned rings_of(const side *s) {
 }
 
 static void put_size(isa_buf *out, const side *s) {
-  const vm_view *v = &s->dst;
+  const vm_view *v = &s->end[0];
   isa_buf_printf(out, "%u x %llu of %s", v->num[0], (unsigned long long)v->elems,
                  isa_dtypes[v->dtype].name);
   if (rings_of(s)) isa_buf_printf(out, " by %u rings", rings_of(s));
@@ -93,7 +93,7 @@ static void put_size(isa_buf *out, const side *s) {
 
 /* Both move the same number of elements of one type, in the same way; else the fault is a's. */
 static bool agree(const side *a, const side *b) {
-  const vm_view *x = &a->dst, *y = &b->dst;
+  const vm_view *x = &a->end[0], *y = &b->end[0];
   if (a->in->op == b->in->op && x->dtype == y->dtype && x->num[0] == y->num[0] &&
       x->elems == y->elems && rings_of(a) == rings_of(b))
     return true;
@@ -149,7 +149,7 @@ static bool issue_half(const side *s, const side *other, vm_time at) {
   en->issue_free = vm_later(en->issue_free, (vm_moment){at, en->cause.node});
   if (vm_issue(s->c, s->e, s->in) != VM_RETIRE) return false;
   /* The engine's own source is read by the other one's flight, until this one is done as well. */
-  vm_view_box(s->c, &s->src, &f->item.src[f->item.nsrc++]);
+  vm_view_box(s->c, &s->end[1], &f->item.src[f->item.nsrc++]);
   return true;
 }
 
@@ -224,7 +224,7 @@ vm_verdict vm_meet(vm_core *c, unsigned e, const isa_insn *in) {
   const vm_time yours = known(&you, you.en->wait_since, c->now);
   vm_time at[2] = {mine, yours};
   if (!resolve(&me) || !resolve(&you) || !agree(&me, &you)) return VM_FAULT;
-  if (c->check) vm_check_meet(c, e, &me.src, you.e, &you.src);
+  if (c->check) vm_check_meet(c, e, me.end, you.e, you.end);
   if (in->op == ISA_OP_sendrecv_gpsimd) {
     at[0] = at[1] = vm_time_later(mine, yours);
     if (!swap_by_gpsimd(&me, &you, at[0])) return VM_FAULT;

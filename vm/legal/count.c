@@ -48,22 +48,26 @@ static void note(run *x, uint32_t item) {
 }
 
 static bool is_held(const run *x, const vm_lg_move *m) {
-  vm_lg_move twin;
   unsigned comp = vm_lg_comp_of(m);
   uint32_t to = m->number + (m->what == LG_STEP || m->what == LG_SHARE);
-  for (unsigned i = 0; i < 2; i++)
-    if (comp == x->held[i] && to > x->limit[i]) return true;
-  if (!vm_lg_twin(x->l, m, &twin)) return false;
-  comp = vm_lg_comp_of(&twin);
-  to = twin.number + (twin.what == LG_STEP);
   for (unsigned i = 0; i < 2; i++)
     if (comp == x->held[i] && to > x->limit[i]) return true;
   return false;
 }
 
+/* Notes what an engine stands at before the move. */
+static void note_standing(run *x, const vm_lg_move *m) {
+  if (m->what == LG_STEP) note(x, vm_lg_open_touch(x->l, x->v, m->who));
+}
+
 static bool make(run *x, vm_lg_move m) {
-  if (m.what == LG_STEP) note(x, vm_lg_open_touch(x->l, x->v, m.who));
+  vm_lg_move twin;
+  note_standing(x, &m);
   if (!vm_lg_can(x->l, x->v, &m)) return false;
+  if (vm_lg_twin(x->l, &m, &twin)) {
+    note_standing(x, &twin);
+    if (is_held(x, &twin)) return false;
+  }
   if (is_held(x, &m) || !vm_lg_do(x->l, x->v, &m)) return false;
   if (x->path) vm_lg_path_add(x->l, x->path, &m);
   x->moves++;

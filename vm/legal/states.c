@@ -317,12 +317,18 @@ static void find_path(search *x, uint32_t s, const vm_lg_move *m, vm_lg_path *p)
   vm_lg_path_free(x->l, &back);
 }
 
-/* An engine that has not come to its end; of the first that waits, the step. */
+/* A step that an engine has not passed: of the first that waits for a semaphore; else the first. */
 static vm_legal_place standing(const vm_legal *l, const uint32_t *v) {
-  for (unsigned e = 0; e < l->nengines; e++)
-    if (v[LG_WORDS * e + LG_POS] < l->eng[e].nsteps)
-      return (vm_legal_place){.step = &l->eng[e].steps[v[LG_WORDS * e + LG_POS]], .ring = -1};
-  return (vm_legal_place){0};
+  const vm_legal_step *first = NULL;
+  for (unsigned e = 0; e < l->nengines; e++) {
+    if (v[LG_WORDS * e + LG_POS] >= l->eng[e].nsteps) continue;
+    const vm_legal_step *s = &l->eng[e].steps[v[LG_WORDS * e + LG_POS]];
+    bool waits = s->cond != ISA_WAIT_none &&
+                 !isa_cond_holds(s->cond, v[vm_lg_value_at(l, s->sem)], s->value);
+    if (waits) return (vm_legal_place){.step = s, .ring = -1};
+    if (!first) first = s;
+  }
+  return (vm_legal_place){.step = first, .ring = -1};
 }
 
 static void tell(search *x, uint32_t s, const vm_lg_move *m, vm_legal_result *out) {

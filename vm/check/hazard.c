@@ -1,0 +1,42 @@
+/* What an engine's data path has ended before it goes on: the log tells who touched the same bytes.
+ */
+#include "check.h"
+#include "impl.h"
+#include "meet.h"
+
+void vm_ck_note_hazard(vm_core *c, unsigned e) {
+  struct vm_check *k = c->check;
+  const vm_ck_access *v = k->log.accesses;
+  uint32_t n = k->log.naccesses, now = k->issued[e];
+  for (uint32_t i = n; i-- > 0 && k->log.on;) {
+    const vm_ck_access *old = &v[i];
+    if (old->engine != e || old->queue < VM_CK_QUEUES || old->comp % OF_ENGINE == OF_SEQ) continue;
+    if (old->epoch <= k->hazard[e]) return;
+    for (uint32_t j = n; old->epoch < now && j-- > i;) {
+      const vm_ck_access *a = &v[j];
+      bool mine = a->engine == e && a->queue == VM_CK_QUEUES && a->comp % OF_ENGINE != OF_SEQ;
+      if (mine && a->epoch < now) break;
+      if (mine && (a->writes || old->writes) && vm_ck_race_meet(a, old)) {
+        k->hazard[e] = old->epoch;
+        return;
+      }
+    }
+  }
+}
+
+uint32_t vm_ck_last_touch(vm_core *c, unsigned e, const vm_view end[2], uint32_t after) {
+  const vm_ck_log *g = &c->check->log;
+  vm_ck_access a[2] = {{.writes = true}, {.writes = false}};
+  uint32_t last = 0;
+  for (unsigned i = 0; i < 2; i++)
+    if (end[i].place || end[i].elems == 0 || end[i].num[0] == 0) return 0;
+  for (unsigned i = 0; i < 2; i++) vm_ck_race_set(c, &end[i], &a[i]);
+  for (uint32_t i = g->naccesses; i-- > 0 && g->on && last == 0;) {
+    const vm_ck_access *old = &g->accesses[i];
+    if (old->engine != e || old->queue < VM_CK_QUEUES || old->comp % OF_ENGINE == OF_SEQ) continue;
+    if (old->epoch <= after) break;
+    for (unsigned k = 0; k < 2; k++)
+      if ((a[k].writes || old->writes) && vm_ck_race_meet(&a[k], old)) last = old->epoch;
+  }
+  return last;
+}
