@@ -1,5 +1,6 @@
 """nki.jit and the ways to run a kernel."""
 import functools
+import gzip
 import os
 import sys
 import threading
@@ -60,11 +61,11 @@ class KernelRun:
 
     def page(self, path=None, title=None):
         """The run as a page for a browser, titled by the kernel's name unless another is given;
-        written to a file where `path` is given."""
+        written to a file where `path` is given, compressed where that ends in .gz."""
         text = self.run.page(title or self.built.name)
         if path:
-            with open(path, "w", encoding="utf-8") as f:
-                f.write(text)
+            with open(path, "wb") as f:
+                f.write(_text(path, text))
         return text
 
     def trace(self):
@@ -316,9 +317,14 @@ class _Runner:
         if program:
             _write(folder, program, run.built.program.bytes())
         if trace_name:
-            _write(folder, trace_name, run.trace().encode())
+            _write(folder, trace_name, _text(trace_name, run.trace()))
             _write(folder, trace_name + ".html", run.page().encode())
         return run.result
+
+
+def _text(name, text):
+    data = text.encode()
+    return gzip.compress(data, mtime=0) if os.fspath(name).endswith(".gz") else data
 
 
 def _write(folder, name, data):

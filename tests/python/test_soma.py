@@ -34,7 +34,9 @@ class Programs(unittest.TestCase):
         self.assertEqual(run.findings, [])
         self.assertGreater(run.time_ns, 1000)
         self.assertGreater(run.stats.engines["scalar"]["busy_ns"], 0)
-        self.assertIn("<html", run.page().lower())
+        page = run.page()
+        self.assertIn("<html", page.lower())
+        self.assertIn('"sources":["', page)  # the text of the program
         self.assertIn("scalar", run.timeline())
         self.assertIn("critical path", run.explain())
 

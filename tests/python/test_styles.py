@@ -1,5 +1,6 @@
 """The older tile style: assignments, sums in PSUM, arrays of tiles, grids, allocators, and ways to
 run."""
+import gzip
 import logging
 import os
 import tempfile
@@ -316,6 +317,12 @@ class Launches(KernelCase):
             self.assertEqual(sorted(os.listdir(folder)), ["k.neff", "k.ntff", "k.ntff.html"])
             with open(os.path.join(folder, "k.neff"), "rb") as f:
                 self.assertIn("dma_copy", soma.Machine().load(f.read()).source())
+            nki.profile(kernel, working_directory=folder, save_trace_name="t.json.gz")(data(8, 8))
+            page = os.path.join(folder, "p.html.gz")
+            text = nki.jit(kernel).run(data(8, 8)).page(page)
+            for name, part in ((page, text), (os.path.join(folder, "t.json.gz"), '"dma_copy"')):
+                with gzip.open(name, "rt", encoding="utf-8") as f:
+                    self.assertIn(part, f.read())
 
     def test_words_of_the_language_and_logging(self):
         @nki.jit
