@@ -307,6 +307,8 @@ int lb_core_resume(lua_State *L) {
   lua_pushnil(L);
   lua_setiuservalue(L, 1, LB_CORE_INPUTS); /* it has its own */
   account(L, p);
+  run->ended = soma_run_ended(run->r) != 0;
+  if (run->ended) fetch_outputs(L, 6);
   lua_pushvalue(L, 6);
   lua_pushvalue(L, 5);
   return 2;

@@ -334,6 +334,17 @@ case("what is known between devices and not built", function()
   raises("collective_permute is known but not built in this version", function() soma.core {}:run(sum) end)
 end)
 
+case("a run that had ended says so after resuming", function()
+  local prog = soma.assemble_file "tests/lua/add.s"
+  local a, path = soma.ones {4, 8}, t.temp()
+  local run = soma.core {}:run(prog, {a = a, b = a})
+  assert(run:save(path))
+  local again = assert(soma.core {}:resume(path))
+  t.eq(again.ended, true)
+  t.eq(soma.equal(again.out.c, a + a), true)
+  t.eq(again:continue().time_ns, run.time_ns)
+end)
+
 case("results of a run print as text", function()
   local prog = soma.assemble_file "tests/lua/add.s"
   local a = soma.ones {4, 8}
