@@ -9,6 +9,7 @@
 #include "../../vm/work/work.h"
 
 #include <dirent.h>
+#include <fenv.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -126,6 +127,34 @@ static void a_child_of_fork_has_its_own(void **state) {
   vm_work_close(&w);
 }
 
+static float a_third(void) {
+  volatile float one = 1, three = 3;
+  return one / three;
+}
+
+static void note_rounding(void *arg, uint32_t chunk, void *room) {
+  (void)room;
+  nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  ((float *)arg)[chunk] = a_third();
+}
+
+/* Threads that have started with other modes of arithmetic take the caller's. */
+static void arithmetic_of_the_caller(void **state) {
+  (void)state;
+  static const int modes[] = {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TONEAREST};
+  vm_work w;
+  vm_work_open(&w, 4, ROOM);
+  for (int i = 0; i < 4; i++) {
+    float seen[32];
+    fesetround(modes[i]);
+    float want = a_third();
+    vm_work_do(&w, note_rounding, seen, 32, NULL);
+    fesetround(FE_TONEAREST);
+    for (int k = 0; k < 32; k++) assert_memory_equal(&seen[k], &want, sizeof want);
+  }
+  vm_work_close(&w);
+}
+
 static void bounds(void **state) {
   (void)state;
   vm_work w;
@@ -171,11 +200,9 @@ static void users_in_threads(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_chunk_once),
-      cmocka_unit_test(others_take_part),
-      cmocka_unit_test(threads_end_with_the_last),
-      cmocka_unit_test(a_child_of_fork_has_its_own),
-      cmocka_unit_test(bounds),
+      cmocka_unit_test(every_chunk_once),          cmocka_unit_test(others_take_part),
+      cmocka_unit_test(threads_end_with_the_last), cmocka_unit_test(a_child_of_fork_has_its_own),
+      cmocka_unit_test(arithmetic_of_the_caller),  cmocka_unit_test(bounds),
       cmocka_unit_test(users_in_threads),
   };
   vm_work_pretend(8);

@@ -23,11 +23,14 @@ enum { LOOKS = 64 };
  * and what it may save up against later losses. */
 enum { GRACE_NS = 100000, ALONE = 30, SAVED_NS = 4000000 };
 
+enum { STACK = 1 << 20 }; /* bytes of a thread's: a product's panels take 115 KiB */
+
 typedef struct task {
   vm_work_fn *fn;
   void *job;
   uint32_t chunks;
   unsigned threads; /* among which the chunks are laid out */
+  uint64_t modes;   /* of floating-point arithmetic, the caller's */
   atomic_uint left; /* chunks that nobody has claimed */
   atomic_bool taken[VM_WORK_CHUNKS];
 } task;
@@ -65,6 +68,27 @@ static inline void pause_core(void) {
   __builtin_ia32_pause();
 #elif defined(__aarch64__)
   __asm__ volatile("yield");
+#endif
+}
+
+/* The modes of floating-point arithmetic of this thread, rounding and the like, without the flags.
+ */
+static inline uint64_t get_modes(void) {
+  uint64_t modes = 0;
+#if defined(__x86_64__)
+  modes = __builtin_ia32_stmxcsr() & ~0x3fu;
+#elif defined(__aarch64__)
+  __asm__ volatile("mrs %0, fpcr" : "=r"(modes));
+#endif
+  return modes;
+}
+
+static inline void set_modes(uint64_t modes) {
+  if (modes == get_modes()) return;
+#if defined(__x86_64__)
+  __builtin_ia32_ldmxcsr((unsigned)modes);
+#elif defined(__aarch64__)
+  __asm__ volatile("msr fpcr, %0" : : "r"(modes));
 #endif
 }
 
@@ -144,6 +168,7 @@ static void *serve(void *arg) {
   worker *k = arg;
   for (task *t; (t = next_task(k));) {
     place p = place_of(t, k->number);
+    set_modes(t->modes);
     for (uint32_t i; claim(t, &p, &i);) t->fn(t->job, i, k->room);
     atomic_store_explicit(&k->box, 0, memory_order_release);
   }
@@ -153,10 +178,15 @@ static void *serve(void *arg) {
 /* Signals are for the host's own threads. */
 static int start_thread(worker *k) {
   sigset_t none, old;
+  pthread_attr_t attr;
+  int error = pthread_attr_init(&attr);
+  if (error) return error;
+  pthread_attr_setstacksize(&attr, STACK);
   sigfillset(&none);
   pthread_sigmask(SIG_SETMASK, &none, &old);
-  int error = pthread_create(&k->thread, NULL, serve, k);
+  error = pthread_create(&k->thread, &attr, serve, k);
   pthread_sigmask(SIG_SETMASK, &old, NULL);
+  pthread_attr_destroy(&attr);
   return error;
 }
 
@@ -255,7 +285,7 @@ static void call(worker *k) {
 /* Puts the task into the boxes of idle threads: by[0 .. n - 1], which it has room for. */
 static unsigned offer(const vm_work *w, task *t, worker **by) {
   unsigned there = helpers(w), most = w->threads - 1, n = 0;
-  if (most > t->chunks - 1) most = t->chunks - 1;
+  if (most > t->chunks / 2) most = t->chunks / 2; /* one that gets no second chunk costs more */
   for (unsigned i = 0; i < there && n < most; i++) {
     uintptr_t idle = 0;
     if (!atomic_compare_exchange_strong(&all.v[i]->box, &idle, (uintptr_t)t)) continue;
@@ -286,7 +316,8 @@ static void account(vm_work *w, int64_t took, int64_t alone, int64_t until) {
 }
 
 void vm_work_do(vm_work *w, vm_work_fn *fn, void *job, uint32_t chunks, void *room) {
-  task t = {.fn = fn, .job = job, .chunks = chunks, .threads = w->threads ? w->threads : 1};
+  task t = {.fn = fn, .job = job, .chunks = chunks, .modes = get_modes()};
+  t.threads = w->threads < 1 ? 1 : w->threads < chunks ? w->threads : chunks;
   worker *by[VM_WORK_THREADS];
   int64_t start = now(), fastest = INT64_MAX, from, until;
   atomic_init(&t.left, chunks);

@@ -3,7 +3,8 @@
  * For example a product of 512 columns as four chunks of 128: vm_work_do(w, multiply, &job, 4,
  * room) calls multiply(&job, 0 .. 3, its thread's room) once each, in any order, on this thread and
  * on others, and returns when all four have. Chunks must not depend on one another, nor on the
- * thread: then no number of threads changes anything.
+ * thread: then no number of threads changes anything. Arithmetic rounds everywhere as in the
+ * caller.
  *
  * The threads belong to the process and serve every machine in it. They start with the first job,
  * are never more than the cores that the process may use, and end with the last vm_work_close. */
