@@ -341,6 +341,24 @@ case("a trigger is in the trace and leads to its transfer and shares", function(
   eq({n, moved}, {8, whole.stats.dma_bytes})
 end)
 
+case("of a resumed run, transfers whose trigger was before say their instruction", function()
+  local saved, path, bytes, orphans = t.temp(), t.temp(), {}, 0
+  local first = soma.core {}:start(prog):until_time(1000)
+  eq(first:save(saved), true)
+  soma.core {trace = true}:resume(saved):continue():save_trace(path)
+  local triggered = {}
+  for _, e in ipairs(json(t.read(path)).traceEvents) do
+    if e.cat == "trigger" then triggered[e.bind_id] = true end
+    if e.cat == "dma" then bytes[e.bind_id] = (bytes[e.bind_id] or 0) + e.args.bytes end
+    if e.cat == "transfer" and e.args.operands then
+      orphans = orphans + 1
+      eq({triggered[e.bind_id] == nil, e.args.source}, {true, "loop.s:12"})
+    end
+  end
+  eq(orphans, 1)
+  for _, n in pairs(bytes) do eq(n, 131072) end
+end)
+
 case("throughput in the trace adds up to the bytes", function()
   local path = t.temp()
   whole:save_trace(path)
