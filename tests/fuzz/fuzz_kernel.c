@@ -15,10 +15,11 @@ fuzz_stat fuzz_stats[] = {{"inputs", 0, 0},
                           {"finished", 5, 0},
                           {"with a loop", 1, 0},
                           {"with a tile that was spilled", 1, 0},
+                          {"with a tile that left psum", 1, 0},
                           {"ran", 4, 0},
                           {"of two cores", 2, 0},
                           {NULL, 0, 0}};
-enum { INPUTS, PASSED, FINISHED, LOOPED, SPILLED, RAN, PAIRS };
+enum { INPUTS, PASSED, FINISHED, LOOPED, SPILLED, LEFT_PSUM, RAN, PAIRS };
 void fuzz_report(void) {}
 
 typedef struct bytes {
@@ -32,10 +33,11 @@ static uint32_t take(bytes *b) {
   return *b->p++;
 }
 
-enum { TENSORS = 4, TILES = 6, REGS = 2, MOST_BYTES = 448, RUN_EVERY = 8 };
+enum { TENSORS = 4, TILES = 6, REGS = 2, MOST_BYTES = 448, RUN_EVERY = 8, PSUM_ROOM = 8192 };
 
-/* small: tiles of which some fit in what spilling leaves. */
-static int buffers(soma_kernel *k, bytes *b, int small, uint32_t parts[TILES],
+/* room: that spilling leaves of SBUF, for some of its tiles, or for some that have left PSUM, in
+ * which two fit then; 0: all of it. */
+static int buffers(soma_kernel *k, bytes *b, uint32_t room, uint32_t parts[TILES],
                    uint32_t cols[TILES]) {
   static const char *const names[TENSORS] = {"a", "b", "c", "d"};
   static const soma_role roles[] = {SOMA_INPUT, SOMA_OUTPUT, SOMA_TEMP, SOMA_INPUT};
@@ -48,7 +50,9 @@ static int buffers(soma_kernel *k, bytes *b, int small, uint32_t parts[TILES],
     t.memory = take(b) % 3 == 0 ? SOMA_PSUM : SOMA_SBUF;
     t.dtype = take(b) % 4 == 0 ? (soma_dtype)(take(b) % 24) : SOMA_FLOAT32;
     t.shape[0] = 1 + take(b) % 130;
-    t.shape[1] = small ? 16 + take(b) % 48 : take(b) * 4;
+    t.shape[1] = room == 0                                    ? take(b) * 4
+                 : room == PSUM_ROOM && t.memory == SOMA_PSUM ? 1024 + 8 * (take(b) % 64)
+                                                              : 16 + take(b) % 48;
     if (take(b) % 4 == 0) t.offset = (int32_t)take(b) * 16;
     if (soma_kernel_tile(k, &t, &id) != SOMA_OK) {
       t = (soma_kernel_tile_info)SOMA_KERNEL_TILE_INIT;
@@ -319,9 +323,11 @@ static void run(soma_machine *m, soma_program *p) {
   soma_run_free(r);
 }
 
-static int nowhere(void *ud, const char *p, size_t n) {
-  (void)ud;
-  (void)p;
+/* Whether a report speaks of a tile that has left PSUM. */
+static int look_for(void *ud, const char *p, size_t n) {
+  static const char text[] = "from PSUM to SBUF";
+  for (size_t i = 0; i + sizeof text <= n; i++)
+    if (memcmp(p + i, text, sizeof text - 1) == 0) *(bool *)ud = true;
   return n == 0;
 }
 
@@ -333,13 +339,15 @@ static void look(soma_kernel *k, unsigned cores, bytes *b) {
   soma_program *again = NULL;
   uint32_t id;
   const char *file;
-  soma_kernel_report(k, nowhere, NULL);
+  bool left = false;
+  soma_kernel_report(k, look_for, &left);
   for (uint32_t i = 0; i < 12; i++) soma_kernel_get_life(k, i, &l);
   for (uint32_t i = 0; soma_kernel_get_wait(k, i, &w) == SOMA_OK; i++)
     if (w.earlier >= soma_kernel_count(k)) fuzz_fail("a wait for what is not there");
   soma_kernel_get_figures(k, &f, take(b) % 2 ? sizeof f : take(b));
   soma_kernel_get_figures(k, &f, sizeof f);
   fuzz_stats[SPILLED].n += f.spills != 0;
+  fuzz_stats[LEFT_PSUM].n += left;
   if (cores == 1 && soma_kernel_finish(k, &again, NULL) == SOMA_OK) fuzz_fail("finished twice");
   if (soma_kernel_register(k, &id) == SOMA_OK) fuzz_fail("a register after the end");
   if (soma_kernel_endloop(k) == SOMA_OK) fuzz_fail("a loop ends after the end");
@@ -363,7 +371,7 @@ static soma_kernel *kernel_of(soma_machine *m, const soma_kernel_options *o, byt
   uint32_t parts[TILES], cols[TILES];
   soma_kernel *k = NULL;
   if (soma_kernel_new(m, o, &k) != SOMA_OK) return NULL;
-  if (buffers(k, b, o->sbuf_bytes != 0, parts, cols)) {
+  if (buffers(k, b, o->sbuf_bytes, parts, cols)) {
     if (take(b) % 4) fill(k, parts, cols);
     fuzz_stats[PASSED].n += (unsigned)records(k, b);
     if (o->sbuf_bytes) use_all(k, parts, cols);
@@ -398,7 +406,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
   if (how / 4 % 2) ko.flags |= SOMA_KERNEL_COPIES;
   if (take(&b) % 3 == 0) {
     ko.flags |= SOMA_KERNEL_SPILL;
-    ko.sbuf_bytes = 192 + 32 * (take(&b) % 4);
+    uint32_t room = take(&b);
+    ko.sbuf_bytes = room < 96 ? 192 + 32 * (room % 4) : PSUM_ROOM;
   }
   soma_kernel *k = m ? kernel_of(m, &ko, &b) : NULL;
   if (!k) return 0;
