@@ -354,10 +354,6 @@ static terms choose_terms(gen *g) {
   t.record = gen_one_in(g, 6);
   t.timing_only = gen_one_in(g, 12);
   g->pair = t.target->gen >= ISA_GEN3 && gen_one_in(g, 3);
-  if (g->pair) { /* whose checks are not built */
-    t.checks = 0;
-    t.timing_only = false;
-  }
   return t;
 }
 

@@ -7,9 +7,9 @@
 #include <string.h>
 
 const enum fuzz_kind fuzz_kind = FUZZ_BYTES;
-fuzz_stat fuzz_stats[] = {
-    {"inputs", 0, 0}, {"read", 3, 0}, {"passed the verifier", 1, 0}, {"ran", 1, 0}, {NULL, 0, 0}};
-enum { INPUTS, READ, VERIFIED, RAN };
+fuzz_stat fuzz_stats[] = {{"inputs", 0, 0}, {"read", 3, 0},         {"passed the verifier", 1, 0},
+                          {"ran", 1, 0},    {"of two cores", 0, 0}, {NULL, 0, 0}};
+enum { INPUTS, READ, VERIFIED, RAN, PAIRED };
 void fuzz_report(void) {}
 
 enum { HASH = 8, HASHED = 16, HEADER = 48, MOST_TENSOR = 1 << 20 };
@@ -99,6 +99,7 @@ static void run(const uint8_t *data, size_t n) {
     soma_status s = soma_run_start(m, p, &r);
     if (s == SOMA_OK) {
       fuzz_stats[RAN].n++;
+      fuzz_stats[PAIRED].n += soma_program_cores(p) > 1;
       run_to_end(m, r);
     } else if (s != SOMA_LIMIT && s != SOMA_NOMEM && s != SOMA_ARG) {
       fuzz_fail("verified, but not started: %s", soma_error(m));

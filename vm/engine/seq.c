@@ -354,6 +354,8 @@ static bool slow(vm_core *c, unsigned e) {
   en->waited = true;
   uint32_t pc = en->pc;
   if (slow_step(c, e, in) != VM_RETIRE) return false;
+  uint32_t next = en->pc + 1; /* a ret and a branch have moved it */
+  en->pc = pc;                /* it is this one that updates */
   bool posts = isa_op_is_control(in->op) && in->op != ISA_OP_event_semaphore &&
                !isa_op_is_dma(in->op) && in->upd.kind != ISA_UPD_none;
   en->now += cycles(c, VM_REG_CYC);
@@ -375,7 +377,7 @@ static bool slow(vm_core *c, unsigned e) {
     vm_path_add(c, VM_N_SEQ, vm_at_pc(e, pc), c->now, c->now, en->cause);
     return false;
   }
-  en->pc++; /* a ret and a branch have moved it */
+  en->pc = next;
   return true;
 }
 
