@@ -293,8 +293,15 @@ static bool copy_to_static(as_job *j, as_stmt *st) {
   return true;
 }
 
+/* `dma_copy dsts=[a, b], srcs=[x, y]` is a dma_copy_lists. */
+static int over_lists(const as_cur *c, int op) {
+  bool lists = as_tok_is(c->t, "dsts") || as_tok_is(c->t, "srcs");
+  return op == ISA_OP_dma_copy && lists && as_at_keyword(c) ? (int)ISA_OP_dma_copy_lists : op;
+}
+
 void as_match_insn(as_cur *c, int op) {
   as_stmt st;
+  op = over_lists(c, op);
   int ps = as_pseudo_of(op, c);
   if (ps >= 0) {
     as_match_pseudo(c, ps);
@@ -316,8 +323,8 @@ void as_match_pseudo(as_cur *c, int ps) {
   if (as_match(c, &st) && as_pseudo_finish(c->j, ps, &st)) as_pseudo_emit(c->j, ps, &st);
 }
 
-/* `dma q, dst, src, key=value...`; with srcs= it is a dma_compute. `dma q, dma_transpose dst, src`
- * names the instruction. */
+/* `dma q, dst, src, key=value...`; with srcs= it is a dma_compute, with dsts= a dma_copy_lists.
+ * `dma q, dma_transpose dst, src` names the instruction. */
 void as_match_dma(as_cur *c) {
   as_stmt st;
   memset(&st, 0, sizeof st);
@@ -337,11 +344,13 @@ void as_match_dma(as_cur *c) {
     return;
   }
   as_cur rest = {c->j, ++c->t};
-  bool compute = false;
-  for (; rest.t->kind != AS_T_END; rest.t++)
-    compute = compute || (as_tok_is(rest.t, "srcs") && as_at_keyword(&rest));
+  bool srcs = false, dsts = false;
+  for (; rest.t->kind != AS_T_END; rest.t++) {
+    srcs = srcs || (as_tok_is(rest.t, "srcs") && as_at_keyword(&rest));
+    dsts = dsts || (as_tok_is(rest.t, "dsts") && as_at_keyword(&rest));
+  }
   if (!as_need(c, ',', "the queue")) return;
-  int op = compute ? ISA_OP_dma_compute : ISA_OP_dma_copy;
+  int op = dsts ? ISA_OP_dma_copy_lists : srcs ? ISA_OP_dma_compute : ISA_OP_dma_copy;
   const as_tok *queue = c->t - 2;
   if (as_tok_is(c->t, isa_ops[ISA_OP_dma_transpose].name)) {
     op = ISA_OP_dma_transpose;

@@ -241,6 +241,12 @@ typedef struct vm_transfer {
   uint8_t other;
   uint16_t finished;
   uint32_t other_pc;
+  /* Of a dma_copy_lists, whose instruction makes several: which of them this is and how many they
+   * are; the elements that it moves, as many as its views have or fewer, from which on in dst and
+   * in src; the rings whose first elements of all are in it. */
+  uint8_t piece, pieces;
+  uint16_t opens;
+  uint64_t elems, from[2];
   uint32_t left; /* shares not done */
   uint32_t pc;   /* of the instruction that triggered it */
   uint32_t node; /* of the trigger, in the record of causes */

@@ -11,18 +11,19 @@ syntax keyword somaDirective loop endloop if else endif times incbin npy
 syntax keyword somaInstruction nop halt call ret mov add sub mul div mod and or xor not shl shr sra
 syntax keyword somaInstruction min max jmp beq bne blt ble bgt bge bltu bgeu tensor_load
 syntax keyword somaInstruction tensor_store event_semaphore sem_range_clear drain dma_trigger notify
-syntax keyword somaInstruction device_print dma_copy dma_transpose dma_compute ldweights matmul
-syntax keyword somaInstruction ldweights_mx matmul_mx activate act_read_acc activate2 load_act_table
-syntax keyword somaInstruction tensor_copy memset tensor_tensor tensor_scalar scalar_tensor_tensor
-syntax keyword somaInstruction tensor_reduce reciprocal copy_predicated select_reduce range_select
-syntax keyword somaInstruction tensor_tensor_scan tensor_scalar_cumulative tensor_scalar_reduce
-syntax keyword somaInstruction dve_read_acc bn_stats bn_aggr max8 match_value_load find_index8
-syntax keyword somaInstruction match_replace8 transpose32 load_mask_register shuffle dropout rng
-syntax keyword somaInstruction set_rng_seed rand2 rand_set_state rand_get_state exponential
-syntax keyword somaInstruction quantize_mx iota affine_select local_gather n_gather partition_reduce
-syntax keyword somaInstruction sequence_bounds nonzero_with_count topk custom_op sendrecv
-syntax keyword somaInstruction core_barrier sendrecv_gpsimd all_reduce all_gather all_gather_v
-syntax keyword somaInstruction reduce_scatter all_to_all all_to_all_v collective_permute
+syntax keyword somaInstruction device_print dma_copy dma_transpose dma_compute dma_copy_lists
+syntax keyword somaInstruction ldweights matmul ldweights_mx matmul_mx activate act_read_acc
+syntax keyword somaInstruction activate2 load_act_table tensor_copy memset tensor_tensor
+syntax keyword somaInstruction tensor_scalar scalar_tensor_tensor tensor_reduce reciprocal
+syntax keyword somaInstruction copy_predicated select_reduce range_select tensor_tensor_scan
+syntax keyword somaInstruction tensor_scalar_cumulative tensor_scalar_reduce dve_read_acc bn_stats
+syntax keyword somaInstruction bn_aggr max8 match_value_load find_index8 match_replace8 transpose32
+syntax keyword somaInstruction load_mask_register shuffle dropout rng set_rng_seed rand2
+syntax keyword somaInstruction rand_set_state rand_get_state exponential quantize_mx iota
+syntax keyword somaInstruction affine_select local_gather n_gather partition_reduce sequence_bounds
+syntax keyword somaInstruction nonzero_with_count topk custom_op sendrecv core_barrier
+syntax keyword somaInstruction sendrecv_gpsimd all_reduce all_gather all_gather_v reduce_scatter
+syntax keyword somaInstruction all_to_all all_to_all_v collective_permute
 syntax keyword somaInstruction collective_permute_implicit collective_permute_implicit_reduce
 syntax keyword somaInstruction rank_id current_processing_rank_id
 syntax keyword somaPseudo nc_matmul nc_matmul_mx nc_transpose nc_find_index8 nc_match_replace8

@@ -241,7 +241,7 @@ static bool check_static(const isa_program *p, uint32_t core, uint32_t q, const 
   if (own < 0)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
                     "queue %.60s: %s is not a static transfer (dma_copy, dma_transpose, "
-                    "dma_compute)",
+                    "dma_compute, dma_copy_lists)",
                     row->name, in->op < ISA_NOPS ? isa_ops[in->op].name : "?");
   if (own != (int)q)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,

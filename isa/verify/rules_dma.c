@@ -371,8 +371,7 @@ typedef struct sources {
   const isa_ap *ap[16];
 } sources;
 
-static sources sources_of(const isa_ck *c) {
-  isa_ref r = c->in->u.DMA_COMPUTE.srcs;
+static sources sources_of(const isa_ck *c, isa_ref r) {
   const uint32_t *list = isa_program_list(c->p, r, ISA_K_APS);
   sources s = {.n = r.count};
   for (uint32_t i = 0; i < r.count; i++) s.ap[i] = isa_ck_ap(c, list[i]);
@@ -436,7 +435,7 @@ static bool check_plain_sum(const isa_ck *c, const isa_ap *dst, const sources *s
 bool isa_rule_dmacomp(const isa_ck *c) {
   const struct isa_DMA_COMPUTE *u = &c->in->u.DMA_COMPUTE;
   const isa_ap *dst = isa_ck_ap(c, u->dst);
-  sources s = sources_of(c);
+  sources s = sources_of(c, u->srcs);
   bool indexed = dst->index_kind != ISA_INDEX_none;
   if (!check_mode(c, F(DMA_COMPUTE, dst), dst)) return false;
   for (uint32_t i = 0; i < s.n; i++) {
@@ -448,4 +447,56 @@ bool isa_rule_dmacomp(const isa_ck *c) {
   return check_oob(c, F(DMA_COMPUTE, oob), u->oob, indexed) &&
          isa_ck_prio(c, F(DMA_COMPUTE, prio)) && check_scales(c, s.n) &&
          (indexed ? check_indexed_sum(c, dst, &s) : check_plain_sum(c, dst, &s));
+}
+
+/* ---- dma_copy_lists ----------------------------------------------------------------------- */
+
+/* Elements of a list; 0 after a refusal. */
+static uint64_t check_buffers(const isa_ck *c, int f, const sources *l) {
+  uint64_t n = 0;
+  for (uint32_t i = 0; i < l->n; i++) {
+    const isa_ap *ap = l->ap[i], *first = l->ap[0];
+    if (!check_mode(c, f, ap)) return 0;
+    if (ap->size_dim) {
+      isa_fail(c->e, ISA_ILLEGAL, f, "buffer %" PRIu32 ": a size is a register; here all are fixed",
+               i);
+      return 0;
+    }
+    if (ap->dtype != first->dtype) {
+      isa_fail(c->e, ISA_ILLEGAL, f, "buffer %" PRIu32 " is %s, buffer 0 %s: a list has one type",
+               i, isa_dtypes[ap->dtype].name, isa_dtypes[first->dtype].name);
+      return 0;
+    }
+    n += total(ap);
+  }
+  return n;
+}
+
+static bool check_apart(const isa_ck *c, int f, const isa_ap *dst, uint32_t i, const isa_ap *other,
+                        const char *name, uint32_t k) {
+  if (moves(dst) || moves(other) || !isa_ap_overlap(dst, other)) return true;
+  return isa_fail(c->e, ISA_ILLEGAL, f,
+                  "buffer %" PRIu32 " shares bytes with buffer %" PRIu32
+                  " of %s: what is written is apart from all else",
+                  i, k, name);
+}
+
+bool isa_rule_dmalists(const isa_ck *c) {
+  const struct isa_DMA_LISTS *u = &c->in->u.DMA_LISTS;
+  sources dst = sources_of(c, u->dsts), src = sources_of(c, u->srcs);
+  int f = F(DMA_LISTS, dsts), g = F(DMA_LISTS, srcs);
+  if (dge_of(c) == ISA_DGE_hwdge)
+    return isa_fail(c->e, ISA_ILLEGAL, F(DMA_LISTS, queue),
+                    "the queue has dge=hwdge: lists of buffers need dge=none or dge=swdge");
+  uint64_t to = check_buffers(c, f, &dst), from = to ? check_buffers(c, g, &src) : 0;
+  if (!to || !from) return false;
+  if (to != from)
+    return isa_fail(c->e, ISA_ILLEGAL, g, "%" PRIu64 " elements: dsts have %" PRIu64, from, to);
+  for (uint32_t i = 0; i < dst.n; i++) {
+    for (uint32_t k = 0; k < i; k++)
+      if (!check_apart(c, f, dst.ap[i], i, dst.ap[k], "dsts", k)) return false;
+    for (uint32_t k = 0; k < src.n; k++)
+      if (!check_apart(c, f, dst.ap[i], i, src.ap[k], "srcs", k)) return false;
+  }
+  return check_cast(c, g, dst.ap[0]->dtype, src.ap[0]->dtype) && isa_ck_prio(c, F(DMA_LISTS, prio));
 }

@@ -37,6 +37,7 @@ local function static_transfer(insn, line)
   local queue, rest = line:match("^dma ([%w_]+), (.*)")
   if not queue or queue == "io_" then return false end
   if rest:match("^dma_transpose ") then return insn == "dma_transpose" end
+  if rest:find("dsts=", 1, true) then return insn == "dma_copy_lists" end
   return insn == (rest:find("srcs=", 1, true) and "dma_compute" or "dma_copy")
 end
 

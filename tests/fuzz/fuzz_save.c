@@ -252,7 +252,7 @@ static void must_do_no_harm(const uint8_t *data, size_t n) {
     if (s == SOMA_OK)
       soma_bytes_free(again);
     else if (!is_unbuilt(s, b.p))
-      fuzz_fail("taken, but not saved again");
+      fuzz_fail("taken, but not saved again: %s", soma_error(b.m));
     s = soma_run_until(b.r, SOMA_END, SOMA_SYNC, 0);
     if (!soma_run_ended(b.r)) fuzz_fail("it came back before the end: %d", (int)s);
   } else {

@@ -7,7 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GEN_TENSORS = 5, GEN_TILES = 8, GEN_QUEUES = 4, GEN_SEMS = 4, GEN_GROUPS = 3, GEN_TRIES = 12 };
+enum {
+  GEN_TENSORS = 5,
+  GEN_TILES = 8,
+  GEN_QUEUES = 4,
+  GEN_SEMS = 4,
+  GEN_GROUPS = 3,
+  GEN_TRIES = 12
+};
 
 typedef struct gen {
   const uint8_t *p, *end; /* choices left */

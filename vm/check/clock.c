@@ -520,7 +520,8 @@ void vm_check_transfer(vm_core *c, unsigned engine, const isa_insn *in, const vm
   struct vm_check *k = c->check;
   unsigned e = vm_ck_unit(c, engine), queue = vm_ck_queue(c, t->queue);
   if (k->legal) vm_ck_legal_transfer(c, e, in, t, shares);
-  if (vm_ck_has(c, VM_CHECK_OVERLAP)) vm_ck_tiles_issue(c, engine, in, c->eng[engine].pc);
+  if (vm_ck_has(c, VM_CHECK_OVERLAP) && t->piece == 0)
+    vm_ck_tiles_issue(c, engine, in, c->eng[engine].pc);
   if (!vm_ck_has(c, VM_CHECK_RACE)) return;
   vm_ck_snapshot *base = base_of_queue(c, e, queue);
   unsigned ring = 0;

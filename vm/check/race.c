@@ -541,7 +541,8 @@ static void check_side(share_side *s, const vm_share *share, const vm_view *v, b
     turned = with_partitions(v);
     v = &turned;
   }
-  each_block(s, v, 0, share->e0, share->e1, 0);
+  uint64_t from = s->t->from[v != &s->t->dst];
+  each_block(s, v, 0, from + share->e0, from + share->e1, 0);
 }
 
 void vm_ck_race_share(vm_core *c, unsigned e, const vm_transfer *t, const vm_share *share,

@@ -189,7 +189,7 @@ void vm_debug_moved(vm_core *c, const vm_share *s, vm_where by) {
     place p = place_of(c, &k->region);
     if (share_meets(&p, s, k->kind == VM_STOP_WRITE)) vm_debug_hit(c, k, &h);
   }
-  if (s->t->left > 1) return; /* the last share ends the transfer */
+  if (s->t->left > 1 || s->t->piece + 1 < s->t->pieces) return; /* the last share ends it */
   h.where.dma = -1;
   count_done(c, &h);
   if (!c->debug->done) return;

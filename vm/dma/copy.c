@@ -12,11 +12,13 @@ enum { PIECE = 1024 }; /* elements that go through fp32 at once */
 
 void vm_dma_walk_dst(const vm_transfer *t, vm_walk *w) {
   vm_walk_open(w, &t->dst, t->dst_indexed ? t->rows : NULL, t->row_dim);
+  w->from = t->from[0];
 }
 
 void vm_dma_walk_src(const vm_transfer *t, unsigned k, vm_walk *w) {
   vm_walk_open(w, k ? &t->more[k - 1] : &t->src, t->src_indexed == (int)k ? t->rows : NULL,
                t->row_dim);
+  w->from = t->from[1];
 }
 
 /* ---- Bits --------------------------------------------------------------------------------- */

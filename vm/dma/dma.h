@@ -47,16 +47,25 @@ vm_moment vm_dma_operand_hazard(vm_core *c, unsigned e, const isa_insn *in);
 
 /* ---- make.c ------------------------------------------------------------------------------- */
 
+/* Most transfers of one instruction: cut at fifteen places of one list and of the other. */
+enum { VM_DMA_PIECES = 31 };
+
 /* The operands of a DMA instruction, whatever its form. Patterns are 1-based indices. */
 typedef struct vm_dma_ops {
   uint32_t dst, nsrc, src[16];
   uint8_t queue, oob, prio, op;
   bool accumulates;
+  uint8_t pieces;          /* transfers that it makes: 1, of lists of buffers more */
+  uint64_t elems, from[2]; /* of a piece of lists: as in vm_transfer; elems 0: all */
 } vm_dma_ops;
-vm_dma_ops vm_dma_ops_of(const vm_core *c, const isa_insn *in);
+/* Of the transfer with that number, from 0, of those that the instruction makes. */
+vm_dma_ops vm_dma_ops_of(const vm_core *c, const isa_insn *in, unsigned piece);
+/* A pattern as it stands with the registers that gave v: nothing of it moves any more. */
+isa_ap vm_dma_resolved_pattern(const vm_core *c, const isa_ap *ap, const vm_view *v);
 
-/* Fills the elements' side of a zeroed transfer (views, rows, rate, class) by engine e's registers
- * and memory as they are now. On failure frees what it took; err->field names the operand. */
+/* Fills the elements' side of a transfer, zeroed but for its piece (views, rows, rate, class), by
+ * engine e's registers and memory as they are now. On failure frees what it took; err->field names
+ * the operand. */
 bool vm_dma_make(vm_core *c, const vm_engine *e, const isa_insn *in, vm_transfer *t,
                  isa_error *err);
 /* Elements in dimension d of operand 0 (dst), 1 (src) ..., as before a transpose was turned. */
@@ -66,6 +75,18 @@ void vm_dma_unmake(vm_core *c, vm_transfer *t);
 /* Elements of the share of ring r of n rings. SBUF decides by absolute partition, eight of them a
  * ring of sixteen; between HBM and HBM the elements are divided evenly. */
 void vm_dma_split(const vm_transfer *t, unsigned r, unsigned n, uint64_t *e0, uint64_t *e1);
+/* ---- lists.c ------------------------------------------------------------------------------ */
+
+vm_dma_ops vm_dma_ops_of_piece(const vm_core *c, const isa_insn *in, unsigned piece);
+/* Whether what a dma_copy_lists writes is apart, where registers have moved it. */
+bool vm_dma_lists_apart(vm_core *c, const vm_engine *e, const isa_insn *in, isa_error *err);
+
+/* Which rings have elements in each of the n pieces: where the first of all of a ring are, and how
+ * many rings have any. */
+void vm_dma_open_rings(const vm_core *c, vm_transfer *const *t, unsigned n);
+
+/* ---- make.c, shares ----------------------------------------------------------------------- */
+
 /* Fills the item's boxes: what elements e0 .. e1 - 1 of the share may read and write. */
 void vm_dma_boxes(const vm_core *c, vm_share *s);
 

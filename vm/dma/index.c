@@ -94,16 +94,26 @@ static vm_moment pattern_hazard(vm_core *c, unsigned e, uint32_t index) {
   return vm_own_hazard(c, e, &box, false);
 }
 
-vm_moment vm_dma_operand_hazard(vm_core *c, unsigned e, const isa_insn *in) {
-  vm_dma_ops o = vm_dma_ops_of(c, in);
+static vm_moment operands_hazard(vm_core *c, unsigned e, const vm_dma_ops *o) {
   vm_moment free = {0};
-  if (c->eng[e].nflights == 0) return free;
-  for (unsigned k = 0; k <= o.nsrc; k++) {
-    const isa_ap *ap = &c->code->aps[(k ? o.src[k - 1] : o.dst) - 1];
+  for (unsigned k = 0; k <= o->nsrc; k++) {
+    const isa_ap *ap = &c->code->aps[(k ? o->src[k - 1] : o->dst) - 1];
     if (ap->index_kind == ISA_INDEX_gather) free = vm_later(free, pattern_hazard(c, e, ap->index));
     for (unsigned i = 0; i < ISA_MAX_DYN; i++)
       if (ap->dyn[i].kind == ISA_DYN_elem)
         free = vm_later(free, pattern_hazard(c, e, ap->dyn[i].ap));
+  }
+  return free;
+}
+
+vm_moment vm_dma_operand_hazard(vm_core *c, unsigned e, const isa_insn *in) {
+  vm_moment free = {0};
+  if (c->eng[e].nflights == 0) return free;
+  vm_dma_ops o = vm_dma_ops_of(c, in, 0);
+  free = operands_hazard(c, e, &o);
+  for (unsigned piece = 1; piece < o.pieces; piece++) {
+    vm_dma_ops more = vm_dma_ops_of(c, in, piece);
+    free = vm_later(free, operands_hazard(c, e, &more));
   }
   return free;
 }

@@ -7,9 +7,10 @@
 
 #include <string.h>
 
-vm_dma_ops vm_dma_ops_of(const vm_core *c, const isa_insn *in) {
+vm_dma_ops vm_dma_ops_of(const vm_core *c, const isa_insn *in, unsigned piece) {
   vm_dma_ops o = {0};
   switch (in->op) {
+  case ISA_OP_dma_copy_lists: return vm_dma_ops_of_piece(c, in, piece);
   case ISA_OP_dma_copy: {
     const struct isa_DMA_COPY *u = &in->u.DMA_COPY;
     o = (vm_dma_ops){.dst = u->dst,
@@ -19,7 +20,8 @@ vm_dma_ops vm_dma_ops_of(const vm_core *c, const isa_insn *in) {
                      .oob = u->oob,
                      .prio = u->prio,
                      .op = u->op,
-                     .accumulates = isa_reads_destination(in)};
+                     .accumulates = isa_reads_destination(in),
+                     .pieces = 1};
     return o;
   }
   case ISA_OP_dma_transpose: {
@@ -29,13 +31,18 @@ vm_dma_ops vm_dma_ops_of(const vm_core *c, const isa_insn *in) {
                      .src[0] = u->src,
                      .queue = u->queue,
                      .oob = u->oob,
-                     .prio = u->prio};
+                     .prio = u->prio,
+                     .pieces = 1};
     return o;
   }
   case ISA_OP_sendrecv: {
     const struct isa_SENDRECV *u = &in->u.SENDRECV;
-    o = (vm_dma_ops){
-        .dst = u->dst, .nsrc = 1, .src[0] = u->src, .queue = u->queue, .prio = u->prio};
+    o = (vm_dma_ops){.dst = u->dst,
+                     .nsrc = 1,
+                     .src[0] = u->src,
+                     .queue = u->queue,
+                     .prio = u->prio,
+                     .pieces = 1};
     return o;
   }
   default: {
@@ -45,7 +52,8 @@ vm_dma_ops vm_dma_ops_of(const vm_core *c, const isa_insn *in) {
                      .queue = u->queue,
                      .oob = u->oob,
                      .prio = u->prio,
-                     .op = u->op};
+                     .op = u->op,
+                     .pieces = 1};
     memcpy(o.src, isa_program_list(c->prog, u->srcs, ISA_K_APS), u->srcs.count * sizeof o.src[0]);
     return o;
   }
@@ -92,8 +100,7 @@ static bool resolve(vm_resolver *r, const isa_insn *in, unsigned k, uint32_t ind
   return skips;
 }
 
-/* The pattern as it stands with the registers that gave v: nothing of it moves any more. */
-static isa_ap resolved_pattern(const vm_core *c, const isa_ap *ap, const vm_view *v) {
+isa_ap vm_dma_resolved_pattern(const vm_core *c, const isa_ap *ap, const vm_view *v) {
   isa_ap s = *ap;
   bool hbm = ap->space == ISA_HBM;
   memset(s.dyn, 0, sizeof s.dyn);
@@ -110,10 +117,10 @@ static isa_ap resolved_pattern(const vm_core *c, const isa_ap *ap, const vm_view
 static bool check_overlap(const vm_core *c, const isa_insn *in, const vm_dma_ops *o,
                           const vm_transfer *t, isa_error *err) {
   const isa_ap *d = pattern(c, o->dst), *s = pattern(c, o->src[0]);
-  if (o->nsrc > 1 || d->index_kind || s->index_kind ||
+  if (o->elems || o->nsrc > 1 || d->index_kind || s->index_kind ||
       (isa_ap_is_static(d) && isa_ap_is_static(s)) || t->dst.elems == 0 || t->dst.num[0] == 0)
     return true;
-  isa_ap dst = resolved_pattern(c, d, &t->dst), src = resolved_pattern(c, s, &t->src);
+  isa_ap dst = vm_dma_resolved_pattern(c, d, &t->dst), src = vm_dma_resolved_pattern(c, s, &t->src);
   int meet = isa_ap_overlap(&dst, &src);
   bool apart = in->op != ISA_OP_dma_copy && in->op != ISA_OP_dma_compute;
   if (meet == 0 || (meet == 2 && !apart)) return true;
@@ -280,6 +287,7 @@ static bool make(vm_core *c, const vm_engine *e, const isa_insn *in, const vm_dm
     t->rows = NULL;
     return true;
   }
+  t->elems = o->elems ? o->elems : t->dst.elems * t->dst.num[0];
   if (indexed >= 0 && !make_rows(c, e, in, o, t, (unsigned)indexed, err)) return false;
   if (in->op == ISA_OP_sendrecv) {
     if (!turn_to_other(c, in, o, t, err)) return false;
@@ -298,8 +306,12 @@ static bool make(vm_core *c, const vm_engine *e, const isa_insn *in, const vm_dm
 
 bool vm_dma_make(vm_core *c, const vm_engine *e, const isa_insn *in, vm_transfer *t,
                  isa_error *err) {
-  vm_dma_ops o = vm_dma_ops_of(c, in);
+  vm_dma_ops o = vm_dma_ops_of(c, in, t->piece);
   const isa_queue *q = &c->code->queues[o.queue];
+  t->pieces = o.pieces;
+  t->opens = UINT16_MAX;
+  t->from[0] = o.from[0];
+  t->from[1] = o.from[1];
   t->nsrc = (uint8_t)o.nsrc;
   t->op = o.op;
   t->accumulates = o.accumulates;
@@ -321,6 +333,11 @@ bool vm_dma_make(vm_core *c, const vm_engine *e, const isa_insn *in, vm_transfer
 
 /* ---- Shares ------------------------------------------------------------------------------- */
 
+/* Element e of a view as one of the transfer's, which begins at its element `from`. */
+static uint64_t element_at(const vm_transfer *t, uint64_t e, uint64_t from) {
+  return e < from ? 0 : least(e - from, t->elems);
+}
+
 void vm_dma_split(const vm_transfer *t, unsigned r, unsigned n, uint64_t *e0, uint64_t *e1) {
   const vm_view *by = &t->dst;
   for (unsigned k = 0; k < t->nsrc && by->space != ISA_SBUF && !t->permuted; k++)
@@ -330,12 +347,13 @@ void vm_dma_split(const vm_transfer *t, unsigned r, unsigned n, uint64_t *e0, ui
     uint32_t end = by->part + by->num[0];
     lo = lo < by->part ? by->part : lo > end ? end : lo;
     hi = hi < by->part ? by->part : hi > end ? end : hi;
-    *e0 = (lo - by->part) * by->elems;
-    *e1 = (hi - by->part) * by->elems;
+    uint64_t from = t->from[by != &t->dst];
+    *e0 = element_at(t, (lo - by->part) * by->elems, from);
+    *e1 = element_at(t, (hi - by->part) * by->elems, from);
     return;
   }
-  *e0 = t->dst.elems * r / n;
-  *e1 = t->dst.elems * (r + 1) / n;
+  *e0 = t->elems * r / n;
+  *e1 = t->elems * (r + 1) / n;
 }
 
 /* The part of a view that holds elements e0 .. e1 - 1, as boxes see it: the whole rows of the
@@ -366,7 +384,8 @@ static vm_view part_of(const vm_view *v, uint64_t e0, uint64_t e1) {
 static vm_box box_of(const vm_core *c, const vm_share *s, const vm_view *v, bool whole) {
   if (whole) return s->t->whole;
   vm_box box;
-  vm_view part = part_of(v, s->e0, s->e1);
+  uint64_t from = s->t->from[v != &s->t->dst];
+  vm_view part = part_of(v, from + s->e0, from + s->e1);
   vm_view_box(c, &part, &box);
   return box;
 }
@@ -401,13 +420,15 @@ void vm_dma_boxes(const vm_core *c, vm_share *s) {
 /* Bytes of the static descriptors of a queue: one for each contiguous element of each source. */
 static bool ring_bytes(vm_core *c, const isa_queue *q, uint64_t *bytes, isa_error *e) {
   *bytes = 0;
-  for (uint32_t i = 0; i < q->nstatics; i++) {
-    vm_transfer t = {0};
-    if (!vm_dma_make(c, &c->eng[0], &q->statics[i], &t, e)) return false;
-    uint64_t moved = t.dst.elems * t.dst.num[0] * t.dst.esize;
-    *bytes += (moved + t.run_bytes - 1) / t.run_bytes * t.nsrc * c->cost[VM_DMA_DESC];
-    vm_dma_unmake(c, &t);
-  }
+  for (uint32_t i = 0; i < q->nstatics; i++)
+    for (unsigned piece = 0, pieces = 1; piece < pieces; piece++) {
+      vm_transfer t = {.piece = (uint8_t)piece};
+      if (!vm_dma_make(c, &c->eng[0], &q->statics[i], &t, e)) return false;
+      uint64_t moved = t.elems * t.dst.esize;
+      *bytes += (moved + t.run_bytes - 1) / t.run_bytes * t.nsrc * c->cost[VM_DMA_DESC];
+      pieces = t.pieces;
+      vm_dma_unmake(c, &t);
+    }
   return true;
 }
 

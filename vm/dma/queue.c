@@ -148,15 +148,14 @@ static vm_share *new_shares(vm_core *c, unsigned n) {
 
 /* Contiguous elements of a transfer, each of which has a descriptor. */
 static uint64_t elements(const vm_transfer *t) {
-  uint64_t bytes = t->dst.elems * t->dst.num[0] * t->dst.esize;
+  uint64_t bytes = t->elems * t->dst.esize;
   return t->run_bytes ? (bytes + t->run_bytes - 1) / t->run_bytes : 1;
 }
 
-/* Keeps the generator of descriptors busy from then on; gives when they are there. gpsimd makes
+/* Keeps the generator of n descriptors busy from then on; gives when they are there. gpsimd makes
  * them itself, the hardware of sync and scalar runs beside them. */
-static vm_time generate(vm_core *c, vm_engine *en, const vm_transfer *t, vm_time from) {
-  uint64_t n = elements(t);
-  if (c->code->queues[t->queue].dge == ISA_DGE_hwdge) {
+static vm_time generate(vm_core *c, vm_engine *en, unsigned queue, uint64_t n, vm_time from) {
+  if (c->code->queues[queue].dge == ISA_DGE_hwdge) {
     vm_time least = (vm_time)c->cost[VM_DMA_HWDGE] * VM_NS;
     vm_time makes = n * c->cost[VM_DMA_HW_ROW] * (VM_NS / 1000);
     en->dge_free.time = from + (makes > least ? makes : least);
@@ -199,45 +198,69 @@ static void tell_trigger(vm_core *c, const vm_transfer *t, vm_time end, uint64_t
   vm_trace_trigger(c, &ev);
 }
 
-/* Starts one transfer: shares in rings out. at: when it is triggered; of a static one, when its
- * trigger is written. other: of a sendrecv, the engine that it met. NULL after a fault. */
-static vm_transfer *start_transfer(vm_core *c, unsigned e, const isa_insn *in, vm_time at,
-                                   unsigned other) {
+/* The transfers of an instruction, a piece each: without shares, in no ring. */
+typedef struct made {
+  vm_transfer *t[VM_DMA_PIECES];
+  unsigned n;
+} made;
+
+static void release_made(vm_core *c, made *m) {
+  while (m->n) release_transfer(c, m->t[--m->n]);
+}
+
+/* other: of a sendrecv, the engine that it met. */
+static vm_transfer *make_piece(vm_core *c, unsigned e, const isa_insn *in, unsigned other,
+                               unsigned piece, isa_error *err) {
   vm_engine *en = &c->eng[e];
-  isa_error err = {.field = ISA_NOFIELD};
   vm_transfer *t = new_transfer(c);
-  if (t && in->op == ISA_OP_sendrecv) {
+  if (!t) {
+    isa_fail(err, ISA_NOMEM, ISA_NOFIELD, "no memory for a transfer");
+    return NULL;
+  }
+  t->piece = (uint8_t)piece;
+  if (in->op == ISA_OP_sendrecv) {
     t->other = (uint8_t)other;
     t->other_pc = c->peer->eng[other].pc;
   }
-  if (t && !vm_dma_make(c, en, in, t, &err)) {
-    vm_fault(c, err.status, vm_at_pc(e, en->pc), "%s%s%s%s", err.field >= 0 ? "operand " : "",
-             err.field >= 0 ? isa_form_of(in->op)->fields[err.field].name : "",
-             err.field >= 0 ? ": " : "", err.text);
-    release_transfer(c, t);
-    return NULL;
+  if (vm_dma_make(c, en, in, t, err)) return t;
+  release_transfer(c, t);
+  return NULL;
+}
+
+static bool make_all(vm_core *c, unsigned e, const isa_insn *in, unsigned other, made *m) {
+  isa_error err = {.field = ISA_NOFIELD};
+  bool lists = in->op == ISA_OP_dma_copy_lists;
+  bool ok = !lists || vm_dma_lists_apart(c, &c->eng[e], in, &err);
+  for (unsigned pieces = 1; ok && m->n < pieces; m->n += ok) {
+    vm_transfer *t = make_piece(c, e, in, other, m->n, &err);
+    ok = t != NULL;
+    m->t[m->n] = t;
+    if (ok) pieces = t->pieces;
   }
-  unsigned rings = t ? c->code->queues[t->queue].rings : 0;
-  vm_share *s = t ? new_shares(c, rings) : NULL;
+  if (ok && lists) vm_dma_open_rings(c, m->t, m->n);
+  if (ok) return true;
+  vm_fault(c, err.status, vm_at_pc(e, c->eng[e].pc), "%s%s%s%s", err.field >= 0 ? "operand " : "",
+           err.field >= 0 ? isa_form_of(in->op)->fields[err.field].name : "",
+           err.field >= 0 ? ": " : "", err.text);
+  release_made(c, m);
+  return false;
+}
+
+/* Shares of a piece into the rings, at when the descriptors are there. The last piece signals. */
+static bool launch(vm_core *c, unsigned e, const isa_insn *in, vm_transfer *t, vm_time at) {
+  unsigned rings = c->code->queues[t->queue].rings;
+  vm_share *s = new_shares(c, rings);
   if (!s) {
-    vm_fault(c, ISA_NOMEM, vm_at_pc(e, en->pc), "no memory for a transfer");
-    if (t) release_transfer(c, t);
-    return NULL;
+    vm_fault(c, ISA_NOMEM, vm_at_pc(e, c->eng[e].pc), "no memory for a transfer");
+    return false;
   }
-  if (!t->is_static) at = generate(c, en, t, at);
-  t->engine = (uint8_t)e;
-  t->pc = en->pc;
-  t->node = en->dge_free.node =
-      vm_path_add(c, VM_N_SEQ, vm_at_pc(e, en->pc), c->now, at, en->cause);
-  if (en->issue_free.time == at) /* gpsimd itself made the descriptors */
-    en->issue_free.node = t->node;
-  t->signals = in->upd.kind == ISA_UPD_dma;
+  t->signals = in->upd.kind == ISA_UPD_dma && t->piece + 1 == t->pieces;
   t->sem = in->upd.sem;
   t->sem_core = in->upd.core;
   t->left = rings;
   t->descriptor = t->is_static ? c->statics_next[t->queue] : 0;
   uint64_t moved = divide(c, t, s, at);
-  tell_trigger(c, t, t->is_static ? at : en->dge_free.time, moved * t->dst.esize);
+  tell_trigger(c, t, t->is_static ? at : c->eng[e].dge_free.time, moved * t->dst.esize);
   if (c->check) vm_check_transfer(c, e, in, t, s);
   for (unsigned r = 0; r < rings; r++) {
     vm_share *next = s->next;
@@ -245,8 +268,35 @@ static vm_transfer *start_transfer(vm_core *c, unsigned e, const isa_insn *in, v
     enqueue(c, t, s, r);
     s = next;
   }
+  return true;
+}
+
+/* Starts what an instruction transfers; gives the last piece, NULL after a fault. at: when it is
+ * triggered; of a static one, when its trigger is written. */
+static vm_transfer *start_transfer(vm_core *c, unsigned e, const isa_insn *in, vm_time at,
+                                   unsigned other) {
+  vm_engine *en = &c->eng[e];
+  made m;
+  uint64_t descriptors = 0;
+  m.n = 0;
+  if (!make_all(c, e, in, other, &m)) return NULL;
+  const vm_transfer *any = m.t[0];
+  for (unsigned k = 0; k < m.n; k++) descriptors += elements(m.t[k]);
+  if (!any->is_static) at = generate(c, en, any->queue, descriptors, at);
+  uint32_t node = vm_path_add(c, VM_N_SEQ, vm_at_pc(e, en->pc), c->now, at, en->cause);
+  en->dge_free.node = node;
+  if (en->issue_free.time == at) en->issue_free.node = node; /* gpsimd made the descriptors */
+  for (unsigned k = 0; k < m.n; k++) {
+    vm_transfer *t = m.t[k];
+    t->engine = (uint8_t)e;
+    t->pc = en->pc;
+    t->node = node;
+    if (launch(c, e, in, t, at)) continue;
+    while (m.n > k) release_transfer(c, m.t[--m.n]); /* the others are in the rings */
+    return NULL;
+  }
   c->dma_transfers++;
-  return t;
+  return m.t[m.n - 1];
 }
 
 static bool rings_have_room(const vm_core *c, unsigned queue) {
@@ -289,7 +339,7 @@ vm_verdict vm_dma_trigger(vm_core *c, unsigned e, const isa_insn *in) {
   vm_engine *en = &c->eng[e];
   if (in->op == ISA_OP_dma_trigger) return trigger_static(c, e, in);
   if (in->op == ISA_OP_sendrecv && en->triggered) return VM_RETIRE; /* vm_dma_swap has run */
-  vm_dma_ops o = vm_dma_ops_of(c, in);
+  vm_dma_ops o = vm_dma_ops_of(c, in, 0);
   unsigned dge = c->code->queues[o.queue].dge;
   vm_moment generator = en->dge_free, hazard = vm_dma_operand_hazard(c, e, in);
   if (dge == ISA_DGE_swdge) generator = vm_later(generator, en->issue_free);
@@ -332,7 +382,8 @@ static uint64_t descriptors(const vm_share *s, uint64_t bytes) {
  * transfer's own shares count from the start, since a DGE's share is one packet. A static ring's
  * packets are no faster than the engine can take descriptors; the share's semaphore update is the
  * last. */
-static vm_time packet_time(const vm_core *c, const vm_share *s, uint64_t bytes, bool last) {
+static vm_time packet_time(const vm_core *c, const vm_share *s, uint64_t bytes, bool opens,
+                           bool last) {
   const vm_transfer *t = s->t;
   uint64_t rate = t->rate, n = descriptors(s, bytes);
   if (t->hbm_bytes) {
@@ -343,7 +394,7 @@ static vm_time packet_time(const vm_core *c, const vm_share *s, uint64_t bytes, 
   }
   vm_time moves = bytes / rate * 1000000000u + bytes % rate * 1000000000u / rate;
   moves += n * c->cost[VM_DMA_ELEMENT] * (VM_NS / 1000);
-  if (s->sent == 0) moves += (vm_time)c->cost[VM_DMA_TRANSFER] * VM_NS;
+  if (opens) moves += (vm_time)c->cost[VM_DMA_TRANSFER] * VM_NS;
   vm_time taken = t->is_static ? (n + last) * c->cost[VM_DMA_ENG_DESC] * VM_NS : 0;
   return moves > taken ? moves : taken;
 }
@@ -511,8 +562,9 @@ static void begin_packet(vm_core *c, unsigned dma, unsigned queue) {
   if (first) first_data(c, dma, s);
   d->busy = true;
   c->hbm_active += s->t->hbm_bytes > 0;
-  bool last = d->packet == left;
-  vm_time takes = vm_jitter(c, packet_time(c, s, d->packet, last));
+  bool last = d->packet == left && s->t->piece + 1 == s->t->pieces;
+  bool opens = first && (s->t->opens >> dma & 1);
+  vm_time takes = vm_jitter(c, packet_time(c, s, d->packet, opens, last));
   vm_time fetched = fetch(c, &c->rings[queue][dma], d->packet, last);
   d->ends = c->now + takes;
   s->ready = fetched > d->ends ? fetched : d->ends;

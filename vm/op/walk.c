@@ -8,6 +8,7 @@ static void open_at(vm_walk *w, const vm_view *v, uint8_t *base, const int64_t *
   w->skipped = false;
   w->rows = rows;
   w->row = -1;
+  w->from = 0;
   w->n = 0;
 }
 
@@ -50,7 +51,7 @@ static inline int64_t row_offset(const vm_walk *w, uint64_t i) {
 }
 
 void vm_walk_seek(vm_walk *w, uint64_t e) {
-  uint64_t r = e;
+  uint64_t r = e += w->from;
   w->run_at = w->base;
   if (w->n > 1) {
     uint64_t run = w->dim[w->n - 1].num, q = e / run;

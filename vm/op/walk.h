@@ -22,6 +22,7 @@ typedef struct vm_walk {
   uint8_t *base;
   const int64_t *rows; /* byte offsets of the indices of dimension `row`, in place of its step */
   int row;             /* -1: every dimension has a step */
+  uint64_t from;       /* the element that is number 0 for vm_walk_seek */
   int n;               /* dimensions; the last is the run */
   vm_walk_dim dim[VM_DIMS + 1];
 } vm_walk;
@@ -31,7 +32,7 @@ typedef struct vm_walk {
 void vm_walk_open(vm_walk *w, const vm_view *v, const int64_t *rows, unsigned row_dim);
 /* The same over partition p, whose last dimensions are one run already (vm_view_runs). */
 void vm_walk_partition(vm_walk *w, const vm_view *v, uint32_t p);
-/* To element e of those it walks over. */
+/* To element e of those it walks over, counted from `from`. */
 void vm_walk_seek(vm_walk *w, uint64_t e);
 /* The next index of the dimensions outside the run. */
 void vm_walk_carry(vm_walk *w);

@@ -25,7 +25,7 @@ static void note_end(const vm_core *c, uint32_t index, const vm_transfer *t, uns
 /* A sendrecv's own destination is where the other core's goes. */
 static void note_transfer(const vm_core *c, const isa_insn *in, const vm_transfer *t,
                           vm_save_recalled *rc, vm_save_met *m) {
-  vm_dma_ops o = vm_dma_ops_of(c, in);
+  vm_dma_ops o = vm_dma_ops_of(c, in, t->piece);
   rc->r.skipped = is_skipped(t);
   for (unsigned k = 0; k <= o.nsrc && !rc->r.skipped; k++)
     note_end(c, k ? o.src[k - 1] : o.dst, k || !t->twin ? t : t->twin, k, rc);
@@ -54,7 +54,7 @@ static const isa_insn *insn_of(const vm_core *c, unsigned q, const vm_transfer *
   if (queue->dge == ISA_DGE_none && in->op != ISA_OP_sendrecv)
     return t->descriptor < queue->nstatics ? &queue->statics[t->descriptor] : NULL;
   bool fits = isa_op_is_dma(in->op) && in->op != ISA_OP_dma_trigger;
-  return fits && vm_dma_ops_of(c, in).queue == q ? in : NULL;
+  return fits && vm_dma_ops_of(c, in, 0).queue == q ? in : NULL;
 }
 
 /* Both ends of a sendrecv have the same elements. */
@@ -79,6 +79,21 @@ static void restore_transfer(vm_saver *s, vm_core *c, const isa_insn *in, vm_tra
   t->finished = rings_of(c, t); /* until their shares are there */
 }
 
+/* Which piece of its lists it is. */
+static void walk_piece(vm_saver *s, const vm_core *c, const isa_insn *in, vm_transfer *t) {
+  uint32_t piece = t->piece;
+  vm_save_below(s, &piece, vm_dma_ops_of(c, in, 0).pieces, "piece of a transfer");
+  t->piece = (uint8_t)piece;
+}
+
+/* What all pieces decide together, which making one alone does not know. */
+static void walk_rings(vm_saver *s, vm_transfer *t) {
+  uint32_t shares = t->shares;
+  vm_save_below(s, &shares, ISA_NDMA + 1, "rings of a transfer");
+  vm_save_u16(s, &t->opens);
+  t->shares = (uint8_t)shares;
+}
+
 static void walk_transfer(vm_saver *s, vm_core *c, unsigned q, vm_transfer *t) {
   vm_save_recalled rc = {0};
   vm_save_met m = {0};
@@ -98,12 +113,15 @@ static void walk_transfer(vm_saver *s, vm_core *c, unsigned q, vm_transfer *t) {
     return;
   }
   if (in->op == ISA_OP_sendrecv) vm_save_met_walk(s, c, in, &t->other, &t->other_pc, &m);
+  bool lists = in->op == ISA_OP_dma_copy_lists;
+  if (lists) walk_piece(s, c, in, t);
   if (!s->reads) note_transfer(c, in, t, &rc, &m);
   vm_save_recalled_walk(s, c, &rc);
   vm_save_bool(s, &rc.r.skipped);
   walk_rows(s, &rc.r, t);
   if (m.insn) vm_save_recalled_walk(s, c->peer, &m.rc);
   if (s->reads && !s->failed) restore_transfer(s, c, in, t, &rc, &m);
+  if (lists && !s->failed) walk_rings(s, t);
 }
 
 static uint64_t copied_bytes(const vm_share *sh) {
