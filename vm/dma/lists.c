@@ -1,5 +1,6 @@
-/* A transfer over lists of buffers. It is made of pieces, a transfer each, that are cut where either
- * list goes on to its next buffer; in each ring they follow one another, and the last one signals.
+/* A transfer over lists of buffers. It is made of pieces, a transfer each, that are cut where
+ * either list goes on to its next buffer; in each ring they follow one another, and the last one
+ * signals.
  *
  *   dsts     |   a: 4 elements   |         b: 6          |
  *   srcs     |             x: 7            |    y: 3     |
