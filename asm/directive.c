@@ -140,11 +140,6 @@ static bool core_option(as_cur *c, int64_t *core) {
              "two cores as one need gen3; %s is gen%d", p->target->name, p->target->gen);
     return false;
   }
-  if (*core == AS_BOTH && c->j->o->relocatable) {
-    as_error(c->j, start.t->pos, as_span_of(start.t, c->t),
-             "core=* is not built for objects; assemble the program in one piece");
-    return false;
-  }
   uint32_t n = *core == AS_BOTH ? AS_BOTH : (uint32_t)*core + 1;
   if (n > p->ncores) p->ncores = n;
   return true;

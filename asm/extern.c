@@ -141,6 +141,7 @@ static as_link_name link_name(as_job *j, const as_sym *s) {
                     .index = s->kind == AS_S_LABEL && s->external ? 0 : s->index,
                     .file = as_file_number(j, at.file),
                     .line = at.line};
+  if (s->kind == AS_S_QUEUE && s->core == AS_BOTH) l.align = s->u.queue[AS_BOTH - 1];
   if (s->kind == AS_S_TILE && !s->placed) {
     l.align = j->unit->rooms[s->index].align;
     l.room = j->unit->rooms[s->index].bytes;

@@ -1,39 +1,10 @@
 /* The linker: objects to a program. Names are gathered and resolved first, then what the objects
  * declare is numbered and placed again in the program, and then their patterns and instructions
  * are copied with the new numbers. Messages name the declarations. */
-#include "../isa/operand.h"
-#include "object.h"
-#include "stmt.h"
+#include "linker.h"
 
 #include <stdio.h>
 #include <string.h>
-
-typedef struct unit { /* an object, and what its numbers become */
-  const char *file;
-  as_object o;
-  uint32_t *tensor, *tile; /* by 1-based index */
-  int64_t *moved;          /* bytes that each tile has moved */
-  uint8_t sem[ISA_MAX_CORES][ISA_NSEMS], queue[ISA_MAX_CORES][ISA_MAX_QUEUES];
-  uint32_t base[AS_NSECTIONS];                   /* where its code begins */
-  uint32_t *ap[ISA_MAX_CORES];                   /* by 1-based index */
-  const as_link_name **tensor_link, **tile_link; /* what the objects say of each, or NULL */
-  const as_link_name *sem_link[ISA_MAX_CORES][ISA_NSEMS];
-  const as_link_name *queue_link[ISA_MAX_CORES][ISA_MAX_QUEUES];
-} unit;
-
-typedef struct export { /* a global name */
-  unit *owner;
-  const as_link_name *link;
-}
-export;
-
-typedef struct linker {
-  as_job *j;
-  unit *units;
-  uint32_t n;
-  export *exports; /* as_sym.index of its name */
-  uint32_t nexports;
-} linker;
 
 static const char *const kind_names[AS_L_KINDS] = {"tensor", "tile", "semaphore", "queue", "label"};
 static const as_pos nowhere = {0};
@@ -47,21 +18,21 @@ static unsigned scope_of(const as_link_name *l) {
 static bool is_bound(const as_link_name *l, unsigned bind) { return l && l->bind == bind; }
 
 /* Where an object declares a name. */
-static as_pos place(linker *k, const unit *u, const as_link_name *l) {
+static as_pos place(as_linker *k, const as_link_unit *u, const as_link_name *l) {
   if (!l->file) return nowhere;
   return (as_pos){as_src_name(k->j, u->o.program->files[l->file - 1]), l->line, 0, NULL};
 }
 
-static void note_place(linker *k, const export *e, const char *what) {
+static void note_place(as_linker *k, const as_export *e, const char *what) {
   as_pos at = place(k, e->owner, e->link);
   if (at.line) as_note(k->j, at, "%s", what);
 }
 
-static void add_export(linker *k, unit *u, const as_link_name *l) {
+static void add_export(as_linker *k, as_link_unit *u, const as_link_name *l) {
   as_tok tok = {.text = as_intern(k->j, l->name, strlen(l->name))};
   as_sym *s = as_sym_find(k->j, tok.text, scope_of(l));
   if (s) {
-    const export *e = &k->exports[s->index];
+    const as_export *e = &k->exports[s->index];
     as_error(k->j, place(k, u, l), 1, "`%s` is global in %s and in %s", l->name, e->owner->file,
              u->file);
     note_place(k, e, "it is global here");
@@ -69,10 +40,10 @@ static void add_export(linker *k, unit *u, const as_link_name *l) {
   }
   s = as_sym_get(k->j, tok.text, scope_of(l), AS_S_LABEL, &tok);
   s->index = k->nexports;
-  k->exports[k->nexports++] = (export){u, l};
+  k->exports[k->nexports++] = (as_export){u, l};
 }
 
-static void gather(linker *k) {
+static void gather(as_linker *k) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < k->n; i++) n += k->units[i].o.nnames;
   k->exports = as_new(k->j, ((size_t)n + 1) * sizeof *k->exports);
@@ -83,23 +54,24 @@ static void gather(linker *k) {
 }
 
 /* An object that has the thing for itself, or NULL. */
-static const unit *keeper(const linker *k, const unit *user, const as_link_name *l) {
+static const as_link_unit *keeper(const as_linker *k, const as_link_unit *user,
+                                  const as_link_name *l) {
   for (uint32_t i = 0; i < k->n; i++)
     if (&k->units[i] != user && as_object_keeps(&k->units[i].o, l)) return &k->units[i];
   return NULL;
 }
 
-static const export *find_export(linker *k, const unit *u, const as_link_name *l) {
+const as_export *as_link_export(as_linker *k, const as_link_unit *u, const as_link_name *l) {
   as_sym *s = as_sym_find(k->j, as_intern(k->j, l->name, strlen(l->name)), scope_of(l));
   if (s && k->exports[s->index].link->kind == l->kind) return &k->exports[s->index];
   if (s) {
-    const export *e = &k->exports[s->index];
+    const as_export *e = &k->exports[s->index];
     as_error(k->j, place(k, u, l), 1, "`%s` is a %s in %s, but %s uses it as a %s", l->name,
              kind_names[e->link->kind], e->owner->file, u->file, kind_names[l->kind]);
     note_place(k, e, "it is declared here");
     return NULL;
   }
-  const unit *has = keeper(k, u, l);
+  const as_link_unit *has = keeper(k, u, l);
   if (has) {
     as_error(k->j, place(k, u, l), 1, "the %s `%s`, which %s uses, is not global in %s",
              kind_names[l->kind], l->name, u->file, has->file);
@@ -117,7 +89,7 @@ static const export *find_export(linker *k, const unit *u, const as_link_name *l
 }
 
 /* A name for what is in a table of names already: name_2, name_3, ... `taken` marks names. */
-static const char *fresh(linker *k, const char *name) {
+static const char *fresh(as_linker *k, const char *name) {
   const char *text = as_intern(k->j, name, strlen(name));
   char *s = as_new(k->j, strlen(name) + 16);
   for (unsigned i = 2; *as_sym_mark(k->j, text); i++) {
@@ -129,7 +101,7 @@ static const char *fresh(linker *k, const char *name) {
 }
 
 /* Global names and those that the host sees keep theirs: they are taken first. */
-static void take_name(linker *k, const unit *u, const char *name, const char *what) {
+static void take_name(as_linker *k, const as_link_unit *u, const char *name, const char *what) {
   bool *mark = as_sym_mark(k->j, as_intern(k->j, name, strlen(name)));
   if (*mark)
     as_error(k->j, nowhere, 1, "%s has another %s `%s`; its name cannot change", u->file, what,
@@ -137,9 +109,9 @@ static void take_name(linker *k, const unit *u, const char *name, const char *wh
   *mark = true;
 }
 
-static void take_names(linker *k) {
+static void take_names(as_linker *k) {
   for (uint32_t i = 0; i < k->n; i++) {
-    unit *u = &k->units[i];
+    as_link_unit *u = &k->units[i];
     const isa_program *p = u->o.program;
     for (uint32_t t = 0; t < p->ntensors; t++) {
       bool host = p->tensors[t].role == ISA_INPUT || p->tensors[t].role == ISA_OUTPUT;
@@ -152,13 +124,13 @@ static void take_names(linker *k) {
   }
 }
 
-static const char *name_for(linker *k, const as_link_name *l, bool host, const char *name) {
+static const char *name_for(as_linker *k, const as_link_name *l, bool host, const char *name) {
   return host || is_bound(l, AS_L_GLOBAL) ? name : fresh(k, name);
 }
 
 /* ---- What objects declare ----------------------------------------------------------------- */
 
-static void index_links(linker *k, unit *u) {
+static void index_links(as_linker *k, as_link_unit *u) {
   const isa_program *p = u->o.program;
   u->tensor = as_new(k->j, ((size_t)p->ntensors + 1) * sizeof *u->tensor);
   u->tensor_link = as_new(k->j, ((size_t)p->ntensors + 1) * sizeof *u->tensor_link);
@@ -170,14 +142,19 @@ static void index_links(linker *k, unit *u) {
     switch (l->kind) {
     case AS_L_TENSOR: u->tensor_link[l->index] = l; break;
     case AS_L_TILE: u->tile_link[l->index] = l; break;
-    case AS_L_SEM: u->sem_link[l->core][l->index] = l; break;
-    case AS_L_QUEUE: u->queue_link[l->core][l->index] = l; break;
+    case AS_L_SEM:
+      for (unsigned c = as_link_first(l); c <= as_link_last(l); c++) u->sem_link[c][l->index] = l;
+      break;
+    case AS_L_QUEUE:
+      for (unsigned c = as_link_first(l); c <= as_link_last(l); c++)
+        u->queue_link[c][as_link_index(l, c)] = l;
+      break;
     default: break;
     }
   }
 }
 
-static void add_tensors(linker *k, unit *u) {
+static void add_tensors(as_linker *k, as_link_unit *u) {
   const isa_program *p = u->o.program;
   for (uint32_t i = 0; i < p->ntensors; i++) {
     isa_tensor t = p->tensors[i];
@@ -189,7 +166,7 @@ static void add_tensors(linker *k, unit *u) {
   }
 }
 
-static void add_tiles(linker *k, unit *u, bool fixed) {
+static void add_tiles(as_linker *k, as_link_unit *u, bool fixed) {
   const isa_program *p = u->o.program;
   for (uint32_t i = 0; i < p->ntiles; i++) {
     const as_link_name *l = u->tile_link[i + 1];
@@ -212,40 +189,62 @@ static void add_tiles(linker *k, unit *u, bool fixed) {
   }
 }
 
-static void add_sem(linker *k, unit *u, unsigned core, unsigned old, bool fixed) {
-  const char **names = k->j->program->cores[core].sem_names;
-  const as_link_name *l = u->sem_link[core][old];
-  const char *name = u->o.program->cores[core].sem_names[old];
+/* The name that semaphore n has on one of the cores, NULL: it is free. */
+static const char *sem_name(const isa_program *p, unsigned first, unsigned last, unsigned n) {
+  const char *name = NULL;
+  for (unsigned c = first; c <= last && !name; c++) name = p->cores[c].sem_names[n];
+  return name;
+}
+
+/* Of the cores first to last, under one number and name. */
+static void add_sem(as_linker *k, as_link_unit *u, unsigned first, unsigned last, unsigned old,
+                    bool fixed) {
+  isa_program *p = k->j->program;
+  const as_link_name *l = u->sem_link[first][old];
+  const char *name = u->o.program->cores[first].sem_names[old];
   unsigned n = fixed ? old : 0;
-  while (!fixed && n < ISA_NSEMS && names[n]) n++;
+  while (!fixed && n < ISA_NSEMS && sem_name(p, first, last, n)) n++;
   if (n == ISA_NSEMS) {
     as_error(k->j, nowhere, 1, "no semaphore is left for `%s` of %s: a core has %d", name, u->file,
              ISA_NSEMS);
     return;
   }
-  if (names[n]) {
+  if (sem_name(p, first, last, n)) {
     as_error(k->j, nowhere, 1, "semaphore %u is `%s` in %s and `%s` elsewhere", n, name, u->file,
-             names[n]);
+             sem_name(p, first, last, n));
     return;
   }
-  names[n] = name_for(k, l, false, name);
-  names[n] = isa_arena_strn(&k->j->program->arena, names[n], strlen(names[n]));
-  if (!names[n]) as_nomem(k->j);
-  u->sem[core][old] = (uint8_t)n;
+  name = name_for(k, l, false, name);
+  name = isa_arena_strn(&p->arena, name, strlen(name));
+  if (!name) as_nomem(k->j);
+  for (unsigned c = first; c <= last; c++) {
+    p->cores[c].sem_names[n] = name;
+    u->sem[c][old] = (uint8_t)n;
+  }
 }
 
-static void add_sems(linker *k, unit *u, bool fixed) {
-  for (unsigned core = 0; core < u->o.program->ncores; core++)
+static void add_sems(as_linker *k, as_link_unit *u, bool fixed) {
+  const isa_program *p = u->o.program;
+  for (unsigned core = 0; core < p->ncores; core++)
     for (unsigned s = 0; s < ISA_NSEMS; s++) {
       const as_link_name *l = u->sem_link[core][s];
-      bool named = u->o.program->cores[core].sem_names[s] != NULL;
+      bool named = p->cores[core].sem_names[s] != NULL, both = isa_shared_sem(p, s) != NULL;
       if (fixed && !named) u->sem[core][s] = (uint8_t)s;
-      if (named && !is_bound(l, AS_L_EXTERN) && fixed == (!l || l->fixed))
-        add_sem(k, u, core, s, fixed);
+      if (named && !(both && core) && !is_bound(l, AS_L_EXTERN) && fixed == (!l || l->fixed))
+        add_sem(k, u, core, both ? AS_BOTH - 1 : core, s, fixed);
     }
 }
 
-static void add_queues(linker *k, unit *u) {
+/* What core 0's queue of that name is called in the program; NULL: core 0 has none. */
+static const char *name_on_first(as_linker *k, const as_link_unit *u, const char *name) {
+  const isa_core *c = &u->o.program->cores[0];
+  for (uint32_t i = 0; i < c->nqueues; i++)
+    if (strcmp(c->queues[i].name, name) == 0)
+      return k->j->program->cores[0].queues[u->queue[0][i]].name;
+  return NULL;
+}
+
+static void add_queues(as_linker *k, as_link_unit *u) {
   for (unsigned core = 0; core < u->o.program->ncores; core++)
     for (uint32_t i = 0; i < u->o.program->cores[core].nqueues; i++) {
       isa_queue q = u->o.program->cores[core].queues[i];
@@ -255,7 +254,8 @@ static void add_queues(linker *k, unit *u) {
                  u->file, ISA_MAX_QUEUES);
         return;
       }
-      q.name = name_for(k, u->queue_link[core][i], false, q.name);
+      const char *both = core ? name_on_first(k, u, q.name) : NULL;
+      q.name = both ? both : name_for(k, u->queue_link[core][i], false, q.name);
       uint32_t index = isa_program_queue(k->j->program, core, &q);
       if (index == 0) as_nomem(k->j);
       u->queue[core][i] = (uint8_t)(index - 1);
@@ -265,27 +265,28 @@ static void add_queues(linker *k, unit *u) {
 /* ---- Externs ------------------------------------------------------------------------------ */
 
 /* What two objects say of one name; l is the extern one. */
-static void differ(linker *k, const unit *u, const as_link_name *l, const export *e,
+static void differ(as_linker *k, const as_link_unit *u, const as_link_name *l, const as_export *e,
                    const char *what) {
   as_error(k->j, place(k, u, l), 1, "the %s `%s` has another %s in %s than in %s",
            kind_names[e->link->kind], e->link->name, what, u->file, e->owner->file);
   note_place(k, e, "it is declared here");
 }
 
-static void differ_in_type(linker *k, const unit *u, const as_link_name *l, const export *e,
-                           const char *mine, const char *theirs) {
+static void differ_in_type(as_linker *k, const as_link_unit *u, const as_link_name *l,
+                           const as_export *e, const char *mine, const char *theirs) {
   as_error(k->j, place(k, u, l), 1, "the %s `%s` is %s in %s, but %s in %s",
            kind_names[e->link->kind], e->link->name, mine, u->file, theirs, e->owner->file);
   note_place(k, e, "it is declared here");
 }
 
-static const char *tile_text(linker *k, const isa_tile *t) {
+static const char *tile_text(as_linker *k, const isa_tile *t) {
   int64_t shape[ISA_TILE_DIMS];
   for (unsigned d = 0; d < t->ndim; d++) shape[d] = t->shape[d];
   return as_type_text(k->j, isa_space_name(t->space), t->dtype, t->ndim, shape);
 }
 
-static void resolve_tensor(linker *k, unit *u, const as_link_name *l, const export *e) {
+static void resolve_tensor(as_linker *k, as_link_unit *u, const as_link_name *l,
+                           const as_export *e) {
   const isa_tensor *a = &u->o.program->tensors[l->index - 1];
   const isa_tensor *b = &e->owner->o.program->tensors[e->link->index - 1];
   if (a->dtype != b->dtype || a->ndim != b->ndim ||
@@ -295,7 +296,7 @@ static void resolve_tensor(linker *k, unit *u, const as_link_name *l, const expo
   u->tensor[l->index] = e->owner->tensor[e->link->index];
 }
 
-static void resolve_tile(linker *k, unit *u, const as_link_name *l, const export *e) {
+static void resolve_tile(as_linker *k, as_link_unit *u, const as_link_name *l, const as_export *e) {
   const isa_tile *a = &u->o.program->tiles[l->index - 1];
   const isa_tile *b = &e->owner->o.program->tiles[e->link->index - 1];
   if (a->space != b->space || a->dtype != b->dtype || a->ndim != b->ndim || a->bytes != b->bytes ||
@@ -309,23 +310,30 @@ static void resolve_tile(linker *k, unit *u, const as_link_name *l, const export
 }
 
 /* The first of the objects that says who triggers a queue decides. */
-static void resolve_queue(linker *k, unit *u, const as_link_name *l, const export *e) {
-  const isa_queue *a = &u->o.program->cores[l->core].queues[l->index];
-  uint8_t index = e->owner->queue[e->link->core][e->link->index];
-  isa_queue *b = &k->j->program->cores[l->core].queues[index];
-  u->queue[l->core][l->index] = index;
+static bool resolve_queue(as_linker *k, as_link_unit *u, const as_link_name *l, const as_export *e,
+                          unsigned core) {
+  uint32_t mine = as_link_index(l, core);
+  const isa_queue *a = &u->o.program->cores[core].queues[mine];
+  uint8_t index = e->owner->queue[core][as_link_index(e->link, core)];
+  isa_queue *b = &k->j->program->cores[core].queues[index];
+  u->queue[core][mine] = index;
   if (a->dge != b->dge || a->rings != b->rings || a->prio != b->prio) {
     differ(k, u, l, e, "form");
-    return;
+    return false;
   }
-  if (b->owner == ISA_NENGINES)
-    b->owner = a->owner;
-  else if (a->owner != ISA_NENGINES && a->owner != b->owner)
-    differ(k, u, l, e, "owner");
+  if (b->owner == ISA_NENGINES) b->owner = a->owner;
+  if (a->owner == ISA_NENGINES || a->owner == b->owner) return true;
+  differ(k, u, l, e, "owner");
+  return false;
 }
 
-static void resolve(linker *k, unit *u, const as_link_name *l) {
-  const export *e = find_export(k, u, l);
+static void resolve_sem(as_link_unit *u, const as_link_name *l, const as_export *e) {
+  for (unsigned c = as_link_first(l); c <= as_link_last(l); c++)
+    u->sem[c][l->index] = e->owner->sem[c][e->link->index];
+}
+
+static void resolve(as_linker *k, as_link_unit *u, const as_link_name *l) {
+  const as_export *e = as_link_export(k, u, l);
   if (!e) return;
   if (l->kind != AS_L_TENSOR && l->kind != AS_L_TILE && l->core != e->link->core) {
     differ(k, u, l, e, "core");
@@ -334,148 +342,19 @@ static void resolve(linker *k, unit *u, const as_link_name *l) {
   switch (l->kind) {
   case AS_L_TENSOR: resolve_tensor(k, u, l, e); break;
   case AS_L_TILE: resolve_tile(k, u, l, e); break;
-  case AS_L_SEM: u->sem[l->core][l->index] = e->owner->sem[e->link->core][e->link->index]; break;
-  case AS_L_QUEUE: resolve_queue(k, u, l, e); break;
+  case AS_L_SEM: resolve_sem(u, l, e); break;
+  case AS_L_QUEUE:
+    for (unsigned c = as_link_first(l), ok = 1; ok && c <= as_link_last(l); c++)
+      ok = resolve_queue(k, u, l, e, c);
+    break;
   default: break; /* a label's place is known once the code is laid out */
   }
-}
-
-/* ---- Code --------------------------------------------------------------------------------- */
-
-static void copy_aps(linker *k, unit *u, unsigned core) {
-  const isa_core *c = &u->o.program->cores[core];
-  uint32_t *to = u->ap[core] = as_new(k->j, ((size_t)c->naps + 1) * sizeof *to);
-  for (uint32_t i = 0; i < c->naps; i++) {
-    isa_ap ap = c->aps[i];
-    if (ap.space == ISA_HBM) {
-      ap.base = u->tensor[ap.base];
-    } else if (ap.base) {
-      if (__builtin_add_overflow(ap.offset, u->moved[ap.base], &ap.offset)) ap.offset = INT64_MIN;
-      ap.base = u->tile[ap.base];
-    }
-    ap.index = to[ap.index]; /* a pattern names only those before it */
-    for (unsigned d = 0; d < ISA_MAX_DYN; d++) ap.dyn[d].ap = to[ap.dyn[d].ap];
-    to[i + 1] = isa_program_ap(k->j->program, core, &ap);
-    if (to[i + 1] == 0) as_nomem(k->j);
-  }
-}
-
-static uint32_t copied_ap(void *aps, uint32_t ap) { return ((const uint32_t *)aps)[ap]; }
-
-static isa_insn copy_insn(linker *k, const unit *u, unsigned core, unsigned section,
-                          const isa_insn *from) {
-  isa_insn in = *from;
-  isa_t_QUEUE *queue = isa_member_of(&in, ISA_K_QUEUE);
-  isa_t_LABEL *label = isa_member_of(&in, ISA_K_LABEL);
-  if (in.wait.cond) in.wait.sem = u->sem[in.wait.core][in.wait.sem];
-  if (in.upd.kind) in.upd.sem = u->sem[in.upd.core][in.upd.sem];
-  if (!isa_insn_take(k->j->program, u->o.program, &in, copied_ap, u->ap[core])) as_nomem(k->j);
-  if (queue) *queue = u->queue[core][*queue];
-  if (label) *label += u->base[section];
-  return in;
-}
-
-static void copy_files(linker *k, const unit *u, uint32_t *to) {
-  for (uint32_t i = 0; i < u->o.program->nfiles; i++) {
-    to[i + 1] = isa_program_file(k->j->program, u->o.program->files[i]);
-    if (to[i + 1] == 0) as_nomem(k->j);
-  }
-}
-
-/* Gives what is added to the number of a call. */
-static uint32_t copy_calls(linker *k, const unit *u, const uint32_t *files) {
-  isa_program *p = k->j->program;
-  uint32_t before = p->ncalls;
-  for (uint32_t i = 0; i < u->o.program->ncalls; i++) {
-    isa_call c = u->o.program->calls[i];
-    c.file = files[c.file];
-    c.outer += c.outer ? before : 0;
-    if (!isa_program_call(p, &c)) as_nomem(k->j);
-  }
-  return before;
-}
-
-static void copy_section(linker *k, unit *u, unsigned section, const uint32_t *files,
-                         uint32_t calls) {
-  unsigned core = as_core_of(section), engine = as_engine_of(section);
-  const isa_code *code = &u->o.program->cores[core].code[engine];
-  u->base[section] = as_code(k->j, section)->n;
-  for (uint32_t pc = 0; pc < code->n; pc++) {
-    isa_insn in = copy_insn(k, u, core, section, &code->insns[pc]);
-    isa_line line = {0};
-    if (code->lines) {
-      line = code->lines[pc];
-      line.file = files[line.file];
-      line.call += line.call ? calls : 0;
-    }
-    if (!isa_program_insn(k->j->program, core, engine, &in, line)) as_nomem(k->j);
-  }
-}
-
-static void copy_statics(linker *k, unit *u, unsigned core) {
-  const isa_core *c = &u->o.program->cores[core];
-  for (uint32_t q = 0; q < c->nqueues; q++)
-    for (uint32_t i = 0; i < c->queues[q].nstatics; i++) {
-      isa_insn in = copy_insn(k, u, core, core * ISA_NENGINES, &c->queues[q].statics[i]);
-      if (!isa_program_static(k->j->program, core, u->queue[core][q], &in)) as_nomem(k->j);
-    }
-}
-
-static void copy_code(linker *k, unit *u) {
-  uint32_t *files = as_new(k->j, ((size_t)u->o.program->nfiles + 1) * sizeof *files);
-  copy_files(k, u, files);
-  uint32_t calls = copy_calls(k, u, files);
-  for (unsigned core = 0; core < u->o.program->ncores; core++) {
-    copy_aps(k, u, core);
-    copy_statics(k, u, core);
-  }
-  for (unsigned s = 0; s < u->o.program->ncores * ISA_NENGINES; s++)
-    copy_section(k, u, s, files, calls);
-}
-
-static void fix_branches(linker *k, unit *u) {
-  for (uint32_t i = 0; i < u->o.nrelocs; i++) {
-    const as_reloc *r = &u->o.relocs[i];
-    const export *e = find_export(k, u, &u->o.names[r->name]);
-    if (!e) continue;
-    unsigned section = (unsigned)r->core * ISA_NENGINES + r->engine;
-    isa_insn *in = &as_code(k->j, section)->insns[u->base[section] + r->pc];
-    isa_t_LABEL *label = isa_member_of(in, ISA_K_LABEL);
-    if (label) *label = e->owner->base[section] + e->link->index;
-  }
-}
-
-/* Labels by section and pc; the objects' are so, and the objects follow one another. */
-static void copy_symbols(linker *k) {
-  as_job *j = k->j;
-  for (unsigned s = 0; s < AS_NSECTIONS; s++)
-    for (uint32_t i = 0; i < k->n; i++) {
-      const unit *u = &k->units[i];
-      for (uint32_t y = 0; y < u->o.program->nsymbols; y++) {
-        isa_symbol sym = u->o.program->symbols[y];
-        if ((unsigned)sym.core * ISA_NENGINES + sym.engine != s) continue;
-        as_tok tok = {.text = as_intern(j, sym.name, strlen(sym.name))};
-        as_sym *known = as_sym_find(j, tok.text, s + 1);
-        bool mine = sym.global && known && k->exports[known->index].owner == u;
-        while (known && !mine) { /* a name of another object in this section */
-          char *text = as_new(j, strlen(tok.text) + 16);
-          snprintf(text, strlen(tok.text) + 16, "%s_%u", sym.name, i + 1);
-          sym.name = text;
-          tok.text = as_intern(j, text, strlen(text));
-          known = as_sym_find(j, tok.text, s + 1);
-        }
-        if (!known) as_sym_get(j, tok.text, s + 1, AS_S_LABEL, &tok)->index = 0;
-        sym.name = tok.text;
-        sym.pc += u->base[s];
-        if (isa_program_symbol(j->program, &sym) == 0) as_nomem(j);
-      }
-    }
 }
 
 /* ---- The whole ---------------------------------------------------------------------------- */
 
 /* Moved operands may break rules that they kept before. */
-static void check_code(linker *k) {
+static void check_code(as_linker *k) {
   const isa_program *p = k->j->program;
   isa_error e;
   for (unsigned s = 0; s < p->ncores * ISA_NENGINES; s++) {
@@ -489,7 +368,7 @@ static void check_code(linker *k) {
   }
 }
 
-static void list(linker *k) {
+static void list(as_linker *k) {
   const char **object = as_new(k->j, (size_t)k->n * sizeof *object);
   uint32_t(*base)[AS_NSECTIONS] = as_new(k->j, (size_t)k->n * sizeof *base);
   for (uint32_t i = 0; i < k->n; i++) {
@@ -500,7 +379,7 @@ static void list(linker *k) {
   if (k->j->out->listing.failed) as_nomem(k->j);
 }
 
-static void run_units(linker *k) {
+static void run_units(as_linker *k) {
   as_job *j = k->j;
   for (uint32_t i = 0; i < k->n; i++) index_links(k, &k->units[i]);
   gather(k);
@@ -520,19 +399,19 @@ static void run_units(linker *k) {
       if (k->units[i].o.names[l].bind == AS_L_EXTERN)
         resolve(k, &k->units[i], &k->units[i].o.names[l]);
   if (j->errors) return;
-  for (uint32_t i = 0; i < k->n; i++) copy_code(k, &k->units[i]);
-  for (uint32_t i = 0; i < k->n; i++) fix_branches(k, &k->units[i]);
+  for (uint32_t i = 0; i < k->n; i++) as_link_code(k, &k->units[i]);
+  for (uint32_t i = 0; i < k->n; i++) as_link_branches(k, &k->units[i]);
   as_own_queues(j->program);
-  copy_symbols(k);
+  as_link_symbols(k);
   as_order(j, j->program);
   check_code(k);
 }
 
-static void read_units(linker *k, const as_file *files) {
+static void read_units(as_linker *k, const as_file *files) {
   as_job *j = k->j;
   isa_error e;
   for (uint32_t i = 0; i < k->n; i++) {
-    unit *u = &k->units[i];
+    as_link_unit *u = &k->units[i];
     u->file = files[i].name;
     if (!as_object_read(&j->arena, files[i].data, files[i].n, &u->o, &e)) {
       if (e.status == ISA_NOMEM) as_nomem(j);
@@ -546,7 +425,7 @@ static void read_units(linker *k, const as_file *files) {
   }
 }
 
-static void run(linker *k, const as_file *files) {
+static void run(as_linker *k, const as_file *files) {
   as_job *j = k->j;
   if (setjmp(j->bail)) return;
   as_diag_open(j);
@@ -575,7 +454,8 @@ isa_status as_link(const as_file *files, uint32_t n, const as_options *o, as_res
   isa_buf_init(&out->listing, &job.al);
   isa_buf_init(&out->preprocessed, &job.al);
   isa_buf_init(&out->object, &job.al);
-  linker k = {.j = &job, .n = n, .units = isa_zalloc(&job.al, (n + (size_t)1) * sizeof(unit))};
+  as_linker k = {
+      .j = &job, .n = n, .units = isa_zalloc(&job.al, (n + (size_t)1) * sizeof(as_link_unit))};
   if (k.units)
     run(&k, files);
   else
@@ -587,7 +467,7 @@ isa_status as_link(const as_file *files, uint32_t n, const as_options *o, as_res
   }
   isa_program_free(job.program);
   for (uint32_t i = 0; k.units && i < n; i++) isa_program_free(k.units[i].o.program);
-  isa_free(&job.al, k.units, (n + (size_t)1) * sizeof(unit));
+  isa_free(&job.al, k.units, (n + (size_t)1) * sizeof(as_link_unit));
   as_intern_free(&job);
   isa_arena_free(&job.arena);
   return job.status;

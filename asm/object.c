@@ -184,8 +184,16 @@ static bool split(const reader *r, pieces *p, size_t *end) {
   return true;
 }
 
+/* Of both cores there are semaphores, under one number and name, and queues. */
+static bool on_both(const isa_program *p, const as_link_name *l) {
+  if (p->ncores < ISA_MAX_CORES || l->engine >= ISA_NENGINES) return false;
+  if (l->kind == AS_L_SEM) return l->index < ISA_NSEMS && isa_shared_sem(p, l->index);
+  return l->kind == AS_L_QUEUE && l->index < p->cores[0].nqueues && l->align < p->cores[1].nqueues;
+}
+
 /* How many things of its kind a name may be of. */
 static bool in_table(const isa_program *p, const as_link_name *l) {
+  if (l->core == ISA_MAX_CORES) return on_both(p, l);
   if (l->core >= p->ncores || l->engine >= ISA_NENGINES) return false;
   const isa_core *c = &p->cores[l->core];
   switch (l->kind) {
@@ -298,8 +306,9 @@ bool as_object_read(isa_arena *a, const void *data, size_t n, as_object *out, is
 
 bool as_object_keeps(const as_object *o, const as_link_name *l) {
   const isa_program *p = o->program;
-  if (l->core >= p->ncores) return false;
-  const isa_core *c = &p->cores[l->core];
+  unsigned core = l->core < ISA_MAX_CORES ? l->core : 0;
+  if (core >= p->ncores) return false;
+  const isa_core *c = &p->cores[core];
   for (uint32_t i = 0; i < o->nnames; i++)
     if (o->names[i].bind == AS_L_EXTERN && o->names[i].kind == l->kind &&
         strcmp(o->names[i].name, l->name) == 0)

@@ -2,7 +2,8 @@
  * and the linker that makes one program of many. Private to asm/.
  *
  *   EXTN u32 count, then for each name: kind bind fixed core engine zero zero zero u8, index align
- *        room u32, length of the name u32, the name, zeros to a multiple of 4
+ *        room u32, length of the name u32, the name, zeros to a multiple of 4. core 2: of both, a
+ *        semaphore or a queue; align is then a queue's index on core 1
  *   RELO of each branch to an extern label: core engine zero zero u8, pc u32, name u32 (from 0); it
  *        may be missing
  *   DECL of each name: file (1-based, 0 unknown) and line of its declaration u32; it may be missing
@@ -21,7 +22,8 @@ typedef struct as_link_name {
   uint8_t fixed;        /* of a tile or semaphore: its place or number is the source's */
   uint8_t core, engine; /* engine: of a label */
   uint32_t index;       /* tensor, tile: 1-based; semaphore: number; queue: index; label: pc */
-  uint32_t align, room; /* of a tile that is not fixed: as the allocator needs them */
+  uint32_t align, room; /* of a tile that is not fixed: as the allocator needs them; align of a
+                         * queue of both cores: its index on core 1 */
   uint32_t file, line;  /* of its declaration; file of the program's, from 1, 0: unknown */
 } as_link_name;
 

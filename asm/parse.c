@@ -130,6 +130,12 @@ static bool is_static_of_both(as_job *j, const as_tok *t) {
   return q && q->kind == AS_S_QUEUE && q->core == AS_BOTH;
 }
 
+/* `global load` and `extern load`, of labels; `extern x sem` is a declaration. */
+static bool names_labels(as_job *j, const as_tok *t) {
+  if (as_tok_is(t, "global")) return true;
+  return as_tok_is(t, "extern") && !(t[1].kind == AS_T_NAME && as_defines(j, &t[2]));
+}
+
 /* Whether each core has its own of what a line makes: an instruction of a `core=*` section, a
  * static transfer of a `core=*` queue before any section. Labels before it count with it. */
 static bool is_for_each_core(as_job *j, const as_line *line) {
@@ -140,7 +146,7 @@ static bool is_for_each_core(as_job *j, const as_line *line) {
   int word = as_word(j, t->text);
   if (j->unit->section == AS_NSECTIONS) return is_static_of_both(j, t);
   if (!j->unit->both) return false;
-  return word < AS_WORD_DIRECTIVE || as_is_code(word);
+  return word < AS_WORD_DIRECTIVE || as_is_code(word) || names_labels(j, t);
 }
 
 void as_parse_line(as_job *j, const as_line *line) {

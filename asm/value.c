@@ -267,7 +267,20 @@ static bool value_sem(as_cur *c, const as_stmt *st, const as_slot *s, uint8_t *o
     as_note(c->j, y->pos, "`%s sem core=*` gives it to both", y->name);
     return false;
   }
-  if (!value_uint(c, s, 0, ISA_NSEMS - 1, &v)) return false;
+  as_cur after = {c->j, c->t + 1};
+  bool named = y && y->kind == AS_S_SEM &&
+               (as_at_end(&after) || as_at_punct(&after, ',') || as_at_punct(&after, '$'));
+  if (named) {
+    as_sym_need(c->j, c->t++, 1 << AS_S_SEM); /* it is used */
+    v = y->index;
+  } else if (!value_uint(c, s, 0, ISA_NSEMS - 1, &v)) {
+    return false;
+  } else if (c->j->o->relocatable) {
+    as_error(c->j, at->pos, as_span_of(at, c->t),
+             "an object cannot use a semaphore by number; declare it, as in `x sem %lld, core=*`",
+             (long long)v);
+    return false;
+  }
   *out = (uint8_t)v;
   isa_barrier b;
   if (isa_insn_barrier(&st->part[s->part], c->j->unit->core, &b))

@@ -21,7 +21,8 @@ static void warn_names(as_job *j) {
   for (as_sym *s = as_sym_first(j); s; s = s->next) {
     if (s->kind == AS_S_LABEL && !s->used && !shared(s) && s->name[0] != '.' && !is_copy(j, s))
       as_warning(j, "unused-label", s->pos, s->span, "nothing refers to the label `%s`", s->name);
-    if (s->kind == AS_S_SEM && shared(s)) j->unit->sems[s->core][s->index].shared = true;
+    for (unsigned c = 0; c < ISA_MAX_CORES && s->kind == AS_S_SEM && shared(s); c++)
+      if (s->core == c || s->core == AS_BOTH) j->unit->sems[c][s->index].shared = true;
     if (s->kind == AS_S_SEM && !s->used && !shared(s))
       as_warning(j, "unused-semaphore", s->pos, s->span, "no instruction names the semaphore `%s`",
                  s->name);
