@@ -118,6 +118,48 @@ local function of_patterns(suite)
     both(util.map(function(v) return 2.0 * v end, y), util.map(function(v) return 2.0 * v end, x)), "t tile sbuf float32[6, 10]")
 end
 
+-- Who may update the other core's semaphore, and transposes to and from its SBUF.
+local function across(suite)
+  local a, b = halves("float32", shape, N)
+  local function case(insn, name, engine, body, extra, o)
+    suite:case {
+      insn = insn, name = name, engine = engine, cores = 2, inputs = {a = a}, expect = {o = o or a},
+      outputs = {o = {"float32", {2, table.unpack(shape)}}}, extra = "s sem core=*\n" .. (extra or ""), body = body, targets = util.since(3),
+    }
+  end
+  for _, i in ipairs {{"vector", "tensor_copy o, a"}, {"scalar", "activate o, a, fn=copy"}, {"gpsimd", "tensor_copy o, a"}} do
+    for when, update in pairs {["its end"] = "$peer.s++", ["its reading"] = "$peer.s+=4@read", ["its writing"] = "$peer.s=7@complete"} do
+      local n = update:match "[47]" or "1"
+      case(i[2]:match "^%S+", "at " .. when .. " it updates the other core's on " .. i[1], i[1], (" %s %s\n nop $s==%s\n core_barrier 97"):format(i[2], update, n))
+    end
+  end
+  case("ldweights", "at its end it updates the other core's", "tensor", " ldweights a $peer.s++\n nop $s>=1\n dma_copy o, a, queue=q_ $s\n nop $s>=17")
+  case("dma_trigger", "the rings update the other core's", "vector", " dma_trigger w, 1 $peer.s\n nop $s>=16\n core_barrier 97",
+    "w queue dge=none, core=*\ndma w, o, a")
+  case("sendrecv", "the rings update the other core's", "vector", " sendrecv o, a, queue=q_ $peer.s\n nop $s>=16\n core_barrier 97", nil, b)
+  case("sendrecv_gpsimd", "its end updates the other core's", "gpsimd", " sendrecv_gpsimd o, a $peer.s++\n nop $s>=1\n core_barrier 97", nil, b)
+  for _, dtype in ipairs {"bfloat16", "float16", "uint16"} do
+    local x, y = halves(dtype, {16, 32}, 512)
+    local function turned(t)
+      local raw, out = t:bytes(), {}
+      for c = 0, 1 do for i = 0, 31 do for p = 0, 15 do
+        local at = ((c * 16 + p) * 32 + i) * 2
+        out[#out + 1] = raw:sub(at + 1, at + 2)
+      end end end
+      return soma.frombytes(table.concat(out), dtype, {2, 32, 16})
+    end
+    for name, body in pairs {["to the other core"] = "dma_transpose o.peer, a, queue=%s $peer.s", ["from the other core"] = "dma_transpose o, a.peer, queue=%s $s"} do
+      for _, q in ipairs {{"vector", "none"}, {"sync", "hwdge"}} do
+        suite:case {
+          insn = "dma_transpose", name = ("%s %s, %s"):format(dtype, name, q[2]), engine = q[1], cores = 2, inputs = {a = x}, expect = {o = turned(y)},
+          outputs = {o = {dtype, {2, 32, 16}}}, extra = "s sem core=*\nw queue dge=" .. q[2] .. ", core=*", targets = util.since(3),
+          body = " core_barrier 97\n " .. body:format "w" .. "\n nop $s>=16\n core_barrier 97",
+        }
+      end
+    end
+  end
+end
+
 -- A thousand barriers: each core counts its rounds in hbm and, past a barrier, reads the other one's.
 local function barriers(suite)
   local sum = ref.from_bits({500500, 500500}, "int32", {2, 1, 1})
@@ -198,6 +240,7 @@ return function(suite)
   of_engines(suite)
   of_types(suite)
   of_patterns(suite)
+  across(suite)
   barriers(suite)
   ranks(suite)
   refusals(suite)
