@@ -62,13 +62,7 @@ case("an update that comes before the transfer has ended does not tell of it", f
 end)
 
 case("what is sent must not be overwritten on the way", function()
-  local source = [[
-target  trn2
-got     sem     core=*
-q       queue   dge=hwdge, core=*
-a       tile    sbuf float32[128, 64]
-b       tile    sbuf float32[128, 64]
-made    sem     core=*
+  local source = two.head("got made", "a b") .. [[
 section vector
         memset  a, 1.0                  $made++
         memset  a, 2.0
@@ -135,14 +129,7 @@ section vector core=1
 end)
 
 case("a semaphore of the other core orders what went before", function()
-  local source = [[
-target  trn2
-go      sem     core=*
-q       queue   dge=hwdge, core=*
-loaded  sem     core=*
-x       tensor  float32[2, 128, 64], input
-y       tensor  float32[2, 128, 64], output
-a       tile    sbuf float32[128, 64]
+  local source = two.head("go loaded", "a", true) .. [[
 section sync core=*
         dma_copy a, x[CORE], queue=q    $loaded
         nop                             $loaded>=16 $peer.go++
@@ -155,13 +142,7 @@ section sync core=*
 end)
 
 case("a wait that a core takes back in one step, with updates of both", function()
-  local barrier = [[
-target  trn2
-here    sem     core=*
-q       queue   dge=hwdge, core=*
-own     sem     core=*
-t       tile    sbuf float32[128, 64]
-u       tile    sbuf float32[128, 64]
+  local barrier = two.head("here own", "t u") .. [[
 section vector core=*
         mov     r1, 0
 l:      memset  t, 1.0                      $own++
@@ -314,15 +295,7 @@ case("a core_barrier does not wait for transfers that its engine has not waited 
 end)
 
 case("gpsimd's own sendrecv tells of both halves when it is complete", function()
-  local source = [[
-target  trn2
-got     sem     core=*
-done    sem     core=*
-q       queue   dge=hwdge, core=*
-x       tensor  float32[2, 128, 64], input
-y       tensor  float32[2, 128, 64], output
-mine    tile    sbuf float32[128, 64]
-its     tile    sbuf float32[128, 64]
+  local source = two.head("got done", "mine its", true) .. [[
 section sync core=*
         dma_copy  mine, x[CORE], queue=q        $got
         dma_copy  y[CORE], its, queue=q         $done>=1

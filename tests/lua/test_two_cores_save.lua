@@ -11,14 +11,7 @@ local programs = {
   sum = {two.sum, {a = a, b = b}},
   chain = {two.chain, {}},
   -- Registers that move operands, on both cores; transfers of both directions under way.
-  dynamic = {[[
-target  trn2
-ready   sem     core=*
-q       queue   dge=hwdge, core=*
-x       tensor  float32[2, 128, 64], input
-y       tensor  float32[2, 128, 64], output
-t       tile    sbuf float32[128, 64]
-u       tile    sbuf float32[128, 64]
+  dynamic = {two.head("ready", "t u", true) .. [[
 section sync core=*
         mov r1, CORE
         xor r2, r1, 1
@@ -65,15 +58,7 @@ section vector
         halt
 ]], {x = x}},
   -- The source of core 0's is overwritten while it is under way: it has been copied.
-  sendrecv_gpsimd = {[[
-target  trn2
-loaded  sem     core=*
-swapped sem     core=*
-q       queue   dge=hwdge, core=*
-x       tensor  float32[2, 128, 64], input
-y       tensor  float32[2, 128, 64], output
-t       tile    sbuf float32[128, 64]
-u       tile    sbuf float32[128, 64]
+  sendrecv_gpsimd = {two.head("loaded swapped", "t u", true) .. [[
 section sync core=*
         dma_copy  t, x[CORE], queue=q        $loaded
         dma_copy  y[CORE], u, queue=q        $swapped>=2

@@ -1,15 +1,16 @@
 -- Programs of two cores that several suites run.
 local two = {}
 
+-- How most of them begin: a queue q, semaphores and tiles by name, all of both cores; with_xy: an input x
+-- and an output y, a half of each for a core.
+function two.head(sems, tiles, with_xy)
+  local text = "target  trn2\n" .. sems:gsub("%S+ ?", function(n) return n:gsub(" ", "") .. " sem core=*\n" end) .. "q queue dge=hwdge, core=*\n"
+  if with_xy then text = text .. "x tensor float32[2, 128, 64], input\ny tensor float32[2, 128, 64], output\n" end
+  return text .. tiles:gsub("%S+ ?", function(n) return n:gsub(" ", "") .. " tile sbuf float32[128, 64]\n" end)
+end
+
 -- Each core's half of x goes through the other's SBUF.
-two.exchange = [[
-target  trn2
-ready   sem     core=*
-q       queue   dge=hwdge, core=*
-x       tensor  float32[2, 128, 64], input
-y       tensor  float32[2, 128, 64], output
-out     tile    sbuf float32[128, 64]
-in      tile    sbuf float32[128, 64]
+two.exchange = two.head("ready", "out in", true) .. [[
 section sync core=*
         dma_copy  out, x[CORE], queue=q    $ready
         nop                                $ready>=16
@@ -36,17 +37,7 @@ section vector core=*
 ]]
 
 -- Each core gives its half of x to the other, and adds what it was given.
-two.give = [[
-target  trn2
-loaded  sem     core=*
-given   sem     core=*
-added   sem     core=*
-q       queue   dge=hwdge, core=*
-x       tensor  float32[2, 128, 64], input
-y       tensor  float32[2, 128, 64], output
-own     tile    sbuf float32[128, 64]
-other   tile    sbuf float32[128, 64]
-sum     tile    sbuf float32[128, 64]
+two.give = two.head("loaded given added", "own other sum", true) .. [[
 section sync core=*
         dma_copy own, x[CORE], queue=q    $loaded
         nop                               $loaded>=16
