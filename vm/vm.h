@@ -73,19 +73,20 @@ typedef struct vm_item {
 
 /* Why something began when it did and not earlier. */
 typedef enum vm_why {
-  VM_WHY_START,    /* nothing held it: the run began */
-  VM_WHY_SEM,      /* a semaphore update arrived */
-  VM_WHY_ENGINE,   /* the data path was busy with the one before */
-  VM_WHY_HAZARD,   /* an earlier one of the same engine touched the same bytes */
-  VM_WHY_WEIGHTS,  /* a matmul's weights were loading */
-  VM_WHY_PORT,     /* another engine held the memory port */
-  VM_WHY_TABLE,    /* an activation table was loading */
-  VM_WHY_DEPTH,    /* the sequencer was as far ahead as it may be */
-  VM_WHY_DRAIN,    /* a drain */
-  VM_WHY_TRIGGER,  /* a DMA trigger, and the time until its first data */
-  VM_WHY_DMA,      /* the DMA engine was busy with another share */
-  VM_WHY_RING,     /* a ring was full */
-  VM_WHY_GENERATOR /* the descriptor generator was busy */
+  VM_WHY_START,     /* nothing held it: the run began */
+  VM_WHY_SEM,       /* a semaphore update arrived */
+  VM_WHY_ENGINE,    /* the data path was busy with the one before */
+  VM_WHY_HAZARD,    /* an earlier one of the same engine touched the same bytes */
+  VM_WHY_WEIGHTS,   /* a matmul's weights were loading */
+  VM_WHY_PORT,      /* another engine held the memory port */
+  VM_WHY_TABLE,     /* an activation table was loading */
+  VM_WHY_DEPTH,     /* the sequencer was as far ahead as it may be */
+  VM_WHY_DRAIN,     /* a drain */
+  VM_WHY_TRIGGER,   /* a DMA trigger, and the time until its first data */
+  VM_WHY_DMA,       /* the DMA engine was busy with another share */
+  VM_WHY_RING,      /* a ring was full */
+  VM_WHY_GENERATOR, /* the descriptor generator was busy */
+  VM_WHY_MEET       /* the other core came to its sendrecv */
 } vm_why;
 typedef struct vm_cause {
   uint32_t node; /* 0: none */

@@ -155,6 +155,7 @@ local function sem_name(e) return "$" .. (e.semaphore_name or "S[" .. e.semaphor
 
 local function doing(e)
   if e.status == "halted" then return "halted" end
+  if e.status == "meeting" then return "waits for the other core's sendrecv" end
   if e.status == "ring" then return "waits for a place in the rings of queue " .. e.queue end
   if e.status == "waiting" then
     return string.format("waits for %s%s%d, has %d, since %s", sem_name(e), e.condition, e.want, e.have, ns(e.since_ns))

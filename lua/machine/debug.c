@@ -173,6 +173,13 @@ static void set_string(lua_State *L, const char *key, const char *s) {
   lua_setfield(L, -2, key);
 }
 
+/* Number and name of a semaphore, -1: there is none. */
+static void set_semaphore(lua_State *L, const soma_program *p, int semaphore) {
+  if (semaphore < 0) return;
+  lb_set_count(L, "semaphore", (uint64_t)semaphore);
+  set_string(L, "semaphore_name", soma_program_semaphore_name(p, 0, (uint32_t)semaphore));
+}
+
 static void push_flights(lua_State *L, const lb_run *run, soma_engine e) {
   soma_flight f;
   lua_newtable(L);
@@ -187,7 +194,7 @@ static void push_flights(lua_State *L, const lb_run *run, soma_engine e) {
 
 /* run:engine(name): what it does. */
 static int engine_state(lua_State *L) {
-  static const char *const status[] = {"ready", "waiting", "ring", "halted"};
+  static const char *const status[] = {"ready", "waiting", "ring", "halted", "meeting"};
   lua_settop(L, 2);
   const lb_run *run = check_open(L, "engine");
   soma_engine e = (soma_engine)lb_engine(L, 2);
@@ -199,9 +206,8 @@ static int engine_state(lua_State *L) {
   lb_set_count(L, "pc", s.pc);
   lb_set_count(L, "instructions", s.instructions);
   lb_set_ns(L, "time_ns", s.time);
+  set_semaphore(L, p, s.semaphore);
   if (s.semaphore >= 0) {
-    lb_set_count(L, "semaphore", (uint64_t)s.semaphore);
-    set_string(L, "semaphore_name", soma_program_semaphore_name(p, 0, (uint32_t)s.semaphore));
     set_string(L, "condition", s.condition);
     lb_set_count(L, "want", s.want);
     lb_set_count(L, "have", s.have);
@@ -228,10 +234,7 @@ static int transfers(lua_State *L) {
     lb_set_count(L, "shares", t.shares);
     lb_set_count(L, "bytes", t.bytes);
     lb_set_count(L, "moved", t.moved);
-    if (t.semaphore >= 0) {
-      lb_set_count(L, "semaphore", (uint64_t)t.semaphore);
-      set_string(L, "semaphore_name", soma_program_semaphore_name(p, 0, (uint32_t)t.semaphore));
-    }
+    set_semaphore(L, p, t.semaphore);
     lua_rawseti(L, -2, (lua_Integer)i + 1);
   }
   return 1;

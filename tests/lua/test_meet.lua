@@ -94,6 +94,23 @@ section sync core=1
   eq(r.stats.core[2].engine.sync.waiting_ns < 20, true)
 end)
 
+case("the wait for the other core's sendrecv is on the critical path", function()
+  local core = soma.core {causes = true}
+  local text = core:run(soma.assemble(program [[
+section sync core=1
+        loop r0, 0, 2000
+        endloop
+        sendrecv  b, a, queue=q
+        halt
+section sync
+        sendrecv  b, a, queue=q
+        dma_copy  y[0], b, queue=q
+        halt
+]], {name = "m.s"}), {x = x}):explain_time()
+  has(text, "core 1 sync: sequencer")
+  has(text, "core 0 q: wait: other core's sendrecv")
+end)
+
 case("pipes are in order and do not wait for one another", function()
   local r = run [[
 section sync core=*

@@ -136,7 +136,8 @@ soma_status soma_run_engine(const soma_run *r, soma_engine e, soma_engine_state 
   static const soma_engine_status status[] = {[VM_READY] = SOMA_ENGINE_READY,
                                               [VM_WAITING] = SOMA_ENGINE_WAITING,
                                               [VM_RINGFULL] = SOMA_ENGINE_RING,
-                                              [VM_HALTED] = SOMA_ENGINE_HALTED};
+                                              [VM_HALTED] = SOMA_ENGINE_HALTED,
+                                              [VM_MEETING] = SOMA_ENGINE_MEETING};
   if (!r || !out || (unsigned)e >= ISA_NENGINES) return SOMA_ARG;
   const vm_engine *en = &r->core.eng[e];
   soma_engine_state s = {.status = status[en->state],

@@ -16,6 +16,7 @@ static const char *const causes[] = {
     [VM_WHY_DMA] = "DMA engine busy",
     [VM_WHY_RING] = "ring full",
     [VM_WHY_GENERATOR] = "descriptor generator busy",
+    [VM_WHY_MEET] = "other core's sendrecv",
 };
 
 typedef struct segments {

@@ -114,7 +114,8 @@ typedef enum soma_engine_status {
   SOMA_ENGINE_READY,   /* it has work */
   SOMA_ENGINE_WAITING, /* on a semaphore */
   SOMA_ENGINE_RING,    /* its DMA trigger waits for a place in a ring */
-  SOMA_ENGINE_HALTED
+  SOMA_ENGINE_HALTED,
+  SOMA_ENGINE_MEETING /* at a sendrecv that the other core has not come to */
 } soma_engine_status;
 typedef struct soma_engine_state {
   soma_engine_status status;

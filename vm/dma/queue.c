@@ -283,7 +283,9 @@ static vm_transfer *start_transfer(vm_core *c, unsigned e, const isa_insn *in, v
   const vm_transfer *any = m.t[0];
   for (unsigned k = 0; k < m.n; k++) descriptors += elements(m.t[k]);
   if (!any->is_static) at = generate(c, en, any->queue, descriptors, at);
-  uint32_t node = vm_path_add(c, VM_N_SEQ, vm_at_pc(e, en->pc), c->now, at, en->cause);
+  /* A sendrecv is made when the other core comes to it, of which the engine hears later. */
+  uint32_t node = vm_path_add(c, VM_N_SEQ, vm_at_pc(e, en->pc),
+                              vm_time_later(c->now, en->cause.time), at, en->cause);
   en->dge_free.node = node;
   if (en->issue_free.time == at) en->issue_free.node = node; /* gpsimd made the descriptors */
   for (unsigned k = 0; k < m.n; k++) {

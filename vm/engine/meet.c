@@ -116,6 +116,14 @@ static vm_time known(const side *s, vm_time here, vm_time there) {
   return vm_time_later(here + self, there + self + ns(s->c, VM_SEM_PEER));
 }
 
+/* `early` goes on since `late` came. */
+static void note_cause(const side *early, const side *late, vm_time heard) {
+  const vm_engine *en = late->en;
+  uint32_t node = vm_path_add(late->c, VM_N_SEQ, vm_at_pc(late->e, en->pc), late->c->now,
+                              late->c->now, en->cause);
+  vm_path_set_cause(early->en, (vm_moment){heard, node}, VM_WHY_MEET);
+}
+
 /* A side has heard of the other one, and its sequencer goes on at `at`. */
 static void go_on(const side *s, vm_time heard, vm_time at) {
   s->en->state = VM_READY;
@@ -225,6 +233,7 @@ vm_verdict vm_meet(vm_core *c, unsigned e, const isa_insn *in) {
   vm_time at[2] = {mine, yours};
   if (!resolve(&me) || !resolve(&you) || !agree(&me, &you)) return VM_FAULT;
   if (c->check) vm_check_meet(c, e, me.end, you.e, you.end);
+  if (you.en->wait_since < c->now) note_cause(&you, &me, yours);
   if (in->op == ISA_OP_sendrecv_gpsimd) {
     at[0] = at[1] = vm_time_later(mine, yours);
     if (!swap_by_gpsimd(&me, &you, at[0])) return VM_FAULT;

@@ -132,7 +132,7 @@ void vm_save_node(vm_saver *s, const vm_core *c, uint32_t *node) {
 void vm_save_cause(vm_saver *s, const vm_core *c, vm_cause *v) {
   uint32_t why = v->why;
   vm_save_node(s, c, &v->node);
-  vm_save_below(s, &why, VM_WHY_GENERATOR + 1, "cause");
+  vm_save_below(s, &why, VM_WHY_MEET + 1, "cause");
   v->why = (uint8_t)why;
   vm_save_u8(s, &v->sem);
   vm_save_time(s, &v->time);

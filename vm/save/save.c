@@ -34,7 +34,7 @@ static void walk_path_node(vm_saver *s, const vm_core *c, vm_node *n, uint32_t n
   bool share = n->kind == VM_N_SHARE;
   vm_saver_need(s,
                 n->kind >= VM_N_INSN && n->kind <= VM_N_TABLE && n->by < ISA_NENGINES &&
-                    n->who < (share ? ISA_NDMA : ISA_NENGINES) && n->why <= VM_WHY_GENERATOR &&
+                    n->who < (share ? ISA_NDMA : ISA_NENGINES) && n->why <= VM_WHY_MEET &&
                     n->pc < c->prog->cores[n->core].code[n->by < ISA_NENGINES ? n->by : 0].n &&
                     n->start <= n->end && n->bound <= n->start,
                 "a node of the record of causes is not valid");
