@@ -67,7 +67,9 @@ KERN_FLAGS_avx512 := $(KERN_FLAGS_avx2) -mavx512f -mavx512bw -mavx512dq -mavx512
 LIB_SRC := $(wildcard isa/*.c isa/*/*.c asm/*.c asm/pp/*.c asm/kernel/*.c vm/*/*.c)
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o) \
            $(foreach l,$(LEVELS),$(LEVEL_SRC:%.c=$(BUILD)/%.$(l).o))
-MAIN_SRC := $(wildcard lua/command/*.c)
+MAINS := lua/command/main.c lua/command/mpi.c # of soma, of soma-mpi
+MAIN_SRC := $(filter-out $(MAINS),$(wildcard lua/command/*.c))
+MPICC := $(shell command -v mpicc)
 LUA_SRC := $(wildcard lua/*.c lua/base/*.c lua/tensor/*.c lua/machine/*.c lua/kernel/*.c)
 LUA_OBJ := $(LUA_SRC:%.c=$(BUILD)/%.o)
 TOOL_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out asm/tools/soma_as.c asm/tools/soma_dis.c,$(wildcard asm/tools/*.c)))
@@ -137,10 +139,18 @@ $(BUILD)/soma.so: $(LUA_OBJ) $(BUILD)/libsoma.a lua/soma.map
 	@echo "  LD    $@"
 	$(Q)$(CC) $(LDFLAGS) -shared -Wl,--version-script=lua/soma.map $(LUA_OBJ) $(BUILD)/libsoma.a $(FORMAT_LIBS) -lm -o $@
 
-$(BUILD)/soma: $(MAIN_SRC:%.c=$(BUILD)/%.o) $(LUA_OBJ) $(BUILD)/libsoma.a
+$(BUILD)/soma: $(BUILD)/lua/command/main.o $(MAIN_SRC:%.c=$(BUILD)/%.o) $(LUA_OBJ) $(BUILD)/libsoma.a
 	@echo "  LD    $@"
 	$(Q)$(CC) $(LDFLAGS) $^ $(LUA_LIBS) $(FORMAT_LIBS) $(EDIT_LIBS) $(SECCOMP_LIBS) -lm -o $@
 	$(if $(SECCOMP_LIBS),,@echo "  NOTE  libseccomp-dev is not installed: soma --sandbox has no filter of system calls")
+
+# A process of an MPI job; mpicc takes the compiler from OMPI_CC or MPICH_CC.
+mpi: $(if $(MPICC),$(BUILD)/soma-mpi)
+	$(if $(MPICC),,@echo "make mpi: there is no mpicc; libopenmpi-dev has it" >&2; exit 1)
+$(BUILD)/lua/command/mpi.o: override CC := OMPI_CC="$(CC)" MPICH_CC="$(CC)" mpicc
+$(BUILD)/soma-mpi: $(BUILD)/lua/command/mpi.o $(MAIN_SRC:%.c=$(BUILD)/%.o) $(LUA_OBJ) $(BUILD)/libsoma.a
+	@echo "  LD    $@"
+	$(Q)OMPI_CC="$(CC)" MPICH_CC="$(CC)" mpicc $(LDFLAGS) $^ $(LUA_LIBS) $(FORMAT_LIBS) $(EDIT_LIBS) $(SECCOMP_LIBS) -lm -o $@
 
 $(BUILD)/soma-as: $(BUILD)/asm/tools/soma_as.o $(TOOL_OBJ) $(BUILD)/libsoma.a
 	@echo "  LD    $@"
@@ -165,7 +175,7 @@ $(BUILD)/tests/%: $(BUILD)/tests/unit/%.o $(BUILD)/libsoma.a
 	$(Q)$(CC) $< $(TEST_OBJ) $(BUILD)/libsoma.a $(LDFLAGS) -lcmocka $(TEST_LIBS) -lm -o $@
 
 # The command as on a host of SOMA_CORES cores.
-$(BUILD)/tests/soma-threads: tests/threads/cores.c $(MAIN_SRC:%.c=$(BUILD)/%.o) $(LUA_OBJ) $(BUILD)/libsoma.a
+$(BUILD)/tests/soma-threads: tests/threads/cores.c $(BUILD)/lua/command/main.o $(MAIN_SRC:%.c=$(BUILD)/%.o) $(LUA_OBJ) $(BUILD)/libsoma.a
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LUA_LIBS) $(FORMAT_LIBS) $(EDIT_LIBS) $(SECCOMP_LIBS) -lm -o $@
 
@@ -187,7 +197,7 @@ $(BUILD)/tests/page: tests/ui/page.c $(BUILD)/libsoma.a
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -MMD -MP $< $(BUILD)/libsoma.a $(LDFLAGS) -lm -o $@
 
-unit: $(UNIT) $(BUILD)/tests/soma-threads
+unit: $(UNIT) $(BUILD)/tests/soma-threads $(if $(MPICC),mpi)
 test: all unit fuzz-build
 	$(Q)BUILD=$(BUILD) CC="$(CC)" tests/run.sh
 # Random lists of the builder against the same with a barrier after each instruction.
@@ -356,6 +366,6 @@ uninstall:
 clean:
 	rm -rf build build-*
 
-.PHONY: all unit test lists test-ui check judge conform mutants mutants-all bench nki nki-random bench-compare bench-ui picture-ui generated pictures \
+.PHONY: all mpi unit test lists test-ui check judge conform mutants mutants-all bench nki nki-random bench-compare bench-ui picture-ui generated pictures \
         figures examples timing ulp repro tsan fuzz fuzz-guided fuzz-smoke fuzz-build fuzz-sanitized debug asan ubsan lint format install uninstall clean
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -15,5 +15,8 @@ void lb_push_isa(lua_State *L);
 void lb_open_parts(lua_State *L);
 void lb_open_process(lua_State *L);
 extern const luaL_Reg lb_process_functions[];
+extern const luaL_Reg lb_row_functions[]; /* rows.c */
+/* In the registry: how the process speaks with the others of its MPI job; see command/world.h. */
+#define LB_WORLD "soma.world"
 
 #endif

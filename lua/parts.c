@@ -2,6 +2,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../isa/bytes.h"
 #include "machine/machine.h"
 #include "module.h"
 
@@ -11,6 +12,15 @@ static const char *const sweep_lines[] = {
 };
 static const char *const plot_lines[] = {
 #include "plot.inc"
+};
+static const char *const pool_lines[] = {
+#include "pool.inc"
+};
+static const char *const journal_lines[] = {
+#include "journal.inc"
+};
+static const char *const world_lines[] = {
+#include "world.inc"
 };
 
 static const char *const tiling_lines[] = {
@@ -70,7 +80,20 @@ static int seconds(lua_State *L) {
   return 1;
 }
 
-/* host.terminal(): whether standard input is one; host.trusted(): whether files may be opened. */
+/* host.hash(string): a number that hardly another string has. */
+static int hash(lua_State *L) {
+  size_t n;
+  const char *s = luaL_checklstring(L, 1, &n);
+  lua_pushinteger(L, (lua_Integer)isa_fnv(ISA_FNV_START, s, n));
+  return 1;
+}
+
+/* host.watched(): whether standard error is a terminal; host.terminal(): whether standard input is
+ * one; host.trusted(): whether files may be opened. */
+static int watched(lua_State *L) {
+  lua_pushboolean(L, isatty(STDERR_FILENO));
+  return 1;
+}
 static int terminal(lua_State *L) {
   lua_pushboolean(L, isatty(STDIN_FILENO));
   return 1;
@@ -100,6 +123,13 @@ static int load_sweep(lua_State *L) {
   lua_newtable(L);
   PART(L, wrong_options, HOST, "wrong_options");
   PART(L, plot, HOST, "plot");
+  PART(L, pool, HOST, "pool");
+  PART(L, journal, HOST, "journal");
+  if (lua_getfield(L, LUA_REGISTRYINDEX, LB_WORLD) == LUA_TTABLE) {
+    lua_setfield(L, HOST, "world");
+    PART(L, world, HOST, "share");
+  }
+  lua_settop(L, 3);
   PART(L, sweep, 3, "sweep");
   return 1;
 }
@@ -184,14 +214,15 @@ static void later(lua_State *L, int into, int host, lua_CFunction load, const ch
 }
 
 void lb_open_parts(lua_State *L) {
-  static const luaL_Reg functions[] = {{"nearest", nearest}, {"write", write_text},
-                                       {"seconds", seconds}, {"terminal", terminal},
-                                       {"trusted", trusted}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"nearest", nearest}, {"write", write_text}, {"seconds", seconds}, {"terminal", terminal},
+      {"trusted", trusted}, {"watched", watched},  {"hash", hash},       {NULL, NULL}};
   int module = lua_gettop(L), host = module + 1;
   lb_open_process(L);
   lua_newtable(L);
   luaL_setfuncs(L, functions, 0);
   luaL_setfuncs(L, lb_process_functions, 0);
+  luaL_setfuncs(L, lb_row_functions, 0);
   later(L, module, host, load_sweep, "sweep");
   open_arithmetic(L, host);
   luaL_newmetatable(L, LB_READABLE);

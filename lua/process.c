@@ -147,8 +147,8 @@ static bool ended(process *p, const struct pollfd *seen) {
   return true;
 }
 
-/* host.wait(processes): the index of one that has ended, of those in the sequence; nil when none
- * has for a while, or a signal came. */
+/* host.wait(processes [, milliseconds]): the index of one that has ended, of those in the sequence;
+ * nil when none has for that while, or a signal came. */
 static int wait_any(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   lua_Unsigned n = lua_rawlen(L, 1);
@@ -161,7 +161,8 @@ static int wait_any(lua_State *L) {
       fds[i * PIPES + (unsigned)k] = (struct pollfd){list[i]->fd[k], POLLIN, 0};
     lua_pop(L, 1);
   }
-  if (poll(fds, (nfds_t)(n * PIPES), PATIENCE_MS) <= 0) return 0;
+  int patience = (int)luaL_optinteger(L, 2, PATIENCE_MS);
+  if (poll(fds, (nfds_t)(n * PIPES), patience) <= 0) return 0;
   for (lua_Unsigned i = 0; i < n; i++)
     if (list[i]->pid != 0 && ended(list[i], fds + i * PIPES)) {
       lua_pushinteger(L, (lua_Integer)i + 1);
@@ -171,7 +172,7 @@ static int wait_any(lua_State *L) {
 }
 
 /* host.collect(process), which has ended: what its function gave and what it printed, strings; or
- * nil, what it printed, and how it ended. */
+ * nil, what it printed, how it ended, and the number of the signal that ended it, if one did. */
 static int collect(lua_State *L) {
   process *p = check(L, 1);
   const isa_buf *result = &p->got[RESULT], *printed = &p->got[PRINTED];
@@ -187,7 +188,9 @@ static int collect(lua_State *L) {
     lua_pushfstring(L, "its process was ended by signal %d", WTERMSIG(p->status));
   else
     lua_pushfstring(L, "its process ended early, with status %d", WEXITSTATUS(p->status));
-  return 3;
+  if (!WIFSIGNALED(p->status)) return 3;
+  lua_pushinteger(L, WTERMSIG(p->status));
+  return 4;
 }
 
 /* host.processors(): how many there are. */

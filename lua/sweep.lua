@@ -59,7 +59,7 @@ end
 local known = {
   variants = "table", over = "table", run = "function", program = "string|function|userdata",
   inputs = "table|function", core = "table|function", measure = "function", jobs = "number",
-  columns = "table",
+  columns = "table", journal = "string",
 }
 
 -- The variants and the names of their parameters; nil and what is wrong.
@@ -192,53 +192,80 @@ local function copy(t)
   return c
 end
 
-local function finish(row, process)
-  local packed, printed, ending = host.collect(process)
-  if packed then unpack_row(packed, row) else row.fault = ending end
-  return printed
-end
-
 -- In a sandbox, which starts no process: one after another in this one.
 local function run_here(o, variants)
-  local rows = {}
-  for i, v in ipairs(variants) do
-    rows[i] = copy(v)
-    unpack_row(attempt(o, copy(v)), rows[i])
+  local packed = {}
+  for i, v in ipairs(variants) do packed[i] = attempt(o, copy(v)) end
+  return packed
+end
+
+local function new_pool(o, variants, jobs)
+  return host.pool(o.jobs or jobs, function(n) return attempt(o, copy(variants[n])) end,
+    function(ending) return pack {fault = ending} end)
+end
+
+local function words_of(seconds)
+  if seconds < 100 then return string.format("%.0f s", seconds) end
+  if seconds < 6000 then return string.format("%.0f min", seconds / 60) end
+  return string.format("%.1f hours", seconds / 3600)
+end
+
+-- What is called with each row as it comes: what variants print comes out in their order. On a
+-- terminal a line says how far the sweep is.
+local function taker(variants, book)
+  local packed, printed, shown = {}, {}, 0
+  local begun, fresh, total = host.seconds(), 0, 0
+  local function clear() if host.watched() then io.stderr:write "\r\27[K" end end
+  local function show()
+    while printed[shown + 1] do
+      shown = shown + 1
+      if printed[shown] ~= "" then clear() end
+      io.write(printed[shown])
+      printed[shown] = false
+    end
+    if not host.watched() or fresh == 0 or total == #variants then return clear() end
+    local left = (host.seconds() - begun) / fresh * (#variants - total)
+    io.stderr:write(string.format("\r\27[Ksweep: %d of %d, about %s left", total, #variants, words_of(left)))
   end
-  return rows
+  return packed, function(n, row, text, known)
+    packed[n], printed[n], total = row, text, total + 1
+    if not known then fresh = fresh + 1 end
+    if book and not known then
+      local values = {}
+      unpack_row(row, values)
+      book:add(n, values, text)
+    end
+    show()
+  end
 end
 
 -- Runs the variants, at most `jobs` at a time. An error here, such as Ctrl-C, ends them all.
 local function run_all(o, variants)
-  local jobs = math.min(o.jobs or host.processors(), #variants)
-  local rows, printed = {}, {}
-  local alive, whose = setmetatable({}, {__close = function(list)
-    for _, p in ipairs(list) do p:close() end
-  end}), {}
-  local guard <close> = alive
-  local started, shown = 0, 0
-  while shown < #variants do
-    while #alive < jobs and started < #variants do
-      local v = copy(variants[started + 1])
-      local process, message = host.start(function() return attempt(o, v) end)
-      if not process and #alive == 0 then error("sweep: cannot start a process: " .. message, 0) end
-      if not process then break end
-      started = started + 1
-      rows[started] = copy(variants[started])
-      alive[#alive + 1], whose[#whose + 1] = process, started
-    end
-    local i = host.wait(alive)
-    if i then
-      local n, process = table.remove(whose, i), table.remove(alive, i)
-      printed[n] = finish(rows[n], process)
-      process:close()
-    end
-    while printed[shown + 1] do -- what variants print comes out in their order
-      shown = shown + 1
-      io.write(printed[shown])
+  local world = host.world
+  local pool <close> = new_pool(o, variants, world and 1 or host.processors())
+  if world and world.rank ~= 0 then return host.share.work(variants, pool) end
+  local book <close> = o.journal and host.journal(o.journal, variants) or nil
+  local packed, take = taker(variants, book)
+  local todo, at = {}, 1
+  for n = 1, #variants do
+    local old = book and book.rows[n]
+    if old then take(n, pack(old.row), old.printed, true) else todo[#todo + 1] = n end
+  end
+  if world then
+    host.share.hand_out(variants, todo, pool, take)
+    host.share.give(packed)
+    return packed
+  end
+  local left = #todo
+  while left > 0 do
+    while todo[at] and pool:has_room() and pool:start(todo[at]) do at = at + 1 end
+    local n, row, printed = pool:wait()
+    if n then
+      take(n, row, printed)
+      left = left - 1
     end
   end
-  return rows
+  return packed
 end
 
 -- ---- The result ---------------------------------------------------------------------------------
@@ -324,6 +351,12 @@ local function quoted(v)
   return s
 end
 
+-- In the processes of an MPI job but the first, nothing is written.
+local function write(path, text)
+  if host.world and host.world.rank ~= 0 then return true end
+  return host.write(path, text)
+end
+
 -- result:csv(path): true, or nil and a message; without a path the text.
 function result:csv(path)
   local lines = {}
@@ -336,7 +369,7 @@ function result:csv(path)
   end
   local text = table.concat(lines)
   if path == nil then return text end
-  return host.write(path, text)
+  return write(path, text)
 end
 
 -- result:check(): the result; an error when a variant failed.
@@ -472,13 +505,18 @@ function result:plot(o)
   if message then error(message, 2) end
   local svg = host.plot(chart)
   if not o.file then return svg end
-  return host.write(o.file, svg)
+  return write(o.file, svg)
 end
 
 return function(o)
   local variants, names = check(o)
   if not variants then error(names, 2) end
-  local rows = (host.trusted() and run_all or run_here)(o, variants)
+  if o.journal and not host.trusted() then error("sweep: a sandbox keeps no journal", 2) end
+  local rows = {}
+  for n, packed in ipairs((host.trusted() and run_all or run_here)(o, variants)) do
+    rows[n] = copy(variants[n])
+    unpack_row(packed, rows[n])
+  end
   local columns, faults = all_columns(rows, names)
   if o.columns then columns = copy(o.columns) end
   if faults then columns[#columns + 1] = "fault" end

@@ -9,6 +9,7 @@
 
 #include "lines.h"
 #include "soma_sandbox.h"
+#include "world.h"
 
 /* The lines of the command's own Lua files, made by the Makefile. */
 static const char *const driver_lines[] = {
@@ -45,7 +46,8 @@ static const struct part {
 } parts[] = {LINES(driver),   LINES(options), LINES(data),  LINES(sandbox),
              LINES(confined), LINES(json),    LINES(prompt)};
 
-static lua_State *interrupted; /* where Ctrl-C goes; the command has one state */
+static const soma_world *world; /* NULL: the process is alone */
+static lua_State *interrupted;  /* where Ctrl-C goes; the command has one state */
 static volatile sig_atomic_t was_interrupted, by_signal;
 static volatile int64_t first_interrupt;
 enum {
@@ -195,6 +197,17 @@ static int traceback(lua_State *L) {
   return 1; /* an error that is a table, such as a fault, speaks for itself */
 }
 
+/* Prints an error. Where several processes run the script, those but the first wait first: mostly
+ * the first has the same error, and ends them. */
+static void complain(const char *text) {
+  struct timespec while_first = {.tv_nsec = 300000000};
+  if (world && world->rank) nanosleep(&while_first, NULL);
+  if (world)
+    fprintf(stderr, "soma-mpi: process %d of %d: %s\n", world->rank, world->size, text);
+  else
+    fprintf(stderr, "soma: %s\n", text);
+}
+
 /* os.exit as Lua has it (the upvalue), but an error of a status that the system would wrap. */
 static int checked_exit(lua_State *L) {
   if (lua_isnumber(L, 1)) {
@@ -204,6 +217,8 @@ static int checked_exit(lua_State *L) {
                            lua_pushfstring(L, "an exit status is 0 to %d, not %I", MOST_STATUS,
                                            (LUAI_UACINT)status));
   }
+  bool failed = lua_isboolean(L, 1) && !lua_toboolean(L, 1);
+  if (world) world->end(lua_isinteger(L, 1) ? (int)lua_tointeger(L, 1) : failed);
   lua_pushvalue(L, lua_upvalueindex(1));
   lua_insert(L, 1);
   lua_call(L, lua_gettop(L) - 1, 0);
@@ -230,7 +245,7 @@ static int call(lua_State *L, int nargs) {
             (long long)status, MOST_STATUS);
     return 1;
   }
-  fprintf(stderr, "soma: %s\n", lua_tostring(L, -1));
+  complain(lua_tostring(L, -1));
   return was_interrupted ? INTERRUPTED : 1;
 }
 
@@ -242,7 +257,7 @@ static int run_script(lua_State *L, int argc, char **argv) {
   }
   lua_setglobal(L, "arg");
   if (luaL_loadfile(L, argv[1]) != LUA_OK) {
-    fprintf(stderr, "soma: %s\n", lua_tostring(L, -1));
+    complain(lua_tostring(L, -1));
     return 1;
   }
   for (int i = 2; i < argc; i++) lua_pushstring(L, argv[i]);
@@ -280,13 +295,26 @@ static int protected_main(lua_State *L) {
   lua_setfield(L, -2, "soma");
   lua_settop(L, 0);
   soma_preload_lines(L);
+  if (world) {
+    lua_newtable(L);
+    luaL_setfuncs(L, world->functions, 0);
+    lua_pushinteger(L, world->rank);
+    lua_setfield(L, -2, "rank");
+    lua_pushinteger(L, world->size);
+    lua_setfield(L, -2, "size");
+    lua_setfield(L, LUA_REGISTRYINDEX, LB_WORLD);
+  }
   size_t n = argc > 1 ? strlen(argv[1]) : 0;
   int status;
-  if (wants_sandbox(argc, argv))
+  bool script = n > 4 && strcmp(argv[1] + n - 4, ".lua") == 0;
+  if (world && !script) {
+    complain("it runs a script: mpirun -n N soma-mpi SCRIPT.lua [ARGUMENT...]");
+    status = 2;
+  } else if (wants_sandbox(argc, argv))
     status = run_part(L, "sandbox", argc, argv);
   else if (n == 2 && (strcmp(argv[1], "-e") == 0 || strcmp(argv[1], "-i") == 0))
     status = run_part(L, "prompt", argc, argv);
-  else if (n > 4 && strcmp(argv[1] + n - 4, ".lua") == 0)
+  else if (script)
     status = run_script(L, argc, argv);
   else
     status = run_part(L, "driver", argc, argv);
@@ -303,7 +331,8 @@ static void catch_signals(void) {
   signal(SIGXFSZ, SIG_IGN); /* too large a file is an error of write */
 }
 
-int main(int argc, char **argv) {
+int soma_main(int argc, char **argv, const soma_world *of) {
+  world = of;
   lua_State *L = luaL_newstate();
   if (L == NULL) {
     fprintf(stderr, "soma: out of memory\n");

@@ -117,7 +117,7 @@ case("a variant that fails says so in its row", function()
   eq(r.rows[2].fault:match "^[^\n]*", "bad.s:4: fault: division by zero")
   eq(r.rows[3].fault:match "^[^\n]*", "bad.s:4: fault: division by zero")
   eq(r.rows[4].fault, "its process ended early, with status 3")
-  eq(r.rows[5].fault, "its process was ended by signal 9")
+  eq(r.rows[5].fault, "its process was ended by signal 9, and again by signal 9")
   eq(r.rows[6].fault, "sweep: value 'x' is a table, not a number, string or boolean")
   eq(r.rows[7].fault, "sweep: a variant gives a run, a table of values, or both, not a number")
   eq(r.rows[8].fault, nil) eq(r.rows[8].x, 1)
@@ -191,7 +191,7 @@ case("wrong options", function()
   local function run() return {} end
   local over = {{"n", 1}}
   fails("sweep: a table of options is wanted, not number", soma.sweep, 5)
-  fails("sweep: unknown option 'job' (did you mean 'jobs'?); it takes: columns, core, inputs, jobs, measure, over, program, "
+  fails("sweep: unknown option 'job' (did you mean 'jobs'?); it takes: columns, core, inputs, jobs, journal, measure, over, program, "
     .. "run, variants", soma.sweep, {over = over, run = run, job = 1})
   fails("sweep: option 'over' must be a table, not a number", soma.sweep, {over = 1, run = run})
   fails("sweep: option 'inputs' must be a table or a function, not a string",

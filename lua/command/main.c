@@ -1,0 +1,4 @@
+/* The command soma: a process that is alone. */
+#include "world.h"
+
+int main(int argc, char **argv) { return soma_main(argc, argv, NULL); }

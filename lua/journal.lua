@@ -1,0 +1,108 @@
+-- The journal of a sweep: a line of JSON for the sweep, then one for each row as it is finished, so
+-- that a sweep that was interrupted goes on where it stood.
+local _, host = ...
+local VERSION = 1
+
+local journal = {}
+journal.__index = journal
+function journal:__close() self.file:close() end
+
+local function refuse(path, what) error("sweep: journal " .. path .. ": " .. what, 0) end
+
+local function show(v)
+  return v == nil and "absent" or type(v) == "string" and string.format("%q", v) or tostring(v)
+end
+
+-- The first difference between the variants of the journal and those of the sweep, in words.
+local function differs(old, new)
+  if #old ~= #new then return "it is of " .. #old .. " variants, the sweep has " .. #new end
+  for i = 1, #new do
+    local names = {}
+    for name in pairs(old[i]) do names[name] = true end
+    for name in pairs(new[i]) do names[name] = true end
+    for name in pairs(names) do
+      local a, b = old[i][name], new[i][name]
+      if host.json(a) ~= host.json(b) then
+        return "in its variant " .. i .. " " .. name .. " is " .. show(a) .. ", in the sweep's " .. show(b)
+      end
+    end
+  end
+end
+
+-- The script that runs, which called all others, and a hash of its text.
+local function script()
+  local name
+  for level = 2, math.huge do
+    local info = debug.getinfo(level, "S")
+    if not info then break end
+    if info.source:sub(1, 1) == "@" then name = info.source:sub(2) end
+  end
+  local file <close> = name and io.open(name, "rb") or nil
+  return name or "", file and host.hash(file:read("a")) or 0
+end
+
+local function check(path, head, want)
+  if type(head) ~= "table" or head.soma ~= "sweep" then refuse(path, "line 1 is not that of a journal") end
+  if head.version ~= VERSION then
+    refuse(path, "it has version " .. tostring(head.version) .. ", this Soma reads version " .. VERSION)
+  end
+  if type(head.variants) ~= "table" then refuse(path, "line 1 has no variants") end
+  local other = differs(head.variants, want.variants)
+  if other then refuse(path, other .. "; delete it to begin anew, or name another") end
+  if head.text ~= want.text then
+    refuse(path, want.script .. " has changed since it was begun; delete it to begin anew, or name another")
+  end
+end
+
+-- Gives the rows there are, by variant: {row, printed}; and where the last whole line ends.
+local function read(path, text, want)
+  local rows, number, at = {}, 0, 1
+  for line, after in text:gmatch "([^\n]*)\n()" do
+    local value = host.value(line)
+    number, at = number + 1, after
+    if number == 1 then
+      check(path, value, want)
+    else
+      local n = type(value) == "table" and value.variant
+      if math.type(n) ~= "integer" or not want.variants[n] or type(value.row) ~= "table" or
+        type(value.printed) ~= "string" then
+        refuse(path, "line " .. number .. " is no row of it")
+      end
+      rows[n] = {row = value.row, printed = value.printed}
+    end
+  end
+  return rows, at
+end
+
+-- A row that is finished: appended at once.
+function journal:add(n, row, printed)
+  local line = host.json {variant = n, row = row, printed = printed}
+  local ok, message = self.file:write(line or refuse(self.path, "row " .. n .. " has no JSON"), "\n")
+  if ok then ok, message = self.file:flush() end
+  if not ok then refuse(self.path, message) end
+end
+
+return function(path, variants)
+  local want = {soma = "sweep", version = VERSION, variants = variants}
+  want.script, want.text = script()
+  local text = ""
+  local old = io.open(path, "rb")
+  if old then
+    text = old:read("a")
+    old:close()
+    if not text then refuse(path, "it cannot be read") end
+  end
+  local rows, at = read(path, text, want)
+  text = text:sub(1, at - 1) -- without a line that was not finished
+  if text == "" then
+    local head = host.json(want)
+    if not head then refuse(path, "a parameter's name is no text of UTF-8") end
+    text = head .. "\n"
+  end
+  local ok, message = host.write(path, text)
+  if not ok then refuse(path, message) end
+  local file
+  file, message = io.open(path, "ab")
+  if not file then refuse(path, message) end
+  return setmetatable({path = path, rows = rows, file = file}, journal)
+end

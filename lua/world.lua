@@ -1,0 +1,103 @@
+-- A sweep over the processes of an MPI job: process 0 hands the variants out as processes become
+-- free, and every process gets all rows, so that the script goes on alike in all of them.
+--
+--   others to 0   "open" MARK               one variant more can be worked on
+--                 "row " MARK N ROW PRINTED a variant is done; one more can be worked on
+--   0 to others   "work" N   "rows" ROWS
+--                 "next"                    process 0 has come to its next sweep
+--                 "end "                    process 0 has come to its end: no sweep follows
+-- A mark is the number of the sweep and a hash of its variants.
+local _, host = ...
+local world = host.world
+local sweeps = 0
+
+local function mark_of(variants)
+  sweeps = sweeps + 1
+  return string.pack("<I4I8", sweeps, host.hash(host.json(variants)))
+end
+local MARK = 12
+
+local function tell_all(message)
+  for p = 1, world.size - 1 do world.send(p, message) end
+end
+
+local share = {}
+
+-- Process 0. `take` is given each row; it says how many are left.
+function share.hand_out(variants, todo, pool, take)
+  if sweeps > 0 then tell_all "next" end
+  local mark, at, left = mark_of(variants), 1, #todo
+  local function obey(from, message)
+    local theirs = message:sub(5, 4 + MARK)
+    if string.unpack("<I4", theirs) < sweeps then return end -- it comes late
+    if theirs ~= mark then
+      error("sweep: process " .. from .. " of " .. world.size .. " has other variants than process 0:" ..
+        " a script must give the same in all of them", 0)
+    end
+    if message:sub(1, 4) == "row " then
+      local n, packed, printed = string.unpack("<I4s4s4", message, 5 + MARK)
+      take(n, packed, printed)
+      left = left - 1
+    end
+    if todo[at] then
+      world.send(from, "work" .. string.pack("<I4", todo[at]))
+      at = at + 1
+    end
+  end
+  while left > 0 do
+    local from, message = world.receive()
+    while from do
+      obey(from, message)
+      from, message = world.receive()
+    end
+    if todo[at] and pool:has_room() and pool:start(todo[at]) then at = at + 1 end
+    local n, packed, printed = pool:wait(1)
+    if n then
+      take(n, packed, printed)
+      left = left - 1
+    end
+  end
+end
+
+function share.give(rows)
+  local parts = {"rows"}
+  for i, packed in ipairs(rows) do parts[i + 1] = string.pack("<s4", packed) end
+  tell_all(table.concat(parts))
+end
+
+local function read_rows(message)
+  local rows, at = {}, 5
+  while at <= #message do rows[#rows + 1], at = string.unpack("<s4", message, at) end
+  return rows
+end
+
+-- The next message, when it comes; "end " ends the process.
+local function await(idle)
+  while true do
+    local _, message = world.receive()
+    if message == "end " then world.leave() end
+    if message then return message end
+    idle()
+  end
+end
+
+-- Another process: works until process 0 has all rows, gives them packed once another sweep follows.
+function share.work(variants, pool)
+  local mark, waiting = mark_of(variants), {}
+  for _ = 1, pool.jobs do world.send(0, "open" .. mark) end
+  local function idle()
+    if waiting[1] and pool:start(waiting[1]) then table.remove(waiting, 1) end
+    local n, packed, printed = pool:wait(1)
+    if n then world.send(0, "row " .. mark .. string.pack("<I4s4s4", n, packed, printed)) end
+  end
+  local message = await(idle)
+  while message:sub(1, 4) ~= "rows" do
+    if message:sub(1, 4) == "work" then waiting[#waiting + 1] = string.unpack("<I4", message, 5) end
+    message = await(idle)
+  end
+  local rows = read_rows(message)
+  while await(function() host.wait({}, 1) end) ~= "next" do end
+  return rows
+end
+
+return share
