@@ -317,9 +317,9 @@ format:
 # MODE:SOURCE:TARGET, the target below PREFIX unless it begins with a slash; a link's source is what it
 # says. The manuals stand as here, so that their links lead somewhere.
 LUA_CMOD ?= $(PREFIX)/lib/lua/5.4
-MAN := asm/tools/soma-as.1 asm/tools/soma-dis.1 lua/command/soma.1 python/soma-nki.1
+MAN := asm/tools/soma-as.1 asm/tools/soma-dis.1 lua/command/soma.1 lua/command/soma-mpi.1 python/soma-nki.1
 HEADERS := $(addprefix vm/api/,soma.h soma_custom.h soma_debug.h soma_device.h soma_kernel.h soma_trace.h)
-COMMANDS := $(PROGRAMS) $(BUILD)/soma-nki
+COMMANDS := $(PROGRAMS) $(BUILD)/soma-nki $(if $(MPICC),$(BUILD)/soma-mpi)
 MANUALS := LICENSE CONTRIBUTING.md CHANGELOG.md $(wildcard README.md */README.md */*/README.md */*/*/README.md) isa/manual.md \
            tests/golden/debug.txt $(shell find samples -name __pycache__ -prune -o -type f ! -name README.md -print | sort)
 PACKAGE := $(shell cd python && find soma nki neuronxcc -name '*.py' | sort)

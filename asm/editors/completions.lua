@@ -39,6 +39,7 @@ local commands = {
   {name = "soma", help = "soma --help", files = "s|sbc|lua"},
   {name = "soma-as", help = "soma-as --help", files = "s|o"},
   {name = "soma-dis", help = "soma-dis --help", files = "sbc"},
+  {name = "soma-mpi", text = " --help --version", files = "lua"}, -- it is not built everywhere
   {name = "soma-nki", help = "soma-nki --help", files = "py"},
 }
 local sandbox = {name = "soma --sandbox", help = "soma --sandbox --help"}
@@ -63,7 +64,7 @@ end
 
 -- The options of a command in the order of its help, with the kind of each one's value; "" of a flag.
 local function options_of(command)
-  local help, list, kinds = output(command.help), {}, {}
+  local help, list, kinds = command.text or output(command.help), {}, {}
   for at, word, after in help:gmatch "()%f[%-](%-%-?[%a@][%w-]*)()" do
     local family = help:sub(after, after) == "+" or word:match "^%-%l%-%u+$" -- as -w+NAME and -w-NAME
     if help:sub(at - 1, at - 1):match "[%s(,]" and not family then

@@ -4,6 +4,7 @@
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "world.h"
@@ -75,7 +76,17 @@ static int world_leave(lua_State *L) {
 static const luaL_Reg functions[] = {
     {"send", world_send}, {"receive", world_receive}, {"leave", world_leave}, {NULL, NULL}};
 
+static const char help[] =
+    "usage: mpirun -n N soma-mpi SCRIPT.lua [ARGUMENT...]\n"
+    "Runs a script in N processes; soma.sweep hands its variants out over them.\n"
+    "\n"
+    "  --help      this text\n"
+    "  --version   the version\n";
+
 int main(int argc, char **argv) {
+  if (argc == 2 && strcmp(argv[1], "--help") == 0) return fputs(help, stdout) < 0;
+  if (argc == 2 && strcmp(argv[1], "--version") == 0)
+    return printf("soma-mpi %s\n", soma_version()) < 0;
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
