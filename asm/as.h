@@ -97,7 +97,7 @@ const char *as_src_read(as_job *j, as_pos at, uint32_t span, const char *path, s
 bool as_src_load(as_job *j, as_pos at, uint32_t span, const char *path, uint32_t *index);
 /* Notes a file as read, for who makes rules of it. */
 void as_src_depend(as_job *j, const char *path);
-/* The path that as_src_load would read, or `path` when there is none; NULL after an error. */
+/* The path that as_src_load would read, or `path` where no file is found; NULL after an error. */
 const char *as_src_search(as_job *j, as_pos at, uint32_t span, const char *path);
 /* Line `line` (1-based) of a source without its end, and its length; NULL when there is none. */
 const char *as_src_line(const as_job *j, uint32_t file, uint32_t line, uint32_t *len);
@@ -239,7 +239,7 @@ void as_line_print(const as_line *l, isa_buf *out);
 as_pos as_pos_outer(as_pos at);
 bool as_pos_in_macro(as_pos at);
 
-/* The opposite of a branch's condition, as ge of lt; NULL when it is none (block.c). */
+/* The opposite of a branch's condition: ge for lt. NULL: the name is not a condition (block.c). */
 const char *as_opposite(const char *condition);
 
 /* ---- Expressions (expr.c) ----------------------------------------------------------------- */

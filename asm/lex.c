@@ -192,7 +192,7 @@ static bool digits(const char **p, int radix, int least, int most, uint32_t *out
   return n >= least;
 }
 
-/* The bytes of a character in UTF-8; false when there is none of that number. */
+/* The bytes of a character in UTF-8; false: no character has that number. */
 static bool utf8(uint32_t c, char **to) {
   if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000)) return false;
   unsigned more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
@@ -374,7 +374,7 @@ static const char *pp_env(as_lex *lx, const char *p, as_tok *t) {
   return p;
 }
 
-/* `%name(`, `%!name` and what has a sign after its %: the end of it, NULL when it is none of them.
+/* `%name(`, `%!name` and what has a sign after its %: the end of it; NULL: it is something else.
  */
 static const char *pp_inline(as_lex *lx, const char *p, as_tok *t) {
   const char *from = p;

@@ -388,7 +388,7 @@ static const char *take_name(maker *m, const char *base, named *what, bool *shar
 }
 
 /* The tensor of the program that this one is too: the same constant, or the same input or output of
- * core 0; 0: there is none. */
+ * core 0; 0: the program has no such tensor yet. */
 static uint32_t shared_tensor(const isa_program *p, const isa_tensor *t) {
   if (t->role == ISA_TEMP) return 0;
   if (t->role != ISA_CONST)

@@ -311,7 +311,7 @@ bool as_k_add_ruling(as_kernel *k, const as_k_key *key, const as_k_ruling *found
 /* ---- list.c: items ---- */
 
 /* Meetings with the other core, each kind in the order of the list: sendrecvs by their pipe,
- * gpsimd's own among them, and barriers. K_MEETINGS of what is none. */
+ * gpsimd's own among them, and barriers. K_MEETINGS: it does not meet the other core. */
 enum { K_BARRIERS = 256, K_MEETINGS };
 unsigned as_k_meeting_kind(const isa_insn *in);
 
