@@ -116,3 +116,31 @@ bool isa_pr_slice(const isa_pr *pr, const isa_ap *ap, bool inner) {
   isa_pr_index(pr, ap, inner);
   return true;
 }
+
+/* "[3, 64]": the element that a byte is of. */
+static void put_element(const isa_tensor *t, uint64_t byte, isa_buf *out) {
+  uint64_t size = isa_dtype_bytes(t->dtype), at = byte / size, below = t->bytes / size;
+  for (unsigned d = 0; d < t->ndim; d++) {
+    below /= (uint64_t)t->shape[d];
+    isa_buf_printf(out, "%s%" PRIu64, d ? ", " : "[", at / below);
+    at %= below;
+  }
+  isa_buf_puts(out, "]");
+}
+
+bool isa_slice_put_bytes(const isa_tensor *t, uint64_t lo, uint64_t hi, isa_buf *out) {
+  uint64_t row = t->ndim > 1 ? t->bytes / (uint64_t)t->shape[0] : 0;
+  if (row && lo % row == 0 && hi % row == 0) {
+    bool many = hi - lo > row;
+    isa_buf_printf(out, "row%s %" PRIu64, many ? "s" : "", lo / row);
+    if (many) isa_buf_printf(out, "..%" PRIu64, hi / row - 1);
+    return many;
+  }
+  bool many = hi - lo > isa_dtype_bytes(t->dtype);
+  put_element(t, lo, out);
+  if (many) {
+    isa_buf_puts(out, " to ");
+    put_element(t, hi - 1, out);
+  }
+  return many;
+}

@@ -29,4 +29,8 @@ typedef struct isa_slice {
  * pattern with a name, what is declared; out->name is NULL of one without. */
 bool isa_slice_of(const isa_program *p, const isa_ap *ap, isa_slice *out);
 
+/* Which part of a tensor the bytes lo to hi - 1 are: "row 5", "rows 384..511", "[3]",
+ * "[0, 60] to [0, 63]". Returns whether it is more than one row or element. */
+bool isa_slice_put_bytes(const isa_tensor *t, uint64_t lo, uint64_t hi, isa_buf *out);
+
 #endif

@@ -5,6 +5,7 @@
 #   names     what a header declares begins with its room's prefix; seven parameters at most
 #   headers   each compiles alone; soma.h as C99, C11 and C++
 #   budgets   functions of 60 lines, files of 600, lines of 100 columns, ASCII
+#   top       nothing stands at the top level but the rooms and the files listed here
 cd "$(dirname "$0")/.." || exit 2
 : "${CC:=gcc}"
 counts=$(mktemp) || exit 2
@@ -84,6 +85,9 @@ for mode in "c -std=c99" "c -std=c11" "c++ -std=c++11"; do
   # shellcheck disable=SC2086
   $CC -Wall -Wextra -Wpedantic -Werror -fsyntax-only -x $mode vm/api/soma.h 2>&1 | grep error
 done | rule "soma.h is not clean"
+
+git ls-files 2>/dev/null | sed 's|/.*||' | sort -u | grep -vxE '\.ci|\.clang-format|\.gitignore|CHANGELOG\.md|CONTRIBUTING\.md|LICENSE|Makefile|README\.md|asm|isa|lua|python|samples|tests|vm' |
+  rule "a file at the top level that has no place there"
 
 # shellcheck disable=SC2086
 wc -l $ours | awk '$2 != "total" && $2 !~ /\.def$/ && $1 > 600 {print $2 " has " $1 " lines, 600 are allowed"}' |

@@ -37,10 +37,10 @@ end
 
 finds("an output written as a whole", stores(" loop r0, 0, 512, 128", "dma_copy y[r0:+128], t, queue=q $s>=1", " endloop"))
 finds("a loop that ends a round early", stores(" loop r0, 0, 384, 128", "dma_copy y[r0:+128], t, queue=q $s>=1", " endloop"),
-  "11: warning: rows 384..511 of the output `y` are never written [-w+partial-output]")
+  "11: warning: the output `y`: rows 384..511 are never written [-w+partial-output]")
 finds("one row", stores("dma_copy y[0:128], t, queue=q $s>=1", "dma_copy y[128:256], t, queue=q",
     "dma_copy y[256:384], t, queue=q", "dma_copy y[384:511], t[0:127], queue=q"),
-  "10: warning: row 511 of the output `y` is never written [-w+partial-output]")
+  "10: warning: the output `y`: row 511 is never written [-w+partial-output]")
 finds("columns", stores(" loop r0, 0, 512, 128", "dma_copy y[r0:+128, 0:60], t[:, 0:60], queue=q $s>=1", " endloop"),
   "11: warning: the output `y`: [0, 60] to [0, 63] are never written; of its 131072 bytes 8192 are missing [-w+partial-output]")
 finds("one element", stores(" loop r0, 0, 512, 128", "dma_copy y[r0:+128, 1:64], t[:, 1:64], queue=q $s>=1", " endloop",
@@ -48,7 +48,7 @@ finds("one element", stores(" loop r0, 0, 512, 128", "dma_copy y[r0:+128, 1:64],
     "dma_copy y[256:384, 0:1], t[:, 0:1], queue=q", "dma_copy y[384:512, 0:1], t[:, 0:1], queue=q"),
   "11: warning: the output `y`: [0, 0] is never written [-w+partial-output]")
 finds("the first rows", stores("dma_copy y[64:128], t[0:64], queue=q $s>=1"),
-  "10: warning: rows 0..63 of the output `y` are never written; of its 131072 bytes 114688 are missing [-w+partial-output]")
+  "10: warning: the output `y`: rows 0..63 are never written; of its 131072 bytes 114688 are missing [-w+partial-output]")
 finds("nothing at all", "y tensor float32[4], output\nz tensor float32[4, 4]\nsection sync\n nop\n halt\n",
   "warning: nothing writes the output `y` [-w+partial-output]")
 finds("a row that only data chooses may be any", stores("tensor_load r0, t[0:1, 0:1].view(int32)  $s>=1",
@@ -68,7 +68,7 @@ dma q, y[0:128], t
 section sync
  dma_trigger q, 1
  halt
-]], "warning: rows 128..255 of the output `y` are never written [-w+partial-output]")
+]], "warning: the output `y`: rows 128..255 are never written [-w+partial-output]")
 
 -- ---- Bounds -------------------------------------------------------------------------------------
 

@@ -224,7 +224,7 @@ section vector core=1
 section sync core=1
         dma_copy y[1], a, queue=q       $made>=1
         halt
-]], "output", 1, "row 0..0 was never written", {checks = "output"})
+]], "output", 1, "row 0 was never written", {checks = "output"})
 end)
 
 case("registers are those of each core", function()

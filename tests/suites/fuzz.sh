@@ -1,12 +1,15 @@
 #!/bin/sh
-# A short form of `make fuzz-smoke`: every harness with fixed seeds. With FULL they are built with
-# ASan and UBSan, else as this build is. One that passes all its inputs counts as a test.
+# A short form of `make fuzz-smoke`: every harness with fixed seeds. One that passes all its inputs
+# counts as a test. With FULL they are built with ASan and UBSan, by clang where it is, else as this
+# build is; the sanitized build must give this one's digests too (see tests/repro.sh).
 unset MAKEFLAGS MFLAGS
 export FUZZ_RUNS=60 FUZZ_SAVES=40 FUZZ_TEXTS=3000 FUZZ_FILES=10000 FUZZ_DATA=2000 FUZZ_KERNELS=300
 if [ -n "$FULL" ]; then
+  plain=$BUILD
   export BUILD="$BUILD/asan" FUZZ_RUNS=200 FUZZ_SAVES=100 FUZZ_TEXTS=6000 FUZZ_FILES=20000 FUZZ_DATA=4000
   export FUZZ_KERNELS=1000
   target=fuzz-sanitized
+  command -v clang >/dev/null && export CC=clang
 elif [ ! -x "$BUILD/fuzz/kernel" ]; then # make test has built them
   target=fuzz-build
 fi
@@ -16,6 +19,11 @@ if [ -n "$target" ]; then
   make -s -j"$(nproc)" BUILD="$BUILD" "$target" >"$log" 2>&1 || { cat "$log"; exit 1; }
 fi
 tests/fuzz/fuzz.sh smoke >"$log" 2>&1 || cat "$log"
-awk '/^[a-z]+: [1-9][0-9]* passed, 0 failed$/ { passed++ }
-     /^of [0-9]+ harnesses$/ { all = $2 }
+if [ -n "$FULL" ]; then
+  "$plain/soma" tests/digest.lua >"$BUILD/digest.want"
+  "$BUILD/soma" tests/digest.lua >"$BUILD/digest" 2>&1
+  diff "$BUILD/digest.want" "$BUILD/digest" && echo "digest: 1 passed, 0 failed" >>"$log"
+fi
+awk -v more="${FULL:+1}" '/^[a-z]+: [1-9][0-9]* passed, 0 failed$/ { passed++ }
+     /^of [0-9]+ harnesses$/ { all = $2 + more }
      END { print passed + 0 " passed, " (all ? all - passed : 1) " failed"; exit !all || passed != all }' "$log"

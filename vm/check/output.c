@@ -1,4 +1,5 @@
 /* Bytes of an output that nothing has written when the run ends. */
+#include "../../isa/slice.h"
 #include "check.h"
 #include "impl.h"
 
@@ -45,13 +46,8 @@ static bool find_writer(const vm_core *c, uint32_t tensor, unsigned *e, uint32_t
 /* "rows 384..511" of the first dimension when all their bytes are missing, else the bytes. */
 static void put_hole(const isa_tensor *t, uint64_t lo, uint64_t hi, uint64_t missing,
                      isa_buf *out) {
-  uint64_t row = t->ndim && t->shape[0] > 0 ? t->bytes / (uint64_t)t->shape[0] : 0;
-  if (row && lo % row == 0 && hi % row == 0)
-    isa_buf_printf(out, "row%s %llu..%llu", hi - lo > row ? "s" : "",
-                   (unsigned long long)(lo / row), (unsigned long long)(hi / row - 1));
-  else
-    isa_buf_printf(out, "bytes %llu..%llu", (unsigned long long)lo, (unsigned long long)hi - 1);
-  isa_buf_puts(out, hi - lo == row || hi - lo == 1 ? " was never written" : " were never written");
+  bool many = isa_slice_put_bytes(t, lo, hi, out);
+  isa_buf_printf(out, " %s never written", many ? "were" : "was");
   if (missing > hi - lo)
     isa_buf_printf(out, "; %llu of its %llu bytes are missing", (unsigned long long)missing,
                    (unsigned long long)t->bytes);
