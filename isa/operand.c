@@ -159,13 +159,11 @@ bool isa_skips_rows(const isa_insn *in) {
   return i >= 0 && *(const isa_t_ENUM *)isa_member_c(in, f) == ISA_OOB_skip;
 }
 
-bool isa_insn_barrier(const isa_insn *in, unsigned core, isa_barrier *out) {
-  if (in->op != ISA_OP_core_barrier) return false;
+void isa_barrier_of(const isa_insn *in, unsigned core, isa_barrier *out) {
   uint8_t own = (uint8_t)core, sem = in->u.BARRIER.semaphore;
   out->give = (isa_update){.kind = ISA_UPD_inc, .core = (uint8_t)(1 - core), .sem = sem};
   out->wait = (isa_wait){.cond = ISA_WAIT_ge, .core = own, .sem = sem, .value = 1};
   out->take = (isa_update){.kind = ISA_UPD_dec, .core = own, .sem = sem};
-  return true;
 }
 
 int isa_insn_pipe(const isa_insn *in) {

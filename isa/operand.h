@@ -62,13 +62,19 @@ static inline bool isa_insn_turns(const isa_insn *in) {
 /* Whether a matmul begins sums anew: it names psum_zero. */
 bool isa_insn_zeroes(const isa_insn *in);
 /* What a core_barrier of a core does with the semaphores of its number, in this order: one more on
- * the other core, a wait for its own, which it takes back as the wait ends. False: `in` is none. */
+ * the other core, a wait for its own, which it takes back as the wait ends. False: `in` is another
+ * instruction. */
 typedef struct isa_barrier {
   isa_update give;
   isa_wait wait;
   isa_update take;
 } isa_barrier;
-bool isa_insn_barrier(const isa_insn *in, unsigned core, isa_barrier *out);
+void isa_barrier_of(const isa_insn *in, unsigned core, isa_barrier *out);
+static inline bool isa_insn_barrier(const isa_insn *in, unsigned core, isa_barrier *out) {
+  if (in->op != ISA_OP_core_barrier) return false;
+  isa_barrier_of(in, core, out);
+  return true;
+}
 /* The pipe of a sendrecv or sendrecv_gpsimd, -1 of other instructions. */
 int isa_insn_pipe(const isa_insn *in);
 /* The number of the queue that an instruction names, -1 when it names none; likewise the pc that

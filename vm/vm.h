@@ -429,6 +429,7 @@ typedef struct vm_core {
   vm_kern kern;
   const uint32_t *cost; /* by vm_cost_id (time/clock.h), of the generation */
   uint32_t cost_values[VM_COST_ROOM];
+  vm_time reg_cycle; /* of a register instruction; 0: not worked out yet */
   vm_memory mem;
   vm_block *hbm; /* one a tensor of prog */
   uint64_t hbm_bytes;

@@ -357,9 +357,10 @@ uint64_t *as_k_take_units(as_kernel *k, uint32_t n, uint32_t *number);
 
 /* The operands of an item, index vectors and elements of offsets included; how many. */
 unsigned as_k_uses(const as_kernel *k, const as_k_item *it, as_k_use out[K_OPERANDS]);
-/* The same as the last pass noted it, for the passes after as_k_define. */
+/* The same as the last pass noted it, for the passes after as_k_define; NULL when no item has any.
+ */
 static inline const as_k_use *as_k_used(const as_kernel *k, const as_k_item *it) {
-  return &k->uses[it->uses];
+  return k->uses ? &k->uses[it->uses] : NULL;
 }
 /* Notes what as_k_uses found. */
 bool as_k_keep_uses(as_kernel *k, as_k_item *it, const as_k_use *uses, unsigned n);

@@ -90,7 +90,7 @@ static void add_range(as_pp *pp, uint32_t at, uint32_t n) {
 
 /* Without the braces, when they enclose all of it. */
 static as_pp_range unbraced(const as_pp *pp, as_pp_range r) {
-  const as_tok *v = pp->args.v + r.at;
+  const as_tok *v = as_pp_range_of(&pp->args, r);
   if (r.n < 2 || !is_punct(v, '{') || !is_punct(&v[r.n - 1], '}')) return r;
   unsigned depth = 0;
   for (uint32_t i = 0; i < r.n; i++) {
@@ -400,7 +400,7 @@ static bool join_all(as_pp *pp, const as_toks *in, as_toks *out) {
 
 /* The same in a range of pp->args, whose result is put at their end. */
 static bool join_range(as_pp *pp, as_pp_range *r) {
-  as_toks in = {.v = pp->args.v + r->at, .n = r->n};
+  as_toks in = {.v = as_pp_range_of(&pp->args, *r), .n = r->n};
   if (!join_all(pp, &in, &pp->joined)) return false;
   *r = (as_pp_range){pp->args.n, pp->joined.n};
   as_tok *to = as_toks_grow(pp->j, &pp->args, r->n);
@@ -418,7 +418,7 @@ static bool has_paste(const as_toks *t) {
 bool as_pp_expand_range(as_pp *pp, as_pp_range *r, const as_tok *name) {
   for (unsigned i = 0; i < MAX_PASTES; i++) {
     if (!expand_arg(pp, r, name)) return false;
-    as_toks t = {.v = pp->args.v + r->at, .n = r->n, .has_pp = true};
+    as_toks t = {.v = as_pp_range_of(&pp->args, *r), .n = r->n, .has_pp = true};
     if (!has_paste(&t)) return true;
     if (!join_range(pp, r)) return false;
   }

@@ -57,7 +57,7 @@ static bool unknown(as_pp *pp, const as_tok *name) {
 /* A range with an AS_T_END after it, at the end of pp->args: valid until they grow. */
 static const as_tok *ended(as_pp *pp, as_pp_range r, const as_tok *name) {
   as_tok *v = as_toks_grow(pp->j, &pp->args, r.n + 1);
-  if (r.n) memcpy(v, pp->args.v + r.at, r.n * sizeof *v);
+  if (r.n) memcpy(v, as_pp_range_of(&pp->args, r), r.n * sizeof *v);
   v[r.n] = (as_tok){.kind = AS_T_END, .text = "", .pos = name->pos};
   pp->args.n += r.n + 1;
   return v;
@@ -142,7 +142,7 @@ static bool select_one(as_pp *pp, const as_tok *name, uint32_t first, uint32_t n
   if (cond) which = which ? 1 : 2;
   if (which < 1 || which >= n) return true;
   as_pp_range r = pp->ranges[first + (uint32_t)which];
-  as_pp_read_next(pp, pp->args.v + r.at, r.n, name);
+  as_pp_read_next(pp, as_pp_range_of(&pp->args, r), r.n, name);
   return true;
 }
 
@@ -212,7 +212,7 @@ static bool to_text(as_pp *pp, const as_tok *name, uint32_t first, as_toks *out)
   pp->env_is_text = true;
   bool ok = as_pp_expand_range(pp, &r, name);
   pp->env_is_text = outer;
-  if (ok) give(pp, name, as_pp_text(pp, name, pp->args.v + r.at, r.n), true, out);
+  if (ok) give(pp, name, as_pp_text(pp, name, as_pp_range_of(&pp->args, r), r.n), true, out);
   return ok;
 }
 

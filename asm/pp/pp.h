@@ -100,6 +100,10 @@ typedef struct as_macros {
 typedef struct as_pp_range { /* tokens of a buffer */
   uint32_t at, n;
 } as_pp_range;
+/* The tokens of a range; NULL when the buffer has none. */
+static inline as_tok *as_pp_range_of(const as_toks *t, as_pp_range r) {
+  return t->v ? t->v + r.at : NULL;
+}
 
 enum as_pp_frame_kind { PP_FILE, PP_MACRO, PP_REP };
 typedef struct as_pp_frame {

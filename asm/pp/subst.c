@@ -124,7 +124,7 @@ static bool put_context(subst *s, const as_tok *t) {
 static bool put_condition(subst *s, const as_tok *t) {
   as_pp_range r = {0, 0};
   if (t->v.ival >= 1 && t->v.ival <= s->call->nargs) r = param(s->call, (uint32_t)t->v.ival - 1);
-  const as_tok *v = s->call->args.v + r.at;
+  const as_tok *v = as_pp_range_of(&s->call->args, r);
   const char *opposite = r.n == 1 && v->kind == AS_T_NAME ? as_opposite(v->text) : NULL;
   if (!opposite) {
     as_error(s->pp->j, t->pos, t->len, "parameter %lld is no condition: eq ne lt le gt ge ltu geu",

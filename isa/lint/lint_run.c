@@ -155,8 +155,7 @@ static void act(lint *l, lint_stream *s, const isa_insn *in) {
 }
 
 /* Whether s gets past a wait. */
-static bool passes(lint *l, lint_stream *s, const isa_wait *w) {
-  if (!w->cond || (l->free && !l->judges)) return true;
+static bool passes_wait(lint *l, lint_stream *s, const isa_wait *w) {
   unsigned key = isa_lint_key(w->core, w->sem);
   bool holds = isa_lint_can_hold(l, s, w, l->judges ? &l->total[key] : &l->sem[key]);
   if (!holds && !l->judges) {
@@ -168,6 +167,10 @@ static bool passes(lint *l, lint_stream *s, const isa_wait *w) {
   else
     isa_lint_judge_wait(l, s, w);
   return true;
+}
+
+static inline bool passes(lint *l, lint_stream *s, const isa_wait *w) {
+  return !w->cond || (l->free && !l->judges) || passes_wait(l, s, w);
 }
 
 /* Whether s gets past its core_barrier, if it is at one; what it tells the other core it tells
@@ -212,7 +215,7 @@ static bool run_others(lint *l) {
   bool moved = false, again = true;
   while (again && !l->failed) {
     again = false;
-    for (unsigned i = 0; i < LINT_STREAMS; i++) {
+    for (unsigned i = 0; i < l->p->ncores * ISA_NENGINES; i++) {
       lint_stream *s = &l->s[i];
       if (s == l->at || s->state > LINT_WAITS) continue;
       s->state = LINT_RUNS;

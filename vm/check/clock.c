@@ -134,10 +134,11 @@ static void fold(vm_core *c, vm_ck_sem_log *l, unsigned sem) {
     vm_ck_source *s = &l->src[i];
     if (s->arrived == 0) continue;
     uint32_t known = UINT32_MAX;
-    for (unsigned e = 0; e < c->check->nengines; e++)
-      if ((c->check->waiters[sem] >> e & 1) && vm_ck_engine(c, e)->state != VM_HALTED &&
-          clock_of(c, e)[s->comp] < known)
+    for (unsigned left = c->check->waiters[sem]; left; left &= left - 1) {
+      unsigned e = (unsigned)__builtin_ctz(left);
+      if (clock_of(c, e)[s->comp] < known && vm_ck_engine(c, e)->state != VM_HALTED)
         known = clock_of(c, e)[s->comp];
+    }
     while (s->arrived && s->v[s->head].epoch <= known) forget(c, s);
   }
 }
@@ -178,24 +179,24 @@ static bool comes_too(const vm_core *c, const vm_ck_sem_log *l, unsigned sem, un
 
 /* Notes an update that has been triggered; takes over the reference in r. */
 static void log_update(vm_core *c, unsigned sem, unsigned kind, uint32_t value, unsigned comp,
-                       uint32_t epoch, vm_ck_release r) {
+                       uint32_t epoch, const vm_ck_release *r) {
   vm_ck_sem_log *l = log_of(c, sem);
   vm_ck_source *s = l ? source_of(c, l, comp) : NULL;
   if (!s || !room_for_update(c, s)) {
-    drop(c, r.base);
+    drop(c, r->base);
     return;
   }
   if ((s->n - s->head) % FOLD_AT == FOLD_AT - 1) fold(c, l, sem);
   vm_ck_update *u = &s->v[s->n++];
   *u = (vm_ck_update){
-      .r = r, .delta = delta_of(kind, value), .epoch = epoch, .writes = kind == ISA_UPD_write};
+      .r = *r, .delta = delta_of(kind, value), .epoch = epoch, .writes = kind == ISA_UPD_write};
   if (!u->writes) {
     *(u->delta < 0 ? &s->down : &s->up) += u->delta;
     *(u->delta < 0 ? &l->down : &l->up) += u->delta;
   }
   u->total = u->writes ? u->delta : (int64_t)vm_ck_value(c, sem) + l->up + l->down;
   u->r.logged = vm_ck_log_update(c, sem, comp, u);
-  if (!c->check->suspect && comes_too(c, l, sem, comp, &r)) c->check->suspect = true;
+  if (!c->check->suspect && comes_too(c, l, sem, comp, r)) c->check->suspect = true;
   if (u->delta < 0) vm_ck_check_below(c, l, sem, s);
 }
 
@@ -411,7 +412,7 @@ void vm_check_update(vm_core *c, unsigned engine, const isa_update *u) {
   uint32_t epoch = step(c, e);
   vm_ck_release r = release_of(c, e);
   if (r.base)
-    log_update(c, vm_ck_sem(u->core, u->sem), u->kind, u->value, vm_ck_comp(e, OF_SEQ), epoch, r);
+    log_update(c, vm_ck_sem(u->core, u->sem), u->kind, u->value, vm_ck_comp(e, OF_SEQ), epoch, &r);
 }
 
 void vm_ck_data_path_known(vm_core *c, unsigned e, uint32_t to) {
@@ -445,7 +446,7 @@ static void log_flight(vm_core *c, unsigned e, const vm_flight *f) {
   if (!weights && done > r.own[OF_DONE]) r.own[OF_DONE] = done;
   vm_ck_twin_flight(c, f, &r);
   unsigned what = u->at_read ? OF_READ : weights ? OF_WEIGHTS : OF_DONE;
-  log_update(c, vm_ck_sem(u->core, u->sem), u->kind, u->value, vm_ck_comp(e, what), i, r);
+  log_update(c, vm_ck_sem(u->core, u->sem), u->kind, u->value, vm_ck_comp(e, what), i, &r);
 }
 
 void vm_check_issue(vm_core *c, unsigned engine, const vm_flight *f) {
@@ -512,7 +513,7 @@ static void log_share(vm_core *c, unsigned e, const vm_transfer *t, unsigned com
   for (unsigned i = 0; i < OF_ENGINE; i++) r.own[i] = clock_of(c, e)[vm_ck_comp(e, i)];
   if (swaps) vm_ck_twin_share(c, t, comp, &r);
   base->refs++;
-  log_update(c, vm_ck_sem(t->sem_core, t->sem), ISA_UPD_dma, 0, comp, share, r);
+  log_update(c, vm_ck_sem(t->sem_core, t->sem), ISA_UPD_dma, 0, comp, share, &r);
 }
 
 void vm_check_transfer(vm_core *c, unsigned engine, const isa_insn *in, const vm_transfer *t,

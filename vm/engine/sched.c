@@ -27,8 +27,8 @@ isa_wait vm_wait_of(const vm_core *c, const vm_engine *e) {
 }
 
 void vm_wake(vm_core *c, unsigned sem) {
-  for (unsigned e = 0; e < ISA_NENGINES; e++) {
-    if (!(c->sem_waiters[sem] & (1u << e))) continue;
+  for (unsigned e, left = c->sem_waiters[sem]; left; left &= left - 1) {
+    e = (unsigned)__builtin_ctz(left);
     vm_engine *en = &c->eng[e];
     const isa_wait *w = &en->code->insns[en->pc].wait;
     isa_wait inside; /* of an instruction that has begun: not the one before it */
