@@ -3,6 +3,7 @@ declare -gA _soma_options=(
   [soma]='--resume --save --sandbox -e -i --in --out --expect --rtol --atol --timing-only --target -D -I --max-instructions --max-ns --max-seconds --max-memory --threads --trace --html --csv --timeline --check --all-findings --lint --schedule --schedule-seed --explain-time --trace-last --trace-limit --trace-engines --trace-from --trace-until --debug -x --log --costs --cost --explain --json --quiet --help --version'
   [soma-as]='-r -o -E -f -l -t -g -I -i -D -d -U -u -p -P -e -s -M -MD -Werror --lint --spill -@ --error-format --explain --manual --words -h --help -v --version'
   [soma-dis]='-o --engine --raw --json --graph --help --version'
+  [soma-mpi]='--help --version'
   [soma-nki]='-m -c --help --version'
   [sandbox]='--sandbox --in --out --file --max-seconds --max-memory --max-output --json --no-filter --help'
 )
@@ -53,6 +54,7 @@ declare -gA _soma_values=(
   ['soma-as --explain']='words:nop halt call ret mov add sub mul div mod and or xor not shl shr sra min max jmp beq bne blt ble bgt bge bltu bgeu tensor_load tensor_store event_semaphore sem_range_clear drain dma_trigger notify device_print dma_copy dma_transpose dma_compute ldweights matmul ldweights_mx matmul_mx activate act_read_acc activate2 load_act_table tensor_copy memset tensor_tensor tensor_scalar scalar_tensor_tensor tensor_reduce reciprocal copy_predicated select_reduce range_select tensor_tensor_scan tensor_scalar_cumulative tensor_scalar_reduce dve_read_acc bn_stats bn_aggr max8 match_value_load find_index8 match_replace8 transpose32 load_mask_register shuffle dropout rng set_rng_seed rand2 rand_set_state rand_get_state exponential quantize_mx iota affine_select local_gather n_gather partition_reduce sequence_bounds nonzero_with_count topk custom_op sendrecv core_barrier sendrecv_gpsimd all_reduce all_gather all_gather_v reduce_scatter all_to_all all_to_all_v collective_permute collective_permute_implicit collective_permute_implicit_reduce rank_id current_processing_rank_id nc_matmul nc_matmul_mx nc_transpose nc_find_index8 nc_match_replace8 nc_stream_shuffle nc_n_gather tensor_partition_reduce activation activation_reduce tensor tile sem queue equ group target section align global extern dma loop endloop if else endif times incbin npy copy square sigmoid relu prelu gelu gelu_dx gelu_apprx_tanh gelu_apprx_sigmoid gelu_apprx_sigmoid_dx silu silu_dx tanh softplus mish erf erf_dx exp log sin arctan sqrt rsqrt sign abs bypass subtract mult divide average pow is_equal not_equal is_ge is_gt is_le is_lt logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor bitwise_not logical_shift_left logical_shift_right arith_shift_left arith_shift_right abs_max abs_min to transpose onezero perf tile_row tile_col tile_rows tile_cols acc psum_zero fn scale bias reduce round negate op0 imm0 op1 imm1 relu_param reverse0 reverse1 reduce_op op axes src imm pred reverse_pred bound0 bound1 start on_false dst_idx prob threshold init pattern offset multiplier cmp elems_per_index valid_indices index_offset padding n dsts srcs imms oob prio scales pipe data dim stream channel metadata recv_counts_known has_rdispls pairs channels srcs0 srcs1 uint8 int8 uint16 int16 uint32 int32 uint64 int64 float8_e3m4 float8_e4m3 float8_e4m3fn float8_e5m2 float8_e8m0fnu float16 bfloat16 tfloat32 float32 float8_e5m2_x4 float8_e4m3fn_x4 float4_e2m1fn_x4 bool false true auto write idle reset reset_reduce load_reduce error skip none swdge hwdge double_row stdout stderr nearest stochastic drop_rate keep_rate'
   ['soma-dis -o']='file'
   ['soma-dis --engine']='words:tensor vector scalar gpsimd sync'
+
   ['soma-nki -m']='any'
   ['soma-nki -c']='any'
   ['sandbox --in']='file'
@@ -66,6 +68,7 @@ declare -gA _soma_files=(
   [soma]='s|sbc|lua'
   [soma-as]='s|o'
   [soma-dis]='sbc'
+  [soma-mpi]='lua'
   [soma-nki]='py'
 )
 
@@ -113,4 +116,4 @@ _soma_complete() {
       ;;
   esac
 }
-complete -F _soma_complete soma soma-as soma-dis soma-nki	24
+complete -F _soma_complete soma soma-as soma-dis soma-mpi soma-nki	24
