@@ -149,6 +149,9 @@ bool vm_indirect(vm_resolver *r, const vm_reach *in, const vm_view *index, vm_vi
  * of the n sources is exactly in place of it or shares no byte. names[i] is source i's. */
 bool vm_check_scatter(const vm_core *c, const vm_view *dst, const vm_view *const *src,
                       const char *const *names, unsigned n, isa_error *err);
+/* The same where registers move dst or src: the verifier does not know their distance. */
+bool vm_check_apart(const vm_core *c, const vm_view *dst, const vm_view *src, const char *name,
+                    isa_error *err);
 
 /* fault.c: ends the run with the first fault; the others change nothing. */
 void vm_fault(vm_core *c, isa_status status, vm_where at, const char *fmt, ...) ISA_PRINTF(4, 5);

@@ -204,6 +204,51 @@ static bool check_scatters(vm_core *c, vm_flight *f, isa_error *err) {
   return true;
 }
 
+/* Whether a destination may share bytes with a source. */
+static bool boxes_meet(const vm_item *it) {
+  for (unsigned d = 0; d < it->ndst; d++)
+    for (unsigned s = 0; s < it->nsrc; s++)
+      if (vm_box_meet(&it->dst[d], &it->src[s])) return true;
+  return false;
+}
+
+static void note_move(void *ud, const isa_operand *o) {
+  bool *moves = ud;
+  *moves = *moves || vm_ap_is_dynamic(o->ap);
+}
+
+struct moved {
+  vm_core *c;
+  vm_flight *f;
+  const vm_view *dst;
+  isa_error *err;
+  bool ok;
+};
+
+static void check_source(void *ud, const isa_operand *o, vm_view *v) {
+  struct moved *m = ud;
+  const isa_form *form = isa_form_of(m->f->in->op);
+  if (m->ok && !(o->flags & AP_W))
+    m->ok = vm_check_apart(m->c, m->dst, v, form->fields[o->field].name, m->err);
+}
+
+static void check_destination(void *ud, const isa_operand *o, vm_view *v) {
+  struct moved *m = ud;
+  if (!m->ok || !(o->flags & AP_W)) return;
+  m->dst = v;
+  vm_each_view(m->c, m->f->in, &m->f->a, check_source, m);
+  if (!m->ok) m->err->field = o->field;
+}
+
+/* Where registers move operands that meet: the other check that the verifier could not do. */
+static bool check_moved(vm_core *c, vm_flight *f, isa_error *err) {
+  struct moved m = {c, f, NULL, err, true};
+  bool moves = false;
+  isa_each_operand(c->prog, c->code, f->in, note_move, &moves);
+  if (moves && !c->timing_only) vm_each_view(c, f->in, &f->a, check_destination, &m);
+  return m.ok;
+}
+
 /* Operands from the engine's state, with the checks that the verifier could not make. On failure
  * the item has no block. */
 static bool resolve(vm_resolver *r, vm_flight *f) {
@@ -249,6 +294,14 @@ static void add_busy(vm_engine *en, vm_time from, vm_time until) {
   en->busy_until = until;
 }
 
+static vm_verdict refuse(vm_core *c, unsigned e, const isa_error *err) {
+  const vm_engine *en = &c->eng[e];
+  const isa_form *form = isa_form_of(en->code->insns[en->pc].op);
+  vm_fault(c, err->status, vm_at_pc(e, en->pc), "operand %s: %s",
+           err->field >= 0 ? form->fields[err->field].name : "?", err->text);
+  return VM_FAULT;
+}
+
 vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in) {
   vm_engine *en = &c->eng[e];
   vm_moment again = vm_too_far_ahead(c, en);
@@ -264,12 +317,12 @@ vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in) {
   vm_resolver r = {.c = c, .e = en, .err = &err};
   bool ok = resolve(&r, f);
   if (r.ready.time > c->now) return vm_stall(c, e, r.ready, VM_WHY_HAZARD);
-  if (!ok) {
-    vm_fault(c, err.status, vm_at_pc(e, en->pc), "operand %s: %s",
-             err.field >= 0 ? isa_form_of(in->op)->fields[err.field].name : "?", err.text);
-    return VM_FAULT;
-  }
+  if (!ok) return refuse(c, e, &err);
   find_boxes(c, f);
+  if (boxes_meet(&f->item) && !check_moved(c, f, &err)) {
+    free_blocks(c, &f->item);
+    return refuse(c, e, &err);
+  }
   vm_clock(c, e, f);
   if (c->check) vm_check_issue(c, e, f);
   if (c->debug) vm_debug_flies(c, e, f);
