@@ -24,19 +24,27 @@ void vm_ck_note_hazard(vm_core *c, unsigned e) {
   }
 }
 
+enum { NEAR = 1 << 12 }; /* accesses that are looked back at */
+
 uint32_t vm_ck_last_touch(vm_core *c, unsigned e, const vm_view end[2], uint32_t after) {
   const vm_ck_log *g = &c->check->log;
   vm_ck_access a[2] = {{.writes = true}, {.writes = false}};
   uint32_t last = 0;
   for (unsigned i = 0; i < 2; i++)
-    if (end[i].place || end[i].elems == 0 || end[i].num[0] == 0) return 0;
-  for (unsigned i = 0; i < 2; i++) vm_ck_race_set(c, &end[i], &a[i]);
-  for (uint32_t i = g->naccesses; i-- > 0 && g->on && last == 0;) {
+    if (end[i].place) return 0;
+  if (c->check->issued[e] <= after) return 0;
+  bool there[2];
+  for (unsigned i = 0; i < 2; i++) {
+    there[i] = end[i].elems && end[i].num[0];
+    if (there[i]) vm_ck_race_set(c, &end[i], &a[i]);
+  }
+  uint32_t n = g->naccesses, oldest = n > NEAR ? n - NEAR : 0;
+  for (uint32_t i = n; i-- > oldest && g->on && last == 0;) {
     const vm_ck_access *old = &g->accesses[i];
     if (old->engine != e || old->queue < VM_CK_QUEUES || old->comp % OF_ENGINE == OF_SEQ) continue;
     if (old->epoch <= after) break;
     for (unsigned k = 0; k < 2; k++)
-      if ((a[k].writes || old->writes) && vm_ck_race_meet(&a[k], old)) last = old->epoch;
+      if (there[k] && (a[k].writes || old->writes) && vm_ck_race_meet(&a[k], old)) last = old->epoch;
   }
   return last;
 }

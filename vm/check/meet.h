@@ -10,7 +10,8 @@
  * not tell. */
 void vm_ck_note_hazard(vm_core *c, unsigned e);
 /* The last instruction of e's data path after number `after` that must have ended before another
- * one writes end[0] and reads end[1]; 0: there is none, or the log does not tell. */
+ * one writes end[0] and reads end[1], of which one may have no elements; 0: there is none, or the
+ * log does not tell. */
 uint32_t vm_ck_last_touch(vm_core *c, unsigned e, const vm_view end[2], uint32_t after);
 /* race.c. The bytes of a view as an access. */
 void vm_ck_race_set(const vm_core *c, const vm_view *v, vm_ck_access *a);

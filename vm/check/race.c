@@ -434,7 +434,12 @@ static void check_own(vm_core *c, unsigned e, const vm_view *v, bool writes, boo
   check_view(c, e, v, &a);
 }
 
+/* It has waited for what its own data path still did to these bytes. */
 void vm_ck_race_sequencer(vm_core *c, unsigned e, const vm_view *v, bool writes) {
+  const vm_view none = {0}, touched[2] = {writes ? *v : none, writes ? none : *v};
+  uint32_t known = c->check->clock[e][vm_ck_comp(e, OF_DONE)];
+  uint32_t ended = v->space == ISA_HBM ? 0 : vm_ck_last_touch(c, e, touched, known);
+  if (ended) vm_ck_data_path_known(c, e, ended);
   check_own(c, e, v, writes, false);
 }
 
