@@ -8,7 +8,7 @@ local case, eq = t.case, t.eq
 local x = soma.randn({2, 128, 64}, "float32", {seed = 1})
 local a, b = soma.randn({2, 128, 512}, "float32", {seed = 2}), soma.randn({2, 128, 512}, "float32", {seed = 3})
 -- Transfers on a queue of their own are not kept in order by their rings.
-local apart = two.give:gsub("q       queue   dge=hwdge, core=%*\n", "%0r       queue   dge=hwdge, core=*\n")
+local apart = two.give:gsub("q queue dge=hwdge, core=%*\n", "%0r       queue   dge=hwdge, core=*\n")
   :gsub("dma_copy other.peer, own, queue=q", "dma_copy other.peer, own, queue=r")
 -- What the cores swap goes by two pipes, then by gpsimd; both cores see it all after a barrier.
 local swap = [[

@@ -92,6 +92,7 @@ local function in_steps(prog, inputs, options, each)
     assert(run:save(path))
     local bytes = t.read(path)
     run = soma.core(options):resume(path, {faults = "return"})
+    if run.ended then break end -- it has its outputs, which counts as bytes to the host
     assert(run:save(path))
     eq(t.read(path) == bytes, true, "saved again it is the same")
   end
