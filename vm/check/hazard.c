@@ -44,7 +44,8 @@ uint32_t vm_ck_last_touch(vm_core *c, unsigned e, const vm_view end[2], uint32_t
     if (old->engine != e || old->queue < VM_CK_QUEUES || old->comp % OF_ENGINE == OF_SEQ) continue;
     if (old->epoch <= after) break;
     for (unsigned k = 0; k < 2; k++)
-      if (there[k] && (a[k].writes || old->writes) && vm_ck_race_meet(&a[k], old)) last = old->epoch;
+      if (there[k] && (a[k].writes || old->writes) && vm_ck_race_meet(&a[k], old))
+        last = old->epoch;
   }
   return last;
 }
