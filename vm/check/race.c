@@ -434,12 +434,16 @@ static void check_own(vm_core *c, unsigned e, const vm_view *v, bool writes, boo
   check_view(c, e, v, &a);
 }
 
-/* It has waited for what its own data path still did to these bytes. */
-void vm_ck_race_sequencer(vm_core *c, unsigned e, const vm_view *v, bool writes) {
+/* A sequencer has waited for what its own data path still did to these bytes. */
+static void know_touched(vm_core *c, unsigned e, const vm_view *v, bool writes) {
   const vm_view none = {0}, touched[2] = {writes ? *v : none, writes ? none : *v};
-  uint32_t known = c->check->clock[e][vm_ck_comp(e, OF_DONE)];
-  uint32_t ended = v->space == ISA_HBM ? 0 : vm_ck_last_touch(c, e, touched, known);
+  if (c->check->recording || v->space == ISA_HBM) return;
+  uint32_t ended = vm_ck_last_touch(c, e, touched, c->check->clock[e][vm_ck_comp(e, OF_DONE)]);
   if (ended) vm_ck_data_path_known(c, e, ended);
+}
+
+void vm_ck_race_sequencer(vm_core *c, unsigned e, const vm_view *v, bool writes) {
+  know_touched(c, e, v, writes);
   check_own(c, e, v, writes, false);
 }
 
