@@ -148,7 +148,7 @@ static bool get_piece(const reader *r, uint32_t entry, piece *out) {
 
 /* The sections of objects. */
 typedef struct pieces {
-  piece names, relocs, places; /* at NULL: there is none */
+  piece names, relocs, places; /* at NULL: the file lacks it */
   uint32_t n;
 } pieces;
 

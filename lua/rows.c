@@ -138,7 +138,7 @@ static bool push(lua_State *L, const json_t *v, int depth) {
   }
 }
 
-/* host.value(line): what host.json made a text of; nil when it is none of its texts. */
+/* host.value(line): what host.json made a text of; nil of another text. */
 static int to_value(lua_State *L) {
   size_t n;
   const char *s = luaL_checklstring(L, 1, &n);

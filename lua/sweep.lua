@@ -246,19 +246,19 @@ local function run_all(o, variants)
   if world and world.rank ~= 0 then return host.share.work(variants, pool) end
   local book <close> = o.journal and host.journal(o.journal, variants) or nil
   local packed, take = taker(variants, book)
-  local todo, at = {}, 1
+  local missing, at = {}, 1
   for n = 1, #variants do
     local old = book and book.rows[n]
-    if old then take(n, pack(old.row), old.printed, true) else todo[#todo + 1] = n end
+    if old then take(n, pack(old.row), old.printed, true) else missing[#missing + 1] = n end
   end
   if world then
-    host.share.hand_out(variants, todo, pool, take)
+    host.share.hand_out(variants, missing, pool, take)
     host.share.give(packed)
     return packed
   end
-  local left = #todo
+  local left = #missing
   while left > 0 do
-    while todo[at] and pool:has_room() and pool:start(todo[at]) do at = at + 1 end
+    while missing[at] and pool:has_room() and pool:start(missing[at]) do at = at + 1 end
     local n, row, printed = pool:wait()
     if n then
       take(n, row, printed)

@@ -24,9 +24,9 @@ end
 local share = {}
 
 -- Process 0. `take` is given each row; it says how many are left.
-function share.hand_out(variants, todo, pool, take)
+function share.hand_out(variants, missing, pool, take)
   if sweeps > 0 then tell_all "next" end
-  local mark, at, left = mark_of(variants), 1, #todo
+  local mark, at, left = mark_of(variants), 1, #missing
   local function obey(from, message)
     local theirs = message:sub(5, 4 + MARK)
     if string.unpack("<I4", theirs) < sweeps then return end -- it comes late
@@ -39,8 +39,8 @@ function share.hand_out(variants, todo, pool, take)
       take(n, packed, printed)
       left = left - 1
     end
-    if todo[at] then
-      world.send(from, "work" .. string.pack("<I4", todo[at]))
+    if missing[at] then
+      world.send(from, "work" .. string.pack("<I4", missing[at]))
       at = at + 1
     end
   end
@@ -50,7 +50,7 @@ function share.hand_out(variants, todo, pool, take)
       obey(from, message)
       from, message = world.receive()
     end
-    if todo[at] and pool:has_room() and pool:start(todo[at]) then at = at + 1 end
+    if missing[at] and pool:has_room() and pool:start(missing[at]) then at = at + 1 end
     local n, packed, printed = pool:wait(1)
     if n then
       take(n, packed, printed)

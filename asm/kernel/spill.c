@@ -105,7 +105,7 @@ static stretch whole_loop(const as_k_spiller *s, uint32_t item) {
   return (stretch){item, item};
 }
 
-/* The first use of a buffer at or after an item; the end of its uses when there is none. */
+/* The first use of a buffer at or after an item; the end of its uses when it has no such use. */
 static uint32_t first_ref(const as_k_spiller *s, uint32_t buffer, uint32_t item) {
   uint32_t lo = span_of(s, buffer)->from, hi = span_of(s, buffer)->to;
   while (lo < hi) {

@@ -48,7 +48,7 @@ void as_json_program(const isa_program *p, isa_buf *out);
  * out when there is none of that name. */
 bool as_explain(const char *name, isa_buf *out);
 /* (explain_names.c) The same of every other name: operators, functions, types, targets, operands,
- * words of the preprocessor, warnings; each of its meanings. False: there is none. */
+ * words of the preprocessor, warnings; each of its meanings. False: the word has no meaning. */
 bool as_explain_name(const char *name, isa_buf *out);
 /* What a field takes, as text. */
 void as_put_kind(const isa_field *fd, isa_buf *out);

@@ -47,7 +47,7 @@ static int memory_refused(lua_State *L) {
 /* ---- Outputs ------------------------------------------------------------------------------- */
 
 /* Whether what has that name is a plain file, or `absent` when there is nothing; else nil and a
- * message are pushed. A link is none: what it leads to was not named. */
+ * message are pushed. A link is no plain file: what it leads to was not named. */
 static bool is_plain(lua_State *L, const char *what, const char *path, bool absent) {
   struct stat st;
   if (lstat(path, &st) != 0) {

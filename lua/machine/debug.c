@@ -173,7 +173,7 @@ static void set_string(lua_State *L, const char *key, const char *s) {
   lua_setfield(L, -2, key);
 }
 
-/* Number and name of a semaphore, -1: there is none. */
+/* Number and name of a semaphore; -1: it waits for no semaphore. */
 static void set_semaphore(lua_State *L, const soma_program *p, int semaphore) {
   if (semaphore < 0) return;
   lb_set_count(L, "semaphore", (uint64_t)semaphore);

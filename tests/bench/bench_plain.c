@@ -142,7 +142,7 @@ static const work works[] = {
 /* ---- NumPy -------------------------------------------------------------------------------- */
 
 typedef struct peer {
-  FILE *to, *from; /* NULL: there is none */
+  FILE *to, *from; /* NULL: NumPy is not there */
   bool blas;       /* its matmuls are those of a fast library */
 } peer;
 

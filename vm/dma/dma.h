@@ -60,8 +60,6 @@ typedef struct vm_dma_ops {
 } vm_dma_ops;
 /* Of the transfer with that number, from 0, of those that the instruction makes. */
 vm_dma_ops vm_dma_ops_of(const vm_core *c, const isa_insn *in, unsigned piece);
-/* A pattern as it stands with the registers that gave v: nothing of it moves any more. */
-isa_ap vm_dma_resolved_pattern(const vm_core *c, const isa_ap *ap, const vm_view *v);
 
 /* Fills the elements' side of a transfer, zeroed but for its piece (views, rows, rate, class), by
  * engine e's registers and memory as they are now. On failure frees what it took; err->field names

@@ -67,7 +67,7 @@ static uint32_t resolve_list(vm_core *c, const vm_engine *e, isa_ref r, buffer *
     vm_resolver quiet = {.c = c, .e = e};
     vm_view v;
     if (!vm_resolve_ap(&quiet, index[i], &v)) continue;
-    out[n++] = (buffer){vm_dma_resolved_pattern(c, ap, &v), !isa_ap_is_static(ap)};
+    out[n++] = (buffer){vm_resolved_pattern(c, ap, &v), !isa_ap_is_static(ap)};
   }
   return n;
 }

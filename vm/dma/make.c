@@ -100,18 +100,6 @@ static bool resolve(vm_resolver *r, const isa_insn *in, unsigned k, uint32_t ind
   return skips;
 }
 
-isa_ap vm_dma_resolved_pattern(const vm_core *c, const isa_ap *ap, const vm_view *v) {
-  isa_ap s = *ap;
-  bool hbm = ap->space == ISA_HBM;
-  memset(s.dyn, 0, sizeof s.dyn);
-  s.size_dim = s.size_reg = 0;
-  s.nparts = hbm ? 0 : (uint16_t)v->num[0];
-  for (unsigned d = 0; d < ap->ndim; d++) s.dim[d].num = v->num[d + 1];
-  s.offset = hbm ? v->at - c->hbm[ap->base - 1].data
-                 : (v->at - vm_sbuf_of(c, v->core)) % (int64_t)c->mem.sbuf_pitch;
-  return s;
-}
-
 /* A destination is a source exactly in place or shares no byte with it; of a transpose it shares
  * none. What is known at load is the verifier's check. */
 static bool check_overlap(const vm_core *c, const isa_insn *in, const vm_dma_ops *o,
@@ -120,7 +108,7 @@ static bool check_overlap(const vm_core *c, const isa_insn *in, const vm_dma_ops
   if (o->elems || o->nsrc > 1 || d->index_kind || s->index_kind ||
       (isa_ap_is_static(d) && isa_ap_is_static(s)) || t->dst.elems == 0 || t->dst.num[0] == 0)
     return true;
-  isa_ap dst = vm_dma_resolved_pattern(c, d, &t->dst), src = vm_dma_resolved_pattern(c, s, &t->src);
+  isa_ap dst = vm_resolved_pattern(c, d, &t->dst), src = vm_resolved_pattern(c, s, &t->src);
   int meet = isa_ap_overlap(&dst, &src);
   bool apart = in->op != ISA_OP_dma_copy && in->op != ISA_OP_dma_compute;
   if (meet == 0 || (meet == 2 && !apart)) return true;

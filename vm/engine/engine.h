@@ -94,9 +94,12 @@ typedef struct vm_resolver {
   /* When the engine's own data path no longer writes the elements that were read as offsets. Until
    * then no result counts, failures included. */
   vm_moment ready;
+  bool moved; /* some operand goes by a dynamic offset */
 } vm_resolver;
 /* A pattern with the registers of r->e, checked against its tile, tensor or memory. */
 bool vm_resolve_ap(vm_resolver *r, uint32_t ap, vm_view *out);
+/* The pattern as it stands with the registers that gave v: nothing of it moves any more. */
+isa_ap vm_resolved_pattern(const vm_core *c, const isa_ap *ap, const vm_view *v);
 /* Whether a pattern lies where the program alone does not say: it has dynamic offsets or goes by
  * an index; which entry of r tells of pattern `ap`, -1 when none does; and the host address of
  * byte 0 of its tensor or of its first partition. */
@@ -149,9 +152,6 @@ bool vm_indirect(vm_resolver *r, const vm_reach *in, const vm_view *index, vm_vi
  * of the n sources is exactly in place of it or shares no byte. names[i] is source i's. */
 bool vm_check_scatter(const vm_core *c, const vm_view *dst, const vm_view *const *src,
                       const char *const *names, unsigned n, isa_error *err);
-/* The same where registers move dst or src: the verifier does not know their distance. */
-bool vm_check_apart(const vm_core *c, const vm_view *dst, const vm_view *src, const char *name,
-                    isa_error *err);
 
 /* fault.c: ends the run with the first fault; the others change nothing. */
 void vm_fault(vm_core *c, isa_status status, vm_where at, const char *fmt, ...) ISA_PRINTF(4, 5);

@@ -85,30 +85,6 @@ static bool same_places(const vm_view *a, const vm_view *b) {
   return memcmp(a->place, b->place, (size_t)a->elems * sizeof *a->place) == 0;
 }
 
-/* Whether two views give the same elements in the same order. */
-static bool same_elements(const vm_view *a, const vm_view *b) {
-  if (a->at != b->at || a->esize != b->esize || a->elems != b->elems) return false;
-  for (uint64_t i = 0; i < a->elems; i++)
-    if (vm_at(a, 0, i) != vm_at(b, 0, i)) return false;
-  return true;
-}
-
-bool vm_check_apart(const vm_core *c, const vm_view *dst, const vm_view *src, const char *name,
-                    isa_error *err) {
-  uint64_t bits[WORDS] = {0};
-  vm_box d, s;
-  vm_view_box(c, dst, &d);
-  vm_view_box(c, src, &s);
-  if (d.space == ISA_HBM || !vm_box_meet(&d, &s) || same_elements(dst, src)) return true;
-  find_or_mark(c, dst, bits, true);
-  if (find_or_mark(c, src, bits, false) == src->elems) return true;
-  return isa_fail(
-      err, ISA_FAULT, ISA_NOFIELD,
-      "where registers have moved it, it overlaps %s: a destination is exactly in place "
-      "of a source or shares no byte",
-      name);
-}
-
 bool vm_check_scatter(const vm_core *c, const vm_view *dst, const vm_view *const *src,
                       const char *const *names, unsigned n, isa_error *err) {
   uint64_t bits[WORDS] = {0};

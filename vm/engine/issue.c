@@ -212,40 +212,46 @@ static bool boxes_meet(const vm_item *it) {
   return false;
 }
 
-static void note_move(void *ud, const isa_operand *o) {
-  bool *moves = ud;
-  *moves = *moves || vm_ap_is_dynamic(o->ap);
-}
-
 struct moved {
   vm_core *c;
   vm_flight *f;
-  const vm_view *dst;
+  const isa_ap *ap; /* of the destination */
+  uint8_t core;
+  isa_ap dst; /* as it stands now */
   isa_error *err;
   bool ok;
 };
 
 static void check_source(void *ud, const isa_operand *o, vm_view *v) {
   struct moved *m = ud;
-  const isa_form *form = isa_form_of(m->f->in->op);
-  if (m->ok && !(o->flags & AP_W))
-    m->ok = vm_check_apart(m->c, m->dst, v, form->fields[o->field].name, m->err);
+  const isa_ap *ap = o->ap;
+  bool known = isa_ap_is_static(ap) && isa_ap_is_static(m->ap);
+  if (!m->ok || (o->flags & AP_W) || ap->space != m->dst.space || v->core != m->core || known ||
+      ap->index_kind)
+    return;
+  isa_ap src = vm_resolved_pattern(m->c, ap, v);
+  if (isa_ap_overlap(&m->dst, &src) != 1) return;
+  m->ok = isa_fail(m->err, ISA_FAULT, ISA_NOFIELD,
+                   "bytes %lld.. overlap %s, at bytes %lld..: a destination is exactly in place of "
+                   "a source or shares no byte",
+                   (long long)m->dst.offset, isa_form_of(m->f->in->op)->fields[o->field].name,
+                   (long long)src.offset);
 }
 
 static void check_destination(void *ud, const isa_operand *o, vm_view *v) {
   struct moved *m = ud;
-  if (!m->ok || !(o->flags & AP_W)) return;
-  m->dst = v;
+  if (!m->ok || !(o->flags & AP_W) || o->ap->index_kind) return;
+  m->ap = o->ap;
+  m->core = v->core;
+  m->dst = vm_resolved_pattern(m->c, o->ap, v);
   vm_each_view(m->c, m->f->in, &m->f->a, check_source, m);
   if (!m->ok) m->err->field = o->field;
 }
 
 /* Where registers move operands that meet: the other check that the verifier could not do. */
 static bool check_moved(vm_core *c, vm_flight *f, isa_error *err) {
-  struct moved m = {c, f, NULL, err, true};
-  bool moves = false;
-  isa_each_operand(c->prog, c->code, f->in, note_move, &moves);
-  if (moves && !c->timing_only) vm_each_view(c, f->in, &f->a, check_destination, &m);
+  struct moved m = {.c = c, .f = f, .err = err, .ok = true};
+  vm_each_view(c, f->in, &f->a, check_destination, &m);
   return m.ok;
 }
 
@@ -319,7 +325,7 @@ vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in) {
   if (r.ready.time > c->now) return vm_stall(c, e, r.ready, VM_WHY_HAZARD);
   if (!ok) return refuse(c, e, &err);
   find_boxes(c, f);
-  if (boxes_meet(&f->item) && !check_moved(c, f, &err)) {
+  if (r.moved && !c->timing_only && boxes_meet(&f->item) && !check_moved(c, f, &err)) {
     free_blocks(c, &f->item);
     return refuse(c, e, &err);
   }

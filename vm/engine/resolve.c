@@ -25,6 +25,7 @@ static bool dynamic_offset(vm_resolver *r, const isa_ap *ap, int64_t *offset, in
     const isa_dyn *d = &ap->dyn[i];
     int64_t value = 0;
     if (d->kind == ISA_DYN_none) continue;
+    r->moved = true;
     if (d->kind == ISA_DYN_reg) {
       value = (int32_t)r->e->regs[d->reg];
     } else {
@@ -184,6 +185,21 @@ bool vm_resolve_ap(vm_resolver *r, uint32_t ap_index, vm_view *out) {
   vm_view_runs(out);
   if (!is_indirect(&ap) || empty) return true;
   return find_places(r, ap_index, offset, out);
+}
+
+isa_ap vm_resolved_pattern(const vm_core *c, const isa_ap *ap, const vm_view *v) {
+  isa_ap s = *ap;
+  bool sbuf = ap->space == ISA_SBUF, hbm = ap->space == ISA_HBM;
+  memset(s.dyn, 0, sizeof s.dyn);
+  s.size_dim = s.size_reg = 0;
+  s.nparts = hbm ? 0 : (uint16_t)v->num[0];
+  for (unsigned d = 0; d < ap->ndim; d++) s.dim[d].num = v->num[d + 1];
+  if (hbm)
+    s.offset = v->at - c->hbm[ap->base - 1].data;
+  else
+    s.offset = (v->at - (sbuf ? vm_sbuf_of(c, v->core) : c->mem.psum)) %
+               (int64_t)(sbuf ? c->mem.sbuf_pitch : c->mem.psum_pitch);
+  return s;
 }
 
 void vm_view_box(const vm_core *c, const vm_view *v, vm_box *out) {
