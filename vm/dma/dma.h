@@ -6,7 +6,7 @@
 #include "../engine/engine.h"
 #include "../op/walk.h"
 
-/* ---- What the rooms beside call (queue.c, copy.c, make.c) --------------------------------- */
+/* ---- What the rooms beside call (trigger.c, queue.c, copy.c) ------------------------------ */
 
 vm_verdict vm_dma_trigger(vm_core *c, unsigned e, const isa_insn *in);
 /* Starts both transfers of a sendrecv of engine e and the one of engine `other` of the other core
@@ -15,14 +15,25 @@ vm_verdict vm_dma_trigger(vm_core *c, unsigned e, const isa_insn *in);
 bool vm_dma_swap(vm_core *c, unsigned e, unsigned other, vm_time from[2]);
 void vm_dma_event(vm_core *c, unsigned dma);
 void vm_dma_free(vm_core *c); /* shares and transfers of a core that ends */
-/* Of a run being loaded: a zeroed transfer, and a share of t's elements after the others of ring r
- * of its queue, which posts no event. NULL: out of memory. */
-vm_transfer *vm_dma_restore_transfer(vm_core *c);
+/* A zeroed transfer. NULL: out of memory. (queue.c) */
+vm_transfer *vm_dma_new_transfer(vm_core *c);
+/* Of a run being loaded: a share of t's elements after the others of ring r of its queue, which
+ * posts no event. NULL: out of memory. */
 vm_share *vm_dma_restore_share(vm_core *c, vm_transfer *t, unsigned r);
 /* Copies the sources of a share that has started, before someone overwrites them. (copy.c) */
 void vm_dma_stage(vm_core *c, vm_share *s);
 /* Takes addresses in HBM for the static descriptors of each queue. (make.c) */
 isa_status vm_dma_place_rings(vm_core *c, isa_error *e);
+
+/* ---- queue.c ------------------------------------------------------------------------------ */
+
+/* As many zeroed shares as a queue has rings, chained by `next`. NULL: out of memory. */
+vm_share *vm_dma_new_shares(vm_core *c, unsigned rings);
+/* Puts a share of t, with its elements and when it may begin, into ring r of t's queue; the ring's
+ * DMA engine comes to it. */
+void vm_dma_enqueue(vm_core *c, vm_transfer *t, vm_share *s, unsigned r);
+/* Ends a transfer without shares in a ring. */
+void vm_dma_release_transfer(vm_core *c, vm_transfer *t);
 
 /* ---- copy.c ------------------------------------------------------------------------------- */
 

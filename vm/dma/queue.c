@@ -43,7 +43,7 @@ static vm_share *new_share(vm_core *c) {
   return s;
 }
 
-static vm_transfer *new_transfer(vm_core *c) {
+vm_transfer *vm_dma_new_transfer(vm_core *c) {
   enum { AT_ONCE = 16 };
   if (!c->free_transfers) {
     vm_transfer *block = slab_new(c, sizeof *block, AT_ONCE);
@@ -60,6 +60,34 @@ static vm_transfer *new_transfer(vm_core *c) {
   return t;
 }
 
+void vm_dma_release_transfer(vm_core *c, vm_transfer *t) {
+  vm_dma_unmake(c, t);
+  t->next_free = c->free_transfers;
+  c->free_transfers = t;
+}
+
+static void release_share(vm_core *c, vm_share *s) {
+  s->next = c->free_shares;
+  c->free_shares = s;
+}
+
+vm_share *vm_dma_new_shares(vm_core *c, unsigned n) {
+  vm_share *first = NULL;
+  for (unsigned i = 0; i < n; i++) {
+    vm_share *s = new_share(c);
+    if (!s) {
+      for (vm_share *next; first; first = next) {
+        next = first->next;
+        release_share(c, first);
+      }
+      return NULL;
+    }
+    s->next = first;
+    first = s;
+  }
+  return first;
+}
+
 void vm_dma_free(vm_core *c) {
   for (unsigned q = 0; q < ISA_MAX_QUEUES; q++)
     for (unsigned r = 0; r < ISA_NDMA; r++)
@@ -71,15 +99,7 @@ void vm_dma_free(vm_core *c) {
   c->slabs = NULL;
 }
 
-vm_transfer *vm_dma_restore_transfer(vm_core *c) { return new_transfer(c); }
-
-/* ---- Making a transfer -------------------------------------------------------------------- */
-
-/* Each transfer has a share on each ring of its queue, in order: so the head of a ring is that many
- * before the last transfer. */
-static uint32_t number_of_head(const vm_core *c, unsigned queue, unsigned r) {
-  return c->queued[queue] - c->rings[queue][r].n;
-}
+/* ---- Rings -------------------------------------------------------------------------------- */
 
 static void append(vm_core *c, vm_transfer *t, vm_share *s, unsigned r) {
   vm_ring *ring = &c->rings[t->queue][r];
@@ -107,7 +127,7 @@ vm_share *vm_dma_restore_share(vm_core *c, vm_transfer *t, unsigned r) {
   return s;
 }
 
-static void enqueue(vm_core *c, vm_transfer *t, vm_share *s, unsigned r) {
+void vm_dma_enqueue(vm_core *c, vm_transfer *t, vm_share *s, unsigned r) {
   append(c, t, s, r);
   vm_dma_engine *d = &c->dma[r];
   if (!d->busy && (!d->armed || s->ready < d->armed_at)) {
@@ -115,260 +135,6 @@ static void enqueue(vm_core *c, vm_transfer *t, vm_share *s, unsigned r) {
     d->armed_at = s->ready;
     vm_post(c, VM_E_DMA, r, s->ready, 0);
   }
-}
-
-static void release_transfer(vm_core *c, vm_transfer *t) {
-  vm_dma_unmake(c, t);
-  t->next_free = c->free_transfers;
-  c->free_transfers = t;
-}
-
-static void release_share(vm_core *c, vm_share *s) {
-  s->next = c->free_shares;
-  c->free_shares = s;
-}
-
-/* As many shares as the queue has rings, chained; NULL when memory is out. */
-static vm_share *new_shares(vm_core *c, unsigned n) {
-  vm_share *first = NULL;
-  for (unsigned i = 0; i < n; i++) {
-    vm_share *s = new_share(c);
-    if (!s) {
-      for (vm_share *next; first; first = next) {
-        next = first->next;
-        release_share(c, first);
-      }
-      return NULL;
-    }
-    s->next = first;
-    first = s;
-  }
-  return first;
-}
-
-/* Contiguous elements of a transfer, each of which has a descriptor. */
-static uint64_t elements(const vm_transfer *t) {
-  uint64_t bytes = t->elems * t->dst.esize;
-  return t->run_bytes ? (bytes + t->run_bytes - 1) / t->run_bytes : 1;
-}
-
-/* Keeps the generator of n descriptors busy from then on; gives when they are there. gpsimd makes
- * them itself, the hardware of sync and scalar runs beside them. */
-static vm_time generate(vm_core *c, vm_engine *en, unsigned queue, uint64_t n, vm_time from) {
-  if (c->code->queues[queue].dge == ISA_DGE_hwdge) {
-    vm_time least = (vm_time)c->cost[VM_DMA_HWDGE] * VM_NS;
-    vm_time makes = n * c->cost[VM_DMA_HW_ROW] * (VM_NS / 1000);
-    en->dge_free.time = from + (makes > least ? makes : least);
-    return from;
-  }
-  vm_time at =
-      from + (vm_time)c->cost[VM_DMA_SW_BASE] * VM_NS + n * c->cost[VM_DMA_SW_ROW] * (VM_NS / 1000);
-  if (at > en->busy_until) {
-    en->busy += at - vm_time_later(en->busy_until, from);
-    en->busy_until = at;
-  }
-  en->issue_free.time = en->dge_free.time = at;
-  return at;
-}
-
-/* Gives the rings' shares their elements, and when each may begin; how many elements there are. */
-static uint64_t divide(vm_core *c, const vm_transfer *t, vm_share *s, vm_time at) {
-  unsigned rings = c->code->queues[t->queue].rings, r = 0;
-  uint32_t first = c->cost[t->is_static ? VM_DMA_FIRST : VM_DMA_FIRST_DGE];
-  uint64_t n = 0;
-  for (; s; s = s->next, r++) {
-    vm_dma_split(t, r, rings, &s->e0, &s->e1);
-    vm_time wait = (vm_time)(first + r * c->cost[VM_DMA_STAGGER]) * VM_NS;
-    s->ready = at + vm_jitter(c, wait);
-    n += s->e1 - s->e0;
-  }
-  return n;
-}
-
-static void tell_trigger(vm_core *c, const vm_transfer *t, vm_time end, uint64_t bytes) {
-  uint32_t other = t->sem_core == c->number ? 0 : ISA_NSEMS;
-  vm_trace_event ev = {.kind = VM_EV_TRIGGER,
-                       .where = vm_at_pc(t->engine, t->pc),
-                       .id = t->queue,
-                       .start = c->now,
-                       .end = end,
-                       .bytes = bytes,
-                       .value = t->signals ? t->sem + other : UINT32_MAX,
-                       .part = c->queued[t->queue]++};
-  vm_trace_trigger(c, &ev);
-}
-
-/* The transfers of an instruction, a piece each: without shares, in no ring. */
-typedef struct made {
-  vm_transfer *t[VM_DMA_PIECES];
-  unsigned n;
-} made;
-
-static void release_made(vm_core *c, made *m) {
-  while (m->n) release_transfer(c, m->t[--m->n]);
-}
-
-/* other: of a sendrecv, the engine that it met. */
-static vm_transfer *make_piece(vm_core *c, unsigned e, const isa_insn *in, unsigned other,
-                               unsigned piece, isa_error *err) {
-  vm_engine *en = &c->eng[e];
-  vm_transfer *t = new_transfer(c);
-  if (!t) {
-    isa_fail(err, ISA_NOMEM, ISA_NOFIELD, "no memory for a transfer");
-    return NULL;
-  }
-  t->piece = (uint8_t)piece;
-  if (in->op == ISA_OP_sendrecv) {
-    t->other = (uint8_t)other;
-    t->other_pc = c->peer->eng[other].pc;
-  }
-  if (vm_dma_make(c, en, in, t, err)) return t;
-  release_transfer(c, t);
-  return NULL;
-}
-
-static bool make_all(vm_core *c, unsigned e, const isa_insn *in, unsigned other, made *m) {
-  isa_error err = {.field = ISA_NOFIELD};
-  bool lists = in->op == ISA_OP_dma_copy_lists;
-  bool ok = !lists || vm_dma_lists_apart(c, &c->eng[e], in, &err);
-  for (unsigned pieces = 1; ok && m->n < pieces; m->n += ok) {
-    vm_transfer *t = make_piece(c, e, in, other, m->n, &err);
-    ok = t != NULL;
-    m->t[m->n] = t;
-    if (ok) pieces = t->pieces;
-  }
-  if (ok && lists) vm_dma_open_rings(c, m->t, m->n);
-  if (ok) return true;
-  vm_fault(c, err.status, vm_at_pc(e, c->eng[e].pc), "%s%s%s%s", err.field >= 0 ? "operand " : "",
-           err.field >= 0 ? isa_form_of(in->op)->fields[err.field].name : "",
-           err.field >= 0 ? ": " : "", err.text);
-  release_made(c, m);
-  return false;
-}
-
-/* Shares of a piece into the rings, at when the descriptors are there. The last piece signals. */
-static bool launch(vm_core *c, unsigned e, const isa_insn *in, vm_transfer *t, vm_time at) {
-  unsigned rings = c->code->queues[t->queue].rings;
-  vm_share *s = new_shares(c, rings);
-  if (!s) {
-    vm_fault(c, ISA_NOMEM, vm_at_pc(e, c->eng[e].pc), "no memory for a transfer");
-    return false;
-  }
-  t->signals = in->upd.kind == ISA_UPD_dma && t->piece + 1 == t->pieces;
-  t->sem = in->upd.sem;
-  t->sem_core = in->upd.core;
-  t->left = rings;
-  t->descriptor = t->is_static ? c->statics_next[t->queue] : 0;
-  uint64_t moved = divide(c, t, s, at);
-  tell_trigger(c, t, t->is_static ? at : c->eng[e].dge_free.time, moved * t->dst.esize);
-  if (c->check) vm_check_transfer(c, e, in, t, s);
-  for (unsigned r = 0; r < rings; r++) {
-    vm_share *next = s->next;
-    s->next = NULL;
-    enqueue(c, t, s, r);
-    s = next;
-  }
-  return true;
-}
-
-/* Starts what an instruction transfers; gives the last piece, NULL after a fault. at: when it is
- * triggered; of a static one, when its trigger is written. */
-static vm_transfer *start_transfer(vm_core *c, unsigned e, const isa_insn *in, vm_time at,
-                                   unsigned other) {
-  vm_engine *en = &c->eng[e];
-  made m;
-  uint64_t descriptors = 0;
-  m.n = 0;
-  if (!make_all(c, e, in, other, &m)) return NULL;
-  const vm_transfer *any = m.t[0];
-  for (unsigned k = 0; k < m.n; k++) descriptors += elements(m.t[k]);
-  if (!any->is_static) at = generate(c, en, any->queue, descriptors, at);
-  /* A sendrecv is made when the other core comes to it, of which the engine hears later. */
-  uint32_t node = vm_path_add(c, VM_N_SEQ, vm_at_pc(e, en->pc),
-                              vm_time_later(c->now, en->cause.time), at, en->cause);
-  en->dge_free.node = node;
-  if (en->issue_free.time == at) en->issue_free.node = node; /* gpsimd made the descriptors */
-  for (unsigned k = 0; k < m.n; k++) {
-    vm_transfer *t = m.t[k];
-    t->engine = (uint8_t)e;
-    t->pc = en->pc;
-    t->node = node;
-    if (launch(c, e, in, t, at)) continue;
-    while (m.n > k) release_transfer(c, m.t[--m.n]); /* the others are in the rings */
-    return NULL;
-  }
-  c->dma_transfers++;
-  return m.t[m.n - 1];
-}
-
-static bool rings_have_room(const vm_core *c, unsigned queue) {
-  for (unsigned r = 0; r < c->code->queues[queue].rings; r++)
-    if (c->rings[queue][r].n >= c->cost[VM_DMA_RING]) return false;
-  return true;
-}
-
-static vm_verdict wait_for_room(vm_core *c, unsigned e, unsigned queue) {
-  c->eng[e].state = VM_RINGFULL;
-  c->eng[e].ring_queue = queue;
-  return VM_STALL;
-}
-
-static vm_verdict trigger_static(vm_core *c, unsigned e, const isa_insn *in) {
-  vm_engine *en = &c->eng[e];
-  const struct isa_TRIGGER *a = &in->u.TRIGGER;
-  const isa_queue *q = &c->code->queues[a->queue];
-  int32_t count = a->count.is_reg ? (int32_t)en->regs[a->count.v] : a->count.v;
-  if (count < 0) {
-    vm_fault(c, ISA_FAULT, vm_at_pc(e, en->pc), "dma_trigger of %d transfers", count);
-    return VM_FAULT;
-  }
-  vm_time at = c->now + (vm_time)c->cost[VM_DMA_STATIC] * VM_NS;
-  while (en->triggered < (uint32_t)count) {
-    if (!rings_have_room(c, a->queue)) return wait_for_room(c, e, a->queue);
-    if (en->triggered && vm_at_limit(c, e)) return VM_FAULT;
-    uint32_t *next = &c->statics_next[a->queue];
-    isa_insn one = q->statics[*next];
-    if (in->upd.kind == ISA_UPD_dma) one.upd = in->upd;
-    if (!start_transfer(c, e, &one, at, 0)) return VM_FAULT;
-    *next = (*next + 1) % q->nstatics;
-    c->repeats += en->triggered++ > 0;
-  }
-  en->now = at;
-  return VM_RETIRE;
-}
-
-vm_verdict vm_dma_trigger(vm_core *c, unsigned e, const isa_insn *in) {
-  vm_engine *en = &c->eng[e];
-  if (in->op == ISA_OP_dma_trigger) return trigger_static(c, e, in);
-  if (in->op == ISA_OP_sendrecv && en->triggered) return VM_RETIRE; /* vm_dma_swap has run */
-  vm_dma_ops o = vm_dma_ops_of(c, in, 0);
-  unsigned dge = c->code->queues[o.queue].dge;
-  vm_moment generator = en->dge_free, hazard = vm_dma_operand_hazard(c, e, in);
-  if (dge == ISA_DGE_swdge) generator = vm_later(generator, en->issue_free);
-  vm_moment free = vm_later(hazard, generator);
-  if (free.time > c->now)
-    return vm_stall(c, e, free, free.time == hazard.time ? VM_WHY_HAZARD : VM_WHY_GENERATOR);
-  if (!rings_have_room(c, o.queue)) return wait_for_room(c, e, o.queue);
-  if (in->op == ISA_OP_sendrecv) return vm_meet(c, e, in);
-  return start_transfer(c, e, in, c->now, 0) ? VM_RETIRE : VM_FAULT;
-}
-
-/* One of the two transfers of a sendrecv, triggered at *from: then *from is when the sequencer goes
- * on. */
-static vm_transfer *start_half(vm_core *c, unsigned e, unsigned other, vm_time *from) {
-  const isa_insn *in = &c->eng[e].code->insns[c->eng[e].pc];
-  if (c->code->queues[in->u.SENDRECV.queue].dge == ISA_DGE_none)
-    *from += (vm_time)c->cost[VM_DMA_STATIC] * VM_NS;
-  return start_transfer(c, e, in, *from, other);
-}
-
-bool vm_dma_swap(vm_core *c, unsigned e, unsigned other, vm_time from[2]) {
-  vm_transfer *mine = start_half(c, e, other, &from[0]);
-  vm_transfer *theirs = mine ? start_half(c->peer, other, e, &from[1]) : NULL;
-  if (!theirs) return false;
-  mine->twin = theirs;
-  theirs->twin = mine;
-  return true;
 }
 
 /* ---- Serving ------------------------------------------------------------------------------ */
@@ -470,7 +236,7 @@ static void signal(vm_core *c, const vm_transfer *t, unsigned ring) {
 static void finish_ring(vm_core *c, vm_transfer *t, unsigned ring) {
   if (!t->twin) {
     signal(c, t, ring);
-    if (--t->left == 0) release_transfer(c, t);
+    if (--t->left == 0) vm_dma_release_transfer(c, t);
     return;
   }
   vm_core *peer = c->peer;
@@ -482,8 +248,14 @@ static void finish_ring(vm_core *c, vm_transfer *t, unsigned ring) {
     signal(peer, t->twin, ring);
   }
   if (--t->left || t->twin->left) return;
-  release_transfer(peer, t->twin);
-  release_transfer(c, t);
+  vm_dma_release_transfer(peer, t->twin);
+  vm_dma_release_transfer(c, t);
+}
+
+/* Each transfer has a share on each ring of its queue, in order: so the head of a ring is that many
+ * before the last transfer. */
+static uint32_t number_of_head(const vm_core *c, unsigned queue, unsigned r) {
+  return c->queued[queue] - c->rings[queue][r].n;
 }
 
 /* The head share of a ring is done: its bytes arrive and its semaphore will be seen. */

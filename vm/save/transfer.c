@@ -194,7 +194,7 @@ static vm_ring *longest_ring(vm_core *c, unsigned q) {
 static void walk_list(vm_saver *s, vm_core *c, unsigned q, vm_transfer **t, uint32_t n) {
   vm_share *sh = longest_ring(c, q)->head;
   for (uint32_t i = 0; i < n && !s->failed; i++) {
-    if (s->reads && !(t[i] = vm_dma_restore_transfer(c))) {
+    if (s->reads && !(t[i] = vm_dma_new_transfer(c))) {
       vm_save_not_made(s, c, "", 0, 0, &(isa_error){.status = ISA_NOMEM});
       return;
     }
@@ -298,7 +298,7 @@ static void link_swap(vm_saver *s, const vm_core *c, vm_transfer *a, vm_transfer
 
 /* The transfer of c that a, of the other core, has met, and that has moved all it had to. */
 static void walk_ended(vm_saver *s, vm_core *c, vm_transfer *a) {
-  vm_transfer *t = s->reads ? vm_dma_restore_transfer(c) : a->twin;
+  vm_transfer *t = s->reads ? vm_dma_new_transfer(c) : a->twin;
   uint32_t q = t ? t->queue : 0;
   if (!t) {
     vm_save_not_made(s, c, "", 0, 0, &(isa_error){.status = ISA_NOMEM});
