@@ -5,7 +5,7 @@
  * those bytes has already given them back to the writer; then, and when no earlier write is known,
  * it is the reader that must wait. */
 #include "check.h"
-#include "impl.h"
+#include "judge.h"
 
 enum {
   RANK_SURE,

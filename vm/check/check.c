@@ -1,7 +1,8 @@
 /* The checks of a run: their life cycle, and findings. */
 #include "../engine/engine.h"
 #include "check.h"
-#include "impl.h"
+#include "judge.h"
+#include "shadow.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,8 @@
  * run computes or how long it takes; findings are collected, and the run continues.
  *
  *   check.c         life cycle, findings and their text
- *   clock.c         happens-before: vector clocks of engines, what a wait acquires
+ *   clock.c         happens-before: vector clocks of engines
+ *   sems.c          what semaphores have been told, and what a wait acquires
  *   race.c          accesses to memory and whether they are ordered
  *   lost.c          semaphores that are set or lowered: updates that can come too early, too late
  *   mixed.c         these and others that do more than count: what their waits are sure of

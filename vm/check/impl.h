@@ -1,100 +1,13 @@
-/* What the files of this room share. */
+/* What the files of this room share: accesses, the log, and the state of all checks. Clocks and
+ * semaphores are in clock.h, what judges a log in judge.h, the checks of bytes in shadow.h. */
 #ifndef VM_CHECK_IMPL_H
 #define VM_CHECK_IMPL_H
 
 #include "../engine/engine.h"
 #include "../legal/legal.h"
 #include "check.h"
+#include "clock.h"
 #include "cores.h"
-
-#include <string.h>
-
-/* ---- Components of a clock ---------------------------------------------------------------- */
-
-/* What another may know of an engine: how many of its data-path instructions are complete, have
- * read their sources, have loaded weights (which end out of turn with matmuls); and how far its
- * sequencer has come. Then, from vm_check.rings on, one for each ring of each queue: shares done.
- */
-enum { OF_DONE, OF_READ, OF_WEIGHTS, OF_SEQ, OF_ENGINE };
-static inline unsigned vm_ck_comp(unsigned engine, unsigned what) {
-  return OF_ENGINE * engine + what;
-}
-static inline unsigned vm_ck_engine_of(unsigned comp) { return comp / OF_ENGINE; }
-
-/* Raises the n components of a clock, an even number, to those of another; true: one was less. Most
- * are equal. */
-static inline bool vm_ck_join(uint32_t *to, const uint32_t *from, uint32_t n) {
-  bool more = false;
-  for (uint32_t i = 0; i < n; i += 2) {
-    uint64_t a, b;
-    memcpy(&a, to + i, sizeof a);
-    memcpy(&b, from + i, sizeof b);
-    for (uint32_t j = i; a != b && j < i + 2; j++)
-      if (from[j] > to[j]) {
-        to[j] = from[j];
-        more = true;
-      }
-  }
-  return more;
-}
-
-/* A clock as it was, shared by the updates that were released with it. */
-typedef struct vm_ck_snapshot {
-  struct vm_ck_snapshot *next; /* of the free list */
-  uint32_t refs;
-  uint32_t number; /* in a file, when `saved` is that of the walk that writes it */
-  uint64_t saved;
-  uint32_t v[]; /* ncomps */
-} vm_ck_snapshot;
-
-/* What whoever sees an update knows: the snapshot, of the engine the newer `own`, and of ring
- * `ring` (0: none) the shares up to `share`. Of a sendrecv also component `twin` (0: none) of the
- * other core's half up to `twin_share`. */
-typedef struct vm_ck_release {
-  vm_ck_snapshot *base;
-  uint32_t own[OF_ENGINE];
-  uint32_t share, twin_share;
-  uint32_t pc;     /* of the instruction that updates */
-  uint32_t logged; /* its number in the log, 0: none */
-  uint16_t ring, twin;
-  uint8_t engine;
-} vm_ck_release;
-
-/* An update that has been triggered, in the order of its source. */
-typedef struct vm_ck_update {
-  vm_ck_release r;
-  int64_t delta, total; /* total: of the semaphore when this and all before it have arrived */
-  uint32_t epoch;       /* of the source's component */
-  bool writes;          /* sets the value to delta */
-} vm_ck_update;
-typedef struct vm_ck_source {
-  uint16_t comp;
-  uint32_t head, n, cap, arrived; /* updates v[head .. n - 1]; the first `arrived` have arrived */
-  vm_ck_update *v;
-  int64_t up, down; /* sum of their increments, and of their decrements (negative) */
-} vm_ck_source;
-
-typedef struct vm_ck_held { /* the last wait of an engine on a semaphore that held */
-  bool valid;
-  uint8_t cond;
-  uint32_t value, pc, epoch; /* epoch: of the engine's OF_SEQ */
-  vm_time time;
-} vm_ck_held;
-typedef struct vm_ck_sem_log {
-  vm_ck_source *src;
-  uint32_t nsrc, cap;
-  int64_t up, down; /* updates under way */
-  bool was_written; /* by `write`, when its value was `before` */
-  uint8_t writer;
-  uint32_t before, set_to, written_pc;
-  uint16_t write_comp; /* who knows this epoch of that component comes after it */
-  uint32_t write_epoch;
-  vm_time written_at;
-  vm_ck_release write;
-  vm_ck_held held[VM_CK_ENGINES];
-  uint16_t from[VM_CK_ENGINES]; /* the source of all that an engine has acquired, FROM_MANY */
-} vm_ck_sem_log;
-enum { FROM_NOBODY = 0, FROM_MANY = UINT16_MAX }; /* else the component + 1 */
 
 /* ---- Accesses ----------------------------------------------------------------------------- */
 
@@ -285,6 +198,7 @@ struct vm_check {
   bool has_pending[VM_CK_ENGINES], recording;
 };
 
+static inline uint32_t *vm_ck_clock(const vm_core *c, unsigned e) { return c->check->clock[e]; }
 static inline unsigned vm_ck_ring_comp(const struct vm_check *k, unsigned queue, unsigned ring) {
   return k->rings + queue * ISA_NDMA + ring;
 }
@@ -349,57 +263,6 @@ void vm_ck_insn_tensors(const vm_core *c, const isa_insn *in, unsigned flag,
 bool vm_ck_output_start(vm_core *c);
 void vm_ck_output_finish(vm_core *c);
 
-/* clock.c */
-bool vm_ck_clocks_start(vm_core *c);
-void vm_ck_clocks_end(vm_core *c);
-/* A snapshot of ncomps zeros, with no reference. NULL after a fault: out of memory. */
-vm_ck_snapshot *vm_ck_new_snapshot(vm_core *c);
-/* The wait w of engine e's instruction at its pc holds. */
-void vm_ck_wait(vm_core *c, unsigned e, const isa_wait *w);
-
-vm_ck_source *vm_ck_find_source(const vm_ck_sem_log *l, unsigned comp);
-
-/* lost.c. Whether a release comes after epoch of component comp. */
-bool vm_ck_includes(const struct vm_check *k, const vm_ck_release *r, unsigned comp,
-                    uint32_t epoch);
-/* What the value is set over must be known to who sets it: else it could come later and count. */
-void vm_ck_check_lost(vm_core *c, const vm_ck_sem_log *l, unsigned sem, const vm_ck_source *s);
-/* An update that arrives after the value was set: r is what it was released with. */
-void vm_ck_check_late(vm_core *c, const vm_ck_sem_log *l, unsigned sem, const vm_ck_release *r);
-/* The value is set to `value` after another has set it. */
-void vm_ck_check_set_again(vm_core *c, const vm_ck_sem_log *l, unsigned sem,
-                           const vm_ck_release *by, int64_t value);
-/* The newest update of source s lowers the value: whether that stays above zero when of the others'
- * increments only those have arrived that must have. */
-void vm_ck_check_below(vm_core *c, const vm_ck_sem_log *l, unsigned sem, const vm_ck_source *s);
-/* The update that tells of epoch of component comp, if one has been triggered and not forgotten:
- * its semaphore and the value to wait for. */
-bool vm_ck_clocks_signal(const vm_core *c, unsigned comp, uint32_t epoch, unsigned *sem,
-                         int64_t *value);
-/* The value that a semaphore comes to when what is under way has arrived. */
-int64_t vm_ck_clocks_total(const vm_core *c, unsigned sem);
-/* The value that engine e last waited for on a semaphore, -1 when it has not. */
-int64_t vm_ck_clocks_waited(const vm_core *c, unsigned e, unsigned sem);
-
-/* report.c. Engine e waits, by h, for a semaphore that was reset with no order to the wait; its
- * wait h held on a value that passes to `next`; it triggers a queue that another one does; an
- * update by the engine's instruction at pc could come before l's last write or after it. */
-void vm_ck_report_reuse(vm_core *c, unsigned e, unsigned sem, const vm_ck_sem_log *l,
-                        const vm_ck_held *h);
-void vm_ck_report_passing(vm_core *c, unsigned sem, unsigned e, const vm_ck_held *h, uint32_t next);
-void vm_ck_report_trigger(vm_core *c, unsigned e, unsigned queue);
-/* Update u takes a semaphore below zero unless `late` (NULL: one to come) has arrived. */
-void vm_ck_report_below(vm_core *c, unsigned sem, const vm_ck_update *u, const vm_ck_release *late);
-void vm_ck_report_lost(vm_core *c, unsigned sem, const vm_ck_sem_log *l, unsigned engine,
-                       uint32_t pc);
-/* The wait of a step can wait for ever, since the value can stay at `value`. */
-void vm_ck_report_stuck(vm_core *c, const vm_ck_step *w, uint32_t value);
-/* Update u can take its semaphore below zero. */
-void vm_ck_report_too_low(vm_core *c, const vm_ck_signal *u);
-
-/* Engines x and y have met. */
-void vm_ck_clocks_meet(vm_core *c, unsigned x, unsigned y);
-
 /* log.c: each returns at once when the log is off. */
 bool vm_ck_log_start(vm_core *c);
 void vm_ck_log_end(vm_core *c);
@@ -423,96 +286,6 @@ void vm_ck_log_arrival(vm_core *c, uint32_t logged);
 uint32_t vm_ck_log_update(vm_core *c, unsigned sem, unsigned comp, const vm_ck_update *u);
 /* Numbers the access; false: there is no log. */
 bool vm_ck_log_access(vm_core *c, vm_ck_access *a);
-
-/* must.c: what has happened before each step under every timing. */
-typedef struct vm_ck_must vm_ck_must;
-typedef struct vm_ck_mixed vm_ck_mixed;
-/* in_run: what has happened before each step in the run as it was. NULL when memory is out. */
-vm_ck_must *vm_ck_must_new(vm_core *c, bool in_run);
-void vm_ck_must_free(vm_core *c, vm_ck_must *m);
-/* Finds the clocks anew, with all steps of the log. False when memory is out. */
-bool vm_ck_must_solve(vm_core *c, vm_ck_must *m);
-/* The clock of a step; valid until the next solve. */
-const uint32_t *vm_ck_must_clock(const vm_ck_must *m, uint32_t step);
-/* What an update tells joins `to`. */
-void vm_ck_must_join(const vm_ck_must *m, const vm_ck_signal *u, uint32_t *to);
-/* What is known of the semaphores of the log that do more than count. */
-vm_ck_mixed *vm_ck_must_mixed(const vm_ck_must *m);
-/* Whether whoever sees the update knows epoch of component comp. */
-bool vm_ck_must_tells(const vm_ck_must *m, const vm_ck_signal *u, unsigned comp, uint32_t epoch);
-/* Whether some step can never come: what was assumed closes a circle. */
-bool vm_ck_must_stuck(const vm_ck_must *m);
-/* Assumes that access `first` is complete before access `second` begins; by: that an update that
- * tells so has been seen, or NULL. */
-bool vm_ck_must_assume(vm_core *c, const vm_ck_access *first, const vm_ck_access *second,
-                       const vm_ck_signal *by);
-
-/* mixed.c: semaphores that do more than count. NULL when memory is out. */
-vm_ck_mixed *vm_ck_mixed_new(vm_core *c);
-void vm_ck_mixed_free(vm_ck_mixed *x);
-/* Components of clocks, with those that say how many updates have arrived. */
-uint32_t vm_ck_mixed_comps(const vm_ck_mixed *x);
-/* What the wait of a step of kind VM_CK_HELD acquires joins `mine`; of a semaphore that is not
- * decided, nothing. */
-void vm_ck_mixed_acquire(vm_ck_mixed *x, const vm_ck_must *m, uint32_t step, uint32_t *mine);
-/* Whether a step of kind VM_CK_KNOW counts. */
-bool vm_ck_mixed_knows(const vm_ck_mixed *x, uint32_t step);
-/* The first pass over the steps is over: until then waits acquire what they saw in the run. */
-void vm_ck_mixed_passed(vm_ck_mixed *x);
-/* Finds anew what waits are sure of, by the clocks that m has now; false: nothing is less than it
- * was, or memory is out. */
-bool vm_ck_mixed_lower(vm_ck_mixed *x, const vm_ck_must *m);
-/* After the last time. False when memory was out. */
-bool vm_ck_mixed_settle(vm_ck_mixed *x);
-bool vm_ck_mixed_decides(const vm_ck_mixed *x, unsigned sem);
-/* Whether two accesses, which may come in either order, are never open at once, since who comes
- * later has to wait: as of two that take one semaphore in turn. */
-bool vm_ck_mixed_apart(vm_ck_mixed *x, const vm_ck_must *m, const vm_ck_access *a,
-                       const vm_ck_access *b);
-
-/* lucky.c: takes back what was found of semaphores whose waits all end, in whatever order updates
- * come, and reports those of which that is not so. */
-void vm_ck_judge_waits(vm_core *c, const vm_ck_must *m);
-
-/* advice.c: who of two accesses that nothing orders has to come first, and what makes it so. */
-enum { VM_CK_UNSURE = 100 }; /* a rank, and those after it: no wait can be named */
-typedef struct vm_ck_advice {
-  const vm_ck_access *first, *second;
-  unsigned rank; /* the least is the surest */
-  bool early;    /* second overwrites what first still needs */
-  bool enough;   /* second waits for as much as first brings, yet others can bring it */
-  bool drain, signals, waits, again, takes;
-  bool falls; /* the wait is for <=, on a value that falls */
-  bool stale; /* the wait held, and yet does not tell */
-  bool there; /* its wait stands at second itself */
-  bool alone; /* no other engine waits for the semaphore */
-  uint16_t sem;
-  int64_t value, waited, step; /* step: by which value rises in each round, 0: by no one number */
-  const vm_ck_signal *other; /* an update that could stand in for the one that is meant, or NULL */
-  uint32_t waited_pc, round; /* round: of second, 0: it is not known */
-} vm_ck_advice;
-void vm_ck_advise(const vm_core *c, const vm_ck_must *m, const vm_ck_must *run,
-                  const vm_ck_access *old, const vm_ck_access *a, vm_ck_advice *out);
-/* What makes the order of the two. */
-void vm_ck_advise_order(const vm_core *c, const vm_ck_must *m, const vm_ck_access *first,
-                        const vm_ck_access *second, vm_ck_advice *out);
-/* The update to wait for: the one that fits best, and of several the first; NULL: none tells. */
-const vm_ck_signal *vm_ck_signal_of(const vm_core *c, const vm_ck_must *m,
-                                    const vm_ck_access *first, const vm_ck_access *second);
-void vm_ck_put_advice(const vm_core *c, const vm_ck_advice *a, isa_buf *out);
-/* "vector", or "a transfer of queue q". */
-void vm_ck_put_who(const vm_core *c, const vm_ck_access *a, isa_buf *out);
-
-/* merge.c: whether a finding is that a read came too early, and what it missed is this write. */
-bool vm_ck_explains(const vm_core *c, const vm_finding *f, const vm_ck_access *write,
-                    const vm_ck_access *read);
-
-/* judge.c: what the log shows, as findings; at the end of a run, or when the log is given up. */
-void vm_ck_judge(vm_core *c);
-/* The least of what all engines that still continue know, where the replay is. */
-void vm_ck_judge_floor(const vm_core *c, uint32_t *floor);
-/* Two accesses that nothing orders, of a replay. */
-void vm_ck_judge_pair(vm_core *c, const vm_ck_access *old, const vm_ck_access *a);
 
 /* legal.c: what happens, for the judges; each returns at once when nobody asked. */
 bool vm_ck_legal_start(vm_core *c);
@@ -545,56 +318,5 @@ void vm_ck_race_sequencer(vm_core *c, unsigned e, const vm_view *v, bool writes)
 void vm_ck_race_handed(vm_core *c, unsigned e, const vm_view *v);
 void vm_ck_race_share(vm_core *c, unsigned e, const vm_transfer *t, const vm_share *s,
                       unsigned ring);
-
-/* uninit.c, psum.c, value.c, tile.c */
-bool vm_ck_shadows_start(vm_core *c);
-bool vm_ck_uninit_start(vm_core *c);
-void vm_ck_uninit_end(vm_core *c);
-void vm_ck_uninit_execute(vm_core *c, unsigned e, const vm_flight *f);
-/* Before a flight executes, or its sources are copied; and before it executes. */
-void vm_ck_uninit_reads(vm_core *c, unsigned e, const vm_flight *f);
-void vm_ck_uninit_executed(vm_core *c, const vm_flight *f);
-void vm_ck_uninit_access(vm_core *c, unsigned e, const vm_view *v, bool writes);
-void vm_ck_uninit_host(vm_core *c, const vm_box *b);
-void vm_ck_uninit_move(vm_core *c, const vm_share *s);
-void vm_ck_uninit_moved(vm_core *c, const vm_share *s);
-/* The same view of the shadow; NULL at where the memory has none. */
-vm_view vm_ck_shadow_of(const vm_core *c, const vm_view *v);
-/* The first of n bytes of a shadow that whoever reads through `owner` (0: no tile that is `own`)
- * must not find there; NULL: all may be read. */
-const uint8_t *vm_ck_wrong(const vm_core *c, const uint8_t *at, size_t n, uint8_t owner);
-/* The first partition of a view with such a byte; -1: no partition has one. */
-int64_t vm_ck_unwritten(const vm_core *c, const vm_view *v);
-/* The mark of a view's tile, 0: it is not `own`; and of what is written through the view. */
-static inline uint8_t vm_ck_owner(const vm_core *c, const vm_view *v) {
-  return c->check->owners && v->tile ? c->check->owners[v->tile - 1] : 0;
-}
-static inline uint8_t vm_ck_mark_of(const vm_core *c, const vm_view *v) {
-  uint8_t owner = vm_ck_owner(c, v);
-  return owner ? owner : VM_CK_WRITTEN;
-}
-
-/* part.c */
-/* As vm_ck_each_operand, but only what is read or written of each, where the form fixes that. */
-void vm_ck_each_part(const vm_core *c, const vm_flight *f,
-                     void (*fn)(void *ud, const vm_view *v, unsigned flags), void *ud);
-/* Of a view with AP_CHOSEN: the first partition of the destination that gets a wrong byte, or -1;
- * and that byte of the shadow. */
-int64_t vm_ck_chosen_unwritten(vm_core *c, unsigned e, const vm_flight *f, const vm_view *src,
-                               uint8_t *wrong);
-/* Whether an instruction writes what is chosen of its destination and leaves the rest; and for a
- * flight of such a one, which is about to execute: notes what it writes. */
-bool vm_ck_writes_chosen(unsigned op);
-void vm_ck_mark_chosen(vm_core *c, unsigned e, const vm_flight *f);
-bool vm_ck_psum_start(vm_core *c);
-void vm_ck_psum_end(vm_core *c);
-void vm_ck_psum_issue(vm_core *c, unsigned e, const vm_flight *f);
-void vm_ck_psum_execute(vm_core *c, unsigned e, const vm_flight *f);
-void vm_ck_psum_reads(vm_core *c, unsigned e, const vm_flight *f);
-void vm_ck_value_execute(vm_core *c, unsigned e, const vm_flight *f);
-void vm_ck_value_executed(vm_core *c, unsigned e, const vm_flight *f);
-bool vm_ck_tiles_start(vm_core *c);
-void vm_ck_tiles_end(vm_core *c);
-void vm_ck_tiles_issue(vm_core *c, unsigned e, const isa_insn *in, uint32_t pc);
 
 #endif

@@ -2,7 +2,7 @@
  * found; the order that its fix would make is assumed; what that orders as well needs no finding of
  * its own. Surest causes come first. */
 #include "check.h"
-#include "impl.h"
+#include "judge.h"
 
 #include <string.h>
 

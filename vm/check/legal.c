@@ -1,7 +1,7 @@
 /* What a run did, step by step, for the judges of ../legal; and what they say of it. Bytes are
  * those that race.c finds for each access. */
 #include "check.h"
-#include "impl.h"
+#include "judge.h"
 
 bool vm_ck_legal_start(vm_core *c) {
   c->check->legal = vm_legal_new(&c->al, c->check->nengines);

@@ -2,7 +2,7 @@
  * judged when all of it is known. A log that grows too long is given up, and accesses are judged
  * as they come, by what is known then. */
 #include "check.h"
-#include "impl.h"
+#include "judge.h"
 #include "meet.h"
 
 enum {

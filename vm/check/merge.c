@@ -1,7 +1,7 @@
 /* A read that came before its write in this run is a finding of `uninit`, and the two are a race:
  * one cause, one finding. */
 #include "check.h"
-#include "impl.h"
+#include "judge.h"
 
 #include <string.h>
 

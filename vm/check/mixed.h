@@ -3,7 +3,7 @@
 #define VM_CHECK_MIXED_H
 
 #include "check.h"
-#include "impl.h"
+#include "judge.h"
 
 /* A wait that has passed, an update, or both at once. */
 typedef struct mixed_node {

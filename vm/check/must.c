@@ -11,7 +11,7 @@
  * In the run as it was, a wait has seen the updates in the order in which they were started, up to
  * its value: what its author had in mind, however few of them are sure. */
 #include "check.h"
-#include "impl.h"
+#include "judge.h"
 #include "meet.h"
 
 #include <string.h>

@@ -4,7 +4,7 @@
  * more on the shadows, with the choosing operand as it is, so that it says itself what it chose.
  */
 #include "../engine/engine.h"
-#include "impl.h"
+#include "shadow.h"
 
 #include <string.h>
 

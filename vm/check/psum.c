@@ -1,7 +1,7 @@
 /* PSUM: accumulation where no matmul has started a group, and values that were read before their
  * group was complete. A shadow byte for each fp32 slot. */
 #include "check.h"
-#include "impl.h"
+#include "shadow.h"
 
 #include <string.h>
 

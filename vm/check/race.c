@@ -2,7 +2,7 @@
  * set of bytes, until a later one that is ordered after it covers it, or until every engine knows
  * of it. */
 #include "check.h"
-#include "impl.h"
+#include "judge.h"
 #include "meet.h"
 #include "../dma/dma.h"
 

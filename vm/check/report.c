@@ -1,6 +1,6 @@
 /* What the race check says of semaphores and of triggers. */
 #include "check.h"
-#include "impl.h"
+#include "judge.h"
 
 void vm_ck_report_reuse(vm_core *c, unsigned e, unsigned sem, const vm_ck_sem_log *l,
                         const vm_ck_held *h) {

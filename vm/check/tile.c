@@ -1,7 +1,7 @@
 /* Tiles that share bytes without being declared an overlay: the bytes of one are read after another
  * has been written. */
 #include "check.h"
-#include "impl.h"
+#include "shadow.h"
 
 static bool share_bytes(const isa_tile *a, const isa_tile *b) {
   return a->space == b->space && a->part < b->part + b->shape[0] &&

@@ -2,7 +2,7 @@
  * HBM tensors that begin without contents, and a bit for each register. Inputs, constants and
  * device tensors count as written. */
 #include "check.h"
-#include "impl.h"
+#include "shadow.h"
 #include "../dma/dma.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * source had. */
 #include "../engine/engine.h"
 #include "check.h"
-#include "impl.h"
+#include "shadow.h"
 
 enum { PIECE = 256, HAS_INF = 1, HAS_NAN = 2 };
 

@@ -1,0 +1,163 @@
+/* What engines know of one another as the run goes: clocks, and what semaphores have told. */
+#ifndef VM_CHECK_CLOCK_H
+#define VM_CHECK_CLOCK_H
+
+#include "cores.h"
+
+#include <string.h>
+
+/* ---- Components of a clock ---------------------------------------------------------------- */
+
+/* What another may know of an engine: how many of its data-path instructions are complete, have
+ * read their sources, have loaded weights (which end out of turn with matmuls); and how far its
+ * sequencer has come. Then, from vm_check.rings on, one for each ring of each queue: shares done.
+ */
+enum { OF_DONE, OF_READ, OF_WEIGHTS, OF_SEQ, OF_ENGINE };
+static inline unsigned vm_ck_comp(unsigned engine, unsigned what) {
+  return OF_ENGINE * engine + what;
+}
+static inline unsigned vm_ck_engine_of(unsigned comp) { return comp / OF_ENGINE; }
+
+/* Raises the n components of a clock, an even number, to those of another; true: one was less. Most
+ * are equal. */
+static inline bool vm_ck_join(uint32_t *to, const uint32_t *from, uint32_t n) {
+  bool more = false;
+  for (uint32_t i = 0; i < n; i += 2) {
+    uint64_t a, b;
+    memcpy(&a, to + i, sizeof a);
+    memcpy(&b, from + i, sizeof b);
+    for (uint32_t j = i; a != b && j < i + 2; j++)
+      if (from[j] > to[j]) {
+        to[j] = from[j];
+        more = true;
+      }
+  }
+  return more;
+}
+
+/* A clock as it was, shared by the updates that were released with it. */
+typedef struct vm_ck_snapshot {
+  struct vm_ck_snapshot *next; /* of the free list */
+  uint32_t refs;
+  uint32_t number; /* in a file, when `saved` is that of the walk that writes it */
+  uint64_t saved;
+  uint32_t v[]; /* ncomps */
+} vm_ck_snapshot;
+
+/* What whoever sees an update knows: the snapshot, of the engine the newer `own`, and of ring
+ * `ring` (0: none) the shares up to `share`. Of a sendrecv also component `twin` (0: none) of the
+ * other core's half up to `twin_share`. */
+typedef struct vm_ck_release {
+  vm_ck_snapshot *base;
+  uint32_t own[OF_ENGINE];
+  uint32_t share, twin_share;
+  uint32_t pc;     /* of the instruction that updates */
+  uint32_t logged; /* its number in the log, 0: none */
+  uint16_t ring, twin;
+  uint8_t engine;
+} vm_ck_release;
+
+/* ---- Semaphores --------------------------------------------------------------------------- */
+
+/* An update that has been triggered, in the order of its source. */
+typedef struct vm_ck_update {
+  vm_ck_release r;
+  int64_t delta, total; /* total: of the semaphore when this and all before it have arrived */
+  uint32_t epoch;       /* of the source's component */
+  bool writes;          /* sets the value to delta */
+} vm_ck_update;
+typedef struct vm_ck_source {
+  uint16_t comp;
+  uint32_t head, n, cap, arrived; /* updates v[head .. n - 1]; the first `arrived` have arrived */
+  vm_ck_update *v;
+  int64_t up, down; /* sum of their increments, and of their decrements (negative) */
+} vm_ck_source;
+
+typedef struct vm_ck_held { /* the last wait of an engine on a semaphore that held */
+  bool valid;
+  uint8_t cond;
+  uint32_t value, pc, epoch; /* epoch: of the engine's OF_SEQ */
+  vm_time time;
+} vm_ck_held;
+typedef struct vm_ck_sem_log {
+  vm_ck_source *src;
+  uint32_t nsrc, cap;
+  int64_t up, down; /* updates under way */
+  bool was_written; /* by `write`, when its value was `before` */
+  uint8_t writer;
+  uint32_t before, set_to, written_pc;
+  uint16_t write_comp; /* who knows this epoch of that component comes after it */
+  uint32_t write_epoch;
+  vm_time written_at;
+  vm_ck_release write;
+  vm_ck_held held[VM_CK_ENGINES];
+  uint16_t from[VM_CK_ENGINES]; /* the source of all that an engine has acquired, FROM_MANY */
+} vm_ck_sem_log;
+enum { FROM_NOBODY = 0, FROM_MANY = UINT16_MAX }; /* else the component + 1 */
+
+/* ---- clock.c ------------------------------------------------------------------------------ */
+
+bool vm_ck_clocks_start(vm_core *c);
+void vm_ck_clocks_end(vm_core *c);
+/* A snapshot of ncomps zeros, with no reference. NULL after a fault: out of memory. */
+vm_ck_snapshot *vm_ck_new_snapshot(vm_core *c);
+/* Gives up a reference; NULL has none. */
+void vm_ck_drop(vm_core *c, vm_ck_snapshot *s);
+/* Engine e knows epoch of a component; it knows what r tells. */
+void vm_ck_raise(vm_core *c, unsigned e, unsigned comp, uint32_t epoch);
+void vm_ck_acquire(vm_core *c, unsigned e, const vm_ck_release *r);
+/* What the instruction at engine e's pc tells, with a reference; its base is NULL after a fault. */
+vm_ck_release vm_ck_release_now(vm_core *c, unsigned e);
+/* Engines x and y have met. */
+void vm_ck_clocks_meet(vm_core *c, unsigned x, unsigned y);
+
+/* ---- sems.c ------------------------------------------------------------------------------- */
+
+/* Notes an update that has been triggered, number `epoch` of a component; takes over the reference
+ * in r. */
+void vm_ck_note_update(vm_core *c, unsigned sem, unsigned kind, uint32_t value, unsigned comp,
+                       uint32_t epoch, const vm_ck_release *r);
+/* The wait w of engine e's instruction at its pc holds. */
+void vm_ck_wait(vm_core *c, unsigned e, const isa_wait *w);
+vm_ck_source *vm_ck_find_source(const vm_ck_sem_log *l, unsigned comp);
+void vm_ck_sems_end(vm_core *c);
+
+/* ---- lost.c ------------------------------------------------------------------------------- */
+
+/* Whether a release comes after epoch of component comp. */
+bool vm_ck_includes(const struct vm_check *k, const vm_ck_release *r, unsigned comp,
+                    uint32_t epoch);
+/* What the value is set over must be known to who sets it: else it could come later and count. */
+void vm_ck_check_lost(vm_core *c, const vm_ck_sem_log *l, unsigned sem, const vm_ck_source *s);
+/* An update that arrives after the value was set: r is what it was released with. */
+void vm_ck_check_late(vm_core *c, const vm_ck_sem_log *l, unsigned sem, const vm_ck_release *r);
+/* The value is set to `value` after another has set it. */
+void vm_ck_check_set_again(vm_core *c, const vm_ck_sem_log *l, unsigned sem,
+                           const vm_ck_release *by, int64_t value);
+/* The newest update of source s lowers the value: whether that stays above zero when of the others'
+ * increments only those have arrived that must have. */
+void vm_ck_check_below(vm_core *c, const vm_ck_sem_log *l, unsigned sem, const vm_ck_source *s);
+/* The update that tells of epoch of component comp, if one has been triggered and not forgotten:
+ * its semaphore and the value to wait for. */
+bool vm_ck_clocks_signal(const vm_core *c, unsigned comp, uint32_t epoch, unsigned *sem,
+                         int64_t *value);
+/* The value that a semaphore comes to when what is under way has arrived. */
+int64_t vm_ck_clocks_total(const vm_core *c, unsigned sem);
+/* The value that engine e last waited for on a semaphore, -1 when it has not. */
+int64_t vm_ck_clocks_waited(const vm_core *c, unsigned e, unsigned sem);
+
+/* ---- report.c ----------------------------------------------------------------------------- */
+
+/* Engine e waits, by h, for a semaphore that was reset with no order to the wait; its
+ * wait h held on a value that passes to `next`; it triggers a queue that another one does; an
+ * update by the engine's instruction at pc could come before l's last write or after it. */
+void vm_ck_report_reuse(vm_core *c, unsigned e, unsigned sem, const vm_ck_sem_log *l,
+                        const vm_ck_held *h);
+void vm_ck_report_passing(vm_core *c, unsigned sem, unsigned e, const vm_ck_held *h, uint32_t next);
+void vm_ck_report_trigger(vm_core *c, unsigned e, unsigned queue);
+/* Update u takes a semaphore below zero unless `late` (NULL: one to come) has arrived. */
+void vm_ck_report_below(vm_core *c, unsigned sem, const vm_ck_update *u, const vm_ck_release *late);
+void vm_ck_report_lost(vm_core *c, unsigned sem, const vm_ck_sem_log *l, unsigned engine,
+                       uint32_t pc);
+
+#endif

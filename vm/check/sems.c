@@ -1,0 +1,336 @@
+/* What updates a semaphore has had, and what waits on it are sure of.
+ *
+ * The value that sources other than s could have brought a semaphore to is `high`: what it has now
+ * and what is under way, less what s added. A wait for v or more that holds was sure only of the
+ * shortest prefix of the updates of s that lifts high to v; a wait for v or less likewise, of
+ * decrements. That holds as long as updates that are triggered later could not have come before:
+ * where they could, and where a semaphore does more than count, the log is judged (must.c). */
+#include "check.h"
+#include "impl.h"
+
+#include <string.h>
+
+enum { FOLD_AT = 64 }; /* updates of a source between two looks at what can be forgotten */
+
+/* ---- Logs of semaphores ------------------------------------------------------------------- */
+
+static vm_ck_sem_log *log_of(vm_core *c, unsigned sem) {
+  vm_ck_sem_log **l = &c->check->sems[sem];
+  if (!*l && !(*l = isa_zalloc(&c->al, sizeof **l))) vm_ck_out_of_memory(c);
+  return *l;
+}
+
+vm_ck_source *vm_ck_find_source(const vm_ck_sem_log *l, unsigned comp) {
+  for (uint32_t i = 0; i < l->nsrc; i++)
+    if (l->src[i].comp == comp) return &l->src[i];
+  return NULL;
+}
+
+static vm_ck_source *source_of(vm_core *c, vm_ck_sem_log *l, unsigned comp) {
+  vm_ck_source *s = vm_ck_find_source(l, comp);
+  if (s) return s;
+  if (l->nsrc == l->cap && !isa_array_grow(&c->al, &l->src, l->nsrc, &l->cap, sizeof *l->src)) {
+    vm_ck_out_of_memory(c);
+    return NULL;
+  }
+  s = &l->src[l->nsrc++];
+  *s = (vm_ck_source){.comp = (uint16_t)comp};
+  return s;
+}
+
+/* Forgets the oldest update of a source: it has arrived. */
+static void forget(vm_core *c, vm_ck_source *s) {
+  vm_ck_update *u = &s->v[s->head++];
+  if (!u->writes) *(u->delta < 0 ? &s->down : &s->up) -= u->delta;
+  vm_ck_drop(c, u->r.base);
+  s->arrived--;
+  if (s->head < s->n) return;
+  s->head = s->n = 0;
+}
+
+/* Forgets what all engines that wait for the semaphore know already: to acquire it changes
+ * nothing, and it counts in the value. */
+static void fold(vm_core *c, vm_ck_sem_log *l, unsigned sem) {
+  for (uint32_t i = 0; i < l->nsrc; i++) {
+    vm_ck_source *s = &l->src[i];
+    if (s->arrived == 0) continue;
+    uint32_t known = UINT32_MAX;
+    for (unsigned left = c->check->waiters[sem]; left; left &= left - 1) {
+      unsigned e = (unsigned)__builtin_ctz(left);
+      if (vm_ck_clock(c, e)[s->comp] < known && vm_ck_engine(c, e)->state != VM_HALTED)
+        known = vm_ck_clock(c, e)[s->comp];
+    }
+    while (s->arrived && s->v[s->head].epoch <= known) forget(c, s);
+  }
+}
+
+static bool room_for_update(vm_core *c, vm_ck_source *s) {
+  if (s->n < s->cap) return true;
+  if (s->head > s->n / 2) {
+    memmove(s->v, s->v + s->head, (s->n - s->head) * sizeof *s->v);
+    s->n -= s->head;
+    s->head = 0;
+    return true;
+  }
+  if (isa_array_grow(&c->al, &s->v, s->n, &s->cap, sizeof *s->v)) return true;
+  vm_ck_out_of_memory(c);
+  return false;
+}
+
+static int64_t delta_of(unsigned kind, uint32_t value) {
+  switch (kind) {
+  case ISA_UPD_inc:
+  case ISA_UPD_dma: return 1;
+  case ISA_UPD_dec: return -1;
+  case ISA_UPD_sub: return -(int64_t)value;
+  default: return value;
+  }
+}
+
+/* Whether an update could also have come before a wait that has acquired of other sources: these
+ * were not needed then. */
+static bool comes_too(const vm_core *c, const vm_ck_sem_log *l, unsigned sem, unsigned comp,
+                      const vm_ck_release *r) {
+  for (unsigned e = 0, left = c->check->waiters[sem]; left; e++, left >>= 1)
+    if ((left & 1) && l->from[e] != FROM_NOBODY && l->from[e] != comp + 1 &&
+        !vm_ck_includes(c->check, r, vm_ck_comp(e, OF_SEQ), l->held[e].epoch))
+      return true;
+  return false;
+}
+
+void vm_ck_note_update(vm_core *c, unsigned sem, unsigned kind, uint32_t value, unsigned comp,
+                       uint32_t epoch, const vm_ck_release *r) {
+  vm_ck_sem_log *l = log_of(c, sem);
+  vm_ck_source *s = l ? source_of(c, l, comp) : NULL;
+  if (!s || !room_for_update(c, s)) {
+    vm_ck_drop(c, r->base);
+    return;
+  }
+  if ((s->n - s->head) % FOLD_AT == FOLD_AT - 1) fold(c, l, sem);
+  vm_ck_update *u = &s->v[s->n++];
+  *u = (vm_ck_update){
+      .r = *r, .delta = delta_of(kind, value), .epoch = epoch, .writes = kind == ISA_UPD_write};
+  if (!u->writes) {
+    *(u->delta < 0 ? &s->down : &s->up) += u->delta;
+    *(u->delta < 0 ? &l->down : &l->up) += u->delta;
+  }
+  u->total = u->writes ? u->delta : (int64_t)vm_ck_value(c, sem) + l->up + l->down;
+  u->r.logged = vm_ck_log_update(c, sem, comp, u);
+  if (!c->check->suspect && comes_too(c, l, sem, comp, r)) c->check->suspect = true;
+  if (u->delta < 0) vm_ck_check_below(c, l, sem, s);
+}
+
+/* The component whose turn an arriving update is. */
+static unsigned comp_of_event(const vm_core *c, const vm_event *ev) {
+  const vm_core *by = ev->peer ? c->peer : c;
+  const isa_insn *in = &by->code->code[ev->from].insns[ev->pc];
+  unsigned e = vm_ck_unit(by, ev->from);
+  if (ev->update == ISA_UPD_dma)
+    return vm_ck_ring_comp(c->check, vm_ck_queue(by, ev->value / ISA_NDMA), ev->value % ISA_NDMA);
+  if (isa_op_is_control(in->op)) return vm_ck_comp(e, OF_SEQ);
+  if (in->upd.at_read) return vm_ck_comp(e, OF_READ);
+  return vm_ck_comp(e, isa_ops[in->op].cost == ISA_COST_LDW ? OF_WEIGHTS : OF_DONE);
+}
+
+/* The value is set: what had arrived before does not count any more. */
+static void overwritten(vm_core *c, vm_ck_sem_log *l, unsigned sem, const vm_ck_release *by,
+                        unsigned comp, uint32_t epoch) {
+  vm_ck_drop(c, l->write.base);
+  l->write = *by;
+  if (l->write.base) l->write.base->refs++;
+  l->was_written = true;
+  l->before = vm_ck_value(c, sem);
+  l->writer = by->engine;
+  l->written_pc = by->pc;
+  l->written_at = c->now;
+  l->write_comp = (uint16_t)comp;
+  l->write_epoch = epoch;
+  for (uint32_t i = 0; i < l->nsrc; i++) {
+    vm_ck_check_lost(c, l, sem, &l->src[i]);
+    while (l->src[i].arrived) forget(c, &l->src[i]);
+  }
+}
+
+void vm_check_arrival(vm_core *c, const vm_event *ev) {
+  struct vm_check *k = c->check;
+  k->has_arriving = false;
+  k->change_by = ev->from < ISA_NENGINES ? (uint8_t)vm_ck_unit(ev->peer ? c->peer : c, ev->from)
+                                         : VM_CK_ENGINES;
+  k->change_pc = ev->pc;
+  if (!vm_ck_has(c, VM_CHECK_RACE) || ev->from >= ISA_NENGINES) return;
+  unsigned sem = vm_ck_sem(c->number, ev->sem);
+  vm_ck_sem_log *l = k->sems[sem];
+  vm_ck_source *s = l ? vm_ck_find_source(l, comp_of_event(c, ev)) : NULL;
+  if (!s || s->head + s->arrived >= s->n) return;
+  if (!k->log.mixed[sem]) { /* it can only rise */
+    l->up -= s->v[s->head + s->arrived++].delta;
+    return;
+  }
+  const vm_ck_update u = s->v[s->head + s->arrived++];
+  vm_ck_log_arrival(c, u.r.logged);
+  k->arriving = u.r;
+  k->has_arriving = true;
+  if (u.writes) {
+    k->arriving.base->refs++; /* it may be forgotten with the rest */
+    vm_ck_check_set_again(c, l, sem, &k->arriving, u.delta);
+    overwritten(c, l, sem, &k->arriving, s->comp, u.epoch);
+    l->set_to = (uint32_t)u.delta;
+    vm_ck_drop(c, k->arriving.base); /* held by the log's `write` now */
+  } else {
+    *(u.delta < 0 ? &l->down : &l->up) -= u.delta;
+    vm_ck_check_late(c, l, sem, &u.r);
+  }
+}
+
+/* For the log: engine e's instruction sets a semaphore at once. */
+static void log_set(vm_core *c, unsigned e, unsigned sem, unsigned kind, uint32_t epoch) {
+  const isa_insn *in = &vm_ck_code(c, e)->insns[vm_ck_engine(c, e)->pc];
+  bool cleared = in->op == ISA_OP_sem_range_clear; /* it has no update */
+  vm_ck_update u = {.r = {.engine = (uint8_t)e, .pc = vm_ck_engine(c, e)->pc},
+                    .delta = cleared ? 0 : delta_of(kind, in->upd.value),
+                    .epoch = epoch,
+                    .writes = kind == ISA_UPD_write};
+  u.r.own[OF_SEQ] = epoch;
+  vm_ck_log_set(c, e, sem, &u, !cleared);
+}
+
+void vm_check_applied(vm_core *c, unsigned engine, unsigned own_sem, unsigned kind) {
+  struct vm_check *k = c->check;
+  bool host = engine >= ISA_NENGINES;
+  unsigned e = host ? VM_CK_ENGINES : vm_ck_unit(c, engine), sem = vm_ck_sem(c->number, own_sem);
+  k->has_arriving = false;
+  k->change_by = (uint8_t)e;
+  if (k->legal) vm_ck_legal_applied(c, e, sem, kind);
+  if (!vm_ck_has(c, VM_CHECK_RACE)) return;
+  if (host) {
+    vm_ck_log_host(c, sem);
+    return;
+  }
+  k->change_pc = vm_ck_engine(c, e)->pc;
+  vm_ck_log_take(c, sem, kind, vm_ck_code(c, e)->insns[k->change_pc].upd.value);
+  uint32_t epoch = vm_ck_clock(c, e)[vm_ck_comp(e, OF_SEQ)] + 1;
+  vm_ck_raise(c, e, vm_ck_comp(e, OF_SEQ), epoch);
+  log_set(c, e, sem, kind, epoch);
+  vm_ck_sem_log *l = log_of(c, sem);
+  if (l) l->held[e].valid = false; /* it took what it had waited for: nobody can come between */
+  vm_ck_release r =
+      l && (kind == ISA_UPD_write || l->was_written) ? vm_ck_release_now(c, e) : (vm_ck_release){0};
+  if (r.base && kind == ISA_UPD_write) { /* sem_range_clear has no update, and its value is 0 */
+    uint32_t value = vm_ck_code(c, e)->insns[k->change_pc].upd.value;
+    vm_ck_check_set_again(c, l, sem, &r, value);
+    overwritten(c, l, sem, &r, vm_ck_comp(e, OF_SEQ), epoch);
+    l->set_to = value;
+  } else if (r.base) {
+    vm_ck_check_late(c, l, sem, &r);
+  }
+  vm_ck_drop(c, r.base);
+}
+
+/* ---- Waits -------------------------------------------------------------------------------- */
+
+/* Acquires of each source the prefix without which the value would be below v. */
+static void acquire_rise(vm_core *c, unsigned e, vm_ck_sem_log *l, unsigned sem, int64_t v) {
+  int64_t high = (int64_t)vm_ck_value(c, sem) + l->up;
+  for (uint32_t i = 0; i < l->nsrc; i++) {
+    const vm_ck_source *s = &l->src[i];
+    int64_t need = v - (high - s->up);
+    const vm_ck_release *last = NULL;
+    for (uint32_t k = s->head; k < s->head + s->arrived && need > 0; k++) {
+      if (s->v[k].writes || s->v[k].delta < 0) continue;
+      need -= s->v[k].delta;
+      last = &s->v[k].r;
+    }
+    if (!last) continue;
+    vm_ck_acquire(c, e, last);
+    if (l->from[e] != s->comp + 1)
+      l->from[e] = l->from[e] == FROM_NOBODY ? (uint16_t)(s->comp + 1) : FROM_MANY;
+  }
+}
+
+static void acquire_fall(vm_core *c, unsigned e, const vm_ck_sem_log *l, unsigned sem, int64_t v) {
+  int64_t low = (int64_t)vm_ck_value(c, sem) + l->down;
+  for (uint32_t i = 0; i < l->nsrc; i++) {
+    const vm_ck_source *s = &l->src[i];
+    int64_t over = low - s->down - v;
+    const vm_ck_release *last = NULL;
+    for (uint32_t k = s->head; k < s->head + s->arrived && over > 0; k++) {
+      if (s->v[k].writes || s->v[k].delta >= 0) continue;
+      over += s->v[k].delta;
+      last = &s->v[k].r;
+    }
+    if (last) vm_ck_acquire(c, e, last);
+  }
+}
+
+/* A write whose value alone makes the wait hold, when what it overwrote did not. */
+static void acquire_write(vm_core *c, unsigned e, const vm_ck_sem_log *l, const vm_ck_held *h,
+                          int64_t rest) {
+  if (l->was_written && !isa_cond_holds(h->cond, l->before, h->value) &&
+      !isa_cond_holds(h->cond, (int64_t)l->before + rest, h->value))
+    vm_ck_acquire(c, e, &l->write);
+}
+
+void vm_ck_wait(vm_core *c, unsigned e, const isa_wait *w) {
+  unsigned sem = vm_ck_sem(e >= ISA_NENGINES, w->sem);
+  vm_ck_sem_log *l = log_of(c, sem);
+  if (!l) return;
+  unsigned seq = vm_ck_comp(e, OF_SEQ);
+  uint32_t value = w->is_reg ? vm_ck_engine(c, e)->regs[w->value] : w->value;
+  vm_ck_raise(c, e, seq, vm_ck_clock(c, e)[seq] + 1);
+  vm_ck_held h = {true, w->cond, value, vm_ck_engine(c, e)->pc, vm_ck_clock(c, e)[seq], c->now};
+  if (l->was_written && l->writer < VM_CK_ENGINES && l->writer != e && l->before != l->set_to &&
+      isa_cond_holds(h.cond, l->before, value) &&
+      vm_ck_clock(c, e)[vm_ck_comp(l->writer, OF_SEQ)] < l->write.own[OF_SEQ])
+    vm_ck_report_reuse(c, e, sem, l, &h);
+  c->check->log.knows = !vm_ck_log_wait(c, e, sem, w, value);
+  int64_t rest = 0, v = value;
+  for (uint32_t i = 0; i < l->nsrc; i++) rest += l->src[i].up + l->src[i].down;
+  acquire_write(c, e, l, &h, rest);
+  unsigned cond = w->cond;
+  if (cond == ISA_WAIT_ne) cond = vm_ck_value(c, sem) > value ? ISA_WAIT_gt : ISA_WAIT_lt;
+  if (cond == ISA_WAIT_ge || cond == ISA_WAIT_eq) acquire_rise(c, e, l, sem, v);
+  if (cond == ISA_WAIT_gt) acquire_rise(c, e, l, sem, v + 1);
+  if (cond == ISA_WAIT_le || cond == ISA_WAIT_eq) acquire_fall(c, e, l, sem, v);
+  if (cond == ISA_WAIT_lt) acquire_fall(c, e, l, sem, v - 1);
+  l->held[e] = h;
+  fold(c, l, sem);
+}
+
+void vm_check_change(vm_core *c, unsigned own_sem, uint32_t old, uint32_t next) {
+  struct vm_check *k = c->check;
+  unsigned sem = vm_ck_sem(c->number, own_sem);
+  vm_ck_sem_log *l = k->sems[sem];
+  if (!vm_ck_has(c, VM_CHECK_RACE) || !l || !k->log.mixed[sem]) return;
+  for (unsigned e = 0; e < c->check->nengines; e++) {
+    vm_ck_held *h = &l->held[e];
+    if (!h->valid || !isa_cond_holds(h->cond, old, h->value) ||
+        isa_cond_holds(h->cond, next, h->value))
+      continue;
+    h->valid = false;
+    if (k->change_by >= VM_CK_ENGINES) continue;
+    unsigned seq = vm_ck_comp(e, OF_SEQ);
+    bool ordered = k->has_arriving
+                       ? vm_ck_includes(k, &k->arriving, seq, h->epoch)
+                       : k->change_by == e || vm_ck_clock(c, k->change_by)[seq] >= h->epoch;
+    if (!ordered) vm_ck_report_passing(c, sem, e, h, next);
+  }
+}
+
+/* ---- The end ------------------------------------------------------------------------------ */
+
+static void end_log(vm_core *c, vm_ck_sem_log *l) {
+  for (uint32_t i = 0; i < l->nsrc; i++) {
+    vm_ck_source *s = &l->src[i];
+    for (uint32_t u = s->head; u < s->n; u++) vm_ck_drop(c, s->v[u].r.base);
+    isa_free(&c->al, s->v, s->cap * sizeof *s->v);
+  }
+  vm_ck_drop(c, l->write.base);
+  isa_free(&c->al, l->src, l->cap * sizeof *l->src);
+  isa_free(&c->al, l, sizeof *l);
+}
+
+void vm_ck_sems_end(vm_core *c) {
+  struct vm_check *k = c->check;
+  for (unsigned i = 0; i < k->nsems; i++)
+    if (k->sems[i]) end_log(c, k->sems[i]);
+}

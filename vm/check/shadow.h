@@ -1,0 +1,59 @@
+/* The checks of what bytes hold: whether somebody has written them, accumulation groups, values,
+ * tiles that share them. */
+#ifndef VM_CHECK_SHADOW_H
+#define VM_CHECK_SHADOW_H
+
+#include "impl.h"
+
+/* uninit.c, psum.c, value.c, tile.c */
+bool vm_ck_shadows_start(vm_core *c);
+bool vm_ck_uninit_start(vm_core *c);
+void vm_ck_uninit_end(vm_core *c);
+void vm_ck_uninit_execute(vm_core *c, unsigned e, const vm_flight *f);
+/* Before a flight executes, or its sources are copied; and before it executes. */
+void vm_ck_uninit_reads(vm_core *c, unsigned e, const vm_flight *f);
+void vm_ck_uninit_executed(vm_core *c, const vm_flight *f);
+void vm_ck_uninit_access(vm_core *c, unsigned e, const vm_view *v, bool writes);
+void vm_ck_uninit_host(vm_core *c, const vm_box *b);
+void vm_ck_uninit_move(vm_core *c, const vm_share *s);
+void vm_ck_uninit_moved(vm_core *c, const vm_share *s);
+/* The same view of the shadow; NULL at where the memory has none. */
+vm_view vm_ck_shadow_of(const vm_core *c, const vm_view *v);
+/* The first of n bytes of a shadow that whoever reads through `owner` (0: no tile that is `own`)
+ * must not find there; NULL: all may be read. */
+const uint8_t *vm_ck_wrong(const vm_core *c, const uint8_t *at, size_t n, uint8_t owner);
+/* The first partition of a view with such a byte; -1: no partition has one. */
+int64_t vm_ck_unwritten(const vm_core *c, const vm_view *v);
+/* The mark of a view's tile, 0: it is not `own`; and of what is written through the view. */
+static inline uint8_t vm_ck_owner(const vm_core *c, const vm_view *v) {
+  return c->check->owners && v->tile ? c->check->owners[v->tile - 1] : 0;
+}
+static inline uint8_t vm_ck_mark_of(const vm_core *c, const vm_view *v) {
+  uint8_t owner = vm_ck_owner(c, v);
+  return owner ? owner : VM_CK_WRITTEN;
+}
+
+/* part.c */
+/* As vm_ck_each_operand, but only what is read or written of each, where the form fixes that. */
+void vm_ck_each_part(const vm_core *c, const vm_flight *f,
+                     void (*fn)(void *ud, const vm_view *v, unsigned flags), void *ud);
+/* Of a view with AP_CHOSEN: the first partition of the destination that gets a wrong byte, or -1;
+ * and that byte of the shadow. */
+int64_t vm_ck_chosen_unwritten(vm_core *c, unsigned e, const vm_flight *f, const vm_view *src,
+                               uint8_t *wrong);
+/* Whether an instruction writes what is chosen of its destination and leaves the rest; and for a
+ * flight of such a one, which is about to execute: notes what it writes. */
+bool vm_ck_writes_chosen(unsigned op);
+void vm_ck_mark_chosen(vm_core *c, unsigned e, const vm_flight *f);
+bool vm_ck_psum_start(vm_core *c);
+void vm_ck_psum_end(vm_core *c);
+void vm_ck_psum_issue(vm_core *c, unsigned e, const vm_flight *f);
+void vm_ck_psum_execute(vm_core *c, unsigned e, const vm_flight *f);
+void vm_ck_psum_reads(vm_core *c, unsigned e, const vm_flight *f);
+void vm_ck_value_execute(vm_core *c, unsigned e, const vm_flight *f);
+void vm_ck_value_executed(vm_core *c, unsigned e, const vm_flight *f);
+bool vm_ck_tiles_start(vm_core *c);
+void vm_ck_tiles_end(vm_core *c);
+void vm_ck_tiles_issue(vm_core *c, unsigned e, const isa_insn *in, uint32_t pc);
+
+#endif
