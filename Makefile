@@ -322,7 +322,8 @@ LUA_CMOD ?= $(PREFIX)/lib/lua/5.4
 MAN := asm/tools/soma-as.1 asm/tools/soma-dis.1 lua/command/soma.1 lua/command/soma-mpi.1 python/soma-nki.1
 HEADERS := $(addprefix vm/api/,soma.h soma_custom.h soma_debug.h soma_device.h soma_kernel.h soma_trace.h)
 COMMANDS := $(PROGRAMS) $(BUILD)/soma-nki $(if $(MPICC),$(BUILD)/soma-mpi)
-MANUALS := LICENSE CONTRIBUTING.md CHANGELOG.md $(wildcard README.md */README.md */*/README.md */*/*/README.md) isa/manual.md \
+MANUALS := LICENSE CONTRIBUTING.md CHANGELOG.md README.md isa/manual.md \
+           $(sort $(shell find asm isa lua python samples tests vm -name README.md)) \
            tests/golden/debug.txt $(shell find samples -name __pycache__ -prune -o -type f ! -name README.md -print | sort)
 PACKAGE := $(shell cd python && find soma nki neuronxcc -name '*.py' | sort)
 INSTALL = $(foreach f,$(COMMANDS),755:$f:bin/$(notdir $f)) $(foreach f,$(HEADERS),644:$f:include/$(notdir $f)) \

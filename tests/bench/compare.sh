@@ -2,12 +2,12 @@
 # Builds another revision and compares the benchmarks of both, run in turn, by processor time:
 #   BASE=REVISION tests/bench/compare.sh [PATTERN]   `make bench-compare BASE=REVISION [BENCHES=PATTERN]`
 # PATTERN chooses benchmarks (`vm` for bench_vm). ROUNDS (5) runs of each. The revision's files stay in
-# $BUILD/base-COMMIT for the next comparison.
+# $BUILD-base-COMMIT for the next comparison.
 cd "$(dirname "$0")/../.." || exit 2
 : "${BUILD:=build}" "${ROUNDS:=5}"
 [ -n "$BASE" ] || { echo "BASE=REVISION says what to compare with, such as BASE=HEAD~3" >&2; exit 2; }
 commit=$(git rev-parse --short --verify "$BASE^{commit}") || exit 2
-base=$BUILD/base-$commit
+base=$BUILD-base-$commit
 if [ ! -e "$base/Makefile" ]; then
   mkdir -p "$base" && git archive "$commit" | tar -x -C "$base" || exit 2
 fi
