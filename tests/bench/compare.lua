@@ -1,5 +1,7 @@
 -- The second half of compare.sh: runs benchmarks of two trees in turn and prints, for each row that
--- both have, the median of the ratios new / base and their range. Less than 1 is faster.
+-- both have, the least time of the new one to the least of the base, the median of the ratios of each
+-- round, and their range. Less than 1 is faster. Other work on the host only adds time, so the least
+-- ones are the surest; the range says how far a round can be trusted.
 --   lua5.4 tests/bench/compare.lua CLOCK.so BASE_TREE NEW_TREE NEW_BUILD ROUNDS BENCHMARK...
 local clock, base_tree, new_tree, new_build, rounds = table.unpack(arg, 1, 5)
 rounds = assert(math.tointeger(tonumber(rounds)), "ROUNDS is a number")
@@ -42,9 +44,10 @@ local function median(list)
   return n % 2 == 1 and list[n // 2 + 1] or (list[n // 2] + list[n // 2 + 1]) / 2
 end
 
-print(string.format("%-44s %8s %8s %8s", "new / base, processor time, " .. rounds .. " rounds", "median", "least", "most"))
+print(string.format("%-44s %8s %8s %8s %8s", "new / base, processor time, " .. rounds .. " rounds",
+  "of least", "median", "least", "most"))
 for i = 6, #arg do
-  local name, order, ratios = arg[i], nil, {}
+  local name, order, ratios, least = arg[i], nil, {}, {}
   for _ = 1, rounds do
     local _, base = rows_of(name, base_tree, "build")
     local names, new = rows_of(name, new_tree, new_build)
@@ -52,14 +55,20 @@ for i = 6, #arg do
     for _, row in ipairs(names) do
       if base[row] then
         ratios[row] = ratios[row] or {}
+        least[row] = least[row] or {new = math.huge, base = math.huge}
         table.insert(ratios[row], new[row] / base[row])
+        least[row].new = math.min(least[row].new, new[row])
+        least[row].base = math.min(least[row].base, base[row])
       end
     end
   end
   print(name)
   for _, row in ipairs(order) do
-    local r = ratios[row]
-    if r then print(string.format("  %-42.42s %8.3f %8.3f %8.3f", row, median(r), r[1], r[#r]))
-    else print(string.format("  %-42.42s %8s", row, "new")) end
+    local r, l = ratios[row], least[row]
+    if r then
+      print(string.format("  %-42.42s %8.3f %8.3f %8.3f %8.3f", row, l.new / l.base, median(r), r[1], r[#r]))
+    else
+      print(string.format("  %-42.42s %8s", row, "new"))
+    end
   end
 end
