@@ -227,7 +227,7 @@ bench: all $(BENCH)
 	  if $$p -c 'import numpy' 2>/dev/null; then $$p tests/bench/numpy_figures.py && \
 	    SOMA_LIB="$(CURDIR)/$(BUILD)/libsoma.so" $$p tests/bench/nki_figures.py; exit $$?; fi; \
 	done; echo "no python3 with NumPy: its figures are left out"
-bench-compare: $(BENCH)
+bench-compare: all $(BENCH)
 	$(Q)BASE="$(BASE)" BENCHES="$(BENCHES)" BUILD=$(BUILD) CC="$(CC)" tests/bench/compare.sh
 ulp: $(BUILD)/tests/ulp
 	$(Q)$<

@@ -1,12 +1,17 @@
 -- What each check costs: time of the host with it, as a ratio to the same run without, the best of
 -- five.
---   build/soma tests/bench/check.lua [--markdown]      with it, the table of README.md
+--   build/soma tests/bench/check.lua [--markdown | --rows]
+-- --markdown: the table of README.md; --rows: seconds, a row for each program and check, on one thread,
+-- which `make bench-compare` holds against those of another revision.
 local soma = require "soma"
+local rows = arg[1] == "--rows"
+-- Older revisions have one thread and no such option.
+local threads = rows and pcall(soma.core, {threads = 1}) and 1 or nil
 
 local function host_seconds(prog, inputs, checks)
   local best = math.huge
   for _ = 1, 5 do
-    local run = soma.core {checks = checks}:run(prog, inputs)
+    local run = soma.core {checks = checks, threads = threads}:run(prog, inputs)
     best = math.min(best, run.stats.host_seconds)
   end
   return best
@@ -32,6 +37,33 @@ if arg[1] == "--markdown" then
   return
 end
 local checks = {"uninit", "race", "psum", "overlap", "range", "port", "all"}
+if rows then
+  cases[#cases + 1] = {"semaphore ping-pong, 20000 rounds", soma.assemble [[
+        target  trn2
+a       sem
+b       sem
+section sync
+        mov     r1, 1
+.l:     nop     $a++
+        nop     $b>=r1
+        add     r1, r1, 1
+        ble     r1, 20000, .l
+        halt
+section vector
+        mov     r1, 1
+.l:     nop     $a>=r1
+        nop     $b++
+        add     r1, r1, 1
+        ble     r1, 20000, .l
+        halt
+]], {}}
+  for _, c in ipairs(cases) do
+    for _, check in ipairs(checks) do
+      print(string.format("%-40s  %.6f", check .. " " .. c[1], host_seconds(c[2], c[3], check)))
+    end
+  end
+  return
+end
 print("checks, times the run without         " .. table.concat(checks, "  "))
 for _, c in ipairs(cases) do
   local base, row = host_seconds(c[2], c[3], "none"), {}

@@ -15,9 +15,16 @@ local COLUMN <const> = {
   bench_vm = {value = 1, rate = true},
 }
 
+-- A script of benchmarks runs from the new tree, on the programs of each.
+local here <const> = assert(io.popen("pwd"):read())
+local function command(name, build)
+  if not name:find "%.lua$" then return ("'%s/tests/%s'"):format(build, name) end
+  return ("'%s/soma' '%s/tests/bench/%s' --rows"):format(build, here, name)
+end
+
 local function rows_of(name, tree, build)
   local how = COLUMN[name] or {value = 1}
-  local p = assert(io.popen(("cd '%s' && LD_PRELOAD='%s' '%s/tests/%s'"):format(tree, clock, build, name)))
+  local p = assert(io.popen(("cd '%s' && LD_PRELOAD='%s' %s"):format(tree, clock, command(name, build))))
   local names, values = {}, {}
   for line in p:lines() do
     local label, rest = line:match "^(%S.-)%s%s+(%d.*)$"

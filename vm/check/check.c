@@ -345,10 +345,10 @@ void vm_ck_insn_tensors(const vm_core *c, const isa_insn *in, unsigned flag,
 /* ---- Calls that more than one check hears ------------------------------------------------- */
 
 void vm_check_begin(vm_core *c, unsigned e, const isa_insn *in) {
-  if (c->check->legal) vm_ck_legal_wait(c, vm_ck_unit(c, e), &in->wait);
-  if (in->wait.cond != ISA_WAIT_none && vm_ck_has(c, VM_CHECK_RACE))
-    vm_ck_wait(c, vm_ck_unit(c, e), &in->wait);
-  vm_check_registers(c, e, c->eng[e].pc);
+  unsigned unit = vm_ck_unit(c, e);
+  if (c->check->legal) vm_ck_legal_wait(c, unit, &in->wait);
+  if (in->wait.cond != ISA_WAIT_none && vm_ck_has(c, VM_CHECK_RACE)) vm_ck_wait(c, unit, &in->wait);
+  if (!vm_ck_registers_known(c->check, unit)) vm_check_registers(c, e, c->eng[e].pc);
 }
 
 void vm_check_host_wrote(vm_core *c, const vm_box *b) {

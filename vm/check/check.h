@@ -129,6 +129,8 @@ void vm_check_host_wrote(vm_core *c, const vm_box *b);
 void vm_check_host_register(vm_core *c, unsigned e, unsigned r);
 /* Engine e runs the register instruction at pc: reads of registers that nobody wrote. */
 void vm_check_registers(vm_core *c, unsigned e, uint32_t pc);
+/* Whether it has nothing left to find on engine e: every register that is read has been written. */
+bool vm_check_registers_known(const vm_core *c, unsigned e);
 /* Engine e's flight f, which would have gone at `start`, has to wait `late` for a way that flight
  * g of the other engine streams through, and that programs must order. */
 void vm_check_port(vm_core *c, unsigned e, const vm_flight *f, const isa_way *w, const vm_flight *g,

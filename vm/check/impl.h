@@ -183,7 +183,8 @@ struct vm_check {
   bool shadowed;   /* reads of sbuf and psum are looked at */
   uint8_t *owners; /* of each tile, its mark; NULL: no tile is `own` */
   uint64_t *reads[VM_CK_ENGINES], *writes[VM_CK_ENGINES]; /* registers, by pc */
-  uint64_t registers[VM_CK_ENGINES];                      /* written */
+  uint64_t read_at_all[VM_CK_ENGINES];                    /* those that some instruction reads */
+  uint64_t registers[VM_CK_ENGINES];                      /* written, as far as one is read */
   uint16_t accumulators;                                  /* of each engine: they have been reset */
   vm_ck_banks banks[ISA_MAX_CORES];
   /* values: infinities and NaNs among the operands of what executes, and among all weights */
@@ -216,6 +217,9 @@ static inline const char *vm_ck_whose(const vm_core *c, unsigned core) {
 static inline const char *vm_ck_name(const vm_core *c, unsigned e) { return c->check->names[e]; }
 
 static inline bool vm_ck_has(const vm_core *c, unsigned kind) { return c->check->mask >> kind & 1; }
+static inline bool vm_ck_registers_known(const struct vm_check *k, unsigned e) {
+  return (k->read_at_all[e] & ~k->registers[e]) == 0;
+}
 
 /* check.c: one finding. NULL when the same two places have had it, or too many are there. The
  * caller appends to its text what the values are; vm_ck_put_* format the pieces. Engines are of

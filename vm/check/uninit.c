@@ -60,8 +60,10 @@ static bool open_registers(vm_core *c, unsigned e) {
   k->reads[e] = isa_zalloc(&c->al, code->n * sizeof **k->reads);
   k->writes[e] = isa_zalloc(&c->al, code->n * sizeof **k->writes);
   if (!k->reads[e] || !k->writes[e]) return false;
-  for (uint32_t pc = 0; pc < code->n; pc++)
+  for (uint32_t pc = 0; pc < code->n; pc++) {
     registers_of(c, e, &code->insns[pc], &k->reads[e][pc], &k->writes[e][pc]);
+    k->read_at_all[e] |= k->reads[e][pc];
+  }
   return true;
 }
 
@@ -77,10 +79,13 @@ static void report_register(vm_core *c, unsigned e, uint32_t pc, uint64_t missin
   vm_ck_put_insn(c, e, pc, vm_ck_engine(c, e)->now, &f->text);
 }
 
+bool vm_check_registers_known(const vm_core *c, unsigned engine) {
+  return vm_ck_registers_known(c->check, vm_ck_unit(c, engine));
+}
+
 void vm_check_registers(vm_core *c, unsigned engine, uint32_t pc) {
   struct vm_check *k = c->check;
   unsigned e = vm_ck_unit(c, engine);
-  if (!k->reads[e]) return;
   uint64_t missing = k->reads[e][pc] & ~k->registers[e];
   if (missing) report_register(c, e, pc, missing);
   k->registers[e] |= k->writes[e][pc];
