@@ -118,6 +118,23 @@ typedef union vm_operands {
 #undef END
 } vm_operands;
 
+/* Work of the tensor engine: 2 * M * N * K, and the same in the time of 16-bit elements. */
+typedef struct vm_flops {
+  uint64_t logical, adjusted;
+} vm_flops;
+
+typedef struct vm_cost_span { /* of an instruction: all in cycles of its engine */
+  uint64_t stream, issue, latency;
+} vm_cost_span;
+
+/* What an instruction takes and moves: a matter of its operands' types and shapes, wherever they
+ * lie. */
+typedef struct vm_effort {
+  vm_cost_span span;
+  uint64_t traffic[2][2]; /* bytes of SBUF, of PSUM: that it reads, and writes */
+  vm_flops flops;
+} vm_effort;
+
 enum { VM_FLIGHTS = 32 };
 /* Memory ports an instruction streams through: SBUF's, and one a PSUM bank. */
 enum { VM_PORT_SBUF = 1, VM_PORT_PSUM = 0xff00 };
@@ -133,6 +150,7 @@ typedef struct vm_flight { /* an instruction between issue and execution */
   vm_time read;                    /* the sources have been read: the time of an @read update */
   uint8_t other;     /* of a sendrecv_gpsimd: the other core's engine that it met, and */
   uint32_t other_pc; /* the pc of its instruction there */
+  vm_effort effort;
   vm_operands a;
 } vm_flight;
 
@@ -201,6 +219,7 @@ typedef struct vm_engine {
   /* data path */
   vm_flight *flights; /* ring of VM_FLIGHTS */
   uint32_t first, nflights;
+  struct vm_keep *keep;                      /* see keep.c; NULL: nothing is kept yet */
   vm_moment issue_free, last_done, dge_free; /* dge: the generator of descriptors */
   vm_pe_clock pe;                            /* tensor */
   int table;                                 /* scalar: function whose table is loaded, -1 none */
@@ -409,11 +428,6 @@ typedef struct vm_block { /* host memory of an HBM tensor */
   bool filled;             /* of a given one without data: the caller will write all of it */
   bool lent;               /* to a result, which frees data */
 } vm_block;
-
-/* Work of the tensor engine: 2 * M * N * K, and the same in the time of 16-bit elements. */
-typedef struct vm_flops {
-  uint64_t logical, adjusted;
-} vm_flops;
 
 /* A core and its run. Of a pair, core 0 leads: what a run has once (fault, limits, the hash of its
  * trace, the record of causes, the list of items, HBM) is core 0's, and both have ended together.

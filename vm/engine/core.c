@@ -147,6 +147,7 @@ void vm_core_end(vm_core *c) {
     isa_free(&c->al, c->uops[e], c->code->code[e].n * sizeof(vm_uop));
     isa_free(&c->al, c->eng[e].ran, c->code->code[e].n * sizeof *c->eng[e].ran);
     isa_free(&c->al, c->eng[e].flights, VM_FLIGHTS * sizeof(vm_flight));
+    vm_keep_free(c, e);
   }
   isa_free(&c->al, c->heap.v, c->heap.cap * sizeof *c->heap.v);
   isa_buf_free(&c->fault.insn);

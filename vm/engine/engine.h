@@ -80,8 +80,18 @@ uint8_t *vm_item_copied_from(const uint8_t *copy, const int64_t **place);
 uint8_t *vm_item_block(vm_core *c, vm_item *it, size_t n);
 /* Copies a view's elements to a dense block owned by the item and points the view there. */
 bool vm_item_copy_view(vm_core *c, vm_item *it, vm_view *v);
-/* When engine e's own data path no longer touches the box; time 0: now. */
-vm_moment vm_own_hazard(const vm_core *c, unsigned e, const vm_box *b, bool writes);
+/* When engine e's own data path no longer touches the box; time 0: by `after`. */
+vm_moment vm_own_hazard(const vm_core *c, unsigned e, const vm_box *b, bool writes, vm_time after);
+
+/* keep.c: what issuing an instruction finds out and its next round need not. */
+typedef enum vm_known { VM_KNOWN_NOTHING, VM_KNOWN_EFFORT, VM_KNOWN_ALL } vm_known;
+/* Fills what is kept of the instruction at f->pc into f: its effort, or operands and boxes as well.
+ */
+vm_known vm_keep_find(const vm_engine *en, vm_flight *f);
+/* Keeps what will last of a flight of engine e that is about to issue, of an instruction that runs
+ * again. Without memory nothing is kept. */
+void vm_keep_note(vm_core *c, unsigned e, const vm_flight *f);
+void vm_keep_free(vm_core *c, unsigned e);
 
 /* resolve.c */
 /* What turns operands into memory: in, whose registers and where blocks may go; out, what was found

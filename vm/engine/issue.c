@@ -110,19 +110,20 @@ void vm_protect(vm_core *c, const vm_box *dst, unsigned n, const vm_item *self) 
   }
 }
 
-vm_moment vm_own_hazard(const vm_core *c, unsigned e, const vm_box *b, bool writes) {
+vm_moment vm_own_hazard(const vm_core *c, unsigned e, const vm_box *b, bool writes, vm_time after) {
   const vm_engine *en = &c->eng[e];
-  vm_moment free = {0};
+  vm_time more = (vm_time)c->cost[VM_HAZARD] * VM_NS;
+  vm_moment last = {.time = after};
   for (uint32_t i = 0; i < en->nflights; i++) {
     const vm_flight *f = &en->flights[(en->first + i) % VM_FLIGHTS];
     const vm_item *it = &f->item;
+    if (it->done + more <= last.time) continue;
     bool meet = false;
     for (unsigned k = 0; k < it->ndst && !meet; k++) meet = vm_box_meet(b, &it->dst[k]);
     for (unsigned k = 0; writes && k < it->nsrc && !meet; k++) meet = vm_box_meet(b, &it->src[k]);
-    if (meet)
-      free = vm_later(free, (vm_moment){it->done + (vm_time)c->cost[VM_HAZARD] * VM_NS, f->node});
+    if (meet) last = (vm_moment){it->done + more, f->node};
   }
-  return free;
+  return last.time > after ? last : (vm_moment){0};
 }
 
 /* ---- Issue -------------------------------------------------------------------------------- */
@@ -274,6 +275,7 @@ bool vm_issue_restored(vm_core *c, unsigned e, vm_flight *f, isa_error *err) {
   vm_resolver r = {.c = c, .e = &c->eng[e], .err = err};
   if (!resolve(&r, f)) return false;
   find_boxes(c, f);
+  f->effort = vm_cost_effort(c, e, f->in, &f->a);
   vm_item_link(c, &f->item);
   return true;
 }
@@ -308,6 +310,27 @@ static vm_verdict refuse(vm_core *c, unsigned e, const isa_error *err) {
   return VM_FAULT;
 }
 
+/* Operands, boxes and effort of the flight that is to issue, as far as its last round does not
+ * tell. VM_STALL: when r->ready has come. */
+static vm_verdict prepare(vm_resolver *r, unsigned e, vm_flight *f) {
+  vm_core *c = r->c;
+  vm_known known = vm_keep_find(r->e, f);
+  if (known == VM_KNOWN_ALL) return VM_RETIRE;
+  bool ok = resolve(r, f);
+  if (r->ready.time > c->now) return VM_STALL;
+  if (!ok) return VM_FAULT;
+  find_boxes(c, f);
+  if (r->moved && !c->timing_only && boxes_meet(&f->item) && !check_moved(c, f, r->err)) {
+    free_blocks(c, &f->item);
+    return VM_FAULT;
+  }
+  if (known == VM_KNOWN_NOTHING) {
+    f->effort = vm_cost_effort(c, e, f->in, &f->a);
+    vm_keep_note(c, e, f);
+  }
+  return VM_RETIRE;
+}
+
 vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in) {
   vm_engine *en = &c->eng[e];
   vm_moment again = vm_too_far_ahead(c, en);
@@ -321,14 +344,9 @@ vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in) {
   f->table_from = f->table_until = 0;
   f->ports = 0; /* the load of a table streams through none */
   vm_resolver r = {.c = c, .e = en, .err = &err};
-  bool ok = resolve(&r, f);
-  if (r.ready.time > c->now) return vm_stall(c, e, r.ready, VM_WHY_HAZARD);
-  if (!ok) return refuse(c, e, &err);
-  find_boxes(c, f);
-  if (r.moved && !c->timing_only && boxes_meet(&f->item) && !check_moved(c, f, &err)) {
-    free_blocks(c, &f->item);
-    return refuse(c, e, &err);
-  }
+  vm_verdict ready = prepare(&r, e, f);
+  if (ready == VM_STALL) return vm_stall(c, e, r.ready, VM_WHY_HAZARD);
+  if (ready == VM_FAULT) return refuse(c, e, &err);
   vm_clock(c, e, f);
   if (c->check) vm_check_issue(c, e, f);
   if (c->debug) vm_debug_flies(c, e, f);
@@ -366,23 +384,12 @@ static void add_flops(vm_flops *to, vm_flops f) {
   to->adjusted += f.adjusted;
 }
 
-/* Operands count as a whole, also where an instruction chooses from one. */
-static void count_traffic(void *ud, const isa_operand *o, vm_view *v) {
-  vm_engine *en = ud;
-  uint64_t bytes = (uint64_t)v->num[0] * v->elems * v->esize;
-  if (!v->at || (v->space != ISA_SBUF && v->space != ISA_PSUM)) return;
-  if (o->flags & AP_R) en->traffic[v->space == ISA_PSUM][0] += bytes;
-  if (o->flags & AP_W) en->traffic[v->space == ISA_PSUM][1] += bytes;
-}
-
 static void count_work(vm_core *c, vm_engine *en, const vm_flight *f) {
   uint64_t partitions = f->item.ndst ? f->item.dst[0].p1 - f->item.dst[0].p0 : 0;
-  vm_each_view(c, f->in, &f->a, count_traffic, en);
   en->streaming += (f->streamed - f->item.start) / ISA_PMAX * partitions;
-  if (isa_ops[f->in->op].cost != ISA_COST_MM) return;
-  vm_flops work = vm_cost_matmul_flops(c, f->in, &f->a);
-  add_flops(&c->flops, work);
-  if (isa_insn_turns(f->in)) add_flops(&c->transpose_flops, work);
+  for (unsigned i = 0; i < 4; i++) en->traffic[i / 2][i % 2] += f->effort.traffic[i / 2][i % 2];
+  add_flops(&c->flops, f->effort.flops);
+  if (isa_insn_turns(f->in)) add_flops(&c->transpose_flops, f->effort.flops);
 }
 
 static void execute(vm_core *c, unsigned e, vm_flight *f) {

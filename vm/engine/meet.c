@@ -199,7 +199,7 @@ static vm_moment not_ready(vm_core *c, unsigned e, const isa_insn *in, isa_error
       return m;
     }
     vm_view_box(c, &v, &box);
-    m = vm_later(m, vm_own_hazard(c, e, &box, i == 0));
+    m = vm_later(m, vm_own_hazard(c, e, &box, i == 0, c->now));
   }
   return m;
 }

@@ -16,7 +16,7 @@ static int64_t read_element(const vm_view *v) {
 static void note_hazard(vm_resolver *r, const vm_view *v) {
   vm_box box;
   vm_view_box(r->c, v, &box);
-  r->ready = vm_later(r->ready, vm_own_hazard(r->c, r->e->dp.engine, &box, false));
+  r->ready = vm_later(r->ready, vm_own_hazard(r->c, r->e->dp.engine, &box, false, r->c->now));
 }
 
 /* Adds what the pattern moves by; moved: the value of each offset. */

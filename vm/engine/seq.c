@@ -151,7 +151,7 @@ static vm_verdict resolve_one(vm_core *c, unsigned e, uint32_t ap, bool writes, 
     return VM_FAULT;
   }
   vm_view_box(c, v, &box);
-  vm_moment free = vm_own_hazard(c, e, &box, writes);
+  vm_moment free = vm_own_hazard(c, e, &box, writes, c->now);
   return free.time > c->now ? vm_stall(c, e, free, VM_WHY_HAZARD) : VM_RETIRE;
 }
 

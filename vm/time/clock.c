@@ -215,7 +215,7 @@ static const uint8_t modes_of[ISA_NCOSTS] = {
 static uint64_t in_mode(const vm_core *c, const vm_flight *f, uint64_t *cycles) {
   if (c->target->gen < ISA_GEN3 || modes_of[isa_ops[f->in->op].cost] == ONE) return 0;
   const vm_view *dst = vm_operand_at(f->in, (vm_operands *)&f->a, 0);
-  *cycles = vm_cost(c, ISA_ENG_vector, f->in, &f->a).stream;
+  *cycles = f->effort.span.stream;
   return *cycles && *cycles < dst->elems ? dst->elems : 0;
 }
 
@@ -263,7 +263,7 @@ static void wait_for_bytes(const vm_core *c, unsigned e, const vm_item *it, boun
   for (unsigned i = 0; i < it->nsrc + it->ndst; i++) {
     bool writes = i >= it->nsrc;
     const vm_box *box = writes ? &it->dst[i - it->nsrc] : &it->src[i];
-    not_before(b, vm_own_hazard(c, e, box, writes), VM_WHY_HAZARD);
+    not_before(b, vm_own_hazard(c, e, box, writes, b->time), VM_WHY_HAZARD);
   }
 }
 
@@ -340,7 +340,7 @@ static void clock_table(vm_core *c, vm_flight *f, bound *b) {
 }
 
 void vm_clock(vm_core *c, unsigned e, vm_flight *f) {
-  vm_cost_span s = vm_cost(c, e, f->in, &f->a);
+  vm_cost_span s = f->effort.span;
   bound b = {c->now, c->eng[e].cause};
   if (isa_ops[f->in->op].cost == ISA_COST_TABLE)
     clock_table(c, f, &b);

@@ -73,9 +73,6 @@ void vm_costs_print(const vm_costs *costs, unsigned gen, isa_buf *out);
 bool vm_cost_allows(vm_cost_id id, uint32_t value);
 
 /* cost.c */
-typedef struct vm_cost_span { /* of an instruction: all in cycles of its engine */
-  uint64_t stream, issue, latency;
-} vm_cost_span;
 vm_cost_span vm_cost(const vm_core *c, unsigned engine, const isa_insn *in, const vm_operands *a);
 vm_time vm_cost_time(const vm_core *c, unsigned engine, uint64_t cycles);
 /* static.c: the same without a run. A model of a target with its constants, freed by its owner;
@@ -86,8 +83,9 @@ void vm_cost_model_free(vm_cost_model *m);
 /* From the start of an instruction of core 0 of p to the next one's on that engine, when nothing
  * holds either; 0 of what is not a data path's. The host's operators cost nothing here. */
 vm_time vm_cost_static(vm_cost_model *m, unsigned engine, const isa_program *p, const isa_insn *in);
-/* Of a matmul or matmul_mx. */
-vm_flops vm_cost_matmul_flops(const vm_core *c, const isa_insn *in, const vm_operands *a);
+/* The same with all that it moves. */
+vm_effort vm_cost_effort(const vm_core *c, unsigned engine, const isa_insn *in,
+                         const vm_operands *a);
 /* What the array can do with 16-bit elements in a second: 2 * 128 * 128 * its clock. */
 uint64_t vm_cost_peak_flops(const isa_target *t);
 

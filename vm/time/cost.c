@@ -254,7 +254,8 @@ static uint64_t stream_mm(const job *j) {
   return max_of(least, paced(&t, n * row_cycles(j)));
 }
 
-vm_flops vm_cost_matmul_flops(const vm_core *c, const isa_insn *in, const vm_operands *a) {
+/* Of a matmul or matmul_mx. */
+static vm_flops matmul_flops(const vm_core *c, const isa_insn *in, const vm_operands *a) {
   const job j = {c, ISA_ENG_tensor, in, a};
   const vm_view *dst = dst_of(&j), *src = src_of(&j);
   bool mx = isa_field_of(in->op, ISA_K_AP, AP_SCALES) >= 0;
@@ -331,4 +332,21 @@ vm_cost_span vm_cost(const vm_core *c, unsigned engine, const isa_insn *in, cons
   s.issue = s.stream + before + c->cost[overhead[engine]];
   s.latency = s.stream + before + c->cost[latency[engine]];
   return s;
+}
+
+/* Operands count as a whole, also where an instruction chooses from one. */
+static void count_traffic(void *ud, const isa_operand *o, vm_view *v) {
+  vm_effort *x = ud;
+  uint64_t bytes = (uint64_t)v->num[0] * v->elems * v->esize;
+  if (!v->at || (v->space != ISA_SBUF && v->space != ISA_PSUM)) return;
+  if (o->flags & AP_R) x->traffic[v->space == ISA_PSUM][0] += bytes;
+  if (o->flags & AP_W) x->traffic[v->space == ISA_PSUM][1] += bytes;
+}
+
+vm_effort vm_cost_effort(const vm_core *c, unsigned engine, const isa_insn *in,
+                         const vm_operands *a) {
+  vm_effort x = {.span = vm_cost(c, engine, in, a)};
+  vm_each_view(c, in, a, count_traffic, &x);
+  if (isa_ops[in->op].cost == ISA_COST_MM) x.flops = matmul_flops(c, in, a);
+  return x;
 }
