@@ -136,17 +136,44 @@ def _basic(t, key):
     return view
 
 
-_views = {}  # by the shape that is indexed and the ids of a key's entries, which it keeps alive
+class _Kept:
+    """What t[key] was, for tensors of t's shape; it keeps the entries of the key alive."""
+
+    __slots__ = ("key", "given", "steps", "memory", "shape", "into", "part", "off", "bound")
+
+    def __init__(self, t, key, view):
+        self.key, self.given, self.steps, self.memory = key, t.shape, t.steps, t.storage.memory
+        self.shape, self.into, self.bound = view.shape, view.steps, view.bound
+        self.part, self.off = view.part - t.part, view.off - t.off
+
+    def of(self, t):
+        """t[key]; None where t is of another shape."""
+        s = t.storage
+        if t.shape != self.given or t.steps != self.steps or s.memory != self.memory or t.dyn:
+            return None
+        v = _new(T.Tensor)
+        v.storage = s
+        v.dtype = t.dtype
+        v.shape = self.shape
+        v.steps = self.into
+        v.part = t.part + self.part
+        v.off = t.off + self.off
+        v.dyn = ()
+        v.bound = self.bound
+        v._words = v._parts = v.pending = None
+        return v
+
+
+_new = object.__new__
+_views = {}  # by the shape that is indexed and the ids of a key's entries
+pairs = {}   # the last one of each two index objects, by their ids
 
 
 def _seen(t, key):
     """t[key] as an earlier call made it of a tensor of the same shape; None: there was none. Loops
     take the same index objects again and again."""
     kept = _views.get((t.shape, t.steps, t.storage.memory, *map(id, key)))
-    if kept is None or t.dyn:
-        return None
-    _, shape, steps, part, off, bound = kept
-    return T.Tensor(t.storage, t.dtype, shape, steps, t.part + part, t.off + off, (), bound)
+    return None if kept is None else kept.of(t)
 
 
 def _keep(t, key, view):
@@ -154,8 +181,11 @@ def _keep(t, key, view):
     if not t.dyn and not view.dyn and all(k.__class__ in (Index, int) for k in key):
         if len(_views) > 1000:
             _views.clear()
-        _views[(t.shape, t.steps, t.storage.memory, *map(id, key))] = (
-            key, view.shape, view.steps, view.part - t.part, view.off - t.off, view.bound)
+            pairs.clear()
+        ids = tuple(map(id, key))
+        kept = _views[(t.shape, t.steps, t.storage.memory, *ids)] = _Kept(t, key, view)
+        if t.storage.memory and len(ids) == 2:  # of HBM tensors keep the view, with its words
+            pairs[ids] = kept
     return view
 
 

@@ -13,6 +13,7 @@ from . import record
 from .dtypes import find
 from .errors import KernelError
 from .index import whole
+from .record import recorders
 from .register import RegisterValue
 from .tensor import SBUF, Storage, Tensor, same_view  # noqa: F401 - for record.py
 
@@ -142,7 +143,7 @@ _COPY, _MEMSET, _DMA, _TT, _TS = (OP[n] for n in (
 
 
 def tensor_copy(dst, src, engine=ANY):
-    record.active().emit(_COPY, engine, (dst.words(), src.words(), NONE), 0, 3)
+    recorders[-1].emit(_COPY, engine, (dst.words(), src.words(), NONE), 0, 3)
 
 
 def fill_bits(value, dtype):
@@ -161,17 +162,22 @@ def fill_bits(value, dtype):
 
 
 def memset(dst, value, engine=ANY):
-    record.active().emit(_MEMSET, engine, (dst.words(),
-                                            K.PACKED[1, fill_bits(value, dst.dtype)]), 0, 3)
+    recorders[-1].emit(_MEMSET, engine, (dst.words(), K.PACKED[1, fill_bits(value, dst.dtype)]), 0,
+                       3)
+
+
+_USUAL = K.pack((-1, 0, 0, 0))  # queue, oob, prio, op of a dma_copy
 
 
 def dma_copy(dst, src, flags=0, oob=0, prio=0, op=0, queue=-1):
-    dst.storage.written = True
+    s = dst.storage
+    if not s.memory:
+        s.written = True
     if not flags and (op or dst.dyn or src.dyn) and queue == -1 and (
             op or dst.has("gather") or src.has("gather")):
         flags = K.SWDGE
-    record.active().emit(_DMA, ANY, (dst.words(), src.words(),
-                                     K.PACKED[queue, oob, prio, op]), flags, 3)
+    how = K.PACKED[queue, oob, prio, op] if op or oob or prio or queue != -1 else _USUAL
+    recorders[-1].emit(_DMA, ANY, (dst.words(), src.words(), how), flags, 3)
 
 
 def tensor_tensor(dst, a, b, op, engine=ANY):

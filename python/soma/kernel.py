@@ -63,9 +63,8 @@ class Builder:
         machine._check(lib.soma_kernel_new(machine.handle, C.byref(o), C.byref(k)))
         self.handle = k
         self._k = k.value
-        self._tiles = {}  # infos, by what tiles of a loop have in common
-        self._n = C.c_uint32()  # where functions put the number that they give
-        self._found = C.byref(self._n)
+        self.number = C.c_uint32()  # where functions put the number that they give
+        self.found = C.byref(self.number)
 
     def __del__(self):
         if lib and self.handle:
@@ -80,10 +79,10 @@ class Builder:
         raise kind(text, _text(file.value) or None, line.value, status)
 
     def _number(self, function, *arguments):
-        status = function(self._k, *arguments, self._found)
+        status = function(self._k, *arguments, self.found)
         if status:
             self.fail(status)
-        return self._n.value
+        return self.number.value
 
     def file(self, name):
         return self._number(lib.soma_kernel_file, name.encode())
@@ -98,18 +97,12 @@ class Builder:
         return self._number(lib.soma_kernel_constant, dtype.code, len(shape),
                             (C.c_int64 * len(shape))(*shape), data.ctypes.data)
 
-    def tile(self, name, memory, dtype, shape, place=None, at=(0, 0)):
-        """A tile; place is (start partition, byte offset) or None, at (file, line)."""
-        key = name, memory, dtype.code, shape, place, at
-        info = self._tiles.get(key)
-        if info is None:
-            info = self._tiles[key] = C.byref(L.TileInfo(
-                C.sizeof(L.TileInfo), name.encode() or None, memory, dtype.code, len(shape),
-                _FIVE(*shape), *(place or (-1, -1)), *at))
-        status = L.tile(self.handle, info, self._found)
-        if status:
-            self.fail(status)
-        return self._n.value
+    @staticmethod
+    def tile_info(name, memory, dtype, shape, place=None, at=(0, 0)):
+        """What lib.tile takes; place is (start partition, byte offset) or None, at (file,
+        line)."""
+        return C.byref(L.TileInfo(C.sizeof(L.TileInfo), name.encode() or None, memory, dtype.code,
+                                  len(shape), _FIVE(*shape), *(place or (-1, -1)), *at))
 
     def queue(self, dge, engine, prio=0):
         return self._number(lib.soma_kernel_queue, dge, engine, prio)

@@ -5,6 +5,7 @@ back the last instruction of a call that returns a tile (so that `x[...] = op()`
 and keeps what belongs to a launch: programs of the grid, outputs, loops.
 """
 import contextlib
+import functools
 import linecache
 import os
 import re
@@ -20,9 +21,23 @@ from .lib import SIZES
 from .machine import GENERATION
 
 _HEAD = K.PACK[6]  # of a record
+_emit, _tile = L.emit, L.tile
 insn = None  # the module, which imports this one and puts itself here
 _own = []
-_active = []
+_own_code = {}  # what _lines gives for code that is not the user's
+
+
+class _Outside:
+    """What there is instead of a recorder outside of kernels."""
+
+    __slots__ = ()
+    thread = None
+
+    def __getattr__(self, name):
+        raise KernelError("an NKI call outside of a kernel: call it from a function under @nki.jit")
+
+
+recorders = [_Outside()]  # the last one is that of the kernel that is being built
 
 
 def add_own(folder):
@@ -35,26 +50,25 @@ add_own(os.path.dirname(__file__))
 
 def active():
     """The recorder of the kernel that is being built."""
-    if not _active:
-        raise KernelError("an NKI call outside of a kernel: call it from a function under @nki.jit")
-    return _active[-1]
+    rec = recorders[-1]
+    return rec if rec.__class__ is Recorder else rec.count  # which says that there is none
 
 
 def recording():
     """Whether this thread is building a kernel."""
-    top = _active[-1:]  # another thread may be about to end
-    return bool(top) and top[0].thread == threading.get_ident()
+    return recorders[-1].thread == threading.get_ident()
 
 
 @contextlib.contextmanager
 def building(rec):
     """Calls of this thread go to rec. One thread at a time builds: nki._jit sees to that."""
     rec.thread = threading.get_ident()
-    _active.append(rec)
+    recorders.append(rec)
     try:
         yield
     finally:
-        _active.pop()
+        recorders.pop()
+        rec.frame = None  # which keeps the user's values alive
 
 
 def is_own(filename):
@@ -73,20 +87,6 @@ def shown(filename):
     return filename if near.startswith("..") else near
 
 
-_OWN = {}  # what _lines gives for code that is not the user's
-
-
-class Pending:
-    """The last call's instructions, not emitted yet. emit(dst, *operands, **more) emits them into
-    dst; `tile` is where they go when nobody retargets them."""
-
-    __slots__ = ("emit", "tile", "operands", "matmul", "multi")
-
-    def __init__(self, emit, tile, operands, matmul, multi):
-        self.emit, self.tile, self.operands = emit, tile, operands
-        self.matmul, self.multi = matmul, multi
-
-
 class Redo(BaseException):
     """The kernel has to be built again from the start: `hints` hold what was learned. No error: a
     kernel's own `except Exception` lets it through."""
@@ -100,8 +100,15 @@ class Recorder:
         self.builder = K.Builder(machine, target, flags, 0, self.core, cores)
         self.target, self.gen = target, GENERATION[target]
         self.hints = hints if hints is not None else {}
-        self.pending = self.at = None
+        # The last call's instructions, not emitted yet, as (emit, tile, operands, matmul, multi):
+        # emit(dst, *operands) emits them into dst; tile is where they go when nobody retargets
+        # them.
+        self.pending = None
+        self.at = None          # the place of what is emitted, when it is not the call's
+        self.frame, self.lines = None, {}  # the user's frame of the call before; its lines
+        self.sites = {}         # what tiles of one place have in common
         self.kernel = self.builder.handle
+        self.number_found, self.found = self.builder.number, self.builder.found
         self.codes, self.own = {}, {}  # lines by the id of a code; numbers of files
         self.names, self.variables = {}, {}
         self.used_names = {}
@@ -129,15 +136,20 @@ class Recorder:
     def where(self, depth=2):
         """(file number, line) of the innermost frame that is the user's; it is at least the one at
         `depth`."""
-        return self.at or self._place(sys._getframe(depth))
+        if self.at is not None:
+            return self.at
+        frame = sys._getframe(depth)
+        at = self.lines.get(frame.f_lasti) if frame is self.frame else None
+        return at if at is not None else self._place(frame)
 
     def _place(self, frame):
-        codes = self.codes
+        codes, last = self.codes, self.frame
         while frame is not None:
-            lines = codes.get(id(frame.f_code))
+            lines = self.lines if frame is last else codes.get(id(frame.f_code))
             if lines is None:
                 lines = self._lines(frame.f_code)
             if lines:
+                self.frame, self.lines = frame, lines
                 at = lines.get(frame.f_lasti)  # a frame's line takes a walk through a table
                 if at is None:
                     at = lines[frame.f_lasti] = (lines["file"], frame.f_lineno)
@@ -146,10 +158,11 @@ class Recorder:
         return 0, 0
 
     def _lines(self, code):
-        """Of a user's code {"file": number, offset of an instruction: (file, line)}, else _OWN."""
+        """Of a user's code {"file": number, offset of an instruction: (file, line)}, else
+        _own_code."""
         name = code.co_filename
         if is_own(name) or name.startswith("<frozen"):
-            lines = _OWN
+            lines = _own_code
         else:
             if name not in self.own:
                 self.own[name] = self.builder.file(shown(name))
@@ -184,14 +197,20 @@ class Recorder:
         least the one at `depth`."""
         if self.pending is not None:
             self.flush()
-        file, line = self.at or self._place(sys._getframe(depth))
+        at = self.at
+        if at is None:
+            frame = sys._getframe(depth)
+            at = self.lines.get(frame.f_lasti) if frame is self.frame else None
+            if at is None:
+                at = self._place(frame)
+        file, line = at
         try:
             words = b"".join(parts)
         except TypeError:  # tuples among them
             words = b"".join([p if p.__class__ is bytes else K.PACKED[p] for p in parts])
         n = 6 + (len(words) >> 3)
-        status = L.emit(self.kernel, _HEAD(n, op, engine, flags, file, line) + words, SIZES[n],
-                        None)
+        status = _emit(self.kernel, _HEAD(n, op, engine, flags, file, line) + words, SIZES[n],
+                       None)
         if status:
             self.builder.fail(status)
         self.last = n = self.count
@@ -219,39 +238,43 @@ class Recorder:
             self.builder.order(self.last - 1, self.last)
         self.ordered = 2
 
-    def defer(self, tile, emit, operands, matmul=False, multi=False):
-        """The tile of a call whose last instructions are held back."""
-        if self.pending is not None:
-            self.flush()
-        self.pending = tile.pending = Pending(emit, tile, operands, matmul, multi)
-        self.old_style = True
-        return tile
-
     def flush(self):
         """Emits what is held back."""
         p = self.pending
         if p is None:
             return
-        self.pending = p.tile.pending = None
-        self._into(p, p.tile)
+        tile = p[1]
+        self.pending = tile.pending = None
+        self._into(p, tile)
 
-    def _into(self, p, dst, **more):
-        at, self.at = self.at, p.tile.storage.at
+    def _into(self, p, dst):
+        """Emits what was held back into dst, at the place of its call."""
+        emit, tile, operands, _, _ = p
+        at, self.at = self.at, tile.storage.at
         try:
-            p.emit(dst, *p.operands, **more)
+            emit(dst, *operands)
         except KernelError as error:
             raise error.at(*self.place_of(self.at))
         finally:
             self.at = at
 
+    def take(self, value, view):
+        """Emits what is held back for `value` into `view`, which it may read."""
+        self.pending = None
+        self._into(value.pending, view)
+
     def retarget(self, p, value, view):
         """Lets the held back instructions of `value` write `view` instead. False when they cannot,
         or when the result would not have the same bits."""
-        if p is not self.pending or p.tile is not value:
+        if p is not self.pending:
+            return False
+        _, tile, operands, _, multi = p
+        if tile is not value:
             return False
         if value.dtype is not view.dtype and value.dtype.name != "float32":
             return False
-        storage, memory = view.storage, view.storage.memory
+        storage = view.storage
+        memory = storage.memory
         if value.storage.memory == L.PSUM != memory or not memory:
             return False
         if value.shape != view.shape and (value.shape[0] != view.shape[0] or
@@ -259,9 +282,9 @@ class Recorder:
             return False
         if view.part and not insn.starts_well(view):
             return False
-        for r in p.operands:
+        for r in operands:
             if r.__class__ is insn.Tensor and r.storage is storage and \
-                    (p.multi or not insn.same_view(r, view)):
+                    (multi or not insn.same_view(r, view)):
                 return False
         if not self._lend(value):
             return False
@@ -290,12 +313,12 @@ class Recorder:
         """Lets a held back matmul add to `view`; False when value is none."""
         p = value.pending
         sums = view.dtype.name == "float32" or (self.gen > 3 and view.dtype.name == "bfloat16")
-        if p is None or p is not self.pending or not p.matmul or view.memory != L.PSUM or \
+        if p is None or p is not self.pending or not p[3] or view.memory != L.PSUM or \
                 not sums or value.shape[0] != view.shape[0] or value.free_size != view.free_size:
             return False
         if not self._lend(value):
             return False
-        self._into(p, view, add=True)
+        self._into((functools.partial(p[0], add=True),) + p[1:], view)
         return True
 
     # ---- storage ----
@@ -306,8 +329,18 @@ class Recorder:
             self.hints[("kept", s.at)] = True
             raise Redo()
         if s.memory:
-            shape = s.shape if len(s.shape) <= 5 else (s.parts, s.free)
-            s.handle = self.builder.tile(s.name or "t", s.memory, s.dtype, shape, s.place, s.at)
+            site = s.site
+            info = site.info if site is not None else None
+            if info is None:
+                shape = s.shape if len(s.shape) <= 5 else (s.parts, s.free)
+                info = self.builder.tile_info(s.name or "t", s.memory, s.dtype, shape, s.place,
+                                              s.at)
+                if site is not None:
+                    site.info = info
+            status = _tile(self.kernel, info, self.found)
+            if status:
+                self.builder.fail(status)
+            s.handle = self.number_found.value
             self.tiles.append(s)
             if self.hints and ("clear", s.at) in self.hints and s.zero is None:
                 s.zero = ZeroState(s)

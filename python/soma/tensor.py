@@ -5,25 +5,32 @@ elements each. A Tensor is a view: dtype, shape, and a step in elements for each
 chip dimension 0 is the partitions. Views never move data; words() is what the builder takes as an
 operand.
 """
+import struct
+
 from . import record
 from .errors import KernelError
-from .kernel import pack
+from .kernel import PACK, pack
 from .index import DynSlice, Index, Mask
+from .record import recorders
 from .views import Views, dense  # noqa: F401 - dense is part of this module
 
 HBM, SBUF, PSUM = 0, 1, 2
 _new = object.__new__
+_pack9 = PACK[9]
 MEMORY = ("hbm", "sbuf", "psum")
 
 
 class Storage:
     """Memory of a kernel. `free` is elements in each partition on the chip, else all elements;
-    `at` the place that made it, (file, line); `handle` the builder's number once an instruction
-    uses it; `twin` the storage of core 0 that core 1 shares."""
+    `at` the place that made it, (file, line); `site` what it shares with other tiles of that place;
+    `handle` the builder's number once an instruction uses it; `twin` the storage of core 0 that
+    core 1 shares."""
 
-    __slots__ = ("memory", "dtype", "shape", "parts", "free", "name", "place", "handle", "role",
-                 "at", "buffer", "zero", "data", "written", "declared", "order", "lent",
-                 "host", "twin")
+    __slots__ = ("memory", "dtype", "shape", "parts", "free", "name", "buffer", "at", "site",
+                 "handle", "zero", "order", "lent", "__dict__")
+    # What few have: kernels make many tiles.
+    place = data = declared = host = twin = None
+    role, written = 0, False
 
     def __init__(self, memory, dtype, shape, name="", buffer=None, at=(0, 0)):
         self.memory, self.dtype, self.shape, self.name = memory, dtype, shape, name
@@ -34,14 +41,51 @@ class Storage:
             for s in shape[1 if memory else 0:]:
                 n *= s
             self.free, self.parts = n, shape[0] if memory else 0
-        self.place = self.zero = self.data = self.declared = self.host = self.twin = None
-        self.handle = self.role = self.order = 0
-        self.written = self.lent = False
+        self.zero = self.site = None
+        self.handle = self.order = 0
+        self.lent = False
         self.buffer, self.at = buffer, at
 
     def __repr__(self):
         return "%s %s%s in %s" % (self.name or "tensor", self.dtype, list(self.shape),
                                   MEMORY[self.memory])
+
+
+class Site:
+    """A place of the user's source that makes tiles: what they have in common, and what was asked
+    for, by which the next call knows that it makes another one. `info` is the builder's."""
+
+    __slots__ = ("asked", "first", "steps", "info")
+
+    def __init__(self, asked, first):
+        self.asked, self.first, self.info = asked, first, None
+        self.steps = (1,) + dense(first.shape)[1:]
+
+    def tile(self, rec):
+        """A new tile of `rec`."""
+        s, f = _new(Storage), self.first
+        s.memory = f.memory
+        s.dtype = dtype = f.dtype
+        s.shape = shape = f.shape
+        s.parts = f.parts
+        s.free = f.free
+        s.name = f.name
+        s.buffer = f.buffer
+        s.at = f.at
+        s.site = self
+        s.handle = 0
+        s.zero = None
+        s.lent = False
+        rec.numbering = s.order = rec.numbering + 1
+        t = _new(Tensor)
+        t.storage = s
+        t.dtype = dtype
+        t.shape = shape
+        t.steps = self.steps
+        t.part = t.off = 0
+        t.dyn = ()
+        t.bound = t._words = t._parts = t.pending = None
+        return t
 
 
 class Tensor(Views):
@@ -164,11 +208,15 @@ class Tensor(Views):
             if len(shape) == 2 and s.memory and self.steps[0] == 1 == self.steps[1] and \
                     self.bound is None and not self.dyn:  # the most frequent by far
                 if s.handle == 0:
-                    record.active().declare(s)
+                    recorders[-1].declare(s)
                 if s.zero is not None:
                     s.zero.settle()
-                w = self._words = pack((8, s.handle, self.dtype.code, self.part, shape[0],
-                                        self.off * self.dtype.size, 1, 1, shape[1]))
+                dtype = self.dtype
+                try:
+                    w = self._words = _pack9(8, s.handle, dtype.code, self.part, shape[0],
+                                             self.off * dtype.size, 1, 1, shape[1])
+                except struct.error:
+                    w = pack(self._make_words(True))  # which says what does not fit
             else:
                 w = self._words = pack(self._make_words(True))
         return w
@@ -279,19 +327,25 @@ class Tensor(Views):
 
     def __getitem__(self, key):
         parts = self._parts
-        if parts is not None and key.__class__ is tuple and len(key) == 2:
+        if key.__class__ is tuple and len(key) == 2:
             a, b = key  # loops take the same part of a tile again and again
-            if a.__class__ is slice is b.__class__ and a.step is None is b.step:
+            if a.__class__ is Index is b.__class__:
+                ids = id(a), id(b)
+                if parts is not None and ids in parts:
+                    return parts[ids][0]
+                kept = pairs.get(ids)
+                if kept is not None and self.bound is None:
+                    t = kept.of(self)
+                    if t is not None:
+                        return t
+            elif parts is not None and a.__class__ is slice is b.__class__ and \
+                    a.step is None is b.step:
                 try:
                     t = parts.get((a.start, a.stop, b.start, b.stop))
                     if t is not None:
                         return t
                 except TypeError:
                     pass
-            elif a.__class__ is Index is b.__class__:
-                kept = parts.get((id(a), id(b)))
-                if kept is not None:
-                    return kept[0]
         if key.__class__ is not tuple:
             key = tuple(key) if isinstance(key, tuple) else (key,)
         shape, steps = self.shape, self.steps
@@ -399,7 +453,7 @@ class Tensor(Views):
     def __setitem__(self, key, value):
         """`x[...] = value`: the instruction that made value writes here instead when it is the last
         one; else value is copied. A number fills."""
-        rec = record.active()
+        rec = recorders[-1]
         view = self[key]
         if value.__class__ is Tensor:
             if value.storage is view.storage and same_view(value, view):
@@ -460,4 +514,4 @@ def mask_ranges(mask):
     return ranges, rest, False
 
 
-from .indexing import general  # noqa: E402 - which imports this module
+from .indexing import general, pairs  # noqa: E402 - which imports this module

@@ -3,8 +3,8 @@ from dataclasses import MISSING
 
 from soma import insn, record
 from soma.errors import KernelError, NotBuilt
-from soma.tensor import PSUM, SBUF, Storage, Tensor, mask_ranges
-from soma.views import dense
+from soma.record import recorders
+from soma.tensor import PSUM, SBUF, Site, Storage, Tensor, mask_ranges
 
 from .constants import CMD, ENGINE
 
@@ -34,9 +34,6 @@ class _ByKeyword(type):
         return made
 
 
-_new = object.__new__
-
-
 class NKIObject(metaclass=_ByKeyword):
     """Base of a kernel's own classes: fields by keyword, also where a dataclass has no
     annotations."""
@@ -64,8 +61,9 @@ class NkiInstruction:
 
 def done(rec, first, name=None):
     """The handle of a call whose instructions begin at number `first`."""
-    handle = _new(NkiInstruction)
-    handle.first, handle.last = first, rec.count - 1
+    handle = NkiInstruction()
+    handle.first = first
+    handle.last = rec.count - 1
     if name:
         rec.named[name] = handle
     return handle
@@ -73,18 +71,22 @@ def done(rec, first, name=None):
 
 def new_tile(shape, dtype, memory=SBUF, name="", depth=3):
     """A tile of any shape; dimension 0 is the partitions. depth: as record.where() has it."""
-    rec = record.active()
+    rec = recorders[-1]
+    at = rec.at or rec.where(depth)
+    site = rec.sites.get(at)
     if shape.__class__ is not tuple:
         shape = tuple(shape)
+    if site is not None and site.asked == (shape, dtype, memory, name):
+        return site.tile(rec)
+    asked = shape, dtype, memory, name
     if len(shape) == 1:
         shape += (1,)
     if not 1 <= shape[0] <= 128:
         raise KernelError("a tile of %d partitions (shape %s): there are 128; dimension 0 is the "
                           "partitions" % (shape[0], list(shape)))
-    at = rec.at or rec.where(depth)
     s = Storage(memory, dtype, shape, name or rec.variable(at), MEMORY_REGION[memory], at)
-    rec.number(s)
-    return Tensor(s, dtype, shape, (1, 1) if len(shape) == 2 else (1,) + dense(shape)[1:])
+    site = rec.sites[at] = Site(asked, s)
+    return site.tile(rec)
 
 
 FREE_DIMENSIONS = 4  # of an elementwise instruction
@@ -195,10 +197,22 @@ def returned(shape, dtype, emit, operands, memory=SBUF, mask=None, call="", matm
              multi=False):
     """The old style: a tile that emit(dst, *operands) will fill, unless `x[...] = tile` gives its
     instructions x. multi: dst is written before all operands have been read."""
-    tile = new_tile(shape, dtype, memory, "", 4)
+    rec = recorders[-1]
+    at = rec.at
+    if at is None:
+        at = rec.where(3)
+    site = rec.sites.get(at)
+    if site is not None and site.asked == (shape, dtype, memory, ""):
+        tile = site.tile(rec)
+    else:
+        tile = new_tile(shape, dtype, memory, "", 4)
     if mask is not None and mask is not True:
         emit = _clearing(emit, tile, mask, call)
-    return record.active().defer(tile, emit, operands, matmul, multi)
+    if rec.pending is not None:
+        rec.flush()
+    rec.pending = tile.pending = emit, tile, operands, matmul, multi
+    rec.old_style = True
+    return tile
 
 
 def _clearing(emit, tile, mask, call):
@@ -240,4 +254,4 @@ def broadcast_shape(*shapes):
 __all__ = ["FREE_DIMENSIONS", "KernelError", "NKIObject", "NkiInstruction", "NotBuilt", "PSUM",
            "SBUF", "Tensor", "broadcast_shape", "chosen", "clear_outside", "cmd_of", "crop",
            "done", "engine_of", "in_parts", "insn", "masked", "need", "new_tile", "number_of",
-           "record", "returned", "shift"]
+           "record", "recorders", "returned", "shift"]

@@ -5,7 +5,8 @@ from soma.ops import act, alu, optional
 
 from . import constants as c
 from ._common import (FREE_DIMENSIONS, SBUF, KernelError, Tensor, broadcast_shape, cmd_of, crop,
-                      done, engine_of, in_parts, insn, need, new_tile, record, returned, shift)
+                      done, engine_of, in_parts, insn, need, new_tile, record, recorders, returned,
+                      shift)
 
 _TT, _TS, _STT = insn.OP["tensor_tensor"], insn.OP["tensor_scalar"], insn.OP["scalar_tensor_tensor"]
 _ACT, _ACT2, _ACT_READ = insn.OP["activate"], insn.OP["activate2"], insn.OP["act_read_acc"]
@@ -66,7 +67,7 @@ def tt_engine(dst, a, b, op):
 
 
 def emit_tt(dst, a, b, op, engine=-1):
-    rec = record.active()
+    rec = recorders[-1]
     if engine == -1:
         engine = tt_engine(dst, a, b, op)
     if len(dst.shape) > FREE_DIMENSIONS + 1:
@@ -97,7 +98,7 @@ def tensor_tensor(dst=None, data1=None, data2=None, op=None, engine=unknown, nam
         return returned(shape, _out(dtype, data1, data2), emit,
                         [t if t.shape == shape else t.broadcast_steps(shape)
                          for t in (data1, data2)], mask=mask, call="tensor_tensor")
-    rec = record.active()
+    rec = recorders[-1]
     first = rec.count
     emit_tt(dst if dst.__class__ is Tensor else need(dst, "dst", "tensor_tensor"), data1, data2,
             code, e)
@@ -126,7 +127,7 @@ def emit_ts(dst, src, op0, operand0, reverse0=0, op1=0, operand1=None, reverse1=
         words = _ts_words(op0, operand0, reverse0, op1, operand1, reverse1)
     if op0 == _RSQRT and engine == -1:
         engine = insn.GPSIMD
-    rec = record.active()
+    rec = recorders[-1]
     if len(src.shape) > FREE_DIMENSIONS + 1:
         in_parts(lambda d, s: rec.emit(_TS, engine, (d.words(), s.words(), words)), dst, src)
     else:
@@ -154,9 +155,10 @@ def tensor_scalar(dst=None, data=None, op0=None, operand0=None, reverse0=False, 
             return parts and emit(*parts)
         return returned(data.shape, _out(dtype, data), emit, (data, operand0, operand1), mask=mask,
                         call="tensor_scalar")
-    rec = record.active()
+    rec = recorders[-1]
     first = rec.count
-    dst = need(dst, "dst", "tensor_scalar")
+    if dst.__class__ is not Tensor:
+        dst = need(dst, "dst", "tensor_scalar")
     if 0 in dst.steps and _coincide(dst):
         _coinciding(dst, lambda d: emit_ts(d, data, a, operand0, r0, b, operand1, r1, e))
     else:
@@ -213,12 +215,28 @@ def _coinciding(dst, emit):
     insn.tensor_copy(dst[(slice(None),) + ends], whole[(slice(None),) + ends])
 
 
-def emit_activate(dst, src, fn, scale=1.0, bias=None, reduce=0):
+def _act_words(fn, scale, bias, reduce):
+    """Words of an activate after its operands dst and src, packed."""
     scale = insn.NONE if scale.__class__ is not Tensor and scale == 1.0 else \
         insn.number(scale, "scale")
     bias = insn.NONE if bias.__class__ is not Tensor and not bias else insn.number(bias, "bias")
-    record.active().emit(_ACT, insn.SCALAR, (dst.words(), src.words(), PACKED[fn,], scale, bias,
-                                             PACKED[reduce, 0]), 0, 3)
+    return b"".join((PACKED[fn,], scale, bias, PACKED[reduce, 0]))
+
+
+_act_kept = {}  # without a bias
+
+
+def emit_activate(dst, src, fn, scale=1.0, bias=None, reduce=0):
+    if bias is None and scale.__class__ is float and scale:
+        key = fn, scale, reduce
+        words = _act_kept.get(key)
+        if words is None:
+            words = _act_words(fn, scale, bias, reduce)
+            if len(_act_kept) < 10000:
+                _act_kept[key] = words
+    else:
+        words = _act_words(fn, scale, bias, reduce)
+    recorders[-1].emit(_ACT, insn.SCALAR, (dst.words(), src.words(), words), 0, 3)
 
 
 def read_accumulators(dst, negate=0, scalar=False):
@@ -232,13 +250,14 @@ def activation(dst=None, op=None, data=None, bias=None, scale=1.0, reduce_op=Non
     registers, with reduce_res from there to a [P, 1] tile."""
     if dst is not None and dst.__class__ is not Tensor and ops.is_op(dst):
         dst, op, data = None, dst, op if op is not None else data
-    data = need(data, "data", "activation")
+    if data.__class__ is not Tensor:
+        data = need(data, "data", "activation")
     fn, cmd = act(op), 0 if reduce_cmd is _IDLE else cmd_of(reduce_cmd, "activation")
     if reduce_op is not None and alu(reduce_op, "reduce_op") != insn.ALU["add"]:
         raise KernelError("activation: reduce_op=%s: scalar's registers "
                           "add" % ops.name_of(reduce_op))
     if dst.__class__ is Tensor and mask is None and reduce_res is None and 0 not in dst.steps:
-        rec = record.active()
+        rec = recorders[-1]
         first = rec.count
         emit_activate(dst, data, fn, scale, bias, cmd)
         return done(rec, first, name)

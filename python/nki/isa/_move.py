@@ -6,7 +6,7 @@ from soma.tensor import same_view
 
 from . import constants as c
 from ._common import (PSUM, KernelError, NotBuilt, Tensor, chosen, crop, done, engine_of, insn,
-                      masked, need, new_tile, number_of, record, returned)
+                      masked, need, new_tile, number_of, record, recorders, returned)
 
 _TRANSPOSE, _COMPUTE = insn.OP["dma_transpose"], insn.OP["dma_compute"]
 _MASK, _SHUFFLE = insn.OP["load_mask_register"], insn.OP["shuffle"]
@@ -45,7 +45,7 @@ def dma_copy(dst=None, src=None, priority=None, oob_mode=c.oob_mode.error,
         dst = need(dst, "dst", "dma_copy")
     if src.__class__ is not Tensor:
         src = need(src, "src", "dma_copy")
-    rec = record.active()
+    rec = recorders[-1]
     first = rec.count
     flags = 0 if dge_mode is _ANY_DGE else chosen(_DGE, dge_mode, "dge_mode", "dma_copy")
     if mask is not None:
@@ -130,7 +130,7 @@ def tensor_copy(dst=None, src=None, engine=c.engine.unknown, name=None, mask=Non
         return returned(src.shape, src.dtype if dtype is None else _type(dtype),
                         lambda d, s: insn.tensor_copy(d, s, e), (src,), mask=mask,
                         call="tensor_copy")
-    rec = record.active()
+    rec = recorders[-1]
     first = rec.count
     if dst.__class__ is not Tensor:
         dst = need(dst, "dst", "tensor_copy")

@@ -9,8 +9,8 @@ from soma.blocks import Blocks, ParDim
 from soma.dtypes import find, float32, uint8
 from soma.errors import KernelError
 from soma.index import whole
-from soma.record import ZeroState
-from soma.tensor import HBM, PSUM, SBUF, Storage, Tensor
+from soma.record import ZeroState, recorders
+from soma.tensor import HBM, PSUM, SBUF, Site, Storage, Tensor
 from soma.views import dense
 
 from ..isa._common import need, new_tile, number_of
@@ -59,13 +59,18 @@ def _par_dim_of(shape):
 def ndarray(shape, dtype=float32, buffer=None, name="", address=None, **other):
     """Memory of a shape and type, not initialised: in SBUF (the default), PSUM or HBM. address is
     (start partition, byte offset)."""
-    rec = record.active()
-    if (buffer is sbuf or buffer is psum) and address is None and not other and \
-            name.__class__ is str and _usual(shape):
-        at = rec.at or rec.where()
-        s = Storage(SBUF if buffer is sbuf else PSUM, find(dtype), shape, name or rec.variable(at),
-                    buffer, at)
-        return Tensor(rec.number(s), s.dtype, shape, (1,) + dense(shape)[1:])
+    rec = recorders[-1]
+    at = rec.at or rec.where()
+    if shape.__class__ is tuple and address is None and not other:
+        asked = shape, dtype, buffer, name
+        site = rec.sites.get(at)
+        if site is not None and site.asked == asked and (shape is site.asked[0] or _usual(shape)):
+            return site.tile(rec)
+        if (buffer is sbuf or buffer is psum) and name.__class__ is str and _usual(shape):
+            s = Storage(SBUF if buffer is sbuf else PSUM, find(dtype), shape,
+                        name or rec.variable(at), buffer, at)
+            site = rec.sites[at] = Site(asked, s)
+            return site.tile(rec)
     buffer = other.pop("memory", buffer) if buffer is None else buffer
     buffer = sbuf if buffer is None else buffer
     dtype = find(dtype)
@@ -75,7 +80,6 @@ def ndarray(shape, dtype=float32, buffer=None, name="", address=None, **other):
     sizes = _sizes(shape)
     if name and not isinstance(name, str):
         raise KernelError("name=%s is not a text" % insn.said(name))
-    at = rec.where()
     name = name or rec.variable(at)
     if memory == HBM:
         return _in_hbm(rec, sizes, dtype, where, name, at)

@@ -41,17 +41,18 @@ def emit_binary(d, op, x, y):
     """d = x op y for tiles and numbers of any broadcast shapes."""
     if x.__class__ is Tensor and x.part:
         x = insn.reachable(x)
-    if y.__class__ is Tensor and y.part:
-        y = insn.reachable(y)
-    if not _is_tile(x):
+    if y.__class__ is Tensor:
+        if y.part:
+            y = insn.reachable(y)
+    elif x.__class__ is Tensor and op != _POW:
+        return emit_ts(d, x, op, y)
+    if x.__class__ is not Tensor:
         if op == _POW or (_is_tile(y) and y.dtype.integer and op in ops.BITS):
             x = _filled(x, y)
             return emit_binary(d, op, x, y)
         return emit_ts(d, y, op, x, 1)
-    if not _is_tile(y):
-        if op == _POW:
-            return emit_binary(d, op, x, _filled(y, x))
-        return emit_ts(d, x, op, y)
+    if y.__class__ is not Tensor:
+        return emit_binary(d, op, x, _filled(y, x))
     words = x.dtype.size == 4 and x.dtype.integer and y.dtype.integer
     exact = words or op in ops.BITS or op == _POW
     if y.free_size == 1 and x.free_size > 1 and not exact and y.shape[0] == x.shape[0]:
@@ -98,8 +99,14 @@ def _result_type(x, y, dtype):
     return tile.dtype
 
 
+_emits = {}  # what emits a binary operator, by its name
+
+
 def _binary(name, x, y, dtype=None, mask=None):
-    x, y, op = _tile(x, "nl." + name), _tile(y, "nl." + name), ops.alu(name)
+    if x.__class__ is not Tensor or not x.storage.memory:
+        x = _tile(x, "nl." + name)
+    if y.__class__ is not float:
+        y = _tile(y, "nl." + name)
     if y.__class__ is not Tensor:
         if x.__class__ is not Tensor:
             raise KernelError("nl.%s of %r and %r: one operand is a tile" % (name, x, y))
@@ -108,8 +115,8 @@ def _binary(name, x, y, dtype=None, mask=None):
         shape = y.shape if x.__class__ is not Tensor else broadcast_shape(x.shape, y.shape)
     if mask is not None and mask is not True:
         x, y = (aligned(t, shape) if _is_tile(t) and t.free_size > 1 else t for t in (x, y))
-    return returned(shape, _result_type(x, y, dtype), lambda d, a, b: emit_binary(d, op, a, b),
-                    (x, y), SBUF, mask, "nl." + name)
+    return returned(shape, _result_type(x, y, dtype), _emits[name], (x, y), SBUF, mask,
+                    "nl." + name)
 
 
 def binary_into(view, op, x, y):
@@ -118,7 +125,17 @@ def binary_into(view, op, x, y):
 
 
 def _make_binary(name, text):
+    call, op = "nl." + name, ops.alu(name)
+
+    def emit(d, x, y):
+        emit_binary(d, op, x, y)
+    _emits[name] = emit
+
     def function(x, y, dtype=None, mask=None, **other):
+        if x.__class__ is Tensor and y.__class__ is float and dtype is None and mask is None:
+            t = x.dtype
+            if x.storage.memory and t.float:  # the most frequent by far
+                return returned(x.shape, t, emit, (x, y), SBUF, None, call)
         return _binary(name, x, y, dtype, mask)
     function.__name__ = function.__qualname__ = name
     function.__doc__ = "%s, element by element." % text
@@ -190,7 +207,11 @@ def _make_act(name, text):
     def emit(d, s):
         emit_activate(d, s, code)
 
+    call = "nl." + name
+
     def function(x, dtype=None, mask=None, **other):
+        if x.__class__ is Tensor and x.storage.memory and not x.part and dtype is None:
+            return returned(x.shape, x.dtype, emit, (x,), SBUF, mask, call)
         return _unary(name, x, emit, dtype, mask)
     function.__name__ = function.__qualname__ = name
     function.__doc__ = "%s, element by element, on scalar." % text

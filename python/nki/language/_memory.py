@@ -18,12 +18,13 @@ def _tile_shape(shape):
 
 def load(src, dtype=None, mask=None, **other):
     """A tile in SBUF with the values of a tensor in HBM."""
-    src = need(src, "src", "nl.load")
+    if src.__class__ is not Tensor:
+        src = need(src, "src", "nl.load")
     t = src.dtype if dtype is None else find(dtype)
-    if src.memory:
+    if src.storage.memory:
         return returned(src.shape, t, lambda d, s: insn.tensor_copy(d, s), (src,), mask=mask,
                         call="nl.load")
-    shape = _tile_shape(src.shape)
+    shape = src.shape if len(src.shape) > 1 else _tile_shape(src.shape)
     if shape[0] > 128:
         raise KernelError("nl.load of %s: the first dimension becomes partitions, of which there "
                           "are 128; %s" % (list(src.shape), "reshape((1, %d)) makes it one row" %

@@ -25,9 +25,7 @@ def _in_place(function):
             result = function(load_of(self), other)
             insn.assign(self, result)
             return self
-        pending = function(self, other).pending
-        rec.pending = None
-        rec._into(pending, self)
+        rec.take(function(self, other), self)
         return self
     return method
 
