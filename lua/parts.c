@@ -44,6 +44,9 @@ static const char *const show_lines[] = {
 static const char *const replay_lines[] = {
 #include "replay.inc"
 };
+static const char *const stops_lines[] = {
+#include "stops.inc"
+};
 static const char *const session_lines[] = {
 #include "session.inc"
 };
@@ -142,6 +145,7 @@ static int load_debugger(lua_State *L) {
   PART(L, place, HOST, "debug_place");
   PART(L, show, HOST, "debug_show");
   PART(L, replay, HOST, "debug_replay");
+  PART(L, stops, HOST, "debug_stops");
   PART(L, session, HOST, "debug_session");
   lua_getfield(L, HOST, "debug_session");
   return 1;

@@ -543,8 +543,8 @@ static inline uint64_t vm_instructions(const vm_core *c) {
 }
 
 typedef enum vm_until { VM_UNTIL_END, VM_UNTIL_EVENT, VM_UNTIL_ISSUE, VM_UNTIL_TIME } vm_until;
-/* Runs core 0, and its peer with it, until the stop, the end, or a fault; see soma_run_until.
- * engine: of core 0. */
+/* Runs the cores of c's run until the stop, the end, or a fault; see soma_run_until. engine: of c.
+ */
 isa_status vm_run(vm_core *c, vm_until what, unsigned engine, vm_time time);
 
 #endif

@@ -1,5 +1,6 @@
 -- What the commands of the debugger name: tiles and tensors with slices, registers, semaphores,
--- places in the code. Everything that is wrong is raised as {message = text}.
+-- places in the code. Each may begin with `core 1` or `core1`; without it, it is of the core in focus.
+-- Everything that is wrong is raised as {message = text}.
 local soma, host = ...
 
 local function refuse(...) error({message = string.format(...)}, 0) end
@@ -13,6 +14,23 @@ end
 local ENGINES = {"tensor", "vector", "scalar", "gpsimd", "sync"}
 local is_engine = {}
 for _, e in ipairs(ENGINES) do is_engine[e] = true end
+
+-- "core 1 vector", "vector": as all of Soma names an engine of a core.
+local function core_name(core, rest) return core > 0 and "core " .. core .. " " .. rest or rest end
+
+-- The number of a core of the program.
+local function core_number(s, digits)
+  local core = math.tointeger(tonumber(digits))
+  if core < s.cores then return core end
+  refuse("core %s: the program has %s", digits, s.cores > 1 and "cores 0 and 1" or "one core, core 0")
+end
+
+-- Takes "core 1" off the beginning of a text that goes on: the core, or nil, and the rest.
+local function core_of(s, text)
+  local digits, rest = text:match "^%s*core%s*(%d+)%s+(%S.*)$"
+  if not digits then return nil, text end
+  return core_number(s, digits), rest
+end
 
 -- ---- Slices ---------------------------------------------------------------------------------
 
@@ -59,20 +77,32 @@ local function find_memory(s, name)
   end
 end
 
--- "ta[0:4, 3]" as {kind, info, ranges, text}.
+-- A tile's name with `.peer`: of the other core, as in the source.
+local function find_peer(s, name, core)
+  local own = name:match "^(.+)%.peer$"
+  local m = own and s.cores > 1 and find_memory(s, own)
+  if m and m.kind == "tile" then return m, own, 1 - core end
+end
+
+-- "ta[0:4, 3]" as {kind, info, core, ranges, text}.
 local function memory(s, text)
-  local name, slice = text:match "^%s*([%w_.$@]+)%s*(%[?.-%]?)%s*$"
+  local core, rest = core_of(s, text)
+  core = core or s.focus.core
+  local name, slice = rest:match "^%s*([%w_.$@]+)%s*(%[?.-%]?)%s*$"
   if not name or slice ~= "" and not slice:match "^%[.*%]$" then
     refuse("'%s' is no tile or tensor: a name, or a name with a slice, as in t[0:4, 3]", text)
   end
   local m = find_memory(s, name)
+  if not m then m, name, core = find_peer(s, name, core) end
   if not m then
+    name = rest:match "^%s*([%w_.$@]+)"
     local names = {}
     for _, t in ipairs(s.prog:tiles()) do names[#names + 1] = t.name end
     for _, t in ipairs(s.prog:tensors()) do names[#names + 1] = t.name end
     refuse("the program has no tile or tensor '%s'%s", name, hint(name, names))
   end
-  m.text = name .. (slice ~= "" and slice or "")
+  m.core = m.kind == "tile" and core or 0 -- HBM is both cores'
+  m.text = core_name(m.core, name .. (slice ~= "" and slice or ""))
   m.ranges = ranges_of(slice ~= "" and slice or nil, m.shape, name)
   return m
 end
@@ -80,7 +110,7 @@ end
 -- Its elements now.
 local function read(s, m)
   local t
-  if m.kind == "tile" then t = s.core[m.info.memory]:read(m.info.name)
+  if m.kind == "tile" then t = s.core[m.info.memory]:read(m.info.name, {core = m.core})
   else t = s.run:fetch(m.info.name) end
   local slices = {}
   for d, r in ipairs(m.ranges) do
@@ -141,7 +171,7 @@ local function watches(m, kind)
   for i = 0, groups - 1 do
     for _, run in ipairs(runs) do
       stops[#stops + 1] = {kind = kind, memory = m.info.memory, offset = m.info.offset + run[1], bytes = run[2],
-        partition = m.info.partition + p.first + i * p.step, partitions = groups == 1 and p.count or 1}
+        partition = m.info.partition + p.first + i * p.step, partitions = groups == 1 and p.count or 1, core = m.core}
     end
   end
   return stops
@@ -149,15 +179,23 @@ end
 
 -- ---- Semaphores, times, code ----------------------------------------------------------------
 
-local function semaphore(s, name)
-  local names = {}
-  for _, sem in ipairs(s.prog:semaphores()) do
-    if sem.name == name then return sem.number end
+-- Its number and its core; "peer.NAME" is the other core's.
+local function semaphore(s, name, core)
+  local names, its = {}, name:match "^peer%.(.+)$"
+  core = core or s.focus.core
+  if its and s.cores > 1 then name, core = its, 1 - core end
+  for _, sem in ipairs(s.prog:semaphores {core = core}) do
+    if sem.name == name then return sem.number, core end
     names[#names + 1] = sem.name
   end
   local number = math.tointeger(tonumber(name:match "^S%[(%d+)%]$" or ""))
-  if number and number < 256 then return number end
-  refuse("the program has no semaphore '%s'%s", name, hint(name, names))
+  if number and number < 256 then return number, core end
+  refuse("%s has no semaphore '%s'%s", core > 0 and "core " .. core or "the program", name, hint(name, names))
+end
+
+local function semaphore_value(s, name, core)
+  local number, of = semaphore(s, name, core)
+  return s.core:semaphore(number, {core = of})
 end
 
 -- "2014.5", "2 us": nanoseconds.
@@ -172,7 +210,7 @@ end
 local function heads(list)
   local out, last = {}, nil
   for _, i in ipairs(list) do
-    if not last or last.engine ~= i.engine or last.pc + 1 ~= i.pc then out[#out + 1] = i end
+    if not last or last.engine ~= i.engine or last.core ~= i.core or last.pc + 1 ~= i.pc then out[#out + 1] = i end
     last = i
   end
   return out
@@ -181,32 +219,47 @@ end
 -- The first line of a file after this one that instructions come from, as a hint; "" if none does.
 local function next_line(s, file, line)
   local best
-  for _, i in ipairs(s.prog:instructions()) do
-    if i.file == file and i.line > line and (not best or i.line < best) then best = i.line end
+  for core = 0, s.cores - 1 do
+    for _, i in ipairs(s.prog:instructions {core = core}) do
+      if i.file == file and i.line > line and (not best or i.line < best) then best = i.line end
+    end
   end
   return best and ("; the next that has one is %s:%d"):format(file, best) or ""
 end
 
--- The instructions that a place names: FILE:LINE, LINE, ENGINE:PC, LABEL.
-local function code(s, text)
+-- The instructions of that core, or of both when it is nil.
+local function instructions(s, core, what)
+  local found = {}
+  for k = core or 0, core or s.cores - 1 do
+    what.core = k
+    for _, i in ipairs(s.prog:instructions(what)) do found[#found + 1] = i end
+  end
+  return found
+end
+
+-- The instructions that a place names: FILE:LINE, LINE, LABEL of either core; ENGINE:PC.
+local function code(s, given)
+  local core, text = core_of(s, given)
   local name, number = text:match "^(.-):?(%d+)$"
   if number and is_engine[name] then
-    local found = s.prog:instructions {engine = name, pc = math.tointeger(tonumber(number))}
-    if #found == 0 then refuse("%s has no pc %s", name, number) end
+    core = core or s.focus.core
+    local found = instructions(s, core, {engine = name, pc = math.tointeger(tonumber(number))})
+    if #found == 0 then refuse("%s has no pc %s", core_name(core, name), number) end
     return found
   end
-  local labelled = s.prog:instructions {label = text}
+  local labelled = instructions(s, core, {label = text})
   if #labelled > 0 then return labelled end
   if number and (name == "" or text:match ":%d+$") then
     local file = name ~= "" and name or s.file
     if not file then refuse("the program does not say its lines: assemble it from source") end
     local line = math.tointeger(tonumber(number))
-    local found = heads(s.prog:instructions {file = file, line = line})
-    if #found == 0 then refuse("no instruction comes from %s:%s%s", file, number, next_line(s, file, line)) end
+    local found = heads(instructions(s, core, {file = file, line = line}))
+    if #found == 0 then refuse("no instruction%s comes from %s:%s%s", core and " of core " .. core or "", file, number, next_line(s, file, line)) end
     return found
   end
   refuse("'%s' is no place: FILE:LINE, LINE, ENGINE:PC, a label, $sem>=n, write TILE, time T", text)
 end
 
 return {refuse = refuse, hint = hint, memory = memory, read = read, watches = watches,
-        semaphore = semaphore, time = time, code = code, engines = ENGINES, is_engine = is_engine}
+        semaphore = semaphore, semaphore_value = semaphore_value, time = time, code = code, engines = ENGINES, is_engine = is_engine,
+        core_name = core_name, core_number = core_number, core_of = core_of}

@@ -7,9 +7,12 @@ local place = host.debug_place
 local SECONDS, MOST, BYTES = 1, 32, 1 << 30 -- between snapshots; of them; of all of them
 local EXPECTED = 2 -- seconds that a replay may take before it says so
 
-local function counts_of(run)
+local function counts_of(s)
   local counts = {}
-  for _, name in ipairs(place.engines) do counts[name] = run:engine(name).instructions end
+  for core = 0, s.cores - 1 do
+    counts[core] = {}
+    for _, name in ipairs(place.engines) do counts[core][name] = s.run:engine(name, {core = core}).instructions end
+  end
   return counts
 end
 
@@ -23,7 +26,7 @@ local function keep(s)
   local list = s.snapshots
   local at = #list + 1
   while at > 1 and list[at - 1].time_ns > s.run.time_ns do at = at - 1 end
-  table.insert(list, at, {state = snapshot, time_ns = s.run.time_ns, seconds = s.seconds, counts = counts_of(s.run)})
+  table.insert(list, at, {state = snapshot, time_ns = s.run.time_ns, seconds = s.seconds, counts = counts_of(s)})
   s.kept = s.seconds
   s.interval = math.max(s.interval or SECONDS, 10 * (host.seconds() - started))
   local bytes = 0
@@ -90,15 +93,17 @@ local function to_time(s, ns)
   replay(s, snapshot, function() s.run:until_time(ns) end)
 end
 
--- To the moment at which the engine had issued n instructions.
-local function to_count(s, engine, n)
-  local snapshot = latest(s, function(k) return k.counts[engine] < n or n == 0 and k.counts[engine] == 0 end)
+-- To the moment at which the engine {core, engine} had issued n instructions.
+local function to_count(s, e, n)
+  local function had(k) return k.counts[e.core][e.engine] end
+  local snapshot = latest(s, function(k) return had(k) < n or n == 0 and had(k) == 0 end)
   replay(s, snapshot, function()
-    if snapshot.counts[engine] == n then return end
-    local stop = s.run:add_stop {kind = "count", engine = engine, count = n}
+    if had(snapshot) == n then return end
+    local stop = s.run:add_stop {kind = "count", core = e.core, engine = e.engine, count = n}
     s.run:continue()
     s.run:remove_stop(stop)
   end)
+  s.run:pass(e.engine, {core = e.core})
 end
 
 -- ---- Who -----------------------------------------------------------------------------------
@@ -137,11 +142,22 @@ local function search(s, snapshot, watches, go)
   return found, hits
 end
 
+-- The engines at whose next instruction the run has paused, which it then passes.
+local function passed(s)
+  local list = {}
+  for core = 0, s.cores - 1 do
+    for _, name in ipairs(place.engines) do
+      if s.run:engine(name, {core = core}).passes then list[#list + 1] = {core = core, engine = name} end
+    end
+  end
+  return list
+end
+
 -- Who touched the bytes of the watches last, up to now: a hit, or nil.
 local function who(s, watches)
   local run, mark, faulted, seconds = s.run, mark_of(s.run), s.run.fault ~= nil, s.seconds
   local _, i = latest(s, function(k) return k.time_ns <= mark.time_ns end)
-  local here = not faulted and run:snapshot() or nil
+  local here, passes = not faulted and run:snapshot() or nil, passed(s)
   local found, next_time = nil, nil
   local ok, message = pcall(function()
     while i >= 1 and not found do
@@ -158,6 +174,7 @@ local function who(s, watches)
   if here then
     run:restore(here)
     here:close()
+    for _, e in ipairs(passes) do run:pass(e.engine, {core = e.core}) end
   else
     replay(s, s.snapshots[#s.snapshots], function() run:continue() end)
   end

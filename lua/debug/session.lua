@@ -1,221 +1,9 @@
 -- The debugger: run:debug() and soma --debug. lua/debug/README.md is its manual. A session holds a
--- run, its stops, and which engine its commands are about (the focus).
-local soma, host = ...
-local place, show, replay = host.debug_place, host.debug_show, host.debug_replay
-local refuse, ns = place.refuse, show.ns
-
--- ---- Where it stands ------------------------------------------------------------------------
-
-local function next_of(s, engine)
-  return show.at(s, engine, s.run:engine(engine).pc)
-end
-
-local function tell_calls(s, i)
-  for _, call in ipairs(i.calls or {}) do s.print("    in " .. call) end
-end
-
--- The line of the engine in focus, with what it waits for; before it the time, unless a stop has
--- told it.
-local function tell_place(s, time_ns)
-  local e = s.run:engine(s.focus)
-  local now = e.status == "halted" and s.run.time_ns or math.max(s.run.time_ns, e.time_ns)
-  if not s.told then s.print("at " .. ns(time_ns or now)) end
-  s.told = false
-  if e.status == "halted" then
-    s.print("  " .. s.focus .. " has halted")
-    return
-  end
-  local i = next_of(s, s.focus)
-  s.print("  " .. show.instruction(i))
-  tell_calls(s, i)
-  if e.status == "waiting" then
-    s.print(string.format("    it waits for $%s%s%d, which is %d", e.semaphore_name or "S[" .. e.semaphore .. "]",
-      e.condition, e.want, e.have))
-  end
-end
-
-local function tell_end(s)
-  local f = s.run.fault
-  if not f then
-    s.print("the run has ended well at " .. ns(s.run.time_ns))
-  else
-    s.print(tostring(f))
-    if f.engine then s.focus = f.engine end
-    s.print("the run has ended at " .. ns(s.run.time_ns) .. (s.no_way_back and "" or "; back goes to before it"))
-  end
-end
-
--- ---- Stops ----------------------------------------------------------------------------------
-
--- What a condition and `lua` see: registers of the engine in focus, tiles and tensors, the module.
-local function environment(s)
-  local env = {soma = soma, run = s.run, core = s.core, prog = s.prog}
-  return setmetatable(env, {__index = function(_, name)
-    local r = math.tointeger(tonumber(tostring(name):match "^r(%d+)$" or ""))
-    if r and r < 64 then return s.core:register(s.focus, r) end
-    if name == "time" then return s.run.time_ns end
-    if name == "engine" then return s.focus end
-    if name == "sem" then return function(which) return s.core:semaphore(place.semaphore(s, which)) end end
-    local ok, m = pcall(place.memory, s, tostring(name))
-    if ok then return place.read(s, m) end
-    return _G[name]
-  end})
-end
-
--- An expression of Lua, in which $name is a semaphore's value, as a function.
-local function expression(s, text)
-  local lua = text:gsub("%$([%a_][%w_]*)", 'sem("%1")')
-  local env = environment(s)
-  local f, message = load("return " .. lua, "=expression", "t", env)
-  if not f then f, message = load(lua, "=expression", "t", env) end
-  if not f then refuse("%s", message) end
-  return f
-end
-
--- The stops of the run that a text names, and what to call them.
-local function stops_of(s, text)
-  local what = text:match "^write%s+(.+)$"
-  if what then
-    local m = place.memory(s, what)
-    return place.watches(m, "write"), "a write to " .. m.text
-  end
-  what = text:match "^time%s+(.+)$"
-  if what then
-    local t = place.time(what)
-    return {}, "time " .. ns(t), t
-  end
-  local sem, cond, value = text:match "^%$([%w_%[%]]+)%s*([<>=!]=?)%s*(%d+)$"
-  if sem then
-    local number = place.semaphore(s, sem)
-    return {{kind = "semaphore", semaphore = number, condition = cond, value = math.tointeger(tonumber(value))}},
-      "$" .. sem .. cond .. value
-  end
-  if text:match "^%$" then refuse("'%s' is no condition of a semaphore: $name>=4", text) end
-  local stops, words = {}, {}
-  for k, i in ipairs(place.code(s, text)) do
-    stops[k] = {kind = "pc", engine = i.engine, pc = i.pc}
-    if k <= 3 then words[k] = i.engine .. " " .. i.pc .. (i.file and " (" .. show.where(i) .. ")" or "") end
-  end
-  return stops, table.concat(words, ", ") .. (#stops > 3 and " and " .. #stops - 3 .. " more" or "")
-end
-
-local function add_break(s, text, once)
-  local spot, cond = text:match "^(.-)%s+if%s+(.+)$"
-  spot = (spot or text):match "^%s*(.-)%s*$"
-  if spot == "" then refuse "break where? FILE:LINE, LINE, ENGINE:PC, a label, $sem>=n, write TILE, time T" end
-  local stops, what, t = stops_of(s, spot)
-  local b = {stops = stops, what = what, time_ns = t, once = once, hits = 0, cond = cond, test = cond and expression(s, cond)}
-  for _, stop in ipairs(stops) do -- what cannot be is refused now
-    s.run:remove_stop(s.run:add_stop(stop))
-  end
-  s.last_break = s.last_break + 1
-  b.number = s.last_break
-  s.breaks[#s.breaks + 1] = b
-  s.print(string.format("stop %d: %s%s%s", b.number, b.what, cond and " if " .. cond or "", once and ", once" or ""))
-end
-
-local function remove_break(s, b)
-  for i, k in ipairs(s.breaks) do
-    if k == b then table.remove(s.breaks, i) end
-  end
-end
-
-local function arm(s)
-  s.armed = {}
-  for _, b in ipairs(s.breaks) do
-    for _, stop in ipairs(b.stops) do s.armed[s.run:add_stop(stop)] = b end
-  end
-end
-local function disarm(s)
-  for id in pairs(s.armed) do pcall(s.run.remove_stop, s.run, id) end
-  s.armed = {}
-end
-
--- The time that the run has come to: there need be no event at it.
-local function now(s) return math.max(s.run.time_ns, s.came_to) end
-
--- The next stop by time; nil: none.
-local function next_time(s)
-  local best
-  for _, b in ipairs(s.breaks) do
-    if b.time_ns and b.time_ns > now(s) and (not best or b.time_ns < best.time_ns) then best = b end
-  end
-  return best
-end
-
--- Whether the stop holds with its condition; tells of it.
-local function holds(s, b, hit)
-  if hit.engine then s.focus = hit.engine end
-  if b.test then
-    local ok, value = pcall(b.test)
-    if not ok then
-      s.print("stop " .. b.number .. ": its condition fails: " .. tostring(type(value) == "table" and value.message or value))
-    elseif not value then
-      return false
-    end
-  end
-  b.hits = b.hits + 1
-  s.told = true
-  s.print(string.format("stop %d at %s: %s", b.number, ns(b.time_ns or s.run.time_ns), b.what))
-  if b.once then remove_break(s, b) end
-  return true
-end
-
--- Tells of a write: who it was. The engine itself has gone on since.
-local function tell_writer(s, hit)
-  local i = show.at(s, hit.engine, hit.pc)
-  s.print(string.format("  written by %s%s, from %s to %s%s", show.instruction(i),
-    hit.dma_engine and ", DMA engine " .. hit.dma_engine or "", ns(hit.start_ns), ns(hit.time_ns),
-    hit.part and " (it may have left these bytes alone)" or ""))
-end
-
--- Runs on by `go(limit)` until a stop that holds, the end, or what go itself stops at, and says
--- where it stands. Own stops of the caller are in `mine`, by number: true when one has held.
-local function move(s, go, mine)
-  if s.run.ended then
-    refuse(s.run.fault and "the run has ended with a fault; back goes to before it" or "the run has ended; back and until go back")
-  end
-  local done, own = false, false
-  s.told = false
-  local focus = s.focus
-  repeat
-    local timed = next_time(s)
-    arm(s)
-    local ok, message = pcall(go, timed and timed.time_ns)
-    local hits = s.run.stopped
-    local armed = s.armed
-    disarm(s)
-    if not ok then error(message, 0) end
-    for _, hit in ipairs(hits) do
-      if mine and mine[hit.stop] then done, own = true, true end
-    end
-    for _, hit in ipairs(hits) do
-      local b = armed[hit.stop]
-      if b and holds(s, b, hit) then
-        done = true
-        if b.stops[1].kind == "write" and hit.engine then tell_writer(s, hit) end
-        focus = s.focus
-      end
-    end
-    local at_time = timed and #hits == 0 and not s.run.ended and s.reached == timed.time_ns
-    if at_time and holds(s, timed, {}) then done = true end
-    if #hits == 0 and not at_time then done = true end
-  until done or s.run.ended
-  s.focus = focus
-  if s.run.ended then tell_end(s) end
-  return own
-end
-
--- For move: to a time or the end, whichever limit comes first.
-local function run_to(s, until_ns)
-  return function(limit)
-    local to = until_ns
-    if limit and (not to or limit < to) then to = limit end
-    s.reached = nil
-    replay.forward(s, to)
-    if to and not s.run.ended and #s.run.stopped == 0 then s.reached, s.came_to = to, to end
-  end
-end
+-- run, its stops, and which engine of which core its commands are about (the focus).
+local _, host = ...
+local place, show, replay, stops = host.debug_place, host.debug_show, host.debug_replay, host.debug_stops
+local refuse, ns, core_name = place.refuse, show.ns, place.core_name
+local tell_place, tell_end, move, run_to = stops.tell_place, stops.tell_end, stops.move, stops.run_to
 
 -- ---- Commands -------------------------------------------------------------------------------
 
@@ -226,13 +14,32 @@ local function command(name, usage, text, fn)
   order[#order + 1] = name
 end
 
--- An engine's name at the beginning of the arguments, taken off; the focus otherwise.
-local function engine_of(s, args)
-  local word, rest = args:match "^(%a+)%s*(.*)$"
-  if not word or not place.is_engine[word] then return s.focus, args end
-  if not show.at(s, word, 0) then refuse("%s has no instructions in this program", word) end
-  return word, rest
+-- The first engine of that core that has instructions, nil: none has.
+local function first_engine(s, core)
+  for _, name in ipairs(place.engines) do
+    if show.at(s, core, name, 0) then return name end
+  end
 end
+
+-- "core 1 vector", "core 1" or "vector" at the beginning of the arguments, taken off: an engine {core,
+-- engine}, the focus when there is neither. Of a core alone it is the engine of the focus, if that core
+-- has it.
+local function engine_of(s, args)
+  local digits, after = args:match "^core%s*(%d+)%f[%s\0]%s*(.*)$"
+  local core = digits and place.core_number(s, digits) or s.focus.core
+  if digits then args = after end
+  local word, rest = args:match "^(%a+)%s*(.*)$"
+  local name = place.is_engine[word] and word or s.focus.engine
+  if place.is_engine[word] then args = rest
+  elseif digits and not show.at(s, core, name, 0) then name = first_engine(s, core) end
+  if not name or not show.at(s, core, name, 0) then
+    refuse("%s has no instructions in this program", name and core_name(core, name) or "core " .. core)
+  end
+  return {core = core, engine = name}, args
+end
+local function name_of(e) return core_name(e.core, e.engine) end
+-- A stop of that kind at an engine's pc.
+local function stop_at(kind, e, pc) return {kind = kind, core = e.core, engine = e.engine, pc = pc} end
 
 local function count_of(text)
   if text == "" then return 1 end
@@ -241,16 +48,16 @@ local function count_of(text)
   return n
 end
 
-command("break", "PLACE [if COND]", "stop before the instruction at PLACE issues: FILE:LINE, LINE, ENGINE:PC, a label; or when\n$sem>=n begins to hold; after a write TILE[slice]; at time T. COND is Lua: r1 == 3, $done >= 2, t:max() > 1",
-  function(s, args) add_break(s, args, false) end)
-command("tbreak", "PLACE [if COND]", "the same, once", function(s, args) add_break(s, args, true) end)
+command("break", "PLACE [if COND]", "stop before the instruction at PLACE issues: FILE:LINE, LINE, ENGINE:PC, a label; or when\n$sem>=n begins to hold; after a write TILE[slice]; at time T. COND is Lua: r1 == 3, $done >= 2, t:max() > 1\nOf two cores a line or a label is of both; `break core 1 PLACE` is of one",
+  function(s, args) stops.add(s, args, false) end)
+command("tbreak", "PLACE [if COND]", "the same, once", function(s, args) stops.add(s, args, true) end)
 command("delete", "[NUMBER]", "remove a stop, or all", function(s, args)
   if args == "" then
     s.breaks = {}
     return
   end
   for _, b in ipairs(s.breaks) do
-    if tostring(b.number) == args then return remove_break(s, b) end
+    if tostring(b.number) == args then return stops.remove(s, b) end
   end
   refuse("there is no stop %s", args)
 end)
@@ -260,7 +67,7 @@ command("continue", "", "run to the next stop or the end", function(s)
 end)
 command("until", "TIME", "run to that time, forward or back", function(s, args)
   local t = place.time(args)
-  if t < now(s) or s.run.ended then
+  if t < stops.now(s) or s.run.ended then
     replay.to_time(s, t)
     s.came_to = t
   else
@@ -271,11 +78,11 @@ command("until", "TIME", "run to that time, forward or back", function(s, args)
 end)
 
 -- One instruction of the engine; true when it was that and no stop.
-local function step_once(s, engine)
-  local before = s.run:engine(engine)
-  if before.status == "halted" then refuse("%s has halted", engine) end
-  move(s, function() s.run:step(engine) end)
-  return not s.run.ended and s.run:engine(engine).instructions > before.instructions
+local function step_once(s, e)
+  local before = stops.state_of(s, e)
+  if before.status == "halted" then refuse("%s has halted", name_of(e)) end
+  move(s, function() s.run:step(e.engine, {core = e.core}) end)
+  return not s.run.ended and stops.state_of(s, e).instructions > before.instructions
 end
 command("step", "[ENGINE] [N]", "until the engine in focus has issued its instruction, N times", function(s, args)
   local engine, rest = engine_of(s, args)
@@ -288,24 +95,26 @@ command("step", "[ENGINE] [N]", "until the engine in focus has issued its instru
 end)
 
 -- How many of what the engine issued at pc are not done.
-local function under_way(s, engine, pc)
+local function under_way(s, e, pc)
   local n = 0
-  for _, f in ipairs(s.run:engine(engine).in_flight) do
+  for _, f in ipairs(stops.state_of(s, e).in_flight) do
     if f.pc == pc then n = n + 1 end
   end
-  for _, t in ipairs(s.run:transfers()) do
-    if t.engine == engine and t.pc == pc then n = n + 1 end
+  for _, t in ipairs(s.run:transfers {core = e.core}) do
+    if t.engine == e.engine and t.pc == pc then n = n + 1 end
   end
   return n
 end
 command("next", "[ENGINE]", "the same, and until its result is there", function(s, args)
   local engine = engine_of(s, args)
   s.focus = engine
-  local pc = s.run:engine(engine).pc
+  local pc = stops.state_of(s, engine).pc
   if step_once(s, engine) then
     local n = under_way(s, engine, pc)
     if n > 0 then
-      local stop = s.run:add_stop {kind = "done", engine = engine, pc = pc, count = n}
+      local wanted = stop_at("done", engine, pc)
+      wanted.count = n
+      local stop = s.run:add_stop(wanted)
       local ok, message = pcall(move, s, run_to(s), {[stop] = true})
       pcall(s.run.remove_stop, s.run, stop)
       if not ok then error(message, 0) end
@@ -315,28 +124,29 @@ command("next", "[ENGINE]", "the same, and until its result is there", function(
 end)
 
 -- Where an engine comes out of the code that it is in: pcs, and whether one more step is to be taken.
-local function exits(s, engine, pc)
-  local top, last = s.prog:loop(engine, pc)
+local function exits(s, e, pc)
+  local function at(n) return show.at(s, e.core, e.engine, n) end
+  local top, last = s.prog:loop(e.engine, pc, e.core)
   local pcs = {}
   if not top then
     for n = pc, math.huge do
-      local i = show.at(s, engine, n)
-      if not i then refuse("%s is in no loop, and in no code that was called", engine) end
+      local i = at(n)
+      if not i then refuse("%s is in no loop, and in no code that was called", name_of(e)) end
       if i.name == "ret" then return {n}, true end
     end
   end
   for n = top, last do
-    local i = show.at(s, engine, n)
+    local i = at(n)
     if i.target and (i.target < top or i.target > last) and i.name ~= "call" then pcs[#pcs + 1] = i.target end
   end
-  if show.at(s, engine, last + 1) then pcs[#pcs + 1] = last + 1 end
-  if #pcs == 0 then refuse("nothing leads out of the loop of %s from pc %d to %d", engine, top, last) end
+  if at(last + 1) then pcs[#pcs + 1] = last + 1 end
+  if #pcs == 0 then refuse("nothing leads out of the loop of %s from pc %d to %d", name_of(e), top, last) end
   return pcs
 end
 command("finish", "", "to the end of the loop that the engine in focus is in, else of the code that was called", function(s)
   local engine, mine = s.focus, {}
-  local pcs, returns = exits(s, engine, s.run:engine(engine).pc)
-  for _, pc in ipairs(pcs) do mine[s.run:add_stop {kind = "pc", engine = engine, pc = pc}] = true end
+  local pcs, returns = exits(s, engine, stops.state_of(s, engine).pc)
+  for _, pc in ipairs(pcs) do mine[s.run:add_stop(stop_at("pc", engine, pc))] = true end
   local ok, message = pcall(move, s, run_to(s), mine)
   for id in pairs(mine) do pcall(s.run.remove_stop, s.run, id) end
   if not ok then error(message, 0) end
@@ -351,8 +161,8 @@ command("back", "[N]", "undo N instructions of the engine in focus; after a faul
   if fault then
     replay.to_time(s, math.max(0, fault.time_ns - 1e-5))
   else
-    local have = s.run:engine(s.focus).instructions
-    if have < n then refuse("%s has issued %d instructions", s.focus, have) end
+    local have = stops.state_of(s, s.focus).instructions
+    if have < n then refuse("%s has issued %d instructions", name_of(s.focus), have) end
     replay.to_count(s, s.focus, have - n)
   end
   s.came_to = 0
@@ -365,13 +175,15 @@ command("print", "WHAT[/heat|/stats]", "a tile or tensor, as in t[0:4, :8]; a re
   what = what or args
   if what == "" then refuse "print what? A tile, a tensor, r3, $s" end
   if form and not how[form] then refuse("'/%s': /heat or /stats%s", form, place.hint(form, {"heat", "stats"})) end
-  local engine, r = what:match "^(%a+)%.r(%d+)$"
-  if not engine then engine, r = s.focus, what:match "^r(%d+)$" end
+  local prefix, rest = place.core_of(s, what)
+  local core = prefix or s.focus.core
+  local engine, r = rest:match "^(%a+)%.r(%d+)$"
+  if not engine then engine, r = s.focus.engine, rest:match "^r(%d+)$" end
   if r and place.is_engine[engine] then
     if tonumber(r) > 63 then refuse("there are registers r0 to r63") end
-    s.print(string.format("%s.r%s = %d", engine, r, s.core:register(engine, math.tointeger(tonumber(r)))))
-  elseif what:match "^%$" then
-    s.print(what .. " = " .. s.core:semaphore(place.semaphore(s, what:sub(2))))
+    s.print(string.format("%s.r%s = %d", core_name(core, engine), r, s.core:register(engine, math.tointeger(tonumber(r)), {core = core})))
+  elseif rest:match "^%$" then
+    s.print(core_name(core, rest) .. " = " .. place.semaphore_value(s, rest:sub(2), core))
   else
     local m = place.memory(s, what)
     s.print(m.text .. " = " .. (how[form] or show.matrix)(place.read(s, m)))
@@ -402,11 +214,16 @@ command("info", "break|engines|queues|sems|tiles|transfers", "what there is, and
   if not f then refuse("info %s%s", table.concat(names_of(infos), ", "), place.hint(args, names_of(infos))) end
   s.print(f(s))
 end)
-command("focus", "ENGINE", "the engine that step, next, back, print r3 are about", function(s, args)
-  if not place.is_engine[args] then refuse("'%s' is no engine: %s", args, table.concat(place.engines, ", ")) end
-  s.focus = engine_of(s, args)
+local function set_focus(s, args)
+  local e, rest = engine_of(s, args)
+  if args == "" or rest ~= "" then
+    refuse("'%s' is no engine: %s%s", rest, s.cores > 1 and "core 0, core 1, " or "", table.concat(place.engines, ", "))
+  end
+  s.focus = e
   tell_place(s)
-end)
+end
+command("focus", "ENGINE", "the engine that step, next, back, print r3 are about: vector, core 1, core 1 vector", set_focus)
+command("core", "N [ENGINE]", "focus core N; `core N` in front of an engine, a tile, a semaphore or a place means that core's,\nas in: print core 1 t[0:4], step core 1 vector", function(s, args) set_focus(s, "core " .. args) end)
 command("who", "wrote|reads WHAT", "the last instruction that has written a byte of it, or read one, so far", function(s, args)
   local kind, what = args:match "^(%a+)%s+(.+)$"
   local watch = ({wrote = "write", reads = "read", read = "read"})[kind]
@@ -416,14 +233,14 @@ command("who", "wrote|reads WHAT", "the last instruction that has written a byte
   if not hit then
     s.print(string.format("nothing has %s %s so far", watch == "write" and "written" or "read", m.text))
   elseif watch == "write" then
-    tell_writer(s, hit)
+    stops.tell_writer(s, hit)
   else
-    s.print("  read by " .. show.instruction(show.at(s, hit.engine, hit.pc)) .. ", at " .. ns(hit.start_ns))
+    s.print("  read by " .. show.instruction(show.at(s, hit.core, hit.engine, hit.pc)) .. ", at " .. ns(hit.start_ns))
   end
 end)
 
 command("list", "[FILE:LINE|LINE]", "source around it, or around the next instruction", function(s, args)
-  local i = next_of(s, s.focus)
+  local i = stops.next_of(s, s.focus)
   local here = i and i.line
   if args == "" then
     if not here then refuse "the program does not say its lines: assemble it from source" end
@@ -437,14 +254,14 @@ command("list", "[FILE:LINE|LINE]", "source around it, or around the next instru
 end)
 command("disas", "[ENGINE]", "instructions around the next one", function(s, args)
   local engine = engine_of(s, args)
-  s.print(show.disas(s, engine, s.run:engine(engine).pc))
+  s.print(show.disas(s, engine.core, engine.engine, stops.state_of(s, engine).pc))
 end)
 command("log", "on|off", "a line for each instruction that is done", function(s, args)
   if args ~= "on" and args ~= "off" then refuse "log on, or log off" end
   s.run:log_lines(args == "on" and s.print or nil)
 end)
 command("lua", "CODE", "an expression or statements, with soma, run, core, prog, registers, tiles; what it changes is lost\nwhen the run goes back", function(s, args)
-  local results = table.pack(expression(s, args)())
+  local results = table.pack(stops.expression(s, args)())
   for i = 1, results.n do results[i] = tostring(results[i]) end
   if results.n > 0 then s.print(table.concat(results, "\t")) end
 end)
@@ -517,7 +334,8 @@ local function complete(s, line)
   else
     for _, t in ipairs(s.prog:tiles()) do names[#names + 1] = t.name end
     for _, t in ipairs(s.prog:tensors()) do names[#names + 1] = t.name end
-    for _, t in ipairs(s.prog:semaphores()) do names[#names + 1] = "$" .. t.name end
+    for _, t in ipairs(s.prog:semaphores {core = s.focus.core}) do names[#names + 1] = "$" .. t.name end
+    if s.cores > 1 then names[#names + 1] = "core" end
     for _, e in ipairs(place.engines) do names[#names + 1] = e end
     for name in pairs(infos) do names[#names + 1] = name end
   end
@@ -530,14 +348,15 @@ end
 
 local function open(run, o)
   local s = {run = run, core = host.core_of(run), prog = host.program_of(run), breaks = {}, last_break = 0,
-             armed = {}, sources = {}, came_to = 0, print = o.print or function(text) io.write(text, "\n") end}
-  for _, name in ipairs(place.engines) do
-    local first = show.at(s, name, 0)
-    if first and not s.focus then s.focus, s.file = name, first.file end
-    if first and first.file and not s.file then s.file = first.file end
+             cores = #run.stats.core, armed = {}, sources = {}, came_to = 0, print = o.print or function(text) io.write(text, "\n") end}
+  for core = 0, s.cores - 1 do
+    for _, name in ipairs(place.engines) do
+      local first = show.at(s, core, name, 0)
+      if first and not s.focus then s.focus, s.file = {core = core, engine = name}, first.file end
+      if first and first.file and not s.file then s.file = first.file end
+    end
   end
   if not s.focus then refuse "debug: the program has no instructions" end
-  if #run.stats.core > 1 then refuse "debug: the debugger does not take programs of two cores in this version" end
   replay.begin(s)
   return s
 end
@@ -596,9 +415,12 @@ end
 -- run:until_line(file, line): until an instruction of that line can issue, or the end.
 local function until_line(run, file, line)
   local prog, ids = host.program_of(run), {}
-  local list = prog:instructions {file = file, line = line}
-  if #list == 0 then error("until_line: no instruction comes from " .. file .. ":" .. line, 2) end
-  for k, i in ipairs(list) do ids[k] = run:add_stop {kind = "pc", engine = i.engine, pc = i.pc} end
+  for core = 0, #run.stats.core - 1 do
+    for _, i in ipairs(prog:instructions {file = file, line = line, core = core}) do
+      ids[#ids + 1] = run:add_stop {kind = "pc", core = core, engine = i.engine, pc = i.pc}
+    end
+  end
+  if #ids == 0 then error("until_line: no instruction comes from " .. file .. ":" .. line, 2) end
   local ok, message = pcall(run.continue, run)
   for _, id in ipairs(ids) do pcall(run.remove_stop, run, id) end
   if not ok then error(message, 0) end
@@ -607,8 +429,8 @@ end
 
 -- run:log_lines(fn): fn gets a line of text for each instruction that is done; nil: no more.
 local function log_lines(run, fn)
-  local prog = host.program_of(run)
-  return run:log(fn and function(l) fn(show.logged(prog, l)) end or nil)
+  local prog, cores = host.program_of(run), #run.stats.core
+  return run:log(fn and function(l) fn(show.logged(prog, l, cores)) end or nil)
 end
 
 return {debug = debug, until_line = until_line, log_lines = log_lines}

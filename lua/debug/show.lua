@@ -2,6 +2,7 @@
 -- queues, tiles, transfers; source and instructions.
 local soma, host = ...
 local place = host.debug_place
+local core_name = place.core_name
 
 local function ns(t) return (string.format("%.3f", t):gsub("%.?0+$", "")) .. " ns" end
 
@@ -12,7 +13,7 @@ end
 -- "vector 3  add.s:14  tensor_tensor ...": an instruction on one line.
 local function instruction(i)
   local at = where(i)
-  return string.format("%s %d  %s%s", i.engine, i.pc, at ~= "" and at .. "  " or "", i.text)
+  return string.format("%s %d  %s%s", core_name(i.core, i.engine), i.pc, at ~= "" and at .. "  " or "", i.text)
 end
 
 -- Rows of texts as aligned columns.
@@ -149,9 +150,16 @@ end
 
 -- ---- Engines and so on ----------------------------------------------------------------------
 
-local function at(s, engine, pc) return s.prog:instructions({engine = engine, pc = pc})[1] end
+local function at(s, core, engine, pc) return s.prog:instructions({core = core, engine = engine, pc = pc})[1] end
 
 local function sem_name(e) return "$" .. (e.semaphore_name or "S[" .. e.semaphore .. "]") end
+
+-- Calls fn(core, engine's name, its state) for the engines of both cores.
+local function each_engine(s, fn)
+  for core = 0, s.cores - 1 do
+    for _, name in ipairs(place.engines) do fn(core, name, s.run:engine(name, {core = core})) end
+  end
+end
 
 local function doing(e)
   if e.status == "halted" then return "halted" end
@@ -165,53 +173,60 @@ end
 
 local function engines(s)
   local rows = {}
-  for _, name in ipairs(place.engines) do
-    local e = s.run:engine(name)
-    local i = at(s, name, e.pc)
-    if i then
-      rows[#rows + 1] = {(name == s.focus and "* " or "  ") .. name, "pc " .. e.pc, doing(e),
-        e.status ~= "halted" and where(i) or "", e.status ~= "halted" and i.text or ""}
-      for _, f in ipairs(e.in_flight) do
-        local flying = at(s, name, f.pc)
-        rows[#rows + 1] = {"", "", "in its data path from " .. ns(f.start_ns) .. " to " .. ns(f.end_ns), where(flying), flying.text}
-      end
+  each_engine(s, function(core, name, e)
+    local i = at(s, core, name, e.pc)
+    if not i then return end
+    local here = name == s.focus.engine and core == s.focus.core
+    rows[#rows + 1] = {(here and "* " or "  ") .. core_name(core, name), "pc " .. e.pc, doing(e),
+      e.status ~= "halted" and where(i) or "", e.status ~= "halted" and i.text or ""}
+    for _, f in ipairs(e.in_flight) do
+      local flying = at(s, core, name, f.pc)
+      rows[#rows + 1] = {"", "", "in its data path from " .. ns(f.start_ns) .. " to " .. ns(f.end_ns), where(flying), flying.text}
     end
-  end
+  end)
   local waits = s.run:waits():gsub("^\n", "")
   return columns(rows, "") .. (waits ~= "" and "\n" .. waits or "")
 end
 
 local function sems(s)
-  local rows, waiting = {}, {}
-  for _, name in ipairs(place.engines) do
-    local e = s.run:engine(name)
+  local rows, waiting = {}, {[0] = {}, {}}
+  each_engine(s, function(core, name, e)
     if e.status == "waiting" then
-      waiting[e.semaphore] = (waiting[e.semaphore] or "") .. string.format("; %s waits for %s%d", name, e.condition, e.want)
+      waiting[core][e.semaphore] = (waiting[core][e.semaphore] or "") .. string.format("; %s waits for %s%d", name, e.condition, e.want)
     end
-  end
-  for _, sem in ipairs(s.prog:semaphores()) do
-    rows[#rows + 1] = {"$" .. sem.name, s.core:semaphore(sem.number) .. (waiting[sem.number] or "")}
+  end)
+  for core = 0, s.cores - 1 do
+    for _, sem in ipairs(s.prog:semaphores {core = core}) do
+      rows[#rows + 1] = {core_name(core, "$" .. sem.name),
+        s.core:semaphore(sem.number, {core = core}) .. (waiting[core][sem.number] or "")}
+    end
   end
   return #rows > 0 and columns(rows) or "  the program has no semaphores"
 end
 
 local function transfers(s)
   local rows = {}
-  for _, t in ipairs(s.run:transfers()) do
-    local i = at(s, t.engine, t.pc)
-    rows[#rows + 1] = {t.queue, t.engine, where(i), t.shares .. " shares left", t.moved .. " of " .. t.bytes .. " bytes of them",
-      t.semaphore and "each adds 1 to " .. sem_name(t) or "", i.text}
+  for core = 0, s.cores - 1 do
+    for _, t in ipairs(s.run:transfers {core = core}) do
+      local i = at(s, core, t.engine, t.pc)
+      local its = t.semaphore and (t.semaphore_core == core and "" or "the other core's ") .. sem_name(t)
+      rows[#rows + 1] = {core_name(core, t.queue), t.engine, where(i), t.shares .. " shares left", t.moved .. " of " .. t.bytes .. " bytes of them",
+        its and "each adds 1 to " .. its or "", i.text}
+    end
   end
   return #rows > 0 and columns(rows) or "  no transfer is under way"
 end
 
 local function queues(s)
-  local rows, n, bytes = {}, {}, {}
-  for _, t in ipairs(s.run:transfers()) do
-    n[t.queue], bytes[t.queue] = (n[t.queue] or 0) + 1, (bytes[t.queue] or 0) + t.bytes - t.moved
-  end
-  for _, q in ipairs(s.prog:queues()) do
-    rows[#rows + 1] = {q.name, (n[q.name] or 0) .. " transfers under way", (bytes[q.name] or 0) .. " bytes left"}
+  local rows = {}
+  for core = 0, s.cores - 1 do
+    local n, bytes = {}, {}
+    for _, t in ipairs(s.run:transfers {core = core}) do
+      n[t.queue], bytes[t.queue] = (n[t.queue] or 0) + 1, (bytes[t.queue] or 0) + t.bytes - t.moved
+    end
+    for _, q in ipairs(s.prog:queues {core = core}) do
+      rows[#rows + 1] = {core_name(core, q.name), (n[q.name] or 0) .. " transfers under way", (bytes[q.name] or 0) .. " bytes left"}
+    end
   end
   return #rows > 0 and columns(rows) or "  the program has no queues"
 end
@@ -255,22 +270,23 @@ local function source(s, file, line, marked)
   return table.concat(out, "\n")
 end
 
-local function disas(s, engine, pc)
+local function disas(s, core, engine, pc)
   local rows = {}
   for n = math.max(0, pc - 5), pc + 5 do
-    local i = at(s, engine, n)
+    local i = at(s, core, engine, n)
     if i then
       rows[#rows + 1] = {(n == pc and "> " or "  ") .. n, i.label and i.label .. ":" or "", where(i), i.text}
     end
   end
-  if #rows == 0 then place.refuse("%s has no instructions", engine) end
+  if #rows == 0 then place.refuse("%s has no instructions", core_name(core, engine)) end
   return columns(rows, "")
 end
 
--- A line of the log: what run:log gives.
-local function logged(prog, l)
-  local i = prog:instructions({engine = l.engine, pc = l.pc})[1]
-  local parts = {string.format("%12.3f  %-6s %5d", l.end_ns, l.engine, l.pc), where(i), i.text}
+-- A line of the log: what run:log gives of a program of so many cores.
+local function logged(prog, l, cores)
+  local i = prog:instructions({core = l.core, engine = l.engine, pc = l.pc})[1]
+  local name = string.format(cores > 1 and "%-13s" or "%-6s", core_name(l.core, l.engine))
+  local parts = {string.format("%12.3f  %s %5d", l.end_ns, name, l.pc), where(i), i.text}
   if l.waited_ns > 0 then parts[#parts + 1] = "; waited " .. ns(l.waited_ns) end
   if l.register then parts[#parts + 1] = string.format("; r%d = %d", l.register, l.value) end
   if l.elements then

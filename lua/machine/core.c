@@ -281,8 +281,7 @@ static int core_tostring(lua_State *L) {
 
 /* ---- State --------------------------------------------------------------------------------- */
 
-/* `{core = 1}` at arg, which may be left out: the core of the pair that a method means. */
-static unsigned core_number(lua_State *L, int arg, const char *what) {
+unsigned lb_core_number(lua_State *L, int arg, const char *what) {
   static const char *const known[] = {"core", NULL};
   if (lua_isnoneornil(L, arg)) return 0;
   luaL_checktype(L, arg, LUA_TTABLE);
@@ -311,7 +310,7 @@ static uint32_t semaphore_id(lua_State *L, int arg, unsigned core) {
 static int core_semaphore(lua_State *L) {
   lb_core *core = lb_check_core(L, 1);
   uint32_t value = 0;
-  unsigned k = core_number(L, 3, "semaphore");
+  unsigned k = lb_core_number(L, 3, "semaphore");
   soma_status s = soma_core_semaphore_get(core->m, k, semaphore_id(L, 2, k), &value);
   if (s != SOMA_OK) return lb_fail(L, "semaphore", core->m, s);
   lua_pushinteger(L, value);
@@ -323,7 +322,7 @@ static int core_set_semaphore(lua_State *L) {
   lb_core *core = lb_check_core(L, 1);
   lua_Integer v = luaL_checkinteger(L, 3);
   luaL_argcheck(L, v >= 0 && v <= ISA_SEM_MAX, 3, "a semaphore's value is 0 to 2147483647");
-  unsigned k = core_number(L, 4, "set_semaphore");
+  unsigned k = lb_core_number(L, 4, "set_semaphore");
   soma_status s = soma_core_semaphore_set(core->m, k, semaphore_id(L, 2, k), (uint32_t)v);
   return s == SOMA_OK ? 0 : lb_fail(L, "set_semaphore", core->m, s);
 }
@@ -339,7 +338,7 @@ static int core_register(lua_State *L) {
   lb_core *core = lb_check_core(L, 1);
   soma_engine e = (soma_engine)lb_engine(L, 2);
   uint32_t value = 0;
-  unsigned k = core_number(L, 4, "register");
+  unsigned k = lb_core_number(L, 4, "register");
   soma_status s = soma_core_register_get(core->m, k, e, register_id(L, 3), &value);
   if (s != SOMA_OK) return lb_fail(L, "register", core->m, s);
   lua_pushinteger(L, value > INT32_MAX ? (lua_Integer)value - ((lua_Integer)1 << 32) : value);
@@ -352,7 +351,7 @@ static int core_set_register(lua_State *L) {
   soma_engine e = (soma_engine)lb_engine(L, 2);
   lua_Integer v = luaL_checkinteger(L, 4);
   luaL_argcheck(L, v >= INT32_MIN && v <= UINT32_MAX, 4, "a register's value has 32 bits");
-  unsigned k = core_number(L, 5, "set_register");
+  unsigned k = lb_core_number(L, 5, "set_register");
   soma_status s = soma_core_register_set(core->m, k, e, register_id(L, 3), (uint32_t)(uint64_t)v);
   return s == SOMA_OK ? 0 : lb_fail(L, "set_register", core->m, s);
 }

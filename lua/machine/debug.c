@@ -37,14 +37,16 @@ static soma_engine engine_option(lua_State *L) {
   return (soma_engine)e;
 }
 
-static uint32_t semaphore_option(lua_State *L, const soma_program *p) {
+static uint32_t semaphore_option(lua_State *L, const soma_program *p, unsigned core) {
   if (lb_option(L, 2, "semaphore") == LUA_TNUMBER) {
     lua_pop(L, 1);
     return field(L, "semaphore", 0);
   }
   lua_pop(L, 1);
   const char *name = lb_string(L, 2, "add_stop", "semaphore");
-  int i = name != NULL ? soma_program_semaphore(p, name) : -1;
+  int i = name != NULL ? soma_program_core_semaphore(p, core, name) : -1;
+  if (i < 0 && core)
+    luaL_error(L, "add_stop: core %d has no semaphore '%s'", (int)core, name ? name : "");
   if (i < 0) luaL_error(L, "add_stop: the program has no semaphore '%s'", name ? name : "");
   return (uint32_t)i;
 }
@@ -79,16 +81,18 @@ static void bytes_options(lua_State *L, const soma_program *p, soma_stop *s) {
 
 /* run:add_stop{kind=...}: its number. */
 static int add_stop(lua_State *L) {
-  static const char *const known[] = {
-      "kind",   "quiet",     "engine", "pc",     "count", "semaphore", "value",      "tile",
-      "tensor", "condition", "memory", "offset", "bytes", "partition", "partitions", NULL};
+  static const char *const known[] = {"kind",      "quiet",  "engine", "pc",        "count",
+                                      "semaphore", "value",  "tile",   "tensor",    "condition",
+                                      "memory",    "offset", "bytes",  "partition", "partitions",
+                                      "core",      NULL};
   lua_settop(L, 2);
   const lb_run *run = check_open(L, "add_stop");
   luaL_checktype(L, 2, LUA_TTABLE);
   lb_options(L, 2, "add_stop", known);
   const soma_program *p = program_of(L);
   const char *kind = lb_string(L, 2, "add_stop", "kind");
-  soma_stop s = {.quiet = lb_bool(L, 2, "add_stop", "quiet", false)};
+  soma_stop s = {.quiet = lb_bool(L, 2, "add_stop", "quiet", false),
+                 .core = (unsigned)lb_integer(L, 2, "add_stop", "core", 0, ISA_MAX_CORES - 1, 0)};
   for (int i = 0; kind != NULL && kinds[i] != NULL; i++)
     if (strcmp(kind, kinds[i]) == 0) s.kind = (soma_stop_kind)(i + 1);
   switch (s.kind) {
@@ -100,7 +104,7 @@ static int add_stop(lua_State *L) {
     s.count = (uint64_t)lb_integer(L, 2, "add_stop", "count", 1, INT64_MAX, 1);
     break;
   case SOMA_STOP_SEMAPHORE:
-    s.semaphore = semaphore_option(L, p);
+    s.semaphore = semaphore_option(L, p, s.core);
     s.condition = lb_string(L, 2, "add_stop", "condition");
     if (s.condition == NULL) s.condition = ">=";
     s.value = field(L, "value", 1);
@@ -127,9 +131,10 @@ static int remove_stop(lua_State *L) {
 }
 
 static void push_hit(lua_State *L, const soma_hit *h) {
-  lua_createtable(L, 0, 8);
+  lua_createtable(L, 0, 9);
   lb_set_count(L, "stop", h->stop);
   if (h->engine >= 0) {
+    lb_set_count(L, "core", h->core);
     lua_pushstring(L, soma_engine_name((soma_engine)h->engine));
     lua_setfield(L, -2, "engine");
     lb_set_count(L, "pc", h->pc);
@@ -174,16 +179,16 @@ static void set_string(lua_State *L, const char *key, const char *s) {
 }
 
 /* Number and name of a semaphore; -1: it waits for no semaphore. */
-static void set_semaphore(lua_State *L, const soma_program *p, int semaphore) {
+static void set_semaphore(lua_State *L, const soma_program *p, unsigned core, int semaphore) {
   if (semaphore < 0) return;
   lb_set_count(L, "semaphore", (uint64_t)semaphore);
-  set_string(L, "semaphore_name", soma_program_semaphore_name(p, 0, (uint32_t)semaphore));
+  set_string(L, "semaphore_name", soma_program_semaphore_name(p, core, (uint32_t)semaphore));
 }
 
-static void push_flights(lua_State *L, const lb_run *run, soma_engine e) {
+static void push_flights(lua_State *L, const lb_run *run, unsigned core, soma_engine e) {
   soma_flight f;
   lua_newtable(L);
-  for (uint32_t i = 0; soma_run_flight(run->r, e, i, &f, sizeof f) == SOMA_OK; i++) {
+  for (uint32_t i = 0; soma_core_flight(run->r, core, e, i, &f, sizeof f) == SOMA_OK; i++) {
     lua_createtable(L, 0, 3);
     lb_set_count(L, "pc", f.pc);
     lb_set_ns(L, "start_ns", f.start);
@@ -192,49 +197,73 @@ static void push_flights(lua_State *L, const lb_run *run, soma_engine e) {
   }
 }
 
-/* run:engine(name): what it does. */
+/* Raises the error of a program that has no such core. */
+static unsigned core_of_program(lua_State *L, int arg, const char *what, const soma_program *p) {
+  unsigned core = lb_core_number(L, arg, what);
+  if (core >= soma_program_cores(p)) luaL_error(L, "%s: the program has one core", what);
+  return core;
+}
+
+/* run:engine(name[, {core = 1}]): what it does. */
 static int engine_state(lua_State *L) {
   static const char *const status[] = {"ready", "waiting", "ring", "halted", "meeting"};
-  lua_settop(L, 2);
+  lua_settop(L, 3);
   const lb_run *run = check_open(L, "engine");
   soma_engine e = (soma_engine)lb_engine(L, 2);
   const soma_program *p = program_of(L);
+  unsigned core = core_of_program(L, 3, "engine", p);
   soma_engine_state s;
-  soma_run_engine(run->r, e, &s, sizeof s);
-  lua_createtable(L, 0, 12);
+  soma_core_engine(run->r, core, e, &s, sizeof s);
+  lua_createtable(L, 0, 13);
   set_string(L, "status", status[s.status]);
   lb_set_count(L, "pc", s.pc);
   lb_set_count(L, "instructions", s.instructions);
   lb_set_ns(L, "time_ns", s.time);
-  set_semaphore(L, p, s.semaphore);
+  set_semaphore(L, p, core, s.semaphore);
   if (s.semaphore >= 0) {
     set_string(L, "condition", s.condition);
     lb_set_count(L, "want", s.want);
     lb_set_count(L, "have", s.have);
   }
   if (s.status == SOMA_ENGINE_WAITING) lb_set_ns(L, "since_ns", s.since);
-  if (s.queue >= 0) set_string(L, "queue", soma_program_queue_name(p, 0, (uint32_t)s.queue));
-  push_flights(L, run, e);
+  if (s.queue >= 0) set_string(L, "queue", soma_program_queue_name(p, core, (uint32_t)s.queue));
+  lua_pushboolean(L, s.passes);
+  lua_setfield(L, -2, "passes");
+  push_flights(L, run, core, e);
   lua_setfield(L, -2, "in_flight");
   return 1;
 }
 
-/* run:transfers(): those that are not complete. */
-static int transfers(lua_State *L) {
+/* run:pass(engine[, {core = 1}]): the run does not pause at its next instruction if that can issue
+ * now. */
+static int pass(lua_State *L) {
+  lua_settop(L, 3);
+  const lb_run *run = check_open(L, "pass");
+  soma_engine e = (soma_engine)lb_engine(L, 2);
+  soma_status s = soma_core_pass(run->r, core_of_program(L, 3, "pass", program_of(L)), e);
+  if (s != SOMA_OK) return lb_fail(L, "pass", run->core->m, s);
   lua_settop(L, 1);
+  return 1;
+}
+
+/* run:transfers([{core = 1}]): those that are not complete. */
+static int transfers(lua_State *L) {
+  lua_settop(L, 2);
   const lb_run *run = check_open(L, "transfers");
   const soma_program *p = program_of(L);
+  unsigned core = core_of_program(L, 2, "transfers", p);
   soma_transfer t;
   lua_newtable(L);
-  for (uint32_t i = 0; soma_run_transfer(run->r, i, &t, sizeof t) == SOMA_OK; i++) {
+  for (uint32_t i = 0; soma_core_transfer(run->r, core, i, &t, sizeof t) == SOMA_OK; i++) {
     lua_createtable(L, 0, 8);
     set_string(L, "engine", soma_engine_name(t.engine));
     lb_set_count(L, "pc", t.pc);
-    set_string(L, "queue", soma_program_queue_name(p, 0, t.queue));
+    set_string(L, "queue", soma_program_queue_name(p, core, t.queue));
     lb_set_count(L, "shares", t.shares);
     lb_set_count(L, "bytes", t.bytes);
     lb_set_count(L, "moved", t.moved);
-    set_semaphore(L, p, t.semaphore);
+    set_semaphore(L, p, t.semaphore_core, t.semaphore);
+    if (t.semaphore >= 0) lb_set_count(L, "semaphore_core", t.semaphore_core);
     lua_rawseti(L, -2, (lua_Integer)i + 1);
   }
   return 1;
@@ -314,7 +343,8 @@ static int run_restore(lua_State *L) {
 static int call_log(lua_State *L) {
   const soma_logged *l = lua_touserdata(L, 2);
   lua_getiuservalue(L, 1, LB_CORE_LOG);
-  lua_createtable(L, 0, 11);
+  lua_createtable(L, 0, 12);
+  lb_set_count(L, "core", l->core);
   set_string(L, "engine", soma_engine_name(l->engine));
   lb_set_count(L, "pc", l->pc);
   lb_set_ns(L, "start_ns", l->start);
@@ -387,17 +417,12 @@ const luaL_Reg lb_debug_functions[] = {{"core_of", core_of},
                                        {"return_faults", return_faults},
                                        {NULL, NULL}};
 
-const luaL_Reg lb_debug_methods[] = {{"add_stop", add_stop},
-                                     {"remove_stop", remove_stop},
-                                     {"stop_hits", stop_hits},
-                                     {"engine", engine_state},
-                                     {"transfers", transfers},
-                                     {"waits", waits},
-                                     {"snapshot", run_snapshot},
-                                     {"restore", run_restore},
-                                     {"log", run_log},
-                                     {"mute", run_mute},
-                                     {NULL, NULL}};
+const luaL_Reg lb_debug_methods[] = {{"add_stop", add_stop},   {"remove_stop", remove_stop},
+                                     {"stop_hits", stop_hits}, {"engine", engine_state},
+                                     {"pass", pass},           {"transfers", transfers},
+                                     {"waits", waits},         {"snapshot", run_snapshot},
+                                     {"restore", run_restore}, {"log", run_log},
+                                     {"mute", run_mute},       {NULL, NULL}};
 
 void lb_open_debug(lua_State *L) {
   static const luaL_Reg meta[] = {{"__gc", snapshot_close},

@@ -67,6 +67,8 @@ enum {
 int lb_new_core(lua_State *L);
 /* An open core that is not running. */
 lb_core *lb_check_core(lua_State *L, int arg);
+/* `{core = 1}` at arg, which may be left out: the core of a pair that a call means. */
+unsigned lb_core_number(lua_State *L, int arg, const char *what);
 /* A callback of a run: calls fn with the core and arg, in protected mode, in the thread that runs
  * the core. False: it has failed, and the run stops. */
 bool lb_call_protected(lb_core *core, lua_CFunction fn, void *arg);

@@ -28,7 +28,8 @@ static void push_instruction(lua_State *L, const soma_program *p, unsigned core,
                              const soma_instruction *i) {
   char *text;
   size_t n;
-  lua_createtable(L, 0, 8);
+  lua_createtable(L, 0, 9);
+  lb_set_count(L, "core", core);
   lua_pushstring(L, soma_engine_name(i->engine));
   lua_setfield(L, -2, "engine");
   lb_set_count(L, "pc", i->pc);
@@ -111,12 +112,15 @@ int lb_program_loop(lua_State *L) {
   return 2;
 }
 
-static int push_names(lua_State *L, const char *(*name)(const soma_program *, unsigned, uint32_t)) {
+static int push_names(lua_State *L, const char *what,
+                      const char *(*name)(const soma_program *, unsigned, uint32_t)) {
   enum { MOST = 256 };
+  lua_settop(L, 2);
   const lb_program *p = lb_check_program(L, 1);
+  unsigned core = lb_core_number(L, 2, what);
   lua_newtable(L);
   for (uint32_t i = 0, n = 0; i < MOST; i++) {
-    const char *s = name(p->p, 0, i);
+    const char *s = name(p->p, core, i);
     if (s == NULL) continue;
     lua_createtable(L, 0, 2);
     lua_pushstring(L, s);
@@ -127,6 +131,8 @@ static int push_names(lua_State *L, const char *(*name)(const soma_program *, un
   return 1;
 }
 
-/* prog:semaphores() and prog:queues(): sequences of {name, number}. */
-int lb_program_semaphores(lua_State *L) { return push_names(L, soma_program_semaphore_name); }
-int lb_program_queues(lua_State *L) { return push_names(L, soma_program_queue_name); }
+/* prog:semaphores([{core = 1}]) and prog:queues(...): sequences of {name, number}. */
+int lb_program_semaphores(lua_State *L) {
+  return push_names(L, "semaphores", soma_program_semaphore_name);
+}
+int lb_program_queues(lua_State *L) { return push_names(L, "queues", soma_program_queue_name); }

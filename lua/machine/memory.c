@@ -73,15 +73,6 @@ static unsigned core_option(lua_State *L, int arg, const char *what) {
   return (unsigned)lb_integer(L, arg, what, "core", 0, ISA_MAX_CORES - 1, 0);
 }
 
-/* `{core = 1}` after a tile's name. */
-static unsigned core_of_tile(lua_State *L, int arg, const char *what) {
-  static const char *const known[] = {"core", NULL};
-  if (lua_isnil(L, arg)) return 0;
-  luaL_checktype(L, arg, LUA_TTABLE);
-  lb_options(L, arg, what, known);
-  return core_option(L, arg, what);
-}
-
 /* memory:read("tile"[, {core=0}]) with the tile's shape and dtype, or memory:read{partition,
  * partitions=1, offset=0, dtype="uint8", count or bytes, core=0}, which gives [partitions, count].
  */
@@ -89,7 +80,7 @@ static int memory_read(lua_State *L) {
   static const char *const known[] = {"partition", "partitions", "offset", "dtype",
                                       "count",     "bytes",      "core",   NULL};
   lua_settop(L, 3);
-  unsigned core = lua_type(L, 2) == LUA_TSTRING ? core_of_tile(L, 3, "read") : 0;
+  unsigned core = lua_type(L, 2) == LUA_TSTRING ? lb_core_number(L, 3, "read") : 0;
   lua_settop(L, 2);
   place at = check_memory(L);
   at.core = core;
@@ -126,7 +117,7 @@ static int memory_read(lua_State *L) {
 static int memory_write(lua_State *L) {
   static const char *const known[] = {"partition", "offset", "core", NULL};
   lua_settop(L, 4);
-  unsigned core = lua_type(L, 2) == LUA_TSTRING ? core_of_tile(L, 4, "write") : 0;
+  unsigned core = lua_type(L, 2) == LUA_TSTRING ? lb_core_number(L, 4, "write") : 0;
   lua_settop(L, 3);
   const lt_tensor *t = lt_make_dense(L, 3);
   place at = check_memory(L);

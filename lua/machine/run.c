@@ -316,9 +316,17 @@ int lb_core_resume(lua_State *L) {
 
 /* ---- Moving on ----------------------------------------------------------------------------- */
 
+/* Where a run shall stop: engine and core are of SOMA_ISSUE, time of SOMA_TIME. */
+typedef struct goal {
+  soma_until what;
+  soma_engine engine;
+  unsigned core;
+  soma_time time;
+} goal;
+
 /* Runs until the stop; the run is at stack position index of L. Raises the error of a callback,
  * and the run's fault unless faults are returned. */
-static void move(lua_State *L, int index, soma_until what, soma_engine engine, soma_time until) {
+static void move(lua_State *L, int index, const goal *to) {
   lb_run *run = lb_check_run(L, index);
   lb_core *core = run->core;
   if (run->r == NULL) luaL_error(L, "the core has gone on to another run, or is closed");
@@ -328,7 +336,8 @@ static void move(lua_State *L, int index, soma_until what, soma_engine engine, s
   core->index = lua_gettop(L);
   core->failed = false;
   core->started = lb_host_seconds();
-  soma_status s = soma_run_until(run->r, what, engine, until);
+  soma_status s = to->core ? soma_core_issue(run->r, to->core, to->engine)
+                           : soma_run_until(run->r, to->what, to->engine, to->time);
   core->running = NULL;
   if (core->failed) {
     lua_getiuservalue(L, core->index, LB_CORE_ERROR);
@@ -346,7 +355,7 @@ static void move(lua_State *L, int index, soma_until what, soma_engine engine, s
 /* core:run(program, inputs, {faults, in_place}): runs to the end. */
 int lb_core_run(lua_State *L) {
   start(L, true);
-  move(L, 5, SOMA_END, SOMA_SYNC, 0);
+  move(L, 5, &(goal){.what = SOMA_END});
   lua_settop(L, 5);
   return 1;
 }
@@ -360,15 +369,20 @@ int lb_core_start(lua_State *L) {
 /* run:continue(): to the end, also after an interruption. */
 static int run_continue(lua_State *L) {
   lua_settop(L, 1);
-  move(L, 1, SOMA_END, SOMA_SYNC, 0);
+  move(L, 1, &(goal){.what = SOMA_END});
   return 1;
 }
 
-/* run:step(engine): until that engine has issued one more instruction. */
+/* run:step(engine[, {core = 1}]): until that engine has issued one more instruction. */
 static int run_step(lua_State *L) {
+  lua_settop(L, 3);
+  const lb_run *run = lb_check_run(L, 1);
+  goal to = {.what = SOMA_ISSUE,
+             .engine = (soma_engine)lb_engine(L, 2),
+             .core = lb_core_number(L, 3, "step")};
+  if (to.core >= lb_run_stats(run).cores) return luaL_error(L, "step: the program has one core");
   lua_settop(L, 2);
-  lb_check_run(L, 1);
-  move(L, 1, SOMA_ISSUE, (soma_engine)lb_engine(L, 2), 0);
+  move(L, 1, &to);
   lua_settop(L, 1);
   return 1;
 }
@@ -376,7 +390,7 @@ static int run_step(lua_State *L) {
 /* run:step_event(): one event. */
 static int run_step_event(lua_State *L) {
   lua_settop(L, 1);
-  move(L, 1, SOMA_EVENT, SOMA_SYNC, 0);
+  move(L, 1, &(goal){.what = SOMA_EVENT});
   return 1;
 }
 
@@ -385,7 +399,7 @@ static int run_until_time(lua_State *L) {
   lua_Number ns = luaL_checknumber(L, 2);
   luaL_argcheck(L, ns >= 0 && ns < 1e13, 2, "a time in nanoseconds, 0 to 1e13");
   lua_settop(L, 1);
-  move(L, 1, SOMA_TIME, SOMA_SYNC, (soma_time)(ns * 1e6));
+  move(L, 1, &(goal){.what = SOMA_TIME, .time = (soma_time)(ns * 1e6)});
   return 1;
 }
 

@@ -288,15 +288,6 @@ t.case("a run on device tensors cannot go back, and says which", function()
   core:close()
 end)
 
-t.case("two cores: the map, and no stops", function()
-  local two = soma.assemble("target trn2\nsection sync\n halt\nsection sync core=1\n nop\n halt\n", {name = "two.s"})
-  t.eq(#two:instructions {core = 1}, 2)
-  local run = soma.core {}:start(two)
-  refuses("two cores", run.add_stop, run, {kind = "pc", engine = "sync", pc = 0})
-  refuses("two cores", run.log, run, print)
-  refuses("two cores", run.debug, run, {read = function() end})
-end)
-
 t.case("the map: lines, labels, macro calls", function()
   local found = prog:instructions {file = "sum.s", line = 12}
   t.eq(found[1].pc, 3)

@@ -42,6 +42,11 @@ static void test_null(void **state) {
   assert_int_equal(soma_run_engine(NULL, SOMA_SYNC, &es, sizeof es), SOMA_ARG);
   assert_int_equal(soma_run_flight(NULL, SOMA_SYNC, 0, &f, sizeof f), SOMA_ARG);
   assert_int_equal(soma_run_transfer(NULL, 0, &t, sizeof t), SOMA_ARG);
+  assert_int_equal(soma_core_engine(NULL, 0, SOMA_SYNC, &es, sizeof es), SOMA_ARG);
+  assert_int_equal(soma_core_flight(NULL, 0, SOMA_SYNC, 0, &f, sizeof f), SOMA_ARG);
+  assert_int_equal(soma_core_transfer(NULL, 0, 0, &t, sizeof t), SOMA_ARG);
+  assert_int_equal(soma_core_issue(NULL, 0, SOMA_SYNC), SOMA_ARG);
+  assert_int_equal(soma_core_pass(NULL, 0, SOMA_SYNC), SOMA_ARG);
   assert_int_equal(soma_write_waits(NULL, NULL, NULL), SOMA_ARG);
   assert_int_equal(soma_run_restore(NULL, "", 1), SOMA_ARG);
   assert_int_equal(soma_run_restore(&none, "", 1), SOMA_ARG);
@@ -95,6 +100,49 @@ static void test_out_of_range(void **state) {
   s.bytes = UINT64_MAX;
   assert_int_equal(soma_run_stop_add(b.r, &s, sizeof s, &id), SOMA_ARG);
   assert_int_equal(soma_run_stop_remove(b.r, 1), SOMA_ARG);
+  bed_close(&b);
+}
+
+/* Core 1 of a program of two, and of a program that has none. */
+static void test_cores(void **state) {
+  (void)state;
+  soma_engine_state es;
+  soma_flight f;
+  soma_transfer t;
+  soma_hit hit;
+  uint32_t id;
+  soma_stop s = at_pc(SOMA_SYNC, 1);
+  s.core = 1;
+  bed b = bed_open(NULL, loop);
+  bed_start(&b);
+  assert_int_equal(soma_core_engine(b.r, 1, SOMA_SYNC, &es, sizeof es), SOMA_ARG);
+  assert_int_equal(soma_core_flight(b.r, 1, SOMA_SYNC, 0, &f, sizeof f), SOMA_ARG);
+  assert_int_equal(soma_core_transfer(b.r, 1, 0, &t, sizeof t), SOMA_ARG);
+  assert_int_equal(soma_core_issue(b.r, 1, SOMA_SYNC), SOMA_ARG);
+  assert_int_equal(soma_core_issue(b.r, 0, SOMA_ENGINES), SOMA_ARG);
+  assert_int_equal(soma_core_pass(b.r, 1, SOMA_SYNC), SOMA_ARG);
+  assert_int_equal(soma_core_pass(b.r, 0, SOMA_ENGINES), SOMA_ARG);
+  assert_int_equal(soma_run_stop_add(b.r, &s, sizeof s, &id), SOMA_ARG);
+  bed_close(&b);
+  b = bed_open(NULL, "target trn2\n"
+                     "s sem core=*\n"
+                     "section sync core=*\n"
+                     "        nop $peer.s++\n"
+                     "        nop $s>=1\n"
+                     "        halt\n");
+  bed_start(&b);
+  assert_int_equal(soma_run_stop_add(b.r, &s, sizeof s, &id), SOMA_OK);
+  assert_int_equal(soma_run_until(b.r, SOMA_END, SOMA_SYNC, 0), SOMA_OK);
+  assert_int_equal(soma_run_hit(b.r, 0, &hit, sizeof hit), SOMA_OK);
+  assert_int_equal(hit.core, 1);
+  assert_int_equal(soma_core_engine(b.r, 1, SOMA_SYNC, &es, sizeof es), SOMA_OK);
+  assert_int_equal(es.pc, 1);
+  assert_true(es.passes);
+  assert_int_equal(soma_core_issue(b.r, 1, SOMA_SYNC), SOMA_OK);
+  assert_int_equal(soma_core_engine(b.r, 1, SOMA_SYNC, &es, sizeof es), SOMA_OK);
+  assert_int_equal(es.pc, 2);
+  assert_int_equal(soma_run_until(b.r, SOMA_END, SOMA_SYNC, 0), SOMA_OK);
+  assert_true(soma_run_ended(b.r));
   bed_close(&b);
 }
 
@@ -183,7 +231,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_null),         cmocka_unit_test(test_out_of_range),
       cmocka_unit_test(test_older_caller), cmocka_unit_test(test_callback),
-      cmocka_unit_test(test_bad_bytes),
+      cmocka_unit_test(test_bad_bytes),    cmocka_unit_test(test_cores),
   };
   return cmocka_run_group_tests_name("debug", tests, NULL, NULL);
 }

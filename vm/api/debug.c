@@ -5,13 +5,15 @@
 
 #include <string.h>
 
-/* SOMA_OK for a run of one core that a caller outside its callbacks may look at. */
+/* SOMA_OK for a run that a caller outside its callbacks may look at. */
 static soma_status check_run(const soma_run *r) {
-  if (!r || !r->m) return SOMA_ARG;
-  if (r->core.peer)
-    return soma_fail(r->m, SOMA_UNBUILT,
-                     "stops and a log of a program of two cores are not built in this version");
-  return soma_not_running(r->m);
+  return r && r->m ? soma_not_running(r->m) : SOMA_ARG;
+}
+
+/* That core of r; NULL: its program has none. */
+static const vm_core *core_of(const soma_run *r, unsigned core) {
+  if (!r || core >= r->core.prog->ncores) return NULL;
+  return core ? r->second : &r->core;
 }
 
 /* ---- Stops -------------------------------------------------------------------------------- */
@@ -19,7 +21,7 @@ static soma_status check_run(const soma_run *r) {
 static soma_status place_engine(const soma_run *r, const soma_stop *s, vm_stop *out) {
   if ((unsigned)s->engine >= ISA_NENGINES)
     return soma_fail(r->m, SOMA_ARG, "engine %d: there are %d", (int)s->engine, ISA_NENGINES);
-  const isa_code *code = &r->core.code->code[s->engine];
+  const isa_code *code = &core_of(r, s->core)->code->code[s->engine];
   if (s->kind != SOMA_STOP_COUNT && s->pc >= code->n)
     return soma_fail(r->m, SOMA_ARG, "pc %u: %s has %u instructions", s->pc,
                      isa_engines[s->engine].name, code->n);
@@ -81,7 +83,10 @@ soma_status soma_run_stop_add(soma_run *r, const soma_stop *given, size_t n, uin
   if (status != SOMA_OK) return status;
   if (!soma_given(r->m, "stop id", given, id)) return SOMA_ARG;
   soma_give(&s, sizeof s, given, n);
-  vm_stop stop = {.kind = (uint8_t)s.kind, .quiet = s.quiet != 0};
+  if (!core_of(r, s.core))
+    return soma_fail(r->m, SOMA_ARG, "core %u: the program of the run has %u", s.core,
+                     r->core.prog->ncores);
+  vm_stop stop = {.kind = (uint8_t)s.kind, .core = (uint8_t)s.core, .quiet = s.quiet != 0};
   switch (s.kind) {
   case SOMA_STOP_PC:
   case SOMA_STOP_COUNT:
@@ -111,7 +116,8 @@ static soma_status give_hit(const vm_hit *h, soma_hit *out, size_t n) {
                   .start = h->start,
                   .time = h->time,
                   .value = h->value,
-                  .part = h->part};
+                  .part = h->part,
+                  .core = h->core};
   return soma_give(out, n, &hit, sizeof hit);
 }
 
@@ -132,14 +138,16 @@ soma_status soma_run_hit(const soma_run *r, uint32_t i, soma_hit *out, size_t n)
 
 /* ---- What the engines do ------------------------------------------------------------------ */
 
-soma_status soma_run_engine(const soma_run *r, soma_engine e, soma_engine_state *out, size_t n) {
+soma_status soma_core_engine(const soma_run *r, unsigned core, soma_engine e,
+                             soma_engine_state *out, size_t n) {
   static const soma_engine_status status[] = {[VM_READY] = SOMA_ENGINE_READY,
                                               [VM_WAITING] = SOMA_ENGINE_WAITING,
                                               [VM_RINGFULL] = SOMA_ENGINE_RING,
                                               [VM_HALTED] = SOMA_ENGINE_HALTED,
                                               [VM_MEETING] = SOMA_ENGINE_MEETING};
-  if (!r || !out || (unsigned)e >= ISA_NENGINES) return SOMA_ARG;
-  const vm_engine *en = &r->core.eng[e];
+  const vm_core *c = core_of(r, core);
+  if (!c || !out || (unsigned)e >= ISA_NENGINES) return SOMA_ARG;
+  const vm_engine *en = &c->eng[e];
   soma_engine_state s = {.status = status[en->state],
                          .pc = en->pc,
                          .instructions = en->instructions,
@@ -148,24 +156,44 @@ soma_status soma_run_engine(const soma_run *r, soma_engine e, soma_engine_state 
                          .semaphore = -1,
                          .condition = "",
                          .queue = en->state == VM_RINGFULL ? (int)en->ring_queue : -1,
-                         .in_flight = en->nflights};
-  const isa_wait *w = en->pc < en->code->n ? &en->code->insns[en->pc].wait : NULL;
-  if (w && w->cond != ISA_WAIT_none && en->state != VM_HALTED) {
-    s.semaphore = w->sem;
-    s.condition = isa_cond_text(w->cond);
-    s.want = w->is_reg ? en->regs[w->value] : w->value;
-    s.have = r->core.sem[w->sem];
+                         .in_flight = en->nflights,
+                         .passes = vm_debug_passes(c, e)};
+  const isa_wait w = en->pc < en->code->n ? vm_wait_of(c, en) : (isa_wait){0};
+  if (w.cond != ISA_WAIT_none && en->state != VM_HALTED) {
+    s.semaphore = w.sem;
+    s.condition = isa_cond_text(w.cond);
+    s.want = w.is_reg ? en->regs[w.value] : w.value;
+    s.have = c->sem[w.sem];
   }
   return soma_give(out, n, &s, sizeof s);
 }
 
-soma_status soma_run_flight(const soma_run *r, soma_engine e, uint32_t i, soma_flight *out,
-                            size_t n) {
-  if (!r || !out || (unsigned)e >= ISA_NENGINES || i >= r->core.eng[e].nflights) return SOMA_ARG;
-  const vm_engine *en = &r->core.eng[e];
+soma_status soma_core_pass(soma_run *r, unsigned core, soma_engine e) {
+  soma_status status = check_run(r);
+  if (status != SOMA_OK) return status;
+  if (!core_of(r, core) || (unsigned)e >= ISA_NENGINES)
+    return soma_fail(r->m, SOMA_ARG, "core %u has no engine %d", core, (int)e);
+  vm_debug_stepped(soma_core_of(r, core), (unsigned)e);
+  return SOMA_OK;
+}
+
+soma_status soma_run_engine(const soma_run *r, soma_engine e, soma_engine_state *out, size_t n) {
+  return soma_core_engine(r, 0, e, out, n);
+}
+
+soma_status soma_core_flight(const soma_run *r, unsigned core, soma_engine e, uint32_t i,
+                             soma_flight *out, size_t n) {
+  const vm_core *c = core_of(r, core);
+  if (!c || !out || (unsigned)e >= ISA_NENGINES || i >= c->eng[e].nflights) return SOMA_ARG;
+  const vm_engine *en = &c->eng[e];
   const vm_flight *f = &en->flights[(en->first + i) % VM_FLIGHTS];
   soma_flight flight = {.pc = f->pc, .start = f->item.start, .done = f->item.done};
   return soma_give(out, n, &flight, sizeof flight);
+}
+
+soma_status soma_run_flight(const soma_run *r, soma_engine e, uint32_t i, soma_flight *out,
+                            size_t n) {
+  return soma_core_flight(r, 0, e, i, out, n);
 }
 
 /* A queue's transfers are in its rings, each of which has a share of every one, in order: the ring
@@ -187,20 +215,26 @@ static void add_shares(const vm_core *c, unsigned queue, const vm_transfer *t, s
     }
 }
 
-soma_status soma_run_transfer(const soma_run *r, uint32_t i, soma_transfer *out, size_t n) {
-  if (!r || !out) return SOMA_ARG;
-  const vm_core *c = &r->core;
+soma_status soma_core_transfer(const soma_run *r, unsigned core, uint32_t i, soma_transfer *out,
+                               size_t n) {
+  const vm_core *c = core_of(r, core);
+  if (!c || !out) return SOMA_ARG;
   for (unsigned q = 0; q < c->code->nqueues; q++)
     for (const vm_share *s = longest_ring(c, q)->head; s; s = s->next) {
       if (i-- > 0) continue;
       soma_transfer t = {.engine = (soma_engine)s->t->engine,
                          .pc = s->t->pc,
                          .queue = q,
-                         .semaphore = s->t->signals ? s->t->sem : -1};
+                         .semaphore = s->t->signals ? s->t->sem : -1,
+                         .semaphore_core = s->t->sem_core};
       add_shares(c, q, s->t, &t);
       return soma_give(out, n, &t, sizeof t);
     }
   return SOMA_ARG;
+}
+
+soma_status soma_run_transfer(const soma_run *r, uint32_t i, soma_transfer *out, size_t n) {
+  return soma_core_transfer(r, 0, i, out, n);
 }
 
 soma_status soma_write_waits(const soma_run *r, soma_write_fn write, void *ud) {
@@ -228,7 +262,8 @@ static void log_done(void *ud, const vm_done *d) {
                    .elements = d->elements,
                    .nans = d->nans,
                    .min = (double)d->min,
-                   .max = (double)d->max};
+                   .max = (double)d->max,
+                   .core = d->core};
   r->log(r->log_ud, &l);
 }
 

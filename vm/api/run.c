@@ -381,8 +381,8 @@ static const char *fault_text(const soma_run *r) {
   return f->text.failed || !f->text.data ? soma_status_text((soma_status)f->status) : f->text.data;
 }
 
-soma_status soma_run_until(soma_run *r, soma_until what, soma_engine engine, soma_time time) {
-  if (!r) return SOMA_ARG;
+static soma_status run_until(soma_run *r, unsigned core, soma_until what, soma_engine engine,
+                             soma_time time) {
   if ((unsigned)what > SOMA_TIME || (unsigned)engine >= ISA_NENGINES)
     return r->m
                ? soma_fail(r->m, SOMA_ARG, "soma_run_until: what is %u and engine %u, of %u and %u",
@@ -393,11 +393,23 @@ soma_status soma_run_until(soma_run *r, soma_until what, soma_engine engine, som
   if (s != SOMA_OK) return s;
   soma_machine *m = r->m;
   m->running = true;
-  s = (soma_status)vm_run(&r->core, (vm_until)what, (unsigned)engine, time);
+  s = (soma_status)vm_run(soma_core_of(r, core), (vm_until)what, (unsigned)engine, time);
   m->running = false;
   if (s != SOMA_OK) soma_fail(r->m, s, "%s", fault_text(r));
   if (r->core.ended && s != SOMA_STOPPED) soma_release(r);
   return s;
+}
+
+soma_status soma_run_until(soma_run *r, soma_until what, soma_engine engine, soma_time time) {
+  return r ? run_until(r, 0, what, engine, time) : SOMA_ARG;
+}
+
+soma_status soma_core_issue(soma_run *r, unsigned core, soma_engine engine) {
+  if (!r) return SOMA_ARG;
+  if (core < r->core.prog->ncores) return run_until(r, core, SOMA_ISSUE, engine, 0);
+  return r->m ? soma_fail(r->m, SOMA_ARG, "core %u: the program of the run has %u", core,
+                          r->core.prog->ncores)
+              : SOMA_ARG;
 }
 
 int soma_run_ended(const soma_run *r) { return !r || r->core.ended; }

@@ -2,8 +2,8 @@
  * where a run shall pause, what its engines do, and how it goes back; include that.
  *
  * Nothing here changes what a run computes or when: with stops and a log it has the trace_hash that
- * it has without. Of programs of two cores there are the map and going back; stops and a log give
- * SOMA_UNBUILT, and the state of the engines is core 0's. */
+ * it has without. Of a program of two cores all of it is of both; calls without a `core` are of
+ * core 0. */
 #ifndef SOMA_DEBUG_H
 #define SOMA_DEBUG_H
 
@@ -84,6 +84,7 @@ typedef struct soma_stop {
   soma_memory memory;
   uint32_t partition, partitions;
   uint64_t offset, bytes;
+  unsigned core; /* whose engine, semaphore, SBUF or PSUM it is: 0 or 1 */
 } soma_stop;
 /* What made a stop hold. */
 typedef struct soma_hit {
@@ -95,6 +96,7 @@ typedef struct soma_hit {
   uint32_t value;        /* of a semaphore */
   int part;              /* nonzero: the instruction chooses what of its operand it takes, by a mask
                             or an index, and may have left these bytes alone */
+  unsigned core;         /* whose instruction it was: 0 or 1 */
 } soma_hit;
 /* Adds a stop to r; *id, from 1 on, names it. n is sizeof(soma_stop) of the caller. SOMA_ARG says
  * what of it does not exist. */
@@ -128,8 +130,19 @@ typedef struct soma_engine_state {
   uint32_t want, have;
   int queue;          /* of SOMA_ENGINE_RING, else -1 */
   uint32_t in_flight; /* instructions in its data path */
+  int passes;         /* nonzero: the run has paused at its next instruction and will not again */
 } soma_engine_state;
 soma_status soma_run_engine(const soma_run *r, soma_engine e, soma_engine_state *out, size_t n);
+/* The same of an engine of core 0 or 1; SOMA_ARG when the program has no such core. */
+soma_status soma_core_engine(const soma_run *r, unsigned core, soma_engine e,
+                             soma_engine_state *out, size_t n);
+/* Runs until an engine of that core has issued an instruction, as soma_run_until does by SOMA_ISSUE
+ * for core 0. */
+soma_status soma_core_issue(soma_run *r, unsigned core, soma_engine e);
+/* If the engine's next instruction can issue now, the run does not pause at it, as if it had paused
+ * there: after soma_run_restore nothing is known of that. Where no stop has ever been it has no
+ * effect. */
+soma_status soma_core_pass(soma_run *r, unsigned core, soma_engine e);
 /* Instruction i of those in the data path, the oldest first; SOMA_ARG past the last. */
 typedef struct soma_flight {
   uint32_t pc;
@@ -137,15 +150,20 @@ typedef struct soma_flight {
 } soma_flight;
 soma_status soma_run_flight(const soma_run *r, soma_engine e, uint32_t i, soma_flight *out,
                             size_t n);
+soma_status soma_core_flight(const soma_run *r, unsigned core, soma_engine e, uint32_t i,
+                             soma_flight *out, size_t n);
 /* Transfer i that is not complete, by queue, the oldest first; SOMA_ARG past the last. */
 typedef struct soma_transfer {
   soma_engine engine;
   uint32_t pc, queue;
-  uint32_t shares;       /* that are not done */
-  uint64_t bytes, moved; /* of these shares */
-  int semaphore;         /* that each share adds 1 to, -1: none */
+  uint32_t shares;         /* that are not done */
+  uint64_t bytes, moved;   /* of these shares */
+  int semaphore;           /* that each share adds 1 to, -1: none */
+  unsigned semaphore_core; /* whose it is: 0 or 1 */
 } soma_transfer;
 soma_status soma_run_transfer(const soma_run *r, uint32_t i, soma_transfer *out, size_t n);
+soma_status soma_core_transfer(const soma_run *r, unsigned core, uint32_t i, soma_transfer *out,
+                               size_t n);
 /* Who waits for what and who can still change it, as the text of a deadlock says it; nothing when
  * no engine waits. */
 soma_status soma_write_waits(const soma_run *r, soma_write_fn write, void *ud);
@@ -171,6 +189,7 @@ typedef struct soma_logged {
   /* What an instruction of a data path has written, as numbers; elements 0: nothing. */
   uint64_t elements, nans;
   double min, max; /* of those that are no NaN; min > max: all are */
+  unsigned core;   /* whose engine it is: 0 or 1 */
 } soma_logged;
 typedef void (*soma_log_fn)(void *ud, const soma_logged *l);
 /* Calls fn for each instruction that is done from now on, as callbacks are; NULL: for none. */

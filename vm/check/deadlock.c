@@ -287,8 +287,34 @@ static void put_circle(const report *r) {
 
 /* ---- Reports ------------------------------------------------------------------------------- */
 
-/* What may still run of each engine: after the instruction that it cannot pass. Without memory
- * the report does without. */
+/* Engine e's instruction at pc has issued and still has something to do. */
+static void mark(report *r, unsigned e, uint32_t pc) {
+  const isa_code *code = engine_of(r, e)->code;
+  if (!r->reach[e]) r->reach[e] = isa_zalloc(&r->core[0]->al, code->n);
+  if (r->reach[e]) r->reach[e][pc] = 1;
+}
+
+/* In a run that goes on: data paths, transfers, and updates that nobody has seen yet. */
+static void mark_under_way(report *r) {
+  for (const vm_core *c = r->core[0]; c; c = c->number ? NULL : c->peer) {
+    const unsigned first = c->number * (unsigned)ISA_NENGINES;
+    for (unsigned e = 0; e < ISA_NENGINES; e++)
+      for (uint32_t i = 0; i < c->eng[e].nflights; i++)
+        mark(r, first + e, c->eng[e].flights[(c->eng[e].first + i) % VM_FLIGHTS].pc);
+    for (unsigned q = 0; q < c->code->nqueues; q++)
+      for (unsigned d = 0; d < ISA_NDMA; d++)
+        for (const vm_share *s = c->rings[q][d].head; s; s = s->next)
+          mark(r, first + s->t->engine, s->t->pc);
+    for (uint32_t i = 0; i < c->heap.n; i++) {
+      const vm_event *ev = &c->heap.v[i];
+      if (ev->kind != VM_E_SEM || ev->from >= ISA_NENGINES) continue;
+      mark(r, (c->number ^ ev->peer) * (unsigned)ISA_NENGINES + ev->from, ev->pc);
+    }
+  }
+}
+
+/* What may still run of each engine: after the instruction that it cannot pass; and what is under
+ * way. Without memory the report does without. */
 static void open_report(report *r, const vm_core *lead, isa_buf *out) {
   *r = (report){.core = {lead, lead->peer}, .n = ISA_NENGINES * (lead->peer ? 2 : 1), .out = out};
   for (unsigned e = 0; e < r->n; e++) {
@@ -299,6 +325,7 @@ static void open_report(report *r, const vm_core *lead, isa_buf *out) {
     isa_free(&lead->al, r->reach[e], en->code->n);
     r->reach[e] = NULL;
   }
+  mark_under_way(r);
 }
 
 static void close_report(report *r) {
@@ -332,7 +359,7 @@ void vm_check_put_waits(const vm_core *lead, isa_buf *out) {
   open_report(&r, lead, out);
   for (unsigned e = 0; e < r.n; e++) {
     const vm_state state = engine_of(&r, e)->state;
-    if (state == VM_WAITING || state == VM_RINGFULL) put_waiter(&r, e);
+    if (state == VM_WAITING || state == VM_RINGFULL || state == VM_MEETING) put_waiter(&r, e);
   }
   close_report(&r);
 }

@@ -4,8 +4,9 @@
  *   vm_debug_add(c, &(vm_stop){.kind = VM_STOP_PC, .engine = ISA_ENG_vector, .pc = 12}, &id);
  *
  * Nothing here changes what a run computes or when: with all of it the hash of the trace is the
- * same. A core that nobody looks at has debug == NULL and pays one test at each of the calls below.
- * Programs of one core. */
+ * same. A run that nobody looks at has debug == NULL and pays one test at each of the calls below.
+ * Of a pair both cores have the same vm_debug, which is core 0's to free; the calls that take a
+ * stop, and those of the run as a whole, take either core. */
 #ifndef VM_DEBUG_H
 #define VM_DEBUG_H
 
@@ -20,8 +21,8 @@ enum vm_stop_kind {
   VM_STOP_READ   /* or read */
 };
 
-/* Bytes lo .. hi - 1 of partitions p0 .. p1 - 1 of SBUF or PSUM, or of a tensor in HBM, which has
- * one partition. */
+/* Bytes lo .. hi - 1 of partitions p0 .. p1 - 1 of a core's SBUF or PSUM, or of a tensor in HBM,
+ * which has one partition. */
 typedef struct vm_region {
   uint8_t space;
   uint32_t tensor; /* in HBM */
@@ -32,6 +33,7 @@ typedef struct vm_region {
 /* What made a stop hold. */
 typedef struct vm_hit {
   uint32_t stop;       /* its id */
+  uint8_t core;        /* whose instruction `where` is */
   vm_where where;      /* whose doing it was; engine UINT8_MAX: the host's */
   vm_time start, time; /* of what has written or read: when it began; and now */
   uint32_t value;      /* of a semaphore */
@@ -40,8 +42,8 @@ typedef struct vm_hit {
 
 typedef struct vm_stop {
   uint32_t id;
-  uint8_t kind, engine, cond, sem;
-  bool quiet; /* the run goes on: only `last` and `hits` tell */
+  uint8_t kind, core, engine, cond, sem; /* core: whose engine, semaphore, SBUF or PSUM */
+  bool quiet;                            /* the run goes on: only `last` and `hits` tell */
   uint32_t pc, value;
   uint64_t count;
   vm_region region;
@@ -51,6 +53,7 @@ typedef struct vm_stop {
 
 /* An instruction that is done: it has issued, and its data path or its transfer has ended. */
 typedef struct vm_done {
+  uint8_t core; /* whose instruction `where` is */
   vm_where where;
   vm_time start, end; /* of the data path; of others when it issued, or when its transfer ended */
   vm_time waited;     /* for its semaphore */
@@ -61,6 +64,12 @@ typedef struct vm_done {
   float min, max; /* of those that are no NaN */
 } vm_done;
 
+/* What is kept of a core's engines. */
+typedef struct vm_debug_core {
+  uint64_t told[ISA_NENGINES]; /* one more than the number of the instruction that was stopped at */
+  vm_time waited[ISA_NENGINES], of_flight[ISA_NENGINES][VM_FLIGHTS];
+} vm_debug_core;
+
 enum { VM_HITS = 16 };
 typedef struct vm_debug {
   vm_stop *v;
@@ -68,10 +77,9 @@ typedef struct vm_debug {
   bool paused; /* a stop holds: the loop ends after this event */
   vm_hit hit[VM_HITS];
   uint32_t nhits;
-  uint64_t told[ISA_NENGINES]; /* one more than the number of the instruction that was stopped at */
   void (*done)(void *ud, const vm_done *d); /* NULL: nobody is told */
   void *done_ud;
-  vm_time waited[ISA_NENGINES], of_flight[ISA_NENGINES][VM_FLIGHTS];
+  vm_debug_core core[ISA_MAX_CORES];
 } vm_debug;
 
 /* stop.c: the list. A stop is copied, *id is its number; false when memory is out. */
@@ -81,13 +89,16 @@ vm_stop *vm_debug_find(const vm_core *c, uint32_t id);
 void vm_debug_remove(vm_core *c, uint32_t id);
 /* Tells fn of each instruction from now on; NULL: nobody. False when memory is out. */
 bool vm_debug_tell(vm_core *c, void (*fn)(void *ud, const vm_done *d), void *ud);
-/* Lets `to`, which has just been made of the same program, have what c has; ud: of its log. */
+/* Lets `to`, which has just been made of the same program, have what c has; ud: of its log. Both
+ * are core 0 of their run. */
 void vm_debug_move(vm_core *to, vm_core *c, void *ud);
 void vm_debug_end(vm_core *c);
 /* The run moves on: what held is forgotten. */
 void vm_debug_resume(vm_core *c);
 /* Engine e has just been stepped: its next instruction, if it can issue now, does not pause. */
 void vm_debug_stepped(vm_core *c, unsigned e);
+/* Whether that is so: then, or since the run has paused there. */
+bool vm_debug_passes(const vm_core *c, unsigned e);
 
 /* What happens in the machine, as its parts report it. */
 
@@ -108,7 +119,9 @@ void vm_debug_executed(vm_core *c, unsigned e, const vm_flight *f);
 void vm_debug_moved(vm_core *c, const vm_share *s, vm_where by);
 void vm_debug_access(vm_core *c, unsigned e, const vm_view *v, bool writes);
 
-/* For the files of this room: notes that a stop holds. */
+/* For the files of this room: a hit by engine e's instruction at pc, which began at start, noted
+ * now; and the note that a stop holds. */
+vm_hit vm_debug_at(const vm_core *c, unsigned e, uint32_t pc, vm_time start);
 void vm_debug_hit(vm_core *c, vm_stop *s, const vm_hit *h);
 
 #endif

@@ -4,9 +4,20 @@
 
 #include <string.h>
 
+static void give_cores(vm_core *lead, vm_debug *d) {
+  for (vm_core *c = lead; c; c = vm_next_core(c)) c->debug = d;
+}
+
 static vm_debug *debug_of(vm_core *c) {
-  if (!c->debug) c->debug = isa_zalloc(&c->al, sizeof *c->debug);
+  if (!c->debug) give_cores(c->lead, isa_zalloc(&c->al, sizeof *c->debug));
   return c->debug;
+}
+
+static vm_core *core_of(vm_core *c, const vm_stop *s) { return s->core == c->number ? c : c->peer; }
+
+/* Whether the stop is of that kind, about engine e of c. */
+static bool is_of(const vm_stop *s, unsigned kind, const vm_core *c, unsigned e) {
+  return s->kind == kind && s->core == c->number && s->engine == e;
 }
 
 /* The fast loop leaves at register instructions where somebody looks, and only there. */
@@ -16,15 +27,19 @@ static void patch(vm_core *c, unsigned e, uint32_t pc) {
   u->op = vm_uop_of(&c->eng[e].code->insns[pc]).op;
   if (d->done) u->op = VM_U_STOP;
   for (uint32_t i = 0; i < d->n; i++)
-    if (d->v[i].kind == VM_STOP_PC && d->v[i].engine == e && d->v[i].pc == pc) u->op = VM_U_STOP;
+    if (is_of(&d->v[i], VM_STOP_PC, c, e) && d->v[i].pc == pc) u->op = VM_U_STOP;
+}
+static void patch_at(vm_core *c, const vm_stop *s) {
+  if (s->kind == VM_STOP_PC) patch(core_of(c, s), s->engine, s->pc);
 }
 
-static void patch_all(vm_core *c) {
-  for (unsigned e = 0; e < ISA_NENGINES; e++)
-    for (uint32_t pc = 0; pc < c->eng[e].code->n; pc++)
-      c->uops[e][pc].op = c->debug->done ? VM_U_STOP : vm_uop_of(&c->eng[e].code->insns[pc]).op;
-  for (uint32_t i = 0; i < c->debug->n; i++)
-    if (c->debug->v[i].kind == VM_STOP_PC) patch(c, c->debug->v[i].engine, c->debug->v[i].pc);
+static void patch_all(vm_core *lead) {
+  const vm_debug *d = lead->debug;
+  for (vm_core *c = lead; c; c = vm_next_core(c))
+    for (unsigned e = 0; e < ISA_NENGINES; e++)
+      for (uint32_t pc = 0; pc < c->eng[e].code->n; pc++)
+        c->uops[e][pc].op = d->done ? VM_U_STOP : vm_uop_of(&c->eng[e].code->insns[pc]).op;
+  for (uint32_t i = 0; i < d->n; i++) patch_at(lead, &d->v[i]);
 }
 
 bool vm_debug_add(vm_core *c, const vm_stop *s, uint32_t *id) {
@@ -33,7 +48,7 @@ bool vm_debug_add(vm_core *c, const vm_stop *s, uint32_t *id) {
     return false;
   d->v[d->n] = *s;
   *id = d->v[d->n++].id = ++d->last_id;
-  if (s->kind == VM_STOP_PC) patch(c, s->engine, s->pc);
+  patch_at(c, s);
   return true;
 }
 
@@ -50,7 +65,7 @@ void vm_debug_remove(vm_core *c, uint32_t id) {
   old = *s;
   memmove(s, s + 1, (size_t)(d->v + d->n - (s + 1)) * sizeof *s);
   d->n--;
-  if (old.kind == VM_STOP_PC) patch(c, old.engine, old.pc);
+  patch_at(c, &old);
 }
 
 bool vm_debug_tell(vm_core *c, void (*fn)(void *ud, const vm_done *d), void *ud) {
@@ -59,16 +74,16 @@ bool vm_debug_tell(vm_core *c, void (*fn)(void *ud, const vm_done *d), void *ud)
   bool as_before = !fn == !d->done;
   d->done = fn;
   d->done_ud = ud;
-  if (!as_before) patch_all(c);
+  if (!as_before) patch_all(c->lead);
   return true;
 }
 
 void vm_debug_move(vm_core *to, vm_core *c, void *ud) {
-  to->debug = c->debug;
-  c->debug = NULL;
+  give_cores(to, c->debug);
+  give_cores(c, NULL);
   if (!to->debug) return;
   to->debug->done_ud = ud;
-  memset(to->debug->told, 0, sizeof to->debug->told);
+  memset(to->debug->core, 0, sizeof to->debug->core);
   vm_debug_resume(to);
   patch_all(to);
 }
@@ -77,13 +92,17 @@ void vm_debug_end(vm_core *c) {
   if (!c->debug) return;
   isa_free(&c->al, c->debug->v, c->debug->cap * sizeof *c->debug->v);
   isa_free(&c->al, c->debug, sizeof *c->debug);
-  c->debug = NULL;
+  give_cores(c, NULL);
 }
 
 void vm_debug_resume(vm_core *c) {
   if (!c->debug) return;
   c->debug->paused = false;
   c->debug->nhits = 0;
+}
+
+vm_hit vm_debug_at(const vm_core *c, unsigned e, uint32_t pc, vm_time start) {
+  return (vm_hit){.core = c->number, .where = vm_at_pc(e, pc), .start = start, .time = c->now};
 }
 
 void vm_debug_hit(vm_core *c, vm_stop *s, const vm_hit *h) {
@@ -105,32 +124,39 @@ void vm_debug_stepped(vm_core *c, unsigned e) {
   const vm_engine *en = &c->eng[e];
   if (!c->debug || en->state == VM_HALTED) return;
   const isa_wait *w = &en->code->insns[en->pc].wait;
-  if (w->cond == ISA_WAIT_none || vm_wait_holds(c, en, w)) c->debug->told[e] = number(en);
+  if (w->cond == ISA_WAIT_none || vm_wait_holds(c, en, w))
+    c->debug->core[c->number].told[e] = number(en);
+}
+
+bool vm_debug_passes(const vm_core *c, unsigned e) {
+  return c->debug && c->debug->core[c->number].told[e] == number(&c->eng[e]);
 }
 
 bool vm_debug_before(vm_core *c, unsigned e) {
   vm_debug *d = c->debug;
+  vm_debug_core *k = &d->core[c->number];
   const vm_engine *en = &c->eng[e];
   const isa_wait *w = &en->code->insns[en->pc].wait;
   if (w->cond != ISA_WAIT_none && !vm_wait_holds(c, en, w)) return false;
-  d->waited[e] = en->wait_noted ? c->now - en->wait_since : 0;
-  if (d->told[e] == number(en)) return false;
-  vm_hit h = {.where = vm_at_pc(e, en->pc), .start = c->now, .time = c->now};
+  k->waited[e] = en->wait_noted ? c->now - en->wait_since : 0;
+  if (vm_debug_passes(c, e)) return false;
+  vm_hit h = vm_debug_at(c, e, en->pc, c->now);
   for (uint32_t i = 0; i < d->n; i++) {
     vm_stop *s = &d->v[i];
-    if (s->kind == VM_STOP_PC && s->engine == e && s->pc == en->pc) vm_debug_hit(c, s, &h);
+    if (is_of(s, VM_STOP_PC, c, e) && s->pc == en->pc) vm_debug_hit(c, s, &h);
   }
-  d->told[e] = number(en);
+  k->told[e] = number(en);
   return d->paused;
 }
 
 void vm_debug_count(vm_core *c, unsigned e) {
   vm_debug *d = c->debug;
   const vm_engine *en = &c->eng[e];
-  vm_hit h = {.where = vm_at_pc(e, en->pc), .start = en->now, .time = en->now};
+  vm_hit h = vm_debug_at(c, e, en->pc, en->now);
+  h.time = en->now;
   for (uint32_t i = 0; i < d->n; i++) {
     vm_stop *s = &d->v[i];
-    if (s->kind == VM_STOP_COUNT && s->engine == e && s->count == en->instructions && !s->hits)
+    if (is_of(s, VM_STOP_COUNT, c, e) && s->count == en->instructions && !s->hits)
       vm_debug_hit(c, s, &h);
   }
 }
@@ -139,8 +165,7 @@ uint64_t vm_debug_budget(const vm_core *c, unsigned e) {
   uint64_t least = UINT64_MAX, have = c->eng[e].instructions;
   for (uint32_t i = 0; i < c->debug->n; i++) {
     const vm_stop *s = &c->debug->v[i];
-    if (s->kind == VM_STOP_COUNT && s->engine == e && !s->hits && s->count >= have &&
-        s->count - have < least)
+    if (is_of(s, VM_STOP_COUNT, c, e) && !s->hits && s->count >= have && s->count - have < least)
       least = s->count - have;
   }
   return least;
@@ -157,19 +182,21 @@ static int written_register(const isa_insn *in) {
 
 void vm_debug_issued(vm_core *c, unsigned e, uint32_t pc) {
   vm_debug *d = c->debug;
+  vm_debug_core *k = &d->core[c->number];
   const vm_engine *en = &c->eng[e];
   const isa_insn *in = &en->code->insns[pc];
   if (en->state == VM_HALTED) vm_debug_count(c, e);
   if (!d->done || isa_op_is_dma(in->op)) return;
   if (!isa_op_is_control(in->op)) { /* told when it has executed */
-    d->of_flight[e][(en->first + en->nflights - 1) % VM_FLIGHTS] = d->waited[e];
+    k->of_flight[e][(en->first + en->nflights - 1) % VM_FLIGHTS] = k->waited[e];
     return;
   }
   int reg = written_register(in);
-  d->done(d->done_ud, &(vm_done){.where = vm_at_pc(e, pc),
+  d->done(d->done_ud, &(vm_done){.core = c->number,
+                                 .where = vm_at_pc(e, pc),
                                  .start = c->now,
                                  .end = en->now,
-                                 .waited = d->waited[e],
+                                 .waited = k->waited[e],
                                  .reg = reg,
                                  .value = reg >= 0 ? en->regs[reg] : 0});
 }
@@ -177,11 +204,12 @@ void vm_debug_issued(vm_core *c, unsigned e, uint32_t pc) {
 /* ---- Semaphores --------------------------------------------------------------------------- */
 
 void vm_debug_change(vm_core *c, unsigned sem, uint32_t old, uint32_t next, vm_where by) {
-  vm_hit h = {.where = by, .start = c->now, .time = c->now, .value = next};
+  vm_hit h = {
+      .core = c->number ^ by.peer, .where = by, .start = c->now, .time = c->now, .value = next};
   for (uint32_t i = 0; i < c->debug->n; i++) {
     vm_stop *s = &c->debug->v[i];
-    if (s->kind == VM_STOP_SEM && s->sem == sem && isa_cond_holds(s->cond, next, s->value) &&
-        !isa_cond_holds(s->cond, old, s->value))
+    if (s->kind != VM_STOP_SEM || s->core != c->number || s->sem != sem) continue;
+    if (isa_cond_holds(s->cond, next, s->value) && !isa_cond_holds(s->cond, old, s->value))
       vm_debug_hit(c, s, &h);
   }
 }

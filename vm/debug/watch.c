@@ -9,13 +9,16 @@
 typedef struct place {
   const uint8_t *base; /* byte 0 of partition 0 */
   size_t pitch;        /* bytes between partitions; 0: there is one */
+  uint8_t core;        /* whose it is; 0 in HBM */
   vm_region r;
 } place;
 
-static place place_of(const vm_core *c, const vm_region *r) {
-  if (r->space == ISA_HBM) return (place){c->hbm[r->tensor].data, 0, *r};
-  if (r->space == ISA_PSUM) return (place){c->mem.psum, c->mem.psum_pitch, *r};
-  return (place){c->mem.sbuf, c->mem.sbuf_pitch, *r};
+static place place_of(const vm_core *c, const vm_stop *s) {
+  const vm_region *r = &s->region;
+  if (r->space == ISA_HBM) return (place){c->hbm[r->tensor].data, 0, 0, *r};
+  const vm_memory *m = s->core == c->number ? &c->mem : &c->peer->mem;
+  if (r->space == ISA_PSUM) return (place){m->psum, m->psum_pitch, s->core, *r};
+  return (place){m->sbuf, m->sbuf_pitch, s->core, *r};
 }
 
 /* Whether n bytes at `at`, of the region's memory, are in it. */
@@ -28,7 +31,7 @@ static bool holds(const place *p, const uint8_t *at, uint64_t n) {
 /* Whether the bytes of a box of an item can be in it. Boxes of HBM are host addresses. */
 static bool box_meets(const place *p, const vm_box *b) {
   const vm_region *r = &p->r;
-  if (b->space != r->space) return false;
+  if (b->space != r->space || b->core != p->core) return false;
   if (r->space != ISA_HBM) return b->lo < r->hi && b->hi > r->lo && b->p0 < r->p1 && b->p1 > r->p0;
   uint64_t base = (uint64_t)(uintptr_t)p->base;
   return b->lo < base + r->hi && b->hi > base + r->lo;
@@ -71,7 +74,9 @@ static bool is_watch(const vm_stop *s) {
 static void count_done(vm_core *c, const vm_hit *h) {
   for (uint32_t i = 0; i < c->debug->n; i++) {
     vm_stop *s = &c->debug->v[i];
-    if (s->kind != VM_STOP_DONE || s->engine != h->where.engine || s->pc != h->where.pc) continue;
+    if (s->kind != VM_STOP_DONE || s->core != h->core || s->engine != h->where.engine ||
+        s->pc != h->where.pc)
+      continue;
     if (s->count && --s->count == 0) vm_debug_hit(c, s, h);
   }
 }
@@ -116,10 +121,11 @@ static void add_numbers(void *ud, const isa_operand *o, vm_view *v) {
 
 static void tell_flight(vm_core *c, unsigned e, const vm_flight *f) {
   const vm_engine *en = &c->eng[e];
-  vm_done d = {.where = vm_at_pc(e, f->pc),
+  vm_done d = {.core = c->number,
+               .where = vm_at_pc(e, f->pc),
                .start = f->item.start,
                .end = f->item.done,
-               .waited = c->debug->of_flight[e][f - en->flights],
+               .waited = c->debug->core[c->number].of_flight[e][f - en->flights],
                .reg = -1,
                .min = INFINITY,
                .max = -INFINITY};
@@ -131,7 +137,7 @@ static void look_for(vm_core *c, const vm_flight *f, unsigned kind, vm_hit h) {
   for (uint32_t i = 0; i < c->debug->n; i++) {
     vm_stop *s = &c->debug->v[i];
     if (s->kind != kind) continue;
-    place p = place_of(c, &s->region);
+    place p = place_of(c, s);
     struct looked k = {c, &p, kind == VM_STOP_WRITE ? AP_W : AP_R, false, false};
     vm_each_view(c, f->in, (vm_operands *)&f->a, look, &k);
     h.part = k.part;
@@ -140,23 +146,22 @@ static void look_for(vm_core *c, const vm_flight *f, unsigned kind, vm_hit h) {
 }
 
 void vm_debug_flies(vm_core *c, unsigned e, const vm_flight *f) {
-  vm_hit h = {.where = vm_at_pc(e, f->pc), .start = f->item.start, .time = c->now};
-  look_for(c, f, VM_STOP_READ, h);
+  look_for(c, f, VM_STOP_READ, vm_debug_at(c, e, f->pc, f->item.start));
 }
 
 void vm_debug_executed(vm_core *c, unsigned e, const vm_flight *f) {
-  vm_hit h = {.where = vm_at_pc(e, f->pc), .start = f->item.start, .time = c->now};
+  vm_hit h = vm_debug_at(c, e, f->pc, f->item.start);
   look_for(c, f, VM_STOP_WRITE, h);
   count_done(c, &h);
   if (c->debug->done) tell_flight(c, e, f);
 }
 
 void vm_debug_access(vm_core *c, unsigned e, const vm_view *v, bool writes) {
-  vm_hit h = {.where = vm_at_pc(e, c->eng[e].pc), .start = c->now, .time = c->now};
+  vm_hit h = vm_debug_at(c, e, c->eng[e].pc, c->now);
   for (uint32_t i = 0; i < c->debug->n; i++) {
     vm_stop *s = &c->debug->v[i];
     if (!is_watch(s) || writes != (s->kind == VM_STOP_WRITE)) continue;
-    place p = place_of(c, &s->region);
+    place p = place_of(c, s);
     if (view_meets(c, &p, v)) vm_debug_hit(c, s, &h);
   }
 }
@@ -173,7 +178,7 @@ static bool share_meets(const place *p, const vm_share *s, bool writes) {
   }
   for (unsigned k = 0; !writes && k < s->t->nsrc && !met; k++) {
     const vm_view *v = k ? &s->t->more[k - 1] : &s->t->src;
-    if (v->space != p->r.space) continue;
+    if (v->space != p->r.space || v->core != p->core) continue;
     vm_dma_walk_src(s->t, k, &w);
     vm_walk_seek(&w, s->e0);
     met = walk_meets(p, &w, s->e1 - s->e0);
@@ -181,18 +186,28 @@ static bool share_meets(const place *p, const vm_share *s, bool writes) {
   return met;
 }
 
+/* A transfer of c has ended; h: its last share. */
+static void transfer_done(vm_core *c, const vm_transfer *t, vm_hit h) {
+  const vm_debug *d = c->debug;
+  h.core = c->number;
+  h.where = vm_at_pc(t->engine, t->pc);
+  count_done(c, &h);
+  if (!d->done) return;
+  d->done(d->done_ud,
+          &(vm_done){.core = h.core, .where = h.where, .start = h.start, .end = h.time, .reg = -1});
+}
+
 void vm_debug_moved(vm_core *c, const vm_share *s, vm_where by) {
-  vm_hit h = {.where = by, .start = s->item.start, .time = c->now};
+  vm_hit h = {.core = c->number, .where = by, .start = s->item.start, .time = c->now};
   for (uint32_t i = 0; i < c->debug->n && s->bytes; i++) {
     vm_stop *k = &c->debug->v[i];
     if (!is_watch(k)) continue;
-    place p = place_of(c, &k->region);
+    place p = place_of(c, k);
     if (share_meets(&p, s, k->kind == VM_STOP_WRITE)) vm_debug_hit(c, k, &h);
   }
-  if (s->t->left > 1 || s->t->piece + 1 < s->t->pieces) return; /* the last share ends it */
-  h.where.dma = -1;
-  count_done(c, &h);
-  if (!c->debug->done) return;
-  c->debug->done(c->debug->done_ud,
-                 &(vm_done){.where = by, .start = h.start, .end = c->now, .reg = -1});
+  const vm_transfer *t = s->t, *twin = t->twin;
+  if (t->left > 1 || t->piece + 1 < t->pieces) return; /* the last share ends it, */
+  if (twin && twin->left) return;                      /* of a sendrecv the last one of both */
+  transfer_done(c, t, h);
+  if (twin) transfer_done(c->peer, twin, h);
 }

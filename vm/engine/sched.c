@@ -156,9 +156,9 @@ static vm_core *first_core(vm_core *lead) {
   return a->order <= b->order ? lead : peer;
 }
 
-/* Runs events until the stop. */
-static void loop(vm_core *lead, vm_until what, unsigned engine, vm_time until) {
-  uint64_t issued = lead->eng[engine].instructions;
+/* Runs events until the stop; en: of VM_UNTIL_ISSUE. */
+static void loop(vm_core *lead, vm_until what, const vm_engine *en, vm_time until) {
+  uint64_t issued = en->instructions;
   bool single = what == VM_UNTIL_EVENT || what == VM_UNTIL_ISSUE;
   vm_time horizon = lead->limits.time ? lead->limits.time : UINT64_MAX;
   if (what == VM_UNTIL_TIME && until < horizon) horizon = until;
@@ -181,9 +181,7 @@ static void loop(vm_core *lead, vm_until what, unsigned engine, vm_time until) {
     poll_interrupt(lead);
     if (--lead->until_clock == 0) check_host_limits(lead);
     if (lead->debug && lead->debug->paused) return;
-    if (what == VM_UNTIL_EVENT ||
-        (what == VM_UNTIL_ISSUE && lead->eng[engine].instructions != issued))
-      return;
+    if (what == VM_UNTIL_EVENT || (what == VM_UNTIL_ISSUE && en->instructions != issued)) return;
   }
 }
 
@@ -197,14 +195,15 @@ static void resume(vm_core *c) {
 }
 
 isa_status vm_run(vm_core *c, vm_until what, unsigned engine, vm_time until) {
-  resume(c);
-  vm_debug_resume(c);
-  if (c->ended) return c->fault.status;
-  c->run_since = host_now();
-  c->running = true;
-  loop(c, what, engine, until);
-  c->running = false;
+  vm_core *lead = c->lead;
+  resume(lead);
+  vm_debug_resume(lead);
+  if (lead->ended) return lead->fault.status;
+  lead->run_since = host_now();
+  lead->running = true;
+  loop(lead, what, &c->eng[engine], until);
+  lead->running = false;
   if (what == VM_UNTIL_ISSUE) vm_debug_stepped(c, engine);
-  c->host_seconds += host_now() - c->run_since;
-  return c->fault.status;
+  lead->host_seconds += host_now() - lead->run_since;
+  return lead->fault.status;
 }

@@ -1,0 +1,232 @@
+-- Stops of a session and moving on between them: what a stop names, its condition, and what is said when
+-- it holds.
+local soma, host = ...
+local place, show, replay = host.debug_place, host.debug_show, host.debug_replay
+local refuse, ns, core_name = place.refuse, show.ns, place.core_name
+
+-- ---- Where it stands ------------------------------------------------------------------------
+
+-- The state of an engine {core, engine}, and its next instruction.
+local function state_of(s, e) return s.run:engine(e.engine, {core = e.core}) end
+local function next_of(s, e)
+  return show.at(s, e.core, e.engine, state_of(s, e).pc)
+end
+
+local function tell_calls(s, i)
+  for _, call in ipairs(i.calls or {}) do s.print("    in " .. call) end
+end
+
+-- The line of the engine in focus, with what it waits for; before it the time, unless a stop has
+-- told it.
+local function tell_place(s, time_ns)
+  local e = state_of(s, s.focus)
+  local now = e.status == "halted" and s.run.time_ns or math.max(s.run.time_ns, e.time_ns)
+  if not s.told then s.print("at " .. ns(time_ns or now)) end
+  s.told = false
+  if e.status == "halted" then
+    s.print("  " .. core_name(s.focus.core, s.focus.engine) .. " has halted")
+    return
+  end
+  local i = next_of(s, s.focus)
+  s.print("  " .. show.instruction(i))
+  tell_calls(s, i)
+  if e.status == "waiting" then
+    s.print(string.format("    it waits for $%s%s%d, which is %d", e.semaphore_name or "S[" .. e.semaphore .. "]",
+      e.condition, e.want, e.have))
+  end
+end
+
+local function tell_end(s)
+  local f = s.run.fault
+  if not f then
+    s.print("the run has ended well at " .. ns(s.run.time_ns))
+  else
+    s.print(tostring(f))
+    if f.engine then s.focus = {core = f.core or 0, engine = f.engine} end
+    s.print("the run has ended at " .. ns(s.run.time_ns) .. (s.no_way_back and "" or "; back goes to before it"))
+  end
+end
+
+-- ---- Stops ----------------------------------------------------------------------------------
+
+-- What a condition and `lua` see: registers of the engine in focus, tiles and tensors, the module.
+local function environment(s)
+  local env = {soma = soma, run = s.run, core = s.core, prog = s.prog}
+  return setmetatable(env, {__index = function(_, name)
+    local r = math.tointeger(tonumber(tostring(name):match "^r(%d+)$" or ""))
+    if r and r < 64 then return s.core:register(s.focus.engine, r, {core = s.focus.core}) end
+    if name == "time" then return s.run.time_ns end
+    if name == "engine" then return s.focus.engine end
+    if name == "core_number" then return s.focus.core end
+    if name == "sem" then return function(which) return place.semaphore_value(s, which) end end
+    local ok, m = pcall(place.memory, s, tostring(name))
+    if ok then return place.read(s, m) end
+    return _G[name]
+  end})
+end
+
+-- An expression of Lua, in which $name is a semaphore's value, as a function.
+local function expression(s, text)
+  local lua = text:gsub("%$(peer%.[%a_][%w_]*)", 'sem("%1")'):gsub("%$([%a_][%w_]*)", 'sem("%1")')
+  local env = environment(s)
+  local f, message = load("return " .. lua, "=expression", "t", env)
+  if not f then f, message = load(lua, "=expression", "t", env) end
+  if not f then refuse("%s", message) end
+  return f
+end
+
+-- "core 1 vector 3 (add.s:14)": an instruction.
+local function spot(i)
+  return core_name(i.core, i.engine) .. " " .. i.pc .. (i.file and " (" .. show.where(i) .. ")" or "")
+end
+
+-- The stops of the run that a text names, and what to call them.
+local function stops_of(s, text)
+  local what = text:match "^write%s+(.+)$"
+  if what then
+    local m = place.memory(s, what)
+    return place.watches(m, "write"), "a write to " .. m.text
+  end
+  what = text:match "^time%s+(.+)$"
+  if what then
+    local t = place.time(what)
+    return {}, "time " .. ns(t), t
+  end
+  local prefix, rest = place.core_of(s, text)
+  local sem, cond, value = rest:match "^%$([%w_.%[%]]+)%s*([<>=!]=?)%s*(%d+)$"
+  if sem then
+    local number, core = place.semaphore(s, sem, prefix)
+    return {{kind = "semaphore", core = core, semaphore = number, condition = cond, value = math.tointeger(tonumber(value))}},
+      core_name(prefix or s.focus.core, "$" .. sem .. cond .. value)
+  end
+  if rest:match "^%$" then refuse("'%s' is no condition of a semaphore: $name>=4", rest) end
+  local stops, words = {}, {}
+  for k, i in ipairs(place.code(s, text)) do
+    stops[k] = {kind = "pc", core = i.core, engine = i.engine, pc = i.pc}
+    if k <= 3 then words[k] = spot(i) end
+  end
+  return stops, table.concat(words, ", ") .. (#stops > 3 and " and " .. #stops - 3 .. " more" or "")
+end
+
+local function add_break(s, text, once)
+  local where, cond = text:match "^(.-)%s+if%s+(.+)$"
+  where = (where or text):match "^%s*(.-)%s*$"
+  if where == "" then refuse "break where? FILE:LINE, LINE, ENGINE:PC, a label, $sem>=n, write TILE, time T" end
+  local stops, what, t = stops_of(s, where)
+  local b = {stops = stops, what = what, time_ns = t, once = once, hits = 0, cond = cond, test = cond and expression(s, cond)}
+  for _, stop in ipairs(stops) do -- what cannot be is refused now
+    s.run:remove_stop(s.run:add_stop(stop))
+  end
+  s.last_break = s.last_break + 1
+  b.number = s.last_break
+  s.breaks[#s.breaks + 1] = b
+  s.print(string.format("stop %d: %s%s%s", b.number, b.what, cond and " if " .. cond or "", once and ", once" or ""))
+end
+
+local function remove_break(s, b)
+  for i, k in ipairs(s.breaks) do
+    if k == b then table.remove(s.breaks, i) end
+  end
+end
+
+local function arm(s)
+  s.armed = {}
+  for _, b in ipairs(s.breaks) do
+    for _, stop in ipairs(b.stops) do s.armed[s.run:add_stop(stop)] = b end
+  end
+end
+local function disarm(s)
+  for id in pairs(s.armed) do pcall(s.run.remove_stop, s.run, id) end
+  s.armed = {}
+end
+
+-- The time that the run has come to: there need be no event at it.
+local function now(s) return math.max(s.run.time_ns, s.came_to) end
+
+-- The next stop by time; nil: none.
+local function next_time(s)
+  local best
+  for _, b in ipairs(s.breaks) do
+    if b.time_ns and b.time_ns > now(s) and (not best or b.time_ns < best.time_ns) then best = b end
+  end
+  return best
+end
+
+-- Whether the stop holds with its condition; tells of it.
+local function holds(s, b, hit)
+  if hit.engine then s.focus = {core = hit.core, engine = hit.engine} end
+  if b.test then
+    local ok, value = pcall(b.test)
+    if not ok then
+      s.print("stop " .. b.number .. ": its condition fails: " .. tostring(type(value) == "table" and value.message or value))
+    elseif not value then
+      return false
+    end
+  end
+  b.hits = b.hits + 1
+  s.told = true
+  local at_pc = #b.stops > 1 and b.stops[1].kind == "pc" and hit.pc -- which of them it is
+  s.print(string.format("stop %d at %s: %s", b.number, ns(b.time_ns or s.run.time_ns),
+    at_pc and spot(show.at(s, hit.core, hit.engine, hit.pc)) or b.what))
+  if b.once then remove_break(s, b) end
+  return true
+end
+
+-- Tells of a write: who it was. The engine itself has gone on since.
+local function tell_writer(s, hit)
+  local i = show.at(s, hit.core, hit.engine, hit.pc)
+  s.print(string.format("  written by %s%s, from %s to %s%s", show.instruction(i),
+    hit.dma_engine and ", DMA engine " .. hit.dma_engine or "", ns(hit.start_ns), ns(hit.time_ns),
+    hit.part and " (it may have left these bytes alone)" or ""))
+end
+
+-- Runs on by `go(limit)` until a stop that holds, the end, or what go itself stops at, and says
+-- where it stands. Own stops of the caller are in `mine`, by number: true when one has held.
+local function move(s, go, mine)
+  if s.run.ended then
+    refuse(s.run.fault and "the run has ended with a fault; back goes to before it" or "the run has ended; back and until go back")
+  end
+  local done, own = false, false
+  s.told = false
+  local focus = s.focus
+  repeat
+    local timed = next_time(s)
+    arm(s)
+    local ok, message = pcall(go, timed and timed.time_ns)
+    local hits = s.run.stopped
+    local armed = s.armed
+    disarm(s)
+    if not ok then error(message, 0) end
+    for _, hit in ipairs(hits) do
+      if mine and mine[hit.stop] then done, own = true, true end
+    end
+    for _, hit in ipairs(hits) do
+      local b = armed[hit.stop]
+      if b and holds(s, b, hit) then
+        done = true
+        if b.stops[1].kind == "write" and hit.engine then tell_writer(s, hit) end
+        focus = s.focus
+      end
+    end
+    local at_time = timed and #hits == 0 and not s.run.ended and s.reached == timed.time_ns
+    if at_time and holds(s, timed, {}) then done = true end
+    if #hits == 0 and not at_time then done = true end
+  until done or s.run.ended
+  s.focus = focus
+  if s.run.ended then tell_end(s) end
+  return own
+end
+
+-- For move: to a time or the end, whichever limit comes first.
+local function run_to(s, until_ns)
+  return function(limit)
+    local to = until_ns
+    if limit and (not to or limit < to) then to = limit end
+    s.reached = nil
+    replay.forward(s, to)
+    if to and not s.run.ended and #s.run.stopped == 0 then s.reached, s.came_to = to, to end
+  end
+end
+
+return {state_of = state_of, next_of = next_of, tell_place = tell_place, tell_end = tell_end, tell_writer = tell_writer, now = now,
+        expression = expression, add = add_break, remove = remove_break, move = move, run_to = run_to}
