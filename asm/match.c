@@ -154,7 +154,7 @@ bool as_match(as_cur *c, as_stmt *st) {
 
 /* The owner of a queue that does not say it is the first engine that uses it. */
 static void own_queue(isa_program *p, unsigned core, unsigned engine, const isa_insn *in) {
-  int queue = isa_insn_queue(in);
+  int queue = isa_op_is_dma(in->op) ? isa_insn_queue(in) : -1;
   if (queue < 0) return;
   isa_queue *q = &p->cores[core].queues[queue];
   bool may = engine == ISA_ENG_sync || engine == ISA_ENG_scalar;
@@ -231,7 +231,7 @@ bool as_match_emit(as_job *j, as_stmt *st) {
   struct as_unit *u = j->unit;
   uint32_t pc = as_code(j, u->section)->n;
   for (unsigned i = 0; i < st->nparts; i++) as_emit(j, &st->part[i], st);
-  bool other = st->nparts > 1 || !as_tok_is(st->name, isa_ops[st->part[0].op].name);
+  bool other = st->nparts > 1 || as_word(j, st->name->text) != (int)st->part[0].op;
   as_list_insns(j, st->name->pos, u->section, pc, st->nparts, other);
   return true;
 }
@@ -295,8 +295,8 @@ static bool copy_to_static(as_job *j, as_stmt *st) {
 
 /* `dma_copy dsts=[a, b], srcs=[x, y]` is a dma_copy_lists. */
 static int over_lists(const as_cur *c, int op) {
-  bool lists = as_tok_is(c->t, "dsts") || as_tok_is(c->t, "srcs");
-  return op == ISA_OP_dma_copy && lists && as_at_keyword(c) ? (int)ISA_OP_dma_copy_lists : op;
+  if (op != ISA_OP_dma_copy || !as_at_keyword(c)) return op;
+  return as_tok_is(c->t, "dsts") || as_tok_is(c->t, "srcs") ? (int)ISA_OP_dma_copy_lists : op;
 }
 
 void as_match_insn(as_cur *c, int op) {

@@ -140,12 +140,12 @@ static bool names_labels(as_job *j, const as_tok *t) {
  * static transfer of a `core=*` queue before any section. Labels before it count with it. */
 static bool is_for_each_core(as_job *j, const as_line *line) {
   const as_tok *t = line->toks, *after;
+  if (!j->unit->both && j->unit->section < AS_NSECTIONS) return false;
   while ((after = after_label(t))) t = after;
   if (t->kind == AS_T_END && t > line->toks) return j->unit->both;
   if (t->kind != AS_T_NAME || as_defines(j, &t[1])) return false;
   int word = as_word(j, t->text);
   if (j->unit->section == AS_NSECTIONS) return is_static_of_both(j, t);
-  if (!j->unit->both) return false;
   return word < AS_WORD_DIRECTIVE || as_is_code(word) || names_labels(j, t);
 }
 

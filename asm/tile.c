@@ -21,18 +21,23 @@ static bool parse_at(as_cur *c, request *r) {
          as_need(c, ']', "the address");
 }
 
-static bool parse_option(as_cur *c, request *r) {
+static const char *nearest_option(const as_cur *c, const as_tok *key) {
   static const char *const keys[] = {"at", "part", "banks", "align", "bytes", "overlay", "own"};
+  if (key->kind != AS_T_NAME) return "";
+  as_near w = as_near_open(key->text, strlen(key->text));
+  for (unsigned i = 0; i < sizeof keys / sizeof *keys; i++) as_near_try(&w, keys[i]);
+  return as_near_text(c->j, &w);
+}
+
+static bool parse_option(as_cur *c, request *r) {
   const as_tok *key = c->t;
   if (as_at_name(c) && strcmp(key->text, "own") == 0 && !as_at_keyword(c)) {
     c->t++;
     return r->t.own = true;
   }
-  as_near w = as_near_open(as_at_name(c) ? key->text : "", as_at_name(c) ? strlen(key->text) : 0);
-  for (unsigned i = 0; i < sizeof keys / sizeof *keys; i++) as_near_try(&w, keys[i]);
   if (!as_at_keyword(c)) {
     as_error(c->j, key->pos, key->len, "expected an option of a tile, not %s%s",
-             as_tok_show(c->j, key), as_near_text(c->j, &w));
+             as_tok_show(c->j, key), nearest_option(c, key));
     return false;
   }
   c->t += 2;
@@ -45,7 +50,7 @@ static bool parse_option(as_cur *c, request *r) {
   if (strcmp(key->text, "bytes") == 0) return as_int_in(c, "bytes", 1, UINT32_MAX, &r->bytes);
   if (strcmp(key->text, "overlay") != 0) {
     as_error(c->j, key->pos, key->len, "a tile has no option `%s`%s", key->text,
-             as_near_text(c->j, &w));
+             nearest_option(c, key));
     if (strcmp(key->text, "core") == 0)
       as_note(c->j, (as_pos){0},
               "a tile is at the same place of both cores; `NAME.peer` is the other core's");
