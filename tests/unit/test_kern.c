@@ -282,6 +282,28 @@ static void test_spread(void **state) {
   }
 }
 
+/* Tiles of every size that a block can leave over, at odd addresses; nothing else is written. */
+static void test_turn(void **state) {
+  enum { MOST = 70, ROW = 8 * MOST + 3 };
+  static uint8_t from[MOST * ROW], to[MOST * ROW], want[MOST * ROW];
+  static const size_t sizes[] = {1, 2, 3, 5, 16, 17, 31, 32, 33, 48, 70};
+  const unsigned n = sizeof sizes / sizeof *sizes;
+  (void)state;
+  for (size_t i = 0; i < sizeof from; i++) from[i] = (uint8_t)(i * 167 + i / 251);
+  for (unsigned i = 0; i < n * n * 4; i++) {
+    size_t rows = sizes[i % n], cols = sizes[i / n % n];
+    unsigned esize = 1u << i / n / n;
+    memset(to, 0xee, sizeof to);
+    memset(want, 0xee, sizeof want);
+    for (size_t r = 0; r < rows; r++)
+      for (size_t c = 0; c < cols; c++)
+        memcpy(want + c * ROW + r * esize, from + r * ROW + c * esize, esize);
+    vm_kern_turn(to, ROW, from, ROW, rows, cols, esize);
+    if (memcmp(to, want, sizeof to) != 0)
+      fail_msg("%zu x %zu of %u bytes: not the transpose", rows, cols, esize);
+  }
+}
+
 /* Sixteen partials of the elements x[half], x[half + 2], ..., combined pairwise. */
 static float half_sum(const float *x, size_t n, unsigned half, const float mean[2], bool spread) {
   float p[16] = {0};
@@ -469,6 +491,7 @@ int main(void) {
       cmocka_unit_test(test_partial),
       cmocka_unit_test(test_reduce),
       cmocka_unit_test(test_spread),
+      cmocka_unit_test(test_turn),
       cmocka_unit_test(test_bn_sums),
       cmocka_unit_test(test_gather_scatter),
       cmocka_unit_test(test_matmul),

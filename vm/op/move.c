@@ -7,61 +7,23 @@ enum { QUADRANT = 32 };
 
 /* ---- transpose32 -------------------------------------------------------------------------- */
 
-/* Four rows of four; vectors of the compiler's. */
-typedef uint32_t quad __attribute__((vector_size(16)));
-
-static inline quad quad_at(const uint32_t *x) {
-  quad v;
-  memcpy(&v, x, sizeof v);
-  return v;
-}
-
-static void transpose_quads(uint32_t out[QUADRANT][QUADRANT], uint32_t in[QUADRANT][QUADRANT]) {
-  for (uint32_t r = 0; r < QUADRANT; r += 4) {
-    for (uint32_t c = 0; c < QUADRANT; c += 4) {
-      quad x0 = quad_at(&in[r][c]), x1 = quad_at(&in[r + 1][c]);
-      quad x2 = quad_at(&in[r + 2][c]), x3 = quad_at(&in[r + 3][c]);
-      quad lo01 = __builtin_shufflevector(x0, x1, 0, 4, 1, 5);
-      quad lo23 = __builtin_shufflevector(x2, x3, 0, 4, 1, 5);
-      quad hi01 = __builtin_shufflevector(x0, x1, 2, 6, 3, 7);
-      quad hi23 = __builtin_shufflevector(x2, x3, 2, 6, 3, 7);
-      quad y[4] = {__builtin_shufflevector(lo01, lo23, 0, 1, 4, 5),
-                   __builtin_shufflevector(lo01, lo23, 2, 3, 6, 7),
-                   __builtin_shufflevector(hi01, hi23, 0, 1, 4, 5),
-                   __builtin_shufflevector(hi01, hi23, 2, 3, 6, 7)};
-      for (uint32_t i = 0; i < 4; i++) memcpy(&out[c + i][r], &y[i], sizeof y[i]);
-    }
-  }
-}
-
-/* Elements i .. i + n - 1 of partition p as words; whole rows of words at once. */
-static void load_words(uint32_t row[QUADRANT], const vm_view *v, uint32_t p, uint64_t i,
-                       uint32_t n) {
-  const uint8_t *at = v->esize == 4 && n == QUADRANT ? vm_row_at(v, p, i) : NULL;
-  if (at)
-    memcpy(row, at, QUADRANT * sizeof *row);
-  else
-    vm_load_bits(row, v, p, i, n);
-}
-
-static void store_words(const vm_view *v, uint32_t p, uint64_t i, const uint32_t row[QUADRANT],
-                        uint32_t n) {
-  uint8_t *at = v->esize == 4 && n == QUADRANT ? vm_row_at(v, p, i) : NULL;
-  if (at)
-    memcpy(at, row, QUADRANT * sizeof *row);
-  else
-    vm_store_bits(v, p, i, row, n);
-}
-
 /* The block of `rows` partitions from p and `cols` elements from i, transposed to q and j. It is
  * read as a whole first, so it may be in place. */
 static void transpose_block(const struct vm_TRANSPOSE32 *a, uint32_t p, uint64_t i, uint32_t rows,
                             uint32_t cols, uint32_t q, uint64_t j) {
   uint32_t in[QUADRANT][QUADRANT], out[QUADRANT][QUADRANT];
-  if (rows < QUADRANT || cols < QUADRANT) memset(in, 0, sizeof in);
-  for (uint32_t r = 0; r < rows; r++) load_words(in[r], &a->src, p + r, i, cols);
-  transpose_quads(out, in);
-  for (uint32_t c = 0; c < cols; c++) store_words(&a->dst, q + c, j, out[c], rows);
+  const unsigned esize = a->src.esize;
+  const uint8_t *from = vm_row_at(&a->src, p, i);
+  uint8_t *to = vm_row_at(&a->dst, q, j);
+  for (uint32_t r = 0; r < rows && !from; r++) vm_load_raw(in[r], &a->src, p + r, i, cols);
+  vm_kern_turn(out, sizeof out[0], from ? (const void *)from : in,
+               from ? (ptrdiff_t)a->src.step[0] : (ptrdiff_t)sizeof in[0], rows, cols, esize);
+  for (uint32_t c = 0; c < cols; c++) {
+    if (to)
+      memcpy(to + (int64_t)c * a->dst.step[0], out[c], rows * esize);
+    else
+      vm_store_raw(&a->dst, q + c, j, out[c], rows);
+  }
 }
 
 vm_verdict vm_op_transpose32(vm_dp *d, const struct vm_TRANSPOSE32 *a) {

@@ -114,6 +114,7 @@ typedef struct vm_stationary {
   uint8_t dtype;
   bool pairs; /* double_row */
   bool mx;    /* loaded by ldweights_mx */
+  bool raw;   /* its elements have not been made fp32 yet: no product has needed them */
 } vm_stationary;
 
 /* Rows of the contraction that one partition may hold: an MX element has four. */
@@ -122,13 +123,16 @@ enum { VM_LANES = 4 };
 /* Floats from row to row of the weights: 576 bytes, since with 512 the rows that a tile of a
  * product reads would share an eighth of the cache's sets. */
 enum { VM_WEIGHTS = ISA_PMAX + 16 };
+/* Bytes from row to row of the elements that they came from. */
+enum { VM_RAW_ROW = 4 * ISA_PMAX };
 
 /* The stationary operands of the tensor engine. A tile at (row, column) of the array, which are
  * multiples of 32, is described by tile[row / 32][column / 32]; its values, as fp32, lie from
- * w[VM_LANES * row][column] on, and the elements they came from from bits[row][column] on. */
+ * w[VM_LANES * row][column] on, and the elements they came from, those of a partition densely, from
+ * raw[row][4 * column] on (pairs and mx: nowhere). */
 typedef struct vm_weights {
   float w[VM_LANES * ISA_PMAX][VM_WEIGHTS]; /* [k][m] */
-  uint32_t bits[ISA_PMAX][ISA_PMAX];
+  uint8_t raw[ISA_PMAX][VM_RAW_ROW];
   vm_stationary tile[ISA_PMAX / 32][ISA_PMAX / 32];
 } vm_weights;
 

@@ -4,54 +4,6 @@
 
 #include <string.h>
 
-/* ---- Stationary operand ------------------------------------------------------------------- */
-
-unsigned vm_pe_size(unsigned given) { return given ? given : ISA_PMAX; }
-
-vm_stationary *vm_pe_tile(const vm_dp *d, unsigned row, unsigned col) {
-  return &d->weights->tile[row / 32][col / 32];
-}
-
-void vm_pe_load(vm_dp *d, unsigned row, unsigned col, vm_stationary tile) {
-  for (unsigned r = 0; r < ISA_PMAX; r += 32) {
-    for (unsigned c = 0; c < ISA_PMAX; c += 32) {
-      vm_stationary *t = vm_pe_tile(d, r, c);
-      if (t->k && r < row + tile.rows && row < r + t->rows && c < col + tile.cols &&
-          col < c + t->cols)
-        t->k = 0;
-    }
-  }
-  *vm_pe_tile(d, row, col) = tile;
-}
-
-float *vm_pe_weights(const vm_dp *d, unsigned row, unsigned col) {
-  return &d->weights->w[VM_LANES * row][col];
-}
-
-vm_verdict vm_op_ldweights(vm_dp *d, const struct vm_LDWEIGHTS *a) {
-  unsigned row = a->tile_row, col = a->tile_col;
-  unsigned pairs = a->perf == ISA_PERF_double_row, lanes = pairs ? 2 : 1;
-  size_t m = (size_t)(a->src.elems / lanes);
-  uint32_t parts = a->src.num[0];
-  if (m == 0 || parts == 0) return VM_RETIRE;
-  vm_stationary t = {.k = (uint16_t)(parts * lanes),
-                     .m = (uint16_t)m,
-                     .rows = (uint8_t)vm_pe_size(a->tile_rows),
-                     .cols = (uint8_t)vm_pe_size(a->tile_cols),
-                     .dtype = a->src.dtype,
-                     .pairs = pairs};
-  if (parts > t.rows || m > t.cols || row + t.rows > ISA_PMAX || col + t.cols > ISA_PMAX)
-    return vm_dp_fault(d, "ldweights: %u x %u elements into a tile of %u x %u at (%u, %u)",
-                       (unsigned)parts, (unsigned)m, t.rows, t.cols, row, col);
-  vm_pe_load(d, row, col, t);
-  for (uint32_t p = 0; p < parts; p++) {
-    for (unsigned j = 0; j < lanes; j++)
-      vm_load(d, vm_pe_weights(d, row, col) + (lanes * p + j) * VM_WEIGHTS, &a->src, p, j * m, m);
-    if (!pairs) vm_load_bits(&d->weights->bits[row + p][col], &a->src, p, 0, m);
-  }
-  return VM_RETIRE;
-}
-
 /* ---- Fresh elements of PSUM --------------------------------------------------------------- */
 
 static uint8_t *slot_at(const vm_dp *d, const vm_view *v, uint32_t p, const uint8_t *at,
@@ -102,20 +54,31 @@ static enum fresh_state take_fresh(const vm_dp *d, const vm_view *v, uint32_t p,
   return SOME_FRESH;
 }
 
+/* The slots of n elements of a result's first row, where those of the other rows lie like them, one
+ * row's VM_BANK_SLOTS after those of the one before; else NULL. */
+static uint8_t *whole_slots(const vm_dp *d, const vm_view *v, uint64_t first, size_t n,
+                            size_t *count) {
+  if (v->step[0] != (int64_t)d->psum_pitch) return NULL;
+  return dense_slots(d, v, 0, first, n, count);
+}
+
+static void mark_whole(uint8_t *slots, uint32_t rows, size_t count) {
+  for (uint32_t p = 0; p < rows; p++) memset(slots + p * VM_BANK_SLOTS, VM_BOTH_HALVES, count);
+}
+
 /* Whether n elements of every row of a result lie one after another as fp32, and all are to be
  * overwritten or all to be added to: *add. They are then marked as written. */
 static bool take_whole(const vm_dp *d, const vm_view *v, unsigned acc, uint64_t first, size_t n,
                        bool *add) {
   size_t count;
-  if (v->dtype != ISA_float32 || v->step[0] != (int64_t)d->psum_pitch) return false;
-  uint8_t *slots = dense_slots(d, v, 0, first, n, &count);
+  uint8_t *slots = v->dtype == ISA_float32 ? whole_slots(d, v, first, n, &count) : NULL;
   if (!slots) return false;
   enum fresh_state all = state_of(slots, count);
   for (uint32_t p = 0; acc == ISA_ACC_auto && p < v->num[0]; p++) {
     enum fresh_state state = state_of(slots + p * VM_BANK_SLOTS, count);
     if (state == SOME_FRESH || state != all) return false;
   }
-  for (uint32_t p = 0; p < v->num[0]; p++) memset(slots + p * VM_BANK_SLOTS, VM_BOTH_HALVES, count);
+  mark_whole(slots, v->num[0], count);
   *add = acc == ISA_ACC_auto ? all == NONE_FRESH : acc != ISA_ACC_write;
   return true;
 }
@@ -256,6 +219,7 @@ void vm_pe_product(vm_dp *d, vm_product *p, const vm_view *dst, unsigned acc, ui
 
 static void multiply(vm_dp *d, const struct vm_MATMUL *a, const vm_stationary *t) {
   size_t most = t->pairs ? VM_COLUMNS / 2 : VM_COLUMNS;
+  vm_pe_ready(d, a->tile_row, a->tile_col);
   for (uint64_t i = 0; i < a->dst.elems; i += most) {
     vm_product p = {.w = vm_pe_weights(d, a->tile_row, a->tile_col),
                     .ldw = VM_WEIGHTS,
@@ -279,58 +243,65 @@ static void take_row(uint32_t *from, const float *x, uint32_t k, size_t n) {
 /* Whether the first n columns of the moving operand, which is dense, are those of an identity, or
  * of one times a number. By their bits alone: other zeros and numbers are left to take_row. */
 static bool is_identity(const vm_dp *d, const vm_view *v, size_t n) {
-  static const uint8_t zeros[4 * ISA_PMAX];
-  const uint8_t *first = vm_row_at(v, 0, 0);
-  const size_t size = v->esize;
+  uint8_t line[2 * 4 * ISA_PMAX] = {0}; /* a row, which moves to the left from one to the next */
+  const uint8_t *first = vm_row_at(v, 0, 0), *want = line + 4 * ISA_PMAX;
   float one;
   if (!first || n > v->num[0]) return false;
   d->k->load[v->dtype](&one, first, 1);
   if (one == 0) return false;
-  for (uint32_t k = 0; k < v->num[0]; k++) {
-    const uint8_t *row = first + (int64_t)k * v->step[0];
-    size_t before = k < n ? k : n, here = k < n ? size : 0, after = n - before - (k < n);
-    if (memcmp(row, zeros, before * size) != 0 || memcmp(row + before * size, first, here) != 0 ||
-        memcmp(row + before * size + here, zeros, after * size) != 0)
-      return false;
-  }
+  memcpy(line + 4 * ISA_PMAX, first, v->esize);
+  for (uint32_t k = 0; k < v->num[0]; k++, want -= v->esize)
+    if (memcmp(first + (int64_t)k * v->step[0], want, n * v->esize) != 0) return false;
   return true;
 }
 
-/* from[j] = the first partition whose moving element i + j is not zero, k when there is none. */
-static void find_sources(const vm_dp *d, const vm_view *v, uint64_t i, uint32_t k, uint32_t *from,
-                         size_t n) {
-  bool ascending = i == 0 && is_identity(d, v, n);
-  for (size_t j = 0; j < n; j++) from[j] = ascending ? (uint32_t)j : k;
-  if (ascending) return;
-  while (k-- > 0) take_row(from, vm_in(d, d->row[0], v, k, i, n), k, n);
+/* The rows that become columns i .. i + n - 1 of the result, one after another in the scratch: of
+ * each the stationary elements of the first partition whose moving element is not zero. */
+static void choose_rows(const vm_dp *d, const struct vm_MATMUL *a, const vm_stationary *t,
+                        uint64_t i, size_t n) {
+  uint32_t from[VM_COLUMNS], k = t->k;
+  uint8_t *to = (uint8_t *)d->scratch;
+  const unsigned esize = isa_dtype_bytes(t->dtype);
+  for (size_t j = 0; j < n; j++) from[j] = k;
+  while (k-- > 0) take_row(from, vm_in(d, d->row[0], &a->src, k, i, n), k, n);
+  for (size_t j = 0; j < n; j++, to += VM_RAW_ROW) {
+    memset(to, 0, VM_RAW_ROW);
+    if (from[j] == t->k) continue;
+    const uint8_t *raw = vm_pe_raw(d, a->tile_row + from[j], a->tile_col);
+    for (unsigned m = 0; esize == 1 && m < t->m; m++) to[2 * m] = raw[m];
+    if (esize > 1) memcpy(to, raw, t->m * esize);
+  }
 }
 
 /* Transpose mode moves bits: element n of row m is the stationary one of the partition whose
  * moving element n is not zero (the first such; none: 0). fp8 becomes 16 bits, upper half zero.
  * It overwrites. */
 static vm_verdict transpose(vm_dp *d, const struct vm_MATMUL *a, const vm_stationary *t) {
-  unsigned bytes = isa_dtype_bytes(t->dtype) == 1 ? 2 : isa_dtype_bytes(t->dtype);
+  enum { OUT_ROW = 4 * VM_COLUMNS };
+  const unsigned esize = isa_dtype_bytes(t->dtype), bytes = esize == 1 ? 2 : esize;
+  uint8_t *out = (uint8_t *)(d->scratch + ISA_PMAX * VM_COLUMNS);
   if (a->dst.esize != bytes)
     return vm_dp_fault(d, "matmul: transposing %s gives elements of %u bytes, dst is %s",
                        isa_dtypes[t->dtype].name, bytes, isa_dtypes[a->dst.dtype].name);
-  enum { BLOCK = 16 }; /* rows of the result at once: a cache line of each column */
-  static const uint32_t none[ISA_PMAX];
-  const uint32_t *column[VM_COLUMNS]; /* of the result: a row of the stationary operand */
-  uint32_t out[BLOCK][VM_COLUMNS + 16], from[VM_COLUMNS];
-  bool fresh[VM_COLUMNS];
   for (uint64_t i = 0; i < a->dst.elems; i += VM_COLUMNS) {
-    size_t n = a->dst.elems - i < VM_COLUMNS ? (size_t)(a->dst.elems - i) : VM_COLUMNS;
-    find_sources(d, &a->src, i, t->k, from, n);
-    for (size_t j = 0; j < n; j++)
-      column[j] = from[j] < t->k ? &d->weights->bits[a->tile_row + from[j]][a->tile_col] : none;
-    for (uint32_t m = 0; m < t->m; m += BLOCK) {
-      uint32_t rows = t->m - m < BLOCK ? t->m - m : BLOCK;
-      for (size_t j = 0; j < n; j++)
-        for (uint32_t r = 0; r < rows; r++) out[r][j] = column[j][m + r];
-      for (uint32_t r = 0; r < rows; r++) {
-        take_fresh(d, &a->dst, m + r, i, n, fresh);
-        vm_store_bits(&a->dst, m + r, i, out[r], n);
-      }
+    size_t n = a->dst.elems - i < VM_COLUMNS ? (size_t)(a->dst.elems - i) : VM_COLUMNS, count;
+    const uint8_t *rows = vm_pe_raw(d, a->tile_row, a->tile_col);
+    if (esize == 1 || i > 0 || !is_identity(d, &a->src, n)) {
+      choose_rows(d, a, t, i, n);
+      rows = (const uint8_t *)d->scratch;
+    }
+    uint8_t *slots = whole_slots(d, &a->dst, i, n, &count);
+    if (slots) {
+      mark_whole(slots, t->m, count);
+      vm_kern_turn(vm_row_at(&a->dst, 0, i), (ptrdiff_t)d->psum_pitch, rows, VM_RAW_ROW, n, t->m,
+                   bytes);
+      continue;
+    }
+    vm_kern_turn(out, OUT_ROW, rows, VM_RAW_ROW, n, t->m, bytes);
+    for (uint32_t m = 0; m < t->m; m++) {
+      bool fresh[VM_COLUMNS];
+      take_fresh(d, &a->dst, m, i, n, fresh);
+      vm_store_raw(&a->dst, m, i, out + m * OUT_ROW, n);
     }
   }
   return VM_RETIRE;

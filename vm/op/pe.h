@@ -11,8 +11,16 @@ vm_stationary *vm_pe_tile(const vm_dp *d, unsigned row, unsigned col);
 /* Makes `tile` the one at (row, column), in place of all that shared a processing element with
  * it. The caller fills its weights. */
 void vm_pe_load(vm_dp *d, unsigned row, unsigned col, vm_stationary tile);
-/* Its weights [k][m] as fp32, VM_WEIGHTS floats a row. */
+/* Its weights [k][m] as fp32, VM_WEIGHTS floats a row; of a raw tile vm_pe_ready makes them. */
 float *vm_pe_weights(const vm_dp *d, unsigned row, unsigned col);
+void vm_pe_ready(const vm_dp *d, unsigned row, unsigned col);
+/* The elements that it came from, VM_RAW_ROW bytes a partition; of pairs and mx there are none. */
+const uint8_t *vm_pe_raw(const vm_dp *d, unsigned row, unsigned col);
+/* For saved runs: row k of the weights, and the elements of partition p as words, zero where no
+ * tile has any; and the elements of all tiles from rows of such words, which lie in raw. */
+void vm_pe_weights_row(const vm_dp *d, unsigned k, float out[ISA_PMAX]);
+void vm_pe_words_row(vm_weights *w, unsigned p, uint32_t out[ISA_PMAX]);
+void vm_pe_from_words(vm_weights *w);
 /* Marks the elements of a PSUM operand as not yet written by a matmul. */
 void vm_pe_set_fresh(const vm_dp *d, const vm_view *v);
 /* Computes a product, whose out, ldo and add are set here, into the columns of dst from `first` on:

@@ -12,23 +12,27 @@ static size_t columns(uint64_t elems, uint64_t i) {
 }
 
 static void load_block(const vm_dp *d, float *block, const vm_view *v, uint64_t i, size_t n) {
-  float buf[COLUMNS];
   uint32_t lanes = v->num[0];
-  for (uint32_t p = 0; p < lanes; p++) {
-    const float *x = vm_in(d, buf, v, p, i, n);
-    for (size_t j = 0; j < n; j++) block[j * lanes + p] = x[j];
+  vm_rows x;
+  if (vm_rows_at(v, &x)) {
+    x.at += i;
+  } else {
+    x = (vm_rows){d->scratch, COLUMNS};
+    for (uint32_t p = 0; p < lanes; p++) vm_load(d, x.at + p * COLUMNS, v, p, i, n);
   }
+  vm_kern_turn(block, lanes * (ptrdiff_t)sizeof *block, x.at, x.step * (ptrdiff_t)sizeof *block,
+               lanes, n, sizeof *block);
 }
 
 static void store_block(const vm_dp *d, const vm_view *v, uint64_t i, const float *block,
                         size_t n) {
-  float buf[COLUMNS];
   uint32_t lanes = v->num[0];
-  for (uint32_t p = 0; p < lanes; p++) {
-    float *o = vm_out(buf, v, p, i);
-    for (size_t j = 0; j < n; j++) o[j] = block[j * lanes + p];
-    vm_out_done(d, v, p, i, o, n);
-  }
+  vm_rows o;
+  bool there = vm_rows_at(v, &o);
+  o = there ? (vm_rows){o.at + i, o.step} : (vm_rows){d->scratch, COLUMNS};
+  vm_kern_turn(o.at, o.step * (ptrdiff_t)sizeof *block, block, lanes * (ptrdiff_t)sizeof *block, n,
+               lanes, sizeof *block);
+  for (uint32_t p = 0; p < lanes && !there; p++) vm_out_done(d, v, p, i, o.at + p * COLUMNS, n);
 }
 
 /* o = a op b of all lanes, with reverse b op a. */

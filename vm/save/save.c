@@ -1,5 +1,6 @@
 /* The state of a run but for what is in flight: options, memories, engines, semaphores, events. */
 #include "../engine/engine.h"
+#include "../op/pe.h"
 #include "../time/clock.h"
 #include "save.h"
 
@@ -81,19 +82,32 @@ static void walk_stationary(vm_saver *s, vm_stationary *t, unsigned row, unsigne
   vm_save_u8(s, &t->dtype);
   vm_save_bool(s, &t->pairs);
   vm_save_bool(s, &t->mx);
+  if (s->reads) t->raw = false; /* the file has the weights */
   unsigned lanes = t->mx ? VM_LANES : t->pairs ? 2 : 1;
   vm_saver_need(s,
                 t->k == 0 ||
                     (t->k <= t->rows * lanes && t->m <= t->cols && row + t->rows <= ISA_PMAX &&
-                     col + t->cols <= ISA_PMAX && isa_dtype_valid(t->dtype)),
+                     col + t->cols <= ISA_PMAX && isa_dtype_valid(t->dtype) &&
+                     (t->mx || isa_dtype_bytes(t->dtype) <= 4)),
                 "a stationary operand does not fit its tile");
 }
 
-static void walk_weights(vm_saver *s, vm_weights *w) {
-  for (unsigned k = 0; k < VM_LANES * ISA_PMAX; k++) vm_saver_words(s, w->w[k], ISA_PMAX);
-  vm_saver_words(s, w->bits, sizeof w->bits / 4);
+/* Weights that are not made yet, and what older ones left, is in no file. */
+static void walk_weights(vm_saver *s, const vm_dp *d) {
+  vm_weights *w = d->weights;
+  uint32_t words[ISA_PMAX];
+  for (unsigned k = 0; k < VM_LANES * ISA_PMAX; k++) {
+    float values[ISA_PMAX];
+    if (!s->reads) vm_pe_weights_row(d, k, values);
+    vm_saver_words(s, s->reads ? w->w[k] : values, ISA_PMAX);
+  }
+  for (unsigned p = 0; p < ISA_PMAX; p++) {
+    if (!s->reads) vm_pe_words_row(w, p, words);
+    vm_saver_words(s, s->reads ? (void *)w->raw[p] : words, ISA_PMAX);
+  }
   for (unsigned r = 0; r < ISA_PMAX / 32; r++)
     for (unsigned k = 0; k < ISA_PMAX / 32; k++) walk_stationary(s, &w->tile[r][k], 32 * r, 32 * k);
+  if (s->reads && !s->failed) vm_pe_from_words(w);
 }
 
 static void walk_written(vm_saver *s, uint8_t *written) {
@@ -105,7 +119,7 @@ static void walk_written(vm_saver *s, uint8_t *written) {
 
 static void walk_dp(vm_saver *s, vm_dp *d) {
   vm_saver_words(s, d->acc, ISA_PMAX);
-  if (d->weights) walk_weights(s, d->weights);
+  if (d->weights) walk_weights(s, d);
   if (d->psum_written) walk_written(s, d->psum_written);
   vm_save_bool(s, &d->has_mask);
   vm_saver_bytes(s, d->mask, sizeof d->mask);

@@ -98,6 +98,11 @@ typedef struct vm_kern {
  * NULL: no limit). False when limit names no level: *out is then untouched. */
 bool vm_kern_select(const char *limit, vm_kern *out);
 
+/* Element c of row r of `from` becomes element r of row c of `to`, steps in bytes from row to row,
+ * of rows x cols elements of esize (1, 2, 4, 8) bytes at any address. They share no byte. */
+void vm_kern_turn(void *to, ptrdiff_t to_step, const void *from, ptrdiff_t from_step, size_t rows,
+                  size_t cols, unsigned esize);
+
 /* The sixteen partials of `partial` combined: i with i+8, i+4, i+2, i+1. */
 float vm_kern_combine(unsigned op, const float part[16]);
 /* Starting value of a reduction: +0 for add and abs_max, 1 for mult, -inf for max, +inf for min and
