@@ -131,7 +131,9 @@ typedef struct vm_cost_span { /* of an instruction: all in cycles of its engine 
  * lie. */
 typedef struct vm_effort {
   vm_cost_span span;
-  uint64_t traffic[2][2]; /* bytes of SBUF, of PSUM: that it reads, and writes */
+  vm_time stream, issue, latency; /* the span by the engine's clock */
+  vm_time read;                   /* from the start until the sources have been read */
+  uint64_t traffic[2][2];         /* bytes of SBUF, of PSUM: that it reads, and writes */
   vm_flops flops;
 } vm_effort;
 

@@ -193,6 +193,7 @@ static void first_data(vm_core *c, unsigned dma, vm_share *s) {
   s->started = true;
   s->item.start = c->now;
   vm_dma_boxes(c, s);
+  vm_item_touch(c, &s->item);
   vm_item_link(c, &s->item);
   if (c->shares_moving++ == 0) c->dma_since = c->now;
 }

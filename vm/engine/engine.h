@@ -73,6 +73,8 @@ void vm_flight_done(vm_core *c, unsigned e, uint32_t slot);
 /* Before bytes of dst are overwritten now: copies the sources of items that have started. */
 void vm_protect(vm_core *c, const vm_box *dst, unsigned n, const vm_item *self);
 void vm_item_link(vm_core *c, vm_item *it);
+/* Counts an item's boxes among the bytes that the run has touched. */
+void vm_item_touch(vm_core *c, const vm_item *it);
 void vm_item_unlink(vm_core *c, vm_item *it);
 /* Where a source lay before vm_item_copy_view pointed its view at `copy`: its `at` and `place`. */
 uint8_t *vm_item_copied_from(const uint8_t *copy, const int64_t **place);

@@ -15,9 +15,12 @@ static void touch(vm_core *c, const vm_box *b) {
   if (b->space && b->space != ISA_HBM && b->core == c->number && b->hi > *most) *most = b->hi;
 }
 
-void vm_item_link(vm_core *c, vm_item *it) {
+void vm_item_touch(vm_core *c, const vm_item *it) {
   for (unsigned i = 0; i < it->nsrc; i++) touch(c, &it->src[i]);
   for (unsigned i = 0; i < it->ndst; i++) touch(c, &it->dst[i]);
+}
+
+void vm_item_link(vm_core *c, vm_item *it) {
   vm_item *head = &c->lead->items;
   it->core = c->number;
   it->next = head;
@@ -276,6 +279,7 @@ bool vm_issue_restored(vm_core *c, unsigned e, vm_flight *f, isa_error *err) {
   if (!resolve(&r, f)) return false;
   find_boxes(c, f);
   f->effort = vm_cost_effort(c, e, f->in, &f->a);
+  vm_item_touch(c, &f->item);
   vm_item_link(c, &f->item);
   return true;
 }
@@ -310,24 +314,23 @@ static vm_verdict refuse(vm_core *c, unsigned e, const isa_error *err) {
   return VM_FAULT;
 }
 
-/* Operands, boxes and effort of the flight that is to issue, as far as its last round does not
- * tell. VM_STALL: when r->ready has come. */
-static vm_verdict prepare(vm_resolver *r, unsigned e, vm_flight *f) {
-  vm_core *c = r->c;
-  vm_known known = vm_keep_find(r->e, f);
-  if (known == VM_KNOWN_ALL) return VM_RETIRE;
-  bool ok = resolve(r, f);
-  if (r->ready.time > c->now) return VM_STALL;
-  if (!ok) return VM_FAULT;
+/* Operands, boxes and effort of the flight that is to issue, of which its last round tells nothing
+ * or the effort. */
+static vm_verdict prepare(vm_core *c, unsigned e, vm_flight *f, vm_known known) {
+  isa_error err = {0};
+  vm_resolver r = {.c = c, .e = &c->eng[e], .err = &err};
+  bool ok = resolve(&r, f);
+  if (r.ready.time > c->now) return vm_stall(c, e, r.ready, VM_WHY_HAZARD);
+  if (!ok) return refuse(c, e, &err);
   find_boxes(c, f);
-  if (r->moved && !c->timing_only && boxes_meet(&f->item) && !check_moved(c, f, r->err)) {
+  if (r.moved && !c->timing_only && boxes_meet(&f->item) && !check_moved(c, f, &err)) {
     free_blocks(c, &f->item);
-    return VM_FAULT;
+    return refuse(c, e, &err);
   }
-  if (known == VM_KNOWN_NOTHING) {
-    f->effort = vm_cost_effort(c, e, f->in, &f->a);
-    vm_keep_note(c, e, f);
-  }
+  vm_item_touch(c, &f->item);
+  if (known == VM_KNOWN_EFFORT) return VM_RETIRE;
+  f->effort = vm_cost_effort(c, e, f->in, &f->a);
+  vm_keep_note(c, e, f);
   return VM_RETIRE;
 }
 
@@ -337,16 +340,16 @@ vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in) {
   if (again.time) return vm_stall(c, e, again, VM_WHY_DEPTH);
   uint32_t slot = (en->first + en->nflights) % VM_FLIGHTS;
   vm_flight *f = &en->flights[slot];
-  isa_error err = {0};
   f->in = in;
   f->pc = en->pc;
   f->finished = false;
   f->table_from = f->table_until = 0;
   f->ports = 0; /* the load of a table streams through none */
-  vm_resolver r = {.c = c, .e = en, .err = &err};
-  vm_verdict ready = prepare(&r, e, f);
-  if (ready == VM_STALL) return vm_stall(c, e, r.ready, VM_WHY_HAZARD);
-  if (ready == VM_FAULT) return refuse(c, e, &err);
+  vm_known known = vm_keep_find(en, f);
+  if (known != VM_KNOWN_ALL) {
+    vm_verdict ready = prepare(c, e, f, known);
+    if (ready != VM_RETIRE) return ready;
+  }
   vm_clock(c, e, f);
   if (c->check) vm_check_issue(c, e, f);
   if (c->debug) vm_debug_flies(c, e, f);

@@ -134,6 +134,7 @@ static void walk_started(vm_saver *s, vm_core *c, vm_share *sh) {
   bool staged = sh->item.staged;
   if (s->reads) {
     vm_dma_boxes(c, sh);
+    vm_item_touch(c, &sh->item);
     vm_item_link(c, &sh->item);
   }
   vm_save_time(s, &sh->item.start);

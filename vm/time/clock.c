@@ -53,18 +53,17 @@ static uint16_t cells_of(const vm_flight *f) {
  * the loader takes one tile at a time, and instructions start in order. They ripple through the
  * array ahead of the matmul, which may start before the last has arrived, as soon as an
  * instruction may follow another. */
-static void clock_ldweights(vm_core *c, vm_flight *f, vm_cost_span s, bound *b) {
+static void clock_ldweights(vm_core *c, vm_flight *f, bound *b) {
   vm_pe_clock *pe = &c->eng[ISA_ENG_tensor].pe;
   uint16_t cells = cells_of(f);
   not_before(b, pe->started, VM_WHY_ENGINE);
   not_before(b, pe->load_free, VM_WHY_ENGINE);
   uint32_t pace = vm_jitter_pace(c);
   uint64_t follow = c->cost[VM_MIN_MATMUL] + c->cost[VM_OVH_TENSOR];
-  uint64_t half = s.stream + (s.latency - s.stream) / 2;
   f->item.start = b->time;
-  f->streamed = b->time + vm_paced(vm_cost_time(c, ISA_ENG_tensor, s.stream), pace);
-  f->read = b->time + vm_paced(vm_cost_time(c, ISA_ENG_tensor, half), pace);
-  f->item.done = b->time + vm_paced(vm_cost_time(c, ISA_ENG_tensor, s.latency), pace);
+  f->streamed = b->time + vm_paced(f->effort.stream, pace);
+  f->read = b->time + vm_paced(f->effort.read, pace);
+  f->item.done = b->time + vm_paced(f->effort.latency, pace);
   pe->done = vm_time_later(f->item.done, pe->done); /* no matmul is done before its weights */
   f->node =
       vm_path_add(c, VM_N_INSN, vm_at_pc(ISA_ENG_tensor, f->pc), b->time, f->item.done, b->cause);
@@ -94,7 +93,8 @@ static unsigned fp32_passes(const vm_flight *f) {
   return f->a.MATMUL.onezero || f->a.MATMUL.transpose ? 1 : 2;
 }
 
-static void clock_matmul(vm_core *c, vm_flight *f, vm_cost_span s, bound *b) {
+static void clock_matmul(vm_core *c, vm_flight *f, bound *b) {
+  const vm_cost_span s = f->effort.span;
   vm_pe_clock *pe = &c->eng[ISA_ENG_tensor].pe;
   uint16_t cells = cells_of(f);
   unsigned lane = c->target->gen >= ISA_GEN4 && isa_insn_turns(f->in);
@@ -303,10 +303,11 @@ static void keep_order(const vm_engine *en, vm_flight *f) {
   if (last) f->read = vm_time_later(f->read, last->read);
 }
 
-static void clock_pipeline(vm_core *c, unsigned e, vm_flight *f, vm_cost_span s, bound *b) {
+static void clock_pipeline(vm_core *c, unsigned e, vm_flight *f, bound *b) {
+  const vm_effort *x = &f->effort;
   vm_engine *en = &c->eng[e];
   uint32_t pace = vm_jitter_pace(c);
-  vm_time stream = vm_paced(vm_cost_time(c, e, s.stream), pace);
+  vm_time stream = vm_paced(x->stream, pace);
   if (e == ISA_ENG_scalar) need_table(c, f, b);
   not_before(b, en->issue_free, VM_WHY_ENGINE);
   wait_for_bytes(c, e, &f->item, b);
@@ -317,13 +318,11 @@ static void clock_pipeline(vm_core *c, unsigned e, vm_flight *f, vm_cost_span s,
   if (elems) slower = beside_gpsimd(c, b->time, cycles, elems, stream) - stream;
   f->item.start = b->time;
   f->streamed = b->time + slower + stream;
-  uint64_t half = s.stream + (s.latency - s.stream) / 2;
-  f->read = b->time + slower + vm_paced(vm_cost_time(c, e, half), pace);
-  f->item.done = b->time + slower + vm_paced(vm_cost_time(c, e, s.latency), pace);
+  f->read = b->time + slower + vm_paced(x->read, pace);
+  f->item.done = b->time + slower + vm_paced(x->latency, pace);
   if (c->jitter) keep_order(en, f);
   f->node = vm_path_add(c, VM_N_INSN, vm_at_pc(e, f->pc), b->time, f->item.done, b->cause);
-  en->issue_free =
-      (vm_moment){b->time + slower + vm_paced(vm_cost_time(c, e, s.issue), pace), f->node};
+  en->issue_free = (vm_moment){b->time + slower + vm_paced(x->issue, pace), f->node};
   if (e == ISA_ENG_gpsimd) slow_vector(c, f);
 }
 
@@ -340,14 +339,13 @@ static void clock_table(vm_core *c, vm_flight *f, bound *b) {
 }
 
 void vm_clock(vm_core *c, unsigned e, vm_flight *f) {
-  vm_cost_span s = f->effort.span;
   bound b = {c->now, c->eng[e].cause};
   if (isa_ops[f->in->op].cost == ISA_COST_TABLE)
     clock_table(c, f, &b);
   else if (e != ISA_ENG_tensor)
-    clock_pipeline(c, e, f, s, &b);
+    clock_pipeline(c, e, f, &b);
   else if (isa_ops[f->in->op].cost == ISA_COST_LDW)
-    clock_ldweights(c, f, s, &b);
+    clock_ldweights(c, f, &b);
   else
-    clock_matmul(c, f, s, &b);
+    clock_matmul(c, f, &b);
 }

@@ -346,6 +346,10 @@ static void count_traffic(void *ud, const isa_operand *o, vm_view *v) {
 vm_effort vm_cost_effort(const vm_core *c, unsigned engine, const isa_insn *in,
                          const vm_operands *a) {
   vm_effort x = {.span = vm_cost(c, engine, in, a)};
+  x.stream = vm_cost_time(c, engine, x.span.stream);
+  x.issue = vm_cost_time(c, engine, x.span.issue);
+  x.latency = vm_cost_time(c, engine, x.span.latency);
+  x.read = vm_cost_time(c, engine, x.span.stream + (x.span.latency - x.span.stream) / 2);
   vm_each_view(c, in, a, count_traffic, &x);
   if (isa_ops[in->op].cost == ISA_COST_MM) x.flops = matmul_flops(c, in, a);
   return x;
