@@ -319,7 +319,10 @@ void vm_load_bits(uint32_t *dst, const vm_view *v, uint32_t p, uint64_t first, s
   uint32_t raw[RAW / 4];
   const uint8_t *row = vm_row_at(v, p, first);
   if (v->esize == 4) {
-    vm_load_raw(dst, v, p, first, n);
+    if (row)
+      memcpy(dst, row, n * sizeof *dst);
+    else
+      vm_load_raw(dst, v, p, first, n);
     return;
   }
   if (!row) vm_load_raw(raw, v, p, first, n);
