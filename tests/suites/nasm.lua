@@ -1,5 +1,5 @@
--- The tables of asm/README.md that put the preprocessor beside NASM's: what they say of Soma is so,
--- and what they say of NASM 2.16 too where that is installed. Each directive and function of NASM
+-- The tables of asm/README.md that compare the preprocessor with NASM's: what they say about Soma is
+-- true, and what they say about NASM 2.16 too where that is installed. Each directive and function of NASM
 -- 2.16 is there or refused by name.
 local build = os.getenv "BUILD" or "build"
 local passed, failed = 0, 0
@@ -70,7 +70,7 @@ local function compare(who, program, lines, cell)
 end
 
 local f = assert(io.open "asm/README.md")
-local text = f:read("a"):match "\n### Beside NASM 2.16\n(.-)\n## "
+local text = f:read("a"):match "\n### Compared with NASM 2.16\n(.-)\n## "
 f:close()
 local rows, refused = 0, 0
 for line in text:gmatch "[^\n]+" do
