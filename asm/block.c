@@ -169,30 +169,43 @@ void as_endloop(as_cur *c) {
 /* ---- Conditions --------------------------------------------------------------------------- */
 
 static const struct {
-  const char *name;
   uint16_t punct, around; /* around: the branch when it does not hold */
-} conds[] = {{"eq", AS_P_EQ, ISA_OP_bne}, {"ne", AS_P_NE, ISA_OP_beq}, {"lt", '<', ISA_OP_bge},
-             {"le", AS_P_LE, ISA_OP_bgt}, {"gt", '>', ISA_OP_ble},     {"ge", AS_P_GE, ISA_OP_blt},
-             {"ltu", 0, ISA_OP_bgeu},     {"geu", 0, ISA_OP_bltu}};
+} conds[] = {[ISA_COMPARE_eq] = {AS_P_EQ, ISA_OP_bne}, [ISA_COMPARE_ne] = {AS_P_NE, ISA_OP_beq},
+             [ISA_COMPARE_lt] = {'<', ISA_OP_bge},     [ISA_COMPARE_le] = {AS_P_LE, ISA_OP_bgt},
+             [ISA_COMPARE_gt] = {'>', ISA_OP_ble},     [ISA_COMPARE_ge] = {AS_P_GE, ISA_OP_blt},
+             [ISA_COMPARE_ltu] = {0, ISA_OP_bgeu},     [ISA_COMPARE_geu] = {0, ISA_OP_bltu}};
 enum { NCONDS = sizeof conds / sizeof conds[0] };
+
+static const char *cond_name(int i) { return isa_set_item(ISA_SET_COMPARE, (unsigned)i); }
 
 /* The branch around a block is that of the opposite condition, and its name begins with b. */
 const char *as_opposite(const char *condition) {
   for (int i = 0; i < NCONDS; i++)
-    if (strcmp(condition, conds[i].name) == 0) return isa_ops[conds[i].around].name + 1;
+    if (strcmp(condition, cond_name(i)) == 0) return isa_ops[conds[i].around].name + 1;
   return NULL;
+}
+
+int as_comparison(const as_cur *c) {
+  for (int i = 0; i < NCONDS; i++)
+    if (conds[i].punct && as_at_punct(c, conds[i].punct)) return i;
+  return -1;
 }
 
 /* The condition, with its commas when it is a word; its index, -1 after an error. */
 static int parse_cond(as_cur *c) {
   bool word = as_take(c, ',');
+  int sign = word ? -1 : as_comparison(c);
+  if (sign >= 0) {
+    c->t++;
+    return sign;
+  }
   as_near w = as_near_open(as_at_name(c) ? c->t->text : "", as_at_name(c) ? c->t->len : 0);
   for (int i = 0; i < NCONDS; i++) {
-    if (word ? as_tok_is(c->t, conds[i].name) : conds[i].punct && as_at_punct(c, conds[i].punct)) {
+    if (word && as_tok_is(c->t, cond_name(i))) {
       c->t++;
-      return !word || as_need(c, ',', "the condition") ? i : -1;
+      return as_need(c, ',', "the condition") ? i : -1;
     }
-    as_near_try(&w, conds[i].name);
+    as_near_try(&w, cond_name(i));
   }
   as_error(c->j, c->t->pos, c->t->len, "expected %s, not %s%s",
            word ? "eq, ne, lt, le, gt, ge, ltu or geu" : "a comparison or `,`",

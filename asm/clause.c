@@ -57,7 +57,8 @@ static bool named(as_cur *c, sem *s) {
 }
 
 static bool parse_sem(as_cur *c, sem *s) {
-  *s = (sem){.at = c->t++};
+  *s = (sem){.at = c->t};
+  as_take(c, '$');
   if (!as_at_name(c)) {
     as_error(c->j, c->t->pos, c->t->len, "expected the name of a semaphore after `$`, not %s",
              as_tok_show(c->j, c->t));
@@ -74,6 +75,17 @@ static bool parse_sem(as_cur *c, sem *s) {
     return true;
   }
   return named(c, s);
+}
+
+bool as_own_sem(as_cur *c, uint8_t *number) {
+  sem s;
+  unsigned own = c->j->unit->core;
+  if (!parse_sem(c, &s)) return false;
+  *number = s.number;
+  if (s.core == own) return true;
+  as_error(c->j, s.at->pos, as_span_of(s.at, c->t),
+           "the semaphore is of core %u, this section of core %u", s.core, own);
+  return false;
 }
 
 static unsigned wait_cond(const as_cur *c) {

@@ -38,6 +38,19 @@ static bool missing(as_cur *c, const as_stmt *st, const as_slot *s) {
   return false;
 }
 
+/* Whether slot i is a comparison and is written as a sign, without commas: `r3 < 10`. Takes it. */
+static bool compares(as_cur *c, as_stmt *st, unsigned i) {
+  as_slot *s = &st->slot[i];
+  if (i >= st->nslots || s->f->kind != ISA_K_ENUM || s->f->arg != ISA_SET_COMPARE) return false;
+  int sign = as_comparison(c);
+  if (sign < 0) return false;
+  *(uint8_t *)isa_member(&st->part[s->part], s->f) = (uint8_t)sign;
+  s->seen = true;
+  s->pos = c->t->pos;
+  s->span = c->t++->len;
+  return true;
+}
+
 static bool positional(as_cur *c, as_stmt *st, bool *first) {
   for (unsigned i = 0; i < st->nslots; i++) {
     as_slot *s = &st->slot[i];
@@ -48,6 +61,11 @@ static bool positional(as_cur *c, as_stmt *st, bool *first) {
     if (as_at_keyword(c)) return true;
     *first = false;
     if (!slot_fill(c, st, s)) return false;
+    if (compares(c, st, i + 1)) {
+      *first = true;
+      i++;
+      continue;
+    }
     if (!at_clause(c) && !as_at_punct(c, ',')) {
       as_error(c->j, c->t->pos, c->t->len, "expected `,` after `%s`, not %s", s->name,
                as_tok_show(c->j, c->t));
@@ -294,14 +312,59 @@ static bool copy_to_static(as_job *j, as_stmt *st) {
 }
 
 /* `dma_copy dsts=[a, b], srcs=[x, y]` is a dma_copy_lists. */
-static int over_lists(const as_cur *c, int op) {
-  if (op != ISA_OP_dma_copy || !as_at_keyword(c)) return op;
-  return as_tok_is(c->t, "dsts") || as_tok_is(c->t, "srcs") ? (int)ISA_OP_dma_copy_lists : op;
+static int over_lists(const as_cur *c) {
+  if (!as_at_keyword(c)) return ISA_OP_dma_copy;
+  bool lists = as_tok_is(c->t, "dsts") || as_tok_is(c->t, "srcs");
+  return lists ? (int)ISA_OP_dma_copy_lists : (int)ISA_OP_dma_copy;
+}
+
+/* Whether a register or an expression stands here, and not an operand in memory, nor a name that
+ * nothing has. */
+static bool at_value(const as_cur *c) {
+  if (!as_at_name(c)) return c->t->kind != AS_T_END && c->t->kind != AS_T_STR;
+  if (as_tok_reg(c->t) >= 0) return true;
+  if (as_at_operand(c)) return false;
+  const as_sym *s = as_sym_find(c->j, c->t->text, 0);
+  bool call = c->t[1].kind == AS_T_PUNCT && c->t[1].punct == '(';
+  return s ? s->kind == AS_S_EQU
+           : call || as_tok_is(c->t, "CORE") || strncmp(c->t->text, "__", 2) == 0;
+}
+
+/* Whether an operand is given by that name. */
+static bool has_keyword(as_cur c, const char *name) {
+  for (; c.t->kind != AS_T_END; c.t++)
+    if (as_tok_is(c.t, name) && as_at_keyword(&c)) return true;
+  return false;
+}
+
+/* `device_print "text"`, `"prefix", r3`, `"prefix", $done`, `"prefix", tile`. */
+static int printed(as_cur c) {
+  if (has_keyword(c, "text")) return ISA_OP_device_print_text;
+  if (has_keyword(c, "value")) return ISA_OP_device_print_value;
+  if (has_keyword(c, "semaphore")) return ISA_OP_device_print_semaphore;
+  if (c.t->kind != AS_T_STR) return ISA_OP_device_print;
+  c.t++;
+  if (!as_take(&c, ',')) return at_clause(&c) ? ISA_OP_device_print_text : ISA_OP_device_print;
+  const as_sym *s = as_at_name(&c) ? as_sym_find(c.j, c.t->text, 0) : NULL;
+  if (as_at_keyword(&c) && as_tok_is(c.t, "to")) return ISA_OP_device_print_text;
+  if (as_at_punct(&c, '$') || (s && s->kind == AS_S_SEM)) return ISA_OP_device_print_semaphore;
+  return at_value(&c) ? ISA_OP_device_print_value : ISA_OP_device_print;
+}
+
+/* The instruction that a mnemonic with these operands is. */
+static int by_operands(const as_cur *c, int op) {
+  switch (op) {
+  case ISA_OP_dma_copy: return over_lists(c);
+  case ISA_OP_device_print: return printed(*c);
+  case ISA_OP_device_assert:
+    return as_at_operand(c) ? ISA_OP_device_assert_all : ISA_OP_device_assert;
+  default: return op;
+  }
 }
 
 void as_match_insn(as_cur *c, int op) {
   as_stmt st;
-  op = over_lists(c, op);
+  op = by_operands(c, op);
   int ps = as_pseudo_of(op, c);
   if (ps >= 0) {
     as_match_pseudo(c, ps);
@@ -343,14 +406,11 @@ void as_match_dma(as_cur *c) {
     as_note(c->j, q->pos, "`%s` was declared here", q->name);
     return;
   }
-  as_cur rest = {c->j, ++c->t};
-  bool srcs = false, dsts = false;
-  for (; rest.t->kind != AS_T_END; rest.t++) {
-    srcs = srcs || (as_tok_is(rest.t, "srcs") && as_at_keyword(&rest));
-    dsts = dsts || (as_tok_is(rest.t, "dsts") && as_at_keyword(&rest));
-  }
+  c->t++;
   if (!as_need(c, ',', "the queue")) return;
-  int op = dsts ? ISA_OP_dma_copy_lists : srcs ? ISA_OP_dma_compute : ISA_OP_dma_copy;
+  int op = has_keyword(*c, "dsts")   ? ISA_OP_dma_copy_lists
+           : has_keyword(*c, "srcs") ? ISA_OP_dma_compute
+                                     : ISA_OP_dma_copy;
   const as_tok *queue = c->t - 2;
   if (as_tok_is(c->t, isa_ops[ISA_OP_dma_transpose].name)) {
     op = ISA_OP_dma_transpose;

@@ -187,6 +187,11 @@ bool as_int(as_cur *c, isa_int *out);
 
 /* clause.c: `$...`. */
 bool as_clauses(as_cur *c, as_stmt *st);
+/* The number of a semaphore of the section's own core, written as in a clause, `$name` or `$S[n]`,
+ * or without the `$`. False after an error. */
+bool as_own_sem(as_cur *c, uint8_t *number);
+/* block.c: which of the set COMPARE the sign at the cursor is, as `<`; -1: none is there. */
+int as_comparison(const as_cur *c);
 /* Notes what a barrier does with semaphores. */
 void as_note_barrier(as_job *j, const isa_barrier *b, as_pos pos, uint32_t span);
 

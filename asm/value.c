@@ -416,7 +416,9 @@ bool as_value(as_cur *c, as_stmt *st, as_slot *s) {
   case ISA_K_LABEL: return value_label(c, st);
   case ISA_K_QUEUE: return value_queue(c, to);
   case ISA_K_GROUP: return value_group(c, to);
-  case ISA_K_SEM: return value_sem(c, st, s, to);
+  case ISA_K_SEM:
+    if (!s->f->arg && (as_at_name(c) || as_at_punct(c, '$'))) return as_own_sem(c, to);
+    return value_sem(c, st, s, to);
   case ISA_K_STR: return value_string(c, s, to);
   case ISA_K_STEPS: return value_steps(c, s, to);
   case ISA_K_BYTES:

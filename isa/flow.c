@@ -49,6 +49,12 @@ bool isa_branch_taken(unsigned op, uint32_t a, uint32_t b) {
   }
 }
 
+_Static_assert(ISA_OP_bgeu - ISA_OP_beq == ISA_COMPARE_geu, "a branch for each comparison");
+
+bool isa_compare_holds(unsigned compare, uint32_t a, uint32_t b) {
+  return isa_branch_taken((unsigned)ISA_OP_beq + compare, a, b);
+}
+
 static uint64_t bit_of(uint8_t reg) { return UINT64_C(1) << (reg % 64); }
 
 /* The register that an instruction other than a call writes, as a mask. */

@@ -14,6 +14,8 @@ static inline uint32_t isa_shift_signed(uint32_t a, uint32_t b) {
 bool isa_reg_alu(unsigned op, uint32_t a, uint32_t b, uint32_t *r);
 /* Whether a conditional branch of a and b is taken. */
 bool isa_branch_taken(unsigned op, uint32_t a, uint32_t b);
+/* Whether a comparison of the set COMPARE holds. */
+bool isa_compare_holds(unsigned compare, uint32_t a, uint32_t b);
 
 /* The branch target of an instruction, -1 when it has none. */
 int64_t isa_flow_target(const isa_insn *in);

@@ -11,19 +11,20 @@ syntax keyword somaDirective loop endloop if else endif times incbin npy
 syntax keyword somaInstruction nop halt call ret mov add sub mul div mod and or xor not shl shr sra
 syntax keyword somaInstruction min max jmp beq bne blt ble bgt bge bltu bgeu tensor_load
 syntax keyword somaInstruction tensor_store event_semaphore sem_range_clear drain dma_trigger notify
-syntax keyword somaInstruction device_print dma_copy dma_transpose dma_compute dma_copy_lists
-syntax keyword somaInstruction ldweights matmul ldweights_mx matmul_mx activate act_read_acc
-syntax keyword somaInstruction activate2 load_act_table tensor_copy memset tensor_tensor
-syntax keyword somaInstruction tensor_scalar scalar_tensor_tensor tensor_reduce reciprocal
-syntax keyword somaInstruction copy_predicated select_reduce range_select tensor_tensor_scan
-syntax keyword somaInstruction tensor_scalar_cumulative tensor_scalar_reduce dve_read_acc bn_stats
-syntax keyword somaInstruction bn_aggr max8 match_value_load find_index8 match_replace8 transpose32
-syntax keyword somaInstruction load_mask_register shuffle dropout rng set_rng_seed rand2
-syntax keyword somaInstruction rand_set_state rand_get_state exponential quantize_mx iota
-syntax keyword somaInstruction affine_select local_gather n_gather partition_reduce sequence_bounds
-syntax keyword somaInstruction nonzero_with_count topk custom_op sendrecv core_barrier
-syntax keyword somaInstruction sendrecv_gpsimd all_reduce all_gather all_gather_v reduce_scatter
-syntax keyword somaInstruction all_to_all all_to_all_v collective_permute
+syntax keyword somaInstruction device_print device_print_text device_print_value
+syntax keyword somaInstruction device_print_semaphore device_assert device_assert_all dma_copy
+syntax keyword somaInstruction dma_transpose dma_compute dma_copy_lists ldweights matmul
+syntax keyword somaInstruction ldweights_mx matmul_mx activate act_read_acc activate2 load_act_table
+syntax keyword somaInstruction tensor_copy memset tensor_tensor tensor_scalar scalar_tensor_tensor
+syntax keyword somaInstruction tensor_reduce reciprocal copy_predicated select_reduce range_select
+syntax keyword somaInstruction tensor_tensor_scan tensor_scalar_cumulative tensor_scalar_reduce
+syntax keyword somaInstruction dve_read_acc bn_stats bn_aggr max8 match_value_load find_index8
+syntax keyword somaInstruction match_replace8 transpose32 load_mask_register shuffle dropout rng
+syntax keyword somaInstruction set_rng_seed rand2 rand_set_state rand_get_state exponential
+syntax keyword somaInstruction quantize_mx iota affine_select local_gather n_gather partition_reduce
+syntax keyword somaInstruction sequence_bounds nonzero_with_count topk custom_op sendrecv
+syntax keyword somaInstruction core_barrier sendrecv_gpsimd all_reduce all_gather all_gather_v
+syntax keyword somaInstruction reduce_scatter all_to_all all_to_all_v collective_permute
 syntax keyword somaInstruction collective_permute_implicit collective_permute_implicit_reduce
 syntax keyword somaInstruction rank_id current_processing_rank_id
 syntax keyword somaPseudo nc_matmul nc_matmul_mx nc_transpose nc_find_index8 nc_match_replace8
@@ -46,8 +47,8 @@ syntax keyword somaOperator is_le is_lt logical_and logical_or logical_xor bitwi
 syntax keyword somaOperator bitwise_xor bitwise_not logical_shift_left logical_shift_right
 syntax keyword somaOperator arith_shift_left arith_shift_right abs_max abs_min
 syntax keyword somaValue false true auto write idle reset reduce reset_reduce load_reduce error skip
-syntax keyword somaValue none swdge hwdge double_row stdout stderr nearest stochastic drop_rate
-syntax keyword somaValue keep_rate
+syntax keyword somaValue none swdge hwdge double_row eq ne lt le gt ge ltu geu stdout stderr nearest
+syntax keyword somaValue stochastic drop_rate keep_rate
 syntax keyword somaOperand to transpose onezero perf tile_row tile_col tile_rows tile_cols acc
 syntax keyword somaOperand psum_zero fn scale bias round negate op0 imm0 op1 imm1 relu_param
 syntax keyword somaOperand reverse0 reverse1 reduce_op op axes src imm pred reverse_pred bound0

@@ -239,6 +239,7 @@ static bool control(importer *m, unsigned e, const isa_insn *in) {
       *pc = in->u.BRANCH.to;
     return true;
   }
+  if (isa_ops[in->op].runs != ISA_RUNS_REG) return take_item(m, e, in);
   bool move = isa_ops[in->op].form == ISA_FORM_MOV;
   uint32_t a = move ? 0 : regs[in->u.REGALU.ra];
   uint32_t b = value(m, e, move ? in->u.MOV.a : in->u.REGALU.b);

@@ -12,6 +12,7 @@ bool as_kernel_takes(unsigned op) {
   case ISA_OP_ret:
   case ISA_OP_event_semaphore:
   case ISA_OP_sem_range_clear:
+  case ISA_OP_device_print_semaphore: /* the semaphores are the builder's own */
   case ISA_OP_drain:
   case ISA_OP_dma_trigger: return false;
   default: return true;

@@ -163,13 +163,26 @@ end
 
 -- ---- Instructions -------------------------------------------------------------------------------
 
+-- As the assembler has it: the operands say which of its instructions a mnemonic is.
+local function of_operands(op, arguments)
+  local x = arguments[op == "device_print" and 2 or 1]
+  local value = math.type(x) == "integer" or (type(x) == "table" and getmetatable(x) == V.Register)
+  if op == "device_assert" then return V.is_view(x) and "device_assert_all" or op end
+  if value then return "device_print_value" end
+  local options = type(x) == "table" and getmetatable(x) == nil
+  return (arguments.n == 1 or (options and arguments.n == 2)) and "device_print_text" or op
+end
+local by_operands = {device_print = true, device_assert = true}
+
 local function engine_table(k, engine, name)
   return setmetatable({}, {__index = function(t, instruction)
     local op = host.opcodes[instruction]
     if not op then k:refuse(("there is no instruction '%s'; isa/manual.md lists them"):format(tostring(instruction))) end
     if not op.recorded then k:refuse(instruction .. " is the builder's to make, or is not built") end
     local function call(...)
-      k.last = check(k, k.handle:emit(record(k, engine, op, table.pack(...))))
+      local arguments = table.pack(...)
+      local of = by_operands[instruction] and host.opcodes[of_operands(instruction, arguments)] or op
+      k.last = check(k, k.handle:emit(record(k, engine, of, arguments)))
     end
     rawset(t, instruction, call)
     return call

@@ -53,6 +53,7 @@ FORMS = {
     "dma_compute": "dst srcs op scales queue oob prio",
     "mov": "rd a", "add": "rd ra b", "mul": "rd ra b", "tensor_load": "rd src",
     "tensor_store": "dst ra", "device_print": "prefix src to",
+    "device_print_value": "prefix value to",
     "sendrecv": "dst src queue pipe prio", "sendrecv_gpsimd": "dst src pipe",
     "core_barrier": "semaphore data",
 }

@@ -57,12 +57,16 @@ local function registers(suite)
   for _, engine in ipairs(engines) do
     numbers(suite, "mov", "numbers and registers", engine, {" mov r1, -5", " mov r1, 4294967295", " mov r63, 77\n mov r1, r63"}, {-5, -1, 77})
     numbers(suite, "notify", "numbers and registers", engine, {" mov r1, 7\n notify 5\n notify r1"}, {7})
+    local prints = {device_print_text = {" device_print 'a'\n", " device_print 'a', to=stderr\n"}, device_print_value = {" device_print 'a', r1\n", " device_print '', -5, to=stderr\n"},
+      device_print_semaphore = {" device_print 'a', $S[3]\n", " device_print 'a', $S[3], to=stderr\n"}} -- what they write is another test's
+    for insn, lines in pairs(prints) do numbers(suite, insn, "all operands", engine, {" mov r1, 7\n" .. table.concat(lines)}, {7}) end
     numbers(suite, "drain", "nothing is left", engine, {" drain\n mov r1, 7\n drain"}, {7})
     numbers(suite, "not", "numbers and registers", engine, {" not r1, 5", " mov r2, -1\n not r1, r2"}, {-6, 0})
   end
   for _, row in ipairs {
     {"mov", "sync", "", "mov r64, 1", "r64"}, {"not", "sync", "", "not r1", "operand"}, {"notify", "sync", "", "notify", "operand"},
-    {"drain", "sync", "", "drain $S[1]", "completion semaphore"}, {"nop", "sync", "", "nop $S[256]++", "256"},
+    {"drain", "sync", "", "drain $S[1]", "completion semaphore"}, {"device_print_text", "sync", "", "device_print 5", "string"},
+    {"device_print_value", "sync", "", "device_print 'a', r64", "r64"}, {"device_print_semaphore", "sync", "", "device_print 'a', $S[256]", "256"}, {"nop", "sync", "", "nop $S[256]++", "256"},
   } do util.refused(suite, row) end
   for _, op in ipairs {"div", "mod"} do
     suite:case {
@@ -81,9 +85,10 @@ local function branches(suite)
     ble = function(a, b) return a <= b end, bgt = function(a, b) return a > b end, bge = function(a, b) return a >= b end,
     bltu = function(a, b) return u(a) < u(b) end, bgeu = function(a, b) return u(a) >= u(b) end,
   }
+  local compared = {{1, 2}, {2, 1}, {2, 2}, {-1, 1}, {1, -1}, {-0x80000000, 0x7fffffff}, {0, 0}}
   for op, holds in pairs(tests) do
     local pieces, want = {}, {}
-    for _, p in ipairs {{1, 2}, {2, 1}, {2, 2}, {-1, 1}, {1, -1}, {-0x80000000, 0x7fffffff}, {0, 0}} do
+    for _, p in ipairs(compared) do
       local second = #pieces % 2 == 0 and tostring(p[2]) or "r3"
       pieces[#pieces + 1] = string.format(" mov r2, %d\n mov r3, %d\n mov r1, 1\n %s r2, %s, l%d\n mov r1, 0\nl%d:", p[1], p[2], op,
         second, #pieces, #pieces)
@@ -92,6 +97,30 @@ local function branches(suite)
     for _, engine in ipairs(engines) do numbers(suite, op, "both ways", engine, pieces, want) end
     util.refused(suite, {op, "sync", "", op .. " r1, 2, nowhere", "nowhere"})
   end
+  for branch, holds in pairs(tests) do -- what holds passes; each that does not faults
+    local cond = branch:sub(2)
+    local k, passes = 0, ""
+    for _, p in ipairs(compared) do
+      k = k + 1
+      local engine = engines[k % 5 + 1]
+      local set = string.format(" mov r2, %d\n mov r3, %d\n", p[1], p[2])
+      local b = k % 2 == 0 and tostring(p[2]) or "r3"
+      local line = string.format(" device_assert r2, %s, %s, 'no'\n", cond, b)
+      if holds(p[1], p[2]) then
+        passes = passes .. set .. line .. string.format(" device_assert %d, %s, r3, 'no'\n", p[1], cond)
+      else
+        suite:case {
+          insn = "device_assert", name = ("fails: %d %s %s on %s"):format(p[1], cond, b, engine), engine = engine,
+          outputs = {o = {"int32", {1, 1}}}, body = set .. line, fault = "device_assert: no: r2 is " .. p[1],
+        }
+      end
+    end
+    for _, engine in ipairs(engines) do numbers(suite, "device_assert", cond, engine, {passes .. " mov r1, 3"}, {3}) end
+  end
+  for _, row in ipairs {
+    {"device_assert", "sync", "", "device_assert r64 < 1, 'a'", "r64"},
+    {"device_assert", "sync", "", "device_assert r1, about, 1, 'a'", "about"},
+  } do util.refused(suite, row) end
   for _, row in ipairs {
     {"call", "sync", "", "call r9, nowhere", "nowhere"}, {"jmp", "sync", "", "jmp nowhere", "nowhere"},
     {"ret", "sync", "", "ret 5", "register"},
@@ -137,6 +166,17 @@ local function memory(suite)
         outputs = {o = {"int32", {1, 1}}}, body = ' device_print "a", ' .. from .. ", to=" .. (hbm and "stdout" or "stderr"),
         expect = {o = words {0}},
       }
+      local none, one = ref.tensor(util.map(function() return 1 end, ref.tame(N, k)), t, {1, N}), {}
+      for i = 1, N do one[i] = i == N - 1 and 0 or 1 end
+      for zeros, values in pairs {["no zero"] = none, ["a zero"] = ref.tensor(one, t, {1, N})} do
+        local fails = zeros == "a zero" and t ~= "float8_e8m0fnu" -- it has no 0: that is 2^-127
+        if not (hbm and fails) then suite:case {
+          insn = "device_assert_all", name = (fails and "fails: " or "") .. name .. ", " .. zeros, engine = engine, hbm = {a = hbm, o = true},
+          inputs = {a = values}, outputs = {o = {"int32", {1, 1}}}, body = " device_assert " .. from .. ', "no"',
+          expect = not fails and {o = words {0}} or nil,
+          fault = fails and ("device_assert: no: element [0, %d] of %s is 0"):format(N - 2, from) or nil,
+        } end
+      end
       suite:case {
         insn = "tensor_store", name = name, engine = engine, hbm = {o = hbm}, outputs = {o = {t, {1, N}}},
         body = table.concat(stores), expect = {o = a},
@@ -160,6 +200,7 @@ local function memory(suite)
     {"tensor_load", "sync", f4, "tensor_load r1, p[0:1, 0:1]", "psum"},
     {"tensor_store", "sync", f4, "tensor_store z, r1", "packed"},
     {"device_print", "sync", f4, 'device_print "p", p', "psum"},
+    {"device_assert_all", "sync", f4, 'device_assert p, "no"', "psum"},
     {"tensor_store", "sync", f4, "tensor_store a[0:2, 0:1], r1", "single element"},
   } do util.refused(suite, row) end
 end

@@ -319,12 +319,17 @@ class Creating(KernelCase):
             @nki.jit
             def kernel(x):
                 nl.device_print("value:", nl.load(x))
+                for i in nl.dynamic_range(2, 6, 2):
+                    nl.device_print("i =", i)
+                    nl.device_print("i + 1 =", i + 1)
             kernel(np.float32([[1.5, 2.5]]))
         finally:
             launch._print = old
             launch._machines.clear()
         self.assertIn("value:", "".join(seen))
         self.assertIn("1.5", "".join(seen))
+        self.assertEqual([t for t in seen if t[0] == "i"],
+                         ["i = 2\n", "i + 1 = 3\n", "i = 4\n", "i + 1 = 5\n"])
 
 
 if __name__ == "__main__":

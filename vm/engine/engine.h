@@ -52,8 +52,13 @@ vm_verdict vm_stall(vm_core *c, unsigned e, vm_moment until, vm_why why);
 /* An instruction as the sequencer wants it. */
 vm_uop vm_uop_of(const isa_insn *in);
 
-/* print.c: device_print's text, prefix of n bytes, through the hook. */
+/* print.c: device_print's text through the hook: prefix of n bytes and elements, or a line of text
+ * with a value unless that is NULL. */
 void vm_print(vm_core *c, const char *prefix, size_t n, const vm_view *v, bool to_stderr);
+void vm_print_line(vm_core *c, const char *text, size_t n, const int64_t *value, bool to_stderr);
+/* Which element of a view is the first that is 0, as device_assert_all counts them: element i of
+ * row p. False: none is. */
+bool vm_first_zero(const vm_view *v, uint32_t *p, uint64_t *i);
 
 /* issue.c */
 /* Runs the handler of a data-path instruction on resolved operands. */

@@ -1,4 +1,4 @@
-/* device_print: a tensor's values as text, through the run's hook. */
+/* device_print: values as text, through the run's hook. device_assert_all: whether one is 0. */
 
 #include "engine.h"
 #include <inttypes.h>
@@ -22,12 +22,31 @@ static void put_value(isa_buf *out, const vm_view *v, uint32_t p, uint64_t i) {
     isa_buf_printf(out, "%.9g", (double)isa_to_f32(v->dtype, bits));
 }
 
+static void begin(vm_core *c, isa_buf *out, const char *text, size_t n) {
+  isa_buf_init(out, &c->al);
+  if (c->peer) isa_buf_printf(out, "core %u: ", c->number);
+  isa_buf_add(out, text, n);
+}
+
+static void end(vm_core *c, isa_buf *out, bool to_stderr) {
+  if (!out->failed)
+    c->lead->hooks.print(c->lead->hooks.print_ud, to_stderr, isa_buf_str(out), out->len);
+  isa_buf_free(out);
+}
+
+void vm_print_line(vm_core *c, const char *text, size_t n, const int64_t *value, bool to_stderr) {
+  isa_buf out;
+  if (!c->lead->hooks.print) return;
+  begin(c, &out, text, n);
+  if (value) isa_buf_printf(&out, "%s%" PRId64, n ? " " : "", *value);
+  isa_buf_puts(&out, "\n");
+  end(c, &out, to_stderr);
+}
+
 void vm_print(vm_core *c, const char *prefix, size_t n, const vm_view *v, bool to_stderr) {
   isa_buf out;
   if (!c->lead->hooks.print) return;
-  isa_buf_init(&out, &c->al);
-  if (c->peer) isa_buf_printf(&out, "core %u: ", c->number);
-  isa_buf_add(&out, prefix, n);
+  begin(c, &out, prefix, n);
   isa_buf_printf(&out, "%s%s[%u, %" PRIu64 "]", n ? " " : "", isa_dtypes[v->dtype].name, v->num[0],
                  v->elems);
   for (uint32_t p = 0; p < v->num[0] && p < SHOWN; p++) {
@@ -39,7 +58,16 @@ void vm_print(vm_core *c, const char *prefix, size_t n, const vm_view *v, bool t
     isa_buf_puts(&out, v->elems > SHOWN ? " ..." : "");
   }
   isa_buf_puts(&out, v->num[0] > SHOWN ? "\n  ...\n" : "\n");
-  if (!out.failed)
-    c->lead->hooks.print(c->lead->hooks.print_ud, to_stderr, isa_buf_str(&out), out.len);
-  isa_buf_free(&out);
+  end(c, &out, to_stderr);
+}
+
+bool vm_first_zero(const vm_view *v, uint32_t *p, uint64_t *i) {
+  bool is_float = isa_dtypes[v->dtype].cls == ISA_FLOAT;
+  for (*p = 0; *p < v->num[0]; ++*p)
+    for (*i = 0; *i < v->elems; ++*i) {
+      uint32_t bits = 0;
+      vm_load_bits(&bits, v, *p, *i, 1);
+      if (is_float ? isa_to_f32(v->dtype, bits) == 0 : bits == 0) return true;
+    }
+  return false;
 }

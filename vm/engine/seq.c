@@ -8,6 +8,8 @@
 #include "../check/check.h"
 #include "../debug/debug.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { BATCH = 1 << 20 }; /* register instructions between two looks at limits */
@@ -209,6 +211,68 @@ static vm_verdict do_print(vm_core *c, unsigned e, const isa_insn *in) {
   return VM_RETIRE;
 }
 
+static int32_t int_value(const vm_core *c, unsigned e, isa_int v) {
+  return v.is_reg ? (int32_t)c->eng[e].regs[v.v] : v.v;
+}
+
+static vm_verdict print_line(vm_core *c, isa_ref text, const int64_t *value, unsigned to) {
+  vm_print_line(c, isa_program_list(c->prog, text, ISA_K_STR), text.count, value,
+                to == ISA_STREAM_stderr);
+  return VM_RETIRE;
+}
+
+static vm_verdict do_print_value(vm_core *c, unsigned e, const isa_insn *in) {
+  const struct isa_PRINT_VALUE *a = &in->u.PRINT_VALUE;
+  int64_t value = int_value(c, e, a->value);
+  return print_line(c, a->prefix, &value, a->to);
+}
+
+static vm_verdict do_print_sem(vm_core *c, const isa_insn *in) {
+  const struct isa_PRINT_SEM *a = &in->u.PRINT_SEM;
+  int64_t value = c->sem[a->semaphore];
+  return print_line(c, a->prefix, &value, a->to);
+}
+
+/* "device_assert: TEXT: " and what is as it should not be. */
+static vm_verdict fail_assert(vm_core *c, unsigned e, isa_ref text, const char *what) {
+  const char *said = isa_program_list(c->prog, text, ISA_K_STR);
+  vm_fault(c, ISA_FAULT, vm_at_pc(e, c->eng[e].pc), "device_assert: %.*s%s%s",
+           said ? (int)text.count : 0, said ? said : "", text.count && what[0] ? ": " : "", what);
+  return VM_FAULT;
+}
+
+static vm_verdict do_assert(vm_core *c, unsigned e, const isa_insn *in) {
+  const struct isa_ASSERT *a = &in->u.ASSERT;
+  int32_t x = int_value(c, e, a->a), y = int_value(c, e, a->b);
+  if (isa_compare_holds(a->cond, (uint32_t)x, (uint32_t)y)) return VM_RETIRE;
+  char what[64];
+  int n = 0;
+  what[0] = '\0';
+  if (a->a.is_reg) n = snprintf(what, sizeof what, "r%d is %d", a->a.v, x);
+  if (a->b.is_reg && !(a->a.is_reg && a->a.v == a->b.v))
+    snprintf(what + n, sizeof what - (size_t)n, "%sr%d is %d", n ? ", " : "", a->b.v, y);
+  return fail_assert(c, e, a->text, what);
+}
+
+static vm_verdict do_assert_all(vm_core *c, unsigned e, const isa_insn *in) {
+  const struct isa_ASSERT_ALL *a = &in->u.ASSERT_ALL;
+  vm_view v;
+  uint32_t p;
+  uint64_t i;
+  vm_verdict ready = resolve_one(c, e, a->src, false, &v);
+  if (ready != VM_RETIRE) return ready;
+  if (c->check) vm_check_access(c, e, &v, false);
+  if (!vm_first_zero(&v, &p, &i)) return VM_RETIRE;
+  isa_buf what;
+  isa_buf_init(&what, &c->al);
+  isa_buf_printf(&what, "element [%" PRIu32 ", %" PRIu64 "] of ", p, i);
+  isa_print_operand(c->prog, c->number, a->src, &what);
+  isa_buf_puts(&what, " is 0");
+  vm_verdict fault = fail_assert(c, e, a->text, isa_buf_str(&what));
+  isa_buf_free(&what);
+  return fault;
+}
+
 static vm_verdict do_ret(vm_core *c, unsigned e, const isa_insn *in) {
   vm_engine *en = &c->eng[e];
   uint32_t to = en->regs[in->u.REG.r];
@@ -271,6 +335,12 @@ static vm_verdict slow_step(vm_core *c, unsigned e, const isa_insn *in) {
   case ISA_OP_tensor_load: return do_tensor_load(c, e, in);
   case ISA_OP_tensor_store: return do_tensor_store(c, e, in);
   case ISA_OP_device_print: return do_print(c, e, in);
+  case ISA_OP_device_print_text:
+    return print_line(c, in->u.PRINT_TEXT.text, NULL, in->u.PRINT_TEXT.to);
+  case ISA_OP_device_print_value: return do_print_value(c, e, in);
+  case ISA_OP_device_print_semaphore: return do_print_sem(c, in);
+  case ISA_OP_device_assert: return do_assert(c, e, in);
+  case ISA_OP_device_assert_all: return do_assert_all(c, e, in);
   case ISA_OP_notify: {
     const isa_int *id = &in->u.NOTIFY.id;
     vm_trace(c, &(vm_trace_event){.kind = VM_EV_NOTIFY,

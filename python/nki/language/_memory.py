@@ -3,6 +3,7 @@ from soma import insn, record
 from soma.dtypes import find, float32
 from soma.errors import KernelError, NotBuilt
 from soma.index import Index
+from soma.register import RegisterValue
 from soma.tensor import PSUM, SBUF, Tensor, mask_ranges
 
 from ..isa._common import masked, need, new_tile, returned
@@ -242,15 +243,20 @@ def gather_flattened(data, indices, axis=0, dtype=None, mask=None, **other):
 
 
 def device_print(print_prefix, tensor=None, *others, mask=None, **other):
-    """Prints a tensor with a prefix when the kernel runs."""
+    """Prints a tensor, or a register such as that of a dynamic_range, with a prefix when the kernel
+    runs."""
     if not isinstance(print_prefix, str):
         raise KernelError("nl.device_print: print_prefix is %s, not a text"
                           % insn.said(print_prefix))
     text = print_prefix.encode()
+    record.active().prints = True
+    if isinstance(tensor, RegisterValue):
+        record.active().emit(insn.OP["device_print_value"], -1,
+                             ((len(text),) + tuple(text), insn.integer(tensor), (0,)))
+        return
     x = need(tensor, "tensor", "nl.device_print")
     if x.memory == PSUM:
         x = insn.in_sbuf(x)
-    record.active().prints = True
     record.active().emit(insn.OP["device_print"], -1, ((len(text),) + tuple(text), x.words(), (0,)))
 
 
