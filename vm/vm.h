@@ -429,6 +429,7 @@ typedef struct vm_block { /* host memory of an HBM tensor */
   bool placed;             /* of a given one: it has its address */
   bool filled;             /* of a given one without data: the caller will write all of it */
   bool lent;               /* to a result, which frees data */
+  uint64_t stale;          /* so many bytes at its end are zero, but not in memory: vm_hbm_use */
 } vm_block;
 
 /* A core and its run. Of a pair, core 0 leads: what a run has once (fault, limits, the hash of its
@@ -481,6 +482,7 @@ typedef struct vm_core {
   uint32_t shares_moving;
   uint64_t touched[2]; /* furthest byte of a partition of SBUF and PSUM so far */
   uint64_t trace_hash;
+  uint32_t stale;           /* tensors with stale bytes; core 0's */
   bool timing_only;         /* data paths and transfers take their time and move nothing */
   struct vm_check *check;   /* check.h; NULL: none */
   struct vm_debug *debug;   /* debug.h; NULL: nobody looks on */
@@ -502,6 +504,12 @@ void vm_memory_free(const isa_alloc *al, vm_memory *m);
 void *vm_pages_new(const isa_alloc *al, uint64_t n);
 void vm_pages_free(const isa_alloc *al, void *p, uint64_t n);
 
+/* A tensor that begins as zeros in a block of an earlier run gets them piece by piece, each before
+ * it is first used and where it is not about to be overwritten. All that reads HBM says so first:
+ * the bytes of a box, or those of a tensor. */
+void vm_hbm_use(struct vm_core *c, const vm_box *box, bool overwrites);
+void vm_hbm_use_all(struct vm_core *c, uint32_t tensor);
+
 /* Memory of tensors. A machine keeps freed blocks of 512 KiB to 256 MiB for its next runs: 16 of
  * them and 256 MiB at most, those that went unused longest go first. A pool lives until nobody
  * holds it; it may be used from several threads. Pools may be NULL in all of these: nothing is
@@ -515,6 +523,8 @@ void vm_pool_empty(vm_pool *p);
 void vm_pool_close(vm_pool *p);
 /* n bytes, all zero if `zeroed`. al is the pool's, here and for vm_pool_give, which takes NULL. */
 void *vm_pool_take(vm_pool *p, const isa_alloc *al, uint64_t n, bool zeroed);
+/* A kept block of n bytes as somebody left it; NULL: there is none. */
+void *vm_pool_find(vm_pool *p, uint64_t n);
 void vm_pool_give(vm_pool *p, const isa_alloc *al, void *data, uint64_t n);
 
 /* ---- Life cycle (core.c) ------------------------------------------------------------------ */

@@ -178,6 +178,61 @@ static void blocks_come_back(void **state) {
   bed_close(&b);
 }
 
+/* Of a used block a transfer writes and reads parts, in no order; early: also before the end. */
+static const char parts[] = "        target  trn2\n"
+                            "x       tensor  float32[128, 256], input\n"
+                            "y       tensor  float32[1024, 256], output\n"
+                            "z       tensor  float32[128, 256], output\n"
+                            "s       sem\n"
+                            "q       queue   rings=16, dge=hwdge\n"
+                            "section sync\n"
+                            "        dma_copy  y[256:384], x, queue=q  $s\n"
+                            "        dma_copy  z, y[320:448], queue=q  $s>=16 $s\n"
+                            "        dma_copy  y[640:768, 0:128], x[:, 0:128], queue=q  $s>=32 $s\n"
+                            "        dma_copy  y[128:256], x, queue=q  $s>=48 $s\n"
+                            "        dma_copy  y[890:954], x[64:128], queue=q  $s>=64 $s\n"
+                            "        nop  $s>=80\n"
+                            "        halt\n";
+
+static float expected_of_parts(const float *in, int row, int col) {
+  const int from = row >= 256 && row < 384   ? 256
+                   : row >= 640 && row < 768 ? 640
+                   : row >= 128 && row < 256 ? 128
+                   : row >= 890 && row < 954 ? 890 - 64
+                                             : -1;
+  return from < 0 || (from == 640 && col >= 128) ? 0 : in[(row - from) * 256 + col];
+}
+
+static void used_blocks_are_zero(void **state) {
+  enum { ROWS = 1024, COLS = 256 };
+  static float in[128 * COLS], seen[ROWS * COLS];
+  (void)state;
+  for (int i = 0; i < 128 * COLS; i++) in[i] = (float)(i + 1);
+  bed b = bed_open(NULL, parts);
+  for (int run = 0; run < 3; run++) {
+    bed_bind(&b, "x", SOMA_FLOAT32, 128, COLS, in);
+    assert_int_equal(soma_run_start(b.m, b.p, &b.r), SOMA_OK);
+    assert_int_equal(soma_run_until(b.r, SOMA_TIME, SOMA_SYNC, 0), SOMA_OK);
+    if (run == 1) {
+      assert_int_equal(soma_fetch(b.r, "y", seen, sizeof seen), SOMA_OK);
+      for (int i = 0; i < ROWS * COLS; i++) assert_true(seen[i] == 0);
+    }
+    assert_int_equal(soma_run_until(b.r, SOMA_END, SOMA_SYNC, 0), SOMA_OK);
+    soma_result *y = take(&b, "y"), *z = take(&b, "z");
+    float *v = soma_result_data(y);
+    for (int i = 0; i < ROWS * COLS; i++)
+      assert_true(v[i] == expected_of_parts(in, i / COLS, i % COLS));
+    for (int i = 0; i < 128 * COLS; i++)
+      assert_true(((float *)soma_result_data(z))[i] == (i < 64 * COLS ? in[64 * COLS + i] : 0));
+    memset(v, 0xff, soma_result_size(y));
+    soma_result_free(y);
+    soma_result_free(z);
+    soma_run_free(b.r);
+    b.r = NULL;
+  }
+  bed_close(&b);
+}
+
 static const char timed[] = "        target  trn2\n"
                             "x       tensor  float32[2048, 128], input\n"
                             "y       tensor  float32[2048, 128], output\n"
@@ -318,6 +373,7 @@ int main(void) {
       cmocka_unit_test(blocks_come_back),         cmocka_unit_test(unbound_inputs_are_zero),
       cmocka_unit_test(saved_after_taking),       cmocka_unit_test(given_back_to_the_allocator),
       cmocka_unit_test(freed_in_another_thread),  cmocka_unit_test(bounded),
+      cmocka_unit_test(used_blocks_are_zero),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -73,6 +73,7 @@ soma_status soma_take(soma_run *r, const char *name, soma_result **out) {
   *out = NULL;
   soma_status s = soma_find_tensor(r, name, &i);
   if (s != SOMA_OK) return s;
+  vm_hbm_use_all(&r->core, i);
   bool final = r->core.ended && r->core.fault.status == ISA_OK;
   *out = final && !r->core.hbm[i].borrowed ? hand_over(r, i) : copy(r, i);
   if (!*out) return r->m ? soma_out_of_memory(r->m) : SOMA_NOMEM;

@@ -437,6 +437,7 @@ soma_status soma_fetch(soma_run *r, const char *name, void *data, size_t n) {
     return r->m ? soma_fail(r->m, SOMA_ARG, "tensor %s has %llu bytes, not %zu", name,
                             (unsigned long long)r->core.hbm[i].bytes, n)
                 : SOMA_ARG;
+  vm_hbm_use_all(&r->core, i);
   memcpy(data, r->core.hbm[i].data, n);
   soma_count_to_host(r, n);
   return SOMA_OK;

@@ -13,8 +13,9 @@ typedef struct place {
   vm_region r;
 } place;
 
-static place place_of(const vm_core *c, const vm_stop *s) {
+static place place_of(vm_core *c, const vm_stop *s) {
   const vm_region *r = &s->region;
+  if (r->space == ISA_HBM) vm_hbm_use_all(c, r->tensor);
   if (r->space == ISA_HBM) return (place){c->hbm[r->tensor].data, 0, 0, *r};
   const vm_memory *m = s->core == c->number ? &c->mem : &c->peer->mem;
   if (r->space == ISA_PSUM) return (place){m->psum, m->psum_pitch, s->core, *r};

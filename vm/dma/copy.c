@@ -254,9 +254,26 @@ static bool in_any_order(const vm_share *s) {
   return it->ndst == 1;
 }
 
+/* Before a share moves, or its sources are copied aside. */
+static void use_sources(vm_core *c, const vm_share *s) {
+  for (unsigned i = 0; i < s->item.nsrc && c->lead->stale; i++)
+    vm_hbm_use(c, &s->item.src[i], false);
+}
+
+/* Its destination is overwritten where it has all the bytes of its box. */
+static void use_destination(vm_core *c, const vm_share *s, uint64_t bytes) {
+  const vm_transfer *t = s->t;
+  for (unsigned i = 0; i < s->item.ndst && c->lead->stale; i++) {
+    const vm_box *box = &s->item.dst[i];
+    vm_hbm_use(c, box, !t->rows && !t->accumulates && box->hi - box->lo == bytes);
+  }
+}
+
 void vm_dma_move(vm_core *c, const vm_share *s) {
   vm_work *w = c->mem.threads;
   uint64_t n = s->e1 - s->e0, bytes = n * s->t->dst.esize;
+  if (!s->item.staged) use_sources(c, s);
+  use_destination(c, s, bytes);
   if (n < 2 || !vm_work_ready(w, bytes, WORTH) || !in_any_order(s)) {
     move_range(c, s, s->e0, n);
     return;
@@ -269,6 +286,7 @@ void vm_dma_move(vm_core *c, const vm_share *s) {
 void vm_dma_stage(vm_core *c, vm_share *s) {
   const vm_transfer *t = s->t;
   uint64_t n = s->e1 - s->e0, bytes = 0;
+  use_sources(c, s);
   for (unsigned k = 0; k < t->nsrc; k++) bytes += n * (k ? t->more[k - 1].esize : t->src.esize);
   uint8_t *at = s->snap = vm_item_block(c, &s->item, (size_t)bytes);
   for (unsigned k = 0; at && k < t->nsrc; k++) {

@@ -11,6 +11,9 @@
 
 /* ---- Start -------------------------------------------------------------------------------- */
 
+/* Tensors of a program among which those with stale bytes are looked for at each transfer. */
+enum { SEARCHED = 32 };
+
 /* Address and host memory of a tensor, if it is not given the one or the other. */
 static isa_status place_tensor(vm_core *c, const isa_tensor *t, vm_block *b) {
   if (!b->placed) {
@@ -18,9 +21,15 @@ static isa_status place_tensor(vm_core *c, const isa_tensor *t, vm_block *b) {
     if (s != ISA_OK) return s;
   }
   if (b->data) return ISA_OK;
-  b->data = vm_pool_take(c->mem.pool, &c->al, t->bytes, !t->data && !b->filled);
-  if (!b->data) return ISA_NOMEM;
   b->bytes = t->bytes;
+  bool zero = !t->data && !b->filled;
+  if (zero && c->prog->ntensors <= SEARCHED && (b->data = vm_pool_find(c->mem.pool, t->bytes))) {
+    b->stale = t->bytes;
+    c->stale++;
+    return ISA_OK;
+  }
+  b->data = vm_pool_take(c->mem.pool, &c->al, t->bytes, zero);
+  if (!b->data) return ISA_NOMEM;
   if (t->data) memcpy(b->data, t->data, (size_t)t->bytes);
   return ISA_OK;
 }

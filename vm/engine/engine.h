@@ -112,6 +112,7 @@ typedef struct vm_resolver {
    * then no result counts, failures included. */
   vm_moment ready;
   bool moved; /* some operand goes by a dynamic offset */
+  bool later; /* operands in HBM are not used now: of a transfer */
 } vm_resolver;
 /* A pattern with the registers of r->e, checked against its tile, tensor or memory. */
 bool vm_resolve_ap(vm_resolver *r, uint32_t ap, vm_view *out);

@@ -127,8 +127,9 @@ void vm_pool_close(vm_pool *p) {
 }
 
 /* A kept block of exactly n bytes, the one used last. */
-static void *find(vm_pool *p, uint64_t n) {
+void *vm_pool_find(vm_pool *p, uint64_t n) {
   void *data = NULL;
+  if (!p) return NULL;
   lock(p);
   for (uint32_t i = p->n; i-- > 0 && !data;)
     if (p->v[i].bytes == n) data = remove_block(p, i).data;
@@ -137,7 +138,7 @@ static void *find(vm_pool *p, uint64_t n) {
 }
 
 void *vm_pool_take(vm_pool *p, const isa_alloc *al, uint64_t n, bool zeroed) {
-  void *data = p ? find(p, n) : NULL;
+  void *data = vm_pool_find(p, n);
   if (data) return zeroed ? memset(data, 0, (size_t)n) : data;
   data = tensor_new(al, n);
   if (data || !p) return data;
@@ -162,6 +163,31 @@ void vm_pool_give(vm_pool *p, const isa_alloc *al, void *data, uint64_t n) {
   }
   unlock(p);
   if (!kept) vm_pages_free(al, data, n);
+}
+
+/* ---- Stale bytes of tensors ---------------------------------------------------------------- */
+
+/* What comes before byte hi gets its zeros; lo: from there to hi it is about to be overwritten. */
+static void freshen(vm_core *c, vm_block *b, uint64_t lo, uint64_t hi) {
+  uint64_t from = b->bytes - b->stale;
+  if (hi <= from) return;
+  if (lo > from) memset(b->data + from, 0, (size_t)(lo - from));
+  b->stale = b->bytes - hi;
+  if (b->stale == 0) c->lead->stale--;
+}
+
+void vm_hbm_use(vm_core *c, const vm_box *box, bool overwrites) {
+  for (uint32_t i = 0; box->space == ISA_HBM && c->lead->stale && i < c->prog->ntensors; i++) {
+    vm_block *b = &c->hbm[i];
+    uint64_t at = (uint64_t)(uintptr_t)b->data;
+    if (b->stale && box->lo >= at && box->hi <= at + b->bytes)
+      freshen(c, b, (overwrites ? box->lo : box->hi) - at, box->hi - at);
+  }
+}
+
+void vm_hbm_use_all(vm_core *c, uint32_t tensor) {
+  vm_block *b = &c->hbm[tensor];
+  if (b->stale) freshen(c, b, b->bytes, b->bytes);
 }
 
 /* ---- Memories of a core ------------------------------------------------------------------- */

@@ -19,6 +19,15 @@ static void note_hazard(vm_resolver *r, const vm_view *v) {
   r->ready = vm_later(r->ready, vm_own_hazard(r->c, r->e->dp.engine, &box, false, r->c->now));
 }
 
+/* An operand that another one goes by is read now. */
+static bool resolve_index(vm_resolver *r, uint32_t ap, vm_view *out) {
+  bool later = r->later;
+  r->later = false;
+  bool ok = vm_resolve_ap(r, ap, out);
+  r->later = later;
+  return ok;
+}
+
 /* Adds what the pattern moves by; moved: the value of each offset. */
 static bool dynamic_offset(vm_resolver *r, const isa_ap *ap, int64_t *offset, int64_t *moved) {
   for (unsigned i = 0; i < ISA_MAX_DYN; i++) {
@@ -30,7 +39,7 @@ static bool dynamic_offset(vm_resolver *r, const isa_ap *ap, int64_t *offset, in
       value = (int32_t)r->e->regs[d->reg];
     } else {
       vm_view v;
-      if (!vm_resolve_ap(r, d->ap, &v)) return false;
+      if (!resolve_index(r, d->ap, &v)) return false;
       note_hazard(r, &v);
       if (r->c->check && r->ready.time <= r->c->now)
         vm_check_access(r->c, r->e->dp.engine, &v, false);
@@ -104,7 +113,7 @@ static void note_index(vm_core *c, unsigned e, const vm_view *index, uint64_t n)
 /* The index of an `.indirect` operand of `elems` elements, about to be read. */
 static bool find_index(vm_resolver *r, uint32_t ap, uint64_t elems, vm_view *index) {
   vm_core *c = r->c;
-  if (!vm_resolve_ap(r, c->code->aps[ap - 1].index, index)) return false;
+  if (!resolve_index(r, c->code->aps[ap - 1].index, index)) return false;
   note_hazard(r, index);
   if (c->check && !c->timing_only && r->ready.time <= c->now)
     note_index(c, r->e->dp.engine, index, elems);
@@ -183,6 +192,7 @@ bool vm_resolve_ap(vm_resolver *r, uint32_t ap_index, vm_view *out) {
   out->elems = elems;
   out->at = vm_ap_base(c, &ap) + (empty ? 0 : offset);
   vm_view_runs(out);
+  if (!on_chip && !empty && !r->later && c->lead->stale) vm_hbm_use_all(r->c, ap.base - 1u);
   if (!is_indirect(&ap) || empty) return true;
   return find_places(r, ap_index, offset, out);
 }

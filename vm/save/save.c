@@ -69,7 +69,10 @@ static void walk_memories(vm_saver *s, vm_core *c) {
   walk_memory(s, c->mem.psum, c->mem.psum_pitch, ISA_PSUM_BYTES);
   if (c->number) return;                           /* both have one HBM */
   for (uint32_t i = 0; i < c->prog->ntensors; i++) /* nothing writes a const tensor */
-    if (c->prog->tensors[i].role != ISA_CONST) vm_saver_pages(s, c->hbm[i].data, c->hbm[i].bytes);
+    if (c->prog->tensors[i].role != ISA_CONST) {
+      vm_hbm_use_all(c, i);
+      vm_saver_pages(s, c->hbm[i].data, c->hbm[i].bytes);
+    }
 }
 
 /* ---- Engines ------------------------------------------------------------------------------ */
