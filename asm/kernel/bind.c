@@ -80,11 +80,25 @@ static bool dynamic(as_k_binder *b, const as_k_dyn *d, isa_ap *ap) {
          (!d->index_kind || pattern(b, d->index, &ap->index));
 }
 
+/* The tile that an operand of a program has all partitions of, from their first byte on; else NULL.
+ * Most operands are like that, and one after another has the same elements. */
+static as_k_buffer *whole_of(const as_k_binder *b, const as_k_operand *o) {
+  as_k_buffer *t = as_k_buf(b->k, o->buffer);
+  bool whole = b->final && o->space != ISA_HBM && !o->dyn && o->offset == 0 && o->part == t->part &&
+               o->nparts == t->nparts;
+  return whole ? t : NULL;
+}
+
 static bool pattern(as_k_binder *b, uint32_t number, uint32_t *out) {
   isa_ap ap;
   *out = 0;
   if (!number) return true;
   const as_k_operand *o = as_k_op(b->k, number);
+  as_k_buffer *whole = whole_of(b, o);
+  if (whole && whole->shape_of == o->shape) {
+    *out = whole->pattern;
+    return true;
+  }
   const as_k_shape *s = as_k_shape_of(b->k, o);
   memset(&ap, 0, sizeof ap);
   ap.dtype = s->dtype;
@@ -94,6 +108,10 @@ static bool pattern(as_k_binder *b, uint32_t number, uint32_t *out) {
   if (!base_of(b, o, &ap)) return false;
   if (o->dyn && !dynamic(b, &b->k->dyns[o->dyn - 1], &ap)) return false;
   *out = add_pattern(b, &ap);
+  if (whole && *out) {
+    whole->pattern = *out;
+    whole->shape_of = o->shape;
+  }
   return *out != 0;
 }
 

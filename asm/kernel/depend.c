@@ -82,14 +82,17 @@ static isa_byteset absolute(const as_k_bytes *b) {
   return s;
 }
 
-static bool meet(as_k_table *t, const as_k_box *b, const as_k_access *a) {
+static bool sets_meet(as_k_table *t, const as_k_box *b, const as_k_access *a) {
   as_k_box other;
-  if (b->at.hi <= a->lo || a->hi <= b->at.lo || b->at.p1 <= a->p0 || a->p1 <= b->at.p0)
-    return false;
-  if (!b->at.set && a->dense) return true;
   box_of(t, a->operand, &other);
   isa_byteset x = absolute(&b->at), y = absolute(&other.at);
   return isa_byteset_meet(&x, &y);
+}
+
+static inline bool meet(as_k_table *t, const as_k_box *b, const as_k_access *a) {
+  if (b->at.hi <= a->lo || a->hi <= b->at.lo || b->at.p1 <= a->p0 || a->p1 <= b->at.p0)
+    return false;
+  return (!b->at.set && a->dense) || sets_meet(t, b, a);
 }
 
 static void drop(as_k_table *t, uint32_t id) {

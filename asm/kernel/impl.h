@@ -26,6 +26,8 @@ typedef struct as_k_buffer {
   uint32_t kept_in;      /* the temporary of HBM that it came back from; 0: none */
   uint32_t class;        /* equal for tiles that differ in name and line alone */
   uint32_t loop;         /* that it was declared in, 0: none; a new life in each of its rounds */
+  uint32_t pattern;      /* in the program made, of all its partitions from their first byte on, */
+  uint32_t shape_of;     /* of elements of this shape: the one made last; 0: none yet */
   isa_line at;
 } as_k_buffer;
 
