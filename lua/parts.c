@@ -235,6 +235,6 @@ void lb_open_parts(lua_State *L) {
   later(L, host + 1, host, load_readable, "__tostring");
   lua_settop(L, host);
   lua_getfield(L, LUA_REGISTRYINDEX, LB_RUN_METHODS);
-  later(L, host + 1, host, load_debugger, "debug until_line log_lines");
+  later(L, host + 1, host, load_debugger, "debug until_line");
   lua_settop(L, module);
 }

@@ -277,13 +277,14 @@ local function keep(run, o)
   local ok, done, message = pcall(run.save, run, file)
   if not ok then return complain(without_place(done)) end
   if not done then return complain(message) end
-  io.stderr:write("soma: the run is saved; continue with: soma --resume ", file, "\n")
+  if not o["--quiet"] then io.stderr:write("soma: the run is saved; continue with: soma --resume ", file, "\n") end
 end
 
 -- The debugger; what the run has given is saved when it has come to its end there.
 local function debug_run(run, o)
   local ok, message = pcall(run.debug, run, {script = o["-x"]})
   if not ok then return complain(without_place(message)) end
+  if not run.fault then keep(run, o) end
   if next(o["--out"]) == nil then return 0 end
   if not run.ended or run.fault then return complain "--out: the run has not come to its end, nothing is saved" end
   message = data.save(run, o)

@@ -25,7 +25,8 @@ usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - is source on st
                          --max-seconds N (time of the host; 0: no limit, else 60 on a terminal)
   --max-memory BYTES     limit of memory on the host, for example 512M or 2G
   --threads N            threads of the host, by default as many as its cores; results are the same
-  --save FILE            when a limit or Ctrl-C stops the run, save it for --resume
+  --save FILE            when a limit or Ctrl-C stops the run, or the debugger is left, save it
+                         for --resume
   --trace FILE.json      save the run's events for ui.perfetto.dev; FILE.json.gz: compressed, as
                          --html and --csv do with a name that ends in .gz
   --html FILE.html       save the events as a page for a browser, with the critical path
@@ -263,8 +264,8 @@ end
 local function check_debug(o)
   if o["-x"] and not o["--debug"] then return "-x is for --debug, which is not given" end
   if not o["--debug"] then return end
-  for _, flag in ipairs {"--trace", "--html", "--csv", "--timeline", "--explain-time", "--schedule", "--json", "--save",
-                         "--lint", "--log"} do
+  for _, flag in ipairs {"--trace", "--html", "--csv", "--timeline", "--explain-time", "--schedule", "--json", "--lint",
+                         "--log"} do
     if o[flag] then return flag .. " does not go with --debug" .. (flag == "--log" and ": its command is log on" or "") end
   end
   if next(o["--expect"]) then return "--expect does not go with --debug" end

@@ -206,11 +206,14 @@ local function time(text)
   return tonumber(number) * scale
 end
 
--- Of instructions of one line, those that begin a stretch of it in their engine.
-local function heads(list)
+-- Of instructions of one line, those that begin a stretch of it in their engine. A line of a kernel whose
+-- loop is unrolled begins anew where its first instruction comes again.
+local function heads(s, list)
   local out, last = {}, nil
   for _, i in ipairs(list) do
-    if not last or last.engine ~= i.engine or last.core ~= i.core or last.pc + 1 ~= i.pc then out[#out + 1] = i end
+    local head = out[#out]
+    local new = not last or last.engine ~= i.engine or last.core ~= i.core or last.pc + 1 ~= i.pc
+    if new or not i.calls and i.name == head.name and host.debug_show.source_line(s, i) then out[#out + 1] = i end
     last = i
   end
   return out
@@ -253,7 +256,7 @@ local function code(s, given)
     local file = name ~= "" and name or s.file
     if not file then refuse("the program does not say its lines: assemble it from source") end
     local line = math.tointeger(tonumber(number))
-    local found = heads(instructions(s, core, {file = file, line = line}))
+    local found = heads(s, instructions(s, core, {file = file, line = line}))
     if #found == 0 then refuse("no instruction%s comes from %s:%s%s", core and " of core " .. core or "", file, number, next_line(s, file, line)) end
     return found
   end

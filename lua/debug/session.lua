@@ -427,10 +427,4 @@ local function until_line(run, file, line)
   return run
 end
 
--- run:log_lines(fn): fn gets a line of text for each instruction that is done; nil: no more.
-local function log_lines(run, fn)
-  local prog, cores = host.program_of(run), #run.stats.core
-  return run:log(fn and function(l) fn(show.logged(prog, l, cores)) end or nil)
-end
-
-return {debug = debug, until_line = until_line, log_lines = log_lines}
+return {debug = debug, until_line = until_line}

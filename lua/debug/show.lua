@@ -246,17 +246,34 @@ end
 
 -- ---- Source and instructions ----------------------------------------------------------------
 
+local MOST_SOURCE = 1 << 24 -- bytes of a file
+
 -- Lines of a file; nil and a message.
 local function lines_of(s, file)
   if not s.sources[file] then
     local f, message = io.open(file, "r")
-    if not f then return nil, "cannot read the source: " .. message end
+    local text
+    if f then
+      text, message = f:read(MOST_SOURCE)
+      f:close()
+    end
+    if not text then return nil, "cannot read the source: " .. (message or "'" .. file .. "' is empty") end
     local lines = {}
-    for line in f:lines() do lines[#lines + 1] = line end
-    f:close()
+    for line in (text:gsub("\n$", "") .. "\n"):gmatch "([^\n]*)\n" do lines[#lines + 1] = line end
     s.sources[file] = lines
   end
   return s.sources[file]
+end
+
+-- The line that an instruction came from, when its text is another: of a kernel in Python or Lua, of a
+-- macro or a loop. nil: it is the same, or not there.
+local function source_line(s, i)
+  local lines = i.file and lines_of(s, i.file)
+  local text = lines and lines[i.line] and lines[i.line]:match "^%s*(.-)%s*$"
+  if not text or text == "" then return nil end
+  local code = text:gsub("^[%w_.$@]+:%s*", "")
+  if code:sub(1, #i.name) == i.name and not code:match("^[%w_]", #i.name + 1) then return nil end
+  return text
 end
 
 local function source(s, file, line, marked)
@@ -282,20 +299,6 @@ local function disas(s, core, engine, pc)
   return columns(rows, "")
 end
 
--- A line of the log: what run:log gives of a program of so many cores.
-local function logged(prog, l, cores)
-  local i = prog:instructions({core = l.core, engine = l.engine, pc = l.pc})[1]
-  local name = string.format(cores > 1 and "%-13s" or "%-6s", core_name(l.core, l.engine))
-  local parts = {string.format("%12.3f  %s %5d", l.end_ns, name, l.pc), where(i), i.text}
-  if l.waited_ns > 0 then parts[#parts + 1] = "; waited " .. ns(l.waited_ns) end
-  if l.register then parts[#parts + 1] = string.format("; r%d = %d", l.register, l.value) end
-  if l.elements then
-    parts[#parts + 1] = l.min <= l.max and string.format("; min %s max %s NaN %d", number(l.min), number(l.max), l.nans) or
-      "; NaN " .. l.nans
-  end
-  return (table.concat(parts, "  "):gsub("  ;", " ;"))
-end
-
 return {ns = ns, where = where, instruction = instruction, matrix = matrix, stats = stats, heat = heat, number = number,
         engines = engines, sems = sems, queues = queues, tiles = tiles, transfers = transfers, columns = columns,
-        source = source, disas = disas, logged = logged, at = at}
+        source = source, source_line = source_line, disas = disas, at = at}

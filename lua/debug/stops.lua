@@ -29,6 +29,8 @@ local function tell_place(s, time_ns)
   end
   local i = next_of(s, s.focus)
   s.print("  " .. show.instruction(i))
+  local line = show.source_line(s, i)
+  if line then s.print("    " .. line) end
   tell_calls(s, i)
   if e.status == "waiting" then
     s.print(string.format("    it waits for $%s%s%d, which is %d", e.semaphore_name or "S[" .. e.semaphore .. "]",

@@ -340,6 +340,20 @@ static int run_restore(lua_State *L) {
 
 /* ---- The log -------------------------------------------------------------------------------- */
 
+/* As a line of text. */
+static int call_log_lines(lua_State *L) {
+  const lb_core *core = lua_touserdata(L, 1);
+  const soma_logged *l = lua_touserdata(L, 2);
+  luaL_Buffer b;
+  lua_getiuservalue(L, 1, LB_CORE_LOG);
+  luaL_buffinit(L, &b);
+  soma_status s = soma_write_logged(core->logged, l, sizeof *l, lb_to_buffer, &b);
+  luaL_pushresult(&b);
+  if (s != SOMA_OK) return lb_fail(L, "log_lines", NULL, s);
+  lua_call(L, 1, 0);
+  return 0;
+}
+
 static int call_log(lua_State *L) {
   const soma_logged *l = lua_touserdata(L, 2);
   lua_getiuservalue(L, 1, LB_CORE_LOG);
@@ -369,23 +383,28 @@ static int call_log(lua_State *L) {
 
 static void on_log(void *ud, const soma_logged *l) {
   lb_core *core = ud;
-  if (core->running != NULL && !core->mute) lb_call_protected(core, call_log, (void *)(uintptr_t)l);
+  if (core->running == NULL || core->mute) return;
+  lb_call_protected(core, core->logged ? call_log_lines : call_log, (void *)(uintptr_t)l);
 }
 
-/* run:log(function) or run:log(nil) */
-static int run_log(lua_State *L) {
+static int set_log(lua_State *L, const char *what, bool lines) {
   lua_settop(L, 2);
-  const lb_run *run = check_open(L, "log");
+  const lb_run *run = check_open(L, what);
   bool on = !lua_isnil(L, 2);
   if (on) luaL_checktype(L, 2, LUA_TFUNCTION);
   soma_status s = soma_run_log(run->r, on ? on_log : NULL, run->core);
-  if (s != SOMA_OK) return lb_fail(L, "log", run->core->m, s);
+  if (s != SOMA_OK) return lb_fail(L, what, run->core->m, s);
+  run->core->logged = lines ? program_of(L) : NULL;
   lua_getiuservalue(L, 1, LB_RUN_CORE);
   lua_pushvalue(L, 2);
   lua_setiuservalue(L, -2, LB_CORE_LOG);
   lua_settop(L, 1);
   return 1;
 }
+
+/* run:log(function) or run:log(nil); run:log_lines(...) likewise, of lines of text. */
+static int run_log(lua_State *L) { return set_log(L, "log", false); }
+static int run_log_lines(lua_State *L) { return set_log(L, "log_lines", true); }
 
 /* run:mute(boolean): whether what happens again is not told to the core's callbacks and the log. */
 static int run_mute(lua_State *L) {
@@ -417,12 +436,19 @@ const luaL_Reg lb_debug_functions[] = {{"core_of", core_of},
                                        {"return_faults", return_faults},
                                        {NULL, NULL}};
 
-const luaL_Reg lb_debug_methods[] = {{"add_stop", add_stop},   {"remove_stop", remove_stop},
-                                     {"stop_hits", stop_hits}, {"engine", engine_state},
-                                     {"pass", pass},           {"transfers", transfers},
-                                     {"waits", waits},         {"snapshot", run_snapshot},
-                                     {"restore", run_restore}, {"log", run_log},
-                                     {"mute", run_mute},       {NULL, NULL}};
+const luaL_Reg lb_debug_methods[] = {{"add_stop", add_stop},
+                                     {"remove_stop", remove_stop},
+                                     {"stop_hits", stop_hits},
+                                     {"engine", engine_state},
+                                     {"pass", pass},
+                                     {"transfers", transfers},
+                                     {"waits", waits},
+                                     {"snapshot", run_snapshot},
+                                     {"restore", run_restore},
+                                     {"log", run_log},
+                                     {"log_lines", run_log_lines},
+                                     {"mute", run_mute},
+                                     {NULL, NULL}};
 
 void lb_open_debug(lua_State *L) {
   static const luaL_Reg meta[] = {{"__gc", snapshot_close},

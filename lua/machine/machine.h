@@ -45,6 +45,7 @@ typedef struct lb_core {
   lb_budget *budget;            /* of the option max_memory, or NULL */
   bool failed;                  /* a callback raised user value LB_CORE_ERROR */
   bool mute;                    /* `print` and `events` are not called */
+  const soma_program *logged;   /* of the run whose log is lines of text; NULL: it is tables */
   struct {
     lua_Integer runs, programs;
     lua_Number ns;

@@ -151,17 +151,21 @@ class Kernel:
         with _one_at_a_time:
             return self._run(args, kwargs, machine, **options)
 
-    def _run(self, args, kwargs, machine=None, **options):
+    def _run(self, args, kwargs, machine=None, log=None, **options):
         built, bound = self.build(args, kwargs)
         values, owners = launch.bind(built, bound)
         if machine is None:
             machine = Machine(built.target, print=launch._print, **options) if options else \
                 launch.plain_machine(built.target)
-        run = machine.run(built.program, values)
+        run = machine.run(built.program, values, log)
+        return KernelRun(run, built, self._results(run, built, owners, args, kwargs))
+
+    def _results(self, run, built, owners, args, kwargs):
+        """What a call returns; arrays that the kernel writes are written."""
         launch.write_back(run, owners)
         convert = _torch if any(type(a).__module__.split(".")[0] == "torch"
                                 for a in list(args) + list(kwargs.values())) else _same
-        return KernelRun(run, built, launch.results(run, built.result, convert))
+        return launch.results(run, built.result, convert)
 
     def __call__(self, *args, **kwargs):
         if record.recording():
@@ -175,6 +179,22 @@ class Kernel:
     def run(self, *args, **kwargs):
         """Runs and records: a KernelRun."""
         return self._launch(args, kwargs, record=True)
+
+    def log(self, *args, file=None, **kwargs):
+        """Runs and writes a line for each instruction that is done, with the kernel's file and
+        line, to standard error or an open file. What a call returns."""
+        file = sys.stderr if file is None else file
+        return self._launch(args, kwargs, log=lambda line: file.write(line + "\n")).result
+
+    def debug(self, *args, commands=None, **kwargs):
+        """Runs under the debugger, with the kernel's lines; commands come from standard input,
+        those in the lines of `commands` first. What a call returns, None when the run was left
+        before its end."""
+        with _one_at_a_time:
+            built, bound = self.build(args, kwargs)
+            values, owners = launch.bind(built, bound)
+            run = Machine(built.target).debug(built.program, values, commands)
+            return None if run is None else self._results(run, built, owners, args, kwargs)
 
     def source(self, *args, **kwargs):
         """The program as assembly."""

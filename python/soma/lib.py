@@ -15,6 +15,7 @@ WRITE = C.CFUNCTYPE(C.c_int, P, C.POINTER(C.c_char), C.c_size_t)
 SOURCE = C.CFUNCTYPE(P, P, C.c_char_p, C.POINTER(C.c_size_t))
 PRINT = C.CFUNCTYPE(None, P, C.c_int, C.POINTER(C.c_char), C.c_size_t)
 EVENT = C.CFUNCTYPE(None, P, P)
+LOG = C.CFUNCTYPE(None, P, P)
 
 OK, NOMEM, ARG, IO, SYNTAX, FORMAT, ILLEGAL, UNBUILT, FAULT, DEADLOCK, LIMIT, STOPPED, BUSY, \
     CHECK = range(14)
@@ -136,6 +137,10 @@ _PROTOTYPES = {
     "soma_run_start": (_int, [P, P, _out]),
     "soma_run_until": (_int, [P, _int, _int, _u64]),
     "soma_run_ended": (_int, [P]),
+    "soma_run_save": (_int, [P, _out, C.POINTER(_size)]),
+    "soma_run_resume": (_int, [P, P, _size, _out, _out]),
+    "soma_run_log": (_int, [P, LOG, P]),
+    "soma_write_logged": (_int, [P, P, _size, WRITE, P]),
     "soma_fetch": (_int, [P, _str, P, _size]),
     "soma_take": (_int, [P, _str, _out]),
     "soma_result_data": (P, [P]),
@@ -258,6 +263,30 @@ class Sources:
         self.data = text.encode("utf-8", "replace")  # stays until the next call
         n[0] = len(self.data)
         return C.cast(C.c_char_p(self.data), P).value if text else None
+
+
+class Logged(C.Structure):
+    _fields_ = [("engine", C.c_int), ("pc", C.c_uint32), ("start", C.c_uint64),
+                ("end", C.c_uint64), ("waited", C.c_uint64), ("reg", C.c_int),
+                ("value", C.c_uint32), ("elements", C.c_uint64), ("nans", C.c_uint64),
+                ("min", C.c_double), ("max", C.c_double), ("core", C.c_uint)]
+
+
+class Log:
+    """A soma_log_fn that hands lines of text to a function; the first error of that is kept."""
+
+    def __init__(self, program, write):
+        self.error = None
+
+        def told(_ud, logged):
+            if self.error is None:
+                try:
+                    line = Collect()
+                    lib.soma_write_logged(program, logged, C.sizeof(Logged), line.fn, None)
+                    write(line.text())
+                except BaseException as error:
+                    self.error = error
+        self.fn = LOG(told)
 
 
 class Collect:

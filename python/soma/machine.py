@@ -10,7 +10,7 @@ Times are in nanoseconds where a name says so, else in femtoseconds of simulated
 import ctypes as C
 import time
 
-from . import arrays, dtypes
+from . import arrays, debug, dtypes
 from . import lib as L
 from .errors import DeadlockError, SomaError, SomaFault
 from .lib import lib
@@ -289,13 +289,15 @@ class Run:
         return self._written(lib.soma_write_explanation, self.handle, self.recorder)
 
 
-def _to_the_end(r):
+def _to_the_end(r, log=None):
     """Runs in slices of simulated time that take some hundredths of a second: between them Python
-    sees to signals, such as Ctrl-C. The status of the last."""
+    sees to signals, such as Ctrl-C, and to errors of a log. The status of the last."""
     until = step = 50 * 10**9  # fs
     while until < 1 << 63:
         began = time.perf_counter()
         status = lib.soma_run_until(r, L.TIME, 0, until)
+        if log and log.error:
+            raise log.error
         if status != L.OK or lib.soma_run_ended(r):
             return status
         took = time.perf_counter() - began
@@ -380,11 +382,61 @@ class Machine:
         self._check(lib.soma_program_load(self.handle, data, len(data), C.byref(p)))
         return Program(self, p)
 
-    def run(self, program, inputs=None):
+    def run(self, program, inputs=None, log=None):
         """Runs a program to its end: inputs by name, arrays of the program's types and shapes.
-        SomaFault, DeadlockError or SomaError when it does not end well."""
+        log: a function that gets a line of text for each instruction that is done. SomaFault,
+        DeadlockError or SomaError when it does not end well."""
         if self.options.event and self.recorder is None:
             raise SomaError("a machine records one run: make another for the next")
+        r, _keep = self._start(program, inputs)
+        try:
+            status = self._to_the_end(r, program, log)
+        except BaseException:  # Ctrl-C
+            lib.soma_run_free(r)
+            raise
+        if status not in (L.OK, L.CHECK):
+            error = self._ended(r, status)
+            lib.soma_run_free(r)
+            raise error
+        recorder, self.recorder = self.recorder, None
+        run = Run(self, program, r, recorder)
+        if recorder:
+            lib.soma_recorder_stats(recorder, C.byref(run.stats.raw), C.sizeof(L.Stats))
+        return run
+
+    def _to_the_end(self, r, program, log):
+        if log is None:
+            return _to_the_end(r)
+        lines = L.Log(program.handle, log)
+        self._check(lib.soma_run_log(r, lines.fn, None))
+        try:
+            status = _to_the_end(r, lines)
+        finally:
+            lib.soma_run_log(r, L.LOG(), None)
+        return status
+
+    def debug(self, program, inputs=None, commands=None):
+        """The same under the debugger, which reads commands from standard input, or first those of
+        the lines of `commands`. A Run, or None when it was left before its end."""
+        if self.options.event:
+            raise SomaError("a run that is recorded cannot go back: debug it without record=True")
+        r, _keep = self._start(program, inputs)
+        data, n = C.c_void_p(), C.c_size_t()
+        try:
+            self._check(lib.soma_run_save(r, C.byref(data), C.byref(n)))
+            saved = L.take_bytes(data, n)
+        finally:
+            lib.soma_run_free(r)
+        left = debug.session(saved, commands)
+        if left is None:
+            return None
+        handle, r = C.c_void_p(), C.c_void_p()
+        self._check(lib.soma_run_resume(self.handle, left, len(left), C.byref(handle), C.byref(r)))
+        run = Run(self, Program(self, handle), r, None)
+        return run if lib.soma_run_ended(r) else None
+
+    def _start(self, program, inputs):
+        """A run at time 0, and what has to live as long as it is bound."""
         if not isinstance(program, Program):
             raise TypeError("a program of assemble() or load() is wanted, not %s" %
                             type(program).__name__)
@@ -401,20 +453,7 @@ class Machine:
                                       max(data.ndim, 1), shape, data.ctypes.data))
         r = C.c_void_p()
         self._check(lib.soma_run_start(self.handle, program.handle, C.byref(r)))
-        try:
-            status = _to_the_end(r)
-        except BaseException:  # Ctrl-C
-            lib.soma_run_free(r)
-            raise
-        if status not in (L.OK, L.CHECK):
-            error = self._ended(r, status)
-            lib.soma_run_free(r)
-            raise error
-        recorder, self.recorder = self.recorder, None
-        run = Run(self, program, r, recorder)
-        if recorder:
-            lib.soma_recorder_stats(recorder, C.byref(run.stats.raw), C.sizeof(L.Stats))
-        return run
+        return r, keep
 
     def _ended(self, r, status):
         f = L.Fault()

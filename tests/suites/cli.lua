@@ -458,6 +458,11 @@ do -- the debugger and the log
   expect("-x of no file", status == 1 and err == "soma: error: cannot read '/nowhere/commands': No such file or directory\n", err)
   local saved = path "half.run"
   run(add .. ins .. " --debug", "printf 'until 1us\\nsave " .. saved .. "\\n' |")
+  run(add .. ins .. " --debug --save " .. saved, "printf 'until 1us\\n' |")
+  status, out, err = run("--resume " .. saved .. " --quiet --out k=" .. path "rest.npy")
+  expect("--debug with --save, and on from there", status == 0 and err == "" and read "rest.npy" == read "debugged.npy", out .. err)
+  status, out, err = run(div .. " --debug --save " .. path "fault.run", "printf 'continue\\n' |")
+  expect("--debug with --save after a fault", status == 0 and err == "" and not read "fault.run", out .. err)
   status, out, err = run("--resume " .. saved .. " --debug", "printf 'back\\nuntil 500\\ncontinue\\n' |")
   expect("--resume with --debug", status == 0 and out:find("cannot go back before", 1, true) and out:find("ended well", 1, true), out .. err)
 end

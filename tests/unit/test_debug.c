@@ -48,6 +48,7 @@ static void test_null(void **state) {
   assert_int_equal(soma_core_issue(NULL, 0, SOMA_SYNC), SOMA_ARG);
   assert_int_equal(soma_core_pass(NULL, 0, SOMA_SYNC), SOMA_ARG);
   assert_int_equal(soma_write_waits(NULL, NULL, NULL), SOMA_ARG);
+  assert_int_equal(soma_write_logged(NULL, NULL, 0, NULL, NULL), SOMA_ARG);
   assert_int_equal(soma_run_restore(NULL, "", 1), SOMA_ARG);
   assert_int_equal(soma_run_restore(&none, "", 1), SOMA_ARG);
   assert_int_equal(soma_run_log(NULL, NULL, NULL), SOMA_ARG);
@@ -100,6 +101,39 @@ static void test_out_of_range(void **state) {
   s.bytes = UINT64_MAX;
   assert_int_equal(soma_run_stop_add(b.r, &s, sizeof s, &id), SOMA_ARG);
   assert_int_equal(soma_run_stop_remove(b.r, 1), SOMA_ARG);
+  bed_close(&b);
+}
+
+static int keep(void *ud, const char *text, size_t n) {
+  snprintf(ud, 80, "%.*s", (int)n, text);
+  return 0;
+}
+static int full(void *ud, const char *text, size_t n) {
+  (void)ud, (void)text, (void)n;
+  return 1;
+}
+
+static void test_line_of_log(void **state) {
+  (void)state;
+  bed b = bed_open(NULL, loop);
+  char text[80];
+  soma_logged l = {.engine = SOMA_SYNC,
+                   .pc = 1,
+                   .end = 2500000,
+                   .waited = 1250000,
+                   .reg = 1,
+                   .value = (uint32_t)-3};
+  assert_int_equal(soma_write_logged(b.p, &l, sizeof l, keep, text), SOMA_OK);
+  assert_non_null(strstr(text, "       2.500  sync       1  "));
+  assert_non_null(strstr(text, "add r1, r1, 1 ; waited 1.25 ns ; r1 = -3"));
+  assert_int_equal(soma_write_logged(b.p, &l, offsetof(soma_logged, core), keep, text), SOMA_OK);
+  assert_int_equal(soma_write_logged(b.p, &l, sizeof l, full, NULL), SOMA_IO);
+  l.pc = 5;
+  assert_int_equal(soma_write_logged(b.p, &l, sizeof l, keep, text), SOMA_ARG);
+  l = (soma_logged){.engine = SOMA_ENGINES};
+  assert_int_equal(soma_write_logged(b.p, &l, sizeof l, keep, text), SOMA_ARG);
+  l = (soma_logged){.engine = SOMA_SYNC, .core = 1};
+  assert_int_equal(soma_write_logged(b.p, &l, sizeof l, keep, text), SOMA_ARG);
   bed_close(&b);
 }
 
@@ -232,6 +266,7 @@ int main(void) {
       cmocka_unit_test(test_null),         cmocka_unit_test(test_out_of_range),
       cmocka_unit_test(test_older_caller), cmocka_unit_test(test_callback),
       cmocka_unit_test(test_bad_bytes),    cmocka_unit_test(test_cores),
+      cmocka_unit_test(test_line_of_log),
   };
   return cmocka_run_group_tests_name("debug", tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include "../dma/dma.h"
 #include "impl.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* SOMA_OK for a run that a caller outside its callbacks may look at. */
@@ -273,4 +274,48 @@ soma_status soma_run_log(soma_run *r, soma_log_fn fn, void *ud) {
   r->log = fn;
   r->log_ud = ud;
   return vm_debug_tell(&r->core, fn ? log_done : NULL, r) ? SOMA_OK : soma_out_of_memory(r->m);
+}
+
+/* A time in ns, without zeros at its end. */
+static void put_ns(isa_buf *b, soma_time t) {
+  isa_buf_printf(b, "%.3f", (double)t * 1e-6);
+  while (b->data && b->data[b->len - 1] == '0') b->len--;
+  if (b->data && b->data[b->len - 1] == '.') b->len--;
+  isa_buf_puts(b, " ns");
+}
+
+static void put_logged(const isa_program *p, const soma_logged *l, isa_buf *b) {
+  const isa_code *code = &p->cores[l->core].code[l->engine];
+  const isa_line *at = code->lines ? &code->lines[l->pc] : NULL;
+  char name[32];
+  snprintf(name, sizeof name, "%s%s", l->core ? "core 1 " : "", isa_engines[l->engine].name);
+  isa_buf_printf(b, "%12.3f  %-*s %5u  ", (double)l->end * 1e-6, p->ncores > 1 ? 13 : 6, name,
+                 l->pc);
+  if (at && at->file) isa_buf_printf(b, "%s:%u", p->files[at->file - 1], at->line);
+  isa_buf_puts(b, "  ");
+  isa_print_insn(p, l->core, (unsigned)l->engine, &code->insns[l->pc], b);
+  if (l->waited) {
+    isa_buf_puts(b, " ; waited ");
+    put_ns(b, l->waited);
+  }
+  if (l->reg >= 0) isa_buf_printf(b, " ; r%d = %d", l->reg, (int)(int32_t)l->value);
+  if (l->elements == 0) return;
+  isa_buf_puts(b, " ; ");
+  if (l->min <= l->max) isa_buf_printf(b, "min %.6g max %.6g ", l->min, l->max);
+  isa_buf_printf(b, "NaN %llu", (unsigned long long)l->nans);
+}
+
+soma_status soma_write_logged(const soma_program *p, const soma_logged *given, size_t n,
+                              soma_write_fn write, void *ud) {
+  soma_logged l;
+  if (!p || !given || !write) return SOMA_ARG;
+  soma_give(&l, sizeof l, given, n);
+  if (l.pc >= soma_program_instructions(p, l.core, l.engine)) return SOMA_ARG;
+  isa_alloc al = isa_alloc_default();
+  isa_buf b;
+  isa_buf_init(&b, &al);
+  put_logged(p->p, &l, &b);
+  soma_status s = b.failed ? SOMA_NOMEM : write(ud, b.data, b.len) ? SOMA_IO : SOMA_OK;
+  isa_buf_free(&b);
+  return s;
 }

@@ -194,6 +194,10 @@ typedef struct soma_logged {
 typedef void (*soma_log_fn)(void *ud, const soma_logged *l);
 /* Calls fn for each instruction that is done from now on, as callbacks are; NULL: for none. */
 soma_status soma_run_log(soma_run *r, soma_log_fn fn, void *ud);
+/* One as a line of text without its newline, as `soma --log` prints it: time in ns, engine, pc,
+ * file:line, the instruction, and what else is known. n is sizeof(soma_logged) of the caller. */
+soma_status soma_write_logged(const soma_program *p, const soma_logged *l, size_t n,
+                              soma_write_fn write, void *ud);
 
 #ifdef __cplusplus
 }
