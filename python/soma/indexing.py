@@ -139,12 +139,19 @@ def _basic(t, key):
 class _Kept:
     """What t[key] was, for tensors of t's shape; it keeps the entries of the key alive."""
 
-    __slots__ = ("key", "given", "steps", "memory", "shape", "into", "part", "off", "bound")
+    __slots__ = ("key", "given", "steps", "memory", "shape", "into", "part", "off", "bound", "all")
 
     def __init__(self, t, key, view):
         self.key, self.given, self.steps, self.memory = key, t.shape, t.steps, t.storage.memory
         self.shape, self.into, self.bound = view.shape, view.steps, view.bound
         self.part, self.off = view.part - t.part, view.off - t.off
+        self.all = view.shape == t.shape and view.steps == t.steps and view.bound is None and \
+            self.part == self.off == 0
+
+    def is_all(self, t):
+        """Whether t[key] is t."""
+        return self.all and t.shape == self.given and t.steps == self.steps and \
+            t.storage.memory == self.memory and not t.dyn
 
     def of(self, t):
         """t[key]; None where t is of another shape."""

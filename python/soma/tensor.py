@@ -454,7 +454,13 @@ class Tensor(Views):
         """`x[...] = value`: the instruction that made value writes here instead when it is the last
         one; else value is copied. A number fills."""
         rec = recorders[-1]
-        view = self[key]
+        view = None
+        if key.__class__ is tuple and len(key) == 2 and self.bound is None:
+            kept = pairs.get((id(key[0]), id(key[1])))
+            if kept is not None and kept.is_all(self):
+                view = self
+        if view is None:
+            view = self[key]
         if value.__class__ is Tensor:
             if value.storage is view.storage and same_view(value, view):
                 return

@@ -3,6 +3,7 @@ run."""
 import gzip
 import logging
 import os
+import re
 import tempfile
 import unittest
 import warnings
@@ -433,6 +434,75 @@ class Places(KernelCase):
         for edges, text in (([("first", "then")], "comes after"), ([("then", "no")], "name='no'")):
             with self.assertRaisesRegex(soma.KernelError, text):
                 named.with_schedule(edges)(x)
+
+
+class OnePlace(KernelCase):
+    """What is kept of a place of the source serves another call there only if that asks for the
+    same."""
+
+    def test_tiles_of_other_shapes_types_and_names(self):
+        made = []
+
+        def tile(shape, dtype, buffer, name=""):
+            made.append(nl.ndarray(shape, dtype=dtype, buffer=buffer, name=name))
+            return made[-1]
+
+        @nki.jit
+        def kernel(x):
+            out = nl.ndarray((128, 4), dtype=nl.float32, buffer=nl.shared_hbm)
+            for shape in ((128, 4), (64, 2, 4), (128, 4), (2, nl.par_dim(64), 4)):
+                for dtype in (nl.float32, nl.bfloat16, "float32"):
+                    tile(shape, dtype, nl.sbuf)
+                    tile(shape, dtype, nl.psum, "named")
+            t = tile((128, 4), nl.float32, nl.sbuf)
+            nisa.dma_copy(dst=t, src=x)
+            nisa.dma_copy(dst=out, src=t)
+            return out
+        x = data(128, 4)
+        self.same(kernel(x), x, 0, 0)
+        found = [(t.shape, str(t.dtype), t.name, t.buffer.name) for t in made]
+        want = [(shape, dtype, name, memory)
+                for shape in ((128, 4), (64, 2, 4), (128, 4), (2, 64, 4))
+                for dtype in ("float32", "bfloat16", "float32")
+                for name, memory in (("", "sbuf"), ("named", "psum"))]
+        self.assertEqual([(f[0], f[1], f[2] if f[2] == "named" else "", f[3]) for f in found[:-1]],
+                         want)
+        self.assertEqual([len(getattr(t, "tiles", "1")) for t in made], [1] * 18 + [2] * 6 + [1])
+
+    def test_results_and_parts_by_the_same_indices(self):
+        @nki.jit
+        def kernel(x):
+            out = nl.ndarray((64, 16), dtype=nl.float32, buffer=nl.shared_hbm)
+            i, j = nl.mgrid[0:64, 0:8]
+            for n, dtype in ((16, nl.float32), (8, nl.float32), (8, nl.bfloat16)):
+                t = nl.load(x[0:64, 0:n], dtype=dtype)
+                t[i, j] = nl.multiply(t[i, j], 2.0)
+                t[i, j] = nl.add(nl.copy(t[i, j], dtype=nl.float32), 1.0)
+                out[0:64, 0:n] = nl.exp(t, dtype=nl.float32)
+            return out
+        x = np.arange(64 * 16, dtype=np.float32).reshape(64, 16) % 8 / 4
+        want = np.exp(x)
+        want[:, :8] = np.exp(2 * x[:, :8] + 1)
+        self.same(kernel(x), want, 1e-2)
+
+    def test_lines_of_functions_in_turn(self):
+        def copied(t):
+            nisa.tensor_copy(dst=t, src=t)
+            nisa.tensor_copy(dst=t, src=t)
+
+        @nki.jit
+        def kernel(x):
+            t = nl.ndarray((64, 4), dtype=nl.float32, buffer=nl.sbuf)
+            nisa.dma_copy(dst=t, src=x)
+            for _ in range(2):
+                copied(t)
+                nisa.tensor_copy(dst=t, src=t)
+            nisa.dma_copy(dst=x, src=t)
+        first = copied.__code__.co_firstlineno
+        last = kernel.function.__code__.co_firstlineno + 6
+        lines = [int(n) for n in re.findall(r'%line (\d+) .*\n *tensor_copy', kernel.source(
+            data(64, 4)))]
+        self.assertEqual(sorted(set(lines)), [first + 1, first + 2, last])
 
 
 class Warnings(KernelCase):

@@ -1,5 +1,6 @@
 """What the calls of nki.isa share: result tiles of the old style, masks, scheduling handles."""
 from dataclasses import MISSING
+from sys import _getframe
 
 from soma import insn, record
 from soma.errors import KernelError, NotBuilt
@@ -200,7 +201,10 @@ def returned(shape, dtype, emit, operands, memory=SBUF, mask=None, call="", matm
     rec = recorders[-1]
     at = rec.at
     if at is None:
-        at = rec.where(3)
+        frame = _getframe(2)
+        at = rec.lines.get(frame.f_lasti) if frame is rec.frame else None
+        if at is None:
+            at = rec.where(3)
     site = rec.sites.get(at)
     if site is not None and site.asked == (shape, dtype, memory, ""):
         tile = site.tile(rec)

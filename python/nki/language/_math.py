@@ -131,11 +131,16 @@ def _make_binary(name, text):
         emit_binary(d, op, x, y)
     _emits[name] = emit
 
+    def emit_number(d, x, y):
+        emit_ts(d, x, op, y)
+    if op == _POW:
+        emit_number = emit
+
     def function(x, y, dtype=None, mask=None, **other):
         if x.__class__ is Tensor and y.__class__ is float and dtype is None and mask is None:
             t = x.dtype
-            if x.storage.memory and t.float:  # the most frequent by far
-                return returned(x.shape, t, emit, (x, y), SBUF, None, call)
+            if x.storage.memory and t.float and not x.part:  # the most frequent by far
+                return returned(x.shape, t, emit_number, (x, y), SBUF, None, call)
         return _binary(name, x, y, dtype, mask)
     function.__name__ = function.__qualname__ = name
     function.__doc__ = "%s, element by element." % text
