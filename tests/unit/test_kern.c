@@ -360,6 +360,25 @@ static void test_gather_scatter(void **state) {
         }
 }
 
+static void test_rows(void **state) {
+  levels l = host_levels();
+  enum { STEP = 80, MOST = 11, BYTES = (MOST + 1) * STEP };
+  (void)state;
+  for (unsigned i = 0; i < l.n; i++)
+    for (size_t bytes = 4; bytes <= 64; bytes++)
+      for (size_t rows = 0; rows <= MOST; rows++) {
+        unsigned char from[BYTES], to[BYTES] = {0}, want[BYTES] = {0};
+        ptrdiff_t step = rows % 2 ? STEP : (ptrdiff_t)bytes;
+        for (unsigned j = 0; j < BYTES; j++) from[j] = (unsigned char)(j * 37 + j / 256 + 1);
+        for (size_t r = 0; r < rows; r++)
+          memcpy(want + r * STEP + 1, from + (ptrdiff_t)r * step + 3, bytes);
+        l.k[i].rows(to + 1, STEP, from + 3, step, rows, bytes);
+        assert_memory_equal(to, want, BYTES);
+        l.k[i].rows(to + 1, STEP, to + 1, STEP, rows, bytes);
+        assert_memory_equal(to, want, BYTES);
+      }
+}
+
 /* The definition: k ascending, fused, from +0. */
 static void slow_matmul(float *out, size_t ldo, const float *w, size_t ldw, const float *x,
                         size_t ldx, unsigned k, unsigned m, unsigned n) {
@@ -494,6 +513,7 @@ int main(void) {
       cmocka_unit_test(test_turn),
       cmocka_unit_test(test_bn_sums),
       cmocka_unit_test(test_gather_scatter),
+      cmocka_unit_test(test_rows),
       cmocka_unit_test(test_matmul),
       cmocka_unit_test(test_matmul_by_hand),
   };

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { RAW = 4 * VM_ROW }; /* bytes of a piece that is gathered before it is converted */
-enum { FEW = 8 };          /* elements that take less than a kernel's call */
-enum { NARROW = 32 };
+enum { RAW = 4 * VM_ROW };      /* bytes of a piece that is gathered before it is converted */
+enum { FEW = 8 };               /* elements that take less than a kernel's call */
+enum { NARROW = 4, WIDE = 64 }; /* bytes of a row that vm_kern moves with others */
 
 vm_verdict vm_dp_fault(vm_dp *d, const char *fmt, ...) {
   va_list ap;
@@ -72,34 +72,13 @@ static void copy_run(const vm_kern *k, uint8_t *dst, int64_t dst_step, const uin
 #undef EACH
 }
 
-/* Rows of at most 2 * NARROW bytes, each by two copies of a constant size that may overlap: a call
- * for each would take longer than all they do. */
-static void copy_rows(uint8_t *dst, int64_t dst_step, const uint8_t *src, int64_t src_step,
-                      size_t rows, size_t bytes) {
-#define ROWS(half)                                             \
-  for (; rows > 0; rows--, dst += dst_step, src += src_step) { \
-    memcpy(dst, src, half);                                    \
-    memcpy(dst + bytes - (half), src + bytes - (half), half);  \
-  }
-  if (bytes > NARROW) {
-    ROWS(NARROW)
-  } else if (bytes > NARROW / 2) {
-    ROWS(NARROW / 2)
-  } else if (bytes > NARROW / 4) {
-    ROWS(NARROW / 4)
-  } else {
-    ROWS(NARROW / 8)
-  }
-#undef ROWS
-}
-
 static size_t piece(const vm_walk *w, size_t n) { return w->left < n ? (size_t)w->left : n; }
 
 /* How many of the next n elements' runs are short, whole, and a step apart. */
-static size_t short_rows(const vm_view *v, const vm_walk *w, size_t n) {
+static size_t short_rows(const vm_kern *k, const vm_view *v, const vm_walk *w, size_t n) {
   size_t bytes = (size_t)v->run * v->esize, rows = v->run ? n / (size_t)v->run : 0, left;
-  if (w->n != 2 || w->row >= 0 || v->run_step != v->esize || w->left != v->run ||
-      bytes > 2 * NARROW || bytes < 4 || rows < 2)
+  if (!k || w->n != 2 || w->row >= 0 || v->run_step != v->esize || w->left != v->run ||
+      bytes < NARROW || bytes > WIDE || rows < 2)
     return 0;
   left = (size_t)(w->dim[0].num - w->dim[0].index);
   return rows < left ? rows : left;
@@ -118,10 +97,10 @@ static void load_raw(const vm_kern *k, void *dst, const vm_view *v, uint32_t p, 
   vm_walk w;
   vm_walk_partition(&w, v, p);
   for (vm_walk_seek(&w, first);; vm_walk_next_run(&w)) {
-    size_t rows = short_rows(v, &w, n), m = rows ? rows * (size_t)v->run : piece(&w, n);
+    size_t rows = short_rows(k, v, &w, n), m = rows ? rows * (size_t)v->run : piece(&w, n);
     size_t bytes = (size_t)v->run * v->esize;
     if (rows) {
-      copy_rows(out, (int64_t)bytes, w.at, w.dim[0].step, rows, bytes);
+      k->rows(out, (int64_t)bytes, w.at, w.dim[0].step, rows, bytes);
       pass_rows(&w, rows);
     } else {
       copy_run(k, out, v->esize, w.at, v->run_step, m, v->esize);
@@ -137,10 +116,10 @@ static void store_raw(const vm_kern *k, const vm_view *v, uint32_t p, uint64_t f
   vm_walk w;
   vm_walk_partition(&w, v, p);
   for (vm_walk_seek(&w, first);; vm_walk_next_run(&w)) {
-    size_t rows = short_rows(v, &w, n), m = rows ? rows * (size_t)v->run : piece(&w, n);
+    size_t rows = short_rows(k, v, &w, n), m = rows ? rows * (size_t)v->run : piece(&w, n);
     size_t bytes = (size_t)v->run * v->esize;
     if (rows) {
-      copy_rows(w.at, w.dim[0].step, in, (int64_t)bytes, rows, bytes);
+      k->rows(w.at, w.dim[0].step, in, (int64_t)bytes, rows, bytes);
       pass_rows(&w, rows);
     } else {
       copy_run(k, w.at, v->run_step, in, v->esize, m, v->esize);
@@ -389,8 +368,8 @@ void vm_copy_bits(const vm_kern *k, const vm_view *dst, const vm_view *src) {
   const uint8_t *from = vm_row_at(src, 0, 0);
   size_t bytes = (size_t)dst->elems * dst->esize;
   if (to && from && bytes <= RAW) { /* one piece a row, and nothing to look up from row to row */
-    if (bytes >= 4 && bytes <= 2 * NARROW) {
-      copy_rows(to, dst->step[0], from, src->step[0], dst->num[0], bytes);
+    if (bytes >= NARROW && bytes <= WIDE) {
+      k->rows(to, dst->step[0], from, src->step[0], dst->num[0], bytes);
       return;
     }
     for (uint32_t p = 0; p < dst->num[0]; p++, to += dst->step[0], from += src->step[0])

@@ -45,6 +45,10 @@ typedef struct vm_kern {
    * with them; and back. */
   void (*gather)(void *dst, const void *src, ptrdiff_t step, size_t n, unsigned esize);
   void (*scatter)(void *dst, ptrdiff_t step, const void *src, size_t n, unsigned esize);
+  /* Rows of 4 to 64 bytes between places that are steps apart, and that are the same bytes or share
+   * none. */
+  void (*rows)(void *dst, ptrdiff_t dst_step, const void *src, ptrdiff_t src_step, size_t rows,
+               size_t bytes);
   /* Arithmetic operators in fp32, one rounding each, NaN results canonical: d = a op b for
    * vectors, d = a op s and d = s op a for a scalar. Unary operators ignore the second. d may be
    * a or b. */

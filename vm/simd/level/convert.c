@@ -201,7 +201,7 @@ KERN_INLINE uint32_t narrow_e8m0(float x) {
 }
 STORE(float8_e8m0fnu, uint8_t, narrow_e8m0(x))
 
-/* ---- Strided elements --------------------------------------------------------------------- */
+/* ---- Strided elements and rows ------------------------------------------------------------- */
 
 #define HALF(type)                                                                      \
   static void gather_half_##type(void *restrict dst, const unsigned char *restrict src, \
@@ -213,59 +213,92 @@ HALF(uint16_t)
 HALF(uint32_t)
 HALF(uint64_t)
 
-/* Four loads before their stores: a store whose address has the low bits of a load after it would
- * hold that up. Every other element is a loop of its own, which becomes shuffles. */
-#define STRIDED(type)                                                                         \
-  static void gather_##type(void *dst, const unsigned char *src, ptrdiff_t step, size_t n) {  \
-    size_t i = 0;                                                                             \
-    if (step == 2 * (ptrdiff_t)sizeof(type)) {                                                \
-      gather_half_##type(dst, src, n);                                                        \
-      return;                                                                                 \
-    }                                                                                         \
-    for (; n - i >= 4; i += 4, src += 4 * step) {                                             \
-      type a = read_##type(src), b = read_##type(src + step);                                 \
-      type c = read_##type(src + 2 * step), d = read_##type(src + 3 * step);                  \
-      WRITE(type, dst, i, a);                                                                 \
-      WRITE(type, dst, i + 1, b);                                                             \
-      WRITE(type, dst, i + 2, c);                                                             \
-      WRITE(type, dst, i + 3, d);                                                             \
-    }                                                                                         \
-    for (; i < n; i++, src += step) WRITE(type, dst, i, read_##type(src));                    \
-  }                                                                                           \
-  static void scatter_##type(unsigned char *dst, ptrdiff_t step, const void *src, size_t n) { \
-    for (size_t i = 0; i < n; i++, dst += step) write_##type(dst, READ(type, src, i));        \
-  }
-STRIDED(uint8_t)
-STRIDED(uint16_t)
-STRIDED(uint32_t)
-STRIDED(uint64_t)
+/* Rows of 16 and 32 bytes: vectors of the compiler's. */
+typedef uint8_t row16 __attribute__((vector_size(16)));
+typedef uint8_t row32 __attribute__((vector_size(32)));
 
+/* n things of a type between places that are steps apart. Four loads before their stores: a store
+ * whose address has the low bits of a load after it would hold that up. */
+#define MOVE(type)                                                                    \
+  static void move_##type(unsigned char *dst, ptrdiff_t to, const unsigned char *src, \
+                          ptrdiff_t from, size_t n) {                                 \
+    type a, b, c, d;                                                                  \
+    for (; n >= 4; n -= 4, src += 4 * from, dst += 4 * to) {                          \
+      memcpy(&a, src, sizeof a);                                                      \
+      memcpy(&b, src + from, sizeof b);                                               \
+      memcpy(&c, src + 2 * from, sizeof c);                                           \
+      memcpy(&d, src + 3 * from, sizeof d);                                           \
+      memcpy(dst, &a, sizeof a);                                                      \
+      memcpy(dst + to, &b, sizeof b);                                                 \
+      memcpy(dst + 2 * to, &c, sizeof c);                                             \
+      memcpy(dst + 3 * to, &d, sizeof d);                                             \
+    }                                                                                 \
+    for (; n > 0; n--, src += from, dst += to) {                                      \
+      memcpy(&a, src, sizeof a);                                                      \
+      memcpy(dst, &a, sizeof a);                                                      \
+    }                                                                                 \
+  }
+MOVE(uint8_t)
+MOVE(uint16_t)
+MOVE(uint32_t)
+MOVE(uint64_t)
+MOVE(row16)
+MOVE(row32)
+
+/* Every other element is a loop of its own, which becomes shuffles. */
 static void gather(void *dst, const void *src, ptrdiff_t step, size_t n, unsigned esize) {
-  if (n == 0) return;
+  bool half = step == 2 * (ptrdiff_t)esize;
+#define GATHER(type)                                  \
+  if (half)                                           \
+    gather_half_##type(dst, src, n);                  \
+  else                                                \
+    move_##type(dst, (ptrdiff_t)esize, src, step, n); \
+  break
   if (step == (ptrdiff_t)esize) {
     memmove(dst, src, n * esize);
     return;
   }
   switch (esize) {
-  case 1: gather_uint8_t(dst, src, step, n); break;
-  case 2: gather_uint16_t(dst, src, step, n); break;
-  case 4: gather_uint32_t(dst, src, step, n); break;
-  default: gather_uint64_t(dst, src, step, n); break;
+  case 1: GATHER(uint8_t);
+  case 2: GATHER(uint16_t);
+  case 4: GATHER(uint32_t);
+  default: GATHER(uint64_t);
   }
+#undef GATHER
 }
 
 static void scatter(void *dst, ptrdiff_t step, const void *src, size_t n, unsigned esize) {
-  if (n == 0) return;
   if (step == (ptrdiff_t)esize) {
     memmove(dst, src, n * esize);
     return;
   }
   switch (esize) {
-  case 1: scatter_uint8_t(dst, step, src, n); break;
-  case 2: scatter_uint16_t(dst, step, src, n); break;
-  case 4: scatter_uint32_t(dst, step, src, n); break;
-  default: scatter_uint64_t(dst, step, src, n); break;
+  case 1: move_uint8_t(dst, step, src, (ptrdiff_t)esize, n); break;
+  case 2: move_uint16_t(dst, step, src, (ptrdiff_t)esize, n); break;
+  case 4: move_uint32_t(dst, step, src, (ptrdiff_t)esize, n); break;
+  default: move_uint64_t(dst, step, src, (ptrdiff_t)esize, n); break;
   }
+}
+
+/* A row that is not as long as a type goes in two parts, which overlap. */
+static void move_rows(void *dst, ptrdiff_t to, const void *src, ptrdiff_t from, size_t rows,
+                      size_t bytes) {
+#define PARTS(type)                      \
+  move_##type(dst, to, src, from, rows); \
+  last = bytes - sizeof(type);           \
+  if (last > 0)                          \
+  move_##type((unsigned char *)dst + last, to, (const unsigned char *)src + last, from, rows)
+  size_t last;
+  if (bytes >= 32) {
+    PARTS(row32);
+  } else if (bytes >= 16) {
+    PARTS(row16);
+  } else if (bytes >= 8) {
+    PARTS(uint64_t);
+  } else {
+    PARTS(uint32_t);
+  }
+#undef PARTS
 }
 
 void KERN(cvt_fill)(vm_kern *k) {
@@ -283,4 +316,5 @@ void KERN(cvt_fill)(vm_kern *k) {
 #undef BOTH
           k->gather = gather;
   k->scatter = scatter;
+  k->rows = move_rows;
 }

@@ -88,23 +88,18 @@ KERN_INLINE fvec high_float(ivec key) { return canon((fvec)flip((uvec)key + NANS
 PARTIAL(max, ivec, low_key, GREATER, low_float, isa_bits_f32(KERN_NAN))
 PARTIAL(min, ivec, high_key, LESSER, high_float, isa_bits_f32(KERN_NAN))
 
-/* Rows as lanes where they are short: each element of sixteen rows is a vector, and the partials
- * are combined as vm_kern_combine does; what lies beyond n would change nothing. */
-KERN_INLINE void turn(float block[16][16], const float *x, ptrdiff_t step, size_t rows, size_t n) {
-  for (size_t r = 0; r < rows; r++, x += step)
-    for (size_t i = 0; i < n; i++) block[i][r] = x[i];
-}
-
 enum { CHAINS = 4 }; /* rows at once: a row alone is one chain of dependent operations */
 
+/* Rows as lanes where they are short: each element of sixteen rows is a vector, and the partials
+ * are combined as vm_kern_combine does; what lies beyond n would change nothing. */
 #define REDUCE(op, type, ENTER, COMBINE, LEAVE, rest)                                             \
   static void short_##op(float *out, const float *x, ptrdiff_t step, size_t rows, size_t n) {     \
-    float block[16][16] = {{0}};                                                                  \
-    type p[16][VECS];                                                                             \
-    turn(block, x, step, rows, n);                                                                \
+    float block[16][16];                                                                          \
+    type p[16][VECS], none = ENTER((fvec){0} + vm_kern_identity(ISA_ALU_##op));                   \
+    if (rows < 16) memset(block, 0, n * sizeof *block);                                           \
+    vm_kern_turn(block, sizeof *block, x, step * (ptrdiff_t)sizeof *x, rows, n, sizeof *x);       \
     for (size_t i = 0; i < n; i++)                                                                \
-      EACH_VEC p[i][j] = COMBINE(ENTER((fvec){0} + vm_kern_identity(ISA_ALU_##op)),               \
-                                 ENTER(load(block[i] + j * LANES)));                              \
+      EACH_VEC p[i][j] = COMBINE(none, ENTER(load(block[i] + j * LANES)));                        \
     for (size_t half = 8; half > 0; half /= 2)                                                    \
       for (size_t i = 0; i < half && i + half < n; i++)                                           \
         EACH_VEC p[i][j] = COMBINE(p[i][j], p[i + half][j]);                                      \
