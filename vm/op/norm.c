@@ -1,6 +1,8 @@
 /* Statistics of a row: bn_stats, bn_aggr. */
 #include "op.h"
 
+#include <string.h>
+
 /* Count, mean, and variance times count of the even elements, then of the odd ones; zeros of a half
  * that has none. */
 static void row_stats(const vm_dp *d, float out[6], const float *x, size_t n) {
@@ -34,50 +36,55 @@ vm_verdict vm_op_bn_stats(vm_dp *d, const struct vm_UNARY *a) {
 
 /* ---- bn_aggr ------------------------------------------------------------------------------ */
 
-/* Groups of count, mean, variance times count are merged in order. */
+/* Groups of count, mean, variance times count are merged in order, the partitions as lanes. */
 typedef struct merged {
-  float count, sum, mean, m2;
+  float count[ISA_PMAX], sum[ISA_PMAX], mean[ISA_PMAX], m2[ISA_PMAX];
 } merged;
 
-static void merge_counts(merged *m, const float *x, size_t n) {
-  for (size_t i = 0; i < n; i += 3) {
-    m->count = vm_alu_f32(ISA_ALU_add, m->count, x[i]);
-    m->sum = vm_alu_f32(ISA_ALU_add, m->sum, vm_alu_f32(ISA_ALU_mult, x[i], x[i + 1]));
-  }
+static void merge_counts(const vm_dp *d, merged *m, const float *x, uint32_t lanes) {
+  float t[ISA_PMAX];
+  d->k->alu_vv[ISA_ALU_add](m->count, m->count, x, lanes);
+  d->k->alu_vv[ISA_ALU_mult](t, x, x + lanes, lanes);
+  d->k->alu_vv[ISA_ALU_add](m->sum, m->sum, t, lanes);
 }
 
-static void merge_spread(merged *m, const float *x, size_t n) {
-  for (size_t i = 0; i < n; i += 3) {
-    float away = vm_alu_f32(ISA_ALU_subtract, x[i + 1], m->mean);
-    float square = vm_alu_f32(ISA_ALU_mult, away, away);
-    m->m2 = vm_alu_f32(ISA_ALU_add, m->m2, x[i + 2]);
-    m->m2 = vm_alu_f32(ISA_ALU_add, m->m2, vm_alu_f32(ISA_ALU_mult, x[i], square));
-  }
+static void merge_spread(const vm_dp *d, merged *m, const float *x, uint32_t lanes) {
+  float t[ISA_PMAX];
+  d->k->alu_vv[ISA_ALU_subtract](t, x + lanes, m->mean, lanes);
+  d->k->alu_vv[ISA_ALU_mult](t, t, t, lanes);
+  d->k->alu_vv[ISA_ALU_mult](t, x, t, lanes);
+  d->k->alu_vv[ISA_ALU_add](m->m2, m->m2, x + 2 * lanes, lanes);
+  d->k->alu_vv[ISA_ALU_add](m->m2, m->m2, t, lanes);
 }
 
-enum { GROUPS = VM_ROW / 3 * 3 }; /* elements of a piece */
+enum { GROUPS = VM_BLOCK / 3 * 3 }; /* elements of a block of whole groups */
 
-static void over_row(const vm_dp *d, float *buf, const vm_view *v, uint32_t p, merged *m,
-                     void (*merge)(merged *m, const float *x, size_t n)) {
+static void over_groups(const vm_dp *d, const vm_view *v, merged *m,
+                        void (*merge)(const vm_dp *d, merged *m, const float *x, uint32_t lanes)) {
+  float *x = d->row[0];
+  uint32_t lanes = v->num[0];
   for (uint64_t i = 0; i < v->elems; i += GROUPS) {
     size_t n = v->elems - i < GROUPS ? (size_t)(v->elems - i) : GROUPS;
-    merge(m, vm_in(d, buf, v, p, i, n), n);
+    vm_load_block(d, x, v, i, n);
+    for (size_t j = 0; j < n; j += 3) merge(d, m, x + j * lanes, lanes);
   }
 }
 
 /* The mean weighted by count, and the variance of the population, sum(m2 + count * (mean - merged
  * mean)^2) / sum(count). */
 vm_verdict vm_op_bn_aggr(vm_dp *d, const struct vm_UNARY *a) {
+  uint32_t lanes = a->dst.num[0];
+  merged m = {{0}, {0}, {0}, {0}};
+  float *out = d->row[1];
   if (a->src.elems % 3)
     return vm_dp_fault(d, "bn_aggr: %llu elements per partition, not a multiple of 3",
                        (unsigned long long)a->src.elems);
-  for (uint32_t p = 0; p < a->dst.num[0] && a->src.elems; p++) {
-    merged m = {0};
-    over_row(d, d->row[0], &a->src, p, &m, merge_counts);
-    m.mean = vm_alu_f32(ISA_ALU_divide, m.sum, m.count);
-    over_row(d, d->row[0], &a->src, p, &m, merge_spread);
-    float out[2] = {m.mean, vm_alu_f32(ISA_ALU_divide, m.m2, m.count)};
-    vm_store(d, &a->dst, p, 0, out, 2);
-  }
+  if (a->src.elems == 0 || lanes == 0) return VM_RETIRE;
+  over_groups(d, &a->src, &m, merge_counts);
+  d->k->alu_vv[ISA_ALU_divide](m.mean, m.sum, m.count, lanes);
+  over_groups(d, &a->src, &m, merge_spread);
+  memcpy(out, m.mean, lanes * sizeof *out);
+  d->k->alu_vv[ISA_ALU_divide](out + lanes, m.m2, m.count, lanes);
+  vm_store_block(d, &a->dst, 0, out, 2);
   return VM_RETIRE;
 }

@@ -267,6 +267,15 @@ void vm_round_end(vm_dp *d);
 static inline size_t vm_piece(uint64_t elems, uint64_t i) {
   return elems - i < VM_ROW ? (size_t)(elems - i) : VM_ROW;
 }
+/* Elements i .. i + n - 1 of all partitions with the partitions as lanes: those of element i + j are
+ * block[j * partitions] and on. n at most VM_BLOCK, so that a block is a row buffer; the scratch is
+ * used. */
+enum { VM_BLOCK = VM_ROW / ISA_PMAX };
+static inline size_t vm_columns(uint64_t elems, uint64_t i) {
+  return elems - i < VM_BLOCK ? (size_t)(elems - i) : VM_BLOCK;
+}
+void vm_load_block(const vm_dp *d, float *block, const vm_view *v, uint64_t i, size_t n);
+void vm_store_block(const vm_dp *d, const vm_view *v, uint64_t i, const float *block, size_t n);
 /* A view of at most VM_FEW elements per partition as one partition of all of them, so
  * that a narrow tile costs one row's work. False, *out untouched, when v is not such a tile. Not
  * for results that are rounded stochastically, since that goes by partition. */

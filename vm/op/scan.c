@@ -4,37 +4,6 @@
 
 #include <string.h>
 
-/* A block is COLUMNS elements of every partition, an element of all partitions being one row. */
-enum { COLUMNS = VM_ROW / ISA_PMAX };
-
-static size_t columns(uint64_t elems, uint64_t i) {
-  return elems - i < COLUMNS ? (size_t)(elems - i) : COLUMNS;
-}
-
-static void load_block(const vm_dp *d, float *block, const vm_view *v, uint64_t i, size_t n) {
-  uint32_t lanes = v->num[0];
-  vm_rows x;
-  if (vm_rows_at(v, &x)) {
-    x.at += i;
-  } else {
-    x = (vm_rows){d->scratch, COLUMNS};
-    for (uint32_t p = 0; p < lanes; p++) vm_load(d, x.at + p * COLUMNS, v, p, i, n);
-  }
-  vm_kern_turn(block, lanes * (ptrdiff_t)sizeof *block, x.at, x.step * (ptrdiff_t)sizeof *block,
-               lanes, n, sizeof *block);
-}
-
-static void store_block(const vm_dp *d, const vm_view *v, uint64_t i, const float *block,
-                        size_t n) {
-  uint32_t lanes = v->num[0];
-  vm_rows o;
-  bool there = vm_rows_at(v, &o);
-  o = there ? (vm_rows){o.at + i, o.step} : (vm_rows){d->scratch, COLUMNS};
-  vm_kern_turn(o.at, o.step * (ptrdiff_t)sizeof *block, block, lanes * (ptrdiff_t)sizeof *block, n,
-               lanes, sizeof *block);
-  for (uint32_t p = 0; p < lanes && !there; p++) vm_out_done(d, v, p, i, o.at + p * COLUMNS, n);
-}
-
 /* o = a op b of all lanes, with reverse b op a. */
 static void step(const vm_dp *d, unsigned op, float *o, const float *a, const float *b,
                  bool reverse, size_t lanes) {
@@ -51,16 +20,16 @@ vm_verdict vm_op_tensor_tensor_scan(vm_dp *d, const struct vm_SCAN *a) {
   uint32_t lanes = a->dst.num[0];
   float *x = d->row[0], *y = d->row[1], *out = d->row[2], *state = d->row[3];
   load_nums(d, state, &a->init, lanes);
-  for (uint64_t i = 0; i < a->dst.elems; i += COLUMNS) {
-    size_t n = columns(a->dst.elems, i);
-    load_block(d, x, &a->src0, i, n);
-    load_block(d, y, &a->src1, i, n);
+  for (uint64_t i = 0; i < a->dst.elems; i += VM_BLOCK) {
+    size_t n = vm_columns(a->dst.elems, i);
+    vm_load_block(d, x, &a->src0, i, n);
+    vm_load_block(d, y, &a->src1, i, n);
     for (size_t j = 0; j < n; j++) {
       step(d, a->op0, state, x + j * lanes, state, a->reverse0, lanes);
       step(d, a->op1, state, state, y + j * lanes, a->reverse1, lanes);
       memcpy(out + j * lanes, state, lanes * sizeof *state);
     }
-    store_block(d, &a->dst, i, out, n);
+    vm_store_block(d, &a->dst, i, out, n);
   }
   return VM_RETIRE;
 }
@@ -77,16 +46,16 @@ vm_verdict vm_op_tensor_scalar_cumulative(vm_dp *d, const struct vm_TENSOR_SCALA
   load_nums(d, r, &a->imm1, lanes);
   for (uint32_t p = 0; p < lanes && a->reduce != ISA_CMD_load_reduce; p++)
     r[p] = a->reduce == ISA_CMD_reduce ? acc[p] : vm_kern_identity(a->op1);
-  for (uint64_t i = 0; i < a->dst.elems; i += COLUMNS) {
-    size_t n = columns(a->dst.elems, i);
-    load_block(d, x, &a->src, i, n);
+  for (uint64_t i = 0; i < a->dst.elems; i += VM_BLOCK) {
+    size_t n = vm_columns(a->dst.elems, i);
+    vm_load_block(d, x, &a->src, i, n);
     for (size_t j = 0; j < n; j++) {
       float *t = x + j * lanes;
       step(d, a->op0, t, t, scalar, a->reverse0, lanes);
       step(d, a->op1, r, t, r, false, lanes);
       memcpy(out + j * lanes, r, lanes * sizeof *r);
     }
-    store_block(d, &a->dst, i, out, n);
+    vm_store_block(d, &a->dst, i, out, n);
   }
   if (a->reduce != ISA_CMD_idle) memcpy(acc, r, lanes * sizeof *r);
   return VM_RETIRE;

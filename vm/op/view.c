@@ -394,6 +394,32 @@ bool vm_tile_as_row(vm_view *out, const vm_view *v) {
   return true;
 }
 
+/* ---- Partitions as lanes ------------------------------------------------------------------ */
+
+void vm_load_block(const vm_dp *d, float *block, const vm_view *v, uint64_t i, size_t n) {
+  uint32_t lanes = v->num[0];
+  vm_rows x;
+  if (vm_rows_at(v, &x)) {
+    x.at += i;
+  } else {
+    x = (vm_rows){d->scratch, VM_BLOCK};
+    for (uint32_t p = 0; p < lanes; p++) vm_load(d, x.at + p * VM_BLOCK, v, p, i, n);
+  }
+  vm_kern_turn(block, lanes * (ptrdiff_t)sizeof *block, x.at, x.step * (ptrdiff_t)sizeof *block,
+               lanes, n, sizeof *block);
+}
+
+void vm_store_block(const vm_dp *d, const vm_view *v, uint64_t i, const float *block, size_t n) {
+  uint32_t lanes = v->num[0];
+  vm_rows o;
+  bool there = vm_rows_at(v, &o);
+  o = there ? (vm_rows){o.at + i, o.step} : (vm_rows){d->scratch, VM_BLOCK};
+  vm_kern_turn(o.at, o.step * (ptrdiff_t)sizeof *block, block, lanes * (ptrdiff_t)sizeof *block, n,
+               lanes, sizeof *block);
+  for (uint32_t p = 0; p < lanes && !there; p++)
+    vm_out_done(d, v, p, i, o.at + p * VM_BLOCK, n);
+}
+
 void vm_nums_spread(const vm_dp *d, float *out, const vm_num *n, uint32_t lanes, size_t elems) {
   float x[ISA_PMAX];
   vm_nums(d, x, n, lanes, 0);
