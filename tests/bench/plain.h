@@ -1,8 +1,11 @@
 /* Instructions of the machine as plain C for this host, without a machine: each goes over its whole
  * tile before the next begins, as in a program. Tiles of float, some of bfloat16, rows apart by a
- * pitch. Compiled for this host with contraction; values agree with the machine's to about 1e-6. */
+ * pitch. Compiled for this host with contraction; values agree with the machine's to about 1e-6. A
+ * kernel's tiles are as many as its program has, since they share the caches. */
 #ifndef BENCH_PLAIN_H
 #define BENCH_PLAIN_H
+
+#include "../../vm/simd/actfn.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -130,11 +133,6 @@ static inline vec exp_vec(vec x) {
   y = y * r + 0.5f;
   y = y * r * r + r + 1.0f;
   return (vec)((ivec)y + ((ivec)shift << 23));
-}
-static inline vec silu_vec(vec x) { return x / (1 + exp_vec(-x)); }
-static inline vec tanh_vec(vec x) { return 1 - 2 / (1 + exp_vec(2 * x)); }
-static inline vec gelu_tanh_vec(vec x) {
-  return x / (1 + exp_vec(-1.5957691f * (x + 0.044715f * x * x * x)));
 }
 /* x Phi(x), the error function by Abramowitz and Stegun's 7.1.26: 1.5e-7. */
 static inline vec gelu_vec(vec x) {

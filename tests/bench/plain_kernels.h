@@ -15,29 +15,37 @@ TILE(ta, P, P);
 TILE(tb, P, W);
 TILE(tc, P, W);
 TILE(sum, P, W);
-static uint16_t ha[P][P + 16], hb[P][W + 144];
+static uint16_t hb[P][W + 144];
+
+/* The two buffers of each that the program of a matmul takes in turn. */
+static float a2[2][P][P + 144], b2[2][P][W + 144], c2[2][P][W + 144], sum2[2][P][W + 144];
+static uint16_t ha2[2][P][P + 16], hb2[2][P][W + 144];
 
 static void load_tiles(const sizes *s, bool bf16, void *const in[], int64_t k,
                        const int64_t at[2]) {
+  const unsigned i = (unsigned)(k / P % 2);
   const size_t a = (size_t)(k * s->m + at[0]), b = (size_t)(k * s->n + at[1]);
   const size_t size = bf16 ? 2 : 4, m = (size_t)s->m * size, n = (size_t)s->n * size;
   const char *x = (const char *)in[0] + a * size, *y = (const char *)in[1] + b * size;
-  move_rows(bf16 ? (void *)ha : ta, bf16 ? sizeof ha[0] : sizeof ta[0], x, m, P * size);
-  move_rows(bf16 ? (void *)hb : tb, bf16 ? sizeof hb[0] : sizeof tb[0], y, n, W * size);
+  move_rows(bf16 ? (void *)ha2[i] : a2[i], bf16 ? sizeof ha2[0][0] : sizeof ta[0], x, m, P * size);
+  move_rows(bf16 ? (void *)hb2[i] : b2[i], bf16 ? sizeof hb2[0][0] : sizeof tb[0], y, n, W * size);
   if (!bf16) return;
-  ROWS widen(ta[r], ha[r], P);
-  ROWS widen(tb[r], hb[r], W);
+  ROWS widen(ta[r], ha2[i][r], P);
+  ROWS widen(tb[r], hb2[i][r], W);
 }
 
 static void plain_matmul(const sizes *s, bool bf16, void *const in[], void *out) {
   for (int64_t m = 0; m < s->m; m += P)
     for (int64_t n = 0; n < s->n; n += W) {
+      const unsigned o = (unsigned)(n / W % 2);
       for (int64_t k = 0; k < s->k; k += P) {
+        const unsigned i = (unsigned)(k / P % 2);
         load_tiles(s, bf16, in, k, (int64_t[]){m, n});
-        mm(sum[0], W + 144, ta[0], P + 144, tb[0], W + 144, P, W, P, k > 0);
+        mm(sum2[o][0], W + 144, bf16 ? ta[0] : a2[i][0], P + 144, bf16 ? tb[0] : b2[i][0], W + 144,
+           P, W, P, k > 0);
       }
-      move_rows(tc, sizeof tc[0], sum, sizeof sum[0], W * 4);
-      move_rows((float *)out + m * s->n + n, (size_t)s->n * 4, tc, sizeof tc[0], W * 4);
+      move_rows(c2[o], sizeof tc[0], sum2[o], sizeof sum[0], W * 4);
+      move_rows((float *)out + m * s->n + n, (size_t)s->n * 4, c2[o], sizeof tc[0], W * 4);
     }
 }
 

@@ -267,9 +267,9 @@ void vm_round_end(vm_dp *d);
 static inline size_t vm_piece(uint64_t elems, uint64_t i) {
   return elems - i < VM_ROW ? (size_t)(elems - i) : VM_ROW;
 }
-/* Elements i .. i + n - 1 of all partitions with the partitions as lanes: those of element i + j are
- * block[j * partitions] and on. n at most VM_BLOCK, so that a block is a row buffer; the scratch is
- * used. */
+/* Elements i .. i + n - 1 of all partitions with the partitions as lanes: those of element i + j
+ * are block[j * partitions] and on. n at most VM_BLOCK, so that a block is a row buffer; the
+ * scratch is used. */
 enum { VM_BLOCK = VM_ROW / ISA_PMAX };
 static inline size_t vm_columns(uint64_t elems, uint64_t i) {
   return elems - i < VM_BLOCK ? (size_t)(elems - i) : VM_BLOCK;
