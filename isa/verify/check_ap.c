@@ -187,9 +187,11 @@ static bool check_bounds(const isa_program *p, const isa_ap *ap, const isa_bound
     if (!fits)
       return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "the pattern leaves %s: its extent overflows",
                       name_home(p, ap).s);
-    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
-                    "bytes %" PRId64 "..%" PRId64 ": %s has %" PRId64 "..%" PRId64, ap->offset + lo,
-                    ap->offset + (hi - 1), name_home(p, ap).s, h->lo, h->hi - 1);
+    int64_t at = (int64_t)((uint64_t)ap->offset - (uint64_t)h->lo); /* from its first byte */
+    return isa_fail(
+        e, ISA_ILLEGAL, ISA_NOFIELD, "bytes %" PRId64 "..%" PRId64 ": %s has 0..%" PRId64,
+        (int64_t)((uint64_t)at + (uint64_t)lo), (int64_t)((uint64_t)at + (uint64_t)(hi - 1)),
+        name_home(p, ap).s, h->hi - h->lo - 1);
   }
   return true;
 }

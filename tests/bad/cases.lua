@@ -468,10 +468,10 @@ soma: error: vector, pc 2: target 200: section vector has 4 instructions
 soma: error: pattern 1: partitions 16..143: a memory has 128 (start 16, count 128)
 ]] },
   { name = "out of the tile", damage = {"PATS", 24, B(4)}, run = true, err = [[
-soma: error: pattern 1: bytes 260..515: tile y has 256..511
+soma: error: pattern 1: bytes 4..259: tile y has 0..255
 ]] },
   { name = "tile elsewhere", damage = {"TILE", 36, B(0, 0x7f, 3)}, run = true, err = [[
-soma: error: pattern 2: bytes 0..255: tile x has 229120..229375
+soma: error: pattern 2: bytes -229120..-228865: tile x has 0..255
 ]] },
   { name = "owner", damage = {"QUES", 6, B(3)}, run = true, err = [[
 soma: error: queue q: dge=hwdge belongs to sync or scalar

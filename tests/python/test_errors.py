@@ -28,6 +28,8 @@ WRONG = (
     ("nisa.tensor_tensor(y, x, x)", KernelError, "op is missing: an operator such as nl.add"),
     ("nisa.tensor_tensor(dst=y, data1=x, data2=a, op=nl.add)", KernelError, "tensor_tensor src1: "
      "tensor_tensor does not take an hbm operand here: copy it to sbuf with DMA"),
+    ("nisa.tensor_scalar(dst=y, data=x, op0=nl.add, operand0=1e-5, op1=nl.rsqrt)", KernelError,
+     "tensor_scalar op0: add, rsqrt: tensor_scalar on gpsimd has only op0=rsqrt"),
     ("nisa.activation(dst=y, op=nl.add, data=x)", KernelError,
      "op=add is no activation function; there are abs, "),
     ("nisa.activation(dst=y, op=nl.exp, data=x, bias=x)", KernelError,

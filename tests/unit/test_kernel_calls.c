@@ -42,7 +42,7 @@ static void an_illegal_instruction_is_refused_at_the_call(void **state) {
   assert_string_equal(file, "kernel.py");
   assert_int_equal(line, 1);
   copy_record(&b, s, s, 128, COLS + 1);
-  expect(&b, kbed_try(&b), "tile x has");
+  expect(&b, kbed_try(&b), "bytes 0..259: tile x has 0..255");
   kbed_begin(&b, "tensor_copy", SOMA_TENSOR, 0);
   kbed_ap(&b, s, SOMA_FLOAT32, 0, 128, 0, COLS);
   kbed_ap(&b, s, SOMA_FLOAT32, 0, 128, 0, COLS);

@@ -125,7 +125,7 @@ def emit_ts(dst, src, op0, operand0, reverse0=0, op1=0, operand1=None, reverse1=
                 _ts_kept[key] = words
     else:
         words = _ts_words(op0, operand0, reverse0, op1, operand1, reverse1)
-    if op0 == _RSQRT and engine == -1:
+    if engine == -1 and (op0 == _RSQRT or op1 == _RSQRT):
         engine = insn.GPSIMD
     rec = recorders[-1]
     if len(src.shape) > FREE_DIMENSIONS + 1:
