@@ -68,7 +68,20 @@ static int choose_engine(as_cur *c) {
   return choose(c, "an engine", words, ISA_NENGINES);
 }
 
-bool as_parse_type(as_cur *c, unsigned *dtype, unsigned max, int64_t *shape, unsigned *ndim) {
+/* One size; a register can give the first of a tensor. */
+static bool parse_dimension(as_cur *c, bool first, int64_t *n, int *rows) {
+  const as_tok *at = c->t;
+  if (as_tok_reg(at) < 0) return as_int_in(c, "a dimension", 1, UINT32_MAX, n);
+  if (rows && first) return as_size(c, "the most of a dimension", INT32_MAX, rows, n);
+  as_error(c->j, at->pos, at->len,
+           rows ? "a register can give the first dimension alone, not this one: `%s`"
+                : "the size of a tile is a number, not the register `%s`",
+           at->text);
+  return false;
+}
+
+bool as_parse_type(as_cur *c, unsigned *dtype, unsigned max, int64_t *shape, unsigned *ndim,
+                   int *rows) {
   const as_tok *t = c->t;
   int d = as_at_name(c) ? isa_dtype_find(t->text, strlen(t->text)) : -1;
   if (d < 0) {
@@ -86,7 +99,8 @@ bool as_parse_type(as_cur *c, unsigned *dtype, unsigned max, int64_t *shape, uns
       as_error(c->j, c->t->pos, c->t->len, "more than %u dimensions", max);
       return false;
     }
-    if (!as_int_in(c, "a dimension", 1, UINT32_MAX, &shape[(*ndim)++])) return false;
+    if (!parse_dimension(c, *ndim == 0, &shape[*ndim], rows)) return false;
+    ++*ndim;
   }
   return as_need(c, ']', "the last dimension");
 }
@@ -98,8 +112,10 @@ static void define_tensor(as_cur *c, const as_tok *name) {
   isa_tensor t = {.name = name->text};
   unsigned dtype, ndim;
   const as_tok *at = c->t;
-  if (!as_parse_type(c, &dtype, ISA_TENSOR_DIMS, t.shape, &ndim)) return;
+  int rows = -1;
+  if (!as_parse_type(c, &dtype, ISA_TENSOR_DIMS, t.shape, &ndim, &rows)) return;
   t.dtype = (uint8_t)dtype;
+  t.rows = (uint8_t)(rows + 1);
   t.ndim = (uint8_t)ndim;
   t.bytes = isa_dtype_bytes(dtype);
   for (unsigned d = 0; d < ndim; d++)
@@ -111,6 +127,11 @@ static void define_tensor(as_cur *c, const as_tok *name) {
     int role = choose(c, "a role", roles, ISA_NROLES);
     if (role < 0) return;
     t.role = (uint8_t)role;
+  }
+  if (t.role == ISA_CONST && t.rows) {
+    as_error(c->j, at->pos, as_span_of(at, c->t),
+             "a const tensor has its size: a register cannot give it");
+    return;
   }
   if (t.role == ISA_CONST) {
     as_const(c, &t, name);

@@ -279,20 +279,13 @@ static void differ_in_type(as_linker *k, const as_link_unit *u, const as_link_na
   note_place(k, e, "it is declared here");
 }
 
-static const char *tile_text(as_linker *k, const isa_tile *t) {
-  int64_t shape[ISA_TILE_DIMS];
-  for (unsigned d = 0; d < t->ndim; d++) shape[d] = t->shape[d];
-  return as_type_text(k->j, isa_space_name(t->space), t->dtype, t->ndim, shape);
-}
-
 static void resolve_tensor(as_linker *k, as_link_unit *u, const as_link_name *l,
                            const as_export *e) {
   const isa_tensor *a = &u->o.program->tensors[l->index - 1];
   const isa_tensor *b = &e->owner->o.program->tensors[e->link->index - 1];
-  if (a->dtype != b->dtype || a->ndim != b->ndim ||
+  if (a->dtype != b->dtype || a->ndim != b->ndim || a->rows != b->rows ||
       memcmp(a->shape, b->shape, sizeof a->shape) != 0)
-    differ_in_type(k, u, l, e, as_type_text(k->j, "a", a->dtype, a->ndim, a->shape),
-                   as_type_text(k->j, "a", b->dtype, b->ndim, b->shape));
+    differ_in_type(k, u, l, e, as_tensor_text(k->j, a), as_tensor_text(k->j, b));
   u->tensor[l->index] = e->owner->tensor[e->link->index];
 }
 
@@ -301,7 +294,7 @@ static void resolve_tile(as_linker *k, as_link_unit *u, const as_link_name *l, c
   const isa_tile *b = &e->owner->o.program->tiles[e->link->index - 1];
   if (a->space != b->space || a->dtype != b->dtype || a->ndim != b->ndim || a->bytes != b->bytes ||
       memcmp(a->shape, b->shape, sizeof a->shape) != 0)
-    differ_in_type(k, u, l, e, tile_text(k, a), tile_text(k, b));
+    differ_in_type(k, u, l, e, as_tile_text(k->j, a), as_tile_text(k->j, b));
   else if (a->part != b->part)
     differ(k, u, l, e, "start partition");
   uint32_t index = e->owner->tile[e->link->index];

@@ -3,6 +3,7 @@
 #include "printer.h"
 #include "stmt.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 void as_list_insns(as_job *j, as_pos pos, unsigned section, uint32_t pc, uint32_t n, bool shown) {
@@ -94,23 +95,35 @@ static void put_lines(as_job *j, const as_printer *pr) {
 
 /* ---- Tables ------------------------------------------------------------------------------- */
 
-static void put_type(isa_buf *out, unsigned dtype, unsigned ndim, const int64_t *shape) {
-  isa_buf_puts(out, isa_dtypes[dtype].name);
-  for (unsigned d = 0; d < ndim; d++)
-    isa_buf_printf(out, "%s%lld", d ? "," : "[", (long long)shape[d]);
+static void put_type(const isa_tile *t, isa_buf *out) {
+  isa_buf_puts(out, isa_dtypes[t->dtype].name);
+  for (unsigned d = 0; d < t->ndim; d++)
+    isa_buf_printf(out, "%s%" PRIu32, d ? "," : "[", t->shape[d]);
   isa_buf_puts(out, "]");
 }
 
-const char *as_type_text(as_job *j, const char *what, unsigned dtype, unsigned ndim,
-                         const int64_t *shape) {
-  isa_buf b;
-  isa_buf_init(&b, &j->al);
-  isa_buf_printf(&b, "%s ", what);
-  put_type(&b, dtype, ndim, shape);
-  const char *text = b.failed ? NULL : as_intern(j, isa_buf_str(&b), b.len);
-  isa_buf_free(&b);
+/* The buffer's text, which goes. */
+static const char *text_of(as_job *j, isa_buf *b) {
+  const char *text = b->failed ? NULL : as_intern(j, isa_buf_str(b), b->len);
+  isa_buf_free(b);
   if (!text) as_nomem(j);
   return text;
+}
+
+const char *as_tensor_text(as_job *j, const isa_tensor *t) {
+  isa_buf b;
+  isa_buf_init(&b, &j->al);
+  isa_buf_printf(&b, "a %s", isa_dtypes[t->dtype].name);
+  isa_print_shape(t, ",", &b);
+  return text_of(j, &b);
+}
+
+const char *as_tile_text(as_job *j, const isa_tile *t) {
+  isa_buf b;
+  isa_buf_init(&b, &j->al);
+  isa_buf_printf(&b, "%s ", isa_space_name(t->space));
+  put_type(t, &b);
+  return text_of(j, &b);
 }
 
 static void put_tensors(const isa_program *p, isa_buf *out) {
@@ -119,14 +132,13 @@ static void put_tensors(const isa_program *p, isa_buf *out) {
     const isa_tensor *t = &p->tensors[i];
     isa_buf_printf(out, "  %-12s %10llu  %-6s  ", t->name, (unsigned long long)t->bytes,
                    isa_role_name(t->role));
-    put_type(out, t->dtype, t->ndim, t->shape);
+    isa_buf_puts(out, isa_dtypes[t->dtype].name);
+    isa_print_shape(t, ",", out);
     isa_buf_puts(out, "\n");
   }
 }
 
 static void put_tile(const isa_tile *t, isa_buf *out) {
-  int64_t shape[ISA_TILE_DIMS];
-  for (unsigned d = 0; d < t->ndim; d++) shape[d] = t->shape[d];
   isa_buf_printf(out, "  %-12s %s  %3u to %3u  %7u to %7u  %7u", t->name, isa_space_name(t->space),
                  t->part, t->part + t->shape[0] - 1, t->offset, t->offset + t->bytes - 1, t->bytes);
   if (t->space == ISA_PSUM)
@@ -134,7 +146,7 @@ static void put_tile(const isa_tile *t, isa_buf *out) {
   else
     isa_buf_puts(out, "     -");
   isa_buf_puts(out, "  ");
-  put_type(out, t->dtype, t->ndim, shape);
+  put_type(t, out);
   if (t->overlay) isa_buf_printf(out, " overlay=%s", t->overlay);
   if (t->own) isa_buf_puts(out, " own");
   isa_buf_puts(out, "\n");

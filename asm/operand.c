@@ -75,6 +75,7 @@ bool as_steps(as_cur *c, int64_t (*out)[2], unsigned max, unsigned *n) {
 static void from_tensor(as_operand *o, uint32_t index, const isa_tensor *t) {
   o->ap = (isa_ap){.dtype = t->dtype, .space = ISA_HBM, .base = index};
   o->ndim = t->ndim;
+  o->rows = t->rows - 1;
   int64_t step = 1;
   for (unsigned d = t->ndim; d-- > 0;) {
     o->dim[d] = (isa_dim){step, (uint32_t)t->shape[d]};
@@ -144,7 +145,12 @@ static bool named(as_cur *c, as_operand *o, uint32_t *index) {
     *index = *known;
     return true;
   }
-  if (as_at_punct(c, '[') && !as_operand_slice(c, o)) return false;
+  bool steps = as_at_punct(c, '.') && as_tok_is(c->t + 1, "ap");
+  if (as_at_punct(c, '[')) {
+    if (!as_operand_slice(c, o)) return false;
+  } else if (o->rows >= 0 && !steps) {
+    as_operand_size(c, o, 2, (unsigned)o->rows, o->at);
+  }
   if (o->ndim == 0) o->dim[o->ndim++] = (isa_dim){1, 1};
   if (!as_operand_views(c, o) || !finish(c, o, index)) return false;
   if (whole) *known = *index;
@@ -155,6 +161,7 @@ bool as_operand_parse(as_cur *c, uint32_t *index) {
   as_operand o;
   memset(&o, 0, sizeof o); /* padding too: patterns are compared as they are */
   o.at = c->t;
+  o.rows = -1;
   if (!as_at_name(c)) {
     as_error(c->j, c->t->pos, c->t->len, "expected a tile or tensor, not %s",
              as_tok_show(c->j, c->t));

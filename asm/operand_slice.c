@@ -17,6 +17,7 @@ typedef struct dim { /* of the tensor or tile, before the slice */
   unsigned index;    /* as the source counts: 0 is a tile's partitions */
   bool partition;
   int64_t n, step;
+  int rows; /* the register that gives its size, of which n is the most; -1: n is its size */
 } dim;
 
 static bool start_dynamic(as_cur *c, item *it) {
@@ -84,6 +85,13 @@ static int64_t count(as_cur *c, const item *it, const dim *d) {
              "a slice from a dynamic start needs a length, as in `[r0:+128]`");
     return 0;
   }
+  if (d->rows >= 0 && !it->has_stop && (start || it->step != 1)) {
+    as_error(c->j, it->at->pos, as_span_of(it->at, c->t),
+             "the size of dimension %u is r%d, known when the program runs: give the slice a "
+             "length, as in `0:+r%d<=%lld`",
+             d->index, d->rows, d->rows, (long long)d->n);
+    return 0;
+  }
   int64_t stop = it->has_stop ? it->stop : d->n;
   if (stop > d->n) {
     bad(c, it, d, "the end", stop);
@@ -132,6 +140,7 @@ static bool slice_dim(as_cur *c, as_operand *o, item *it, const dim *d) {
   if (n == 0) return false;
   /* One element has no stride of its own; the product of more stays within the tensor. */
   o->dim[o->ndim++] = (isa_dim){n == 1 ? d->step : d->step * it->step, (uint32_t)n};
+  if (d->rows >= 0 && !it->has_stop && !it->has_len) it->len_reg = d->rows;
   return it->len_reg < 0 || as_operand_size(c, o, 1 + o->ndim, (unsigned)it->len_reg, it->at);
 }
 
@@ -139,9 +148,9 @@ bool as_operand_slice(as_cur *c, as_operand *o) {
   dim dims[ISA_TENSOR_DIMS + 1];
   unsigned n = 0;
   const as_tok *open = c->t++;
-  if (as_operand_is_tile(o)) dims[n++] = (dim){0, true, o->ap.nparts, 0};
+  if (as_operand_is_tile(o)) dims[n++] = (dim){0, true, o->ap.nparts, 0, -1};
   for (unsigned d = 0; d < o->ndim; d++, n++)
-    dims[n] = (dim){n, false, o->dim[d].num, o->dim[d].step};
+    dims[n] = (dim){n, false, o->dim[d].num, o->dim[d].step, n ? -1 : o->rows};
   o->ndim = 0;
   unsigned i = 0;
   do {

@@ -113,6 +113,7 @@ typedef struct as_operand {
   isa_ap ap;
   isa_dim dim[ISA_TENSOR_DIMS]; /* free dimensions of a tile, all of a tensor; outermost first */
   unsigned ndim, ndyn;
+  int rows;         /* the register that gives the first dimension of a tensor, -1: none */
   const as_tok *at; /* its first token */
 } as_operand;
 
@@ -233,8 +234,11 @@ void as_data_close(as_job *j); /* before any other line, and at the end: is the 
 bool as_npy(as_job *j, const as_tok *at, const char *path, const uint8_t *file, size_t n,
             const isa_tensor *t, const uint8_t **elements);
 
-/* TYPE[dimensions], each at least 1, at most max of them. */
-bool as_parse_type(as_cur *c, unsigned *dtype, unsigned max, int64_t *shape, unsigned *ndim);
+/* TYPE[dimensions], each at least 1, at most max of them. *rows: the register that gives the first
+ * one, `r10 <= 1024` in the source, and shape[0] the most; -1: none. rows is NULL where none can.
+ */
+bool as_parse_type(as_cur *c, unsigned *dtype, unsigned max, int64_t *shape, unsigned *ndim,
+                   int *rows);
 
 /* tile.c: after `NAME tile`. */
 void as_tile(as_cur *c, const as_tok *name);
@@ -300,9 +304,8 @@ static inline void as_list_line(as_job *j, as_pos pos) {
   as_list_insns(j, pos, AS_NSECTIONS, 0, 0, false);
 }
 void as_listing(as_job *j);
-/* `sbuf float32[8,8]`, sbuf being `what`. */
-const char *as_type_text(as_job *j, const char *what, unsigned dtype, unsigned ndim,
-                         const int64_t *shape);
+const char *as_tensor_text(as_job *j, const isa_tensor *t); /* "a float32[8,8]" */
+const char *as_tile_text(as_job *j, const isa_tile *t);     /* "sbuf float32[8,8]" */
 /* The listing of a linked program: its sections with the objects' code one after the other, and the
  * tables. object: their n names; base: for each, where its code begins in each section. */
 void as_listing_linked(as_job *j, uint32_t n, const char *const *object,

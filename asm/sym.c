@@ -213,14 +213,16 @@ typedef struct facts {
   int64_t shape[ISA_TENSOR_DIMS];
   unsigned ndim;
   int64_t bytes, itemsize, part, offset; /* bytes: of a tile, in each partition */
+  int rows; /* the register that gives the first dimension of a tensor, -1: none */
 } facts;
 
 static void facts_of(as_job *j, const as_sym *s, facts *f) {
   const isa_program *p = as_program(j);
-  *f = (facts){0};
+  *f = (facts){.rows = -1};
   if (s->kind == AS_S_TENSOR) {
     const isa_tensor *t = &p->tensors[s->index - 1];
     f->ndim = t->ndim;
+    f->rows = t->rows - 1;
     memcpy(f->shape, t->shape, sizeof f->shape);
     f->bytes = (int64_t)t->bytes;
     f->itemsize = (int64_t)isa_dtype_bytes(t->dtype);
@@ -249,6 +251,14 @@ static enum as_known attribute(as_job *j, const as_tok *name, const as_sym *s, c
                                const int64_t *index, int64_t *out) {
   facts f;
   facts_of(j, s, &f);
+  bool first = strcmp(attr, "shape") == 0 && index && *index == 0;
+  if (f.rows >= 0 && (first || strcmp(attr, "bytes") == 0 || strcmp(attr, "sizeof") == 0)) {
+    as_error(j, name->pos, name->len,
+             "the first dimension of `%s` is in r%d when the program runs; what is known now is "
+             "that it is at most %lld",
+             name->text, f.rows, (long long)f.shape[0]);
+    return AS_REPORTED;
+  }
   if (strcmp(attr, "shape") == 0) {
     if (index && *index >= 0 && *index < f.ndim) {
       *out = f.shape[*index];

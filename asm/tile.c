@@ -69,7 +69,7 @@ static bool parse_shape(as_cur *c, request *r) {
   int64_t shape[ISA_TILE_DIMS];
   unsigned dtype, ndim;
   const as_tok *at = c->t;
-  if (!as_parse_type(c, &dtype, ISA_TILE_DIMS, shape, &ndim)) return false;
+  if (!as_parse_type(c, &dtype, ISA_TILE_DIMS, shape, &ndim, NULL)) return false;
   r->t.dtype = (uint8_t)dtype;
   r->t.ndim = (uint8_t)ndim;
   if (shape[0] > ISA_PMAX) {

@@ -53,8 +53,7 @@ static void put_indices(const isa_slice *s, unsigned d, int64_t first, int64_t l
 static int dimension_left(const isa_slice *s, const int64_t *moved, int64_t *first, int64_t *last) {
   for (unsigned d = s->first; d < s->ndim; d++) {
     const isa_slice_dim *k = &s->dim[d];
-    if (k->dyn < 0) continue;
-    if (__builtin_add_overflow(k->start, moved[k->dyn], first) ||
+    if (__builtin_add_overflow(k->start, k->dyn < 0 ? 0 : moved[k->dyn], first) ||
         __builtin_add_overflow(*first, k->kept ? (k->len - 1) * k->step : 0, last))
       return -1;
     if (*first < 0 || *last >= k->size) return (int)d;
@@ -70,7 +69,9 @@ void isa_put_bounds(const isa_program *p, unsigned core, uint32_t index, uint32_
   isa_print_operand(p, core, index, out);
   if (moved) put_given(p, core, &ap, size, moved, out);
   if (ap.size_dim) isa_ap_resize(&ap, size);
-  int d = moved && isa_slice_of(p, &ap, &s) ? dimension_left(&s, moved, &first, &last) : -1;
+  bool known = moved && isa_slice_of(p, &ap, &s);
+  if (known && ap.space == ISA_HBM) s.dim[0].size = isa_tensor_rows(&p->tensors[ap.base - 1]);
+  int d = known ? dimension_left(&s, moved, &first, &last) : -1;
   isa_buf_puts(out, " is");
   if (d >= 0) {
     put_indices(&s, (unsigned)d, first, last, out);

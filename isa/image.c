@@ -56,6 +56,7 @@ static void put_tensors(writer *w) {
     r[4] = t->dtype;
     r[5] = t->role;
     r[6] = t->ndim;
+    r[7] = t->rows;
     for (unsigned d = 0; d < t->ndim && d < ISA_TENSOR_DIMS; d++)
       isa_put64(r + 8 + 8 * d, (uint64_t)t->shape[d]);
     isa_put64(r + 72, t->bytes);
@@ -247,6 +248,7 @@ uint32_t isa_image_features(const isa_program *p) {
   for (uint32_t core = 0; core < p->ncores; core++)
     for (uint32_t i = 0; i < p->cores[core].naps; i++)
       if (p->cores[core].aps[i].peer) features |= IMAGE_PEER;
+  if (isa_program_rows(p)) features |= IMAGE_ROWS;
   return features;
 }
 

@@ -27,14 +27,18 @@ enum {
 };
 
 /* Feature bits: what a reader must know to read the file as it is meant. */
-enum image_feature { IMAGE_PEER = 1 /* patterns of the other core's SBUF */ };
+enum image_feature {
+  IMAGE_PEER = 1, /* patterns of the other core's SBUF */
+  IMAGE_ROWS = 2, /* tensors whose first dimension the host gives */
+  IMAGE_FEATURES = IMAGE_PEER | IMAGE_ROWS
+};
 uint32_t isa_image_features(const isa_program *p);
 
 enum image_per { IMAGE_PROGRAM, IMAGE_CORE, IMAGE_ENGINE };
 
 /* SECTION(tag, owner, optional, bytes of a record)
  * FILE names u32
- * TNSR name u32, dtype role ndim zero u8, 8 shape i64, bytes u64, offset in DATA u64
+ * TNSR name u32, dtype role ndim rows u8, 8 shape i64, bytes u64, offset in DATA u64
  * DATA of const tensors in order, each at a multiple of IMAGE_DATA_ALIGN, zero-padded
  * TILE name overlay u32, dtype space ndim own u8, part zero u16, 5 shape u32, offset bytes u32,
  *      zero u32

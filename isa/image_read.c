@@ -92,9 +92,9 @@ static bool read_header(image *im) {
   if (target < 0) return bad_head(im, 16, "no such target");
   for (size_t i = len; i < IMAGE_TARGET; i++)
     if (name[i] != 0) return bad_head(im, 16, "bytes after the target's name");
-  if (isa_get32(h + 32) & ~(uint32_t)IMAGE_PEER)
+  if (isa_get32(h + 32) & ~(uint32_t)IMAGE_FEATURES)
     return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD, "unknown feature bits 0x%x",
-                    isa_get32(h + 32) & ~(uint32_t)IMAGE_PEER);
+                    isa_get32(h + 32) & ~(uint32_t)IMAGE_FEATURES);
   im->features = isa_get32(h + 32);
   uint32_t ncores = isa_get32(h + 36);
   if (ncores < 1 || ncores > ISA_MAX_CORES)
@@ -290,10 +290,11 @@ static bool read_tensors(image *im) {
     t->dtype = r[4];
     t->role = r[5];
     t->ndim = r[6];
+    t->rows = r[7];
     if (!isa_dtype_valid(t->dtype) || t->role >= ISA_NROLES || t->ndim > ISA_TENSOR_DIMS ||
-        r[7] != 0)
-      return bad(im, s, "tensor %u: type %u, role %u, %u dimensions, reserved %u", i, t->dtype,
-                 t->role, t->ndim, r[7]);
+        t->rows > ISA_NREGS)
+      return bad(im, s, "tensor %u: type %u, role %u, %u dimensions, register %u of the first", i,
+                 t->dtype, t->role, t->ndim, t->rows - 1);
     if (!get_name(im, s, i, isa_get32(r), &t->name) || !get_shape(im, s, i, r, t) ||
         !get_data(im, s, i, r, data, &end, t))
       return false;

@@ -36,12 +36,19 @@ static void put_data(const isa_tensor *t, isa_buf *out) {
   isa_buf_puts(out, "}");
 }
 
+void isa_print_shape(const isa_tensor *t, const char *between, isa_buf *out) {
+  isa_buf_puts(out, "[");
+  if (t->rows) isa_buf_printf(out, "r%d<=", t->rows - 1);
+  for (int d = 0; d < t->ndim && d < ISA_TENSOR_DIMS; d++)
+    isa_buf_printf(out, "%s%" PRId64, d ? between : "", t->shape[d]);
+  isa_buf_puts(out, "]");
+}
+
 static void put_tensor(const isa_tensor *t, isa_buf *out) {
   isa_buf_printf(out, "%s tensor ", or_unknown(t->name));
   put_type(out, t->dtype);
-  for (int d = 0; d < t->ndim && d < ISA_TENSOR_DIMS; d++)
-    isa_buf_printf(out, "%s%" PRId64, d ? "," : "[", t->shape[d]);
-  isa_buf_printf(out, "], %s", isa_role_name(t->role));
+  isa_print_shape(t, ",", out);
+  isa_buf_printf(out, ", %s", isa_role_name(t->role));
   if (t->role == ISA_CONST && t->data) put_data(t, out);
   isa_buf_puts(out, "\n");
 }

@@ -5,8 +5,10 @@
 
 #include <inttypes.h>
 
-static bool is_whole(const isa_slice_dim *d) {
-  return d->kept && d->dyn < 0 && !d->sized && d->start == 0 && d->step == 1 && d->len == d->size;
+static bool is_whole(const isa_slice_dim *d, const isa_ap *ap) {
+  return d->kept && d->dyn < 0 && d->sized == (d->rows >= 0) &&
+         (!d->sized || ap->size_reg == d->rows) && d->start == 0 && d->step == 1 &&
+         d->len == d->size;
 }
 
 /* "r0", "r0+5", "(idx[0, 3])-1" or a number. */
@@ -30,11 +32,12 @@ static void put_start(const isa_pr *pr, const isa_slice_dim *d, const isa_ap *ap
 }
 
 static void put_item(const isa_pr *pr, const isa_slice_dim *d, const isa_ap *ap, bool inner) {
-  if (is_whole(d)) {
+  if (is_whole(d, ap)) {
     isa_buf_puts(pr->out, ":");
     return;
   }
-  bool to_end = d->step != 1 && d->start + d->len * d->step >= d->size && !d->sized && d->dyn < 0;
+  bool to_end = d->step != 1 && d->start + d->len * d->step >= d->size && !d->sized && d->dyn < 0 &&
+                d->rows < 0;
   if (!to_end || d->start || !d->kept) put_start(pr, d, ap, inner);
   if (!d->kept) return;
   if (d->dyn >= 0 || d->sized) {
@@ -50,7 +53,7 @@ static void put_item(const isa_pr *pr, const isa_slice_dim *d, const isa_ap *ap,
 
 static void put_items(const isa_pr *pr, const isa_slice *s, unsigned n, const isa_ap *ap,
                       bool inner) {
-  while (n > 0 && is_whole(&s->dim[n - 1])) n--;
+  while (n > 0 && is_whole(&s->dim[n - 1], ap)) n--;
   for (unsigned d = 0; d < n; d++) {
     isa_buf_puts(pr->out, d ? ", " : "[");
     put_item(pr, &s->dim[d], ap, inner);
@@ -119,9 +122,9 @@ bool isa_pr_slice(const isa_pr *pr, const isa_ap *ap, bool inner) {
 
 /* "[3, 64]": the element that a byte is of. */
 static void put_element(const isa_tensor *t, uint64_t byte, isa_buf *out) {
-  uint64_t size = isa_dtype_bytes(t->dtype), at = byte / size, below = t->bytes / size;
+  uint64_t size = isa_dtype_bytes(t->dtype), at = byte / size, below = isa_row_bytes(t) / size;
   for (unsigned d = 0; d < t->ndim; d++) {
-    below /= (uint64_t)t->shape[d];
+    if (d) below /= (uint64_t)t->shape[d];
     isa_buf_printf(out, "%s%" PRIu64, d ? ", " : "[", at / below);
     at %= below;
   }
@@ -129,7 +132,7 @@ static void put_element(const isa_tensor *t, uint64_t byte, isa_buf *out) {
 }
 
 bool isa_slice_put_bytes(const isa_tensor *t, uint64_t lo, uint64_t hi, isa_buf *out) {
-  uint64_t row = t->ndim > 1 ? t->bytes / (uint64_t)t->shape[0] : 0;
+  uint64_t row = t->ndim > 1 ? isa_row_bytes(t) : 0;
   if (row && lo % row == 0 && hi % row == 0) {
     bool many = hi - lo > row;
     isa_buf_printf(out, "row%s %" PRIu64, many ? "s" : "", lo / row);

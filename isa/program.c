@@ -71,6 +71,13 @@ uint32_t isa_program_tensor(isa_program *p, const isa_tensor *t) {
   return ++p->ntensors;
 }
 
+uint64_t isa_program_rows(const isa_program *p) {
+  uint64_t regs = 0;
+  for (uint32_t i = 0; i < p->ntensors; i++)
+    if (p->tensors[i].rows) regs |= UINT64_C(1) << (p->tensors[i].rows - 1);
+  return regs;
+}
+
 uint32_t isa_program_tile(isa_program *p, const isa_tile *t) {
   isa_tile copy = *t;
   const char *last = p->ntiles ? p->tiles[p->ntiles - 1].overlay : NULL;

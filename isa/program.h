@@ -13,9 +13,11 @@ enum { ISA_TENSOR_DIMS = 8, ISA_TILE_DIMS = 5 };
 typedef struct isa_tensor { /* in HBM, row-major, dense */
   const char *name;
   uint8_t dtype, role, ndim;
+  uint8_t rows; /* 1 + the register that has the size of the first dimension when a run starts:
+                 * the host gives it, and shape[0] is the most; 0: shape[0] is the size */
   int64_t shape[ISA_TENSOR_DIMS]; /* each at least 1 */
-  uint64_t bytes;
-  const uint8_t *data; /* of a const tensor: bytes bytes; else NULL */
+  uint64_t bytes;                 /* of this shape; in a run, of the size that the host gave */
+  const uint8_t *data;            /* of a const tensor: bytes bytes; else NULL */
 } isa_tensor;
 
 typedef struct isa_tile { /* in SBUF or PSUM: partitions, then up to four free dimensions */
@@ -131,6 +133,17 @@ const void *isa_program_list(const isa_program *p, isa_ref r, unsigned kind);
 
 /* Index of the tensor of that name, -1 when there is none. */
 int isa_program_find_tensor(const isa_program *p, const char *name, size_t n);
+/* Bit i: register i has a tensor's size when a run starts. */
+uint64_t isa_program_rows(const isa_program *p);
+/* Bytes of an element of the first dimension, and how many of them a tensor's bytes are. */
+static inline uint64_t isa_row_bytes(const isa_tensor *t) {
+  uint64_t bytes = isa_dtype_bytes(t->dtype);
+  for (unsigned d = 1; d < t->ndim; d++) bytes *= (uint64_t)t->shape[d];
+  return bytes;
+}
+static inline int64_t isa_tensor_rows(const isa_tensor *t) {
+  return (int64_t)(t->bytes / isa_row_bytes(t));
+}
 
 /* ---- Codec: one instruction, one pattern -------------------------------------------------- */
 
@@ -162,6 +175,9 @@ void isa_print_operand(const isa_program *p, unsigned core, uint32_t ap,
  * when core 1 has no such queue, how many queues it has. */
 const char *isa_shared_sem(const isa_program *p, unsigned sem);
 uint32_t isa_shared_queue(const isa_program *p, uint32_t i, uint32_t from);
+/* "[64, 3]" with that between two sizes; "[r10<=64, 3]" of a first dimension that the host gives.
+ */
+void isa_print_shape(const isa_tensor *t, const char *between, isa_buf *out);
 /* " (macro LOAD from a.s:30, round 2 of %rep at a.s:29)": what a line came out of, innermost first,
  * at most four of it and the outermost; nothing when it was written as it is. */
 void isa_print_calls(const isa_program *p, isa_line at, isa_buf *out);

@@ -25,10 +25,12 @@ static bool declared(const isa_program *p, const isa_ap *ap, isa_slice *s) {
     return false;
   for (unsigned d = s->ndim; d-- > 0;) {
     isa_slice_dim *k = &s->dim[d];
-    *k = (isa_slice_dim){.size = k->size, .stride = stride, .len = k->size, .step = 1, .dyn = -1};
+    *k = (isa_slice_dim){
+        .size = k->size, .stride = stride, .len = k->size, .step = 1, .dyn = -1, .rows = -1};
     if (k->size < 1 || (d >= s->first && __builtin_mul_overflow(stride, k->size, &stride)))
       return false;
   }
+  if (!s->first) s->dim[0].rows = p->tensors[ap->base - 1].rows - 1;
   return true;
 }
 

@@ -12,9 +12,10 @@
 typedef struct isa_slice_dim {
   int64_t size, stride; /* of the dimension: its elements, and elements from one to the next */
   int64_t start, len, step;
-  int dyn;        /* number of the pattern's dynamic offset, -1: none */
-  bool kept;      /* else one index, and the dimension is gone */
-  bool sized;     /* a register gives the size */
+  int dyn;    /* number of the pattern's dynamic offset, -1: none */
+  int rows;   /* the register that gives the dimension's size, and `size` is the most; -1: none */
+  bool kept;  /* else one index, and the dimension is gone */
+  bool sized; /* a register gives the size */
   uint32_t times; /* of a dimension of one element that is broadcast; else 0 */
 } isa_slice_dim;
 

@@ -302,6 +302,7 @@ bool as_kernel_import(as_kernel *k, const isa_program *p) {
   m->files = isa_zalloc(&k->al, files * sizeof *m->files);
   bool ok = (m->tiles && m->tensors && m->files) || as_k_nomem(k);
   if (ok && p->ncores > 1) ok = refuse(m, "it is for two cores");
+  if (ok && isa_program_rows(p)) ok = refuse(m, "the host gives the first dimension of a tensor");
   for (uint32_t i = 0; i < p->nfiles && ok; i++) ok = as_kernel_file(k, p->files[i], &m->files[i]);
   ok = ok && take_tensors(m) && take_tiles(m) && take_queues(m) && follow(m);
   isa_free(&k->al, m->tiles, tiles * sizeof *m->tiles);

@@ -31,6 +31,7 @@ static void put_tensors(const isa_program *p, isa_buf *out) {
       isa_buf_printf(out, "%s%lld", d ? ", " : "[", (long long)t->shape[d]);
     isa_buf_puts(out, "]");
     number(out, "bytes", t->bytes);
+    if (t->rows) number(out, "rows_register", t->rows - 1u);
     isa_buf_puts(out, "}");
   }
   isa_buf_puts(out, "]");

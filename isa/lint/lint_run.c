@@ -242,7 +242,7 @@ static void reset(lint *l) {
     s->pc = 0;
     s->given = false;
     s->steps = 0;
-    s->known = UINT64_MAX;
+    s->known = ~isa_program_rows(l->p); /* others begin at 0 */
     memset(s->regs, 0, sizeof s->regs);
     if (s->count) memset(s->count, 0, s->code->n * sizeof *s->count);
     for (uint32_t pc = 0; s->moves && pc < s->code->n; pc++) s->moves[pc] &= (uint8_t)~LINT_BLURRED;

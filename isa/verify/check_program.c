@@ -29,6 +29,24 @@ static bool check_name(const char *what, uint32_t i, const char *s, isa_error *e
   return true;
 }
 
+/* A first dimension that the host gives. */
+static bool check_rows(const isa_tensor *t, isa_error *e) {
+  if (t->rows > ISA_NREGS)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
+                    "tensor %.60s: its first dimension is in r%d, a sequencer has r0 to r%d",
+                    t->name, t->rows - 1, ISA_NREGS - 1);
+  if (t->role == ISA_CONST)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
+                    "tensor %.60s: const, but its first dimension is given when a run starts",
+                    t->name);
+  if (t->shape[0] > INT32_MAX)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
+                    "tensor %.60s: its first dimension is up to %" PRId64
+                    ", the register r%d has up to 2147483647",
+                    t->name, t->shape[0], t->rows - 1);
+  return true;
+}
+
 static bool check_tensor(const isa_tensor *t, isa_error *e) {
   uint64_t n = 1;
   if (!isa_dtype_valid(t->dtype))
@@ -40,6 +58,7 @@ static bool check_tensor(const isa_tensor *t, isa_error *e) {
   if (t->ndim == 0 || t->ndim > ISA_TENSOR_DIMS)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "tensor %.60s: %d dimensions, 1 to %d", t->name,
                     t->ndim, ISA_TENSOR_DIMS);
+  if (t->rows && !check_rows(t, e)) return false;
   for (int d = 0; d < t->ndim; d++) {
     if (t->shape[d] < 1)
       return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,

@@ -140,9 +140,9 @@ end
 
 -- Checks the names on the command line against the program's tensors; what is wrong, or nil.
 local function check_names(prog, o)
-  local inputs, all, roles, missing = {}, {}, {}, {}
+  local inputs, all, roles, missing, open = {}, {}, {}, {}, {}
   for _, t in ipairs(prog:tensors()) do
-    roles[t.name] = t.role
+    roles[t.name], open[t.name] = t.role, t.rows_register
     all[#all + 1] = t.name
     if t.role == "input" then inputs[#inputs + 1] = t.name end
   end
@@ -153,6 +153,10 @@ local function check_names(prog, o)
           (#all == 0 and "" or "; its tensors: " .. table.concat(all, ", "))
       end
     end
+  end
+  for name in pairs(o["--rows"]) do
+    if not roles[name] then return "--rows " .. name .. ": the program has no tensor '" .. name .. "'" end
+    if not open[name] then return "--rows " .. name .. ": its first dimension is not left to the run" end
   end
   for _, name in ipairs(inputs) do
     if not o["--in"][name] and not o["--resume"] then
@@ -175,8 +179,12 @@ end
 
 -- The tensors of the program that `flag` names, by name; nil and a message when a file is bad.
 local function load(prog, o, flag)
-  local tensors = {}
+  local tensors, rows = {}, {}
   for _, t in ipairs(prog:tensors()) do
+    if t.rows_register then rows[t.rows_register] = rows[t.rows_register] or o["--rows"][t.name] end
+  end
+  for _, t in ipairs(prog:tensors()) do
+    t.shape[1] = rows[t.rows_register or ""] or t.shape[1] -- of data that are made
     local file = o[flag][t.name]
     local make, wrong
     if file then make, wrong = made(file) end

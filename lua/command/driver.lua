@@ -224,7 +224,7 @@ local function try_schedules(prog, inputs, o, run, checks)
     local core = soma.core {costs = o.costs, target = o["--target"], schedule = seed, checks = checks,
       max_instructions = o["--max-instructions"], max_time = o["--max-ns"],
       max_seconds = o["--max-seconds"], threads = o["--threads"]}
-    local other = core:run(prog, inputs, {faults = "return"})
+    local other = core:run(prog, inputs, {faults = "return", rows = o["--rows"]})
     local again = "\n  again: --schedule-seed " .. seed
     if other.fault then return "under schedule " .. seed .. ": " .. tostring(other.fault) .. again end
     for name, value in pairs(run.out) do
@@ -346,7 +346,7 @@ end
 
 local function run_program(prog, inputs, o)
   local core = make_core(o)
-  local ok, run = pcall(core.start, core, prog, inputs, {faults = "return", in_place = true})
+  local ok, run = pcall(core.start, core, prog, inputs, {faults = "return", in_place = true, rows = o["--rows"]})
   if not ok then return complain((tostring(run):gsub("^run: ", ""))) end
   return finish_run(run, o, prog, inputs)
 end

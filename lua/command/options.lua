@@ -13,6 +13,8 @@ usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - is source on st
   --in NAME=FILE.npy     data of an input tensor; may be repeated. From FILE.npz or FILE.safetensors
                          its tensor NAME, or FILE.npz:OTHER; --in FILE.npz binds every input in it.
                          Or made data: zeros, ones, arange, randn:SEED, uniform:SEED:LO:HI
+  --rows NAME=N          the first dimension of a tensor that the program leaves to the run and
+                         that no file gives; may be repeated
   --out NAME=FILE.npy    save a tensor when the run has ended well; may be repeated, for one
                          FILE.npz or FILE.safetensors too; --out FILE.npz saves every output
   --expect NAME=FILE     compare a tensor with FILE.npy (or what --in takes) when the run has ended
@@ -75,6 +77,14 @@ local function take_pair(o, word, value)
   if not name then return word .. " takes NAME=FILE.npy, not '" .. value .. "'" end
   if o[word][name] then return word .. " names '" .. name .. "' twice" end
   o[word][name] = file
+end
+
+local function take_rows(o, word, value)
+  local name, n = value:match("^([^=]+)=(%d+)$")
+  n = math.tointeger(tonumber(n or ""))
+  if not n then return word .. " takes NAME=N, as in x=100, not '" .. value .. "'" end
+  if o[word][name] then return word .. " names '" .. name .. "' twice" end
+  o[word][name] = n
 end
 
 local tables = {Instruction = 1, DmaPacket = 1, SemaphoreUpdate = 1, ActiveTime = 1, Summary = 1}
@@ -190,7 +200,7 @@ end
 
 -- What each option does with its value: nil, or what is wrong. Flags take none.
 local options = {
-  ["--in"] = take_pair, ["--out"] = take_pair, ["--expect"] = take_pair,
+  ["--in"] = take_pair, ["--out"] = take_pair, ["--expect"] = take_pair, ["--rows"] = take_rows,
   ["--rtol"] = take_tolerance, ["--atol"] = take_tolerance, ["--timing-only"] = "flag",
   ["--target"] = take_target,
   ["-D"] = take_define, ["-I"] = take_list, ["--trace"] = take_file,
@@ -232,8 +242,8 @@ end
 -- A saved run brings its program, its inputs and what they were made with.
 local function check_resume(o)
   if o.program then return nil, "--resume brings its program: '" .. o.program .. "' is one more" end
-  if o["--target"] or next(o["--in"]) or #o["--in whole"] > 0 or #o["-D"] > 0 or #o["-I"] > 0 then
-    return nil, "--in, --target, -D and -I do not go with --resume: the run has started already"
+  if o["--target"] or next(o["--in"]) or next(o["--rows"]) or #o["--in whole"] > 0 or #o["-D"] > 0 or #o["-I"] > 0 then
+    return nil, "--in, --rows, --target, -D and -I do not go with --resume: the run has started already"
   end
   for _, flag in ipairs {"--check", "--lint", "--schedule", "--schedule-seed", "--cost", "--explain-time",
                         "--expect", "--timing-only"} do
@@ -294,7 +304,7 @@ end
 
 -- The options as a table; nil and what is wrong.
 local function parse(args)
-  local o = {["--in"] = {}, ["--out"] = {}, ["--expect"] = {}, ["--expect whole"] = {}, ["--in whole"] = {}, ["--out whole"] = {}, ["-D"] = {}, ["-I"] = {}}
+  local o = {["--in"] = {}, ["--rows"] = {}, ["--out"] = {}, ["--expect"] = {}, ["--expect whole"] = {}, ["--in whole"] = {}, ["--out whole"] = {}, ["-D"] = {}, ["-I"] = {}}
   local i = 1
   while i <= #args do
     local word, value = split(args[i])

@@ -25,6 +25,9 @@ static lb_device_tensor *check(lua_State *L, int arg) {
 
 soma_tensor *lb_device_tensor_handle(const lb_device_tensor *d) { return d->t; }
 lb_core *lb_device_tensor_core(const lb_device_tensor *d) { return d->core; }
+int64_t lb_device_tensor_rows(const lb_device_tensor *d) {
+  return d->layout.ndim ? d->layout.shape[0] : 1;
+}
 bool lb_device_tensor_dense(const lb_device_tensor *d) { return lt_dense(&d->layout); }
 
 static size_t bytes_of(const lt_tensor *t) { return (size_t)t->size * isa_dtype_bytes(t->dtype); }

@@ -111,6 +111,8 @@ lb_device_tensor *lb_test_device_tensor(lua_State *L, int arg);
 /* Its handle, NULL when it is closed; and its core. */
 soma_tensor *lb_device_tensor_handle(const lb_device_tensor *d);
 lb_core *lb_device_tensor_core(const lb_device_tensor *d);
+/* The size of its first dimension. */
+int64_t lb_device_tensor_rows(const lb_device_tensor *d);
 /* Whether its elements lie one after another, so that a run can take it. */
 bool lb_device_tensor_dense(const lb_device_tensor *d);
 /* What arithmetic.lua asks of them. */

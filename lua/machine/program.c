@@ -296,7 +296,8 @@ static void set_integer(lua_State *L, const char *key, uint64_t value) {
   lua_setfield(L, -2, key);
 }
 
-/* prog:tensors(): {name, dtype, role, shape, bytes} of each, in order of declaration. */
+/* prog:tensors(): {name, dtype, role, shape, bytes} of each, in order of declaration; rows_register
+ * too where the first dimension is left to the run, and shape and bytes have the most. */
 static int program_tensors(lua_State *L) {
   static const char *const roles[] = {"temp", "input", "output", "const"};
   const soma_program *p = lb_check_program(L, 1)->p;
@@ -310,6 +311,8 @@ static int program_tensors(lua_State *L) {
     set_integer(L, "bytes", t.bytes);
     lb_push_shape(L, t.ndim, t.shape);
     lua_setfield(L, -2, "shape");
+    int rows = soma_program_rows(p, i);
+    if (rows >= 0) set_integer(L, "rows_register", (uint64_t)rows);
     lua_rawseti(L, -2, (lua_Integer)i + 1);
   }
   return 1;

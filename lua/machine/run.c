@@ -58,11 +58,9 @@ static void fetch_outputs(lua_State *L, int index) {
   int top = lua_gettop(L);
   const lb_run *run = lb_check_run(L, index);
   soma_tensor_info info;
-  lua_getiuservalue(L, index, LB_RUN_PROGRAM);
-  const lb_program *p = lua_touserdata(L, -1);
   bool on_device = lua_getiuservalue(L, index, LB_RUN_DEVICE_OUT) == LUA_TTABLE;
   if (!on_device) lua_newtable(L);
-  for (uint32_t i = 0; !on_device && soma_program_tensor(p->p, i, &info) == SOMA_OK; i++) {
+  for (uint32_t i = 0; !on_device && soma_run_tensor(run->r, i, &info) == SOMA_OK; i++) {
     if (info.role != SOMA_OUTPUT) continue;
     push_output(L, run, &info);
     lua_setfield(L, -2, info.name);
@@ -80,8 +78,9 @@ static int run_fetch(lua_State *L) {
     return luaL_error(L, "fetch: the core has gone on to another run, or is closed");
   lua_getiuservalue(L, 1, LB_RUN_PROGRAM);
   const lb_program *p = lua_touserdata(L, -1);
-  if (lb_program_tensor(p->p, name, &info) < 0)
-    return luaL_error(L, "fetch: the program has no tensor '%s'", name);
+  int i = lb_program_tensor(p->p, name, &info);
+  if (i < 0) return luaL_error(L, "fetch: the program has no tensor '%s'", name);
+  soma_run_tensor(run->r, (uint32_t)i, &info);
   push_tensor(L, run, &info);
   return 1;
 }
@@ -140,17 +139,43 @@ static bool is_empty(lua_State *L, int table) {
   return false;
 }
 
+/* First dimensions that the inputs and the option `rows` give, by the register that has them; 0:
+ * not given. What is wrong with them is found when they are bound. */
+typedef struct sizes {
+  int64_t of[ISA_NREGS];
+} sizes;
+
+static sizes find_sizes(lua_State *L, const lb_program *p, const int tables[2]) {
+  sizes s = {{0}};
+  soma_tensor_info info;
+  int top = lua_gettop(L);
+  for (uint32_t i = 0; soma_program_tensor(p->p, i, &info) == SOMA_OK; i++) {
+    int reg = soma_program_rows(p->p, i);
+    for (unsigned k = 0; k < 2 && reg >= 0; k++) {
+      int type = lua_istable(L, tables[k]) ? lua_getfield(L, tables[k], info.name) : LUA_TNIL;
+      const lb_device_tensor *d = type == LUA_TUSERDATA ? lb_test_device_tensor(L, -1) : NULL;
+      if (type == LUA_TNUMBER) s.of[reg] = lua_tointeger(L, -1);
+      if (d != NULL) s.of[reg] = lb_device_tensor_rows(d);
+      lua_settop(L, top);
+    }
+  }
+  return s;
+}
+
 /* Outputs stay on the device when all inputs are there, and there are any: pushes a table of them
  * by name and binds them with the device inputs, else pushes nil. */
-static void place_outputs(lua_State *L, const lb_program *p, int host, int device) {
+static void place_outputs(lua_State *L, const lb_program *p, int host, int device, int rows) {
   soma_tensor_info info;
   if (!is_empty(L, host) || is_empty(L, device)) {
     lua_pushnil(L);
     return;
   }
+  sizes s = find_sizes(L, p, (int[]){device, rows});
   lua_newtable(L);
   for (uint32_t i = 0; soma_program_tensor(p->p, i, &info) == SOMA_OK; i++) {
+    int reg = soma_program_rows(p->p, i);
     if (info.role != SOMA_OUTPUT) continue;
+    if (reg >= 0 && s.of[reg] > 0 && s.of[reg] < info.shape[0]) info.shape[0] = s.of[reg];
     if (lua_getfield(L, device, info.name) == LUA_TNIL) {
       const char *what = lua_pushfstring(L, "run: output '%s'", info.name);
       const lb_device_tensor *d =
@@ -174,10 +199,24 @@ static void account(lua_State *L, const lb_program *p) {
   lb_account(L, n);
 }
 
-/* Starts a run of p with the tensors of two tables; in_place: large ones of the host need not be
- * copied. Raises no Lua error, so that no binding is left behind on a failure. */
-static soma_status bind_and_start(lua_State *L, lb_core *core, lb_program *p, int host, int device,
+/* The option `rows`, a table of first dimensions by name of tensor. */
+static void check_rows(lua_State *L, int arg) {
+  if (!lua_istable(L, arg) && !lua_isnil(L, arg))
+    luaL_error(L, "run: option 'rows' must be a table, not %s", luaL_typename(L, arg));
+  int top = lua_gettop(L);
+  for (lua_pushnil(L); lua_istable(L, arg) && lua_next(L, arg) != 0; lua_settop(L, top + 1))
+    if (lua_type(L, -2) != LUA_TSTRING || !lua_isinteger(L, -1))
+      luaL_error(L,
+                 "run: option 'rows' has whole numbers by the names of tensors, as in {y = 100}");
+  lua_settop(L, top);
+}
+
+/* Starts a run of p with the tensors of two tables, and the first dimensions of a third; in_place:
+ * large ones of the host need not be copied. Raises no Lua error, so that no binding is left behind
+ * on a failure. */
+static soma_status bind_and_start(lua_State *L, lb_core *core, lb_program *p, int host,
                                   bool in_place, soma_run **r) {
+  int device = host + 1, rows = host + 2;
   int top = lua_gettop(L);
   soma_status s = SOMA_OK;
   for (lua_pushnil(L); s == SOMA_OK && lua_next(L, host) != 0; lua_pop(L, 1)) {
@@ -191,6 +230,10 @@ static soma_status bind_and_start(lua_State *L, lb_core *core, lb_program *p, in
     s = soma_bind_tensor(core->m, p->p, lua_tostring(L, -2),
                          lb_device_tensor_handle(lua_touserdata(L, -1)));
   lua_settop(L, top);
+  for (lua_pushnil(L); s == SOMA_OK && lua_istable(L, rows) && lua_next(L, rows) != 0;
+       lua_pop(L, 1))
+    s = soma_bind_rows(core->m, p->p, lua_tostring(L, -2), lua_tointeger(L, -1));
+  lua_settop(L, top);
   if (s == SOMA_OK) {
     if (core->current != NULL) lb_run_detach(core->current);
     s = soma_run_start(core->m, p->p, r);
@@ -200,7 +243,7 @@ static soma_status bind_and_start(lua_State *L, lb_core *core, lb_program *p, in
 }
 
 static bool option_faults(lua_State *L, int arg) {
-  static const char *const known[] = {"faults", "in_place", NULL};
+  static const char *const known[] = {"faults", "in_place", "rows", NULL};
   lb_options(L, arg, "run", known);
   const char *faults = lb_string(L, arg, "run", "faults");
   if (faults != NULL && strcmp(faults, "return") != 0 && strcmp(faults, "raise") != 0)
@@ -229,13 +272,15 @@ static void start(lua_State *L, bool in_place) {
     luaL_error(L, "run: out of memory");
   run->bounded = core->record.max_events != 0;
   check_inputs(L, core, 3); /* to 6 and 7 */
-  place_outputs(L, p, 6, 7);
+  lb_option(L, 4, "rows");  /* to 8 */
+  check_rows(L, 8);
+  place_outputs(L, p, 6, 7, 8);
   lua_setiuservalue(L, 5, LB_RUN_DEVICE_OUT);
   account(L, p);
-  soma_status s = bind_and_start(L, core, p, 6, 7, in_place, &run->r);
+  soma_status s = bind_and_start(L, core, p, 6, in_place, &run->r);
   if (s == SOMA_LIMIT || s == SOMA_NOMEM) { /* what the program has dropped may still take it */
     lua_gc(L, LUA_GCCOLLECT);
-    s = bind_and_start(L, core, p, 6, 7, in_place, &run->r);
+    s = bind_and_start(L, core, p, 6, in_place, &run->r);
   }
   if (s != SOMA_OK) lb_fail(L, "run", core->m, s);
   run->core = core;
@@ -352,7 +397,7 @@ static void move(lua_State *L, int index, const goal *to) {
   lua_setiuservalue(L, index, LB_RUN_FAULT);
 }
 
-/* core:run(program, inputs, {faults, in_place}): runs to the end. */
+/* core:run(program, inputs, {faults, in_place, rows}): runs to the end. */
 int lb_core_run(lua_State *L) {
   start(L, true);
   move(L, 5, &(goal){.what = SOMA_END});
@@ -360,7 +405,7 @@ int lb_core_run(lua_State *L) {
   return 1;
 }
 
-/* core:start(program, inputs, {faults, in_place}): a run at time 0. */
+/* core:start(program, inputs, {faults, in_place, rows}): a run at time 0. */
 int lb_core_start(lua_State *L) {
   start(L, false);
   return 1;

@@ -8,6 +8,7 @@
 Times are in nanoseconds where a name says so, else in femtoseconds of simulated time.
 """
 import ctypes as C
+import operator
 import time
 
 from . import arrays, debug, dtypes
@@ -122,6 +123,7 @@ class Program:
 
     def __init__(self, machine, handle, texts=None):
         self.machine, self.handle, self._tensors, self.texts = machine, handle, None, texts
+        self.numbers = {}  # of the tensors, once they are known
 
     def __del__(self):
         if lib and getattr(self, "handle", None):
@@ -135,7 +137,7 @@ class Program:
     @property
     def tensors(self):
         """{name: (DType, shape, role)} in order of declaration; role is "temp", "input", "output"
-        or "const"."""
+        or "const". A first dimension that is left to the run is here the most that it may be."""
         if self._tensors is None:
             self._tensors = self._find_tensors()
         return dict(self._tensors)
@@ -151,6 +153,7 @@ class Program:
         for i in range(lib.soma_program_tensors(self.handle)):
             t = L.TensorInfo()
             lib.soma_program_tensor(self.handle, i, C.byref(t))
+            self.numbers[_text(t.name)] = i
             found[_text(t.name)] = (dtypes.BY_CODE[t.dtype], tuple(t.shape[:t.ndim]),
                                     ("temp", "input", "output", "const")[t.role])
         return found
@@ -233,9 +236,16 @@ class Run:
                          for name, (_, _, role) in self.program.tensors.items() if role == "output"}
         return self._out
 
+    def shape(self, name):
+        """The shape that a tensor of the program has in this run. KeyError when there is none."""
+        self.program.tensor(name)
+        t = L.TensorInfo()
+        lib.soma_run_tensor(self.handle, self.program.numbers[name], C.byref(t))
+        return tuple(t.shape[:t.ndim])
+
     def fetch(self, name):
         """A tensor of the program as an array of its type and shape."""
-        dtype, shape, _ = self.program.tensor(name)
+        dtype, shape = self.program.tensor(name)[0], self.shape(name)
         array, buffer = arrays.empty(shape, dtype)
         self.machine._check(lib.soma_fetch(self.handle, name.encode(), buffer.ctypes.data,
                                            buffer.nbytes))
@@ -243,7 +253,7 @@ class Run:
 
     def take(self, name):
         """The run's own memory of a tensor as an array, without a copy."""
-        dtype, shape, _ = self.program.tensor(name)
+        dtype, shape = self.program.tensor(name)[0], self.shape(name)
         x = C.c_void_p()
         self.machine._check(lib.soma_take(self.handle, name.encode(), C.byref(x)))
         size = dtype.size
@@ -382,13 +392,14 @@ class Machine:
         self._check(lib.soma_program_load(self.handle, data, len(data), C.byref(p)))
         return Program(self, p)
 
-    def run(self, program, inputs=None, log=None):
+    def run(self, program, inputs=None, log=None, rows=None):
         """Runs a program to its end: inputs by name, arrays of the program's types and shapes.
-        log: a function that gets a line of text for each instruction that is done. SomaFault,
+        log: a function that gets a line of text for each instruction that is done. rows: {name:
+        size} of first dimensions that are left to the run and that no input gives. SomaFault,
         DeadlockError or SomaError when it does not end well."""
         if self.options.event and self.recorder is None:
             raise SomaError("a machine records one run: make another for the next")
-        r, _keep = self._start(program, inputs)
+        r, _keep = self._start(program, inputs, rows)
         try:
             status = self._to_the_end(r, program, log)
         except BaseException:  # Ctrl-C
@@ -415,12 +426,12 @@ class Machine:
             lib.soma_run_log(r, L.LOG(), None)
         return status
 
-    def debug(self, program, inputs=None, commands=None):
+    def debug(self, program, inputs=None, commands=None, rows=None):
         """The same under the debugger, which reads commands from standard input, or first those of
         the lines of `commands`. A Run, or None when it was left before its end."""
         if self.options.event:
             raise SomaError("a run that is recorded cannot go back: debug it without record=True")
-        r, _keep = self._start(program, inputs)
+        r, _keep = self._start(program, inputs, rows)
         data, n = C.c_void_p(), C.c_size_t()
         try:
             self._check(lib.soma_run_save(r, C.byref(data), C.byref(n)))
@@ -435,7 +446,7 @@ class Machine:
         run = Run(self, Program(self, handle), r, None)
         return run if lib.soma_run_ended(r) else None
 
-    def _start(self, program, inputs):
+    def _start(self, program, inputs, rows):
         """A run at time 0, and what has to live as long as it is bound."""
         if not isinstance(program, Program):
             raise TypeError("a program of assemble() or load() is wanted, not %s" %
@@ -451,6 +462,9 @@ class Machine:
             shape = (C.c_int64 * max(data.ndim, 1))(*(data.shape or (1,)))
             self._check(lib.soma_bind(self.handle, program.handle, name.encode(), dtype.code,
                                       max(data.ndim, 1), shape, data.ctypes.data))
+        for name, n in (rows or {}).items():
+            self._check(lib.soma_bind_rows(self.handle, program.handle, name.encode(),
+                                           operator.index(n)))
         r = C.c_void_p()
         self._check(lib.soma_run_start(self.handle, program.handle, C.byref(r)))
         return r, keep
@@ -466,9 +480,9 @@ class Machine:
         return kind(where + text, status)
 
 
-def run(source, inputs=None, target=None, **options):
+def run(source, inputs=None, target=None, rows=None, **options):
     """Assembles and runs a program: `soma.run(text, {"x": x}).out["y"]`."""
     m = Machine(target, **options)
-    return m.run(m.assemble(source), inputs)
+    return m.run(m.assemble(source), inputs, rows=rows)
 
 

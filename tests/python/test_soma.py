@@ -45,6 +45,20 @@ class Programs(unittest.TestCase):
         self.assertEqual(run.findings[0].check, "race")
         self.assertEqual(run.findings[0].line, 14)
 
+    def test_the_run_gives_the_first_dimension(self):
+        text = ("x tensor float32[r10 <= 128, 64], input\n"
+                "y tensor float32[r10 <= 128, 64], output\nq queue dge=hwdge\n"
+                "section sync\ndma_copy y, x, queue=q\nhalt\n")
+        for n in (1, 77, 128):
+            run = soma.run(text, {"x": self.x[:n]}, checks="all")
+            np.testing.assert_array_equal(run.out["y"], self.x[:n])
+            self.assertEqual(run.fetch("x").shape, (n, 64))
+        self.assertEqual(soma.run(text, rows={"y": 5}, timing_only=1).shape("x"), (5, 64))
+        with self.assertRaisesRegex(soma.SomaError, r"x is float32\[r10<=128, 64\].*\[129, 64\]"):
+            soma.run(text, {"x": np.zeros((129, 64), np.float32)})
+        with self.assertRaisesRegex(soma.SomaError, "1 to 128, not 129"):
+            soma.run(text, {"x": self.x}, rows={"y": 129})
+
     def test_errors_have_the_place_and_the_reason(self):
         with self.assertRaisesRegex(soma.SomaError, "unknown instruction `foo`"):
             soma.run("foo")

@@ -417,7 +417,8 @@ static void test_statics(void **state) {
   x = open_fx(ISA_trn2);
   assert_true(isa_program_static(x.p, 0, 1, &x.in));
   expect(&x, ISA_ILLEGAL, 0, -1, 0,
-         "queue qs: tensor_tensor is not a static transfer (dma_copy, dma_transpose, dma_compute, dma_copy_lists)");
+         "queue qs: tensor_tensor is not a static transfer (dma_copy, dma_transpose, dma_compute, "
+         "dma_copy_lists)");
   x = open_fx(ISA_trn2); /* what the assembler turns into a static transfer, in code */
   dma(&x);
   x.in.u.DMA_COPY.queue = 1;

@@ -48,7 +48,7 @@ static soma_status place_semaphore(const soma_run *r, const soma_stop *s, vm_sto
 }
 
 static soma_status place_bytes(const soma_run *r, const soma_stop *s, vm_region *out) {
-  const isa_program *p = r->p->p;
+  const isa_program *p = r->core.prog;
   uint64_t size, parts = ISA_PMAX;
   if (s->tensor) {
     int i = isa_program_find_tensor(p, s->tensor, strlen(s->tensor));

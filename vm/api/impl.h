@@ -6,6 +6,7 @@
 #include "../time/clock.h"
 #include "../check/check.h"
 #include "../dma/hbm.h"
+#include "../save/save.h"
 #include "../work/work.h"
 #include "soma.h"
 #include "../vm.h"
@@ -17,9 +18,10 @@
 typedef struct soma_bound_tensor {
   soma_program *p;
   uint32_t tensor;
-  bool shared; /* data may be used in place */
-  const void *data;
+  bool shared;      /* data may be used in place */
+  const void *data; /* NULL without device: only its first dimension is given */
   soma_tensor *device;
+  int64_t rows; /* its first dimension */
 } soma_bound_tensor;
 
 /* A program whose constants stay on the device: it holds a reference to both. */
@@ -80,6 +82,7 @@ struct soma_machine {
 struct soma_run {
   soma_machine *m; /* NULL once the machine is gone or has another run */
   soma_program *p;
+  isa_program *sized; /* p with the sizes of this run; NULL where p leaves none to it */
   vm_core core;
   vm_core *second;      /* core 1 of a program of two; else NULL */
   soma_tensor **device; /* by tensor of p: what it is bound to; NULL when there is none at all */
@@ -133,6 +136,22 @@ void soma_run_leave(soma_run *r);
 
 /* Gives the caller's struct of n bytes what this version's has. */
 soma_status soma_give(void *out, size_t n, const void *from, size_t size);
+
+/* ---- rows.c ---- */
+
+/* Makes r->sized of what p's tensors are bound to, where p leaves sizes to the run. */
+soma_status soma_find_rows(soma_machine *m, const soma_program *p, soma_run *r);
+/* The same of rows, by tensor. */
+soma_status soma_size_run(soma_machine *m, const isa_program *p, const int64_t *rows, soma_run *r);
+void soma_unsize_run(const isa_alloc *al, soma_run *r);
+/* The program that r's cores run. */
+static inline const isa_program *soma_sized(const soma_run *r, const isa_program *p) {
+  return r->sized ? r->sized : p;
+}
+void soma_load_rows(soma_run *r); /* into the registers of a run that starts */
+/* In the file of a saved run, after its program: u64 of each tensor of such a size. */
+void soma_save_rows(vm_saver *s, const soma_run *r);
+soma_status soma_read_rows(soma_machine *m, const isa_program *p, vm_saver *s, soma_run *r);
 
 /* ---- pair.c ---- */
 

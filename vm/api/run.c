@@ -6,33 +6,40 @@
 
 #include <string.h>
 
-static void put_shape(isa_buf *b, const isa_tensor *t, uint32_t ndim, const int64_t *shape) {
-  isa_buf_printf(b, "%s[", isa_dtypes[t->dtype].name);
-  for (uint32_t i = 0; i < ndim; i++)
-    isa_buf_printf(b, "%s%lld", i ? ", " : "", (long long)shape[i]);
-  isa_buf_puts(b, "]");
+static void put_type(isa_buf *b, const isa_tensor *t) {
+  isa_buf_puts(b, isa_dtypes[t->dtype].name);
+  isa_print_shape(t, ", ", b);
 }
 
 static soma_status wrong_shape(soma_machine *m, const isa_tensor *t, soma_dtype dtype,
                                uint32_t ndim, const int64_t *shape) {
   isa_buf b;
-  isa_tensor given = *t;
-  given.dtype = (uint8_t)dtype;
+  isa_tensor given = {.dtype = (uint8_t)dtype, .ndim = (uint8_t)ndim};
+  if (ndim) memcpy(given.shape, shape, ndim * sizeof *shape);
   isa_buf_init(&b, &m->al);
   isa_buf_printf(&b, "tensor %s is ", t->name);
-  put_shape(&b, t, t->ndim, t->shape);
+  put_type(&b, t);
   isa_buf_puts(&b, ", the data given is ");
-  put_shape(&b, &given, ndim, shape);
+  put_type(&b, &given);
   soma_status s = soma_fail(m, SOMA_ARG, "%s", isa_buf_str(&b));
   isa_buf_free(&b);
   return s;
 }
+
+static bool has_data(const soma_bound_tensor *b) { return b && (b->data || b->device); }
 
 static soma_bound_tensor *find_binding(const soma_machine *m, const soma_program *p,
                                        uint32_t tensor) {
   for (uint32_t b = 0; b < m->nbindings; b++)
     if (m->bindings[b].p == p && m->bindings[b].tensor == tensor) return &m->bindings[b];
   return NULL;
+}
+
+static bool same_shape(const isa_tensor *t, uint32_t ndim, const int64_t *shape) {
+  unsigned fixed = t->rows ? 1 : 0;
+  return t->ndim == ndim && (!fixed || (shape[0] >= 1 && shape[0] <= t->shape[0])) &&
+         (ndim <= fixed ||
+          memcmp(t->shape + fixed, shape + fixed, (ndim - fixed) * sizeof *shape) == 0);
 }
 
 soma_status soma_binding(soma_machine *m, soma_program *p, const char *name, soma_dtype dtype,
@@ -47,16 +54,16 @@ soma_status soma_binding(soma_machine *m, soma_program *p, const char *name, som
   if (!isa_dtype_valid((unsigned)dtype) || ndim > ISA_TENSOR_DIMS)
     return soma_fail(m, SOMA_ARG, "tensor %s: no such type or shape (dtype %d, %u dimensions)",
                      name, (int)dtype, ndim);
-  if (t->dtype != (unsigned)dtype || t->ndim != ndim ||
-      memcmp(t->shape, shape, ndim * sizeof *shape) != 0)
+  if (t->dtype != (unsigned)dtype || !same_shape(t, ndim, shape))
     return wrong_shape(m, t, dtype, ndim, shape);
   *out = find_binding(m, p, (uint32_t)i);
+  if (*out && ndim) (*out)->rows = shape[0];
   if (*out) return SOMA_OK;
   if (m->nbindings == m->cap_bindings &&
       !isa_array_grow(&m->al, &m->bindings, m->nbindings, &m->cap_bindings, sizeof *m->bindings))
     return soma_out_of_memory(m);
   *out = &m->bindings[m->nbindings++];
-  **out = (soma_bound_tensor){.p = p, .tensor = (uint32_t)i};
+  **out = (soma_bound_tensor){.p = p, .tensor = (uint32_t)i, .rows = ndim ? shape[0] : 0};
   p->refs++;
   return SOMA_OK;
 }
@@ -206,7 +213,7 @@ static soma_status not_bound(soma_machine *m, const isa_tensor *t) {
   isa_buf b;
   isa_buf_init(&b, &m->al);
   isa_buf_printf(&b, "input tensor %s is not bound; it takes ", t->name);
-  put_shape(&b, t, t->ndim, t->shape);
+  put_type(&b, t);
   soma_status s = soma_fail(m, SOMA_ARG, "%s", isa_buf_str(&b));
   isa_buf_free(&b);
   return s;
@@ -215,7 +222,7 @@ static soma_status not_bound(soma_machine *m, const isa_tensor *t) {
 static soma_status check_inputs(soma_machine *m, const soma_program *sp) {
   const isa_program *p = sp->p;
   for (uint32_t i = 0; i < p->ntensors && !m->o.timing_only; i++)
-    if (p->tensors[i].role == ISA_INPUT && !find_binding(m, sp, i))
+    if (p->tensors[i].role == ISA_INPUT && !has_data(find_binding(m, sp, i)))
       return not_bound(m, &p->tensors[i]);
   return SOMA_OK;
 }
@@ -227,7 +234,7 @@ static void copy_inputs(soma_run *r) {
     const soma_bound_tensor *b = find_binding(r->m, r->p, i);
     const vm_block *to = &r->core.hbm[i];
     bool is_const = r->p->p->tensors[i].role == ISA_CONST; /* copied when it was placed */
-    if (to->placed || (!b && !is_const)) continue;
+    if (to->placed || (!has_data(b) && !is_const)) continue;
     if (b && to->data != b->data) memcpy(to->data, b->data, (size_t)to->bytes);
     r->to_device += to->bytes;
     r->m->to_device += to->bytes;
@@ -250,10 +257,12 @@ static bool hold_device_tensors(soma_machine *m, soma_program *p, soma_run *r) {
   return true;
 }
 
-static void drop_device_tensors(const isa_alloc *al, const soma_program *p, soma_run *r) {
+/* Device tensors, and its own sizes. */
+static void drop_what_it_holds(const isa_alloc *al, const soma_program *p, soma_run *r) {
   uint32_t n = p->p->ntensors;
   for (uint32_t i = 0; r->device && i < n; i++) soma_tensor_free(r->device[i]);
   if (r->device) isa_free(al, r->device, n * sizeof *r->device);
+  soma_unsize_run(al, r);
 }
 
 static bool has_shared(const soma_machine *m, const soma_program *p) {
@@ -263,7 +272,8 @@ static bool has_shared(const soma_machine *m, const soma_program *p) {
 }
 
 /* Host data: shared ones that p does not write are used in place, the rest will be copied. */
-static bool give_host(const soma_machine *m, const soma_program *p, vm_block *given) {
+static bool give_host(const soma_machine *m, const soma_program *p, const soma_run *r,
+                      vm_block *given) {
   uint32_t n = p->p->ntensors;
   bool *written = has_shared(m, p) ? isa_zalloc(&m->al, n * sizeof *written) : NULL;
   if (written)
@@ -272,10 +282,10 @@ static bool give_host(const soma_machine *m, const soma_program *p, vm_block *gi
     return false;
   for (uint32_t k = 0; k < m->nbindings; k++) {
     const soma_bound_tensor *b = &m->bindings[k];
-    if (b->p != p || b->device) continue;
+    if (b->p != p || !b->data) continue;
     if (b->shared && !written[b->tensor])
       given[b->tensor] = (vm_block){.data = (uint8_t *)(uintptr_t)b->data, /* never written */
-                                    .bytes = p->p->tensors[b->tensor].bytes,
+                                    .bytes = soma_sized(r, p->p)->tensors[b->tensor].bytes,
                                     .borrowed = true};
     else
       given[b->tensor].filled = true;
@@ -296,7 +306,7 @@ static bool give_blocks(const soma_machine *m, const soma_program *p, const soma
       (*given)[i] = r->device[i]->block;
       (*given)[i].borrowed = (*given)[i].placed = true;
     }
-  return give_host(m, p, *given);
+  return give_host(m, p, r, *given);
 }
 
 /* vm_core_start with the device tensors and shared data in place. */
@@ -309,7 +319,7 @@ static soma_status start_core(soma_machine *m, const soma_program *p, soma_run *
     mem.hbm = &m->hbm;
     mem.pool = m->pool;
     mem.threads = &m->threads;
-    s = (soma_status)vm_core_start(&r->core, &m->al, p->p, &mem, &m->kern,
+    s = (soma_status)vm_core_start(&r->core, &m->al, soma_sized(r, p->p), &mem, &m->kern,
                                    m->o.saturate ? ISA_CVT_saturate : 0, e);
     r->core.mem.given = NULL;
   }
@@ -336,10 +346,14 @@ soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **out) {
     return s;
   soma_run *r = vm_pages_new(&m->al, sizeof *r);
   if (!r) return soma_out_of_memory(m);
+  if ((s = soma_find_rows(m, p, r)) != SOMA_OK) {
+    vm_pages_free(&m->al, r, sizeof *r);
+    return s;
+  }
   if (m->run) soma_release(m->run);
   s = hold_device_tensors(m, p, r) ? start_core(m, p, r, &e) : SOMA_NOMEM;
   if (s != SOMA_OK) {
-    drop_device_tensors(&m->al, p, r);
+    drop_what_it_holds(&m->al, p, r);
     vm_pages_free(&m->al, r, sizeof *r);
     if (s == SOMA_LIMIT) return soma_fail(m, s, "%s", isa_buf_str(&m->hbm.refused));
     if (s == SOMA_UNBUILT) return s;
@@ -359,7 +373,7 @@ soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **out) {
   if (!ready) {
     soma_pair_end(r);
     vm_core_end(&r->core);
-    drop_device_tensors(&m->al, p, r);
+    drop_what_it_holds(&m->al, p, r);
     vm_pages_free(&m->al, r, sizeof *r);
     return soma_out_of_memory(m);
   }
@@ -369,6 +383,7 @@ soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **out) {
   if (m->run) m->run->m = NULL; /* an ended run stays readable, on its own */
   m->run = r;
   soma_run_options(r);
+  soma_load_rows(r);
   copy_inputs(r);
   soma_unbind(m, p);
   *out = r;
@@ -458,7 +473,7 @@ void soma_run_free(soma_run *r) {
   soma_pair_end(r);
   vm_core_end(&r->core);
   soma_drop_results(&al, r);
-  drop_device_tensors(&al, r->p, r);
+  drop_what_it_holds(&al, r->p, r);
   soma_program_free(r->p);
   vm_pages_free(&al, r, sizeof *r);
 }

@@ -2,7 +2,8 @@
  *
  *   0  MAGIC   8 SOMA_VERSION, 14 bytes, zero-padded   22 LAYOUT u16   24 length of all u64
  *  32  hash u64: of every other byte
- *  40  the program: length u64, then its .sbc bytes; bytes copied to and from the host, u64 each
+ *  40  the program: length u64, then its .sbc bytes; u64 of each first dimension that it leaves
+ *      to the run; bytes copied to and from the host, u64 each
  *  ..  options, then the state (save.c) */
 #include "impl.h"
 
@@ -110,6 +111,7 @@ soma_status soma_run_save(soma_run *r, void **data, size_t *n) {
   isa_buf_add(&b, header, sizeof header);
   put_program(&b, r->p->p);
   vm_saver s = {.out = &b};
+  soma_save_rows(&s, r);
   vm_save_options o = options_of(&r->core);
   vm_save_u64(&s, &r->to_device);
   vm_save_u64(&s, &r->to_host);
@@ -217,18 +219,23 @@ static bool has_checks(const vm_core *c, unsigned checks, isa_error *e) {
 static soma_status read_run(soma_machine *m, const isa_program *p, vm_saver *s, soma_run *r,
                             vm_memory *second) {
   vm_save_options o = {0};
+  soma_status status = soma_read_rows(m, p, s, r);
+  if (status != SOMA_OK) return status;
   vm_save_u64(s, &r->to_device);
   vm_save_u64(s, &r->to_host);
   vm_save_options_walk(s, &o);
-  if (s->failed) return SOMA_FORMAT;
-  soma_status status = start_cores(m, p, r, second, &o, s->err);
-  if (status != SOMA_OK) return status;
+  status = s->failed ? SOMA_FORMAT : start_cores(m, soma_sized(r, p), r, second, &o, s->err);
+  if (status != SOMA_OK) {
+    soma_unsize_run(&m->al, r);
+    return status;
+  }
   vm_save_walk(s, &r->core);
   vm_saver_need(s, s->failed || vm_saver_left(s) == 0, "bytes follow the end");
   if (!s->failed && r->core.fault.status == ISA_OK && has_checks(&r->core, m->o.checks, s->err))
     return SOMA_OK;
   status = r->core.fault.status == ISA_NOMEM ? SOMA_NOMEM : (soma_status)s->err->status;
   end_cores(m, r, second);
+  soma_unsize_run(&m->al, r);
   return status;
 }
 

@@ -242,9 +242,12 @@ typedef struct soma_tensor_info {
   int64_t shape[8];
   uint64_t bytes;
 } soma_tensor_info;
-/* Tensors in order of declaration; SOMA_ARG past the last. */
+/* Tensors in order of declaration; SOMA_ARG past the last. A first dimension that is left to the
+ * run is here the most that it may be, and bytes are of that. */
 uint32_t soma_program_tensors(const soma_program *p);
 soma_status soma_program_tensor(const soma_program *p, uint32_t i, soma_tensor_info *out);
+/* The register that has the first dimension of tensor i when a run starts; -1: it is fixed. */
+int soma_program_rows(const soma_program *p, uint32_t i);
 
 /* Diagnostics: how many, the text of one (its place, the source line and a caret), and all. */
 uint32_t soma_diagnostics_count(const soma_diagnostics *d);
@@ -269,13 +272,21 @@ soma_status soma_bind_shared(soma_machine *m, soma_program *p, const char *name,
  * copied, so that the output of one run can be the input of the next. */
 typedef struct soma_tensor soma_tensor;
 soma_status soma_bind_tensor(soma_machine *m, soma_program *p, const char *name, soma_tensor *t);
+/* Of a tensor whose first dimension the program leaves to the run (`x tensor float32[r10 <= 1024,
+ * 64]`): what it is, 1 to the most. soma_bind, soma_bind_shared and soma_bind_tensor say so by
+ * their shape; this is for a tensor without data, such as an output. Tensors with the same register
+ * have the same first dimension, so that one of them is enough; register r10 of each engine has it
+ * when the run starts. soma_run_start gives SOMA_ARG where nothing says it, or two say different,
+ * and SOMA_FAULT where a static transfer lies beyond it. */
+soma_status soma_bind_rows(soma_machine *m, soma_program *p, const char *name, int64_t rows);
 /* Drops what soma_bind gave tensors of p, or of all programs when p is NULL; after a
  * soma_run_start that failed the bindings are still there. */
 void soma_unbind(soma_machine *m, const soma_program *p);
 /* Starts a run: verifies the program, places its tensors in HBM (SOMA_LIMIT as soma_tensor_new),
  * copies bound inputs and const data, zeroes the rest. Inputs that are not bound are an error.
- * Semaphores, registers and accumulators start at zero; SBUF and PSUM keep their bytes. SOMA_BUSY
- * while another run of the machine has not ended or been freed. The run holds a reference to p. */
+ * Semaphores, registers (but for sizes, see soma_bind_rows) and accumulators start at zero; SBUF
+ * and PSUM keep their bytes. SOMA_BUSY while another run of the machine has not ended or been
+ * freed. The run holds a reference to p. */
 soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **r);
 /* Where soma_run_until stops: when the run ends, after one event, after an instruction of an
  * engine has issued, or when simulated time reaches a limit. */
@@ -305,6 +316,9 @@ soma_status soma_run_save(soma_run *r, void **data, size_t *n);
  * open. */
 soma_status soma_run_resume(soma_machine *m, const void *data, size_t n, soma_program **p,
                             soma_run **r);
+/* Tensor i of the run's program with the shape and the bytes that it has in this run; SOMA_ARG past
+ * the last. */
+soma_status soma_run_tensor(const soma_run *r, uint32_t i, soma_tensor_info *out);
 /* Copies a tensor of the program out of HBM; n must be its size in bytes. */
 soma_status soma_fetch(soma_run *r, const char *name, void *data, size_t n);
 /* Hands the tensor's memory over instead, to be freed with soma_result_free, also after r and its

@@ -411,7 +411,10 @@ static bool ring_bytes(vm_core *c, const isa_queue *q, uint64_t *bytes, isa_erro
   for (uint32_t i = 0; i < q->nstatics; i++)
     for (unsigned piece = 0, pieces = 1; piece < pieces; piece++) {
       vm_transfer t = {.piece = (uint8_t)piece};
-      if (!vm_dma_make(c, &c->eng[0], &q->statics[i], &t, e)) return false;
+      isa_error why = {.status = ISA_NOMEM};
+      if (!vm_dma_make(c, &c->eng[0], &q->statics[i], &t, &why))
+        return isa_fail(e, why.status, ISA_NOFIELD, "static transfer %u of queue %.60s: %.400s", i,
+                        q->name, why.text[0] ? why.text : "out of memory");
       uint64_t moved = t.elems * t.dst.esize;
       *bytes += (moved + t.run_bytes - 1) / t.run_bytes * t.nsrc * c->cost[VM_DMA_DESC];
       pieces = t.pieces;
@@ -424,7 +427,7 @@ isa_status vm_dma_place_rings(vm_core *c, isa_error *e) {
   for (uint32_t i = 0; i < c->code->nqueues; i++) {
     const isa_queue *q = &c->code->queues[i];
     uint64_t bytes, at;
-    if (!ring_bytes(c, q, &bytes, e)) return e ? e->status : ISA_NOMEM;
+    if (!ring_bytes(c, q, &bytes, e)) return e->status;
     isa_status s = bytes ? vm_hbm_alloc(c->mem.hbm, bytes, VM_HBM_RING, q->name, c, &at) : ISA_OK;
     if (s != ISA_OK) return s;
   }

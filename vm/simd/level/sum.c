@@ -112,10 +112,9 @@ enum { CHAINS = 4 }; /* rows at once: a row alone is one chain of dependent oper
     size_t i = 0;                                                                                 \
     for (unsigned c = 0; c < CHAINS; c++)                                                         \
       EACH_VEC p[c][j] = ENTER((fvec){0} + vm_kern_identity(ISA_ALU_##op));                       \
-    for (; i + 16 <= n; i += 16)                                                                  \
-      KERN_UNROLL(4)                                                                              \
-      for (unsigned c = 0; c < CHAINS; c++) EACH_VEC p[c][j] =                                    \
-          COMBINE(p[c][j], ENTER(load(x + c * step + i + j * LANES)));                            \
+    for (; i + 16 <= n; i += 16) KERN_UNROLL(4)                                                   \
+    for (unsigned c = 0; c < CHAINS; c++)                                                         \
+      EACH_VEC p[c][j] = COMBINE(p[c][j], ENTER(load(x + c * step + i + j * LANES)));             \
     for (unsigned c = 0; c < CHAINS && i < n; c++) {                                              \
       pad(row, x + c * step + i, n - i, rest);                                                    \
       EACH_VEC p[c][j] = COMBINE(p[c][j], ENTER(load(row + j * LANES)));                          \
