@@ -331,10 +331,6 @@ static bool ranks(as_cur *c, rank_words *all, rank_words *sizes) {
 /* `NAME group [[0, 1], [2, 3]]` */
 static void define_group(as_cur *c, const as_tok *name) {
   rank_words all = {0}, sizes = {0};
-  if (c->j->o->relocatable) {
-    as_error(c->j, name->pos, name->len, "an object has no replica groups");
-    return;
-  }
   if (!as_need(c, '[', "`group`")) return;
   do
     if (!ranks(c, &all, &sizes)) return;

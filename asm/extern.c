@@ -14,6 +14,12 @@ static as_sym *exported(as_cur *c) {
     as_error(c->j, t->pos, t->len, "`%s` is a constant; only an %%include shares it", t->text);
     return NULL;
   }
+  if (s && s->kind == AS_S_GROUP) {
+    as_error(c->j, t->pos, t->len,
+             "`%s` is a group of ranks; equal ones of all objects are one, also without global",
+             t->text);
+    return NULL;
+  }
   if (s) {
     c->t++;
     return s;

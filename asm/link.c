@@ -166,6 +166,38 @@ static void add_tensors(as_linker *k, as_link_unit *u) {
   }
 }
 
+/* The number of the same groups, in the program already under that name; else how many it has. */
+static uint32_t find_group(const isa_program *p, const isa_group *g) {
+  uint32_t i = 0;
+  for (; i < p->ngroups; i++) {
+    const isa_group *h = &p->groups[i];
+    if (strcmp(h->name, g->name) == 0 && h->nlists == g->nlists && h->nranks == g->nranks &&
+        memcmp(h->sizes, g->sizes, g->nlists * sizeof *g->sizes) == 0 &&
+        memcmp(h->ranks, g->ranks, g->nranks * sizeof *g->ranks) == 0)
+      break;
+  }
+  return i;
+}
+
+/* Equal groups of one name are one. */
+static void add_groups(as_linker *k, as_link_unit *u) {
+  isa_program *p = k->j->program;
+  for (uint32_t i = 0; i < u->o.program->ngroups; i++) {
+    isa_group g = u->o.program->groups[i];
+    uint32_t at = find_group(p, &g);
+    u->group[i] = (uint8_t)at;
+    if (at < p->ngroups) continue;
+    if (at == ISA_MAX_GROUPS) {
+      as_error(k->j, nowhere, 1,
+               "%s: no room for its replica groups `%s`: a program has at most %d", u->file, g.name,
+               ISA_MAX_GROUPS);
+      return;
+    }
+    g.name = fresh(k, g.name);
+    if (!isa_program_group(p, &g)) as_nomem(k->j);
+  }
+}
+
 static void add_tiles(as_linker *k, as_link_unit *u, bool fixed) {
   const isa_program *p = u->o.program;
   for (uint32_t i = 0; i < p->ntiles; i++) {
@@ -385,6 +417,7 @@ static void run_units(as_linker *k) {
     }
   for (uint32_t i = 0; i < k->n; i++) {
     add_tensors(k, &k->units[i]);
+    add_groups(k, &k->units[i]);
     add_queues(k, &k->units[i]);
   }
   for (uint32_t i = 0; i < k->n; i++)

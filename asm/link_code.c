@@ -34,7 +34,9 @@ static isa_insn copy_insn(as_linker *k, const as_link_unit *u, unsigned core, un
   isa_t_QUEUE *queue = isa_member_of(&in, ISA_K_QUEUE);
   isa_t_LABEL *label = isa_member_of(&in, ISA_K_LABEL);
   isa_t_SEM *sem = isa_member_of(&in, ISA_K_SEM);
+  isa_t_GROUP *group = isa_member_of(&in, ISA_K_GROUP);
   if (sem) *sem = u->sem[core][*sem];
+  if (group) *group = u->group[*group];
   if (in.wait.cond) in.wait.sem = u->sem[in.wait.core][in.wait.sem];
   if (in.upd.kind) in.upd.sem = u->sem[in.upd.core][in.upd.sem];
   if (!isa_insn_take(k->j->program, u->o.program, &in, copied_ap, u->ap[core])) as_nomem(k->j);

@@ -9,7 +9,8 @@ typedef struct as_link_unit { /* an object, and what its numbers become */
   const char *file;
   as_object o;
   uint32_t *tensor, *tile; /* by 1-based index */
-  int64_t *moved;          /* bytes that each tile has moved */
+  uint8_t group[ISA_MAX_GROUPS];
+  int64_t *moved; /* bytes that each tile has moved */
   uint8_t sem[ISA_MAX_CORES][ISA_NSEMS], queue[ISA_MAX_CORES][ISA_MAX_QUEUES];
   uint32_t base[AS_NSECTIONS];                   /* where its code begins */
   uint32_t *ap[ISA_MAX_CORES];                   /* by 1-based index */
