@@ -91,7 +91,7 @@ static vm_moment pattern_hazard(vm_core *c, unsigned e, uint32_t index) {
   vm_resolver r = {.c = c, .e = &c->eng[e]};
   if (!vm_resolve_ap(&r, index, &v)) return (vm_moment){0};
   vm_view_box(c, &v, &box);
-  return vm_own_hazard(c, e, &box, false, c->now);
+  return vm_own_hazard(c, e, (vm_boxes){&box, 1}, (vm_boxes){0}, c->now);
 }
 
 static vm_moment operands_hazard(vm_core *c, unsigned e, const vm_dma_ops *o) {

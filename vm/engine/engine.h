@@ -8,8 +8,9 @@
 #include "../vm.h"
 
 /* event.c */
-bool vm_heap_push(vm_heap *h, const isa_alloc *al, vm_event e);
-vm_event vm_heap_pop(vm_heap *h);
+/* Adds an event and fills its seq; false without memory. Takes the first of a heap that has any. */
+bool vm_heap_push(vm_heap *h, const isa_alloc *al, vm_event *e);
+void vm_heap_pop(vm_heap *h, vm_event *top);
 /* Puts an event into the heap of a run being loaded: its class follows from what it is, and it
  * comes after those of its time and class that were posted before. */
 void vm_post_restored(vm_core *c, vm_event e);
@@ -87,8 +88,14 @@ uint8_t *vm_item_copied_from(const uint8_t *copy, const int64_t **place);
 uint8_t *vm_item_block(vm_core *c, vm_item *it, size_t n);
 /* Copies a view's elements to a dense block owned by the item and points the view there. */
 bool vm_item_copy_view(vm_core *c, vm_item *it, vm_view *v);
-/* When engine e's own data path no longer touches the box; time 0: by `after`. */
-vm_moment vm_own_hazard(const vm_core *c, unsigned e, const vm_box *b, bool writes, vm_time after);
+/* When engine e's own data path no longer writes the boxes that are to be read, nor touches those
+ * that are to be written; time 0: by `after`. */
+typedef struct vm_boxes {
+  const vm_box *v;
+  unsigned n;
+} vm_boxes;
+vm_moment vm_own_hazard(const vm_core *c, unsigned e, vm_boxes reads, vm_boxes writes,
+                        vm_time after);
 
 /* keep.c: what issuing an instruction finds out and its next round need not. */
 typedef enum vm_known { VM_KNOWN_NOTHING, VM_KNOWN_EFFORT, VM_KNOWN_ALL } vm_known;

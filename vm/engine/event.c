@@ -10,46 +10,43 @@ static bool before(const vm_event *a, const vm_event *b) {
   return (int32_t)(a->seq - b->seq) < 0; /* wraps: events alive at once are far fewer */
 }
 
-bool vm_heap_push(vm_heap *h, const isa_alloc *al, vm_event e) {
+bool vm_heap_push(vm_heap *h, const isa_alloc *al, vm_event *e) {
   if (h->n == h->cap && !isa_array_grow(al, &h->v, h->n, &h->cap, sizeof *h->v)) return false;
-  e.seq = h->seq++;
+  e->seq = h->seq++;
   uint32_t i = h->n++;
-  for (; i > 0 && before(&e, &h->v[(i - 1) / 2]); i = (i - 1) / 2) h->v[i] = h->v[(i - 1) / 2];
-  h->v[i] = e;
+  for (; i > 0 && before(e, &h->v[(i - 1) / 2]); i = (i - 1) / 2) h->v[i] = h->v[(i - 1) / 2];
+  h->v[i] = *e;
   return true;
 }
 
-vm_event vm_heap_pop(vm_heap *h) {
-  vm_event top = h->v[0], last = h->v[--h->n];
-  uint32_t i = 0;
-  for (uint32_t child = 1; child < h->n; child = 2 * i + 1) {
-    if (child + 1 < h->n && before(&h->v[child + 1], &h->v[child])) child++;
-    if (!before(&h->v[child], &last)) break;
-    h->v[i] = h->v[child];
-    i = child;
-  }
-  if (h->n) h->v[i] = last;
-  return top;
-}
-
-/* Moves event i, whose time has grown, to its place. */
-static void sift_down(vm_heap *h, uint32_t i) {
-  vm_event e = h->v[i];
+/* Puts e, which is none of the heap's events, in place i or below it. */
+static void sift_down(vm_heap *h, uint32_t i, const vm_event *e) {
   for (uint32_t child = 2 * i + 1; child < h->n; child = 2 * i + 1) {
     if (child + 1 < h->n && before(&h->v[child + 1], &h->v[child])) child++;
-    if (!before(&h->v[child], &e)) break;
+    if (!before(&h->v[child], e)) break;
     h->v[i] = h->v[child];
     i = child;
   }
-  h->v[i] = e;
+  h->v[i] = *e;
+}
+
+void vm_heap_pop(vm_heap *h, vm_event *top) {
+  *top = h->v[0];
+  if (--h->n) sift_down(h, 0, &h->v[h->n]);
+}
+
+/* Gives event i another time, which is later. */
+static void delay(vm_heap *h, uint32_t i, vm_time to) {
+  vm_event e = h->v[i];
+  e.time = to;
+  sift_down(h, i, &e);
 }
 
 void vm_event_delay_done(vm_core *c, unsigned e, uint32_t slot, vm_time to) {
   vm_heap *h = &c->heap;
   for (uint32_t i = 0; i < h->n; i++)
     if (h->v[i].kind == VM_E_DONE && h->v[i].who == e && h->v[i].value == slot) {
-      h->v[i].time = to;
-      sift_down(h, i);
+      delay(h, i, to);
       return;
     }
 }
@@ -60,8 +57,7 @@ void vm_event_delay_read(vm_core *c, unsigned e, uint32_t pc, vm_time read, vm_t
   for (uint32_t i = 0; i < h->n; i++)
     if (h->v[i].kind == VM_E_SEM && !h->v[i].peer && h->v[i].from == e && h->v[i].pc == pc &&
         h->v[i].time == at) {
-      h->v[i].time = at + by;
-      sift_down(h, i);
+      delay(h, i, at + by);
       return;
     }
 }
@@ -78,7 +74,7 @@ static uint32_t class_of(vm_event_kind kind, unsigned who) {
 }
 
 static void push(vm_core *c, vm_event e) {
-  if (!vm_heap_push(&c->heap, &c->al, e))
+  if (!vm_heap_push(&c->heap, &c->al, &e))
     vm_fault(c, ISA_NOMEM, VM_NOWHERE, "no memory for an event");
 }
 

@@ -113,18 +113,31 @@ void vm_protect(vm_core *c, const vm_box *dst, unsigned n, const vm_item *self) 
   }
 }
 
-vm_moment vm_own_hazard(const vm_core *c, unsigned e, const vm_box *b, bool writes, vm_time after) {
+/* The first of n boxes that an item writes, or reads if `writes` asks for that too; n: none. */
+static unsigned first_met(const vm_item *it, const vm_box *b, unsigned n, bool writes) {
+  for (unsigned i = 0; i < n; i++) {
+    for (unsigned k = 0; k < it->ndst; k++)
+      if (vm_box_meet(&b[i], &it->dst[k])) return i;
+    for (unsigned k = 0; writes && k < it->nsrc; k++)
+      if (vm_box_meet(&b[i], &it->src[k])) return i;
+  }
+  return n;
+}
+
+vm_moment vm_own_hazard(const vm_core *c, unsigned e, vm_boxes reads, vm_boxes writes,
+                        vm_time after) {
   const vm_engine *en = &c->eng[e];
   vm_time more = (vm_time)c->cost[VM_HAZARD] * VM_NS;
   vm_moment last = {.time = after};
+  unsigned box = 0; /* that it is of: of those that come together the first counts */
   for (uint32_t i = 0; i < en->nflights; i++) {
     const vm_flight *f = &en->flights[(en->first + i) % VM_FLIGHTS];
-    const vm_item *it = &f->item;
-    if (it->done + more <= last.time) continue;
-    bool meet = false;
-    for (unsigned k = 0; k < it->ndst && !meet; k++) meet = vm_box_meet(b, &it->dst[k]);
-    for (unsigned k = 0; writes && k < it->nsrc && !meet; k++) meet = vm_box_meet(b, &it->src[k]);
-    if (meet) last = (vm_moment){it->done + more, f->node};
+    if (f->item.done + more < last.time || f->item.done + more <= after) continue;
+    unsigned k = first_met(&f->item, reads.v, reads.n, false);
+    if (k == reads.n) k += first_met(&f->item, writes.v, writes.n, true);
+    if (k == reads.n + writes.n || (f->item.done + more == last.time && k >= box)) continue;
+    last = (vm_moment){f->item.done + more, f->node};
+    box = k;
   }
   return last.time > after ? last : (vm_moment){0};
 }

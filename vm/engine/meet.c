@@ -199,7 +199,8 @@ static vm_moment not_ready(vm_core *c, unsigned e, const isa_insn *in, isa_error
       return m;
     }
     vm_view_box(c, &v, &box);
-    m = vm_later(m, vm_own_hazard(c, e, &box, i == 0, c->now));
+    const vm_boxes one = {&box, 1}, none = {0};
+    m = vm_later(m, vm_own_hazard(c, e, i ? one : none, i ? none : one, c->now));
   }
   return m;
 }

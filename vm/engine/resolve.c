@@ -16,7 +16,9 @@ static int64_t read_element(const vm_view *v) {
 static void note_hazard(vm_resolver *r, const vm_view *v) {
   vm_box box;
   vm_view_box(r->c, v, &box);
-  r->ready = vm_later(r->ready, vm_own_hazard(r->c, r->e->dp.engine, &box, false, r->c->now));
+  vm_moment through =
+      vm_own_hazard(r->c, r->e->dp.engine, (vm_boxes){&box, 1}, (vm_boxes){0}, r->c->now);
+  r->ready = vm_later(r->ready, through);
 }
 
 /* An operand that another one goes by is read now. */

@@ -175,7 +175,8 @@ static void loop(vm_core *lead, vm_until what, const vm_engine *en, vm_time unti
                (unsigned long long)(lead->limits.time / VM_NS));
       return;
     }
-    vm_event ev = vm_heap_pop(&c->heap);
+    vm_event ev;
+    vm_heap_pop(&c->heap, &ev);
     c->now = ev.time > c->now ? ev.time : c->now;
     run_event(c, &ev, single);
     poll_interrupt(lead);

@@ -153,7 +153,8 @@ static vm_verdict resolve_one(vm_core *c, unsigned e, uint32_t ap, bool writes, 
     return VM_FAULT;
   }
   vm_view_box(c, v, &box);
-  vm_moment free = vm_own_hazard(c, e, &box, writes, c->now);
+  const vm_boxes one = {&box, 1}, none = {0};
+  vm_moment free = vm_own_hazard(c, e, writes ? none : one, writes ? one : none, c->now);
   return free.time > c->now ? vm_stall(c, e, free, VM_WHY_HAZARD) : VM_RETIRE;
 }
 

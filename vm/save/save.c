@@ -316,7 +316,8 @@ static void walk_events(vm_saver *s, vm_core *c) {
     memcpy(left.v, c->heap.v, bytes);
   }
   for (uint32_t i = 0; i < n && !s->failed; i++) {
-    vm_event v = s->reads ? (vm_event){0} : vm_heap_pop(&left);
+    vm_event v = {0};
+    if (!s->reads) vm_heap_pop(&left, &v);
     walk_event(s, c, &v, &t);
   }
   if (!s->reads && n) isa_free(&c->al, left.v, bytes);

@@ -259,14 +259,6 @@ static void slow_vector(vm_core *c, const vm_flight *g) {
 
 /* ---- Vector, scalar, gpsimd ---------------------------------------------------------------- */
 
-static void wait_for_bytes(const vm_core *c, unsigned e, const vm_item *it, bound *b) {
-  for (unsigned i = 0; i < it->nsrc + it->ndst; i++) {
-    bool writes = i >= it->nsrc;
-    const vm_box *box = writes ? &it->dst[i - it->nsrc] : &it->src[i];
-    not_before(b, vm_own_hazard(c, e, box, writes, b->time), VM_WHY_HAZARD);
-  }
-}
-
 /* Function whose table an instruction needs, -1 for none. */
 static int table_of(const isa_insn *in) {
   int i = isa_ops[in->op].cost == ISA_COST_ACT ? isa_field_of(in->op, ISA_K_ACTF, 0) : -1;
@@ -310,7 +302,8 @@ static void clock_pipeline(vm_core *c, unsigned e, vm_flight *f, bound *b) {
   vm_time stream = vm_paced(x->stream, pace);
   if (e == ISA_ENG_scalar) need_table(c, f, b);
   not_before(b, en->issue_free, VM_WHY_ENGINE);
-  wait_for_bytes(c, e, &f->item, b);
+  const vm_boxes reads = {f->item.src, f->item.nsrc}, writes = {f->item.dst, f->item.ndst};
+  not_before(b, vm_own_hazard(c, e, reads, writes, b->time), VM_WHY_HAZARD);
   f->ports = ports_of(&f->item);
   find_port(c, e, f, stream, b);
   vm_time slower = 0;
