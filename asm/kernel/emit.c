@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-enum { TEMP_REG = ISA_NREGS - 1, MOST_BASES = 8 };
+enum { TEMP_REG = ISA_NREGS - 1, MOST_BASES = 8, AHEAD = 4 };
 
 /* In a loop the values of semaphores are a register plus a constant: one register for each amount
  * that one of them rises by in a round. A loop in a loop has one more, which counts its rounds from
@@ -336,6 +336,12 @@ static bool put_engine(maker *m, unsigned e) {
   m->next_base = k->reg_free[e];
   for (uint32_t i = m->first[e]; i < m->first[e + 1]; i++) {
     const as_k_step *s = &k->steps[m->order[i]];
+    if (m->first[e + 1] - i > 2 * AHEAD) { /* an engine's items lie apart */
+      __builtin_prefetch(&k->steps[m->order[i + 2 * AHEAD]]);
+      const as_k_item *next = &k->items[k->steps[m->order[i + AHEAD]].item];
+      __builtin_prefetch(next);
+      __builtin_prefetch((const char *)next + 64);
+    }
     bool ok = s->kind == K_STEP_ITEM   ? put_item(m, s)
               : s->kind == K_STEP_MEET ? put_meet(m, s)
               : s->kind == K_STEP_TOP  ? put_top(m, s)

@@ -232,16 +232,8 @@ for _name, (_result, _arguments) in list(_PROTOTYPES.items()) + list(_KERNEL.ite
     _function.restype, _function.argtypes = _result, _arguments
 
 
-class _Sizes(dict):
-    """size_t of ctypes, by their value."""
-
-    def __missing__(self, n):
-        self[n] = _size(n)
-        return self[n]
-
-
-SIZES = _Sizes()
-# Functions that are called for each instruction, emit(handle, bytes, SIZES[words], None), and tile,
+SIZES = [_size(n) for n in range(128)]  # size_t of ctypes by their value; longer ones are made
+# Functions that are called for each instruction, emit(handle, bytes, size, None), and tile,
 # tile(handle, byref(info), byref(number)). They take ctypes' own values as they are, and do not let
 # go of the interpreter's lock, which takes longer than the call.
 _held = C.PyDLL(lib._name)

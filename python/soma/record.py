@@ -209,8 +209,11 @@ class Recorder:
         except TypeError:  # tuples among them
             words = b"".join([p if p.__class__ is bytes else K.PACKED[p] for p in parts])
         n = 6 + (len(words) >> 3)
-        status = _emit(self.kernel, _HEAD(n, op, engine, flags, file, line) + words, SIZES[n],
-                       None)
+        try:
+            size = SIZES[n]
+        except IndexError:
+            size = L.C.c_size_t(n)
+        status = _emit(self.kernel, _HEAD(n, op, engine, flags, file, line) + words, size, None)
         if status:
             self.builder.fail(status)
         self.last = n = self.count

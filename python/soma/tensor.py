@@ -55,32 +55,26 @@ class Site:
     """A place of the user's source that makes tiles: what they have in common, and what was asked
     for, by which the next call knows that it makes another one. `info` is the builder's."""
 
-    __slots__ = ("asked", "first", "steps", "info")
+    __slots__ = ("asked", "facts", "shape", "dtype", "steps", "info")
 
-    def __init__(self, asked, first):
-        self.asked, self.first, self.info = asked, first, None
-        self.steps = (1,) + dense(first.shape)[1:]
+    def __init__(self, asked, s):
+        """s: storage like that of the tiles."""
+        self.asked, self.info = asked, None
+        self.shape, self.dtype = s.shape, s.dtype
+        self.steps = (1,) + dense(s.shape)[1:]
+        self.facts = s.memory, s.dtype, s.shape, s.parts, s.free, s.name, s.buffer, s.at, self, 0, \
+            None, False
 
     def tile(self, rec):
         """A new tile of `rec`."""
-        s, f = _new(Storage), self.first
-        s.memory = f.memory
-        s.dtype = dtype = f.dtype
-        s.shape = shape = f.shape
-        s.parts = f.parts
-        s.free = f.free
-        s.name = f.name
-        s.buffer = f.buffer
-        s.at = f.at
-        s.site = self
-        s.handle = 0
-        s.zero = None
-        s.lent = False
+        s = _new(Storage)
+        s.memory, s.dtype, s.shape, s.parts, s.free, s.name, s.buffer, s.at, s.site, s.handle, \
+            s.zero, s.lent = self.facts
         rec.numbering = s.order = rec.numbering + 1
         t = _new(Tensor)
         t.storage = s
-        t.dtype = dtype
-        t.shape = shape
+        t.dtype = self.dtype
+        t.shape = self.shape
         t.steps = self.steps
         t.part = t.off = 0
         t.dyn = ()
