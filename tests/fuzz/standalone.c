@@ -4,16 +4,19 @@
  *   fuzz_X [-n COUNT] [-s SEED] [-i FIRST] [-d DICTIONARY] [-k KEEP] [FILE...]
  *
  * -i starts with that input of the series, -n 1 -i 77 runs one alone. When an input crashes, breaks
- * a law or runs for 30 s, it is written to KEEP (default fuzz-kept). Ends with the statistics of
- * the harness and `N passed, N failed`. Inputs are those of one process; nothing is a thread. */
+ * a law, computes for 30 s or waits for 300, it is written to KEEP (default fuzz-kept). Ends with
+ * the statistics of the harness and `N passed, N failed`. Inputs are those of one process; nothing
+ * is a thread. */
 #include "fuzz.h"
 
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
-enum { MOST = 1 << 16, MOST_FRESH = 3000, HANG_SECONDS = 30, MOST_FILES = 4096 };
+enum { MOST = 1 << 16, MOST_FRESH = 3000, MOST_FILES = 4096 };
+enum { COMPUTE_SECONDS = 30, WAIT_SECONDS = 300 }; /* on a busy host thirty seconds may be five */
 
 typedef struct text {
   uint8_t *p;
@@ -45,7 +48,7 @@ static void on_signal(int sig) {
   digits[at] = 0;
   do digits[--at] = (char)('0' + v % 10);
   while (v /= 10);
-  say(sig == SIGALRM ? "hang at input " : "crash at input ");
+  say(sig == SIGALRM || sig == SIGPROF ? "hang at input " : "crash at input ");
   say(digits + at);
   int fd = open(keep, O_WRONLY | O_CREAT | O_TRUNC, 0644);
   if (fd >= 0 && write(fd, input, input_n) == (ssize_t)input_n) {
@@ -57,8 +60,11 @@ static void on_signal(int sig) {
 }
 
 static void run(void) {
-  alarm(HANG_SECONDS);
+  struct itimerval limit = {.it_value.tv_sec = COMPUTE_SECONDS}, none = {.it_value.tv_sec = 0};
+  alarm(WAIT_SECONDS);
+  setitimer(ITIMER_PROF, &limit, NULL);
   LLVMFuzzerTestOneInput(input, input_n);
+  setitimer(ITIMER_PROF, &none, NULL);
   alarm(0);
 }
 
@@ -251,6 +257,7 @@ int main(int argc, char **argv) {
   for (; optind < argc && nfiles < MOST_FILES; optind++) files[nfiles++] = read_file(argv[optind]);
   signal(SIGABRT, on_signal);
   signal(SIGALRM, on_signal);
+  signal(SIGPROF, on_signal);
   for (uint32_t i = 0; i < nfiles; i++) {
     memcpy(input, files[i].p, files[i].n);
     input_n = files[i].n;
