@@ -1,5 +1,6 @@
 /* The checks of a saved run: findings, clocks, accesses, shadows. What follows from the program is
  * made anew by vm_check_start. Places in HBM are bytes of a tensor. */
+#include "../../isa/bytes.h"
 #include "../check/check.h"
 #include "../check/impl.h"
 #include "save.h"
@@ -421,12 +422,32 @@ static void walk_accesses(vm_saver *s, vm_core *c) {
 
 enum { BLOCK = 8192, NOTHING = 0, EVERYTHING, SOME, MARKS };
 
+/* Eight bytes at a time: a save looks at all of both memories. */
+static const uint64_t ONES = VM_CK_WRITTEN * UINT64_C(0x0101010101010101);
+
 static uint8_t kind_of(const uint8_t *at, size_t n) {
-  bool marks = false;
-  for (size_t i = 0; i < n; i++) marks |= at[i] > VM_CK_WRITTEN;
-  if (marks) return MARKS;
-  if (memcmp(at, at + 1, n - 1) != 0) return SOME;
-  return at[0] ? EVERYTHING : NOTHING;
+  uint64_t any = 0, all = ONES;
+  size_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    uint64_t eight = isa_get64(at + i);
+    any |= eight;
+    all &= eight;
+  }
+  for (; i < n; i++) {
+    any |= at[i];
+    all &= at[i] * ONES;
+  }
+  if (any & ~ONES) return MARKS;
+  return !any ? NOTHING : all == ONES ? EVERYTHING : SOME;
+}
+
+/* Bit i of the result is byte i of eight, each 0 or 1. */
+static uint8_t pack(const uint8_t *at) {
+  return (uint8_t)((isa_get64(at) * UINT64_C(0x0102040810204080)) >> 56);
+}
+static void unpack(uint8_t bits, uint8_t *at) {
+  uint64_t each = bits * ONES & UINT64_C(0x8040201008040201); /* bit i in byte i */
+  isa_put64(at, (each + 0x7f * ONES) >> 7 & ONES);
 }
 
 /* Runs of equal bytes: how many and which. */
@@ -451,9 +472,12 @@ static void walk_block(vm_saver *s, uint8_t *at, size_t n) {
   if (s->reads && kind == EVERYTHING) memset(at, VM_CK_WRITTEN, n);
   if (kind == MARKS) walk_marks(s, at, n);
   if (kind != SOME) return;
-  for (size_t i = 0; i < n && !s->reads; i++) bits[i / 8] |= (uint8_t)(at[i] << i % 8);
+  size_t whole = n / 8 * 8;
+  for (size_t i = 0; i < whole && !s->reads; i += 8) bits[i / 8] = pack(at + i);
+  for (size_t i = whole; i < n && !s->reads; i++) bits[i / 8] |= (uint8_t)(at[i] << i % 8);
   vm_saver_bytes(s, bits, (n + 7) / 8);
-  for (size_t i = 0; i < n && s->reads; i++) at[i] = bits[i / 8] >> i % 8 & 1;
+  for (size_t i = 0; i < whole && s->reads; i += 8) unpack(bits[i / 8], at + i);
+  for (size_t i = whole; i < n && s->reads; i++) at[i] = bits[i / 8] >> i % 8 & 1;
 }
 
 static void walk_shadow(vm_saver *s, uint8_t *at, uint64_t bytes) {
