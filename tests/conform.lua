@@ -1,7 +1,7 @@
 -- The conformance suite. Each file of tests/conform/ holds the cases of some instructions; every
 -- case is a small program for one instruction, its inputs, and the outputs that an independent
 -- reference expects, bit for bit. Ends with "N passed, N failed".
---   lua5.4 tests/conform.lua [--dut COMMAND] [--saved] [--list] [--digest] [PATTERN]
+--   lua5.4 tests/conform.lua [--dut COMMAND] [--saved] [--list] [--digest] [PATTERN...]
 -- --digest also prints a hash of all results, messages and traces, to compare builds by.
 -- --dut drives another implementation instead (tests/README.md has the protocol); --saved saves
 -- every run on its way and resumes it on another core.
@@ -11,7 +11,7 @@ local files = require "conform.files"
 local program = require "conform.program"
 local coverage = require "conform.coverage"
 
-local pattern, dut, list, saved, digest = ".", nil, false, false, nil
+local patterns, matched, dut, list, saved, digest = {}, {}, nil, false, false, nil
 do
   local i = 1
   while arg[i] do
@@ -19,9 +19,18 @@ do
     elseif arg[i] == "--list" then list = true
     elseif arg[i] == "--saved" then saved = true
     elseif arg[i] == "--digest" then digest = 0
-    else pattern = arg[i] end
+    else patterns[#patterns + 1] = arg[i] end
     i = i + 1
   end
+end
+local everything = #patterns == 0
+-- Whether the name of a case matches one of the patterns; there are none: each does.
+local function wanted(name)
+  local any = everything
+  for _, pattern in ipairs(patterns) do
+    if name:find(pattern) then any, matched[pattern] = true, true end
+  end
+  return any
 end
 
 local passed, failed = 0, 0
@@ -171,7 +180,7 @@ for _, file in ipairs(files) do
   require("conform." .. file)(suite)
   for _, case in ipairs(cases) do
     local insn = assert(case.insn, file .. ": a case without an instruction")
-    if (insn .. "/" .. case.name):find(pattern) then
+    if wanted(insn .. "/" .. case.name) then
       for _, target in ipairs(program.targets(case)) do
         if list then print(insn .. "/" .. case.name .. " on " .. target)
         else run_case(insn, case, target) end
@@ -180,7 +189,10 @@ for _, file in ipairs(files) do
   end
 end
 
-if pattern == "." and not list and not dut then
+for _, pattern in ipairs(patterns) do
+  if not matched[pattern] then verdict(pattern, false, "no case has this name") end
+end
+if everything and not list and not dut then
   for _, gap in ipairs(coverage.gaps()) do verdict("coverage", false, gap) end
   for _, text in ipairs(coverage.manual()) do verdict("manual", false, text) end
   print(coverage.summary())

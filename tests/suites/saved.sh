@@ -146,10 +146,9 @@ check "it is saved" says "soma --resume empty/run"
 check "nothing else is left" test "$(echo $(ls empty))" = "run trace.json"
 check "and continues" status 1 "$soma" --resume empty/run --max-instructions 4000000000 --max-seconds 1
 cd - >/dev/null || exit 2
-set -- rng "tensor_copy/one element" "copy_predicated/both ways"
-[ -z "$FULL" ] || set -- "$@" "dma_transpose/bfloat16" "tensor_scalar/gpsimd gathers"
-for instruction; do
-  check "$instruction" lua5.4 tests/conform.lua --saved "^$instruction"
-done
+# In one process, since the cases of all are made first; each must match some.
+set -- "^rng" "^tensor_copy/one element" "^copy_predicated/both ways"
+[ -z "$FULL" ] || set -- "$@" "^dma_transpose/bfloat16" "^tensor_scalar/gpsimd gathers"
+check "cases of instructions" lua5.4 tests/conform.lua --saved "$@"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
