@@ -73,8 +73,12 @@ static bool tt_rows(const vm_dp *d, unsigned op, const vm_view *dst, const vm_vi
   return true;
 }
 
+/* A narrow tile is one row, unless its own rows are whole vectors: gathering them would take as
+ * long as all else. */
+enum { VECTOR = 8 };
 static void tt_floats(vm_dp *d, const struct vm_TENSOR_TENSOR *a) {
   vm_view dst = a->dst, src0 = a->src0, src1 = a->src1, t0, t1;
+  if (dst.elems % VECTOR == 0 && tt_rows(d, a->op, &dst, &src0, &src1)) return;
   if (!d->stochastic && vm_tile_as_row(&t0, &src0) && vm_tile_as_row(&t1, &src1) &&
       vm_tile_as_row(&dst, &a->dst))
     src0 = t0, src1 = t1;
